@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The program: modules, functions, regions, ops, values.
+ *
+ * SSA with structured control flow. A region is one block: a list of ops with
+ * arguments, the last op a terminator. Values know their uses. Everything
+ * belongs to the module's arena; erasing unlinks.
+ *
+ * Regions of an op:
+ *   for     [0] args: induction variable, carried values; ends in `yield`
+ *           operands: lo, hi, step, initial carried values
+ *   if      [0] then, [1] else; no args; both end in `yield`
+ *   while   [0] args: carried values; ends in `condition`
+ *           [1] no args, sees the values of [0]; ends in `yield`
+ *           results: the args of [0] when the condition is false
+ *   reduce  kind(region): [0] args: n scalars of the left side, n of the
+ *           right, for n operands; ends in `yield` of n scalars
+ * A region sees the values of the regions around it.
+ */
+#ifndef TC_IR_H
+#define TC_IR_H
+
+#include "ir/type.h"
+
+typedef enum tc_opcode {
+#define OP(id, ...) TC_##id,
+#include "ir/ops.def"
+#undef OP
+    TC_OPCODE_COUNT
+} tc_opcode;
+
+typedef enum tc_trait {
+    TC_PURE = 1,
+    TC_COMMUTES = 2,
+    TC_ELEMENTWISE = 4,
+    TC_READS = 8,
+    TC_WRITES = 16,
+    TC_TERMINATOR = 32
+} tc_trait;
+
+typedef enum tc_syntax {
+    TC_SYNTAX_PLAIN,
+    TC_SYNTAX_CONST,
+    TC_SYNTAX_BLOCK,
+    TC_SYNTAX_CALL,
+    TC_SYNTAX_REDUCE,
+    TC_SYNTAX_FOR,
+    TC_SYNTAX_IF,
+    TC_SYNTAX_WHILE
+} tc_syntax;
+
+/* One row of ops.def. */
+typedef struct tc_op_info {
+    const char *name;
+    tc_syntax syntax;
+    unsigned traits;
+    const char *in, *out, *attrs, *summary;
+} tc_op_info;
+extern const tc_op_info tc_op_infos[TC_OPCODE_COUNT];
+
+/* TC_OPCODE_COUNT where no op has that name. */
+tc_opcode tc_opcode_parse(const char *name, size_t n);
+
+typedef enum tc_attr_kind {
+    TC_ATTR_NONE, /* optional and not given */
+    TC_ATTR_INT,
+    TC_ATTR_NUMBER, /* int or float literal: see tc_number */
+    TC_ATTR_BOOL,
+    TC_ATTR_STRING,
+    TC_ATTR_SYMBOL, /* a name; for words a|b|c too */
+    TC_ATTR_INTS,
+    TC_ATTR_DIMS, /* NULL entries print as `_` */
+    TC_ATTR_STRINGS
+} tc_attr_kind;
+
+/* A literal: is_float says which field counts. */
+typedef struct tc_number {
+    bool is_float;
+    int64_t i;
+    double f;
+} tc_number;
+
+typedef struct tc_attr {
+    tc_attr_kind kind;
+    unsigned n; /* of ints, dims, strings */
+    union {
+        int64_t i; /* INT, BOOL */
+        tc_number number;
+        const char *s; /* interned: STRING, SYMBOL */
+        const int64_t *ints;
+        const tc_dim *const *dims;
+        const char *const *strings;
+    };
+} tc_attr;
+
+/* What ops.def says of one attribute of an op. */
+typedef struct tc_attr_decl {
+    char name[16];
+    tc_attr_kind kind;
+    bool optional;
+    const char *words; /* a|b|c of a word attribute (ends at NUL or blank) */
+} tc_attr_decl;
+
+enum { TC_MAX_ATTRS = 4 };
+unsigned tc_op_nattrs(tc_opcode code);
+tc_attr_decl tc_op_attr_decl(tc_opcode code, unsigned index);
+/* -1 where the op has no such attribute. */
+int tc_op_attr_index(tc_opcode code, const char *name);
+
+typedef struct tc_module tc_module;
+typedef struct tc_func tc_func;
+typedef struct tc_region tc_region;
+typedef struct tc_op tc_op;
+typedef struct tc_value tc_value;
+typedef struct tc_use tc_use;
+
+struct tc_use {
+    tc_op *op;
+    unsigned index; /* op->in[index] is the value */
+    tc_use *next, *prev;
+};
+
+struct tc_value {
+    const tc_type *type;
+    const char *name; /* hint from the text, without `%`; NULL: a number */
+    tc_loc loc;
+    tc_op *def;        /* NULL: an argument of `region` */
+    tc_region *region; /* argument: its region */
+    unsigned index;    /* among the results, or among the arguments */
+    tc_use *uses;
+    void *data; /* scratch of the pass at work; means nothing between passes */
+};
+
+struct tc_op {
+    tc_opcode code;
+    tc_loc loc;
+    tc_func *func;
+    tc_region *parent; /* NULL while not inserted */
+    tc_op *prev, *next;
+    unsigned nin, nout, nregions;
+    tc_value **in; /* change with tc_op_set_in only */
+    tc_use *uses;  /* uses[i] stands for in[i] */
+    tc_value **out;
+    tc_region **regions;
+    tc_attr *attrs; /* in the order of ops.def */
+    void *data;     /* scratch, like tc_value.data */
+};
+
+struct tc_region {
+    tc_op *op; /* owner; NULL for a function's body and grid */
+    tc_func *func;
+    tc_op *first, *last;
+    unsigned nargs;
+    tc_value **args;
+};
+
+/* A compile-time parameter of a kernel or function: BM: int = 128. */
+typedef enum tc_param_kind {
+    TC_PARAM_INT,
+    TC_PARAM_TYPE,
+    TC_PARAM_FUNC
+} tc_param_kind;
+
+typedef struct tc_param {
+    const char *name;
+    tc_param_kind kind;
+    tc_loc loc;
+    const tc_dim *dim;   /* default of an INT, may name earlier parameters */
+    const tc_type *type; /* default of a TYPE, likewise */
+    const char *symbol;  /* default of a FUNC; all NULL: must be given */
+    /* FUNC: the signature. A function bound to it has these parameters first;
+     * those that follow are captured (see passes/specialize.c). */
+    unsigned nins, nouts;
+    const tc_type *const *ins, *const *outs;
+} tc_param;
+
+/* A func or a kernel. Its arguments are body->args. */
+struct tc_func {
+    tc_module *module;
+    const char *name; /* without `@` */
+    bool is_kernel;
+    tc_loc loc;
+    unsigned nparams;
+    tc_param *params;
+    unsigned nresults; /* of a func */
+    const tc_type *const *results;
+    tc_region *body;
+    /* Kernel: computes the launch grid. Its args stand for the kernel's args
+     * one by one; it ends in `yield` of 1 to 3 i32 and may `assert`. */
+    tc_region *grid;
+    tc_func *prev, *next;
+};
+
+struct tc_module {
+    tc_context *cx;
+    tc_arena arena;
+    tc_func *first, *last;
+};
+
+#define tc_each_func(f, m) for (tc_func *f = (m)->first; f; f = f->next)
+#define tc_each_op(op, r)  for (tc_op *op = (r)->first; op; op = op->next)
+/* The loop body may erase `op` (but not the op after it). */
+#define tc_each_op_safe(op, r)                                                 \
+    for (tc_op *op = (r)->first, *op##_next = op ? op->next : NULL; op;        \
+         op = op##_next, op##_next = op ? op->next : NULL)
+#define tc_each_use(u, v) for (tc_use *u = (v)->uses; u; u = u->next)
+
+/* NULL never: out of memory unwinds. */
+tc_module *tc_module_new(tc_context *cx);
+/* Accepts NULL. Types and strings stay with the context. */
+void tc_module_free(tc_module *m);
+
+tc_func *tc_func_new(tc_module *m, const char *name, bool is_kernel,
+                     tc_loc loc);
+void tc_func_append(tc_module *m, tc_func *f);
+void tc_func_erase(tc_func *f);
+tc_func *tc_func_find(const tc_module *m, const char *name);
+
+tc_region *tc_region_new(tc_func *f, tc_op *owner);
+tc_value *tc_region_add_arg(tc_region *r, const tc_type *type,
+                            const char *name, tc_loc loc);
+/* Argument `index` must have no use. */
+void tc_region_remove_arg(tc_region *r, unsigned index);
+tc_op *tc_region_terminator(const tc_region *r); /* NULL if missing */
+
+/* A detached op: operands linked, regions empty, no results yet. The function
+ * `f` is where it will stand (for its regions). */
+tc_op *tc_op_new(tc_func *f, tc_opcode code, tc_loc loc, unsigned nin,
+                 tc_value *const *in, unsigned nregions);
+void tc_op_set_results(tc_op *op, unsigned n, const tc_type *const *types);
+/* before == NULL: at the end. */
+void tc_op_insert(tc_op *op, tc_region *r, tc_op *before);
+void tc_op_remove(tc_op *op); /* unlink, keep operands */
+/* Unlinks for good; its results must have no uses. Nested ops go too. */
+void tc_op_erase(tc_op *op);
+void tc_op_set_in(tc_op *op, unsigned index, tc_value *v);
+void tc_value_replace(tc_value *old, tc_value *with); /* all uses */
+/* `a` stands in `r` or in a region nested in it. */
+bool tc_region_contains(const tc_region *r, const tc_op *a);
+/* Whether `v` can be used by an op placed before `op` in its region. */
+bool tc_value_is_visible(const tc_value *v, const tc_op *op);
+/* A copy of `op`, nested regions included, operands mapped through
+ * value->data where that is not NULL (set for results and nested args on the
+ * way). Detached. */
+tc_op *tc_op_clone(tc_func *f, tc_op *op);
+
+bool tc_op_has(const tc_op *op, tc_trait trait);
+/* The op and all ops nested in it are free of reads, writes, terminators'
+ * effects: it may be removed when unused. */
+bool tc_op_is_pure(const tc_op *op);
+
+/* Attributes by name; the name must be one of the op's in ops.def. */
+const tc_attr *tc_op_attr(const tc_op *op, const char *name);
+bool tc_op_has_attr(const tc_op *op, const char *name);
+int64_t tc_op_int(const tc_op *op, const char *name); /* 0 if not given */
+/* Word, symbol or string; NULL if not given. (tc_op_new fills in the default of
+ * an optional word, and the printer leaves it out.) */
+const char *tc_op_word(const tc_op *op, const char *name);
+bool tc_op_is_word(const tc_op *op, const char *name, const char *word);
+void tc_op_set_attr(tc_op *op, const char *name, tc_attr value);
+void tc_op_set_int(tc_op *op, const char *name, int64_t value);
+void tc_op_set_word(tc_op *op, const char *name, const char *word);
+void tc_op_set_ints(tc_op *op, const char *name, unsigned n,
+                    const int64_t *ints);
+void tc_op_set_dims(tc_op *op, const char *name, unsigned n,
+                    const tc_dim *const *dims);
+
+/* A cursor: new ops go before `before` in `region` (NULL: at its end). */
+typedef struct tc_builder {
+    tc_func *func;
+    tc_region *region;
+    tc_op *before;
+    tc_loc loc;
+} tc_builder;
+
+tc_builder tc_builder_before(tc_op *op);
+tc_builder tc_builder_at_end(tc_region *r, tc_loc loc);
+/* One result of the inferred type (of `type` where given); operands and
+ * attributes must be right, as in a pass: failure is an assertion. */
+tc_value *tc_build(tc_builder *b, tc_opcode code, unsigned nin,
+                   tc_value *const *in, const tc_type *type);
+/* The same for a detached op whose attributes were set by hand. */
+tc_value *tc_build_op(tc_builder *b, tc_op *op, const tc_type *type);
+tc_value *tc_build_int(tc_builder *b, const tc_type *scalar, int64_t value);
+tc_value *tc_build_float(tc_builder *b, const tc_type *scalar, double value);
+tc_op *tc_build_yield(tc_builder *b, unsigned n, tc_value *const *values);
+
+/* infer.c: the result types of a detached op from operands, attributes and
+ * the types stated in the text (NULL entries: not stated). Reports what is
+ * wrong with the operands; on success the results are set. */
+bool tc_op_infer(tc_op *op, unsigned nstated, const tc_type *const *stated)
+    TC_MUST_CHECK;
+/* The signature half of it: are the operands of the kinds that ops.def asks
+ * for, the required attributes there and of their kinds, the words known?
+ * Reports all that is wrong. */
+bool tc_op_check_signature(tc_op *op) TC_MUST_CHECK;
+
+/* verify.c: reports every violation, located; false if there was one. */
+bool tc_module_verify(const tc_module *m) TC_MUST_CHECK;
+bool tc_func_verify(const tc_func *f) TC_MUST_CHECK;
+
+/* parse.c: appends the functions of a text to the module. False: errors were
+ * reported (as many as could be found); the module must then be thrown away. */
+bool tc_parse(tc_module *m, uint32_t source) TC_MUST_CHECK;
+/* A single type or size, as on the command line; NULL: reported at loc. */
+const tc_type *tc_type_parse(tc_context *cx, const char *text, tc_loc loc);
+
+/* print.c: the canonical text. */
+typedef enum tc_print_flags {
+    TC_PRINT_PLAIN = 0,
+    TC_PRINT_LOCATIONS = 1 /* `// file:line:col` behind each op */
+} tc_print_flags;
+void tc_module_print(tc_text *out, const tc_module *m, unsigned flags);
+void tc_func_print(tc_text *out, const tc_func *f, unsigned flags);
+/* `%name` as the printer would call it, for messages. */
+const char *tc_value_name(tc_context *cx, const tc_value *v);
+/* The shortest decimal that reads back as the same number of this kind:
+ * 1.0, 0.1, 1e-30, inf, -inf, nan. */
+void tc_number_print(tc_text *out, double value, tc_kind kind);
+
+#endif
