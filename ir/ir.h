@@ -217,8 +217,8 @@ void tc_func_erase(tc_func *f);
 tc_func *tc_func_find(const tc_module *m, const char *name);
 
 tc_region *tc_region_new(tc_func *f, tc_op *owner);
-tc_value *tc_region_add_arg(tc_region *r, const tc_type *type,
-                            const char *name, tc_loc loc);
+tc_value *tc_region_add_arg(tc_region *r, const tc_type *type, const char *name,
+                            tc_loc loc);
 /* Argument `index` must have no use. */
 void tc_region_remove_arg(tc_region *r, unsigned index);
 tc_op *tc_region_terminator(const tc_region *r); /* NULL if missing */
@@ -288,12 +288,15 @@ tc_op *tc_build_yield(tc_builder *b, unsigned n, tc_value *const *values);
 /* infer.c: the result types of a detached op from operands, attributes and
  * the types stated in the text (NULL entries: not stated). Reports what is
  * wrong with the operands; on success the results are set. */
-bool tc_op_infer(tc_op *op, unsigned nstated, const tc_type *const *stated)
-    TC_MUST_CHECK;
+bool tc_op_infer(tc_op *op, unsigned nstated,
+                 const tc_type *const *stated) TC_MUST_CHECK;
 /* The signature half of it: are the operands of the kinds that ops.def asks
  * for, the required attributes there and of their kinds, the words known?
  * Reports all that is wrong. */
-bool tc_op_check_signature(tc_op *op) TC_MUST_CHECK;
+bool tc_op_check_signature(const tc_op *op) TC_MUST_CHECK;
+/* Do the results of an op have the types that tc_op_infer would give? (The
+ * signature must be right.) Reports. */
+bool tc_op_check_results(const tc_op *op) TC_MUST_CHECK;
 
 /* verify.c: reports every violation, located; false if there was one. */
 bool tc_module_verify(const tc_module *m) TC_MUST_CHECK;

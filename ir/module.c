@@ -59,7 +59,9 @@ void tc_func_erase(tc_func *f)
 
 tc_func *tc_func_find(const tc_module *m, const char *name)
 {
-    tc_each_func(f, m) if (strcmp(f->name, name) == 0) return f;
+    tc_each_func (f, m)
+        if (strcmp(f->name, name) == 0)
+            return f;
     return NULL;
 }
 
@@ -76,11 +78,8 @@ tc_value *tc_region_add_arg(tc_region *r, const tc_type *type, const char *name,
 {
     tc_arena *a = &r->func->module->arena;
     tc_value *v = tc_arena_new(a, tc_value);
-    *v = (tc_value){.type = type,
-                    .name = name,
-                    .loc = loc,
-                    .region = r,
-                    .index = r->nargs};
+    *v = (tc_value){
+        .type = type, .name = name, .loc = loc, .region = r, .index = r->nargs};
     tc_value **args = tc_arena_array(a, tc_value *, r->nargs + 1);
     if (r->nargs)
         memcpy(args, r->args, r->nargs * sizeof *args);
@@ -161,8 +160,8 @@ void tc_op_set_results(tc_op *op, unsigned n, const tc_type *const *types)
     op->out = tc_arena_array(a, tc_value *, n);
     for (unsigned i = 0; i < n; i++) {
         op->out[i] = tc_arena_new(a, tc_value);
-        *op->out[i] = (tc_value){
-            .type = types[i], .loc = op->loc, .def = op, .index = i};
+        *op->out[i] =
+            (tc_value){.type = types[i], .loc = op->loc, .def = op, .index = i};
     }
 }
 
@@ -261,7 +260,8 @@ static void clone_region(tc_func *f, tc_region *from, tc_region *to)
         tc_value *arg = from->args[i];
         arg->data = tc_region_add_arg(to, arg->type, arg->name, arg->loc);
     }
-    tc_each_op(op, from) tc_op_insert(tc_op_clone(f, op), to, NULL);
+    tc_each_op (op, from)
+        tc_op_insert(tc_op_clone(f, op), to, NULL);
 }
 
 tc_op *tc_op_clone(tc_func *f, tc_op *op)
@@ -298,7 +298,7 @@ bool tc_op_is_pure(const tc_op *op)
     if (op->nregions == 0)
         return tc_op_has(op, TC_PURE);
     for (unsigned i = 0; i < op->nregions; i++)
-        tc_each_op(inner, op->regions[i]) {
+        tc_each_op (inner, op->regions[i]) {
             if (!tc_op_has(inner, TC_TERMINATOR) && !tc_op_is_pure(inner))
                 return false;
         }
@@ -344,8 +344,7 @@ tc_value *tc_build_float(tc_builder *b, const tc_type *scalar, double value)
 {
     tc_op *op = tc_op_new(b->func, TC_CONST, b->loc, 0, NULL, 0);
     tc_number n = {.is_float = true, .f = value};
-    tc_op_set_attr(op, "value",
-                   (tc_attr){.kind = TC_ATTR_NUMBER, .number = n});
+    tc_op_set_attr(op, "value", (tc_attr){.kind = TC_ATTR_NUMBER, .number = n});
     return tc_build_op(b, op, scalar);
 }
 

@@ -49,10 +49,10 @@ static tc_attr_kind attr_kind(const char *s, size_t n)
         const char *name;
         tc_attr_kind kind;
     } kinds[] = {
-        {"int", TC_ATTR_INT},         {"number", TC_ATTR_NUMBER},
-        {"bool", TC_ATTR_BOOL},       {"string", TC_ATTR_STRING},
-        {"symbol", TC_ATTR_SYMBOL},   {"ints", TC_ATTR_INTS},
-        {"dims", TC_ATTR_DIMS},       {"strings", TC_ATTR_STRINGS},
+        {"int", TC_ATTR_INT},       {"number", TC_ATTR_NUMBER},
+        {"bool", TC_ATTR_BOOL},     {"string", TC_ATTR_STRING},
+        {"symbol", TC_ATTR_SYMBOL}, {"ints", TC_ATTR_INTS},
+        {"dims", TC_ATTR_DIMS},     {"strings", TC_ATTR_STRINGS},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strlen(kinds[i].name) == n && strncmp(kinds[i].name, s, n) == 0)

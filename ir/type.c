@@ -56,8 +56,8 @@ const tc_type *tc_type_scalar(tc_context *cx, tc_kind kind)
 
 const tc_type *tc_type_param(tc_context *cx, const char *name)
 {
-    return get(cx, (tc_type){.kind = TC_TYPE_PARAM,
-                             .name = tc_string_get(cx, name)});
+    return get(
+        cx, (tc_type){.kind = TC_TYPE_PARAM, .name = tc_string_get(cx, name)});
 }
 
 const tc_type *tc_type_ptr(tc_context *cx, const tc_type *elem)
@@ -178,8 +178,8 @@ const tc_dim *tc_dim_const(tc_context *cx, int64_t value)
 
 const tc_dim *tc_dim_param(tc_context *cx, const char *name)
 {
-    return get_dim(cx, (tc_dim){.kind = TC_DIM_PARAM,
-                                .name = tc_string_get(cx, name)});
+    return get_dim(
+        cx, (tc_dim){.kind = TC_DIM_PARAM, .name = tc_string_get(cx, name)});
 }
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -200,7 +200,8 @@ static int64_t fold(tc_dim_kind kind, int64_t a, int64_t b)
     case TC_DIM_MUL: return (int64_t)(x * y);
     case TC_DIM_DIV: return floor_div(a, b);
     case TC_DIM_REM: return (int64_t)(x - (uint64_t)floor_div(a, b) * y);
-    case TC_DIM_CDIV: return (int64_t)(0 - (uint64_t)floor_div((int64_t)(0 - x), b));
+    case TC_DIM_CDIV:
+        return (int64_t)(0 - (uint64_t)floor_div((int64_t)(0 - x), b));
     case TC_DIM_MIN: return a < b ? a : b;
     case TC_DIM_MAX: return a > b ? a : b;
     default: assert(!"not a binary size"); return 0;
@@ -304,10 +305,10 @@ static const struct {
     const char *text;
     bool infix;
 } dim_words[] = {
-    [TC_DIM_ADD] = {"+", true},     [TC_DIM_SUB] = {"-", true},
-    [TC_DIM_MUL] = {"*", true},     [TC_DIM_DIV] = {"/", true},
-    [TC_DIM_REM] = {"rem", false},  [TC_DIM_CDIV] = {"cdiv", false},
-    [TC_DIM_MIN] = {"min", false},  [TC_DIM_MAX] = {"max", false},
+    [TC_DIM_ADD] = {"+", true},    [TC_DIM_SUB] = {"-", true},
+    [TC_DIM_MUL] = {"*", true},    [TC_DIM_DIV] = {"/", true},
+    [TC_DIM_REM] = {"rem", false}, [TC_DIM_CDIV] = {"cdiv", false},
+    [TC_DIM_MIN] = {"min", false}, [TC_DIM_MAX] = {"max", false},
 };
 
 void tc_dim_print(tc_text *out, const tc_dim *d)

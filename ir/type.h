@@ -85,10 +85,10 @@ tc_kind tc_kind_parse(const char *s, size_t n);
 
 /* The element of a tile, else the type itself: what an op on lanes sees. */
 const tc_type *tc_type_elem(const tc_type *t);
-bool tc_type_is_scalar(const tc_type *t); /* element kinds, TYPE_PARAM, PTR */
-bool tc_type_is_float(const tc_type *t);  /* of the element; TYPE_PARAM too */
-bool tc_type_is_int(const tc_type *t);    /* i8 to i64, TYPE_PARAM too */
-bool tc_type_is_bool(const tc_type *t);   /* i1 */
+bool tc_type_is_scalar(const tc_type *t);  /* element kinds, TYPE_PARAM, PTR */
+bool tc_type_is_float(const tc_type *t);   /* of the element; TYPE_PARAM too */
+bool tc_type_is_int(const tc_type *t);     /* i8 to i64, TYPE_PARAM too */
+bool tc_type_is_bool(const tc_type *t);    /* i1 */
 bool tc_type_is_generic(const tc_type *t); /* some name is left in it */
 /* Number of elements of a tile with known sides, 1 of a scalar; -1 if not
  * known or above 2^31 - 1. */

@@ -1,0 +1,908 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an op's operands may be and what its results are.
+ *
+ * Two halves. The signature: operands against the letters of ops.def, and
+ * attributes against their declarations. The results: "=" and ":" of ops.def
+ * are generic, "!" and "*" have a rule in `rules` below. Parser, builder and
+ * verifier all ask here, so that a rule is written once.
+ *
+ * Generic programs (names in types, before `specialize`) pass where a name
+ * could be bound to something right; they are checked again after it.
+ */
+#include "ir/ir.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <string.h>
+
+static tc_context *context_of(const tc_op *op)
+{
+    return op->func->module->cx;
+}
+
+static const char *name_of(const tc_op *op)
+{
+    return tc_op_infos[op->code].name;
+}
+
+static const char *type_of(const tc_op *op, unsigned i)
+{
+    return tc_type_name(context_of(op), op->in[i]->type);
+}
+
+/* ---- Operands ---- */
+
+/* The type that a memory operand holds, in its shape. */
+static const tc_type *pointee(tc_context *cx, const tc_type *t)
+{
+    if (t->kind == TC_BLOCK_PTR)
+        return tc_type_shaped(cx, TC_TILE, t->rank, t->dims, t->elem);
+    return tc_type_with_elem(cx, t, tc_type_elem(t)->elem);
+}
+
+static bool is_pointer(const tc_type *t)
+{
+    return tc_type_elem(t)->kind == TC_PTR;
+}
+
+/* A scalar or a tile: what ops on lanes take. */
+static bool has_lanes(const tc_type *t)
+{
+    return tc_type_is_scalar(t) || t->kind == TC_TILE;
+}
+
+static const struct letter {
+    char letter;
+    const char *expected;
+} letters[] = {
+    {'f', "a float or a tile of floats"},
+    {'i', "an int (i8 to i64) or a tile of ints"},
+    {'n', "an int or float, or a tile of them"},
+    {'b', "i1 or a tile of i1"},
+    {'x', "a scalar or a tile"},
+    {'s', "a scalar i32 or i64"},
+    {'c', "a scalar i1"},
+    {'p', "a pointer or a tile of pointers"},
+    {'t', "a tensor"},
+    {'w', "a block pointer"},
+    {'v', "a tile"},
+    {'m', "a block pointer, a pointer or a tile of pointers"},
+};
+
+static const char *expected_of(char letter)
+{
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
+        if (letters[i].letter == letter)
+            return letters[i].expected;
+    return "a value";
+}
+
+static bool is_of_kind(char letter, const tc_type *t)
+{
+    switch (letter) {
+    case 'a': return true;
+    case 'f': return has_lanes(t) && tc_type_is_float(t);
+    case 'i': return has_lanes(t) && tc_type_is_int(t);
+    case 'n': return has_lanes(t) && (tc_type_is_float(t) || tc_type_is_int(t));
+    case 'b': return has_lanes(t) && tc_type_is_bool(t);
+    case 'x': return has_lanes(t);
+    case 's': return t->kind == TC_I32 || t->kind == TC_I64;
+    case 'c': return t->kind == TC_I1;
+    case 'p': return has_lanes(t) && is_pointer(t);
+    case 't': return t->kind == TC_TENSOR;
+    case 'w': return t->kind == TC_BLOCK_PTR;
+    case 'v': return t->kind == TC_TILE;
+    case 'm': return t->kind == TC_BLOCK_PTR || is_pointer(t);
+    default: assert(!"letter of ops.def"); return false;
+    }
+}
+
+/* The one type that a letter stands for, given operand 0; else NULL. */
+static const tc_type *exact_type(tc_context *cx, char letter,
+                                 const tc_type *first)
+{
+    switch (letter) {
+    case '=': return first;
+    case 'e': return pointee(cx, first);
+    case '#':
+        if (first->kind == TC_BLOCK_PTR)
+            first = pointee(cx, first);
+        return tc_type_with_elem(cx, first, tc_type_scalar(cx, TC_I1));
+    default: return NULL;
+    }
+}
+
+static bool same_shape(const tc_type *a, const tc_type *b)
+{
+    return (a->kind == TC_TILE) == (b->kind == TC_TILE) && a->rank == b->rank &&
+           (a->rank == 0 ||
+            memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
+}
+
+static bool check_operand(const tc_op *op, unsigned i, char letter)
+{
+    tc_context *cx = context_of(op);
+    const tc_type *got = op->in[i]->type;
+    if (letter == '@') {
+        tc_kind k = tc_type_elem(got)->kind;
+        if ((k == TC_I32 || k == TC_I64) && same_shape(got, op->in[0]->type))
+            return true;
+        return tc_error(cx, op->loc,
+                        "%s: operand %u is %s, expected i32 or i64 in the "
+                        "shape of %s",
+                        name_of(op), i, type_of(op, i), type_of(op, 0));
+    }
+    const tc_type *want = exact_type(cx, letter, op->in[0]->type);
+    if (want && want != got)
+        return tc_error(cx, op->loc, "%s: operand %u is %s, expected %s",
+                        name_of(op), i, type_of(op, i), tc_type_name(cx, want));
+    if (!want && !is_of_kind(letter, got))
+        return tc_error(cx, op->loc, "%s: operand %u is %s, expected %s",
+                        name_of(op), i, type_of(op, i), expected_of(letter));
+    return true;
+}
+
+/* How many operands the letters ask for; *most is UINT_MAX after a `*`. */
+static unsigned operand_counts(const char *in, unsigned *most)
+{
+    unsigned least = 0;
+    *most = 0;
+    for (; *in; in++) {
+        if (in[1] == '*') {
+            *most = ~0u;
+            return least;
+        }
+        ++*most;
+        if (in[1] == '?')
+            in++;
+        else
+            least++;
+    }
+    return least;
+}
+
+static bool check_operands(const tc_op *op)
+{
+    const char *in = tc_op_infos[op->code].in;
+    unsigned most, least = operand_counts(in, &most);
+    if (op->nin < least || op->nin > most)
+        return tc_error(context_of(op), op->loc,
+                        "%s: %u operand%s, expected %s%u", name_of(op), op->nin,
+                        op->nin == 1 ? "" : "s",
+                        most == least     ? ""
+                        : op->nin < least ? "at least "
+                                          : "at most ",
+                        op->nin < least ? least : most);
+    bool ok = true;
+    for (unsigned i = 0; i < op->nin; i++) {
+        /* Operands 1, 2, ... are compared with the first only if it fits. */
+        if (!check_operand(op, i, *in)) {
+            ok = false;
+            if (i == 0)
+                return false;
+        }
+        if (in[1] == '?')
+            in += 2;
+        else if (in[1] != '*')
+            in++;
+    }
+    return ok;
+}
+
+/* ---- Attributes ---- */
+
+static bool is_word(const char *words, const char *s)
+{
+    size_t n = strlen(s);
+    for (const char *w = words;; w++) {
+        size_t len = strcspn(w, "| ");
+        if (len == n && memcmp(w, s, n) == 0)
+            return true;
+        w += len;
+        if (*w != '|')
+            return false;
+    }
+}
+
+static bool check_attr(const tc_op *op, unsigned i)
+{
+    tc_context *cx = context_of(op);
+    tc_attr_decl d = tc_op_attr_decl(op->code, i);
+    const tc_attr *a = &op->attrs[i];
+    if (a->kind == TC_ATTR_NONE)
+        return d.optional ||
+               tc_error(cx, op->loc, "%s: attribute `%s` is missing",
+                        name_of(op), d.name);
+    if (a->kind != d.kind)
+        return tc_error(cx, op->loc, "%s: attribute `%s` has the wrong kind",
+                        name_of(op), d.name);
+    if (d.words && !is_word(d.words, a->s))
+        return tc_error(
+            cx, op->loc, "%s: %s(%s) is not known, expected one of %.*s",
+            name_of(op), d.name, a->s, (int)strcspn(d.words, " "), d.words);
+    return true;
+}
+
+bool tc_op_check_signature(const tc_op *op)
+{
+    bool ok = check_operands(op);
+    unsigned n = tc_op_nattrs(op->code);
+    for (unsigned i = 0; i < n; i++)
+        ok &= check_attr(op, i);
+    return ok;
+}
+
+/* ---- Results ---- */
+
+/* What a rule sees and fills in. `stated[i]` may be NULL. */
+typedef struct results {
+    unsigned nstated;
+    const tc_type *const *stated;
+    unsigned n;
+    const tc_type **types; /* room for as many as the op may have */
+} results;
+
+typedef bool rule_fn(const tc_op *op, results *r);
+
+static bool one(results *r, const tc_type *t)
+{
+    r->types[r->n++] = t;
+    return true;
+}
+
+static const tc_type *i32_type(const tc_op *op)
+{
+    return tc_type_scalar(context_of(op), TC_I32);
+}
+
+static const tc_type *tile_type(const tc_op *op, unsigned rank,
+                                const tc_dim *const *dims, const tc_type *elem)
+{
+    return tc_type_shaped(context_of(op), TC_TILE, rank, dims, elem);
+}
+
+static bool check_axis(const tc_op *op, const char *attr, unsigned count)
+{
+    int64_t axis = tc_op_int(op, attr);
+    return (axis >= 0 && axis < count) ||
+           tc_error(context_of(op), op->loc,
+                    "%s: %s %lld is out of range, expected 0 to %d",
+                    name_of(op), attr, (long long)axis, (int)count - 1);
+}
+
+static bool rule_grid_axis(const tc_op *op, results *r)
+{
+    return check_axis(op, "axis", 3) && one(r, i32_type(op));
+}
+
+static bool rule_dim(const tc_op *op, results *r)
+{
+    const tc_attr *a = tc_op_attr(op, "value");
+    if (a->n != 1 || !a->dims[0])
+        return tc_error(context_of(op), op->loc,
+                        "dim: expected one size expression");
+    return one(r, i32_type(op));
+}
+
+static bool rule_size(const tc_op *op, results *r)
+{
+    tc_kind k = op->code == TC_SIZE ? TC_I32 : TC_I64;
+    return check_axis(op, "dim", op->in[0]->type->rank) &&
+           one(r, tc_type_scalar(context_of(op), k));
+}
+
+static bool rule_base(const tc_op *op, results *r)
+{
+    return one(r, tc_type_ptr(context_of(op), op->in[0]->type->elem));
+}
+
+static bool rule_block(const tc_op *op, results *r)
+{
+    const tc_type *t = op->in[0]->type;
+    const tc_attr *sides = tc_op_attr(op, "sides");
+    if (op->nin != 1 + t->rank || sides->n != t->rank)
+        return tc_error(context_of(op), op->loc,
+                        "block: %u offsets, expected %u, one a dim of %s",
+                        op->nin - 1, t->rank, type_of(op, 0));
+    const tc_dim *dims[TC_MAX_RANK];
+    unsigned rank = 0;
+    for (unsigned i = 0; i < sides->n; i++)
+        if (sides->dims[i])
+            dims[rank++] = sides->dims[i];
+    if (rank == 0)
+        return tc_error(context_of(op), op->loc,
+                        "block: no side is given, expected `offset +: side` "
+                        "for at least one dim");
+    return one(
+        r, tc_type_shaped(context_of(op), TC_BLOCK_PTR, rank, dims, t->elem));
+}
+
+static bool rule_load(const tc_op *op, results *r)
+{
+    return one(r, pointee(context_of(op), op->in[0]->type));
+}
+
+static bool rule_gather(const tc_op *op, results *r)
+{
+    const tc_type *t = op->in[0]->type;
+    if (op->nin != 1 + t->rank)
+        return tc_error(context_of(op), op->loc,
+                        "gather: %u indices, expected %u, one a dim of %s",
+                        op->nin - 1, t->rank, type_of(op, 0));
+    const tc_type *like = t->rank ? op->in[1]->type : t->elem;
+    for (unsigned i = 1; i < op->nin; i++) {
+        tc_kind k = tc_type_elem(op->in[i]->type)->kind;
+        if ((k != TC_I32 && k != TC_I64) || !same_shape(op->in[i]->type, like))
+            return tc_error(context_of(op), op->loc,
+                            "gather: index %u is %s, expected i32 or i64 in "
+                            "the shape of %s",
+                            i - 1, type_of(op, i),
+                            tc_type_name(context_of(op), like));
+    }
+    return one(r, tc_type_with_elem(context_of(op), like, t->elem));
+}
+
+static bool rule_expand_dims(const tc_op *op, results *r)
+{
+    const tc_type *t = op->in[0]->type;
+    if (t->rank == TC_MAX_RANK)
+        return tc_error(context_of(op), op->loc,
+                        "expand_dims: %s has %d axes, which is the most",
+                        type_of(op, 0), TC_MAX_RANK);
+    if (!check_axis(op, "axis", t->rank + 1))
+        return false;
+    const tc_dim *dims[TC_MAX_RANK];
+    unsigned axis = (unsigned)tc_op_int(op, "axis");
+    for (unsigned i = 0; i < t->rank; i++)
+        dims[i + (i >= axis)] = t->dims[i];
+    dims[axis] = tc_dim_const(context_of(op), 1);
+    return one(r, tile_type(op, t->rank + 1, dims, t->elem));
+}
+
+static bool rule_trans(const tc_op *op, results *r)
+{
+    const tc_type *t = op->in[0]->type;
+    const tc_attr *perm = tc_op_attr(op, "perm");
+    const tc_dim *dims[TC_MAX_RANK];
+    unsigned seen = 0;
+    if (perm->kind == TC_ATTR_NONE && t->rank < 2)
+        return tc_error(context_of(op), op->loc,
+                        "trans: operand is %s, expected at least two axes",
+                        type_of(op, 0));
+    for (unsigned i = 0; i < t->rank; i++) {
+        /* No perm: the last two swap. */
+        int64_t from = i + 2 < t->rank ? i : 2 * t->rank - 3 - i;
+        if (perm->kind != TC_ATTR_NONE)
+            from = i < perm->n ? perm->ints[i] : -1;
+        if (from >= 0 && from < t->rank) {
+            seen |= 1u << from;
+            dims[i] = t->dims[from];
+        }
+    }
+    if (seen != (1u << t->rank) - 1 ||
+        (perm->kind != TC_ATTR_NONE && perm->n != t->rank))
+        return tc_error(context_of(op), op->loc,
+                        "trans: perm is no permutation of the %u axes of %s",
+                        t->rank, type_of(op, 0));
+    return one(r, tile_type(op, t->rank, dims, t->elem));
+}
+
+static bool is_dot_elem(const tc_type *elem)
+{
+    return elem->kind == TC_TYPE_PARAM ||
+           (elem->kind >= TC_F8E4M3 && elem->kind <= TC_F64);
+}
+
+static bool rule_dot(const tc_op *op, results *r)
+{
+    tc_context *cx = context_of(op);
+    const tc_type *a = op->in[0]->type, *b = op->in[1]->type;
+    if (a->rank != 2 || b->rank != 2 || a->dims[1] != b->dims[0])
+        return tc_error(cx, op->loc,
+                        "dot: operands are %s and %s, expected [M, K] and "
+                        "[K, N] with the same K",
+                        type_of(op, 0), type_of(op, 1));
+    if (!is_dot_elem(a->elem) || !is_dot_elem(b->elem))
+        return tc_error(cx, op->loc,
+                        "dot: operands are %s and %s, expected floats",
+                        type_of(op, 0), type_of(op, 1));
+    bool wide = a->elem->kind == TC_F64;
+    if (wide != (b->elem->kind == TC_F64) && a->elem->kind != TC_TYPE_PARAM &&
+        b->elem->kind != TC_TYPE_PARAM)
+        return tc_error(cx, op->loc,
+                        "dot: operands are %s and %s, expected both f64 or "
+                        "neither",
+                        type_of(op, 0), type_of(op, 1));
+    const tc_dim *dims[] = {a->dims[0], b->dims[1]};
+    const tc_type *t =
+        tile_type(op, 2, dims, tc_type_scalar(cx, wide ? TC_F64 : TC_F32));
+    if (op->nin == 3 && op->in[2]->type != t)
+        return tc_error(cx, op->loc, "dot: accumulator is %s, expected %s",
+                        type_of(op, 2), tc_type_name(cx, t));
+    return one(r, t);
+}
+
+static bool rule_reduce(const tc_op *op, results *r)
+{
+    tc_context *cx = context_of(op);
+    if (op->nin == 0)
+        return tc_error(cx, op->loc, "reduce: expected an operand");
+    const tc_type *first = op->in[0]->type;
+    if (!check_axis(op, "axis", first->rank))
+        return false;
+    bool region = tc_op_is_word(op, "kind", "region");
+    if (region != (op->nregions == 1))
+        return tc_error(cx, op->loc,
+                        region ? "reduce: expected a kind, as kind(sum), or "
+                                 "a combining region"
+                               : "reduce: a kind and a region are given, "
+                                 "expected one of them");
+    if (!region && op->nin != 1)
+        return tc_error(cx, op->loc,
+                        "reduce: %u operands, expected 1 (a region combines "
+                        "several)",
+                        op->nin);
+    unsigned axis = (unsigned)tc_op_int(op, "axis");
+    const tc_dim *dims[TC_MAX_RANK];
+    for (unsigned i = 0; i < first->rank; i++)
+        if (i != axis)
+            dims[i - (i > axis)] = first->dims[i];
+    for (unsigned i = 0; i < op->nin; i++) {
+        const tc_type *t = op->in[i]->type;
+        if (!same_shape(t, first))
+            return tc_error(cx, op->loc,
+                            "reduce: operand %u is %s, expected the shape of "
+                            "%s",
+                            i, type_of(op, i), type_of(op, 0));
+        one(r, first->rank == 1
+                   ? t->elem
+                   : tile_type(op, first->rank - 1, dims, t->elem));
+    }
+    return true;
+}
+
+/* Bitwise kinds want ints or i1, the others numbers. */
+static bool check_reduce_elem(const tc_op *op)
+{
+    static const char *const bitwise[] = {"and", "or", "xor"};
+    const tc_type *elem = tc_type_elem(op->in[0]->type);
+    if (tc_op_is_word(op, "kind", "region"))
+        return true;
+    bool bits = false;
+    for (int i = 0; i < 3; i++)
+        bits |= tc_op_is_word(op, "kind", bitwise[i]);
+    bool fits = bits ? tc_type_is_int(elem) || tc_type_is_bool(elem)
+                     : tc_type_is_int(elem) || tc_type_is_float(elem);
+    return fits || tc_error(context_of(op), op->loc,
+                            "reduce: operand is %s, expected %s for kind(%s)",
+                            type_of(op, 0), bits ? "ints or i1" : "numbers",
+                            tc_op_word(op, "kind"));
+}
+
+static bool rule_reduce_checked(const tc_op *op, results *r)
+{
+    return rule_reduce(op, r) && check_reduce_elem(op);
+}
+
+static bool rule_cmp(const tc_op *op, results *r)
+{
+    tc_context *cx = context_of(op);
+    const tc_type *t = op->in[0]->type;
+    if (tc_op_word(op, "pred")[0] == 'u' && !tc_type_is_int(t))
+        return tc_error(cx, op->loc,
+                        "cmp: operands are %s, expected ints for %s",
+                        type_of(op, 0), tc_op_word(op, "pred"));
+    return one(r, tc_type_with_elem(cx, t, tc_type_scalar(cx, TC_I1)));
+}
+
+static bool rule_select(const tc_op *op, results *r)
+{
+    tc_context *cx = context_of(op);
+    const tc_type *t = op->in[1]->type;
+    if (op->in[2]->type != t)
+        return tc_error(cx, op->loc,
+                        "select: operands are %s and %s, expected one type",
+                        type_of(op, 1), type_of(op, 2));
+    /* A scalar condition chooses between whole values of any type. */
+    if (op->in[0]->type->kind == TC_TILE && !same_shape(op->in[0]->type, t))
+        return tc_error(cx, op->loc,
+                        "select: condition is %s, expected the shape of %s",
+                        type_of(op, 0), type_of(op, 1));
+    return one(r, t);
+}
+
+static bool rule_atomic(const tc_op *op, results *r)
+{
+    tc_context *cx = context_of(op);
+    const tc_type *t = pointee(cx, op->in[0]->type);
+    if (op->code == TC_ATOMIC) {
+        static const char *const bitwise[] = {"and", "or", "xor"};
+        bool bits = false;
+        for (int i = 0; i < 3; i++)
+            bits |= tc_op_is_word(op, "kind", bitwise[i]);
+        if (bits && !tc_type_is_int(t))
+            return tc_error(cx, op->loc,
+                            "atomic: value is %s, expected ints for kind(%s)",
+                            tc_type_name(cx, t), tc_op_word(op, "kind"));
+    }
+    if (!tc_type_is_int(t) && !tc_type_is_float(t))
+        return tc_error(cx, op->loc, "%s: value is %s, expected numbers",
+                        name_of(op), tc_type_name(cx, t));
+    return one(r, t);
+}
+
+static bool rule_for(const tc_op *op, results *r)
+{
+    const tc_type *lo = op->in[0]->type;
+    if (op->in[1]->type != lo || op->in[2]->type != lo)
+        return tc_error(context_of(op), op->loc,
+                        "for: bounds and step are %s, %s and %s, expected one "
+                        "type",
+                        type_of(op, 0), type_of(op, 1), type_of(op, 2));
+    for (unsigned i = 3; i < op->nin; i++)
+        one(r, op->in[i]->type);
+    return true;
+}
+
+static bool rule_while(const tc_op *op, results *r)
+{
+    for (unsigned i = 0; i < op->nin; i++)
+        one(r, op->in[i]->type);
+    return true;
+}
+
+/* The branches say what the results are. */
+static bool rule_if(const tc_op *op, results *r)
+{
+    tc_op *yield = op->nregions ? tc_region_terminator(op->regions[0]) : NULL;
+    for (unsigned i = 0; yield && i < yield->nin; i++)
+        one(r, yield->in[i]->type);
+    return true;
+}
+
+/* ---- Calls ---- */
+
+static bool is_scalar_func(unsigned nins, const tc_type *const *ins)
+{
+    for (unsigned i = 0; i < nins; i++)
+        if (ins[i]->kind == TC_TILE)
+            return false;
+    return true;
+}
+
+/* The shape that a call of a scalar function is applied in: that of the tile
+ * arguments, which must agree; NULL for scalars only. Reports. */
+static bool lanes_of_call(const tc_op *op, unsigned nins,
+                          const tc_type *const *ins, const tc_type **lanes)
+{
+    *lanes = NULL;
+    if (!is_scalar_func(nins, ins))
+        return true;
+    for (unsigned i = 0; i < op->nin; i++) {
+        const tc_type *t = op->in[i]->type;
+        if (t->kind != TC_TILE)
+            continue;
+        if (*lanes && !same_shape(t, *lanes))
+            return tc_error(context_of(op), op->loc,
+                            "call: arguments are %s and %s, expected one "
+                            "shape",
+                            type_of(op, i),
+                            tc_type_name(context_of(op), *lanes));
+        *lanes = t;
+    }
+    return true;
+}
+
+static bool call_results(const tc_op *op, unsigned nins,
+                         const tc_type *const *ins, unsigned nouts,
+                         const tc_type *const *outs, tc_bindings *b, results *r)
+{
+    tc_context *cx = context_of(op);
+    const char *callee = tc_op_word(op, "callee");
+    const tc_type *lanes;
+    unsigned npositional = op->nin - tc_op_attr(op, "names")->n;
+    if (npositional != nins)
+        return tc_error(cx, op->loc, "call: %s takes %u argument%s, found %u",
+                        callee, nins, nins == 1 ? "" : "s", npositional);
+    if (!lanes_of_call(op, nins, ins, &lanes))
+        return false;
+    bool ok = true;
+    for (unsigned i = 0; i < nins; i++) {
+        const tc_type *got = op->in[i]->type;
+        if (lanes && ins[i]->kind != TC_TENSOR)
+            got = tc_type_elem(got);
+        if (!tc_type_unify(cx, ins[i], got, b))
+            ok = tc_error(cx, op->loc,
+                          "call: argument %u of %s is %s, expected %s", i,
+                          callee, type_of(op, i),
+                          tc_type_name(cx, tc_type_substitute(cx, ins[i], b)));
+    }
+    for (unsigned i = 0; ok && i < nouts; i++) {
+        const tc_type *t = tc_type_substitute(cx, outs[i], b);
+        one(r, lanes ? tc_type_with_elem(cx, lanes, t) : t);
+    }
+    return ok;
+}
+
+static const tc_param *param_of(const tc_func *f, const char *name)
+{
+    for (unsigned i = 0; i < f->nparams; i++)
+        if (strcmp(f->params[i].name, name) == 0)
+            return &f->params[i];
+    return NULL;
+}
+
+static bool call_of_func(const tc_op *op, const tc_func *f, results *r)
+{
+    tc_arena *a = &op->func->module->arena;
+    tc_bindings b = {f->nparams, tc_arena_array(a, const char *, f->nparams),
+                     tc_arena_array(a, const tc_dim *, f->nparams),
+                     tc_arena_array(a, const tc_type *, f->nparams)};
+    for (unsigned i = 0; i < f->nparams; i++)
+        b.names[i] = f->params[i].name;
+    unsigned nins = f->body->nargs;
+    const tc_type **ins = tc_arena_array(a, const tc_type *, nins);
+    for (unsigned i = 0; i < nins; i++)
+        ins[i] = f->body->args[i]->type;
+    return call_results(op, nins, ins, f->nresults, f->results, &b, r);
+}
+
+static bool rule_call(const tc_op *op, results *r)
+{
+    tc_context *cx = context_of(op);
+    const char *callee = tc_op_word(op, "callee");
+    if (callee[0] != '@') {
+        const tc_param *p = param_of(op->func, callee);
+        tc_bindings none = {0};
+        if (!p || p->kind != TC_PARAM_FUNC)
+            return tc_error(cx, op->loc,
+                            "call: %s is no function parameter of @%s (a "
+                            "function is called as @%s)",
+                            callee, op->func->name, callee);
+        return call_results(op, p->nins, p->ins, p->nouts, p->outs, &none, r);
+    }
+    const tc_func *f = tc_func_find(op->func->module, callee + 1);
+    if (!f || f->is_kernel)
+        return tc_error(cx, op->loc,
+                        f ? "call: %s is a kernel, expected a func"
+                          : "call: there is no function %s",
+                        callee);
+    if (tc_op_has_attr(op, "names"))
+        return tc_error(cx, op->loc,
+                        "call: named arguments are for function parameters, "
+                        "%s takes its arguments by position",
+                        callee);
+    return call_of_func(op, f, r);
+}
+
+/* ---- Types that the text states ---- */
+
+static bool rule_const(const tc_op *op, results *r)
+{
+    const tc_type *t = r->types[0];
+    if (!tc_type_is_scalar(t) || t->kind == TC_PTR)
+        return tc_error(context_of(op), op->loc,
+                        "const: type is %s, expected an int or float type",
+                        tc_type_name(context_of(op), t));
+    if (tc_op_attr(op, "value")->number.is_float && !tc_type_is_float(t))
+        return tc_error(context_of(op), op->loc,
+                        "const: a float literal cannot be %s",
+                        tc_type_name(context_of(op), t));
+    return true;
+}
+
+static bool expect_tile(const tc_op *op, const tc_type *t)
+{
+    return t->kind == TC_TILE ||
+           tc_error(context_of(op), op->loc,
+                    "%s: result is %s, expected a tile", name_of(op),
+                    tc_type_name(context_of(op), t));
+}
+
+static bool rule_splat(const tc_op *op, results *r)
+{
+    const tc_type *t = r->types[0];
+    if (!expect_tile(op, t))
+        return false;
+    return t->elem == op->in[0]->type ||
+           tc_error(context_of(op), op->loc,
+                    "splat: operand is %s, expected %s, the element of the "
+                    "result",
+                    type_of(op, 0), tc_type_name(context_of(op), t->elem));
+}
+
+static bool rule_range(const tc_op *op, results *r)
+{
+    const tc_type *t = r->types[0];
+    return (t->kind == TC_TILE && t->rank == 1 && t->elem->kind == TC_I32) ||
+           tc_error(context_of(op), op->loc,
+                    "range: result is %s, expected a tile of i32 with one axis",
+                    tc_type_name(context_of(op), t));
+}
+
+static bool rule_broadcast(const tc_op *op, results *r)
+{
+    const tc_type *from = op->in[0]->type, *to = r->types[0];
+    bool fits =
+        to->kind == TC_TILE && to->rank == from->rank && to->elem == from->elem;
+    for (unsigned i = 0; fits && i < to->rank; i++)
+        fits = from->dims[i] == to->dims[i] || tc_dim_is(from->dims[i], 1);
+    return fits || tc_error(context_of(op), op->loc,
+                            "broadcast: %s does not broadcast to %s, expected "
+                            "the same axes, or side 1 in the operand",
+                            type_of(op, 0), tc_type_name(context_of(op), to));
+}
+
+static bool rule_reshape(const tc_op *op, results *r)
+{
+    const tc_type *from = op->in[0]->type, *to = r->types[0];
+    if (!expect_tile(op, to))
+        return false;
+    bool generic = tc_type_is_generic(from) || tc_type_is_generic(to);
+    bool fits = from->elem == to->elem &&
+                (generic || tc_type_count(from) == tc_type_count(to));
+    return fits || tc_error(context_of(op), op->loc,
+                            "reshape: %s cannot become %s, expected as many "
+                            "elements of the same type",
+                            type_of(op, 0), tc_type_name(context_of(op), to));
+}
+
+static bool rule_cast(const tc_op *op, results *r)
+{
+    tc_context *cx = context_of(op);
+    const tc_type *from = op->in[0]->type, *to = r->types[0];
+    if (tc_type_is_scalar(to) && from->kind == TC_TILE)
+        to = r->types[0] = tc_type_with_elem(cx, from, to);
+    const tc_type *a = tc_type_elem(from), *b = tc_type_elem(to);
+    bool pointers = a->kind == TC_PTR || b->kind == TC_PTR;
+    bool fits = has_lanes(to) && same_shape(from, to);
+    if (fits && op->code == TC_CAST)
+        fits = !pointers;
+    else if (fits)
+        fits = tc_type_is_generic(a) || tc_type_is_generic(b) ||
+               ((a->kind == TC_PTR) == (b->kind == TC_PTR) &&
+                (a->kind == TC_I1) == (b->kind == TC_I1) &&
+                tc_type_bytes(a) == tc_type_bytes(b));
+    return fits ||
+           tc_error(cx, op->loc, "%s: %s cannot become %s, expected %s",
+                    name_of(op), type_of(op, 0), tc_type_name(cx, to),
+                    op->code == TC_CAST ? "ints or floats in the same shape"
+                                        : "an element of the same width");
+}
+
+static rule_fn *const rules[TC_OPCODE_COUNT] = {
+    [TC_FOR] = rule_for,
+    [TC_IF] = rule_if,
+    [TC_WHILE] = rule_while,
+    [TC_CALL] = rule_call,
+    [TC_CONST] = rule_const,
+    [TC_DIM] = rule_dim,
+    [TC_PROGRAM_ID] = rule_grid_axis,
+    [TC_NUM_PROGRAMS] = rule_grid_axis,
+    [TC_SIZE] = rule_size,
+    [TC_STRIDE] = rule_size,
+    [TC_BASE] = rule_base,
+    [TC_BLOCK] = rule_block,
+    [TC_LOAD] = rule_load,
+    [TC_GATHER] = rule_gather,
+    [TC_ATOMIC] = rule_atomic,
+    [TC_ATOMIC_CAS] = rule_atomic,
+    [TC_SPLAT] = rule_splat,
+    [TC_RANGE] = rule_range,
+    [TC_EXPAND_DIMS] = rule_expand_dims,
+    [TC_BROADCAST] = rule_broadcast,
+    [TC_TRANS] = rule_trans,
+    [TC_RESHAPE] = rule_reshape,
+    [TC_DOT] = rule_dot,
+    [TC_REDUCE] = rule_reduce_checked,
+    [TC_CMP] = rule_cmp,
+    [TC_SELECT] = rule_select,
+    [TC_CAST] = rule_cast,
+    [TC_BITCAST] = rule_cast,
+};
+
+/* and, or, xor, not: of ints and i1 only, which no letter says. */
+static bool check_bitwise(const tc_op *op)
+{
+    bool bitwise = op->code == TC_AND || op->code == TC_OR ||
+                   op->code == TC_XOR || op->code == TC_NOT;
+    const tc_type *t = bitwise ? op->in[0]->type : NULL;
+    return !bitwise || tc_type_is_int(t) || tc_type_is_bool(t) ||
+           tc_error(context_of(op), op->loc,
+                    "%s: operand is %s, expected ints or i1", name_of(op),
+                    type_of(op, 0));
+}
+
+/* Room for the most results that an op can have. */
+static unsigned room_for_results(const tc_op *op)
+{
+    unsigned n = 8 + op->nin;
+    tc_op *yield = op->nregions ? tc_region_terminator(op->regions[0]) : NULL;
+    if (yield)
+        n += yield->nin;
+    if (op->code == TC_CALL) {
+        const char *callee = tc_op_word(op, "callee");
+        const tc_func *f = callee && callee[0] == '@'
+                               ? tc_func_find(op->func->module, callee + 1)
+                               : NULL;
+        const tc_param *p = callee ? param_of(op->func, callee) : NULL;
+        n += (f ? f->nresults : 0) + (p ? p->nouts : 0);
+    }
+    return n;
+}
+
+static bool result_types(const tc_op *op, results *r)
+{
+    tc_context *cx = context_of(op);
+    const char *out = tc_op_infos[op->code].out;
+    r->types = tc_arena_array(&op->func->module->arena, const tc_type *,
+                              room_for_results(op));
+    if (*out == '=')
+        one(r, op->in[0]->type);
+    if (*out == ':') {
+        if (r->nstated != 1 || !r->stated[0])
+            return tc_error(cx, op->loc,
+                            "%s: the type of the result must be stated, as "
+                            "`: tile<64 x f32>`",
+                            name_of(op));
+        one(r, r->stated[0]);
+    }
+    return check_bitwise(op) && (!rules[op->code] || rules[op->code](op, r));
+}
+
+static bool check_stated(const tc_op *op, const results *r)
+{
+    tc_context *cx = context_of(op);
+    if (r->nstated && r->nstated != r->n)
+        return tc_error(cx, op->loc, "%s: %u result type%s stated, expected %u",
+                        name_of(op), r->nstated, r->nstated == 1 ? "" : "s",
+                        r->n);
+    for (unsigned i = 0; i < r->nstated; i++) {
+        const tc_type *stated = r->stated[i];
+        /* An element type on a cast means a tile of it. */
+        bool short_form = *tc_op_infos[op->code].out == ':';
+        if (stated && stated != r->types[i] && !short_form)
+            return tc_error(cx, op->loc,
+                            "%s: result %u is %s, but %s is stated",
+                            name_of(op), i, tc_type_name(cx, r->types[i]),
+                            tc_type_name(cx, stated));
+    }
+    return true;
+}
+
+bool tc_op_infer(tc_op *op, unsigned nstated, const tc_type *const *stated)
+{
+    results r = {nstated, stated, 0, NULL};
+    if (!tc_op_check_signature(op) || !result_types(op, &r))
+        return false;
+    /* tc_build states NULL for "as inferred", whatever the count. */
+    if (nstated == 1 && !stated[0])
+        r.nstated = 0;
+    if (!check_stated(op, &r))
+        return false;
+    tc_op_set_results(op, r.n, r.types);
+    return true;
+}
+
+bool tc_op_check_results(const tc_op *op)
+{
+    unsigned n = op->nout;
+    const tc_type **own =
+        tc_arena_array(&op->func->module->arena, const tc_type *, n);
+    for (unsigned i = 0; i < n; i++)
+        own[i] = op->out[i]->type;
+    results r = {n, own, 0, NULL};
+    if (!result_types(op, &r))
+        return false;
+    tc_context *cx = context_of(op);
+    if (r.n != n)
+        return tc_error(cx, op->loc, "%s: %u result%s, expected %u",
+                        name_of(op), n, n == 1 ? "" : "s", r.n);
+    for (unsigned i = 0; i < n; i++)
+        if (own[i] != r.types[i])
+            return tc_error(cx, op->loc, "%s: result %u is %s, expected %s",
+                            name_of(op), i, tc_type_name(cx, own[i]),
+                            tc_type_name(cx, r.types[i]));
+    return true;
+}
