@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernels must compute, in float64, straight from the definitions.
+ * Written independently of the compiler: no block, no online softmax, no
+ * shared code.
+ */
+#ifndef TEST_REFERENCE_H
+#define TEST_REFERENCE_H
+
+#include "test/numerics/number.h"
+
+/* What a mod sees; `data` is what it captured. */
+typedef struct ref_position {
+    int b, h, q, k;
+    int q_len, k_len;
+    const void *data;
+} ref_position;
+typedef double ref_score_mod(double score, const ref_position *at);
+typedef bool ref_mask_mod(const ref_position *at);
+
+typedef struct ref_attention {
+    const num_tensor *q; /* [B, Hq, Mq, Dqk] */
+    const num_tensor *k; /* [B, Hkv, Nk, Dqk]; Hkv divides Hq */
+    const num_tensor *v; /* [B, Hkv, Nk, Dv] */
+    double scale;
+    ref_score_mod *score; /* NULL: the score itself */
+    const void *score_data;
+    ref_mask_mod *mask; /* NULL: every key */
+    const void *mask_data;
+} ref_attention;
+
+/* o: [B, Hq, Mq, Dv]; lse: [B, Hq, Mq], natural logarithm. A row without a key
+ * has o = 0 and lse = -inf. Masked keys are not looked at. */
+void ref_attention_forward(const ref_attention *a, double *o, double *lse);
+
+/* c = a b; a [M, K], b [K, N]. `magnitude` (may be NULL) gets the sum of
+ * |a||b|, the scale of the rounding error. */
+void ref_matmul(const num_tensor *a, const num_tensor *b, double *c,
+                double *magnitude);
+/* Along the last dim of [M, N]. */
+void ref_softmax(const num_tensor *x, double *y);
+/* Along the last dim of [M, N]; weight and bias [N]. */
+void ref_layernorm(const num_tensor *x, const num_tensor *weight,
+                   const num_tensor *bias, double eps, double *y);
+
+#endif
