@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tilec: compiles kernels written in tile IR and runs them.
+ *
+ *   tilec_context   settings and the diagnostics of the latest compile
+ *   tilec_kernel    a compiled kernel: what it expects, and its launch
+ *   tilec_attention attention on [batch, heads, length, dim] tensors
+ *   tilec_safetensors, tilec_safetensors_write   tensor files
+ *
+ * Status. Every function that can fail returns a tilec_status, whose values
+ * are the exit codes of the `tilec` command. What went wrong in a compile is
+ * the context's list of diagnostics; all other functions fill in a tilec_error
+ * of the caller (NULL: not wanted). The library never prints, never exits, and
+ * keeps no global state.
+ *
+ * Ownership. Handles (tilec_context, tilec_kernel, ...) have a _free that
+ * accepts NULL. A kernel keeps all that it needs: it outlives its context.
+ * Texts returned as `char *` are freed with tilec_free; those returned as
+ * `const char *` live as long as the handle they came from. Nothing that the
+ * caller passes in is kept after the call, but for callbacks of a context.
+ *
+ * Threads. Different contexts are independent. One context serves one call
+ * at a time. A kernel, an attention plan and an open file are read-only once
+ * made: any number of threads may launch and query them at once.
+ *
+ * Option structs begin with their size, so that they can grow: set it to
+ * sizeof, zero the rest, e.g. with TILEC_INIT. NULL options: the defaults.
+ *
+ * Units: sizes, strides and counts are in elements unless they say bytes.
+ */
+#ifndef TILEC_H
+#define TILEC_H
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TILEC_API __attribute__((visibility("default")))
+#else
+#define TILEC_API
+#endif
+
+/* tilec_launch_options o = TILEC_INIT(tilec_launch_options); */
+#ifdef __cplusplus
+#define TILEC_INIT(T) tilec_init<T>()
+#else
+#define TILEC_INIT(T) ((T){.size = sizeof(T)})
+#endif
+
+typedef enum tilec_status {
+    TILEC_OK = 0,
+    TILEC_INPUT = 1,  /* the input is wrong: text, tensors, files */
+    TILEC_USAGE = 2,  /* the call is wrong: names, options, NULL */
+    TILEC_MACHINE = 3 /* out of memory, no such device, I/O */
+} tilec_status;
+
+/* Data types that DLPack 0.6 lacks, by the numbers of DLPack 1.1. */
+enum {
+    TILEC_DL_BOOL = 6, /* 8 bits; kDLUInt of 8 bits is taken as well */
+    TILEC_DL_F8E4M3 = 10,
+    TILEC_DL_F8E5M2 = 12
+};
+
+/* What went wrong outside of a compile. The caller owns it; nothing in it
+ * needs freeing. */
+typedef struct tilec_error {
+    tilec_status status;
+    char message[480];
+    /* Where, for a failed `assert` or an access out of bounds in a kernel;
+     * line 0: nowhere in particular. */
+    char file[160];
+    uint32_t line, column;
+    int32_t program[3]; /* the grid position that failed */
+} tilec_error;
+
+TILEC_API const char *tilec_version(void);
+/* Targets of this build: "cpu", ...; NULL past the end. */
+TILEC_API const char *tilec_target_name(size_t index);
+/* Texts in the library: "attention_fwd", "mods/causal"; NULL past the end. */
+TILEC_API const char *tilec_embedded_name(size_t index);
+/* NULL where there is no such text. */
+TILEC_API const char *tilec_embedded_text(const char *name);
+/* Frees what the library returned as `char *`. Accepts NULL. */
+TILEC_API void tilec_free(char *text);
+
+/* Context ---------------------------------------------------------------- */
+
+typedef struct tilec_context tilec_context;
+
+typedef struct tilec_context_options {
+    size_t size;
+    const char *target; /* of compiles that name none; NULL: "auto" */
+    int remarks;        /* collect remarks on what was and wasn't done */
+} tilec_context_options;
+
+TILEC_API tilec_status tilec_context_new(const tilec_context_options *options,
+                                         tilec_context **out);
+TILEC_API void tilec_context_free(tilec_context *cx);
+
+typedef enum tilec_severity {
+    TILEC_ERROR,
+    TILEC_WARNING,
+    TILEC_REMARK,
+    TILEC_NOTE
+} tilec_severity;
+
+typedef struct tilec_diagnostic tilec_diagnostic;
+struct tilec_diagnostic {
+    const tilec_diagnostic *next;
+    tilec_severity severity;
+    const char *message;
+    const char *pass;      /* of a remark; else NULL */
+    const char *file;      /* NULL: at no place in a text */
+    uint32_t line, column; /* from 1, columns in bytes */
+    const char *source;    /* the text of that line, without its end; or NULL */
+    const tilec_diagnostic *notes; /* a list through next */
+};
+
+/* Diagnostics of the latest compile in the order they arose; a list that
+ * lives until the next compile or tilec_context_free. NULL: none. */
+TILEC_API const tilec_diagnostic *tilec_diagnostics(const tilec_context *cx);
+/* All errors, also those beyond the 20 that are listed. */
+TILEC_API size_t tilec_error_count(const tilec_context *cx);
+
+/* Arguments -------------------------------------------------------------- */
+
+typedef enum tilec_argument_kind {
+    TILEC_ARG_TENSOR, /* for tensor and ptr parameters */
+    TILEC_ARG_INT,    /* for integer, i1 and float parameters */
+    TILEC_ARG_FLOAT   /* for float parameters */
+} tilec_argument_kind;
+
+typedef struct tilec_argument {
+    const char *name; /* without `%`; NULL: the next one by position */
+    tilec_argument_kind kind;
+    const DLTensor *tensor;
+    int64_t i;
+    double f;
+} tilec_argument;
+
+static inline tilec_argument tilec_tensor(const char *name, const DLTensor *t)
+{
+    tilec_argument a = {name, TILEC_ARG_TENSOR, t, 0, 0.0};
+    return a;
+}
+
+static inline tilec_argument tilec_int(const char *name, int64_t i)
+{
+    tilec_argument a = {name, TILEC_ARG_INT, NULL, i, 0.0};
+    return a;
+}
+
+static inline tilec_argument tilec_float(const char *name, double f)
+{
+    tilec_argument a = {name, TILEC_ARG_FLOAT, NULL, 0, f};
+    return a;
+}
+
+/* Compile ---------------------------------------------------------------- */
+
+typedef struct tilec_kernel tilec_kernel;
+
+typedef struct tilec_source {
+    const char *name; /* for diagnostics; of an embedded text if text is NULL */
+    const char *text;
+    size_t length; /* bytes; 0: up to the NUL */
+} tilec_source;
+
+typedef struct tilec_binding {
+    const char *name;
+    const char *value; /* "128", "bf16", "@causal" */
+} tilec_binding;
+
+typedef struct tilec_compile_options {
+    size_t size;
+    const char *kernel;            /* without `@`; NULL: the only one */
+    const char *target;            /* "cpu", "auto"; NULL: the context's */
+    const tilec_binding *bindings; /* of compile-time parameters */
+    size_t nbindings;
+    /* Arguments as at launch, from which compile-time parameters that are not
+     * bound are inferred: sizes from shapes, types from data types. Only the
+     * dims that the kernel's types name matter; no data is read. */
+    const tilec_argument *examples;
+    size_t nexamples;
+    const char *pipeline; /* of passes; NULL: the target's own */
+    int verify_each;      /* verify the program after each pass */
+    /* Called with the program's text after each pass. May be NULL. */
+    void (*after_pass)(void *user, const char *pass, const char *text,
+                       double seconds);
+    void *user;
+} tilec_compile_options;
+
+/* Compiles one kernel of the given texts. Functions `@name` that they mention
+ * and don't define are taken from the embedded mods. On failure *out is NULL
+ * and the diagnostics say why. Each compile starts with none. */
+TILEC_API tilec_status tilec_compile(tilec_context *cx,
+                                     const tilec_source *sources,
+                                     size_t nsources,
+                                     const tilec_compile_options *options,
+                                     tilec_kernel **out);
+TILEC_API void tilec_kernel_free(tilec_kernel *k);
+
+/* What a kernel is ------------------------------------------------------- */
+
+typedef enum tilec_parameter_kind {
+    TILEC_PARAM_TENSOR,
+    TILEC_PARAM_POINTER,
+    TILEC_PARAM_INT, /* i1 included */
+    TILEC_PARAM_FLOAT
+} tilec_parameter_kind;
+
+typedef struct tilec_parameter {
+    const char *name; /* "q"; "mask.w" for what a mod captures */
+    const char *type; /* "tensor<[?, ?, ?, 128] x bf16>" */
+    tilec_parameter_kind kind;
+    DLDataType dtype;     /* of the element */
+    int captured;         /* by a mod: follows the kernel's own */
+    int written;          /* the kernel may store through it */
+    int32_t ndim;         /* of a tensor */
+    const int64_t *shape; /* -1: any size */
+} tilec_parameter;
+
+TILEC_API const char *tilec_kernel_name(const tilec_kernel *k);
+TILEC_API const char *tilec_kernel_target(const tilec_kernel *k);
+TILEC_API size_t tilec_kernel_parameter_count(const tilec_kernel *k);
+/* NULL past the end. */
+TILEC_API const tilec_parameter *tilec_kernel_parameter(const tilec_kernel *k,
+                                                        size_t index);
+/* The value of a compile-time parameter as text: "128", "bf16", "@causal";
+ * NULL where the kernel has none of that name. */
+TILEC_API const char *tilec_kernel_binding(const tilec_kernel *k,
+                                           const char *name);
+/* The expression of the launch grid as tile IR. */
+TILEC_API const char *tilec_kernel_grid_text(const tilec_kernel *k);
+/* What was made of it: "tile" (the optimised program), "json" (all of the
+ * above), and by target "llvm", "asm". *text is for tilec_free. */
+TILEC_API tilec_status tilec_kernel_emit(const tilec_kernel *k,
+                                         const char *what, char **text,
+                                         tilec_error *error);
+
+/* Launch ----------------------------------------------------------------- */
+
+typedef struct tilec_launch_options {
+    size_t size;
+    void *stream; /* GPU targets: the CUstream; the CPU has none: NULL */
+    int threads;  /* CPU target: at most so many; 0: one a core */
+    /* Output of the kernel's `print`, one line without its end a call, from
+     * any thread but never from two at once. NULL: dropped. */
+    void (*print)(void *user, const char *line);
+    /* CPU target: now and then, from one thread. NULL: not wanted. */
+    void (*progress)(void *user, int64_t done, int64_t total);
+    void *user;
+} tilec_launch_options;
+
+/* Runs the kernel over its grid; on the CPU returns when it is done.
+ *
+ * Arguments come by position, by name, or positions first and then names; all
+ * parameters must be given. Checked before anything runs: data type, rank,
+ * fixed dims, sizes below 2^31, device, alignment to the element, data not
+ * NULL unless a dim is 0, and the kernel's own `assert`s of its grid. strides
+ * == NULL is row-major; any other strides are taken as they are, 0 and
+ * negative ones included. Tensors that are written should not overlap others.
+ */
+TILEC_API tilec_status tilec_launch(const tilec_kernel *k,
+                                    const tilec_argument *args, size_t nargs,
+                                    const tilec_launch_options *options,
+                                    tilec_error *error);
+/* The grid that tilec_launch would run over; checks the same. */
+TILEC_API tilec_status tilec_kernel_grid(const tilec_kernel *k,
+                                         const tilec_argument *args,
+                                         size_t nargs, int32_t grid[3],
+                                         tilec_error *error);
+
+/* Attention -------------------------------------------------------------- */
+
+/* softmax(score_mod(scale * q k^T) where mask_mod) v, and the logsumexp, for
+ * q [B, HQ, M, D], k [B, HK, N, D], v [B, HK, N, DV], HQ a multiple of HK:
+ * o [B, HQ, M, DV] of q's data type, lse [B, HQ, M] in float32 (natural log;
+ * -inf and o = 0 for a query without any key). Any lengths and strides. */
+typedef struct tilec_attention tilec_attention;
+
+typedef struct tilec_attention_options {
+    size_t size;
+    const char *target; /* NULL: the context's */
+    double scale;       /* of q k^T; 0 or NaN: 1 / sqrt(D) */
+    /* Mods by expression; NULL: none.
+     *   mask:  `causal`, `sliding_window(w=1024)`, `causal & !document`,
+     *          `a | b`, parentheses
+     *   score: one mod, or several applied in turn: `alibi, soft_cap(cap=30)`
+     * A mod is a function of `sources`, of the embedded mods, or `FILE@FUNC`
+     * of a text that `read_source` gives. Values in parentheses are run-time
+     * values, not compiled in; a name as value renames the captured buffer. */
+    const char *mask;
+    const char *score;
+    const tilec_source *sources;
+    size_t nsources;
+    /* Gives the text of FILE: 1 and *text for tilec_free-like freeing by
+     * `free`, or 0. NULL: `FILE@FUNC` can't be used. */
+    int (*read_source)(void *user, const char *file, char **text);
+    void *user;
+    const tilec_binding *bindings; /* of further compile-time parameters */
+    size_t nbindings;
+} tilec_attention_options;
+
+/* Plans and compiles forward attention for tensors like these: data types, D
+ * and DV count, lengths, batch and heads may be others at launch. Diagnostics
+ * are in the context, as of tilec_compile. */
+TILEC_API tilec_status tilec_attention_new(
+    tilec_context *cx, const DLTensor *q, const DLTensor *k, const DLTensor *v,
+    const tilec_attention_options *options, tilec_attention **out);
+TILEC_API void tilec_attention_free(tilec_attention *a);
+/* The kernel underneath; belongs to the plan. Its captured parameters are
+ * what `captured` below must give, unless the expression gave the value. */
+TILEC_API const tilec_kernel *tilec_attention_kernel(const tilec_attention *a);
+
+typedef struct tilec_attention_tensors {
+    size_t size;
+    const DLTensor *q, *k, *v, *o;
+    const DLTensor *lse; /* NULL: not wanted */
+    /* By name: "mask.offsets", or "offsets" where that is unambiguous. */
+    const tilec_argument *captured;
+    size_t ncaptured;
+} tilec_attention_tensors;
+
+TILEC_API tilec_status tilec_attention_forward(
+    const tilec_attention *a, const tilec_attention_tensors *tensors,
+    const tilec_launch_options *options, tilec_error *error);
+
+/* Safetensors ------------------------------------------------------------ */
+
+typedef struct tilec_safetensors tilec_safetensors;
+
+/* Maps a file; tensors point into the mapping, which is read-only. The whole
+ * header is checked here. */
+TILEC_API tilec_status tilec_safetensors_open(const char *path,
+                                              tilec_safetensors **out,
+                                              tilec_error *error);
+/* The same of bytes in memory, which must outlive the handle. */
+TILEC_API tilec_status tilec_safetensors_read(const void *bytes, size_t size,
+                                              tilec_safetensors **out,
+                                              tilec_error *error);
+TILEC_API void tilec_safetensors_free(tilec_safetensors *f);
+TILEC_API size_t tilec_safetensors_count(const tilec_safetensors *f);
+/* Names in the order of the header; NULL past the end. */
+TILEC_API const char *tilec_safetensors_name(const tilec_safetensors *f,
+                                             size_t index);
+/* A row-major tensor on the CPU; its arrays belong to the handle. */
+TILEC_API tilec_status tilec_safetensors_get(const tilec_safetensors *f,
+                                             const char *name, DLTensor *out,
+                                             tilec_error *error);
+/* A value of `__metadata__`; NULL: none of that key. */
+TILEC_API const char *tilec_safetensors_metadata(const tilec_safetensors *f,
+                                                 const char *key);
+
+typedef struct tilec_named_tensor {
+    const char *name;
+    const DLTensor *tensor; /* on the CPU; any strides, stored row-major */
+} tilec_named_tensor;
+
+/* Writes a file whole or not at all: to a temporary file beside it, synced,
+ * then renamed. metadata: pairs of names and values, may be NULL. */
+TILEC_API tilec_status tilec_safetensors_write(
+    const char *path, const tilec_named_tensor *tensors, size_t ntensors,
+    const tilec_binding *metadata, size_t nmetadata, tilec_error *error);
+
+#ifdef __cplusplus
+}
+template <typename T> static inline T tilec_init()
+{
+    T t = T();
+    t.size = sizeof(T);
+    return t;
+}
+#endif
+
+#endif
