@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Passes and how they are run.
+ *
+ * A pass changes a function or a module and says whether it did. It never
+ * stops on a valid program: it acts, or leaves things as they are (with a
+ * remark where one would have expected it to act). TC_FAILED means that the
+ * program cannot be compiled, and a diagnostic says why.
+ */
+#ifndef TC_PASSES_H
+#define TC_PASSES_H
+
+#include "ir/ir.h"
+
+typedef enum tc_change {
+    TC_UNCHANGED,
+    TC_CHANGED,
+    TC_FAILED /* a diagnostic says why */
+} tc_change;
+
+/* A compile-time parameter's value as text: an int, a type, or `@func`. */
+typedef struct tc_binding {
+    const char *name, *value;
+} tc_binding;
+
+/* What the runner tells its caller before and after each pass. */
+typedef struct tc_pass_event {
+    const char *pass;
+    unsigned index; /* in the pipeline, from 0 */
+    bool after;
+    const char *text;   /* the module, where the options ask for it */
+    tc_change change;   /* after: what the pass said */
+    uint64_t ns;        /* after: time of the pass itself */
+    uint64_t verify_ns; /* after: time of the checks that followed */
+} tc_pass_event;
+
+/* All zero is a sensible default. Lists of pass names are `,` separated and
+ * may be "all"; NULL is none. */
+typedef struct tc_pass_options {
+    const char *kernel; /* to specialize; NULL: the only one */
+    const tc_binding *bindings;
+    unsigned nbindings;
+    /* Verify after every pass; else only where errors of the user show, after
+     * `specialize` and `inline`. */
+    bool verify_each;
+    /* Print, parse and print after every pass, and compare (tests). */
+    bool round_trip;
+    const char *print_before, *print_after;
+    void (*on_event)(void *user, const tc_pass_event *event);
+    void *user;
+    /* Where to write a reproducer when a pass or the verifier after it fails
+     * (`tilec opt --run-reproducer`); NULL: nowhere. */
+    const char *reproducer_dir;
+} tc_pass_options;
+
+/* What a pass may use. Scratch memory is emptied after each pass; nothing in
+ * the program may point into it. */
+typedef struct tc_pass_env {
+    tc_context *cx;
+    tc_arena *scratch;
+    const tc_pass_options *options;
+} tc_pass_env;
+
+typedef tc_change tc_func_pass(tc_func *f, tc_pass_env *env);
+typedef tc_change tc_module_pass(tc_module *m, tc_pass_env *env);
+
+#define TC_PASS_TYPE_FUNC              tc_func_pass
+#define TC_PASS_TYPE_MODULE            tc_module_pass
+#define PASS(id, name, scope, summary) TC_PASS_TYPE_##scope tc_pass_##id;
+#define PIPELINE(name, passes, summary)
+#include "passes/passes.def"
+#undef PASS
+#undef PIPELINE
+
+/* A row of passes.def. Of a pass one of the functions is set, of a pipeline
+ * `passes`. */
+typedef struct tc_pass_info {
+    const char *name;
+    tc_func_pass *run_func;
+    tc_module_pass *run_module;
+    const char *passes;
+    const char *summary;
+} tc_pass_info;
+extern const tc_pass_info tc_pass_infos[];
+extern const unsigned tc_npass_infos;
+
+/* Runs passes and pipelines by name, "canonicalize,cse" or "cpu". False: a
+ * pass failed or the verifier after it did (the module must then be thrown
+ * away), or a name is unknown; reported. */
+bool tc_run_pipeline(tc_module *m, const char *pipeline,
+                     const tc_pass_options *options) TC_MUST_CHECK;
+
+#endif

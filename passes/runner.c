@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs pipelines: reads their text, runs each pass, and checks what it left
+ * behind, so that a mistake is found at the pass that made it.
+ */
+#include "passes/passes.h"
+
+#include "passes/reproducer.h"
+
+#include <string.h>
+#include <time.h>
+
+#define FUNC_PASS_FUNC(id)     tc_pass_##id
+#define FUNC_PASS_MODULE(id)   NULL
+#define MODULE_PASS_FUNC(id)   NULL
+#define MODULE_PASS_MODULE(id) tc_pass_##id
+#define PASS(id, name, scope, summary)                                         \
+    {name, FUNC_PASS_##scope(id), MODULE_PASS_##scope(id), NULL, summary},
+#define PIPELINE(name, passes, summary) {name, NULL, NULL, passes, summary},
+const tc_pass_info tc_pass_infos[] = {
+#include "passes/passes.def"
+};
+#undef PASS
+#undef PIPELINE
+const unsigned tc_npass_infos = sizeof tc_pass_infos / sizeof *tc_pass_infos;
+
+/* One call of tc_run_pipeline. */
+struct run {
+    tc_module *m;
+    tc_context *cx;
+    const tc_pass_options *options;
+    tc_arena lasting; /* the list of passes, names */
+    tc_arena scratch; /* emptied after each pass */
+    const tc_pass_info **passes;
+    unsigned npasses, room;
+};
+
+/* ---- The text of a pipeline ---- */
+
+static bool unknown_pass(struct run *r, const char *name)
+{
+    const char **names =
+        tc_arena_array(&r->lasting, const char *, tc_npass_infos);
+    tc_text list = {.arena = &r->lasting};
+    for (unsigned i = 0; i < tc_npass_infos; i++) {
+        names[i] = tc_pass_infos[i].name;
+        tc_text_printf(&list, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *near = tc_nearest_name(name, names, tc_npass_infos);
+    tc_loc nowhere = {0};
+    tc_error(r->cx, nowhere, "pipeline: there is no pass `%s`%s%s%s", name,
+             near ? ", did you mean `" : "", near ? near : "",
+             near ? "`?" : "");
+    tc_note(r->cx, nowhere, "passes and pipelines: %s", list.data);
+    return false;
+}
+
+static const tc_pass_info *find_pass(const char *name)
+{
+    for (unsigned i = 0; i < tc_npass_infos; i++)
+        if (strcmp(tc_pass_infos[i].name, name) == 0)
+            return &tc_pass_infos[i];
+    return NULL;
+}
+
+static void append(struct run *r, const tc_pass_info *info)
+{
+    if (r->npasses == r->room) {
+        r->room = r->room ? 2 * r->room : 16;
+        const tc_pass_info **more =
+            tc_arena_array(&r->lasting, const tc_pass_info *, r->room);
+        if (r->npasses)
+            memcpy(more, r->passes, r->npasses * sizeof *more);
+        r->passes = more;
+    }
+    r->passes[r->npasses++] = info;
+}
+
+/* Pipelines in passes.def name passes only, never each other. */
+static bool read_pipeline(struct run *r, const char *text)
+{
+    while (*text) {
+        text += strspn(text, " ,");
+        size_t n = strcspn(text, " ,");
+        if (n == 0)
+            continue;
+        char *name = tc_arena_alloc(&r->lasting, n + 1);
+        memcpy(name, text, n);
+        text += n;
+        const tc_pass_info *info = find_pass(name);
+        if (!info)
+            return unknown_pass(r, name);
+        if (!info->passes)
+            append(r, info);
+        else if (!read_pipeline(r, info->passes))
+            return false;
+    }
+    return true;
+}
+
+/* Is `name` in the `,` separated list? */
+static bool is_listed(const char *list, const char *name)
+{
+    if (!list)
+        return false;
+    if (strcmp(list, "all") == 0)
+        return true;
+    size_t n = strlen(name);
+    for (const char *s = list; *s; s += strspn(s, ", ")) {
+        size_t len = strcspn(s, ", ");
+        if (len == n && memcmp(s, name, n) == 0)
+            return true;
+        s += len;
+    }
+    return false;
+}
+
+/* ---- Checks after a pass ---- */
+
+static const char *print_module(tc_arena *a, const tc_module *m)
+{
+    tc_text out = {.arena = a};
+    tc_text_add(&out, "");
+    tc_module_print(&out, m, TC_PRINT_PLAIN);
+    return out.data;
+}
+
+/* The first line in which two texts differ. */
+static unsigned differing_line(const char *a, const char *b)
+{
+    unsigned line = 1;
+    for (; *a && *a == *b; a++, b++)
+        line += *a == '\n';
+    return line;
+}
+
+/* The text of the module must parse back to the same text. */
+static bool check_round_trip(struct run *r, const char *pass)
+{
+    const char *text = print_module(&r->scratch, r->m);
+    const char *name = tc_arena_printf(&r->scratch, "<text after %s>", pass);
+    uint32_t source = tc_source_add(r->cx, name, text, strlen(text));
+    tc_module *copy = tc_module_new(r->cx);
+    tc_loc start = {source, 1, 1};
+    bool ok = tc_parse(copy, source);
+    if (!ok)
+        tc_note(r->cx, start, "the text after pass `%s` does not parse", pass);
+    const char *again = ok ? print_module(&r->scratch, copy) : NULL;
+    if (ok && strcmp(text, again) != 0) {
+        tc_loc at = {source, differing_line(text, again), 1};
+        ok = tc_error(r->cx, at,
+                      "round trip after pass `%s`: the text parses to a "
+                      "different program",
+                      pass);
+    }
+    tc_module_free(copy);
+    return ok;
+}
+
+/* What the user bound shows its errors when types are known, after these. */
+static bool finds_user_errors(const tc_pass_info *pass)
+{
+    return pass->run_module != NULL;
+}
+
+static bool check(struct run *r, const tc_pass_info *pass)
+{
+    const tc_pass_options *o = r->options;
+    if (o->verify_each || finds_user_errors(pass)) {
+        if (!tc_module_verify(r->m)) {
+            if (!finds_user_errors(pass))
+                tc_note(r->cx, (tc_loc){0},
+                        "found after pass `%s`: this is a bug in tilec, not "
+                        "in your program",
+                        pass->name);
+            return false;
+        }
+    }
+    return !o->round_trip || check_round_trip(r, pass->name);
+}
+
+/* ---- Running ---- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static tc_change run_on_funcs(struct run *r, tc_func_pass *run,
+                              tc_pass_env *env)
+{
+    tc_change change = TC_UNCHANGED;
+    tc_each_func (f, r->m) {
+        tc_change c = run(f, env);
+        if (c == TC_FAILED)
+            return c;
+        if (c == TC_CHANGED)
+            change = c;
+    }
+    return change;
+}
+
+static void tell(struct run *r, tc_pass_event event, const char *list)
+{
+    if (!r->options->on_event)
+        return;
+    if (is_listed(list, event.pass))
+        event.text = print_module(&r->scratch, r->m);
+    r->options->on_event(r->options->user, &event);
+}
+
+static bool run_pass(struct run *r, unsigned index)
+{
+    const tc_pass_info *pass = r->passes[index];
+    tc_pass_env env = {r->cx, &r->scratch, r->options};
+    tc_pass_event event = {.pass = pass->name, .index = index};
+    tell(r, event, r->options->print_before);
+    const char *before =
+        r->options->reproducer_dir ? print_module(&r->lasting, r->m) : NULL;
+    uint64_t start = now_ns();
+    event.change = pass->run_module ? pass->run_module(r->m, &env)
+                                    : run_on_funcs(r, pass->run_func, &env);
+    event.ns = now_ns() - start;
+    event.after = true;
+    bool ok = event.change != TC_FAILED && check(r, pass);
+    event.verify_ns = now_ns() - start - event.ns;
+    tell(r, event, r->options->print_after);
+    if (!ok && before)
+        tc_reproducer_write(r->cx, before, r->passes + index,
+                            r->npasses - index, r->options);
+    tc_arena_reset(&r->scratch);
+    return ok;
+}
+
+static bool run_all(struct run *r, const char *pipeline)
+{
+    if (!read_pipeline(r, pipeline))
+        return false;
+    for (unsigned i = 0; i < r->npasses; i++)
+        if (!run_pass(r, i))
+            return false;
+    return true;
+}
+
+/* Running out of memory unwinds through here, so that the arenas of this call
+ * are given back on that way too. */
+bool tc_run_pipeline(tc_module *m, const char *pipeline,
+                     const tc_pass_options *options)
+{
+    static const tc_pass_options none;
+    struct run r = {.m = m, .cx = m->cx, .options = options ? options : &none};
+    tc_memory *memory = &m->cx->memory;
+    jmp_buf *outer = memory->unwind, unwind;
+    tc_arena_init(&r.lasting, memory);
+    tc_arena_init(&r.scratch, memory);
+    volatile bool ok = false, unwound = true;
+    if (!setjmp(unwind)) {
+        memory->unwind = &unwind;
+        ok = run_all(&r, pipeline);
+        unwound = false;
+    }
+    memory->unwind = outer;
+    tc_arena_reset(&r.lasting);
+    tc_arena_reset(&r.scratch);
+    if (unwound)
+        longjmp(*outer, 1);
+    return ok;
+}
