@@ -374,3 +374,17 @@ const char *tc_type_name(tc_context *cx, const tc_type *t)
     tc_type_print(&out, t);
     return out.data;
 }
+
+const tc_type *tc_type_pointee(tc_context *cx, const tc_type *t)
+{
+    if (t->kind == TC_BLOCK_PTR)
+        return tc_type_shaped(cx, TC_TILE, t->rank, t->dims, t->elem);
+    return tc_type_with_elem(cx, t, tc_type_elem(t)->elem);
+}
+
+bool tc_type_same_shape(const tc_type *a, const tc_type *b)
+{
+    return (a->kind == TC_TILE) == (b->kind == TC_TILE) && a->rank == b->rank &&
+           (a->rank == 0 ||
+            memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
+}

@@ -90,6 +90,10 @@ bool tc_type_is_float(const tc_type *t);   /* of the element; TYPE_PARAM too */
 bool tc_type_is_int(const tc_type *t);     /* i8 to i64, TYPE_PARAM too */
 bool tc_type_is_bool(const tc_type *t);    /* i1 */
 bool tc_type_is_generic(const tc_type *t); /* some name is left in it */
+/* What a block pointer, a pointer or a tile of pointers holds, in its shape. */
+const tc_type *tc_type_pointee(tc_context *cx, const tc_type *t);
+/* Both scalars, or both tiles (or both else) of the same sides. */
+bool tc_type_same_shape(const tc_type *a, const tc_type *b);
 /* Number of elements of a tile with known sides, 1 of a scalar; -1 if not
  * known or above 2^31 - 1. */
 int64_t tc_type_count(const tc_type *t);
