@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random programs: well-typed tile IR with control flow, whose results are
+ * exact, so that two ways to run one must agree bit for bit.
+ *
+ * Exact means: float sums and dots only over small whole numbers; no op whose
+ * result is only good to some ulps, except where it goes straight to memory
+ * (`rough` outputs); no bits of a NaN are looked at.
+ */
+#ifndef TEST_PROGRAM_H
+#define TEST_PROGRAM_H
+
+#include "test/numerics/number.h"
+
+enum { PROGRAM_GRID = 3, PROGRAM_ROWS = 40, PROGRAM_COLUMNS = 33 };
+
+/* The kernel is @random(%fa: f32 [ROWS, COLUMNS], %ia: i32 the same, %n: i32,
+ * %x: f32, one [GRID, slots[t]] tensor of each type in the order of num_type,
+ * %rough: f32 [GRID, rough]), launched on a grid of GRID programs. */
+typedef struct program {
+    char *text;
+    int slots[NUM_TYPE_COUNT]; /* at least 1 each */
+    int rough;
+} program;
+
+program program_new(uint64_t seed, int statements);
+void program_free(program *p);
+
+#endif
