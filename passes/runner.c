@@ -206,7 +206,7 @@ static void tell(struct run *r, tc_pass_event event, const char *list)
 {
     if (!r->options->on_event)
         return;
-    if (is_listed(list, event.pass))
+    if (event.change != TC_FAILED && is_listed(list, event.pass))
         event.text = print_module(&r->scratch, r->m);
     r->options->on_event(r->options->user, &event);
 }

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an op, nested ones included, does besides computing its results.
+ */
+#ifndef TC_EFFECTS_H
+#define TC_EFFECTS_H
+
+#include "ir/ir.h"
+
+typedef struct tc_effects {
+    bool reads;  /* memory */
+    bool stores; /* may change memory, so that loads differ before and after */
+    bool other;  /* assert, print, assume; a loop that may not end */
+} tc_effects;
+
+tc_effects tc_op_effects(const tc_op *op);
+tc_effects tc_region_effects(const tc_region *r);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compile-time names replaced by what they are bound to, in the types and
+ * attributes of ops that stand somewhere (used by specialize and inline).
+ */
+#ifndef TC_SUBSTITUTE_H
+#define TC_SUBSTITUTE_H
+
+#include "ir/ir.h"
+
+void tc_substitute_op(tc_op *op, const tc_bindings *b);
+/* The args too. */
+void tc_substitute_region(tc_region *r, const tc_bindings *b);
+/* Empty bindings with room for the parameters of f, in arena a. */
+tc_bindings tc_bindings_of(tc_arena *a, const tc_func *f);
+
+#endif
