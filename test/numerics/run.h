@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the numeric tests share in driving libtilec: tensors as DLPack, the
+ * count of what passed, messages for what did not.
+ */
+#ifndef TEST_RUN_H
+#define TEST_RUN_H
+
+#include "lib/tilec.h"
+#include "test/numerics/number.h"
+
+/* A view of a num_tensor for the library; valid while both stay in place. */
+typedef struct run_view {
+    DLTensor dl;
+    int64_t shape[NUM_MAX_RANK], strides[NUM_MAX_RANK];
+} run_view;
+/* Fills in and returns &v->dl. */
+const DLTensor *run_view_of(run_view *v, const num_tensor *t);
+DLDataType run_dtype(num_type t);
+
+typedef struct run_counts {
+    int passed, failed;
+} run_counts;
+/* Counts; what failed is printed as `FAILED what: why`. */
+bool run_check(run_counts *c, bool ok, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Prints the last line, `N passed, N failed`; the exit status. */
+int run_finish(const run_counts *c);
+
+/* The diagnostics of a failed compile, one a line, to stdout. */
+void run_print_diagnostics(const tilec_context *cx);
+/* Compiles one text; NULL: diagnostics were printed. */
+tilec_kernel *run_compile(tilec_context *cx, const char *text,
+                          const tilec_compile_options *options);
+/* The value behind `--name` among the arguments, or `missing`. */
+long run_option(int argc, char **argv, const char *name, long missing);
+double run_seconds(void);
+
+#endif
