@@ -176,6 +176,17 @@ typedef struct tilec_binding {
     const char *value; /* "128", "bf16", "@causal" */
 } tilec_binding;
 
+/* Sent before (after == 0) and after each pass. */
+typedef struct tilec_pass_event {
+    const char *pass;
+    unsigned index; /* in the pipeline, from 0 */
+    int after;
+    int changed;
+    const char *text;     /* the program, where it was asked for; else NULL */
+    uint64_t nanoseconds; /* after: of the pass itself */
+    uint64_t verify_nanoseconds; /* after: of the checks behind it */
+} tilec_pass_event;
+
 typedef struct tilec_compile_options {
     size_t size;
     const char *kernel;            /* without `@`; NULL: the only one */
@@ -189,10 +200,13 @@ typedef struct tilec_compile_options {
     size_t nexamples;
     const char *pipeline; /* of passes; NULL: the target's own */
     int verify_each;      /* verify the program after each pass */
-    /* Called with the program's text after each pass. May be NULL. */
-    void (*after_pass)(void *user, const char *pass, const char *text,
-                       double seconds);
+    /* Passes before and after which events carry the program's text: names
+     * with commas between, or "all"; NULL: none. */
+    const char *print_before, *print_after;
+    void (*on_pass)(void *user, const tilec_pass_event *event); /* or NULL */
     void *user;
+    /* Folder for a reproducer when a pass fails; NULL: none is written. */
+    const char *reproducer_dir;
 } tilec_compile_options;
 
 /* Compiles one kernel of the given texts. Functions `@name` that they mention
@@ -237,8 +251,11 @@ TILEC_API const char *tilec_kernel_binding(const tilec_kernel *k,
                                            const char *name);
 /* The expression of the launch grid as tile IR. */
 TILEC_API const char *tilec_kernel_grid_text(const tilec_kernel *k);
+/* Working memory of a launch, on the CPU target for each thread. */
+TILEC_API uint64_t tilec_kernel_scratch_bytes(const tilec_kernel *k);
 /* What was made of it: "tile" (the optimised program), "json" (all of the
- * above), and by target "llvm", "asm". *text is for tilec_free. */
+ * above), and by target "llvm", "llvm-opt" (after LLVM's passes), "asm". *text
+ * is for tilec_free. */
 TILEC_API tilec_status tilec_kernel_emit(const tilec_kernel *k,
                                          const char *what, char **text,
                                          tilec_error *error);
@@ -299,8 +316,8 @@ typedef struct tilec_attention_options {
     const char *score;
     const tilec_source *sources;
     size_t nsources;
-    /* Gives the text of FILE: 1 and *text for tilec_free-like freeing by
-     * `free`, or 0. NULL: `FILE@FUNC` can't be used. */
+    /* Gives the text of FILE: 1, and *text malloc'd (the library calls free),
+     * or 0. NULL: `FILE@FUNC` can't be used. */
     int (*read_source)(void *user, const char *file, char **text);
     void *user;
     const tilec_binding *bindings; /* of further compile-time parameters */

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention for callers who have tensors and no interest in kernels: chooses
+ * the kernel and its tiles, turns mod expressions into functions, and keeps
+ * the values that the expressions give.
+ */
+#include "lib/link.h"
+#include "lib/mods.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Lives in the arena of its kernel's context. */
+struct tilec_attention {
+    tilec_kernel *kernel;
+    double scale;
+    tilec_argument *values; /* captured scalars */
+    unsigned nvalues;
+};
+
+/* ---- Making the plan ---- */
+
+struct request {
+    const DLTensor *q, *k, *v;
+    tilec_attention_options options;
+    tilec_attention *plan;
+};
+
+/* A mod expression on its way into the module. */
+struct mod {
+    bool wanted;
+    tc_mod_expr expr;
+    tc_mod_func func;
+    const char *binding; /* "@mask" */
+};
+
+struct plan {
+    tc_job *job;
+    tc_arena *arena;
+    const struct request *r;
+    struct mod mods[2]; /* by tc_mod_kind */
+    tc_source *sources; /* the caller's, and the files that mods name */
+    unsigned nsources;
+};
+
+static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
+{
+    if (t->ndim != 4)
+        return tc_job_error(job, TILEC_INPUT,
+                            "argument %s: rank is %d, expected 4 (batch, "
+                            "heads, length, dim)",
+                            name, t->ndim);
+    if (!t->shape)
+        return tc_job_error(job, TILEC_USAGE, "argument %s: shape is NULL",
+                            name);
+    if (t->shape[3] < 1 || t->shape[3] > 1024)
+        return tc_job_error(job, TILEC_INPUT,
+                            "argument %s: dim 3 is %lld, expected 1 to 1024",
+                            name, (long long)t->shape[3]);
+    return true;
+}
+
+static bool parse_mods(struct plan *p)
+{
+    const char *texts[2] = {[TC_MOD_MASK] = p->r->options.mask,
+                            [TC_MOD_SCORE] = p->r->options.score};
+    bool ok = true;
+    for (int i = 0; i < 2; i++) {
+        p->mods[i].wanted = texts[i] != NULL;
+        if (texts[i])
+            ok &= tc_mods_parse(p->job, (tc_mod_kind)i, texts[i],
+                                &p->mods[i].expr);
+    }
+    return ok;
+}
+
+static unsigned count_uses(const struct plan *p)
+{
+    return p->mods[0].expr.nuses + p->mods[1].expr.nuses;
+}
+
+static tc_source *find_source(struct plan *p, const char *name)
+{
+    for (unsigned i = 0; i < p->nsources; i++)
+        if (strcmp(p->sources[i].name, name) == 0)
+            return &p->sources[i];
+    return NULL;
+}
+
+/* The reader's text is malloc'd: copied at once, so that no way out of here
+ * can lose it. */
+static bool read_file(struct plan *p, const tc_mod_expr *e,
+                      const tc_mod_node *use)
+{
+    const tilec_attention_options *o = &p->r->options;
+    const char *file = tc_mod_file(use);
+    tc_loc loc = tc_mod_loc(e, use);
+    if (find_source(p, file))
+        return true;
+    char *text = NULL;
+    if (!o->read_source || !o->read_source(o->user, file, &text) || !text)
+        return tc_error(p->job->cx, loc, "`%s` cannot be read", file);
+    p->job->foreign = text;
+    size_t n = strlen(text);
+    p->sources[p->nsources++] =
+        (tc_source){file, tc_arena_copy(p->arena, text, n + 1), n};
+    p->job->foreign = NULL;
+    free(text);
+    return true;
+}
+
+/* A function that is named with its file must be in it. */
+static bool check_in_file(struct plan *p, const tc_mod_expr *e,
+                          const tc_mod_node *use)
+{
+    const tc_source *s = find_source(p, tc_mod_file(use));
+    unsigned n;
+    tc_definition *defs = tc_definitions(p->arena, s->text, s->len, &n);
+    const char **names = tc_arena_array(p->arena, const char *, n);
+    for (unsigned i = 0; i < n; i++) {
+        names[i] = defs[i].name;
+        if (strcmp(defs[i].name, tc_mod_name(use)) == 0)
+            return true;
+    }
+    const char *near = tc_nearest_name(tc_mod_name(use), names, n);
+    return tc_error(p->job->cx, tc_mod_loc(e, use),
+                    "there is no function `%s` in `%s`%s%s%s", tc_mod_name(use),
+                    s->name, near ? "; did you mean `" : "", near ? near : "",
+                    near ? "`?" : "");
+}
+
+static bool read_sources(struct plan *p)
+{
+    const tilec_attention_options *o = &p->r->options;
+    p->sources =
+        tc_arena_array(p->arena, tc_source, o->nsources + count_uses(p));
+    for (size_t i = 0; i < o->nsources; i++)
+        if (!tc_job_source(p->job, &o->sources[i], &p->sources[p->nsources++]))
+            return false;
+    bool ok = true;
+    for (int m = 0; m < 2; m++)
+        for (unsigned i = 0; i < p->mods[m].expr.nuses; i++) {
+            const tc_mod_expr *e = &p->mods[m].expr;
+            if (tc_mod_file(e->uses[i]))
+                ok &= read_file(p, e, e->uses[i]) &&
+                      check_in_file(p, e, e->uses[i]);
+        }
+    return ok;
+}
+
+static bool parse_sources(struct plan *p)
+{
+    unsigned n = count_uses(p), k = 0, nmods;
+    const char **names = tc_arena_array(p->arena, const char *, n);
+    for (int m = 0; m < 2; m++)
+        for (unsigned i = 0; i < p->mods[m].expr.nuses; i++)
+            names[k++] = tc_mod_name(p->mods[m].expr.uses[i]);
+    tc_source *mods =
+        tc_link(p->arena, p->sources, p->nsources, names, n, &nmods);
+    return tc_job_parse(p->job, mods, nmods) &&
+           tc_job_parse(p->job, p->sources, p->nsources);
+}
+
+static bool compose(struct plan *p, struct mod *m)
+{
+    if (!m->wanted)
+        return true;
+    if (!tc_mods_compose(p->job, &m->expr, &m->func))
+        return false;
+    m->binding = tc_arena_printf(p->arena, "@%s", m->func.name);
+    return tc_job_parse(p->job, &m->func.source, 1);
+}
+
+/* Rows of a query tile: 64 keep a core's registers and first cache busy; few
+ * queries (decoding) take no more rows than they are. */
+static const char *query_rows(int64_t length)
+{
+    return length <= 16 ? "16" : length <= 32 ? "32" : "64";
+}
+
+static bool compile(struct plan *p)
+{
+    const struct request *r = p->r;
+    const tilec_attention_options *o = &r->options;
+    tilec_argument examples[] = {tilec_tensor("q", r->q),
+                                 tilec_tensor("k", r->k),
+                                 tilec_tensor("v", r->v)};
+    tilec_binding *b =
+        tc_arena_array(p->arena, tilec_binding, o->nbindings + 3);
+    size_t n = 0;
+    bool has_rows = false;
+    for (; n < o->nbindings; n++) {
+        b[n] = o->bindings[n];
+        has_rows |= strcmp(b[n].name, "BM") == 0;
+    }
+    if (!has_rows)
+        b[n++] = (tilec_binding){"BM", query_rows(r->q->shape[2])};
+    if (p->mods[TC_MOD_MASK].wanted)
+        b[n++] = (tilec_binding){"mask_mod", p->mods[TC_MOD_MASK].binding};
+    if (p->mods[TC_MOD_SCORE].wanted)
+        b[n++] = (tilec_binding){"score_mod", p->mods[TC_MOD_SCORE].binding};
+    tilec_compile_options c = {.kernel = "attention_fwd",
+                               .target = o->target,
+                               .bindings = b,
+                               .nbindings = n,
+                               .examples = examples,
+                               .nexamples = 3};
+    return tc_job_finish(p->job, &c);
+}
+
+static void keep_values(tilec_attention *a, const struct mod *m)
+{
+    for (unsigned i = 0; i < m->func.nvalues; i++) {
+        const tc_mod_value *v = &m->func.values[i];
+        a->values[a->nvalues++] = v->number.is_float
+                                      ? tilec_float(v->name, v->number.f)
+                                      : tilec_int(v->name, v->number.i);
+    }
+}
+
+static tilec_attention *make_plan(struct plan *p)
+{
+    const tilec_attention_options *o = &p->r->options;
+    tilec_attention *a = tc_arena_new(p->arena, tilec_attention);
+    a->scale = o->scale;
+    if (o->scale == 0.0 || isnan(o->scale))
+        a->scale = 1.0 / sqrt((double)p->r->q->shape[3]);
+    a->values =
+        tc_arena_array(p->arena, tilec_argument,
+                       p->mods[0].func.nvalues + p->mods[1].func.nvalues);
+    keep_values(a, &p->mods[0]);
+    keep_values(a, &p->mods[1]);
+    return a;
+}
+
+static bool build(tc_job *job)
+{
+    struct request *r = job->request;
+    struct plan p = {.job = job, .arena = &job->cx->arena, .r = r};
+    tilec_source embedded = {"attention_fwd", NULL, 0};
+    tc_source kernel;
+    if (!check_tensor(job, "q", r->q) || !check_tensor(job, "k", r->k) ||
+        !check_tensor(job, "v", r->v) || !parse_mods(&p) || !read_sources(&p) ||
+        !parse_sources(&p) || !compose(&p, &p.mods[TC_MOD_MASK]) ||
+        !compose(&p, &p.mods[TC_MOD_SCORE]) ||
+        !tc_job_source(job, &embedded, &kernel) ||
+        !tc_job_parse(job, &kernel, 1))
+        return false;
+    r->plan = make_plan(&p);
+    return compile(&p);
+}
+
+static const char *wrong(const struct request *r, bool options_ok)
+{
+    const tilec_attention_options *o = &r->options;
+    if (!r->q || !r->k || !r->v)
+        return "tilec_attention_new: q, k or v is NULL";
+    if (!options_ok)
+        return "tilec_attention_new: options have a wrong size: use TILEC_INIT";
+    if ((o->nsources && !o->sources) || (o->nbindings && !o->bindings))
+        return "tilec_attention_new: sources or bindings is NULL";
+    for (size_t i = 0; i < o->nbindings; i++)
+        if (!o->bindings[i].name || !o->bindings[i].value)
+            return "tilec_attention_new: a binding has no name or no value";
+    return NULL;
+}
+
+tilec_status tilec_attention_new(tilec_context *cx, const DLTensor *q,
+                                 const DLTensor *k, const DLTensor *v,
+                                 const tilec_attention_options *options,
+                                 tilec_attention **out)
+{
+    if (!cx || !out)
+        return TILEC_USAGE;
+    *out = NULL;
+    struct request r = {.q = q, .k = k, .v = v};
+    bool ok = tc_options_read(&r.options, sizeof r.options, options);
+    const char *why = wrong(&r, ok);
+    tc_job job = {.owner = cx, .build = build, .request = &r};
+    tilec_kernel *kernel;
+    tilec_status s =
+        why ? tc_job_refuse(cx, why, &kernel) : tc_job_run(&job, &kernel);
+    if (s != TILEC_OK)
+        return s;
+    r.plan->kernel = kernel;
+    *out = r.plan;
+    return TILEC_OK;
+}
+
+void tilec_attention_free(tilec_attention *a)
+{
+    if (a)
+        tilec_kernel_free(a->kernel);
+}
+
+const tilec_kernel *tilec_attention_kernel(const tilec_attention *a)
+{
+    return a ? a->kernel : NULL;
+}
+
+/* ---- Running it ---- */
+
+/* "offsets": the captured parameter of that name, of whichever mod. -1: none,
+ * -2: several. */
+static int captured_index(const tilec_kernel *k, const char *name)
+{
+    int found = -1;
+    for (unsigned i = k->nown; i < k->nparams; i++) {
+        const char *full = k->params[i].info.name;
+        const char *dot = strchr(full, '.');
+        if (strcmp(full, name) == 0)
+            return (int)i;
+        if (dot && strcmp(dot + 1, name) == 0)
+            found = found == -1 ? (int)i : -2;
+    }
+    return found;
+}
+
+static tilec_status place_captured(const tilec_attention *a,
+                                   const tilec_argument *given, size_t ngiven,
+                                   tilec_argument *args, tilec_error *error)
+{
+    const tilec_kernel *k = a->kernel;
+    for (unsigned i = 0; i < a->nvalues; i++) {
+        int at = tc_kernel_param_index(k, a->values[i].name);
+        if (at >= 0)
+            args[at] = a->values[i];
+    }
+    for (size_t i = 0; i < ngiven; i++) {
+        if (!given[i].name)
+            return tc_fail(error, TILEC_USAGE,
+                           "captured argument %zu has no name", i);
+        int at = captured_index(k, given[i].name);
+        if (at == -2)
+            return tc_fail(error, TILEC_USAGE,
+                           "both mods capture `%.64s`: say mask.%.64s or "
+                           "score.%.64s",
+                           given[i].name, given[i].name, given[i].name);
+        if (at < 0)
+            return tc_fail(error, TILEC_USAGE, "no mod captures `%.64s`",
+                           given[i].name);
+        args[at] = given[i];
+        args[at].name = k->params[at].info.name;
+    }
+    return TILEC_OK;
+}
+
+/* Captured parameters without an argument stay out: the launch names them. */
+static tilec_status launch(const tilec_attention *a,
+                           const tilec_attention_tensors *t,
+                           const DLTensor *lse, tilec_argument *args,
+                           const tilec_launch_options *options,
+                           tilec_error *error)
+{
+    const tilec_kernel *k = a->kernel;
+    tilec_argument *own = args + k->nparams;
+    tilec_status s = place_captured(a, t->captured, t->ncaptured, args, error);
+    if (s != TILEC_OK)
+        return s;
+    size_t n = 0;
+    own[n++] = tilec_tensor("q", t->q);
+    own[n++] = tilec_tensor("k", t->k);
+    own[n++] = tilec_tensor("v", t->v);
+    own[n++] = tilec_tensor("o", t->o);
+    own[n++] = tilec_tensor("lse", lse);
+    own[n++] = tilec_float("scale", a->scale);
+    for (unsigned i = k->nown; i < k->nparams; i++)
+        if (args[i].name)
+            own[n++] = args[i];
+    return tilec_launch(k, own, n, options, error);
+}
+
+/* A place for the logsumexp where the caller wants none. */
+static bool spare_lse(const DLTensor *q, int64_t shape[3], DLTensor *lse)
+{
+    *lse = (DLTensor){.device = {kDLCPU, 0},
+                      .ndim = 3,
+                      .dtype = {kDLFloat, 32, 1},
+                      .shape = shape};
+    int64_t n = 4;
+    for (int i = 0; i < 3; i++) {
+        shape[i] = q->shape[i];
+        if (__builtin_mul_overflow(n, shape[i] < 0 ? 0 : shape[i], &n))
+            return false;
+    }
+    lse->data = malloc(n ? (size_t)n : 1);
+    return lse->data != NULL;
+}
+
+tilec_status tilec_attention_forward(const tilec_attention *a,
+                                     const tilec_attention_tensors *tensors,
+                                     const tilec_launch_options *options,
+                                     tilec_error *error)
+{
+    tilec_attention_tensors t = {0};
+    if (!a || !tensors || !tc_options_read(&t, sizeof t, tensors))
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_attention_forward: plan or tensors is NULL or of "
+                       "a wrong size: use TILEC_INIT");
+    if (!t.q || !t.k || !t.v || !t.o)
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_attention_forward: q, k, v or o is NULL");
+    if (t.ncaptured && !t.captured)
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_attention_forward: captured is NULL");
+    DLTensor spare = {0};
+    int64_t shape[3];
+    /* A q of another rank is refused by the launch. */
+    if (!t.lse && t.q->ndim == 4 && t.q->shape &&
+        !spare_lse(t.q, shape, &spare))
+        return tc_fail_memory(error);
+    tilec_argument *args = calloc(2 * (size_t)a->kernel->nparams, sizeof *args);
+    tilec_status s =
+        args ? launch(a, &t, t.lse ? t.lse : &spare, args, options, error)
+             : tc_fail_memory(error);
+    free(args);
+    free(spare.data);
+    return s;
+}

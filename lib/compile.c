@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From texts to a kernel: link, parse, verify, bind, passes, code.
+ */
+#include "lib/compile.h"
+
+#include "lib/link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Diagnostics, copied out of the compile's own context ---- */
+
+static const char *copy(tc_arena *a, const char *s)
+{
+    return s ? tc_arena_copy(a, s, strlen(s) + 1) : NULL;
+}
+
+static const char *copy_line(tc_arena *a, const tc_source *source,
+                             uint32_t line)
+{
+    const char *p = source->text, *end = p + source->len;
+    for (; line > 1 && p; line--) {
+        p = memchr(p, '\n', (size_t)(end - p));
+        p = p ? p + 1 : NULL;
+    }
+    if (!p || line == 0)
+        return NULL;
+    const char *stop = memchr(p, '\n', (size_t)(end - p));
+    size_t n = (size_t)((stop ? stop : end) - p);
+    char *s = tc_arena_alloc(a, n + 1);
+    memcpy(s, p, n);
+    return s;
+}
+
+static tilec_diagnostic *copy_diags(tc_arena *a, const tc_context *cx,
+                                    const tc_diag *from)
+{
+    tilec_diagnostic *first = NULL, *last = NULL;
+    for (; from; from = from->next) {
+        tilec_diagnostic *d = tc_arena_new(a, tilec_diagnostic);
+        d->severity = (tilec_severity)from->severity;
+        d->message = copy(a, from->message);
+        d->pass = copy(a, from->pass);
+        if (from->loc.file) {
+            const tc_source *source = &cx->sources[from->loc.file - 1];
+            d->file = copy(a, source->name);
+            d->line = from->loc.line;
+            d->column = from->loc.col;
+            d->source = copy_line(a, source, d->line);
+        }
+        d->notes = copy_diags(a, cx, from->notes);
+        if (last)
+            last->next = d;
+        else
+            first = d;
+        last = d;
+    }
+    return first;
+}
+
+static void publish(void *arg)
+{
+    tc_job *job = arg;
+    tilec_context *owner = job->owner;
+    owner->nerrors = job->cx->nerrors;
+    owner->diags = copy_diags(&owner->arena, job->cx, job->cx->diags);
+}
+
+static void clear(tilec_context *owner)
+{
+    owner->diags = NULL;
+    owner->nerrors = 0;
+    tc_arena_reset(&owner->arena);
+}
+
+static tilec_status out_of_memory(tilec_context *owner)
+{
+    clear(owner);
+    owner->diags = &owner->oom;
+    owner->nerrors = 1;
+    return TILEC_MACHINE;
+}
+
+/* ---- The job ---- */
+
+static void build(void *arg)
+{
+    tc_job *job = arg;
+    if (!job->build(job)) {
+        tc_host_free(job->host);
+        job->host = NULL;
+        job->kernel = NULL;
+        if (job->status == TILEC_OK)
+            job->status = TILEC_INPUT;
+    }
+}
+
+static void drop(tc_job *job)
+{
+    free(job->foreign);
+    tc_host_free(job->host);
+    tc_module_free(job->module);
+    tc_context_free(job->cx);
+}
+
+tilec_status tc_job_run(tc_job *job, tilec_kernel **out)
+{
+    tilec_context *owner = job->owner;
+    clear(owner);
+    *out = NULL;
+    job->cx = tc_context_new();
+    if (!job->cx)
+        return out_of_memory(owner);
+    job->cx->want_remarks = owner->remarks;
+    job->cx->memory.fail_after = owner->memory.fail_after;
+    bool ok = tc_guard(&job->cx->memory, build, job);
+    owner->memory.fail_after = job->cx->memory.fail_after;
+    ok = ok && tc_guard(&owner->memory, publish, job);
+    if (ok && job->kernel) {
+        *out = job->kernel;
+        return TILEC_OK;
+    }
+    drop(job);
+    return ok ? job->status : out_of_memory(owner);
+}
+
+bool tc_job_error(tc_job *job, tilec_status status, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *text = tc_arena_vprintf(&job->cx->diag_arena, fmt, args);
+    va_end(args);
+    if (job->status == TILEC_OK)
+        job->status = status;
+    return tc_error(job->cx, (tc_loc){0}, "%s", text);
+}
+
+static bool refuse(tc_job *job)
+{
+    return tc_job_error(job, TILEC_USAGE, "%s", (const char *)job->request);
+}
+
+tilec_status tc_job_refuse(tilec_context *owner, const char *why,
+                           tilec_kernel **out)
+{
+    tc_job job = {
+        .owner = owner, .build = refuse, .request = (void *)(uintptr_t)why};
+    return tc_job_run(&job, out);
+}
+
+/* ---- Texts ---- */
+
+static bool embedded_source(tc_job *job, const char *name, tc_source *to)
+{
+    const tc_embedded *e = tc_embedded_find(name);
+    if (e) {
+        *to = (tc_source){e->file, e->text, e->len};
+        return true;
+    }
+    const char *names[64];
+    size_t n = 0;
+    while (n < 64 && tilec_embedded_name(n)) {
+        names[n] = tilec_embedded_name(n);
+        n++;
+    }
+    const char *near = tc_nearest_name(name, names, n);
+    return tc_job_error(
+        job, TILEC_USAGE, "there is no embedded text `%s`%s%s%s", name,
+        near ? "; did you mean `" : "", near ? near : "", near ? "`?" : "");
+}
+
+bool tc_job_source(tc_job *job, const tilec_source *from, tc_source *to)
+{
+    if (!from->name)
+        return tc_job_error(job, TILEC_USAGE, "a source has no name");
+    if (!from->text)
+        return embedded_source(job, from->name, to);
+    size_t n = from->length ? from->length : strlen(from->text);
+    *to = (tc_source){from->name, from->text, n};
+    return true;
+}
+
+bool tc_job_parse(tc_job *job, const tc_source *sources, unsigned n)
+{
+    if (!job->module)
+        job->module = tc_module_new(job->cx);
+    bool ok = true;
+    for (unsigned i = 0; i < n; i++)
+        ok &= tc_parse(job->module,
+                       tc_source_add(job->cx, sources[i].name, sources[i].text,
+                                     sources[i].len));
+    return ok;
+}
+
+/* ---- The kernel among the functions ---- */
+
+static bool unknown_kernel(tc_job *job, const char *name)
+{
+    tc_arena *a = &job->cx->diag_arena;
+    tc_text list = {.arena = a};
+    tc_text_add(&list, "");
+    const char **names = NULL;
+    unsigned n = 0;
+    tc_each_func (f, job->module)
+        n += f->is_kernel;
+    names = tc_arena_array(a, const char *, n);
+    n = 0;
+    tc_each_func (f, job->module)
+        if (f->is_kernel) {
+            tc_text_printf(&list, "%s@%s", n ? ", " : "", f->name);
+            names[n++] = f->name;
+        }
+    if (n == 0)
+        return tc_job_error(job, TILEC_INPUT, "there is no kernel in the text");
+    if (!name)
+        return tc_job_error(job, TILEC_USAGE,
+                            "there are several kernels, name one: %s",
+                            list.data);
+    const char *near = tc_nearest_name(name, names, n);
+    return near ? tc_job_error(job, TILEC_USAGE,
+                               "there is no kernel @%s; did you mean @%s?",
+                               name, near)
+                : tc_job_error(job, TILEC_USAGE,
+                               "there is no kernel @%s, only %s", name,
+                               list.data);
+}
+
+static tc_func *find_kernel(tc_job *job, const char *name)
+{
+    tc_func *found = NULL;
+    unsigned n = 0;
+    tc_each_func (f, job->module)
+        if (f->is_kernel && (!name || strcmp(f->name, name) == 0)) {
+            found = f;
+            n++;
+        }
+    if (n == 1)
+        return found;
+    unknown_kernel(job, name);
+    return NULL;
+}
+
+/* ---- Passes and code ---- */
+
+static void on_event(void *user, const tc_pass_event *e)
+{
+    const tilec_compile_options *o = user;
+    tilec_pass_event event = {.pass = e->pass,
+                              .index = e->index,
+                              .after = e->after,
+                              .changed = e->change == TC_CHANGED,
+                              .text = e->text,
+                              .nanoseconds = e->ns,
+                              .verify_nanoseconds = e->verify_ns};
+    o->on_pass(o->user, &event);
+}
+
+static bool run_passes(tc_job *job, const tilec_compile_options *o,
+                       const char *target, const char *kernel,
+                       const tc_bound *bound)
+{
+    tc_pass_options p = {.kernel = kernel,
+                         .bindings = bound->given,
+                         .nbindings = bound->ngiven,
+                         .verify_each = o->verify_each,
+                         .print_before = o->print_before,
+                         .print_after = o->print_after,
+                         .on_event = o->on_pass ? on_event : NULL,
+                         .user = (void *)(uintptr_t)o,
+                         .reproducer_dir = o->reproducer_dir};
+    return tc_run_pipeline(job->module, o->pipeline ? o->pipeline : target, &p);
+}
+
+static bool generate(tc_job *job, tc_func *f)
+{
+    job->host = tc_host_compile(f, NULL);
+    return job->host != NULL;
+}
+
+bool tc_job_finish(tc_job *job, const tilec_compile_options *o)
+{
+    const char *target =
+        tc_target_find(o->target ? o->target : job->owner->target);
+    if (!target)
+        return tc_job_error(job, TILEC_USAGE, "there is no target `%s`",
+                            o->target);
+    tc_func *f = find_kernel(job, o->kernel);
+    tc_bound bound;
+    if (!f || !tc_bind(job, f, o, &bound))
+        return false;
+    unsigned nown = f->body->nargs;
+    const char *name = f->name;
+    if (!run_passes(job, o, target, name, &bound))
+        return false;
+    f = tc_func_find(job->module, name);
+    tc_arena *a = &job->cx->arena;
+    tilec_kernel *k = tc_arena_new(a, tilec_kernel);
+    k->cx = job->cx;
+    k->module = job->module;
+    k->func = f;
+    k->target = target;
+    k->nbindings = bound.nall;
+    k->bindings = bound.all;
+    tc_kernel_describe(k, nown);
+    if (!generate(job, f))
+        return false;
+    k->host = job->host;
+    pthread_mutex_init(&k->lock, NULL);
+    job->kernel = k;
+    return true;
+}
+
+/* ---- tilec_compile ---- */
+
+struct request {
+    const tilec_source *sources;
+    size_t nsources;
+    tilec_compile_options options;
+};
+
+/* Functions that bindings name are mentioned too: mask_mod=@causal. */
+static const char **bound_functions(tc_arena *a, const tilec_compile_options *o)
+{
+    const char **names = tc_arena_array(a, const char *, o->nbindings);
+    for (size_t i = 0; i < o->nbindings; i++)
+        names[i] = o->bindings[i].value + (o->bindings[i].value[0] == '@');
+    return names;
+}
+
+static bool build_request(tc_job *job)
+{
+    const struct request *r = job->request;
+    tc_arena *a = &job->cx->arena;
+    unsigned n = (unsigned)r->nsources, nmods;
+    tc_source *sources = tc_arena_array(a, tc_source, n);
+    for (unsigned i = 0; i < n; i++)
+        if (!tc_job_source(job, &r->sources[i], &sources[i]))
+            return false;
+    tc_source *mods = tc_link(a, sources, n, bound_functions(a, &r->options),
+                              (unsigned)r->options.nbindings, &nmods);
+    return tc_job_parse(job, mods, nmods) && tc_job_parse(job, sources, n) &&
+           tc_job_finish(job, &r->options);
+}
+
+static const char *wrong_options(const tilec_compile_options *o)
+{
+    if (o->nbindings && !o->bindings)
+        return "tilec_compile: bindings is NULL";
+    if (o->nexamples && !o->examples)
+        return "tilec_compile: examples is NULL";
+    for (size_t i = 0; i < o->nbindings; i++)
+        if (!o->bindings[i].name || !o->bindings[i].value)
+            return "tilec_compile: a binding has no name or no value";
+    return NULL;
+}
+
+tilec_status tilec_compile(tilec_context *cx, const tilec_source *sources,
+                           size_t nsources,
+                           const tilec_compile_options *options,
+                           tilec_kernel **out)
+{
+    if (!cx || !out)
+        return TILEC_USAGE;
+    struct request request = {sources, nsources, {0}};
+    tc_job job = {.owner = cx, .build = build_request, .request = &request};
+    const char *wrong = NULL;
+    if (!sources || nsources == 0 || nsources > UINT16_MAX)
+        wrong = "tilec_compile: no sources";
+    else if (!tc_options_read(&request.options, sizeof request.options,
+                              options))
+        wrong = "tilec_compile: options have a wrong size: use TILEC_INIT";
+    else
+        wrong = wrong_options(&request.options);
+    return wrong ? tc_job_refuse(cx, wrong, out) : tc_job_run(&job, out);
+}
+
+void tilec_kernel_free(tilec_kernel *k)
+{
+    if (!k)
+        return;
+    pthread_mutex_destroy(&k->lock);
+    tc_host_free(k->host);
+    tc_module_free(k->module);
+    tc_context_free(k->cx);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One compile: what tilec_compile and tilec_attention_new have in common.
+ */
+#ifndef TC_COMPILE_H
+#define TC_COMPILE_H
+
+#include "lib/handles.h"
+#include "passes/passes.h"
+
+/* The work between clean diagnostics and a kernel. All but the fields marked
+ * is in the arena of `cx`. */
+typedef struct tc_job tc_job;
+struct tc_job {
+    tilec_context *owner;
+    bool (*build)(tc_job *job); /* leaves `kernel` */
+    void *request;              /* what build is to do */
+    tilec_status status;        /* the class of the first failure */
+    tc_context *cx;
+    tc_module *module;    /* malloc'd; NULL once the kernel has it */
+    tc_host_kernel *host; /* likewise */
+    tilec_kernel *kernel;
+    void *foreign; /* malloc'd by a callback, not copied yet; else NULL */
+};
+
+/* Runs job->build with the unwind point set, copies the diagnostics to the
+ * owner, and on failure gives back what the job has made. */
+tilec_status tc_job_run(tc_job *job, tilec_kernel **out);
+
+/* A compile that ends at once: the call was wrong. */
+tilec_status tc_job_refuse(tilec_context *owner, const char *why,
+                           tilec_kernel **out);
+
+/* An error without a place in a text; returns false. */
+bool tc_job_error(tc_job *job, tilec_status status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A source of the caller; false: reported. */
+bool tc_job_source(tc_job *job, const tilec_source *from,
+                   tc_source *to) TC_MUST_CHECK;
+bool tc_job_parse(tc_job *job, const tc_source *sources,
+                  unsigned n) TC_MUST_CHECK;
+/* The module's kernel to job->kernel, by the compile options (which have
+ * been read: not of another version). */
+bool tc_job_finish(tc_job *job,
+                   const tilec_compile_options *options) TC_MUST_CHECK;
+
+/* bind.c: values of compile-time parameters. */
+typedef struct tc_bound {
+    unsigned ngiven; /* by the options, and inferred from the examples */
+    tc_binding *given;
+    unsigned nall;      /* every parameter of the kernel, with defaults; the */
+    tilec_binding *all; /* value is NULL where it has none */
+} tc_bound;
+bool tc_bind(tc_job *job, const tc_func *kernel,
+             const tilec_compile_options *options, tc_bound *out) TC_MUST_CHECK;
+
+#endif

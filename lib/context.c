@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Contexts, statuses, and the facts about the library itself.
+ */
+#include "lib/handles.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef TILEC_VERSION
+#define TILEC_VERSION "0"
+#endif
+
+static const char *const targets[] = {"cpu"};
+enum { NTARGETS = sizeof targets / sizeof *targets };
+
+const char *tilec_version(void)
+{
+    return TILEC_VERSION;
+}
+
+const char *tilec_target_name(size_t index)
+{
+    return index < NTARGETS ? targets[index] : NULL;
+}
+
+const char *tc_target_find(const char *name)
+{
+    if (!name || strcmp(name, "auto") == 0)
+        return targets[0];
+    for (size_t i = 0; i < NTARGETS; i++)
+        if (strcmp(name, targets[i]) == 0)
+            return targets[i];
+    return NULL;
+}
+
+const char *tilec_embedded_name(size_t index)
+{
+    for (const tc_embedded *e = tc_embedded_texts; e->name; e++)
+        if (index-- == 0)
+            return e->name;
+    return NULL;
+}
+
+const tc_embedded *tc_embedded_find(const char *name)
+{
+    for (const tc_embedded *e = tc_embedded_texts; e->name; e++)
+        if (strcmp(e->name, name) == 0)
+            return e;
+    return NULL;
+}
+
+const char *tilec_embedded_text(const char *name)
+{
+    const tc_embedded *e = name ? tc_embedded_find(name) : NULL;
+    return e ? e->text : NULL;
+}
+
+void tilec_free(char *text)
+{
+    free(text);
+}
+
+bool tc_guard(tc_memory *m, void (*run)(void *arg), void *arg)
+{
+    jmp_buf unwind;
+    if (setjmp(unwind)) {
+        m->unwind = NULL;
+        return false;
+    }
+    m->unwind = &unwind;
+    run(arg);
+    m->unwind = NULL;
+    return true;
+}
+
+tilec_status tc_fail(tilec_error *error, tilec_status status, const char *fmt,
+                     ...)
+{
+    if (!error)
+        return status;
+    memset(error, 0, sizeof *error);
+    error->status = status;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(error->message, sizeof error->message, fmt, args);
+    va_end(args);
+    return status;
+}
+
+tilec_status tc_fail_memory(tilec_error *error)
+{
+    return tc_fail(error, TILEC_MACHINE, "out of memory");
+}
+
+bool tc_options_read(void *to, size_t room, const void *from)
+{
+    if (!from)
+        return true;
+    size_t size;
+    memcpy(&size, from, sizeof size);
+    if (size < sizeof size)
+        return false;
+    /* A caller built against a newer header: what this library does not know
+     * must not be set. */
+    for (size_t i = room; i < size; i++)
+        if (((const char *)from)[i])
+            return false;
+    memcpy(to, from, size < room ? size : room);
+    return true;
+}
+
+tilec_status tilec_context_new(const tilec_context_options *options,
+                               tilec_context **out)
+{
+    if (!out)
+        return TILEC_USAGE;
+    *out = NULL;
+    tilec_context_options o = {0};
+    if (!tc_options_read(&o, sizeof o, options) || !tc_target_find(o.target))
+        return TILEC_USAGE;
+    tilec_context *cx = calloc(1, sizeof *cx);
+    if (!cx)
+        return TILEC_MACHINE;
+    cx->target = tc_target_find(o.target);
+    cx->remarks = o.remarks;
+    cx->oom.message = "out of memory";
+    tc_arena_init(&cx->arena, &cx->memory);
+    *out = cx;
+    return TILEC_OK;
+}
+
+void tilec_context_free(tilec_context *cx)
+{
+    if (!cx)
+        return;
+    tc_arena_reset(&cx->arena);
+    free(cx);
+}
+
+const tilec_diagnostic *tilec_diagnostics(const tilec_context *cx)
+{
+    return cx ? cx->diags : NULL;
+}
+
+size_t tilec_error_count(const tilec_context *cx)
+{
+    return cx ? cx->nerrors : 0;
+}

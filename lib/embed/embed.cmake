@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Writes the C table of embedded texts: every kernels/*.tile as NAME, every
+# kernels/mods/*.tile as mods/NAME. Runs at build time:
+#
+#     cmake -D KERNELS=<folder> -D OUT=<file.c> -P embed.cmake
+#
+# Bytes as numbers, since C limits the length of string literals.
+file(GLOB_RECURSE files RELATIVE ${KERNELS} ${KERNELS}/*.tile)
+list(SORT files)
+set(arrays "")
+set(rows "")
+set(index 0)
+foreach(file IN LISTS files)
+  file(READ ${KERNELS}/${file} hex HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+  string(REGEX REPLACE "(............................................................)"
+                       "\\1\n    " bytes "${bytes}")
+  string(REGEX REPLACE "[.]tile$" "" name ${file})
+  string(APPEND arrays "/* ${file} */\nstatic const unsigned char text_${index}[] = {\n"
+                       "    ${bytes}0};\n\n")
+  string(APPEND rows "    {\"${name}\", \"${file}\", (const char *)text_${index},\n"
+                     "     sizeof text_${index} - 1},\n")
+  math(EXPR index "${index} + 1")
+endforeach()
+file(WRITE ${OUT}.new
+"/* Generated from kernels/ by lib/embed/embed.cmake. */
+#include \"lib/handles.h\"
+
+${arrays}const tc_embedded tc_embedded_texts[] = {
+${rows}    {NULL, NULL, NULL, 0},
+};
+")
+file(COPY_FILE ${OUT}.new ${OUT} ONLY_IF_DIFFERENT)
+file(REMOVE ${OUT}.new)

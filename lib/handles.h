@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is behind the handles of tilec.h, and how the files of lib/ report.
+ *
+ * Each compile has a tc_context of its own, which on success becomes the
+ * kernel's: so a long-lived tilec_context does not grow, and a kernel does not
+ * depend on it. A tilec_context keeps settings and a copy of the diagnostics.
+ */
+#ifndef TC_HANDLES_H
+#define TC_HANDLES_H
+
+#include "codegen/host/host.h"
+#include "ir/eval.h"
+#include "ir/ir.h"
+#include "lib/tilec.h"
+
+#include <pthread.h>
+
+struct tilec_context {
+    const char *target;
+    bool remarks;
+    tc_memory memory; /* of `arena`; fail_after is handed to compiles */
+    tc_arena arena;   /* the diagnostics below */
+    tilec_diagnostic *diags;
+    tilec_diagnostic oom; /* where there is no memory to say so */
+    size_t nerrors;
+};
+
+/* A parameter of a kernel as the launch sees it. */
+typedef struct tc_kernel_param {
+    tilec_parameter info;
+    const tc_type *type;
+} tc_kernel_param;
+
+/* Lives in the arena of its own context. Read-only once made, but for `emit`:
+ * what needs the context's arenas takes the lock. */
+struct tilec_kernel {
+    tc_context *cx;
+    tc_module *module; /* holds the one kernel, after the passes */
+    tc_func *func;
+    tc_host_kernel *host;
+    const char *target;
+    const char *grid_text;
+    unsigned nparams, nown; /* own: those before the captured ones */
+    tc_kernel_param *params;
+    unsigned nbindings;
+    const tilec_binding *bindings;
+    pthread_mutex_t lock;
+};
+
+/* Calls run(arg) with m's unwind point set. False: out of memory. */
+bool tc_guard(tc_memory *m, void (*run)(void *arg), void *arg) TC_MUST_CHECK;
+
+/* Fills in *error (which may be NULL) and returns the status. */
+tilec_status tc_fail(tilec_error *error, tilec_status status, const char *fmt,
+                     ...) __attribute__((format(printf, 3, 4)));
+tilec_status tc_fail_memory(tilec_error *error);
+
+/* An option struct of the caller, of any version: copies what it has (by its
+ * leading size) over the zeroed *to. False where the size is impossible. */
+bool tc_options_read(void *to, size_t room, const void *from) TC_MUST_CHECK;
+
+/* "cpu" for it, "auto" and NULL; NULL: there is no such target. */
+const char *tc_target_find(const char *name);
+
+/* dtype.c: TC_KIND_COUNT where tilec has no such type. */
+tc_kind tc_kind_from_dl(DLDataType dtype);
+DLDataType tc_kind_to_dl(tc_kind kind);
+/* "bf16", or DLPack's terms where tilec has no such type: "uint32". */
+typedef struct tc_dtype_text {
+    char text[32];
+} tc_dtype_text;
+tc_dtype_text tc_dtype_name(DLDataType dtype);
+
+/* Generated from kernels/ when the library is built; ends in a NULL name. */
+typedef struct tc_embedded {
+    const char *name; /* "attention_fwd", "mods/masks" */
+    const char *file; /* for diagnostics: "attention_fwd.tile" */
+    const char *text;
+    size_t len;
+} tc_embedded;
+extern const tc_embedded tc_embedded_texts[];
+const tc_embedded *tc_embedded_find(const char *name);
+
+/* metadata.c: fills in params, grid_text of a kernel whose module is final. */
+void tc_kernel_describe(tilec_kernel *k, unsigned nown);
+
+/* The parameter of that name; -1: none. */
+int tc_kernel_param_index(const tilec_kernel *k, const char *name);
+
+#endif

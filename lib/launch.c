@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Launching: arguments by position and name, their checks, the grid.
+ *
+ * A launch shares nothing with other launches but the kernel, which it only
+ * reads: errors go to the caller's tilec_error, and the grid is evaluated with
+ * a context of the launch's own.
+ */
+#include "lib/handles.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is prepared for one parameter. */
+struct slot {
+    const tilec_argument *given;
+    int32_t sizes[TC_MAX_RANK];
+    int64_t strides[TC_MAX_RANK];
+};
+
+struct launch {
+    const tilec_kernel *k;
+    tilec_error *error;
+    struct slot *slots;
+    tc_launch_arg *args;
+};
+
+#define REFUSE(l, p, fmt, ...)                                                 \
+    tc_fail((l)->error, TILEC_INPUT, "argument %s: " fmt, (p)->info.name,      \
+            __VA_ARGS__)
+
+/* ---- Which argument is for which parameter ---- */
+
+static tilec_status unknown_name(struct launch *l, const char *name)
+{
+    const char *names[64];
+    unsigned n = l->k->nparams < 64 ? l->k->nparams : 64;
+    for (unsigned i = 0; i < n; i++)
+        names[i] = l->k->params[i].info.name;
+    const char *near = tc_nearest_name(name, names, n);
+    return tc_fail(l->error, TILEC_USAGE, "@%s has no parameter `%.64s`%s%s%s",
+                   l->k->func->name, name, near ? "; did you mean `" : "",
+                   near ? near : "", near ? "`?" : "");
+}
+
+static tilec_status place(struct launch *l, const tilec_argument *args,
+                          size_t nargs)
+{
+    const tilec_kernel *k = l->k;
+    bool named = false;
+    for (size_t i = 0; i < nargs; i++) {
+        named |= args[i].name != NULL;
+        if (named && !args[i].name)
+            return tc_fail(l->error, TILEC_USAGE,
+                           "argument %zu has no name, but stands behind named "
+                           "ones",
+                           i);
+        if (!named && i >= k->nparams)
+            return tc_fail(l->error, TILEC_USAGE,
+                           "@%s takes %u arguments, %zu are given",
+                           k->func->name, k->nparams, nargs);
+        int at = named ? tc_kernel_param_index(k, args[i].name) : (int)i;
+        if (at < 0)
+            return unknown_name(l, args[i].name);
+        if (l->slots[at].given)
+            return tc_fail(l->error, TILEC_USAGE, "argument %s is given twice",
+                           k->params[at].info.name);
+        l->slots[at].given = &args[i];
+    }
+    for (unsigned i = 0; i < k->nparams; i++)
+        if (!l->slots[i].given)
+            return tc_fail(
+                l->error, TILEC_USAGE, "argument %s of @%s is missing: %s",
+                k->params[i].info.name, k->func->name, k->params[i].info.type);
+    return TILEC_OK;
+}
+
+/* ---- Scalars ---- */
+
+static tilec_status check_int(struct launch *l, const tc_kernel_param *p,
+                              const tilec_argument *a, tc_scalar *out)
+{
+    unsigned bits = tc_scalar_infos[p->type->kind].bits;
+    if (a->kind != TILEC_ARG_INT)
+        return REFUSE(l, p, "is a %s, expected an integer (%s)",
+                      a->kind == TILEC_ARG_FLOAT ? "float" : "tensor",
+                      p->info.type);
+    int64_t low = bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1));
+    int64_t high = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
+    if (bits == 1) {
+        low = 0;
+        high = 1;
+    }
+    if (a->i < low || a->i > high)
+        return REFUSE(l, p, "%lld does not fit %s (%lld to %lld)",
+                      (long long)a->i, p->info.type, (long long)low,
+                      (long long)high);
+    out->i = a->i;
+    return TILEC_OK;
+}
+
+static tilec_status check_float(struct launch *l, const tc_kernel_param *p,
+                                const tilec_argument *a, tc_scalar *out)
+{
+    if (a->kind != TILEC_ARG_FLOAT && a->kind != TILEC_ARG_INT)
+        return REFUSE(l, p, "is a tensor, expected a number (%s)",
+                      p->info.type);
+    double x = a->kind == TILEC_ARG_INT ? (double)a->i : a->f;
+    out->f = tc_round_to(p->type->kind, x);
+    return TILEC_OK;
+}
+
+/* ---- Tensors ---- */
+
+static tilec_status check_device(struct launch *l, const tc_kernel_param *p,
+                                 const DLTensor *t)
+{
+    /* Pinned and managed memory is the host's as well. */
+    if (t->device.device_type == kDLCPU ||
+        t->device.device_type == kDLCUDAHost ||
+        t->device.device_type == kDLCUDAManaged)
+        return TILEC_OK;
+    return REFUSE(l, p, "is on DLPack device %d, expected the CPU (%d)",
+                  (int)t->device.device_type, (int)kDLCPU);
+}
+
+static tilec_status check_data(struct launch *l, const tc_kernel_param *p,
+                               const DLTensor *t, bool is_empty, void **out)
+{
+    unsigned bytes = tc_type_bytes(p->type->elem);
+    if (!t->data && !is_empty)
+        return REFUSE(l, p, "%s", "data is NULL, but no dim is 0");
+    uintptr_t address = (uintptr_t)t->data + (uintptr_t)t->byte_offset;
+    if (address % bytes && !is_empty)
+        return REFUSE(l, p, "data is not aligned to its element (%u bytes)",
+                      bytes);
+    *out = (void *)address;
+    return TILEC_OK;
+}
+
+static tilec_status check_dtype(struct launch *l, const tc_kernel_param *p,
+                                const DLTensor *t)
+{
+    if (tc_kind_from_dl(t->dtype) == p->type->elem->kind)
+        return TILEC_OK;
+    return REFUSE(l, p, "data type is %s, expected %s",
+                  tc_dtype_name(t->dtype).text,
+                  tc_scalar_infos[p->type->elem->kind].name);
+}
+
+static tilec_status check_shape(struct launch *l, const tc_kernel_param *p,
+                                const DLTensor *t, struct slot *slot,
+                                bool *is_empty)
+{
+    if (t->ndim < 0 || (unsigned)t->ndim != p->type->rank)
+        return REFUSE(l, p, "rank is %d, expected %u", t->ndim, p->type->rank);
+    if (t->ndim && !t->shape)
+        return tc_fail(l->error, TILEC_USAGE, "argument %s: shape is NULL",
+                       p->info.name);
+    for (int i = 0; i < t->ndim; i++) {
+        int64_t n = t->shape[i];
+        if (n < 0)
+            return REFUSE(l, p, "dim %d is %lld, expected 0 or more", i,
+                          (long long)n);
+        if (n > INT32_MAX)
+            return REFUSE(l, p, "dim %d is %lld, expected less than 2^31", i,
+                          (long long)n);
+        if (p->info.shape[i] >= 0 && n != p->info.shape[i])
+            return REFUSE(l, p, "dim %d is %lld, expected %lld", i,
+                          (long long)n, (long long)p->info.shape[i]);
+        slot->sizes[i] = (int32_t)n;
+        *is_empty |= n == 0;
+    }
+    return TILEC_OK;
+}
+
+/* Row-major where none are given. The furthest element, in bytes, must be an
+ * int64: kernels compute addresses without looking again. */
+static tilec_status check_strides(struct launch *l, const tc_kernel_param *p,
+                                  const DLTensor *t, struct slot *slot)
+{
+    int64_t dense = 1, far = 0;
+    bool overflow = false;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        int64_t n = slot->sizes[i], span;
+        slot->strides[i] = t->strides ? t->strides[i] : dense;
+        int64_t stride = slot->strides[i];
+        overflow |= stride == INT64_MIN;
+        stride = stride < 0 && !overflow ? -stride : stride;
+        overflow |= __builtin_mul_overflow(n ? n - 1 : 0, stride, &span);
+        overflow |= __builtin_add_overflow(far, span, &far);
+        overflow |= __builtin_mul_overflow(dense, n ? n : 1, &dense);
+    }
+    overflow |= __builtin_mul_overflow(far, 8, &far);
+    return overflow
+               ? REFUSE(l, p, "%s", "its strides reach beyond 64-bit addresses")
+               : TILEC_OK;
+}
+
+static tilec_status check_tensor(struct launch *l, const tc_kernel_param *p,
+                                 struct slot *slot, tc_launch_arg *out)
+{
+    if (slot->given->kind != TILEC_ARG_TENSOR)
+        return REFUSE(l, p, "is a number, expected %s", p->info.type);
+    const DLTensor *t = slot->given->tensor;
+    if (!t)
+        return tc_fail(l->error, TILEC_USAGE, "argument %s: tensor is NULL",
+                       p->info.name);
+    bool is_empty = false;
+    tilec_status s = check_dtype(l, p, t);
+    if (s == TILEC_OK && p->type->kind == TC_TENSOR)
+        s = check_shape(l, p, t, slot, &is_empty);
+    if (s == TILEC_OK && p->type->kind == TC_TENSOR)
+        s = check_strides(l, p, t, slot);
+    if (s == TILEC_OK)
+        s = check_device(l, p, t);
+    if (s == TILEC_OK)
+        s = check_data(l, p, t, is_empty, &out->data);
+    out->sizes = slot->sizes;
+    out->strides = slot->strides;
+    return s;
+}
+
+static tilec_status prepare(struct launch *l, const tilec_argument *args,
+                            size_t nargs)
+{
+    tilec_status s = place(l, args, nargs);
+    for (unsigned i = 0; s == TILEC_OK && i < l->k->nparams; i++) {
+        const tc_kernel_param *p = &l->k->params[i];
+        struct slot *slot = &l->slots[i];
+        if (p->info.kind == TILEC_PARAM_INT)
+            s = check_int(l, p, slot->given, &l->args[i].scalar);
+        else if (p->info.kind == TILEC_PARAM_FLOAT)
+            s = check_float(l, p, slot->given, &l->args[i].scalar);
+        else
+            s = check_tensor(l, p, slot, &l->args[i]);
+    }
+    return s;
+}
+
+/* ---- The grid ---- */
+
+static void set_place(tilec_error *error, const tilec_kernel *k, tc_loc loc)
+{
+    if (!error || !loc.file)
+        return;
+    snprintf(error->file, sizeof error->file, "%s",
+             k->cx->sources[loc.file - 1].name);
+    error->line = loc.line;
+    error->column = loc.col;
+}
+
+struct evaluation {
+    struct launch *l;
+    tc_context cx;
+    int32_t *grid;
+    bool ok;
+};
+
+static void evaluate(void *arg)
+{
+    struct evaluation *e = arg;
+    e->ok = tc_eval_grid(&e->cx, e->l->k->func, e->l->args, e->grid);
+}
+
+static tilec_status evaluate_grid(struct launch *l, int32_t grid[3])
+{
+    /* Only to collect diagnostics: no types, no strings. */
+    struct evaluation e = {.l = l, .grid = grid};
+    tc_arena_init(&e.cx.arena, &e.cx.memory);
+    tc_arena_init(&e.cx.diag_arena, &e.cx.memory);
+    tilec_status s = TILEC_OK;
+    if (!tc_guard(&e.cx.memory, evaluate, &e)) {
+        s = tc_fail_memory(l->error);
+    } else if (!e.ok) {
+        s = tc_fail(l->error, TILEC_INPUT, "%s", e.cx.diags->message);
+        set_place(l->error, l->k, e.cx.diags->loc);
+    }
+    tc_arena_reset(&e.cx.arena);
+    tc_arena_reset(&e.cx.diag_arena);
+    return s;
+}
+
+/* ---- Entries ---- */
+
+static tilec_status run(struct launch *l, const int32_t grid[3],
+                        const tilec_launch_options *o)
+{
+    tc_host_report report = {0};
+    tc_host_launch_options h = {.threads = (unsigned)o->threads,
+                                .print = o->print,
+                                .progress = o->progress,
+                                .user = o->user};
+    if (tc_host_launch(l->k->host, l->args, grid, &h, &report))
+        return TILEC_OK;
+    if (report.out_of_memory)
+        return tc_fail(l->error, TILEC_MACHINE, "%s", report.message);
+    tc_fail(l->error, TILEC_INPUT, "%s", report.message);
+    set_place(l->error, l->k, report.loc);
+    if (l->error)
+        memcpy(l->error->program, report.program, sizeof report.program);
+    return TILEC_INPUT;
+}
+
+/* Most kernels have few parameters: no malloc for them. */
+enum { FEW = 24 };
+
+static tilec_status prepare_and(const tilec_kernel *k,
+                                const tilec_argument *args, size_t nargs,
+                                const tilec_launch_options *o, int32_t grid[3],
+                                tilec_error *error)
+{
+    struct slot few_slots[FEW];
+    tc_launch_arg few_args[FEW];
+    struct launch l = {k, error, few_slots, few_args};
+    if (k->nparams > FEW) {
+        l.slots = malloc(k->nparams * sizeof *l.slots);
+        l.args = malloc(k->nparams * sizeof *l.args);
+    }
+    tilec_status s = TILEC_MACHINE;
+    if (!l.slots || !l.args) {
+        tc_fail_memory(error);
+    } else {
+        memset(l.args, 0, k->nparams * sizeof *l.args);
+        for (unsigned i = 0; i < k->nparams; i++)
+            l.slots[i].given = NULL;
+        s = prepare(&l, args, nargs);
+        if (s == TILEC_OK)
+            s = evaluate_grid(&l, grid);
+        if (s == TILEC_OK && o)
+            s = run(&l, grid, o);
+    }
+    if (k->nparams > FEW) {
+        free(l.slots);
+        free(l.args);
+    }
+    return s;
+}
+
+tilec_status tilec_launch(const tilec_kernel *k, const tilec_argument *args,
+                          size_t nargs, const tilec_launch_options *options,
+                          tilec_error *error)
+{
+    tilec_launch_options o = {0};
+    if (!k || (nargs && !args))
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_launch: kernel or args is "
+                       "NULL");
+    if (!tc_options_read(&o, sizeof o, options))
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_launch: options have a wrong size: use "
+                       "TILEC_INIT");
+    if (o.stream)
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_launch: target %s has no streams", k->target);
+    if (o.threads < 0)
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_launch: threads is %d, expected 0 or more",
+                       o.threads);
+    int32_t grid[3];
+    return prepare_and(k, args, nargs, &o, grid, error);
+}
+
+tilec_status tilec_kernel_grid(const tilec_kernel *k,
+                               const tilec_argument *args, size_t nargs,
+                               int32_t grid[3], tilec_error *error)
+{
+    if (!k || !grid || (nargs && !args))
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_kernel_grid: an argument is NULL");
+    return prepare_and(k, args, nargs, NULL, grid, error);
+}

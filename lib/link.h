@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which functions a text defines and mentions, and taking from the embedded
+ * mods those that are missing.
+ */
+#ifndef TC_LINK_H
+#define TC_LINK_H
+
+#include "lib/handles.h"
+
+/* A function or kernel in a text: the bytes from its keyword to the keyword of
+ * the next one. */
+typedef struct tc_definition {
+    const char *name;
+    bool is_kernel;
+    size_t begin, end;
+} tc_definition;
+
+/* A first glance, without parsing: text with errors gives what can be seen. */
+tc_definition *tc_definitions(tc_arena *a, const char *text, size_t len,
+                              unsigned *n);
+
+/* The texts to be parsed before `sources`: of each embedded mod file that is
+ * needed, the functions that sources or `names` mention and no source defines
+ * (and what those call), each at its own line. */
+tc_source *tc_link(tc_arena *a, const tc_source *sources, unsigned nsources,
+                   const char *const *names, unsigned nnames, unsigned *n);
+
+/* Names of all functions in the embedded mods. */
+const char **tc_mod_names(tc_arena *a, unsigned *n);
+
+/* The bytes of `grid { ... }` of the first kernel in a text; len 0: none. */
+const char *tc_grid_of_text(const char *text, size_t *len);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a kernel says of itself: parameters, bindings, grid, as structs and as
+ * JSON.
+ *
+ *     {"name": "attention_fwd", "target": "cpu", "tilec": "0.1.0",
+ *      "bindings": {"D": "128", "T": "bf16", ...},
+ *      "parameters": [{"name": "q", "type": "tensor<[?, ?, ?, 128] x bf16>",
+ *        "kind": "tensor", "dtype": "bf16", "shape": [null, null, null, 128],
+ *        "captured": false, "written": false}, ...],
+ *      "grid": "grid {\n ... }", "scratch_bytes": 40960}
+ */
+#include "lib/handles.h"
+#include "lib/link.h"
+
+#include <cjson/cJSON.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Which tensors are written ---- */
+
+/* Values on the way from a parameter to a store. */
+struct trace {
+    tc_arena *arena;
+    const tc_value **seen;
+    unsigned nseen, room;
+};
+
+static bool is_new(struct trace *t, const tc_value *v)
+{
+    for (unsigned i = 0; i < t->nseen; i++)
+        if (t->seen[i] == v)
+            return false;
+    if (t->nseen == t->room) {
+        t->room = t->room ? 2 * t->room : 16;
+        const tc_value **more =
+            tc_arena_array(t->arena, const tc_value *, t->room);
+        if (t->nseen)
+            memcpy(more, t->seen, t->nseen * sizeof *more);
+        t->seen = more;
+    }
+    t->seen[t->nseen++] = v;
+    return true;
+}
+
+static bool is_address(const tc_value *v)
+{
+    tc_kind kind = tc_type_elem(v->type)->kind;
+    return kind == TC_PTR || kind == TC_TENSOR || kind == TC_BLOCK_PTR;
+}
+
+static bool reaches_store(struct trace *t, const tc_value *v);
+
+static bool any_reaches_store(struct trace *t, tc_value *const *values,
+                              unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (is_address(values[i]) && reaches_store(t, values[i]))
+            return true;
+    return false;
+}
+
+/* Through ops with regions an address may come out as any address of the
+ * region's arguments or the op's results: taken to be all of them. */
+static bool use_reaches_store(struct trace *t, const tc_use *u)
+{
+    const tc_op *op = u->op;
+    if (op->code == TC_STORE || op->code == TC_ATOMIC ||
+        op->code == TC_ATOMIC_CAS)
+        return u->index == 0;
+    if (tc_op_has(op, TC_TERMINATOR)) {
+        const tc_op *owner = op->parent->op;
+        return owner && (any_reaches_store(t, owner->out, owner->nout) ||
+                         any_reaches_store(t, owner->regions[0]->args,
+                                           owner->regions[0]->nargs));
+    }
+    for (unsigned i = 0; i < op->nregions; i++)
+        if (any_reaches_store(t, op->regions[i]->args, op->regions[i]->nargs))
+            return true;
+    return any_reaches_store(t, op->out, op->nout);
+}
+
+static bool reaches_store(struct trace *t, const tc_value *v)
+{
+    if (!is_new(t, v))
+        return false;
+    tc_each_use (u, v)
+        if (use_reaches_store(t, u))
+            return true;
+    return false;
+}
+
+/* ---- Structs ---- */
+
+static tilec_parameter_kind param_kind(const tc_type *t)
+{
+    if (t->kind == TC_TENSOR)
+        return TILEC_PARAM_TENSOR;
+    if (t->kind == TC_PTR)
+        return TILEC_PARAM_POINTER;
+    return tc_type_is_float(t) ? TILEC_PARAM_FLOAT : TILEC_PARAM_INT;
+}
+
+static const int64_t *static_shape(tc_arena *a, const tc_type *t)
+{
+    int64_t *shape = tc_arena_array(a, int64_t, t->rank);
+    for (unsigned i = 0; i < t->rank; i++)
+        shape[i] = t->dims[i] ? tc_dim_value(t->dims[i]) : -1;
+    return shape;
+}
+
+static void describe_param(tilec_kernel *k, unsigned i)
+{
+    tc_arena *a = &k->cx->arena;
+    const tc_value *v = k->func->body->args[i];
+    const tc_type *t = v->type;
+    tc_text text = {.arena = a};
+    tc_type_print(&text, t);
+    struct trace trace = {.arena = a};
+    const tc_type *elem = t->elem ? t->elem : t;
+    k->params[i].type = t;
+    k->params[i].info = (tilec_parameter){
+        .name = v->name,
+        .type = text.data,
+        .kind = param_kind(t),
+        .dtype = tc_kind_to_dl(elem->kind),
+        .captured = i >= k->nown,
+        .written = is_address(v) && reaches_store(&trace, v),
+        .ndim = t->kind == TC_TENSOR ? (int32_t)t->rank : 0,
+        .shape = t->kind == TC_TENSOR ? static_shape(a, t) : NULL};
+}
+
+void tc_kernel_describe(tilec_kernel *k, unsigned nown)
+{
+    tc_arena *a = &k->cx->arena;
+    k->nparams = k->func->body->nargs;
+    k->nown = nown;
+    k->params = tc_arena_array(a, tc_kernel_param, k->nparams);
+    for (unsigned i = 0; i < k->nparams; i++)
+        describe_param(k, i);
+    tc_text text = {.arena = a};
+    tc_func_print(&text, k->func, TC_PRINT_PLAIN);
+    size_t n;
+    const char *grid = tc_grid_of_text(text.data, &n);
+    char *kept = tc_arena_alloc(a, n + 1);
+    memcpy(kept, grid, n);
+    k->grid_text = kept;
+}
+
+const char *tilec_kernel_name(const tilec_kernel *k)
+{
+    return k ? k->func->name : NULL;
+}
+
+const char *tilec_kernel_target(const tilec_kernel *k)
+{
+    return k ? k->target : NULL;
+}
+
+size_t tilec_kernel_parameter_count(const tilec_kernel *k)
+{
+    return k ? k->nparams : 0;
+}
+
+const tilec_parameter *tilec_kernel_parameter(const tilec_kernel *k,
+                                              size_t index)
+{
+    return k && index < k->nparams ? &k->params[index].info : NULL;
+}
+
+int tc_kernel_param_index(const tilec_kernel *k, const char *name)
+{
+    for (unsigned i = 0; i < k->nparams; i++)
+        if (strcmp(k->params[i].info.name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+const char *tilec_kernel_binding(const tilec_kernel *k, const char *name)
+{
+    for (unsigned i = 0; k && name && i < k->nbindings; i++)
+        if (strcmp(k->bindings[i].name, name) == 0)
+            return k->bindings[i].value;
+    return NULL;
+}
+
+const char *tilec_kernel_grid_text(const tilec_kernel *k)
+{
+    return k ? k->grid_text : NULL;
+}
+
+uint64_t tilec_kernel_scratch_bytes(const tilec_kernel *k)
+{
+    return k ? tc_host_scratch_bytes(k->host) : 0;
+}
+
+/* ---- JSON; cJSON's adders return NULL when out of memory ---- */
+
+static bool add_shape(cJSON *to, const tilec_parameter *p)
+{
+    if (p->kind != TILEC_PARAM_TENSOR)
+        return true;
+    cJSON *shape = cJSON_AddArrayToObject(to, "shape");
+    if (!shape)
+        return false;
+    for (int32_t i = 0; i < p->ndim; i++) {
+        cJSON *n = p->shape[i] < 0 ? cJSON_CreateNull()
+                                   : cJSON_CreateNumber((double)p->shape[i]);
+        if (!cJSON_AddItemToArray(shape, n))
+            return false;
+    }
+    return true;
+}
+
+static bool add_param(cJSON *list, const tilec_parameter *p)
+{
+    static const char *const kinds[] = {"tensor", "pointer", "int", "float"};
+    cJSON *j = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(list, j)) {
+        cJSON_Delete(j);
+        return false;
+    }
+    return cJSON_AddStringToObject(j, "name", p->name) &&
+           cJSON_AddStringToObject(j, "type", p->type) &&
+           cJSON_AddStringToObject(j, "kind", kinds[p->kind]) &&
+           cJSON_AddStringToObject(j, "dtype", tc_dtype_name(p->dtype).text) &&
+           add_shape(j, p) &&
+           cJSON_AddBoolToObject(j, "captured", p->captured) &&
+           cJSON_AddBoolToObject(j, "written", p->written);
+}
+
+static bool fill_json(cJSON *j, const tilec_kernel *k)
+{
+    if (!cJSON_AddStringToObject(j, "name", k->func->name) ||
+        !cJSON_AddStringToObject(j, "target", k->target) ||
+        !cJSON_AddStringToObject(j, "tilec", tilec_version()))
+        return false;
+    cJSON *bindings = cJSON_AddObjectToObject(j, "bindings");
+    if (!bindings)
+        return false;
+    for (unsigned i = 0; i < k->nbindings; i++)
+        if (k->bindings[i].value &&
+            !cJSON_AddStringToObject(bindings, k->bindings[i].name,
+                                     k->bindings[i].value))
+            return false;
+    cJSON *params = cJSON_AddArrayToObject(j, "parameters");
+    if (!params)
+        return false;
+    for (unsigned i = 0; i < k->nparams; i++)
+        if (!add_param(params, &k->params[i].info))
+            return false;
+    return cJSON_AddStringToObject(j, "grid", k->grid_text) &&
+           cJSON_AddNumberToObject(j, "scratch_bytes",
+                                   (double)tc_host_scratch_bytes(k->host));
+}
+
+static char *kernel_json(const tilec_kernel *k)
+{
+    cJSON *j = cJSON_CreateObject();
+    char *text = j && fill_json(j, k) ? cJSON_Print(j) : NULL;
+    cJSON_Delete(j);
+    return text;
+}
+
+/* ---- Emit ---- */
+
+struct emission {
+    tilec_kernel *k;
+    const char *what;
+    char *text;
+};
+
+static void emit(void *arg)
+{
+    struct emission *e = arg;
+    if (strcmp(e->what, "tile") != 0) {
+        e->text = tc_host_emit(e->k->func, e->what, NULL);
+        return;
+    }
+    tc_text text = {.arena = &e->k->cx->diag_arena};
+    tc_module_print(&text, e->k->module, TC_PRINT_PLAIN);
+    e->text = strdup(text.data ? text.data : "");
+}
+
+static tilec_status emit_locked(struct emission *e, tilec_error *error)
+{
+    tc_context *cx = e->k->cx;
+    tc_diags_clear(cx);
+    if (!tc_guard(&cx->memory, emit, e))
+        return tc_fail_memory(error);
+    if (e->text)
+        return TILEC_OK;
+    return cx->diags ? tc_fail(error, TILEC_MACHINE, "%s", cx->diags->message)
+                     : tc_fail_memory(error);
+}
+
+tilec_status tilec_kernel_emit(const tilec_kernel *k, const char *what,
+                               char **text, tilec_error *error)
+{
+    static const char *const known[] = {"tile", "json", "llvm", "llvm-opt",
+                                        "asm"};
+    enum { NKNOWN = sizeof known / sizeof *known };
+    if (!k || !what || !text)
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_kernel_emit: an argument is NULL");
+    *text = NULL;
+    size_t i = 0;
+    while (i < NKNOWN && strcmp(what, known[i]) != 0)
+        i++;
+    if (i == NKNOWN)
+        return tc_fail(error, TILEC_USAGE,
+                       "target %s cannot emit `%s`, only tile, json, llvm, "
+                       "llvm-opt and asm",
+                       k->target, what);
+    if (i == 1) {
+        *text = kernel_json(k);
+        return *text ? TILEC_OK : tc_fail_memory(error);
+    }
+    /* The kernel as callers know it is read-only; under the lock its arenas
+     * serve once more. */
+    tilec_kernel *own = (tilec_kernel *)(uintptr_t)k;
+    struct emission e = {own, what, NULL};
+    pthread_mutex_lock(&own->lock);
+    tilec_status s = emit_locked(&e, error);
+    pthread_mutex_unlock(&own->lock);
+    *text = e.text;
+    return s;
+}
