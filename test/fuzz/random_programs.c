@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random programs, run as the target's pipeline makes them, as a random
+ * pipeline makes them, and hardly changed at all: the results must agree bit
+ * for bit (but for the payload of a NaN), and the rough ones nearly.
+ *
+ *   random_programs [--seed N] [--seeds N] [--seconds N] [--statements N]
+ *                   [--print 1]
+ *
+ * Runs `seeds` programs, or as many as fit into `seconds`. One that fails is
+ * printed.
+ */
+#include "test/fuzz/program.h"
+#include "test/numerics/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NOUTPUTS = NUM_TYPE_COUNT + 1, NARGS = 4 + NOUTPUTS };
+
+static const char plain[] = "specialize,inline";
+
+/* Inputs and one set of outputs. */
+typedef struct memory {
+    num_tensor fa, ia, out[NOUTPUTS];
+    int n;
+    double x;
+} memory;
+
+static double any_float(num_rng *r)
+{
+    static const double edges[] = {0.0,      -0.0,      1,   -1,
+                                   INFINITY, -INFINITY, NAN, 0.5,
+                                   3.4e38,   1e-40,     448, 65504};
+    return num_below(r, 4) ? 8 * num_normal(r) : edges[num_below(r, 12)];
+}
+
+static double any_int(num_rng *r)
+{
+    static const double edges[] = {0,  1,  -1,  2147483647, -2147483648.0,
+                                   31, 32, 127, -128,       65535};
+    return num_below(r, 4) ? num_between(r, -100, 100)
+                           : edges[num_below(r, 10)];
+}
+
+static memory memory_new(const program *p, uint64_t seed)
+{
+    num_rng r = {seed};
+    int32_t size[] = {PROGRAM_ROWS, PROGRAM_COLUMNS};
+    memory m = {.fa = num_tensor_new(NUM_F32, 2, size, NULL),
+                .ia = num_tensor_new(NUM_I32, 2, size, NULL),
+                .n = num_between(&r, -1, 5),
+                .x = num_between(&r, -8, 8) / 4.0};
+    for (int64_t i = 0, n = num_count(&m.fa); i < n; i++) {
+        num_write(NUM_F32, num_at(&m.fa, i), any_float(&r));
+        num_write(NUM_I32, num_at(&m.ia, i), any_int(&r));
+    }
+    for (int t = 0; t < NOUTPUTS; t++) {
+        num_type type = t < NUM_TYPE_COUNT ? (num_type)t : NUM_F32;
+        int slots = t < NUM_TYPE_COUNT ? p->slots[t] : p->rough;
+        m.out[t] =
+            num_tensor_new(type, 2, (int32_t[]){PROGRAM_GRID, slots}, NULL);
+    }
+    return m;
+}
+
+static void memory_free(memory *m)
+{
+    num_tensor_free(&m->fa);
+    num_tensor_free(&m->ia);
+    for (int t = 0; t < NOUTPUTS; t++)
+        num_tensor_free(&m->out[t]);
+}
+
+static bool launch(const tilec_kernel *k, const memory *m, tilec_error *error)
+{
+    run_view views[NARGS];
+    tilec_argument args[NARGS] = {
+        tilec_tensor(NULL, run_view_of(&views[0], &m->fa)),
+        tilec_tensor(NULL, run_view_of(&views[1], &m->ia)),
+        tilec_int(NULL, m->n), tilec_float(NULL, m->x)};
+    for (int t = 0; t < NOUTPUTS; t++)
+        args[4 + t] =
+            tilec_tensor(NULL, run_view_of(&views[4 + t], &m->out[t]));
+    return tilec_launch(k, args, NARGS, NULL, error) == TILEC_OK;
+}
+
+static bool same_exact(num_type t, const void *a, const void *b)
+{
+    if (memcmp(a, b, num_bytes(t)) == 0)
+        return true;
+    return num_is_float(t) && isnan(num_read(t, a)) && isnan(num_read(t, b));
+}
+
+static bool same_rough(const void *a, const void *b)
+{
+    double x = num_read(NUM_F32, a), y = num_read(NUM_F32, b);
+    return same_exact(NUM_F32, a, b) || fabs(x - y) <= 1e-6 * fabs(x) + 1e-7;
+}
+
+/* The first difference, described; NULL: none. */
+static const char *difference(const memory *a, const memory *b, char text[160])
+{
+    for (int t = 0; t < NOUTPUTS; t++) {
+        const num_tensor *x = &a->out[t], *y = &b->out[t];
+        for (int64_t i = 0, n = num_count(x); i < n; i++) {
+            const void *p = num_at(x, i), *q = num_at(y, i);
+            if (t < NUM_TYPE_COUNT ? same_exact(x->type, p, q)
+                                   : same_rough(p, q))
+                continue;
+            snprintf(text, 160, "%s[%d, %d]: %.9g, unoptimised %.9g",
+                     t < NUM_TYPE_COUNT ? num_name(x->type) : "rough",
+                     (int)(i / x->size[1]), (int)(i % x->size[1]),
+                     num_read(x->type, q), num_read(x->type, p));
+            return text;
+        }
+    }
+    return NULL;
+}
+
+static tilec_kernel *compile(tilec_context *cx, const program *p,
+                             const char *pipeline)
+{
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    o.pipeline = pipeline;
+    o.verify_each = 1;
+    tilec_kernel *k = run_compile(cx, p->text, &o);
+    if (!k)
+        printf("pipeline %s: does not compile\n", pipeline ? pipeline : "cpu");
+    return k;
+}
+
+/* A few passes in any order. */
+static void any_pipeline(num_rng *r, char text[160])
+{
+    static const char *const passes[] = {"canonicalize", "cse", "licm", "dce"};
+    strcpy(text, plain);
+    for (int n = num_between(r, 1, 4); n--;) {
+        strcat(text, ",");
+        strcat(text, passes[num_below(r, 4)]);
+    }
+}
+
+static bool agree(const program *p, const tilec_kernel *a,
+                  const tilec_kernel *b, const char *pipeline, uint64_t seed)
+{
+    memory x = memory_new(p, seed), y = memory_new(p, seed);
+    tilec_error ex = {0}, ey = {0};
+    char text[160];
+    bool ran = launch(a, &x, &ex), also = launch(b, &y, &ey);
+    bool ok = ran && also && !difference(&x, &y, text);
+    if (!ran)
+        printf("unoptimised, launch: %s\n", ex.message);
+    else if (!also)
+        printf("pipeline %s, launch: %s\n", pipeline, ey.message);
+    else if (!ok)
+        printf("pipeline %s, n=%d, x=%g: %s\n", pipeline, x.n, x.x, text);
+    memory_free(&x);
+    memory_free(&y);
+    return ok;
+}
+
+static bool run_seed(tilec_context *cx, uint64_t seed, int statements)
+{
+    num_rng r = {seed ^ 0x5eed};
+    program p = program_new(seed, statements);
+    char pipeline[160];
+    any_pipeline(&r, pipeline);
+    const char *pipelines[] = {NULL, pipeline};
+    tilec_kernel *base = compile(cx, &p, plain);
+    bool ok = base != NULL;
+    for (int i = 0; ok && i < 2; i++) {
+        tilec_kernel *k = compile(cx, &p, pipelines[i]);
+        const char *name = pipelines[i] ? pipelines[i] : "cpu";
+        ok = k != NULL;
+        for (int input = 0; ok && input < 3; input++)
+            ok = agree(&p, base, k, name, num_next(&r));
+        tilec_kernel_free(k);
+    }
+    if (!ok)
+        printf("%s", p.text);
+    tilec_kernel_free(base);
+    program_free(&p);
+    return ok;
+}
+
+static void print_program(uint64_t seed, int statements)
+{
+    program p = program_new(seed, statements);
+    fputs(p.text, stdout);
+    program_free(&p);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = (uint64_t)run_option(argc, argv, "seed", 1);
+    long seconds = run_option(argc, argv, "seconds", 0);
+    long seeds = run_option(argc, argv, "seeds", seconds ? 1 << 30 : 100);
+    int statements = (int)run_option(argc, argv, "statements", 12);
+    if (run_option(argc, argv, "print", 0)) {
+        print_program(seed, statements);
+        return 0;
+    }
+    tilec_context *cx;
+    run_counts counts = {0};
+    double start = run_seconds();
+    if (tilec_context_new(NULL, &cx) != TILEC_OK)
+        return 1;
+    for (long i = 0; i < seeds && counts.failed < 10; i++, seed++) {
+        if (seconds && run_seconds() - start > (double)seconds)
+            break;
+        run_check(&counts, run_seed(cx, seed, statements),
+                  "--seed %llu --statements %d", (unsigned long long)seed,
+                  statements);
+    }
+    tilec_context_free(cx);
+    return run_finish(&counts);
+}
