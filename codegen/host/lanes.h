@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lanes: one float or a fixed vector of them, seen as numbers or as bits.
+ *
+ * The building blocks of math.c and convert.c work on any width, so they ask
+ * for constants and intrinsics "in the shape of x". What the host can do is
+ * read from the function being built: its attributes `target-cpu` and
+ * `target-features` are what LLVM generates code for, so asking them cannot
+ * disagree with the code generator. A function without them is taken for the
+ * plainest machine of its architecture.
+ */
+#ifndef TC_LANES_H
+#define TC_LANES_H
+
+#include <llvm-c/Core.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tc_lanes {
+    LLVMBuilderRef b;
+    unsigned width;     /* 0: a scalar */
+    unsigned bits;      /* of one lane */
+    LLVMTypeRef ints;   /* same shape, same bits a lane */
+    LLVMTypeRef floats; /* likewise; NULL where there is no such float */
+} tc_lanes;
+
+/* The function under construction is built for `cpu` with `features` (comma
+ * separated, each `+name` or `-name`, as LLVMGetHostCPUFeatures gives). */
+void tc_lanes_set_target(LLVMValueRef fn, const char *cpu,
+                         const char *features);
+/* Does the function that `b` stands in have the feature (no `+`)? */
+bool tc_lanes_target_has(LLVMBuilderRef b, const char *feature);
+/* Fused multiply-add, and rounding to whole numbers, in hardware. */
+bool tc_lanes_has_fma(LLVMBuilderRef b);
+bool tc_lanes_has_round(LLVMBuilderRef b);
+
+/* The shape of x: a float, an integer or a fixed vector of one. */
+tc_lanes tc_lanes_of(LLVMBuilderRef b, LLVMValueRef x);
+/* `scalar` in the shape of the lanes. */
+LLVMTypeRef tc_lanes_type(const tc_lanes *l, LLVMTypeRef scalar);
+LLVMValueRef tc_lanes_float(const tc_lanes *l, double value);
+LLVMValueRef tc_lanes_int(const tc_lanes *l, uint64_t value);
+/* Bit casts between the two views. */
+LLVMValueRef tc_lanes_as_int(const tc_lanes *l, LLVMValueRef x);
+LLVMValueRef tc_lanes_as_float(const tc_lanes *l, LLVMValueRef bits);
+
+/* Calls an intrinsic overloaded on the type of args[0] alone. */
+LLVMValueRef tc_lanes_call(LLVMBuilderRef b, const char *name, unsigned nargs,
+                           LLVMValueRef *args);
+/* a * b + c; with one rounding where the host has it in hardware. */
+LLVMValueRef tc_lanes_fma(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b,
+                          LLVMValueRef c);
+LLVMValueRef tc_lanes_abs(const tc_lanes *l, LLVMValueRef x);
+LLVMValueRef tc_lanes_copysign(const tc_lanes *l, LLVMValueRef size,
+                               LLVMValueRef sign);
+
+#endif
