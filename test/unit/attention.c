@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The attention interface: its messages, and that mods, captured values,
+ * strides and grouped heads arrive where they should. (Accuracy is tested in
+ * test/numerics.)
+ */
+#include "lib/handles.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { B = 2, HQ = 4, HK = 2, M = 21, N = 37, D = 24, DV = 16 };
+
+typedef struct inputs {
+    float q[B * HQ * M * D], k[B * HK * N * D], v[B * HK * N * DV];
+    float o[B * HQ * M * DV], lse[B * HQ * M];
+    int64_t shape[5][4];
+    DLTensor dl[5];
+} inputs;
+
+static tilec_context *cx;
+static inputs in;
+
+static void set_tensor(int i, float *data, int64_t heads, int64_t length,
+                       int64_t dim)
+{
+    in.shape[i][0] = B;
+    in.shape[i][1] = heads;
+    in.shape[i][2] = length;
+    in.shape[i][3] = dim;
+    in.dl[i] = (DLTensor){.data = data,
+                          .device = {kDLCPU, 0},
+                          .ndim = dim ? 4 : 3,
+                          .dtype = {kDLFloat, 32, 1},
+                          .shape = in.shape[i]};
+}
+
+static void randomize(float *x, size_t n)
+{
+    static unsigned seed = 1;
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(seed >> 8) / (float)(1 << 23) - 1.0f;
+    }
+}
+
+static void set_up(void)
+{
+    ck_assert_int_eq(tilec_context_new(NULL, &cx), TILEC_OK);
+    randomize(in.q, sizeof in.q / sizeof *in.q);
+    randomize(in.k, sizeof in.k / sizeof *in.k);
+    randomize(in.v, sizeof in.v / sizeof *in.v);
+    set_tensor(0, in.q, HQ, M, D);
+    set_tensor(1, in.k, HK, N, D);
+    set_tensor(2, in.v, HK, N, DV);
+    set_tensor(3, in.o, HQ, M, DV);
+    set_tensor(4, in.lse, HQ, M, 0);
+}
+
+static void tear_down(void)
+{
+    tilec_context_free(cx);
+}
+
+static tilec_attention *plan(const char *mask, const char *score, double scale)
+{
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    o.mask = mask;
+    o.score = score;
+    o.scale = scale;
+    tilec_attention *a;
+    tilec_status s =
+        tilec_attention_new(cx, &in.dl[0], &in.dl[1], &in.dl[2], &o, &a);
+    ck_assert_msg(s == TILEC_OK, "%s",
+                  s == TILEC_OK ? "" : tilec_diagnostics(cx)->message);
+    return a;
+}
+
+static tilec_attention_tensors all_tensors(void)
+{
+    tilec_attention_tensors t = TILEC_INIT(tilec_attention_tensors);
+    t.q = &in.dl[0];
+    t.k = &in.dl[1];
+    t.v = &in.dl[2];
+    t.o = &in.dl[3];
+    t.lse = &in.dl[4];
+    return t;
+}
+
+static void forward(const tilec_attention *a, const tilec_attention_tensors *t)
+{
+    tilec_error e;
+    tilec_status s = tilec_attention_forward(a, t, NULL, &e);
+    ck_assert_msg(s == TILEC_OK, "%s", s == TILEC_OK ? "" : e.message);
+}
+
+typedef bool mask_fn(int b, int h, int q, int k);
+typedef double score_fn(double s, int b, int h, int q, int k);
+
+/* One row of the definition, in double; returns the logsumexp. */
+static double reference(double scale, mask_fn *mask, score_fn *score, int b,
+                        int h, int q, double out[DV])
+{
+    const float *x = in.q + ((b * HQ + h) * M + q) * D;
+    int g = h / (HQ / HK);
+    double s[N], top = -INFINITY, sum = 0;
+    for (int k = 0; k < N; k++) {
+        const float *y = in.k + ((b * HK + g) * N + k) * D;
+        s[k] = 0;
+        for (int d = 0; d < D; d++)
+            s[k] += (double)x[d] * (double)y[d];
+        s[k] *= scale;
+        if (score)
+            s[k] = score(s[k], b, h, q, k);
+        if (mask && !mask(b, h, q, k))
+            s[k] = -INFINITY;
+        top = fmax(top, s[k]);
+    }
+    for (int d = 0; d < DV; d++)
+        out[d] = 0;
+    if (top == -INFINITY)
+        return top;
+    for (int k = 0; k < N; k++) {
+        double p = exp(s[k] - top);
+        sum += p;
+        for (int d = 0; d < DV; d++)
+            out[d] += p * (double)in.v[((b * HK + g) * N + k) * DV + d];
+    }
+    for (int d = 0; d < DV; d++)
+        out[d] /= sum;
+    return top + log(sum);
+}
+
+static void expect(double scale, mask_fn *mask, score_fn *score)
+{
+    for (int row = 0; row < B * HQ * M; row++) {
+        double out[DV];
+        double lse = reference(scale, mask, score, row / (HQ * M), row / M % HQ,
+                               row % M, out);
+        for (int d = 0; d < DV; d++)
+            ck_assert_double_eq_tol(in.o[row * DV + d], out[d], 2e-5);
+        if (lse == -INFINITY)
+            ck_assert(in.lse[row] == -INFINITY);
+        else
+            ck_assert_double_eq_tol(in.lse[row], lse, 2e-5);
+    }
+}
+
+START_TEST(computes_attention)
+{
+    tilec_attention *a = plan(NULL, NULL, 0);
+    tilec_attention_tensors t = all_tensors();
+    forward(a, &t);
+    expect(1 / sqrt(D), NULL, NULL);
+    /* Without a place for the logsumexp. */
+    memset(in.o, 0, sizeof in.o);
+    t.lse = NULL;
+    forward(a, &t);
+    expect(1 / sqrt(D), NULL, NULL);
+    ck_assert_str_eq(tilec_kernel_binding(tilec_attention_kernel(a), "D"),
+                     "24");
+    tilec_attention_free(a);
+    a = plan(NULL, NULL, (double)NAN);
+    forward(a, &t);
+    tilec_attention_free(a);
+    a = plan(NULL, NULL, 0.5);
+    t.lse = &in.dl[4];
+    forward(a, &t);
+    expect(0.5, NULL, NULL);
+    tilec_attention_free(a);
+}
+END_TEST
+
+static bool in_window(int b, int h, int q, int k)
+{
+    return k <= q && q - k < 5;
+}
+
+static bool in_wide_window(int b, int h, int q, int k)
+{
+    return k <= q && q - k < 11;
+}
+
+static bool between_windows(int b, int h, int q, int k)
+{
+    return in_wide_window(b, h, q, k) && !in_window(b, h, q, k);
+}
+
+static bool to_the_right(int b, int h, int q, int k)
+{
+    return k <= q + (N - M);
+}
+
+START_TEST(masks_by_expression)
+{
+    static const struct {
+        const char *text;
+        mask_fn *mask;
+    } cases[] = {
+        {"sliding_window(w=5)", in_window},
+        {"causal & sliding_window(w=5)", in_window},
+        {"sliding_window(w=5) | sliding_window(w=5)", in_window},
+        {"!!sliding_window(w=5)", in_window},
+        {"sliding_window(w=5) | sliding_window(w=11)", in_wide_window},
+        {"sliding_window(w=11) & !sliding_window(w=5)", between_windows},
+        {"!(sliding_window(w=5) | !sliding_window(w=11))", between_windows},
+        {"causal_bottom_right", to_the_right}};
+    tilec_attention_tensors t = all_tensors();
+    tilec_attention *a = plan(cases[_i].text, NULL, 0);
+    forward(a, &t);
+    expect(1 / sqrt(D), cases[_i].mask, NULL);
+    tilec_attention_free(a);
+}
+END_TEST
+
+static double cap_then_distance(double s, int b, int h, int q, int k)
+{
+    return 3 * tanh(s / 3) + (q - k);
+}
+
+static double distance_then_cap(double s, int b, int h, int q, int k)
+{
+    return 3 * tanh((s + (q - k)) / 3);
+}
+
+START_TEST(scores_apply_in_turn)
+{
+    tilec_attention_tensors t = all_tensors();
+    tilec_attention *a = plan(NULL, "soft_cap(cap=3), relative_bias", 0);
+    forward(a, &t);
+    expect(1 / sqrt(D), NULL, cap_then_distance);
+    tilec_attention_free(a);
+    a = plan(NULL, "relative_bias, soft_cap(cap=3.0)", 0);
+    forward(a, &t);
+    expect(1 / sqrt(D), NULL, distance_then_cap);
+    tilec_attention_free(a);
+}
+END_TEST
+
+static bool same_document(int b, int h, int q, int k)
+{
+    return (q >= 9) == (k >= 9) && (q >= 15) == (k >= 15);
+}
+
+START_TEST(captured_by_name)
+{
+    int32_t offsets[] = {0, 9, 15};
+    int64_t n = 3;
+    DLTensor d = {.data = offsets,
+                  .device = {kDLCPU, 0},
+                  .ndim = 1,
+                  .dtype = {kDLInt, 32, 1},
+                  .shape = &n};
+    static const char *const names[] = {"offsets", "mask.offsets"};
+    tilec_attention_tensors t = all_tensors();
+    tilec_attention *a = plan("document", NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        tilec_argument captured = tilec_tensor(names[i], &d);
+        t.captured = &captured;
+        t.ncaptured = 1;
+        memset(in.o, 0, sizeof in.o);
+        forward(a, &t);
+        expect(1 / sqrt(D), same_document, NULL);
+    }
+    tilec_attention_free(a);
+    /* A value of the expression can be given anew. */
+    a = plan("sliding_window(w=3)", NULL, 0);
+    tilec_argument w = tilec_int("w", 5);
+    t.captured = &w;
+    forward(a, &t);
+    expect(1 / sqrt(D), in_window, NULL);
+    tilec_attention_free(a);
+}
+END_TEST
+
+START_TEST(other_lengths_need_no_other_plan)
+{
+    tilec_attention *a = plan("causal", NULL, 0);
+    tilec_attention_tensors t = all_tensors();
+    in.shape[0][2] = in.shape[3][2] = in.shape[4][2] = 1;
+    in.shape[0][0] = in.shape[1][0] = in.shape[2][0] = 1;
+    in.shape[3][0] = in.shape[4][0] = 1;
+    forward(a, &t);
+    /* One query that sees one key: o is v. */
+    for (int d = 0; d < DV; d++)
+        ck_assert_float_eq_tol(in.o[d], in.v[d], 1e-6f);
+    tilec_attention_free(a);
+}
+END_TEST
+
+/* ---- Messages ---- */
+
+static void expect_plan_error(const tilec_attention_options *o,
+                              tilec_status status, const char *message)
+{
+    tilec_attention *a;
+    ck_assert_int_eq(
+        tilec_attention_new(cx, &in.dl[0], &in.dl[1], &in.dl[2], o, &a),
+        status);
+    ck_assert_ptr_null(a);
+    ck_assert_str_eq(tilec_diagnostics(cx)->message, message);
+}
+
+START_TEST(plan_refuses)
+{
+    tilec_attention *a;
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    ck_assert_int_eq(tilec_attention_new(cx, NULL, NULL, NULL, NULL, &a),
+                     TILEC_USAGE);
+    ck_assert_str_eq(tilec_diagnostics(cx)->message,
+                     "tilec_attention_new: q, k or v is NULL");
+    o.size = 2;
+    expect_plan_error(&o, TILEC_USAGE,
+                      "tilec_attention_new: options have a wrong size: use "
+                      "TILEC_INIT");
+    o = TILEC_INIT(tilec_attention_options);
+    o.nsources = 1;
+    expect_plan_error(&o, TILEC_USAGE,
+                      "tilec_attention_new: sources or bindings is NULL");
+    o = TILEC_INIT(tilec_attention_options);
+    tilec_binding b = {NULL, "1"};
+    o.bindings = &b;
+    o.nbindings = 1;
+    expect_plan_error(&o, TILEC_USAGE,
+                      "tilec_attention_new: a binding has no name or no "
+                      "value");
+    o = TILEC_INIT(tilec_attention_options);
+    o.target = "vax";
+    expect_plan_error(&o, TILEC_USAGE, "there is no target `vax`");
+    in.dl[0].ndim = 3;
+    expect_plan_error(NULL, TILEC_INPUT,
+                      "argument q: rank is 3, expected 4 (batch, heads, "
+                      "length, dim)");
+    in.dl[0].ndim = 4;
+    in.dl[2].shape = NULL;
+    expect_plan_error(NULL, TILEC_USAGE, "argument v: shape is NULL");
+    in.dl[2].shape = in.shape[2];
+    in.shape[0][3] = 0;
+    expect_plan_error(NULL, TILEC_INPUT,
+                      "argument q: dim 3 is 0, expected 1 to 1024");
+    in.shape[0][3] = 32;
+    expect_plan_error(NULL, TILEC_INPUT,
+                      "argument k: dim 3 is 24, but D is 32 (from q)");
+    in.shape[0][3] = D;
+    in.dl[1].dtype = (DLDataType){kDLBfloat, 16, 1};
+    expect_plan_error(NULL, TILEC_INPUT,
+                      "argument k: data type is bf16, but T is f32 (from q)");
+}
+END_TEST
+
+static void expect_forward_error(const tilec_attention *a,
+                                 const tilec_attention_tensors *t,
+                                 tilec_status status, const char *message)
+{
+    tilec_error e;
+    ck_assert_int_eq(tilec_attention_forward(a, t, NULL, &e), status);
+    ck_assert_str_eq(e.message, message);
+}
+
+START_TEST(forward_refuses)
+{
+    tilec_attention *a = plan("document & sliding_window", "alibi", 0);
+    tilec_attention_tensors t = all_tensors();
+    expect_forward_error(NULL, &t, TILEC_USAGE,
+                         "tilec_attention_forward: plan or tensors is NULL or "
+                         "of a wrong size: use TILEC_INIT");
+    t.o = NULL;
+    expect_forward_error(a, &t, TILEC_USAGE,
+                         "tilec_attention_forward: q, k, v or o is NULL");
+    t = all_tensors();
+    t.ncaptured = 1;
+    expect_forward_error(a, &t, TILEC_USAGE,
+                         "tilec_attention_forward: captured is NULL");
+    tilec_argument args[2] = {tilec_int("ww", 1), tilec_int("w", 2)};
+    t.captured = args;
+    expect_forward_error(a, &t, TILEC_USAGE, "no mod captures `ww`");
+    args[0].name = NULL;
+    expect_forward_error(a, &t, TILEC_USAGE, "captured argument 0 has no name");
+    t.captured = args + 1;
+    expect_forward_error(a, &t, TILEC_USAGE,
+                         "argument score.slopes of @attention_fwd is missing: "
+                         "tensor<[?] x f32>");
+    tilec_attention_free(a);
+    a = plan(NULL, NULL, 0);
+    t = all_tensors();
+    in.shape[1][2] = N - 1;
+    expect_forward_error(a, &t, TILEC_INPUT,
+                         "launch of @attention_fwd: k and v must have the same "
+                         "heads and length");
+    tilec_attention_free(a);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *t = tcase_create("attention");
+    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_set_timeout(t, 300);
+    tcase_add_test(t, computes_attention);
+    tcase_add_loop_test(t, masks_by_expression, 0, 8);
+    tcase_add_test(t, scores_apply_in_turn);
+    tcase_add_test(t, captured_by_name);
+    tcase_add_test(t, other_lengths_need_no_other_plan);
+    tcase_add_test(t, plan_refuses);
+    tcase_add_test(t, forward_refuses);
+    Suite *s = suite_create("attention");
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
