@@ -55,39 +55,60 @@ static void put_caret(FILE *out, const char *line, size_t n, uint32_t col,
     fprintf(out, "%s^%s\n", color ? "\033[1;32m" : "", color ? RESET : "");
 }
 
-static void put_line(FILE *out, const tc_source *s, tc_loc loc, bool color)
-{
-    size_t n;
-    const char *line = loc.line ? find_line(s, loc.line, &n) : NULL;
-    if (!line)
-        return;
-    if (n && line[n - 1] == '\r')
-        n--;
-    fprintf(out, "%.*s\n", (int)n, line);
-    if (loc.col)
-        put_caret(out, line, n, loc.col, color);
-}
+/* A diagnostic of either kind; file NULL: at no place; line NULL: no text. */
+struct shown {
+    const char *file, *message, *pass, *text;
+    uint32_t line, col;
+    size_t length; /* of text */
+    int severity;
+};
 
-void render_diag(FILE *out, const tc_context *cx, const tc_diag *d, bool color)
+static void put(FILE *out, const struct shown *d, bool color)
 {
-    const tc_source *s = source_of(cx, d->loc);
     fputs(color ? BOLD : "", out);
-    if (!s)
+    if (!d->file)
         fputs("tilec: ", out);
-    else if (d->loc.col)
-        fprintf(out, "%s:%u:%u: ", s->name, d->loc.line, d->loc.col);
+    else if (d->col)
+        fprintf(out, "%s:%u:%u: ", d->file, d->line, d->col);
     else
-        fprintf(out, "%s:%u: ", s->name, d->loc.line);
+        fprintf(out, "%s:%u: ", d->file, d->line);
     fprintf(out, "%s%s: %s", color ? severities[d->severity].color : "",
             severities[d->severity].word, color ? RESET BOLD : "");
     fprintf(out, "%s%s", d->message, color ? RESET : "");
     if (d->pass)
         fprintf(out, " [%s]", d->pass);
     fputc('\n', out);
-    if (s)
-        put_line(out, s, d->loc, color);
+    if (!d->text)
+        return;
+    size_t n = d->length;
+    if (n && d->text[n - 1] == '\r')
+        n--;
+    fprintf(out, "%.*s\n", (int)n, d->text);
+    if (d->col)
+        put_caret(out, d->text, n, d->col, color);
+}
+
+void render_diag(FILE *out, const tc_context *cx, const tc_diag *d, bool color)
+{
+    const tc_source *s = source_of(cx, d->loc);
+    struct shown shown = {
+        .message = d->message, .pass = d->pass, .severity = (int)d->severity};
+    if (s) {
+        shown.file = s->name;
+        shown.line = d->loc.line;
+        shown.col = d->loc.col;
+        if (d->loc.line)
+            shown.text = find_line(s, d->loc.line, &shown.length);
+    }
+    put(out, &shown, color);
     for (const tc_diag *note = d->notes; note; note = note->next)
         render_diag(out, cx, note, color);
+}
+
+static void more_errors(FILE *out, size_t nerrors)
+{
+    if (nerrors > TC_MAX_ERRORS)
+        fprintf(out, "tilec: %zu more errors\n", nerrors - TC_MAX_ERRORS);
 }
 
 void render_diags(FILE *out, const tc_context *cx)
@@ -95,6 +116,28 @@ void render_diags(FILE *out, const tc_context *cx)
     bool color = render_wants_color(out);
     for (const tc_diag *d = cx->diags; d; d = d->next)
         render_diag(out, cx, d, color);
-    if (cx->nerrors > TC_MAX_ERRORS)
-        fprintf(out, "tilec: %u more errors\n", cx->nerrors - TC_MAX_ERRORS);
+    more_errors(out, cx->nerrors);
+}
+
+static void put_public(FILE *out, const tilec_diagnostic *d, bool color)
+{
+    struct shown shown = {.file = d->file,
+                          .message = d->message,
+                          .pass = d->pass,
+                          .text = d->source,
+                          .line = d->line,
+                          .col = d->column,
+                          .length = d->source ? strlen(d->source) : 0,
+                          .severity = (int)d->severity};
+    put(out, &shown, color);
+    for (const tilec_diagnostic *note = d->notes; note; note = note->next)
+        put_public(out, note, color);
+}
+
+void render_list(FILE *out, const tilec_diagnostic *list, size_t nerrors)
+{
+    bool color = render_wants_color(out);
+    for (const tilec_diagnostic *d = list; d; d = d->next)
+        put_public(out, d, color);
+    more_errors(out, nerrors);
 }

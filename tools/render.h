@@ -11,6 +11,7 @@
 #define TOOL_RENDER_H
 
 #include "ir/diag.h"
+#include "lib/tilec.h"
 
 #include <stdio.h>
 
@@ -20,5 +21,7 @@ bool render_wants_color(FILE *out);
 void render_diag(FILE *out, const tc_context *cx, const tc_diag *d, bool color);
 /* All of them, and how many errors were only counted. */
 void render_diags(FILE *out, const tc_context *cx);
+/* The same of what the library gives. */
+void render_list(FILE *out, const tilec_diagnostic *list, size_t nerrors);
 
 #endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line of a subcommand: a table of options, read into lists.
+ *
+ *   --name VALUE, --name=VALUE, -n VALUE, -nVALUE; `--` ends the options.
+ */
+#ifndef TOOL_ARGS_H
+#define TOOL_ARGS_H
+
+#include <stdbool.h>
+
+/* Exit codes; those of tilec_status. */
+enum { EXIT_DONE = 0, EXIT_INPUT = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
+
+typedef struct tool_option {
+    const char *name;  /* "--mask", or "-o" */
+    const char *value; /* what follows it, for the help; NULL: nothing. Ends
+                        * in "..." where all words up to the next option do */
+    const char *help;  /* lines separated by \n */
+} tool_option;
+
+typedef struct tool_args tool_args;
+typedef struct tool_command {
+    const char *name;
+    const char *words;          /* the words it takes: "FILE [FILE...]" */
+    const char *summary;        /* one line */
+    const char *help;           /* further lines, or "" */
+    const tool_option *options; /* ends in a NULL name */
+    int (*run)(const tool_args *args);
+} tool_command;
+
+enum { TOOL_MOST_WORDS = 512 };
+
+struct tool_args {
+    const tool_command *command;
+    int nwords;
+    const char *words[TOOL_MOST_WORDS];
+    int ngiven;
+    struct {
+        const char *name, *value; /* value: NULL of a flag */
+    } given[TOOL_MOST_WORDS];
+};
+
+/* argv[0] is the subcommand. False: said what is wrong on stderr. */
+bool tool_parse(const tool_command *c, int argc, char **argv, tool_args *out);
+bool tool_has(const tool_args *args, const char *option);
+/* The last value given; NULL: none. */
+const char *tool_value(const tool_args *args, const char *option);
+void tool_help(const tool_command *c);
+/* Says that the command line is wrong; returns EXIT_USAGE. */
+int tool_usage(const tool_command *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tilec attention: forward attention on the tensors of a file.
+ */
+#include "tools/commands.h"
+#include "tools/compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CAPTURED = 64 };
+
+/* All that a run holds; freed in one place. */
+typedef struct job {
+    const tool_args *args;
+    tilec_context *cx;
+    tilec_safetensors *in;
+    tilec_attention *plan;
+    DLTensor q, k, v;
+    owned_tensor o, lse;
+    size_t ncaptured;
+    DLTensor captured_tensors[MOST_CAPTURED];
+    tilec_argument captured[MOST_CAPTURED];
+    double compile_seconds, run_seconds;
+} job;
+
+static int get_inputs(job *j)
+{
+    const struct {
+        const char *name;
+        DLTensor *to;
+    } wanted[] = {{"q", &j->q}, {"k", &j->k}, {"v", &j->v}};
+    tilec_error e;
+    if (tilec_safetensors_open(j->args->words[0], &j->in, &e))
+        return report_error(&e);
+    for (int i = 0; i < 3; i++)
+        if (tilec_safetensors_get(j->in, wanted[i].name, wanted[i].to, &e))
+            return report_error(&e);
+    return EXIT_DONE;
+}
+
+static int read_source(void *user, const char *file, char **text)
+{
+    (void)user;
+    size_t length;
+    *text = read_text(file, &length);
+    return *text != NULL;
+}
+
+static int make_plan(job *j)
+{
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    o.target = tool_value(j->args, "--target");
+    o.mask = tool_value(j->args, "--mask");
+    o.score = tool_value(j->args, "--score");
+    o.read_source = read_source;
+    const char *scale = tool_value(j->args, "--scale");
+    if (scale) {
+        char *end;
+        o.scale = strtod(scale, &end);
+        if (end == scale || *end || !isfinite(o.scale) || o.scale == 0.0)
+            return tool_usage(j->args->command,
+                              "--scale is `%s`, expected a number that is "
+                              "not 0, such as 0.125",
+                              scale);
+    }
+    double start = seconds_now();
+    tilec_status status =
+        tilec_attention_new(j->cx, &j->q, &j->k, &j->v, &o, &j->plan);
+    j->compile_seconds = seconds_now() - start;
+    return status ? report_compile(j->cx, status) : EXIT_DONE;
+}
+
+/* Tensors of the file with the name of a captured buffer, with or without the
+ * `mask.` or `score.` before it. What is missing the library names. */
+static int find_captured(job *j)
+{
+    const tilec_kernel *kernel = tilec_attention_kernel(j->plan);
+    const tilec_parameter *p;
+    for (size_t i = 0; (p = tilec_kernel_parameter(kernel, i)); i++) {
+        const char *dot = strchr(p->name, '.');
+        if (!p->captured || p->kind != TILEC_PARAM_TENSOR ||
+            j->ncaptured == MOST_CAPTURED)
+            continue;
+        DLTensor *t = &j->captured_tensors[j->ncaptured];
+        tilec_error e;
+        if (tilec_safetensors_get(j->in, p->name, t, NULL) &&
+            (!dot || tilec_safetensors_get(j->in, dot + 1, t, &e))) {
+            fprintf(stderr,
+                    "tilec: error: the mod reads `%s`, a %s, but %s has no "
+                    "tensor of that name\n",
+                    dot ? dot + 1 : p->name, p->type, j->args->words[0]);
+            return EXIT_INPUT;
+        }
+        j->captured[j->ncaptured++] = tilec_tensor(p->name, t);
+    }
+    return EXIT_DONE;
+}
+
+static int compute(job *j)
+{
+    const DLTensor *q = &j->q;
+    int64_t shape[4] = {q->shape[0], q->shape[1], q->shape[2], j->v.shape[3]};
+    DLDataType f32 = {kDLFloat, 32, 1};
+    if (!tensor_new(&j->o, q->dtype, 4, shape) ||
+        !tensor_new(&j->lse, f32, 3, shape)) {
+        fprintf(stderr, "tilec: error: no memory for the output\n");
+        return EXIT_MACHINE;
+    }
+    tilec_attention_tensors t = TILEC_INIT(tilec_attention_tensors);
+    t.q = q;
+    t.k = &j->k;
+    t.v = &j->v;
+    t.o = &j->o.dl;
+    t.lse = &j->lse.dl;
+    t.captured = j->captured;
+    t.ncaptured = j->ncaptured;
+    tilec_launch_options o = TILEC_INIT(tilec_launch_options);
+    o.progress = show_progress;
+    o.print = show_line;
+    tilec_error e;
+    double start = seconds_now();
+    tilec_status status = tilec_attention_forward(j->plan, &t, &o, &e);
+    j->run_seconds = seconds_now() - start;
+    end_progress();
+    return status ? report_error(&e) : EXIT_DONE;
+}
+
+static void put_shape(const char *name, const DLTensor *t)
+{
+    printf(" %s", name);
+    for (int i = 0; i < t->ndim; i++)
+        printf("%c%lld", i ? 'x' : ' ', (long long)t->shape[i]);
+}
+
+static void describe(const job *j)
+{
+    const tilec_kernel *kernel = tilec_attention_kernel(j->plan);
+    const char *mask = tool_value(j->args, "--mask");
+    const char *score = tool_value(j->args, "--score");
+    double flop = 2.0 * (double)j->q.shape[0] * (double)j->q.shape[1] *
+                  (double)j->q.shape[2] * (double)j->k.shape[2] *
+                  (double)(j->q.shape[3] + j->v.shape[3]);
+    printf("%s: attention", j->args->words[0]);
+    put_shape("q", &j->q);
+    put_shape("k", &j->k);
+    put_shape("v", &j->v);
+    printf(" %s, mask %s, score %s\n", tilec_kernel_binding(kernel, "T"),
+           mask ? mask : "none", score ? score : "none");
+    printf("  on %s: compiled in %.1f ms, ran in %.2f ms (%.1f GFLOP/s, all "
+           "keys counted)\n",
+           tilec_kernel_target(kernel), 1e3 * j->compile_seconds,
+           1e3 * j->run_seconds, flop / j->run_seconds * 1e-9);
+}
+
+static int check(const job *j)
+{
+    int code = EXIT_DONE;
+    for (int i = 0; i < j->args->ngiven; i++) {
+        if (strcmp(j->args->given[i].name, "--check") != 0)
+            continue;
+        DLTensor ref;
+        tilec_error e;
+        const char *name = j->args->given[i].value;
+        if (tilec_safetensors_get(j->in, name, &ref, &e))
+            return report_error(&e);
+        bool is_lse = ref.ndim == 3;
+        if (!compare(is_lse ? "lse" : "o", is_lse ? &j->lse.dl : &j->o.dl, name,
+                     &ref, is_lse, tool_has(j->args, "--json")))
+            code = EXIT_INPUT;
+    }
+    return code;
+}
+
+static int write_output(const job *j)
+{
+    const char *path = tool_value(j->args, "-o");
+    if (!path)
+        return EXIT_DONE;
+    tilec_named_tensor t[] = {{"o", &j->o.dl}, {"lse", &j->lse.dl}};
+    tilec_error e;
+    return tilec_safetensors_write(path, t, 2, NULL, 0, &e) ? report_error(&e)
+                                                            : EXIT_DONE;
+}
+
+static int run_job(job *j)
+{
+    int code;
+    if ((code = get_inputs(j)) || (code = make_plan(j)) ||
+        (code = find_captured(j)) || (code = compute(j)))
+        return code;
+    report_remarks(j->cx);
+    describe(j);
+    code = write_output(j);
+    return code ? code : check(j);
+}
+
+static int run(const tool_args *args)
+{
+    if (args->nwords != 1)
+        return tool_usage(args->command,
+                          "expected one file, found %d words (a check takes "
+                          "tensors of that file: FILE --check o_full)",
+                          args->nwords);
+    job j = {.args = args};
+    tilec_context_options o = TILEC_INIT(tilec_context_options);
+    o.remarks = tool_has(args, "--remarks");
+    if (tilec_context_new(&o, &j.cx)) {
+        fprintf(stderr, "tilec: error: out of memory\n");
+        return EXIT_MACHINE;
+    }
+    int code = run_job(&j);
+    free(j.o.dl.data);
+    free(j.lse.dl.data);
+    tilec_attention_free(j.plan);
+    tilec_safetensors_free(j.in);
+    tilec_context_free(j.cx);
+    return code;
+}
+
+static const tool_option options[] = {
+    {"--mask", "MASK",
+     "which keys a query sees: causal, sliding_window(w=1024),\n"
+     "causal & !document, a | b, FILE.tile@FUNC (`tilec info mods`)"},
+    {"--score", "SCORE",
+     "what becomes of a score: alibi, soft_cap(cap=30),\n"
+     "several in turn with `,`, FILE.tile@FUNC"},
+    {"--scale", "X", "of q k^T (default: 1 / sqrt(head dim))"},
+    {"--target", "TARGET", "cpu or auto (default: auto)"},
+    {"-o", "FILE", "write o and lse there, as safetensors"},
+    {"--check", "TENSOR...",
+     "compare o (or lse, with a tensor of 3 dims) with that\n"
+     "tensor of the input file; beyond the tolerance: exit 1"},
+    {"--json", NULL, "print the checks as JSON, one object a line"},
+    {"--remarks", NULL, "say what the compiler did and did not do"},
+    {0}};
+
+const tool_command tool_attention = {
+    "attention",
+    "FILE.safetensors [options]",
+    "Computes attention on the tensors q [B,H,M,D], k [B,HK,N,D], v "
+    "[B,HK,N,DV]\n"
+    "of a file, and the logsumexp of each row.",
+    "Buffers that a mask or score function captures are tensors of that file, "
+    "by\ntheir names.\n",
+    options,
+    run};

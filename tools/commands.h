@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The subcommands, and what they share in talking to the library.
+ */
+#ifndef TOOL_COMMANDS_H
+#define TOOL_COMMANDS_H
+
+#include "lib/tilec.h"
+#include "tools/args.h"
+
+extern const tool_command tool_attention, tool_run, tool_compile, tool_info;
+
+/* Says on stderr what went wrong (all diagnostics of a compile; one error) and
+ * returns the exit code for the status. */
+int report_compile(const tilec_context *cx, tilec_status status);
+int report_error(const tilec_error *e);
+/* After success: warnings and remarks. */
+void report_remarks(const tilec_context *cx);
+/* `path: why`, from errno; returns EXIT_INPUT or EXIT_MACHINE. */
+int report_file(const char *path);
+
+double seconds_now(void);
+/* A progress callback for launches: after a second, on a terminal. */
+void show_progress(void *user, int64_t done, int64_t total);
+void end_progress(void);
+/* A print callback: to stdout. */
+void show_line(void *user, const char *line);
+
+/* The whole of a file (`-`: standard input) with a NUL behind; malloc'd. NULL:
+ * reported. */
+char *read_text(const char *path, size_t *length);
+/* text to the file of -o, else to stdout; the exit code. */
+int write_text(const char *path, const char *text);
+/* A row-major tensor with its own memory (zeroed); data NULL: out of memory. */
+typedef struct owned_tensor {
+    DLTensor dl;
+    int64_t shape[8];
+} owned_tensor;
+bool tensor_new(owned_tensor *t, DLDataType dtype, int ndim,
+                const int64_t *shape);
+int64_t tensor_count(const DLTensor *t);
+size_t tensor_bytes(const DLTensor *t);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/compare.h"
+
+#include "lib/handles.h"
+#include "tools/commands.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double relative_tolerance[TC_F64 + 1] = {
+    [TC_F8E4M3] = 0.1, [TC_F8E5M2] = 0.1, [TC_F16] = 1e-3,
+    [TC_BF16] = 3e-3,  [TC_F32] = 2e-6,   [TC_F64] = 1e-12,
+};
+static const double absolute_tolerance = 2e-5;
+
+/* Element i of a row-major tensor of floats. */
+static double element(const DLTensor *t, int64_t i)
+{
+    size_t bytes = (t->dtype.bits + 7u) / 8u;
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)t->data + t->byte_offset + (size_t)i * bytes,
+           bytes);
+    return tc_float_from_bits(tc_kind_from_dl(t->dtype), bits);
+}
+
+static bool is_float(const DLTensor *t)
+{
+    tc_kind k = tc_kind_from_dl(t->dtype);
+    return k <= TC_F64 && tc_scalar_infos[k].is_float;
+}
+
+static bool same_shape(const DLTensor *a, const DLTensor *b)
+{
+    return a->ndim == b->ndim &&
+           memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+}
+
+typedef struct difference {
+    double relative, largest;
+    int64_t where;   /* of the largest */
+    int64_t strange; /* infinities and NaNs that do not agree */
+} difference;
+
+static difference measure(const DLTensor *got, const DLTensor *ref)
+{
+    difference d = {0};
+    double off = 0, norm = 0;
+    for (int64_t i = 0, n = tensor_count(got); i < n; i++) {
+        double x = element(got, i), y = element(ref, i);
+        if (x == y || (isnan(x) && isnan(y))) {
+            norm += isfinite(y) ? y * y : 0;
+            continue;
+        }
+        if (!isfinite(x) || !isfinite(y)) {
+            d.strange++;
+            continue;
+        }
+        off += (x - y) * (x - y);
+        norm += y * y;
+        if (fabs(x - y) > d.largest) {
+            d.largest = fabs(x - y);
+            d.where = i;
+        }
+    }
+    d.relative = off == 0 ? 0 : sqrt(off / norm);
+    return d;
+}
+
+bool compare(const char *name, const DLTensor *got, const char *ref_name,
+             const DLTensor *ref, bool absolute, bool json)
+{
+    if (!same_shape(got, ref) || !is_float(ref)) {
+        fprintf(stderr,
+                "tilec: error: %s cannot be compared with %s: expected a "
+                "tensor of floats in the shape of the result\n",
+                name, ref_name);
+        return false;
+    }
+    difference d = measure(got, ref);
+    double error = absolute ? d.largest : d.relative;
+    double most = absolute ? absolute_tolerance
+                           : relative_tolerance[tc_kind_from_dl(got->dtype)];
+    bool ok = d.strange == 0 && error <= most;
+    if (json) {
+        printf("{\"tensor\": \"%s\", \"reference\": \"%s\", "
+               "\"relative_error\": %.3g, \"max_abs_error\": %.3g, "
+               "\"nonfinite_mismatches\": %lld, \"ok\": %s}\n",
+               name, ref_name, d.relative, d.largest, (long long)d.strange,
+               ok ? "true" : "false");
+        return ok;
+    }
+    printf("  %s against %s: relative error %.3g, largest absolute error %.3g "
+           "(%s at most %.3g)%s\n",
+           name, ref_name, d.relative, d.largest,
+           absolute ? "absolute" : "relative", most, ok ? "" : "  FAILED");
+    if (d.strange)
+        printf("  %lld infinities or NaNs do not agree\n",
+               (long long)d.strange);
+    return ok;
+}

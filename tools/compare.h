@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A result against a reference.
+ *
+ * Tolerances (relative error ||got - ref|| / ||ref|| over the tensor, by the
+ * type of the result): f32 2e-6, f16 1e-3, bf16 3e-3, f64 1e-12, fp8 0.1. With
+ * `absolute` the largest difference instead: 2e-5 (the logsumexp).
+ */
+#ifndef TOOL_COMPARE_H
+#define TOOL_COMPARE_H
+
+#include "lib/tilec.h"
+
+#include <stdbool.h>
+
+/* Prints a line (a JSON object with `json`); false: beyond the tolerance, or
+ * the shapes differ (said on stderr). Infinities and NaNs must agree. */
+bool compare(const char *name, const DLTensor *got, const char *ref_name,
+             const DLTensor *ref, bool absolute, bool json);
+
+#endif

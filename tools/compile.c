@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tilec compile: what a kernel becomes.
+ */
+#include "tools/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int emit(const tool_args *args, tilec_context *cx)
+{
+    const char *what = tool_value(args, "--emit");
+    tilec_kernel *kernel = NULL;
+    int code = program_compile(args, cx, args->words[0], NULL, 0, &kernel);
+    if (code)
+        return code;
+    char *text = NULL;
+    tilec_error e;
+    tilec_status status =
+        tilec_kernel_emit(kernel, what ? what : "tile", &text, &e);
+    code = status ? report_error(&e) : write_text(tool_value(args, "-o"), text);
+    tilec_free(text);
+    tilec_kernel_free(kernel);
+    return code;
+}
+
+static int run(const tool_args *args)
+{
+    if (args->nwords != 1)
+        return tool_usage(args->command, "expected one program, found %d words",
+                          args->nwords);
+    tilec_context *cx;
+    tilec_context_options o = TILEC_INIT(tilec_context_options);
+    o.remarks = tool_has(args, "--remarks");
+    if (tilec_context_new(&o, &cx)) {
+        fprintf(stderr, "tilec: error: out of memory\n");
+        return EXIT_MACHINE;
+    }
+    int code = emit(args, cx);
+    tilec_context_free(cx);
+    return code;
+}
+
+static const tool_option options[] = {
+    {"--emit", "WHAT",
+     "tile (the optimised program, the default), llvm, asm,\n"
+     "json (parameters, grid, bindings)"},
+    {"-o", "FILE", "write it there (default: standard output)"},
+    PROGRAM_OPTIONS,
+    {0}};
+
+const tool_command tool_compile = {
+    "compile",
+    "FILE.tile[@kernel] [options]",
+    "Compiles a kernel and prints what became of it.",
+    "FILE may be the name of an embedded program, such as matmul.\n",
+    options,
+    run};

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tilec info: what this build has.
+ */
+#include "ir/ir.h"
+#include "passes/passes.h"
+#include "tools/commands.h"
+
+#include <llvm-c/Core.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static void put_targets(void)
+{
+    const char *name;
+    for (size_t i = 0; (name = tilec_target_name(i)); i++)
+        puts(name);
+}
+
+static void put_traits(unsigned traits)
+{
+    static const char *const names[] = {"pure",  "commutes", "elementwise",
+                                        "reads", "writes",   "terminator"};
+    const char *between = "";
+    for (int i = 0; i < 6; i++)
+        if (traits & (1u << i)) {
+            printf("%s%s", between, names[i]);
+            between = ", ";
+        }
+}
+
+/* Cells of a table must not hold a bar. */
+static void put_cell(const char *text)
+{
+    for (; *text; text++)
+        printf(*text == '|' ? "\\|" : "%c", *text);
+}
+
+/* The page ir/OPS.md. */
+static void put_ops(void)
+{
+    puts("# Ops\n\n"
+         "Printed by `tilec info ops` from `ir/ops.def`, whose head says what "
+         "the\nletters of the operands mean. LANGUAGE.md has an example of "
+         "each.\n\n"
+         "| op | operands | attributes | traits | |\n|---|---|---|---|---|");
+    for (int i = 0; i < TC_OPCODE_COUNT; i++) {
+        const tc_op_info *op = &tc_op_infos[i];
+        printf("| `%s` | %s%s%s | ", op->name, *op->in ? "`" : "", op->in,
+               *op->in ? "`" : "");
+        put_cell(op->attrs);
+        printf(" | ");
+        put_traits(op->traits);
+        printf(" | ");
+        put_cell(op->summary);
+        puts(" |");
+    }
+}
+
+static void put_passes(void)
+{
+    for (unsigned i = 0; i < tc_npass_infos; i++)
+        printf("%-16s %s\n", tc_pass_infos[i].name, tc_pass_infos[i].summary);
+}
+
+/* Each `func @name(...)` of an embedded text of mods, with the comment before
+ * it. */
+static void put_mods_of(const char *text)
+{
+    const char *comment = NULL;
+    for (const char *line = text; line && *line;) {
+        const char *end = strchr(line, '\n');
+        size_t n = end ? (size_t)(end - line) : strlen(line);
+        if (strncmp(line, "//", 2) == 0) {
+            comment = comment ? comment : line;
+        } else {
+            if (strncmp(line, "func @", 6) == 0) {
+                if (comment)
+                    printf("%.*s", (int)(line - comment), comment);
+                int sig = (int)strcspn(line, "{\n");
+                printf("%.*s\n\n", sig, line);
+            }
+            comment = NULL;
+        }
+        line = end ? end + 1 : line + n;
+    }
+}
+
+static void put_mods(void)
+{
+    const char *name;
+    for (size_t i = 0; (name = tilec_embedded_name(i)); i++)
+        if (strncmp(name, "mods/", 5) == 0)
+            put_mods_of(tilec_embedded_text(name));
+}
+
+static void put_kernels(void)
+{
+    const char *name;
+    for (size_t i = 0; (name = tilec_embedded_name(i)); i++)
+        if (strncmp(name, "mods/", 5) != 0)
+            puts(name);
+}
+
+static void put_versions(void)
+{
+    unsigned major, minor, patch;
+    LLVMGetVersion(&major, &minor, &patch);
+    printf("tilec %s\nLLVM %u.%u.%u\n", tilec_version(), major, minor, patch);
+}
+
+static const struct {
+    const char *name, *summary;
+    void (*put)(void);
+} topics[] = {
+    {"targets", "what kernels can be compiled for", put_targets},
+    {"kernels", "embedded programs", put_kernels},
+    {"mods", "mask and score functions", put_mods},
+    {"ops", "the op table, as Markdown", put_ops},
+    {"passes", "passes and pipelines", put_passes},
+    {"versions", "of tilec and LLVM", put_versions},
+};
+enum { NTOPICS = sizeof topics / sizeof *topics };
+
+static int run(const tool_args *args)
+{
+    if (args->nwords == 0) {
+        for (int i = 0; i < NTOPICS; i++)
+            printf("tilec info %-10s %s\n", topics[i].name, topics[i].summary);
+        return EXIT_DONE;
+    }
+    for (int w = 0; w < args->nwords; w++) {
+        int t = 0;
+        while (t < NTOPICS && strcmp(topics[t].name, args->words[w]) != 0)
+            t++;
+        if (t == NTOPICS) {
+            const char *names[NTOPICS];
+            for (int i = 0; i < NTOPICS; i++)
+                names[i] = topics[i].name;
+            const char *near = tc_nearest_name(args->words[w], names, NTOPICS);
+            return tool_usage(args->command, "unknown topic `%s`%s%s%s",
+                              args->words[w], near ? "; did you mean " : "",
+                              near ? near : "", near ? "?" : "");
+        }
+        topics[t].put();
+    }
+    return EXIT_DONE;
+}
+
+static const tool_option options[] = {{0}};
+
+const tool_command tool_info = {
+    "info",
+    "[targets | kernels | mods | ops | passes | versions]...",
+    "Prints what this build of tilec has.",
+    "",
+    options,
+    run};

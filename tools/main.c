@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tilec command: a table of subcommands.
+ */
+#include "ir/diag.h"
+#include "tools/commands.h"
+#include "tools/opt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const tool_command *const commands[] = {&tool_attention, &tool_run,
+                                               &tool_compile, &tool_info};
+enum { NCOMMANDS = sizeof commands / sizeof *commands };
+
+static void help(void)
+{
+    printf("usage: tilec COMMAND ...\n\n"
+           "tilec %s compiles kernels in tile IR and runs them.\n\n",
+           tilec_version());
+    for (int i = 0; i < NCOMMANDS; i++)
+        printf("  %-10s %.*s\n", commands[i]->name,
+               (int)strcspn(commands[i]->summary, "\n"), commands[i]->summary);
+    printf("  %-10s %s\n", "opt", "Runs passes on a program and prints it.");
+    printf("\n`tilec COMMAND --help` says more; `tilec --version` the "
+           "version.\n");
+}
+
+static int unknown(const char *word)
+{
+    const char *names[NCOMMANDS + 1] = {"opt"};
+    for (int i = 0; i < NCOMMANDS; i++)
+        names[i + 1] = commands[i]->name;
+    const char *near = tc_nearest_name(word, names, NCOMMANDS + 1);
+    fprintf(stderr, "tilec: unknown command `%s`%s%s%s\n", word,
+            near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    fprintf(stderr, "`tilec --help` lists them\n");
+    return EXIT_USAGE;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "tilec: expected a command; `tilec --help` lists "
+                        "them\n");
+        return EXIT_USAGE;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
+        strcmp(word, "help") == 0) {
+        help();
+        return EXIT_DONE;
+    }
+    if (strcmp(word, "--version") == 0) {
+        printf("tilec %s\n", tilec_version());
+        return EXIT_DONE;
+    }
+    if (strcmp(word, "opt") == 0)
+        return tool_opt(argc - 1, argv + 1);
+    for (int i = 0; i < NCOMMANDS; i++) {
+        tool_args args;
+        if (strcmp(word, commands[i]->name) != 0)
+            continue;
+        if (!tool_parse(commands[i], argc - 1, argv + 1, &args))
+            return EXIT_USAGE;
+        if (tool_has(&args, "--help")) {
+            tool_help(commands[i]);
+            return EXIT_DONE;
+        }
+        return commands[i]->run(&args);
+    }
+    return unknown(word);
+}
+
+int main(int argc, char **argv)
+{
+    int code = dispatch(argc, argv);
+    /* A full disk shows when the rest is written out. */
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        report_file("standard output");
+        return EXIT_MACHINE;
+    }
+    return code;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BINDINGS = 64 };
+
+/* NAME=VALUE in two; the name is copied into `room`. */
+static bool split_binding(const char *word, char *room, size_t size,
+                          tilec_binding *out)
+{
+    const char *equals = strchr(word, '=');
+    if (!equals || equals == word || (size_t)(equals - word) >= size)
+        return false;
+    memcpy(room, word, (size_t)(equals - word));
+    room[equals - word] = 0;
+    *out = (tilec_binding){room, equals + 1};
+    return true;
+}
+
+static void on_pass(void *user, const tilec_pass_event *e)
+{
+    const tool_args *args = user;
+    if (!e->after)
+        return;
+    if (e->text)
+        printf("// after %s\n%s", e->pass, e->text);
+    if (tool_has(args, "--time-passes"))
+        fprintf(stderr, "%10.3f ms  %s\n", 1e-6 * (double)e->nanoseconds,
+                e->pass);
+}
+
+/* FILE.tile@kernel: the text's name, and the kernel (NULL: the only one). */
+static char *split_kernel(const char *word, const char **kernel)
+{
+    const char *at = strrchr(word, '@');
+    *kernel = at ? at + 1 : NULL;
+    return strndup(word, at ? (size_t)(at - word) : strlen(word));
+}
+
+int program_compile(const tool_args *args, tilec_context *cx, const char *word,
+                    const tilec_argument *examples, size_t nexamples,
+                    tilec_kernel **kernel)
+{
+    static char names[MOST_BINDINGS][64];
+    tilec_binding bindings[MOST_BINDINGS];
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    o.bindings = bindings;
+    o.target = tool_value(args, "--target");
+    o.examples = examples;
+    o.nexamples = nexamples;
+    o.user = (void *)args;
+    o.print_after = tool_value(args, "--print-after");
+    o.on_pass = on_pass;
+    for (int i = 0; i < args->ngiven; i++) {
+        if (strcmp(args->given[i].name, "-D") != 0)
+            continue;
+        if (o.nbindings == MOST_BINDINGS ||
+            !split_binding(args->given[i].value, names[o.nbindings],
+                           sizeof names[0], &bindings[o.nbindings]))
+            return tool_usage(args->command, "-D %s: expected NAME=VALUE",
+                              args->given[i].value);
+        o.nbindings++;
+    }
+    char *file = split_kernel(word, &o.kernel);
+    if (!file)
+        return EXIT_MACHINE;
+    tilec_source source = {.name = file};
+    char *text = NULL;
+    if (!tilec_embedded_text(file)) {
+        text = read_text(file, &source.length);
+        source.text = text;
+    }
+    int code = EXIT_INPUT;
+    if (text || tilec_embedded_text(file))
+        code = (int)tilec_compile(cx, &source, 1, &o, kernel);
+    if (code && (text || !source.text))
+        report_compile(cx, (tilec_status)code);
+    else if (!code)
+        report_remarks(cx);
+    free(text);
+    free(file);
+    return code;
+}
