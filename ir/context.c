@@ -7,23 +7,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-tc_context *tc_context_new(void)
+/* False: out of memory. */
+static bool init(tc_context *cx)
 {
-    tc_context *cx = calloc(1, sizeof *cx);
-    if (!cx)
-        return NULL;
     jmp_buf unwind;
+    if (setjmp(unwind))
+        return false;
+    cx->memory.unwind = &unwind;
     tc_arena_init(&cx->arena, &cx->memory);
     tc_arena_init(&cx->diag_arena, &cx->memory);
-    if (setjmp(unwind)) {
-        tc_context_free(cx);
-        return NULL;
-    }
-    cx->memory.unwind = &unwind;
     cx->strings = tc_arena_new(&cx->arena, struct tc_intern);
     cx->types = tc_arena_new(&cx->arena, struct tc_intern);
     cx->dims = tc_arena_new(&cx->arena, struct tc_intern);
     cx->memory.unwind = NULL;
+    return true;
+}
+
+tc_context *tc_context_new(void)
+{
+    tc_context *cx = calloc(1, sizeof *cx);
+    if (cx && !init(cx)) {
+        tc_context_free(cx);
+        return NULL;
+    }
     return cx;
 }
 
