@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reductions of every kind, axis and type, and the ops that move elements
+ * (trans, expand_dims, broadcast, reshape) of rank 1 to 4, against their
+ * definition element by element.
+ *
+ * All steps of a type make one kernel: step s loads the first elements of
+ * %in, gives them a shape, does one op, and stores the result, flat, to row s
+ * of %out.
+ */
+#include "test/numerics/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_RANK = 4, MAX_STEPS = 200, ROW = 4096 };
+
+typedef struct shape {
+    int rank, side[MAX_RANK + 1];
+} shape;
+
+typedef enum step_kind { REDUCE, TRANS, EXPAND, BROADCAST } step_kind;
+
+typedef struct step {
+    step_kind kind;
+    shape from, to;
+    int axis;               /* REDUCE, EXPAND */
+    const char *reduction;  /* REDUCE */
+    int perm[MAX_RANK + 1]; /* TRANS: result axis i is axis perm[i] */
+} step;
+
+typedef struct plan {
+    num_type type;
+    int nsteps;
+    step steps[MAX_STEPS];
+} plan;
+
+static const shape shapes[] = {{1, {64}},
+                               {2, {16, 24}},
+                               {2, {8, 40}},
+                               {3, {8, 16, 8}},
+                               {4, {8, 1, 8, 16}}};
+enum { NSHAPES = sizeof shapes / sizeof *shapes };
+
+static int count_of(shape s)
+{
+    int n = 1;
+    for (int i = 0; i < s.rank; i++)
+        n *= s.side[i];
+    return n;
+}
+
+/* ---- The steps ---- */
+
+static bool is_int(num_type t)
+{
+    return t >= NUM_I8 && t <= NUM_I64;
+}
+
+static bool reduces(const char *reduction, num_type t)
+{
+    bool arithmetic =
+        strcmp(reduction, "sum") == 0 || strcmp(reduction, "prod") == 0 ||
+        strcmp(reduction, "max") == 0 || strcmp(reduction, "min") == 0;
+    return arithmetic ? t != NUM_I1 : t == NUM_I1 || is_int(t);
+}
+
+static void list_reductions(plan *p)
+{
+    static const char *const all[] = {"sum", "prod", "max", "min",
+                                      "and", "or",   "xor"};
+    for (int s = 0; s < NSHAPES; s++)
+        for (int axis = 0; axis < shapes[s].rank; axis++)
+            for (int r = 0; r < 7; r++) {
+                if (!reduces(all[r], p->type))
+                    continue;
+                step t = {.kind = REDUCE, .from = shapes[s], .axis = axis};
+                t.reduction = all[r];
+                t.to.rank = t.from.rank - 1;
+                for (int i = 0; i < t.to.rank; i++)
+                    t.to.side[i] = t.from.side[i + (i >= axis)];
+                p->steps[p->nsteps++] = t;
+            }
+}
+
+/* All orders of the axes: `rest` is how many are still to be placed. */
+static void list_perms(plan *p, step t, int placed)
+{
+    if (placed == t.from.rank) {
+        for (int i = 0; i < t.from.rank; i++)
+            t.to.side[i] = t.from.side[t.perm[i]];
+        p->steps[p->nsteps++] = t;
+        return;
+    }
+    for (int axis = 0; axis < t.from.rank; axis++) {
+        bool used = false;
+        for (int i = 0; i < placed; i++)
+            used |= t.perm[i] == axis;
+        t.perm[placed] = axis;
+        if (!used)
+            list_perms(p, t, placed + 1);
+    }
+}
+
+static void list_moves(plan *p)
+{
+    for (int s = 1; s < NSHAPES; s++) {
+        step t = {.kind = TRANS, .from = shapes[s], .to = shapes[s]};
+        list_perms(p, t, 0);
+    }
+    for (int s = 0; s < NSHAPES; s++)
+        for (int axis = 0; axis <= shapes[s].rank; axis++) {
+            step t = {.kind = EXPAND, .from = shapes[s], .axis = axis};
+            t.to.rank = t.from.rank + 1;
+            for (int i = 0; i < t.to.rank; i++)
+                t.to.side[i] = i == axis  ? 1
+                               : i < axis ? t.from.side[i]
+                                          : t.from.side[i - 1];
+            p->steps[p->nsteps++] = t;
+        }
+    static const shape pairs[][2] = {{{1, {1}}, {1, {24}}},
+                                     {{2, {1, 16}}, {2, {8, 16}}},
+                                     {{2, {8, 1}}, {2, {8, 40}}},
+                                     {{2, {1, 1}}, {2, {16, 8}}},
+                                     {{3, {8, 1, 8}}, {3, {8, 16, 8}}},
+                                     {{3, {1, 24, 1}}, {3, {8, 24, 8}}},
+                                     {{4, {8, 1, 1, 8}}, {4, {8, 8, 1, 8}}},
+                                     {{4, {1, 8, 1, 8}}, {4, {8, 8, 8, 8}}}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        p->steps[p->nsteps++] =
+            (step){.kind = BROADCAST, .from = pairs[i][0], .to = pairs[i][1]};
+}
+
+/* ---- The program ---- */
+
+static const char *tile(shape s, num_type t)
+{
+    static char ring[4][64];
+    static int next;
+    char *text = ring[next++ % 4];
+    int n = sprintf(text, "tile<");
+    for (int i = 0; i < s.rank; i++)
+        n += sprintf(text + n, i ? "x%d" : "%d", s.side[i]);
+    sprintf(text + n, " x %s>", num_name(t));
+    return text;
+}
+
+static void write_step(FILE *f, const plan *p, int index)
+{
+    const step *t = &p->steps[index];
+    shape flat = {1, {count_of(t->to)}};
+    fprintf(f,
+            "  %%a%d = load %%in[0 +: %d]\n"
+            "  %%b%d = reshape %%a%d : %s\n",
+            index, count_of(t->from), index, index, tile(t->from, p->type));
+    if (t->kind == REDUCE)
+        fprintf(f, "  %%c%d = reduce %%b%d axis(%d) kind(%s)\n", index, index,
+                t->axis, t->reduction);
+    if (t->kind == EXPAND)
+        fprintf(f, "  %%c%d = expand_dims %%b%d axis(%d)\n", index, index,
+                t->axis);
+    if (t->kind == BROADCAST)
+        fprintf(f, "  %%c%d = broadcast %%b%d : %s\n", index, index,
+                tile(t->to, p->type));
+    if (t->kind == TRANS) {
+        fprintf(f, "  %%c%d = trans %%b%d perm(", index, index);
+        for (int i = 0; i < t->from.rank; i++)
+            fprintf(f, i ? ", %d" : "%d", t->perm[i]);
+        fprintf(f, ")\n");
+    }
+    fprintf(f, "  %%d%d = %s %%c%d : %s\n", index,
+            t->to.rank ? "reshape" : "splat", index, tile(flat, p->type));
+    fprintf(f, "  store %%out[%d, 0 +: %d], %%d%d\n", index, flat.side[0],
+            index);
+}
+
+static char *program_text(const plan *p)
+{
+    char *text;
+    size_t length;
+    FILE *f = open_memstream(&text, &length);
+    fprintf(f,
+            "kernel @shapes(%%in: tensor<[?] x %s>, "
+            "%%out: tensor<[?, ?] x %s>) grid(1) {\n",
+            num_name(p->type), num_name(p->type));
+    for (int i = 0; i < p->nsteps; i++)
+        write_step(f, p, i);
+    fprintf(f, "  return\n}\n");
+    fclose(f);
+    return text;
+}
+
+/* ---- What is wanted ---- */
+
+static void coordinates(shape s, int index, int at[MAX_RANK + 1])
+{
+    for (int i = s.rank - 1; i >= 0; i--) {
+        at[i] = index % s.side[i];
+        index /= s.side[i];
+    }
+}
+
+static int index_of(shape s, const int at[MAX_RANK + 1])
+{
+    int index = 0;
+    for (int i = 0; i < s.rank; i++)
+        index = index * s.side[i] + at[i];
+    return index;
+}
+
+/* Whole numbers; wraps to the type's width at the end, as each step would. */
+static double combine(const char *reduction, num_type t, double a, double b)
+{
+    if (strcmp(reduction, "max") == 0)
+        return a > b ? a : b;
+    if (strcmp(reduction, "min") == 0)
+        return a < b ? a : b;
+    if (num_is_float(t))
+        return reduction[0] == 's' ? a + b : a * b;
+    uint64_t x = (uint64_t)(int64_t)a, y = (uint64_t)(int64_t)b;
+    uint64_t r = strcmp(reduction, "sum") == 0    ? x + y
+                 : strcmp(reduction, "prod") == 0 ? x * y
+                 : strcmp(reduction, "and") == 0  ? (x & y)
+                 : strcmp(reduction, "or") == 0   ? (x | y)
+                                                  : (x ^ y);
+    unsigned unused = t == NUM_I1 ? 63 : 64 - 8 * (unsigned)num_bytes(t);
+    return t == NUM_I1 ? (double)(r & 1)
+                       : (double)((int64_t)(r << unused) >> unused);
+}
+
+static double reduced(const plan *p, const step *t, const double *in, int index)
+{
+    int to[MAX_RANK + 1] = {0}, at[MAX_RANK + 1] = {0};
+    coordinates(t->to, index, to);
+    for (int i = 0; i < t->from.rank; i++)
+        at[i] = i == t->axis ? 0 : to[i - (i > t->axis)];
+    double r = in[index_of(t->from, at)];
+    for (at[t->axis] = 1; at[t->axis] < t->from.side[t->axis]; at[t->axis]++)
+        r = combine(t->reduction, p->type, r, in[index_of(t->from, at)]);
+    return r;
+}
+
+static double wanted(const plan *p, const step *t, const double *in, int index)
+{
+    int to[MAX_RANK + 1] = {0}, at[MAX_RANK + 1] = {0};
+    coordinates(t->to, index, to);
+    switch (t->kind) {
+    case REDUCE: return reduced(p, t, in, index);
+    case EXPAND: return in[index];
+    case TRANS:
+        for (int i = 0; i < t->from.rank; i++)
+            at[t->perm[i]] = to[i];
+        break;
+    case BROADCAST:
+        for (int i = 0; i < t->from.rank; i++)
+            at[i] = t->from.side[i] == 1 ? 0 : to[i];
+        break;
+    }
+    return in[index_of(t->from, at)];
+}
+
+static void check_step(const plan *p, int s, const num_tensor *in,
+                       const num_tensor *out, run_counts *counts)
+{
+    static const char *const names[] = {"reduce", "trans", "expand_dims",
+                                        "broadcast"};
+    const step *t = &p->steps[s];
+    double *x = num_tensor_read(in);
+    char why[128] = "";
+    for (int i = count_of(t->to) - 1; i >= 0; i--) {
+        double got = num_read(p->type, num_at(out, (int64_t)s * ROW + i));
+        double want = wanted(p, t, x, i);
+        if (got != want)
+            snprintf(why, sizeof why, "element %d is %g, should be %g", i, got,
+                     want);
+    }
+    run_check(counts, !*why, "step %d: %s %s axis %d of %s: %s", s,
+              names[t->kind], t->reduction ? t->reduction : "", t->axis,
+              tile(t->from, p->type), why);
+    free(x);
+}
+
+/* ---- Running ---- */
+
+/* Sums and products of these are exact in every order, in every type. */
+static double any_element(num_rng *r, num_type t, bool plain)
+{
+    if (t == NUM_I1)
+        return num_below(r, 2);
+    if (t == NUM_I64) /* powers of two: products that a double holds */
+        return (1 - 2 * num_below(r, 2)) * (1 + num_below(r, 2));
+    if (is_int(t))
+        return num_between(r, -100, 100);
+    if (plain)
+        return num_between(r, -8, 8);
+    if (num_bytes(t) == 1) /* few: an f8e5m2 counts to 8 */
+        return num_below(r, 8) ? 0 : 1 - 2 * num_below(r, 2);
+    return num_below(r, 4) ? 1 - 2 * num_below(r, 2) : 0.5 * num_below(r, 2);
+}
+
+static void run_plan(tilec_context *cx, const plan *p, bool plain,
+                     run_counts *counts)
+{
+    num_rng r = {(uint64_t)p->type + 9};
+    num_tensor in = num_tensor_new(p->type, 1, (int32_t[]){ROW}, NULL);
+    num_tensor out =
+        num_tensor_new(p->type, 2, (int32_t[]){p->nsteps, ROW}, NULL);
+    for (int i = 0; i < ROW; i++)
+        num_write(p->type, num_at(&in, i), any_element(&r, p->type, plain));
+    char *text = program_text(p);
+    tilec_kernel *k = run_compile(cx, text, NULL);
+    run_view a, b;
+    tilec_argument args[] = {tilec_tensor(NULL, run_view_of(&a, &in)),
+                             tilec_tensor(NULL, run_view_of(&b, &out))};
+    tilec_error error = {0};
+    if (run_check(counts, k, "%s: does not compile", num_name(p->type)) &&
+        run_check(counts, tilec_launch(k, args, 2, NULL, &error) == TILEC_OK,
+                  "%s: %s", num_name(p->type), error.message))
+        for (int s = 0; s < p->nsteps; s++)
+            check_step(p, s, &in, &out, counts);
+    tilec_kernel_free(k);
+    free(text);
+    num_tensor_free(&in);
+    num_tensor_free(&out);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    static plan p;
+    static const num_type moved[] = {NUM_I1, NUM_I8, NUM_BF16, NUM_F32,
+                                     NUM_I64};
+    run_counts counts = {0};
+    tilec_context *cx;
+    if (tilec_context_new(NULL, &cx) != TILEC_OK)
+        return 1;
+    for (int t = 0; t < NUM_TYPE_COUNT; t++) {
+        p = (plan){.type = (num_type)t};
+        list_reductions(&p);
+        run_plan(cx, &p, false, &counts);
+    }
+    for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
+        p = (plan){.type = moved[i]};
+        list_moves(&p);
+        run_plan(cx, &p, true, &counts);
+    }
+    tilec_context_free(cx);
+    return run_finish(&counts);
+}
