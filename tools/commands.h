@@ -8,7 +8,8 @@
 #include "lib/tilec.h"
 #include "tools/args.h"
 
-extern const tool_command tool_attention, tool_run, tool_compile, tool_info;
+extern const tool_command tool_attention, tool_run, tool_compile, tool_opt,
+    tool_info;
 
 /* Says on stderr what went wrong (all diagnostics of a compile; one error) and
  * returns the exit code for the status. */

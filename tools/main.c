@@ -4,13 +4,12 @@
  */
 #include "ir/diag.h"
 #include "tools/commands.h"
-#include "tools/opt.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const tool_command *const commands[] = {&tool_attention, &tool_run,
-                                               &tool_compile, &tool_info};
+static const tool_command *const commands[] = {
+    &tool_attention, &tool_run, &tool_compile, &tool_opt, &tool_info};
 enum { NCOMMANDS = sizeof commands / sizeof *commands };
 
 static void help(void)
@@ -21,17 +20,16 @@ static void help(void)
     for (int i = 0; i < NCOMMANDS; i++)
         printf("  %-10s %.*s\n", commands[i]->name,
                (int)strcspn(commands[i]->summary, "\n"), commands[i]->summary);
-    printf("  %-10s %s\n", "opt", "Runs passes on a program and prints it.");
     printf("\n`tilec COMMAND --help` says more; `tilec --version` the "
            "version.\n");
 }
 
 static int unknown(const char *word)
 {
-    const char *names[NCOMMANDS + 1] = {"opt"};
+    const char *names[NCOMMANDS];
     for (int i = 0; i < NCOMMANDS; i++)
-        names[i + 1] = commands[i]->name;
-    const char *near = tc_nearest_name(word, names, NCOMMANDS + 1);
+        names[i] = commands[i]->name;
+    const char *near = tc_nearest_name(word, names, NCOMMANDS);
     fprintf(stderr, "tilec: unknown command `%s`%s%s%s\n", word,
             near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     fprintf(stderr, "`tilec --help` lists them\n");
@@ -55,8 +53,6 @@ static int dispatch(int argc, char **argv)
         printf("tilec %s\n", tilec_version());
         return EXIT_DONE;
     }
-    if (strcmp(word, "opt") == 0)
-        return tool_opt(argc - 1, argv + 1);
     for (int i = 0; i < NCOMMANDS; i++) {
         tool_args args;
         if (strcmp(word, commands[i]->name) != 0)

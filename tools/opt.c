@@ -2,61 +2,17 @@
  *
  * tilec opt: reads a program, runs passes on it, prints it.
  */
-#include "tools/opt.h"
-
 #include "passes/passes.h"
 #include "passes/reproducer.h"
+#include "tools/commands.h"
 #include "tools/expect.h"
 #include "tools/render.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DONE = 0, BAD_INPUT = 1, BAD_USAGE = 2, MACHINE_FAILED = 3 };
-
-static const char usage[] =
-    "usage: tilec opt [-p PASSES] [options] [FILE.tile]\n"
-    "\n"
-    "Reads a program (`-` or no file: standard input), verifies it, runs\n"
-    "passes on it and prints it in canonical form.\n"
-    "\n"
-    "  -p, --passes LIST        passes and pipelines, `,` separated: see "
-    "below\n"
-    "  -o FILE                  write the program there\n"
-    "  -D NAME=VALUE            bind a compile-time parameter (specialize):\n"
-    "                           an int, a type, or @func\n"
-    "  --kernel NAME            the kernel to specialize\n"
-    "  --print-after LIST       print the program after these passes, or "
-    "`all`\n"
-    "  --print-before LIST      the same before them\n"
-    "  --time-passes            print the time of each pass\n"
-    "  --remarks                say what passes did not do, and why\n"
-    "  --verify-each            verify after every pass (the default)\n"
-    "  --no-verify-each         verify only after specialize and inline\n"
-    "  --round-trip             print, parse and print after every pass, and\n"
-    "                           compare\n"
-    "  --split-input-file       parts of the file between lines `// -----` "
-    "are\n"
-    "                           programs of their own\n"
-    "  --verify-diagnostics     compare the diagnostics with comments such as\n"
-    "                           // expected-error@+1 {{text}}\n"
-    "  --reproducer-dir DIR     write a reproducer there when a pass fails\n"
-    "  --run-reproducer FILE    run a reproducer\n"
-    "  --help                   print this\n"
-    "\n"
-    "Exit code: 0 done, 1 the input is wrong, 2 the command line is wrong,\n"
-    "3 the machine failed.\n";
-
 enum { MOST_BINDINGS = 64, MOST_PASSES = 256 };
-
-struct options {
-    const char *input, *output, *passes, *reproducer;
-    tc_pass_options pass;
-    tc_binding bindings[MOST_BINDINGS];
-    bool remarks, time, split, verify_diagnostics, help;
-};
 
 struct timing {
     const char *pass;
@@ -64,7 +20,10 @@ struct timing {
 };
 
 struct opt {
-    struct options o;
+    const char *input, *passes;
+    tc_pass_options options;
+    tc_binding bindings[MOST_BINDINGS];
+    const tool_args *args;
     tc_context *cx;
     FILE *out;
     tc_arena arena; /* the input, words of a reproducer */
@@ -74,118 +33,39 @@ struct opt {
 
 /* ---- The command line ---- */
 
-static bool bad_usage(const char *what, const char *word)
-{
-    fprintf(stderr, "tilec opt: %s%s\n", what, word);
-    fprintf(stderr, "`tilec opt --help` lists the options\n");
-    return false;
-}
-
 static bool add_binding(struct opt *t, const char *word)
 {
     const char *equals = strchr(word, '=');
-    if (!equals || equals == word)
-        return bad_usage("expected -D NAME=VALUE, found -D ", word);
-    if (t->o.pass.nbindings == MOST_BINDINGS)
-        return bad_usage("too many -D: ", word);
+    unsigned n = t->options.nbindings;
+    if (!equals || equals == word || n == MOST_BINDINGS) {
+        tool_usage(&tool_opt,
+                   equals && equals != word
+                       ? "too many -D, at %s"
+                       : "expected -D NAME=VALUE, found -D %s",
+                   word);
+        return false;
+    }
     char *name = tc_arena_printf(&t->arena, "%.*s", (int)(equals - word), word);
-    t->o.bindings[t->o.pass.nbindings++] = (tc_binding){name, equals + 1};
+    t->bindings[n] = (tc_binding){name, equals + 1};
+    t->options.nbindings = n + 1;
     return true;
 }
 
-/* Options without a value. */
-static bool set_flag(struct options *o, const char *word)
+/* What the runner is told, from the words of the command line (or of a
+ * reproducer). */
+static bool read_options(struct opt *t, const tool_args *args)
 {
-    const struct {
-        const char *name;
-        bool *flag, value;
-    } flags[] = {
-        {"--time-passes", &o->time, true},
-        {"--remarks", &o->remarks, true},
-        {"--verify-each", &o->pass.verify_each, true},
-        {"--no-verify-each", &o->pass.verify_each, false},
-        {"--round-trip", &o->pass.round_trip, true},
-        {"--split-input-file", &o->split, true},
-        {"--verify-diagnostics", &o->verify_diagnostics, true},
-        {"--help", &o->help, true},
-        {"-h", &o->help, true},
-    };
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (strcmp(flags[i].name, word) == 0) {
-            *flags[i].flag = flags[i].value;
-            return true;
-        }
-    return false;
-}
-
-/* `--name VALUE`, `--name=VALUE`, and -pVALUE of the short ones. *i is moved
- * past the value. NULL where the word is another option; *ok is false where
- * the value is missing. */
-static const char *value_of(const char *name, int argc, char **argv, int *i,
-                            bool *ok)
-{
-    size_t n = strlen(name);
-    const char *word = argv[*i];
-    if (strncmp(word, name, n) != 0)
-        return NULL;
-    if (word[n] == '=' && n > 2)
-        return word + n + 1;
-    if (word[n] && n == 2)
-        return word + n;
-    if (word[n])
-        return NULL;
-    if (*i + 1 < argc)
-        return argv[++*i];
-    *ok = bad_usage("a value is missing after ", word);
-    return NULL;
-}
-
-/* 1: it is one; 0: it is not; -1: reported. */
-static int set_value(struct opt *t, int argc, char **argv, int *i)
-{
-    struct options *o = &t->o;
-    const struct {
-        const char *name, **value;
-    } values[] = {
-        {"-p", &o->passes},
-        {"--passes", &o->passes},
-        {"-o", &o->output},
-        {"--kernel", &o->pass.kernel},
-        {"--print-after", &o->pass.print_after},
-        {"--print-before", &o->pass.print_before},
-        {"--reproducer-dir", &o->pass.reproducer_dir},
-        {"--run-reproducer", &o->reproducer},
-    };
-    bool ok = true;
-    for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
-        const char *value = value_of(values[k].name, argc, argv, i, &ok);
-        if (value)
-            *values[k].value = value;
-        if (value || !ok)
-            return ok ? 1 : -1;
-    }
-    const char *binding = value_of("-D", argc, argv, i, &ok);
-    if (binding)
-        ok = add_binding(t, binding);
-    return !ok ? -1 : binding != NULL;
-}
-
-static bool read_options(struct opt *t, int argc, char **argv)
-{
-    for (int i = 0; i < argc; i++) {
-        if (set_flag(&t->o, argv[i]))
-            continue;
-        int is_value = set_value(t, argc, argv, &i);
-        if (is_value < 0)
+    t->passes = tool_value(args, "-p");
+    t->options.kernel = tool_value(args, "--kernel");
+    t->options.print_before = tool_value(args, "--print-before");
+    t->options.print_after = tool_value(args, "--print-after");
+    t->options.reproducer_dir = tool_value(args, "--reproducer-dir");
+    t->options.verify_each = !tool_has(args, "--no-verify-each");
+    t->options.round_trip = tool_has(args, "--round-trip");
+    for (int i = 0; i < args->ngiven; i++)
+        if (strcmp(args->given[i].name, "-D") == 0 &&
+            !add_binding(t, args->given[i].value))
             return false;
-        if (is_value)
-            continue;
-        if (argv[i][0] == '-' && argv[i][1])
-            return bad_usage("unknown option ", argv[i]);
-        if (t->o.input)
-            return bad_usage("more than one input file: ", argv[i]);
-        t->o.input = argv[i];
-    }
     return true;
 }
 
@@ -211,8 +91,7 @@ static bool read_input(struct opt *t, const char *path, const char **text,
     FILE *f = is_stdin ? stdin : fopen(path, "rb");
     bool ok = f && read_all(t, f, text, n);
     if (!ok)
-        fprintf(stderr, "tilec opt: cannot read %s: %s\n", path,
-                strerror(errno));
+        report_file(is_stdin ? "standard input" : path);
     if (f && !is_stdin)
         fclose(f);
     return ok;
@@ -222,8 +101,9 @@ static bool read_input(struct opt *t, const char *path, const char **text,
 static char **split_command(struct opt *t, const char *s, int *argc)
 {
     size_t n = strcspn(s, "\n");
-    char **argv = tc_arena_array(&t->arena, char *, n / 2 + 2);
+    char **argv = tc_arena_array(&t->arena, char *, n / 2 + 3);
     char *to = tc_arena_alloc(&t->arena, n + 1);
+    argv[(*argc)++] = "opt";
     for (const char *end = s + n; s < end;) {
         bool quoted = false;
         if (*s == ' ') {
@@ -248,24 +128,24 @@ static char **split_command(struct opt *t, const char *s, int *argc)
 /* Takes the options of the reproducer; its text is the input. */
 static int load_reproducer(struct opt *t, const char **text, size_t *n)
 {
-    const char *path = t->o.reproducer;
+    const char *path = t->input = tool_value(t->args, "--run-reproducer");
     if (!read_input(t, path, text, n))
-        return BAD_INPUT;
+        return EXIT_INPUT;
     size_t start = strlen(TC_REPRODUCER_START);
     if (strncmp(*text, TC_REPRODUCER_START, start) != 0) {
         fprintf(
             stderr,
             "%s:1: error: not a reproducer: expected a first line `%s...`\n",
             path, TC_REPRODUCER_START);
-        return BAD_INPUT;
+        return EXIT_INPUT;
     }
     int argc = 0;
     char **argv = split_command(t, *text + start, &argc);
-    t->o.input = NULL;
-    if (!read_options(t, argc, argv))
-        return BAD_INPUT;
-    t->o.input = path;
-    return DONE;
+    tool_args *args = tc_arena_new(&t->arena, tool_args);
+    bool ok = tool_parse(&tool_opt, argc, argv, args) && read_options(t, args);
+    /* Where to write the next one is up to this command line. */
+    t->options.reproducer_dir = tool_value(t->args, "--reproducer-dir");
+    return ok ? EXIT_DONE : EXIT_INPUT;
 }
 
 /* ---- Passes ---- */
@@ -320,7 +200,7 @@ static bool process(struct opt *t, uint32_t source)
 {
     tc_module *m = tc_module_new(t->cx);
     bool ok = tc_parse(m, source) && tc_module_verify(m) &&
-              (!t->o.passes || tc_run_pipeline(m, t->o.passes, &t->o.pass)) &&
+              (!t->passes || tc_run_pipeline(m, t->passes, &t->options)) &&
               print_module(t, m);
     tc_module_free(m);
     return ok;
@@ -329,11 +209,11 @@ static bool process(struct opt *t, uint32_t source)
 /* One program of the input. */
 static bool run_part(struct opt *t, const char *text, size_t n)
 {
-    const char *path = t->o.input;
+    const char *path = t->input;
     const char *name = !path || strcmp(path, "-") == 0 ? "<stdin>" : path;
     uint32_t source = tc_source_add(t->cx, name, text, n);
     bool ok = process(t, source);
-    if (t->o.verify_diagnostics)
+    if (tool_has(t->args, "--verify-diagnostics"))
         ok = expect_check(stderr, t->cx, source);
     else
         render_diags(stderr, t->cx);
@@ -382,83 +262,99 @@ static bool run_parts(struct opt *t, const char *text, size_t n)
     }
 }
 
-static int open_output(struct opt *t)
+static int open_output(struct opt *t, const char *path)
 {
-    if (!t->o.output || strcmp(t->o.output, "-") == 0)
-        return DONE;
-    t->out = fopen(t->o.output, "wb");
-    if (t->out)
-        return DONE;
-    fprintf(stderr, "tilec opt: cannot write %s: %s\n", t->o.output,
-            strerror(errno));
-    return MACHINE_FAILED;
+    if (!path || strcmp(path, "-") == 0)
+        return EXIT_DONE;
+    t->out = fopen(path, "wb");
+    return t->out ? EXIT_DONE : report_file(path);
 }
 
-static int close_output(struct opt *t, int status)
+static int close_output(struct opt *t, const char *path, int status)
 {
     bool failed = ferror(t->out) || fflush(t->out) != 0;
     if (t->out != stdout)
         failed |= fclose(t->out) != 0;
-    if (!failed)
-        return status;
-    fprintf(stderr, "tilec opt: cannot write %s: %s\n",
-            t->o.output ? t->o.output : "standard output", strerror(errno));
-    return MACHINE_FAILED;
+    return failed ? report_file(path ? path : "standard output") : status;
 }
 
-static void print_help(void)
+static int run_opt(struct opt *t)
 {
-    fputs(usage, stdout);
-    puts("\nPasses:");
-    for (unsigned i = 0; i < tc_npass_infos; i++)
-        printf("  %-14s %s\n", tc_pass_infos[i].name, tc_pass_infos[i].summary);
-}
-
-static int run(struct opt *t, int argc, char **argv)
-{
-    const char *text;
+    const char *text, *path = tool_value(t->args, "-o");
     size_t n;
-    if (!read_options(t, argc, argv))
-        return BAD_USAGE;
-    if (t->o.help) {
-        print_help();
-        return DONE;
-    }
-    if (t->o.reproducer) {
-        int status = load_reproducer(t, &text, &n);
-        if (status != DONE)
-            return status;
-    } else if (!read_input(t, t->o.input, &text, &n)) {
-        return BAD_INPUT;
-    }
-    t->cx->want_remarks = t->o.remarks;
-    int status = open_output(t);
-    if (status != DONE)
+    if (t->args->nwords > 1)
+        return tool_usage(&tool_opt, "more than one input file: %s",
+                          t->args->words[1]);
+    t->input = t->args->nwords ? t->args->words[0] : NULL;
+    if (!read_options(t, t->args))
+        return EXIT_USAGE;
+    int status = EXIT_DONE;
+    if (tool_has(t->args, "--run-reproducer"))
+        status = load_reproducer(t, &text, &n);
+    else if (!read_input(t, t->input, &text, &n))
+        status = EXIT_INPUT;
+    if (status == EXIT_DONE)
+        status = open_output(t, path);
+    if (status != EXIT_DONE)
         return status;
-    bool ok = t->o.split ? run_parts(t, text, n) : run_part(t, text, n);
-    if (t->o.time)
+    t->cx->want_remarks = tool_has(t->args, "--remarks");
+    bool ok = tool_has(t->args, "--split-input-file") ? run_parts(t, text, n)
+                                                      : run_part(t, text, n);
+    if (tool_has(t->args, "--time-passes"))
         print_times(t);
-    return close_output(t, ok ? DONE : BAD_INPUT);
+    return close_output(t, path, ok ? EXIT_DONE : EXIT_INPUT);
 }
 
-int tool_opt(int argc, char **argv)
+static int run(const tool_args *args)
 {
-    struct opt t = {.out = stdout, .cx = tc_context_new()};
-    volatile int status = MACHINE_FAILED;
+    struct opt t = {.args = args, .out = stdout, .cx = tc_context_new()};
+    volatile int status = EXIT_MACHINE;
     jmp_buf unwind;
     if (t.cx && !setjmp(unwind)) {
         t.cx->memory.unwind = &unwind;
         tc_arena_init(&t.arena, &t.cx->memory);
-        t.o.pass = (tc_pass_options){.bindings = t.o.bindings,
-                                     .verify_each = true,
-                                     .on_event = on_event,
-                                     .user = &t};
-        status = run(&t, argc - 1, argv + 1);
+        t.options = (tc_pass_options){
+            .bindings = t.bindings, .on_event = on_event, .user = &t};
+        status = run_opt(&t);
     } else {
-        fputs("tilec opt: out of memory\n", stderr);
+        fputs("tilec: error: out of memory\n", stderr);
     }
-    if (t.cx)
-        tc_arena_reset(&t.arena);
+    tc_arena_reset(&t.arena);
     tc_context_free(t.cx);
     return status;
 }
+
+static const tool_option options[] = {
+    {"-p", "PASSES", "passes and pipelines, `,` separated (tilec info passes)"},
+    {"-o", "FILE", "write the program there"},
+    {"-D", "NAME=VALUE",
+     "bind a compile-time parameter, for `specialize`: an int, a type,\n"
+     "or @func"},
+    {"--kernel", "NAME", "the kernel to specialize"},
+    {"--print-after", "PASSES", "print the program after these, or `all`"},
+    {"--print-before", "PASSES", "print it before them"},
+    {"--time-passes", NULL, "print the time of each pass"},
+    {"--remarks", NULL, "say what passes did not do, and why"},
+    {"--verify-each", NULL, "verify after every pass: the default"},
+    {"--no-verify-each", NULL, "verify only after specialize and inline"},
+    {"--round-trip", NULL,
+     "print, parse and print after every pass, and compare"},
+    {"--split-input-file", NULL,
+     "what stands between lines `// -----` is a program of its own"},
+    {"--verify-diagnostics", NULL,
+     "compare the diagnostics with comments such as\n"
+     "// expected-error@+1 {{text}}"},
+    {"--reproducer-dir", "DIR", "write a reproducer there when a pass fails"},
+    {"--run-reproducer", "FILE", "run a reproducer"},
+    {NULL, NULL, NULL},
+};
+
+const tool_command tool_opt = {
+    "opt",
+    "[FILE.tile]",
+    "Runs passes on a program and prints it.",
+    "Reads a program (`-` or no file: standard input), verifies it, runs the\n"
+    "passes on it, and prints it in canonical form.\n",
+    options,
+    run,
+};
