@@ -2,7 +2,8 @@
  *
  * Random programs, run as the target's pipeline makes them, as a random
  * pipeline makes them, and hardly changed at all: the results must agree bit
- * for bit (but for the payload of a NaN), and the rough ones nearly.
+ * for bit (but for the payload of a NaN), and the rough ones nearly. The text
+ * after each pass must read back as the same program.
  *
  *   random_programs [--seed N] [--seeds N] [--seconds N] [--statements N]
  *                   [--print 1]
@@ -10,6 +11,7 @@
  * Runs `seeds` programs, or as many as fit into `seconds`. One that fails is
  * printed.
  */
+#include "passes/passes.h"
 #include "test/fuzz/program.h"
 #include "test/numerics/run.h"
 
@@ -162,6 +164,23 @@ static bool agree(const program *p, const tilec_kernel *a,
     return ok;
 }
 
+/* Print, parse and print again after each pass. */
+static bool round_trips(const program *p, const char *pipeline)
+{
+    tc_context *cx = tc_context_new();
+    tc_module *m = tc_module_new(cx);
+    tc_pass_options o = {.round_trip = true, .verify_each = true};
+    bool ok =
+        tc_parse(m, tc_source_add(cx, "random", p->text, strlen(p->text))) &&
+        tc_module_verify(m) && tc_run_pipeline(m, pipeline, &o);
+    for (tc_diag *d = cx->diags; d; d = d->next)
+        printf("pipeline %s: %u:%u: %s\n", pipeline, d->loc.line, d->loc.col,
+               d->message);
+    tc_module_free(m);
+    tc_context_free(cx);
+    return ok;
+}
+
 static bool run_seed(tilec_context *cx, uint64_t seed, int statements)
 {
     num_rng r = {seed ^ 0x5eed};
@@ -170,7 +189,7 @@ static bool run_seed(tilec_context *cx, uint64_t seed, int statements)
     any_pipeline(&r, pipeline);
     const char *pipelines[] = {NULL, pipeline};
     tilec_kernel *base = compile(cx, &p, plain);
-    bool ok = base != NULL;
+    bool ok = base && round_trips(&p, "cpu") && round_trips(&p, pipeline);
     for (int i = 0; ok && i < 2; i++) {
         tilec_kernel *k = compile(cx, &p, pipelines[i]);
         const char *name = pipelines[i] ? pipelines[i] : "cpu";
