@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of the verifier, for each other (the entries are tc_module_verify
+ * and tc_func_verify in ir.h; verify.c states the rules).
+ *
+ *   verify.c        modules, functions, kernels, compile-time parameters
+ *   verify_type.c   types and sizes
+ *   verify_walk.c   structure and SSA: regions, ops, values, uses
+ *   verify_op.c     what only some ops ask for
+ */
+#ifndef TC_VERIFY_H
+#define TC_VERIFY_H
+
+#include "ir/ir.h"
+
+enum {
+    TC_MAX_DEPTH = 66, /* of regions in regions; the parser allows 64 */
+    TC_MAX_CALL_DEPTH = 64,
+    TC_MAX_TILE_COUNT = 1 << 24 /* elements */
+};
+
+/* One function's verification. While it runs, value->data == the verifier
+ * marks the values that can be used where the walk stands. */
+typedef struct tc_verifier {
+    tc_context *cx;
+    const tc_func *f;
+    unsigned depth;
+    const tc_op *combiner; /* the `reduce` whose region the walk is in */
+    bool in_grid;
+    bool broken; /* something could not be entered: lists, types are missing */
+} tc_verifier;
+
+/* Why `t` is no type for a value of f, NULL if it is one. The text lives until
+ * the diagnostics are cleared. */
+const char *tc_type_problem(const tc_func *f, const tc_type *t);
+/* The same for a size expression (not `?`). */
+const char *tc_dim_problem(const tc_func *f, const tc_dim *d);
+
+/* Body or grid of v->f, and all in it. */
+bool tc_verify_region(tc_verifier *v, tc_region *r) TC_MUST_CHECK;
+
+/* Of an op whose structure, operands and attributes are right: its regions'
+ * number and arguments, and its entry in the table of extra rules. */
+bool tc_verify_op_rules(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
+/* Whether a terminator hands the owner of its region what that expects. */
+bool tc_verify_terminator(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
+/* What the region must end in. */
+tc_opcode tc_expected_terminator(const tc_region *r);
+/* `for: region 0`, `body of @f`: for messages. */
+const char *tc_region_name(tc_context *cx, const tc_region *r);
+
+#endif
