@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/parse.h"
+
+#include <string.h>
+
+const tc_token *tc_parser_peek(const tc_parser *p, uint32_t ahead)
+{
+    uint32_t last = p->tokens.n - 1;
+    return &p->tokens.all[ahead > last - p->at ? last : p->at + ahead];
+}
+
+bool tc_parser_is(const tc_parser *p, tc_token_kind kind)
+{
+    return tc_parser_peek(p, 0)->kind == kind;
+}
+
+static bool is_text(const tc_parser *p, const tc_token *t, const char *word)
+{
+    return t->kind == TC_TOKEN_NAME && strlen(word) == t->len &&
+           memcmp(p->tokens.text + t->at, word, t->len) == 0;
+}
+
+bool tc_parser_is_word(const tc_parser *p, const char *word)
+{
+    return is_text(p, tc_parser_peek(p, 0), word);
+}
+
+bool tc_parser_is_call(const tc_parser *p)
+{
+    const tc_token *paren = tc_parser_peek(p, 1);
+    return tc_parser_is(p, TC_TOKEN_NAME) && paren->kind == TC_TOKEN_LPAREN &&
+           paren->glued;
+}
+
+bool tc_parser_accept(tc_parser *p, tc_token_kind kind)
+{
+    bool is = tc_parser_is(p, kind);
+    p->at += is && kind != TC_TOKEN_END;
+    return is;
+}
+
+bool tc_parser_accept_word(tc_parser *p, const char *word)
+{
+    bool is = tc_parser_is_word(p, word);
+    p->at += is;
+    return is;
+}
+
+bool tc_parser_expect(tc_parser *p, tc_token_kind kind)
+{
+    return tc_parser_accept(p, kind) ||
+           tc_parser_expected(p, tc_token_kind_name(kind));
+}
+
+bool tc_parser_expect_word(tc_parser *p, const char *word)
+{
+    if (tc_parser_accept_word(p, word))
+        return true;
+    return tc_parser_expected(p, tc_arena_printf(p->arena, "`%s`", word));
+}
+
+bool tc_parser_expect_gt(tc_parser *p)
+{
+    tc_token *t = &p->tokens.all[p->at];
+    if (t->kind != TC_TOKEN_SHR && t->kind != TC_TOKEN_SHRU)
+        return tc_parser_expect(p, TC_TOKEN_GT);
+    t->kind = t->kind == TC_TOKEN_SHRU ? TC_TOKEN_SHR : TC_TOKEN_GT;
+    t->at++;
+    t->col++;
+    t->len--;
+    return true;
+}
+
+/* The token as a message quotes it. */
+static const char *found(const tc_parser *p, const tc_token *t)
+{
+    enum { LONGEST = 40 };
+    int n = t->len > LONGEST ? LONGEST : (int)t->len;
+    const char *dots = t->len > LONGEST ? "..." : "";
+    const char *s = p->tokens.text + t->at;
+    switch (t->kind) {
+    case TC_TOKEN_END: return tc_token_kind_name(TC_TOKEN_END);
+    case TC_TOKEN_STRING: return "a string";
+    case TC_TOKEN_VALUE:
+        return tc_arena_printf(p->arena, "`%%%.*s%s`", n, s, dots);
+    case TC_TOKEN_FUNC:
+        return tc_arena_printf(p->arena, "`@%.*s%s`", n, s, dots);
+    default: return tc_arena_printf(p->arena, "`%.*s%s`", n, s, dots);
+    }
+}
+
+bool tc_parser_expected(tc_parser *p, const char *what)
+{
+    const tc_token *t = tc_parser_peek(p, 0);
+    if (t->kind == TC_TOKEN_BAD) /* the lexer has said why */
+        return false;
+    return tc_error(p->cx, tc_parser_loc(p), "expected %s, found %s", what,
+                    found(p, t));
+}
+
+tc_loc tc_parser_loc_of(const tc_parser *p, const tc_token *t)
+{
+    if (!p->tokens.file)
+        return p->where;
+    return (tc_loc){p->tokens.file, t->line, t->col};
+}
+
+tc_loc tc_parser_loc(const tc_parser *p)
+{
+    return tc_parser_loc_of(p, tc_parser_peek(p, 0));
+}
+
+const char *tc_parser_text(const tc_parser *p, const tc_token *t)
+{
+    return tc_string_getn(p->cx, p->tokens.text + t->at, t->len);
+}
+
+bool tc_parser_at_top(const tc_parser *p)
+{
+    return (tc_parser_is_word(p, "func") || tc_parser_is_word(p, "kernel")) &&
+           tc_parser_peek(p, 1)->kind == TC_TOKEN_FUNC;
+}
+
+static bool is_opening(const tc_parser *p)
+{
+    return tc_parser_is(p, TC_TOKEN_LPAREN) ||
+           tc_parser_is(p, TC_TOKEN_LBRACKET) ||
+           tc_parser_is(p, TC_TOKEN_LBRACE);
+}
+
+static bool is_closing(const tc_parser *p)
+{
+    return tc_parser_is(p, TC_TOKEN_RPAREN) ||
+           tc_parser_is(p, TC_TOKEN_RBRACKET) ||
+           tc_parser_is(p, TC_TOKEN_RBRACE);
+}
+
+void tc_parser_skip_nested(tc_parser *p)
+{
+    uint32_t open = 0;
+    while (!tc_parser_is(p, TC_TOKEN_END) && !tc_parser_at_top(p)) {
+        if (is_opening(p))
+            open++;
+        else if (is_closing(p) && open)
+            open--;
+        p->at++;
+        if (open == 0)
+            return;
+    }
+}
+
+static bool is_first_of_line(const tc_parser *p)
+{
+    return p->at == 0 ||
+           p->tokens.all[p->at - 1].line != p->tokens.all[p->at].line;
+}
+
+/* %a, %b = */
+static bool at_definition(const tc_parser *p)
+{
+    enum { MOST = 64 }; /* a longer list is found by its last names */
+    for (uint32_t i = 0; i < 2 * MOST; i += 2) {
+        if (tc_parser_peek(p, i)->kind != TC_TOKEN_VALUE)
+            return false;
+        unsigned after = tc_parser_peek(p, i + 1)->kind;
+        if (after != TC_TOKEN_COMMA)
+            return after == TC_TOKEN_ASSIGN;
+    }
+    return false;
+}
+
+static bool at_keyword(const tc_parser *p)
+{
+    tc_opcode code;
+    return !tc_parser_is_call(p) && tc_parser_at_op(p, &code);
+}
+
+/* Parentheses and brackets left open between `start` and the cursor. */
+static uint32_t open_parens(const tc_parser *p, uint32_t start)
+{
+    uint32_t open = 0;
+    for (uint32_t i = start; i < p->at; i++) {
+        unsigned kind = p->tokens.all[i].kind;
+        if (kind == TC_TOKEN_LPAREN || kind == TC_TOKEN_LBRACKET)
+            open++;
+        else if ((kind == TC_TOKEN_RPAREN || kind == TC_TOKEN_RBRACKET) && open)
+            open--;
+    }
+    return open;
+}
+
+void tc_parser_recover(tc_parser *p, uint32_t start)
+{
+    if (p->cx->nerrors >= TC_MAX_ERRORS)
+        p->at = p->tokens.n - 1;
+    uint32_t open = open_parens(p, start);
+    while (!tc_parser_is(p, TC_TOKEN_END) &&
+           !tc_parser_is(p, TC_TOKEN_RBRACE) && !tc_parser_at_top(p)) {
+        if (p->at > start && is_first_of_line(p) &&
+            ((open == 0 && at_definition(p)) || at_keyword(p)))
+            return;
+        if (tc_parser_is(p, TC_TOKEN_LBRACE)) {
+            tc_parser_skip_nested(p);
+            open = 0;
+            continue;
+        }
+        if (is_opening(p))
+            open++;
+        else if (is_closing(p) && open)
+            open--;
+        if (tc_parser_is(p, TC_TOKEN_VALUE))
+            tc_scope_poison(p, tc_parser_peek(p, 0));
+        p->at++;
+    }
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Types and sizes:
+ *   type := i1 | ... | f64 | T | ptr<type> | tensor<[size, ...] x type>
+ *         | tile<SIDExSIDE x type> | block_ptr<SIDE x type>
+ *   size := product {(+|-) product}    product := factor {(*|/) factor}
+ *   factor := number | NAME | (size) | -factor
+ *           | (cdiv|min|max|rem)(size, size)
+ * A side is a factor, or `?` in a tensor.
+ */
+#include "ir/parse.h"
+
+#include <string.h>
+
+/* Sizes are walked recursively everywhere: this bounds their depth. */
+enum { MAX_SIZE_OPS = 64 };
+
+static const struct {
+    const char *name;
+    tc_dim_kind kind;
+} size_functions[] = {
+    {"cdiv", TC_DIM_CDIV},
+    {"min", TC_DIM_MIN},
+    {"max", TC_DIM_MAX},
+    {"rem", TC_DIM_REM},
+};
+enum { NSIZE_FUNCTIONS = sizeof size_functions / sizeof *size_functions };
+
+static bool parse_sum(tc_parser *p, const tc_dim **d);
+static bool parse_factor(tc_parser *p, const tc_dim **d);
+
+static bool combine(tc_parser *p, tc_dim_kind kind, const tc_dim **a,
+                    const tc_dim *b)
+{
+    if (++p->size_ops > MAX_SIZE_OPS)
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "the size has more than %d operations", MAX_SIZE_OPS);
+    *a = tc_dim_binary(p->cx, kind, *a, b);
+    return true;
+}
+
+static bool parse_size_call(tc_parser *p, tc_dim_kind kind, const tc_dim **d)
+{
+    const tc_dim *b;
+    p->at++;
+    return tc_parser_expect(p, TC_TOKEN_LPAREN) && parse_sum(p, d) &&
+           tc_parser_expect(p, TC_TOKEN_COMMA) && parse_sum(p, &b) &&
+           tc_parser_expect(p, TC_TOKEN_RPAREN) && combine(p, kind, d, b);
+}
+
+static bool parse_size_number(tc_parser *p, bool negative, const tc_dim **d)
+{
+    const tc_token *t = tc_parser_peek(p, 0);
+    uint64_t value;
+    if (!tc_int_parse(p->tokens.text + t->at, t->len, &value) ||
+        value > (uint64_t)INT64_MAX + negative)
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "the size does not fit in 64 bits");
+    p->at++;
+    *d = tc_dim_const(p->cx, (int64_t)(negative ? 0 - value : value));
+    return true;
+}
+
+static bool unknown_size(tc_parser *p)
+{
+    const tc_token *t = tc_parser_peek(p, 0);
+    unsigned nparams = p->f ? p->f->nparams : 0, n = 0;
+    const char **names = tc_arena_array(p->arena, const char *, nparams);
+    for (unsigned i = 0; i < nparams; i++)
+        if (p->f->params[i].kind == TC_PARAM_INT)
+            names[n++] = p->f->params[i].name;
+    const char *text = tc_parser_text(p, t);
+    return tc_error(p->cx, tc_parser_loc(p),
+                    "`%s` is no compile-time int parameter%s", text,
+                    tc_did_you_mean(p, text, n, names));
+}
+
+static bool parse_negative_size(tc_parser *p, const tc_dim **d)
+{
+    p->at++;
+    if (tc_parser_is(p, TC_TOKEN_INT))
+        return parse_size_number(p, true, d);
+    const tc_dim *b;
+    *d = tc_dim_const(p->cx, 0);
+    return parse_factor(p, &b) && combine(p, TC_DIM_SUB, d, b);
+}
+
+static bool parse_atom(tc_parser *p, const tc_dim **d)
+{
+    const tc_token *t = tc_parser_peek(p, 0);
+    if (tc_parser_is(p, TC_TOKEN_INT))
+        return parse_size_number(p, false, d);
+    if (tc_parser_is(p, TC_TOKEN_MINUS))
+        return parse_negative_size(p, d);
+    if (tc_parser_accept(p, TC_TOKEN_LPAREN))
+        return parse_sum(p, d) && tc_parser_expect(p, TC_TOKEN_RPAREN);
+    if (!tc_parser_is(p, TC_TOKEN_NAME))
+        return tc_parser_expected(p, "a size");
+    for (int i = 0; i < NSIZE_FUNCTIONS; i++)
+        if (tc_parser_is_call(p) &&
+            tc_parser_is_word(p, size_functions[i].name))
+            return parse_size_call(p, size_functions[i].kind, d);
+    if (!tc_parser_param_of_kind(p, t, TC_PARAM_INT))
+        return unknown_size(p);
+    *d = tc_dim_param(p->cx, tc_parser_text(p, t));
+    p->at++;
+    return true;
+}
+
+static bool too_deep(tc_parser *p)
+{
+    return tc_error(p->cx, tc_parser_loc(p),
+                    "nested too deeply, at most %d levels", TC_MAX_TYPE_DEPTH);
+}
+
+static bool parse_factor(tc_parser *p, const tc_dim **d)
+{
+    if (p->type_depth == TC_MAX_TYPE_DEPTH)
+        return too_deep(p);
+    p->type_depth++;
+    bool ok = parse_atom(p, d);
+    p->type_depth--;
+    return ok;
+}
+
+static bool parse_product(tc_parser *p, const tc_dim **d)
+{
+    if (!parse_factor(p, d))
+        return false;
+    for (;;) {
+        const tc_dim *b;
+        bool times = tc_parser_is(p, TC_TOKEN_STAR);
+        if (!times && !tc_parser_is(p, TC_TOKEN_SLASH))
+            return true;
+        p->at++;
+        if (!parse_factor(p, &b) ||
+            !combine(p, times ? TC_DIM_MUL : TC_DIM_DIV, d, b))
+            return false;
+    }
+}
+
+static bool parse_sum(tc_parser *p, const tc_dim **d)
+{
+    if (!parse_product(p, d))
+        return false;
+    for (;;) {
+        const tc_dim *b;
+        bool plus = tc_parser_is(p, TC_TOKEN_PLUS);
+        if (!plus && !tc_parser_is(p, TC_TOKEN_MINUS))
+            return true;
+        p->at++;
+        if (!parse_product(p, &b) ||
+            !combine(p, plus ? TC_DIM_ADD : TC_DIM_SUB, d, b))
+            return false;
+    }
+}
+
+bool tc_parse_size(tc_parser *p, const tc_dim **d)
+{
+    p->size_ops = 0;
+    return parse_sum(p, d);
+}
+
+/* ---- Types ---- */
+
+static bool is_shaped_word(const tc_parser *p)
+{
+    return tc_parser_is_word(p, "tile") || tc_parser_is_word(p, "tensor") ||
+           tc_parser_is_word(p, "ptr") || tc_parser_is_word(p, "block_ptr");
+}
+
+static tc_kind scalar_kind(const tc_parser *p)
+{
+    const tc_token *t = tc_parser_peek(p, 0);
+    return t->kind == TC_TOKEN_NAME
+               ? tc_kind_parse(p->tokens.text + t->at, t->len)
+               : TC_KIND_COUNT;
+}
+
+bool tc_parser_at_type(const tc_parser *p)
+{
+    return scalar_kind(p) != TC_KIND_COUNT ||
+           (is_shaped_word(p) && tc_parser_peek(p, 1)->kind == TC_TOKEN_LT) ||
+           tc_parser_param_of_kind(p, tc_parser_peek(p, 0), TC_PARAM_TYPE);
+}
+
+/* What is inside a tensor, tile or pointer. */
+static bool parse_elem(tc_parser *p, const tc_type **t)
+{
+    tc_loc loc = tc_parser_loc(p);
+    if (!tc_parse_a_type(p, t))
+        return false;
+    return tc_type_is_scalar(*t) ||
+           tc_error(p->cx, loc, "the element is %s, expected a scalar type",
+                    tc_type_name(p->cx, *t));
+}
+
+static bool too_many_axes(tc_parser *p)
+{
+    return tc_error(p->cx, tc_parser_loc(p), "more than %d axes", TC_MAX_RANK);
+}
+
+static bool parse_tensor_dims(tc_parser *p, unsigned *n, const tc_dim **dims)
+{
+    *n = 0;
+    if (!tc_parser_expect(p, TC_TOKEN_LBRACKET))
+        return false;
+    if (tc_parser_accept(p, TC_TOKEN_RBRACKET))
+        return true;
+    do {
+        if (*n == TC_MAX_RANK)
+            return too_many_axes(p);
+        dims[*n] = NULL;
+        if (!tc_parser_accept(p, TC_TOKEN_QUESTION) &&
+            !tc_parse_size(p, &dims[*n]))
+            return false;
+        ++*n;
+    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    return tc_parser_expect(p, TC_TOKEN_RBRACKET);
+}
+
+static bool parse_tensor(tc_parser *p, const tc_type **t)
+{
+    const tc_dim *dims[TC_MAX_RANK];
+    const tc_type *elem;
+    unsigned n;
+    if (!parse_tensor_dims(p, &n, dims) || !tc_parser_expect_word(p, "x") ||
+        !parse_elem(p, &elem))
+        return false;
+    *t = tc_type_shaped(p->cx, TC_TENSOR, n, dims, elem);
+    return true;
+}
+
+/* Whether a side is here, not yet the element type. */
+static bool at_side(const tc_parser *p)
+{
+    const tc_token *t = tc_parser_peek(p, 0);
+    if (t->kind != TC_TOKEN_NAME)
+        return true;
+    /* An unknown name counts as what would stand in its place. */
+    return !tc_parser_at_type(p) && !is_shaped_word(p) &&
+           (tc_parser_is_call(p) ||
+            tc_parser_param_of_kind(p, t, TC_PARAM_INT) ||
+            tc_parser_peek(p, 1)->kind == TC_TOKEN_X);
+}
+
+static bool parse_sides(tc_parser *p, tc_kind kind, const tc_type **t)
+{
+    const tc_dim *dims[TC_MAX_RANK];
+    const tc_type *elem;
+    unsigned n = 0;
+    do {
+        if (n == TC_MAX_RANK)
+            return too_many_axes(p);
+        p->size_ops = 0;
+        if (!parse_factor(p, &dims[n++]) || !tc_parser_expect(p, TC_TOKEN_X))
+            return false;
+    } while (at_side(p));
+    if (!parse_elem(p, &elem))
+        return false;
+    *t = tc_type_shaped(p->cx, kind, n, dims, elem);
+    return true;
+}
+
+static bool parse_pointer(tc_parser *p, const tc_type **t)
+{
+    const tc_type *elem;
+    if (!parse_elem(p, &elem))
+        return false;
+    *t = tc_type_ptr(p->cx, elem);
+    return true;
+}
+
+static bool parse_shaped(tc_parser *p, const tc_type **t)
+{
+    const tc_token *word = tc_parser_peek(p, 0);
+    p->at++;
+    if (!tc_parser_expect(p, TC_TOKEN_LT))
+        return false;
+    bool ok;
+    switch (p->tokens.text[word->at + 1]) {
+    case 'e': ok = parse_tensor(p, t); break;
+    case 't': ok = parse_pointer(p, t); break;
+    case 'i': ok = parse_sides(p, TC_TILE, t); break;
+    default: ok = parse_sides(p, TC_BLOCK_PTR, t);
+    }
+    return ok && tc_parser_expect_gt(p);
+}
+
+static bool unknown_type(tc_parser *p)
+{
+    if (!tc_parser_is(p, TC_TOKEN_NAME))
+        return tc_parser_expected(p, "a type");
+    static const char *const shaped[] = {"ptr", "tensor", "tile", "block_ptr"};
+    unsigned nparams = p->f ? p->f->nparams : 0, n = 0;
+    const char **names =
+        tc_arena_array(p->arena, const char *, nparams + TC_F64 + 1 + 4);
+    for (unsigned i = 0; i < nparams; i++)
+        if (p->f->params[i].kind == TC_PARAM_TYPE)
+            names[n++] = p->f->params[i].name;
+    for (tc_kind k = TC_I1; k <= TC_F64; k++)
+        names[n++] = tc_scalar_infos[k].name;
+    for (int i = 0; i < 4; i++)
+        names[n++] = shaped[i];
+    const char *text = tc_parser_text(p, tc_parser_peek(p, 0));
+    return tc_error(p->cx, tc_parser_loc(p), "`%s` is no type%s", text,
+                    tc_did_you_mean(p, text, n, names));
+}
+
+static bool parse_type(tc_parser *p, const tc_type **t)
+{
+    tc_kind kind = scalar_kind(p);
+    const tc_token *name = tc_parser_peek(p, 0);
+    if (is_shaped_word(p))
+        return parse_shaped(p, t);
+    if (kind != TC_KIND_COUNT)
+        *t = tc_type_scalar(p->cx, kind);
+    else if (tc_parser_param_of_kind(p, name, TC_PARAM_TYPE))
+        *t = tc_type_param(p->cx, tc_parser_text(p, name));
+    else
+        return unknown_type(p);
+    p->at++;
+    return true;
+}
+
+bool tc_parse_a_type(tc_parser *p, const tc_type **t)
+{
+    if (p->type_depth == TC_MAX_TYPE_DEPTH)
+        return too_deep(p);
+    p->type_depth++;
+    bool ok = parse_type(p, t);
+    p->type_depth--;
+    return ok;
+}
+
+bool tc_parse_types(tc_parser *p, unsigned *n, const tc_type *const **types)
+{
+    const tc_type *some[TC_MAX_ARGS];
+    *n = 0;
+    bool list = tc_parser_accept(p, TC_TOKEN_LPAREN);
+    if (!list || !tc_parser_is(p, TC_TOKEN_RPAREN)) {
+        do {
+            if (*n == TC_MAX_ARGS)
+                return tc_error(p->cx, tc_parser_loc(p), "more than %d types",
+                                TC_MAX_ARGS);
+            if (!tc_parse_a_type(p, &some[(*n)++]))
+                return false;
+        } while (list && tc_parser_accept(p, TC_TOKEN_COMMA));
+    }
+    if (list && !tc_parser_expect(p, TC_TOKEN_RPAREN))
+        return false;
+    *types = tc_arena_copy(p->arena, some, *n * sizeof *some);
+    return true;
+}
+
+const tc_type *tc_type_parse(tc_context *cx, const char *text, tc_loc loc)
+{
+    unsigned errors = cx->nerrors;
+    const tc_type *t = NULL;
+    tc_parser p = {.cx = cx, .arena = &cx->diag_arena, .where = loc};
+    p.tokens = tc_lex(cx, p.arena, 0, text, strlen(text), loc);
+    if (tc_parse_a_type(&p, &t) && !tc_parser_is(&p, TC_TOKEN_END))
+        tc_parser_expected(&p, tc_token_kind_name(TC_TOKEN_END));
+    return cx->nerrors == errors ? t : NULL;
+}
