@@ -162,16 +162,16 @@ static bool check_attrs(const tc_verifier *v, const tc_op *op)
     unsigned n = tc_op_nattrs(op->code);
     for (unsigned i = 0; i < n; i++) {
         const tc_attr *a = &op->attrs[i];
-        const char *name = tc_op_attr_decl(op->code, i).name;
+        tc_attr_decl decl = tc_op_attr_decl(op->code, i);
         if (!attr_has_content(a))
             ok = tc_error(v->cx, op->loc, "%s: attribute `%s` is empty",
-                          name_of(op), tc_string_get(v->cx, name));
+                          name_of(op), decl.name);
         for (unsigned k = 0; ok && a->kind == TC_ATTR_DIMS && k < a->n; k++) {
             const char *problem =
                 a->dims[k] ? tc_dim_problem(v->f, a->dims[k]) : NULL;
             if (problem)
                 ok = tc_error(v->cx, op->loc, "%s: attribute `%s`: %s",
-                              name_of(op), tc_string_get(v->cx, name), problem);
+                              name_of(op), decl.name, problem);
         }
     }
     return ok;
