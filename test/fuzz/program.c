@@ -112,13 +112,14 @@ static shape any_shape(gen *g)
 
 /* Values to compute with */
 
+/* The first seven are values of every type. */
 static void constant_text(gen *g, num_type t, char text[32])
 {
     static const char *const floats[] = {"0.0",   "-0.0", "1.0",  "-1.5",
                                          "0.5",   "3.0",  "-7.0", "inf",
                                          "0.125", "nan",  "2.5",  "100.0"};
     static const int ints[] = {0, 1, -1, 2, 3, -5, 7, 16, 63, 100, -128, 127};
-    int i = num_below(&g->rng, 12);
+    int i = num_below(&g->rng, num_bytes(t) == 1 ? 7 : 12);
     if (t == NUM_I1)
         strcpy(text, i & 1 ? "true" : "false");
     else if (num_is_float(t))
@@ -584,8 +585,13 @@ static void for_(gen *g)
 {
     carried c = carry_some(g);
     value lo = whole(g, num_between(&g->rng, -3, 3));
-    value step =
-        whole(g, num_between(&g->rng, num_below(&g->rng, 6) ? 1 : -1, 3));
+    value step = whole(g, num_between(&g->rng, 1, 3));
+    if (num_below(&g->rng, 4) == 0) {
+        /* One that only the launch knows, and that may be 0 or less. */
+        value limit = step;
+        step = fresh(g, NUM_I32, shapes[0]);
+        line(g, "%s = min %%n, %s", step.name, limit.name);
+    }
     value hi = {.name = "%n"};
     if (num_below(&g->rng, 2))
         hi = whole(g, num_between(&g->rng, -3, 6));
