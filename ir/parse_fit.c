@@ -326,7 +326,7 @@ static bool fit_lanes(tc_parser *p, tc_opcode code, tc_loc loc,
     if (!ok)
         return false;
     /* A scalar condition selects whole values. */
-    bool whole = code == TC_SELECT && in[0]->type->kind != TC_TILE;
+    bool whole = code == TC_SELECT && ops->n && in[0]->type->kind != TC_TILE;
     return tc_fit_shapes(p, tc_op_infos[code].name, loc, ops->n - whole,
                          in + whole, true);
 }
