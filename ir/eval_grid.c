@@ -114,11 +114,9 @@ bool tc_eval_grid(tc_context *cx, const tc_func *kernel,
     unsigned nops = 0;
     tc_each_op (op, kernel->grid)
         nops++;
-    tc_arena arena;
-    tc_arena_init(&arena, &cx->memory);
+    /* Of the diagnostics' arena: a report that runs out of memory unwinds past
+     * here, and must not lose an arena of this call. */
     struct launch l = {cx, kernel, args, NULL, 0};
-    l.slots = tc_arena_array(&arena, struct slot, nops);
-    bool ok = run_region(&l, kernel->grid, grid);
-    tc_arena_reset(&arena);
-    return ok;
+    l.slots = tc_arena_array(&cx->diag_arena, struct slot, nops);
+    return run_region(&l, kernel->grid, grid);
 }
