@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a kernel to machine code: plan, LLVM module, LLVM's passes, object,
+ * linked into this process by LLJIT.
+ *
+ * LLVM must never stop the process: its messages become diagnostics, and a
+ * module is verified before LLVM makes code of it.
+ */
+#include "codegen/host/compile.h"
+
+#include "codegen/host/emit.h"
+#include "codegen/host/lanes.h"
+#include "codegen/host/math.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Orc.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The nests come out of emission with little to improve: what is left is
+ * shared subexpressions, addresses, and what is the same in every turn of a
+ * loop. More passes cost compile time and gain nothing measurable. */
+static const char passes[] =
+    "early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(licm),early-cse,instcombine<no-verify-fixpoint>,adce";
+
+/* One compile. What is not NULL has to be disposed of. */
+typedef struct compiler {
+    tc_context *cx;
+    tc_func *kernel;
+    const tc_host_options *options;
+    tc_arena arena;
+    tc_plan *plan;
+    char *triple, *cpu, *features; /* LLVM's messages */
+    LLVMContextRef llvm;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder;
+    LLVMTargetMachineRef machine;
+    LLVMMemoryBufferRef object;
+    LLVMOrcLLJITRef jit;
+    tc_emit emit;
+    const char *what; /* to give as text; NULL: to make a kernel */
+    char *text;
+    tc_host_kernel *result;
+} compiler;
+
+static void init_llvm(void)
+{
+    LLVMInitializeNativeTarget();
+    LLVMInitializeNativeAsmPrinter();
+}
+
+static bool llvm_error(compiler *c, const char *doing, const char *message)
+{
+    return tc_error(c->cx, c->kernel->loc, "kernel @%s: LLVM, %s: %s",
+                    c->kernel->name, doing, message);
+}
+
+/* Takes over the error; true: there is none. */
+static bool no_error(compiler *c, const char *doing, LLVMErrorRef error)
+{
+    if (!error)
+        return true;
+    char *message = LLVMGetErrorMessage(error);
+    llvm_error(c, doing, message);
+    LLVMDisposeErrorMessage(message);
+    return false;
+}
+
+/* Called by LLVM from within its passes and code generator. */
+static void take_diagnostic(LLVMDiagnosticInfoRef info, void *user)
+{
+    compiler *c = user;
+    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError)
+        return;
+    char *message = LLVMGetDiagInfoDescription(info);
+    llvm_error(c, "generating code", message);
+    LLVMDisposeMessage(message);
+    c->emit.failed = true;
+}
+
+/* ---- The machine ---- */
+
+static unsigned vector_width(const char *features)
+{
+    if (strstr(features, "+avx512f"))
+        return 16;
+    return strstr(features, "+avx") ? 8 : 4;
+}
+
+static bool find_machine(compiler *c)
+{
+    const tc_host_options *o = c->options;
+    bool native = !o || !o->cpu;
+    c->triple = LLVMGetDefaultTargetTriple();
+    c->cpu = native ? LLVMGetHostCPUName() : LLVMCreateMessage(o->cpu);
+    c->features = native ? LLVMGetHostCPUFeatures()
+                         : LLVMCreateMessage(o->features ? o->features : "");
+    LLVMTargetRef target;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(c->triple, &target, &message)) {
+        llvm_error(c, "finding the target", message);
+        LLVMDisposeMessage(message);
+        return false;
+    }
+    c->machine = LLVMCreateTargetMachine(target, c->triple, c->cpu, c->features,
+                                         LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                         LLVMCodeModelJITDefault);
+    return c->machine ||
+           llvm_error(c, "setting up the target", "no such machine");
+}
+
+/* ---- The module ---- */
+
+static bool make_module(compiler *c)
+{
+    c->llvm = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(c->llvm, take_diagnostic, c);
+    c->module = LLVMModuleCreateWithNameInContext(c->kernel->name, c->llvm);
+    LLVMSetTarget(c->module, c->triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(c->machine);
+    LLVMSetModuleDataLayout(c->module, layout);
+    LLVMDisposeTargetData(layout);
+    c->builder = LLVMCreateBuilderInContext(c->llvm);
+    tc_emit *e = &c->emit;
+    *e = (tc_emit){.cx = c->cx,
+                   .arena = &c->arena,
+                   .plan = c->plan,
+                   .llvm = c->llvm,
+                   .module = c->module,
+                   .b = c->builder,
+                   .cpu = c->cpu,
+                   .features = c->features};
+    e->width = vector_width(c->features);
+    e->nregs = e->width == 8 ? 16 : 32;
+    if (e->width == 4 && strstr(c->features, "+sse"))
+        e->nregs = 16;
+    return tc_emit_kernel(e);
+}
+
+static bool verify_module(compiler *c)
+{
+    char *message = NULL;
+    bool bad =
+        LLVMVerifyModule(c->module, LLVMReturnStatusAction, &message) != 0;
+    if (bad)
+        llvm_error(c, "verifying its input", message);
+    LLVMDisposeMessage(message);
+    return !bad;
+}
+
+static bool run_passes(compiler *c)
+{
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    const char *list = getenv("TC_PASSES") ? getenv("TC_PASSES") : passes;
+    LLVMErrorRef error = LLVMRunPasses(c->module, list, c->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    return no_error(c, "optimising", error) && !c->emit.failed;
+}
+
+static bool make_code(compiler *c, LLVMCodeGenFileType type,
+                      LLVMMemoryBufferRef *out)
+{
+    char *message = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(c->machine, c->module, type,
+                                            &message, out)) {
+        llvm_error(c, "generating code", message);
+        LLVMDisposeMessage(message);
+        return false;
+    }
+    return !c->emit.failed;
+}
+
+/* ---- Text ---- */
+
+static char *copy_text(const char *s, size_t n)
+{
+    char *copy = malloc(n + 1);
+    if (copy) {
+        memcpy(copy, s, n);
+        copy[n] = 0;
+    }
+    return copy;
+}
+
+static bool give_module_text(compiler *c)
+{
+    char *s = LLVMPrintModuleToString(c->module);
+    c->text = copy_text(s, strlen(s));
+    LLVMDisposeMessage(s);
+    return true;
+}
+
+static bool give_assembly(compiler *c)
+{
+    if (!make_code(c, LLVMAssemblyFile, &c->object))
+        return false;
+    c->text =
+        copy_text(LLVMGetBufferStart(c->object), LLVMGetBufferSize(c->object));
+    return true;
+}
+
+/* ---- Linking ---- */
+
+/* What LLVM may call on its own account, and the kernel's run time. */
+static const tc_host_symbol runtime_symbols[] = {
+    {"memcpy", (void *)memcpy},
+    {"memmove", (void *)memmove},
+    {"memset", (void *)memset},
+    {"fma", (void *)fma},
+    {"fmaf", (void *)fmaf},
+    {"floor", (void *)floor},
+    {"floorf", (void *)floorf},
+    {"fmin", (void *)fmin},
+    {"fminf", (void *)fminf},
+    {"fmax", (void *)fmax},
+    {"fmaxf", (void *)fmaxf},
+    {"tc_host_rt_fail", (void *)tc_host_rt_fail},
+    {"tc_host_rt_print", (void *)tc_host_rt_print},
+    {NULL, NULL},
+};
+
+static unsigned count_symbols(const tc_host_symbol *list)
+{
+    unsigned n = 0;
+    while (list[n].name)
+        n++;
+    return n;
+}
+
+static bool is_among(const tc_host_symbol *list, const char *name)
+{
+    for (; list->name; list++)
+        if (strcmp(list->name, name) == 0)
+            return true;
+    return false;
+}
+
+static unsigned add_symbols(compiler *c, const tc_host_symbol *list,
+                            const tc_host_symbol *known,
+                            LLVMOrcCSymbolMapPair *out)
+{
+    unsigned n = 0;
+    for (; list->name; list++) {
+        if (known && is_among(known, list->name))
+            continue;
+        out[n].Name = LLVMOrcLLJITMangleAndIntern(c->jit, list->name);
+        out[n].Sym.Address = (LLVMOrcExecutorAddress)(uintptr_t)list->address;
+        out[n].Sym.Flags =
+            (LLVMJITSymbolFlags){LLVMJITSymbolGenericFlagsExported |
+                                     LLVMJITSymbolGenericFlagsCallable,
+                                 0};
+        n++;
+    }
+    return n;
+}
+
+static bool define_symbols(compiler *c)
+{
+    unsigned room =
+        count_symbols(runtime_symbols) + count_symbols(tc_host_libm);
+    LLVMOrcCSymbolMapPair *pairs =
+        tc_arena_array(&c->arena, LLVMOrcCSymbolMapPair, room);
+    unsigned n = add_symbols(c, runtime_symbols, NULL, pairs);
+    n += add_symbols(c, tc_host_libm, runtime_symbols, pairs + n);
+    LLVMOrcMaterializationUnitRef unit = LLVMOrcAbsoluteSymbols(pairs, n);
+    LLVMErrorRef error =
+        LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(c->jit), unit);
+    if (error)
+        LLVMOrcDisposeMaterializationUnit(unit);
+    return no_error(c, "linking", error);
+}
+
+static bool link_object(compiler *c, tc_host_fn **fn)
+{
+    if (!no_error(c, "linking", LLVMOrcCreateLLJIT(&c->jit, NULL)) ||
+        !define_symbols(c))
+        return false;
+    /* Takes the object over, failed or not. */
+    LLVMMemoryBufferRef object = c->object;
+    c->object = NULL;
+    LLVMOrcExecutorAddress address = 0;
+    if (!no_error(c, "linking",
+                  LLVMOrcLLJITAddObjectFile(
+                      c->jit, LLVMOrcLLJITGetMainJITDylib(c->jit), object)) ||
+        !no_error(c, "linking", LLVMOrcLLJITLookup(c->jit, &address, "kernel")))
+        return false;
+    *fn = (tc_host_fn *)(uintptr_t)address;
+    return true;
+}
+
+/* ---- The kernel ---- */
+
+static tc_site *copy_sites(tc_arena *a, const tc_emit *e)
+{
+    tc_site *sites = tc_arena_array(a, tc_site, e->nsites);
+    for (unsigned i = 0; i < e->nsites; i++) {
+        const tc_site *s = &e->sites[i];
+        sites[i] = *s;
+        sites[i].message = tc_arena_printf(a, "%s", s->message);
+        if (s->nvalues)
+            sites[i].values =
+                tc_arena_copy(a, s->values, s->nvalues * sizeof *s->values);
+    }
+    return sites;
+}
+
+static void describe_args(tc_host_kernel *k, const tc_func *f)
+{
+    k->nargs = f->body->nargs;
+    k->args = tc_arena_array(&k->arena, tc_host_arg, k->nargs);
+    for (unsigned i = 0; i < k->nargs; i++) {
+        const tc_type *t = f->body->args[i]->type;
+        k->args[i] = (tc_host_arg){t->kind, t->rank};
+        k->nwords += t->kind == TC_TENSOR ? 1 + 2 * t->rank : 1;
+    }
+}
+
+static bool make_kernel(compiler *c)
+{
+    tc_host_kernel *k = calloc(1, sizeof *k);
+    if (!k)
+        longjmp(*c->cx->memory.unwind, 1);
+    c->result = k;
+    tc_arena_init(&k->arena, &c->cx->memory);
+    k->sites = copy_sites(&k->arena, &c->emit);
+    describe_args(k, c->kernel);
+    k->scratch_bytes = c->plan->scratch_bytes;
+    if (!link_object(c, &k->fn))
+        return false;
+    k->jit = c->jit;
+    c->jit = NULL;
+    /* It may outlive the context; nothing is allocated in it any more. */
+    k->arena.memory = NULL;
+    return true;
+}
+
+static bool compile(compiler *c)
+{
+    uint64_t most = c->options && c->options->scratch_most
+                        ? c->options->scratch_most
+                        : 1ull << 30;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_llvm);
+    c->plan = tc_plan_new(c->kernel, &c->arena, most);
+    if (!c->plan || !find_machine(c) || !make_module(c))
+        return false;
+    if (!verify_module(c))
+        return false;
+    if (c->what && strcmp(c->what, "llvm") == 0)
+        return give_module_text(c);
+    if (!run_passes(c))
+        return false;
+    if (c->what && strcmp(c->what, "llvm-opt") == 0)
+        return give_module_text(c);
+    if (c->what)
+        return give_assembly(c);
+    return make_code(c, LLVMObjectFile, &c->object) && make_kernel(c);
+}
+
+static void dispose(compiler *c)
+{
+    if (c->plan)
+        tc_plan_free(c->plan);
+    if (c->jit)
+        LLVMConsumeError(LLVMOrcDisposeLLJIT(c->jit));
+    if (c->object)
+        LLVMDisposeMemoryBuffer(c->object);
+    if (c->builder)
+        LLVMDisposeBuilder(c->builder);
+    if (c->module)
+        LLVMDisposeModule(c->module);
+    if (c->llvm)
+        LLVMContextDispose(c->llvm);
+    if (c->machine)
+        LLVMDisposeTargetMachine(c->machine);
+    LLVMDisposeMessage(c->triple);
+    LLVMDisposeMessage(c->cpu);
+    LLVMDisposeMessage(c->features);
+    tc_arena_reset(&c->arena);
+}
+
+/* Out of memory: disposes of what there is and unwinds further. */
+static bool compile_guarded(compiler *c)
+{
+    jmp_buf here, *outer = c->cx->memory.unwind;
+    if (setjmp(here)) {
+        c->cx->memory.unwind = outer;
+        dispose(c);
+        tc_host_free(c->result);
+        free(c->text);
+        longjmp(*outer, 1);
+    }
+    c->cx->memory.unwind = &here;
+    bool ok = compile(c);
+    c->cx->memory.unwind = outer;
+    dispose(c);
+    return ok;
+}
+
+tc_host_kernel *tc_host_compile(tc_func *kernel, const tc_host_options *options)
+{
+    compiler c = {
+        .cx = kernel->module->cx, .kernel = kernel, .options = options};
+    tc_arena_init(&c.arena, &c.cx->memory);
+    if (compile_guarded(&c))
+        return c.result;
+    tc_host_free(c.result);
+    return NULL;
+}
+
+char *tc_host_emit(tc_func *kernel, const char *what,
+                   const tc_host_options *options)
+{
+    static const char *const kinds[] = {"llvm", "llvm-opt", "asm"};
+    compiler c = {.cx = kernel->module->cx,
+                  .kernel = kernel,
+                  .options = options,
+                  .what = what};
+    bool known = false;
+    for (unsigned i = 0; i < 3; i++)
+        known |= strcmp(what, kinds[i]) == 0;
+    if (!known) {
+        tc_error(c.cx, kernel->loc,
+                 "the CPU target has no \"%s\", expected llvm, llvm-opt or "
+                 "asm",
+                 what);
+        return NULL;
+    }
+    tc_arena_init(&c.arena, &c.cx->memory);
+    return compile_guarded(&c) ? c.text : NULL;
+}
+
+void tc_host_free(tc_host_kernel *k)
+{
+    if (!k)
+        return;
+    if (k->jit)
+        LLVMConsumeError(LLVMOrcDisposeLLJIT(k->jit));
+    tc_arena_reset(&k->arena);
+    free(k);
+}
