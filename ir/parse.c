@@ -170,9 +170,18 @@ static bool parse_signature(tc_parser *p, tc_func *f)
            tc_parser_expected(p, f->nresults ? "`{`" : "`->` or `{`");
 }
 
-static void skip_to_top(tc_parser *p)
+/* Over what is left of a function whose header could not be read. */
+static void skip_function(tc_parser *p)
 {
-    while (!tc_parser_is(p, TC_TOKEN_END) && !tc_parser_at_top(p))
+    uint32_t start = p->at;
+    while (!tc_parser_is(p, TC_TOKEN_END) && !tc_parser_at_top(p) &&
+           !tc_parser_is(p, TC_TOKEN_LBRACE))
+        p->at++;
+    while (tc_parser_is(p, TC_TOKEN_LBRACE)) /* grid and body */
+        tc_parser_skip_nested(p);
+    /* What is no function at all: a token at a time would be an error each. */
+    while (p->at == start && !tc_parser_is(p, TC_TOKEN_END) &&
+           !tc_parser_at_top(p))
         p->at++;
 }
 
@@ -305,13 +314,13 @@ static pending *parse_headers(tc_parser *p, unsigned *n)
     while (!tc_parser_is(p, TC_TOKEN_END) && p->cx->nerrors < TC_MAX_ERRORS) {
         if (!tc_parser_at_top(p)) {
             unknown_top(p);
-            skip_to_top(p);
+            skip_function(p);
             continue;
         }
         const tc_token *name = tc_parser_peek(p, 1);
         tc_func *f = parse_header(p);
         if (!f) {
-            skip_to_top(p);
+            skip_function(p);
             continue;
         }
         if (*n == room) {

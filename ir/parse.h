@@ -117,6 +117,8 @@ tc_loc tc_parser_loc(const tc_parser *p);
 const char *tc_parser_text(const tc_parser *p, const tc_token *t);
 /* `func @` or `kernel @`: nothing skips over it. */
 bool tc_parser_at_top(const tc_parser *p);
+/* `%name =` on a new line: an expression has ended without its end. */
+bool tc_parser_at_new_statement(const tc_parser *p);
 /* From an opening bracket of any kind behind its partner. */
 void tc_parser_skip_nested(tc_parser *p);
 /* To where the next statement may begin; names on the way become poison. */

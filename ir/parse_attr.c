@@ -168,6 +168,12 @@ bool tc_parse_attr_value(tc_parser *p, tc_op_parts *parts, unsigned index,
     }
 }
 
+/* These reduce as well, with axis=1. */
+static bool is_extremum(tc_opcode code)
+{
+    return code == TC_MIN || code == TC_MAX;
+}
+
 static bool unknown_attr(tc_parser *p, const tc_op_parts *parts)
 {
     const char *names[TC_MAX_ATTRS];
@@ -180,6 +186,10 @@ static bool unknown_attr(tc_parser *p, const tc_op_parts *parts)
         tc_text_printf(&all, "%s%s", i ? ", " : "", names[i]);
     }
     const char *got = tc_parser_text(p, tc_parser_peek(p, 0));
+    if (n == 0 && is_extremum(parts->code)) {
+        names[n++] = "axis";
+        tc_text_add(&all, "axis");
+    }
     return tc_error(p->cx, tc_parser_loc(p),
                     "%s has no attribute `%s`, expected %s%s",
                     tc_op_infos[parts->code].name, got, n ? all.data : "none",
@@ -215,8 +225,8 @@ bool tc_parse_clauses(tc_parser *p, tc_op_parts *parts)
 /* max(%x, axis=1) reduces, max(%x, %y) does not. */
 static void turn_into_reduce(tc_parser *p, tc_op_parts *parts, const char *name)
 {
-    bool extremum = parts->code == TC_MIN || parts->code == TC_MAX;
-    if (!extremum || strcmp(name, "axis") != 0 || parts->in.n != 1)
+    if (!is_extremum(parts->code) || strcmp(name, "axis") != 0 ||
+        parts->in.n != 1)
         return;
     const char *kind = tc_string_get(p->cx, tc_op_infos[parts->code].name);
     parts->code = TC_REDUCE;

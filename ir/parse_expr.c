@@ -249,12 +249,14 @@ static bool unknown_name(tc_parser *p)
     enum { NWORDS = sizeof words / sizeof *words };
     unsigned nparams = p->f->nparams, n = 0;
     const char **names =
-        tc_arena_array(p->arena, const char *, nparams + NWORDS);
+        tc_arena_array(p->arena, const char *, nparams + NWORDS + TC_F64 + 1);
     for (unsigned i = 0; i < nparams; i++)
         if (p->f->params[i].kind == TC_PARAM_INT)
             names[n++] = p->f->params[i].name;
     for (int i = 0; i < NWORDS; i++)
         names[n++] = words[i];
+    for (tc_kind k = TC_I1; k <= TC_F64; k++)
+        names[n++] = tc_scalar_infos[k].name;
     const tc_param *param = tc_parser_param(p, t);
     if (tc_parser_at_type(p))
         return tc_parser_expected(p, "a value");
@@ -497,7 +499,7 @@ static bool parse_primary(tc_parser *p, tc_operand *out)
         *out = literal(loc, (tc_number){0});
         return parse_unsigned(p, false, &out->number, &out->is_hex);
     }
-    if (tc_parser_is(p, TC_TOKEN_VALUE)) {
+    if (tc_parser_is(p, TC_TOKEN_VALUE) && !tc_parser_at_new_statement(p)) {
         *out = tc_scope_find(p, tc_parser_peek(p, 0));
         p->at++;
         return true;

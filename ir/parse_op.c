@@ -415,9 +415,14 @@ static bool parse_call_elements(tc_parser *p, tc_op_parts *parts)
 bool tc_parse_call_form(tc_parser *p, tc_outcome *out)
 {
     tc_op_parts parts = {.loc = tc_parser_loc(p)};
-    if (!find_callable(p, &parts))
-        return false;
-    p->at += 2;
+    bool known = find_callable(p, &parts);
+    p->at++;
+    if (!known) {
+        tc_parser_skip_nested(p);
+        *out = (tc_outcome){.poison = true};
+        return true;
+    }
+    p->at++;
     if (!parse_call_elements(p, &parts))
         return false;
     *out = parts.code == TC_CONST ? finish_const(p, &parts)

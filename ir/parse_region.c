@@ -193,7 +193,7 @@ static bool parse_else(tc_parser *p, tc_op *op, tc_opcode implicit)
     if (tc_parser_accept_word(p, "else"))
         return parse_branch(p, op->regions[1], implicit, yield);
     if (yield && yield->nin)
-        tc_error(p->cx, tc_parser_loc(p),
+        tc_error(p->cx, op->loc,
                  "if: the first region yields %u value%s, expected `else`",
                  yield->nin, yield->nin == 1 ? "" : "s");
     tc_op *none = tc_op_new(p->f, TC_YIELD, op->loc, 0, NULL, 0);

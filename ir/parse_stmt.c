@@ -31,6 +31,9 @@ static bool parse_names(tc_parser *p, names *list)
 {
     if (!tc_parser_is(p, TC_TOKEN_VALUE))
         return true;
+    unsigned next = tc_parser_peek(p, 1)->kind;
+    if (next != TC_TOKEN_COMMA && next != TC_TOKEN_ASSIGN)
+        return tc_parser_expected(p, "an op or `%name = ...`");
     do {
         const tc_token *t = tc_parser_peek(p, 0);
         if (!tc_parser_expect(p, TC_TOKEN_VALUE))

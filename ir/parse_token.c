@@ -169,6 +169,11 @@ static bool at_definition(const tc_parser *p)
     return false;
 }
 
+bool tc_parser_at_new_statement(const tc_parser *p)
+{
+    return is_first_of_line(p) && at_definition(p);
+}
+
 static bool at_keyword(const tc_parser *p)
 {
     tc_opcode code;
@@ -194,6 +199,8 @@ void tc_parser_recover(tc_parser *p, uint32_t start)
     if (p->cx->nerrors >= TC_MAX_ERRORS)
         p->at = p->tokens.n - 1;
     uint32_t open = open_parens(p, start);
+    if (p->at > start && tc_parser_at_new_statement(p))
+        return;
     while (!tc_parser_is(p, TC_TOKEN_END) &&
            !tc_parser_is(p, TC_TOKEN_RBRACE) && !tc_parser_at_top(p)) {
         if (p->at > start && is_first_of_line(p) &&
