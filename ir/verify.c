@@ -303,18 +303,31 @@ struct calls {
     const tc_module *m;
     tc_map seen;
     unsigned depth;
+    const tc_func *path[TC_MAX_CALL_DEPTH];
 };
 
 static bool check_recursion(struct calls *c, tc_func *f);
+
+/* The functions from g to the end of the path, which calls g again. */
+static bool report_cycle(struct calls *c, const tc_op *op, const tc_func *g)
+{
+    tc_text cycle = {.arena = &c->m->cx->diag_arena};
+    unsigned i = 0;
+    while (c->path[i] != g)
+        i++;
+    for (; i < c->depth; i++)
+        tc_text_printf(&cycle, "@%s -> ", c->path[i]->name);
+    return tc_error(c->m->cx, op->loc,
+                    "call: @%s calls itself (%s@%s), expected no recursion: "
+                    "use `for` or `while`",
+                    g->name, cycle.data, g->name);
+}
 
 static bool check_callee(struct calls *c, const tc_op *op, tc_func *g)
 {
     tc_context *cx = c->m->cx;
     if (tc_map_get(&c->seen, g) == g)
-        return tc_error(cx, op->loc,
-                        "call: @%s calls itself, expected no recursion (calls "
-                        "are inlined)",
-                        g->name);
+        return report_cycle(c, op, g);
     if (c->depth == TC_MAX_CALL_DEPTH)
         return tc_error(cx, op->loc,
                         "call: @%s is called through too many functions, "
@@ -343,7 +356,7 @@ static bool check_recursion(struct calls *c, tc_func *f)
     if (tc_map_get(&c->seen, f))
         return true;
     tc_map_set(&c->seen, f, f);
-    c->depth++;
+    c->path[c->depth++] = f;
     bool ok = check_calls_in(c, f->body);
     c->depth--;
     tc_map_set(&c->seen, f, &c->seen);

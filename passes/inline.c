@@ -19,17 +19,15 @@
 #include "passes/passes.h"
 #include "passes/substitute.h"
 
-#include <string.h>
+#include <assert.h>
 
-/* A function on its way through the pass. */
+/* A function and whether its calls have been inlined. */
 struct node {
     tc_func *f;
-    enum { WAITING, AT_WORK, DONE } state;
-    struct node *caller; /* while at work */
+    bool done;
 };
 
 struct inliner {
-    tc_context *cx;
     tc_pass_env *env;
     tc_module *m;
     struct node *nodes;
@@ -43,27 +41,6 @@ static struct node *node_of(struct inliner *s, const tc_func *f)
     while (n->f != f)
         n++;
     return n;
-}
-
-/* `@a -> @b -> @a` */
-static void print_cycle(tc_text *out, const struct node *at,
-                        const struct node *first)
-{
-    if (at != first)
-        print_cycle(out, at->caller, first);
-    tc_text_printf(out, "@%s -> ", at->f->name);
-}
-
-static bool report_cycle(struct inliner *s, const tc_op *call,
-                         const struct node *caller, const struct node *callee)
-{
-    tc_text path = {.arena = s->env->scratch};
-    print_cycle(&path, caller, callee);
-    tc_text_printf(&path, "@%s", callee->f->name);
-    return tc_error(s->cx, call->loc,
-                    "inline: functions cannot call themselves: %s; use `for` "
-                    "or `while`",
-                    path.data);
 }
 
 /* ---- One call ---- */
@@ -84,38 +61,22 @@ static bool has_tile_operand(const tc_op *op)
     return false;
 }
 
-/* What the operands say of the callee's compile-time parameters. */
-static bool infer_bindings(struct inliner *s, const tc_op *call,
-                           const tc_func *callee, bool lifted, tc_bindings *b)
+/* What the operands say of the callee's compile-time parameters; the verifier
+ * has seen that they say all. */
+static tc_bindings infer_bindings(struct inliner *s, const tc_op *call,
+                                  const tc_func *callee, bool lifted)
 {
-    *b = tc_bindings_of(s->env->scratch, callee);
+    tc_bindings b = tc_bindings_of(s->env->scratch, callee);
     for (unsigned i = 0; i < call->nin; i++) {
         const tc_type *want = callee->body->args[i]->type;
         const tc_type *got = call->in[i]->type;
         if (lifted && want->kind != TC_TENSOR)
             got = tc_type_elem(got);
-        if (!tc_type_unify(s->cx, want, got, b))
-            return tc_error(s->cx, call->loc,
-                            "inline: operand %u is %s, but @%s takes %s", i,
-                            tc_type_name(s->cx, got), callee->name,
-                            tc_type_name(s->cx, want));
+        bool fits = tc_type_unify(s->env->cx, want, got, &b);
+        assert(fits && "inline: a call that does not verify");
+        (void)fits;
     }
-    for (unsigned i = 0; i < b->n; i++) {
-        const tc_param *p = &callee->params[i];
-        if (!b->dims[i] && p->dim)
-            b->dims[i] = tc_dim_substitute(s->cx, p->dim, b);
-        if (!b->types[i] && p->type)
-            b->types[i] = tc_type_substitute(s->cx, p->type, b);
-        if (b->dims[i] || b->types[i])
-            continue;
-        tc_error(s->cx, call->loc,
-                 "inline: parameter `%s` of @%s does not follow from the "
-                 "operands",
-                 p->name, callee->name);
-        tc_note(s->cx, p->loc, "declared here, without a default");
-        return false;
-    }
-    return true;
+    return b;
 }
 
 /* A detached copy of the body that belongs to the caller. */
@@ -161,9 +122,7 @@ static bool is_operand(const tc_op *op, const tc_value *v)
 static bool inline_call(struct inliner *s, tc_op *call, const tc_func *callee)
 {
     bool lifted = has_tile_operand(call) && !takes_tiles(callee);
-    tc_bindings b;
-    if (!infer_bindings(s, call, callee, lifted, &b))
-        return false;
+    tc_bindings b = infer_bindings(s, call, callee, lifted);
     tc_region *body = copy_body(callee, call->func, &b);
     tc_value **results =
         tc_arena_array(s->env->scratch, tc_value *, call->nout);
@@ -186,39 +145,30 @@ static bool inline_call(struct inliner *s, tc_op *call, const tc_func *callee)
 
 static bool inline_func(struct inliner *s, struct node *n);
 
-static bool inline_region(struct inliner *s, struct node *caller, tc_region *r)
+static bool inline_region(struct inliner *s, tc_region *r)
 {
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            if (!inline_region(s, caller, op->regions[i]))
+            if (!inline_region(s, op->regions[i]))
                 return false;
         const char *name =
             op->code == TC_CALL ? tc_op_word(op, "callee") : NULL;
         if (!name || *name != '@') /* a parameter: not bound yet */
             continue;
-        tc_func *f = tc_func_find(s->m, name + 1);
-        if (!f)
-            return tc_error(s->cx, op->loc, "inline: there is no func %s",
-                            name);
-        struct node *callee = node_of(s, f);
-        if (callee->state == AT_WORK)
-            return report_cycle(s, op, caller, callee);
-        callee->caller = caller;
-        if (!inline_func(s, callee) || !inline_call(s, op, f))
+        struct node *callee = node_of(s, tc_func_find(s->m, name + 1));
+        if (!inline_func(s, callee) || !inline_call(s, op, callee->f))
             return false;
     }
     return true;
 }
 
+/* The verifier has seen that no function calls itself: this ends. */
 static bool inline_func(struct inliner *s, struct node *n)
 {
-    if (n->state == DONE)
+    if (n->done)
         return true;
-    n->state = AT_WORK;
-    bool ok = (!n->f->grid || inline_region(s, n, n->f->grid)) &&
-              inline_region(s, n, n->f->body);
-    n->state = DONE;
-    return ok;
+    n->done = true;
+    return inline_region(s, n->f->body);
 }
 
 /* ---- Functions that nobody needs ---- */
@@ -251,7 +201,7 @@ static void erase_unneeded(struct inliner *s)
 
 tc_change tc_pass_inline(tc_module *m, tc_pass_env *env)
 {
-    struct inliner s = {.cx = env->cx, .env = env, .m = m};
+    struct inliner s = {.env = env, .m = m};
     tc_each_func (f, m)
         s.nnodes++;
     s.nodes = tc_arena_array(env->scratch, struct node, s.nnodes);

@@ -84,6 +84,10 @@ typedef struct tc_pass_info {
 extern const tc_pass_info tc_pass_infos[];
 extern const unsigned tc_npass_infos;
 
+/* Are these passes and pipelines, with `,` between them? Reports those that
+ * are not. */
+bool tc_check_pipeline(tc_context *cx, const char *pipeline) TC_MUST_CHECK;
+
 /* Runs passes and pipelines by name, "canonicalize,cse" or "cpu". False: a
  * pass failed or the verifier after it did (the module must then be thrown
  * away), or a name is unknown; reported. */

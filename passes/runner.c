@@ -246,25 +246,37 @@ static bool run_all(struct run *r, const char *pipeline)
 
 /* Running out of memory unwinds through here, so that the arenas of this call
  * are given back on that way too. */
+static bool with_arenas(struct run *r, const char *pipeline,
+                        bool (*work)(struct run *r, const char *pipeline))
+{
+    tc_memory *memory = &r->cx->memory;
+    jmp_buf *outer = memory->unwind, unwind;
+    tc_arena_init(&r->lasting, memory);
+    tc_arena_init(&r->scratch, memory);
+    volatile bool ok = false, unwound = true;
+    if (!setjmp(unwind)) {
+        memory->unwind = &unwind;
+        ok = work(r, pipeline);
+        unwound = false;
+    }
+    memory->unwind = outer;
+    tc_arena_reset(&r->lasting);
+    tc_arena_reset(&r->scratch);
+    if (unwound)
+        longjmp(*outer, 1);
+    return ok;
+}
+
+bool tc_check_pipeline(tc_context *cx, const char *pipeline)
+{
+    struct run r = {.cx = cx};
+    return with_arenas(&r, pipeline, read_pipeline);
+}
+
 bool tc_run_pipeline(tc_module *m, const char *pipeline,
                      const tc_pass_options *options)
 {
     static const tc_pass_options none;
     struct run r = {.m = m, .cx = m->cx, .options = options ? options : &none};
-    tc_memory *memory = &m->cx->memory;
-    jmp_buf *outer = memory->unwind, unwind;
-    tc_arena_init(&r.lasting, memory);
-    tc_arena_init(&r.scratch, memory);
-    volatile bool ok = false, unwound = true;
-    if (!setjmp(unwind)) {
-        memory->unwind = &unwind;
-        ok = run_all(&r, pipeline);
-        unwound = false;
-    }
-    memory->unwind = outer;
-    tc_arena_reset(&r.lasting);
-    tc_arena_reset(&r.scratch);
-    if (unwound)
-        longjmp(*outer, 1);
-    return ok;
+    return with_arenas(&r, pipeline, run_all);
 }

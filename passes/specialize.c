@@ -439,7 +439,6 @@ static bool bind_calls(struct specializer *s)
     for (unsigned i = 0; i < s->kernel->nparams; i++) {
         tc_bindings b;
         if (s->funcs[i] && (!check_func(s, i, &b) ||
-                            !rewrite_calls(s, s->kernel->grid, i, &b) ||
                             !rewrite_calls(s, s->kernel->body, i, &b)))
             return false;
     }

@@ -278,6 +278,19 @@ static int close_output(struct opt *t, const char *path, int status)
     return failed ? report_file(path ? path : "standard output") : status;
 }
 
+/* Names of passes are words of the command line, wrong ones its fault. */
+static bool check_passes(struct opt *t)
+{
+    const char *lists[] = {t->passes, t->options.print_before,
+                           t->options.print_after};
+    bool ok = true;
+    for (int i = 0; i < 3; i++)
+        if (lists[i] && (i == 0 || strcmp(lists[i], "all") != 0))
+            ok &= tc_check_pipeline(t->cx, lists[i]);
+    render_diags(stderr, t->cx);
+    return ok;
+}
+
 static int run_opt(struct opt *t)
 {
     const char *text, *path = tool_value(t->args, "-o");
@@ -286,7 +299,7 @@ static int run_opt(struct opt *t)
         return tool_usage(&tool_opt, "more than one input file: %s",
                           t->args->words[1]);
     t->input = t->args->nwords ? t->args->words[0] : NULL;
-    if (!read_options(t, t->args))
+    if (!read_options(t, t->args) || !check_passes(t))
         return EXIT_USAGE;
     int status = EXIT_DONE;
     if (tool_has(t->args, "--run-reproducer"))
