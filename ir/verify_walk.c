@@ -23,11 +23,12 @@ static const char *describe(const tc_verifier *v, const tc_value *value)
                            *name ? ", %" : "", name);
 }
 
-/* The op stands in v->f, through all its parents. */
+/* The op stands in v->f, through all its parents. (Those of a broken program
+ * may go in a circle.) */
 static bool is_attached(const tc_verifier *v, const tc_op *op)
 {
-    for (unsigned depth = 0; op && op->parent && depth <= TC_MAX_DEPTH;
-         depth++) {
+    enum { MOST_PARENTS = 1000 };
+    for (unsigned i = 0; op && op->parent && i < MOST_PARENTS; i++) {
         const tc_region *r = op->parent;
         if (!r->op)
             return r == v->f->body || r == v->f->grid;
