@@ -27,7 +27,7 @@ static void make_folder(void)
 
 static const char *in_folder(const char *name)
 {
-    static char path[4][160];
+    static char path[4][400];
     static unsigned turn;
     char *p = path[turn++ % 4];
     snprintf(p, sizeof *path, "%s/%s", folder, name);
