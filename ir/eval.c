@@ -290,18 +290,29 @@ static bool eval_mulhi(const struct eval *e, tc_scalar *out)
     return give_int(e->kind, ah * bh + (ah * bl >> 32) + (cross >> 32), out);
 }
 
+/* Not fmin and fmax: of a signalling NaN and a number those give NaN. */
+static double lesser(double a, double b)
+{
+    return isnan(a) || b < a ? b : a;
+}
+
 static bool eval_min(const struct eval *e, tc_scalar *out)
 {
     if (is_float(e->kind))
-        return give_float(e->kind, fmin(e->in[0].f, e->in[1].f), out);
+        return give_float(e->kind, lesser(e->in[0].f, e->in[1].f), out);
     *out = e->in[0].i < e->in[1].i ? e->in[0] : e->in[1];
     return true;
+}
+
+static double greater(double a, double b)
+{
+    return isnan(a) || b > a ? b : a;
 }
 
 static bool eval_max(const struct eval *e, tc_scalar *out)
 {
     if (is_float(e->kind))
-        return give_float(e->kind, fmax(e->in[0].f, e->in[1].f), out);
+        return give_float(e->kind, greater(e->in[0].f, e->in[1].f), out);
     *out = e->in[0].i > e->in[1].i ? e->in[0] : e->in[1];
     return true;
 }
