@@ -14,12 +14,13 @@
 
 typedef struct file {
     const char *name;
-    double tolerance; /* relative, of o; four times that in a row */
+    double tolerance; /* relative, of o */
+    double row;       /* the same of a row: four times the type's */
 } file;
 
 static const file files[] = {
-    {"encoder_l0_s128_d64_f32.safetensors", 1e-6},
-    {"encoder_l1_s1000_d128_bf16.safetensors", 3e-3},
+    {"encoder_l0_s128_d64_f32.safetensors", 1e-6, 8e-6},
+    {"encoder_l1_s1000_d128_bf16.safetensors", 3e-3, 12e-3},
 };
 
 static const struct {
@@ -115,8 +116,8 @@ static void compare(const tilec_safetensors *f, const file *info, int variant,
            variants[variant].o, e.overall, e.worst_row, l.absolute);
     run_check(counts, e.overall <= info->tolerance, "%s %s: error %.2e",
               info->name, variants[variant].o, e.overall);
-    run_check(counts, e.worst_row <= 4 * info->tolerance, "%s %s: row %.2e",
-              info->name, variants[variant].o, e.worst_row);
+    run_check(counts, e.worst_row <= info->row, "%s %s: row %.2e", info->name,
+              variants[variant].o, e.worst_row);
     run_check(counts, l.absolute <= 2e-5, "%s %s: lse %.2e", info->name,
               variants[variant].o, l.absolute);
 }

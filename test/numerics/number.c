@@ -275,23 +275,42 @@ static double difference(double got, double want)
     return isnan(d) ? INFINITY : d;
 }
 
+static double square_of_finite(double x)
+{
+    return isfinite(x) ? x * x : 0;
+}
+
+/* The norm that a row's error is measured by. What is left of a row beside
+ * infinities and NaNs may be small by chance: then an average row's. */
+static double row_scale(const double *want, int64_t width, double mean_square)
+{
+    double sum = 0;
+    bool whole = true;
+    for (int64_t i = 0; i < width; i++) {
+        sum += square_of_finite(want[i]);
+        whole &= isfinite(want[i]);
+    }
+    return whole ? sum : fmax(sum, mean_square * (double)width);
+}
+
 num_error num_compare(const double *got, const double *want, int64_t n,
                       int64_t width)
 {
     num_error e = {0, 0, 0};
     double sum = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++)
+        norm += square_of_finite(want[i]);
     for (int64_t row = 0; row * width < n; row++) {
-        double row_sum = 0, row_norm = 0;
+        double row_sum = 0;
         for (int64_t i = row * width; i < (row + 1) * width; i++) {
             double d = difference(got[i], want[i]);
             row_sum += d * d;
-            row_norm += isfinite(want[i]) ? want[i] * want[i] : 0;
             e.absolute = fmax(e.absolute, d);
         }
+        double scale = row_scale(want + row * width, width, norm / (double)n);
         if (row_sum > 0)
-            e.worst_row = fmax(e.worst_row, sqrt(row_sum / row_norm));
+            e.worst_row = fmax(e.worst_row, sqrt(row_sum / scale));
         sum += row_sum;
-        norm += row_norm;
     }
     e.overall = sum > 0 ? sqrt(sum / norm) : 0;
     return e;
