@@ -164,6 +164,7 @@ static void print_digits(tc_text *out, const char *digits, int exponent)
 
 void tc_number_print(tc_text *out, double value, tc_kind kind)
 {
+    value = rounded(value, kind);
     if (isnan(value)) {
         tc_text_add(out, "nan");
         return;
@@ -177,12 +178,11 @@ void tc_number_print(tc_text *out, double value, tc_kind kind)
     char digits[32], text[48];
     int exponent = 0;
     value = fabs(value);
-    double same_as = rounded(value, kind);
     for (int precision = 1; precision <= 17; precision++) {
         exponent = digits_of(value, precision, digits);
         snprintf(text, sizeof text, "%c%s%se%d", digits[0],
                  digits[1] ? "." : "", digits + 1, exponent);
-        if (rounded(parse_in_c_locale(text), kind) == same_as)
+        if (rounded(parse_in_c_locale(text), kind) == value)
             break;
     }
     print_digits(out, digits, exponent);
