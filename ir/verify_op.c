@@ -119,7 +119,8 @@ static bool check_yield(const tc_verifier *v, const tc_op *op)
         return check_grid_yield(v, op);
     bool reduce = owner->code == TC_REDUCE;
     unsigned n = reduce ? owner->nin : owner->nout;
-    const char *to = name_of(owner);
+    const char *to =
+        tc_arena_printf(&v->cx->diag_arena, "the `%s`", name_of(owner));
     if (!check_handed_count(v, op, n, to))
         return false;
     bool ok = true;

@@ -766,9 +766,9 @@ START_TEST(test_for_results)
     tc_op *op = loop();
     op->out[0]->type = scalar(TC_F16);
     return_nothing();
-    expect_errors(
-        (const char *const[]){"yield: value 0 is f32, expected f16 for for",
-                              "for: result 0 is f16, expected f32", ""});
+    expect_errors((const char *const[]){
+        "yield: value 0 is f32, expected f16 for the `for`",
+        "for: result 0 is f16, expected f32", ""});
 }
 END_TEST
 
@@ -817,7 +817,7 @@ START_TEST(test_reduce_region)
     right->type = scalar(TC_F32);
     expect_valid();
     tc_op_set_in(yield, 0, n);
-    expect_error("yield: value 0 is i32, expected f32 for reduce");
+    expect_error("yield: value 0 is i32, expected f32 for the `reduce`");
 }
 END_TEST
 
