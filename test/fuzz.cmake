@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The libFuzzer targets, a minute each. They need clang and its runtime, and
+# are built by it whatever compiles the rest; where it is not to be had they
+# are left out, with a message. By hand, for longer:
+#
+#     build/test/fuzz_parse -max_total_time=3600 CORPUS kernels
+if(TILEC_SANITIZE)
+  return() # they have sanitizers of their own: once is enough
+endif()
+find_program(FUZZ_CC NAMES clang-22 clang-21 clang-20 clang)
+set(FUZZ_FLAGS -std=gnu17 -g -O1 -fsanitize=fuzzer,address,undefined
+               -fno-sanitize-recover=all)
+if(FUZZ_CC)
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/fuzz_try.c
+       "int LLVMFuzzerTestOneInput(const char *p, unsigned long n);\n"
+       "int LLVMFuzzerTestOneInput(const char *p, unsigned long n)\n"
+       "{ return p && n > 9 ? 0 : 0; }\n")
+  execute_process(COMMAND ${FUZZ_CC} ${FUZZ_FLAGS} fuzz_try.c -o fuzz_try
+                  WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}
+                  RESULT_VARIABLE FUZZ_FAILED OUTPUT_QUIET ERROR_QUIET)
+endif()
+if(NOT FUZZ_CC OR FUZZ_FAILED)
+  message(STATUS "No clang with libFuzzer: fuzzing is left out")
+  return()
+endif()
+
+# NAME: fuzz/fuzz_NAME.c with SOURCES of the root; seeds are in fuzz/seeds/NAME
+# or SEEDS, words in fuzz/NAME.dict.
+function(fuzz_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 F "" "MOST;SEEDS" "SOURCES")
+  set(program ${CMAKE_CURRENT_BINARY_DIR}/fuzz_${name})
+  list(TRANSFORM F_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/ REGEX "^[^/]")
+  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ir/*.h
+       ${CMAKE_SOURCE_DIR}/ir/*.def ${CMAKE_SOURCE_DIR}/lib/*.h)
+  set(main ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_${name}.c)
+  add_custom_command(
+    OUTPUT ${program}
+    COMMAND ${FUZZ_CC} ${FUZZ_FLAGS} -I${CMAKE_SOURCE_DIR} ${main} ${F_SOURCES}
+            -o ${program} ${CJSON_LIBRARY} -lm -lpthread
+    DEPENDS ${main} ${F_SOURCES} ${headers}
+    COMMENT "Building fuzz_${name}")
+  add_custom_target(fuzz_program_${name} ALL DEPENDS ${program})
+  add_dependencies(fuzz_program_${name} tilec_objects)
+  if(NOT F_SEEDS)
+    set(F_SEEDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/seeds/${name})
+  endif()
+  set(dict ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/${name}.dict)
+  if(EXISTS ${dict})
+    set(words -dict=${dict})
+  endif()
+  set(corpus ${CMAKE_CURRENT_BINARY_DIR}/corpus_${name})
+  file(MAKE_DIRECTORY ${corpus})
+  add_test(NAME fuzz_${name}
+           COMMAND ${program} -max_total_time=60 -timeout=10
+                   -max_len=${F_MOST} ${words} ${corpus} ${F_SEEDS}
+           WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+  set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+endfunction()
+
+set(FUZZ_CORE ir/arena.c ir/context.c ir/intern.c ir/type.c lib/context.c
+              lib/dtype.c ${TILEC_EMBEDDED})
+fuzz_program(safetensors MOST 1024 SOURCES lib/safetensors.c ${FUZZ_CORE})
+fuzz_program(mods MOST 300 SOURCES lib/mods_parse.c ${FUZZ_CORE})
+if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_parse.c)
+  file(GLOB ir CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
+       ${CMAKE_SOURCE_DIR}/ir/*.c)
+  fuzz_program(parse MOST 4096 SEEDS ${CMAKE_SOURCE_DIR}/kernels
+               SOURCES ${ir})
+endif()
