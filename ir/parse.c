@@ -133,13 +133,14 @@ static bool parse_arg(tc_parser *p, tc_func *f)
     if (f->body->nargs == TC_MAX_ARGS)
         return tc_error(p->cx, tc_parser_loc(p), "more than %d arguments",
                         TC_MAX_ARGS);
+    unsigned errors = p->cx->nerrors;
     tc_loc loc = tc_parser_loc_of(p, name);
     const char *hint = tc_scope_hint(p, name);
     tc_value *v = tc_region_add_arg(f->body, type, hint, loc);
     if (f->is_kernel)
         tc_region_add_arg(f->grid, type, hint, loc);
     tc_scope_define(p, name, v);
-    return true;
+    return p->cx->nerrors == errors; /* a name twice */
 }
 
 static bool parse_args(tc_parser *p, tc_func *f)

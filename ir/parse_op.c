@@ -317,7 +317,10 @@ static bool at_operands(const tc_parser *p, const tc_op_parts *parts)
     unsigned kind = tc_parser_peek(p, 0)->kind;
     bool none = tc_op_most_operands(parts->code) == 0 &&
                 next_attr(parts, TC_ATTR_INT) < 0 && !is_special(parts->code);
-    if (none || kind == TC_TOKEN_COLON || kind == TC_TOKEN_RBRACE ||
+    tc_opcode code;
+    bool next_op = tc_parser_at_op(p, &code) && !tc_parser_is_call(p) &&
+                   code != TC_NOT && code != TC_BLOCK;
+    if (none || next_op || kind == TC_TOKEN_COLON || kind == TC_TOKEN_RBRACE ||
         kind == TC_TOKEN_END)
         return false;
     bool clause =

@@ -253,6 +253,8 @@ static bool parse_sides(tc_parser *p, tc_kind kind, const tc_type **t)
         if (n == TC_MAX_RANK)
             return too_many_axes(p);
         p->size_ops = 0;
+        if (n == 0 && tc_parser_at_type(p))
+            return tc_parser_expected(p, "a side, as `tile<64 x f32>`");
         if (!parse_factor(p, &dims[n++]) || !tc_parser_expect(p, TC_TOKEN_X))
             return false;
     } while (at_side(p));
