@@ -31,6 +31,7 @@ struct run {
     const tc_pass_options *options;
     tc_arena lasting; /* the list of passes, names */
     tc_arena scratch; /* emptied after each pass */
+    tc_module *copy;  /* of the round trip, while it lasts */
     const tc_pass_info **passes;
     unsigned npasses, room;
 };
@@ -140,7 +141,7 @@ static bool check_round_trip(struct run *r, const char *pass)
     const char *text = print_module(&r->scratch, r->m);
     const char *name = tc_arena_printf(&r->scratch, "<text after %s>", pass);
     uint32_t source = tc_source_add(r->cx, name, text, strlen(text));
-    tc_module *copy = tc_module_new(r->cx);
+    tc_module *copy = r->copy = tc_module_new(r->cx);
     tc_loc start = {source, 1, 1};
     bool ok = tc_parse(copy, source);
     if (!ok)
@@ -154,6 +155,7 @@ static bool check_round_trip(struct run *r, const char *pass)
                       pass);
     }
     tc_module_free(copy);
+    r->copy = NULL;
     return ok;
 }
 
@@ -244,8 +246,8 @@ static bool run_all(struct run *r, const char *pipeline)
     return true;
 }
 
-/* Running out of memory unwinds through here, so that the arenas of this call
- * are given back on that way too. */
+/* Running out of memory unwinds through here, so that what this call holds is
+ * given back on that way too. */
 static bool with_arenas(struct run *r, const char *pipeline,
                         bool (*work)(struct run *r, const char *pipeline))
 {
@@ -260,6 +262,7 @@ static bool with_arenas(struct run *r, const char *pipeline,
         unwound = false;
     }
     memory->unwind = outer;
+    tc_module_free(r->copy);
     tc_arena_reset(&r->lasting);
     tc_arena_reset(&r->scratch);
     if (unwound)

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pass runner, and the evaluation of launch grids.
+ */
+#include "passes/passes.h"
+#include "ir/eval.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static tc_context *cx;
+static jmp_buf unwind;
+
+static void setup(void)
+{
+    cx = tc_context_new();
+    ck_assert_ptr_nonnull(cx);
+    if (setjmp(unwind))
+        ck_abort_msg("out of memory");
+    cx->memory.unwind = &unwind;
+}
+
+static void teardown(void)
+{
+    tc_context_free(cx);
+}
+
+static const char *message(unsigned i)
+{
+    const tc_diag *d = cx->diags;
+    while (d && i--)
+        d = d->next;
+    return d ? d->message : "nothing reported";
+}
+
+static const char *note(void)
+{
+    const tc_diag *d = cx->diags ? cx->diags->notes : NULL;
+    while (d && d->next)
+        d = d->next;
+    return d ? d->message : "no note";
+}
+
+static tc_module *parse(const char *text)
+{
+    tc_module *m = tc_module_new(cx);
+    uint32_t source = tc_source_add(cx, "test", text, strlen(text));
+    ck_assert_msg(tc_parse(m, source) && tc_module_verify(m), "%s", message(0));
+    return m;
+}
+
+/* ---- Pipelines ---- */
+
+START_TEST(test_unknown_pass)
+{
+    tc_module *m = parse("func @f() { return }");
+    ck_assert(!tc_run_pipeline(m, "cse, lcim", NULL));
+    ck_assert_str_eq(message(0), "pipeline: there is no pass `lcim`, did you "
+                                 "mean `licm`?");
+    ck_assert(!tc_check_pipeline(cx, "cse,xyzzy"));
+    ck_assert_str_eq(message(1), "pipeline: there is no pass `xyzzy`");
+    ck_assert(tc_check_pipeline(cx, " cse ,dce,, cpu"));
+    ck_assert(tc_check_pipeline(cx, ""));
+    tc_module_free(m);
+}
+END_TEST
+
+struct record {
+    char text[2048];
+};
+
+static void on_event(void *user, const tc_pass_event *e)
+{
+    struct record *r = user;
+    size_t n = strlen(r->text);
+    static const char *const changes[] = {"unchanged", "changed", "failed"};
+    snprintf(r->text + n, sizeof r->text - n, "%u %s %s%s%s;", e->index,
+             e->after ? "after" : "before", e->pass, e->after ? " " : "",
+             e->after ? changes[e->change] : "");
+    if (e->text) {
+        n = strlen(r->text);
+        snprintf(r->text + n, sizeof r->text - n, "[%s]", e->text);
+    }
+}
+
+START_TEST(test_events)
+{
+    tc_module *m = parse("func @f(%x: i32) -> i32 { return %x + 0 }");
+    struct record r = {{0}};
+    const tc_pass_options o = {.verify_each = true,
+                               .print_after = "dce",
+                               .on_event = on_event,
+                               .user = &r};
+    ck_assert(tc_run_pipeline(m, "canonicalize,cse,dce", &o));
+    ck_assert_str_eq(r.text, "0 before canonicalize;"
+                             "0 after canonicalize changed;"
+                             "1 before cse;1 after cse unchanged;"
+                             "2 before dce;2 after dce unchanged;"
+                             "[func @f(%x: i32) -> i32 {\n"
+                             "  return %x\n"
+                             "}\n]");
+    tc_module_free(m);
+}
+END_TEST
+
+/* A program that does not verify, as a wrong pass would leave it. */
+static tc_module *broken_module(void)
+{
+    tc_module *m = parse("func @f(%x: i32) -> i32 { return %x + %x }");
+    m->first->body->first->out[0]->type = tc_type_scalar(cx, TC_F32);
+    return m;
+}
+
+START_TEST(test_verifier_failure_is_a_bug_of_the_pass)
+{
+    tc_module *m = broken_module();
+    const tc_pass_options o = {.verify_each = true};
+    ck_assert(!tc_run_pipeline(m, "licm,cse", &o));
+    ck_assert(cx->nerrors > 0);
+    const tc_diag *d = cx->last_diag;
+    ck_assert_ptr_nonnull(d->notes);
+    ck_assert_str_eq(d->notes->message, "found after pass `licm`: this is a "
+                                        "bug in tilec, not in your program");
+    tc_module_free(m);
+}
+END_TEST
+
+static void read_file(const char *path, char *text, size_t room)
+{
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    size_t n = fread(text, 1, room - 1, f);
+    text[n] = 0;
+    fclose(f);
+}
+
+START_TEST(test_reproducer)
+{
+    char dir[] = "/tmp/tilec-test-XXXXXX", path[64], text[1024];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    const tc_binding bindings[] = {{"N", "\"8\\"}};
+    const tc_pass_options o = {.kernel = "k",
+                               .bindings = bindings,
+                               .nbindings = 1,
+                               .round_trip = true,
+                               .reproducer_dir = dir};
+    for (int i = 0; i < 2; i++) { /* the second one takes another name */
+        tc_module *m = parse("kernel @k[N: int]() grid(1) { }");
+        ck_assert(!tc_run_pipeline(m, "specialize,dce", &o));
+        snprintf(path, sizeof path, "%s/tilec-specialize-%d.tile", dir, i);
+        ck_assert(strstr(note(), path));
+        read_file(path, text, sizeof text);
+        const char *head = "// tilec opt -p specialize,dce --kernel \"k\" "
+                           "-D \"N=\\\"8\\\\\" --round-trip\n"
+                           "kernel @k[N: int]() grid {\n";
+        ck_assert_msg(strncmp(text, head, strlen(head)) == 0, "%s", text);
+        unlink(path);
+        if (i == 0) {
+            FILE *taken = fopen(path, "w");
+            fclose(taken);
+        }
+        tc_diags_clear(cx);
+        tc_module_free(m);
+    }
+    snprintf(path, sizeof path, "%s/tilec-specialize-0.tile", dir);
+    unlink(path);
+    rmdir(dir);
+}
+END_TEST
+
+START_TEST(test_reproducer_cannot_be_written)
+{
+    const tc_pass_options o = {.reproducer_dir = "/nonexistent"};
+    tc_module *m = parse("kernel @k[N: int]() grid(1) { }");
+    ck_assert(!tc_run_pipeline(m, "specialize", &o));
+    ck_assert_str_eq(note(), "no reproducer: cannot write "
+                             "/nonexistent/tilec-specialize-0.tile: No such "
+                             "file or directory");
+    tc_module_free(m);
+}
+END_TEST
+
+START_TEST(test_remarks_only_when_wanted)
+{
+    const char *text = "func @f(%n: i32, %p: ptr<f32>) {\n"
+                       "  for %i = 0 to %n {\n"
+                       "    %a = load %p\n"
+                       "    store %p, %a\n"
+                       "  }\n"
+                       "  return\n"
+                       "}\n";
+    for (int want = 0; want < 2; want++) {
+        tc_module *m = parse(text);
+        cx->want_remarks = want;
+        ck_assert(tc_run_pipeline(m, "licm", NULL));
+        ck_assert_int_eq(cx->diags != NULL, want);
+        if (want) {
+            ck_assert_int_eq(cx->diags->severity, TC_REMARK);
+            ck_assert_str_eq(cx->diags->pass, "licm");
+            ck_assert_uint_eq(cx->diags->loc.line, 3);
+        }
+        tc_diags_clear(cx);
+        tc_module_free(m);
+    }
+}
+END_TEST
+
+/* ---- Out of memory ---- */
+
+static const char kernel_text[] =
+    "func @mod(%s: f32, %q: i32, %t: tensor<[?] x f32>) -> f32 {\n"
+    "  %r = if %q > 3 { yield %s * %t[%q] } else { yield %s }\n"
+    "  return %r\n"
+    "}\n"
+    "kernel @k[N: int = 64, mod: func(f32, i32) -> f32 = @mod](\n"
+    "    %x: tensor<[?, N] x f32>) grid(size(%x, 0)) {\n"
+    "  %i = program_id(0)\n"
+    "  %a = load %x[%i, 0 +: N] boundary(0)\n"
+    "  %m = for %j = 0 to %i carry(%m0 = %a) {\n"
+    "    yield mod(%m0, range(N)) + 0.0 * 2.0\n"
+    "  }\n"
+    "  store %x[%i, 0 +: N], %m boundary(0)\n"
+    "}\n";
+
+static bool compile(tc_context *c)
+{
+    jmp_buf out;
+    tc_module *volatile m = NULL;
+    volatile bool ok = false;
+    if (!setjmp(out)) {
+        c->memory.unwind = &out;
+        m = tc_module_new(c);
+        uint32_t source =
+            tc_source_add(c, "oom", kernel_text, strlen(kernel_text));
+        const tc_pass_options o = {.verify_each = true, .round_trip = true};
+        ok = tc_parse(m, source) && tc_module_verify(m) &&
+             tc_run_pipeline(m, "cpu", &o);
+    }
+    tc_module_free(m);
+    return ok;
+}
+
+/* The n-th request for memory fails, for many n: everything unwinds, nothing
+ * leaks (the sanitizers see), and the next compile works. */
+START_TEST(test_out_of_memory_at_every_place)
+{
+    unsigned failed = 0;
+    for (unsigned long n = 1;; n += 1 + n / 32) {
+        tc_context *c = tc_context_new();
+        c->memory.fail_after = n;
+        bool ok = compile(c);
+        bool reached = c->memory.fail_after == 0;
+        c->memory.fail_after = 0;
+        ck_assert(ok || reached);
+        failed += !ok;
+        if (!ok)
+            ck_assert(compile(c));
+        tc_context_free(c);
+        if (!reached)
+            break;
+    }
+    ck_assert(failed > 0);
+}
+END_TEST
+
+/* ---- Grids ---- */
+
+static bool grid_of(const char *text, tc_launch_arg *args, int32_t grid[3])
+{
+    tc_module *m = parse(text);
+    bool ok = tc_run_pipeline(m, "cpu", NULL) &&
+              tc_eval_grid(cx, m->first, args, grid);
+    tc_module_free(m);
+    return ok;
+}
+
+static const int32_t sizes[] = {2, 1000, 64};
+static const int64_t strides[] = {64000, 64, 1};
+
+START_TEST(test_grid_of_sizes_and_scalars)
+{
+    tc_launch_arg args[] = {{.sizes = sizes, .strides = strides},
+                            {.scalar = {.i = 5}}};
+    int32_t grid[3];
+    ck_assert(grid_of("kernel @k(%t: tensor<[?, ?, 64] x f32>, %n: i32)\n"
+                      "    grid(cdiv(size(%t, 1), 128) * %n, size(%t, 2)) { }",
+                      args, grid));
+    ck_assert_int_eq(grid[0], 40);
+    ck_assert_int_eq(grid[1], 64);
+    ck_assert_int_eq(grid[2], 1);
+}
+END_TEST
+
+START_TEST(test_grid_of_strides)
+{
+    tc_launch_arg args[] = {{.sizes = sizes, .strides = strides}};
+    int32_t grid[3];
+    ck_assert(grid_of("kernel @k(%t: tensor<[?, ?, 64] x f32>)\n"
+                      "    grid { %s = stride %t dim(1) : i64\n"
+                      "           yield cast(%s, i32) } { }",
+                      args, grid));
+    ck_assert_int_eq(grid[0], 64);
+}
+END_TEST
+
+START_TEST(test_failed_assert_of_a_grid)
+{
+    tc_launch_arg args[] = {{.scalar = {.i = 5}}};
+    int32_t grid[3];
+    const char *text = "kernel @k(%n: i32) grid {\n"
+                       "  assert rem(%n, 2) == 0, \"n must be even\"\n"
+                       "  yield %n\n"
+                       "} { }";
+    ck_assert(!grid_of(text, args, grid));
+    ck_assert_str_eq(message(0), "launch of @k: n must be even");
+    ck_assert_uint_eq(cx->diags->loc.line, 2);
+    args[0].scalar.i = 4;
+    ck_assert(grid_of(text, args, grid));
+    ck_assert_int_eq(grid[0], 4);
+}
+END_TEST
+
+START_TEST(test_negative_axis_of_a_grid)
+{
+    tc_launch_arg args[] = {{.scalar = {.i = -3}}};
+    int32_t grid[3];
+    ck_assert(!grid_of("kernel @k(%n: i32) grid(1, %n) { }", args, grid));
+    ck_assert_str_eq(message(0), "launch of @k: grid axis 1 is -3");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("passes");
+    TCase *t = tcase_create("runner");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, test_unknown_pass);
+    tcase_add_test(t, test_events);
+    tcase_add_test(t, test_verifier_failure_is_a_bug_of_the_pass);
+    tcase_add_test(t, test_reproducer);
+    tcase_add_test(t, test_reproducer_cannot_be_written);
+    tcase_add_test(t, test_remarks_only_when_wanted);
+    suite_add_tcase(s, t);
+    TCase *memory = tcase_create("memory");
+    tcase_set_timeout(memory, 120);
+    tcase_add_test(memory, test_out_of_memory_at_every_place);
+    suite_add_tcase(s, memory);
+    TCase *grid = tcase_create("grid");
+    tcase_add_checked_fixture(grid, setup, teardown);
+    tcase_add_test(grid, test_grid_of_sizes_and_scalars);
+    tcase_add_test(grid, test_grid_of_strides);
+    tcase_add_test(grid, test_failed_assert_of_a_grid);
+    tcase_add_test(grid, test_negative_axis_of_a_grid);
+    suite_add_tcase(s, grid);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
