@@ -31,17 +31,18 @@ static void place(tc_intern *t, uint64_t hash, const void *object)
     t->hashes[i] = hash;
 }
 
-void tc_intern_add(tc_intern *t, tc_arena *a, uint64_t hash,
-                   const void *object)
+void tc_intern_add(tc_intern *t, tc_arena *a, uint64_t hash, const void *object)
 {
     if (2 * (t->nused + 1) > t->nslots) {
-        tc_intern old = *t;
-        t->nslots = old.nslots ? 2 * old.nslots : 64;
-        t->slots = tc_arena_array(a, const void *, t->nslots);
-        t->hashes = tc_arena_array(a, uint64_t, t->nslots);
-        for (size_t i = 0; i < old.nslots; i++)
-            if (old.slots[i])
-                place(t, old.hashes[i], old.slots[i]);
+        /* Allocation may unwind: the table stays whole until both are there. */
+        tc_intern more = *t;
+        more.nslots = t->nslots ? 2 * t->nslots : 64;
+        more.slots = tc_arena_array(a, const void *, more.nslots);
+        more.hashes = tc_arena_array(a, uint64_t, more.nslots);
+        for (size_t i = 0; i < t->nslots; i++)
+            if (t->slots[i])
+                place(&more, t->hashes[i], t->slots[i]);
+        *t = more;
     }
     place(t, hash, object);
     t->nused++;
