@@ -59,6 +59,9 @@ if lit_tool:
     config.available_features.add("lit")
     config.substitutions.append(("%lit", lit_tool))
 config.substitutions.append(("%tilec_path", tilec))
+# After every pass the text must parse back to the same text.
+config.substitutions.append((r"(?<![\w/.@%-])tilec opt(?![\w.:=-])",
+                             tilec + " opt --round-trip"))
 config.substitutions.append((r"(?<![\w/.@%-])tilec(?![\w/.:=-])", tilec))
 config.substitutions.append(("%root", os.path.dirname(os.path.dirname(
     os.path.dirname(os.path.abspath(__file__))))))
