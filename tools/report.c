@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,14 +23,44 @@ void report_remarks(const tilec_context *cx)
     render_list(stderr, tilec_diagnostics(cx), 0);
 }
 
+/* The text that a launch's error points into: embedded, or a file. malloc'd;
+ * NULL where it is not to be had. */
+static char *text_of(const char *file)
+{
+    const char *dot = strrchr(file, '.');
+    char name[160];
+    snprintf(name, sizeof name, "%.*s", (int)(dot ? dot - file : 0), file);
+    const char *text = tilec_embedded_text(name);
+    if (text)
+        return strdup(text);
+    size_t length;
+    return access(file, R_OK) == 0 ? read_text(file, &length) : NULL;
+}
+
+/* Cuts the line out of the text; NULL: it has fewer. */
+static char *cut_line(char *text, uint32_t line)
+{
+    while (text && --line) {
+        text = strchr(text, '\n');
+        text = text ? text + 1 : NULL;
+    }
+    if (text)
+        text[strcspn(text, "\n")] = 0;
+    return text;
+}
+
 int report_error(const tilec_error *e)
 {
     end_progress();
-    if (e->line)
-        fprintf(stderr, "%s:%u:%u: error: %s\n", e->file, e->line, e->column,
-                e->message);
-    else
-        fprintf(stderr, "tilec: error: %s\n", e->message);
+    char *text = e->line ? text_of(e->file) : NULL;
+    tilec_diagnostic d = {.severity = TILEC_ERROR,
+                          .message = e->message,
+                          .file = e->line ? e->file : NULL,
+                          .line = e->line,
+                          .column = e->column,
+                          .source = cut_line(text, e->line)};
+    render_list(stderr, &d, 0);
+    free(text);
     return (int)e->status;
 }
 
