@@ -49,6 +49,7 @@ struct entry {
     int rank;
     int64_t *shape;
     uint64_t begin, end;
+    void *copy; /* aligned, where the file is not; else NULL */
 };
 
 struct tilec_safetensors {
@@ -383,6 +384,24 @@ static tilec_status read_bytes(struct reader *r, const void *bytes, size_t size)
     return parse_header(r, (const char *)bytes + 8, n);
 }
 
+/* Files of old writers need not align their tensors; kernels want aligned
+ * ones. What is not gets a copy. */
+static tilec_status align_entries(tilec_safetensors *f, tilec_error *error)
+{
+    for (size_t i = 0; i < f->nentries; i++) {
+        struct entry *e = &f->entries[i];
+        const char *data = f->data + e->begin;
+        size_t size = (size_t)(e->end - e->begin);
+        if ((uintptr_t)data % dtypes[e->dtype].bytes == 0)
+            continue;
+        e->copy = malloc(size + 1);
+        if (!e->copy)
+            return tc_fail_memory(error);
+        memcpy(e->copy, data, size);
+    }
+    return TILEC_OK;
+}
+
 static tilec_status open_bytes(const char *path, const void *bytes, size_t size,
                                void *map, tilec_safetensors **out,
                                tilec_error *error)
@@ -397,6 +416,8 @@ static tilec_status open_bytes(const char *path, const void *bytes, size_t size,
     f->map_size = size;
     struct reader r = {f, path, error};
     tilec_status s = read_bytes(&r, bytes, size);
+    if (s == TILEC_OK)
+        s = align_entries(f, error);
     if (s == TILEC_OK)
         *out = f;
     else
@@ -456,8 +477,10 @@ void tilec_safetensors_free(tilec_safetensors *f)
 {
     if (!f)
         return;
-    for (size_t i = 0; i < f->nentries; i++)
+    for (size_t i = 0; i < f->nentries; i++) {
         free(f->entries[i].shape);
+        free(f->entries[i].copy);
+    }
     free(f->entries);
     cJSON_Delete(f->header);
     if (f->map)
@@ -500,15 +523,7 @@ static tilec_status give(const struct entry *e, const tilec_safetensors *f,
                        "tensor '" NAME "' is of dtype %s, which tilec does not "
                        "have",
                        e->name, dtypes[e->dtype].name);
-    const char *data = f->data + e->begin;
-    if ((uintptr_t)data % dtypes[e->dtype].bytes != 0)
-        return tc_fail(error, TILEC_INPUT,
-                       "tensor '" NAME "' of dtype %s begins at byte %llu of "
-                       "the data and is not aligned to its %u bytes: write "
-                       "the file with a header padded to 8 and large dtypes "
-                       "first",
-                       e->name, dtypes[e->dtype].name,
-                       (unsigned long long)e->begin, dtypes[e->dtype].bytes);
+    const char *data = e->copy ? e->copy : f->data + e->begin;
     *out = (DLTensor){.data = (void *)(uintptr_t)data,
                       .device = {kDLCPU, 0},
                       .ndim = e->rank,

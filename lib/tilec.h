@@ -366,7 +366,8 @@ TILEC_API size_t tilec_safetensors_count(const tilec_safetensors *f);
 /* Names in the order of the header; NULL past the end. */
 TILEC_API const char *tilec_safetensors_name(const tilec_safetensors *f,
                                              size_t index);
-/* A row-major tensor on the CPU; its arrays belong to the handle. */
+/* A row-major tensor on the CPU, aligned to its elements (a copy where the file
+ * is not); its arrays belong to the handle. */
 TILEC_API tilec_status tilec_safetensors_get(const tilec_safetensors *f,
                                              const char *name, DLTensor *out,
                                              tilec_error *error);
