@@ -136,11 +136,11 @@ static int digits_of(double value, int precision, char digits[32])
     return atoi(e + 1);
 }
 
+/* Infinity stays what it is, also where conversions saturate. */
 static double rounded(double value, tc_kind kind)
 {
-    return kind <= TC_F64 && tc_scalar_infos[kind].is_float
-               ? tc_round_to(kind, value)
-               : value;
+    bool narrow = kind <= TC_F64 && tc_scalar_infos[kind].is_float;
+    return narrow && isfinite(value) ? tc_round_to(kind, value) : value;
 }
 
 /* Digits d.ddd times ten to the exponent, plainly where that is short. */

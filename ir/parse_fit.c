@@ -72,7 +72,9 @@ static bool convert_literal(tc_parser *p, const tc_operand *o,
         return true;
     }
     double f = number->is_float ? number->f : (double)number->i;
-    *number = (tc_number){.is_float = true, .f = tc_round_to(kind, f)};
+    *number = (tc_number){.is_float = true, .f = f};
+    if (isfinite(f))
+        number->f = tc_round_to(kind, f);
     if (isfinite(f) && isinf(number->f))
         return tc_error(p->cx, o->loc, "%g is out of the range of %s", f,
                         tc_scalar_infos[kind].name);

@@ -86,9 +86,11 @@ static void report_unknown(tc_parser *p, const tc_token *t)
         tc_note(p->cx, ended->loc, "%%%s is defined here", text);
     } else {
         const char **names = tc_arena_array(p->arena, const char *, s->n);
+        unsigned n = 0;
         for (unsigned i = 0; i < s->n; i++)
-            names[i] = s->visible[i]->name;
-        const char *near = tc_nearest_name(text, names, s->n);
+            if (s->visible[i]->v)
+                names[n++] = s->visible[i]->name;
+        const char *near = tc_nearest_name(text, names, n);
         tc_error(p->cx, loc, "%%%s is not defined%s%s%s", text,
                  near ? "; did you mean `%" : "", near ? near : "",
                  near ? "`?" : "");
