@@ -11,9 +11,7 @@
 #include "codegen/host/emit.h"
 
 #include "codegen/host/convert.h"
-#include "codegen/host/lanes.h"
 
-#include <llvm/Config/llvm-config.h>
 #include <string.h>
 
 /* ---- Types and constants ---- */
@@ -170,11 +168,18 @@ LLVMValueRef tc_from_memory(tc_emit *e, const tc_type *elem, LLVMValueRef x)
 
 LLVMValueRef tc_to_memory(tc_emit *e, const tc_type *elem, LLVMValueRef x)
 {
+    unsigned width = tc_is_vector(x) ? LLVMGetVectorSize(LLVMTypeOf(x)) : 1;
+    if (elem->kind == TC_F8E5M2) {
+        /* Its bits are the upper ones of f16. Packing from f32 would saturate
+         * infinity, which an element can be (it was loaded, say). */
+        x = tc_host_pack(e->b, TC_F16, x);
+        x = LLVMBuildLShr(e->b, x, tc_int_like(x, 8), "");
+        return LLVMBuildTrunc(e->b, x, tc_vector_of(e->i8, width), "");
+    }
     if (is_narrow(elem))
         return tc_host_pack(e->b, elem->kind, x);
     if (elem->kind != TC_I1)
         return x;
-    unsigned width = tc_is_vector(x) ? LLVMGetVectorSize(LLVMTypeOf(x)) : 1;
     return LLVMBuildZExt(e->b, x, tc_vector_of(e->i8, width), "");
 }
 
@@ -316,34 +321,17 @@ static void set_types(tc_emit *e)
     e->none = LLVMVoidTypeInContext(e->llvm);
 }
 
-static void add_attribute(tc_emit *e, const char *key, const char *value)
-{
-    LLVMAttributeRef a = LLVMCreateStringAttribute(
-        e->llvm, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
-    LLVMAddAttributeAtIndex(e->fn,
-                            (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
-}
-
-static void add_flag(tc_emit *e, unsigned index, const char *name)
-{
-    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    LLVMAddAttributeAtIndex(e->fn, index,
-                            LLVMCreateEnumAttribute(e->llvm, kind, 0));
-}
-
 static void create_function(tc_emit *e)
 {
     LLVMTypeRef params[] = {e->ptr, e->ptr, e->i32, e->i32, e->i32,
                             e->i32, e->i32, e->i32, e->ptr};
     LLVMTypeRef type = LLVMFunctionType(e->none, params, 9, false);
     e->fn = LLVMAddFunction(e->module, "kernel", type);
-    tc_lanes_set_target(e->fn, e->cpu, e->features);
-    /* Some machines would rather have narrower vectors; these are asked for. */
-    add_attribute(e, "prefer-vector-width", e->width == 16 ? "512" : "256");
-    add_attribute(e, "min-legal-vector-width", e->width == 16 ? "512" : "256");
-    add_flag(e, (unsigned)LLVMAttributeFunctionIndex, "nounwind");
+    tc_function_prepare(e, e->fn);
     /* Nothing else reaches the thread's scratch memory. */
-    add_flag(e, 2, "noalias");
+    unsigned noalias = LLVMGetEnumAttributeKindForName("noalias", 7);
+    LLVMAddAttributeAtIndex(e->fn, 2,
+                            LLVMCreateEnumAttribute(e->llvm, noalias, 0));
     e->args = LLVMGetParam(e->fn, 0);
     e->scratch = LLVMGetParam(e->fn, 1);
     for (unsigned i = 0; i < 3; i++) {

@@ -75,6 +75,25 @@ LLVMValueRef tc_to_memory(tc_emit *e, const tc_type *elem, LLVMValueRef x);
 /* f32 rounded to what the narrow kind has; others stay. */
 LLVMValueRef tc_rounded(tc_emit *e, const tc_type *elem, LLVMValueRef x);
 
+/* ---- function.c: functions besides the kernel's ---- */
+
+/* Code that several ops share. All parameters are pointers that don't overlap,
+ * or numbers. */
+typedef struct tc_function {
+    LLVMValueRef fn;
+    LLVMValueRef outer; /* e->fn, and where it stood */
+    LLVMBasicBlockRef here;
+} tc_function;
+
+/* Attributes of every function that is made. */
+void tc_function_prepare(tc_emit *e, LLVMValueRef fn);
+/* True: it is new; e now stands in it until _end. */
+bool tc_function_begin(tc_emit *e, tc_function *f, const char *name,
+                       unsigned nparams, LLVMTypeRef *params);
+void tc_function_end(tc_emit *e, tc_function *f);
+void tc_function_call(tc_emit *e, LLVMValueRef fn, unsigned nargs,
+                      LLVMValueRef *args);
+
 /* ---- emit_arith.c: ops on lanes ---- */
 
 /* The result of an elementwise op for operands that are all scalars or all
@@ -165,6 +184,9 @@ LLVMValueRef tc_buffer_load(tc_emit *e, const tc_buffer *b, const tc_type *t,
                             const tc_index *index);
 void tc_buffer_store(tc_emit *e, const tc_buffer *b, const tc_type *t,
                      const tc_index *index, LLVMValueRef x);
+/* The same for a tile at an address. */
+void tc_tile_store(tc_emit *e, LLVMValueRef base, const tc_type *t,
+                   const tc_index *index, LLVMValueRef x);
 /* Computes v into the buffer, unless it is there already. */
 void tc_emit_into(tc_emit *e, tc_value *v, tc_buffer *to);
 

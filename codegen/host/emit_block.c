@@ -20,6 +20,7 @@ typedef struct window {
     const tc_type *shape; /* a tile type of the window's shape */
     const tc_type *elem;
     tc_value *mask, *other; /* of the op; may be NULL */
+    LLVMValueRef to;        /* load: the buffer */
     LLVMValueRef base;      /* element 0 of the window */
     LLVMValueRef pad;
     LLVMValueRef contiguous;          /* i1 */
@@ -274,7 +275,7 @@ static LLVMValueRef guarded_load(const window *w, LLVMValueRef p,
 {
     tc_emit *e = w->e;
     if (ok)
-        p = LLVMBuildSelect(e->b, ok, p, e->scratch, "");
+        p = LLVMBuildSelect(e->b, ok, p, w->to, "");
     LLVMValueRef x = LLVMBuildLoad2(e->b, tc_memory_type(e, w->elem), p, "");
     LLVMSetAlignment(x, tc_type_bytes(w->elem));
     return tc_from_memory(e, w->elem, x);
@@ -301,20 +302,88 @@ static void load_at(window *w, tc_walk *walk, unsigned u, bool vectors)
         LLVMValueRef other = tc_eval_full(&walk->nest, w->other, index);
         x = LLVMBuildSelect(e->b, own, x, other, "");
     }
-    const tc_value *v = w->op->out[0];
-    tc_buffer_store(e, tc_buffer_of(v), v->type, index, x);
+    tc_tile_store(e, w->to, w->shape, index, x);
+}
+
+/* ---- Loads of one shape share their code ---- */
+
+static const char *load_name(const window *w, tc_number pad)
+{
+    tc_arena *a = w->e->arena;
+    const char *name =
+        tc_arena_printf(a, "load_%s", tc_scalar_infos[w->elem->kind].name);
+    for (unsigned i = 0; i < w->shape->rank; i++)
+        name = tc_arena_printf(a, "%s_%u%s", name, tc_side(w->shape, i),
+                               w->high[i] ? "b" : "");
+    double x = pad.is_float ? pad.f : 0;
+    uint64_t bits = (uint64_t)pad.i;
+    if (pad.is_float)
+        memcpy(&bits, &x, sizeof bits);
+    return tc_arena_printf(a, "%s_%s%llx", name, pad.is_float ? "f" : "i",
+                           (unsigned long long)bits);
+}
+
+/* Adds to the list, or, where `take` is set, reads from it. */
+static void pass(LLVMValueRef *list, unsigned *n, LLVMValueRef *x, bool take)
+{
+    if (take)
+        *x = list[*n];
+    else
+        list[*n] = *x;
+    ++*n;
+}
+
+/* All that the code of a load depends on, as arguments. */
+static unsigned pass_window(window *w, LLVMValueRef *list, bool take)
+{
+    unsigned n = 0;
+    pass(list, &n, &w->to, take);
+    pass(list, &n, &w->base, take);
+    pass(list, &n, &w->contiguous, take);
+    pass(list, &n, &w->full, take);
+    for (unsigned i = 0; i < w->shape->rank; i++) {
+        pass(list, &n, &w->stride[i], take);
+        if (w->high[i]) {
+            pass(list, &n, &w->low[i], take);
+            pass(list, &n, &w->high[i], take);
+        }
+    }
+    return n;
+}
+
+static void call_load(window w, tc_number pad)
+{
+    enum { MOST = 4 + 3 * TC_MAX_RANK };
+    tc_emit *e = w.e;
+    LLVMValueRef args[MOST], params[MOST];
+    LLVMTypeRef types[MOST];
+    unsigned n = pass_window(&w, args, false);
+    for (unsigned i = 0; i < n; i++)
+        types[i] = LLVMTypeOf(args[i]);
+    tc_function f;
+    if (tc_function_begin(e, &f, load_name(&w, pad), n, types)) {
+        LLVMGetParams(f.fn, params);
+        pass_window(&w, params, true);
+        move_window(&w, 4, load_at);
+        tc_function_end(e, &f);
+    }
+    tc_function_call(e, f.fn, n, args);
 }
 
 void tc_emit_block_load(tc_emit *e, tc_op *op)
 {
     window w = window_of(e, op);
-    w.mask = op->nin > 1 ? op->in[1] : NULL;
-    w.other = op->nin > 2 ? op->in[2] : NULL;
     tc_number pad = {0};
     if (tc_op_has_attr(op, "pad"))
         pad = tc_op_attr(op, "pad")->number;
     w.pad = tc_literal(e, w.elem, pad);
-    move_window(&w, 4, load_at);
+    w.to = tc_buffer_address(e, tc_buffer_of(op->out[0]));
+    w.mask = op->nin > 1 ? op->in[1] : NULL;
+    w.other = op->nin > 2 ? op->in[2] : NULL;
+    if (w.mask)
+        move_window(&w, 4, load_at);
+    else
+        call_load(w, pad);
 }
 
 /* One element if `ok`. */

@@ -126,8 +126,14 @@ LLVMValueRef tc_buffer_load(tc_emit *e, const tc_buffer *b, const tc_type *t,
 void tc_buffer_store(tc_emit *e, const tc_buffer *b, const tc_type *t,
                      const tc_index *index, LLVMValueRef x)
 {
+    tc_tile_store(e, tc_buffer_address(e, b), t, index, x);
+}
+
+void tc_tile_store(tc_emit *e, LLVMValueRef base, const tc_type *t,
+                   const tc_index *index, LLVMValueRef x)
+{
     LLVMTypeRef type = tc_scratch_type(e, t->elem);
-    LLVMValueRef base = tc_buffer_address(e, b), at = tc_linear(e, t, index);
+    LLVMValueRef at = tc_linear(e, t, index);
     unsigned width = tc_is_vector(x) ? LLVMGetVectorSize(LLVMTypeOf(x)) : 1;
     if (t->elem->kind == TC_I1)
         x = LLVMBuildZExt(e->b, x, tc_vector_of(e->i8, width), "");
