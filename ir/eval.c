@@ -467,6 +467,9 @@ static bool eval_bitcast(const struct eval *e, tc_scalar *out)
                                       : as_unsigned(e->kind, e->in[0].i);
     if (is_float(e->kind) && isnan(e->in[0].f))
         return false;
+    /* An infinity that was loaded keeps its bits; rounding would saturate. */
+    if (e->kind == TC_F8E5M2 && isinf(e->in[0].f))
+        bits = 0x7c | (uint64_t)(e->in[0].f < 0) << 7;
     if (!is_float(to))
         return give_int(to, bits, out);
     *out = (tc_scalar){.f = tc_float_from_bits(to, bits)};
