@@ -157,14 +157,21 @@ static LLVMValueRef emit_mulhi(const lanes *l)
     return LLVMBuildTrunc(b, p, LLVMTypeOf(l->x), "");
 }
 
+/* What gives one of its operands needs no rounding; but fp8 arithmetic
+ * saturates, and so has no infinity as a result. */
+static LLVMValueRef saturated(const lanes *l, LLVMValueRef x)
+{
+    return l->elem->kind == TC_F8E5M2 ? rounded(l, x) : x;
+}
+
 static LLVMValueRef emit_min(const lanes *l)
 {
-    return tc_emit_combine(l->e, "min", l->elem, l->x, l->y);
+    return saturated(l, tc_emit_combine(l->e, "min", l->elem, l->x, l->y));
 }
 
 static LLVMValueRef emit_max(const lanes *l)
 {
-    return tc_emit_combine(l->e, "max", l->elem, l->x, l->y);
+    return saturated(l, tc_emit_combine(l->e, "max", l->elem, l->x, l->y));
 }
 
 static LLVMValueRef emit_and(const lanes *l)
@@ -223,7 +230,7 @@ static LLVMValueRef emit_fma(const lanes *l)
 
 static LLVMValueRef emit_neg(const lanes *l)
 {
-    return l->is_float ? LLVMBuildFNeg(l->b, l->x, "")
+    return l->is_float ? saturated(l, LLVMBuildFNeg(l->b, l->x, ""))
                        : LLVMBuildNeg(l->b, l->x, "");
 }
 
@@ -235,7 +242,7 @@ static LLVMValueRef emit_not(const lanes *l)
 static LLVMValueRef emit_abs(const lanes *l)
 {
     if (l->is_float)
-        return call(l->e, "llvm.fabs", 1, (LLVMValueRef[]){l->x});
+        return saturated(l, call(l->e, "llvm.fabs", 1, (LLVMValueRef[]){l->x}));
     LLVMValueRef negative =
         LLVMBuildICmp(l->b, LLVMIntSLT, l->x, tc_int_like(l->x, 0), "");
     return LLVMBuildSelect(l->b, negative, LLVMBuildNeg(l->b, l->x, ""), l->x,
