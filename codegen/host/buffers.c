@@ -71,10 +71,12 @@ static void give_buffers(tc_plan *plan, tc_op *op)
     for (unsigned i = 0; i < op->nout; i++) {
         tc_value *v = op->out[i];
         tc_place *p = tc_place_of(v);
-        if (!tc_is_tile(v) || !p->root || !p->item)
+        if (!tc_is_tile(v) || !p->root)
             continue;
         if (tc_is_alias(op)) {
             p->buffer = tc_place_of(op->in[0])->buffer;
+        } else if (!p->item) {
+            continue; /* of no use */
         } else if (!tc_is_nest_root(op) || op->code == TC_REDUCE ||
                    p->escapes) {
             p->buffer = new_buffer(plan, v, item);
@@ -174,8 +176,10 @@ static void share_yield(tc_plan *plan, const tc_region *region, tc_value *v,
         return;
     tc_buffer *b = tc_buffer_of(v);
     unsigned end = tc_op_plan_of(region->last)->item->position;
-    /* (A buffer that is older belongs to something else as well.) */
-    if (!b || !target || b == target ||
+    /* (A buffer that is older belongs to something else as well; an alias may
+     * have that of a value outside.) */
+    if (!b || !target || b == target || !b->owner->def ||
+        b->owner->def->parent != region ||
         b->first < tc_place_of(v)->item->position ||
         !may_overwrite(v, b, target, end))
         return;
@@ -203,7 +207,7 @@ static void share_initial(tc_plan *plan, tc_op *loop, unsigned i)
     tc_buffer *target = tc_place_of(loop->out[i])->buffer;
     unsigned at = tc_op_plan_of(loop)->item->position;
     if (!tc_is_tile(v) || !v->def || v->def->parent != loop->parent ||
-        !tc_place_of(v)->root || target->same_as)
+        !tc_place_of(v)->root || !tc_place_of(v)->item || target->same_as)
         return;
     tc_buffer *b = tc_buffer_of(v);
     if (!b || b == target || b->last > at || uses_at(b, at) != 1 ||
