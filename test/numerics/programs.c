@@ -87,6 +87,15 @@ static void while_in_for(world *w)
     }
 }
 
+/* Two tiles trade places in other shapes. */
+static void swap_shapes(world *w)
+{
+    for (int x = 0; x < 8; x++) {
+        w->o[0][x] = w->n % 2 ? 4 : w->x[0][x];
+        w->o[1][x] = w->n > 0 ? 3 : w->x[0][x];
+    }
+}
+
 static void no_result(world *w)
 {
     for (int k = 0; k < w->n; k++)
@@ -378,6 +387,23 @@ static const world_test tests[] = {
              "store %o[0, 0 +: 16], %a\n"
              "store %o[1, 0 +: 16], %b\n"
              "store %o[2, 0 +: 16], %c\n"},
+    {.name = "carried tiles change shape",
+     .grid = "1",
+     .n = {0, 1, 2, 5},
+     .expect = swap_shapes,
+     .body = "%t = load %x[0, 0 +: 8]\n"
+             "%half = splat(3.0, tile<8 x f16>)\n"
+             "%a0 = reshape %t : tile<8x1 x f32>\n"
+             "%b0 = splat(4.0, tile<1x8 x f32>)\n"
+             "%a, %b, %c = for %k = 0 to %n\n"
+             "    carry(%a1 = %a0, %b1 = %b0, %c1 = %t) {\n"
+             "  %d = reshape %a1 : tile<1x8 x f32>\n"
+             "  %e = reshape %b1 : tile<8x1 x f32>\n"
+             "  %f = cast %half : tile<8 x f32>\n"
+             "  yield %e, %d, %f\n"
+             "}\n"
+             "store %o[0, 0 +: 8], reshape(%a, tile<8 x f32>)\n"
+             "store %o[1, 0 +: 8], %c\n"},
     {.name = "nested for and if",
      .grid = "1",
      .n = {0, 1, 2, 9},
