@@ -17,6 +17,13 @@ static bool floats(const tc_op *op)
     return tc_has_float_lanes(op->in[0]);
 }
 
+/* Arithmetic of f8e5m2 saturates an infinity that was loaded: even x + -0.0 is
+ * not x for that one. What gives an operand back asks here. */
+static bool saturates(const tc_op *op)
+{
+    return tc_lane_kind(op->in[0]) == TC_F8E5M2;
+}
+
 static bool is_one(const tc_value *v)
 {
     return tc_match_int(v, 1) || tc_match_float(v, 1);
@@ -39,19 +46,21 @@ static tc_value *dim_known(tc_builder *b, tc_op *op)
 static tc_value *add_zero(tc_builder *b, tc_op *op)
 {
     bool zero = tc_match_int(op->in[1], 0) || tc_match_float(op->in[1], -0.0);
-    return zero ? op->in[0] : NULL;
+    return zero && !saturates(op) ? op->in[0] : NULL;
 }
 
 static tc_value *sub_zero(tc_builder *b, tc_op *op)
 {
     bool zero = tc_match_int(op->in[1], 0) || tc_match_float(op->in[1], 0.0);
-    return zero ? op->in[0] : NULL;
+    return zero && !saturates(op) ? op->in[0] : NULL;
 }
 
 /* x + -y = x - y, -x + y = y - x */
 static tc_value *add_negated(tc_builder *b, tc_op *op)
 {
     tc_op *neg = tc_match_op(op->in[1], TC_NEG);
+    if (saturates(op))
+        return NULL;
     if (neg)
         return tc_build_binary(b, TC_SUB, op->in[0], neg->in[0]);
     neg = tc_match_op(op->in[0], TC_NEG);
@@ -110,7 +119,9 @@ static tc_value *sub_from_zero(tc_builder *b, tc_op *op)
 static tc_value *sub_negated(tc_builder *b, tc_op *op)
 {
     tc_op *neg = tc_match_op(op->in[1], TC_NEG);
-    return neg ? tc_build_binary(b, TC_ADD, op->in[0], neg->in[0]) : NULL;
+    return neg && !saturates(op)
+               ? tc_build_binary(b, TC_ADD, op->in[0], neg->in[0])
+               : NULL;
 }
 
 /* (a + c) - c = a */
@@ -127,7 +138,7 @@ static tc_value *sub_cancel(tc_builder *b, tc_op *op)
 
 static tc_value *mul_by_one(tc_builder *b, tc_op *op)
 {
-    return is_one(op->in[1]) ? op->in[0] : NULL;
+    return is_one(op->in[1]) && !saturates(op) ? op->in[0] : NULL;
 }
 
 static tc_value *mul_by_minus_one(tc_builder *b, tc_op *op)
@@ -145,7 +156,7 @@ static tc_value *mul_by_zero(tc_builder *b, tc_op *op)
 static tc_value *div_by_unit(tc_builder *b, tc_op *op)
 {
     if (is_one(op->in[1]))
-        return op->in[0];
+        return saturates(op) ? NULL : op->in[0];
     return is_minus_one(op->in[1]) ? tc_build_unary(b, TC_NEG, op->in[0])
                                    : NULL;
 }
@@ -196,7 +207,7 @@ static tc_value *mulhi_trivial(tc_builder *b, tc_op *op)
 /* min(x, x) = x; and, or too. */
 static tc_value *same_operands(tc_builder *b, tc_op *op)
 {
-    return op->in[0] == op->in[1] ? op->in[0] : NULL;
+    return op->in[0] == op->in[1] && !saturates(op) ? op->in[0] : NULL;
 }
 
 static int64_t smallest(tc_kind kind)
@@ -212,7 +223,7 @@ static tc_value *extreme_bound(tc_builder *b, tc_op *op)
     if (!tc_match_const(op->in[1], &c))
         return NULL;
     if (floats(op))
-        return isnan(c.f) ? op->in[0] : NULL;
+        return isnan(c.f) && !saturates(op) ? op->in[0] : NULL;
     int64_t low = smallest(tc_lane_kind(op->in[0])), high = -(low + 1);
     if (c.i != low && c.i != high)
         return NULL;
@@ -234,7 +245,7 @@ static tc_value *fma_trivial(tc_builder *b, tc_op *op)
 static tc_value *neg_of_neg(tc_builder *b, tc_op *op)
 {
     tc_op *inner = tc_match_op(op->in[0], TC_NEG);
-    return inner ? inner->in[0] : NULL;
+    return inner && !saturates(op) ? inner->in[0] : NULL;
 }
 
 /* -(a - b) = b - a for ints; for floats the zeros differ. */

@@ -222,7 +222,20 @@ static tc_value *select_of_select(tc_builder *b, tc_op *op)
     return NULL;
 }
 
+/* A cast to f8e5m2 saturates infinities, one from it to itself as well. */
+static bool saturates(tc_kind from, tc_kind to)
+{
+    return from == TC_F8E5M2 && to == TC_F8E5M2;
+}
+
 static tc_value *cast_to_itself(tc_builder *b, tc_op *op)
+{
+    tc_kind kind = tc_lane_kind(op->in[0]);
+    bool kept = kind != TC_KIND_COUNT && !saturates(kind, kind);
+    return kept && op->in[0]->type == op->out[0]->type ? op->in[0] : NULL;
+}
+
+static tc_value *bitcast_to_itself(tc_builder *b, tc_op *op)
 {
     return op->in[0]->type == op->out[0]->type ? op->in[0] : NULL;
 }
@@ -266,7 +279,7 @@ static tc_value *cast_of_cast(tc_builder *b, tc_op *op)
     tc_kind from = tc_lane_kind(inner->in[0]), to = tc_lane_kind(op->out[0]);
     tc_kind via = tc_lane_kind(op->in[0]);
     if (from == TC_KIND_COUNT || to == TC_KIND_COUNT || via == TC_KIND_COUNT ||
-        !may_skip(from, via, to))
+        saturates(from, via) || saturates(from, to) || !may_skip(from, via, to))
         return NULL;
     return from == to ? inner->in[0]
                       : tc_build(b, TC_CAST, 1, inner->in, op->out[0]->type);
@@ -296,6 +309,6 @@ tc_rule_table tc_logic_rules = {
     [TC_SELECT] = {select_constant, select_equal_arms, select_boolean,
                    select_not, select_splat, select_of_select},
     [TC_CAST] = {cast_to_itself, cast_of_cast},
-    [TC_BITCAST] = {cast_to_itself, bitcast_of_bitcast},
+    [TC_BITCAST] = {bitcast_to_itself, bitcast_of_bitcast},
     [TC_PTR_ADD] = {move_by_zero},
 };

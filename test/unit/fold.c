@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define INTS   "i8 i16 i32 i64"
-#define FLOATS "f8e4m3 f8e5m2 f16 bf16 f32 f64"
+#define FLOATS "f8e4m3 f16 bf16 f32 f64"
 
 /* `$` in the text stands for each of the kinds. `nops`: how many ops are left,
  * constants and the return not counted. */
@@ -127,6 +127,25 @@ static const struct rewrite {
     {FLOATS, "func @f(%x: $) -> $ { return abs(-%x) }", 1},
     {FLOATS, "func @f(%x: $) -> $ { return floor(ceil(%x)) }", 1},
     {FLOATS, "func @f(%x: $) -> $ { return round(floor(%x)) }", 1},
+
+    /* Arithmetic of f8e5m2 saturates infinities: what gives x back stays. */
+    {"f8e5m2", "func @f(%x: $) -> $ { return %x + (-0.0) }", 1},
+    {"f8e5m2", "func @f(%x: $) -> $ { return %x - 0.0 }", 1},
+    {"f8e5m2", "func @f(%x: $) -> $ { return %x * 1.0 }", 1},
+    {"f8e5m2", "func @f(%x: $) -> $ { return %x / 1.0 }", 1},
+    {"f8e5m2", "func @f(%x: $) -> $ { return -(-%x) }", 2},
+    {"f8e5m2", "func @f(%x: $) -> $ { return max(%x, %x) }", 1},
+    {"f8e5m2", "func @f(%x: $, %y: $) -> $ { return %x + (-%y) }", 2},
+    {"f8e5m2", "func @f(%x: $, %y: $) -> $ { return %x - (-%y) }", 2},
+    {"f8e5m2", "func @f(%x: $) -> $ { return cast(%x, $) }", 1},
+    {"f8e5m2", "func @f(%x: $) -> $ { return -0.0 - %x }", 1},
+    {"f8e5m2", "func @f(%x: $) -> $ { return %x * (-1.0) }", 1},
+    {"f8e5m2", "func @f(%x: $) -> $ { return abs(-%x) }", 1},
+    {"f8e5m2", "func @f(%x: $) -> $ { return floor(ceil(%x)) }", 1},
+    {"f8e5m2", "func @f(%x: $) -> $ { return %x / 4.0 }", 1},
+    {"f8e5m2", "func @f(%x: $, %y: $) -> $ { return fma(%x, 1.0, %y) }", 1},
+    {"f8e5m2", "func @f(%x: $, %y: $) -> $ { return fma(%x, %y, -0.0) }", 1},
+    {"f8e5m2", "func @f(%c: i1, %x: $) -> $ { return select(%c, %x, %x) }", 0},
 
     /* fold_logic.c */
     {INTS " i1", "func @f(%x: $) -> $ { return (%x & %x) | %x }", 0},
@@ -390,6 +409,9 @@ static tc_scalar float_sample(tc_kind kind, unsigned i)
         0.0,  -0.0,     1,         -1,  2.5,  -3,   0.1,   1e4,
         -448, INFINITY, -INFINITY, NAN, 1e-5, 6e-8, 1e-40, 127.5};
     double x = samples[i % (sizeof samples / sizeof *samples)];
+    /* It has infinities, although no arithmetic gives one. */
+    if (kind == TC_F8E5M2 && isinf(x))
+        return (tc_scalar){.f = x};
     return (tc_scalar){.f = tc_round_to(kind, x)};
 }
 
@@ -524,7 +546,7 @@ END_TEST
 START_TEST(test_exact_casts_fold)
 {
     static const char *const pairs[][2] = {
-        {"f16", "f32"}, {"bf16", "f32"}, {"f8e4m3", "f16"}, {"f8e5m2", "bf16"},
+        {"f16", "f32"}, {"bf16", "f32"}, {"f8e4m3", "f16"}, {"f8e4m3", "bf16"},
         {"f32", "f64"}, {"i8", "i32"},   {"i1", "i64"},     {"i16", "f32"},
         {"i32", "f64"}, {"i1", "f8e4m3"}};
     for (int i = 0; i < 10; i++) {
