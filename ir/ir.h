@@ -317,8 +317,8 @@ void tc_module_print(tc_text *out, const tc_module *m, unsigned flags);
 void tc_func_print(tc_text *out, const tc_func *f, unsigned flags);
 /* `%name` as the printer would call it, for messages. */
 const char *tc_value_name(tc_context *cx, const tc_value *v);
-/* The shortest decimal that reads back as the same number of this kind:
- * 1.0, 0.1, 1e-30, inf, -inf, nan. */
+/* The shortest decimal that reads back as the same number, as f64 or, of the
+ * narrower kinds, as f32: 1.0, 0.1, 448.0, 1e-30, inf, -inf, nan. */
 void tc_number_print(tc_text *out, double value, tc_kind kind);
 
 #endif

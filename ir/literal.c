@@ -175,6 +175,9 @@ void tc_number_print(tc_text *out, double value, tc_kind kind)
         tc_text_add(out, "inf");
         return;
     }
+    /* A narrow one as the f32 that it is: 448.0 in f8e4m3, not 450.0. */
+    if (kind < TC_F32)
+        kind = TC_F32;
     char digits[32], text[48];
     int exponent = 0;
     value = fabs(value);
