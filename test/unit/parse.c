@@ -181,7 +181,7 @@ static const char everything[] =
  * (which the sanitizers see). */
 START_TEST(out_of_memory_unwinds)
 {
-    bool done = false;
+    volatile bool done = false;
     for (volatile unsigned long n = 1; !done; n++) {
         tc_context *volatile small = tc_context_new();
         tc_module *volatile module = NULL;
