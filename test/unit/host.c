@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CPU target, by small kernels that each have one thing to get wrong.
+ */
+#include "test/unit/host/fixture.h"
+
+int main(void)
+{
+    Suite *s = suite_create("host");
+    static const struct {
+        const char *name;
+        void (*add)(TCase *t);
+    } cases[] = {
+        {"control", host_control_tests},  {"shapes", host_shape_tests},
+        {"memory", host_memory_tests},    {"reports", host_report_tests},
+        {"machines", host_machine_tests},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        TCase *t = tcase_create(cases[i].name);
+        tcase_add_checked_fixture(t, NULL, host_close);
+        tcase_set_timeout(t, 60);
+        cases[i].add(t);
+        suite_add_tcase(s, t);
+    }
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int nfailed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return nfailed != 0;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The same kernel on several machines gives the same; many threads; running
+ * out of memory at every place.
+ */
+#include "test/unit/host/fixture.h"
+
+#include "passes/passes.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <string.h>
+
+/* Softmax and product of narrow tiles: of all families something. */
+static const char mixed_text[] =
+    "kernel @k(%x: tensor<[?, ?] x bf16>, %w: tensor<[?, ?] x f16>,\n"
+    "    %y: tensor<[?, ?] x f32>, %n: i32) grid(3) {\n"
+    "  %r = program_id(0) * 24\n"
+    "  %t = load %x[%r +: 24, 0 +: 40] boundary(0, 1)\n"
+    "  %a = load %w[0 +: 56, 0 +: 40] boundary(0, 1)\n"
+    "  %see = range(40)[none, :] / 3 + %r + range(24)[:, none] < %n\n"
+    "  %s = select(%see, cast(%t, f32) * 0.25, -inf)\n"
+    "  %m = max(%s, axis=1)\n"
+    "  %e = exp2(%s - select(%m == -inf, 0.0, %m)[:, none])\n"
+    "  %d = dot(cast(%e, f16), trans(%a))\n"
+    "  %l = sum(%e, axis=1)\n"
+    "  %o = tanh(%d) / (%l + 1.0)[:, none]\n"
+    "  store %y[%r +: 24, 0 +: 56], %o boundary(0, 1)\n"
+    "}\n";
+
+static void run_mixed(const tc_host_options *o, unsigned threads, float *out)
+{
+    ck_assert_msg(host_try(mixed_text, o), "%s", host_error());
+    host_tensor x = host_new(2, 2, (int32_t[]){61, 37});
+    host_tensor w = host_new(2, 2, (int32_t[]){50, 37});
+    host_tensor y = host_new(4, 2, (int32_t[]){61, 50});
+    for (size_t i = 0; i < x.count; i++)
+        ((uint16_t *)x.data)[i] = (uint16_t)(0x3f80 + i * 7 % 300);
+    for (size_t i = 0; i < w.count; i++)
+        ((uint16_t *)w.data)[i] = (uint16_t)(0x2c00 + i * 13 % 900);
+    tc_launch_arg args[] = {host_arg(&x), host_arg(&w), host_arg(&y),
+                            host_int(50)};
+    ck_assert(threads ? host_launch_threads(args, threads) : host_launch(args));
+    memcpy(out, y.data, y.count * sizeof *out);
+    host_close();
+}
+
+START_TEST(machines_agree)
+{
+    static float here[61 * 50], there[61 * 50];
+    run_mixed(NULL, 0, here);
+    ck_assert(here[0] > 0 && here[60 * 50] == 0);
+    for (unsigned i = 0; i < host_nmachines; i++) {
+        run_mixed(&host_machines[i], 0, there);
+        for (int j = 0; j < 61 * 50; j++)
+            ck_assert_msg(fabsf(here[j] - there[j]) <= 1e-5f * fabsf(here[j]),
+                          "machine %u [%d]: %g, here %g", i, j,
+                          (double)there[j], (double)here[j]);
+    }
+    run_mixed(NULL, 5, there);
+    ck_assert_mem_eq(here, there, sizeof here);
+}
+END_TEST
+
+/* One kernel, launched from several threads at once. */
+static void *launch_often(void *arg)
+{
+    const tc_launch_arg *args = arg;
+    tc_host_report report;
+    for (int i = 0; i < 20; i++)
+        if (!tc_host_launch(host.kernel, args, (int32_t[]){64, 1, 1}, NULL,
+                            &report))
+            return arg;
+    return NULL;
+}
+
+START_TEST(launches_at_once)
+{
+    host_compile("kernel @k(%c: ptr<i32>) grid(64) {\n"
+                 "  %old = atomic %c, 1 kind(add)\n"
+                 "}\n");
+    int32_t *count = host_memory(4, true);
+    tc_launch_arg args[] = {{.data = count}};
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, launch_often, args);
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        ck_assert_ptr_null(failed);
+    }
+    ck_assert_int_eq(*count, 4 * 20 * 64);
+}
+END_TEST
+
+/* Contexts of their own compile at once. */
+static void *compile_alone(void *arg)
+{
+    tc_context *cx = tc_context_new();
+    jmp_buf unwind;
+    cx->memory.unwind = &unwind;
+    if (setjmp(unwind))
+        return arg;
+    tc_module *m = tc_module_new(cx);
+    uint32_t source =
+        tc_source_add(cx, "test.tile", mixed_text, strlen(mixed_text));
+    tc_pass_options none = {0};
+    tc_host_kernel *k = NULL;
+    if (tc_parse(m, source) && tc_run_pipeline(m, "cpu", &none))
+        k = tc_host_compile(m->first, NULL);
+    tc_module_free(m);
+    tc_context_free(cx);
+    tc_host_free(k);
+    return k ? NULL : arg;
+}
+
+START_TEST(compiles_at_once)
+{
+    pthread_t threads[4];
+    int mark = 0;
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, compile_alone, &mark);
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        ck_assert_ptr_null(failed);
+    }
+}
+END_TEST
+
+/* A failing allocation unwinds, and the next compile works. */
+START_TEST(out_of_memory)
+{
+    host_compile(mixed_text);
+    static jmp_buf unwind;
+    static volatile unsigned long n;
+    static tc_host_kernel *volatile k;
+    for (n = 1, k = NULL; !k; n++) {
+        host.cx->memory.unwind = &unwind;
+        host.cx->memory.fail_after = n;
+        if (setjmp(unwind) == 0)
+            k = tc_host_compile(host.func, NULL);
+        host.cx->memory.fail_after = 0;
+    }
+    ck_assert_uint_gt(n, 2);
+    tc_host_free(k);
+}
+END_TEST
+
+void host_machine_tests(TCase *t)
+{
+    tcase_add_test(t, machines_agree);
+    tcase_add_test(t, launches_at_once);
+    tcase_add_test(t, compiles_at_once);
+    tcase_add_test(t, out_of_memory);
+}
