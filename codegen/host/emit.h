@@ -229,7 +229,11 @@ LLVMValueRef tc_emit_pointer_lanes(tc_emit *e, const tc_op *op,
 /* The `block` that a block pointer came from, by advance, loops and so on;
  * it says which dims of the tensor are kept. */
 const tc_op *tc_block_origin(const tc_value *v);
-void tc_emit_view(tc_emit *e, tc_op *op); /* block, advance, select */
+void tc_emit_view(tc_emit *e, tc_op *op); /* block, advance */
+/* A block pointer that a loop carries must go on keeping the same dims. False:
+ * reported. */
+bool tc_check_carried_view(tc_emit *e, const tc_op *yield, unsigned i,
+                           const tc_value *init);
 LLVMValueRef tc_tensor_base(const tc_value *tensor);
 LLVMValueRef tc_tensor_size(const tc_value *tensor, unsigned dim);
 LLVMValueRef tc_tensor_stride(const tc_value *tensor, unsigned dim);

@@ -89,10 +89,13 @@ static void carry_scalars(tc_emit *e, tc_value *const *init,
     }
 }
 
-static void next_scalars(tc_value *const *args, const tc_op *yield,
+static void next_scalars(tc_emit *e, tc_value *const *init,
+                         tc_value *const *args, const tc_op *yield,
                          LLVMBasicBlockRef from)
 {
     for (unsigned i = 0; i < yield->nin; i++) {
+        if (!tc_check_carried_view(e, yield, i, init[i]))
+            return;
         const tc_place *a = tc_place_of(args[i]);
         const tc_place *p = tc_place_of(yield->in[i]);
         for (unsigned j = 0; !tc_is_tile(args[i]) && j < a->nparts; j++)
@@ -162,7 +165,7 @@ void tc_emit_for(tc_emit *e, tc_op *op)
     LLVMBasicBlockRef end = LLVMGetInsertBlock(e->b);
     LLVMValueRef next = LLVMBuildAdd(e->b, n, tc_i64(e, 1), "");
     LLVMAddIncoming(n, &next, &end, 1);
-    next_scalars(body->args + 1, body->last, end);
+    next_scalars(e, op->in + 3, body->args + 1, body->last, end);
     LLVMBuildBr(e->b, head);
     LLVMPositionBuilderAtEnd(e->b, after);
     give_results(op, body->args + 1);
@@ -187,7 +190,7 @@ void tc_emit_while(tc_emit *e, tc_op *op)
     if (e->failed)
         return;
     yield_tiles(e, op, body->last);
-    next_scalars(test->args, body->last, LLVMGetInsertBlock(e->b));
+    next_scalars(e, op->in, test->args, body->last, LLVMGetInsertBlock(e->b));
     LLVMBuildBr(e->b, head);
     LLVMPositionBuilderAtEnd(e->b, after);
     give_results(op, test->args);

@@ -16,11 +16,28 @@ const tc_op *tc_block_origin(const tc_value *v)
     switch (op->code) {
     case TC_BLOCK: return op;
     case TC_ADVANCE: return tc_block_origin(op->in[0]);
-    case TC_SELECT: return tc_block_origin(op->in[1]);
     case TC_FOR: return tc_block_origin(op->in[3 + i - !v->def]);
-    case TC_WHILE: return tc_block_origin(op->in[i]);
-    default: return tc_block_origin(op->regions[0]->last->in[i]); /* if */
+    default: return tc_block_origin(op->in[i]); /* while */
     }
+}
+
+bool tc_check_carried_view(tc_emit *e, const tc_op *yield, unsigned i,
+                           const tc_value *init)
+{
+    if (init->type->kind != TC_BLOCK_PTR)
+        return true;
+    const tc_attr *a = tc_op_attr(tc_block_origin(init), "sides");
+    const tc_attr *b = tc_op_attr(tc_block_origin(yield->in[i]), "sides");
+    bool same = a->n == b->n;
+    for (unsigned j = 0; same && j < a->n; j++)
+        same = !a->dims[j] == !b->dims[j];
+    if (same)
+        return true;
+    e->failed = true;
+    return tc_error(e->cx, yield->loc,
+                    "yield: block pointer %u keeps other dims of its tensor "
+                    "than the one that the loop starts with",
+                    i);
 }
 
 LLVMValueRef tc_tensor_base(const tc_value *tensor)
@@ -70,21 +87,10 @@ static void emit_advance(tc_emit *e, tc_op *op)
     }
 }
 
-static void emit_select(tc_emit *e, tc_op *op)
-{
-    const tc_place *a = tc_place_of(op->in[1]), *b = tc_place_of(op->in[2]);
-    LLVMValueRef *parts = new_parts(e, op->out[0], a->nparts);
-    for (unsigned i = 0; i < a->nparts; i++)
-        parts[i] = LLVMBuildSelect(e->b, tc_scalar_of(e, op->in[0]),
-                                   a->parts[i], b->parts[i], "");
-}
-
 void tc_emit_view(tc_emit *e, tc_op *op)
 {
     if (op->code == TC_BLOCK)
         emit_block(e, op);
-    else if (op->code == TC_ADVANCE)
-        emit_advance(e, op);
     else
-        emit_select(e, op);
+        emit_advance(e, op);
 }
