@@ -44,6 +44,12 @@ as_root() {
     fi
 }
 
+# Waits while another apt is at work.
+install() {
+    as_root apt-get -o DPkg::Lock::Timeout=300 -q -y install \
+        --no-install-recommends "$@" >/dev/null
+}
+
 setup() {
     command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null ||
         fail "no apt here. Install by hand: a C compiler, cmake, ninja," \
@@ -68,11 +74,9 @@ setup() {
     [ -z "$missing" ] && return 0
     echo "setup: installing$missing"
     export DEBIAN_FRONTEND=noninteractive
+    # Word splitting is wanted below. The second try has fresh package lists.
     # shellcheck disable=SC2086
-    as_root apt-get install -q -y --no-install-recommends $missing \
-        >/dev/null 2>&1 ||
-        { as_root apt-get update -q >/dev/null &&
-            as_root apt-get install -q -y --no-install-recommends $missing \
-                >/dev/null; } ||
+    install $missing 2>/dev/null ||
+        { as_root apt-get update -q >/dev/null && install $missing; } ||
         fail "apt-get could not install:$missing"
 }
