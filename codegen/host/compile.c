@@ -24,11 +24,12 @@
 #include <string.h>
 
 /* The nests come out of emission with little to improve: what is left is
- * shared subexpressions, addresses, and what is the same in every turn of a
- * loop. More passes cost compile time and gain nothing measurable. */
+ * shared subexpressions and addresses, and what is the same in every turn of a
+ * loop. More passes (gvn, loop-unroll, slp-vectorizer) cost compile time and
+ * gain nothing measurable. */
 static const char passes[] =
-    "early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
-    "loop-mssa(licm),early-cse,instcombine<no-verify-fixpoint>,adce";
+    "early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(licm)";
 
 /* One compile. What is not NULL has to be disposed of. */
 typedef struct compiler {
@@ -158,8 +159,7 @@ static bool verify_module(compiler *c)
 static bool run_passes(compiler *c)
 {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    const char *list = getenv("TC_PASSES") ? getenv("TC_PASSES") : passes;
-    LLVMErrorRef error = LLVMRunPasses(c->module, list, c->machine, options);
+    LLVMErrorRef error = LLVMRunPasses(c->module, passes, c->machine, options);
     LLVMDisposePassBuilderOptions(options);
     return no_error(c, "optimising", error) && !c->emit.failed;
 }
