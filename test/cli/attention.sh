@@ -1,0 +1,93 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# tilec attention: results, checks, masks and scores, inputs that are wrong.
+. "$2/test/cli/expect.inc"
+
+expect 0 attention in.st --check o_full lse_full
+err_is_empty
+out_has "q 1x4x128x64"
+out_has "on cpu"
+out_has "o against o_full: relative error"
+out_has "lse against lse_full: relative error"
+expect 0 attention in.st --mask=causal --check=o_causal --check lse_causal
+out_has "o against o_causal"
+out_has "lse against lse_causal"
+expect 0 attention in.st --scale 0.125 --check o_full
+expect 1 attention in.st --scale 0.126 --check o_full
+out_has "FAILED"
+expect 1 attention in.st --check o_causal
+out_has "FAILED"
+expect 1 attention in.st --check nothing
+err_has "there is no tensor 'nothing'"
+
+# What is written can be read again.
+expect 0 attention in.st --mask causal -o out.st
+err_is_empty
+cat >same.tile <<'END'
+// SPDX-License-Identifier: Apache-2.0
+kernel @same(%a: tensor<[?, ?, ?] x f32>, %b: tensor<[?, ?, ?] x f32>) grid(1) {
+  assert size(%a, 0) == size(%b, 0) and size(%a, 2) == 128, "the sizes differ"
+  %x = load %a[0, 0 +: 8, 0 +: 128] boundary(0)
+  %y = load %b[0, 0 +: 8, 0 +: 128] boundary(0)
+  assert all(all(abs(%x - %y) < 2e-5, axis=1), axis=0), "lse differs"
+}
+END
+expect 0 run same.tile a=out.st:lse b=in.st:lse_causal
+expect 1 run same.tile a=out.st:lse b=in.st:lse_full
+err_has "same.tile:6:3: error: assertion failed: lse differs"
+
+# Masks and scores: by name, with values, combined, from a file.
+expect 0 attention in.st --mask 'sliding_window(w=128)' --check o_causal
+expect 0 attention in.st --mask 'causal | sliding_window(w=4)' --check o_causal
+expect 0 attention in.st --mask '!(causal & !causal)' --check o_full
+expect 0 attention in.st --score 'soft_cap(cap=1e6)' --mask causal
+cat >mine.tile <<'END'
+func @upto(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {
+  return %k <= %q
+}
+func @same_score(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
+  return %s * 2.0 / 2.0
+}
+func @odd(%b: i32, %h: i32) -> i1 {
+  return %b == %h
+}
+END
+expect 0 attention in.st --mask mine.tile@upto --score mine.tile@same_score \
+    --check o_causal lse_causal
+expect 1 attention in.st --mask mine.tile@uptoo
+err_has 'there is no function `uptoo` in `mine.tile`; did you mean `upto`?'
+expect 1 attention in.st --mask mine.tile@odd
+err_has "odd"
+expect 1 attention in.st --mask nowhere.tile@upto
+err_has "nowhere.tile"
+expect 1 attention in.st --mask cuasal
+err_has 'did you mean `causal`?'
+err_has '^'
+expect 1 attention in.st --mask 'causal &'
+err_has "<mask>:1:"
+expect 1 attention in.st --mask document
+err_has '`offsets`'
+
+printf 'func @f(%%b: i32, %%h: i32, %%q: i32, %%k: i32) -> i1 {\n  return %%k <= %%p\n}\n' >bad.tile
+expect 1 attention in.st --mask bad.tile@f
+err_has "bad.tile:2:16: error:"
+err_has "  return %k <= %p"
+
+# Files that are not there, not whole, not what they say.
+expect 1 attention nowhere.st
+err_has "nowhere.st: No such file or directory"
+head -c 100000 "$data" >short.st
+expect 1 attention short.st
+err_has "short.st"
+head -c 5 "$data" >tiny.st
+expect 1 attention tiny.st
+err_has "tiny.st"
+: >empty.st
+expect 1 attention empty.st
+err_has "empty.st"
+expect 1 attention "$source/README.md"
+expect 1 attention /
+expect 1 attention out.st
+err_has "there is no tensor 'q'"
+finish

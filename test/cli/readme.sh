@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs the shell blocks of README.md that stand behind a line <!-- test -->,
+# one after the other, as a reader would in the root of the source.
+. "$2/test/cli/expect.inc"
+
+mkdir build
+ln -s "$tilec" build/tilec
+for name in test kernels lib; do
+    ln -s "$source/$name" $name
+done
+awk '/^<!-- test -->$/ { wanted = 1; next }
+     /^```sh$/ && wanted { inside = 1; wanted = 0; n++; next }
+     /^```$/ { inside = 0 }
+     inside { print >("block" n) }' "$source/README.md"
+
+n=0
+for block in block*; do
+    last="README.md, $block"
+    n=$((n + 1))
+    sh -eu "$block" >out 2>err || failed "$last: exit code $?: $(cat "$block")"
+done
+[ $n -ge 3 ] || failed "only $n blocks were found"
+finish

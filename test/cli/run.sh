@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# tilec run and tilec compile: arguments of all kinds, outputs, errors.
+. "$2/test/cli/expect.inc"
+
+cat >fill.tile <<'END'
+// Two kernels, so that one has to be named.
+kernel @fill[T: type](%x: tensor<[?] x T>, %value: T, %n: i32) grid(cdiv(size(%x, 0), 16)) {
+  assert %n >= 0, "n is negative"
+  %i = program_id(0) * 16
+  store %x[%i +: 16], splat(%value, tile<16 x T>) boundary(0)
+}
+kernel @add(%a: tensor<[?] x f32>, %b: tensor<[?] x f32>, %c: tensor<[?] x f32>) grid(cdiv(size(%a, 0), 16)) {
+  %i = program_id(0) * 16
+  %x = load %a[%i +: 16] boundary(0)
+  %y = load %b[%i +: 16] boundary(0)
+  store %c[%i +: 16], %x + %y boundary(0)
+}
+kernel @is[value: int](%x: tensor<[?] x f32>) grid(1) {
+  %x0 = load %x[0 +: 16] boundary(0) pad(0.0)
+  %ok = abs(sum(%x0, axis=0) - cast(value, f32)) < 0.001
+  print "sum", sum(%x0, axis=0)
+  assert %ok, "another sum"
+}
+END
+
+expect 0 run fill.tile@fill x=zeros:10xf32 value=1.5 n=0 -o x=x.st
+expect 0 run fill.tile@fill x=zeros:10xf32 value=-inf n=0
+expect 0 run fill.tile@fill x=zeros:10xi32 value=0x10 n=0
+expect 0 run fill.tile@add a=x.st:x b=x.st:x c=like:a -o c=sum.st
+expect 0 run fill.tile@is -D value=30 x=sum.st:c
+out_has "sum"
+out_has "30"
+expect 1 run fill.tile@is -D value=31 x=sum.st:c
+err_has "another sum"
+err_has "fill.tile:"
+
+expect 2 run fill.tile x=zeros:10xf32 value=1 n=0
+err_has "there are several kernels, name one: @fill, @add, @is"
+expect 2 run fill.tile@fil x=zeros:10xf32
+err_has 'there is no kernel @fil; did you mean @fill?'
+expect 2 run fill.tile@fill x=zeros:10xf32 value=1
+err_has "argument n of @fill is missing: i32"
+expect 2 run fill.tile@fill x=zeros:10xf32 value=1 n=0 extra=2
+err_has '`extra`'
+expect 1 run fill.tile@fill x=zeros:10xf32 value=1 n=1.5
+err_has "argument n: is a float, expected an integer"
+expect 1 run fill.tile@fill x=zeros:2x5xf32 value=1 n=0
+err_has "argument x: rank is 2, expected 1"
+expect 1 run fill.tile@fill x=nowhere.st value=1 n=0
+err_has "nowhere.st: No such file or directory"
+expect 1 run fill.tile@fill x=in.st:nothing value=1 n=0
+err_has "there is no tensor 'nothing'"
+expect 1 run nowhere.tile x=1
+err_has "nowhere.tile: No such file or directory"
+expect 1 run fill.tile@is -D value=x x=sum.st:c
+err_has "value"
+expect 1 run fill.tile@is x=sum.st:c
+err_has '`value`'
+expect 2 run fill.tile@fill x=zeros:10xf32 value=1 n=0 -o y=y.st
+err_has "y"
+
+# Embedded programs.
+expect 0 run softmax x=zeros:3x7xf32 y=like:x -o y=y.st
+expect 0 run matmul a=zeros:3x7xf16 b=zeros:7x5xf16 c=zeros:3x5xf16
+expect 1 run matmul a=zeros:3x7xf16 b=zeros:8x5xf16 c=zeros:3x5xf16
+
+for what in tile llvm asm json; do
+    expect 0 compile softmax --emit=$what
+    err_is_empty
+    [ -s out ] || failed "$last: nothing on stdout"
+    expect 0 compile attention_fwd -D D=40 -D T=f16 --emit $what -o it.$what
+    out_is_empty
+    [ -s it.$what ] || failed "$last: nothing in the file"
+done
+expect 0 opt it.tile
+expect 1 compile attention_fwd
+err_has '`D`'
+expect 1 compile softmax -D T=f31
+err_has "expected an element type"
+expect 1 compile softmax -D Tt=f32
+err_has 'Tt'
+expect 2 compile softmax -D T
+expect 1 compile in.st
+expect 0 compile softmax --print-after=cse --time-passes -o it.tile
+err_has "cse"
+finish
