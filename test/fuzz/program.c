@@ -33,9 +33,10 @@ typedef struct gen {
     program p;
 } gen;
 
-static const shape shapes[] = {
-    {0, {0}},      {1, {8}},     {1, {16}},   {2, {8, 16}}, {2, {16, 8}},
-    {2, {16, 16}}, {2, {1, 16}}, {2, {8, 1}}, {2, {8, 8}},  {3, {8, 1, 8}}};
+static const shape shapes[] = {{0, {0}},      {1, {8}},      {1, {16}},
+                               {2, {8, 16}},  {2, {16, 8}},  {2, {16, 16}},
+                               {2, {1, 16}},  {2, {8, 1}},   {2, {8, 8}},
+                               {2, {24, 40}}, {3, {8, 1, 8}}};
 enum { NSHAPES = sizeof shapes / sizeof *shapes };
 
 static bool shape_is(shape a, shape b)
@@ -449,7 +450,7 @@ static void load(gen *g)
     bool real = num_below(&g->rng, 2);
     value r = offset(g), c = offset(g);
     value v =
-        fresh(g, real ? NUM_F32 : NUM_I32, shapes[num_between(&g->rng, 3, 8)]);
+        fresh(g, real ? NUM_F32 : NUM_I32, shapes[num_between(&g->rng, 3, 9)]);
     value window = fresh(g, v.type, v.shape);
     line(g, "%s = block %%%s[%s +: %d, %s +: %d]", window.name,
          real ? "fa" : "ia", r.name, v.shape.side[0], c.name, v.shape.side[1]);

@@ -76,6 +76,12 @@ static int any_length(num_rng *r)
     }
 }
 
+/* Scores have to be short fractions, see score_case. */
+static bool is_short(const group *g)
+{
+    return g->type == NUM_F32 && g->score->wants_short;
+}
+
 static input_kind any_input(num_rng *r, const group *g)
 {
     static const input_kind often[] = {NORMAL,  NORMAL, NORMAL, SHORT,
@@ -84,7 +90,7 @@ static input_kind any_input(num_rng *r, const group *g)
     input_kind kind = often[num_below(r, 10)];
     if (kind == HUGE_ && !g->score->takes_huge)
         kind = PEAKED;
-    if (g->type == NUM_F32 && g->score->wants_short && kind == NORMAL)
+    if (is_short(g) && kind == NORMAL)
         kind = SHORT;
     return kind;
 }
@@ -101,7 +107,10 @@ static double any_scale(num_rng *r, const group *g, input_kind kind)
     switch (kind) {
     case NORMAL:
     case ZEROS:
-    case SPECIAL: return factors[num_below(r, 6)] / sqrt(g->dim);
+    case SPECIAL:
+        if (is_short(g))
+            return short_scale(g->dim);
+        return factors[num_below(r, 6)] / sqrt(g->dim);
     case SHORT: return short_scale(g->dim);
     /* Products to 900, sums to about 3 * 300 * sqrt(d). */
     case PEAKED: return 8 * short_scale(g->dim);
@@ -167,7 +176,7 @@ static double any_key(num_rng *r, const attention_case *c)
     case PEAKED: return whole_by(r, 30, 0);
     case HUGE_: return whole_by(r, 3, f16 ? 13 : 57);
     case ZEROS: return 0;
-    default: return num_normal(r);
+    default: return is_short(c->group) ? whole_by(r, 8, -2) : num_normal(r);
     }
 }
 
