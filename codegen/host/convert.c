@@ -166,7 +166,11 @@ static LLVMValueRef encode(const tc_lanes *l, const struct format *f,
     s = sub(l, tc_lanes_as_int(l, s), subnormal_magic(f));
     code = if_above(l, a, least_normal(f) - 1, sub(l, code, rebias(f)), s);
     unsigned over = f->saturates ? f->top : f->top + 1;
-    return if_above(l, code, f->top, tc_lanes_int(l, over), code);
+    code = if_above(l, code, f->top, tc_lanes_int(l, over), code);
+    if (f->saturates && f->has_infinity)
+        code =
+            if_above(l, a, F32_INFINITY - 1, tc_lanes_int(l, f->top + 1), code);
+    return code;
 }
 
 static LLVMTypeRef code_type(const tc_lanes *l, const struct format *f)

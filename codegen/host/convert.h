@@ -24,7 +24,9 @@
 LLVMValueRef tc_host_round(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x);
 /* The same for a signed integer of any width. */
 LLVMValueRef tc_host_round_int(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x);
-/* x: float or double. What is stored for it: i16 or i8 bits, float for F32. */
+/* x: float or double. What is stored for it: i16 or i8 bits, float for F32.
+ * An infinity stays one where the kind has it, f8e5m2 too: results have been
+ * through tc_host_round, so that it was read as such. */
 LLVMValueRef tc_host_pack(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x);
 /* The float that is stored as `bits`. */
 LLVMValueRef tc_host_unpack(LLVMBuilderRef b, tc_kind kind, LLVMValueRef bits);

@@ -197,6 +197,8 @@ static void flush(struct trial *r)
         long double x = input_value(r, i);
         double want = isnan(x) ? NAN : number(r->t, expected(r->t, x));
         bool packs = r->op == PACK || r->op == PACK_F64;
+        if (packs && isinf(x) && r->t->kind == TC_F8E5M2)
+            want = (double)x; /* packing does not saturate it */
         unsigned code = r->t->bits == 8 ? out.c[i] : out.h[i];
         double got = packs ? number(r->t, code) : out.f[i];
         /* Check's own macros write to a file each time. */
