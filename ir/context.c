@@ -190,8 +190,7 @@ static size_t distance(const char *a, const char *b)
     return d[na][nb];
 }
 
-const char *tc_nearest_name(const char *got, const char *const *names,
-                            size_t n)
+const char *tc_nearest_name(const char *got, const char *const *names, size_t n)
 {
     const char *nearest = NULL;
     size_t best = strlen(got) / 3 + 2; /* one more than what counts as near */
