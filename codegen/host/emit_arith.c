@@ -301,6 +301,8 @@ static LLVMValueRef float_to_float(const lanes *l, const tc_type *to)
         return from_wide ? l->x : LLVMBuildFPExt(l->b, l->x, wide, "");
     if (to->kind == TC_F32)
         return from_wide ? LLVMBuildFPTrunc(l->b, l->x, single, "") : l->x;
+    if (to->kind > TC_F8E5M2 && tc_is_exact_in(l->elem->kind, to->kind))
+        return l->x;
     return tc_host_round(l->b, to->kind, l->x);
 }
 

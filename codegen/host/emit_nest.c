@@ -377,33 +377,43 @@ static void operands_at(const combiner *c, LLVMValueRef k, unsigned level,
         x[i] = tc_eval_full(c->nest, c->op->in[i], &at);
 }
 
-/* The region's ops on lanes: args are set, returns what it yields. */
-static bool run_region(tc_emit *e, const tc_op *op, unsigned width,
+/* Does the region only hold ops that can be done on vectors of lanes? */
+static bool is_on_lanes(const tc_op *op)
+{
+    tc_each_op (inner, op->regions[0])
+        if (inner->code != TC_YIELD &&
+            (!tc_op_has(inner, TC_PURE) || inner->nregions > 0 ||
+             inner->nin > 3 || !tc_type_is_scalar(inner->out[0]->type)))
+            return false;
+    return true;
+}
+
+static void run_on_lanes(tc_emit *e, const tc_op *op, unsigned width)
+{
+    tc_each_op (inner, op->regions[0]) {
+        LLVMValueRef in[3] = {0};
+        if (inner->code == TC_YIELD)
+            return;
+        for (unsigned i = 0; i < inner->nin; i++)
+            if (tc_type_is_scalar(inner->in[i]->type))
+                in[i] = tc_splat(e, tc_scalar_of(e, inner->in[i]), width);
+        tc_set_scalar(e, inner->out[0], tc_emit_scalar(e, inner, in));
+    }
+}
+
+/* The region for these arguments; out: what it yields. */
+static void run_region(tc_emit *e, const tc_op *op, unsigned width,
                        LLVMValueRef *args, LLVMValueRef *out)
 {
-    tc_region *r = op->regions[0];
+    const tc_region *r = op->regions[0];
     for (unsigned i = 0; i < r->nargs; i++)
         tc_set_scalar(e, r->args[i], args[i]);
-    tc_each_op (inner, r) {
-        LLVMValueRef in[8];
-        for (unsigned i = 0; i < inner->nin && i < 8; i++)
-            in[i] = tc_splat(e, tc_scalar_of(e, inner->in[i]), width);
-        if (inner->code == TC_YIELD) {
-            for (unsigned i = 0; i < inner->nin; i++)
-                out[i] = tc_splat(e, tc_scalar_of(e, inner->in[i]), width);
-            return true;
-        }
-        LLVMValueRef x = inner->nregions ? NULL : tc_emit_scalar(e, inner, in);
-        if (!x) {
-            e->failed = true;
-            return tc_error(e->cx, inner->loc,
-                            "%s: the CPU target cannot do this op in a "
-                            "combining region",
-                            tc_op_infos[inner->code].name);
-        }
-        tc_set_scalar(e, inner->out[0], x);
-    }
-    return false;
+    if (is_on_lanes(op))
+        run_on_lanes(e, op, width);
+    else
+        tc_emit_schedule(e, tc_op_plan_of(op)->regions[0]);
+    for (unsigned i = 0; !e->failed && i < r->last->nin; i++)
+        out[i] = tc_splat(e, tc_scalar_of(e, r->last->in[i]), width);
 }
 
 static void store_results(const combiner *c, LLVMValueRef *x)
@@ -436,7 +446,8 @@ static void reduce_lanes(combiner *c)
         LLVMValueRef *phis = tc_arena_copy(e->arena, args, n * sizeof *args);
         LLVMValueRef k = LLVMBuildAdd(e->b, l.at, tc_i64(e, 1), "");
         operands_at(c, k, c->nest->level, args + n);
-        if (!run_region(e, op, width, args, sum))
+        run_region(e, op, width, args, sum);
+        if (e->failed)
             return;
         LLVMBasicBlockRef end = LLVMGetInsertBlock(e->b);
         for (unsigned i = 0; i < n; i++)
@@ -454,7 +465,8 @@ void tc_emit_region_reduce(tc_emit *e, tc_op *op)
         reduce_lanes(&c);
         return;
     }
-    tc_walk w = tc_walk_new(e, NULL, op->out[0]->type, e->width, 1);
+    unsigned width = is_on_lanes(op) ? e->width : 1;
+    tc_walk w = tc_walk_new(e, NULL, op->out[0]->type, width, 1);
     tc_walk_outer(&w);
     tc_walk_inner(&w);
     combiner c = {&w.nest, op, w.index[0], reduce_axis(op)};

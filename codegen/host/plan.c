@@ -13,7 +13,8 @@
 
 enum {
     CHEAP = 4, /* ops an element that may be computed twice */
-    MOST = 1000
+    DEAR = 300 /* ops that are enough for one nest: it bounds the code of a
+                  nest, and how deep the walks over virtual values go */
 };
 static const unsigned NONE = 0, MANY = ~0u;
 
@@ -48,14 +49,12 @@ int tc_vector_axis(const tc_type *t)
     return axis;
 }
 
-/* Every value of `from` is one of `to`, and both are kept as f32. */
-static bool is_exact_in(tc_kind from, tc_kind to)
+bool tc_is_exact_in(tc_kind from, tc_kind to)
 {
-    if (from < TC_F8E4M3 || from > TC_F32 || to < from || to > TC_F32)
+    if (from < TC_F8E4M3 || from > TC_F32 || to < TC_F8E4M3 || to > TC_F32)
         return false;
-    return from == to || to == TC_F32 || from <= TC_F8E5M2
-               ? !(from == TC_F8E4M3 && to == TC_F8E5M2)
-               : false;
+    bool from_fp8 = from <= TC_F8E5M2, to_fp8 = to <= TC_F8E5M2;
+    return from == to || to == TC_F32 || (from_fp8 && !to_fp8);
 }
 
 bool tc_is_alias(const tc_op *op)
@@ -63,8 +62,8 @@ bool tc_is_alias(const tc_op *op)
     if (op->code == TC_RESHAPE)
         return true;
     return op->code == TC_CAST && tc_is_tile(op->out[0]) &&
-           is_exact_in(op->in[0]->type->elem->kind,
-                       op->out[0]->type->elem->kind);
+           tc_is_exact_in(op->in[0]->type->elem->kind,
+                          op->out[0]->type->elem->kind);
 }
 
 bool tc_is_kind_reduce(const tc_op *op)
@@ -108,8 +107,9 @@ static unsigned own_cost(const tc_op *op)
     case TC_TRANS: return 0;
     case TC_DIV:
     case TC_REM: return tc_type_is_float(op->out[0]->type) ? 3 : 8;
+    /* Machines gather 32 and 64 bits; the others go lane by lane. */
     case TC_LOAD:
-    case TC_GATHER: return 8;
+    case TC_GATHER: return tc_type_bytes(op->out[0]->type->elem) < 4 ? 40 : 8;
     case TC_SQRT:
     case TC_RSQRT: return 5;
     case TC_EXP:
@@ -127,16 +127,20 @@ static unsigned own_cost(const tc_op *op)
 
 static void find_cost(const tc_op *op)
 {
-    if (op->nout == 0 || !tc_is_tile(op->out[0]))
-        return;
-    unsigned cost = own_cost(op);
+    unsigned cost = 0;
     for (unsigned i = 0; i < op->nin; i++)
         if (tc_is_tile(op->in[i]))
             cost += tc_place_of(op->in[i])->cost;
-    if (cost > MOST)
-        cost = MOST;
-    for (unsigned i = 0; i < op->nout; i++)
-        tc_place_of(op->out[i])->cost = must_be_root(op) ? 1 : cost;
+    for (unsigned i = 0; i < op->nout; i++) {
+        tc_place *p = tc_place_of(op->out[i]);
+        if (!tc_is_tile(op->out[i]))
+            continue;
+        p->cost = cost + own_cost(op);
+        if (must_be_root(op) || p->cost > DEAR) {
+            p->root = true;
+            p->cost = 1;
+        }
+    }
 }
 
 /* Broadcast along an axis outside of one that its operand has: a loop nest
@@ -200,7 +204,7 @@ static void find_root(tc_value *v)
     tc_place *p = tc_place_of(v);
     if (!tc_is_tile(v))
         return;
-    p->root = !v->def || must_be_root(v->def);
+    p->root |= !v->def;
     tc_each_use (u, v)
         p->root |= wants_whole(u);
     const tc_region *home = v->def ? v->def->parent : v->region;

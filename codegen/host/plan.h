@@ -151,6 +151,8 @@ int tc_vector_axis(const tc_type *t);
 /* Results whose elements are those of the operand, in the same order and kept
  * in the same form (reshape; f16 to f32): they share its buffer. */
 bool tc_is_alias(const tc_op *op);
+/* Both kinds are kept as f32, and every value of `from` is one of `to`. */
+bool tc_is_exact_in(tc_kind from, tc_kind to);
 /* kind(sum) and the like, as opposed to a combining region. */
 bool tc_is_kind_reduce(const tc_op *op);
 /* trans that swaps the axes of a matrix. */

@@ -200,10 +200,9 @@ static void place_op(scheduler *s, tc_op *op)
     add_root(s, item, op);
     if (writes_memory(op))
         s->last_write = item->index;
-    if (op->code != TC_REDUCE)
-        for (unsigned i = 0; i < op->nregions; i++)
-            tc_op_plan_of(op)->regions[i] =
-                schedule_region(s->plan, op->regions[i]);
+    for (unsigned i = 0; i < op->nregions; i++)
+        tc_op_plan_of(op)->regions[i] =
+            schedule_region(s->plan, op->regions[i]);
 }
 
 static tc_schedule *schedule_region(tc_plan *plan, tc_region *r)

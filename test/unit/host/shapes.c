@@ -128,6 +128,48 @@ START_TEST(argmax_of_each_axis)
 }
 END_TEST
 
+/* Control flow in the combining region. */
+START_TEST(region_with_branches)
+{
+    run(KERNEL("[?, ?] x f32",
+               "  %m = reduce %t axis(1) (%a: f32, %b: f32) {\n"
+               "    %s = if %a > %b { yield %a } else {\n"
+               "      %r = for %i = 0 to 3 carry(%c = %b) { yield %c + 0.0 }\n"
+               "      yield %r\n"
+               "    }\n"
+               "    yield %s\n"
+               "  }\n"
+               "  store %y[0 +: 8, 0 +: 24], %m\n"),
+        2, (int32_t[]){A, C});
+    for (int i = 0; i < A * C; i++) {
+        float most = -100;
+        for (int b = 0; b < B; b++)
+            most = fmaxf(most, at(i / C, b, i % C));
+        ck_assert_float_eq(got(i), most);
+    }
+}
+END_TEST
+
+/* So much arithmetic that it is cut into several nests. */
+START_TEST(long_chain)
+{
+    static char text[40000];
+    char *to = text + sprintf(text, "kernel @k(%%x: tensor<[?, ?, ?] x f32>, "
+                                    "%%y: tensor<[?, ?, ?] x f32>) grid(1) {\n"
+                                    "  %%v0 = load %%x[0 +: 8, 0 +: 16, "
+                                    "0 +: 24]\n");
+    for (int i = 0; i < 500; i++)
+        to += sprintf(to,
+                      "  %%v%d = max(%%v%d, trans(trans(%%v%d)) - 1.0) + "
+                      "0.5\n",
+                      i + 1, i, i);
+    sprintf(to, "  store %%y[0 +: 8, 0 +: 16, 0 +: 24], %%v500\n}\n");
+    run(text, 3, (int32_t[]){A, B, C});
+    for (int i = 0; i < A * B * C; i++)
+        ck_assert_float_eq(got(i), ((float *)x.data)[i] + 250);
+}
+END_TEST
+
 START_TEST(permuted)
 {
     run(KERNEL("[?, ?, ?] x f32", "  %p = trans %t perm(2, 0, 1)\n"
@@ -259,6 +301,8 @@ void host_shape_tests(TCase *t)
     tcase_add_test(t, max_middle);
     tcase_add_test(t, sum_first_and_all);
     tcase_add_loop_test(t, argmax_of_each_axis, 0, 3);
+    tcase_add_test(t, region_with_branches);
+    tcase_add_test(t, long_chain);
     tcase_add_test(t, permuted);
     tcase_add_test(t, reshaped_and_reduced);
     tcase_add_test(t, one_pass);
