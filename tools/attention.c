@@ -149,10 +149,13 @@ static void describe(const job *j)
     put_shape("v", &j->v);
     printf(" %s, mask %s, score %s\n", tilec_kernel_binding(kernel, "T"),
            mask ? mask : "none", score ? score : "none");
-    printf("  on %s: compiled in %.1f ms, ran in %.2f ms (%.1f GFLOP/s, all "
-           "keys counted)\n",
-           tilec_kernel_target(kernel), 1e3 * j->compile_seconds,
-           1e3 * j->run_seconds, flop / j->run_seconds * 1e-9);
+    char machine[160];
+    machine_name(machine, sizeof machine);
+    printf(
+        "  on %s (%s): compiled in %.1f ms, ran in %.2f ms (%.1f GFLOP/s, all "
+        "keys counted)\n",
+        tilec_kernel_target(kernel), machine, 1e3 * j->compile_seconds,
+        1e3 * j->run_seconds, flop / j->run_seconds * 1e-9);
 }
 
 static int check(const job *j)

@@ -21,6 +21,8 @@ void report_remarks(const tilec_context *cx);
 int report_file(const char *path);
 
 double seconds_now(void);
+/* "AMD EPYC 9654, 2 cores": what the CPU target runs on. */
+void machine_name(char *out, size_t size);
 /* A progress callback for launches: after a second, on a terminal. */
 void show_progress(void *user, int64_t done, int64_t total);
 void end_progress(void);

@@ -5,8 +5,11 @@
 #include "ir/diag.h"
 #include "tools/commands.h"
 
+#include <llvm-c/ErrorHandling.h>
+
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const tool_command *const commands[] = {
     &tool_attention, &tool_run, &tool_compile, &tool_opt, &tool_info};
@@ -68,8 +71,17 @@ static int dispatch(int argc, char **argv)
     return unknown(word);
 }
 
+/* LLVM ends the process when it finds itself broken: at least in our words.
+ * No exit handlers: LLVM's own could wait for the thread that is here. */
+static void llvm_failed(const char *why)
+{
+    fprintf(stderr, "tilec: error: LLVM failed: %s\n", why);
+    _exit(EXIT_MACHINE);
+}
+
 int main(int argc, char **argv)
 {
+    LLVMInstallFatalErrorHandler(llvm_failed);
     int code = dispatch(argc, argv);
     /* A full disk shows when the rest is written out. */
     if (fflush(stdout) != 0 || ferror(stdout)) {

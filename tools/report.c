@@ -2,10 +2,12 @@
  *
  * What the subcommands say to people: diagnostics, errors, progress.
  */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "tools/commands.h"
 #include "tools/render.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +79,20 @@ double seconds_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void machine_name(char *out, size_t size)
+{
+    char line[256], name[128] = "";
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f && !*name && fgets(line, sizeof line, f))
+        sscanf(line, "model name : %127[^\n]", name);
+    if (f)
+        fclose(f);
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    snprintf(out, size, "%s%s%d core%s", name, *name ? ", " : "", cores,
+             cores == 1 ? "" : "s");
 }
 
 /* One launch at a time in this program. */
