@@ -342,6 +342,11 @@ static void print_dims(tc_text *out, const tc_type *t, const char *between)
 
 void tc_type_print(tc_text *out, const tc_type *t)
 {
+    /* Only the verifier meets a program in which one is missing. */
+    if (!t) {
+        tc_text_add(out, "nothing");
+        return;
+    }
     switch (t->kind) {
     case TC_TYPE_PARAM: tc_text_add(out, t->name); break;
     case TC_PTR:

@@ -417,7 +417,7 @@ static bool check_advance(const tc_verifier *v, const tc_op *op)
 {
     const tc_value *tensor = tensor_of(op->in[0]);
     unsigned noffsets = op->nin - 1;
-    if (tensor && tensor->type->kind == TC_TENSOR &&
+    if (tensor && tensor->type && tensor->type->kind == TC_TENSOR &&
         noffsets != tensor->type->rank)
         return tc_error(
             v->cx, op->loc, "advance: %u offsets, expected %u, one a dim of %s",
