@@ -66,7 +66,7 @@ setup() {
           libcjson-dev libdlpack-dev libzstd-dev zlib1g-dev"
     [ "${1:-}" = test ] &&
         want="$want check python3 llvm-$LLVM-tools clang-$LLVM
-              libclang-rt-$LLVM-dev libopenblas-dev"
+              libclang-rt-$LLVM-dev libopenblas-dev clang-format-14"
     missing=
     for package in $want; do
         installed "$package" || missing="$missing $package"

@@ -28,7 +28,7 @@ cc "$source/lib/example/engine.c" $(pkg-config --cflags --libs tilec) \
 "$folder/engine" | tee "$folder/out"
 grep -q '^batch 1, length 1000: o\[0\] = ' "$folder/out"
 
-cmake -S "$source/lib/example" -B "$folder/build" \
+cmake -G Ninja -S "$source/lib/example" -B "$folder/build" \
     -D CMAKE_PREFIX_PATH="$folder/usr" >/dev/null
 cmake --build "$folder/build" >/dev/null
 "$folder/build/engine" | cmp - "$folder/out"
