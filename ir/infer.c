@@ -94,7 +94,7 @@ static bool rule_block(const tc_op *op, results *r)
     const tc_attr *sides = tc_op_attr(op, "sides");
     if (op->nin != 1 + t->rank || sides->n != t->rank)
         return tc_error(context_of(op), op->loc,
-                        "block: %u offsets, expected %u, one a dim of %s",
+                        "block: %u given, expected %u offsets, one a dim of %s",
                         op->nin - 1, t->rank, type_of(op, 0));
     const tc_dim *dims[TC_MAX_RANK];
     unsigned rank = 0;
@@ -118,9 +118,10 @@ static bool rule_gather(const tc_op *op, results *r)
 {
     const tc_type *t = op->in[0]->type;
     if (op->nin != 1 + t->rank)
-        return tc_error(context_of(op), op->loc,
-                        "gather: %u indices, expected %u, one a dim of %s",
-                        op->nin - 1, t->rank, type_of(op, 0));
+        return tc_error(
+            context_of(op), op->loc,
+            "gather: %u given, expected %u indices, one a dim of %s",
+            op->nin - 1, t->rank, type_of(op, 0));
     const tc_type *like = t->rank ? op->in[1]->type : t->elem;
     for (unsigned i = 1; i < op->nin; i++) {
         tc_kind k = tc_type_elem(op->in[i]->type)->kind;

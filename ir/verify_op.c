@@ -420,16 +420,18 @@ static bool check_advance(const tc_verifier *v, const tc_op *op)
     if (tensor && tensor->type && tensor->type->kind == TC_TENSOR &&
         noffsets != tensor->type->rank)
         return tc_error(
-            v->cx, op->loc, "advance: %u offsets, expected %u, one a dim of %s",
-            noffsets, tensor->type->rank, tc_type_name(v->cx, tensor->type));
+            v->cx, op->loc,
+            "advance: %u given, expected %u offsets, one a dim of %s", noffsets,
+            tensor->type->rank, tc_type_name(v->cx, tensor->type));
     /* From a parameter: the tensor is not known, but has these dims at least.
      */
     unsigned least = op->in[0]->type->rank;
     return noffsets >= least ||
-           tc_error(v->cx, op->loc,
-                    "advance: %u offsets, expected one a dim of the tensor, "
-                    "%u or more",
-                    noffsets, least);
+           tc_error(
+               v->cx, op->loc,
+               "advance: %u given, expected an offset a dim of the tensor, "
+               "%u or more",
+               noffsets, least);
 }
 
 /* What GPUs can do in one step. */

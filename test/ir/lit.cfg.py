@@ -54,8 +54,8 @@ for name in ["FileCheck", "not", "split-file"]:
     if not path:
         lit_config.fatal("%s is not installed (package llvm-22-tools)" % name)
     config.substitutions.append((r"(?<![\w/.-])%s(?![\w/.-])" % name, path))
-lit_tool = find_tool("lit")
-if lit_tool:
+lit_tool = os.path.abspath(sys.argv[0])
+if os.access(lit_tool, os.X_OK):
     config.available_features.add("lit")
     config.substitutions.append(("%lit", lit_tool))
 config.substitutions.append(("%tilec_path", tilec))
