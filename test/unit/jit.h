@@ -159,18 +159,23 @@ static inline void jit_finish(struct jit *j)
     if (dump)
         LLVMTargetMachineEmitToFile(j->tm, j->module, dump, LLVMAssemblyFile,
                                     &message);
+    /* As an object: this much of ORC's interface is the same in LLVM 20. */
+    LLVMMemoryBufferRef object;
+    if (LLVMTargetMachineEmitToMemoryBuffer(j->tm, j->module, LLVMObjectFile,
+                                            &message, &object)) {
+        fprintf(stderr, "%s\n", message);
+        abort();
+    }
+    LLVMDisposeBuilder(j->b);
+    LLVMDisposeModule(j->module);
+    LLVMContextDispose(j->cx);
     LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
     LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(
         builder, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(j->tm));
     jit_check(LLVMOrcCreateLLJIT(&j->lljit, builder));
     jit_add_symbols(j);
-    LLVMDisposeBuilder(j->b);
-    LLVMOrcThreadSafeContextRef safe =
-        LLVMOrcCreateNewThreadSafeContextFromLLVMContext(j->cx);
-    jit_check(LLVMOrcLLJITAddLLVMIRModule(
-        j->lljit, LLVMOrcLLJITGetMainJITDylib(j->lljit),
-        LLVMOrcCreateNewThreadSafeModule(j->module, safe)));
-    LLVMOrcDisposeThreadSafeContext(safe);
+    jit_check(LLVMOrcLLJITAddObjectFile(
+        j->lljit, LLVMOrcLLJITGetMainJITDylib(j->lljit), object));
 }
 
 static inline void *jit_address(struct jit *j, const char *name)
