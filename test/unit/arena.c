@@ -110,6 +110,7 @@ START_TEST(test_impossible_sizes_unwind)
             tc_arena_alloc(&arena, sizes[i]);
             ck_abort_msg("the allocation did not fail");
         }
+    memory.unwind = NULL;
 }
 END_TEST
 
