@@ -40,7 +40,8 @@ as_root() {
     elif command -v sudo >/dev/null 2>&1; then
         sudo "$@"
     else
-        fail "need root to run: $*; install sudo, or run this as root once"
+        fail "only root can install what is missing: install sudo, or run" \
+            "this as root once"
     fi
 }
 
@@ -74,6 +75,7 @@ setup() {
     [ -z "$missing" ] && return 0
     echo "setup: installing$missing"
     export DEBIAN_FRONTEND=noninteractive
+    as_root true
     # Word splitting is wanted below. The second try has fresh package lists.
     # shellcheck disable=SC2086
     install $missing 2>/dev/null ||
