@@ -151,10 +151,18 @@ static bool trip_count(const tc_op *op, uint64_t *trips)
     return true;
 }
 
+/* A step that folds to 0 or less: no trips either, and the verifier rejects
+ * what is written like that. */
+static bool steps_nowhere(const tc_op *op)
+{
+    tc_scalar step;
+    return tc_match_const(op->in[2], &step) && step.i <= 0;
+}
+
 static bool for_never(tc_op *op)
 {
     uint64_t trips;
-    if (op->in[0] == op->in[1])
+    if (op->in[0] == op->in[1] || steps_nowhere(op))
         trips = 0;
     else if (!trip_count(op, &trips))
         return false;
