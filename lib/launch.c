@@ -45,6 +45,20 @@ static tilec_status unknown_name(struct launch *l, const char *name)
                    near ? near : "", near ? "`?" : "");
 }
 
+static tilec_status missing(const struct launch *l, const tilec_parameter *p)
+{
+    const char *kernel = l->k->func->name;
+    const char *dot = strchr(p->name, '.');
+    if (p->captured && dot)
+        return tc_fail(l->error, TILEC_USAGE,
+                       "argument %s of @%s is missing: %s, which a mod "
+                       "captures: give it by that name, or a number in the "
+                       "expression, as in `mod(%s=...)`",
+                       p->name, kernel, p->type, dot + 1);
+    return tc_fail(l->error, TILEC_USAGE, "argument %s of @%s is missing: %s",
+                   p->name, kernel, p->type);
+}
+
 static tilec_status place(struct launch *l, const tilec_argument *args,
                           size_t nargs)
 {
@@ -71,9 +85,7 @@ static tilec_status place(struct launch *l, const tilec_argument *args,
     }
     for (unsigned i = 0; i < k->nparams; i++)
         if (!l->slots[i].given)
-            return tc_fail(
-                l->error, TILEC_USAGE, "argument %s of @%s is missing: %s",
-                k->params[i].info.name, k->func->name, k->params[i].info.type);
+            return missing(l, &k->params[i].info);
     return TILEC_OK;
 }
 

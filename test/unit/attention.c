@@ -381,7 +381,9 @@ START_TEST(forward_refuses)
     t.captured = args + 1;
     expect_forward_error(a, &t, TILEC_USAGE,
                          "argument score.slopes of @attention_fwd is missing: "
-                         "tensor<[?] x f32>");
+                         "tensor<[?] x f32>, which a mod captures: give it by "
+                         "that name, or a number in the expression, as in "
+                         "`mod(slopes=...)`");
     tilec_attention_free(a);
     a = plan(NULL, NULL, 0);
     t = all_tensors();
