@@ -19,6 +19,7 @@ static bool init(tc_context *cx)
     cx->strings = tc_arena_new(&cx->arena, struct tc_intern);
     cx->types = tc_arena_new(&cx->arena, struct tc_intern);
     cx->dims = tc_arena_new(&cx->arena, struct tc_intern);
+    cx->layouts = tc_arena_new(&cx->arena, struct tc_intern);
     cx->memory.unwind = NULL;
     return true;
 }

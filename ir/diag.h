@@ -16,6 +16,7 @@
 
 typedef struct tc_type tc_type;
 typedef struct tc_dim tc_dim;
+typedef struct tc_layout tc_layout;
 
 /* file: 1 + index into the context's sources, 0 for none. line and column
  * count from 1, columns in bytes. */
@@ -53,6 +54,7 @@ typedef struct tc_context {
     struct tc_intern *strings; /* hash tables, see context.c and type.c */
     struct tc_intern *types;
     struct tc_intern *dims;
+    struct tc_intern *layouts;
     const tc_type *scalars[32]; /* by tc_kind */
 
     tc_arena diag_arena; /* emptied by tc_diags_clear */

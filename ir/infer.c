@@ -5,6 +5,7 @@
  * that a rule is written once.
  */
 #include "ir/ir.h"
+#include "ir/layout.h"
 
 #include <assert.h>
 #include <string.h>
@@ -51,6 +52,13 @@ static const tc_type *tile_type(const tc_op *op, unsigned rank,
                                 const tc_dim *const *dims, const tc_type *elem)
 {
     return tc_type_shaped(context_of(op), TC_TILE, rank, dims, elem);
+}
+
+/* The type in a layout that follows from an operand's; none: as it is. */
+static const tc_type *placed(const tc_op *op, const tc_type *t,
+                             const tc_layout *layout)
+{
+    return layout ? tc_type_with_layout(context_of(op), t, layout) : t;
 }
 
 static bool check_axis(const tc_op *op, const char *attr, unsigned count)
@@ -111,7 +119,13 @@ static bool rule_block(const tc_op *op, results *r)
 
 static bool rule_load(const tc_op *op, results *r)
 {
-    return one(r, tc_type_pointee(context_of(op), op->in[0]->type));
+    const tc_type *t = tc_type_pointee(context_of(op), op->in[0]->type);
+    const tc_type *stated = r->nstated == 1 ? r->stated[0] : NULL;
+    /* A block pointer leaves the layout to the text. */
+    if (op->in[0]->type->kind == TC_BLOCK_PTR && stated &&
+        stated->kind == TC_TILE && tc_type_same_sides(stated, t))
+        t = placed(op, t, stated->layout);
+    return one(r, t);
 }
 
 static bool rule_gather(const tc_op *op, results *r)
@@ -150,7 +164,10 @@ static bool rule_expand_dims(const tc_op *op, results *r)
     for (unsigned i = 0; i < t->rank; i++)
         dims[i + (i >= axis)] = t->dims[i];
     dims[axis] = tc_dim_const(context_of(op), 1);
-    return one(r, tile_type(op, t->rank + 1, dims, t->elem));
+    return one(r, placed(op, tile_type(op, t->rank + 1, dims, t->elem),
+                         t->layout
+                             ? tc_layout_expand(context_of(op), t->layout, axis)
+                             : NULL));
 }
 
 static bool rule_trans(const tc_op *op, results *r)
@@ -158,11 +175,11 @@ static bool rule_trans(const tc_op *op, results *r)
     const tc_type *t = op->in[0]->type;
     const tc_attr *perm = tc_op_attr(op, "perm");
     const tc_dim *dims[TC_MAX_RANK];
-    unsigned seen = 0;
+    unsigned seen = 0, order[TC_MAX_RANK] = {0};
     if (perm->kind == TC_ATTR_NONE && t->rank < 2)
         return tc_error(context_of(op), op->loc,
-                        "trans: operand is %s, expected at least two axes",
-                        type_of(op, 0));
+                        "%s: operand is %s, expected at least two axes",
+                        name_of(op), type_of(op, 0));
     for (unsigned i = 0; i < t->rank; i++) {
         /* No perm: the last two swap. */
         int64_t from = i + 2 < t->rank ? i : 2 * t->rank - 3 - i;
@@ -171,14 +188,20 @@ static bool rule_trans(const tc_op *op, results *r)
         if (from >= 0 && from < t->rank) {
             seen |= 1u << from;
             dims[i] = t->dims[from];
+            order[i] = (unsigned)from;
         }
     }
     if (seen != (1u << t->rank) - 1 ||
         (perm->kind != TC_ATTR_NONE && perm->n != t->rank))
         return tc_error(context_of(op), op->loc,
-                        "trans: perm is no permutation of the %u axes of %s",
-                        t->rank, type_of(op, 0));
-    return one(r, tile_type(op, t->rank, dims, t->elem));
+                        "%s: perm is no permutation of the %u axes of %s",
+                        name_of(op), t->rank, type_of(op, 0));
+    const tc_type *tile = tile_type(op, t->rank, dims, t->elem);
+    const tc_layout *layout =
+        t->layout ? tc_layout_trans(context_of(op), t->layout, order) : NULL;
+    return one(r, t->kind == TC_SMEM
+                      ? tc_type_smem(context_of(op), tile, layout, t->slots)
+                      : placed(op, tile, layout));
 }
 
 static bool is_dot_elem(const tc_type *elem)
@@ -216,6 +239,27 @@ static bool rule_dot(const tc_op *op, results *r)
     return one(r, t);
 }
 
+/* Within warps only: the axis stays, with a part for each warp along it. */
+static bool partial_results(const tc_op *op, unsigned axis, results *r)
+{
+    tc_context *cx = context_of(op);
+    const tc_type *first = op->in[0]->type;
+    if (!first->layout)
+        return tc_error(cx, op->loc,
+                        "reduce: partial(true) of %s, expected a tile with a "
+                        "layout",
+                        type_of(op, 0));
+    const tc_layout *layout = tc_layout_partial(cx, first->layout, axis);
+    const tc_dim *dims[TC_MAX_RANK];
+    memcpy(dims, first->dims, first->rank * sizeof *dims);
+    dims[axis] = tc_dim_const(cx, layout->shape[axis]);
+    for (unsigned i = 0; i < op->nin; i++)
+        one(r,
+            placed(op, tile_type(op, first->rank, dims, op->in[i]->type->elem),
+                   layout));
+    return true;
+}
+
 static bool rule_reduce(const tc_op *op, results *r)
 {
     tc_context *cx = context_of(op);
@@ -237,10 +281,15 @@ static bool rule_reduce(const tc_op *op, results *r)
                         "several)",
                         op->nin);
     unsigned axis = (unsigned)tc_op_int(op, "axis");
+    if (tc_op_int(op, "partial"))
+        return partial_results(op, axis, r);
     const tc_dim *dims[TC_MAX_RANK];
     for (unsigned i = 0; i < first->rank; i++)
         if (i != axis)
             dims[i - (i > axis)] = first->dims[i];
+    const tc_layout *layout = first->layout && first->rank > 1
+                                  ? tc_layout_slice(cx, first->layout, axis)
+                                  : NULL;
     for (unsigned i = 0; i < op->nin; i++) {
         const tc_type *t = op->in[i]->type;
         if (!tc_type_same_shape(t, first))
@@ -250,7 +299,8 @@ static bool rule_reduce(const tc_op *op, results *r)
                             i, type_of(op, i), type_of(op, 0));
         one(r, first->rank == 1
                    ? t->elem
-                   : tile_type(op, first->rank - 1, dims, t->elem));
+                   : placed(op, tile_type(op, first->rank - 1, dims, t->elem),
+                            layout));
     }
     return true;
 }
@@ -486,6 +536,74 @@ static bool rule_const(const tc_op *op, results *r)
     return true;
 }
 
+/* ---- Machine level ---- */
+
+/* Of a buffer and a tile. */
+static bool same_dims(const tc_type *a, const tc_type *b)
+{
+    return a->rank == b->rank &&
+           memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+}
+
+static bool rule_convert_layout(const tc_op *op, results *r)
+{
+    const tc_type *from = op->in[0]->type, *to = r->types[0];
+    bool fits = to->kind == TC_TILE && to->layout && from->layout &&
+                to->elem == from->elem && tc_type_same_sides(from, to);
+    return fits || tc_error(context_of(op), op->loc,
+                            "convert_layout: %s cannot become %s, expected the "
+                            "same tile in another layout",
+                            type_of(op, 0), tc_type_name(context_of(op), to));
+}
+
+static bool rule_mma(const tc_op *op, results *r)
+{
+    const tc_type *a = op->in[0]->type, *b = op->in[1]->type,
+                  *c = op->in[2]->type;
+    bool fits = a->rank == 2 && b->rank == 2 && c->rank == 2 &&
+                a->dims[0] == c->dims[0] && a->dims[1] == b->dims[0] &&
+                b->dims[1] == c->dims[1] && a->layout && b->layout &&
+                c->layout && !a->slots && !b->slots;
+    if (!fits)
+        return tc_error(context_of(op), op->loc,
+                        "mma: operands are %s, %s and %s, expected [M, K], "
+                        "[K, N] and [M, N] with layouts",
+                        type_of(op, 0), type_of(op, 1), type_of(op, 2));
+    return one(r, c);
+}
+
+static bool rule_smem_alloc(const tc_op *op, results *r)
+{
+    const tc_type *t = r->types[0];
+    return t->kind == TC_SMEM ||
+           tc_error(context_of(op), op->loc,
+                    "smem_alloc: result is %s, expected smem<...>",
+                    tc_type_name(context_of(op), t));
+}
+
+static bool rule_smem_index(const tc_op *op, results *r)
+{
+    tc_context *cx = context_of(op);
+    const tc_type *t = op->in[0]->type;
+    if (!t->slots)
+        return tc_error(cx, op->loc,
+                        "smem_index: operand is %s, expected a ring",
+                        type_of(op, 0));
+    return one(r, tc_type_smem(cx, tile_type(op, t->rank, t->dims, t->elem),
+                               t->layout, 0));
+}
+
+static bool rule_smem_load(const tc_op *op, results *r)
+{
+    const tc_type *from = op->in[0]->type, *to = r->types[0];
+    bool fits = to->kind == TC_TILE && to->layout && to->elem == from->elem &&
+                !from->slots && same_dims(from, to);
+    return fits || tc_error(context_of(op), op->loc,
+                            "smem_load: %s cannot be read as %s, expected a "
+                            "tile of the same sides with a layout",
+                            type_of(op, 0), tc_type_name(context_of(op), to));
+}
+
 static bool expect_tile(const tc_op *op, const tc_type *t)
 {
     return t->kind == TC_TILE ||
@@ -518,10 +636,15 @@ static bool rule_range(const tc_op *op, results *r)
 static bool rule_broadcast(const tc_op *op, results *r)
 {
     const tc_type *from = op->in[0]->type, *to = r->types[0];
+    const tc_layout *layout = to->layout;
     bool fits =
         to->kind == TC_TILE && to->rank == from->rank && to->elem == from->elem;
     for (unsigned i = 0; fits && i < to->rank; i++)
         fits = from->dims[i] == to->dims[i] || tc_dim_is(from->dims[i], 1);
+    for (unsigned i = 0; fits && to->layout && i < to->rank; i++)
+        if (from->dims[i] != to->dims[i])
+            layout = tc_layout_collapse(context_of(op), layout, i);
+    fits = fits && layout == from->layout;
     return fits || tc_error(context_of(op), op->loc,
                             "broadcast: %s does not broadcast to %s, expected "
                             "the same axes, or side 1 in the operand",
@@ -536,6 +659,13 @@ static bool rule_reshape(const tc_op *op, results *r)
     bool generic = tc_type_is_generic(from) || tc_type_is_generic(to);
     bool fits = from->elem == to->elem &&
                 (generic || tc_type_count(from) == tc_type_count(to));
+    if (fits && (from->layout || to->layout)) {
+        int32_t sides[TC_MAX_RANK];
+        tc_type_sides(to, sides);
+        fits = from->layout && to->layout &&
+               tc_layout_reshape(context_of(op), from->layout, to->rank,
+                                 sides) == to->layout;
+    }
     return fits || tc_error(context_of(op), op->loc,
                             "reshape: %s cannot become %s, expected as many "
                             "elements of the same type",
@@ -595,6 +725,12 @@ static rule_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_SELECT] = rule_select,
     [TC_CAST] = rule_cast,
     [TC_BITCAST] = rule_cast,
+    [TC_CONVERT_LAYOUT] = rule_convert_layout,
+    [TC_MMA] = rule_mma,
+    [TC_SMEM_ALLOC] = rule_smem_alloc,
+    [TC_SMEM_INDEX] = rule_smem_index,
+    [TC_SMEM_TRANS] = rule_trans,
+    [TC_SMEM_LOAD] = rule_smem_load,
 };
 
 /* and, or, xor, not: of ints and i1 only, which no letter says. */

@@ -70,7 +70,8 @@ typedef enum tc_attr_kind {
     TC_ATTR_SYMBOL, /* a name; for words a|b|c too */
     TC_ATTR_INTS,
     TC_ATTR_DIMS, /* NULL entries print as `_` */
-    TC_ATTR_STRINGS
+    TC_ATTR_STRINGS,
+    TC_ATTR_LAYOUT /* of tiles like what operand 0 points to */
 } tc_attr_kind;
 
 /* A literal: is_float says which field counts. */
@@ -90,6 +91,7 @@ typedef struct tc_attr {
         const int64_t *ints;
         const tc_dim *const *dims;
         const char *const *strings;
+        const tc_layout *layout;
     };
 } tc_attr;
 
@@ -106,6 +108,9 @@ unsigned tc_op_nattrs(tc_opcode code);
 tc_attr_decl tc_op_attr_decl(tc_opcode code, unsigned index);
 /* -1 where the op has no such attribute. */
 int tc_op_attr_index(tc_opcode code, const char *name);
+
+/* Of a kernel at machine level: warps of a block, bytes of shared memory. */
+enum { TC_MAX_WARPS = 32, TC_MAX_SHARED = 1 << 20 };
 
 typedef struct tc_module tc_module;
 typedef struct tc_func tc_func;
@@ -188,6 +193,9 @@ struct tc_func {
     /* Kernel: computes the launch grid. Its args stand for the kernel's args
      * one by one; it ends in `yield` of 1 to 3 i32 and may `assert`. */
     tc_region *grid;
+    /* Kernel at machine level: warps of a block, and after allocate-shared its
+     * bytes of shared memory; 0: not chosen yet. */
+    unsigned warps, shared_bytes;
     tc_func *prev, *next;
 };
 
@@ -262,6 +270,9 @@ void tc_op_set_int(tc_op *op, const char *name, int64_t value);
 void tc_op_set_word(tc_op *op, const char *name, const char *word);
 void tc_op_set_ints(tc_op *op, const char *name, unsigned n,
                     const int64_t *ints);
+void tc_op_set_layout(tc_op *op, const char *name, const tc_layout *layout);
+/* NULL if not given. */
+const tc_layout *tc_op_layout(const tc_op *op, const char *name);
 void tc_op_set_dims(tc_op *op, const char *name, unsigned n,
                     const tc_dim *const *dims);
 

@@ -51,6 +51,7 @@ const char *tc_token_kind_name(tc_token_kind kind)
         [TC_TOKEN_INT] = "a whole number",
         [TC_TOKEN_FLOAT] = "a number",
         [TC_TOKEN_STRING] = "a string",
+        [TC_TOKEN_LAYOUT] = "a layout",
         [TC_TOKEN_X] = "`x`",
         [TC_TOKEN_LPAREN] = "`(`",
         [TC_TOKEN_RPAREN] = "`)`",
@@ -195,6 +196,7 @@ static void lex_name(lexer *l, bool glued)
     }
     size_t n = name_length(l, l->at);
     bool shaped = (n == 4 && memcmp(l->at, "tile", 4) == 0) ||
+                  (n == 4 && memcmp(l->at, "smem", 4) == 0) ||
                   (n == 9 && memcmp(l->at, "block_ptr", 9) == 0);
     push(l, TC_TOKEN_NAME, glued, n, 0, n);
     if (shaped)
@@ -364,6 +366,25 @@ static void lex_punctuation(lexer *l, bool glued)
     lex_unknown(l, glued);
 }
 
+/* #name and what is in parentheses behind it. */
+static void lex_layout(lexer *l, bool glued)
+{
+    size_t n = 1, left = (size_t)(l->end - l->at), depth = 0;
+    while (n < left && (is_letter(l->at[n]) || is_digit(l->at[n])))
+        n++;
+    for (size_t i = n; i < left && (depth || l->at[i] == '('); i++) {
+        if (l->at[i] == '\n')
+            break;
+        depth += l->at[i] == '(';
+        depth -= l->at[i] == ')';
+        if (!depth) {
+            n = i + 1;
+            break;
+        }
+    }
+    push(l, TC_TOKEN_LAYOUT, glued, n, 0, n);
+}
+
 static void lex_token(lexer *l, bool glued)
 {
     char c = *l->at;
@@ -378,6 +399,8 @@ static void lex_token(lexer *l, bool glued)
         lex_sigil(l, glued);
     else if (c == '"')
         lex_string(l, glued);
+    else if (c == '#' && is_letter(peek(l, 1)))
+        lex_layout(l, glued);
     else
         lex_punctuation(l, glued);
 }

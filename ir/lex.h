@@ -22,7 +22,8 @@ typedef enum tc_token_kind {
     TC_TOKEN_INT,
     TC_TOKEN_FLOAT,
     TC_TOKEN_STRING,
-    TC_TOKEN_X, /* between the sides of a tile */
+    TC_TOKEN_LAYOUT, /* #name, #name(...) */
+    TC_TOKEN_X,      /* between the sides of a tile */
     TC_TOKEN_LPAREN,
     TC_TOKEN_RPAREN,
     TC_TOKEN_LBRACKET,

@@ -53,6 +53,7 @@ static tc_attr_kind attr_kind(const char *s, size_t n)
         {"bool", TC_ATTR_BOOL},     {"string", TC_ATTR_STRING},
         {"symbol", TC_ATTR_SYMBOL}, {"ints", TC_ATTR_INTS},
         {"dims", TC_ATTR_DIMS},     {"strings", TC_ATTR_STRINGS},
+        {"layout", TC_ATTR_LAYOUT},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strlen(kinds[i].name) == n && strncmp(kinds[i].name, s, n) == 0)
@@ -144,6 +145,18 @@ void tc_op_set_ints(tc_op *op, const char *name, unsigned n,
     tc_attr a = {.kind = TC_ATTR_INTS, .n = n};
     a.ints = tc_arena_copy(&op->func->module->arena, ints, n * sizeof *ints);
     tc_op_set_attr(op, name, a);
+}
+
+void tc_op_set_layout(tc_op *op, const char *name, const tc_layout *layout)
+{
+    tc_op_set_attr(op, name,
+                   (tc_attr){.kind = TC_ATTR_LAYOUT, .layout = layout});
+}
+
+const tc_layout *tc_op_layout(const tc_op *op, const char *name)
+{
+    const tc_attr *a = tc_op_attr(op, name);
+    return a->kind == TC_ATTR_LAYOUT ? a->layout : NULL;
 }
 
 void tc_op_set_dims(tc_op *op, const char *name, unsigned n,

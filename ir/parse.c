@@ -156,14 +156,35 @@ static bool parse_args(tc_parser *p, tc_func *f)
     return tc_parser_expect(p, TC_TOKEN_RPAREN);
 }
 
+/* warps(4) shared(16384) of a kernel at machine level. */
+static bool parse_resource(tc_parser *p, const char *word, unsigned most,
+                           unsigned *value)
+{
+    const tc_dim *d;
+    if (!tc_parser_is_word(p, word))
+        return true;
+    p->at++;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    tc_loc loc = tc_parser_loc(p);
+    if (!tc_parse_size(p, &d) || !tc_parser_expect(p, TC_TOKEN_RPAREN))
+        return false;
+    if (tc_dim_value(d) < 1 || tc_dim_value(d) > most)
+        return tc_error(p->cx, loc, "%s: expected 1 to %u", word, most);
+    *value = (unsigned)tc_dim_value(d);
+    return true;
+}
+
 /* func @f[...](...) -> type, up to the body. */
 static bool parse_signature(tc_parser *p, tc_func *f)
 {
     if (!parse_params(p, f) || !parse_args(p, f))
         return false;
     if (f->is_kernel)
-        return tc_parser_is_word(p, "grid") ||
-               tc_parser_expected(p, "`grid(...)` or `grid { ... }`");
+        return parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
+               parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
+               (tc_parser_is_word(p, "grid") ||
+                tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));
     if (tc_parser_accept(p, TC_TOKEN_ARROW) &&
         !tc_parse_types(p, &f->nresults, &f->results))
         return false;

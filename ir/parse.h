@@ -152,6 +152,9 @@ extern const tc_func tc_broken_func;
 /* Whether a type begins here. */
 bool tc_parser_at_type(const tc_parser *p);
 bool tc_parse_a_type(tc_parser *p, const tc_type **t) TC_MUST_CHECK;
+/* The layout token at hand, for a tile or buffer like `t`. */
+bool tc_parse_layout(tc_parser *p, const tc_type *t,
+                     const tc_layout **layout) TC_MUST_CHECK;
 /* One, or several in parentheses. */
 bool tc_parse_types(tc_parser *p, unsigned *n,
                     const tc_type *const **types) TC_MUST_CHECK;

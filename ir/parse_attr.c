@@ -146,6 +146,18 @@ static bool parse_strings(tc_parser *p, bool list, tc_attr *a)
     return true;
 }
 
+/* Of tiles like what the first operand, a block pointer, points to. */
+static bool parse_layout(tc_parser *p, const tc_op_parts *parts, tc_attr *a)
+{
+    const tc_operand *o = parts->in.all;
+    if (parts->in.n == 0 || o->kind != TC_OPERAND_VALUE ||
+        o->v->type->kind != TC_BLOCK_PTR)
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "%s: a layout is for a block pointer as first operand",
+                        tc_op_infos[parts->code].name);
+    return tc_parse_layout(p, o->v->type, &a->layout);
+}
+
 bool tc_parse_attr_value(tc_parser *p, tc_op_parts *parts, unsigned index,
                          bool list)
 {
@@ -164,6 +176,7 @@ bool tc_parse_attr_value(tc_parser *p, tc_op_parts *parts, unsigned index,
     case TC_ATTR_SYMBOL: return parse_symbol(p, parts, &d, a);
     case TC_ATTR_INTS: return parse_ints(p, list, a);
     case TC_ATTR_DIMS: return parse_dims(p, list, a);
+    case TC_ATTR_LAYOUT: return parse_layout(p, parts, a);
     default: return parse_strings(p, list, a);
     }
 }

@@ -198,7 +198,7 @@ static tc_value *broadcast(tc_parser *p, tc_loc loc, tc_value *v,
         return tc_parser_build(p, TC_SPLAT, loc, 1, &v, type);
     while (v && v->type->rank < s->rank)
         v = add_leading_axis(p, loc, v);
-    return !v || v->type == type
+    return !v || tc_type_same_sides(v->type, type)
                ? v
                : tc_parser_build(p, TC_BROADCAST, loc, 1, &v, type);
 }

@@ -2,12 +2,14 @@
  *
  * Types and sizes:
  *   type := i1 | ... | f64 | T | ptr<type> | tensor<[size, ...] x type>
- *         | tile<SIDExSIDE x type> | block_ptr<SIDE x type>
+ *         | tile<SIDExSIDE x type [, #layout]> | block_ptr<SIDE x type>
+ *         | smem<SIDExSIDE x type, #layout [, slots]>
  *   size := product {(+|-) product}    product := factor {(*|/) factor}
  *   factor := number | NAME | (size) | -factor
  *           | (cdiv|min|max|rem)(size, size)
  * A side is a factor, or `?` in a tensor.
  */
+#include "ir/layout.h"
 #include "ir/parse.h"
 
 #include <string.h>
@@ -166,7 +168,8 @@ bool tc_parse_size(tc_parser *p, const tc_dim **d)
 static bool is_shaped_word(const tc_parser *p)
 {
     return tc_parser_is_word(p, "tile") || tc_parser_is_word(p, "tensor") ||
-           tc_parser_is_word(p, "ptr") || tc_parser_is_word(p, "block_ptr");
+           tc_parser_is_word(p, "ptr") || tc_parser_is_word(p, "block_ptr") ||
+           tc_parser_is_word(p, "smem");
 }
 
 static tc_kind scalar_kind(const tc_parser *p)
@@ -244,6 +247,62 @@ static bool at_side(const tc_parser *p)
             tc_parser_peek(p, 1)->kind == TC_TOKEN_X);
 }
 
+/* The layout behind a comma, of a tile or buffer of known sides. */
+bool tc_parse_layout(tc_parser *p, const tc_type *t, const tc_layout **layout)
+{
+    const tc_token *token = tc_parser_peek(p, 0);
+    tc_loc loc = tc_parser_loc(p);
+    int32_t sides[TC_MAX_RANK];
+    size_t used;
+    if (token->kind != TC_TOKEN_LAYOUT)
+        return tc_parser_expected(p, "a layout, as `#swizzle128`");
+    if (tc_type_is_generic(t) || tc_type_count(t) <= 0)
+        return tc_error(p->cx, loc, "a layout of %s, expected known sides",
+                        tc_type_name(p->cx, t));
+    tc_type_sides(t, sides);
+    *layout =
+        tc_layout_parse(p->cx, p->tokens.text + token->at, token->len, t->rank,
+                        sides, 8 * tc_type_bytes(t->elem), loc, &used);
+    if (!*layout)
+        return false;
+    p->at++;
+    return used == token->len ||
+           tc_error(p->cx, loc, "the layout has more behind its end");
+}
+
+/* `, #layout` of a tile, `, #layout, slots` of shared memory. */
+static bool parse_placement(tc_parser *p, tc_kind kind, const tc_type **t)
+{
+    const tc_layout *layout;
+    int64_t slots = 0;
+    if (kind == TC_TILE && !tc_parser_is(p, TC_TOKEN_COMMA))
+        return true;
+    tc_loc loc = tc_parser_loc(p);
+    if (!tc_parser_expect(p, TC_TOKEN_COMMA) ||
+        !tc_parse_layout(p, *t, &layout))
+        return false;
+    if (tc_layout_is_shared(layout) != (kind == TC_SMEM))
+        return tc_error(p->cx, loc, "%s has a layout of %s, expected one of %s",
+                        kind == TC_SMEM ? "shared memory" : "the tile",
+                        kind == TC_SMEM ? "registers" : "shared memory",
+                        kind == TC_SMEM ? "shared memory" : "registers");
+    if (kind == TC_TILE) {
+        *t = tc_type_with_layout(p->cx, *t, layout);
+        return true;
+    }
+    if (tc_parser_accept(p, TC_TOKEN_COMMA)) {
+        const tc_dim *d;
+        loc = tc_parser_loc(p);
+        if (!tc_parse_size(p, &d))
+            return false;
+        slots = tc_dim_value(d);
+        if (slots < 1 || slots > TC_MAX_SLOTS)
+            return tc_error(p->cx, loc, "expected 1 to %d slots", TC_MAX_SLOTS);
+    }
+    *t = tc_type_smem(p->cx, *t, layout, (unsigned)slots);
+    return true;
+}
+
 static bool parse_sides(tc_parser *p, tc_kind kind, const tc_type **t)
 {
     const tc_dim *dims[TC_MAX_RANK];
@@ -260,8 +319,9 @@ static bool parse_sides(tc_parser *p, tc_kind kind, const tc_type **t)
     } while (at_side(p));
     if (!parse_elem(p, &elem))
         return false;
-    *t = tc_type_shaped(p->cx, kind, n, dims, elem);
-    return true;
+    bool placed = kind != TC_BLOCK_PTR;
+    *t = tc_type_shaped(p->cx, placed ? TC_TILE : kind, n, dims, elem);
+    return !placed || parse_placement(p, kind, t);
 }
 
 static bool parse_pointer(tc_parser *p, const tc_type **t)
@@ -284,6 +344,7 @@ static bool parse_shaped(tc_parser *p, const tc_type **t)
     case 'e': ok = parse_tensor(p, t); break;
     case 't': ok = parse_pointer(p, t); break;
     case 'i': ok = parse_sides(p, TC_TILE, t); break;
+    case 'm': ok = parse_sides(p, TC_SMEM, t); break;
     default: ok = parse_sides(p, TC_BLOCK_PTR, t);
     }
     return ok && tc_parser_expect_gt(p);
@@ -293,16 +354,18 @@ static bool unknown_type(tc_parser *p)
 {
     if (!tc_parser_is(p, TC_TOKEN_NAME))
         return tc_parser_expected(p, "a type");
-    static const char *const shaped[] = {"ptr", "tensor", "tile", "block_ptr"};
+    static const char *const shaped[] = {"ptr", "tensor", "tile", "block_ptr",
+                                         "smem"};
+    enum { NSHAPED = sizeof shaped / sizeof *shaped };
     unsigned nparams = p->f ? p->f->nparams : 0, n = 0;
     const char **names =
-        tc_arena_array(p->arena, const char *, nparams + TC_F64 + 1 + 4);
+        tc_arena_array(p->arena, const char *, nparams + TC_F64 + 1 + NSHAPED);
     for (unsigned i = 0; i < nparams; i++)
         if (p->f->params[i].kind == TC_PARAM_TYPE)
             names[n++] = p->f->params[i].name;
     for (tc_kind k = TC_I1; k <= TC_F64; k++)
         names[n++] = tc_scalar_infos[k].name;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < NSHAPED; i++)
         names[n++] = shaped[i];
     const char *text = tc_parser_text(p, tc_parser_peek(p, 0));
     return tc_error(p->cx, tc_parser_loc(p), "`%s` is no type%s", text,

@@ -11,6 +11,7 @@
  */
 #include "ir/ir.h"
 
+#include "ir/layout.h"
 #include "ir/lex.h"
 #include "ir/map.h"
 
@@ -149,7 +150,8 @@ static bool is_default(const tc_attr *a, const tc_attr_decl *d)
            memcmp(a->s, d->words, n) == 0;
 }
 
-static void print_attr_item(printer *p, const tc_attr *a, unsigned i)
+static void print_attr_item(printer *p, const tc_op *op, const tc_attr *a,
+                            unsigned i)
 {
     switch (a->kind) {
     case TC_ATTR_INT: tc_text_printf(p->out, "%lld", (long long)a->i); break;
@@ -167,18 +169,22 @@ static void print_attr_item(printer *p, const tc_attr *a, unsigned i)
             tc_text_add(p->out, "_");
         break;
     case TC_ATTR_STRINGS: tc_string_print(p->out, a->strings[i]); break;
+    case TC_ATTR_LAYOUT:
+        tc_layout_print(p->out, a->layout,
+                        8 * tc_type_bytes(op->in[0]->type->elem));
+        break;
     case TC_ATTR_NONE: break;
     }
 }
 
-static void print_attr_value(printer *p, const tc_attr *a)
+static void print_attr_value(printer *p, const tc_op *op, const tc_attr *a)
 {
     bool list = a->kind == TC_ATTR_INTS || a->kind == TC_ATTR_DIMS ||
                 a->kind == TC_ATTR_STRINGS;
     unsigned n = list ? a->n : 1;
     for (unsigned i = 0; i < n; i++) {
         tc_text_add(p->out, i ? ", " : "");
-        print_attr_item(p, a, i);
+        print_attr_item(p, op, a, i);
     }
 }
 
@@ -190,7 +196,7 @@ static void print_attrs(printer *p, const tc_op *op)
         if (is_default(&op->attrs[i], &d))
             continue;
         tc_text_printf(p->out, " %s(", d.name);
-        print_attr_value(p, &op->attrs[i]);
+        print_attr_value(p, op, &op->attrs[i]);
         tc_text_add(p->out, ")");
     }
 }
@@ -221,7 +227,7 @@ static void print_const(printer *p, const tc_op *op)
     if (value->kind == TC_ATTR_NUMBER && op->nout == 1)
         print_number(p, value->number, op->out[0]->type);
     else
-        print_attr_value(p, value);
+        print_attr_value(p, op, value);
     print_result_types(p, op);
 }
 
@@ -461,6 +467,10 @@ static void print_func(printer *p)
     tc_text_printf(p->out, "%s @%s", f->is_kernel ? "kernel" : "func", f->name);
     print_params(p);
     print_args(p, f->body);
+    if (f->warps)
+        tc_text_printf(p->out, " warps(%u)", f->warps);
+    if (f->shared_bytes)
+        tc_text_printf(p->out, " shared(%u)", f->shared_bytes);
     if (f->is_kernel)
         print_grid(p);
     if (f->nresults) {

@@ -55,6 +55,8 @@ static const struct letter {
     {'w', "a block pointer"},
     {'v', "a tile"},
     {'m', "a block pointer, a pointer or a tile of pointers"},
+    {'k', "a buffer in shared memory"},
+    {'o', "a tile or a buffer in shared memory"},
 };
 
 static const char *expected_of(char letter)
@@ -81,6 +83,8 @@ static bool is_of_kind(char letter, const tc_type *t)
     case 'w': return t->kind == TC_BLOCK_PTR;
     case 'v': return t->kind == TC_TILE;
     case 'm': return t->kind == TC_BLOCK_PTR || is_pointer(t);
+    case 'k': return t->kind == TC_SMEM;
+    case 'o': return t->kind == TC_TILE || t->kind == TC_SMEM;
     default: assert(!"letter of ops.def"); return false;
     }
 }
@@ -115,6 +119,11 @@ static bool check_operand(const tc_op *op, unsigned i, char letter)
                         name_of(op), i, type_of(op, i), type_of(op, 0));
     }
     const tc_type *want = exact_type(cx, letter, op->in[0]->type);
+    /* A block pointer leaves the layout to the tile. */
+    if (want && op->in[0]->type->kind == TC_BLOCK_PTR && got->layout)
+        want = tc_type_same_sides(want, got)
+                   ? tc_type_with_layout(cx, want, got->layout)
+                   : want;
     if (want && want != got)
         return tc_error(cx, op->loc, "%s: operand %u is %s, expected %s",
                         name_of(op), i, type_of(op, i), tc_type_name(cx, want));

@@ -2,6 +2,7 @@
 #include "ir/type.h"
 
 #include "ir/intern.h"
+#include "ir/layout.h"
 
 #include <assert.h>
 #include <string.h>
@@ -24,15 +25,17 @@ static bool same_type(const void *stored, const void *key)
 {
     const tc_type *a = stored, *b = key;
     return a->kind == b->kind && a->elem == b->elem && a->name == b->name &&
-           a->rank == b->rank &&
+           a->rank == b->rank && a->layout == b->layout &&
+           a->slots == b->slots &&
            (a->rank == 0 ||
             memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
 }
 
 static const tc_type *get(tc_context *cx, tc_type key)
 {
-    const void *words[] = {key.elem, key.name};
-    uint64_t hash = tc_hash_bytes(key.kind, words, sizeof words);
+    const void *words[] = {key.elem, key.name, key.layout};
+    uint64_t hash =
+        tc_hash_bytes(key.kind + 64 * key.slots, words, sizeof words);
     if (key.rank)
         hash = tc_hash_bytes(hash, key.dims, key.rank * sizeof *key.dims);
     const tc_type *found = tc_intern_find(cx->types, hash, same_type, &key);
@@ -69,7 +72,29 @@ const tc_type *tc_type_shaped(tc_context *cx, tc_kind kind, unsigned rank,
                               const tc_dim *const *dims, const tc_type *elem)
 {
     assert(kind >= TC_TENSOR && rank <= TC_MAX_RANK);
-    return get(cx, (tc_type){kind, elem, NULL, rank, dims});
+    return get(
+        cx, (tc_type){.kind = kind, .elem = elem, .rank = rank, .dims = dims});
+}
+
+const tc_type *tc_type_with_layout(tc_context *cx, const tc_type *tile,
+                                   const tc_layout *layout)
+{
+    assert(tile->kind == TC_TILE);
+    assert(!layout || layout->rank == tile->rank);
+    tc_type t = *tile;
+    t.layout = layout;
+    return get(cx, t);
+}
+
+const tc_type *tc_type_smem(tc_context *cx, const tc_type *tile,
+                            const tc_layout *layout, unsigned slots)
+{
+    assert(layout && layout->rank == tile->rank);
+    tc_type t = *tile;
+    t.kind = TC_SMEM;
+    t.layout = layout;
+    t.slots = slots;
+    return get(cx, t);
 }
 
 const tc_type *tc_type_with_elem(tc_context *cx, const tc_type *like,
@@ -77,7 +102,9 @@ const tc_type *tc_type_with_elem(tc_context *cx, const tc_type *like,
 {
     if (like->kind != TC_TILE)
         return elem;
-    return tc_type_shaped(cx, TC_TILE, like->rank, like->dims, elem);
+    tc_type t = *like;
+    t.elem = elem;
+    return get(cx, t);
 }
 
 tc_kind tc_kind_parse(const char *s, size_t n)
@@ -262,7 +289,10 @@ const tc_type *tc_type_substitute(tc_context *cx, const tc_type *t,
     const tc_dim *dims[TC_MAX_RANK];
     for (unsigned i = 0; i < t->rank; i++)
         dims[i] = tc_dim_substitute(cx, t->dims[i], b);
-    return tc_type_shaped(cx, t->kind, t->rank, dims, elem);
+    tc_type bound = *t;
+    bound.dims = dims;
+    bound.elem = elem;
+    return get(cx, bound);
 }
 
 static bool unify_dim(tc_context *cx, const tc_dim *pattern,
@@ -289,7 +319,8 @@ bool tc_type_unify(tc_context *cx, const tc_type *pattern,
         }
         return tc_type_substitute(cx, pattern, b) == actual;
     }
-    if (pattern->kind != actual->kind || pattern->rank != actual->rank)
+    if (pattern->kind != actual->kind || pattern->rank != actual->rank ||
+        pattern->layout != actual->layout || pattern->slots != actual->slots)
         return false;
     for (unsigned i = 0; i < pattern->rank; i++) {
         /* A `?` of a tensor takes any size. */
@@ -340,6 +371,17 @@ static void print_dims(tc_text *out, const tc_type *t, const char *between)
     }
 }
 
+/* `, #mma(4x1)`, and of a ring the number of its slots. */
+static void print_layout(tc_text *out, const tc_type *t)
+{
+    if (t->layout) {
+        tc_text_add(out, ", ");
+        tc_layout_print(out, t->layout, tc_type_bytes(t->elem) * 8);
+    }
+    if (t->slots)
+        tc_text_printf(out, ", %u", t->slots);
+}
+
 void tc_type_print(tc_text *out, const tc_type *t)
 {
     /* Only the verifier meets a program in which one is missing. */
@@ -363,10 +405,14 @@ void tc_type_print(tc_text *out, const tc_type *t)
         break;
     case TC_TILE:
     case TC_BLOCK_PTR:
-        tc_text_add(out, t->kind == TC_TILE ? "tile<" : "block_ptr<");
+    case TC_SMEM:
+        tc_text_add(out, t->kind == TC_TILE   ? "tile<"
+                         : t->kind == TC_SMEM ? "smem<"
+                                              : "block_ptr<");
         print_dims(out, t, "x");
         tc_text_add(out, " x ");
         tc_type_print(out, t->elem);
+        print_layout(out, t);
         tc_text_add(out, ">");
         break;
     default: tc_text_add(out, tc_scalar_infos[t->kind].name);
@@ -387,7 +433,20 @@ const tc_type *tc_type_pointee(tc_context *cx, const tc_type *t)
     return tc_type_with_elem(cx, t, tc_type_elem(t)->elem);
 }
 
+void tc_type_sides(const tc_type *t, int32_t sides[TC_MAX_RANK])
+{
+    for (unsigned i = 0; i < t->rank; i++) {
+        assert(tc_dim_value(t->dims[i]) >= 0);
+        sides[i] = (int32_t)tc_dim_value(t->dims[i]);
+    }
+}
+
 bool tc_type_same_shape(const tc_type *a, const tc_type *b)
+{
+    return a->layout == b->layout && tc_type_same_sides(a, b);
+}
+
+bool tc_type_same_sides(const tc_type *a, const tc_type *b)
 {
     return (a->kind == TC_TILE) == (b->kind == TC_TILE) && a->rank == b->rank &&
            (a->rank == 0 ||

@@ -29,10 +29,11 @@ typedef enum tc_kind {
     TC_TENSOR,     /* elem, dims; NULL dim is `?` */
     TC_TILE,       /* elem (scalar or pointer), dims */
     TC_BLOCK_PTR,  /* elem, dims */
+    TC_SMEM,       /* elem, dims, layout, slots: a buffer in shared memory */
     TC_KIND_COUNT
 } tc_kind;
 
-enum { TC_MAX_RANK = 8 };
+enum { TC_MAX_RANK = 8, TC_MAX_SLOTS = 64 };
 
 struct tc_type {
     tc_kind kind;
@@ -40,6 +41,10 @@ struct tc_type {
     const char *name;    /* of TYPE_PARAM */
     unsigned rank;
     const tc_dim *const *dims;
+    /* Machine level: where the elements live (ir/layout.h). Of TILE, NULL at
+     * tile level, and of SMEM. */
+    const tc_layout *layout;
+    unsigned slots; /* of SMEM: a ring of so many buffers; 0: one, no ring */
 };
 
 typedef enum tc_dim_kind {
@@ -77,7 +82,13 @@ const tc_type *tc_type_ptr(tc_context *cx, const tc_type *elem);
 /* kind: TC_TENSOR, TC_TILE or TC_BLOCK_PTR; dims are copied. */
 const tc_type *tc_type_shaped(tc_context *cx, tc_kind kind, unsigned rank,
                               const tc_dim *const *dims, const tc_type *elem);
-/* `like` is a scalar or a tile: `elem` in the same shape. */
+/* A tile with another layout (NULL: none). */
+const tc_type *tc_type_with_layout(tc_context *cx, const tc_type *tile,
+                                   const tc_layout *layout);
+/* A buffer in shared memory for tiles like this; slots 0: no ring. */
+const tc_type *tc_type_smem(tc_context *cx, const tc_type *tile,
+                            const tc_layout *layout, unsigned slots);
+/* `like` is a scalar or a tile: `elem` in the same shape and layout. */
 const tc_type *tc_type_with_elem(tc_context *cx, const tc_type *like,
                                  const tc_type *elem);
 /* The scalar kind named s ("f32"), or TC_KIND_COUNT. */
@@ -90,9 +101,13 @@ bool tc_type_is_float(const tc_type *t);   /* of the element; TYPE_PARAM too */
 bool tc_type_is_int(const tc_type *t);     /* i8 to i64, TYPE_PARAM too */
 bool tc_type_is_bool(const tc_type *t);    /* i1 */
 bool tc_type_is_generic(const tc_type *t); /* some name is left in it */
+/* Sides of a tile or buffer as numbers, which they must be. */
+void tc_type_sides(const tc_type *t, int32_t sides[TC_MAX_RANK]);
 /* What a block pointer, a pointer or a tile of pointers holds, in its shape. */
 const tc_type *tc_type_pointee(tc_context *cx, const tc_type *t);
 /* Both scalars, or both tiles (or both else) of the same sides. */
+bool tc_type_same_sides(const tc_type *a, const tc_type *b);
+/* The same sides in the same layout. */
 bool tc_type_same_shape(const tc_type *a, const tc_type *b);
 /* Number of elements of a tile with known sides, 1 of a scalar; -1 if not
  * known or above 2^31 - 1. */

@@ -71,6 +71,11 @@
  *   32 advance: an offset a dim of the tensor.
  *   33 atomic, atomic_cas: elements are i32, i64, f16, bf16, f32 or f64.
  *   34 print: operands are scalars and tiles.
+ * Machine level (verify_type.c, verify_op.c)
+ *   35 A layout has the sides of its type, of a tile over 32 lanes and the
+ *      kernel's warps, of shared memory over offsets.
+ *   36 smem_store, smem_load, async_copy: the same sides and elements on both
+ *      sides; a copy from a block pointer has a layout.
  */
 #include "ir/verify.h"
 #include "ir/map.h"

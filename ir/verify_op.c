@@ -472,19 +472,75 @@ static bool check_print(const tc_verifier *v, const tc_op *op)
     return ok;
 }
 
+/* ---- Machine level ---- */
+
+static bool check_smem_store(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *to = op->in[0]->type, *t = op->in[1]->type;
+    bool fits = t->layout && !to->slots && t->elem == to->elem &&
+                t->rank == to->rank &&
+                memcmp(t->dims, to->dims, t->rank * sizeof *t->dims) == 0;
+    return fits || tc_error(v->cx, op->loc,
+                            "smem_store: %s cannot be written to %s, expected "
+                            "a tile of the same sides with a layout",
+                            tc_type_name(v->cx, t), tc_type_name(v->cx, to));
+}
+
+static bool check_async_copy(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *from = tc_type_pointee(v->cx, op->in[0]->type);
+    const tc_type *to = op->in[1]->type;
+    bool block = op->in[0]->type->kind == TC_BLOCK_PTR;
+    bool fits = from->kind == TC_TILE && !to->slots && from->elem == to->elem &&
+                from->rank == to->rank &&
+                memcmp(from->dims, to->dims, to->rank * sizeof *to->dims) == 0;
+    if (!fits)
+        return tc_error(v->cx, op->loc,
+                        "async_copy: from %s to %s, expected the same sides "
+                        "and elements",
+                        tc_type_name(v->cx, op->in[0]->type),
+                        tc_type_name(v->cx, to));
+    if (block != tc_op_has_attr(op, "layout"))
+        return tc_error(v->cx, op->loc,
+                        block ? "async_copy: expected layout(...), which "
+                                "thread copies what"
+                              : "async_copy: a layout is given for pointers, "
+                                "which have one");
+    return check_boundary(v, op);
+}
+
+static bool check_async_wait(const tc_verifier *v, const tc_op *op)
+{
+    return tc_op_int(op, "pending") >= 0 ||
+           tc_error(v->cx, op->loc,
+                    "async_wait: %lld pending, expected 0 or "
+                    "more",
+                    (long long)tc_op_int(op, "pending"));
+}
+
 /* ---- The table ---- */
 
 typedef bool check_fn(const tc_verifier *v, const tc_op *op);
 
 static check_fn *const extra[TC_OPCODE_COUNT] = {
-    [TC_FOR] = check_for,           [TC_IF] = check_if,
-    [TC_WHILE] = check_while,       [TC_REDUCE] = check_reduce,
-    [TC_CALL] = check_call,         [TC_CONST] = check_const,
-    [TC_DIM] = check_dim,           [TC_ADVANCE] = check_advance,
-    [TC_LOAD] = check_load,         [TC_STORE] = check_boundary,
-    [TC_GATHER] = check_pad,        [TC_ATOMIC] = check_atomic,
-    [TC_ATOMIC_CAS] = check_atomic, [TC_SELECT] = check_select,
+    [TC_FOR] = check_for,
+    [TC_IF] = check_if,
+    [TC_WHILE] = check_while,
+    [TC_REDUCE] = check_reduce,
+    [TC_CALL] = check_call,
+    [TC_CONST] = check_const,
+    [TC_DIM] = check_dim,
+    [TC_ADVANCE] = check_advance,
+    [TC_LOAD] = check_load,
+    [TC_STORE] = check_boundary,
+    [TC_GATHER] = check_pad,
+    [TC_ATOMIC] = check_atomic,
+    [TC_ATOMIC_CAS] = check_atomic,
+    [TC_SELECT] = check_select,
     [TC_PRINT] = check_print,
+    [TC_SMEM_STORE] = check_smem_store,
+    [TC_ASYNC_COPY] = check_async_copy,
+    [TC_ASYNC_WAIT] = check_async_wait,
 };
 
 static bool owns_regions(const tc_op *op)

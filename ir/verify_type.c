@@ -2,6 +2,7 @@
  *
  * Rules of types and sizes (verify.c, 7 to 10).
  */
+#include "ir/layout.h"
 #include "ir/verify.h"
 
 static const tc_param *param_of(const tc_func *f, const char *name)
@@ -35,11 +36,15 @@ const char *tc_dim_problem(const tc_func *f, const tc_dim *d)
     return problem ? problem : tc_dim_problem(f, d->b);
 }
 
-static const char *side_problem(const tc_func *f, const tc_dim *side)
+static const char *side_problem(const tc_func *f, const tc_type *t,
+                                const tc_dim *side)
 {
     if (!side || side->kind != TC_DIM_CONST)
         return tc_dim_problem(f, side);
     if (side->value == 1 || (side->value > 0 && side->value % 8 == 0))
+        return NULL;
+    /* What warps leave of a reduction is as many as they are. */
+    if (t->layout && side->value > 0 && side->value <= TC_MAX_WARPS)
         return NULL;
     return tc_arena_printf(&f->module->cx->diag_arena,
                            "side %lld, expected 1 or a positive multiple of 8",
@@ -53,7 +58,7 @@ static const char *sides_problem(const tc_func *f, const tc_type *t)
         return "no axes, expected at least one";
     bool known = true;
     for (unsigned i = 0; i < t->rank; i++) {
-        const char *problem = side_problem(f, t->dims[i]);
+        const char *problem = side_problem(f, t, t->dims[i]);
         if (problem)
             return problem;
         known &= t->dims[i]->kind == TC_DIM_CONST;
@@ -83,6 +88,33 @@ static const char *sizes_problem(const tc_func *f, const tc_type *t)
     return NULL;
 }
 
+/* Of a tile: in registers, one warp digit for the kernel's warps; of a buffer:
+ * in shared memory. */
+static const char *layout_problem(const tc_func *f, const tc_type *t)
+{
+    const tc_layout *l = t->layout;
+    if (t->kind == TC_SMEM && !l)
+        return "shared memory without a layout";
+    if (!l)
+        return NULL;
+    if (tc_layout_is_shared(l) != (t->kind == TC_SMEM))
+        return t->kind == TC_SMEM ? "a layout of registers in shared memory"
+                                  : "a layout of shared memory for a tile";
+    bool fits = l->rank == t->rank;
+    for (unsigned i = 0; fits && i < t->rank; i++)
+        fits = tc_dim_value(t->dims[i]) == l->shape[i];
+    if (!fits)
+        return "a layout of another shape";
+    if (t->kind == TC_TILE && tc_layout_size(l, TC_LANE) != 32)
+        return "a layout that is not over 32 lanes";
+    if (t->kind == TC_TILE && f->warps &&
+        tc_layout_size(l, TC_WARP) != f->warps)
+        return tc_arena_printf(&f->module->cx->diag_arena,
+                               "a layout over %u warps in a kernel of %u",
+                               tc_layout_size(l, TC_WARP), f->warps);
+    return NULL;
+}
+
 const char *tc_type_problem(const tc_func *f, const tc_type *t)
 {
     if (!t)
@@ -99,5 +131,6 @@ const char *tc_type_problem(const tc_func *f, const tc_type *t)
     const char *problem = tc_type_problem(f, t->elem);
     if (problem || t->kind == TC_PTR)
         return problem;
-    return t->kind == TC_TENSOR ? sizes_problem(f, t) : sides_problem(f, t);
+    problem = t->kind == TC_TENSOR ? sizes_problem(f, t) : sides_problem(f, t);
+    return problem ? problem : layout_problem(f, t);
 }

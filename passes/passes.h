@@ -11,6 +11,7 @@
 #define TC_PASSES_H
 
 #include "ir/ir.h"
+#include "passes/target.h"
 
 typedef enum tc_change {
     TC_UNCHANGED,
@@ -40,6 +41,8 @@ typedef struct tc_pass_options {
     const char *kernel; /* to specialize; NULL: the only one */
     const tc_binding *bindings;
     unsigned nbindings;
+    const tc_target *target; /* NULL: "cpu" */
+    unsigned warps, stages;  /* of a GPU kernel; 0: as the passes choose */
     /* Verify after every pass; else only where errors of the user show, after
      * `specialize` and `inline`. */
     bool verify_each;
@@ -59,6 +62,7 @@ typedef struct tc_pass_env {
     tc_context *cx;
     tc_arena *scratch;
     const tc_pass_options *options;
+    const tc_target *target; /* never NULL */
 } tc_pass_env;
 
 typedef tc_change tc_func_pass(tc_func *f, tc_pass_env *env);

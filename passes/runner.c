@@ -216,7 +216,9 @@ static void tell(struct run *r, tc_pass_event event, const char *list)
 static bool run_pass(struct run *r, unsigned index)
 {
     const tc_pass_info *pass = r->passes[index];
-    tc_pass_env env = {r->cx, &r->scratch, r->options};
+    const tc_target *target = r->options->target;
+    tc_pass_env env = {r->cx, &r->scratch, r->options,
+                       target ? target : tc_target_get("cpu")};
     tc_pass_event event = {.pass = pass->name, .index = index};
     tell(r, event, r->options->print_before);
     const char *before =
