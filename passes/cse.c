@@ -94,6 +94,7 @@ static bool same_attr(const tc_attr *a, const tc_attr *b)
         return !a->n || memcmp(a->ints, b->ints, a->n * sizeof *a->ints) == 0;
     case TC_ATTR_DIMS:
         return !a->n || memcmp(a->dims, b->dims, a->n * sizeof *a->dims) == 0;
+    case TC_ATTR_LAYOUT: return a->layout == b->layout;
     case TC_ATTR_STRINGS:
         return !a->n ||
                memcmp(a->strings, b->strings, a->n * sizeof *a->strings) == 0;
