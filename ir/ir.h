@@ -196,6 +196,10 @@ struct tc_func {
     /* Kernel at machine level: warps of a block, and after allocate-shared its
      * bytes of shared memory; 0: not chosen yet. */
     unsigned warps, shared_bytes;
+    /* Bit i: the kernel may be launched only when argument i, a tensor, is
+     * aligned: its last stride is 1, and its address, its other strides and
+     * its last size are multiples of 16 bytes. */
+    uint64_t aligned;
     tc_func *prev, *next;
 };
 

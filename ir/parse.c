@@ -156,6 +156,29 @@ static bool parse_args(tc_parser *p, tc_func *f)
     return tc_parser_expect(p, TC_TOKEN_RPAREN);
 }
 
+/* aligned(0, 2): tensors by the number of their parameter. */
+static bool parse_aligned(tc_parser *p, tc_func *f)
+{
+    const tc_dim *d;
+    if (!tc_parser_accept_word(p, "aligned"))
+        return true;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    do {
+        tc_loc loc = tc_parser_loc(p);
+        if (!tc_parse_size(p, &d))
+            return false;
+        int64_t i = tc_dim_value(d);
+        if (i < 0 || i >= 64 || i >= f->body->nargs ||
+            f->body->args[i]->type->kind != TC_TENSOR)
+            return tc_error(p->cx, loc,
+                            "aligned: expected the number of a tensor "
+                            "parameter");
+        f->aligned |= (uint64_t)1 << i;
+    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    return tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
 /* warps(4) shared(16384) of a kernel at machine level. */
 static bool parse_resource(tc_parser *p, const char *word, unsigned most,
                            unsigned *value)
@@ -181,7 +204,8 @@ static bool parse_signature(tc_parser *p, tc_func *f)
     if (!parse_params(p, f) || !parse_args(p, f))
         return false;
     if (f->is_kernel)
-        return parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
+        return parse_aligned(p, f) &&
+               parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
                parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
                (tc_parser_is_word(p, "grid") ||
                 tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));

@@ -2,7 +2,7 @@
  *
  * Ops with regions:
  *   %m, %l = for %i = lo to hi [step s] carry(%m0 = a, %l0 = b) [stages(2)] {}
- *   %r = if %c { ... } else { ... }
+ *   %r = if %c [speculatable] { ... } else { ... }
  *   %x = while carry(%x0 = a) { ... condition %c } do { ... yield %x1 }
  *   %v = reduce %x axis(1) (%a: f32, %b: f32) { ... yield %c }
  */
@@ -210,6 +210,9 @@ bool tc_parse_if(tc_parser *p, unsigned nnames, tc_outcome *out)
         return false;
     tc_value *c = tc_fit_value(p, &condition, NULL);
     tc_op *op = tc_op_new(p->f, TC_IF, loc, c ? 1 : 0, &c, 2);
+    if (tc_parser_accept_word(p, "speculatable"))
+        tc_op_set_attr(op, "speculatable",
+                       (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
     tc_opcode implicit = implicit_yield(nnames);
     if (!parse_branch(p, op->regions[0], implicit, NULL) ||
         !parse_else(p, op, implicit))

@@ -309,7 +309,7 @@ static void print_if(printer *p, const tc_op *op)
 {
     tc_text_add(p->out, "if ");
     print_values(p, op->nin, op->in);
-    tc_text_add(p->out, " ");
+    tc_text_add(p->out, tc_op_int(op, "speculatable") ? " speculatable " : " ");
     print_region(p, op->regions[0]);
     if (is_empty_yield(op->regions[1]) && op->nout == 0)
         return;
@@ -461,12 +461,25 @@ static void print_grid(printer *p)
     p->names = inner.names; /* for tc_value_name */
 }
 
+static void print_aligned(printer *p)
+{
+    const char *between = " aligned(";
+    for (unsigned i = 0; i < 64; i++)
+        if (p->f->aligned >> i & 1) {
+            tc_text_printf(p->out, "%s%u", between, i);
+            between = ", ";
+        }
+    if (p->f->aligned)
+        tc_text_add(p->out, ")");
+}
+
 static void print_func(printer *p)
 {
     const tc_func *f = p->f;
     tc_text_printf(p->out, "%s @%s", f->is_kernel ? "kernel" : "func", f->name);
     print_params(p);
     print_args(p, f->body);
+    print_aligned(p);
     if (f->warps)
         tc_text_printf(p->out, " warps(%u)", f->warps);
     if (f->shared_bytes)

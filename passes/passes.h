@@ -43,6 +43,8 @@ typedef struct tc_pass_options {
     unsigned nbindings;
     const tc_target *target; /* NULL: "cpu" */
     unsigned warps, stages;  /* of a GPU kernel; 0: as the passes choose */
+    bool any_alignment; /* of a GPU kernel: assume nothing of its tensors (no
+                         * vector accesses), see tc_func.aligned */
     /* Verify after every pass; else only where errors of the user show, after
      * `specialize` and `inline`. */
     bool verify_each;
