@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/cuda.h"
+
+#include "lib/handles.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Opening it ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tc_cuda *opened;
+
+static bool say_why(tc_cuda *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static bool say_why(tc_cuda *c, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(c->why_not, sizeof c->why_not, fmt, args);
+    va_end(args);
+    return false;
+}
+
+static bool open_library(tc_cuda *c)
+{
+    void *handle = dlopen(c->library, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return say_why(c, "there is no NVIDIA driver (%s)", dlerror());
+        /* A function pointer from dlsym, in the one way that C allows. */
+#define CU(field, symbol, parameters)                                          \
+    {                                                                          \
+        void *found = dlsym(handle, #symbol);                                  \
+        if (!found)                                                            \
+            return say_why(c, "the NVIDIA driver %s is too old: it has no %s", \
+                           c->library, #symbol);                               \
+        memcpy(&c->field, &found, sizeof found);                               \
+    }
+#include "lib/cuda.def"
+#undef CU
+    return true;
+}
+
+static unsigned attribute(const tc_cuda *c, int what, int device)
+{
+    int value = 0;
+    return c->device_attribute(&value, what, device) || value < 0
+               ? 0
+               : (unsigned)value;
+}
+
+static bool query_device(tc_cuda *c, int ordinal)
+{
+    tc_cuda_device *d = &c->devices[ordinal];
+    d->ordinal = ordinal;
+    int code = c->device_get(&d->handle, ordinal);
+    if (code)
+        return say_why(c, "device %d cannot be used: %s", ordinal,
+                       tc_cuda_error(c, code).text);
+    c->device_name(d->name, sizeof d->name - 1, d->handle);
+    d->major = attribute(c, TC_CU_MAJOR, d->handle);
+    d->minor = attribute(c, TC_CU_MINOR, d->handle);
+    d->sm_count = attribute(c, TC_CU_SM_COUNT, d->handle);
+    d->shared_optin = attribute(c, TC_CU_SHARED_OPTIN, d->handle);
+    return true;
+}
+
+static bool start(tc_cuda *c)
+{
+    int code = c->init(0);
+    if (code)
+        return say_why(c, "the NVIDIA driver does not start: %s",
+                       tc_cuda_error(c, code).text);
+    c->driver_version(&c->version);
+    code = c->device_count(&c->ndevices);
+    if (code || c->ndevices < 1)
+        return say_why(c, "the NVIDIA driver has no device%s%s",
+                       code ? ": " : "",
+                       code ? tc_cuda_error(c, code).text : "");
+    if (c->ndevices > TC_CUDA_MOST_DEVICES)
+        c->ndevices = TC_CUDA_MOST_DEVICES;
+    for (int i = 0; i < c->ndevices; i++)
+        if (!query_device(c, i))
+            return false;
+    return true;
+}
+
+static tc_cuda *open_new(const char *library)
+{
+    size_t n = strlen(library) + 1;
+    tc_cuda *c = calloc(1, sizeof *c + n);
+    if (!c)
+        return NULL;
+    c->library = memcpy(c + 1, library, n);
+    if (open_library(c))
+        start(c);
+    return c;
+}
+
+tc_cuda *tc_cuda_get(const char *library)
+{
+    static tc_cuda no_memory = {.why_not = "out of memory"};
+    library = library ? library : "libcuda.so.1";
+    pthread_mutex_lock(&lock);
+    tc_cuda *c = opened;
+    while (c && strcmp(c->library, library) != 0)
+        c = c->next;
+    if (!c) {
+        c = open_new(library);
+        if (c) {
+            c->next = opened;
+            opened = c;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return c ? c : &no_memory;
+}
+
+tc_cuda_text tc_cuda_error(const tc_cuda *c, int code)
+{
+    const char *name = NULL, *text = NULL;
+    if (c->error_name(code, &name) || !name)
+        name = "unknown error";
+    if (c->error_string(code, &text) || !text)
+        text = "the driver has no words for it";
+    tc_cuda_text t;
+    snprintf(t.text, sizeof t.text, "%s (%d: %s)", name, code, text);
+    return t;
+}
+
+/* ---- Contexts ---- */
+
+/* Of the current context; -1: there is none. */
+static int current_handle(const tc_cuda *c, tc_cu_context *context)
+{
+    int handle;
+    if (c->context_get(context) || !*context || c->context_device(&handle))
+        return -1;
+    return handle;
+}
+
+int tc_cuda_current_device(const tc_cuda *c)
+{
+    tc_cu_context context = NULL;
+    int handle = current_handle(c, &context);
+    for (int i = 0; i < c->ndevices; i++)
+        if (handle >= 0 && c->devices[i].handle == handle)
+            return i;
+    return 0;
+}
+
+static int retain_primary(const tc_cuda *c, tc_cuda_device *d,
+                          tc_cu_context *context)
+{
+    int code = 0;
+    pthread_mutex_lock(&lock);
+    if (!d->primary)
+        code = c->primary_retain(&d->primary, d->handle);
+    if (code)
+        d->primary = NULL;
+    *context = d->primary;
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+tilec_status tc_cuda_enter(tc_cuda *c, int ordinal, tc_cuda_scope *scope,
+                           tilec_error *error)
+{
+    *scope = (tc_cuda_scope){.cuda = c};
+    if (*c->why_not)
+        return tc_fail(error, TILEC_MACHINE, "%s", c->why_not);
+    if (ordinal < 0 || ordinal >= c->ndevices)
+        return tc_fail(error, TILEC_INPUT,
+                       "there is no CUDA device %d, only 0 to %d", ordinal,
+                       c->ndevices - 1);
+    scope->device = &c->devices[ordinal];
+    if (current_handle(c, &scope->context) == scope->device->handle)
+        return TILEC_OK;
+    int code = retain_primary(c, scope->device, &scope->context);
+    if (!code)
+        code = c->context_push(scope->context);
+    if (code)
+        return tc_fail(error, TILEC_MACHINE,
+                       "CUDA device %d (%s) has no context: %s", ordinal,
+                       scope->device->name, tc_cuda_error(c, code).text);
+    scope->pushed = true;
+    return TILEC_OK;
+}
+
+void tc_cuda_leave(const tc_cuda_scope *scope)
+{
+    tc_cu_context popped;
+    if (scope->pushed)
+        scope->cuda->context_pop(&popped);
+}
+
+/* ---- The driver's assembler ---- */
+
+enum {
+    JIT_INFO_LOG = 3,
+    JIT_INFO_LOG_SIZE = 4,
+    JIT_ERROR_LOG = 5,
+    JIT_ERROR_LOG_SIZE = 6,
+    JIT_LOG_VERBOSE = 12,
+    JIT_LINE_INFO = 13,
+    JIT_INPUT_PTX = 1
+};
+
+static int link_with(const tc_cuda *c, tc_cu_link link, const char *ptx,
+                     size_t size, void **cubin, size_t *cubin_size)
+{
+    void *image = NULL;
+    /* The driver does not write to what it is given. */
+    int code = c->link_add(link, JIT_INPUT_PTX, (void *)(uintptr_t)ptx, size,
+                           "tilec", 0, NULL, NULL);
+    if (!code)
+        code = c->link_complete(link, &image, cubin_size);
+    if (code)
+        return code;
+    *cubin = malloc(*cubin_size);
+    if (!*cubin)
+        return TC_CU_OUT_OF_MEMORY;
+    memcpy(*cubin, image, *cubin_size);
+    return 0;
+}
+
+/* What a person can do about it. */
+static const char *link_remedy(int code)
+{
+    switch (code) {
+    case TC_CU_UNSUPPORTED_PTX_VERSION:
+        return ": the driver is older than the code's PTX version; update the "
+               "driver, or compile for an older target";
+    case TC_CU_NO_BINARY_FOR_GPU:
+        return ": the code is for a newer device; compile for this one";
+    case TC_CU_INVALID_PTX: return ": the driver's assembler refuses the code";
+    default: return "";
+    }
+}
+
+tilec_status tc_cuda_link(const tc_cuda *c, const char *ptx, size_t size,
+                          void **cubin, size_t *cubin_size, tc_cuda_log *log,
+                          tilec_error *error)
+{
+    /* Numbers travel in pointers. */
+    int options[] = {JIT_INFO_LOG,       JIT_INFO_LOG_SIZE, JIT_ERROR_LOG,
+                     JIT_ERROR_LOG_SIZE, JIT_LOG_VERBOSE,   JIT_LINE_INFO};
+    void *values[] = {log->info,   (void *)(uintptr_t)(sizeof log->info - 1),
+                      log->errors, (void *)(uintptr_t)(sizeof log->errors - 1),
+                      (void *)1,   (void *)1};
+    memset(log, 0, sizeof *log);
+    *cubin = NULL;
+    tc_cu_link link;
+    int code = c->link_create(sizeof options / sizeof *options, options, values,
+                              &link);
+    if (!code) {
+        code = link_with(c, link, ptx, size, cubin, cubin_size);
+        c->link_destroy(link);
+    }
+    if (!code)
+        return TILEC_OK;
+    return tc_fail(error, TILEC_MACHINE, "the code does not assemble: %s%s",
+                   tc_cuda_error(c, code).text, link_remedy(code));
+}

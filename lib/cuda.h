@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NVIDIA's driver, found when it is first wanted: no toolkit to build with,
+ * and a machine without it has the CPU target.
+ *
+ * The driver is the process's, so this is the one thing in the library that
+ * is: each shared object is opened once and stays. A device is used through
+ * the caller's current context where that is one of the device, else through
+ * its primary context, which is the one that frameworks use; it is retained
+ * when first needed and made current for the length of a call.
+ */
+#ifndef TC_CUDA_H
+#define TC_CUDA_H
+
+#include "lib/tilec.h"
+
+#include <stdbool.h>
+
+typedef struct CUctx_st *tc_cu_context;
+typedef struct CUlinkState_st *tc_cu_link;
+typedef struct CUmod_st *tc_cu_module;
+typedef struct CUfunc_st *tc_cu_function;
+typedef struct CUstream_st *tc_cu_stream;
+typedef struct CUevent_st *tc_cu_event;
+typedef unsigned long long tc_cu_address;
+
+/* Numbers of cuda.h. */
+enum {
+    TC_CU_INVALID_VALUE = 1,
+    TC_CU_OUT_OF_MEMORY = 2,
+    TC_CU_NOT_INITIALIZED = 3,
+    TC_CU_NO_DEVICE = 100,
+    TC_CU_INVALID_IMAGE = 200,
+    TC_CU_INVALID_CONTEXT = 201,
+    TC_CU_NO_BINARY_FOR_GPU = 209,
+    TC_CU_INVALID_PTX = 218,
+    TC_CU_UNSUPPORTED_PTX_VERSION = 222,
+    TC_CU_ILLEGAL_ADDRESS = 700,
+    TC_CU_LAUNCH_OUT_OF_RESOURCES = 701,
+    TC_CU_MISALIGNED_ADDRESS = 716,
+    TC_CU_CAPTURE_UNSUPPORTED = 900,
+    TC_CU_CAPTURE_INVALIDATED = 901
+};
+enum { /* of a device */
+       TC_CU_SM_COUNT = 16,
+       TC_CU_MAJOR = 75,
+       TC_CU_MINOR = 76,
+       TC_CU_SHARED_OPTIN = 97
+};
+enum { /* of a function */
+       TC_CU_MAX_THREADS = 0,
+       TC_CU_STATIC_SHARED = 1,
+       TC_CU_LOCAL_BYTES = 3,
+       TC_CU_REGISTERS = 4,
+       TC_CU_MAX_DYNAMIC_SHARED = 8
+};
+enum { /* of a pointer */
+       TC_CU_POINTER_MEMORY_TYPE = 2,
+       TC_CU_POINTER_ORDINAL = 9,
+       TC_CU_POINTER_RANGE_START = 11,
+       TC_CU_POINTER_RANGE_SIZE = 12
+};
+
+enum { TC_CUDA_MOST_DEVICES = 32 };
+
+typedef struct tc_cuda_device {
+    int ordinal, handle;
+    char name[96];
+    unsigned major, minor;
+    unsigned sm_count;
+    unsigned shared_optin; /* bytes, the most of a block */
+    tc_cu_context primary; /* tc_cuda_enter retains it */
+} tc_cuda_device;
+
+/* Read-only once tc_cuda_get has given it. */
+typedef struct tc_cuda tc_cuda;
+struct tc_cuda {
+    tc_cuda *next;
+    const char *library;
+    char why_not[256]; /* empty: there is a driver and a device */
+    int version;       /* 12080 is 12.8 */
+    int ndevices;
+    tc_cuda_device devices[TC_CUDA_MOST_DEVICES];
+#define CU(field, symbol, parameters) int(*field) parameters;
+#include "lib/cuda.def"
+#undef CU
+};
+
+/* Never NULL; where why_not says something, only that may be read. library
+ * NULL: libcuda.so.1. */
+tc_cuda *tc_cuda_get(const char *library);
+
+/* "CUDA_ERROR_OUT_OF_MEMORY (out of memory)" */
+typedef struct tc_cuda_text {
+    char text[200];
+} tc_cuda_text;
+tc_cuda_text tc_cuda_error(const tc_cuda *c, int code);
+
+/* The ordinal of the current context's device; 0 where there is none. */
+int tc_cuda_current_device(const tc_cuda *c);
+
+/* Makes a context of the device current, until tc_cuda_leave. */
+typedef struct tc_cuda_scope {
+    const tc_cuda *cuda;
+    tc_cuda_device *device;
+    tc_cu_context context;
+    bool pushed;
+} tc_cuda_scope;
+tilec_status tc_cuda_enter(tc_cuda *c, int ordinal, tc_cuda_scope *scope,
+                           tilec_error *error);
+void tc_cuda_leave(const tc_cuda_scope *scope);
+
+/* PTX to a cubin for the current context's device; *cubin is malloc'd. `log`
+ * gets what the driver's assembler said, errors first. */
+typedef struct tc_cuda_log {
+    char errors[8192], info[4096];
+} tc_cuda_log;
+tilec_status tc_cuda_link(const tc_cuda *c, const char *ptx, size_t size,
+                          void **cubin, size_t *cubin_size, tc_cuda_log *log,
+                          tilec_error *error);
+
+#endif
