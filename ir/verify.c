@@ -55,7 +55,8 @@
  *   23 for: one region; its arguments are the induction variable, of the
  *      bounds' type, and the carried values. A constant step is above 0;
  *      stages is 1 or more.
- *   24 if: two regions without arguments.
+ *   24 if: two regions without arguments. The first of a speculatable one
+ *      writes nothing.
  *   25 while: two regions; the arguments of the first are the carried values,
  *      the second has none.
  *   26 reduce with a region: its arguments are two elements of each operand,

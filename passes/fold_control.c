@@ -36,10 +36,11 @@ static bool if_constant(tc_op *op)
     return true;
 }
 
+/* (Of a speculatable one only the first region may run unasked.) */
 static bool if_not(tc_op *op)
 {
     tc_op *complement = tc_match_op(op->in[0], TC_NOT);
-    if (!complement)
+    if (!complement || tc_op_int(op, "speculatable"))
         return false;
     tc_region *then = op->regions[0];
     op->regions[0] = op->regions[1];
