@@ -80,6 +80,8 @@ typedef struct tc_embedded {
     size_t len;
 } tc_embedded;
 extern const tc_embedded tc_embedded_texts[];
+/* Of kernels/configs: "attention_fwd". */
+extern const tc_embedded tc_embedded_configs[];
 const tc_embedded *tc_embedded_find(const char *name);
 
 /* metadata.c: fills in params, grid_text of a kernel whose module is final. */

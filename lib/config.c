@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/config.h"
+
+#include "lib/handles.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+static const cJSON *field(const cJSON *entry, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(entry, name);
+}
+
+/* A number of the entry; 0 where it is missing. */
+static int64_t number(const cJSON *entry, const char *name)
+{
+    const cJSON *item = field(entry, name);
+    return cJSON_IsNumber(item) ? (int64_t)item->valuedouble : 0;
+}
+
+static const char *text(const cJSON *entry, const char *name)
+{
+    const cJSON *item = field(entry, name);
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+static bool fits(const cJSON *entry, const tc_config_query *q)
+{
+    const char *dtype = text(entry, "dtype"), *mask = text(entry, "mask");
+    const char *name = text(entry, "target");
+    const tc_target *target = name ? tc_target_get(name) : q->target;
+    int64_t d = number(entry, "d"), dv = number(entry, "dv");
+    if (!target || (target->cpu == NULL) != (q->target->cpu == NULL))
+        return false;
+    bool runs = target->major < q->target->major ||
+                (target->major == q->target->major &&
+                 target->minor <= q->target->minor);
+    return runs && (!dtype || strcmp(dtype, q->dtype) == 0) &&
+           (!mask || strcmp(mask, q->mask) == 0) && (!d || d >= q->d) &&
+           (!dv || dv >= q->dv) && number(entry, "length") <= q->length;
+}
+
+/* How well an entry that fits does; the larger the better, field by field. */
+typedef struct score {
+    int64_t fields[5];
+} score;
+
+static score score_of(const cJSON *entry)
+{
+    const char *name = text(entry, "target");
+    const tc_target *t = name ? tc_target_get(name) : NULL;
+    int64_t d = number(entry, "d"), dv = number(entry, "dv");
+    return (score){{t ? (int64_t)(100 * t->major + t->minor) : -1, d ? -d : INT64_MIN,
+                    dv ? -dv : INT64_MIN, text(entry, "mask") != NULL,
+                    number(entry, "length")}};
+}
+
+static bool is_better(score a, score b)
+{
+    for (int i = 0; i < 5; i++)
+        if (a.fields[i] != b.fields[i])
+            return a.fields[i] > b.fields[i];
+    return false;
+}
+
+static void take(tc_arena *a, const cJSON *entry, tc_config *out)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, field(entry, "use"))
+    {
+        if (!cJSON_IsNumber(item))
+            continue;
+        if (strcmp(item->string, "warps") == 0)
+            out->warps = (unsigned)item->valueint;
+        else if (strcmp(item->string, "stages") == 0)
+            out->stages = (unsigned)item->valueint;
+        else if (out->nbindings < TC_CONFIG_BINDINGS)
+            out->bindings[out->nbindings++] =
+                (tilec_binding){tc_arena_printf(a, "%s", item->string),
+                                tc_arena_printf(a, "%d", item->valueint)};
+    }
+}
+
+bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
+                       const tc_config_query *query, tc_config *out)
+{
+    const cJSON *entry, *best = NULL;
+    *out = (tc_config){0};
+    cJSON *root = cJSON_ParseWithLength(json, len);
+    cJSON_ArrayForEach(entry, field(root, "configs"))
+    {
+        if (fits(entry, query) &&
+            (!best || is_better(score_of(entry), score_of(best))))
+            best = entry;
+    }
+    if (best)
+        take(a, best, out);
+    bool found = best != NULL;
+    cJSON_Delete(root);
+    return found;
+}
+
+bool tc_config_find(tc_arena *a, const tc_config_query *query, tc_config *out)
+{
+    const tc_embedded *e = tc_embedded_configs;
+    while (e->name && strcmp(e->name, query->kernel) != 0)
+        e++;
+    *out = (tc_config){0};
+    return e->name && tc_config_find_in(a, e->text, e->len, query, out);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tuned configurations: kernels/configs/KERNEL.json, embedded in the library.
+ *
+ *   {"kernel": "attention_fwd", "configs": [
+ *     {"target": "sm_80", "dtype": "bf16", "d": 64, "dv": 64, "mask": "none",
+ *      "length": 4096,
+ *      "use": {"BM": 128, "BN": 64, "warps": 4, "stages": 2}}, ...]}
+ *
+ * A query fits an entry whose target it can run, whose data type is its own,
+ * and whose d and dv are not below its own; fields that are missing fit all.
+ * Of those the best: the nearest target, then the smallest d and dv, then the
+ * mask class that is named, then the nearest length not above its own.
+ */
+#ifndef TC_CONFIG_H
+#define TC_CONFIG_H
+
+#include "ir/arena.h"
+#include "lib/tilec.h"
+#include "passes/target.h"
+
+typedef struct tc_config_query {
+    const char *kernel; /* without `@` */
+    const tc_target *target;
+    const char *dtype; /* "bf16" */
+    int64_t d, dv;     /* 0: the kernel has none */
+    const char *mask;  /* "none", "masked" */
+    int64_t length;    /* of the keys, or the largest side */
+} tc_config_query;
+
+enum { TC_CONFIG_BINDINGS = 8 };
+typedef struct tc_config {
+    unsigned warps, stages; /* 0: not said */
+    unsigned nbindings;
+    tilec_binding bindings[TC_CONFIG_BINDINGS];
+} tc_config;
+
+/* False: no entry fits; *out is empty. Texts are in the arena. */
+bool tc_config_find(tc_arena *a, const tc_config_query *query, tc_config *out);
+/* The same from a text; false also where the text is no such JSON. */
+bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
+                       const tc_config_query *query, tc_config *out);
+
+#endif
