@@ -50,6 +50,20 @@ typedef struct tc_launch_arg {
     void *data;
 } tc_launch_arg;
 
+/* A kernel's grid region, made ready for many launches. Refers to the kernel,
+ * and is only read: several threads may use it at once. */
+typedef struct tc_grid tc_grid;
+tc_grid *tc_grid_prepare(tc_arena *a, const tc_func *kernel);
+/* How many values tc_grid_run needs room for. */
+unsigned tc_grid_room(const tc_grid *g);
+typedef struct tc_grid_failure {
+    tc_loc loc;
+    char message[256];
+} tc_grid_failure;
+/* As tc_eval_grid, without any memory of its own. False: *failure says why. */
+bool tc_grid_run(const tc_grid *g, const tc_launch_arg *args, tc_scalar *values,
+                 int32_t grid[3], tc_grid_failure *failure) TC_MUST_CHECK;
+
 /* Evaluates the grid region: the number of programs along each axis, 1 where
  * the kernel gives none. False: an assert failed or an axis is negative or too
  * long; reported. Leaves the IR untouched, so that several threads may do it

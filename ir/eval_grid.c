@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The launch grid: interprets a kernel's grid region for the arguments of one
- * launch.
+ * The launch grid: a kernel's grid region, made a list of steps once and run
+ * for the arguments of each launch.
  *
  *     grid {
  *       %n = size %q dim(2) : i32          // 1000
@@ -11,112 +11,164 @@
  */
 #include "ir/eval.h"
 
-#include <string.h>
+#include <stdio.h>
 
-/* A value of the region and what it is in this launch. Grids are a few ops
- * long: a list searched from its end does, and leaves the IR alone. */
-struct slot {
-    const tc_value *value;
-    tc_scalar scalar;
+/* Where an operand is: a result of the step of that number, or, below zero,
+ * the kernel's argument -1 - number. */
+struct step {
+    const tc_op *op;
+    int in[3];
+    bool is_constant, is_possible;
+    tc_scalar constant;
+    unsigned dim; /* of size and stride */
 };
 
-struct launch {
-    tc_context *cx;
+struct tc_grid {
     const tc_func *kernel;
-    const tc_launch_arg *args;
-    struct slot *slots;
-    unsigned nslots;
+    unsigned nsteps; /* without the yield */
+    struct step *steps;
+    const tc_op *yield;
+    int axes[3];
 };
 
-static const tc_launch_arg *argument(const struct launch *l, const tc_value *v)
-{
-    return &l->args[v->index];
-}
+/* ---- Preparing ---- */
 
-static bool lookup(const struct launch *l, const tc_value *v, tc_scalar *out)
+/* Grids are a few ops long: a search from the end does. */
+static bool place(const tc_grid *g, unsigned nsteps, const tc_value *v,
+                  int *out)
 {
-    for (unsigned i = l->nslots; i-- > 0;)
-        if (l->slots[i].value == v) {
-            *out = l->slots[i].scalar;
+    *out = -1 - (int)v->index;
+    for (unsigned i = nsteps; v->def && i-- > 0;)
+        if (g->steps[i].op == v->def) {
+            *out = (int)i;
             return true;
         }
-    if (v->def)
-        return false;
-    *out = argument(l, v)->scalar;
-    return true;
+    return !v->def;
 }
 
-static void define(struct launch *l, const tc_value *v, tc_scalar x)
+static bool is_view(const tc_op *op)
 {
-    l->slots[l->nslots++] = (struct slot){v, x};
+    return op->code == TC_SIZE || op->code == TC_STRIDE;
 }
 
-static bool run_assert(struct launch *l, const tc_op *op, tc_scalar condition)
+static void prepare_step(tc_grid *g, const tc_op *op)
 {
-    return condition.i || tc_error(l->cx, op->loc, "launch of @%s: %s",
-                                   l->kernel->name, tc_op_word(op, "message"));
+    struct step *s = &g->steps[g->nsteps];
+    s->op = op;
+    s->is_possible = op->nin <= 3 && op->nregions == 0;
+    for (unsigned i = 0; s->is_possible && i < op->nin; i++)
+        s->is_possible = place(g, g->nsteps, op->in[i], &s->in[i]);
+    if (is_view(op))
+        s->dim = (unsigned)tc_op_int(op, "dim");
+    else if (s->is_possible && op->nin == 0)
+        s->is_constant = tc_eval_op(op, NULL, &s->constant);
+    g->nsteps++;
 }
 
-static bool run_op(struct launch *l, const tc_op *op)
+tc_grid *tc_grid_prepare(tc_arena *a, const tc_func *kernel)
 {
-    tc_scalar in[3] = {{0}}, out = {0};
-    if (op->code == TC_SIZE || op->code == TC_STRIDE) {
-        const tc_launch_arg *a = argument(l, op->in[0]);
-        int64_t dim = tc_op_int(op, "dim");
-        out.i = op->code == TC_SIZE ? a->sizes[dim] : a->strides[dim];
-        define(l, op->out[0], out);
+    tc_grid *g = tc_arena_new(a, tc_grid);
+    unsigned nops = 0;
+    tc_each_op (op, kernel->grid)
+        nops++;
+    g->kernel = kernel;
+    g->steps = tc_arena_array(a, struct step, nops);
+    tc_each_op (op, kernel->grid) {
+        if (op->code == TC_YIELD) {
+            g->yield = op;
+            break;
+        }
+        prepare_step(g, op);
+    }
+    for (unsigned i = 0; g->yield && i < g->yield->nin; i++)
+        (void)place(g, g->nsteps, g->yield->in[i], &g->axes[i]);
+    return g;
+}
+
+unsigned tc_grid_room(const tc_grid *g)
+{
+    return g->nsteps;
+}
+
+/* ---- Running ---- */
+
+#define FAIL(f, op, ...)                                                       \
+    ((f)->loc = (op)->loc,                                                     \
+     snprintf((f)->message, sizeof(f)->message, __VA_ARGS__), false)
+
+struct run {
+    const tc_grid *grid;
+    const tc_launch_arg *args;
+    tc_scalar *values;
+    tc_grid_failure *failure;
+};
+
+static tc_scalar fetch(const struct run *r, int from)
+{
+    return from < 0 ? r->args[-1 - from].scalar : r->values[from];
+}
+
+static bool run_step(struct run *r, unsigned index)
+{
+    const struct step *s = &r->grid->steps[index];
+    tc_scalar in[3], *out = &r->values[index];
+    if (s->is_constant) {
+        *out = s->constant;
         return true;
     }
-    bool known = op->nin <= 3;
-    for (unsigned i = 0; known && i < op->nin; i++)
-        known = lookup(l, op->in[i], &in[i]);
-    if (known && op->code == TC_ASSERT)
-        return run_assert(l, op, in[0]);
-    if (!known || !tc_eval_op(op, in, &out))
-        return tc_error(l->cx, op->loc, "%s: cannot be evaluated in a grid",
-                        tc_op_infos[op->code].name);
-    define(l, op->out[0], out);
+    if (is_view(s->op)) {
+        const tc_launch_arg *a = &r->args[-1 - s->in[0]];
+        out->i = s->op->code == TC_SIZE ? a->sizes[s->dim] : a->strides[s->dim];
+        return true;
+    }
+    for (unsigned i = 0; s->is_possible && i < s->op->nin; i++)
+        in[i] = fetch(r, s->in[i]);
+    if (s->is_possible && s->op->code == TC_ASSERT)
+        return in[0].i ||
+               FAIL(r->failure, s->op, "launch of @%s: %s",
+                    r->grid->kernel->name, tc_op_word(s->op, "message"));
+    if (!s->is_possible || !tc_eval_op(s->op, in, out))
+        return FAIL(r->failure, s->op, "%s: cannot be evaluated in a grid",
+                    tc_op_infos[s->op->code].name);
     return true;
 }
 
 /* What CUDA allows: 2^31 - 1 along the first axis, 65535 along the others. A
  * grid means the same everywhere, so the limit of the first holds here. */
-static bool read_axes(struct launch *l, const tc_op *yield, int32_t grid[3])
+static bool read_axes(struct run *r, int32_t grid[3])
 {
+    const tc_op *yield = r->grid->yield;
     for (unsigned i = 0; i < yield->nin; i++) {
-        tc_scalar x;
-        if (!lookup(l, yield->in[i], &x))
-            return tc_error(l->cx, yield->loc, "grid axis %u is not known", i);
-        if (x.i < 0 || x.i > INT32_MAX)
-            return tc_error(l->cx, yield->loc,
-                            "launch of @%s: grid axis %u is %lld",
-                            l->kernel->name, i, (long long)x.i);
-        grid[i] = (int32_t)x.i;
+        int64_t n = fetch(r, r->grid->axes[i]).i;
+        if (n < 0 || n > INT32_MAX)
+            return FAIL(r->failure, yield,
+                        "launch of @%s: grid axis %u is %lld",
+                        r->grid->kernel->name, i, (long long)n);
+        grid[i] = (int32_t)n;
     }
     return true;
 }
 
-static bool run_region(struct launch *l, const tc_region *r, int32_t grid[3])
+bool tc_grid_run(const tc_grid *g, const tc_launch_arg *args, tc_scalar *values,
+                 int32_t grid[3], tc_grid_failure *failure)
 {
-    tc_each_op (op, r) {
-        if (op->code == TC_YIELD)
-            return read_axes(l, op, grid);
-        if (!run_op(l, op))
+    struct run r = {g, args, values, failure};
+    grid[0] = grid[1] = grid[2] = 1;
+    for (unsigned i = 0; i < g->nsteps; i++)
+        if (!run_step(&r, i))
             return false;
-    }
-    return true;
+    return !g->yield || read_axes(&r, grid);
 }
 
 bool tc_eval_grid(tc_context *cx, const tc_func *kernel,
                   const tc_launch_arg *args, int32_t grid[3])
 {
-    grid[0] = grid[1] = grid[2] = 1;
-    unsigned nops = 0;
-    tc_each_op (op, kernel->grid)
-        nops++;
     /* Of the diagnostics' arena: a report that runs out of memory unwinds past
      * here, and must not lose an arena of this call. */
-    struct launch l = {cx, kernel, args, NULL, 0};
-    l.slots = tc_arena_array(&cx->diag_arena, struct slot, nops);
-    return run_region(&l, kernel->grid, grid);
+    tc_grid *g = tc_grid_prepare(&cx->diag_arena, kernel);
+    tc_scalar *values =
+        tc_arena_array(&cx->diag_arena, tc_scalar, tc_grid_room(g));
+    tc_grid_failure failure;
+    return tc_grid_run(g, args, values, grid, &failure) ||
+           tc_error(cx, failure.loc, "%s", failure.message);
 }
