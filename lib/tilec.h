@@ -207,6 +207,9 @@ typedef struct tilec_compile_options {
     void *user;
     /* Folder for a reproducer when a pass fails; NULL: none is written. */
     const char *reproducer_dir;
+    /* GPU targets: warps of a block and stages of pipelined loops; 0: as the
+     * text says, else as the compiler chooses. */
+    unsigned warps, stages;
 } tilec_compile_options;
 
 /* Compiles one kernel of the given texts. Functions `@name` that they mention
@@ -322,6 +325,8 @@ typedef struct tilec_attention_options {
     void *user;
     const tilec_binding *bindings; /* of further compile-time parameters */
     size_t nbindings;
+    /* GPU targets; 0: as the tuned configuration says. */
+    unsigned warps, stages;
 } tilec_attention_options;
 
 /* Plans and compiles forward attention for tensors like these: data types, D
