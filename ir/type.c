@@ -178,6 +178,17 @@ unsigned tc_type_bytes(const tc_type *elem)
     return (tc_scalar_infos[elem->kind].bits + 7) / 8;
 }
 
+uint32_t tc_smem_slot_bytes(const tc_type *smem)
+{
+    uint32_t bytes = (uint32_t)tc_type_count(smem) * tc_type_bytes(smem->elem);
+    return (bytes + TC_SMEM_ALIGN - 1) / TC_SMEM_ALIGN * TC_SMEM_ALIGN;
+}
+
+uint32_t tc_smem_bytes(const tc_type *smem)
+{
+    return tc_smem_slot_bytes(smem) * (smem->slots ? smem->slots : 1);
+}
+
 static bool same_dim(const void *stored, const void *key)
 {
     const tc_dim *a = stored, *b = key;

@@ -114,6 +114,13 @@ bool tc_type_same_shape(const tc_type *a, const tc_type *b);
 int64_t tc_type_count(const tc_type *t);
 /* Bytes of one stored element (i1 is 1, pointers 8). */
 unsigned tc_type_bytes(const tc_type *elem);
+/* Buffers in shared memory, and the slots of a ring, start at multiples of
+ * this: the swizzles' xors stay below it. */
+enum { TC_SMEM_ALIGN = 128 };
+/* From one slot of a ring to the next (of a plain buffer: its size), and of
+ * all slots together. */
+uint32_t tc_smem_slot_bytes(const tc_type *smem);
+uint32_t tc_smem_bytes(const tc_type *smem);
 
 const tc_dim *tc_dim_const(tc_context *cx, int64_t value);
 const tc_dim *tc_dim_param(tc_context *cx, const char *name);
