@@ -4,12 +4,17 @@
  * share. An emitter is a function in the table by opcode (emit.c); each family
  * has a file.
  *
- *   emit.c      function, parameters, the table, control flow, locations
+ *   emit.c      function, parameters, the table
+ *   control.c   for, if, while
+ *   locations.c the lines that profilers show
  *   lanes.c     where a thread's elements are: coordinates, offsets, owners
  *   arith.c math.c convert.c    elementwise ops, register by register
- *   memory.c    loads, stores, gathers, atomics in global memory
+ *   block.c     block pointers: parts, and what an access may move
+ *   memory.c    loads, stores, gathers in global memory
+ *   atomic.c    atomics
  *   reduce.c    reductions within a thread and a warp
  *   shape.c     splat, range, broadcast, trans, reshape
+ *   report.c    assert, print
  *   shared.c    shared memory, ldmatrix, stmatrix, layout conversions
  *   async.c     cp.async, barriers
  *   mma.c       matrix products
@@ -37,12 +42,17 @@ typedef struct tc_gen {
     LLVMContextRef llvm;
     LLVMModuleRef module;
     LLVMBuilderRef b;
+    LLVMBuilderRef entry; /* at the end of the entry: what dominates all */
     LLVMValueRef fn;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr1, ptr3;
     LLVMValueRef lane, warp; /* i32, set at the entry */
     LLVMValueRef shared;     /* ptr3: the dynamic segment */
     LLVMValueRef report;     /* ptr1 of tc_device_report; NULL: none */
     tc_map values;           /* tc_value * -> LLVMValueRef * */
+    tc_map lanes;            /* tc_layout * -> tc_lanes of its axes */
+    LLVMMetadataRef *scopes; /* of locations, one a source; NULL: none */
+    unsigned nasserts;       /* so far */
+    unsigned shared_bytes;   /* f->shared_bytes and what emitters added */
     bool failed;             /* reported */
 } tc_gen;
 
@@ -57,6 +67,9 @@ LLVMValueRef *tc_gen_set(tc_gen *g, const tc_value *v);
 unsigned tc_gen_registers(const tc_type *t);
 /* The LLVM type of one register of an element type. */
 LLVMTypeRef tc_gen_type(tc_gen *g, const tc_type *elem);
+/* An internal error: the program is valid, but no code can be made of `op`. */
+bool tc_gen_error(tc_gen *g, const tc_op *op, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 LLVMValueRef tc_gen_i32(tc_gen *g, int64_t value);
 LLVMValueRef tc_gen_i64(tc_gen *g, int64_t value);
 /* A call of `llvm.NAME` with these overload types. Reports, and gives undef,
@@ -83,12 +96,65 @@ tc_lanes tc_lanes_get(tc_gen *g, const tc_layout *l, unsigned axis);
 /* The coordinate of register r: i32. */
 LLVMValueRef tc_lanes_at(tc_gen *g, const tc_lanes *lanes, uint32_t r);
 /* The part of register r alone; *add says whether it may be added to the
- * thread's part (else: xor). */
+ * thread's part (else: tc_lanes_at). */
 uint32_t tc_lanes_constant(const tc_lanes *lanes, uint32_t r, bool *add);
+/* The coordinates of register r in lane 0 of warp 0. */
+void tc_lanes_coords(const tc_layout *l, uint32_t r,
+                     int32_t coord[TC_MAX_RANK]);
+/* Which register of a layout holds an element, in lane 0 of warp 0 (the first,
+ * of several). */
+typedef struct tc_held {
+    const tc_layout *layout;
+    tc_map registers;
+} tc_held;
+tc_held tc_held_new(tc_gen *g, const tc_layout *l);
+int64_t tc_held_find(const tc_held *h, const int32_t coord[TC_MAX_RANK]); /* -1 */
 /* i1: this thread holds the first copy of its elements (all lane and warp bits
  * that are broadcasts are 0); NULL: always. */
 LLVMValueRef tc_lanes_owner(tc_gen *g, const tc_layout *l);
 
+/* convert.c: an element in registers as float (double of f64), exactly; and
+ * back, rounded once. Ints and pointers stay. */
+LLVMValueRef tc_gen_widen(tc_gen *g, const tc_type *elem, LLVMValueRef x);
+LLVMValueRef tc_gen_narrow(tc_gen *g, const tc_type *elem, LLVMValueRef x);
+/* Elements to words of 32 bits and back, the first in the low bits; n elements
+ * of 8, 16 or 32 bits that fill them. A register's element as memory has it
+ * (i1: a byte, a pointer: i64) and back. */
+void tc_gen_pack(tc_gen *g, const tc_type *elem, unsigned n,
+                 const LLVMValueRef *x, LLVMValueRef *words);
+void tc_gen_unpack(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef *x,
+                   const LLVMValueRef *words);
+LLVMValueRef tc_gen_to_memory(tc_gen *g, const tc_type *elem, LLVMValueRef x);
+LLVMValueRef tc_gen_from_memory(tc_gen *g, const tc_type *elem, LLVMValueRef x);
+LLVMTypeRef tc_gen_memory_type(tc_gen *g, const tc_type *elem);
+/* arith.c: one register of an elementwise op; NULL: no such op. */
+LLVMValueRef tc_gen_element(tc_gen *g, const tc_op *op, LLVMValueRef *in);
+/* sum prod max min and or xor (and add) of two registers of f32, f64, ints
+ * (min and max: any). */
+LLVMValueRef tc_gen_combine(tc_gen *g, const char *kind, const tc_type *elem,
+                            LLVMValueRef x, LLVMValueRef y);
+/* math.c: a function of one float or double; NULL: none for it. */
+LLVMValueRef tc_gen_math(tc_gen *g, tc_opcode op, LLVMValueRef x);
+/* A literal as a register. */
+LLVMValueRef tc_gen_literal(tc_gen *g, const tc_type *elem, tc_number n);
+LLVMBasicBlockRef tc_gen_block_new(tc_gen *g, const char *name);
+/* Ends the current block by a jump to `to` and goes on there. */
+void tc_gen_enter(tc_gen *g, LLVMBasicBlockRef to);
+/* Only one thread of the block: the first. */
+LLVMValueRef tc_gen_first_thread(tc_gen *g);
+/* p + bytes of elem * index (i64). */
+LLVMValueRef tc_gen_address(tc_gen *g, const tc_type *elem, LLVMValueRef p,
+                            LLVMValueRef index);
+
+/* locations.c: the text of an LLVM module that has nothing but the scopes that
+ * locations need, and what a module made of it gives. */
+const char *tc_gen_skeleton(tc_arena *a, const tc_func *f);
+void tc_gen_scopes(tc_gen *g);
+void tc_gen_locate(tc_gen *g, tc_loc loc);
+
+/* emit.c: the kernel, in g->module. False: reported. */
+bool tc_gen_kernel(tc_gen *g) TC_MUST_CHECK;
+bool tc_gen_has_emitter(tc_opcode code);
 /* Emits the ops of a region, but for its terminator. */
 bool tc_emit_region(tc_gen *g, const tc_region *r) TC_MUST_CHECK;
 
@@ -97,23 +163,41 @@ tc_emit_fn tc_emit_elementwise, tc_emit_const, tc_emit_dim, tc_emit_size,
     tc_emit_gather, tc_emit_atomic, tc_emit_block, tc_emit_advance,
     tc_emit_splat, tc_emit_range, tc_emit_expand_dims, tc_emit_broadcast,
     tc_emit_trans, tc_emit_reshape, tc_emit_reduce, tc_emit_for, tc_emit_if,
-    tc_emit_while, tc_emit_assert, tc_emit_print;
+    tc_emit_while, tc_emit_assert, tc_emit_print, tc_emit_assume,
+    tc_emit_stride, tc_emit_base, tc_emit_num_programs;
 tc_emit_fn tc_emit_mma, tc_emit_smem_alloc, tc_emit_smem_index,
     tc_emit_smem_trans, tc_emit_smem_load, tc_emit_smem_store,
     tc_emit_async_copy, tc_emit_async_commit, tc_emit_async_wait,
     tc_emit_barrier, tc_emit_convert_layout;
 
 /* A block pointer in use: base address and, for each of the tile's axes, its
- * tensor dim's size, stride and offset (memory.c). */
+ * tensor dim's size, stride and offset (block.c). The dropped dims' offsets are
+ * in the tensor: the program promised it. */
 typedef struct tc_gen_block {
-    LLVMValueRef base;   /* ptr1: data plus all dropped dims' offsets */
-    LLVMValueRef inside; /* i1: the dropped dims' offsets are in the tensor */
+    LLVMValueRef base; /* ptr1: data plus all dropped dims' offsets */
     unsigned rank;
     LLVMValueRef offset[TC_MAX_RANK]; /* i32 */
     LLVMValueRef size[TC_MAX_RANK];   /* i32 */
     LLVMValueRef stride[TC_MAX_RANK]; /* i64, elements */
-    bool unit[TC_MAX_RANK]; /* the stride is 1 whenever `vector` says so */
+    /* The axis of the tensor's last dim, where the kernel wants the tensor
+     * aligned: its stride is 1. -1: none. */
+    int unit;
+    /* Elements along `unit` that one access may move from positions that are
+     * multiples of it: a power of two, 16 bytes at most; 1 without `unit`. */
+    unsigned vector;
 } tc_gen_block;
 tc_gen_block tc_gen_block_of(tc_gen *g, const tc_value *v);
+/* The `block` that a block pointer came from, by advance and loops. */
+const tc_op *tc_gen_block_origin(const tc_value *v);
+/* The largest power of two, 1024 at most, that divides the int in every run. */
+unsigned tc_gen_divisor(const tc_gen *g, const tc_value *v);
+
+/* Accesses to global memory (memory.c). Where `on` (NULL: always) the elements
+ * from p on, n * bytes in 1, 2, 4, 8 or 16 bytes of that alignment; x holds
+ * what else the load gives, and then the result. */
+void tc_gen_load(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
+                 LLVMValueRef on, LLVMValueRef *x);
+void tc_gen_store(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
+                  LLVMValueRef on, const LLVMValueRef *x);
 
 #endif
