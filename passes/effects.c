@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/effects.h"
 
-/* Ops that write take what they write to first: `m` or `p` in ops.def. Those
- * without (assert, print, assume) leave memory alone. */
-static bool has_memory_operand(const tc_op *op)
+/* Ops that write take what they write to first: `m`, `p` or `k` in ops.def; an
+ * op without operands orders the writes of all threads (barrier, async_wait).
+ * The others (assert, print, assume) leave memory alone. */
+static bool stores(const tc_op *op)
 {
     char first = tc_op_infos[op->code].in[0];
-    return first == 'm' || first == 'p';
+    return tc_op_has(op, TC_WRITES) &&
+           (first == 'm' || first == 'p' || first == 'k' || first == 0);
+}
+
+/* To shared memory, or to nothing at all. */
+static bool stores_here(const tc_op *op)
+{
+    char first = tc_op_infos[op->code].in[0];
+    return op->code == TC_ASYNC_COPY || first == 'k' || first == 0;
 }
 
 tc_effects tc_op_effects(const tc_op *op)
@@ -14,13 +23,15 @@ tc_effects tc_op_effects(const tc_op *op)
     tc_effects e = {0};
     bool writes = tc_op_has(op, TC_WRITES);
     e.reads = tc_op_has(op, TC_READS) || op->code == TC_CALL;
-    e.stores = (writes && has_memory_operand(op)) || op->code == TC_CALL;
-    e.other = (writes && !has_memory_operand(op)) || op->code == TC_CALL ||
-              op->code == TC_WHILE;
+    e.stores = stores(op) || op->code == TC_CALL;
+    e.stores_global = e.stores && !stores_here(op);
+    e.other =
+        (writes && !stores(op)) || op->code == TC_CALL || op->code == TC_WHILE;
     for (unsigned i = 0; i < op->nregions; i++) {
         tc_effects inner = tc_region_effects(op->regions[i]);
         e.reads |= inner.reads;
         e.stores |= inner.stores;
+        e.stores_global |= inner.stores_global;
         e.other |= inner.other;
     }
     return e;
@@ -33,6 +44,7 @@ tc_effects tc_region_effects(const tc_region *r)
         tc_effects inner = tc_op_effects(op);
         e.reads |= inner.reads;
         e.stores |= inner.stores;
+        e.stores_global |= inner.stores_global;
         e.other |= inner.other;
     }
     return e;

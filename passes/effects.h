@@ -10,7 +10,8 @@
 typedef struct tc_effects {
     bool reads;  /* memory */
     bool stores; /* may change memory, so that loads differ before and after */
-    bool other;  /* assert, print, assume; a loop that may not end */
+    bool stores_global; /* the same, leaving out memory shared by a block */
+    bool other;         /* assert, print, assume; a loop that may not end */
 } tc_effects;
 
 tc_effects tc_op_effects(const tc_op *op);

@@ -33,6 +33,14 @@ static void add_command(tc_text *out, const tc_pass_info *const *passes,
             tc_arena_printf(out->arena, "%s=", o->bindings[i].name);
         add_quoted(out, name, o->bindings[i].value);
     }
+    if (o->target)
+        tc_text_printf(out, " --target %s", o->target->name);
+    if (o->warps)
+        tc_text_printf(out, " --warps %u", o->warps);
+    if (o->stages)
+        tc_text_printf(out, " --stages %u", o->stages);
+    if (o->any_alignment)
+        tc_text_add(out, " --any-alignment");
     if (o->verify_each)
         tc_text_add(out, " --verify-each");
     if (o->round_trip)

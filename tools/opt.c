@@ -51,6 +51,29 @@ static bool add_binding(struct opt *t, const char *word)
     return true;
 }
 
+static bool read_target(struct opt *t, const tool_args *args)
+{
+    const char *name = tool_value(args, "--target");
+    t->options.target = name ? tc_target_get(name) : NULL;
+    if (!name || t->options.target)
+        return true;
+    tool_usage(&tool_opt, "there is no target `%s`", name);
+    return false;
+}
+
+static bool read_count(const tool_args *args, const char *option, unsigned most,
+                       unsigned *count)
+{
+    const char *word = tool_value(args, option);
+    char *end;
+    unsigned long n = word ? strtoul(word, &end, 10) : 0;
+    *count = (unsigned)n;
+    if (!word || (*end == 0 && n >= 1 && n <= most))
+        return true;
+    tool_usage(&tool_opt, "%s: expected 1 to %u, found %s", option, most, word);
+    return false;
+}
+
 /* What the runner is told, from the words of the command line (or of a
  * reproducer). */
 static bool read_options(struct opt *t, const tool_args *args)
@@ -62,6 +85,11 @@ static bool read_options(struct opt *t, const tool_args *args)
     t->options.reproducer_dir = tool_value(args, "--reproducer-dir");
     t->options.verify_each = !tool_has(args, "--no-verify-each");
     t->options.round_trip = tool_has(args, "--round-trip");
+    t->options.any_alignment = tool_has(args, "--any-alignment");
+    if (!read_target(t, args) ||
+        !read_count(args, "--warps", TC_MAX_WARPS, &t->options.warps) ||
+        !read_count(args, "--stages", TC_MAX_SLOTS, &t->options.stages))
+        return false;
     for (int i = 0; i < args->ngiven; i++)
         if (strcmp(args->given[i].name, "-D") == 0 &&
             !add_binding(t, args->given[i].value))
@@ -344,6 +372,10 @@ static const tool_option options[] = {
      "bind a compile-time parameter, for `specialize`: an int, a type,\n"
      "or @func"},
     {"--kernel", "NAME", "the kernel to specialize"},
+    {"--target", "NAME", "the machine: cpu (default), sm_80, ..."},
+    {"--warps", "N", "warps of a block, of a GPU kernel"},
+    {"--stages", "N", "stages of its pipelined loops"},
+    {"--any-alignment", NULL, "assume no alignment of its tensors"},
     {"--print-after", "PASSES", "print the program after these, or `all`"},
     {"--print-before", "PASSES", "print it before them"},
     {"--time-passes", NULL, "print the time of each pass"},
