@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which tuned configuration a query gets.
+ */
+#include "lib/config.h"
+#include "ir/diag.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char json[] =
+    "{\"kernel\": \"k\", \"configs\": ["
+    "{\"use\": {\"BM\": 1}},"
+    "{\"target\": \"sm_80\", \"use\": {\"BM\": 2}},"
+    "{\"target\": \"sm_80\", \"d\": 64, \"use\": {\"BM\": 3}},"
+    "{\"target\": \"sm_80\", \"d\": 128, \"use\": {\"BM\": 4, \"warps\": 8}},"
+    "{\"target\": \"sm_90\", \"d\": 128, \"use\": {\"BM\": 5}},"
+    "{\"target\": \"sm_80\", \"d\": 64, \"mask\": \"masked\","
+    " \"use\": {\"BM\": 6}},"
+    "{\"target\": \"sm_80\", \"dtype\": \"f16\", \"d\": 32,"
+    " \"use\": {\"BM\": 7}},"
+    "{\"target\": \"sm_80\", \"d\": 64, \"length\": 4096,"
+    " \"use\": {\"BM\": 8, \"stages\": 3}},"
+    "{\"target\": \"cpu\", \"use\": {\"BM\": 9}}"
+    "]}";
+
+static tc_context *cx;
+
+static void set_up(void)
+{
+    cx = tc_context_new();
+}
+
+static void tear_down(void)
+{
+    tc_context_free(cx);
+}
+
+static tc_config find(const char *target, const char *dtype, int64_t d,
+                      const char *mask, int64_t length)
+{
+    tc_config_query q = {"k", tc_target_get(target), dtype, d, d, mask, length};
+    tc_config c;
+    ck_assert(tc_config_find_in(&cx->arena, json, strlen(json), &q, &c));
+    return c;
+}
+
+static int rows(const char *target, const char *dtype, int64_t d,
+                const char *mask, int64_t length)
+{
+    tc_config c = find(target, dtype, d, mask, length);
+    ck_assert_uint_eq(c.nbindings, 1);
+    ck_assert_str_eq(c.bindings[0].name, "BM");
+    return atoi(c.bindings[0].value);
+}
+
+START_TEST(the_nearest_entry_is_taken)
+{
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 100), 3);
+    ck_assert_int_eq(rows("sm_80", "bf16", 65, "none", 100), 4);
+    ck_assert_int_eq(rows("sm_80", "bf16", 256, "none", 100), 2);
+    ck_assert_int_eq(rows("sm_80", "f16", 32, "none", 100), 7);
+    ck_assert_int_eq(rows("sm_80", "bf16", 32, "none", 100), 3);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "masked", 100), 6);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 5000), 8);
+    ck_assert_int_eq(rows("sm_89", "bf16", 128, "none", 100), 4);
+    ck_assert_int_eq(rows("sm_90", "bf16", 128, "none", 100), 5);
+    ck_assert_int_eq(rows("cpu", "bf16", 128, "none", 100), 9);
+}
+END_TEST
+
+START_TEST(warps_and_stages_are_no_bindings)
+{
+    ck_assert_uint_eq(find("sm_80", "bf16", 100, "none", 1).warps, 8);
+    ck_assert_uint_eq(find("sm_80", "bf16", 100, "none", 1).stages, 0);
+    ck_assert_uint_eq(find("sm_80", "bf16", 64, "none", 4096).stages, 3);
+}
+END_TEST
+
+START_TEST(a_broken_text_fits_nothing)
+{
+    tc_config_query q = {"k", tc_target_get("sm_80"), "bf16", 64, 64, "none",
+                         1};
+    static const char *const texts[] = {
+        "",
+        "{",
+        "[]",
+        "{\"configs\": 3}",
+        "{\"configs\": [{\"use\": 1}",
+        "{\"configs\": [{\"target\": \"sm_1\", \"use\": {}}]}"};
+    tc_config c;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ck_assert(
+            !tc_config_find_in(&cx->arena, texts[i], strlen(texts[i]), &q, &c));
+        ck_assert_uint_eq(c.nbindings, 0);
+    }
+}
+END_TEST
+
+START_TEST(shipped_configurations_are_read)
+{
+    tc_config_query q = {
+        "attention_fwd", tc_target_get("sm_80"), "bf16", 64, 64, "none", 1};
+    tc_config c;
+    ck_assert(tc_config_find(&cx->arena, &q, &c));
+    ck_assert_uint_gt(c.nbindings, 0);
+    q.kernel = "no_such_kernel";
+    ck_assert(!tc_config_find(&cx->arena, &q, &c));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("config");
+    TCase *t = tcase_create("config");
+    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_add_test(t, the_nearest_entry_is_taken);
+    tcase_add_test(t, warps_and_stages_are_no_bindings);
+    tcase_add_test(t, a_broken_text_fits_nothing);
+    tcase_add_test(t, shipped_configurations_are_read);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
