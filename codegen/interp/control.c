@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Control flow, which is uniform: what decides is a scalar, one for all
+ * threads (scalars that come from tiles are checked to be: shape.c). So no
+ * barrier can stand where only some threads come by.
+ */
+#include "codegen/interp/state.h"
+
+#include <math.h>
+
+/* Hands in[skip..] of a terminator to values, all at once: a loop may swap
+ * what it carries. */
+static void hand_over(tc_interp *it, const tc_op *from, unsigned skip,
+                      tc_value *const *to)
+{
+    tc_iop *info = tc_iop_of(from);
+    unsigned n = from->nin - skip;
+    tc_ivalue *held = info->plan;
+    if (!held) {
+        info->plan = held = tc_arena_array(&it->arena, tc_ivalue, n);
+        for (unsigned i = 0; i < n; i++) {
+            held[i].n = tc_ivalue_of(from->in[i + skip])->n;
+            held[i].x = tc_arena_array(&it->arena, tc_inum, held[i].n);
+            held[i].poison = tc_arena_array(&it->arena, tc_ipoison, held[i].n);
+        }
+    }
+    for (unsigned i = 0; i < n; i++)
+        tc_interp_copy(&held[i], tc_ivalue_of(from->in[i + skip]));
+    for (unsigned i = 0; i < n; i++)
+        tc_interp_copy(tc_ivalue_of(to[i]), &held[i]);
+}
+
+static void copy_values(tc_value *const *from, tc_value *const *to, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        tc_interp_copy(tc_ivalue_of(to[i]), tc_ivalue_of(from[i]));
+}
+
+bool tc_interp_for(tc_interp *it, const tc_op *op)
+{
+    tc_inum lo, hi, step;
+    if (!tc_interp_decide(it, op, 0, &lo) ||
+        !tc_interp_decide(it, op, 1, &hi) ||
+        !tc_interp_decide(it, op, 2, &step))
+        return false;
+    const tc_region *r = op->regions[0];
+    tc_kind kind = op->in[0]->type->kind;
+    uint64_t trips = tc_trip_count(lo.i, hi.i, step.i);
+    copy_values(op->in + 3, r->args + 1, r->nargs - 1);
+    for (uint64_t i = 0; i < trips; i++) {
+        tc_ivalue *iv = tc_ivalue_of(r->args[0]);
+        iv->x[0].i =
+            tc_int_wrap(kind, (int64_t)((uint64_t)lo.i + i * (uint64_t)step.i));
+        if (!tc_interp_region(it, r))
+            return false;
+        hand_over(it, r->last, 0, r->args + 1);
+    }
+    copy_values(r->args + 1, op->out, op->nout);
+    return true;
+}
+
+bool tc_interp_if(tc_interp *it, const tc_op *op)
+{
+    tc_inum condition;
+    if (!tc_interp_decide(it, op, 0, &condition))
+        return false;
+    const tc_region *r = op->regions[condition.i ? 0 : 1];
+    if (!tc_interp_region(it, r))
+        return false;
+    copy_values(r->last->in, op->out, op->nout);
+    return true;
+}
+
+bool tc_interp_while(tc_interp *it, const tc_op *op)
+{
+    const tc_region *head = op->regions[0], *body = op->regions[1];
+    copy_values(op->in, head->args, head->nargs);
+    for (;;) {
+        tc_inum more;
+        if (!tc_interp_region(it, head) ||
+            !tc_interp_decide(it, head->last, 0, &more))
+            return false;
+        if (!more.i)
+            break;
+        if (!tc_interp_region(it, body))
+            return false;
+        hand_over(it, body->last, 0, head->args);
+        /* Empty regions must come to an end as well. */
+        if (it->steps++ >= it->max_steps)
+            return tc_interp_find(it, op, NULL, NULL, "no end after %llu steps",
+                                  (unsigned long long)it->max_steps) &&
+                   false;
+    }
+    copy_values(head->args, op->out, op->nout);
+    return true;
+}
+
+/* Whether all elements are true; the first poison. */
+static bool all_true(const tc_ivalue *v, tc_ipoison *poison)
+{
+    bool all = true;
+    *poison = 0;
+    for (unsigned i = 0; i < v->n; i++) {
+        all &= v->x[i].i != 0;
+        if (!*poison)
+            *poison = v->poison[i];
+    }
+    return all;
+}
+
+bool tc_interp_assert(tc_interp *it, const tc_op *op)
+{
+    tc_ipoison poison;
+    bool holds = all_true(tc_ivalue_of(op->in[0]), &poison);
+    if (poison)
+        return tc_interp_poisoned(it, op, poison, "the condition");
+    return holds || (tc_interp_find(it, op, NULL, NULL, "%s",
+                                    tc_op_word(op, "message")) &&
+                     false);
+}
+
+bool tc_interp_assume(tc_interp *it, const tc_op *op)
+{
+    tc_ipoison poison;
+    bool holds = all_true(tc_ivalue_of(op->in[0]), &poison);
+    if (poison)
+        return tc_interp_poisoned(it, op, poison, "the condition");
+    return holds || tc_interp_find(it, op, NULL, NULL, "the promise is broken");
+}
+
+/* ---- print ---- */
+
+static void add_number(tc_text *t, const tc_type *elem, tc_inum x)
+{
+    if (elem->kind > TC_F64)
+        tc_text_printf(t, " %#llx", (unsigned long long)x.i);
+    else if (!tc_type_is_float(elem))
+        tc_text_printf(t, " %lld", (long long)x.i);
+    else if (isnan(x.f))
+        tc_text_add(t, " nan");
+    else
+        tc_text_printf(t, " %.*g",
+                       elem->kind == TC_F64   ? 15
+                       : elem->kind == TC_F32 ? 7
+                                              : 5,
+                       x.f);
+}
+
+static void send(tc_interp *it, tc_text *t)
+{
+    it->options->print(it->options->user, t->data);
+    t->len = 0;
+}
+
+static bool print_tile(tc_interp *it, const tc_op *op, unsigned operand,
+                       tc_arena *a)
+{
+    const tc_type *type = op->in[operand]->type;
+    uint32_t n = tc_interp_places(it, type->layout)->count;
+    tc_inum *x = tc_arena_array(a, tc_inum, n);
+    tc_ipoison *poison = tc_arena_array(a, tc_ipoison, n);
+    if (!tc_interp_gather(it, op, operand, x, poison))
+        return false;
+    int32_t sides[TC_MAX_RANK], coord[TC_MAX_RANK];
+    tc_type_sides(type, sides);
+    tc_text t = {.arena = a};
+    for (uint32_t i = 0; i < n; i++) {
+        unsigned last = type->rank - 1;
+        tc_interp_decode(sides, type->rank, i, coord);
+        if (coord[last] == 0) {
+            tc_text_add(&t, "  [");
+            for (unsigned k = 0; k < last; k++)
+                tc_text_printf(&t, "%d, ", coord[k]);
+            tc_text_add(&t, ":]");
+        }
+        if (poison[i] &&
+            !tc_interp_poisoned(it, op, poison[i], "what is printed"))
+            return false;
+        add_number(&t, type->elem, x[i]);
+        if (coord[last] == sides[last] - 1)
+            send(it, &t);
+    }
+    return true;
+}
+
+static bool print_all(tc_interp *it, const tc_op *op, tc_arena *a)
+{
+    tc_text t = {.arena = a};
+    tc_text_printf(&t, "program (%d, %d, %d): %s", it->program[0],
+                   it->program[1], it->program[2], tc_op_word(op, "message"));
+    for (unsigned i = 0; i < op->nin; i++) {
+        const tc_ivalue *v = tc_ivalue_of(op->in[i]);
+        if (op->in[i]->type->kind == TC_TILE)
+            continue;
+        if (v->poison[0] &&
+            !tc_interp_poisoned(it, op, v->poison[0], "what is printed"))
+            return false;
+        add_number(&t, op->in[i]->type, v->x[0]);
+    }
+    send(it, &t);
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->type->kind == TC_TILE && !print_tile(it, op, i, a))
+            return false;
+    return true;
+}
+
+bool tc_interp_print(tc_interp *it, const tc_op *op)
+{
+    return !it->options->print || print_all(it, op, &it->arena);
+}

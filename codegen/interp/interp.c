@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A run: values get room, the programs of the grid run one after the other,
+ * each op by the function that the table gives it. All threads of a block do an
+ * op together; that they need not is the business of shared.c, which asks for a
+ * barrier between any two accesses that could collide.
+ */
+#include "codegen/interp/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Findings ---- */
+
+static bool found_before(const tc_interp *it, const tc_ifinding *f)
+{
+    for (unsigned i = 0; i < it->nfindings; i++)
+        if (it->findings[i].fmt == f->fmt && it->findings[i].op == f->op &&
+            it->findings[i].other == f->other)
+            return true;
+    return false;
+}
+
+bool tc_interp_find(tc_interp *it, const tc_op *op, const tc_op *other,
+                    const char *note, const char *fmt, ...)
+{
+    tc_ifinding finding = {fmt, op, other};
+    if (found_before(it, &finding))
+        return true;
+    it->findings[it->nfindings++] = finding;
+    va_list args;
+    va_start(args, fmt);
+    const char *text = tc_arena_vprintf(&it->cx->diag_arena, fmt, args);
+    va_end(args);
+    tc_error(it->cx, op->loc, "%s: %s, in program (%d, %d, %d)",
+             tc_op_infos[op->code].name, text, it->program[0], it->program[1],
+             it->program[2]);
+    if (other)
+        tc_note(it->cx, other->loc, "%s", note);
+    return it->nfindings < it->max_findings;
+}
+
+tc_ipoison tc_interp_reason(tc_interp *it, const tc_op *op, const char *text,
+                            const tc_op *other)
+{
+    for (unsigned i = 0; i < it->nreasons; i++) {
+        const tc_ireason *r = &it->reasons[i];
+        if (r->text == text && r->op == op && r->other == other)
+            return (tc_ipoison)(i + 1);
+    }
+    if (it->nreasons == UINT16_MAX)
+        return UINT16_MAX;
+    if (it->nreasons == it->room_reasons) {
+        unsigned room = 2 * it->room_reasons + 16;
+        tc_ireason *more = tc_arena_array(&it->arena, tc_ireason, room);
+        if (it->nreasons)
+            memcpy(more, it->reasons, it->nreasons * sizeof *more);
+        it->reasons = more;
+        it->room_reasons = room;
+    }
+    it->reasons[it->nreasons++] = (tc_ireason){text, op, other};
+    return (tc_ipoison)it->nreasons;
+}
+
+bool tc_interp_poisoned(tc_interp *it, const tc_op *op, tc_ipoison poison,
+                        const char *use)
+{
+    const tc_ireason *r = &it->reasons[poison - 1];
+    unsigned before = it->nfindings;
+    bool go_on = tc_interp_find(it, op, r->op, r->text,
+                                "%s comes from data that is not there", use);
+    if (it->nfindings > before && r->other)
+        tc_note(it->cx, r->other->loc, "this is to blame");
+    return go_on;
+}
+
+bool tc_interp_decide(tc_interp *it, const tc_op *op, unsigned operand,
+                      tc_inum *out)
+{
+    const tc_ivalue *v = tc_ivalue_of(op->in[operand]);
+    *out = v->x[0];
+    return !v->poison[0] ||
+           tc_interp_poisoned(it, op, v->poison[0], "what decides");
+}
+
+/* ---- Values ---- */
+
+void tc_interp_copy(tc_ivalue *to, const tc_ivalue *from)
+{
+    memcpy(to->x, from->x, to->n * sizeof *to->x);
+    memcpy(to->poison, from->poison, to->n * sizeof *to->poison);
+    to->tensor = from->tensor;
+    memcpy(to->offset, from->offset, sizeof to->offset);
+    memcpy(to->axis, from->axis, sizeof to->axis);
+    to->at = from->at;
+    to->alloc = from->alloc;
+}
+
+uint64_t tc_interp_random(tc_interp *it)
+{
+    uint64_t z = it->random += 0x9e3779b97f4a7c15u; /* splitmix64 */
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static bool make_value(tc_interp *it, tc_value *v)
+{
+    tc_ivalue *i = tc_arena_new(&it->arena, tc_ivalue);
+    v->data = i;
+    i->n = 1;
+    if (v->type->kind == TC_TILE) {
+        const tc_layout *l = v->type->layout;
+        if (!l || tc_layout_size(l, TC_LANE) != TC_LANES ||
+            tc_layout_size(l, TC_WARP) != it->nwarps)
+            return tc_error(it->cx, v->loc,
+                            "%s is %s, expected a layout of %u warps of 32 "
+                            "lanes",
+                            tc_value_name(it->cx, v),
+                            tc_type_name(it->cx, v->type), it->nwarps);
+        i->nregs = tc_layout_size(l, TC_REGISTER);
+        i->n = i->nregs * it->nthreads;
+    }
+    i->x = tc_arena_array(&it->arena, tc_inum, i->n);
+    i->poison = tc_arena_array(&it->arena, tc_ipoison, i->n);
+    return true;
+}
+
+static unsigned count_ops(const tc_region *r)
+{
+    unsigned n = 0;
+    tc_each_op (op, r) {
+        n++;
+        for (unsigned i = 0; i < op->nregions; i++)
+            n += count_ops(op->regions[i]);
+    }
+    return n;
+}
+
+static bool make_region(tc_interp *it, tc_region *r)
+{
+    bool ok = true;
+    for (unsigned i = 0; i < r->nargs; i++)
+        ok &= make_value(it, r->args[i]);
+    tc_each_op (op, r) {
+        tc_iop *info = tc_arena_new(&it->arena, tc_iop);
+        op->data = info;
+        info->id = (uint16_t)++it->nops;
+        it->ops[it->nops] = op;
+        for (unsigned i = 0; i < op->nout; i++)
+            ok &= make_value(it, op->out[i]);
+        for (unsigned i = 0; i < op->nregions; i++)
+            ok &= make_region(it, op->regions[i]);
+    }
+    return ok;
+}
+
+/* ---- Ops ---- */
+
+static bool run_const(tc_interp *it, const tc_op *op)
+{
+    tc_scalar x;
+    if (!tc_eval_op(op, NULL, &x))
+        return tc_interp_find(it, op, NULL, NULL, "its value is not known") &&
+               false;
+    tc_ivalue *v = tc_ivalue_of(op->out[0]);
+    if (tc_type_is_float(op->out[0]->type))
+        v->x[0].f = x.f;
+    else
+        v->x[0].i = x.i;
+    return true;
+}
+
+static bool run_program_id(tc_interp *it, const tc_op *op)
+{
+    const int32_t *of = op->code == TC_PROGRAM_ID ? it->program : it->grid;
+    tc_ivalue_of(op->out[0])->x[0].i = of[tc_op_int(op, "axis")];
+    return true;
+}
+
+static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
+    [TC_CONST] = run_const,
+    [TC_DIM] = run_const,
+    [TC_PROGRAM_ID] = run_program_id,
+    [TC_NUM_PROGRAMS] = run_program_id,
+    [TC_FOR] = tc_interp_for,
+    [TC_IF] = tc_interp_if,
+    [TC_WHILE] = tc_interp_while,
+    [TC_ASSERT] = tc_interp_assert,
+    [TC_ASSUME] = tc_interp_assume,
+    [TC_PRINT] = tc_interp_print,
+    [TC_SPLAT] = tc_interp_splat,
+    [TC_RANGE] = tc_interp_range,
+    [TC_EXPAND_DIMS] = tc_interp_moved,
+    [TC_BROADCAST] = tc_interp_moved,
+    [TC_TRANS] = tc_interp_moved,
+    [TC_RESHAPE] = tc_interp_moved,
+    [TC_CONVERT_LAYOUT] = tc_interp_convert,
+    [TC_REDUCE] = tc_interp_reduce,
+    [TC_SIZE] = tc_interp_size,
+    [TC_STRIDE] = tc_interp_size,
+    [TC_BASE] = tc_interp_base,
+    [TC_BLOCK] = tc_interp_block,
+    [TC_ADVANCE] = tc_interp_advance,
+    [TC_LOAD] = tc_interp_load,
+    [TC_STORE] = tc_interp_store,
+    [TC_GATHER] = tc_interp_gather_op,
+    [TC_ATOMIC] = tc_interp_atomic,
+    [TC_ATOMIC_CAS] = tc_interp_atomic,
+    [TC_MMA] = tc_interp_mma,
+    [TC_SMEM_ALLOC] = tc_interp_smem_alloc,
+    [TC_SMEM_INDEX] = tc_interp_smem_index,
+    [TC_SMEM_TRANS] = tc_interp_smem_trans,
+    [TC_SMEM_LOAD] = tc_interp_smem_load,
+    [TC_SMEM_STORE] = tc_interp_smem_store,
+    [TC_ASYNC_COPY] = tc_interp_async_copy,
+    [TC_ASYNC_COMMIT] = tc_interp_async_commit,
+    [TC_ASYNC_WAIT] = tc_interp_async_wait,
+    [TC_BARRIER] = tc_interp_barrier,
+};
+
+static bool run_op(tc_interp *it, const tc_op *op)
+{
+    if (it->steps++ == it->max_steps)
+        return tc_interp_find(it, op, NULL, NULL,
+                              "no end after %llu steps: a loop that never "
+                              "ends, or max_steps is too small",
+                              (unsigned long long)it->max_steps) &&
+               false;
+    if (runners[op->code])
+        return runners[op->code](it, op);
+    if (tc_op_has(op, TC_ELEMENTWISE))
+        return tc_interp_elementwise(it, op);
+    return tc_interp_find(it, op, NULL, NULL,
+                          "no op of finished machine-level IR") &&
+           false;
+}
+
+bool tc_interp_region(tc_interp *it, const tc_region *r)
+{
+    tc_each_op (op, r) {
+        if (tc_op_has(op, TC_TERMINATOR))
+            return true;
+        if (!run_op(it, op))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Arguments ---- */
+
+static void set_scalar(const tc_value *v, const tc_launch_arg *arg)
+{
+    tc_ivalue *i = tc_ivalue_of(v);
+    if (v->type->kind == TC_PTR)
+        i->x[0].i = (int64_t)(intptr_t)arg->data;
+    else if (v->type->kind <= TC_F64 && tc_type_is_float(v->type))
+        i->x[0].f = tc_round_to(v->type->kind, arg->scalar.f);
+    else if (v->type->kind <= TC_F64)
+        i->x[0].i = tc_int_wrap(v->type->kind, arg->scalar.i);
+}
+
+/* The bytes that a tensor's elements span; none of an empty one. */
+static tc_irange range_of(const tc_type *t, const tc_launch_arg *arg)
+{
+    int64_t bytes = tc_type_bytes(t->elem), low = 0, high = bytes;
+    for (unsigned i = 0; i < t->rank; i++) {
+        if (arg->sizes[i] <= 0)
+            return (tc_irange){0, 0};
+        int64_t span = (arg->sizes[i] - 1) * arg->strides[i] * bytes;
+        low += span < 0 ? span : 0;
+        high += span > 0 ? span : 0;
+    }
+    uintptr_t at = (uintptr_t)arg->data;
+    return (tc_irange){at + (uintptr_t)low, at + (uintptr_t)high};
+}
+
+/* The promise of tc_func.aligned. */
+static bool is_aligned(const tc_type *t, const tc_launch_arg *arg)
+{
+    int64_t bytes = tc_type_bytes(t->elem);
+    bool ok = (uintptr_t)arg->data % 16 == 0;
+    if (t->rank == 0)
+        return ok;
+    ok &= arg->strides[t->rank - 1] == 1 &&
+          arg->sizes[t->rank - 1] * bytes % 16 == 0;
+    for (unsigned i = 0; i + 1 < t->rank; i++)
+        ok &= arg->strides[i] * bytes % 16 == 0;
+    return ok;
+}
+
+static bool take_arguments(tc_interp *it)
+{
+    const tc_region *body = it->f->body;
+    bool ok = true;
+    it->pointers_checked = true;
+    it->ranges = tc_arena_array(&it->arena, tc_irange, body->nargs);
+    for (unsigned i = 0; i < body->nargs; i++) {
+        const tc_value *v = body->args[i];
+        const tc_launch_arg *arg = &it->args[i];
+        set_scalar(v, arg);
+        tc_ivalue_of(v)->tensor = i;
+        if (v->type->kind == TC_TENSOR) {
+            it->ranges[it->nranges++] = range_of(v->type, arg);
+            if (it->f->aligned >> i & 1 && !is_aligned(v->type, arg))
+                ok = tc_error(it->cx, v->loc,
+                              "launch of @%s: %s is not aligned, as the kernel "
+                              "wants it",
+                              it->f->name, tc_value_name(it->cx, v));
+        } else if (v->type->kind == TC_PTR) {
+            const uint64_t *extents = it->options->pointer_bytes;
+            uintptr_t at = (uintptr_t)arg->data;
+            it->pointers_checked &= extents != NULL;
+            if (extents)
+                it->ranges[it->nranges++] = (tc_irange){at, at + extents[i]};
+        }
+    }
+    return ok;
+}
+
+/* ---- Programs ---- */
+
+static bool run_program(tc_interp *it, int64_t index)
+{
+    it->program[0] = (int32_t)(index % it->grid[0]);
+    index /= it->grid[0];
+    it->program[1] = (int32_t)(index % it->grid[1]);
+    it->program[2] = (int32_t)(index / it->grid[1]);
+    it->steps = 0;
+    it->epoch = 1;
+    it->npieces = 0;
+    it->group = 0;
+    it->wait = NULL;
+    tc_interp_shared_reset(it);
+    return tc_interp_region(it, it->f->body) && tc_interp_async_end(it);
+}
+
+static bool run_programs(tc_interp *it)
+{
+    int64_t total = (int64_t)it->grid[0] * it->grid[1] * it->grid[2];
+    int64_t first = it->options->first, last = total;
+    if (it->options->count && it->options->count < total - first)
+        last = first + it->options->count;
+    for (int64_t i = first; i < last; i++)
+        if (!run_program(it, i))
+            return false;
+    return it->nfindings == 0;
+}
+
+static bool run_kernel(tc_interp *it)
+{
+    const tc_func *f = it->f;
+    if (!f->is_kernel || f->warps == 0)
+        return tc_error(it->cx, f->loc,
+                        "@%s is no kernel of machine level (`warps(n)`)",
+                        f->name);
+    it->nwarps = f->warps;
+    it->nthreads = TC_LANES * f->warps;
+    unsigned nops = count_ops(f->body);
+    if (nops >= UINT16_MAX)
+        return tc_error(it->cx, f->loc, "@%s: too many ops", f->name);
+    it->ops = tc_arena_array(&it->arena, const tc_op *, nops + 1);
+    it->findings = tc_arena_array(&it->arena, tc_ifinding, it->max_findings);
+    return make_region(it, f->body) && take_arguments(it) &&
+           tc_eval_grid(it->cx, f, it->args, it->grid) &&
+           tc_interp_shared_new(it) && run_programs(it);
+}
+
+bool tc_interp_run(tc_func *kernel, const tc_launch_arg *args,
+                   const tc_interp_options *options)
+{
+    static const tc_interp_options none;
+    const tc_interp_options *o = options ? options : &none;
+    tc_context *cx = kernel->module->cx;
+    tc_interp it = {.cx = cx,
+                    .f = kernel,
+                    .args = args,
+                    .options = o,
+                    .random = o->seed,
+                    .max_steps = o->max_steps ? o->max_steps : 4000000,
+                    .max_findings = o->max_findings ? o->max_findings : 8};
+    tc_arena_init(&it.arena, &cx->memory);
+    it.places.arena = it.offsets.arena = &it.arena;
+    /* Running out of memory unwinds through here. */
+    jmp_buf *outer = cx->memory.unwind, unwind;
+    volatile bool ok = false, unwound = true;
+    if (!setjmp(unwind)) {
+        cx->memory.unwind = &unwind;
+        ok = run_kernel(&it);
+        unwound = false;
+    }
+    cx->memory.unwind = outer;
+    tc_arena_reset(&it.arena);
+    if (unwound)
+        longjmp(*outer, 1);
+    return ok;
+}

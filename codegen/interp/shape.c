@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ops that move elements between registers, and reductions. Moves are worked
+ * out once an op: for each register of the result the one it comes from, which
+ * must be of the same thread (of the same warp for convert_layout and reduce,
+ * which may shuffle).
+ */
+#include "codegen/interp/state.h"
+
+#include <math.h>
+#include <string.h>
+
+bool tc_interp_splat(tc_interp *it, const tc_op *op)
+{
+    const tc_ivalue *from = tc_ivalue_of(op->in[0]);
+    tc_ivalue *to = tc_ivalue_of(op->out[0]);
+    for (unsigned i = 0; i < to->n; i++) {
+        to->x[i] = from->x[0];
+        to->poison[i] = from->poison[0];
+    }
+    return true;
+}
+
+bool tc_interp_range(tc_interp *it, const tc_op *op)
+{
+    tc_ivalue *to = tc_ivalue_of(op->out[0]);
+    const tc_iplaces *p = tc_interp_places(it, op->out[0]->type->layout);
+    for (unsigned i = 0; i < to->n; i++)
+        to->x[i].i = p->elem[i];
+    return true;
+}
+
+/* ---- Moves ---- */
+
+/* The coordinates in the operand of an element of the result. */
+static void source_coord(const tc_op *op, const int32_t *to, int32_t *from)
+{
+    unsigned rank = op->in[0]->type->rank;
+    for (unsigned i = 0; i < rank; i++) {
+        unsigned axis = i;
+        if (op->code == TC_EXPAND_DIMS)
+            axis = i + (i >= (unsigned)tc_op_int(op, "axis"));
+        from[i] = to[axis];
+        if (op->code == TC_BROADCAST && tc_dim_is(op->in[0]->type->dims[i], 1))
+            from[i] = 0;
+    }
+    if (op->code != TC_TRANS)
+        return;
+    const tc_attr *perm = tc_op_attr(op, "perm");
+    for (unsigned i = 0; i < rank; i++) {
+        /* No perm: the last two swap. */
+        unsigned axis = i + 2 < rank ? i : 2 * rank - 3 - i;
+        if (perm->kind != TC_ATTR_NONE)
+            axis = (unsigned)perm->ints[i];
+        from[axis] = to[i];
+    }
+}
+
+/* For each element of the result the operand's; both row-major. */
+static const uint32_t *source_elements(tc_interp *it, const tc_op *op)
+{
+    const tc_type *from = op->in[0]->type, *to = op->out[0]->type;
+    uint32_t n = tc_interp_places(it, to->layout)->count;
+    uint32_t *source = tc_arena_array(&it->arena, uint32_t, n);
+    int32_t a[TC_MAX_RANK], b[TC_MAX_RANK], at[TC_MAX_RANK], in[TC_MAX_RANK];
+    tc_type_sides(from, a);
+    tc_type_sides(to, b);
+    for (uint32_t e = 0; e < n; e++) {
+        tc_interp_decode(b, to->rank, e, at);
+        source_coord(op, at, in);
+        source[e] = tc_interp_encode(a, from->rank, in);
+    }
+    return source;
+}
+
+static void move(const tc_op *op, const uint32_t *moves)
+{
+    const tc_ivalue *from = tc_ivalue_of(op->in[0]);
+    tc_ivalue *to = tc_ivalue_of(op->out[0]);
+    for (unsigned i = 0; i < to->n; i++) {
+        to->x[i] = from->x[moves[i]];
+        to->poison[i] = from->poison[moves[i]];
+    }
+}
+
+static bool move_by_plan(tc_interp *it, const tc_op *op, tc_ireach reach)
+{
+    tc_iop *info = tc_iop_of(op);
+    if (!info->plan) {
+        bool same = op->code == TC_CONVERT_LAYOUT || op->code == TC_RESHAPE;
+        info->plan = (void *)tc_interp_moves(
+            it, op, op->in[0]->type->layout, op->out[0]->type->layout,
+            same ? NULL : source_elements(it, op), reach);
+    }
+    if (!info->plan)
+        return false;
+    move(op, info->plan);
+    return true;
+}
+
+bool tc_interp_moved(tc_interp *it, const tc_op *op)
+{
+    return move_by_plan(it, op, TC_REACH_THREAD);
+}
+
+bool tc_interp_convert(tc_interp *it, const tc_op *op)
+{
+    return move_by_plan(it, op, TC_REACH_WARP);
+}
+
+/* ---- Reductions ---- */
+
+/* Registers of the operand that each register of the result (each warp's lane
+ * 0, where that is a scalar) combines: start[i] to start[i + 1] of `from`. */
+typedef struct reduction {
+    unsigned n;
+    uint32_t *start, *from;
+} reduction;
+
+typedef struct reducing {
+    tc_interp *it;
+    const tc_op *op;
+    unsigned axis;
+    bool partial;
+    const tc_iplaces *in, *out; /* out NULL: a scalar */
+    int32_t sides[TC_MAX_RANK], out_sides[TC_MAX_RANK];
+    uint32_t *held; /* of each element a register in the warp, or none */
+} reducing;
+
+static void note_warp(reducing *r, unsigned warp)
+{
+    uint32_t regs = TC_LANES * r->in->nregs;
+    memset(r->held, 0xff, r->in->count * sizeof *r->held);
+    for (uint32_t i = (warp + 1) * regs; i-- > warp * regs;)
+        r->held[r->in->elem[i]] = i;
+}
+
+/* Coordinates in the operand, 0 along the axis, of register i of the result. */
+static void line_of(const reducing *r, uint32_t i, int32_t *coord)
+{
+    int32_t at[TC_MAX_RANK] = {0};
+    unsigned rank = r->op->in[0]->type->rank;
+    if (r->out)
+        tc_interp_decode(r->out_sides, r->op->out[0]->type->rank,
+                         r->out->elem[i], at);
+    for (unsigned k = 0, from = 0; k < rank; k++) {
+        bool reduced = k == r->axis;
+        coord[k] = reduced ? 0 : at[from];
+        from += !reduced || r->partial;
+    }
+}
+
+/* The registers that make up one result; their number, 0: the warp lacks some.
+ */
+static uint32_t collect(reducing *r, uint32_t i, uint32_t *from)
+{
+    int32_t coord[TC_MAX_RANK];
+    unsigned rank = r->op->in[0]->type->rank;
+    uint32_t n = 0;
+    line_of(r, i, coord);
+    for (; coord[r->axis] < r->sides[r->axis]; coord[r->axis]++) {
+        uint32_t held = r->held[tc_interp_encode(r->sides, rank, coord)];
+        if (held != UINT32_MAX)
+            from[n++] = held;
+        else if (!r->partial)
+            return 0;
+    }
+    return n;
+}
+
+static reduction *plan_reduction(tc_interp *it, const tc_op *op)
+{
+    const tc_type *type = op->in[0]->type, *to = op->out[0]->type;
+    reducing r = {.it = it,
+                  .op = op,
+                  .axis = (unsigned)tc_op_int(op, "axis"),
+                  .partial = tc_op_int(op, "partial") != 0,
+                  .in = tc_interp_places(it, type->layout)};
+    tc_type_sides(type, r.sides);
+    if (to->kind == TC_TILE) {
+        r.out = tc_interp_places(it, to->layout);
+        tc_type_sides(to, r.out_sides);
+    }
+    r.held = tc_arena_array(&it->arena, uint32_t, r.in->count);
+    reduction *plan = tc_arena_new(&it->arena, reduction);
+    plan->n = r.out ? r.out->n : it->nwarps;
+    plan->start = tc_arena_array(&it->arena, uint32_t, plan->n + 1);
+    plan->from = tc_arena_array(&it->arena, uint32_t,
+                                (size_t)plan->n * (size_t)r.sides[r.axis]);
+    unsigned per_warp = plan->n / it->nwarps;
+    for (uint32_t i = 0; i < plan->n; i++) {
+        if (i % per_warp == 0)
+            note_warp(&r, i / per_warp);
+        uint32_t n = collect(&r, i, plan->from + plan->start[i]);
+        if (n == 0) {
+            (void)!tc_interp_find(it, op, NULL, NULL,
+                                  "a warp does not hold all elements along "
+                                  "axis %u; they must go through shared memory",
+                                  r.axis);
+            return NULL;
+        }
+        plan->start[i + 1] = plan->start[i] + n;
+    }
+    return plan;
+}
+
+typedef struct combiner {
+    const char *word;
+    tc_opcode code;
+} combiner;
+
+static const combiner combiners[] = {
+    {"sum", TC_ADD}, {"prod", TC_MUL}, {"max", TC_MAX}, {"min", TC_MIN},
+    {"and", TC_AND}, {"or", TC_OR},    {"xor", TC_XOR},
+};
+
+static tc_inum combine_float(tc_opcode code, tc_kind kind, double a, double b)
+{
+    double x = code == TC_ADD   ? a + b
+               : code == TC_MUL ? a * b
+               : code == TC_MAX ? (isnan(a) || b > a ? b : a)
+                                : (isnan(a) || b < a ? b : a);
+    if (kind != TC_F64)
+        x = (float)x;
+    return (tc_inum){.f = tc_round_to(kind, x)};
+}
+
+static tc_inum combine_int(tc_opcode code, tc_kind kind, int64_t a, int64_t b)
+{
+    int64_t x = 0;
+    switch (code) {
+    case TC_ADD: x = (int64_t)((uint64_t)a + (uint64_t)b); break;
+    case TC_MUL: x = (int64_t)((uint64_t)a * (uint64_t)b); break;
+    case TC_MAX: x = a > b ? a : b; break;
+    case TC_MIN: x = a < b ? a : b; break;
+    case TC_AND: x = a & b; break;
+    case TC_OR: x = a | b; break;
+    default: x = a ^ b;
+    }
+    return (tc_inum){.i = tc_int_wrap(kind, x)};
+}
+
+static tc_inum combine(tc_opcode code, tc_kind kind, tc_inum a, tc_inum b)
+{
+    return tc_scalar_infos[kind].is_float ? combine_float(code, kind, a.f, b.f)
+                                          : combine_int(code, kind, a.i, b.i);
+}
+
+static void reduce_by_kind(const tc_op *op, const uint32_t *from, uint32_t n,
+                           tc_inum *x, tc_ipoison *poison)
+{
+    const tc_ivalue *in = tc_ivalue_of(op->in[0]);
+    tc_kind kind = tc_type_elem(op->in[0]->type)->kind;
+    const char *word = tc_op_word(op, "kind");
+    tc_opcode code = TC_ADD;
+    for (unsigned i = 0; i < sizeof combiners / sizeof *combiners; i++)
+        if (strcmp(combiners[i].word, word) == 0)
+            code = combiners[i].code;
+    *x = in->x[from[0]];
+    *poison = in->poison[from[0]];
+    for (uint32_t i = 1; i < n; i++) {
+        *x = combine(code, kind, *x, in->x[from[i]]);
+        if (!*poison)
+            *poison = in->poison[from[i]];
+    }
+}
+
+static void set(const tc_value *v, tc_inum x, tc_ipoison poison)
+{
+    tc_ivalue *i = tc_ivalue_of(v);
+    i->x[0] = x;
+    i->poison[0] = poison;
+}
+
+/* x and poison: one for each operand. */
+static bool reduce_by_region(tc_interp *it, const tc_op *op,
+                             const uint32_t *from, uint32_t n, tc_inum *x,
+                             tc_ipoison *poison)
+{
+    const tc_region *r = op->regions[0];
+    for (unsigned k = 0; k < op->nin; k++) {
+        x[k] = tc_ivalue_of(op->in[k])->x[from[0]];
+        poison[k] = tc_ivalue_of(op->in[k])->poison[from[0]];
+    }
+    for (uint32_t i = 1; i < n; i++) {
+        for (unsigned k = 0; k < op->nin; k++) {
+            const tc_ivalue *in = tc_ivalue_of(op->in[k]);
+            set(r->args[k], x[k], poison[k]);
+            set(r->args[op->nin + k], in->x[from[i]], in->poison[from[i]]);
+        }
+        uint64_t steps = it->steps;
+        if (!tc_interp_region(it, r))
+            return false;
+        it->steps = steps; /* all of the reduction is one step */
+        for (unsigned k = 0; k < op->nin; k++) {
+            x[k] = tc_ivalue_of(r->last->in[k])->x[0];
+            poison[k] = tc_ivalue_of(r->last->in[k])->poison[0];
+        }
+    }
+    return true;
+}
+
+/* Result i of operand k. A scalar is the same in all warps or wrong. */
+static bool deliver(tc_interp *it, const tc_op *op, unsigned k, uint32_t i,
+                    tc_inum x, tc_ipoison poison)
+{
+    tc_ivalue *out = tc_ivalue_of(op->out[k]);
+    bool is_scalar = op->out[k]->type->kind != TC_TILE;
+    if (is_scalar && i > 0) {
+        bool agrees = out->x[0].i == x.i || out->poison[0] || poison;
+        return agrees || tc_interp_find(it, op, NULL, NULL,
+                                        "warps 0 and %u get different results, "
+                                        "which must be the same for all",
+                                        i);
+    }
+    out->x[i] = x;
+    out->poison[i] = poison;
+    return true;
+}
+
+bool tc_interp_reduce(tc_interp *it, const tc_op *op)
+{
+    tc_iop *info = tc_iop_of(op);
+    if (!info->plan)
+        info->plan = plan_reduction(it, op);
+    const reduction *plan = info->plan;
+    if (!plan)
+        return false;
+    enum { MOST = 16 };
+    tc_inum x[MOST];
+    tc_ipoison poison[MOST];
+    if (op->nin > MOST)
+        return tc_interp_find(it, op, NULL, NULL, "more than %d operands",
+                              MOST) &&
+               false;
+    for (uint32_t i = 0; i < plan->n; i++) {
+        const uint32_t *from = plan->from + plan->start[i];
+        uint32_t n = plan->start[i + 1] - plan->start[i];
+        if (op->nregions == 0)
+            reduce_by_kind(op, from, n, x, poison);
+        else if (!reduce_by_region(it, op, from, n, x, poison))
+            return false;
+        for (unsigned k = 0; k < op->nin; k++)
+            if (!deliver(it, op, k, i, x[k], poison[k]))
+                return false;
+    }
+    return true;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the parts of the interpreter share.
+ *
+ *   interp.c    a run: values, programs of the grid, the table of ops, findings
+ *   control.c   for, if, while; assert, assume, print
+ *   places.c    where elements are: tables of layouts, moves between registers
+ *   arith.c     elementwise ops; what poison does to them
+ *   shape.c     splat to reshape, convert_layout, reduce
+ *   memory.c    tensors and pointers: loads, stores, gathers, atomics
+ *   shared.c    the bytes of shared memory and who touched them last
+ *   async.c     copies under way
+ *   mma.c       matrix products
+ *
+ * A function that gives false has ended the run: either what was found leaves
+ * nothing to go on with, or it was one finding too many.
+ */
+#ifndef TC_INTERP_STATE_H
+#define TC_INTERP_STATE_H
+
+#include "codegen/interp/interp.h"
+#include "ir/layout.h"
+#include "ir/map.h"
+
+enum { TC_LANES = 32 };
+
+/* An element in a register. Pointers are host addresses in `i`. */
+typedef union tc_inum {
+    int64_t i;
+    double f;
+} tc_inum;
+
+/* 0: a number. Else 1 + index of the reason why it means nothing. */
+typedef uint16_t tc_ipoison;
+
+/* What stands in value->data. Of a tile, register r of thread t (its lane and
+ * 32 times its warp) is element t * nregs + r. */
+typedef struct tc_ivalue {
+    unsigned n, nregs; /* 1 and 0 of a scalar */
+    tc_inum *x;
+    tc_ipoison *poison;
+    /* A block pointer: argument number, an offset a dim (poison[0] says whether
+     * they mean something), the tile's axis of each dim or -1. */
+    unsigned tensor;
+    int64_t offset[TC_MAX_RANK];
+    int axis[TC_MAX_RANK];
+    /* A buffer in shared memory: byte of its first element, the alloc. */
+    uint32_t at;
+    uint16_t alloc;
+} tc_ivalue;
+
+/* What stands in op->data. */
+typedef struct tc_iop {
+    uint16_t id;     /* into tc_interp.ops */
+    void *plan;      /* of the op's own file: made at its first run */
+    unsigned offset; /* smem_alloc: byte */
+} tc_iop;
+
+/* Where the elements of a distributed tile are. */
+typedef struct tc_iplaces {
+    unsigned nregs, n; /* registers of a thread, of all */
+    uint32_t count;    /* elements of the tile */
+    uint32_t *elem;    /* of each register: the element, in row-major order */
+    uint32_t *first;   /* of each element: the first register that holds it,
+                        * which is the one that stores */
+} tc_iplaces;
+
+/* A byte of shared memory. Epochs count barriers, from 1; 0: never. */
+typedef struct tc_ibyte {
+    uint8_t value, state;
+    tc_ipoison poison;
+    uint16_t alloc; /* through which it was written */
+    uint16_t write_op, write_thread;
+    uint16_t read_op;
+    uint32_t write_epoch, read_epoch;
+} tc_ibyte;
+
+enum { TC_BYTE_EMPTY, TC_BYTE_IN_FLIGHT, TC_BYTE_FULL };
+
+/* A piece of a copy that one thread has under way: 4, 8 or 16 bytes. */
+typedef struct tc_ipiece {
+    const tc_op *op;
+    const uint8_t *from; /* NULL: zeros */
+    uint32_t to, group;
+    uint16_t thread;
+    uint8_t bytes;
+    bool landed; /* the bytes have arrived; nobody may know yet */
+} tc_ipiece;
+
+typedef struct tc_ireason {
+    const char *text;
+    const tc_op *op, *other;
+} tc_ireason;
+
+typedef struct tc_ifinding {
+    const char *fmt;
+    const tc_op *op, *other;
+} tc_ifinding;
+
+/* Addresses that pointers may go to. */
+typedef struct tc_irange {
+    uintptr_t from, to;
+} tc_irange;
+
+typedef struct tc_interp {
+    tc_context *cx;
+    tc_func *f;
+    const tc_launch_arg *args;
+    const tc_interp_options *options;
+    tc_arena arena;
+    unsigned nwarps, nthreads;
+    int32_t grid[3], program[3];
+    uint64_t steps, max_steps, random;
+
+    const tc_op **ops; /* by id, from 1 */
+    unsigned nops;
+    tc_map places;  /* tc_layout * -> tc_iplaces *, distributed */
+    tc_map offsets; /* tc_layout * -> uint32_t *, shared: of each element */
+    tc_irange *ranges;
+    unsigned nranges;
+    bool pointers_checked;
+
+    tc_ibyte *bytes;
+    unsigned nbytes;
+    uint32_t epoch;
+    tc_ipiece *pieces; /* under way, oldest first */
+    size_t npieces, room_pieces;
+    uint32_t group;    /* the one that is open; older ones are committed */
+    const tc_op *wait; /* the last one, for messages */
+
+    tc_ireason *reasons;
+    unsigned nreasons, room_reasons;
+    tc_ifinding *findings;
+    unsigned nfindings, max_findings;
+} tc_interp;
+
+typedef bool tc_interp_fn(tc_interp *it, const tc_op *op);
+
+static inline tc_ivalue *tc_ivalue_of(const tc_value *v)
+{
+    return v->data;
+}
+
+static inline tc_iop *tc_iop_of(const tc_op *op)
+{
+    return op->data;
+}
+
+/* Reports, once for each pair of ops and format: at `op`, with a note at
+ * `other` (NULL: none). False: that was the last one wanted. */
+bool tc_interp_find(tc_interp *it, const tc_op *op, const tc_op *other,
+                    const char *note, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+/* A poison by its reason: `text` says what is wrong with what `op` read;
+ * `other` (or NULL) is to blame. */
+tc_ipoison tc_interp_reason(tc_interp *it, const tc_op *op, const char *text,
+                            const tc_op *other);
+/* A poisoned value reached something that matters. */
+bool tc_interp_poisoned(tc_interp *it, const tc_op *op, tc_ipoison poison,
+                        const char *use);
+/* Runs the ops of a region up to its terminator. */
+bool tc_interp_region(tc_interp *it, const tc_region *r) TC_MUST_CHECK;
+/* The number of a scalar operand that decides something: a poison is found. */
+bool tc_interp_decide(tc_interp *it, const tc_op *op, unsigned operand,
+                      tc_inum *out) TC_MUST_CHECK;
+void tc_interp_copy(tc_ivalue *to, const tc_ivalue *from);
+uint64_t tc_interp_random(tc_interp *it);
+
+/* places.c. */
+const tc_iplaces *tc_interp_places(tc_interp *it, const tc_layout *l);
+/* Offset, in elements, of each element of a buffer. */
+const uint32_t *tc_interp_offsets(tc_interp *it, const tc_layout *l);
+/* How far away an op may find its elements. */
+typedef enum tc_ireach { TC_REACH_THREAD, TC_REACH_WARP } tc_ireach;
+/* Of each register of `to` the register of `from` that holds the element
+ * source[e], for element e of `to` (NULL: the same). NULL: found. */
+const uint32_t *tc_interp_moves(tc_interp *it, const tc_op *op,
+                                const tc_layout *from, const tc_layout *to,
+                                const uint32_t *source, tc_ireach reach);
+/* The elements of a tile in row-major order, from those registers that store.
+ * All that hold the same element must agree, else that is found. */
+bool tc_interp_gather(tc_interp *it, const tc_op *op, unsigned operand,
+                      tc_inum *x, tc_ipoison *poison) TC_MUST_CHECK;
+void tc_interp_decode(const int32_t *sides, unsigned rank, uint32_t elem,
+                      int32_t coord[TC_MAX_RANK]);
+uint32_t tc_interp_encode(const int32_t *sides, unsigned rank,
+                          const int32_t *coord);
+
+/* memory.c. An element in memory. */
+tc_inum tc_interp_read(tc_kind kind, const void *p);
+void tc_interp_write(tc_kind kind, void *p, tc_inum x);
+/* Where an element of a window is: its address, or NULL outside of the tensor,
+ * where *allowed says whether the op's boundary has that. *virtual_address: as
+ * if the tensor had no end. */
+uint8_t *tc_interp_window(tc_interp *it, const tc_op *op, const int32_t *coord,
+                          bool *allowed, uintptr_t *virtual_address);
+bool tc_interp_outside(tc_interp *it, const tc_op *op, const char *verb);
+bool tc_interp_pointer_ok(const tc_interp *it, int64_t address, unsigned bytes);
+
+/* shared.c. */
+bool tc_interp_shared_new(tc_interp *it) TC_MUST_CHECK;
+void tc_interp_shared_reset(tc_interp *it);
+/* Reads a whole buffer into row-major order. */
+bool tc_interp_shared_read(tc_interp *it, const tc_op *op, unsigned operand,
+                           tc_inum *x, tc_ipoison *poison) TC_MUST_CHECK;
+/* A thread is about to write bytes. */
+bool tc_interp_shared_claim(tc_interp *it, const tc_op *op, uint32_t at,
+                            unsigned bytes, unsigned thread,
+                            bool is_copy) TC_MUST_CHECK;
+
+/* async.c. Copies that nobody waited for, at the end of a program. */
+bool tc_interp_async_end(tc_interp *it) TC_MUST_CHECK;
+
+tc_interp_fn tc_interp_for, tc_interp_if, tc_interp_while, tc_interp_assert,
+    tc_interp_assume, tc_interp_print, tc_interp_elementwise, tc_interp_splat,
+    tc_interp_range, tc_interp_moved, tc_interp_convert, tc_interp_reduce,
+    tc_interp_size, tc_interp_base, tc_interp_block, tc_interp_advance,
+    tc_interp_load, tc_interp_store, tc_interp_gather_op, tc_interp_atomic,
+    tc_interp_smem_alloc, tc_interp_smem_index, tc_interp_smem_trans,
+    tc_interp_smem_load, tc_interp_smem_store, tc_interp_barrier,
+    tc_interp_async_copy, tc_interp_async_commit, tc_interp_async_wait,
+    tc_interp_mma;
+
+#endif
