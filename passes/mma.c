@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/mma.h"
+
+#include <string.h>
+
+bool tc_mma_grid(const tc_layout *c, int *wm, int *wn)
+{
+    *wm = *wn = 1;
+    if (c->rank != 2 || tc_layout_is_shared(c))
+        return false;
+    for (unsigned i = 0; i < c->nmodes[TC_WARP]; i++) {
+        const tc_mode *m = &c->modes[TC_WARP][i];
+        *(m->image[0] ? wm : wn) *= (int)m->count;
+    }
+    return tc_layout_mma_c(c->cx, c->shape, *wm, *wn) == c;
+}
+
+static const struct {
+    const char *name;
+    unsigned bits;
+} instrs[] = {{"m16n8k8", 32}, {"m16n8k16", 16}, {"m16n8k32", 8}};
+
+unsigned tc_mma_bits(const char *instr)
+{
+    for (unsigned i = 0; i < sizeof instrs / sizeof *instrs; i++)
+        if (strcmp(instrs[i].name, instr) == 0)
+            return instrs[i].bits;
+    return 0;
+}
+
+const tc_layout *tc_mma_operand_of(tc_context *cx, const tc_layout *c,
+                                   const char *instr, const tc_type *tile,
+                                   unsigned i)
+{
+    int wm, wn;
+    int32_t sides[TC_MAX_RANK];
+    unsigned bits = tc_mma_bits(instr);
+    if (!bits || !tc_mma_grid(c, &wm, &wn))
+        return NULL;
+    tc_type_sides(tile, sides);
+    return i == 0 ? tc_layout_mma_a(cx, sides, wm, wn, bits)
+                  : tc_layout_mma_b(cx, sides, wm, wn, bits);
+}
+
+const tc_layout *tc_mma_operand(tc_context *cx, const tc_op *mma, unsigned i)
+{
+    return tc_mma_operand_of(cx, mma->in[2]->type->layout,
+                             tc_op_word(mma, "instr"), mma->in[i]->type, i);
+}

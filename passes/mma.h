@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `mma` expects of its operands, from its instruction and the layout of
+ * its accumulator: for passes and for code generation.
+ */
+#ifndef TC_MMA_H
+#define TC_MMA_H
+
+#include "ir/ir.h"
+#include "ir/layout.h"
+
+/* The warp grid of an accumulator #mma(wm x wn); false: it is no such. */
+bool tc_mma_grid(const tc_layout *c, int *wm, int *wn);
+/* Bits of the elements that an instruction multiplies; 0 of fma. */
+unsigned tc_mma_bits(const char *instr);
+/* The layout in which operand 0 (A) or 1 (B) of an `mma` is held in registers,
+ * or read from shared memory; NULL of fma or if the accumulator's layout does
+ * not fit the instruction. */
+const tc_layout *tc_mma_operand(tc_context *cx, const tc_op *mma, unsigned i);
+/* The same before there is an op: `tile` is the operand's type. */
+const tc_layout *tc_mma_operand_of(tc_context *cx, const tc_layout *c,
+                                   const char *instr, const tc_type *tile,
+                                   unsigned i);
+
+#endif
