@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Accesses to shared memory that need a barrier between them.
+ *
+ * Threads of a block run at their own pace from one barrier to the next. Where
+ * one writes bytes that another reads or writes, before or after, a barrier
+ * has to stand between. A copy (async_copy) is a write of the thread that
+ * issued it, made when that thread has waited for it (async_wait): only from
+ * there can a barrier show it to the others.
+ */
+#ifndef TC_HAZARDS_H
+#define TC_HAZARDS_H
+
+#include "passes/shared_memory.h"
+
+typedef struct tc_hazard {
+    tc_op *from, *to; /* accesses; of a copy that was waited for, the wait */
+    tc_op *copy;      /* `to` touches what it may still be writing: no barrier
+                       * helps, a wait is missing; else NULL */
+    /* The latest place for the barrier: before this op. Never in a loop that
+     * does not need it in every step. */
+    tc_op *before;
+} tc_hazard;
+
+typedef struct tc_hazards {
+    unsigned n;
+    tc_hazard *of; /* one for each place, or copy and `to` */
+} tc_hazards;
+
+tc_hazards tc_find_hazards(tc_arena *a, tc_func *f);
+
+#endif

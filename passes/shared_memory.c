@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/shared_memory.h"
+
+#include "passes/slots.h"
+
+/* ---- Which buffer ---- */
+
+/* A carried value may lead back to itself: the values on the way so far. */
+struct step {
+    const tc_value *v;
+    const struct step *before;
+};
+
+struct trace {
+    tc_buffer *out;
+    unsigned n;
+};
+
+static void add(struct trace *t, tc_op *alloc, tc_value *index)
+{
+    for (unsigned i = 0; i < t->n && i < TC_MAX_BUFFERS; i++)
+        if (t->out[i].alloc == alloc && t->out[i].index == index)
+            return;
+    if (t->n < TC_MAX_BUFFERS)
+        t->out[t->n] = (tc_buffer){alloc, index};
+    if (t->n <= TC_MAX_BUFFERS)
+        t->n++;
+}
+
+static void trace(struct trace *t, tc_value *v, tc_value *index,
+                  const struct step *before);
+
+/* What feeds slot i of a loop or branch. */
+static void trace_slot(struct trace *t, tc_op *op, unsigned i, tc_value *index,
+                       const struct step *here)
+{
+    if (tc_slot_init(op, i))
+        trace(t, tc_slot_init(op, i), index, here);
+    for (unsigned r = 0; r < op->nregions; r++) {
+        tc_op *last = tc_region_terminator(op->regions[r]);
+        if (last && last->code == TC_YIELD)
+            trace(t, last->in[i], index, here);
+    }
+}
+
+static void trace(struct trace *t, tc_value *v, tc_value *index,
+                  const struct step *before)
+{
+    for (const struct step *s = before; s; s = s->before)
+        if (s->v == v)
+            return;
+    struct step here = {v, before};
+    tc_op *def = v->def;
+    if (!def) {
+        tc_op *owner = v->region->op;
+        if (owner)
+            trace_slot(t, owner, v->index - (owner->code == TC_FOR), index,
+                       &here);
+    } else if (def->code == TC_SMEM_ALLOC) {
+        add(t, def, index);
+    } else if (def->code == TC_SMEM_INDEX) {
+        trace(t, def->in[0], def->in[1], &here);
+    } else if (def->code == TC_SMEM_TRANS) {
+        trace(t, def->in[0], index, &here);
+    } else if (def->code == TC_SELECT) {
+        trace(t, def->in[1], index, &here);
+        trace(t, def->in[2], index, &here);
+    } else if (def->nregions) {
+        trace_slot(t, def, v->index, index, &here);
+    }
+}
+
+unsigned tc_trace_buffers(tc_value *smem, tc_buffer out[TC_MAX_BUFFERS])
+{
+    struct trace t = {out, 0};
+    trace(&t, smem, NULL, NULL);
+    return t.n;
+}
+
+bool tc_is_buffer_view(const tc_op *op)
+{
+    return op->code == TC_SMEM_INDEX || op->code == TC_SMEM_TRANS;
+}
+
+tc_buffer_use tc_buffer_use_of(const tc_op *op, unsigned i)
+{
+    if (op->in[i]->type->kind != TC_SMEM)
+        return TC_BUFFER_NOT_USED;
+    switch (op->code) {
+    case TC_SMEM_STORE: return TC_BUFFER_WRITTEN;
+    case TC_ASYNC_COPY: return TC_BUFFER_COPIED_TO;
+    case TC_SMEM_LOAD:
+    case TC_MMA: return TC_BUFFER_READ;
+    default: return TC_BUFFER_NOT_USED;
+    }
+}
+
+/* ---- Where ---- */
+
+static bool is_loop(const tc_op *op)
+{
+    return op->code == TC_FOR || op->code == TC_WHILE;
+}
+
+tc_op *tc_loop_around(const tc_op *op)
+{
+    tc_op *at = op->parent ? op->parent->op : NULL;
+    while (at && !is_loop(at))
+        at = at->parent ? at->parent->op : NULL;
+    return at;
+}
+
+tc_op *tc_ancestor_in(const tc_region *r, tc_op *op)
+{
+    while (op && op->parent != r)
+        op = op->parent ? op->parent->op : NULL;
+    return op;
+}
+
+bool tc_is_nested_in(const tc_op *op, const tc_op *outer)
+{
+    for (const tc_region *r = op->parent; r; r = r->op ? r->op->parent : NULL)
+        if (r->op == outer)
+            return true;
+    return false;
+}
+
+/* ---- When ---- */
+
+/* First and last position of an op and what is nested in it. */
+struct span {
+    unsigned first, last;
+};
+
+struct finder {
+    tc_arena *arena;
+    bool loose;
+    unsigned position;
+    tc_lifetimes all;
+    unsigned room;
+};
+
+static void number(struct finder *s, tc_region *r)
+{
+    tc_each_op (op, r) {
+        struct span *span = tc_arena_new(s->arena, struct span);
+        op->data = span;
+        span->first = s->position++;
+        for (unsigned i = 0; i < op->nregions; i++)
+            number(s, op->regions[i]);
+        span->last = op->nregions ? s->position++ : span->first;
+        s->room += op->code == TC_SMEM_ALLOC;
+    }
+}
+
+static struct span *span_of(const tc_op *op)
+{
+    return op->data;
+}
+
+static tc_lifetime *lifetime_of(const struct finder *s, const tc_op *alloc)
+{
+    for (unsigned i = 0; i < s->all.n; i++)
+        if (s->all.of[i].alloc == alloc)
+            return &s->all.of[i];
+    return NULL;
+}
+
+static void include(tc_lifetime *l, const tc_op *where, tc_op *op)
+{
+    const struct span *span = span_of(where);
+    if (!l->first_op || span->first < l->first) {
+        l->first = span->first;
+        l->first_op = op;
+    }
+    if (!l->last_op || span->last > l->last) {
+        l->last = span->last;
+        l->last_op = op;
+    }
+}
+
+/* A buffer from outside of a loop is in use in all steps of it. */
+static void include_use(const struct finder *s, tc_lifetime *l, tc_op *op)
+{
+    include(l, op, op);
+    bool innermost = true;
+    for (tc_op *loop = tc_loop_around(op); loop; loop = tc_loop_around(loop)) {
+        if (!tc_is_nested_in(l->alloc, loop) || (s->loose && innermost))
+            include(l, loop, op);
+        innermost = false;
+    }
+}
+
+static void find_allocs(struct finder *s, tc_region *r)
+{
+    tc_each_op (op, r) {
+        if (op->code == TC_SMEM_ALLOC) {
+            const tc_type *t = op->out[0]->type;
+            s->all.of[s->all.n++] = (tc_lifetime){
+                .alloc = op,
+                .bytes = tc_smem_bytes(t),
+                /* TMA and wgmma count rows of a swizzle from 1024 bytes on;
+                 * small buffers cannot have a period that long. */
+                .align = tc_smem_slot_bytes(t) % 1024 ? TC_SMEM_ALIGN : 1024};
+        }
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_allocs(s, op->regions[i]);
+    }
+}
+
+/* A buffer that a yield or a loop takes is in use there, and in a loop that
+ * carries it in all steps. */
+static bool hands_on(const tc_op *op)
+{
+    return !tc_is_buffer_view(op);
+}
+
+static void find_uses(struct finder *s, tc_region *r)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nin && hands_on(op); i++) {
+            if (op->in[i]->type->kind != TC_SMEM)
+                continue;
+            tc_buffer buffers[TC_MAX_BUFFERS];
+            unsigned n = tc_trace_buffers(op->in[i], buffers);
+            for (unsigned k = 0; k < s->all.n && n > TC_MAX_BUFFERS; k++)
+                include_use(s, &s->all.of[k], op);
+            for (unsigned k = 0; k < n && n <= TC_MAX_BUFFERS; k++) {
+                tc_lifetime *l = lifetime_of(s, buffers[k].alloc);
+                include_use(s, l, op);
+                if (op->code == TC_YIELD && op->parent->op)
+                    include(l, op->parent->op, op);
+            }
+        }
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_uses(s, op->regions[i]);
+    }
+}
+
+/* ---- Copies under way ---- */
+
+/* The first op behind `position` after which no copy is under way. */
+static tc_op *next_drain(tc_region *r, unsigned position)
+{
+    tc_each_op (op, r) {
+        if (span_of(op)->last <= position)
+            continue;
+        if (op->code == TC_ASYNC_WAIT && tc_op_int(op, "pending") == 0)
+            return op;
+        for (unsigned i = 0; i < op->nregions; i++) {
+            tc_op *found = next_drain(op->regions[i], position);
+            if (found)
+                return found;
+        }
+    }
+    return NULL;
+}
+
+/* A copy may still write until somebody has waited for it. */
+static void include_copy(struct finder *s, tc_func *f, tc_op *copy)
+{
+    tc_buffer buffers[TC_MAX_BUFFERS];
+    unsigned n = tc_trace_buffers(copy->in[1], buffers);
+    tc_op *drain = next_drain(f->body, span_of(copy)->last);
+    if (!drain)
+        drain = f->body->last;
+    for (unsigned i = 0; i < n && i < TC_MAX_BUFFERS; i++)
+        include(lifetime_of(s, buffers[i].alloc), drain, drain);
+}
+
+static void find_copies(struct finder *s, tc_func *f, tc_region *r)
+{
+    tc_each_op (op, r) {
+        if (op->code == TC_ASYNC_COPY)
+            include_copy(s, f, op);
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_copies(s, f, op->regions[i]);
+    }
+}
+
+tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose)
+{
+    struct finder s = {.arena = a, .loose = loose};
+    number(&s, f->body);
+    s.all.of = tc_arena_array(a, tc_lifetime, s.room);
+    find_allocs(&s, f->body);
+    find_uses(&s, f->body);
+    find_copies(&s, f, f->body);
+    return s.all;
+}
+
+bool tc_lifetimes_meet(const tc_lifetime *a, const tc_lifetime *b)
+{
+    return a->first_op && b->first_op && a->first <= b->last &&
+           b->first <= a->last;
+}
+
+/* ---- Offsets ---- */
+
+static uint32_t align_up(uint32_t x, uint32_t to)
+{
+    return (x + to - 1) / to * to;
+}
+
+/* The lowest offset where `l` collides with none of the `n` placed ones. */
+static uint32_t first_fit(const tc_lifetime *l, tc_lifetime *const *placed,
+                          unsigned n)
+{
+    uint32_t offset = 0;
+    for (unsigned i = 0; i < n;) {
+        const tc_lifetime *p = placed[i];
+        bool free = !tc_lifetimes_meet(l, p) ||
+                    offset + l->bytes <= p->offset ||
+                    p->offset + p->bytes <= offset;
+        if (!free)
+            offset = align_up(p->offset + p->bytes, l->align);
+        i = free ? i + 1 : 0;
+    }
+    return offset;
+}
+
+uint32_t tc_plan_shared(tc_arena *a, tc_lifetimes *all)
+{
+    tc_lifetime **order = tc_arena_array(a, tc_lifetime *, all->n);
+    for (unsigned i = 0; i < all->n; i++) {
+        unsigned k = i;
+        for (; k && order[k - 1]->bytes < all->of[i].bytes; k--)
+            order[k] = order[k - 1];
+        order[k] = &all->of[i];
+    }
+    uint32_t total = 0;
+    for (unsigned i = 0; i < all->n; i++) {
+        tc_lifetime *l = order[i];
+        l->offset = first_fit(l, order, i);
+        if (l->first_op && l->offset + l->bytes > total)
+            total = l->offset + l->bytes;
+    }
+    return total;
+}
+
+uint32_t tc_shared_limit(const tc_target *target)
+{
+    return target->shared_per_block ? target->shared_per_block : TC_MAX_SHARED;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Questions about buffers in shared memory: which one a value stands for, who
+ * uses it, and when.
+ */
+#ifndef TC_SHARED_MEMORY_H
+#define TC_SHARED_MEMORY_H
+
+#include "passes/passes.h"
+
+/* What a value of shared memory may stand for: a buffer, or one slot of it. */
+typedef struct tc_buffer {
+    tc_op *alloc;    /* smem_alloc */
+    tc_value *index; /* which slot of a ring; NULL: all there is */
+} tc_buffer;
+
+enum { TC_MAX_BUFFERS = 8 };
+/* Looks through views, loops and branches; the number found. More than
+ * TC_MAX_BUFFERS: only that many are listed, and the number is one more. */
+unsigned tc_trace_buffers(tc_value *smem, tc_buffer out[TC_MAX_BUFFERS]);
+
+/* Only seen in another way: smem_index, smem_trans. */
+bool tc_is_buffer_view(const tc_op *op);
+/* How an op uses its operand `i`, which is in shared memory: an async_copy is
+ * no write until it was waited for. */
+typedef enum tc_buffer_use {
+    TC_BUFFER_NOT_USED, /* a view, or handed on to a loop or branch */
+    TC_BUFFER_READ,
+    TC_BUFFER_WRITTEN,
+    TC_BUFFER_COPIED_TO
+} tc_buffer_use;
+tc_buffer_use tc_buffer_use_of(const tc_op *op, unsigned i);
+
+/* The innermost loop around an op, or NULL. */
+tc_op *tc_loop_around(const tc_op *op);
+/* The op of region `r` that `op` is, or is nested in; NULL: neither. */
+tc_op *tc_ancestor_in(const tc_region *r, tc_op *op);
+/* Is `op` nested in `outer`? */
+bool tc_is_nested_in(const tc_op *op, const tc_op *outer);
+
+/* When the buffers of a function are in use. */
+typedef struct tc_lifetime {
+    tc_op *alloc;
+    uint32_t bytes, align;
+    unsigned first, last;      /* positions of its first and last use */
+    tc_op *first_op, *last_op; /* NULL: never used */
+    uint32_t offset;           /* of the plan below */
+} tc_lifetime;
+
+typedef struct tc_lifetimes {
+    unsigned n;
+    tc_lifetime *of;
+} tc_lifetimes;
+
+/* From the program's text. `loose`: what is used in a loop is in use in all of
+ * it, so that buffers of one loop do not share memory: that costs memory and
+ * saves barriers. */
+tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose);
+/* Whether two buffers are in use at the same time. */
+bool tc_lifetimes_meet(const tc_lifetime *a, const tc_lifetime *b);
+/* Offsets, the largest buffers first, each where it first fits. Returns the
+ * bytes they need together. */
+uint32_t tc_plan_shared(tc_arena *a, tc_lifetimes *all);
+/* What can be had by a block on this target. */
+uint32_t tc_shared_limit(const tc_target *target);
+
+#endif
