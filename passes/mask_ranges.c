@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mask-ranges: a loop does not visit steps in which its `if` has nothing to do.
+ *
+ *   for %i = 0 to %n step 64 carry(%a = %x) {
+ *     %c = any(%i + range(64) <= %q)             (of many mask)
+ *     %b = if %c speculatable { ... } else { yield %a }
+ *     yield %b
+ *   }
+ * becomes
+ *   %end = min(%n, %q + 1)
+ *   for %i = 0 to %end step 64 carry(%a = %x) { ... }
+ *
+ * All that the body does must be that `if`, whose second region changes
+ * nothing. Where the condition may hold is found by truth.h: exactly, or as a
+ * range that holds all such steps; a lower end keeps the steps where they were.
+ * Of a speculatable `if` the question itself goes too; or, if the steps are no
+ * single range, it becomes one about the index. A condition of which something
+ * is not known (a gather) bounds the loop by the rest, and is asked as before.
+ * Remarks say what was done, or why not. Tests: test/ir/passes/mask-ranges,
+ * test/numerics/masks.c.
+ */
+#include "passes/effects.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+#include "passes/slots.h"
+#include "passes/truth.h"
+
+static bool is_quiet(tc_effects e)
+{
+    return !e.stores && !e.other;
+}
+
+/* Without this step, would the carried values be the same where the condition
+ * is false? */
+static bool else_changes_nothing(const tc_op *loop, const tc_op *branch)
+{
+    const tc_op *next = tc_slot_yield(loop);
+    const tc_op *no = tc_region_terminator(branch->regions[1]);
+    for (unsigned i = 0; i < next->nin; i++) {
+        const tc_value *v = next->in[i], *arg = tc_slot_arg(loop, i);
+        if (v->def == branch)
+            v = no->in[v->index];
+        if (v != arg)
+            return false;
+    }
+    return is_quiet(tc_region_effects(branch->regions[1]));
+}
+
+/* The `if` that is all that a step does; NULL: there is none. */
+static tc_op *only_branch(const tc_op *loop)
+{
+    tc_op *found = NULL;
+    tc_each_op (op, loop->regions[0]) {
+        if (op->code == TC_IF && else_changes_nothing(loop, op))
+            found = op;
+    }
+    tc_each_op (op, loop->regions[0])
+        if (op != found && !tc_op_has(op, TC_TERMINATOR) &&
+            !is_quiet(tc_op_effects(op)))
+            return NULL;
+    return found;
+}
+
+/* ---- The loop's ends ---- */
+
+static tc_value *as_i64(tc_builder *b, tc_value *v)
+{
+    const tc_type *i64 = tc_type_scalar(b->func->module->cx, TC_I64);
+    return tc_build(b, TC_CAST, 1, &v, i64);
+}
+
+static void set_end(tc_loop *l, unsigned index, tc_value *v)
+{
+    const tc_type *type = l->op->in[index]->type;
+    v = tc_build(&l->before, TC_CAST, 1, &v, type);
+    v->name = index ? "end" : "begin";
+    tc_op_set_in(l->op, index, v);
+}
+
+/* Between the old ends, where an i32 holds it. The first step is one of the
+ * old ones. */
+static void cut(tc_loop *l, tc_hull hull)
+{
+    tc_builder *b = &l->before;
+    tc_value *lo = as_i64(b, l->op->in[0]), *hi = as_i64(b, l->op->in[1]);
+    if (hull.high)
+        set_end(l, 1,
+                tc_build_binary(b, TC_MIN, hi,
+                                tc_build_binary(b, TC_MAX, hull.high, lo)));
+    if (!hull.low)
+        return;
+    tc_value *first = tc_build_binary(
+        b, TC_MAX, tc_build_binary(b, TC_MIN, hull.low, hi), lo);
+    tc_value *step = as_i64(b, l->op->in[2]);
+    tc_value *n =
+        tc_build_binary(b, TC_DIV, tc_build_binary(b, TC_SUB, first, lo), step);
+    set_end(
+        l, 0,
+        tc_build_binary(b, TC_ADD, lo, tc_build_binary(b, TC_MUL, n, step)));
+}
+
+/* ---- The question ---- */
+
+static void drop_question(tc_op *branch)
+{
+    tc_region *then = branch->regions[0];
+    const tc_op *yield = tc_region_terminator(then);
+    tc_region_move_before(then, branch);
+    for (unsigned i = 0; i < branch->nout; i++)
+        tc_value_replace(branch->out[i], yield->in[i]);
+    tc_op_erase(branch);
+}
+
+static const char *settle(tc_loop *l, tc_op *branch, tc_mask mask)
+{
+    if (mask.unknown)
+        return "each step asks for the rest of the condition";
+    if (!tc_op_int(branch, "speculatable"))
+        return "each step asks, as the `if` is not speculatable";
+    if (tc_truth_is_range(mask.any)) {
+        drop_question(branch);
+        return "no step asks";
+    }
+    tc_builder b = tc_builder_before(branch);
+    tc_op_set_in(branch, 0, tc_truth_value(l, mask.any, &b));
+    return "each step asks by its index alone, as they are no single range";
+}
+
+static const char *name_of_ends(tc_hull hull)
+{
+    if (hull.low && hull.high)
+        return "at both ends";
+    return hull.low ? "at its begin" : "at its end";
+}
+
+static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
+{
+    tc_context *cx = env->cx;
+    tc_loop l;
+    const char *why;
+    tc_loc loc = branch->loc;
+    if (!tc_loop_open(&l, loop, env->scratch, &why)) {
+        tc_remark(cx, loc, "mask-ranges", "the loop visits all steps: %s", why);
+        return false;
+    }
+    tc_mask mask = tc_mask_of(&l, branch->in[0]);
+    if (mask.unknown)
+        tc_remark(cx, mask.unknown->loc, "mask-ranges",
+                  "which steps this leaves empty is not known: %s",
+                  tc_truth_why(&l, mask.unknown));
+    tc_hull hull = tc_truth_hull(&l, mask.any);
+    if (!hull.low && !hull.high && mask.unknown)
+        return true; /* what was built is dead */
+    const char *asked = settle(&l, branch, mask);
+    if (!hull.low && !hull.high) {
+        tc_remark(cx, loc, "mask-ranges",
+                  "no step is surely empty at the ends of the loop; %s", asked);
+        return true;
+    }
+    cut(&l, hull);
+    tc_remark(cx, loc, "mask-ranges",
+              "the loop is cut %s, where the condition surely is false; %s",
+              name_of_ends(hull), asked);
+    return true;
+}
+
+static bool visit(tc_pass_env *env, tc_region *r)
+{
+    bool changed = false;
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            changed |= visit(env, op->regions[i]);
+        tc_op *branch = op->code == TC_FOR ? only_branch(op) : NULL;
+        changed |= branch && try_branch(env, op, branch);
+    }
+    return changed;
+}
+
+tc_change tc_pass_mask_ranges(tc_func *f, tc_pass_env *env)
+{
+    return visit(env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+}

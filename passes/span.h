@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a scalar int can be, as far as it is known at compile time: sizes are
+ * not negative, a program's index is below the grid's length, and so on.
+ */
+#ifndef TC_SPAN_H
+#define TC_SPAN_H
+
+#include "ir/ir.h"
+
+typedef struct tc_span {
+    int64_t low, high; /* both included */
+} tc_span;
+
+/* All ints of a kind. */
+tc_span tc_span_of_kind(tc_kind kind);
+/* Of a scalar int. */
+tc_span tc_span_of(const tc_value *v);
+
+#endif
