@@ -4,6 +4,7 @@
  */
 #include "lib/compile.h"
 
+#include "lib/gpu.h"
 #include "lib/link.h"
 
 #include <stdlib.h>
@@ -90,6 +91,8 @@ static void build(void *arg)
     if (!job->build(job)) {
         tc_host_free(job->host);
         job->host = NULL;
+        tc_gpu_free(job->gpu);
+        job->gpu = NULL;
         job->kernel = NULL;
         if (job->status == TILEC_OK)
             job->status = TILEC_INPUT;
@@ -100,6 +103,7 @@ static void drop(tc_job *job)
 {
     free(job->foreign);
     tc_host_free(job->host);
+    tc_gpu_free(job->gpu);
     tc_module_free(job->module);
     tc_context_free(job->cx);
 }
@@ -243,9 +247,30 @@ static tc_func *find_kernel(tc_job *job, const char *name)
 
 /* ---- Passes and code ---- */
 
+struct watch {
+    const tilec_compile_options *options;
+    tc_arena *arena;
+    const char *last;    /* the pass that machine level begins with */
+    const char *program; /* the text before it */
+};
+
+/* The caller's list has it, or it is only wanted here. */
+static bool is_asked_for(const char *list, const char *pass)
+{
+    size_t n = strlen(pass);
+    for (const char *s = list; s && *s; s += strspn(s, ", ")) {
+        size_t len = strcspn(s, ", ");
+        if ((len == n && memcmp(s, pass, n) == 0) || strcmp(s, "all") == 0)
+            return true;
+        s += len;
+    }
+    return false;
+}
+
 static void on_event(void *user, const tc_pass_event *e)
 {
-    const tilec_compile_options *o = user;
+    struct watch *w = user;
+    const tilec_compile_options *o = w->options;
     tilec_pass_event event = {.pass = e->pass,
                               .index = e->index,
                               .after = e->after,
@@ -253,62 +278,95 @@ static void on_event(void *user, const tc_pass_event *e)
                               .text = e->text,
                               .nanoseconds = e->ns,
                               .verify_nanoseconds = e->verify_ns};
-    o->on_pass(o->user, &event);
+    if (!e->after && e->text && strcmp(e->pass, w->last) == 0) {
+        w->program = copy(w->arena, e->text);
+        if (!is_asked_for(o->print_before, e->pass))
+            event.text = NULL;
+    }
+    if (o->on_pass)
+        o->on_pass(o->user, &event);
 }
 
-static bool run_passes(tc_job *job, const tilec_compile_options *o,
-                       const char *target, const char *kernel,
-                       const tc_bound *bound)
+bool tc_job_passes(tc_job *job, const tilec_compile_options *o,
+                   const tc_target *target, const char *kernel,
+                   const tc_bound *bound, const char **tile)
 {
+    tc_arena *a = &job->cx->arena;
+    struct watch watch = {.options = o, .arena = a, .last = "assign-layouts"};
+    const char *before = o->print_before;
+    if (tile)
+        before = before ? tc_arena_printf(a, "%s,%s", before, watch.last)
+                        : watch.last;
     tc_pass_options p = {.kernel = kernel,
                          .bindings = bound->given,
                          .nbindings = bound->ngiven,
+                         .target = target,
+                         .warps = o->warps,
+                         .stages = o->stages,
+                         .any_alignment = job->any_alignment,
                          .verify_each = o->verify_each,
-                         .print_before = o->print_before,
+                         .print_before = before,
                          .print_after = o->print_after,
-                         .on_event = o->on_pass ? on_event : NULL,
-                         .user = (void *)(uintptr_t)o,
+                         .on_event = o->on_pass || tile ? on_event : NULL,
+                         .user = &watch,
                          .reproducer_dir = o->reproducer_dir};
-    return tc_run_pipeline(job->module, o->pipeline ? o->pipeline : target, &p);
+    bool ok = tc_run_pipeline(job->module,
+                              o->pipeline ? o->pipeline : target->pipeline, &p);
+    if (tile)
+        *tile = watch.program ? watch.program : "";
+    return ok;
 }
 
-static bool generate(tc_job *job, tc_func *f)
+tilec_kernel *tc_job_kernel(tc_job *job, const tc_target *target, tc_func *f,
+                            const tc_bound *bound, unsigned nown)
 {
-    job->host = tc_host_compile(f, NULL);
-    return job->host != NULL;
-}
-
-bool tc_job_finish(tc_job *job, const tilec_compile_options *o)
-{
-    const char *target =
-        tc_target_find(o->target ? o->target : job->owner->target);
-    if (!target)
-        return tc_job_error(job, TILEC_USAGE, "there is no target `%s`",
-                            o->target);
-    tc_func *f = find_kernel(job, o->kernel);
-    tc_bound bound;
-    if (!f || !tc_bind(job, f, o, &bound))
-        return false;
-    unsigned nown = f->body->nargs;
-    const char *name = f->name;
-    if (!run_passes(job, o, target, name, &bound))
-        return false;
-    f = tc_func_find(job->module, name);
     tc_arena *a = &job->cx->arena;
     tilec_kernel *k = tc_arena_new(a, tilec_kernel);
     k->cx = job->cx;
     k->module = job->module;
     k->func = f;
     k->target = target;
-    k->nbindings = bound.nall;
-    k->bindings = bound.all;
+    k->nbindings = bound->nall;
+    k->bindings = bound->all;
+    k->grid = tc_grid_prepare(a, f);
     tc_kernel_describe(k, nown);
-    if (!generate(job, f))
+    return k;
+}
+
+static bool host_finish(tc_job *job, const tilec_compile_options *o,
+                        const tc_target *target, tc_func *f,
+                        const tc_bound *bound)
+{
+    unsigned nown = f->body->nargs;
+    const char *name = f->name;
+    if (!tc_job_passes(job, o, target, name, bound, NULL))
+        return false;
+    f = tc_func_find(job->module, name);
+    tilec_kernel *k = tc_job_kernel(job, target, f, bound, nown);
+    job->host = tc_host_compile(f, NULL);
+    if (!job->host)
         return false;
     k->host = job->host;
-    pthread_mutex_init(&k->lock, NULL);
     job->kernel = k;
     return true;
+}
+
+bool tc_job_finish(tc_job *job, const tilec_compile_options *o)
+{
+    const char *name = o->target ? o->target : job->owner->target;
+    const tc_target *target = tc_target_find(job->owner, name);
+    if (!target)
+        return tc_job_error(job, TILEC_USAGE, "there is no target `%s`", name);
+    tc_func *f = find_kernel(job, o->kernel);
+    tc_bound bound;
+    if (!f || !tc_bind(job, f, o, &bound))
+        return false;
+    bool ok = tc_target_is_gpu(target)
+                  ? tc_gpu_finish(job, o, target, f, &bound)
+                  : host_finish(job, o, target, f, &bound);
+    if (ok)
+        pthread_mutex_init(&job->kernel->lock, NULL);
+    return ok;
 }
 
 /* ---- tilec_compile ---- */
@@ -355,15 +413,15 @@ static const char *wrong_options(const tilec_compile_options *o)
     return NULL;
 }
 
-tilec_status tilec_compile(tilec_context *cx, const tilec_source *sources,
-                           size_t nsources,
-                           const tilec_compile_options *options,
-                           tilec_kernel **out)
+tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
+                        size_t nsources, const tilec_compile_options *options,
+                        bool any_alignment, tilec_kernel **out)
 {
-    if (!cx || !out)
-        return TILEC_USAGE;
     struct request request = {sources, nsources, {0}};
-    tc_job job = {.owner = cx, .build = build_request, .request = &request};
+    tc_job job = {.owner = cx,
+                  .build = build_request,
+                  .request = &request,
+                  .any_alignment = any_alignment};
     const char *wrong = NULL;
     if (!sources || nsources == 0 || nsources > UINT16_MAX)
         wrong = "tilec_compile: no sources";
@@ -375,11 +433,21 @@ tilec_status tilec_compile(tilec_context *cx, const tilec_source *sources,
     return wrong ? tc_job_refuse(cx, wrong, out) : tc_job_run(&job, out);
 }
 
+tilec_status tilec_compile(tilec_context *cx, const tilec_source *sources,
+                           size_t nsources,
+                           const tilec_compile_options *options,
+                           tilec_kernel **out)
+{
+    return cx && out ? tc_compile(cx, sources, nsources, options, false, out)
+                     : TILEC_USAGE;
+}
+
 void tilec_kernel_free(tilec_kernel *k)
 {
     if (!k)
         return;
     pthread_mutex_destroy(&k->lock);
+    tc_gpu_free(k->gpu);
     tc_host_free(k->host);
     tc_module_free(k->module);
     tc_context_free(k->cx);

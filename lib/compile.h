@@ -19,6 +19,8 @@ struct tc_job {
     tc_context *cx;
     tc_module *module;    /* malloc'd; NULL once the kernel has it */
     tc_host_kernel *host; /* likewise */
+    struct tc_gpu *gpu;   /* of a GPU target; tc_gpu_free, likewise */
+    bool any_alignment;   /* see tc_pass_options */
     tilec_kernel *kernel;
     void *foreign; /* malloc'd by a callback, not copied yet; else NULL */
 };
@@ -45,13 +47,28 @@ bool tc_job_parse(tc_job *job, const tc_source *sources,
 bool tc_job_finish(tc_job *job,
                    const tilec_compile_options *options) TC_MUST_CHECK;
 
+/* The ways through tc_job_finish share: */
+typedef struct tc_bound tc_bound;
+/* The passes; *tile (where tile is not NULL) is the text before machine level,
+ * "" if the pipeline does not get there. */
+bool tc_job_passes(tc_job *job, const tilec_compile_options *options,
+                   const tc_target *target, const char *kernel,
+                   const tc_bound *bound, const char **tile) TC_MUST_CHECK;
+/* A described kernel of a final function of job->module. */
+tilec_kernel *tc_job_kernel(tc_job *job, const tc_target *target, tc_func *f,
+                            const tc_bound *bound, unsigned nown);
+/* tilec_compile, for tensors as the compiler wants them or for any. */
+tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
+                        size_t nsources, const tilec_compile_options *options,
+                        bool any_alignment, tilec_kernel **out);
+
 /* bind.c: values of compile-time parameters. */
-typedef struct tc_bound {
+struct tc_bound {
     unsigned ngiven; /* by the options, and inferred from the examples */
     tc_binding *given;
     unsigned nall;      /* every parameter of the kernel, with defaults; the */
     tilec_binding *all; /* value is NULL where it has none */
-} tc_bound;
+};
 bool tc_bind(tc_job *job, const tc_func *kernel,
              const tilec_compile_options *options, tc_bound *out) TC_MUST_CHECK;
 

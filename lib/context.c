@@ -2,7 +2,8 @@
  *
  * Contexts, statuses, and the facts about the library itself.
  */
-#include "lib/handles.h"
+#include "lib/cuda.h"
+#include "lib/gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +13,6 @@
 #define TILEC_VERSION "0"
 #endif
 
-static const char *const targets[] = {"cpu"};
-enum { NTARGETS = sizeof targets / sizeof *targets };
-
 const char *tilec_version(void)
 {
     return TILEC_VERSION;
@@ -22,17 +20,31 @@ const char *tilec_version(void)
 
 const char *tilec_target_name(size_t index)
 {
-    return index < NTARGETS ? targets[index] : NULL;
+    const tc_target *t = tc_target_at(index);
+    return t ? t->name : NULL;
 }
 
-const char *tc_target_find(const char *name)
+bool tc_target_is_gpu(const tc_target *t)
 {
-    if (!name || strcmp(name, "auto") == 0)
-        return targets[0];
-    for (size_t i = 0; i < NTARGETS; i++)
-        if (strcmp(name, targets[i]) == 0)
-            return targets[i];
-    return NULL;
+    return t->cpu != NULL;
+}
+
+static bool is_auto(const char *name)
+{
+    return !name || strcmp(name, "auto") == 0;
+}
+
+const tc_target *tc_target_find(const tilec_context *cx, const char *name)
+{
+    if (!is_auto(name))
+        return tc_target_get(name);
+    const tc_cuda *cuda = tc_cuda_get(cx->cuda_library);
+    const tc_target *t = NULL;
+    if (!*cuda->why_not) {
+        const tc_cuda_device *d = &cuda->devices[tc_cuda_current_device(cuda)];
+        t = tc_target_for_device(d->major, d->minor);
+    }
+    return t ? t : tc_target_get("cpu");
 }
 
 const char *tilec_embedded_name(size_t index)
@@ -111,6 +123,25 @@ bool tc_options_read(void *to, size_t room, const void *from)
     return true;
 }
 
+static bool keep_text(const char *text, char **to)
+{
+    *to = text ? strdup(text) : NULL;
+    return *to || !text;
+}
+
+static bool keep_options(tilec_context *cx, const tilec_context_options *o)
+{
+    bool ok = keep_text(o->target, &cx->target) &&
+              keep_text(o->cuda_library, &cx->cuda_library) &&
+              keep_text(o->ptxas, &cx->ptxas) &&
+              keep_text(o->cache_folder, &cx->cache_folder);
+    if (!o->cache_folder)
+        cx->cache_folder = tc_cache_default_folder();
+    cx->cache_most = o->cache_bytes;
+    cx->remarks = o->remarks;
+    return ok;
+}
+
 tilec_status tilec_context_new(const tilec_context_options *options,
                                tilec_context **out)
 {
@@ -118,15 +149,18 @@ tilec_status tilec_context_new(const tilec_context_options *options,
         return TILEC_USAGE;
     *out = NULL;
     tilec_context_options o = {0};
-    if (!tc_options_read(&o, sizeof o, options) || !tc_target_find(o.target))
+    if (!tc_options_read(&o, sizeof o, options) ||
+        (!is_auto(o.target) && !tc_target_get(o.target)))
         return TILEC_USAGE;
     tilec_context *cx = calloc(1, sizeof *cx);
     if (!cx)
         return TILEC_MACHINE;
-    cx->target = tc_target_find(o.target);
-    cx->remarks = o.remarks;
     cx->oom.message = "out of memory";
     tc_arena_init(&cx->arena, &cx->memory);
+    if (!keep_options(cx, &o)) {
+        tilec_context_free(cx);
+        return TILEC_MACHINE;
+    }
     *out = cx;
     return TILEC_OK;
 }
@@ -135,6 +169,12 @@ void tilec_context_free(tilec_context *cx)
 {
     if (!cx)
         return;
+    for (unsigned i = 0; i < cx->ncodes; i++)
+        tc_gpu_code_unref(cx->codes[i]);
+    free(cx->target);
+    free(cx->cuda_library);
+    free(cx->ptxas);
+    free(cx->cache_folder);
     tc_arena_reset(&cx->arena);
     free(cx);
 }

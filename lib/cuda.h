@@ -101,7 +101,7 @@ int tc_cuda_current_device(const tc_cuda *c);
 
 /* Makes a context of the device current, until tc_cuda_leave. */
 typedef struct tc_cuda_scope {
-    const tc_cuda *cuda;
+    tc_cuda *cuda;
     tc_cuda_device *device;
     tc_cu_context context;
     bool pushed;

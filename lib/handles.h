@@ -13,12 +13,19 @@
 #include "ir/eval.h"
 #include "ir/ir.h"
 #include "lib/tilec.h"
+#include "passes/target.h"
 
 #include <pthread.h>
 
+enum { TC_CODES_KEPT = 64 };
+
 struct tilec_context {
-    const char *target;
+    char *target; /* as it was given */
     bool remarks;
+    char *cuda_library, *ptxas, *cache_folder; /* NULL: see tilec.h */
+    uint64_t cache_most;
+    struct tc_gpu_code *codes[TC_CODES_KEPT]; /* newest first */
+    unsigned ncodes;
     tc_memory memory; /* of `arena`; fail_after is handed to compiles */
     tc_arena arena;   /* the diagnostics below */
     tilec_diagnostic *diags;
@@ -38,8 +45,10 @@ struct tilec_kernel {
     tc_context *cx;
     tc_module *module; /* holds the one kernel, after the passes */
     tc_func *func;
-    tc_host_kernel *host;
-    const char *target;
+    tc_host_kernel *host; /* of the CPU target; else NULL */
+    struct tc_gpu *gpu;   /* of GPU targets; else NULL */
+    const tc_target *target;
+    const tc_grid *grid;
     const char *grid_text;
     unsigned nparams, nown; /* own: those before the captured ones */
     tc_kernel_param *params;
@@ -60,8 +69,10 @@ tilec_status tc_fail_memory(tilec_error *error);
  * leading size) over the zeroed *to. False where the size is impossible. */
 bool tc_options_read(void *to, size_t room, const void *from) TC_MUST_CHECK;
 
-/* "cpu" for it, "auto" and NULL; NULL: there is no such target. */
-const char *tc_target_find(const char *name);
+/* NULL: there is no such target. "auto" (and NULL) is the best one of the GPU
+ * that this thread would use, else the CPU. */
+const tc_target *tc_target_find(const tilec_context *cx, const char *name);
+bool tc_target_is_gpu(const tc_target *t);
 
 /* dtype.c: TC_KIND_COUNT where tilec has no such type. */
 tc_kind tc_kind_from_dl(DLDataType dtype);
@@ -86,6 +97,12 @@ const tc_embedded *tc_embedded_find(const char *name);
 
 /* metadata.c: fills in params, grid_text of a kernel whose module is final. */
 void tc_kernel_describe(tilec_kernel *k, unsigned nown);
+
+/* May the kernel store through its argument? */
+bool tc_value_is_written(tc_arena *a, const tc_value *v);
+
+/* malloc'd; NULL: no memory. */
+char *tc_kernel_json(const tilec_kernel *k);
 
 /* The parameter of that name; -1: none. */
 int tc_kernel_param_index(const tilec_kernel *k, const char *name);

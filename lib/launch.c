@@ -3,10 +3,10 @@
  * Launching: arguments by position and name, their checks, the grid.
  *
  * A launch shares nothing with other launches but the kernel, which it only
- * reads: errors go to the caller's tilec_error, and the grid is evaluated with
- * a context of the launch's own.
+ * reads; errors go to the caller's tilec_error. Most launches take no memory:
+ * on a GPU they are to cost a few microseconds, all told.
  */
-#include "lib/handles.h"
+#include "lib/gpu.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,6 +25,8 @@ struct launch {
     tilec_error *error;
     struct slot *slots;
     tc_launch_arg *args;
+    tc_scalar *values; /* of the grid's evaluation */
+    int device;        /* GPU targets: of the tensors; -1: none says */
 };
 
 #define REFUSE(l, p, fmt, ...)                                                 \
@@ -126,16 +128,39 @@ static tilec_status check_float(struct launch *l, const tc_kernel_param *p,
 
 /* ---- Tensors ---- */
 
-static tilec_status check_device(struct launch *l, const tc_kernel_param *p,
-                                 const DLTensor *t)
+/* Pinned and managed memory is both the host's and the devices'. */
+static bool is_anywhere(DLDeviceType t)
 {
-    /* Pinned and managed memory is the host's as well. */
-    if (t->device.device_type == kDLCPU ||
-        t->device.device_type == kDLCUDAHost ||
-        t->device.device_type == kDLCUDAManaged)
+    return t == kDLCUDAHost || t == kDLCUDAManaged;
+}
+
+static tilec_status check_host(struct launch *l, const tc_kernel_param *p,
+                               DLDevice d)
+{
+    if (d.device_type == kDLCPU || is_anywhere(d.device_type))
         return TILEC_OK;
     return REFUSE(l, p, "is on DLPack device %d, expected the CPU (%d)",
-                  (int)t->device.device_type, (int)kDLCPU);
+                  (int)d.device_type, (int)kDLCPU);
+}
+
+static tilec_status check_gpu(struct launch *l, const tc_kernel_param *p,
+                              DLDevice d)
+{
+    if (is_anywhere(d.device_type))
+        return TILEC_OK;
+    if (d.device_type == kDLCPU)
+        return REFUSE(l, p,
+                      "is in host memory, but @%s runs on a GPU (%s): copy it "
+                      "there (tilec_device_copy), or compile for target cpu",
+                      l->k->func->name, l->k->target->name);
+    if (d.device_type != kDLCUDA)
+        return REFUSE(l, p, "is on DLPack device %d, expected CUDA (%d)",
+                      (int)d.device_type, (int)kDLCUDA);
+    if (l->device >= 0 && l->device != d.device_id)
+        return REFUSE(l, p, "is on CUDA device %d, those before on device %d",
+                      d.device_id, l->device);
+    l->device = d.device_id;
+    return TILEC_OK;
 }
 
 static tilec_status check_data(struct launch *l, const tc_kernel_param *p,
@@ -227,7 +252,8 @@ static tilec_status check_tensor(struct launch *l, const tc_kernel_param *p,
     if (s == TILEC_OK && p->type->kind == TC_TENSOR)
         s = check_strides(l, p, t, slot);
     if (s == TILEC_OK)
-        s = check_device(l, p, t);
+        s = l->k->gpu ? check_gpu(l, p, t->device)
+                      : check_host(l, p, t->device);
     if (s == TILEC_OK)
         s = check_data(l, p, t, is_empty, &out->data);
     out->sizes = slot->sizes;
@@ -264,41 +290,20 @@ static void set_place(tilec_error *error, const tilec_kernel *k, tc_loc loc)
     error->column = loc.col;
 }
 
-struct evaluation {
-    struct launch *l;
-    tc_context cx;
-    int32_t *grid;
-    bool ok;
-};
-
-static void evaluate(void *arg)
-{
-    struct evaluation *e = arg;
-    e->ok = tc_eval_grid(&e->cx, e->l->k->func, e->l->args, e->grid);
-}
-
 static tilec_status evaluate_grid(struct launch *l, int32_t grid[3])
 {
-    /* Only to collect diagnostics: no types, no strings. */
-    struct evaluation e = {.l = l, .grid = grid};
-    tc_arena_init(&e.cx.arena, &e.cx.memory);
-    tc_arena_init(&e.cx.diag_arena, &e.cx.memory);
-    tilec_status s = TILEC_OK;
-    if (!tc_guard(&e.cx.memory, evaluate, &e)) {
-        s = tc_fail_memory(l->error);
-    } else if (!e.ok) {
-        s = tc_fail(l->error, TILEC_INPUT, "%s", e.cx.diags->message);
-        set_place(l->error, l->k, e.cx.diags->loc);
-    }
-    tc_arena_reset(&e.cx.arena);
-    tc_arena_reset(&e.cx.diag_arena);
-    return s;
+    tc_grid_failure failure;
+    if (tc_grid_run(l->k->grid, l->args, l->values, grid, &failure))
+        return TILEC_OK;
+    tc_fail(l->error, TILEC_INPUT, "%s", failure.message);
+    set_place(l->error, l->k, failure.loc);
+    return TILEC_INPUT;
 }
 
 /* ---- Entries ---- */
 
-static tilec_status run(struct launch *l, const int32_t grid[3],
-                        const tilec_launch_options *o)
+static tilec_status run_host(struct launch *l, const int32_t grid[3],
+                             const tilec_launch_options *o)
 {
     tc_host_report report = {0};
     tc_host_launch_options h = {.threads = (unsigned)o->threads,
@@ -316,8 +321,40 @@ static tilec_status run(struct launch *l, const int32_t grid[3],
     return TILEC_INPUT;
 }
 
-/* Most kernels have few parameters: no malloc for them. */
-enum { FEW = 24 };
+static tilec_status run(struct launch *l, const int32_t grid[3],
+                        const tilec_launch_options *o)
+{
+    if (!l->k->gpu)
+        return run_host(l, grid, o);
+    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0)
+        return TILEC_OK;
+    tc_gpu_request r = {.k = l->k,
+                        .args = l->args,
+                        .device = l->device,
+                        .grid = grid,
+                        .options = o,
+                        .error = l->error};
+    return tc_gpu_launch(&r);
+}
+
+static tilec_status prepare_and_run(struct launch *l,
+                                    const tilec_argument *args, size_t nargs,
+                                    const tilec_launch_options *o,
+                                    int32_t grid[3])
+{
+    memset(l->args, 0, l->k->nparams * sizeof *l->args);
+    for (unsigned i = 0; i < l->k->nparams; i++)
+        l->slots[i].given = NULL;
+    tilec_status s = prepare(l, args, nargs);
+    if (s == TILEC_OK)
+        s = evaluate_grid(l, grid);
+    if (s == TILEC_OK && o)
+        s = run(l, grid, o);
+    return s;
+}
+
+/* Most kernels have few parameters and short grids: no malloc for them. */
+enum { FEW = 24, SHORT = 64 };
 
 static tilec_status prepare_and(const tilec_kernel *k,
                                 const tilec_argument *args, size_t nargs,
@@ -326,28 +363,21 @@ static tilec_status prepare_and(const tilec_kernel *k,
 {
     struct slot few_slots[FEW];
     tc_launch_arg few_args[FEW];
-    struct launch l = {k, error, few_slots, few_args};
-    if (k->nparams > FEW) {
-        l.slots = malloc(k->nparams * sizeof *l.slots);
-        l.args = malloc(k->nparams * sizeof *l.args);
-    }
-    tilec_status s = TILEC_MACHINE;
-    if (!l.slots || !l.args) {
-        tc_fail_memory(error);
-    } else {
-        memset(l.args, 0, k->nparams * sizeof *l.args);
-        for (unsigned i = 0; i < k->nparams; i++)
-            l.slots[i].given = NULL;
-        s = prepare(&l, args, nargs);
-        if (s == TILEC_OK)
-            s = evaluate_grid(&l, grid);
-        if (s == TILEC_OK && o)
-            s = run(&l, grid, o);
-    }
-    if (k->nparams > FEW) {
-        free(l.slots);
-        free(l.args);
-    }
+    tc_scalar few_values[SHORT];
+    struct launch l = {k, error, few_slots, few_args, few_values, -1};
+    unsigned room = tc_grid_room(k->grid);
+    bool is_large = k->nparams > FEW || room > SHORT;
+    if (!is_large)
+        return prepare_and_run(&l, args, nargs, o, grid);
+    l.slots = malloc((k->nparams + 1) * sizeof *l.slots);
+    l.args = malloc((k->nparams + 1) * sizeof *l.args);
+    l.values = malloc((room + 1) * sizeof *l.values);
+    tilec_status s = l.slots && l.args && l.values
+                         ? prepare_and_run(&l, args, nargs, o, grid)
+                         : tc_fail_memory(error);
+    free(l.slots);
+    free(l.args);
+    free(l.values);
     return s;
 }
 
@@ -364,9 +394,10 @@ tilec_status tilec_launch(const tilec_kernel *k, const tilec_argument *args,
         return tc_fail(error, TILEC_USAGE,
                        "tilec_launch: options have a wrong size: use "
                        "TILEC_INIT");
-    if (o.stream)
+    if (o.stream && !k->gpu)
         return tc_fail(error, TILEC_USAGE,
-                       "tilec_launch: target %s has no streams", k->target);
+                       "tilec_launch: target %s has no streams",
+                       k->target->name);
     if (o.threads < 0)
         return tc_fail(error, TILEC_USAGE,
                        "tilec_launch: threads is %d, expected 0 or more",

@@ -8,9 +8,15 @@
  *      "parameters": [{"name": "q", "type": "tensor<[?, ?, ?, 128] x bf16>",
  *        "kind": "tensor", "dtype": "bf16", "shape": [null, null, null, 128],
  *        "captured": false, "written": false}, ...],
- *      "grid": "grid {\n ... }", "scratch_bytes": 40960}
+ *      "grid": "grid {\n ... }", "scratch_bytes": 40960,
+ *      "variants": [{"when": "aligned(q, k)", "entry": "attention_fwd",
+ *        "abi": 1, "warps": 4, "shared_bytes": 65536, "reports": false,
+ *        "registers": 168, "spilled_bytes": 0, "device": "NVIDIA H200"},
+ *       {"when": "any"}]}
+ *
+ * variants: of GPU targets; registers to device once the code is loaded.
  */
-#include "lib/handles.h"
+#include "lib/gpu.h"
 #include "lib/link.h"
 
 #include <cjson/cJSON.h>
@@ -91,6 +97,12 @@ static bool reaches_store(struct trace *t, const tc_value *v)
     return false;
 }
 
+bool tc_value_is_written(tc_arena *a, const tc_value *v)
+{
+    struct trace trace = {.arena = a};
+    return is_address(v) && reaches_store(&trace, v);
+}
+
 /* ---- Structs ---- */
 
 static tilec_parameter_kind param_kind(const tc_type *t)
@@ -117,7 +129,6 @@ static void describe_param(tilec_kernel *k, unsigned i)
     const tc_type *t = v->type;
     tc_text text = {.arena = a};
     tc_type_print(&text, t);
-    struct trace trace = {.arena = a};
     const tc_type *elem = t->elem ? t->elem : t;
     k->params[i].type = t;
     k->params[i].info = (tilec_parameter){
@@ -126,7 +137,7 @@ static void describe_param(tilec_kernel *k, unsigned i)
         .kind = param_kind(t),
         .dtype = tc_kind_to_dl(elem->kind),
         .captured = i >= k->nown,
-        .written = is_address(v) && reaches_store(&trace, v),
+        .written = tc_value_is_written(a, v),
         .ndim = t->kind == TC_TENSOR ? (int32_t)t->rank : 0,
         .shape = t->kind == TC_TENSOR ? static_shape(a, t) : NULL};
 }
@@ -155,7 +166,7 @@ const char *tilec_kernel_name(const tilec_kernel *k)
 
 const char *tilec_kernel_target(const tilec_kernel *k)
 {
-    return k ? k->target : NULL;
+    return k ? k->target->name : NULL;
 }
 
 size_t tilec_kernel_parameter_count(const tilec_kernel *k)
@@ -192,7 +203,10 @@ const char *tilec_kernel_grid_text(const tilec_kernel *k)
 
 uint64_t tilec_kernel_scratch_bytes(const tilec_kernel *k)
 {
-    return k ? tc_host_scratch_bytes(k->host) : 0;
+    if (!k || !k->gpu)
+        return k ? tc_host_scratch_bytes(k->host) : 0;
+    return tc_gpu_code_meta(atomic_load(&k->gpu->variants[TC_GPU_ALIGNED]))
+        ->shared_bytes;
 }
 
 /* ---- JSON; cJSON's adders return NULL when out of memory ---- */
@@ -230,10 +244,51 @@ static bool add_param(cJSON *list, const tilec_parameter *p)
            cJSON_AddBoolToObject(j, "written", p->written);
 }
 
+static bool add_resources(cJSON *j, const tilec_kernel *k)
+{
+    tilec_resources r = TILEC_INIT(tilec_resources);
+    if (tilec_kernel_resources(k, &r, NULL) != TILEC_OK)
+        return true;
+    return cJSON_AddNumberToObject(j, "registers", r.registers) &&
+           cJSON_AddNumberToObject(j, "spilled_bytes", r.spilled_bytes) &&
+           cJSON_AddStringToObject(j, "device", r.device);
+}
+
+/* Of which there is one for all sizes, or one for aligned tensors and one for
+ * the others (`any`, which need not be compiled yet). */
+static bool add_variants(cJSON *to, const tilec_kernel *k)
+{
+    const tc_gpu_meta *m =
+        tc_gpu_code_meta(atomic_load(&k->gpu->variants[TC_GPU_ALIGNED]));
+    cJSON *list = cJSON_AddArrayToObject(to, "variants");
+    cJSON *j = cJSON_CreateObject();
+    if (!list || !cJSON_AddItemToArray(list, j)) {
+        cJSON_Delete(j);
+        return false;
+    }
+    tc_gpu_predicate when = tc_gpu_predicate_of(k);
+    if (!cJSON_AddStringToObject(j, "when", when.text) ||
+        !cJSON_AddStringToObject(j, "entry", m->entry) ||
+        !cJSON_AddNumberToObject(j, "abi", m->abi) ||
+        !cJSON_AddNumberToObject(j, "warps", m->warps) ||
+        !cJSON_AddNumberToObject(j, "shared_bytes", m->shared_bytes) ||
+        !cJSON_AddBoolToObject(j, "reports", m->has_reports) ||
+        !add_resources(j, k))
+        return false;
+    if (!k->func->aligned)
+        return true;
+    j = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(list, j)) {
+        cJSON_Delete(j);
+        return false;
+    }
+    return cJSON_AddStringToObject(j, "when", "any");
+}
+
 static bool fill_json(cJSON *j, const tilec_kernel *k)
 {
     if (!cJSON_AddStringToObject(j, "name", k->func->name) ||
-        !cJSON_AddStringToObject(j, "target", k->target) ||
+        !cJSON_AddStringToObject(j, "target", k->target->name) ||
         !cJSON_AddStringToObject(j, "tilec", tilec_version()))
         return false;
     cJSON *bindings = cJSON_AddObjectToObject(j, "bindings");
@@ -252,78 +307,14 @@ static bool fill_json(cJSON *j, const tilec_kernel *k)
             return false;
     return cJSON_AddStringToObject(j, "grid", k->grid_text) &&
            cJSON_AddNumberToObject(j, "scratch_bytes",
-                                   (double)tc_host_scratch_bytes(k->host));
+                                   (double)tilec_kernel_scratch_bytes(k)) &&
+           (!k->gpu || add_variants(j, k));
 }
 
-static char *kernel_json(const tilec_kernel *k)
+char *tc_kernel_json(const tilec_kernel *k)
 {
     cJSON *j = cJSON_CreateObject();
     char *text = j && fill_json(j, k) ? cJSON_Print(j) : NULL;
     cJSON_Delete(j);
     return text;
-}
-
-/* ---- Emit ---- */
-
-struct emission {
-    tilec_kernel *k;
-    const char *what;
-    char *text;
-};
-
-static void emit(void *arg)
-{
-    struct emission *e = arg;
-    if (strcmp(e->what, "tile") != 0) {
-        e->text = tc_host_emit(e->k->func, e->what, NULL);
-        return;
-    }
-    tc_text text = {.arena = &e->k->cx->diag_arena};
-    tc_module_print(&text, e->k->module, TC_PRINT_PLAIN);
-    e->text = strdup(text.data ? text.data : "");
-}
-
-static tilec_status emit_locked(struct emission *e, tilec_error *error)
-{
-    tc_context *cx = e->k->cx;
-    tc_diags_clear(cx);
-    if (!tc_guard(&cx->memory, emit, e))
-        return tc_fail_memory(error);
-    if (e->text)
-        return TILEC_OK;
-    return cx->diags ? tc_fail(error, TILEC_MACHINE, "%s", cx->diags->message)
-                     : tc_fail_memory(error);
-}
-
-tilec_status tilec_kernel_emit(const tilec_kernel *k, const char *what,
-                               char **text, tilec_error *error)
-{
-    static const char *const known[] = {"tile", "json", "llvm", "llvm-opt",
-                                        "asm"};
-    enum { NKNOWN = sizeof known / sizeof *known };
-    if (!k || !what || !text)
-        return tc_fail(error, TILEC_USAGE,
-                       "tilec_kernel_emit: an argument is NULL");
-    *text = NULL;
-    size_t i = 0;
-    while (i < NKNOWN && strcmp(what, known[i]) != 0)
-        i++;
-    if (i == NKNOWN)
-        return tc_fail(error, TILEC_USAGE,
-                       "target %s cannot emit `%s`, only tile, json, llvm, "
-                       "llvm-opt and asm",
-                       k->target, what);
-    if (i == 1) {
-        *text = kernel_json(k);
-        return *text ? TILEC_OK : tc_fail_memory(error);
-    }
-    /* The kernel as callers know it is read-only; under the lock its arenas
-     * serve once more. */
-    tilec_kernel *own = (tilec_kernel *)(uintptr_t)k;
-    struct emission e = {own, what, NULL};
-    pthread_mutex_lock(&own->lock);
-    tilec_status s = emit_locked(&e, error);
-    pthread_mutex_unlock(&own->lock);
-    *text = e.text;
-    return s;
 }

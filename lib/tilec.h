@@ -96,6 +96,14 @@ typedef struct tilec_context_options {
     size_t size;
     const char *target; /* of compiles that name none; NULL: "auto" */
     int remarks;        /* collect remarks on what was and wasn't done */
+    /* GPU targets. The driver's shared object; NULL: libcuda.so.1. */
+    const char *cuda_library;
+    /* Folder of compiled code; "": none is kept; NULL: $TILEC_CACHE_DIR, else
+     * $XDG_CACHE_HOME/tilec, else ~/.cache/tilec. */
+    const char *cache_folder;
+    uint64_t cache_bytes; /* the most in that folder; 0: 512 MiB */
+    /* NVIDIA's assembler, to be used in place of the driver's; or NULL. */
+    const char *ptxas;
 } tilec_context_options;
 
 TILEC_API tilec_status tilec_context_new(const tilec_context_options *options,
@@ -210,6 +218,10 @@ typedef struct tilec_compile_options {
     /* GPU targets: warps of a block and stages of pipelined loops; 0: as the
      * text says, else as the compiler chooses. */
     unsigned warps, stages;
+    /* GPU targets. no_load: leave it to the first launch (or
+     * tilec_kernel_load) to load the code on a device. no_cache: compile, and
+     * keep nothing. */
+    int no_load, no_cache;
 } tilec_compile_options;
 
 /* Compiles one kernel of the given texts. Functions `@name` that they mention
@@ -254,13 +266,41 @@ TILEC_API const char *tilec_kernel_binding(const tilec_kernel *k,
                                            const char *name);
 /* The expression of the launch grid as tile IR. */
 TILEC_API const char *tilec_kernel_grid_text(const tilec_kernel *k);
-/* Working memory of a launch, on the CPU target for each thread. */
+/* Working memory of a launch: on the CPU target of each thread, on a GPU the
+ * shared memory of a block. */
 TILEC_API uint64_t tilec_kernel_scratch_bytes(const tilec_kernel *k);
 /* What was made of it: "tile" (the optimised program), "json" (all of the
- * above), and by target "llvm", "llvm-opt" (after LLVM's passes), "asm". *text
- * is for tilec_free. */
+ * above), "llvm", "llvm-opt" (after LLVM's passes); on the CPU target "asm"; of
+ * GPU targets "machine" (the program with its layouts and copies), "ptx",
+ * "cubin" (by the driver for its device, else by ptxas where it is installed)
+ * and "sass" (of that, by nvdisasm or cuobjdump). *text is for tilec_free. */
 TILEC_API tilec_status tilec_kernel_emit(const tilec_kernel *k,
                                          const char *what, char **text,
+                                         tilec_error *error);
+/* The same with its size: a cubin is no text. */
+TILEC_API tilec_status tilec_kernel_emit_data(const tilec_kernel *k,
+                                              const char *what, char **data,
+                                              size_t *size, tilec_error *error);
+
+/* GPU targets: what a launch takes of the device. */
+typedef struct tilec_resources {
+    size_t size;
+    unsigned warps;         /* of 32 threads, a block */
+    unsigned shared_bytes;  /* a block */
+    unsigned registers;     /* a thread; this and below: 0, NULL until loaded */
+    unsigned spilled_bytes; /* a thread: local memory */
+    const char *device;     /* the name of the one it was loaded on last */
+} tilec_resources;
+/* TILEC_USAGE: the CPU target has none. */
+TILEC_API tilec_status tilec_kernel_resources(const tilec_kernel *k,
+                                              tilec_resources *resources,
+                                              tilec_error *error);
+/* GPU targets: loads the code on a CUDA device (-1: the one of the current
+ * context, else 0), in all its variants. tilec_compile has done so for the
+ * current device, if there was one, but for the variants that it did not need;
+ * a launch does what is missing. Call it before a launch that must not compile
+ * or load: the first one on another device, or one that a stream captures. */
+TILEC_API tilec_status tilec_kernel_load(const tilec_kernel *k, int device,
                                          tilec_error *error);
 
 /* Launch ----------------------------------------------------------------- */
@@ -275,9 +315,16 @@ typedef struct tilec_launch_options {
     /* CPU target: now and then, from one thread. NULL: not wanted. */
     void (*progress)(void *user, int64_t done, int64_t total);
     void *user;
+    /* GPU targets: look up each tensor's memory before the launch, and say
+     * which one is not on the device or reaches beyond its allocation. */
+    int check_memory;
 } tilec_launch_options;
 
-/* Runs the kernel over its grid; on the CPU returns when it is done.
+/* Runs the kernel over its grid; on the CPU returns when it is done. On a GPU
+ * the launch is put into the stream; it neither allocates nor waits, and may be
+ * captured into a CUDA graph. Tensors are then kDLCUDA (kDLCUDAManaged and
+ * kDLCUDAHost serve as well), all of one device, whose current context is used
+ * if there is one, else its primary context.
  *
  * Arguments come by position, by name, or positions first and then names; all
  * parameters must be given. Checked before anything runs: data type, rank,
@@ -290,6 +337,13 @@ TILEC_API tilec_status tilec_launch(const tilec_kernel *k,
                                     const tilec_argument *args, size_t nargs,
                                     const tilec_launch_options *options,
                                     tilec_error *error);
+/* Waits for the launches in a stream, and says what went wrong in them: an
+ * `assert` of the kernel that failed since the last call (the first one, with
+ * its place), or what the driver found. On the CPU there is nothing to wait
+ * for. */
+TILEC_API tilec_status tilec_kernel_synchronize(const tilec_kernel *k,
+                                                void *stream,
+                                                tilec_error *error);
 /* The grid that tilec_launch would run over; checks the same. */
 TILEC_API tilec_status tilec_kernel_grid(const tilec_kernel *k,
                                          const tilec_argument *args,

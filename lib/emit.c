@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What was made of a kernel, as text: of the CPU target from the kernel's
+ * program, of GPU targets from the sections of its code.
+ */
+#include "lib/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Until code generation is complete. */
+#pragma weak tc_nvptx_llvm
+
+struct emission {
+    const tilec_kernel *k;
+    const char *what;
+    tilec_error *error;
+    char *text; /* malloc'd, with a NUL behind it */
+    size_t size;
+};
+
+typedef tilec_status emit_fn(struct emission *e);
+
+struct form {
+    const char *what;
+    emit_fn *emit;
+};
+
+/* ---- Both ---- */
+
+static tilec_status emit_json(struct emission *e)
+{
+    e->text = tc_kernel_json(e->k);
+    return e->text ? TILEC_OK : tc_fail_memory(e->error);
+}
+
+/* ---- The CPU target ---- */
+
+static void run_host(void *arg)
+{
+    struct emission *e = arg;
+    if (strcmp(e->what, "tile") != 0) {
+        e->text = tc_host_emit(e->k->func, e->what, NULL);
+        return;
+    }
+    tc_text text = {.arena = &e->k->cx->diag_arena};
+    tc_module_print(&text, e->k->module, TC_PRINT_PLAIN);
+    e->text = strdup(text.data ? text.data : "");
+}
+
+static tilec_status emit_locked(struct emission *e)
+{
+    tc_context *cx = e->k->cx;
+    tc_diags_clear(cx);
+    if (!tc_guard(&cx->memory, run_host, e))
+        return tc_fail_memory(e->error);
+    if (e->text)
+        return TILEC_OK;
+    return cx->diags
+               ? tc_fail(e->error, TILEC_MACHINE, "%s", cx->diags->message)
+               : tc_fail_memory(e->error);
+}
+
+/* The kernel as callers know it is read-only; under the lock its arenas serve
+ * once more. */
+static tilec_status emit_host(struct emission *e)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&e->k->lock;
+    pthread_mutex_lock(lock);
+    tilec_status s = emit_locked(e);
+    pthread_mutex_unlock(lock);
+    return s;
+}
+
+/* ---- GPU targets ---- */
+
+static tc_gpu_code *code_of(const struct emission *e)
+{
+    return atomic_load(&e->k->gpu->variants[TC_GPU_ALIGNED]);
+}
+
+static tilec_status copy_out(struct emission *e, const void *data, size_t size)
+{
+    e->text = malloc(size + 1);
+    if (!e->text)
+        return tc_fail_memory(e->error);
+    if (size)
+        memcpy(e->text, data, size);
+    e->text[size] = 0;
+    e->size = size;
+    return TILEC_OK;
+}
+
+static tilec_status emit_section(struct emission *e)
+{
+    const char *text = tc_gpu_code_text(code_of(e), e->what);
+    if (!*text)
+        return tc_fail(e->error, TILEC_USAGE,
+                       "there is no `%s`: the passes that were asked for do "
+                       "not go through it",
+                       e->what);
+    return copy_out(e, text, strlen(text));
+}
+
+/* The machine text back through code generation, in a context of its own. */
+struct reading {
+    struct emission *e;
+    tc_context *cx;
+    tc_module *m;
+};
+
+static void run_llvm(void *arg)
+{
+    struct reading *r = arg;
+    const char *text = tc_gpu_code_text(code_of(r->e), "machine");
+    r->m = tc_module_new(r->cx);
+    if (tc_parse(r->m, tc_source_add(r->cx, "machine", text, strlen(text))))
+        r->e->text = tc_nvptx_llvm(r->m, r->e->k->target, r->e->what);
+}
+
+static tilec_status emit_llvm(struct emission *e)
+{
+    struct reading r = {e, tc_context_new(), NULL};
+    if (!r.cx || !tc_guard(&r.cx->memory, run_llvm, &r))
+        tc_fail_memory(e->error);
+    else if (!e->text)
+        tc_fail(e->error, TILEC_MACHINE, "%s",
+                r.cx->diags ? r.cx->diags->message : "out of memory");
+    tc_module_free(r.m);
+    tc_context_free(r.cx);
+    return e->text ? TILEC_OK : TILEC_MACHINE;
+}
+
+static tilec_status cubin_by_driver(struct emission *e, tc_cuda *cuda,
+                                    int ordinal)
+{
+    tc_cuda_scope scope;
+    const tc_section *cubin;
+    tilec_status s = tc_cuda_enter(cuda, ordinal, &scope, e->error);
+    if (s != TILEC_OK)
+        return s;
+    s = tc_gpu_cubin(code_of(e), e->k->gpu->settings, &scope, &cubin, e->error);
+    tc_cuda_leave(&scope);
+    return s == TILEC_OK ? copy_out(e, cubin->data, cubin->size) : s;
+}
+
+static tilec_status cubin_by_program(struct emission *e, const char *ptxas)
+{
+    char said[512];
+    void *cubin;
+    size_t size;
+    tilec_status s = tc_assemble(ptxas, e->k->target->cpu,
+                                 tc_gpu_code_text(code_of(e), "ptx"), &cubin,
+                                 &size, said, sizeof said, e->error);
+    if (s != TILEC_OK)
+        return s;
+    s = copy_out(e, cubin, size);
+    free(cubin);
+    return s;
+}
+
+/* For the device that there is, by the driver, which keeps it for the launch;
+ * else for the target by ptxas. */
+static tilec_status emit_cubin(struct emission *e)
+{
+    const tc_gpu_settings *settings = e->k->gpu->settings;
+    tc_cuda *cuda = tc_cuda_get(settings->cuda_library);
+    const char *why_not = cuda->why_not;
+    if (!settings->ptxas && !*why_not) {
+        int ordinal = tc_cuda_current_device(cuda);
+        if (tc_gpu_fits(e->k->target, &cuda->devices[ordinal]))
+            return cubin_by_driver(e, cuda, ordinal);
+        why_not = "its device does not run the target";
+    }
+    char *ptxas = tc_find_program("ptxas", settings->ptxas);
+    if (!ptxas)
+        return tc_fail(e->error, TILEC_MACHINE,
+                       "a cubin is made by the NVIDIA driver, but %s, or by "
+                       "ptxas, which is neither on $PATH nor in "
+                       "/usr/local/cuda/bin",
+                       settings->ptxas ? "another assembler was asked for"
+                                       : why_not);
+    tilec_status s = cubin_by_program(e, ptxas);
+    free(ptxas);
+    return s;
+}
+
+static tilec_status emit_sass(struct emission *e)
+{
+    tilec_status s = emit_cubin(e);
+    if (s != TILEC_OK)
+        return s;
+    char *cubin = e->text;
+    e->text = NULL;
+    s = tc_disassemble(cubin, e->size, &e->text, e->error);
+    free(cubin);
+    e->size = e->text ? strlen(e->text) : 0;
+    return s;
+}
+
+/* ---- Entries ---- */
+
+static const struct form host_forms[] = {
+    {"tile", emit_host},     {"json", emit_json}, {"llvm", emit_host},
+    {"llvm-opt", emit_host}, {"asm", emit_host},  {0}};
+static const struct form gpu_forms[] = {
+    {"tile", emit_section}, {"machine", emit_section}, {"json", emit_json},
+    {"llvm", emit_llvm},    {"llvm-opt", emit_llvm},   {"ptx", emit_section},
+    {"cubin", emit_cubin},  {"sass", emit_sass},       {0}};
+
+static tilec_status unknown_form(const struct emission *e,
+                                 const struct form *forms)
+{
+    char list[128] = "";
+    for (const struct form *f = forms; f->what; f++) {
+        strcat(list, f == forms ? "" : f[1].what ? ", " : " and ");
+        strcat(list, f->what);
+    }
+    return tc_fail(e->error, TILEC_USAGE, "target %s cannot emit `%s`, only %s",
+                   e->k->target->name, e->what, list);
+}
+
+tilec_status tilec_kernel_emit_data(const tilec_kernel *k, const char *what,
+                                    char **data, size_t *size,
+                                    tilec_error *error)
+{
+    if (!k || !what || !data || !size)
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_kernel_emit: an argument is NULL");
+    *data = NULL;
+    *size = 0;
+    struct emission e = {.k = k, .what = what, .error = error};
+    const struct form *forms = k->gpu ? gpu_forms : host_forms, *f = forms;
+    while (f->what && strcmp(f->what, what) != 0)
+        f++;
+    if (!f->what)
+        return unknown_form(&e, forms);
+    tilec_status s = f->emit(&e);
+    if (s != TILEC_OK)
+        return s;
+    *data = e.text;
+    *size = e.size ? e.size : strlen(e.text);
+    return TILEC_OK;
+}
+
+tilec_status tilec_kernel_emit(const tilec_kernel *k, const char *what,
+                               char **text, tilec_error *error)
+{
+    size_t size;
+    if (what && strcmp(what, "cubin") == 0 && k && k->gpu)
+        return tc_fail(error, TILEC_USAGE,
+                       "a cubin is no text: use tilec_kernel_emit_data");
+    return tilec_kernel_emit_data(k, what, text, text ? &size : NULL, error);
+}

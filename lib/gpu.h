@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A kernel's code for NVIDIA GPUs.
+ *
+ *   recipe    what the code is made from, as text: its hash is the cache's key
+ *   code      what was made: sections of a cache entry, one way in memory and
+ *             on disk; shared by kernels, counted
+ *   loaded    the code on one device, ready to be launched
+ *
+ * A kernel from the cache and one just compiled are put together in the same
+ * way, from the code's sections:
+ *
+ *   recipe    JSON, all parts but the program
+ *   program   the text that was compiled, with the place of each op
+ *   meta      JSON: entry point, warps, shared memory, places
+ *   header    the kernel with its grid and an empty body
+ *   tile, machine, ptx    what `emit` gives
+ *   cubin sm_90 12080     assembled for a device, by that driver version
+ */
+#ifndef TC_GPU_H
+#define TC_GPU_H
+
+#include "codegen/nvptx/nvptx.h"
+#include "lib/cache.h"
+#include "lib/compile.h"
+#include "lib/cuda.h"
+
+#include <stdatomic.h>
+
+/* ---- Recipes (recipe.c) ---- */
+
+typedef struct tc_part {
+    const char *name, *value;
+} tc_part;
+
+/* The last part is the program. */
+typedef struct tc_recipe {
+    unsigned n;
+    tc_part *parts;
+    tc_key key;
+} tc_recipe;
+
+/* Of the job's module, as it was parsed. */
+void tc_recipe_make(tc_job *job, const tilec_compile_options *options,
+                    const tc_target *target, const char *kernel,
+                    const tc_bound *bound, tc_recipe *out);
+
+/* ---- Code (gpu_code.c) ---- */
+
+typedef struct tc_gpu_code tc_gpu_code;
+
+/* Where a kernel is, and what the code asks of a launch. Texts belong to the
+ * code. */
+typedef struct tc_gpu_meta {
+    const char *entry;
+    unsigned abi, warps, shared_bytes;
+    bool has_reports;
+} tc_gpu_meta;
+
+/* After the passes: the entry of a module, whose body is gone thereafter. tile
+ * and machine: its text before and at machine level. False: out of memory. */
+bool tc_gpu_encode(tc_module *m, const tc_nvptx_code *code,
+                   const tc_recipe *recipe, const char *tile,
+                   const char *machine, tc_entry *out) TC_MUST_CHECK;
+
+/* Takes the entry; one reference. NULL: it is no code, or no memory. */
+tc_gpu_code *tc_gpu_code_new(tc_entry *entry);
+tc_gpu_code *tc_gpu_code_ref(tc_gpu_code *code);
+/* Accepts NULL. */
+void tc_gpu_code_unref(tc_gpu_code *code);
+
+tc_key tc_gpu_code_key(const tc_gpu_code *code);
+const tc_gpu_meta *tc_gpu_code_meta(const tc_gpu_code *code);
+/* NUL-terminated; empty where there is none. */
+const char *tc_gpu_code_text(const tc_gpu_code *code, const char *name);
+size_t tc_gpu_code_size(const tc_gpu_code *code, const char *name);
+
+/* Parses the header into a module of the job's context; its function has the
+ * places that the text had. NULL: it does not parse. */
+tc_func *tc_gpu_code_header(const tc_gpu_code *code, tc_context *cx,
+                            tc_module *m);
+/* May the kernel store through its parameter? */
+bool tc_gpu_code_writes(const tc_gpu_code *code, unsigned param);
+
+/* The assert that a report names; false: there is none of that number. */
+typedef struct tc_gpu_assert {
+    const char *message, *file;
+    uint32_t line, column;
+} tc_gpu_assert;
+bool tc_gpu_code_assert(const tc_gpu_code *code, unsigned index,
+                        tc_gpu_assert *out);
+
+/* ---- Loading (gpu_load.c) ---- */
+
+/* What the contexts of the library were told; in the kernel's arena. */
+typedef struct tc_gpu_settings {
+    const char *cuda_library; /* NULL: the usual one */
+    const char *ptxas;        /* NULL: the driver's own */
+    tc_cache cache;           /* for cubins */
+} tc_gpu_settings;
+
+/* Never changes once it can be seen. */
+typedef struct tc_gpu_loaded tc_gpu_loaded;
+struct tc_gpu_loaded {
+    tc_gpu_loaded *next;
+    tc_cuda *cuda;
+    tc_cu_context context;
+    const tc_cuda_device *device;
+    tc_cu_module module;
+    tc_cu_function function;
+    unsigned registers, local_bytes, static_shared;
+    /* On the device: a tc_device_report, and SPARE_BYTES behind it for
+     * outputs that nobody wants. */
+    tc_cu_address report, spare;
+};
+enum { TC_GPU_SPARE_BYTES = 256 };
+
+/* The newest; NULL: none yet. */
+const tc_gpu_loaded *tc_gpu_first(const tc_gpu_code *code);
+/* In that context; NULL: not loaded there. */
+const tc_gpu_loaded *tc_gpu_find(const tc_gpu_code *code, tc_cu_context cx);
+
+/* Loads it in the scope's context unless it is there. `log` (may be NULL) gets
+ * what an assembler said. */
+tilec_status tc_gpu_load(tc_gpu_code *code, const tc_gpu_settings *settings,
+                         const tc_cuda_scope *scope, const tc_gpu_loaded **out,
+                         tc_cuda_log *log, tilec_error *error);
+
+/* The cubin for the scope's device, assembled if need be; belongs to the code.
+ */
+tilec_status tc_gpu_cubin(tc_gpu_code *code, const tc_gpu_settings *settings,
+                          const tc_cuda_scope *scope, const tc_section **out,
+                          tilec_error *error);
+
+/* ---- A kernel's code (gpu_compile.c) ---- */
+
+/* For tensors as the compiler wants them, and for any. The second one is
+ * compiled when it is first needed; where the first asks for nothing, there is
+ * no second. */
+enum { TC_GPU_ALIGNED, TC_GPU_ANY, TC_GPU_VARIANTS };
+
+typedef struct tc_gpu {
+    const tc_gpu_settings *settings;
+    _Atomic(tc_gpu_code *) variants[TC_GPU_VARIANTS];
+    tilec_compile_options options; /* for the second variant; in the arena */
+} tc_gpu;
+
+/* The GPU's way through tc_job_finish, after binding. */
+bool tc_gpu_finish(tc_job *job, const tilec_compile_options *options,
+                   const tc_target *target, tc_func *f,
+                   const tc_bound *bound) TC_MUST_CHECK;
+/* Drops its codes; accepts NULL. */
+void tc_gpu_free(tc_gpu *gpu);
+/* Does code for the target run on the device? */
+bool tc_gpu_fits(const tc_target *t, const tc_cuda_device *d);
+/* Compiles it unless that was done. */
+tilec_status tc_gpu_variant(const tilec_kernel *k, int which, tc_gpu_code **out,
+                            tilec_error *error);
+
+/* ---- Launching (gpu_launch.c) ---- */
+
+/* What the first variant asks of tensors: "any", "aligned(q, k, v)". */
+typedef struct tc_gpu_predicate {
+    char text[256];
+} tc_gpu_predicate;
+tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k);
+
+typedef struct tc_gpu_request {
+    const tilec_kernel *k;
+    const tc_launch_arg *args; /* checked */
+    int device;                /* of the tensors; -1: none says */
+    const int32_t *grid;       /* no axis is 0 */
+    const tilec_launch_options *options;
+    tilec_error *error;
+} tc_gpu_request;
+tilec_status tc_gpu_launch(const tc_gpu_request *r);
+
+/* A context on a device (-1: the current one) that runs the kernel; says why
+ * there is none. */
+tilec_status tc_gpu_enter(const tilec_kernel *k, int device,
+                          tc_cuda_scope *scope, tilec_error *error);
+
+/* ---- Programs of the toolkit (assemble.c) ---- */
+
+/* The path of `ptxas`, `nvdisasm`: as given, else on $PATH, else where NVIDIA
+ * installs it; malloc'd. NULL: not found. */
+char *tc_find_program(const char *name, const char *given);
+/* PTX to a cubin for `arch`; `said` gets its output. */
+tilec_status tc_assemble(const char *ptxas, const char *arch, const char *ptx,
+                         void **cubin, size_t *size, char *said, size_t room,
+                         tilec_error *error);
+/* The machine code of a cubin as text, malloc'd. */
+tilec_status tc_disassemble(const void *cubin, size_t size, char **text,
+                            tilec_error *error);
+
+#endif

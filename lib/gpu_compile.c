@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A kernel for a GPU target: found by its recipe among the context's codes or
+ * in the cache, else compiled; then put together and loaded.
+ *
+ * Where the caller wants to see the passes at work (events, remarks), nothing
+ * is taken from the cache.
+ */
+#include "lib/gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Until code generation is complete. */
+#pragma weak tc_nvptx_compile
+#pragma weak tc_nvptx_code_free
+
+/* ---- The codes of a context ---- */
+
+static tc_gpu_code *find_kept(tilec_context *owner, tc_key key)
+{
+    for (unsigned i = 0; i < owner->ncodes; i++) {
+        tc_gpu_code *c = owner->codes[i];
+        if (!tc_key_equal(tc_gpu_code_key(c), key))
+            continue;
+        memmove(owner->codes + 1, owner->codes, i * sizeof *owner->codes);
+        owner->codes[0] = c;
+        return tc_gpu_code_ref(c);
+    }
+    return NULL;
+}
+
+static void keep(tilec_context *owner, tc_gpu_code *c)
+{
+    if (owner->ncodes == TC_CODES_KEPT)
+        tc_gpu_code_unref(owner->codes[--owner->ncodes]);
+    memmove(owner->codes + 1, owner->codes,
+            owner->ncodes * sizeof *owner->codes);
+    owner->codes[0] = tc_gpu_code_ref(c);
+    owner->ncodes++;
+}
+
+/* ---- Finding or making code ---- */
+
+struct making {
+    tc_job *job;
+    const tilec_compile_options *options;
+    const tc_target *target;
+    const tc_bound *bound;
+    const char *kernel;
+    tc_recipe recipe;
+    tc_cache cache;
+};
+
+static bool may_read(const struct making *m)
+{
+    const tilec_compile_options *o = m->options;
+    return !o->no_cache && !o->on_pass && !o->verify_each &&
+           !m->job->cx->want_remarks;
+}
+
+/* What warns is compiled each time, so that it warns each time. */
+static bool may_write(const struct making *m)
+{
+    const tc_diag *d = m->job->cx->diags;
+    while (d && d->severity == TC_REMARK)
+        d = d->next;
+    return !m->options->no_cache && !d;
+}
+
+static tc_gpu_code *find(const struct making *m)
+{
+    tc_entry entry;
+    tc_gpu_code *c = find_kept(m->job->owner, m->recipe.key);
+    if (c || !tc_cache_read(&m->cache, m->recipe.key, &entry))
+        return c;
+    c = tc_gpu_code_new(&entry);
+    if (c)
+        keep(m->job->owner, c);
+    return c;
+}
+
+static void publish(const struct making *m, const tc_entry *entry)
+{
+    char why[256];
+    if (m->cache.folder && !tc_cache_write(&m->cache, entry, why, sizeof why))
+        tc_remark(m->job->cx, (tc_loc){0}, "cache",
+                  "the code of @%s is not kept: %s", m->kernel, why);
+}
+
+static tc_gpu_code *make(const struct making *m)
+{
+    tc_job *job = m->job;
+    const char *tile;
+    tc_nvptx_code code = {0};
+    tc_entry entry;
+    if (!tc_job_passes(job, m->options, m->target, m->kernel, m->bound, &tile))
+        return NULL;
+    tc_text machine = {.arena = &job->cx->arena};
+    tc_module_print(&machine, job->module, TC_PRINT_PLAIN);
+    if (!tc_nvptx_compile) {
+        tc_job_error(job, TILEC_MACHINE, "no code generation for %s yet",
+                     m->target->name);
+        return NULL;
+    }
+    if (!tc_nvptx_compile(job->module, m->target, &code))
+        return NULL;
+    job->foreign = code.ptx;
+    bool ok = tc_gpu_encode(job->module, &code, &m->recipe, tile, machine.data,
+                            &entry);
+    job->foreign = NULL;
+    tc_nvptx_code_free(&code);
+    if (!ok) {
+        tc_job_error(job, TILEC_MACHINE, "out of memory");
+        return NULL;
+    }
+    bool is_kept = may_write(m);
+    if (is_kept)
+        publish(m, &entry);
+    tc_gpu_code *c = tc_gpu_code_new(&entry);
+    if (!c)
+        tc_job_error(job, TILEC_MACHINE, "out of memory");
+    else if (is_kept && !find_kept(job->owner, m->recipe.key))
+        keep(job->owner, c);
+    return c;
+}
+
+/* ---- Putting the kernel together ---- */
+
+static const char *copy(tc_arena *a, const char *s)
+{
+    return s ? tc_arena_copy(a, s, strlen(s) + 1) : NULL;
+}
+
+static const tc_gpu_settings *copy_settings(tc_job *job)
+{
+    const tilec_context *owner = job->owner;
+    tc_arena *a = &job->cx->arena;
+    tc_gpu_settings *s = tc_arena_new(a, tc_gpu_settings);
+    s->cuda_library = copy(a, owner->cuda_library);
+    s->ptxas = copy(a, owner->ptxas);
+    s->cache.most = owner->cache_most;
+    if (owner->cache_folder && *owner->cache_folder)
+        s->cache.folder = copy(a, owner->cache_folder);
+    return s;
+}
+
+/* For the second variant: what was bound and inferred, by name and value. */
+static void copy_options(const struct making *m, tilec_compile_options *to)
+{
+    tc_arena *a = &m->job->cx->arena;
+    const tilec_compile_options *o = m->options;
+    tilec_binding *b = tc_arena_array(a, tilec_binding, m->bound->ngiven);
+    for (unsigned i = 0; i < m->bound->ngiven; i++)
+        b[i] =
+            (tilec_binding){m->bound->given[i].name, m->bound->given[i].value};
+    *to = (tilec_compile_options){.size = sizeof *to,
+                                  .kernel = m->kernel,
+                                  .target = m->target->name,
+                                  .bindings = b,
+                                  .nbindings = m->bound->ngiven,
+                                  .pipeline = copy(a, o->pipeline),
+                                  .warps = o->warps,
+                                  .stages = o->stages,
+                                  .no_load = 1,
+                                  .no_cache = o->no_cache};
+}
+
+static bool assemble(const struct making *m, tc_gpu_code *code, unsigned nown)
+{
+    tc_job *job = m->job;
+    tc_module_free(job->module);
+    job->module = NULL;
+    job->module = tc_module_new(job->cx);
+    tc_func *f = tc_gpu_code_header(code, job->cx, job->module);
+    if (!f)
+        return tc_job_error(job, TILEC_MACHINE,
+                            "the code of @%s is not sound: clear the cache",
+                            m->kernel);
+    tilec_kernel *k = tc_job_kernel(job, m->target, f, m->bound, nown);
+    for (unsigned i = 0; i < k->nparams; i++)
+        k->params[i].info.written = tc_gpu_code_writes(code, i);
+    k->gpu = job->gpu;
+    job->kernel = k;
+    return true;
+}
+
+/* ---- Loading ---- */
+
+static bool load_failed(tc_job *job, tilec_status status, tilec_error *error,
+                        char *log)
+{
+    tc_job_error(job, status, "%s", error->message);
+    /* A line of the assembler a note. */
+    char *rest;
+    for (char *line = strtok_r(log, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest))
+        tc_note(job->cx, (tc_loc){0}, "%s", line);
+    return false;
+}
+
+static void say_resources(tc_job *job, const tc_gpu_loaded *l,
+                          const tc_gpu_meta *m)
+{
+    char spills[64] = "no spills";
+    if (l->local_bytes)
+        snprintf(spills, sizeof spills,
+                 "%u bytes a thread spilled to local memory", l->local_bytes);
+    tc_remark(job->cx, job->kernel->func->loc, "load",
+              "@%s on %s: %u warps of %u registers a thread, %u bytes of "
+              "shared memory a block, %s",
+              m->entry, l->device->name, m->warps, l->registers,
+              m->shared_bytes + l->static_shared, spills);
+}
+
+/* On the device that this thread would use, if there is one that runs it. */
+static bool load(const struct making *m, tc_gpu_code *code)
+{
+    tc_job *job = m->job;
+    tc_cuda *cuda = tc_cuda_get(job->gpu->settings->cuda_library);
+    if (m->options->no_load || *cuda->why_not)
+        return true;
+    int ordinal = tc_cuda_current_device(cuda);
+    if (!tc_gpu_fits(m->target, &cuda->devices[ordinal]))
+        return true;
+    const tc_gpu_loaded *loaded;
+    tc_cuda_scope scope;
+    tilec_error error;
+    tc_cuda_log *log = tc_arena_new(&job->cx->arena, tc_cuda_log);
+    tilec_status s = tc_cuda_enter(cuda, ordinal, &scope, &error);
+    if (s == TILEC_OK) {
+        s = tc_gpu_load(code, job->gpu->settings, &scope, &loaded, log, &error);
+        tc_cuda_leave(&scope);
+    }
+    if (s != TILEC_OK)
+        return load_failed(job, s, &error, log->errors);
+    say_resources(job, loaded, tc_gpu_code_meta(code));
+    return true;
+}
+
+/* ---- All of it ---- */
+
+bool tc_gpu_fits(const tc_target *t, const tc_cuda_device *d)
+{
+    return d->major > t->major ||
+           (d->major == t->major && d->minor >= t->minor);
+}
+
+bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
+                   const tc_target *target, tc_func *f, const tc_bound *bound)
+{
+    struct making m = {job, o, target, bound, f->name, {0}, {0}};
+    unsigned nown = f->body->nargs;
+    job->gpu = tc_arena_new(&job->cx->arena, tc_gpu);
+    job->gpu->settings = copy_settings(job);
+    m.cache = job->gpu->settings->cache;
+    copy_options(&m, &job->gpu->options);
+    tc_recipe_make(job, o, target, f->name, bound, &m.recipe);
+    tc_gpu_code *code = may_read(&m) ? find(&m) : NULL;
+    code = code ? code : make(&m);
+    if (!code)
+        return false;
+    atomic_store(&job->gpu->variants[TC_GPU_ALIGNED], code);
+    return assemble(&m, code, nown) && load(&m, code);
+}
+
+void tc_gpu_free(tc_gpu *gpu)
+{
+    for (int i = 0; gpu && i < TC_GPU_VARIANTS; i++)
+        tc_gpu_code_unref(atomic_exchange(&gpu->variants[i], NULL));
+}
+
+/* ---- The second variant ---- */
+
+/* In a context of its own, from the texts of the first compile. */
+static tilec_status compile_any(const tilec_kernel *k, tc_gpu_code **out,
+                                tilec_error *error)
+{
+    const tc_gpu_settings *s = k->gpu->settings;
+    tilec_context_options o = TILEC_INIT(tilec_context_options);
+    o.cuda_library = s->cuda_library;
+    o.ptxas = s->ptxas;
+    o.cache_folder = s->cache.folder ? s->cache.folder : "";
+    o.cache_bytes = s->cache.most;
+    tilec_context *cx;
+    tilec_kernel *any = NULL;
+    /* The last source is the kernel's header. */
+    unsigned n = k->cx->nsources - 1;
+    tilec_source *sources = calloc(n ? n : 1, sizeof *sources);
+    tilec_status status = tilec_context_new(&o, &cx);
+    if (status != TILEC_OK || !sources) {
+        free(sources);
+        return tc_fail_memory(error);
+    }
+    for (unsigned i = 0; i < n; i++)
+        sources[i] =
+            (tilec_source){k->cx->sources[i].name, k->cx->sources[i].text,
+                           k->cx->sources[i].len};
+    status = tc_compile(cx, sources, n, &k->gpu->options, true, &any);
+    if (status == TILEC_OK)
+        *out =
+            tc_gpu_code_ref(atomic_load(&any->gpu->variants[TC_GPU_ALIGNED]));
+    else
+        tc_fail(error, status,
+                "@%s for tensors that are not aligned does not compile: %s",
+                k->func->name,
+                cx->diags ? cx->diags->message : "out of memory");
+    tilec_kernel_free(any);
+    tilec_context_free(cx);
+    free(sources);
+    return status;
+}
+
+tilec_status tc_gpu_variant(const tilec_kernel *k, int which, tc_gpu_code **out,
+                            tilec_error *error)
+{
+    *out = atomic_load_explicit(&k->gpu->variants[which], memory_order_acquire);
+    if (*out)
+        return TILEC_OK;
+    /* A kernel as callers know it is read-only; this makes it whole. */
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&k->lock;
+    pthread_mutex_lock(lock);
+    tilec_status s = TILEC_OK;
+    *out = atomic_load(&k->gpu->variants[which]);
+    if (!*out)
+        s = compile_any(k, out, error);
+    if (s == TILEC_OK)
+        atomic_store_explicit(&k->gpu->variants[which], *out,
+                              memory_order_release);
+    pthread_mutex_unlock(lock);
+    return s;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What callers ask of a kernel on a GPU besides launches: to be loaded, to be
+ * waited for, what it takes.
+ */
+#include "lib/gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+tilec_status tilec_kernel_resources(const tilec_kernel *k, tilec_resources *out,
+                                    tilec_error *error)
+{
+    tilec_resources r = {0};
+    if (!k || !out || !tc_options_read(&r, sizeof r, out))
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_kernel_resources: an argument is NULL or of a "
+                       "wrong size: use TILEC_INIT");
+    if (!k->gpu)
+        return tc_fail(error, TILEC_USAGE,
+                       "target %s takes no device's resources",
+                       k->target->name);
+    const tc_gpu_code *code = atomic_load(&k->gpu->variants[TC_GPU_ALIGNED]);
+    const tc_gpu_meta *m = tc_gpu_code_meta(code);
+    const tc_gpu_loaded *l = tc_gpu_first(code);
+    size_t size = out->size;
+    r = (tilec_resources){
+        .size = size, .warps = m->warps, .shared_bytes = m->shared_bytes};
+    if (l) {
+        r.shared_bytes += l->static_shared;
+        r.registers = l->registers;
+        r.spilled_bytes = l->local_bytes;
+        r.device = l->device->name;
+    }
+    memcpy(out, &r, size < sizeof r ? size : sizeof r);
+    return TILEC_OK;
+}
+
+/* ---- Loading ---- */
+
+static tilec_status load_variants(const tilec_kernel *k,
+                                  const tc_cuda_scope *scope,
+                                  tilec_error *error)
+{
+    int n = k->func->aligned ? TC_GPU_VARIANTS : 1;
+    tilec_status s = TILEC_OK;
+    for (int i = 0; s == TILEC_OK && i < n; i++) {
+        tc_gpu_code *code;
+        const tc_gpu_loaded *loaded;
+        s = tc_gpu_variant(k, i, &code, error);
+        if (s == TILEC_OK)
+            s = tc_gpu_load(code, k->gpu->settings, scope, &loaded, NULL,
+                            error);
+    }
+    return s;
+}
+
+tilec_status tilec_kernel_load(const tilec_kernel *k, int device,
+                               tilec_error *error)
+{
+    tc_cuda_scope scope;
+    if (!k)
+        return tc_fail(error, TILEC_USAGE, "tilec_kernel_load: kernel is NULL");
+    if (!k->gpu)
+        return TILEC_OK;
+    tilec_status s = tc_gpu_enter(k, device, &scope, error);
+    if (s != TILEC_OK)
+        return s;
+    s = load_variants(k, &scope, error);
+    tc_cuda_leave(&scope);
+    return s;
+}
+
+/* ---- Waiting ---- */
+
+static tilec_status say_failed(const tilec_kernel *k, const tc_gpu_code *code,
+                               const tc_device_report *report,
+                               tilec_error *error)
+{
+    tc_gpu_assert a = {.message = "an assert failed", .file = ""};
+    (void)tc_gpu_code_assert(code, report->set - 1, &a);
+    tc_fail(error, TILEC_INPUT, "@%s: %s", k->func->name, a.message);
+    if (error) {
+        snprintf(error->file, sizeof error->file, "%s", a.file);
+        error->line = a.line;
+        error->column = a.column;
+        memcpy(error->program, report->program, sizeof error->program);
+    }
+    return TILEC_INPUT;
+}
+
+/* In l's context: reads the report, and makes room for the next one. */
+static tilec_status read_report(const tilec_kernel *k, const tc_gpu_code *code,
+                                const tc_gpu_loaded *l, tc_cu_stream stream,
+                                tilec_error *error)
+{
+    tc_device_report report = {0};
+    int failed = l->cuda->stream_synchronize(stream);
+    bool reports = tc_gpu_code_meta(code)->has_reports;
+    if (!failed && reports)
+        failed = l->cuda->mem_to_host(&report, l->report, sizeof report);
+    if (!failed && report.set)
+        failed = l->cuda->mem_set(l->report, 0, sizeof report, stream);
+    if (failed)
+        return tc_fail(error, TILEC_MACHINE, "@%s on %s: %s", k->func->name,
+                       l->device->name, tc_cuda_error(l->cuda, failed).text);
+    return report.set ? say_failed(k, code, &report, error) : TILEC_OK;
+}
+
+static tilec_status wait_for(const tilec_kernel *k, const tc_gpu_code *code,
+                             tc_cu_stream stream, tilec_error *error)
+{
+    tilec_status s = TILEC_OK;
+    const tc_gpu_loaded *l = tc_gpu_first(code);
+    for (; s == TILEC_OK && l; l = l->next) {
+        tc_cu_context popped;
+        if (l->cuda->context_push(l->context))
+            continue; /* it is gone */
+        s = read_report(k, code, l, stream, error);
+        l->cuda->context_pop(&popped);
+    }
+    return s;
+}
+
+tilec_status tilec_kernel_synchronize(const tilec_kernel *k, void *stream,
+                                      tilec_error *error)
+{
+    if (!k)
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_kernel_synchronize: kernel is NULL");
+    tilec_status s = TILEC_OK;
+    for (int i = 0; k->gpu && s == TILEC_OK && i < TC_GPU_VARIANTS; i++) {
+        const tc_gpu_code *code = atomic_load(&k->gpu->variants[i]);
+        if (code)
+            s = wait_for(k, code, stream, error);
+    }
+    return s;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Code onto a device: assembled once for each kind of device (kept in the
+ * cache), loaded once in each context.
+ *
+ * All that may allocate, synchronise or take long is done here, so that a
+ * launch does none of it and can be captured into a graph.
+ */
+#include "lib/gpu_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const tc_gpu_loaded *tc_gpu_first(const tc_gpu_code *c)
+{
+    return atomic_load_explicit(&c->loaded, memory_order_acquire);
+}
+
+const tc_gpu_loaded *tc_gpu_find(const tc_gpu_code *c, tc_cu_context cx)
+{
+    const tc_gpu_loaded *l = tc_gpu_first(c);
+    while (l && l->context != cx)
+        l = l->next;
+    return l;
+}
+
+/* ---- Cubins ---- */
+
+static void cubin_name(char *name, size_t room, const tc_cuda *cuda,
+                       const tc_cuda_device *d)
+{
+    snprintf(name, room, "cubin sm_%u%u %d", d->major, d->minor, cuda->version);
+}
+
+/* What cannot be kept is assembled again: no error. */
+static void write_entry(const tc_gpu_code *c, const tc_cache *cache)
+{
+    tc_section sections[TC_ENTRY_MOST_SECTIONS];
+    unsigned n = c->entry.n;
+    char why[8];
+    tc_entry more;
+    memcpy(sections, c->entry.sections, n * sizeof *sections);
+    for (struct tc_gpu_cubin *k = c->cubins; k; k = k->next)
+        if (n < TC_ENTRY_MOST_SECTIONS)
+            sections[n++] = k->section;
+    if (!tc_entry_make(&more, c->entry.key, sections, n))
+        return;
+    tc_cache_write(cache, &more, why, sizeof why);
+    tc_entry_free(&more);
+}
+
+/* Takes the cubin; NULL: no memory. */
+static const tc_section *keep(tc_gpu_code *c, const tc_cache *cache,
+                              const char *name, void *cubin, size_t size)
+{
+    struct tc_gpu_cubin *k = malloc(sizeof *k + strlen(name) + 1);
+    if (!k) {
+        free(cubin);
+        return NULL;
+    }
+    k->section = (tc_section){strcpy((char *)(k + 1), name), cubin, size};
+    k->next = c->cubins;
+    c->cubins = k;
+    if (cache->folder)
+        write_entry(c, cache);
+    return &k->section;
+}
+
+static const tc_section *find_cubin(const tc_gpu_code *c, const char *name)
+{
+    for (const struct tc_gpu_cubin *k = c->cubins; k; k = k->next)
+        if (strcmp(k->section.name, name) == 0)
+            return &k->section;
+    return tc_entry_find(&c->entry, name);
+}
+
+static tilec_status assemble(const tc_gpu_code *c,
+                             const tc_gpu_settings *settings,
+                             const tc_cuda_scope *scope, void **cubin,
+                             size_t *size, tc_cuda_log *log, tilec_error *error)
+{
+    const char *ptx = tc_gpu_code_text(c, "ptx");
+    if (!settings->ptxas)
+        return tc_cuda_link(scope->cuda, ptx, tc_gpu_code_size(c, "ptx") + 1,
+                            cubin, size, log, error);
+    char arch[24];
+    snprintf(arch, sizeof arch, "sm_%u%u", scope->device->major,
+             scope->device->minor);
+    return tc_assemble(settings->ptxas, arch, ptx, cubin, size, log->errors,
+                       sizeof log->errors, error);
+}
+
+static tilec_status get_cubin(tc_gpu_code *c, const tc_gpu_settings *settings,
+                              const tc_cuda_scope *scope,
+                              const tc_section **out, tc_cuda_log *log,
+                              tilec_error *error)
+{
+    char name[40];
+    void *cubin;
+    size_t size;
+    cubin_name(name, sizeof name, scope->cuda, scope->device);
+    *out = find_cubin(c, name);
+    if (*out)
+        return TILEC_OK;
+    tilec_status s = assemble(c, settings, scope, &cubin, &size, log, error);
+    if (s != TILEC_OK)
+        return s;
+    *out = keep(c, &settings->cache, name, cubin, size);
+    return *out ? TILEC_OK : tc_fail_memory(error);
+}
+
+/* ---- Modules ---- */
+
+static unsigned get(const tc_gpu_loaded *l, int what)
+{
+    int value = 0;
+    return l->cuda->function_get(&value, what, l->function) || value < 0
+               ? 0
+               : (unsigned)value;
+}
+
+/* A launch beyond a limit only says CUDA_ERROR_INVALID_VALUE: better here. */
+static tilec_status check_limits(const tc_gpu_loaded *l, const tc_gpu_meta *m,
+                                 tilec_error *error)
+{
+    unsigned shared = m->shared_bytes + l->static_shared;
+    unsigned threads = get(l, TC_CU_MAX_THREADS);
+    if (shared > l->device->shared_optin)
+        return tc_fail(error, TILEC_MACHINE,
+                       "@%s needs %u bytes of shared memory a block, but %s "
+                       "has %u: compile it with fewer stages or smaller tiles",
+                       m->entry, shared, l->device->name,
+                       l->device->shared_optin);
+    if (threads && 32 * m->warps > threads)
+        return tc_fail(error, TILEC_MACHINE,
+                       "@%s has blocks of %u threads, but with its %u "
+                       "registers a thread %s runs at most %u: compile it with "
+                       "fewer warps",
+                       m->entry, 32 * m->warps, l->registers, l->device->name,
+                       threads);
+    return TILEC_OK;
+}
+
+static int load_module(tc_gpu_loaded *l, const tc_gpu_meta *m,
+                       const tc_section *cubin)
+{
+    const tc_cuda *cuda = l->cuda;
+    int code = cuda->module_load(&l->module, cubin->data, 0, NULL, NULL);
+    if (!code)
+        code = cuda->module_function(&l->function, l->module, m->entry);
+    if (code)
+        return code;
+    l->registers = get(l, TC_CU_REGISTERS);
+    l->local_bytes = get(l, TC_CU_LOCAL_BYTES);
+    l->static_shared = get(l, TC_CU_STATIC_SHARED);
+    return 0;
+}
+
+/* More than 48 KiB have to be asked for. */
+static int claim_shared(const tc_gpu_loaded *l, const tc_gpu_meta *m)
+{
+    if (m->shared_bytes <= 48 << 10)
+        return 0;
+    return l->cuda->function_set(l->function, TC_CU_MAX_DYNAMIC_SHARED,
+                                 (int)m->shared_bytes);
+}
+
+static int make_buffers(tc_gpu_loaded *l)
+{
+    enum { ROOM = 2 * TC_GPU_SPARE_BYTES };
+    int code = l->cuda->mem_alloc(&l->report, ROOM);
+    if (!code)
+        code = l->cuda->mem_set(l->report, 0, ROOM, NULL);
+    if (!code)
+        code = l->cuda->stream_synchronize(NULL);
+    l->spare = l->report + TC_GPU_SPARE_BYTES;
+    return code;
+}
+
+static void unload(tc_gpu_loaded *l)
+{
+    if (l->report)
+        l->cuda->mem_free(l->report);
+    if (l->module)
+        l->cuda->module_unload(l->module);
+    free(l);
+}
+
+static tilec_status fill(tc_gpu_loaded *l, const tc_gpu_meta *m,
+                         const tc_section *cubin, tilec_error *error)
+{
+    int code = load_module(l, m, cubin);
+    if (!code) {
+        tilec_status s = check_limits(l, m, error);
+        if (s != TILEC_OK)
+            return s;
+        code = claim_shared(l, m);
+    }
+    if (!code)
+        code = make_buffers(l);
+    if (!code)
+        return TILEC_OK;
+    return tc_fail(error, TILEC_MACHINE, "@%s does not load on %s: %s",
+                   m->entry, l->device->name,
+                   tc_cuda_error(l->cuda, code).text);
+}
+
+static tilec_status load_locked(tc_gpu_code *c, const tc_gpu_settings *settings,
+                                const tc_cuda_scope *scope,
+                                const tc_gpu_loaded **out, tc_cuda_log *log,
+                                tilec_error *error)
+{
+    *out = tc_gpu_find(c, scope->context);
+    if (*out)
+        return TILEC_OK;
+    const tc_section *cubin;
+    tilec_status s = get_cubin(c, settings, scope, &cubin, log, error);
+    if (s != TILEC_OK)
+        return s;
+    tc_gpu_loaded *l = calloc(1, sizeof *l);
+    if (!l)
+        return tc_fail_memory(error);
+    l->cuda = scope->cuda;
+    l->context = scope->context;
+    l->device = scope->device;
+    s = fill(l, &c->meta, cubin, error);
+    if (s != TILEC_OK) {
+        unload(l);
+        return s;
+    }
+    l->next = atomic_load(&c->loaded);
+    atomic_store_explicit(&c->loaded, l, memory_order_release);
+    *out = l;
+    return TILEC_OK;
+}
+
+tilec_status tc_gpu_load(tc_gpu_code *c, const tc_gpu_settings *settings,
+                         const tc_cuda_scope *scope, const tc_gpu_loaded **out,
+                         tc_cuda_log *log, tilec_error *error)
+{
+    /* Too large for a stack that a caller of a launch may have. */
+    tc_cuda_log *own = log ? NULL : malloc(sizeof *own);
+    if (!log && !own)
+        return tc_fail_memory(error);
+    *(log ? log : own)->errors = 0;
+    *(log ? log : own)->info = 0;
+    pthread_mutex_lock(&c->lock);
+    tilec_status s =
+        load_locked(c, settings, scope, out, log ? log : own, error);
+    pthread_mutex_unlock(&c->lock);
+    free(own);
+    return s;
+}
+
+tilec_status tc_gpu_cubin(tc_gpu_code *c, const tc_gpu_settings *settings,
+                          const tc_cuda_scope *scope, const tc_section **out,
+                          tilec_error *error)
+{
+    tc_cuda_log *log = calloc(1, sizeof *log);
+    if (!log)
+        return tc_fail_memory(error);
+    pthread_mutex_lock(&c->lock);
+    tilec_status s = get_cubin(c, settings, scope, out, log, error);
+    pthread_mutex_unlock(&c->lock);
+    free(log);
+    return s;
+}
+
+void tc_gpu_unload(tc_gpu_code *c)
+{
+    tc_gpu_loaded *l = atomic_load(&c->loaded);
+    while (l) {
+        tc_gpu_loaded *next = l->next;
+        tc_cu_context popped;
+        /* A context that is gone has taken its modules along. */
+        if (l->cuda->context_push(l->context) == 0) {
+            tc_cuda *cuda = l->cuda;
+            unload(l);
+            cuda->context_pop(&popped);
+        } else {
+            free(l);
+        }
+        l = next;
+    }
+    while (c->cubins) {
+        struct tc_gpu_cubin *next = c->cubins->next;
+        free((void *)(uintptr_t)c->cubins->section.data);
+        free(c->cubins);
+        c->cubins = next;
+    }
+}
