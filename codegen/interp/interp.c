@@ -366,32 +366,36 @@ static bool run_kernel(tc_interp *it)
            tc_interp_shared_new(it) && run_programs(it);
 }
 
+/* Running out of memory unwinds through here. */
+static bool run_guarded(tc_interp *it)
+{
+    jmp_buf *outer = it->cx->memory.unwind, unwind;
+    volatile bool ok = false, unwound = true;
+    if (!setjmp(unwind)) {
+        it->cx->memory.unwind = &unwind;
+        ok = run_kernel(it);
+        unwound = false;
+    }
+    it->cx->memory.unwind = outer;
+    tc_arena_reset(&it->arena);
+    if (unwound)
+        longjmp(*outer, 1);
+    return ok;
+}
+
 bool tc_interp_run(tc_func *kernel, const tc_launch_arg *args,
                    const tc_interp_options *options)
 {
     static const tc_interp_options none;
     const tc_interp_options *o = options ? options : &none;
-    tc_context *cx = kernel->module->cx;
-    tc_interp it = {.cx = cx,
+    tc_interp it = {.cx = kernel->module->cx,
                     .f = kernel,
                     .args = args,
                     .options = o,
                     .random = o->seed,
                     .max_steps = o->max_steps ? o->max_steps : 4000000,
                     .max_findings = o->max_findings ? o->max_findings : 8};
-    tc_arena_init(&it.arena, &cx->memory);
+    tc_arena_init(&it.arena, &it.cx->memory);
     it.places.arena = it.offsets.arena = &it.arena;
-    /* Running out of memory unwinds through here. */
-    jmp_buf *outer = cx->memory.unwind, unwind;
-    volatile bool ok = false, unwound = true;
-    if (!setjmp(unwind)) {
-        cx->memory.unwind = &unwind;
-        ok = run_kernel(&it);
-        unwound = false;
-    }
-    cx->memory.unwind = outer;
-    tc_arena_reset(&it.arena);
-    if (unwound)
-        longjmp(*outer, 1);
-    return ok;
+    return run_guarded(&it);
 }

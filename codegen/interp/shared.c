@@ -18,29 +18,14 @@
 
 #include <string.h>
 
-static unsigned slot_bytes(const tc_type *smem)
-{
-    int64_t n = tc_type_bytes(smem->elem);
-    for (unsigned i = 0; i < smem->rank; i++)
-        n *= tc_dim_value(smem->dims[i]);
-    return (unsigned)n;
-}
-
-static unsigned buffer_bytes(const tc_type *smem)
-{
-    return slot_bytes(smem) * (smem->slots ? smem->slots : 1);
-}
-
 /* ---- Buffers ---- */
-
-enum { ALIGNMENT = 16 }; /* of rows that ldmatrix and cp.async touch */
 
 static bool place(tc_interp *it, const tc_op *op, bool finished)
 {
-    unsigned bytes = buffer_bytes(op->out[0]->type);
+    unsigned bytes = tc_smem_bytes(op->out[0]->type);
     int64_t at = tc_op_int(op, "offset");
     if (!finished) /* allocate-shared has not run: all side by side */
-        at = (it->nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        at = (it->nbytes + TC_SMEM_ALIGN - 1) / TC_SMEM_ALIGN * TC_SMEM_ALIGN;
     tc_iop_of(op)->offset = (unsigned)at;
     if (finished && at + bytes > it->f->shared_bytes)
         return tc_error(it->cx, op->loc,
@@ -48,10 +33,10 @@ static bool place(tc_interp *it, const tc_op *op, bool finished)
                         "kernel's shared(%u)",
                         (long long)at, (long long)at + bytes - 1,
                         it->f->shared_bytes);
-    if (at % ALIGNMENT)
+    if (at % TC_SMEM_ALIGN)
         return tc_error(it->cx, op->loc,
                         "smem_alloc: offset %lld, expected a multiple of %d",
-                        (long long)at, ALIGNMENT);
+                        (long long)at, TC_SMEM_ALIGN);
     if (it->nbytes < at + bytes)
         it->nbytes = (unsigned)(at + bytes);
     return true;
@@ -96,7 +81,7 @@ bool tc_interp_smem_index(tc_interp *it, const tc_op *op)
         return tc_interp_find(it, op, NULL, NULL, "slot %lld of a ring of %u",
                               (long long)slot.i, op->in[0]->type->slots) &&
                false;
-    out->at = ring->at + (uint32_t)slot.i * slot_bytes(op->out[0]->type);
+    out->at = ring->at + (uint32_t)slot.i * tc_smem_slot_bytes(op->in[0]->type);
     out->alloc = ring->alloc;
     return true;
 }

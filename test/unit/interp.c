@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The interpreter of machine-level IR, by programs that are right and by the
+ * same programs with one mistake each, which must be found at its line.
+ */
+#include "test/unit/interp/fixture.h"
+
+int main(void)
+{
+    Suite *s = suite_create("interp");
+    static const struct {
+        const char *name;
+        void (*add)(TCase *t);
+    } cases[] = {
+        {"pipeline", interp_pipeline_tests},
+        {"values", interp_value_tests},
+        {"memory", interp_memory_tests},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        TCase *t = tcase_create(cases[i].name);
+        tcase_add_checked_fixture(t, NULL, interp_close);
+        tcase_set_timeout(t, 60);
+        cases[i].add(t);
+        suite_add_tcase(s, t);
+    }
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int nfailed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return nfailed != 0;
+}
