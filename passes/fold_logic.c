@@ -240,22 +240,6 @@ static tc_value *bitcast_to_itself(tc_builder *b, tc_op *op)
     return op->in[0]->type == op->out[0]->type ? op->in[0] : NULL;
 }
 
-/* Does every value of `from` keep its value in `to`? */
-static bool is_exact(tc_kind from, tc_kind to)
-{
-    const tc_scalar_info *f = &tc_scalar_infos[from], *t = &tc_scalar_infos[to];
-    if (f->is_float)
-        return t->is_float && t->exponent_bits >= f->exponent_bits &&
-               t->mantissa_bits >= f->mantissa_bits;
-    if (from == TC_I1)
-        return true;
-    if (!t->is_float)
-        return t->bits >= f->bits;
-    /* f->bits - 1 bits and the sign; the range of f16 holds an i16, and what
-     * has fewer bits of exponent has no room in the mantissa either. */
-    return t->mantissa_bits + 1 >= f->bits - 1;
-}
-
 /* May cast(cast(x: a -> b) -> c) skip b? */
 static bool may_skip(tc_kind a, tc_kind b, tc_kind c)
 {
@@ -263,7 +247,7 @@ static bool may_skip(tc_kind a, tc_kind b, tc_kind c)
     bool b_float = tc_scalar_infos[b].is_float;
     bool c_float = tc_scalar_infos[c].is_float;
     unsigned a_bits = tc_scalar_infos[a].bits;
-    if (is_exact(a, b)) /* but a narrower int: floats saturate, ints wrap */
+    if (tc_cast_is_exact(a, b)) /* but a narrower int: floats saturate, ints wrap */
         return a_float || !b_float || c_float || c == TC_I1 ||
                tc_scalar_infos[c].bits >= a_bits;
     /* Two ints that both cut: the second cuts all that the first did. */

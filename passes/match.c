@@ -47,6 +47,21 @@ tc_op *tc_match_op(const tc_value *v, tc_opcode code)
     return v->def && v->def->code == code ? v->def : NULL;
 }
 
+bool tc_cast_is_exact(tc_kind from, tc_kind to)
+{
+    const tc_scalar_info *f = &tc_scalar_infos[from], *t = &tc_scalar_infos[to];
+    if (f->is_float)
+        return t->is_float && t->exponent_bits >= f->exponent_bits &&
+               t->mantissa_bits >= f->mantissa_bits;
+    if (from == TC_I1)
+        return true;
+    if (!t->is_float)
+        return t->bits >= f->bits;
+    /* f->bits - 1 bits and the sign; the range of f16 holds an i16, and what
+     * has fewer bits of exponent has no room in the mantissa either. */
+    return t->mantissa_bits + 1 >= f->bits - 1;
+}
+
 tc_value *tc_build_const(tc_builder *b, const tc_type *type, tc_scalar x)
 {
     const tc_type *elem = tc_type_elem(type);

@@ -21,6 +21,9 @@ bool tc_match_float(const tc_value *v, double f);
 /* The op that defines v if it is that one, else NULL. */
 tc_op *tc_match_op(const tc_value *v, tc_opcode code);
 
+/* Does every value of `from` keep its value in `to`? Both are i1 to f64. */
+bool tc_cast_is_exact(tc_kind from, tc_kind to);
+
 /* A constant of a scalar type, or a tile of it. */
 tc_value *tc_build_const(tc_builder *b, const tc_type *type, tc_scalar x);
 tc_value *tc_build_int_const(tc_builder *b, const tc_type *type, int64_t i);
