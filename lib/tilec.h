@@ -350,6 +350,58 @@ TILEC_API tilec_status tilec_kernel_grid(const tilec_kernel *k,
                                          size_t nargs, int32_t grid[3],
                                          tilec_error *error);
 
+/* GPUs ------------------------------------------------------------------- */
+
+/* For programs without a framework that manages device memory. */
+typedef struct tilec_device tilec_device;
+
+/* The CUDA device of that number; -1: that of the current CUDA context, else
+ * 0. cx may be NULL: says which driver (see cuda_library). */
+TILEC_API tilec_status tilec_device_open(const tilec_context *cx, int ordinal,
+                                         tilec_device **out,
+                                         tilec_error *error);
+/* Its tensors and events must be gone. */
+TILEC_API void tilec_device_free(tilec_device *d);
+TILEC_API const char *tilec_device_name(const tilec_device *d);
+TILEC_API int tilec_device_ordinal(const tilec_device *d);
+
+/* A tensor on the device with the shape and strides of one on the host, and
+ * its bytes (zeros where data is NULL), those between its elements too. */
+TILEC_API tilec_status tilec_device_copy(const tilec_device *d,
+                                         const DLTensor *host, DLTensor **out,
+                                         tilec_error *error);
+TILEC_API void tilec_device_drop(const tilec_device *d, DLTensor *tensor);
+/* Between tensors of the same shape and strides, when all work before in the
+ * default stream is done. */
+TILEC_API tilec_status tilec_device_read(const tilec_device *d,
+                                         const DLTensor *from,
+                                         const DLTensor *host,
+                                         tilec_error *error);
+TILEC_API tilec_status tilec_device_write(const tilec_device *d,
+                                          const DLTensor *host,
+                                          const DLTensor *to,
+                                          tilec_error *error);
+/* Puts into the stream that all bytes become `byte`. */
+TILEC_API tilec_status tilec_device_fill(const tilec_device *d,
+                                         const DLTensor *t, int byte,
+                                         void *stream, tilec_error *error);
+/* Waits for all that was put into streams of the device. */
+TILEC_API tilec_status tilec_device_synchronize(const tilec_device *d,
+                                                tilec_error *error);
+
+/* A moment in a stream: two of them time what stands between. */
+typedef struct tilec_event tilec_event;
+TILEC_API tilec_status tilec_event_new(const tilec_device *d, tilec_event **out,
+                                       tilec_error *error);
+TILEC_API void tilec_event_free(tilec_event *e);
+TILEC_API tilec_status tilec_event_record(tilec_event *e, void *stream,
+                                          tilec_error *error);
+/* Waits for `to`. */
+TILEC_API tilec_status tilec_event_elapsed(const tilec_event *from,
+                                           const tilec_event *to,
+                                           double *milliseconds,
+                                           tilec_error *error);
+
 /* Attention -------------------------------------------------------------- */
 
 /* softmax(score_mod(scale * q k^T) where mask_mod) v, and the logsumexp, for

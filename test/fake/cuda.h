@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A driver that records what it is asked and fails when told to. The shared
+ * object exports `fake_cuda`, through which a test sets and reads it. Memory on
+ * its devices is the host's, launches run nothing.
+ */
+#ifndef TEST_FAKE_CUDA_H
+#define TEST_FAKE_CUDA_H
+
+#include <stddef.h>
+
+enum { FAKE_DEVICES = 4, FAKE_BYTES = 4096, FAKE_BLOCKS = 64 };
+
+typedef struct fake_cuda_state {
+    /* What it is. */
+    int devices, driver, major, minor, shared_optin;
+    /* What it answers; 0: success. */
+    int init, link, load, launch, alloc, synchronize, capturing;
+    const char *log; /* errors of the assembler */
+    int registers, local_bytes, static_shared, max_threads;
+    /* The sizes of a launch's parameters, so that it can copy them. */
+    int nsizes;
+    unsigned char sizes[256];
+
+    /* What it was asked: how often. */
+    int inits, retains, pushes, pops, links, loads, unloads, launches, allocs,
+        frees, synchronizes;
+    /* Of the last of them. */
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    size_t nbytes;
+    unsigned char bytes[FAKE_BYTES];
+    int dynamic_shared;      /* that was asked for */
+    char ptx[1 << 16];       /* that was linked */
+    char entry[128];         /* that was looked for */
+    int current;             /* the device of the last launch's context */
+    unsigned long long last; /* address of the last allocation */
+} fake_cuda_state;
+
+/* Back to a driver with one good device. Contexts stay. */
+typedef void fake_cuda_reset_fn(void);
+/* Makes a context other than the primary one current; NULL: none. */
+typedef void *fake_cuda_use_fn(int device, int is_primary);
+
+#endif
