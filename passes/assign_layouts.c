@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * assign-layouts: from tile level to machine level. Warps are chosen, every
+ * tile gets a layout, dots become mma on operands in shared memory or
+ * registers; where layouts meet stands a convert_layout.
+ *
+ *   kernel @k(...) grid {..} {
+ *     %q = load %a : tile<64x64 x bf16>
+ *     %s = dot %q, %k : tile<64x64 x f32>
+ *     %m = reduce %s axis(1) kind(max) : tile<64 x f32>
+ *
+ *   kernel @k(...) aligned(0, 1) warps(4) grid {..} {
+ *     %q = load %a : tile<64x64 x bf16, #blocked(1x8, 4x8, 4x1)>
+ *     %0 = smem_alloc : smem<64x64 x bf16, #rows>
+ *     smem_store %0, %q
+ *     ...
+ *     %s = mma %0, %1, %2 instr(m16n8k16) : tile<64x64 x f32, #mma(4x1)>
+ *     %m = reduce %s axis(1) kind(max)
+ *         : tile<64 x f32, #slice(1 of 64, #mma(4x1))>
+ *
+ * Nothing in it knows a kernel: see layout_classes.c, layout_dots.c and
+ * layout_choice.c. Tests: test/ir/passes/assign-layouts.
+ */
+#include "passes/assign_layouts.h"
+
+#include "passes/match.h"
+
+static const char pass[] = "assign-layouts";
+
+/* ---- Types ---- */
+
+static bool has_layouts(const tc_region *r)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nout; i++)
+            if (op->out[i]->type->kind == TC_TILE && op->out[i]->type->layout)
+                return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (has_layouts(op->regions[i]))
+                return true;
+    }
+    return false;
+}
+
+static void set_layout(tc_placing *s, tc_value *v, const tc_layout *l)
+{
+    v->type = tc_type_with_layout(s->cx, v->type, l);
+}
+
+/* Layouts to try for the operand of a reshape where neither side's fits. */
+static const tc_layout *any_reshape(tc_placing *s, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type;
+    tc_class *classes[] = {tc_class_of(s, op->in[0]), NULL};
+    const tc_layout *tries[] = {
+        classes[0] ? classes[0]->layout : NULL,
+        tc_layout_default(s, tc_type_with_layout(s->cx, t, NULL))};
+    for (unsigned i = 0; i < 2; i++)
+        if (tries[i] && tc_layout_of_result(s->cx, op, tries[i]))
+            return tries[i];
+    return NULL;
+}
+
+static bool type_reshape(tc_placing *s, tc_op *op, const tc_layout *l)
+{
+    if (tc_layout_of_operand(s->cx, op, l))
+        return true;
+    const tc_layout *from = any_reshape(s, op);
+    if (!from)
+        return tc_error(s->cx, op->loc,
+                        "reshape: %s cannot become %s in registers: no layout "
+                        "of one is a layout of the other; use sides that are "
+                        "powers of two",
+                        tc_type_name(s->cx, op->in[0]->type),
+                        tc_type_name(s->cx, op->out[0]->type));
+    tc_map_set(&s->shapes, op, (void *)from);
+    set_layout(s, op->out[0], tc_layout_of_result(s->cx, op, from));
+    return true;
+}
+
+static bool type_op(tc_placing *s, tc_op *op)
+{
+    const tc_layout *fixed = NULL;
+    if (op->code == TC_REDUCE && tc_class_of(s, op))
+        fixed = tc_layout_of_result(s->cx, op, tc_class_of(s, op)->layout);
+    for (unsigned i = 0; i < op->nout; i++) {
+        tc_class *c = tc_class_of(s, op->out[i]);
+        if (c)
+            set_layout(s, op->out[i], fixed ? fixed : c->layout);
+    }
+    if (op->code != TC_RESHAPE)
+        return true;
+    return type_reshape(s, op, op->out[0]->type->layout);
+}
+
+static bool type_region(tc_placing *s, tc_region *r)
+{
+    for (unsigned i = 0; i < r->nargs; i++) {
+        tc_class *c = tc_class_of(s, r->args[i]);
+        if (c)
+            set_layout(s, r->args[i], c->layout);
+    }
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!type_region(s, op->regions[i]))
+                return false;
+        if (!type_op(s, op))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Operands ---- */
+
+static const tc_layout *yielded(const tc_op *yield, unsigned i)
+{
+    const tc_op *owner = yield->parent->op;
+    switch (owner->code) {
+    case TC_FOR: return owner->regions[0]->args[1 + i]->type->layout;
+    case TC_WHILE: return owner->regions[0]->args[i]->type->layout;
+    case TC_IF: return owner->out[i]->type->layout;
+    default: return NULL; /* scalars of a reduce */
+    }
+}
+
+/* What layout an op wants operand i, a tile, to have. */
+static const tc_layout *wanted(tc_placing *s, const tc_op *op, unsigned i)
+{
+    const tc_layout *l;
+    switch (op->code) {
+    case TC_EXPAND_DIMS:
+    case TC_BROADCAST:
+    case TC_TRANS:
+        return tc_layout_of_operand(s->cx, op, op->out[0]->type->layout);
+    case TC_RESHAPE:
+        l = tc_map_get(&s->shapes, op);
+        return l ? l
+                 : tc_layout_of_operand(s->cx, op, op->out[0]->type->layout);
+    case TC_STORE:
+        l = tc_map_get(&s->stores, op);
+        return l ? l : tc_class_of(s, op)->layout;
+    case TC_REDUCE: return tc_class_of(s, op)->layout;
+    case TC_YIELD: return yielded(op, i);
+    case TC_FOR: return op->regions[0]->args[i - 2]->type->layout;
+    case TC_WHILE: return op->regions[0]->args[i]->type->layout;
+    case TC_ASSERT:
+    case TC_ASSUME:
+    case TC_PRINT:
+        l = op->in[i]->type->layout;
+        return l ? l : tc_layout_default(s, op->in[i]->type);
+    default: return op->nout ? op->out[0]->type->layout : NULL;
+    }
+}
+
+static void place_operands(tc_placing *s, tc_op *op)
+{
+    if (op->code == TC_DOT || op->code == TC_CONVERT_LAYOUT ||
+        (op->nout == 1 && tc_relayout_is_cheap(&s->relayout, op->out[0])))
+        return;
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->type->kind == TC_TILE)
+            tc_op_set_in(op, i,
+                         tc_relayout_get(&s->relayout, op->in[i],
+                                         wanted(s, op, i)));
+}
+
+/* What is inserted on the way has its layouts: it stands before or behind the
+ * op at hand, and is left alone by being walked from back to front. */
+static void place_region(tc_placing *s, tc_region *r)
+{
+    for (tc_op *op = r->last, *prev; op; op = prev) {
+        prev = op->prev;
+        for (unsigned i = 0; i < op->nregions; i++)
+            place_region(s, op->regions[i]);
+        place_operands(s, op);
+    }
+}
+
+/* Cheap values that now have copies, conversions that nothing uses. */
+static void sweep(tc_region *r)
+{
+    for (tc_op *op = r->last, *prev; op; op = prev) {
+        prev = op->prev;
+        for (unsigned i = 0; i < op->nregions; i++)
+            sweep(op->regions[i]);
+        bool used = op->nout == 0;
+        for (unsigned i = 0; i < op->nout; i++)
+            used |= op->out[i]->uses != NULL;
+        if (!used && tc_op_is_pure(op))
+            tc_op_erase(op);
+    }
+}
+
+/* ---- Warps and vectors ---- */
+
+static void find_largest(const tc_region *r, int64_t *most)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_largest(op->regions[i], most);
+        for (unsigned i = 0; i < op->nout; i++)
+            if (op->out[i]->type->kind == TC_TILE &&
+                tc_type_count(op->out[i]->type) > *most)
+                *most = tc_type_count(op->out[i]->type);
+    }
+}
+
+/* Enough threads that each holds few elements, none idle. */
+static unsigned warps_by_size(const tc_placing *s)
+{
+    int64_t most = 1;
+    unsigned warps = 4;
+    find_largest(s->f->body, &most);
+    while (warps < 8 && most / (32 * warps) > 32)
+        warps *= 2;
+    while (warps > 1 && most < 32 * warps)
+        warps /= 2;
+    return warps;
+}
+
+static bool choose_warps(tc_placing *s)
+{
+    unsigned warps = s->env->options->warps;
+    warps = warps ? warps : s->f->warps;
+    warps = warps ? warps : tc_dots_warps(s);
+    warps = warps ? warps : warps_by_size(s);
+    if (warps > TC_MAX_WARPS || (warps & (warps - 1)))
+        return tc_error(s->cx, s->f->loc,
+                        "@%s: %u warps, expected a power of two up to %d",
+                        s->f->name, warps, TC_MAX_WARPS);
+    s->warps = s->f->warps = warps;
+    return true;
+}
+
+/* The tile that an access moves, in its layout. */
+static const tc_type *moved(const tc_op *op)
+{
+    switch (op->code) {
+    case TC_LOAD:
+    case TC_GATHER:
+    case TC_ATOMIC:
+    case TC_ATOMIC_CAS: return op->out[0]->type;
+    case TC_STORE: return op->in[1]->type;
+    default: return NULL;
+    }
+}
+
+/* A tensor must be aligned if an access of it moves 16 bytes at once. */
+static void plan_access(tc_placing *s, const tc_op *op)
+{
+    const tc_type *t = moved(op);
+    if (!t || t->kind != TC_TILE)
+        return;
+    const char *name = tc_op_infos[op->code].name;
+    tc_vector v = tc_axis_vector(s->axes, op);
+    unsigned held = tc_layout_contiguous(t->layout, v.axis, v.elements);
+    unsigned bytes = held * tc_type_bytes(t->elem);
+    const tc_value *tensor = tc_accessed_tensor(op);
+    if (bytes >= 16 && tensor && !tensor->def && tensor->index < 64) {
+        s->f->aligned |= (uint64_t)1 << tensor->index;
+        tc_remark(s->cx, op->loc, pass, "%s: in vectors of %u bytes", name,
+                  bytes);
+        return;
+    }
+    tc_remark(s->cx, op->loc, pass, "%s: element by element%s%s", name,
+              v.why || held < v.elements ? ": " : "",
+              v.why                 ? v.why
+              : held < v.elements ? "its layout follows from another"
+                                  : "");
+}
+
+static void plan_vectors(tc_placing *s, const tc_region *r)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            plan_vectors(s, op->regions[i]);
+        plan_access(s, op);
+    }
+}
+
+static uint64_t can_be_aligned(const tc_placing *s)
+{
+    uint64_t bits = 0;
+    const tc_region *body = s->f->body;
+    if (s->env->options->any_alignment)
+        return 0;
+    for (unsigned i = 0; i < body->nargs && i < 64; i++)
+        if (body->args[i]->type->kind == TC_TENSOR &&
+            tc_can_be_aligned(body->args[i]->type))
+            bits |= (uint64_t)1 << i;
+    return bits;
+}
+
+tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
+{
+    if (!f->is_kernel || f->nparams || has_layouts(f->body))
+        return TC_UNCHANGED;
+    /* What every GPU can do, where none is named. */
+    const tc_target *target = env->target->shared_per_block
+                                  ? env->target
+                                  : tc_target_get("sm_80");
+    tc_placing s = {.env = env,
+                    .cx = env->cx,
+                    .scratch = env->scratch,
+                    .f = f,
+                    .target = target,
+                    .relayout = {.cx = env->cx, .arena = env->scratch}};
+    s.shapes.arena = env->scratch;
+    tc_dots_prepare(&s);
+    s.axes = tc_axis_analyse(env->scratch, f, can_be_aligned(&s));
+    s.relayout = (tc_relayout){.cx = env->cx, .arena = env->scratch};
+    tc_classes_build(&s);
+    tc_dots_group(&s);
+    if (!choose_warps(&s))
+        return TC_FAILED;
+    tc_dots_arrange(&s);
+    tc_layouts_choose(&s);
+    if (!type_region(&s, f->body))
+        return TC_FAILED;
+    place_region(&s, f->body);
+    tc_dots_lower(&s);
+    sweep(f->body);
+    plan_vectors(&s, f->body);
+    return TC_CHANGED;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the parts of assign-layouts share:
+ *
+ *   layout_classes.c  which values should have one layout
+ *   layout_dots.c     instructions, warp grids and operands of dots
+ *   layout_choice.c   the layout of each class
+ *   assign_layouts.c  the order of all that, and the program rewritten
+ */
+#ifndef TC_ASSIGN_LAYOUTS_H
+#define TC_ASSIGN_LAYOUTS_H
+
+#include "passes/axis_info.h"
+#include "passes/passes.h"
+#include "passes/relayout.h"
+
+typedef struct tc_class tc_class;
+typedef struct tc_tie tc_tie;
+typedef struct tc_relation tc_relation;
+typedef struct tc_dot tc_dot;
+
+/* Tiles that get one layout. A forest: the root speaks for all. */
+struct tc_class {
+    tc_class *parent, *next; /* parent: NULL of a root */
+    const tc_type *tile;     /* the sides */
+    tc_dot *dot;             /* whose accumulator is in it; NULL: none */
+    const tc_op *access;     /* the heaviest of global memory; NULL: none */
+    uint64_t weight;         /* of it: bytes, times 16 a loop around it */
+    const tc_layout *layout;
+};
+
+/* A use of a value: without it the two classes could differ. */
+struct tc_tie {
+    tc_tie *next;
+    tc_class *a, *b;
+    unsigned depth; /* loops around the use */
+};
+
+/* An op on shapes: the layout of one class follows from the other's. */
+struct tc_relation {
+    tc_relation *next;
+    tc_class *from, *to; /* of the operand, of the result */
+    const tc_op *op;
+};
+
+struct tc_dot {
+    tc_dot *next, *group; /* group: NULL of a root */
+    tc_op *op;
+    const tc_op *loop; /* the innermost around it; NULL: none */
+    unsigned depth;
+    const char *instr;
+    tc_class *c;
+    int64_t kept; /* registers of an operand kept all through the loop */
+    /* Of a group's root. */
+    bool along_rows;    /* rows are reduced, or go into the next dot */
+    bool along_columns; /* columns are reduced */
+    int wm, wn;
+};
+
+typedef struct tc_placing {
+    tc_pass_env *env;
+    tc_context *cx;
+    tc_arena *scratch;
+    tc_func *f;
+    const tc_target *target;
+    unsigned warps;
+    tc_axis_analysis *axes; /* with all tensors aligned that can be */
+    tc_relayout relayout;
+    tc_map classes; /* value, or op without a result that has one: tc_class */
+    tc_class *all;
+    tc_tie *ties;
+    tc_relation *relations;
+    tc_dot *dots, *last_dot;
+    tc_map stores;  /* store: its own tc_layout, not its class's */
+    tc_map shapes;  /* reshape: the tc_layout that its operand must have */
+    tc_map buffers; /* value -> the shared memory that holds it */
+} tc_placing;
+
+/* layout_classes.c */
+void tc_classes_build(tc_placing *s);
+tc_class *tc_class_of(tc_placing *s, const void *value_or_op); /* NULL: none */
+tc_class *tc_class_root(tc_class *c);
+/* Loops around an op. */
+unsigned tc_layout_depth(const tc_op *op);
+const tc_op *tc_layout_loop(const tc_op *op);
+
+/* layout_dots.c */
+/* Operands of one type each, and an instruction for each dot. Before classes
+ * are built. */
+void tc_dots_prepare(tc_placing *s);
+tc_dot *tc_dot_of(const tc_placing *s, const tc_op *op);
+tc_dot *tc_dot_group(tc_dot *d);
+bool tc_dot_is_mma(const tc_dot *d);
+/* After classes are built: groups; how many warps suit them; their grids. */
+void tc_dots_group(tc_placing *s);
+unsigned tc_dots_warps(const tc_placing *s); /* 0: no matter */
+void tc_dots_arrange(tc_placing *s);
+/* Dots become mma. After types have got layouts. */
+void tc_dots_lower(tc_placing *s);
+
+/* layout_choice.c */
+void tc_layouts_choose(tc_placing *s);
+/* The layout of a tile that nothing asks anything of. */
+const tc_layout *tc_layout_default(const tc_placing *s, const tc_type *tile);
+/* Bytes next to each other in memory that one access of a warp moves, when the
+ * tile's axis `axis` is the fast one in memory. */
+unsigned tc_layout_run_bytes(const tc_layout *l, unsigned axis, unsigned bytes);
+
+#endif
