@@ -4,6 +4,8 @@
  * the kernel and its tiles, turns mod expressions into functions, and keeps
  * the values that the expressions give.
  */
+#include "lib/config.h"
+#include "lib/gpu.h"
 #include "lib/link.h"
 #include "lib/mods.h"
 
@@ -179,33 +181,69 @@ static const char *query_rows(int64_t length)
     return length <= 16 ? "16" : length <= 32 ? "32" : "64";
 }
 
+static bool has_binding(const tilec_attention_options *o, const char *name)
+{
+    for (size_t i = 0; i < o->nbindings; i++)
+        if (strcmp(o->bindings[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* What the tuned configurations say of these tensors on a GPU. */
+static void find_config(const struct plan *p, const tc_target *target,
+                        tc_config *config)
+{
+    const struct request *r = p->r;
+    tc_dtype_text dtype = tc_dtype_name(r->q->dtype);
+    tc_config_query query = {
+        .kernel = "attention_fwd",
+        .target = target,
+        .dtype = dtype.text,
+        .d = r->q->shape[3],
+        .dv = r->v->shape[3],
+        .mask = p->mods[TC_MOD_MASK].wanted ? "masked" : "none",
+        .length = r->k->shape[2],
+    };
+    tc_config_find(p->arena, &query, config);
+}
+
 static bool compile(struct plan *p)
 {
     const struct request *r = p->r;
     const tilec_attention_options *o = &r->options;
+    const char *name = o->target ? o->target : p->job->owner->target;
+    const tc_target *target = tc_target_find(p->job->owner, name);
+    tc_config config = {0};
     tilec_argument examples[] = {tilec_tensor("q", r->q),
                                  tilec_tensor("k", r->k),
                                  tilec_tensor("v", r->v)};
-    tilec_binding *b =
-        tc_arena_array(p->arena, tilec_binding, o->nbindings + 3);
+    if (target && tc_target_is_gpu(target))
+        find_config(p, target, &config);
+    else
+        config.bindings[config.nbindings++] =
+            (tilec_binding){"BM", query_rows(r->q->shape[2])};
+    tilec_binding *b = tc_arena_array(p->arena, tilec_binding,
+                                      o->nbindings + TC_CONFIG_BINDINGS + 2);
     size_t n = 0;
-    bool has_rows = false;
-    for (; n < o->nbindings; n++) {
+    for (; n < o->nbindings; n++)
         b[n] = o->bindings[n];
-        has_rows |= strcmp(b[n].name, "BM") == 0;
-    }
-    if (!has_rows)
-        b[n++] = (tilec_binding){"BM", query_rows(r->q->shape[2])};
+    for (unsigned i = 0; i < config.nbindings; i++)
+        if (!has_binding(o, config.bindings[i].name))
+            b[n++] = config.bindings[i];
     if (p->mods[TC_MOD_MASK].wanted)
         b[n++] = (tilec_binding){"mask_mod", p->mods[TC_MOD_MASK].binding};
     if (p->mods[TC_MOD_SCORE].wanted)
         b[n++] = (tilec_binding){"score_mod", p->mods[TC_MOD_SCORE].binding};
-    tilec_compile_options c = {.kernel = "attention_fwd",
-                               .target = o->target,
-                               .bindings = b,
-                               .nbindings = n,
-                               .examples = examples,
-                               .nexamples = 3};
+    tilec_compile_options c = {
+        .kernel = "attention_fwd",
+        .target = o->target,
+        .bindings = b,
+        .nbindings = n,
+        .examples = examples,
+        .nexamples = 3,
+        .warps = o->warps ? o->warps : config.warps,
+        .stages = o->stages ? o->stages : config.stages,
+    };
     return tc_job_finish(p->job, &c);
 }
 
@@ -371,21 +409,66 @@ static tilec_status launch(const tilec_attention *a,
     return tilec_launch(k, own, n, options, error);
 }
 
-/* A place for the logsumexp where the caller wants none. */
-static bool spare_lse(const DLTensor *q, int64_t shape[3], DLTensor *lse)
+/* As many arguments as attention has but with the wildest mods: no malloc. */
+enum { FEW = 32 };
+
+static tilec_status launch_with_room(const tilec_attention *a,
+                                     const tilec_attention_tensors *t,
+                                     const DLTensor *lse,
+                                     const tilec_launch_options *options,
+                                     tilec_error *error)
 {
-    *lse = (DLTensor){.device = {kDLCPU, 0},
-                      .ndim = 3,
-                      .dtype = {kDLFloat, 32, 1},
-                      .shape = shape};
-    int64_t n = 4;
-    for (int i = 0; i < 3; i++) {
-        shape[i] = q->shape[i];
-        if (__builtin_mul_overflow(n, shape[i] < 0 ? 0 : shape[i], &n))
-            return false;
+    size_t n = 2 * (size_t)a->kernel->nparams;
+    tilec_argument few[FEW];
+    if (n <= FEW) {
+        memset(few, 0, n * sizeof *few);
+        return launch(a, t, lse, few, options, error);
     }
-    lse->data = malloc(n ? (size_t)n : 1);
-    return lse->data != NULL;
+    tilec_argument *args = calloc(n, sizeof *args);
+    tilec_status s =
+        args ? launch(a, t, lse, args, options, error) : tc_fail_memory(error);
+    free(args);
+    return s;
+}
+
+/* A place for the logsumexp where the caller wants none. On the CPU one of its
+ * size; on a GPU, where a launch must not allocate, all of it is one element
+ * that every row is written to. */
+struct spare {
+    DLTensor lse;
+    int64_t shape[3], strides[3];
+    void *owned;
+};
+
+static tilec_status spare_memory(struct spare *s, tilec_error *error)
+{
+    int64_t n = 4;
+    bool overflow = false;
+    for (int i = 0; i < 3; i++)
+        overflow |=
+            __builtin_mul_overflow(n, s->shape[i] < 0 ? 0 : s->shape[i], &n);
+    s->owned = overflow ? NULL : malloc(n ? (size_t)n : 1);
+    s->lse.data = s->owned;
+    return s->owned ? TILEC_OK : tc_fail_memory(error);
+}
+
+static tilec_status spare_lse(const tilec_kernel *k, const DLTensor *q,
+                              struct spare *s, tilec_error *error)
+{
+    s->lse = (DLTensor){.device = q->device,
+                        .ndim = 3,
+                        .dtype = {kDLFloat, 32, 1},
+                        .shape = s->shape};
+    for (int i = 0; i < 3; i++)
+        s->shape[i] = q->shape[i];
+    if (!k->gpu)
+        return spare_memory(s, error);
+    s->lse.strides = s->strides;
+    /* What is not on a device the launch refuses, q first. */
+    s->lse.data = s;
+    return q->device.device_type == kDLCPU
+               ? TILEC_OK
+               : tc_gpu_spare(k, q->device, &s->lse.data, error);
 }
 
 tilec_status tilec_attention_forward(const tilec_attention *a,
@@ -404,17 +487,13 @@ tilec_status tilec_attention_forward(const tilec_attention *a,
     if (t.ncaptured && !t.captured)
         return tc_fail(error, TILEC_USAGE,
                        "tilec_attention_forward: captured is NULL");
-    DLTensor spare = {0};
-    int64_t shape[3];
+    struct spare spare = {0};
+    tilec_status s = TILEC_OK;
     /* A q of another rank is refused by the launch. */
-    if (!t.lse && t.q->ndim == 4 && t.q->shape &&
-        !spare_lse(t.q, shape, &spare))
-        return tc_fail_memory(error);
-    tilec_argument *args = calloc(2 * (size_t)a->kernel->nparams, sizeof *args);
-    tilec_status s =
-        args ? launch(a, &t, t.lse ? t.lse : &spare, args, options, error)
-             : tc_fail_memory(error);
-    free(args);
-    free(spare.data);
+    if (!t.lse && t.q->ndim == 4 && t.q->shape)
+        s = spare_lse(a->kernel, t.q, &spare, error);
+    if (s == TILEC_OK)
+        s = launch_with_room(a, &t, t.lse ? t.lse : &spare.lse, options, error);
+    free(spare.owned);
     return s;
 }

@@ -50,9 +50,9 @@ static score score_of(const cJSON *entry)
     const char *name = text(entry, "target");
     const tc_target *t = name ? tc_target_get(name) : NULL;
     int64_t d = number(entry, "d"), dv = number(entry, "dv");
-    return (score){{t ? (int64_t)(100 * t->major + t->minor) : -1, d ? -d : INT64_MIN,
-                    dv ? -dv : INT64_MIN, text(entry, "mask") != NULL,
-                    number(entry, "length")}};
+    return (score){{t ? (int64_t)(100 * t->major + t->minor) : -1,
+                    d ? -d : INT64_MIN, dv ? -dv : INT64_MIN,
+                    text(entry, "mask") != NULL, number(entry, "length")}};
 }
 
 static bool is_better(score a, score b)
