@@ -56,22 +56,24 @@ bool tc_lanes_target_has(LLVMBuilderRef b, const char *feature)
     return lists_feature(list, n, feature);
 }
 
-/* What x86 has only in later machines, 64-bit Arm always had. */
-static bool is_aarch64(LLVMBuilderRef b)
+/* What x86 has only in later machines, 64-bit Arm and NVIDIA's GPUs always
+ * had. */
+static bool is_no_x86(LLVMBuilderRef b)
 {
     const char *triple =
         LLVMGetTarget(LLVMGetGlobalParent(current_function(b)));
-    return triple && !strncmp(triple, "aarch64", 7);
+    return triple &&
+           (!strncmp(triple, "aarch64", 7) || !strncmp(triple, "nvptx", 5));
 }
 
 bool tc_lanes_has_fma(LLVMBuilderRef b)
 {
-    return tc_lanes_target_has(b, "fma") || is_aarch64(b);
+    return tc_lanes_target_has(b, "fma") || is_no_x86(b);
 }
 
 bool tc_lanes_has_round(LLVMBuilderRef b)
 {
-    return tc_lanes_target_has(b, "sse4.1") || is_aarch64(b);
+    return tc_lanes_target_has(b, "sse4.1") || is_no_x86(b);
 }
 
 LLVMTypeRef tc_lanes_type(const tc_lanes *l, LLVMTypeRef scalar)

@@ -8,7 +8,8 @@
  *   control.c   for, if, while
  *   locations.c the lines that profilers show
  *   lanes.c     where a thread's elements are: coordinates, offsets, owners
- *   arith.c math.c convert.c    elementwise ops, register by register
+ *   arith.c convert.c    elementwise ops, register by register
+ *   math.c      elementary functions
  *   block.c     block pointers: parts, and what an access may move
  *   memory.c    loads, stores, gathers in global memory
  *   atomic.c    atomics
@@ -53,6 +54,7 @@ typedef struct tc_gen {
     LLVMMetadataRef *scopes; /* of locations, one a source; NULL: none */
     unsigned nasserts;       /* so far */
     unsigned shared_bytes;   /* f->shared_bytes and what emitters added */
+    unsigned exchange;       /* 1 + offset of a word a thread; 0: none yet */
     bool failed;             /* reported */
 } tc_gen;
 
@@ -108,10 +110,13 @@ typedef struct tc_held {
     tc_map registers;
 } tc_held;
 tc_held tc_held_new(tc_gen *g, const tc_layout *l);
-int64_t tc_held_find(const tc_held *h, const int32_t coord[TC_MAX_RANK]); /* -1 */
+int64_t tc_held_find(const tc_held *h,
+                     const int32_t coord[TC_MAX_RANK]); /* -1 */
 /* i1: this thread holds the first copy of its elements (all lane and warp bits
  * that are broadcasts are 0); NULL: always. */
 LLVMValueRef tc_lanes_owner(tc_gen *g, const tc_layout *l);
+/* The thread (of the block) that holds that first copy: i32. */
+LLVMValueRef tc_lanes_owning_thread(tc_gen *g, const tc_layout *l);
 
 /* convert.c: an element in registers as float (double of f64), exactly; and
  * back, rounded once. Ints and pointers stay. */
@@ -133,8 +138,6 @@ LLVMValueRef tc_gen_element(tc_gen *g, const tc_op *op, LLVMValueRef *in);
  * (min and max: any). */
 LLVMValueRef tc_gen_combine(tc_gen *g, const char *kind, const tc_type *elem,
                             LLVMValueRef x, LLVMValueRef y);
-/* math.c: a function of one float or double; NULL: none for it. */
-LLVMValueRef tc_gen_math(tc_gen *g, tc_opcode op, LLVMValueRef x);
 /* A literal as a register. */
 LLVMValueRef tc_gen_literal(tc_gen *g, const tc_type *elem, tc_number n);
 LLVMBasicBlockRef tc_gen_block_new(tc_gen *g, const char *name);

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * for, if, while. What they carry is in phis, one a register: tiles never
+ * leave the registers.
+ *
+ *   for:  count = trips; n = 0; while (n < count) { i = lo + n * step; ...; n++
+ * }
+ *
+ * Conditions and bounds are scalars, so all threads of a block go the same way.
+ */
+#include "codegen/nvptx/emit.h"
+
+#include <llvm-c/DebugInfo.h>
+
+/* Registers of a carried value; a block pointer's are its offsets. */
+static unsigned count_parts(const tc_value *v)
+{
+    if (v->type->kind == TC_BLOCK_PTR)
+        return tc_gen_block_origin(v)->nin - 1;
+    return tc_gen_registers(v->type);
+}
+
+/* Phis in the current block for `args`, which come in as `init`. */
+static void carry(tc_gen *g, tc_value *const *init, tc_value *const *args,
+                  unsigned n, LLVMBasicBlockRef from)
+{
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef *x = tc_gen_get(g, init[i]);
+        LLVMValueRef *phi = tc_gen_set(g, args[i]);
+        for (unsigned r = 0; r < count_parts(args[i]); r++) {
+            phi[r] = LLVMBuildPhi(g->b, LLVMTypeOf(x[r]), "");
+            LLVMAddIncoming(phi[r], &x[r], &from, 1);
+        }
+    }
+}
+
+static void come_back(tc_gen *g, tc_value *const *args, const tc_op *yield)
+{
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(g->b);
+    for (unsigned i = 0; i < yield->nin; i++) {
+        LLVMValueRef *phi = tc_gen_get(g, args[i]);
+        LLVMValueRef *x = tc_gen_get(g, yield->in[i]);
+        for (unsigned r = 0; r < count_parts(args[i]); r++)
+            LLVMAddIncoming(phi[r], &x[r], &from, 1);
+    }
+}
+
+/* A loop's results are what its head carries when it ends. */
+static void give_results(tc_gen *g, const tc_op *loop, tc_value *const *args)
+{
+    for (unsigned i = 0; i < loop->nout; i++)
+        tc_map_set(&g->values, loop->out[i], tc_gen_get(g, args[i]));
+}
+
+/* The pipeline's depth is chosen: neither LLVM nor ptxas unrolls. */
+static void forbid_unrolling(tc_gen *g, LLVMValueRef branch)
+{
+    static const char text[] = "llvm.loop.unroll.disable";
+    static const char kind[] = "llvm.loop";
+    LLVMMetadataRef name =
+        LLVMMDStringInContext2(g->llvm, text, sizeof text - 1);
+    LLVMMetadataRef disable = LLVMMDNodeInContext2(g->llvm, &name, 1);
+    /* A loop's node is its own: the first operand is the node itself. */
+    LLVMMetadataRef self = LLVMTemporaryMDNode(g->llvm, NULL, 0);
+    LLVMMetadataRef parts[] = {self, disable};
+    LLVMMetadataRef loop = LLVMMDNodeInContext2(g->llvm, parts, 2);
+    LLVMMetadataReplaceAllUsesWith(self, loop);
+    LLVMSetMetadata(branch,
+                    LLVMGetMDKindIDInContext(g->llvm, kind, sizeof kind - 1),
+                    LLVMMetadataAsValue(g->llvm, loop));
+}
+
+/* ceil((hi - lo) / step), 0 unless lo < hi and step > 0. The difference fits
+ * the unsigned type. */
+static LLVMValueRef trip_count(tc_gen *g, LLVMValueRef lo, LLVMValueRef hi,
+                               LLVMValueRef step)
+{
+    LLVMTypeRef type = LLVMTypeOf(lo);
+    LLVMValueRef zero = LLVMConstInt(type, 0, false);
+    LLVMValueRef one = LLVMConstInt(type, 1, false);
+    LLVMValueRef positive = LLVMBuildICmp(g->b, LLVMIntSGT, step, zero, "");
+    LLVMValueRef runs = LLVMBuildAnd(
+        g->b, LLVMBuildICmp(g->b, LLVMIntSLT, lo, hi, ""), positive, "");
+    LLVMValueRef by = LLVMBuildSelect(g->b, positive, step, one, "");
+    LLVMValueRef span =
+        LLVMBuildSub(g->b, LLVMBuildSub(g->b, hi, lo, ""), one, "");
+    LLVMValueRef count =
+        LLVMBuildAdd(g->b, LLVMBuildUDiv(g->b, span, by, ""), one, "");
+    return LLVMBuildSelect(g->b, runs, count, zero, "");
+}
+
+bool tc_emit_for(tc_gen *g, const tc_op *op)
+{
+    const tc_region *body = op->regions[0];
+    LLVMValueRef lo = tc_gen_scalar(g, op->in[0]);
+    LLVMValueRef step = tc_gen_scalar(g, op->in[2]);
+    LLVMTypeRef type = LLVMTypeOf(lo);
+    LLVMValueRef count = trip_count(g, lo, tc_gen_scalar(g, op->in[1]), step);
+    LLVMValueRef zero = LLVMConstInt(type, 0, false);
+    LLVMValueRef one = LLVMConstInt(type, 1, false);
+
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    LLVMBasicBlockRef head = tc_gen_block_new(g, "for");
+    LLVMBasicBlockRef inside = tc_gen_block_new(g, "for.body");
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "for.end");
+    tc_gen_enter(g, head);
+    LLVMValueRef n = LLVMBuildPhi(g->b, type, "n");
+    LLVMAddIncoming(n, &zero, &before, 1);
+    carry(g, op->in + 3, body->args + 1, op->nout, before);
+    LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntULT, n, count, ""), inside,
+                    after);
+
+    LLVMPositionBuilderAtEnd(g->b, inside);
+    *tc_gen_set(g, body->args[0]) =
+        LLVMBuildAdd(g->b, lo, LLVMBuildMul(g->b, n, step, ""), "");
+    if (!tc_emit_region(g, body))
+        return false;
+    tc_gen_locate(g, op->loc);
+    LLVMValueRef next = LLVMBuildAdd(g->b, n, one, "");
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
+    LLVMAddIncoming(n, &next, &end, 1);
+    come_back(g, body->args + 1, body->last);
+    forbid_unrolling(g, LLVMBuildBr(g->b, head));
+    LLVMPositionBuilderAtEnd(g->b, after);
+    give_results(g, op, body->args + 1);
+    return true;
+}
+
+bool tc_emit_while(tc_gen *g, const tc_op *op)
+{
+    const tc_region *test = op->regions[0], *body = op->regions[1];
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    LLVMBasicBlockRef head = tc_gen_block_new(g, "while");
+    LLVMBasicBlockRef inside = tc_gen_block_new(g, "while.body");
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "while.end");
+    tc_gen_enter(g, head);
+    carry(g, op->in, test->args, op->nout, before);
+    if (!tc_emit_region(g, test))
+        return false;
+    LLVMBuildCondBr(g->b, tc_gen_scalar(g, test->last->in[0]), inside, after);
+    LLVMPositionBuilderAtEnd(g->b, inside);
+    if (!tc_emit_region(g, body))
+        return false;
+    come_back(g, test->args, body->last);
+    forbid_unrolling(g, LLVMBuildBr(g->b, head));
+    LLVMPositionBuilderAtEnd(g->b, after);
+    give_results(g, op, test->args);
+    return true;
+}
+
+/* One branch of `if`; the block it ends in, NULL where it failed. */
+static LLVMBasicBlockRef emit_branch(tc_gen *g, const tc_op *op, unsigned which,
+                                     LLVMBasicBlockRef start,
+                                     LLVMBasicBlockRef after)
+{
+    LLVMPositionBuilderAtEnd(g->b, start);
+    bool there = which < op->nregions && op->regions[which]->first;
+    if (there && !tc_emit_region(g, op->regions[which]))
+        return NULL;
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
+    LLVMBuildBr(g->b, after);
+    return end;
+}
+
+static void merge_results(tc_gen *g, const tc_op *op, LLVMBasicBlockRef *ends)
+{
+    for (unsigned i = 0; i < op->nout; i++) {
+        LLVMValueRef *phi = tc_gen_set(g, op->out[i]);
+        LLVMValueRef *from[2];
+        for (unsigned j = 0; j < 2; j++)
+            from[j] = tc_gen_get(g, op->regions[j]->last->in[i]);
+        for (unsigned r = 0; r < tc_gen_registers(op->out[i]->type); r++) {
+            phi[r] = LLVMBuildPhi(g->b, LLVMTypeOf(from[0][r]), "");
+            for (unsigned j = 0; j < 2; j++)
+                LLVMAddIncoming(phi[r], &from[j][r], &ends[j], 1);
+        }
+    }
+}
+
+bool tc_emit_if(tc_gen *g, const tc_op *op)
+{
+    LLVMBasicBlockRef start[2] = {tc_gen_block_new(g, "then"),
+                                  tc_gen_block_new(g, "else")};
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "endif"), ends[2];
+    LLVMBuildCondBr(g->b, tc_gen_scalar(g, op->in[0]), start[0], start[1]);
+    for (unsigned i = 0; i < 2; i++) {
+        ends[i] = emit_branch(g, op, i, start[i], after);
+        if (!ends[i])
+            return false;
+    }
+    LLVMPositionBuilderAtEnd(g->b, after);
+    merge_results(g, op, ends);
+    return true;
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernel as an LLVM function: parameters, values, the table of emitters.
+ */
+#include "codegen/nvptx/emit.h"
+
+#include "ir/eval.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* LLVM's number of the calling convention ptx_kernel. */
+enum { PTX_KERNEL = 71 };
+
+/* ---- Types, constants, calls ---- */
+
+LLVMTypeRef tc_gen_type(tc_gen *g, const tc_type *elem)
+{
+    switch (elem->kind) {
+    case TC_I1: return g->i1;
+    case TC_I8:
+    case TC_F8E4M3:
+    case TC_F8E5M2: return g->i8;
+    case TC_I16: return g->i16;
+    case TC_I32: return g->i32;
+    case TC_I64: return g->i64;
+    case TC_F16: return g->f16;
+    case TC_BF16: return g->bf16;
+    case TC_F32: return g->f32;
+    case TC_F64: return g->f64;
+    default: return g->ptr1;
+    }
+}
+
+LLVMValueRef tc_gen_i32(tc_gen *g, int64_t value)
+{
+    return LLVMConstInt(g->i32, (uint64_t)value & UINT32_MAX, false);
+}
+
+LLVMValueRef tc_gen_i64(tc_gen *g, int64_t value)
+{
+    return LLVMConstInt(g->i64, (uint64_t)value, false);
+}
+
+LLVMValueRef tc_gen_literal(tc_gen *g, const tc_type *elem, tc_number n)
+{
+    LLVMTypeRef type = tc_gen_type(g, elem);
+    if (elem->kind == TC_PTR)
+        return LLVMConstNull(type);
+    tc_scalar x = tc_number_value(n, elem->kind);
+    if (elem->kind == TC_F8E4M3 || elem->kind == TC_F8E5M2)
+        return LLVMConstInt(type, tc_float_to_bits(elem->kind, x.f), false);
+    if (tc_scalar_infos[elem->kind].is_float)
+        return LLVMConstReal(type, x.f);
+    unsigned unused = 64 - tc_scalar_infos[elem->kind].bits;
+    return LLVMConstInt(type, (uint64_t)x.i << unused >> unused, false);
+}
+
+bool tc_gen_error(tc_gen *g, const tc_op *op, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *what = tc_arena_vprintf(g->arena, fmt, args);
+    va_end(args);
+    g->failed = true;
+    return tc_error(g->cx, op ? op->loc : g->f->loc, "%s: %s",
+                    op ? tc_op_infos[op->code].name : "kernel", what);
+}
+
+LLVMValueRef tc_gen_intrinsic(tc_gen *g, const char *name, unsigned ntypes,
+                              LLVMTypeRef *types, unsigned nargs,
+                              LLVMValueRef *args)
+{
+    name = tc_arena_printf(g->arena, "llvm.%s", name);
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    if (!id) {
+        tc_gen_error(g, NULL, "this LLVM has no %s", name);
+        return LLVMGetUndef(ntypes ? types[0] : g->i32);
+    }
+    if (!LLVMIntrinsicIsOverloaded(id))
+        ntypes = 0;
+    LLVMValueRef fn = LLVMGetIntrinsicDeclaration(g->module, id, types, ntypes);
+    LLVMTypeRef type = LLVMIntrinsicGetType(g->llvm, id, types, ntypes);
+    return LLVMBuildCall2(g->b, type, fn, args, nargs, "");
+}
+
+static void call_attribute(tc_gen *g, LLVMValueRef call, const char *name)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddCallSiteAttribute(call,
+                             (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(g->llvm, kind, 0));
+}
+
+LLVMValueRef tc_gen_asm(tc_gen *g, LLVMTypeRef result, const char *text,
+                        const char *constraints, unsigned nargs,
+                        LLVMValueRef *args)
+{
+    LLVMTypeRef *types = tc_arena_array(g->arena, LLVMTypeRef, nargs + 1);
+    for (unsigned i = 0; i < nargs; i++)
+        types[i] = LLVMTypeOf(args[i]);
+    LLVMTypeRef type = LLVMFunctionType(result, types, nargs, false);
+    LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints,
+                                         strlen(constraints), true, false,
+                                         LLVMInlineAsmDialectATT, false);
+    LLVMValueRef call = LLVMBuildCall2(g->b, type, code, args, nargs, "");
+    call_attribute(g, call, "convergent");
+    call_attribute(g, call, "nounwind");
+    return call;
+}
+
+LLVMBasicBlockRef tc_gen_block_new(tc_gen *g, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(g->llvm, g->fn, name);
+}
+
+void tc_gen_enter(tc_gen *g, LLVMBasicBlockRef to)
+{
+    LLVMBuildBr(g->b, to);
+    LLVMPositionBuilderAtEnd(g->b, to);
+}
+
+LLVMValueRef tc_gen_first_thread(tc_gen *g)
+{
+    LLVMValueRef all = LLVMBuildOr(g->b, g->lane, g->warp, "");
+    return LLVMBuildICmp(g->b, LLVMIntEQ, all, tc_gen_i32(g, 0), "");
+}
+
+LLVMValueRef tc_gen_address(tc_gen *g, const tc_type *elem, LLVMValueRef p,
+                            LLVMValueRef index)
+{
+    LLVMTypeRef unit = LLVMArrayType2(g->i8, tc_type_bytes(elem));
+    return LLVMBuildGEP2(g->b, unit, p, &index, 1, "");
+}
+
+/* ---- Values ---- */
+
+unsigned tc_gen_registers(const tc_type *t)
+{
+    if (t->kind == TC_TENSOR)
+        return 1 + 2 * t->rank;
+    return t->kind == TC_TILE ? tc_layout_size(t->layout, TC_REGISTER) : 1;
+}
+
+/* A block pointer holds the offsets, one a dim of its tensor. */
+static unsigned parts_of(const tc_value *v)
+{
+    if (v->type->kind == TC_BLOCK_PTR)
+        return tc_gen_block_origin(v)->nin - 1;
+    return tc_gen_registers(v->type);
+}
+
+LLVMValueRef *tc_gen_get(tc_gen *g, const tc_value *v)
+{
+    LLVMValueRef *regs = tc_map_get(&g->values, v);
+    if (regs)
+        return regs;
+    tc_gen_error(g, v->def, "%s has no registers", tc_value_name(g->cx, v));
+    regs = tc_gen_set(g, v);
+    for (unsigned i = 0; i < parts_of(v); i++)
+        regs[i] = LLVMGetUndef(v->type->kind == TC_SMEM
+                                   ? g->i32
+                                   : tc_gen_type(g, tc_type_elem(v->type)));
+    return regs;
+}
+
+LLVMValueRef tc_gen_scalar(tc_gen *g, const tc_value *v)
+{
+    return tc_gen_get(g, v)[0];
+}
+
+LLVMValueRef *tc_gen_set(tc_gen *g, const tc_value *v)
+{
+    LLVMValueRef *regs = tc_arena_array(g->arena, LLVMValueRef, parts_of(v));
+    tc_map_set(&g->values, v, regs);
+    return regs;
+}
+
+/* ---- Scalars of the launch ---- */
+
+bool tc_emit_const(tc_gen *g, const tc_op *op)
+{
+    *tc_gen_set(g, op->out[0]) =
+        tc_gen_literal(g, op->out[0]->type, tc_op_attr(op, "value")->number);
+    return true;
+}
+
+bool tc_emit_dim(tc_gen *g, const tc_op *op)
+{
+    int64_t value = tc_dim_value(tc_op_attr(op, "value")->dims[0]);
+    *tc_gen_set(g, op->out[0]) = tc_gen_i32(g, value);
+    return true;
+}
+
+static bool special_register(tc_gen *g, const tc_op *op, const char *name)
+{
+    name = tc_arena_printf(g->arena, "nvvm.read.ptx.sreg.%s.%c", name,
+                           "xyz"[tc_op_int(op, "axis")]);
+    *tc_gen_set(g, op->out[0]) = tc_gen_intrinsic(g, name, 0, NULL, 0, NULL);
+    return true;
+}
+
+bool tc_emit_program_id(tc_gen *g, const tc_op *op)
+{
+    return special_register(g, op, "ctaid");
+}
+
+bool tc_emit_num_programs(tc_gen *g, const tc_op *op)
+{
+    return special_register(g, op, "nctaid");
+}
+
+bool tc_emit_size(tc_gen *g, const tc_op *op)
+{
+    *tc_gen_set(g, op->out[0]) =
+        tc_gen_get(g, op->in[0])[1 + tc_op_int(op, "dim")];
+    return true;
+}
+
+bool tc_emit_stride(tc_gen *g, const tc_op *op)
+{
+    unsigned rank = op->in[0]->type->rank;
+    *tc_gen_set(g, op->out[0]) =
+        tc_gen_get(g, op->in[0])[1 + rank + tc_op_int(op, "dim")];
+    return true;
+}
+
+bool tc_emit_base(tc_gen *g, const tc_op *op)
+{
+    *tc_gen_set(g, op->out[0]) = tc_gen_get(g, op->in[0])[0];
+    return true;
+}
+
+/* ---- The table ---- */
+
+static tc_emit_fn *const emitters[TC_OPCODE_COUNT] = {
+    [TC_FOR] = tc_emit_for,
+    [TC_IF] = tc_emit_if,
+    [TC_WHILE] = tc_emit_while,
+    [TC_CONST] = tc_emit_const,
+    [TC_DIM] = tc_emit_dim,
+    [TC_PROGRAM_ID] = tc_emit_program_id,
+    [TC_NUM_PROGRAMS] = tc_emit_num_programs,
+    [TC_SIZE] = tc_emit_size,
+    [TC_STRIDE] = tc_emit_stride,
+    [TC_BASE] = tc_emit_base,
+    [TC_BLOCK] = tc_emit_block,
+    [TC_ADVANCE] = tc_emit_advance,
+    [TC_LOAD] = tc_emit_load,
+    [TC_STORE] = tc_emit_store,
+    [TC_GATHER] = tc_emit_gather,
+    [TC_ATOMIC] = tc_emit_atomic,
+    [TC_ATOMIC_CAS] = tc_emit_atomic,
+    [TC_SPLAT] = tc_emit_splat,
+    [TC_RANGE] = tc_emit_range,
+    [TC_EXPAND_DIMS] = tc_emit_expand_dims,
+    [TC_BROADCAST] = tc_emit_broadcast,
+    [TC_TRANS] = tc_emit_trans,
+    [TC_RESHAPE] = tc_emit_reshape,
+    [TC_REDUCE] = tc_emit_reduce,
+    [TC_CAST] = tc_emit_cast,
+    [TC_ASSERT] = tc_emit_assert,
+    [TC_PRINT] = tc_emit_print,
+    [TC_ASSUME] = tc_emit_assume,
+    [TC_CONVERT_LAYOUT] = tc_emit_convert_layout,
+    [TC_MMA] = tc_emit_mma,
+    [TC_SMEM_ALLOC] = tc_emit_smem_alloc,
+    [TC_SMEM_INDEX] = tc_emit_smem_index,
+    [TC_SMEM_TRANS] = tc_emit_smem_trans,
+    [TC_SMEM_LOAD] = tc_emit_smem_load,
+    [TC_SMEM_STORE] = tc_emit_smem_store,
+    [TC_ASYNC_COPY] = tc_emit_async_copy,
+    [TC_ASYNC_COMMIT] = tc_emit_async_commit,
+    [TC_ASYNC_WAIT] = tc_emit_async_wait,
+    [TC_BARRIER] = tc_emit_barrier,
+};
+
+static tc_emit_fn *emitter_of(tc_opcode code)
+{
+    if (emitters[code])
+        return emitters[code];
+    return tc_op_infos[code].traits & TC_ELEMENTWISE ? tc_emit_elementwise
+                                                     : NULL;
+}
+
+bool tc_gen_has_emitter(tc_opcode code)
+{
+    return emitter_of(code) != NULL;
+}
+
+bool tc_emit_region(tc_gen *g, const tc_region *r)
+{
+    tc_each_op (op, r) {
+        if (tc_op_has(op, TC_TERMINATOR))
+            break;
+        tc_emit_fn *emit = emitter_of(op->code);
+        if (!emit)
+            return tc_gen_error(g, op, "it should be gone before code is made");
+        tc_gen_locate(g, op->loc);
+        if (!emit(g, op) || g->failed)
+            return false;
+    }
+    return true;
+}
+
+/* ---- The function ---- */
+
+static void init_types(tc_gen *g)
+{
+    LLVMContextRef cx = g->llvm;
+    g->i1 = LLVMInt1TypeInContext(cx);
+    g->i8 = LLVMInt8TypeInContext(cx);
+    g->i16 = LLVMInt16TypeInContext(cx);
+    g->i32 = LLVMInt32TypeInContext(cx);
+    g->i64 = LLVMInt64TypeInContext(cx);
+    g->f16 = LLVMHalfTypeInContext(cx);
+    g->bf16 = LLVMBFloatTypeInContext(cx);
+    g->f32 = LLVMFloatTypeInContext(cx);
+    g->f64 = LLVMDoubleTypeInContext(cx);
+    g->ptr1 = LLVMPointerTypeInContext(cx, 1);
+    g->ptr3 = LLVMPointerTypeInContext(cx, 3);
+}
+
+/* The LLVM types of the parameters that an argument becomes. */
+static unsigned add_types(tc_gen *g, const tc_type *t, LLVMTypeRef *to)
+{
+    if (t->kind != TC_TENSOR) {
+        *to = t->kind == TC_I1 ? g->i8 : tc_gen_type(g, t);
+        return 1;
+    }
+    *to++ = g->ptr1;
+    for (unsigned i = 0; i < t->rank; i++)
+        *to++ = g->i32;
+    for (unsigned i = 0; i < t->rank; i++)
+        *to++ = g->i64;
+    return 1 + 2 * t->rank;
+}
+
+static unsigned count_asserts(const tc_region *r)
+{
+    unsigned n = 0;
+    tc_each_op (op, r) {
+        n += op->code == TC_ASSERT;
+        for (unsigned i = 0; i < op->nregions; i++)
+            n += count_asserts(op->regions[i]);
+    }
+    return n;
+}
+
+static void set_string(tc_gen *g, const char *key, const char *value)
+{
+    LLVMAddAttributeAtIndex(
+        g->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+        LLVMCreateStringAttribute(g->llvm, key, (unsigned)strlen(key), value,
+                                  (unsigned)strlen(value)));
+}
+
+static void make_function(tc_gen *g, bool reports)
+{
+    const tc_region *body = g->f->body;
+    LLVMTypeRef *types = tc_arena_array(
+        g->arena, LLVMTypeRef, body->nargs * (1 + 2 * TC_MAX_RANK) + 1);
+    unsigned n = 0;
+    for (unsigned i = 0; i < body->nargs; i++)
+        n += add_types(g, body->args[i]->type, types + n);
+    if (reports)
+        types[n++] = g->ptr1;
+    LLVMTypeRef type =
+        LLVMFunctionType(LLVMVoidTypeInContext(g->llvm), types, n, false);
+    g->fn = LLVMAddFunction(g->module, g->f->name, type);
+    LLVMSetFunctionCallConv(g->fn, PTX_KERNEL);
+    const char *threads = tc_arena_printf(g->arena, "%u", 32 * g->f->warps);
+    set_string(g, "nvvm.reqntid", threads);
+    set_string(g, "nvvm.maxntid", threads);
+    if (reports)
+        g->report = LLVMGetParam(g->fn, n - 1);
+}
+
+static unsigned take_params(tc_gen *g, unsigned index, unsigned next)
+{
+    const tc_value *arg = g->f->body->args[index];
+    const tc_type *t = arg->type;
+    LLVMValueRef *regs = tc_gen_set(g, arg);
+    unsigned n = tc_gen_registers(t);
+    for (unsigned i = 0; i < n; i++)
+        regs[i] = LLVMGetParam(g->fn, next + i);
+    if (t->kind == TC_I1)
+        regs[0] = LLVMBuildTrunc(g->b, regs[0], g->i1, "");
+    if (t->kind == TC_TENSOR && t->rank && index < 64 &&
+        g->f->aligned >> index & 1) {
+        LLVMSetParamAlignment(regs[0], 16);
+        regs[2 * t->rank] = tc_gen_i64(g, 1);
+    }
+    /* Sizes that the type says. */
+    for (unsigned i = 0; t->kind == TC_TENSOR && i < t->rank; i++)
+        if (t->dims[i] && tc_dim_value(t->dims[i]) >= 0)
+            regs[1 + i] = tc_gen_i32(g, tc_dim_value(t->dims[i]));
+    return n;
+}
+
+/* The first block holds what depends on the thread alone. */
+static void enter_function(tc_gen *g)
+{
+    LLVMBasicBlockRef entry = tc_gen_block_new(g, "entry");
+    LLVMBasicBlockRef body = tc_gen_block_new(g, "body");
+    LLVMPositionBuilderAtEnd(g->b, entry);
+    tc_gen_locate(g, g->f->loc);
+    LLVMValueRef thread =
+        tc_gen_intrinsic(g, "nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL);
+    g->lane = LLVMBuildAnd(g->b, thread, tc_gen_i32(g, 31), "lane");
+    g->warp = g->f->warps == 1
+                  ? tc_gen_i32(g, 0)
+                  : LLVMBuildLShr(g->b, thread, tc_gen_i32(g, 5), "warp");
+    LLVMValueRef end = LLVMBuildBr(g->b, body);
+    LLVMPositionBuilderBefore(g->entry, end);
+    LLVMSetCurrentDebugLocation2(g->entry, LLVMGetCurrentDebugLocation2(g->b));
+    LLVMPositionBuilderAtEnd(g->b, body);
+}
+
+/* The block's dynamic segment. 1024: the period of the widest swizzle. */
+static void add_shared(tc_gen *g)
+{
+    LLVMTypeRef type = LLVMArrayType2(g->i8, 0);
+    g->shared = LLVMAddGlobalInAddressSpace(g->module, type, "shared", 3);
+    LLVMSetLinkage(g->shared, LLVMExternalLinkage);
+    LLVMSetAlignment(g->shared, 1024);
+    g->shared_bytes = g->f->shared_bytes;
+}
+
+bool tc_gen_kernel(tc_gen *g)
+{
+    const tc_region *body = g->f->body;
+    g->values.arena = g->lanes.arena = g->arena;
+    init_types(g);
+    add_shared(g);
+    make_function(g, count_asserts(body) > 0);
+    tc_gen_scopes(g);
+    enter_function(g);
+    unsigned next = 0;
+    for (unsigned i = 0; i < body->nargs; i++) {
+        const tc_type *t = body->args[i]->type;
+        take_params(g, i, next);
+        next += t->kind == TC_TENSOR ? 1 + 2 * t->rank : 1;
+    }
+    if (!tc_emit_region(g, body))
+        return false;
+    LLVMBuildRetVoid(g->b);
+    return !g->failed;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elementary functions as plain LLVM IR, without instructions of a target: the
+ * host can run (and test) what the GPU runs.
+ */
+#ifndef TC_NVPTX_MATH_H
+#define TC_NVPTX_MATH_H
+
+#include "ir/ir.h"
+
+#include <llvm-c/Core.h>
+
+/* x: float or double. The opcodes: EXP EXP2 LOG LOG2 SQRT RSQRT RCP SIN COS
+ * TANH ERF FLOOR CEIL ROUND; NULL: none for this type. */
+LLVMValueRef tc_nvptx_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
+
+#endif

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loads, stores and gathers in global memory.
+ *
+ * A block's address is base + sum over the axes of (offset + coordinate) *
+ * stride. The offsets' part is the same in all threads, the thread's part is
+ * computed once, and of a register only a constant is left: it becomes the
+ * access's own offset where the stride is known to be 1, else a product with
+ * the stride that all registers of a row share.
+ *
+ * What may lie outside is not branched around: the access itself has the
+ * condition, and a load's registers hold the pad before it.
+ *
+ *   @%p ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1+256];
+ */
+#include "codegen/nvptx/emit.h"
+
+enum { MAX_WORDS = 4 };
+
+/* ---- Accesses ---- */
+
+/* How n elements travel: words of 8, 16, 32 or 64 bits. */
+typedef struct words {
+    unsigned n, bits;
+    LLVMTypeRef type; /* of a register: i16 for bytes */
+    char letter;      /* its constraint */
+} words;
+
+static words words_of(tc_gen *g, const tc_type *elem, unsigned n)
+{
+    unsigned each = tc_type_bytes(elem), bytes = n * each;
+    if (each == 8)
+        return (words){n, 64, g->i64, 'l'};
+    if (bytes >= 4)
+        return (words){bytes / 4, 32, g->i32, 'r'};
+    return (words){1, 8 * bytes, g->i16, 'h'};
+}
+
+static LLVMValueRef two_bytes(tc_gen *g, const tc_type *elem,
+                              const LLVMValueRef *x)
+{
+    LLVMValueRef byte[2];
+    for (unsigned i = 0; i < 2; i++)
+        byte[i] =
+            LLVMBuildZExt(g->b, tc_gen_to_memory(g, elem, x[i]), g->i16, "");
+    byte[1] = LLVMBuildShl(g->b, byte[1], LLVMConstInt(g->i16, 8, false), "");
+    return LLVMBuildOr(g->b, byte[0], byte[1], "");
+}
+
+static void to_words(tc_gen *g, const tc_type *elem, unsigned n, words w,
+                     const LLVMValueRef *x, LLVMValueRef *out)
+{
+    if (w.bits == 32) {
+        tc_gen_pack(g, elem, n, x, out);
+    } else if (w.n == 1 && n == 2) {
+        out[0] = two_bytes(g, elem, x);
+    } else {
+        for (unsigned i = 0; i < n; i++) {
+            out[i] = tc_gen_to_memory(g, elem, x[i]);
+            out[i] = w.bits == 8 ? LLVMBuildZExt(g->b, out[i], w.type, "")
+                                 : LLVMBuildBitCast(g->b, out[i], w.type, "");
+        }
+    }
+}
+
+static void from_words(tc_gen *g, const tc_type *elem, unsigned n, words w,
+                       const LLVMValueRef *in, LLVMValueRef *x)
+{
+    if (w.bits == 32) {
+        tc_gen_unpack(g, elem, n, x, in);
+        return;
+    }
+    LLVMTypeRef type = tc_gen_memory_type(g, elem);
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef v = in[w.n == 1 ? 0 : i];
+        if (tc_type_bytes(elem) == 1) {
+            v = LLVMBuildLShr(g->b, v, LLVMConstInt(g->i16, 8 * i, false), "");
+            v = LLVMBuildTrunc(g->b, v, g->i8, "");
+        } else {
+            v = LLVMBuildBitCast(g->b, v, type, "");
+        }
+        x[i] = tc_gen_from_memory(g, elem, v);
+    }
+}
+
+/* "{$0,$1}", or "$0" of one. */
+static const char *list_of(tc_gen *g, unsigned first, unsigned n)
+{
+    tc_text t = {.arena = g->arena};
+    tc_text_add(&t, n > 1 ? "{" : "");
+    for (unsigned i = 0; i < n; i++)
+        tc_text_printf(&t, "%s$%u", i ? ", " : "", first + i);
+    tc_text_add(&t, n > 1 ? "}" : "");
+    return t.data;
+}
+
+static const char *vector_suffix(words w)
+{
+    return w.n == 4 ? ".v4" : w.n == 2 ? ".v2" : "";
+}
+
+/* $0..: results; then the address, the condition, what they were before. */
+static void load_words(tc_gen *g, words w, LLVMValueRef p, LLVMValueRef on,
+                       LLVMValueRef *x)
+{
+    tc_text c = {.arena = g->arena};
+    LLVMTypeRef types[MAX_WORDS];
+    LLVMValueRef args[2 + MAX_WORDS] = {p, on};
+    for (unsigned i = 0; i < w.n; i++) {
+        tc_text_printf(&c, "=%c,", w.letter);
+        types[i] = w.type;
+        args[2 + i] = x[i];
+    }
+    tc_text_add(&c, "l,b");
+    for (unsigned i = 0; i < w.n; i++)
+        tc_text_printf(&c, ",%u", i);
+    tc_text_add(&c, ",~{memory}");
+    const char *text =
+        tc_arena_printf(g->arena, "@$%u ld.global%s.b%u %s, [$%u];", w.n + 1,
+                        vector_suffix(w), w.bits, list_of(g, 0, w.n), w.n);
+    LLVMTypeRef result =
+        w.n == 1 ? w.type : LLVMStructTypeInContext(g->llvm, types, w.n, false);
+    LLVMValueRef all = tc_gen_asm(g, result, text, c.data, 2 + w.n, args);
+    for (unsigned i = 0; i < w.n; i++)
+        x[i] = w.n == 1 ? all : LLVMBuildExtractValue(g->b, all, i, "");
+}
+
+/* Without a condition it is LLVM's, which may then move it. */
+static void load_always(tc_gen *g, words w, LLVMValueRef p, LLVMValueRef *x)
+{
+    LLVMTypeRef type = w.bits == 8 ? g->i8 : w.type;
+    type = w.n > 1 ? LLVMVectorType(type, w.n) : type;
+    LLVMValueRef all = LLVMBuildLoad2(g->b, type, p, "");
+    LLVMSetAlignment(all, w.n * w.bits / 8);
+    for (unsigned i = 0; i < w.n; i++)
+        x[i] = w.n > 1
+                   ? LLVMBuildExtractElement(g->b, all, tc_gen_i32(g, i), "")
+                   : all;
+    if (w.bits == 8)
+        x[0] = LLVMBuildZExt(g->b, all, g->i16, "");
+}
+
+void tc_gen_load(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
+                 LLVMValueRef on, LLVMValueRef *x)
+{
+    words w = words_of(g, elem, n);
+    LLVMValueRef bits[MAX_WORDS];
+    if (on) {
+        to_words(g, elem, n, w, x, bits);
+        load_words(g, w, p, on, bits);
+    } else {
+        load_always(g, w, p, bits);
+    }
+    from_words(g, elem, n, w, bits, x);
+}
+
+static void store_words(tc_gen *g, words w, LLVMValueRef p, LLVMValueRef on,
+                        const LLVMValueRef *x)
+{
+    tc_text c = {.arena = g->arena};
+    LLVMValueRef args[2 + MAX_WORDS] = {p, on};
+    tc_text_add(&c, "l,b");
+    for (unsigned i = 0; i < w.n; i++) {
+        tc_text_printf(&c, ",%c", w.letter);
+        args[2 + i] = x[i];
+    }
+    tc_text_add(&c, ",~{memory}");
+    const char *text =
+        tc_arena_printf(g->arena, "@$1 st.global%s.b%u [$0], %s;",
+                        vector_suffix(w), w.bits, list_of(g, 2, w.n));
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, c.data, 2 + w.n, args);
+}
+
+static void store_always(tc_gen *g, words w, LLVMValueRef p,
+                         const LLVMValueRef *x)
+{
+    LLVMValueRef all = x[0];
+    if (w.n > 1) {
+        all = LLVMGetPoison(LLVMVectorType(w.type, w.n));
+        for (unsigned i = 0; i < w.n; i++)
+            all = LLVMBuildInsertElement(g->b, all, x[i], tc_gen_i32(g, i), "");
+    } else if (w.bits == 8) {
+        all = LLVMBuildTrunc(g->b, all, g->i8, "");
+    }
+    LLVMSetAlignment(LLVMBuildStore(g->b, all, p), w.n * w.bits / 8);
+}
+
+void tc_gen_store(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
+                  LLVMValueRef on, const LLVMValueRef *x)
+{
+    words w = words_of(g, elem, n);
+    LLVMValueRef bits[MAX_WORDS];
+    to_words(g, elem, n, w, x, bits);
+    if (on)
+        store_words(g, w, p, on, bits);
+    else
+        store_always(g, w, p, bits);
+}
+
+/* ---- Blocks ---- */
+
+/* A block that is read or written in a layout. */
+typedef struct window {
+    tc_gen *g;
+    const tc_op *op;
+    const tc_type *elem;
+    const tc_layout *layout;
+    tc_gen_block w;
+    tc_lanes lanes[TC_MAX_RANK];
+    bool bounded[TC_MAX_RANK];
+    LLVMValueRef here;   /* base and offsets */
+    LLVMValueRef thread; /* and the thread's part */
+    unsigned vector;     /* registers that one access moves */
+    LLVMValueRef *mask;  /* of the op; NULL: none */
+} window;
+
+static LLVMValueRef scaled(const window *w, LLVMValueRef x, unsigned axis)
+{
+    x = LLVMBuildSExt(w->g->b, x, w->g->i64, "");
+    return LLVMBuildMul(w->g->b, x, w->w.stride[axis], "");
+}
+
+static window window_of(tc_gen *g, const tc_op *op, const tc_layout *l)
+{
+    window w = {.g = g,
+                .op = op,
+                .elem = op->in[0]->type->elem,
+                .layout = l,
+                .w = tc_gen_block_of(g, op->in[0]),
+                .vector = 1};
+    w.here = w.w.base;
+    for (unsigned i = 0; i < l->rank; i++) {
+        w.lanes[i] = tc_lanes_get(g, l, i);
+        w.here =
+            tc_gen_address(g, w.elem, w.here, scaled(&w, w.w.offset[i], i));
+    }
+    w.thread = w.here;
+    for (unsigned i = 0; i < l->rank; i++)
+        w.thread = tc_gen_address(g, w.elem, w.thread,
+                                  scaled(&w, w.lanes[i].thread, i));
+    const tc_attr *boundary = tc_op_attr(op, "boundary");
+    for (unsigned i = 0; i < boundary->n; i++)
+        w.bounded[boundary->ints[i]] = true;
+    return w;
+}
+
+/* With a mask of its own every element has a condition. */
+static void choose_vector(window *w)
+{
+    if (w->w.unit >= 0 && !w->mask)
+        w->vector =
+            tc_layout_contiguous(w->layout, (unsigned)w->w.unit, w->w.vector);
+}
+
+/* Address of register r: constants are added where they can be. */
+static LLVMValueRef address_at(const window *w, uint32_t r)
+{
+    tc_gen *g = w->g;
+    uint32_t c[TC_MAX_RANK];
+    bool add, all = true;
+    for (unsigned i = 0; i < w->layout->rank; i++) {
+        c[i] = tc_lanes_constant(&w->lanes[i], r, &add);
+        all &= add;
+    }
+    LLVMValueRef p = all ? w->thread : w->here;
+    for (unsigned i = 0; i < w->layout->rank; i++) {
+        LLVMValueRef at =
+            all ? tc_gen_i32(g, c[i]) : tc_lanes_at(g, &w->lanes[i], r);
+        /* The known stride last: it is the access's own offset. */
+        if ((int)i != w->w.unit)
+            p = tc_gen_address(g, w->elem, p, scaled(w, at, i));
+    }
+    if (w->w.unit < 0)
+        return p;
+    unsigned unit = (unsigned)w->w.unit;
+    LLVMValueRef at =
+        all ? tc_gen_i32(g, c[unit]) : tc_lanes_at(g, &w->lanes[unit], r);
+    return tc_gen_address(g, w->elem, p, scaled(w, at, unit));
+}
+
+/* Is the access that begins with register r in the tensor, and does the mask
+ * let it? NULL: always. (Along the axis of vectors they are wholly inside or
+ * outside: sizes and offsets are multiples.) */
+static LLVMValueRef condition_at(const window *w, uint32_t r)
+{
+    tc_gen *g = w->g;
+    LLVMValueRef all = w->mask ? w->mask[r] : NULL;
+    for (unsigned i = 0; i < w->layout->rank; i++) {
+        if (!w->bounded[i])
+            continue;
+        LLVMValueRef at = tc_lanes_at(g, &w->lanes[i], r);
+        at = LLVMBuildAdd(g->b, w->w.offset[i], at, "");
+        LLVMValueRef in = LLVMBuildICmp(g->b, LLVMIntULT, at, w->w.size[i], "");
+        all = all ? LLVMBuildAnd(g->b, all, in, "") : in;
+    }
+    return all;
+}
+
+static LLVMValueRef pad_of(tc_gen *g, const tc_op *op, const tc_type *elem)
+{
+    tc_number pad = {0};
+    if (tc_op_has_attr(op, "pad"))
+        pad = tc_op_attr(op, "pad")->number;
+    return tc_gen_literal(g, elem, pad);
+}
+
+static bool load_block(tc_gen *g, const tc_op *op)
+{
+    window w = window_of(g, op, op->out[0]->type->layout);
+    w.mask = op->nin > 1 ? tc_gen_get(g, op->in[1]) : NULL;
+    LLVMValueRef *other = op->nin > 2 ? tc_gen_get(g, op->in[2]) : NULL;
+    LLVMValueRef pad = pad_of(g, op, w.elem);
+    LLVMValueRef *x = tc_gen_set(g, op->out[0]);
+    unsigned n = tc_gen_registers(op->out[0]->type);
+    choose_vector(&w);
+    for (unsigned r = 0; r < n; r += w.vector) {
+        for (unsigned i = 0; i < w.vector; i++)
+            x[r + i] = pad;
+        tc_gen_load(g, w.elem, w.vector, address_at(&w, r), condition_at(&w, r),
+                    x + r);
+    }
+    for (unsigned r = 0; other && r < n; r++)
+        x[r] = LLVMBuildSelect(g->b, w.mask[r], x[r], other[r], "");
+    return !g->failed;
+}
+
+static LLVMValueRef both(tc_gen *g, LLVMValueRef a, LLVMValueRef b)
+{
+    return a && b ? LLVMBuildAnd(g->b, a, b, "") : a ? a : b;
+}
+
+static bool store_block(tc_gen *g, const tc_op *op)
+{
+    window w = window_of(g, op, op->in[1]->type->layout);
+    w.mask = op->nin > 2 ? tc_gen_get(g, op->in[2]) : NULL;
+    LLVMValueRef *x = tc_gen_get(g, op->in[1]);
+    LLVMValueRef owner = tc_lanes_owner(g, w.layout);
+    choose_vector(&w);
+    for (unsigned r = 0; r < tc_gen_registers(op->in[1]->type); r += w.vector)
+        tc_gen_store(g, w.elem, w.vector, address_at(&w, r),
+                     both(g, owner, condition_at(&w, r)), x + r);
+    return !g->failed;
+}
+
+/* ---- Pointers ---- */
+
+static LLVMValueRef *optional(tc_gen *g, const tc_op *op, unsigned i)
+{
+    return i < op->nin ? tc_gen_get(g, op->in[i]) : NULL;
+}
+
+static bool load_pointers(tc_gen *g, const tc_op *op)
+{
+    const tc_type *elem = tc_type_elem(op->out[0]->type);
+    LLVMValueRef *p = tc_gen_get(g, op->in[0]), *mask = optional(g, op, 1),
+                 *other = optional(g, op, 2);
+    LLVMValueRef *x = tc_gen_set(g, op->out[0]);
+    LLVMValueRef pad = pad_of(g, op, elem);
+    for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++) {
+        x[r] = other ? other[r] : pad;
+        tc_gen_load(g, elem, 1, p[r], mask ? mask[r] : NULL, &x[r]);
+    }
+    return !g->failed;
+}
+
+/* A scalar is the same in all threads: the first stores it. */
+static bool store_pointers(tc_gen *g, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type, *elem = tc_type_elem(op->in[1]->type);
+    LLVMValueRef *p = tc_gen_get(g, op->in[0]), *x = tc_gen_get(g, op->in[1]),
+                 *mask = optional(g, op, 2);
+    LLVMValueRef owner = t->kind == TC_TILE ? tc_lanes_owner(g, t->layout)
+                                            : tc_gen_first_thread(g);
+    for (unsigned r = 0; r < tc_gen_registers(t); r++)
+        tc_gen_store(g, elem, 1, p[r], both(g, owner, mask ? mask[r] : NULL),
+                     &x[r]);
+    return !g->failed;
+}
+
+bool tc_emit_load(tc_gen *g, const tc_op *op)
+{
+    return op->in[0]->type->kind == TC_BLOCK_PTR ? load_block(g, op)
+                                                 : load_pointers(g, op);
+}
+
+bool tc_emit_store(tc_gen *g, const tc_op *op)
+{
+    return op->in[0]->type->kind == TC_BLOCK_PTR ? store_block(g, op)
+                                                 : store_pointers(g, op);
+}
+
+/* ---- gather ---- */
+
+bool tc_emit_gather(tc_gen *g, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type;
+    LLVMValueRef *parts = tc_gen_get(g, op->in[0]), *index[TC_MAX_RANK];
+    for (unsigned i = 0; i < t->rank; i++)
+        index[i] = tc_gen_get(g, op->in[1 + i]);
+    LLVMValueRef *x = tc_gen_set(g, op->out[0]);
+    LLVMValueRef pad = pad_of(g, op, t->elem);
+    for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++) {
+        LLVMValueRef inside = NULL, p = parts[0];
+        for (unsigned i = 0; i < t->rank; i++) {
+            LLVMTypeRef type = LLVMTypeOf(index[i][r]);
+            LLVMValueRef size = LLVMBuildZExt(g->b, parts[1 + i], type, "");
+            LLVMValueRef at = LLVMBuildSExt(g->b, index[i][r], g->i64, "");
+            /* Unsigned: negative ones are beyond the end. */
+            inside =
+                both(g, inside,
+                     LLVMBuildICmp(g->b, LLVMIntULT, index[i][r], size, ""));
+            at = LLVMBuildMul(g->b, at, parts[1 + t->rank + i], "");
+            p = tc_gen_address(g, t->elem, p, at);
+        }
+        x[r] = pad;
+        tc_gen_load(g, t->elem, 1, p, inside, &x[r]);
+    }
+    return !g->failed;
+}

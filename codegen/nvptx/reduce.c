@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reductions within a thread and a warp.
+ *
+ *   1  A thread combines the registers that differ along the axis alone,
+ *      pairwise, so that sums round little and steps don't wait for another.
+ *   2  Lanes whose bits lie in the axis exchange what they have (shfl.bfly), a
+ *      bit at a time; then all of them have the result.
+ *
+ * Warps must not lie in the axis, or the reduction is a partial one, which
+ * leaves their part of the axis in place.
+ */
+#include "codegen/nvptx/emit.h"
+
+#include <string.h>
+
+typedef struct reduction {
+    tc_gen *g;
+    const tc_op *op;
+    const tc_layout *from;
+    unsigned axis, n; /* n: operands */
+    const char *kind; /* NULL: the region */
+    bool partial, wide;
+} reduction;
+
+/* One element of each operand. */
+typedef struct tuple {
+    LLVMValueRef *x;
+} tuple;
+
+static const tc_type *elem_of(const reduction *r, unsigned i)
+{
+    return tc_type_elem(r->op->in[i]->type);
+}
+
+static bool float_kind(const tc_type *elem)
+{
+    return elem->kind <= TC_F64 && tc_scalar_infos[elem->kind].is_float;
+}
+
+/* Narrow floats are combined in f32 (min and max too: e5m2 and e4m3 have no
+ * instruction) and rounded once. */
+static const tc_type *combined_elem(const reduction *r, unsigned i)
+{
+    const tc_type *elem = elem_of(r, i);
+    return r->wide ? tc_type_scalar(r->g->cx, TC_F32) : elem;
+}
+
+/* ---- Combining two ---- */
+
+/* The region's ops for these arguments. */
+static tuple combine_by_region(const reduction *r, tuple a, tuple b)
+{
+    tc_gen *g = r->g;
+    const tc_region *region = r->op->regions[0];
+    for (unsigned i = 0; i < r->n; i++) {
+        *tc_gen_set(g, region->args[i]) = a.x[i];
+        *tc_gen_set(g, region->args[r->n + i]) = b.x[i];
+    }
+    tuple out = {tc_arena_array(g->arena, LLVMValueRef, r->n)};
+    bool ok = tc_emit_region(g, region);
+    for (unsigned i = 0; i < r->n; i++)
+        out.x[i] = ok ? tc_gen_scalar(g, region->last->in[i]) : a.x[i];
+    return out;
+}
+
+static tuple combine(const reduction *r, tuple a, tuple b)
+{
+    if (!r->kind)
+        return combine_by_region(r, a, b);
+    tuple out = {tc_arena_array(r->g->arena, LLVMValueRef, r->n)};
+    for (unsigned i = 0; i < r->n; i++)
+        out.x[i] =
+            tc_gen_combine(r->g, r->kind, combined_elem(r, i), a.x[i], b.x[i]);
+    return out;
+}
+
+/* Neighbours first: the tree is balanced. */
+static tuple combine_list(const reduction *r, tuple *list, unsigned n)
+{
+    while (n > 1) {
+        unsigned m = 0;
+        for (unsigned i = 0; i < n; i += 2)
+            list[m++] = i + 1 < n ? combine(r, list[i], list[i + 1]) : list[i];
+        n = m;
+    }
+    return list[0];
+}
+
+/* ---- Registers ---- */
+
+/* Where the elements of register `reg` go: a coordinate of the result. */
+static void target_of(const reduction *r, uint32_t reg, int32_t *to)
+{
+    int32_t coord[TC_MAX_RANK];
+    tc_lanes_coords(r->from, reg, coord);
+    unsigned n = 0;
+    for (unsigned i = 0; i < r->from->rank; i++)
+        if (i != r->axis)
+            to[n++] = coord[i];
+        else if (r->partial)
+            to[n++] = 0;
+}
+
+/* For each register of the operands that of the result; those that repeat
+ * others: -1. NULL: reported. */
+static int64_t *find_targets(const reduction *r)
+{
+    tc_gen *g = r->g;
+    const tc_layout *to = r->op->out[0]->type->layout;
+    uint32_t n = tc_layout_size(r->from, TC_REGISTER);
+    int64_t *target = tc_arena_array(g->arena, int64_t, n);
+    tc_held held = {0}, own = tc_held_new(g, r->from);
+    if (to)
+        held = tc_held_new(g, to);
+    for (uint32_t reg = 0; reg < n; reg++) {
+        int32_t coord[TC_MAX_RANK];
+        tc_lanes_coords(r->from, reg, coord);
+        if (tc_held_find(&own, coord) != reg) {
+            target[reg] = -1;
+            continue;
+        }
+        target_of(r, reg, coord);
+        target[reg] = to ? tc_held_find(&held, coord) : 0;
+        if (target[reg] < 0) {
+            tc_gen_error(g, r->op, "its result is held by other threads");
+            return NULL;
+        }
+    }
+    return target;
+}
+
+static tuple element_of(const reduction *r, LLVMValueRef **in, uint32_t reg)
+{
+    tuple t = {tc_arena_array(r->g->arena, LLVMValueRef, r->n)};
+    for (unsigned i = 0; i < r->n; i++)
+        t.x[i] = r->wide ? tc_gen_widen(r->g, elem_of(r, i), in[i][reg])
+                         : in[i][reg];
+    return t;
+}
+
+/* ---- Lanes ---- */
+
+/* Lane bits that lie in the axis; false: reported. */
+static bool lanes_in_axis(const reduction *r, uint32_t *bits)
+{
+    const tc_layout *l = r->from;
+    *bits = 0;
+    for (unsigned i = 0; i < l->nmodes[TC_LANE]; i++) {
+        const tc_mode *m = &l->modes[TC_LANE][i];
+        bool elsewhere = false;
+        for (unsigned a = 0; a < l->rank; a++)
+            elsewhere |= a != r->axis && m->image[a];
+        if (m->image[r->axis] && elsewhere)
+            return tc_gen_error(r->g, r->op,
+                                "lanes lie in the axis and in another one");
+        if (m->image[r->axis])
+            *bits |= 1u << i;
+    }
+    for (unsigned i = 0; !r->partial && i < l->nmodes[TC_WARP]; i++)
+        if (l->modes[TC_WARP][i].image[r->axis])
+            return tc_gen_error(r->g, r->op,
+                                "warps lie in the axis, and nothing was made "
+                                "to exchange their parts");
+    return true;
+}
+
+static LLVMValueRef shuffle_32(tc_gen *g, LLVMValueRef x, uint32_t bit)
+{
+    LLVMValueRef args[] = {tc_gen_i32(g, -1), x, tc_gen_i32(g, bit),
+                           tc_gen_i32(g, 31)};
+    return tc_gen_intrinsic(g, "nvvm.shfl.sync.bfly.i32", 0, NULL, 4, args);
+}
+
+static LLVMValueRef shuffle_64(tc_gen *g, LLVMValueRef x, uint32_t bit)
+{
+    LLVMValueRef shift = tc_gen_i64(g, 32);
+    LLVMValueRef low = LLVMBuildTrunc(g->b, x, g->i32, "");
+    LLVMValueRef high = LLVMBuildLShr(g->b, x, shift, "");
+    high = LLVMBuildTrunc(g->b, high, g->i32, "");
+    low = LLVMBuildZExt(g->b, shuffle_32(g, low, bit), g->i64, "");
+    high = LLVMBuildZExt(g->b, shuffle_32(g, high, bit), g->i64, "");
+    return LLVMBuildOr(g->b, low, LLVMBuildShl(g->b, high, shift, ""), "");
+}
+
+/* What the lane whose number differs in this bit has. */
+static LLVMValueRef shuffled(tc_gen *g, const tc_type *elem, LLVMValueRef x,
+                             uint32_t bit)
+{
+    LLVMTypeRef type = tc_gen_memory_type(g, elem);
+    unsigned bits = 8 * tc_type_bytes(elem);
+    LLVMTypeRef ints = LLVMIntTypeInContext(g->llvm, bits);
+    x = tc_gen_to_memory(g, elem, x);
+    x = LLVMBuildBitCast(g->b, x, ints, "");
+    if (bits == 64) {
+        x = shuffle_64(g, x, bit);
+    } else {
+        x = shuffle_32(g, LLVMBuildZExt(g->b, x, g->i32, ""), bit);
+        x = LLVMBuildTrunc(g->b, x, ints, "");
+    }
+    return tc_gen_from_memory(g, elem, LLVMBuildBitCast(g->b, x, type, ""));
+}
+
+/* A region may round otherwise when its sides are swapped: the lower lane's is
+ * the left one, so that all lanes get the same. */
+static void order_sides(const reduction *r, uint32_t bit, tuple *a, tuple *b)
+{
+    tc_gen *g = r->g;
+    LLVMValueRef own = LLVMBuildAnd(g->b, g->lane, tc_gen_i32(g, bit), "");
+    LLVMValueRef lower =
+        LLVMBuildICmp(g->b, LLVMIntEQ, own, tc_gen_i32(g, 0), "");
+    for (unsigned i = 0; i < r->n; i++) {
+        LLVMValueRef x = a->x[i], y = b->x[i];
+        a->x[i] = LLVMBuildSelect(g->b, lower, x, y, "");
+        b->x[i] = LLVMBuildSelect(g->b, lower, y, x, "");
+    }
+}
+
+static tuple combine_lanes(const reduction *r, tuple t, uint32_t bits)
+{
+    for (; bits; bits &= bits - 1) {
+        uint32_t bit = bits & -bits;
+        tuple own = {tc_arena_array(r->g->arena, LLVMValueRef, r->n)};
+        tuple other = {tc_arena_array(r->g->arena, LLVMValueRef, r->n)};
+        for (unsigned i = 0; i < r->n; i++) {
+            own.x[i] = t.x[i];
+            other.x[i] = shuffled(r->g, combined_elem(r, i), t.x[i], bit);
+        }
+        if (!r->kind)
+            order_sides(r, bit, &own, &other);
+        t = combine(r, own, other);
+    }
+    return t;
+}
+
+/* ---- The op ---- */
+
+static bool reduce_into(const reduction *r, LLVMValueRef **in,
+                        LLVMValueRef **out, unsigned nresults)
+{
+    uint32_t lanes, nregs = tc_layout_size(r->from, TC_REGISTER);
+    int64_t *target = find_targets(r);
+    if (!target || !lanes_in_axis(r, &lanes))
+        return false;
+    tuple *list = tc_arena_array(r->g->arena, tuple, nregs);
+    for (unsigned to = 0; to < nresults; to++) {
+        unsigned n = 0;
+        for (uint32_t reg = 0; reg < nregs; reg++)
+            if (target[reg] == to)
+                list[n++] = element_of(r, in, reg);
+        if (!n)
+            continue;
+        tuple t = combine_lanes(r, combine_list(r, list, n), lanes);
+        for (unsigned i = 0; i < r->n; i++)
+            out[i][to] =
+                r->wide ? tc_gen_narrow(r->g, elem_of(r, i), t.x[i]) : t.x[i];
+    }
+    return !r->g->failed;
+}
+
+/* Registers of the result that repeat others. */
+static void repeat_registers(const reduction *r, LLVMValueRef **out,
+                             unsigned nresults)
+{
+    const tc_layout *l = r->op->out[0]->type->layout;
+    if (!l)
+        return;
+    tc_held held = tc_held_new(r->g, l);
+    for (unsigned to = 0; to < nresults; to++) {
+        int32_t coord[TC_MAX_RANK];
+        tc_lanes_coords(l, to, coord);
+        for (unsigned i = 0; i < r->n; i++)
+            out[i][to] = out[i][tc_held_find(&held, coord)];
+    }
+}
+
+bool tc_emit_reduce(tc_gen *g, const tc_op *op)
+{
+    const char *kind = tc_op_word(op, "kind");
+    reduction r = {.g = g,
+                   .op = op,
+                   .from = op->in[0]->type->layout,
+                   .axis = (unsigned)tc_op_int(op, "axis"),
+                   .n = op->nin,
+                   .kind = strcmp(kind, "region") == 0 ? NULL : kind,
+                   .partial = tc_op_int(op, "partial") != 0};
+    const tc_type *elem = elem_of(&r, 0);
+    r.wide = r.kind && float_kind(elem) && elem->kind < TC_F32;
+    LLVMValueRef **in = tc_arena_array(g->arena, LLVMValueRef *, r.n);
+    LLVMValueRef **out = tc_arena_array(g->arena, LLVMValueRef *, r.n);
+    for (unsigned i = 0; i < r.n; i++) {
+        in[i] = tc_gen_get(g, op->in[i]);
+        out[i] = tc_gen_set(g, op->out[i]);
+    }
+    unsigned nresults = tc_gen_registers(op->out[0]->type);
+    if (!reduce_into(&r, in, out, nresults))
+        return false;
+    repeat_registers(&r, out, nresults);
+    return true;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shapes: other names for registers. The verifier's rules of layouts make sure
+ * that an element of the result is in the same thread as the operand's, so it
+ * is enough to look where lane 0 of warp 0 has it.
+ */
+#include "codegen/nvptx/emit.h"
+
+bool tc_emit_splat(tc_gen *g, const tc_op *op)
+{
+    LLVMValueRef x = tc_gen_scalar(g, op->in[0]);
+    LLVMValueRef *to = tc_gen_set(g, op->out[0]);
+    for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++)
+        to[r] = x;
+    return true;
+}
+
+bool tc_emit_range(tc_gen *g, const tc_op *op)
+{
+    tc_lanes lanes = tc_lanes_get(g, op->out[0]->type->layout, 0);
+    LLVMValueRef *to = tc_gen_set(g, op->out[0]);
+    for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++)
+        to[r] = tc_lanes_at(g, &lanes, r);
+    return true;
+}
+
+/* From coordinates of the result to those of the operand. */
+typedef void source_fn(const tc_op *op, const int32_t *of, int32_t *from);
+
+static bool rename_registers(tc_gen *g, const tc_op *op, source_fn *source)
+{
+    const tc_layout *l = op->out[0]->type->layout;
+    tc_held held = tc_held_new(g, op->in[0]->type->layout);
+    LLVMValueRef *x = tc_gen_get(g, op->in[0]);
+    LLVMValueRef *to = tc_gen_set(g, op->out[0]);
+    for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++) {
+        int32_t coord[TC_MAX_RANK], from[TC_MAX_RANK];
+        tc_lanes_coords(l, r, coord);
+        source(op, coord, from);
+        int64_t found = tc_held_find(&held, from);
+        if (found < 0)
+            return tc_gen_error(g, op,
+                                "its layout moves elements between threads");
+        to[r] = x[found];
+    }
+    return true;
+}
+
+static void reshaped(const tc_op *op, const int32_t *of, int32_t *from)
+{
+    const tc_layout *to = op->out[0]->type->layout,
+                    *l = op->in[0]->type->layout;
+    int64_t at = 0;
+    for (unsigned i = 0; i < to->rank; i++)
+        at = at * to->shape[i] + of[i];
+    for (unsigned i = l->rank; i-- > 0;) {
+        from[i] = (int32_t)(at % l->shape[i]);
+        at /= l->shape[i];
+    }
+}
+
+bool tc_emit_reshape(tc_gen *g, const tc_op *op)
+{
+    return rename_registers(g, op, reshaped);
+}
+
+bool tc_emit_expand_dims(tc_gen *g, const tc_op *op)
+{
+    return rename_registers(g, op, reshaped);
+}
+
+static void broadcasted(const tc_op *op, const int32_t *of, int32_t *from)
+{
+    const tc_layout *l = op->in[0]->type->layout;
+    for (unsigned i = 0; i < l->rank; i++)
+        from[i] = l->shape[i] == 1 ? 0 : of[i];
+}
+
+bool tc_emit_broadcast(tc_gen *g, const tc_op *op)
+{
+    return rename_registers(g, op, broadcasted);
+}
+
+/* Axis i of the result is axis perm[i] of the operand. */
+static void transposed(const tc_op *op, const int32_t *of, int32_t *from)
+{
+    unsigned rank = op->in[0]->type->rank;
+    const tc_attr *perm = tc_op_attr(op, "perm");
+    for (unsigned i = 0; i < rank; i++)
+        from[i] = of[i];
+    if (perm->kind == TC_ATTR_INTS) {
+        for (unsigned i = 0; i < rank; i++)
+            from[perm->ints[i]] = of[i];
+    } else {
+        from[rank - 1] = of[rank - 2];
+        from[rank - 2] = of[rank - 1];
+    }
+}
+
+bool tc_emit_trans(tc_gen *g, const tc_op *op)
+{
+    return rename_registers(g, op, transposed);
+}
