@@ -180,6 +180,11 @@ tilec_status tc_gpu_launch(const tc_gpu_request *r);
 tilec_status tc_gpu_enter(const tilec_kernel *k, int device,
                           tc_cuda_scope *scope, tilec_error *error);
 
+/* Memory of TC_GPU_SPARE_BYTES on the device that anyone may write and nobody
+ * reads; loads the kernel where that was not done. */
+tilec_status tc_gpu_spare(const tilec_kernel *k, DLDevice device, void **out,
+                          tilec_error *error);
+
 /* ---- Programs of the toolkit (assemble.c) ---- */
 
 /* The path of `ptxas`, `nvdisasm`: as given, else on $PATH, else where NVIDIA

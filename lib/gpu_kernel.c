@@ -71,6 +71,23 @@ tilec_status tilec_kernel_load(const tilec_kernel *k, int device,
     return s;
 }
 
+tilec_status tc_gpu_spare(const tilec_kernel *k, DLDevice device, void **out,
+                          tilec_error *error)
+{
+    int ordinal = device.device_type == kDLCUDA ? device.device_id : -1;
+    tc_gpu_code *code = atomic_load(&k->gpu->variants[TC_GPU_ALIGNED]);
+    const tc_gpu_loaded *l;
+    tc_cuda_scope scope;
+    tilec_status s = tc_gpu_enter(k, ordinal, &scope, error);
+    if (s != TILEC_OK)
+        return s;
+    s = tc_gpu_load(code, k->gpu->settings, &scope, &l, NULL, error);
+    if (s == TILEC_OK)
+        *out = (void *)(uintptr_t)l->spare;
+    tc_cuda_leave(&scope);
+    return s;
+}
+
 /* ---- Waiting ---- */
 
 static tilec_status say_failed(const tilec_kernel *k, const tc_gpu_code *code,

@@ -239,6 +239,9 @@ tilec_status tc_gpu_load(tc_gpu_code *c, const tc_gpu_settings *settings,
                          const tc_cuda_scope *scope, const tc_gpu_loaded **out,
                          tc_cuda_log *log, tilec_error *error)
 {
+    *out = tc_gpu_find(c, scope->context);
+    if (*out)
+        return TILEC_OK;
     /* Too large for a stack that a caller of a launch may have. */
     tc_cuda_log *own = log ? NULL : malloc(sizeof *own);
     if (!log && !own)

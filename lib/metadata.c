@@ -249,6 +249,8 @@ static bool add_resources(cJSON *j, const tilec_kernel *k)
     tilec_resources r = TILEC_INIT(tilec_resources);
     if (tilec_kernel_resources(k, &r, NULL) != TILEC_OK)
         return true;
+    if (!r.device)
+        return true;
     return cJSON_AddNumberToObject(j, "registers", r.registers) &&
            cJSON_AddNumberToObject(j, "spilled_bytes", r.spilled_bytes) &&
            cJSON_AddStringToObject(j, "device", r.device);

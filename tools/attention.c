@@ -4,6 +4,7 @@
  */
 #include "tools/commands.h"
 #include "tools/compare.h"
+#include "tools/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ typedef struct job {
     size_t ncaptured;
     DLTensor captured_tensors[MOST_CAPTURED];
     tilec_argument captured[MOST_CAPTURED];
+    device_tensors device;
     double compile_seconds, run_seconds;
 } job;
 
@@ -99,6 +101,36 @@ static int find_captured(job *j)
     return EXIT_DONE;
 }
 
+/* Everything to where the kernel runs; on the CPU it is there. */
+static int put_tensors(job *j, tilec_attention_tensors *t)
+{
+    int code = device_open(&j->device, j->cx, tilec_attention_kernel(j->plan));
+    if (code || (code = device_put(&j->device, &t->q, false)) ||
+        (code = device_put(&j->device, &t->k, false)) ||
+        (code = device_put(&j->device, &t->v, false)) ||
+        (code = device_put(&j->device, &t->o, true)) ||
+        (code = device_put(&j->device, &t->lse, true)))
+        return code;
+    for (size_t i = 0; !code && i < j->ncaptured; i++)
+        code = device_put(&j->device, &j->captured[i].tensor, false);
+    return code;
+}
+
+static int launch(job *j, const tilec_attention_tensors *t)
+{
+    tilec_launch_options o = TILEC_INIT(tilec_launch_options);
+    o.progress = show_progress;
+    o.print = show_line;
+    tilec_error e;
+    double start = seconds_now();
+    tilec_status status = tilec_attention_forward(j->plan, t, &o, &e);
+    int code = status ? report_error(&e)
+                      : device_wait(tilec_attention_kernel(j->plan));
+    j->run_seconds = seconds_now() - start;
+    end_progress();
+    return code;
+}
+
 static int compute(job *j)
 {
     const DLTensor *q = &j->q;
@@ -117,15 +149,9 @@ static int compute(job *j)
     t.lse = &j->lse.dl;
     t.captured = j->captured;
     t.ncaptured = j->ncaptured;
-    tilec_launch_options o = TILEC_INIT(tilec_launch_options);
-    o.progress = show_progress;
-    o.print = show_line;
-    tilec_error e;
-    double start = seconds_now();
-    tilec_status status = tilec_attention_forward(j->plan, &t, &o, &e);
-    j->run_seconds = seconds_now() - start;
-    end_progress();
-    return status ? report_error(&e) : EXIT_DONE;
+    int code = put_tensors(j, &t);
+    code = code ? code : launch(j, &t);
+    return code ? code : device_get(&j->device);
 }
 
 static void put_shape(const char *name, const DLTensor *t)
@@ -150,7 +176,11 @@ static void describe(const job *j)
     printf(" %s, mask %s, score %s\n", tilec_kernel_binding(kernel, "T"),
            mask ? mask : "none", score ? score : "none");
     char machine[160];
-    machine_name(machine, sizeof machine);
+    if (j->device.device)
+        snprintf(machine, sizeof machine, "%s",
+                 tilec_device_name(j->device.device));
+    else
+        machine_name(machine, sizeof machine);
     printf(
         "  on %s (%s): compiled in %.1f ms, ran in %.2f ms (%.1f GFLOP/s, all "
         "keys counted)\n",
@@ -217,6 +247,7 @@ static int run(const tool_args *args)
     int code = run_job(&j);
     free(j.o.dl.data);
     free(j.lse.dl.data);
+    device_close(&j.device);
     tilec_attention_free(j.plan);
     tilec_safetensors_free(j.in);
     tilec_context_free(j.cx);
@@ -231,7 +262,7 @@ static const tool_option options[] = {
      "what becomes of a score: alibi, soft_cap(cap=30),\n"
      "several in turn with `,`, FILE.tile@FUNC"},
     {"--scale", "X", "of q k^T (default: 1 / sqrt(head dim))"},
-    {"--target", "TARGET", "cpu or auto (default: auto)"},
+    {"--target", "TARGET", TARGET_HELP},
     {"-o", "FILE", "write o and lse there, as safetensors"},
     {"--check", "TENSOR...",
      "compare o (or lse, with a tensor of 3 dims) with that\n"

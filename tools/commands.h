@@ -11,6 +11,10 @@
 extern const tool_command tool_attention, tool_run, tool_compile, tool_opt,
     tool_info;
 
+#define TARGET_HELP                                                            \
+    "auto (the GPU if there is one, the default), cpu,\n"                      \
+    "sm_80, ... (`tilec info targets`)"
+
 /* Says on stderr what went wrong (all diagnostics of a compile; one error) and
  * returns the exit code for the status. */
 int report_compile(const tilec_context *cx, tilec_status status);
@@ -34,6 +38,7 @@ void show_line(void *user, const char *line);
 char *read_text(const char *path, size_t *length);
 /* text to the file of -o, else to stdout; the exit code. */
 int write_text(const char *path, const char *text);
+int write_data(const char *path, const char *data, size_t size);
 /* A row-major tensor with its own memory (zeroed); data NULL: out of memory. */
 typedef struct owned_tensor {
     DLTensor dl;

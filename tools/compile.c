@@ -6,20 +6,31 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static int emit(const tool_args *args, tilec_context *cx)
 {
     const char *what = tool_value(args, "--emit");
+    const char *path = tool_value(args, "-o");
     tilec_kernel *kernel = NULL;
-    int code = program_compile(args, cx, args->words[0], NULL, 0, &kernel);
+    what = what ? what : "tile";
+    bool is_binary = strcmp(what, "cubin") == 0;
+    if (is_binary && !path && isatty(STDOUT_FILENO))
+        return tool_usage(args->command,
+                          "a cubin is nothing for a terminal: -o FILE");
+    /* What the driver says of the registers is in the JSON and a remark. */
+    bool load = strcmp(what, "json") == 0 || tool_has(args, "--remarks");
+    int code =
+        program_compile(args, cx, args->words[0], NULL, 0, load, &kernel);
     if (code)
         return code;
-    char *text = NULL;
+    char *data = NULL;
+    size_t size;
     tilec_error e;
     tilec_status status =
-        tilec_kernel_emit(kernel, what ? what : "tile", &text, &e);
-    code = status ? report_error(&e) : write_text(tool_value(args, "-o"), text);
-    tilec_free(text);
+        tilec_kernel_emit_data(kernel, what, &data, &size, &e);
+    code = status ? report_error(&e) : write_data(path, data, size);
+    tilec_free(data);
     tilec_kernel_free(kernel);
     return code;
 }
@@ -43,8 +54,9 @@ static int run(const tool_args *args)
 
 static const tool_option options[] = {
     {"--emit", "WHAT",
-     "tile (the optimised program, the default), llvm, asm,\n"
-     "json (parameters, grid, bindings)"},
+     "tile (the optimised program, the default), llvm,\n"
+     "llvm-opt, json (parameters, grid, bindings, resources);\n"
+     "cpu: asm; GPU targets: machine, ptx, cubin, sass"},
     {"-o", "FILE", "write it there (default: standard output)"},
     PROGRAM_OPTIONS,
     {0}};

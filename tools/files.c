@@ -49,11 +49,15 @@ char *read_text(const char *path, size_t *length)
 
 int write_text(const char *path, const char *text)
 {
+    return write_data(path, text, strlen(text));
+}
+
+int write_data(const char *path, const char *data, size_t n)
+{
     FILE *out = path ? fopen(path, "wb") : stdout;
     if (!out)
         return report_file(path);
-    size_t n = strlen(text);
-    bool ok = fwrite(text, 1, n, out) == n && fflush(out) == 0;
+    bool ok = fwrite(data, 1, n, out) == n && fflush(out) == 0;
     if (path && fclose(out) != 0)
         ok = false;
     return ok ? EXIT_DONE

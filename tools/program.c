@@ -40,20 +40,45 @@ static char *split_kernel(const char *word, const char **kernel)
     return strndup(word, at ? (size_t)(at - word) : strlen(word));
 }
 
-int program_compile(const tool_args *args, tilec_context *cx, const char *word,
-                    const tilec_argument *examples, size_t nexamples,
-                    tilec_kernel **kernel)
+/* The value of an option that is a count; false: said what is wrong. */
+static bool read_count(const tool_args *args, const char *option, long most,
+                       unsigned *out)
+{
+    const char *text = tool_value(args, option);
+    char *end;
+    long n = text ? strtol(text, &end, 10) : 0;
+    if (text && (end == text || *end || n < 1 || n > most)) {
+        tool_usage(args->command, "%s is `%s`, expected 1 to %ld", option, text,
+                   most);
+        return false;
+    }
+    *out = (unsigned)n;
+    return true;
+}
+
+static bool read_options(const tool_args *args, tilec_compile_options *o)
+{
+    o->target = tool_value(args, "--target");
+    o->user = (void *)(uintptr_t)args;
+    o->print_after = tool_value(args, "--print-after");
+    o->no_cache = tool_has(args, "--no-cache");
+    /* Events keep the library from taking code out of its cache. */
+    if (o->print_after || tool_has(args, "--time-passes"))
+        o->on_pass = on_pass;
+    return read_count(args, "--warps", 32, &o->warps) &&
+           read_count(args, "--stages", 16, &o->stages);
+}
+
+int program_with(const tool_args *args, tilec_context *cx, const char *word,
+                 const tilec_compile_options *options,
+                 program_compile_fn *compile, void *user)
 {
     static char names[MOST_BINDINGS][64];
     tilec_binding bindings[MOST_BINDINGS];
-    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    tilec_compile_options o = *options;
     o.bindings = bindings;
-    o.target = tool_value(args, "--target");
-    o.examples = examples;
-    o.nexamples = nexamples;
-    o.user = (void *)args;
-    o.print_after = tool_value(args, "--print-after");
-    o.on_pass = on_pass;
+    if (!read_options(args, &o))
+        return EXIT_USAGE;
     for (int i = 0; i < args->ngiven; i++) {
         if (strcmp(args->given[i].name, "-D") != 0)
             continue;
@@ -75,7 +100,7 @@ int program_compile(const tool_args *args, tilec_context *cx, const char *word,
     }
     int code = EXIT_INPUT;
     if (text || tilec_embedded_text(file))
-        code = (int)tilec_compile(cx, &source, 1, &o, kernel);
+        code = (int)compile(user, cx, &source, &o);
     if (code && (text || !source.text))
         report_compile(cx, (tilec_status)code);
     else if (!code)
@@ -83,4 +108,22 @@ int program_compile(const tool_args *args, tilec_context *cx, const char *word,
     free(text);
     free(file);
     return code;
+}
+
+static tilec_status compile_kernel(void *user, tilec_context *cx,
+                                   const tilec_source *source,
+                                   const tilec_compile_options *options)
+{
+    return tilec_compile(cx, source, 1, options, user);
+}
+
+int program_compile(const tool_args *args, tilec_context *cx, const char *word,
+                    const tilec_argument *examples, size_t nexamples, bool load,
+                    tilec_kernel **kernel)
+{
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    o.examples = examples;
+    o.nexamples = nexamples;
+    o.no_load = !load;
+    return program_with(args, cx, word, &o, compile_kernel, kernel);
 }

@@ -11,17 +11,28 @@
 #define PROGRAM_OPTIONS                                                        \
     {"-D", "NAME=VALUE",                                                       \
      "bind a compile-time parameter: a size, a type, @func"},                  \
-        {"--target", "TARGET", "cpu or auto (default: auto)"},                 \
+        {"--target", "TARGET", TARGET_HELP},                                   \
+        {"--warps", "N", "GPU targets: warps of a block, 1 to 32"},            \
+        {"--stages", "N", "GPU targets: stages of pipelined loops"},           \
         {"--print-after", "LIST",                                              \
          "print the program after these passes, or `all`"},                    \
         {"--time-passes", NULL, "print the time of each pass to stderr"},      \
+        {"--no-cache", NULL, "GPU targets: compile anew, and keep nothing"},   \
     {                                                                          \
         "--remarks", NULL, "say what the compiler did and did not do"          \
     }
 
-/* The exit code; *kernel is set on 0. `examples` may have none. */
+/* The exit code; *kernel is set on 0. `examples` may have none. load: onto the
+ * GPU, if the target is one. */
 int program_compile(const tool_args *args, tilec_context *cx, const char *word,
-                    const tilec_argument *examples, size_t nexamples,
+                    const tilec_argument *examples, size_t nexamples, bool load,
                     tilec_kernel **kernel);
+/* The same up to the compile, which `compile` does. */
+typedef tilec_status program_compile_fn(void *user, tilec_context *cx,
+                                        const tilec_source *source,
+                                        const tilec_compile_options *options);
+int program_with(const tool_args *args, tilec_context *cx, const char *word,
+                 const tilec_compile_options *options,
+                 program_compile_fn *compile, void *user);
 
 #endif

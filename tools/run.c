@@ -2,6 +2,7 @@
  *
  * tilec run: any kernel on the tensors of files.
  */
+#include "tools/device.h"
 #include "tools/program.h"
 
 #include <errno.h>
@@ -26,6 +27,7 @@ typedef struct job {
     size_t n;
     input inputs[MOST_ARGS];
     tilec_argument arguments[MOST_ARGS];
+    device_tensors device;
 } job;
 
 static int bad_argument(const job *j, const char *word)
@@ -229,24 +231,52 @@ static int check_outputs(const job *j)
     return EXIT_DONE;
 }
 
+static bool is_written(const job *j, const char *name)
+{
+    const tilec_parameter *p;
+    for (size_t i = 0; (p = tilec_kernel_parameter(j->kernel, i)); i++)
+        if (strcmp(p->name, name) == 0)
+            return p->written;
+    return false;
+}
+
+/* The arguments of the launch: on a GPU, copies of the tensors there. */
+static int place_arguments(job *j, tilec_argument *args)
+{
+    int code = device_open(&j->device, j->cx, j->kernel);
+    for (size_t i = 0; !code && i < j->n; i++) {
+        args[i] = j->arguments[i];
+        if (args[i].kind == TILEC_ARG_TENSOR)
+            code = device_put(&j->device, &args[i].tensor,
+                              is_written(j, args[i].name));
+    }
+    return code;
+}
+
 static int launch(job *j)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     o.print = show_line;
     o.progress = show_progress;
     tilec_error e;
+    tilec_argument args[MOST_ARGS];
+    int code = place_arguments(j, args);
+    if (code)
+        return code;
     double start = seconds_now();
-    if (tilec_launch(j->kernel, j->arguments, j->n, &o, &e))
+    if (tilec_launch(j->kernel, args, j->n, &o, &e))
         return report_error(&e);
+    if ((code = device_wait(j->kernel)))
+        return code;
     double seconds = seconds_now() - start;
     end_progress();
     int32_t grid[3];
-    if (tilec_kernel_grid(j->kernel, j->arguments, j->n, grid, &e))
+    if (tilec_kernel_grid(j->kernel, args, j->n, grid, &e))
         return report_error(&e);
     fprintf(stderr, "%s: grid %dx%dx%d on %s, %.3f ms\n",
             tilec_kernel_name(j->kernel), grid[0], grid[1], grid[2],
             tilec_kernel_target(j->kernel), 1e3 * seconds);
-    return EXIT_DONE;
+    return device_get(&j->device);
 }
 
 static int run_job(job *j)
@@ -258,7 +288,7 @@ static int run_job(job *j)
         code = check_outputs(j);
     if (!code)
         code = program_compile(j->args, j->cx, j->args->words[0], j->arguments,
-                               j->n, &j->kernel);
+                               j->n, true, &j->kernel);
     if (!code)
         code = copy_written(j);
     if (!code)
@@ -283,6 +313,7 @@ static int run(const tool_args *args)
         free(j->inputs[i].own.dl.data);
         tilec_safetensors_free(j->inputs[i].file);
     }
+    device_close(&j->device);
     tilec_kernel_free(j->kernel);
     tilec_context_free(j->cx);
     free(j);

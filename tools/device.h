@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command's tensors where a kernel needs them: on the CPU as they are, for
+ * a GPU target copied there, and back what the kernel wrote.
+ */
+#ifndef TOOL_DEVICE_H
+#define TOOL_DEVICE_H
+
+#include "tools/commands.h"
+
+enum { DEVICE_MOST_TENSORS = 80 };
+
+typedef struct device_tensors {
+    tilec_device *device; /* NULL: the CPU */
+    size_t n;
+    struct {
+        const DLTensor *host;
+        DLTensor *copy;
+        bool written;
+    } list[DEVICE_MOST_TENSORS];
+} device_tensors;
+
+/* All return exit codes, and have said what is wrong. */
+int device_open(device_tensors *d, const tilec_context *cx,
+                const tilec_kernel *kernel);
+/* From here on *tensor is the one to launch with. */
+int device_put(device_tensors *d, const DLTensor **tensor, bool written);
+/* Waits for the kernel, and reads back what it wrote into the tensors that were
+ * put. */
+int device_wait(const tilec_kernel *kernel);
+int device_get(const device_tensors *d);
+void device_close(device_tensors *d);
+
+#endif
