@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Until code generation is complete. */
-#pragma weak tc_nvptx_llvm
-
 struct emission {
     const tilec_kernel *k;
     const char *what;

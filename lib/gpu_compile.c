@@ -12,10 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Until code generation is complete. */
-#pragma weak tc_nvptx_compile
-#pragma weak tc_nvptx_code_free
-
 /* ---- The codes of a context ---- */
 
 static tc_gpu_code *find_kept(tilec_context *owner, tc_key key)
@@ -99,11 +95,6 @@ static tc_gpu_code *make(const struct making *m)
         return NULL;
     tc_text machine = {.arena = &job->cx->arena};
     tc_module_print(&machine, job->module, TC_PRINT_PLAIN);
-    if (!tc_nvptx_compile) {
-        tc_job_error(job, TILEC_MACHINE, "no code generation for %s yet",
-                     m->target->name);
-        return NULL;
-    }
     if (!tc_nvptx_compile(job->module, m->target, &code))
         return NULL;
     job->foreign = code.ptx;
