@@ -12,9 +12,11 @@
  *   repeat mode   count 3, 5, 7, ...: digit times the image is added. (An even
  *                 repeat is the same as F2 modes below an odd one.)
  *
- * A side is 2^k times an odd number. Below 2^k, its period, images are xored;
- * from there on they are multiples of 2^k and added; no two modes share a bit
- * there, so a layout is linear over F2 in each digit's own place.
+ * Each axis has a period: the largest power of two that divides the side and
+ * the images of all repeat modes there. What images hold below the period is
+ * xored, the rest (multiples of the period) is added, of F2 modes too: with
+ * 11*(1024) in an axis, an F2 mode (11264) counts panels of 11 * 1024. Without
+ * repeat modes a side of 2^k is its period and everything is xored.
  *
  *   tile<16x8>, the accumulator of mma.m16n8:
  *     register (0,1) (8,0)   lane (0,2) (0,4) (1,0) (2,0) (4,0)   warp
@@ -47,12 +49,13 @@ struct tc_layout {
     tc_context *cx;
     unsigned rank;
     int32_t shape[TC_MAX_RANK];
+    int32_t period[TC_MAX_RANK]; /* images are xored below it, added above */
     unsigned nmodes[TC_INPUT_COUNT];
     const tc_mode *modes[TC_INPUT_COUNT];
 };
 
-/* What a layout is made from; even repeat counts are split by the getter,
- * modes of count 1 dropped. */
+/* What a layout is made from. Even repeat counts are split by the getter, modes
+ * of count 1 dropped; all else stays as it is, mode by mode. */
 enum { TC_MAX_MODES = 24 };
 typedef struct tc_layout_spec {
     unsigned rank;
@@ -62,10 +65,16 @@ typedef struct tc_layout_spec {
 } tc_layout_spec;
 void tc_layout_spec_add(tc_layout_spec *s, tc_input in, uint32_t count,
                         unsigned axis, int32_t stride);
+void tc_layout_spec_add_mode(tc_layout_spec *s, tc_input in,
+                             const tc_mode *mode);
+/* The modes of a layout, to be changed. */
+void tc_layout_spec_of(const tc_layout *l, tc_layout_spec *s);
 /* The interned layout. The spec must be valid: see tc_layout_check. */
 const tc_layout *tc_layout_get(tc_context *cx, const tc_layout_spec *s);
-/* NULL, or why the spec is no layout ("register mode 3 leaves the tile"; every
- * element must be held somewhere; offsets must hold each exactly once). */
+/* NULL, or why the spec is no layout of a tile ("register mode 3 leaves the
+ * tile"): there are 32 lanes, every element is held somewhere, offsets hold
+ * each exactly once. Results of the algebra (offsets, solve) need not be. The
+ * text lives until the diagnostics are cleared. */
 const char *tc_layout_check(tc_context *cx, const tc_layout_spec *s);
 
 /* Number of values of an input: product of the counts of its modes. */
@@ -76,47 +85,61 @@ void tc_layout_apply(const tc_layout *l, const uint32_t index[TC_INPUT_COUNT],
                      int32_t coord[TC_MAX_RANK]);
 
 /* Well-known layouts (layout_known.c). Shapes are whole tiles; what the
- * threads do not fill in one go is repeated over registers, what they fill
- * more than once is broadcast. Where a side's power of two is too small for
- * the threads asked for along it, the rest moves to the next axis in order, and
- * then becomes broadcast. */
-/* order[0] is the fastest axis. */
+ * threads do not fill in one go is repeated over registers (for blocked the
+ * fastest axis first, for matrices the inner one: columns of C, K of A and B).
+ * What they fill more than once is broadcast. Of a number of lanes or warps the
+ * power of two takes bits of a side, an odd rest (12 = 4 * 3) the odd part of
+ * it: 192 rows over 12 warps are (16) (32) 3*(64). Such odd modes come last in
+ * an input. */
+/* order[0] is the fastest axis. Where a side is too small for the threads asked
+ * for along it (4 of 2, 3 of 64), the rest moves to the next axes in order, and
+ * then becomes broadcast. per_thread and lanes are powers of two. */
 const tc_layout *tc_layout_blocked(tc_context *cx, unsigned rank,
                                    const int32_t *shape,
                                    const int32_t *per_thread,
                                    const int32_t *lanes, const int32_t *warps,
                                    const unsigned *order);
 /* mma.sync: accumulator [M, N] (m16n8), operands A [M, K] and B [K, N] of
- * elements of `bits` 8, 16 or 32, warps laid wm x wn over the accumulator
- * (A is broadcast over wn, B over wm). A warp's rows are 16 apart from the
- * next warp's: rows = 16 * wm, then repeated; likewise columns 8 * wn. */
+ * elements of `bits` 8, 16 or 32, warps laid wm x wn over the accumulator, rows
+ * first (A is broadcast over wn, B over wm). A warp's rows are 16 apart from
+ * the next warp's: rows = 16 * wm, then repeated; likewise columns 8 * wn.
+ * Warps that a side has no room for are broadcast; A, B and C agree where
+ * tc_layout_mma_fits. Sides smaller than the fragment (1 too) leave it out: so
+ * mma_c of M x 1 is what collapse makes of mma_c of M x N. */
 const tc_layout *tc_layout_mma_c(tc_context *cx, const int32_t shape[2], int wm,
                                  int wn);
 const tc_layout *tc_layout_mma_a(tc_context *cx, const int32_t shape[2], int wm,
                                  int wn, unsigned bits);
 const tc_layout *tc_layout_mma_b(tc_context *cx, const int32_t shape[2], int wm,
                                  int wn, unsigned bits);
-/* wgmma with warp groups of four warps: accumulator and A from registers. */
+/* Do wm x wn warps divide an accumulator of M x N, none of them idle? */
+bool tc_layout_mma_fits(int32_t m, int32_t n, int wm, int wn);
+/* wgmma with warp groups of four warps: accumulator and A from registers. Group
+ * rows are 64 apart; groups_n cut the columns into contiguous parts. */
 const tc_layout *tc_layout_wgmma_c(tc_context *cx, const int32_t shape[2],
                                    int groups_m, int groups_n);
 const tc_layout *tc_layout_wgmma_a(tc_context *cx, const int32_t shape[2],
                                    int groups_m, int groups_n, unsigned bits);
 /* Shared memory: rows of order[0] cut into panels of `swizzle` bytes (0: no
  * swizzle, whole rows; 32, 64, 128: as TMA writes them), panel after panel
- * along order[0], xor of 16-byte chunks with the row. The widest swizzle that
- * the row allows is tc_layout_widest_swizzle (0 if none divides). */
+ * along order[0], xor of 16-byte chunks with the row (of bits 4.. of the
+ * address with bits 7..). A swizzle must divide the bytes of a row: the widest
+ * is tc_layout_widest_swizzle (0 if none does). */
 const tc_layout *tc_layout_swizzled(tc_context *cx, unsigned rank,
                                     const int32_t *shape, const unsigned *order,
                                     unsigned bits, unsigned swizzle);
 unsigned tc_layout_widest_swizzle(int32_t row_elements, unsigned bits);
 /* The general one: rows of order[0] whole, columns in vectors of vec, xored by
- * (row / per) mod phases. */
+ * (row / per) mod phases, where the row counts along order[1]; all three are
+ * powers of two. Fewer phases where the powers of two of the sides are too
+ * small for them. */
 const tc_layout *tc_layout_xor(tc_context *cx, unsigned rank,
                                const int32_t *shape, const unsigned *order,
                                unsigned vec, unsigned per, unsigned phases);
 
 /* Views (layout_view.c): the same elements seen in another shape. NULL: not
  * expressible (reshape only). */
+/* Axis i of the result is axis perm[i] of l. */
 const tc_layout *tc_layout_trans(tc_context *cx, const tc_layout *l,
                                  const unsigned *perm);
 /* Side 1 at `axis`: images lose that coordinate; register modes that become
@@ -215,9 +238,12 @@ const tc_layout *tc_layout_scratch(tc_context *cx, const tc_layout *from,
  * unless the last axis is the fastest), `#swizzle128`, `#swizzle64`,
  * `#swizzle32`, `#rows` (no swizzle), each with `(order(0, 1))` where the last
  * axis is not the fastest, `#xor(8, 1, 8)`, `#slice(1 of 64, LAYOUT)` (the axis
- * and side that were reduced), and in general
- * `#bases(register [(0,1), (8,0), 11*(16,0)], lane [...], warp [...])`. The
- * printer takes the shortest name whose layout it is. `bits`: of an element. */
+ * and side that were reduced), `#expand(1, LAYOUT)` (the axis of side 1 that
+ * was added), and in general
+ * `#bases(register [(0,1), (8,0), 11*(16,0)], lane [...], warp [...])` or
+ * `#bases(offset [...])`. The printer takes the shortest name whose layout it
+ * is. `bits`: of an element; the names of operands and swizzles depend on it.
+ */
 void tc_layout_print(tc_text *out, const tc_layout *l, unsigned bits);
 /* `text` begins with `#`; NULL: reported at loc, which counts as the place of
  * text[0]. *used: bytes read. */
