@@ -295,6 +295,12 @@ bool tc_lifetimes_meet(const tc_lifetime *a, const tc_lifetime *b)
            b->first <= a->last;
 }
 
+bool tc_is_in_use_at(const tc_lifetime *l, const tc_op *op)
+{
+    const struct span *span = span_of(op);
+    return l->first_op && l->first <= span->last && span->first <= l->last;
+}
+
 /* ---- Offsets ---- */
 
 static uint32_t align_up(uint32_t x, uint32_t to)
