@@ -181,7 +181,7 @@ static void choose_store(tc_placing *s, const tc_op *op)
     const tc_class *c = tc_class_of(s, op);
     if (!c || op->in[0]->type->kind != TC_BLOCK_PTR || tc_layout_depth(op) > 0)
         return;
-    unsigned bytes = tc_type_bytes(c->tile->elem);
+    unsigned bytes = tc_type_bytes(op->in[1]->type->elem);
     if (tc_type_count(c->tile) * bytes < FEW_BYTES)
         return;
     tc_vector v = tc_axis_vector(s->axes, op);

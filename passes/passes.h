@@ -45,6 +45,7 @@ typedef struct tc_pass_options {
     unsigned warps, stages;  /* of a GPU kernel; 0: as the passes choose */
     bool any_alignment; /* of a GPU kernel: assume nothing of its tensors (no
                          * vector accesses), see tc_func.aligned */
+    bool no_swizzle; /* of a GPU kernel: shared memory in plain rows (tests) */
     /* Verify after every pass; else only where errors of the user show, after
      * `specialize` and `inline`. */
     bool verify_each;

@@ -41,6 +41,8 @@ static void add_command(tc_text *out, const tc_pass_info *const *passes,
         tc_text_printf(out, " --stages %u", o->stages);
     if (o->any_alignment)
         tc_text_add(out, " --any-alignment");
+    if (o->no_swizzle)
+        tc_text_add(out, " --no-swizzle");
     if (o->verify_each)
         tc_text_add(out, " --verify-each");
     if (o->round_trip)

@@ -86,6 +86,7 @@ static bool read_options(struct opt *t, const tool_args *args)
     t->options.verify_each = !tool_has(args, "--no-verify-each");
     t->options.round_trip = tool_has(args, "--round-trip");
     t->options.any_alignment = tool_has(args, "--any-alignment");
+    t->options.no_swizzle = tool_has(args, "--no-swizzle");
     if (!read_target(t, args) ||
         !read_count(args, "--warps", TC_MAX_WARPS, &t->options.warps) ||
         !read_count(args, "--stages", TC_MAX_SLOTS, &t->options.stages))
@@ -376,6 +377,7 @@ static const tool_option options[] = {
     {"--warps", "N", "warps of a block, of a GPU kernel"},
     {"--stages", "N", "stages of its pipelined loops"},
     {"--any-alignment", NULL, "assume no alignment of its tensors"},
+    {"--no-swizzle", NULL, "keep shared memory in plain rows"},
     {"--print-after", "PASSES", "print the program after these, or `all`"},
     {"--print-before", "PASSES", "print it before them"},
     {"--time-passes", NULL, "print the time of each pass"},
