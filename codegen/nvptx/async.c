@@ -8,7 +8,7 @@
  * of the strides. Outside of the boundary its source has 0 bytes, and the
  * hardware writes zeros. A copy whose condition is false does nothing at all:
  *
- *   @%p cp.async.cg.shared.global [%r1+2048], [%rd2], 16, %r3;
+ *   @%p cp.async.cg.shared.global [%r1+2048], [%rd2+128], 16, %r3;
  */
 #include "codegen/nvptx/shared.h"
 
@@ -25,25 +25,26 @@ typedef struct copy {
     LLVMValueRef enabled; /* i1; NULL: always */
 } copy;
 
-/* One instruction. valid: i1, whether there is anything to read (else zeros
- * are written); NULL: yes. */
+/* One instruction, from the address plus a constant. valid: i1, whether there
+ * is anything to read (else zeros are written); NULL: yes. */
 static void copy_vector(copy *c, uint32_t r, LLVMValueRef from,
-                        LLVMValueRef valid)
+                        int64_t immediate, LLVMValueRef valid)
 {
     tc_gen *g = c->g;
-    unsigned size = c->vector * c->bytes, n = 3;
-    LLVMValueRef args[5];
+    unsigned size = c->vector * c->bytes, n = 4;
+    LLVMValueRef args[6];
     args[0] = tc_shared_at_get(&c->to, r, &args[1]);
     args[2] = from;
+    args[3] = tc_gen_i32(g, immediate);
     tc_text text = {.arena = g->arena}, constraints = {.arena = g->arena};
-    tc_text_add(&constraints, "r,n,l");
+    tc_text_add(&constraints, "r,n,l,n");
     if (c->enabled) {
         tc_text_printf(&text, "@$%u ", n);
         tc_text_add(&constraints, ",b");
         args[n++] = c->enabled;
     }
     /* PTX ISA, cp.async: .cg is for 16 bytes only. */
-    tc_text_printf(&text, "cp.async.%s.shared.global [$0+$1], [$2], %u",
+    tc_text_printf(&text, "cp.async.%s.shared.global [$0+$1], [$2+$3], %u",
                    size == 16 ? "cg" : "ca", size);
     if (valid) {
         tc_text_printf(&text, ", $%u", n);
@@ -122,9 +123,11 @@ static LLVMValueRef thread_address(const copy *c, window *w,
     return address;
 }
 
-/* The address of register r. From one register to the next it is reached by a
- * multiple of the strides that is the same for most: one addition each. */
-static LLVMValueRef address_at(const copy *c, window *w, uint32_t r)
+/* The address of register r, plus *immediate bytes. From one register to the
+ * next it is reached by a multiple of the strides that is the same for most:
+ * one addition each. */
+static LLVMValueRef address_at(const copy *c, window *w, uint32_t r,
+                               int64_t *immediate)
 {
     tc_gen *g = c->g;
     uint32_t bits[TC_MAX_RANK], constants[TC_MAX_RANK];
@@ -137,15 +140,17 @@ static LLVMValueRef address_at(const copy *c, window *w, uint32_t r)
     }
     if (!same)
         w->address = thread_address(c, w, bits);
+    *immediate = 0;
     for (unsigned i = 0; i < w->block.rank; i++) {
         int64_t step = (int64_t)constants[i] - (same ? w->constants[i] : 0);
-        LLVMValueRef elements = tc_gen_i64(g, step);
-        if (step && (int)i != w->block.unit)
-            elements = LLVMBuildMul(g->b, w->block.stride[i], elements, "");
-        if (step)
-            w->address = moved(g, c, w->address, elements);
         w->bits[i] = bits[i];
         w->constants[i] = constants[i];
+        if ((int)i == w->block.unit)
+            *immediate = (int64_t)constants[i] * c->bytes;
+        else if (step)
+            w->address = moved(g, c, w->address,
+                               LLVMBuildMul(g->b, w->block.stride[i],
+                                            tc_gen_i64(g, step), ""));
     }
     w->started = true;
     return w->address;
@@ -189,13 +194,10 @@ static window window_of(tc_gen *g, const tc_op *op, const tc_layout *layout)
 
 /* Elements that are side by side in the tensor, in registers and in shared
  * memory. */
-static unsigned vector_of(const copy *c, const window *w)
+static unsigned vector_of(const copy *c)
 {
-    if (w->block.unit < 0)
-        return 1;
-    unsigned most = w->block.vector;
-    unsigned n = tc_layout_contiguous(c->layout, (unsigned)w->block.unit, most);
-    unsigned k = tc_layout_contiguous(c->to.offsets, 0, most);
+    unsigned n = tc_gen_vector(c->g, c->op, c->layout);
+    unsigned k = tc_layout_contiguous(c->to.offsets, 0, n);
     return n < k ? n : k;
 }
 
@@ -204,7 +206,9 @@ static void copy_block(copy *c, window *w)
     uint32_t n = tc_layout_size(c->layout, TC_REGISTER);
     for (uint32_t r = 0; r < n; r += c->vector) {
         LLVMValueRef valid = inside(c, w, r);
-        copy_vector(c, r, address_at(c, w, r), valid);
+        int64_t immediate;
+        LLVMValueRef from = address_at(c, w, r, &immediate);
+        copy_vector(c, r, from, immediate, valid);
     }
 }
 
@@ -214,13 +218,13 @@ static void copy_pointers(copy *c, const LLVMValueRef *from,
                           const LLVMValueRef *mask)
 {
     uint32_t n = tc_layout_size(c->layout, TC_REGISTER);
-    for (uint32_t r = 0; r < n; r++)
-        copy_vector(c, r, from[r], mask ? mask[r] : NULL);
+    for (uint32_t r = 0; r < n; r += c->vector)
+        copy_vector(c, r, from[r], 0, mask ? mask[r] : NULL);
 }
 
 /* ---- The ops ---- */
 
-bool tc_emit_async_copy(tc_gen *g, const tc_op *op)
+bool tc_nvptx_async_copy(tc_gen *g, const tc_op *op)
 {
     bool block = op->in[0]->type->kind == TC_BLOCK_PTR;
     copy c = {.g = g,
@@ -238,10 +242,9 @@ bool tc_emit_async_copy(tc_gen *g, const tc_op *op)
     c.enabled = both(g, op->nin > 2 ? tc_gen_scalar(g, op->in[2]) : NULL,
                      tc_lanes_owner(g, c.layout));
     window w = {0};
-    if (block) {
+    c.vector = vector_of(&c);
+    if (block)
         w = window_of(g, op, c.layout);
-        c.vector = vector_of(&c, &w);
-    }
     if (c.vector * c.bytes < 4)
         return tc_gen_error(g, op, "%u contiguous bytes, expected 4, 8 or 16",
                             c.vector * c.bytes);
@@ -259,18 +262,18 @@ static bool plain(tc_gen *g, const char *text)
     return true;
 }
 
-bool tc_emit_async_commit(tc_gen *g, const tc_op *op)
+bool tc_nvptx_async_commit(tc_gen *g, const tc_op *op)
 {
     return plain(g, "cp.async.commit_group;");
 }
 
-bool tc_emit_async_wait(tc_gen *g, const tc_op *op)
+bool tc_nvptx_async_wait(tc_gen *g, const tc_op *op)
 {
     return plain(g, tc_arena_printf(g->arena, "cp.async.wait_group %lld;",
                                     (long long)tc_op_int(op, "pending")));
 }
 
-bool tc_emit_barrier(tc_gen *g, const tc_op *op)
+bool tc_nvptx_barrier(tc_gen *g, const tc_op *op)
 {
     return plain(g, "bar.sync 0;");
 }
