@@ -351,7 +351,7 @@ LLVMValueRef tc_gen_element(tc_gen *g, const tc_op *op, LLVMValueRef *in)
     return wide && row->floats == WIDE && x ? tc_gen_narrow(g, elem, x) : x;
 }
 
-bool tc_emit_elementwise(tc_gen *g, const tc_op *op)
+bool tc_nvptx_elementwise(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef *in[3], x[3];
     if (op->nin > 3)

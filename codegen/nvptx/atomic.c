@@ -237,12 +237,12 @@ static bool share(tc_gen *g, const tc_op *op, LLVMValueRef from,
     LLVMValueRef own = LLVMBuildShl(g->b, g->warp, tc_gen_i32(g, 5), "");
     own = LLVMBuildAdd(g->b, own, g->lane, "");
     LLVMSetAlignment(LLVMBuildStore(g->b, *x, slot_of(g, own)), 8);
-    if (!tc_emit_barrier(g, op))
+    if (!tc_nvptx_barrier(g, op))
         return false;
     *x = LLVMBuildLoad2(g->b, type, slot_of(g, from), "");
     LLVMSetAlignment(*x, 8);
     /* Before the slots are written again. */
-    return tc_emit_barrier(g, op);
+    return tc_nvptx_barrier(g, op);
 }
 
 /* ---- The op ---- */
@@ -256,7 +256,7 @@ static LLVMValueRef condition(tc_gen *g, const tc_op *op, LLVMValueRef owner,
     return on;
 }
 
-bool tc_emit_atomic(tc_gen *g, const tc_op *op)
+bool tc_nvptx_atomic(tc_gen *g, const tc_op *op)
 {
     const tc_type *t = op->in[0]->type, *elem = tc_type_elem(op->in[1]->type);
     bool is_tile = t->kind == TC_TILE, cas = op->code == TC_ATOMIC_CAS;
@@ -271,7 +271,7 @@ bool tc_emit_atomic(tc_gen *g, const tc_op *op)
     tc_held held = {0};
     if (is_tile)
         held = tc_held_new(g, t->layout);
-    if (releases(op) && !tc_emit_barrier(g, op))
+    if (releases(op) && !tc_nvptx_barrier(g, op))
         return false;
     for (unsigned r = 0; r < tc_gen_registers(t); r++) {
         int32_t coord[TC_MAX_RANK];
@@ -290,5 +290,5 @@ bool tc_emit_atomic(tc_gen *g, const tc_op *op)
             return false;
         out[r] = from_bits(g, elem, old);
     }
-    return !acquires(op) || tc_emit_barrier(g, op);
+    return !acquires(op) || tc_nvptx_barrier(g, op);
 }

@@ -16,7 +16,7 @@
 static unsigned count_parts(const tc_value *v)
 {
     if (v->type->kind == TC_BLOCK_PTR)
-        return tc_gen_block_origin(v)->nin - 1;
+        return tc_block_of(v)->nin - 1;
     return tc_gen_registers(v->type);
 }
 
@@ -89,7 +89,7 @@ static LLVMValueRef trip_count(tc_gen *g, LLVMValueRef lo, LLVMValueRef hi,
     return LLVMBuildSelect(g->b, runs, count, zero, "");
 }
 
-bool tc_emit_for(tc_gen *g, const tc_op *op)
+bool tc_nvptx_for(tc_gen *g, const tc_op *op)
 {
     const tc_region *body = op->regions[0];
     LLVMValueRef lo = tc_gen_scalar(g, op->in[0]);
@@ -113,7 +113,7 @@ bool tc_emit_for(tc_gen *g, const tc_op *op)
     LLVMPositionBuilderAtEnd(g->b, inside);
     *tc_gen_set(g, body->args[0]) =
         LLVMBuildAdd(g->b, lo, LLVMBuildMul(g->b, n, step, ""), "");
-    if (!tc_emit_region(g, body))
+    if (!tc_nvptx_region(g, body))
         return false;
     tc_gen_locate(g, op->loc);
     LLVMValueRef next = LLVMBuildAdd(g->b, n, one, "");
@@ -126,7 +126,7 @@ bool tc_emit_for(tc_gen *g, const tc_op *op)
     return true;
 }
 
-bool tc_emit_while(tc_gen *g, const tc_op *op)
+bool tc_nvptx_while(tc_gen *g, const tc_op *op)
 {
     const tc_region *test = op->regions[0], *body = op->regions[1];
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
@@ -135,11 +135,11 @@ bool tc_emit_while(tc_gen *g, const tc_op *op)
     LLVMBasicBlockRef after = tc_gen_block_new(g, "while.end");
     tc_gen_enter(g, head);
     carry(g, op->in, test->args, op->nout, before);
-    if (!tc_emit_region(g, test))
+    if (!tc_nvptx_region(g, test))
         return false;
     LLVMBuildCondBr(g->b, tc_gen_scalar(g, test->last->in[0]), inside, after);
     LLVMPositionBuilderAtEnd(g->b, inside);
-    if (!tc_emit_region(g, body))
+    if (!tc_nvptx_region(g, body))
         return false;
     come_back(g, test->args, body->last);
     forbid_unrolling(g, LLVMBuildBr(g->b, head));
@@ -155,7 +155,7 @@ static LLVMBasicBlockRef emit_branch(tc_gen *g, const tc_op *op, unsigned which,
 {
     LLVMPositionBuilderAtEnd(g->b, start);
     bool there = which < op->nregions && op->regions[which]->first;
-    if (there && !tc_emit_region(g, op->regions[which]))
+    if (there && !tc_nvptx_region(g, op->regions[which]))
         return NULL;
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, after);
@@ -177,7 +177,7 @@ static void merge_results(tc_gen *g, const tc_op *op, LLVMBasicBlockRef *ends)
     }
 }
 
-bool tc_emit_if(tc_gen *g, const tc_op *op)
+bool tc_nvptx_if(tc_gen *g, const tc_op *op)
 {
     LLVMBasicBlockRef start[2] = {tc_gen_block_new(g, "then"),
                                   tc_gen_block_new(g, "else")};

@@ -208,7 +208,7 @@ static bool keeps(const tc_type *from, const tc_type *to)
     return from == to && from->kind != TC_F8E5M2;
 }
 
-bool tc_emit_cast(tc_gen *g, const tc_op *op)
+bool tc_nvptx_cast(tc_gen *g, const tc_op *op)
 {
     const tc_type *from = tc_type_elem(op->in[0]->type),
                   *to = tc_type_elem(op->out[0]->type);

@@ -146,7 +146,7 @@ unsigned tc_gen_registers(const tc_type *t)
 static unsigned parts_of(const tc_value *v)
 {
     if (v->type->kind == TC_BLOCK_PTR)
-        return tc_gen_block_origin(v)->nin - 1;
+        return tc_block_of(v)->nin - 1;
     return tc_gen_registers(v->type);
 }
 
@@ -178,14 +178,14 @@ LLVMValueRef *tc_gen_set(tc_gen *g, const tc_value *v)
 
 /* ---- Scalars of the launch ---- */
 
-bool tc_emit_const(tc_gen *g, const tc_op *op)
+bool tc_nvptx_const(tc_gen *g, const tc_op *op)
 {
     *tc_gen_set(g, op->out[0]) =
         tc_gen_literal(g, op->out[0]->type, tc_op_attr(op, "value")->number);
     return true;
 }
 
-bool tc_emit_dim(tc_gen *g, const tc_op *op)
+bool tc_nvptx_dim(tc_gen *g, const tc_op *op)
 {
     int64_t value = tc_dim_value(tc_op_attr(op, "value")->dims[0]);
     *tc_gen_set(g, op->out[0]) = tc_gen_i32(g, value);
@@ -200,24 +200,24 @@ static bool special_register(tc_gen *g, const tc_op *op, const char *name)
     return true;
 }
 
-bool tc_emit_program_id(tc_gen *g, const tc_op *op)
+bool tc_nvptx_program_id(tc_gen *g, const tc_op *op)
 {
     return special_register(g, op, "ctaid");
 }
 
-bool tc_emit_num_programs(tc_gen *g, const tc_op *op)
+bool tc_nvptx_num_programs(tc_gen *g, const tc_op *op)
 {
     return special_register(g, op, "nctaid");
 }
 
-bool tc_emit_size(tc_gen *g, const tc_op *op)
+bool tc_nvptx_size(tc_gen *g, const tc_op *op)
 {
     *tc_gen_set(g, op->out[0]) =
         tc_gen_get(g, op->in[0])[1 + tc_op_int(op, "dim")];
     return true;
 }
 
-bool tc_emit_stride(tc_gen *g, const tc_op *op)
+bool tc_nvptx_stride(tc_gen *g, const tc_op *op)
 {
     unsigned rank = op->in[0]->type->rank;
     *tc_gen_set(g, op->out[0]) =
@@ -225,7 +225,7 @@ bool tc_emit_stride(tc_gen *g, const tc_op *op)
     return true;
 }
 
-bool tc_emit_base(tc_gen *g, const tc_op *op)
+bool tc_nvptx_base(tc_gen *g, const tc_op *op)
 {
     *tc_gen_set(g, op->out[0]) = tc_gen_get(g, op->in[0])[0];
     return true;
@@ -233,53 +233,53 @@ bool tc_emit_base(tc_gen *g, const tc_op *op)
 
 /* ---- The table ---- */
 
-static tc_emit_fn *const emitters[TC_OPCODE_COUNT] = {
-    [TC_FOR] = tc_emit_for,
-    [TC_IF] = tc_emit_if,
-    [TC_WHILE] = tc_emit_while,
-    [TC_CONST] = tc_emit_const,
-    [TC_DIM] = tc_emit_dim,
-    [TC_PROGRAM_ID] = tc_emit_program_id,
-    [TC_NUM_PROGRAMS] = tc_emit_num_programs,
-    [TC_SIZE] = tc_emit_size,
-    [TC_STRIDE] = tc_emit_stride,
-    [TC_BASE] = tc_emit_base,
-    [TC_BLOCK] = tc_emit_block,
-    [TC_ADVANCE] = tc_emit_advance,
-    [TC_LOAD] = tc_emit_load,
-    [TC_STORE] = tc_emit_store,
-    [TC_GATHER] = tc_emit_gather,
-    [TC_ATOMIC] = tc_emit_atomic,
-    [TC_ATOMIC_CAS] = tc_emit_atomic,
-    [TC_SPLAT] = tc_emit_splat,
-    [TC_RANGE] = tc_emit_range,
-    [TC_EXPAND_DIMS] = tc_emit_expand_dims,
-    [TC_BROADCAST] = tc_emit_broadcast,
-    [TC_TRANS] = tc_emit_trans,
-    [TC_RESHAPE] = tc_emit_reshape,
-    [TC_REDUCE] = tc_emit_reduce,
-    [TC_CAST] = tc_emit_cast,
-    [TC_ASSERT] = tc_emit_assert,
-    [TC_PRINT] = tc_emit_print,
-    [TC_ASSUME] = tc_emit_assume,
-    [TC_CONVERT_LAYOUT] = tc_emit_convert_layout,
-    [TC_MMA] = tc_emit_mma,
-    [TC_SMEM_ALLOC] = tc_emit_smem_alloc,
-    [TC_SMEM_INDEX] = tc_emit_smem_index,
-    [TC_SMEM_TRANS] = tc_emit_smem_trans,
-    [TC_SMEM_LOAD] = tc_emit_smem_load,
-    [TC_SMEM_STORE] = tc_emit_smem_store,
-    [TC_ASYNC_COPY] = tc_emit_async_copy,
-    [TC_ASYNC_COMMIT] = tc_emit_async_commit,
-    [TC_ASYNC_WAIT] = tc_emit_async_wait,
-    [TC_BARRIER] = tc_emit_barrier,
+static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
+    [TC_FOR] = tc_nvptx_for,
+    [TC_IF] = tc_nvptx_if,
+    [TC_WHILE] = tc_nvptx_while,
+    [TC_CONST] = tc_nvptx_const,
+    [TC_DIM] = tc_nvptx_dim,
+    [TC_PROGRAM_ID] = tc_nvptx_program_id,
+    [TC_NUM_PROGRAMS] = tc_nvptx_num_programs,
+    [TC_SIZE] = tc_nvptx_size,
+    [TC_STRIDE] = tc_nvptx_stride,
+    [TC_BASE] = tc_nvptx_base,
+    [TC_BLOCK] = tc_nvptx_block,
+    [TC_ADVANCE] = tc_nvptx_advance,
+    [TC_LOAD] = tc_nvptx_load,
+    [TC_STORE] = tc_nvptx_store,
+    [TC_GATHER] = tc_nvptx_gather,
+    [TC_ATOMIC] = tc_nvptx_atomic,
+    [TC_ATOMIC_CAS] = tc_nvptx_atomic,
+    [TC_SPLAT] = tc_nvptx_splat,
+    [TC_RANGE] = tc_nvptx_range,
+    [TC_EXPAND_DIMS] = tc_nvptx_expand_dims,
+    [TC_BROADCAST] = tc_nvptx_broadcast,
+    [TC_TRANS] = tc_nvptx_trans,
+    [TC_RESHAPE] = tc_nvptx_reshape,
+    [TC_REDUCE] = tc_nvptx_reduce,
+    [TC_CAST] = tc_nvptx_cast,
+    [TC_ASSERT] = tc_nvptx_assert,
+    [TC_PRINT] = tc_nvptx_print,
+    [TC_ASSUME] = tc_nvptx_assume,
+    [TC_CONVERT_LAYOUT] = tc_nvptx_convert_layout,
+    [TC_MMA] = tc_nvptx_mma,
+    [TC_SMEM_ALLOC] = tc_nvptx_smem_alloc,
+    [TC_SMEM_INDEX] = tc_nvptx_smem_index,
+    [TC_SMEM_TRANS] = tc_nvptx_smem_trans,
+    [TC_SMEM_LOAD] = tc_nvptx_smem_load,
+    [TC_SMEM_STORE] = tc_nvptx_smem_store,
+    [TC_ASYNC_COPY] = tc_nvptx_async_copy,
+    [TC_ASYNC_COMMIT] = tc_nvptx_async_commit,
+    [TC_ASYNC_WAIT] = tc_nvptx_async_wait,
+    [TC_BARRIER] = tc_nvptx_barrier,
 };
 
-static tc_emit_fn *emitter_of(tc_opcode code)
+static tc_nvptx_fn *emitter_of(tc_opcode code)
 {
     if (emitters[code])
         return emitters[code];
-    return tc_op_infos[code].traits & TC_ELEMENTWISE ? tc_emit_elementwise
+    return tc_op_infos[code].traits & TC_ELEMENTWISE ? tc_nvptx_elementwise
                                                      : NULL;
 }
 
@@ -288,12 +288,12 @@ bool tc_gen_has_emitter(tc_opcode code)
     return emitter_of(code) != NULL;
 }
 
-bool tc_emit_region(tc_gen *g, const tc_region *r)
+bool tc_nvptx_region(tc_gen *g, const tc_region *r)
 {
     tc_each_op (op, r) {
         if (tc_op_has(op, TC_TERMINATOR))
             break;
-        tc_emit_fn *emit = emitter_of(op->code);
+        tc_nvptx_fn *emit = emitter_of(op->code);
         if (!emit)
             return tc_gen_error(g, op, "it should be gone before code is made");
         tc_gen_locate(g, op->loc);
@@ -371,7 +371,6 @@ static void make_function(tc_gen *g, bool reports)
     LLVMSetFunctionCallConv(g->fn, PTX_KERNEL);
     const char *threads = tc_arena_printf(g->arena, "%u", 32 * g->f->warps);
     set_string(g, "nvvm.reqntid", threads);
-    set_string(g, "nvvm.maxntid", threads);
     if (reports)
         g->report = LLVMGetParam(g->fn, n - 1);
 }
@@ -431,6 +430,7 @@ bool tc_gen_kernel(tc_gen *g)
 {
     const tc_region *body = g->f->body;
     g->values.arena = g->lanes.arena = g->arena;
+    g->axes = tc_axis_analyse(g->arena, g->f, g->f->aligned);
     init_types(g);
     add_shared(g);
     make_function(g, count_asserts(body) > 0);
@@ -442,7 +442,7 @@ bool tc_gen_kernel(tc_gen *g)
         take_params(g, i, next);
         next += t->kind == TC_TENSOR ? 1 + 2 * t->rank : 1;
     }
-    if (!tc_emit_region(g, body))
+    if (!tc_nvptx_region(g, body))
         return false;
     LLVMBuildRetVoid(g->b);
     return !g->failed;

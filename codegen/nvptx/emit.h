@@ -32,6 +32,7 @@
 #include "codegen/nvptx/nvptx.h"
 #include "ir/layout.h"
 #include "ir/map.h"
+#include "passes/axis_info.h"
 
 #include <llvm-c/Core.h>
 
@@ -50,6 +51,7 @@ typedef struct tc_gen {
     LLVMValueRef shared;     /* ptr3: the dynamic segment */
     LLVMValueRef report;     /* ptr1 of tc_device_report; NULL: none */
     tc_map values;           /* tc_value * -> LLVMValueRef * */
+    tc_axis_analysis *axes;  /* how wide accesses may be */
     tc_map lanes;            /* tc_layout * -> tc_lanes of its axes */
     LLVMMetadataRef *scopes; /* of locations, one a source; NULL: none */
     unsigned nasserts;       /* so far */
@@ -58,7 +60,7 @@ typedef struct tc_gen {
     bool failed;             /* reported */
 } tc_gen;
 
-typedef bool tc_emit_fn(tc_gen *g, const tc_op *op);
+typedef bool tc_nvptx_fn(tc_gen *g, const tc_op *op);
 
 /* The registers of a value: 1 of a scalar or buffer, else one each of the
  * layout. The array belongs to the value. */
@@ -159,19 +161,19 @@ void tc_gen_locate(tc_gen *g, tc_loc loc);
 bool tc_gen_kernel(tc_gen *g) TC_MUST_CHECK;
 bool tc_gen_has_emitter(tc_opcode code);
 /* Emits the ops of a region, but for its terminator. */
-bool tc_emit_region(tc_gen *g, const tc_region *r) TC_MUST_CHECK;
+bool tc_nvptx_region(tc_gen *g, const tc_region *r) TC_MUST_CHECK;
 
-tc_emit_fn tc_emit_elementwise, tc_emit_const, tc_emit_dim, tc_emit_size,
-    tc_emit_program_id, tc_emit_cast, tc_emit_load, tc_emit_store,
-    tc_emit_gather, tc_emit_atomic, tc_emit_block, tc_emit_advance,
-    tc_emit_splat, tc_emit_range, tc_emit_expand_dims, tc_emit_broadcast,
-    tc_emit_trans, tc_emit_reshape, tc_emit_reduce, tc_emit_for, tc_emit_if,
-    tc_emit_while, tc_emit_assert, tc_emit_print, tc_emit_assume,
-    tc_emit_stride, tc_emit_base, tc_emit_num_programs;
-tc_emit_fn tc_emit_mma, tc_emit_smem_alloc, tc_emit_smem_index,
-    tc_emit_smem_trans, tc_emit_smem_load, tc_emit_smem_store,
-    tc_emit_async_copy, tc_emit_async_commit, tc_emit_async_wait,
-    tc_emit_barrier, tc_emit_convert_layout;
+tc_nvptx_fn tc_nvptx_elementwise, tc_nvptx_const, tc_nvptx_dim, tc_nvptx_size,
+    tc_nvptx_program_id, tc_nvptx_cast, tc_nvptx_load, tc_nvptx_store,
+    tc_nvptx_gather, tc_nvptx_atomic, tc_nvptx_block, tc_nvptx_advance,
+    tc_nvptx_splat, tc_nvptx_range, tc_nvptx_expand_dims, tc_nvptx_broadcast,
+    tc_nvptx_trans, tc_nvptx_reshape, tc_nvptx_reduce, tc_nvptx_for,
+    tc_nvptx_if, tc_nvptx_while, tc_nvptx_assert, tc_nvptx_print,
+    tc_nvptx_assume, tc_nvptx_stride, tc_nvptx_base, tc_nvptx_num_programs;
+tc_nvptx_fn tc_nvptx_mma, tc_nvptx_smem_alloc, tc_nvptx_smem_index,
+    tc_nvptx_smem_trans, tc_nvptx_smem_load, tc_nvptx_smem_store,
+    tc_nvptx_async_copy, tc_nvptx_async_commit, tc_nvptx_async_wait,
+    tc_nvptx_barrier, tc_nvptx_convert_layout;
 
 /* A block pointer in use: base address and, for each of the tile's axes, its
  * tensor dim's size, stride and offset (block.c). The dropped dims' offsets are
@@ -185,15 +187,10 @@ typedef struct tc_gen_block {
     /* The axis of the tensor's last dim, where the kernel wants the tensor
      * aligned: its stride is 1. -1: none. */
     int unit;
-    /* Elements along `unit` that one access may move from positions that are
-     * multiples of it: a power of two, 16 bytes at most; 1 without `unit`. */
-    unsigned vector;
 } tc_gen_block;
 tc_gen_block tc_gen_block_of(tc_gen *g, const tc_value *v);
-/* The `block` that a block pointer came from, by advance and loops. */
-const tc_op *tc_gen_block_origin(const tc_value *v);
-/* The largest power of two, 1024 at most, that divides the int in every run. */
-unsigned tc_gen_divisor(const tc_gen *g, const tc_value *v);
+/* Consecutive registers of the layout that one access of the op may move. */
+unsigned tc_gen_vector(tc_gen *g, const tc_op *op, const tc_layout *l);
 
 /* Accesses to global memory (memory.c). Where `on` (NULL: always) the elements
  * from p on, n * bytes in 1, 2, 4, 8 or 16 bytes of that alignment; x holds

@@ -227,7 +227,7 @@ static window window_of(tc_gen *g, const tc_op *op, const tc_layout *l)
                 .elem = op->in[0]->type->elem,
                 .layout = l,
                 .w = tc_gen_block_of(g, op->in[0]),
-                .vector = 1};
+                .vector = tc_gen_vector(g, op, l)};
     w.here = w.w.base;
     for (unsigned i = 0; i < l->rank; i++) {
         w.lanes[i] = tc_lanes_get(g, l, i);
@@ -242,14 +242,6 @@ static window window_of(tc_gen *g, const tc_op *op, const tc_layout *l)
     for (unsigned i = 0; i < boundary->n; i++)
         w.bounded[boundary->ints[i]] = true;
     return w;
-}
-
-/* With a mask of its own every element has a condition. */
-static void choose_vector(window *w)
-{
-    if (w->w.unit >= 0 && !w->mask)
-        w->vector =
-            tc_layout_contiguous(w->layout, (unsigned)w->w.unit, w->w.vector);
 }
 
 /* Address of register r: constants are added where they can be. */
@@ -312,7 +304,7 @@ static bool load_block(tc_gen *g, const tc_op *op)
     LLVMValueRef pad = pad_of(g, op, w.elem);
     LLVMValueRef *x = tc_gen_set(g, op->out[0]);
     unsigned n = tc_gen_registers(op->out[0]->type);
-    choose_vector(&w);
+    w.vector = w.mask ? 1 : w.vector;
     for (unsigned r = 0; r < n; r += w.vector) {
         for (unsigned i = 0; i < w.vector; i++)
             x[r + i] = pad;
@@ -335,7 +327,7 @@ static bool store_block(tc_gen *g, const tc_op *op)
     w.mask = op->nin > 2 ? tc_gen_get(g, op->in[2]) : NULL;
     LLVMValueRef *x = tc_gen_get(g, op->in[1]);
     LLVMValueRef owner = tc_lanes_owner(g, w.layout);
-    choose_vector(&w);
+    w.vector = w.mask ? 1 : w.vector;
     for (unsigned r = 0; r < tc_gen_registers(op->in[1]->type); r += w.vector)
         tc_gen_store(g, w.elem, w.vector, address_at(&w, r),
                      both(g, owner, condition_at(&w, r)), x + r);
@@ -349,6 +341,12 @@ static LLVMValueRef *optional(tc_gen *g, const tc_op *op, unsigned i)
     return i < op->nin ? tc_gen_get(g, op->in[i]) : NULL;
 }
 
+static unsigned vector_of(tc_gen *g, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type;
+    return t->kind == TC_TILE ? tc_gen_vector(g, op, t->layout) : 1;
+}
+
 static bool load_pointers(tc_gen *g, const tc_op *op)
 {
     const tc_type *elem = tc_type_elem(op->out[0]->type);
@@ -356,9 +354,11 @@ static bool load_pointers(tc_gen *g, const tc_op *op)
                  *other = optional(g, op, 2);
     LLVMValueRef *x = tc_gen_set(g, op->out[0]);
     LLVMValueRef pad = pad_of(g, op, elem);
-    for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++) {
-        x[r] = other ? other[r] : pad;
-        tc_gen_load(g, elem, 1, p[r], mask ? mask[r] : NULL, &x[r]);
+    unsigned n = tc_gen_registers(op->out[0]->type), v = vector_of(g, op);
+    for (unsigned r = 0; r < n; r += v) {
+        for (unsigned i = 0; i < v; i++)
+            x[r + i] = other ? other[r + i] : pad;
+        tc_gen_load(g, elem, v, p[r], mask ? mask[r] : NULL, &x[r]);
     }
     return !g->failed;
 }
@@ -371,19 +371,20 @@ static bool store_pointers(tc_gen *g, const tc_op *op)
                  *mask = optional(g, op, 2);
     LLVMValueRef owner = t->kind == TC_TILE ? tc_lanes_owner(g, t->layout)
                                             : tc_gen_first_thread(g);
-    for (unsigned r = 0; r < tc_gen_registers(t); r++)
-        tc_gen_store(g, elem, 1, p[r], both(g, owner, mask ? mask[r] : NULL),
+    unsigned v = vector_of(g, op);
+    for (unsigned r = 0; r < tc_gen_registers(t); r += v)
+        tc_gen_store(g, elem, v, p[r], both(g, owner, mask ? mask[r] : NULL),
                      &x[r]);
     return !g->failed;
 }
 
-bool tc_emit_load(tc_gen *g, const tc_op *op)
+bool tc_nvptx_load(tc_gen *g, const tc_op *op)
 {
     return op->in[0]->type->kind == TC_BLOCK_PTR ? load_block(g, op)
                                                  : load_pointers(g, op);
 }
 
-bool tc_emit_store(tc_gen *g, const tc_op *op)
+bool tc_nvptx_store(tc_gen *g, const tc_op *op)
 {
     return op->in[0]->type->kind == TC_BLOCK_PTR ? store_block(g, op)
                                                  : store_pointers(g, op);
@@ -391,7 +392,7 @@ bool tc_emit_store(tc_gen *g, const tc_op *op)
 
 /* ---- gather ---- */
 
-bool tc_emit_gather(tc_gen *g, const tc_op *op)
+bool tc_nvptx_gather(tc_gen *g, const tc_op *op)
 {
     const tc_type *t = op->in[0]->type;
     LLVMValueRef *parts = tc_gen_get(g, op->in[0]), *index[TC_MAX_RANK];

@@ -246,7 +246,7 @@ static void multiply_all(product *p)
     }
 }
 
-bool tc_emit_mma(tc_gen *g, const tc_op *op)
+bool tc_nvptx_mma(tc_gen *g, const tc_op *op)
 {
     const char *name = tc_op_word(op, "instr");
     if (strcmp(name, "fma") == 0)

@@ -58,7 +58,7 @@ static tuple combine_by_region(const reduction *r, tuple a, tuple b)
         *tc_gen_set(g, region->args[r->n + i]) = b.x[i];
     }
     tuple out = {tc_arena_array(g->arena, LLVMValueRef, r->n)};
-    bool ok = tc_emit_region(g, region);
+    bool ok = tc_nvptx_region(g, region);
     for (unsigned i = 0; i < r->n; i++)
         out.x[i] = ok ? tc_gen_scalar(g, region->last->in[i]) : a.x[i];
     return out;
@@ -274,7 +274,7 @@ static void repeat_registers(const reduction *r, LLVMValueRef **out,
     }
 }
 
-bool tc_emit_reduce(tc_gen *g, const tc_op *op)
+bool tc_nvptx_reduce(tc_gen *g, const tc_op *op)
 {
     const char *kind = tc_op_word(op, "kind");
     reduction r = {.g = g,

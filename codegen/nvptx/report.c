@@ -36,7 +36,7 @@ static const char report_text[] =
     "@first st.global.b32 [$0+8], $4;\n"
     "@first st.global.b32 [$0+12], $5; }";
 
-bool tc_emit_assert(tc_gen *g, const tc_op *op)
+bool tc_nvptx_assert(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef bad = LLVMBuildNot(g->b, all_lanes(g, op->in[0]), "");
     if (op->in[0]->type->kind != TC_TILE)
@@ -50,7 +50,7 @@ bool tc_emit_assert(tc_gen *g, const tc_op *op)
     return !g->failed;
 }
 
-bool tc_emit_assume(tc_gen *g, const tc_op *op)
+bool tc_nvptx_assume(tc_gen *g, const tc_op *op)
 {
     if (op->in[0]->type->kind == TC_TILE)
         return true;
@@ -138,7 +138,7 @@ static void call_printf(tc_gen *g, const tc_op *op)
     LLVMBuildCall2(g->b, type, fn, both, 2, "");
 }
 
-bool tc_emit_print(tc_gen *g, const tc_op *op)
+bool tc_nvptx_print(tc_gen *g, const tc_op *op)
 {
     for (unsigned i = 0; i < op->nin; i++)
         if (op->in[i]->type->kind == TC_TILE)

@@ -6,7 +6,7 @@
  */
 #include "codegen/nvptx/emit.h"
 
-bool tc_emit_splat(tc_gen *g, const tc_op *op)
+bool tc_nvptx_splat(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef x = tc_gen_scalar(g, op->in[0]);
     LLVMValueRef *to = tc_gen_set(g, op->out[0]);
@@ -15,7 +15,7 @@ bool tc_emit_splat(tc_gen *g, const tc_op *op)
     return true;
 }
 
-bool tc_emit_range(tc_gen *g, const tc_op *op)
+bool tc_nvptx_range(tc_gen *g, const tc_op *op)
 {
     tc_lanes lanes = tc_lanes_get(g, op->out[0]->type->layout, 0);
     LLVMValueRef *to = tc_gen_set(g, op->out[0]);
@@ -59,12 +59,12 @@ static void reshaped(const tc_op *op, const int32_t *of, int32_t *from)
     }
 }
 
-bool tc_emit_reshape(tc_gen *g, const tc_op *op)
+bool tc_nvptx_reshape(tc_gen *g, const tc_op *op)
 {
     return rename_registers(g, op, reshaped);
 }
 
-bool tc_emit_expand_dims(tc_gen *g, const tc_op *op)
+bool tc_nvptx_expand_dims(tc_gen *g, const tc_op *op)
 {
     return rename_registers(g, op, reshaped);
 }
@@ -76,7 +76,7 @@ static void broadcasted(const tc_op *op, const int32_t *of, int32_t *from)
         from[i] = l->shape[i] == 1 ? 0 : of[i];
 }
 
-bool tc_emit_broadcast(tc_gen *g, const tc_op *op)
+bool tc_nvptx_broadcast(tc_gen *g, const tc_op *op)
 {
     return rename_registers(g, op, broadcasted);
 }
@@ -97,7 +97,7 @@ static void transposed(const tc_op *op, const int32_t *of, int32_t *from)
     }
 }
 
-bool tc_emit_trans(tc_gen *g, const tc_op *op)
+bool tc_nvptx_trans(tc_gen *g, const tc_op *op)
 {
     return rename_registers(g, op, transposed);
 }

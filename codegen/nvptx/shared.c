@@ -83,8 +83,9 @@ static LLVMValueRef address_of(tc_shared_at *a, uint32_t bits)
             return p->address;
     LLVMValueRef address;
     if (bits && bits * a->bytes < TC_SMEM_ALIGN) {
-        address = LLVMBuildXor(g->b, address_of(a, 0),
-                               tc_gen_i32(g, bits * a->bytes), "");
+        LLVMValueRef args[] = {address_of(a, 0),
+                               tc_gen_i32(g, bits * a->bytes)};
+        address = tc_gen_asm(g, g->i32, "xor.b32 $0, $1, $2;", "=r,r,n", 2, args);
     } else {
         LLVMValueRef offset =
             LLVMBuildXor(g->b, a->thread, tc_gen_i32(g, bits), "");
@@ -302,7 +303,7 @@ void tc_shared_tile_store(tc_shared_tile *t, unsigned step,
 
 /* ---- The ops ---- */
 
-bool tc_emit_smem_alloc(tc_gen *g, const tc_op *op)
+bool tc_nvptx_smem_alloc(tc_gen *g, const tc_op *op)
 {
     if (!tc_op_has_attr(op, "offset"))
         return tc_gen_error(g, op, "no offset; allocate-shared gives it one");
@@ -314,7 +315,7 @@ bool tc_emit_smem_alloc(tc_gen *g, const tc_op *op)
     return true;
 }
 
-bool tc_emit_smem_index(tc_gen *g, const tc_op *op)
+bool tc_nvptx_smem_index(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef i = tc_gen_scalar(g, op->in[1]);
     if (LLVMTypeOf(i) == g->i64)
@@ -327,13 +328,13 @@ bool tc_emit_smem_index(tc_gen *g, const tc_op *op)
 }
 
 /* The layout in the type is the transposed one already. */
-bool tc_emit_smem_trans(tc_gen *g, const tc_op *op)
+bool tc_nvptx_smem_trans(tc_gen *g, const tc_op *op)
 {
     tc_gen_set(g, op->out[0])[0] = tc_gen_get(g, op->in[0])[0];
     return true;
 }
 
-bool tc_emit_smem_load(tc_gen *g, const tc_op *op)
+bool tc_nvptx_smem_load(tc_gen *g, const tc_op *op)
 {
     const tc_type *tile = op->out[0]->type;
     tc_shared_tile t;
@@ -354,7 +355,7 @@ bool tc_emit_smem_load(tc_gen *g, const tc_op *op)
 }
 
 /* Of equal copies each is stored: they say the same. */
-bool tc_emit_smem_store(tc_gen *g, const tc_op *op)
+bool tc_nvptx_smem_store(tc_gen *g, const tc_op *op)
 {
     tc_shared_tile t;
     if (!tc_shared_tile_new(g, op, tc_gen_get(g, op->in[0])[0], op->in[0]->type,

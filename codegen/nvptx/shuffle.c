@@ -137,7 +137,7 @@ static LLVMValueRef result(solution *s, uint32_t r)
     return v;
 }
 
-bool tc_emit_convert_layout(tc_gen *g, const tc_op *op)
+bool tc_nvptx_convert_layout(tc_gen *g, const tc_op *op)
 {
     const tc_layout *from = op->in[0]->type->layout;
     const tc_layout *to = op->out[0]->type->layout;
