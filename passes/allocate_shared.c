@@ -10,8 +10,9 @@
  *     smem_store %b, %y                      smem_store %b, %y
  *
  * Buffers that are not in use at the same time may have the same place, but
- * for those of one loop: there each shared place would cost barriers in every
- * step. Only where that does not fit into the block's memory they share too.
+ * for small ones and those of one loop: there each shared place would cost
+ * barriers in every step. Only where that does not fit into the block's memory
+ * they share too.
  * Tests: test/ir/passes/allocate-shared.
  */
 #include "passes/shared_memory.h"
@@ -21,21 +22,20 @@ static const char *name_of(tc_context *cx, const tc_lifetime *l)
     return tc_value_name(cx, l->alloc->out[0]);
 }
 
-static unsigned line_of(const tc_op *op)
-{
-    return op ? op->loc.line : 0;
-}
-
 static void say_where(tc_pass_env *env, const tc_lifetime *l)
 {
+    if (!env->cx->want_remarks)
+        return;
     if (!l->first_op)
         tc_remark(env->cx, l->alloc->loc, "allocate-shared", "%s is never used",
                   name_of(env->cx, l));
     else
         tc_remark(env->cx, l->alloc->loc, "allocate-shared",
-                  "%s: %u bytes at offset %u, in use from line %u to line %u",
+                  "%s: %u bytes at offset %u, in use from %s at line %u to %s "
+                  "at line %u",
                   name_of(env->cx, l), l->bytes, l->offset,
-                  line_of(l->first_op), line_of(l->last_op));
+                  tc_op_infos[l->first_op->code].name, l->first_op->loc.line,
+                  tc_op_infos[l->last_op->code].name, l->last_op->loc.line);
 }
 
 /* The buffers in use when most memory is. */

@@ -278,6 +278,22 @@ static void find_copies(struct finder *s, tc_func *f, tc_region *r)
     }
 }
 
+/* Small buffers share with nobody, up to a few KiB of them: a barrier costs
+ * more than they do. */
+static void keep_small_ones(struct finder *s, const tc_func *f)
+{
+    enum { SMALL = 1024, ALL_SMALL = 8192 };
+    uint32_t sum = 0;
+    for (unsigned i = 0; i < s->all.n; i++) {
+        tc_lifetime *l = &s->all.of[i];
+        if (!l->first_op || l->bytes > SMALL || sum + l->bytes > ALL_SMALL)
+            continue;
+        sum += l->bytes;
+        l->first = 0;
+        l->last = s->position;
+    }
+}
+
 tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose)
 {
     struct finder s = {.arena = a, .loose = loose};
@@ -286,6 +302,8 @@ tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose)
     find_allocs(&s, f->body);
     find_uses(&s, f->body);
     find_copies(&s, f, f->body);
+    if (loose)
+        keep_small_ones(&s, f);
     return s.all;
 }
 

@@ -53,8 +53,8 @@ typedef struct tc_lifetimes {
 } tc_lifetimes;
 
 /* From the program's text. `loose`: what is used in a loop is in use in all of
- * it, so that buffers of one loop do not share memory: that costs memory and
- * saves barriers. */
+ * it, and what is small always, so that they do not share memory: that costs
+ * memory and saves barriers. */
 tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose);
 /* Whether two buffers are in use at the same time. */
 bool tc_lifetimes_meet(const tc_lifetime *a, const tc_lifetime *b);
