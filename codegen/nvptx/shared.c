@@ -28,14 +28,31 @@ static uint32_t constant_of(const tc_layout *offsets, uint32_t r)
     return (uint32_t)coord[0];
 }
 
+/* buffer = the result + *constant. Buffers at different offsets that threads
+ * index alike then share their addresses. */
+static LLVMValueRef split_offset(tc_gen *g, LLVMValueRef buffer,
+                                 int64_t *constant)
+{
+    bool add = LLVMIsABinaryOperator(buffer) &&
+               LLVMGetInstructionOpcode(buffer) == LLVMAdd;
+    LLVMValueRef c = add ? LLVMGetOperand(buffer, 1) : buffer;
+    *constant = LLVMIsAConstantInt(c) ? LLVMConstIntGetSExtValue(c) : 0;
+    return !LLVMIsAConstantInt(c) ? buffer
+           : add                  ? LLVMGetOperand(buffer, 0)
+                                  : tc_gen_i32(g, 0);
+}
+
 tc_shared_at tc_shared_at_new(tc_gen *g, LLVMValueRef buffer,
                               const tc_layout *offsets, unsigned bytes)
 {
+    int64_t constant;
+    buffer = split_offset(g, buffer, &constant);
     tc_lanes lanes = tc_lanes_get(g, offsets, 0);
     LLVMValueRef segment = LLVMBuildPtrToInt(g->b, g->shared, g->i32, "");
     return (tc_shared_at){.g = g,
                           .offsets = offsets,
                           .bytes = bytes,
+                          .constant = (uint32_t)constant,
                           .buffer = LLVMBuildAdd(g->b, segment, buffer, ""),
                           .thread = lanes.thread,
                           .thread_bits = lanes.thread_bits};
@@ -85,7 +102,8 @@ static LLVMValueRef address_of(tc_shared_at *a, uint32_t bits)
     if (bits && bits * a->bytes < TC_SMEM_ALIGN) {
         LLVMValueRef args[] = {address_of(a, 0),
                                tc_gen_i32(g, bits * a->bytes)};
-        address = tc_gen_asm(g, g->i32, "xor.b32 $0, $1, $2;", "=r,r,n", 2, args);
+        address =
+            tc_gen_asm(g, g->i32, "xor.b32 $0, $1, $2;", "=r,r,n", 2, args);
     } else {
         LLVMValueRef offset =
             LLVMBuildXor(g->b, a->thread, tc_gen_i32(g, bits), "");
@@ -103,7 +121,7 @@ LLVMValueRef tc_shared_at_get(tc_shared_at *a, uint32_t r,
 {
     uint32_t constant = constant_of(a->offsets, r);
     uint32_t bits = constant & a->thread_bits;
-    *immediate = tc_gen_i32(a->g, (constant - bits) * a->bytes);
+    *immediate = tc_gen_i32(a->g, a->constant + (constant - bits) * a->bytes);
     return address_of(a, bits);
 }
 
@@ -323,7 +341,7 @@ bool tc_nvptx_smem_index(tc_gen *g, const tc_op *op)
     LLVMValueRef offset = LLVMBuildMul(
         g->b, i, tc_gen_i32(g, tc_smem_slot_bytes(op->in[0]->type)), "");
     tc_gen_set(g, op->out[0])[0] =
-        LLVMBuildAdd(g->b, tc_gen_get(g, op->in[0])[0], offset, "");
+        LLVMBuildAdd(g->b, offset, tc_gen_get(g, op->in[0])[0], "");
     return true;
 }
 

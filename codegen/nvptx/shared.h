@@ -25,7 +25,8 @@ typedef struct tc_shared_at {
     tc_gen *g;
     const tc_layout *offsets; /* from tc_layout_offsets */
     unsigned bytes;           /* of an element */
-    LLVMValueRef buffer;      /* i32: its address */
+    LLVMValueRef buffer;      /* i32: its address but for a constant */
+    uint32_t constant;        /* that */
     LLVMValueRef thread;      /* i32: elements */
     uint32_t thread_bits;
     tc_pattern *patterns; /* used in one straight line of code only */
