@@ -5,6 +5,10 @@
 numeric_program(numerics_attention numerics/attention.c)
 numeric_test(numerics_attention numerics numerics_attention)
 numeric_test(numerics_attention_all nightly numerics_attention --nightly 1)
+numeric_program(numerics_masks numerics/masks.c)
+numeric_test(numerics_masks "numerics;asan" numerics_masks)
+numeric_test(numerics_masks_more nightly numerics_masks --seed 1000
+             --seeds 4000)
 numeric_program(numerics_data numerics/data.c)
 numeric_test(numerics_data "numerics;asan" numerics_data)
 numeric_program(numerics_general numerics/general.c)
@@ -34,3 +38,8 @@ if(OPENBLAS_LIBRARY)
   endforeach()
 endif()
 numeric_program(bench_compile_time bench/compile_time.c)
+
+# Machine-level programs, run on the host (codegen/interp).
+numeric_program(machine_kernels machine/kernels.c machine/problem.c)
+numeric_program(machine_mutants machine/mutants.c machine/mutate.c
+                machine/problem.c)

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random masks: comparisons of linear expressions of query and key, of scalars
+ * near and far, joined by and, or, not, xor and select. A kernel that counts
+ * under the mask, and attention itself, must give the same whether the loop
+ * over the keys is cut to what the mask leaves (mask-ranges, skip-masks) or all
+ * of it is run.
+ *
+ *   numerics_masks [--seed N] [--seeds N] [--print 1]
+ */
+#include "codegen/host/host.h"
+#include "passes/passes.h"
+#include "test/numerics/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char plain[] = "specialize,inline,canonicalize,cse,dce";
+static const char cut[] = "gpu-tile";
+
+/* ---- Masks ---- */
+
+typedef struct source {
+    char text[8192];
+    size_t n;
+    num_rng *r;
+} source;
+
+static void add(source *s, const char *text)
+{
+    size_t n = strlen(text);
+    if (s->n + n >= sizeof s->text)
+        abort();
+    memcpy(s->text + s->n, text, n + 1);
+    s->n += n;
+}
+
+static void add_number(source *s, long long x)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", x);
+    add(s, text);
+}
+
+static void add_one_of(source *s, const char *const *all, int n)
+{
+    add(s, all[num_below(s->r, n)]);
+}
+
+/* A linear expression of the scalars, as a key or query is compared with. */
+static void add_offset(source *s)
+{
+    static const char *const scalars[] = {
+        "%w",        "%u", "(%kv_len - %q_len)", "%w * 3",
+        "(%u - %w)", "%b", "%ends[%b]"};
+    /* Near the ends of i32 the sums wrap. */
+    static const long long far[] = {2147483647, -2147483647, 2147483600,
+                                    -2147483600};
+    if (num_below(s->r, 2))
+        add_one_of(s, scalars, 7);
+    else if (num_below(s->r, 12))
+        add_number(s, num_between(s->r, -90, 150));
+    else
+        add_number(s, far[num_below(s->r, 4)]);
+}
+
+static void add_linear(source *s, const char *v)
+{
+    static const char *const forms[] = {
+        "%s",       "-%s",        "(%s + @)",     "(%s - @)",
+        "(@ - %s)", "%s * 2",     "(%s * 3 + @)", "%s / 16",
+        "%s >> 3",  "min(%s, @)", "max(%s, @)",   "((%s + @) / 8)",
+    };
+    const char *form =
+        forms[num_below(s->r, 4) ? num_below(s->r, 5) : num_below(s->r, 12)];
+    for (; *form; form++) {
+        char one[] = {*form, 0};
+        if (*form == '@')
+            add_offset(s);
+        else if (form[0] == '%' && form[1] == 's')
+            add(s, v), form++;
+        else
+            add(s, one);
+    }
+}
+
+static void add_comparison(source *s)
+{
+    static const char *const orders[] = {
+        " <= ", " < ", " >= ", " > ", " == ", " != "};
+    static const char *const unknown[] = {"rem(%k, 3) == 1", "%k * %q > 900",
+                                          "%k ^ %q < 20"};
+    int form = num_below(s->r, 16);
+    add(s, "(");
+    if (form == 0) {
+        add_one_of(s, unknown, 3);
+    } else if (form == 1) {
+        add(s, "abs(%k - %q)");
+        add_one_of(s, orders, 6);
+        add_offset(s);
+    } else if (form <= 5) {
+        add_linear(s, num_below(s->r, 3) ? "%k" : "%q");
+        add_one_of(s, orders, num_below(s->r, 4) ? 4 : 6);
+        add_offset(s);
+    } else if (form <= 8) {
+        add(s, "%q - %k");
+        add_one_of(s, orders, num_below(s->r, 4) ? 4 : 6);
+        add_offset(s);
+    } else {
+        add_linear(s, "%k");
+        add_one_of(s, orders, num_below(s->r, 4) ? 4 : 6);
+        add_linear(s, "%q");
+    }
+    add(s, ")");
+}
+
+static void add_mask(source *s, int depth)
+{
+    static const char *const joins[] = {" and ", " and ", " or ", " ^ "};
+    int form = num_below(s->r, 8);
+    if (depth == 0 || form == 0) {
+        add_comparison(s);
+        return;
+    }
+    add(s, form == 1 ? "(not " : form == 2 ? "select(" : "(");
+    add_mask(s, depth - 1);
+    for (int i = 0; i < (form == 1 ? 0 : form == 2 ? 2 : 1); i++) {
+        if (form == 2)
+            add(s, ", ");
+        else
+            add_one_of(s, joins, 4);
+        add_mask(s, depth - 1);
+    }
+    add(s, ")");
+}
+
+/* ---- Kernels ---- */
+
+static const char counting[] =
+    "kernel @count[BM: int, BN: int,\n"
+    "              mask_mod: func(i32, i32, i32, i32) -> i1](\n"
+    "    %q: tensor<[?] x i32>, %k: tensor<[?] x i32>,\n"
+    "    %sums: tensor<[?] x i32>, %steps: tensor<[?] x i32>)\n"
+    "    grid(cdiv(size(%q, 0), BM)) {\n"
+    "  %m0 = program_id(0) * BM\n"
+    "  %m = size(%q, 0)\n"
+    "  %n = size(%k, 0)\n"
+    "  %qpos = min(%m0 + range(BM), %m - 1)\n"
+    "  %sum, %visits = for %n0 = 0 to %n step BN\n"
+    "      carry(%sum0 = splat(0, tile<BM x i32>), %visits0 = 0) {\n"
+    "    %kt = load %k[%n0 +: BN] boundary(0)\n"
+    "    %kpos = min(%n0 + range(BN), %n - 1)\n"
+    "    %see = mask_mod(1, 0, %qpos[:, none], %kpos[none, :],\n"
+    "                    q_len=%m, kv_len=%n)\n"
+    "    %sum1, %visits1 = if any(any(%see, axis=1)) speculatable {\n"
+    "      %x = %qpos[:, none] * 7 + %kt[none, :]\n"
+    "      %inside = (%n0 + range(BN) < %n)[none, :]\n"
+    "      %y = select(%see and %inside, %x, 0)\n"
+    "      yield %sum0 + sum(%y, axis=1), %visits0 + 1\n"
+    "    } else {\n"
+    "      yield %sum0, %visits0\n"
+    "    }\n"
+    "    yield %sum1, %visits1\n"
+    "  }\n"
+    "  store %sums[%m0 +: BM], %sum boundary(0)\n"
+    "  store ptr_add(base(%steps), program_id(0)), %visits\n"
+    "}\n";
+
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) {
+        printf("cannot read %s\n", path);
+        exit(3);
+    }
+    char *text = calloc(1, 65536);
+    if (fread(text, 1, 65535, f) == 65535)
+        exit(3);
+    fclose(f);
+    return text;
+}
+
+typedef struct setting {
+    const char *text, *kernel, *pipeline;
+    tc_binding bindings[8];
+    unsigned nbindings;
+    bool print;
+} setting;
+
+/* Compiles and launches; the arguments' memory receives the results. */
+static bool run(const setting *s, const tc_launch_arg *args)
+{
+    tc_context *cx = tc_context_new();
+    tc_module *m = tc_module_new(cx);
+    tc_pass_options o = {.kernel = s->kernel,
+                         .bindings = s->bindings,
+                         .nbindings = s->nbindings,
+                         .round_trip = true,
+                         .verify_each = true};
+    tc_host_report report = {0};
+    tc_host_kernel *k = NULL;
+    int32_t grid[3];
+    cx->want_remarks = s->print;
+    bool ok =
+        tc_parse(m, tc_source_add(cx, "masks", s->text, strlen(s->text))) &&
+        tc_run_pipeline(m, s->pipeline, &o);
+    tc_func *f = ok ? tc_func_find(m, s->kernel) : NULL;
+    ok = ok && tc_eval_grid(cx, f, args, grid) &&
+         (k = tc_host_compile(f, NULL)) &&
+         tc_host_launch(k, args, grid, NULL, &report);
+    for (tc_diag *d = cx->diags; d; d = d->next)
+        printf("%s: %u:%u: %s\n", s->pipeline, d->loc.line, d->loc.col,
+               d->message);
+    if (report.failed)
+        printf("launch: %s\n", report.message);
+    tc_host_free(k);
+    tc_module_free(m);
+    tc_context_free(cx);
+    return ok;
+}
+
+static tc_launch_arg tensor(const num_tensor *t)
+{
+    return (tc_launch_arg){
+        .sizes = t->size, .strides = t->stride, .data = t->data};
+}
+
+static num_tensor new_ints(num_rng *r, int n, int low, int high)
+{
+    num_tensor t = num_tensor_new(NUM_I32, 1, (int32_t[]){n}, NULL);
+    for (int i = 0; i < n; i++)
+        num_write(NUM_I32, num_at(&t, i), num_between(r, low, high));
+    return t;
+}
+
+/* ---- The two kernels, cut and not ---- */
+
+/* What the mask captures, in the order of its parameters. */
+enum { NCAPTURED = 3 };
+typedef struct captured {
+    tc_launch_arg all[NCAPTURED];
+} captured;
+
+typedef struct totals {
+    run_counts counts;
+    int64_t steps, visited, needed;
+} totals;
+
+static int random_length(num_rng *r)
+{
+    static const int lengths[] = {0, 1, 7, 32, 63, 64, 65, 96, 128, 200, 256};
+    return num_below(r, 3) ? lengths[num_below(r, 11)] : num_between(r, 0, 300);
+}
+
+static void check_counts(totals *t, setting *s, num_rng *r, const captured *c,
+                         uint64_t seed)
+{
+    static const char *const sides[] = {"32", "64", "128"};
+    int m = random_length(r), n = random_length(r);
+    const char *bm = sides[1 + num_below(r, 2)], *bn = sides[num_below(r, 2)];
+    num_tensor q = new_ints(r, m, 0, 0), k = new_ints(r, n, -99, 99);
+    num_tensor sums[2], steps[2];
+    bool ok = true;
+    s->kernel = "count";
+    s->nbindings = 0;
+    s->bindings[s->nbindings++] = (tc_binding){"BM", bm};
+    s->bindings[s->nbindings++] = (tc_binding){"BN", bn};
+    s->bindings[s->nbindings++] = (tc_binding){"mask_mod", "@mask"};
+    for (int i = 0; i < 2; i++) {
+        sums[i] = new_ints(r, m, -1, -1);
+        steps[i] = new_ints(r, 16, 0, 0);
+        tc_launch_arg args[4 + NCAPTURED] = {
+            tensor(&q), tensor(&k), tensor(&sums[i]), tensor(&steps[i])};
+        memcpy(args + 4, c->all, sizeof c->all);
+        s->pipeline = i ? cut : plain;
+        ok &= run(s, args);
+    }
+    for (int i = 0; ok && i < m; i++)
+        ok = num_read(NUM_I32, num_at(&sums[0], i)) ==
+             num_read(NUM_I32, num_at(&sums[1], i));
+    int across = (n + atoi(bn) - 1) / atoi(bn);
+    for (int i = 0; ok && i < (m + atoi(bm) - 1) / atoi(bm); i++) {
+        int needed = (int)num_read(NUM_I32, num_at(&steps[0], i));
+        int visited = (int)num_read(NUM_I32, num_at(&steps[1], i));
+        ok = needed <= visited && visited <= across;
+        t->needed += needed;
+        t->visited += visited;
+        t->steps += across;
+    }
+    run_check(&t->counts, ok, "count, seed %llu: M=%d N=%d BM=%s BN=%s\n%s",
+              (unsigned long long)seed, m, n, bm, bn, s->text);
+    num_tensor_free(&q);
+    num_tensor_free(&k);
+    for (int i = 0; i < 2; i++) {
+        num_tensor_free(&sums[i]);
+        num_tensor_free(&steps[i]);
+    }
+}
+
+static num_tensor new_normal(num_rng *r, int length, int dim)
+{
+    num_tensor t =
+        num_tensor_new(NUM_BF16, 4, (int32_t[]){1, 1, length, dim}, NULL);
+    for (int64_t i = 0; i < num_count(&t); i++)
+        num_write(NUM_BF16, num_at(&t, i), num_normal(r));
+    return t;
+}
+
+static bool same_floats(const num_tensor *a, const num_tensor *b, int width)
+{
+    double *x = num_tensor_read(a), *y = num_tensor_read(b);
+    bool ok = true;
+    for (int64_t i = 0; i < num_count(a); i++)
+        if (isinf(x[i]) && x[i] == y[i])
+            x[i] = y[i] = 0; /* rows that see nothing */
+    num_error e = num_compare(x, y, num_count(a), width);
+    ok = e.overall <= 3e-3 && e.worst_row <= 1.2e-2;
+    free(x);
+    free(y);
+    return ok;
+}
+
+static void check_attention(totals *t, setting *s, num_rng *r,
+                            const captured *c, uint64_t seed)
+{
+    int m = 1 + random_length(r), n = 1 + random_length(r);
+    num_tensor q = new_normal(r, m, 16), k = new_normal(r, n, 16),
+               v = new_normal(r, n, 16), o[2], lse[2];
+    bool ok = true;
+    s->kernel = "attention_fwd";
+    s->nbindings = 0;
+    s->bindings[s->nbindings++] = (tc_binding){"D", "16"};
+    s->bindings[s->nbindings++] = (tc_binding){"BN", "32"};
+    s->bindings[s->nbindings++] = (tc_binding){"mask_mod", "@mask"};
+    for (int i = 0; i < 2; i++) {
+        o[i] = new_normal(r, m, 16);
+        lse[i] = num_tensor_new(NUM_F32, 3, (int32_t[]){1, 1, m}, NULL);
+        tc_launch_arg args[6 + NCAPTURED] = {
+            tensor(&q),    tensor(&k),      tensor(&v),
+            tensor(&o[i]), tensor(&lse[i]), {.scalar.f = 0.25}};
+        memcpy(args + 6, c->all, sizeof c->all);
+        s->pipeline = i ? cut : plain;
+        ok &= run(s, args);
+    }
+    ok =
+        ok && same_floats(&o[1], &o[0], 16) && same_floats(&lse[1], &lse[0], 1);
+    run_check(&t->counts, ok, "attention, seed %llu: M=%d N=%d\n%s",
+              (unsigned long long)seed, m, n, s->text);
+    num_tensor_free(&q);
+    num_tensor_free(&k);
+    num_tensor_free(&v);
+    for (int i = 0; i < 2; i++) {
+        num_tensor_free(&o[i]);
+        num_tensor_free(&lse[i]);
+    }
+}
+
+static void run_seed(totals *t, uint64_t seed, const char *attention,
+                     bool print)
+{
+    num_rng r = {seed};
+    num_tensor ends = new_ints(&r, 4, -20, 260);
+    int w = num_below(&r, 8) ? num_between(&r, -20, 150) : INT32_MAX;
+    int u = num_between(&r, -20, 300);
+    captured c = {{{.scalar.i = w}, {.scalar.i = u}, tensor(&ends)}};
+    source mask = {.r = &r};
+    add(&mask, "func @mask(%b: i32, %h: i32, %q: i32, %k: i32, %q_len: i32,\n"
+               "           %kv_len: i32, %w: i32, %u: i32,\n"
+               "           %ends: tensor<[?] x i32>) -> i1 {\n  return ");
+    add_mask(&mask, num_between(&r, 0, 3));
+    add(&mask, "\n}\n");
+    bool whole = num_below(&r, 8) == 0;
+    const char *kernel = whole ? attention : counting;
+    size_t n = strlen(kernel) + mask.n + 1;
+    char *text = malloc(n);
+    snprintf(text, n, "%s%s", mask.text, kernel);
+    setting s = {.text = text, .print = print};
+    if (print)
+        printf("%s", mask.text);
+    if (whole)
+        check_attention(t, &s, &r, &c, seed);
+    else
+        check_counts(t, &s, &r, &c, seed);
+    free(text);
+    num_tensor_free(&ends);
+}
+
+int main(int argc, char **argv)
+{
+    long first = run_option(argc, argv, "seed", 1);
+    long seeds = run_option(argc, argv, "seeds", 150);
+    char *attention = read_file("kernels/attention_fwd.tile");
+    totals t = {0};
+    for (long seed = first; seed < first + seeds; seed++)
+        run_seed(&t, (uint64_t)seed * 7919, attention,
+                 run_option(argc, argv, "print", 0));
+    free(attention);
+    printf("steps of all loops %lld, visited %lld, needed %lld\n",
+           (long long)t.steps, (long long)t.visited, (long long)t.needed);
+    return run_finish(&t.counts);
+}
