@@ -63,8 +63,9 @@ bool tc_gpu_encode(tc_module *m, const tc_nvptx_code *code,
                    const tc_recipe *recipe, const char *tile,
                    const char *machine, tc_entry *out) TC_MUST_CHECK;
 
-/* Takes the entry; one reference. NULL: it is no code, or no memory. */
-tc_gpu_code *tc_gpu_code_new(tc_entry *entry);
+/* Takes the entry; one reference. NULL: it is no code, or no memory. is_kept:
+ * on the disk, where cubins are to join it. */
+tc_gpu_code *tc_gpu_code_new(tc_entry *entry, bool is_kept);
 tc_gpu_code *tc_gpu_code_ref(tc_gpu_code *code);
 /* Accepts NULL. */
 void tc_gpu_code_unref(tc_gpu_code *code);

@@ -204,7 +204,7 @@ static bool read_meta(tc_gpu_code *c)
     return true;
 }
 
-tc_gpu_code *tc_gpu_code_new(tc_entry *entry)
+tc_gpu_code *tc_gpu_code_new(tc_entry *entry, bool is_kept)
 {
     tc_gpu_code *c = calloc(1, sizeof *c);
     if (!c) {
@@ -212,6 +212,7 @@ tc_gpu_code *tc_gpu_code_new(tc_entry *entry)
         return NULL;
     }
     c->entry = *entry;
+    c->is_kept = is_kept;
     *entry = (tc_entry){0};
     atomic_init(&c->references, 1);
     atomic_init(&c->loaded, NULL);

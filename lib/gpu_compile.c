@@ -29,6 +29,14 @@ static tc_gpu_code *find_kept(tilec_context *owner, tc_key key)
 
 static void keep(tilec_context *owner, tc_gpu_code *c)
 {
+    tc_gpu_code *old = find_kept(owner, tc_gpu_code_key(c));
+    if (old) {
+        /* At the front now; made anew on demand. */
+        tc_gpu_code_unref(old);
+        tc_gpu_code_unref(old);
+        owner->codes[0] = tc_gpu_code_ref(c);
+        return;
+    }
     if (owner->ncodes == TC_CODES_KEPT)
         tc_gpu_code_unref(owner->codes[--owner->ncodes]);
     memmove(owner->codes + 1, owner->codes,
@@ -71,18 +79,22 @@ static tc_gpu_code *find(const struct making *m)
     tc_gpu_code *c = find_kept(m->job->owner, m->recipe.key);
     if (c || !tc_cache_read(&m->cache, m->recipe.key, &entry))
         return c;
-    c = tc_gpu_code_new(&entry);
+    c = tc_gpu_code_new(&entry, true);
     if (c)
         keep(m->job->owner, c);
     return c;
 }
 
-static void publish(const struct making *m, const tc_entry *entry)
+static bool publish(const struct making *m, const tc_entry *entry)
 {
     char why[256];
-    if (m->cache.folder && !tc_cache_write(&m->cache, entry, why, sizeof why))
-        tc_remark(m->job->cx, (tc_loc){0}, "cache",
-                  "the code of @%s is not kept: %s", m->kernel, why);
+    if (!m->cache.folder)
+        return false;
+    if (tc_cache_write(&m->cache, entry, why, sizeof why))
+        return true;
+    tc_remark(m->job->cx, (tc_loc){0}, "cache",
+              "the code of @%s is not kept: %s", m->kernel, why);
+    return false;
 }
 
 static tc_gpu_code *make(const struct making *m)
@@ -106,13 +118,12 @@ static tc_gpu_code *make(const struct making *m)
         tc_job_error(job, TILEC_MACHINE, "out of memory");
         return NULL;
     }
-    bool is_kept = may_write(m);
-    if (is_kept)
-        publish(m, &entry);
-    tc_gpu_code *c = tc_gpu_code_new(&entry);
+    bool may_keep = may_write(m);
+    bool is_kept = may_keep && publish(m, &entry);
+    tc_gpu_code *c = tc_gpu_code_new(&entry, is_kept);
     if (!c)
         tc_job_error(job, TILEC_MACHINE, "out of memory");
-    else if (is_kept && !find_kept(job->owner, m->recipe.key))
+    else if (may_keep)
         keep(job->owner, c);
     return c;
 }

@@ -62,7 +62,7 @@ static const tc_section *keep(tc_gpu_code *c, const tc_cache *cache,
     k->section = (tc_section){strcpy((char *)(k + 1), name), cubin, size};
     k->next = c->cubins;
     c->cubins = k;
-    if (cache->folder)
+    if (c->is_kept)
         write_entry(c, cache);
     return &k->section;
 }

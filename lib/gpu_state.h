@@ -18,6 +18,7 @@ struct tc_gpu_cubin {
 struct tc_gpu_code {
     atomic_uint references;
     tc_entry entry;
+    bool is_kept; /* see tc_gpu_code_new */
     tc_gpu_meta meta;
     cJSON *json;          /* of the meta section */
     pthread_mutex_t lock; /* for loading */
