@@ -104,9 +104,8 @@ static int32_t common_divisor(int32_t a, int32_t b)
     return a;
 }
 
-/* Counting the elements row-major in a new shape, in the digits of another one
- * (a side is a power of two, then the odd part): digits of tiles of that shape
- * stay digits. */
+/* Counting the elements row-major in a new shape, digit by digit: layouts with
+ * these digits can be seen in it. */
 typedef struct counting {
     tc_layout_spec spec;
     unsigned axis;  /* of the new shape, from the last down */
@@ -134,27 +133,63 @@ static bool count_digit(counting *c, int32_t count)
     return true;
 }
 
-/* l, numbered in the digits that the sides of `by` have. */
-static const tc_layout *recounted(tc_context *cx, const tc_layout *l,
-                                  unsigned rank, const int32_t *shape,
-                                  unsigned by_rank, const int32_t *by)
+/* The least stride of l along an axis that is above its period and at least
+ * `least`; the mode has it. */
+static const tc_mode *next_mode(const tc_layout *l, unsigned axis,
+                                int32_t least)
 {
-    counting c = {.spec.rank = rank, .axis = rank - 1, .stride = 1};
-    memcpy(c.spec.shape, shape, rank * sizeof *shape);
-    for (unsigned a = by_rank; a-- > 0;) {
-        int32_t power = by[a] & -by[a];
-        if (!count_digit(&c, power) || !count_digit(&c, by[a] / power))
-            return NULL;
+    const tc_mode *next = NULL;
+    for (int in = 0; in < TC_INPUT_COUNT; in++)
+        for (unsigned i = 0; i < l->nmodes[in]; i++) {
+            const tc_mode *m = &l->modes[in][i];
+            if (m->image[axis] >= l->period[axis] && m->image[axis] >= least &&
+                (!next || m->image[axis] < next->image[axis]))
+                next = m;
+        }
+    return next;
+}
+
+/* The digits that l has along an axis. */
+static bool count_as_held(counting *c, const tc_layout *l, unsigned axis)
+{
+    if (!count_digit(c, l->period[axis]))
+        return false;
+    int32_t reached = l->period[axis];
+    while (reached < l->shape[axis]) {
+        const tc_mode *m = next_mode(l, axis, reached);
+        if (!m || m->image[axis] != reached ||
+            !count_digit(c, (int32_t)m->count))
+            return false;
+        reached *= (int32_t)m->count;
     }
-    return tc_layout_compose(cx, l, tc_layout_get(cx, &c.spec));
+    return true;
+}
+
+/* The digits of a side: a power of two, then the odd part. */
+static bool count_side(counting *c, int32_t side)
+{
+    int32_t power = side & -side;
+    return count_digit(c, power) && count_digit(c, side / power);
 }
 
 const tc_layout *tc_layout_reshape(tc_context *cx, const tc_layout *l,
                                    unsigned rank, const int32_t *shape)
 {
-    /* Out of the old shape, or back into it. */
-    const tc_layout *r = recounted(cx, l, rank, shape, l->rank, l->shape);
-    return r ? r : recounted(cx, l, rank, shape, rank, shape);
+    counting c = {.spec.rank = rank, .axis = rank - 1, .stride = 1};
+    memcpy(c.spec.shape, shape, rank * sizeof *shape);
+    counting out_of_l = c, into_shape = c;
+    const tc_layout *r = NULL;
+    bool ok = true;
+    for (unsigned a = l->rank; ok && a-- > 0;)
+        ok = count_as_held(&out_of_l, l, a);
+    if (ok)
+        r = tc_layout_compose(cx, l, tc_layout_get(cx, &out_of_l.spec));
+    ok = !r;
+    for (unsigned a = rank; ok && a-- > 0;)
+        ok = count_side(&into_shape, shape[a]);
+    if (!r && ok)
+        r = tc_layout_compose(cx, l, tc_layout_get(cx, &into_shape.spec));
+    return r;
 }
 
 /* A basis of what warps tell apart along the axis, below its period: reduced

@@ -737,6 +737,11 @@ START_TEST(test_reshape)
         unsigned ranks[] = {1, 3, 3, 2, 3};
         for (int k = 0; k < 5; k++) {
             const tc_layout *s = tc_layout_reshape(cx, l, ranks[k], shapes[k]);
+            /* Two groups of 88 columns: 8 * 11 is no number of 16s. */
+            if (i == nsamples - 1 && k == 2) {
+                ck_assert_ptr_null(s);
+                continue;
+            }
             ck_assert_msg(s, "sample %d, shape %d", i, k);
             is_whole(s);
             each_index(l, s, same_number);
