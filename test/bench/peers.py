@@ -331,6 +331,7 @@ class Turn:
     """A CUDA graph of several launches."""
 
     def __init__(self, run, target_ms):
+        self.run = run  # holds the tensors that the graph reads and writes
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
