@@ -11,7 +11,7 @@
 #include "codegen/nvptx/shared.h"
 
 #include <assert.h>
-#include <stdio.h>
+#include <string.h>
 
 /* ---- Addresses ---- */
 
@@ -42,19 +42,46 @@ static LLVMValueRef split_offset(tc_gen *g, LLVMValueRef buffer,
                                   : tc_gen_i32(g, 0);
 }
 
+/* v, of which LLVM no longer knows where it is from. It is computed where the
+ * thread's parts are, once, and then stays whole: LLVM would rather add a
+ * slot's offset to the segment's address, which two buffers have in common,
+ * than to what does not change. */
+static LLVMValueRef opaque(tc_gen *g, LLVMValueRef v)
+{
+    static const char text[] = "mov.b32 $0, $1;", constraints[] = "=r,r";
+    LLVMTypeRef type = LLVMFunctionType(g->i32, &g->i32, 1, false);
+    LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints,
+                                         strlen(constraints), false, false,
+                                         LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(g->entry, type, code, &v, 1, "");
+}
+
+static LLVMValueRef segment_of(tc_gen *g)
+{
+    return LLVMBuildPtrToInt(g->entry, g->shared, g->i32, "");
+}
+
+/* Of these elements from the segment's begin. */
+static LLVMValueRef start_of(tc_gen *g, LLVMValueRef elements, unsigned bytes)
+{
+    LLVMValueRef offset =
+        LLVMBuildMul(g->entry, elements, tc_gen_i32(g, bytes), "");
+    return opaque(g, LLVMBuildAdd(g->entry, segment_of(g), offset, ""));
+}
+
 tc_shared_at tc_shared_at_new(tc_gen *g, LLVMValueRef buffer,
                               const tc_layout *offsets, unsigned bytes)
 {
     int64_t constant;
     buffer = split_offset(g, buffer, &constant);
     tc_lanes lanes = tc_lanes_get(g, offsets, 0);
-    LLVMValueRef segment = LLVMBuildPtrToInt(g->b, g->shared, g->i32, "");
     return (tc_shared_at){.g = g,
                           .offsets = offsets,
                           .bytes = bytes,
                           .constant = (uint32_t)constant,
-                          .buffer = LLVMBuildAdd(g->b, segment, buffer, ""),
+                          .buffer = buffer,
                           .thread = lanes.thread,
+                          .start = start_of(g, lanes.thread, bytes),
                           .thread_bits = lanes.thread_bits};
 }
 
@@ -85,35 +112,47 @@ void tc_shared_at_index(tc_shared_at *a, const tc_mode *modes, unsigned nmodes,
             (uint32_t)modes[i].image[0] & (period_of(a->offsets) - 1);
         index = LLVMBuildUDiv(g->b, index, count, "");
     }
+    a->start = NULL;
     a->patterns = NULL;
 }
 
-/* The address of thread ^ bits. Below the alignment of buffers the xor may as
- * well follow the addition of the base: one instruction, and nothing that
- * would be kept in a register for a whole loop. */
-static LLVMValueRef address_of(tc_shared_at *a, uint32_t bits)
+/* The address of the buffer's element thread ^ bits, computed anew. */
+static LLVMValueRef element_address(tc_shared_at *a, uint32_t bits)
 {
     tc_gen *g = a->g;
-    LLVMValueRef bytes = tc_gen_i32(g, a->bytes);
+    LLVMValueRef offset =
+        LLVMBuildXor(g->b, a->thread, tc_gen_i32(g, bits), "");
+    offset = LLVMBuildMul(g->b, offset, tc_gen_i32(g, a->bytes), "");
+    offset = LLVMBuildAdd(g->b, segment_of(g), offset, "");
+    return LLVMBuildAdd(g->b, offset, a->buffer, "");
+}
+
+/* The same where it was not computed before. Below the alignment of buffers the
+ * xor may as well follow the addition of the base: one instruction, here, and
+ * nothing that would be kept in a register for a whole loop. */
+static LLVMValueRef pattern_address(tc_shared_at *a, uint32_t bits);
+
+static LLVMValueRef address_of(tc_shared_at *a, uint32_t bits)
+{
     for (tc_pattern *p = a->patterns; p; p = p->next)
         if (p->bits == bits)
             return p->address;
-    LLVMValueRef address;
-    if (bits && bits * a->bytes < TC_SMEM_ALIGN) {
-        LLVMValueRef args[] = {address_of(a, 0),
-                               tc_gen_i32(g, bits * a->bytes)};
-        address =
-            tc_gen_asm(g, g->i32, "xor.b32 $0, $1, $2;", "=r,r,n", 2, args);
-    } else {
-        LLVMValueRef offset =
-            LLVMBuildXor(g->b, a->thread, tc_gen_i32(g, bits), "");
-        offset = LLVMBuildMul(g->b, offset, bytes, "");
-        address = LLVMBuildAdd(g->b, a->buffer, offset, "");
-    }
-    tc_pattern *p = tc_arena_new(g->arena, tc_pattern);
+    LLVMValueRef address = pattern_address(a, bits);
+    tc_pattern *p = tc_arena_new(a->g->arena, tc_pattern);
     *p = (tc_pattern){bits, address, a->patterns};
     a->patterns = p;
     return address;
+}
+
+static LLVMValueRef pattern_address(tc_shared_at *a, uint32_t bits)
+{
+    tc_gen *g = a->g;
+    if (bits == 0 && a->start)
+        return LLVMBuildAdd(g->b, a->start, a->buffer, "");
+    if (bits == 0 || bits * a->bytes >= TC_SMEM_ALIGN)
+        return element_address(a, bits);
+    LLVMValueRef args[] = {address_of(a, 0), tc_gen_i32(g, bits * a->bytes)};
+    return tc_gen_asm(g, g->i32, "xor.b32 $0, $1, $2;", "=r,r,n", 2, args);
 }
 
 LLVMValueRef tc_shared_at_get(tc_shared_at *a, uint32_t r,

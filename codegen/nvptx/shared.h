@@ -25,9 +25,10 @@ typedef struct tc_shared_at {
     tc_gen *g;
     const tc_layout *offsets; /* from tc_layout_offsets */
     unsigned bytes;           /* of an element */
-    LLVMValueRef buffer;      /* i32: its address but for a constant */
+    LLVMValueRef buffer;      /* i32: its offset but for a constant */
     uint32_t constant;        /* that */
     LLVMValueRef thread;      /* i32: elements */
+    LLVMValueRef start; /* i32: address of these in a buffer at 0; or NULL */
     uint32_t thread_bits;
     tc_pattern *patterns; /* used in one straight line of code only */
 } tc_shared_at;
