@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All shipped kernels at machine level, in all schedules, run by the
+ * interpreter and compared with the CPU: 1 to 4 stages, 1 to 8 warps, shared
+ * memory swizzled or not, loops of 0, 1, 2, n and n + 1 steps, sizes that
+ * divide and that do not; copies late, early, newest first, at random.
+ *
+ *   machine_kernels [--only NAME] [--stages N] [--warps N] [--print 1]
+ *                   [--all 1] [--pipeline PASSES]
+ */
+#include "test/machine/problem.h"
+#include "test/numerics/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(letter) [(letter) - 'A']
+
+#define ATTENTION(heads, kv, m, n, d, e)                                       \
+    {                                                                          \
+        AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
+        AT('D') = d, AT('E') = e, AT('T') = 9                                  \
+    }
+#define MATRIX(m, n, k)                                                        \
+    {                                                                          \
+        AT('M') = m, AT('N') = n, AT('K') = k                                  \
+    }
+#define TILES(bm, bn, d, t)                                                    \
+    {"BM", bm}, {"BN", bn}, {"D", d},                                          \
+    {                                                                          \
+        "T", t                                                                 \
+    }
+
+/* The last axis of the problems that follow: steps of the main loop. */
+static const problem problems[] = {
+    {"matmul",
+     "matmul",
+     {{"BM", "32"}, {"BN", "32"}, {"BK", "16"}, {"T", "bf16"}},
+     MATRIX(32, 32, 64),
+     4e-3},
+    {"matmul_0",
+     "matmul",
+     {{"BM", "32"}, {"BN", "32"}, {"BK", "16"}, {"T", "f16"}, {"TC", "f32"}},
+     MATRIX(32, 32, 0),
+     1e-6},
+    {"matmul_1",
+     "matmul",
+     {{"BM", "32"}, {"BN", "32"}, {"BK", "16"}, {"T", "f16"}, {"TC", "f32"}},
+     MATRIX(32, 32, 16),
+     1e-6},
+    {"matmul_2",
+     "matmul",
+     {{"BM", "32"}, {"BN", "32"}, {"BK", "16"}, {"T", "f16"}, {"TC", "f32"}},
+     MATRIX(40, 48, 32),
+     1e-6},
+    {"matmul_3",
+     "matmul",
+     {{"BM", "32"}, {"BN", "32"}, {"BK", "16"}, {"T", "f16"}, {"TC", "f32"}},
+     MATRIX(32, 32, 40),
+     1e-6},
+    {"matmul_5",
+     "matmul",
+     {{"BM", "32"}, {"BN", "32"}, {"BK", "16"}, {"T", "f16"}, {"TC", "f32"}},
+     MATRIX(40, 24, 80),
+     1e-6},
+    {"matmul_odd",
+     "matmul",
+     {{"BM", "32"}, {"BN", "32"}, {"BK", "16"}, {"T", "f16"}, {"TC", "f32"}},
+     MATRIX(33, 35, 37),
+     1e-6},
+    {"matmul_f32",
+     "matmul",
+     {{"BM", "32"}, {"BN", "32"}, {"BK", "16"}, {"T", "f32"}},
+     MATRIX(40, 36, 52),
+     2e-6},
+    {"attention",
+     "attention_fwd",
+     {TILES("32", "32", "32", "bf16")},
+     ATTENTION(2, 1, 64, 64, 32, 32),
+     6e-3},
+    {"attention_1",
+     "attention_fwd",
+     {TILES("32", "16", "16", "f16")},
+     ATTENTION(1, 1, 24, 9, 16, 16),
+     2e-3},
+    {"attention_3",
+     "attention_fwd",
+     {TILES("64", "16", "16", "f16")},
+     ATTENTION(1, 1, 70, 41, 16, 16),
+     2e-3},
+    {"attention_5",
+     "attention_fwd",
+     {TILES("32", "16", "16", "bf16")},
+     ATTENTION(1, 1, 20, 80, 16, 16),
+     6e-3},
+    {"attention_d24",
+     "attention_fwd",
+     {TILES("32", "32", "24", "bf16")},
+     ATTENTION(1, 1, 40, 50, 24, 24),
+     6e-3},
+    {"attention_d80",
+     "attention_fwd",
+     {TILES("32", "16", "80", "bf16")},
+     ATTENTION(1, 1, 32, 40, 80, 80),
+     6e-3},
+    {"attention_f32",
+     "attention_fwd",
+     {TILES("32", "16", "16", "f32")},
+     ATTENTION(1, 1, 40, 40, 16, 16),
+     4e-6},
+    {"causal",
+     "attention_fwd",
+     {TILES("32", "16", "32", "bf16"), {"mask_mod", "@causal"}},
+     ATTENTION(2, 2, 70, 70, 32, 32),
+     6e-3},
+    {"window",
+     "attention_fwd",
+     {TILES("32", "16", "16", "f16"), {"mask_mod", "@sliding_window"}},
+     ATTENTION(1, 1, 90, 90, 16, 16),
+     2e-3},
+    {"prefix",
+     "attention_fwd",
+     {TILES("32", "16", "16", "bf16"), {"mask_mod", "@prefix_lm_batch"}},
+     ATTENTION(1, 1, 64, 64, 16, 16),
+     6e-3},
+    {"documents",
+     "attention_fwd",
+     {TILES("32", "16", "16", "bf16"), {"mask_mod", "@document_ids"}},
+     ATTENTION(1, 1, 50, 50, 16, 16),
+     6e-3},
+    {"alibi",
+     "attention_fwd",
+     {TILES("32", "16", "16", "bf16"),
+      {"score_mod", "@alibi"},
+      {"mask_mod", "@causal"}},
+     ATTENTION(2, 1, 40, 50, 16, 16),
+     6e-3},
+    {"soft_cap",
+     "attention_fwd",
+     {TILES("32", "16", "16", "f16"), {"score_mod", "@soft_cap"}},
+     ATTENTION(1, 1, 40, 50, 16, 16),
+     2e-3},
+    {"bias_table",
+     "attention_fwd",
+     {TILES("32", "16", "16", "bf16"), {"score_mod", "@relative_bias_table"}},
+     ATTENTION(1, 1, 40, 50, 16, 16),
+     6e-3},
+    {"softmax", "softmax", {{"BN", "64"}}, MATRIX(12, 150, 0), 2e-6},
+    {"softmax_bf16",
+     "softmax",
+     {{"BN", "64"}, {"T", "bf16"}},
+     MATRIX(9, 128, 0),
+     6e-3},
+    {"layernorm", "layernorm", {{"BN", "64"}}, MATRIX(12, 150, 0), 2e-6},
+    {"layernorm_f16",
+     "layernorm",
+     {{"BN", "64"}, {"T", "f16"}},
+     MATRIX(9, 64, 0),
+     2e-3},
+};
+enum { NPROBLEMS = sizeof problems / sizeof *problems };
+
+typedef struct run_options {
+    const char *only, *pipeline;
+    long stages, warps; /* 0: all */
+    bool print, all;
+} run_options;
+
+static bool run_orders(const problem *p, const schedule *s, data *d,
+                       const char *text, run_counts *counts,
+                       const run_options *o)
+{
+    /* The findings are the same in all orders; what differs is what is read
+     * where nothing is found. */
+    int norders = o->all ? TC_INTERP_ORDER_COUNT : 2;
+    for (int order = 0; order < norders; order++) {
+        int which = o->all ? order : order ? TC_INTERP_RANDOM : TC_INTERP_LATE;
+        verdict v = run_text(text, p, d, (tc_interp_order)which, 3);
+        if (!run_check(counts, v.outcome == OUTCOME_RIGHT,
+                       "%s, %u stages, %u warps%s, order %d: %s", p->name,
+                       s->stages, s->warps, s->plain ? ", no swizzle" : "",
+                       which, v.message))
+            return false;
+    }
+    return true;
+}
+
+static void run_schedule(const problem *p, const schedule *s, data *d,
+                         run_counts *counts, const run_options *o)
+{
+    char *text = problem_text(p, s, d);
+    if (!text) {
+        run_check(counts, false, "%s, %u stages, %u warps: does not compile",
+                  p->name, s->stages, s->warps);
+        return;
+    }
+    if (o->print)
+        printf("%s", text);
+    run_orders(p, s, d, text, counts, o);
+    free(text);
+}
+
+static void run_problem(const problem *p, run_counts *counts,
+                        const run_options *o)
+{
+    data d;
+    if (!run_check(counts, problem_data(p, &d), "%s on the CPU", p->name))
+        return;
+    for (unsigned warps = 1; warps <= 8; warps *= 2)
+        for (unsigned stages = 1; stages <= 4; stages++)
+            for (int plain = 0; plain < 2; plain++) {
+                schedule s = {warps, stages, plain, o->pipeline};
+                if ((o->warps && o->warps != (long)warps) ||
+                    (o->stages && o->stages != (long)stages))
+                    continue;
+                run_schedule(p, &s, &d, counts, o);
+            }
+    data_free(&d);
+}
+
+int main(int argc, char **argv)
+{
+    run_counts counts = {0};
+    run_options o = {.stages = run_option(argc, argv, "stages", 0),
+                     .warps = run_option(argc, argv, "warps", 0),
+                     .print = run_option(argc, argv, "print", 0),
+                     .all = run_option(argc, argv, "all", 0)};
+    for (int i = 1; i + 1 < argc; i++) {
+        if (strcmp(argv[i], "--only") == 0)
+            o.only = argv[i + 1];
+        if (strcmp(argv[i], "--pipeline") == 0)
+            o.pipeline = argv[i + 1];
+    }
+    for (int i = 0; i < NPROBLEMS; i++)
+        if (!o.only || strcmp(o.only, problems[i].name) == 0)
+            run_problem(&problems[i], &counts, &o);
+    return run_finish(&counts);
+}

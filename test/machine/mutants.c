@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How good is the interpreter at finding mistakes? Schedules of shipped kernels
+ * get one mistake each, made mechanically; each must be refused, found, or give
+ * a wrong result on some of the shapes. What is left over must be harmless by a
+ * rule that mutate.c states. Prints the share that was caught.
+ *
+ *   machine_mutants [--only NAME] [--verbose 1] [--pipeline PASSES]
+ */
+#include "test/machine/mutate.h"
+#include "test/machine/problem.h"
+#include "test/numerics/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(letter) [(letter) - 'A']
+
+enum { SHAPES = 4 };
+
+/* One program, and shapes to run it on. */
+typedef struct subject {
+    problem problem;
+    schedule schedule;
+    int shapes[SHAPES][26];
+} subject;
+
+#define MATRIX(m, n, k)                                                        \
+    {                                                                          \
+        AT('M') = m, AT('N') = n, AT('K') = k                                  \
+    }
+#define ATTENTION(m, n)                                                        \
+    {                                                                          \
+        AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
+        AT('D') = 24, AT('E') = 24                                             \
+    }
+
+static const subject subjects[] = {
+    {{"matmul",
+      "matmul",
+      {{"BM", "32"}, {"BN", "32"}, {"BK", "16"}, {"T", "f16"}, {"TC", "f32"}},
+      {0},
+      1e-6},
+     {4, 3, false, NULL},
+     {MATRIX(40, 48, 88), MATRIX(40, 24, 16), MATRIX(32, 32, 48)}},
+    {{"matmul_4",
+      "matmul",
+      {{"BM", "32"}, {"BN", "32"}, {"BK", "16"}, {"T", "bf16"}, {"TC", "f32"}},
+      {0},
+      1e-6},
+     {2, 4, false, NULL},
+     {MATRIX(40, 48, 120), MATRIX(40, 24, 16), MATRIX(32, 32, 64)}},
+    {{"attention",
+      "attention_fwd",
+      {{"BM", "32"}, {"BN", "16"}, {"D", "24"}, {"T", "bf16"}},
+      {0},
+      6e-3},
+     {2, 3, false, NULL},
+     {ATTENTION(40, 90), ATTENTION(32, 16), ATTENTION(20, 40)}},
+    {{"attention_2",
+      "attention_fwd",
+      {{"BM", "64"},
+       {"BN", "16"},
+       {"D", "24"},
+       {"T", "f16"},
+       {"mask_mod", "@causal"}},
+      {0},
+      2e-3},
+     {4, 2, false, NULL},
+     {ATTENTION(70, 70), ATTENTION(64, 64), ATTENTION(20, 40)}},
+    {{"layernorm", "layernorm", {{"BM", "8"}, {"BN", "256"}}, {0}, 2e-6},
+     {4, 2, false, NULL},
+     {MATRIX(12, 300, 0), MATRIX(8, 256, 0)}},
+};
+enum { NSUBJECTS = sizeof subjects / sizeof *subjects };
+
+/* A subject with the data of its shapes. */
+typedef struct bench {
+    problem problems[SHAPES];
+    data data[SHAPES];
+    int n;
+} bench;
+
+static bool make_bench(const subject *s, bench *b)
+{
+    *b = (bench){0};
+    for (int i = 0; i < SHAPES && s->shapes[i]['M' - 'A']; i++) {
+        b->problems[i] = s->problem;
+        memcpy(b->problems[i].size, s->shapes[i], sizeof s->shapes[i]);
+        if (!problem_data(&b->problems[i], &b->data[i]))
+            return false;
+        b->n++;
+    }
+    return true;
+}
+
+/* The first shape and order that show the mistake; OUTCOME_RIGHT: none. */
+static verdict run_all(const char *text, bench *b)
+{
+    static const tc_interp_order orders[] = {TC_INTERP_LATE, TC_INTERP_RANDOM};
+    verdict v = {0};
+    for (int i = 0; i < b->n; i++)
+        for (int k = 0; k < 2; k++) {
+            v = run_text(text, &b->problems[i], &b->data[i], orders[k], 5);
+            if (v.outcome != OUTCOME_RIGHT)
+                return v;
+        }
+    return v;
+}
+
+typedef struct tally {
+    size_t total, refused, found, wrong, harmless;
+} tally;
+
+static void run_subject(const subject *s, bench *b, const char *text,
+                        bool verbose, tally *all, run_counts *counts)
+{
+    mutants m = mutants_of(text);
+    tally t = {.total = m.n};
+    for (size_t i = 0; i < m.n; i++) {
+        const mutant *x = &m.of[i];
+        verdict v = run_all(x->text, b);
+        t.refused += v.outcome == OUTCOME_REFUSED;
+        t.found += v.outcome == OUTCOME_FOUND;
+        t.wrong += v.outcome == OUTCOME_WRONG;
+        t.harmless += v.outcome == OUTCOME_RIGHT && x->harmless;
+        run_check(counts, v.outcome != OUTCOME_RIGHT || x->harmless,
+                  "%s: nothing shows \"%s\"", s->problem.name, x->what);
+        if (verbose)
+            printf("  %s\n    %s\n", x->what,
+                   v.outcome != OUTCOME_RIGHT ? v.message : "harmless");
+    }
+    printf("%s: %zu mutants: %zu found, %zu wrong results, %zu refused, %zu "
+           "harmless\n",
+           s->problem.name, t.total, t.found, t.wrong, t.refused, t.harmless);
+    all->total += t.total;
+    all->refused += t.refused;
+    all->found += t.found;
+    all->wrong += t.wrong;
+    all->harmless += t.harmless;
+    mutants_free(&m);
+}
+
+static void try_subject(const subject *s, const char *pipeline, bool verbose,
+                        tally *all, run_counts *counts)
+{
+    bench b;
+    schedule sch = s->schedule;
+    sch.pipeline = pipeline;
+    if (run_check(counts, make_bench(s, &b), "%s on the CPU",
+                  s->problem.name)) {
+        char *text = problem_text(&b.problems[0], &sch, &b.data[0]);
+        verdict v = {.outcome = OUTCOME_REFUSED, .message = "no text"};
+        if (text)
+            v = run_all(text, &b);
+        if (run_check(counts, v.outcome == OUTCOME_RIGHT, "%s as it is: %s",
+                      s->problem.name, v.message))
+            run_subject(s, &b, text, verbose, all, counts);
+        free(text);
+    }
+    for (int i = 0; i < b.n; i++)
+        data_free(&b.data[i]);
+}
+
+int main(int argc, char **argv)
+{
+    run_counts counts = {0};
+    tally all = {0};
+    const char *only = NULL, *pipeline = NULL;
+    bool verbose = run_option(argc, argv, "verbose", 0);
+    for (int i = 1; i + 1 < argc; i++) {
+        if (strcmp(argv[i], "--only") == 0)
+            only = argv[i + 1];
+        if (strcmp(argv[i], "--pipeline") == 0)
+            pipeline = argv[i + 1];
+    }
+    for (int i = 0; i < NSUBJECTS; i++)
+        if (!only || strcmp(only, subjects[i].problem.name) == 0)
+            try_subject(&subjects[i], pipeline, verbose, &all, &counts);
+    size_t caught = all.refused + all.found + all.wrong;
+    size_t mistakes = all.total - all.harmless;
+    printf("%zu mutants, %zu of them harmless by a rule; of the %zu mistakes "
+           "%zu are caught (%.1f %%), %zu with a line\n",
+           all.total, all.harmless, mistakes, caught,
+           mistakes ? 100.0 * (double)caught / (double)mistakes : 0.0,
+           all.found);
+    run_check(&counts, only || all.total >= 50, "50 mutants or more");
+    return run_finish(&counts);
+}

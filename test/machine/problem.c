@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test/machine/problem.h"
+
+#include "codegen/host/host.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)TC_F64 == (int)NUM_F64 && (int)TC_BF16 == (int)NUM_BF16,
+               "the kinds of both are numbered alike");
+
+/* ---- Arguments by their names ---- */
+
+typedef struct role {
+    const char *kernel, *name;
+    const char *sides; /* letters; NULL: a scalar */
+    bool is_output;
+    double value; /* of a scalar; of an i32 tensor: elements are below it */
+} role;
+
+static const role roles[] = {
+    {"attention_fwd", "q", "BHMD", false, 0},
+    {"attention_fwd", "k", "BGND", false, 0},
+    {"attention_fwd", "v", "BGNE", false, 0},
+    {"attention_fwd", "o", "BHME", true, 0},
+    {"attention_fwd", "lse", "BHM", true, 0},
+    {"attention_fwd", "scale", NULL, false, 0.25},
+    {"attention_fwd", "score.slopes", "H", false, 0},
+    {"attention_fwd", "score.cap", NULL, false, 3},
+    {"attention_fwd", "score.table", "HT", false, 0},
+    {"attention_fwd", "mask.w", NULL, false, 21},
+    {"attention_fwd", "mask.ids", "N", false, 3},
+    {"attention_fwd", "mask.prefixes", "B", false, 30},
+    {"matmul", "a", "MK", false, 0},
+    {"matmul", "b", "KN", false, 0},
+    {"matmul", "c", "MN", true, 0},
+    {"softmax", "x", "MN", false, 0},
+    {"softmax", "y", "MN", true, 0},
+    {"layernorm", "x", "MN", false, 0},
+    {"layernorm", "weight", "N", false, 0},
+    {"layernorm", "bias", "N", false, 0},
+    {"layernorm", "y", "MN", true, 0},
+    {"layernorm", "mean", "M", true, 0},
+    {"layernorm", "rstd", "M", true, 0},
+    {"layernorm", "eps", NULL, false, 1e-5},
+};
+
+static const role *role_of(const problem *p, const char *name)
+{
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (strcmp(roles[i].kernel, p->kernel) == 0 &&
+            strcmp(roles[i].name, name) == 0)
+            return &roles[i];
+    printf("%s: no role for argument %s\n", p->name, name);
+    return NULL;
+}
+
+static void fill(num_tensor *t, const role *r, num_rng *rng)
+{
+    for (int64_t i = 0; i < num_count(t); i++)
+        num_write(t->type, num_at(t, i),
+                  r->is_output            ? NAN
+                  : num_is_float(t->type) ? num_normal(rng)
+                                          : num_below(rng, (int)r->value));
+}
+
+static bool make_arg(const problem *p, data *d, const tc_value *v, num_rng *rng)
+{
+    const role *r = role_of(p, v->name);
+    tc_launch_arg *arg = &d->args[d->nargs];
+    num_tensor *t = &d->tensors[d->nargs];
+    if (!r)
+        return false;
+    if (v->type->kind == TC_TENSOR) {
+        int32_t size[NUM_MAX_RANK];
+        for (unsigned i = 0; i < v->type->rank; i++)
+            size[i] = p->size[r->sides[i] - 'A'];
+        *t = num_tensor_new((num_type)v->type->elem->kind, (int)v->type->rank,
+                            size, NULL);
+        fill(t, r, rng);
+        *arg = (tc_launch_arg){t->size, t->stride, {0}, t->data};
+    } else {
+        arg->scalar = (tc_scalar){(int64_t)r->value, r->value};
+    }
+    d->nargs++;
+    return true;
+}
+
+void data_free(data *d)
+{
+    for (unsigned i = 0; i < d->nargs; i++) {
+        num_tensor_free(&d->tensors[i]);
+        free(d->want[i]);
+    }
+    *d = (data){0};
+}
+
+/* ---- Compiling ---- */
+
+static void show(const char *what, const tc_context *cx)
+{
+    for (const tc_diag *e = cx->diags; e; e = e->next) {
+        printf("%s: %u:%u: %s\n", what, e->loc.line, e->loc.col, e->message);
+        for (const tc_diag *n = e->notes; n; n = n->next)
+            printf("    %u:%u: %s\n", n->loc.line, n->loc.col, n->message);
+    }
+}
+
+static char *read_all(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) {
+        printf("cannot read %s\n", path);
+        return NULL;
+    }
+    fseek(f, 0, SEEK_END);
+    size_t n = (size_t)ftell(f);
+    rewind(f);
+    char *text = malloc(n + 1);
+    n = fread(text, 1, n, f);
+    text[n] = 0;
+    fclose(f);
+    return text;
+}
+
+static bool parse_file(tc_module *m, const char *path)
+{
+    char *text = read_all(path);
+    if (!text)
+        return false;
+    uint32_t source = tc_source_add(m->cx, path, text, strlen(text));
+    free(text);
+    return tc_parse(m, source);
+}
+
+/* The kernel's file, and the mods beside it. */
+static bool parse_kernel(tc_module *m, const char *kernel)
+{
+    char path[128];
+    snprintf(path, sizeof path, "kernels/%s.tile", kernel);
+    return parse_file(m, path) && parse_file(m, "kernels/mods/masks.tile") &&
+           parse_file(m, "kernels/mods/scores.tile");
+}
+
+static tc_pass_options options_of(const problem *p)
+{
+    tc_pass_options o = {.kernel = p->kernel, .bindings = p->bindings};
+    while (o.nbindings < PROBLEM_BINDINGS && p->bindings[o.nbindings].name)
+        o.nbindings++;
+    return o;
+}
+
+/* The kernel after a pipeline: the first function of the module. */
+static tc_func *compile(tc_module *m, const problem *p,
+                        const tc_pass_options *o, const char *pipeline)
+{
+    bool ok = parse_kernel(m, p->kernel) && tc_run_pipeline(m, pipeline, o);
+    if (!ok)
+        show(p->name, m->cx);
+    return ok ? m->first : NULL;
+}
+
+/* ---- On the CPU ---- */
+
+static bool launch(tc_func *f, data *d)
+{
+    tc_host_kernel *k = tc_host_compile(f, NULL);
+    tc_host_report report = {0};
+    int32_t grid[3];
+    bool ok = k && tc_eval_grid(f->module->cx, f, d->args, grid) &&
+              tc_host_launch(k, d->args, grid, NULL, &report);
+    if (k && !ok)
+        printf("on the CPU: %s\n", report.message);
+    tc_host_free(k);
+    return ok;
+}
+
+static bool fill_data(const problem *p, data *d, tc_module *m)
+{
+    tc_pass_options o = options_of(p);
+    tc_func *f = compile(m, p, &o, "cpu");
+    if (!f || f->body->nargs > PROBLEM_ARGS)
+        return false;
+    num_rng rng = {42};
+    for (unsigned i = 0; i < f->body->nargs; i++)
+        if (!make_arg(p, d, f->body->args[i], &rng))
+            return false;
+    if (!launch(f, d)) {
+        show(p->name, m->cx);
+        return false;
+    }
+    for (unsigned i = 0; i < d->nargs; i++)
+        if (d->tensors[i].memory &&
+            role_of(p, f->body->args[i]->name)->is_output)
+            d->want[i] = num_tensor_read(&d->tensors[i]);
+    return true;
+}
+
+bool problem_data(const problem *p, data *d)
+{
+    *d = (data){0};
+    tc_context *cx = tc_context_new();
+    tc_module *volatile m = NULL;
+    jmp_buf unwind;
+    bool ok = false;
+    cx->memory.unwind = &unwind;
+    if (!setjmp(unwind)) {
+        m = tc_module_new(cx);
+        ok = fill_data(p, d, m);
+    }
+    if (m)
+        tc_module_free(m);
+    tc_context_free(cx);
+    return ok;
+}
+
+/* ---- To machine level ---- */
+
+/* As the runtime decides: do the tensors keep what the kernel wants? */
+static bool keeps_promise(const tc_func *f, const data *d)
+{
+    for (unsigned i = 0; i < d->nargs; i++) {
+        const num_tensor *t = &d->tensors[i];
+        if (!(f->aligned >> i & 1) || t->rank == 0)
+            continue;
+        int64_t bytes = (int64_t)num_bytes(t->type);
+        bool ok = (uintptr_t)t->data % 16 == 0 && t->stride[t->rank - 1] == 1 &&
+                  t->size[t->rank - 1] * bytes % 16 == 0;
+        for (int k = 0; k + 1 < t->rank; k++)
+            ok &= t->stride[k] * bytes % 16 == 0;
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+/* Replaces every swizzled layout by plain rows. */
+static void remove_swizzles(char *text)
+{
+    static const char *const names[] = {"#swizzle128", "#swizzle64",
+                                        "#swizzle32"};
+    for (int i = 0; i < 3; i++)
+        for (char *at = text; (at = strstr(at, names[i]));) {
+            memcpy(at, "#rows", 5);
+            memmove(at + 5, at + strlen(names[i]),
+                    strlen(at + strlen(names[i])) + 1);
+        }
+}
+
+static char *print_machine(const problem *p, const schedule *s, const data *d,
+                           tc_module *m, bool any_alignment, bool *fits)
+{
+    tc_pass_options o = options_of(p);
+    o.target = tc_target_get("sm_80");
+    o.warps = s->warps;
+    o.stages = s->stages;
+    o.any_alignment = any_alignment;
+    o.verify_each = true;
+    tc_func *f = compile(m, p, &o, s->pipeline ? s->pipeline : "gpu");
+    if (!f)
+        return NULL;
+    *fits = keeps_promise(f, d);
+    tc_text text = {.arena = &m->arena};
+    tc_module_print(&text, m, TC_PRINT_PLAIN);
+    char *copy = strdup(text.data);
+    if (s->plain)
+        remove_swizzles(copy);
+    return copy;
+}
+
+static char *try_text(const problem *p, const schedule *s, const data *d,
+                      bool any_alignment, bool *fits)
+{
+    tc_context *cx = tc_context_new();
+    tc_module *volatile m = NULL;
+    char *volatile text = NULL;
+    jmp_buf unwind;
+    cx->memory.unwind = &unwind;
+    if (!setjmp(unwind)) {
+        m = tc_module_new(cx);
+        text = print_machine(p, s, d, m, any_alignment, fits);
+    }
+    if (m)
+        tc_module_free(m);
+    tc_context_free(cx);
+    return text;
+}
+
+char *problem_text(const problem *p, const schedule *s, const data *d)
+{
+    bool fits = true;
+    char *text = try_text(p, s, d, false, &fits);
+    if (!text || fits)
+        return text;
+    free(text);
+    return try_text(p, s, d, true, &fits);
+}
+
+/* ---- Under the interpreter ---- */
+
+static void clear_outputs(data *d)
+{
+    for (unsigned i = 0; i < d->nargs; i++)
+        if (d->want[i])
+            for (int64_t k = 0; k < num_count(&d->tensors[i]); k++)
+                num_write(d->tensors[i].type, num_at(&d->tensors[i], k), NAN);
+}
+
+static verdict compare(const problem *p, const data *d)
+{
+    verdict v = {.outcome = OUTCOME_RIGHT};
+    for (unsigned i = 0; i < d->nargs && v.outcome == OUTCOME_RIGHT; i++) {
+        const num_tensor *t = &d->tensors[i];
+        if (!d->want[i])
+            continue;
+        double *got = num_tensor_read(t);
+        num_error e =
+            num_compare(got, d->want[i], num_count(t), t->size[t->rank - 1]);
+        free(got);
+        if (e.overall <= p->tolerance && num_tensor_intact(t))
+            continue;
+        v.outcome = OUTCOME_WRONG;
+        snprintf(v.message, sizeof v.message, "argument %u: error %g%s", i,
+                 e.overall,
+                 num_tensor_intact(t) ? "" : ", and writes outside of it");
+    }
+    return v;
+}
+
+static verdict first_finding(const tc_context *cx, outcome what)
+{
+    verdict v = {.outcome = what};
+    const tc_diag *e = cx->diags;
+    if (!e)
+        return v;
+    v.line = e->loc.line;
+    snprintf(v.message, sizeof v.message, "%u:%u: %s%s%s", e->loc.line,
+             e->loc.col, e->message, e->notes ? "; " : "",
+             e->notes ? e->notes->message : "");
+    return v;
+}
+
+static verdict interpret(const char *text, const problem *p, data *d,
+                         const tc_interp_options *o, tc_module *m)
+{
+    uint32_t source = tc_source_add(m->cx, "machine", text, strlen(text));
+    clear_outputs(d);
+    if (!tc_parse(m, source) || !tc_module_verify(m) || !m->first)
+        return first_finding(m->cx, OUTCOME_REFUSED);
+    if (!tc_interp_run(m->first, d->args, o))
+        return first_finding(m->cx, OUTCOME_FOUND);
+    return compare(p, d);
+}
+
+verdict run_text(const char *text, const problem *p, data *d,
+                 tc_interp_order order, uint64_t seed)
+{
+    tc_interp_options o = {.order = order, .seed = seed};
+    tc_context *cx = tc_context_new();
+    tc_module *volatile m = NULL;
+    verdict v = {.outcome = OUTCOME_REFUSED, .message = "out of memory"};
+    jmp_buf unwind;
+    cx->memory.unwind = &unwind;
+    if (!setjmp(unwind)) {
+        m = tc_module_new(cx);
+        v = interpret(text, p, d, &o, m);
+    }
+    if (m)
+        tc_module_free(m);
+    tc_context_free(cx);
+    return v;
+}

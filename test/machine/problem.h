@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shipped kernels on small data: compiled for the CPU, which says what is
+ * right, and to machine-level text, which the interpreter runs. The text is all
+ * that goes from one to the other.
+ */
+#ifndef TEST_MACHINE_PROBLEM_H
+#define TEST_MACHINE_PROBLEM_H
+
+#include "codegen/interp/interp.h"
+#include "passes/passes.h"
+#include "test/numerics/number.h"
+
+enum { PROBLEM_ARGS = 16, PROBLEM_BINDINGS = 10 };
+
+/* What is to be computed. Sides have a letter each: size['M' - 'A']. */
+typedef struct problem {
+    const char *name;
+    const char *kernel; /* in kernels/ */
+    tc_binding bindings[PROBLEM_BINDINGS];
+    int size[26];
+    double tolerance; /* norm of the difference by norm of what is right */
+} problem;
+
+/* How it is scheduled. */
+typedef struct schedule {
+    unsigned warps, stages;
+    bool plain;           /* shared memory without swizzles */
+    const char *pipeline; /* NULL: "gpu" */
+} schedule;
+
+/* Its arguments. */
+typedef struct data {
+    unsigned nargs;
+    num_tensor tensors[PROBLEM_ARGS]; /* memory NULL: a scalar */
+    tc_launch_arg args[PROBLEM_ARGS];
+    double *want[PROBLEM_ARGS]; /* of what is written, else NULL */
+} data;
+
+/* Runs the kernel on the CPU. False: said why on standard output. */
+bool problem_data(const problem *p, data *d);
+void data_free(data *d);
+
+/* The finished machine-level program, for data like this (aligned tensors, or
+ * not); malloc'd. NULL: said why. */
+char *problem_text(const problem *p, const schedule *s, const data *d);
+
+/* What came of running a text. */
+typedef enum outcome {
+    OUTCOME_RIGHT,
+    OUTCOME_REFUSED, /* does not parse or verify */
+    OUTCOME_FOUND,   /* the interpreter says that it is wrong */
+    OUTCOME_WRONG    /* the results are */
+} outcome;
+typedef struct verdict {
+    outcome outcome;
+    unsigned line;     /* of the finding in the text */
+    char message[512]; /* what was found, or how wrong the result is */
+} verdict;
+verdict run_text(const char *text, const problem *p, data *d,
+                 tc_interp_order order, uint64_t seed);
+
+#endif
