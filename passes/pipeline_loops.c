@@ -207,21 +207,6 @@ static tc_staged *choose_copies(tc_pipeliner *p, tc_op *loop, tc_staged *all)
     return first;
 }
 
-/* Loads of a region, each at its place. */
-static void copy_straight(tc_pipeliner *p, tc_staged *all)
-{
-    for (tc_staged *s = all; s; s = s->next) {
-        const char *why = s->refusal ? s->refusal : tc_why_not_in_place(s);
-        if (why) {
-            say_refused(p, s, why);
-            continue;
-        }
-        say_copied(p, s, 1);
-        tc_copy_in_place(p, s);
-        p->changed = true;
-    }
-}
-
 /* True: the loop now holds copies ahead. *expanded: where. */
 static bool pipeline_loop(tc_pipeliner *p, tc_op *loop, const tc_staged *around,
                           tc_expanded *expanded)
@@ -289,6 +274,21 @@ static bool was_dealt_with(const tc_region *r)
     return r->op && is_loop(r->op) && !has(r, is_loop);
 }
 
+/* Loads of a region, each at its place. */
+static void copy_straight(tc_pipeliner *p, const tc_region *r, tc_staged *all)
+{
+    for (tc_staged *s = all; s; s = s->next) {
+        const char *why = s->refusal ? s->refusal : tc_why_not_in_place(s);
+        if (!why) {
+            say_copied(p, s, 1);
+            tc_copy_in_place(p, s);
+            p->changed = true;
+        } else if (!was_dealt_with(r)) {
+            say_refused(p, s, why);
+        }
+    }
+}
+
 /* ahead: copies of a loop around r are under way, which a wait here would stop
  * for. */
 static void visit(tc_pipeliner *p, tc_region *r, bool ahead)
@@ -303,7 +303,7 @@ static void visit(tc_pipeliner *p, tc_region *r, bool ahead)
                                    : "it happens under a condition in a loop "
                                      "whose copies run ahead");
     visit_nested(p, r, ahead, all, &done);
-    copy_straight(p, all);
+    copy_straight(p, r, all);
     for (; done; done = done->next)
         tc_raise_prologue(p, &done->loop);
     if (straight)
