@@ -304,7 +304,8 @@ static bool read_entry(int fd, tc_key key, tc_entry *out)
     return payload && open_payload(out, key, payload, h.size);
 }
 
-bool tc_cache_read(const tc_cache *cache, tc_key key, tc_entry *out)
+static bool open_file(const tc_cache *cache, tc_key key, bool is_use,
+                      tc_entry *out)
 {
     *out = (tc_entry){0};
     char *path = cache->folder ? entry_path(cache, key) : NULL;
@@ -313,10 +314,20 @@ bool tc_cache_read(const tc_cache *cache, tc_key key, tc_entry *out)
     if (fd < 0)
         return false;
     bool ok = read_entry(fd, key, out);
-    if (ok)
+    if (ok && is_use)
         futimens(fd, NULL);
     close(fd);
     return ok;
+}
+
+bool tc_cache_read(const tc_cache *cache, tc_key key, tc_entry *out)
+{
+    return open_file(cache, key, true, out);
+}
+
+bool tc_cache_peek(const tc_cache *cache, tc_key key, tc_entry *out)
+{
+    return open_file(cache, key, false, out);
 }
 
 /* ---- Writing ---- */

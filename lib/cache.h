@@ -68,6 +68,8 @@ char *tc_cache_default_folder(void);
 
 /* False: there is none, or it is damaged. Marks it as used now. */
 bool tc_cache_read(const tc_cache *cache, tc_key key, tc_entry *out);
+/* The same without marking it. */
+bool tc_cache_peek(const tc_cache *cache, tc_key key, tc_entry *out);
 /* Publishes it, then deletes what was not used for longest if the folder has
  * become too large. False: it was not kept, and `why` says why. */
 bool tc_cache_write(const tc_cache *cache, const tc_entry *entry, char *why,

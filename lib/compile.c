@@ -351,15 +351,23 @@ static bool host_finish(tc_job *job, const tilec_compile_options *o,
     return true;
 }
 
-bool tc_job_finish(tc_job *job, const tilec_compile_options *o)
+bool tc_job_choose(tc_job *job, const tilec_compile_options *o,
+                   const tc_target **target, tc_func **f, tc_bound *bound)
 {
     const char *name = o->target ? o->target : job->owner->target;
-    const tc_target *target = tc_target_find(job->owner, name);
-    if (!target)
+    *target = tc_target_find(job->owner, name);
+    if (!*target)
         return tc_job_error(job, TILEC_USAGE, "there is no target `%s`", name);
-    tc_func *f = find_kernel(job, o->kernel);
+    *f = find_kernel(job, o->kernel);
+    return *f && tc_bind(job, *f, o, bound);
+}
+
+bool tc_job_finish(tc_job *job, const tilec_compile_options *o)
+{
+    const tc_target *target;
+    tc_func *f;
     tc_bound bound;
-    if (!f || !tc_bind(job, f, o, &bound))
+    if (!tc_job_choose(job, o, &target, &f, &bound))
         return false;
     bool ok = tc_target_is_gpu(target)
                   ? tc_gpu_finish(job, o, target, f, &bound)
@@ -371,12 +379,6 @@ bool tc_job_finish(tc_job *job, const tilec_compile_options *o)
 
 /* ---- tilec_compile ---- */
 
-struct request {
-    const tilec_source *sources;
-    size_t nsources;
-    tilec_compile_options options;
-};
-
 /* Functions that bindings name are mentioned too: mask_mod=@causal. */
 static const char **bound_functions(tc_arena *a, const tilec_compile_options *o)
 {
@@ -386,9 +388,9 @@ static const char **bound_functions(tc_arena *a, const tilec_compile_options *o)
     return names;
 }
 
-static bool build_request(tc_job *job)
+bool tc_request_read(tc_job *job)
 {
-    const struct request *r = job->request;
+    const tc_request *r = job->request;
     tc_arena *a = &job->cx->arena;
     unsigned n = (unsigned)r->nsources, nmods;
     tc_source *sources = tc_arena_array(a, tc_source, n);
@@ -397,8 +399,13 @@ static bool build_request(tc_job *job)
             return false;
     tc_source *mods = tc_link(a, sources, n, bound_functions(a, &r->options),
                               (unsigned)r->options.nbindings, &nmods);
-    return tc_job_parse(job, mods, nmods) && tc_job_parse(job, sources, n) &&
-           tc_job_finish(job, &r->options);
+    return tc_job_parse(job, mods, nmods) && tc_job_parse(job, sources, n);
+}
+
+static bool build_request(tc_job *job)
+{
+    const tc_request *r = job->request;
+    return tc_request_read(job) && tc_job_finish(job, &r->options);
 }
 
 static const char *wrong_options(const tilec_compile_options *o)
@@ -413,24 +420,30 @@ static const char *wrong_options(const tilec_compile_options *o)
     return NULL;
 }
 
+tilec_status tc_request_run(tc_job *job, const tilec_compile_options *options,
+                            tilec_kernel **out)
+{
+    tc_request *r = job->request;
+    const char *wrong = NULL;
+    if (!r->sources || r->nsources == 0 || r->nsources > UINT16_MAX)
+        wrong = "tilec_compile: no sources";
+    else if (!tc_options_read(&r->options, sizeof r->options, options))
+        wrong = "tilec_compile: options have a wrong size: use TILEC_INIT";
+    else
+        wrong = wrong_options(&r->options);
+    return wrong ? tc_job_refuse(job->owner, wrong, out) : tc_job_run(job, out);
+}
+
 tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
                         size_t nsources, const tilec_compile_options *options,
                         bool any_alignment, tilec_kernel **out)
 {
-    struct request request = {sources, nsources, {0}};
+    tc_request request = {.sources = sources, .nsources = nsources};
     tc_job job = {.owner = cx,
                   .build = build_request,
                   .request = &request,
                   .any_alignment = any_alignment};
-    const char *wrong = NULL;
-    if (!sources || nsources == 0 || nsources > UINT16_MAX)
-        wrong = "tilec_compile: no sources";
-    else if (!tc_options_read(&request.options, sizeof request.options,
-                              options))
-        wrong = "tilec_compile: options have a wrong size: use TILEC_INIT";
-    else
-        wrong = wrong_options(&request.options);
-    return wrong ? tc_job_refuse(cx, wrong, out) : tc_job_run(&job, out);
+    return tc_request_run(&job, options, out);
 }
 
 tilec_status tilec_compile(tilec_context *cx, const tilec_source *sources,

@@ -47,8 +47,24 @@ bool tc_job_parse(tc_job *job, const tc_source *sources,
 bool tc_job_finish(tc_job *job,
                    const tilec_compile_options *options) TC_MUST_CHECK;
 
+/* What tilec_compile was called with; a job's `request`. */
+typedef struct tc_request {
+    const tilec_source *sources;
+    size_t nsources;
+    tilec_compile_options options;
+    char *report; /* of what is no compile: for tilec_free */
+} tc_request;
+/* Checks the call and reads the options, then tc_job_run. */
+tilec_status tc_request_run(tc_job *job, const tilec_compile_options *options,
+                            tilec_kernel **out);
+/* The first step of such a job's `build`: to job->module. */
+bool tc_request_read(tc_job *job) TC_MUST_CHECK;
+
 /* The ways through tc_job_finish share: */
 typedef struct tc_bound tc_bound;
+bool tc_job_choose(tc_job *job, const tilec_compile_options *options,
+                   const tc_target **target, tc_func **f,
+                   tc_bound *bound) TC_MUST_CHECK;
 /* The passes; *tile (where tile is not NULL) is the text before machine level,
  * "" if the pipeline does not get there. */
 bool tc_job_passes(tc_job *job, const tilec_compile_options *options,

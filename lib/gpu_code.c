@@ -264,11 +264,13 @@ size_t tc_gpu_code_size(const tc_gpu_code *c, const char *name)
 
 bool tc_gpu_code_writes(const tc_gpu_code *c, unsigned param)
 {
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->json, "written");
     const cJSON *item;
-    cJSON_ArrayForEach(item,
-                       cJSON_GetObjectItemCaseSensitive(
-                           c->json, "written")) if (item->valueint ==
-                                                    (int)param) return true;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (item->valueint == (int)param)
+            return true;
+    }
     return false;
 }
 

@@ -402,6 +402,39 @@ TILEC_API tilec_status tilec_event_elapsed(const tilec_event *from,
                                            double *milliseconds,
                                            tilec_error *error);
 
+/* The cache of compiled code --------------------------------------------- */
+
+/* Code for GPU targets is kept in the context's cache_folder, a file an entry,
+ * and found there by any process that compiles the same: text, bindings,
+ * target, options, tilec itself. Processes and threads may share a folder. What
+ * is damaged counts as missing; what cannot be kept (a full disk) is no error.
+ * Events, remarks and verify_each make a compile look away from it. */
+
+typedef struct tilec_cache_entry {
+    const char *key;             /* 32 hexadecimal digits: KEY.tilec */
+    const char *kernel, *target; /* NULL: the file is damaged */
+    uint64_t bytes;
+    int64_t used; /* last; seconds since 1970 */
+} tilec_cache_entry;
+
+/* NULL: there is none. */
+TILEC_API const char *tilec_cache_folder(const tilec_context *cx);
+/* Calls visit for all entries, those used last first. */
+TILEC_API tilec_status
+tilec_cache_list(const tilec_context *cx,
+                 void (*visit)(void *user, const tilec_cache_entry *entry),
+                 void *user, tilec_error *error);
+/* *deleted (may be NULL): how many. */
+TILEC_API tilec_status tilec_cache_clear(const tilec_context *cx,
+                                         size_t *deleted, tilec_error *error);
+/* Whether tilec_compile would find its code there, and where not, in what the
+ * nearest entry differs. *text is for tilec_free. */
+TILEC_API tilec_status tilec_cache_why(tilec_context *cx,
+                                       const tilec_source *sources,
+                                       size_t nsources,
+                                       const tilec_compile_options *options,
+                                       char **text);
+
 /* Attention -------------------------------------------------------------- */
 
 /* softmax(score_mod(scale * q k^T) where mask_mod) v, and the logsumexp, for

@@ -1,0 +1,115 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Code for GPU targets without a GPU: what is emitted; a second process finds
+# it in the cache; tilec cache.
+. "$2/test/cli/expect.inc"
+
+# No driver, wherever this runs; and a cache of our own.
+TILEC_CACHE_DIR=$folder/cache
+export TILEC_CACHE_DIR
+
+cat >scale.tile <<'END'
+kernel @scale[D: int = 8](%x: tensor<[?, D] x f32>, %y: tensor<[?, D] x f32>, %by: f32)
+    grid(cdiv(size(%x, 0), 16)) {
+  %r = program_id(0) * 16
+  %a = load %x[%r +: 16, 0 +: D] boundary(0)
+  store %y[%r +: 16, 0 +: D], %a * %by boundary(0)
+}
+END
+
+expect 0 cache list
+out_has "0 entries"
+expect 0 cache why scale.tile --target sm_80
+out_has "@scale for sm_80: the cache does not have it"
+out_has "no entry is of a kernel @scale"
+expect 0 cache why scale.tile --target cpu
+out_has "@scale for cpu: compiled each time"
+
+for what in tile machine llvm llvm-opt ptx json; do
+    expect 0 compile scale.tile --target sm_80 --emit=$what
+    err_is_empty
+    [ -s out ] || failed "$last: nothing on stdout"
+done
+out_has '"abi"'
+expect 2 compile scale.tile --target sm_80 --emit=asm
+err_has "target sm_80 cannot emit \`asm\`, only tile, machine, json, llvm"
+expect 2 compile scale.tile --target cpu --emit=ptx
+err_has "target cpu cannot emit \`ptx\`"
+expect 2 compile scale.tile --target sm_80 --warps 33
+err_has "--warps is \`33\`, expected 1 to 32"
+expect 2 compile scale.tile --target sm_12
+err_has "there is no target \`sm_12\`"
+
+# A process that finds the code runs no pass; one that watches, all of them.
+expect 0 cache why scale.tile --target sm_80
+out_has "@scale for sm_80: the cache has it"
+expect 0 compile scale.tile --target sm_80 --emit=ptx -o first.ptx
+expect 0 compile scale.tile --target sm_80 --emit=ptx --no-cache -o second.ptx
+cmp -s first.ptx second.ptx || failed "cached and compiled code differ"
+expect 0 compile scale.tile --target sm_80 --emit=ptx --time-passes -o x.ptx
+err_has "specialize"
+expect 0 cache list
+out_has "1 entry"
+out_has "sm_80  @scale"
+expect 0 cache list --json
+out_has '"kernel": "scale", "target": "sm_80"'
+
+# An entry that something else stands in, or that is cut off.
+for entry in cache/*.tilec; do
+    echo nonsense >"$entry"
+done
+expect 0 cache list
+out_has "damaged"
+expect 0 cache why scale.tile --target sm_80
+out_has "does not have it"
+expect 0 compile scale.tile --target sm_80 --emit=ptx -o third.ptx
+cmp -s first.ptx third.ptx || failed "code made again differs"
+expect 0 cache why scale.tile --target sm_80
+out_has "the cache has it"
+
+# Why not.
+expect 0 cache why scale.tile --target sm_90 -D D=16 --stages 2
+out_has "differs in"
+out_has "target: sm_90, there sm_80"
+out_has "stages: 2, there 0"
+out_has "-D D: 16, there not given"
+sed 's/%a \* %by/%a + %by/' scale.tile >scale2.tile
+mv scale2.tile scale.tile
+expect 0 cache why scale.tile --target sm_80
+out_has "program, line"
+out_has "add %a"
+out_has "there \`%"
+expect 1 cache why nowhere.tile
+expect 2 cache
+expect 2 cache lost
+
+# A folder that cannot be had, a disk that is full: compiled all the same.
+TILEC_CACHE_DIR=/dev/null/cache
+expect 0 compile scale.tile --target sm_80 --emit=ptx
+err_is_empty
+expect 0 compile scale.tile --target sm_80 --emit=ptx --remarks
+err_has "the code of @scale is not kept: /dev/null/cache: Not a directory"
+TILEC_CACHE_DIR=$folder/full
+(
+    trap '' XFSZ
+    ulimit -f 0
+    "$tilec" compile scale.tile --target sm_80 --emit=ptx | grep -q reqntid
+) || failed "a full disk"
+[ -z "$(ls "$folder/full" 2>/dev/null)" ] || failed "a full disk left files"
+TILEC_CACHE_DIR=$folder/cache
+
+# Several at once.
+expect 0 cache clear
+out_has "1 entry deleted"
+for i in 1 2 3 4; do
+    "$tilec" compile scale.tile --target sm_80 --emit=ptx -o "at$i.ptx" &
+done
+wait
+for i in 2 3 4; do
+    cmp -s at1.ptx "at$i.ptx" || failed "of several at once number $i differs"
+done
+expect 0 cache list
+out_has "1 entry"
+
+finish
