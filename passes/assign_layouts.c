@@ -262,11 +262,15 @@ static void plan_access(tc_placing *s, const tc_op *op)
                   bytes);
         return;
     }
-    tc_remark(s->cx, op->loc, pass, "%s: element by element%s%s", name,
-              v.why || held < v.elements ? ": " : "",
-              v.why                 ? v.why
-              : held < v.elements ? "its layout follows from another"
-                                  : "");
+    if (v.elements == held && !v.why)
+        return; /* elements of 16 bytes, or atomics: nothing was hoped for */
+    const char *why = v.why;
+    if (held < v.elements)
+        why = tc_arena_printf(s->scratch,
+                              "its layout, which follows from others, has %u "
+                              "side by side",
+                              held);
+    tc_remark(s->cx, op->loc, pass, "%s: element by element: %s", name, why);
 }
 
 static void plan_vectors(tc_placing *s, const tc_region *r)
@@ -320,6 +324,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
     place_region(&s, f->body);
     tc_dots_lower(&s);
     sweep(f->body);
+    s.axes = tc_axis_analyse(env->scratch, f, s.axes->aligned);
     plan_vectors(&s, f->body);
     return TC_CHANGED;
 }

@@ -267,6 +267,9 @@ static void add_order(candidates *c, const buffer *b, const unsigned *order)
     for (unsigned phases = 8; phases >= 2; phases /= 2)
         for (unsigned per = 1; per <= 8 / phases; per *= 2)
             add(c, tc_layout_xor(cx, t->rank, sides, order, vec, per, phases));
+    /* Two chunks at a time: 8 lanes along 32-bit columns, 4 down the rows. */
+    for (unsigned phases = 4; phases >= 2; phases /= 2)
+        add(c, tc_layout_xor(cx, t->rank, sides, order, 2 * vec, 1, phases));
 }
 
 /* The last axis first; of matrices the other one too. The first candidates win

@@ -720,15 +720,15 @@ static tc_vector pointer_vector(const tc_axis_analysis *a, const tc_op *op,
     uint32_t run = smaller(p->axis[axis].run, most);
     uint32_t bytes = p->axis[axis].divisor / p->step;
     unsigned mask = op->code == TC_LOAD ? 1 : 2;
-    uint32_t same = op->code == TC_LOAD || op->code == TC_STORE
-                        ? equal_lanes(a, op, mask,
-                                      op->nin > mask ? mask + 1 : op->nin,
-                                      axis, most)
-                        : 1;
+    uint32_t same = most;
     if (op->code == TC_ASYNC_COPY)
         same = equal_lanes(a, op, 3, op->nin, axis, most);
+    else if (op->nin > mask)
+        same = equal_lanes(a, op, mask, mask + 1, axis, most);
     r.elements = larger(1, smaller(smaller(run, bytes), same));
-    if (run < most)
+    if (op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS)
+        r.elements = 1;
+    else if (run < most)
         r.why = "the pointers do not count up by one";
     else if (bytes < most)
         r.why = "the addresses may be no multiples of 16 bytes";

@@ -182,7 +182,8 @@ static void choose_store(tc_placing *s, const tc_op *op)
     if (!c || op->in[0]->type->kind != TC_BLOCK_PTR || tc_layout_depth(op) > 0)
         return;
     unsigned bytes = tc_type_bytes(op->in[1]->type->elem);
-    if (tc_type_count(c->tile) * bytes < FEW_BYTES)
+    int64_t all = tc_type_count(c->tile) * bytes;
+    if (all < FEW_BYTES || all > s->target->shared_per_block / 2)
         return;
     tc_vector v = tc_axis_vector(s->axes, op);
     const tc_layout *own = blocked(s, c->tile, v.axis, v.elements);
