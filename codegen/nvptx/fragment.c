@@ -11,6 +11,7 @@
  *   B  word j: column g, k in the lower or upper half (j)
  */
 #include "codegen/nvptx/fragment.h"
+#include "passes/mma.h"
 
 #include <stdlib.h>
 
@@ -123,18 +124,14 @@ static void find_sources(tc_fragments *f)
 }
 
 bool tc_fragments_new(tc_gen *g, const tc_op *op, unsigned operand,
-                      const tc_origins *tiles, int wm, int wn,
-                      tc_fragments *out)
+                      const tc_origins *tiles, tc_fragments *out)
 {
     const tc_value *v = op->in[operand];
     const tc_type *t = v->type;
     unsigned bits = tc_type_bytes(t->elem) * 8;
-    int32_t sides[TC_MAX_RANK];
-    tc_type_sides(t, sides);
     tc_fragments f = {.g = g, .elem = t->elem, .is_b = operand == 1};
     f.unit = 32 / bits;
-    f.layout = f.is_b ? tc_layout_mma_b(g->cx, sides, wm, wn, bits)
-                      : tc_layout_mma_a(g->cx, sides, wm, wn, bits);
+    f.layout = tc_mma_operand(g->cx, op, operand);
     if (t->kind == TC_TILE && t->layout != f.layout)
         return tc_gen_error(g, op,
                             "operand %u is %s, not in the layout that goes "

@@ -35,11 +35,9 @@ tc_origins tc_origins_of(tc_gen *g, const tc_layout *l, unsigned axis,
 /* UINT32_MAX: none begins there. */
 uint32_t tc_origins_find(const tc_origins *o, int32_t at);
 
-/* `tiles`: those of the accumulator along M (of B: N). wm x wn: its warps.
- * False: reported. */
+/* `tiles`: those of the accumulator along M (of B: N). False: reported. */
 bool tc_fragments_new(tc_gen *g, const tc_op *op, unsigned operand,
-                      const tc_origins *tiles, int wm, int wn,
-                      tc_fragments *out) TC_MUST_CHECK;
+                      const tc_origins *tiles, tc_fragments *out) TC_MUST_CHECK;
 /* Word j of a fragment. What leaves the tile is 0. */
 LLVMValueRef tc_fragments_get(tc_fragments *f, unsigned tile, unsigned step,
                               unsigned j);

@@ -9,6 +9,7 @@
  *         for each tile along M                the tensor cores, and few
  *           mma                                fragments are alive
  */
+#include "passes/mma.h"
 #include "codegen/nvptx/fragment.h"
 
 #include <string.h>
@@ -29,7 +30,6 @@ typedef struct product {
     const tc_op *op;
     const instruction *instr;
     bool split; /* tf32x3 */
-    int wm, wn;
     tc_origins m, n;
     uint32_t *index; /* register of [m][n][j] of the accumulator */
     tc_fragments a, b;
@@ -50,19 +50,6 @@ static const char *element_name(const tc_type *elem)
 }
 
 /* ---- Set-up ---- */
-
-static bool find_warps(product *p)
-{
-    const tc_layout *c = p->op->out[0]->type->layout;
-    int warps = (int)p->g->f->warps;
-    for (p->wm = 1; p->wm <= warps; p->wm++) {
-        p->wn = warps / p->wm;
-        if (p->wm * p->wn == warps &&
-            tc_layout_mma_c(p->g->cx, c->shape, p->wm, p->wn) == c)
-            return true;
-    }
-    return false;
-}
 
 static uint32_t *accumulator(const product *p, unsigned m, unsigned n,
                              unsigned j)
@@ -114,9 +101,10 @@ static bool check_types(product *p)
 static bool set_up(product *p)
 {
     tc_gen *g = p->g;
+    int wm, wn;
     if (!check_types(p))
         return false;
-    if (!find_warps(p))
+    if (!tc_mma_grid(p->op->out[0]->type->layout, &wm, &wn))
         return tc_gen_error(g, p->op, "%s is no accumulator of %s",
                             tc_type_name(g->cx, p->op->out[0]->type),
                             p->instr->name);
@@ -128,8 +116,8 @@ static bool set_up(product *p)
                    "{$10, $11, $12, $13};",
                    p->instr->name, element_name(p->op->in[0]->type->elem),
                    element_name(p->op->in[1]->type->elem));
-    return tc_fragments_new(g, p->op, 0, &p->m, p->wm, p->wn, &p->a) &&
-           tc_fragments_new(g, p->op, 1, &p->n, p->wm, p->wn, &p->b);
+    return tc_fragments_new(g, p->op, 0, &p->m, &p->a) &&
+           tc_fragments_new(g, p->op, 1, &p->n, &p->b);
 }
 
 /* ---- tf32 ---- */
