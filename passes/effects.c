@@ -49,3 +49,10 @@ tc_effects tc_region_effects(const tc_region *r)
     }
     return e;
 }
+
+void tc_forget_speculatable(tc_region *r)
+{
+    for (; r && r->op; r = r->op->parent)
+        if (r->op->code == TC_IF)
+            tc_op_set_attr(r->op, "speculatable", (tc_attr){0});
+}

@@ -17,4 +17,8 @@ typedef struct tc_effects {
 tc_effects tc_op_effects(const tc_op *op);
 tc_effects tc_region_effects(const tc_region *r);
 
+/* An effect has come into region `r`: no `if` around it may run its first
+ * region unasked any more. */
+void tc_forget_speculatable(tc_region *r);
+
 #endif

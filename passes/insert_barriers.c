@@ -21,6 +21,7 @@
  * All control flow here is the same for all threads of a block, so a barrier
  * may stand anywhere. Tests: test/ir/passes/insert-barriers.
  */
+#include "passes/effects.h"
 #include "passes/hazards.h"
 
 /* Positions of ops, to compare places. */
@@ -80,6 +81,7 @@ static struct inserted *insert(tc_pass_env *env, const tc_hazard *h)
     i->from = h->from;
     i->to = h->to;
     tc_op_insert(i->barrier, before->parent, before);
+    tc_forget_speculatable(before->parent);
     return i;
 }
 

@@ -19,6 +19,7 @@
  *
  * Tests: test/ir/passes/lower-exchanges.
  */
+#include "passes/effects.h"
 #include "passes/passes.h"
 
 #include "ir/layout.h"
@@ -47,6 +48,7 @@ static tc_value *exchange(struct lowering *s, tc_builder *b, tc_value *x,
     tc_value *in[] = {buffer, x};
     tc_op_insert(tc_op_new(b->func, TC_SMEM_STORE, b->loc, 2, in, 0), b->region,
                  b->before);
+    tc_forget_speculatable(b->region);
     return tc_build(b, TC_SMEM_LOAD, 1, &buffer,
                     tc_type_with_layout(cx, x->type, to));
 }

@@ -28,6 +28,7 @@
  */
 #include "passes/pipeline_loops.h"
 
+#include "passes/effects.h"
 #include "passes/match.h"
 #include "passes/slots.h"
 
@@ -48,6 +49,7 @@ void tc_build_copy(tc_builder *b, const tc_staged *s, tc_value *from,
     if (from->type->kind == TC_BLOCK_PTR)
         tc_op_set_layout(copy, "layout", s->load->out[0]->type->layout);
     tc_op_insert(copy, b->region, b->before);
+    tc_forget_speculatable(b->region);
 }
 
 void tc_build_commit(tc_builder *b)
