@@ -187,6 +187,10 @@ static LLVMValueRef shuffle_64(tc_gen *g, LLVMValueRef x, uint32_t bit)
 static LLVMValueRef shuffled(tc_gen *g, const tc_type *elem, LLVMValueRef x,
                              uint32_t bit)
 {
+    if (elem->kind == TC_I1) {
+        x = shuffle_32(g, LLVMBuildZExt(g->b, x, g->i32, ""), bit);
+        return LLVMBuildICmp(g->b, LLVMIntNE, x, tc_gen_i32(g, 0), "");
+    }
     LLVMTypeRef type = tc_gen_memory_type(g, elem);
     unsigned bits = 8 * tc_type_bytes(elem);
     LLVMTypeRef ints = LLVMIntTypeInContext(g->llvm, bits);

@@ -5,7 +5,8 @@
 #   lit -sv test/ir -D tilec=build/tilec
 #
 # Substitutions: tilec, FileCheck, not, split-file, %s (the file), %t (a
-# temporary name). A file that expects nothing fails: it needs a CHECK line, or
+# temporary name), nvptx_ptx (a kernel at machine level to PTX), %ptxas (does it
+# assemble, without spills?). A file that expects nothing fails: it needs a CHECK line, or
 # an expected-error (-warning, -remark, -note) with --verify-diagnostics.
 import os
 import re
@@ -63,6 +64,13 @@ config.substitutions.append(("%tilec_path", tilec))
 config.substitutions.append((r"(?<![\w/.@%-])tilec opt(?![\w.:=-])",
                              tilec + " opt --round-trip"))
 config.substitutions.append((r"(?<![\w/.@%-])tilec(?![\w/.:=-])", tilec))
+nvptx_ptx = lit_config.params.get("nvptx_ptx") or os.path.join(
+    os.path.dirname(tilec), "test", "nvptx_ptx")
+config.substitutions.append((r"(?<![\w/.-])nvptx_ptx(?![\w.-])",
+                             os.path.abspath(nvptx_ptx)))
+config.substitutions.append(("%ptxas", "%s %s" % (
+    sys.executable,
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "ptxas.py"))))
 config.substitutions.append(("%root", os.path.dirname(os.path.dirname(
     os.path.dirname(os.path.abspath(__file__))))))
 
