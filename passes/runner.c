@@ -190,6 +190,29 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* What a pass left in `data` means nothing to the next one. */
+static void forget(tc_region *r)
+{
+    for (unsigned i = 0; i < r->nargs; i++)
+        r->args[i]->data = NULL;
+    tc_each_op (op, r) {
+        op->data = NULL;
+        for (unsigned i = 0; i < op->nout; i++)
+            op->out[i]->data = NULL;
+        for (unsigned i = 0; i < op->nregions; i++)
+            forget(op->regions[i]);
+    }
+}
+
+static void forget_all(tc_module *m)
+{
+    tc_each_func (f, m) {
+        forget(f->body);
+        if (f->grid)
+            forget(f->grid);
+    }
+}
+
 static tc_change run_on_funcs(struct run *r, tc_func_pass *run,
                               tc_pass_env *env)
 {
@@ -223,6 +246,7 @@ static bool run_pass(struct run *r, unsigned index)
     tell(r, event, r->options->print_before);
     const char *before =
         r->options->reproducer_dir ? print_module(&r->lasting, r->m) : NULL;
+    forget_all(r->m);
     uint64_t start = now_ns();
     event.change = pass->run_module ? pass->run_module(r->m, &env)
                                     : run_on_funcs(r, pass->run_func, &env);
