@@ -38,6 +38,7 @@ if(OPENBLAS_LIBRARY)
   endforeach()
 endif()
 numeric_program(bench_compile_time bench/compile_time.c)
+numeric_program(bench_launch bench/launch.c)
 
 # Machine-level programs, run on the host (codegen/interp).
 numeric_program(machine_kernels machine/kernels.c machine/problem.c)

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   bench_launch [--library FILE] [--launches N]
+ *
+ * Host time of a launch on a GPU: a kernel that does next to nothing, with the
+ * seven arguments of attention (five tensors of rank 3 and 4, two numbers).
+ * --library: a driver other than libcuda.so.1, such as the one of the tests,
+ * which leaves tilec's own share of the time.
+ */
+#include "test/numerics/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char text[] =
+    "kernel @seven(%q: tensor<[?, ?, ?, 64] x bf16>,\n"
+    "    %k: tensor<[?, ?, ?, 64] x bf16>, %v: tensor<[?, ?, ?, 64] x bf16>,\n"
+    "    %o: tensor<[?, ?, ?, 64] x bf16>, %lse: tensor<[?, ?, ?] x f32>,\n"
+    "    %scale: f32, %n: i32)\n"
+    "    grid {\n"
+    "      assert size(%k, 2) == size(%v, 2), \"k and v differ\"\n"
+    "      assert size(%q, 2) == size(%o, 2), \"q and o differ\"\n"
+    "      yield cdiv(size(%q, 2), 64), size(%q, 1), size(%q, 0)\n"
+    "    }\n"
+    "{\n"
+    "  store %lse[0, 0, 0 +: 16], splat(%scale, tile<16 x f32>) boundary(0)\n"
+    "}\n";
+
+enum { TENSORS = 5, BATCH = 200 };
+
+static int fail(const tilec_error *e)
+{
+    printf("skipped: %s\n", e->message);
+    return 77;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median over batches, in microseconds; below 0: *e says why. */
+static double measure(const tilec_kernel *k, const tilec_device *d,
+                      const tilec_argument *args, int launches, tilec_error *e)
+{
+    int n = launches / BATCH;
+    double *times = calloc((size_t)n, sizeof *times), median = -1;
+    for (int i = 0; times && i < n; i++) {
+        double start = run_seconds();
+        for (int j = 0; j < BATCH; j++)
+            if (tilec_launch(k, args, 7, NULL, e))
+                goto done;
+        times[i] = 1e6 * (run_seconds() - start) / BATCH;
+        /* A full queue would make the driver wait. */
+        if (tilec_device_synchronize(d, e))
+            goto done;
+    }
+    if (times) {
+        qsort(times, (size_t)n, sizeof *times, by_value);
+        median = times[n / 2];
+    }
+done:
+    free(times);
+    return median;
+}
+
+int main(int argc, char **argv)
+{
+    tilec_context *cx;
+    tilec_context_options o = TILEC_INIT(tilec_context_options);
+    tilec_device *d;
+    tilec_error e;
+    int launches = (int)run_option(argc, argv, "launches", 100000);
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], "--library") == 0)
+            o.cuda_library = argv[i + 1];
+    if (tilec_context_new(&o, &cx))
+        return 3;
+    if (tilec_device_open(cx, -1, &d, &e))
+        return fail(&e);
+    tilec_compile_options c = TILEC_INIT(tilec_compile_options);
+    c.target = "auto";
+    tilec_kernel *k = run_compile(cx, text, &c);
+    if (!k)
+        return 1;
+    int64_t shape[4] = {1, 2, 64, 64};
+    DLTensor host = {.device = {kDLCPU, 0},
+                     .ndim = 4,
+                     .dtype = {kDLBfloat, 16, 1},
+                     .shape = shape};
+    DLTensor *t[TENSORS];
+    tilec_argument args[7];
+    for (int i = 0; i < TENSORS; i++) {
+        if (i == TENSORS - 1) {
+            host.ndim = 3;
+            host.dtype = (DLDataType){kDLFloat, 32, 1};
+        }
+        if (tilec_device_copy(d, &host, &t[i], &e))
+            return fail(&e);
+        args[i] = tilec_tensor(NULL, t[i]);
+    }
+    args[5] = tilec_float(NULL, 0.125);
+    args[6] = tilec_int(NULL, 1);
+    double us = measure(k, d, args, launches, &e);
+    if (us < 0)
+        return fail(&e);
+    printf("launch on %s: %.3f us of host time, median of %d batches of %d\n",
+           tilec_device_name(d), us, launches / BATCH, BATCH);
+    for (int i = 0; i < TENSORS; i++)
+        tilec_device_drop(d, t[i]);
+    tilec_kernel_free(k);
+    tilec_device_free(d);
+    tilec_context_free(cx);
+    return 0;
+}
