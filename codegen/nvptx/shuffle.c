@@ -10,6 +10,8 @@
  *
  *   from: register (0,1)  lane (0,2)      to: register (0,2)  lane (0,1)
  *   result[r] = lane & 1 ? shfl(v1, r) : shfl(v0, r)
+ *
+ * Narrow elements that the same reader wants from the same lane share a word.
  */
 #include "codegen/nvptx/shared.h"
 
@@ -27,16 +29,19 @@ typedef struct solution {
     unsigned nchoices;
     uint32_t *choices, *lanes, *warps;
     LLVMValueRef *chosen; /* i1 each, but for the first */
-    LLVMValueRef lane;    /* i32: the thread's part of the lane */
     tc_lanes lane_map;
     bool same_lane; /* the thread's part is its own lane */
+    /* Registers of the result that are moved together: r + member[i]. */
+    unsigned nmembers;
+    uint32_t member[4];
     struct moved *moved;
 } solution;
 
-/* A shuffle that was emitted. */
+/* A shuffle that was emitted: of the first register, for a lane's constant. An
+ * element of 64 bits has two words. */
 struct moved {
     uint32_t reg, lane;
-    LLVMValueRef value;
+    LLVMValueRef words[2];
     struct moved *next;
 };
 
@@ -96,45 +101,86 @@ static LLVMValueRef shuffle_word(tc_gen *g, LLVMValueRef word,
     return tc_gen_intrinsic(g, "nvvm.shfl.sync.idx.i32", 0, NULL, 4, args);
 }
 
-static LLVMValueRef shuffle(tc_gen *g, const tc_type *elem, LLVMValueRef v,
-                            LLVMValueRef lane)
+/* Modes of the result's registers that lead to other registers of the same
+ * lane, as many as a word has room for. */
+static void find_members(solution *s)
 {
-    LLVMValueRef words[2];
-    tc_words_pack(g, elem, 1, &v, words);
-    words[0] = shuffle_word(g, words[0], lane);
-    if (tc_type_bytes(elem) == 8)
-        words[1] = shuffle_word(g, words[1], lane);
-    tc_words_unpack(g, elem, 1, &v, words);
-    return v;
+    const tc_layout *p = s->places;
+    uint32_t weight = 1;
+    s->nmembers = 1;
+    for (unsigned i = 0; i < p->nmodes[TC_REGISTER]; i++) {
+        const tc_mode *m = &p->modes[TC_REGISTER][i];
+        bool fits = m->count == 2 && m->image[AT_REGISTER] &&
+                    !m->image[AT_LANE] && !m->image[AT_WARP] &&
+                    s->nmembers * 2 * tc_type_bytes(s->elem) <= 4;
+        for (unsigned k = 0; fits && k < s->nmembers; k++)
+            s->member[s->nmembers + k] = s->member[k] + weight;
+        s->nmembers *= fits ? 2 : 1;
+        weight *= m->count;
+    }
 }
 
-/* Register `reg` of `from`, of the lane that register r of the result asks. */
-static LLVMValueRef move(solution *s, uint32_t reg, uint32_t r)
+static bool stays(const solution *s, uint32_t r)
+{
+    return s->same_lane && place(s, AT_LANE, r, 0, 0) == 0;
+}
+
+/* The words that register r and its fellows want if the reader's choice is
+ * k, in the lane that has them. */
+static uint32_t gather(solution *s, uint32_t r, unsigned k,
+                       LLVMValueRef words[2])
+{
+    LLVMValueRef x[4];
+    for (unsigned i = s->nmembers; i-- > 0;)
+        x[i] = s->in[place(s, AT_REGISTER, r + s->member[i], s->lanes[k],
+                           s->warps[k])];
+    tc_words_pack(s->g, s->elem, s->nmembers, x, words);
+    return place(s, AT_REGISTER, r, s->lanes[k], s->warps[k]);
+}
+
+/* The same in the reader. */
+static void move(solution *s, uint32_t r, unsigned k, LLVMValueRef words[2])
 {
     tc_gen *g = s->g;
-    uint32_t constant = place(s, AT_LANE, r, 0, 0);
-    if (s->same_lane && constant == 0)
-        return s->in[reg];
-    for (struct moved *m = s->moved; m; m = m->next)
-        if (m->reg == reg && m->lane == constant)
-            return m->value;
-    struct moved *m = tc_arena_new(g->arena, struct moved);
-    LLVMValueRef lane = tc_lanes_at(g, &s->lane_map, r);
-    *m = (struct moved){reg, constant, shuffle(g, s->elem, s->in[reg], lane),
-                        s->moved};
-    s->moved = m;
-    return m->value;
+    uint32_t lane = place(s, AT_LANE, r, 0, 0);
+    struct moved *m = s->moved;
+    uint32_t reg = gather(s, r, k, words);
+    if (stays(s, r))
+        return;
+    while (m && (m->reg != reg || m->lane != lane))
+        m = m->next;
+    if (!m) {
+        LLVMValueRef from = tc_lanes_at(g, &s->lane_map, r);
+        m = tc_arena_new(g->arena, struct moved);
+        *m = (struct moved){reg, lane, {0}, s->moved};
+        for (unsigned i = 0; i < (tc_type_bytes(s->elem) == 8 ? 2u : 1u); i++)
+            m->words[i] = shuffle_word(g, words[i], from);
+        s->moved = m;
+    }
+    memcpy(words, m->words, sizeof m->words);
 }
 
-static LLVMValueRef result(solution *s, uint32_t r)
+/* Register r of the result, and its fellows. */
+static void fill_in(solution *s, uint32_t r, LLVMValueRef *out)
 {
-    LLVMValueRef v = NULL;
-    for (unsigned k = 0; k < s->nchoices; k++) {
-        uint32_t reg = place(s, AT_REGISTER, r, s->lanes[k], s->warps[k]);
-        LLVMValueRef choice = move(s, reg, r);
-        v = k ? LLVMBuildSelect(s->g->b, s->chosen[k], choice, v, "") : choice;
+    tc_gen *g = s->g;
+    LLVMValueRef words[2] = {0}, choice[2] = {0}, x[4];
+    if (stays(s, r) && s->nchoices == 1) {
+        for (unsigned i = 0; i < s->nmembers; i++)
+            out[r + s->member[i]] =
+                s->in[place(s, AT_REGISTER, r + s->member[i], 0, 0)];
+        return;
     }
-    return v;
+    move(s, r, 0, words);
+    for (unsigned k = 1; k < s->nchoices; k++) {
+        move(s, r, k, choice);
+        for (unsigned i = 0; i < 2 && choice[i]; i++)
+            words[i] =
+                LLVMBuildSelect(g->b, s->chosen[k], choice[i], words[i], "");
+    }
+    tc_words_unpack(g, s->elem, s->nmembers, x, words);
+    for (unsigned i = 0; i < s->nmembers; i++)
+        out[r + s->member[i]] = x[i];
 }
 
 bool tc_nvptx_convert_layout(tc_gen *g, const tc_op *op)
@@ -165,7 +211,10 @@ bool tc_nvptx_convert_layout(tc_gen *g, const tc_op *op)
     find_choices(&s);
     s.same_lane = is_same_lane(&s);
     s.lane_map = tc_lanes_get(g, places, AT_LANE);
+    find_members(&s);
+    memset(out, 0, n * sizeof *out);
     for (unsigned r = 0; r < n; r++)
-        out[r] = result(&s, r);
+        if (!out[r])
+            fill_in(&s, r, out);
     return true;
 }
