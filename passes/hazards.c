@@ -13,7 +13,8 @@
 enum access_kind {
     READ,
     WRITE,
-    COPY /* under way */
+    COPY,  /* under way */
+    GLOBAL /* of global memory; no bytes are known */
 };
 
 /* An access that no barrier has followed yet. */
@@ -152,6 +153,15 @@ static void report(struct walk *w, const struct access *from, tc_op *to)
     w->found.of[w->found.n++] = h;
 }
 
+static void check_global(struct walk *w, const struct set *s,
+                         const struct access *a)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->of[i].kind == GLOBAL &&
+            tc_global_conflict(s->of[i].op, a->op, s->of[i].carrier))
+            report(w, &s->of[i], a->op);
+}
+
 static void check(struct walk *w, const struct set *s, const struct access *a)
 {
     for (unsigned i = 0; i < s->n; i++) {
@@ -211,8 +221,18 @@ static void visit_buffer(struct walk *w, struct set *s, tc_op *op,
     set_add(w, s, a);
 }
 
+static void visit_global(struct walk *w, struct set *s, tc_op *op)
+{
+    struct access a = {.kind = GLOBAL, .op = op, .at = op};
+    if (!tc_reads_global(op) && !tc_writes_global(op))
+        return;
+    check_global(w, s, &a);
+    set_add(w, s, a);
+}
+
 static void visit_operands(struct walk *w, struct set *s, tc_op *op)
 {
+    visit_global(w, s, op);
     for (unsigned i = 0; i < op->nin; i++) {
         tc_buffer_use use = tc_buffer_use_of(op, i);
         if (use == TC_BUFFER_NOT_USED)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Accesses to shared memory that need a barrier between them.
+ * Accesses to memory that need a barrier between them.
  *
  * Threads of a block run at their own pace from one barrier to the next. Where
  * one writes bytes that another reads or writes, before or after, a barrier
@@ -28,5 +28,11 @@ typedef struct tc_hazards {
 } tc_hazards;
 
 tc_hazards tc_find_hazards(tc_arena *a, tc_func *f);
+
+/* Global memory (hazards_global.c). Must all threads have done `a` before one
+ * does `b`, in the same step of loops, or in a later one of `carrier`? */
+bool tc_global_conflict(const tc_op *a, const tc_op *b, const tc_op *carrier);
+bool tc_reads_global(const tc_op *op);
+bool tc_writes_global(const tc_op *op);
 
 #endif
