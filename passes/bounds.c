@@ -152,6 +152,17 @@ static const tc_limit *scale(tc_loop *l, const tc_limit *a, int64_t by)
     return new_linear(l, a->factor * by, sum, 1);
 }
 
+/* floor(sum / by), the same in every step, is a sum. */
+static const tc_limit *divide_sum(tc_loop *l, tc_sum s, int64_t by)
+{
+    tc_builder *b = &l->before;
+    tc_sum q = {NULL, 0, tc_int_div(TC_I64, s.low, by),
+                tc_int_div(TC_I64, s.high, by)};
+    tc_value *v = tc_sum_value(l, s);
+    q.value = tc_build_binary(b, TC_DIV, v, tc_build_int(b, v->type, by));
+    return new_linear(l, 0, q, 1);
+}
+
 /* by is 1 or more */
 static const tc_limit *divide(tc_loop *l, const tc_limit *a, int64_t by)
 {
@@ -159,6 +170,8 @@ static const tc_limit *divide(tc_loop *l, const tc_limit *a, int64_t by)
         return NULL;
     if (a->kind != TC_LIMIT_LINEAR)
         return new_choice(l, a->kind, divide(l, a->a, by), divide(l, a->b, by));
+    if (a->factor == 0)
+        return divide_sum(l, a->sum, by);
     return by > MOST_FACTOR ? NULL
                             : new_linear(l, a->factor, a->sum, a->divisor * by);
 }
@@ -378,11 +391,8 @@ static bounds_fn *const by_op[TC_OPCODE_COUNT] = {
 static tc_bounds of_scalar(tc_loop *l, tc_value *v)
 {
     tc_span s = tc_span_of(v);
-    tc_scalar c;
     if (is_far(s.low) || is_far(s.high))
         return none();
-    if (tc_match_const(v, &c))
-        return both(tc_limit_constant(l, c.i));
     tc_sum sum = {build_i64(l, v), 0, s.low, s.high};
     return both(new_linear(l, 0, sum, 1));
 }
@@ -408,12 +418,15 @@ static tc_bounds of_tile(tc_loop *l, tc_value *v)
 
 static tc_bounds find(tc_loop *l, tc_value *v)
 {
+    tc_scalar c;
     tc_kind kind = tc_lane_kind(v);
     bool outside = tc_loop_has_outside(l, v);
     if (kind == TC_KIND_COUNT || kind == TC_I1 || !tc_has_int_lanes(v))
         return none();
     if (v == l->op->regions[0]->args[0])
         return both(new_linear(l, 1, (tc_sum){0}, 1));
+    if (tc_match_const(v, &c))
+        return both(tc_limit_constant(l, c.i));
     if (outside && v->type->kind != TC_TILE)
         return of_scalar(l, v);
     tc_bounds x = none();

@@ -74,7 +74,7 @@ static void set_end(tc_loop *l, unsigned index, tc_value *v)
 {
     const tc_type *type = l->op->in[index]->type;
     v = tc_build(&l->before, TC_CAST, 1, &v, type);
-    v->name = index ? "end" : "begin";
+    v->name = index ? "end" : "start";
     tc_op_set_in(l->op, index, v);
 }
 
@@ -131,7 +131,7 @@ static const char *name_of_ends(tc_hull hull)
 {
     if (hull.low && hull.high)
         return "at both ends";
-    return hull.low ? "at its begin" : "at its end";
+    return hull.low ? "at its start" : "at its end";
 }
 
 static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)

@@ -78,6 +78,23 @@ static const tc_truth *with_given(tc_loop *l, bool and, const tc_truth *given,
     return new_end(l, t->kind, sum);
 }
 
+/* Is a <= b, whatever they are? */
+static bool is_at_most(const tc_sum *a, const tc_sum *b)
+{
+    return a->high <= b->low ||
+           (a->value == b->value && a->constant <= b->constant);
+}
+
+/* i < a and i >= b, where a <= b, is never; i < a or i >= b, where b <= a, is
+ * always. */
+static bool is_decided(bool and, const tc_truth *a, const tc_truth *b)
+{
+    if (a->kind == TC_TRUTH_FROM && b->kind == TC_TRUTH_BELOW)
+        return is_decided(and, b, a);
+    return a->kind == TC_TRUTH_BELOW && b->kind == TC_TRUTH_FROM &&
+           (and? is_at_most(&a->at, &b->at) : is_at_most(&b->at, &a->at));
+}
+
 static const tc_truth *join(tc_loop *l, bool and, const tc_truth *a,
                             const tc_truth *b)
 {
@@ -87,6 +104,8 @@ static const tc_truth *join(tc_loop *l, bool and, const tc_truth *a,
         return b;
     if (b->kind == neutral || a->kind == decides)
         return a;
+    if (is_decided(and, a, b))
+        return new_truth(l, decides, NULL);
     const tc_truth *one = one_bound(l, and, a, b);
     if (!one && a->kind == TC_TRUTH_GIVEN)
         one = with_given(l, and, a, b);
