@@ -6,7 +6,8 @@
  *   add (const 2), %x                         add %x, (const 2)
  *   exp (splat %s) : tile                     splat (exp %s)
  *   add (broadcast %a), (broadcast %b)        broadcast (add %a, %b)
- *                                             %a, %b of one shape
+ *                                             %a, %b of one shape;
+ *                                             expand_dims alike
  */
 #include "passes/fold.h"
 
@@ -60,34 +61,40 @@ static tc_value *op_on_splats(tc_builder *b, tc_op *op)
     return tc_build(b, TC_SPLAT, 1, &x, type);
 }
 
-/* The type that all broadcast operands had before; NULL where they differ, or
- * where an operand is neither broadcast nor splat. */
-static const tc_type *common_narrow_shape(tc_context *cx, const tc_op *op)
+/* The op that spreads all operands (but splats) over their shape, `code` each,
+ * from one narrower shape; NULL. */
+static const tc_op *common_spread(tc_context *cx, const tc_op *op,
+                                  tc_opcode code)
 {
-    const tc_type *narrow = NULL;
+    const tc_op *common = NULL;
+    const tc_type *narrow = NULL, *i1 = tc_type_scalar(cx, TC_I1);
     for (unsigned i = 0; i < op->nin; i++) {
         const tc_op *def = op->in[i]->def;
         if (op->in[i]->type->kind != TC_TILE || (def && def->code == TC_SPLAT))
             continue;
-        if (!def || def->code != TC_BROADCAST)
+        if (!def || def->code != code)
             return NULL;
-        const tc_type *from =
-            tc_type_with_elem(cx, def->in[0]->type, tc_type_scalar(cx, TC_I1));
-        if (narrow && narrow != from)
+        const tc_type *from = tc_type_with_elem(cx, def->in[0]->type, i1);
+        if (common && (narrow != from || (code == TC_EXPAND_DIMS &&
+                                          tc_op_int(common, "axis") !=
+                                              tc_op_int(def, "axis"))))
             return NULL;
+        common = def;
         narrow = from;
     }
-    return narrow;
+    return common;
 }
 
-static tc_value *op_on_broadcasts(tc_builder *b, tc_op *op)
+static tc_value *op_before(tc_builder *b, tc_op *op, tc_opcode code)
 {
     tc_context *cx = op->func->module->cx;
-    const tc_type *type = op->out[0]->type, *narrow;
+    const tc_type *type = op->out[0]->type;
     tc_value *in[MOST_OPERANDS];
+    const tc_op *spread;
     if (type->kind != TC_TILE || op->nin > MOST_OPERANDS ||
-        !(narrow = common_narrow_shape(cx, op)))
+        !(spread = common_spread(cx, op, code)))
         return NULL;
+    const tc_type *narrow = spread->in[0]->type;
     for (unsigned i = 0; i < op->nin; i++) {
         tc_op *def = op->in[i]->def;
         in[i] = op->in[i]->type->kind == TC_TILE ? def->in[0] : op->in[i];
@@ -97,7 +104,17 @@ static tc_value *op_on_broadcasts(tc_builder *b, tc_op *op)
     }
     tc_value *x =
         tc_build_like(b, op, in, tc_type_with_elem(cx, narrow, type->elem));
-    return tc_build(b, TC_BROADCAST, 1, &x, type);
+    return tc_build_like(b, spread, &x, type);
+}
+
+static tc_value *op_on_broadcasts(tc_builder *b, tc_op *op)
+{
+    return op_before(b, op, TC_BROADCAST);
+}
+
+static tc_value *op_on_expanded(tc_builder *b, tc_op *op)
+{
+    return op_before(b, op, TC_EXPAND_DIMS);
 }
 
 tc_rule *const tc_lane_rules[TC_MAX_RULES] = {
@@ -105,4 +122,5 @@ tc_rule *const tc_lane_rules[TC_MAX_RULES] = {
     constant_to_the_right,
     op_on_splats,
     op_on_broadcasts,
+    op_on_expanded,
 };

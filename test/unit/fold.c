@@ -51,6 +51,18 @@ static const struct rewrite {
      "func @f(%c: tile<8x1 x i1>, %x: $) -> tile<8x8 x $> { return "
      "select(broadcast(%c, tile<8x8 x i1>), splat(%x, tile<8x8 x $>), 0.0) }",
      4},
+    {"f32 i32",
+     "func @f(%x: tile<8 x $>, %y: tile<8 x $>) -> tile<8x1 x $> { return "
+     "%x[:, none] - %y[:, none] }",
+     2},
+    {"f32 i32",
+     "func @f(%x: tile<8 x $>, %y: $) -> tile<1x8 x i1> { return "
+     "%x[none, :] < splat(%y, tile<1x8 x $>) }",
+     3},
+    {"f32 i32",
+     "func @f(%x: tile<1 x $>, %y: tile<1 x $>) -> tile<1x1 x $> { return "
+     "%x[:, none] + %y[none, :] }",
+     3},
 
     /* fold_arith.c: ints */
     {INTS, "func @f(%x: $) -> $ { return %x + 0 }", 0},
