@@ -2,7 +2,8 @@
  *
  * Elementary functions: those of the host (codegen/host/math.c: range
  * reduction and a polynomial, all plain LLVM IR), apart from what the GPU has
- * (2^x) and from what the host asks the C library for (sin, cos, most of f64).
+ * (2^x) and from what the host asks the C library for: sin and cos, and f64
+ * (math64.c).
  *
  *   sin, cos   x = n pi/2 + r, |r| <= pi/4, reduced in f64: exact enough for
  *              any x of usual size. The quadrant n mod 4 chooses between the
@@ -69,19 +70,33 @@ static struct angle reduce_angle(LLVMBuilderRef b, LLVMValueRef x)
     return a;
 }
 
-/* r + r^3 P(r^2); error 0.06 of half an ulp of 1. */
-static LLVMValueRef sin_32(const tc_lanes *l, LLVMValueRef r, LLVMValueRef rr)
+/* r + r^3 P(r^2); error of f32 0.06 of half an ulp of 1, of f64 2^-69. */
+static LLVMValueRef sin_near_0(const tc_lanes *l, LLVMValueRef r,
+                               LLVMValueRef rr)
 {
+    static const double c64[] = {-0x1.5555555555555p-3,  0x1.111111111110bp-7,
+                                 -0x1.a01a01a018ab4p-13, 0x1.71de3a53357fap-19,
+                                 -0x1.ae64529305da3p-26, 0x1.61208f4ab9cc4p-33,
+                                 -0x1.aaa38c3eceba5p-41};
     static const double c[] = {-0x1.555546p-3, 0x1.11075cp-7, -0x1.994cfap-13};
-    return tc_lanes_fma(l, mul(l, r, rr), POLY(l, rr, c), r);
+    LLVMValueRef p = l->bits == 64 ? POLY(l, rr, c64) : POLY(l, rr, c);
+    return tc_lanes_fma(l, mul(l, r, rr), p, r);
 }
 
-/* 1 - r^2 / 2 + r^4 P(r^2); error 0.002. */
-static LLVMValueRef cos_32(const tc_lanes *l, LLVMValueRef rr)
+/* 1 - r^2 / 2 + r^4 P(r^2); error 0.002 and 2^-64. */
+static LLVMValueRef cos_near_0(const tc_lanes *l, LLVMValueRef rr)
 {
+    static const double c64[] = {1,
+                                 -0.5,
+                                 0x1.555555555554cp-5,
+                                 -0x1.6c16c16c15144p-10,
+                                 0x1.a01a019cabbeep-16,
+                                 -0x1.27e4f8056471fp-22,
+                                 0x1.1ee9e8af429edp-29,
+                                 -0x1.8face01f1aa38p-37};
     static const double c[] = {1, -0.5, 0x1.55554ap-5, -0x1.6c0c86p-10,
                                0x1.9a00cep-16};
-    return POLY(l, rr, c);
+    return l->bits == 64 ? POLY(l, rr, c64) : POLY(l, rr, c);
 }
 
 /* sin x turned by so many quadrants: of sin r, cos r the one that is asked
@@ -91,7 +106,7 @@ static LLVMValueRef turned_sin(LLVMBuilderRef b, LLVMValueRef x, unsigned by)
     struct angle a = reduce_angle(b, x);
     tc_lanes l = tc_lanes_of(b, a.r), i = tc_lanes_of(b, a.quadrant);
     LLVMValueRef rr = mul(&l, a.r, a.r), zero = tc_lanes_int(&i, 0);
-    LLVMValueRef s = sin_32(&l, a.r, rr), c = cos_32(&l, rr);
+    LLVMValueRef s = sin_near_0(&l, a.r, rr), c = cos_near_0(&l, rr);
     LLVMValueRef q = LLVMBuildAdd(b, a.quadrant, tc_lanes_int(&i, by), "");
     LLVMValueRef odd = LLVMBuildICmp(
         b, LLVMIntNE, LLVMBuildAnd(b, q, tc_lanes_int(&i, 1), ""), zero, "");
@@ -115,33 +130,28 @@ static LLVMValueRef emit_cos(LLVMBuilderRef b, LLVMValueRef x)
 
 typedef LLVMValueRef plain_fn(LLVMBuilderRef b, LLVMValueRef x);
 
-/* What the host would call the C library for. */
-static const struct math_row {
-    plain_fn *f32, *f64;
-    bool host32, host64; /* the host has plain IR for it */
-} rows[TC_OPCODE_COUNT] = {
-    [TC_EXP] = {.host32 = true},
-    [TC_EXP2] = {.host32 = true},
-    [TC_LOG] = {.host32 = true},
-    [TC_LOG2] = {.host32 = true},
-    [TC_TANH] = {.host32 = true},
-    [TC_ERF] = {.host32 = true},
-    [TC_SIN] = {.f32 = emit_sin},
-    [TC_COS] = {.f32 = emit_cos},
-    [TC_SQRT] = {.host32 = true, .host64 = true},
-    [TC_RSQRT] = {.host32 = true, .host64 = true},
-    [TC_RCP] = {.host32 = true, .host64 = true},
-    [TC_FLOOR] = {.host32 = true, .host64 = true},
-    [TC_CEIL] = {.host32 = true, .host64 = true},
-    [TC_ROUND] = {.host32 = true, .host64 = true},
-};
+/* What the host would call the C library for; else it is plain IR there. */
+static plain_fn *const rows[TC_OPCODE_COUNT] = {
+    [TC_SIN] = emit_sin, [TC_COS] = emit_cos};
+
+static bool has_instructions(tc_opcode op)
+{
+    switch (op) {
+    case TC_SQRT:
+    case TC_RSQRT:
+    case TC_RCP:
+    case TC_FLOOR:
+    case TC_CEIL:
+    case TC_ROUND: return true;
+    default: return false;
+    }
+}
 
 LLVMValueRef tc_nvptx_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x)
 {
-    const struct math_row *row = &rows[op];
-    bool is_64 = tc_lanes_of(b, x).bits == 64;
-    if (is_64 ? row->host64 : row->host32)
-        return tc_host_math(b, op, x);
-    plain_fn *emit = is_64 ? row->f64 : row->f32;
-    return emit ? emit(b, x) : NULL;
+    if (rows[op])
+        return rows[op](b, x);
+    if (tc_lanes_of(b, x).bits == 64 && !has_instructions(op))
+        return tc_nvptx_math64(b, op, x);
+    return tc_host_math(b, op, x);
 }

@@ -13,5 +13,7 @@
 /* x: float or double. The opcodes: EXP EXP2 LOG LOG2 SQRT RSQRT RCP SIN COS
  * TANH ERF FLOOR CEIL ROUND; NULL: none for this type. */
 LLVMValueRef tc_nvptx_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
+/* The part of it that is in math64.c: x is a double. */
+LLVMValueRef tc_nvptx_math64(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
 
 #endif

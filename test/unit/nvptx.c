@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What code generation for GPUs can be asked without one: that every op has an
+ * emitter, and how exact the elementary functions are that the host does not
+ * share.
+ */
+#include "codegen/nvptx/emit.h"
+#include "codegen/nvptx/math.h"
+
+/* Of the host's, under another name: its lanes are other lanes. */
+#define tc_lanes tc_host_lanes
+#include "test/unit/jit.h"
+#undef tc_lanes
+
+#include <check.h>
+#include <math.h>
+
+/* ---- Emitters ---- */
+
+/* What no finished kernel holds: their owners take terminators, passes the
+ * rest. */
+static bool is_gone(tc_opcode code)
+{
+    return (tc_op_infos[code].traits & TC_TERMINATOR) || code == TC_CALL ||
+           code == TC_DOT;
+}
+
+START_TEST(every_op_has_an_emitter)
+{
+    for (tc_opcode code = 0; code < TC_OPCODE_COUNT; code++)
+        ck_assert_msg(tc_gen_has_emitter(code) != is_gone(code), "%s",
+                      tc_op_infos[code].name);
+}
+END_TEST
+
+/* ---- Functions ---- */
+
+static const struct function {
+    const char *name;
+    tc_opcode op;
+    bool is_64;
+    long double (*exact)(long double);
+    double bound, from, to; /* ulp; arguments */
+} functions[] = {
+    {"sin f32", TC_SIN, false, sinl, 2, -1e5, 1e5},
+    {"cos f32", TC_COS, false, cosl, 2, -1e5, 1e5},
+    {"sin near 0", TC_SIN, false, sinl, 2, -1, 1},
+    {"exp f32", TC_EXP, false, expl, 2, -87, 88},
+    {"log f32", TC_LOG, false, logl, 2, 0x1p-126, 100},
+    {"log2 f32", TC_LOG2, false, log2l, 2, 0.5, 2},
+    {"tanh f32", TC_TANH, false, tanhl, 2, -9, 9},
+    {"erf f32", TC_ERF, false, erfl, 2, -5, 5},
+    {"exp", TC_EXP, true, expl, 2, -745, 709},
+    {"exp2", TC_EXP2, true, exp2l, 2, -1074, 1024},
+    {"log", TC_LOG, true, logl, 2, 0, 100},
+    {"log near 1", TC_LOG, true, logl, 2, 0.7, 1.5},
+    {"log2", TC_LOG2, true, log2l, 3, 0, 100},
+    {"log2 near 1", TC_LOG2, true, log2l, 3, 0.7, 1.5},
+    {"tanh", TC_TANH, true, tanhl, 3, -20, 20},
+    {"tanh near 0", TC_TANH, true, tanhl, 3, -1, 1},
+    {"erf", TC_ERF, true, erfl, 3, -6, 6},
+    {"sin", TC_SIN, true, sinl, 2, -1e4, 1e4},
+    {"cos", TC_COS, true, cosl, 2, -1e4, 1e4},
+    {"floor", TC_FLOOR, true, floorl, 0, -10, 10},
+    {"sqrt", TC_SQRT, true, sqrtl, 0.51, 0, 1e10},
+    {"rcp", TC_RCP, true, NULL, 0.51, 1e-10, 1e10},
+};
+
+typedef void call_fn(const void *in, void *out);
+
+static struct jit compile(const struct function *f)
+{
+    struct jit j = jit_begin(&jit_native);
+    LLVMTypeRef type =
+        f->is_64 ? LLVMDoubleTypeInContext(j.cx) : LLVMFloatTypeInContext(j.cx);
+    LLVMValueRef fn = jit_function(&j, "f", 2);
+    LLVMValueRef x = LLVMBuildLoad2(j.b, type, LLVMGetParam(fn, 0), "");
+    LLVMValueRef y = tc_nvptx_math(j.b, f->op, x);
+    ck_assert_ptr_nonnull(y);
+    LLVMBuildStore(j.b, y, LLVMGetParam(fn, 1));
+    LLVMBuildRetVoid(j.b);
+    jit_finish(&j);
+    return j;
+}
+
+static double call(call_fn *fn, bool is_64, double x)
+{
+    double y64;
+    float x32 = (float)x, y32;
+    if (!is_64) {
+        fn(&x32, &y32);
+        return y32;
+    }
+    fn(&x, &y64);
+    return y64;
+}
+
+static double ulp_error(double got, long double exact, bool is_64)
+{
+    int mantissa = is_64 ? 52 : 23, least = is_64 ? -1022 : -126;
+    double rounded = is_64 ? (double)exact : (float)exact;
+    if (isnan(rounded) || isinf(rounded))
+        return isnan(rounded) == isnan(got) && (isnan(got) || got == rounded)
+                   ? 0
+                   : INFINITY;
+    int e = exact == 0 ? least : ilogbl(exact);
+    if (e < least)
+        e = least;
+    return (double)(fabsl((long double)got - exact) / ldexpl(1, e - mantissa));
+}
+
+static long double exact_of(const struct function *f, double x)
+{
+    return f->exact ? f->exact(x) : 1 / (long double)x;
+}
+
+START_TEST(functions_within_bounds)
+{
+    const struct function *f = &functions[_i];
+    struct jit j = compile(f);
+    call_fn *fn = (call_fn *)jit_address(&j, "f");
+    double worst = 0, at = 0;
+    enum { POINTS = 200000 };
+    for (int i = 0; i <= POINTS; i++) {
+        double x = f->from + (f->to - f->from) * i / POINTS;
+        x = f->is_64 ? x : (float)x;
+        double e = ulp_error(call(fn, f->is_64, x), exact_of(f, x), f->is_64);
+        if (e > worst) {
+            worst = e;
+            at = x;
+        }
+    }
+    printf("%-12s %.3f ulp at %a\n", f->name, worst, at);
+    ck_assert_msg(worst <= f->bound, "%s(%a) is %g ulp off", f->name, at,
+                  worst);
+    jit_end(&j);
+}
+END_TEST
+
+/* What 0, infinities, NaN and subnormals give. */
+START_TEST(special_values)
+{
+    static const double places[] = {0.0,       -0.0,      INFINITY,  -INFINITY,
+                                    NAN,       0x1p-1074, 0x1p-1030, -1,
+                                    0x1p1023,  -0x1p1023, 1,         2,
+                                    0x1p-1022, 710,       -746,      1024.5};
+    const struct function *f = &functions[_i];
+    struct jit j = compile(f);
+    call_fn *fn = (call_fn *)jit_address(&j, "f");
+    for (unsigned i = 0; i < sizeof places / sizeof *places; i++) {
+        double x = f->is_64 ? places[i] : (float)places[i];
+        bool angle = f->op == TC_SIN || f->op == TC_COS;
+        if (angle && isfinite(x) && fabs(x) > 0x1p31)
+            continue;
+        double got = call(fn, f->is_64, x);
+        long double exact = exact_of(f, x);
+        double e = ulp_error(got, exact, f->is_64);
+        /* Subnormal results of f32 may be 0. */
+        bool flushed = !f->is_64 && got == 0 && fabsl(exact) < 0x1p-126L;
+        ck_assert_msg(flushed || e <= f->bound + 1,
+                      "%s(%a) is %a, expected %La", f->name, x, got, exact);
+    }
+    jit_end(&j);
+}
+END_TEST
+
+int main(void)
+{
+    int n = sizeof functions / sizeof *functions;
+    Suite *s = suite_create("nvptx");
+    TCase *c = tcase_create("nvptx");
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, every_op_has_an_emitter);
+    tcase_add_loop_test(c, functions_within_bounds, 0, n);
+    tcase_add_loop_test(c, special_values, 0, n);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
