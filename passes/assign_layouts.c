@@ -61,18 +61,50 @@ static const tc_layout *any_reshape(tc_placing *s, const tc_op *op)
     return NULL;
 }
 
+static tc_value *insert(tc_placing *s, tc_op *before, tc_opcode code,
+                        tc_value *in, const tc_type *type)
+{
+    tc_op *op = tc_op_new(s->f, code, before->loc, 1, &in, 0);
+    tc_op_set_results(op, 1, &type);
+    tc_op_insert(op, before->parent, before);
+    return op->out[0];
+}
+
+/* Where no layout counts rows and columns of both shapes: one long row between
+ * them, in the digits of the one, then exchanged, in those of the other. */
+static bool reshape_in_two(tc_placing *s, tc_op *op, const tc_layout *l)
+{
+    const tc_type *t = tc_type_with_layout(s->cx, op->in[0]->type, NULL);
+    int32_t count = (int32_t)tc_type_count(t);
+    const tc_dim *dims[] = {tc_dim_const(s->cx, count)};
+    const tc_layout *in = tc_layout_default(s, t);
+    const tc_layout *from = tc_layout_reshape(s->cx, in, 1, &count);
+    const tc_layout *to = tc_layout_reshape(s->cx, l, 1, &count);
+    if (!from || !to || tc_layout_of_result(s->cx, op, to) != l)
+        return tc_error(
+            s->cx, op->loc,
+            "reshape: %s cannot become %s in registers; use sides "
+            "that are powers of two",
+            tc_type_name(s->cx, t),
+            tc_type_name(s->cx,
+                         tc_type_with_layout(s->cx, op->out[0]->type, NULL)));
+    t = tc_type_shaped(s->cx, TC_TILE, 1, dims, t->elem);
+    tc_value *v = insert(s, op, TC_RESHAPE, op->in[0],
+                         tc_type_with_layout(s->cx, t, from));
+    tc_map_set(&s->shapes, v->def, (void *)in);
+    v = insert(s, op, TC_CONVERT_LAYOUT, v, tc_type_with_layout(s->cx, t, to));
+    tc_op_set_in(op, 0, v);
+    tc_map_set(&s->shapes, op, (void *)to);
+    return true;
+}
+
 static bool type_reshape(tc_placing *s, tc_op *op, const tc_layout *l)
 {
     if (tc_layout_of_operand(s->cx, op, l))
         return true;
     const tc_layout *from = any_reshape(s, op);
     if (!from)
-        return tc_error(s->cx, op->loc,
-                        "reshape: %s cannot become %s in registers: no layout "
-                        "of one is a layout of the other; use sides that are "
-                        "powers of two",
-                        tc_type_name(s->cx, op->in[0]->type),
-                        tc_type_name(s->cx, op->out[0]->type));
+        return reshape_in_two(s, op, l);
     tc_map_set(&s->shapes, op, (void *)from);
     set_layout(s, op->out[0], tc_layout_of_result(s->cx, op, from));
     return true;
@@ -159,9 +191,9 @@ static void place_operands(tc_placing *s, tc_op *op)
         return;
     for (unsigned i = 0; i < op->nin; i++)
         if (op->in[i]->type->kind == TC_TILE)
-            tc_op_set_in(op, i,
-                         tc_relayout_get(&s->relayout, op->in[i],
-                                         wanted(s, op, i)));
+            tc_op_set_in(
+                op, i,
+                tc_relayout_get(&s->relayout, op->in[i], wanted(s, op, i)));
 }
 
 /* What is inserted on the way has its layouts: it stands before or behind the
@@ -300,9 +332,8 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
     if (!f->is_kernel || f->nparams || has_layouts(f->body))
         return TC_UNCHANGED;
     /* What every GPU can do, where none is named. */
-    const tc_target *target = env->target->shared_per_block
-                                  ? env->target
-                                  : tc_target_get("sm_80");
+    const tc_target *target =
+        env->target->shared_per_block ? env->target : tc_target_get("sm_80");
     tc_placing s = {.env = env,
                     .cx = env->cx,
                     .scratch = env->scratch,

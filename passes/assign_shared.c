@@ -26,12 +26,12 @@ enum { MOST_VIEWS = 4, MOST_ACCESSES = 32, MOST_CANDIDATES = 48 };
 
 typedef struct access {
     const tc_op *op;
-    const tc_layout *tile; /* who holds what of the view */
+    const tc_layout *tile;          /* who holds what of the view */
     const tc_op *views[MOST_VIEWS]; /* smem_trans, from the buffer outwards */
     unsigned nviews;
-    unsigned depth;        /* loops around it */
-    bool matrix;           /* ldmatrix or stmatrix may do it */
-    unsigned vector;       /* elements that must stay together; 1: none */
+    unsigned depth;  /* loops around it */
+    bool matrix;     /* ldmatrix or stmatrix may do it */
+    unsigned vector; /* elements that must stay together; 1: none */
 } access;
 
 typedef struct buffer {
@@ -116,8 +116,8 @@ static void fill_access(const buffer *b, access *a, unsigned operand)
         break;
     case TC_MMA:
         a->tile = mma_tile(cx, op, operand);
-        a->matrix = b->env->target->ldmatrix &&
-                    !tc_op_is_word(op, "instr", "fma");
+        a->matrix =
+            b->env->target->ldmatrix && !tc_op_is_word(op, "instr", "fma");
         break;
     case TC_ASYNC_COPY:
         a->tile = tc_op_layout(op, "layout");

@@ -208,8 +208,8 @@ static tc_axis_info rule_splat(const tc_axis_analysis *a, const tc_op *op)
         return known(op->out[0]->type, x->value);
     tc_axis_info r = unknown(op->out[0]->type);
     for (unsigned i = 0; i < r.rank; i++)
-        r.axis[i] = (tc_axis){1, tc_axis_divisor(x),
-                              side_power(op->out[0]->type, i)};
+        r.axis[i] =
+            (tc_axis){1, tc_axis_divisor(x), side_power(op->out[0]->type, i)};
     return r;
 }
 
@@ -221,8 +221,7 @@ static tc_axis_info rule_range(const tc_axis_analysis *a, const tc_op *op)
     return r;
 }
 
-static tc_axis_info rule_expand_dims(const tc_axis_analysis *a,
-                                     const tc_op *op)
+static tc_axis_info rule_expand_dims(const tc_axis_analysis *a, const tc_op *op)
 {
     const tc_axis_info *x = in(a, op, 0);
     tc_axis_info r = *x;
@@ -327,8 +326,8 @@ static tc_axis_info rule_mul(const tc_axis_analysis *a, const tc_op *op)
     for (unsigned i = 0; i < r.rank; i++) {
         tc_axis p = in_runs_of(x->axis[i], 1, 1),
                 q = in_runs_of(y->axis[i], 1, 1);
-        r.axis[i] = (tc_axis){1, times(p.divisor, q.divisor),
-                              smaller(p.same, q.same)};
+        r.axis[i] =
+            (tc_axis){1, times(p.divisor, q.divisor), smaller(p.same, q.same)};
     }
     return r;
 }
@@ -377,8 +376,7 @@ static tc_axis_info rule_rem(const tc_axis_analysis *a, const tc_op *op)
     uint32_t by = tc_axis_divisor(y);
     for (unsigned i = 0; i < r.rank; i++) {
         /* Within aligned runs no longer than a divisor of y nothing wraps. */
-        tc_axis p =
-            in_runs_of(x->axis[i], smaller(by, y->axis[i].same), 1);
+        tc_axis p = in_runs_of(x->axis[i], smaller(by, y->axis[i].same), 1);
         p = in_runs_of(p, p.divisor, 1);
         r.axis[i].run = p.run;
         r.axis[i].divisor = smaller(p.divisor, by);
@@ -677,7 +675,9 @@ static tc_vector block_vector(const tc_axis_analysis *a, const tc_op *op,
     }
     r.axis = axis;
     if (!is_aligned(a, block->in[0])) {
-        r.why = not_aligned;
+        r.why = tc_can_be_aligned(block->in[0]->type)
+                    ? not_aligned
+                    : "rows of the tensor are not multiples of 16 bytes";
         return r;
     }
     const tc_axis_info *info = in(a, op, 0);
@@ -745,8 +745,7 @@ static tc_vector gather_vector(const tc_axis_analysis *a, const tc_op *op,
     tc_vector r = {axis, 1, not_aligned};
     if (!is_aligned(a, op->in[0]))
         return r;
-    uint32_t run =
-        smaller(last->axis[axis].run, last->axis[axis].divisor);
+    uint32_t run = smaller(last->axis[axis].run, last->axis[axis].divisor);
     uint32_t same = equal_lanes(a, op, 1, op->nin - 1, axis, most);
     r.elements = smaller(smaller(run, same), most);
     r.why = r.elements == most ? NULL : "the indices do not count up by one";

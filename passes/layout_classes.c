@@ -62,8 +62,7 @@ static tc_class *class_of_value(tc_placing *s, const tc_value *v)
 
 static bool can_join(const tc_class *a, const tc_class *b)
 {
-    return !a->dot || !b->dot ||
-           tc_dot_is_mma(a->dot) == tc_dot_is_mma(b->dot);
+    return !a->dot || !b->dot || tc_dot_is_mma(a->dot) == tc_dot_is_mma(b->dot);
 }
 
 static void join(tc_class *a, tc_class *b)
@@ -98,8 +97,7 @@ static void tie(tc_placing *s, tc_class *a, const tc_value *v, unsigned depth)
     s->ties = t;
 }
 
-static void relate(tc_placing *s, tc_class *from, tc_class *to,
-                   const tc_op *op)
+static void relate(tc_placing *s, tc_class *from, tc_class *to, const tc_op *op)
 {
     if (!from || !to)
         return;
@@ -182,8 +180,8 @@ static void visit_access(tc_placing *s, const tc_op *op, unsigned depth)
     const tc_type *t = op->nout ? op->out[0]->type : op->in[value]->type;
     if (t->kind != TC_TILE)
         return;
-    tc_class *c = op->nout ? class_of_value(s, op->out[0])
-                           : new_class(s, op, t);
+    tc_class *c =
+        op->nout ? class_of_value(s, op->out[0]) : new_class(s, op, t);
     add_access(c, op, depth);
     for (unsigned i = 0; i < op->nin; i++)
         tie(s, c, op->in[i], depth);

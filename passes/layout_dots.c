@@ -91,8 +91,7 @@ static tc_value *cast_behind(tc_placing *s, tc_value *v, tc_kind kind)
     tc_op *made = b.before; /* for another dot */
     bool again = made && made->code == TC_CAST && made->in[0] == from &&
                  made->out[0]->type == t;
-    tc_value *cast =
-        again ? made->out[0] : tc_build(&b, TC_CAST, 1, &from, t);
+    tc_value *cast = again ? made->out[0] : tc_build(&b, TC_CAST, 1, &from, t);
     if (!op)
         return cast;
     b = tc_builder_before(op);
@@ -127,9 +126,8 @@ static const char *why_not(const tc_placing *s, const tc_dot *d, int32_t step)
         return tc_arena_printf(s->scratch, "%d rows, expected multiples of 16",
                                rows(d));
     if (columns(d) % 8 != 0)
-        return tc_arena_printf(s->scratch,
-                               "%d columns, expected multiples of 8",
-                               columns(d));
+        return tc_arena_printf(
+            s->scratch, "%d columns, expected multiples of 8", columns(d));
     if (depth_k(d) % step != 0)
         return tc_arena_printf(s->scratch,
                                "%d products a sum, expected multiples of %d",
@@ -271,8 +269,7 @@ static int64_t reads(const tc_placing *s, const tc_dot *group, int wm, int wn)
     int64_t sum = 0;
     for (tc_dot *d = s->dots; d; d = d->next)
         if (tc_dot_group(d) == group)
-            sum += (int64_t)depth_k(d) *
-                   (rows(d) / wm + columns(d) / wn);
+            sum += (int64_t)depth_k(d) * (rows(d) / wm + columns(d) / wn);
     return sum;
 }
 
@@ -375,16 +372,14 @@ static tc_value *buffer_of(tc_placing *s, tc_value *v)
         return made;
     tc_value *tile = v;
     if (!v->type->layout)
-        tile = tc_relayout_get(&s->relayout, v,
-                               tc_layout_default(s, v->type));
+        tile = tc_relayout_get(&s->relayout, v, tc_layout_default(s, v->type));
     unsigned order[TC_MAX_RANK], rank = v->type->rank;
     int32_t sides[TC_MAX_RANK];
     tc_type_sides(v->type, sides);
     for (unsigned i = 0; i < rank; i++)
         order[i] = rank - 1 - i;
-    const tc_layout *layout =
-        tc_layout_swizzled(s->cx, rank, sides, order,
-                           8 * tc_type_bytes(v->type->elem), 0);
+    const tc_layout *layout = tc_layout_swizzled(
+        s->cx, rank, sides, order, 8 * tc_type_bytes(v->type->elem), 0);
     tc_builder b = tc_builder_behind(s->f, tile, v->loc);
     if (v->def)
         b.loc = v->def->loc;
@@ -409,8 +404,7 @@ static bool is_before(const tc_value *v, const tc_op *loop)
 /* 32-bit registers that an operand in this layout takes. */
 static int64_t registers_of(const tc_type *t, const tc_layout *l)
 {
-    return (int64_t)tc_layout_size(l, TC_REGISTER) * tc_type_bytes(t->elem) /
-           4;
+    return (int64_t)tc_layout_size(l, TC_REGISTER) * tc_type_bytes(t->elem) / 4;
 }
 
 /* An operand A that a loop does not change, in shared memory: its fragments are

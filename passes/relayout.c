@@ -133,9 +133,8 @@ static tc_value *compute_again(tc_relayout *r, tc_value *v, const tc_layout *l)
 {
     tc_op *op = v->def;
     tc_value **in = tc_arena_array(r->arena, tc_value *, op->nin + 1);
-    const tc_layout *below = tc_op_has(op, TC_ELEMENTWISE)
-                                 ? l
-                                 : tc_layout_of_operand(r->cx, op, l);
+    const tc_layout *below =
+        tc_op_has(op, TC_ELEMENTWISE) ? l : tc_layout_of_operand(r->cx, op, l);
     for (unsigned i = 0; i < op->nin; i++)
         in[i] = op->in[i]->type->kind == TC_TILE
                     ? tc_relayout_get(r, op->in[i], below)

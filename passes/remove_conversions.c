@@ -36,10 +36,9 @@ static const tc_layout *layout_of(const tc_value *v)
 static tc_value *build_convert(tc_builder *b, tc_value *v, const tc_layout *l)
 {
     tc_context *cx = b->func->module->cx;
-    return layout_of(v) == l
-               ? v
-               : tc_build(b, TC_CONVERT_LAYOUT, 1, &v,
-                          tc_type_with_layout(cx, v->type, l));
+    return layout_of(v) == l ? v
+                             : tc_build(b, TC_CONVERT_LAYOUT, 1, &v,
+                                        tc_type_with_layout(cx, v->type, l));
 }
 
 /* ---- Rules: the value that stands for the conversion; NULL: none ---- */
@@ -61,8 +60,7 @@ static tc_value *of_conversion(struct remover *s, tc_op *op)
 static tc_value *of_cheap(struct remover *s, tc_op *op)
 {
     return tc_relayout_is_cheap(&s->relayout, op->in[0])
-               ? tc_relayout_get(&s->relayout, op->in[0],
-                                 layout_of(op->out[0]))
+               ? tc_relayout_get(&s->relayout, op->in[0], layout_of(op->out[0]))
                : NULL;
 }
 
@@ -83,8 +81,7 @@ static bool has_one_tile(const tc_op *op)
 static tc_value *of_widening(struct remover *s, tc_op *op)
 {
     tc_op *widen = op->in[0]->def;
-    if (!has_one_tile(widen) ||
-        bits_of(widen->in[0]) >= bits_of(op->out[0]))
+    if (!has_one_tile(widen) || bits_of(widen->in[0]) >= bits_of(op->out[0]))
         return NULL;
     tc_builder b = tc_builder_before(op);
     tc_value *x = build_convert(&b, widen->in[0], layout_of(op->out[0]));
