@@ -15,6 +15,7 @@
  * rows: rows never cross warps and that operand stays in registers.
  */
 #include "passes/assign_layouts.h"
+#include "passes/effects.h"
 #include "passes/match.h"
 #include "passes/mma.h"
 
@@ -388,6 +389,7 @@ static tc_value *buffer_of(tc_placing *s, tc_value *v)
     tc_value *in[] = {made, tile};
     tc_op_insert(tc_op_new(s->f, TC_SMEM_STORE, b.loc, 2, in, 0), b.region,
                  b.before);
+    tc_forget_speculatable(b.region);
     tc_map_set(&s->buffers, v, made);
     return made;
 }
