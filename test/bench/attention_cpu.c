@@ -187,7 +187,9 @@ int main(int argc, char **argv)
     size_t n = (size_t)p.s.length;
     p.scores = malloc(n * (n + (size_t)p.s.dim) * sizeof *p.scores);
     tilec_context *cx;
-    if (tilec_context_new(NULL, &cx) != TILEC_OK)
+    tilec_context_options options = TILEC_INIT(tilec_context_options);
+    options.target = "cpu";
+    if (tilec_context_new(&options, &cx) != TILEC_OK)
         return 1;
     p.plan = plan(cx, &p);
     double goal = (double)run_option(argc, argv, "goal", 0);

@@ -77,6 +77,7 @@ static double compile_time(const char *dim, int rounds)
     tilec_source source = {.name = "attention_fwd"};
     tilec_binding bindings[] = {{"D", dim}, {"T", "f32"}};
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    o.target = "cpu";
     o.bindings = bindings;
     o.nbindings = 2;
     if (tilec_context_new(NULL, &cx) != TILEC_OK)

@@ -299,9 +299,11 @@ int main(int argc, char **argv)
         return 0;
     }
     tilec_context *cx;
+    tilec_context_options options = TILEC_INIT(tilec_context_options);
     run_counts counts = {0};
     double start = run_seconds();
-    if (tilec_context_new(NULL, &cx) != TILEC_OK)
+    options.target = "cpu";
+    if (tilec_context_new(&options, &cx) != TILEC_OK)
         return 1;
     for (long i = 0; i < seeds && counts.failed < 10; i++, seed++) {
         if (seconds && run_seconds() - start > (double)seconds)

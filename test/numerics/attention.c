@@ -288,7 +288,7 @@ static bool launch(const tilec_attention *plan, const attention_case *c,
     const tilec_kernel *kernel = tilec_attention_kernel(plan);
     size_t n = mod_arguments(mods, kernel, args + 6, views);
     if (c->scale != 1 / sqrt(c->group->dim))
-        return tilec_launch(kernel, args, 6 + n, NULL, error) == TILEC_OK;
+        return run_launch(kernel, args, 6 + n, NULL, error) == TILEC_OK;
     tilec_attention_tensors all = TILEC_INIT(tilec_attention_tensors);
     all.q = &q.dl;
     all.k = &k.dl;
@@ -297,7 +297,7 @@ static bool launch(const tilec_attention *plan, const attention_case *c,
     all.lse = &lse.dl;
     all.captured = args + 6;
     all.ncaptured = n;
-    return tilec_attention_forward(plan, &all, NULL, error) == TILEC_OK;
+    return run_forward(plan, &all, NULL, error) == TILEC_OK;
 }
 
 /* The largest excess over 2e-5 plus 3e-7 of the value (a logsumexp of 1e4 has
@@ -457,12 +457,10 @@ int main(int argc, char **argv)
                  .nightly = nightly,
                  .verbose = run_option(argc, argv, "verbose", 0)};
     printf("seed %llu\n", (unsigned long long)o.seed);
-    tilec_context *cx;
+    tilec_context *cx = run_context();
     run_counts counts = {0};
-    if (tilec_context_new(NULL, &cx) != TILEC_OK)
-        return 1;
     int gi = run_dims(cx, 0, &o, &counts);
     run_mods(cx, gi, &o, &counts);
-    tilec_context_free(cx);
+    run_context_free(cx);
     return run_finish(&counts);
 }

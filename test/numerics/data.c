@@ -144,7 +144,7 @@ static void run_variant(tilec_context *cx, const tilec_safetensors *f,
     if (tilec_attention_new(cx, t.q, t.k, t.v, &options, &plan) != TILEC_OK)
         run_print_diagnostics(cx);
     if (run_check(counts, plan, "%s: does not compile", info->name)) {
-        bool ok = tilec_attention_forward(plan, &t, NULL, &error) == TILEC_OK;
+        bool ok = run_forward(plan, &t, NULL, &error) == TILEC_OK;
         if (run_check(counts, ok, "%s: %s", info->name, error.message))
             compare(f, info, variant, &o, &lse, counts);
     }
@@ -171,12 +171,10 @@ static void run_file(tilec_context *cx, const char *folder, const file *info,
 
 int main(int argc, char **argv)
 {
-    tilec_context *cx;
+    tilec_context *cx = run_context();
     run_counts counts = {0};
-    if (tilec_context_new(NULL, &cx) != TILEC_OK)
-        return 1;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         run_file(cx, argc > 1 ? argv[1] : "test/data", &files[i], &counts);
-    tilec_context_free(cx);
+    run_context_free(cx);
     return run_finish(&counts);
 }

@@ -102,7 +102,7 @@ static void run_product(const tilec_kernel *k, num_rng *r, num_type type,
                              tilec_tensor("b", run_view_of(&views[1], &b)),
                              tilec_tensor("c", run_view_of(&views[2], &c))};
     tilec_error error = {0};
-    if (run_check(counts, tilec_launch(k, args, 3, NULL, &error) == TILEC_OK,
+    if (run_check(counts, run_launch(k, args, 3, NULL, &error) == TILEC_OK,
                   "matmul %s: %s", num_name(type), error.message))
         check_product(&a, &b, &c, counts);
     num_tensor_free(&a);
@@ -161,7 +161,7 @@ static void softmax_once(const tilec_kernel *k, num_rng *r, num_type type,
     tilec_argument args[] = {tilec_tensor("x", run_view_of(&a, &x)),
                              tilec_tensor("y", run_view_of(&b, &y))};
     tilec_error error = {0};
-    if (run_check(counts, tilec_launch(k, args, 2, NULL, &error) == TILEC_OK,
+    if (run_check(counts, run_launch(k, args, 2, NULL, &error) == TILEC_OK,
                   "softmax: %s", error.message))
         check_rows("softmax", &y, want, 2e-6, counts);
     free(want);
@@ -191,7 +191,7 @@ static void layernorm_once(const tilec_kernel *k, num_rng *r, num_type type,
         tilec_tensor("rstd", run_view_of(&v[5], &rstd)),
         tilec_float("eps", 1e-3)};
     tilec_error error = {0};
-    if (run_check(counts, tilec_launch(k, args, 7, NULL, &error) == TILEC_OK,
+    if (run_check(counts, run_launch(k, args, 7, NULL, &error) == TILEC_OK,
                   "layernorm: %s", error.message))
         check_rows("layernorm", &y, want, 5e-6, counts);
     free(want);
@@ -273,7 +273,7 @@ static void run_cast(tilec_context *cx, const num_tensor *x, num_type to,
                              tilec_tensor(NULL, run_view_of(&views[1], &y))};
     tilec_error error = {0};
     if (run_check(counts, k, "%s -> %s: does not compile", a, b) &&
-        run_check(counts, tilec_launch(k, args, 2, NULL, &error) == TILEC_OK,
+        run_check(counts, run_launch(k, args, 2, NULL, &error) == TILEC_OK,
                   "%s -> %s: %s", a, b, error.message)) {
         for (int64_t i = num_count(x) - 1; i >= 0; i--) {
             double from = num_read(x->type, num_at(x, i));
@@ -303,12 +303,10 @@ int main(int argc, char **argv)
 {
     num_rng r = {(uint64_t)run_option(argc, argv, "seed", 1)};
     run_counts counts = {0};
-    tilec_context *cx;
-    if (tilec_context_new(NULL, &cx) != TILEC_OK)
-        return 1;
+    tilec_context *cx = run_context();
     run_casts(cx, &counts);
     run_matmul(cx, &r, &counts);
     run_rows(cx, &r, &counts);
-    tilec_context_free(cx);
+    run_context_free(cx);
     return run_finish(&counts);
 }

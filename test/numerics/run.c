@@ -60,6 +60,160 @@ int run_finish(const run_counts *c)
     return c->failed || !c->passed;
 }
 
+/* ---- Targets ---- */
+
+/* One in a program; NULL: the CPU. */
+static tilec_device *the_device;
+
+static void skip(const tilec_error *e)
+{
+    const char *must = getenv("TILEC_REQUIRE_GPU");
+    bool fails = must && strcmp(must, "1") == 0;
+    printf("%s: %s\n", fails ? "FAILED" : "skipped", e->message);
+    exit(fails ? 1 : 77);
+}
+
+tilec_context *run_context(void)
+{
+    const char *target = getenv("TILEC_TEST_TARGET");
+    bool any = target && strcmp(target, "gpu") == 0;
+    tilec_context_options o = TILEC_INIT(tilec_context_options);
+    tilec_context *cx;
+    tilec_error e;
+    o.target = any ? "auto" : target && *target ? target : "cpu";
+    if (tilec_context_new(&o, &cx) != TILEC_OK) {
+        printf("FAILED: no context for target %s\n", o.target);
+        exit(1);
+    }
+    if (strcmp(o.target, "cpu") == 0)
+        return cx;
+    if (tilec_device_open(cx, -1, &the_device, &e) != TILEC_OK)
+        skip(&e);
+    printf("on %s\n", tilec_device_name(the_device));
+    return cx;
+}
+
+void run_context_free(tilec_context *cx)
+{
+    tilec_device_free(the_device);
+    the_device = NULL;
+    tilec_context_free(cx);
+}
+
+const tilec_device *run_device(void)
+{
+    return the_device;
+}
+
+/* Tensors that travel. */
+enum { MOST_TENSORS = 64 };
+typedef struct trip {
+    int n;
+    struct {
+        const DLTensor *host;
+        DLTensor *copy;
+        bool written;
+    } list[MOST_TENSORS];
+} trip;
+
+static tilec_status go(trip *t, const DLTensor **tensor, bool written,
+                       tilec_error *error)
+{
+    DLTensor *copy;
+    if (!*tensor || t->n == MOST_TENSORS)
+        return TILEC_OK;
+    tilec_status s = tilec_device_copy(the_device, *tensor, &copy, error);
+    if (s != TILEC_OK)
+        return s;
+    t->list[t->n].host = *tensor;
+    t->list[t->n].copy = copy;
+    t->list[t->n++].written = written;
+    *tensor = copy;
+    return TILEC_OK;
+}
+
+/* Also after a failure: what an assert left undone is looked at. */
+static tilec_status come_back(trip *t, const tilec_kernel *k, tilec_status s,
+                              tilec_error *error)
+{
+    if (s == TILEC_OK)
+        s = tilec_kernel_synchronize(k, NULL, error);
+    for (int i = 0; i < t->n; i++) {
+        if (t->list[i].written && s == TILEC_OK)
+            s = tilec_device_read(the_device, t->list[i].copy, t->list[i].host,
+                                  error);
+        tilec_device_drop(the_device, t->list[i].copy);
+    }
+    return s;
+}
+
+static bool is_written(const tilec_kernel *k, const char *name, size_t position)
+{
+    const tilec_parameter *p;
+    for (size_t i = 0; (p = tilec_kernel_parameter(k, i)); i++)
+        if (name ? strcmp(p->name, name) == 0 : i == position)
+            return p->written;
+    return false;
+}
+
+static tilec_launch_options checked(const tilec_launch_options *options)
+{
+    tilec_launch_options o = TILEC_INIT(tilec_launch_options);
+    if (options)
+        o = *options;
+    o.check_memory = 1;
+    return o;
+}
+
+tilec_status run_launch(const tilec_kernel *k, const tilec_argument *args,
+                        size_t nargs, const tilec_launch_options *options,
+                        tilec_error *error)
+{
+    if (!the_device)
+        return tilec_launch(k, args, nargs, options, error);
+    tilec_argument moved[MOST_TENSORS];
+    tilec_launch_options o = checked(options);
+    tilec_status s = TILEC_OK;
+    trip t = {.n = 0};
+    for (size_t i = 0; s == TILEC_OK && i < nargs; i++) {
+        moved[i] = args[i];
+        if (args[i].kind == TILEC_ARG_TENSOR)
+            s = go(&t, &moved[i].tensor, is_written(k, args[i].name, i), error);
+    }
+    if (s == TILEC_OK)
+        s = tilec_launch(k, moved, nargs, &o, error);
+    return come_back(&t, k, s, error);
+}
+
+tilec_status run_forward(const tilec_attention *plan,
+                         const tilec_attention_tensors *tensors,
+                         const tilec_launch_options *options,
+                         tilec_error *error)
+{
+    if (!the_device)
+        return tilec_attention_forward(plan, tensors, options, error);
+    tilec_attention_tensors a = *tensors;
+    tilec_argument captured[MOST_TENSORS];
+    tilec_launch_options o = checked(options);
+    trip t = {.n = 0};
+    tilec_status s = go(&t, &a.q, false, error);
+    s = s ? s : go(&t, &a.k, false, error);
+    s = s ? s : go(&t, &a.v, false, error);
+    s = s ? s : go(&t, &a.o, true, error);
+    s = s ? s : go(&t, &a.lse, true, error);
+    for (size_t i = 0; s == TILEC_OK && i < a.ncaptured; i++) {
+        captured[i] = a.captured[i];
+        if (captured[i].kind == TILEC_ARG_TENSOR)
+            s = go(&t, &captured[i].tensor, false, error);
+    }
+    a.captured = captured;
+    if (s == TILEC_OK)
+        s = tilec_attention_forward(plan, &a, &o, error);
+    return come_back(&t, tilec_attention_kernel(plan), s, error);
+}
+
+/* ---- Messages ---- */
+
 void run_print_diagnostics(const tilec_context *cx)
 {
     const tilec_diagnostic *d = tilec_diagnostics(cx);

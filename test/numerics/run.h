@@ -27,6 +27,24 @@ bool run_check(run_counts *c, bool ok, const char *fmt, ...)
 /* Prints the last line, `N passed, N failed`; the exit status. */
 int run_finish(const run_counts *c);
 
+/* The context of a test: of the CPU target, or, where the environment says
+ * TILEC_TEST_TARGET=gpu (or names a target), for a GPU. Where there is none the
+ * program ends: skipped (77), or with TILEC_REQUIRE_GPU=1 failed. Freed with
+ * run_context_free. */
+tilec_context *run_context(void);
+void run_context_free(tilec_context *cx);
+/* NULL: the CPU. */
+const tilec_device *run_device(void);
+/* tilec_launch and tilec_attention_forward with tensors of the host, which on a
+ * GPU travel there and back; returns when all is done. */
+tilec_status run_launch(const tilec_kernel *k, const tilec_argument *args,
+                        size_t nargs, const tilec_launch_options *options,
+                        tilec_error *error);
+tilec_status run_forward(const tilec_attention *plan,
+                         const tilec_attention_tensors *tensors,
+                         const tilec_launch_options *options,
+                         tilec_error *error);
+
 /* The diagnostics of a failed compile, one a line, to stdout. */
 void run_print_diagnostics(const tilec_context *cx);
 /* Compiles one text; NULL: diagnostics were printed. */

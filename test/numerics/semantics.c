@@ -494,7 +494,7 @@ static bool launch(const suite *s, const tilec_kernel *k, tilec_error *error)
             args[n] = tilec_tensor(NULL, run_view_of(&views[n], &s->out[t]));
             n++;
         }
-    return tilec_launch(k, args, n, NULL, error) == TILEC_OK;
+    return run_launch(k, args, n, NULL, error) == TILEC_OK;
 }
 
 static void run_path(tilec_context *cx, suite *s, bool lanes, num_rng *r,
@@ -523,9 +523,9 @@ int main(int argc, char **argv)
     num_rng r = {(uint64_t)run_option(argc, argv, "seed", 1)};
     long only = run_option(argc, argv, "type", -1);
     run_counts counts = {0};
-    tilec_context *cx;
+    tilec_context *cx = run_context();
     tc_context *reference = tc_context_new();
-    if (tilec_context_new(NULL, &cx) != TILEC_OK || !reference)
+    if (!reference)
         return 1;
     tc_module *m = tc_module_new(reference);
     for (int t = 0; t < NUM_TYPE_COUNT; t++) {
@@ -545,6 +545,6 @@ int main(int argc, char **argv)
     }
     tc_module_free(m);
     tc_context_free(reference);
-    tilec_context_free(cx);
+    run_context_free(cx);
     return run_finish(&counts);
 }

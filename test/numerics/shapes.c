@@ -316,7 +316,7 @@ static void run_plan(tilec_context *cx, const plan *p, bool plain,
                              tilec_tensor(NULL, run_view_of(&b, &out))};
     tilec_error error = {0};
     if (run_check(counts, k, "%s: does not compile", num_name(p->type)) &&
-        run_check(counts, tilec_launch(k, args, 2, NULL, &error) == TILEC_OK,
+        run_check(counts, run_launch(k, args, 2, NULL, &error) == TILEC_OK,
                   "%s: %s", num_name(p->type), error.message))
         for (int s = 0; s < p->nsteps; s++)
             check_step(p, s, &in, &out, counts);
@@ -334,9 +334,7 @@ int main(int argc, char **argv)
     static const num_type moved[] = {NUM_I1, NUM_I8, NUM_BF16, NUM_F32,
                                      NUM_I64};
     run_counts counts = {0};
-    tilec_context *cx;
-    if (tilec_context_new(NULL, &cx) != TILEC_OK)
-        return 1;
+    tilec_context *cx = run_context();
     for (int t = 0; t < NUM_TYPE_COUNT; t++) {
         p = (plan){.type = (num_type)t};
         list_reductions(&p);
@@ -347,6 +345,6 @@ int main(int argc, char **argv)
         list_moves(&p);
         run_plan(cx, &p, true, &counts);
     }
-    tilec_context_free(cx);
+    run_context_free(cx);
     return run_finish(&counts);
 }
