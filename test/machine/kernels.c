@@ -22,6 +22,12 @@
         AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
         AT('D') = d, AT('E') = e, AT('T') = 9                                  \
     }
+/* Infinities and a NaN in v: the careful way through the kernel. */
+#define SPOILED(m, n, d)                                                       \
+    {                                                                          \
+        AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
+        AT('D') = d, AT('E') = d, AT('S') = 1                                  \
+    }
 #define MATRIX(m, n, k)                                                        \
     {                                                                          \
         AT('M') = m, AT('N') = n, AT('K') = k                                  \
@@ -109,6 +115,21 @@ static const problem problems[] = {
      {TILES("32", "16", "16", "f32")},
      ATTENTION(1, 1, 40, 40, 16, 16),
      4e-6},
+    {"spoiled",
+     "attention_fwd",
+     {TILES("32", "16", "16", "bf16")},
+     SPOILED(40, 50, 16),
+     6e-3},
+    {"spoiled_f32",
+     "attention_fwd",
+     {TILES("32", "16", "16", "f32")},
+     SPOILED(24, 33, 16),
+     4e-6},
+    {"spoiled_causal",
+     "attention_fwd",
+     {TILES("32", "16", "16", "f16"), {"mask_mod", "@causal"}},
+     SPOILED(70, 70, 16),
+     2e-3},
     {"causal",
      "attention_fwd",
      {TILES("32", "16", "32", "bf16"), {"mask_mod", "@causal"}},

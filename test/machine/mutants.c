@@ -5,7 +5,8 @@
  * a wrong result on some of the shapes. What is left over must be harmless by a
  * rule that mutate.c states. Prints the share that was caught.
  *
- *   machine_mutants [--only NAME] [--verbose 1] [--pipeline PASSES]
+ *   machine_mutants [--only NAME] [--verbose 1] [--print 1]
+ *                   [--pipeline PASSES]
  */
 #include "test/machine/mutate.h"
 #include "test/machine/problem.h"
@@ -17,7 +18,7 @@
 
 #define AT(letter) [(letter) - 'A']
 
-enum { SHAPES = 4 };
+enum { SHAPES = 8 };
 
 /* One program, and shapes to run it on. */
 typedef struct subject {
@@ -30,10 +31,10 @@ typedef struct subject {
     {                                                                          \
         AT('M') = m, AT('N') = n, AT('K') = k                                  \
     }
-#define ATTENTION(m, n)                                                        \
+#define ATTENTION(m, n, spoiled)                                               \
     {                                                                          \
         AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
-        AT('D') = 24, AT('E') = 24                                             \
+        AT('D') = 24, AT('E') = 24, AT('S') = spoiled                          \
     }
 
 static const subject subjects[] = {
@@ -43,21 +44,25 @@ static const subject subjects[] = {
       {0},
       1e-6},
      {4, 3, false, NULL},
-     {MATRIX(40, 48, 88), MATRIX(40, 24, 16), MATRIX(32, 32, 48)}},
+     {MATRIX(40, 48, 88), MATRIX(40, 24, 16), MATRIX(40, 40, 8),
+      MATRIX(32, 32, 24), MATRIX(40, 40, 48), MATRIX(32, 32, 0)}},
     {{"matmul_4",
       "matmul",
       {{"BM", "32"}, {"BN", "32"}, {"BK", "16"}, {"T", "bf16"}, {"TC", "f32"}},
       {0},
       1e-6},
      {2, 4, false, NULL},
-     {MATRIX(40, 48, 120), MATRIX(40, 24, 16), MATRIX(32, 32, 64)}},
+     {MATRIX(40, 48, 120), MATRIX(40, 24, 8), MATRIX(40, 40, 24),
+      MATRIX(40, 40, 40), MATRIX(32, 32, 64), MATRIX(32, 32, 0)}},
     {{"attention",
       "attention_fwd",
       {{"BM", "32"}, {"BN", "16"}, {"D", "24"}, {"T", "bf16"}},
       {0},
       6e-3},
      {2, 3, false, NULL},
-     {ATTENTION(40, 90), ATTENTION(32, 16), ATTENTION(20, 40)}},
+     {ATTENTION(40, 60, 0), ATTENTION(20, 8, 0), ATTENTION(32, 24, 0),
+      ATTENTION(40, 72, 1), ATTENTION(24, 8, 2), ATTENTION(24, 24, 2),
+      ATTENTION(20, 0, 2)}},
     {{"attention_2",
       "attention_fwd",
       {{"BM", "64"},
@@ -68,7 +73,8 @@ static const subject subjects[] = {
       {0},
       2e-3},
      {4, 2, false, NULL},
-     {ATTENTION(70, 70), ATTENTION(64, 64), ATTENTION(20, 40)}},
+     {ATTENTION(70, 70, 0), ATTENTION(20, 8, 0), ATTENTION(70, 70, 1),
+      ATTENTION(24, 8, 2), ATTENTION(20, 0, 2)}},
     {{"layernorm", "layernorm", {{"BM", "8"}, {"BN", "256"}}, {0}, 2e-6},
      {4, 2, false, NULL},
      {MATRIX(12, 300, 0), MATRIX(8, 256, 0)}},
@@ -142,21 +148,28 @@ static void run_subject(const subject *s, bench *b, const char *text,
     mutants_free(&m);
 }
 
-static void try_subject(const subject *s, const char *pipeline, bool verbose,
-                        tally *all, run_counts *counts)
+typedef struct run_options {
+    const char *only, *pipeline;
+    bool verbose, print;
+} run_options;
+
+static void try_subject(const subject *s, const run_options *o, tally *all,
+                        run_counts *counts)
 {
     bench b;
     schedule sch = s->schedule;
-    sch.pipeline = pipeline;
+    sch.pipeline = o->pipeline;
     if (run_check(counts, make_bench(s, &b), "%s on the CPU",
                   s->problem.name)) {
         char *text = problem_text(&b.problems[0], &sch, &b.data[0]);
         verdict v = {.outcome = OUTCOME_REFUSED, .message = "no text"};
+        if (text && o->print)
+            printf("%s", text);
         if (text)
             v = run_all(text, &b);
         if (run_check(counts, v.outcome == OUTCOME_RIGHT, "%s as it is: %s",
                       s->problem.name, v.message))
-            run_subject(s, &b, text, verbose, all, counts);
+            run_subject(s, &b, text, o->verbose, all, counts);
         free(text);
     }
     for (int i = 0; i < b.n; i++)
@@ -167,17 +180,17 @@ int main(int argc, char **argv)
 {
     run_counts counts = {0};
     tally all = {0};
-    const char *only = NULL, *pipeline = NULL;
-    bool verbose = run_option(argc, argv, "verbose", 0);
+    run_options o = {.verbose = run_option(argc, argv, "verbose", 0),
+                     .print = run_option(argc, argv, "print", 0)};
     for (int i = 1; i + 1 < argc; i++) {
         if (strcmp(argv[i], "--only") == 0)
-            only = argv[i + 1];
+            o.only = argv[i + 1];
         if (strcmp(argv[i], "--pipeline") == 0)
-            pipeline = argv[i + 1];
+            o.pipeline = argv[i + 1];
     }
     for (int i = 0; i < NSUBJECTS; i++)
-        if (!only || strcmp(only, subjects[i].problem.name) == 0)
-            try_subject(&subjects[i], pipeline, verbose, &all, &counts);
+        if (!o.only || strcmp(o.only, subjects[i].problem.name) == 0)
+            try_subject(&subjects[i], &o, &all, &counts);
     size_t caught = all.refused + all.found + all.wrong;
     size_t mistakes = all.total - all.harmless;
     printf("%zu mutants, %zu of them harmless by a rule; of the %zu mistakes "
@@ -185,6 +198,6 @@ int main(int argc, char **argv)
            all.total, all.harmless, mistakes, caught,
            mistakes ? 100.0 * (double)caught / (double)mistakes : 0.0,
            all.found);
-    run_check(&counts, only || all.total >= 50, "50 mutants or more");
+    run_check(&counts, o.only || all.total >= 50, "50 mutants or more");
     return run_finish(&counts);
 }

@@ -66,6 +66,17 @@ static void fill(num_tensor *t, const role *r, num_rng *rng)
                                           : num_below(rng, (int)r->value));
 }
 
+/* Infinities and a NaN here and there: what kernels repair. */
+static void spoil(num_tensor *t)
+{
+    int64_t n = num_count(t);
+    for (int64_t i = 0; i < 3 && n; i++)
+        num_write(t->type, num_at(t, (i * 37 + 11) * 13 % n),
+                  i == 2 ? NAN
+                  : i    ? -INFINITY
+                         : INFINITY);
+}
+
 static bool make_arg(const problem *p, data *d, const tc_value *v, num_rng *rng)
 {
     const role *r = role_of(p, v->name);
@@ -80,9 +91,13 @@ static bool make_arg(const problem *p, data *d, const tc_value *v, num_rng *rng)
         *t = num_tensor_new((num_type)v->type->elem->kind, (int)v->type->rank,
                             size, NULL);
         fill(t, r, rng);
+        if (strcmp(v->name, "v") == 0 && p->size['S' - 'A'] == 1)
+            spoil(t);
         *arg = (tc_launch_arg){t->size, t->stride, {0}, t->data};
     } else {
-        arg->scalar = (tc_scalar){(int64_t)r->value, r->value};
+        bool zero = strcmp(v->name, "scale") == 0 && p->size['S' - 'A'] == 2;
+        double x = zero ? 0 : r->value;
+        arg->scalar = (tc_scalar){(int64_t)x, x};
     }
     d->nargs++;
     return true;
