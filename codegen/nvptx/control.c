@@ -52,8 +52,7 @@ static void give_results(tc_gen *g, const tc_op *loop, tc_value *const *args)
         tc_map_set(&g->values, loop->out[i], tc_gen_get(g, args[i]));
 }
 
-/* The pipeline's depth is chosen: neither LLVM nor ptxas unrolls. */
-static void forbid_unrolling(tc_gen *g, LLVMValueRef branch)
+void tc_gen_forbid_unrolling(tc_gen *g, LLVMValueRef branch)
 {
     static const char text[] = "llvm.loop.unroll.disable";
     static const char kind[] = "llvm.loop";
@@ -120,7 +119,7 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
     LLVMAddIncoming(n, &next, &end, 1);
     come_back(g, body->args + 1, body->last);
-    forbid_unrolling(g, LLVMBuildBr(g->b, head));
+    tc_gen_forbid_unrolling(g, LLVMBuildBr(g->b, head));
     LLVMPositionBuilderAtEnd(g->b, after);
     give_results(g, op, body->args + 1);
     return true;
@@ -142,7 +141,7 @@ bool tc_nvptx_while(tc_gen *g, const tc_op *op)
     if (!tc_nvptx_region(g, body))
         return false;
     come_back(g, test->args, body->last);
-    forbid_unrolling(g, LLVMBuildBr(g->b, head));
+    tc_gen_forbid_unrolling(g, LLVMBuildBr(g->b, head));
     LLVMPositionBuilderAtEnd(g->b, after);
     give_results(g, op, test->args);
     return true;

@@ -224,7 +224,7 @@ static void multiply_chunks(dot *d)
         LLVMAddIncoming(phis[r], &d->acc[r], &last, 1);
     LLVMValueRef more = LLVMBuildICmp(g->b, LLVMIntULT, next,
                                       tc_gen_i32(g, d->k / d->chunk), "");
-    LLVMBuildCondBr(g->b, more, loop, after);
+    tc_gen_forbid_unrolling(g, LLVMBuildCondBr(g->b, more, loop, after));
     LLVMPositionBuilderAtEnd(g->b, after);
 }
 

@@ -145,6 +145,9 @@ LLVMValueRef tc_gen_literal(tc_gen *g, const tc_type *elem, tc_number n);
 LLVMBasicBlockRef tc_gen_block_new(tc_gen *g, const char *name);
 /* Ends the current block by a jump to `to` and goes on there. */
 void tc_gen_enter(tc_gen *g, LLVMBasicBlockRef to);
+/* Of the loop whose branch back this is: its depth is chosen, neither LLVM nor
+ * ptxas unrolls it (control.c). */
+void tc_gen_forbid_unrolling(tc_gen *g, LLVMValueRef branch);
 /* Only one thread of the block: the first. */
 LLVMValueRef tc_gen_first_thread(tc_gen *g);
 /* p + bytes of elem * index (i64). */
