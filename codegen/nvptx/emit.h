@@ -16,9 +16,11 @@
  *   reduce.c    reductions within a thread and a warp
  *   shape.c     splat, range, broadcast, trans, reshape
  *   report.c    assert, print
- *   shared.c    shared memory, ldmatrix, stmatrix, layout conversions
+ *   shared.c    shared memory: addresses, ldmatrix, stmatrix, vectors
+ *   shuffle.c   layout conversions within a warp
  *   async.c     cp.async, barriers
- *   mma.c       matrix products
+ *   mma.c fragment.c    matrix products by mma.sync, and their operands
+ *   dot.c       matrix products by fma
  *
  * A scalar is one LLVM value, the same in all threads. A tile is an array of
  * LLVM values, one for each register index of its layout, in that order: i1 as
