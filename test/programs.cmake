@@ -44,3 +44,5 @@ numeric_program(bench_launch bench/launch.c)
 numeric_program(machine_kernels machine/kernels.c machine/problem.c)
 numeric_program(machine_mutants machine/mutants.c machine/mutate.c
                 machine/problem.c)
+numeric_program(machine_loops machine/loops.c)
+numeric_test(machine_loops machine machine_loops)

@@ -267,6 +267,26 @@ static bool interpret(const struct run *r, tc_func *f)
     return tc_interp_run(f, args, &o);
 }
 
+static unsigned count_rings(const tc_region *r)
+{
+    unsigned n = 0;
+    tc_each_op (op, r) {
+        n += op->code == TC_SMEM_ALLOC && op->out[0]->type->slots;
+        for (unsigned i = 0; i < op->nregions; i++)
+            n += count_rings(op->regions[i]);
+    }
+    return n;
+}
+
+/* All but the `while` run ahead. */
+static bool check_rings(const struct run *r, const tc_module *m)
+{
+    bool want = r->stages > 1 && strcmp(r->loop->name, "while") != 0;
+    bool have = count_rings(m->first->body) > 0;
+    return want == have ||
+           tc_error(m->cx, m->first->loc, have ? "a ring" : "no ring");
+}
+
 static bool compile_and_run(const struct run *r, tc_context *cx, tc_module *m)
 {
     char text[8192];
@@ -277,7 +297,7 @@ static bool compile_and_run(const struct run *r, tc_context *cx, tc_module *m)
                          .round_trip = true};
     return tc_parse(m, tc_source_add(cx, r->loop->name, text, (size_t)n)) &&
            tc_module_verify(m) && tc_run_pipeline(m, r->passes, &o) &&
-           interpret(r, m->first);
+           check_rings(r, m) && interpret(r, m->first);
 }
 
 static bool run(const struct run *r)
