@@ -11,7 +11,7 @@
  * are the exit codes of the `tilec` command. What went wrong in a compile is
  * the context's list of diagnostics; all other functions fill in a tilec_error
  * of the caller (NULL: not wanted). The library never prints, never exits, and
- * keeps no global state.
+ * keeps no global state but the NVIDIA driver, once that was wanted.
  *
  * Ownership. Handles (tilec_context, tilec_kernel, ...) have a _free that
  * accepts NULL. A kernel keeps all that it needs: it outlives its context.
@@ -79,7 +79,8 @@ typedef struct tilec_error {
 } tilec_error;
 
 TILEC_API const char *tilec_version(void);
-/* Targets of this build: "cpu", ...; NULL past the end. */
+/* Targets of this build: "cpu", "sm_80", ...; NULL past the end. A kernel can
+ * be compiled for any of them anywhere. */
 TILEC_API const char *tilec_target_name(size_t index);
 /* Texts in the library: "attention_fwd", "mods/causal"; NULL past the end. */
 TILEC_API const char *tilec_embedded_name(size_t index);
@@ -197,8 +198,10 @@ typedef struct tilec_pass_event {
 
 typedef struct tilec_compile_options {
     size_t size;
-    const char *kernel;            /* without `@`; NULL: the only one */
-    const char *target;            /* "cpu", "auto"; NULL: the context's */
+    const char *kernel; /* without `@`; NULL: the only one */
+    /* "cpu", "sm_80", ...; "auto" is the best one of the GPU that this thread
+     * would use, else the CPU; NULL: the context's. */
+    const char *target;
     const tilec_binding *bindings; /* of compile-time parameters */
     size_t nbindings;
     /* Arguments as at launch, from which compile-time parameters that are not

@@ -3,7 +3,9 @@
  * tilec info: what this build has.
  */
 #include "ir/ir.h"
+#include "lib/cuda.h"
 #include "passes/passes.h"
+#include "passes/target.h"
 #include "tools/commands.h"
 
 #include <llvm-c/Core.h>
@@ -103,11 +105,31 @@ static void put_kernels(void)
             puts(name);
 }
 
+/* What `auto` has to choose from. */
+static void put_driver(void)
+{
+    const tc_cuda *cuda = tc_cuda_get(NULL);
+    if (*cuda->why_not) {
+        printf("no GPU: %s\n", cuda->why_not);
+        return;
+    }
+    printf("NVIDIA driver: CUDA %d.%d\n", cuda->version / 1000,
+           cuda->version % 1000 / 10);
+    for (int i = 0; i < cuda->ndevices; i++) {
+        const tc_cuda_device *d = &cuda->devices[i];
+        const tc_target *t = tc_target_for_device(d->major, d->minor);
+        printf("device %d: %s, compute capability %u.%u, %u SMs, target %s\n",
+               i, d->name, d->major, d->minor, d->sm_count,
+               t ? t->name : "none");
+    }
+}
+
 static void put_versions(void)
 {
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
     printf("tilec %s\nLLVM %u.%u.%u\n", tilec_version(), major, minor, patch);
+    put_driver();
 }
 
 static const struct {
@@ -119,7 +141,7 @@ static const struct {
     {"mods", "mask and score functions", put_mods},
     {"ops", "the op table, as Markdown", put_ops},
     {"passes", "passes and pipelines", put_passes},
-    {"versions", "of tilec and LLVM", put_versions},
+    {"versions", "of tilec, LLVM, the NVIDIA driver, devices", put_versions},
 };
 enum { NTOPICS = sizeof topics / sizeof *topics };
 

@@ -5,7 +5,7 @@
 # it in the cache; tilec cache.
 . "$2/test/cli/expect.inc"
 
-# No driver, wherever this runs; and a cache of our own.
+# A cache of our own.
 TILEC_CACHE_DIR=$folder/cache
 export TILEC_CACHE_DIR
 
@@ -40,6 +40,22 @@ expect 2 compile scale.tile --target sm_80 --warps 33
 err_has "--warps is \`33\`, expected 1 to 32"
 expect 2 compile scale.tile --target sm_12
 err_has "there is no target \`sm_12\`"
+
+# By NVIDIA's programs, where they are installed.
+if command -v ptxas >/dev/null || [ -x /usr/local/cuda/bin/ptxas ]; then
+    expect 0 compile scale.tile --target sm_80 --emit=cubin -o it.cubin
+    head -c 4 it.cubin | grep -q ELF || failed "a cubin is no ELF file"
+else
+    expect 3 compile scale.tile --target sm_80 --emit=cubin -o it.cubin
+    err_has "a cubin is made by the NVIDIA driver, but there is no"
+fi
+"$tilec" compile scale.tile --target sm_80 --emit=sass >out 2>err
+case $? in
+0) out_has "EXIT" ;;
+3) grep -q "nvdisasm or cuobjdump\|a cubin is made by" err ||
+    failed "sass: another message" ;;
+*) failed "sass: another exit code" ;;
+esac
 
 # A process that finds the code runs no pass; one that watches, all of them.
 expect 0 cache why scale.tile --target sm_80

@@ -4,6 +4,7 @@
  */
 #include "test/fake/cuda.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 struct context {
-    int device, is_primary;
+    int device;
 };
 
 static const fake_cuda_state good = {.devices = 1,
@@ -23,7 +24,8 @@ static const fake_cuda_state good = {.devices = 1,
                                      .registers = 40,
                                      .max_threads = 1024};
 EXPORT fake_cuda_state fake_cuda;
-static struct context contexts[FAKE_DEVICES][2];
+static struct context contexts[FAKE_DEVICES][2] = {
+    {{0}, {0}}, {{1}, {1}}, {{2}, {2}}, {{3}, {3}}};
 static _Thread_local struct context *stack[16];
 static _Thread_local int depth;
 static struct {
@@ -36,10 +38,7 @@ EXPORT void *fake_cuda_use(int device, int is_primary);
 
 static struct context *context_of(int device, int is_primary)
 {
-    struct context *c = &contexts[device][is_primary];
-    c->device = device;
-    c->is_primary = is_primary;
-    return c;
+    return &contexts[device][is_primary];
 }
 
 __attribute__((constructor)) void fake_cuda_reset(void)
@@ -54,6 +53,9 @@ void *fake_cuda_use(int device, int is_primary)
     return stack[0];
 }
 
+/* Relaxed: it must not put in order what the library forgot to. */
+#define COUNT(what) __atomic_fetch_add(&fake_cuda.what, 1, __ATOMIC_RELAXED)
+
 /* Declared here: cuda.h is not needed to build this. */
 #define FAKE(name, ...)                                                        \
     EXPORT int name(__VA_ARGS__);                                              \
@@ -62,7 +64,7 @@ void *fake_cuda_use(int device, int is_primary)
 FAKE(cuInit, unsigned flags)
 {
     (void)flags;
-    fake_cuda.inits++;
+    COUNT(inits);
     return fake_cuda.init;
 }
 
@@ -118,7 +120,7 @@ FAKE(cuDeviceGetAttribute, int *value, int what, int device)
 
 FAKE(cuDevicePrimaryCtxRetain, struct context **cx, int device)
 {
-    fake_cuda.retains++;
+    COUNT(retains);
     *cx = context_of(device - 10, 1);
     return 0;
 }
@@ -131,14 +133,14 @@ FAKE(cuCtxGetCurrent, struct context **cx)
 
 FAKE(cuCtxPushCurrent_v2, struct context *cx)
 {
-    fake_cuda.pushes++;
+    COUNT(pushes);
     stack[depth++] = cx;
     return 0;
 }
 
 FAKE(cuCtxPopCurrent_v2, struct context **cx)
 {
-    fake_cuda.pops++;
+    COUNT(pops);
     *cx = stack[--depth];
     return 0;
 }
@@ -181,7 +183,7 @@ FAKE(cuLinkAddData_v2, struct link *link, int type, void *data, size_t size,
      const char *name, unsigned n, int *options, void **values)
 {
     (void)name, (void)n, (void)options, (void)values;
-    fake_cuda.links++;
+    COUNT(links);
     if (type != 1 || ((char *)data)[size - 1])
         return 1;
     snprintf(fake_cuda.ptx, sizeof fake_cuda.ptx, "%s", (char *)data);
@@ -208,7 +210,7 @@ FAKE(cuModuleLoadDataEx, void **module, const void *image, unsigned n,
      int *options, void **values)
 {
     (void)n, (void)options, (void)values;
-    fake_cuda.loads++;
+    COUNT(loads);
     *module = &fake_cuda.loads;
     return fake_cuda.load                ? fake_cuda.load
            : memcmp(image, "a cubin", 7) ? 200
@@ -218,7 +220,7 @@ FAKE(cuModuleLoadDataEx, void **module, const void *image, unsigned n,
 FAKE(cuModuleUnload, void *module)
 {
     (void)module;
-    fake_cuda.unloads++;
+    COUNT(unloads);
     return 0;
 }
 
@@ -251,13 +253,16 @@ FAKE(cuFuncGetAttribute, int *value, int what, void *function)
 }
 
 #ifndef FAKE_WITHOUT_LAUNCH
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
 FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
      unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
      void **params, void **extra)
 {
     (void)function, (void)extra;
-    fake_cuda.launches++;
+    COUNT(launches);
     unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+    pthread_mutex_lock(&lock);
     memcpy(fake_cuda.grid, grid, sizeof grid);
     memcpy(fake_cuda.block, block, sizeof block);
     fake_cuda.shared = shared;
@@ -269,13 +274,14 @@ FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
                fake_cuda.sizes[i]);
         fake_cuda.nbytes += fake_cuda.sizes[i];
     }
+    pthread_mutex_unlock(&lock);
     return fake_cuda.launch;
 }
 #endif
 
 FAKE(cuMemAlloc_v2, unsigned long long *address, size_t size)
 {
-    fake_cuda.allocs++;
+    COUNT(allocs);
     if (fake_cuda.alloc)
         return fake_cuda.alloc;
     char *p = calloc(1, size);
@@ -291,7 +297,7 @@ FAKE(cuMemAlloc_v2, unsigned long long *address, size_t size)
 
 FAKE(cuMemFree_v2, unsigned long long address)
 {
-    fake_cuda.frees++;
+    COUNT(frees);
     for (int i = 0; i < FAKE_BLOCKS; i++)
         if ((uintptr_t)blocks[i].start == address)
             blocks[i].start = NULL;
@@ -339,7 +345,7 @@ FAKE(cuPointerGetAttribute, void *value, int what, unsigned long long address)
 FAKE(cuStreamSynchronize, void *stream)
 {
     (void)stream;
-    fake_cuda.synchronizes++;
+    COUNT(synchronizes);
     return fake_cuda.synchronize;
 }
 

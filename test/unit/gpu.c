@@ -929,6 +929,62 @@ START_TEST(other_tensors_get_a_variant)
 }
 END_TEST
 
+/* ---- Attention ---- */
+
+static DLTensor shaped(DLDataType type, int ndim, int64_t *shape,
+                       uintptr_t address)
+{
+    return (DLTensor){.data = (void *)address,
+                      .device = {kDLCUDA, 0},
+                      .ndim = ndim,
+                      .dtype = type,
+                      .shape = shape};
+}
+
+/* Nobody wants the logsumexp: all rows of it go to one place, and nothing is
+ * allocated for the launch. */
+START_TEST(attention_without_a_logsumexp)
+{
+    DLDataType bf16 = {kDLBfloat, 16, 1};
+    int64_t shape[4] = {1, 2, 128, 64};
+    DLTensor q = shaped(bf16, 4, shape, 0x10000);
+    DLTensor k = shaped(bf16, 4, shape, 0x20000);
+    DLTensor v = shaped(bf16, 4, shape, 0x30000);
+    DLTensor o = shaped(bf16, 4, shape, 0x40000);
+    tilec_attention_options options = TILEC_INIT(tilec_attention_options);
+    tilec_attention *plan;
+    options.target = "sm_80";
+    tilec_status s = tilec_attention_new(cx, &q, &k, &v, &options, &plan);
+    ck_assert_msg(s == TILEC_OK, "%s",
+                  s == TILEC_OK ? "" : tilec_diagnostics(cx)->message);
+    tilec_attention_tensors t = {sizeof t, &q, &k, &v, &o, NULL, NULL, 0};
+    static const unsigned char tensor4[] = {8, 4, 4, 4, 4, 8, 8, 8, 8};
+    static const unsigned char tensor3[] = {8, 4, 4, 4, 8, 8, 8};
+    for (int i = 0; i < 4; i++)
+        memcpy(fake->sizes + 9 * i, tensor4, 9);
+    memcpy(fake->sizes + 36, tensor3, 7);
+    fake->nsizes = 43;
+    int allocs = fake->allocs;
+    s = tilec_attention_forward(plan, &t, NULL, &error);
+    ck_assert_msg(s == TILEC_OK, "%s", error.message);
+    ck_assert_int_eq(fake->launches, 1);
+    ck_assert_int_eq(fake->allocs, allocs);
+    const tilec_kernel *kernel = tilec_attention_kernel(plan);
+    const tc_gpu_code *code = atomic_load(&kernel->gpu->variants[0]);
+    uint64_t lse, stride;
+    memcpy(&lse, fake->bytes + 4 * 56, sizeof lse);
+    memcpy(&stride, fake->bytes + 4 * 56 + 20, sizeof stride);
+    ck_assert_uint_eq(lse, tc_gpu_first(code)->spare);
+    ck_assert_uint_eq(stride, 0);
+    ck_assert_ptr_null(atomic_load(&kernel->gpu->variants[TC_GPU_ANY]));
+    /* q on the host is what the message is about. */
+    q.device.device_type = kDLCPU;
+    expect_says(tilec_attention_forward(plan, &t, NULL, &error), TILEC_INPUT,
+                "argument q: is in host memory");
+    tilec_attention_free(plan);
+}
+END_TEST
+
 /* ---- Out of memory ---- */
 
 START_TEST(out_of_memory_at_each_place)
@@ -1019,6 +1075,7 @@ int main(void)
     tcase_add_test(c, no_place_for_a_cache);
     tcase_add_test(c, contexts_forget_the_oldest);
     tcase_add_test(c, other_tensors_get_a_variant);
+    tcase_add_test(c, attention_without_a_logsumexp);
     tcase_add_test(c, out_of_memory_at_each_place);
     tcase_add_test(c, emits);
     suite_add_tcase(s, c);
