@@ -188,23 +188,21 @@ typedef struct run_options {
     bool print, all;
 } run_options;
 
-static bool run_orders(const problem *p, const schedule *s, data *d,
+static void run_orders(const problem *p, const schedule *s, data *d,
                        const char *text, run_counts *counts,
                        const run_options *o)
 {
     /* The findings are the same in all orders; what differs is what is read
      * where nothing is found. */
-    int norders = o->all ? TC_INTERP_ORDER_COUNT : 2;
-    for (int order = 0; order < norders; order++) {
-        int which = o->all ? order : order ? TC_INTERP_RANDOM : TC_INTERP_LATE;
-        verdict v = run_text(text, p, d, (tc_interp_order)which, 3);
-        if (!run_check(counts, v.outcome == OUTCOME_RIGHT,
-                       "%s, %u stages, %u warps%s, order %d: %s", p->name,
-                       s->stages, s->warps, s->plain ? ", no swizzle" : "",
-                       which, v.message))
-            return false;
-    }
-    return true;
+    static const tc_interp_order few[] = {TC_INTERP_LATE, TC_INTERP_RANDOM};
+    int n = o->all ? TC_INTERP_ORDER_COUNT : 2;
+    trial trials[TC_INTERP_ORDER_COUNT];
+    for (int i = 0; i < n; i++)
+        trials[i] = (trial){p, d, o->all ? (tc_interp_order)i : few[i], 3};
+    verdict v = run_text(text, trials, n);
+    run_check(counts, v.outcome == OUTCOME_RIGHT,
+              "%s, %u stages, %u warps%s: %s", p->name, s->stages, s->warps,
+              s->plain ? ", no swizzle" : "", v.message);
 }
 
 static void run_schedule(const problem *p, const schedule *s, data *d,

@@ -357,22 +357,29 @@ static verdict first_finding(const tc_context *cx, outcome what)
     return v;
 }
 
-static verdict interpret(const char *text, const problem *p, data *d,
-                         const tc_interp_options *o, tc_module *m)
+static verdict run_trial(const trial *t, tc_module *m)
 {
-    uint32_t source = tc_source_add(m->cx, "machine", text, strlen(text));
-    clear_outputs(d);
-    if (!tc_parse(m, source) || !tc_module_verify(m) || !m->first)
-        return first_finding(m->cx, OUTCOME_REFUSED);
-    if (!tc_interp_run(m->first, d->args, o))
+    tc_interp_options o = {.order = t->order, .seed = t->seed};
+    clear_outputs(t->data);
+    if (!tc_interp_run(m->first, t->data->args, &o))
         return first_finding(m->cx, OUTCOME_FOUND);
-    return compare(p, d);
+    return compare(t->problem, t->data);
 }
 
-verdict run_text(const char *text, const problem *p, data *d,
-                 tc_interp_order order, uint64_t seed)
+static verdict run_trials(const char *text, const trial *trials, int n,
+                          tc_module *m)
 {
-    tc_interp_options o = {.order = order, .seed = seed};
+    uint32_t source = tc_source_add(m->cx, "machine", text, strlen(text));
+    if (!tc_parse(m, source) || !tc_module_verify(m) || !m->first)
+        return first_finding(m->cx, OUTCOME_REFUSED);
+    verdict v = {.outcome = OUTCOME_RIGHT};
+    for (int i = 0; i < n && v.outcome == OUTCOME_RIGHT; i++)
+        v = run_trial(&trials[i], m);
+    return v;
+}
+
+verdict run_text(const char *text, const trial *trials, int n)
+{
     tc_context *cx = tc_context_new();
     tc_module *volatile m = NULL;
     verdict v = {.outcome = OUTCOME_REFUSED, .message = "out of memory"};
@@ -380,7 +387,7 @@ verdict run_text(const char *text, const problem *p, data *d,
     cx->memory.unwind = &unwind;
     if (!setjmp(unwind)) {
         m = tc_module_new(cx);
-        v = interpret(text, p, d, &o, m);
+        v = run_trials(text, trials, n, m);
     }
     if (m)
         tc_module_free(m);

@@ -58,7 +58,14 @@ typedef struct verdict {
     unsigned line;     /* of the finding in the text */
     char message[512]; /* what was found, or how wrong the result is */
 } verdict;
-verdict run_text(const char *text, const problem *p, data *d,
-                 tc_interp_order order, uint64_t seed);
+/* One run of a text. */
+typedef struct trial {
+    const problem *problem;
+    data *data;
+    tc_interp_order order;
+    uint64_t seed;
+} trial;
+/* Parses the text and makes the trials, up to the first that is not right. */
+verdict run_text(const char *text, const trial *trials, int n);
 
 #endif
