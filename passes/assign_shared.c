@@ -226,15 +226,28 @@ static verdict judge(const buffer *b, const access *a, const tc_layout *l)
                : v;
 }
 
-/* UINT64_MAX: some access cannot be expressed. */
-static uint64_t cost_of(const buffer *b, const tc_layout *l)
+/* No conflicts, vectors whole, fragments read by matrices. */
+static bool is_ideal(const buffer *b, const access *a, const verdict *v)
+{
+    bool wants_matrix = a->matrix && a->op->code != TC_SMEM_STORE;
+    return v->ways == 1 && (v->matrix || v->vector >= a->vector) &&
+           (v->matrix || !wants_matrix || b->bits > 16);
+}
+
+/* UINT64_MAX: some access cannot be expressed. *ideal: no need to look
+ * further. */
+static uint64_t cost_of(const buffer *b, const tc_layout *l, bool *ideal)
 {
     uint64_t sum = 0;
+    *ideal = true;
     for (unsigned i = 0; i < b->n; i++) {
         const access *a = &b->accesses[i];
         verdict v = judge(b, a, l);
-        if (!v.possible)
+        if (!v.possible) {
+            *ideal = false;
             return UINT64_MAX;
+        }
+        *ideal &= is_ideal(b, a, &v);
         sum += v.cost << (4 * (a->depth < 6 ? a->depth : 6));
     }
     return sum;
@@ -347,12 +360,14 @@ static bool assign(tc_pass_env *env, tc_op *alloc)
                   layout_text(&b, best));
         return false;
     }
-    uint64_t least = cost_of(&b, best);
+    bool ideal = false;
+    uint64_t least = cost_of(&b, best, &ideal);
     candidates c = {0};
     if (!env->options->no_swizzle)
         c = list_candidates(&b);
-    for (unsigned i = 0; i < c.n; i++) {
-        uint64_t cost = cost_of(&b, c.of[i]);
+    ideal = false;
+    for (unsigned i = 0; i < c.n && !ideal; i++) {
+        uint64_t cost = cost_of(&b, c.of[i], &ideal);
         /* The first of those that cost the same, not the one at hand. */
         if (cost < least || (cost == least && best == t->layout)) {
             least = cost;
