@@ -189,11 +189,18 @@ bool tc_job_parse(tc_job *job, const tc_source *sources, unsigned n)
 {
     if (!job->module)
         job->module = tc_module_new(job->cx);
+    uint32_t *parsed =
+        tc_arena_array(&job->cx->arena, uint32_t, job->nparsed + n);
+    if (job->nparsed)
+        memcpy(parsed, job->parsed, job->nparsed * sizeof *parsed);
+    job->parsed = parsed;
     bool ok = true;
-    for (unsigned i = 0; i < n; i++)
-        ok &= tc_parse(job->module,
-                       tc_source_add(job->cx, sources[i].name, sources[i].text,
-                                     sources[i].len));
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t source = tc_source_add(job->cx, sources[i].name,
+                                        sources[i].text, sources[i].len);
+        parsed[job->nparsed++] = source;
+        ok &= tc_parse(job->module, source);
+    }
     return ok;
 }
 

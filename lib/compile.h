@@ -21,6 +21,8 @@ struct tc_job {
     tc_host_kernel *host; /* likewise */
     struct tc_gpu *gpu;   /* of a GPU target; tc_gpu_free, likewise */
     bool any_alignment;   /* see tc_pass_options */
+    unsigned nparsed;     /* programs, by tc_job_parse: their sources */
+    const uint32_t *parsed;
     tilec_kernel *kernel;
     void *foreign; /* malloc'd by a callback, not copied yet; else NULL */
 };

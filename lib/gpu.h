@@ -143,7 +143,10 @@ enum { TC_GPU_ALIGNED, TC_GPU_ANY, TC_GPU_VARIANTS };
 typedef struct tc_gpu {
     const tc_gpu_settings *settings;
     _Atomic(tc_gpu_code *) variants[TC_GPU_VARIANTS];
-    tilec_compile_options options; /* for the second variant; in the arena */
+    /* For the second variant; in the arena. */
+    tilec_compile_options options;
+    unsigned nsources;
+    const uint32_t *sources; /* as tc_loc.file has them */
 } tc_gpu;
 
 /* The GPU's way through tc_job_finish, after binding. */

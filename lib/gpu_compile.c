@@ -258,6 +258,8 @@ bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
     job->gpu->settings = copy_settings(job);
     m.cache = job->gpu->settings->cache;
     copy_options(&m, &job->gpu->options);
+    job->gpu->nsources = job->nparsed;
+    job->gpu->sources = job->parsed;
     tc_recipe_make(job, o, target, f->name, bound, &m.recipe);
     tc_gpu_code *code = may_read(&m) ? find(&m) : NULL;
     code = code ? code : make(&m);
@@ -287,18 +289,18 @@ static tilec_status compile_any(const tilec_kernel *k, tc_gpu_code **out,
     o.cache_bytes = s->cache.most;
     tilec_context *cx;
     tilec_kernel *any = NULL;
-    /* The last source is the kernel's header. */
-    unsigned n = k->cx->nsources - 1;
+    unsigned n = k->gpu->nsources;
     tilec_source *sources = calloc(n ? n : 1, sizeof *sources);
     tilec_status status = tilec_context_new(&o, &cx);
     if (status != TILEC_OK || !sources) {
         free(sources);
+        tilec_context_free(status == TILEC_OK ? cx : NULL);
         return tc_fail_memory(error);
     }
-    for (unsigned i = 0; i < n; i++)
-        sources[i] =
-            (tilec_source){k->cx->sources[i].name, k->cx->sources[i].text,
-                           k->cx->sources[i].len};
+    for (unsigned i = 0; i < n; i++) {
+        const tc_source *from = &k->cx->sources[k->gpu->sources[i] - 1];
+        sources[i] = (tilec_source){from->name, from->text, from->len};
+    }
     status = tc_compile(cx, sources, n, &k->gpu->options, true, &any);
     if (status == TILEC_OK)
         *out =

@@ -124,6 +124,15 @@ static tilec_status read_report(const tilec_kernel *k, const tc_gpu_code *code,
     return report.set ? say_failed(k, code, &report, error) : TILEC_OK;
 }
 
+/* The default streams (the driver's numbers 0 to 2) are those of whichever
+ * context is current; any other is of one context. */
+static bool is_of(tc_cu_stream stream, const tc_gpu_loaded *l)
+{
+    tc_cu_context cx;
+    return (uintptr_t)stream <= 2 || l->cuda->stream_context(stream, &cx) ||
+           cx == l->context;
+}
+
 static tilec_status wait_for(const tilec_kernel *k, const tc_gpu_code *code,
                              tc_cu_stream stream, tilec_error *error)
 {
@@ -131,8 +140,9 @@ static tilec_status wait_for(const tilec_kernel *k, const tc_gpu_code *code,
     const tc_gpu_loaded *l = tc_gpu_first(code);
     for (; s == TILEC_OK && l; l = l->next) {
         tc_cu_context popped;
-        if (l->cuda->context_push(l->context))
-            continue; /* it is gone */
+        /* A context that cannot be made current is gone. */
+        if (!is_of(stream, l) || l->cuda->context_push(l->context))
+            continue;
         s = read_report(k, code, l, stream, error);
         l->cuda->context_pop(&popped);
     }

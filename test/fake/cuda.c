@@ -349,6 +349,12 @@ FAKE(cuStreamSynchronize, void *stream)
     return fake_cuda.synchronize;
 }
 
+FAKE(cuStreamGetCtx, void *stream, struct context **cx)
+{
+    (void)stream;
+    return cuCtxGetCurrent(cx);
+}
+
 FAKE(cuStreamIsCapturing, void *stream, int *status)
 {
     (void)stream;

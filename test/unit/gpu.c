@@ -954,6 +954,7 @@ START_TEST(attention_without_a_logsumexp)
     tilec_attention_options options = TILEC_INIT(tilec_attention_options);
     tilec_attention *plan;
     options.target = "sm_80";
+    options.mask = "causal & sliding_window(w=100)";
     tilec_status s = tilec_attention_new(cx, &q, &k, &v, &options, &plan);
     ck_assert_msg(s == TILEC_OK, "%s",
                   s == TILEC_OK ? "" : tilec_diagnostics(cx)->message);
@@ -977,6 +978,11 @@ START_TEST(attention_without_a_logsumexp)
     ck_assert_uint_eq(lse, tc_gpu_first(code)->spare);
     ck_assert_uint_eq(stride, 0);
     ck_assert_ptr_null(atomic_load(&kernel->gpu->variants[TC_GPU_ANY]));
+    /* The second variant is compiled from the same texts. */
+    o.data = (void *)0x40002;
+    s = tilec_attention_forward(plan, &t, NULL, &error);
+    ck_assert_msg(s == TILEC_OK, "%s", error.message);
+    ck_assert_ptr_nonnull(atomic_load(&kernel->gpu->variants[TC_GPU_ANY]));
     /* q on the host is what the message is about. */
     q.device.device_type = kDLCPU;
     expect_says(tilec_attention_forward(plan, &t, NULL, &error), TILEC_INPUT,
