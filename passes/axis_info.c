@@ -134,7 +134,7 @@ static const tc_axis_info *in(const tc_axis_analysis *a, const tc_op *op,
     return tc_axis_info_of(a, op->in[i]);
 }
 
-static bool is_aligned(const tc_axis_analysis *a, const tc_value *tensor)
+bool tc_is_aligned(const tc_axis_analysis *a, const tc_value *tensor)
 {
     return tensor && !tensor->def && tensor->region == a->f->body &&
            tensor->index < 64 && a->aligned >> tensor->index & 1;
@@ -164,7 +164,7 @@ static tc_axis_info rule_size(const tc_axis_analysis *a, const tc_op *op)
     if (t->dims[dim])
         return known(op->out[0]->type, tc_dim_value(t->dims[dim]));
     bool last = dim + 1 == t->rank;
-    return divided(op->out[0]->type, last && is_aligned(a, op->in[0])
+    return divided(op->out[0]->type, last && tc_is_aligned(a, op->in[0])
                                          ? 16 / tc_type_bytes(t->elem)
                                          : 1);
 }
@@ -172,7 +172,7 @@ static tc_axis_info rule_size(const tc_axis_analysis *a, const tc_op *op)
 static tc_axis_info rule_stride(const tc_axis_analysis *a, const tc_op *op)
 {
     const tc_type *t = op->in[0]->type;
-    if (!is_aligned(a, op->in[0]))
+    if (!tc_is_aligned(a, op->in[0]))
         return unknown(op->out[0]->type);
     if ((unsigned)tc_op_int(op, "dim") + 1 == t->rank)
         return known(op->out[0]->type, 1);
@@ -182,7 +182,7 @@ static tc_axis_info rule_stride(const tc_axis_analysis *a, const tc_op *op)
 static tc_axis_info rule_base(const tc_axis_analysis *a, const tc_op *op)
 {
     tc_axis_info r = unknown(op->out[0]->type);
-    if (is_aligned(a, op->in[0]))
+    if (tc_is_aligned(a, op->in[0]))
         r.axis[0].divisor = 16;
     return r;
 }
@@ -589,180 +589,4 @@ tc_axis_analysis *tc_axis_analyse(tc_arena *arena, const tc_func *f,
     a->infos.arena = arena;
     visit_region(a, f->body);
     return a;
-}
-
-/* ---- Accesses ---- */
-
-static const tc_value *tensor_of_pointer(const tc_value *v)
-{
-    while (v->def) {
-        switch (v->def->code) {
-        case TC_BASE: return v->def->in[0];
-        case TC_PTR_ADD:
-        case TC_SPLAT:
-        case TC_BROADCAST:
-        case TC_EXPAND_DIMS:
-        case TC_TRANS:
-        case TC_RESHAPE:
-        case TC_CONVERT_LAYOUT: v = v->def->in[0]; break;
-        default: return NULL;
-        }
-    }
-    return NULL;
-}
-
-tc_op *tc_block_of(const tc_value *v)
-{
-    for (;;) {
-        const tc_op *op = v->def;
-        if (!op)
-            op = v->region->op;
-        else if (op->code == TC_BLOCK)
-            return v->def;
-        if (v->def && op->code == TC_ADVANCE)
-            v = op->in[0];
-        else if (op && op->code == TC_FOR)
-            v = op->in[3 + (v->def ? v->index : v->index - 1)];
-        else if (op && op->code == TC_WHILE)
-            v = op->in[v->index];
-        else
-            return NULL;
-    }
-}
-
-const tc_value *tc_accessed_tensor(const tc_op *op)
-{
-    const tc_value *v = op->in[0];
-    if (v->type->kind == TC_TENSOR)
-        return v;
-    if (v->type->kind != TC_BLOCK_PTR)
-        return tensor_of_pointer(v);
-    tc_op *block = tc_block_of(v);
-    return block ? block->in[0] : NULL;
-}
-
-bool tc_can_be_aligned(const tc_type *t)
-{
-    const tc_dim *last = t->rank ? t->dims[t->rank - 1] : NULL;
-    return t->rank > 0 && tc_type_bytes(t->elem) <= 16 &&
-           (!last ||
-            tc_dim_value(last) * (int64_t)tc_type_bytes(t->elem) % 16 == 0);
-}
-
-static const char not_aligned[] =
-    "nothing is assumed of the tensor's strides and address";
-
-/* The tile's axis that walks the last dim, TC_MAX_RANK: none. */
-static unsigned last_kept(const tc_op *block)
-{
-    const tc_attr *sides = tc_op_attr(block, "sides");
-    unsigned kept = 0;
-    for (unsigned i = 0; i + 1 < sides->n; i++)
-        kept += sides->dims[i] != NULL;
-    return sides->n && sides->dims[sides->n - 1] ? kept : TC_MAX_RANK;
-}
-
-static tc_vector block_vector(const tc_axis_analysis *a, const tc_op *op,
-                              uint32_t most)
-{
-    const tc_type *t = op->in[0]->type;
-    tc_op *block = tc_block_of(op->in[0]);
-    tc_vector r = {t->rank - 1, 1, NULL};
-    unsigned axis = block ? last_kept(block) : TC_MAX_RANK;
-    if (axis == TC_MAX_RANK) {
-        r.why = "the block has one column of the tensor's last dim";
-        return r;
-    }
-    r.axis = axis;
-    if (!is_aligned(a, block->in[0])) {
-        r.why = tc_can_be_aligned(block->in[0]->type)
-                    ? not_aligned
-                    : "rows of the tensor are not multiples of 16 bytes";
-        return r;
-    }
-    const tc_axis_info *info = in(a, op, 0);
-    uint32_t offset = info->axis[info->rank - 1].divisor;
-    uint32_t side = side_power(t, axis);
-    r.elements = smaller(smaller(offset, side), most);
-    if (side < most)
-        r.why = "rows of the tile are not multiples of 16 bytes";
-    else if (offset < most)
-        r.why = "the offset along the last dim may be no multiple of 16 bytes";
-    return r;
-}
-
-/* Lanes of `mask` operands must agree in a vector. */
-static uint32_t equal_lanes(const tc_axis_analysis *a, const tc_op *op,
-                            unsigned first, unsigned end, unsigned axis,
-                            uint32_t most)
-{
-    for (unsigned i = first; i < end; i++)
-        if (op->in[i]->type->kind == TC_TILE)
-            most = smaller(most, in(a, op, i)->axis[axis].same);
-    return most;
-}
-
-static unsigned longest_run(const tc_axis_info *info)
-{
-    unsigned best = info->rank - 1;
-    for (unsigned i = info->rank; i-- > 0;)
-        if (info->axis[i].run > info->axis[best].run)
-            best = i;
-    return best;
-}
-
-static tc_vector pointer_vector(const tc_axis_analysis *a, const tc_op *op,
-                                uint32_t most)
-{
-    const tc_axis_info *p = in(a, op, 0);
-    unsigned axis = longest_run(p);
-    tc_vector r = {axis, 1, NULL};
-    uint32_t run = smaller(p->axis[axis].run, most);
-    uint32_t bytes = p->axis[axis].divisor / p->step;
-    unsigned mask = op->code == TC_LOAD ? 1 : 2;
-    uint32_t same = most;
-    if (op->code == TC_ASYNC_COPY)
-        same = equal_lanes(a, op, 3, op->nin, axis, most);
-    else if (op->nin > mask)
-        same = equal_lanes(a, op, mask, mask + 1, axis, most);
-    r.elements = larger(1, smaller(smaller(run, bytes), same));
-    if (op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS)
-        r.elements = 1;
-    else if (run < most)
-        r.why = "the pointers do not count up by one";
-    else if (bytes < most)
-        r.why = "the addresses may be no multiples of 16 bytes";
-    else if (same < most)
-        r.why = "the mask differs within 16 bytes";
-    return r;
-}
-
-static tc_vector gather_vector(const tc_axis_analysis *a, const tc_op *op,
-                               uint32_t most)
-{
-    const tc_axis_info *last = in(a, op, op->nin - 1);
-    unsigned axis = longest_run(last);
-    tc_vector r = {axis, 1, not_aligned};
-    if (!is_aligned(a, op->in[0]))
-        return r;
-    uint32_t run = smaller(last->axis[axis].run, last->axis[axis].divisor);
-    uint32_t same = equal_lanes(a, op, 1, op->nin - 1, axis, most);
-    r.elements = smaller(smaller(run, same), most);
-    r.why = r.elements == most ? NULL : "the indices do not count up by one";
-    return r;
-}
-
-tc_vector tc_axis_vector(const tc_axis_analysis *a, const tc_op *op)
-{
-    const tc_type *t = op->in[0]->type;
-    const tc_type *elem = t->kind == TC_TILE ? t->elem->elem : t->elem;
-    uint32_t most = larger(1, 16 / tc_type_bytes(elem));
-    if (t->kind == TC_TENSOR)
-        return op->nin > 1 && op->in[1]->type->kind == TC_TILE
-                   ? gather_vector(a, op, most)
-                   : (tc_vector){0, 1, NULL};
-    if (t->kind == TC_BLOCK_PTR)
-        return block_vector(a, op, most);
-    return t->kind == TC_TILE ? pointer_vector(a, op, most)
-                              : (tc_vector){0, 1, NULL};
 }

@@ -49,13 +49,16 @@ tc_axis_analysis *tc_axis_analyse(tc_arena *arena, const tc_func *f,
 /* Never NULL: nothing is known of values that came later. */
 const tc_axis_info *tc_axis_info_of(const tc_axis_analysis *a,
                                     const tc_value *v);
+/* May the analysis rely on the alignment of this tensor? */
+bool tc_is_aligned(const tc_axis_analysis *a, const tc_value *tensor);
 /* A number that divides a scalar, or every lane. */
 uint32_t tc_axis_divisor(const tc_axis_info *info);
 
-/* How many elements, neighbours along `axis` of the tile, one access of a
- * load, store, gather, atomic or async_copy may move: up to 16 bytes. A layout
- * may hold fewer of them together. Those elements lie at a multiple of their
- * bytes, and all or none are inside the tensor or behind the mask. */
+/* axis_vector.c. How many elements, neighbours along `axis` of the tile, one
+ * access of a load, store, gather, atomic or async_copy may move: up to 16
+ * bytes. A layout may hold fewer of them together. Those elements lie at a
+ * multiple of their bytes, and all or none are inside the tensor or behind the
+ * mask. */
 typedef struct tc_vector {
     unsigned axis; /* the one to walk fastest, also where elements is 1 */
     unsigned elements;
