@@ -14,6 +14,7 @@
 #include <elf.h>
 #include <link.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- The build of this library ---- */
 
@@ -23,6 +24,7 @@ struct build {
     uintptr_t inside; /* an address in the object that is looked for */
     const unsigned char *id;
     size_t size;
+    struct stat file; /* of the object, where the linker left no hash */
 };
 
 static bool holds(const struct dl_phdr_info *object, uintptr_t address)
@@ -73,6 +75,9 @@ static int look_at(struct dl_phdr_info *object, size_t size, void *arg)
                       (const unsigned char *)(object->dlpi_addr + p->p_vaddr),
                       p->p_memsz);
     }
+    if (!b->id)
+        (void)stat(*object->dlpi_name ? object->dlpi_name : "/proc/self/exe",
+                   &b->file);
     return 1;
 }
 
@@ -85,6 +90,10 @@ static const char *build_id(tc_arena *a)
     tc_text_add(&text, " ");
     for (size_t i = 0; i < b.size && i < 20; i++)
         tc_text_printf(&text, "%02x", b.id[i]);
+    if (!b.size)
+        tc_text_printf(&text, "%lld %lld.%09ld", (long long)b.file.st_size,
+                       (long long)b.file.st_mtim.tv_sec,
+                       b.file.st_mtim.tv_nsec);
     return text.data;
 }
 
