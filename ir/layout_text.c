@@ -69,16 +69,22 @@ static bool put_grid(tc_text *out, const char *name, int m, int n)
     return true;
 }
 
+/* `strict`: a grid that one would choose, without idle warps unless along a
+ * side of 1. */
 static bool put_mma(tc_text *out, const tc_layout *l, unsigned bits, int m,
-                    int n)
+                    int n, bool strict)
 {
     tc_context *cx = l->cx;
+    const int32_t *s = l->shape;
     bool operands = bits == 8 || bits == 16 || bits == 32;
-    if (tc_layout_mma_c(cx, l->shape, m, n) == l)
+    bool rows = !strict || s[0] == 1 || tc_layout_mma_fits(s[0], 8 * n, m, n);
+    bool columns =
+        !strict || s[1] == 1 || tc_layout_mma_fits(16 * m, s[1], m, n);
+    if (rows && columns && tc_layout_mma_c(cx, s, m, n) == l)
         return put_grid(out, "mma", m, n);
-    if (operands && tc_layout_mma_a(cx, l->shape, m, n, bits) == l)
+    if (operands && rows && tc_layout_mma_a(cx, s, m, n, bits) == l)
         return put_grid(out, "mma_a", m, n);
-    return operands && tc_layout_mma_b(cx, l->shape, m, n, bits) == l &&
+    return operands && columns && tc_layout_mma_b(cx, s, m, n, bits) == l &&
            put_grid(out, "mma_b", m, n);
 }
 
@@ -105,9 +111,10 @@ static bool put_fragment(tc_text *out, const tc_layout *l, unsigned bits)
     int warps = (int)tc_layout_size(l, TC_WARP);
     if (!may_be_fragment(l))
         return false;
-    for (int m = warps; m >= 1; m--)
-        if (warps % m == 0 && put_mma(out, l, bits, m, warps / m))
-            return true;
+    for (int strict = 1; strict >= 0; strict--)
+        for (int m = warps; m >= 1; m--)
+            if (warps % m == 0 && put_mma(out, l, bits, m, warps / m, strict))
+                return true;
     for (int m = warps / 4; m >= 1; m--)
         if (warps % (4 * m) == 0 && put_wgmma(out, l, bits, m, warps / 4 / m))
             return true;
@@ -265,21 +272,18 @@ static const tc_layout *blocked_parent(const tc_layout *l, unsigned axis)
 
 static bool put_slice(tc_text *out, const tc_layout *l, unsigned bits)
 {
-    if (l->rank != 1)
-        return false;
-    for (unsigned axis = 2; axis-- > 0;) {
-        const tc_layout *parent = fragment_parent(l, axis);
-        if (!parent)
-            parent = blocked_parent(l, axis);
-        if (!parent)
-            continue;
-        tc_text_printf(out, "#slice(%u of %d, ", axis,
-                       (int)parent->shape[axis]);
-        tc_layout_print(out, parent, bits);
-        tc_text_add(out, ")");
-        return true;
+    const tc_layout *parent = NULL;
+    unsigned axis = 0;
+    for (int i = 0; l->rank == 1 && i < 4 && !parent; i++) {
+        axis = i % 2 == 0;
+        parent = i < 2 ? fragment_parent(l, axis) : blocked_parent(l, axis);
     }
-    return false;
+    if (!parent)
+        return false;
+    tc_text_printf(out, "#slice(%u of %d, ", axis, (int)parent->shape[axis]);
+    tc_layout_print(out, parent, bits);
+    tc_text_add(out, ")");
+    return true;
 }
 
 /* A column or row of something: an axis of side 1 that was put there. */
