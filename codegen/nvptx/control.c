@@ -122,6 +122,8 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
     tc_gen_forbid_unrolling(g, LLVMBuildBr(g->b, head));
     LLVMPositionBuilderAtEnd(g->b, after);
     give_results(g, op, body->args + 1);
+    if (op->parent == g->f->body)
+        tc_gen_enter_again(g);
     return true;
 }
 

@@ -397,15 +397,12 @@ static unsigned take_params(tc_gen *g, unsigned index, unsigned next)
     return n;
 }
 
-/* The first block holds what depends on the thread alone. */
-static void enter_function(tc_gen *g)
+/* What depends on the thread alone goes into this block, the code that follows
+ * into another one. */
+static void begin_entry(tc_gen *g, LLVMValueRef thread)
 {
-    LLVMBasicBlockRef entry = tc_gen_block_new(g, "entry");
     LLVMBasicBlockRef body = tc_gen_block_new(g, "body");
-    LLVMPositionBuilderAtEnd(g->b, entry);
-    tc_gen_locate(g, g->f->loc);
-    LLVMValueRef thread =
-        tc_gen_intrinsic(g, "nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL);
+    g->lanes = (tc_map){.arena = g->arena};
     g->lane = LLVMBuildAnd(g->b, thread, tc_gen_i32(g, 31), "lane");
     g->warp = g->f->warps == 1
                   ? tc_gen_i32(g, 0)
@@ -414,6 +411,29 @@ static void enter_function(tc_gen *g)
     LLVMPositionBuilderBefore(g->entry, end);
     LLVMSetCurrentDebugLocation2(g->entry, LLVMGetCurrentDebugLocation2(g->b));
     LLVMPositionBuilderAtEnd(g->b, body);
+}
+
+static void enter_function(tc_gen *g)
+{
+    LLVMPositionBuilderAtEnd(g->b, tc_gen_block_new(g, "entry"));
+    tc_gen_locate(g, g->f->loc);
+    begin_entry(g, tc_gen_intrinsic(g, "nvvm.read.ptx.sreg.tid.x", 0, NULL, 0,
+                                    NULL));
+}
+
+LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type)
+{
+    LLVMBasicBlockRef now = LLVMGetInsertBlock(g->entry);
+    LLVMBasicBlockRef first = LLVMGetEntryBasicBlock(g->fn);
+    LLVMPositionBuilderBefore(g->entry, LLVMGetBasicBlockTerminator(first));
+    LLVMValueRef at = LLVMBuildAlloca(g->entry, type, "");
+    LLVMPositionBuilderBefore(g->entry, LLVMGetBasicBlockTerminator(now));
+    return at;
+}
+
+void tc_gen_enter_again(tc_gen *g)
+{
+    begin_entry(g, tc_gen_asm(g, g->i32, "mov.u32 $0, %tid.x;", "=r", 0, NULL));
 }
 
 /* The block's dynamic segment. 1024: the period of the widest swizzle. */

@@ -46,7 +46,7 @@ typedef struct tc_gen {
     LLVMContextRef llvm;
     LLVMModuleRef module;
     LLVMBuilderRef b;
-    LLVMBuilderRef entry; /* at the end of the entry: what dominates all */
+    LLVMBuilderRef entry; /* where what depends on the thread alone is put */
     LLVMValueRef fn;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr1, ptr3;
     LLVMValueRef lane, warp; /* i32, set at the entry */
@@ -87,6 +87,12 @@ LLVMValueRef tc_gen_intrinsic(tc_gen *g, const char *name, unsigned ntypes,
 LLVMValueRef tc_gen_asm(tc_gen *g, LLVMTypeRef result, const char *text,
                         const char *constraints, unsigned nargs,
                         LLVMValueRef *args);
+
+/* In the function's first block, where it takes its place for good. */
+LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type);
+/* The thread's number is read again, and what depends on it computed again
+ * from here on: behind a loop, so that it takes no registers in that. */
+void tc_gen_enter_again(tc_gen *g);
 
 /* lanes.c. A linear map from (register, lane, warp) to one output coordinate,
  * split into what depends on the thread (emitted once) and what is constant. */

@@ -119,8 +119,7 @@ static void call_printf(tc_gen *g, const tc_op *op)
 {
     unsigned n = 3 + op->nin;
     LLVMTypeRef p = LLVMPointerTypeInContext(g->llvm, 0);
-    LLVMValueRef args =
-        LLVMBuildAlloca(g->entry, LLVMArrayType2(g->i64, n), "");
+    LLVMValueRef args = tc_gen_alloca(g, LLVMArrayType2(g->i64, n));
     LLVMSetAlignment(args, 8);
     for (unsigned i = 0; i < n; i++) {
         LLVMValueRef at = tc_gen_i32(g, i);
