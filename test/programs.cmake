@@ -42,7 +42,9 @@ numeric_program(bench_launch bench/launch.c)
 
 # Machine-level programs, run on the host (codegen/interp).
 numeric_program(machine_kernels machine/kernels.c machine/problem.c)
+numeric_test(machine_kernels "machine;asan" machine_kernels)
 numeric_program(machine_mutants machine/mutants.c machine/mutate.c
                 machine/problem.c)
+numeric_test(machine_mutants machine machine_mutants)
 numeric_program(machine_loops machine/loops.c)
 numeric_test(machine_loops machine machine_loops)

@@ -7,7 +7,6 @@
  */
 #include "codegen/interp/state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- Findings ---- */

@@ -152,13 +152,16 @@ uint8_t *tc_interp_window(tc_interp *it, const tc_op *op, const int32_t *coord,
 
 bool tc_interp_outside(tc_interp *it, const tc_op *op, const char *verb)
 {
-    const tc_ivalue *w = tc_ivalue_of(op->in[0]);
     if (op->in[0]->type->kind != TC_BLOCK_PTR)
         return tc_interp_find(it, op, NULL, NULL,
                               "%s an address outside of all tensors", verb);
+    /* (Not tc_value_name, which prints the function: parameters keep the names
+     * that they have.) */
+    unsigned tensor = tc_ivalue_of(op->in[0])->tensor;
+    const char *name = it->f->body->args[tensor]->name;
     return tc_interp_find(it, op, NULL, NULL,
-                          "%s outside of %s, where it has no boundary", verb,
-                          tc_value_name(it->cx, it->f->body->args[w->tensor]));
+                          "%s outside of %%%s, where it has no boundary", verb,
+                          name ? name : "?");
 }
 
 bool tc_interp_pointer_ok(const tc_interp *it, int64_t address, unsigned bytes)
