@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contexts, statuses, and the facts about the library itself.
+ * Contexts, targets, and the facts about the library itself.
  */
 #include "lib/cuda.h"
 #include "lib/gpu.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,60 +66,6 @@ const char *tilec_embedded_text(const char *name)
 {
     const tc_embedded *e = name ? tc_embedded_find(name) : NULL;
     return e ? e->text : NULL;
-}
-
-void tilec_free(char *text)
-{
-    free(text);
-}
-
-bool tc_guard(tc_memory *m, void (*run)(void *arg), void *arg)
-{
-    jmp_buf unwind;
-    if (setjmp(unwind)) {
-        m->unwind = NULL;
-        return false;
-    }
-    m->unwind = &unwind;
-    run(arg);
-    m->unwind = NULL;
-    return true;
-}
-
-tilec_status tc_fail(tilec_error *error, tilec_status status, const char *fmt,
-                     ...)
-{
-    if (!error)
-        return status;
-    memset(error, 0, sizeof *error);
-    error->status = status;
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(error->message, sizeof error->message, fmt, args);
-    va_end(args);
-    return status;
-}
-
-tilec_status tc_fail_memory(tilec_error *error)
-{
-    return tc_fail(error, TILEC_MACHINE, "out of memory");
-}
-
-bool tc_options_read(void *to, size_t room, const void *from)
-{
-    if (!from)
-        return true;
-    size_t size;
-    memcpy(&size, from, sizeof size);
-    if (size < sizeof size)
-        return false;
-    /* A caller built against a newer header: what this library does not know
-     * must not be set. */
-    for (size_t i = room; i < size; i++)
-        if (((const char *)from)[i])
-            return false;
-    memcpy(to, from, size < room ? size : room);
-    return true;
 }
 
 static bool keep_text(const char *text, char **to)
