@@ -26,6 +26,7 @@ typedef struct tc_verifier {
     const tc_func *f;
     unsigned depth;
     const tc_op *combiner; /* the `reduce` whose region the walk is in */
+    bool speculated;       /* the walk is in what may run unasked */
     bool in_grid;
     bool broken; /* something could not be entered: lists, types are missing */
 } tc_verifier;

@@ -227,29 +227,11 @@ static bool check_for(const tc_verifier *v, const tc_op *op)
     return check_windows(v, op, r, 3) && ok;
 }
 
-/* What runs although the condition is false must leave nothing behind. */
-static bool check_writes_nothing(const tc_verifier *v, const tc_region *r)
-{
-    bool ok = true;
-    tc_each_op (op, r) {
-        if (tc_op_has(op, TC_WRITES))
-            ok = tc_error(v->cx, op->loc,
-                          "%s: it has an effect, and stands in the first "
-                          "region of an `if` that is speculatable",
-                          name_of(op));
-        for (unsigned i = 0; i < op->nregions; i++)
-            ok &= check_writes_nothing(v, op->regions[i]);
-    }
-    return ok;
-}
-
 static bool check_if(const tc_verifier *v, const tc_op *op)
 {
     bool ok = check_region_count(v, op, 2) &&
               check_arg_count(v, op->regions[0], 0) &
                   check_arg_count(v, op->regions[1], 0);
-    if (ok && tc_op_int(op, "speculatable"))
-        ok = check_writes_nothing(v, op->regions[0]);
     for (unsigned i = 0; i < op->nout; i++)
         if (op->out[i]->type->kind == TC_BLOCK_PTR)
             ok = tc_error(v->cx, op->loc,

@@ -209,7 +209,8 @@ static bool is_scalar_op(const tc_op *op)
     return true;
 }
 
-/* What may stand in a grid region, and in the region of a `reduce`. */
+/* What may stand in a grid region, in the region of a `reduce`, and where it
+ * may run although the condition is false. */
 static bool check_place(const tc_verifier *v, const tc_op *op)
 {
     if (tc_op_has(op, TC_TERMINATOR))
@@ -231,6 +232,11 @@ static bool check_place(const tc_verifier *v, const tc_op *op)
         ok = tc_error(v->cx, op->loc,
                       "%s: cannot stand in the region of reduce, expected pure "
                       "ops on scalars",
+                      name_of(op));
+    if (v->speculated && tc_op_has(op, TC_WRITES))
+        ok = tc_error(v->cx, op->loc,
+                      "%s: it has an effect, and stands in the first region of "
+                      "an `if` that is speculatable",
                       name_of(op));
     return ok;
 }
@@ -254,6 +260,9 @@ static bool walk_region(tc_verifier *v, tc_region *r);
 static bool check_regions(tc_verifier *v, tc_op *op)
 {
     const tc_op *outer = v->combiner;
+    bool speculated = v->speculated;
+    bool speculatable =
+        op->code == TC_IF && op->attrs && tc_op_int(op, "speculatable");
     if (op->code == TC_REDUCE)
         v->combiner = op;
     /* The second region of `while` sees the values of the first. */
@@ -268,6 +277,7 @@ static bool check_regions(tc_verifier *v, tc_op *op)
                           i);
             break;
         }
+        v->speculated = speculated || (speculatable && i == 0);
         ok &= walk_region(v, r);
         if (op->code == TC_WHILE && i == 0)
             open = r;
@@ -277,6 +287,7 @@ static bool check_regions(tc_verifier *v, tc_op *op)
     if (open)
         close_region(v, open);
     v->combiner = outer;
+    v->speculated = speculated;
     return ok;
 }
 
