@@ -75,16 +75,17 @@ static tuple combine(const reduction *r, tuple a, tuple b)
     return out;
 }
 
-/* Neighbours first: the tree is balanced. */
-static tuple combine_list(const reduction *r, tuple *list, unsigned n)
+/* Neighbours first: the tree is balanced. One side is done before the other
+ * begins, so that few results wait. */
+static tuple combine_list(const reduction *r, const tuple *list, unsigned n)
 {
-    while (n > 1) {
-        unsigned m = 0;
-        for (unsigned i = 0; i < n; i += 2)
-            list[m++] = i + 1 < n ? combine(r, list[i], list[i + 1]) : list[i];
-        n = m;
-    }
-    return list[0];
+    unsigned half = 1;
+    if (n == 1)
+        return list[0];
+    while (2 * half < n)
+        half *= 2;
+    tuple left = combine_list(r, list, half);
+    return combine(r, left, combine_list(r, list + half, n - half));
 }
 
 /* ---- Registers ---- */
