@@ -33,12 +33,42 @@ struct set {
     struct access *of;
 };
 
-struct walk {
+/* What of the program matters: accesses, what orders them, and the loops and
+ * branches around these. In op->data of its op. */
+struct place {
+    tc_buffer_use use;
+    bool ring;      /* `index` says which slot */
+    uint32_t first; /* bytes of all slots, and of one */
+    uint32_t bytes, slot_bytes;
+    unsigned slots;
+    tc_value *index;
+};
+
+struct node {
+    tc_op *op;
+    bool global;  /* accesses global memory */
+    bool barrier; /* one is assumed before it */
+    unsigned nplaces;
+    struct place *places;
+    unsigned depth, position;
+    struct node *inside[2]; /* the first nodes of its regions */
+    struct node *next;
+    tc_ring_states *states; /* of a `for` in no loop that is known */
+    /* What came out when this went in, in this walk. */
+    struct set in, out;
+    unsigned walk;
+};
+
+struct tc_hazard_finder {
     tc_arena *arena;
+    struct node *first;
     tc_hazards found;
     unsigned room;
     uint32_t next_base; /* for buffers that have no offset yet */
+    unsigned position;
+    unsigned walk; /* counts */
     const tc_known *known;
+    bool one_will_do, enough; /* stop at the first hazard */
 };
 
 /* ---- Sets ---- */
@@ -50,7 +80,7 @@ static bool same_access(const struct access *a, const struct access *b)
 }
 
 /* True: the set has grown (or a copy got younger). */
-static bool set_add(struct walk *w, struct set *s, struct access a)
+static bool set_add(tc_hazard_finder *w, struct set *s, struct access a)
 {
     for (unsigned i = 0; i < s->n; i++) {
         struct access *old = &s->of[i];
@@ -73,7 +103,8 @@ static bool set_add(struct walk *w, struct set *s, struct access a)
     return true;
 }
 
-static bool set_unite(struct walk *w, struct set *s, const struct set *with)
+static bool set_unite(tc_hazard_finder *w, struct set *s,
+                      const struct set *with)
 {
     bool grown = false;
     for (unsigned i = 0; i < with->n; i++)
@@ -81,10 +112,21 @@ static bool set_unite(struct walk *w, struct set *s, const struct set *with)
     return grown;
 }
 
-static struct set set_copy(struct walk *w, const struct set *s)
+static bool set_equal(const struct set *a, const struct set *b)
 {
-    struct set copy = {0};
-    set_unite(w, &copy, s);
+    bool equal = a->n == b->n;
+    for (unsigned i = 0; equal && i < a->n; i++)
+        equal = same_access(&a->of[i], &b->of[i]) &&
+                a->of[i].age == b->of[i].age &&
+                a->of[i].exact == b->of[i].exact;
+    return equal;
+}
+
+static struct set set_copy(tc_hazard_finder *w, const struct set *s)
+{
+    struct set copy = {s->n, s->n, NULL};
+    if (s->n)
+        copy.of = tc_arena_copy(w->arena, s->of, s->n * sizeof *s->of);
     return copy;
 }
 
@@ -130,19 +172,20 @@ static tc_op *place_of(const struct access *from, tc_op *to)
     }
 }
 
-static void report(struct walk *w, const struct access *from, tc_op *to)
+static bool is_known(const tc_hazard_finder *w, const tc_hazard *h)
 {
-    tc_hazard h = {.from = from->at, .to = to};
-    if (from->kind == COPY)
-        h.copy = from->op;
-    else
-        h.before = place_of(from, to);
     for (unsigned i = 0; i < w->found.n; i++) {
         const tc_hazard *old = &w->found.of[i];
-        if (old->before == h.before && old->copy == h.copy &&
-            (h.before || old->to == to))
-            return;
+        if (old->before == h->before && old->copy == h->copy &&
+            old->carried == h->carried &&
+            (h->before ? old->from == h->from : old->to == h->to))
+            return true;
     }
+    return false;
+}
+
+static void add_hazard(tc_hazard_finder *w, const tc_hazard *h)
+{
     if (w->found.n == w->room) {
         w->room = w->room ? 2 * w->room : 16;
         tc_hazard *more = tc_arena_array(w->arena, tc_hazard, w->room);
@@ -150,10 +193,29 @@ static void report(struct walk *w, const struct access *from, tc_op *to)
             more[i] = w->found.of[i];
         w->found.of = more;
     }
-    w->found.of[w->found.n++] = h;
+    w->found.of[w->found.n++] = *h;
 }
 
-static void check_global(struct walk *w, const struct set *s,
+static void report(tc_hazard_finder *w, const struct access *from, tc_op *to)
+{
+    tc_hazard h = {.from = from->at, .to = to};
+    if (from->kind == COPY) {
+        h.copy = from->op;
+    } else {
+        h.before = place_of(from, to);
+        const struct node *place = h.before->data, *start = from->at->data;
+        h.loop = tc_loop_around(h.before);
+        h.depth = place->depth;
+        h.position = place->position;
+        h.from_position = start->position;
+        h.carried = from->carrier && tc_is_nested_in(to, from->carrier);
+        w->enough |= w->one_will_do;
+    }
+    if (!is_known(w, &h))
+        add_hazard(w, &h);
+}
+
+static void check_global(tc_hazard_finder *w, const struct set *s,
                          const struct access *a)
 {
     for (unsigned i = 0; i < s->n; i++)
@@ -162,7 +224,8 @@ static void check_global(struct walk *w, const struct set *s,
             report(w, &s->of[i], a->op);
 }
 
-static void check(struct walk *w, const struct set *s, const struct access *a)
+static void check(tc_hazard_finder *w, const struct set *s,
+                  const struct access *a)
 {
     for (unsigned i = 0; i < s->n; i++) {
         const struct access *b = &s->of[i];
@@ -180,68 +243,40 @@ static void check(struct walk *w, const struct set *s, const struct access *a)
 
 /* ---- Accesses of an op ---- */
 
-static uint32_t base_of(struct walk *w, tc_op *alloc)
+static struct access access_to(tc_hazard_finder *w, const struct place *p)
 {
-    if (tc_op_has_attr(alloc, "offset"))
-        return (uint32_t)tc_op_int(alloc, "offset");
-    uint32_t *base = alloc->data;
-    if (!base) {
-        alloc->data = base = tc_arena_new(w->arena, uint32_t);
-        *base = w->next_base;
-        w->next_base += tc_smem_bytes(alloc->out[0]->type);
-    }
-    return *base;
-}
-
-static struct access range_of(struct walk *w, const tc_buffer *b)
-{
-    const tc_type *t = b->alloc->out[0]->type;
-    uint32_t base = base_of(w, b->alloc);
-    uint32_t slot_bytes = tc_smem_slot_bytes(t);
     int64_t slot;
-    if (b->index && tc_known_int(w->known, b->index, &slot) && slot >= 0 &&
-        slot < t->slots) {
-        base += (uint32_t)slot * slot_bytes;
+    if (p->ring && tc_known_int(w->known, p->index, &slot) && slot >= 0 &&
+        slot < p->slots) {
+        uint32_t first = p->first + (uint32_t)slot * p->slot_bytes;
         return (struct access){
-            .first = base, .end = base + slot_bytes, .exact = true};
+            .first = first, .end = first + p->slot_bytes, .exact = true};
     }
     return (struct access){
-        .first = base, .end = base + tc_smem_bytes(t), .exact = !b->index};
+        .first = p->first, .end = p->first + p->bytes, .exact = !p->ring};
 }
 
-static void visit_buffer(struct walk *w, struct set *s, tc_op *op,
-                         tc_buffer_use use, const tc_buffer *b)
+static void visit_place(tc_hazard_finder *w, struct set *s, tc_op *op,
+                        const struct place *p)
 {
-    struct access a = range_of(w, b);
-    a.kind = use == TC_BUFFER_READ      ? READ
-             : use == TC_BUFFER_WRITTEN ? WRITE
-                                        : COPY;
+    struct access a = access_to(w, p);
+    a.kind = p->use == TC_BUFFER_READ      ? READ
+             : p->use == TC_BUFFER_WRITTEN ? WRITE
+                                           : COPY;
     a.op = a.at = op;
     check(w, s, &a);
     set_add(w, s, a);
 }
 
-static void visit_global(struct walk *w, struct set *s, tc_op *op)
+static void visit_access(tc_hazard_finder *w, struct set *s, struct node *node)
 {
-    struct access a = {.kind = GLOBAL, .op = op, .at = op};
-    if (!tc_reads_global(op) && !tc_writes_global(op))
-        return;
-    check_global(w, s, &a);
-    set_add(w, s, a);
-}
-
-static void visit_operands(struct walk *w, struct set *s, tc_op *op)
-{
-    visit_global(w, s, op);
-    for (unsigned i = 0; i < op->nin; i++) {
-        tc_buffer_use use = tc_buffer_use_of(op, i);
-        if (use == TC_BUFFER_NOT_USED)
-            continue;
-        tc_buffer buffers[TC_MAX_BUFFERS];
-        unsigned n = tc_trace_buffers(op->in[i], buffers);
-        for (unsigned k = 0; k < n && k < TC_MAX_BUFFERS; k++)
-            visit_buffer(w, s, op, use, &buffers[k]);
+    if (node->global) {
+        struct access a = {.kind = GLOBAL, .op = node->op, .at = node->op};
+        check_global(w, s, &a);
+        set_add(w, s, a);
     }
+    for (unsigned i = 0; i < node->nplaces; i++)
+        visit_place(w, s, node->op, &node->places[i]);
 }
 
 /* ---- Synchronisation ---- */
@@ -262,7 +297,7 @@ static void end_group(struct set *s)
             s->of[i].age++;
 }
 
-static void wait_for_copies(struct walk *w, struct set *s, tc_op *op)
+static void wait_for_copies(tc_hazard_finder *w, struct set *s, tc_op *op)
 {
     struct set now = {0};
     int64_t pending = tc_op_int(op, "pending");
@@ -281,11 +316,11 @@ static void wait_for_copies(struct walk *w, struct set *s, tc_op *op)
 
 /* ---- The walk ---- */
 
-static void walk_region(struct walk *w, struct set *s, tc_region *r);
+static void walk_nodes(tc_hazard_finder *w, struct set *s, struct node *first);
 
 /* At the end of a step, what was done in it becomes what was done in an
  * earlier one. */
-static void go_round(struct walk *w, struct set *s, tc_op *loop)
+static void go_round(tc_hazard_finder *w, struct set *s, tc_op *loop)
 {
     struct set now = {0};
     for (unsigned i = 0; i < s->n; i++) {
@@ -299,10 +334,21 @@ static void go_round(struct walk *w, struct set *s, tc_op *loop)
     *s = now;
 }
 
-static void walk_for(struct walk *w, struct set *s, tc_op *loop)
+static tc_ring_states states_of(tc_hazard_finder *w, struct node *node)
+{
+    if (w->known)
+        return tc_find_ring_states(w->arena, node->op, w->known);
+    if (!node->states) {
+        node->states = tc_arena_new(w->arena, tc_ring_states);
+        *node->states = tc_find_ring_states(w->arena, node->op, NULL);
+    }
+    return *node->states;
+}
+
+static void walk_for(tc_hazard_finder *w, struct set *s, struct node *node)
 {
     const tc_known *outer = w->known;
-    tc_ring_states states = tc_find_ring_states(w->arena, loop, outer);
+    tc_ring_states states = states_of(w, node);
     struct set *entry = tc_arena_array(w->arena, struct set, states.n);
     bool *visited = tc_arena_array(w->arena, bool, states.n);
     struct set at = set_copy(w, s);
@@ -312,69 +358,203 @@ static void walk_for(struct walk *w, struct set *s, tc_op *loop)
                           states.certain[k], outer};
         visited[k] = true;
         at = set_copy(w, &entry[k]);
-        w->known = &known;
-        walk_region(w, &at, loop->regions[0]);
+        w->known = states.nvalues ? &known : outer;
+        walk_nodes(w, &at, node->inside[0]);
         w->known = outer;
         set_unite(w, s, &at);
-        go_round(w, &at, loop);
+        go_round(w, &at, node->op);
     }
 }
 
-static void walk_while(struct walk *w, struct set *s, tc_op *loop)
+static void walk_while(tc_hazard_finder *w, struct set *s, struct node *node)
 {
     struct set entry = {0}, out = {0}, at = *s;
     for (bool first = true; set_unite(w, &entry, &at) || first; first = false) {
         at = set_copy(w, &entry);
-        walk_region(w, &at, loop->regions[0]);
+        walk_nodes(w, &at, node->inside[0]);
         set_unite(w, &out, &at);
-        walk_region(w, &at, loop->regions[1]);
-        go_round(w, &at, loop);
+        walk_nodes(w, &at, node->inside[1]);
+        go_round(w, &at, node->op);
     }
     *s = out;
 }
 
-static void walk_if(struct walk *w, struct set *s, tc_op *op)
+static void walk_if(tc_hazard_finder *w, struct set *s, struct node *node)
 {
     struct set other = set_copy(w, s);
-    walk_region(w, s, op->regions[0]);
-    walk_region(w, &other, op->regions[1]);
+    walk_nodes(w, s, node->inside[0]);
+    walk_nodes(w, &other, node->inside[1]);
     set_unite(w, s, &other);
 }
 
-static void walk_region(struct walk *w, struct set *s, tc_region *r)
+/* Inner loops are come upon again and again: not walked where nothing is new.
+ */
+static void walk_loop(tc_hazard_finder *w, struct set *s, struct node *node)
 {
-    tc_each_op (op, r)
-        switch (op->code) {
-        case TC_FOR: walk_for(w, s, op); break;
-        case TC_WHILE: walk_while(w, s, op); break;
-        case TC_IF: walk_if(w, s, op); break;
+    bool may_keep = !w->known;
+    if (may_keep && node->walk == w->walk && set_equal(&node->in, s)) {
+        *s = set_copy(w, &node->out);
+        return;
+    }
+    struct set in = set_copy(w, s);
+    if (node->op->code == TC_FOR)
+        walk_for(w, s, node);
+    else
+        walk_while(w, s, node);
+    if (may_keep) {
+        node->in = in;
+        node->out = set_copy(w, s);
+        node->walk = w->walk;
+    }
+}
+
+static void walk_nodes(tc_hazard_finder *w, struct set *s, struct node *first)
+{
+    for (struct node *node = first; node && !w->enough; node = node->next) {
+        if (node->barrier)
+            pass_barrier(s);
+        switch (node->op->code) {
+        case TC_FOR:
+        case TC_WHILE: walk_loop(w, s, node); break;
+        case TC_IF: walk_if(w, s, node); break;
         case TC_BARRIER: pass_barrier(s); break;
         case TC_ASYNC_COMMIT: end_group(s); break;
-        case TC_ASYNC_WAIT: wait_for_copies(w, s, op); break;
-        default: visit_operands(w, s, op); break;
+        case TC_ASYNC_WAIT: wait_for_copies(w, s, node->op); break;
+        default: visit_access(w, s, node); break;
         }
+    }
+}
+
+static void walk_all(tc_hazard_finder *h, bool one_will_do)
+{
+    struct set none = {0};
+    h->found = (tc_hazards){0};
+    h->room = 0;
+    h->walk++;
+    h->one_will_do = one_will_do;
+    h->enough = false;
+    walk_nodes(h, &none, h->first);
+}
+
+tc_hazards tc_find_hazards(tc_hazard_finder *h)
+{
+    walk_all(h, false);
+    return h->found;
+}
+
+bool tc_needs_barrier(tc_hazard_finder *h)
+{
+    walk_all(h, true);
+    return h->enough;
+}
+
+void tc_assume_barrier(tc_op *before, bool there)
+{
+    struct node *node = before->data;
+    node->barrier = there;
+}
+
+/* ---- What matters ---- */
+
+static uint32_t base_of(tc_hazard_finder *h, tc_op *alloc)
+{
+    if (tc_op_has_attr(alloc, "offset"))
+        return (uint32_t)tc_op_int(alloc, "offset");
+    uint32_t *base = alloc->data;
+    if (!base) {
+        alloc->data = base = tc_arena_new(h->arena, uint32_t);
+        *base = h->next_base;
+        h->next_base += tc_smem_bytes(alloc->out[0]->type);
+    }
+    return *base;
+}
+
+static void add_place(tc_hazard_finder *h, struct node *node, tc_buffer_use use,
+                      const tc_buffer *b)
+{
+    const tc_type *t = b->alloc->out[0]->type;
+    struct place *more =
+        tc_arena_array(h->arena, struct place, node->nplaces + 1);
+    for (unsigned i = 0; i < node->nplaces; i++)
+        more[i] = node->places[i];
+    more[node->nplaces++] = (struct place){.use = use,
+                                           .ring = b->index != NULL,
+                                           .first = base_of(h, b->alloc),
+                                           .bytes = tc_smem_bytes(t),
+                                           .slot_bytes = tc_smem_slot_bytes(t),
+                                           .slots = t->slots,
+                                           .index = b->index};
+    node->places = more;
+}
+
+static void add_places(tc_hazard_finder *h, struct node *node)
+{
+    tc_op *op = node->op;
+    for (unsigned i = 0; i < op->nin; i++) {
+        tc_buffer_use use = tc_buffer_use_of(op, i);
+        if (use == TC_BUFFER_NOT_USED)
+            continue;
+        tc_buffer buffers[TC_MAX_BUFFERS];
+        unsigned n = tc_trace_buffers(op->in[i], buffers);
+        for (unsigned k = 0; k < n && k < TC_MAX_BUFFERS; k++)
+            add_place(h, node, use, &buffers[k]);
+    }
+}
+
+static struct node *nodes_of(tc_hazard_finder *h, const tc_region *r,
+                             unsigned depth);
+
+/* NULL: nothing in it matters. */
+static struct node *node_of(tc_hazard_finder *h, tc_op *op, unsigned depth)
+{
+    struct node node = {.op = op, .depth = depth, .position = h->position++};
+    node.global = tc_reads_global(op) || tc_writes_global(op);
+    add_places(h, &node);
+    bool matters = node.global || node.nplaces || op->code == TC_BARRIER ||
+                   op->code == TC_ASYNC_COMMIT || op->code == TC_ASYNC_WAIT;
+    for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++) {
+        node.inside[i] = nodes_of(h, op->regions[i], depth + is_loop(op));
+        matters |= node.inside[i] != NULL;
+    }
+    if (!matters)
+        return NULL;
+    op->data = tc_arena_new(h->arena, struct node);
+    *(struct node *)op->data = node;
+    return op->data;
+}
+
+static struct node *nodes_of(tc_hazard_finder *h, const tc_region *r,
+                             unsigned depth)
+{
+    struct node *first = NULL, **end = &first;
+    tc_each_op (op, r) {
+        *end = node_of(h, op, depth);
+        if (*end)
+            end = &(*end)->next;
+    }
+    return first;
 }
 
 /* Buffers without an offset come behind all that have one. */
-static void prepare(struct walk *w, const tc_region *r)
+static void prepare(tc_hazard_finder *h, const tc_region *r)
 {
     tc_each_op (op, r) {
         op->data = NULL;
         if (op->code == TC_SMEM_ALLOC && tc_op_has_attr(op, "offset")) {
             uint32_t end = (uint32_t)tc_op_int(op, "offset") +
                            tc_smem_bytes(op->out[0]->type);
-            w->next_base = end > w->next_base ? end : w->next_base;
+            h->next_base = end > h->next_base ? end : h->next_base;
         }
         for (unsigned i = 0; i < op->nregions; i++)
-            prepare(w, op->regions[i]);
+            prepare(h, op->regions[i]);
     }
 }
 
-tc_hazards tc_find_hazards(tc_arena *a, tc_func *f)
+tc_hazard_finder *tc_hazard_finder_new(tc_arena *a, tc_func *f)
 {
-    struct walk w = {.arena = a};
-    struct set none = {0};
-    prepare(&w, f->body);
-    walk_region(&w, &none, f->body);
-    return w.found;
+    tc_hazard_finder *h = tc_arena_new(a, tc_hazard_finder);
+    h->arena = a;
+    prepare(h, f->body);
+    h->first = nodes_of(h, f->body, 0);
+    return h;
 }

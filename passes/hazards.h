@@ -20,14 +20,29 @@ typedef struct tc_hazard {
     /* The latest place for the barrier: before this op. Never in a loop that
      * does not need it in every step. */
     tc_op *before;
+    tc_op *loop;    /* the innermost around `before`, or NULL */
+    unsigned depth; /* loops around it */
+    /* Places in the text, counted through all ops. */
+    unsigned from_position, position;
+    bool carried; /* `from` belongs to an earlier step of a loop around both */
 } tc_hazard;
 
 typedef struct tc_hazards {
     unsigned n;
-    tc_hazard *of; /* one for each place, or copy and `to` */
+    tc_hazard
+        *of; /* each pair of `from` and `before`, or `copy` and `to`, once */
 } tc_hazards;
 
-tc_hazards tc_find_hazards(tc_arena *a, tc_func *f);
+/* Keeps what it knows of the function in op->data, so that asking again is
+ * cheap. */
+typedef struct tc_hazard_finder tc_hazard_finder;
+tc_hazard_finder *tc_hazard_finder_new(tc_arena *a, tc_func *f);
+tc_hazards tc_find_hazards(tc_hazard_finder *h);
+/* Is there one at all that a barrier helps against? */
+bool tc_needs_barrier(tc_hazard_finder *h);
+/* From now on, as if a barrier stood (or did not) before an op that a hazard
+ * has named. */
+void tc_assume_barrier(tc_op *before, bool there);
 
 /* Global memory (hazards_global.c). Must all threads have done `a` before one
  * does `b`, in the same step of loops, or in a later one of `carrier`? */

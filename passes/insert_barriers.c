@@ -24,92 +24,92 @@
 #include "passes/effects.h"
 #include "passes/hazards.h"
 
-/* Positions of ops, to compare places. */
-static unsigned number(tc_region *r, unsigned n)
-{
-    tc_each_op (op, r) {
-        op->data = (void *)(uintptr_t)n++;
-        for (unsigned i = 0; i < op->nregions; i++)
-            n = number(op->regions[i], n);
-    }
-    return n;
-}
+/* The barriers that are put in, and why. */
+struct chosen {
+    tc_hazard why;
+    struct chosen *next;
+};
 
-static unsigned depth_of(const tc_op *op)
+static unsigned deepest(const tc_hazards *all)
 {
     unsigned depth = 0;
-    for (op = tc_loop_around(op); op; op = tc_loop_around(op))
-        depth++;
+    for (unsigned i = 0; i < all->n; i++)
+        if (all->of[i].before && all->of[i].depth > depth)
+            depth = all->of[i].depth;
     return depth;
 }
 
-static uintptr_t position_of(const tc_op *op)
+/* Of the hazards of one loop the one to be dealt with next, behind the barrier
+ * `last` (NULL: none yet). That one helps against all that come from before it,
+ * or from an earlier step: these pass it on their way. */
+static const tc_hazard *next_in_loop(const tc_hazards *all, const tc_op *loop,
+                                     const tc_hazard *last)
 {
-    return (uintptr_t)op->data;
-}
-
-/* The first place in the innermost loop. NULL: no barrier is needed. */
-static const tc_hazard *choose(tc_func *f, const tc_hazards *all)
-{
-    const tc_hazard *best = NULL;
-    number(f->body, 0);
+    const tc_hazard *next = NULL;
     for (unsigned i = 0; i < all->n; i++) {
         const tc_hazard *h = &all->of[i];
-        if (!h->before)
+        if (!h->before || h->loop != loop ||
+            (next && next->position <= h->position))
             continue;
-        unsigned depth = depth_of(h->before);
-        unsigned most = best ? depth_of(best->before) : 0;
-        if (!best || depth > most ||
-            (depth == most &&
-             position_of(h->before) < position_of(best->before)))
-            best = h;
+        if (!last || (!h->carried && h->from_position >= last->position &&
+                      h->position > last->position))
+            next = h;
     }
-    return best;
+    return next;
 }
 
-/* A barrier that was put in, for this reason. */
-struct inserted {
-    tc_op *barrier, *from, *to;
-    struct inserted *next;
-};
-
-static struct inserted *insert(tc_pass_env *env, const tc_hazard *h)
+static struct chosen **choose_in_loop(tc_pass_env *env, const tc_hazards *all,
+                                      const tc_op *loop, struct chosen **end)
 {
-    struct inserted *i = tc_arena_new(env->scratch, struct inserted);
+    const tc_hazard *last = NULL;
+    while ((last = next_in_loop(all, loop, last))) {
+        tc_assume_barrier(last->before, true);
+        *end = tc_arena_new(env->scratch, struct chosen);
+        (*end)->why = *last;
+        end = &(*end)->next;
+    }
+    return end;
+}
+
+/* Barriers for the innermost loops that need some. */
+static struct chosen **choose(tc_pass_env *env, const tc_hazards *all,
+                              struct chosen **end)
+{
+    unsigned depth = deepest(all);
+    for (unsigned i = 0; i < all->n; i++) {
+        const tc_hazard *h = &all->of[i];
+        bool first = h->before && h->depth == depth;
+        for (unsigned k = 0; k < i && first; k++)
+            first = !all->of[k].before || all->of[k].loop != h->loop;
+        if (first)
+            end = choose_in_loop(env, all, h->loop, end);
+    }
+    return end;
+}
+
+static void insert(tc_pass_env *env, const tc_hazard *h)
+{
     tc_op *before = h->before;
-    i->barrier = tc_op_new(before->func, TC_BARRIER, h->to->loc, 0, NULL, 0);
-    i->from = h->from;
-    i->to = h->to;
-    tc_op_insert(i->barrier, before->parent, before);
+    tc_op *barrier =
+        tc_op_new(before->func, TC_BARRIER, h->to->loc, 0, NULL, 0);
+    tc_op_insert(barrier, before->parent, before);
     tc_forget_speculatable(before->parent);
-    return i;
-}
-
-static bool needs_barrier(tc_pass_env *env, tc_func *f)
-{
-    tc_hazards all = tc_find_hazards(env->scratch, f);
-    return choose(f, &all) != NULL;
-}
-
-static void explain(tc_pass_env *env, const struct inserted *i)
-{
-    tc_remark(env->cx, i->to->loc, "insert-barriers",
+    tc_remark(env->cx, h->to->loc, "insert-barriers",
               "a barrier before %s: another thread's %s of line %u comes first",
-              tc_op_infos[i->to->code].name, tc_op_infos[i->from->code].name,
-              i->from->loc.line);
+              tc_op_infos[h->to->code].name, tc_op_infos[h->from->code].name,
+              h->from->loc.line);
 }
 
-/* The barriers without which nothing is missing go. */
-static void thin_out(tc_pass_env *env, tc_func *f, const struct inserted *list)
+/* All but those without which nothing is missing. */
+static void insert_needed(tc_pass_env *env, tc_hazard_finder *finder,
+                          const struct chosen *list)
 {
-    for (const struct inserted *i = list; i; i = i->next) {
-        tc_region *r = i->barrier->parent;
-        tc_op *before = i->barrier->next;
-        tc_op_remove(i->barrier);
-        if (!needs_barrier(env, f))
-            continue;
-        tc_op_insert(i->barrier, r, before);
-        explain(env, i);
+    for (const struct chosen *c = list; c; c = c->next) {
+        tc_assume_barrier(c->why.before, false);
+        bool needed = tc_needs_barrier(finder);
+        tc_assume_barrier(c->why.before, needed);
+        if (needed)
+            insert(env, &c->why);
     }
 }
 
@@ -131,15 +131,16 @@ static bool check_copies(tc_pass_env *env, const tc_hazards *all)
 
 tc_change tc_pass_insert_barriers(tc_func *f, tc_pass_env *env)
 {
-    struct inserted *list = NULL, **end = &list;
-    tc_hazards all = tc_find_hazards(env->scratch, f);
+    struct chosen *list = NULL, **end = &list;
+    tc_hazard_finder *finder = tc_hazard_finder_new(env->scratch, f);
+    tc_hazards all = tc_find_hazards(finder);
     if (!check_copies(env, &all))
         return TC_FAILED;
-    for (const tc_hazard *h = choose(f, &all); h; h = choose(f, &all)) {
-        *end = insert(env, h);
-        end = &(*end)->next;
-        all = tc_find_hazards(env->scratch, f);
+    for (struct chosen **before = NULL; before != end;
+         all = tc_find_hazards(finder)) {
+        before = end;
+        end = choose(env, &all, end);
     }
-    thin_out(env, f, list);
+    insert_needed(env, finder, list);
     return list ? TC_CHANGED : TC_UNCHANGED;
 }
