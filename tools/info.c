@@ -7,6 +7,7 @@
 #include "passes/passes.h"
 #include "passes/target.h"
 #include "tools/commands.h"
+#include "tools/layout.h"
 
 #include <llvm-c/Core.h>
 
@@ -150,17 +151,21 @@ static int run(const tool_args *args)
     if (args->nwords == 0) {
         for (int i = 0; i < NTOPICS; i++)
             printf("tilec info %-10s %s\n", topics[i].name, topics[i].summary);
+        puts("tilec info layout     a layout as a table or picture");
         return EXIT_DONE;
     }
+    if (strcmp(args->words[0], "layout") == 0)
+        return info_layout(args);
     for (int w = 0; w < args->nwords; w++) {
         int t = 0;
         while (t < NTOPICS && strcmp(topics[t].name, args->words[w]) != 0)
             t++;
         if (t == NTOPICS) {
-            const char *names[NTOPICS];
+            const char *names[NTOPICS + 1] = {[NTOPICS] = "layout"};
             for (int i = 0; i < NTOPICS; i++)
                 names[i] = topics[i].name;
-            const char *near = tc_nearest_name(args->words[w], names, NTOPICS);
+            const char *near =
+                tc_nearest_name(args->words[w], names, NTOPICS + 1);
             return tool_usage(args->command, "unknown topic `%s`%s%s%s",
                               args->words[w], near ? "; did you mean " : "",
                               near ? near : "", near ? "?" : "");
@@ -170,12 +175,20 @@ static int run(const tool_args *args)
     return EXIT_DONE;
 }
 
-static const tool_option options[] = {{0}};
+static const tool_option options[] = {
+    {"--bits", "N",
+     "of an element of the layout's tile: 8, 16 (as without "
+     "it), 32, 64"},
+    {"-o", "FILE", "the layout as a picture (SVG), in place of the table"},
+    {0}};
 
 const tool_command tool_info = {
     "info",
-    "[targets | kernels | mods | ops | passes | versions]...",
+    "[targets | kernels | mods | ops | passes | versions]... | layout LAYOUT "
+    "SIDES",
     "Prints what this build of tilec has.",
-    "",
+    "`tilec info layout '#mma(4x1)' 64x64` says which thread and register "
+    "holds each\nelement of a tile, of `#swizzle128` and the like the offset "
+    "and bank, and what\naccesses cost.\n",
     options,
     run};
