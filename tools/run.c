@@ -2,6 +2,7 @@
  *
  * tilec run: any kernel on the tensors of files.
  */
+#include "tools/check.h"
 #include "tools/device.h"
 #include "tools/program.h"
 
@@ -282,17 +283,19 @@ static int launch(job *j)
 static int run_job(job *j)
 {
     int code = EXIT_DONE;
+    bool checks = tool_has(j->args, "--check-schedule");
     for (int i = 1; !code && i < j->args->nwords; i++)
         code = add_argument(j, j->args->words[i]);
     if (!code)
         code = check_outputs(j);
     if (!code)
         code = program_compile(j->args, j->cx, j->args->words[0], j->arguments,
-                               j->n, true, &j->kernel);
+                               j->n, !checks, &j->kernel);
     if (!code)
         code = copy_written(j);
     if (!code)
-        code = launch(j);
+        code =
+            checks ? check_schedule(j->kernel, j->arguments, j->n) : launch(j);
     return code ? code : write_outputs(j);
 }
 
@@ -322,6 +325,8 @@ static int run(const tool_args *args)
 
 static const tool_option options[] = {
     {"-o", "NAME=FILE", "write that tensor to a safetensors file when done"},
+    {"--check-schedule", NULL,
+     "GPU targets: run it on the host, slowly, and look for races"},
     PROGRAM_OPTIONS,
     {0}};
 

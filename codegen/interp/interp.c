@@ -274,7 +274,6 @@ static tc_irange range_of(const tc_type *t, const tc_launch_arg *arg)
     return (tc_irange){at + (uintptr_t)low, at + (uintptr_t)high};
 }
 
-/* The promise of tc_func.aligned. */
 static bool is_aligned(const tc_type *t, const tc_launch_arg *arg)
 {
     int64_t bytes = tc_type_bytes(t->elem);
@@ -285,6 +284,22 @@ static bool is_aligned(const tc_type *t, const tc_launch_arg *arg)
           arg->sizes[t->rank - 1] * bytes % 16 == 0;
     for (unsigned i = 0; i + 1 < t->rank; i++)
         ok &= arg->strides[i] * bytes % 16 == 0;
+    return ok;
+}
+
+static bool keeps_promise(const tc_func *f, const tc_launch_arg *args,
+                          unsigned i)
+{
+    return !(f->aligned >> i & 1) ||
+           is_aligned(f->body->args[i]->type, &args[i]);
+}
+
+bool tc_interp_takes(const tc_func *kernel, const tc_launch_arg *args)
+{
+    bool ok = true;
+    for (unsigned i = 0; i < kernel->body->nargs; i++)
+        if (kernel->body->args[i]->type->kind == TC_TENSOR)
+            ok &= keeps_promise(kernel, args, i);
     return ok;
 }
 
@@ -301,7 +316,7 @@ static bool take_arguments(tc_interp *it)
         tc_ivalue_of(v)->tensor = i;
         if (v->type->kind == TC_TENSOR) {
             it->ranges[it->nranges++] = range_of(v->type, arg);
-            if (it->f->aligned >> i & 1 && !is_aligned(v->type, arg))
+            if (!keeps_promise(it->f, it->args, i))
                 ok = tc_error(it->cx, v->loc,
                               "launch of @%s: %s is not aligned, as the kernel "
                               "wants it",

@@ -44,6 +44,10 @@ typedef struct tc_interp_options {
     void *user;
 } tc_interp_options;
 
+/* Whether the tensors are aligned as the kernel wants them (tc_func.aligned).
+ */
+bool tc_interp_takes(const tc_func *kernel, const tc_launch_arg *args);
+
 /* Runs a kernel of machine level that was verified; args: one for each of its
  * arguments, data in host memory. NULL options: the defaults. True: nothing was
  * found, and the results are in the tensors. What is found is in the context's

@@ -36,6 +36,16 @@ expect 1 run fill.tile@is -D value=31 x=sum.st:c
 err_has "another sum"
 err_has "fill.tile:"
 
+# A GPU's schedule, on the host.
+expect 0 run fill.tile@add a=x.st:x b=x.st:x c=like:a --target sm_80 --no-cache --check-schedule -o c=sched.st
+err_has "has no races"
+expect 0 run fill.tile@is -D value=30 x=sched.st:c
+expect 0 run matmul a=zeros:40x33xbf16 b=zeros:33x40xbf16 c=zeros:40x40xf32 --target sm_80 --no-cache --check-schedule
+expect 1 run fill.tile@add a=x.st:x b=x.st:x --target sm_80 --no-cache --check-schedule
+err_has "argument c is missing"
+expect 2 run fill.tile@add a=x.st:x b=x.st:x c=like:a --target cpu --check-schedule
+err_has "for GPU targets"
+
 expect 2 run fill.tile x=zeros:10xf32 value=1 n=0
 err_has "there are several kernels, name one: @fill, @add, @is"
 expect 2 run fill.tile@fil x=zeros:10xf32

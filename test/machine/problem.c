@@ -233,24 +233,6 @@ bool problem_data(const problem *p, data *d)
 
 /* ---- To machine level ---- */
 
-/* As the runtime decides: do the tensors keep what the kernel wants? */
-static bool keeps_promise(const tc_func *f, const data *d)
-{
-    for (unsigned i = 0; i < d->nargs; i++) {
-        const num_tensor *t = &d->tensors[i];
-        if (!(f->aligned >> i & 1) || t->rank == 0)
-            continue;
-        int64_t bytes = (int64_t)num_bytes(t->type);
-        bool ok = (uintptr_t)t->data % 16 == 0 && t->stride[t->rank - 1] == 1 &&
-                  t->size[t->rank - 1] * bytes % 16 == 0;
-        for (int k = 0; k + 1 < t->rank; k++)
-            ok &= t->stride[k] * bytes % 16 == 0;
-        if (!ok)
-            return false;
-    }
-    return true;
-}
-
 /* Replaces every swizzled layout by plain rows. */
 static void remove_swizzles(char *text)
 {
@@ -276,7 +258,8 @@ static char *print_machine(const problem *p, const schedule *s, const data *d,
     tc_func *f = compile(m, p, &o, s->pipeline ? s->pipeline : "gpu");
     if (!f)
         return NULL;
-    *fits = keeps_promise(f, d);
+    /* As the runtime decides. */
+    *fits = tc_interp_takes(f, d->args);
     tc_text text = {.arena = &m->arena};
     tc_module_print(&text, m, TC_PRINT_PLAIN);
     char *copy = strdup(text.data);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/check.h"
+
+#include "codegen/interp/interp.h"
+#include "lib/gpu.h"
+#include "tools/render.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the interpreter gets for one argument. */
+typedef struct host_arg {
+    int32_t sizes[TC_MAX_RANK];
+    int64_t strides[TC_MAX_RANK];
+} host_arg;
+
+typedef struct checking {
+    const tilec_argument *args;
+    size_t nargs;
+    tc_context *cx;
+    tc_module *module;
+    const char *text;
+    bool ok, fits; /* the tensors are aligned as this variant wants them */
+} checking;
+
+static bool take_tensor(const tc_value *v, const DLTensor *t, host_arg *host,
+                        tc_launch_arg *out, tc_context *cx)
+{
+    const tc_type *want = v->type;
+    if (!t || want->kind != TC_TENSOR || (unsigned)t->ndim != want->rank ||
+        tc_kind_from_dl(t->dtype) != want->elem->kind)
+        return tc_error(cx, v->loc, "argument %s: expected %s", v->name,
+                        tc_type_name(cx, want));
+    int64_t stride = 1;
+    for (int i = t->ndim; i-- > 0;) {
+        host->sizes[i] = (int32_t)t->shape[i];
+        host->strides[i] = t->strides ? t->strides[i] : stride;
+        stride *= t->shape[i];
+    }
+    *out = (tc_launch_arg){
+        host->sizes, host->strides, {0}, (char *)t->data + t->byte_offset};
+    return true;
+}
+
+static bool take_argument(const checking *c, const tc_value *v, host_arg *host,
+                          tc_launch_arg *out)
+{
+    const tilec_argument *a = NULL;
+    for (size_t i = 0; i < c->nargs; i++)
+        if (strcmp(c->args[i].name, v->name) == 0)
+            a = &c->args[i];
+    if (!a)
+        return tc_error(c->cx, v->loc, "argument %s is missing: %s", v->name,
+                        tc_type_name(c->cx, v->type));
+    if (a->kind == TILEC_ARG_TENSOR || !tc_type_is_scalar(v->type))
+        return take_tensor(v, a->kind == TILEC_ARG_TENSOR ? a->tensor : NULL,
+                           host, out, c->cx);
+    bool is_float = a->kind == TILEC_ARG_FLOAT;
+    out->scalar.i = is_float ? (int64_t)a->f : a->i;
+    out->scalar.f = is_float ? a->f : (double)a->i;
+    return true;
+}
+
+/* Runs under tc_guard: memory that runs out unwinds. */
+static void check(void *user)
+{
+    checking *c = user;
+    c->module = tc_module_new(c->cx);
+    uint32_t source =
+        tc_source_add(c->cx, "<machine>", c->text, strlen(c->text));
+    if (!tc_parse(c->module, source) || !tc_module_verify(c->module))
+        return;
+    tc_func *f = c->module->first;
+    unsigned n = f->body->nargs;
+    host_arg *hosts = tc_arena_array(&c->module->arena, host_arg, n);
+    tc_launch_arg *args = tc_arena_array(&c->module->arena, tc_launch_arg, n);
+    bool ok = true;
+    for (unsigned i = 0; i < n; i++)
+        ok &= take_argument(c, f->body->args[i], &hosts[i], &args[i]);
+    tc_interp_options o = {.print = show_line};
+    c->fits = !ok || tc_interp_takes(f, args);
+    c->ok = ok && c->fits && tc_interp_run(f, args, &o);
+}
+
+/* One variant of the kernel; *fits: that was the one for these tensors. */
+static int check_variant(const tilec_kernel *k, int which,
+                         const tilec_argument *args, size_t nargs, bool *fits)
+{
+    tc_gpu_code *code;
+    tilec_error e;
+    if (tc_gpu_variant(k, which, &code, &e))
+        return report_error(&e);
+    checking c = {.args = args,
+                  .nargs = nargs,
+                  .cx = tc_context_new(),
+                  .text = tc_gpu_code_text(code, "machine"),
+                  .fits = true};
+    bool ran = c.cx && tc_guard(&c.cx->memory, check, &c);
+    if (ran)
+        render_diags(stderr, c.cx);
+    else
+        fprintf(stderr, "tilec: error: out of memory\n");
+    tc_module_free(c.module);
+    tc_context_free(c.cx);
+    *fits = c.fits;
+    return !ran ? EXIT_MACHINE : c.ok ? EXIT_DONE : EXIT_INPUT;
+}
+
+int check_schedule(const tilec_kernel *k, const tilec_argument *args,
+                   size_t nargs)
+{
+    if (!k->gpu) {
+        fprintf(stderr, "tilec: error: --check-schedule is for GPU targets, as "
+                        "--target sm_80\n");
+        return EXIT_USAGE;
+    }
+    bool fits;
+    int code = check_variant(k, TC_GPU_ALIGNED, args, nargs, &fits);
+    if (!fits)
+        code = check_variant(k, TC_GPU_ANY, args, nargs, &fits);
+    if (code == EXIT_DONE)
+        fprintf(stderr, "%s: the schedule for %s has no races\n",
+                tilec_kernel_name(k), tilec_kernel_target(k));
+    return code;
+}
