@@ -139,11 +139,14 @@ static tilec_kernel *compile(tilec_context *cx, const program *p,
 /* A few passes in any order. */
 static void any_pipeline(num_rng *r, char text[160])
 {
-    static const char *const passes[] = {"canonicalize", "cse", "licm", "dce"};
+    static const char *const passes[] = {"canonicalize", "cse",
+                                         "licm",         "dce",
+                                         "mask-ranges",  "skip-masks",
+                                         "narrow-dots"};
     strcpy(text, plain);
     for (int n = num_between(r, 1, 4); n--;) {
         strcat(text, ",");
-        strcat(text, passes[num_below(r, 4)]);
+        strcat(text, passes[num_below(r, 7)]);
     }
 }
 
