@@ -39,6 +39,11 @@ static tc_op *store_of(const tc_op *load)
     return NULL;
 }
 
+bool tc_is_staged(const tc_op *load)
+{
+    return store_of(load) != NULL;
+}
+
 /* All uses of the buffer, through views, are reads behind the store. */
 static bool only_read_after(const tc_value *buffer, tc_op *store)
 {

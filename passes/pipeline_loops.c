@@ -179,10 +179,35 @@ static bool has(const tc_region *r, bool (*is)(const tc_op *op))
     return false;
 }
 
+static bool is_product(const tc_op *op)
+{
+    return op->code == TC_MMA;
+}
+
 static bool is_async(const tc_op *op)
 {
     return op->code == TC_ASYNC_COPY || op->code == TC_ASYNC_COMMIT ||
            op->code == TC_ASYNC_WAIT;
+}
+
+/* Large tiles that matrix products of the loop may wait for, but that are no
+ * buffers of theirs. */
+static void say_in_registers(tc_pipeliner *p, const tc_region *body)
+{
+    enum { LARGE = 1024 };
+    tc_context *cx = p->env->cx;
+    if (!cx->want_remarks || !has(body, is_product))
+        return;
+    tc_each_op (op, body) {
+        if (op->code != TC_LOAD || op->out[0]->type->kind != TC_TILE ||
+            tc_type_count(op->out[0]->type) < LARGE || tc_is_staged(op))
+            continue;
+        tc_remark(cx, op->loc, pass,
+                  "load of %s not pipelined: its tile is computed with in "
+                  "registers, and only what goes to shared memory as it is can "
+                  "be copied ahead",
+                  tc_loaded_name(cx, op));
+    }
 }
 
 /* The loads of the list that may run ahead in the loop. Says why others may
@@ -215,6 +240,7 @@ static bool pipeline_loop(tc_pipeliner *p, tc_op *loop, const tc_staged *around,
     if (has(body, is_loop) || has(body, is_async))
         return false;
     tc_staged *all = tc_find_staged(p, body);
+    say_in_registers(p, body);
     tc_schedule s = {.loop = loop, .copies = choose_copies(p, loop, all)};
     if (!s.copies)
         return false;

@@ -36,6 +36,8 @@ typedef struct tc_pipeliner {
 /* The loads of a region that go to buffers, in order; those of nested regions
  * are not among them. */
 tc_staged *tc_find_staged(tc_pipeliner *p, tc_region *r);
+/* Does a load go to a buffer, whether it can be copied there or not? */
+bool tc_is_staged(const tc_op *load);
 /* Why no load may run ahead in this loop; NULL: it may. */
 const char *tc_why_nothing_ahead(const tc_op *loop);
 /* Why a load's address is not known some steps before; NULL: it is. */
