@@ -23,11 +23,18 @@ typedef struct column {
     int32_t value[TC_MAX_RANK];
 } column;
 
+/* Vectors with their leading bits apart, and what they were made from. */
+typedef struct basis {
+    uint32_t vector[32];
+    uint64_t made_of[32];
+} basis;
+
 typedef struct inverse {
     tc_split split;
     unsigned n;
     column columns[TC_MAX_DIGITS];
     unsigned order[TC_MAX_DIGITS]; /* in which those above the periods count */
+    basis bases[3];                /* of those below, in orders of one's own */
 } inverse;
 
 /* Which modes make some coordinates: a set of those below the periods, digits
@@ -52,12 +59,6 @@ static bool add_column(inverse *v, const tc_layout *l, tc_input in, unsigned i)
 
 /* ---- Below the periods ---- */
 
-/* Vectors with their leading bits apart, and what they were made from. */
-typedef struct basis {
-    uint32_t vector[32];
-    uint64_t made_of[32];
-} basis;
-
 /* Reduces v as far as it goes; what was added is flipped in `made_of`. */
 static uint32_t reduce(const basis *b, uint32_t v, uint64_t *made_of)
 {
@@ -72,6 +73,7 @@ static uint32_t reduce(const basis *b, uint32_t v, uint64_t *made_of)
     return v;
 }
 
+/* A column that depends on those before it is left out. */
 static void extend(basis *b, const inverse *v, unsigned which)
 {
     uint64_t made_of = (uint64_t)1 << which;
@@ -122,18 +124,19 @@ static bool solve_high(const inverse *v, unsigned axis, int32_t rest,
     return true;
 }
 
-/* The modes that make `image`; below the periods those first in `order` are
- * preferred. */
-static bool solve(const inverse *v, const unsigned *order, const int32_t *image,
+static void fill_basis(basis *b, const inverse *v, const unsigned *order)
+{
+    for (unsigned k = 0; k < v->n; k++)
+        if (v->columns[order[k]].is_low)
+            extend(b, v, order[k]);
+}
+
+/* The modes that make `image`, those of the basis below the periods. */
+static bool solve(const inverse *v, const basis *b, const int32_t *image,
                   answer *out)
 {
     memset(out, 0, sizeof *out);
-    basis b;
-    memset(&b, 0, sizeof b);
-    for (unsigned k = 0; k < v->n; k++)
-        if (v->columns[order[k]].is_low)
-            extend(&b, v, order[k]);
-    if (reduce(&b, tc_split_low(&v->split, image), &out->flips))
+    if (reduce(b, tc_split_low(&v->split, image), &out->flips))
         return false;
     for (unsigned a = 0; a < v->split.rank; a++)
         if (!solve_high(v, a, tc_split_high(&v->split, image, a), out))
@@ -238,6 +241,7 @@ static const tc_layout *offsets_of(tc_context *cx, const tc_layout *shared,
     }
     r.ndigits = v.n;
     r.spec.shape[0] = (int32_t)stride;
+    fill_basis(&v.bases[0], &v, v.order);
     if (!tc_split_suits(&v.split, shared) || !tc_split_suits(&v.split, tile) ||
         !highs_are_linear(&v, tile, 1))
         return NULL;
@@ -245,7 +249,7 @@ static const tc_layout *offsets_of(tc_context *cx, const tc_layout *shared,
         for (unsigned i = 0; i < tile->nmodes[in]; i++) {
             const tc_mode *m = &tile->modes[in][i];
             answer x;
-            if (!solve(&v, v.order, m->image, &x))
+            if (!solve(&v, &v.bases[0], m->image, &x))
                 return NULL;
             put(&r, &v, (tc_input)in, m->count, &x);
         }
@@ -268,20 +272,14 @@ static const tc_input preferences[3][3] = {
     [TC_WARP] = {TC_WARP, TC_REGISTER, TC_LANE},
 };
 
-/* The order in which modes are preferred for a mode of `to`: modes of the same
- * input first, of these the one in the same place. */
-static void prefer(const inverse *v, tc_input in, unsigned index,
-                   unsigned *order)
+/* The order in which modes are preferred for those of `to`. */
+static void prefer(const inverse *v, tc_input in, unsigned *order)
 {
     unsigned n = 0;
     for (int p = 0; p < 3; p++)
-        for (int same = 1; same >= 0; same--)
-            for (unsigned i = 0; i < v->n; i++) {
-                const column *c = &v->columns[i];
-                bool is_same = c->input == in && c->index == index;
-                if (c->input == preferences[in][p] && is_same == (bool)same)
-                    order[n++] = i;
-            }
+        for (unsigned i = 0; i < v->n; i++)
+            if (v->columns[i].input == preferences[in][p])
+                order[n++] = i;
 }
 
 /* The digit of `from` in the same place as a lane's or warp's of `to`: it stays
@@ -294,15 +292,13 @@ static bool keep_place(const inverse *v, tc_input in, unsigned index,
         if (c->input != in || c->index != index || c->mode->count != m->count)
             continue;
         int32_t rest[TC_MAX_RANK];
-        unsigned order[TC_MAX_DIGITS];
         for (unsigned a = 0; a < v->split.rank; a++) {
             int32_t low = v->split.period[a] - 1;
             rest[a] = (m->image[a] ^ c->mode->image[a]) & low;
             if ((m->image[a] & ~low) != (c->mode->image[a] & ~low))
                 return false;
         }
-        prefer(v, TC_REGISTER, 0, order);
-        if (!solve(v, order, rest, out))
+        if (!solve(v, &v->bases[TC_REGISTER], rest, out))
             return false;
         for (unsigned k = 0; k < v->n; k++)
             if (out->flips >> k & 1 && v->columns[k].input != TC_REGISTER)
@@ -335,7 +331,11 @@ static const tc_layout *solution(tc_context *cx, const tc_layout *from,
     for (unsigned i = 0; i < v.n; i++)
         memcpy(r.digits[i].value, v.columns[i].value, sizeof v.columns->value);
     r.ndigits = v.n;
-    prefer(&v, TC_REGISTER, 0, v.order);
+    for (tc_input in = TC_REGISTER; in <= TC_WARP; in++) {
+        prefer(&v, in, order);
+        fill_basis(&v.bases[in], &v, order);
+    }
+    prefer(&v, TC_REGISTER, v.order);
     if (!tc_split_suits(&v.split, from) || !tc_split_suits(&v.split, to) ||
         !highs_are_linear(&v, to, 3))
         return NULL;
@@ -343,9 +343,8 @@ static const tc_layout *solution(tc_context *cx, const tc_layout *from,
         for (unsigned i = 0; i < to->nmodes[in]; i++) {
             const tc_mode *m = &to->modes[in][i];
             answer x;
-            prefer(&v, in, i, order);
             if (!keep_place(&v, in, i, m, &x) &&
-                !solve(&v, order, m->image, &x))
+                !solve(&v, &v.bases[in], m->image, &x))
                 return NULL;
             put(&r, &v, in, m->count, &x);
         }

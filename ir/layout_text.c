@@ -99,11 +99,17 @@ static bool put_wgmma(tc_text *out, const tc_layout *l, unsigned bits, int m,
            put_grid(out, "wgmma_a", m, n);
 }
 
-/* Lanes that a fragment has: 4 along one axis, 8 along the other. */
+/* Lanes of a fragment count 1, 2, 4 along one axis last, or hold copies. */
 static bool may_be_fragment(const tc_layout *l)
 {
-    return l->rank == 2 && l->nmodes[TC_LANE] == 5 &&
-           tc_layout_size(l, TC_LANE) == 32;
+    if (l->rank != 2 || l->nmodes[TC_LANE] != 5)
+        return false;
+    const tc_mode *lanes = l->modes[TC_LANE];
+    for (int i = 0; i < 3; i++)
+        if (lanes[2 + i].count != 2 ||
+            (lanes[2 + i].image[0] | lanes[2 + i].image[1]) & ~(1 << i))
+            return false;
+    return true;
 }
 
 static bool put_fragment(tc_text *out, const tc_layout *l, unsigned bits)
