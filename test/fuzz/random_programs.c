@@ -139,10 +139,9 @@ static tilec_kernel *compile(tilec_context *cx, const program *p,
 /* A few passes in any order. */
 static void any_pipeline(num_rng *r, char text[160])
 {
-    static const char *const passes[] = {"canonicalize", "cse",
-                                         "licm",         "dce",
-                                         "mask-ranges",  "skip-masks",
-                                         "narrow-dots"};
+    static const char *const passes[] = {
+        "canonicalize", "cse",        "licm",       "dce",
+        "mask-ranges",  "skip-masks", "narrow-dots"};
     strcpy(text, plain);
     for (int n = num_between(r, 1, 4); n--;) {
         strcat(text, ",");
