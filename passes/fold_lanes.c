@@ -75,9 +75,9 @@ static const tc_op *common_spread(tc_context *cx, const tc_op *op,
         if (!def || def->code != code)
             return NULL;
         const tc_type *from = tc_type_with_elem(cx, def->in[0]->type, i1);
-        if (common && (narrow != from || (code == TC_EXPAND_DIMS &&
-                                          tc_op_int(common, "axis") !=
-                                              tc_op_int(def, "axis"))))
+        if (common && (narrow != from ||
+                       (code == TC_EXPAND_DIMS &&
+                        tc_op_int(common, "axis") != tc_op_int(def, "axis"))))
             return NULL;
         common = def;
         narrow = from;
@@ -118,9 +118,6 @@ static tc_value *op_on_expanded(tc_builder *b, tc_op *op)
 }
 
 tc_rule *const tc_lane_rules[TC_MAX_RULES] = {
-    fold_constants,
-    constant_to_the_right,
-    op_on_splats,
-    op_on_broadcasts,
-    op_on_expanded,
+    fold_constants,   constant_to_the_right, op_on_splats,
+    op_on_broadcasts, op_on_expanded,
 };

@@ -247,7 +247,8 @@ static bool may_skip(tc_kind a, tc_kind b, tc_kind c)
     bool b_float = tc_scalar_infos[b].is_float;
     bool c_float = tc_scalar_infos[c].is_float;
     unsigned a_bits = tc_scalar_infos[a].bits;
-    if (tc_cast_is_exact(a, b)) /* but a narrower int: floats saturate, ints wrap */
+    if (tc_cast_is_exact(
+            a, b)) /* but a narrower int: floats saturate, ints wrap */
         return a_float || !b_float || c_float || c == TC_I1 ||
                tc_scalar_infos[c].bits >= a_bits;
     /* Two ints that both cut: the second cuts all that the first did. */
