@@ -23,7 +23,8 @@ set_tests_properties(numerics_large PROPERTIES SKIP_RETURN_CODE 77)
 numeric_program(numerics_programs numerics/programs.c numerics/world.c)
 numeric_test(numerics_programs "numerics;asan" numerics_programs)
 
-numeric_program(random_programs fuzz/random_programs.c fuzz/program.c)
+numeric_program(random_programs fuzz/random_programs.c fuzz/memory.c
+                fuzz/program.c)
 numeric_test(random_programs "fuzz;asan" random_programs --seeds 60)
 numeric_test(random_programs_long nightly random_programs --seconds 1000
              --seed 100000 --statements 20)
@@ -48,3 +49,5 @@ numeric_program(machine_mutants machine/mutants.c machine/mutate.c
 numeric_test(machine_mutants machine machine_mutants)
 numeric_program(machine_loops machine/loops.c)
 numeric_test(machine_loops machine machine_loops)
+numeric_program(machine_random machine/random.c fuzz/memory.c fuzz/program.c)
+numeric_test(machine_random machine machine_random --seeds 60)

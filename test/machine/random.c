@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random programs at machine level, run by the interpreter: nothing is found,
+ * and the results are those of the CPU, bit for bit (but for the payload of a
+ * NaN; rough ones nearly). Warps, stages, alignment and the order of copies
+ * change from program to program.
+ *
+ *   machine_random [--seed N] [--seeds N] [--statements N]
+ */
+#include "codegen/interp/interp.h"
+#include "passes/passes.h"
+#include "test/fuzz/memory.h"
+#include "test/numerics/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool run_on_cpu(tilec_context *cx, const program *p, const memory *m)
+{
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    tilec_kernel *k = run_compile(cx, p->text, &o);
+    run_view views[NARGS];
+    tilec_argument args[NARGS] = {
+        tilec_tensor(NULL, run_view_of(&views[0], &m->fa)),
+        tilec_tensor(NULL, run_view_of(&views[1], &m->ia)),
+        tilec_int(NULL, m->n), tilec_float(NULL, m->x)};
+    for (int t = 0; t < NOUTPUTS; t++)
+        args[4 + t] =
+            tilec_tensor(NULL, run_view_of(&views[4 + t], &m->out[t]));
+    tilec_error error = {0};
+    bool ok = k && tilec_launch(k, args, NARGS, NULL, &error) == TILEC_OK;
+    if (!ok)
+        printf("cpu: %s\n", error.message);
+    tilec_kernel_free(k);
+    return ok;
+}
+
+static bool interpret(tc_context *cx, tc_module *m, const program *p,
+                      const memory *to, uint64_t seed)
+{
+    /* Rows of the outputs are as long as the program has results: mostly no
+     * multiples of 16 bytes. */
+    tc_pass_options o = {.target = tc_target_get("sm_80"),
+                         .warps = 1u << seed % 4,
+                         .stages = 1 + (unsigned)seed % 3,
+                         .verify_each = true,
+                         .any_alignment = true};
+    tc_interp_options how = {
+        .order = (tc_interp_order)(seed % TC_INTERP_ORDER_COUNT), .seed = seed};
+    tc_launch_arg args[NARGS];
+    memory_arguments(to, args);
+    return tc_parse(m, tc_source_add(cx, "random", p->text, strlen(p->text))) &&
+           tc_run_pipeline(m, "gpu", &o) &&
+           tc_interp_run(tc_func_find(m, "random"), args, &how);
+}
+
+static bool run_on_machine(const program *p, const memory *to, uint64_t seed)
+{
+    tc_context *cx = tc_context_new();
+    tc_module *m = tc_module_new(cx);
+    bool ok = interpret(cx, m, p, to, seed);
+    for (const tc_diag *d = cx->diags; d; d = d->next)
+        if (d->severity == TC_ERROR)
+            printf("%u:%u: %s\n", d->loc.line, d->loc.col, d->message);
+    tc_module_free(m);
+    tc_context_free(cx);
+    return ok;
+}
+
+static bool run_seed(tilec_context *cx, uint64_t seed, int statements)
+{
+    program p = program_new(seed, statements);
+    memory want = memory_new(&p, seed), have = memory_new(&p, seed);
+    char text[160];
+    bool ok = run_on_cpu(cx, &p, &want) && run_on_machine(&p, &have, seed);
+    if (ok && memory_difference(&want, &have, text)) {
+        printf("%s\n", text);
+        ok = false;
+    }
+    if (!ok)
+        printf("seed %llu, %d warps:\n%s", (unsigned long long)seed,
+               1 << seed % 4, p.text);
+    memory_free(&want);
+    memory_free(&have);
+    program_free(&p);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = (uint64_t)run_option(argc, argv, "seed", 1);
+    long seeds = run_option(argc, argv, "seeds", 100);
+    int statements = (int)run_option(argc, argv, "statements", 12);
+    run_counts counts = {0};
+    tilec_context *cx = run_context();
+    for (long i = 0; i < seeds; i++)
+        if (run_seed(cx, seed + (uint64_t)i, statements))
+            counts.passed++;
+        else
+            counts.failed++;
+    run_context_free(cx);
+    return run_finish(&counts);
+}
