@@ -27,14 +27,19 @@ static void land(tc_interp *it, tc_ipiece *p)
 }
 
 /* The wait has come for it: its bytes may be read. */
-static void finish(tc_interp *it, tc_ipiece *p)
+static bool finish(tc_interp *it, tc_ipiece *p)
 {
+    unsigned step = tc_type_bytes(p->op->in[1]->type->elem);
+    for (unsigned i = 0; p->from && i < p->bytes; i += step)
+        if (!tc_interp_global_read(it, p->op, p->from + i, p->thread, p->epoch))
+            return false;
     land(it, p);
     for (unsigned i = 0; i < p->bytes; i++) {
         tc_ibyte *b = &it->bytes[p->to + i];
         b->state = TC_BYTE_FULL;
         b->write_epoch = it->epoch;
     }
+    return true;
 }
 
 static void land_at_issue(tc_interp *it, tc_ipiece *p)
@@ -64,8 +69,12 @@ static void land_some(tc_interp *it)
 static bool start_piece(tc_interp *it, const tc_op *op, uint32_t to,
                         const uint8_t *from, unsigned bytes, unsigned thread)
 {
+    unsigned step = tc_type_bytes(op->in[1]->type->elem);
     if (!tc_interp_shared_claim(it, op, to, bytes, thread, true))
         return false;
+    for (unsigned i = 0; from && i < bytes; i += step)
+        if (!tc_interp_global_read(it, op, from + i, thread, it->epoch))
+            return false;
     for (unsigned i = 0; i < bytes; i++) {
         tc_ibyte *b = &it->bytes[to + i];
         b->state = TC_BYTE_IN_FLIGHT;
@@ -84,8 +93,13 @@ static bool start_piece(tc_interp *it, const tc_op *op, uint32_t to,
         it->room_pieces = room;
     }
     tc_ipiece *p = &it->pieces[it->npieces++];
-    *p = (tc_ipiece){
-        op, from, to, it->group, (uint16_t)thread, (uint8_t)bytes, false};
+    *p = (tc_ipiece){.op = op,
+                     .from = from,
+                     .to = to,
+                     .group = it->group,
+                     .epoch = it->epoch,
+                     .thread = (uint16_t)thread,
+                     .bytes = (uint8_t)bytes};
     land_at_issue(it, p);
     return true;
 }
@@ -246,10 +260,10 @@ bool tc_interp_async_wait(tc_interp *it, const tc_op *op)
     it->wait = op;
     for (size_t i = 0; i < it->npieces; i++) {
         tc_ipiece *p = &it->pieces[i];
-        if ((int64_t)p->group < done)
-            finish(it, p);
-        else
+        if ((int64_t)p->group >= done)
             it->pieces[left++] = *p;
+        else if (!finish(it, p))
+            return false;
     }
     it->npieces = left;
     land_some(it);

@@ -259,8 +259,7 @@ static void set_scalar(const tc_value *v, const tc_launch_arg *arg)
         i->x[0].i = tc_int_wrap(v->type->kind, arg->scalar.i);
 }
 
-/* The bytes that a tensor's elements span; none of an empty one. */
-static tc_irange range_of(const tc_type *t, const tc_launch_arg *arg)
+tc_irange tc_interp_extent(const tc_type *t, const tc_launch_arg *arg)
 {
     int64_t bytes = tc_type_bytes(t->elem), low = 0, high = bytes;
     for (unsigned i = 0; i < t->rank; i++) {
@@ -315,7 +314,7 @@ static bool take_arguments(tc_interp *it)
         set_scalar(v, arg);
         tc_ivalue_of(v)->tensor = i;
         if (v->type->kind == TC_TENSOR) {
-            it->ranges[it->nranges++] = range_of(v->type, arg);
+            it->ranges[it->nranges++] = tc_interp_extent(v->type, arg);
             if (!keeps_promise(it->f, it->args, i))
                 ok = tc_error(it->cx, v->loc,
                               "launch of @%s: %s is not aligned, as the kernel "
@@ -346,6 +345,7 @@ static bool run_program(tc_interp *it, int64_t index)
     it->group = 0;
     it->wait = NULL;
     tc_interp_shared_reset(it);
+    tc_interp_global_reset(it);
     return tc_interp_region(it, it->f->body) && tc_interp_async_end(it);
 }
 
@@ -375,9 +375,12 @@ static bool run_kernel(tc_interp *it)
         return tc_error(it->cx, f->loc, "@%s: too many ops", f->name);
     it->ops = tc_arena_array(&it->arena, const tc_op *, nops + 1);
     it->findings = tc_arena_array(&it->arena, tc_ifinding, it->max_findings);
-    return make_region(it, f->body) && take_arguments(it) &&
-           tc_eval_grid(it->cx, f, it->args, it->grid) &&
-           tc_interp_shared_new(it) && run_programs(it);
+    if (!make_region(it, f->body) || !take_arguments(it) ||
+        !tc_eval_grid(it->cx, f, it->args, it->grid) ||
+        !tc_interp_shared_new(it))
+        return false;
+    tc_interp_global_new(it);
+    return run_programs(it);
 }
 
 /* Running out of memory unwinds through here. */

@@ -218,6 +218,12 @@ static bool is_wanted(const access *a, uint32_t i, tc_ipoison *poison)
     return !a->mask || a->mask->x[i].i;
 }
 
+/* The thread of register i; a scalar is loaded by all. */
+static unsigned thread_of(const access *a, uint32_t i)
+{
+    return a->places ? i / a->places->nregs : TC_ALL_THREADS;
+}
+
 /* The address of register i's element; NULL: none, *ok false: one was found. */
 static uint8_t *address_of(const access *a, uint32_t i, bool *ok)
 {
@@ -270,10 +276,10 @@ bool tc_interp_load(tc_interp *it, const tc_op *op)
         const uint8_t *p = address_of(&a, i, &ok);
         if (!ok)
             return false;
-        if (p)
-            out->x[i] = tc_interp_read(a.kind, p);
-        else /* beyond the boundary it is the pad, whatever the mask's rest */
-            out->x[i] = pad;
+        /* Beyond the boundary it is the pad, whatever the mask's rest. */
+        out->x[i] = p ? tc_interp_read(a.kind, p) : pad;
+        if (p && !tc_interp_global_read(it, op, p, thread_of(&a, i), it->epoch))
+            return false;
     }
     return true;
 }
@@ -296,7 +302,9 @@ static bool store_element(const access *a, uint32_t i, const tc_ivalue *value)
         return tc_interp_poisoned(a->it, a->op, value->poison[i],
                                   "what is stored");
     tc_interp_write(a->kind, p, value->x[i]);
-    return true;
+    /* One thread stores a scalar: the first. */
+    return tc_interp_global_write(a->it, a->op, p,
+                                  a->places ? thread_of(a, i) : 0);
 }
 
 /* All holders of an element agree on it. */
@@ -347,8 +355,13 @@ bool tc_interp_gather_op(tc_interp *it, const tc_op *op)
             at += inside ? x * arg->strides[d] : 0;
         }
         const uint8_t *p = (const uint8_t *)arg->data + at * bytes;
-        out->x[i] =
-            inside && !out->poison[i] ? tc_interp_read(t->elem->kind, p) : pad;
+        out->x[i] = pad;
+        if (!inside || out->poison[i])
+            continue;
+        out->x[i] = tc_interp_read(t->elem->kind, p);
+        unsigned thread = out->nregs ? i / out->nregs : TC_ALL_THREADS;
+        if (!tc_interp_global_read(it, op, p, thread, it->epoch))
+            return false;
     }
     return true;
 }
@@ -410,7 +423,9 @@ static bool atomic_step(const access *a, uint32_t i)
         x = tc_ivalue_of(op->in[2])->x[i];
     tc_interp_write(a->kind, p, x);
     out->x[i] = old;
-    return true;
+    unsigned thread = a->places ? thread_of(a, i) : 0;
+    return tc_interp_global_read(a->it, op, p, thread, a->it->epoch) &&
+           tc_interp_global_write(a->it, op, p, thread);
 }
 
 bool tc_interp_atomic(tc_interp *it, const tc_op *op)

@@ -8,6 +8,7 @@
  *   arith.c     elementwise ops; what poison does to them
  *   shape.c     splat to reshape, convert_layout, reduce
  *   memory.c    tensors and pointers: loads, stores, gathers, atomics
+ *   global.c    races in global memory
  *   shared.c    the bytes of shared memory and who touched them last
  *   async.c     copies under way
  *   mma.c       matrix products
@@ -82,6 +83,7 @@ typedef struct tc_ipiece {
     const tc_op *op;
     const uint8_t *from; /* NULL: zeros */
     uint32_t to, group;
+    uint32_t epoch; /* of its issue */
     uint16_t thread;
     uint8_t bytes;
     bool landed; /* the bytes have arrived; nobody may know yet */
@@ -119,6 +121,11 @@ typedef struct tc_interp {
     tc_irange *ranges;
     unsigned nranges;
     bool pointers_checked;
+
+    tc_irange *tracked; /* memory that is stored to */
+    unsigned ntracked;
+    struct tc_icell *cells;
+    size_t ncells, room_cells;
 
     tc_ibyte *bytes;
     unsigned nbytes;
@@ -196,6 +203,19 @@ uint8_t *tc_interp_window(tc_interp *it, const tc_op *op, const int32_t *coord,
                           bool *allowed, uintptr_t *virtual_address);
 bool tc_interp_outside(tc_interp *it, const tc_op *op, const char *verb);
 bool tc_interp_pointer_ok(const tc_interp *it, int64_t address, unsigned bytes);
+
+/* global.c. */
+void tc_interp_global_new(tc_interp *it);
+void tc_interp_global_reset(tc_interp *it);
+/* A thread (TC_ALL_THREADS: all of them) reads an element, at any time from
+ * epoch `since` until now. */
+enum { TC_ALL_THREADS = UINT16_MAX };
+bool tc_interp_global_read(tc_interp *it, const tc_op *op, const void *p,
+                           unsigned thread, uint32_t since) TC_MUST_CHECK;
+bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
+                            unsigned thread) TC_MUST_CHECK;
+/* The bytes that a tensor's elements span; none of an empty one. */
+tc_irange tc_interp_extent(const tc_type *t, const tc_launch_arg *arg);
 
 /* shared.c. */
 bool tc_interp_shared_new(tc_interp *it) TC_MUST_CHECK;

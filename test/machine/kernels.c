@@ -28,6 +28,10 @@
         AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
         AT('D') = d, AT('E') = d, AT('S') = 1                                  \
     }
+#define IN_PLACE(m, n)                                                         \
+    {                                                                          \
+        AT('M') = m, AT('N') = n, AT('S') = 3                                  \
+    }
 #define MATRIX(m, n, k)                                                        \
     {                                                                          \
         AT('M') = m, AT('N') = n, AT('K') = k                                  \
@@ -168,6 +172,12 @@ static const problem problems[] = {
      ATTENTION(1, 1, 40, 50, 16, 16),
      6e-3},
     {"softmax", "softmax", {{"BN", "64"}}, MATRIX(12, 150, 0), 2e-6},
+    {"softmax_in_place", "softmax", {{"BN", "64"}}, IN_PLACE(12, 150), 2e-6},
+    {"layernorm_in_place",
+     "layernorm",
+     {{"BN", "64"}, {"T", "bf16"}},
+     IN_PLACE(12, 136),
+     6e-3},
     {"softmax_bf16",
      "softmax",
      {{"BN", "64"}, {"T", "bf16"}},

@@ -31,6 +31,10 @@ typedef struct subject {
     {                                                                          \
         AT('M') = m, AT('N') = n, AT('K') = k                                  \
     }
+#define IN_PLACE(m, n)                                                         \
+    {                                                                          \
+        AT('M') = m, AT('N') = n, AT('S') = 3                                  \
+    }
 #define ATTENTION(m, n, spoiled)                                               \
     {                                                                          \
         AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
@@ -77,7 +81,7 @@ static const subject subjects[] = {
       ATTENTION(24, 8, 2), ATTENTION(20, 0, 2)}},
     {{"layernorm", "layernorm", {{"BM", "8"}, {"BN", "256"}}, {0}, 2e-6},
      {4, 2, false, NULL},
-     {MATRIX(12, 300, 0), MATRIX(8, 256, 0)}},
+     {MATRIX(12, 300, 0), MATRIX(8, 256, 0), IN_PLACE(12, 300)}},
 };
 enum { NSUBJECTS = sizeof subjects / sizeof *subjects };
 

@@ -14,7 +14,8 @@
 enum { PROBLEM_ARGS = 16, PROBLEM_BINDINGS = 10 };
 
 /* What is to be computed. Sides have a letter each: size['M' - 'A']. 'S' is no
- * side: 1 puts infinities and a NaN into v, 2 takes a scale of 0. */
+ * side: 1 puts infinities and a NaN into v, 2 takes a scale of 0, 3 has y in
+ * the place of x. */
 typedef struct problem {
     const char *name;
     const char *kernel; /* in kernels/ */
@@ -35,7 +36,8 @@ typedef struct data {
     unsigned nargs;
     num_tensor tensors[PROBLEM_ARGS]; /* memory NULL: a scalar */
     tc_launch_arg args[PROBLEM_ARGS];
-    double *want[PROBLEM_ARGS]; /* of what is written, else NULL */
+    double *want[PROBLEM_ARGS];   /* of what is written, else NULL */
+    double *before[PROBLEM_ARGS]; /* of an input that is overwritten */
 } data;
 
 /* Runs the kernel on the CPU. False: said why on standard output. */

@@ -250,6 +250,84 @@ START_TEST(pointer_outside)
 }
 END_TEST
 
+/* Elements go through memory from the threads that hold columns to those that
+ * hold rows. */
+static const char through_memory[] =
+    "kernel @k(%x: tensor<[?, ?] x f32>, %y: tensor<[?, ?] x f32>) warps(2) "
+    "grid(1) {\n"
+    "  %v = load %x[0 +: 8, 0 +: 32] : tile<8x32 x f32, #blocked(1x1, 2x16, "
+    "1x2)>\n"
+    "  store %y[0 +: 8, 0 +: 32], %v\n"
+    "  barrier\n"
+    "  %w = load %y[0 +: 8, 0 +: 32] : tile<8x32 x f32, #blocked(1x4, 4x8, "
+    "2x1)>\n"
+    "  store %x[0 +: 8, 0 +: 32], %w\n"
+    "}\n";
+
+START_TEST(global_races)
+{
+    interp_tensor x = numbers(), y = numbers();
+    tc_launch_arg args[] = {interp_arg(&x), interp_arg(&y)};
+    interp_text(through_memory);
+    run(args);
+    interp_expect_nothing();
+    interp_change("  barrier\n", "");
+    run(args);
+    interp_expect("race: reads global memory that thread", "%w = load",
+                  "store %y");
+    /* In place. */
+    args[1] = args[0];
+    interp_text(through_memory);
+    interp_change("  store %x[0 +: 8, 0 +: 32], %w\n", "");
+    interp_change("  %w = load %y", "  %w = load %x");
+    run(args);
+    interp_expect_nothing();
+    interp_change("  barrier\n", "");
+    run(args);
+    interp_expect("race: reads global memory that thread", "%w = load %x",
+                  "store %y");
+}
+END_TEST
+
+START_TEST(global_write_after_read)
+{
+    interp_tensor x = numbers(), y = numbers();
+    tc_launch_arg args[] = {interp_arg(&x), interp_arg(&y)};
+    interp_text(through_memory);
+    interp_change("  barrier\n", "");
+    interp_change("%w = load %y", "%w = load %x");
+    interp_change("%y[0 +: 8, 0 +: 32], %v", "%x[0 +: 8, 0 +: 32], %v // own");
+    interp_change("store %x[0 +: 8, 0 +: 32], %w",
+                  "store %y[0 +: 8, 0 +: 32], %w");
+    run(args);
+    interp_expect("race: reads global memory that thread", "%w = load",
+                  "// own");
+}
+END_TEST
+
+/* Copies read their source until the wait. */
+START_TEST(copy_source_changes)
+{
+    interp_text(
+        "kernel @k(%x: tensor<[?] x f32>) aligned(0) warps(1) shared(256) "
+        "grid(1) {\n"
+        "  %s = smem_alloc offset(0) : smem<64 x f32, #rows>\n"
+        "  %b = block %x[0 +: 64]\n"
+        "  async_copy %b, %s layout(#blocked(4, 32, 1))\n"
+        "  async_commit\n"
+        "  barrier\n"
+        "  %one = splat(1.0, tile<64 x f32, #blocked(2, 32, 1)>)\n"
+        "  store %b, %one\n"
+        "  async_wait pending(0)\n"
+        "}\n");
+    interp_tensor x = interp_new(TC_F32, 1, (const int32_t[]){64});
+    tc_launch_arg arg = interp_arg(&x);
+    run(&arg);
+    interp_expect("race: reads global memory that thread", "async_copy",
+                  "store %b");
+}
+END_TEST
+
 START_TEST(broken_assert)
 {
     interp_text("kernel @k(%x: tensor<[?] x f32>) warps(1) grid(2) {\n"
@@ -292,6 +370,9 @@ void interp_memory_tests(TCase *t)
     tcase_add_test(t, endless);
     tcase_add_test(t, window_outside);
     tcase_add_test(t, pointer_outside);
+    tcase_add_test(t, global_races);
+    tcase_add_test(t, global_write_after_read);
+    tcase_add_test(t, copy_source_changes);
     tcase_add_test(t, broken_assert);
     tcase_add_test(t, no_machine_level);
 }

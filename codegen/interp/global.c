@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Races in global memory, within a block: an element that one thread stores
+ * and another one loads or stores with no barrier in between. (Blocks of a grid
+ * are never in order; what they must not share is the program's business.)
+ *
+ * Only what the kernel stores to is looked after. Arguments may lie in the same
+ * memory (a kernel launched in place), so elements are known by their
+ * addresses. Of a tensor with a stride of 0, whose elements are one, nothing is
+ * asked: outputs that nobody wants are passed like that.
+ */
+#include "codegen/interp/state.h"
+
+#include <string.h>
+
+enum { MANY = TC_ALL_THREADS };
+
+/* What happened to an element. */
+struct tc_icell {
+    uintptr_t at; /* 0: free */
+    uint32_t write_epoch, read_epoch;
+    uint16_t write_op, write_thread, read_op, read_thread;
+    bool write_atomic, read_atomic;
+};
+
+/* ---- What is looked after ---- */
+
+static bool has_zero_stride(const tc_type *t, const tc_launch_arg *arg)
+{
+    for (unsigned i = 0; i < t->rank; i++)
+        if (arg->strides[i] == 0 && arg->sizes[i] > 1)
+            return true;
+    return false;
+}
+
+/* The tensor that a store goes to; NULL: pointers, which go anywhere. */
+static const tc_value *tensor_of(const tc_op *op)
+{
+    const tc_op *block = op->in[0]->def;
+    return block && block->code == TC_BLOCK ? block->in[0] : NULL;
+}
+
+void tc_interp_global_new(tc_interp *it)
+{
+    const tc_region *body = it->f->body;
+    bool *stored = tc_arena_array(&it->arena, bool, body->nargs);
+    bool anywhere = false;
+    for (unsigned i = 1; i <= it->nops; i++) {
+        const tc_op *op = it->ops[i];
+        bool atomic = op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS;
+        const tc_value *t = op->code == TC_STORE ? tensor_of(op) : NULL;
+        if (t)
+            stored[t->index] = true;
+        else
+            anywhere |= atomic || op->code == TC_STORE;
+    }
+    it->tracked = tc_arena_array(&it->arena, tc_irange, body->nargs);
+    for (unsigned i = 0; i < body->nargs; i++) {
+        const tc_type *t = body->args[i]->type;
+        if (t->kind == TC_TENSOR && (stored[i] || anywhere) &&
+            !has_zero_stride(t, &it->args[i]))
+            it->tracked[it->ntracked++] = tc_interp_extent(t, &it->args[i]);
+    }
+}
+
+void tc_interp_global_reset(tc_interp *it)
+{
+    if (it->cells)
+        memset(it->cells, 0, it->room_cells * sizeof *it->cells);
+    it->ncells = 0;
+}
+
+static bool is_tracked(const tc_interp *it, uintptr_t at)
+{
+    for (unsigned i = 0; i < it->ntracked; i++)
+        if (at >= it->tracked[i].from && at < it->tracked[i].to)
+            return true;
+    return false;
+}
+
+/* ---- Cells ---- */
+
+static size_t slot_of(const tc_interp *it, uintptr_t at)
+{
+    size_t i = (size_t)(at * 0x9e3779b97f4a7c15u >> 20) % it->room_cells;
+    while (it->cells[i].at && it->cells[i].at != at)
+        i = i + 1 == it->room_cells ? 0 : i + 1;
+    return i;
+}
+
+static void grow(tc_interp *it)
+{
+    struct tc_icell *old = it->cells;
+    size_t n = it->room_cells;
+    it->room_cells = n ? 2 * n : 1 << 12;
+    it->cells = tc_arena_array(&it->arena, struct tc_icell, it->room_cells);
+    for (size_t i = 0; i < n; i++)
+        if (old[i].at)
+            it->cells[slot_of(it, old[i].at)] = old[i];
+}
+
+static struct tc_icell *cell_of(tc_interp *it, uintptr_t at)
+{
+    if (2 * it->ncells >= it->room_cells)
+        grow(it);
+    struct tc_icell *c = &it->cells[slot_of(it, at)];
+    it->ncells += c->at == 0;
+    c->at = at;
+    return c;
+}
+
+static bool is_atomic(const tc_op *op)
+{
+    return op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS;
+}
+
+/* ---- Accesses ---- */
+
+bool tc_interp_global_read(tc_interp *it, const tc_op *op, const void *p,
+                           unsigned thread, uint32_t since)
+{
+    if (!is_tracked(it, (uintptr_t)p))
+        return true;
+    struct tc_icell *c = cell_of(it, (uintptr_t)p);
+    bool own = c->write_thread == thread && since == it->epoch;
+    bool ok = true;
+    if (c->write_epoch >= since && c->write_op && !own &&
+        !(c->write_atomic && is_atomic(op)))
+        ok = tc_interp_find(it, op, it->ops[c->write_op], "written here",
+                            "race: reads global memory that thread %u writes "
+                            "with no barrier in between",
+                            c->write_thread);
+    bool more = c->read_epoch == it->epoch && c->read_thread != thread;
+    c->read_thread = more ? MANY : (uint16_t)thread;
+    c->read_epoch = it->epoch;
+    c->read_op = tc_iop_of(op)->id;
+    c->read_atomic = is_atomic(op);
+    return ok;
+}
+
+bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
+                            unsigned thread)
+{
+    if (!is_tracked(it, (uintptr_t)p))
+        return true;
+    struct tc_icell *c = cell_of(it, (uintptr_t)p);
+    bool ok = true;
+    if (c->read_epoch == it->epoch && c->read_thread != thread &&
+        !(c->read_atomic && is_atomic(op)))
+        ok = tc_interp_find(it, op, it->ops[c->read_op], "read here",
+                            "race: thread %u overwrites global memory that "
+                            "other threads may still read, with no barrier in "
+                            "between",
+                            thread);
+    else if (c->write_epoch == it->epoch && c->write_thread != thread &&
+             !(c->write_atomic && is_atomic(op)))
+        ok = tc_interp_find(it, op, it->ops[c->write_op], "written here",
+                            "race: threads %u and %u write one element of "
+                            "global memory with no barrier in between",
+                            c->write_thread, thread);
+    c->write_thread = (uint16_t)thread;
+    c->write_epoch = it->epoch;
+    c->write_op = tc_iop_of(op)->id;
+    c->write_atomic = is_atomic(op);
+    return ok;
+}
