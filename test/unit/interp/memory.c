@@ -5,6 +5,8 @@
  */
 #include "test/unit/interp/fixture.h"
 
+#include <setjmp.h>
+
 static void run(const tc_launch_arg *args)
 {
     interp_parse();
@@ -343,6 +345,33 @@ START_TEST(broken_assert)
 }
 END_TEST
 
+/* Memory that runs out unwinds, and the next run is right. */
+START_TEST(out_of_memory)
+{
+    interp_tensor x = numbers();
+    tc_launch_arg arg = interp_arg(&x);
+    interp_text(exchange);
+    interp_parse();
+    jmp_buf here;
+    jmp_buf *outer = interp.cx->memory.unwind;
+    volatile unsigned nunwound = 0;
+    volatile bool done = false;
+    for (volatile unsigned long n = 1; !done; n++) {
+        interp.cx->memory.unwind = &here;
+        interp.cx->memory.fail_after = n;
+        if (setjmp(here))
+            nunwound++;
+        else
+            done = tc_interp_run(interp.module->first, &arg, NULL);
+        interp.cx->memory.fail_after = 0;
+        ck_assert_ptr_eq(interp.cx->memory.unwind, &here);
+    }
+    interp.cx->memory.unwind = outer;
+    ck_assert_uint_gt(nunwound, 0);
+    interp_expect_nothing();
+}
+END_TEST
+
 START_TEST(no_machine_level)
 {
     interp_text("kernel @k(%x: tensor<[?] x f32>) grid(1) {\n"
@@ -375,4 +404,5 @@ void interp_memory_tests(TCase *t)
     tcase_add_test(t, copy_source_changes);
     tcase_add_test(t, broken_assert);
     tcase_add_test(t, no_machine_level);
+    tcase_add_test(t, out_of_memory);
 }
