@@ -7,8 +7,9 @@
  * Modules and functions (verify.c)
  *   1  Functions have a name, their own: no two share one.
  *   2  No function calls itself, directly or through others (calls are
- * inlined). 3  Compile-time parameters have names of their own. A default is of
- * the parameter's kind and uses only parameters before it; that of a function
+ *      inlined).
+ *   3  Compile-time parameters have names of their own. A default is of the
+ *      parameter's kind and uses only parameters before it; that of a function
  *      parameter is a func whose parameters begin with the signature's and
  *      whose results are the signature's.
  *   4  A func has int and type parameters only, and each stands as a size or
@@ -38,12 +39,12 @@
  *      body, `condition` the first region of `while`, `yield` all others.
  *   15 Regions nest at most 66 deep.
  *   16 No op has a tensor as a result.
- * Every op (signature.c, infer.c; from the table ops.def)
+ * Every op (signature.c, infer*.c; from the table ops.def)
  *   17 Operands are as many and of the kinds that the signature asks for.
  *   18 Attributes that are not optional are there; all are of the declared kind
  *      and not empty; words are among those declared.
  *   19 Results are those that the op's rule gives. (The rules of shapes are in
- *      infer.c: axes in range, trans a permutation, reshape of as many
+ *      infer_shape.c: axes in range, trans a permutation, reshape of as many
  *      elements, broadcast of sides of 1, dot's K and element types, gather and
  *      block with an offset a dim, calls that fit the function, ...)
  *   20 Ops without regions in ir.h have none.
@@ -76,7 +77,10 @@
  *   35 A layout has the sides of its type, of a tile over 32 lanes and the
  *      kernel's warps, of shared memory over offsets.
  *   36 smem_store, smem_load, async_copy: the same sides and elements on both
- *      sides; a copy from a block pointer has a layout.
+ *      sides; a copy from a block pointer has a layout, of that shape.
+ *   37 A ring has at most 64 buffers, no view of one is chosen by select.
+ *   38 mma: elements are those of the instruction.
+ *   39 smem_alloc: the offset is a multiple of 128.
  */
 #include "ir/verify.h"
 #include "ir/map.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What only some ops ask for (verify.c, rules 23 to 41). Operands, attributes
+ * What only some ops ask for (verify.c, rules 23 to 39). Operands, attributes
  * and types are known to fit the signature here.
  */
 #include "ir/eval.h"
+#include "ir/layout.h"
 #include "ir/verify.h"
 
 #include <math.h>
@@ -451,7 +452,7 @@ static bool check_atomic(const tc_verifier *v, const tc_op *op)
 static bool check_select(const tc_verifier *v, const tc_op *op)
 {
     tc_kind k = op->in[1]->type->kind;
-    return (k != TC_BLOCK_PTR && k != TC_TENSOR) ||
+    return (k != TC_BLOCK_PTR && k != TC_TENSOR && k != TC_SMEM) ||
            tc_error(v->cx, op->loc,
                     "select: operands are %s, expected scalars or tiles (of a "
                     "block pointer choose the offsets)",
@@ -473,6 +474,40 @@ static bool check_print(const tc_verifier *v, const tc_op *op)
 }
 
 /* ---- Machine level ---- */
+
+/* What mma.sync takes; fma is arithmetic, of whatever casts to the sum. */
+static bool mma_fits(const char *instr, tc_kind a, tc_kind b, tc_kind c)
+{
+    bool fp8 = (a == TC_F8E4M3 || a == TC_F8E5M2) &&
+               (b == TC_F8E4M3 || b == TC_F8E5M2);
+    if (strcmp(instr, "fma") == 0)
+        return a >= TC_F8E4M3 && a <= TC_F64 && b >= TC_F8E4M3 && b <= TC_F64 &&
+               (c == TC_F32 || c == TC_F64);
+    return c == TC_F32 && (strcmp(instr, "m16n8k8") == 0 ? a == TC_F32 && b == a
+                           : strcmp(instr, "m16n8k16") == 0
+                               ? (a == TC_F16 || a == TC_BF16) && b == a
+                               : fp8);
+}
+
+static bool check_mma(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *a = op->in[0]->type, *b = op->in[1]->type,
+                  *c = op->in[2]->type;
+    const char *instr = tc_op_word(op, "instr");
+    return mma_fits(instr, a->elem->kind, b->elem->kind, c->elem->kind) ||
+           tc_error(v->cx, op->loc, "mma: %s cannot multiply %s and %s to %s",
+                    instr, tc_type_name(v->cx, a->elem),
+                    tc_type_name(v->cx, b->elem), tc_type_name(v->cx, c->elem));
+}
+
+static bool check_smem_alloc(const tc_verifier *v, const tc_op *op)
+{
+    int64_t offset = tc_op_int(op, "offset");
+    return (offset >= 0 && offset % TC_SMEM_ALIGN == 0) ||
+           tc_error(v->cx, op->loc,
+                    "smem_alloc: offset %lld, expected a multiple of %d",
+                    (long long)offset, TC_SMEM_ALIGN);
+}
 
 static bool check_smem_store(const tc_verifier *v, const tc_op *op)
 {
@@ -506,6 +541,15 @@ static bool check_async_copy(const tc_verifier *v, const tc_op *op)
                                 "thread copies what"
                               : "async_copy: a layout is given for pointers, "
                                 "which have one");
+    if (block) {
+        const tc_layout *l = tc_op_attr(op, "layout")->layout;
+        const char *problem = "a layout of another shape";
+        if (l->rank == from->rank)
+            problem =
+                tc_type_problem(v->f, tc_type_with_layout(v->cx, from, l));
+        if (problem)
+            return tc_error(v->cx, op->loc, "async_copy: %s", problem);
+    }
     return check_boundary(v, op);
 }
 
@@ -538,6 +582,8 @@ static check_fn *const extra[TC_OPCODE_COUNT] = {
     [TC_ATOMIC_CAS] = check_atomic,
     [TC_SELECT] = check_select,
     [TC_PRINT] = check_print,
+    [TC_MMA] = check_mma,
+    [TC_SMEM_ALLOC] = check_smem_alloc,
     [TC_SMEM_STORE] = check_smem_store,
     [TC_ASYNC_COPY] = check_async_copy,
     [TC_ASYNC_WAIT] = check_async_wait,

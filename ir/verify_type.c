@@ -97,6 +97,10 @@ static const char *layout_problem(const tc_func *f, const tc_type *t)
         return "shared memory without a layout";
     if (!l)
         return NULL;
+    if (t->slots > TC_MAX_SLOTS)
+        return tc_arena_printf(&f->module->cx->diag_arena,
+                               "a ring of %u buffers, expected at most %d",
+                               t->slots, TC_MAX_SLOTS);
     if (tc_layout_is_shared(l) != (t->kind == TC_SMEM))
         return t->kind == TC_SMEM ? "a layout of registers in shared memory"
                                   : "a layout of shared memory for a tile";

@@ -147,6 +147,7 @@ static bool attr_has_content(const tc_attr *a)
     case TC_ATTR_STRING:
     case TC_ATTR_SYMBOL: return a->s;
     case TC_ATTR_INTS: return a->n == 0 || a->ints;
+    case TC_ATTR_LAYOUT: return a->layout;
     case TC_ATTR_DIMS: return a->n == 0 || a->dims;
     case TC_ATTR_STRINGS:
         for (unsigned i = 0; i < a->n; i++)

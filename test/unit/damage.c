@@ -4,6 +4,7 @@
  * operands, attributes, regions and lists, it ends and reports.
  */
 #include "ir/ir.h"
+#include "ir/layout.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -11,6 +12,11 @@
 
 static tc_context *cx;
 static tc_module *m;
+
+static unsigned any(unsigned count)
+{
+    return (unsigned)rand() % count;
+}
 
 static const tc_type *scalar(tc_kind kind)
 {
@@ -22,6 +28,41 @@ static const tc_type *shaped(tc_kind kind, int64_t rows, int64_t cols,
 {
     const tc_dim *dims[] = {tc_dim_const(cx, rows), tc_dim_const(cx, cols)};
     return tc_type_shaped(cx, kind, 2, dims, elem);
+}
+
+static const tc_layout *rows(unsigned rank, const int32_t *sides)
+{
+    static const unsigned order[] = {1, 0}, flat[] = {0};
+    return tc_layout_swizzled(cx, rank, sides, rank == 2 ? order : flat, 16, 0);
+}
+
+/* Layouts of 16x8 tiles, of other tiles, of shared memory. */
+static const tc_layout *any_layout(void)
+{
+    static const int32_t sides[] = {16, 8}, others[] = {64, 64}, one[] = {32};
+    static const int32_t per_thread[] = {1, 2}, lanes[] = {8, 4},
+                         warps[] = {4, 1};
+    static const unsigned order[] = {1, 0};
+    switch (any(5)) {
+    case 0: return tc_layout_mma_c(cx, sides, 1, 1);
+    case 1: return tc_layout_mma_c(cx, others, 4, 1);
+    case 2:
+        return tc_layout_blocked(cx, 2, sides, per_thread, lanes, warps, order);
+    case 3: return rows(2, sides);
+    default: return rows(1, one);
+    }
+}
+
+static const tc_type *any_type_with_layout(void)
+{
+    const tc_type *tile =
+        shaped(TC_TILE, any(2) ? 16 : 64, any(2) ? 8 : 64, scalar(TC_BF16));
+    static const unsigned slots[] = {0, 1, 3, 64, 65, ~0u};
+    const tc_layout *l = any_layout();
+    if (l->rank != tile->rank)
+        return tile;
+    return any(2) ? tc_type_with_layout(cx, tile, l)
+                  : tc_type_smem(cx, tile, l, slots[any(6)]);
 }
 
 enum { MOST = 4096 };
@@ -47,11 +88,6 @@ static void list_region(tc_region *r)
     }
 }
 
-static unsigned any(unsigned count)
-{
-    return (unsigned)rand() % count;
-}
-
 static const tc_type *any_type(void)
 {
     const tc_type *const all[] = {
@@ -71,7 +107,9 @@ static const tc_type *any_type(void)
         tc_type_shaped(cx, TC_TILE, 0, NULL, scalar(TC_F32)),
         tc_type_shaped(cx, TC_TENSOR, 0, NULL, NULL),
     };
-    return all[any(sizeof all / sizeof *all)];
+    unsigned n = sizeof all / sizeof *all;
+    unsigned i = any(n + n / 2);
+    return i < n ? all[i] : any_type_with_layout();
 }
 
 static tc_attr any_attr(void)
@@ -79,7 +117,7 @@ static tc_attr any_attr(void)
     static const int64_t ints[] = {-1, 0, 3, INT64_MAX};
     const char *const strings[] = {"a", NULL};
     const tc_dim *const dims[] = {NULL, tc_dim_param(cx, "Q")};
-    tc_attr one = {.kind = (tc_attr_kind)any(TC_ATTR_STRINGS + 1)};
+    tc_attr one = {.kind = (tc_attr_kind)any(TC_ATTR_LAYOUT + 1)};
     switch (one.kind) {
     case TC_ATTR_INT:
     case TC_ATTR_BOOL: one.i = ints[any(4)]; break;
@@ -98,6 +136,7 @@ static tc_attr any_attr(void)
         one.n = any(3);
         one.strings = tc_arena_copy(&m->arena, strings, sizeof strings);
         break;
+    case TC_ATTR_LAYOUT: one.layout = any(3) ? any_layout() : NULL; break;
     default: break;
     }
     return one;
@@ -154,8 +193,10 @@ START_TEST(test_random_damage)
     ck_assert_int_eq(setjmp(unwind), 0);
     cx->memory.unwind = &unwind;
     m = tc_module_new(cx);
-    read_module(_i % 2 ? "kernels/attention_fwd.tile"
-                       : "test/ir/roundtrip/all-ops.tile");
+    static const char *const files[] = {"kernels/attention_fwd.tile",
+                                        "test/ir/roundtrip/all-ops.tile",
+                                        "test/ir/roundtrip/machine.tile"};
+    read_module(files[_i % 3]);
     ck_assert(tc_module_verify(m));
     nops = nvalues = 0;
     tc_each_func (g, m) {
@@ -176,7 +217,7 @@ int main(void)
 {
     Suite *s = suite_create("damage");
     TCase *t = tcase_create("damage");
-    tcase_add_loop_test(t, test_random_damage, 0, 400);
+    tcase_add_loop_test(t, test_random_damage, 0, 600);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

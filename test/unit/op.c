@@ -44,7 +44,7 @@ START_TEST(test_operand_letters)
     {
         const char *in = info(c)->in;
         for (size_t i = 0; in[i]; i++) {
-            ck_assert_msg(strchr("fixnbscptwvma=#@e?*", in[i]), "%s: %c",
+            ck_assert_msg(strchr("fixnbscptwvmako=#@e?*", in[i]), "%s: %c",
                           info(c)->name, in[i]);
             /* These speak of an operand before them. */
             if (strchr("=#@e?*", in[i]))
@@ -123,9 +123,9 @@ START_TEST(test_attribute_kinds_are_known)
         const char *kind = memchr(s, ':', n);
         ck_assert_msg(kind, "%s: %s", info(c)->name, s);
         size_t len = n - (size_t)(kind + 1 - s);
-        static const char *const known[] = {"int",  "number", "string",
-                                            "bool", "symbol", "ints",
-                                            "dims", "strings"};
+        static const char *const known[] = {"int",  "number",  "string",
+                                            "bool", "symbol",  "ints",
+                                            "dims", "strings", "layout"};
         bool found = memchr(kind, '|', len);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             found |= strlen(known[i]) == len &&

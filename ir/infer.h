@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to infer*.c: the rules that say what an op's results are.
+ */
+#ifndef TC_INFER_H
+#define TC_INFER_H
+
+#include "ir/ir.h"
+
+/* What a rule sees and fills in. `stated[i]` may be NULL. */
+typedef struct tc_results {
+    unsigned nstated;
+    const tc_type *const *stated;
+    unsigned n;
+    const tc_type **types; /* room for as many as the op may have */
+} tc_results;
+
+/* Adds the results' types to `r`, or reports. Operands and attributes fit the
+ * signature; of ops with ":" the type that the text states is there. */
+typedef bool tc_infer_fn(const tc_op *op, tc_results *r);
+
+tc_infer_fn tc_infer_call;
+/* Shapes (infer_shape.c) */
+tc_infer_fn tc_infer_splat, tc_infer_range, tc_infer_expand_dims,
+    tc_infer_broadcast, tc_infer_trans, tc_infer_reshape;
+/* Machine level (infer_machine.c) */
+tc_infer_fn tc_infer_convert_layout, tc_infer_mma, tc_infer_smem_alloc,
+    tc_infer_smem_index, tc_infer_smem_load, tc_infer_partial;
+
+/* The function parameter of f that a call names, or NULL. */
+const tc_param *tc_infer_callee(const tc_func *f, const char *name);
+
+/* True, for `return`. */
+bool tc_results_add(tc_results *r, const tc_type *t);
+const tc_type *tc_infer_tile(const tc_op *op, unsigned rank,
+                             const tc_dim *const *dims, const tc_type *elem);
+/* The type in a layout that follows from an operand's; none: as it is. */
+const tc_type *tc_infer_placed(const tc_op *op, const tc_type *t,
+                               const tc_layout *layout);
+/* Whether an attribute is 0 to count - 1; reports. */
+bool tc_infer_check_axis(const tc_op *op, const char *attr, unsigned count);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What ops of the machine level give: tiles have layouts, buffers are types.
+ */
+#include "ir/infer.h"
+#include "ir/layout.h"
+
+#include <string.h>
+
+static tc_context *context_of(const tc_op *op)
+{
+    return op->func->module->cx;
+}
+
+static const char *type_of(const tc_op *op, unsigned i)
+{
+    return tc_type_name(context_of(op), op->in[i]->type);
+}
+
+/* Of a buffer and a tile. */
+static bool same_dims(const tc_type *a, const tc_type *b)
+{
+    return a->rank == b->rank &&
+           memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+}
+
+bool tc_infer_convert_layout(const tc_op *op, tc_results *r)
+{
+    const tc_type *from = op->in[0]->type, *to = r->types[0];
+    bool fits = to->kind == TC_TILE && to->layout && from->layout &&
+                to->elem == from->elem && tc_type_same_sides(from, to);
+    return fits || tc_error(context_of(op), op->loc,
+                            "convert_layout: %s cannot become %s, expected the "
+                            "same tile in another layout",
+                            type_of(op, 0), tc_type_name(context_of(op), to));
+}
+
+bool tc_infer_mma(const tc_op *op, tc_results *r)
+{
+    const tc_type *a = op->in[0]->type, *b = op->in[1]->type,
+                  *c = op->in[2]->type;
+    bool fits = a->rank == 2 && b->rank == 2 && c->rank == 2 &&
+                a->dims[0] == c->dims[0] && a->dims[1] == b->dims[0] &&
+                b->dims[1] == c->dims[1] && a->layout && b->layout &&
+                c->layout && !a->slots && !b->slots;
+    if (!fits)
+        return tc_error(context_of(op), op->loc,
+                        "mma: operands are %s, %s and %s, expected [M, K], "
+                        "[K, N] and [M, N] with layouts",
+                        type_of(op, 0), type_of(op, 1), type_of(op, 2));
+    return tc_results_add(r, c);
+}
+
+bool tc_infer_smem_alloc(const tc_op *op, tc_results *r)
+{
+    const tc_type *t = r->types[0];
+    return t->kind == TC_SMEM ||
+           tc_error(context_of(op), op->loc,
+                    "smem_alloc: result is %s, expected smem<...>",
+                    tc_type_name(context_of(op), t));
+}
+
+bool tc_infer_smem_index(const tc_op *op, tc_results *r)
+{
+    tc_context *cx = context_of(op);
+    const tc_type *t = op->in[0]->type;
+    if (!t->slots)
+        return tc_error(cx, op->loc,
+                        "smem_index: operand is %s, expected a ring",
+                        type_of(op, 0));
+    return tc_results_add(
+        r, tc_type_smem(cx, tc_infer_tile(op, t->rank, t->dims, t->elem),
+                        t->layout, 0));
+}
+
+bool tc_infer_smem_load(const tc_op *op, tc_results *r)
+{
+    const tc_type *from = op->in[0]->type, *to = r->types[0];
+    bool fits = to->kind == TC_TILE && to->layout && to->elem == from->elem &&
+                !from->slots && same_dims(from, to);
+    return fits || tc_error(context_of(op), op->loc,
+                            "smem_load: %s cannot be read as %s, expected a "
+                            "tile of the same sides with a layout",
+                            type_of(op, 0), tc_type_name(context_of(op), to));
+}
+
+/* Within warps only: the axis stays, with a part for each warp along it. */
+bool tc_infer_partial(const tc_op *op, tc_results *r)
+{
+    tc_context *cx = context_of(op);
+    unsigned axis = (unsigned)tc_op_int(op, "axis");
+    const tc_type *first = op->in[0]->type;
+    if (!first->layout)
+        return tc_error(cx, op->loc,
+                        "reduce: partial(true) of %s, expected a tile with a "
+                        "layout",
+                        type_of(op, 0));
+    const tc_layout *layout = tc_layout_partial(cx, first->layout, axis);
+    const tc_dim *dims[TC_MAX_RANK];
+    memcpy(dims, first->dims, first->rank * sizeof *dims);
+    dims[axis] = tc_dim_const(cx, layout->shape[axis]);
+    for (unsigned i = 0; i < op->nin; i++)
+        tc_results_add(r, tc_infer_placed(op,
+                                          tc_infer_tile(op, first->rank, dims,
+                                                        op->in[i]->type->elem),
+                                          layout));
+    return true;
+}
