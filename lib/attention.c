@@ -243,6 +243,8 @@ static bool compile(struct plan *p)
         .nexamples = 3,
         .warps = o->warps ? o->warps : config.warps,
         .stages = o->stages ? o->stages : config.stages,
+        .no_load = o->no_load,
+        .no_cache = o->no_cache,
     };
     return tc_job_finish(p->job, &c);
 }

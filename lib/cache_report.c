@@ -245,7 +245,7 @@ static bool build_why(tc_job *job)
     tc_func *f;
     tc_bound bound;
     tc_recipe recipe;
-    if (!tc_request_read(job) ||
+    if (!tc_request_read(job) || !tc_request_configure(job) ||
         !tc_job_choose(job, &r->options, &target, &f, &bound))
         return false;
     struct why w = {.job = job,

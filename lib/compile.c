@@ -412,7 +412,8 @@ bool tc_request_read(tc_job *job)
 static bool build_request(tc_job *job)
 {
     const tc_request *r = job->request;
-    return tc_request_read(job) && tc_job_finish(job, &r->options);
+    return tc_request_read(job) && tc_request_configure(job) &&
+           tc_job_finish(job, &r->options);
 }
 
 static const char *wrong_options(const tilec_compile_options *o)

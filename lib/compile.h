@@ -62,6 +62,10 @@ tilec_status tc_request_run(tc_job *job, const tilec_compile_options *options,
 /* The first step of such a job's `build`: to job->module. */
 bool tc_request_read(tc_job *job) TC_MUST_CHECK;
 
+/* configure.c, the second one: what the options leave open of an embedded
+ * kernel is as it was tuned. */
+bool tc_request_configure(tc_job *job) TC_MUST_CHECK;
+
 /* The ways through tc_job_finish share: */
 typedef struct tc_bound tc_bound;
 bool tc_job_choose(tc_job *job, const tilec_compile_options *options,

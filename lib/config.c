@@ -42,7 +42,7 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
 
 /* How well an entry that fits does; the larger the better, field by field. */
 typedef struct score {
-    int64_t fields[5];
+    int64_t fields[6];
 } score;
 
 static score score_of(const cJSON *entry)
@@ -51,13 +51,14 @@ static score score_of(const cJSON *entry)
     const tc_target *t = name ? tc_target_get(name) : NULL;
     int64_t d = number(entry, "d"), dv = number(entry, "dv");
     return (score){{t ? (int64_t)(100 * t->major + t->minor) : -1,
-                    d ? -d : INT64_MIN, dv ? -dv : INT64_MIN,
-                    text(entry, "mask") != NULL, number(entry, "length")}};
+                    text(entry, "dtype") != NULL, d ? -d : INT64_MIN,
+                    dv ? -dv : INT64_MIN, text(entry, "mask") != NULL,
+                    number(entry, "length")}};
 }
 
 static bool is_better(score a, score b)
 {
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         if (a.fields[i] != b.fields[i])
             return a.fields[i] > b.fields[i];
     return false;

@@ -9,8 +9,9 @@
  *
  * A query fits an entry whose target it can run, whose data type is its own,
  * and whose d and dv are not below its own; fields that are missing fit all.
- * Of those the best: the nearest target, then the smallest d and dv, then the
- * mask class that is named, then the nearest length not above its own.
+ * Of those the best: the nearest target, then the data type that is named, then
+ * the smallest d and dv, then the mask class that is named, then the nearest
+ * length not above its own.
  */
 #ifndef TC_CONFIG_H
 #define TC_CONFIG_H

@@ -309,7 +309,8 @@ static tilec_status run_host(struct launch *l, const int32_t grid[3],
     tc_host_launch_options h = {.threads = (unsigned)o->threads,
                                 .print = o->print,
                                 .progress = o->progress,
-                                .user = o->user};
+                                .user = o->user,
+                                .every = (uint64_t)o->every};
     if (tc_host_launch(l->k->host, l->args, grid, &h, &report))
         return TILEC_OK;
     if (report.out_of_memory)
@@ -402,6 +403,11 @@ tilec_status tilec_launch(const tilec_kernel *k, const tilec_argument *args,
         return tc_fail(error, TILEC_USAGE,
                        "tilec_launch: threads is %d, expected 0 or more",
                        o.threads);
+    if (o.every < 0 || (o.every && k->gpu))
+        return tc_fail(error, TILEC_USAGE,
+                       o.every < 0 ? "tilec_launch: every is below 0"
+                                   : "tilec_launch: every is for the CPU "
+                                     "target");
     int32_t grid[3];
     return prepare_and(k, args, nargs, &o, grid, error);
 }

@@ -229,7 +229,11 @@ typedef struct tilec_compile_options {
 
 /* Compiles one kernel of the given texts. Functions `@name` that they mention
  * and don't define are taken from the embedded mods. On failure *out is NULL
- * and the diagnostics say why. Each compile starts with none. */
+ * and the diagnostics say why. Each compile starts with none.
+ *
+ * An embedded kernel (one source, without a text) for a GPU target takes what
+ * the options leave open of tile sizes, warps and stages from the tuned
+ * configurations, by target, data type and sizes of the examples. */
 TILEC_API tilec_status tilec_compile(tilec_context *cx,
                                      const tilec_source *sources,
                                      size_t nsources,
@@ -321,6 +325,9 @@ typedef struct tilec_launch_options {
     /* GPU targets: look up each tensor's memory before the launch, and say
      * which one is not on the device or reaches beyond its allocation. */
     int check_memory;
+    /* CPU target: run only each such program of the grid, counted back from
+     * the last one: a sample of a result that takes too long. 0: all. */
+    int64_t every;
 } tilec_launch_options;
 
 /* Runs the kernel over its grid; on the CPU returns when it is done. On a GPU
@@ -469,6 +476,8 @@ typedef struct tilec_attention_options {
     size_t nbindings;
     /* GPU targets; 0: as the tuned configuration says. */
     unsigned warps, stages;
+    /* As in tilec_compile_options. */
+    int no_load, no_cache;
 } tilec_attention_options;
 
 /* Plans and compiles forward attention for tensors like these: data types, D

@@ -47,6 +47,8 @@ typedef struct tc_host_launch_options {
     /* Now and then, from the calling thread. NULL: not wanted. */
     void (*progress)(void *user, int64_t done, int64_t total);
     void *user;
+    uint64_t every; /* run only each such program, counted from the last one;
+                     * 0: all */
 } tc_host_launch_options;
 
 /* Runs the kernel over the grid and returns when it is done. args: one for

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An embedded kernel compiled by its name gets the tile sizes, warps and
+ * stages that were tuned for the target, where the caller leaves them open:
+ *
+ *     tilec_compile(cx, &(tilec_source){"matmul"}, 1, &options, &kernel);
+ *
+ * is, for a GPU, as if options gave what kernels/configs/matmul.json says.
+ */
+#include "lib/compile.h"
+#include "lib/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *value_of(const tc_bound *bound, const char *name)
+{
+    for (unsigned i = 0; i < bound->nall; i++)
+        if (strcmp(bound->all[i].name, name) == 0)
+            return bound->all[i].value;
+    return NULL;
+}
+
+static int64_t size_of(const tc_bound *bound, const char *name)
+{
+    const char *value = value_of(bound, name);
+    return value ? strtoll(value, NULL, 10) : 0;
+}
+
+static int64_t largest_side(const tilec_compile_options *o)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < o->nexamples; i++) {
+        const DLTensor *t = o->examples[i].tensor;
+        if (o->examples[i].kind != TILEC_ARG_TENSOR || !t || !t->shape)
+            continue;
+        for (int d = 0; d < t->ndim; d++)
+            n = t->shape[d] > n ? t->shape[d] : n;
+    }
+    return n;
+}
+
+static tc_config_query query_of(const tc_request *r, const tc_target *target,
+                                const char *kernel, const tc_bound *bound)
+{
+    const char *dtype = value_of(bound, "T");
+    const char *mask = value_of(bound, "mask_mod");
+    bool is_masked = mask && strcmp(mask, "@no_mask") != 0;
+    return (tc_config_query){.kernel = kernel,
+                             .target = target,
+                             .dtype = dtype ? dtype : "",
+                             .d = size_of(bound, "D"),
+                             .dv = size_of(bound, "DV"),
+                             .mask = is_masked ? "masked" : "none",
+                             .length = largest_side(&r->options)};
+}
+
+static bool is_given(const tilec_compile_options *o, const char *name)
+{
+    for (size_t i = 0; i < o->nbindings; i++)
+        if (strcmp(o->bindings[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void apply(tc_arena *a, tilec_compile_options *o, const tc_config *c)
+{
+    tilec_binding *b =
+        tc_arena_array(a, tilec_binding, o->nbindings + c->nbindings);
+    size_t n = 0;
+    for (; n < o->nbindings; n++)
+        b[n] = o->bindings[n];
+    for (unsigned i = 0; i < c->nbindings; i++)
+        if (!is_given(o, c->bindings[i].name))
+            b[n++] = c->bindings[i];
+    o->bindings = b;
+    o->nbindings = n;
+    o->warps = o->warps ? o->warps : c->warps;
+    o->stages = o->stages ? o->stages : c->stages;
+}
+
+bool tc_request_configure(tc_job *job)
+{
+    tc_request *r = job->request;
+    const tc_target *target;
+    tc_func *f;
+    tc_bound bound;
+    tc_config config;
+    if (r->nsources != 1 || r->sources[0].text)
+        return true;
+    if (!tc_job_choose(job, &r->options, &target, &f, &bound))
+        return false;
+    if (!tc_target_is_gpu(target))
+        return true;
+    tc_config_query query = query_of(r, target, f->name, &bound);
+    if (tc_config_find(&job->cx->arena, &query, &config))
+        apply(&job->cx->arena, &r->options, &config);
+    return true;
+}
