@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BINDINGS = 64 };
-
 /* NAME=VALUE in two; the name is copied into `room`. */
 static bool split_binding(const char *word, char *room, size_t size,
                           tilec_binding *out)
@@ -69,44 +67,66 @@ static bool read_options(const tool_args *args, tilec_compile_options *o)
            read_count(args, "--stages", 16, &o->stages);
 }
 
+static int read_bindings(program *p, const tool_args *args)
+{
+    tilec_compile_options *o = &p->options;
+    for (int i = 0; i < args->ngiven; i++) {
+        if (strcmp(args->given[i].name, "-D") != 0)
+            continue;
+        if (o->nbindings == PROGRAM_BINDINGS ||
+            !split_binding(args->given[i].value, p->names[o->nbindings],
+                           sizeof p->names[0], &p->bindings[o->nbindings]))
+            return tool_usage(args->command, "-D %s: expected NAME=VALUE",
+                              args->given[i].value);
+        o->nbindings++;
+    }
+    return EXIT_DONE;
+}
+
+int program_read(program *p, const tool_args *args, const char *word)
+{
+    *p = (program){.options = TILEC_INIT(tilec_compile_options)};
+    p->options.bindings = p->bindings;
+    if (!read_options(args, &p->options))
+        return EXIT_USAGE;
+    int code = read_bindings(p, args);
+    if (code)
+        return code;
+    p->file = split_kernel(word, &p->options.kernel);
+    if (!p->file)
+        return EXIT_MACHINE;
+    p->source.name = p->file;
+    if (tilec_embedded_text(p->file))
+        return EXIT_DONE;
+    p->text = read_text(p->file, &p->source.length);
+    p->source.text = p->text;
+    return p->text ? EXIT_DONE : EXIT_INPUT;
+}
+
+void program_free(program *p)
+{
+    free(p->text);
+    free(p->file);
+    *p = (program){0};
+}
+
 int program_with(const tool_args *args, tilec_context *cx, const char *word,
                  const tilec_compile_options *options,
                  program_compile_fn *compile, void *user)
 {
-    static char names[MOST_BINDINGS][64];
-    tilec_binding bindings[MOST_BINDINGS];
-    tilec_compile_options o = *options;
-    o.bindings = bindings;
-    if (!read_options(args, &o))
-        return EXIT_USAGE;
-    for (int i = 0; i < args->ngiven; i++) {
-        if (strcmp(args->given[i].name, "-D") != 0)
-            continue;
-        if (o.nbindings == MOST_BINDINGS ||
-            !split_binding(args->given[i].value, names[o.nbindings],
-                           sizeof names[0], &bindings[o.nbindings]))
-            return tool_usage(args->command, "-D %s: expected NAME=VALUE",
-                              args->given[i].value);
-        o.nbindings++;
+    program p;
+    int code = program_read(&p, args, word);
+    if (!code) {
+        p.options.examples = options->examples;
+        p.options.nexamples = options->nexamples;
+        p.options.no_load = options->no_load;
+        code = (int)compile(user, cx, &p.source, &p.options);
+        if (code)
+            report_compile(cx, (tilec_status)code);
+        else
+            report_remarks(cx);
     }
-    char *file = split_kernel(word, &o.kernel);
-    if (!file)
-        return EXIT_MACHINE;
-    tilec_source source = {.name = file};
-    char *text = NULL;
-    if (!tilec_embedded_text(file)) {
-        text = read_text(file, &source.length);
-        source.text = text;
-    }
-    int code = EXIT_INPUT;
-    if (text || tilec_embedded_text(file))
-        code = (int)compile(user, cx, &source, &o);
-    if (code && (text || !source.text))
-        report_compile(cx, (tilec_status)code);
-    else if (!code)
-        report_remarks(cx);
-    free(text);
-    free(file);
+    program_free(&p);
     return code;
 }
 

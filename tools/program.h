@@ -22,6 +22,18 @@
         "--remarks", NULL, "say what the compiler did and did not do"          \
     }
 
+/* What the command line says: freed with program_free in any case. */
+enum { PROGRAM_BINDINGS = 64 };
+typedef struct program {
+    char *file, *text;
+    tilec_source source;           /* text NULL: an embedded one */
+    tilec_compile_options options; /* without examples */
+    tilec_binding bindings[PROGRAM_BINDINGS];
+    char names[PROGRAM_BINDINGS][64];
+} program;
+int program_read(program *p, const tool_args *args, const char *word);
+void program_free(program *p);
+
 /* The exit code; *kernel is set on 0. `examples` may have none. load: onto the
  * GPU, if the target is one. */
 int program_compile(const tool_args *args, tilec_context *cx, const char *word,
