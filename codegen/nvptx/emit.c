@@ -417,8 +417,8 @@ static void enter_function(tc_gen *g)
 {
     LLVMPositionBuilderAtEnd(g->b, tc_gen_block_new(g, "entry"));
     tc_gen_locate(g, g->f->loc);
-    begin_entry(g, tc_gen_intrinsic(g, "nvvm.read.ptx.sreg.tid.x", 0, NULL, 0,
-                                    NULL));
+    begin_entry(
+        g, tc_gen_intrinsic(g, "nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL));
 }
 
 LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type)
@@ -431,8 +431,66 @@ LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type)
     return at;
 }
 
+/* A pointer of which LLVM no longer knows where it is from. */
+static LLVMValueRef opaque(tc_gen *g, LLVMValueRef x)
+{
+    static const char text[] = "mov.b64 $0, $1;", constraints[] = "=l,l";
+    LLVMTypeRef t = LLVMTypeOf(x), type = LLVMFunctionType(t, &t, 1, false);
+    LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints,
+                                         strlen(constraints), false, false,
+                                         LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(g->b, type, code, &x, 1, "");
+}
+
+/* A pointer of which LLVM no longer knows where it is from. */
+static LLVMValueRef opaque(tc_gen *g, LLVMValueRef x)
+{
+    static const char text[] = "mov.b64 $0, $1;", constraints[] = "=l,l";
+    LLVMTypeRef t = LLVMTypeOf(x), type = LLVMFunctionType(t, &t, 1, false);
+    LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints,
+                                         strlen(constraints), false, false,
+                                         LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(g->b, type, code, &x, 1, "");
+}
+
+static LLVMValueRef read_thread(tc_gen *g)
+{
+    return tc_gen_asm(g, g->i32, "mov.u32 $0, %tid.x;", "=r", 0, NULL);
+}
+
+/* A pointer of which LLVM no longer knows where it is from. */
+static LLVMValueRef opaque(tc_gen *g, LLVMValueRef x)
+{
+    static const char text[] = "mov.b64 $0, $1;", constraints[] = "=l,l";
+    LLVMTypeRef t = LLVMTypeOf(x), type = LLVMFunctionType(t, &t, 1, false);
+    LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints,
+                                         strlen(constraints), false, false,
+                                         LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(g->b, type, code, &x, 1, "");
+}
+
+static LLVMValueRef read_thread(tc_gen *g)
+{
+    return tc_gen_asm(g, g->i32, "mov.u32 $0, %tid.x;", "=r", 0, NULL);
+}
+
+/* The assembler knows that the thread's number never changes, but not that
+ * steps are fewer than 2^31. */
+void tc_gen_enter_loop(tc_gen *g, LLVMValueRef step)
+{
+    LLVMValueRef none = LLVMBuildTrunc(g->b, step, g->i32, "");
+    none = LLVMBuildLShr(g->b, none, tc_gen_i32(g, 31), "");
+    begin_entry(g, LLVMBuildOr(g->b, read_thread(g), none, ""));
+}
+
 void tc_gen_enter_again(tc_gen *g)
 {
+    const tc_region *body = g->f->body;
+    for (unsigned i = 0; i < body->nargs; i++)
+        if (body->args[i]->type->kind == TC_TENSOR) {
+            LLVMValueRef *regs = tc_gen_get(g, body->args[i]);
+            regs[0] = opaque(g, regs[0]);
+        }
     begin_entry(g, tc_gen_asm(g, g->i32, "mov.u32 $0, %tid.x;", "=r", 0, NULL));
 }
 

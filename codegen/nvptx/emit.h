@@ -90,10 +90,9 @@ LLVMValueRef tc_gen_asm(tc_gen *g, LLVMTypeRef result, const char *text,
 
 /* In the function's first block, where it takes its place for good. */
 LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type);
-/* The thread's number is read again, and what depends on it computed again
- * from here on: behind a loop, so that it takes no registers in that. */
+/* What depends on the thread's number and on the tensors' addresses is computed
+ * again from here on: behind a loop, so that it takes no registers in that. */
 void tc_gen_enter_again(tc_gen *g);
-
 /* lanes.c. A linear map from (register, lane, warp) to one output coordinate,
  * split into what depends on the thread (emitted once) and what is constant. */
 typedef struct tc_lanes {
