@@ -442,47 +442,6 @@ static LLVMValueRef opaque(tc_gen *g, LLVMValueRef x)
     return LLVMBuildCall2(g->b, type, code, &x, 1, "");
 }
 
-/* A pointer of which LLVM no longer knows where it is from. */
-static LLVMValueRef opaque(tc_gen *g, LLVMValueRef x)
-{
-    static const char text[] = "mov.b64 $0, $1;", constraints[] = "=l,l";
-    LLVMTypeRef t = LLVMTypeOf(x), type = LLVMFunctionType(t, &t, 1, false);
-    LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints,
-                                         strlen(constraints), false, false,
-                                         LLVMInlineAsmDialectATT, false);
-    return LLVMBuildCall2(g->b, type, code, &x, 1, "");
-}
-
-static LLVMValueRef read_thread(tc_gen *g)
-{
-    return tc_gen_asm(g, g->i32, "mov.u32 $0, %tid.x;", "=r", 0, NULL);
-}
-
-/* A pointer of which LLVM no longer knows where it is from. */
-static LLVMValueRef opaque(tc_gen *g, LLVMValueRef x)
-{
-    static const char text[] = "mov.b64 $0, $1;", constraints[] = "=l,l";
-    LLVMTypeRef t = LLVMTypeOf(x), type = LLVMFunctionType(t, &t, 1, false);
-    LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints,
-                                         strlen(constraints), false, false,
-                                         LLVMInlineAsmDialectATT, false);
-    return LLVMBuildCall2(g->b, type, code, &x, 1, "");
-}
-
-static LLVMValueRef read_thread(tc_gen *g)
-{
-    return tc_gen_asm(g, g->i32, "mov.u32 $0, %tid.x;", "=r", 0, NULL);
-}
-
-/* The assembler knows that the thread's number never changes, but not that
- * steps are fewer than 2^31. */
-void tc_gen_enter_loop(tc_gen *g, LLVMValueRef step)
-{
-    LLVMValueRef none = LLVMBuildTrunc(g->b, step, g->i32, "");
-    none = LLVMBuildLShr(g->b, none, tc_gen_i32(g, 31), "");
-    begin_entry(g, LLVMBuildOr(g->b, read_thread(g), none, ""));
-}
-
 void tc_gen_enter_again(tc_gen *g)
 {
     const tc_region *body = g->f->body;
