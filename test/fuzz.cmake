@@ -28,7 +28,7 @@ endif()
 # NAME: fuzz/fuzz_NAME.c with SOURCES of the root; seeds are in fuzz/seeds/NAME
 # or SEEDS, words in fuzz/NAME.dict.
 function(fuzz_program name)
-  cmake_parse_arguments(PARSE_ARGV 1 F "" "MOST;SEEDS" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 F "" "MOST" "SEEDS;SOURCES")
   set(program ${CMAKE_CURRENT_BINARY_DIR}/fuzz_${name})
   list(TRANSFORM F_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/ REGEX "^[^/]")
   file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ir/*.h
@@ -68,5 +68,5 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_parse.c)
   file(GLOB ir CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
        ${CMAKE_SOURCE_DIR}/ir/*.c)
   fuzz_program(parse MOST 4096 SEEDS ${CMAKE_SOURCE_DIR}/kernels
-               SOURCES ${ir})
+               ${CMAKE_SOURCE_DIR}/test/ir/roundtrip SOURCES ${ir})
 endif()
