@@ -6,9 +6,11 @@ usage: check.py TILEC LANGUAGE.md
 
 A fenced block says by its tag what is done with it:
   tile             `tilec opt --round-trip` takes it
-  tile run ARGS    `tilec run` prints what the following text block says
+  tile run ARGS    `tilec run` prints what the following text block says; the
+                   programs of a grid may do so in any order
   tile fail ARGS   `tilec run` fails with the error in the text block
   tile error       `tilec opt` reports exactly the errors in the text block
+  tile machine ARGS  `tilec compile --emit=machine` prints the tile block behind it
 One without func and kernel is the body of the first block of the file, which
 is a function with an empty body. Each op of the table must be in an example.
 """
@@ -53,6 +55,12 @@ def module_of(block, frame):
     return frame.rstrip().removesuffix("}") + block.text + "}\n"
 
 
+def by_program(text):
+    """What is printed, program after program."""
+    pieces = re.split(r"^(?=program )", text, flags=re.M)
+    return sorted(pieces, key=lambda piece: piece.split(":")[0])
+
+
 class Checker:
     def __init__(self, tilec, path):
         self.tilec, self.path, self.failed = tilec, path, 0
@@ -81,7 +89,7 @@ class Checker:
         code, out, err = self.run("run", file, *block.tag[2:])
         if code:
             self.fail(block, "tilec run fails:\n" + err)
-        elif out != expected:
+        elif by_program(out) != by_program(expected):
             self.fail(block, "it prints\n%sand not\n%s" % (out, expected))
 
     def check_fail(self, block, file, expected):
@@ -89,6 +97,14 @@ class Checker:
         if code != 1 or self.errors(err) != expected.splitlines():
             self.fail(block, "tilec run exits with %d and says\n%s" % (code,
                                                                       err))
+
+    def check_machine(self, block, file, expected):
+        code, out, err = self.run("compile", file, "--emit=machine",
+                                  "--no-cache", *block.tag[2:])
+        if code:
+            self.fail(block, "tilec compile fails:\n" + err)
+        elif out != expected:
+            self.fail(block, "it becomes\n%sand not\n%s" % (out, expected))
 
     def check_error(self, block, file, expected):
         code, _, err = self.run("opt", file)
@@ -100,14 +116,15 @@ class Checker:
         kind = block.tag[1] if len(block.tag) > 1 else "opt"
         with open(file, "w", encoding="utf-8") as f:
             f.write(module_of(block, frame))
-        if kind not in ("opt", "run", "fail", "error"):
+        if kind not in ("opt", "run", "fail", "error", "machine"):
             return self.fail(block, "tag `%s` is not known" % kind)
-        if kind in ("opt", "run"):
+        if kind in ("opt", "run", "machine"):
             self.check_opt(block, file)
         if kind == "opt":
             return None
-        if not following or following.tag != ["text"]:
-            return self.fail(block, "a text block must follow")
+        expected = "tile" if kind == "machine" else "text"
+        if not following or following.tag != [expected]:
+            return self.fail(block, "a %s block must follow" % expected)
         check = getattr(self, "check_" + kind)
         return check(block, file, following.text)
 
