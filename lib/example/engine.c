@@ -89,7 +89,9 @@ static tilec_attention *make_plan(tilec_context *cx)
 int main(void)
 {
     tilec_context *cx = NULL;
-    if (tilec_context_new(NULL, &cx) != TILEC_OK)
+    tilec_context_options options = TILEC_INIT(tilec_context_options);
+    options.target = "cpu"; /* where these tensors are; see gpu.c */
+    if (tilec_context_new(&options, &cx) != TILEC_OK)
         return 3;
     tilec_attention *plan = make_plan(cx);
     /* The plan keeps all that it needs. */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # install.sh SOURCE BUILD: what `cmake --install` gives is enough to build and
-# run the example, with pkg-config and with CMake, and the library exports
+# run the examples, with pkg-config and with CMake, and the library exports
 # nothing but tilec_.
 set -eu
 source=$1
@@ -32,3 +32,13 @@ cmake -G Ninja -S "$source/lib/example" -B "$folder/build" \
     -D CMAKE_PREFIX_PATH="$folder/usr" >/dev/null
 cmake --build "$folder/build" >/dev/null
 "$folder/build/engine" | cmp - "$folder/out"
+
+# That of the GPU: its result, or why there is none.
+code=0
+"$folder/build/gpu" >"$folder/out" 2>"$folder/err" || code=$?
+cat "$folder/out" "$folder/err"
+case $code in
+0) grep -q ': the last element is -0.4157$' "$folder/out" ;;
+3) [ "${TILEC_REQUIRE_GPU:-}" != 1 ] && grep -q '^no GPU: ' "$folder/err" ;;
+*) exit 1 ;;
+esac
