@@ -13,6 +13,21 @@
 
 #include <stdbool.h>
 
+#define TOLERANCE_ABSOLUTE 2e-5
+/* The relative one; 0 of ints. */
+double tolerance_of(DLDataType dtype);
+
+typedef struct difference {
+    double relative, largest;
+    int64_t where;    /* of the largest */
+    int64_t strange;  /* infinities and NaNs that do not agree */
+    int64_t compared; /* elements */
+} difference;
+/* Of row-major tensors of one shape. before: what stood in `ref` at first; an
+ * element that still does is not compared. NULL: all are. */
+difference measure(const DLTensor *got, const DLTensor *ref,
+                   const DLTensor *before);
+
 /* Prints a line (a JSON object with `json`); false: beyond the tolerance, or
  * the shapes differ (said on stderr). Infinities and NaNs must agree. */
 bool compare(const char *name, const DLTensor *got, const char *ref_name,

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const tool_command *const commands[] = {&tool_attention, &tool_run,
-                                               &tool_compile,   &tool_opt,
-                                               &tool_cache,     &tool_info};
+static const tool_command *const commands[] = {
+    &tool_attention, &tool_run,   &tool_compile, &tool_opt,
+    &tool_bench,     &tool_cache, &tool_info};
 enum { NCOMMANDS = sizeof commands / sizeof *commands };
 
 static void help(void)
