@@ -5,10 +5,6 @@
 # it in the cache; tilec cache.
 . "$2/test/cli/expect.inc"
 
-# A cache of our own.
-TILEC_CACHE_DIR=$folder/cache
-export TILEC_CACHE_DIR
-
 cat >scale.tile <<'END'
 kernel @scale[D: int = 8](%x: tensor<[?, D] x f32>, %y: tensor<[?, D] x f32>, %by: f32)
     grid(cdiv(size(%x, 0), 16)) {

@@ -20,6 +20,7 @@ if [ -n "$others" ]; then
     exit 1
 fi
 
+export TILEC_CACHE_DIR="$folder/cache"
 export LD_LIBRARY_PATH="$libdir"
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
 # shellcheck disable=SC2046

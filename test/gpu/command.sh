@@ -3,8 +3,6 @@
 #
 # The command on a GPU; skipped where there is none.
 . "$2/test/cli/expect.inc"
-TILEC_CACHE_DIR=$folder/cache
-export TILEC_CACHE_DIR
 
 cat >fill.tile <<'END'
 kernel @fill(%x: tensor<[?] x f32>, %value: f32) grid(cdiv(size(%x, 0), 128)) {
