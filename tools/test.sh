@@ -20,7 +20,7 @@ build() {
     folder=$2
     shift 2
     mkdir -p "$folder"
-    echo "test: building $folder"
+    echo "test: building $folder, $(date +%T)"
     { cmake --preset "$preset" -D TILEC_TESTS=ON &&
         cmake --build "$folder" --target "$@"; } >"$folder/build.log" 2>&1 || {
         tail -60 "$folder/build.log" >&2
@@ -34,7 +34,7 @@ run() {
 }
 
 if [ "${1:-all}" != build ]; then
-    build tsan build-tsan unit_api numerics_data
+    build tsan build-tsan threads_tests
     run tsan
     build asan build-asan all
     run asan
