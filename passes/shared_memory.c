@@ -278,19 +278,29 @@ static void find_copies(struct finder *s, tc_func *f, tc_region *r)
     }
 }
 
-/* Small buffers share with nobody, up to a few KiB of them: a barrier costs
- * more than they do. */
-static void keep_small_ones(struct finder *s, const tc_func *f)
+/* The outermost loop around an op; NULL: there is none. */
+static tc_op *outer_loop(const tc_op *op)
+{
+    tc_op *loop = NULL;
+    for (tc_op *around = op->parent->op; around; around = around->parent->op)
+        if (around->code == TC_FOR || around->code == TC_WHILE)
+            loop = around;
+    return loop;
+}
+
+/* Small buffers share with nobody in their loop, up to a few KiB of them: a
+ * barrier in each step costs more than they do. */
+static void keep_small_ones(struct finder *s)
 {
     enum { SMALL = 1024, ALL_SMALL = 8192 };
     uint32_t sum = 0;
     for (unsigned i = 0; i < s->all.n; i++) {
         tc_lifetime *l = &s->all.of[i];
-        if (!l->first_op || l->bytes > SMALL || sum + l->bytes > ALL_SMALL)
+        tc_op *loop = l->first_op ? outer_loop(l->first_op) : NULL;
+        if (!loop || l->bytes > SMALL || sum + l->bytes > ALL_SMALL)
             continue;
         sum += l->bytes;
-        l->first = 0;
-        l->last = s->position;
+        include(l, loop, loop);
     }
 }
 
@@ -303,7 +313,7 @@ tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose)
     find_uses(&s, f->body);
     find_copies(&s, f, f->body);
     if (loose)
-        keep_small_ones(&s, f);
+        keep_small_ones(&s);
     return s.all;
 }
 

@@ -53,7 +53,7 @@ typedef struct tc_lifetimes {
 } tc_lifetimes;
 
 /* From the program's text. `loose`: what is used in a loop is in use in all of
- * it, and what is small always, so that they do not share memory: that costs
+ * it, so that they do not share memory, nor do small ones in a nest: that costs
  * memory and saves barriers. */
 tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose);
 /* Whether two buffers are in use at the same time. */
