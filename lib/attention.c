@@ -189,7 +189,7 @@ static bool has_binding(const tilec_attention_options *o, const char *name)
     return false;
 }
 
-/* What the tuned configurations say of these tensors on a GPU. */
+/* What the tuned configurations say of these tensors. */
 static void find_config(const struct plan *p, const tc_target *target,
                         tc_config *config)
 {
@@ -217,9 +217,9 @@ static bool compile(struct plan *p)
     tilec_argument examples[] = {tilec_tensor("q", r->q),
                                  tilec_tensor("k", r->k),
                                  tilec_tensor("v", r->v)};
-    if (target && tc_target_is_gpu(target))
+    if (target && (tc_target_is_gpu(target) || r->q->shape[2] > 32))
         find_config(p, target, &config);
-    else
+    if (config.nbindings == 0 && target && !tc_target_is_gpu(target))
         config.bindings[config.nbindings++] =
             (tilec_binding){"BM", query_rows(r->q->shape[2])};
     tilec_binding *b = tc_arena_array(p->arena, tilec_binding,

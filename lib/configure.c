@@ -5,7 +5,7 @@
  *
  *     tilec_compile(cx, &(tilec_source){"matmul"}, 1, &options, &kernel);
  *
- * is, for a GPU, as if options gave what kernels/configs/matmul.json says.
+ * is as if options gave what kernels/configs/matmul.json says of the target.
  */
 #include "lib/compile.h"
 #include "lib/config.h"
@@ -90,8 +90,6 @@ bool tc_request_configure(tc_job *job)
         return true;
     if (!tc_job_choose(job, &r->options, &target, &f, &bound))
         return false;
-    if (!tc_target_is_gpu(target))
-        return true;
     tc_config_query query = query_of(r, target, f->name, &bound);
     if (tc_config_find(&job->cx->arena, &query, &config))
         apply(&job->cx->arena, &r->options, &config);

@@ -231,9 +231,9 @@ typedef struct tilec_compile_options {
  * and don't define are taken from the embedded mods. On failure *out is NULL
  * and the diagnostics say why. Each compile starts with none.
  *
- * An embedded kernel (one source, without a text) for a GPU target takes what
- * the options leave open of tile sizes, warps and stages from the tuned
- * configurations, by target, data type and sizes of the examples. */
+ * An embedded kernel (one source, without a text) takes what the options leave
+ * open of tile sizes, warps and stages from the tuned configurations, by
+ * target, data type and sizes of the examples. */
 TILEC_API tilec_status tilec_compile(tilec_context *cx,
                                      const tilec_source *sources,
                                      size_t nsources,

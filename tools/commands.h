@@ -9,7 +9,7 @@
 #include "tools/args.h"
 
 extern const tool_command tool_attention, tool_run, tool_compile, tool_opt,
-    tool_info, tool_cache, tool_bench;
+    tool_info, tool_cache, tool_bench, tool_tune;
 
 #define TARGET_HELP                                                            \
     "auto (the GPU if there is one, the default), cpu,\n"                      \

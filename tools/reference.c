@@ -238,6 +238,20 @@ static void describe(const reference *r)
              (long long)run, (long long)r->programs);
 }
 
+/* What configurations go by. */
+static void identify(const reference *r)
+{
+    workload *w = r->w;
+    const tilec_kernel *k = r->b.kernel;
+    const char *dtype = tilec_kernel_binding(k, "T");
+    const char *d = tilec_kernel_binding(k, "D");
+    const char *dv = tilec_kernel_binding(k, "DV");
+    snprintf(w->kernel, sizeof w->kernel, "%s", tilec_kernel_name(k));
+    snprintf(w->dtype, sizeof w->dtype, "%s", dtype ? dtype : "");
+    w->dim = d ? atoll(d) : 0;
+    w->dv = dv ? atoll(dv) : 0;
+}
+
 static int build(reference *r, tilec_context *cx, const space *s)
 {
     tilec_status status = workload_build(r->w, cx, "cpu", NULL, false, &r->b);
@@ -248,6 +262,7 @@ static int build(reference *r, tilec_context *cx, const space *s)
     }
     if (status)
         return report_compile(cx, status);
+    identify(r);
     return inputs_copy_written(&r->w->in, r->b.kernel);
 }
 

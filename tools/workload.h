@@ -48,8 +48,9 @@ typedef struct workload {
     bool is_attention;
     int64_t batch, heads, length, dim, kv_heads, kv_length, dv;
     const char *mask, *score; /* NULL: none */
-    char dtype[16];
-    char name[400]; /* "attention 4x32x4096x64 bf16, mask causal" */
+    char dtype[16];           /* of the kernel's parameter T; "": it has none */
+    char kernel[64]; /* its name; from here on set by workload_prepare */
+    char name[400];  /* "attention 4x32x4096x64 bf16, mask causal" */
 
     double bytes; /* of all tensors, once */
     double flops; /* 0: not known */

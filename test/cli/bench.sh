@@ -1,0 +1,192 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# tilec bench and tilec tune, on the CPU target and without running for GPUs.
+. "$2/test/cli/expect.inc"
+
+TILEC_CACHE_DIR=$folder/cache
+export TILEC_CACHE_DIR
+shape="--shape 1x2x70x16 --runs 2"
+ab="a=random:40x24xf32 b=random:24x33xf32 c=zeros:40x33xf32"
+
+# is_json: each line of the output is an object that has these names.
+is_json() {
+    python3 -c 'import json, sys
+rows = [json.loads(line) for line in open("out")]
+assert rows
+for row in rows:
+    for name in sys.argv[1:]:
+        assert name in row, name' "$@" 2>>err || failed "$last: JSON without $*"
+}
+
+# Attention.
+expect 0 bench attention $shape --target cpu
+err_is_empty
+out_has "attention 1x2x70x16 bf16, mask none, score none"
+out_has "0.0006272 GFLOP (the 100.0 % of pairs that are seen)"
+out_has "checked: all that 4 programs of the CPU target give"
+out_has "TFLOP/s"
+expect 0 bench attention $shape --target cpu --mask causal --kv-heads 1 --dv 24 --kv-length 50 --dtype f32
+out_has "attention 1x2/1x70/50x16/24 f32, mask causal"
+# Half of 50 x 50 and its diagonal, and 20 rows that see all.
+out_has "(the 65.0 % of pairs that are seen)"
+expect 0 bench attention $shape --target cpu --mask 'sliding_window(w=7)'
+out_has "(the 9.6 % of pairs that are seen)"
+expect 0 bench attention $shape --target cpu --score alibi slopes=random:2xf32 --seed 5
+expect 2 bench attention $shape --target cpu --score alibi
+err_has "slopes"
+expect 1 bench attention $shape --target cpu --mask cousal
+err_has "cousal"
+
+# Any kernel; dots are counted: 2 * 40 * 24 * 33, in tiles of 64.
+expect 0 bench matmul $ab --target cpu --runs 2
+out_has "0.000524"
+out_has "(its dots)"
+expect 0 bench softmax x=random:9x9xf32 y=like:x --target cpu --runs 2
+out_has "FLOP: it has no dots"
+expect 0 bench softmax x=random:9x9xf32 y=like:x --target cpu --runs 2 --flops 1000 --check-seconds 0
+out_has "(as given)"
+out_has "checked: nothing"
+expect 0 bench matmul $ab --target cpu --json
+is_json median_us tflops gbytes_per_second error flops checked workload
+cat >add.tile <<'END2'
+// Changes what it is given; and one whose trips are data.
+kernel @twice(%x: tensor<[?] x f32>) grid(cdiv(size(%x, 0), 16)) {
+  %i = program_id(0) * 16
+  %a = load %x[%i +: 16] boundary(0)
+  store %x[%i +: 16], %a + %a boundary(0)
+}
+kernel @turns[N: int = 1](%x: tensor<[?] x f32>) grid(1) {
+  %y = for %i = 0 to N carry(%y0 = 1.0) {
+    %z = for %k = 0 to 1000000 carry(%z0 = %y0) {
+      yield %z0 * 0.5 + 1.0
+    }
+    yield %z
+  }
+  store %x[0 +: 16], splat(%y, tile<16 x f32>) boundary(0)
+}
+kernel @sum(%x: tensor<[?] x f32>, %y: tensor<[?] x f32>) grid(cdiv(size(%x, 0), 16)) {
+  %a = load %x[program_id(0) * 16 +: 16] boundary(0)
+  %p = base(%y)
+  %s = sum(%a, axis=0)
+  %old = atomic %p, %s kind(add)
+}
+END2
+expect 0 bench add.tile@twice x=random:1000xf32 --target cpu --runs 2
+expect 0 bench add.tile@twice x=random:100000xf32 --target cpu --runs 2 --check-seconds 0.000001
+out_has " of 6250 programs of the CPU target's grid"
+# Sums of all programs are not to be had from some.
+expect 0 bench add.tile@sum x=random:1000xf32 y=zeros:1xf32 --target cpu --runs 2 --check-seconds 0.000001 --tolerance 1e-3
+out_has "checked: all that 63 programs"
+
+# Sweeps.
+expect 0 bench attention $shape --target cpu --sweep BM=16,32 --sweep BN=16,0
+out_has "BM=16 BN=16"
+out_has "BM=32 BN=16"
+out_has "BM=32 BN=0   does not compile: attention_fwd.tile:"
+err_is_empty
+expect 0 bench attention $shape --target cpu --sweep BM=16,32 --json
+is_json median_us variant
+[ "$(wc -l <out)" = 2 ] || failed "$last: not two lines"
+# A variant that does not end is stopped, the others are not.
+expect 1 bench add.tile@turns x=zeros:16xf32 --target cpu --sweep N=1,100000000 --timeout 2 --runs 1
+out_has "N=100000000  FAILED: not done after 2 s"
+# A "sweep" that changes the result is found out.
+expect 1 bench add.tile@turns x=zeros:16xf32 --target cpu --sweep N=0,1 --runs 1
+out_has "N=0      WRONG: x: relative error"
+expect 1 bench matmul $ab --target cpu --sweep BM=0,3
+out_has "does not compile"
+
+# Without a GPU nothing is run; this is said.
+expect 1 bench attention $shape --target sm_80
+out_has "FAILED: there is no NVIDIA driver"
+
+# The command line.
+expect 2 bench
+err_has "expected \`attention\` or a program"
+expect 2 bench attention
+err_has "attention needs a --shape"
+expect 2 bench attention --shape 4x32x4096
+err_has "expected BxHxMxD, as 4x32x4096x64"
+expect 2 bench attention --shape 1x6x70x16 --kv-heads 4
+err_has "6 heads are not a multiple of 4 --kv-heads"
+expect 2 bench attention $shape --dtype b16
+err_has "--dtype is \`b16\`"
+expect 2 bench matmul $ab --mask causal
+err_has "--mask is for \`bench attention\`"
+expect 2 bench matmul a=random:40x24xf33
+err_has "argument \`a=random:40x24xf33\`"
+expect 2 bench matmul $ab --sweep BM
+err_has "--sweep BM: expected NAME=VALUE,VALUE..."
+expect 2 bench matmul $ab --sweep warps=33
+expect 2 bench matmul $ab --sweep BM=16 --sweep BM=32
+expect 2 bench matmul $ab --sweep BM=16 -D BM=32
+err_has "gives BM a value as well"
+expect 2 bench matmul $ab --runs 0
+err_has "expected 1 to 1000"
+expect 2 bench matmul $ab --tolerance x
+err_has "--tolerance is \`x\`"
+expect 1 bench nowhere.tile x=1
+err_has "nowhere.tile: No such file or directory"
+expect 1 bench matmul a=random:40x24xf32 b=random:25x33xf32 c=zeros:40x33xf32 --target cpu
+err_has "the columns of a must be as many as the rows of b"
+
+# tune: written, merged with what is there, left alone where it is damaged.
+expect 0 tune matmul $ab --target cpu --sweep BM=8 --sweep BN=8 --sweep BK=8 --dry-run --config t.json
+out_has "1 of 1 variants would be timed"
+[ ! -e t.json ] || failed "$last: it wrote"
+cat >t.json <<'END2'
+{"kernel": "matmul", "note": "kept", "configs": [
+  {"target": "sm_80", "use": {"BM": 128, "warps": 4}},
+  {"target": "cpu", "dtype": "f32", "use": {"BM": 7}}]}
+END2
+cp t.json before.json
+# The worst one could not win against the present configuration.
+expect 0 tune matmul a=random:300x300xf32 b=random:300x300xf32 c=zeros:300x300xf32 --target cpu --sweep BM=8 --sweep BN=8 --sweep BK=8 --config t.json
+out_has "nothing is faster, left as it is"
+cmp -s t.json before.json || failed "$last: it wrote"
+# With one program of 1 x 1 any smaller tile is faster than 64 x 64 x 64.
+expect 0 tune matmul a=random:1x1xf32 b=random:1x1xf32 c=zeros:1x1xf32 --target cpu --sweep BM=8,16 --sweep BN=8 --sweep BK=8 --config t.json
+out_has 't.json: {"target": "cpu", "dtype": "f32", "use": {"BM": '
+expect 0 tune matmul a=random:1x1xf16 b=random:1x1xf16 c=zeros:1x1xf16 --target cpu --sweep BM=8 --sweep BN=8 --sweep BK=8 --min-length 5 --config t.json
+python3 - <<'PY' 2>>err || failed "$last: $(cat t.json)"
+import json
+f = json.load(open("t.json"))
+assert f["kernel"] == "matmul" and f["note"] == "kept", f
+assert len(f["configs"]) == 3, f
+assert f["configs"][0] == {"target": "sm_80", "use": {"BM": 128, "warps": 4}}
+assert f["configs"][1]["dtype"] == "f32" and f["configs"][1]["use"]["BK"] == 8
+assert f["configs"][2] == {"target": "cpu", "dtype": "f16", "length": 5,
+                           "use": {"BM": 8, "BN": 8, "BK": 8}}, f
+PY
+ls t.json.* 2>/dev/null && failed "$last: it left a temporary file"
+for text in '{"kernel": "matmul", "configs": [' '[]' '{"kernel": "matmul"}' \
+    '{"kernel": "softmax", "configs": []}' \
+    '{"kernel": "matmul", "configs": [1]}' \
+    '{"kernel": "matmul", "configs": []} x'; do
+    echo "$text" >bad.json
+    expect 1 tune matmul $ab --target cpu --sweep BM=8 --config bad.json
+    err_has "bad.json: "
+    err_has "it is left as it is"
+    [ "$(cat bad.json)" = "$text" ] || failed "$last: it wrote over $text"
+done
+expect 1 tune matmul a=random:1x1xf32 b=random:1x1xf32 c=zeros:1x1xf32 --target cpu --sweep BM=8 --sweep BN=8 --sweep BK=8 --config nowhere/t.json
+err_has "nowhere/t.json: No such file or directory"
+
+# What asks for too much is left out before it is loaded.
+expect 0 tune attention --shape 1x2x70x64 --target sm_80 --sweep BM=64 --sweep BN=64 --sweep warps=4 --sweep stages=2 --dry-run --config a.json
+out_has '{"target": "sm_80", "dtype": "bf16", "d": 64, "dv": 64, "mask": "none", "use": {"BM": 64, "BN": 64, "warps": 4, "stages": 2}}'
+expect 0 tune attention --shape 1x2x70x16 --target cpu --dry-run --mask causal
+out_has "BM=128 BN=128"
+out_has '"mask": "masked"'
+expect 2 tune attention $shape
+err_has "unknown option --runs"
+expect 2 tune softmax x=random:9x9xf32 y=like:x --target cpu
+err_has "@softmax needs a --sweep"
+expect 2 tune matmul $ab --target cpu --sweep T=f32
+err_has "is no whole number"
+expect 2 tune matmul $ab --target cpu --sweep BM=8 --warps 4
+err_has "say --sweep warps=8"
+expect 2 tune matmul $ab --target cpu --sweep BM=8 --check-seconds 0
+err_has "what is not checked is not written"
+finish

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* asprintf */
+#include "tools/config_file.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Reading ---- */
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+/* What is wrong with the file; NULL: nothing. */
+static const char *fault(const cJSON *root, const char *kernel)
+{
+    const cJSON *entry, *list = NULL;
+    const char *name = text_of(root, "kernel");
+    if (!cJSON_IsObject(root))
+        return "it is no JSON object";
+    if (!name || strcmp(name, kernel) != 0)
+        return "it is not of this kernel";
+    list = cJSON_GetObjectItemCaseSensitive(root, "configs");
+    if (!cJSON_IsArray(list))
+        return "it has no list of `configs`";
+    cJSON_ArrayForEach(entry, list)
+    {
+        if (!cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(entry, "use")))
+            return "an entry has no `use`";
+    }
+    return NULL;
+}
+
+static bool begin(config_file *f, const char *kernel)
+{
+    f->root = cJSON_CreateObject();
+    return f->root && cJSON_AddStringToObject(f->root, "kernel", kernel) &&
+           cJSON_AddArrayToObject(f->root, "configs");
+}
+
+int config_file_read(config_file *f, const char *path, const char *kernel)
+{
+    *f = (config_file){.path = path};
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return begin(f, kernel) ? EXIT_DONE : EXIT_MACHINE;
+    size_t length;
+    char *text = read_text(path, &length);
+    if (!text)
+        return EXIT_INPUT;
+    const char *end = NULL;
+    f->root = cJSON_ParseWithLengthOpts(text, length + 1, &end, 1);
+    const char *why = f->root ? fault(f->root, kernel) : "it is no JSON";
+    free(text);
+    if (!why)
+        return EXIT_DONE;
+    fprintf(stderr, "tilec: error: %s: %s (@%s); it is left as it is\n", path,
+            why, kernel);
+    return EXIT_INPUT;
+}
+
+void config_file_free(config_file *f)
+{
+    cJSON_Delete(f->root);
+    f->root = NULL;
+}
+
+/* ---- Entries ---- */
+
+static bool add_text(cJSON *to, const char *name, const char *value)
+{
+    return !value || cJSON_AddStringToObject(to, name, value);
+}
+
+static bool add_number(cJSON *to, const char *name, int64_t value)
+{
+    return !value || cJSON_AddNumberToObject(to, name, (double)value);
+}
+
+static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
+{
+    cJSON *entry = cJSON_CreateObject();
+    bool ok = entry && add_text(entry, "target", k->target) &&
+              add_text(entry, "dtype", k->dtype) &&
+              add_number(entry, "d", k->d) && add_number(entry, "dv", k->dv) &&
+              add_text(entry, "mask", k->mask) &&
+              add_number(entry, "length", k->length);
+    cJSON *use = ok ? cJSON_AddObjectToObject(entry, "use") : NULL;
+    ok = use != NULL;
+    for (unsigned i = 0; ok && i < s->naxes; i++)
+        ok = cJSON_AddNumberToObject(use, s->axes[i].name,
+                                     atof(v->values[i])) != NULL;
+    if (ok)
+        return entry;
+    cJSON_Delete(entry);
+    return NULL;
+}
+
+/* The same in all but what it says to use. */
+static bool same_key(const cJSON *a, const cJSON *b)
+{
+    static const char *const names[] = {"target", "dtype", "d",
+                                        "dv",     "mask",  "length"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const cJSON *x = cJSON_GetObjectItemCaseSensitive(a, names[i]);
+        const cJSON *y = cJSON_GetObjectItemCaseSensitive(b, names[i]);
+        if ((x || y) && !cJSON_Compare(x, y, 1))
+            return false;
+    }
+    return true;
+}
+
+bool config_file_put(config_file *f, const config_key *key, const space *s,
+                     const variant *v)
+{
+    cJSON *list = cJSON_GetObjectItemCaseSensitive(f->root, "configs");
+    cJSON *entry = entry_of(key, s, v);
+    if (!entry)
+        return false;
+    for (int i = 0; i < cJSON_GetArraySize(list); i++)
+        if (same_key(cJSON_GetArrayItem(list, i), entry))
+            return cJSON_ReplaceItemInArray(list, i, entry);
+    return cJSON_AddItemToArray(list, entry);
+}
+
+/* ---- Text: an entry a line ---- */
+
+static void put(FILE *to, const cJSON *item);
+
+static void put_members(FILE *to, const cJSON *item, const char *between)
+{
+    for (const cJSON *i = item->child; i; i = i->next) {
+        if (i->string)
+            fprintf(to, "\"%s\": ", i->string);
+        put(to, i);
+        if (i->next)
+            fputs(between, to);
+    }
+}
+
+static void put(FILE *to, const cJSON *item)
+{
+    if (cJSON_IsObject(item) || cJSON_IsArray(item)) {
+        fputc(cJSON_IsObject(item) ? '{' : '[', to);
+        put_members(to, item, ", ");
+        fputc(cJSON_IsObject(item) ? '}' : ']', to);
+        return;
+    }
+    char *text = cJSON_PrintUnformatted(item);
+    fputs(text ? text : "null", to);
+    cJSON_free(text);
+}
+
+static void put_file(FILE *to, const cJSON *root)
+{
+    fputs("{\n", to);
+    for (const cJSON *i = root->child; i; i = i->next) {
+        fprintf(to, "  \"%s\": ", i->string);
+        if (strcmp(i->string, "configs") == 0 && i->child) {
+            fputs("[\n    ", to);
+            put_members(to, i, ",\n    ");
+            fputs("\n  ]", to);
+        } else {
+            put(to, i);
+        }
+        fputs(i->next ? ",\n" : "\n", to);
+    }
+    fputs("}\n", to);
+}
+
+char *config_entry_text(const config_key *key, const space *s, const variant *v)
+{
+    char *text = NULL;
+    size_t size;
+    cJSON *entry = entry_of(key, s, v);
+    FILE *to = entry ? open_memstream(&text, &size) : NULL;
+    if (to) {
+        put(to, entry);
+        fclose(to);
+    }
+    cJSON_Delete(entry);
+    return text;
+}
+
+int config_file_write(const config_file *f)
+{
+    char *beside;
+    if (asprintf(&beside, "%s.%ld", f->path, (long)getpid()) < 0)
+        return EXIT_MACHINE;
+    FILE *to = fopen(beside, "w");
+    bool ok = to != NULL;
+    if (to) {
+        put_file(to, f->root);
+        ok = fflush(to) == 0 && fsync(fileno(to)) == 0 && !ferror(to);
+        ok = fclose(to) == 0 && ok;
+    }
+    ok = ok && rename(beside, f->path) == 0;
+    int code = ok ? EXIT_DONE : report_file(f->path);
+    if (!ok && to)
+        unlink(beside);
+    free(beside);
+    return code;
+}
