@@ -582,6 +582,10 @@ static void spoil_threads(struct call *c)
 {
     c->options.threads = -1;
 }
+static void spoil_every(struct call *c)
+{
+    c->options.every = -1;
+}
 static void spoil_size(struct call *c)
 {
     c->options.size = 0;
@@ -632,6 +636,7 @@ static const struct {
     {spoil_stream, TILEC_USAGE, "tilec_launch: target cpu has no streams"},
     {spoil_threads, TILEC_USAGE,
      "tilec_launch: threads is -1, expected 0 or more"},
+    {spoil_every, TILEC_USAGE, "tilec_launch: every is below 0"},
     {spoil_size, TILEC_USAGE,
      "tilec_launch: options have a wrong size: use TILEC_INIT"},
 };
@@ -656,6 +661,33 @@ START_TEST(launch_refuses)
     /* Nobody need be told. */
     ck_assert_int_eq(tilec_launch(k, c.args, c.nargs, &c.options, NULL),
                      wrong_calls[_i].status);
+    tilec_kernel_free(k);
+}
+END_TEST
+
+START_TEST(a_sample_runs_each_nth_program_from_the_last)
+{
+    static const char text[] =
+        "kernel @k(%x: tensor<[?] x i32>) grid(size(%x, 0)) {\n"
+        "  %i = program_id(0)\n"
+        "  store %x[%i +: 1], splat(1, tile<1 x i32>)\n"
+        "}\n";
+    tilec_kernel *k;
+    ck_assert_int_eq(compile_text(cx, text, NULL, 0, &k), TILEC_OK);
+    tilec_launch_options o = TILEC_INIT(tilec_launch_options);
+    for (o.every = 0; o.every < 14; o.every++) {
+        int32_t data[10] = {0};
+        int64_t shape[1] = {10};
+        DLTensor x = {.data = data,
+                      .device = {kDLCPU, 0},
+                      .ndim = 1,
+                      .dtype = {kDLInt, 32, 1},
+                      .shape = shape};
+        tilec_argument arg = tilec_tensor("x", &x);
+        ck_assert_int_eq(tilec_launch(k, &arg, 1, &o, NULL), TILEC_OK);
+        for (int i = 0; i < 10; i++)
+            ck_assert_int_eq(data[i], o.every < 2 || (9 - i) % o.every == 0);
+    }
     tilec_kernel_free(k);
 }
 END_TEST
@@ -878,6 +910,7 @@ int main(void)
     tcase_add_test(t, grid_is_known_before_launch);
     tcase_add_loop_test(t, launch_refuses, 0,
                         sizeof wrong_calls / sizeof *wrong_calls);
+    tcase_add_test(t, a_sample_runs_each_nth_program_from_the_last);
     tcase_add_test(t, failed_assert_of_the_grid_is_located);
     tcase_add_test(t, failed_assert_of_a_program_is_located);
     tcase_add_test(t, print_goes_to_the_callback);

@@ -110,6 +110,63 @@ START_TEST(shipped_configurations_are_read)
 }
 END_TEST
 
+/* What is compiled by its name alone is as configured, but for what the caller
+ * says. */
+START_TEST(an_embedded_kernel_is_configured)
+{
+    int64_t shape[2] = {500, 500};
+    DLTensor t = {.ndim = 2, .dtype = {kDLBfloat, 16, 1}, .shape = shape};
+    tilec_argument examples[] = {tilec_tensor("a", &t), tilec_tensor("b", &t),
+                                 tilec_tensor("c", &t)};
+    tilec_binding own[] = {{"BN", "32"}};
+    tilec_context_options co = {.size = sizeof co, .cache_folder = ""};
+    tilec_compile_options o = {.size = sizeof o,
+                               .target = "sm_80",
+                               .bindings = own,
+                               .nbindings = 1,
+                               .examples = examples,
+                               .nexamples = 3,
+                               .no_load = 1};
+    tc_config_query q = {"matmul", tc_target_get("sm_80"), "bf16", 0, 0, "none",
+                         500};
+    tilec_source source = {"matmul", NULL, 0};
+    tilec_resources taken = TILEC_INIT(tilec_resources);
+    tilec_context *tilec;
+    tilec_kernel *k;
+    tc_config c;
+    ck_assert(tc_config_find(&cx->arena, &q, &c));
+    ck_assert_str_eq(c.bindings[0].name, "BM");
+    ck_assert_int_eq(tilec_context_new(&co, &tilec), TILEC_OK);
+    ck_assert_int_eq(tilec_compile(tilec, &source, 1, &o, &k), TILEC_OK);
+    ck_assert_str_eq(tilec_kernel_binding(k, "BM"), c.bindings[0].value);
+    ck_assert_str_eq(tilec_kernel_binding(k, "BN"), "32");
+    ck_assert_int_eq(tilec_kernel_resources(k, &taken, NULL), TILEC_OK);
+    ck_assert_uint_eq(taken.warps, c.warps);
+    tilec_kernel_free(k);
+    /* Its text from a file is anybody's kernel. */
+    source.text = tilec_embedded_text("matmul");
+    ck_assert_int_eq(tilec_compile(tilec, &source, 1, &o, &k), TILEC_OK);
+    ck_assert_str_eq(tilec_kernel_binding(k, "BM"), "64");
+    tilec_kernel_free(k);
+    tilec_context_free(tilec);
+}
+END_TEST
+
+START_TEST(a_data_type_that_is_named_comes_before_dims)
+{
+    static const char text[] =
+        "{\"configs\": [{\"d\": 64, \"use\": {\"BM\": 1}},"
+        "{\"dtype\": \"f32\", \"use\": {\"BM\": 2}}]}";
+    tc_config_query q = {"k", tc_target_get("sm_80"), "f32", 64, 64, "none", 1};
+    tc_config c;
+    ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
+    ck_assert_str_eq(c.bindings[0].value, "2");
+    q.dtype = "bf16";
+    ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
+    ck_assert_str_eq(c.bindings[0].value, "1");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("config");
@@ -120,6 +177,8 @@ int main(void)
     tcase_add_test(t, a_broken_text_fits_nothing);
     tcase_add_test(t, shipped_configurations_are_read);
     suite_add_tcase(s, t);
+    tcase_add_test(t, an_embedded_kernel_is_configured);
+    tcase_add_test(t, a_data_type_that_is_named_comes_before_dims);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
     int failed = srunner_ntests_failed(r);
