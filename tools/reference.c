@@ -274,7 +274,7 @@ static int prepare(reference *r, tilec_context *cx, const space *s)
     if (code)
         return code;
     count(r);
-    r->w->is_checked = r->seconds > 0;
+    r->w->is_checked = r->seconds > 0 && !tool_has(r->w->args, "--dry-run");
     if (!r->w->is_checked)
         return EXIT_DONE;
     code = run(r);

@@ -262,14 +262,14 @@ static int tune(tuning *t)
         (code = workload_prepare(&t->w, &t->space)) || (code = check_file(t)) ||
         (code = look(t)) || (code = choose_space(t)) || (code = make_list(t)))
         return code;
-    if (!t->w.is_checked)
-        return tool_usage(t->args->command,
-                          "--check-seconds 0: what is not checked is not "
-                          "written either");
     t->options.prunes = true;
     t->options.runs = SHORT_RUNS;
     if (tool_has(t->args, "--dry-run"))
         return plan_only(t);
+    if (!t->w.is_checked)
+        return tool_usage(t->args->command,
+                          "--check-seconds 0: what is not checked is not "
+                          "written either");
     ranking_try(&t->w, &t->space, &t->options, t->list, t->n);
     ranking_sort(t->list, t->n);
     try_best(t);

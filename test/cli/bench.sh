@@ -65,6 +65,12 @@ kernel @turns[N: int = 1](%x: tensor<[?] x f32>) grid(1) {
   }
   store %x[0 +: 16], splat(%y, tile<16 x f32>) boundary(0)
 }
+kernel @late[N: int = 30](%x: tensor<[?] x f32>) grid(1) {
+  %y = for %i = 0 to N * 100000 carry(%y0 = 1.0) {
+    yield %y0 * 0.5 + 1.0
+  }
+  store %x[0 +: 16], splat(%y, tile<16 x f32>) boundary(0)
+}
 kernel @sum(%x: tensor<[?] x f32>, %y: tensor<[?] x f32>) grid(cdiv(size(%x, 0), 16)) {
   %a = load %x[program_id(0) * 16 +: 16] boundary(0)
   %p = base(%y)
@@ -136,28 +142,26 @@ expect 0 tune matmul $ab --target cpu --sweep BM=8 --sweep BN=8 --sweep BK=8 --d
 out_has "1 of 1 variants would be timed"
 [ ! -e t.json ] || failed "$last: it wrote"
 cat >t.json <<'END2'
-{"kernel": "matmul", "note": "kept", "configs": [
-  {"target": "sm_80", "use": {"BM": 128, "warps": 4}},
-  {"target": "cpu", "dtype": "f32", "use": {"BM": 7}}]}
+{"kernel": "late", "note": "kept", "configs": [
+  {"target": "sm_80", "use": {"N": 128, "warps": 4}},
+  {"target": "cpu", "use": {"N": 7}}]}
 END2
 cp t.json before.json
-# The worst one could not win against the present configuration.
-expect 0 tune matmul a=random:300x300xf32 b=random:300x300xf32 c=zeros:300x300xf32 --target cpu --sweep BM=8 --sweep BN=8 --sweep BK=8 --config t.json
+late="add.tile@late x=zeros:16xf32 --target cpu --config t.json"
+expect 0 tune $late --sweep N=100
 out_has "nothing is faster, left as it is"
 cmp -s t.json before.json || failed "$last: it wrote"
-# With one program of 1 x 1 any smaller tile is faster than 64 x 64 x 64.
-expect 0 tune matmul a=random:1x1xf32 b=random:1x1xf32 c=zeros:1x1xf32 --target cpu --sweep BM=8,16 --sweep BN=8 --sweep BK=8 --config t.json
-out_has 't.json: {"target": "cpu", "dtype": "f32", "use": {"BM": '
-expect 0 tune matmul a=random:1x1xf16 b=random:1x1xf16 c=zeros:1x1xf16 --target cpu --sweep BM=8 --sweep BN=8 --sweep BK=8 --min-length 5 --config t.json
+expect 0 tune $late --sweep N=20,2
+out_has 't.json: {"target": "cpu", "use": {"N": 2}}'
+expect 0 tune $late --sweep N=1 --min-length 5
 python3 - <<'PY' 2>>err || failed "$last: $(cat t.json)"
 import json
 f = json.load(open("t.json"))
-assert f["kernel"] == "matmul" and f["note"] == "kept", f
-assert len(f["configs"]) == 3, f
-assert f["configs"][0] == {"target": "sm_80", "use": {"BM": 128, "warps": 4}}
-assert f["configs"][1]["dtype"] == "f32" and f["configs"][1]["use"]["BK"] == 8
-assert f["configs"][2] == {"target": "cpu", "dtype": "f16", "length": 5,
-                           "use": {"BM": 8, "BN": 8, "BK": 8}}, f
+assert f["kernel"] == "late" and f["note"] == "kept", f
+assert f["configs"] == [
+    {"target": "sm_80", "use": {"N": 128, "warps": 4}},
+    {"target": "cpu", "use": {"N": 2}},
+    {"target": "cpu", "length": 5, "use": {"N": 1}}], f
 PY
 ls t.json.* 2>/dev/null && failed "$last: it left a temporary file"
 for text in '{"kernel": "matmul", "configs": [' '[]' '{"kernel": "matmul"}' \
@@ -170,7 +174,7 @@ for text in '{"kernel": "matmul", "configs": [' '[]' '{"kernel": "matmul"}' \
     err_has "it is left as it is"
     [ "$(cat bad.json)" = "$text" ] || failed "$last: it wrote over $text"
 done
-expect 1 tune matmul a=random:1x1xf32 b=random:1x1xf32 c=zeros:1x1xf32 --target cpu --sweep BM=8 --sweep BN=8 --sweep BK=8 --config nowhere/t.json
+expect 1 tune $late --sweep N=1 --config nowhere/t.json
 err_has "nowhere/t.json: No such file or directory"
 
 # What asks for too much is left out before it is loaded.
