@@ -82,6 +82,21 @@ static bool add_number(cJSON *to, const char *name, int64_t value)
     return !value || cJSON_AddNumberToObject(to, name, (double)value);
 }
 
+static bool add_unless(cJSON *use, const char *name, int64_t value)
+{
+    return cJSON_GetObjectItemCaseSensitive(use, name) ||
+           add_number(use, name, value);
+}
+
+static bool add_present(cJSON *use, const tc_config *c)
+{
+    bool ok = true;
+    for (unsigned i = 0; ok && i < c->nbindings; i++)
+        ok = add_unless(use, c->bindings[i].name, atoll(c->bindings[i].value));
+    return ok && add_unless(use, "warps", c->warps) &&
+           add_unless(use, "stages", c->stages);
+}
+
 static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
 {
     cJSON *entry = cJSON_CreateObject();
@@ -95,7 +110,7 @@ static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
     for (unsigned i = 0; ok && i < s->naxes; i++)
         ok = cJSON_AddNumberToObject(use, s->axes[i].name,
                                      atof(v->values[i])) != NULL;
-    if (ok)
+    if (ok && add_present(use, &k->present))
         return entry;
     cJSON_Delete(entry);
     return NULL;

@@ -6,12 +6,16 @@
 #ifndef TOOL_CONFIG_FILE_H
 #define TOOL_CONFIG_FILE_H
 
+#include "lib/config.h"
 #include "tools/space.h"
 
 /* What an entry is for; what is NULL or 0 it leaves open. */
 typedef struct config_key {
     const char *kernel, *target, *dtype, *mask;
     int64_t d, dv, length;
+    /* Of the present configuration: what the variant leaves open was measured
+     * like that, and the entry is to say so. */
+    tc_config present;
 } config_key;
 
 typedef struct config_file {

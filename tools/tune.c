@@ -6,6 +6,7 @@
  *   compile all -> leave out what is too large or spills -> check and time the
  *   rest, shortly -> time the best for longer -> write the winner
  */
+#include "lib/handles.h"
 #include "tools/config_file.h"
 #include "tools/ranking.h"
 
@@ -42,6 +43,9 @@ typedef struct tuning {
     trial now; /* as the kernel is configured so far */
     char path[256];
     int64_t length;
+    tc_memory memory;
+    tc_arena arena; /* texts of: */
+    tc_config present;
 } tuning;
 
 /* ---- The command line ---- */
@@ -144,6 +148,47 @@ static void try_best(tuning *t)
 
 /* ---- The configuration ---- */
 
+static const char *mask_class(const workload *w)
+{
+    return w->mask ? "masked" : "none";
+}
+
+static int64_t longest_side(const workload *w)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < w->in.n; i++) {
+        const DLTensor *x = w->in.arguments[i].tensor;
+        for (int k = 0; x && k < x->ndim; k++)
+            n = x->shape[k] > n ? x->shape[k] : n;
+    }
+    return n;
+}
+
+/* What all variants had in common with the present configuration; -D comes
+ * before it. */
+static void find_present(void *user)
+{
+    tuning *t = user;
+    const workload *w = &t->w;
+    tc_config_query query = {.kernel = w->kernel,
+                             .target = tc_target_get(t->now.target),
+                             .dtype = w->dtype,
+                             .d = w->dim,
+                             .dv = w->dv,
+                             .mask = mask_class(w),
+                             .length = w->is_attention ? w->kv_length
+                                                       : longest_side(w)};
+    const tilec_compile_options *given = &w->program.options;
+    if (w->program.source.text ||
+        !tc_config_find(&t->arena, &query, &t->present))
+        return;
+    for (unsigned i = 0; i < t->present.nbindings; i++)
+        for (size_t k = 0; k < given->nbindings; k++)
+            if (strcmp(t->present.bindings[i].name, given->bindings[k].name) ==
+                0)
+                t->present.bindings[i] = given->bindings[k];
+}
+
 static config_key key_of(const tuning *t)
 {
     const workload *w = &t->w;
@@ -152,10 +197,9 @@ static config_key key_of(const tuning *t)
                         .dtype = *w->dtype ? w->dtype : NULL,
                         .d = w->dim,
                         .dv = w->dv,
-                        .mask = !w->is_attention ? NULL
-                                : w->mask        ? "masked"
-                                                 : "none",
-                        .length = t->length};
+                        .mask = w->is_attention ? mask_class(w) : NULL,
+                        .length = t->length,
+                        .present = t->present};
 }
 
 static int write_winner(const tuning *t, const ranked *winner)
@@ -262,6 +306,8 @@ static int tune(tuning *t)
         (code = workload_prepare(&t->w, &t->space)) || (code = check_file(t)) ||
         (code = look(t)) || (code = choose_space(t)) || (code = make_list(t)))
         return code;
+    if (!tc_guard(&t->memory, find_present, t))
+        return EXIT_MACHINE;
     t->options.prunes = true;
     t->options.runs = SHORT_RUNS;
     if (tool_has(t->args, "--dry-run"))
@@ -284,7 +330,9 @@ static int run(const tool_args *args)
         return EXIT_MACHINE;
     }
     t->args = args;
+    tc_arena_init(&t->arena, &t->memory);
     int code = tune(t);
+    tc_arena_reset(&t->arena);
     workload_free(&t->w);
     free(t->list);
     free(t);
