@@ -9,7 +9,7 @@
  *   locations.c the lines that profilers show
  *   lanes.c     where a thread's elements are: coordinates, offsets, owners
  *   arith.c convert.c    elementwise ops, register by register
- *   math.c      elementary functions
+ *   math.c math64.c angle.c   elementary functions
  *   block.c     block pointers: parts, and what an access may move
  *   memory.c    loads, stores, gathers in global memory
  *   atomic.c    atomics

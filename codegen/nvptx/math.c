@@ -5,9 +5,8 @@
  * (2^x) and from what the host asks the C library for: sin and cos, and f64
  * (math64.c).
  *
- *   sin, cos   x = n pi/2 + r, |r| <= pi/4, reduced in f64: exact enough for
- *              any x of usual size. The quadrant n mod 4 chooses between the
- *              polynomials of sin r and cos r and the sign.
+ *   sin, cos   x = n pi/2 + r, |r| <= pi/4 (angle.c). The quadrant n mod 4
+ *              chooses between the polynomials of sin r and cos r and the sign.
  */
 #include "codegen/nvptx/math.h"
 
@@ -31,44 +30,6 @@ static LLVMValueRef mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
 }
 
 /* ---- sin, cos ---- */
-
-/* x = quadrant * pi/2 + r. */
-struct angle {
-    LLVMValueRef quadrant, r; /* i64, x's type */
-};
-
-/* pi/2 in two parts of 53 bits. */
-#define HALF_PI_HI 0x1.921fb54442d18p+0
-#define HALF_PI_LO 0x1.1a62633145c07p-54
-#define TWO_BY_PI  0x1.45f306dc9c883p-1
-
-/* Beyond 2^31 quadrants there is no telling any more: the angle is 0 there,
- * and NaN for infinities. */
-static struct angle reduce_angle(LLVMBuilderRef b, LLVMValueRef x)
-{
-    LLVMContextRef cx = LLVMGetTypeContext(LLVMTypeOf(x));
-    LLVMTypeRef f64 = LLVMDoubleTypeInContext(cx);
-    LLVMValueRef wide =
-        LLVMTypeOf(x) == f64 ? x : LLVMBuildFPExt(b, x, f64, "");
-    tc_lanes d = tc_lanes_of(b, wide);
-    LLVMValueRef n = mul(&d, wide, tc_lanes_float(&d, TWO_BY_PI));
-    n = tc_lanes_call(b, "llvm.roundeven", 1, &n);
-    LLVMValueRef size = tc_lanes_abs(&d, n);
-    LLVMValueRef usual =
-        LLVMBuildFCmp(b, LLVMRealOLT, size, tc_lanes_float(&d, 0x1p31), "");
-    LLVMValueRef zero = tc_lanes_float(&d, 0);
-    n = LLVMBuildSelect(b, usual, n, zero, "");
-    LLVMValueRef minus_n = LLVMBuildFNeg(b, n, "");
-    LLVMValueRef r =
-        tc_lanes_fma(&d, minus_n, tc_lanes_float(&d, HALF_PI_HI), wide);
-    r = tc_lanes_fma(&d, minus_n, tc_lanes_float(&d, HALF_PI_LO), r);
-    r = LLVMBuildSelect(b, usual, r, mul(&d, wide, zero), "");
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(cx);
-    struct angle a = {LLVMBuildFPToSI(b, n, i64, ""), r};
-    if (LLVMTypeOf(x) != f64)
-        a.r = LLVMBuildFPTrunc(b, r, LLVMTypeOf(x), "");
-    return a;
-}
 
 /* r + r^3 P(r^2); error of f32 0.06 of half an ulp of 1, of f64 2^-69. */
 static LLVMValueRef sin_near_0(const tc_lanes *l, LLVMValueRef r,
@@ -103,7 +64,7 @@ static LLVMValueRef cos_near_0(const tc_lanes *l, LLVMValueRef rr)
  * for, negative in quadrants 2 and 3. */
 static LLVMValueRef turned_sin(LLVMBuilderRef b, LLVMValueRef x, unsigned by)
 {
-    struct angle a = reduce_angle(b, x);
+    tc_angle a = tc_nvptx_angle(b, x);
     tc_lanes l = tc_lanes_of(b, a.r), i = tc_lanes_of(b, a.quadrant);
     LLVMValueRef rr = mul(&l, a.r, a.r), zero = tc_lanes_int(&i, 0);
     LLVMValueRef s = sin_near_0(&l, a.r, rr), c = cos_near_0(&l, rr);

@@ -16,4 +16,12 @@ LLVMValueRef tc_nvptx_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
 /* The part of it that is in math64.c: x is a double. */
 LLVMValueRef tc_nvptx_math64(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
 
+/* angle.c: x = n pi/2 + r, |r| <= pi/4, for any x; r of infinities and NaN is
+ * NaN. Calls a function that it adds to the module. */
+typedef struct tc_angle {
+    LLVMValueRef quadrant; /* n modulo 4, as an int of x's width */
+    LLVMValueRef r;
+} tc_angle;
+tc_angle tc_nvptx_angle(LLVMBuilderRef b, LLVMValueRef x);
+
 #endif

@@ -23,9 +23,11 @@ static const char triple[] = "nvptx64-nvidia-cuda";
 
 /* What comes out of emission has little to improve: shared subexpressions,
  * addresses, what is the same in every turn of a loop. The standard pipelines
- * take longer and keep more values alive across loops: registers spill. */
+ * take longer and keep more values alive across loops: registers spill. What is
+ * inlined is angle.c's, once equal calls are one. */
 static const char passes[] =
-    "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "function(early-cse<memssa>),always-inline,"
+    "function(instcombine<no-verify-fixpoint>,simplifycfg,"
     "loop-mssa(licm),loop(loop-rotate),simplifycfg),globaldce";
 
 /* One compile. What is not NULL has to be disposed of. */
