@@ -196,6 +196,9 @@ struct tc_func {
     /* Kernel at machine level: warps of a block, and after allocate-shared its
      * bytes of shared memory; 0: not chosen yet. */
     unsigned warps, shared_bytes;
+    /* Optimisation level of NVIDIA's assembler, 1 to 3; 0: its own. (1 keeps
+     * the order of the program, which now and then spills less.) */
+    unsigned ptxas_level;
     /* Bit i: the kernel may be launched only when argument i, a tensor, is
      * aligned: its last stride is 1, and its address, its other strides and
      * its last size are multiples of 16 bytes. */

@@ -207,6 +207,7 @@ static bool parse_signature(tc_parser *p, tc_func *f)
         return parse_aligned(p, f) &&
                parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
                parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
+               parse_resource(p, "ptxas", 3, &f->ptxas_level) &&
                (tc_parser_is_word(p, "grid") ||
                 tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));
     if (tc_parser_accept(p, TC_TOKEN_ARROW) &&

@@ -484,6 +484,8 @@ static void print_func(printer *p)
         tc_text_printf(p->out, " warps(%u)", f->warps);
     if (f->shared_bytes)
         tc_text_printf(p->out, " shared(%u)", f->shared_bytes);
+    if (f->ptxas_level)
+        tc_text_printf(p->out, " ptxas(%u)", f->ptxas_level);
     if (f->is_kernel)
         print_grid(p);
     if (f->nresults) {

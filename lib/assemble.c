@@ -174,14 +174,16 @@ static tilec_status say(tilec_error *error, const char *program, int code,
 }
 
 static tilec_status assemble_at(const struct workplace *w, const char *ptxas,
-                                const char *arch, const char *ptx, void **cubin,
-                                size_t *size, struct output *o,
-                                tilec_error *error)
+                                const char *arch, unsigned level,
+                                const char *ptx, void **cubin, size_t *size,
+                                struct output *o, tilec_error *error)
 {
-    char option[32];
+    char option[32], optimise[16];
     snprintf(option, sizeof option, "-arch=%s", arch);
+    snprintf(optimise, sizeof optimise, "-O%u", level ? level : 3);
     char *words[] = {(char *)(uintptr_t)ptxas,
                      option,
+                     optimise,
                      "-v",
                      "-lineinfo",
                      (char *)(uintptr_t)w->in,
@@ -199,9 +201,9 @@ static tilec_status assemble_at(const struct workplace *w, const char *ptxas,
                          strerror(errno));
 }
 
-tilec_status tc_assemble(const char *ptxas, const char *arch, const char *ptx,
-                         void **cubin, size_t *size, char *said, size_t room,
-                         tilec_error *error)
+tilec_status tc_assemble(const char *ptxas, const char *arch, unsigned level,
+                         const char *ptx, void **cubin, size_t *size,
+                         char *said, size_t room, tilec_error *error)
 {
     struct workplace w;
     struct output o = {.most = room - 1};
@@ -209,7 +211,8 @@ tilec_status tc_assemble(const char *ptxas, const char *arch, const char *ptx,
     if (!open_workplace(&w))
         return tc_fail(error, TILEC_MACHINE, "no folder for %s: %s", ptxas,
                        strerror(errno));
-    tilec_status s = assemble_at(&w, ptxas, arch, ptx, cubin, size, &o, error);
+    tilec_status s =
+        assemble_at(&w, ptxas, arch, level, ptx, cubin, size, &o, error);
     close_workplace(&w);
     snprintf(said, room, "%s", o.text ? o.text : "");
     free(o.text);

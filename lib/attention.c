@@ -243,6 +243,7 @@ static bool compile(struct plan *p)
         .nexamples = 3,
         .warps = o->warps ? o->warps : config.warps,
         .stages = o->stages ? o->stages : config.stages,
+        .ptxas_level = o->ptxas_level ? o->ptxas_level : config.ptxas_level,
         .no_load = o->no_load,
         .no_cache = o->no_cache,
     };

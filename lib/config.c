@@ -75,6 +75,8 @@ static void take(tc_arena *a, const cJSON *entry, tc_config *out)
             out->warps = (unsigned)item->valueint;
         else if (strcmp(item->string, "stages") == 0)
             out->stages = (unsigned)item->valueint;
+        else if (strcmp(item->string, "ptxas") == 0)
+            out->ptxas_level = (unsigned)item->valueint;
         else if (out->nbindings < TC_CONFIG_BINDINGS)
             out->bindings[out->nbindings++] =
                 (tilec_binding){tc_arena_printf(a, "%s", item->string),

@@ -32,6 +32,7 @@ typedef struct tc_config_query {
 enum { TC_CONFIG_BINDINGS = 8 };
 typedef struct tc_config {
     unsigned warps, stages; /* 0: not said */
+    unsigned ptxas_level;   /* "ptxas" */
     unsigned nbindings;
     tilec_binding bindings[TC_CONFIG_BINDINGS];
 } tc_config;

@@ -203,6 +203,7 @@ enum {
     JIT_INFO_LOG_SIZE = 4,
     JIT_ERROR_LOG = 5,
     JIT_ERROR_LOG_SIZE = 6,
+    JIT_OPTIMIZATION_LEVEL = 7,
     JIT_LOG_VERBOSE = 12,
     JIT_LINE_INFO = 13,
     JIT_INPUT_PTX = 1
@@ -241,20 +242,25 @@ static const char *link_remedy(int code)
 }
 
 tilec_status tc_cuda_link(const tc_cuda *c, const char *ptx, size_t size,
-                          void **cubin, size_t *cubin_size, tc_cuda_log *log,
-                          tilec_error *error)
+                          unsigned level, void **cubin, size_t *cubin_size,
+                          tc_cuda_log *log, tilec_error *error)
 {
     /* Numbers travel in pointers. */
-    int options[] = {JIT_INFO_LOG,       JIT_INFO_LOG_SIZE, JIT_ERROR_LOG,
-                     JIT_ERROR_LOG_SIZE, JIT_LOG_VERBOSE,   JIT_LINE_INFO};
-    void *values[] = {log->info,   (void *)(uintptr_t)(sizeof log->info - 1),
-                      log->errors, (void *)(uintptr_t)(sizeof log->errors - 1),
-                      (void *)1,   (void *)1};
+    int options[] = {JIT_INFO_LOG,          JIT_INFO_LOG_SIZE, JIT_ERROR_LOG,
+                     JIT_ERROR_LOG_SIZE,    JIT_LOG_VERBOSE,   JIT_LINE_INFO,
+                     JIT_OPTIMIZATION_LEVEL};
+    void *values[] = {log->info,
+                      (void *)(uintptr_t)(sizeof log->info - 1),
+                      log->errors,
+                      (void *)(uintptr_t)(sizeof log->errors - 1),
+                      (void *)1,
+                      (void *)1,
+                      (void *)(uintptr_t)level};
+    int noptions = sizeof options / sizeof *options - (level == 0);
     memset(log, 0, sizeof *log);
     *cubin = NULL;
     tc_cu_link link;
-    int code = c->link_create(sizeof options / sizeof *options, options, values,
-                              &link);
+    int code = c->link_create((unsigned)noptions, options, values, &link);
     if (!code) {
         code = link_with(c, link, ptx, size, cubin, cubin_size);
         c->link_destroy(link);

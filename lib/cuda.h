@@ -116,7 +116,7 @@ typedef struct tc_cuda_log {
     char errors[8192], info[4096];
 } tc_cuda_log;
 tilec_status tc_cuda_link(const tc_cuda *c, const char *ptx, size_t size,
-                          void **cubin, size_t *cubin_size, tc_cuda_log *log,
-                          tilec_error *error);
+                          unsigned level, void **cubin, size_t *cubin_size,
+                          tc_cuda_log *log, tilec_error *error);
 
 #endif

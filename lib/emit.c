@@ -147,6 +147,7 @@ static tilec_status cubin_by_program(struct emission *e, const char *ptxas)
     void *cubin;
     size_t size;
     tilec_status s = tc_assemble(ptxas, e->k->target->cpu,
+                                 tc_gpu_code_meta(code_of(e))->ptxas_level,
                                  tc_gpu_code_text(code_of(e), "ptx"), &cubin,
                                  &size, said, sizeof said, e->error);
     if (s != TILEC_OK)

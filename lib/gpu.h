@@ -54,6 +54,7 @@ typedef struct tc_gpu_code tc_gpu_code;
 typedef struct tc_gpu_meta {
     const char *entry;
     unsigned abi, warps, shared_bytes;
+    unsigned ptxas_level; /* 0: the assembler's own */
     bool has_reports;
 } tc_gpu_meta;
 
@@ -195,9 +196,9 @@ tilec_status tc_gpu_spare(const tilec_kernel *k, DLDevice device, void **out,
  * installs it; malloc'd. NULL: not found. */
 char *tc_find_program(const char *name, const char *given);
 /* PTX to a cubin for `arch`; `said` gets its output. */
-tilec_status tc_assemble(const char *ptxas, const char *arch, const char *ptx,
-                         void **cubin, size_t *size, char *said, size_t room,
-                         tilec_error *error);
+tilec_status tc_assemble(const char *ptxas, const char *arch, unsigned level,
+                         const char *ptx, void **cubin, size_t *size,
+                         char *said, size_t room, tilec_error *error);
 /* The machine code of a cubin as text, malloc'd. */
 tilec_status tc_disassemble(const void *cubin, size_t size, char **text,
                             tilec_error *error);

@@ -109,6 +109,7 @@ static char *print_meta(const tc_func *f, const tc_nvptx_code *code,
               cJSON_AddNumberToObject(meta, "abi", TC_NVPTX_ABI) &&
               cJSON_AddNumberToObject(meta, "warps", code->warps) &&
               cJSON_AddNumberToObject(meta, "shared", code->shared_bytes) &&
+              cJSON_AddNumberToObject(meta, "ptxas", code->ptxas_level) &&
               cJSON_AddBoolToObject(meta, "reports", code->has_reports) &&
               add_lists(meta, f, facts);
     char *text = ok ? cJSON_PrintUnformatted(meta) : NULL;
@@ -190,15 +191,17 @@ static bool read_meta(tc_gpu_code *c)
     const cJSON *entry = cJSON_GetObjectItemCaseSensitive(c->json, "entry");
     double warps = number_of(c->json, "warps");
     double shared = number_of(c->json, "shared");
+    double level = number_of(c->json, "ptxas");
     c->meta.entry = cJSON_GetStringValue(entry);
     if (!c->meta.entry || number_of(c->json, "abi") != TC_NVPTX_ABI ||
         warps < 1 || warps > TC_MAX_WARPS || shared < 0 ||
-        shared > TC_MAX_SHARED || !tc_entry_find(&c->entry, "ptx") ||
-        !tc_entry_find(&c->entry, "header"))
+        shared > TC_MAX_SHARED || level < 0 || level > 3 ||
+        !tc_entry_find(&c->entry, "ptx") || !tc_entry_find(&c->entry, "header"))
         return false;
     c->meta.abi = TC_NVPTX_ABI;
     c->meta.warps = (unsigned)warps;
     c->meta.shared_bytes = (unsigned)shared;
+    c->meta.ptxas_level = (unsigned)level;
     c->meta.has_reports =
         cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c->json, "reports"));
     return true;

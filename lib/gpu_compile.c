@@ -165,6 +165,7 @@ static void copy_options(const struct making *m, tilec_compile_options *to)
                                   .pipeline = copy(a, o->pipeline),
                                   .warps = o->warps,
                                   .stages = o->stages,
+                                  .ptxas_level = o->ptxas_level,
                                   .no_load = 1,
                                   .no_cache = o->no_cache};
 }

@@ -83,12 +83,12 @@ static tilec_status assemble(const tc_gpu_code *c,
     const char *ptx = tc_gpu_code_text(c, "ptx");
     if (!settings->ptxas)
         return tc_cuda_link(scope->cuda, ptx, tc_gpu_code_size(c, "ptx") + 1,
-                            cubin, size, log, error);
+                            c->meta.ptxas_level, cubin, size, log, error);
     char arch[24];
     snprintf(arch, sizeof arch, "sm_%u%u", scope->device->major,
              scope->device->minor);
-    return tc_assemble(settings->ptxas, arch, ptx, cubin, size, log->errors,
-                       sizeof log->errors, error);
+    return tc_assemble(settings->ptxas, arch, c->meta.ptxas_level, ptx, cubin,
+                       size, log->errors, sizeof log->errors, error);
 }
 
 static tilec_status get_cubin(tc_gpu_code *c, const tc_gpu_settings *settings,

@@ -221,6 +221,9 @@ typedef struct tilec_compile_options {
     /* GPU targets: warps of a block and stages of pipelined loops; 0: as the
      * text says, else as the compiler chooses. */
     unsigned warps, stages;
+    /* GPU targets: optimisation level of NVIDIA's assembler, 1 to 3; 0: as the
+     * tuned configuration says, else its own. */
+    unsigned ptxas_level;
     /* GPU targets. no_load: leave it to the first launch (or
      * tilec_kernel_load) to load the code on a device. no_cache: compile, and
      * keep nothing. */
@@ -478,6 +481,7 @@ typedef struct tilec_attention_options {
     unsigned warps, stages;
     /* As in tilec_compile_options. */
     int no_load, no_cache;
+    unsigned ptxas_level; /* as of tilec_compile_options */
 } tilec_attention_options;
 
 /* Plans and compiles forward attention for tensors like these: data types, D

@@ -261,6 +261,8 @@ static bool choose_warps(tc_placing *s)
                         "@%s: %u warps, expected a power of two up to %d",
                         s->f->name, warps, TC_MAX_WARPS);
     s->warps = s->f->warps = warps;
+    if (s->env->options->ptxas_level)
+        s->f->ptxas_level = s->env->options->ptxas_level;
     return true;
 }
 

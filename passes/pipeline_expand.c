@@ -8,10 +8,10 @@
  *     use %s                             slot 1
  *   }                                  for %i .. carry(%slot = 0, %free = 2) {
  *                                        async_wait pending(1)
- *                              becomes   use slot %slot
- *                                        async_copy block %k[%i + 2], slot
+ *                              becomes   async_copy block %k[%i + 2], slot
  *                                          %free, if there is such a step
  *                                        async_commit
+ *                                        use slot %slot
  *                                        yield next of %slot, %slot
  *                                      }
  *                                      async_wait pending(0)
@@ -533,33 +533,6 @@ static void use_slots(struct expander *x, struct frame *f,
     }
 }
 
-static bool is_view_of(const tc_value *v, const tc_value *buffer)
-{
-    while (v != buffer && v->def && v->def->code == TC_SMEM_TRANS)
-        v = v->def->in[0];
-    return v == buffer;
-}
-
-static bool reads_copies(const struct expander *x, const tc_op *op)
-{
-    for (const tc_staged *s = x->s->copies; s; s = s->next)
-        for (unsigned i = 0; i < op->nin; i++)
-            if (tc_op_has(op, TC_READS) &&
-                is_view_of(op->in[i], s->alloc->out[0]))
-                return true;
-    return false;
-}
-
-/* The last op of the loop, in its own region, that reads a copied buffer. */
-static tc_op *last_reader(const struct expander *x)
-{
-    tc_op *last = NULL;
-    tc_each_op (op, x->loop->regions[0])
-        if (reads_copies(x, op))
-            last = op;
-    return last;
-}
-
 static void erase_loads(struct expander *x)
 {
     for (const tc_staged *s = x->s->copies; s; s = s->next) {
@@ -608,13 +581,6 @@ tc_expanded tc_expand_loop(tc_pipeliner *p, const tc_schedule *s)
     struct frame body = new_frame(&x, tc_builder_before(top), false);
     body.b.loc = s->loop->loc;
     tc_build_wait(&body.b, s->ahead - 1);
-    tc_op *reader = last_reader(&x);
-    tc_value *index = e.arg[at_slot];
-    use_slots(&x, &body, &rings, index);
-    /* With a step to spare, addresses are computed while the tensor cores work
-     * on the last product. */
-    if (reader && s->ahead > 1)
-        body.b.before = reader->next;
     unsigned i = 0;
     for (const tc_staged *c = s->copies; c; c = c->next, i++)
         copy_for(&body, c, slot(&body.b, rings.of[i], e.arg[at_free], c),
@@ -622,6 +588,8 @@ tc_expanded tc_expand_loop(tc_pipeliner *p, const tc_schedule *s)
     body.b.loc = s->loop->loc;
     tc_build_commit(&body.b);
     continue_fetches(&x, &body, &e, at_free + 1);
+    tc_value *index = e.arg[at_slot];
+    use_slots(&x, &body, &rings, index);
     erase_loads(&x);
     tc_builder end =
         tc_builder_before(tc_region_terminator(s->loop->regions[0]));

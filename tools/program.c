@@ -64,7 +64,8 @@ static bool read_options(const tool_args *args, tilec_compile_options *o)
     if (o->print_after || tool_has(args, "--time-passes"))
         o->on_pass = on_pass;
     return read_count(args, "--warps", 32, &o->warps) &&
-           read_count(args, "--stages", 16, &o->stages);
+           read_count(args, "--stages", 16, &o->stages) &&
+           read_count(args, "--ptxas-level", 3, &o->ptxas_level);
 }
 
 static int read_bindings(program *p, const tool_args *args)

@@ -14,6 +14,8 @@
         {"--target", "TARGET", TARGET_HELP},                                   \
         {"--warps", "N", "GPU targets: warps of a block, 1 to 32"},            \
         {"--stages", "N", "GPU targets: stages of pipelined loops"},           \
+        {"--ptxas-level", "N",                                                 \
+         "GPU targets: NVIDIA's assembler optimises so much, 1 to 3"},         \
         {"--print-after", "LIST",                                              \
          "print the program after these passes, or `all`"},                    \
         {"--time-passes", NULL, "print the time of each pass to stderr"},      \

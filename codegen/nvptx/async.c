@@ -201,15 +201,58 @@ static unsigned vector_of(const copy *c)
     return n < k ? n : k;
 }
 
-static void copy_block(copy *c, window *w)
+static void copy_registers(copy c, window w, bool check)
 {
-    uint32_t n = tc_layout_size(c->layout, TC_REGISTER);
-    for (uint32_t r = 0; r < n; r += c->vector) {
-        LLVMValueRef valid = inside(c, w, r);
+    uint32_t n = tc_layout_size(c.layout, TC_REGISTER);
+    for (uint32_t r = 0; r < n; r += c.vector) {
+        LLVMValueRef valid = check ? inside(&c, &w, r) : NULL;
         int64_t immediate;
-        LLVMValueRef from = address_at(c, w, r, &immediate);
-        copy_vector(c, r, from, immediate, valid);
+        LLVMValueRef from = address_at(&c, &w, r, &immediate);
+        copy_vector(&c, r, from, immediate, valid);
     }
+}
+
+/* i1, the same in all threads: no boundary is in the window. NULL: none can
+ * be. */
+static LLVMValueRef all_inside(const copy *c, const window *w)
+{
+    tc_gen *g = c->g;
+    LLVMValueRef all = NULL;
+    for (unsigned i = 0; i < w->block.rank; i++) {
+        if (!w->axes[i].boundary)
+            continue;
+        LLVMValueRef side = tc_gen_i32(g, c->layout->shape[i]);
+        LLVMValueRef size = w->block.size[i];
+        LLVMValueRef last = LLVMBuildSub(g->b, size, side, "");
+        all = both(g, all, LLVMBuildICmp(g->b, LLVMIntSGE, size, side, ""));
+        all =
+            both(g, all,
+                 LLVMBuildICmp(g->b, LLVMIntULE, w->block.offset[i], last, ""));
+    }
+    return all && LLVMIsAConstantInt(all) ? NULL : all;
+}
+
+/* Windows without a boundary in them, which most are, go without a check of
+ * each row. */
+static void copy_block(copy *c, const window *w)
+{
+    tc_gen *g = c->g;
+    LLVMValueRef all = all_inside(c, w);
+    if (!all) {
+        copy_registers(*c, *w, true);
+        return;
+    }
+    LLVMBasicBlockRef within = tc_gen_block_new(g, "copy.inside");
+    LLVMBasicBlockRef edge = tc_gen_block_new(g, "copy.edge");
+    LLVMBasicBlockRef end = tc_gen_block_new(g, "copy.end");
+    LLVMBuildCondBr(g->b, all, within, edge);
+    LLVMPositionBuilderAtEnd(g->b, within);
+    copy_registers(*c, *w, false);
+    LLVMBuildBr(g->b, end);
+    LLVMPositionBuilderAtEnd(g->b, edge);
+    copy_registers(*c, *w, true);
+    LLVMBuildBr(g->b, end);
+    LLVMPositionBuilderAtEnd(g->b, end);
 }
 
 /* ---- From a tile of pointers ---- */

@@ -281,6 +281,7 @@ bool tc_nvptx_compile(tc_module *m, const tc_target *target, tc_nvptx_code *out)
                            .ptx_len = c.len,
                            .entry = c.kernel->name,
                            .warps = c.kernel->warps,
+                           .ptxas_level = c.kernel->ptxas_level,
                            .shared_bytes = c.gen.shared_bytes,
                            .has_reports = c.gen.nasserts > 0};
     return true;

@@ -26,6 +26,7 @@ typedef struct tc_nvptx_code {
     const char *entry; /* name of the kernel in the PTX; interned */
     unsigned warps;
     unsigned shared_bytes; /* dynamic */
+    unsigned ptxas_level;  /* of the assembler, 1 to 3; 0: its own */
     bool has_reports;
 } tc_nvptx_code;
 
