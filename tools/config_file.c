@@ -94,7 +94,8 @@ static bool add_present(cJSON *use, const tc_config *c)
     for (unsigned i = 0; ok && i < c->nbindings; i++)
         ok = add_unless(use, c->bindings[i].name, atoll(c->bindings[i].value));
     return ok && add_unless(use, "warps", c->warps) &&
-           add_unless(use, "stages", c->stages);
+           add_unless(use, "stages", c->stages) &&
+           (!c->ptxas_level || add_unless(use, "ptxas", c->ptxas_level));
 }
 
 static cJSON *entry_of(const config_key *k, const space *s, const variant *v)

@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_VARIANTS = 4096, MOST_WARPS = 32, MOST_STAGES = 16 };
+enum {
+    MOST_VARIANTS = 4096,
+    MOST_WARPS = 32,
+    MOST_STAGES = 16,
+    MOST_PTXAS = 3
+};
 
 /* Cuts the next word, up to `end`, off *text into `to`. */
 static bool take(const char **text, char end, char *to, size_t size)
@@ -21,15 +26,18 @@ static bool take(const char **text, char end, char *to, size_t size)
 
 static bool is_option(const char *name)
 {
-    return strcmp(name, "warps") == 0 || strcmp(name, "stages") == 0;
+    return strcmp(name, "warps") == 0 || strcmp(name, "stages") == 0 ||
+           strcmp(name, "ptxas") == 0;
 }
 
 static bool is_count(const char *name, const char *value)
 {
     char *end;
     long n = strtol(value, &end, 10);
-    return !*end && n >= 1 &&
-           n <= (strcmp(name, "warps") == 0 ? MOST_WARPS : MOST_STAGES);
+    long most = strcmp(name, "warps") == 0    ? MOST_WARPS
+                : strcmp(name, "stages") == 0 ? MOST_STAGES
+                                              : MOST_PTXAS;
+    return !*end && n >= 1 && n <= most;
 }
 
 bool space_add(space *s, const char *text)
@@ -72,12 +80,13 @@ int space_read(space *s, const tool_args *args)
         if (strcmp(args->given[i].name, "--sweep") != 0)
             continue;
         if (!space_add(s, text))
-            return tool_usage(args->command,
-                              "--sweep %s: expected NAME=VALUE,VALUE..., each "
-                              "NAME once, at most %d of them with %d values; "
-                              "warps are 1 to %d, stages 1 to %d",
-                              text, SPACE_AXES, SPACE_VALUES, MOST_WARPS,
-                              MOST_STAGES);
+            return tool_usage(
+                args->command,
+                "--sweep %s: expected NAME=VALUE,VALUE..., each "
+                "NAME once, at most %d of them with %d values; "
+                "warps are 1 to %d, stages 1 to %d, ptxas 1 to %d",
+                text, SPACE_AXES, SPACE_VALUES, MOST_WARPS, MOST_STAGES,
+                MOST_PTXAS);
         if (is_bound(args, s->axes[s->naxes - 1].name))
             return tool_usage(args->command,
                               "--sweep %s: the command line gives %s a value "
@@ -113,6 +122,8 @@ variant space_at(const space *s, size_t index)
             v.warps = (unsigned)atoi(v.values[i]);
         else if (strcmp(name, "stages") == 0)
             v.stages = (unsigned)atoi(v.values[i]);
+        else if (strcmp(name, "ptxas") == 0)
+            v.ptxas_level = (unsigned)atoi(v.values[i]);
         else
             v.bindings[v.nbindings++] = (tilec_binding){name, v.values[i]};
     }

@@ -6,8 +6,8 @@
  *   --sweep BM=64,128 --sweep warps=4,8    (BM=64 warps=4), (BM=64 warps=8),
  * ...
  *
- * `warps` and `stages` are those of the compile options, any other name is a
- * compile-time parameter.
+ * `warps`, `stages` and `ptxas` are those of the compile options, any other
+ * name is a compile-time parameter.
  */
 #ifndef TOOL_SPACE_H
 #define TOOL_SPACE_H
@@ -35,7 +35,7 @@ size_t space_count(const space *s);
 
 /* One of them. Texts belong to the space. */
 typedef struct variant {
-    unsigned warps, stages; /* 0: not said */
+    unsigned warps, stages, ptxas_level; /* 0: not said */
     unsigned nbindings;
     tilec_binding bindings[SPACE_AXES];
     const char *values[SPACE_AXES]; /* by axis */

@@ -237,6 +237,7 @@ static tilec_status build_attention(const workload *w, tilec_context *cx,
     o.nbindings = c->nbindings;
     o.warps = c->warps;
     o.stages = c->stages;
+    o.ptxas_level = c->ptxas_level;
     o.no_load = c->no_load;
     o.no_cache = c->no_cache;
     const tilec_argument *a = w->in.arguments;
@@ -263,6 +264,7 @@ tilec_status workload_build(const workload *w, tilec_context *cx,
     o.target = target ? target : o.target;
     o.warps = v && v->warps ? v->warps : o.warps;
     o.stages = v && v->stages ? v->stages : o.stages;
+    o.ptxas_level = v && v->ptxas_level ? v->ptxas_level : o.ptxas_level;
     o.no_load = !load;
     *out = (built){0};
     if (w->is_attention)
