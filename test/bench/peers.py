@@ -76,7 +76,9 @@ class CompileOptions(C.Structure):
                 ("verify_each", C.c_int), ("print_before", C.c_char_p),
                 ("print_after", C.c_char_p), ("on_pass", C.c_void_p),
                 ("user", C.c_void_p), ("reproducer_dir", C.c_char_p),
-                ("warps", C.c_uint), ("stages", C.c_uint)]
+                ("warps", C.c_uint), ("stages", C.c_uint),
+                ("ptxas_level", C.c_uint), ("no_load", C.c_int),
+                ("no_cache", C.c_int)]
 
 
 class AttentionOptions(C.Structure):
@@ -192,7 +194,8 @@ class Tilec:
         run.plan = plan
         return run
 
-    def kernel(self, name, arguments, bindings=(), warps=0, stages=0):
+    def kernel(self, name, arguments, bindings=(), warps=0, stages=0,
+               ptxas_level=0):
         """Compiles an embedded kernel for these (name, tensor) arguments."""
         views = [View(t) for _, t in arguments]
         args = (Argument * len(views))(
@@ -204,7 +207,8 @@ class Tilec:
         options = CompileOptions(
             size=C.sizeof(CompileOptions), kernel=None, target=None,
             bindings=pairs, nbindings=len(bindings), examples=args,
-            nexamples=len(views), warps=warps, stages=stages)
+            nexamples=len(views), warps=warps, stages=stages,
+            ptxas_level=ptxas_level)
         kernel = C.c_void_p()
         if self.lib.tilec_compile(self.context, C.byref(source),
                                   C.c_size_t(1), C.byref(options),
