@@ -162,6 +162,15 @@ static const char *data_of(const DLTensor *t)
     return (const char *)t->data + t->byte_offset;
 }
 
+/* To device memory, for any stream to see: the driver itself may return once
+ * it has the bytes, which other streams than the default one don't wait for. */
+static int send(const tilec_device *d, uintptr_t to, const void *from,
+                size_t size)
+{
+    int code = d->cuda->mem_to_device(to, from, size);
+    return code ? code : d->cuda->stream_synchronize(NULL);
+}
+
 tilec_status tilec_device_copy(const tilec_device *d, const DLTensor *host,
                                DLTensor **out, tilec_error *error)
 {
@@ -180,8 +189,7 @@ tilec_status tilec_device_copy(const tilec_device *d, const DLTensor *host,
     if (t)
         w.code = d->cuda->mem_alloc(&t->start, size ? size : 1);
     if (t && !w.code && size)
-        w.code = host->data ? d->cuda->mem_to_device(
-                                  t->start, data_of(host) + span.low, size)
+        w.code = host->data ? send(d, t->start, data_of(host) + span.low, size)
                             : d->cuda->mem_set(t->start, 0, size, NULL);
     s = t ? end(&w, error) : tc_fail_memory(error);
     if (!t)
@@ -265,8 +273,8 @@ tilec_status tilec_device_write(const tilec_device *d, const DLTensor *host,
         return s;
     size_t size = (size_t)(span.high - span.low);
     if (size)
-        w.code = d->cuda->mem_to_device((uintptr_t)(data_of(to) + span.low),
-                                        data_of(host) + span.low, size);
+        w.code = send(d, (uintptr_t)(data_of(to) + span.low),
+                      data_of(host) + span.low, size);
     return end(&w, error);
 }
 
