@@ -59,6 +59,23 @@ static bool compile(tc_context *cx, tc_module *m, const char *target,
     return true;
 }
 
+static int run(const char *file, const char *text, size_t n, const char *target,
+               const char *what)
+{
+    tc_context *cx = tc_context_new();
+    jmp_buf out_of_memory;
+    if (!cx || setjmp(out_of_memory))
+        return 3;
+    cx->memory.unwind = &out_of_memory;
+    tc_module *m = tc_module_new(cx);
+    bool ok = tc_parse(m, tc_source_add(cx, file, text, n)) &&
+              compile(cx, m, target, what);
+    print_errors(cx);
+    tc_module_free(m);
+    tc_context_free(cx);
+    return !ok;
+}
+
 int main(int argc, char **argv)
 {
     const char *file = NULL, *target = "sm_90", *what = "ptx";
@@ -76,17 +93,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s FILE [--target T] [--emit WHAT]\n", argv[0]);
         return 2;
     }
-    tc_context *cx = tc_context_new();
-    jmp_buf out_of_memory;
-    if (!cx || setjmp(out_of_memory))
-        return 3;
-    cx->memory.unwind = &out_of_memory;
-    tc_module *m = tc_module_new(cx);
-    bool ok = tc_parse(m, tc_source_add(cx, file, text, n)) &&
-              compile(cx, m, target, what);
-    print_errors(cx);
-    tc_module_free(m);
-    tc_context_free(cx);
+    int code = run(file, text, n, target, what);
     free(text);
-    return !ok;
+    return code;
 }
