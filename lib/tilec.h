@@ -319,8 +319,11 @@ typedef struct tilec_launch_options {
     size_t size;
     void *stream; /* GPU targets: the CUstream; the CPU has none: NULL */
     int threads;  /* CPU target: at most so many; 0: one a core */
-    /* Output of the kernel's `print`, one line without its end a call, from
-     * any thread but never from two at once. NULL: dropped. */
+    /* CPU target: output of the kernel's `print`, one line without its end a
+     * call, from any thread but never from two at once. NULL: dropped. GPU
+     * targets do not call it: the driver's printf writes scalars to the
+     * process's standard output, at the latest when the stream is waited for;
+     * a kernel that prints a tile does not compile. */
     void (*print)(void *user, const char *line);
     /* CPU target: now and then, from one thread. NULL: not wanted. */
     void (*progress)(void *user, int64_t done, int64_t total);

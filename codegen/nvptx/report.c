@@ -142,9 +142,14 @@ bool tc_nvptx_print(tc_gen *g, const tc_op *op)
     for (unsigned i = 0; i < op->nin; i++)
         if (op->in[i]->type->kind == TC_TILE)
             return tc_gen_error(g, op,
-                                "%s is a tile: GPUs print scalars only (the "
-                                "cpu target prints both)",
+                                "%s is a tile: GPUs print scalars only, such "
+                                "as a reduction of it (the cpu target prints "
+                                "both)",
                                 tc_value_name(g->cx, op->in[i]));
+    enum { DRIVERS_MOST = 32, IDS = 3 };
+    if (op->nin > DRIVERS_MOST - IDS)
+        return tc_gen_error(g, op, "%u values, GPUs print %d at once", op->nin,
+                            DRIVERS_MOST - IDS);
     LLVMBasicBlockRef inside = tc_gen_block_new(g, "print");
     LLVMBasicBlockRef after = tc_gen_block_new(g, "printed");
     LLVMBuildCondBr(g->b, tc_gen_first_thread(g), inside, after);
