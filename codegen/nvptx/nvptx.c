@@ -84,10 +84,11 @@ static bool find_machine(compiler *c)
         LLVMDisposeMessage(message);
         return false;
     }
-    /* Without optimisation every value would be a move, and ptxas spills. */
+    /* Without optimisation every value would be a move, and ptxas spills; the
+     * highest level takes a tenth longer for the same code. */
     c->machine = LLVMCreateTargetMachine(
         target, triple, c->target->cpu, c->target->feature,
-        LLVMCodeGenLevelAggressive, LLVMRelocDefault, LLVMCodeModelDefault);
+        LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
     return c->machine ||
            llvm_error(c, "setting up the target", "no such machine");
 }
