@@ -110,6 +110,11 @@ tilec_status tc_cuda_enter(tc_cuda *c, int ordinal, tc_cuda_scope *scope,
                            tilec_error *error);
 void tc_cuda_leave(const tc_cuda_scope *scope);
 
+/* What the driver takes instead of a list of parameters: words of `extra`. */
+#define TC_CU_PARAMS_END  ((void *)0)
+#define TC_CU_PARAMS_AT   ((void *)1)
+#define TC_CU_PARAMS_SIZE ((void *)2)
+
 /* PTX to a cubin for the current context's device; *cubin is malloc'd. `log`
  * gets what the driver's assembler said, errors first. */
 typedef struct tc_cuda_log {

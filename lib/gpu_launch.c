@@ -56,8 +56,8 @@ tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k)
 
 /* ---- Parameters ---- */
 
-/* As many as most kernels have, without malloc. */
-enum { FEW_PARAMS = 24, PER_PARAM = 1 + 2 * TC_MAX_RANK };
+/* As many as most kernels have, without malloc, and the most bytes of one. */
+enum { FEW_PARAMS = 24, PER_PARAM = 8 + 12 * TC_MAX_RANK + 8 };
 
 static uint64_t float_bits(tc_kind kind, double x)
 {
@@ -72,29 +72,39 @@ static uint64_t float_bits(tc_kind kind, double x)
     return bits;
 }
 
-/* The order of codegen/nvptx/nvptx.h. The driver only reads through these
- * pointers, as many bytes as the kernel's parameter has: the low ones of what
- * is wider here. */
-static unsigned pack(const tilec_kernel *k, const tc_launch_arg *args,
-                     uint64_t *bits, void **out)
+/* The parameters side by side, each at a multiple of its size. */
+typedef struct packed {
+    unsigned char *bytes;
+    size_t n;
+} packed;
+
+static void put(packed *p, const void *value, size_t size)
 {
-    unsigned n = 0;
+    p->n = (p->n + size - 1) & ~(size - 1);
+    memcpy(p->bytes + p->n, value, size);
+    p->n += size;
+}
+
+/* The order of codegen/nvptx/nvptx.h. */
+static void pack(const tilec_kernel *k, const tc_launch_arg *args, packed *p)
+{
     for (unsigned i = 0; i < k->nparams; i++) {
         const tc_type *t = k->params[i].type;
         const tc_launch_arg *a = &args[i];
         if (t->kind == TC_TENSOR || t->kind == TC_PTR) {
-            out[n++] = (void *)(uintptr_t)&a->data;
+            put(p, &a->data, sizeof a->data);
             for (unsigned d = 0; d < t->rank; d++)
-                out[n++] = (void *)(uintptr_t)&a->sizes[d];
+                put(p, &a->sizes[d], sizeof a->sizes[d]);
             for (unsigned d = 0; d < t->rank; d++)
-                out[n++] = (void *)(uintptr_t)&a->strides[d];
+                put(p, &a->strides[d], sizeof a->strides[d]);
         } else {
-            bits[i] = tc_type_is_float(t) ? float_bits(t->kind, a->scalar.f)
-                                          : (uint64_t)a->scalar.i;
-            out[n++] = &bits[i];
+            /* Little endian: the low bytes of what is wider here. */
+            uint64_t bits = tc_type_is_float(t)
+                                ? float_bits(t->kind, a->scalar.f)
+                                : (uint64_t)a->scalar.i;
+            put(p, &bits, tc_type_bytes(t));
         }
     }
-    return n;
 }
 
 /* ---- The call ---- */
@@ -121,17 +131,20 @@ static tilec_status explain(const tc_gpu_request *r, const tc_gpu_loaded *l,
                    hint);
 }
 
+/* One buffer is less work for the driver than a pointer to each parameter. */
 static tilec_status call_with(const tc_gpu_request *r, const tc_gpu_loaded *l,
-                              const tc_gpu_meta *m, uint64_t *bits,
-                              void **params)
+                              const tc_gpu_meta *m, unsigned char *bytes)
 {
-    unsigned n = pack(r->k, r->args, bits, params);
+    packed p = {bytes, 0};
+    pack(r->k, r->args, &p);
     if (m->has_reports)
-        params[n] = (void *)(uintptr_t)&l->report;
+        put(&p, &l->report, sizeof l->report);
+    void *extra[] = {TC_CU_PARAMS_AT, bytes, TC_CU_PARAMS_SIZE, &p.n,
+                     TC_CU_PARAMS_END};
     int code =
         l->cuda->launch(l->function, (unsigned)r->grid[0], (unsigned)r->grid[1],
                         (unsigned)r->grid[2], 32 * m->warps, 1, 1,
-                        m->shared_bytes, r->options->stream, params, NULL);
+                        m->shared_bytes, r->options->stream, NULL, extra);
     return code ? explain(r, l, m, code) : TILEC_OK;
 }
 
@@ -141,16 +154,13 @@ static tilec_status call(const tc_gpu_request *r, const tc_gpu_code *code,
     const tc_gpu_meta *m = tc_gpu_code_meta(code);
     unsigned nparams = r->k->nparams;
     if (nparams <= FEW_PARAMS) {
-        uint64_t bits[FEW_PARAMS];
-        void *params[FEW_PARAMS * PER_PARAM + 1];
-        return call_with(r, l, m, bits, params);
+        unsigned char bytes[(FEW_PARAMS + 1) * PER_PARAM];
+        return call_with(r, l, m, bytes);
     }
-    uint64_t *bits = malloc(nparams * sizeof *bits);
-    void **params = malloc((nparams * PER_PARAM + 1) * sizeof *params);
-    tilec_status s = bits && params ? call_with(r, l, m, bits, params)
-                                    : tc_fail_memory(r->error);
-    free(bits);
-    free(params);
+    unsigned char *bytes = malloc((nparams + 1) * (size_t)PER_PARAM);
+    tilec_status s =
+        bytes ? call_with(r, l, m, bytes) : tc_fail_memory(r->error);
+    free(bytes);
     return s;
 }
 

@@ -259,8 +259,9 @@ FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
      unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
      void **params, void **extra)
 {
-    (void)function, (void)extra;
+    (void)function, (void)params;
     COUNT(launches);
+    const unsigned char *at = extra[1];
     unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
     pthread_mutex_lock(&lock);
     memcpy(fake_cuda.grid, grid, sizeof grid);
@@ -269,10 +270,13 @@ FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
     fake_cuda.stream = stream;
     fake_cuda.current = stack[depth - 1]->device;
     fake_cuda.nbytes = 0;
+    size_t n = 0;
     for (int i = 0; i < fake_cuda.nsizes; i++) {
-        memcpy(fake_cuda.bytes + fake_cuda.nbytes, params[i],
-               fake_cuda.sizes[i]);
+        size_t size = fake_cuda.sizes[i];
+        n = (n + size - 1) & ~(size - 1);
+        memcpy(fake_cuda.bytes + fake_cuda.nbytes, at + n, size);
         fake_cuda.nbytes += fake_cuda.sizes[i];
+        n += size;
     }
     pthread_mutex_unlock(&lock);
     return fake_cuda.launch;
