@@ -430,6 +430,8 @@ def main():
     p.add_argument("--contenders", type=lambda s: s.split(","))
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--turn-ms", type=float, default=20.0)
+    p.add_argument("--commit", default=commit(),
+                   help="what the library was built from")
     p.add_argument("--json", help="where all figures go")
     p.add_argument("--table", help="where the table goes, else to stdout")
     args = p.parse_args()
@@ -451,7 +453,7 @@ def main():
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump(dict(
                 date=datetime.datetime.now(datetime.timezone.utc).isoformat(),
-                commit=commit(), gpu=torch.cuda.get_device_name(),
+                commit=args.commit, gpu=torch.cuda.get_device_name(),
                 torch=torch.__version__,
                 cudnn=torch.backends.cudnn.version(),
                 tilec=tilec.lib.tilec_version().decode(),
