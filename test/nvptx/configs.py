@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Shipped configurations of attention for GPUs spill no registers: each entry
+# of kernels/configs/attention_fwd.json, with the data types it is taken for,
+# with and without a mask, through ptxas. Skipped (77) without ptxas.
+#
+#   configs.py TILEC ROOT
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+tilec, root = sys.argv[1:3]
+ptxas = shutil.which("ptxas", path=os.environ.get("PATH", "") +
+                     ":/usr/local/cuda/bin")
+if not ptxas:
+    print("skipped: there is no ptxas")
+    sys.exit(77)
+with open(root + "/kernels/configs/attention_fwd.json",
+          encoding="utf-8") as f:
+    entries = json.load(f)["configs"]
+entries = [e for e in entries if e["target"] != "cpu"]
+named = {e["dtype"] for e in entries if "dtype" in e}
+
+
+def spills(entry, dtype, mask, target, folder):
+    use = dict(entry["use"])
+    ptx = os.path.join(folder, "a.ptx")
+    words = [tilec, "compile", "attention_fwd", "-D", "T=" + dtype, "-D",
+             "D=%d" % entry.get("d", 256), "--target", target, "--emit=ptx",
+             "--no-cache", "-o", ptx, "--warps", str(use.pop("warps")),
+             "--stages", str(use.pop("stages"))]
+    level = use.pop("ptxas", 3)
+    for name, value in use.items():
+        words += ["-D", "%s=%d" % (name, value)]
+    if mask:
+        words += ["-D", "mask_mod=@causal"]
+    subprocess.run(words, check=True)
+    said = subprocess.run([ptxas, "-v", "-O%d" % level, "-arch=" + target, ptx,
+                           "-o", os.devnull], check=True, capture_output=True,
+                          text=True)
+    return int(re.search(r"(\d+) bytes spill stores",
+                         said.stdout + said.stderr).group(1))
+
+
+failed = tried = 0
+with tempfile.TemporaryDirectory() as folder:
+    for entry in entries:
+        types = [entry["dtype"]] if "dtype" in entry else [
+            t for t in ("bf16", "f16") if t not in named]
+        masks = {"none": [0], "masked": [1]}.get(entry.get("mask"), [0, 1])
+        for case in [(t, m, target) for t in types for m in masks
+                     for target in ("sm_80", "sm_90")]:
+            n = spills(entry, *case, folder)
+            tried += 1
+            if n:
+                failed += 1
+                print("FAILED %s %s: %d bytes are spilled" % (case, entry, n))
+print("%d configurations, %d spill" % (tried, failed))
+sys.exit(failed != 0 or tried == 0)
