@@ -84,6 +84,33 @@ bool tc_infer_smem_load(const tc_op *op, tc_results *r)
                             type_of(op, 0), tc_type_name(context_of(op), to));
 }
 
+bool tc_infer_mma_wait(const tc_op *op, tc_results *r)
+{
+    bool ok = true;
+    for (unsigned i = 0; ok && i < op->nin; i++)
+        ok = tc_results_add(r, op->in[i]->type);
+    return ok;
+}
+
+bool tc_infer_mbarrier_alloc(const tc_op *op, tc_results *r)
+{
+    const tc_type *t = r->types[0];
+    return t->kind == TC_MBARRIER ||
+           tc_error(context_of(op), op->loc,
+                    "mbarrier_alloc: result is %s, expected mbarrier<...>",
+                    tc_type_name(context_of(op), t));
+}
+
+bool tc_infer_smem_get(const tc_op *op, tc_results *r)
+{
+    return tc_results_add(r, op->in[0]->type->elem);
+}
+
+bool tc_infer_i32(const tc_op *op, tc_results *r)
+{
+    return tc_results_add(r, tc_type_scalar(context_of(op), TC_I32));
+}
+
 /* Within warps only: the axis stays, with a part for each warp along it. */
 bool tc_infer_partial(const tc_op *op, tc_results *r)
 {

@@ -46,7 +46,8 @@ typedef enum tc_syntax {
     TC_SYNTAX_REDUCE,
     TC_SYNTAX_FOR,
     TC_SYNTAX_IF,
-    TC_SYNTAX_WHILE
+    TC_SYNTAX_WHILE,
+    TC_SYNTAX_WARP_GROUPS
 } tc_syntax;
 
 /* One row of ops.def. */

@@ -248,6 +248,7 @@ bool tc_parse_func_call(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 bool tc_parse_for(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 bool tc_parse_if(tc_parser *p, unsigned nnames, tc_outcome *out) TC_MUST_CHECK;
 bool tc_parse_while(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
+bool tc_parse_warp_groups(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 /* `parts` are the operands and attributes; a region may follow. */
 bool tc_parse_reduce(tc_parser *p, tc_op_parts *parts,
                      tc_outcome *out) TC_MUST_CHECK;

@@ -5,6 +5,7 @@
  *   %r = if %c [speculatable] { ... } else { ... }
  *   %x = while carry(%x0 = a) { ... condition %c } do { ... yield %x1 }
  *   %v = reduce %x axis(1) (%a: f32, %b: f32) { ... yield %c }
+ *   warp_groups registers(24, 240) producer { ... } consumer { ... }
  */
 #include "ir/parse.h"
 
@@ -250,6 +251,31 @@ bool tc_parse_while(tc_parser *p, tc_outcome *out)
     bool read = parse_while_regions(p, op, n, types_of(p, n, in));
     tc_scope_close(p, mark);
     *out = tc_outcome_of_op(ok && read ? tc_parser_emit(p, op, 0, NULL) : NULL);
+    return read;
+}
+
+/* ---- warp_groups ---- */
+
+static bool parse_role(tc_parser *p, tc_region *r, const char *word)
+{
+    unsigned mark = tc_scope_open(p);
+    bool ok = tc_parser_expect_word(p, word) &&
+              tc_parse_region(p, r, TC_YIELD, 0, NULL);
+    tc_scope_close(p, mark);
+    return ok;
+}
+
+bool tc_parse_warp_groups(tc_parser *p, tc_outcome *out)
+{
+    tc_op_parts parts = {.code = TC_WARP_GROUPS, .loc = tc_parser_loc(p)};
+    p->at++;
+    if (!tc_parse_clauses(p, &parts))
+        return false;
+    tc_op *op = tc_op_new(p->f, TC_WARP_GROUPS, parts.loc, 0, NULL, 2);
+    tc_parts_apply_attrs(&parts, op);
+    bool read = parse_role(p, op->regions[0], "producer") &&
+                parse_role(p, op->regions[1], "consumer");
+    *out = tc_outcome_of_op(read ? tc_parser_emit(p, op, 0, NULL) : NULL);
     return read;
 }
 

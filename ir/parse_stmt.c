@@ -107,6 +107,8 @@ static bool parse_right(tc_parser *p, const names *list, tc_outcome *out)
         return tc_parse_if(p, list->n, out);
     if (op && code == TC_WHILE)
         return tc_parse_while(p, out);
+    if (op && code == TC_WARP_GROUPS)
+        return tc_parse_warp_groups(p, out);
     bool terminator = op && (tc_op_infos[code].traits & TC_TERMINATOR);
     if (tc_parser_at_call(p) && !terminator)
         return parse_call(p, out);

@@ -169,7 +169,7 @@ static bool is_shaped_word(const tc_parser *p)
 {
     return tc_parser_is_word(p, "tile") || tc_parser_is_word(p, "tensor") ||
            tc_parser_is_word(p, "ptr") || tc_parser_is_word(p, "block_ptr") ||
-           tc_parser_is_word(p, "smem");
+           tc_parser_is_word(p, "smem") || tc_parser_is_word(p, "mbarrier");
 }
 
 static tc_kind scalar_kind(const tc_parser *p)
@@ -324,6 +324,19 @@ static bool parse_sides(tc_parser *p, tc_kind kind, const tc_type **t)
     return !placed || parse_placement(p, kind, t);
 }
 
+static bool parse_mbarrier(tc_parser *p, const tc_type **t)
+{
+    tc_loc loc = tc_parser_loc(p);
+    const tc_dim *d;
+    if (!tc_parse_size(p, &d))
+        return false;
+    int64_t n = tc_dim_value(d);
+    if (n < 1 || n > TC_MAX_SLOTS)
+        return tc_error(p->cx, loc, "expected 1 to %d mbarriers", TC_MAX_SLOTS);
+    *t = tc_type_mbarrier(p->cx, (unsigned)n);
+    return true;
+}
+
 static bool parse_pointer(tc_parser *p, const tc_type **t)
 {
     const tc_type *elem;
@@ -345,6 +358,7 @@ static bool parse_shaped(tc_parser *p, const tc_type **t)
     case 't': ok = parse_pointer(p, t); break;
     case 'i': ok = parse_sides(p, TC_TILE, t); break;
     case 'm': ok = parse_sides(p, TC_SMEM, t); break;
+    case 'b': ok = parse_mbarrier(p, t); break;
     default: ok = parse_sides(p, TC_BLOCK_PTR, t);
     }
     return ok && tc_parser_expect_gt(p);
@@ -354,8 +368,8 @@ static bool unknown_type(tc_parser *p)
 {
     if (!tc_parser_is(p, TC_TOKEN_NAME))
         return tc_parser_expected(p, "a type");
-    static const char *const shaped[] = {"ptr", "tensor", "tile", "block_ptr",
-                                         "smem"};
+    static const char *const shaped[] = {"ptr",       "tensor", "tile",
+                                         "block_ptr", "smem",   "mbarrier"};
     enum { NSHAPED = sizeof shaped / sizeof *shaped };
     unsigned nparams = p->f ? p->f->nparams : 0, n = 0;
     const char **names =

@@ -327,6 +327,16 @@ static void print_while(printer *p, const tc_op *op)
     print_region(p, op->regions[1]);
 }
 
+static void print_warp_groups(printer *p, const tc_op *op)
+{
+    print_name(p, op);
+    print_attrs(p, op);
+    tc_text_add(p->out, " producer ");
+    print_region(p, op->regions[0]);
+    tc_text_add(p->out, " consumer ");
+    print_region(p, op->regions[1]);
+}
+
 static void print_args(printer *p, const tc_region *r)
 {
     tc_text_add(p->out, "(");
@@ -356,10 +366,15 @@ static void print_reduce(printer *p, const tc_op *op)
 
 typedef void print_fn(printer *p, const tc_op *op);
 static print_fn *const by_syntax[] = {
-    [TC_SYNTAX_PLAIN] = print_plain,   [TC_SYNTAX_CONST] = print_const,
-    [TC_SYNTAX_BLOCK] = print_block,   [TC_SYNTAX_CALL] = print_call,
-    [TC_SYNTAX_REDUCE] = print_reduce, [TC_SYNTAX_FOR] = print_for,
-    [TC_SYNTAX_IF] = print_if,         [TC_SYNTAX_WHILE] = print_while,
+    [TC_SYNTAX_PLAIN] = print_plain,
+    [TC_SYNTAX_CONST] = print_const,
+    [TC_SYNTAX_BLOCK] = print_block,
+    [TC_SYNTAX_CALL] = print_call,
+    [TC_SYNTAX_REDUCE] = print_reduce,
+    [TC_SYNTAX_FOR] = print_for,
+    [TC_SYNTAX_IF] = print_if,
+    [TC_SYNTAX_WHILE] = print_while,
+    [TC_SYNTAX_WARP_GROUPS] = print_warp_groups,
 };
 
 static void print_loc(printer *p, tc_loc loc)

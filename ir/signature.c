@@ -56,6 +56,7 @@ static const struct letter {
     {'v', "a tile"},
     {'m', "a block pointer, a pointer or a tile of pointers"},
     {'k', "a buffer in shared memory"},
+    {'h', "a ring of mbarriers"},
     {'o', "a tile or a buffer in shared memory"},
 };
 
@@ -84,6 +85,7 @@ static bool is_of_kind(char letter, const tc_type *t)
     case 'v': return t->kind == TC_TILE;
     case 'm': return t->kind == TC_BLOCK_PTR || is_pointer(t);
     case 'k': return t->kind == TC_SMEM;
+    case 'h': return t->kind == TC_MBARRIER;
     case 'o': return t->kind == TC_TILE || t->kind == TC_SMEM;
     default: assert(!"letter of ops.def"); return false;
     }

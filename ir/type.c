@@ -97,6 +97,11 @@ const tc_type *tc_type_smem(tc_context *cx, const tc_type *tile,
     return get(cx, t);
 }
 
+const tc_type *tc_type_mbarrier(tc_context *cx, unsigned slots)
+{
+    return get(cx, (tc_type){.kind = TC_MBARRIER, .slots = slots});
+}
+
 const tc_type *tc_type_with_elem(tc_context *cx, const tc_type *like,
                                  const tc_type *elem)
 {
@@ -426,6 +431,7 @@ void tc_type_print(tc_text *out, const tc_type *t)
         print_layout(out, t);
         tc_text_add(out, ">");
         break;
+    case TC_MBARRIER: tc_text_printf(out, "mbarrier<%u>", t->slots); break;
     default: tc_text_add(out, tc_scalar_infos[t->kind].name);
     }
 }

@@ -30,6 +30,7 @@ typedef enum tc_kind {
     TC_TILE,       /* elem (scalar or pointer), dims */
     TC_BLOCK_PTR,  /* elem, dims */
     TC_SMEM,       /* elem, dims, layout, slots: a buffer in shared memory */
+    TC_MBARRIER,   /* slots: a ring of barriers in shared memory */
     TC_KIND_COUNT
 } tc_kind;
 
@@ -44,7 +45,9 @@ struct tc_type {
     /* Machine level: where the elements live (ir/layout.h). Of TILE, NULL at
      * tile level, and of SMEM. */
     const tc_layout *layout;
-    unsigned slots; /* of SMEM: a ring of so many buffers; 0: one, no ring */
+    /* Of SMEM: a ring of so many buffers; 0: one, no ring. Of MBARRIER: how
+     * many, at least 1. */
+    unsigned slots;
 };
 
 typedef enum tc_dim_kind {
@@ -88,6 +91,8 @@ const tc_type *tc_type_with_layout(tc_context *cx, const tc_type *tile,
 /* A buffer in shared memory for tiles like this; slots 0: no ring. */
 const tc_type *tc_type_smem(tc_context *cx, const tc_type *tile,
                             const tc_layout *layout, unsigned slots);
+/* A ring of `slots` mbarriers. */
+const tc_type *tc_type_mbarrier(tc_context *cx, unsigned slots);
 /* `like` is a scalar or a tile: `elem` in the same shape and layout. */
 const tc_type *tc_type_with_elem(tc_context *cx, const tc_type *like,
                                  const tc_type *elem);

@@ -7,6 +7,7 @@
  *   verify_type.c   types and sizes
  *   verify_walk.c   structure and SSA: regions, ops, values, uses
  *   verify_op.c     what only some ops ask for
+ *   verify_machine.c   the same of the machine level
  */
 #ifndef TC_VERIFY_H
 #define TC_VERIFY_H
@@ -43,6 +44,13 @@ bool tc_verify_region(tc_verifier *v, tc_region *r) TC_MUST_CHECK;
 /* Of an op whose structure, operands and attributes are right: its regions'
  * number and arguments, and its entry in the table of extra rules. */
 bool tc_verify_op_rules(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
+bool tc_verify_machine_op(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
+/* Its number of regions, a region's of arguments, its boundary(...). */
+bool tc_verify_region_count(const tc_verifier *v, const tc_op *op,
+                            unsigned n) TC_MUST_CHECK;
+bool tc_verify_arg_count(const tc_verifier *v, const tc_region *r,
+                         unsigned n) TC_MUST_CHECK;
+bool tc_verify_boundary(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
 /* Whether a terminator hands the owner of its region what that expects. */
 bool tc_verify_terminator(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
 /* What the region must end in. */

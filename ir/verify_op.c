@@ -43,16 +43,14 @@ tc_opcode tc_expected_terminator(const tc_region *r)
     return condition ? TC_CONDITION : TC_YIELD;
 }
 
-static bool check_region_count(const tc_verifier *v, const tc_op *op,
-                               unsigned n)
+bool tc_verify_region_count(const tc_verifier *v, const tc_op *op, unsigned n)
 {
     return op->nregions == n ||
            tc_error(v->cx, op->loc, "%s: %u region%s, expected %u", name_of(op),
                     op->nregions, op->nregions == 1 ? "" : "s", n);
 }
 
-static bool check_arg_count(const tc_verifier *v, const tc_region *r,
-                            unsigned n)
+bool tc_verify_arg_count(const tc_verifier *v, const tc_region *r, unsigned n)
 {
     return r->nargs == n ||
            tc_error(v->cx, r->op->loc, "%s has %u argument%s, expected %u",
@@ -210,8 +208,8 @@ static bool check_windows(const tc_verifier *v, const tc_op *op,
 
 static bool check_for(const tc_verifier *v, const tc_op *op)
 {
-    if (!check_region_count(v, op, 1) ||
-        !check_arg_count(v, op->regions[0], op->nin - 2))
+    if (!tc_verify_region_count(v, op, 1) ||
+        !tc_verify_arg_count(v, op->regions[0], op->nin - 2))
         return false;
     const tc_region *r = op->regions[0];
     bool ok = check_arg_type(v, r, 0, op->in[0]->type);
@@ -230,9 +228,9 @@ static bool check_for(const tc_verifier *v, const tc_op *op)
 
 static bool check_if(const tc_verifier *v, const tc_op *op)
 {
-    bool ok = check_region_count(v, op, 2) &&
-              check_arg_count(v, op->regions[0], 0) &
-                  check_arg_count(v, op->regions[1], 0);
+    bool ok = tc_verify_region_count(v, op, 2) &&
+              tc_verify_arg_count(v, op->regions[0], 0) &
+                  tc_verify_arg_count(v, op->regions[1], 0);
     for (unsigned i = 0; i < op->nout; i++)
         if (op->out[i]->type->kind == TC_BLOCK_PTR)
             ok = tc_error(v->cx, op->loc,
@@ -245,10 +243,10 @@ static bool check_if(const tc_verifier *v, const tc_op *op)
 
 static bool check_while(const tc_verifier *v, const tc_op *op)
 {
-    if (!check_region_count(v, op, 2) ||
-        !check_arg_count(v, op->regions[0], op->nin))
+    if (!tc_verify_region_count(v, op, 2) ||
+        !tc_verify_arg_count(v, op->regions[0], op->nin))
         return false;
-    bool ok = check_arg_count(v, op->regions[1], 0);
+    bool ok = tc_verify_arg_count(v, op->regions[1], 0);
     for (unsigned i = 0; i < op->nin; i++)
         ok &= check_arg_type(v, op->regions[0], i, op->in[i]->type);
     return check_windows(v, op, op->regions[1], 0) && ok;
@@ -259,8 +257,8 @@ static bool check_reduce(const tc_verifier *v, const tc_op *op)
     /* tc_op_check_results: a kind or a region, not both. */
     if (op->nregions == 0)
         return true;
-    if (!check_region_count(v, op, 1) ||
-        !check_arg_count(v, op->regions[0], 2 * op->nin))
+    if (!tc_verify_region_count(v, op, 1) ||
+        !tc_verify_arg_count(v, op->regions[0], 2 * op->nin))
         return false;
     bool ok = true;
     for (unsigned i = 0; i < 2 * op->nin; i++)
@@ -365,7 +363,7 @@ static bool check_dim(const tc_verifier *v, const tc_op *op)
 
 /* ---- Memory ---- */
 
-static bool check_boundary(const tc_verifier *v, const tc_op *op)
+bool tc_verify_boundary(const tc_verifier *v, const tc_op *op)
 {
     const tc_type *t = op->in[0]->type;
     if (!tc_op_has_attr(op, "boundary"))
@@ -411,7 +409,7 @@ static bool check_pad(const tc_verifier *v, const tc_op *op)
 
 static bool check_load(const tc_verifier *v, const tc_op *op)
 {
-    return check_boundary(v, op) & check_pad(v, op);
+    return tc_verify_boundary(v, op) & check_pad(v, op);
 }
 
 static bool check_advance(const tc_verifier *v, const tc_op *op)
@@ -473,131 +471,31 @@ static bool check_print(const tc_verifier *v, const tc_op *op)
     return ok;
 }
 
-/* ---- Machine level ---- */
-
-/* What mma.sync takes; fma is arithmetic, of whatever casts to the sum. */
-static bool mma_fits(const char *instr, tc_kind a, tc_kind b, tc_kind c)
-{
-    bool fp8 = (a == TC_F8E4M3 || a == TC_F8E5M2) &&
-               (b == TC_F8E4M3 || b == TC_F8E5M2);
-    if (strcmp(instr, "fma") == 0)
-        return a >= TC_F8E4M3 && a <= TC_F64 && b >= TC_F8E4M3 && b <= TC_F64 &&
-               (c == TC_F32 || c == TC_F64);
-    return c == TC_F32 && (strcmp(instr, "m16n8k8") == 0 ? a == TC_F32 && b == a
-                           : strcmp(instr, "m16n8k16") == 0
-                               ? (a == TC_F16 || a == TC_BF16) && b == a
-                               : fp8);
-}
-
-static bool check_mma(const tc_verifier *v, const tc_op *op)
-{
-    const tc_type *a = op->in[0]->type, *b = op->in[1]->type,
-                  *c = op->in[2]->type;
-    const char *instr = tc_op_word(op, "instr");
-    return mma_fits(instr, a->elem->kind, b->elem->kind, c->elem->kind) ||
-           tc_error(v->cx, op->loc, "mma: %s cannot multiply %s and %s to %s",
-                    instr, tc_type_name(v->cx, a->elem),
-                    tc_type_name(v->cx, b->elem), tc_type_name(v->cx, c->elem));
-}
-
-static bool check_smem_alloc(const tc_verifier *v, const tc_op *op)
-{
-    int64_t offset = tc_op_int(op, "offset");
-    return (offset >= 0 && offset % TC_SMEM_ALIGN == 0) ||
-           tc_error(v->cx, op->loc,
-                    "smem_alloc: offset %lld, expected a multiple of %d",
-                    (long long)offset, TC_SMEM_ALIGN);
-}
-
-static bool check_smem_store(const tc_verifier *v, const tc_op *op)
-{
-    const tc_type *to = op->in[0]->type, *t = op->in[1]->type;
-    bool fits = t->layout && !to->slots && t->elem == to->elem &&
-                t->rank == to->rank &&
-                memcmp(t->dims, to->dims, t->rank * sizeof *t->dims) == 0;
-    return fits || tc_error(v->cx, op->loc,
-                            "smem_store: %s cannot be written to %s, expected "
-                            "a tile of the same sides with a layout",
-                            tc_type_name(v->cx, t), tc_type_name(v->cx, to));
-}
-
-static bool check_async_copy(const tc_verifier *v, const tc_op *op)
-{
-    const tc_type *from = tc_type_pointee(v->cx, op->in[0]->type);
-    const tc_type *to = op->in[1]->type;
-    bool block = op->in[0]->type->kind == TC_BLOCK_PTR;
-    bool fits = from->kind == TC_TILE && !to->slots && from->elem == to->elem &&
-                from->rank == to->rank &&
-                memcmp(from->dims, to->dims, to->rank * sizeof *to->dims) == 0;
-    if (!fits)
-        return tc_error(v->cx, op->loc,
-                        "async_copy: from %s to %s, expected the same sides "
-                        "and elements",
-                        tc_type_name(v->cx, op->in[0]->type),
-                        tc_type_name(v->cx, to));
-    if (block != tc_op_has_attr(op, "layout"))
-        return tc_error(v->cx, op->loc,
-                        block ? "async_copy: expected layout(...), which "
-                                "thread copies what"
-                              : "async_copy: a layout is given for pointers, "
-                                "which have one");
-    if (block) {
-        const tc_layout *l = tc_op_attr(op, "layout")->layout;
-        const char *problem = "a layout of another shape";
-        if (l->rank == from->rank)
-            problem =
-                tc_type_problem(v->f, tc_type_with_layout(v->cx, from, l));
-        if (problem)
-            return tc_error(v->cx, op->loc, "async_copy: %s", problem);
-    }
-    return check_boundary(v, op);
-}
-
-static bool check_async_wait(const tc_verifier *v, const tc_op *op)
-{
-    return tc_op_int(op, "pending") >= 0 ||
-           tc_error(v->cx, op->loc,
-                    "async_wait: %lld pending, expected 0 or "
-                    "more",
-                    (long long)tc_op_int(op, "pending"));
-}
-
 /* ---- The table ---- */
 
 typedef bool check_fn(const tc_verifier *v, const tc_op *op);
 
 static check_fn *const extra[TC_OPCODE_COUNT] = {
-    [TC_FOR] = check_for,
-    [TC_IF] = check_if,
-    [TC_WHILE] = check_while,
-    [TC_REDUCE] = check_reduce,
-    [TC_CALL] = check_call,
-    [TC_CONST] = check_const,
-    [TC_DIM] = check_dim,
-    [TC_ADVANCE] = check_advance,
-    [TC_LOAD] = check_load,
-    [TC_STORE] = check_boundary,
-    [TC_GATHER] = check_pad,
-    [TC_ATOMIC] = check_atomic,
-    [TC_ATOMIC_CAS] = check_atomic,
-    [TC_SELECT] = check_select,
+    [TC_FOR] = check_for,           [TC_IF] = check_if,
+    [TC_WHILE] = check_while,       [TC_REDUCE] = check_reduce,
+    [TC_CALL] = check_call,         [TC_CONST] = check_const,
+    [TC_DIM] = check_dim,           [TC_ADVANCE] = check_advance,
+    [TC_LOAD] = check_load,         [TC_STORE] = tc_verify_boundary,
+    [TC_GATHER] = check_pad,        [TC_ATOMIC] = check_atomic,
+    [TC_ATOMIC_CAS] = check_atomic, [TC_SELECT] = check_select,
     [TC_PRINT] = check_print,
-    [TC_MMA] = check_mma,
-    [TC_SMEM_ALLOC] = check_smem_alloc,
-    [TC_SMEM_STORE] = check_smem_store,
-    [TC_ASYNC_COPY] = check_async_copy,
-    [TC_ASYNC_WAIT] = check_async_wait,
 };
 
 static bool owns_regions(const tc_op *op)
 {
     return op->code == TC_FOR || op->code == TC_IF || op->code == TC_WHILE ||
-           op->code == TC_REDUCE;
+           op->code == TC_REDUCE || op->code == TC_WARP_GROUPS;
 }
 
 bool tc_verify_op_rules(const tc_verifier *v, const tc_op *op)
 {
-    if (!owns_regions(op) && !check_region_count(v, op, 0))
+    if (!owns_regions(op) && !tc_verify_region_count(v, op, 0))
         return false;
-    return !extra[op->code] || extra[op->code](v, op);
+    return (!extra[op->code] || extra[op->code](v, op)) &&
+           tc_verify_machine_op(v, op);
 }

@@ -127,6 +127,10 @@ const char *tc_type_problem(const tc_func *f, const tc_type *t)
         return name_problem(f, t->name, TC_PARAM_TYPE);
     if (t->kind < TC_PTR)
         return NULL;
+    if (t->kind == TC_MBARRIER)
+        return t->slots < 1 || t->slots > TC_MAX_SLOTS
+                   ? "a ring of mbarriers of no or too many slots"
+                   : NULL;
     if (t->kind >= TC_KIND_COUNT || !t->elem || !tc_type_is_scalar(t->elem))
         return "an element that is no scalar";
     if (t->elem->kind == TC_PTR &&

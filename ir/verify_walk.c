@@ -218,6 +218,10 @@ static bool check_place(const tc_verifier *v, const tc_op *op)
         return true;
     bool ok = true;
     bool launched = op->code == TC_PROGRAM_ID || op->code == TC_NUM_PROGRAMS;
+    if (op->code == TC_NUM_SMS && !v->in_grid)
+        ok =
+            tc_error(v->cx, op->loc,
+                     "num_sms: expected it in a grid, which the host computes");
     if (v->in_grid && op->code != TC_ASSERT &&
         (!tc_op_has(op, TC_PURE) || op->nregions || launched ||
          op->code == TC_BASE || !is_scalar_op(op)))

@@ -59,6 +59,24 @@ static const tc_target targets[] = {
      .ldmatrix = true,
      .stmatrix = true,
      .mma_fp8 = true},
+    {.name = "sm_90a",
+     .cpu = "sm_90a",
+     .feature = "+ptx86",
+     .major = 9,
+     .minor = 0,
+     .pipeline = "gpu",
+     .shared_per_block = 232448,
+     .shared_per_sm = 233472,
+     .registers_per_sm = 65536,
+     .max_registers = 255,
+     .cp_async = true,
+     .ldmatrix = true,
+     .stmatrix = true,
+     .mma_fp8 = true,
+     .tma = true,
+     .wgmma = true,
+     .setmaxnreg = true,
+     .exact = true},
 };
 enum { NTARGETS = sizeof targets / sizeof *targets };
 
@@ -78,9 +96,13 @@ const tc_target *tc_target_at(size_t index)
 const tc_target *tc_target_for_device(unsigned major, unsigned minor)
 {
     const tc_target *best = NULL;
-    for (size_t i = 1; i < NTARGETS; i++)
-        if (targets[i].major < major ||
-            (targets[i].major == major && targets[i].minor <= minor))
-            best = &targets[i];
+    for (size_t i = 1; i < NTARGETS; i++) {
+        const tc_target *t = &targets[i];
+        bool same = t->major == major && t->minor == minor;
+        bool earlier =
+            same || t->major < major || (t->major == major && t->minor < minor);
+        if (t->exact ? same : earlier)
+            best = t;
+    }
     return best;
 }

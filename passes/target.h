@@ -20,6 +20,10 @@ typedef struct tc_target {
     unsigned registers_per_sm; /* 32 bits each */
     unsigned max_registers;    /* a thread */
     bool cp_async, ldmatrix, stmatrix, mma_fp8;
+    /* Bulk tensor copies on mbarriers; asynchronous products of warp groups;
+     * registers that move between warp groups. */
+    bool tma, wgmma, setmaxnreg;
+    bool exact; /* devices of just this compute capability, no later one */
 } tc_target;
 
 /* NULL: unknown. */

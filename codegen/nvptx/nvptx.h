@@ -2,15 +2,18 @@
  *
  * NVIDIA GPUs: machine-level IR to PTX through LLVM.
  *
- * ABI of a kernel (version 1). Parameters in the order of the kernel's own,
+ * ABI of a kernel (version 2). Parameters in the order of the kernel's own,
  * each flattened: a tensor is its data pointer (64 bits), its sizes (rank x
  * i32), its strides in elements (rank x i64); a pointer 64 bits; a scalar
- * itself (i1 and i8 as 8 bits, f16 and bf16 as 16). Launched with
- * 32 * warps threads along x, shared_bytes of dynamic shared memory, and the
- * grid that the kernel's grid region gives.
+ * itself (i1 and i8 as 8 bits, f16 and bf16 as 16). Launched with `threads`
+ * threads along x, shared_bytes of dynamic shared memory, and the grid that the
+ * kernel's grid region gives. Behind the kernel's own parameters follow
  *
- * A kernel that can report (has_reports) takes one more parameter, a pointer
- * to a tc_device_report in memory the device can write, zeroed before.
+ *   nmaps tensor maps, 128 bytes each at multiples of 64, made of maps[i]
+ *   counts_tiles: a pointer to two u32 in device memory, zero before the launch
+ *     and after it; launches that may overlap in time need two of them each
+ *   has_reports: a pointer to a tc_device_report in memory the device can
+ *     write, zeroed before
  */
 #ifndef TC_NVPTX_H
 #define TC_NVPTX_H
@@ -18,15 +21,30 @@
 #include "ir/ir.h"
 #include "passes/target.h"
 
-enum { TC_NVPTX_ABI = 1 };
+enum { TC_NVPTX_ABI = 2 };
+
+/* What the host makes a tensor map of: argument `arg` of the kernel, a tensor,
+ * in boxes. Its last dim is the fast one (stride 1); fill is zeros. */
+typedef struct tc_tensor_map {
+    unsigned arg;
+    tc_kind elem;
+    unsigned rank;    /* of the tensor, 1 to 5 */
+    uint32_t box[5];  /* elements, in the order of the tensor's dims */
+    unsigned swizzle; /* bytes: 0, 32, 64 or 128 */
+} tc_tensor_map;
+enum { TC_MAX_TENSOR_MAPS = 16 };
 
 typedef struct tc_nvptx_code {
     char *ptx; /* malloc'd, NUL-terminated */
     size_t ptx_len;
-    const char *entry; /* name of the kernel in the PTX; interned */
-    unsigned warps;
+    const char *entry;     /* name of the kernel in the PTX; interned */
+    unsigned warps;        /* of tiles */
+    unsigned threads;      /* of a block: 32 * warps, and a producer's 128 */
     unsigned shared_bytes; /* dynamic */
-    unsigned ptxas_level;  /* of the assembler, 1 to 3; 0: its own */
+    unsigned nmaps;
+    tc_tensor_map maps[TC_MAX_TENSOR_MAPS];
+    bool counts_tiles;
+    unsigned ptxas_level; /* of the assembler, 1 to 3; 0: its own */
     bool has_reports;
 } tc_nvptx_code;
 

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What ops of the machine level ask for.
+ */
+#include "ir/layout.h"
+#include "ir/verify.h"
+
+#include <string.h>
+
+/* What mma.sync and wgmma (m64) take; fma is arithmetic, of whatever casts to
+ * the sum. */
+static bool mma_fits(const char *instr, tc_kind a, tc_kind b, tc_kind c)
+{
+    bool fp8 = (a == TC_F8E4M3 || a == TC_F8E5M2) &&
+               (b == TC_F8E4M3 || b == TC_F8E5M2);
+    if (strcmp(instr, "fma") == 0)
+        return a >= TC_F8E4M3 && a <= TC_F64 && b >= TC_F8E4M3 && b <= TC_F64 &&
+               (c == TC_F32 || c == TC_F64);
+    const char *k = strchr(instr, 'k');
+    return c == TC_F32 &&
+           (strcmp(k, "k8") == 0    ? a == TC_F32 && b == a
+            : strcmp(k, "k16") == 0 ? (a == TC_F16 || a == TC_BF16) && b == a
+                                    : fp8);
+}
+
+static bool check_mma(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *a = op->in[0]->type, *b = op->in[1]->type,
+                  *c = op->in[2]->type;
+    const char *instr = tc_op_word(op, "instr");
+    bool wgmma = strncmp(instr, "m64", 3) == 0;
+    if (wgmma && b->kind != TC_SMEM)
+        return tc_error(v->cx, op->loc,
+                        "mma: operand 1 of %s is %s, expected a buffer in "
+                        "shared memory",
+                        instr, tc_type_name(v->cx, b));
+    if (!wgmma && tc_op_int(op, "async"))
+        return tc_error(v->cx, op->loc,
+                        "mma: %s is not asynchronous, only m64k8, m64k16 and "
+                        "m64k32 are",
+                        instr);
+    return mma_fits(instr, a->elem->kind, b->elem->kind, c->elem->kind) ||
+           tc_error(v->cx, op->loc, "mma: %s cannot multiply %s and %s to %s",
+                    instr, tc_type_name(v->cx, a->elem),
+                    tc_type_name(v->cx, b->elem), tc_type_name(v->cx, c->elem));
+}
+
+static bool check_smem_alloc(const tc_verifier *v, const tc_op *op)
+{
+    int64_t offset = tc_op_int(op, "offset");
+    return (offset >= 0 && offset % TC_SMEM_ALIGN == 0) ||
+           tc_error(v->cx, op->loc,
+                    "smem_alloc: offset %lld, expected a multiple of %d",
+                    (long long)offset, TC_SMEM_ALIGN);
+}
+
+static bool check_smem_store(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *to = op->in[0]->type, *t = op->in[1]->type;
+    bool fits = t->layout && !to->slots && t->elem == to->elem &&
+                t->rank == to->rank &&
+                memcmp(t->dims, to->dims, t->rank * sizeof *t->dims) == 0;
+    return fits || tc_error(v->cx, op->loc,
+                            "smem_store: %s cannot be written to %s, expected "
+                            "a tile of the same sides with a layout",
+                            tc_type_name(v->cx, t), tc_type_name(v->cx, to));
+}
+
+static bool check_async_copy(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *from = tc_type_pointee(v->cx, op->in[0]->type);
+    const tc_type *to = op->in[1]->type;
+    bool block = op->in[0]->type->kind == TC_BLOCK_PTR;
+    bool fits = from->kind == TC_TILE && !to->slots && from->elem == to->elem &&
+                from->rank == to->rank &&
+                memcmp(from->dims, to->dims, to->rank * sizeof *to->dims) == 0;
+    if (!fits)
+        return tc_error(v->cx, op->loc,
+                        "async_copy: from %s to %s, expected the same sides "
+                        "and elements",
+                        tc_type_name(v->cx, op->in[0]->type),
+                        tc_type_name(v->cx, to));
+    if (block != tc_op_has_attr(op, "layout"))
+        return tc_error(v->cx, op->loc,
+                        block ? "async_copy: expected layout(...), which "
+                                "thread copies what"
+                              : "async_copy: a layout is given for pointers, "
+                                "which have one");
+    if (block) {
+        const tc_layout *l = tc_op_attr(op, "layout")->layout;
+        const char *problem = "a layout of another shape";
+        if (l->rank == from->rank)
+            problem =
+                tc_type_problem(v->f, tc_type_with_layout(v->cx, from, l));
+        if (problem)
+            return tc_error(v->cx, op->loc, "async_copy: %s", problem);
+    }
+    return tc_verify_boundary(v, op);
+}
+
+static bool check_pending(const tc_verifier *v, const tc_op *op)
+{
+    return tc_op_int(op, "pending") >= 0 ||
+           tc_error(v->cx, op->loc, "%s: %lld pending, expected 0 or more",
+                    tc_op_infos[op->code].name,
+                    (long long)tc_op_int(op, "pending"));
+}
+
+static bool check_mbarrier_alloc(const tc_verifier *v, const tc_op *op)
+{
+    int64_t n = tc_op_int(op, "arrivals"), offset = tc_op_int(op, "offset");
+    if (n < 1 || n >= 1 << 20)
+        return tc_error(v->cx, op->loc,
+                        "mbarrier_alloc: %lld arrivals, expected 1 to 1048575",
+                        (long long)n);
+    return (offset >= 0 && offset % 8 == 0) ||
+           tc_error(v->cx, op->loc,
+                    "mbarrier_alloc: offset %lld, expected a multiple of 8",
+                    (long long)offset);
+}
+
+/* One transaction count holds 20 bits. */
+static bool check_mbarrier_arrive(const tc_verifier *v, const tc_op *op)
+{
+    int64_t n = tc_op_int(op, "bytes");
+    return (n >= 0 && n < 1 << 20) ||
+           tc_error(v->cx, op->loc,
+                    "mbarrier_arrive: %lld bytes, expected 0 to 1048575",
+                    (long long)n);
+}
+
+static bool check_bulk(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *window = op->in[0]->type, *buffer = op->in[1]->type;
+    bool fits = !buffer->slots && window->elem == buffer->elem &&
+                window->rank == buffer->rank &&
+                memcmp(window->dims, buffer->dims,
+                       buffer->rank * sizeof *buffer->dims) == 0;
+    return fits ||
+           tc_error(v->cx, op->loc,
+                    "%s: %s and %s, expected the same sides and "
+                    "elements",
+                    tc_op_infos[op->code].name, tc_type_name(v->cx, window),
+                    tc_type_name(v->cx, buffer));
+}
+
+/* A mailbox. */
+static bool check_smem_scalar(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type;
+    bool fits = tc_type_count(t) == 1 && !t->slots &&
+                (op->nin == 1 || op->in[1]->type == t->elem);
+    return fits || tc_error(v->cx, op->loc,
+                            "%s: %s, expected a buffer of one element of the "
+                            "scalar's type",
+                            tc_op_infos[op->code].name, tc_type_name(v->cx, t));
+}
+
+/* The roles of warp groups. */
+
+static bool has_tiles(const tc_op *op)
+{
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->type->kind == TC_TILE)
+            return true;
+    for (unsigned i = 0; i < op->nout; i++)
+        if (op->out[i]->type->kind == TC_TILE)
+            return true;
+    return false;
+}
+
+static bool check_no_tiles(const tc_verifier *v, const tc_region *r)
+{
+    bool ok = true;
+    tc_each_op (op, r) {
+        if (has_tiles(op))
+            ok = tc_error(v->cx, op->loc,
+                          "%s: a tile in the producer, which is one thread",
+                          tc_op_infos[op->code].name);
+        for (unsigned i = 0; i < op->nregions; i++)
+            ok &= check_no_tiles(v, op->regions[i]);
+    }
+    return ok;
+}
+
+/* All threads do what stands beside the roles: scalars, and what they need to
+ * know of shared memory. */
+static bool check_beside(const tc_verifier *v, const tc_op *roles)
+{
+    tc_each_op (op, roles->parent) {
+        bool fits = op == roles || tc_op_has(op, TC_PURE) ||
+                    tc_op_has(op, TC_TERMINATOR) || op->code == TC_SMEM_ALLOC ||
+                    op->code == TC_MBARRIER_ALLOC || op->code == TC_BARRIER ||
+                    op->code == TC_ASSUME || op->code == TC_ASSERT;
+        if (!fits || has_tiles(op))
+            return tc_error(v->cx, op->loc,
+                            "%s: beside warp_groups, expected it in one of "
+                            "their regions",
+                            tc_op_infos[op->code].name);
+    }
+    return true;
+}
+
+static bool check_registers(const tc_verifier *v, const tc_op *op)
+{
+    if (!tc_op_has_attr(op, "registers"))
+        return true;
+    const tc_attr *a = tc_op_attr(op, "registers");
+    bool fits = a->n == 2;
+    for (unsigned i = 0; fits && i < a->n; i++)
+        fits = a->ints[i] >= 24 && a->ints[i] <= 256 && a->ints[i] % 8 == 0;
+    return fits || tc_error(v->cx, op->loc,
+                            "warp_groups: expected registers of the producer "
+                            "and of a consumer, multiples of 8 from 24 to 256");
+}
+
+static bool check_warp_groups(const tc_verifier *v, const tc_op *op)
+{
+    if (!tc_verify_region_count(v, op, 2) ||
+        !tc_verify_arg_count(v, op->regions[0], 0) ||
+        !tc_verify_arg_count(v, op->regions[1], 0))
+        return false;
+    if (op->parent != v->f->body || !v->f->is_kernel)
+        return tc_error(v->cx, op->loc,
+                        "warp_groups: expected it in the body of a kernel, not "
+                        "in another region");
+    if (!v->f->warps || v->f->warps % 4)
+        return tc_error(v->cx, op->loc,
+                        "warp_groups: the kernel has %u warps, expected a "
+                        "multiple of 4",
+                        v->f->warps);
+    for (const tc_op *o = op->next; o; o = o->next)
+        if (o->code == TC_WARP_GROUPS)
+            return tc_error(v->cx, o->loc, "warp_groups: expected only one");
+    return check_registers(v, op) && check_no_tiles(v, op->regions[0]) &&
+           check_beside(v, op);
+}
+
+/* ---- The table ---- */
+
+typedef bool check_fn(const tc_verifier *v, const tc_op *op);
+
+static check_fn *const checks[TC_OPCODE_COUNT] = {
+    [TC_MMA] = check_mma,
+    [TC_MMA_WAIT] = check_pending,
+    [TC_SMEM_ALLOC] = check_smem_alloc,
+    [TC_SMEM_STORE] = check_smem_store,
+    [TC_ASYNC_COPY] = check_async_copy,
+    [TC_ASYNC_WAIT] = check_pending,
+    [TC_WARP_GROUPS] = check_warp_groups,
+    [TC_MBARRIER_ALLOC] = check_mbarrier_alloc,
+    [TC_MBARRIER_ARRIVE] = check_mbarrier_arrive,
+    [TC_TMA_LOAD] = check_bulk,
+    [TC_TMA_STORE] = check_bulk,
+    [TC_TMA_STORE_WAIT] = check_pending,
+    [TC_SMEM_PUT] = check_smem_scalar,
+    [TC_SMEM_GET] = check_smem_scalar,
+};
+
+bool tc_verify_machine_op(const tc_verifier *v, const tc_op *op)
+{
+    return !checks[op->code] || checks[op->code](v, op);
+}

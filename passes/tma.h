@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bulk tensor copies (TMA): which windows and buffers they can move, and in
+ * what boxes. For passes, code generation and the interpreter.
+ *
+ * One copy moves a box: box[i] elements along dim i of the tensor, to shared
+ * memory densely, the last dim fastest, xored as a swizzle of 32, 64 or 128
+ * bytes wants it. A tile of several panels (64 columns of 16 bits each) takes a
+ * copy a panel.
+ */
+#ifndef TC_TMA_H
+#define TC_TMA_H
+
+#include "ir/ir.h"
+#include "ir/layout.h"
+
+enum { TC_TMA_MAX_RANK = 5, TC_TMA_MAX_BOX = 256, TC_TMA_MAX_COPIES = 64 };
+
+typedef struct tc_tma {
+    unsigned arg;  /* of the kernel: the tensor */
+    unsigned rank; /* of it */
+    uint32_t box[TC_TMA_MAX_RANK];
+    unsigned swizzle; /* bytes; 0: none */
+    /* The copies of one op: elements from the window's begin, a dim each, and
+     * the byte of the buffer where the box goes. */
+    unsigned ncopies;
+    struct tc_tma_copy {
+        int32_t at[TC_TMA_MAX_RANK];
+        uint32_t byte;
+    } copies[TC_TMA_MAX_COPIES];
+    uint32_t bytes; /* of all copies */
+} tc_tma;
+
+/* window: a block pointer that is the result of an op `block`; buffer: smem.
+ * False: no bulk copy does it, *why (in the diagnostics' arena) says what
+ * stands against it. */
+bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
+               const char **why);
+
+#endif
