@@ -32,9 +32,10 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
     int64_t d = number(entry, "d"), dv = number(entry, "dv");
     if (!target || (target->cpu == NULL) != (q->target->cpu == NULL))
         return false;
-    bool runs = target->major < q->target->major ||
-                (target->major == q->target->major &&
-                 target->minor <= q->target->minor);
+    bool runs = target->exact ? target == q->target
+                              : target->major < q->target->major ||
+                                    (target->major == q->target->major &&
+                                     target->minor <= q->target->minor);
     return runs && (!dtype || strcmp(dtype, q->dtype) == 0) &&
            (!mask || strcmp(mask, q->mask) == 0) && (!d || d >= q->d) &&
            (!dv || dv >= q->dv) && number(entry, "length") <= q->length;
@@ -50,10 +51,10 @@ static score score_of(const cJSON *entry)
     const char *name = text(entry, "target");
     const tc_target *t = name ? tc_target_get(name) : NULL;
     int64_t d = number(entry, "d"), dv = number(entry, "dv");
-    return (score){{t ? (int64_t)(100 * t->major + t->minor) : -1,
-                    text(entry, "dtype") != NULL, d ? -d : INT64_MIN,
-                    dv ? -dv : INT64_MIN, text(entry, "mask") != NULL,
-                    number(entry, "length")}};
+    return (score){
+        {t ? (int64_t)(200 * t->major + 2 * t->minor + t->exact) : -1,
+         text(entry, "dtype") != NULL, d ? -d : INT64_MIN, dv ? -dv : INT64_MIN,
+         text(entry, "mask") != NULL, number(entry, "length")}};
 }
 
 static bool is_better(score a, score b)

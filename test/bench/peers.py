@@ -159,14 +159,19 @@ class Tilec:
         return "; ".join(lines)
 
     def attention(self, q, k, v, mask=None, score=None, bindings=(), warps=0,
-                  stages=0):
-        """A function that runs it on torch's current stream, and (o, lse)."""
+                  stages=0, captured=()):
+        """A function that runs it on torch's current stream; captured: (name,
+        tensor) pairs that the mods read."""
         o = torch.empty(*q.shape[:3], v.shape[3], device="cuda", dtype=q.dtype)
         lse = torch.empty(*q.shape[:3], device="cuda", dtype=torch.float32)
         views = {n: View(t) for n, t in
                  dict(q=q, k=k, v=v, o=o, lse=lse).items()}
         pairs = (Binding * len(bindings))(
             *[Binding(n.encode(), str(x).encode()) for n, x in bindings])
+        held = [View(t) for _, t in captured]
+        buffers = (Argument * len(held))(
+            *[Argument(n.encode(), 0, view.ref, 0, 0.0)
+              for (n, _), view in zip(captured, held)])
         options = AttentionOptions(
             C.sizeof(AttentionOptions), None, 0.0,
             mask.encode() if mask else None, score.encode() if score else None,
@@ -178,12 +183,13 @@ class Tilec:
             raise RuntimeError(self.why())
         tensors = AttentionTensors(C.sizeof(AttentionTensors),
                                    *[views[n].ref for n in
-                                     ("q", "k", "v", "o", "lse")], None, 0)
+                                     ("q", "k", "v", "o", "lse")],
+                                   buffers, len(held))
         launch = LaunchOptions(C.sizeof(LaunchOptions), None, 0, None, None,
                                None)
         error = Error()
 
-        def run(keep=views):
+        def run(keep=(views, held)):
             launch.stream = torch.cuda.current_stream().cuda_stream
             if self.lib.tilec_attention_forward(plan, C.byref(tensors),
                                                 C.byref(launch),
@@ -230,9 +236,14 @@ class Tilec:
 # ---- Cases ----
 
 
-def heads(b, h, s, d, hk=None, causal=False, dv=None):
+def heads(b, h, s, d, hk=None, causal=False, dv=None, mod=None):
     return dict(kind="attention", B=b, H=h, S=s, D=d, DV=dv or d, HK=hk or h,
-                causal=causal)
+                causal=causal, mod=mod)
+
+
+def tokens(s, d, causal=False, mod=None):
+    """16384 tokens in all, 2048 wide."""
+    return heads(16384 // s, 2048 // d, s, d, causal=causal, mod=mod)
 
 
 SETS = {
@@ -241,6 +252,13 @@ SETS = {
                  (4, 32, 4096, 128, 8)) for c in (False, True)],
     "small": [heads(2, 16, 512, 64)],
     "matmul": [dict(kind="matmul", M=4096, N=4096, K=4096)],
+    "hopper": [tokens(s, d, c) for d in (64, 128, 256)
+               for c in (False, True) for s in (1024, 4096, 16384)] +
+              [heads(4, 16, 4096, 192, 4, c, dv=128) for c in (False, True)],
+    "mods": [tokens(s, d, mod=m) for d in (64, 128) for s, m in (
+        (4096, None), (4096, "alibi"), (4096, "relative_bias"),
+        (4096, "soft_cap"), (16384, "sliding_window"), (16384, None))],
+    "matmul8k": [dict(kind="matmul", M=8192, N=8192, K=8192)],
     "quick": [heads(1, 8, 1024, 64), heads(1, 8, 1000, 128, causal=True)],
 }
 SETS["all"] = SETS["forward"] + SETS["small"] + SETS["matmul"]
@@ -262,17 +280,50 @@ def label(case):
     d = "%d" % case["D"]
     if case["DV"] != case["D"]:
         d += "/%d" % case["DV"]
-    return "%dx%sx%dx%s %s" % (case["B"], h, case["S"], d,
-                               "causal" if case["causal"] else "full")
+    return "%dx%sx%dx%s %s" % (case["B"], h, case["S"], d, case.get("mod") or
+                               ("causal" if case["causal"] else "full"))
 
 
-def reference(q, k, v, causal, b, h):
-    """Float32 attention of one head."""
+WINDOW, CAP = 1024, 20.0
+
+
+def mods_of(case):
+    """(tilec's mask, its score, captured), (torch's mask_mod, score_mod)."""
+    mod = case.get("mod")
+    if mod == "alibi":
+        slopes = 2.0 ** (-8.0 * torch.arange(
+            1, case["H"] + 1, device="cuda", dtype=torch.float32) / case["H"])
+        return ((None, "alibi", [("score.slopes", slopes)]),
+                (None, lambda s, b, h, i, j: s + slopes[h] * (j - i)))
+    if mod == "relative_bias":
+        return ((None, mod, []), (None, lambda s, b, h, i, j: s + (i - j)))
+    if mod == "soft_cap":
+        return ((None, "soft_cap(cap=%g)" % CAP, []),
+                (None, lambda s, b, h, i, j: CAP * torch.tanh(s / CAP)))
+    if mod == "sliding_window":
+        return (("sliding_window(w=%d)" % WINDOW, None, []),
+                (lambda b, h, i, j: (i >= j) & (i - j < WINDOW), None))
+    if case["causal"]:
+        return ("causal", None, []), (lambda b, h, i, j: i >= j, None)
+    return (None, None, []), (None, None)
+
+
+def reference(q, k, v, mods, b, h):
+    """Float32 attention of one head, some rows at a time."""
+    mask_mod, score_mod = mods
     g = q.shape[1] // k.shape[1]
-    s = q[b, h].float() @ k[b, h // g].float().T / math.sqrt(q.shape[3])
-    if causal:
-        s.masked_fill_(torch.ones_like(s, dtype=torch.bool).triu(1), -math.inf)
-    return s.softmax(-1) @ v[b, h // g].float()
+    kf, vf = k[b, h // g].float(), v[b, h // g].float()
+    j, parts = torch.arange(k.shape[2], device="cuda")[None], []
+    for begin in range(0, q.shape[2], 2048):
+        rows = q[b, h, begin:begin + 2048].float()
+        i = begin + torch.arange(rows.shape[0], device="cuda")[:, None]
+        s = rows @ kf.T / math.sqrt(q.shape[3])
+        if score_mod:
+            s = score_mod(s, b, h, i, j)
+        if mask_mod:
+            s = torch.where(mask_mod(b, h, i, j), s, -math.inf)
+        parts.append(s.softmax(-1) @ vf)
+    return torch.cat(parts)
 
 
 def attention_contenders(case, tilec, dtype):
@@ -282,9 +333,10 @@ def attention_contenders(case, tilec, dtype):
     k = torch.randn(B, case["HK"], S, D, device="cuda", dtype=dtype)
     v = torch.randn(B, case["HK"], S, case["DV"], device="cuda", dtype=dtype)
     causal, gqa = case["causal"], case["HK"] != H
+    ours, theirs = mods_of(case)
     torch.backends.cuda.matmul.allow_tf32 = False
     some = [(0, 0), (B - 1, H - 1)]
-    want = [reference(q, k, v, causal, b, h) for b, h in some]
+    want = [reference(q, k, v, theirs, b, h) for b, h in some]
 
     def error(o):
         return max(((o[b, h].float() - w).norm() / w.norm()).item()
@@ -299,17 +351,18 @@ def attention_contenders(case, tilec, dtype):
 
     def flex():
         compiled = torch.compile(flex_attention, dynamic=False)
-        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, S, S,
-                                 device="cuda") if causal else None
-        return lambda: compiled(q, k, v, block_mask=mask, enable_gqa=gqa)
+        mask = create_block_mask(theirs[0], None, None, S, S,
+                                 device="cuda") if theirs[0] else None
+        return lambda: compiled(q, k, v, score_mod=theirs[1], block_mask=mask,
+                                enable_gqa=gqa)
 
-    return {
-        "tilec": lambda: tilec.attention(q, k, v,
-                                         mask="causal" if causal else None),
-        "flex": flex,
-        "cudnn": lambda: sdpa(SDPBackend.CUDNN_ATTENTION),
-        "fa2": lambda: sdpa(SDPBackend.FLASH_ATTENTION),
-    }, error
+    makers = {"tilec": lambda: tilec.attention(q, k, v, ours[0], ours[1],
+                                               captured=ours[2]),
+              "flex": flex}
+    if not case.get("mod"):
+        makers["cudnn"] = lambda: sdpa(SDPBackend.CUDNN_ATTENTION)
+        makers["fa2"] = lambda: sdpa(SDPBackend.FLASH_ATTENTION)
+    return makers, error
 
 
 def matmul_contenders(case, tilec, dtype):
