@@ -205,7 +205,7 @@ static bool rule_reduce(const tc_op *op, tc_results *r)
                             "%s",
                             i, type_of(op, i), type_of(op, 0));
     unsigned axis = (unsigned)tc_op_int(op, "axis");
-    if (tc_op_int(op, "partial"))
+    if (!tc_op_is_word(op, "within", "block"))
         return tc_infer_partial(op, r);
     const tc_dim *dims[TC_MAX_RANK];
     for (unsigned i = 0; i < first->rank; i++)

@@ -111,7 +111,8 @@ bool tc_infer_i32(const tc_op *op, tc_results *r)
     return tc_results_add(r, tc_type_scalar(context_of(op), TC_I32));
 }
 
-/* Within warps only: the axis stays, with a part for each warp along it. */
+/* Within warps or threads only: the axis stays, with a part for each along it.
+ */
 bool tc_infer_partial(const tc_op *op, tc_results *r)
 {
     tc_context *cx = context_of(op);
@@ -119,10 +120,12 @@ bool tc_infer_partial(const tc_op *op, tc_results *r)
     const tc_type *first = op->in[0]->type;
     if (!first->layout)
         return tc_error(cx, op->loc,
-                        "reduce: partial(true) of %s, expected a tile with a "
+                        "reduce: within(%s) of %s, expected a tile with a "
                         "layout",
-                        type_of(op, 0));
-    const tc_layout *layout = tc_layout_partial(cx, first->layout, axis);
+                        tc_op_word(op, "within"), type_of(op, 0));
+    const tc_layout *layout = tc_layout_partial(
+        cx, first->layout, axis,
+        tc_op_is_word(op, "within", "thread") ? TC_LANE : TC_WARP);
     const tc_dim *dims[TC_MAX_RANK];
     memcpy(dims, first->dims, first->rank * sizeof *dims);
     dims[axis] = tc_dim_const(cx, layout->shape[axis]);

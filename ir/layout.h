@@ -154,11 +154,12 @@ const tc_layout *tc_layout_expand(tc_context *cx, const tc_layout *l,
                                   unsigned axis);
 const tc_layout *tc_layout_reshape(tc_context *cx, const tc_layout *l,
                                    unsigned rank, const int32_t *shape);
-/* Of a reduction that stays within warps: along `axis` only what the warp
- * modes tell apart is left, renumbered 0, 1, ...; its side there is their
- * number (1: warps do not matter). */
+/* Of a reduction that stays within warps (apart = TC_WARP) or threads
+ * (TC_LANE): along `axis` only what the warp modes (and the lane modes) tell
+ * apart is left, renumbered 0, 1, ...; its side there is their number (1: they
+ * do not matter). */
 const tc_layout *tc_layout_partial(tc_context *cx, const tc_layout *l,
-                                   unsigned axis);
+                                   unsigned axis, tc_input apart);
 
 /* Algebra (layout_algebra.c). */
 /* b after a: a's coordinates (rank 1, or the shape that b's single input

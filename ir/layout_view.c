@@ -192,8 +192,8 @@ const tc_layout *tc_layout_reshape(tc_context *cx, const tc_layout *l,
     return r;
 }
 
-/* A basis of what warps tell apart along the axis, below its period: reduced
- * images, and which new coordinates make them. */
+/* A basis of what lanes and warps tell apart along the axis, below its period:
+ * reduced images, and which new coordinates make them. */
 typedef struct classes {
     int32_t image[32], made[32];
     unsigned n;
@@ -218,25 +218,29 @@ static int32_t class_of(classes *c, int32_t image)
 }
 
 const tc_layout *tc_layout_partial(tc_context *cx, const tc_layout *l,
-                                   unsigned axis)
+                                   unsigned axis, tc_input apart)
 {
     assert(axis < l->rank && !tc_layout_is_shared(l));
+    assert(apart == TC_LANE || apart == TC_WARP);
     tc_layout_spec s;
     tc_layout_spec_of(l, &s);
-    forget_axis(&s, axis, TC_REGISTER);
-    forget_axis(&s, axis, TC_LANE);
+    for (tc_input in = TC_REGISTER; in < apart; in++)
+        forget_axis(&s, axis, in);
     classes c = {.side = 1};
-    tc_mode *warps = s.modes[TC_WARP];
     int32_t period = l->period[axis];
-    for (unsigned i = 0; i < s.nmodes[TC_WARP]; i++)
-        if (warps[i].image[axis] < period)
-            warps[i].image[axis] = class_of(&c, warps[i].image[axis]);
-    /* Odd modes on top. */
-    for (unsigned i = 0; i < s.nmodes[TC_WARP]; i++)
-        if (l->modes[TC_WARP][i].image[axis] >= period) {
-            warps[i].image[axis] = c.side;
-            c.side *= (int32_t)warps[i].count;
+    for (tc_input in = apart; in <= TC_WARP; in++)
+        for (unsigned i = 0; i < s.nmodes[in]; i++) {
+            int32_t *image = &s.modes[in][i].image[axis];
+            if (*image < period)
+                *image = class_of(&c, *image);
         }
+    /* Odd modes on top. */
+    for (tc_input in = apart; in <= TC_WARP; in++)
+        for (unsigned i = 0; i < s.nmodes[in]; i++)
+            if (l->modes[in][i].image[axis] >= period) {
+                s.modes[in][i].image[axis] = c.side;
+                c.side *= (int32_t)s.modes[in][i].count;
+            }
     s.shape[axis] = c.side;
     return tc_layout_get(cx, &s);
 }

@@ -11,7 +11,7 @@
  * along an axis that several warps share becomes one within each warp, and one
  * of the warps' parts, which every thread holds all of:
  *
- *   %r = reduce %x axis(1)                 %p = reduce %x axis(1) partial(true)
+ *   %r = reduce %x axis(1)                 %p = reduce %x axis(1) within(warp)
  *                                          %s = smem_alloc
  *                              becomes     smem_store %s, %p
  *                                          %q = smem_load %s
@@ -114,8 +114,7 @@ static tc_op *reduce_like(struct lowering *s, tc_builder *b, tc_op *op,
         tc_op_set_in(copy, i, in[i]);
     copy->nout = 0;
     if (partial)
-        tc_op_set_attr(copy, "partial",
-                       (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+        tc_op_set_word(copy, "within", "warp");
     bool ok = tc_op_infer(copy, 0, NULL);
     (void)ok;
     tc_op_insert(copy, b->region, b->before);
@@ -156,9 +155,9 @@ static void lower_reduction(struct lowering *s, tc_op *op)
     tc_context *cx = s->env->cx;
     const tc_layout *l = op->in[0]->type->layout;
     unsigned axis = (unsigned)tc_op_int(op, "axis");
-    if (!l || tc_op_int(op, "partial"))
+    if (!l || !tc_op_is_word(op, "within", "block"))
         return;
-    const tc_layout *parts = tc_layout_partial(cx, l, axis);
+    const tc_layout *parts = tc_layout_partial(cx, l, axis, TC_WARP);
     if (parts->shape[axis] == 1)
         return;
     bool wide = needs_wide(op);

@@ -73,7 +73,7 @@ static uint64_t scratch_bytes(tc_context *cx, const tc_region *r)
         for (unsigned i = 0; op->code == TC_REDUCE && i < op->nin; i++) {
             const tc_type *each = op->in[i]->type;
             const tc_layout *parts = tc_layout_partial(
-                cx, each->layout, (unsigned)tc_op_int(op, "axis"));
+                cx, each->layout, (unsigned)tc_op_int(op, "axis"), TC_WARP);
             uint64_t count = tc_type_bytes(each->elem);
             for (unsigned k = 0; k < parts->rank; k++)
                 count *= (uint64_t)parts->shape[k];

@@ -121,17 +121,19 @@ typedef struct reducing {
     tc_interp *it;
     const tc_op *op;
     unsigned axis;
-    bool partial;
+    bool partial;   /* lanes or warps in the axis keep their parts apart */
+    unsigned lanes; /* that meet: of a warp, or 1 */
     const tc_iplaces *in, *out; /* out NULL: a scalar */
     int32_t sides[TC_MAX_RANK], out_sides[TC_MAX_RANK];
-    uint32_t *held; /* of each element a register in the warp, or none */
+    uint32_t *held; /* of each element a register that is met, or none */
 } reducing;
 
-static void note_warp(reducing *r, unsigned warp)
+/* group: of lanes that meet. */
+static void note_group(reducing *r, unsigned group)
 {
-    uint32_t regs = TC_LANES * r->in->nregs;
+    uint32_t regs = r->lanes * r->in->nregs;
     memset(r->held, 0xff, r->in->count * sizeof *r->held);
-    for (uint32_t i = (warp + 1) * regs; i-- > warp * regs;)
+    for (uint32_t i = (group + 1) * regs; i-- > group * regs;)
         r->held[r->in->elem[i]] = i;
 }
 
@@ -174,7 +176,8 @@ static reduction *plan_reduction(tc_interp *it, const tc_op *op)
     reducing r = {.it = it,
                   .op = op,
                   .axis = (unsigned)tc_op_int(op, "axis"),
-                  .partial = tc_op_int(op, "partial") != 0,
+                  .partial = !tc_op_is_word(op, "within", "block"),
+                  .lanes = tc_op_is_word(op, "within", "thread") ? 1 : TC_LANES,
                   .in = tc_interp_places(it, type->layout)};
     tc_type_sides(type, r.sides);
     if (to->kind == TC_TILE) {
@@ -187,10 +190,11 @@ static reduction *plan_reduction(tc_interp *it, const tc_op *op)
     plan->start = tc_arena_array(&it->arena, uint32_t, plan->n + 1);
     plan->from = tc_arena_array(&it->arena, uint32_t,
                                 (size_t)plan->n * (size_t)r.sides[r.axis]);
-    unsigned per_warp = plan->n / it->nwarps;
+    unsigned per_group =
+        plan->n / (it->nwarps * (r.out ? TC_LANES / r.lanes : 1));
     for (uint32_t i = 0; i < plan->n; i++) {
-        if (i % per_warp == 0)
-            note_warp(&r, i / per_warp);
+        if (i % per_group == 0)
+            note_group(&r, i / per_group);
         uint32_t n = collect(&r, i, plan->from + plan->start[i]);
         if (n == 0) {
             (void)!tc_interp_find(it, op, NULL, NULL,

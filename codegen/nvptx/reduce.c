@@ -7,8 +7,8 @@
  *   2  Lanes whose bits lie in the axis exchange what they have (shfl.bfly), a
  *      bit at a time; then all of them have the result.
  *
- * Warps must not lie in the axis, or the reduction is a partial one, which
- * leaves their part of the axis in place.
+ * Warps must not lie in the axis, or the reduction is one within(warp), which
+ * leaves their part of the axis in place; within(thread) stops after step 1.
  */
 #include "codegen/nvptx/emit.h"
 
@@ -20,7 +20,9 @@ typedef struct reduction {
     const tc_layout *from;
     unsigned axis, n; /* n: operands */
     const char *kind; /* NULL: the region */
-    bool partial, wide;
+    bool partial;     /* lanes and warps in the axis keep their parts apart: */
+    bool alone;       /* lanes, too */
+    bool wide;
 } reduction;
 
 /* One element of each operand. */
@@ -147,6 +149,8 @@ static bool lanes_in_axis(const reduction *r, uint32_t *bits)
 {
     const tc_layout *l = r->from;
     *bits = 0;
+    if (r->alone)
+        return true;
     for (unsigned i = 0; i < l->nmodes[TC_LANE]; i++) {
         const tc_mode *m = &l->modes[TC_LANE][i];
         bool elsewhere = false;
@@ -288,7 +292,8 @@ bool tc_nvptx_reduce(tc_gen *g, const tc_op *op)
                    .axis = (unsigned)tc_op_int(op, "axis"),
                    .n = op->nin,
                    .kind = strcmp(kind, "region") == 0 ? NULL : kind,
-                   .partial = tc_op_int(op, "partial") != 0};
+                   .partial = !tc_op_is_word(op, "within", "block"),
+                   .alone = tc_op_is_word(op, "within", "thread")};
     const tc_type *elem = elem_of(&r, 0);
     r.wide = r.kind && float_kind(elem) && elem->kind < TC_F32;
     LLVMValueRef **in = tc_arena_array(g->arena, LLVMValueRef *, r.n);

@@ -110,7 +110,7 @@ def reductions(elem):
     k = Kernel(elem)
     kinds = ["sum", "prod", "max", "min"] if elem != "i1" else []
     for kind in kinds + ([] if elem in FLOATS else ["and", "or", "xor"]):
-        x = k.new("reduce %%a axis(0) kind(%s) partial(true) : %s"
+        x = k.new("reduce %%a axis(0) kind(%s) within(warp) : %s"
                   % (kind, tile(elem, 4, PARTS)))
         p = k.new("splat %%p : %s" % tile("ptr<%s>" % elem, 4, PARTS))
         r = k.new("range : " + tile("i32", 4, PARTS))

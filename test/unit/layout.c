@@ -762,7 +762,7 @@ START_TEST(test_partial)
 {
     /* Warps along the columns: two parts, whatever else is where. */
     const tc_layout *l = tc_layout_mma_c(cx, (pair){64, 80}, 2, 2);
-    const tc_layout *p = tc_layout_partial(cx, l, 1);
+    const tc_layout *p = tc_layout_partial(cx, l, 1, TC_WARP);
     is_whole(p);
     ck_assert_int_eq(p->shape[0], 64);
     ck_assert_int_eq(p->shape[1], 2);
@@ -770,11 +770,11 @@ START_TEST(test_partial)
     has_bases(p, TC_REGISTER, 2, (pair[]){{8, 0}, {32, 0}});
     has_bases(p, TC_LANE, 5, (pair[]){{0, 0}, {0, 0}, {1, 0}, {2, 0}, {4, 0}});
     /* None. */
-    p = tc_layout_partial(cx, tc_layout_mma_c(cx, (pair){64, 80}, 4, 1), 1);
+    p = tc_layout_partial(cx, tc_layout_mma_c(cx, (pair){64, 80}, 4, 1), 1, TC_WARP);
     ck_assert_int_eq(p->shape[1], 1);
     /* Twelve along the rows. */
     l = tc_layout_mma_c(cx, (pair){192, 64}, 12, 1);
-    p = tc_layout_partial(cx, l, 0);
+    p = tc_layout_partial(cx, l, 0, TC_WARP);
     is_whole(p);
     ck_assert_int_eq(p->shape[0], 12);
     has_mode(p, TC_WARP, 0, 2, 1, 0);
@@ -784,7 +784,7 @@ START_TEST(test_partial)
     make_samples();
     for (int i = 0; i < nsamples; i++)
         for (unsigned axis = 0; axis < 2; axis++)
-            is_whole(tc_layout_partial(cx, samples[i], axis));
+            is_whole(tc_layout_partial(cx, samples[i], axis, TC_WARP));
 }
 END_TEST
 

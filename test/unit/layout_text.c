@@ -214,7 +214,7 @@ START_TEST(test_everything_round_trips)
                             tc_layout_slice(cx, l, 0),
                             tc_layout_slice(cx, l, 1),
                             tc_layout_collapse(cx, l, 1),
-                            tc_layout_partial(cx, l, 0)};
+                            tc_layout_partial(cx, l, 0, TC_WARP)};
                         for (int v = 0; v < 6; v++) {
                             const char *text = text_of(views[v], 16);
                             if (parse(text, views[v]->rank, views[v]->shape,

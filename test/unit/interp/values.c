@@ -87,7 +87,7 @@ START_TEST(reduce_parts)
         "  %b = smem_alloc offset(0) : smem<8x2 x f32, #rows>\n"
         "  %v = load %x[0 +: 8, 0 +: 32] : tile<8x32 x f32, #blocked(1x2, 4x8, "
         "1x2)>\n"
-        "  %p = reduce %v axis(1) kind(sum) partial(true)\n"
+        "  %p = reduce %v axis(1) kind(sum) within(warp)\n"
         "  smem_store %b, %p\n"
         "  barrier\n"
         "  %q = smem_load %b : tile<8x2 x f32, #blocked(1x2, 32x1, 2x1)>\n"
