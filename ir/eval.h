@@ -54,6 +54,8 @@ typedef struct tc_launch_arg {
  * and is only read: several threads may use it at once. */
 typedef struct tc_grid tc_grid;
 tc_grid *tc_grid_prepare(tc_arena *a, const tc_func *kernel);
+/* Does it ask for num_sms? */
+bool tc_grid_asks_sms(const tc_grid *g);
 /* How many values tc_grid_run needs room for. */
 unsigned tc_grid_room(const tc_grid *g);
 typedef struct tc_grid_failure {
@@ -61,14 +63,17 @@ typedef struct tc_grid_failure {
     char message[256];
 } tc_grid_failure;
 /* As tc_eval_grid, without any memory of its own. False: *failure says why. */
-bool tc_grid_run(const tc_grid *g, const tc_launch_arg *args, tc_scalar *values,
-                 int32_t grid[3], tc_grid_failure *failure) TC_MUST_CHECK;
+bool tc_grid_run(const tc_grid *g, const tc_launch_arg *args, int32_t num_sms,
+                 tc_scalar *values, int32_t grid[3],
+                 tc_grid_failure *failure) TC_MUST_CHECK;
 
 /* Evaluates the grid region: the number of programs along each axis, 1 where
- * the kernel gives none. False: an assert failed or an axis is negative or too
- * long; reported. Leaves the IR untouched, so that several threads may do it
- * at once, with a context each. */
+ * the kernel gives none. num_sms: what runs blocks side by side, the
+ * multiprocessors of a device or the threads of a launch on the CPU. False: an
+ * assert failed or an axis is negative or too long; reported. Leaves the IR
+ * untouched, so that several threads may do it at once, with a context each. */
 bool tc_eval_grid(tc_context *cx, const tc_func *kernel,
-                  const tc_launch_arg *args, int32_t grid[3]) TC_MUST_CHECK;
+                  const tc_launch_arg *args, int32_t num_sms,
+                  int32_t grid[3]) TC_MUST_CHECK;
 
 #endif

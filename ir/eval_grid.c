@@ -29,6 +29,7 @@ struct tc_grid {
     struct step *steps;
     const tc_op *yield;
     int axes[3];
+    bool asks_sms;
 };
 
 /* ---- Preparing ---- */
@@ -58,6 +59,7 @@ static void prepare_step(tc_grid *g, const tc_op *op)
     s->is_possible = op->nin <= 3 && op->nregions == 0;
     for (unsigned i = 0; s->is_possible && i < op->nin; i++)
         s->is_possible = place(g, g->nsteps, op->in[i], &s->in[i]);
+    g->asks_sms |= op->code == TC_NUM_SMS;
     if (is_view(op))
         s->dim = (unsigned)tc_op_int(op, "dim");
     else if (s->is_possible && op->nin == 0)
@@ -85,6 +87,11 @@ tc_grid *tc_grid_prepare(tc_arena *a, const tc_func *kernel)
     return g;
 }
 
+bool tc_grid_asks_sms(const tc_grid *g)
+{
+    return g->asks_sms;
+}
+
 unsigned tc_grid_room(const tc_grid *g)
 {
     return g->nsteps;
@@ -99,6 +106,7 @@ unsigned tc_grid_room(const tc_grid *g)
 struct run {
     const tc_grid *grid;
     const tc_launch_arg *args;
+    int32_t num_sms;
     tc_scalar *values;
     tc_grid_failure *failure;
 };
@@ -119,6 +127,10 @@ static bool run_step(struct run *r, unsigned index)
     if (is_view(s->op)) {
         const tc_launch_arg *a = &r->args[-1 - s->in[0]];
         out->i = s->op->code == TC_SIZE ? a->sizes[s->dim] : a->strides[s->dim];
+        return true;
+    }
+    if (s->op->code == TC_NUM_SMS) {
+        out->i = r->num_sms;
         return true;
     }
     for (unsigned i = 0; s->is_possible && i < s->op->nin; i++)
@@ -149,10 +161,10 @@ static bool read_axes(struct run *r, int32_t grid[3])
     return true;
 }
 
-bool tc_grid_run(const tc_grid *g, const tc_launch_arg *args, tc_scalar *values,
-                 int32_t grid[3], tc_grid_failure *failure)
+bool tc_grid_run(const tc_grid *g, const tc_launch_arg *args, int32_t num_sms,
+                 tc_scalar *values, int32_t grid[3], tc_grid_failure *failure)
 {
-    struct run r = {g, args, values, failure};
+    struct run r = {g, args, num_sms, values, failure};
     grid[0] = grid[1] = grid[2] = 1;
     for (unsigned i = 0; i < g->nsteps; i++)
         if (!run_step(&r, i))
@@ -161,7 +173,7 @@ bool tc_grid_run(const tc_grid *g, const tc_launch_arg *args, tc_scalar *values,
 }
 
 bool tc_eval_grid(tc_context *cx, const tc_func *kernel,
-                  const tc_launch_arg *args, int32_t grid[3])
+                  const tc_launch_arg *args, int32_t num_sms, int32_t grid[3])
 {
     /* Of the diagnostics' arena: a report that runs out of memory unwinds past
      * here, and must not lose an arena of this call. */
@@ -169,6 +181,6 @@ bool tc_eval_grid(tc_context *cx, const tc_func *kernel,
     tc_scalar *values =
         tc_arena_array(&cx->diag_arena, tc_scalar, tc_grid_room(g));
     tc_grid_failure failure;
-    return tc_grid_run(g, args, values, grid, &failure) ||
+    return tc_grid_run(g, args, num_sms, values, grid, &failure) ||
            tc_error(cx, failure.loc, "%s", failure.message);
 }

@@ -180,6 +180,9 @@ typedef struct tc_gpu_request {
 } tc_gpu_request;
 tilec_status tc_gpu_launch(const tc_gpu_request *r);
 
+/* Multiprocessors of that device (-1: the current one); 1: there is none. */
+int32_t tc_gpu_num_sms(const tilec_kernel *k, int device);
+
 /* A context on a device (-1: the current one) that runs the kernel; says why
  * there is none. */
 tilec_status tc_gpu_enter(const tilec_kernel *k, int device,

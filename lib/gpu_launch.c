@@ -265,6 +265,22 @@ tilec_status tc_gpu_enter(const tilec_kernel *k, int device,
     return tc_cuda_enter(cuda, device, scope, error);
 }
 
+int32_t tc_gpu_num_sms(const tilec_kernel *k, int device)
+{
+    /* The driver of what is loaded: no need to take the lock of its list. */
+    const tc_gpu_code *code = atomic_load_explicit(
+        &k->gpu->variants[TC_GPU_ALIGNED], memory_order_acquire);
+    const tc_gpu_loaded *l = code ? tc_gpu_first(code) : NULL;
+    const tc_cuda *cuda =
+        l ? l->cuda : tc_cuda_get(k->gpu->settings->cuda_library);
+    if (*cuda->why_not)
+        return 1;
+    if (device < 0)
+        device = tc_cuda_current_device(cuda);
+    bool is_known = device < cuda->ndevices && cuda->devices[device].sm_count;
+    return is_known ? (int32_t)cuda->devices[device].sm_count : 1;
+}
+
 static tilec_status get_loaded(const tc_gpu_request *r, int which,
                                const tc_cuda_scope *scope, tc_gpu_code **code,
                                const tc_gpu_loaded **loaded)

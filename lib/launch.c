@@ -290,10 +290,22 @@ static void set_place(tilec_error *error, const tilec_kernel *k, tc_loc loc)
     error->column = loc.col;
 }
 
-static tilec_status evaluate_grid(struct launch *l, int32_t grid[3])
+/* What runs programs side by side; o NULL: no launch, only its grid. */
+static int32_t num_sms(const struct launch *l, const tilec_launch_options *o)
+{
+    tc_host_launch_options h = {.threads = o ? (unsigned)o->threads : 0};
+    if (!tc_grid_asks_sms(l->k->grid))
+        return 1;
+    return l->k->gpu ? tc_gpu_num_sms(l->k, l->device)
+                     : (int32_t)tc_host_threads(&h);
+}
+
+static tilec_status
+evaluate_grid(struct launch *l, const tilec_launch_options *o, int32_t grid[3])
 {
     tc_grid_failure failure;
-    if (tc_grid_run(l->k->grid, l->args, l->values, grid, &failure))
+    if (tc_grid_run(l->k->grid, l->args, num_sms(l, o), l->values, grid,
+                    &failure))
         return TILEC_OK;
     tc_fail(l->error, TILEC_INPUT, "%s", failure.message);
     set_place(l->error, l->k, failure.loc);
@@ -348,7 +360,7 @@ static tilec_status prepare_and_run(struct launch *l,
         l->slots[i].given = NULL;
     tilec_status s = prepare(l, args, nargs);
     if (s == TILEC_OK)
-        s = evaluate_grid(l, grid);
+        s = evaluate_grid(l, o, grid);
     if (s == TILEC_OK && o)
         s = run(l, grid, o);
     return s;

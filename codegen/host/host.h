@@ -59,6 +59,10 @@ bool tc_host_launch(const tc_host_kernel *k, const tc_launch_arg *args,
                     const tc_host_launch_options *options,
                     tc_host_report *report) TC_MUST_CHECK;
 
+/* The threads of a launch with those options (NULL: the defaults), if there
+ * are programs enough: what num_sms is in a grid on the CPU. */
+unsigned tc_host_threads(const tc_host_launch_options *options);
+
 /* Bytes of scratch that each thread of a launch needs. */
 uint64_t tc_host_scratch_bytes(const tc_host_kernel *k);
 

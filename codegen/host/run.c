@@ -120,14 +120,17 @@ static unsigned count_cores(void)
 
 enum { MOST_THREADS = 1024 };
 
+unsigned tc_host_threads(const tc_host_launch_options *o)
+{
+    unsigned n = o && o->threads ? o->threads : count_cores();
+    return n < MOST_THREADS ? n : MOST_THREADS;
+}
+
 static void run_threads(launch *l)
 {
-    uint64_t n =
-        l->run.options->threads ? l->run.options->threads : count_cores();
+    uint64_t n = tc_host_threads(l->run.options);
     if (n > l->run.total)
         n = l->run.total;
-    if (n > MOST_THREADS)
-        n = MOST_THREADS;
     /* Some 32 turns a thread: even loads, and few turns at the counter. */
     l->batch = 1 + l->run.total / (n * 32);
     if (l->batch > 64)

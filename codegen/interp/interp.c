@@ -376,7 +376,9 @@ static bool run_kernel(tc_interp *it)
     it->ops = tc_arena_array(&it->arena, const tc_op *, nops + 1);
     it->findings = tc_arena_array(&it->arena, tc_ifinding, it->max_findings);
     if (!make_region(it, f->body) || !take_arguments(it) ||
-        !tc_eval_grid(it->cx, f, it->args, it->grid) ||
+        !tc_eval_grid(it->cx, f, it->args,
+                      it->options->num_sms ? it->options->num_sms : 1,
+                      it->grid) ||
         !tc_interp_shared_new(it))
         return false;
     tc_interp_global_new(it);

@@ -185,7 +185,7 @@ static bool launch(tc_func *f, data *d)
     tc_host_kernel *k = tc_host_compile(f, NULL);
     tc_host_report report = {0};
     int32_t grid[3];
-    bool ok = k && tc_eval_grid(f->module->cx, f, d->args, grid) &&
+    bool ok = k && tc_eval_grid(f->module->cx, f, d->args, 1, grid) &&
               tc_host_launch(k, d->args, grid, NULL, &report);
     if (k && !ok)
         printf("on the CPU: %s\n", report.message);

@@ -207,7 +207,7 @@ static bool run(const setting *s, const tc_launch_arg *args)
         tc_parse(m, tc_source_add(cx, "masks", s->text, strlen(s->text))) &&
         tc_run_pipeline(m, s->pipeline, &o);
     tc_func *f = ok ? tc_func_find(m, s->kernel) : NULL;
-    ok = ok && tc_eval_grid(cx, f, args, grid) &&
+    ok = ok && tc_eval_grid(cx, f, args, 1, grid) &&
          (k = tc_host_compile(f, NULL)) &&
          tc_host_launch(k, args, grid, NULL, &report);
     for (tc_diag *d = cx->diags; d; d = d->next)

@@ -272,7 +272,7 @@ static bool grid_of(const char *text, tc_launch_arg *args, int32_t grid[3])
 {
     tc_module *m = parse(text);
     bool ok = tc_run_pipeline(m, "cpu", NULL) &&
-              tc_eval_grid(cx, m->first, args, grid);
+              tc_eval_grid(cx, m->first, args, 132, grid);
     tc_module_free(m);
     return ok;
 }
@@ -332,6 +332,22 @@ START_TEST(test_negative_axis_of_a_grid)
 }
 END_TEST
 
+START_TEST(test_multiprocessors_of_a_grid)
+{
+    tc_launch_arg args[] = {{.scalar = {.i = 500}}};
+    int32_t grid[3];
+    const char *text = "kernel @k(%n: i32) grid {\n"
+                       "  %s = num_sms\n"
+                       "  yield min(%n, %s)\n"
+                       "} { }";
+    ck_assert(grid_of(text, args, grid));
+    ck_assert_int_eq(grid[0], 132);
+    args[0].scalar.i = 5;
+    ck_assert(grid_of(text, args, grid));
+    ck_assert_int_eq(grid[0], 5);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("passes");
@@ -354,6 +370,7 @@ int main(void)
     tcase_add_test(grid, test_grid_of_strides);
     tcase_add_test(grid, test_failed_assert_of_a_grid);
     tcase_add_test(grid, test_negative_axis_of_a_grid);
+    tcase_add_test(grid, test_multiprocessors_of_a_grid);
     suite_add_tcase(s, grid);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

@@ -134,7 +134,7 @@ static const tc_host_launch_options taking_lines = {.print = take_line,
 bool host_launch_threads(const tc_launch_arg *args, unsigned threads)
 {
     int32_t grid[3];
-    ck_assert(tc_eval_grid(host.cx, host.func, args, grid));
+    ck_assert(tc_eval_grid(host.cx, host.func, args, 1, grid));
     tc_host_launch_options o = taking_lines;
     o.threads = threads;
     return tc_host_launch(host.kernel, args, grid, &o, &host.report);
@@ -163,7 +163,7 @@ bool host_launch(const tc_launch_arg *args)
     const tc_host_kernel *k = host.kernel;
     tc_run run = {
         .sites = k->sites, .options = &taking_lines, .report = &host.report};
-    ck_assert(tc_eval_grid(host.cx, host.func, args, run.grid));
+    ck_assert(tc_eval_grid(host.cx, host.func, args, 1, run.grid));
     pthread_mutex_init(&run.lock, NULL);
     size_t bytes = k->scratch_bytes < 64 ? 64 : k->scratch_bytes;
     void *scratch = guarded(bytes, true);
