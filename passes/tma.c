@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a bulk copy can do follows from the order of the bytes in the buffer.
+ * With the xor of a swizzle taken out, offsets count digits of one axis each,
+ * the fastest first. The digits from the front that count the tensor's last
+ * dim, then the dims before it, are the box; what is left counts copies.
+ *
+ *   128x128 of 16 bits in #swizzle128: 64 columns, 128 rows, 2 x 64 columns
+ *     box 128x64, copies at [0, 0] (byte 0) and [0, 64] (byte 16384)
+ *
+ * test/unit/tma.c does the copies byte by byte.
+ */
+#include "passes/tma.h"
+
+#include "passes/axis_info.h"
+
+/* From one 16-byte chunk to the next that a swizzle xors it with: chunk 16 << i
+ * with the address's bit 128 << i. */
+enum { CHUNK = 16, ROW = 128 };
+
+/* `count` steps along an axis of the tile, `stride` elements each. */
+typedef struct digit {
+    uint32_t count, stride;
+    unsigned axis;
+} digit;
+
+typedef struct copies {
+    tc_context *cx;
+    const tc_type *buffer;
+    const tc_layout *layout;
+    unsigned bytes;             /* of an element */
+    unsigned dims[TC_MAX_RANK]; /* of the tensor: the tile's axes */
+    unsigned ndigits;
+    digit digits[TC_MAX_MODES];
+    const char **why;
+    tc_tma *out;
+} copies;
+
+/* Is false, as tc_error. */
+#define REFUSE(c, ...)                                                         \
+    (*(c)->why = tc_arena_printf(&(c)->cx->diag_arena, __VA_ARGS__), false)
+
+static unsigned min_of(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- The tensor ---- */
+
+static bool is_aligned(const tc_func *f, const tc_value *tensor)
+{
+    return !tensor->def && tensor->region == f->body && tensor->index < 64 &&
+           (f->aligned >> tensor->index & 1);
+}
+
+static bool same_sides(const tc_type *window, const tc_type *buffer)
+{
+    bool same = window->rank == buffer->rank && window->elem == buffer->elem;
+    for (unsigned i = 0; same && i < buffer->rank; i++)
+        same = window->dims[i] == buffer->dims[i];
+    return same;
+}
+
+static bool take_tensor(copies *c, const tc_op *block)
+{
+    const tc_value *tensor = block->in[0];
+    const tc_type *t = tensor->type;
+    if (!is_aligned(block->func, tensor))
+        return REFUSE(c,
+                      "%s is not promised to be aligned (aligned(..) of the "
+                      "kernel): its rows' addresses must be multiples of 16 "
+                      "bytes",
+                      tc_value_name(c->cx, tensor));
+    if (t->rank > TC_TMA_MAX_RANK)
+        return REFUSE(c, "%s has %u dims, bulk copies go up to %d",
+                      tc_value_name(c->cx, tensor), t->rank, TC_TMA_MAX_RANK);
+    if (t->elem->kind > TC_F64)
+        return REFUSE(c, "elements are %s, bulk copies move numbers",
+                      tc_type_name(c->cx, t->elem));
+    const tc_attr *sides = tc_op_attr(block, "sides");
+    unsigned rank = 0;
+    for (unsigned i = 0; i < t->rank; i++)
+        if (sides->dims[i])
+            c->dims[rank++] = i;
+    if (!rank || c->dims[rank - 1] != t->rank - 1)
+        return REFUSE(c,
+                      "the window has one element of the last dim of %s, bulk "
+                      "copies move 16 bytes of it or more",
+                      tc_value_name(c->cx, tensor));
+    c->out->arg = tensor->index;
+    c->out->rank = t->rank;
+    return true;
+}
+
+/* ---- The buffer's order ---- */
+
+/* The axis that alone has an image; the rank where that is not one. */
+static unsigned only_axis(const tc_mode *m, unsigned rank)
+{
+    unsigned axis = rank;
+    for (unsigned i = 0; i < rank; i++) {
+        if (m->image[i] && axis < rank)
+            return rank;
+        if (m->image[i])
+            axis = i;
+    }
+    return axis;
+}
+
+/* Is the image added to those of other modes, or, which is the same, a bit that
+ * is xored? */
+static bool is_stride(const tc_layout *l, unsigned axis, int32_t image)
+{
+    int32_t low = image & (l->period[axis] - 1);
+    return image > 0 && (!low || (low == image && !(low & (low - 1))));
+}
+
+static void add_digit(copies *c, uint32_t count, unsigned axis, uint32_t stride)
+{
+    digit *d = c->ndigits ? &c->digits[c->ndigits - 1] : NULL;
+    if (d && d->axis == axis && stride == d->count * d->stride)
+        d->count *= count;
+    else
+        c->digits[c->ndigits++] = (digit){count, stride, axis};
+}
+
+/* The digits, if the buffer has this swizzle (or none, 0). What the hardware
+ * xors are bits of the address: below the swizzle's period every mode must be a
+ * bit. */
+static bool unswizzle(copies *c, unsigned swizzle)
+{
+    const tc_layout *l = c->layout;
+    unsigned last = l->rank - 1;
+    uint64_t at = c->bytes;
+    c->ndigits = 0;
+    if (swizzle && (uint32_t)l->period[last] * c->bytes < swizzle)
+        return false;
+    for (unsigned i = 0; i < l->nmodes[TC_OFFSET]; i++) {
+        tc_mode m = l->modes[TC_OFFSET][i];
+        if (at < 8 * swizzle && m.count != 2)
+            return false;
+        for (unsigned k = 0; CHUNK << k < swizzle; k++)
+            if (at == ROW << k)
+                m.image[last] ^= (int32_t)((CHUNK << k) / c->bytes);
+        unsigned axis = only_axis(&m, l->rank);
+        if (axis == l->rank || !is_stride(l, axis, m.image[axis]))
+            return false;
+        add_digit(c, m.count, axis, (uint32_t)m.image[axis]);
+        at *= m.count;
+    }
+    return true;
+}
+
+static bool find_order(copies *c)
+{
+    static const unsigned swizzles[] = {0, 128, 64, 32};
+    const tc_layout *l = c->layout;
+    unsigned fast = l->nmodes[TC_OFFSET]
+                        ? only_axis(&l->modes[TC_OFFSET][0], l->rank)
+                        : l->rank;
+    if (fast < l->rank - 1)
+        return REFUSE(c,
+                      "axis %u of %s is the fast one, bulk copies want the "
+                      "tensor's last dim there, axis %u",
+                      fast, tc_type_name(c->cx, c->buffer), l->rank - 1);
+    for (unsigned i = 0; i < 4; i++)
+        if (unswizzle(c, swizzles[i])) {
+            c->out->swizzle = swizzles[i];
+            return true;
+        }
+    return REFUSE(
+        c,
+        "%s is in no order that bulk copies write (#rows, #swizzle32, "
+        "#swizzle64, #swizzle128)",
+        tc_type_name(c->cx, c->buffer));
+}
+
+/* ---- The box ---- */
+
+static uint32_t largest_divisor(uint32_t n, uint32_t most)
+{
+    for (uint32_t k = min_of(n, most); k > 1; k--)
+        if (n % k == 0)
+            return k;
+    return 1;
+}
+
+/* Takes digits from the front; those of c->digits that it leaves count the
+ * copies. */
+static void grow_box(copies *c)
+{
+    tc_tma *t = c->out;
+    unsigned axis = c->layout->rank - 1, n = 0;
+    for (unsigned i = 0; i < TC_TMA_MAX_RANK; i++)
+        t->box[i] = i < t->rank;
+    for (; n < c->ndigits; n++) {
+        digit *d = &c->digits[n];
+        uint32_t *side = &t->box[c->dims[d->axis]];
+        if (d->axis > axis || d->stride != *side)
+            break;
+        axis = d->axis;
+        unsigned most = TC_TMA_MAX_BOX;
+        if (t->swizzle && axis == c->layout->rank - 1)
+            most = min_of(most, t->swizzle / c->bytes);
+        uint32_t k = largest_divisor(d->count, most / *side);
+        *side *= k;
+        d->stride *= k;
+        d->count /= k;
+        if (d->count > 1)
+            break;
+    }
+    c->ndigits -= n;
+    for (unsigned i = 0; i < c->ndigits; i++)
+        c->digits[i] = c->digits[n + i];
+}
+
+static uint32_t box_bytes(const copies *c)
+{
+    uint32_t n = c->bytes;
+    for (unsigned i = 0; i < c->out->rank; i++)
+        n *= c->out->box[i];
+    return n;
+}
+
+static bool check_box(copies *c)
+{
+    tc_tma *t = c->out;
+    uint32_t row = t->box[t->rank - 1] * c->bytes, box = box_bytes(c);
+    /* A swizzle counts address bits, from its period on. */
+    uint32_t align = t->swizzle ? 8 * t->swizzle : ROW;
+    uint32_t n = t->bytes / box;
+    if (row % 16)
+        return REFUSE(c,
+                      "%u contiguous bytes, bulk copies want a multiple of "
+                      "16",
+                      row);
+    if (t->swizzle && row != t->swizzle)
+        return REFUSE(c, "rows of %u bytes in a swizzle of %u", row,
+                      t->swizzle);
+    if (n > TC_TMA_MAX_COPIES)
+        return REFUSE(c, "%u copies of %u bytes, expected at most %d", n, box,
+                      TC_TMA_MAX_COPIES);
+    if (n > 1 && box % align)
+        return REFUSE(c,
+                      "copies of %u bytes, where each must start at a multiple "
+                      "of %u",
+                      box, align);
+    return true;
+}
+
+static void place_copies(copies *c)
+{
+    tc_tma *t = c->out;
+    uint32_t box = box_bytes(c);
+    t->ncopies = t->bytes / box;
+    for (uint32_t i = 0; i < t->ncopies; i++) {
+        struct tc_tma_copy *copy = &t->copies[i];
+        *copy = (struct tc_tma_copy){.byte = i * box};
+        uint32_t rest = i;
+        for (unsigned k = 0; k < c->ndigits; k++) {
+            const digit *d = &c->digits[k];
+            copy->at[c->dims[d->axis]] +=
+                (int32_t)(rest % d->count * d->stride);
+            rest /= d->count;
+        }
+    }
+}
+
+bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
+               const char **why)
+{
+    const tc_op *block = tc_block_of(window);
+    *out = (tc_tma){0};
+    copies c = {.cx = block->func->module->cx,
+                .buffer = buffer,
+                .layout = buffer->layout,
+                .bytes = tc_type_bytes(buffer->elem),
+                .why = why,
+                .out = out};
+    if (!same_sides(window->type, buffer))
+        return REFUSE(&c, "%s and %s differ in sides or elements",
+                      tc_type_name(c.cx, window->type),
+                      tc_type_name(c.cx, buffer));
+    if (!take_tensor(&c, block) || !find_order(&c))
+        return false;
+    out->bytes = tc_layout_size(c.layout, TC_OFFSET) * c.bytes;
+    grow_box(&c);
+    if (!check_box(&c))
+        return false;
+    place_copies(&c);
+    return true;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bulk copies against a model of the hardware: every byte that the copies of a
+ * window write must be the one that the buffer's layout has there.
+ */
+#include "passes/tma.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static tc_context *cx;
+static jmp_buf unwind;
+static tc_module *module;
+
+static void setup(void)
+{
+    cx = tc_context_new();
+    ck_assert_ptr_nonnull(cx);
+    if (setjmp(unwind))
+        ck_abort_msg("out of memory");
+    cx->memory.unwind = &unwind;
+    module = tc_module_new(cx);
+}
+
+static void teardown(void)
+{
+    tc_module_free(module);
+    tc_context_free(cx);
+}
+
+/* A window of a tensor, a buffer for it. */
+typedef struct sample {
+    const char *tensor;  /* its type */
+    const char *window;  /* what stands between the brackets */
+    const char *buffer;  /* its type */
+    unsigned swizzle;    /* expected; */
+    const char *box;     /* dims with blanks between; */
+    unsigned ncopies;    /* 0: none, because of */
+    const char *refused; /* a part of the reason */
+} sample;
+
+static tc_op *find(tc_region *r, tc_opcode code)
+{
+    tc_each_op (op, r)
+        if (op->code == code)
+            return op;
+    return NULL;
+}
+
+static bool bulk_copy(const sample *s, const char *aligned, tc_tma *t,
+                      const tc_type **buffer, const char **why)
+{
+    tc_module_free(module);
+    module = tc_module_new(cx);
+    const char *text =
+        tc_arena_printf(&cx->arena,
+                        "kernel @k(%%i: i32, %%x: %s) %s warps(4) grid(1) {\n"
+                        "  %%w = block %%x[%s]\n"
+                        "  %%s = smem_alloc : %s\n}",
+                        s->tensor, aligned, s->window, s->buffer);
+    uint32_t source = tc_source_add(cx, "test", text, strlen(text));
+    ck_assert_msg(tc_parse(module, source) && tc_module_verify(module),
+                  "%s\n%s", text, cx->diags ? cx->diags->message : "");
+    tc_region *body = module->last->body;
+    *buffer = find(body, TC_SMEM_ALLOC)->out[0]->type;
+    return tc_tma_of(find(body, TC_BLOCK)->out[0], *buffer, t, why);
+}
+
+/* ---- The hardware ---- */
+
+/* The dims of the tensor that are the tile's axes. */
+static unsigned axes_of(const tc_type *buffer, const char *window,
+                        unsigned dims[TC_MAX_RANK])
+{
+    char text[200], *rest = text;
+    strcpy(text, window);
+    unsigned n = 0, dim = 0;
+    for (char *part; (part = strsep(&rest, ",")); dim++)
+        if (strstr(part, "+:"))
+            dims[n++] = dim;
+    ck_assert_uint_eq(n, buffer->rank);
+    return dim;
+}
+
+static uint32_t swizzled(uint32_t byte, unsigned swizzle)
+{
+    uint32_t chunks = swizzle ? swizzle / 16 - 1 : 0;
+    return byte ^ (byte >> 7 & chunks) << 4;
+}
+
+/* What the element at this offset of the tile is called. */
+static uint32_t name_of(const tc_type *t, const int32_t *coord)
+{
+    uint32_t name = 0;
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(t, sides);
+    for (unsigned i = 0; i < t->rank; i++)
+        name = name * (uint32_t)sides[i] + (uint32_t)coord[i];
+    return name;
+}
+
+/* One box: densely, the last dim fastest, addresses xored. memory[i]: the name
+ * of element i of the buffer, plus 1. */
+static void copy_box(const tc_tma *t, unsigned i, const tc_type *buffer,
+                     const unsigned *dims, uint32_t *memory)
+{
+    unsigned bytes = tc_type_bytes(buffer->elem);
+    uint32_t n = 1;
+    for (unsigned k = 0; k < t->rank; k++)
+        n *= t->box[k];
+    ck_assert_uint_eq(t->copies[i].byte % (t->swizzle ? 8 * t->swizzle : 128),
+                      0);
+    for (uint32_t e = 0; e < n; e++) {
+        int32_t at[TC_MAX_RANK] = {0}, coord[TC_MAX_RANK];
+        uint32_t rest = e;
+        for (unsigned k = t->rank; k-- > 0;) {
+            at[k] = t->copies[i].at[k] + (int32_t)(rest % t->box[k]);
+            rest /= t->box[k];
+        }
+        for (unsigned k = 0; k < buffer->rank; k++) {
+            coord[k] = at[dims[k]];
+            at[dims[k]] = 0;
+        }
+        for (unsigned k = 0; k < t->rank; k++)
+            ck_assert_int_eq(at[k], 0); /* the other dims have one element */
+        uint32_t byte = swizzled(t->copies[i].byte + e * bytes, t->swizzle);
+        ck_assert_uint_eq(memory[byte / bytes], 0);
+        memory[byte / bytes] = name_of(buffer, coord) + 1;
+    }
+}
+
+static void check_copies(const sample *s, const tc_tma *t,
+                         const tc_type *buffer)
+{
+    unsigned dims[TC_MAX_RANK] = {0}, bytes = tc_type_bytes(buffer->elem);
+    ck_assert_uint_eq(axes_of(buffer, s->window, dims), t->rank);
+    uint32_t n = tc_layout_size(buffer->layout, TC_OFFSET);
+    ck_assert_uint_eq(t->bytes, n * bytes);
+    uint32_t *memory = calloc(n, sizeof *memory);
+    ck_assert_ptr_nonnull(memory);
+    for (unsigned i = 0; i < t->ncopies; i++)
+        copy_box(t, i, buffer, dims, memory);
+    for (uint32_t offset = 0; offset < n; offset++) {
+        int32_t coord[TC_MAX_RANK];
+        tc_layout_apply(buffer->layout,
+                        (uint32_t[TC_INPUT_COUNT]){[TC_OFFSET] = offset},
+                        coord);
+        ck_assert_uint_eq(memory[offset], name_of(buffer, coord) + 1);
+    }
+    free(memory);
+}
+
+static void check_limits(const tc_tma *t, const tc_type *buffer)
+{
+    uint32_t row = t->box[t->rank - 1] * tc_type_bytes(buffer->elem);
+    ck_assert_uint_eq(row % 16, 0);
+    ck_assert(!t->swizzle || row <= t->swizzle);
+    for (unsigned i = 0; i < t->rank; i++)
+        ck_assert(t->box[i] >= 1 && t->box[i] <= TC_TMA_MAX_BOX);
+}
+
+/* ---- Samples ---- */
+
+#define MATRIX "tensor<[?, ?] x bf16>"
+#define HEADS  "tensor<[?, ?, ?, ?] x bf16>"
+
+static const sample samples[] = {
+    {MATRIX, "%i +: 64, 0 +: 64", "smem<64x64 x bf16, #swizzle128>", 128,
+     "64 64", 1, NULL},
+    {MATRIX, "%i +: 128, 0 +: 256", "smem<128x256 x bf16, #swizzle128>", 128,
+     "128 64", 4, NULL},
+    {MATRIX, "%i +: 176, 0 +: 128", "smem<176x128 x bf16, #swizzle128, 2>", 128,
+     "176 64", 2, NULL},
+    {MATRIX, "%i +: 80, 0 +: 96", "smem<80x96 x bf16, #swizzle64>", 64, "80 32",
+     3, NULL},
+    {MATRIX, "%i +: 80, 0 +: 80", "smem<80x80 x bf16, #swizzle32>", 32, "80 16",
+     5, NULL},
+    {MATRIX, "%i +: 64, 0 +: 64", "smem<64x64 x bf16, #swizzle32>", 32, "64 16",
+     4, NULL},
+    /* Sides above 256. */
+    {MATRIX, "%i +: 512, 0 +: 64", "smem<512x64 x bf16, #swizzle128>", 128,
+     "256 64", 2, NULL},
+    {MATRIX, "%i +: 384, 0 +: 128", "smem<384x128 x bf16, #swizzle128>", 128,
+     "192 64", 4, NULL},
+    {MATRIX, "%i +: 264, 0 +: 64", "smem<264x64 x bf16, #swizzle128>", 128, "",
+     0, "each must start at a multiple of 1024"},
+    /* No swizzle: whole rows. */
+    {MATRIX, "%i +: 24, 0 +: 128", "smem<24x128 x bf16, #rows>", 0, "24 128", 1,
+     NULL},
+    {MATRIX, "%i +: 8, 0 +: 512", "smem<8x512 x bf16, #rows>", 0, "1 256", 16,
+     NULL},
+    {MATRIX, "%i +: 64, 0 +: 512", "smem<64x512 x bf16, #rows>", 0, "", 0,
+     "128 copies of 512 bytes"},
+    /* Dims of one element. */
+    {HEADS, "%i, 1, 2 +: 128, 0 +: 128", "smem<128x128 x bf16, #swizzle128>",
+     128, "1 1 128 64", 2, NULL},
+    {HEADS, "%i, 2 +: 128, 1, 0 +: 64", "smem<128x64 x bf16, #swizzle128>", 128,
+     "1 128 1 64", 1, NULL},
+    {HEADS, "%i +: 8, 1, 2 +: 32, 0 +: 128",
+     "smem<8x32x128 x bf16, #swizzle128>", 128, "8 1 32 64", 2, NULL},
+    {HEADS, "%i +: 8, 0, 2 +: 512, 0 +: 64",
+     "smem<8x512x64 x bf16, #swizzle128>", 128, "1 1 256 64", 16, NULL},
+    {HEADS, "%i +: 8, 0, 2 +: 24, 0 +: 64", "smem<8x24x64 x bf16, #swizzle128>",
+     128, "8 1 24 64", 1, NULL},
+    {HEADS, "%i +: 1, 0, 2 +: 64, 0 +: 64", "smem<1x64x64 x bf16, #swizzle128>",
+     128, "1 1 64 64", 1, NULL},
+    {"tensor<[?, ?, ?] x f32>", "%i, 0, 8 +: 128", "smem<128 x f32, #rows>", 0,
+     "1 1 128", 1, NULL},
+    {"tensor<[?] x f32>", "%i +: 512", "smem<512 x f32, #rows>", 0, "256", 2,
+     NULL},
+    /* Other elements. */
+    {"tensor<[?, ?] x f8e4m3>", "%i +: 224, 0 +: 128",
+     "smem<224x128 x f8e4m3, #swizzle128>", 128, "224 128", 1, NULL},
+    {"tensor<[?, ?] x f8e4m3>", "%i +: 128, 0 +: 256",
+     "smem<128x256 x f8e4m3, #swizzle128>", 128, "128 128", 2, NULL},
+    {"tensor<[?, ?] x f8e4m3>", "%i +: 128, 0 +: 224",
+     "smem<128x224 x f8e4m3, #swizzle32>", 32, "128 32", 7, NULL},
+    {"tensor<[?, ?] x f32>", "%i +: 128, 0 +: 64",
+     "smem<128x64 x f32, #swizzle128>", 128, "128 32", 2, NULL},
+    {"tensor<[?, ?] x f64>", "%i +: 16, 0 +: 16",
+     "smem<16x16 x f64, #swizzle128>", 128, "16 16", 1, NULL},
+    /* Panels in another order, by the bases. */
+    {MATRIX, "%i +: 16, 0 +: 16",
+     "smem<16x16 x bf16, #bases(offset [(0,1), (0,2), (0,4), (1,0), (2,0), "
+     "(4,0), (0,8), (8,0)])>",
+     0, "8 8", 4, NULL},
+    /* What no bulk copy does. */
+    {MATRIX, "%i +: 64, 0 +: 64",
+     "smem<64x64 x bf16, #swizzle128(order(0, 1))>", 0, "", 0, "axis 0 of"},
+    {MATRIX, "%i +: 64, 0 +: 64", "smem<64x64 x bf16, #rows(order(0, 1))>", 0,
+     "", 0, "axis 0 of"},
+    {MATRIX, "%i +: 64, 0 +: 64", "smem<64x64 x bf16, #xor(8, 2, 4)>", 0, "", 0,
+     "in no order"},
+    {MATRIX, "%i +: 1, 0 +: 128", "smem<1x128 x bf16, #swizzle128>", 0, "", 0,
+     "copies of 128 bytes, where each must start at a multiple of 1024"},
+    {MATRIX, "%i +: 64, 0", "smem<64 x bf16, #rows>", 0, "", 0,
+     "one element of the last dim of %x"},
+    {"tensor<[?, ?] x f8e4m3>", "%i +: 64, 0 +: 8",
+     "smem<64x8 x f8e4m3, #rows>", 0, "", 0, "8 contiguous bytes"},
+    {MATRIX, "%i +: 64, 0 +: 64", "smem<64x32 x bf16, #rows>", 0, "", 0,
+     "differ in sides"},
+    {"tensor<[?, ?, ?, ?, ?, ?] x bf16>", "%i, 0, 0, 0, 0, 0 +: 64",
+     "smem<64 x bf16, #rows>", 0, "", 0, "6 dims, bulk copies go up to 5"},
+};
+enum { NSAMPLES = sizeof samples / sizeof *samples };
+
+START_TEST(copies_are_what_the_layout_says)
+{
+    const sample *s = &samples[_i];
+    tc_tma t;
+    const tc_type *buffer;
+    const char *why = NULL;
+    bool ok = bulk_copy(s, "aligned(1)", &t, &buffer, &why);
+    if (s->refused) {
+        ck_assert_msg(!ok, "%s: a bulk copy", s->buffer);
+        ck_assert_msg(strstr(why, s->refused), "%s: %s", s->buffer, why);
+        return;
+    }
+    ck_assert_msg(ok, "%s: %s", s->buffer, why);
+    tc_text box = {.arena = &cx->arena};
+    for (unsigned i = 0; i < t.rank; i++)
+        tc_text_printf(&box, "%s%u", i ? " " : "", t.box[i]);
+    ck_assert_str_eq(box.data, s->box);
+    ck_assert_uint_eq(t.arg, 1);
+    ck_assert_uint_eq(t.swizzle, s->swizzle);
+    ck_assert_uint_eq(t.ncopies, s->ncopies);
+    check_limits(&t, buffer);
+    check_copies(s, &t, buffer);
+}
+END_TEST
+
+START_TEST(rows_must_be_aligned)
+{
+    tc_tma t;
+    const tc_type *buffer;
+    const char *why = NULL;
+    ck_assert(!bulk_copy(&samples[0], "", &t, &buffer, &why));
+    ck_assert_ptr_nonnull(strstr(why, "not promised to be aligned"));
+}
+END_TEST
+
+/* All sides that a named swizzle has: never a wrong copy. */
+START_TEST(every_size)
+{
+    static const char *const elems[] = {"f8e4m3", "bf16", "f32"};
+    unsigned ncopied = 0;
+    for (unsigned i = 0; i < 3; i++)
+        for (int rows = 8; rows <= 272; rows += 24)
+            for (int columns = 16; columns <= 256; columns += 16)
+                for (unsigned swizzle = 32; swizzle <= 128; swizzle *= 2) {
+                    if ((unsigned)columns * (1u << i) % swizzle)
+                        continue;
+                    sample s = {0};
+                    s.tensor = tc_arena_printf(&cx->arena,
+                                               "tensor<[?, ?] x %s>", elems[i]);
+                    s.window = tc_arena_printf(&cx->arena, "0 +: %d, 0 +: %d",
+                                               rows, columns);
+                    s.buffer = tc_arena_printf(
+                        &cx->arena, "smem<%dx%d x %s, #swizzle%u>", rows,
+                        columns, elems[i], swizzle);
+                    tc_tma t;
+                    const tc_type *buffer;
+                    const char *why;
+                    if (!bulk_copy(&s, "aligned(1)", &t, &buffer, &why))
+                        continue;
+                    check_limits(&t, buffer);
+                    check_copies(&s, &t, buffer);
+                    ncopied++;
+                }
+    ck_assert_uint_gt(ncopied, 500);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("tma");
+    TCase *c = tcase_create("tma");
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_loop_test(c, copies_are_what_the_layout_says, 0, NSAMPLES);
+    tcase_add_test(c, rows_must_be_aligned);
+    tcase_add_test(c, every_size);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
