@@ -14,10 +14,6 @@
 
 #include "passes/axis_info.h"
 
-/* From one 16-byte chunk to the next that a swizzle xors it with: chunk 16 << i
- * with the address's bit 128 << i. */
-enum { CHUNK = 16, ROW = 128 };
-
 /* `count` steps along an axis of the tile, `stride` elements each. */
 typedef struct digit {
     uint32_t count, stride;
@@ -124,9 +120,9 @@ static void add_digit(copies *c, uint32_t count, unsigned axis, uint32_t stride)
         c->digits[c->ndigits++] = (digit){count, stride, axis};
 }
 
-/* The digits, if the buffer has this swizzle (or none, 0). What the hardware
- * xors are bits of the address: below the swizzle's period every mode must be a
- * bit. */
+/* The digits, if the buffer has this swizzle (or none, 0). The hardware xors
+ * bits of the address, chunk 16 with bit 128 and so on: below the swizzle's
+ * period every mode must be a bit. */
 static bool unswizzle(copies *c, unsigned swizzle)
 {
     const tc_layout *l = c->layout;
@@ -139,9 +135,9 @@ static bool unswizzle(copies *c, unsigned swizzle)
         tc_mode m = l->modes[TC_OFFSET][i];
         if (at < 8 * swizzle && m.count != 2)
             return false;
-        for (unsigned k = 0; CHUNK << k < swizzle; k++)
-            if (at == ROW << k)
-                m.image[last] ^= (int32_t)((CHUNK << k) / c->bytes);
+        for (unsigned chunk = 16; chunk < swizzle; chunk *= 2)
+            if (at == 8 * chunk)
+                m.image[last] ^= (int32_t)(chunk / c->bytes);
         unsigned axis = only_axis(&m, l->rank);
         if (axis == l->rank || !is_stride(l, axis, m.image[axis]))
             return false;
@@ -227,7 +223,7 @@ static bool check_box(copies *c)
     tc_tma *t = c->out;
     uint32_t row = t->box[t->rank - 1] * c->bytes, box = box_bytes(c);
     /* A swizzle counts address bits, from its period on. */
-    uint32_t align = t->swizzle ? 8 * t->swizzle : ROW;
+    uint32_t align = t->swizzle ? 8 * t->swizzle : 128;
     uint32_t n = t->bytes / box;
     if (row % 16)
         return REFUSE(c,
