@@ -225,8 +225,19 @@ static LLVMValueRef emit_abs(const lane *l)
                            "");
 }
 
+/* tanh.approx.f32, of compute capability 7.5 on: 2^-11. */
+static LLVMValueRef emit_tanh_approx(const lane *l)
+{
+    LLVMValueRef y = call(l->g, "tanh", 1, (LLVMValueRef[]){l->x});
+    LLVMSetFastMathFlags(y, LLVMFastMathApproxFunc);
+    return y;
+}
+
 static LLVMValueRef emit_math(const lane *l)
 {
+    if (l->op->code == TC_TANH && tc_op_int(l->op, "approx") &&
+        LLVMTypeOf(l->x) == l->g->f32)
+        return emit_tanh_approx(l);
     /* 2 ulp over the whole range; subnormal results become 0. */
     if (l->op->code == TC_EXP2 && LLVMTypeOf(l->x) == l->g->f32)
         return call(l->g, "nvvm.ex2.approx.ftz", 1, (LLVMValueRef[]){l->x});

@@ -2,8 +2,8 @@
  *
  * Elementary functions: those of the host (codegen/host/math.c: range
  * reduction and a polynomial, all plain LLVM IR), apart from what the GPU has
- * (2^x) and from what the host asks the C library for: sin and cos, and f64
- * (math64.c).
+ * (2^x, and tanh by it) and from what the host asks the C library for: sin and
+ * cos, and f64 (math64.c).
  *
  *   sin, cos   x = n pi/2 + r, |r| <= pi/4 (angle.c). The quadrant n mod 4
  *              chooses between the polynomials of sin r and cos r and the sign.
@@ -87,6 +87,38 @@ static LLVMValueRef emit_cos(LLVMBuilderRef b, LLVMValueRef x)
     return turned_sin(b, x, 1);
 }
 
+/* ---- tanh ---- */
+
+static LLVMValueRef approximate(LLVMBuilderRef b, const char *name,
+                                LLVMValueRef x)
+{
+    return tc_lanes_call(b, name, 1, &x);
+}
+
+/* Far from 0 by ex2.approx and rcp.approx, which cost an instruction each. What
+ * they are off by counts for little there, as 2 / (e^2t + 1) is small beside
+ * 1. */
+static LLVMValueRef emit_tanh(LLVMBuilderRef b, LLVMValueRef x)
+{
+    /* tanh(t) = t + t^3 P(t^2) for t < 0.6. */
+    static const double c[] = {-0x1.55553ep-2, 0x1.1109aep-3, -0x1.b898dcp-5,
+                               0x1.54b898p-6, -0x1.825830p-8};
+    tc_lanes l = tc_lanes_of(b, x);
+    LLVMValueRef one = tc_lanes_float(&l, 1), t = tc_lanes_abs(&l, x);
+    LLVMValueRef tt = mul(&l, t, t);
+    LLVMValueRef near_0 = tc_lanes_fma(&l, mul(&l, t, tt), POLY(&l, tt, c), t);
+    LLVMValueRef e =
+        mul(&l, t, tc_lanes_float(&l, 0x1.715476p+1)); /* 2 log2 e */
+    e = approximate(b, "llvm.nvvm.ex2.approx.ftz", e);
+    e = LLVMBuildFAdd(b, e, one, "");
+    e = approximate(b, "llvm.nvvm.rcp.approx.ftz.f", e);
+    LLVMValueRef far = tc_lanes_fma(&l, e, tc_lanes_float(&l, -2), one);
+    LLVMValueRef is_near =
+        LLVMBuildFCmp(b, LLVMRealOLT, t, tc_lanes_float(&l, 0.6), "");
+    return tc_lanes_copysign(&l, LLVMBuildSelect(b, is_near, near_0, far, ""),
+                             x);
+}
+
 /* ---- The table ---- */
 
 typedef LLVMValueRef plain_fn(LLVMBuilderRef b, LLVMValueRef x);
@@ -110,6 +142,8 @@ static bool has_instructions(tc_opcode op)
 
 LLVMValueRef tc_nvptx_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x)
 {
+    if (op == TC_TANH && tc_lanes_of(b, x).bits == 32)
+        return emit_tanh(b, x);
     if (rows[op])
         return rows[op](b, x);
     if (tc_lanes_of(b, x).bits == 64 && !has_instructions(op))
