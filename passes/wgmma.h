@@ -23,7 +23,11 @@ typedef struct tc_wgmma_operand {
      * reads: additive, multiples of 16. */
     uint32_t row_bytes; /* from one block of `rows` rows to the next */
     unsigned rows;      /* of a block: 64 of A; N of the instruction of B */
+    unsigned row_unit;  /* blocks may begin at multiples of so many rows */
     unsigned nsteps;    /* along K */
+    /* Steps of a panel, and from one panel to the next. */
+    unsigned panel_steps;
+    uint32_t step_bytes, panel_bytes;
 } tc_wgmma_operand;
 
 /* K of one instruction: 8, 16, 32; 0: `instr` is not one of these. */
@@ -35,6 +39,14 @@ bool tc_wgmma_operand_of(tc_context *cx, const tc_type *buffer, unsigned i,
                          const char **why);
 /* Byte of the operand's first row at K step `step`. */
 uint32_t tc_wgmma_step_byte(const tc_wgmma_operand *o, unsigned step);
+/* Byte of row `row`, a multiple of row_unit, at step 0. */
+uint32_t tc_wgmma_row_byte(const tc_wgmma_operand *o, unsigned row);
+/* The descriptor but for its start address, which is (address & 0x3FFFF) >> 4
+ * in the low bits. */
+uint64_t tc_wgmma_descriptor(const tc_wgmma_operand *o);
+/* Is c an accumulator of whole instructions, tc_layout_wgmma_c(shape, groups_m,
+ * groups_n) with none of the warp groups idle? */
+bool tc_wgmma_grid(const tc_layout *c, int *groups_m, int *groups_n);
 /* N of the instructions that an accumulator of n columns is made of: the widest
  * multiple of 8, at most 256, that divides n. */
 unsigned tc_wgmma_n(int32_t columns);
