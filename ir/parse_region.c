@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Ops with regions:
- *   %m, %l = for %i = lo to hi [step s] carry(%m0 = a, %l0 = b) [stages(2)] {}
+ *   %m, %l = for %i = lo to hi [step s] carry(%m0 = a, %l0 = b) [stages(2)]
+ *            [schedule(step)] { ... yield %m1, %l1 }
  *   %r = if %c [speculatable] { ... } else { ... }
  *   %x = while carry(%x0 = a) { ... condition %c } do { ... yield %x1 }
  *   %v = reduce %x axis(1) (%a: f32, %b: f32) { ... yield %c }
@@ -105,9 +106,10 @@ static bool parse_step(tc_parser *p, for_head *h)
     return tc_parse_expr(p, &h->bounds[2]);
 }
 
-static bool parse_stages(tc_parser *p, for_head *h)
+/* `stages(2)`, `schedule(step)`. */
+static bool parse_for_attr(tc_parser *p, for_head *h, const char *name)
 {
-    unsigned index = (unsigned)tc_op_attr_index(TC_FOR, "stages");
+    unsigned index = (unsigned)tc_op_attr_index(TC_FOR, name);
     p->at++;
     return tc_parser_expect(p, TC_TOKEN_LPAREN) &&
            tc_parse_attr_value(p, &h->parts, index, true) &&
@@ -126,7 +128,10 @@ static bool parse_for_clauses(tc_parser *p, for_head *h)
         } else if (tc_parser_is(p, TC_TOKEN_LBRACE)) {
             return true;
         } else if (tc_parser_is_word(p, "stages")) {
-            if (!parse_stages(p, h))
+            if (!parse_for_attr(p, h, "stages"))
+                return false;
+        } else if (tc_parser_is_word(p, "schedule")) {
+            if (!parse_for_attr(p, h, "schedule"))
                 return false;
         } else {
             return tc_parser_expected(
