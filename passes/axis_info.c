@@ -564,6 +564,10 @@ static void visit_op(tc_axis_analysis *a, const tc_op *op)
     case TC_FOR: visit_for(a, op); return;
     case TC_WHILE: visit_while(a, op); return;
     case TC_IF: visit_if(a, op); return;
+    case TC_WARP_GROUPS:
+        visit_region(a, op->regions[0]);
+        visit_region(a, op->regions[1]);
+        return;
     default: break;
     }
     rule_fn *rule = rules[op->code];

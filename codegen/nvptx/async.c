@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Copies from global to shared memory that run on their own, and what waits
- * for them and for other threads.
+ * for them.
  *
  * The layout of a copy says which thread moves which elements: a vector of 16,
  * 8 or 4 bytes is one instruction, its address the thread's plus a multiple
@@ -314,9 +314,4 @@ bool tc_nvptx_async_wait(tc_gen *g, const tc_op *op)
 {
     return plain(g, tc_arena_printf(g->arena, "cp.async.wait_group %lld;",
                                     (long long)tc_op_int(op, "pending")));
-}
-
-bool tc_nvptx_barrier(tc_gen *g, const tc_op *op)
-{
-    return plain(g, "bar.sync 0;");
 }

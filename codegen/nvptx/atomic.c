@@ -229,20 +229,18 @@ static LLVMValueRef slot_of(tc_gen *g, LLVMValueRef thread)
     return LLVMBuildGEP2(g->b, g->i8, g->shared, &at, 1, "");
 }
 
-/* x of the thread that did it. */
-static bool share(tc_gen *g, const tc_op *op, LLVMValueRef from,
-                  LLVMValueRef *x)
+LLVMValueRef tc_gen_share(tc_gen *g, LLVMValueRef from, LLVMValueRef x)
 {
-    LLVMTypeRef type = LLVMTypeOf(*x);
+    LLVMTypeRef type = LLVMTypeOf(x);
     LLVMValueRef own = LLVMBuildShl(g->b, g->warp, tc_gen_i32(g, 5), "");
     own = LLVMBuildAdd(g->b, own, g->lane, "");
-    LLVMSetAlignment(LLVMBuildStore(g->b, *x, slot_of(g, own)), 8);
-    if (!tc_nvptx_barrier(g, op))
-        return false;
-    *x = LLVMBuildLoad2(g->b, type, slot_of(g, from), "");
-    LLVMSetAlignment(*x, 8);
+    LLVMSetAlignment(LLVMBuildStore(g->b, x, slot_of(g, own)), 8);
+    tc_gen_barrier(g);
+    x = LLVMBuildLoad2(g->b, type, slot_of(g, from), "");
+    LLVMSetAlignment(x, 8);
     /* Before the slots are written again. */
-    return tc_nvptx_barrier(g, op);
+    tc_gen_barrier(g);
+    return x;
 }
 
 /* ---- The op ---- */
@@ -263,16 +261,17 @@ bool tc_nvptx_atomic(tc_gen *g, const tc_op *op)
     LLVMValueRef *p = tc_gen_get(g, op->in[0]), *x = tc_gen_get(g, op->in[1]),
                  *y = cas ? tc_gen_get(g, op->in[2]) : NULL;
     LLVMValueRef *out = tc_gen_set(g, op->out[0]);
-    LLVMValueRef owner =
-        is_tile ? tc_lanes_owner(g, t->layout) : tc_gen_first_thread(g);
+    LLVMValueRef owner = is_tile ? tc_lanes_owner(g, t->layout)
+                         : g->role == TC_ROLE_PRODUCER ? NULL
+                                                       : tc_gen_first_thread(g);
     LLVMValueRef from = !owner    ? NULL
                         : is_tile ? tc_lanes_owning_thread(g, t->layout)
                                   : tc_gen_i32(g, 0);
     tc_held held = {0};
     if (is_tile)
         held = tc_held_new(g, t->layout);
-    if (releases(op) && !tc_nvptx_barrier(g, op))
-        return false;
+    if (releases(op))
+        tc_gen_barrier(g);
     for (unsigned r = 0; r < tc_gen_registers(t); r++) {
         int32_t coord[TC_MAX_RANK];
         if (is_tile) {
@@ -286,9 +285,11 @@ bool tc_nvptx_atomic(tc_gen *g, const tc_op *op)
                      y ? to_bits(g, elem, y[r]) : NULL,
                      condition(g, op, owner, r)};
         LLVMValueRef old = emit_element(g, op, &e);
-        if (op->out[0]->uses && from && !share(g, op, from, &old))
-            return false;
+        if (op->out[0]->uses && from)
+            old = tc_gen_share(g, from, old);
         out[r] = from_bits(g, elem, old);
     }
-    return !acquires(op) || tc_nvptx_barrier(g, op);
+    if (acquires(op))
+        tc_gen_barrier(g);
+    return true;
 }

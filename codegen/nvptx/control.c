@@ -88,6 +88,17 @@ static LLVMValueRef trip_count(tc_gen *g, LLVMValueRef lo, LLVMValueRef hi,
     return LLVMBuildSelect(g->b, runs, count, zero, "");
 }
 
+/* Behind such a loop, what the thread needs is computed again: a kernel's main
+ * loops, in the consumer those in its loop over tiles too. */
+static bool ends_phase(const tc_gen *g, const tc_op *loop)
+{
+    const tc_region *r = loop->parent;
+    if (g->role != TC_ROLE_CONSUMER)
+        return r == g->f->body;
+    return r->op == g->groups ||
+           (r->op->code != TC_IF && r->op->parent->op == g->groups);
+}
+
 bool tc_nvptx_for(tc_gen *g, const tc_op *op)
 {
     const tc_region *body = op->regions[0];
@@ -112,8 +123,10 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
     LLVMPositionBuilderAtEnd(g->b, inside);
     *tc_gen_set(g, body->args[0]) =
         LLVMBuildAdd(g->b, lo, LLVMBuildMul(g->b, n, step, ""), "");
+    tc_phase outer = tc_gen_phase(g);
     if (!tc_nvptx_region(g, body))
         return false;
+    tc_gen_resume(g, &outer);
     tc_gen_locate(g, op->loc);
     LLVMValueRef next = LLVMBuildAdd(g->b, n, one, "");
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
@@ -122,7 +135,7 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
     tc_gen_forbid_unrolling(g, LLVMBuildBr(g->b, head));
     LLVMPositionBuilderAtEnd(g->b, after);
     give_results(g, op, body->args + 1);
-    if (op->parent == g->f->body)
+    if (ends_phase(g, op))
         tc_gen_enter_again(g);
     return true;
 }
@@ -140,8 +153,10 @@ bool tc_nvptx_while(tc_gen *g, const tc_op *op)
         return false;
     LLVMBuildCondBr(g->b, tc_gen_scalar(g, test->last->in[0]), inside, after);
     LLVMPositionBuilderAtEnd(g->b, inside);
+    tc_phase outer = tc_gen_phase(g);
     if (!tc_nvptx_region(g, body))
         return false;
+    tc_gen_resume(g, &outer);
     come_back(g, test->args, body->last);
     tc_gen_forbid_unrolling(g, LLVMBuildBr(g->b, head));
     LLVMPositionBuilderAtEnd(g->b, after);

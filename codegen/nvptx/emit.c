@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernel as an LLVM function: parameters, values, the table of emitters.
+ * The kernel as an LLVM function: values, the table of emitters, the block
+ * where what depends on the thread is computed.
  */
 #include "codegen/nvptx/emit.h"
 
@@ -8,9 +9,6 @@
 
 #include <stdarg.h>
 #include <string.h>
-
-/* LLVM's number of the calling convention ptx_kernel. */
-enum { PTX_KERNEL = 71 };
 
 /* ---- Types, constants, calls ---- */
 
@@ -122,6 +120,8 @@ void tc_gen_enter(tc_gen *g, LLVMBasicBlockRef to)
 
 LLVMValueRef tc_gen_first_thread(tc_gen *g)
 {
+    if (g->role == TC_ROLE_PRODUCER)
+        return LLVMConstInt(g->i1, 1, false);
     LLVMValueRef all = LLVMBuildOr(g->b, g->lane, g->warp, "");
     return LLVMBuildICmp(g->b, LLVMIntEQ, all, tc_gen_i32(g, 0), "");
 }
@@ -273,6 +273,18 @@ static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_ASYNC_COMMIT] = tc_nvptx_async_commit,
     [TC_ASYNC_WAIT] = tc_nvptx_async_wait,
     [TC_BARRIER] = tc_nvptx_barrier,
+    [TC_WARP_GROUPS] = tc_nvptx_warp_groups,
+    [TC_MBARRIER_ALLOC] = tc_nvptx_mbarrier_alloc,
+    [TC_MBARRIER_WAIT] = tc_nvptx_mbarrier_wait,
+    [TC_MBARRIER_ARRIVE] = tc_nvptx_mbarrier_arrive,
+    [TC_TMA_LOAD] = tc_nvptx_tma_load,
+    [TC_TMA_STORE] = tc_nvptx_tma_store,
+    [TC_TMA_STORE_WAIT] = tc_nvptx_tma_store_wait,
+    [TC_FENCE_ASYNC] = tc_nvptx_fence_async,
+    [TC_SMEM_PUT] = tc_nvptx_smem_put,
+    [TC_SMEM_GET] = tc_nvptx_smem_get,
+    [TC_FETCH_TILE] = tc_nvptx_fetch_tile,
+    [TC_END_TILES] = tc_nvptx_end_tiles,
 };
 
 static tc_nvptx_fn *emitter_of(tc_opcode code)
@@ -321,88 +333,13 @@ static void init_types(tc_gen *g)
     g->ptr3 = LLVMPointerTypeInContext(cx, 3);
 }
 
-/* The LLVM types of the parameters that an argument becomes. */
-static unsigned add_types(tc_gen *g, const tc_type *t, LLVMTypeRef *to)
-{
-    if (t->kind != TC_TENSOR) {
-        *to = t->kind == TC_I1 ? g->i8 : tc_gen_type(g, t);
-        return 1;
-    }
-    *to++ = g->ptr1;
-    for (unsigned i = 0; i < t->rank; i++)
-        *to++ = g->i32;
-    for (unsigned i = 0; i < t->rank; i++)
-        *to++ = g->i64;
-    return 1 + 2 * t->rank;
-}
-
-static unsigned count_asserts(const tc_region *r)
-{
-    unsigned n = 0;
-    tc_each_op (op, r) {
-        n += op->code == TC_ASSERT;
-        for (unsigned i = 0; i < op->nregions; i++)
-            n += count_asserts(op->regions[i]);
-    }
-    return n;
-}
-
-static void set_string(tc_gen *g, const char *key, const char *value)
-{
-    LLVMAddAttributeAtIndex(
-        g->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-        LLVMCreateStringAttribute(g->llvm, key, (unsigned)strlen(key), value,
-                                  (unsigned)strlen(value)));
-}
-
-static void make_function(tc_gen *g, bool reports)
-{
-    const tc_region *body = g->f->body;
-    LLVMTypeRef *types = tc_arena_array(
-        g->arena, LLVMTypeRef, body->nargs * (1 + 2 * TC_MAX_RANK) + 1);
-    unsigned n = 0;
-    for (unsigned i = 0; i < body->nargs; i++)
-        n += add_types(g, body->args[i]->type, types + n);
-    if (reports)
-        types[n++] = g->ptr1;
-    LLVMTypeRef type =
-        LLVMFunctionType(LLVMVoidTypeInContext(g->llvm), types, n, false);
-    g->fn = LLVMAddFunction(g->module, g->f->name, type);
-    LLVMSetFunctionCallConv(g->fn, PTX_KERNEL);
-    const char *threads = tc_arena_printf(g->arena, "%u", 32 * g->f->warps);
-    set_string(g, "nvvm.reqntid", threads);
-    if (reports)
-        g->report = LLVMGetParam(g->fn, n - 1);
-}
-
-static unsigned take_params(tc_gen *g, unsigned index, unsigned next)
-{
-    const tc_value *arg = g->f->body->args[index];
-    const tc_type *t = arg->type;
-    LLVMValueRef *regs = tc_gen_set(g, arg);
-    unsigned n = tc_gen_registers(t);
-    for (unsigned i = 0; i < n; i++)
-        regs[i] = LLVMGetParam(g->fn, next + i);
-    if (t->kind == TC_I1)
-        regs[0] = LLVMBuildTrunc(g->b, regs[0], g->i1, "");
-    if (t->kind == TC_TENSOR && t->rank && index < 64 &&
-        g->f->aligned >> index & 1) {
-        LLVMSetParamAlignment(regs[0], 16);
-        regs[2 * t->rank] = tc_gen_i64(g, 1);
-    }
-    /* Sizes that the type says. */
-    for (unsigned i = 0; t->kind == TC_TENSOR && i < t->rank; i++)
-        if (t->dims[i] && tc_dim_value(t->dims[i]) >= 0)
-            regs[1 + i] = tc_gen_i32(g, tc_dim_value(t->dims[i]));
-    return n;
-}
-
 /* What depends on the thread alone goes into this block, the code that follows
  * into another one. */
 static void begin_entry(tc_gen *g, LLVMValueRef thread)
 {
     LLVMBasicBlockRef body = tc_gen_block_new(g, "body");
-    g->lanes = (tc_map){.arena = g->arena};
+    g->lanes = tc_arena_new(g->arena, tc_map);
+    *g->lanes = (tc_map){.arena = g->arena};
     g->lane = LLVMBuildAnd(g->b, thread, tc_gen_i32(g, 31), "lane");
     g->warp = g->f->warps == 1
                   ? tc_gen_i32(g, 0)
@@ -419,6 +356,38 @@ static void enter_function(tc_gen *g)
     tc_gen_locate(g, g->f->loc);
     begin_entry(
         g, tc_gen_intrinsic(g, "nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL));
+}
+
+static LLVMValueRef *address_of(tc_gen *g, unsigned arg)
+{
+    const tc_value *v = g->f->body->args[arg];
+    return v->type->kind == TC_TENSOR ? tc_gen_get(g, v) : NULL;
+}
+
+tc_phase tc_gen_phase(tc_gen *g)
+{
+    unsigned n = g->f->body->nargs;
+    tc_phase p = {.block = LLVMGetInsertBlock(g->entry),
+                  .lanes = g->lanes,
+                  .lane = g->lane,
+                  .warp = g->warp,
+                  .bases = tc_arena_array(g->arena, LLVMValueRef, n + 1)};
+    for (unsigned i = 0; i < n; i++)
+        p.bases[i] = address_of(g, i) ? *address_of(g, i) : NULL;
+    return p;
+}
+
+void tc_gen_resume(tc_gen *g, const tc_phase *p)
+{
+    if (g->lanes == p->lanes)
+        return;
+    g->lanes = p->lanes;
+    g->lane = p->lane;
+    g->warp = p->warp;
+    for (unsigned i = 0; i < g->f->body->nargs; i++)
+        if (p->bases[i])
+            *address_of(g, i) = p->bases[i];
+    LLVMPositionBuilderBefore(g->entry, LLVMGetBasicBlockTerminator(p->block));
 }
 
 LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type)
@@ -446,10 +415,8 @@ void tc_gen_enter_again(tc_gen *g)
 {
     const tc_region *body = g->f->body;
     for (unsigned i = 0; i < body->nargs; i++)
-        if (body->args[i]->type->kind == TC_TENSOR) {
-            LLVMValueRef *regs = tc_gen_get(g, body->args[i]);
-            regs[0] = opaque(g, regs[0]);
-        }
+        if (address_of(g, i))
+            *address_of(g, i) = opaque(g, *address_of(g, i));
     begin_entry(g, tc_gen_asm(g, g->i32, "mov.u32 $0, %tid.x;", "=r", 0, NULL));
 }
 
@@ -466,19 +433,15 @@ static void add_shared(tc_gen *g)
 bool tc_gen_kernel(tc_gen *g)
 {
     const tc_region *body = g->f->body;
-    g->values.arena = g->lanes.arena = g->arena;
+    g->values.arena = g->arena;
     g->axes = tc_axis_analyse(g->arena, g->f, g->f->aligned);
     init_types(g);
     add_shared(g);
-    make_function(g, count_asserts(body) > 0);
+    if (!tc_gen_function(g))
+        return false;
     tc_gen_scopes(g);
     enter_function(g);
-    unsigned next = 0;
-    for (unsigned i = 0; i < body->nargs; i++) {
-        const tc_type *t = body->args[i]->type;
-        take_params(g, i, next);
-        next += t->kind == TC_TENSOR ? 1 + 2 * t->rank : 1;
-    }
+    tc_gen_take_params(g);
     if (!tc_nvptx_region(g, body))
         return false;
     LLVMBuildRetVoid(g->b);

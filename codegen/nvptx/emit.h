@@ -4,7 +4,8 @@
  * share. An emitter is a function in the table by opcode (emit.c); each family
  * has a file.
  *
- *   emit.c      function, parameters, the table
+ *   emit.c      function, values, the table
+ *   params.c    parameters and attributes of the function
  *   control.c   for, if, while
  *   locations.c the lines that profilers show
  *   lanes.c     where a thread's elements are: coordinates, offsets, owners
@@ -18,7 +19,11 @@
  *   report.c    assert, print
  *   shared.c    shared memory: addresses, ldmatrix, stmatrix, vectors
  *   shuffle.c   layout conversions within a warp
- *   async.c     cp.async, barriers
+ *   async.c     cp.async
+ *   roles.c     warp groups with roles, barriers
+ *   mbarrier.c  mbarriers
+ *   tma.c       bulk copies, their tensor maps
+ *   tiles.c     which tile is next, and telling it
  *   mma.c fragment.c    matrix products by mma.sync, and their operands
  *   dot.c       matrix products by fma
  *
@@ -38,6 +43,13 @@
 
 #include <llvm-c/Core.h>
 
+/* Who runs what is emitted. */
+typedef enum tc_role {
+    TC_ROLE_ALL,      /* the block's threads */
+    TC_ROLE_PRODUCER, /* one thread */
+    TC_ROLE_CONSUMER  /* the kernel's warps: the first of the block */
+} tc_role;
+
 typedef struct tc_gen {
     tc_context *cx;
     tc_arena *arena; /* of this compile */
@@ -51,10 +63,16 @@ typedef struct tc_gen {
     LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr1, ptr3;
     LLVMValueRef lane, warp; /* i32, set at the entry */
     LLVMValueRef shared;     /* ptr3: the dynamic segment */
-    LLVMValueRef report;     /* ptr1 of tc_device_report; NULL: none */
+    tc_role role;
+    const tc_op *groups;  /* the kernel's warp_groups; NULL: none */
+    LLVMValueRef counter; /* ptr1: of tiles; NULL: none */
+    LLVMValueRef report;  /* ptr1 of tc_device_report; NULL: none */
+    unsigned nmaps;
+    tc_tensor_map maps[TC_MAX_TENSOR_MAPS];
+    LLVMValueRef map_params[TC_MAX_TENSOR_MAPS]; /* generic pointers */
     tc_map values;           /* tc_value * -> LLVMValueRef * */
     tc_axis_analysis *axes;  /* how wide accesses may be */
-    tc_map lanes;            /* tc_layout * -> tc_lanes of its axes */
+    tc_map *lanes;           /* tc_layout * -> tc_lanes of its axes */
     LLVMMetadataRef *scopes; /* of locations, one a source; NULL: none */
     unsigned nasserts;       /* so far */
     unsigned shared_bytes;   /* f->shared_bytes and what emitters added */
@@ -93,6 +111,16 @@ LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type);
 /* What depends on the thread's number and on the tensors' addresses is computed
  * again from here on: behind a loop, so that it takes no registers in that. */
 void tc_gen_enter_again(tc_gen *g);
+/* Where that is computed now; behind a region in which it was computed again,
+ * the code goes back to what was there before. */
+typedef struct tc_phase {
+    LLVMBasicBlockRef block;
+    tc_map *lanes;
+    LLVMValueRef lane, warp, *bases;
+} tc_phase;
+tc_phase tc_gen_phase(tc_gen *g);
+void tc_gen_resume(tc_gen *g, const tc_phase *p);
+
 /* lanes.c. A linear map from (register, lane, warp) to one output coordinate,
  * split into what depends on the thread (emitted once) and what is constant. */
 typedef struct tc_lanes {
@@ -155,8 +183,27 @@ void tc_gen_enter(tc_gen *g, LLVMBasicBlockRef to);
 /* Of the loop whose branch back this is: its depth is chosen, neither LLVM nor
  * ptxas unrolls it (control.c). */
 void tc_gen_forbid_unrolling(tc_gen *g, LLVMValueRef branch);
-/* Only one thread of the block: the first. */
+/* i1: only one thread of the role, the first. */
 LLVMValueRef tc_gen_first_thread(tc_gen *g);
+/* roles.c. What is emitted up to tc_gen_join is run by one thread of the role,
+ * the same one each time. It is elected: the hardware's bulk copies are issued
+ * by a warp, and ptxas knows then that there is one. */
+typedef struct tc_one {
+    LLVMBasicBlockRef after; /* NULL: there is but one thread */
+} tc_one;
+tc_one tc_gen_elect(tc_gen *g);
+void tc_gen_join(tc_gen *g, tc_one one);
+/* All threads of the role wait for each other; one alone does not. */
+void tc_gen_barrier(tc_gen *g);
+unsigned tc_gen_threads(const tc_gen *g); /* of a block */
+/* atomic.c: the x that thread `from` (i32) of the role has, in all of them. */
+LLVMValueRef tc_gen_share(tc_gen *g, LLVMValueRef from, LLVMValueRef x);
+/* tma.c: the tensor maps that a kernel needs, into g->maps. False: reported. */
+bool tc_gen_find_maps(tc_gen *g) TC_MUST_CHECK;
+/* params.c: the function with its parameters and attributes; then, in its first
+ * block, the values of the kernel's arguments. False: reported. */
+bool tc_gen_function(tc_gen *g) TC_MUST_CHECK;
+void tc_gen_take_params(tc_gen *g);
 /* p + bytes of elem * index (i64). */
 LLVMValueRef tc_gen_address(tc_gen *g, const tc_type *elem, LLVMValueRef p,
                             LLVMValueRef index);
@@ -183,7 +230,11 @@ tc_nvptx_fn tc_nvptx_elementwise, tc_nvptx_const, tc_nvptx_dim, tc_nvptx_size,
 tc_nvptx_fn tc_nvptx_mma, tc_nvptx_smem_alloc, tc_nvptx_smem_index,
     tc_nvptx_smem_trans, tc_nvptx_smem_load, tc_nvptx_smem_store,
     tc_nvptx_async_copy, tc_nvptx_async_commit, tc_nvptx_async_wait,
-    tc_nvptx_barrier, tc_nvptx_convert_layout;
+    tc_nvptx_barrier, tc_nvptx_convert_layout, tc_nvptx_warp_groups,
+    tc_nvptx_mbarrier_alloc, tc_nvptx_mbarrier_wait, tc_nvptx_mbarrier_arrive,
+    tc_nvptx_tma_load, tc_nvptx_tma_store, tc_nvptx_tma_store_wait,
+    tc_nvptx_fence_async, tc_nvptx_smem_put, tc_nvptx_smem_get,
+    tc_nvptx_fetch_tile, tc_nvptx_end_tiles;
 
 /* A block pointer in use: base address and, for each of the tile's axes, its
  * tensor dim's size, stride and offset (block.c). The dropped dims' offsets are

@@ -111,10 +111,10 @@ static void make_lanes(tc_gen *g, tc_lanes *lanes, const tc_layout *l,
 
 tc_lanes tc_lanes_get(tc_gen *g, const tc_layout *l, unsigned axis)
 {
-    tc_lanes *axes = tc_map_get(&g->lanes, l);
+    tc_lanes *axes = tc_map_get(g->lanes, l);
     if (!axes) {
         axes = tc_arena_array(g->arena, tc_lanes, l->rank);
-        tc_map_set(&g->lanes, l, axes);
+        tc_map_set(g->lanes, l, axes);
     }
     if (!axes[axis].layout)
         make_lanes(g, &axes[axis], l, axis);

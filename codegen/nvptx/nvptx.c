@@ -282,9 +282,13 @@ bool tc_nvptx_compile(tc_module *m, const tc_target *target, tc_nvptx_code *out)
                            .ptx_len = c.len,
                            .entry = c.kernel->name,
                            .warps = c.kernel->warps,
-                           .ptxas_level = c.kernel->ptxas_level,
+                           .threads = tc_gen_threads(&c.gen),
                            .shared_bytes = c.gen.shared_bytes,
+                           .nmaps = c.gen.nmaps,
+                           .counts_tiles = c.gen.counter != NULL,
+                           .ptxas_level = c.kernel->ptxas_level,
                            .has_reports = c.gen.nasserts > 0};
+    memcpy(out->maps, c.gen.maps, sizeof out->maps);
     return true;
 }
 

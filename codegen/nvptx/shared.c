@@ -61,6 +61,15 @@ static LLVMValueRef segment_of(tc_gen *g)
     return LLVMBuildPtrToInt(g->entry, g->shared, g->i32, "");
 }
 
+LLVMValueRef tc_shared_address(tc_gen *g, LLVMValueRef offset,
+                               LLVMValueRef *immediate)
+{
+    int64_t constant;
+    offset = split_offset(g, offset, &constant);
+    *immediate = tc_gen_i32(g, constant);
+    return LLVMBuildAdd(g->b, segment_of(g), offset, "");
+}
+
 /* Of these elements from the segment's begin. */
 static LLVMValueRef start_of(tc_gen *g, LLVMValueRef elements, unsigned bytes)
 {

@@ -42,6 +42,15 @@ void tc_shared_at_index(tc_shared_at *a, const tc_mode *modes, unsigned nmodes,
 LLVMValueRef tc_shared_at_get(tc_shared_at *a, uint32_t r,
                               LLVMValueRef *immediate);
 
+/* The address of a byte of the block's shared memory, `offset` (i32) from its
+ * begin, is the result plus *immediate (a constant). */
+LLVMValueRef tc_shared_address(tc_gen *g, LLVMValueRef offset,
+                               LLVMValueRef *immediate);
+
+/* mbarrier.c: that of mbarrier `slot` of a ring. */
+LLVMValueRef tc_mbarrier_address(tc_gen *g, const tc_value *ring,
+                                 const tc_value *slot, LLVMValueRef *immediate);
+
 /* A distributed tile in shared memory, moved in steps: by ldmatrix or stmatrix
  * where the layouts fit, else by vectors. */
 typedef struct tc_shared_tile {

@@ -37,6 +37,24 @@ static void print_errors(const tc_context *cx)
                 d->loc.line, d->loc.col, d->message);
 }
 
+/* What a launch has to bring besides the arguments. */
+static void print_launch(const tc_nvptx_code *code)
+{
+    printf("// entry %s, %u warps, %u bytes%s%s\n", code->entry, code->warps,
+           code->shared_bytes, code->counts_tiles ? ", counts tiles" : "",
+           code->has_reports ? ", reports" : "");
+    if (code->threads != 32 * code->warps)
+        printf("// %u threads\n", code->threads);
+    for (unsigned i = 0; i < code->nmaps; i++) {
+        const tc_tensor_map *m = &code->maps[i];
+        printf("// map %u: argument %u, %s, box", i, m->arg,
+               tc_scalar_infos[m->elem].name);
+        for (unsigned k = 0; k < m->rank; k++)
+            printf("%c%u", k ? 'x' : ' ', m->box[k]);
+        printf(", swizzle %u\n", m->swizzle);
+    }
+}
+
 static bool compile(tc_context *cx, tc_module *m, const char *target,
                     const char *what)
 {
@@ -53,8 +71,8 @@ static bool compile(tc_context *cx, tc_module *m, const char *target,
     tc_nvptx_code code;
     if (!tc_nvptx_compile(m, t, &code))
         return false;
-    printf("// entry %s, %u warps, %u bytes%s\n%s", code.entry, code.warps,
-           code.shared_bytes, code.has_reports ? ", reports" : "", code.ptx);
+    print_launch(&code);
+    fputs(code.ptx, stdout);
     tc_nvptx_code_free(&code);
     return true;
 }

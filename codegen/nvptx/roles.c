@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Warp groups with roles, and barriers, which are a role's own.
+ *
+ *   threads 0 .. 32n-1      the consumer: warp and lane are what they are
+ *                           without roles
+ *   32n .. 32n+127          the producer: a group of four warps, since
+ * registers move by groups; one thread of its first warp works
+ *
+ * Barrier 0 is for all threads of the block, 1 for the consumer, 2, 3, ... for
+ * its groups of four warps, one each.
+ */
+#include "codegen/nvptx/emit.h"
+
+enum { ALL_THREADS, CONSUMER, FIRST_GROUP };
+enum { GROUP = 128, PRODUCER = 128 }; /* threads */
+
+unsigned tc_gen_threads(const tc_gen *g)
+{
+    return 32 * g->f->warps + (g->groups ? PRODUCER : 0);
+}
+
+/* ---- Barriers ---- */
+
+static void sync(tc_gen *g, LLVMValueRef id, unsigned threads)
+{
+    LLVMValueRef args[] = {id, tc_gen_i32(g, threads)};
+    const char *constraints =
+        LLVMIsAConstantInt(id) ? "n,n,~{memory}" : "r,n,~{memory}";
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), "bar.sync $0, $1;",
+               constraints, 2, args);
+}
+
+void tc_gen_barrier(tc_gen *g)
+{
+    if (g->role == TC_ROLE_CONSUMER)
+        sync(g, tc_gen_i32(g, CONSUMER), 32 * g->f->warps);
+    if (g->role == TC_ROLE_ALL)
+        tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), "bar.sync 0;",
+                   "~{memory}", 0, NULL);
+}
+
+/* The number in a register makes ptxas reserve all barriers; blocks with groups
+ * are alone on their multiprocessor. */
+static void sync_group(tc_gen *g)
+{
+    LLVMValueRef id = tc_gen_i32(g, FIRST_GROUP);
+    if (32 * g->f->warps > GROUP) {
+        LLVMValueRef group = LLVMBuildLShr(g->b, g->warp, tc_gen_i32(g, 2), "");
+        id = LLVMBuildAdd(g->b, group, id, "");
+    }
+    sync(g, id, GROUP);
+}
+
+bool tc_nvptx_barrier(tc_gen *g, const tc_op *op)
+{
+    if (g->role == TC_ROLE_PRODUCER)
+        return tc_gen_error(g, op, "in the producer, which is one thread");
+    if (!tc_op_is_word(op, "scope", "group"))
+        tc_gen_barrier(g);
+    else if (g->f->warps % 4)
+        return tc_gen_error(g, op,
+                            "scope group of %u warps, expected groups "
+                            "of four",
+                            g->f->warps);
+    else
+        sync_group(g);
+    return true;
+}
+
+/* ---- One thread ---- */
+
+/* The current warp is `warp` (i1): one of its threads goes to `chosen`, the
+ * rest to `after`. */
+static void elect_in(tc_gen *g, LLVMValueRef warp, LLVMBasicBlockRef chosen,
+                     LLVMBasicBlockRef after)
+{
+    LLVMBasicBlockRef elect = tc_gen_block_new(g, "elect");
+    LLVMBuildCondBr(g->b, warp, elect, after);
+    LLVMPositionBuilderAtEnd(g->b, elect);
+    LLVMValueRef all = tc_gen_i32(g, -1);
+    LLVMValueRef r = tc_gen_intrinsic(g, "nvvm.elect.sync", 0, NULL, 1, &all);
+    LLVMValueRef is =
+        g->failed ? LLVMGetUndef(g->i1) : LLVMBuildExtractValue(g->b, r, 1, "");
+    LLVMBuildCondBr(g->b, is, chosen, after);
+    LLVMPositionBuilderAtEnd(g->b, chosen);
+}
+
+tc_one tc_gen_elect(tc_gen *g)
+{
+    if (g->role == TC_ROLE_PRODUCER)
+        return (tc_one){NULL};
+    LLVMBasicBlockRef chosen = tc_gen_block_new(g, "one");
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "all");
+    LLVMValueRef first =
+        LLVMBuildICmp(g->b, LLVMIntEQ, g->warp, tc_gen_i32(g, 0), "");
+    elect_in(g, first, chosen, after);
+    return (tc_one){after};
+}
+
+void tc_gen_join(tc_gen *g, tc_one one)
+{
+    if (one.after)
+        tc_gen_enter(g, one.after);
+}
+
+/* ---- The op ---- */
+
+static void set_registers(tc_gen *g, const tc_op *op, bool consumer)
+{
+    if (!tc_op_has_attr(op, "registers"))
+        return;
+    LLVMValueRef n = tc_gen_i32(g, tc_op_attr(op, "registers")->ints[consumer]);
+    tc_gen_intrinsic(g,
+                     consumer ? "nvvm.setmaxnreg.inc.sync.aligned.u32"
+                              : "nvvm.setmaxnreg.dec.sync.aligned.u32",
+                     0, NULL, 1, &n);
+}
+
+/* The first copies need not wait for their maps. */
+static void prefetch_maps(tc_gen *g)
+{
+    for (unsigned i = 0; i < g->nmaps; i++)
+        tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm),
+                   "prefetch.tensormap [$0];", "l,~{memory}", 1,
+                   &g->map_params[i]);
+}
+
+static bool emit_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
+{
+    set_registers(g, op, false);
+    LLVMValueRef first =
+        LLVMBuildICmp(g->b, LLVMIntEQ, g->warp, tc_gen_i32(g, g->f->warps), "");
+    elect_in(g, first, tc_gen_block_new(g, "produce"), end);
+    g->role = TC_ROLE_PRODUCER;
+    prefetch_maps(g);
+    if (!tc_nvptx_region(g, op->regions[0]))
+        return false;
+    LLVMBuildBr(g->b, end);
+    return true;
+}
+
+/* Its threads' places are computed here, where it has its registers. */
+static bool emit_consumer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
+{
+    tc_phase outer = tc_gen_phase(g);
+    set_registers(g, op, true);
+    tc_gen_enter_again(g);
+    g->role = TC_ROLE_CONSUMER;
+    if (!tc_nvptx_region(g, op->regions[1]))
+        return false;
+    tc_gen_resume(g, &outer);
+    LLVMBuildBr(g->b, end);
+    return true;
+}
+
+bool tc_nvptx_warp_groups(tc_gen *g, const tc_op *op)
+{
+    if (!g->target->tma)
+        return tc_gen_error(g, op, "%s has no mbarriers for it",
+                            g->target->name);
+    if (tc_op_has_attr(op, "registers") && !g->target->setmaxnreg)
+        return tc_gen_error(g, op, "%s cannot move registers between groups",
+                            g->target->name);
+    LLVMBasicBlockRef producer = tc_gen_block_new(g, "producer");
+    LLVMBasicBlockRef consumer = tc_gen_block_new(g, "consumer");
+    LLVMBasicBlockRef end = tc_gen_block_new(g, "roles.end");
+    LLVMValueRef behind = LLVMBuildICmp(g->b, LLVMIntUGE, g->warp,
+                                        tc_gen_i32(g, g->f->warps), "");
+    LLVMBuildCondBr(g->b, behind, producer, consumer);
+    LLVMPositionBuilderAtEnd(g->b, producer);
+    if (!emit_producer(g, op, end))
+        return false;
+    LLVMPositionBuilderAtEnd(g->b, consumer);
+    if (!emit_consumer(g, op, end))
+        return false;
+    g->role = TC_ROLE_ALL;
+    LLVMPositionBuilderAtEnd(g->b, end);
+    return true;
+}

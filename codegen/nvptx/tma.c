@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bulk copies. A tensor map, which the host makes, says what the tensor and the
+ * box are (passes/tma.h); a copy gives where the box begins, the last dim
+ * first:
+ *
+ *   cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes
+ *       [%buffer+8192], [%map, {%column, %row}], [%mbarrier+16];
+ *
+ * All are issued by one thread.
+ */
+#include "passes/tma.h"
+#include "codegen/nvptx/shared.h"
+
+#include <string.h>
+
+/* ---- Tensor maps ---- */
+
+static bool fits_map(const tc_tensor_map *m, const tc_tma *t)
+{
+    return m->arg == t->arg && m->swizzle == t->swizzle &&
+           memcmp(m->box, t->box, sizeof m->box) == 0;
+}
+
+/* The kernel's map for a copy; nmaps: it has none yet. */
+static unsigned map_of(const tc_gen *g, const tc_tma *t)
+{
+    unsigned i = 0;
+    while (i < g->nmaps && !fits_map(&g->maps[i], t))
+        i++;
+    return i;
+}
+
+static bool copy_of(tc_gen *g, const tc_op *op, tc_tma *t)
+{
+    const char *why;
+    return tc_tma_of(op->in[0], op->in[1]->type, t, &why) ||
+           tc_gen_error(g, op, "%s", why);
+}
+
+static bool add_map(tc_gen *g, const tc_op *op)
+{
+    tc_tma t;
+    if (!copy_of(g, op, &t))
+        return false;
+    unsigned i = map_of(g, &t);
+    if (i < g->nmaps)
+        return true;
+    if (i == TC_MAX_TENSOR_MAPS)
+        return tc_gen_error(g, op, "more than %d tensor maps",
+                            TC_MAX_TENSOR_MAPS);
+    tc_tensor_map *m = &g->maps[g->nmaps++];
+    *m = (tc_tensor_map){.arg = t.arg,
+                         .elem = op->in[1]->type->elem->kind,
+                         .rank = t.rank,
+                         .swizzle = t.swizzle};
+    memcpy(m->box, t.box, sizeof m->box);
+    return true;
+}
+
+static bool find_in(tc_gen *g, const tc_region *r)
+{
+    tc_each_op (op, r) {
+        if ((op->code == TC_TMA_LOAD || op->code == TC_TMA_STORE) &&
+            !add_map(g, op))
+            return false;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!find_in(g, op->regions[i]))
+                return false;
+    }
+    return true;
+}
+
+bool tc_gen_find_maps(tc_gen *g)
+{
+    return find_in(g, g->f->body);
+}
+
+/* ---- Copies ---- */
+
+/* The op that a buffer is from, through views; NULL: not known. */
+static const tc_op *alloc_of(const tc_value *buffer)
+{
+    const tc_op *op = buffer->def;
+    while (op && (op->code == TC_SMEM_INDEX || op->code == TC_SMEM_TRANS))
+        op = op->in[0]->def;
+    return op && op->code == TC_SMEM_ALLOC ? op : NULL;
+}
+
+static bool check(tc_gen *g, const tc_op *op, const tc_tma *t)
+{
+    if (!g->target->tma)
+        return tc_gen_error(g, op, "%s has no bulk copies", g->target->name);
+    const tc_op *alloc = alloc_of(op->in[1]);
+    unsigned align = t->swizzle ? 8 * t->swizzle : 128;
+    if (!alloc)
+        return true;
+    const tc_type *ring = alloc->out[0]->type;
+    int64_t offset = tc_op_int(alloc, "offset");
+    bool fits = offset % align == 0 &&
+                (!ring->slots || tc_smem_slot_bytes(ring) % align == 0);
+    return fits || tc_gen_error(g, op,
+                                "buffer %s at offset %lld, expected it and "
+                                "its slots at multiples of %u",
+                                tc_value_name(g->cx, alloc->out[0]),
+                                (long long)offset, align);
+}
+
+/* One box. The instruction is put together from its parts; mbarrier: NULL of a
+ * store. */
+static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
+                     LLVMValueRef *mbarrier)
+{
+    const LLVMValueRef *window = tc_gen_get(g, op->in[0]);
+    LLVMValueRef args[5 + TC_TMA_MAX_RANK];
+    LLVMValueRef to = LLVMBuildAdd(g->b, tc_gen_get(g, op->in[1])[0],
+                                   tc_gen_i32(g, t->copies[i].byte), "");
+    unsigned n = 3;
+    args[0] = tc_shared_address(g, to, &args[1]);
+    args[2] = g->map_params[map_of(g, t)];
+    tc_text place = {.arena = g->arena}, constraints = {.arena = g->arena};
+    tc_text_add(&constraints, "r,n,l");
+    tc_text_add(&place, "[$2, {");
+    for (unsigned dim = t->rank; dim-- > 0;) {
+        args[n] = LLVMBuildAdd(g->b, window[dim],
+                               tc_gen_i32(g, t->copies[i].at[dim]), "");
+        tc_text_printf(&place, "$%u%s", n++, dim ? ", " : "}]");
+        tc_text_add(&constraints, ",r");
+    }
+    const char *text = tc_arena_printf(
+        g->arena,
+        "cp.async.bulk.tensor.%ud.global.shared::cta.tile.bulk_group %s, "
+        "[$0+$1];",
+        t->rank, place.data);
+    if (mbarrier) {
+        text = tc_arena_printf(
+            g->arena,
+            "cp.async.bulk.tensor.%ud.shared::cta.global.tile."
+            "mbarrier::complete_tx::bytes [$0+$1], %s, [$%u+$%u];",
+            t->rank, place.data, n, n + 1);
+        args[n++] = mbarrier[0];
+        args[n++] = mbarrier[1];
+        tc_text_add(&constraints, ",r,n");
+    }
+    tc_text_add(&constraints, ",~{memory}");
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, constraints.data, n,
+               args);
+}
+
+static bool plain(tc_gen *g, const char *text)
+{
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, "~{memory}", 0, NULL);
+    return true;
+}
+
+/* ---- The ops ---- */
+
+bool tc_nvptx_tma_load(tc_gen *g, const tc_op *op)
+{
+    tc_tma t;
+    if (!copy_of(g, op, &t) || !check(g, op, &t))
+        return false;
+    tc_one one = tc_gen_elect(g);
+    LLVMValueRef mbarrier[2];
+    mbarrier[0] = tc_mbarrier_address(g, op->in[2], op->in[3], &mbarrier[1]);
+    for (unsigned i = 0; i < t.ncopies; i++)
+        copy_box(g, op, &t, i, mbarrier);
+    tc_gen_join(g, one);
+    return true;
+}
+
+bool tc_nvptx_tma_store(tc_gen *g, const tc_op *op)
+{
+    tc_tma t;
+    if (!copy_of(g, op, &t) || !check(g, op, &t))
+        return false;
+    tc_one one = tc_gen_elect(g);
+    for (unsigned i = 0; i < t.ncopies; i++)
+        copy_box(g, op, &t, i, NULL);
+    plain(g, "cp.async.bulk.commit_group;");
+    tc_gen_join(g, one);
+    return true;
+}
+
+/* The other threads have no groups and need not wait. */
+bool tc_nvptx_tma_store_wait(tc_gen *g, const tc_op *op)
+{
+    if (!g->target->tma)
+        return tc_gen_error(g, op, "%s has no bulk copies", g->target->name);
+    return plain(g, tc_arena_printf(g->arena,
+                                    "cp.async.bulk.wait_group.read %lld;",
+                                    (long long)tc_op_int(op, "pending")));
+}
+
+bool tc_nvptx_fence_async(tc_gen *g, const tc_op *op)
+{
+    if (!g->target->tma)
+        return tc_gen_error(g, op, "%s has no bulk copies", g->target->name);
+    return plain(g, "fence.proxy.async.shared::cta;");
+}
