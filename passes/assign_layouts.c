@@ -250,15 +250,24 @@ static unsigned warps_by_size(const tc_placing *s)
     return warps;
 }
 
+/* Three or five groups of four warps are for tiles whose rows they share: of
+ * others they would leave a part idle. */
+static bool can_have(const tc_placing *s, unsigned warps)
+{
+    return (warps & (warps - 1)) == 0 ||
+           (warps % 4 == 0 && tc_dots_divide(s, warps));
+}
+
 static bool choose_warps(tc_placing *s)
 {
     unsigned warps = s->env->options->warps;
     warps = warps ? warps : s->f->warps;
     warps = warps ? warps : tc_dots_warps(s);
     warps = warps ? warps : warps_by_size(s);
-    if (warps > TC_MAX_WARPS || (warps & (warps - 1)))
+    if (warps > TC_MAX_WARPS || !can_have(s, warps))
         return tc_error(s->cx, s->f->loc,
-                        "@%s: %u warps, expected a power of two up to %d",
+                        "@%s: %u warps, expected a power of two up to %d, or a "
+                        "multiple of 4 that divides the rows of a dot in 16s",
                         s->f->name, warps, TC_MAX_WARPS);
     s->warps = s->f->warps = warps;
     if (s->env->options->ptxas_level)

@@ -3,7 +3,8 @@
  * What the parts of assign-layouts share:
  *
  *   layout_classes.c  which values should have one layout
- *   layout_dots.c     instructions, warp grids and operands of dots
+ *   layout_dots.c     instructions and warp grids of dots
+ *   layout_operands.c where their operands come from; dots become mma
  *   layout_choice.c   the layout of each class
  *   assign_layouts.c  the order of all that, and the program rewritten
  */
@@ -50,7 +51,9 @@ struct tc_dot {
     unsigned depth;
     const char *instr;
     tc_class *c;
-    int64_t kept; /* registers of an operand kept all through the loop */
+    int64_t kept;   /* registers of an operand kept all through the loop */
+    int64_t packed; /* bytes of operand A that comes from another dot's result;
+                     * 0: it does not */
     /* Of a group's root. */
     bool along_rows;    /* rows are reduced, or go into the next dot */
     bool along_columns; /* columns are reduced */
@@ -91,10 +94,18 @@ void tc_dots_prepare(tc_placing *s);
 tc_dot *tc_dot_of(const tc_placing *s, const tc_op *op);
 tc_dot *tc_dot_group(tc_dot *d);
 bool tc_dot_is_mma(const tc_dot *d);
+bool tc_dot_is_group(const tc_dot *d); /* by wgmma */
 /* After classes are built: groups; how many warps suit them; their grids. */
 void tc_dots_group(tc_placing *s);
 unsigned tc_dots_warps(const tc_placing *s); /* 0: no matter */
+/* Is there a dot whose rows so many warps divide? */
+bool tc_dots_divide(const tc_placing *s, unsigned warps);
 void tc_dots_arrange(tc_placing *s);
+/* Registers of a thread: what other values are thought to need, and what all
+ * may need so that nothing spills. */
+enum { TC_OTHER_REGISTERS = 40, TC_MOST_REGISTERS = 200 };
+
+/* layout_operands.c */
 /* Dots become mma. After types have got layouts. */
 void tc_dots_lower(tc_placing *s);
 

@@ -12,11 +12,13 @@
  *
  * Candidates: rows of either axis, in panels swizzled as TMA does it, or whole
  * with another xor, or as they are. What a load writes may become asynchronous
- * copies, which want its vectors whole. Tests: test/ir/passes/assign-shared.
+ * copies, which want its vectors whole. What wgmma reads has to be in panels
+ * that its descriptors can say. Tests: test/ir/passes/assign-shared.
  */
 #include "ir/layout.h"
 #include "passes/mma.h"
 #include "passes/passes.h"
+#include "passes/wgmma.h"
 
 #include <string.h>
 
@@ -26,7 +28,9 @@ enum { MOST_VIEWS = 4, MOST_ACCESSES = 32, MOST_CANDIDATES = 48 };
 
 typedef struct access {
     const tc_op *op;
-    const tc_layout *tile;          /* who holds what of the view */
+    unsigned operand;
+    const tc_layout *tile;          /* who holds what of the view; NULL: wgmma,
+                                     * which no thread reads */
     const tc_op *views[MOST_VIEWS]; /* smem_trans, from the buffer outwards */
     unsigned nviews;
     unsigned depth;  /* loops around it */
@@ -40,7 +44,8 @@ typedef struct buffer {
     unsigned bits; /* of an element */
     unsigned n;
     access accesses[MOST_ACCESSES];
-    bool complete; /* all accesses are known */
+    bool complete;  /* all accesses are known */
+    bool for_group; /* wgmma reads it */
 } buffer;
 
 typedef struct candidates {
@@ -100,7 +105,12 @@ static unsigned copied_vector(const buffer *b, const tc_op *store)
     return most;
 }
 
-static void fill_access(const buffer *b, access *a, unsigned operand)
+static bool by_descriptor(const access *a)
+{
+    return a->op->code == TC_MMA && tc_mma_is_group(tc_op_word(a->op, "instr"));
+}
+
+static void fill_access(const buffer *b, access *a)
 {
     const tc_op *op = a->op;
     tc_context *cx = b->env->cx;
@@ -115,7 +125,9 @@ static void fill_access(const buffer *b, access *a, unsigned operand)
         a->vector = copied_vector(b, op);
         break;
     case TC_MMA:
-        a->tile = mma_tile(cx, op, operand);
+        if (by_descriptor(a))
+            break;
+        a->tile = mma_tile(cx, op, a->operand);
         a->matrix =
             b->env->target->ldmatrix && !tc_op_is_word(op, "instr", "fma");
         break;
@@ -145,9 +157,11 @@ static void find_accesses(buffer *b, const tc_value *v, const access *seen)
             continue;
         }
         a.op = u->op;
+        a.operand = u->index;
         a.depth = loops_around(u->op);
-        fill_access(b, &a, u->index);
-        if (a.tile && b->n < MOST_ACCESSES)
+        fill_access(b, &a);
+        b->for_group |= by_descriptor(&a);
+        if ((a.tile || by_descriptor(&a)) && b->n < MOST_ACCESSES)
             b->accesses[b->n++] = a;
         else
             b->complete = false;
@@ -172,7 +186,7 @@ static const tc_layout *view_layout(tc_context *cx, const tc_op *trans,
 /* Of an access: what the algebra says, and as a cost: instructions of a warp
  * and the cycles of shared memory that they take. */
 typedef struct verdict {
-    bool possible, matrix, trans;
+    bool possible, matrix, trans, descriptor;
     unsigned count, vector, ways;
     uint64_t cost;
 } verdict;
@@ -192,7 +206,11 @@ static verdict by_matrices(const buffer *b, const access *a,
         !tc_layout_matrix_access(b->env->cx, view, a->tile, b->bits, &m))
         return v;
     unsigned matrices = registers_of(a->tile, b->bits);
-    v = (verdict){true, true, m.trans, m.count, 0, m.ways, 0};
+    v = (verdict){.possible = true,
+                  .matrix = true,
+                  .trans = m.trans,
+                  .count = m.count,
+                  .ways = m.ways};
     v.cost = (matrices + m.count - 1) / m.count + (uint64_t)matrices * m.ways;
     return v;
 }
@@ -208,8 +226,24 @@ static verdict by_vectors(const buffer *b, const access *a,
     unsigned bytes = x.vector * b->bits / 8;
     unsigned n = tc_layout_size(a->tile, TC_REGISTER) / x.vector;
     unsigned phases = bytes > 4 ? bytes / 4 : 1;
-    v = (verdict){true, false, false, 0, x.vector, x.ways, 0};
+    v = (verdict){.possible = true, .vector = x.vector, .ways = x.ways};
     v.cost = n + (uint64_t)n * phases * x.ways;
+    return v;
+}
+
+/* All that wgmma can read it reads without conflicts. */
+static verdict by_group(const buffer *b, const access *a, const tc_layout *view)
+{
+    tc_context *cx = b->env->cx;
+    const tc_type *t = a->op->in[a->operand]->type;
+    tc_wgmma_operand o;
+    const char *why;
+    verdict v = {.descriptor = true, .ways = 1};
+    v.possible =
+        tc_wgmma_operand_of(cx, tc_type_smem(cx, t, view, 0), a->operand,
+                            tc_op_word(a->op, "instr"), &o, &why);
+    v.count = o.swizzle;
+    v.trans = !o.k_major;
     return v;
 }
 
@@ -217,6 +251,8 @@ static verdict judge(const buffer *b, const access *a, const tc_layout *l)
 {
     for (unsigned i = 0; i < a->nviews; i++)
         l = view_layout(b->env->cx, a->views[i], l);
+    if (by_descriptor(a))
+        return by_group(b, a, l);
     verdict m = by_matrices(b, a, l), v = by_vectors(b, a, l);
     /* Broken vectors are more and narrower copies from global memory. */
     if (v.possible && v.vector < a->vector)
@@ -229,6 +265,8 @@ static verdict judge(const buffer *b, const access *a, const tc_layout *l)
 /* No conflicts, vectors whole, fragments read by matrices. */
 static bool is_ideal(const buffer *b, const access *a, const verdict *v)
 {
+    if (v->descriptor)
+        return true;
     bool wants_matrix = a->matrix && a->op->code != TC_SMEM_STORE;
     return v->ways == 1 && (v->matrix || v->vector >= a->vector) &&
            (v->matrix || !wants_matrix || b->bits > 16);
@@ -330,7 +368,10 @@ static void say(const buffer *b, const tc_layout *l)
         verdict v = judge(b, a, l);
         tc_text_printf(&text, "%s%s ", i ? "; " : "",
                        tc_op_infos[a->op->code].name);
-        if (v.matrix)
+        if (v.descriptor)
+            tc_text_printf(&text, "by wgmma, %s",
+                           v.trans ? "across K" : "along K");
+        else if (v.matrix)
             tc_text_printf(&text, "by matrices x%u%s", v.count,
                            v.trans ? ".trans" : "");
         else
@@ -363,7 +404,7 @@ static bool assign(tc_pass_env *env, tc_op *alloc)
     bool ideal = false;
     uint64_t least = cost_of(&b, best, &ideal);
     candidates c = {0};
-    if (!env->options->no_swizzle)
+    if (!env->options->no_swizzle || b.for_group)
         c = list_candidates(&b);
     ideal = false;
     for (unsigned i = 0; i < c.n && !ideal; i++) {
@@ -373,6 +414,13 @@ static bool assign(tc_pass_env *env, tc_op *alloc)
             least = cost;
             best = c.of[i];
         }
+    }
+    if (b.for_group && least == UINT64_MAX) {
+        tc_remark(env->cx, alloc->loc, pass,
+                  "smem_alloc: keeps %s: no layout suits wgmma and all else "
+                  "that uses it",
+                  layout_text(&b, t->layout));
+        return false;
     }
     say(&b, best);
     if (best == t->layout)

@@ -17,6 +17,11 @@ static int32_t power_of(int32_t side)
     return side & -side;
 }
 
+static int32_t odd_of(int32_t n)
+{
+    return n / power_of(n);
+}
+
 static int32_t smaller(int32_t a, int32_t b)
 {
     return a < b ? a : b;
@@ -47,13 +52,14 @@ static const tc_layout *blocked(const tc_placing *s, const tc_type *tile,
         threads /= lanes[order[i]];
     }
     lanes[axis] *= threads; /* too many: broadcast */
-    threads = (int32_t)s->warps;
+    threads = power_of((int32_t)s->warps);
     for (unsigned i = 1; i <= rank; i++) {
         unsigned a = order[i % rank];
         warps[a] = smaller(left[a], threads);
         threads /= warps[a];
     }
     warps[axis] *= threads;
+    warps[order[1 % rank]] *= odd_of((int32_t)s->warps);
     return tc_layout_blocked(s->cx, rank, sides, per_thread, lanes, warps,
                              order);
 }
@@ -79,12 +85,13 @@ static const tc_layout *for_fma(const tc_placing *s, const tc_type *tile)
     int32_t across = smaller(n, 4);
     int32_t lanes_n = smaller(n / across, 8);
     int32_t lanes_m = smaller(32 / lanes_n, m);
-    int32_t down = smaller(4, m / lanes_m / (int32_t)s->warps);
+    int32_t all = power_of((int32_t)s->warps);
+    int32_t down = smaller(4, m / lanes_m / all);
     down = down < 1 ? 1 : down;
-    int32_t wm = smaller((int32_t)s->warps, m / lanes_m / down);
+    int32_t wm = smaller(all, m / lanes_m / down);
     const int32_t per_thread[] = {down, across};
     const int32_t lanes[] = {lanes_m, 32 / lanes_m};
-    const int32_t warps[] = {wm, (int32_t)s->warps / wm};
+    const int32_t warps[] = {wm * odd_of((int32_t)s->warps), all / wm};
     return tc_layout_blocked(s->cx, 2, sides, per_thread, lanes, warps, order);
 }
 

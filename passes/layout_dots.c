@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Dots: the instruction by target and elements, how warps share the
- * accumulator, where the operands come from.
+ * accumulator. Where the operands come from: layout_operands.c.
  *
- *   %d = dot %q, trans(%k), %c
- *
- *   %b = smem_alloc : smem<64x128 x bf16, #rows>    right behind %k
- *   smem_store %b, %k
- *   %t = smem_trans %b
- *   %d = mma %q1, %t, %c instr(m16n8k16)            %q1: tile<.., #mma_a(4x1)>
+ *   %d = dot %q, trans(%k), %c             instr(m16n8k16), warps 4x1
  *
  * Dots that feed each other are a group and share the warp grid. Where rows are
  * reduced, or a result is operand A of the next dot, all warps lie along the
  * rows: rows never cross warps and that operand stays in registers.
+ *
+ * Where the target has wgmma, dots with 64 rows for each four warps (a warp
+ * group) take it: instr(m64k16). All groups then lie along the rows; its
+ * accumulator is that of m16n8 by as many warps, so that both kinds of
+ * instruction can be mixed in a group of dots.
  */
 #include "passes/assign_layouts.h"
 #include "passes/effects.h"
 #include "passes/match.h"
 #include "passes/mma.h"
+#include "passes/wgmma.h"
 
 #include <string.h>
-
-/* Registers of a thread: what other values are thought to need, and what all
- * may need so that nothing spills. */
-enum { OTHER_REGISTERS = 40, MOST_REGISTERS = 200 };
 
 static const char pass[] = "assign-layouts";
 
 bool tc_dot_is_mma(const tc_dot *d)
 {
     return strcmp(d->instr, "fma") != 0;
+}
+
+bool tc_dot_is_group(const tc_dot *d)
+{
+    return tc_mma_is_group(d->instr);
 }
 
 tc_dot *tc_dot_group(tc_dot *d)
@@ -229,6 +231,17 @@ static void join(tc_dot *a, tc_dot *b)
     b->group = a;
 }
 
+/* Operands A that come from another dot's result. */
+static void find_packed(tc_placing *s)
+{
+    for (tc_dot *d = s->dots; d; d = d->next) {
+        const tc_value *v = d->op->in[0];
+        tc_class *c = tc_class_of(s, v);
+        if (tc_dot_is_mma(d) && c && c->dot && tc_dot_is_mma(c->dot))
+            d->packed = tc_type_count(v->type) * tc_type_bytes(v->type->elem);
+    }
+}
+
 void tc_dots_group(tc_placing *s)
 {
     for (tc_dot *d = s->dots; d; d = d->next) {
@@ -247,6 +260,7 @@ void tc_dots_group(tc_placing *s)
         *(columns_go ? &tc_dot_group(d)->along_rows
                      : &tc_dot_group(d)->along_columns) = true;
     }
+    find_packed(s);
 }
 
 static bool grid_fits(const tc_placing *s, const tc_dot *group, int wm, int wn)
@@ -280,9 +294,9 @@ static bool arrange(const tc_placing *s, const tc_dot *group, unsigned warps,
 {
     int64_t best = -1;
     bool prefer = group->along_rows || group->along_columns;
-    for (int m = 1, most = (int)warps; m <= most; m *= 2) {
+    for (int m = 1, most = (int)warps; m <= most; m++) {
         int n = most / m;
-        if (!grid_fits(s, group, m, n))
+        if (most % m || !grid_fits(s, group, m, n))
             continue;
         int64_t cost = reads(s, group, m, n);
         if (prefer)
@@ -295,8 +309,9 @@ static bool arrange(const tc_placing *s, const tc_dot *group, unsigned warps,
     }
     if (best >= 0)
         return true;
-    for (*wm = (int)warps; *wm > 1 && !grid_fits(s, group, *wm, 1);)
-        *wm /= 2;
+    *wm = (int)warps;
+    while (*wm > 1 && ((int)warps % *wm || !grid_fits(s, group, *wm, 1)))
+        --*wm;
     *wn = (int)warps / *wm;
     return false;
 }
@@ -315,15 +330,118 @@ static int64_t accumulators(const tc_placing *s, unsigned warps)
     return most;
 }
 
+/* ---- Warp groups ---- */
+
+/* The instruction of warp groups for the elements of another one's. */
+static const char *group_instr(const tc_dot *d)
+{
+    return strcmp(d->instr, "m16n8k16") == 0   ? "m64k16"
+           : strcmp(d->instr, "m16n8k32") == 0 ? "m64k32"
+                                               : NULL;
+}
+
+static bool is_chained(const tc_dot *d)
+{
+    return d->packed > 0;
+}
+
+/* Can operand i be read from shared memory, its tile stored as it is in global
+ * memory? NULL: it can. */
+static const char *why_no_descriptor(const tc_placing *s, const tc_dot *d,
+                                     unsigned i)
+{
+    const tc_value *v = d->op->in[i];
+    tc_op *trans = tc_match_op(v, TC_TRANS);
+    const tc_type *t = trans ? trans->in[0]->type : v->type;
+    const unsigned order[] = {1, 0}, perm[] = {1, 0};
+    unsigned bits = 8 * tc_type_bytes(t->elem);
+    int32_t sides[TC_MAX_RANK];
+    const char *why = "its rows are no multiples of 32 bytes";
+    tc_type_sides(t, sides);
+    for (unsigned w = tc_layout_widest_swizzle(sides[1], bits); w >= 32;
+         w /= 2) {
+        const tc_layout *l =
+            tc_layout_swizzled(s->cx, 2, sides, order, bits, w);
+        tc_wgmma_operand o;
+        if (trans)
+            l = tc_layout_trans(s->cx, l, perm);
+        if (tc_wgmma_operand_of(s->cx, tc_type_smem(s->cx, v->type, l, 0), i,
+                                group_instr(d), &o, &why))
+            return NULL;
+    }
+    return tc_arena_printf(s->scratch, "operand %c in shared memory: %s",
+                           i ? 'B' : 'A', why);
+}
+
+/* What stands against wgmma with so many warps; NULL: nothing. */
+static const char *why_no_group(const tc_placing *s, tc_dot *d, unsigned warps)
+{
+    if (s->env->options->no_swizzle)
+        return "shared memory is to be kept in plain rows";
+    if (warps % 4)
+        return tc_arena_printf(s->scratch, "%u warps, expected a multiple of 4",
+                               warps);
+    if (rows(d) % (16 * (int32_t)warps))
+        return tc_arena_printf(s->scratch,
+                               "%d rows, expected a multiple of %u: 64 for "
+                               "each 4 of the %u warps",
+                               rows(d), 16 * warps, warps);
+    if (!grid_fits(s, tc_dot_group(d), (int)warps, 1))
+        return "a dot that goes with it has other rows";
+    const char *why = is_chained(d) ? NULL : why_no_descriptor(s, d, 0);
+    return why ? why : why_no_descriptor(s, d, 1);
+}
+
+/* 4 warps for 64 rows of each block, 3 or 2 blocks at a time. 0: wgmma does not
+ * suit the dot. */
+static unsigned warps_of_group(const tc_placing *s, tc_dot *d)
+{
+    if (!s->target->wgmma || !group_instr(d) || rows(d) % 64)
+        return 0;
+    int32_t blocks = rows(d) / 64;
+    unsigned groups = blocks % 3 == 0 ? 3 : blocks % 2 == 0 ? 2 : 1;
+    return why_no_group(s, d, 4 * groups) ? 0 : 4 * groups;
+}
+
+/* True: at least one dot of the group takes wgmma. */
+static bool use_groups(tc_placing *s, tc_dot *group)
+{
+    bool used = false;
+    for (tc_dot *d = s->dots; d && s->target->wgmma; d = d->next) {
+        if (tc_dot_group(d) != group || !group_instr(d))
+            continue;
+        const char *why = why_no_group(s, d, s->warps);
+        if (why) {
+            tc_remark(s->cx, d->op->loc, pass, "dot: not %s: %s",
+                      group_instr(d), why);
+            continue;
+        }
+        d->instr = group_instr(d);
+        used = true;
+    }
+    if (used) {
+        group->wm = (int)s->warps;
+        group->wn = 1;
+    }
+    return used;
+}
+
+/* ---- How many, and where ---- */
+
 unsigned tc_dots_warps(const tc_placing *s)
 {
-    tc_dot *hot = NULL;
+    tc_dot *hot = NULL, *group = NULL;
     int wm, wn;
-    for (tc_dot *d = s->dots; d; d = d->next)
+    for (tc_dot *d = s->dots; d; d = d->next) {
         if (!hot || work(d) > work(hot))
             hot = d;
+        if (warps_of_group(s, d) && (!group || work(d) > work(group)))
+            group = d;
+    }
     if (!hot)
         return 0;
+    if (group)
+        return warps_of_group(s, group);
     unsigned warps = 4;
     if (!tc_dot_is_mma(hot))
         return accumulators(s, 4) > 64 ? 8 : 4;
@@ -331,7 +449,7 @@ unsigned tc_dots_warps(const tc_placing *s)
     while (warps > 1 && !arrange(s, hot, warps, &wm, &wn))
         warps /= 2;
     while (warps >= 4 && warps < 8 &&
-           accumulators(s, warps) + OTHER_REGISTERS > MOST_REGISTERS &&
+           accumulators(s, warps) + TC_OTHER_REGISTERS > TC_MOST_REGISTERS &&
            arrange(s, hot, 2 * warps, &wm, &wn))
         warps *= 2;
     return warps;
@@ -353,184 +471,20 @@ static void say_grid(const tc_placing *s, const tc_dot *d)
                   rows(d), columns(d), s->warps);
 }
 
+bool tc_dots_divide(const tc_placing *s, unsigned warps)
+{
+    for (tc_dot *d = s->dots; d; d = d->next)
+        if (tc_dot_is_mma(d) && grid_fits(s, tc_dot_group(d), (int)warps, 1))
+            return true;
+    return false;
+}
+
 void tc_dots_arrange(tc_placing *s)
 {
     for (tc_dot *d = s->dots; d; d = d->next)
-        if (!d->group && tc_dot_is_mma(d))
+        if (!d->group && tc_dot_is_mma(d) && !use_groups(s, d))
             arrange(s, d, s->warps, &d->wm, &d->wn);
     for (tc_dot *d = s->dots; d; d = d->next)
         if (tc_dot_is_mma(d))
             say_grid(s, d);
-}
-
-/* ---- Operands ---- */
-
-/* The buffer that holds v, written right behind its definition. */
-static tc_value *buffer_of(tc_placing *s, tc_value *v)
-{
-    tc_value *made = tc_map_get(&s->buffers, v);
-    if (made)
-        return made;
-    tc_value *tile = v;
-    if (!v->type->layout)
-        tile = tc_relayout_get(&s->relayout, v, tc_layout_default(s, v->type));
-    unsigned order[TC_MAX_RANK], rank = v->type->rank;
-    int32_t sides[TC_MAX_RANK];
-    tc_type_sides(v->type, sides);
-    for (unsigned i = 0; i < rank; i++)
-        order[i] = rank - 1 - i;
-    const tc_layout *layout = tc_layout_swizzled(
-        s->cx, rank, sides, order, 8 * tc_type_bytes(v->type->elem), 0);
-    tc_builder b = tc_builder_behind(s->f, tile, v->loc);
-    if (v->def)
-        b.loc = v->def->loc;
-    made = tc_build(&b, TC_SMEM_ALLOC, 0, NULL,
-                    tc_type_smem(s->cx, tile->type, layout, 0));
-    tc_value *in[] = {made, tile};
-    tc_op_insert(tc_op_new(s->f, TC_SMEM_STORE, b.loc, 2, in, 0), b.region,
-                 b.before);
-    tc_forget_speculatable(b.region);
-    tc_map_set(&s->buffers, v, made);
-    return made;
-}
-
-static bool is_before(const tc_value *v, const tc_op *loop)
-{
-    const tc_region *r = v->def ? v->def->parent : v->region;
-    for (; loop && r; r = r->op ? r->op->parent : NULL)
-        if (r->op == loop)
-            return false;
-    return loop != NULL;
-}
-
-/* 32-bit registers that an operand in this layout takes. */
-static int64_t registers_of(const tc_type *t, const tc_layout *l)
-{
-    return (int64_t)tc_layout_size(l, TC_REGISTER) * tc_type_bytes(t->elem) / 4;
-}
-
-/* An operand A that a loop does not change, in shared memory: its fragments are
- * read once, before the loop, if there are registers for them. */
-static tc_value *keep_fragments(tc_placing *s, tc_dot *d, tc_value *v,
-                                tc_value *buffer, const tc_layout *l)
-{
-    if (!l || !is_before(v, d->loop))
-        return NULL;
-    int64_t held = 0;
-    for (tc_dot *e = s->dots; e; e = e->next)
-        if (e->loop == d->loop)
-            held += e->kept + rows(e) * columns(e) / (int64_t)(32 * s->warps);
-    int64_t more = registers_of(v->type, l);
-    bool fits = held + more + OTHER_REGISTERS <= MOST_REGISTERS;
-    tc_remark(s->cx, d->op->loc, pass,
-              "dot: operand A is the same in every step: %s (%lld registers "
-              "for it, %lld for accumulators, %d others, expected at most %d)",
-              fits ? "kept in registers" : "read from shared memory each time",
-              (long long)more, (long long)held, OTHER_REGISTERS,
-              MOST_REGISTERS);
-    if (!fits)
-        return NULL;
-    d->kept = more;
-    tc_op *store = buffer->uses->op;
-    tc_each_use (u, buffer)
-        if (u->op->code == TC_SMEM_STORE)
-            store = u->op;
-    /* One tile for all dots that read it. */
-    for (tc_op *op = store->next; op && op->code == TC_SMEM_LOAD; op = op->next)
-        if (op->in[0] == buffer && op->out[0]->type->layout == l)
-            return op->out[0];
-    tc_builder b = {s->f, store->parent, store->next, store->loc};
-    return tc_build(&b, TC_SMEM_LOAD, 1, &buffer,
-                    tc_type_with_layout(s->cx, v->type, l));
-}
-
-/* From registers of the same warp, in the layout of the fragments; NULL: other
- * warps hold what is needed. */
-static tc_value *from_registers(tc_placing *s, const tc_dot *d, tc_value *v,
-                                unsigned i, const tc_layout *l)
-{
-    const tc_layout *from = v->type->layout;
-    if (!l || !from || tc_relayout_is_cheap(&s->relayout, v))
-        return NULL;
-    tc_conversion c = tc_layout_conversion(s->cx, from, l);
-    if (c == TC_CONVERT_SHARED)
-        return NULL;
-    tc_remark(s->cx, d->op->loc, pass, "dot: operand %s stays in registers%s",
-              i ? "B" : "A",
-              c == TC_CONVERT_SHUFFLES ? ", exchanged by shuffles" : "");
-    return tc_relayout_get(&s->relayout, v, l);
-}
-
-/* ldmatrix transposes elements of 16 bits only: bytes have to lie side by side
- * along the axis that is summed, or are read one by one. */
-static void say_bytes(const tc_placing *s, const tc_dot *d, unsigned i,
-                      bool is_trans)
-{
-    if (strcmp(d->instr, "m16n8k32") == 0 && is_trans == (i == 0))
-        tc_remark(s->cx, d->op->loc, pass,
-                  "dot: operand %s is read from shared memory byte by byte: %s "
-                  "wants %s, such as %s",
-                  i ? "B" : "A", d->instr,
-                  i ? "each column in one piece" : "each row in one piece",
-                  i ? "trans of a tile with a row for each column of B"
-                    : "a tile that is not transposed");
-}
-
-static tc_value *operand(tc_placing *s, tc_dot *d, unsigned i)
-{
-    tc_value *v = d->op->in[i];
-    const tc_layout *c = d->op->out[0]->type->layout;
-    const tc_layout *l = tc_mma_operand_of(s->cx, c, d->instr, v->type, i);
-    tc_value *kept = from_registers(s, d, v, i, l);
-    if (kept)
-        return kept;
-    tc_op *trans = tc_match_op(v, TC_TRANS);
-    say_bytes(s, d, i, trans != NULL);
-    tc_value *from = trans ? trans->in[0] : v;
-    tc_value *buffer = buffer_of(s, from);
-    kept = i == 0 && !trans ? keep_fragments(s, d, from, buffer, l) : NULL;
-    if (kept || !trans)
-        return kept ? kept : buffer;
-    tc_builder b = tc_builder_before(d->op);
-    b.loc = trans->loc;
-    tc_op *view = tc_op_new(s->f, TC_SMEM_TRANS, b.loc, 1, &buffer, 0);
-    tc_op_set_attr(view, "perm", *tc_op_attr(trans, "perm"));
-    return tc_build_op(&b, view, NULL);
-}
-
-static tc_value *accumulator(tc_placing *s, const tc_dot *d)
-{
-    const tc_op *op = d->op;
-    const tc_type *t = op->out[0]->type;
-    if (op->nin == 3)
-        return tc_relayout_get(&s->relayout, op->in[2], t->layout);
-    tc_builder b = tc_builder_before(d->op);
-    tc_value *zero = tc_build_float(&b, t->elem, 0.0);
-    return tc_build(&b, TC_SPLAT, 1, &zero, t);
-}
-
-static void lower(tc_placing *s, tc_dot *d)
-{
-    tc_op *op = d->op;
-    tc_value *in[3];
-    for (unsigned i = 0; i < 2; i++)
-        in[i] = operand(s, d, i);
-    in[2] = accumulator(s, d);
-    tc_builder b = tc_builder_before(op);
-    tc_op *mma = tc_op_new(s->f, TC_MMA, op->loc, 3, in, 0);
-    tc_op_set_word(mma, "instr", d->instr);
-    if (strcmp(d->instr, "m16n8k8") == 0)
-        tc_op_set_word(mma, "precision", tc_op_word(op, "precision"));
-    tc_value *result = tc_build_op(&b, mma, NULL);
-    result->name = op->out[0]->name;
-    result->loc = op->out[0]->loc;
-    tc_value_replace(op->out[0], result);
-    tc_op_erase(op);
-}
-
-void tc_dots_lower(tc_placing *s)
-{
-    s->buffers.arena = s->scratch;
-    for (tc_dot *d = s->dots; d; d = d->next)
-        lower(s, d);
 }

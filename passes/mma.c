@@ -18,7 +18,8 @@ bool tc_mma_grid(const tc_layout *c, int *wm, int *wn)
 static const struct {
     const char *name;
     unsigned bits;
-} instrs[] = {{"m16n8k8", 32}, {"m16n8k16", 16}, {"m16n8k32", 8}};
+} instrs[] = {{"m16n8k8", 32}, {"m16n8k16", 16}, {"m16n8k32", 8},
+              {"m64k8", 32},   {"m64k16", 16},   {"m64k32", 8}};
 
 unsigned tc_mma_bits(const char *instr)
 {
@@ -26,6 +27,11 @@ unsigned tc_mma_bits(const char *instr)
         if (strcmp(instrs[i].name, instr) == 0)
             return instrs[i].bits;
     return 0;
+}
+
+bool tc_mma_is_group(const char *instr)
+{
+    return strncmp(instr, "m64", 3) == 0;
 }
 
 const tc_layout *tc_mma_operand_of(tc_context *cx, const tc_layout *c,
@@ -38,6 +44,10 @@ const tc_layout *tc_mma_operand_of(tc_context *cx, const tc_layout *c,
     if (!bits || !tc_mma_grid(c, &wm, &wn))
         return NULL;
     tc_type_sides(tile, sides);
+    if (tc_mma_is_group(instr))
+        return i || wm % 4 || wn > 1
+                   ? NULL
+                   : tc_layout_wgmma_a(cx, sides, wm / 4, 1, bits);
     return i == 0 ? tc_layout_mma_a(cx, sides, wm, wn, bits)
                   : tc_layout_mma_b(cx, sides, wm, wn, bits);
 }

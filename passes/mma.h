@@ -13,9 +13,11 @@
 bool tc_mma_grid(const tc_layout *c, int *wm, int *wn);
 /* Bits of the elements that an instruction multiplies; 0 of fma. */
 unsigned tc_mma_bits(const char *instr);
+/* An instruction of a warp group, m64..: wgmma (passes/wgmma.h). */
+bool tc_mma_is_group(const char *instr);
 /* The layout in which operand 0 (A) or 1 (B) of an `mma` is held in registers,
  * or read from shared memory; NULL of fma or if the accumulator's layout does
- * not fit the instruction. */
+ * not fit the instruction, and of B of wgmma, which no thread holds. */
 const tc_layout *tc_mma_operand(tc_context *cx, const tc_op *mma, unsigned i);
 /* The same before there is an op: `tile` is the operand's type. */
 const tc_layout *tc_mma_operand_of(tc_context *cx, const tc_layout *c,
