@@ -160,7 +160,10 @@ uint32_t tc_layout_size(const tc_layout *l, tc_input in)
 
 bool tc_layout_is_shared(const tc_layout *l)
 {
-    return l->nmodes[TC_OFFSET] > 0;
+    /* One element has no offsets to tell apart; in registers it has lanes. */
+    return l->nmodes[TC_OFFSET] > 0 ||
+           l->nmodes[TC_REGISTER] + l->nmodes[TC_LANE] + l->nmodes[TC_WARP] ==
+               0;
 }
 
 static void apply_mode(const tc_layout *l, const tc_mode *m, uint32_t digit,
