@@ -24,6 +24,20 @@ static bool say_why(tc_cuda *c, const char *fmt, ...)
     return false;
 }
 
+/* The driver's own table has what a wrapper of it may not export. NULL: it
+ * lacks it. */
+static void *find_new(void *handle, const char *symbol, int since)
+{
+    int (*get)(const char *, void **, int, uint64_t, int *);
+    void *found = dlsym(handle, symbol);
+    void *table = dlsym(handle, "cuGetProcAddress_v2");
+    int status;
+    if (found || !table)
+        return found;
+    memcpy(&get, &table, sizeof table);
+    return get(symbol, &found, since, 0, &status) ? NULL : found;
+}
+
 static bool open_library(tc_cuda *c)
 {
     void *handle = dlopen(c->library, RTLD_NOW | RTLD_LOCAL);
@@ -38,8 +52,14 @@ static bool open_library(tc_cuda *c)
                            c->library, #symbol);                               \
         memcpy(&c->field, &found, sizeof found);                               \
     }
+#define CU_NEW(field, symbol, since, parameters)                               \
+    {                                                                          \
+        void *found = find_new(handle, #symbol, since);                        \
+        memcpy(&c->field, &found, sizeof found);                               \
+    }
 #include "lib/cuda.def"
 #undef CU
+#undef CU_NEW
     return true;
 }
 
@@ -196,6 +216,46 @@ void tc_cuda_leave(const tc_cuda_scope *scope)
         scope->cuda->context_pop(&popped);
 }
 
+/* ---- Memory ---- */
+
+/* By a stream of its own: the default one waits for others. */
+static int clear(const tc_cuda *c, tc_cu_address at, size_t size)
+{
+    tc_cu_stream stream;
+    int code = c->stream_new(&stream, TC_CU_STREAM_NON_BLOCKING);
+    if (code)
+        return code;
+    code = c->mem_set(at, 0, size, stream);
+    if (!code)
+        code = c->stream_synchronize(stream);
+    c->stream_free(stream);
+    return code;
+}
+
+static int allocate(const tc_cuda *c, size_t size, tc_cu_address *out)
+{
+    int code = c->mem_alloc(out, size);
+    if (code)
+        return code;
+    code = clear(c, *out, size);
+    if (code)
+        c->mem_free(*out);
+    return code;
+}
+
+/* Some stream may be captured, by this thread or another, and an allocation
+ * would end that, but in the relaxed mode: this is none of the graph's. */
+int tc_cuda_zeros(const tc_cuda *c, size_t size, tc_cu_address *out)
+{
+    int mode = TC_CU_CAPTURE_RELAXED;
+    int code = c->thread_capture_mode(&mode);
+    if (code)
+        return code;
+    code = allocate(c, size, out);
+    c->thread_capture_mode(&mode);
+    return code;
+}
+
 /* ---- The driver's assembler ---- */
 
 enum {
@@ -204,10 +264,42 @@ enum {
     JIT_ERROR_LOG = 5,
     JIT_ERROR_LOG_SIZE = 6,
     JIT_OPTIMIZATION_LEVEL = 7,
+    JIT_TARGET = 9,
     JIT_LOG_VERBOSE = 12,
     JIT_LINE_INFO = 13,
     JIT_INPUT_PTX = 1
 };
+
+/* Numbers travel in pointers. */
+struct jit_options {
+    unsigned n;
+    int names[8];
+    void *values[8];
+};
+
+static void add_option(struct jit_options *o, int name, uintptr_t value)
+{
+    o->names[o->n] = name;
+    o->values[o->n++] = (void *)value;
+}
+
+/* Verbose, so that the log also has what is no error but makes code slow. */
+static struct jit_options make_options(const tc_cuda_jit *jit, tc_cuda_log *log)
+{
+    struct jit_options o = {0};
+    memset(log, 0, sizeof *log);
+    add_option(&o, JIT_INFO_LOG, (uintptr_t)log->info);
+    add_option(&o, JIT_INFO_LOG_SIZE, sizeof log->info - 1);
+    add_option(&o, JIT_ERROR_LOG, (uintptr_t)log->errors);
+    add_option(&o, JIT_ERROR_LOG_SIZE, sizeof log->errors - 1);
+    add_option(&o, JIT_LOG_VERBOSE, 1);
+    add_option(&o, JIT_LINE_INFO, 1);
+    if (jit->level)
+        add_option(&o, JIT_OPTIMIZATION_LEVEL, jit->level);
+    if (jit->target)
+        add_option(&o, JIT_TARGET, jit->target);
+    return o;
+}
 
 static int link_with(const tc_cuda *c, tc_cu_link link, const char *ptx,
                      size_t size, void **cubin, size_t *cubin_size)
@@ -242,25 +334,14 @@ static const char *link_remedy(int code)
 }
 
 tilec_status tc_cuda_link(const tc_cuda *c, const char *ptx, size_t size,
-                          unsigned level, void **cubin, size_t *cubin_size,
-                          tc_cuda_log *log, tilec_error *error)
+                          const tc_cuda_jit *jit, void **cubin,
+                          size_t *cubin_size, tc_cuda_log *log,
+                          tilec_error *error)
 {
-    /* Numbers travel in pointers. */
-    int options[] = {JIT_INFO_LOG,          JIT_INFO_LOG_SIZE, JIT_ERROR_LOG,
-                     JIT_ERROR_LOG_SIZE,    JIT_LOG_VERBOSE,   JIT_LINE_INFO,
-                     JIT_OPTIMIZATION_LEVEL};
-    void *values[] = {log->info,
-                      (void *)(uintptr_t)(sizeof log->info - 1),
-                      log->errors,
-                      (void *)(uintptr_t)(sizeof log->errors - 1),
-                      (void *)1,
-                      (void *)1,
-                      (void *)(uintptr_t)level};
-    int noptions = sizeof options / sizeof *options - (level == 0);
-    memset(log, 0, sizeof *log);
+    struct jit_options o = make_options(jit, log);
     *cubin = NULL;
     tc_cu_link link;
-    int code = c->link_create((unsigned)noptions, options, values, &link);
+    int code = c->link_create(o.n, o.names, o.values, &link);
     if (!code) {
         code = link_with(c, link, ptx, size, cubin, cubin_size);
         c->link_destroy(link);
@@ -269,4 +350,11 @@ tilec_status tc_cuda_link(const tc_cuda *c, const char *ptx, size_t size,
         return TILEC_OK;
     return tc_fail(error, TILEC_MACHINE, "the code does not assemble: %s%s",
                    tc_cuda_error(c, code).text, link_remedy(code));
+}
+
+int tc_cuda_load(const tc_cuda *c, const void *image, const tc_cuda_jit *jit,
+                 tc_cu_module *out, tc_cuda_log *log)
+{
+    struct jit_options o = make_options(jit, log);
+    return c->module_load(out, image, o.n, o.names, o.values);
 }

@@ -15,6 +15,7 @@
 #include "lib/tilec.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct CUctx_st *tc_cu_context;
 typedef struct CUlinkState_st *tc_cu_link;
@@ -54,6 +55,13 @@ enum { /* of a function */
        TC_CU_REGISTERS = 4,
        TC_CU_MAX_DYNAMIC_SHARED = 8
 };
+enum { /* of a stream; the first ones are handles, for tc_cu_stream */
+       TC_CU_STREAM_LEGACY = 1,
+       TC_CU_STREAM_PER_THREAD = 2,
+       TC_CU_STREAM_NON_BLOCKING = 1,
+       TC_CU_CAPTURE_ACTIVE = 1,
+       TC_CU_CAPTURE_RELAXED = 2
+};
 enum { /* of a pointer */
        TC_CU_POINTER_MEMORY_TYPE = 2,
        TC_CU_POINTER_ORDINAL = 9,
@@ -81,9 +89,11 @@ struct tc_cuda {
     int version;       /* 12080 is 12.8 */
     int ndevices;
     tc_cuda_device devices[TC_CUDA_MOST_DEVICES];
-#define CU(field, symbol, parameters) int(*field) parameters;
+#define CU(field, symbol, parameters)            int(*field) parameters;
+#define CU_NEW(field, symbol, since, parameters) int(*field) parameters;
 #include "lib/cuda.def"
 #undef CU
+#undef CU_NEW
 };
 
 /* Never NULL; where why_not says something, only that may be read. library
@@ -110,18 +120,33 @@ tilec_status tc_cuda_enter(tc_cuda *c, int ordinal, tc_cuda_scope *scope,
                            tilec_error *error);
 void tc_cuda_leave(const tc_cuda_scope *scope);
 
+/* Memory of zeros on the current context's device, for all streams. Waits for
+ * none, and may be called while one is captured. A code of the driver. */
+int tc_cuda_zeros(const tc_cuda *c, size_t size, tc_cu_address *out);
+
 /* What the driver takes instead of a list of parameters: words of `extra`. */
 #define TC_CU_PARAMS_END  ((void *)0)
 #define TC_CU_PARAMS_AT   ((void *)1)
 #define TC_CU_PARAMS_SIZE ((void *)2)
 
-/* PTX to a cubin for the current context's device; *cubin is malloc'd. `log`
- * gets what the driver's assembler said, errors first. */
+/* How the driver is to assemble PTX. */
+typedef struct tc_cuda_jit {
+    unsigned level;  /* 1 to 3; 0: its own */
+    unsigned target; /* TC_CU_ACCELERATED + 90 is sm_90a; 0: the device's */
+} tc_cuda_jit;
+enum { TC_CU_ACCELERATED = 0x10000 };
+/* What the driver's assembler said. */
 typedef struct tc_cuda_log {
-    char errors[8192], info[4096];
+    char errors[8192], info[8192];
 } tc_cuda_log;
+/* PTX to a cubin for the current context's device; *cubin is malloc'd. */
 tilec_status tc_cuda_link(const tc_cuda *c, const char *ptx, size_t size,
-                          unsigned level, void **cubin, size_t *cubin_size,
-                          tc_cuda_log *log, tilec_error *error);
+                          const tc_cuda_jit *jit, void **cubin,
+                          size_t *cubin_size, tc_cuda_log *log,
+                          tilec_error *error);
+/* A cubin, or PTX (with a NUL behind it), into the current context; a code of
+ * the driver. */
+int tc_cuda_load(const tc_cuda *c, const void *image, const tc_cuda_jit *jit,
+                 tc_cu_module *out, tc_cuda_log *log);
 
 #endif

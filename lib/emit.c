@@ -143,7 +143,7 @@ static tilec_status cubin_by_driver(struct emission *e, tc_cuda *cuda,
 
 static tilec_status cubin_by_program(struct emission *e, const char *ptxas)
 {
-    char said[512];
+    char said[8192];
     void *cubin;
     size_t size;
     tilec_status s = tc_assemble(ptxas, e->k->target->cpu,
@@ -152,7 +152,12 @@ static tilec_status cubin_by_program(struct emission *e, const char *ptxas)
                                  &size, said, sizeof said, e->error);
     if (s != TILEC_OK)
         return s;
-    s = copy_out(e, cubin, size);
+    /* Its machine code may be looked at to find out why. */
+    const tc_loss *loss =
+        strcmp(e->what, "cubin") == 0 ? tc_loss_find(said) : NULL;
+    s = loss ? tc_fail(e->error, TILEC_MACHINE, "@%s would be slow: %s %s: %s",
+                       e->k->func->name, loss->what, loss->mark, loss->remedy)
+             : copy_out(e, cubin, size);
     free(cubin);
     return s;
 }

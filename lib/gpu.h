@@ -12,10 +12,11 @@
  *
  *   recipe    JSON, all parts but the program
  *   program   the text that was compiled, with the place of each op
- *   meta      JSON: entry point, warps, shared memory, places
+ *   meta      JSON: entry point, what a launch has to hand over, places
  *   header    the kernel with its grid and an empty body
  *   tile, machine, ptx    what `emit` gives
- *   cubin sm_90 12080     assembled for a device, by that driver version
+ *   cubin sm_90 12080     assembled for a device, by that driver version; of
+ *             code that one kind of device runs: cubin sm_90a 12080
  */
 #ifndef TC_GPU_H
 #define TC_GPU_H
@@ -53,9 +54,12 @@ typedef struct tc_gpu_code tc_gpu_code;
  * code. */
 typedef struct tc_gpu_meta {
     const char *entry;
-    unsigned abi, warps, shared_bytes;
+    const tc_target *target;
+    unsigned abi, warps, threads, shared_bytes;
     unsigned ptxas_level; /* 0: the assembler's own */
-    bool has_reports;
+    unsigned nmaps;
+    tc_tensor_map maps[TC_MAX_TENSOR_MAPS];
+    bool counts_tiles, has_reports;
 } tc_gpu_meta;
 
 /* After the passes: the entry of a module, whose body is gone thereafter. tile
@@ -101,6 +105,9 @@ typedef struct tc_gpu_settings {
     tc_cache cache;           /* for cubins */
 } tc_gpu_settings;
 
+typedef struct tc_gpu_maps tc_gpu_maps;
+typedef struct tc_gpu_counters tc_gpu_counters;
+
 /* Never changes once it can be seen. */
 typedef struct tc_gpu_loaded tc_gpu_loaded;
 struct tc_gpu_loaded {
@@ -114,6 +121,8 @@ struct tc_gpu_loaded {
     /* On the device: a tc_device_report, and SPARE_BYTES behind it for
      * outputs that nobody wants. */
     tc_cu_address report, spare;
+    tc_gpu_maps *maps;         /* NULL: the code takes none */
+    tc_gpu_counters *counters; /* likewise */
 };
 enum { TC_GPU_SPARE_BYTES = 256 };
 
@@ -133,6 +142,46 @@ tilec_status tc_gpu_load(tc_gpu_code *code, const tc_gpu_settings *settings,
 tilec_status tc_gpu_cubin(tc_gpu_code *code, const tc_gpu_settings *settings,
                           const tc_cuda_scope *scope, const tc_section **out,
                           tilec_error *error);
+
+/* ---- Tensor maps (gpu_maps.c) ---- */
+
+enum { TC_GPU_MAP_BYTES = 128, TC_GPU_MAP_ALIGN = 64 };
+
+/* Those of a code in one context that were made last. NULL: no memory. */
+tc_gpu_maps *tc_gpu_maps_new(const tc_gpu_meta *m);
+/* Accepts NULL. */
+void tc_gpu_maps_free(tc_gpu_maps *maps);
+/* Map `index` of a launch's tensors, to TC_GPU_MAP_BYTES at `to`, a multiple of
+ * TC_GPU_MAP_ALIGN. Not NULL: why there is none of this tensor. From any
+ * thread, in l's context. */
+const char *tc_gpu_map(const tc_gpu_loaded *l, const tc_gpu_meta *m,
+                       unsigned index, const tc_launch_arg *args,
+                       unsigned char *to);
+
+/* ---- Counters of tiles (gpu_counters.c) ---- */
+
+/* Of a code in one context, which is current here and below. NULL: *code of the
+ * driver says why. */
+tc_gpu_counters *tc_gpu_counters_new(const tc_cuda *cuda, int *code);
+/* Accepts NULL; no launch is under way. is_gone: the context is, and has taken
+ * its memory along. */
+void tc_gpu_counters_free(tc_gpu_counters *c, bool is_gone);
+/* Room for as many captured launches as a new one has. A code of the driver. */
+int tc_gpu_counters_fill(tc_gpu_counters *c);
+/* The counter of a launch into the stream: no other launch that may run at the
+ * same time has it. From any thread; a code of the driver. */
+int tc_gpu_counter(tc_gpu_counters *c, tc_cu_stream stream, tc_cu_address *out);
+
+/* ---- What makes right code slow (loss.c) ---- */
+
+typedef struct tc_loss {
+    const char *mark; /* in the assembler's line */
+    const char *what, *remedy;
+} tc_loss;
+/* The gravest one in an assembler's log; NULL: none. */
+const tc_loss *tc_loss_find(const char *log);
+/* Would code that is loaded without being linked not have it? */
+bool tc_loss_is_of_linking(const tc_loss *loss);
 
 /* ---- A kernel's code (gpu_compile.c) ---- */
 
@@ -164,9 +213,11 @@ tilec_status tc_gpu_variant(const tilec_kernel *k, int which, tc_gpu_code **out,
 
 /* ---- Launching (gpu_launch.c) ---- */
 
-/* What the first variant asks of tensors: "any", "aligned(q, k, v)". */
+/* What the first variant asks of tensors: "any", "aligned(q, k, v)",
+ * "aligned(q, k, v), mapped(q, k)": multiples of 16 bytes; those and what the
+ * driver makes tensor maps of. */
 typedef struct tc_gpu_predicate {
-    char text[256];
+    char text[512];
 } tc_gpu_predicate;
 tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k);
 

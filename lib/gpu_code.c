@@ -2,8 +2,10 @@
  *
  * Code as sections of an entry: made of a module once, read ever after.
  *
- *   meta {"entry": "attention_fwd", "abi": 1, "warps": 4, "shared": 65536,
- *         "reports": false, "written": [3, 4],
+ *   meta {"entry": "attention_fwd", "target": "sm_90a", "abi": 2, "warps": 8,
+ *         "threads": 384, "shared": 65536, "ptxas": 0,
+ *         "maps": [[argument, element, swizzle, box...], [0, "bf16", 128, 1, 1,
+ *         128, 64], ...], "counts": true, "reports": false, "written": [3, 4],
  *         "grid": [["attention_fwd.tile", 20, 7], ...],
  *         "asserts": [["attention_fwd.tile", 31, 3, "no keys"], ...]}
  *
@@ -101,15 +103,45 @@ static bool add_lists(cJSON *meta, const tc_func *f, const struct facts *facts)
     return ok;
 }
 
-static char *print_meta(const tc_func *f, const tc_nvptx_code *code,
-                        const struct facts *facts)
+static bool add_maps(cJSON *meta, const tc_nvptx_code *code)
 {
+    cJSON *maps = cJSON_AddArrayToObject(meta, "maps");
+    bool ok = maps != NULL;
+    for (unsigned i = 0; ok && i < code->nmaps; i++) {
+        const tc_tensor_map *map = &code->maps[i];
+        const char *elem = tc_scalar_infos[map->elem].name;
+        cJSON *a = add_array(maps);
+        ok = a && add_item(a, cJSON_CreateNumber(map->arg)) &&
+             add_item(a, cJSON_CreateString(elem)) &&
+             add_item(a, cJSON_CreateNumber(map->swizzle));
+        for (unsigned d = 0; ok && d < map->rank; d++)
+            ok = add_item(a, cJSON_CreateNumber(map->box[d]));
+    }
+    return ok;
+}
+
+static const char *part_of(const tc_recipe *recipe, const char *name)
+{
+    unsigned i = 0;
+    while (i < recipe->n && strcmp(recipe->parts[i].name, name) != 0)
+        i++;
+    return i < recipe->n ? recipe->parts[i].value : "";
+}
+
+static char *print_meta(const tc_func *f, const tc_nvptx_code *code,
+                        const tc_recipe *recipe, const struct facts *facts)
+{
+    const char *target = part_of(recipe, "target");
     cJSON *meta = cJSON_CreateObject();
     bool ok = meta && cJSON_AddStringToObject(meta, "entry", code->entry) &&
+              cJSON_AddStringToObject(meta, "target", target) &&
               cJSON_AddNumberToObject(meta, "abi", TC_NVPTX_ABI) &&
               cJSON_AddNumberToObject(meta, "warps", code->warps) &&
+              cJSON_AddNumberToObject(meta, "threads", code->threads) &&
               cJSON_AddNumberToObject(meta, "shared", code->shared_bytes) &&
               cJSON_AddNumberToObject(meta, "ptxas", code->ptxas_level) &&
+              add_maps(meta, code) &&
+              cJSON_AddBoolToObject(meta, "counts", code->counts_tiles) &&
               cJSON_AddBoolToObject(meta, "reports", code->has_reports) &&
               add_lists(meta, f, facts);
     char *text = ok ? cJSON_PrintUnformatted(meta) : NULL;
@@ -158,7 +190,8 @@ bool tc_gpu_encode(tc_module *m, const tc_nvptx_code *code,
     /* First what may unwind for want of memory, then what is malloc'd. */
     struct facts facts = collect_facts(f);
     const char *header = print_header(f);
-    char *meta = print_meta(f, code, &facts), *parts = print_recipe(recipe);
+    char *meta = print_meta(f, code, recipe, &facts),
+         *parts = print_recipe(recipe);
     bool ok = meta && parts;
     if (ok) {
         tc_section s[] = {{"recipe", parts, strlen(parts)},
@@ -184,27 +217,88 @@ static double number_of(const cJSON *j, const char *name)
     return cJSON_IsNumber(n) ? n->valuedouble : -1;
 }
 
+static const char *string_at(const cJSON *array, int index)
+{
+    const char *s = cJSON_GetStringValue(cJSON_GetArrayItem(array, index));
+    return s ? s : "";
+}
+
+static uint32_t number_at(const cJSON *array, int index)
+{
+    const cJSON *n = cJSON_GetArrayItem(array, index);
+    return cJSON_IsNumber(n) && n->valuedouble > 0 ? (uint32_t)n->valuedouble
+                                                   : 0;
+}
+
+static const char *text_of(const cJSON *j, const char *name)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(j, name));
+}
+
+static bool is_set(const cJSON *j, const char *name)
+{
+    return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, name));
+}
+
+/* The number of that name, if it is one from `least` to `most`. */
+static bool read_number(const cJSON *j, const char *name, unsigned least,
+                        unsigned most, unsigned *out)
+{
+    double n = number_of(j, name);
+    *out = n >= least && n <= most ? (unsigned)n : 0;
+    return n >= least && n <= most;
+}
+
+static bool read_map(const cJSON *list, tc_tensor_map *out)
+{
+    const char *elem = string_at(list, 1);
+    int rank = cJSON_GetArraySize(list) - 3, kind = 0;
+    while (kind <= TC_F64 && strcmp(tc_scalar_infos[kind].name, elem) != 0)
+        kind++;
+    *out = (tc_tensor_map){.arg = number_at(list, 0),
+                           .elem = (tc_kind)kind,
+                           .swizzle = number_at(list, 2)};
+    if (kind > TC_F64 || rank < 1 ||
+        rank > (int)(sizeof out->box / sizeof *out->box))
+        return false;
+    out->rank = (unsigned)rank;
+    for (int i = 0; i < rank; i++)
+        out->box[i] = number_at(list, 3 + i);
+    return true;
+}
+
+static bool read_maps(const cJSON *j, tc_gpu_meta *meta)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(j, "maps");
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (meta->nmaps == TC_MAX_TENSOR_MAPS ||
+            !read_map(item, &meta->maps[meta->nmaps++]))
+            return false;
+    }
+    return list != NULL;
+}
+
 static bool read_meta(tc_gpu_code *c)
 {
+    enum { MOST_THREADS = 1024 };
     const tc_section *s = tc_entry_find(&c->entry, "meta");
-    c->json = s ? cJSON_Parse(s->data) : NULL;
-    const cJSON *entry = cJSON_GetObjectItemCaseSensitive(c->json, "entry");
-    double warps = number_of(c->json, "warps");
-    double shared = number_of(c->json, "shared");
-    double level = number_of(c->json, "ptxas");
-    c->meta.entry = cJSON_GetStringValue(entry);
-    if (!c->meta.entry || number_of(c->json, "abi") != TC_NVPTX_ABI ||
-        warps < 1 || warps > TC_MAX_WARPS || shared < 0 ||
-        shared > TC_MAX_SHARED || level < 0 || level > 3 ||
-        !tc_entry_find(&c->entry, "ptx") || !tc_entry_find(&c->entry, "header"))
-        return false;
-    c->meta.abi = TC_NVPTX_ABI;
-    c->meta.warps = (unsigned)warps;
-    c->meta.shared_bytes = (unsigned)shared;
-    c->meta.ptxas_level = (unsigned)level;
-    c->meta.has_reports =
-        cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c->json, "reports"));
-    return true;
+    const cJSON *j = c->json = s ? cJSON_Parse(s->data) : NULL;
+    tc_gpu_meta *m = &c->meta;
+    const char *target = text_of(j, "target");
+    m->entry = text_of(j, "entry");
+    m->target = target ? tc_target_get(target) : NULL;
+    m->counts_tiles = is_set(j, "counts");
+    m->has_reports = is_set(j, "reports");
+    return m->entry && m->target &&
+           read_number(j, "abi", TC_NVPTX_ABI, TC_NVPTX_ABI, &m->abi) &&
+           read_number(j, "warps", 1, TC_MAX_WARPS, &m->warps) &&
+           read_number(j, "threads", 32, MOST_THREADS, &m->threads) &&
+           read_number(j, "shared", 0, TC_MAX_SHARED, &m->shared_bytes) &&
+           read_number(j, "ptxas", 0, 3, &m->ptxas_level) && read_maps(j, m) &&
+           tc_entry_find(&c->entry, "ptx") &&
+           tc_entry_find(&c->entry, "header");
 }
 
 tc_gpu_code *tc_gpu_code_new(tc_entry *entry, bool is_kept)
@@ -275,19 +369,6 @@ bool tc_gpu_code_writes(const tc_gpu_code *c, unsigned param)
             return true;
     }
     return false;
-}
-
-static const char *string_at(const cJSON *array, int index)
-{
-    const char *s = cJSON_GetStringValue(cJSON_GetArrayItem(array, index));
-    return s ? s : "";
-}
-
-static uint32_t number_at(const cJSON *array, int index)
-{
-    const cJSON *n = cJSON_GetArrayItem(array, index);
-    return cJSON_IsNumber(n) && n->valuedouble > 0 ? (uint32_t)n->valuedouble
-                                                   : 0;
 }
 
 bool tc_gpu_code_assert(const tc_gpu_code *c, unsigned index,

@@ -170,6 +170,21 @@ static void copy_options(const struct making *m, tilec_compile_options *to)
                                   .no_cache = o->no_cache};
 }
 
+/* Are the tensor maps of what the kernel takes? */
+static bool maps_fit(const tilec_kernel *k, const tc_gpu_meta *m)
+{
+    for (unsigned i = 0; i < m->nmaps; i++) {
+        const tc_tensor_map *map = &m->maps[i];
+        if (map->arg >= k->nparams)
+            return false;
+        const tc_type *t = k->params[map->arg].type;
+        if (t->kind != TC_TENSOR || t->rank != map->rank ||
+            t->elem->kind != map->elem)
+            return false;
+    }
+    return true;
+}
+
 static bool assemble(const struct making *m, tc_gpu_code *code, unsigned nown)
 {
     tc_job *job = m->job;
@@ -177,11 +192,12 @@ static bool assemble(const struct making *m, tc_gpu_code *code, unsigned nown)
     job->module = NULL;
     job->module = tc_module_new(job->cx);
     tc_func *f = tc_gpu_code_header(code, job->cx, job->module);
-    if (!f)
+    tilec_kernel *k =
+        f ? tc_job_kernel(job, m->target, f, m->bound, nown) : NULL;
+    if (!k || !maps_fit(k, tc_gpu_code_meta(code)))
         return tc_job_error(job, TILEC_MACHINE,
                             "the code of @%s is not sound: clear the cache",
                             m->kernel);
-    tilec_kernel *k = tc_job_kernel(job, m->target, f, m->bound, nown);
     for (unsigned i = 0; i < k->nparams; i++)
         k->params[i].info.written = tc_gpu_code_writes(code, i);
     k->gpu = job->gpu;
@@ -210,10 +226,15 @@ static void say_resources(tc_job *job, const tc_gpu_loaded *l,
     if (l->local_bytes)
         snprintf(spills, sizeof spills,
                  "%u bytes a thread spilled to local memory", l->local_bytes);
+    if (m->nmaps && !l->cuda->map_encode)
+        tc_remark(job->cx, job->kernel->func->loc, "load",
+                  "@%s: the driver has no cuTensorMapEncodeTiled (CUDA 12): "
+                  "launches take the variant for any tensors",
+                  m->entry);
     tc_remark(job->cx, job->kernel->func->loc, "load",
               "@%s on %s: %u warps of %u registers a thread, %u bytes of "
               "shared memory a block, %s",
-              m->entry, l->device->name, m->warps, l->registers,
+              m->entry, l->device->name, m->threads / 32, l->registers,
               m->shared_bytes + l->static_shared, spills);
 }
 
@@ -246,8 +267,10 @@ static bool load(const struct making *m, tc_gpu_code *code)
 
 bool tc_gpu_fits(const tc_target *t, const tc_cuda_device *d)
 {
-    return d->major > t->major ||
-           (d->major == t->major && d->minor >= t->minor);
+    bool same = d->major == t->major && d->minor == t->minor;
+    bool later =
+        d->major > t->major || (d->major == t->major && d->minor > t->minor);
+    return same || (later && !t->exact);
 }
 
 bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,

@@ -24,8 +24,10 @@ tilec_status tilec_kernel_resources(const tilec_kernel *k, tilec_resources *out,
     const tc_gpu_meta *m = tc_gpu_code_meta(code);
     const tc_gpu_loaded *l = tc_gpu_first(code);
     size_t size = out->size;
-    r = (tilec_resources){
-        .size = size, .warps = m->warps, .shared_bytes = m->shared_bytes};
+    r = (tilec_resources){.size = size,
+                          .warps = m->warps,
+                          .shared_bytes = m->shared_bytes,
+                          .threads = m->threads};
     if (l) {
         r.shared_bytes += l->static_shared;
         r.registers = l->registers;
@@ -37,6 +39,18 @@ tilec_status tilec_kernel_resources(const tilec_kernel *k, tilec_resources *out,
 }
 
 /* ---- Loading ---- */
+
+static tilec_status fill_counters(const tilec_kernel *k, const tc_gpu_loaded *l,
+                                  tilec_error *error)
+{
+    int code = tc_gpu_counters_fill(l->counters);
+    if (!code)
+        return TILEC_OK;
+    return tc_fail(error, TILEC_MACHINE,
+                   "@%s on %s: no counters for captured launches: %s",
+                   k->func->name, l->device->name,
+                   tc_cuda_error(l->cuda, code).text);
+}
 
 static tilec_status load_variants(const tilec_kernel *k,
                                   const tc_cuda_scope *scope,
@@ -51,6 +65,8 @@ static tilec_status load_variants(const tilec_kernel *k,
         if (s == TILEC_OK)
             s = tc_gpu_load(code, k->gpu->settings, scope, &loaded, NULL,
                             error);
+        if (s == TILEC_OK && loaded->counters)
+            s = fill_counters(k, loaded, error);
     }
     return s;
 }

@@ -5,7 +5,8 @@
  * The usual way takes no lock and no memory: a loaded code is looked up by the
  * current context, and the driver is given pointers into what the checks have
  * prepared. Another context, another device, or code that is not there yet go
- * the slow way.
+ * the slow way; so do tensors that no tensor map can be made of, which is seen
+ * when the parameters are put together.
  */
 #include "lib/gpu.h"
 
@@ -40,24 +41,49 @@ static int choose_variant(const tilec_kernel *k, const tc_launch_arg *args)
     return TC_GPU_ALIGNED;
 }
 
+/* "aligned(q, k)": of the parameters that have their bit set. */
+static void add_list(tc_gpu_predicate *p, const tilec_kernel *k,
+                     const char *what, uint64_t which)
+{
+    enum { MOST_NAME = 64 };
+    size_t n = strlen(p->text), room = sizeof p->text - MOST_NAME - 16;
+    const char *before = n ? ", " : "", *between = "(";
+    if (!which || n > room)
+        return;
+    n += (size_t)sprintf(p->text + n, "%s%s", before, what);
+    for (unsigned i = 0; i < k->nparams && which >> i && n < room; i++)
+        if (which >> i & 1) {
+            n += (size_t)sprintf(p->text + n, "%s%.*s", between, MOST_NAME,
+                                 k->params[i].info.name);
+            between = ", ";
+        }
+    strcpy(p->text + n, ")");
+}
+
 tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k)
 {
-    tc_gpu_predicate p = {"any"};
-    size_t n = 0;
-    for (unsigned i = 0; i < k->nparams && i < 64; i++)
-        if (k->func->aligned >> i & 1 && n < sizeof p.text - 80)
-            n +=
-                (size_t)snprintf(p.text + n, sizeof p.text - n, "%s%.64s",
-                                 n ? ", " : "aligned(", k->params[i].info.name);
-    if (n)
-        strcpy(p.text + n, ")");
+    tc_gpu_predicate p = {""};
+    const tc_gpu_meta *m =
+        tc_gpu_code_meta(atomic_load(&k->gpu->variants[TC_GPU_ALIGNED]));
+    uint64_t mapped = 0;
+    for (unsigned i = 0; i < m->nmaps; i++)
+        mapped |= m->maps[i].arg < 64 ? (uint64_t)1 << m->maps[i].arg : 0;
+    add_list(&p, k, "aligned", k->func->aligned);
+    add_list(&p, k, "mapped", mapped);
+    if (!*p.text)
+        strcpy(p.text, "any");
     return p;
 }
 
 /* ---- Parameters ---- */
 
-/* As many as most kernels have, without malloc, and the most bytes of one. */
-enum { FEW_PARAMS = 24, PER_PARAM = 8 + 12 * TC_MAX_RANK + 8 };
+/* As many as most kernels have, without malloc; the most bytes of one; of what
+ * follows them. */
+enum {
+    FEW_PARAMS = 24,
+    PER_PARAM = 8 + 12 * TC_MAX_RANK + 8,
+    BEHIND = TC_GPU_MAP_ALIGN + TC_MAX_TENSOR_MAPS * TC_GPU_MAP_BYTES + 16
+};
 
 static uint64_t float_bits(tc_kind kind, double x)
 {
@@ -72,21 +98,28 @@ static uint64_t float_bits(tc_kind kind, double x)
     return bits;
 }
 
-/* The parameters side by side, each at a multiple of its size. */
+/* The parameters side by side, each at a multiple of its size, tensor maps at
+ * their alignment, which `bytes` has too. */
 typedef struct packed {
     unsigned char *bytes;
     size_t n;
 } packed;
 
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) & ~(to - 1);
+}
+
 static void put(packed *p, const void *value, size_t size)
 {
-    p->n = (p->n + size - 1) & ~(size - 1);
+    p->n = round_up(p->n, size);
     memcpy(p->bytes + p->n, value, size);
     p->n += size;
 }
 
 /* The order of codegen/nvptx/nvptx.h. */
-static void pack(const tilec_kernel *k, const tc_launch_arg *args, packed *p)
+static void pack_own(const tilec_kernel *k, const tc_launch_arg *args,
+                     packed *p)
 {
     for (unsigned i = 0; i < k->nparams; i++) {
         const tc_type *t = k->params[i].type;
@@ -127,39 +160,87 @@ static tilec_status explain(const tc_gpu_request *r, const tc_gpu_loaded *l,
                    "registers each, %u bytes of shared memory)%s",
                    r->k->func->name, l->device->name,
                    tc_cuda_error(l->cuda, code).text, r->grid[0], r->grid[1],
-                   r->grid[2], 32 * m->warps, l->registers, m->shared_bytes,
-                   hint);
+                   r->grid[2], m->threads, l->registers, m->shared_bytes, hint);
+}
+
+/* What is launched, and what it may find. */
+struct attempt {
+    const tc_gpu_request *r;
+    const tc_gpu_meta *meta;
+    const tc_gpu_loaded *loaded;
+    unsigned unmapped;   /* parameter that has no tensor map, because: */
+    const char *why_not; /* NULL: all have */
+};
+
+static bool pack_maps(struct attempt *t, packed *p)
+{
+    if (t->meta->nmaps)
+        p->n = round_up(p->n, TC_GPU_MAP_ALIGN);
+    for (unsigned i = 0; i < t->meta->nmaps; i++) {
+        t->why_not =
+            tc_gpu_map(t->loaded, t->meta, i, t->r->args, p->bytes + p->n);
+        t->unmapped = t->meta->maps[i].arg;
+        if (t->why_not)
+            return false;
+        p->n += TC_GPU_MAP_BYTES;
+    }
+    return true;
+}
+
+static tilec_status pack_counter(const struct attempt *t, packed *p)
+{
+    tc_cu_address counter;
+    int code =
+        tc_gpu_counter(t->loaded->counters, t->r->options->stream, &counter);
+    if (code)
+        return tc_fail(t->r->error, TILEC_MACHINE,
+                       "launch of @%s on %s: there is no counter left for it, "
+                       "and no memory for more: %s. A captured launch keeps "
+                       "one; tilec_kernel_load, outside of captures, makes "
+                       "room",
+                       t->r->k->func->name, t->loaded->device->name,
+                       tc_cuda_error(t->loaded->cuda, code).text);
+    put(p, &counter, sizeof counter);
+    return TILEC_OK;
 }
 
 /* One buffer is less work for the driver than a pointer to each parameter. */
-static tilec_status call_with(const tc_gpu_request *r, const tc_gpu_loaded *l,
-                              const tc_gpu_meta *m, unsigned char *bytes)
+static tilec_status call_with(struct attempt *t, unsigned char *bytes)
 {
+    const tc_gpu_request *r = t->r;
+    const tc_gpu_loaded *l = t->loaded;
+    const tc_gpu_meta *m = t->meta;
     packed p = {bytes, 0};
-    pack(r->k, r->args, &p);
+    pack_own(r->k, r->args, &p);
+    if (!pack_maps(t, &p))
+        return TILEC_OK;
+    tilec_status s = m->counts_tiles ? pack_counter(t, &p) : TILEC_OK;
+    if (s != TILEC_OK)
+        return s;
     if (m->has_reports)
         put(&p, &l->report, sizeof l->report);
     void *extra[] = {TC_CU_PARAMS_AT, bytes, TC_CU_PARAMS_SIZE, &p.n,
                      TC_CU_PARAMS_END};
     int code =
         l->cuda->launch(l->function, (unsigned)r->grid[0], (unsigned)r->grid[1],
-                        (unsigned)r->grid[2], 32 * m->warps, 1, 1,
-                        m->shared_bytes, r->options->stream, NULL, extra);
+                        (unsigned)r->grid[2], m->threads, 1, 1, m->shared_bytes,
+                        r->options->stream, NULL, extra);
     return code ? explain(r, l, m, code) : TILEC_OK;
 }
 
-static tilec_status call(const tc_gpu_request *r, const tc_gpu_code *code,
-                         const tc_gpu_loaded *l)
+/* Does nothing where t->why_not says why. */
+static tilec_status call(struct attempt *t)
 {
-    const tc_gpu_meta *m = tc_gpu_code_meta(code);
-    unsigned nparams = r->k->nparams;
+    unsigned nparams = t->r->k->nparams;
     if (nparams <= FEW_PARAMS) {
-        unsigned char bytes[(FEW_PARAMS + 1) * PER_PARAM];
-        return call_with(r, l, m, bytes);
+        _Alignas(TC_GPU_MAP_ALIGN) unsigned char
+            bytes[FEW_PARAMS * PER_PARAM + BEHIND];
+        return call_with(t, bytes);
     }
-    unsigned char *bytes = malloc((nparams + 1) * (size_t)PER_PARAM);
-    tilec_status s =
-        bytes ? call_with(r, l, m, bytes) : tc_fail_memory(r->error);
+    size_t size = nparams * (size_t)PER_PARAM + BEHIND;
+    unsigned char *bytes =
+        aligned_alloc(TC_GPU_MAP_ALIGN, round_up(size, TC_GPU_MAP_ALIGN));
+    tilec_status s = bytes ? call_with(t, bytes) : tc_fail_memory(t->r->error);
     free(bytes);
     return s;
 }
@@ -305,21 +386,40 @@ static tilec_status get_loaded(const tc_gpu_request *r, int which,
                          : s;
 }
 
-static tilec_status launch_slowly(const tc_gpu_request *r, int which)
+static tilec_status launch_slowly(struct attempt *t, int which)
 {
+    const tc_gpu_request *r = t->r;
     tc_cuda_scope scope;
     tc_gpu_code *code;
-    const tc_gpu_loaded *loaded;
     tilec_status s = tc_gpu_enter(r->k, r->device, &scope, r->error);
     if (s != TILEC_OK)
         return s;
-    s = get_loaded(r, which, &scope, &code, &loaded);
+    s = get_loaded(r, which, &scope, &code, &t->loaded);
     if (s == TILEC_OK && r->options->check_memory)
         s = check_memory(r, scope.cuda, scope.device->ordinal);
-    if (s == TILEC_OK)
-        s = call(r, code, loaded);
+    if (s == TILEC_OK) {
+        t->meta = tc_gpu_code_meta(code);
+        s = call(t);
+    }
     tc_cuda_leave(&scope);
     return s;
+}
+
+static tilec_status launch_variant(struct attempt *t, int which)
+{
+    const tc_gpu_request *r = t->r;
+    const tc_gpu_code *code =
+        atomic_load_explicit(&r->k->gpu->variants[which], memory_order_acquire);
+    const tc_gpu_loaded *l = code ? tc_gpu_first(code) : NULL;
+    tc_cu_context cx = NULL;
+    if (!l || r->options->check_memory || l->cuda->context_get(&cx) || !cx)
+        return launch_slowly(t, which);
+    t->loaded = tc_gpu_find(code, cx);
+    if (!t->loaded ||
+        (r->device >= 0 && r->device != t->loaded->device->ordinal))
+        return launch_slowly(t, which);
+    t->meta = tc_gpu_code_meta(code);
+    return call(t);
 }
 
 tilec_status tc_gpu_launch(const tc_gpu_request *r)
@@ -327,14 +427,18 @@ tilec_status tc_gpu_launch(const tc_gpu_request *r)
     tilec_status s = check_grid(r);
     if (s != TILEC_OK)
         return s;
+    struct attempt t = {.r = r};
     int which = choose_variant(r->k, r->args);
-    const tc_gpu_code *code =
-        atomic_load_explicit(&r->k->gpu->variants[which], memory_order_acquire);
-    const tc_gpu_loaded *l = code ? tc_gpu_first(code) : NULL;
-    tc_cu_context cx = NULL;
-    if (l && !r->options->check_memory && !l->cuda->context_get(&cx) && cx &&
-        (l = tc_gpu_find(code, cx)) &&
-        (r->device < 0 || r->device == l->device->ordinal))
-        return call(r, code, l);
-    return launch_slowly(r, which);
+    s = launch_variant(&t, which);
+    if (t.why_not && which == TC_GPU_ALIGNED) {
+        t.why_not = NULL;
+        s = launch_variant(&t, TC_GPU_ANY);
+    }
+    if (!t.why_not)
+        return s;
+    return tc_fail(r->error, TILEC_INPUT,
+                   "argument %s: no tensor map can be made of it, and @%s has "
+                   "no code that does without: %s",
+                   r->k->params[t.unmapped].info.name, r->k->func->name,
+                   t.why_not);
 }

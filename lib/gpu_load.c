@@ -27,10 +27,31 @@ const tc_gpu_loaded *tc_gpu_find(const tc_gpu_code *c, tc_cu_context cx)
 
 /* ---- Cubins ---- */
 
-static void cubin_name(char *name, size_t room, const tc_cuda *cuda,
-                       const tc_cuda_device *d)
+/* What an assembler is to make code for: the device, or the one kind of device
+ * that runs it, by the name that has its own instructions. */
+static void arch_name(char *name, size_t room, const tc_gpu_meta *m,
+                      const tc_cuda_device *d)
 {
-    snprintf(name, room, "cubin sm_%u%u %d", d->major, d->minor, cuda->version);
+    if (m->target->exact)
+        snprintf(name, room, "%s", m->target->cpu);
+    else
+        snprintf(name, room, "sm_%u%u", d->major, d->minor);
+}
+
+static void cubin_name(char *name, size_t room, const tc_gpu_meta *m,
+                       const tc_cuda_scope *scope)
+{
+    char arch[24];
+    arch_name(arch, sizeof arch, m, scope->device);
+    snprintf(name, room, "cubin %s %d", arch, scope->cuda->version);
+}
+
+static tc_cuda_jit jit_of(const tc_gpu_meta *m)
+{
+    const tc_target *t = m->target;
+    return (tc_cuda_jit){
+        .level = m->ptxas_level,
+        .target = t->exact ? TC_CU_ACCELERATED + 10 * t->major + t->minor : 0};
 }
 
 /* What cannot be kept is assembled again: no error. */
@@ -81,14 +102,32 @@ static tilec_status assemble(const tc_gpu_code *c,
                              size_t *size, tc_cuda_log *log, tilec_error *error)
 {
     const char *ptx = tc_gpu_code_text(c, "ptx");
-    if (!settings->ptxas)
-        return tc_cuda_link(scope->cuda, ptx, tc_gpu_code_size(c, "ptx") + 1,
-                            c->meta.ptxas_level, cubin, size, log, error);
     char arch[24];
-    snprintf(arch, sizeof arch, "sm_%u%u", scope->device->major,
-             scope->device->minor);
+    if (!settings->ptxas) {
+        tc_cuda_jit jit = jit_of(&c->meta);
+        return tc_cuda_link(scope->cuda, ptx, tc_gpu_code_size(c, "ptx") + 1,
+                            &jit, cubin, size, log, error);
+    }
+    arch_name(arch, sizeof arch, &c->meta, scope->device);
     return tc_assemble(settings->ptxas, arch, c->meta.ptxas_level, ptx, cubin,
                        size, log->errors, sizeof log->errors, error);
+}
+
+/* Says what an assembler has lost, and leaves its lines among the errors. */
+static tilec_status say_loss(const tc_gpu_code *c, const tc_loss *loss,
+                             tc_cuda_log *log, tilec_error *error)
+{
+    size_t used = strlen(log->errors);
+    snprintf(log->errors + used, sizeof log->errors - used, "%s%s",
+             used ? "\n" : "", log->info);
+    return tc_fail(error, TILEC_MACHINE, "@%s would be slow: %s %s: %s",
+                   c->meta.entry, loss->what, loss->mark, loss->remedy);
+}
+
+static const tc_loss *loss_of(const tc_cuda_log *log)
+{
+    const tc_loss *loss = tc_loss_find(log->errors);
+    return loss ? loss : tc_loss_find(log->info);
 }
 
 static tilec_status get_cubin(tc_gpu_code *c, const tc_gpu_settings *settings,
@@ -99,15 +138,38 @@ static tilec_status get_cubin(tc_gpu_code *c, const tc_gpu_settings *settings,
     char name[40];
     void *cubin;
     size_t size;
-    cubin_name(name, sizeof name, scope->cuda, scope->device);
+    cubin_name(name, sizeof name, &c->meta, scope);
     *out = find_cubin(c, name);
     if (*out)
         return TILEC_OK;
     tilec_status s = assemble(c, settings, scope, &cubin, &size, log, error);
     if (s != TILEC_OK)
         return s;
+    const tc_loss *loss = loss_of(log);
+    if (loss) {
+        free(cubin);
+        c->is_spoiled = !settings->ptxas && tc_loss_is_of_linking(loss);
+        return say_loss(c, loss, log, error);
+    }
     *out = keep(c, &settings->cache, name, cubin, size);
     return *out ? TILEC_OK : tc_fail_memory(error);
+}
+
+/* A cubin, or PTX where only that does: some drivers assemble for their linker
+ * as if other code came along, and then registers cannot move between warps.
+ * What is loaded without it is assembled as a whole. */
+static tilec_status get_image(tc_gpu_code *c, const tc_gpu_settings *settings,
+                              const tc_cuda_scope *scope,
+                              const tc_section **out, tc_cuda_log *log,
+                              tilec_error *error)
+{
+    tilec_status s = TILEC_MACHINE;
+    if (!c->is_spoiled)
+        s = get_cubin(c, settings, scope, out, log, error);
+    if (s == TILEC_OK || !c->is_spoiled)
+        return s;
+    *out = tc_entry_find(&c->entry, "ptx");
+    return TILEC_OK;
 }
 
 /* ---- Modules ---- */
@@ -132,21 +194,25 @@ static tilec_status check_limits(const tc_gpu_loaded *l, const tc_gpu_meta *m,
                        "has %u: compile it with fewer stages or smaller tiles",
                        m->entry, shared, l->device->name,
                        l->device->shared_optin);
-    if (threads && 32 * m->warps > threads)
+    if (threads && m->threads > threads)
         return tc_fail(error, TILEC_MACHINE,
                        "@%s has blocks of %u threads, but with its %u "
                        "registers a thread %s runs at most %u: compile it with "
                        "fewer warps",
-                       m->entry, 32 * m->warps, l->registers, l->device->name,
+                       m->entry, m->threads, l->registers, l->device->name,
                        threads);
     return TILEC_OK;
 }
 
 static int load_module(tc_gpu_loaded *l, const tc_gpu_meta *m,
-                       const tc_section *cubin)
+                       const tc_section *image, tc_cuda_log *log)
 {
     const tc_cuda *cuda = l->cuda;
-    int code = cuda->module_load(&l->module, cubin->data, 0, NULL, NULL);
+    tc_cuda_jit jit = jit_of(m);
+    bool is_ptx = strcmp(image->name, "ptx") == 0;
+    int code = is_ptx
+                   ? tc_cuda_load(cuda, image->data, &jit, &l->module, log)
+                   : cuda->module_load(&l->module, image->data, 0, NULL, NULL);
     if (!code)
         code = cuda->module_function(&l->function, l->module, m->entry);
     if (code)
@@ -166,31 +232,40 @@ static int claim_shared(const tc_gpu_loaded *l, const tc_gpu_meta *m)
                                  (int)m->shared_bytes);
 }
 
-static int make_buffers(tc_gpu_loaded *l)
+static int make_buffers(tc_gpu_loaded *l, const tc_gpu_meta *m)
 {
-    enum { ROOM = 2 * TC_GPU_SPARE_BYTES };
-    int code = l->cuda->mem_alloc(&l->report, ROOM);
-    if (!code)
-        code = l->cuda->mem_set(l->report, 0, ROOM, NULL);
-    if (!code)
-        code = l->cuda->stream_synchronize(NULL);
+    int code = tc_cuda_zeros(l->cuda, 2 * TC_GPU_SPARE_BYTES, &l->report);
+    if (code)
+        l->report = 0;
     l->spare = l->report + TC_GPU_SPARE_BYTES;
-    return code;
+    if (!code && m->counts_tiles)
+        l->counters = tc_gpu_counters_new(l->cuda, &code);
+    if (!code && m->nmaps)
+        l->maps = tc_gpu_maps_new(m);
+    return !code && m->nmaps && !l->maps ? TC_CU_OUT_OF_MEMORY : code;
 }
 
-static void unload(tc_gpu_loaded *l)
+/* A context that is gone has taken its modules and memory along. */
+static void unload(tc_gpu_loaded *l, bool is_gone)
 {
-    if (l->report)
+    tc_gpu_counters_free(l->counters, is_gone);
+    tc_gpu_maps_free(l->maps);
+    if (l->report && !is_gone)
         l->cuda->mem_free(l->report);
-    if (l->module)
+    if (l->module && !is_gone)
         l->cuda->module_unload(l->module);
     free(l);
 }
 
-static tilec_status fill(tc_gpu_loaded *l, const tc_gpu_meta *m,
-                         const tc_section *cubin, tilec_error *error)
+static tilec_status fill(tc_gpu_loaded *l, const tc_gpu_code *c,
+                         const tc_section *image, tc_cuda_log *log,
+                         tilec_error *error)
 {
-    int code = load_module(l, m, cubin);
+    const tc_gpu_meta *m = &c->meta;
+    int code = load_module(l, m, image, log);
+    const tc_loss *loss = c->is_spoiled ? loss_of(log) : NULL;
+    if (!code && loss)
+        return say_loss(c, loss, log, error);
     if (!code) {
         tilec_status s = check_limits(l, m, error);
         if (s != TILEC_OK)
@@ -198,7 +273,7 @@ static tilec_status fill(tc_gpu_loaded *l, const tc_gpu_meta *m,
         code = claim_shared(l, m);
     }
     if (!code)
-        code = make_buffers(l);
+        code = make_buffers(l, m);
     if (!code)
         return TILEC_OK;
     return tc_fail(error, TILEC_MACHINE, "@%s does not load on %s: %s",
@@ -214,8 +289,8 @@ static tilec_status load_locked(tc_gpu_code *c, const tc_gpu_settings *settings,
     *out = tc_gpu_find(c, scope->context);
     if (*out)
         return TILEC_OK;
-    const tc_section *cubin;
-    tilec_status s = get_cubin(c, settings, scope, &cubin, log, error);
+    const tc_section *image;
+    tilec_status s = get_image(c, settings, scope, &image, log, error);
     if (s != TILEC_OK)
         return s;
     tc_gpu_loaded *l = calloc(1, sizeof *l);
@@ -224,9 +299,9 @@ static tilec_status load_locked(tc_gpu_code *c, const tc_gpu_settings *settings,
     l->cuda = scope->cuda;
     l->context = scope->context;
     l->device = scope->device;
-    s = fill(l, &c->meta, cubin, error);
+    s = fill(l, c, image, log, error);
     if (s != TILEC_OK) {
-        unload(l);
+        unload(l, false);
         return s;
     }
     l->next = atomic_load(&c->loaded);
@@ -276,14 +351,11 @@ void tc_gpu_unload(tc_gpu_code *c)
     while (l) {
         tc_gpu_loaded *next = l->next;
         tc_cu_context popped;
-        /* A context that is gone has taken its modules along. */
-        if (l->cuda->context_push(l->context) == 0) {
-            tc_cuda *cuda = l->cuda;
-            unload(l);
+        tc_cuda *cuda = l->cuda;
+        bool is_gone = cuda->context_push(l->context) != 0;
+        unload(l, is_gone);
+        if (!is_gone)
             cuda->context_pop(&popped);
-        } else {
-            free(l);
-        }
         l = next;
     }
     while (c->cubins) {

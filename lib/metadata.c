@@ -9,8 +9,12 @@
  *        "kind": "tensor", "dtype": "bf16", "shape": [null, null, null, 128],
  *        "captured": false, "written": false}, ...],
  *      "grid": "grid {\n ... }", "scratch_bytes": 40960,
- *      "variants": [{"when": "aligned(q, k)", "entry": "attention_fwd",
- *        "abi": 1, "warps": 4, "shared_bytes": 65536, "reports": false,
+ *      "variants": [{"when": "aligned(q, k), mapped(k)",
+ *        "entry": "attention_fwd", "abi": 2, "warps": 8, "threads": 384,
+ *        "shared_bytes": 65536,
+ *        "tensor_maps": [{"parameter": "k", "dtype": "bf16",
+ *          "box": [1, 1, 64, 64], "swizzle": 128}],
+ *        "counts_tiles": false, "reports": false,
  *        "registers": 168, "spilled_bytes": 0, "device": "NVIDIA H200"},
  *       {"when": "any"}]}
  *
@@ -256,6 +260,38 @@ static bool add_resources(cJSON *j, const tilec_kernel *k)
            cJSON_AddStringToObject(j, "device", r.device);
 }
 
+static bool add_map(cJSON *list, const tilec_kernel *k,
+                    const tc_tensor_map *map)
+{
+    cJSON *j = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(list, j)) {
+        cJSON_Delete(j);
+        return false;
+    }
+    const tilec_parameter *p = &k->params[map->arg].info;
+    cJSON *box = NULL;
+    if (cJSON_AddStringToObject(j, "parameter", p->name) &&
+        cJSON_AddStringToObject(j, "dtype", tc_scalar_infos[map->elem].name))
+        box = cJSON_AddArrayToObject(j, "box");
+    for (unsigned i = 0; box && i < map->rank; i++) {
+        cJSON *n = cJSON_CreateNumber(map->box[i]);
+        if (cJSON_AddItemToArray(box, n))
+            continue;
+        cJSON_Delete(n);
+        return false;
+    }
+    return box && cJSON_AddNumberToObject(j, "swizzle", map->swizzle);
+}
+
+static bool add_maps(cJSON *to, const tilec_kernel *k, const tc_gpu_meta *m)
+{
+    cJSON *list = cJSON_AddArrayToObject(to, "tensor_maps");
+    bool ok = list != NULL;
+    for (unsigned i = 0; ok && i < m->nmaps; i++)
+        ok = add_map(list, k, &m->maps[i]);
+    return ok;
+}
+
 /* Of which there is one for all sizes, or one for aligned tensors and one for
  * the others (`any`, which need not be compiled yet). */
 static bool add_variants(cJSON *to, const tilec_kernel *k)
@@ -273,7 +309,10 @@ static bool add_variants(cJSON *to, const tilec_kernel *k)
         !cJSON_AddStringToObject(j, "entry", m->entry) ||
         !cJSON_AddNumberToObject(j, "abi", m->abi) ||
         !cJSON_AddNumberToObject(j, "warps", m->warps) ||
+        !cJSON_AddNumberToObject(j, "threads", m->threads) ||
         !cJSON_AddNumberToObject(j, "shared_bytes", m->shared_bytes) ||
+        !add_maps(j, k, m) ||
+        !cJSON_AddBoolToObject(j, "counts_tiles", m->counts_tiles) ||
         !cJSON_AddBoolToObject(j, "reports", m->has_reports) ||
         !add_resources(j, k))
         return false;

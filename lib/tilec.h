@@ -295,11 +295,12 @@ TILEC_API tilec_status tilec_kernel_emit_data(const tilec_kernel *k,
 /* GPU targets: what a launch takes of the device. */
 typedef struct tilec_resources {
     size_t size;
-    unsigned warps;         /* of 32 threads, a block */
+    unsigned warps;         /* of 32 threads, that compute, a block */
     unsigned shared_bytes;  /* a block */
     unsigned registers;     /* a thread; this and below: 0, NULL until loaded */
     unsigned spilled_bytes; /* a thread: local memory */
     const char *device;     /* the name of the one it was loaded on last */
+    unsigned threads;       /* a block: the warps', and those that copy */
 } tilec_resources;
 /* TILEC_USAGE: the CPU target has none. */
 TILEC_API tilec_status tilec_kernel_resources(const tilec_kernel *k,
@@ -309,7 +310,9 @@ TILEC_API tilec_status tilec_kernel_resources(const tilec_kernel *k,
  * context, else 0), in all its variants. tilec_compile has done so for the
  * current device, if there was one, but for the variants that it did not need;
  * a launch does what is missing. Call it before a launch that must not compile
- * or load: the first one on another device, or one that a stream captures. */
+ * or load: the first one on another device, or one that a stream captures; and
+ * between captures of thousands of launches, each of which keeps some memory of
+ * the kernel's until that is freed. */
 TILEC_API tilec_status tilec_kernel_load(const tilec_kernel *k, int device,
                                          tilec_error *error);
 
@@ -338,7 +341,8 @@ typedef struct tilec_launch_options {
 
 /* Runs the kernel over its grid; on the CPU returns when it is done. On a GPU
  * the launch is put into the stream; it neither allocates nor waits, and may be
- * captured into a CUDA graph. Tensors are then kDLCUDA (kDLCUDAManaged and
+ * captured into a CUDA graph (which must not run beside itself: two instances
+ * of it need two captures). Tensors are then kDLCUDA (kDLCUDAManaged and
  * kDLCUDAHost serve as well), all of one device, whose current context is used
  * if there is one, else its primary context.
  *

@@ -72,6 +72,7 @@ static bool build(running *r, const variant *v, bool load)
         return true;
     r->out->is_gpu = true;
     r->out->warps = taken.warps;
+    r->out->threads = taken.threads;
     r->out->registers = taken.registers;
     r->out->shared_bytes = taken.shared_bytes;
     r->out->spilled_bytes = taken.spilled_bytes;
@@ -90,9 +91,9 @@ static bool fits(running *r)
         return stop(r, TRIAL_PRUNED,
                     "%u bytes of shared memory a block, %s has %u",
                     t->shared_bytes, t->target, target->shared_per_block);
-    if (32 * t->warps * t->registers > target->registers_per_sm)
+    if (t->threads * t->registers > target->registers_per_sm)
         return stop(r, TRIAL_PRUNED, "%u threads of %u registers, %s has %u",
-                    32 * t->warps, t->registers, t->target,
+                    t->threads, t->registers, t->target,
                     target->registers_per_sm);
     if (t->spilled_bytes)
         return stop(r, TRIAL_PRUNED, "%u bytes a thread are spilled",

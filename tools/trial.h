@@ -27,7 +27,7 @@ typedef struct trial {
     double us, fastest_us; /* the median */
     unsigned runs;         /* of which */
     bool is_gpu;           /* of a GPU target, what it takes: */
-    unsigned warps, registers, shared_bytes, spilled_bytes;
+    unsigned warps, threads, registers, shared_bytes, spilled_bytes;
     double error; /* relative */
 } trial;
 

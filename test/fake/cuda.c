@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FAKE_WITHOUT_LAUNCH: an old one, without cuLaunchKernel.
+ * FAKE_WITHOUT_LAUNCH: an old one, without cuLaunchKernel. FAKE_WITHOUT_MAPS:
+ * not so old, without cuTensorMapEncodeTiled.
  */
 #include "test/fake/cuda.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,21 +162,31 @@ FAKE(cuCtxSynchronize, void)
 
 /* A link's options are where to write the log. */
 struct link {
-    char *errors;
-    size_t room;
+    char *errors, *info;
+    size_t room, info_room;
 };
 static struct link the_link;
+
+static struct link read_options(unsigned n, const int *options, void **values)
+{
+    struct link l = {0};
+    fake_cuda.target = 0;
+    for (unsigned i = 0; i < n; i++)
+        switch (options[i]) {
+        case 3: l.info = values[i]; break;
+        case 4: l.info_room = (size_t)(uintptr_t)values[i]; break;
+        case 5: l.errors = values[i]; break;
+        case 6: l.room = (size_t)(uintptr_t)values[i]; break;
+        case 9: fake_cuda.target = (unsigned)(uintptr_t)values[i]; break;
+        default: break;
+        }
+    return l;
+}
 
 FAKE(cuLinkCreate_v2, unsigned n, int *options, void **values,
      struct link **link)
 {
-    the_link = (struct link){0};
-    for (unsigned i = 0; i < n; i++) {
-        if (options[i] == 5)
-            the_link.errors = values[i];
-        if (options[i] == 6)
-            the_link.room = (size_t)(uintptr_t)values[i];
-    }
+    the_link = read_options(n, options, values);
     *link = &the_link;
     return 0;
 }
@@ -189,6 +201,8 @@ FAKE(cuLinkAddData_v2, struct link *link, int type, void *data, size_t size,
     snprintf(fake_cuda.ptx, sizeof fake_cuda.ptx, "%s", (char *)data);
     if (fake_cuda.link && fake_cuda.log)
         snprintf(link->errors, link->room, "%s", fake_cuda.log);
+    if (fake_cuda.info)
+        snprintf(link->info, link->info_room, "%s", fake_cuda.info);
     return fake_cuda.link;
 }
 
@@ -209,12 +223,15 @@ FAKE(cuLinkDestroy, struct link *link)
 FAKE(cuModuleLoadDataEx, void **module, const void *image, unsigned n,
      int *options, void **values)
 {
-    (void)n, (void)options, (void)values;
     COUNT(loads);
     *module = &fake_cuda.loads;
-    return fake_cuda.load                ? fake_cuda.load
-           : memcmp(image, "a cubin", 7) ? 200
-                                         : 0;
+    bool is_ptx = n > 0 && strstr(image, ".version");
+    struct link l = is_ptx ? read_options(n, options, values) : the_link;
+    if (is_ptx && fake_cuda.whole_info)
+        snprintf(l.info, l.info_room, "%s", fake_cuda.whole_info);
+    return fake_cuda.load                           ? fake_cuda.load
+           : !is_ptx && memcmp(image, "a cubin", 7) ? 200
+                                                    : 0;
 }
 
 FAKE(cuModuleUnload, void *module)
@@ -270,10 +287,12 @@ FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
     fake_cuda.stream = stream;
     fake_cuda.current = stack[depth - 1]->device;
     fake_cuda.nbytes = 0;
+    fake_cuda.is_aligned = (uintptr_t)at % 64 == 0;
     size_t n = 0;
     for (int i = 0; i < fake_cuda.nsizes; i++) {
         size_t size = fake_cuda.sizes[i];
-        n = (n + size - 1) & ~(size - 1);
+        size_t to = size < 64 ? size : 64;
+        n = (n + to - 1) & ~(to - 1);
         memcpy(fake_cuda.bytes + fake_cuda.nbytes, at + n, size);
         fake_cuda.nbytes += fake_cuda.sizes[i];
         n += size;
@@ -283,11 +302,25 @@ FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
 }
 #endif
 
+static _Thread_local int capture_mode;
+
+FAKE(cuThreadExchangeStreamCaptureMode, int *mode)
+{
+    int old = capture_mode;
+    capture_mode = *mode;
+    *mode = old;
+    return 0;
+}
+
 FAKE(cuMemAlloc_v2, unsigned long long *address, size_t size)
 {
     COUNT(allocs);
     if (fake_cuda.alloc)
         return fake_cuda.alloc;
+    if (fake_cuda.capturing == 1 && capture_mode != 2) {
+        fake_cuda.capturing = 2; /* this ends a capture */
+        return 900;
+    }
     char *p = calloc(1, size);
     *address = fake_cuda.last = (uintptr_t)p;
     for (int i = 0; i < FAKE_BLOCKS; i++)
@@ -324,7 +357,11 @@ FAKE(cuMemcpyDtoH_v2, void *to, unsigned long long from, size_t size)
 FAKE(cuMemsetD8Async, unsigned long long to, unsigned char byte, size_t size,
      void *stream)
 {
-    (void)stream;
+    /* The default stream may not wait for one that is captured. */
+    if (fake_cuda.capturing == 1 && stream != &fake_cuda.frees) {
+        fake_cuda.capturing = 2;
+        return 906;
+    }
     memset((void *)(uintptr_t)to, byte, size);
     return 0;
 }
@@ -345,6 +382,68 @@ FAKE(cuPointerGetAttribute, void *value, int what, unsigned long long address)
     }
     return 1;
 }
+
+FAKE(cuStreamCreate, void **stream, unsigned flags)
+{
+    *stream = &fake_cuda.frees;
+    return flags == 1 ? 0 : 1;
+}
+
+FAKE(cuStreamDestroy_v2, void *stream)
+{
+    return stream == &fake_cuda.frees ? 0 : 1;
+}
+
+/* Only by cuGetProcAddress. */
+static int stream_id(void *stream, unsigned long long *id)
+{
+    *id = (uintptr_t)stream + fake_cuda.epoch;
+    return 0;
+}
+
+FAKE(cuGetProcAddress_v2, const char *symbol, void **found, int version,
+     uint64_t flags, int *status)
+{
+    int (*f)(void *, unsigned long long *) = stream_id;
+    *found = NULL;
+    *status = strcmp(symbol, "cuStreamGetId") != 0;
+    if (*status || version != 12000 || flags)
+        return 1;
+    memcpy(found, &f, sizeof f);
+    return 0;
+}
+
+#ifndef FAKE_WITHOUT_MAPS
+FAKE(cuTensorMapEncodeTiled, void *map, int type, unsigned rank, void *address,
+     const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
+     const uint32_t *steps, int interleave, int swizzle, int promotion,
+     int fill)
+{
+    fake_map *m = map;
+    COUNT(encodes);
+    if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || fake_cuda.encode)
+        return fake_cuda.encode ? fake_cuda.encode : 1;
+    *m = (fake_map){.address = (uintptr_t)address,
+                    .type = (unsigned char)type,
+                    .rank = (unsigned char)rank,
+                    .interleave = (unsigned char)interleave,
+                    .swizzle = (unsigned char)swizzle,
+                    .promotion = (unsigned char)promotion,
+                    .fill = (unsigned char)fill};
+    for (unsigned i = 0; i < rank; i++) {
+        m->sizes[i] = sizes[i];
+        m->box[i] = box[i];
+        if (sizes[i] == 0 || steps[i] != 1)
+            return 1;
+        if (i + 1 < rank) {
+            m->strides[i] = strides[i];
+            if (strides[i] % 16 || strides[i] >> 40)
+                return 1;
+        }
+    }
+    return 0;
+}
+#endif
 
 FAKE(cuStreamSynchronize, void *stream)
 {

@@ -16,7 +16,11 @@ typedef struct fake_cuda_state {
     int devices, driver, major, minor, shared_optin;
     /* What it answers; 0: success. */
     int init, link, load, launch, alloc, synchronize, capturing;
-    const char *log; /* errors of the assembler */
+    const char *log;        /* errors of the assembler */
+    const char *info;       /* what it says of what it accepts, when it links */
+    const char *whole_info; /* and when it loads PTX */
+    int encode;             /* of tensor maps */
+    unsigned long long epoch; /* added to a stream's handle, its number */
     int registers, local_bytes, static_shared, max_threads;
     /* The sizes of a launch's parameters, so that it can copy them. */
     int nsizes;
@@ -24,18 +28,27 @@ typedef struct fake_cuda_state {
 
     /* What it was asked: how often. */
     int inits, retains, pushes, pops, links, loads, unloads, launches, allocs,
-        frees, synchronizes;
+        frees, synchronizes, encodes;
     /* Of the last of them. */
     unsigned grid[3], block[3], shared;
     void *stream;
     size_t nbytes;
     unsigned char bytes[FAKE_BYTES];
+    int is_aligned;          /* the parameters were, to 64 bytes */
+    unsigned target;         /* that was assembled for; 0: the device's */
     int dynamic_shared;      /* that was asked for */
     char ptx[1 << 16];       /* that was linked */
     char entry[128];         /* that was looked for */
     int current;             /* the device of the last launch's context */
     unsigned long long last; /* address of the last allocation */
 } fake_cuda_state;
+
+/* A tensor map as this driver makes it: what it was made of. */
+typedef struct fake_map {
+    unsigned long long address, sizes[5], strides[4];
+    unsigned box[5];
+    unsigned char type, rank, interleave, swizzle, promotion, fill, pad[22];
+} fake_map;
 
 /* Back to a driver with one good device. Contexts stay. */
 typedef void fake_cuda_reset_fn(void);
