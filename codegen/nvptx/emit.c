@@ -264,6 +264,7 @@ static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_ASSUME] = tc_nvptx_assume,
     [TC_CONVERT_LAYOUT] = tc_nvptx_convert_layout,
     [TC_MMA] = tc_nvptx_mma,
+    [TC_MMA_WAIT] = tc_nvptx_mma_wait,
     [TC_SMEM_ALLOC] = tc_nvptx_smem_alloc,
     [TC_SMEM_INDEX] = tc_nvptx_smem_index,
     [TC_SMEM_TRANS] = tc_nvptx_smem_trans,

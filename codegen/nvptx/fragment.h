@@ -42,7 +42,8 @@ bool tc_fragments_new(tc_gen *g, const tc_op *op, unsigned operand,
 LLVMValueRef tc_fragments_get(tc_fragments *f, unsigned tile, unsigned step,
                               unsigned j);
 
-/* The op `mma` with instr(fma) (dot.c). */
+/* The op `mma` with instr(fma) (dot.c), and with m64.. (wgmma.c). */
 bool tc_gen_dot(tc_gen *g, const tc_op *op) TC_MUST_CHECK;
+bool tc_gen_wgmma(tc_gen *g, const tc_op *op) TC_MUST_CHECK;
 
 #endif

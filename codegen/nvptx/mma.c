@@ -11,6 +11,7 @@
  */
 #include "passes/mma.h"
 #include "codegen/nvptx/fragment.h"
+#include "passes/wgmma.h"
 
 #include <string.h>
 
@@ -239,6 +240,8 @@ bool tc_nvptx_mma(tc_gen *g, const tc_op *op)
     const char *name = tc_op_word(op, "instr");
     if (strcmp(name, "fma") == 0)
         return tc_gen_dot(g, op);
+    if (tc_wgmma_k(name))
+        return tc_gen_wgmma(g, op);
     product p = {.g = g, .op = op, .mnemonic.arena = g->arena};
     for (unsigned i = 0; i < sizeof instructions / sizeof *instructions; i++)
         if (strcmp(instructions[i].name, name) == 0)
