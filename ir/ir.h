@@ -180,6 +180,19 @@ typedef struct tc_param {
     const tc_type *const *ins, *const *outs;
 } tc_param;
 
+/* Who computes the tiles of a kernel on a GPU (passes/persist_tiles.c). */
+typedef enum tc_tiles {
+    TC_TILES_ANY,     /* not said: as the compiler chooses */
+    TC_TILES_NONE,    /* a program for each */
+    TC_TILES_STATIC,  /* a program for each multiprocessor: every n-th tile */
+    TC_TILES_DYNAMIC, /* the same: the next tile that nobody has got */
+    TC_TILES_COUNT
+} tc_tiles;
+/* "none", ..; NULL of TC_TILES_ANY. */
+const char *tc_tiles_word(tc_tiles t);
+/* TC_TILES_ANY: no such word. */
+tc_tiles tc_tiles_parse(const char *word);
+
 /* A func or a kernel. Its arguments are body->args. */
 struct tc_func {
     tc_module *module;
@@ -200,6 +213,7 @@ struct tc_func {
     /* Optimisation level of NVIDIA's assembler, 1 to 3; 0: its own. (1 keeps
      * the order of the program, which now and then spills less.) */
     unsigned ptxas_level;
+    tc_tiles tiles;
     /* Bit i: the kernel may be launched only when argument i, a tensor, is
      * aligned: its last stride is 1, and its address, its other strides and
      * its last size are multiples of 16 bytes. */

@@ -65,6 +65,25 @@ tc_func *tc_func_find(const tc_module *m, const char *name)
     return NULL;
 }
 
+static const char *const tiles_words[TC_TILES_COUNT] = {
+    [TC_TILES_NONE] = "none",
+    [TC_TILES_STATIC] = "static",
+    [TC_TILES_DYNAMIC] = "dynamic",
+};
+
+const char *tc_tiles_word(tc_tiles t)
+{
+    return tiles_words[t];
+}
+
+tc_tiles tc_tiles_parse(const char *word)
+{
+    for (unsigned t = TC_TILES_ANY + 1; t < TC_TILES_COUNT; t++)
+        if (strcmp(tiles_words[t], word) == 0)
+            return (tc_tiles)t;
+    return TC_TILES_ANY;
+}
+
 tc_region *tc_region_new(tc_func *f, tc_op *owner)
 {
     tc_region *r = tc_arena_new(&f->module->arena, tc_region);

@@ -198,6 +198,21 @@ static bool parse_resource(tc_parser *p, const char *word, unsigned most,
     return true;
 }
 
+/* tiles(static) */
+static bool parse_tiles(tc_parser *p, tc_func *f)
+{
+    if (!tc_parser_accept_word(p, "tiles"))
+        return true;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    f->tiles = tc_tiles_parse(tc_parser_text(p, tc_parser_peek(p, 0)));
+    if (f->tiles == TC_TILES_ANY)
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "tiles: expected none, static or dynamic");
+    p->at++;
+    return tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
 /* func @f[...](...) -> type, up to the body. */
 static bool parse_signature(tc_parser *p, tc_func *f)
 {
@@ -208,6 +223,7 @@ static bool parse_signature(tc_parser *p, tc_func *f)
                parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
                parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
                parse_resource(p, "ptxas", 3, &f->ptxas_level) &&
+               parse_tiles(p, f) &&
                (tc_parser_is_word(p, "grid") ||
                 tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));
     if (tc_parser_accept(p, TC_TOKEN_ARROW) &&

@@ -501,6 +501,8 @@ static void print_func(printer *p)
         tc_text_printf(p->out, " shared(%u)", f->shared_bytes);
     if (f->ptxas_level)
         tc_text_printf(p->out, " ptxas(%u)", f->ptxas_level);
+    if (f->tiles)
+        tc_text_printf(p->out, " tiles(%s)", tc_tiles_word(f->tiles));
     if (f->is_kernel)
         print_grid(p);
     if (f->nresults) {

@@ -44,6 +44,7 @@ typedef struct tc_pass_options {
     const tc_target *target; /* NULL: "cpu" */
     unsigned warps, stages;  /* of a GPU kernel; 0: as the passes choose */
     unsigned ptxas_level;    /* see tc_func; 0: as the text says */
+    tc_tiles tiles;          /* likewise */
     bool any_alignment; /* of a GPU kernel: assume nothing of its tensors (no
                          * vector accesses), see tc_func.aligned */
     bool no_swizzle; /* of a GPU kernel: shared memory in plain rows (tests) */

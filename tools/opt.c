@@ -74,6 +74,17 @@ static bool read_count(const tool_args *args, const char *option, unsigned most,
     return false;
 }
 
+static bool read_tiles(struct opt *t, const tool_args *args)
+{
+    const char *word = tool_value(args, "--tiles");
+    t->options.tiles = word ? tc_tiles_parse(word) : TC_TILES_ANY;
+    if (!word || t->options.tiles)
+        return true;
+    tool_usage(&tool_opt, "--tiles: expected none, static or dynamic, found %s",
+               word);
+    return false;
+}
+
 /* What the runner is told, from the words of the command line (or of a
  * reproducer). */
 static bool read_options(struct opt *t, const tool_args *args)
@@ -89,7 +100,8 @@ static bool read_options(struct opt *t, const tool_args *args)
     t->options.no_swizzle = tool_has(args, "--no-swizzle");
     if (!read_target(t, args) ||
         !read_count(args, "--warps", TC_MAX_WARPS, &t->options.warps) ||
-        !read_count(args, "--stages", TC_MAX_SLOTS, &t->options.stages))
+        !read_count(args, "--stages", TC_MAX_SLOTS, &t->options.stages) ||
+        !read_tiles(t, args))
         return false;
     for (int i = 0; i < args->ngiven; i++)
         if (strcmp(args->given[i].name, "-D") == 0 &&
@@ -376,6 +388,9 @@ static const tool_option options[] = {
     {"--target", "NAME", "the machine: cpu (default), sm_80, ..."},
     {"--warps", "N", "warps of a block, of a GPU kernel"},
     {"--stages", "N", "stages of its pipelined loops"},
+    {"--tiles", "HOW",
+     "programs and tiles of a GPU kernel: none (a program each), static,\n"
+     "dynamic"},
     {"--any-alignment", NULL, "assume no alignment of its tensors"},
     {"--no-swizzle", NULL, "keep shared memory in plain rows"},
     {"--print-after", "PASSES", "print the program after these, or `all`"},

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * persist-tiles: as many programs as the device has multiprocessors, each of
+ * which computes one tile after the other, so that the copies for one tile run
+ * while another is finished.
+ *
+ *   kernel @k(..) grid {                    kernel @k(..) tiles(static) grid {
+ *     yield %m, %n                            %total = mul %m, %n
+ *   } {                                       yield min(%total, num_sms)
+ *     %i = program_id axis(0)               } {
+ *     %j = program_id axis(1)                 %m = .., %n = ..
+ *     ...                                     %total = mul %m, %n
+ *   }                                         for %tile = program_id axis(0)
+ *                                   becomes       to %total
+ *                                                 step num_programs axis(0) {
+ *                                               %j = div %tile, %m
+ *                                               %i = sub %tile, mul %j, %m
+ *                                               ...
+ *                                             }
+ *                                           }
+ *
+ * Where tiles take different numbers of steps, a program fetches its next tile
+ * when it begins one:
+ *
+ *   while carry(%tile = program_id axis(0)) {
+ *     condition %tile < %total
+ *   } do {
+ *     %next = fetch_tile
+ *     ...
+ *     yield %next
+ *   }
+ *   end_tiles
+ *
+ * Only for targets with bulk copies, and kernels whose loops hold products that
+ * are large enough for warp groups. Programs run in any order, so any order of
+ * tiles is right; tile_order.c chooses it. `tiles(none|static|dynamic)` in the
+ * kernel's header, or the options, decide otherwise.
+ * Tests: test/ir/passes/persist-tiles, test/unit/tiles.c.
+ */
+#include "passes/tile_order.h"
+
+#include "passes/match.h"
+#include "passes/slots.h"
+#include "passes/span.h"
+
+static const char pass[] = "persist-tiles";
+
+/* Room for numbers of tiles behind the last, one a program. */
+enum { MOST_TILES = INT32_MAX - (1 << 16) };
+
+struct persist {
+    tc_pass_env *env;
+    tc_func *f;
+    tc_tile_work work;
+    tc_tile_order order;
+};
+
+static tc_value *axis_op(tc_builder *b, tc_opcode code, unsigned axis)
+{
+    tc_op *op = tc_op_new(b->func, code, b->loc, 0, NULL, 0);
+    tc_op_set_int(op, "axis", axis);
+    return tc_build_op(b, op, NULL);
+}
+
+static tc_value *compare(tc_builder *b, tc_value *x, tc_value *y,
+                         const char *pred)
+{
+    tc_value *in[] = {x, y};
+    tc_op *op = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
+    tc_op_set_word(op, "pred", pred);
+    return tc_build_op(b, op, NULL);
+}
+
+static void insert(tc_builder *b, tc_op *op)
+{
+    tc_op_insert(op, b->region, b->before);
+}
+
+/* ---- The grid ---- */
+
+static void require(tc_builder *b, tc_value *condition, const char *message)
+{
+    tc_op *op = tc_op_new(b->func, TC_ASSERT, b->loc, 1, &condition, 0);
+    tc_context *cx = b->func->module->cx;
+    tc_op_set_attr(
+        op, "message",
+        (tc_attr){.kind = TC_ATTR_STRING, .s = tc_string_get(cx, message)});
+    insert(b, op);
+}
+
+/* x * y, where neither is negative and x is below 2^31. */
+static tc_value *checked_product(tc_builder *b, tc_value *x, tc_value *y)
+{
+    const tc_type *i64 = tc_type_scalar(b->func->module->cx, TC_I64);
+    tc_value *product =
+        tc_build_binary(b, TC_MUL, x, tc_build(b, TC_CAST, 1, &y, i64));
+    tc_value *most = tc_build_int(b, i64, MOST_TILES);
+    require(b, compare(b, product, most, "le"),
+            "the programs of the grid are too many for one launch");
+    return product;
+}
+
+/* What a grid of axes checks by itself. */
+static void require_sizes(tc_builder *b, const tc_op *yield)
+{
+    for (unsigned i = 0; i < yield->nin; i++)
+        if (tc_span_of(yield->in[i]).low < 0) {
+            tc_value *zero = tc_build_int(b, yield->in[i]->type, 0);
+            require(b, compare(b, yield->in[i], zero, "ge"),
+                    "an axis of the grid is negative");
+        }
+}
+
+static void change_grid(tc_func *f)
+{
+    tc_context *cx = f->module->cx;
+    const tc_type *i32 = tc_type_scalar(cx, TC_I32);
+    const tc_type *i64 = tc_type_scalar(cx, TC_I64);
+    tc_op *yield = tc_region_terminator(f->grid);
+    tc_builder b = tc_builder_before(yield);
+    require_sizes(&b, yield);
+    tc_value *total = yield->in[0];
+    if (yield->nin > 1) {
+        total = tc_build(&b, TC_CAST, 1, &total, i64);
+        for (unsigned i = 1; i < yield->nin; i++)
+            total = checked_product(&b, total, yield->in[i]);
+        total = tc_build(&b, TC_CAST, 1, &total, i32);
+    } else {
+        require(&b, compare(&b, total, tc_build_int(&b, i32, MOST_TILES), "le"),
+                "the programs of the grid are too many for one launch");
+    }
+    total->name = "total";
+    tc_value *sms = tc_build(&b, TC_NUM_SMS, 0, NULL, NULL);
+    tc_value *n = tc_build_binary(&b, TC_MIN, total, sms);
+    tc_build_yield(&b, 1, &n);
+    tc_op_erase(yield);
+}
+
+/* ---- Its sizes in the body ---- */
+
+/* Pure ops right in the region that nothing needs. */
+static void erase_unused(tc_region *r)
+{
+    for (tc_op *op = r->last, *prev; op; op = prev) {
+        prev = op->prev;
+        bool used = !tc_op_is_pure(op) || op->nout == 0;
+        for (unsigned i = 0; i < op->nout; i++)
+            used |= op->out[i]->uses != NULL;
+        if (!used)
+            tc_op_erase(op);
+    }
+}
+
+/* Computes the axes of the grid at the body's begin. */
+static void clone_sizes(struct persist *s, tc_builder *b)
+{
+    tc_func *f = s->f;
+    const tc_op *yield = tc_region_terminator(f->grid);
+    for (unsigned i = 0; i < f->grid->nargs; i++)
+        f->grid->args[i]->data = f->body->args[i];
+    tc_each_op (op, f->grid)
+        for (unsigned i = 0; i < op->nout; i++)
+            op->out[i]->data = NULL;
+    tc_each_op (op, f->grid)
+        if (tc_op_is_pure(op) && op != yield)
+            insert(b, tc_op_clone(f, op));
+    for (unsigned i = 0; i < yield->nin; i++)
+        s->order.sizes[i] = yield->in[i]->data;
+    tc_value *total = s->order.sizes[0];
+    for (unsigned i = 1; i < yield->nin; i++)
+        total = tc_build_binary(b, TC_MUL, total, s->order.sizes[i]);
+    s->order.total = total;
+}
+
+/* ---- The loop ---- */
+
+/* `first` and all behind it, but what ends the body, goes to the region's end.
+ */
+static void move_body(tc_region *to, tc_op *first)
+{
+    for (tc_op *op = first, *next; !tc_op_has(op, TC_TERMINATOR); op = next) {
+        next = op->next;
+        tc_op_remove(op);
+        tc_op_insert(op, to, NULL);
+    }
+}
+
+static tc_value *size_along(struct persist *s, const tc_op *op, unsigned axis)
+{
+    tc_builder b = tc_builder_before((tc_op *)op);
+    return axis < s->order.naxes ? s->order.sizes[axis]
+                                 : tc_build_int(&b, op->out[0]->type, 1);
+}
+
+static void replace_ids(struct persist *s, tc_region *r,
+                        tc_value *const ids[TC_GRID_AXES])
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            replace_ids(s, op->regions[i], ids);
+        bool is_id = op->code == TC_PROGRAM_ID;
+        if (!is_id && op->code != TC_NUM_PROGRAMS)
+            continue;
+        unsigned axis = (unsigned)tc_op_int(op, "axis");
+        tc_value *with = is_id ? ids[axis] : size_along(s, op, axis);
+        with->name = with->name ? with->name : op->out[0]->name;
+        tc_value_replace(op->out[0], with);
+        tc_op_erase(op);
+    }
+}
+
+/* What was the body, behind what is in the region already. */
+static void fill(struct persist *s, tc_region *r, tc_value *tile, tc_op *first)
+{
+    tc_value *ids[TC_GRID_AXES];
+    tc_builder b = tc_builder_at_end(r, first->loc);
+    tc_tile_order_decode(&b, &s->order, tile, ids);
+    move_body(r, first);
+    replace_ids(s, r, ids);
+    erase_unused(r);
+}
+
+static void count(struct persist *s, tc_builder *b, tc_op *first)
+{
+    tc_value *in[] = {axis_op(b, TC_PROGRAM_ID, 0), s->order.total,
+                      axis_op(b, TC_NUM_PROGRAMS, 0)};
+    tc_op *loop = tc_op_new(s->f, TC_FOR, b->loc, 3, in, 1);
+    tc_region *body = loop->regions[0];
+    tc_value *tile = tc_region_add_arg(body, in[0]->type, "tile", b->loc);
+    tc_op_set_results(loop, 0, NULL);
+    insert(b, loop);
+    fill(s, body, tile, first);
+    tc_builder end = tc_builder_at_end(body, b->loc);
+    tc_build_yield(&end, 0, NULL);
+}
+
+static void fetch(struct persist *s, tc_builder *b, tc_op *first)
+{
+    tc_value *start = axis_op(b, TC_PROGRAM_ID, 0);
+    tc_op *loop = tc_op_new(s->f, TC_WHILE, b->loc, 1, &start, 2);
+    tc_region *question = loop->regions[0], *body = loop->regions[1];
+    tc_value *tile = tc_region_add_arg(question, start->type, "tile", b->loc);
+    tc_op_set_results(loop, 1, &start->type);
+    insert(b, loop);
+    tc_builder at = tc_builder_at_end(question, b->loc);
+    tc_value *more = compare(&at, tile, s->order.total, "lt");
+    insert(&at, tc_op_new(s->f, TC_CONDITION, b->loc, 1, &more, 0));
+    at = tc_builder_at_end(body, b->loc);
+    tc_value *next = tc_build(&at, TC_FETCH_TILE, 0, NULL, NULL);
+    next->name = "next";
+    fill(s, body, tile, first);
+    at = tc_builder_at_end(body, b->loc);
+    tc_build_yield(&at, 1, &next);
+    at = tc_builder_before(tc_region_terminator(s->f->body));
+    insert(&at, tc_op_new(s->f, TC_END_TILES, b->loc, 0, NULL, 0));
+}
+
+static void change_body(struct persist *s)
+{
+    tc_op *first = s->f->body->first;
+    tc_builder b = tc_builder_before(first);
+    b.loc = s->f->loc;
+    clone_sizes(s, &b);
+    tc_tile_order_prepare(&b, &s->order, &s->work);
+    if (s->f->tiles == TC_TILES_DYNAMIC)
+        fetch(s, &b, first);
+    else
+        count(s, &b, first);
+    erase_unused(s->f->body);
+}
+
+/* ---- Choosing ---- */
+
+static bool has_op(const tc_region *r, tc_opcode code)
+{
+    tc_each_op (op, r) {
+        if (op->code == code)
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (has_op(op->regions[i], code))
+                return true;
+    }
+    return false;
+}
+
+static bool is_equal_work(const tc_tile_work *w)
+{
+    for (unsigned axis = 0; axis < TC_GRID_AXES; axis++)
+        if (w->steps[axis] != TC_TREND_SAME)
+            return false;
+    return true;
+}
+
+/* NULL: the kernel's programs shall compute many tiles. */
+static const char *why_not(struct persist *s)
+{
+    if (s->f->tiles == TC_TILES_NONE)
+        return "tiles(none) asks for a program each";
+    s->work = tc_tile_work_of(s->f, s->env);
+    return s->work.why;
+}
+
+static bool is_done(const tc_func *f)
+{
+    return has_op(f->grid, TC_NUM_SMS) || has_op(f->body, TC_FETCH_TILE) ||
+           has_op(f->body, TC_END_TILES) || has_op(f->body, TC_WARP_GROUPS);
+}
+
+tc_change tc_pass_persist_tiles(tc_func *f, tc_pass_env *env)
+{
+    struct persist s = {.env = env, .f = f};
+    if (!f->is_kernel || !env->target->tma || f->nparams || is_done(f))
+        return TC_UNCHANGED;
+    if (env->options->tiles)
+        f->tiles = env->options->tiles;
+    const char *why = why_not(&s);
+    if (why) {
+        tc_remark(env->cx, f->loc, pass, "@%s: a program for each tile: %s",
+                  f->name, why);
+        return TC_UNCHANGED;
+    }
+    bool equal = is_equal_work(&s.work);
+    const tc_op *yield = tc_region_terminator(f->grid);
+    s.order = tc_tile_order_of(&s.work, yield->nin);
+    if (f->tiles == TC_TILES_ANY)
+        f->tiles = equal ? TC_TILES_STATIC : TC_TILES_DYNAMIC;
+    tc_remark(env->cx, f->loc, pass,
+              "@%s: a program for each multiprocessor %s tiles, %s; the steps "
+              "of the loop are %s for all tiles",
+              f->name,
+              f->tiles == TC_TILES_DYNAMIC ? "fetches its" : "counts its",
+              tc_tile_order_name(&s.order), equal ? "as many" : "not as many");
+    change_body(&s);
+    change_grid(f);
+    return TC_CHANGED;
+}
+
+/* ---- Afterwards ---- */
+
+static bool is_axis_0(const tc_value *v, tc_opcode code)
+{
+    const tc_op *op = tc_match_op(v, code);
+    return op && tc_op_int(op, "axis") == 0;
+}
+
+bool tc_is_tile_loop(const tc_op *op)
+{
+    if (op->code == TC_FOR)
+        return is_axis_0(op->in[0], TC_PROGRAM_ID) &&
+               is_axis_0(op->in[2], TC_NUM_PROGRAMS);
+    if (op->code == TC_WHILE)
+        tc_each_op (inner, op->regions[1]) {
+            if (inner->code == TC_FETCH_TILE)
+                return true;
+        }
+    return false;
+}
