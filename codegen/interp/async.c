@@ -34,10 +34,11 @@ static bool finish(tc_interp *it, tc_ipiece *p)
         if (!tc_interp_global_read(it, p->op, p->from + i, p->thread, p->epoch))
             return false;
     land(it, p);
+    tc_iwriter w = tc_interp_thread_writer(it, p->thread);
     for (unsigned i = 0; i < p->bytes; i++) {
         tc_ibyte *b = &it->bytes[p->to + i];
         b->state = TC_BYTE_FULL;
-        b->write_epoch = it->epoch;
+        b->write_epoch = it->sync.now[w.component];
     }
     return true;
 }
@@ -70,19 +71,18 @@ static bool start_piece(tc_interp *it, const tc_op *op, uint32_t to,
                         const uint8_t *from, unsigned bytes, unsigned thread)
 {
     unsigned step = tc_type_bytes(op->in[1]->type->elem);
-    if (!tc_interp_shared_claim(it, op, to, bytes, thread, true))
+    tc_iwriter w = tc_interp_thread_writer(it, thread);
+    w.is_copy = true;
+    if (!tc_interp_shared_claim(it, op, to, bytes, &w))
         return false;
     for (unsigned i = 0; from && i < bytes; i += step)
         if (!tc_interp_global_read(it, op, from + i, thread, it->epoch))
             return false;
+    tc_interp_shared_stamp(it, op, to, bytes, &w, 0);
     for (unsigned i = 0; i < bytes; i++) {
-        tc_ibyte *b = &it->bytes[to + i];
-        b->state = TC_BYTE_IN_FLIGHT;
-        b->poison = 0;
-        b->value = 0xa5; /* the old content is gone, the new not there */
-        b->alloc = tc_ivalue_of(op->in[1])->alloc;
-        b->write_op = tc_iop_of(op)->id;
-        b->write_thread = (uint16_t)thread;
+        it->bytes[to + i].state = TC_BYTE_IN_FLIGHT;
+        it->bytes[to + i].value =
+            0xa5; /* neither the old content nor the new */
     }
     if (it->npieces == it->room_pieces) {
         size_t room = 2 * it->room_pieces + 256;

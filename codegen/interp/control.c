@@ -7,25 +7,25 @@
 #include "codegen/interp/state.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Hands in[skip..] of a terminator to values, all at once: a loop may swap
  * what it carries. */
-static void hand_over(tc_interp *it, const tc_op *from, unsigned skip,
-                      tc_value *const *to)
+static void hand_over(tc_interp *it, const tc_op *from, tc_value *const *to)
 {
     tc_iop *info = tc_iop_of(from);
-    unsigned n = from->nin - skip;
+    unsigned n = from->nin;
     tc_ivalue *held = info->plan;
     if (!held) {
         info->plan = held = tc_arena_array(&it->arena, tc_ivalue, n);
         for (unsigned i = 0; i < n; i++) {
-            held[i].n = tc_ivalue_of(from->in[i + skip])->n;
+            held[i].n = tc_ivalue_of(from->in[i])->n;
             held[i].x = tc_arena_array(&it->arena, tc_inum, held[i].n);
             held[i].poison = tc_arena_array(&it->arena, tc_ipoison, held[i].n);
         }
     }
     for (unsigned i = 0; i < n; i++)
-        tc_interp_copy(&held[i], tc_ivalue_of(from->in[i + skip]));
+        tc_interp_copy(&held[i], tc_ivalue_of(from->in[i]));
     for (unsigned i = 0; i < n; i++)
         tc_interp_copy(tc_ivalue_of(to[i]), &held[i]);
 }
@@ -36,6 +36,39 @@ static void copy_values(tc_value *const *from, tc_value *const *to, unsigned n)
         tc_interp_copy(tc_ivalue_of(to[i]), tc_ivalue_of(from[i]));
 }
 
+/* ---- Regions ---- */
+
+static tc_iframe *top(tc_interp *it)
+{
+    return &it->agent->frames[it->agent->depth - 1];
+}
+
+void tc_interp_enter(tc_interp *it, const tc_region *r)
+{
+    tc_iagent *a = it->agent;
+    if (a->depth == a->room) {
+        unsigned room = 2 * a->room + 16;
+        tc_iframe *more = tc_arena_array(&it->arena, tc_iframe, room);
+        if (a->depth)
+            memcpy(more, a->frames, a->depth * sizeof *more);
+        a->frames = more;
+        a->room = room;
+    }
+    a->frames[a->depth++] = (tc_iframe){.region = r, .next = r->first};
+}
+
+static void leave(tc_interp *it)
+{
+    it->agent->depth--;
+}
+
+/* The same frame, at the begin of a region. */
+static void go_to(tc_interp *it, const tc_region *r)
+{
+    top(it)->region = r;
+    top(it)->next = r->first;
+}
+
 bool tc_interp_for(tc_interp *it, const tc_op *op)
 {
     tc_inum lo, hi, step;
@@ -44,18 +77,34 @@ bool tc_interp_for(tc_interp *it, const tc_op *op)
         !tc_interp_decide(it, op, 2, &step))
         return false;
     const tc_region *r = op->regions[0];
-    tc_kind kind = op->in[0]->type->kind;
     uint64_t trips = tc_trip_count(lo.i, hi.i, step.i);
     copy_values(op->in + 3, r->args + 1, r->nargs - 1);
-    for (uint64_t i = 0; i < trips; i++) {
-        tc_ivalue *iv = tc_ivalue_of(r->args[0]);
-        iv->x[0].i =
-            tc_int_wrap(kind, (int64_t)((uint64_t)lo.i + i * (uint64_t)step.i));
-        if (!tc_interp_region(it, r))
-            return false;
-        hand_over(it, r->last, 0, r->args + 1);
+    tc_ivalue_of(r->args[0])->x[0] = lo;
+    if (trips == 0) {
+        copy_values(r->args + 1, op->out, op->nout);
+        return true;
     }
-    copy_values(r->args + 1, op->out, op->nout);
+    tc_interp_enter(it, r);
+    top(it)->trips = trips - 1;
+    top(it)->step = (uint64_t)step.i;
+    return true;
+}
+
+static bool end_for(tc_interp *it, const tc_op *op, const tc_op *yield)
+{
+    const tc_region *r = op->regions[0];
+    tc_iframe *f = top(it);
+    tc_inum *i = &tc_ivalue_of(r->args[0])->x[0];
+    hand_over(it, yield, r->args + 1);
+    if (f->trips == 0) {
+        copy_values(r->args + 1, op->out, op->nout);
+        leave(it);
+        return true;
+    }
+    f->trips--;
+    i->i =
+        tc_int_wrap(op->in[0]->type->kind, (int64_t)((uint64_t)i->i + f->step));
+    go_to(it, r);
     return true;
 }
 
@@ -64,35 +113,60 @@ bool tc_interp_if(tc_interp *it, const tc_op *op)
     tc_inum condition;
     if (!tc_interp_decide(it, op, 0, &condition))
         return false;
-    const tc_region *r = op->regions[condition.i ? 0 : 1];
-    if (!tc_interp_region(it, r))
-        return false;
-    copy_values(r->last->in, op->out, op->nout);
+    tc_interp_enter(it, op->regions[condition.i ? 0 : 1]);
+    return true;
+}
+
+static bool end_if(tc_interp *it, const tc_op *op, const tc_op *yield)
+{
+    copy_values(yield->in, op->out, op->nout);
+    leave(it);
     return true;
 }
 
 bool tc_interp_while(tc_interp *it, const tc_op *op)
 {
-    const tc_region *head = op->regions[0], *body = op->regions[1];
+    const tc_region *head = op->regions[0];
     copy_values(op->in, head->args, head->nargs);
-    for (;;) {
-        tc_inum more;
-        if (!tc_interp_region(it, head) ||
-            !tc_interp_decide(it, head->last, 0, &more))
-            return false;
-        if (!more.i)
-            break;
-        if (!tc_interp_region(it, body))
-            return false;
-        hand_over(it, body->last, 0, head->args);
+    tc_interp_enter(it, head);
+    return true;
+}
+
+/* Of both regions: the condition, and what the body hands back. */
+static bool end_while(tc_interp *it, const tc_op *op, const tc_op *end)
+{
+    const tc_region *head = op->regions[0], *body = op->regions[1];
+    tc_inum more;
+    if (top(it)->region == body) {
+        hand_over(it, end, head->args);
+        go_to(it, head);
         /* Empty regions must come to an end as well. */
         if (it->steps++ >= it->max_steps)
             return tc_interp_find(it, op, NULL, NULL, "no end after %llu steps",
                                   (unsigned long long)it->max_steps) &&
                    false;
+        return true;
+    }
+    if (!tc_interp_decide(it, end, 0, &more))
+        return false;
+    if (more.i) {
+        go_to(it, body);
+        return true;
     }
     copy_values(head->args, op->out, op->nout);
+    leave(it);
     return true;
+}
+
+bool tc_interp_leave(tc_interp *it, const tc_op *end)
+{
+    const tc_op *op = top(it)->region->op;
+    switch (op ? op->code : TC_RETURN) {
+    case TC_FOR: return end_for(it, op, end);
+    case TC_IF: return end_if(it, op, end);
+    case TC_WHILE: return end_while(it, op, end);
+    default: leave(it); return true;
+    }
 }
 
 /* Whether all elements are true; the first poison. */

@@ -48,11 +48,13 @@ void tc_interp_global_new(tc_interp *it)
     for (unsigned i = 1; i <= it->nops; i++) {
         const tc_op *op = it->ops[i];
         bool atomic = op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS;
-        const tc_value *t = op->code == TC_STORE ? tensor_of(op) : NULL;
+        bool store = op->code == TC_STORE || op->code == TC_TMA_STORE;
+        const tc_value *t = store ? tensor_of(op) : NULL;
         if (t)
             stored[t->index] = true;
         else
-            anywhere |= atomic || op->code == TC_STORE;
+            anywhere |= atomic || store;
+        it->sync.keep_flights |= op->code == TC_TMA_LOAD;
     }
     it->tracked = tc_arena_array(&it->arena, tc_irange, body->nargs);
     for (unsigned i = 0; i < body->nargs; i++) {
@@ -152,7 +154,7 @@ bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
                             "other threads may still read, with no barrier in "
                             "between",
                             thread);
-    else if (c->write_epoch == it->epoch && c->write_thread != thread &&
+    else if (c->write_epoch >= it->epoch && c->write_thread != thread &&
              !(c->write_atomic && is_atomic(op)))
         ok = tc_interp_find(it, op, it->ops[c->write_op], "written here",
                             "race: threads %u and %u write one element of "
@@ -162,5 +164,40 @@ bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
     c->write_epoch = it->epoch;
     c->write_op = tc_iop_of(op)->id;
     c->write_atomic = is_atomic(op);
-    return ok;
+    return ok && tc_interp_bulk_stored(it, op, p, thread);
+}
+
+/* Bulk copies are in order with nothing else that the program does to global
+ * memory: an element that one touches, nothing else may write. */
+
+bool tc_interp_global_bulk_read(tc_interp *it, const tc_op *op, const void *p)
+{
+    if (!is_tracked(it, (uintptr_t)p))
+        return true;
+    const struct tc_icell *c = cell_of(it, (uintptr_t)p);
+    return !c->write_op ||
+           tc_interp_find(it, op, it->ops[c->write_op], "written here",
+                          "race: a bulk copy reads global memory that the "
+                          "program writes");
+}
+
+bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op, const void *p)
+{
+    if (!is_tracked(it, (uintptr_t)p))
+        return true;
+    struct tc_icell *c = cell_of(it, (uintptr_t)p);
+    if (c->write_op &&
+        !tc_interp_find(it, op, it->ops[c->write_op], "written here",
+                        "race: a bulk copy writes global memory that was "
+                        "written before"))
+        return false;
+    if (c->read_epoch == it->epoch &&
+        !tc_interp_find(it, op, it->ops[c->read_op], "read here",
+                        "race: a bulk copy overwrites global memory that "
+                        "threads may still read, with no barrier in between"))
+        return false;
+    c->write_op = tc_iop_of(op)->id;
+    c->write_thread = MANY;
+    c->write_epoch = UINT32_MAX; /* until the end */
+    return tc_interp_bulk_stored(it, op, p, 0);
 }

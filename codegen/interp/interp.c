@@ -93,6 +93,7 @@ void tc_interp_copy(tc_ivalue *to, const tc_ivalue *from)
     memcpy(to->axis, from->axis, sizeof to->axis);
     to->at = from->at;
     to->alloc = from->alloc;
+    to->product = from->product;
 }
 
 uint64_t tc_interp_random(tc_interp *it)
@@ -216,6 +217,19 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_ASYNC_COMMIT] = tc_interp_async_commit,
     [TC_ASYNC_WAIT] = tc_interp_async_wait,
     [TC_BARRIER] = tc_interp_barrier,
+    [TC_MMA_WAIT] = tc_interp_mma_wait,
+    [TC_WARP_GROUPS] = tc_interp_warp_groups,
+    [TC_MBARRIER_ALLOC] = tc_interp_mbarrier_alloc,
+    [TC_MBARRIER_WAIT] = tc_interp_mbarrier_wait,
+    [TC_MBARRIER_ARRIVE] = tc_interp_mbarrier_arrive,
+    [TC_TMA_LOAD] = tc_interp_tma_load,
+    [TC_TMA_STORE] = tc_interp_tma_store,
+    [TC_TMA_STORE_WAIT] = tc_interp_tma_store_wait,
+    [TC_FENCE_ASYNC] = tc_interp_fence_async,
+    [TC_SMEM_PUT] = tc_interp_smem_put,
+    [TC_SMEM_GET] = tc_interp_smem_get,
+    [TC_FETCH_TILE] = tc_interp_fetch_tile,
+    [TC_END_TILES] = tc_interp_end_tiles,
 };
 
 static bool run_op(tc_interp *it, const tc_op *op)
@@ -235,14 +249,30 @@ static bool run_op(tc_interp *it, const tc_op *op)
            false;
 }
 
+bool tc_interp_step(tc_interp *it)
+{
+    tc_iagent *a = it->agent;
+    unsigned at = a->depth - 1;
+    const tc_op *op = a->frames[at].next;
+    if (!tc_interp_products_ok(it, op))
+        return false;
+    if (tc_op_has(op, TC_TERMINATOR))
+        return tc_interp_leave(it, op);
+    if (!run_op(it, op))
+        return false;
+    if (!a->waits) /* else once more, later */
+        a->frames[at].next = op->next;
+    a->to_switch = tc_op_has(op, TC_READS) || tc_op_has(op, TC_WRITES);
+    return true;
+}
+
 bool tc_interp_region(tc_interp *it, const tc_region *r)
 {
-    tc_each_op (op, r) {
-        if (tc_op_has(op, TC_TERMINATOR))
-            return true;
-        if (!run_op(it, op))
+    unsigned outer = it->agent->depth;
+    tc_interp_enter(it, r);
+    while (it->agent->depth > outer)
+        if (!tc_interp_step(it))
             return false;
-    }
     return true;
 }
 
@@ -344,9 +374,12 @@ static bool run_program(tc_interp *it, int64_t index)
     it->npieces = 0;
     it->group = 0;
     it->wait = NULL;
+    tc_interp_sync_reset(it);
     tc_interp_shared_reset(it);
     tc_interp_global_reset(it);
-    return tc_interp_region(it, it->f->body) && tc_interp_async_end(it);
+    return tc_interp_region(it, it->f->body) && tc_interp_async_end(it) &&
+           tc_interp_bulk_end(it) && tc_interp_mbarrier_end(it) &&
+           tc_interp_products_end(it) && tc_interp_tiles_end(it);
 }
 
 static bool run_programs(tc_interp *it)
@@ -381,6 +414,7 @@ static bool run_kernel(tc_interp *it)
                       it->grid) ||
         !tc_interp_shared_new(it))
         return false;
+    tc_interp_sync_new(it);
     tc_interp_global_new(it);
     return run_programs(it);
 }
@@ -397,6 +431,7 @@ static bool run_guarded(tc_interp *it)
     }
     it->cx->memory.unwind = outer;
     tc_arena_reset(&it->arena);
+    tc_arena_reset(&it->scratch);
     if (unwound)
         longjmp(*outer, 1);
     return ok;
@@ -415,6 +450,7 @@ bool tc_interp_run(tc_func *kernel, const tc_launch_arg *args,
                     .max_steps = o->max_steps ? o->max_steps : 4000000,
                     .max_findings = o->max_findings ? o->max_findings : 8};
     tc_arena_init(&it.arena, &it.cx->memory);
-    it.places.arena = it.offsets.arena = &it.arena;
+    tc_arena_init(&it.scratch, &it.cx->memory);
+    it.places.arena = it.offsets.arena = it.groups.arena = &it.arena;
     return run_guarded(&it);
 }

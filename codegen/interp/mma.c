@@ -2,7 +2,7 @@
  *
  * Matrix products. Operands in registers must be in the layouts that the
  * instruction has, those in shared memory are read as a whole: every fragment
- * of them goes to some warp.
+ * of them goes to some warp. (When m64 ones are over: products.c.)
  *
  * Sums: the products of the k steps of one instruction (16 of 16-bit floats, 8
  * of tf32, 32 of fp8) are exact and added in double, and with the accumulator
@@ -12,7 +12,10 @@
  */
 #include "codegen/interp/state.h"
 
+#include "passes/wgmma.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct product {
@@ -23,21 +26,56 @@ typedef struct product {
     tc_ipoison *a_poison, *b_poison;
     tc_ipoison *row_poison, *column_poison; /* the first of each */
     unsigned step;                          /* k of an instruction; 0: fma */
-    bool checked;
+    bool is_wgmma, checked;
+    /* Of elements of a buffer: the warp groups that read them. */
+    uint8_t *a_groups, *b_groups;
 } product;
 
 /* ---- Operands ---- */
 
-/* Warps along the rows and columns of the accumulator, as its layout says. */
-static bool warps_of(tc_interp *it, const tc_layout *c, int *wm, int *wn)
+/* Warps (of m64: groups of four) along the rows and columns of the accumulator,
+ * as its layout says. */
+static bool warps_of(const product *p, const tc_layout *c, int *wm, int *wn)
 {
-    for (*wm = 1; *wm <= (int)it->nwarps; ++*wm) {
-        *wn = (int)it->nwarps / *wm;
-        if (*wm * *wn == (int)it->nwarps &&
-            tc_layout_mma_c(it->cx, c->shape, *wm, *wn) == c)
+    tc_context *cx = p->it->cx;
+    int n = (int)p->it->nwarps / (p->is_wgmma ? 4 : 1);
+    if (p->is_wgmma && p->it->nwarps % 4)
+        return false;
+    for (*wm = 1; *wm <= n; ++*wm) {
+        *wn = n / *wm;
+        if (*wm * *wn == n &&
+            (p->is_wgmma ? tc_layout_wgmma_c(cx, c->shape, *wm, *wn)
+                         : tc_layout_mma_c(cx, c->shape, *wm, *wn)) == c)
             return true;
     }
     return false;
+}
+
+/* Whether descriptors can say where a buffer's elements are. */
+static bool check_buffer(product *p, unsigned i)
+{
+    const tc_type *t = p->op->in[i]->type;
+    tc_wgmma_operand operand;
+    const char *why = NULL;
+    return tc_wgmma_operand_of(p->it->cx, t, i, tc_op_word(p->op, "instr"),
+                               &operand, &why) ||
+           (tc_interp_find(p->it, p->op, NULL, NULL,
+                           "operand %u is not laid out as the instruction "
+                           "reads it: %s",
+                           i, why) &&
+            false);
+}
+
+static bool check_alignment(product *p, unsigned i)
+{
+    unsigned align = tc_shared_alignment(p->op->in[i]->type);
+    uint32_t at = tc_ivalue_of(p->op->in[i])->at;
+    return at % align == 0 ||
+           (tc_interp_find(p->it, p->op, NULL, NULL,
+                           "operand %u is at byte %u, expected a multiple of "
+                           "%u",
+                           i, at, align) &&
+            false);
 }
 
 /* Whether a tile's layout is what the instruction reads. */
@@ -45,11 +83,13 @@ static bool check_operand(product *p, unsigned i, int wm, int wn)
 {
     const tc_type *t = p->op->in[i]->type;
     if (t->kind == TC_SMEM)
-        return true;
+        return !p->is_wgmma || check_buffer(p, i);
     unsigned bits = 8 * tc_type_bytes(t->elem);
     const tc_layout *want =
-        i == 0 ? tc_layout_mma_a(p->it->cx, t->layout->shape, wm, wn, bits)
-               : tc_layout_mma_b(p->it->cx, t->layout->shape, wm, wn, bits);
+        p->is_wgmma
+            ? tc_layout_wgmma_a(p->it->cx, t->layout->shape, wm, wn, bits)
+        : i == 0 ? tc_layout_mma_a(p->it->cx, t->layout->shape, wm, wn, bits)
+                 : tc_layout_mma_b(p->it->cx, t->layout->shape, wm, wn, bits);
     return t->layout == want ||
            (tc_interp_find(p->it, p->op, p->op->in[i]->def, "made here",
                            "operand %u is not laid out as the instruction "
@@ -77,7 +117,7 @@ static bool check_layouts(product *p)
                               "k is %u, expected a multiple of %u", p->k,
                               p->step) &&
                false;
-    if (!warps_of(p->it, op->in[2]->type->layout, &wm, &wn))
+    if (!warps_of(p, op->in[2]->type->layout, &wm, &wn))
         return tc_interp_find(p->it, op, NULL, NULL,
                               "the accumulator's layout is not the "
                               "instruction's") &&
@@ -88,10 +128,8 @@ static bool check_layouts(product *p)
 static unsigned step_of(const tc_op *op)
 {
     const char *instr = tc_op_word(op, "instr");
-    return strcmp(instr, "fma") == 0        ? 0
-           : strcmp(instr, "m16n8k8") == 0  ? 8
-           : strcmp(instr, "m16n8k16") == 0 ? 16
-                                            : 32;
+    return strcmp(instr, "fma") == 0 ? 0
+                                     : (unsigned)atoi(strchr(instr, 'k') + 1);
 }
 
 static product *product_of(tc_interp *it, const tc_op *op)
@@ -109,6 +147,7 @@ static product *product_of(tc_interp *it, const tc_op *op)
     p->k = (uint32_t)a[1];
     p->n = (uint32_t)b[1];
     p->step = step_of(op);
+    p->is_wgmma = strncmp(tc_op_word(op, "instr"), "m64", 3) == 0;
     p->a = tc_arena_array(&it->arena, tc_inum, p->m * p->k);
     p->b = tc_arena_array(&it->arena, tc_inum, p->k * p->n);
     p->b_columns = tc_arena_array(&it->arena, tc_inum, p->k * p->n);
@@ -119,11 +158,29 @@ static product *product_of(tc_interp *it, const tc_op *op)
     return p;
 }
 
+/* Which groups read which elements: those that hold the sums of its row, or of
+ * its column. */
+static void find_readers(product *p)
+{
+    const uint8_t *c = tc_interp_groups(p->it, p->op->in[2]->type->layout);
+    p->a_groups = tc_arena_array(&p->it->arena, uint8_t, p->m * p->k);
+    p->b_groups = tc_arena_array(&p->it->arena, uint8_t, p->k * p->n);
+    for (uint32_t i = 0; i < p->m * p->n; i++)
+        for (uint32_t k = 0; k < p->k; k++) {
+            p->a_groups[i / p->n * p->k + k] |= c[i];
+            p->b_groups[k * p->n + i % p->n] |= c[i];
+        }
+}
+
 static bool read_operand(product *p, unsigned i, tc_inum *x, tc_ipoison *poison)
 {
-    return p->op->in[i]->type->kind == TC_SMEM
-               ? tc_interp_shared_read(p->it, p->op, i, x, poison)
-               : tc_interp_gather(p->it, p->op, i, x, poison);
+    if (p->op->in[i]->type->kind != TC_SMEM)
+        return tc_interp_gather(p->it, p->op, i, x, poison);
+    if (p->is_wgmma && !check_alignment(p, i))
+        return false;
+    return tc_interp_shared_read(
+        p->it, p->op, i, p->is_wgmma ? TC_READ_PRODUCTS : TC_READ_THREADS,
+        i == 0 ? p->a_groups : p->b_groups, x, poison);
 }
 
 static void sort_operands(product *p)
@@ -224,8 +281,11 @@ bool tc_interp_mma(tc_interp *it, const tc_op *op)
     product *p = product_of(it, op);
     if (!p->checked && !check_layouts(p))
         return false;
+    if (!p->checked)
+        find_readers(p);
     p->checked = true;
-    if (!read_operand(p, 0, p->a, p->a_poison) ||
+    if (!tc_interp_product_start(it, op) ||
+        !read_operand(p, 0, p->a, p->a_poison) ||
         !read_operand(p, 1, p->b, p->b_poison))
         return false;
     sort_operands(p);
@@ -240,5 +300,6 @@ bool tc_interp_mma(tc_interp *it, const tc_op *op)
                          : p->row_poison[row] ? p->row_poison[row]
                                               : p->column_poison[column];
     }
+    tc_interp_product_end(it, op);
     return true;
 }

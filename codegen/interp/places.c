@@ -68,6 +68,20 @@ const tc_iplaces *tc_interp_places(tc_interp *it, const tc_layout *l)
     return p;
 }
 
+const uint8_t *tc_interp_groups(tc_interp *it, const tc_layout *l)
+{
+    uint8_t *groups = tc_map_get(&it->groups, l);
+    if (groups)
+        return groups;
+    const tc_iplaces *p = tc_interp_places(it, l);
+    groups = tc_arena_array(&it->arena, uint8_t, p->count);
+    for (uint32_t i = 0; i < p->n; i++)
+        groups[p->elem[i]] |=
+            (uint8_t)(1u << tc_interp_group_of(it, i / p->nregs));
+    tc_map_set(&it->groups, l, groups);
+    return groups;
+}
+
 const uint32_t *tc_interp_offsets(tc_interp *it, const tc_layout *l)
 {
     uint32_t *offsets = tc_map_get(&it->offsets, l);

@@ -2,14 +2,12 @@
  *
  * Shared memory, byte by byte.
  *
- * The threads of a block may run as far apart as barriers let them. All of
- * them pass the same barriers (control is uniform), so the barriers cut a run
- * into epochs, and two accesses of different threads are in order if and only
- * if their epochs differ. A byte remembers its last write and last read and
- * their epochs; an access in the same epoch as one that it collides with is a
- * race. smem_store, smem_load and mma may move data between lanes (ldmatrix,
- * stmatrix), so nothing in them counts as done by the same thread; a thread's
- * copies do.
+ * The threads of a block may run as far apart as barriers and mbarriers let
+ * them. A byte remembers its last write and the last read of each component of
+ * the clocks (sync.h), with the time of that component; who comes later must
+ * know that they are over, else it is a race. smem_store, smem_load and mma may
+ * move data between lanes (ldmatrix, stmatrix), so nothing in them counts as
+ * done by the same thread; a thread's copies do.
  *
  * What is read must have been written, and through the same buffer: bytes that
  * nobody wrote, or that another buffer in the same place wrote, are poison.
@@ -22,34 +20,42 @@
 
 static bool place(tc_interp *it, const tc_op *op, bool finished)
 {
-    unsigned bytes = tc_smem_bytes(op->out[0]->type);
+    const tc_type *t = op->out[0]->type;
+    bool is_smem = t->kind == TC_SMEM;
+    unsigned bytes = is_smem ? tc_smem_bytes(t) : 8 * t->slots;
+    unsigned align = is_smem ? TC_SMEM_ALIGN : 8;
     int64_t at = tc_op_int(op, "offset");
     if (!finished) /* allocate-shared has not run: all side by side */
-        at = (it->nbytes + TC_SMEM_ALIGN - 1) / TC_SMEM_ALIGN * TC_SMEM_ALIGN;
+        at = (it->nbytes + 1023) / 1024 * 1024;
     tc_iop_of(op)->offset = (unsigned)at;
     if (finished && at + bytes > it->f->shared_bytes)
         return tc_error(it->cx, op->loc,
-                        "smem_alloc: bytes %lld to %lld are outside of the "
-                        "kernel's shared(%u)",
-                        (long long)at, (long long)at + bytes - 1,
-                        it->f->shared_bytes);
-    if (at % TC_SMEM_ALIGN)
+                        "%s: bytes %lld to %lld are outside of the kernel's "
+                        "shared(%u)",
+                        tc_op_infos[op->code].name, (long long)at,
+                        (long long)at + bytes - 1, it->f->shared_bytes);
+    if (at % align)
         return tc_error(it->cx, op->loc,
-                        "smem_alloc: offset %lld, expected a multiple of %d",
-                        (long long)at, TC_SMEM_ALIGN);
+                        "%s: offset %lld, expected a multiple of %u",
+                        tc_op_infos[op->code].name, (long long)at, align);
     if (it->nbytes < at + bytes)
         it->nbytes = (unsigned)(at + bytes);
     return true;
+}
+
+static bool is_alloc(const tc_op *op)
+{
+    return op->code == TC_SMEM_ALLOC || op->code == TC_MBARRIER_ALLOC;
 }
 
 bool tc_interp_shared_new(tc_interp *it)
 {
     bool finished = false, ok = true;
     for (unsigned i = 1; i <= it->nops; i++)
-        finished |= it->ops[i]->code == TC_SMEM_ALLOC &&
-                    tc_op_has_attr(it->ops[i], "offset");
+        finished |=
+            is_alloc(it->ops[i]) && tc_op_has_attr(it->ops[i], "offset");
     for (unsigned i = 1; i <= it->nops; i++)
-        if (it->ops[i]->code == TC_SMEM_ALLOC)
+        if (is_alloc(it->ops[i]))
             ok &= place(it, it->ops[i], finished);
     if (ok && it->nbytes)
         it->bytes = tc_arena_array(&it->arena, tc_ibyte, it->nbytes);
@@ -58,8 +64,11 @@ bool tc_interp_shared_new(tc_interp *it)
 
 void tc_interp_shared_reset(tc_interp *it)
 {
-    if (it->nbytes)
-        memset(it->bytes, 0, it->nbytes * sizeof *it->bytes);
+    if (!it->nbytes)
+        return;
+    memset(it->bytes, 0, it->nbytes * sizeof *it->bytes);
+    memset(it->reads, 0,
+           (size_t)it->nbytes * it->sync.nreaders * sizeof *it->reads);
 }
 
 bool tc_interp_smem_alloc(tc_interp *it, const tc_op *op)
@@ -99,6 +108,22 @@ static const tc_op *writer(const tc_interp *it, const tc_ibyte *b)
     return it->ops[b->write_op];
 }
 
+static tc_iread *reads_of(const tc_interp *it, const tc_ibyte *b)
+{
+    return it->reads + (size_t)(b - it->bytes) * it->sync.nreaders;
+}
+
+/* What the last write was, by its component. */
+static bool by_group(const tc_interp *it, const tc_ibyte *b)
+{
+    return b->writer >= tc_clock_group(0) &&
+           b->writer < tc_clock_group(it->sync.ngroups);
+}
+static bool by_bulk(const tc_interp *it, const tc_ibyte *b)
+{
+    return b->writer >= tc_clock_mbarrier(&it->sync, 0);
+}
+
 /* A byte under way: who reads or writes it comes too soon. */
 static bool find_in_flight(tc_interp *it, const tc_op *op, const tc_ibyte *b,
                            const char *verb)
@@ -115,10 +140,27 @@ static bool find_in_flight(tc_interp *it, const tc_op *op, const tc_ibyte *b,
     return go_on;
 }
 
-/* A byte that only the thread that wrote it can be sure to see. */
+static bool find_mbarrier(tc_interp *it, const tc_op *op, const tc_ibyte *b)
+{
+    return tc_interp_find(it, op, writer(it, b), "they are here",
+                          "touches bytes of mbarriers") &&
+           false;
+}
+
+/* A byte whose last write the reader does not know of: only a thread that wrote
+ * it itself can be sure to see it. */
 static bool find_unseen(tc_interp *it, const tc_op *op, const tc_ibyte *b)
 {
     unsigned before = it->nfindings;
+    if (by_bulk(it, b))
+        return tc_interp_find(it, op, writer(it, b), "the copy starts here",
+                              "reads shared memory that a bulk copy may still "
+                              "be writing: its mbarrier was not waited for");
+    if (!by_group(it, b))
+        return tc_interp_find(it, op, writer(it, b), "written here",
+                              "race: reads what the producer has written, and "
+                              "has waited for no mbarrier that it arrived on "
+                              "since");
     bool go_on = tc_interp_find(it, op, writer(it, b), "written here",
                                 "race: reads what thread %u has written with "
                                 "no barrier in between",
@@ -130,11 +172,27 @@ static bool find_unseen(tc_interp *it, const tc_op *op, const tc_ibyte *b)
     return go_on;
 }
 
-/* One byte is read; its poison. */
-static bool read_byte(tc_interp *it, const tc_op *op, tc_ibyte *b,
-                      uint16_t alloc, tc_ipoison *poison)
+/* What threads wrote the asynchronous proxy sees behind their fence. */
+static bool check_fence(tc_interp *it, const tc_op *op, const tc_ibyte *b,
+                        unsigned actor, const char *verb)
 {
-    bool ok = true;
+    if (b->state != TC_BYTE_FULL || !by_group(it, b))
+        return true;
+    unsigned group = b->writer - tc_clock_group(0);
+    return tc_interp_knows(it, actor, tc_clock_fences(&it->sync, group),
+                           b->write_fence) ||
+           tc_interp_find(it, op, writer(it, b), "written here",
+                          "%s asynchronously what threads have written, with "
+                          "no fence_async of theirs before the barrier",
+                          verb);
+}
+
+/* Of one byte what only its content says; its poison. */
+static bool read_content(tc_interp *it, const tc_op *op, const tc_ibyte *b,
+                         uint16_t alloc, tc_ipoison *poison)
+{
+    if (b->state == TC_BYTE_MBARRIER)
+        return find_mbarrier(it, op, b);
     if (b->state == TC_BYTE_EMPTY)
         *poison = tc_interp_reason(
             it, op, "this reads shared memory that was never written", NULL);
@@ -145,67 +203,193 @@ static bool read_byte(tc_interp *it, const tc_op *op, tc_ibyte *b,
                                    writer(it, b));
     else if (b->poison)
         *poison = b->poison;
-    if (b->state == TC_BYTE_IN_FLIGHT) {
-        ok = find_in_flight(it, op, b, "reads");
-        *poison = tc_interp_reason(
-            it, op, "this reads a copy that is under way", writer(it, b));
-    } else if (b->state == TC_BYTE_FULL && b->write_epoch == it->epoch) {
+    if (b->state != TC_BYTE_IN_FLIGHT)
+        return true;
+    *poison = tc_interp_reason(it, op, "this reads a copy that is under way",
+                               writer(it, b));
+    return find_in_flight(it, op, b, "reads");
+}
+
+/* A reader, as clocks know it. */
+typedef struct reading {
+    unsigned actor, component;
+    uint32_t epoch;
+    bool is_async;
+} reading;
+
+static bool read_byte(tc_interp *it, const tc_op *op, tc_ibyte *b,
+                      const reading *r, tc_ipoison *poison)
+{
+    bool ok = true;
+    if (b->state == TC_BYTE_FULL &&
+        !tc_interp_knows(it, r->actor, b->writer, b->write_epoch)) {
         ok = find_unseen(it, op, b);
+        if (by_bulk(it, b))
+            *poison = tc_interp_reason(
+                it, op, "this reads a bulk copy that is under way",
+                writer(it, b));
+    } else if (r->is_async) {
+        ok = check_fence(it, op, b, r->actor, "reads");
     }
-    b->read_epoch = it->epoch;
-    b->read_op = tc_iop_of(op)->id;
+    reads_of(it, b)[r->component] = (tc_iread){r->epoch, tc_iop_of(op)->id};
     return ok;
 }
 
+static reading reading_of(const tc_interp *it, tc_ireader reader,
+                          unsigned group)
+{
+    const tc_isync *s = &it->sync;
+    reading r = {.actor = tc_actor_group(group),
+                 .component = tc_clock_group(group)};
+    if (reader == TC_READ_PRODUCTS) {
+        r.component = tc_clock_products(s, group);
+    } else if (reader == TC_READ_STORE) {
+        r.actor = tc_actor_first(s);
+        r.component = tc_clock_stores(s);
+    } else if (reader == TC_READ_PRODUCER) {
+        r.actor = TC_ACTOR_PRODUCER;
+        r.component = tc_clock_producer();
+    }
+    r.epoch = s->now[r.component];
+    r.is_async = reader == TC_READ_PRODUCTS || reader == TC_READ_STORE;
+    return r;
+}
+
 bool tc_interp_shared_read(tc_interp *it, const tc_op *op, unsigned operand,
-                           tc_inum *x, tc_ipoison *poison)
+                           tc_ireader reader, const uint8_t *groups, tc_inum *x,
+                           tc_ipoison *poison)
 {
     const tc_type *t = op->in[operand]->type;
     const tc_ivalue *v = tc_ivalue_of(op->in[operand]);
     const uint32_t *offsets = tc_interp_offsets(it, t->layout);
-    unsigned bytes = tc_type_bytes(t->elem);
+    unsigned bytes = tc_type_bytes(t->elem), nreadings = 1;
     uint32_t n = (uint32_t)tc_layout_size(t->layout, TC_OFFSET);
+    reading readings[TC_MAX_GROUPS];
+    if (reader == TC_READ_THREADS || reader == TC_READ_PRODUCTS)
+        nreadings = it->sync.ngroups;
+    for (unsigned g = 0; g < nreadings; g++)
+        readings[g] = reading_of(it, reader, g);
     for (uint32_t e = 0; e < n; e++) {
         tc_ibyte *b = &it->bytes[v->at + offsets[e] * bytes];
         uint8_t value[8];
         poison[e] = 0;
         for (unsigned i = 0; i < bytes; i++) {
             value[i] = b[i].value;
-            if (!read_byte(it, op, &b[i], v->alloc, &poison[e]))
+            if (!read_content(it, op, &b[i], v->alloc, &poison[e]))
                 return false;
+            for (unsigned g = 0; g < nreadings; g++)
+                if ((!groups || groups[e] >> g & 1) &&
+                    !read_byte(it, op, &b[i], &readings[g], &poison[e]))
+                    return false;
         }
         x[e] = tc_interp_read(t->elem->kind, value);
     }
     return true;
 }
 
-static bool claim_byte(tc_interp *it, const tc_op *op, const tc_ibyte *b,
-                       unsigned thread, bool is_copy)
+static bool find_read(tc_interp *it, const tc_op *op, const tc_iwriter *w,
+                      unsigned component, const tc_op *read)
 {
+    const tc_isync *s = &it->sync;
+    if (component == tc_clock_stores(s))
+        return tc_interp_find(it, op, read, "it starts here",
+                              "race: overwrites what a bulk store may still "
+                              "read: no tma_store_wait and barrier in between");
+    if (component >= tc_clock_products(s, 0))
+        return tc_interp_find(it, op, read, "it starts here",
+                              "race: overwrites what an asynchronous mma may "
+                              "still read: no mma_wait of it in between%s",
+                              w->actor == TC_ACTOR_PRODUCER
+                                  ? ", followed by an mbarrier_arrive that "
+                                    "the producer waited for"
+                                  : "");
+    if (w->actor == TC_ACTOR_PRODUCER)
+        return tc_interp_find(it, op, read, "read here",
+                              "race: overwrites what the consumer may still "
+                              "read: no barrier behind that, followed by an "
+                              "mbarrier_arrive that the producer waited for");
+    return tc_interp_find(it, op, read, "read here",
+                          "race: thread %u overwrites what other threads may "
+                          "still read, with no barrier in between",
+                          w->thread);
+}
+
+static bool find_written(tc_interp *it, const tc_op *op, const tc_iwriter *w,
+                         const tc_ibyte *b)
+{
+    if (by_bulk(it, b))
+        return tc_interp_find(it, op, writer(it, b), "the copy starts here",
+                              "race: overwrites what a bulk copy may still be "
+                              "writing");
+    if (!by_group(it, b) || w->actor == TC_ACTOR_PRODUCER)
+        return tc_interp_find(it, op, writer(it, b), "written here",
+                              "race: overwrites what the other role has "
+                              "written: no mbarrier in between");
+    return tc_interp_find(it, op, writer(it, b), "written here",
+                          "race: thread %u overwrites what thread %u has "
+                          "written with no barrier in between",
+                          w->thread, b->write_thread);
+}
+
+static bool claim_byte(tc_interp *it, const tc_op *op, const tc_ibyte *b,
+                       const tc_iwriter *w)
+{
+    const uint32_t *known = it->sync.known[w->actor];
+    const tc_iread *reads = reads_of(it, b);
     if (b->state == TC_BYTE_IN_FLIGHT)
         return find_in_flight(it, op, b, "writes");
-    if (b->read_epoch == it->epoch)
-        return tc_interp_find(it, op, it->ops[b->read_op], "read here",
-                              "race: thread %u overwrites what other threads "
-                              "may still read, with no barrier in between",
-                              thread);
-    bool own = is_copy && b->write_op && writer(it, b)->code == TC_ASYNC_COPY &&
-               b->write_thread == thread;
-    if (b->state == TC_BYTE_FULL && b->write_epoch == it->epoch && !own)
-        return tc_interp_find(it, op, writer(it, b), "written here",
-                              "race: thread %u overwrites what thread %u has "
-                              "written with no barrier in between",
-                              thread, b->write_thread);
-    return true;
+    if (b->state == TC_BYTE_MBARRIER)
+        return find_mbarrier(it, op, b);
+    for (unsigned i = 0; i < it->sync.nreaders; i++)
+        if (reads[i].epoch > known[i])
+            return find_read(it, op, w, i, it->ops[reads[i].op]);
+    if (b->state != TC_BYTE_FULL)
+        return true;
+    bool own = w->is_copy && writer(it, b)->code == TC_ASYNC_COPY &&
+               b->write_thread == w->thread;
+    if (b->write_epoch > known[b->writer] && !own)
+        return find_written(it, op, w, b);
+    return !w->is_bulk || check_fence(it, op, b, w->actor, "overwrites");
 }
 
 bool tc_interp_shared_claim(tc_interp *it, const tc_op *op, uint32_t at,
-                            unsigned bytes, unsigned thread, bool is_copy)
+                            unsigned bytes, const tc_iwriter *w)
 {
     for (unsigned i = 0; i < bytes; i++)
-        if (!claim_byte(it, op, &it->bytes[at + i], thread, is_copy))
+        if (!claim_byte(it, op, &it->bytes[at + i], w))
             return false;
     return true;
+}
+
+tc_iwriter tc_interp_thread_writer(const tc_interp *it, unsigned thread)
+{
+    unsigned group = tc_interp_group_of(it, thread);
+    return (tc_iwriter){.actor = tc_actor_group(group),
+                        .component = tc_clock_group(group),
+                        .thread = thread};
+}
+
+void tc_interp_shared_stamp(tc_interp *it, const tc_op *op, uint32_t at,
+                            unsigned bytes, const tc_iwriter *w,
+                            tc_ipoison poison)
+{
+    const tc_isync *s = &it->sync;
+    unsigned operand =
+        op->code == TC_SMEM_STORE || op->code == TC_SMEM_PUT ? 0 : 1;
+    uint32_t fence = 0;
+    if (w->actor != TC_ACTOR_PRODUCER)
+        fence = s->now[tc_clock_fences(s, w->actor - tc_actor_group(0))] + 1;
+    for (unsigned i = 0; i < bytes; i++) {
+        tc_ibyte *b = &it->bytes[at + i];
+        b->state = TC_BYTE_FULL;
+        b->poison = poison;
+        b->alloc = tc_ivalue_of(op->in[operand])->alloc;
+        b->write_op = tc_iop_of(op)->id;
+        b->write_thread = (uint16_t)w->thread;
+        b->writer = (uint16_t)w->component;
+        b->write_epoch = s->now[w->component];
+        b->write_fence = fence;
+    }
 }
 
 /* ---- The ops ---- */
@@ -220,7 +404,8 @@ bool tc_interp_smem_load(tc_interp *it, const tc_op *op)
             &it->arena, p->count * (sizeof(tc_inum) + sizeof(tc_ipoison)));
     tc_inum *x = info->plan;
     tc_ipoison *poison = (tc_ipoison *)(x + p->count);
-    if (!tc_interp_shared_read(it, op, 0, x, poison))
+    const uint8_t *groups = tc_interp_groups(it, op->out[0]->type->layout);
+    if (!tc_interp_shared_read(it, op, 0, TC_READ_THREADS, groups, x, poison))
         return false;
     for (uint32_t i = 0; i < p->n; i++) {
         out->x[i] = x[p->elem[i]];
@@ -236,18 +421,12 @@ static bool store_element(tc_interp *it, const tc_op *op, uint32_t at,
     unsigned bytes = tc_type_bytes(t->elem);
     uint8_t value[8];
     tc_interp_write(t->elem->kind, value, x);
-    if (!tc_interp_shared_claim(it, op, at, bytes, thread, false))
+    tc_iwriter w = tc_interp_thread_writer(it, thread);
+    if (!tc_interp_shared_claim(it, op, at, bytes, &w))
         return false;
-    for (unsigned i = 0; i < bytes; i++) {
-        tc_ibyte *b = &it->bytes[at + i];
-        b->value = value[i];
-        b->state = TC_BYTE_FULL;
-        b->poison = poison;
-        b->alloc = tc_ivalue_of(op->in[0])->alloc;
-        b->write_op = tc_iop_of(op)->id;
-        b->write_thread = (uint16_t)thread;
-        b->write_epoch = it->epoch;
-    }
+    tc_interp_shared_stamp(it, op, at, bytes, &w, poison);
+    for (unsigned i = 0; i < bytes; i++)
+        it->bytes[at + i].value = value[i];
     return true;
 }
 
@@ -269,11 +448,5 @@ bool tc_interp_smem_store(tc_interp *it, const tc_op *op)
         if (!store_element(it, op, base + offsets[e] * tc_type_bytes(t->elem),
                            p->first[e] / p->nregs, x[e], poison[e]))
             return false;
-    return true;
-}
-
-bool tc_interp_barrier(tc_interp *it, const tc_op *op)
-{
-    it->epoch++;
     return true;
 }

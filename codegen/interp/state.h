@@ -13,6 +13,8 @@
  *   async.c     copies under way
  *   mma.c       matrix products
  *
+ * and sync.h what the roles of a kernel, mbarriers and bulk copies need.
+ *
  * A function that gives false has ended the run: either what was found leaves
  * nothing to go on with, or it was one finding too many.
  */
@@ -20,6 +22,7 @@
 #define TC_INTERP_STATE_H
 
 #include "codegen/interp/interp.h"
+#include "codegen/interp/sync.h"
 #include "ir/layout.h"
 #include "ir/map.h"
 
@@ -45,16 +48,21 @@ typedef struct tc_ivalue {
     unsigned tensor;
     int64_t offset[TC_MAX_RANK];
     int axis[TC_MAX_RANK];
-    /* A buffer in shared memory: byte of its first element, the alloc. */
+    /* A buffer in shared memory: byte of its first element, the alloc. Of
+     * mbarriers: number of the first. */
     uint32_t at;
     uint16_t alloc;
+    /* The result of an asynchronous mma that no mma_wait has handed on: its
+     * number; else 0. */
+    uint32_t product;
 } tc_ivalue;
 
 /* What stands in op->data. */
 typedef struct tc_iop {
     uint16_t id;     /* into tc_interp.ops */
     void *plan;      /* of the op's own file: made at its first run */
-    unsigned offset; /* smem_alloc: byte */
+    unsigned offset; /* smem_alloc, mbarrier_alloc: byte */
+    unsigned first;  /* mbarrier_alloc: number of the first one */
 } tc_iop;
 
 /* Where the elements of a distributed tile are. */
@@ -66,17 +74,41 @@ typedef struct tc_iplaces {
                         * which is the one that stores */
 } tc_iplaces;
 
-/* A byte of shared memory. Epochs count barriers, from 1; 0: never. */
+/* A byte of shared memory. */
 typedef struct tc_ibyte {
     uint8_t value, state;
     tc_ipoison poison;
     uint16_t alloc; /* through which it was written */
-    uint16_t write_op, write_thread;
-    uint16_t read_op;
-    uint32_t write_epoch, read_epoch;
+    /* The last write: by whom, and when on that component's clock. */
+    uint16_t write_op, write_thread, writer;
+    uint32_t write_epoch;
+    uint32_t write_fence; /* the fence of the writer's group that shows it */
 } tc_ibyte;
 
-enum { TC_BYTE_EMPTY, TC_BYTE_IN_FLIGHT, TC_BYTE_FULL };
+/* Of a byte and a component: the last read; epoch 0: none. */
+typedef struct tc_iread {
+    uint32_t epoch;
+    uint16_t op;
+} tc_iread;
+
+enum { TC_BYTE_EMPTY, TC_BYTE_IN_FLIGHT, TC_BYTE_FULL, TC_BYTE_MBARRIER };
+
+/* Who reads: threads of the groups that `groups` has for an element (NULL: all
+ * groups), or an engine. */
+typedef enum tc_ireader {
+    TC_READ_THREADS,
+    TC_READ_PRODUCTS, /* of those groups: asynchronously */
+    TC_READ_STORE,    /* a bulk store of the first thread */
+    TC_READ_PRODUCER
+} tc_ireader;
+
+/* Who writes. */
+typedef struct tc_iwriter {
+    unsigned actor, component;
+    unsigned thread;
+    bool is_copy; /* a thread's own copies are in order */
+    bool is_bulk;
+} tc_iwriter;
 
 /* A piece of a copy that one thread has under way: 4, 8 or 16 bytes. */
 typedef struct tc_ipiece {
@@ -109,7 +141,7 @@ typedef struct tc_interp {
     tc_func *f;
     const tc_launch_arg *args;
     const tc_interp_options *options;
-    tc_arena arena;
+    tc_arena arena, scratch; /* of the run; of one op */
     unsigned nwarps, nthreads;
     int32_t grid[3], program[3];
     uint64_t steps, max_steps, random;
@@ -118,6 +150,7 @@ typedef struct tc_interp {
     unsigned nops;
     tc_map places;  /* tc_layout * -> tc_iplaces *, distributed */
     tc_map offsets; /* tc_layout * -> uint32_t *, shared: of each element */
+    tc_map groups;  /* tc_layout * -> uint8_t *: of each element */
     tc_irange *ranges;
     unsigned nranges;
     bool pointers_checked;
@@ -127,9 +160,14 @@ typedef struct tc_interp {
     struct tc_icell *cells;
     size_t ncells, room_cells;
 
+    tc_iagent agents[3]; /* by role */
+    tc_iagent *agent;    /* the one that runs */
+    tc_isync sync;
+
     tc_ibyte *bytes;
+    tc_iread *reads; /* sync.nreaders of each byte */
     unsigned nbytes;
-    uint32_t epoch;
+    uint32_t epoch;    /* barriers of all threads so far, from 1 */
     tc_ipiece *pieces; /* under way, oldest first */
     size_t npieces, room_pieces;
     uint32_t group;    /* the one that is open; older ones are committed */
@@ -167,14 +205,23 @@ bool tc_interp_poisoned(tc_interp *it, const tc_op *op, tc_ipoison poison,
                         const char *use);
 /* Runs the ops of a region up to its terminator. */
 bool tc_interp_region(tc_interp *it, const tc_region *r) TC_MUST_CHECK;
+/* Runs the next op of the agent. */
+bool tc_interp_step(tc_interp *it) TC_MUST_CHECK;
 /* The number of a scalar operand that decides something: a poison is found. */
 bool tc_interp_decide(tc_interp *it, const tc_op *op, unsigned operand,
                       tc_inum *out) TC_MUST_CHECK;
 void tc_interp_copy(tc_ivalue *to, const tc_ivalue *from);
 uint64_t tc_interp_random(tc_interp *it);
 
+/* control.c. */
+void tc_interp_enter(tc_interp *it, const tc_region *r);
+/* What comes behind a terminator. */
+bool tc_interp_leave(tc_interp *it, const tc_op *end) TC_MUST_CHECK;
+
 /* places.c. */
 const tc_iplaces *tc_interp_places(tc_interp *it, const tc_layout *l);
+/* Bit set of the warp groups that hold each element of a distributed tile. */
+const uint8_t *tc_interp_groups(tc_interp *it, const tc_layout *l);
 /* Offset, in elements, of each element of a buffer. */
 const uint32_t *tc_interp_offsets(tc_interp *it, const tc_layout *l);
 /* How far away an op may find its elements. */
@@ -214,6 +261,10 @@ bool tc_interp_global_read(tc_interp *it, const tc_op *op, const void *p,
                            unsigned thread, uint32_t since) TC_MUST_CHECK;
 bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
                             unsigned thread) TC_MUST_CHECK;
+bool tc_interp_global_bulk_read(tc_interp *it, const tc_op *op,
+                                const void *p) TC_MUST_CHECK;
+bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op,
+                                 const void *p) TC_MUST_CHECK;
 /* The bytes that a tensor's elements span; none of an empty one. */
 tc_irange tc_interp_extent(const tc_type *t, const tc_launch_arg *arg);
 
@@ -222,11 +273,65 @@ bool tc_interp_shared_new(tc_interp *it) TC_MUST_CHECK;
 void tc_interp_shared_reset(tc_interp *it);
 /* Reads a whole buffer into row-major order. */
 bool tc_interp_shared_read(tc_interp *it, const tc_op *op, unsigned operand,
-                           tc_inum *x, tc_ipoison *poison) TC_MUST_CHECK;
-/* A thread is about to write bytes. */
+                           tc_ireader reader, const uint8_t *groups, tc_inum *x,
+                           tc_ipoison *poison) TC_MUST_CHECK;
+/* Somebody is about to write bytes. */
 bool tc_interp_shared_claim(tc_interp *it, const tc_op *op, uint32_t at,
-                            unsigned bytes, unsigned thread,
-                            bool is_copy) TC_MUST_CHECK;
+                            unsigned bytes, const tc_iwriter *w) TC_MUST_CHECK;
+/* They are written, or will be: the stamp of it. */
+void tc_interp_shared_stamp(tc_interp *it, const tc_op *op, uint32_t at,
+                            unsigned bytes, const tc_iwriter *w,
+                            tc_ipoison poison);
+tc_iwriter tc_interp_thread_writer(const tc_interp *it, unsigned thread);
+
+/* agents.c, clock.c. */
+void tc_interp_sync_new(tc_interp *it);
+void tc_interp_sync_reset(tc_interp *it);
+static inline bool tc_interp_knows(const tc_interp *it, unsigned actor,
+                                   unsigned component, uint32_t epoch)
+{
+    return it->sync.known[actor][component] >= epoch;
+}
+void tc_interp_clock_join(const tc_isync *s, uint32_t *to,
+                          const uint32_t *from);
+/* All threads of groups first to last learn of a clock. */
+void tc_interp_groups_learn(tc_interp *it, unsigned first, unsigned last,
+                            const uint32_t *clock);
+static inline unsigned tc_interp_group_of(const tc_interp *it, unsigned thread)
+{
+    return it->sync.ngroups == 1 ? 0 : thread / (4 * TC_LANES);
+}
+
+/* mbarrier.c. */
+bool tc_interp_mbarrier_passes(tc_interp *it, const tc_op *wait, tc_irole role);
+/* A landing copy's bytes are counted. */
+bool tc_interp_mbarrier_landed(tc_interp *it, unsigned i,
+                               uint32_t bytes) TC_MUST_CHECK;
+/* The mbarrier that operands i and i + 1 of an op stand for; NULL: found. */
+tc_imbarrier *tc_interp_mbarrier_of(tc_interp *it, const tc_op *op, unsigned i);
+/* The mbarrier's state, to say why a wait does not end. */
+const char *tc_interp_mbarrier_state(tc_interp *it, const tc_op *wait);
+bool tc_interp_mbarrier_end(tc_interp *it) TC_MUST_CHECK;
+
+/* bulk.c. Lets one copy arrive; *none: there was none under way. */
+bool tc_interp_bulk_land(tc_interp *it, bool *none) TC_MUST_CHECK;
+/* Some copies may arrive, as the order has it. */
+bool tc_interp_bulk_land_some(tc_interp *it) TC_MUST_CHECK;
+/* A phase has ended: a copy that it should have waited for is found. */
+bool tc_interp_bulk_phase(tc_interp *it, unsigned mbarrier) TC_MUST_CHECK;
+/* Someone stores to global memory that a copy may still read. */
+bool tc_interp_bulk_stored(tc_interp *it, const tc_op *op, const void *p,
+                           unsigned thread) TC_MUST_CHECK;
+bool tc_interp_bulk_end(tc_interp *it) TC_MUST_CHECK;
+
+/* products.c. Before an op that is no mma or mma_wait: does it touch what an
+ * mma still computes? */
+bool tc_interp_products_ok(tc_interp *it, const tc_op *op) TC_MUST_CHECK;
+/* An mma of warp groups starts; an asynchronous one gets its number. */
+bool tc_interp_product_start(tc_interp *it, const tc_op *op) TC_MUST_CHECK;
+void tc_interp_product_end(tc_interp *it, const tc_op *op);
+bool tc_interp_products_end(tc_interp *it) TC_MUST_CHECK;
+bool tc_interp_tiles_end(tc_interp *it) TC_MUST_CHECK;
 
 /* async.c. Copies that nobody waited for, at the end of a program. */
 bool tc_interp_async_end(tc_interp *it) TC_MUST_CHECK;
@@ -239,6 +344,10 @@ tc_interp_fn tc_interp_for, tc_interp_if, tc_interp_while, tc_interp_assert,
     tc_interp_smem_alloc, tc_interp_smem_index, tc_interp_smem_trans,
     tc_interp_smem_load, tc_interp_smem_store, tc_interp_barrier,
     tc_interp_async_copy, tc_interp_async_commit, tc_interp_async_wait,
-    tc_interp_mma;
+    tc_interp_mma, tc_interp_mma_wait, tc_interp_warp_groups,
+    tc_interp_mbarrier_alloc, tc_interp_mbarrier_wait,
+    tc_interp_mbarrier_arrive, tc_interp_tma_load, tc_interp_tma_store,
+    tc_interp_tma_store_wait, tc_interp_fence_async, tc_interp_smem_put,
+    tc_interp_smem_get, tc_interp_fetch_tile, tc_interp_end_tiles;
 
 #endif

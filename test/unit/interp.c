@@ -15,6 +15,7 @@ int main(void)
         {"pipeline", interp_pipeline_tests},
         {"values", interp_value_tests},
         {"memory", interp_memory_tests},
+        {"roles", interp_role_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);

@@ -50,5 +50,6 @@ const char *interp_print(const char *text);
 void interp_pipeline_tests(TCase *t);
 void interp_value_tests(TCase *t);
 void interp_memory_tests(TCase *t);
+void interp_role_tests(TCase *t);
 
 #endif

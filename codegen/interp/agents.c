@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The roles of a kernel: two programs side by side, each on a stack of regions
+ * of its own. They take turns as the order has it, so that each is once as far
+ * ahead of the other as mbarriers let it be; what they must not do to each
+ * other does not hang on that (clock.c). Where both wait, a bulk copy arrives;
+ * where none is under way, they wait for ever.
+ *
+ *   LATE            the consumer runs while it can, then the producer
+ *   EARLY, NEWEST   the producer runs while it can
+ *   RANDOM          by chance, at each op that the other may notice
+ */
+#include "codegen/interp/state.h"
+
+#include <string.h>
+
+/* ---- A run, a program ---- */
+
+static bool is_asynchronous(const tc_op *op)
+{
+    return op->code == TC_WARP_GROUPS || op->code == TC_MBARRIER_ALLOC ||
+           op->code == TC_TMA_STORE ||
+           (op->code == TC_MMA &&
+            strncmp(tc_op_word(op, "instr"), "m64", 3) == 0) ||
+           (op->code == TC_BARRIER && tc_op_is_word(op, "scope", "group"));
+}
+
+/* Groups are told apart only where that may matter. */
+static unsigned count_groups(const tc_interp *it)
+{
+    for (unsigned i = 1; i <= it->nops; i++)
+        if (is_asynchronous(it->ops[i]) && it->nwarps % 4 == 0 &&
+            it->nwarps / 4 <= TC_MAX_GROUPS)
+            return it->nwarps / 4;
+    return 1;
+}
+
+static void make_mbarriers(tc_interp *it)
+{
+    tc_isync *s = &it->sync;
+    s->mbarriers = tc_arena_array(&it->arena, tc_imbarrier, s->nmbarriers);
+    for (unsigned i = 0; i < s->nmbarriers; i++) {
+        s->mbarriers[i].release =
+            tc_arena_array(&it->arena, uint32_t, s->ncomponents);
+        s->mbarriers[i].done =
+            tc_arena_array(&it->arena, uint32_t, s->ncomponents);
+    }
+}
+
+void tc_interp_sync_new(tc_interp *it)
+{
+    tc_isync *s = &it->sync;
+    s->ngroups = count_groups(it);
+    s->nreaders = tc_clock_stores(s) + 1;
+    for (unsigned i = 1; i <= it->nops; i++) {
+        s->roles |= it->ops[i]->code == TC_WARP_GROUPS;
+        if (it->ops[i]->code != TC_MBARRIER_ALLOC)
+            continue;
+        tc_iop_of(it->ops[i])->first = s->nmbarriers;
+        s->nmbarriers += it->ops[i]->out[0]->type->slots;
+    }
+    s->ncomponents = tc_clock_mbarrier(s, s->nmbarriers);
+    for (unsigned i = 0; i <= tc_actor_first(s); i++)
+        s->known[i] = tc_arena_array(&it->arena, uint32_t, s->ncomponents);
+    s->now = tc_arena_array(&it->arena, uint32_t, s->ncomponents);
+    make_mbarriers(it);
+    if (it->nbytes)
+        it->reads = tc_arena_array(&it->arena, tc_iread,
+                                   (size_t)it->nbytes * s->nreaders);
+}
+
+void tc_interp_sync_reset(tc_interp *it)
+{
+    tc_isync *s = &it->sync;
+    size_t clock = s->ncomponents * sizeof(uint32_t);
+    for (unsigned i = 0; i <= tc_actor_first(s); i++)
+        memset(s->known[i], 0, clock);
+    memset(s->now, 0, clock);
+    s->now[tc_clock_producer()] = 1;
+    s->known[TC_ACTOR_PRODUCER][tc_clock_producer()] = 1;
+    for (unsigned g = 0; g < s->ngroups; g++)
+        s->now[tc_clock_group(g)] = 1;
+    for (unsigned i = 0; i < s->nmbarriers; i++) {
+        tc_imbarrier *b = &s->mbarriers[i];
+        memset(b->release, 0, clock);
+        memset(b->done, 0, clock);
+        *b = (tc_imbarrier){.release = b->release, .done = b->done};
+    }
+    s->nflights = 0;
+    s->nproducts = s->products_done = 0;
+    s->stores_done = 0;
+    s->store = s->store_wait = s->fetch = s->end = NULL;
+    for (unsigned i = 0; i < 3; i++) {
+        it->agents[i].depth = 0;
+        it->agents[i].role = (tc_irole)i;
+        it->agents[i].waits = NULL;
+    }
+    it->agent = &it->agents[TC_ROLE_ALL];
+}
+
+/* ---- Turns ---- */
+
+static bool can_run(tc_interp *it, tc_irole role)
+{
+    tc_iagent *a = &it->agents[role];
+    return a->depth > 0 &&
+           (!a->waits || tc_interp_mbarrier_passes(it, a->waits, role));
+}
+
+/* Whose turn it is, of those that can run. */
+static tc_irole choose(tc_interp *it)
+{
+    bool producer = can_run(it, TC_ROLE_PRODUCER);
+    bool consumer = can_run(it, TC_ROLE_CONSUMER);
+    if (!producer || !consumer)
+        return producer   ? TC_ROLE_PRODUCER
+               : consumer ? TC_ROLE_CONSUMER
+                          : TC_ROLE_ALL;
+    switch (it->options->order) {
+    case TC_INTERP_LATE: return TC_ROLE_CONSUMER;
+    case TC_INTERP_RANDOM:
+        return tc_interp_random(it) % 2 ? TC_ROLE_PRODUCER : TC_ROLE_CONSUMER;
+    default: return TC_ROLE_PRODUCER;
+    }
+}
+
+/* Runs until the other one may have a turn. */
+static bool take_turn(tc_interp *it, tc_irole role)
+{
+    tc_iagent *a = &it->agents[role];
+    bool go_on = true;
+    a->waits = NULL;
+    it->agent = a;
+    while (go_on) {
+        if (!tc_interp_step(it))
+            return false;
+        go_on = a->depth > 0 && !a->waits &&
+                !(a->to_switch && it->options->order == TC_INTERP_RANDOM);
+    }
+    return tc_interp_bulk_land_some(it);
+}
+
+static bool find_deadlock(tc_interp *it)
+{
+    const tc_iagent *p = &it->agents[TC_ROLE_PRODUCER];
+    const tc_iagent *c = &it->agents[TC_ROLE_CONSUMER];
+    const tc_op *wait = c->waits ? c->waits : p->waits;
+    const tc_op *other = c->waits && p->waits ? p->waits : NULL;
+    const char *state = tc_interp_mbarrier_state(it, wait);
+    return tc_interp_find(it, wait, other,
+                          "the producer waits here for the other one",
+                          "waits for ever: %s%s", state,
+                          other      ? ""
+                          : c->waits ? "; the producer has ended"
+                                     : "; the consumer has ended") &&
+           false;
+}
+
+bool tc_interp_warp_groups(tc_interp *it, const tc_op *op)
+{
+    tc_iagent *outer = it->agent;
+    for (int role = TC_ROLE_PRODUCER; role <= TC_ROLE_CONSUMER; role++) {
+        it->agent = &it->agents[role];
+        tc_interp_enter(it, op->regions[role - TC_ROLE_PRODUCER]);
+    }
+    while (it->agents[TC_ROLE_PRODUCER].depth ||
+           it->agents[TC_ROLE_CONSUMER].depth) {
+        tc_irole role = choose(it);
+        bool none = false;
+        if (role != TC_ROLE_ALL) {
+            if (!take_turn(it, role))
+                return false;
+        } else if (!tc_interp_bulk_land(it, &none)) {
+            return false;
+        } else if (none) {
+            return find_deadlock(it);
+        }
+    }
+    it->agent = outer;
+    return true;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is known of whom, and barriers, where all learn what each one knows.
+ */
+#include "codegen/interp/state.h"
+
+#include <string.h>
+
+void tc_interp_clock_join(const tc_isync *s, uint32_t *to, const uint32_t *from)
+{
+    for (unsigned i = 0; i < s->ncomponents; i++)
+        if (to[i] < from[i])
+            to[i] = from[i];
+}
+
+void tc_interp_groups_learn(tc_interp *it, unsigned first, unsigned last,
+                            const uint32_t *clock)
+{
+    tc_isync *s = &it->sync;
+    for (unsigned g = first; g <= last; g++)
+        tc_interp_clock_join(s, s->known[tc_actor_group(g)], clock);
+    if (first == 0)
+        tc_interp_clock_join(s, s->known[tc_actor_first(s)], clock);
+}
+
+/* The threads of groups first to last meet, and the producer's. */
+static void meet(tc_interp *it, unsigned first, unsigned last, bool producer)
+{
+    tc_isync *s = &it->sync;
+    uint32_t *all = s->known[tc_actor_group(first)];
+    for (unsigned g = first; g <= last; g++) {
+        tc_interp_clock_join(s, all, s->known[tc_actor_group(g)]);
+        all[tc_clock_group(g)] = s->now[tc_clock_group(g)]++;
+        all[tc_clock_fences(s, g)] = s->now[tc_clock_fences(s, g)];
+    }
+    if (first == 0)
+        tc_interp_clock_join(s, all, s->known[tc_actor_first(s)]);
+    if (producer) {
+        tc_interp_clock_join(s, s->known[TC_ACTOR_PRODUCER], all);
+        s->known[TC_ACTOR_PRODUCER][tc_clock_producer()] =
+            s->now[tc_clock_producer()];
+    }
+    tc_interp_groups_learn(it, first, last, all);
+}
+
+bool tc_interp_barrier(tc_interp *it, const tc_op *op)
+{
+    unsigned n = it->sync.ngroups;
+    if (it->agent->role == TC_ROLE_PRODUCER)
+        return tc_interp_find(it, op, NULL, NULL,
+                              "in the producer, which is one thread") &&
+               false;
+    if (tc_op_is_word(op, "scope", "group")) {
+        for (unsigned g = 0; g < n; g++)
+            meet(it, g, g, false);
+        return true;
+    }
+    it->epoch++;
+    meet(it, 0, n - 1, it->agent->role == TC_ROLE_ALL);
+    return true;
+}
+
+bool tc_interp_fence_async(tc_interp *it, const tc_op *op)
+{
+    tc_isync *s = &it->sync;
+    if (it->agent->role == TC_ROLE_PRODUCER)
+        return true; /* it writes nothing but mailboxes */
+    for (unsigned g = 0; g < s->ngroups; g++)
+        s->now[tc_clock_fences(s, g)]++;
+    return true;
+}

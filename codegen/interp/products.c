@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asynchronous mma. Until it is waited for, one reads its operands in shared
+ * memory and nobody may use its result, but as the accumulator of another one.
+ * They are over in the order of their starts. A result that no mma_wait has
+ * handed on stays out of reach, even if a wait for others has come by: only a
+ * mma_wait keeps uses of a value behind it.
+ */
+#include "codegen/interp/state.h"
+
+#include <string.h>
+
+static bool is_async(const tc_op *op)
+{
+    return op->code == TC_MMA && tc_op_int(op, "async");
+}
+
+static bool is_wgmma(const tc_op *op)
+{
+    return strncmp(tc_op_word(op, "instr"), "m64", 3) == 0;
+}
+
+static const tc_op *product_op(const tc_interp *it, const tc_ivalue *v)
+{
+    return it->sync.products[v->product].op;
+}
+
+/* The registers of a result that has become another's accumulator are gone. */
+static bool check_taken(tc_interp *it, const tc_op *op, const tc_ivalue *v)
+{
+    const tc_iproduct *p = &it->sync.products[v->product];
+    return !v->product || !p->taken ||
+           tc_interp_find(it, op, p->taken, "taken here",
+                          "uses the result of an asynchronous mma that became "
+                          "the accumulator of another one");
+}
+
+bool tc_interp_products_ok(tc_interp *it, const tc_op *op)
+{
+    /* Control hands values on as they are. */
+    if (it->sync.nproducts == 0 || tc_op_has(op, TC_TERMINATOR) ||
+        op->code == TC_FOR || op->code == TC_WHILE || op->code == TC_MMA_WAIT)
+        return true;
+    for (unsigned i = 0; i < op->nin; i++) {
+        const tc_ivalue *v = tc_ivalue_of(op->in[i]);
+        if (!v->product || (i == 2 && is_async(op)))
+            continue;
+        if (!tc_interp_find(it, op, product_op(it, v), "it starts here",
+                            "uses the result of an asynchronous mma that no "
+                            "mma_wait has handed on"))
+            return false;
+    }
+    return true;
+}
+
+bool tc_interp_product_start(tc_interp *it, const tc_op *op)
+{
+    tc_isync *s = &it->sync;
+    const tc_ivalue *c = tc_ivalue_of(op->in[2]);
+    if (!is_wgmma(op))
+        return true;
+    if (!check_taken(it, op, c))
+        return false;
+    if (s->nproducts + 1 >= s->room_products) {
+        uint32_t room = 2 * s->room_products + 64;
+        tc_iproduct *more = tc_arena_array(&it->arena, tc_iproduct, room);
+        if (s->room_products)
+            memcpy(more, s->products, s->room_products * sizeof *more);
+        s->products = more;
+        s->room_products = room;
+    }
+    s->products[++s->nproducts] = (tc_iproduct){.op = op};
+    if (c->product)
+        s->products[c->product].taken = op;
+    for (unsigned g = 0; g < s->ngroups; g++)
+        s->now[tc_clock_products(s, g)] = s->nproducts;
+    return true;
+}
+
+/* All but the newest `pending` are over. */
+static void wait_for(tc_interp *it, uint32_t pending)
+{
+    tc_isync *s = &it->sync;
+    if (s->nproducts < pending || s->nproducts - pending <= s->products_done)
+        return;
+    s->products_done = s->nproducts - pending;
+    uint32_t *first = s->known[tc_actor_first(s)];
+    for (unsigned g = 0; g < s->ngroups; g++) {
+        s->known[tc_actor_group(g)][tc_clock_products(s, g)] = s->products_done;
+    }
+    first[tc_clock_products(s, 0)] = s->products_done;
+}
+
+void tc_interp_product_end(tc_interp *it, const tc_op *op)
+{
+    tc_ivalue *out = tc_ivalue_of(op->out[0]);
+    out->product = is_async(op) ? it->sync.nproducts : 0;
+    if (is_wgmma(op) && !out->product)
+        wait_for(it, 0);
+}
+
+bool tc_interp_mma_wait(tc_interp *it, const tc_op *op)
+{
+    wait_for(it, (uint32_t)tc_op_int(op, "pending"));
+    for (unsigned i = 0; i < op->nin; i++) {
+        const tc_ivalue *in = tc_ivalue_of(op->in[i]);
+        tc_ivalue *out = tc_ivalue_of(op->out[i]);
+        if (!check_taken(it, op, in))
+            return false;
+        tc_interp_copy(out, in);
+        if (out->product <= it->sync.products_done)
+            out->product = 0;
+    }
+    return true;
+}
+
+bool tc_interp_products_end(tc_interp *it)
+{
+    tc_isync *s = &it->sync;
+    return s->products_done == s->nproducts ||
+           tc_interp_find(it, s->products[s->nproducts].op, NULL, NULL,
+                          "still under way at the end");
+}
