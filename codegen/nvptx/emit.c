@@ -341,6 +341,7 @@ static void begin_entry(tc_gen *g, LLVMValueRef thread)
     LLVMBasicBlockRef body = tc_gen_block_new(g, "body");
     g->lanes = tc_arena_new(g->arena, tc_map);
     *g->lanes = (tc_map){.arena = g->arena};
+    g->group = NULL;
     g->lane = LLVMBuildAnd(g->b, thread, tc_gen_i32(g, 31), "lane");
     g->warp = g->f->warps == 1
                   ? tc_gen_i32(g, 0)
@@ -349,6 +350,20 @@ static void begin_entry(tc_gen *g, LLVMValueRef thread)
     LLVMPositionBuilderBefore(g->entry, end);
     LLVMSetCurrentDebugLocation2(g->entry, LLVMGetCurrentDebugLocation2(g->b));
     LLVMPositionBuilderAtEnd(g->b, body);
+}
+
+LLVMValueRef tc_gen_warp_group(tc_gen *g)
+{
+    LLVMBuilderRef b = g->b;
+    LLVMValueRef args[] = {tc_gen_i32(g, -1), NULL, tc_gen_i32(g, 0),
+                           tc_gen_i32(g, 31)};
+    if (g->group || g->f->warps <= 4)
+        return g->group ? g->group : tc_gen_i32(g, 0);
+    g->b = g->entry;
+    args[1] = LLVMBuildLShr(g->b, g->warp, tc_gen_i32(g, 2), "");
+    g->group = tc_gen_intrinsic(g, "nvvm.shfl.sync.idx.i32", 0, NULL, 4, args);
+    g->b = b;
+    return g->group;
 }
 
 static void enter_function(tc_gen *g)
@@ -372,6 +387,7 @@ tc_phase tc_gen_phase(tc_gen *g)
                   .lanes = g->lanes,
                   .lane = g->lane,
                   .warp = g->warp,
+                  .group = g->group,
                   .bases = tc_arena_array(g->arena, LLVMValueRef, n + 1)};
     for (unsigned i = 0; i < n; i++)
         p.bases[i] = address_of(g, i) ? *address_of(g, i) : NULL;
@@ -385,6 +401,7 @@ void tc_gen_resume(tc_gen *g, const tc_phase *p)
     g->lanes = p->lanes;
     g->lane = p->lane;
     g->warp = p->warp;
+    g->group = p->group;
     for (unsigned i = 0; i < g->f->body->nargs; i++)
         if (p->bases[i])
             *address_of(g, i) = p->bases[i];

@@ -63,6 +63,7 @@ typedef struct tc_gen {
     LLVMValueRef fn;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr1, ptr3;
     LLVMValueRef lane, warp; /* i32, set at the entry */
+    LLVMValueRef group;      /* i32: tc_gen_warp_group; NULL: not asked for */
     LLVMValueRef shared;     /* ptr3: the dynamic segment */
     tc_role role;
     const tc_op *groups;  /* the kernel's warp_groups; NULL: none */
@@ -112,12 +113,16 @@ LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type);
 /* What depends on the thread's number and on the tensors' addresses is computed
  * again from here on: behind a loop, so that it takes no registers in that. */
 void tc_gen_enter_again(tc_gen *g);
+/* The number of the thread's group of four warps: i32, the same in a warp. It
+ * is the first lane's, so that ptxas knows that, and what is computed from it
+ * takes uniform registers. */
+LLVMValueRef tc_gen_warp_group(tc_gen *g);
 /* Where that is computed now; behind a region in which it was computed again,
  * the code goes back to what was there before. */
 typedef struct tc_phase {
     LLVMBasicBlockRef block;
     tc_map *lanes;
-    LLVMValueRef lane, warp, *bases;
+    LLVMValueRef lane, warp, group, *bases;
 } tc_phase;
 tc_phase tc_gen_phase(tc_gen *g);
 void tc_gen_resume(tc_gen *g, const tc_phase *p);

@@ -175,15 +175,16 @@ static LLVMValueRef group_byte(product *p, const tc_wgmma_operand *o,
                                unsigned axis)
 {
     tc_gen *g = p->g;
-    LLVMValueRef group = LLVMBuildLShr(g->b, g->warp, tc_gen_i32(g, 2), ""),
-                 sum = tc_gen_i32(g, 0);
-    for (unsigned i = 2; i < p->c->nmodes[TC_WARP]; i++) {
+    unsigned n = p->c->nmodes[TC_WARP];
+    LLVMValueRef group = tc_gen_warp_group(g), sum = tc_gen_i32(g, 0);
+    for (unsigned i = 2; i < n; i++) {
         const tc_mode *m = &p->c->modes[TC_WARP][i];
-        LLVMValueRef count = tc_gen_i32(g, m->count);
+        LLVMValueRef count = tc_gen_i32(g, m->count), digit = group;
         uint32_t byte = tc_wgmma_row_byte(o, (unsigned)m->image[axis]);
-        LLVMValueRef digit = LLVMBuildURem(g->b, group, count, "");
-        sum = LLVMBuildAdd(
-            g->b, sum, LLVMBuildMul(g->b, digit, tc_gen_i32(g, byte), ""), "");
+        if (i + 1 < n)
+            digit = LLVMBuildURem(g->b, group, count, "");
+        digit = LLVMBuildMul(g->b, digit, tc_gen_i32(g, byte), "");
+        sum = LLVMBuildAdd(g->b, sum, digit, "");
         group = LLVMBuildUDiv(g->b, group, count, "");
     }
     return sum;
