@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   bench_launch [--library FILE] [--launches N]
+ *   bench_launch [--library FILE] [--launches N] [--maps 1]
  *
  * Host time of a launch on a GPU: a kernel that does next to nothing, with the
  * seven arguments of attention (five tensors of rank 3 and 4, two numbers).
  * --library: a driver other than libcuda.so.1, such as the one of the tests,
- * which leaves tilec's own share of the time.
+ * which leaves tilec's own share of the time. --maps: the kernel takes tensor
+ * maps of four tensors, and a counter of tiles (compute capability 9.0).
  */
 #include "test/numerics/run.h"
 
@@ -25,6 +26,37 @@ static const char text[] =
     "    }\n"
     "{\n"
     "  store %lse[0, 0, 0 +: 16], splat(%scale, tile<16 x f32>) boundary(0)\n"
+    "}\n";
+
+/* At machine level. */
+static const char mapped_text[] =
+    "kernel @seven(%q: tensor<[?, ?, ?, 64] x bf16>,\n"
+    "    %k: tensor<[?, ?, ?, 64] x bf16>, %v: tensor<[?, ?, ?, 64] x bf16>,\n"
+    "    %o: tensor<[?, ?, ?, 64] x bf16>, %lse: tensor<[?, ?, ?] x f32>,\n"
+    "    %scale: f32, %n: i32)\n"
+    "    aligned(0, 1, 2, 3) warps(4)\n"
+    "    grid {\n"
+    "      assert size(%k, 2) == size(%v, 2), \"k and v differ\"\n"
+    "      assert size(%q, 2) == size(%o, 2), \"q and o differ\"\n"
+    "      %sms = num_sms\n"
+    "      yield min(cdiv(size(%q, 2), 64), %sms)\n"
+    "    }\n"
+    "{\n"
+    "  %s = smem_alloc offset(0) : smem<64x64 x bf16, #swizzle128>\n"
+    "  %full = mbarrier_alloc arrivals(1) offset(8192) : mbarrier<1>\n"
+    "  barrier\n"
+    "  warp_groups registers(24, 240) producer {\n"
+    "    mbarrier_arrive %full, 0 bytes(24576)\n"
+    "    tma_load block %q[0, 0, 0 +: 64, 0 +: 64], %s, %full, 0\n"
+    "    tma_load block %k[0, 0, 0 +: 64, 0 +: 64], %s, %full, 0\n"
+    "    tma_load block %v[0, 0, 0 +: 64, 0 +: 64], %s, %full, 0\n"
+    "    %t = fetch_tile\n"
+    "    end_tiles\n"
+    "  } consumer {\n"
+    "    mbarrier_wait %full, 0, 0\n"
+    "    tma_store block %o[0, 0, 0 +: 64, 0 +: 64], %s\n"
+    "    tma_store_wait pending(0)\n"
+    "  }\n"
     "}\n";
 
 enum { TENSORS = 5, BATCH = 200 };
@@ -73,6 +105,7 @@ int main(int argc, char **argv)
     tilec_device *d;
     tilec_error e;
     int launches = (int)run_option(argc, argv, "launches", 100000);
+    bool maps = run_option(argc, argv, "maps", 0) != 0;
     for (int i = 1; i + 1 < argc; i++)
         if (strcmp(argv[i], "--library") == 0)
             o.cuda_library = argv[i + 1];
@@ -82,7 +115,9 @@ int main(int argc, char **argv)
         return fail(&e);
     tilec_compile_options c = TILEC_INIT(tilec_compile_options);
     c.target = "auto";
-    tilec_kernel *k = run_compile(cx, text, &c);
+    if (maps)
+        c.pipeline = "";
+    tilec_kernel *k = run_compile(cx, maps ? mapped_text : text, &c);
     if (!k)
         return 1;
     int64_t shape[4] = {1, 2, 64, 64};

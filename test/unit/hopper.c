@@ -29,6 +29,24 @@ static const char text[] =
     "  %a = load %x[0, %r +: 64, 0 +: 64] boundary(1)\n"
     "  store %y[0, %r +: 64, 0 +: 64], %a + %a boundary(1)\n"
     "}\n";
+/* At machine level: an assert, a map, a counter, a warp group that copies. */
+static const char machine_text[] =
+    "kernel @move(%x: tensor<[?, ?] x f16>, %n: i32) aligned(0) warps(4)\n"
+    "    grid(1)\n"
+    "{\n"
+    "  assert %n > 0, \"nothing to move\"\n"
+    "  %s = smem_alloc offset(0) : smem<32x64 x f16, #swizzle128>\n"
+    "  %full = mbarrier_alloc arrivals(1) offset(4096) : mbarrier<1>\n"
+    "  barrier\n"
+    "  warp_groups registers(24, 240) producer {\n"
+    "    mbarrier_arrive %full, 0 bytes(4096)\n"
+    "    tma_load block %x[0 +: 32, 0 +: 64], %s, %full, 0\n"
+    "    %t = fetch_tile\n"
+    "    end_tiles\n"
+    "  } consumer {\n"
+    "    mbarrier_wait %full, 0, 0\n"
+    "  }\n"
+    "}\n";
 /* x in boxes of 1 x 64 x 64, y of 1 x 32 x 64. */
 static const char maps[] =
     "\"maps\":[[0,\"bf16\",128,1,64,64],[1,\"bf16\",64,1,32,64]]";
@@ -72,6 +90,19 @@ static void tear_down(void)
     tilec_context_free(cx);
     tc_cache_clear(&cache, &n);
     rmdir(folder);
+}
+
+static tilec_kernel *compile_machine(tilec_context *c)
+{
+    tilec_kernel *k;
+    tilec_source source = {"test.tile", machine_text, 0};
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    o.target = "sm_90a";
+    o.pipeline = "";
+    tilec_status s = tilec_compile(c, &source, 1, &o, &k);
+    ck_assert_msg(s == TILEC_OK, "%s",
+                  s == TILEC_OK ? "" : tilec_diagnostics(c)->message);
+    return k;
 }
 
 static tilec_status compile_with(tilec_context *c, bool loads, tilec_kernel **k)
@@ -610,6 +641,65 @@ START_TEST(blocks_have_more_threads)
 }
 END_TEST
 
+/* Not as changed here, but as code generation says it. */
+START_TEST(code_says_what_it_asks_for)
+{
+    static const unsigned char sizes[] = {8, 4, 4, 8, 8, 4, TC_GPU_MAP_BYTES,
+                                          8, 8};
+    uint64_t pointers[2];
+    fake_map m;
+    tensor x;
+    make_tensor(&x, 0x10000);
+    x.dl.ndim = 2;
+    x.dl.dtype.code = kDLFloat;
+    x.strides[0] = 40;
+    x.strides[1] = 1;
+    x.shape[0] = 3;
+    tilec_argument args[] = {tilec_tensor(NULL, &x.dl), tilec_int(NULL, 5)};
+    memcpy(fake->sizes, sizes, (size_t)(fake->nsizes = sizeof sizes));
+    tilec_kernel *k = compile_machine(cx);
+    for (int i = 0; i < 2; i++) {
+        tilec_status s = tilec_launch(k, args, 2, NULL, &error);
+        ck_assert_msg(s == TILEC_OK, "%s", error.message);
+        ck_assert_uint_eq(fake->block[0], 256);
+        memcpy(&m, fake->bytes + 36, sizeof m);
+        memcpy(pointers, fake->bytes + 36 + sizeof m, sizeof pointers);
+        ck_assert_uint_eq(m.address, 0x10000);
+        ck_assert_uint_eq(m.type, 6);
+        ck_assert_uint_eq(m.rank, 2);
+        ck_assert_uint_eq(m.strides[0], 80);
+        ck_assert_uint_eq(m.box[0], 64);
+        ck_assert_uint_eq(m.box[1], 32);
+        const tc_gpu_loaded *l =
+            tc_gpu_first(atomic_load(&k->gpu->variants[TC_GPU_ALIGNED]));
+        ck_assert_uint_eq(pointers[1], l->report);
+        ck_assert_ptr_nonnull(l->counters);
+        ck_assert_ptr_nonnull(l->maps);
+        /* And so it is from the cache. */
+        tilec_kernel_free(k);
+        tilec_context *c = new_context(FAKE_CUDA, NULL);
+        k = compile_machine(c);
+        tilec_context_free(c);
+    }
+    ck_assert_int_eq(fake->links, 1);
+    tilec_kernel_free(k);
+}
+END_TEST
+
+START_TEST(remark_of_a_driver_without_maps)
+{
+    tilec_context *c = new_context(FAKE_CUDA_11, NULL);
+    c->remarks = true;
+    tilec_kernel *k = compile_machine(c);
+    const tilec_diagnostic *d = tilec_diagnostics(c);
+    while (d && !strstr(d->message, "has no cuTensorMapEncodeTiled"))
+        d = d->next;
+    ck_assert_ptr_nonnull(d);
+    tilec_kernel_free(k);
+    tilec_context_free(c);
+}
+END_TEST
+
 START_TEST(limits_are_of_all_threads)
 {
     const char *changes[] = {"\"threads\":128", "\"threads\":256", NULL};
@@ -880,6 +970,8 @@ int main(void)
     add_map_tests(c);
     add_counter_tests(c);
     tcase_add_test(c, blocks_have_more_threads);
+    tcase_add_test(c, code_says_what_it_asks_for);
+    tcase_add_test(c, remark_of_a_driver_without_maps);
     tcase_add_test(c, limits_are_of_all_threads);
     tcase_add_test(c, unsound_entries_are_made_again);
     tcase_add_test(c, maps_of_no_tensor_are_refused);
