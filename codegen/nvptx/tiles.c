@@ -7,7 +7,7 @@
 
 /* ---- Mailboxes ---- */
 
-/* "st.shared.b32 [$0+$1], ", and the operands behind it; n of them in all. */
+/* The instruction up to its operands; the address into the first two. */
 static void access_word(tc_gen *g, const tc_op *op, tc_text *text,
                         const char *what, unsigned *bits, LLVMValueRef args[2])
 {
@@ -21,17 +21,22 @@ static void access_word(tc_gen *g, const tc_op *op, tc_text *text,
 bool tc_nvptx_smem_put(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef args[5], x = tc_gen_scalar(g, op->in[1]);
-    unsigned bits;
-    tc_text text = {.arena = g->arena};
-    tc_text_add(&text, "@$2 ");
+    unsigned bits, n = 2;
+    tc_text text = {.arena = g->arena}, constraints = {.arena = g->arena};
+    tc_text_add(&constraints, "r,n");
+    if (g->role != TC_ROLE_PRODUCER) {
+        tc_text_add(&text, "@$2 ");
+        tc_text_add(&constraints, ",b");
+        args[n++] = tc_gen_first_thread(g);
+    }
     access_word(g, op, &text, "st", &bits, args);
-    args[2] = tc_gen_first_thread(g);
-    tc_words_pack(g, op->in[1]->type, 1, &x, args + 3);
+    tc_words_pack(g, op->in[1]->type, 1, &x, args + n);
     bool two = bits > 32;
-    tc_text_add(&text, two ? "[$0+$1], {$3, $4};" : "[$0+$1], $3;");
-    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text.data,
-               two ? "r,n,b,r,r,~{memory}" : "r,n,b,r,~{memory}", 4 + two,
-               args);
+    tc_text_printf(&text, two ? "[$0+$1], {$%u, $%u};" : "[$0+$1], $%u;", n,
+                   n + 1);
+    tc_text_add(&constraints, two ? ",r,r,~{memory}" : ",r,~{memory}");
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text.data, constraints.data,
+               n + 1 + two, args);
     return true;
 }
 
@@ -65,12 +70,15 @@ static LLVMValueRef num_programs(tc_gen *g, char axis)
 /* The first programs begin with the numbers of their own. */
 bool tc_nvptx_fetch_tile(tc_gen *g, const tc_op *op)
 {
+    bool alone = g->role == TC_ROLE_PRODUCER;
     LLVMValueRef args[] = {g->counter, tc_gen_first_thread(g)};
     LLVMValueRef n = tc_gen_asm(
         g, g->i32,
-        "mov.b32 $0, 0;\n@$2 atom.relaxed.gpu.global.add.u32 $0, [$1], 1;",
-        "=&r,l,b,~{memory}", 2, args);
-    if (g->role != TC_ROLE_PRODUCER)
+        alone ? "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;"
+              : "mov.b32 $0, 0;\n@$2 atom.relaxed.gpu.global.add.u32 $0, [$1], "
+                "1;",
+        alone ? "=r,l,~{memory}" : "=&r,l,b,~{memory}", 2 - alone, args);
+    if (!alone)
         n = tc_gen_share(g, tc_gen_i32(g, 0), n);
     *tc_gen_set(g, op->out[0]) =
         LLVMBuildAdd(g->b, n, num_programs(g, 'x'), "");
