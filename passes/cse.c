@@ -134,6 +134,9 @@ static bool may_merge(const tc_op *op)
 {
     if (op->nout != 1 || op->nregions)
         return false;
+    /* Waits count the products under way. */
+    if (op->code == TC_MMA && tc_op_int(op, "async"))
+        return false;
     bool load = tc_op_has(op, TC_READS) && !tc_op_has(op, TC_WRITES);
     return tc_op_has(op, TC_PURE) || load;
 }

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of overlap-products: what a step of a loop consists of
+ * (overlap_step.c), in which stage and order its parts run
+ * (overlap_schedule.c), the loop made of that (overlap_expand.c).
+ *
+ * A step is the body of a loop, or any other region. Its parts are the ops of
+ * the region but the terminator, nested ops belonging to their part. Products
+ * are asynchronous here, and each has a part of its own that waits for it.
+ */
+#ifndef TC_OVERLAP_PRODUCTS_H
+#define TC_OVERLAP_PRODUCTS_H
+
+#include "passes/passes.h"
+
+typedef enum tc_part_kind {
+    TC_PART_PLAIN,
+    TC_PART_PRODUCT, /* mma instr(m64*) async(true) */
+    TC_PART_WAIT,    /* mma_wait of one of them */
+    TC_PART_FULL,    /* mbarrier_wait: buffers hold their data */
+    TC_PART_RELEASE  /* mbarrier_arrive: buffers were read */
+} tc_part_kind;
+
+/* What a plain part does besides computing its results. */
+typedef enum tc_part_effect {
+    TC_PART_LOADS = 1,  /* from global memory */
+    TC_PART_WORLD = 2,  /* stores there, assert, print */
+    TC_PART_SHARED = 4, /* reads shared memory */
+    TC_PART_OTHER = 8   /* all else: stays where it is among effects */
+} tc_part_effect;
+
+/* Where a part is in a loop whose steps overlap. */
+typedef enum tc_section {
+    TC_PROLOGUE, /* stage 0 of the first step */
+    TC_TURN,     /* stage 0 of a step, stage 1 of the step before */
+    TC_EPILOGUE, /* stage 1 of the last step */
+    TC_NSECTIONS
+} tc_section;
+
+typedef struct tc_part tc_part;
+struct tc_part {
+    tc_op *op;
+    tc_part_kind kind;
+    unsigned effects; /* tc_part_effect of a plain part */
+    unsigned index;   /* among the parts, as the program has them */
+    unsigned stage;   /* 1: runs in the turn after the step's own */
+    bool late;        /* stage 0, behind what stage 1 gives in this turn */
+    bool placed;      /* in tc_step.order, there: */
+    unsigned place;
+    bool after_wait; /* needs a product of its step, other than to add to it */
+    bool constant;   /* the same in every step, and costs next to nothing */
+    bool issuable;   /* scratch of the schedule */
+    /* Values of the step (results of parts, the region's arguments) that it
+     * or an op nested in it uses. */
+    unsigned nuses;
+    tc_value **uses;
+    /* Parts of the same step that come first. */
+    unsigned nbefore;
+    tc_part **before;
+    tc_part *product; /* WAIT: which; PRODUCT: its wait */
+    bool guarded;     /* PRODUCT: no barrier is needed for its buffers */
+    bool spare;       /* WAIT: another one does */
+    bool in_flight;   /* WAIT: for a sum that the next step adds to */
+    unsigned slot;    /* such a sum's among those that the loop carries */
+    unsigned pending[TC_NSECTIONS]; /* WAIT */
+};
+
+typedef struct tc_step {
+    tc_arena *arena;
+    tc_region *region;
+    tc_op *loop; /* the `for` whose body it is, or NULL */
+    unsigned nparts;
+    tc_part **parts;
+    unsigned norder; /* the parts as they shall run */
+    tc_part **order;
+} tc_step;
+
+/* overlap_step.c. Keeps the parts in op->data. */
+tc_step *tc_step_new(tc_arena *a, tc_region *r);
+bool tc_is_step_value(const tc_step *s, const tc_value *v);
+/* The part whose result `v` is; NULL: an argument, or from outside. */
+tc_part *tc_part_of(const tc_step *s, const tc_value *v);
+/* m64k8, m64k16, m64k32: what can run asynchronously. */
+bool tc_is_group_product(const tc_op *op);
+/* In which ring an operand of a product lies, if its slot changes from step to
+ * step; NULL: it does not. */
+const tc_type *tc_moving_ring(const tc_step *s, const tc_op *product,
+                              unsigned i);
+
+/* overlap_schedule.c. All in one step: issued early (`hoist`) or where the
+ * program has them, waited for late. */
+void tc_schedule_step(tc_step *s, bool hoist);
+/* Steps that overlap: sets stages and the order of a turn. False: they cannot,
+ * or it would give nothing; *why says why, where one would expect it. */
+bool tc_schedule_turn(tc_step *s, const char **why);
+
+/* overlap_expand.c. The region's ops in the order of the schedule. */
+void tc_expand_step(tc_step *s);
+/* Prologue, loop and epilogue in place of the loop; the new loop. */
+tc_op *tc_expand_turns(tc_step *s);
+
+#endif

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stages, and the order of a turn.
+ *
+ * Two kinds of products may run on while the next step has begun:
+ *
+ *   - One that needs another product of its step, and whose sum is all that
+ *     comes of it: nothing in its own step has to wait for it. It runs one turn
+ *     later, beside what the next step computes (`p v` of attention, beside
+ *     the exponentials). Ops on the carried sum go behind its wait.
+ *   - One that needs nothing but its buffers, and whose sum goes from step to
+ *     step unread (a matrix product). It is waited for one turn later, when
+ *     the next one has been issued.
+ *
+ * What depends on them (waits, the release of their buffers) is in stage 1,
+ * too, and so is what only they need: the wait for their data. The order of a
+ * turn:
+ *
+ *     products that need no other of their step
+ *     products of the step before
+ *     all else, with waits where results are needed and products as soon as
+ *       what they need is there
+ *     waits for products of the step before
+ *     what needs their sums
+ *
+ * Buffers are released as soon as they are known to have been read. Waits say
+ * how many products were issued after theirs, in the turn with the fewest.
+ */
+#include "passes/overlap_products.h"
+
+#include "passes/slots.h"
+
+/* ---- Questions ---- */
+
+static bool comes_before(const tc_part *first, const tc_part *p)
+{
+    for (unsigned i = 0; i < p->nbefore; i++)
+        if (p->before[i] == first)
+            return true;
+    return false;
+}
+
+/* Adds all parts that need a marked one. */
+static void mark_forward(const tc_step *s, bool *marks)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        for (unsigned k = 0; k < s->parts[i]->nbefore; k++)
+            marks[i] |= marks[s->parts[i]->before[k]->index];
+}
+
+/* It can be issued before any other product of its step is done. */
+static bool is_root(const tc_part *p)
+{
+    return p->kind == TC_PART_PRODUCT && !p->after_wait;
+}
+
+static bool is_yielded(const tc_step *s, const tc_value *v)
+{
+    const tc_op *yield = tc_region_terminator(s->region);
+    for (unsigned i = 0; i < yield->nin; i++)
+        if (yield->in[i] == v)
+            return true;
+    return false;
+}
+
+static bool is_pure(const tc_part *p)
+{
+    return p->kind == TC_PART_PLAIN && !p->effects;
+}
+
+/* ---- Products of the step before ---- */
+
+struct later {
+    tc_step *step;
+    bool *marks; /* stage 1 */
+    bool *late;
+    const char *why;
+};
+
+static bool refuse(struct later *l, const char *why)
+{
+    l->why = why;
+    return false;
+}
+
+static bool is_marked(const struct later *l, const tc_value *v)
+{
+    const tc_part *p = tc_part_of(l->step, v);
+    return p && l->marks[p->index];
+}
+
+/* Nothing but the carried sums comes of the marked parts. */
+static bool check_marked(struct later *l)
+{
+    for (unsigned i = 0; i < l->step->nparts; i++) {
+        const tc_part *p = l->step->parts[i];
+        if (!l->marks[i])
+            continue;
+        if (p->kind == TC_PART_PLAIN && p->effects)
+            return refuse(l, "its result is needed within the step");
+        if (p->kind == TC_PART_PRODUCT && !p->guarded)
+            return refuse(l, "its buffers are not guarded by mbarriers");
+        if (p->kind == TC_PART_PRODUCT && is_marked(l, p->op->in[0]))
+            return refuse(l, "another product of the step needs its result");
+        if (p->kind == TC_PART_RELEASE && p->op->in[0]->type->slots < 2)
+            return refuse(l, "the ring of its buffers has one slot, and the "
+                             "next step would need a second one");
+    }
+    return true;
+}
+
+/* The carried value i is given by a marked part. */
+static bool is_sum(const struct later *l, unsigned i)
+{
+    return is_marked(l, tc_region_terminator(l->step->region)->in[i]);
+}
+
+static bool uses_sum(const struct later *l, const tc_part *p)
+{
+    for (unsigned i = 0; i < p->nuses; i++)
+        if (!p->uses[i]->def && p->uses[i]->index &&
+            is_sum(l, p->uses[i]->index - 1))
+            return true;
+    return false;
+}
+
+/* What is done with the sums of the step before, other than in stage 1. */
+static void find_late(struct later *l)
+{
+    const tc_step *s = l->step;
+    for (unsigned i = 0; i < s->nparts; i++) {
+        const tc_part *p = s->parts[i];
+        l->late[i] = !l->marks[i] && uses_sum(l, p);
+        for (unsigned k = 0; k < p->nbefore; k++)
+            l->late[i] |= !l->marks[i] && l->late[p->before[k]->index];
+    }
+}
+
+static bool is_late(const struct later *l, const tc_value *v)
+{
+    const tc_part *p = tc_part_of(l->step, v);
+    return p && l->late[p->index];
+}
+
+/* It may only prepare the sums that marked products add to. */
+static bool check_late(struct later *l)
+{
+    const tc_step *s = l->step;
+    const tc_op *yield = tc_region_terminator(s->region);
+    for (unsigned i = 0; i < s->nparts; i++) {
+        const tc_part *p = s->parts[i];
+        if (l->late[i] && !is_pure(p))
+            return refuse(l, "the step has other uses for the sum so far");
+        if (l->marks[i] && p->kind == TC_PART_PRODUCT &&
+            (is_late(l, p->op->in[0]) || is_late(l, p->op->in[1])))
+            return refuse(l, "its operands depend on the sum so far");
+    }
+    for (unsigned i = 0; i < yield->nin; i++) {
+        bool passed = !yield->in[i]->def && yield->in[i]->region == s->region &&
+                      yield->in[i]->index && is_sum(l, yield->in[i]->index - 1);
+        if (passed || is_late(l, yield->in[i]))
+            return refuse(l, "the step has other uses for the sum so far");
+    }
+    return true;
+}
+
+/* Product `p` and all that needs it, on top of what was moved before. */
+static bool move_product(struct later *l, const tc_part *p)
+{
+    tc_step *s = l->step;
+    struct later now = {s, tc_arena_array(s->arena, bool, s->nparts),
+                        tc_arena_array(s->arena, bool, s->nparts), NULL};
+    for (unsigned i = 0; i < s->nparts; i++)
+        now.marks[i] = l->marks[i];
+    now.marks[p->index] = true;
+    mark_forward(s, now.marks);
+    bool ok = check_marked(&now);
+    if (ok) {
+        find_late(&now);
+        ok = check_late(&now);
+    }
+    if (ok) {
+        l->marks = now.marks;
+        l->late = now.late;
+    } else {
+        l->why = now.why;
+    }
+    return ok;
+}
+
+static bool move_products(struct later *l)
+{
+    bool any = false;
+    for (unsigned i = 0; i < l->step->nparts; i++) {
+        const tc_part *p = l->step->parts[i];
+        if (p->kind == TC_PART_PRODUCT && !l->marks[i] && !is_root(p))
+            any |= move_product(l, p);
+    }
+    return any;
+}
+
+/* ---- Sums that stay in flight ---- */
+
+static bool has_one_use(const tc_value *v)
+{
+    return v->uses && !v->uses->next;
+}
+
+/* From the yielded sum back to the carried one: products that add to each
+ * other's result, which nothing else uses. NULL: something does. */
+static tc_part *last_of_chain(const struct later *l, unsigned slot)
+{
+    const tc_step *s = l->step;
+    tc_value *v = tc_region_terminator(s->region)->in[slot];
+    tc_part *wait = tc_part_of(s, v), *last = NULL;
+    if (!wait || wait->kind != TC_PART_WAIT || !has_one_use(v))
+        return NULL;
+    last = wait->product;
+    for (tc_part *p = last; p;) {
+        if (!is_root(p) || !p->guarded || l->marks[p->index] || !p->product ||
+            (p != last && p->product->op->out[0]->uses))
+            return NULL;
+        v = p->op->in[2];
+        p = tc_part_of(s, v);
+        if (p && p->kind != TC_PART_PRODUCT)
+            return NULL;
+    }
+    return v == tc_slot_arg(s->loop, slot) && has_one_use(v) ? last : NULL;
+}
+
+/* Only the waits and what they release move; none of it may be needed. */
+static bool move_chain(struct later *l, unsigned slot)
+{
+    tc_step *s = l->step;
+    tc_part *last = last_of_chain(l, slot);
+    if (!last)
+        return false;
+    bool *marks = tc_arena_array(s->arena, bool, s->nparts);
+    for (tc_part *p = last; p; p = tc_part_of(s, p->op->in[2]))
+        marks[p->product->index] = true;
+    mark_forward(s, marks);
+    for (unsigned i = 0; i < s->nparts; i++) {
+        const tc_part *p = s->parts[i];
+        if (marks[i] && p->kind == TC_PART_RELEASE &&
+            p->op->in[0]->type->slots < 2)
+            return refuse(l, "the ring of its buffers has one slot, and the "
+                             "next step would need a second one");
+        if (marks[i] && p->kind != TC_PART_WAIT && p->kind != TC_PART_RELEASE)
+            return false;
+    }
+    for (unsigned i = 0; i < s->nparts; i++)
+        l->marks[i] |= marks[i];
+    last->product->in_flight = true;
+    last->product->slot = slot;
+    tc_op_set_in(tc_region_terminator(s->region), slot, last->op->out[0]);
+    return true;
+}
+
+/* ---- Stages ---- */
+
+static bool has_tiles(const tc_op *op)
+{
+    for (unsigned i = 0; i < op->nout; i++)
+        if (op->out[i]->type->kind == TC_TILE)
+            return true;
+    return false;
+}
+
+/* Only stage 1 needs it, and it costs no registers to do it there. */
+static bool follows(const tc_step *s, const tc_part *p)
+{
+    bool scalar = is_pure(p) && !p->op->nregions && !has_tiles(p->op);
+    bool any = false;
+    if (!scalar && p->kind != TC_PART_FULL)
+        return false;
+    for (unsigned i = 0; i < p->op->nout; i++)
+        if (is_yielded(s, p->op->out[i]))
+            return false;
+    for (unsigned i = p->index + 1; i < s->nparts; i++)
+        if (comes_before(p, s->parts[i])) {
+            any = true;
+            if (s->parts[i]->stage == 0)
+                return false;
+        }
+    return any;
+}
+
+static void set_stages(struct later *l)
+{
+    tc_step *s = l->step;
+    for (unsigned i = 0; i < s->nparts; i++) {
+        s->parts[i]->stage = l->marks[i];
+        s->parts[i]->late = l->late[i];
+    }
+    for (unsigned i = s->nparts; i-- > 0;)
+        if (s->parts[i]->stage == 0 && follows(s, s->parts[i]))
+            s->parts[i]->stage = 1;
+}
+
+/* ---- Order ---- */
+
+static void place(tc_step *s, tc_part *p);
+
+static bool is_ready(const tc_part *p)
+{
+    for (unsigned i = 0; i < p->nbefore; i++)
+        if (p->before[i]->stage == p->stage && !p->before[i]->placed)
+            return false;
+    return true;
+}
+
+static bool has_wait_before(const tc_part *p)
+{
+    for (unsigned i = 0; i < p->nbefore; i++)
+        if (p->before[i]->kind == TC_PART_WAIT)
+            return true;
+    return false;
+}
+
+static void place_releases(tc_step *s, unsigned stage)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_RELEASE && p->stage == stage && !p->placed &&
+            has_wait_before(p) && is_ready(p))
+            place(s, p);
+    }
+}
+
+/* Does the wait `w` mean that of `p` too? Products end in the order in which
+ * they were issued. */
+static bool implies(const tc_part *w, const tc_part *p)
+{
+    bool w_before = w->stage != w->product->stage;
+    bool p_before = p->stage != p->product->stage;
+    return w_before == p_before ? p->product->place < w->product->place
+                                : p_before;
+}
+
+/* Nothing is left to wait for: what the results release is free. */
+static void place_implied(tc_step *s, const tc_part *wait)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_WAIT && !p->placed && p->product->placed &&
+            implies(wait, p))
+            place(s, p);
+    }
+}
+
+/* With what it needs of its stage. */
+static void place(tc_step *s, tc_part *p)
+{
+    for (unsigned i = 0; i < p->nbefore && !p->placed; i++)
+        if (p->before[i]->stage == p->stage)
+            place(s, p->before[i]);
+    if (p->placed) /* maybe by now: an arrival by its wait */
+        return;
+    p->placed = true;
+    p->place = s->norder;
+    s->order[s->norder++] = p;
+    if (p->kind == TC_PART_WAIT) {
+        place_releases(s, p->stage);
+        place_implied(s, p);
+    }
+}
+
+/* What is placed, or could be at no more cost than waiting for data. */
+static void find_issuable(tc_step *s)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        bool cheap = p->kind == TC_PART_FULL || p->kind == TC_PART_PRODUCT ||
+                     (is_pure(p) && !has_tiles(p->op) && !p->op->nregions);
+        p->issuable = p->placed || cheap;
+        for (unsigned k = 0; k < p->nbefore && !p->placed; k++)
+            p->issuable &=
+                p->before[k]->stage != p->stage || p->before[k]->issuable;
+    }
+}
+
+/* Products of a stage that can be issued now. */
+static void place_products(tc_step *s, unsigned stage)
+{
+    bool found = false;
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind != TC_PART_PRODUCT || p->stage != stage || p->placed)
+            continue;
+        if (!found)
+            find_issuable(s);
+        found = true;
+        if (p->issuable)
+            place(s, p);
+    }
+}
+
+/* A wait that nothing needs, as another product adds to its one's sum. */
+static bool is_idle(const tc_step *s, const tc_part *p)
+{
+    if (p->kind != TC_PART_WAIT || p->in_flight || p->op->out[0]->uses ||
+        has_one_use(p->product->op->out[0]))
+        return false;
+    for (unsigned i = p->index + 1; i < s->nparts; i++)
+        if (comes_before(p, s->parts[i]))
+            return false;
+    return true;
+}
+
+/* Waits are placed by what needs them, arrivals by the waits. */
+static bool is_lazy(const tc_part *p)
+{
+    return p->kind == TC_PART_WAIT ||
+           (p->kind == TC_PART_RELEASE && has_wait_before(p));
+}
+
+static void place_early(tc_step *s)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->stage == 0 && is_root(s->parts[i]))
+            place(s, s->parts[i]);
+    place_products(s, 1);
+}
+
+static void place_all(tc_step *s, bool hoist)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        s->parts[i]->placed = is_idle(s, s->parts[i]);
+    if (hoist)
+        place_early(s);
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->stage == 0 && !p->late && !is_lazy(p)) {
+            place(s, p);
+            if (hoist)
+                place_products(s, 0);
+        }
+    }
+    for (unsigned turn = 0; turn < 3; turn++)
+        for (unsigned i = 0; i < s->nparts; i++) {
+            tc_part *p = s->parts[i];
+            if (turn == 0   ? p->stage == 0 && !p->late
+                : turn == 1 ? p->stage == 1
+                            : true)
+                place(s, p);
+        }
+}
+
+/* ---- How many may stay under way ---- */
+
+/* Products among the places from `first` to before `end`; of one stage, or of
+ * both (2). */
+static unsigned count_products(const tc_step *s, unsigned first, unsigned end,
+                               unsigned stage)
+{
+    unsigned n = 0;
+    for (unsigned i = first; i < end; i++)
+        n += s->order[i]->kind == TC_PART_PRODUCT &&
+             (stage == 2 || s->order[i]->stage == stage);
+    return n;
+}
+
+static void count_pending(tc_step *s, tc_part *wait)
+{
+    enum { ANY = 2 };
+    unsigned from = wait->product->place + 1, to = wait->place;
+    if (wait->stage == wait->product->stage) {
+        wait->pending[TC_PROLOGUE] = count_products(s, from, to, 0);
+        wait->pending[TC_TURN] = count_products(s, from, to, ANY);
+        wait->pending[TC_EPILOGUE] = count_products(s, from, to, 1);
+        return;
+    }
+    /* Its product was issued in the turn before; the first turn has only the
+     * prologue before it. */
+    unsigned rest = count_products(s, from, s->norder, 0);
+    wait->pending[TC_TURN] = rest + count_products(s, 0, to, ANY);
+    wait->pending[TC_EPILOGUE] = rest + count_products(s, 0, to, 1);
+}
+
+/* Another wait of its stage, before it or right behind it, does as well, and
+ * nobody wants the result. */
+static bool is_spare(const tc_step *s, const tc_part *wait)
+{
+    if (wait->in_flight || wait->op->out[0]->uses)
+        return false;
+    unsigned end = wait->place + 2;
+    for (unsigned i = 0; i < end && i < s->norder; i++) {
+        const tc_part *w = s->order[i];
+        if (w != wait && w->kind == TC_PART_WAIT && w->stage == wait->stage &&
+            w->product->stage == wait->product->stage && implies(w, wait))
+            return true;
+    }
+    return false;
+}
+
+static void order(tc_step *s, bool hoist)
+{
+    place_all(s, hoist);
+    for (unsigned i = 0; i < s->norder; i++)
+        if (s->order[i]->kind == TC_PART_WAIT) {
+            count_pending(s, s->order[i]);
+            s->order[i]->spare = is_spare(s, s->order[i]);
+        }
+}
+
+/* ---- The whole ---- */
+
+void tc_schedule_step(tc_step *s, bool hoist)
+{
+    order(s, hoist);
+}
+
+/* What keeps steps apart altogether. */
+static const char *why_apart(const tc_step *s)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        const tc_part *p = s->parts[i];
+        if (!(p->effects & TC_PART_OTHER))
+            continue;
+        return p->op->nregions ? "a branch or loop in the step has products or "
+                                 "waits for buffers of its own"
+                               : "the step has effects on shared memory that "
+                                 "must stay where they are: copies from global "
+                                 "memory have to be the producer's";
+    }
+    return NULL;
+}
+
+bool tc_schedule_turn(tc_step *s, const char **why)
+{
+    struct later l = {s, tc_arena_array(s->arena, bool, s->nparts),
+                      tc_arena_array(s->arena, bool, s->nparts), NULL};
+    *why = why_apart(s);
+    if (*why)
+        return false;
+    bool any = move_products(&l);
+    for (unsigned k = 0; k < s->loop->nout; k++)
+        any |= move_chain(&l, k);
+    *why = l.why;
+    if (!any)
+        return false;
+    set_stages(&l);
+    order(s, true);
+    return true;
+}

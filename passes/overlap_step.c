@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a step consists of, and what of it must come before what.
+ *
+ * Besides values these are the rules, as the program is right in the order
+ * that it has:
+ *
+ *   - A product comes behind the mbarrier_wait of its buffers' slot, and an
+ *     arrival at a slot behind the waits for products that read that slot
+ *     earlier in the step. Other slots have nothing to do with it: what a ring
+ *     is for. An arrival whose slot is none that the step reads, and buffers
+ *     that are in no ring, are taken to concern all.
+ *   - What writes shared memory in another way, barriers and the like keep
+ *     their place among effects, and see no product under way. Nor do ops that
+ *     may come to need a barrier, where a product's buffers are not guarded by
+ *     mbarriers: it would let others write what is still being read.
+ *   - Stores to global memory, asserts and prints keep their order; loads stay
+ *     where they are among them.
+ */
+#include "passes/overlap_products.h"
+
+#include "passes/match.h"
+
+#include <string.h>
+
+bool tc_is_group_product(const tc_op *op)
+{
+    return op->code == TC_MMA &&
+           strncmp(tc_op_word(op, "instr"), "m64", 3) == 0;
+}
+
+bool tc_is_step_value(const tc_step *s, const tc_value *v)
+{
+    return (v->def ? v->def->parent : v->region) == s->region;
+}
+
+tc_part *tc_part_of(const tc_step *s, const tc_value *v)
+{
+    return v->def && v->def->parent == s->region ? v->def->data : NULL;
+}
+
+/* ---- Kinds ---- */
+
+static bool reads_buffer(const tc_op *op)
+{
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->type->kind == TC_SMEM)
+            return true;
+    return false;
+}
+
+static unsigned effects_of(const tc_op *op)
+{
+    unsigned effects = 0;
+    for (unsigned i = 0; i < op->nregions; i++)
+        tc_each_op (inner, op->regions[i])
+            effects |= effects_of(inner);
+    switch (op->code) {
+    case TC_FOR:
+    case TC_IF: return effects;
+    case TC_WHILE: return effects | TC_PART_WORLD; /* it may not end */
+    case TC_LOAD:
+    case TC_GATHER: return TC_PART_LOADS;
+    case TC_STORE:
+    case TC_ATOMIC:
+    case TC_ATOMIC_CAS:
+    case TC_ASSERT:
+    case TC_PRINT:
+    case TC_ASSUME: return TC_PART_WORLD;
+    case TC_SMEM_LOAD: return TC_PART_SHARED;
+    case TC_MMA:
+        return tc_is_group_product(op) ? TC_PART_OTHER
+               : reads_buffer(op)      ? TC_PART_SHARED
+                                       : 0;
+    default:
+        return tc_op_has(op, TC_PURE) || tc_op_has(op, TC_TERMINATOR)
+                   ? 0
+                   : TC_PART_OTHER;
+    }
+}
+
+static bool is_wait(const tc_step *s, const tc_op *op)
+{
+    return op->code == TC_MMA_WAIT && op->nin == 1 && op->in[0]->def &&
+           op->in[0]->def->parent == s->region &&
+           tc_is_group_product(op->in[0]->def);
+}
+
+static tc_part_kind kind_of(const tc_step *s, const tc_op *op)
+{
+    if (tc_is_group_product(op) && tc_op_int(op, "async"))
+        return TC_PART_PRODUCT;
+    if (is_wait(s, op))
+        return TC_PART_WAIT;
+    if (op->code == TC_MBARRIER_WAIT)
+        return TC_PART_FULL;
+    if (op->code == TC_MBARRIER_ARRIVE && !tc_op_has_attr(op, "bytes"))
+        return TC_PART_RELEASE;
+    return TC_PART_PLAIN;
+}
+
+/* ---- Uses ---- */
+
+static unsigned count_uses(const tc_step *s, const tc_op *op)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < op->nin; i++)
+        n += tc_is_step_value(s, op->in[i]);
+    for (unsigned i = 0; i < op->nregions; i++)
+        tc_each_op (inner, op->regions[i])
+            n += count_uses(s, inner);
+    return n;
+}
+
+static void list_uses(const tc_step *s, tc_part *p, const tc_op *op)
+{
+    for (unsigned i = 0; i < op->nin; i++)
+        if (tc_is_step_value(s, op->in[i]))
+            p->uses[p->nuses++] = op->in[i];
+    for (unsigned i = 0; i < op->nregions; i++)
+        tc_each_op (inner, op->regions[i])
+            list_uses(s, p, inner);
+}
+
+static void find_uses(const tc_step *s, tc_part *p)
+{
+    p->uses = tc_arena_array(s->arena, tc_value *, count_uses(s, p->op));
+    list_uses(s, p, p->op);
+}
+
+/* ---- Slots ---- */
+
+/* A slot that is the same in all steps. */
+static bool is_fixed(const tc_step *s, tc_value *slot)
+{
+    return !tc_is_step_value(s, slot) || tc_match_op(slot, TC_CONST);
+}
+
+/* A buffer that an op reads. */
+struct place {
+    bool known, moves; /* moves: to another slot in another step */
+    tc_value *slot;    /* NULL: in no ring */
+    tc_value *ring;
+};
+
+static struct place place_of(const tc_step *s, tc_value *v)
+{
+    while (v->def && v->def->code == TC_SMEM_TRANS)
+        v = v->def->in[0];
+    struct place p = {.ring = v};
+    if (v->def && v->def->code == TC_SMEM_INDEX) {
+        p.slot = v->def->in[1];
+        p.moves = !is_fixed(s, p.slot);
+        p.ring = v->def->in[0];
+    }
+    p.known = !tc_is_step_value(s, p.ring) || !s->loop;
+    return p;
+}
+
+const tc_type *tc_moving_ring(const tc_step *s, const tc_op *product,
+                              unsigned i)
+{
+    tc_value *v = product->in[i];
+    if (v->type->kind != TC_SMEM)
+        return NULL;
+    struct place p = place_of(s, v);
+    return p.moves ? p.ring->type : NULL;
+}
+
+static bool same_slot(const tc_value *a, const tc_value *b)
+{
+    tc_scalar x, y;
+    return a == b ||
+           (tc_match_const(a, &x) && tc_match_const(b, &y) && x.i == y.i);
+}
+
+static bool reads_slot(const tc_step *s, const tc_op *op, const tc_value *slot)
+{
+    for (unsigned i = 0; i < op->nin; i++) {
+        if (op->in[i]->type->kind != TC_SMEM)
+            continue;
+        struct place p = place_of(s, op->in[i]);
+        if (p.slot && same_slot(p.slot, slot))
+            return true;
+    }
+    return false;
+}
+
+/* ---- What comes first ---- */
+
+static void add_before(tc_step *s, tc_part *p, tc_part *first)
+{
+    if (!p->before)
+        p->before = tc_arena_array(s->arena, tc_part *, s->nparts);
+    for (unsigned i = 0; i < p->nbefore; i++)
+        if (p->before[i] == first)
+            return;
+    p->before[p->nbefore++] = first;
+}
+
+static void add_values(tc_step *s, tc_part *p)
+{
+    for (unsigned i = 0; i < p->nuses; i++) {
+        tc_part *first = tc_part_of(s, p->uses[i]);
+        if (first)
+            add_before(s, p, first);
+    }
+}
+
+static bool has_other_effects(const tc_step *s)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->effects & TC_PART_OTHER)
+            return true;
+    return false;
+}
+
+/* The waits for the data of one operand; is it guarded by them? */
+static bool add_guards(tc_step *s, tc_part *p, tc_value *buffer)
+{
+    struct place at = place_of(s, buffer);
+    bool found = false;
+    for (unsigned i = 0; i < p->index; i++) {
+        tc_part *full = s->parts[i];
+        if (full->kind != TC_PART_FULL)
+            continue;
+        bool same = at.known && at.slot && same_slot(at.slot, full->op->in[1]);
+        found |= same;
+        if (same || !at.known || (!at.moves && is_fixed(s, full->op->in[1])))
+            add_before(s, p, full);
+    }
+    bool stays = at.known && !at.moves && s->loop && !has_other_effects(s);
+    return at.known && (found || stays);
+}
+
+static void add_all_guards(tc_step *s, tc_part *p)
+{
+    p->guarded = true;
+    for (unsigned i = 0; i < p->op->nin; i++)
+        if (p->op->in[i]->type->kind == TC_SMEM)
+            p->guarded &= add_guards(s, p, p->op->in[i]);
+}
+
+/* Does the part end the use of what the product reads? */
+static bool releases(const tc_step *s, const tc_part *p, const tc_op *product)
+{
+    tc_value *slot = p->op->in[1];
+    bool fixed = is_fixed(s, slot), read = false;
+    for (unsigned i = 0; i < p->index && !fixed; i++) {
+        const tc_op *op = s->parts[i]->op;
+        read |= s->parts[i]->kind != TC_PART_FULL && reads_slot(s, op, slot);
+    }
+    if (!read && !fixed)
+        return true;
+    for (unsigned i = 0; i < product->nin; i++) {
+        if (product->in[i]->type->kind != TC_SMEM)
+            continue;
+        struct place at = place_of(s, product->in[i]);
+        if (!at.known || (fixed && !at.moves) ||
+            (at.slot && same_slot(at.slot, slot)))
+            return true;
+    }
+    return false;
+}
+
+/* May need memory or a barrier when it is lowered. */
+static bool may_exchange(const tc_part *p)
+{
+    return p->kind == TC_PART_PLAIN &&
+           (p->effects || p->op->nregions || p->op->code == TC_CONVERT_LAYOUT ||
+            p->op->code == TC_REDUCE);
+}
+
+static bool keeps_order(const tc_part *a, const tc_part *b)
+{
+    bool a_any = a->effects || a->kind != TC_PART_PLAIN;
+    bool b_any = b->effects || b->kind != TC_PART_PLAIN;
+    if ((a->effects & TC_PART_OTHER && b_any) ||
+        (b->effects & TC_PART_OTHER && a_any))
+        return true;
+    unsigned global = TC_PART_LOADS | TC_PART_WORLD;
+    return (a->effects & TC_PART_WORLD && b->effects & global) ||
+           (b->effects & TC_PART_WORLD && a->effects & global);
+}
+
+/* `a` stands before `b` in the program. */
+static bool comes_first(const tc_step *s, const tc_part *a, const tc_part *b)
+{
+    if (keeps_order(a, b))
+        return true;
+    if (a->kind == TC_PART_WAIT)
+        return (b->kind == TC_PART_RELEASE && releases(s, b, a->product->op)) ||
+               (!a->product->guarded && may_exchange(b));
+    if (a->kind == TC_PART_FULL)
+        return b->effects & TC_PART_SHARED;
+    return a->effects & TC_PART_SHARED && b->kind == TC_PART_RELEASE;
+}
+
+static void add_effects(tc_step *s, tc_part *p)
+{
+    if (p->kind == TC_PART_PRODUCT)
+        add_all_guards(s, p);
+    for (unsigned i = 0; i < p->index; i++)
+        if (comes_first(s, s->parts[i], p))
+            add_before(s, p, s->parts[i]);
+}
+
+/* What hangs on the parts before it. */
+static void find_nature(tc_step *s, tc_part *p)
+{
+    p->constant = tc_op_has(p->op, TC_PURE) && !p->op->nregions;
+    for (unsigned i = 0; i < p->nuses; i++) {
+        const tc_part *first = tc_part_of(s, p->uses[i]);
+        p->constant &= first && first->constant;
+    }
+    for (unsigned i = 0; i < p->nbefore; i++)
+        p->after_wait |=
+            p->before[i]->kind == TC_PART_WAIT || p->before[i]->after_wait;
+}
+
+tc_step *tc_step_new(tc_arena *a, tc_region *r)
+{
+    tc_step *s = tc_arena_new(a, tc_step);
+    *s = (tc_step){.arena = a, .region = r};
+    s->loop = r->op && r->op->code == TC_FOR ? r->op : NULL;
+    unsigned n = 0;
+    tc_each_op (op, r)
+        n++;
+    s->parts = tc_arena_array(a, tc_part *, n);
+    s->order = tc_arena_array(a, tc_part *, n);
+    tc_each_op (op, r) {
+        if (tc_op_has(op, TC_TERMINATOR))
+            continue;
+        tc_part *p = tc_arena_new(a, tc_part);
+        *p = (tc_part){.op = op, .kind = kind_of(s, op), .index = s->nparts};
+        if (p->kind == TC_PART_PLAIN)
+            p->effects = effects_of(op);
+        op->data = p;
+        s->parts[s->nparts++] = p;
+    }
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_WAIT) {
+            p->product = tc_part_of(s, p->op->in[0]);
+            p->product->product = p;
+        }
+        find_uses(s, p);
+        add_values(s, p);
+    }
+    for (unsigned i = 0; i < s->nparts; i++) {
+        add_effects(s, s->parts[i]);
+        find_nature(s, s->parts[i]);
+    }
+    return s;
+}
