@@ -116,7 +116,134 @@ START_TEST(right_in_all_orders)
 }
 END_TEST
 
+/* One change, and what is found in all orders: part of the message, of the
+ * line, and of the line of the note. */
+typedef struct mistake {
+    const char *from, *to, *message, *line, *note;
+} mistake;
+
+static const mistake mistakes[] = {
+    /* mbarriers. */
+    {"  barrier // start\n", "",
+     "race: no barrier after the mbarrier was initialised", "mbarrier_wait",
+     "mbarrier_alloc"},
+    {"      mbarrier_arrive %empty, %slot // free\n", "",
+     "waits for ever: slot 0 has seen 1 phases, in this one 0 of 1 arrivals",
+     "// consumer", "// producer"},
+    {"      mbarrier_arrive %full, %slot bytes(20480)\n", "",
+     "waits for ever: slot 0 has seen 0 phases, in this one 0 of 1 arrivals, "
+     "and 20480 bytes too many",
+     "// consumer", "// producer"},
+    {"bytes(20480)", "bytes(20496)",
+     "1 of 1 arrivals, and 16 bytes are missing", "// consumer", "// producer"},
+    {"mbarrier_alloc arrivals(2)", "mbarrier_alloc arrivals(3)",
+     "waits for ever", "// consumer", "// producer"},
+    {"%slot = 0, %phase = 1)", "%slot = 0, %phase = 0)",
+     "waits for ever: slot 0 has seen 0 phases, in this one 0 of 1 arrivals",
+     "// consumer", "// producer"},
+    {"arrivals(2) offset(73856) : mbarrier<3>",
+     "arrivals(2) offset(73856) : mbarrier<2>", "slot 2 of a ring of 2",
+     "mbarrier", NULL},
+    /* Products. */
+    {"      %acc2 = mma_wait %acc1 pending(0) // loop\n"
+     "      mbarrier_arrive %empty, %slot // free\n",
+     "      mbarrier_arrive %empty, %slot // free\n"
+     "      %acc2 = mma_wait %acc1 pending(0) // loop\n",
+     "race: overwrites what an asynchronous mma may still read",
+     "tma_load block %a", "%acc1 = mma"},
+    {"pending(0) // loop", "pending(1)",
+     "race: overwrites what an asynchronous mma may still read",
+     "tma_load block %a", "%acc1 = mma"},
+    /* The store. */
+    {"    fence_async\n", "",
+     "reads asynchronously what threads have written, with no fence_async",
+     "tma_store block", "smem_store %out"},
+    {"    fence_async\n    barrier // store\n",
+     "    barrier // store\n    fence_async\n",
+     "reads asynchronously what threads have written, with no fence_async",
+     "tma_store block", "smem_store %out"},
+    {"    barrier // store\n", "", "race: reads what thread", "tma_store block",
+     "smem_store %out"},
+    {"    barrier // store\n", "    barrier scope(group)\n",
+     "race: reads what thread 128 has written", "tma_store block",
+     "smem_store %out"},
+    {"    tma_store_wait pending(0)\n", "",
+     "may still read shared memory at the end", "tma_store block", NULL},
+    {"    tma_store_wait pending(0)\n",
+     "    smem_store %out, cast(%sum, f16) // again\n"
+     "    tma_store_wait pending(0)\n",
+     "race: overwrites what a bulk store may still read", "// again",
+     "tma_store block"},
+    {"    tma_store_wait pending(0)\n",
+     "    tma_store_wait pending(0)\n"
+     "    smem_store %out, cast(%sum, f16) // again\n",
+     "race: overwrites what a bulk store may still read", "// again",
+     "tma_store block"},
+    {"    tma_store_wait pending(0)\n",
+     "    tma_store block %c[%m +: 128, %n +: 32], %out // again\n"
+     "    tma_store_wait pending(0)\n",
+     "race: a bulk copy writes global memory that was written before",
+     "// again", "tma_store block"},
+    /* Places. */
+    {"offset(49152) : smem", "offset(49280) : smem",
+     "a buffer at byte 49280, expected a multiple of 512", "tma_load block %b",
+     NULL},
+    {"%out = smem_alloc offset(65536)", "%out = smem_alloc offset(0)",
+     "race: overwrites what an asynchronous mma may still read", "smem_store",
+     "%acc1 = mma"},
+    {"offset(73728) : mbarrier", "offset(65536) : mbarrier",
+     "touches bytes of mbarriers", "smem_store %out", "%full = mbarrier_alloc"},
+    {"shared(74240)", "shared(73872)",
+     "bytes 73856 to 73879 are outside of the kernel's shared(73872)",
+     "%empty = mbarrier_alloc", NULL},
+    /* What no instruction does. */
+    {"aligned(0, 1, 2)", "aligned(0, 1)", "no bulk copy does it",
+     "tma_store block", NULL},
+    {"    tma_store block",
+     "    tma_load block %c[%m +: 128, %n +: 32], %out, "
+     "%full, 0\n    tma_store block",
+     "not in the producer", "tma_load block %c", NULL},
+    {"      %last = %slot == 2\n      yield select(%last, 0, %slot + 1), "
+     "%phase ^ cast(%last, i32)\n",
+     "      barrier // here\n      yield %slot, %phase\n",
+     "in the producer, which is one thread", "// here", NULL},
+    /* What others may see of it hangs on the order. */
+    {"      mbarrier_wait %full, %slot, %phase // consumer\n", "", "", "",
+     NULL},
+    {"      mbarrier_wait %empty, %slot, %phase // producer\n", "", "", "",
+     NULL},
+    {"bytes(20480)", "bytes(16384)", "", "", NULL},
+    {" bytes(20480)", "", "", "", NULL},
+    {"mbarrier_alloc arrivals(2)", "mbarrier_alloc arrivals(1)", "", "", NULL},
+    {"%slot = 0, %phase = 0, %before", "%slot = 0, %phase = 1, %before", "", "",
+     NULL},
+    {"%phase ^ cast(%last, i32), %slot\n", "%phase, %slot\n", "", "", NULL},
+    {"%phase ^ cast(%last, i32)\n", "%phase\n", "", "", NULL},
+    {"tma_load block %b[%k0 +: 64, %n +: 32], %bs1, %full, %slot",
+     "tma_load block %b[%k0 +: 64, %n +: 32], %bs1, %empty, %slot", "", "",
+     NULL},
+    {"%slot // free", "%before // free", "", "", NULL},
+};
+enum { NMISTAKES = sizeof mistakes / sizeof *mistakes };
+
+START_TEST(mistake_is_found)
+{
+    const mistake *x = &mistakes[_i];
+    interp_text(by_roles);
+    interp_change(x->from, x->to);
+    for (int order = 0; order < TC_INTERP_ORDER_COUNT; order++) {
+        interp_parse();
+        matrices m = make(136, 40, 448);
+        ck_assert_msg(!run(&m, (tc_interp_order)order, 7),
+                      "order %d: nothing found", order);
+        interp_expect(x->message, x->line, x->note);
+        interp_close();
+    }
+}
+END_TEST
+
 void interp_role_tests(TCase *t)
 {
     tcase_add_test(t, right_in_all_orders);
+    tcase_add_loop_test(t, mistake_is_found, 0, NMISTAKES);
 }
