@@ -67,6 +67,7 @@ static void mark_op(tc_op *op)
     case TC_FOR: mark_operands(op, 0, 3); return;
     case TC_IF: mark_operands(op, 0, 1); return;
     case TC_WHILE: mark_op(tc_region_terminator(op->regions[0])); return;
+    case TC_WARP_GROUPS: return;
     default: break;
     }
     mark_operands(op, 0, op->nin);
@@ -164,6 +165,9 @@ static void sweep_region(struct dce *s, tc_region *r)
             s->changed = true;
         } else if (has_slots(op)) {
             sweep_slots(s, op);
+        } else if (op->code == TC_WARP_GROUPS) {
+            for (unsigned i = 0; i < op->nregions; i++)
+                sweep_region(s, op->regions[i]);
         }
     }
 }

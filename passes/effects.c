@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/effects.h"
 
-/* Ops that write take what they write to first: `m`, `p` or `k` in ops.def; an
- * op without operands orders the writes of all threads (barrier, async_wait).
- * The others (assert, print, assume) leave memory alone. */
+/* Ops that write take what they write to first: `m`, `p` or `k` in ops.def, a
+ * window `w`; others order the writes of all threads: by mbarriers `h`, or
+ * without operands (barrier, async_wait). The rest (assert, print, assume)
+ * leaves memory alone. */
 static bool stores(const tc_op *op)
 {
     char first = tc_op_infos[op->code].in[0];
     return tc_op_has(op, TC_WRITES) &&
-           (first == 'm' || first == 'p' || first == 'k' || first == 0);
+           (first == 'm' || first == 'p' || first == 'k' || first == 'w' ||
+            first == 'h' || first == 0);
 }
 
 /* To shared memory, or to nothing at all. */
 static bool stores_here(const tc_op *op)
 {
     char first = tc_op_infos[op->code].in[0];
-    return op->code == TC_ASYNC_COPY || first == 'k' || first == 0;
+    return op->code == TC_ASYNC_COPY || op->code == TC_TMA_LOAD ||
+           first == 'k' || first == 'h' || first == 0;
 }
 
 tc_effects tc_op_effects(const tc_op *op)

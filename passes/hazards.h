@@ -47,6 +47,10 @@ void tc_assume_barrier(tc_op *before, bool there);
 /* Global memory (hazards_global.c). Must all threads have done `a` before one
  * does `b`, in the same step of loops, or in a later one of `carrier`? */
 bool tc_global_conflict(const tc_op *a, const tc_op *b, const tc_op *carrier);
+/* Must `load` come after `op`, if it does in the program, to find what it
+ * should? (Not because of outputs that are where the inputs were: what is
+ * stored to one is not loaded again.) */
+bool tc_may_change_loaded(const tc_op *op, const tc_op *load);
 bool tc_reads_global(const tc_op *op);
 bool tc_writes_global(const tc_op *op);
 

@@ -172,6 +172,16 @@ static bool may_meet(const tc_op *a, const tc_op *b)
            (!tc_writes_global(a) && !is_atomic(b) && tc_writes_global(b));
 }
 
+bool tc_may_change_loaded(const tc_op *op, const tc_op *load)
+{
+    if (orders_memory(op))
+        return true;
+    if (!tc_writes_global(op) && op->code != TC_TMA_STORE)
+        return false;
+    const tc_value *x = argument_of(op), *y = argument_of(load);
+    return !x || !y || x == y;
+}
+
 bool tc_global_conflict(const tc_op *a, const tc_op *b, const tc_op *carrier)
 {
     if (is_atomic(a) && is_atomic(b))

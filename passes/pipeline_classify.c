@@ -124,18 +124,23 @@ static const char *why_narrow(tc_pipeliner *p, const tc_staged *s,
                            s->width, why);
 }
 
-static const char *refuse(tc_pipeliner *p, tc_staged *s)
+const char *tc_why_not_copied(const tc_staged *s)
 {
-    if (!p->env->target->cp_async && p->env->target->shared_per_block)
-        return "the target has no asynchronous copies";
     if (only_user(s->load->out[0]) != s->store)
         return "it is also used in registers, or in two buffers of different "
                "layouts";
     if (!has_own_buffer(s))
         return "its buffer is written elsewhere too";
+    return why_padded(s->load);
+}
+
+static const char *refuse(tc_pipeliner *p, tc_staged *s)
+{
+    if (!p->env->target->cp_async && p->env->target->shared_per_block)
+        return "the target has no asynchronous copies";
     if (s->store->parent != s->load->parent)
         return "it is stored under a condition";
-    const char *why = why_padded(s->load);
+    const char *why = tc_why_not_copied(s);
     if (why)
         return why;
     tc_vector global;
@@ -143,29 +148,29 @@ static const char *refuse(tc_pipeliner *p, tc_staged *s)
     return s->width < 4 ? why_narrow(p, s, &global) : NULL;
 }
 
-static tc_staged *staged_of(tc_pipeliner *p, tc_op *load)
+bool tc_staged_of(tc_op *load, tc_staged *s)
 {
-    tc_op *store = store_of(load);
+    tc_op *store = load->code == TC_LOAD ? store_of(load) : NULL;
     if (!store || !store->in[0]->def)
-        return NULL;
-    tc_staged *s = tc_arena_new(p->env->scratch, tc_staged);
-    s->load = load;
-    s->store = store;
-    s->alloc = store->in[0]->def;
-    s->bytes = tc_smem_slot_bytes(store->in[0]->type);
-    s->refusal = refuse(p, s);
-    return s;
+        return false;
+    *s = (tc_staged){.load = load,
+                     .store = store,
+                     .alloc = store->in[0]->def,
+                     .bytes = tc_smem_slot_bytes(store->in[0]->type)};
+    return true;
 }
 
 tc_staged *tc_find_staged(tc_pipeliner *p, tc_region *r)
 {
     tc_staged *first = NULL, **end = &first;
     tc_each_op (op, r) {
-        tc_staged *s = op->code == TC_LOAD ? staged_of(p, op) : NULL;
-        if (!s)
+        tc_staged found;
+        if (!tc_staged_of(op, &found))
             continue;
-        *end = s;
-        end = &s->next;
+        found.refusal = refuse(p, &found);
+        *end = tc_arena_new(p->env->scratch, tc_staged);
+        **end = found;
+        end = &(*end)->next;
     }
     return first;
 }

@@ -63,23 +63,7 @@ static uint64_t scratch_bytes(tc_context *cx, const tc_region *r)
 {
     uint64_t sum = 0;
     tc_each_op (op, r) {
-        const tc_type *t = op->nin ? op->in[0]->type : NULL;
-        bool converts =
-            op->code == TC_CONVERT_LAYOUT &&
-            tc_layout_conversion(cx, t->layout, op->out[0]->type->layout) ==
-                TC_CONVERT_SHARED;
-        if (converts)
-            sum += (uint64_t)tc_type_count(t) * tc_type_bytes(t->elem);
-        for (unsigned i = 0; op->code == TC_REDUCE && i < op->nin; i++) {
-            const tc_type *each = op->in[i]->type;
-            const tc_layout *parts = tc_layout_partial(
-                cx, each->layout, (unsigned)tc_op_int(op, "axis"), TC_WARP);
-            uint64_t count = tc_type_bytes(each->elem);
-            for (unsigned k = 0; k < parts->rank; k++)
-                count *= (uint64_t)parts->shape[k];
-            if (parts->shape[tc_op_int(op, "axis")] > 1)
-                sum += count;
-        }
+        sum += tc_exchange_bytes(cx, op);
         for (unsigned i = 0; i < op->nregions; i++)
             if (op->code != TC_REDUCE)
                 sum += scratch_bytes(cx, op->regions[i]);

@@ -33,6 +33,11 @@ typedef struct tc_pipeliner {
 
 /* ---- Classify (pipeline_classify.c) ---- */
 
+/* The load's buffer and store (no width, no refusal yet). False: it goes to
+ * none. */
+bool tc_staged_of(tc_op *load, tc_staged *s);
+/* Why no copy of any kind can do it; NULL: one may. */
+const char *tc_why_not_copied(const tc_staged *s);
 /* The loads of a region that go to buffers, in order; those of nested regions
  * are not among them. */
 tc_staged *tc_find_staged(tc_pipeliner *p, tc_region *r);

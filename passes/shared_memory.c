@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/shared_memory.h"
 
+#include "ir/layout.h"
 #include "passes/slots.h"
 
 /* ---- Which buffer ---- */
@@ -370,6 +371,31 @@ uint32_t tc_plan_shared(tc_arena *a, tc_lifetimes *all)
             total = l->offset + l->bytes;
     }
     return total;
+}
+
+/* ---- Exchanges to come ---- */
+
+static uint64_t parts_bytes(tc_context *cx, const tc_type *t, unsigned axis)
+{
+    const tc_layout *parts = tc_layout_partial(cx, t->layout, axis, TC_WARP);
+    uint64_t bytes = tc_type_bytes(t->elem);
+    for (unsigned k = 0; k < parts->rank; k++)
+        bytes *= (uint64_t)parts->shape[k];
+    return parts->shape[axis] > 1 ? bytes : 0;
+}
+
+uint64_t tc_exchange_bytes(tc_context *cx, const tc_op *op)
+{
+    const tc_type *t = op->nin ? op->in[0]->type : NULL;
+    if (op->code == TC_CONVERT_LAYOUT &&
+        tc_layout_conversion(cx, t->layout, op->out[0]->type->layout) ==
+            TC_CONVERT_SHARED)
+        return (uint64_t)tc_type_count(t) * tc_type_bytes(t->elem);
+    uint64_t sum = 0;
+    for (unsigned i = 0; op->code == TC_REDUCE && i < op->nin; i++)
+        sum +=
+            parts_bytes(cx, op->in[i]->type, (unsigned)tc_op_int(op, "axis"));
+    return sum;
 }
 
 uint32_t tc_shared_limit(const tc_target *target)

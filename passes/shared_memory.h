@@ -64,6 +64,9 @@ bool tc_is_in_use_at(const tc_lifetime *l, const tc_op *op);
 /* Offsets, the largest buffers first, each where it first fits. Returns the
  * bytes they need together. */
 uint32_t tc_plan_shared(tc_arena *a, tc_lifetimes *all);
+/* What a conversion or reduction will need when it goes through shared memory
+ * (lower-exchanges); 0: nothing. */
+uint64_t tc_exchange_bytes(tc_context *cx, const tc_op *op);
 /* What can be had by a block on this target. */
 uint32_t tc_shared_limit(const tc_target *target);
 

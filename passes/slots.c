@@ -52,15 +52,9 @@ void tc_slots_unyield(tc_op *op, const bool *drop)
     }
 }
 
-/* Operands that stay, in a new op that takes over the regions. */
-static tc_op *shrink(tc_op *op, const bool *drop)
+/* A new op, not inserted yet, that takes over attributes and regions. */
+static tc_op *take_over(tc_op *op, unsigned nin, tc_value *const *in)
 {
-    tc_arena *a = &op->func->module->arena;
-    tc_value **in = tc_arena_array(a, tc_value *, op->nin);
-    unsigned nin = 0, first = operands_before(op);
-    for (unsigned i = 0; i < op->nin; i++)
-        if (i < first || !drop[i - first])
-            in[nin++] = op->in[i];
     tc_op *now = tc_op_new(op->func, op->code, op->loc, nin, in, op->nregions);
     unsigned nattrs = tc_op_nattrs(op->code);
     if (nattrs)
@@ -71,6 +65,25 @@ static tc_op *shrink(tc_op *op, const bool *drop)
     }
     op->nregions = 0;
     return now;
+}
+
+static void take_result(tc_value *now, tc_value *old)
+{
+    now->name = old->name;
+    now->loc = old->loc;
+    tc_value_replace(old, now);
+}
+
+/* Operands that stay, in a new op. */
+static tc_op *shrink(tc_op *op, const bool *drop)
+{
+    tc_arena *a = &op->func->module->arena;
+    tc_value **in = tc_arena_array(a, tc_value *, op->nin);
+    unsigned nin = 0, first = operands_before(op);
+    for (unsigned i = 0; i < op->nin; i++)
+        if (i < first || !drop[i - first])
+            in[nin++] = op->in[i];
+    return take_over(op, nin, in);
 }
 
 static void take_results(tc_op *now, tc_op *op, const bool *drop)
@@ -84,11 +97,8 @@ static void take_results(tc_op *now, tc_op *op, const bool *drop)
     tc_op_set_results(now, n, types);
     n = 0;
     for (unsigned i = 0; i < op->nout; i++) {
-        if (drop[i])
-            continue;
-        now->out[n]->name = op->out[i]->name;
-        now->out[n]->loc = op->out[i]->loc;
-        tc_value_replace(op->out[i], now->out[n++]);
+        if (!drop[i])
+            take_result(now->out[n++], op->out[i]);
     }
 }
 
@@ -102,6 +112,64 @@ tc_op *tc_slots_remove(tc_op *op, const bool *drop)
     take_results(now, op, drop);
     tc_op_erase(op);
     return now;
+}
+
+/* ---- Adding ---- */
+
+static void grow_yield(tc_op *loop, unsigned n, tc_value *const *args)
+{
+    tc_op *yield = tc_slot_yield(loop);
+    tc_arena *a = &loop->func->module->arena;
+    tc_value **in = tc_arena_array(a, tc_value *, yield->nin + n);
+    memcpy(in, yield->in, yield->nin * sizeof *in);
+    for (unsigned i = 0; i < n; i++)
+        in[yield->nin + i] = args[i];
+    tc_builder b = tc_builder_before(yield);
+    tc_build_yield(&b, yield->nin + n, in);
+    tc_op_erase(yield);
+}
+
+/* The op with n operands more, which takes over the regions. */
+static tc_op *grow(tc_op *op, unsigned n, tc_value *const *init)
+{
+    tc_arena *a = &op->func->module->arena;
+    tc_value **in = tc_arena_array(a, tc_value *, op->nin + n);
+    memcpy(in, op->in, op->nin * sizeof *in);
+    for (unsigned i = 0; i < n; i++)
+        in[op->nin + i] = init[i];
+    return take_over(op, op->nin + n, in);
+}
+
+tc_op *tc_slots_add(tc_op *op, unsigned n, tc_value *const *init,
+                    const char *const *names)
+{
+    assert(op->code == TC_FOR || op->code == TC_WHILE);
+    unsigned nout = op->nout;
+    tc_arena *a = &op->func->module->arena;
+    const tc_type **types = tc_arena_array(a, const tc_type *, nout + n);
+    tc_value **args = tc_arena_array(a, tc_value *, n);
+    for (unsigned i = 0; i < nout; i++)
+        types[i] = op->out[i]->type;
+    for (unsigned i = 0; i < n; i++) {
+        types[nout + i] = init[i]->type;
+        args[i] =
+            tc_region_add_arg(op->regions[0], init[i]->type, names[i], op->loc);
+    }
+    grow_yield(op, n, args);
+    tc_op *now = grow(op, n, init);
+    tc_op_set_results(now, nout + n, types);
+    tc_op_insert(now, op->parent, op);
+    for (unsigned i = 0; i < nout; i++)
+        take_result(now->out[i], op->out[i]);
+    for (unsigned i = 0; i < n; i++)
+        now->out[nout + i]->name = names[i];
+    tc_op_erase(op);
+    return now;
+}
+
+void tc_slot_set_next(tc_op *op, unsigned i, tc_value *next)
+{
+    tc_op_set_in(tc_slot_yield(op), i, next);
 }
 
 void tc_region_move_before(tc_region *r, tc_op *op)

@@ -23,6 +23,14 @@ tc_op *tc_slot_yield(const tc_op *op);
 void tc_slots_unyield(tc_op *op, const bool *drop);
 tc_op *tc_slots_remove(tc_op *op, const bool *drop);
 
+/* A `for` or `while` that carries n values more, behind the others; each step
+ * yields them as they are (tc_slot_set_next: as something else). The op is
+ * replaced by the one returned. */
+tc_op *tc_slots_add(tc_op *op, unsigned n, tc_value *const *init,
+                    const char *const *names);
+/* What the steps hand on as slot i. */
+void tc_slot_set_next(tc_op *op, unsigned i, tc_value *next);
+
 /* Moves the ops of the region, but its terminator, to before `op`. */
 void tc_region_move_before(tc_region *r, tc_op *op);
 

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of specialise-warps: which loads become bulk copies (the pass
+ * itself), what the producer has to compute for them (slice), how many slots
+ * their rings get (budget), and the two roles (producer, consumer).
+ */
+#ifndef TC_SPECIALISE_H
+#define TC_SPECIALISE_H
+
+#include "ir/map.h"
+#include "passes/pipeline_loops.h"
+
+/* A load that may become a bulk copy. */
+typedef struct tc_bulk tc_bulk;
+struct tc_bulk {
+    tc_staged staged;
+    uint32_t bytes;      /* that the copy moves */
+    const char *refusal; /* why it stays a load; NULL: it does not */
+    tc_value *buffers;   /* the ring's memory */
+    tc_bulk *next;
+};
+
+/* What goes from the producer to the consumers: the tiles of a load (or of two
+ * that one mma takes), or a scalar. Each time its region runs it is filled once
+ * and used once. */
+typedef struct tc_ring tc_ring;
+struct tc_ring {
+    tc_region *region;
+    bool once; /* the region is the kernel's body */
+    const char *name;
+    tc_bulk *bulk[2];
+    unsigned nbulk;
+    /* A scalar: the op that makes it, what comes after both roles have it
+     * (NULL: the region's terminator), and its memory. */
+    tc_op *scalar, *before;
+    tc_value *box;
+
+    unsigned slots;
+    bool asked; /* so many slots, by the text or the options */
+    tc_value *full, *empty;
+    /* In the role that is being built, where it is being built. */
+    tc_value *slot, *phase;
+    tc_ring *next;
+};
+
+typedef struct tc_specialiser {
+    tc_pass_env *env;
+    tc_func *f;
+    unsigned groups;  /* of consumers */
+    tc_bulk *bulk;    /* all that were looked at */
+    tc_ring *rings;   /* in the order of the program */
+    tc_op *end_tiles; /* or NULL */
+    tc_map needed;    /* ops and values (slots) of the producer */
+    tc_map beside;    /* ops that both roles have from before the roles */
+    tc_op *roles;
+} tc_specialiser;
+
+/* ---- Rings (specialise_rings.c) ---- */
+
+/* Bytes of one slot. */
+uint32_t tc_ring_slot_bytes(const tc_ring *r);
+/* Ops of the ring's region between which its tiles are read (a branch or loop
+ * counts as one op). */
+typedef struct tc_ring_uses {
+    tc_op *first, *last; /* NULL: nothing reads them */
+    bool by_threads;     /* not only by m64 mma, which read as a group */
+} tc_ring_uses;
+tc_ring_uses tc_find_ring_uses(tc_arena *a, const tc_ring *r);
+bool tc_is_group_mma(const tc_op *op);
+
+/* Slots and phases at the role's begin; the builder stands there. */
+void tc_start_rings(tc_specialiser *s, tc_builder *b, bool producer);
+/* What a loop carries for the rings in it: their slots and phases. */
+typedef struct tc_carried_rings {
+    unsigned n;
+    tc_value ***at; /* where each is kept */
+    const char **names;
+} tc_carried_rings;
+tc_carried_rings tc_rings_carried_by(tc_specialiser *s, const tc_op *loop);
+/* To the next slot, of the rings that region r fills. */
+void tc_advance_rings(tc_specialiser *s, const tc_region *r, tc_builder *b);
+/* What is in the ring's slot. */
+tc_value *tc_build_slot(const tc_ring *r, tc_builder *b, tc_value *buffers);
+void tc_build_mbarrier_wait(const tc_ring *r, tc_builder *b, tc_value *which);
+tc_op *tc_build_mbarrier_arrive(const tc_ring *r, tc_builder *b,
+                                tc_value *which);
+
+/* ---- Slice (specialise_slice.c) ---- */
+
+/* Why the producer, one thread ahead of the others, cannot do the op (a load or
+ * fetch_tile), or the steps of the loops around it; NULL: it can. */
+const char *tc_why_not_ahead_alone(tc_specialiser *s, const tc_op *op);
+/* The producer will do it. */
+void tc_need_in_producer(tc_specialiser *s, const tc_op *op);
+/* Does the producer need that op, or that result of a loop or branch? */
+bool tc_is_needed(const tc_specialiser *s, const void *op_or_value);
+
+/* ---- Budget (specialise_budget.c) ---- */
+
+/* Chooses the slots of all rings. False: not even one each fits (a remark says
+ * so). */
+bool tc_choose_slots(tc_specialiser *s);
+/* A loop with an mma, and no such loop in it. */
+bool tc_is_innermost_product(const tc_op *loop);
+
+/* ---- Roles (specialise_producer.c, specialise_consumer.c) ---- */
+
+/* The kernel's body is still as it was. */
+void tc_build_producer(tc_specialiser *s);
+/* The kernel's body is the consumer's region by now. */
+void tc_build_consumer(tc_specialiser *s);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The consumers: the kernel, without the loads that became bulk copies.
+ *
+ *   for .. carry(.., %slot = 0, %phase = 0) {
+ *     %s = smem_index %ring, %slot
+ *     mbarrier_wait %full, %slot, %phase        before the first use
+ *     .. mma of %s ..
+ *     mbarrier_arrive %empty, %slot             behind the last one; not where
+ *     ..                                        it is filled once
+ *
+ * Where only a branch uses the buffer, or a loop, wait and arrive stand around
+ * that: a step does both exactly once, whatever it does else. One thread of a
+ * group arrives for all its warps. They read in step by mma, and by themselves
+ * otherwise: then they meet first.
+ */
+#include "passes/specialise.h"
+
+#include "passes/slots.h"
+
+static void build_group_barrier(tc_builder *b)
+{
+    tc_op *barrier = tc_op_new(b->func, TC_BARRIER, b->loc, 0, NULL, 0);
+    tc_op_set_word(barrier, "scope", "group");
+    tc_op_insert(barrier, b->region, b->before);
+}
+
+/* ---- Dead ops ---- */
+
+/* What only the loads needed; carried values are left to dce. */
+static void erase_if_dead(tc_arena *a, tc_op *op)
+{
+    bool may = (tc_op_has(op, TC_PURE) || op->code == TC_LOAD ||
+                op->code == TC_GATHER) &&
+               op->nregions == 0;
+    for (unsigned i = 0; i < op->nout; i++)
+        may &= !op->out[i]->uses;
+    if (!may)
+        return;
+    unsigned n = op->nin;
+    tc_op **defs = tc_arena_array(a, tc_op *, n);
+    for (unsigned i = 0; i < n; i++)
+        defs[i] = op->in[i]->def;
+    tc_op_erase(op);
+    for (unsigned i = 0; i < n; i++)
+        if (defs[i] && defs[i]->parent)
+            erase_if_dead(a, defs[i]);
+}
+
+/* ---- One ring ---- */
+
+static void use_slot(tc_arena *a, const tc_ring *r, const tc_bulk *bulk)
+{
+    const tc_staged *s = &bulk->staged;
+    tc_builder b = tc_builder_before(s->alloc);
+    tc_value *slot = tc_build_slot(r, &b, bulk->buffers);
+    tc_op_erase(s->store);
+    erase_if_dead(a, s->load);
+    tc_value_replace(s->alloc->out[0], slot);
+    tc_op_erase(s->alloc);
+}
+
+static void take_tiles(tc_specialiser *s, const tc_ring *r)
+{
+    tc_ring_uses uses = tc_find_ring_uses(s->env->scratch, r);
+    tc_builder before = tc_builder_before(uses.first);
+    tc_build_mbarrier_wait(r, &before, r->full);
+    if (r->empty) {
+        tc_op *next = uses.last->next;
+        while (next->code == TC_MBARRIER_ARRIVE)
+            next = next->next;
+        tc_builder behind = {next->func, next->parent, next, uses.last->loc};
+        if (uses.by_threads)
+            build_group_barrier(&behind);
+        tc_build_mbarrier_arrive(r, &behind, r->empty);
+    }
+    for (unsigned i = 0; i < r->nbulk; i++)
+        use_slot(s->env->scratch, r, r->bulk[i]);
+}
+
+static void take_scalar(const tc_ring *r)
+{
+    tc_op *at = r->before ? r->before : tc_region_terminator(r->region);
+    tc_builder b = tc_builder_before(at);
+    b.loc = r->scalar->loc;
+    tc_build_mbarrier_wait(r, &b, r->full);
+    tc_value *box = tc_build_slot(r, &b, r->box);
+    tc_value *v = tc_build(&b, TC_SMEM_GET, 1, &box, NULL);
+    v->name = r->scalar->out[0]->name;
+    if (r->empty) {
+        build_group_barrier(&b);
+        tc_build_mbarrier_arrive(r, &b, r->empty);
+    }
+    tc_value_replace(r->scalar->out[0], v);
+    tc_op_erase(r->scalar);
+}
+
+/* ---- Loops ---- */
+
+static void visit(tc_specialiser *s, tc_region *r);
+
+/* The loop goes on with its rings. */
+static void carry(tc_specialiser *s, tc_op *loop, const tc_carried_rings *c)
+{
+    tc_value **init = tc_arena_array(s->env->scratch, tc_value *, c->n);
+    unsigned first = loop->nout;
+    for (unsigned i = 0; i < c->n; i++)
+        init[i] = *c->at[i];
+    loop = tc_slots_add(loop, c->n, init, c->names);
+    for (unsigned i = 0; i < c->n; i++)
+        *c->at[i] = tc_slot_arg(loop, first + i);
+    for (unsigned i = 0; i < loop->nregions; i++)
+        visit(s, loop->regions[i]);
+    for (unsigned i = 0; i < c->n; i++) {
+        tc_slot_set_next(loop, first + i, *c->at[i]);
+        *c->at[i] = loop->out[first + i];
+    }
+}
+
+static void visit(tc_specialiser *s, tc_region *r)
+{
+    /* Before loads go, and with them the ops that scalars come before. */
+    for (tc_ring *ring = s->rings; ring; ring = ring->next)
+        if (ring->region == r && ring->scalar)
+            take_scalar(ring);
+    for (tc_ring *ring = s->rings; ring; ring = ring->next)
+        if (ring->region == r && ring->nbulk)
+            take_tiles(s, ring);
+    tc_each_op_safe (op, r) {
+        if (op->code != TC_FOR && op->code != TC_WHILE)
+            continue;
+        tc_carried_rings c = tc_rings_carried_by(s, op);
+        if (c.n)
+            carry(s, op, &c);
+    }
+    tc_builder end = tc_builder_before(tc_region_terminator(r));
+    tc_advance_rings(s, r, &end);
+}
+
+void tc_build_consumer(tc_specialiser *s)
+{
+    tc_region *r = s->roles->regions[1];
+    for (tc_ring *ring = s->rings; ring; ring = ring->next)
+        if (ring->once)
+            ring->region = r;
+    tc_builder b = {s->f, r, r->first, s->roles->loc};
+    tc_start_rings(s, &b, false);
+    visit(s, r);
+}
