@@ -71,6 +71,11 @@ bool tc_interp_mbarrier_alloc(tc_interp *it, const tc_op *op)
     }
     for (unsigned i = 0; i < 8 * n; i++) {
         tc_ibyte *byte = &it->bytes[tc_iop_of(op)->offset + i];
+        if (byte->state == TC_BYTE_MBARRIER)
+            return tc_interp_find(it, op, it->ops[byte->write_op],
+                                  "they are here",
+                                  "in the place of other mbarriers") &&
+                   false;
         byte->state = TC_BYTE_MBARRIER;
         byte->write_op = tc_iop_of(op)->id;
     }

@@ -16,6 +16,8 @@ int main(void)
         {"values", interp_value_tests},
         {"memory", interp_memory_tests},
         {"roles", interp_role_tests},
+        {"products", interp_product_tests},
+        {"tiles", interp_tile_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);

@@ -51,5 +51,7 @@ void interp_pipeline_tests(TCase *t);
 void interp_value_tests(TCase *t);
 void interp_memory_tests(TCase *t);
 void interp_role_tests(TCase *t);
+void interp_product_tests(TCase *t);
+void interp_tile_tests(TCase *t);
 
 #endif
