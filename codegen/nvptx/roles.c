@@ -44,11 +44,8 @@ void tc_gen_barrier(tc_gen *g)
  * are alone on their multiprocessor. */
 static void sync_group(tc_gen *g)
 {
-    LLVMValueRef id = tc_gen_i32(g, FIRST_GROUP);
-    if (32 * g->f->warps > GROUP) {
-        LLVMValueRef group = LLVMBuildLShr(g->b, g->warp, tc_gen_i32(g, 2), "");
-        id = LLVMBuildAdd(g->b, group, id, "");
-    }
+    LLVMValueRef id = LLVMBuildAdd(g->b, tc_gen_warp_group(g),
+                                   tc_gen_i32(g, FIRST_GROUP), "");
     sync(g, id, GROUP);
 }
 

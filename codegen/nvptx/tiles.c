@@ -40,6 +40,15 @@ bool tc_nvptx_smem_put(tc_gen *g, const tc_op *op)
     return true;
 }
 
+/* Lane 0's, which is the same: ptxas knows then that the warp stays together on
+ * what depends on it. */
+static LLVMValueRef of_warp(tc_gen *g, LLVMValueRef x)
+{
+    LLVMValueRef args[] = {tc_gen_i32(g, -1), x, tc_gen_i32(g, 0),
+                           tc_gen_i32(g, 31)};
+    return tc_gen_intrinsic(g, "nvvm.shfl.sync.idx.i32", 0, NULL, 4, args);
+}
+
 bool tc_nvptx_smem_get(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef args[2], words[2];
@@ -54,6 +63,8 @@ bool tc_nvptx_smem_get(tc_gen *g, const tc_op *op)
         text.data, two ? "=r,=r,r,n,~{memory}" : "=r,r,n,~{memory}", 2, args);
     words[0] = two ? LLVMBuildExtractValue(g->b, all, 0, "") : all;
     words[1] = two ? LLVMBuildExtractValue(g->b, all, 1, "") : NULL;
+    for (int i = 0; g->role != TC_ROLE_PRODUCER && i <= two; i++)
+        words[i] = of_warp(g, words[i]);
     tc_words_unpack(g, op->out[0]->type, 1, tc_gen_set(g, op->out[0]), words);
     return true;
 }
