@@ -18,6 +18,7 @@ int main(void)
         {"roles", interp_role_tests},
         {"products", interp_product_tests},
         {"tiles", interp_tile_tests},
+        {"overlap", interp_overlap_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);

@@ -53,5 +53,6 @@ void interp_memory_tests(TCase *t);
 void interp_role_tests(TCase *t);
 void interp_product_tests(TCase *t);
 void interp_tile_tests(TCase *t);
+void interp_overlap_tests(TCase *t);
 
 #endif
