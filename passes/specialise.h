@@ -63,7 +63,9 @@ uint32_t tc_ring_slot_bytes(const tc_ring *r);
  * counts as one op). */
 typedef struct tc_ring_uses {
     tc_op *first, *last; /* NULL: nothing reads them */
-    bool by_threads;     /* not only by m64 mma, which read as a group */
+    /* Warps of a group may be apart between them: they read by other ops than
+     * m64 mma, or there is a step without a product. */
+    bool by_threads;
 } tc_ring_uses;
 tc_ring_uses tc_find_ring_uses(tc_arena *a, const tc_ring *r);
 bool tc_is_group_mma(const tc_op *op);

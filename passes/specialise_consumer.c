@@ -11,8 +11,9 @@
  *
  * Where only a branch uses the buffer, or a loop, wait and arrive stand around
  * that: a step does both exactly once, whatever it does else. One thread of a
- * group arrives for all its warps. They read in step by mma, and by themselves
- * otherwise: then they meet first.
+ * group arrives for all its warps. Where no mma of the step has kept these
+ * together they meet first: the others may be reading yet, or even waiting, and
+ * would miss the phase that they wait for.
  */
 #include "passes/specialise.h"
 

@@ -39,6 +39,7 @@ struct uses {
     const tc_region *region;
     tc_map ops; /* of the region, that read */
     bool by_threads;
+    bool together; /* a product in each step that all warps of a group do */
 };
 
 static void find_uses(struct uses *u, const tc_value *buffer)
@@ -48,7 +49,9 @@ static void find_uses(struct uses *u, const tc_value *buffer)
             find_uses(u, use->op->out[0]);
         } else if (tc_buffer_use_of(use->op, use->index) == TC_BUFFER_READ) {
             tc_map_set(&u->ops, tc_ancestor_in(u->region, use->op), use->op);
-            u->by_threads |= !tc_is_group_mma(use->op);
+            bool group = tc_is_group_mma(use->op);
+            u->by_threads |= !group;
+            u->together |= group && use->op->parent == u->region;
         }
     }
 }
@@ -58,7 +61,7 @@ tc_ring_uses tc_find_ring_uses(tc_arena *a, const tc_ring *r)
     struct uses u = {.region = r->region, .ops = {.arena = a}};
     for (unsigned i = 0; i < r->nbulk; i++)
         find_uses(&u, r->bulk[i]->staged.alloc->out[0]);
-    tc_ring_uses found = {.by_threads = u.by_threads};
+    tc_ring_uses found = {.by_threads = u.by_threads || !u.together};
     tc_each_op (op, r->region) {
         if (!tc_map_get(&u.ops, op))
             continue;

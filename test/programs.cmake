@@ -57,5 +57,7 @@ numeric_program(machine_mutants machine/mutants.c machine/mutate.c
 numeric_test(machine_mutants machine machine_mutants)
 numeric_program(machine_loops machine/loops.c)
 numeric_test(machine_loops machine machine_loops)
+numeric_program(machine_roles machine/roles.c)
+numeric_test(machine_roles machine machine_roles)
 numeric_program(machine_random machine/random.c fuzz/memory.c fuzz/program.c)
 numeric_test(machine_random "machine;asan" machine_random --seeds ${SEEDS})
