@@ -83,7 +83,7 @@ typedef struct tc_placing {
 void tc_classes_build(tc_placing *s);
 tc_class *tc_class_of(tc_placing *s, const void *value_or_op); /* NULL: none */
 tc_class *tc_class_root(tc_class *c);
-/* Loops around an op. */
+/* Loops around an op, but for that over tiles. */
 unsigned tc_layout_depth(const tc_op *op);
 const tc_op *tc_layout_loop(const tc_op *op);
 

@@ -13,8 +13,9 @@
 enum access_kind {
     READ,
     WRITE,
-    COPY,  /* under way */
-    GLOBAL /* of global memory; no bytes are known */
+    COPY,    /* under way */
+    READING, /* under way */
+    GLOBAL   /* of global memory; no bytes are known */
 };
 
 /* An access that no barrier has followed yet. */
@@ -25,7 +26,7 @@ struct access {
     tc_op *op;           /* smem_store, async_copy, ... */
     tc_op *at;           /* the op from which on a barrier helps */
     tc_op *carrier;      /* the outermost loop into whose next step it came */
-    unsigned age;        /* of a COPY: groups ended since, at least */
+    unsigned age; /* of what is under way: groups ended since, at least */
 };
 
 struct set {
@@ -79,7 +80,12 @@ static bool same_access(const struct access *a, const struct access *b)
            a->op == b->op && a->at == b->at && a->carrier == b->carrier;
 }
 
-/* True: the set has grown (or a copy got younger). */
+static bool is_under_way(const struct access *a)
+{
+    return a->kind == COPY || a->kind == READING;
+}
+
+/* True: the set has grown (or what is under way got younger). */
 static bool set_add(tc_hazard_finder *w, struct set *s, struct access a)
 {
     for (unsigned i = 0; i < s->n; i++) {
@@ -176,7 +182,7 @@ static bool is_known(const tc_hazard_finder *w, const tc_hazard *h)
 {
     for (unsigned i = 0; i < w->found.n; i++) {
         const tc_hazard *old = &w->found.of[i];
-        if (old->before == h->before && old->copy == h->copy &&
+        if (old->before == h->before && old->under_way == h->under_way &&
             old->carried == h->carried &&
             (h->before ? old->from == h->from : old->to == h->to))
             return true;
@@ -199,8 +205,8 @@ static void add_hazard(tc_hazard_finder *w, const tc_hazard *h)
 static void report(tc_hazard_finder *w, const struct access *from, tc_op *to)
 {
     tc_hazard h = {.from = from->at, .to = to};
-    if (from->kind == COPY) {
-        h.copy = from->op;
+    if (is_under_way(from)) {
+        h.under_way = from->op;
     } else {
         h.before = place_of(from, to);
         const struct node *place = h.before->data, *start = from->at->data;
@@ -224,17 +230,22 @@ static void check_global(tc_hazard_finder *w, const struct set *s,
             report(w, &s->of[i], a->op);
 }
 
+static bool is_read(const struct access *a)
+{
+    return a->kind == READ || a->kind == READING;
+}
+
 static void check(tc_hazard_finder *w, const struct set *s,
                   const struct access *a)
 {
     for (unsigned i = 0; i < s->n; i++) {
         const struct access *b = &s->of[i];
         bool overlap = a->first < b->end && b->first < a->end;
-        if (!overlap || (a->kind == READ && b->kind == READ))
+        if (!overlap || (is_read(a) && is_read(b)))
             continue;
-        /* Of a slot not known nothing is said of copies under way: they may
-         * well go to another one. */
-        if (b->kind == COPY ? a->exact && b->exact
+        /* Of a slot not known nothing is said of what is under way: that may
+         * well be in another one. */
+        if (is_under_way(b) ? a->exact && b->exact
                             : !(a->first == b->first && a->end == b->end &&
                                 same_threads(b->op, a->op)))
             report(w, b, a->op);
@@ -259,13 +270,25 @@ static struct access access_to(tc_hazard_finder *w, const struct place *p)
 static void visit_place(tc_hazard_finder *w, struct set *s, tc_op *op,
                         const struct place *p)
 {
+    static const enum access_kind kinds[] = {[TC_BUFFER_READ] = READ,
+                                             [TC_BUFFER_WRITTEN] = WRITE,
+                                             [TC_BUFFER_COPIED_TO] = COPY,
+                                             [TC_BUFFER_READ_FROM_NOW] =
+                                                 READING};
     struct access a = access_to(w, p);
-    a.kind = p->use == TC_BUFFER_READ      ? READ
-             : p->use == TC_BUFFER_WRITTEN ? WRITE
-                                           : COPY;
+    a.kind = kinds[p->use];
     a.op = a.at = op;
     check(w, s, &a);
     set_add(w, s, a);
+}
+
+/* One more group, of copies or of what is a group of its own. */
+static void end_group(struct set *s, tc_opcode waited_for_by)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        if (is_under_way(&s->of[i]) &&
+            tc_waited_for_by(s->of[i].op) == waited_for_by)
+            s->of[i].age++;
 }
 
 static void visit_access(tc_hazard_finder *w, struct set *s, struct node *node)
@@ -277,6 +300,9 @@ static void visit_access(tc_hazard_finder *w, struct set *s, struct node *node)
     }
     for (unsigned i = 0; i < node->nplaces; i++)
         visit_place(w, s, node->op, &node->places[i]);
+    tc_opcode wait = tc_waited_for_by(node->op);
+    if (wait == TC_MMA_WAIT || wait == TC_TMA_STORE_WAIT)
+        end_group(s, wait);
 }
 
 /* ---- Synchronisation ---- */
@@ -285,26 +311,20 @@ static void pass_barrier(struct set *s)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < s->n; i++)
-        if (s->of[i].kind == COPY)
+        if (is_under_way(&s->of[i]))
             s->of[n++] = s->of[i];
     s->n = n;
 }
 
-static void end_group(struct set *s)
-{
-    for (unsigned i = 0; i < s->n; i++)
-        if (s->of[i].kind == COPY)
-            s->of[i].age++;
-}
-
-static void wait_for_copies(tc_hazard_finder *w, struct set *s, tc_op *op)
+static void wait_for(tc_hazard_finder *w, struct set *s, tc_op *op)
 {
     struct set now = {0};
     int64_t pending = tc_op_int(op, "pending");
     for (unsigned i = 0; i < s->n; i++) {
         struct access a = s->of[i];
-        if (a.kind == COPY && a.age > pending) {
-            a.kind = WRITE;
+        if (is_under_way(&a) && a.age > pending &&
+            tc_waited_for_by(a.op) == op->code) {
+            a.kind = a.kind == COPY ? WRITE : READ;
             a.at = op;
             a.carrier = NULL;
             a.age = 0;
@@ -417,9 +437,12 @@ static void walk_nodes(tc_hazard_finder *w, struct set *s, struct node *first)
         case TC_FOR:
         case TC_WHILE: walk_loop(w, s, node); break;
         case TC_IF: walk_if(w, s, node); break;
+        case TC_WARP_GROUPS: walk_nodes(w, s, node->inside[1]); break;
         case TC_BARRIER: pass_barrier(s); break;
-        case TC_ASYNC_COMMIT: end_group(s); break;
-        case TC_ASYNC_WAIT: wait_for_copies(w, s, node->op); break;
+        case TC_ASYNC_COMMIT: end_group(s, TC_ASYNC_WAIT); break;
+        case TC_ASYNC_WAIT:
+        case TC_MMA_WAIT:
+        case TC_TMA_STORE_WAIT: wait_for(w, s, node->op); break;
         default: visit_access(w, s, node); break;
         }
     }
@@ -504,15 +527,35 @@ static void add_places(tc_hazard_finder *h, struct node *node)
 static struct node *nodes_of(tc_hazard_finder *h, const tc_region *r,
                              unsigned depth);
 
+/* Groups of warps that wait each on its own wait for no others. */
+static bool is_barrier(const tc_op *op)
+{
+    return op->code == TC_BARRIER && !tc_op_is_word(op, "scope", "group");
+}
+
+static bool orders_accesses(const tc_op *op)
+{
+    return is_barrier(op) || op->code == TC_ASYNC_COMMIT ||
+           op->code == TC_ASYNC_WAIT || op->code == TC_MMA_WAIT ||
+           op->code == TC_TMA_STORE_WAIT;
+}
+
+/* mbarriers are between a producer and all others. */
+static bool is_producer(const tc_op *op, unsigned region)
+{
+    return op->code == TC_WARP_GROUPS && region == 0;
+}
+
 /* NULL: nothing in it matters. */
 static struct node *node_of(tc_hazard_finder *h, tc_op *op, unsigned depth)
 {
     struct node node = {.op = op, .depth = depth, .position = h->position++};
     node.global = tc_reads_global(op) || tc_writes_global(op);
     add_places(h, &node);
-    bool matters = node.global || node.nplaces || op->code == TC_BARRIER ||
-                   op->code == TC_ASYNC_COMMIT || op->code == TC_ASYNC_WAIT;
+    bool matters = node.global || node.nplaces || orders_accesses(op);
     for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++) {
+        if (is_producer(op, i))
+            continue;
         node.inside[i] = nodes_of(h, op->regions[i], depth + is_loop(op));
         matters |= node.inside[i] != NULL;
     }

@@ -6,7 +6,11 @@
  * one writes bytes that another reads or writes, before or after, a barrier
  * has to stand between. A copy (async_copy) is a write of the thread that
  * issued it, made when that thread has waited for it (async_wait): only from
- * there can a barrier show it to the others.
+ * there can a barrier show it to the others. Likewise an asynchronous mma or a
+ * bulk store goes on reading until it has been waited for.
+ *
+ * Of warps with roles (warp_groups) only the consumers are looked at: what the
+ * producer does to shared memory is ordered by mbarriers.
  */
 #ifndef TC_HAZARDS_H
 #define TC_HAZARDS_H
@@ -15,8 +19,9 @@
 
 typedef struct tc_hazard {
     tc_op *from, *to; /* accesses; of a copy that was waited for, the wait */
-    tc_op *copy;      /* `to` touches what it may still be writing: no barrier
-                       * helps, a wait is missing; else NULL */
+    tc_op *under_way; /* `to` touches what this op may still be writing (or
+                       * reading): no barrier helps, a wait is missing; else
+                       * NULL */
     /* The latest place for the barrier: before this op. Never in a loop that
      * does not need it in every step. */
     tc_op *before;
@@ -30,7 +35,8 @@ typedef struct tc_hazard {
 typedef struct tc_hazards {
     unsigned n;
     tc_hazard
-        *of; /* each pair of `from` and `before`, or `copy` and `to`, once */
+        *of; /* each pair of `from` and `before`, or `under_way` and `to`, once
+              */
 } tc_hazards;
 
 /* Keeps what it knows of the function in op->data, so that asking again is
@@ -43,6 +49,10 @@ bool tc_needs_barrier(tc_hazard_finder *h);
 /* From now on, as if a barrier stood (or did not) before an op that a hazard
  * has named. */
 void tc_assume_barrier(tc_op *before, bool there);
+
+/* Fences before barriers that need them (insert_fences.c); true: there are new
+ * ones. */
+bool tc_insert_fences(tc_func *f, tc_pass_env *env);
 
 /* Global memory (hazards_global.c). Must all threads have done `a` before one
  * does `b`, in the same step of loops, or in a later one of `carrier`? */

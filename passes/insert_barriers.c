@@ -18,8 +18,9 @@
  * not help there. Then the question is asked again, and at last, which of the
  * barriers are no longer needed.
  *
- * All control flow here is the same for all threads of a block, so a barrier
- * may stand anywhere. Tests: test/ir/passes/insert-barriers.
+ * All control flow here is the same for all threads of a block (of a role), so
+ * a barrier may stand anywhere. Barriers before mma of warp groups get a fence
+ * (insert_fences.c). Tests: test/ir/passes/insert-barriers.
  */
 #include "passes/effects.h"
 #include "passes/hazards.h"
@@ -113,18 +114,29 @@ static void insert_needed(tc_pass_env *env, tc_hazard_finder *finder,
     }
 }
 
-static bool check_copies(tc_pass_env *env, const tc_hazards *all)
+static const char *with_article(tc_context *cx, tc_opcode code)
 {
+    const char *name = tc_op_infos[code].name;
+    return tc_arena_printf(&cx->diag_arena, "%s %s",
+                           name[0] == 'a' ? "an" : "a", name);
+}
+
+static bool check_waits(tc_pass_env *env, const tc_hazards *all)
+{
+    tc_context *cx = env->cx;
     bool ok = true;
     for (unsigned i = 0; i < all->n; i++) {
         const tc_hazard *h = &all->of[i];
-        if (!h->copy)
+        if (!h->under_way)
             continue;
-        ok = tc_error(env->cx, h->to->loc,
-                      "%s touches shared memory that an async_copy may still "
-                      "be writing, expected an async_wait between them",
-                      tc_op_infos[h->to->code].name);
-        tc_note(env->cx, h->copy->loc, "the async_copy");
+        tc_opcode code = h->under_way->code;
+        ok = tc_error(cx, h->to->loc,
+                      "%s touches shared memory that %s may still be %s, "
+                      "expected %s between them",
+                      tc_op_infos[h->to->code].name, with_article(cx, code),
+                      code == TC_ASYNC_COPY ? "writing" : "reading",
+                      with_article(cx, tc_waited_for_by(h->under_way)));
+        tc_note(cx, h->under_way->loc, "the %s", tc_op_infos[code].name);
     }
     return ok;
 }
@@ -134,7 +146,7 @@ tc_change tc_pass_insert_barriers(tc_func *f, tc_pass_env *env)
     struct chosen *list = NULL, **end = &list;
     tc_hazard_finder *finder = tc_hazard_finder_new(env->scratch, f);
     tc_hazards all = tc_find_hazards(finder);
-    if (!check_copies(env, &all))
+    if (!check_waits(env, &all))
         return TC_FAILED;
     for (struct chosen **before = NULL; before != end;
          all = tc_find_hazards(finder)) {
@@ -142,5 +154,6 @@ tc_change tc_pass_insert_barriers(tc_func *f, tc_pass_env *env)
         end = choose(env, &all, end);
     }
     insert_needed(env, finder, list);
-    return list ? TC_CHANGED : TC_UNCHANGED;
+    bool fenced = tc_insert_fences(f, env);
+    return list || fenced ? TC_CHANGED : TC_UNCHANGED;
 }

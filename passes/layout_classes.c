@@ -11,6 +11,7 @@
  *   %p = exp2 (%s - ..)    class 1
  */
 #include "passes/assign_layouts.h"
+#include "passes/tile_order.h"
 
 tc_class *tc_class_root(tc_class *c)
 {
@@ -37,7 +38,8 @@ const tc_op *tc_layout_loop(const tc_op *op)
 {
     do
         op = op->parent ? op->parent->op : NULL;
-    while (op && op->code != TC_FOR && op->code != TC_WHILE);
+    while (op && ((op->code != TC_FOR && op->code != TC_WHILE) ||
+                  tc_is_tile_loop(op)));
     return op;
 }
 

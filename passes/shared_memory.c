@@ -2,7 +2,10 @@
 #include "passes/shared_memory.h"
 
 #include "ir/layout.h"
+#include "passes/mma.h"
 #include "passes/slots.h"
+#include "passes/tile_order.h"
+#include "passes/wgmma.h"
 
 /* ---- Which buffer ---- */
 
@@ -90,10 +93,29 @@ tc_buffer_use tc_buffer_use_of(const tc_op *op, unsigned i)
     switch (op->code) {
     case TC_SMEM_STORE: return TC_BUFFER_WRITTEN;
     case TC_ASYNC_COPY: return TC_BUFFER_COPIED_TO;
-    case TC_SMEM_LOAD:
-    case TC_MMA: return TC_BUFFER_READ;
+    case TC_SMEM_LOAD: return TC_BUFFER_READ;
+    case TC_MMA:
+        return tc_op_int(op, "async") ? TC_BUFFER_READ_FROM_NOW
+                                      : TC_BUFFER_READ;
+    case TC_TMA_STORE: return TC_BUFFER_READ_FROM_NOW;
     default: return TC_BUFFER_NOT_USED;
     }
+}
+
+tc_opcode tc_waited_for_by(const tc_op *op)
+{
+    switch (op->code) {
+    case TC_ASYNC_COPY: return TC_ASYNC_WAIT;
+    case TC_TMA_STORE: return TC_TMA_STORE_WAIT;
+    case TC_MMA: return tc_op_int(op, "async") ? TC_MMA_WAIT : TC_OPCODE_COUNT;
+    default: return TC_OPCODE_COUNT;
+    }
+}
+
+bool tc_reads_as_bulk(const tc_op *op)
+{
+    return op->code == TC_TMA_STORE ||
+           (op->code == TC_MMA && tc_mma_is_group(tc_op_word(op, "instr")));
 }
 
 /* ---- Where ---- */
@@ -150,7 +172,7 @@ static void number(struct finder *s, tc_region *r)
         for (unsigned i = 0; i < op->nregions; i++)
             number(s, op->regions[i]);
         span->last = op->nregions ? s->position++ : span->first;
-        s->room += op->code == TC_SMEM_ALLOC;
+        s->room += op->code == TC_SMEM_ALLOC || op->code == TC_MBARRIER_ALLOC;
     }
 }
 
@@ -180,10 +202,23 @@ static void include(tc_lifetime *l, const tc_op *where, tc_op *op)
     }
 }
 
-/* A buffer from outside of a loop is in use in all steps of it. */
+/* warp_groups, of an op in its first region; else NULL. */
+static tc_op *roles_of_producer(const tc_op *op)
+{
+    for (const tc_region *r = op->parent; r->op; r = r->op->parent)
+        if (r->op->code == TC_WARP_GROUPS)
+            return r == r->op->regions[0] ? r->op : NULL;
+    return NULL;
+}
+
+/* A buffer from outside of a loop is in use in all steps of it. While the
+ * producer runs, the consumers may be anywhere. */
 static void include_use(const struct finder *s, tc_lifetime *l, tc_op *op)
 {
+    tc_op *roles = roles_of_producer(op);
     include(l, op, op);
+    if (roles)
+        include(l, roles, op);
     bool innermost = true;
     for (tc_op *loop = tc_loop_around(op); loop; loop = tc_loop_around(loop)) {
         if (!tc_is_nested_in(l->alloc, loop) || (s->loose && innermost))
@@ -192,9 +227,23 @@ static void include_use(const struct finder *s, tc_lifetime *l, tc_op *op)
     }
 }
 
-static void find_allocs(struct finder *s, tc_region *r)
+/* Always in use: nobody says when the last thread has left it. */
+static void add_mbarriers(struct finder *s, tc_func *f, tc_op *alloc)
+{
+    enum { MBARRIER_BYTES = 8 };
+    tc_lifetime *l = &s->all.of[s->all.n++];
+    *l = (tc_lifetime){.alloc = alloc,
+                       .bytes = MBARRIER_BYTES * alloc->out[0]->type->slots,
+                       .align = MBARRIER_BYTES};
+    include(l, f->body->first, alloc);
+    include(l, f->body->last, alloc);
+}
+
+static void find_allocs(struct finder *s, tc_func *f, tc_region *r)
 {
     tc_each_op (op, r) {
+        if (op->code == TC_MBARRIER_ALLOC)
+            add_mbarriers(s, f, op);
         if (op->code == TC_SMEM_ALLOC) {
             const tc_type *t = op->out[0]->type;
             s->all.of[s->all.n++] = (tc_lifetime){
@@ -205,8 +254,16 @@ static void find_allocs(struct finder *s, tc_region *r)
                 .align = tc_smem_slot_bytes(t) % 1024 ? TC_SMEM_ALIGN : 1024};
         }
         for (unsigned i = 0; i < op->nregions; i++)
-            find_allocs(s, op->regions[i]);
+            find_allocs(s, f, op->regions[i]);
     }
+}
+
+/* The swizzle is one of address bits. */
+static void align_for(tc_lifetime *l, const tc_op *op)
+{
+    unsigned align = tc_shared_alignment(l->alloc->out[0]->type);
+    if ((op->code == TC_TMA_LOAD || tc_reads_as_bulk(op)) && align > l->align)
+        l->align = align;
 }
 
 /* A buffer that a yield or a loop takes is in use there, and in a loop that
@@ -229,6 +286,7 @@ static void find_uses(struct finder *s, tc_region *r)
             for (unsigned k = 0; k < n && n <= TC_MAX_BUFFERS; k++) {
                 tc_lifetime *l = lifetime_of(s, buffers[k].alloc);
                 include_use(s, l, op);
+                align_for(l, op);
                 if (op->code == TC_YIELD && op->parent->op)
                     include(l, op->parent->op, op);
             }
@@ -238,18 +296,19 @@ static void find_uses(struct finder *s, tc_region *r)
     }
 }
 
-/* ---- Copies under way ---- */
+/* ---- What is under way ---- */
 
-/* The first op behind `position` after which no copy is under way. */
-static tc_op *next_drain(tc_region *r, unsigned position)
+/* The first op behind `position` after which nothing is under way that `wait`
+ * waits for. */
+static tc_op *next_drain(tc_region *r, tc_opcode wait, unsigned position)
 {
     tc_each_op (op, r) {
         if (span_of(op)->last <= position)
             continue;
-        if (op->code == TC_ASYNC_WAIT && tc_op_int(op, "pending") == 0)
+        if (op->code == wait && tc_op_int(op, "pending") == 0)
             return op;
         for (unsigned i = 0; i < op->nregions; i++) {
-            tc_op *found = next_drain(op->regions[i], position);
+            tc_op *found = next_drain(op->regions[i], wait, position);
             if (found)
                 return found;
         }
@@ -257,34 +316,53 @@ static tc_op *next_drain(tc_region *r, unsigned position)
     return NULL;
 }
 
-/* A copy may still write until somebody has waited for it. */
-static void include_copy(struct finder *s, tc_func *f, tc_op *copy)
+/* Loops round which it is still under way, as its wait comes behind them, or in
+ * the next step. */
+static void include_loops(tc_lifetime *l, tc_op *op, const tc_op *drain)
 {
-    tc_buffer buffers[TC_MAX_BUFFERS];
-    unsigned n = tc_trace_buffers(copy->in[1], buffers);
-    tc_op *drain = next_drain(f->body, span_of(copy)->last);
-    if (!drain)
-        drain = f->body->last;
-    for (unsigned i = 0; i < n && i < TC_MAX_BUFFERS; i++)
-        include(lifetime_of(s, buffers[i].alloc), drain, drain);
+    for (tc_op *loop = tc_loop_around(op); loop; loop = tc_loop_around(loop))
+        if (!tc_is_nested_in(drain, loop))
+            include(l, loop, op);
 }
 
-static void find_copies(struct finder *s, tc_func *f, tc_region *r)
+/* A copy may still write, a product or bulk store still read, until somebody
+ * has waited for it. */
+static void include_under_way(struct finder *s, tc_func *f, tc_op *op)
 {
-    tc_each_op (op, r) {
-        if (op->code == TC_ASYNC_COPY)
-            include_copy(s, f, op);
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_copies(s, f, op->regions[i]);
+    tc_op *drain = next_drain(f->body, tc_waited_for_by(op), span_of(op)->last);
+    if (!drain)
+        drain = f->body->last;
+    for (unsigned i = 0; i < op->nin; i++) {
+        if (op->in[i]->type->kind != TC_SMEM)
+            continue;
+        tc_buffer buffers[TC_MAX_BUFFERS];
+        unsigned n = tc_trace_buffers(op->in[i], buffers);
+        for (unsigned k = 0; k < n && k < TC_MAX_BUFFERS; k++) {
+            tc_lifetime *l = lifetime_of(s, buffers[k].alloc);
+            include(l, drain, drain);
+            if (op->code != TC_ASYNC_COPY)
+                include_loops(l, op, drain);
+        }
     }
 }
 
-/* The outermost loop around an op; NULL: there is none. */
+static void find_under_way(struct finder *s, tc_func *f, tc_region *r)
+{
+    tc_each_op (op, r) {
+        if (tc_waited_for_by(op) != TC_OPCODE_COUNT)
+            include_under_way(s, f, op);
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_under_way(s, f, op->regions[i]);
+    }
+}
+
+/* The outermost loop around an op, but for that over tiles; NULL: there is
+ * none. */
 static tc_op *outer_loop(const tc_op *op)
 {
     tc_op *loop = NULL;
     for (tc_op *around = op->parent->op; around; around = around->parent->op)
-        if (around->code == TC_FOR || around->code == TC_WHILE)
+        if (is_loop(around) && !tc_is_tile_loop(around))
             loop = around;
     return loop;
 }
@@ -310,9 +388,9 @@ tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose)
     struct finder s = {.arena = a, .loose = loose};
     number(&s, f->body);
     s.all.of = tc_arena_array(a, tc_lifetime, s.room);
-    find_allocs(&s, f->body);
+    find_allocs(&s, f, f->body);
     find_uses(&s, f->body);
-    find_copies(&s, f, f->body);
+    find_under_way(&s, f, f->body);
     if (loose)
         keep_small_ones(&s);
     return s.all;

@@ -22,14 +22,23 @@ unsigned tc_trace_buffers(tc_value *smem, tc_buffer out[TC_MAX_BUFFERS]);
 /* Only seen in another way: smem_index, smem_trans. */
 bool tc_is_buffer_view(const tc_op *op);
 /* How an op uses its operand `i`, which is in shared memory: an async_copy is
- * no write until it was waited for. */
+ * no write until it was waited for, and an asynchronous mma or a tma_store
+ * reads until then. */
 typedef enum tc_buffer_use {
-    TC_BUFFER_NOT_USED, /* a view, or handed on to a loop or branch */
+    TC_BUFFER_NOT_USED, /* a view, or handed on to a loop or branch; a tma_load,
+                         * smem_put or smem_get: mbarriers order these */
     TC_BUFFER_READ,
     TC_BUFFER_WRITTEN,
-    TC_BUFFER_COPIED_TO
+    TC_BUFFER_COPIED_TO,
+    TC_BUFFER_READ_FROM_NOW /* until waited for */
 } tc_buffer_use;
 tc_buffer_use tc_buffer_use_of(const tc_op *op, unsigned i);
+/* The op that waits until what `op` does to shared memory is done (async_wait,
+ * mma_wait, tma_store_wait); TC_OPCODE_COUNT: it is, when the op is. */
+tc_opcode tc_waited_for_by(const tc_op *op);
+/* Does it read shared memory not as threads do, but as bulk copies do: mma of
+ * warp groups, tma_store? */
+bool tc_reads_as_bulk(const tc_op *op);
 
 /* The innermost loop around an op, or NULL. */
 tc_op *tc_loop_around(const tc_op *op);
@@ -40,7 +49,7 @@ bool tc_is_nested_in(const tc_op *op, const tc_op *outer);
 
 /* When the buffers of a function are in use. */
 typedef struct tc_lifetime {
-    tc_op *alloc;
+    tc_op *alloc; /* smem_alloc, mbarrier_alloc */
     uint32_t bytes, align;
     unsigned first, last;      /* positions of its first and last use */
     tc_op *first_op, *last_op; /* NULL: never used */

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fences for what reads shared memory as bulk copies do, by another way than
+ * threads: mma of warp groups and bulk stores. Whoever wrote there has to fence
+ * his writes before the barrier that shows them to the others.
+ *
+ *   smem_store %a, %x                      smem_store %a, %x
+ *   barrier                    becomes     fence_async
+ *   %d = mma %a, .. instr(m64k16)          barrier
+ *                                          %d = mma %a, .. instr(m64k16)
+ *
+ * A copy (async_copy) is a write of its thread when that has waited for it. The
+ * other way round nothing is needed: a product that is done, a bulk store that
+ * was waited for, has fenced its reads. Part of insert-barriers.
+ */
+#include "ir/map.h"
+#include "passes/effects.h"
+#include "passes/hazards.h"
+
+/* What has not been fenced, on some way to here. */
+struct state {
+    const tc_op *written; /* by this; NULL: nothing */
+    const tc_op *copying; /* under way */
+};
+
+struct fencer {
+    tc_pass_env *env;
+    tc_map read; /* smem_alloc that is read in that way */
+    bool all;    /* ... and it is not known which others */
+    bool insert, changed;
+};
+
+static void find_read(struct fencer *s, const tc_region *r)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_read(s, op->regions[i]);
+        for (unsigned i = 0; i < op->nin && tc_reads_as_bulk(op); i++) {
+            tc_buffer buffers[TC_MAX_BUFFERS];
+            unsigned n = op->in[i]->type->kind == TC_SMEM
+                             ? tc_trace_buffers(op->in[i], buffers)
+                             : 0;
+            s->all |= n > TC_MAX_BUFFERS;
+            for (unsigned k = 0; k < n && k < TC_MAX_BUFFERS; k++)
+                tc_map_set(&s->read, buffers[k].alloc, buffers[k].alloc);
+        }
+    }
+}
+
+static bool is_read(struct fencer *s, tc_value *smem)
+{
+    tc_buffer buffers[TC_MAX_BUFFERS];
+    unsigned n = tc_trace_buffers(smem, buffers);
+    bool read = s->all || n > TC_MAX_BUFFERS;
+    for (unsigned k = 0; !read && k < n; k++)
+        read = tc_map_get(&s->read, buffers[k].alloc) != NULL;
+    return read;
+}
+
+static void insert_fence(struct fencer *s, tc_op *barrier, const tc_op *writer)
+{
+    tc_op *fence =
+        tc_op_new(barrier->func, TC_FENCE_ASYNC, barrier->loc, 0, NULL, 0);
+    tc_op_insert(fence, barrier->parent, barrier);
+    tc_forget_speculatable(barrier->parent);
+    tc_remark(
+        s->env->cx, writer->loc, "insert-barriers",
+        "a fence before the barrier behind %s: products of warp groups or "
+        "bulk stores read what it wrote",
+        tc_op_infos[writer->code].name);
+    s->changed = true;
+}
+
+static bool unite(struct state *a, struct state b)
+{
+    struct state old = *a;
+    a->written = a->written ? a->written : b.written;
+    a->copying = a->copying ? a->copying : b.copying;
+    return a->written != old.written || a->copying != old.copying;
+}
+
+static struct state walk(struct fencer *s, const tc_region *r,
+                         struct state state);
+
+static struct state walk_step(struct fencer *s, const tc_op *loop,
+                              struct state state)
+{
+    for (unsigned i = 0; i < loop->nregions; i++)
+        state = walk(s, loop->regions[i], state);
+    return state;
+}
+
+static struct state walk_loop(struct fencer *s, const tc_op *loop,
+                              struct state state)
+{
+    bool insert = s->insert;
+    s->insert = false;
+    while (unite(&state, walk_step(s, loop, state)))
+        ;
+    s->insert = insert;
+    unite(&state, walk_step(s, loop, state));
+    return state;
+}
+
+static struct state walk_if(struct fencer *s, const tc_op *op,
+                            struct state state)
+{
+    struct state other = walk(s, op->regions[1], state);
+    state = walk(s, op->regions[0], state);
+    unite(&state, other);
+    return state;
+}
+
+static struct state walk_op(struct fencer *s, tc_op *op, struct state state)
+{
+    switch (op->code) {
+    case TC_FOR:
+    case TC_WHILE: return walk_loop(s, op, state);
+    case TC_IF: return walk_if(s, op, state);
+    case TC_WARP_GROUPS: return walk(s, op->regions[1], state);
+    case TC_SMEM_STORE:
+        if (is_read(s, op->in[0]))
+            state.written = op;
+        return state;
+    case TC_ASYNC_COPY:
+        if (is_read(s, op->in[1]))
+            state.copying = op;
+        return state;
+    case TC_ASYNC_WAIT:
+        if (state.copying)
+            state.written = op;
+        if (tc_op_int(op, "pending") == 0)
+            state.copying = NULL;
+        return state;
+    case TC_BARRIER:
+        if (state.written && s->insert)
+            insert_fence(s, op, state.written);
+        state.written = NULL;
+        return state;
+    case TC_FENCE_ASYNC: state.written = NULL; return state;
+    default: return state;
+    }
+}
+
+static struct state walk(struct fencer *s, const tc_region *r,
+                         struct state state)
+{
+    tc_each_op_safe (op, r)
+        state = walk_op(s, op, state);
+    return state;
+}
+
+bool tc_insert_fences(tc_func *f, tc_pass_env *env)
+{
+    struct fencer s = {
+        .env = env, .read = {.arena = env->scratch}, .insert = true};
+    find_read(&s, f->body);
+    if (s.read.nused || s.all)
+        walk(&s, f->body, (struct state){NULL, NULL});
+    return s.changed;
+}
