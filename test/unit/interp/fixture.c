@@ -35,6 +35,21 @@ void interp_text(const char *text)
     strcpy(interp.text, text);
 }
 
+void interp_text_from(const char *path, const char *begin)
+{
+    static char all[1 << 17];
+    FILE *f = fopen(path, "rb");
+    ck_assert_msg(f != NULL, "cannot read %s", path);
+    size_t n = fread(all, 1, sizeof all - 1, f);
+    fclose(f);
+    all[n] = 0;
+    char *at = strstr(all, begin), *end = at ? strstr(at, "\n```") : NULL;
+    if (!end)
+        ck_abort_msg("%s has no example `%s`", path, begin);
+    end[1] = 0;
+    interp_text(at);
+}
+
 void interp_change(const char *from, const char *to)
 {
     char *at = strstr(interp.text, from);

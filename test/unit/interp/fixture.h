@@ -20,6 +20,8 @@ extern interp_test interp;
 /* Takes a program; each following pair replaces the one place where a text
  * stands in it (which must be there) by another. */
 void interp_text(const char *text);
+/* The example in a document that begins like this. */
+void interp_text_from(const char *path, const char *begin);
 void interp_change(const char *from, const char *to);
 /* Parses and verifies what was taken, which must be right. */
 void interp_parse(void);

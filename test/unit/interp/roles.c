@@ -58,6 +58,14 @@ typedef struct matrices {
     tc_launch_arg args[3];
 } matrices;
 
+static void fill(const matrices *x)
+{
+    for (size_t i = 0; i < x->a.count; i++)
+        interp_set(&x->a, i, (double)((i * 7 + i / 5) % 5) - 2);
+    for (size_t i = 0; i < x->b.count; i++)
+        interp_set(&x->b, i, (double)((i * 5 + i / 3) % 3) - 1);
+}
+
 static matrices make(int m, int n, int k)
 {
     matrices x = {
@@ -65,10 +73,7 @@ static matrices make(int m, int n, int k)
         .b = interp_new(TC_F16, 2, (const int32_t[]){k, n}),
         .c = interp_new(TC_F16, 2, (const int32_t[]){m, n}),
     };
-    for (size_t i = 0; i < x.a.count; i++)
-        interp_set(&x.a, i, (double)((i * 7 + i / 5) % 5) - 2);
-    for (size_t i = 0; i < x.b.count; i++)
-        interp_set(&x.b, i, (double)((i * 5 + i / 3) % 3) - 1);
+    fill(&x);
     return x;
 }
 
@@ -113,6 +118,21 @@ START_TEST(right_in_all_orders)
             interp_close();
             interp_parse();
         }
+}
+END_TEST
+
+START_TEST(example_of_the_language)
+{
+    interp_text_from("ir/LANGUAGE.md", "kernel @matmul(%a: tensor<[?, ?]");
+    interp_parse();
+    matrices x = {.a = interp_new(TC_BF16, 2, (const int32_t[]){128, 320}),
+                  .b = interp_new(TC_BF16, 2, (const int32_t[]){320, 72}),
+                  .c = interp_new(TC_BF16, 2, (const int32_t[]){128, 72})};
+    fill(&x);
+    bool ok = run(&x, TC_INTERP_RANDOM, 3);
+    interp_expect_nothing();
+    ck_assert(ok);
+    ck_assert(is_right(&x));
 }
 END_TEST
 
@@ -245,5 +265,6 @@ END_TEST
 void interp_role_tests(TCase *t)
 {
     tcase_add_test(t, right_in_all_orders);
+    tcase_add_test(t, example_of_the_language);
     tcase_add_loop_test(t, mistake_is_found, 0, NMISTAKES);
 }

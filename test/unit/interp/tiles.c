@@ -69,9 +69,9 @@ static bool run(rows *r, int n, tc_interp_order order, int32_t num_sms)
                                 .order = order, .seed = 5, .num_sms = num_sms});
 }
 
-START_TEST(all_tiles_once)
+/* With 1, 2, 3 multiprocessors, in all orders. */
+static void expect_doubled(void)
 {
-    interp_text(persistent);
     interp_parse();
     for (int32_t num_sms = 1; num_sms <= 3; num_sms++)
         for (int order = 0; order < TC_INTERP_ORDER_COUNT; order++) {
@@ -85,6 +85,19 @@ START_TEST(all_tiles_once)
             interp_close();
             interp_parse();
         }
+}
+
+START_TEST(all_tiles_once)
+{
+    interp_text(persistent);
+    expect_doubled();
+}
+END_TEST
+
+START_TEST(example_of_the_language)
+{
+    interp_text_from("ir/LANGUAGE.md", "kernel @doubled(%x: tensor");
+    expect_doubled();
 }
 END_TEST
 
@@ -153,5 +166,6 @@ END_TEST
 void interp_tile_tests(TCase *t)
 {
     tcase_add_test(t, all_tiles_once);
+    tcase_add_test(t, example_of_the_language);
     tcase_add_loop_test(t, mistake_is_found, 0, NMISTAKES);
 }
