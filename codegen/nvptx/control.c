@@ -88,15 +88,32 @@ static LLVMValueRef trip_count(tc_gen *g, LLVMValueRef lo, LLVMValueRef hi,
     return LLVMBuildSelect(g->b, runs, count, zero, "");
 }
 
-/* Behind such a loop, what the thread needs is computed again: a kernel's main
- * loops, in the consumer those in its loop over tiles too. */
-static bool ends_phase(const tc_gen *g, const tc_op *loop)
+static bool has_loop(const tc_region *r)
 {
-    const tc_region *r = loop->parent;
+    tc_each_op (op, r) {
+        if (op->code == TC_FOR || op->code == TC_WHILE)
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (has_loop(op->regions[i]))
+                return true;
+    }
+    return false;
+}
+
+/* Behind it, what the thread needs is computed again: behind a kernel's main
+ * loops, in the consumer those in its loop over tiles too, or an `if` around
+ * them. */
+static bool ends_phase(const tc_gen *g, const tc_op *op)
+{
+    const tc_region *r = op->parent;
     if (g->role != TC_ROLE_CONSUMER)
-        return r == g->f->body;
-    return r->op == g->groups ||
-           (r->op->code != TC_IF && r->op->parent->op == g->groups);
+        return r == g->f->body && op->code == TC_FOR;
+    bool outer = r->op == g->groups ||
+                 (r->op->code != TC_IF && r->op->parent->op == g->groups);
+    bool loops = op->code == TC_FOR;
+    for (unsigned i = 0; !loops && i < op->nregions; i++)
+        loops = has_loop(op->regions[i]);
+    return outer && loops;
 }
 
 bool tc_nvptx_for(tc_gen *g, const tc_op *op)
@@ -164,15 +181,21 @@ bool tc_nvptx_while(tc_gen *g, const tc_op *op)
     return true;
 }
 
-/* One branch of `if`; the block it ends in, NULL where it failed. */
+/* One branch of `if`; the block it ends in, NULL where it failed. What the
+ * loops in it need is computed in it: one that is hardly ever taken costs the
+ * others nothing. */
 static LLVMBasicBlockRef emit_branch(tc_gen *g, const tc_op *op, unsigned which,
                                      LLVMBasicBlockRef start,
                                      LLVMBasicBlockRef after)
 {
     LLVMPositionBuilderAtEnd(g->b, start);
     bool there = which < op->nregions && op->regions[which]->first;
+    tc_phase outer = tc_gen_phase(g);
+    if (there && g->role == TC_ROLE_CONSUMER && has_loop(op->regions[which]))
+        tc_gen_enter_again(g);
     if (there && !tc_nvptx_region(g, op->regions[which]))
         return NULL;
+    tc_gen_resume(g, &outer);
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, after);
     return end;
@@ -206,5 +229,7 @@ bool tc_nvptx_if(tc_gen *g, const tc_op *op)
     }
     LLVMPositionBuilderAtEnd(g->b, after);
     merge_results(g, op, ends);
+    if (ends_phase(g, op))
+        tc_gen_enter_again(g);
     return true;
 }
