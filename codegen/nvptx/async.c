@@ -269,6 +269,8 @@ static void copy_pointers(copy *c, const LLVMValueRef *from,
 
 bool tc_nvptx_async_copy(tc_gen *g, const tc_op *op)
 {
+    if (g->role == TC_ROLE_PRODUCER)
+        return tc_gen_error(g, op, "in the producer, which is one thread");
     bool block = op->in[0]->type->kind == TC_BLOCK_PTR;
     copy c = {.g = g,
               .op = op,

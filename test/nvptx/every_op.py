@@ -15,7 +15,7 @@ INTS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64}
 WIDTHS = {**FLOATS, **INTS}
 LAYOUT = "#blocked(2, 32, 4)"
 PARTS = "#bases(register [], lane [(0), (0), (0), (0), (0)], warp [(1), (2)])"
-TARGETS = ["sm_80", "sm_89", "sm_90"]
+TARGETS = ["sm_80", "sm_89", "sm_90", "sm_90a"]
 
 
 def tile(elem, side=256, layout=LAYOUT):
