@@ -61,20 +61,30 @@ static void use_slot(tc_arena *a, const tc_ring *r, const tc_bulk *bulk)
     tc_op_erase(s->alloc);
 }
 
+/* Behind the op, and behind what releases other rings there. */
+static void release(const tc_ring *r, tc_op *last, bool meet)
+{
+    tc_op *next = last->next;
+    if (next->code == TC_BARRIER && tc_op_is_word(next, "scope", "group")) {
+        meet = false;
+        next = next->next;
+    }
+    while (next->code == TC_MBARRIER_ARRIVE)
+        next = next->next;
+    tc_builder b = tc_builder_before(next);
+    b.loc = last->loc;
+    if (meet)
+        build_group_barrier(&b);
+    tc_build_mbarrier_arrive(r, &b, r->empty);
+}
+
 static void take_tiles(tc_specialiser *s, const tc_ring *r)
 {
     tc_ring_uses uses = tc_find_ring_uses(s->env->scratch, r);
     tc_builder before = tc_builder_before(uses.first);
     tc_build_mbarrier_wait(r, &before, r->full);
-    if (r->empty) {
-        tc_op *next = uses.last->next;
-        while (next->code == TC_MBARRIER_ARRIVE)
-            next = next->next;
-        tc_builder behind = {next->func, next->parent, next, uses.last->loc};
-        if (uses.by_threads)
-            build_group_barrier(&behind);
-        tc_build_mbarrier_arrive(r, &behind, r->empty);
-    }
+    if (r->empty)
+        release(r, uses.last, uses.by_threads);
     for (unsigned i = 0; i < r->nbulk; i++)
         use_slot(s->env->scratch, r, r->bulk[i]);
 }
