@@ -3,10 +3,11 @@
  * All shipped kernels at machine level, in all schedules, run by the
  * interpreter and compared with the CPU: 1 to 4 stages, 1 to 8 warps, shared
  * memory swizzled or not, loops of 0, 1, 2, n and n + 1 steps, sizes that
- * divide and that do not; copies late, early, newest first, at random.
+ * divide and that do not; copies late, early, newest first, at random. For
+ * sm_90a 4 to 12 warps, 64 rows for each 4, and all ways to share out tiles.
  *
- *   machine_kernels [--only NAME] [--stages N] [--warps N] [--print 1]
- *                   [--all 1] [--pipeline PASSES]
+ *   machine_kernels [--target NAME] [--only NAME] [--stages N] [--warps N]
+ *                   [--print 1] [--all 1] [--pipeline PASSES]
  */
 #include "test/machine/problem.h"
 #include "test/numerics/run.h"
@@ -192,8 +193,117 @@ static const problem problems[] = {
 };
 enum { NPROBLEMS = sizeof problems / sizeof *problems };
 
+/* For warp groups. W: at most so many warps, 0: all. */
+#define AT_MOST(warps, m, n)                                                   \
+    {                                                                          \
+        AT('W') = warps, AT('M') = m, AT('N') = n                              \
+    }
+#define HOPPER_MATMUL(bn, bk, t)                                               \
+    {                                                                          \
+        {"BM", "?"}, {"BN", bn}, {"BK", bk}, {"T", t},                         \
+        {                                                                      \
+            "TC", "f32"                                                        \
+        }                                                                      \
+    }
+#define HOPPER_TILES(bn, d, t)                                                 \
+    {"BM", "?"}, {"BN", bn}, {"D", d},                                         \
+    {                                                                          \
+        "T", t                                                                 \
+    }
+static const problem hopper[] = {
+    {"matmul", "matmul", HOPPER_MATMUL("64", "64", "bf16"),
+     MATRIX(200, 96, 192), 2e-6},
+    {"matmul_0", "matmul", HOPPER_MATMUL("32", "32", "f16"), MATRIX(64, 32, 0),
+     2e-6},
+    {"matmul_1", "matmul", HOPPER_MATMUL("32", "32", "f16"),
+     MATRIX(200, 40, 32), 2e-6},
+    {"matmul_2", "matmul", HOPPER_MATMUL("32", "32", "f16"), MATRIX(72, 32, 56),
+     2e-6},
+    {"matmul_5", "matmul", HOPPER_MATMUL("32", "32", "f16"),
+     MATRIX(200, 72, 160), 2e-6},
+    {"matmul_odd", "matmul", HOPPER_MATMUL("32", "32", "f16"),
+     MATRIX(65, 35, 37), 2e-6},
+    {"matmul_bf16",
+     "matmul",
+     {{"BM", "?"}, {"BN", "64"}, {"BK", "64"}, {"T", "bf16"}},
+     MATRIX(200, 96, 72),
+     4e-3},
+    {"matmul_f32",
+     "matmul",
+     {{"BM", "?"}, {"BN", "32"}, {"BK", "32"}, {"T", "f32"}},
+     {AT('M') = 72, AT('N') = 36, AT('K') = 52, AT('W') = 8},
+     2e-6},
+    {"matmul_fp8", "matmul", HOPPER_MATMUL("32", "64", "f8e4m3"),
+     MATRIX(72, 48, 144), 2e-6},
+    {"attention",
+     "attention_fwd",
+     {HOPPER_TILES("32", "64", "bf16")},
+     ATTENTION(2, 1, 200, 96, 64, 64),
+     6e-3},
+    {"attention_0",
+     "attention_fwd",
+     {HOPPER_TILES("32", "32", "bf16")},
+     ATTENTION(1, 1, 64, 0, 32, 32),
+     6e-3},
+    {"attention_1",
+     "attention_fwd",
+     {HOPPER_TILES("32", "32", "f16")},
+     ATTENTION(3, 3, 64, 9, 32, 32),
+     2e-3},
+    {"attention_2",
+     "attention_fwd",
+     {HOPPER_TILES("32", "32", "f16")},
+     ATTENTION(3, 1, 100, 64, 32, 32),
+     2e-3},
+    {"attention_5",
+     "attention_fwd",
+     {HOPPER_TILES("16", "32", "bf16")},
+     ATTENTION(2, 1, 70, 80, 32, 32),
+     6e-3},
+    {"attention_d80",
+     "attention_fwd",
+     {HOPPER_TILES("32", "80", "bf16")},
+     ATTENTION(1, 1, 70, 80, 80, 80),
+     6e-3},
+    {"attention_fp8",
+     "attention_fwd",
+     {HOPPER_TILES("32", "64", "f8e4m3")},
+     ATTENTION(1, 1, 70, 80, 64, 64),
+     6e-2},
+    {"spoiled",
+     "attention_fwd",
+     {HOPPER_TILES("32", "32", "bf16")},
+     SPOILED(70, 70, 32),
+     6e-3},
+    {"causal",
+     "attention_fwd",
+     {HOPPER_TILES("32", "32", "bf16"), {"mask_mod", "@causal"}},
+     ATTENTION(2, 2, 200, 200, 32, 32),
+     6e-3},
+    {"window",
+     "attention_fwd",
+     {HOPPER_TILES("32", "32", "f16"), {"mask_mod", "@sliding_window"}},
+     ATTENTION(1, 1, 150, 150, 32, 32),
+     2e-3},
+    {"documents",
+     "attention_fwd",
+     {HOPPER_TILES("32", "32", "bf16"), {"mask_mod", "@document_ids"}},
+     ATTENTION(1, 1, 70, 70, 32, 32),
+     6e-3},
+    {"alibi",
+     "attention_fwd",
+     {HOPPER_TILES("32", "32", "bf16"),
+      {"score_mod", "@alibi"},
+      {"mask_mod", "@causal"}},
+     ATTENTION(2, 1, 70, 80, 32, 32),
+     6e-3},
+    {"softmax", "softmax", {{"BN", "64"}}, AT_MOST(8, 12, 150), 2e-6},
+    {"layernorm", "layernorm", {{"BN", "64"}}, AT_MOST(8, 12, 150), 2e-6},
+};
+enum { NHOPPER = sizeof hopper / sizeof *hopper };
+
 typedef struct run_options {
-    const char *only, *pipeline;
+    const char *only, *pipeline, *target;
     long stages, warps; /* 0: all */
     bool print, all;
 } run_options;
@@ -204,15 +314,18 @@ static void run_orders(const problem *p, const schedule *s, data *d,
 {
     /* The findings are the same in all orders; what differs is what is read
      * where nothing is found. */
-    static const tc_interp_order few[] = {TC_INTERP_LATE, TC_INTERP_RANDOM};
-    int n = o->all ? TC_INTERP_ORDER_COUNT : 2;
+    static const tc_interp_order few[][2] = {{TC_INTERP_LATE, TC_INTERP_RANDOM},
+                                             {TC_INTERP_LATE, TC_INTERP_EARLY}};
+    int n = o->all ? TC_INTERP_ORDER_COUNT : 2, which = s->stages % 2;
     trial trials[TC_INTERP_ORDER_COUNT];
     for (int i = 0; i < n; i++)
-        trials[i] = (trial){p, d, o->all ? (tc_interp_order)i : few[i], 3};
+        trials[i] =
+            (trial){p, d, o->all ? (tc_interp_order)i : few[which][i], 3};
     verdict v = run_text(text, trials, n);
     run_check(counts, v.outcome == OUTCOME_RIGHT,
-              "%s, %u stages, %u warps%s: %s", p->name, s->stages, s->warps,
-              s->plain ? ", no swizzle" : "", v.message);
+              "%s, %u stages, %u warps%s%s%s: %s", p->name, s->stages, s->warps,
+              s->plain ? ", no swizzle" : "", s->tiles ? ", tiles " : "",
+              s->tiles ? tc_tiles_word(s->tiles) : "", v.message);
 }
 
 static void run_schedule(const problem *p, const schedule *s, data *d,
@@ -230,21 +343,53 @@ static void run_schedule(const problem *p, const schedule *s, data *d,
     free(text);
 }
 
+static bool is_wanted(const run_options *o, unsigned warps, unsigned stages)
+{
+    return (!o->warps || o->warps == (long)warps) &&
+           (!o->stages || o->stages == (long)stages);
+}
+
+static void run_ampere(const problem *p, data *d, run_counts *counts,
+                       const run_options *o)
+{
+    for (unsigned warps = 1; warps <= 8; warps *= 2)
+        for (unsigned stages = 1; stages <= 4; stages++)
+            for (int plain = 0; plain < 2; plain++) {
+                schedule s = {.warps = warps,
+                              .stages = stages,
+                              .plain = plain,
+                              .pipeline = o->pipeline};
+                if (is_wanted(o, warps, stages))
+                    run_schedule(p, &s, d, counts, o);
+            }
+}
+
+static void run_hopper(const problem *p, data *d, run_counts *counts,
+                       const run_options *o)
+{
+    for (unsigned warps = 4; warps <= 12; warps += 4)
+        for (unsigned stages = 1; stages <= 4; stages++) {
+            unsigned tiles = (warps / 4 + stages) % (TC_TILES_COUNT - 1);
+            schedule s = {.warps = warps,
+                          .stages = stages,
+                          .pipeline = o->pipeline,
+                          .target = o->target,
+                          .tiles = (tc_tiles)(TC_TILES_NONE + tiles)};
+            int most = p->size['W' - 'A'];
+            if (is_wanted(o, warps, stages) && (!most || (int)warps <= most))
+                run_schedule(p, &s, d, counts, o);
+        }
+}
+
 static void run_problem(const problem *p, run_counts *counts,
                         const run_options *o)
 {
     data d;
+    if (o->only && strcmp(o->only, p->name) != 0)
+        return;
     if (!run_check(counts, problem_data(p, &d), "%s on the CPU", p->name))
         return;
-    for (unsigned warps = 1; warps <= 8; warps *= 2)
-        for (unsigned stages = 1; stages <= 4; stages++)
-            for (int plain = 0; plain < 2; plain++) {
-                schedule s = {warps, stages, plain, o->pipeline};
-                if ((o->warps && o->warps != (long)warps) ||
-                    (o->stages && o->stages != (long)stages))
-                    continue;
-                run_schedule(p, &s, &d, counts, o);
-            }
+    (o->target ? run_hopper : run_ampere)(p, &d, counts, o);
     data_free(&d);
 }
 
@@ -260,9 +405,10 @@ int main(int argc, char **argv)
             o.only = argv[i + 1];
         if (strcmp(argv[i], "--pipeline") == 0)
             o.pipeline = argv[i + 1];
+        if (strcmp(argv[i], "--target") == 0)
+            o.target = argv[i + 1];
     }
-    for (int i = 0; i < NPROBLEMS; i++)
-        if (!o.only || strcmp(o.only, problems[i].name) == 0)
-            run_problem(&problems[i], &counts, &o);
+    for (int i = 0; i < (o.target ? NHOPPER : NPROBLEMS); i++)
+        run_problem(o.target ? &hopper[i] : &problems[i], &counts, &o);
     return run_finish(&counts);
 }

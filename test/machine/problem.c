@@ -160,11 +160,22 @@ static bool parse_kernel(tc_module *m, const char *kernel)
            parse_file(m, "kernels/mods/scores.tile");
 }
 
-static tc_pass_options options_of(const problem *p)
+/* Bindings of a problem for so many rows. */
+typedef struct bound {
+    tc_binding bindings[PROBLEM_BINDINGS];
+    char rows[16];
+} bound;
+
+static tc_pass_options options_of(const problem *p, unsigned rows, bound *b)
 {
-    tc_pass_options o = {.kernel = p->kernel, .bindings = p->bindings};
-    while (o.nbindings < PROBLEM_BINDINGS && p->bindings[o.nbindings].name)
-        o.nbindings++;
+    tc_pass_options o = {.kernel = p->kernel, .bindings = b->bindings};
+    snprintf(b->rows, sizeof b->rows, "%u", rows);
+    while (o.nbindings < PROBLEM_BINDINGS && p->bindings[o.nbindings].name) {
+        tc_binding *x = &b->bindings[o.nbindings];
+        *x = p->bindings[o.nbindings++];
+        if (strcmp(x->value, "?") == 0)
+            x->value = b->rows;
+    }
     return o;
 }
 
@@ -204,7 +215,8 @@ static void share_place(data *d, unsigned y)
 
 static bool fill_data(const problem *p, data *d, tc_module *m)
 {
-    tc_pass_options o = options_of(p);
+    bound b;
+    tc_pass_options o = options_of(p, 64, &b);
     tc_func *f = compile(m, p, &o, "cpu");
     if (!f || f->body->nargs > PROBLEM_ARGS)
         return false;
@@ -262,10 +274,12 @@ static void remove_swizzles(char *text)
 static char *print_machine(const problem *p, const schedule *s, const data *d,
                            tc_module *m, bool any_alignment, bool *fits)
 {
-    tc_pass_options o = options_of(p);
-    o.target = tc_target_get("sm_80");
+    bound b;
+    tc_pass_options o = options_of(p, 16 * s->warps, &b);
+    o.target = tc_target_get(s->target ? s->target : "sm_80");
     o.warps = s->warps;
     o.stages = s->stages;
+    o.tiles = s->tiles;
     o.any_alignment = any_alignment;
     o.verify_each = true;
     tc_func *f = compile(m, p, &o, s->pipeline ? s->pipeline : "gpu");
@@ -357,7 +371,7 @@ static verdict first_finding(const tc_context *cx, outcome what)
 
 static verdict run_trial(const trial *t, tc_module *m)
 {
-    tc_interp_options o = {.order = t->order, .seed = t->seed};
+    tc_interp_options o = {.order = t->order, .seed = t->seed, .num_sms = 2};
     clear_outputs(t->data);
     if (!tc_interp_run(m->first, t->data->args, &o))
         return first_finding(m->cx, OUTCOME_FOUND);

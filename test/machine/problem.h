@@ -15,7 +15,7 @@ enum { PROBLEM_ARGS = 16, PROBLEM_BINDINGS = 10 };
 
 /* What is to be computed. Sides have a letter each: size['M' - 'A']. 'S' is no
  * side: 1 puts infinities and a NaN into v, 2 takes a scale of 0, 3 has y in
- * the place of x. */
+ * the place of x. Nor is 'W'. */
 typedef struct problem {
     const char *name;
     const char *kernel; /* in kernels/ */
@@ -24,11 +24,14 @@ typedef struct problem {
     double tolerance; /* norm of the difference by norm of what is right */
 } problem;
 
-/* How it is scheduled. */
+/* How it is scheduled. A binding to "?" becomes the rows that the warps have,
+ * 16 each. */
 typedef struct schedule {
     unsigned warps, stages;
     bool plain;           /* shared memory without swizzles */
     const char *pipeline; /* NULL: "gpu" */
+    const char *target;   /* NULL: "sm_80" */
+    tc_tiles tiles;
 } schedule;
 
 /* Its arguments. */
