@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bulk-stores: accumulators go to global memory through shared memory, from
+ * where one bulk copy takes them while the next tile is under way.
+ *
+ *   for %tile = .. {                        %s = smem_alloc
+ *     ...                                   for %tile = .. {
+ *     %w = block %o[..]                       ...
+ *     %y = convert_layout %x                  %w = block %o[..]
+ *     store %w, %y               becomes      tma_store_wait pending(0)
+ *   }                                         barrier
+ *                                             smem_store %s, %x
+ *                                             fence_async
+ *                                             barrier
+ *                                             tma_store %w, %s
+ *                                           }
+ *                                           tma_store_wait pending(0)
+ *
+ * Of a tile in the layout of m64 products, whose rows lie in short pieces in
+ * every thread's registers; its buffer is one that stmatrix writes and bulk
+ * copies read without conflicts. Where the buffer does not fit into a block's
+ * shared memory beside two slots for each load of the hot loop, it lives from
+ * the smem_store to the end of the copy only, which is then waited for; or, if
+ * not even that fits, nothing is done.
+ * Tests: test/ir/passes/bulk-stores.
+ */
+#include "passes/axis_info.h"
+#include "passes/effects.h"
+#include "passes/hazards.h"
+#include "passes/match.h"
+#include "passes/shared_memory.h"
+#include "passes/tile_order.h"
+#include "passes/tma.h"
+#include "passes/wgmma.h"
+
+#include "ir/layout.h"
+
+static const char pass[] = "bulk-stores";
+
+/* Smaller tiles are not worth two barriers; whole sectors of global memory are
+ * written well as it is. */
+enum { FEW_BYTES = 1024, SECTOR = 32 };
+/* mbarriers and mailboxes that are still to come. */
+enum { RESERVED = 1024 };
+/* Of loads in the hot loop. */
+enum { SLOTS = 2 };
+
+struct bulk {
+    tc_pass_env *env;
+    tc_func *f;
+    tc_op *tiles; /* the loop over tiles, or NULL */
+    bool changed, waits_at_end;
+};
+
+/* ---- Which stores ---- */
+
+/* What is stored, without a conversion that takes it through shared memory. */
+static tc_value *source_of(struct bulk *s, const tc_op *store)
+{
+    tc_value *v = store->in[1];
+    const tc_op *convert = tc_match_op(v, TC_CONVERT_LAYOUT);
+    if (convert &&
+        tc_layout_conversion(s->env->cx, convert->in[0]->type->layout,
+                             v->type->layout) == TC_CONVERT_SHARED)
+        return convert->in[0];
+    return v;
+}
+
+static uint32_t bytes_of(const tc_type *t)
+{
+    return (uint32_t)tc_type_count(t) * tc_type_bytes(t->elem);
+}
+
+/* Accumulators of m64 products, in pieces of a sector or less. */
+static bool is_candidate(struct bulk *s, const tc_op *op)
+{
+    int m, n;
+    if (op->code != TC_STORE || op->nin != 2 ||
+        op->in[0]->type->kind != TC_BLOCK_PTR ||
+        op->in[1]->type->kind != TC_TILE)
+        return false;
+    const tc_type *t = source_of(s, op)->type;
+    if (!t->layout || t->rank != 2 || bytes_of(t) < FEW_BYTES ||
+        !tc_wgmma_grid(t->layout, &m, &n))
+        return false;
+    /* Four lanes side by side hold two elements each. */
+    return 8 * tc_type_bytes(t->elem) < SECTOR;
+}
+
+/* ---- Other accesses ---- */
+
+/* In different branches of one `if`. */
+static bool exclude_each_other(const tc_op *a, const tc_op *b)
+{
+    for (const tc_region *r = a->parent; r; r = r->op ? r->op->parent : NULL)
+        for (const tc_region *q = b->parent; q;
+             q = q->op ? q->op->parent : NULL)
+            if (r != q && r->op && r->op == q->op && r->op->code == TC_IF)
+                return true;
+    return false;
+}
+
+/* A bulk copy's writes come when it likes: nothing else of the program may need
+ * them, or write there. */
+static const char *why_ordered(const tc_op *op, const tc_op *store)
+{
+    bool atomic = op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS;
+    if (atomic && !tc_op_is_word(op, "order", "relaxed"))
+        return "an atomic may tell others that it is done";
+    bool reads = tc_reads_global(op);
+    if (op == store || (!reads && !tc_writes_global(op)))
+        return NULL;
+    const tc_value *x = tc_accessed_tensor(store), *y = tc_accessed_tensor(op);
+    if (x && y && !x->def && !y->def && x != y)
+        return NULL;
+    if (reads)
+        return "the kernel reads that tensor too, or what it reads is not "
+               "known";
+    return exclude_each_other(op, store)
+               ? NULL
+               : "the kernel writes that tensor elsewhere too";
+}
+
+static const char *why_ordered_in(const tc_region *r, const tc_op *store)
+{
+    const char *why = NULL;
+    tc_each_op (op, r) {
+        if (op->nregions == 0)
+            why = why_ordered(op, store);
+        for (unsigned i = 0; i < op->nregions && !why; i++)
+            why = why_ordered_in(op->regions[i], store);
+        if (why)
+            return why;
+    }
+    return NULL;
+}
+
+/* ---- The buffer ---- */
+
+/* Words of one bank that an access of the smem_store hits; *by_matrix. 0: it
+ * cannot be written. */
+static unsigned ways_of(struct bulk *s, const tc_type *tile,
+                        const tc_layout *shared, bool *by_matrix)
+{
+    tc_context *cx = s->env->cx;
+    unsigned bits = 8 * tc_type_bytes(tile->elem);
+    tc_matrix_access m;
+    *by_matrix = s->env->target->stmatrix &&
+                 tc_layout_matrix_access(cx, shared, tile->layout, bits, &m);
+    if (*by_matrix)
+        return m.ways;
+    const tc_layout *offsets = tc_layout_offsets(cx, shared, tile->layout);
+    return offsets ? tc_layout_access(offsets, bits).ways : 0;
+}
+
+/* The type of the buffer with the fewest conflicts, then the widest swizzle.
+ * NULL: no bulk copy takes it. */
+static const tc_type *choose_buffer(struct bulk *s, const tc_op *store,
+                                    const tc_type *tile, const char **why)
+{
+    tc_context *cx = s->env->cx;
+    const tc_type *best = NULL;
+    unsigned bits = 8 * tc_type_bytes(tile->elem), least = 0;
+    static const unsigned order[] = {1, 0};
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(tile, sides);
+    for (unsigned w = tc_layout_widest_swizzle(sides[1], bits);; w /= 2) {
+        tc_tma t;
+        bool by_matrix;
+        w = w < 32 ? 0 : w;
+        const tc_layout *l =
+            tc_layout_swizzled(cx, tile->rank, sides, order, bits, w);
+        const tc_type *type = tc_type_smem(cx, tile, l, 0);
+        unsigned ways = tc_tma_of(store->in[0], type, &t, why)
+                            ? ways_of(s, tile, l, &by_matrix)
+                            : 0;
+        ways = 2 * ways - (ways && by_matrix);
+        if (ways && (!best || ways < least)) {
+            best = type;
+            least = ways;
+        }
+        if (!w)
+            return best;
+    }
+}
+
+/* ---- Room for it ---- */
+
+static const tc_op *loop_around(const struct bulk *s, const tc_op *op)
+{
+    const tc_op *loop = tc_loop_around(op);
+    return loop == s->tiles ? NULL : loop;
+}
+
+static bool has_group_mma(const tc_region *r)
+{
+    tc_each_op (op, r) {
+        if (op->code == TC_MMA && tc_wgmma_k(tc_op_word(op, "instr")))
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (has_group_mma(op->regions[i]))
+                return true;
+    }
+    return false;
+}
+
+/* Slots of the buffer that a bulk copy may fill ahead, 0: none will. */
+static unsigned slots_of(const struct bulk *s, const tc_op *alloc)
+{
+    const tc_op *store = NULL;
+    tc_each_use (u, alloc->out[0])
+        if (u->op->code == TC_SMEM_STORE && tc_match_op(u->op->in[1], TC_LOAD))
+            store = u->op;
+    if (!store)
+        return 0;
+    for (const tc_op *op = store->parent->op; op; op = op->parent->op)
+        if (op->code == TC_IF)
+            return 0;
+    const tc_op *loop = loop_around(s, store);
+    return loop && has_group_mma(loop->regions[0]) ? SLOTS : 1;
+}
+
+struct room {
+    struct bulk *s;
+    tc_lifetimes all;
+    uint64_t rings;       /* bytes of what is filled ahead: always in use */
+    const tc_op *convert; /* will go */
+};
+
+static uint64_t others_at(const struct room *m, const tc_op *op)
+{
+    uint64_t sum = op == m->convert ? 0 : tc_exchange_bytes(m->s->env->cx, op);
+    for (unsigned i = 0; i < m->all.n; i++)
+        if (!slots_of(m->s, m->all.of[i].alloc) &&
+            tc_is_in_use_at(&m->all.of[i], op))
+            sum += m->all.of[i].bytes;
+    return sum;
+}
+
+static uint64_t most_others(const struct room *m, const tc_region *r)
+{
+    uint64_t most = 0;
+    tc_each_op (op, r) {
+        bool leaf = op->nregions == 0 || op->code == TC_REDUCE;
+        uint64_t here = leaf ? others_at(m, op) : 0;
+        for (unsigned i = 0; i < op->nregions && !leaf; i++) {
+            uint64_t inner = most_others(m, op->regions[i]);
+            here = inner > here ? inner : here;
+        }
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+/* NOWHERE: not even while it is written and copied. */
+enum place { NOWHERE, WHILE_COPIED, ALWAYS };
+
+static enum place find_place(struct bulk *s, const tc_op *store,
+                             const tc_type *buffer)
+{
+    struct room m = {.s = s,
+                     .all = tc_find_lifetimes(s->env->scratch, s->f, false)};
+    if (source_of(s, store) != store->in[1] && !store->in[1]->uses->next)
+        m.convert = store->in[1]->def;
+    for (unsigned i = 0; i < m.all.n; i++)
+        m.rings += (uint64_t)m.all.of[i].bytes * slots_of(s, m.all.of[i].alloc);
+    uint64_t bytes = m.rings + tc_smem_bytes(buffer) + RESERVED;
+    uint32_t limit = tc_shared_limit(s->env->target);
+    if (s->tiles && bytes + most_others(&m, s->f->body) <= limit)
+        return ALWAYS;
+    return bytes + others_at(&m, store) <= limit ? WHILE_COPIED : NOWHERE;
+}
+
+/* ---- Building ---- */
+
+static void build(tc_builder *b, tc_opcode code, unsigned nin,
+                  tc_value *const *in)
+{
+    tc_op_insert(tc_op_new(b->func, code, b->loc, nin, in, 0), b->region,
+                 b->before);
+}
+
+static void build_wait(tc_builder *b)
+{
+    tc_op *op = tc_op_new(b->func, TC_TMA_STORE_WAIT, b->loc, 0, NULL, 0);
+    tc_op_set_int(op, "pending", 0);
+    tc_op_insert(op, b->region, b->before);
+}
+
+static void build_copy(tc_builder *b, tc_value *window, tc_value *buffer,
+                       tc_value *tile)
+{
+    tc_value *write[] = {buffer, tile}, *copy[] = {window, buffer};
+    build(b, TC_SMEM_STORE, 2, write);
+    build(b, TC_FENCE_ASYNC, 0, NULL);
+    build(b, TC_BARRIER, 0, NULL);
+    build(b, TC_TMA_STORE, 2, copy);
+}
+
+static void replace(struct bulk *s, tc_op *store, const tc_type *type,
+                    enum place place)
+{
+    tc_builder b = tc_builder_before(store);
+    tc_builder top = place == ALWAYS ? tc_builder_before(s->tiles) : b;
+    top.loc = store->loc;
+    tc_value *buffer = tc_build(&top, TC_SMEM_ALLOC, 0, NULL, type);
+    if (place == ALWAYS) {
+        build_wait(&b);
+        build(&b, TC_BARRIER, 0, NULL);
+        s->waits_at_end = true;
+    }
+    build_copy(&b, store->in[0], buffer, source_of(s, store));
+    if (place != ALWAYS) {
+        build_wait(&b);
+        build(&b, TC_BARRIER, 0, NULL);
+    }
+    tc_forget_speculatable(store->parent);
+    tc_op *convert = tc_match_op(store->in[1], TC_CONVERT_LAYOUT);
+    tc_op_erase(store);
+    if (convert && !convert->out[0]->uses)
+        tc_op_erase(convert);
+    s->changed = true;
+}
+
+/* ---- The walk ---- */
+
+/* What the launch must promise of the tensor from now on. */
+static bool may_be_aligned(const struct bulk *s, const tc_value *tensor)
+{
+    return tensor && !tensor->def && tensor->index < 64 &&
+           !s->env->options->any_alignment && tc_can_be_aligned(tensor->type);
+}
+
+static const char *try_store(struct bulk *s, tc_op *store)
+{
+    if (loop_around(s, store))
+        return "it stands in a loop within that over the tiles";
+    if (!tc_match_op(store->in[0], TC_BLOCK))
+        return "a bulk copy needs a `block` of a tensor with its offsets here";
+    const char *why = why_ordered_in(s->f->body, store);
+    if (why)
+        return why;
+    uint64_t aligned = s->f->aligned;
+    const tc_value *tensor = tc_accessed_tensor(store);
+    if (may_be_aligned(s, tensor))
+        s->f->aligned |= (uint64_t)1 << tensor->index;
+    const tc_type *tile = source_of(s, store)->type;
+    const tc_type *type = choose_buffer(s, store, tile, &why);
+    enum place place = type ? find_place(s, store, type) : NOWHERE;
+    if (type && !place)
+        why = tc_arena_printf(
+            s->env->scratch,
+            "its %u bytes of shared memory do not fit beside %d slots for each "
+            "load of the loop: smaller tiles take less",
+            tc_smem_bytes(type), SLOTS);
+    if (!place) {
+        s->f->aligned = aligned;
+        return why;
+    }
+    tc_remark(s->env->cx, store->loc, pass,
+              "store: one bulk copy of %u bytes%s", tc_smem_bytes(type),
+              place == ALWAYS ? ", while the next tile is under way"
+                              : ", which is waited for: there is no room for a "
+                                "buffer of its own");
+    replace(s, store, type, place);
+    return NULL;
+}
+
+static void visit(struct bulk *s, tc_region *r)
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++)
+            visit(s, op->regions[i]);
+        tc_loc loc = op->loc;
+        const char *why = is_candidate(s, op) ? try_store(s, op) : NULL;
+        if (why)
+            tc_remark(s->env->cx, loc, pass, "store: no bulk copy: %s", why);
+    }
+}
+
+tc_change tc_pass_bulk_stores(tc_func *f, tc_pass_env *env)
+{
+    struct bulk s = {.env = env, .f = f};
+    if (!f->is_kernel || !env->target->tma || !has_group_mma(f->body))
+        return TC_UNCHANGED;
+    tc_each_op (op, f->body)
+        if (tc_is_tile_loop(op))
+            s.tiles = op;
+    visit(&s, f->body);
+    if (s.waits_at_end) {
+        tc_builder b = {f, f->body, s.tiles->next, s.tiles->loc};
+        build_wait(&b);
+    }
+    return s.changed ? TC_CHANGED : TC_UNCHANGED;
+}
