@@ -244,6 +244,7 @@ static bool compile(struct plan *p)
         .warps = o->warps ? o->warps : config.warps,
         .stages = o->stages ? o->stages : config.stages,
         .ptxas_level = o->ptxas_level ? o->ptxas_level : config.ptxas_level,
+        .tiles = o->tiles ? o->tiles : (tilec_tiles)config.tiles,
         .no_load = o->no_load,
         .no_cache = o->no_cache,
     };

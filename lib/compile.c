@@ -254,11 +254,13 @@ static tc_func *find_kernel(tc_job *job, const char *name)
 
 /* ---- Passes and code ---- */
 
+/* From these on a program is that of one target. */
+static const char machine[] = "persist-tiles,assign-layouts";
+
 struct watch {
     const tilec_compile_options *options;
     tc_arena *arena;
-    const char *last;    /* the pass that machine level begins with */
-    const char *program; /* the text before it */
+    const char *program; /* the text before the first of `machine` */
 };
 
 /* The caller's list has it, or it is only wanted here. */
@@ -285,8 +287,8 @@ static void on_event(void *user, const tc_pass_event *e)
                               .text = e->text,
                               .nanoseconds = e->ns,
                               .verify_nanoseconds = e->verify_ns};
-    if (!e->after && e->text && strcmp(e->pass, w->last) == 0) {
-        w->program = copy(w->arena, e->text);
+    if (!e->after && e->text && is_asked_for(machine, e->pass)) {
+        w->program = w->program ? w->program : copy(w->arena, e->text);
         if (!is_asked_for(o->print_before, e->pass))
             event.text = NULL;
     }
@@ -299,11 +301,11 @@ bool tc_job_passes(tc_job *job, const tilec_compile_options *o,
                    const tc_bound *bound, const char **tile)
 {
     tc_arena *a = &job->cx->arena;
-    struct watch watch = {.options = o, .arena = a, .last = "assign-layouts"};
+    struct watch watch = {.options = o, .arena = a};
     const char *before = o->print_before;
     if (tile)
-        before = before ? tc_arena_printf(a, "%s,%s", before, watch.last)
-                        : watch.last;
+        before =
+            before ? tc_arena_printf(a, "%s,%s", before, machine) : machine;
     tc_pass_options p = {.kernel = kernel,
                          .bindings = bound->given,
                          .nbindings = bound->ngiven,
@@ -311,6 +313,7 @@ bool tc_job_passes(tc_job *job, const tilec_compile_options *o,
                          .warps = o->warps,
                          .stages = o->stages,
                          .ptxas_level = o->ptxas_level,
+                         .tiles = (tc_tiles)o->tiles,
                          .any_alignment = job->any_alignment,
                          .verify_each = o->verify_each,
                          .print_before = before,

@@ -70,6 +70,8 @@ static void take(tc_arena *a, const cJSON *entry, tc_config *out)
     const cJSON *item;
     cJSON_ArrayForEach(item, field(entry, "use"))
     {
+        if (cJSON_IsString(item) && strcmp(item->string, "tiles") == 0)
+            out->tiles = tc_tiles_parse(item->valuestring);
         if (!cJSON_IsNumber(item))
             continue;
         if (strcmp(item->string, "warps") == 0)

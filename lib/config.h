@@ -17,6 +17,7 @@
 #define TC_CONFIG_H
 
 #include "ir/arena.h"
+#include "ir/ir.h"
 #include "lib/tilec.h"
 #include "passes/target.h"
 
@@ -33,6 +34,7 @@ enum { TC_CONFIG_BINDINGS = 8 };
 typedef struct tc_config {
     unsigned warps, stages; /* 0: not said */
     unsigned ptxas_level;   /* "ptxas" */
+    tc_tiles tiles;         /* "none", "static", "dynamic" */
     unsigned nbindings;
     tilec_binding bindings[TC_CONFIG_BINDINGS];
 } tc_config;

@@ -78,6 +78,7 @@ static void apply(tc_arena *a, tilec_compile_options *o, const tc_config *c)
     o->warps = o->warps ? o->warps : c->warps;
     o->stages = o->stages ? o->stages : c->stages;
     o->ptxas_level = o->ptxas_level ? o->ptxas_level : c->ptxas_level;
+    o->tiles = o->tiles ? o->tiles : (tilec_tiles)c->tiles;
 }
 
 bool tc_request_configure(tc_job *job)

@@ -166,6 +166,7 @@ static void copy_options(const struct making *m, tilec_compile_options *to)
                                   .warps = o->warps,
                                   .stages = o->stages,
                                   .ptxas_level = o->ptxas_level,
+                                  .tiles = o->tiles,
                                   .no_load = 1,
                                   .no_cache = o->no_cache};
 }

@@ -196,6 +196,17 @@ typedef struct tilec_pass_event {
     uint64_t verify_nanoseconds; /* after: of the checks behind it */
 } tilec_pass_event;
 
+/* The programs of a grid are its tiles. A program computes one, or there are as
+ * many programs as multiprocessors, which compute every n-th tile (static), or
+ * one after the other from a common counter (dynamic). */
+typedef enum tilec_tiles {
+    TILEC_TILES_ANY, /* as the text or the tuned configuration says, else as the
+                      * compiler chooses */
+    TILEC_TILES_NONE,
+    TILEC_TILES_STATIC,
+    TILEC_TILES_DYNAMIC
+} tilec_tiles;
+
 typedef struct tilec_compile_options {
     size_t size;
     const char *kernel; /* without `@`; NULL: the only one */
@@ -228,6 +239,8 @@ typedef struct tilec_compile_options {
      * tilec_kernel_load) to load the code on a device. no_cache: compile, and
      * keep nothing. */
     int no_load, no_cache;
+    /* GPU targets with bulk copies: which programs compute which tiles. */
+    tilec_tiles tiles;
 } tilec_compile_options;
 
 /* Compiles one kernel of the given texts. Functions `@name` that they mention
@@ -489,6 +502,7 @@ typedef struct tilec_attention_options {
     /* As in tilec_compile_options. */
     int no_load, no_cache;
     unsigned ptxas_level; /* as of tilec_compile_options */
+    tilec_tiles tiles;    /* likewise */
 } tilec_attention_options;
 
 /* Plans and compiles forward attention for tensors like these: data types, D

@@ -95,7 +95,9 @@ static bool add_present(cJSON *use, const tc_config *c)
         ok = add_unless(use, c->bindings[i].name, atoll(c->bindings[i].value));
     return ok && add_unless(use, "warps", c->warps) &&
            add_unless(use, "stages", c->stages) &&
-           (!c->ptxas_level || add_unless(use, "ptxas", c->ptxas_level));
+           (!c->ptxas_level || add_unless(use, "ptxas", c->ptxas_level)) &&
+           (!c->tiles || cJSON_GetObjectItemCaseSensitive(use, "tiles") ||
+            add_text(use, "tiles", tc_tiles_word(c->tiles)));
 }
 
 static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
@@ -108,9 +110,12 @@ static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
               add_number(entry, "length", k->length);
     cJSON *use = ok ? cJSON_AddObjectToObject(entry, "use") : NULL;
     ok = use != NULL;
-    for (unsigned i = 0; ok && i < s->naxes; i++)
-        ok = cJSON_AddNumberToObject(use, s->axes[i].name,
-                                     atof(v->values[i])) != NULL;
+    for (unsigned i = 0; ok && i < s->naxes; i++) {
+        const char *name = s->axes[i].name, *value = v->values[i];
+        ok = strcmp(name, "tiles") == 0
+                 ? add_text(use, name, value)
+                 : cJSON_AddNumberToObject(use, name, atof(value)) != NULL;
+    }
     if (ok && add_present(use, &k->present))
         return entry;
     cJSON_Delete(entry);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/program.h"
 
+#include "ir/ir.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +56,17 @@ static bool read_count(const tool_args *args, const char *option, long most,
     return true;
 }
 
+static bool read_tiles(const tool_args *args, tilec_tiles *out)
+{
+    const char *text = tool_value(args, "--tiles");
+    *out = text ? (tilec_tiles)tc_tiles_parse(text) : TILEC_TILES_ANY;
+    if (!text || *out)
+        return true;
+    tool_usage(args->command,
+               "--tiles is `%s`, expected none, static or dynamic", text);
+    return false;
+}
+
 static bool read_options(const tool_args *args, tilec_compile_options *o)
 {
     o->target = tool_value(args, "--target");
@@ -65,7 +78,8 @@ static bool read_options(const tool_args *args, tilec_compile_options *o)
         o->on_pass = on_pass;
     return read_count(args, "--warps", 32, &o->warps) &&
            read_count(args, "--stages", 16, &o->stages) &&
-           read_count(args, "--ptxas-level", 3, &o->ptxas_level);
+           read_count(args, "--ptxas-level", 3, &o->ptxas_level) &&
+           read_tiles(args, &o->tiles);
 }
 
 static int read_bindings(program *p, const tool_args *args)

@@ -8,12 +8,16 @@
 
 #include "tools/commands.h"
 
+#define TILES_HELP                                                             \
+    "GPU targets: none (a program a tile), static or dynamic (a program a\n"   \
+    "multiprocessor: every n-th tile, or the next)"
 #define PROGRAM_OPTIONS                                                        \
     {"-D", "NAME=VALUE",                                                       \
      "bind a compile-time parameter: a size, a type, @func"},                  \
         {"--target", "TARGET", TARGET_HELP},                                   \
         {"--warps", "N", "GPU targets: warps of a block, 1 to 32"},            \
         {"--stages", "N", "GPU targets: stages of pipelined loops"},           \
+        {"--tiles", "HOW", TILES_HELP},                                        \
         {"--ptxas-level", "N",                                                 \
          "GPU targets: NVIDIA's assembler optimises so much, 1 to 3"},         \
         {"--print-after", "LIST",                                              \

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/space.h"
 
+#include "ir/ir.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +29,13 @@ static bool take(const char **text, char end, char *to, size_t size)
 static bool is_option(const char *name)
 {
     return strcmp(name, "warps") == 0 || strcmp(name, "stages") == 0 ||
-           strcmp(name, "ptxas") == 0;
+           strcmp(name, "ptxas") == 0 || strcmp(name, "tiles") == 0;
 }
 
-static bool is_count(const char *name, const char *value)
+static bool is_value(const char *name, const char *value)
 {
+    if (strcmp(name, "tiles") == 0)
+        return tc_tiles_parse(value) != TC_TILES_ANY;
     char *end;
     long n = strtol(value, &end, 10);
     long most = strcmp(name, "warps") == 0    ? MOST_WARPS
@@ -54,7 +58,7 @@ bool space_add(space *s, const char *text)
     for (; *text; a->n++)
         if (a->n == SPACE_VALUES ||
             !take(&text, ',', a->values[a->n], sizeof a->values[0]) ||
-            (is_option(a->name) && !is_count(a->name, a->values[a->n])))
+            (is_option(a->name) && !is_value(a->name, a->values[a->n])))
             return false;
     s->naxes++;
     return true;
@@ -84,7 +88,8 @@ int space_read(space *s, const tool_args *args)
                 args->command,
                 "--sweep %s: expected NAME=VALUE,VALUE..., each "
                 "NAME once, at most %d of them with %d values; "
-                "warps are 1 to %d, stages 1 to %d, ptxas 1 to %d",
+                "warps are 1 to %d, stages 1 to %d, ptxas 1 to %d, tiles none, "
+                "static or dynamic",
                 text, SPACE_AXES, SPACE_VALUES, MOST_WARPS, MOST_STAGES,
                 MOST_PTXAS);
         if (is_bound(args, s->axes[s->naxes - 1].name))
@@ -124,6 +129,8 @@ variant space_at(const space *s, size_t index)
             v.stages = (unsigned)atoi(v.values[i]);
         else if (strcmp(name, "ptxas") == 0)
             v.ptxas_level = (unsigned)atoi(v.values[i]);
+        else if (strcmp(name, "tiles") == 0)
+            v.tiles = (tilec_tiles)tc_tiles_parse(v.values[i]);
         else
             v.bindings[v.nbindings++] = (tilec_binding){name, v.values[i]};
     }

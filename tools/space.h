@@ -6,8 +6,8 @@
  *   --sweep BM=64,128 --sweep warps=4,8    (BM=64 warps=4), (BM=64 warps=8),
  * ...
  *
- * `warps`, `stages` and `ptxas` are those of the compile options, any other
- * name is a compile-time parameter.
+ * `warps`, `stages`, `ptxas` and `tiles` are those of the compile options, any
+ * other name is a compile-time parameter.
  */
 #ifndef TOOL_SPACE_H
 #define TOOL_SPACE_H
@@ -36,6 +36,7 @@ size_t space_count(const space *s);
 /* One of them. Texts belong to the space. */
 typedef struct variant {
     unsigned warps, stages, ptxas_level; /* 0: not said */
+    tilec_tiles tiles;
     unsigned nbindings;
     tilec_binding bindings[SPACE_AXES];
     const char *values[SPACE_AXES]; /* by axis */

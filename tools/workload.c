@@ -238,6 +238,7 @@ static tilec_status build_attention(const workload *w, tilec_context *cx,
     o.warps = c->warps;
     o.stages = c->stages;
     o.ptxas_level = c->ptxas_level;
+    o.tiles = c->tiles;
     o.no_load = c->no_load;
     o.no_cache = c->no_cache;
     const tilec_argument *a = w->in.arguments;
@@ -265,6 +266,7 @@ tilec_status workload_build(const workload *w, tilec_context *cx,
     o.warps = v && v->warps ? v->warps : o.warps;
     o.stages = v && v->stages ? v->stages : o.stages;
     o.ptxas_level = v && v->ptxas_level ? v->ptxas_level : o.ptxas_level;
+    o.tiles = v && v->tiles ? v->tiles : o.tiles;
     o.no_load = !load;
     *out = (built){0};
     if (w->is_attention)

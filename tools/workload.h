@@ -37,6 +37,7 @@
         {"--target", "TARGET", TARGET_HELP},                                   \
         {"--warps", "N", "GPU targets: warps of a block, 1 to 32"},            \
         {"--stages", "N", "GPU targets: stages of pipelined loops"},           \
+        {"--tiles", "HOW", TILES_HELP},                                        \
     {                                                                          \
         "--no-cache", NULL, "GPU targets: compile anew, and keep nothing"      \
     }
