@@ -38,8 +38,11 @@ struct tc_ring {
     unsigned slots;
     bool asked; /* so many slots, by the text or the options */
     tc_value *full, *empty;
-    /* In the role that is being built, where it is being built. */
+    /* Where in the ring the role is that is being built, at the place where it
+     * is being built. Rings that go round together share it: `pace` is the
+     * first of them, whose fields count. */
     tc_value *slot, *phase;
+    tc_ring *pace;
     tc_ring *next;
 };
 

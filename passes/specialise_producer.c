@@ -53,7 +53,7 @@ static void issue(emitter *e, const tc_ring *r, const tc_bulk *bulk,
     }
     tc_value *window = here(e, bulk->staged.load->in[0]);
     tc_value *in[] = {window, tc_build_slot(r, b, bulk->buffers), r->full,
-                      r->slot};
+                      r->pace->slot};
     tc_op_insert(tc_op_new(b->func, TC_TMA_LOAD, b->loc, 4, in, 0), b->region,
                  b->before);
 }

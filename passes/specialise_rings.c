@@ -11,7 +11,8 @@
  *   }
  *
  * A loop carries slot and phase of the rings in it, in nested loops too, so
- * that they go on where the step before left them.
+ * that they go on where the step before left them. Rings of one region that
+ * have equally many slots share them.
  */
 #include "passes/specialise.h"
 
@@ -84,6 +85,9 @@ void tc_start_rings(tc_specialiser *s, tc_builder *b, bool producer)
     for (tc_ring *r = s->rings; r; r = r->next) {
         r->slot = zero;
         r->phase = r->once ? zero : one;
+        r->pace = s->rings;
+        while (r->pace->region != r->region || r->pace->slots != r->slots)
+            r->pace = r->pace->next;
     }
 }
 
@@ -104,7 +108,7 @@ tc_carried_rings tc_rings_carried_by(tc_specialiser *s, const tc_op *loop)
     tc_carried_rings c = {0, tc_arena_array(a, tc_value **, room),
                           tc_arena_array(a, const char *, room)};
     for (tc_ring *r = s->rings; r; r = r->next) {
-        if (!is_in(r, loop))
+        if (r->pace != r || !is_in(r, loop))
             continue;
         if (r->slots > 1) {
             c.at[c.n] = &r->slot;
@@ -144,7 +148,7 @@ static void advance(tc_ring *r, tc_builder *b)
 void tc_advance_rings(tc_specialiser *s, const tc_region *r, tc_builder *b)
 {
     for (tc_ring *ring = s->rings; ring; ring = ring->next)
-        if (ring->region == r && !ring->once)
+        if (ring->region == r && ring->pace == ring && !ring->once)
             advance(ring, b);
 }
 
@@ -154,13 +158,13 @@ tc_value *tc_build_slot(const tc_ring *r, tc_builder *b, tc_value *buffers)
 {
     if (r->slots == 1)
         return buffers;
-    tc_value *in[] = {buffers, r->slot};
+    tc_value *in[] = {buffers, r->pace->slot};
     return tc_build(b, TC_SMEM_INDEX, 2, in, NULL);
 }
 
 void tc_build_mbarrier_wait(const tc_ring *r, tc_builder *b, tc_value *which)
 {
-    tc_value *in[] = {which, r->slot, r->phase};
+    tc_value *in[] = {which, r->pace->slot, r->pace->phase};
     tc_op_insert(tc_op_new(b->func, TC_MBARRIER_WAIT, b->loc, 3, in, 0),
                  b->region, b->before);
 }
@@ -168,7 +172,7 @@ void tc_build_mbarrier_wait(const tc_ring *r, tc_builder *b, tc_value *which)
 tc_op *tc_build_mbarrier_arrive(const tc_ring *r, tc_builder *b,
                                 tc_value *which)
 {
-    tc_value *in[] = {which, r->slot};
+    tc_value *in[] = {which, r->pace->slot};
     tc_op *op = tc_op_new(b->func, TC_MBARRIER_ARRIVE, b->loc, 2, in, 0);
     tc_op_insert(op, b->region, b->before);
     return op;
