@@ -98,7 +98,7 @@ bool tc_dot_is_group(const tc_dot *d); /* by wgmma */
 /* After classes are built: groups; how many warps suit them; their grids. */
 void tc_dots_group(tc_placing *s);
 unsigned tc_dots_warps(const tc_placing *s); /* 0: no matter */
-/* Is there a dot whose rows so many warps divide? */
+/* Is there a dot whose rows so many warps divide, in 16s? */
 bool tc_dots_divide(const tc_placing *s, unsigned warps);
 void tc_dots_arrange(tc_placing *s);
 /* Registers of a thread: what other values are thought to need, and what all

@@ -376,6 +376,8 @@ static const char *why_no_descriptor(const tc_placing *s, const tc_dot *d,
 /* What stands against wgmma with so many warps; NULL: nothing. */
 static const char *why_no_group(const tc_placing *s, tc_dot *d, unsigned warps)
 {
+    if (s->env->options->any_alignment)
+        return "tensors may lie anywhere, so that no bulk copy can feed it";
     if (s->env->options->no_swizzle)
         return "shared memory is to be kept in plain rows";
     if (warps % 4)
@@ -474,7 +476,7 @@ static void say_grid(const tc_placing *s, const tc_dot *d)
 bool tc_dots_divide(const tc_placing *s, unsigned warps)
 {
     for (tc_dot *d = s->dots; d; d = d->next)
-        if (tc_dot_is_mma(d) && grid_fits(s, tc_dot_group(d), (int)warps, 1))
+        if (tc_layout_mma_fits(rows(d), columns(d), (int)warps, 1))
             return true;
     return false;
 }
