@@ -473,6 +473,34 @@ static void say_grid(const tc_placing *s, const tc_dot *d)
                   rows(d), columns(d), s->warps);
 }
 
+static int64_t bytes_of(const tc_value *v)
+{
+    return tc_type_count(v->type) * tc_type_bytes(v->type->elem);
+}
+
+static bool is_in(const tc_value *v, const tc_op *loop)
+{
+    const tc_region *r = v->def ? v->def->parent : v->region;
+    while (r && r->op != loop)
+        r = r->op ? r->op->parent : NULL;
+    return r != NULL;
+}
+
+int64_t tc_dots_double_buffers(const tc_placing *s)
+{
+    int64_t most = 0;
+    for (tc_dot *d = s->dots; d; d = d->next) {
+        int64_t sum = 0;
+        for (tc_dot *e = s->dots; d->loop && e; e = e->next)
+            for (unsigned i = e->packed ? 1 : 0; e->loop == d->loop && i < 2;
+                 i++)
+                sum += bytes_of(e->op->in[i]) *
+                       (is_in(e->op->in[i], e->loop) ? 2 : 1);
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
 bool tc_dots_divide(const tc_placing *s, unsigned warps)
 {
     for (tc_dot *d = s->dots; d; d = d->next)

@@ -207,13 +207,11 @@ static void add_buffer(product *p, unsigned i, const tc_wgmma_operand *o)
 /* ---- The instructions ---- */
 
 static void put_descriptor(product *p, char name, const tc_wgmma_operand *o,
-                           unsigned operand, unsigned row, unsigned step)
+                           unsigned row, unsigned step)
 {
     uint32_t byte = tc_wgmma_row_byte(o, row) + tc_wgmma_step_byte(o, step);
-    tc_text_printf(&p->text,
-                   "add.u32 wgmma_low, $%u, %u;\n\t"
-                   "mov.b64 wgmma_%c, {wgmma_low, wgmma_high_%c};\n\t",
-                   operand, byte >> 4, name, name);
+    tc_text_printf(&p->text, "add.s64 wgmma_%c, wgmma_first_%c, %u;\n\t", name,
+                   name, byte >> 4);
 }
 
 static void put_accumulators(product *p, int32_t row, unsigned column)
@@ -242,8 +240,8 @@ static void put_instruction(product *p, unsigned m, unsigned column,
 {
     const tc_op *op = p->op;
     if (!p->a_registers)
-        put_descriptor(p, 'a', &p->a, p->at_a, (unsigned)p->rows.at[m], step);
-    put_descriptor(p, 'b', &p->b, p->at_b, column, step);
+        put_descriptor(p, 'a', &p->a, (unsigned)p->rows.at[m], step);
+    put_descriptor(p, 'b', &p->b, column, step);
     tc_text_printf(&p->text,
                    "wgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s ", p->n,
                    tc_wgmma_k(p->instr), element_name(op->in[0]->type->elem),
@@ -259,20 +257,24 @@ static void put_instruction(product *p, unsigned m, unsigned column,
     tc_text_add(&p->text, ";\n\t");
 }
 
-static void put_high(product *p, char name, const tc_wgmma_operand *o)
+/* The descriptor of the first block and step. (Sums of 64 bits are one
+ * instruction of ptxas's, with the high word in place.) */
+static void put_first(product *p, char name, const tc_wgmma_operand *o,
+                      unsigned operand)
 {
     tc_text_printf(&p->text,
-                   ".reg .b32 wgmma_high_%c;\n\t.reg .b64 wgmma_%c;\n\t"
-                   "mov.b32 wgmma_high_%c, 0x%x;\n\t",
-                   name, name, name, (unsigned)(tc_wgmma_descriptor(o) >> 32));
+                   ".reg .b64 wgmma_first_%c, wgmma_%c;\n\t"
+                   "mov.b64 wgmma_first_%c, {$%u, 0x%x};\n\t",
+                   name, name, name, operand,
+                   (unsigned)(tc_wgmma_descriptor(o) >> 32));
 }
 
 static void put_all(product *p)
 {
-    tc_text_add(&p->text, "{\n\t.reg .b32 wgmma_low;\n\t");
+    tc_text_add(&p->text, "{\n\t");
     if (!p->a_registers)
-        put_high(p, 'a', &p->a);
-    put_high(p, 'b', &p->b);
+        put_first(p, 'a', &p->a, p->at_a);
+    put_first(p, 'b', &p->b, p->at_b);
     tc_text_add(&p->text, "wgmma.fence.sync.aligned;\n\t");
     for (unsigned m = 0; m < p->rows.n; m++)
         for (unsigned column = 0; column < p->columns; column += p->n)
