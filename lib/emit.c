@@ -163,7 +163,7 @@ static tilec_status cubin_by_program(struct emission *e, const char *ptxas)
 }
 
 /* For the device that there is, by the driver, which keeps it for the launch;
- * else for the target by ptxas. */
+ * else for the target by ptxas, as is what the driver does not link. */
 static tilec_status emit_cubin(struct emission *e)
 {
     const tc_gpu_settings *settings = e->k->gpu->settings;
@@ -171,9 +171,11 @@ static tilec_status emit_cubin(struct emission *e)
     const char *why_not = cuda->why_not;
     if (!settings->ptxas && !*why_not) {
         int ordinal = tc_cuda_current_device(cuda);
-        if (tc_gpu_fits(e->k->target, &cuda->devices[ordinal]))
+        bool fits = tc_gpu_fits(e->k->target, &cuda->devices[ordinal]);
+        if (fits && tc_gpu_is_linked(code_of(e)))
             return cubin_by_driver(e, cuda, ordinal);
-        why_not = "its device does not run the target";
+        why_not = fits ? "its linker would spoil products of warp groups"
+                       : "its device does not run the target";
     }
     char *ptxas = tc_find_program("ptxas", settings->ptxas);
     if (!ptxas)

@@ -16,7 +16,8 @@
  *   header    the kernel with its grid and an empty body
  *   tile, machine, ptx    what `emit` gives
  *   cubin sm_90 12080     assembled for a device, by that driver version; of
- *             code that one kind of device runs: cubin sm_90a 12080
+ *             code that one kind of device runs: cubin sm_90a 12080. None where
+ *             the driver assembles the code as it loads it (tc_gpu_is_linked)
  */
 #ifndef TC_GPU_H
 #define TC_GPU_H
@@ -118,6 +119,9 @@ struct tc_gpu_loaded {
     tc_cu_module module;
     tc_cu_function function;
     unsigned registers, local_bytes, static_shared;
+    /* Byte of the first tensor map among the parameters: the assembler aligns
+     * it where the device keeps them, which is no multiple of 64. */
+    size_t maps_at;
     /* On the device: a tc_device_report, and SPARE_BYTES behind it for
      * outputs that nobody wants. */
     tc_cu_address report, spare;
@@ -137,8 +141,13 @@ tilec_status tc_gpu_load(tc_gpu_code *code, const tc_gpu_settings *settings,
                          const tc_cuda_scope *scope, const tc_gpu_loaded **out,
                          tc_cuda_log *log, tilec_error *error);
 
-/* The cubin for the scope's device, assembled if need be; belongs to the code.
- */
+/* Does the driver's linker assemble it, so that there is a cubin to keep? Else
+ * the driver does when it loads the PTX, and keeps what it made itself; a ptxas
+ * makes cubins of either. */
+bool tc_gpu_is_linked(const tc_gpu_code *code);
+
+/* The cubin for the scope's device, assembled if need be; belongs to the code,
+ * which is linked or has a ptxas in the settings. */
 tilec_status tc_gpu_cubin(tc_gpu_code *code, const tc_gpu_settings *settings,
                           const tc_cuda_scope *scope, const tc_section **out,
                           tilec_error *error);
@@ -151,9 +160,8 @@ enum { TC_GPU_MAP_BYTES = 128, TC_GPU_MAP_ALIGN = 64 };
 tc_gpu_maps *tc_gpu_maps_new(const tc_gpu_meta *m);
 /* Accepts NULL. */
 void tc_gpu_maps_free(tc_gpu_maps *maps);
-/* Map `index` of a launch's tensors, to TC_GPU_MAP_BYTES at `to`, a multiple of
- * TC_GPU_MAP_ALIGN. Not NULL: why there is none of this tensor. From any
- * thread, in l's context. */
+/* Map `index` of a launch's tensors, to TC_GPU_MAP_BYTES at `to`. Not NULL: why
+ * there is none of this tensor. From any thread, in l's context. */
 const char *tc_gpu_map(const tc_gpu_loaded *l, const tc_gpu_meta *m,
                        unsigned index, const tc_launch_arg *args,
                        unsigned char *to);
@@ -180,8 +188,6 @@ typedef struct tc_loss {
 } tc_loss;
 /* The gravest one in an assembler's log; NULL: none. */
 const tc_loss *tc_loss_find(const char *log);
-/* Would code that is loaded without being linked not have it? */
-bool tc_loss_is_of_linking(const tc_loss *loss);
 
 /* ---- A kernel's code (gpu_compile.c) ---- */
 

@@ -227,9 +227,9 @@ static void say_resources(tc_job *job, const tc_gpu_loaded *l,
     if (l->local_bytes)
         snprintf(spills, sizeof spills,
                  "%u bytes a thread spilled to local memory", l->local_bytes);
-    if (m->nmaps && !l->cuda->map_encode)
+    if (m->nmaps && (!l->cuda->map_encode || !l->cuda->function_parameter))
         tc_remark(job->cx, job->kernel->func->loc, "load",
-                  "@%s: the driver has no cuTensorMapEncodeTiled (CUDA 12): "
+                  "@%s: the driver has no tensor maps (CUDA 12.4): "
                   "launches take the variant for any tensors",
                   m->entry);
     tc_remark(job->cx, job->kernel->func->loc, "load",

@@ -98,8 +98,8 @@ static uint64_t float_bits(tc_kind kind, double x)
     return bits;
 }
 
-/* The parameters side by side, each at a multiple of its size, tensor maps at
- * their alignment, which `bytes` has too. */
+/* The parameters side by side, each at a multiple of its size, tensor maps
+ * where the loaded code has them. */
 typedef struct packed {
     unsigned char *bytes;
     size_t n;
@@ -175,7 +175,7 @@ struct attempt {
 static bool pack_maps(struct attempt *t, packed *p)
 {
     if (t->meta->nmaps)
-        p->n = round_up(p->n, TC_GPU_MAP_ALIGN);
+        p->n = t->loaded->maps_at;
     for (unsigned i = 0; i < t->meta->nmaps; i++) {
         t->why_not =
             tc_gpu_map(t->loaded, t->meta, i, t->r->args, p->bytes + p->n);
@@ -233,13 +233,11 @@ static tilec_status call(struct attempt *t)
 {
     unsigned nparams = t->r->k->nparams;
     if (nparams <= FEW_PARAMS) {
-        _Alignas(TC_GPU_MAP_ALIGN) unsigned char
-            bytes[FEW_PARAMS * PER_PARAM + BEHIND];
+        _Alignas(8) unsigned char bytes[FEW_PARAMS * PER_PARAM + BEHIND];
         return call_with(t, bytes);
     }
     size_t size = nparams * (size_t)PER_PARAM + BEHIND;
-    unsigned char *bytes =
-        aligned_alloc(TC_GPU_MAP_ALIGN, round_up(size, TC_GPU_MAP_ALIGN));
+    unsigned char *bytes = malloc(size);
     tilec_status s = bytes ? call_with(t, bytes) : tc_fail_memory(t->r->error);
     free(bytes);
     return s;

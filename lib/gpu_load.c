@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Code onto a device: assembled once for each kind of device (kept in the
- * cache), loaded once in each context.
+ * cache; what is not linked, by the driver's own), loaded once in each context.
  *
  * All that may allocate, synchronise or take long is done here, so that a
  * launch does none of it and can be captured into a graph.
@@ -148,26 +148,29 @@ static tilec_status get_cubin(tc_gpu_code *c, const tc_gpu_settings *settings,
     const tc_loss *loss = loss_of(log);
     if (loss) {
         free(cubin);
-        c->is_spoiled = !settings->ptxas && tc_loss_is_of_linking(loss);
         return say_loss(c, loss, log, error);
     }
     *out = keep(c, &settings->cache, name, cubin, size);
     return *out ? TILEC_OK : tc_fail_memory(error);
 }
 
-/* A cubin, or PTX where only that does: some drivers assemble for their linker
- * as if other code came along, and then registers cannot move between warps.
+/* The driver's linker assembles as if other code came along: then registers
+ * cannot move between warps, and products of warp groups wait for each other.
  * What is loaded without it is assembled as a whole. */
+bool tc_gpu_is_linked(const tc_gpu_code *c)
+{
+    const char *ptx = tc_gpu_code_text(c, "ptx");
+    return !c->meta.target->wgmma ||
+           (!strstr(ptx, "wgmma.") && !strstr(ptx, "setmaxnreg."));
+}
+
 static tilec_status get_image(tc_gpu_code *c, const tc_gpu_settings *settings,
                               const tc_cuda_scope *scope,
                               const tc_section **out, tc_cuda_log *log,
                               tilec_error *error)
 {
-    tilec_status s = TILEC_MACHINE;
-    if (!c->is_spoiled)
-        s = get_cubin(c, settings, scope, out, log, error);
-    if (s == TILEC_OK || !c->is_spoiled)
-        return s;
+    if (settings->ptxas || tc_gpu_is_linked(c))
+        return get_cubin(c, settings, scope, out, log, error);
     *out = tc_entry_find(&c->entry, "ptx");
     return TILEC_OK;
 }
@@ -204,6 +207,18 @@ static tilec_status check_limits(const tc_gpu_loaded *l, const tc_gpu_meta *m,
     return TILEC_OK;
 }
 
+/* The first parameter of a map's size; without the driver's word launches take
+ * the other variant (gpu_maps.c). */
+static int find_maps(tc_gpu_loaded *l)
+{
+    size_t size = 0;
+    int code = 0;
+    for (size_t i = 0;
+         l->cuda->function_parameter && !code && size != TC_GPU_MAP_BYTES; i++)
+        code = l->cuda->function_parameter(l->function, i, &l->maps_at, &size);
+    return code;
+}
+
 static int load_module(tc_gpu_loaded *l, const tc_gpu_meta *m,
                        const tc_section *image, tc_cuda_log *log)
 {
@@ -220,7 +235,7 @@ static int load_module(tc_gpu_loaded *l, const tc_gpu_meta *m,
     l->registers = get(l, TC_CU_REGISTERS);
     l->local_bytes = get(l, TC_CU_LOCAL_BYTES);
     l->static_shared = get(l, TC_CU_STATIC_SHARED);
-    return 0;
+    return m->nmaps ? find_maps(l) : 0;
 }
 
 /* More than 48 KiB have to be asked for. */
@@ -263,7 +278,8 @@ static tilec_status fill(tc_gpu_loaded *l, const tc_gpu_code *c,
 {
     const tc_gpu_meta *m = &c->meta;
     int code = load_module(l, m, image, log);
-    const tc_loss *loss = c->is_spoiled ? loss_of(log) : NULL;
+    bool is_ptx = strcmp(image->name, "ptx") == 0;
+    const tc_loss *loss = is_ptx ? loss_of(log) : NULL;
     if (!code && loss)
         return say_loss(c, loss, log, error);
     if (!code) {

@@ -98,9 +98,9 @@ static const char *encode(const tc_cuda *cuda, const tc_tensor_map *map,
                                        : map->swizzle == 32;
     for (unsigned i = 0; i < map->rank; i++)
         box[i] = map->box[map->rank - 1 - i];
-    if (!cuda->map_encode)
-        return "the driver has no cuTensorMapEncodeTiled: it is older than "
-               "CUDA 12";
+    if (!cuda->map_encode || !cuda->function_parameter)
+        return "the driver has no cuTensorMapEncodeTiled or "
+               "cuFuncGetParamInfo: it is older than CUDA 12.4";
     if (cuda->map_encode(to, data_types[map->elem], map->rank,
                          (void *)(uintptr_t)v->address, v->sizes, v->strides,
                          box, steps, NO_INTERLEAVE, swizzle, PROMOTE_TO_256,
@@ -187,10 +187,12 @@ const char *tc_gpu_map(const tc_gpu_loaded *l, const tc_gpu_meta *m,
             memcpy(to, words, sizeof words);
             return NULL;
         }
-    why = encode(l->cuda, map, &v, to);
+    _Alignas(TC_GPU_MAP_ALIGN) unsigned char made[TC_GPU_MAP_BYTES];
+    why = encode(l->cuda, map, &v, made);
     if (why)
         return why;
-    memcpy(words, to, sizeof words);
+    memcpy(to, made, sizeof made);
+    memcpy(words, made, sizeof words);
     unsigned next = atomic_fetch_add(&l->maps->of[index].next, 1);
     write_place(&places[next % WAYS], view, words);
     return NULL;

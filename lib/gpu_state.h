@@ -19,8 +19,6 @@ struct tc_gpu_code {
     atomic_uint references;
     tc_entry entry;
     bool is_kept; /* see tc_gpu_code_new */
-    /* The driver's linker loses what makes it fast: see gpu_load.c. */
-    bool is_spoiled;
     tc_gpu_meta meta;
     cJSON *json;          /* of the meta section */
     pthread_mutex_t lock; /* for loading */

@@ -66,8 +66,3 @@ const tc_loss *tc_loss_find(const char *log)
             return &losses[i];
     return NULL;
 }
-
-bool tc_loss_is_of_linking(const tc_loss *loss)
-{
-    return loss == &losses[0];
-}

@@ -295,8 +295,9 @@ TILEC_API uint64_t tilec_kernel_scratch_bytes(const tilec_kernel *k);
 /* What was made of it: "tile" (the optimised program), "json" (all of the
  * above), "llvm", "llvm-opt" (after LLVM's passes); on the CPU target "asm"; of
  * GPU targets "machine" (the program with its layouts and copies), "ptx",
- * "cubin" (by the driver for its device, else by ptxas where it is installed)
- * and "sass" (of that, by nvdisasm or cuobjdump). *text is for tilec_free. */
+ * "cubin" (by the driver for its device, else, and where it has products of
+ * warp groups, by ptxas where that is installed) and "sass" (of that, by
+ * nvdisasm or cuobjdump). *text is for tilec_free. */
 TILEC_API tilec_status tilec_kernel_emit(const tilec_kernel *k,
                                          const char *what, char **text,
                                          tilec_error *error);
@@ -441,6 +442,8 @@ TILEC_API tilec_status tilec_event_elapsed(const tilec_event *from,
  * and found there by any process that compiles the same: text, bindings,
  * target, options, tilec itself. Processes and threads may share a folder. What
  * is damaged counts as missing; what cannot be kept (a full disk) is no error.
+ * The machine code is kept along, but that of products of warp groups (sm_90a):
+ * the driver's own cache has it, unless a ptxas is given.
  * Events, remarks and verify_each make a compile look away from it. */
 
 typedef struct tilec_cache_entry {

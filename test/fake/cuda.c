@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * FAKE_WITHOUT_LAUNCH: an old one, without cuLaunchKernel. FAKE_WITHOUT_MAPS:
- * not so old, without cuTensorMapEncodeTiled.
+ * not so old, without cuTensorMapEncodeTiled. FAKE_WITHOUT_PLACES: newer still,
+ * without cuFuncGetParamInfo.
  */
 #include "test/fake/cuda.h"
 
@@ -269,6 +270,32 @@ FAKE(cuFuncGetAttribute, int *value, int what, void *function)
     return 0;
 }
 
+/* Where a device keeps its parameters: large ones are aligned there. */
+enum { BANK = 0x210 };
+
+static size_t place(size_t n, size_t size)
+{
+    size_t to = size < 64 ? size : 64, bank = to == 64 ? BANK : 0;
+    return ((n + bank + to - 1) & ~(to - 1)) - bank;
+}
+
+#ifndef FAKE_WITHOUT_PLACES
+FAKE(cuFuncGetParamInfo, void *function, size_t index, size_t *offset,
+     size_t *size)
+{
+    (void)function;
+    size_t n = 0;
+    for (size_t i = 0; i < (size_t)fake_cuda.nsizes; i++) {
+        *offset = place(n, fake_cuda.sizes[i]);
+        *size = fake_cuda.sizes[i];
+        n = *offset + *size;
+        if (i == index)
+            return 0;
+    }
+    return 1;
+}
+#endif
+
 #ifndef FAKE_WITHOUT_LAUNCH
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -287,12 +314,10 @@ FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
     fake_cuda.stream = stream;
     fake_cuda.current = stack[depth - 1]->device;
     fake_cuda.nbytes = 0;
-    fake_cuda.is_aligned = (uintptr_t)at % 64 == 0;
     size_t n = 0;
     for (int i = 0; i < fake_cuda.nsizes; i++) {
         size_t size = fake_cuda.sizes[i];
-        size_t to = size < 64 ? size : 64;
-        n = (n + to - 1) & ~(to - 1);
+        n = place(n, size);
         memcpy(fake_cuda.bytes + fake_cuda.nbytes, at + n, size);
         fake_cuda.nbytes += fake_cuda.sizes[i];
         n += size;

@@ -34,7 +34,6 @@ typedef struct fake_cuda_state {
     void *stream;
     size_t nbytes;
     unsigned char bytes[FAKE_BYTES];
-    int is_aligned;          /* the parameters were, to 64 bytes */
     unsigned target;         /* that was assembled for; 0: the device's */
     int dynamic_shared;      /* that was asked for */
     char ptx[1 << 16];       /* that was linked */

@@ -47,6 +47,15 @@ static const char machine_text[] =
     "    mbarrier_wait %full, 0, 0\n"
     "  }\n"
     "}\n";
+/* A product of a warp group. */
+static const char product_text[] =
+    "kernel @mul(%x: tensor<[64, 64] x f16>, %y: tensor<[64, 64] x f32>)\n"
+    "    grid(1)\n"
+    "{\n"
+    "  %a = load %x[0 +: 64, 0 +: 64]\n"
+    "  %c = dot %a, %a : tile<64x64 x f32>\n"
+    "  store %y[0 +: 64, 0 +: 64], %c\n"
+    "}\n";
 /* x in boxes of 1 x 64 x 64, y of 1 x 32 x 64. */
 static const char maps[] =
     "\"maps\":[[0,\"bf16\",128,1,64,64],[1,\"bf16\",64,1,32,64]]";
@@ -105,22 +114,34 @@ static tilec_kernel *compile_machine(tilec_context *c)
     return k;
 }
 
-static tilec_status compile_with(tilec_context *c, bool loads, tilec_kernel **k)
+static tilec_status compile_text(tilec_context *c, const char *program,
+                                 bool loads, tilec_kernel **k)
 {
-    tilec_source source = {"test.tile", text, 0};
+    tilec_source source = {"test.tile", program, 0};
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     o.target = "sm_90a";
     o.no_load = !loads;
     return tilec_compile(c, &source, 1, &o, k);
 }
 
-static tilec_kernel *compile(tilec_context *c, bool loads)
+static tilec_status compile_with(tilec_context *c, bool loads, tilec_kernel **k)
+{
+    return compile_text(c, text, loads, k);
+}
+
+static tilec_kernel *must_compile(tilec_context *c, const char *program,
+                                  bool loads)
 {
     tilec_kernel *k;
-    tilec_status s = compile_with(c, loads, &k);
+    tilec_status s = compile_text(c, program, loads, &k);
     ck_assert_msg(s == TILEC_OK, "%s",
                   s == TILEC_OK ? "" : tilec_diagnostics(c)->message);
     return k;
+}
+
+static tilec_kernel *compile(tilec_context *c, bool loads)
+{
+    return must_compile(c, text, loads);
 }
 
 /* In the entry of the cache that was used last, `from` becomes `to`. */
@@ -160,9 +181,28 @@ static tilec_kernel *compile_changed(tilec_context *c,
     return compile(c, true);
 }
 
+/* What a launch hands over before what it was changed to; the driver
+ * is asked where they are when the code is loaded. */
+enum { OWN_BYTES = 2 * (8 + 3 * 4 + 3 * 8) + 4 };
+static void expect_params(const unsigned char *more, int n)
+{
+    static const unsigned char own[] = {8, 4, 4, 4, 8, 8, 8, 8,
+                                        4, 4, 4, 8, 8, 8, 4};
+    memcpy(fake->sizes, own, sizeof own);
+    memcpy(fake->sizes + sizeof own, more, (size_t)n);
+    fake->nsizes = (int)sizeof own + n;
+}
+
+static void expect_maps(void)
+{
+    static const unsigned char two[] = {TC_GPU_MAP_BYTES, TC_GPU_MAP_BYTES};
+    expect_params(two, 2);
+}
+
 static tilec_kernel *compile_mapped(tilec_context *c)
 {
     const char *changes[] = {"\"maps\":[]", maps, NULL};
+    expect_maps();
     return compile_changed(c, changes);
 }
 
@@ -205,17 +245,6 @@ static void expect_says(tilec_status got, tilec_status status,
     ck_assert_msg(strstr(error.message, words) != NULL, "%s", error.message);
 }
 
-/* What a launch hands over before what it was changed to. */
-enum { OWN_BYTES = 2 * (8 + 3 * 4 + 3 * 8) + 4 };
-static void expect_params(const unsigned char *more, int n)
-{
-    static const unsigned char own[] = {8, 4, 4, 4, 8, 8, 8, 8,
-                                        4, 4, 4, 8, 8, 8, 4};
-    memcpy(fake->sizes, own, sizeof own);
-    memcpy(fake->sizes + sizeof own, more, (size_t)n);
-    fake->nsizes = (int)sizeof own + n;
-}
-
 /* ---- Tensor maps ---- */
 
 static fake_map map_of(int index)
@@ -223,12 +252,6 @@ static fake_map map_of(int index)
     fake_map m;
     memcpy(&m, fake->bytes + OWN_BYTES + index * TC_GPU_MAP_BYTES, sizeof m);
     return m;
-}
-
-static void expect_maps(void)
-{
-    static const unsigned char two[] = {TC_GPU_MAP_BYTES, TC_GPU_MAP_BYTES};
-    expect_params(two, 2);
 }
 
 static bool has_any(const tilec_kernel *k)
@@ -242,9 +265,11 @@ START_TEST(maps_are_handed_over)
     tensor x, y;
     make_tensor(&x, 0x10000);
     make_tensor(&y, 0x20000);
-    expect_maps();
     ck_assert_int_eq(launch(k, &x, &y, NULL), TILEC_OK);
-    ck_assert_int_eq(fake->is_aligned, 1);
+    /* Where the driver says. */
+    const tc_gpu_loaded *l = tc_gpu_first(atomic_load(&k->gpu->variants[0]));
+    ck_assert_uint_ge(l->maps_at, OWN_BYTES);
+    ck_assert_uint_eq(l->maps_at % TC_GPU_MAP_ALIGN, 48);
     fake_map m = map_of(0), n = map_of(1);
     ck_assert_uint_eq(m.address, 0x10000);
     ck_assert_uint_eq(m.type, 9);
@@ -271,7 +296,6 @@ START_TEST(maps_are_kept)
     tilec_kernel *k = compile_mapped(cx);
     tensor x, y;
     make_tensor(&y, 0x20000);
-    expect_maps();
     for (int i = 0; i < 12; i++) {
         make_tensor(&x, (uintptr_t)0x10000 + 0x1000 * (i % 4));
         ck_assert_int_eq(launch(k, &x, &y, NULL), TILEC_OK);
@@ -307,7 +331,6 @@ START_TEST(empty_and_flat_tensors_have_maps)
     x.shape[1] = 0;
     y.shape[0] = 1;
     y.strides[0] = 7;
-    expect_maps();
     ck_assert_int_eq(launch(k, &x, &y, NULL), TILEC_OK);
     fake_map m = map_of(0), n = map_of(1);
     const unsigned long long ones[] = {1, 1, 1};
@@ -369,9 +392,12 @@ START_TEST(second_variant_has_no_maps_itself)
 }
 END_TEST
 
+/* The first makes no maps, the other does not say where they go. */
+static const char *const old_drivers[] = {FAKE_CUDA_11, FAKE_CUDA_12};
+
 START_TEST(driver_without_maps)
 {
-    tilec_context *c = new_context(FAKE_CUDA_11, NULL);
+    tilec_context *c = new_context(old_drivers[_i], NULL);
     tilec_kernel *k = compile_mapped(c);
     tensor x, y;
     make_tensor(&x, 0x10000);
@@ -381,6 +407,22 @@ START_TEST(driver_without_maps)
     ck_assert(has_any(k));
     tilec_kernel_free(k);
     tilec_context_free(c);
+}
+END_TEST
+
+START_TEST(places_that_are_not_found)
+{
+    const char *changes[] = {"\"maps\":[]", maps, NULL};
+    tilec_kernel *k;
+    tilec_context *first = new_context("/nowhere", NULL);
+    tilec_kernel_free(compile(first, false));
+    tilec_context_free(first);
+    change_meta(changes[0], changes[1]);
+    expect_params(NULL, 0);
+    ck_assert_int_eq(compile_with(cx, true, &k), TILEC_MACHINE);
+    ck_assert_ptr_nonnull(
+        strstr(tilec_diagnostics(cx)->message, "@add does not load on Fake 0"));
+    ck_assert_int_eq(fake->unloads, fake->loads);
 }
 END_TEST
 
@@ -613,12 +655,12 @@ START_TEST(blocks_have_more_threads)
                              "\"counts\":false",
                              "\"counts\":true",
                              NULL};
-    tilec_kernel *k = compile_changed(cx, changes);
     static const unsigned char more[] = {TC_GPU_MAP_BYTES, TC_GPU_MAP_BYTES, 8};
+    expect_params(more, 3);
+    tilec_kernel *k = compile_changed(cx, changes);
     tensor x, y;
     make_tensor(&x, 0x10000);
     make_tensor(&y, 0x20000);
-    expect_params(more, 3);
     ck_assert_int_eq(launch(k, &x, &y, NULL), TILEC_OK);
     ck_assert_uint_eq(fake->block[0], 256);
     ck_assert_uint_eq(map_of(0).address, 0x10000);
@@ -681,18 +723,20 @@ START_TEST(code_says_what_it_asks_for)
         k = compile_machine(c);
         tilec_context_free(c);
     }
-    ck_assert_int_eq(fake->links, 1);
+    /* Registers would not move between the warps of linked code. */
+    ck_assert_int_eq(fake->links, 0);
+    ck_assert_int_eq(fake->loads, 3);
     tilec_kernel_free(k);
 }
 END_TEST
 
 START_TEST(remark_of_a_driver_without_maps)
 {
-    tilec_context *c = new_context(FAKE_CUDA_11, NULL);
+    tilec_context *c = new_context(old_drivers[_i], NULL);
     c->remarks = true;
     tilec_kernel *k = compile_machine(c);
     const tilec_diagnostic *d = tilec_diagnostics(c);
-    while (d && !strstr(d->message, "has no cuTensorMapEncodeTiled"))
+    while (d && !strstr(d->message, "has no tensor maps (CUDA 12.4)"))
         d = d->next;
     ck_assert_ptr_nonnull(d);
     tilec_kernel_free(k);
@@ -843,65 +887,101 @@ START_TEST(losses_are_errors)
         {"(C7519) x", "(C7519)"},
         {"(C7513) Potential Performance Loss: wgmma.mma_async is x",
          "wgmma products are serialized"}};
+    tilec_kernel *k;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        tilec_kernel *k;
-        fake->info = lines[i][0];
-        ck_assert_int_eq(compile_with(cx, true, &k), TILEC_MACHINE);
+        fake->whole_info = lines[i][0];
+        ck_assert_int_eq(compile_text(cx, product_text, true, &k),
+                         TILEC_MACHINE);
         const tilec_diagnostic *d = tilec_diagnostics(cx);
         ck_assert_msg(strstr(d->message, lines[i][1]) != NULL, "%s",
                       d->message);
-        ck_assert_ptr_nonnull(strstr(d->message, "@add would be slow: "));
+        ck_assert_ptr_nonnull(strstr(d->message, "@mul would be slow: "));
         ck_assert_ptr_nonnull(d->notes);
         ck_assert_str_eq(d->notes->message, lines[i][0]);
+        ck_assert_int_eq(fake->unloads, fake->loads);
     }
-    ck_assert_int_eq(fake->loads, 0);
-    /* Nothing of it is kept. */
-    fake->info = "ptxas info    : Used 168 registers, used 16 barriers";
-    int links = fake->links;
-    tilec_kernel *k = compile(cx, true);
-    ck_assert_int_eq(fake->links, links + 1);
-    ck_assert_int_eq(fake->loads, 1);
-    tilec_kernel_free(k);
+    fake->whole_info = "ptxas info    : Used 168 registers, used 16 barriers";
+    tilec_kernel_free(must_compile(cx, product_text, true));
+    ck_assert_int_eq(fake->links, 0);
 }
 END_TEST
+
+static tilec_status launch_product(const tilec_kernel *k)
+{
+    tensor x, y;
+    make_tensor(&x, 0x10000);
+    x.dl.ndim = 2;
+    x.dl.dtype.code = kDLFloat;
+    x.shape[0] = x.shape[1] = x.strides[0] = 64;
+    x.strides[1] = 1;
+    y = x;
+    y.dl.data = (void *)0x20000;
+    y.dl.dtype.bits = 32;
+    y.dl.shape = y.shape;
+    y.dl.strides = y.strides;
+    tilec_argument args[] = {tilec_tensor(NULL, &x.dl),
+                             tilec_tensor(NULL, &y.dl)};
+    return tilec_launch(k, args, 2, NULL, &error);
+}
 
 START_TEST(losses_at_a_launch)
 {
-    tilec_kernel *k = compile(cx, false);
-    tensor x, y;
-    make_tensor(&x, 0x10000);
-    make_tensor(&y, 0x20000);
-    fake->info = SERIAL;
-    expect_says(launch(k, &x, &y, NULL), TILEC_MACHINE,
-                "@add would be slow: wgmma products are serialized");
+    tilec_kernel *k = must_compile(cx, product_text, false);
+    fake->whole_info = SERIAL;
+    expect_says(launch_product(k), TILEC_MACHINE,
+                "@mul would be slow: wgmma products are serialized");
     tilec_kernel_free(k);
 }
 END_TEST
 
-/* Then the driver gets the PTX as a whole. */
-START_TEST(linkers_that_spoil_code_are_not_used)
+/* Linkers speak as well. */
+START_TEST(losses_of_linked_code)
+{
+    tilec_kernel *k;
+    fake->info = SERIAL;
+    ck_assert_int_eq(compile_with(cx, true, &k), TILEC_MACHINE);
+    ck_assert_ptr_nonnull(strstr(tilec_diagnostics(cx)->message, "(C7512)"));
+    ck_assert_int_eq(fake->loads, 0);
+    /* Nothing of it is kept. */
+    fake->info = "ptxas info    : Used 168 registers, used 16 barriers";
+    k = compile(cx, true);
+    ck_assert_int_eq(fake->links, 2);
+    ck_assert_int_eq(fake->loads, 1);
+    tilec_kernel_free(k);
+    /* But what is good is. */
+    tilec_context_free(cx);
+    cx = new_context(FAKE_CUDA, NULL);
+    tilec_kernel_free(compile(cx, true));
+    ck_assert_int_eq(fake->links, 2);
+    ck_assert_int_eq(fake->loads, 2);
+}
+END_TEST
+
+/* For the driver's linker: it would lose what they are made for. */
+START_TEST(products_are_never_linked)
 {
     fake->info = "info : (C7504) Potential Performance Loss: 'setmaxnreg' "
                  "ignored to maintain compatibility across compilation units.";
-    tilec_kernel *k = compile(cx, true);
-    tensor x, y;
-    make_tensor(&x, 0x10000);
-    make_tensor(&y, 0x20000);
-    ck_assert_int_eq(fake->links, 1);
+    tilec_kernel *k = must_compile(cx, product_text, true);
     ck_assert_int_eq(fake->loads, 1);
     ck_assert_uint_eq(fake->target, 0x10000 + 90);
-    ck_assert_int_eq(launch(k, &x, &y, NULL), TILEC_OK);
+    ck_assert_int_eq(launch_product(k), TILEC_OK);
     fake_use(0, 0);
-    ck_assert_int_eq(launch(k, &x, &y, NULL), TILEC_OK);
-    ck_assert_int_eq(fake->links, 1);
+    ck_assert_int_eq(launch_product(k), TILEC_OK);
     ck_assert_int_eq(fake->loads, 2);
     tilec_kernel_free(k);
-    /* And has lost something all the same. */
+    /* From the cache too; its entry has no cubin. */
     tilec_context_free(cx);
     cx = new_context(FAKE_CUDA, NULL);
-    fake->whole_info = SERIAL;
-    ck_assert_int_eq(compile_with(cx, true, &k), TILEC_MACHINE);
-    ck_assert_ptr_nonnull(strstr(tilec_diagnostics(cx)->message, "(C7512)"));
+    k = must_compile(cx, product_text, true);
+    ck_assert_int_eq(launch_product(k), TILEC_OK);
+    ck_assert_int_eq(fake->loads, 3);
+    /* By ptxas, where it is installed. */
+    char *cubin = NULL;
+    tilec_kernel_emit(k, "cubin", &cubin, &error);
+    tilec_free(cubin);
+    ck_assert_int_eq(fake->links, 0);
+    tilec_kernel_free(k);
 }
 END_TEST
 
@@ -928,14 +1008,19 @@ START_TEST(ptxas_is_heard)
     snprintf(path, sizeof path, "%s/ptxas", folder);
     write_ptxas(path, SERIAL);
     tilec_context *c = new_context(FAKE_CUDA, path);
-    ck_assert_int_eq(compile_with(c, true, &k), TILEC_MACHINE);
+    ck_assert_int_eq(compile_text(c, product_text, true, &k), TILEC_MACHINE);
     ck_assert_ptr_nonnull(strstr(tilec_diagnostics(c)->message, "(C7512)"));
     ck_assert_str_eq(tilec_diagnostics(c)->notes->message, SERIAL);
     write_ptxas(path, "ptxas info    : Used 168 registers");
-    k = compile(c, true);
+    tilec_kernel_free(must_compile(c, product_text, true));
     ck_assert_int_eq(fake->links, 0);
     ck_assert_int_eq(fake->loads, 1);
-    tilec_kernel_free(k);
+    tilec_context_free(c);
+    /* Its cubin is kept. */
+    write_ptxas(path, SERIAL);
+    c = new_context(FAKE_CUDA, path);
+    tilec_kernel_free(must_compile(c, product_text, true));
+    ck_assert_int_eq(fake->loads, 2);
     tilec_context_free(c);
     unlink(path);
 }
@@ -948,7 +1033,8 @@ static void add_map_tests(TCase *c)
     tcase_add_test(c, empty_and_flat_tensors_have_maps);
     tcase_add_test(c, what_has_no_map_takes_the_second_variant);
     tcase_add_test(c, second_variant_has_no_maps_itself);
-    tcase_add_test(c, driver_without_maps);
+    tcase_add_loop_test(c, driver_without_maps, 0, 2);
+    tcase_add_test(c, places_that_are_not_found);
     tcase_add_test(c, threads_share_maps);
 }
 
@@ -971,7 +1057,7 @@ int main(void)
     add_counter_tests(c);
     tcase_add_test(c, blocks_have_more_threads);
     tcase_add_test(c, code_says_what_it_asks_for);
-    tcase_add_test(c, remark_of_a_driver_without_maps);
+    tcase_add_loop_test(c, remark_of_a_driver_without_maps, 0, 2);
     tcase_add_test(c, limits_are_of_all_threads);
     tcase_add_test(c, unsound_entries_are_made_again);
     tcase_add_test(c, maps_of_no_tensor_are_refused);
@@ -980,7 +1066,8 @@ int main(void)
     tcase_add_test(c, later_devices_do_not_run_exact_code);
     tcase_add_test(c, losses_are_errors);
     tcase_add_test(c, losses_at_a_launch);
-    tcase_add_test(c, linkers_that_spoil_code_are_not_used);
+    tcase_add_test(c, losses_of_linked_code);
+    tcase_add_test(c, products_are_never_linked);
     tcase_add_test(c, ptxas_is_heard);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
