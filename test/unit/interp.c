@@ -12,12 +12,9 @@ int main(void)
         const char *name;
         void (*add)(TCase *t);
     } cases[] = {
-        {"pipeline", interp_pipeline_tests},
-        {"values", interp_value_tests},
-        {"memory", interp_memory_tests},
-        {"roles", interp_role_tests},
-        {"products", interp_product_tests},
-        {"tiles", interp_tile_tests},
+        {"pipeline", interp_pipeline_tests}, {"values", interp_value_tests},
+        {"memory", interp_memory_tests},     {"roles", interp_role_tests},
+        {"products", interp_product_tests},  {"tiles", interp_tile_tests},
         {"overlap", interp_overlap_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {

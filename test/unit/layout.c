@@ -770,7 +770,8 @@ START_TEST(test_partial)
     has_bases(p, TC_REGISTER, 2, (pair[]){{8, 0}, {32, 0}});
     has_bases(p, TC_LANE, 5, (pair[]){{0, 0}, {0, 0}, {1, 0}, {2, 0}, {4, 0}});
     /* None. */
-    p = tc_layout_partial(cx, tc_layout_mma_c(cx, (pair){64, 80}, 4, 1), 1, TC_WARP);
+    p = tc_layout_partial(cx, tc_layout_mma_c(cx, (pair){64, 80}, 4, 1), 1,
+                          TC_WARP);
     ck_assert_int_eq(p->shape[1], 1);
     /* Twelve along the rows. */
     l = tc_layout_mma_c(cx, (pair){192, 64}, 12, 1);
