@@ -125,6 +125,10 @@ err_has "argument \`a=random:40x24xf33\`"
 expect 2 bench matmul $ab --sweep BM
 err_has "--sweep BM: expected NAME=VALUE,VALUE..."
 expect 2 bench matmul $ab --sweep warps=33
+expect 2 bench matmul $ab --sweep tiles=some
+err_has "tiles none, static or dynamic"
+expect 2 bench matmul $ab --tiles some
+err_has "--tiles is \`some\`, expected none, static or dynamic"
 expect 2 bench matmul $ab --sweep BM=16 --sweep BM=32
 expect 2 bench matmul $ab --sweep BM=16 -D BM=32
 err_has "gives BM a value as well"
@@ -184,6 +188,9 @@ out_has '{"target": "sm_80", "dtype": "bf16", "d": 64, "dv": 64, "mask": "none",
 expect 0 tune attention --shape 1x2x70x64 --target sm_80 --sweep BM=64 -D BN=32 --dry-run
 grep -q '"use": {"BM": 64, "BN": 32, "warps": [0-9]*, "stages": [0-9]*}}' out ||
     failed "$last: the entry is not whole"
+expect 0 tune attention --shape 1x2x70x64 --target sm_90a --sweep BM=64 --sweep BN=64 --sweep tiles=static --dry-run
+grep -q '"use": {"BM": 64, "BN": 64, "tiles": "static"' out ||
+    failed "$last: no tiles in the entry"
 expect 0 tune attention --shape 1x2x70x16 --target cpu --dry-run --mask causal
 out_has "BM=128 BN=128"
 out_has '"mask": "masked"'

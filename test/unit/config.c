@@ -21,7 +21,7 @@ static const char json[] =
     "{\"target\": \"sm_80\", \"dtype\": \"f16\", \"d\": 32,"
     " \"use\": {\"BM\": 7}},"
     "{\"target\": \"sm_80\", \"d\": 64, \"length\": 4096,"
-    " \"use\": {\"BM\": 8, \"stages\": 3}},"
+    " \"use\": {\"BM\": 8, \"stages\": 3, \"tiles\": \"dynamic\"}},"
     "{\"target\": \"cpu\", \"use\": {\"BM\": 9}}"
     "]}";
 
@@ -75,6 +75,15 @@ START_TEST(warps_and_stages_are_no_bindings)
     ck_assert_uint_eq(find("sm_80", "bf16", 100, "none", 1).warps, 8);
     ck_assert_uint_eq(find("sm_80", "bf16", 100, "none", 1).stages, 0);
     ck_assert_uint_eq(find("sm_80", "bf16", 64, "none", 4096).stages, 3);
+}
+END_TEST
+
+START_TEST(tiles_are_a_word)
+{
+    ck_assert_int_eq(find("sm_80", "bf16", 100, "none", 1).tiles, TC_TILES_ANY);
+    tc_config c = find("sm_80", "bf16", 64, "none", 4096);
+    ck_assert_int_eq(c.tiles, TC_TILES_DYNAMIC);
+    ck_assert_uint_eq(c.nbindings, 1);
 }
 END_TEST
 
@@ -174,6 +183,7 @@ int main(void)
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_add_test(t, the_nearest_entry_is_taken);
     tcase_add_test(t, warps_and_stages_are_no_bindings);
+    tcase_add_test(t, tiles_are_a_word);
     tcase_add_test(t, a_broken_text_fits_nothing);
     tcase_add_test(t, shipped_configurations_are_read);
     suite_add_tcase(s, t);
