@@ -198,6 +198,15 @@ static void choose_store(tc_placing *s, const tc_op *op)
     unsigned best = tc_layout_run_bytes(own, v.axis, bytes);
     if (run >= 32 || best < 2 * run)
         return;
+    if (c->dot && tc_dot_is_group(c->dot) &&
+        all + tc_dots_double_buffers(s) > s->target->shared_per_block) {
+        tc_remark(s->cx, op->loc, pass,
+                  "store: in pieces of %u bytes from the layout of its value: "
+                  "an exchange through %lld bytes of shared memory would leave "
+                  "no room to load operands of products ahead",
+                  run, (long long)all);
+        return;
+    }
     tc_map_set(&s->stores, op, (void *)own);
     tc_remark(s->cx, op->loc, pass,
               "store: in pieces of %u bytes from the layout of its value, %u "
