@@ -57,6 +57,7 @@ numeric_test(machine_kernels_sm_90a "machine;asan" machine_kernels --target
 numeric_program(machine_groups machine/groups.c machine/problem.c)
 numeric_test(machine_groups machine machine_groups)
 numeric_program(machine_mutants machine/mutants.c machine/mutate.c
+                machine/rules_copies.c machine/rules_roles.c
                 machine/problem.c)
 numeric_test(machine_mutants machine machine_mutants)
 numeric_program(machine_loops machine/loops.c)

@@ -219,7 +219,7 @@ bool tc_interp_bulk_stored(tc_interp *it, const tc_op *op, const void *p,
     unsigned actor = tc_actor_group(tc_interp_group_of(it, thread));
     if (it->agent->role == TC_ROLE_PRODUCER)
         actor = TC_ACTOR_PRODUCER;
-    for (size_t i = 0; i < s->nflights; i++) {
+    for (size_t i = 0; s->keep_flights && i < s->nflights; i++) {
         const tc_iflight *f = &s->flights[i];
         tc_irange r = tc_interp_extent(it->f->body->args[f->tensor]->type,
                                        &it->args[f->tensor]);

@@ -40,6 +40,19 @@ static const tc_value *tensor_of(const tc_op *op)
     return block && block->code == TC_BLOCK ? block->in[0] : NULL;
 }
 
+/* Whether a bulk copy loads from memory that is stored to. */
+static bool may_be_stored(const tc_interp *it, const tc_op *load)
+{
+    const tc_value *t = tensor_of(load);
+    if (!t)
+        return true;
+    tc_irange r = tc_interp_extent(t->type, &it->args[t->index]);
+    for (unsigned i = 0; i < it->ntracked; i++)
+        if (it->tracked[i].from < r.to && r.from < it->tracked[i].to)
+            return true;
+    return false;
+}
+
 void tc_interp_global_new(tc_interp *it)
 {
     const tc_region *body = it->f->body;
@@ -54,7 +67,6 @@ void tc_interp_global_new(tc_interp *it)
             stored[t->index] = true;
         else
             anywhere |= atomic || store;
-        it->sync.keep_flights |= op->code == TC_TMA_LOAD;
     }
     it->tracked = tc_arena_array(&it->arena, tc_irange, body->nargs);
     for (unsigned i = 0; i < body->nargs; i++) {
@@ -63,6 +75,9 @@ void tc_interp_global_new(tc_interp *it)
             !has_zero_stride(t, &it->args[i]))
             it->tracked[it->ntracked++] = tc_interp_extent(t, &it->args[i]);
     }
+    for (unsigned i = 1; i <= it->nops; i++)
+        if (it->ops[i]->code == TC_TMA_LOAD)
+            it->sync.keep_flights |= may_be_stored(it, it->ops[i]);
 }
 
 void tc_interp_global_reset(tc_interp *it)

@@ -306,6 +306,7 @@ typedef struct run_options {
     const char *only, *pipeline, *target;
     long stages, warps; /* 0: all */
     bool print, all;
+    unsigned nroles; /* programs with warp_groups */
 } run_options;
 
 static void run_orders(const problem *p, const schedule *s, data *d,
@@ -329,7 +330,7 @@ static void run_orders(const problem *p, const schedule *s, data *d,
 }
 
 static void run_schedule(const problem *p, const schedule *s, data *d,
-                         run_counts *counts, const run_options *o)
+                         run_counts *counts, run_options *o)
 {
     char *text = problem_text(p, s, d);
     if (!text) {
@@ -339,6 +340,7 @@ static void run_schedule(const problem *p, const schedule *s, data *d,
     }
     if (o->print)
         printf("%s", text);
+    o->nroles += strstr(text, "warp_groups") != NULL;
     run_orders(p, s, d, text, counts, o);
     free(text);
 }
@@ -350,7 +352,7 @@ static bool is_wanted(const run_options *o, unsigned warps, unsigned stages)
 }
 
 static void run_ampere(const problem *p, data *d, run_counts *counts,
-                       const run_options *o)
+                       run_options *o)
 {
     for (unsigned warps = 1; warps <= 8; warps *= 2)
         for (unsigned stages = 1; stages <= 4; stages++)
@@ -365,7 +367,7 @@ static void run_ampere(const problem *p, data *d, run_counts *counts,
 }
 
 static void run_hopper(const problem *p, data *d, run_counts *counts,
-                       const run_options *o)
+                       run_options *o)
 {
     for (unsigned warps = 4; warps <= 12; warps += 4)
         for (unsigned stages = 1; stages <= 4; stages++) {
@@ -381,8 +383,7 @@ static void run_hopper(const problem *p, data *d, run_counts *counts,
         }
 }
 
-static void run_problem(const problem *p, run_counts *counts,
-                        const run_options *o)
+static void run_problem(const problem *p, run_counts *counts, run_options *o)
 {
     data d;
     if (o->only && strcmp(o->only, p->name) != 0)
@@ -410,5 +411,8 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < (o.target ? NHOPPER : NPROBLEMS); i++)
         run_problem(o.target ? &hopper[i] : &problems[i], &counts, &o);
+    if (o.target)
+        run_check(&counts, o.only || o.pipeline || o.nroles >= 50,
+                  "%u programs with roles, expected 50 or more", o.nroles);
     return run_finish(&counts);
 }

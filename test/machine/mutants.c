@@ -40,6 +40,18 @@ typedef struct subject {
         AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
         AT('D') = 24, AT('E') = 24, AT('S') = spoiled                          \
     }
+/* For warp groups, of two heads. */
+#define WIDE(m, n, spoiled)                                                    \
+    {                                                                          \
+        AT('B') = 1, AT('H') = 2, AT('G') = 1, AT('M') = m, AT('N') = n,       \
+        AT('D') = 24, AT('E') = 24, AT('S') = spoiled                          \
+    }
+
+#define TWICE(m, n)                                                            \
+    {                                                                          \
+        AT('B') = 2, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
+        AT('D') = 24, AT('E') = 24                                             \
+    }
 
 static const subject subjects[] = {
     {{"matmul",
@@ -79,6 +91,42 @@ static const subject subjects[] = {
      {.warps = 4, .stages = 2},
      {ATTENTION(70, 70, 0), ATTENTION(20, 8, 0), ATTENTION(70, 70, 1),
       ATTENTION(24, 8, 2), ATTENTION(20, 0, 2)}},
+    {{"matmul_roles",
+      "matmul",
+      {{"BM", "?"}, {"BN", "32"}, {"BK", "32"}, {"T", "f16"}, {"TC", "f32"}},
+      {0},
+      1e-6},
+     {.warps = 8, .stages = 2, .target = "sm_90a", .tiles = TC_TILES_NONE},
+     {MATRIX(136, 40, 160), MATRIX(136, 40, 16), MATRIX(128, 32, 64),
+      MATRIX(64, 64, 104), MATRIX(64, 64, 160), MATRIX(64, 64, 0)}},
+    {{"matmul_static",
+      "matmul",
+      {{"BM", "?"}, {"BN", "32"}, {"BK", "32"}, {"T", "bf16"}},
+      {0},
+      4e-3},
+     {.warps = 4, .stages = 3, .target = "sm_90a", .tiles = TC_TILES_STATIC},
+     {MATRIX(200, 104, 96), MATRIX(200, 40, 16), MATRIX(200, 32, 64),
+      MATRIX(200, 64, 104), MATRIX(200, 64, 160), MATRIX(200, 64, 0)}},
+    {{"attention_roles",
+      "attention_fwd",
+      {{"BM", "?"}, {"BN", "32"}, {"D", "24"}, {"T", "bf16"}},
+      {0},
+      6e-3},
+     {.warps = 8, .stages = 2, .target = "sm_90a", .tiles = TC_TILES_DYNAMIC},
+     {WIDE(72, 104, 0), WIDE(72, 40, 2), WIDE(300, 40, 0), WIDE(264, 96, 0),
+      WIDE(72, 40, 1), WIDE(72, 64, 0), WIDE(64, 0, 2), WIDE(40, 8, 2)}},
+    {{"window_roles",
+      "attention_fwd",
+      {{"BM", "?"},
+       {"BN", "32"},
+       {"D", "24"},
+       {"T", "f16"},
+       {"mask_mod", "@sliding_window"}},
+      {0},
+      2e-3},
+     {.warps = 4, .stages = 2, .target = "sm_90a", .tiles = TC_TILES_DYNAMIC},
+     {WIDE(72, 72, 0), WIDE(136, 136, 0), WIDE(72, 72, 1), WIDE(64, 8, 2),
+      WIDE(64, 0, 2), TWICE(136, 32)}},
     {{"layernorm", "layernorm", {{"BM", "8"}, {"BN", "256"}}, {0}, 2e-6},
      {.warps = 4, .stages = 2},
      {MATRIX(12, 300, 0), MATRIX(8, 256, 0), IN_PLACE(12, 300)}},

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mistakes in what warp groups and roles agree on: phases, parities, arrivals,
+ * bytes, slots, fences, waits for products and for bulk copies.
+ */
+#include "test/machine/rules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool has_roles(const program *p)
+{
+    return strstr(p->text, "warp_groups") != NULL;
+}
+
+/* The next line of the same block, behind i (or before it), that touches shared
+ * memory; i: there is none. */
+static unsigned neighbour(const program *p, unsigned i, int step)
+{
+    for (unsigned k = i + (unsigned)step; k >= p->body && k < p->nlines;
+         k += (unsigned)step) {
+        if (indent(p->lines[k]) != indent(p->lines[i]) ||
+            strpbrk(p->lines[k], "{}"))
+            return i;
+        if (is_shared(p->lines[k]))
+            return k;
+    }
+    return i;
+}
+
+/* Line i comes behind line `to`, or before it. */
+static void move(rule_run *r, unsigned i, unsigned to, const char *harmless)
+{
+    char text[64 * LINE];
+    unsigned first = i < to ? i : to, last = i < to ? to : i;
+    size_t len = 0;
+    if (i == to)
+        return;
+    if (to < i)
+        len = (size_t)snprintf(text, sizeof text, "%s\n", r->p->lines[i]);
+    for (unsigned k = first; k <= last && len < sizeof text - LINE; k++)
+        if (k != i)
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s\n",
+                                    r->p->lines[k]);
+    if (to > i)
+        snprintf(text + len, sizeof text - len, "%s\n", r->p->lines[i]);
+    add(r, first, last, text, harmless);
+}
+
+/* ---- mbarriers ---- */
+
+/* A mailbox of some slots: the consumer's arrivals that the producer waited for
+ * since then, for other rings, show that its message was read. */
+static const char *guards_mail(const program *p, unsigned i)
+{
+    return is_op(p->lines[neighbour(p, i, 1)], "smem_put") ? in_order : NULL;
+}
+
+static void no_mbarrier_wait(rule_run *r, unsigned i)
+{
+    remove_op(r, i, "mbarrier_wait", guards_mail(r->p, i));
+}
+
+static void later_mbarrier_wait(rule_run *r, unsigned i)
+{
+    if (is_op(r->p->lines[i], "mbarrier_wait"))
+        move(r, i, neighbour(r->p, i, 1), in_order);
+}
+
+static void other_parity(rule_run *r, unsigned i)
+{
+    const char *at;
+    char name[LINE], with[LINE + 8];
+    if (!is_op(r->p->lines[i], "mbarrier_wait") ||
+        !operand(r->p->lines[i], 2, &at, name))
+        return;
+    snprintf(with, sizeof with, "(%s ^ 1)", name);
+    replace_part(r, i, at, strlen(name), with, NULL);
+}
+
+/* Is line i in a loop? */
+static bool in_loop(const program *p, unsigned i)
+{
+    unsigned depth = indent(p->lines[i]);
+    while (i-- > p->body) {
+        if (indent(p->lines[i]) >= depth)
+            continue;
+        depth = indent(p->lines[i]);
+        if (strstr(p->lines[i], "for %") || is_op(p->lines[i], "while") ||
+            strstr(p->lines[i], "} do {"))
+            return true;
+    }
+    return false;
+}
+
+/* What comes after all loops of the consumer, in a kernel of one tile. */
+static const char *is_last(const program *p, unsigned i)
+{
+    return is_op(p->lines[i], "mbarrier_arrive") && !in_loop(p, i)
+               ? "an arrival behind the last step, that nobody waits for"
+               : NULL;
+}
+
+/* Which operand is the mbarrier; -1: none. */
+static int mbarrier_operand(const char *line)
+{
+    return is_op(line, "tma_load") ? 2
+           : is_op(line, "mbarrier_wait") || is_op(line, "mbarrier_arrive")
+               ? 0
+               : -1;
+}
+
+static void other_slot(rule_run *r, unsigned i)
+{
+    const char *at;
+    char name[LINE], with[LINE + 24];
+    int ring = mbarrier_operand(r->p->lines[i]);
+    unsigned n = ring < 0 ? 0 : slots_of(r, i, (unsigned)ring);
+    if (n < 2 || !operand(r->p->lines[i], (unsigned)ring + 1, &at, name))
+        return;
+    snprintf(with, sizeof with, "rem(%s + 1, %u)", name, n);
+    replace_part(r, i, at, strlen(name), with, is_last(r->p, i));
+}
+
+/* The next ring of mbarriers in the program, the first one behind the last. */
+static void other_mbarrier(rule_run *r, unsigned i)
+{
+    const program *p = r->p;
+    const char *at;
+    char name[LINE], first[LINE] = "", other[LINE] = "";
+    int ring = mbarrier_operand(p->lines[i]);
+    bool found = false;
+    if (ring < 0 || !operand(p->lines[i], (unsigned)ring, &at, name))
+        return;
+    for (unsigned k = p->body; k < p->nlines && !*other; k++) {
+        char made[LINE];
+        if (!is_op(p->lines[k], "mbarrier_alloc"))
+            continue;
+        name_at(p->lines[k] + indent(p->lines[k]), made);
+        if (found)
+            strcpy(other, made);
+        if (!*first)
+            strcpy(first, made);
+        found |= strcmp(made, name) == 0;
+    }
+    if (!*other)
+        strcpy(other, first);
+    if (found && strcmp(other, name) != 0)
+        replace_part(r, i, at, strlen(name), other, is_last(p, i));
+}
+
+static void no_arrival(rule_run *r, unsigned i)
+{
+    remove_op(r, i, "mbarrier_arrive", is_last(r->p, i));
+}
+
+static void two_arrivals(rule_run *r, unsigned i)
+{
+    const char *line = r->p->lines[i];
+    if (is_op(line, "mbarrier_arrive"))
+        replace(r, i, is_last(r->p, i), "%s\n%s", line, line);
+}
+
+static void earlier_arrival(rule_run *r, unsigned i)
+{
+    if (is_op(r->p->lines[i], "mbarrier_arrive"))
+        move(r, i, neighbour(r->p, i, -1), in_order);
+}
+
+static void change_number(rule_run *r, unsigned i, const char *word, int by)
+{
+    const char *line = r->p->lines[i], *at = strstr(line, word);
+    char with[16];
+    if (!at)
+        return;
+    at += strlen(word);
+    snprintf(with, sizeof with, "%d", atoi(at) + by);
+    replace_part(r, i, at, strcspn(at, ")>"), with, NULL);
+}
+
+static void other_bytes(rule_run *r, unsigned i)
+{
+    if (!is_op(r->p->lines[i], "mbarrier_arrive"))
+        return;
+    change_number(r, i, " bytes(", 16);
+    change_number(r, i, " bytes(", -16);
+}
+
+static void no_bytes(rule_run *r, unsigned i)
+{
+    const char *line = r->p->lines[i], *at = strstr(line, " bytes(");
+    if (is_op(line, "mbarrier_arrive") && at)
+        replace_part(r, i, at, strcspn(at, ")") + 1, "", NULL);
+}
+
+static void other_arrivals(rule_run *r, unsigned i)
+{
+    if (!is_op(r->p->lines[i], "mbarrier_alloc"))
+        return;
+    change_number(r, i, "arrivals(", 1);
+    if (!strstr(r->p->lines[i], "arrivals(1)"))
+        change_number(r, i, "arrivals(", -1);
+}
+
+static void fewer_mbarriers(rule_run *r, unsigned i)
+{
+    if (is_op(r->p->lines[i], "mbarrier_alloc") &&
+        !strstr(r->p->lines[i], "mbarrier<1>"))
+        change_number(r, i, "mbarrier<", -1);
+}
+
+/* ---- Slots and phases that go round ---- */
+
+static bool is_constant(const program *p, const char *name, unsigned i,
+                        const char *what)
+{
+    const char *made = definition(p, name, i);
+    return made && strstr(made, what);
+}
+
+/* With 0 it is the same. */
+static void other_phase(rule_run *r, unsigned i)
+{
+    const char *line = r->p->lines[i], *at;
+    size_t n = strlen(line);
+    char a[LINE], b[LINE];
+    if (!has_roles(r->p) || !is_op(line, "xor") || n < 6 ||
+        strcmp(line + n - 6, " : i32") != 0 || !operand(line, 0, &at, a) ||
+        !operand(line, 1, &at, b) ||
+        is_constant(r->p, a, i, "= const 0 : i32") ||
+        is_constant(r->p, b, i, "= const 0 : i32"))
+        return;
+    replace_part(r, i, op_at(line), 3, "or", NULL);
+}
+
+/* The other one of 0 and 1, of what a loop of a role begins with. */
+static void other_begin(rule_run *r, unsigned i)
+{
+    const program *p = r->p;
+    const char *at = strstr(p->lines[i], "carry(");
+    if (!has_roles(p) || !at)
+        return;
+    while ((at = strstr(at, " = "))) {
+        char name[LINE];
+        at += 3;
+        name_at(at, name);
+        bool zero = is_constant(p, name, i, "= const 0 : i32");
+        if (zero || is_constant(p, name, i, "= const 1 : i32"))
+            replace_part(r, i, at, strlen(name), zero ? "1" : "0", NULL);
+    }
+}
+
+/* ---- Products ---- */
+
+static void weaker_mma_wait(rule_run *r, unsigned i)
+{
+    const char *line = r->p->lines[i];
+    if (is_op(line, "mma_wait") || is_op(line, "tma_store_wait"))
+        change_number(r, i, "pending(", 1);
+}
+
+static void later_mma_wait(rule_run *r, unsigned i)
+{
+    if (is_op(r->p->lines[i], "mma_wait"))
+        move(r, i, neighbour(r->p, i, 1), in_order);
+}
+
+/* (Not those that hand values on.) */
+static void no_mma_wait(rule_run *r, unsigned i)
+{
+    if (r->p->lines[i][indent(r->p->lines[i])] != '%')
+        remove_op(r, i, "mma_wait", in_order);
+}
+
+static void not_awaited(rule_run *r, unsigned i)
+{
+    const char *line = r->p->lines[i], *at = strstr(line, " : ");
+    if (is_op(line, "mma") && strstr(line, "instr(m64") && at &&
+        !strstr(line, "async("))
+        replace_part(r, i, at, 0, " async(true)", NULL);
+}
+
+/* ---- Bulk copies, fences ---- */
+
+static void no_load(rule_run *r, unsigned i)
+{
+    remove_op(r, i, "tma_load", NULL);
+}
+
+static void two_loads(rule_run *r, unsigned i)
+{
+    const char *line = r->p->lines[i];
+    if (is_op(line, "tma_load"))
+        replace(r, i, NULL, "%s\n%s", line, line);
+}
+
+static void no_bulk_store(rule_run *r, unsigned i)
+{
+    remove_op(r, i, "tma_store", NULL);
+}
+
+static void no_store_wait(rule_run *r, unsigned i)
+{
+    remove_op(r, i, "tma_store_wait", NULL);
+}
+
+static void later_store_wait(rule_run *r, unsigned i)
+{
+    if (is_op(r->p->lines[i], "tma_store_wait"))
+        move(r, i, neighbour(r->p, i, 1), in_order);
+}
+
+static const char no_reader[] =
+    "nothing that it shows is read or overwritten asynchronously, for all trip "
+    "counts tried";
+
+static void no_fence(rule_run *r, unsigned i)
+{
+    remove_op(r, i, "fence_async", no_reader);
+}
+
+static void later_fence(rule_run *r, unsigned i)
+{
+    if (is_op(r->p->lines[i], "fence_async"))
+        move(r, i, neighbour(r->p, i, 1), no_reader);
+}
+
+static void groups_apart(rule_run *r, unsigned i)
+{
+    const char *line = r->p->lines[i];
+    if (has_roles(r->p) && is_op(line, "barrier") && !strstr(line, "scope"))
+        replace(r, i, in_order, "%s scope(group)", line);
+}
+
+/* ---- Tiles ---- */
+
+static void no_put(rule_run *r, unsigned i)
+{
+    remove_op(r, i, "smem_put", NULL);
+}
+
+static void later_put(rule_run *r, unsigned i)
+{
+    if (is_op(r->p->lines[i], "smem_put"))
+        move(r, i, neighbour(r->p, i, 1), in_order);
+}
+
+static void earlier_put(rule_run *r, unsigned i)
+{
+    if (is_op(r->p->lines[i], "smem_put"))
+        move(r, i, neighbour(r->p, i, -1), in_order);
+}
+
+static void later_get(rule_run *r, unsigned i)
+{
+    if (is_op(r->p->lines[i], "smem_get"))
+        move(r, i, neighbour(r->p, i, 1), in_order);
+}
+
+static void earlier_get(rule_run *r, unsigned i)
+{
+    if (is_op(r->p->lines[i], "smem_get"))
+        move(r, i, neighbour(r->p, i, -1), in_order);
+}
+
+static void no_end(rule_run *r, unsigned i)
+{
+    remove_op(r, i, "end_tiles", NULL);
+}
+
+static void skipped_tile(rule_run *r, unsigned i)
+{
+    const char *line = r->p->lines[i];
+    if (is_op(line, "fetch_tile"))
+        replace(r, i, NULL, "%.*s%%skipped = fetch_tile\n%s", (int)indent(line),
+                line, line);
+}
+
+const rule rules_of_roles[] = {
+    {"no mbarrier_wait", no_mbarrier_wait},
+    {"mbarrier_wait later", later_mbarrier_wait},
+    {"other parity", other_parity},
+    {"other slot of mbarriers", other_slot},
+    {"other mbarrier", other_mbarrier},
+    {"no arrival", no_arrival},
+    {"two arrivals", two_arrivals},
+    {"arrival earlier", earlier_arrival},
+    {"other bytes", other_bytes},
+    {"no bytes", no_bytes},
+    {"other arrivals", other_arrivals},
+    {"fewer mbarriers", fewer_mbarriers},
+    {"other phase", other_phase},
+    {"other begin", other_begin},
+    {"wait for fewer mma or stores", weaker_mma_wait},
+    {"mma_wait later", later_mma_wait},
+    {"no mma_wait", no_mma_wait},
+    {"mma not waited for", not_awaited},
+    {"no bulk load", no_load},
+    {"two bulk loads", two_loads},
+    {"no bulk store", no_bulk_store},
+    {"no tma_store_wait", no_store_wait},
+    {"tma_store_wait later", later_store_wait},
+    {"no fence", no_fence},
+    {"fence later", later_fence},
+    {"groups apart", groups_apart},
+    {"no mail", no_put},
+    {"mail later", later_put},
+    {"mail earlier", earlier_put},
+    {"mail read later", later_get},
+    {"mail read earlier", earlier_get},
+    {"no end of tiles", no_end},
+    {"a tile skipped", skipped_tile},
+    {NULL, NULL},
+};
