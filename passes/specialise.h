@@ -38,11 +38,14 @@ struct tc_ring {
     unsigned slots;
     bool asked; /* so many slots, by the text or the options */
     tc_value *full, *empty;
-    /* Where in the ring the role is that is being built, at the place where it
-     * is being built. Rings that go round together share it: `pace` is the
-     * first of them, whose fields count. */
-    tc_value *slot, *phase;
+    /* Where the role is that is being built, at the place where it is being
+     * built: how often the region ran, modulo `period`, or slot and phase.
+     * Rings that go round together share it: `pace` is the first of them, whose
+     * fields count. */
+    tc_value *count, *slot, *phase, *zero;
+    unsigned period;
     tc_ring *pace;
+    tc_value *at; /* the slot */
     tc_ring *next;
 };
 
@@ -73,9 +76,9 @@ typedef struct tc_ring_uses {
 tc_ring_uses tc_find_ring_uses(tc_arena *a, const tc_ring *r);
 bool tc_is_group_mma(const tc_op *op);
 
-/* Slots and phases at the role's begin; the builder stands there. */
-void tc_start_rings(tc_specialiser *s, tc_builder *b, bool producer);
-/* What a loop carries for the rings in it: their slots and phases. */
+/* At the role's begin, where the builder stands. */
+void tc_start_rings(tc_specialiser *s, tc_builder *b);
+/* What a loop carries for the rings in it. */
 typedef struct tc_carried_rings {
     unsigned n;
     tc_value ***at; /* where each is kept */
@@ -84,11 +87,16 @@ typedef struct tc_carried_rings {
 tc_carried_rings tc_rings_carried_by(tc_specialiser *s, const tc_op *loop);
 /* To the next slot, of the rings that region r fills. */
 void tc_advance_rings(tc_specialiser *s, const tc_region *r, tc_builder *b);
-/* What is in the ring's slot. */
+/* Finds the slot, which what follows here works on. */
+void tc_find_slot(tc_ring *r, tc_builder *b);
+/* What is in the slot. */
 tc_value *tc_build_slot(const tc_ring *r, tc_builder *b, tc_value *buffers);
-void tc_build_mbarrier_wait(const tc_ring *r, tc_builder *b, tc_value *which);
-tc_op *tc_build_mbarrier_arrive(const tc_ring *r, tc_builder *b,
-                                tc_value *which);
+void tc_build_tma_load(const tc_ring *r, tc_builder *b, tc_value *window,
+                       tc_value *buffers);
+void tc_wait_until_full(const tc_ring *r, tc_builder *b);
+void tc_wait_until_empty(const tc_ring *r, tc_builder *b);
+/* which: the mbarriers `full` or `empty`. */
+tc_op *tc_build_arrive(const tc_ring *r, tc_builder *b, tc_value *which);
 
 /* ---- Slice (specialise_slice.c) ---- */
 

@@ -2,7 +2,7 @@
  *
  * The consumers: the kernel, without the loads that became bulk copies.
  *
- *   for .. carry(.., %slot = 0, %phase = 0) {
+ *   for .. carry(.., %count = 0) {
  *     %s = smem_index %ring, %slot
  *     mbarrier_wait %full, %slot, %phase        before the first use
  *     .. mma of %s ..
@@ -75,32 +75,36 @@ static void release(const tc_ring *r, tc_op *last, bool meet)
     b.loc = last->loc;
     if (meet)
         build_group_barrier(&b);
-    tc_build_mbarrier_arrive(r, &b, r->empty);
+    tc_build_arrive(r, &b, r->empty);
 }
 
-static void take_tiles(tc_specialiser *s, const tc_ring *r)
+static void take_tiles(tc_specialiser *s, tc_ring *r)
 {
     tc_ring_uses uses = tc_find_ring_uses(s->env->scratch, r);
+    tc_builder first = tc_builder_before(r->region->first);
+    first.loc = r->bulk[0]->staged.load->loc;
+    tc_find_slot(r, &first);
     tc_builder before = tc_builder_before(uses.first);
-    tc_build_mbarrier_wait(r, &before, r->full);
+    tc_wait_until_full(r, &before);
     if (r->empty)
         release(r, uses.last, uses.by_threads);
     for (unsigned i = 0; i < r->nbulk; i++)
         use_slot(s->env->scratch, r, r->bulk[i]);
 }
 
-static void take_scalar(const tc_ring *r)
+static void take_scalar(tc_ring *r)
 {
     tc_op *at = r->before ? r->before : tc_region_terminator(r->region);
     tc_builder b = tc_builder_before(at);
     b.loc = r->scalar->loc;
-    tc_build_mbarrier_wait(r, &b, r->full);
+    tc_find_slot(r, &b);
+    tc_wait_until_full(r, &b);
     tc_value *box = tc_build_slot(r, &b, r->box);
     tc_value *v = tc_build(&b, TC_SMEM_GET, 1, &box, NULL);
     v->name = r->scalar->out[0]->name;
     if (r->empty) {
         build_group_barrier(&b);
-        tc_build_mbarrier_arrive(r, &b, r->empty);
+        tc_build_arrive(r, &b, r->empty);
     }
     tc_value_replace(r->scalar->out[0], v);
     tc_op_erase(r->scalar);
@@ -155,6 +159,6 @@ void tc_build_consumer(tc_specialiser *s)
         if (ring->once)
             ring->region = r;
     tc_builder b = {s->f, r, r->first, s->roles->loc};
-    tc_start_rings(s, &b, false);
+    tc_start_rings(s, &b);
     visit(s, r);
 }

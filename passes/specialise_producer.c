@@ -3,7 +3,7 @@
  * The producer: the loops around the bulk copies with what these need, and
  * nothing else.
  *
- *   for .. carry(%slot = 0, %phase = 1) {
+ *   for .. carry(%count = 0) {
  *     mbarrier_wait %empty, %slot, %phase         not where it is filled once
  *     mbarrier_arrive %full, %slot bytes(16384)
  *     %buffer = smem_index %ring, %slot
@@ -40,27 +40,23 @@ static void is_here(emitter *e, const tc_value *v, tc_value *now)
 
 /* ---- Rings ---- */
 
-static void issue(emitter *e, const tc_ring *r, const tc_bulk *bulk,
-                  tc_builder *b)
+static void issue(emitter *e, tc_ring *r, const tc_bulk *bulk, tc_builder *b)
 {
     if (bulk == r->bulk[0]) {
+        tc_find_slot(r, b);
         uint32_t bytes = 0;
         for (unsigned i = 0; i < r->nbulk; i++)
             bytes += r->bulk[i]->bytes;
         if (r->empty)
-            tc_build_mbarrier_wait(r, b, r->empty);
-        tc_op_set_int(tc_build_mbarrier_arrive(r, b, r->full), "bytes", bytes);
+            tc_wait_until_empty(r, b);
+        tc_op_set_int(tc_build_arrive(r, b, r->full), "bytes", bytes);
     }
-    tc_value *window = here(e, bulk->staged.load->in[0]);
-    tc_value *in[] = {window, tc_build_slot(r, b, bulk->buffers), r->full,
-                      r->pace->slot};
-    tc_op_insert(tc_op_new(b->func, TC_TMA_LOAD, b->loc, 4, in, 0), b->region,
-                 b->before);
+    tc_build_tma_load(r, b, here(e, bulk->staged.load->in[0]), bulk->buffers);
 }
 
 static bool issue_if_bulk(emitter *e, const tc_op *load, tc_builder *b)
 {
-    for (const tc_ring *r = e->s->rings; r; r = r->next)
+    for (tc_ring *r = e->s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nbulk; i++)
             if (r->bulk[i]->staged.load == load) {
                 issue(e, r, r->bulk[i], b);
@@ -74,17 +70,18 @@ static bool issue_if_bulk(emitter *e, const tc_op *load, tc_builder *b)
 static void put_scalars(emitter *e, const tc_region *r, const tc_op *before,
                         tc_builder *b)
 {
-    for (const tc_ring *ring = e->s->rings; ring; ring = ring->next) {
+    for (tc_ring *ring = e->s->rings; ring; ring = ring->next) {
         if (!ring->scalar || ring->region != r || ring->before != before)
             continue;
         b->loc = ring->scalar->loc;
+        tc_find_slot(ring, b);
         if (ring->empty)
-            tc_build_mbarrier_wait(ring, b, ring->empty);
+            tc_wait_until_empty(ring, b);
         tc_value *in[] = {tc_build_slot(ring, b, ring->box),
                           here(e, ring->scalar->out[0])};
         tc_op_insert(tc_op_new(b->func, TC_SMEM_PUT, b->loc, 2, in, 0),
                      b->region, b->before);
-        tc_build_mbarrier_arrive(ring, b, ring->full);
+        tc_build_arrive(ring, b, ring->full);
     }
 }
 
@@ -107,7 +104,7 @@ static unsigned operands_before(const tc_op *op)
 }
 
 /* A loop or branch that is being built: the needed slots of the old one, then
- * the rings' slots and phases. */
+ * the rings' counts. */
 typedef struct nest {
     const tc_op *old;
     tc_op *now;
@@ -230,7 +227,7 @@ void tc_build_producer(tc_specialiser *s)
 {
     emitter e = {s, {.arena = s->env->scratch}};
     tc_builder b = tc_builder_at_end(s->roles->regions[0], s->roles->loc);
-    tc_start_rings(s, &b, true);
+    tc_start_rings(s, &b);
     emit_region(&e, s->f->body, &b);
     b.loc = s->roles->loc;
     if (s->end_tiles)

@@ -2,17 +2,20 @@
  *
  * What both roles do with a ring: they go round it, each on its own.
  *
- *   for .. carry(%slot = 0, %phase = 1) {
- *     mbarrier_wait %empty, %slot, %phase
+ *   for .. carry(%count = 0) {
+ *     %slot = %count & 3
+ *     mbarrier_wait %full, %slot, %count >> 2
  *     %buffer = smem_index %ring, %slot
  *     ..
- *     %wrap = %slot == 3
- *     yield select(%wrap, 0, %slot + 1), %phase ^ cast(%wrap, i32)
+ *     yield %count + 1 & 7
  *   }
  *
- * A loop carries slot and phase of the rings in it, in nested loops too, so
- * that they go on where the step before left them. Rings of one region that
- * have equally many slots share them.
+ * A loop carries the counts of the rings in it, in nested loops too, so that
+ * they go on where the step before left them. Rings of one region share them:
+ * 2 slots are the last bit of a count, 4 the last two; the bit above says which
+ * phase comes. Of 3 slots there is no such bit: then the loop carries slot and
+ * phase. Each ring takes the count apart for itself, so that what is done with
+ * it can be moved without the others.
  */
 #include "passes/specialise.h"
 
@@ -73,22 +76,64 @@ tc_ring_uses tc_find_ring_uses(tc_arena *a, const tc_ring *r)
     return found;
 }
 
-/* ---- Slots and phases ---- */
+/* ---- Where the role is ---- */
 
-/* A fresh mbarrier counts as if a phase of parity 1 had ended: nobody has to
- * empty a slot first. */
-void tc_start_rings(tc_specialiser *s, tc_builder *b, bool producer)
+/* A number of slots that is a power of two: the last bits of a count. */
+static bool is_counted(const tc_ring *r)
 {
-    const tc_type *i32 = tc_type_scalar(s->env->cx, TC_I32);
-    tc_value *zero = tc_build_int(b, i32, 0);
-    tc_value *one = producer ? tc_build_int(b, i32, 1) : zero;
+    return (r->slots & (r->slots - 1)) == 0;
+}
+
+static bool go_together(const tc_ring *a, const tc_ring *b)
+{
+    return a->region == b->region &&
+           (a->slots == b->slots || (is_counted(a) && is_counted(b)));
+}
+
+void tc_start_rings(tc_specialiser *s, tc_builder *b)
+{
+    tc_value *zero = tc_build_int(b, tc_type_scalar(s->env->cx, TC_I32), 0);
     for (tc_ring *r = s->rings; r; r = r->next) {
-        r->slot = zero;
-        r->phase = r->once ? zero : one;
+        r->count = r->slot = r->phase = r->zero = zero;
         r->pace = s->rings;
-        while (r->pace->region != r->region || r->pace->slots != r->slots)
+        while (!go_together(r->pace, r))
             r->pace = r->pace->next;
+        if (r->pace->period < 2 * r->slots)
+            r->pace->period = 2 * r->slots;
     }
+}
+
+static tc_value *build_bits(tc_builder *b, tc_value *count, unsigned mask)
+{
+    return tc_build_binary(b, TC_AND, count,
+                           tc_build_int(b, count->type, mask));
+}
+
+void tc_find_slot(tc_ring *r, tc_builder *b)
+{
+    if (r->slots == 1)
+        r->at = r->zero;
+    else if (is_counted(r))
+        r->at = build_bits(b, r->pace->count, r->slots - 1);
+    else
+        r->at = r->pace->slot;
+}
+
+/* How often the ring went round: even or odd. */
+static tc_value *phase_of(const tc_ring *r, tc_builder *b)
+{
+    if (r->once)
+        return r->zero;
+    if (!is_counted(r))
+        return r->pace->phase;
+    tc_value *round = r->pace->count;
+    unsigned bits = 0;
+    for (; 1u << bits < r->slots; bits++)
+        ;
+    if (bits)
+        round = tc_build_binary(b, TC_SHRU, round,
+                                tc_build_int(b, round->type, bits));
+    return r->pace->period > 2 * r->slots ? build_bits(b, round, 1) : round;
 }
 
 static bool is_in(const tc_ring *ring, const tc_op *loop)
@@ -110,10 +155,13 @@ tc_carried_rings tc_rings_carried_by(tc_specialiser *s, const tc_op *loop)
     for (tc_ring *r = s->rings; r; r = r->next) {
         if (r->pace != r || !is_in(r, loop))
             continue;
-        if (r->slots > 1) {
-            c.at[c.n] = &r->slot;
-            c.names[c.n++] = "slot";
+        if (is_counted(r)) {
+            c.at[c.n] = &r->count;
+            c.names[c.n++] = "count";
+            continue;
         }
+        c.at[c.n] = &r->slot;
+        c.names[c.n++] = "slot";
         c.at[c.n] = &r->phase;
         c.names[c.n++] = "phase";
     }
@@ -122,15 +170,11 @@ tc_carried_rings tc_rings_carried_by(tc_specialiser *s, const tc_op *loop)
 
 static void advance(tc_ring *r, tc_builder *b)
 {
-    const tc_type *i32 = r->phase->type;
+    const tc_type *i32 = r->zero->type;
     tc_value *one = tc_build_int(b, i32, 1);
-    if (r->slots == 1) {
-        r->phase = tc_build_binary(b, TC_XOR, r->phase, one);
-        return;
-    }
-    if (r->slots == 2) {
-        r->phase = tc_build_binary(b, TC_XOR, r->phase, r->slot);
-        r->slot = tc_build_binary(b, TC_XOR, r->slot, one);
+    if (is_counted(r)) {
+        tc_value *next = tc_build_binary(b, TC_ADD, r->count, one);
+        r->count = build_bits(b, next, r->period - 1);
         return;
     }
     tc_value *in[] = {r->slot, tc_build_int(b, i32, r->slots - 1)};
@@ -158,22 +202,44 @@ tc_value *tc_build_slot(const tc_ring *r, tc_builder *b, tc_value *buffers)
 {
     if (r->slots == 1)
         return buffers;
-    tc_value *in[] = {buffers, r->pace->slot};
+    tc_value *in[] = {buffers, r->at};
     return tc_build(b, TC_SMEM_INDEX, 2, in, NULL);
 }
 
-void tc_build_mbarrier_wait(const tc_ring *r, tc_builder *b, tc_value *which)
+static tc_op *build_op(tc_builder *b, tc_opcode code, unsigned nin,
+                       tc_value *const *in)
 {
-    tc_value *in[] = {which, r->pace->slot, r->pace->phase};
-    tc_op_insert(tc_op_new(b->func, TC_MBARRIER_WAIT, b->loc, 3, in, 0),
-                 b->region, b->before);
-}
-
-tc_op *tc_build_mbarrier_arrive(const tc_ring *r, tc_builder *b,
-                                tc_value *which)
-{
-    tc_value *in[] = {which, r->pace->slot};
-    tc_op *op = tc_op_new(b->func, TC_MBARRIER_ARRIVE, b->loc, 2, in, 0);
+    tc_op *op = tc_op_new(b->func, code, b->loc, nin, in, 0);
     tc_op_insert(op, b->region, b->before);
     return op;
+}
+
+void tc_wait_until_full(const tc_ring *r, tc_builder *b)
+{
+    tc_value *in[] = {r->full, r->at, phase_of(r, b)};
+    build_op(b, TC_MBARRIER_WAIT, 3, in);
+}
+
+/* In the first round nobody has to empty a slot: of a fresh mbarrier a phase of
+ * parity 1 counts as ended. */
+void tc_wait_until_empty(const tc_ring *r, tc_builder *b)
+{
+    tc_value *phase = phase_of(r, b);
+    tc_value *one = tc_build_int(b, phase->type, 1);
+    tc_value *in[] = {r->empty, r->at, tc_build_binary(b, TC_XOR, phase, one)};
+    build_op(b, TC_MBARRIER_WAIT, 3, in);
+}
+
+tc_op *tc_build_arrive(const tc_ring *r, tc_builder *b, tc_value *which)
+{
+    tc_value *in[] = {which, r->at};
+    return build_op(b, TC_MBARRIER_ARRIVE, 2, in);
+}
+
+void tc_build_tma_load(const tc_ring *r, tc_builder *b, tc_value *window,
+                       tc_value *buffers)
+{
+    tc_value *buffer = tc_build_slot(r, b, buffers);
+    tc_value *in[] = {window, buffer, r->full, r->at};
+    build_op(b, TC_TMA_LOAD, 4, in);
 }

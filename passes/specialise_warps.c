@@ -17,18 +17,20 @@
  *   %empty.k = mbarrier_alloc arrivals(2) : mbarrier<2>
  *   barrier
  *   warp_groups registers(24, 240) producer {
- *     for %n0 = 0 to %n step 128 carry(%slot = 0, %phase = 1) {
- *       mbarrier_wait %empty.k, %slot, %phase
+ *     for %n0 = 0 to %n step 128 carry(%count = 0) {
+ *       %slot = %count & 1
+ *       mbarrier_wait %empty.k, %slot, %count >> 1 ^ 1
  *       mbarrier_arrive %full.k, %slot bytes(16384)
  *       tma_load block %k[%n0], slot %slot of %ring.k, %full.k, %slot
- *       yield next of %slot, %phase
+ *       yield %count + 1 & 3
  *     }
  *   } consumer {
- *     for %n0 = 0 to %n step 128 carry(%slot = 0, %phase = 0) {
- *       mbarrier_wait %full.k, %slot, %phase
+ *     for %n0 = 0 to %n step 128 carry(%count = 0) {
+ *       %slot = %count & 1
+ *       mbarrier_wait %full.k, %slot, %count >> 1
  *       .. mma of slot %slot of %ring.k ..
  *       mbarrier_arrive %empty.k, %slot
- *       yield next of %slot, %phase
+ *       yield %count + 1 & 3
  *     }
  *   }
  *
