@@ -235,7 +235,7 @@ tc_tile_work tc_tile_work_of(const tc_func *f, const tc_pass_env *env)
         s.work.why = "no product is large enough for instructions of 64 rows";
     else if (!s.work.hot)
         s.work.why = "no loop holds its products";
-    else if (!s.work.nloads || env->options->any_alignment)
+    else if (!s.work.nloads)
         s.work.why = "its loop loads nothing that bulk copies could bring";
     if (s.work.why)
         s.work.hot = NULL;
