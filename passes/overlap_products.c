@@ -31,6 +31,10 @@
  *   }
  *
  * Where steps cannot overlap, products are asynchronous within their step.
+ * Where their buffers are not a producer's, but filled in the loop, they stay
+ * as they are: pipeline-loops makes copies of such loads, which no product may
+ * read late.
+ *
  * overlap_schedule.c says when and how; nothing here knows what is computed.
  *
  * `schedule(..)` of a loop asks for one or the other (or `none`), and says
@@ -51,35 +55,46 @@ struct overlap {
 
 /* ---- Waits ---- */
 
-/* Only as the sum that another product of the region adds to. */
-static bool only_added_to(const tc_value *v, const tc_region *r)
+/* Only as the sum that another such product of the region adds to. */
+static bool only_added_to(const tc_value *v, tc_region *r)
 {
     const tc_use *u = v->uses;
     return u && !u->next && u->index == 2 && u->op->parent == r &&
-           tc_is_group_product(u->op);
+           tc_is_group_product(u->op) && tc_may_run_on(r, u->op);
 }
 
-/* A wait behind each product: as it was, in other words. */
-static void make_async(tc_region *r)
+static void add_wait(tc_op *product)
 {
-    tc_forget_speculatable(r);
-    tc_each_op_safe (op, r) {
-        if (!tc_is_group_product(op))
-            continue;
-        tc_value *sum = op->out[0];
-        bool added = only_added_to(sum, r);
-        tc_op *wait = tc_op_new(op->func, TC_MMA_WAIT, op->loc, 1, &sum, 0);
-        tc_op_set_attr(op, "async", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
-        tc_op_set_int(wait, "pending", 0);
-        tc_op_set_results(wait, 1, &sum->type);
-        tc_op_insert(wait, r, op->next);
-        if (added)
-            continue;
-        wait->out[0]->name = sum->name;
-        sum->name = NULL;
-        tc_value_replace(sum, wait->out[0]);
-        tc_op_set_in(wait, 0, sum);
-    }
+    tc_value *sum = product->out[0];
+    bool added = only_added_to(sum, product->parent);
+    tc_op *wait =
+        tc_op_new(product->func, TC_MMA_WAIT, product->loc, 1, &sum, 0);
+    tc_op_set_attr(product, "async", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    tc_op_set_int(wait, "pending", 0);
+    tc_op_set_results(wait, 1, &sum->type);
+    tc_op_insert(wait, product->parent, product->next);
+    if (added)
+        return;
+    wait->out[0]->name = sum->name;
+    sum->name = NULL;
+    tc_value_replace(sum, wait->out[0]);
+    tc_op_set_in(wait, 0, sum);
+}
+
+/* A wait behind each product: as it was, in other words. False: there are
+ * none that may run on. */
+static bool make_async(struct overlap *o, tc_region *r)
+{
+    bool any = false;
+    tc_each_op_safe (op, r)
+        if (tc_is_group_product(op) && tc_may_run_on(r, op)) {
+            add_wait(op);
+            any = true;
+        }
+    if (any)
+        tc_forget_speculatable(r);
+    o->changed |= any;
+    return any;
 }
 
 /* ---- Loops ---- */
@@ -142,7 +157,12 @@ static void visit_products(struct overlap *o, tc_op *loop)
 {
     tc_region *r = loop->regions[0];
     const char *why = NULL;
-    make_async(r);
+    if (!make_async(o, r)) {
+        tc_remark(o->env->cx, loop->loc, pass,
+                  "products are waited for at once: their buffers are filled "
+                  "in the loop by the threads that compute");
+        return;
+    }
     tc_step *s = tc_step_new(o->env->scratch, r);
     if (!tc_op_is_word(loop, "schedule", "step")) {
         if (tc_schedule_turn(s, &why)) {
@@ -165,12 +185,10 @@ static void visit_for(struct overlap *o, tc_op *loop)
     if (tc_op_is_word(loop, "schedule", "none"))
         return;
     visit_region(o, loop->regions[0], true);
-    if (n.here && !n.async) {
-        o->changed = true;
+    if (n.here && !n.async)
         visit_products(o, loop);
-    } else if (n.inside) {
+    else if (n.inside)
         say_apart(o, loop, "they stand in a branch of the loop");
-    }
 }
 
 static void visit_op(struct overlap *o, tc_op *op, bool in_loop)
@@ -190,8 +208,8 @@ static void visit_region(struct overlap *o, tc_region *r, bool in_loop)
     struct products n = count(r);
     if (!n.here || n.async || (r->op && r->op->code == TC_FOR))
         return;
-    o->changed = true;
-    make_async(r);
+    if (!make_async(o, r))
+        return;
     tc_step *s = tc_step_new(o->env->scratch, r);
     tc_schedule_step(s, in_loop);
     tc_expand_step(s);

@@ -58,7 +58,6 @@ struct tc_part {
     unsigned nbefore;
     tc_part **before;
     tc_part *product; /* WAIT: which; PRODUCT: its wait */
-    bool guarded;     /* PRODUCT: no barrier is needed for its buffers */
     bool spare;       /* WAIT: another one does */
     bool in_flight;   /* WAIT: for a sum that the next step adds to */
     unsigned slot;    /* such a sum's among those that the loop carries */
@@ -82,10 +81,10 @@ bool tc_is_step_value(const tc_step *s, const tc_value *v);
 tc_part *tc_part_of(const tc_step *s, const tc_value *v);
 /* m64k8, m64k16, m64k32: what can run asynchronously. */
 bool tc_is_group_product(const tc_op *op);
-/* In which ring an operand of a product lies, if its slot changes from step to
- * step; NULL: it does not. */
-const tc_type *tc_moving_ring(const tc_step *s, const tc_op *product,
-                              unsigned i);
+/* Are the buffers of a product of the region guarded by mbarriers, or left
+ * alone by the threads that compute as long as the loop around runs? They may
+ * be read late then; others stay for pipeline-loops. */
+bool tc_may_run_on(tc_region *r, const tc_op *product);
 
 /* overlap_schedule.c. All in one step: issued early (`hoist`) or where the
  * program has them, waited for late. */

@@ -98,8 +98,6 @@ static bool check_marked(struct later *l)
             continue;
         if (p->kind == TC_PART_PLAIN && p->effects)
             return refuse(l, "its result is needed within the step");
-        if (p->kind == TC_PART_PRODUCT && !p->guarded)
-            return refuse(l, "its buffers are not guarded by mbarriers");
         if (p->kind == TC_PART_PRODUCT && is_marked(l, p->op->in[0]))
             return refuse(l, "another product of the step needs its result");
         if (p->kind == TC_PART_RELEASE && p->op->in[0]->type->slots < 2)
@@ -217,7 +215,7 @@ static tc_part *last_of_chain(const struct later *l, unsigned slot)
         return NULL;
     last = wait->product;
     for (tc_part *p = last; p;) {
-        if (!is_root(p) || !p->guarded || l->marks[p->index] || !p->product ||
+        if (!is_root(p) || l->marks[p->index] || !p->product ||
             (p != last && p->product->op->out[0]->uses))
             return NULL;
         v = p->op->in[2];
@@ -517,11 +515,13 @@ static const char *why_apart(const tc_step *s)
         const tc_part *p = s->parts[i];
         if (!(p->effects & TC_PART_OTHER))
             continue;
-        return p->op->nregions ? "a branch or loop in the step has products or "
-                                 "waits for buffers of its own"
-                               : "the step has effects on shared memory that "
-                                 "must stay where they are: copies from global "
-                                 "memory have to be the producer's";
+        if (p->op->nregions)
+            return "a branch or loop in the step has products or waits of its "
+                   "own";
+        if (p->op->code == TC_BARRIER)
+            return "threads meet in the step, as not all of its buffers are "
+                   "read by products of warp groups";
+        return "the step fills buffers itself";
     }
     return NULL;
 }

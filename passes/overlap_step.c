@@ -11,15 +11,14 @@
  *     is for. An arrival whose slot is none that the step reads, and buffers
  *     that are in no ring, are taken to concern all.
  *   - What writes shared memory in another way, barriers and the like keep
- *     their place among effects, and see no product under way. Nor do ops that
- *     may come to need a barrier, where a product's buffers are not guarded by
- *     mbarriers: it would let others write what is still being read.
+ *     their place among effects, and see no product under way.
  *   - Stores to global memory, asserts and prints keep their order; loads stay
  *     where they are among them.
  */
 #include "passes/overlap_products.h"
 
 #include "passes/match.h"
+#include "passes/shared_memory.h"
 
 #include <string.h>
 
@@ -157,16 +156,6 @@ static struct place place_of(const tc_step *s, tc_value *v)
     return p;
 }
 
-const tc_type *tc_moving_ring(const tc_step *s, const tc_op *product,
-                              unsigned i)
-{
-    tc_value *v = product->in[i];
-    if (v->type->kind != TC_SMEM)
-        return NULL;
-    struct place p = place_of(s, v);
-    return p.moves ? p.ring->type : NULL;
-}
-
 static bool same_slot(const tc_value *a, const tc_value *b)
 {
     tc_scalar x, y;
@@ -184,6 +173,68 @@ static bool reads_slot(const tc_step *s, const tc_op *op, const tc_value *slot)
             return true;
     }
     return false;
+}
+
+/* ---- Buffers that may be read late ---- */
+
+static bool fills(const tc_op *op, const tc_op *alloc)
+{
+    for (unsigned i = 0; i < op->nin; i++) {
+        tc_buffer_use use = tc_buffer_use_of(op, i);
+        tc_buffer of[TC_MAX_BUFFERS];
+        if (use != TC_BUFFER_WRITTEN && use != TC_BUFFER_COPIED_TO)
+            continue;
+        unsigned n = tc_trace_buffers(op->in[i], of);
+        for (unsigned k = 0; k < n; k++)
+            if (k == TC_MAX_BUFFERS || of[k].alloc == alloc)
+                return true;
+    }
+    return false;
+}
+
+static bool fills_within(const tc_op *op, const tc_op *alloc)
+{
+    for (unsigned i = 0; i < op->nregions; i++)
+        tc_each_op (inner, op->regions[i])
+            if (fills(inner, alloc) || fills_within(inner, alloc))
+                return true;
+    return false;
+}
+
+/* By the threads that compute: in the loop around, or before, if there is none
+ * (what comes later waits). */
+static bool is_filled_here(const tc_op *product, const tc_op *alloc)
+{
+    const tc_op *loop = tc_loop_around(product);
+    if (loop)
+        return fills_within(loop, alloc);
+    for (const tc_op *at = product; at; at = at->parent->op)
+        for (const tc_op *op = at->prev; op; op = op->prev)
+            if (fills(op, alloc) || fills_within(op, alloc))
+                return true;
+    return false;
+}
+
+static bool is_guarded(const tc_step *s, const tc_op *product, tc_value *buffer)
+{
+    struct place at = place_of(s, buffer);
+    for (const tc_op *op = product->prev; op && at.slot; op = op->prev)
+        if (op->code == TC_MBARRIER_WAIT && same_slot(at.slot, op->in[1]))
+            return at.known;
+    return at.known && !at.moves && at.ring->def &&
+           at.ring->def->code == TC_SMEM_ALLOC &&
+           !is_filled_here(product, at.ring->def);
+}
+
+bool tc_may_run_on(tc_region *r, const tc_op *product)
+{
+    tc_step s = {.region = r};
+    s.loop = r->op && r->op->code == TC_FOR ? r->op : NULL;
+    for (unsigned i = 0; i < product->nin; i++)
+        if (product->in[i]->type->kind == TC_SMEM &&
+            !is_guarded(&s, product, product->in[i]))
+            return false;
+    return true;
 }
 
 /* ---- What comes first ---- */
@@ -207,38 +258,25 @@ static void add_values(tc_step *s, tc_part *p)
     }
 }
 
-static bool has_other_effects(const tc_step *s)
-{
-    for (unsigned i = 0; i < s->nparts; i++)
-        if (s->parts[i]->effects & TC_PART_OTHER)
-            return true;
-    return false;
-}
-
-/* The waits for the data of one operand; is it guarded by them? */
-static bool add_guards(tc_step *s, tc_part *p, tc_value *buffer)
+/* The waits for the data of one operand. */
+static void add_guards(tc_step *s, tc_part *p, tc_value *buffer)
 {
     struct place at = place_of(s, buffer);
-    bool found = false;
     for (unsigned i = 0; i < p->index; i++) {
         tc_part *full = s->parts[i];
         if (full->kind != TC_PART_FULL)
             continue;
-        bool same = at.known && at.slot && same_slot(at.slot, full->op->in[1]);
-        found |= same;
-        if (same || !at.known || (!at.moves && is_fixed(s, full->op->in[1])))
+        bool same = at.slot && same_slot(at.slot, full->op->in[1]);
+        if (same || (!at.moves && is_fixed(s, full->op->in[1])))
             add_before(s, p, full);
     }
-    bool stays = at.known && !at.moves && s->loop && !has_other_effects(s);
-    return at.known && (found || stays);
 }
 
 static void add_all_guards(tc_step *s, tc_part *p)
 {
-    p->guarded = true;
     for (unsigned i = 0; i < p->op->nin; i++)
         if (p->op->in[i]->type->kind == TC_SMEM)
-            p->guarded &= add_guards(s, p, p->op->in[i]);
+            add_guards(s, p, p->op->in[i]);
 }
 
 /* Does the part end the use of what the product reads? */
@@ -263,14 +301,6 @@ static bool releases(const tc_step *s, const tc_part *p, const tc_op *product)
     return false;
 }
 
-/* May need memory or a barrier when it is lowered. */
-static bool may_exchange(const tc_part *p)
-{
-    return p->kind == TC_PART_PLAIN &&
-           (p->effects || p->op->nregions || p->op->code == TC_CONVERT_LAYOUT ||
-            p->op->code == TC_REDUCE);
-}
-
 static bool keeps_order(const tc_part *a, const tc_part *b)
 {
     bool a_any = a->effects || a->kind != TC_PART_PLAIN;
@@ -289,8 +319,7 @@ static bool comes_first(const tc_step *s, const tc_part *a, const tc_part *b)
     if (keeps_order(a, b))
         return true;
     if (a->kind == TC_PART_WAIT)
-        return (b->kind == TC_PART_RELEASE && releases(s, b, a->product->op)) ||
-               (!a->product->guarded && may_exchange(b));
+        return b->kind == TC_PART_RELEASE && releases(s, b, a->product->op);
     if (a->kind == TC_PART_FULL)
         return b->effects & TC_PART_SHARED;
     return a->effects & TC_PART_SHARED && b->kind == TC_PART_RELEASE;
