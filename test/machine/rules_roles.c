@@ -219,19 +219,36 @@ static bool is_constant(const program *p, const char *name, unsigned i,
     return made && strstr(made, what);
 }
 
-/* With 0 it is the same. */
+/* A scalar i32 op of something that is not 0: its second operand. */
+static bool is_step(const program *p, unsigned i, const char *op,
+                    const char **at, char *name)
+{
+    const char *line = p->lines[i];
+    size_t n = strlen(line);
+    char first[LINE];
+    return has_roles(p) && is_op(line, op) && n > 6 &&
+           strcmp(line + n - 6, " : i32") == 0 && operand(line, 0, at, first) &&
+           operand(line, 1, at, name) &&
+           !is_constant(p, first, i, "= const 0 : i32") &&
+           !is_constant(p, name, i, "= const 0 : i32");
+}
+
 static void other_phase(rule_run *r, unsigned i)
 {
-    const char *line = r->p->lines[i], *at;
-    size_t n = strlen(line);
-    char a[LINE], b[LINE];
-    if (!has_roles(r->p) || !is_op(line, "xor") || n < 6 ||
-        strcmp(line + n - 6, " : i32") != 0 || !operand(line, 0, &at, a) ||
-        !operand(line, 1, &at, b) ||
-        is_constant(r->p, a, i, "= const 0 : i32") ||
-        is_constant(r->p, b, i, "= const 0 : i32"))
-        return;
-    replace_part(r, i, op_at(line), 3, "or", NULL);
+    const char *at;
+    char name[LINE];
+    if (is_step(r->p, i, "xor", &at, name))
+        replace_part(r, i, op_at(r->p->lines[i]), 3, "or", NULL);
+}
+
+/* Slots and phases by the bits of a count: always 0, or too many bits. */
+static void other_count(rule_run *r, unsigned i)
+{
+    const char *at;
+    char name[LINE];
+    if (is_step(r->p, i, "and", &at, name) ||
+        is_step(r->p, i, "shru", &at, name))
+        replace_part(r, i, at, strlen(name), "0", NULL);
 }
 
 /* The other one of 0 and 1, of what a loop of a role begins with. */
@@ -391,6 +408,7 @@ const rule rules_of_roles[] = {
     {"other arrivals", other_arrivals},
     {"fewer mbarriers", fewer_mbarriers},
     {"other phase", other_phase},
+    {"other count", other_count},
     {"other begin", other_begin},
     {"wait for fewer mma or stores", weaker_mma_wait},
     {"mma_wait later", later_mma_wait},
