@@ -77,7 +77,7 @@ static void check(void *user)
     bool ok = true;
     for (unsigned i = 0; i < n; i++)
         ok &= take_argument(c, f->body->args[i], &hosts[i], &args[i]);
-    tc_interp_options o = {.print = show_line};
+    tc_interp_options o = {.num_sms = 2, .print = show_line};
     c->fits = !ok || tc_interp_takes(f, args);
     c->ok = ok && c->fits && tc_interp_run(f, args, &o);
 }

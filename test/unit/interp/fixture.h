@@ -52,6 +52,7 @@ const char *interp_print(const char *text);
 void interp_pipeline_tests(TCase *t);
 void interp_value_tests(TCase *t);
 void interp_memory_tests(TCase *t);
+void interp_meeting_tests(TCase *t);
 void interp_role_tests(TCase *t);
 void interp_product_tests(TCase *t);
 void interp_tile_tests(TCase *t);
