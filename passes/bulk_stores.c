@@ -252,10 +252,31 @@ static uint64_t most_others(const struct room *m, const tc_region *r)
     return most;
 }
 
+/* Of a load that the tile is done with before the store: where there is no room
+ * otherwise the next one waits, and its memory is free (specialise-warps). */
+static uint64_t lent_bytes(const struct room *m, tc_op *store)
+{
+    tc_op *tiles = m->s->tiles;
+    uint64_t most = 0;
+    for (unsigned i = 0; tiles && i < m->all.n; i++) {
+        const tc_lifetime *l = &m->all.of[i];
+        const tc_region *r = tiles->regions[tiles->code == TC_WHILE];
+        if (slots_of(m->s, l->alloc) != 1 || l->alloc->parent != r)
+            continue;
+        const tc_op *last = tc_ancestor_in(r, l->last_op);
+        const tc_op *op = tc_ancestor_in(r, store);
+        while (op && op != last)
+            op = op->prev;
+        if (op && !tc_is_in_use_at(l, store) && l->bytes > most)
+            most = l->bytes;
+    }
+    return most;
+}
+
 /* NOWHERE: not even while it is written and copied. */
 enum place { NOWHERE, WHILE_COPIED, ALWAYS };
 
-static enum place find_place(struct bulk *s, const tc_op *store,
+static enum place find_place(struct bulk *s, tc_op *store,
                              const tc_type *buffer)
 {
     struct room m = {.s = s,
@@ -268,7 +289,8 @@ static enum place find_place(struct bulk *s, const tc_op *store,
     uint32_t limit = tc_shared_limit(s->env->target);
     if (s->tiles && bytes + most_others(&m, s->f->body) <= limit)
         return ALWAYS;
-    return bytes + others_at(&m, store) <= limit ? WHILE_COPIED : NOWHERE;
+    bytes += others_at(&m, store);
+    return bytes <= limit + lent_bytes(&m, store) ? WHILE_COPIED : NOWHERE;
 }
 
 /* ---- Building ---- */

@@ -383,6 +383,93 @@ static void keep_small_ones(struct finder *s)
     }
 }
 
+/* ---- Memory that is lent ---- */
+
+/* A buffer that one bulk copy fills, step by step, and what the copy waits
+ * for: an mbarrier of one slot that the consumers arrive at once a step. From
+ * their last use in the step to that, the buffer's memory is free. */
+struct loan {
+    struct finder *s;
+    tc_func *f;
+    tc_op *release; /* mbarrier_arrive */
+    unsigned from;  /* where the last use, and what is under way, ends */
+    bool fits;
+};
+
+static tc_op *only_use(const tc_value *v, tc_opcode code)
+{
+    tc_op *found = NULL;
+    tc_each_use (u, v) {
+        if (u->op->code != code)
+            continue;
+        if (found)
+            return NULL;
+        found = u->op;
+    }
+    return found;
+}
+
+/* The mbarriers that must let the copy begin. */
+static tc_value *guard_of(const tc_op *copy)
+{
+    const tc_op *op = copy->prev;
+    while (op && op->code != TC_MBARRIER_WAIT)
+        op = op->prev;
+    return op && only_use(op->in[0], TC_MBARRIER_WAIT) ? op->in[0] : NULL;
+}
+
+static void end_use(struct loan *x, tc_op *use)
+{
+    tc_op *at = tc_ancestor_in(x->release->parent, use);
+    unsigned end = at ? span_of(at)->last : 0;
+    tc_opcode wait = tc_waited_for_by(use);
+    if (at && wait != TC_OPCODE_COUNT) {
+        tc_op *drain = next_drain(x->f->body, wait, span_of(use)->last);
+        at = drain;
+        end = drain && span_of(drain)->last > end ? span_of(drain)->last : end;
+    }
+    x->fits &= at != NULL;
+    x->from = end > x->from ? end : x->from;
+}
+
+static void end_uses(struct loan *x, const tc_value *buffer)
+{
+    tc_each_use (u, buffer) {
+        if (tc_is_buffer_view(u->op))
+            end_uses(x, u->op->out[0]);
+        else if (u->op->code != TC_TMA_LOAD)
+            end_use(x, u->op);
+    }
+}
+
+static void find_loan(struct finder *s, tc_func *f, tc_op *copy)
+{
+    tc_op *alloc = copy->in[1]->def;
+    tc_value *guard = guard_of(copy);
+    if (!guard || guard->type->slots != 1 || alloc->code != TC_SMEM_ALLOC ||
+        only_use(alloc->out[0], TC_TMA_LOAD) != copy)
+        return;
+    struct loan x = {s, f, only_use(guard, TC_MBARRIER_ARRIVE), 0, true};
+    if (!x.release || roles_of_producer(x.release))
+        return;
+    end_uses(&x, alloc->out[0]);
+    tc_lifetime *l = lifetime_of(s, alloc);
+    if (x.fits && x.from < span_of(x.release)->first) {
+        l->lent_first = x.from;
+        l->lent_last = span_of(x.release)->first;
+    }
+}
+
+static void find_loans(struct finder *s, tc_func *f, tc_region *r)
+{
+    tc_each_op (op, r) {
+        if (op->code == TC_TMA_LOAD && op->in[1]->def)
+            find_loan(s, f, op);
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_loans(s, f, op->regions[i]);
+    }
+}
+
 tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose)
 {
     struct finder s = {.arena = a, .loose = loose};
@@ -391,21 +478,30 @@ tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose)
     find_allocs(&s, f, f->body);
     find_uses(&s, f->body);
     find_under_way(&s, f, f->body);
+    find_loans(&s, f, f->body);
     if (loose)
         keep_small_ones(&s);
     return s.all;
 }
 
+/* All of the time from `first` to `last`. */
+static bool is_lent(const tc_lifetime *l, unsigned first, unsigned last)
+{
+    return l->lent_first < first && last < l->lent_last;
+}
+
 bool tc_lifetimes_meet(const tc_lifetime *a, const tc_lifetime *b)
 {
     return a->first_op && b->first_op && a->first <= b->last &&
-           b->first <= a->last;
+           b->first <= a->last && !is_lent(a, b->first, b->last) &&
+           !is_lent(b, a->first, a->last);
 }
 
 bool tc_is_in_use_at(const tc_lifetime *l, const tc_op *op)
 {
     const struct span *span = span_of(op);
-    return l->first_op && l->first <= span->last && span->first <= l->last;
+    return l->first_op && l->first <= span->last && span->first <= l->last &&
+           !is_lent(l, span->first, span->last);
 }
 
 /* ---- Offsets ---- */

@@ -37,6 +37,9 @@ struct tc_ring {
 
     unsigned slots;
     bool asked; /* so many slots, by the text or the options */
+    /* One slot, which others may use from the last use to the step's end: it is
+     * released there. */
+    bool lent;
     tc_value *full, *empty;
     /* Where the role is that is being built, at the place where it is being
      * built: how often the region ran, modulo `period`, or slot and phase.

@@ -7,7 +7,9 @@
  * products do not wait for each other, so that memory is all it waits for. A
  * ring outside of these has one. Rings are filled ahead, so they are always in
  * use. With all other buffers, and what conversions will need, they have to fit
- * into a block's shared memory.
+ * into a block's shared memory. Where that would cost a slot in an innermost
+ * loop, a ring around it is filled less far ahead: what comes behind its last
+ * use in a step (the end of a tile) may have its memory until the step's end.
  */
 #include "passes/specialise.h"
 
@@ -107,11 +109,19 @@ static bool is_chained(tc_specialiser *s, const tc_op *loop)
 
 /* ---- Bytes ---- */
 
+static bool is_hot(const tc_ring *r)
+{
+    return r->region->op && tc_is_innermost_product(r->region->op);
+}
+
 typedef struct budget {
     tc_specialiser *s;
     tc_lifetimes others; /* of all buffers, those of rings too */
-    uint64_t most;       /* bytes of others at once */
-    const tc_op *at;     /* where that is */
+    tc_ring *lender;     /* that may be lent; or NULL */
+    /* Bytes of others at once, and where that is: before the lender's last use,
+     * and behind it. */
+    uint64_t most[2];
+    const tc_op *at[2];
 } budget;
 
 static bool is_of_ring(const tc_specialiser *s, const tc_op *alloc)
@@ -128,44 +138,69 @@ static bool is_other_at(const budget *b, const tc_lifetime *l, const tc_op *op)
     return !is_of_ring(b->s, l->alloc) && tc_is_in_use_at(l, op);
 }
 
-static void count_op(budget *b, const tc_op *op)
+static void count_op(budget *b, const tc_op *op, bool behind)
 {
     uint64_t sum = tc_exchange_bytes(b->s->env->cx, op);
     for (unsigned i = 0; i < b->others.n; i++)
         if (is_other_at(b, &b->others.of[i], op))
             sum += b->others.of[i].bytes;
-    if (sum > b->most || !b->at) {
-        b->most = sum;
-        b->at = op;
+    if (sum > b->most[behind] || !b->at[behind]) {
+        b->most[behind] = sum;
+        b->at[behind] = op;
     }
 }
 
-static void count_region(budget *b, const tc_region *r)
+static void count_region(budget *b, const tc_region *r, bool behind)
 {
+    const tc_op *last = NULL;
+    if (b->lender && b->lender->region == r)
+        last = tc_find_ring_uses(b->s->env->scratch, b->lender).last;
     tc_each_op (op, r) {
-        if (op->nregions == 0 || op->code == TC_REDUCE) {
-            count_op(b, op);
-            continue;
-        }
-        for (unsigned i = 0; i < op->nregions; i++)
-            count_region(b, op->regions[i]);
+        if (op->nregions == 0 || op->code == TC_REDUCE)
+            count_op(b, op, behind);
+        else
+            for (unsigned i = 0; i < op->nregions; i++)
+                count_region(b, op->regions[i], behind);
+        behind |= op == last;
     }
+}
+
+/* The largest ring around a loop with products, not an innermost one's. */
+static tc_ring *find_lender(tc_specialiser *s)
+{
+    tc_ring *best = NULL;
+    for (tc_ring *r = s->rings; r; r = r->next)
+        if (r->nbulk && !r->once && r->slots == 1 && !is_hot(r) &&
+            (!best || tc_ring_slot_bytes(best) < tc_ring_slot_bytes(r)))
+            best = r;
+    return best;
 }
 
 static budget new_budget(tc_specialiser *s)
 {
     budget b = {.s = s,
-                .others = tc_find_lifetimes(s->env->scratch, s->f, false)};
-    count_region(&b, s->f->body);
+                .others = tc_find_lifetimes(s->env->scratch, s->f, false),
+                .lender = find_lender(s)};
+    count_region(&b, s->f->body, false);
     return b;
 }
 
 static bool fits(const budget *b)
 {
-    uint64_t sum = b->most + RESERVED;
+    uint64_t rings = RESERVED;
     for (const tc_ring *r = b->s->rings; r; r = r->next)
-        sum += (uint64_t)r->slots * tc_ring_slot_bytes(r);
-    return sum <= tc_shared_limit(b->s->env->target);
+        rings += (uint64_t)r->slots * tc_ring_slot_bytes(r);
+    const tc_ring *l = b->lender;
+    uint64_t lent = l && l->lent ? tc_ring_slot_bytes(l) : 0;
+    uint64_t before = rings + b->most[0], behind = rings - lent + b->most[1];
+    uint32_t limit = tc_shared_limit(b->s->env->target);
+    return before <= limit && behind <= limit && rings <= limit;
+}
+
+/* Where the most is in use. */
+static const tc_op *fullest(const budget *b)
+{
+    return b->at[b->most[1] > b->most[0]];
 }
 
 /* ---- What a remark says of it ---- */
@@ -197,14 +232,15 @@ static const char *list_others(const budget *b, const tc_region *region)
         for (unsigned i = 0; i < r->nbulk && r->region != region; i++)
             add_name(&text, tc_loaded_name(cx, r->bulk[i]->staged.load),
                      (uint64_t)r->slots * r->bulk[i]->staged.bytes);
-    for (unsigned i = 0; b->at && i < b->others.n; i++) {
+    const tc_op *at = fullest(b);
+    for (unsigned i = 0; at && i < b->others.n; i++) {
         const tc_lifetime *l = &b->others.of[i];
-        if (is_other_at(b, l, b->at))
+        if (is_other_at(b, l, at))
             add_name(&text, tc_value_name(cx, l->alloc->out[0]), l->bytes);
     }
-    uint64_t exchange = b->at ? tc_exchange_bytes(cx, b->at) : 0;
+    uint64_t exchange = at ? tc_exchange_bytes(cx, at) : 0;
     if (exchange)
-        add_name(&text, tc_op_infos[b->at->code].name, exchange);
+        add_name(&text, tc_op_infos[at->code].name, exchange);
     return text.len ? text.data : "nothing";
 }
 
@@ -230,11 +266,6 @@ static void say_nothing_fits(const budget *b)
 }
 
 /* ---- Slots ---- */
-
-static bool is_hot(const tc_ring *r)
-{
-    return r->region->op && tc_is_innermost_product(r->region->op);
-}
 
 /* What the text or the options ask for; 0: nothing. */
 static unsigned asked_slots(const tc_specialiser *s, const tc_ring *r)
@@ -318,6 +349,55 @@ static void grow(const budget *b)
     }
 }
 
+static unsigned hot_slots(const tc_specialiser *s)
+{
+    unsigned sum = 0;
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        sum += is_hot(r) ? r->slots : 0;
+    return sum;
+}
+
+static void copy_slots(tc_specialiser *s, unsigned *to, const unsigned *from)
+{
+    unsigned i = 0;
+    for (tc_ring *r = s->rings; r; r = r->next, i++) {
+        if (to)
+            to[i] = r->slots;
+        if (from)
+            r->slots = from[i];
+    }
+}
+
+static void say_lent(const tc_specialiser *s, const tc_ring *r)
+{
+    const tc_op *load = r->bulk[0]->staged.load;
+    tc_remark(s->env->cx, load->loc, pass,
+              "load of %s waits for the end of the step before: its %u bytes "
+              "are lent to what comes behind its last use",
+              tc_loaded_name(s->env->cx, load), tc_ring_slot_bytes(r));
+}
+
+/* Fewer slots, or memory that is lent where that saves some. */
+static bool shrink(budget *b, unsigned n, const unsigned *wanted)
+{
+    unsigned *fewer = tc_arena_array(b->s->env->scratch, unsigned, n);
+    bool fit = shrink_to_fit(b);
+    unsigned without = fit ? hot_slots(b->s) : 0;
+    copy_slots(b->s, fewer, wanted);
+    if (!b->lender || without == hot_slots(b->s)) {
+        copy_slots(b->s, NULL, fewer);
+        return fit;
+    }
+    b->lender->lent = true;
+    if (shrink_to_fit(b) && hot_slots(b->s) > without) {
+        say_lent(b->s, b->lender);
+        return true;
+    }
+    b->lender->lent = false;
+    copy_slots(b->s, NULL, fewer);
+    return fit;
+}
+
 bool tc_choose_slots(tc_specialiser *s)
 {
     set_first_slots(s);
@@ -326,10 +406,8 @@ bool tc_choose_slots(tc_specialiser *s)
     for (const tc_ring *r = s->rings; r; r = r->next)
         n++;
     unsigned *wanted = tc_arena_array(s->env->scratch, unsigned, n);
-    n = 0;
-    for (const tc_ring *r = s->rings; r; r = r->next)
-        wanted[n++] = r->slots;
-    if (!shrink_to_fit(&b)) {
+    copy_slots(s, wanted, NULL);
+    if (!shrink(&b, n, wanted)) {
         say_nothing_fits(&b);
         return false;
     }

@@ -78,6 +78,18 @@ static void release(const tc_ring *r, tc_op *last, bool meet)
     tc_build_arrive(r, &b, r->empty);
 }
 
+/* At the step's end. Whoever had the memory since may have written there; the
+ * next copy must not come before. */
+static void release_late(const tc_ring *r)
+{
+    tc_builder b = tc_builder_before(tc_region_terminator(r->region));
+    b.loc = r->bulk[0]->staged.load->loc;
+    tc_op_insert(tc_op_new(b.func, TC_FENCE_ASYNC, b.loc, 0, NULL, 0), b.region,
+                 b.before);
+    build_group_barrier(&b);
+    tc_build_arrive(r, &b, r->empty);
+}
+
 static void take_tiles(tc_specialiser *s, tc_ring *r)
 {
     tc_ring_uses uses = tc_find_ring_uses(s->env->scratch, r);
@@ -86,7 +98,7 @@ static void take_tiles(tc_specialiser *s, tc_ring *r)
     tc_find_slot(r, &first);
     tc_builder before = tc_builder_before(uses.first);
     tc_wait_until_full(r, &before);
-    if (r->empty)
+    if (r->empty && !r->lent)
         release(r, uses.last, uses.by_threads);
     for (unsigned i = 0; i < r->nbulk; i++)
         use_slot(s->env->scratch, r, r->bulk[i]);
@@ -134,6 +146,12 @@ static void carry(tc_specialiser *s, tc_op *loop, const tc_carried_rings *c)
 
 static void visit(tc_specialiser *s, tc_region *r)
 {
+    for (tc_ring *ring = s->rings; ring; ring = ring->next)
+        if (ring->region == r && ring->lent) {
+            tc_builder first = tc_builder_before(r->first);
+            tc_find_slot(ring, &first);
+            release_late(ring);
+        }
     /* Before loads go, and with them the ops that scalars come before. */
     for (tc_ring *ring = s->rings; ring; ring = ring->next)
         if (ring->region == r && ring->scalar)
