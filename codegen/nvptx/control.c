@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * for, if, while. What they carry is in phis, one a register: tiles never
- * leave the registers.
+ * for, if, while. What they carry is in phis: tiles never leave the registers.
  *
  *   for:  count = trips; n = 0; while (n < count) { i = lo + n * step; ...; n++
  * }
@@ -12,6 +11,8 @@
 
 #include <llvm-c/DebugInfo.h>
 
+#include <string.h>
+
 /* Registers of a carried value; a block pointer's are its offsets. */
 static unsigned count_parts(const tc_value *v)
 {
@@ -20,28 +21,80 @@ static unsigned count_parts(const tc_value *v)
     return tc_gen_registers(v->type);
 }
 
-/* Phis in the current block for `args`, which come in as `init`. */
-static void carry(tc_gen *g, tc_value *const *init, tc_value *const *args,
-                  unsigned n, LLVMBasicBlockRef from)
+/* Elements of 8 or 16 bits go round in words: phis of their own would take them
+ * out of those that conversions give and products read. 0: no such value. */
+static unsigned count_words(const tc_value *v)
 {
-    for (unsigned i = 0; i < n; i++) {
-        LLVMValueRef *x = tc_gen_get(g, init[i]);
-        LLVMValueRef *phi = tc_gen_set(g, args[i]);
-        for (unsigned r = 0; r < count_parts(args[i]); r++) {
-            phi[r] = LLVMBuildPhi(g->b, LLVMTypeOf(x[r]), "");
-            LLVMAddIncoming(phi[r], &x[r], &from, 1);
+    if (v->type->kind != TC_TILE || v->type->elem->kind == TC_I1)
+        return 0;
+    unsigned bytes = tc_type_bytes(v->type->elem), n = count_parts(v);
+    return bytes < 4 && n * bytes % 4 == 0 ? n * bytes / 4 : 0;
+}
+
+/* What phis take of a value, computed in the current block. */
+static LLVMValueRef *carried_parts(tc_gen *g, const tc_value *v)
+{
+    unsigned nwords = count_words(v);
+    LLVMValueRef *x = tc_gen_get(g, v);
+    if (nwords == 0)
+        return x;
+    LLVMValueRef *words = tc_arena_array(g->arena, LLVMValueRef, nwords);
+    tc_gen_pack(g, v->type->elem, count_parts(v), x, words);
+    return words;
+}
+
+/* The parts of n values that come in, and the phis that they go into. */
+typedef struct carried {
+    unsigned n;
+    tc_value *const *args;
+    LLVMValueRef **init, **phis;
+} carried;
+
+static unsigned count_phis(const carried *c, unsigned i)
+{
+    unsigned nwords = count_words(c->args[i]);
+    return nwords ? nwords : count_parts(c->args[i]);
+}
+
+static carried begin_carry(tc_gen *g, tc_value *const *init,
+                           tc_value *const *args, unsigned n)
+{
+    carried c = {n, args, tc_arena_array(g->arena, LLVMValueRef *, n),
+                 tc_arena_array(g->arena, LLVMValueRef *, n)};
+    for (unsigned i = 0; i < n; i++)
+        c.init[i] = carried_parts(g, init[i]);
+    return c;
+}
+
+/* Phis in the current block, which has no other ops yet. */
+static void carry(tc_gen *g, const carried *c, LLVMBasicBlockRef from)
+{
+    for (unsigned i = 0; i < c->n; i++) {
+        unsigned n = count_phis(c, i);
+        c->phis[i] = tc_arena_array(g->arena, LLVMValueRef, n);
+        for (unsigned r = 0; r < n; r++) {
+            LLVMValueRef x = c->init[i][r];
+            c->phis[i][r] = LLVMBuildPhi(g->b, LLVMTypeOf(x), "");
+            LLVMAddIncoming(c->phis[i][r], &x, &from, 1);
         }
+    }
+    for (unsigned i = 0; i < c->n; i++) {
+        const tc_value *arg = c->args[i];
+        LLVMValueRef *x = tc_gen_set(g, arg);
+        if (count_words(arg))
+            tc_gen_unpack(g, arg->type->elem, count_parts(arg), x, c->phis[i]);
+        else
+            memcpy(x, c->phis[i], count_phis(c, i) * sizeof *x);
     }
 }
 
-static void come_back(tc_gen *g, tc_value *const *args, const tc_op *yield)
+static void come_back(tc_gen *g, const carried *c, const tc_op *yield)
 {
     LLVMBasicBlockRef from = LLVMGetInsertBlock(g->b);
-    for (unsigned i = 0; i < yield->nin; i++) {
-        LLVMValueRef *phi = tc_gen_get(g, args[i]);
-        LLVMValueRef *x = tc_gen_get(g, yield->in[i]);
-        for (unsigned r = 0; r < count_parts(args[i]); r++)
-            LLVMAddIncoming(phi[r], &x[r], &from, 1);
+    for (unsigned i = 0; i < c->n; i++) {
+        LLVMValueRef *x = carried_parts(g, yield->in[i]);
+        for (unsigned r = 0; r < count_phis(c, i); r++)
+            LLVMAddIncoming(c->phis[i][r], &x[r], &from, 1);
     }
 }
 
@@ -126,6 +179,7 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
     LLVMValueRef zero = LLVMConstInt(type, 0, false);
     LLVMValueRef one = LLVMConstInt(type, 1, false);
 
+    carried c = begin_carry(g, op->in + 3, body->args + 1, op->nout);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
     LLVMBasicBlockRef head = tc_gen_block_new(g, "for");
     LLVMBasicBlockRef inside = tc_gen_block_new(g, "for.body");
@@ -133,7 +187,7 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
     tc_gen_enter(g, head);
     LLVMValueRef n = LLVMBuildPhi(g->b, type, "n");
     LLVMAddIncoming(n, &zero, &before, 1);
-    carry(g, op->in + 3, body->args + 1, op->nout, before);
+    carry(g, &c, before);
     LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntULT, n, count, ""), inside,
                     after);
 
@@ -148,7 +202,7 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
     LLVMValueRef next = LLVMBuildAdd(g->b, n, one, "");
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
     LLVMAddIncoming(n, &next, &end, 1);
-    come_back(g, body->args + 1, body->last);
+    come_back(g, &c, body->last);
     tc_gen_forbid_unrolling(g, LLVMBuildBr(g->b, head));
     LLVMPositionBuilderAtEnd(g->b, after);
     give_results(g, op, body->args + 1);
@@ -160,12 +214,13 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
 bool tc_nvptx_while(tc_gen *g, const tc_op *op)
 {
     const tc_region *test = op->regions[0], *body = op->regions[1];
+    carried c = begin_carry(g, op->in, test->args, op->nout);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
     LLVMBasicBlockRef head = tc_gen_block_new(g, "while");
     LLVMBasicBlockRef inside = tc_gen_block_new(g, "while.body");
     LLVMBasicBlockRef after = tc_gen_block_new(g, "while.end");
     tc_gen_enter(g, head);
-    carry(g, op->in, test->args, op->nout, before);
+    carry(g, &c, before);
     if (!tc_nvptx_region(g, test))
         return false;
     LLVMBuildCondBr(g->b, tc_gen_scalar(g, test->last->in[0]), inside, after);
@@ -174,7 +229,7 @@ bool tc_nvptx_while(tc_gen *g, const tc_op *op)
     if (!tc_nvptx_region(g, body))
         return false;
     tc_gen_resume(g, &outer);
-    come_back(g, test->args, body->last);
+    come_back(g, &c, body->last);
     tc_gen_forbid_unrolling(g, LLVMBuildBr(g->b, head));
     LLVMPositionBuilderAtEnd(g->b, after);
     give_results(g, op, test->args);
