@@ -55,7 +55,7 @@ struct tc_part {
     unsigned nuses;
     tc_value **uses;
     /* Parts of the same step that come first. */
-    unsigned nbefore;
+    unsigned nbefore, room;
     tc_part **before;
     tc_part *product; /* WAIT: which; PRODUCT: its wait */
     bool spare;       /* WAIT: another one does */

@@ -241,11 +241,17 @@ bool tc_may_run_on(tc_region *r, const tc_op *product)
 
 static void add_before(tc_step *s, tc_part *p, tc_part *first)
 {
-    if (!p->before)
-        p->before = tc_arena_array(s->arena, tc_part *, s->nparts);
     for (unsigned i = 0; i < p->nbefore; i++)
         if (p->before[i] == first)
             return;
+    if (p->nbefore == p->room) {
+        unsigned room = p->room ? 2 * p->room : 8;
+        tc_part **more = tc_arena_array(s->arena, tc_part *, room);
+        for (unsigned i = 0; i < p->nbefore; i++)
+            more[i] = p->before[i];
+        p->before = more;
+        p->room = room;
+    }
     p->before[p->nbefore++] = first;
 }
 
