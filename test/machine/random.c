@@ -2,7 +2,7 @@
  *
  * Random programs at machine level, run by the interpreter: nothing is found,
  * and the results are those of the CPU, bit for bit (but for the payload of a
- * NaN; rough ones nearly). Warps, stages, alignment and the order of copies
+ * NaN; rough ones nearly). Targets, warps, stages and the order of copies
  * change from program to program.
  *
  *   machine_random [--seed N] [--seeds N] [--statements N]
@@ -41,7 +41,8 @@ static bool interpret(tc_context *cx, tc_module *m, const program *p,
 {
     /* Rows of the outputs are as long as the program has results: mostly no
      * multiples of 16 bytes. */
-    tc_pass_options o = {.target = tc_target_get("sm_80"),
+    const char *target = seed / 4 % 2 ? "sm_90a" : "sm_80";
+    tc_pass_options o = {.target = tc_target_get(target),
                          .warps = 1u << seed % 4,
                          .stages = 1 + (unsigned)seed % 3,
                          .verify_each = true,
