@@ -76,8 +76,8 @@ static bool any_reaches_store(struct trace *t, tc_value *const *values,
 static bool use_reaches_store(struct trace *t, const tc_use *u)
 {
     const tc_op *op = u->op;
-    if (op->code == TC_STORE || op->code == TC_ATOMIC ||
-        op->code == TC_ATOMIC_CAS)
+    if (op->code == TC_STORE || op->code == TC_TMA_STORE ||
+        op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS)
         return u->index == 0;
     if (tc_op_has(op, TC_TERMINATOR)) {
         const tc_op *owner = op->parent->op;

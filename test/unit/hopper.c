@@ -683,6 +683,31 @@ START_TEST(blocks_have_more_threads)
 }
 END_TEST
 
+/* What a bulk copy stores is written, too: it is copied back. */
+START_TEST(bulk_stores_write)
+{
+    static const char text[] =
+        "kernel @put(%x: tensor<[?, ?] x f32>, %y: tensor<[?, ?] x f32>)\n"
+        "    aligned(0, 1) warps(4) grid(1) {\n"
+        "  %s = smem_alloc : smem<32x32 x f32, #swizzle128>\n"
+        "  tma_store block %y[0 +: 32, 0 +: 32], %s\n"
+        "  tma_store_wait pending(0)\n"
+        "}\n";
+    tilec_kernel *k;
+    tilec_source source = {"test.tile", text, 0};
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    o.target = "sm_90a";
+    o.pipeline = "allocate-shared";
+    o.no_load = 1;
+    tilec_status s = tilec_compile(cx, &source, 1, &o, &k);
+    ck_assert_msg(s == TILEC_OK, "%s",
+                  s == TILEC_OK ? "" : tilec_diagnostics(cx)->message);
+    ck_assert_int_eq(tilec_kernel_parameter(k, 0)->written, 0);
+    ck_assert_int_eq(tilec_kernel_parameter(k, 1)->written, 1);
+    tilec_kernel_free(k);
+}
+END_TEST
+
 /* Not as changed here, but as code generation says it. */
 START_TEST(code_says_what_it_asks_for)
 {
@@ -1056,6 +1081,7 @@ int main(void)
     add_map_tests(c);
     add_counter_tests(c);
     tcase_add_test(c, blocks_have_more_threads);
+    tcase_add_test(c, bulk_stores_write);
     tcase_add_test(c, code_says_what_it_asks_for);
     tcase_add_loop_test(c, remark_of_a_driver_without_maps, 0, 2);
     tcase_add_test(c, limits_are_of_all_threads);
