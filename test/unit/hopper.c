@@ -189,7 +189,8 @@ static void expect_params(const unsigned char *more, int n)
     static const unsigned char own[] = {8, 4, 4, 4, 8, 8, 8, 8,
                                         4, 4, 4, 8, 8, 8, 4};
     memcpy(fake->sizes, own, sizeof own);
-    memcpy(fake->sizes + sizeof own, more, (size_t)n);
+    if (n)
+        memcpy(fake->sizes + sizeof own, more, (size_t)n);
     fake->nsizes = (int)sizeof own + n;
 }
 
