@@ -21,7 +21,7 @@ struct tc_bulk {
 };
 
 /* What goes from the producer to the consumers: the tiles of a load (or of two
- * that one mma takes), or a scalar. Each time its region runs it is filled once
+ * that one mma takes), or scalars. Each time its region runs it is filled once
  * and used once. */
 typedef struct tc_ring tc_ring;
 struct tc_ring {
@@ -30,10 +30,13 @@ struct tc_ring {
     const char *name;
     tc_bulk *bulk[2];
     unsigned nbulk;
-    /* A scalar: the op that makes it, what comes after both roles have it
-     * (NULL: the region's terminator), and its memory. */
-    tc_op *scalar, *before;
-    tc_value *box;
+    /* Scalars, in the order in which they are made, and the memory of each. One
+     * that is fetched is handed over before an op of the region (NULL: the
+     * terminator). */
+    unsigned nscalars;
+    tc_value **scalars, **boxes;
+    bool fetched;
+    const tc_op *before;
 
     unsigned slots;
     bool asked; /* so many slots, by the text or the options */
@@ -108,8 +111,19 @@ tc_op *tc_build_arrive(const tc_ring *r, tc_builder *b, tc_value *which);
 const char *tc_why_not_ahead_alone(tc_specialiser *s, const tc_op *op);
 /* The producer will do it. */
 void tc_need_in_producer(tc_specialiser *s, const tc_op *op);
+/* The same of a value. */
+bool tc_can_be_ahead(tc_specialiser *s, const tc_value *v);
+void tc_need_value(tc_specialiser *s, const tc_value *v);
 /* Does the producer need that op, or that result of a loop or branch? */
 bool tc_is_needed(const tc_specialiser *s, const void *op_or_value);
+
+/* ---- Mail (specialise_mail.c) ---- */
+
+/* Adds rings of scalars that cost the consumers more to compute than to read.
+ */
+void tc_find_mail(tc_specialiser *s);
+/* In the consumers' region: reads them where they are used. */
+void tc_take_mail(tc_specialiser *s, tc_ring *r);
 
 /* ---- Budget (specialise_budget.c) ---- */
 
@@ -123,6 +137,11 @@ bool tc_is_innermost_product(const tc_op *loop);
 
 /* The kernel's body is still as it was. */
 void tc_build_producer(tc_specialiser *s);
+/* `barrier scope(group)`. */
+void tc_build_group_barrier(tc_builder *b);
+/* Erases an op that nothing needs any more, and what only it needed; carried
+ * values are left to dce. */
+void tc_erase_if_dead(tc_arena *a, tc_op *op);
 /* The kernel's body is the consumer's region by now. */
 void tc_build_consumer(tc_specialiser *s);
 

@@ -15,8 +15,8 @@
 
 static const char pass[] = "specialise-warps";
 
-/* mbarriers, and gaps between buffers that start at multiples of 1024. */
-enum { RESERVED = 1024 };
+/* Gaps between buffers that start at multiples of 1024. */
+enum { GAPS = 512, MBARRIERS_OF_SLOT = 16 };
 /* Slots: for products in a chain, of no chain, and what may be asked for. */
 enum { CHAINED = 2, UNCHAINED = 4, MOST_ASKED = 16 };
 
@@ -187,9 +187,10 @@ static budget new_budget(tc_specialiser *s)
 
 static bool fits(const budget *b)
 {
-    uint64_t rings = RESERVED;
+    uint64_t rings = GAPS;
     for (const tc_ring *r = b->s->rings; r; r = r->next)
-        rings += (uint64_t)r->slots * tc_ring_slot_bytes(r);
+        rings +=
+            (uint64_t)r->slots * (tc_ring_slot_bytes(r) + MBARRIERS_OF_SLOT);
     const tc_ring *l = b->lender;
     uint64_t lent = l && l->lent ? tc_ring_slot_bytes(l) : 0;
     uint64_t before = rings + b->most[0], behind = rings - lent + b->most[1];

@@ -19,7 +19,7 @@
 
 #include "passes/slots.h"
 
-static void build_group_barrier(tc_builder *b)
+void tc_build_group_barrier(tc_builder *b)
 {
     tc_op *barrier = tc_op_new(b->func, TC_BARRIER, b->loc, 0, NULL, 0);
     tc_op_set_word(barrier, "scope", "group");
@@ -28,8 +28,7 @@ static void build_group_barrier(tc_builder *b)
 
 /* ---- Dead ops ---- */
 
-/* What only the loads needed; carried values are left to dce. */
-static void erase_if_dead(tc_arena *a, tc_op *op)
+void tc_erase_if_dead(tc_arena *a, tc_op *op)
 {
     bool may = (tc_op_has(op, TC_PURE) || op->code == TC_LOAD ||
                 op->code == TC_GATHER) &&
@@ -45,7 +44,7 @@ static void erase_if_dead(tc_arena *a, tc_op *op)
     tc_op_erase(op);
     for (unsigned i = 0; i < n; i++)
         if (defs[i] && defs[i]->parent)
-            erase_if_dead(a, defs[i]);
+            tc_erase_if_dead(a, defs[i]);
 }
 
 /* ---- One ring ---- */
@@ -56,7 +55,7 @@ static void use_slot(tc_arena *a, const tc_ring *r, const tc_bulk *bulk)
     tc_builder b = tc_builder_before(s->alloc);
     tc_value *slot = tc_build_slot(r, &b, bulk->buffers);
     tc_op_erase(s->store);
-    erase_if_dead(a, s->load);
+    tc_erase_if_dead(a, s->load);
     tc_value_replace(s->alloc->out[0], slot);
     tc_op_erase(s->alloc);
 }
@@ -74,7 +73,7 @@ static void release(const tc_ring *r, tc_op *last, bool meet)
     tc_builder b = tc_builder_before(next);
     b.loc = last->loc;
     if (meet)
-        build_group_barrier(&b);
+        tc_build_group_barrier(&b);
     tc_build_arrive(r, &b, r->empty);
 }
 
@@ -86,7 +85,7 @@ static void release_late(const tc_ring *r)
     b.loc = r->bulk[0]->staged.load->loc;
     tc_op_insert(tc_op_new(b.func, TC_FENCE_ASYNC, b.loc, 0, NULL, 0), b.region,
                  b.before);
-    build_group_barrier(&b);
+    tc_build_group_barrier(&b);
     tc_build_arrive(r, &b, r->empty);
 }
 
@@ -102,24 +101,6 @@ static void take_tiles(tc_specialiser *s, tc_ring *r)
         release(r, uses.last, uses.by_threads);
     for (unsigned i = 0; i < r->nbulk; i++)
         use_slot(s->env->scratch, r, r->bulk[i]);
-}
-
-static void take_scalar(tc_ring *r)
-{
-    tc_op *at = r->before ? r->before : tc_region_terminator(r->region);
-    tc_builder b = tc_builder_before(at);
-    b.loc = r->scalar->loc;
-    tc_find_slot(r, &b);
-    tc_wait_until_full(r, &b);
-    tc_value *box = tc_build_slot(r, &b, r->box);
-    tc_value *v = tc_build(&b, TC_SMEM_GET, 1, &box, NULL);
-    v->name = r->scalar->out[0]->name;
-    if (r->empty) {
-        build_group_barrier(&b);
-        tc_build_arrive(r, &b, r->empty);
-    }
-    tc_value_replace(r->scalar->out[0], v);
-    tc_op_erase(r->scalar);
 }
 
 /* ---- Loops ---- */
@@ -152,10 +133,6 @@ static void visit(tc_specialiser *s, tc_region *r)
             tc_find_slot(ring, &first);
             release_late(ring);
         }
-    /* Before loads go, and with them the ops that scalars come before. */
-    for (tc_ring *ring = s->rings; ring; ring = ring->next)
-        if (ring->region == r && ring->scalar)
-            take_scalar(ring);
     for (tc_ring *ring = s->rings; ring; ring = ring->next)
         if (ring->region == r && ring->nbulk)
             take_tiles(s, ring);
@@ -166,6 +143,10 @@ static void visit(tc_specialiser *s, tc_region *r)
         if (c.n)
             carry(s, op, &c);
     }
+    /* When the loads of nested loops are gone, and what only they needed. */
+    for (tc_ring *ring = s->rings; ring; ring = ring->next)
+        if (ring->region == r && ring->nscalars)
+            tc_take_mail(s, ring);
     tc_builder end = tc_builder_before(tc_region_terminator(r));
     tc_advance_rings(s, r, &end);
 }

@@ -65,24 +65,48 @@ static bool issue_if_bulk(emitter *e, const tc_op *load, tc_builder *b)
     return false;
 }
 
-/* Scalars for the consumers, as late as these may ask for them: the value need
- * not be there before. */
-static void put_scalars(emitter *e, const tc_region *r, const tc_op *before,
+static void begin_put(tc_ring *r, tc_builder *b)
+{
+    tc_find_slot(r, b);
+    if (r->empty)
+        tc_wait_until_empty(r, b);
+}
+
+static void put(emitter *e, const tc_ring *r, unsigned i, tc_builder *b)
+{
+    tc_value *in[] = {tc_build_slot(r, b, r->boxes[i]), here(e, r->scalars[i])};
+    tc_op_insert(tc_op_new(b->func, TC_SMEM_PUT, b->loc, 2, in, 0), b->region,
+                 b->before);
+}
+
+/* What was fetched: as late as the consumers may ask for it, as it takes some
+ * time to come. */
+static void put_fetched(emitter *e, const tc_region *r, const tc_op *before,
                         tc_builder *b)
 {
     for (tc_ring *ring = e->s->rings; ring; ring = ring->next) {
-        if (!ring->scalar || ring->region != r || ring->before != before)
+        if (!ring->fetched || ring->region != r || ring->before != before)
             continue;
-        b->loc = ring->scalar->loc;
-        tc_find_slot(ring, b);
-        if (ring->empty)
-            tc_wait_until_empty(ring, b);
-        tc_value *in[] = {tc_build_slot(ring, b, ring->box),
-                          here(e, ring->scalar->out[0])};
-        tc_op_insert(tc_op_new(b->func, TC_SMEM_PUT, b->loc, 2, in, 0),
-                     b->region, b->before);
+        b->loc = ring->scalars[0]->loc;
+        begin_put(ring, b);
+        put(e, ring, 0, b);
         tc_build_arrive(ring, b, ring->full);
     }
+}
+
+/* What was computed: at once, so that it need not be kept. */
+static void put_computed(emitter *e, const tc_op *op, tc_builder *b)
+{
+    for (tc_ring *r = e->s->rings; r; r = r->next)
+        for (unsigned i = 0; i < r->nscalars && !r->fetched; i++) {
+            if (r->scalars[i]->def != op)
+                continue;
+            if (i == 0)
+                begin_put(r, b);
+            put(e, r, i, b);
+            if (i + 1 == r->nscalars)
+                tc_build_arrive(r, b, r->full);
+        }
 }
 
 /* ---- Ops ---- */
@@ -208,7 +232,7 @@ static void emit_region(emitter *e, const tc_region *r, tc_builder *b)
     const tc_op *last = tc_region_terminator(r);
     for (const tc_op *op = r->first; op && op != last && op != e->s->roles;
          op = op->next) {
-        put_scalars(e, r, op, b);
+        put_fetched(e, r, op, b);
         b->loc = op->loc;
         if (issue_if_bulk(e, op, b) || !tc_is_needed(e->s, op) ||
             tc_map_get(&e->s->beside, op))
@@ -217,8 +241,9 @@ static void emit_region(emitter *e, const tc_region *r, tc_builder *b)
             emit_nest(e, op, b);
         else
             emit_op(e, op, b);
+        put_computed(e, op, b);
     }
-    put_scalars(e, r, NULL, b);
+    put_fetched(e, r, NULL, b);
     b->loc = last->loc;
     tc_advance_rings(e->s, r, b);
 }

@@ -25,7 +25,7 @@
 
 uint32_t tc_ring_slot_bytes(const tc_ring *r)
 {
-    uint32_t sum = r->nbulk ? 0 : TC_SMEM_ALIGN;
+    uint32_t sum = r->nscalars * TC_SMEM_ALIGN;
     for (unsigned i = 0; i < r->nbulk; i++)
         sum += r->bulk[i]->staged.bytes;
     return sum;

@@ -225,6 +225,19 @@ void tc_need_in_producer(tc_specialiser *s, const tc_op *op)
         take(&x, op);
 }
 
+bool tc_can_be_ahead(tc_specialiser *s, const tc_value *v)
+{
+    tc_map needed = {.arena = s->env->scratch};
+    slicer x = {s, &needed, NULL};
+    return need_value(&x, v);
+}
+
+void tc_need_value(tc_specialiser *s, const tc_value *v)
+{
+    slicer x = {s, &s->needed, NULL};
+    need_value(&x, v);
+}
+
 bool tc_is_needed(const tc_specialiser *s, const void *op_or_value)
 {
     return tc_map_get(&s->needed, op_or_value) != NULL;

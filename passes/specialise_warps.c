@@ -36,10 +36,10 @@
  *
  * It acts where the loop around an m64 mma gets at least one bulk copy. Loads
  * that no bulk copy can do stay with the consumers, with a remark. What the
- * producer must compute for itself is in specialise_slice.c; a number that only
- * one may fetch (fetch_tile) the producer hands to the consumers through shared
- * memory. The mma are still synchronous. Tests:
- * test/ir/passes/specialise-warps.
+ * producer must compute for itself is in specialise_slice.c; what only one may
+ * fetch (fetch_tile), and what takes long to compute, the producer hands to the
+ * consumers through shared memory (specialise_mail.c). The mma are still
+ * synchronous. Tests: test/ir/passes/specialise-warps.
  */
 #include "passes/specialise.h"
 
@@ -227,7 +227,9 @@ static bool take_fetch(tc_specialiser *s, tc_op *fetch)
     if (why)
         return refuse_all(s, fetch, why);
     tc_ring *r = new_ring(s, fetch, "tile");
-    r->scalar = fetch;
+    r->fetched = true;
+    r->nscalars = 1;
+    r->scalars = fetch->out;
     r->before = first_use(fetch->parent, fetch->out[0]);
     tc_ring **end = &s->rings;
     while (*end)
@@ -282,17 +284,24 @@ static tc_value *build_ring(const tc_ring *r, tc_builder *b,
     return v;
 }
 
-static void build_box(tc_ring *r, tc_builder *b)
+static tc_value *build_box(const tc_ring *r, tc_builder *b,
+                           const tc_type *scalar)
 {
     tc_context *cx = b->func->module->cx;
     const int32_t shape[] = {1};
     const unsigned order[] = {0};
     const tc_dim *one = tc_dim_const(cx, 1);
-    const tc_type *tile =
-        tc_type_shaped(cx, TC_TILE, 1, &one, r->scalar->out[0]->type);
-    const tc_layout *rows = tc_layout_swizzled(
-        cx, 1, shape, order, 8 * tc_type_bytes(tile->elem), 0);
-    r->box = build_ring(r, b, tile, rows, r->name);
+    const tc_type *tile = tc_type_shaped(cx, TC_TILE, 1, &one, scalar);
+    const tc_layout *rows =
+        tc_layout_swizzled(cx, 1, shape, order, 8 * tc_type_bytes(scalar), 0);
+    return build_ring(r, b, tile, rows, r->name);
+}
+
+static void build_boxes(tc_specialiser *s, tc_ring *r, tc_builder *b)
+{
+    r->boxes = tc_arena_array(s->env->scratch, tc_value *, r->nscalars);
+    for (unsigned i = 0; i < r->nscalars; i++)
+        r->boxes[i] = build_box(r, b, r->scalars[i]->type);
 }
 
 static void build_allocs(tc_specialiser *s, tc_builder *b)
@@ -306,9 +315,8 @@ static void build_allocs(tc_specialiser *s, tc_builder *b)
                 build_ring(r, b, t, t->layout, ring_name(s, r->bulk[i]));
         }
     for (tc_ring *r = s->rings; r; r = r->next) {
-        b->loc = r->nbulk ? r->bulk[0]->staged.load->loc : r->scalar->loc;
-        if (r->scalar)
-            build_box(r, b);
+        b->loc = r->nbulk ? r->bulk[0]->staged.load->loc : r->scalars[0]->loc;
+        build_boxes(s, r, b);
         r->full = build_mbarriers(r, b, "full", 1);
         if (!r->once)
             r->empty = build_mbarriers(r, b, "empty", s->groups);
@@ -352,23 +360,28 @@ static void set_registers(const tc_specialiser *s)
 
 /* ---- The whole ---- */
 
-/* What the producer is built from; says what becomes of the loads. */
+/* What the producer is built from. */
 static void mark_needed(tc_specialiser *s)
 {
-    tc_context *cx = s->env->cx;
     for (const tc_ring *r = s->rings; r; r = r->next) {
-        if (r->scalar)
-            tc_need_in_producer(s, r->scalar);
-        for (unsigned i = 0; i < r->nbulk; i++) {
-            const tc_staged *staged = &r->bulk[i]->staged;
-            tc_need_in_producer(s, staged->load);
-            if (cx->want_remarks)
-                tc_remark(cx, staged->load->loc, pass,
-                          "load of %s made a bulk copy: ring of %u, %u bytes",
-                          tc_loaded_name(cx, staged->load), r->slots,
-                          r->slots * staged->bytes);
-        }
+        for (unsigned i = 0; i < r->nscalars; i++)
+            tc_need_in_producer(s, r->scalars[i]->def);
+        for (unsigned i = 0; i < r->nbulk; i++)
+            tc_need_in_producer(s, r->bulk[i]->staged.load);
     }
+}
+
+static void say_made(const tc_specialiser *s, const tc_ring *r)
+{
+    for (unsigned i = 0; i < r->nbulk; i++)
+        tc_remark(s->env->cx, r->bulk[i]->staged.load->loc, pass,
+                  "load of %s made a bulk copy: ring of %u, %u bytes",
+                  tc_loaded_name(s->env->cx, r->bulk[i]->staged.load), r->slots,
+                  r->slots * r->bulk[i]->staged.bytes);
+    for (unsigned i = 0; i < r->nscalars; i++)
+        tc_remark(s->env->cx, r->scalars[i]->loc, pass,
+                  "%s is computed by the producer only, which hands it over",
+                  tc_value_name(s->env->cx, r->scalars[i]));
 }
 
 /* From the body's begin to `end`. */
@@ -388,7 +401,9 @@ static void move_to_consumer(tc_specialiser *s, const tc_op *end)
 
 static void specialise(tc_specialiser *s)
 {
-    mark_needed(s);
+    for (const tc_ring *r = s->rings; r && s->env->cx->want_remarks;
+         r = r->next)
+        say_made(s, r);
     find_beside(s);
     tc_op *last = tc_region_terminator(s->f->body);
     s->roles = tc_op_new(s->f, TC_WARP_GROUPS, s->f->loc, 0, NULL, 2);
@@ -434,7 +449,11 @@ tc_change tc_pass_specialise_warps(tc_func *f, tc_pass_env *env)
     if (!is_worth_it(&s))
         return TC_UNCHANGED;
     find_rings(&s);
-    if (!take_tiles(&s, f->body) || !tc_choose_slots(&s))
+    if (!take_tiles(&s, f->body))
+        return TC_UNCHANGED;
+    mark_needed(&s);
+    tc_find_mail(&s);
+    if (!tc_choose_slots(&s))
         return TC_UNCHANGED;
     specialise(&s);
     return TC_CHANGED;

@@ -70,6 +70,21 @@ static const struct loop {
     {"tiles in turn", "for %tile = %pid to %tiles step 2 {\n"
                       "%at = %tile * 64\n" STAGE("q", "at", "qs") CHAIN("qs")
                           STORE("at", "acc") "}\n"},
+    {"places that take divisions",
+     "%two = %tiles - 1\n"
+     "for %tile = %pid to %tiles step 2 {\n"
+     "%zh = %tile / %two\n"
+     "%low = %tile - %zh * %two\n"
+     "%high = %zh / %two\n"
+     "%mid = %zh - %high * %two\n"
+     "%at = ((%high * %two + %mid) * %two + %low) * 64\n"
+     "%from = %low * 64\n" STAGE(
+         "q", "at",
+         "qs") "%qr = smem_load %qs : tile<64x64 x bf16, #wgmma_a(1x1)>\n"
+               "%acc = for %i = %from to %n step 64 carry(%c0 = %zero) "
+               "{\n" STAGE("b", "i", "s")
+                   MMA("c1", "qr", "s",
+                       "c0") "yield %c1 }\n" STORE("at", "acc") "}\n"},
     {"fetched tiles",
      "%last = while carry(%tile = %pid) {\n"
      "%more = cmp %tile, %tiles pred(lt)\n"

@@ -51,10 +51,12 @@ static void move(rule_run *r, unsigned i, unsigned to, const char *harmless)
 /* ---- mbarriers ---- */
 
 /* A mailbox of some slots: the consumer's arrivals that the producer waited for
- * since then, for other rings, show that its message was read. */
+ * since then, for other rings, show that its message was read. And what the
+ * consumer waited for that came behind the message shows that it is there. */
 static const char *guards_mail(const program *p, unsigned i)
 {
-    return is_op(p->lines[neighbour(p, i, 1)], "smem_put") ? in_order : NULL;
+    const char *next = p->lines[neighbour(p, i, 1)];
+    return is_op(next, "smem_put") || is_op(next, "smem_get") ? in_order : NULL;
 }
 
 static void no_mbarrier_wait(rule_run *r, unsigned i)
@@ -354,7 +356,8 @@ static void groups_apart(rule_run *r, unsigned i)
 
 static void no_put(rule_run *r, unsigned i)
 {
-    remove_op(r, i, "smem_put", NULL);
+    remove_op(r, i, "smem_put",
+              "it says which work may be left out, and none is");
 }
 
 static void later_put(rule_run *r, unsigned i)

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scalars that the producer hands to the consumers: what only one may make
+ * (fetch_tile), and what takes long to compute from what changes from step to
+ * step of a loop around loops with products: the tile's place, which takes some
+ * divisions, the bounds of loops. The consumers would wait for it, and keep all
+ * that it is computed from in registers.
+ *
+ *   for %tile = .. {                    mbarrier_wait %full.ids, ..
+ *     %z = div %tile, %heads            %z = smem_get ..
+ *     for .. { .. mma .. }    becomes   for .. { .. mma .. }
+ *     use %z, %m0                       %m0 = smem_get ..
+ *   }                                   mbarrier_arrive %empty.ids, ..
+ *                                       use %z, %m0
+ *
+ * Each is read where it is first used, and again behind loops with products, so
+ * that these have the registers.
+ */
+#include "passes/specialise.h"
+
+#include "passes/match.h"
+
+/* ---- What it costs ---- */
+
+enum {
+    DIVISION = 12,     /* ops that one takes */
+    WORTH_READING = 4, /* of one scalar */
+    WORTH_A_RING = 24, /* of all */
+    MOST_SCALARS = 12
+};
+
+typedef struct finder {
+    tc_specialiser *s;
+    tc_region *region;
+    tc_map
+        costs; /* ops of the region that a thread can do alone: more than 0 */
+    tc_map wanted; /* values: does a consumer want it? */
+    unsigned n, saved;
+    tc_value **scalars;
+} finder;
+
+static uintptr_t cost_of(const finder *x, const tc_op *op)
+{
+    return op ? (uintptr_t)tc_map_get(&x->costs, op) : 0;
+}
+
+static bool is_mailed(const finder *x, const tc_value *v)
+{
+    for (unsigned i = 0; i < x->n; i++)
+        if (x->scalars[i] == v)
+            return true;
+    return false;
+}
+
+static uintptr_t own_cost(const tc_op *op)
+{
+    bool divides = op->code == TC_DIV || op->code == TC_REM;
+    tc_scalar by;
+    if (divides && !tc_match_const(op->in[1], &by))
+        return DIVISION;
+    return op->nin == 0 ? 0 : op->out[0]->type->kind == TC_I64 ? 2 : 1;
+}
+
+/* Pure, of scalars that come from before the step, or are such themselves. */
+static bool is_simple(const finder *x, const tc_op *op)
+{
+    bool fits = tc_op_has(op, TC_PURE) && !op->nregions && op->nout == 1 &&
+                op->out[0]->type->kind <= TC_I64;
+    for (unsigned i = 0; fits && i < op->nin; i++) {
+        const tc_op *def = op->in[i]->def;
+        fits = op->in[i]->type->kind != TC_TILE &&
+               (!def || def->parent != x->region || cost_of(x, def) ||
+                def->nin == 0);
+    }
+    return fits && (op->nin == 0 || tc_can_be_ahead(x->s, op->out[0]));
+}
+
+static void set_cost(finder *x, const tc_op *op)
+{
+    uintptr_t sum = own_cost(op);
+    for (unsigned i = 0; i < op->nin; i++)
+        if (!is_mailed(x, op->in[i]) && op->in[i]->def &&
+            op->in[i]->def->parent == x->region)
+            sum += cost_of(x, op->in[i]->def);
+    tc_map_set(&x->costs, op, (void *)sum);
+}
+
+/* ---- Who wants it ---- */
+
+static bool is_bulk(const tc_specialiser *s, const tc_op *op)
+{
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        for (unsigned i = 0; i < r->nbulk; i++)
+            if (r->bulk[i]->staged.load == op)
+                return true;
+    return false;
+}
+
+static bool is_wanted(finder *x, const tc_value *v);
+
+/* Will the consumers still do the op? */
+static bool is_done(finder *x, const tc_op *op)
+{
+    bool may_go = tc_op_has(op, TC_PURE) && !op->nregions;
+    if (is_bulk(x->s, op))
+        return false;
+    for (unsigned i = 0; may_go && i < op->nout; i++)
+        if (is_wanted(x, op->out[i]))
+            return true;
+    return !may_go;
+}
+
+static bool is_wanted(finder *x, const tc_value *v)
+{
+    static char yes, no;
+    const char *known = tc_map_get(&x->wanted, v);
+    if (known)
+        return known == &yes;
+    bool wanted = false;
+    tc_each_use (u, v)
+        wanted = wanted || is_done(x, u->op);
+    tc_map_set(&x->wanted, v, wanted ? &yes : &no);
+    return wanted;
+}
+
+/* For something else than scalars that are computed from it. */
+static bool is_used_as_it_is(finder *x, const tc_value *v)
+{
+    tc_each_use (u, v)
+        if (!cost_of(x, u->op) && is_done(x, u->op))
+            return true;
+    return false;
+}
+
+/* ---- Finding them ---- */
+
+static void add_if_worth_it(finder *x, tc_op *op)
+{
+    uintptr_t cost = cost_of(x, op);
+    tc_kind kind = op->out[0]->type->kind;
+    if (cost < WORTH_READING || x->n == MOST_SCALARS ||
+        (kind != TC_I32 && kind != TC_I64) || !is_used_as_it_is(x, op->out[0]))
+        return;
+    x->scalars[x->n++] = op->out[0];
+    x->saved += (unsigned)cost;
+}
+
+static void find_in(tc_specialiser *s, tc_region *r)
+{
+    finder x = {.s = s,
+                .region = r,
+                .costs = {.arena = s->env->scratch},
+                .wanted = {.arena = s->env->scratch}};
+    x.scalars = tc_arena_array(s->env->scratch, tc_value *, MOST_SCALARS);
+    /* All costs first: they say what uses are by scalars. */
+    tc_each_op (op, r)
+        if (is_simple(&x, op))
+            set_cost(&x, op);
+    tc_each_op (op, r)
+        if (cost_of(&x, op)) {
+            set_cost(&x, op);
+            add_if_worth_it(&x, op);
+        }
+    if (x.saved < WORTH_A_RING)
+        return;
+    tc_ring *ring = tc_arena_new(s->env->scratch, tc_ring), **end = &s->rings;
+    *ring = (tc_ring){
+        .region = r, .name = "ids", .nscalars = x.n, .scalars = x.scalars};
+    while (*end)
+        end = &(*end)->next;
+    *end = ring;
+    for (unsigned i = 0; i < x.n; i++)
+        tc_need_value(s, x.scalars[i]);
+}
+
+/* A region that is run again and again, with bulk copies in loops of it. */
+static bool is_around_copies(const tc_specialiser *s, const tc_region *r)
+{
+    for (const tc_ring *ring = s->rings; ring; ring = ring->next)
+        for (const tc_region *at = ring->region; at->op; at = at->op->parent)
+            if (ring->nbulk && at != r && at->op->parent == r)
+                return true;
+    return false;
+}
+
+void tc_find_mail(tc_specialiser *s)
+{
+    tc_map seen = {.arena = s->env->scratch};
+    for (const tc_ring *ring = s->rings; ring; ring = ring->next)
+        for (tc_region *r = ring->region; ring->nbulk && r->op;
+             r = r->op->parent) {
+            bool step = r->op->code == TC_FOR || r == r->op->regions[1];
+            if (tc_map_get(&seen, r) || !step || !is_around_copies(s, r))
+                continue;
+            tc_map_set(&seen, r, r);
+            find_in(s, r);
+        }
+}
+
+/* ---- Reading it ---- */
+
+static bool has_product(const tc_op *op)
+{
+    if (tc_is_group_mma(op))
+        return true;
+    for (unsigned i = 0; i < op->nregions; i++)
+        tc_each_op (inner, op->regions[i]) {
+            if (has_product(inner))
+                return true;
+        }
+    return false;
+}
+
+/* The uses by the op of the region, or in it, become uses of what was read. */
+static void use_read(const tc_region *r, tc_op *op, tc_value *v, tc_value *read)
+{
+    for (tc_use *u = v->uses, *next; u; u = next) {
+        next = u->next;
+        if (tc_ancestor_in(r, u->op) == op)
+            tc_op_set_in(u->op, u->index, read);
+    }
+}
+
+static bool is_used_in(const tc_region *r, const tc_op *op, const tc_value *v)
+{
+    tc_each_use (u, v)
+        if (tc_ancestor_in(r, u->op) == op)
+            return true;
+    return false;
+}
+
+static void read_where_used(const tc_ring *r, unsigned i, tc_map *reads)
+{
+    tc_value *v = r->scalars[i], *read = NULL;
+    tc_each_op (op, r->region) {
+        if (v->uses && is_used_in(r->region, op, v)) {
+            if (!read) {
+                tc_builder b = tc_builder_before(op);
+                tc_value *box = tc_build_slot(r, &b, r->boxes[i]);
+                read = tc_build(&b, TC_SMEM_GET, 1, &box, NULL);
+                read->name = v->name;
+                tc_map_set(reads, read->def, read);
+            }
+            use_read(r->region, op, v, read);
+        }
+        if (op->nregions && has_product(op))
+            read = NULL;
+    }
+}
+
+static void wait_and_release(const tc_ring *r, const tc_map *reads)
+{
+    tc_op *first = NULL, *last = NULL;
+    tc_each_op (op, r->region) {
+        if (!tc_map_get(reads, op))
+            continue;
+        last = op;
+        if (!first)
+            first = op;
+    }
+    if (!first)
+        first = tc_region_terminator(r->region);
+    tc_builder b = tc_builder_before(first);
+    tc_wait_until_full(r, &b);
+    if (!r->empty)
+        return;
+    tc_builder behind = tc_builder_before(last ? last->next : first);
+    tc_build_group_barrier(&behind);
+    tc_build_arrive(r, &behind, r->empty);
+}
+
+void tc_take_mail(tc_specialiser *s, tc_ring *r)
+{
+    tc_map reads = {.arena = s->env->scratch};
+    tc_builder b = tc_builder_before(r->region->first);
+    tc_find_slot(r, &b);
+    /* The last first: it may be computed from those before it. */
+    for (unsigned i = r->nscalars; i-- > 0;) {
+        tc_op *def = r->scalars[i]->def;
+        read_where_used(r, i, &reads);
+        if (tc_op_has(def, TC_PURE))
+            tc_erase_if_dead(s->env->scratch, def);
+        else
+            tc_op_erase(def);
+    }
+    wait_and_release(r, &reads);
+}
