@@ -340,39 +340,28 @@ static void find_beside(tc_specialiser *s)
     }
 }
 
-/* 32-bit registers of a thread that hold a tile; 0 of a buffer. */
-static unsigned registers_of(const tc_type *t)
+/* Does a product read operand A from shared memory? */
+static bool reads_a(const tc_region *r)
 {
-    return t->kind == TC_TILE && t->layout
-               ? tc_layout_size(t->layout, TC_REGISTER) *
-                     tc_type_bytes(t->elem) / 4
-               : 0;
-}
-
-/* Of the products in one region, with their operands: the most. */
-static unsigned products_registers(const tc_region *r)
-{
-    unsigned here = 0, most = 0;
     tc_each_op (op, r) {
-        if (op->code == TC_MMA && tc_wgmma_k(tc_op_word(op, "instr")))
-            here +=
-                registers_of(op->out[0]->type) + registers_of(op->in[0]->type);
-        for (unsigned i = 0; i < op->nregions; i++) {
-            unsigned inside = products_registers(op->regions[i]);
-            most = inside > most ? inside : most;
-        }
+        if (op->code == TC_MMA && tc_wgmma_k(tc_op_word(op, "instr")) &&
+            op->in[0]->type->kind == TC_SMEM)
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (reads_a(op->regions[i]))
+                return true;
     }
-    return here > most ? here : most;
+    return false;
 }
 
 /* A thread's registers are counted in eights, and all threads of the block have
  * equally many at first. What the producer gives back the consumers take: 24
- * and 240 of 168 for two groups, or 40 and 232 where that is enough for their
- * products and OTHERS (ptxas then spills nothing in the producer); 32 and 160
- * of 128 for three. One group has nothing to gain. */
+ * and 240 of 168 for two groups, 32 and 160 of 128 for three. One group has
+ * nothing to gain. Consumers that read operand A from shared memory do with
+ * 232, and the producer of 24 would spill what it keeps of tiles so large. */
 static void set_registers(const tc_specialiser *s)
 {
-    enum { FEWEST = 24, MOST = 240, STEP = 8, OTHERS = 44 };
+    enum { FEWEST = 24, MOST = 240, STEP = 8 };
     unsigned n = s->groups, threads = 128 * (n + 1);
     unsigned each = s->env->target->registers_per_sm / threads / STEP * STEP;
     if (!s->env->target->setmaxnreg || each >= MOST)
@@ -380,8 +369,7 @@ static void set_registers(const tc_specialiser *s)
     unsigned all = each * (n + 1);
     unsigned consumer = (all - FEWEST) / n / STEP * STEP;
     consumer = consumer < MOST ? consumer : MOST;
-    if (products_registers(s->f->body) + OTHERS <= consumer - STEP &&
-        (all - n * consumer) / STEP * STEP == FEWEST)
+    if ((all - n * consumer) / STEP * STEP == FEWEST && reads_a(s->f->body))
         consumer -= STEP;
     const int64_t registers[] = {(all - n * consumer) / STEP * STEP, consumer};
     tc_op_set_ints(s->roles, "registers", 2, registers);
