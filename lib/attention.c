@@ -297,21 +297,24 @@ static const char *wrong(const struct request *r, bool options_ok)
 {
     const tilec_attention_options *o = &r->options;
     if (!r->q || !r->k || !r->v)
-        return "tilec_attention_new: q, k or v is NULL";
+        return "tilec_attention_plan: q, k or v is NULL";
     if (!options_ok)
-        return "tilec_attention_new: options have a wrong size: use TILEC_INIT";
+        return "tilec_attention_plan: options have a wrong size: use "
+               "TILEC_INIT";
+    if (o->backward)
+        return "tilec_attention_plan: backward is not available";
     if ((o->nsources && !o->sources) || (o->nbindings && !o->bindings))
-        return "tilec_attention_new: sources or bindings is NULL";
+        return "tilec_attention_plan: sources or bindings is NULL";
     for (size_t i = 0; i < o->nbindings; i++)
         if (!o->bindings[i].name || !o->bindings[i].value)
-            return "tilec_attention_new: a binding has no name or no value";
+            return "tilec_attention_plan: a binding has no name or no value";
     return NULL;
 }
 
-tilec_status tilec_attention_new(tilec_context *cx, const DLTensor *q,
-                                 const DLTensor *k, const DLTensor *v,
-                                 const tilec_attention_options *options,
-                                 tilec_attention **out)
+tilec_status tilec_attention_plan(tilec_context *cx, const DLTensor *q,
+                                  const DLTensor *k, const DLTensor *v,
+                                  const tilec_attention_options *options,
+                                  tilec_attention **out)
 {
     if (!cx || !out)
         return TILEC_USAGE;
@@ -500,4 +503,39 @@ tilec_status tilec_attention_forward(const tilec_attention *a,
         s = launch_with_room(a, &t, t.lse ? t.lse : &spare.lse, options, error);
     free(spare.owned);
     return s;
+}
+
+tilec_status tilec_attention_workspace(const tilec_attention *a,
+                                       const tilec_attention_tensors *tensors,
+                                       uint64_t *forward, uint64_t *backward,
+                                       tilec_error *error)
+{
+    if (!a || !tensors)
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_attention_workspace: plan or tensors is NULL");
+    if (forward)
+        *forward = 0;
+    if (backward)
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_attention_workspace: the plan has no backward");
+    return TILEC_OK;
+}
+
+const tilec_parameter *tilec_attention_gradient(const tilec_attention *a,
+                                                size_t index)
+{
+    (void)a;
+    (void)index;
+    return NULL;
+}
+
+tilec_status tilec_attention_backward(const tilec_attention *a,
+                                      const tilec_attention_tensors *tensors,
+                                      const tilec_launch_options *options,
+                                      tilec_error *error)
+{
+    (void)tensors;
+    (void)options;
+    return tc_fail(error, TILEC_USAGE, "tilec_attention_backward: %s",
+                   a ? "the plan has no backward" : "plan is NULL");
 }

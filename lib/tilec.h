@@ -476,7 +476,10 @@ TILEC_API tilec_status tilec_cache_why(tilec_context *cx,
 /* softmax(score_mod(scale * q k^T) where mask_mod) v, and the logsumexp, for
  * q [B, HQ, M, D], k [B, HK, N, D], v [B, HK, N, DV], HQ a multiple of HK:
  * o [B, HQ, M, DV] of q's data type, lse [B, HQ, M] in float32 (natural log;
- * -inf and o = 0 for a query without any key). Any lengths and strides. */
+ * -inf and o = 0 for a query without any key), and the gradients of all that.
+ * Any lengths and strides: [B, M, H, D] and packed tensors are views. The
+ * library allocates nothing: o, dq, .. have whatever order the caller's tensors
+ * have (an o with q's strides follows q). */
 typedef struct tilec_attention tilec_attention;
 
 typedef struct tilec_attention_options {
@@ -498,37 +501,112 @@ typedef struct tilec_attention_options {
      * or 0. NULL: `FILE@FUNC` can't be used. */
     int (*read_source)(void *user, const char *file, char **text);
     void *user;
-    const tilec_binding *bindings; /* of further compile-time parameters */
+    /* Of further compile-time parameters of the forward kernel. */
+    const tilec_binding *bindings;
     size_t nbindings;
-    /* GPU targets; 0: as the tuned configuration says. */
+    /* GPU targets; 0: as the tuned configuration says. Forward only, as the
+     * next but one line is. */
     unsigned warps, stages;
     /* As in tilec_compile_options. */
     int no_load, no_cache;
     unsigned ptxas_level; /* as of tilec_compile_options */
     tilec_tiles tiles;    /* likewise */
+    /* The gradients too: tilec_attention_backward can be called. */
+    int backward;
+    /* Backward gives the same bits at every run: it computes dq, and dk and dv,
+     * in two kernels, instead of adding up dq in the order of arrival. */
+    int deterministic;
+    /* Backward computes the gradients of the float tensors and scalars that
+     * the score mods capture. */
+    int captured_gradients;
+    /* FlexAttention's kernel_options under its names; a name may begin with
+     * `fwd_` or `bwd_`, to be meant for that direction only.
+     *   BLOCK_M, BLOCK_N          forward: queries and keys of a block
+     *   BLOCK_M1, BLOCK_N1        backward, where dk and dv are computed
+     *   BLOCK_M2, BLOCK_N2        backward, where dq is computed by itself
+     *                             (deterministic)
+     *   num_warps, num_stages     GPU targets
+     *   FLOAT32_PRECISION         of products of float32: ieee (the default),
+     *                             tf32, tf32x3; with quotes as well
+     *   PRESCALE_QK, ROWS_GUARANTEED_SAFE
+     *                             true or false: may be promised, but changes
+     *                             nothing; a remark says why
+     * What is unknown is TILEC_USAGE, and the diagnostic lists what there is.
+     */
+    const tilec_binding *kernel_options;
+    size_t nkernel_options;
+    /* Of further compile-time parameters of the plan @attention_backward. */
+    const tilec_binding *backward_bindings;
+    size_t nbackward_bindings;
 } tilec_attention_options;
 
-/* Plans and compiles forward attention for tensors like these: data types, D
- * and DV count, lengths, batch and heads may be others at launch. Diagnostics
- * are in the context, as of tilec_compile. */
-TILEC_API tilec_status tilec_attention_new(
+/* Plans and compiles attention for tensors like these: data types, D and DV
+ * count, lengths, batch and heads may be others at launch. Diagnostics are in
+ * the context, as of tilec_compile. */
+TILEC_API tilec_status tilec_attention_plan(
     tilec_context *cx, const DLTensor *q, const DLTensor *k, const DLTensor *v,
     const tilec_attention_options *options, tilec_attention **out);
 TILEC_API void tilec_attention_free(tilec_attention *a);
-/* The kernel underneath; belongs to the plan. Its captured parameters are
- * what `captured` below must give, unless the expression gave the value. */
+/* The forward kernel; belongs to the plan. Its captured parameters are what
+ * `captured` below must give, unless the expression gave the value. */
 TILEC_API const tilec_kernel *tilec_attention_kernel(const tilec_attention *a);
 
+/* What a call takes and gives; of those that it does not name it looks at
+ * nothing. Tensors that are written should not overlap others. */
 typedef struct tilec_attention_tensors {
     size_t size;
-    const DLTensor *q, *k, *v, *o;
-    const DLTensor *lse; /* NULL: not wanted */
+    const DLTensor *q, *k, *v;
+    const DLTensor *o;   /* forward: written; backward: read */
+    const DLTensor *lse; /* the same; forward: NULL: not wanted */
     /* By name: "mask.offsets", or "offsets" where that is unambiguous. */
     const tilec_argument *captured;
     size_t ncaptured;
+    /* Forward: the largest of a row's modified scores, float32 [B, HQ, M], -inf
+     * for a query without any key; NULL: not wanted. */
+    const DLTensor *max;
+    /* Device memory (CPU target: host memory), aligned to 256 bytes, and its
+     * size: at least what tilec_attention_workspace says; NULL where that is 0.
+     * What it holds before does not matter, nor afterwards. Calls that may run
+     * at the same time need one each. */
+    void *workspace;
+    uint64_t workspace_bytes;
+    /* Backward. The gradients that come in: of o, like o, and of lse, like lse
+     * (NULL: zero). */
+    const DLTensor *dout;
+    const DLTensor *dlse;
+    /* Those that go out, like q, k and v. All three are needed. */
+    const DLTensor *dq, *dk, *dv;
+    /* Of a plan with captured_gradients: float32 tensors with the shapes of
+     * the captured ones ([1] for a scalar), by the names of those. Zeroed
+     * first. Every one is needed: tilec_attention_gradient lists them. */
+    const tilec_argument *captured_grads;
+    size_t ncaptured_grads;
 } tilec_attention_tensors;
 
+/* The memory that a call with q, k and v of these shapes needs (`tensors` may
+ * leave all others out, and data does not matter); *forward and *backward may
+ * be NULL, where that is not asked. *backward of a plan without `backward` is
+ * TILEC_USAGE. */
+TILEC_API tilec_status tilec_attention_workspace(
+    const tilec_attention *a, const tilec_attention_tensors *tensors,
+    uint64_t *forward, uint64_t *backward, tilec_error *error);
+
+/* The gradients that `captured_grads` must give: name ("score.bias"; NULL past
+ * the end), type, rank and fixed sizes. */
+TILEC_API const tilec_parameter *
+tilec_attention_gradient(const tilec_attention *a, size_t index);
+
+/* q, k, v, captured to o, and lse and max where given. As tilec_launch: on the
+ * CPU done on return, on a GPU put into the stream; may be captured. */
 TILEC_API tilec_status tilec_attention_forward(
+    const tilec_attention *a, const tilec_attention_tensors *tensors,
+    const tilec_launch_options *options, tilec_error *error);
+
+/* q, k, v, captured, o and lse (of forward), dout, and dlse where given, to dq,
+ * dk, dv and captured_grads. Several kernels in the stream. A query without any
+ * key has gradients of zero; no gradient is NaN where the inputs and the mods'
+ * derivatives are finite. */
+TILEC_API tilec_status tilec_attention_backward(
     const tilec_attention *a, const tilec_attention_tensors *tensors,
     const tilec_launch_options *options, tilec_error *error);
 

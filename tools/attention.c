@@ -70,7 +70,7 @@ static int make_plan(job *j)
     }
     double start = seconds_now();
     tilec_status status =
-        tilec_attention_new(j->cx, &j->q, &j->k, &j->v, &o, &j->plan);
+        tilec_attention_plan(j->cx, &j->q, &j->k, &j->v, &o, &j->plan);
     j->compile_seconds = seconds_now() - start;
     return status ? report_compile(j->cx, status) : EXIT_DONE;
 }

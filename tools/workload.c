@@ -242,8 +242,8 @@ static tilec_status build_attention(const workload *w, tilec_context *cx,
     o.no_load = c->no_load;
     o.no_cache = c->no_cache;
     const tilec_argument *a = w->in.arguments;
-    tilec_status s = tilec_attention_new(cx, a[0].tensor, a[1].tensor,
-                                         a[2].tensor, &o, &out->plan);
+    tilec_status s = tilec_attention_plan(cx, a[0].tensor, a[1].tensor,
+                                          a[2].tensor, &o, &out->plan);
     out->kernel = tilec_attention_kernel(out->plan);
     return s;
 }

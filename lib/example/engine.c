@@ -80,7 +80,7 @@ static tilec_attention *make_plan(tilec_context *cx)
     options.mask = "sliding_window(w=256)";
     options.score = "soft_cap(cap=30)";
     tilec_attention *plan = NULL;
-    if (tilec_attention_new(cx, &like, &like, &like, &options, &plan) !=
+    if (tilec_attention_plan(cx, &like, &like, &like, &options, &plan) !=
         TILEC_OK)
         show_diagnostics(cx);
     return plan;

@@ -68,7 +68,7 @@ static tilec_attention *make_plan(const DLTensor *q, const DLTensor *k)
     tilec_attention_options options = TILEC_INIT(tilec_attention_options);
     options.mask = "causal & sliding_window(w=256)";
     if (tilec_context_new(NULL, &cx) == TILEC_OK &&
-        tilec_attention_new(cx, q, k, k, &options, &plan) != TILEC_OK)
+        tilec_attention_plan(cx, q, k, k, &options, &plan) != TILEC_OK)
         fprintf(stderr, "%s\n", tilec_diagnostics(cx)->message);
     tilec_context_free(cx); /* the plan keeps all that it needs */
     return plan;

@@ -159,8 +159,8 @@ static tilec_attention *plan(tilec_context *cx, problem *p)
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     tilec_attention *a = NULL;
     o.mask = p->s.causal ? "causal" : NULL;
-    if (tilec_attention_new(cx, run_view_of(&q, &p->q), run_view_of(&k, &p->k),
-                            run_view_of(&v, &p->v), &o, &a) != TILEC_OK)
+    if (tilec_attention_plan(cx, run_view_of(&q, &p->q), run_view_of(&k, &p->k),
+                             run_view_of(&v, &p->v), &o, &a) != TILEC_OK)
         run_print_diagnostics(cx);
     return a;
 }

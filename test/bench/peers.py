@@ -177,7 +177,7 @@ class Tilec:
             mask.encode() if mask else None, score.encode() if score else None,
             None, 0, None, None, pairs, len(bindings), warps, stages)
         plan = C.c_void_p()
-        if self.lib.tilec_attention_new(
+        if self.lib.tilec_attention_plan(
                 self.context, views["q"].ref, views["k"].ref, views["v"].ref,
                 C.byref(options), C.byref(plan)):
             raise RuntimeError(self.why())

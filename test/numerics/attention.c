@@ -396,7 +396,7 @@ static tilec_attention *plan_group(tilec_context *cx, const group *g)
     o.sources = &source;
     o.nsources = 1;
     tilec_attention *plan = NULL;
-    if (tilec_attention_new(cx, a, a, b, &o, &plan) != TILEC_OK)
+    if (tilec_attention_plan(cx, a, a, b, &o, &plan) != TILEC_OK)
         run_print_diagnostics(cx);
     num_tensor_free(&qk);
     num_tensor_free(&v);

@@ -141,7 +141,7 @@ static void run_variant(tilec_context *cx, const tilec_safetensors *f,
     t.lse = run_view_of(&views[4], &lse);
     tilec_attention *plan = NULL;
     tilec_error error = {0};
-    if (tilec_attention_new(cx, t.q, t.k, t.v, &options, &plan) != TILEC_OK)
+    if (tilec_attention_plan(cx, t.q, t.k, t.v, &options, &plan) != TILEC_OK)
         run_print_diagnostics(cx);
     if (run_check(counts, plan, "%s: does not compile", info->name)) {
         bool ok = run_forward(plan, &t, NULL, &error) == TILEC_OK;

@@ -72,7 +72,7 @@ static tilec_attention *plan(const char *mask, const char *score, double scale)
     o.scale = scale;
     tilec_attention *a;
     tilec_status s =
-        tilec_attention_new(cx, &in.dl[0], &in.dl[1], &in.dl[2], &o, &a);
+        tilec_attention_plan(cx, &in.dl[0], &in.dl[1], &in.dl[2], &o, &a);
     ck_assert_msg(s == TILEC_OK, "%s",
                   s == TILEC_OK ? "" : tilec_diagnostics(cx)->message);
     return a;
@@ -297,7 +297,7 @@ static void expect_plan_error(const tilec_attention_options *o,
 {
     tilec_attention *a;
     ck_assert_int_eq(
-        tilec_attention_new(cx, &in.dl[0], &in.dl[1], &in.dl[2], o, &a),
+        tilec_attention_plan(cx, &in.dl[0], &in.dl[1], &in.dl[2], o, &a),
         status);
     ck_assert_ptr_null(a);
     ck_assert_str_eq(tilec_diagnostics(cx)->message, message);
@@ -307,24 +307,24 @@ START_TEST(plan_refuses)
 {
     tilec_attention *a;
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
-    ck_assert_int_eq(tilec_attention_new(cx, NULL, NULL, NULL, NULL, &a),
+    ck_assert_int_eq(tilec_attention_plan(cx, NULL, NULL, NULL, NULL, &a),
                      TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message,
-                     "tilec_attention_new: q, k or v is NULL");
+                     "tilec_attention_plan: q, k or v is NULL");
     o.size = 2;
     expect_plan_error(&o, TILEC_USAGE,
-                      "tilec_attention_new: options have a wrong size: use "
+                      "tilec_attention_plan: options have a wrong size: use "
                       "TILEC_INIT");
     o = TILEC_INIT(tilec_attention_options);
     o.nsources = 1;
     expect_plan_error(&o, TILEC_USAGE,
-                      "tilec_attention_new: sources or bindings is NULL");
+                      "tilec_attention_plan: sources or bindings is NULL");
     o = TILEC_INIT(tilec_attention_options);
     tilec_binding b = {NULL, "1"};
     o.bindings = &b;
     o.nbindings = 1;
     expect_plan_error(&o, TILEC_USAGE,
-                      "tilec_attention_new: a binding has no name or no "
+                      "tilec_attention_plan: a binding has no name or no "
                       "value");
     o = TILEC_INIT(tilec_attention_options);
     o.target = "vax";

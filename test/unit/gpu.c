@@ -954,7 +954,7 @@ START_TEST(attention_without_a_logsumexp)
     tilec_attention *plan;
     options.target = "sm_80";
     options.mask = "causal & sliding_window(w=100)";
-    tilec_status s = tilec_attention_new(cx, &q, &k, &v, &options, &plan);
+    tilec_status s = tilec_attention_plan(cx, &q, &k, &v, &options, &plan);
     ck_assert_msg(s == TILEC_OK, "%s",
                   s == TILEC_OK ? "" : tilec_diagnostics(cx)->message);
     tilec_attention_tensors t = {sizeof t, &q, &k, &v, &o, NULL, NULL, 0};

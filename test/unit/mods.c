@@ -55,7 +55,7 @@ static tilec_status plan(const char *mask, const char *score,
     o.score = score;
     o.read_source = nread ? read_text : NULL;
     o.user = nread;
-    return tilec_attention_new(cx, &t, &t, &t, &o, out);
+    return tilec_attention_plan(cx, &t, &t, &t, &o, out);
 }
 
 static const struct {
