@@ -122,6 +122,8 @@ static const tc_layout *own_layout(const tc_placing *s, const tc_class *c)
     tc_type_sides(c->tile, sides);
     if (c->dot && tc_dot_is_mma(c->dot)) {
         const tc_dot *g = tc_dot_group(c->dot);
+        if (tc_dot_is_group(c->dot))
+            return tc_layout_wgmma_c(s->cx, sides, g->wm / 4, g->wn);
         return tc_layout_mma_c(s->cx, sides, g->wm, g->wn);
     }
     if (c->dot)

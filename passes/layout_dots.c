@@ -10,9 +10,10 @@
  * rows: rows never cross warps and that operand stays in registers.
  *
  * Where the target has wgmma, dots with 64 rows for each four warps (a warp
- * group) take it: instr(m64k16). All groups then lie along the rows; its
+ * group) take it: instr(m64k16). The groups then lie along the rows; the
  * accumulator is that of m16n8 by as many warps, so that both kinds of
- * instruction can be mixed in a group of dots.
+ * instruction can be mixed in a group of dots. Where there are too few rows for
+ * that, groups that share rows take columns each.
  */
 #include "passes/assign_layouts.h"
 #include "passes/effects.h"
@@ -373,22 +374,33 @@ static const char *why_no_descriptor(const tc_placing *s, const tc_dot *d,
                            i ? 'B' : 'A', why);
 }
 
-/* What stands against wgmma with so many warps; NULL: nothing. */
-static const char *why_no_group(const tc_placing *s, tc_dot *d, unsigned warps)
+/* Can warp groups side by side have columns each? B is read in whole panels. */
+static bool columns_divide(const tc_dot *d, int groups)
+{
+    const tc_type *b = d->op->in[1]->type;
+    int32_t panel = 128 / (int32_t)tc_type_bytes(b->elem);
+    return groups == 1 || columns(d) % (panel * groups) == 0;
+}
+
+/* What stands against wgmma by a grid of warps; NULL: nothing. */
+static const char *why_no_group(const tc_placing *s, tc_dot *d, unsigned wm,
+                                unsigned groups)
 {
     if (s->env->options->any_alignment)
         return "tensors may lie anywhere, so that no bulk copy can feed it";
     if (s->env->options->no_swizzle)
         return "shared memory is to be kept in plain rows";
-    if (warps % 4)
+    if (wm % 4)
         return tc_arena_printf(s->scratch, "%u warps, expected a multiple of 4",
-                               warps);
-    if (rows(d) % (16 * (int32_t)warps))
+                               wm * groups);
+    if (rows(d) % (16 * (int32_t)wm))
         return tc_arena_printf(s->scratch,
                                "%d rows, expected a multiple of %u: 64 for "
                                "each 4 of the %u warps",
-                               rows(d), 16 * warps, warps);
-    if (!grid_fits(s, tc_dot_group(d), (int)warps, 1))
+                               rows(d), 16 * wm, wm);
+    if (!columns_divide(d, (int)groups))
+        return "its columns cannot be shared by warp groups";
+    if (!grid_fits(s, tc_dot_group(d), (int)wm, (int)groups))
         return "a dot that goes with it has other rows";
     const char *why = is_chained(d) ? NULL : why_no_descriptor(s, d, 0);
     return why ? why : why_no_descriptor(s, d, 1);
@@ -402,17 +414,40 @@ static unsigned warps_of_group(const tc_placing *s, tc_dot *d)
         return 0;
     int32_t blocks = rows(d) / 64;
     unsigned groups = blocks % 3 == 0 ? 3 : blocks % 2 == 0 ? 2 : 1;
-    return why_no_group(s, d, 4 * groups) ? 0 : 4 * groups;
+    return why_no_group(s, d, 4 * groups, 1) ? 0 : 4 * groups;
+}
+
+/* Warp groups that share rows, so that each has 64: all of a group of dots, or
+ * none. 1: rows need not be shared, or it would not help. */
+static unsigned groups_along_columns(const tc_placing *s, tc_dot *group)
+{
+    unsigned n = 2;
+    if (group->along_rows)
+        return 1;
+    for (tc_dot *d = s->dots; d; d = d->next)
+        if (tc_dot_group(d) == group && tc_dot_is_mma(d)) {
+            if (!group_instr(d) || !why_no_group(s, d, s->warps, 1))
+                return 1;
+            while (n <= s->warps / 4 &&
+                   (s->warps % (4 * n) || why_no_group(s, d, s->warps / n, n)))
+                n++;
+        }
+    for (tc_dot *d = s->dots; d; d = d->next)
+        if (tc_dot_group(d) == group && tc_dot_is_mma(d) &&
+            (n > s->warps / 4 || why_no_group(s, d, s->warps / n, n)))
+            return 1;
+    return n;
 }
 
 /* True: at least one dot of the group takes wgmma. */
 static bool use_groups(tc_placing *s, tc_dot *group)
 {
     bool used = false;
+    unsigned n = s->target->wgmma ? groups_along_columns(s, group) : 1;
     for (tc_dot *d = s->dots; d && s->target->wgmma; d = d->next) {
         if (tc_dot_group(d) != group || !group_instr(d))
             continue;
-        const char *why = why_no_group(s, d, s->warps);
+        const char *why = why_no_group(s, d, s->warps / n, n);
         if (why) {
             tc_remark(s->cx, d->op->loc, pass, "dot: not %s: %s",
                       group_instr(d), why);
@@ -422,8 +457,8 @@ static bool use_groups(tc_placing *s, tc_dot *group)
         used = true;
     }
     if (used) {
-        group->wm = (int)s->warps;
-        group->wn = 1;
+        group->wm = (int)(s->warps / n);
+        group->wn = (int)n;
     }
     return used;
 }

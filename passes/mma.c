@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/mma.h"
+#include "passes/wgmma.h"
 
 #include <string.h>
 
@@ -41,13 +42,13 @@ const tc_layout *tc_mma_operand_of(tc_context *cx, const tc_layout *c,
     int wm, wn;
     int32_t sides[TC_MAX_RANK];
     unsigned bits = tc_mma_bits(instr);
-    if (!bits || !tc_mma_grid(c, &wm, &wn))
-        return NULL;
     tc_type_sides(tile, sides);
     if (tc_mma_is_group(instr))
-        return i || wm % 4 || wn > 1
+        return i || !bits || !tc_wgmma_grid(c, &wm, &wn)
                    ? NULL
-                   : tc_layout_wgmma_a(cx, sides, wm / 4, 1, bits);
+                   : tc_layout_wgmma_a(cx, sides, wm, wn, bits);
+    if (!bits || !tc_mma_grid(c, &wm, &wn))
+        return NULL;
     return i == 0 ? tc_layout_mma_a(cx, sides, wm, wn, bits)
                   : tc_layout_mma_b(cx, sides, wm, wn, bits);
 }
