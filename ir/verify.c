@@ -57,7 +57,7 @@
  *      bounds' type, and the carried values. A constant step is above 0;
  *      stages is 1 or more.
  *   24 if: two regions without arguments. The first of a speculatable one
- *      writes nothing.
+ *      writes nothing; it may add to memory.
  *   25 while: two regions; the arguments of the first are the carried values,
  *      the second has none.
  *   26 reduce with a region: its arguments are two elements of each operand,
@@ -69,7 +69,7 @@
  *      overflow nor saturate (inf is none of f8e4m3), pointers have none.
  *   30 dim: a known size fits i32.
  *   31 load, store: boundary is for block pointers; its axes are axes of the
- *      block, none twice.
+ *      block, none twice. What a store adds is i32, i64, f32 or f64.
  *   32 advance: an offset a dim of the tensor.
  *   33 atomic, atomic_cas: elements are i32, i64, f16, bf16, f32 or f64.
  *   34 print: operands are scalars and tiles.

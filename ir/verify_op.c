@@ -412,6 +412,23 @@ static bool check_load(const tc_verifier *v, const tc_op *op)
     return tc_verify_boundary(v, op) & check_pad(v, op);
 }
 
+/* What GPUs add to memory in one step. */
+static bool check_store(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type;
+    const tc_type *elem =
+        t->kind == TC_BLOCK_PTR ? t->elem : tc_type_elem(t)->elem;
+    bool fits = !tc_op_is_word(op, "kind", "add") ||
+                elem->kind == TC_TYPE_PARAM || elem->kind == TC_I32 ||
+                elem->kind == TC_I64 || elem->kind == TC_F32 ||
+                elem->kind == TC_F64;
+    if (!fits)
+        tc_error(v->cx, op->loc,
+                 "store: kind(add) to %s, expected i32, i64, f32 or f64",
+                 tc_type_name(v->cx, elem));
+    return tc_verify_boundary(v, op) & fits;
+}
+
 static bool check_advance(const tc_verifier *v, const tc_op *op)
 {
     const tc_value *tensor = tensor_of(op->in[0]);
@@ -480,7 +497,7 @@ static check_fn *const extra[TC_OPCODE_COUNT] = {
     [TC_WHILE] = check_while,       [TC_REDUCE] = check_reduce,
     [TC_CALL] = check_call,         [TC_CONST] = check_const,
     [TC_DIM] = check_dim,           [TC_ADVANCE] = check_advance,
-    [TC_LOAD] = check_load,         [TC_STORE] = tc_verify_boundary,
+    [TC_LOAD] = check_load,         [TC_STORE] = check_store,
     [TC_GATHER] = check_pad,        [TC_ATOMIC] = check_atomic,
     [TC_ATOMIC_CAS] = check_atomic, [TC_SELECT] = check_select,
     [TC_PRINT] = check_print,

@@ -238,7 +238,8 @@ static bool check_place(const tc_verifier *v, const tc_op *op)
                       "%s: cannot stand in the region of reduce, expected pure "
                       "ops on scalars",
                       name_of(op));
-    if (v->speculated && tc_op_has(op, TC_WRITES))
+    bool adds = op->code == TC_STORE && tc_op_is_word(op, "kind", "add");
+    if (v->speculated && tc_op_has(op, TC_WRITES) && !adds)
         ok = tc_error(v->cx, op->loc,
                       "%s: it has an effect, and stands in the first region of "
                       "an `if` that is speculatable",

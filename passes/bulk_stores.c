@@ -76,6 +76,7 @@ static bool is_candidate(struct bulk *s, const tc_op *op)
 {
     int m, n;
     if (op->code != TC_STORE || op->nin != 2 ||
+        tc_op_is_word(op, "kind", "add") ||
         op->in[0]->type->kind != TC_BLOCK_PTR ||
         op->in[1]->type->kind != TC_TILE)
         return false;

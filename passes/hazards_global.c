@@ -22,6 +22,13 @@ static bool is_atomic(const tc_op *op)
     return op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS;
 }
 
+/* In steps, of any threads in any order. */
+static bool changes_in_steps(const tc_op *op)
+{
+    return is_atomic(op) ||
+           (op->code == TC_STORE && tc_op_is_word(op, "kind", "add"));
+}
+
 /* Atomics that others look at to learn that something is there. */
 static bool orders_memory(const tc_op *op)
 {
@@ -184,7 +191,7 @@ bool tc_may_change_loaded(const tc_op *op, const tc_op *load)
 
 bool tc_global_conflict(const tc_op *a, const tc_op *b, const tc_op *carrier)
 {
-    if (is_atomic(a) && is_atomic(b))
+    if (changes_in_steps(a) && changes_in_steps(b))
         return false;
     if (orders_memory(a) || orders_memory(b))
         return true;

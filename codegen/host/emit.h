@@ -216,6 +216,9 @@ LLVMValueRef tc_masked_load(tc_emit *e, const tc_type *elem, LLVMValueRef p,
                             LLVMValueRef mask, LLVMValueRef other);
 void tc_masked_store(tc_emit *e, const tc_type *elem, LLVMValueRef p,
                      LLVMValueRef mask, LLVMValueRef x);
+/* One element of a `store` op: written, or added in one step. */
+void tc_store_one(tc_emit *e, const tc_op *op, const tc_type *elem,
+                  LLVMValueRef p, LLVMValueRef x);
 /* Can the machine do these without a branch a lane? */
 bool tc_has_masked_moves(tc_emit *e, const tc_type *elem);
 

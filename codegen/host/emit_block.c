@@ -398,8 +398,7 @@ static void guarded_store(window *w, LLVMValueRef p, LLVMValueRef ok,
         LLVMBuildCondBr(e->b, ok, write, skip);
         LLVMPositionBuilderAtEnd(e->b, write);
     }
-    LLVMValueRef store = LLVMBuildStore(e->b, tc_to_memory(e, w->elem, x), p);
-    LLVMSetAlignment(store, tc_type_bytes(w->elem));
+    tc_store_one(e, w->op, w->elem, p, x);
     if (ok)
         tc_enter(e, skip);
 }
@@ -421,5 +420,8 @@ void tc_emit_block_store(tc_emit *e, tc_op *op)
 {
     window w = window_of(e, op);
     w.mask = op->nin > 2 ? op->in[2] : NULL;
-    move_window(&w, 1, store_at);
+    if (tc_op_is_word(op, "kind", "add"))
+        walk_window(&w, false, 1, store_at);
+    else
+        move_window(&w, 1, store_at);
 }

@@ -158,12 +158,24 @@ static void end_lane(tc_emit *e, lane_block l)
         tc_enter(e, l.after);
 }
 
-static void store_element(tc_emit *e, const tc_type *elem, LLVMValueRef p,
-                          LLVMValueRef x, LLVMValueRef on)
+void tc_store_one(tc_emit *e, const tc_op *op, const tc_type *elem,
+                  LLVMValueRef p, LLVMValueRef x)
+{
+    x = tc_to_memory(e, elem, x);
+    if (tc_op_is_word(op, "kind", "add"))
+        LLVMBuildAtomicRMW(e->b,
+                           tc_type_is_float(elem) ? LLVMAtomicRMWBinOpFAdd
+                                                  : LLVMAtomicRMWBinOpAdd,
+                           p, x, LLVMAtomicOrderingMonotonic, false);
+    else
+        LLVMSetAlignment(LLVMBuildStore(e->b, x, p), tc_type_bytes(elem));
+}
+
+static void store_element(tc_emit *e, const tc_op *op, const tc_type *elem,
+                          LLVMValueRef p, LLVMValueRef x, LLVMValueRef on)
 {
     lane_block l = begin_lane(e, on);
-    LLVMValueRef store = LLVMBuildStore(e->b, tc_to_memory(e, elem, x), p);
-    LLVMSetAlignment(store, tc_type_bytes(elem));
+    tc_store_one(e, op, elem, p, x);
     end_lane(e, l);
 }
 
@@ -177,7 +189,7 @@ static void store_lanes(tc_emit *e, tc_op *op, tc_nest *nest,
     LLVMValueRef on = op->nin > 2 ? tc_eval_full(nest, op->in[2], index) : NULL;
     unsigned width = width_of(p);
     if (width == 1) {
-        store_element(e, elem, p, x, on);
+        store_element(e, op, elem, p, x, on);
         return;
     }
     x = tc_to_memory(e, elem, x);
@@ -193,12 +205,13 @@ void tc_emit_store(tc_emit *e, tc_op *op)
         return;
     }
     if (!tc_is_tile(op->in[0])) {
-        store_element(e, op->in[1]->type, tc_scalar_of(e, op->in[0]),
+        store_element(e, op, op->in[1]->type, tc_scalar_of(e, op->in[0]),
                       tc_scalar_of(e, op->in[1]),
                       op->nin > 2 ? tc_scalar_of(e, op->in[2]) : NULL);
         return;
     }
-    tc_walk w = tc_walk_new(e, NULL, op->in[0]->type, e->width, 1);
+    unsigned width = tc_op_is_word(op, "kind", "add") ? 1 : e->width;
+    tc_walk w = tc_walk_new(e, NULL, op->in[0]->type, width, 1);
     tc_walk_outer(&w);
     tc_walk_inner(&w);
     store_lanes(e, op, &w.nest, &w.index[0]);

@@ -128,7 +128,8 @@ static struct tc_icell *cell_of(tc_interp *it, uintptr_t at)
 
 static bool is_atomic(const tc_op *op)
 {
-    return op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS;
+    return op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS ||
+           (op->code == TC_STORE && tc_op_is_word(op, "kind", "add"));
 }
 
 /* ---- Accesses ---- */

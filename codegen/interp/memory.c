@@ -284,6 +284,29 @@ bool tc_interp_load(tc_interp *it, const tc_op *op)
     return true;
 }
 
+/* The new value; `by` is what the op combines with. */
+static tc_inum updated(const tc_op *op, tc_kind kind, tc_inum old, tc_inum by)
+{
+    bool is_float = tc_scalar_infos[kind].is_float;
+    const char *word = tc_op_word(op, "kind");
+    if (strcmp(word, "exchange") == 0)
+        return by;
+    if (is_float) {
+        double x = strcmp(word, "add") == 0   ? old.f + by.f
+                   : strcmp(word, "max") == 0 ? fmax(old.f, by.f)
+                                              : fmin(old.f, by.f);
+        return (tc_inum){.f = tc_round_to(kind, x)};
+    }
+    int64_t a = old.i, b = by.i;
+    int64_t x = strcmp(word, "add") == 0 ? (int64_t)((uint64_t)a + (uint64_t)b)
+                : strcmp(word, "max") == 0 ? (a > b ? a : b)
+                : strcmp(word, "min") == 0 ? (a < b ? a : b)
+                : strcmp(word, "and") == 0 ? a & b
+                : strcmp(word, "or") == 0  ? a | b
+                                           : a ^ b;
+    return (tc_inum){.i = tc_int_wrap(kind, x)};
+}
+
 /* One element; its copies in other registers were compared before. */
 static bool store_element(const access *a, uint32_t i, const tc_ivalue *value)
 {
@@ -301,10 +324,16 @@ static bool store_element(const access *a, uint32_t i, const tc_ivalue *value)
     if (value->poison[i])
         return tc_interp_poisoned(a->it, a->op, value->poison[i],
                                   "what is stored");
-    tc_interp_write(a->kind, p, value->x[i]);
+    tc_inum x = value->x[i];
     /* One thread stores a scalar: the first. */
-    return tc_interp_global_write(a->it, a->op, p,
-                                  a->places ? thread_of(a, i) : 0);
+    unsigned thread = a->places ? thread_of(a, i) : 0;
+    if (tc_op_is_word(a->op, "kind", "add")) {
+        x = updated(a->op, a->kind, tc_interp_read(a->kind, p), x);
+        if (!tc_interp_global_read(a->it, a->op, p, thread, a->it->epoch))
+            return false;
+    }
+    tc_interp_write(a->kind, p, x);
+    return tc_interp_global_write(a->it, a->op, p, thread);
 }
 
 /* All holders of an element agree on it. */
@@ -364,29 +393,6 @@ bool tc_interp_gather_op(tc_interp *it, const tc_op *op)
             return false;
     }
     return true;
-}
-
-/* The new value; `by` is what the op combines with. */
-static tc_inum updated(const tc_op *op, tc_kind kind, tc_inum old, tc_inum by)
-{
-    bool is_float = tc_scalar_infos[kind].is_float;
-    const char *word = tc_op_word(op, "kind");
-    if (strcmp(word, "exchange") == 0)
-        return by;
-    if (is_float) {
-        double x = strcmp(word, "add") == 0   ? old.f + by.f
-                   : strcmp(word, "max") == 0 ? fmax(old.f, by.f)
-                                              : fmin(old.f, by.f);
-        return (tc_inum){.f = tc_round_to(kind, x)};
-    }
-    int64_t a = old.i, b = by.i;
-    int64_t x = strcmp(word, "add") == 0 ? (int64_t)((uint64_t)a + (uint64_t)b)
-                : strcmp(word, "max") == 0 ? (a > b ? a : b)
-                : strcmp(word, "min") == 0 ? (a < b ? a : b)
-                : strcmp(word, "and") == 0 ? a & b
-                : strcmp(word, "or") == 0  ? a | b
-                                           : a ^ b;
-    return (tc_inum){.i = tc_int_wrap(kind, x)};
 }
 
 static bool is_same(tc_kind kind, tc_inum a, tc_inum b)

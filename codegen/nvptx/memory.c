@@ -197,6 +197,51 @@ void tc_gen_store(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
         store_always(g, w, p, bits);
 }
 
+/* ---- Adding ---- */
+
+/* PTX ISA, red: vectors of f32 since sm_90. */
+static void add_words(tc_gen *g, const tc_type *elem, unsigned n,
+                      LLVMValueRef p, LLVMValueRef on, const LLVMValueRef *x)
+{
+    char type = tc_scalar_infos[elem->kind].is_float ? 'f' : 'u';
+    words w = words_of(g, elem, 1);
+    tc_text c = {.arena = g->arena};
+    LLVMValueRef args[2 + MAX_WORDS] = {p, on};
+    tc_text_add(&c, "l,b");
+    for (unsigned i = 0; i < n; i++) {
+        tc_text_printf(&c, ",%c", w.letter);
+        args[2 + i] = LLVMBuildBitCast(g->b, x[i], w.type, "");
+    }
+    tc_text_add(&c, ",~{memory}");
+    w.n = n;
+    const char *text = tc_arena_printf(
+        g->arena, "@$1 red.relaxed.gpu.global.add%s.%c%u [$0], %s;",
+        vector_suffix(w), type, w.bits, list_of(g, 2, n));
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, c.data, 2 + n, args);
+}
+
+static void add_to_memory(tc_gen *g, const tc_type *elem, unsigned n,
+                          LLVMValueRef p, LLVMValueRef on,
+                          const LLVMValueRef *x)
+{
+    unsigned each = g->target->major >= 9 && elem->kind == TC_F32 ? n : 1;
+    on = on ? on : LLVMConstInt(g->i1, 1, false);
+    for (unsigned i = 0; i < n; i += each) {
+        LLVMValueRef at = i ? tc_gen_address(g, elem, p, tc_gen_i64(g, i)) : p;
+        add_words(g, elem, each, at, on, x + i);
+    }
+}
+
+/* What a `store` does with n elements. */
+static void put(tc_gen *g, const tc_op *op, const tc_type *elem, unsigned n,
+                LLVMValueRef p, LLVMValueRef on, const LLVMValueRef *x)
+{
+    if (tc_op_is_word(op, "kind", "add"))
+        add_to_memory(g, elem, n, p, on, x);
+    else
+        tc_gen_store(g, elem, n, p, on, x);
+}
+
 /* ---- Blocks ---- */
 
 /* A block that is read or written in a layout. */
@@ -329,8 +374,8 @@ static bool store_block(tc_gen *g, const tc_op *op)
     LLVMValueRef owner = tc_lanes_owner(g, w.layout);
     w.vector = w.mask ? 1 : w.vector;
     for (unsigned r = 0; r < tc_gen_registers(op->in[1]->type); r += w.vector)
-        tc_gen_store(g, w.elem, w.vector, address_at(&w, r),
-                     both(g, owner, condition_at(&w, r)), x + r);
+        put(g, op, w.elem, w.vector, address_at(&w, r),
+            both(g, owner, condition_at(&w, r)), x + r);
     return !g->failed;
 }
 
@@ -373,8 +418,7 @@ static bool store_pointers(tc_gen *g, const tc_op *op)
                                             : tc_gen_first_thread(g);
     unsigned v = vector_of(g, op);
     for (unsigned r = 0; r < tc_gen_registers(t); r += v)
-        tc_gen_store(g, elem, v, p[r], both(g, owner, mask ? mask[r] : NULL),
-                     &x[r]);
+        put(g, op, elem, v, p[r], both(g, owner, mask ? mask[r] : NULL), &x[r]);
     return !g->failed;
 }
 

@@ -670,6 +670,23 @@ static const world_test tests[] = {
          "%l = atomic %ptrs, splat(1, tile<64 x i32>), %odd kind(add)\n"},
 };
 
+/* Programs of three at a time add to windows that overlap, and reach beyond. */
+static void added(world *w)
+{
+    for (int k = 0; k < PROGRAMS; k++)
+        for (int r = 0; r < 8; r++)
+            for (int c = 0; c < 16; c++) {
+                int row = k % 9 * 16 - 4 + r, column = k % 5 * 10 + c;
+                if (row >= 0 && row < WORLD_OUT)
+                    w->o[row][column] += (float)(k % 3 + c);
+                if (r == 0)
+                    w->p[1 + k % 2][column] += k % 3;
+            }
+    for (int k = 0; k < 16; k++)
+        w->p[0][64 + k] = k % 2 ? PROGRAMS : 0;
+    w->p[0][80] = PROGRAMS;
+}
+
 /* A counter that only compare-and-swap moves. */
 static void cas_counter(world *w)
 {
@@ -685,6 +702,23 @@ static void mask_as_half(world *w)
 }
 
 static const world_test more_tests[] = {
+    {.name = "store kind(add)",
+     .grid = "3000",
+     .expect = added,
+     .body =
+         "%k = program_id(0)\n"
+         "%row = rem(%k, 9) * 16 - 4\n"
+         "%column = rem(%k, 5) * 10\n"
+         "%v = splat(rem(%k, 3), tile<8x16 x i32>) + range(16)\n"
+         "store %o[%row +: 8, %column +: 16], cast(%v, f32) boundary(0) "
+         "kind(add)\n"
+         "store %p[1 + rem(%k, 2), %column +: 16], splat(rem(%k, 3), tile<16 x "
+         "i32>) kind(add)\n"
+         "%ptrs = ptr_add(splat(base(%p), tile<16 x ptr<i32>>), range(16) + "
+         "64)\n"
+         "%odd = rem(range(16), 2) == 1\n"
+         "store %ptrs, splat(1, tile<16 x i32>), %odd kind(add)\n"
+         "store ptr_add(base(%p), 80), 1 kind(add)\n"},
     {.name = "a comparison as f16",
      .grid = "1",
      .n = {0, 3},

@@ -259,6 +259,23 @@ START_TEST(atomics)
 }
 END_TEST
 
+/* Once each, inside of the tensor; by different threads with no barrier. */
+START_TEST(stores_that_add)
+{
+    pair p =
+        run("kernel @k(%x: tensor<[?, ?] x f32>, %y: tensor<[?, ?] x f32>) "
+            "warps(2) grid(3) {\n"
+            "  %one = splat(1.0, tile<8x8 x f32, #blocked(1x1, 4x8, 2x1)>)\n"
+            "  %two = splat(2.0, tile<8x8 x f32, #blocked(1x1, 8x4, 1x2)>)\n"
+            "  store %y[0 +: 8, 0 +: 8], %one boundary(0) kind(add)\n"
+            "  store %y[0 +: 8, 0 +: 8], %two boundary(0) kind(add)\n"
+            "}\n",
+            TC_F32, 1, 1, 5, 8);
+    for (size_t i = 0; i < 40; i++)
+        ck_assert_double_eq(interp_get(&p.y, i), 9);
+}
+END_TEST
+
 void interp_value_tests(TCase *t)
 {
     tcase_add_test(t, shapes);
@@ -270,4 +287,5 @@ void interp_value_tests(TCase *t)
     tcase_add_test(t, convert_across_warps);
     tcase_add_test(t, control);
     tcase_add_test(t, atomics);
+    tcase_add_test(t, stores_that_add);
 }
