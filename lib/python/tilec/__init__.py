@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tilec for Python: attention with any mask and score function.
+
+    import tilec
+    o = tilec.attention(q, k, v, mask_mod="causal & sliding_window(w=1024)")
+
+q, k and v are torch tensors (on the CPU or a GPU) or numpy arrays. Needs
+libtilec.so and nothing else; it is looked for in $TILEC_LIBRARY, beside this
+package, in the build folder of a source tree, and where the system has its
+libraries. See lib/python/README.md.
+"""
+from ._api import attention, attention_backward
+from ._errors import Diagnostic, Error, MachineError
+from ._kernel import Kernel, compile, kernel, mods, targets, version
+
+__all__ = ["attention", "attention_backward", "compile", "kernel", "mods", "targets", "version",
+           "Kernel", "Diagnostic", "Error", "MachineError"]

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tilec.attention: what is asked for, checked, and sent to torch or numpy."""
+from . import _attention, _tensors, _texts
+
+
+def _check_mod(name, mod):
+    if mod is not None and not isinstance(mod, str):
+        raise TypeError(
+            "%s is a %s, expected text: an expression ('causal & "
+            "sliding_window(w=1024)') or a function in tile IR" %
+            (name, type(mod).__name__))
+
+
+def _check_shapes(q, k, v, enable_gqa):
+    for name, t in (("query", q), ("key", k), ("value", v)):
+        if len(t.shape) != 4:
+            raise ValueError("%s has %d dims, expected 4: batch, heads, "
+                             "length, dim" % (name, len(t.shape)))
+        if _tensors.device_of(t) != _tensors.device_of(q):
+            raise ValueError("%s is on another device than query" % name)
+        if t.dtype != q.dtype:
+            raise ValueError("%s is %s, query is %s: expected the same" %
+                             (name, t.dtype, q.dtype))
+    if k.shape[0] != q.shape[0] or v.shape[0] != q.shape[0]:
+        raise ValueError("batches differ: query has %d, key %d, value %d" %
+                         (q.shape[0], k.shape[0], v.shape[0]))
+    if k.shape[3] != q.shape[3]:
+        raise ValueError("head dims differ: query has %d, key %d" %
+                         (q.shape[3], k.shape[3]))
+    if tuple(k.shape[1:3]) != tuple(v.shape[1:3]):
+        raise ValueError("key has %d heads of length %d, value %d of %d" %
+                         (*k.shape[1:3], *v.shape[1:3]))
+    if q.shape[1] == k.shape[1]:
+        return
+    if not enable_gqa:
+        raise ValueError("query has %d heads, key and value %d: say "
+                         "enable_gqa=True for grouped heads" %
+                         (q.shape[1], k.shape[1]))
+    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
+        raise ValueError("query's %d heads are no multiple of the %d of key "
+                         "and value" % (q.shape[1], k.shape[1]))
+
+
+def _split(captured):
+    """Captured values: tensors as a dict, numbers as text."""
+    tensors, numbers = {}, {}
+    for name, value in captured.items():
+        if isinstance(value, (bool, int, float)):
+            numbers[name] = value
+        else:
+            tensors[name] = _tensors.adopt(value, name)
+    return tensors, _texts.numbers_text(numbers)
+
+
+def _deterministic(asked, q):
+    if asked is None and _tensors.is_torch(q):
+        import torch
+        return torch.are_deterministic_algorithms_enabled()
+    return bool(asked)
+
+
+def _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa, deterministic,
+          kernel_options):
+    """The first fields of an _attention.Spec, after all checks."""
+    _check_mod("score_mod", score_mod)
+    _check_mod("mask_mod", mask_mod)
+    _check_shapes(q, k, v, enable_gqa)
+    return (score_mod or "", mask_mod or "", float(scale or 0.0),
+            _texts.options_text(kernel_options or {}),
+            _deterministic(deterministic, q))
+
+
+def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
+              enable_gqa=False, return_lse=False, return_max=False,
+              deterministic=None, kernel_options=None, captured=None,
+              **captured_by_name):
+    """softmax(score_mod(scale * query key^T) where mask_mod) value.
+
+    query [B, HQ, M, D], key [B, HK, N, D], value [B, HK, N, DV], on the CPU or
+    a GPU, of any lengths and strides: torch tensors or numpy arrays. Gives o
+    [B, HQ, M, DV] in query's data type, whose dims lie in memory as query's
+    do; with return_lse also the logsumexp of each row [B, HQ, M] in float32,
+    with return_max the largest modified score of each. A query that sees no
+    key gets o = 0 and lse = -inf.
+
+    score_mod, mask_mod: text. An expression of the library's functions
+        (`tilec.mods()`), "causal & sliding_window(w=1024)", "alibi, soft_cap(
+        cap=30)"; or functions in tile IR, of which the last is the mod; or an
+        expression and, on lines behind it, the functions that it names.
+    scale: of the scores; without it 1 / sqrt(D).
+    enable_gqa: HQ may be a multiple of HK.
+    deterministic: backward gives the same bits at every run; None: as
+        torch.use_deterministic_algorithms says.
+    kernel_options: a dict. FlexAttention's names (BLOCK_M, BLOCK_N, num_warps,
+        num_stages, FLOAT32_PRECISION, ..., `fwd_` and `bwd_` in front of them);
+        target ("sm_80"); threads (on the CPU); bindings and backward_bindings,
+        dicts of the kernels' compile-time parameters. What is left open is
+        taken from tuned configurations.
+    captured, or any further keyword: what the mods capture, tensors and
+        numbers, by name: `slopes=t`, `w=1024`; {"mask.w": 5} where both mods
+        capture a `w`. Another number needs no other compilation.
+
+    Differentiable in torch: by query, key, value, captured float tensors of
+    score mods, and through the logsumexp.
+
+    Compiles at the first call for some data types, head dims and mods; lengths,
+    batch and heads may then change freely. May be called from any thread, in
+    torch.compile, and, after a first call outside, while a CUDA graph is
+    captured. Raises ValueError (tilec.Error where the library has something
+    to say: its `diagnostics` have places) and tilec.MachineError.
+    """
+    q = _tensors.adopt(query, "query")
+    k = _tensors.adopt(key, "key")
+    v = _tensors.adopt(value, "value")
+    spec = _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa,
+                 deterministic, kernel_options)
+    tensors, numbers = _split({**(captured or {}), **captured_by_name})
+    if _tensors.is_torch(q):
+        from . import _torch
+        found = _torch.attention(q, k, v, return_max, spec, tensors, numbers)
+    else:
+        found = _attention.forward(
+            _attention.Spec(*spec), q, k, v,
+            [*tensors.items(), *_texts.numbers_of(numbers)], return_max)
+    o, lse, largest = found
+    extra = ([lse] if return_lse else []) + ([largest] if return_max else [])
+    return (o, *extra) if extra else o
+
+
+def attention_backward(dout, query, key, value, o, lse, *, dlse=None,
+                       gradients=(), score_mod=None, mask_mod=None, scale=None,
+                       enable_gqa=False, deterministic=None,
+                       kernel_options=None, captured=None, **captured_by_name):
+    """The gradients of `attention`, for numpy arrays, or by hand.
+
+    dout, dlse: the gradients of o and lse (None: zero). o, lse: what
+    `attention(..., return_lse=True)` gave. gradients: the names of captured
+    values whose gradients are wanted. All else as for `attention`. Gives dq,
+    dk, dv and {name: gradient in float32}.
+    """
+    q = _tensors.adopt(query, "query")
+    k = _tensors.adopt(key, "key")
+    v = _tensors.adopt(value, "value")
+    spec = _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa,
+                 deterministic, kernel_options)
+    tensors, numbers = _split({**(captured or {}), **captured_by_name})
+    return _attention.backward(
+        _attention.Spec(*spec), q, k, v, _tensors.adopt(o, "o"),
+        _tensors.adopt(lse, "lse"), _tensors.adopt(dout, "dout"),
+        None if dlse is None else _tensors.adopt(dlse, "dlse"),
+        [*tensors.items(), *_texts.numbers_of(numbers)], list(gradients))

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans: attention compiled for a few data types and dims, and its launches.
+
+What a caller asks for is a Spec: texts and numbers, no tensors. A Spec and the
+types of tensors make a Plan, which is compiled once and kept. A plan of forward
+does not wait for the compilation of backward, which has one of its own.
+"""
+import ctypes as C
+import dataclasses
+import threading
+import typing
+
+from . import _abi, _context, _errors, _tensors
+from ._texts import mod_of, options_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """Attention as it was asked for; equal ones share their plans."""
+
+    score_mod: str = ""
+    mask_mod: str = ""
+    scale: float = 0.0  # 0: 1 / sqrt(D)
+    kernel_options: str = ""  # as `_texts.options_text` writes them
+    deterministic: bool = False
+    backward: bool = False
+    captured_gradients: bool = False
+
+
+class _Texts:
+    """The mods of a Spec for tilec_attention_options."""
+
+    def __init__(self, spec):
+        self.mask, bodies = None, {}
+        self.mask, mask_body = mod_of(spec.mask_mod)
+        self.score, score_body = mod_of(spec.score_mod)
+        for name, body in (("mask_mod", mask_body), ("score_mod", score_body)):
+            if body and body not in bodies.values():
+                bodies[name] = body
+        self.sources, self.nsources = _abi.array(_abi.tilec_source, [
+            _abi.tilec_source(name.encode(), body.encode(), 0)
+            for name, body in bodies.items()])
+
+
+def _compile(spec, device, options, q, k, v):
+    """A handle of the library for tensors like these."""
+    texts = _Texts(spec)
+    asked = _abi.new(
+        _abi.tilec_attention_options, scale=spec.scale,
+        target=_context.target_for(device, options.target),
+        mask=_context.bytes_or_none(texts.mask),
+        score=_context.bytes_or_none(texts.score), sources=texts.sources,
+        nsources=texts.nsources, read_source=_context.read_source,
+        backward=spec.backward, deterministic=spec.deterministic,
+        captured_gradients=spec.captured_gradients)
+    for field, pairs in (("kernel_options", options.kernel),
+                         ("bindings", options.bindings),
+                         ("backward_bindings", options.backward_bindings)):
+        list_, n = _context.bindings(pairs)
+        setattr(asked, field, list_)
+        setattr(asked, "n" + field, n)
+    views = [_tensors.View(t, n) for t, n in zip((q, k, v), "qkv")]
+    handle = C.c_void_p()
+    with _context.context() as cx, _context.on_device(device):
+        status = _abi.lib.tilec_attention_plan(
+            cx, *[view.pointer for view in views], C.byref(asked),
+            C.byref(handle))
+        if status:
+            raise _errors.compile_failed(cx, status)
+    return handle
+
+
+class Plan:
+    """Compiled attention. Read-only: any number of threads may call it."""
+
+    def __init__(self, spec, q, k, v):
+        options = options_of(spec.kernel_options)
+        self.device = _tensors.device_of(q)
+        self.threads = options.threads
+        self._handle = _compile(spec, self.device, options, q, k, v)
+        self.gradients = self._gradients()
+
+    def _gradients(self):
+        """The names of the captured values that have gradients, and whether
+        each is a tensor's."""
+        found = {}
+        while True:
+            p = _abi.lib.tilec_attention_gradient(self._handle,
+                                                  C.c_size_t(len(found)))
+            if not p:
+                return found
+            found[p.contents.name.decode()] = p.contents.kind == 0
+
+    def workspace(self, which, tensors):
+        """The bytes of memory that "forward" or "backward" needs."""
+        found, error = C.c_uint64(), _abi.tilec_error()
+        asked = [C.byref(found) if which == w else None
+                 for w in ("forward", "backward")]
+        _context.check(_abi.lib.tilec_attention_workspace(
+            self._handle, C.byref(tensors), *asked, C.byref(error)), error)
+        return found.value
+
+    def run(self, which, tensors, captured, grads=()):
+        """tensors: {"q": .., "o": ..}; captured, grads: [(name, value)]."""
+        views = {n: _tensors.View(t, n) for n, t in tensors.items()}
+        held = []
+        given, ngiven = _tensors.arguments(captured, held)
+        asked, nasked = _tensors.arguments(grads, held)
+        call = _abi.new(
+            _abi.tilec_attention_tensors, captured=given, ncaptured=ngiven,
+            captured_grads=asked, ncaptured_grads=nasked,
+            **{n: view.pointer for n, view in views.items()})
+        memory = _tensors.Memory(tensors["q"], self.workspace(which, call))
+        call.workspace, call.workspace_bytes = memory.address, memory.size
+        launch = _context.launch_options(self.device, threads=self.threads)
+        error = _abi.tilec_error()
+        with _context.on_device(self.device):
+            status = getattr(_abi.lib, "tilec_attention_" + which)(
+                self._handle, C.byref(call), C.byref(launch), C.byref(error))
+        _context.check(status, error)
+
+
+_plans: typing.Dict[tuple, Plan] = {}
+_lock = threading.Lock()
+
+
+def _length_class(n):
+    """Tuned configurations differ by length: powers of two, so that any
+    length meets one of a few plans."""
+    return min(max(n.bit_length() - 1, 8), 15)
+
+
+def plan_for(spec, q, k, v):
+    """The plan for tensors like these. Lengths, batch and heads don't matter,
+    but for the few classes of lengths that configurations are tuned for."""
+    few = 16 if q.shape[2] <= 16 else 32 if q.shape[2] <= 32 else 0
+    key = (spec, _tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
+           v.shape[3], few, _length_class(k.shape[2]))
+    plan = _plans.get(key)
+    if plan is None:
+        with _lock:
+            plan = _plans.get(key)
+            if plan is None:
+                plan = _plans[key] = Plan(spec, q, k, v)
+    return plan
+
+
+def forward(spec, q, k, v, captured, want_max=False):
+    """o, lse, and the scores' maxima or None; captured: [(name, value)]."""
+    t = dict(q=q, k=k, v=v,
+             o=_tensors.empty(q, (*q.shape[:3], v.shape[3])),
+             lse=_tensors.empty(q, q.shape[:3], "float32"))
+    if want_max:
+        t["max"] = _tensors.empty(q, q.shape[:3], "float32")
+    plan_for(spec, q, k, v).run("forward", t, captured)
+    return t["o"], t["lse"], t.get("max")
+
+
+def _gradient_for(plan_name, captured):
+    """The captured value whose gradient is called so: by its own name, or
+    without the mod's ("score.bias": bias)."""
+    short = plan_name.partition(".")[2]
+    return plan_name if plan_name in captured else short
+
+
+def backward(spec, q, k, v, o, lse, dout, dlse, captured, wanted=()):
+    """dq, dk, dv and {name: gradient} of the captured values in wanted, in
+    float32; dlse may be None."""
+    spec = dataclasses.replace(spec, backward=True,
+                               captured_gradients=bool(wanted))
+    plan = plan_for(spec, q, k, v)
+    t = dict(q=q, k=k, v=v, o=o, lse=lse, dout=dout,
+             **{"d" + n: _tensors.empty(x, x.shape)
+                for n, x in zip("qkv", (q, k, v))})
+    if dlse is not None:
+        t["dlse"] = dlse
+    values, found, grads = dict(captured), {}, []
+    for full in plan.gradients:
+        name = _gradient_for(full, values)
+        value = values.get(name)
+        shape = value.shape if _tensors.is_tensor(value) else (1,)
+        found[name] = _tensors.empty(q, shape, "float32")
+        grads.append((full, found[name]))
+    for name in wanted:
+        if name not in found:
+            raise ValueError("captured `%s` has no gradient: no score mod "
+                             "reads it as float" % name)
+    plan.run("backward", t, captured, grads)
+    return t["dq"], t["dk"], t["dv"], {n: found[n] for n in wanted}

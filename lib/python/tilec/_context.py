@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one tilec_context of this process, and what compiles have in common."""
+import contextlib
+import ctypes as C
+import os
+import sys
+import threading
+
+from . import _abi, _errors, _tensors
+
+_lock = threading.Lock()
+_handle = None
+
+
+@contextlib.contextmanager
+def context():
+    """The context, for one compile: it serves one call at a time."""
+    global _handle
+    with _lock:
+        if _handle is None:
+            made = C.c_void_p()
+            status = _abi.lib.tilec_context_new(None, C.byref(made))
+            if status:
+                raise _errors.MachineError("tilec_context_new: out of memory")
+            _handle = made
+        yield _handle
+
+
+def bytes_or_none(text):
+    return None if text is None else text.encode()
+
+
+def bindings(pairs):
+    """A C array of {name: value}: sizes, types ("bf16"), functions ("@f")."""
+    return _abi.array(_abi.tilec_binding, [
+        _abi.tilec_binding(str(n).encode(), str(v).encode())
+        for n, v in pairs])
+
+
+def target_for(device, target=None):
+    """What to compile for: the CPU's tensors stay there."""
+    if target is not None:
+        return target.encode()
+    return b"cpu" if device[0] == _tensors.CPU else b"auto"
+
+
+def on_device(device):
+    """Makes a CUDA device torch's current one, while it compiles or runs."""
+    if device[0] == _tensors.CUDA and "torch" in sys.modules:
+        import torch
+        if torch.cuda.current_device() != device[1]:
+            return torch.cuda.device(device[1])
+    return contextlib.nullcontext()
+
+
+def launch_options(device, stream=None, threads=0):
+    """For tensors there: torch's current stream, where none is given."""
+    if stream is None and device[0] == _tensors.CUDA:
+        import torch
+        stream = torch.cuda.current_stream(device[1]).cuda_stream
+    return _abi.new(_abi.tilec_launch_options, stream=stream, threads=threads)
+
+
+def check(status, error):
+    if status:
+        raise _errors.call_failed(error, status)
+
+
+_libc = None
+
+
+@_abi.READ_SOURCE
+def read_source(user, name, text):
+    """The text of FILE in `FILE@FUNC`, in memory that the library frees."""
+    global _libc
+    try:
+        with open(os.fsdecode(name), "rb") as f:
+            data = f.read()
+    except OSError:
+        return 0
+    if _libc is None:
+        _libc = C.CDLL(None)
+        _libc.strdup.restype = C.c_void_p
+    text[0] = _libc.strdup(data)
+    return 1 if text[0] else 0

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of one's own: compiled, looked at, launched."""
+import ctypes as C
+import dataclasses
+import threading
+import typing
+
+from . import _abi, _context, _errors, _tensors
+
+_KINDS = ("tensor", "pointer", "int", "float")
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """What a kernel expects as an argument."""
+
+    name: str
+    type: str  # "tensor<[?, ?, ?, 128] x bf16>"
+    kind: str  # "tensor", "pointer", "int", "float"
+    captured: bool  # by a mod
+    written: bool  # the kernel may store through it
+    dtype: typing.Tuple[int, int]  # DLPack's code and bits
+    shape: typing.Tuple[int, ...]  # -1: any size
+
+
+def _parameter(p):
+    return Parameter(p.name.decode(), p.type.decode(), _KINDS[p.kind],
+                     bool(p.captured), bool(p.written),
+                     (p.dtype.code, p.dtype.bits),
+                     tuple(p.shape[:p.ndim]) if p.kind == 0 else ())
+
+
+class _Arguments:
+    """Positional and named arguments of a launch, in C, and all they need."""
+
+    def __init__(self, positional, named):
+        self.views = []
+        self.list, self.n = _tensors.arguments(
+            [*[(None, x) for x in positional], *named.items()], self.views)
+        self.device = next(
+            (_tensors.device_of(view.tensor) for view in self.views), None)
+
+
+class Kernel:
+    """A compiled kernel: call it with its arguments, by position or name.
+
+    Tensors are those of torch or numpy, all of the target's device. On a GPU
+    the launch goes into torch's current stream, or the one given as `stream`
+    (a number), and does not wait; `synchronize` does.
+    """
+
+    def __init__(self, handle):
+        self._handle = handle
+        n = _abi.lib.tilec_kernel_parameter_count(handle)
+        self.parameters = tuple(
+            _parameter(_abi.lib.tilec_kernel_parameter(
+                handle, C.c_size_t(i)).contents) for i in range(n))
+        self.name = _abi.lib.tilec_kernel_name(handle).decode()
+        self.target = _abi.lib.tilec_kernel_target(handle).decode()
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            _abi.lib.tilec_kernel_free(self._handle)
+
+    def __repr__(self):
+        return "<tilec.Kernel @%s(%s) for %s>" % (
+            self.name, ", ".join("%%%s: %s" % (p.name, p.type)
+                                 for p in self.parameters), self.target)
+
+    def __call__(self, *args, stream=None, threads=0, **named):
+        a = _Arguments(args, named)
+        device = a.device or (_tensors.CPU, 0)
+        options = _context.launch_options(device, stream, threads)
+        error = _abi.tilec_error()
+        with _context.on_device(device):
+            status = _abi.lib.tilec_launch(
+                self._handle, a.list, C.c_size_t(a.n), C.byref(options),
+                C.byref(error))
+        _context.check(status, error)
+
+    def grid(self, *args, **named):
+        """The grid that a launch with these arguments would run over."""
+        a = _Arguments(args, named)
+        grid, error = (C.c_int32 * 3)(), _abi.tilec_error()
+        _context.check(_abi.lib.tilec_kernel_grid(
+            self._handle, a.list, C.c_size_t(a.n), grid, C.byref(error)),
+            error)
+        return tuple(grid)
+
+    def synchronize(self, stream=None):
+        """Waits for the launches in a stream (torch's current one, where none
+        is given), and raises what an `assert` of the kernel found there."""
+        device = (_tensors.CPU, 0)
+        if stream is None and self.target != "cpu":
+            import torch
+            device = (_tensors.CUDA, torch.cuda.current_device())
+        stream = _context.launch_options(device, stream).stream
+        error = _abi.tilec_error()
+        _context.check(_abi.lib.tilec_kernel_synchronize(
+            self._handle, C.c_void_p(stream), C.byref(error)), error)
+
+    def emit(self, what):
+        """What was made of it, as text (a cubin: bytes): "tile", "json",
+        "llvm", "llvm-opt"; "asm" (CPU); "machine", "ptx", "cubin", "sass"."""
+        data, size = C.c_void_p(), C.c_size_t()
+        error = _abi.tilec_error()
+        _context.check(_abi.lib.tilec_kernel_emit_data(
+            self._handle, what.encode(), C.byref(data), C.byref(size),
+            C.byref(error)), error)
+        try:
+            found = C.string_at(data, size.value)
+        finally:
+            _abi.lib.tilec_free(data)
+        return found if what == "cubin" else found.decode()
+
+    def binding(self, name):
+        """The value of a compile-time parameter as text, or None."""
+        found = _abi.lib.tilec_kernel_binding(self._handle, name.encode())
+        return found.decode() if found is not None else None
+
+    def fits(self, positional, named):
+        """Whether these arguments have its data types, ranks and fixed dims.
+        """
+        by_name = {p.name: p for p in self.parameters}
+        given = [*zip(self.parameters, positional),
+                 *[(by_name.get(n), x) for n, x in named.items()]]
+        return all(p is not None and _fits(p, x) for p, x in given)
+
+
+def _fits(p, x):
+    if p.kind in ("int", "float"):
+        return not _tensors.is_tensor(x)
+    if not _tensors.is_tensor(x):
+        return False
+    x = _tensors.adopt(x, p.name)
+    if _tensors.dl_dtype(x, p.name) != p.dtype:
+        return False
+    return p.kind == "pointer" or (
+        len(x.shape) == len(p.shape) and
+        all(want in (-1, n) for want, n in zip(p.shape, x.shape)))
+
+
+def compile(text, *, name=None, target=None, bindings=None, examples=(),
+            num_warps=0, num_stages=0, no_cache=False):
+    """A Kernel of a text in tile IR, or of the library's kernel so called.
+
+    name: which kernel of the text; None: the only one.
+    target: "cpu", "sm_80", "sm_90a", ... (`tilec.targets()`); None: "cpu" if
+        the examples lie there, else the GPU's best, else "cpu".
+    bindings: {name: value} of compile-time parameters: {"N": 60, "T": "bf16",
+        "mask_mod": "@causal"}.
+    examples: arguments, a list by position or a dict by name, from which
+        compile-time parameters that are not bound are inferred.
+    """
+    named = examples if isinstance(examples, dict) else {}
+    a = _Arguments(() if named else tuple(examples), named)
+    device = a.device or (_tensors.CUDA, 0)
+    embedded = _abi.lib.tilec_embedded_text(text.encode()) is not None
+    source = _abi.tilec_source(text.encode() if embedded else b"kernel",
+                               None if embedded else text.encode(), 0)
+    pairs, npairs = _context.bindings((bindings or {}).items())
+    options = _abi.new(
+        _abi.tilec_compile_options, kernel=_context.bytes_or_none(name),
+        target=_context.target_for(device, target), bindings=pairs,
+        nbindings=npairs, examples=a.list, nexamples=a.n, warps=num_warps,
+        stages=num_stages, no_cache=int(no_cache))
+    handle = C.c_void_p()
+    with _context.context() as cx, _context.on_device(a.device or (1, 0)):
+        status = _abi.lib.tilec_compile(cx, C.byref(source), C.c_size_t(1),
+                                        C.byref(options), C.byref(handle))
+        if status:
+            raise _errors.compile_failed(cx, status)
+    return Kernel(handle)
+
+
+class _Launcher:
+    """A kernel that is compiled for the arguments it is called with."""
+
+    def __init__(self, text, options):
+        self._text, self._options = text, options
+        self._kernels, self._lock = [], threading.Lock()
+
+    def __call__(self, *args, stream=None, threads=0, **named):
+        self.compiled(*args, **named)(*args, stream=stream, threads=threads,
+                                      **named)
+
+    def compiled(self, *args, **named):
+        """The Kernel that arguments like these get."""
+        device = _Arguments(args, named).device
+        for known, k in self._kernels:
+            if known == device and k.fits(args, named):
+                return k
+        with self._lock:
+            k = compile(self._text, examples=named if not args else args,
+                        **self._options)
+            self._kernels.append((device, k))
+        return k
+
+
+def kernel(text, **options):
+    """A function that launches a kernel of the text (or the library's kernel
+    of that name), compiled for the data types and fixed dims that it meets:
+
+        softmax = tilec.kernel("softmax")
+        softmax(x, y)                       # torch tensors, numpy arrays
+
+    options: as of `tilec.compile`, but for the examples.
+    """
+    return _Launcher(text, options)
+
+
+def version():
+    return _abi.lib.tilec_version().decode()
+
+
+def _names(function):
+    found, i = [], 0
+    while True:
+        name = function(C.c_size_t(i))
+        if name is None:
+            return found
+        found.append(name.decode())
+        i += 1
+
+
+def targets():
+    """What kernels can be compiled for, here or elsewhere."""
+    return _names(_abi.lib.tilec_target_name)
+
+
+def mods():
+    """The texts of mask and score functions that come with the library."""
+    return {name: _abi.lib.tilec_embedded_text(name.encode()).decode()
+            for name in _names(_abi.lib.tilec_embedded_name)
+            if name.startswith("mods/")}

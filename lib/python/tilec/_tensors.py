@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of torch and numpy as DLTensors, without a copy.
+
+Neither library is imported here before a tensor of its own arrives.
+"""
+import ctypes as C
+import sys
+
+from . import _abi
+
+CPU, CUDA = 1, 2  # DLDeviceType
+
+# DLPack's codes by the name that torch and numpy (with ml_dtypes) have for it.
+_DTYPES = {
+    "bool": (6, 8), "int8": (0, 8), "int16": (0, 16), "int32": (0, 32),
+    "int64": (0, 64), "uint8": (1, 8), "float16": (2, 16), "float32": (2, 32),
+    "float64": (2, 64), "bfloat16": (4, 16), "float8_e4m3fn": (10, 8),
+    "float8_e5m2": (12, 8),
+}
+
+
+def is_torch(x):
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_numpy(x):
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(x, numpy.ndarray)
+
+
+def is_tensor(x):
+    return is_torch(x) or is_numpy(x) or hasattr(x, "__dlpack__")
+
+
+def adopt(x, name):
+    """A torch tensor or numpy array of x; other libraries' through DLPack."""
+    if is_torch(x) or is_numpy(x):
+        return x
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError("%s is a %s, expected a torch tensor, a numpy array, "
+                        "or what has __dlpack__" % (name, type(x).__name__))
+    if "torch" in sys.modules:
+        return sys.modules["torch"].from_dlpack(x)
+    import numpy
+    return numpy.from_dlpack(x)
+
+
+def dtype_name(x):
+    """"float32": the same for torch and numpy."""
+    return str(x.dtype).rpartition(".")[2]
+
+
+def dl_dtype(x, name):
+    try:
+        return _DTYPES[dtype_name(x)]
+    except KeyError:
+        raise ValueError("%s: dtype %s is none that tilec knows: %s" % (
+            name, x.dtype, ", ".join(_DTYPES))) from None
+
+
+def device_of(x):
+    """(DLPack's device type, number)."""
+    if not is_torch(x) or x.device.type == "cpu":
+        return CPU, 0
+    if x.device.type == "cuda":
+        return CUDA, x.device.index or 0
+    raise ValueError("tensors on %s are not supported: use cpu or cuda"
+                     % x.device)
+
+
+class View:
+    """A DLTensor of x. It must outlive the calls that read it."""
+
+    __slots__ = ("tensor", "shape", "strides", "dl", "pointer")
+
+    def __init__(self, x, name):
+        code, bits = dl_dtype(x, name)
+        if is_torch(x):
+            data, strides = x.data_ptr(), x.stride()
+        else:
+            data, strides = x.ctypes.data, _numpy_strides(x, name)
+        row = C.c_int64 * len(x.shape)
+        self.tensor = x
+        self.shape, self.strides = row(*x.shape), row(*strides)
+        self.dl = _abi.DLTensor(
+            data, _abi.DLDevice(*device_of(x)), len(x.shape),
+            _abi.DLDataType(code, bits, 1), self.shape, self.strides, 0)
+        self.pointer = C.pointer(self.dl)
+
+
+def _numpy_strides(x, name):
+    if any(s % x.itemsize for s in x.strides):
+        raise ValueError("%s: strides %s are no multiples of the element's %d "
+                         "bytes" % (name, x.strides, x.itemsize))
+    return [s // x.itemsize for s in x.strides]
+
+
+def empty(like, shape, dtype=None):
+    """A new tensor of like's library and device; dtype "float32" or None, for
+    like's own. Its dims lie in memory in the order of like's, as far as it
+    has as many."""
+    if is_torch(like):
+        import torch
+        make = like.new_empty
+        kind = getattr(torch, dtype) if dtype else like.dtype
+        strides = like.stride()
+    else:
+        import numpy
+        make = numpy.empty
+        kind = getattr(numpy, dtype) if dtype else like.dtype
+        strides = like.strides
+    if len(strides) != len(shape):
+        return make(tuple(shape), dtype=kind)
+    order = sorted(range(len(shape)), key=lambda i: -abs(strides[i]))
+    t = make(tuple(shape[i] for i in order), dtype=kind)
+    back = sorted(range(len(shape)), key=order.__getitem__)
+    return t.permute(back) if is_torch(t) else t.transpose(back)
+
+
+def argument(name, value, views):
+    """A tilec_argument of a tensor or a number; its view joins views."""
+    name = name.encode() if name is not None else None
+    if isinstance(value, bool) or isinstance(value, int):
+        return _abi.tilec_argument(name, _abi.INT, None, int(value), 0.0)
+    if isinstance(value, float):
+        return _abi.tilec_argument(name, _abi.FLOAT, None, 0, value)
+    view = View(adopt(value, (name or b"argument").decode()),
+                (name or b"argument").decode())
+    views.append(view)
+    return _abi.tilec_argument(name, _abi.TENSOR, view.pointer, 0, 0.0)
+
+
+def arguments(pairs, views):
+    """A C array of [(name, value)] and its length; views keeps it alive."""
+    return _abi.array(_abi.tilec_argument,
+                      [argument(n, x, views) for n, x in pairs])
+
+
+class Memory:
+    """size bytes on the device of like, aligned to 256."""
+
+    def __init__(self, like, size):
+        self.size, self.address = size, None
+        if not size:
+            return
+        if is_torch(like):
+            uint8 = sys.modules["torch"].uint8
+            self.owner = like.new_empty(size + 256, dtype=uint8)
+            start = self.owner.data_ptr()
+        else:
+            import numpy
+            self.owner = numpy.empty(size + 256, numpy.uint8)
+            start = self.owner.ctypes.data
+        self.address = (start + 255) & ~255
+

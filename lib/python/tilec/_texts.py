@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What callers say in text: mods, options, numbers.
+
+torch's operators take text and numbers but no dicts, so what `attention` is
+given becomes text, and is read here, where each text is read once.
+"""
+import functools
+import re
+import typing
+
+
+@functools.lru_cache(maxsize=256)
+def mod_of(text):
+    """What a mod's text says: (expression, tile IR or None).
+
+    The text is an expression, `causal & sliding_window(w=1024)`; or functions
+    in tile IR, the last of which is the mod; or an expression and behind it
+    the functions that it names.
+    """
+    start = re.search(r"^[ \t]*func\b", text, re.M)
+    if not start:
+        return text.strip() or None, None
+    head, body = text[:start.start()], text[start.start():]
+    said = " ".join(line.partition("//")[0].strip()
+                    for line in head.splitlines()).strip()
+    if not said:
+        said = (re.findall(r"^[ \t]*func\s+@(\w+)", body, re.M) or [None])[-1]
+    # The places in diagnostics are those of the caller's text.
+    return said, "\n" * head.count("\n") + body
+
+
+def numbers_text(numbers):
+    """Captured numbers: `cap=30.0;w=1024`."""
+    return ";".join(["%s=%s" % (n, numbers[n]) for n in sorted(numbers)])
+
+
+@functools.lru_cache(maxsize=1024)
+def numbers_of(text):
+    pairs = [item.partition("=")[::2] for item in text.split(";") if item]
+    return tuple((n, int(v) if re.fullmatch(r"[-+]?\d+", v) else float(v))
+                 for n, v in pairs)
+
+
+class Options(typing.NamedTuple):
+    target: typing.Optional[str] = None
+    threads: int = 0
+    # Pairs of names and values. Which names there are the library knows.
+    kernel: tuple = ()
+    bindings: tuple = ()
+    backward_bindings: tuple = ()
+
+
+def options_text(options):
+    """kernel_options, a dict: `BLOCK_M=128;bindings.BM=64;target=sm_80`."""
+    items = []
+    for name in sorted(options):
+        value = options[name]
+        if isinstance(value, dict):
+            items += ["%s.%s=%s" % (name, n, value[n]) for n in sorted(value)]
+        else:
+            items.append("%s=%s" % (name, value))
+    return ";".join(items)
+
+
+@functools.lru_cache(maxsize=1024)
+def options_of(text):
+    lists = {"kernel": [], "bindings": [], "backward_bindings": []}
+    target, threads = None, 0
+    for item in filter(None, text.split(";")):
+        name, _, value = item.partition("=")
+        group, _, rest = name.partition(".")
+        if name == "target":
+            target = value
+        elif name == "threads":
+            if not value.isdigit():
+                raise ValueError("kernel_options: threads is %r, expected a "
+                                 "number" % value)
+            threads = int(value)
+        elif rest and group in lists:
+            lists[group].append((rest, value))
+        else:
+            # The library's booleans are in lower case.
+            low = value.lower()
+            lists["kernel"].append(
+                (name, low if low in ("true", "false") else value))
+    return Options(target, threads, **{n: tuple(x) for n, x in lists.items()})
