@@ -210,6 +210,18 @@ static bool is_scalar_op(const tc_op *op)
     return true;
 }
 
+/* Adds to memory, which adding zeros leaves as it was. */
+static bool only_adds(const tc_op *op)
+{
+    bool has_kind = op->code == TC_STORE || op->code == TC_ATOMIC;
+    if (!has_kind || !tc_op_is_word(op, "kind", "add"))
+        return false;
+    for (unsigned i = 0; i < op->nout; i++)
+        if (op->out[i] && op->out[i]->uses)
+            return false;
+    return true;
+}
+
 /* What may stand in a grid region, in the region of a `reduce`, and where it
  * may run although the condition is false. */
 static bool check_place(const tc_verifier *v, const tc_op *op)
@@ -238,8 +250,7 @@ static bool check_place(const tc_verifier *v, const tc_op *op)
                       "%s: cannot stand in the region of reduce, expected pure "
                       "ops on scalars",
                       name_of(op));
-    bool adds = op->code == TC_STORE && tc_op_is_word(op, "kind", "add");
-    if (v->speculated && tc_op_has(op, TC_WRITES) && !adds)
+    if (v->speculated && tc_op_has(op, TC_WRITES) && !only_adds(op))
         ok = tc_error(v->cx, op->loc,
                       "%s: it has an effect, and stands in the first region of "
                       "an `if` that is speculatable",

@@ -4,11 +4,13 @@
 #include "passes/match.h"
 #include "passes/span.h"
 
+#include <assert.h>
+
 /* Of a bound: what is longer is not worth the ops. And sums stay far from what
  * an i64 holds. */
 enum { MOST_TERMS = 16 };
 static const int64_t MOST = (int64_t)1 << 60;
-static const int64_t MOST_FACTOR = (int64_t)1 << 24;
+static const int64_t MOST_FACTOR = TC_MOST_DIVISOR;
 
 /* ---- Sums ---- */
 
@@ -19,12 +21,17 @@ static tc_value *build_i64(tc_loop *l, tc_value *scalar)
                                : tc_build(&l->before, TC_CAST, 1, &scalar, i64);
 }
 
-tc_value *tc_sum_value(tc_loop *l, tc_sum s)
+static tc_value *i64_const(tc_loop *l, int64_t c)
 {
     const tc_type *i64 = tc_type_scalar(l->before.func->module->cx, TC_I64);
+    return tc_build_int(&l->before, i64, c);
+}
+
+tc_value *tc_sum_value(tc_loop *l, tc_sum s)
+{
     if (s.value && s.constant == 0)
         return s.value;
-    tc_value *c = tc_build_int(&l->before, i64, s.constant);
+    tc_value *c = i64_const(l, s.constant);
     return s.value ? tc_build_binary(&l->before, TC_ADD, s.value, c) : c;
 }
 
@@ -65,6 +72,17 @@ bool tc_sum_scale(tc_loop *l, tc_sum a, int64_t by, tc_sum *out)
     return true;
 }
 
+/* by times the sum, where by is a divisor. */
+static bool scale_by_value(tc_loop *l, tc_sum a, tc_value *by, tc_sum *out)
+{
+    *out = (tc_sum){.low = a.low * (a.low < 0 ? MOST_FACTOR : 1),
+                    .high = a.high * (a.high > 0 ? MOST_FACTOR : 1)};
+    if (a.low < -MOST / MOST_FACTOR || a.high > MOST / MOST_FACTOR)
+        return false;
+    out->value = tc_build_binary(&l->before, TC_MUL, tc_sum_value(l, a), by);
+    return true;
+}
+
 /* ---- Bounds ---- */
 
 static const tc_limit *new_linear(tc_loop *l, int64_t factor, tc_sum sum,
@@ -73,8 +91,27 @@ static const tc_limit *new_linear(tc_loop *l, int64_t factor, tc_sum sum,
     if (factor > MOST_FACTOR || factor < -MOST_FACTOR || divisor > MOST_FACTOR)
         return NULL;
     tc_limit *t = tc_arena_new(l->scratch, tc_limit);
-    *t = (tc_limit){TC_LIMIT_LINEAR, factor, divisor, sum, NULL, NULL, 1};
+    *t = (tc_limit){TC_LIMIT_LINEAR, factor, divisor, NULL, sum, NULL, NULL, 1};
     return t;
+}
+
+/* floor((factor * i + sum) / by) */
+static const tc_limit *new_divided(tc_loop *l, int64_t factor, tc_sum sum,
+                                   tc_value *by)
+{
+    const tc_limit *whole = new_linear(l, factor, sum, 1);
+    if (!whole || is_far(sum.low - MOST_FACTOR) ||
+        is_far(sum.high + MOST_FACTOR))
+        return NULL;
+    tc_limit *t = tc_arena_new(l->scratch, tc_limit);
+    *t = *whole;
+    t->by = by;
+    return t;
+}
+
+static bool is_divided(const tc_limit *t)
+{
+    return t->by || t->divisor != 1;
 }
 
 static const tc_limit *new_choice(tc_loop *l, tc_limit_kind kind,
@@ -96,16 +133,22 @@ const tc_limit *tc_limit_constant(tc_loop *l, int64_t c)
 static const tc_limit *add_linear(tc_loop *l, const tc_limit *a,
                                   const tc_limit *b)
 {
-    if (a->divisor == 1) {
+    if (!is_divided(a)) {
         const tc_limit *swap = a;
         a = b;
         b = swap;
     }
     tc_sum scaled, sum;
-    if (b->divisor != 1 || !tc_sum_scale(l, b->sum, a->divisor, &scaled) ||
-        !add_sums(l, a->sum, scaled, &sum))
+    if (is_divided(b) || (a->by && b->factor))
         return NULL;
-    return new_linear(l, a->factor + b->factor * a->divisor, sum, a->divisor);
+    if (a->by ? !scale_by_value(l, b->sum, a->by, &scaled)
+              : !tc_sum_scale(l, b->sum, a->divisor, &scaled))
+        return NULL;
+    if (!add_sums(l, a->sum, scaled, &sum))
+        return NULL;
+    return a->by ? new_divided(l, a->factor, sum, a->by)
+                 : new_linear(l, a->factor + b->factor * a->divisor, sum,
+                              a->divisor);
 }
 
 const tc_limit *tc_limit_add(tc_loop *l, const tc_limit *a, const tc_limit *b)
@@ -125,9 +168,12 @@ static const tc_limit *negate_linear(tc_loop *l, const tc_limit *a)
 {
     tc_sum minus, sum;
     tc_sum up = {NULL, a->divisor - 1, a->divisor - 1, a->divisor - 1};
+    if (a->by)
+        up = (tc_sum){a->by, -1, 0, MOST_FACTOR - 1};
     if (!tc_sum_scale(l, a->sum, -1, &minus) || !add_sums(l, minus, up, &sum))
         return NULL;
-    return new_linear(l, -a->factor, sum, a->divisor);
+    return a->by ? new_divided(l, -a->factor, sum, a->by)
+                 : new_linear(l, -a->factor, sum, a->divisor);
 }
 
 const tc_limit *tc_limit_negate(tc_loop *l, const tc_limit *a)
@@ -138,6 +184,15 @@ const tc_limit *tc_limit_negate(tc_loop *l, const tc_limit *a)
                       tc_limit_negate(l, a->a), tc_limit_negate(l, a->b));
 }
 
+const tc_limit *tc_limit_undivided(tc_loop *l, const tc_limit *t)
+{
+    tc_sum minus, up = {t->by, -1, 0, MOST_FACTOR - 1}, sum;
+    bool fits =
+        tc_sum_scale(l, up, -1, &minus) && add_sums(l, t->sum, minus, &sum);
+    assert(fits); /* new_divided left room */
+    return fits ? new_linear(l, t->factor, sum, 1) : NULL;
+}
+
 /* by is not negative */
 static const tc_limit *scale(tc_loop *l, const tc_limit *a, int64_t by)
 {
@@ -146,20 +201,18 @@ static const tc_limit *scale(tc_loop *l, const tc_limit *a, int64_t by)
         return NULL;
     if (a->kind != TC_LIMIT_LINEAR)
         return new_choice(l, a->kind, scale(l, a->a, by), scale(l, a->b, by));
-    if (by > MOST_FACTOR || a->divisor != 1 ||
-        !tc_sum_scale(l, a->sum, by, &sum))
+    if (by > MOST_FACTOR || is_divided(a) || !tc_sum_scale(l, a->sum, by, &sum))
         return NULL;
     return new_linear(l, a->factor * by, sum, 1);
 }
 
-/* floor(sum / by), the same in every step, is a sum. */
-static const tc_limit *divide_sum(tc_loop *l, tc_sum s, int64_t by)
+/* floor(sum / by), the same in every step, is a sum; by is least to most. */
+static const tc_limit *divide_sum(tc_loop *l, tc_sum s, tc_value *by,
+                                  int64_t least, int64_t most)
 {
-    tc_builder *b = &l->before;
-    tc_sum q = {NULL, 0, tc_int_div(TC_I64, s.low, by),
-                tc_int_div(TC_I64, s.high, by)};
-    tc_value *v = tc_sum_value(l, s);
-    q.value = tc_build_binary(b, TC_DIV, v, tc_build_int(b, v->type, by));
+    tc_sum q = {NULL, 0, tc_int_div(TC_I64, s.low, s.low < 0 ? least : most),
+                tc_int_div(TC_I64, s.high, s.high < 0 ? most : least)};
+    q.value = tc_build_binary(&l->before, TC_DIV, tc_sum_value(l, s), by);
     return new_linear(l, 0, q, 1);
 }
 
@@ -170,10 +223,25 @@ static const tc_limit *divide(tc_loop *l, const tc_limit *a, int64_t by)
         return NULL;
     if (a->kind != TC_LIMIT_LINEAR)
         return new_choice(l, a->kind, divide(l, a->a, by), divide(l, a->b, by));
-    if (a->factor == 0)
-        return divide_sum(l, a->sum, by);
-    return by > MOST_FACTOR ? NULL
-                            : new_linear(l, a->factor, a->sum, a->divisor * by);
+    if (a->factor == 0 && !is_divided(a))
+        return divide_sum(l, a->sum, i64_const(l, by), by, by);
+    return by > MOST_FACTOR || a->by
+               ? NULL
+               : new_linear(l, a->factor, a->sum, a->divisor * by);
+}
+
+static const tc_limit *divide_by_value(tc_loop *l, const tc_limit *a,
+                                       tc_value *by)
+{
+    if (!a)
+        return NULL;
+    if (a->kind != TC_LIMIT_LINEAR)
+        return new_choice(l, a->kind, divide_by_value(l, a->a, by),
+                          divide_by_value(l, a->b, by));
+    if (is_divided(a))
+        return NULL;
+    return a->factor ? new_divided(l, a->factor, a->sum, by)
+                     : divide_sum(l, a->sum, by, 1, MOST_FACTOR);
 }
 
 /* ---- Do the program's ints wrap? ---- */
@@ -188,6 +256,8 @@ static int64_t extreme_known(const tc_loop *l, const tc_limit *t, bool most)
     }
     int64_t at = most == (t->factor > 0) ? l->high : l->low;
     int64_t x = t->factor * at + (most ? t->sum.high : t->sum.low);
+    if (t->by)
+        return most == (x < 0) ? tc_int_div(TC_I64, x, MOST_FACTOR) : x;
     return tc_int_div(TC_I64, x, t->divisor);
 }
 
@@ -209,21 +279,26 @@ static tc_value *extreme(tc_loop *l, const tc_limit *t, bool most)
                              tc_build_int(b, at->type, t->factor));
         x = tc_build_binary(b, TC_ADD, x, at);
     }
-    return t->divisor == 1
-               ? x
-               : tc_build_binary(b, TC_DIV, x,
-                                 tc_build_int(b, x->type, t->divisor));
+    if (!is_divided(t))
+        return x;
+    tc_value *by = t->by ? t->by : tc_build_int(b, x->type, t->divisor);
+    return tc_build_binary(b, TC_DIV, x, by);
 }
 
-static void be_sure(tc_loop *l, const tc_limit *t, bool most, int64_t limit)
+/* The program asks: x <= limit (most), or x >= limit. */
+static void ask(tc_loop *l, tc_value *x, bool most, int64_t limit)
 {
     tc_builder *b = &l->before;
-    tc_value *x = extreme(l, t, most);
     tc_value *in[] = {x, tc_build_int(b, x->type, limit)};
     tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
     tc_op_set_word(cmp, "pred", most ? "le" : "ge");
     tc_value *ok = tc_build_op(b, cmp, NULL);
     l->sure = l->sure ? tc_build_binary(b, TC_AND, l->sure, ok) : ok;
+}
+
+static void be_sure(tc_loop *l, const tc_limit *t, bool most, int64_t limit)
+{
+    ask(l, extreme(l, t, most), most, limit);
 }
 
 /* Bounds of what an op computes, if it does not wrap: asks that. */
@@ -347,13 +422,71 @@ static tc_bounds of_shl(tc_loop *l, const tc_op *op)
     return times(l, operand(l, op, 0), (int64_t)1 << c.i);
 }
 
+/* What a division is by, if that is a scalar from before the loop: asks
+ * whether it is positive and not too large. NULL: it is something else. */
+static tc_value *divisor_of(tc_loop *l, const tc_op *op)
+{
+    tc_value *v = op->in[1];
+    while (v->def && v->type->kind == TC_TILE &&
+           (v->def->code == TC_SPLAT || v->def->code == TC_BROADCAST))
+        v = v->def->in[0];
+    if (v->type->kind == TC_TILE || !tc_loop_has_outside(l, v))
+        return NULL;
+    tc_span s = tc_span_of(v);
+    tc_value *by = build_i64(l, v);
+    if (s.low < 1)
+        ask(l, by, false, 1);
+    if (s.high > MOST_FACTOR)
+        ask(l, by, true, MOST_FACTOR);
+    return by;
+}
+
 static tc_bounds of_div(tc_loop *l, const tc_op *op)
 {
     tc_scalar c;
-    if (!tc_match_const(op->in[1], &c) || c.i < 1)
+    tc_bounds x = operand(l, op, 0);
+    bool is_const = tc_match_const(op->in[1], &c);
+    if (!x.low || (is_const && c.i < 1))
+        return none();
+    if (is_const)
+        return (tc_bounds){divide(l, x.low, c.i), divide(l, x.high, c.i)};
+    tc_value *by = divisor_of(l, op);
+    if (!by)
+        return none();
+    return (tc_bounds){divide_by_value(l, x.low, by),
+                       divide_by_value(l, x.high, by)};
+}
+
+/* From 0 to below the divisor, whatever is divided; and what is between, stays
+ * what it is. */
+static tc_bounds of_rem(tc_loop *l, const tc_op *op)
+{
+    tc_scalar c;
+    bool is_const = tc_match_const(op->in[1], &c);
+    const tc_limit *last = NULL;
+    if (is_const && c.i >= 1)
+        last = tc_limit_constant(l, c.i - 1);
+    tc_value *by = is_const ? NULL : divisor_of(l, op);
+    if (by)
+        last = new_linear(l, 0, (tc_sum){by, -1, 0, MOST_FACTOR - 1}, 1);
+    if (!last)
         return none();
     tc_bounds x = operand(l, op, 0);
-    return (tc_bounds){divide(l, x.low, c.i), divide(l, x.high, c.i)};
+    const tc_limit *less = NULL;
+    if (x.low && extreme_known(l, x.low, false) >= 0)
+        less = new_choice(l, TC_LIMIT_MIN, last, x.high);
+    return (tc_bounds){tc_limit_constant(l, 0), less ? less : last};
+}
+
+/* Bits that a constant leaves. */
+static tc_bounds of_and(tc_loop *l, const tc_op *op)
+{
+    tc_scalar c;
+    for (unsigned i = 0; i < 2; i++)
+        if (tc_match_const(op->in[i], &c) && c.i >= 0)
+            return (tc_bounds){tc_limit_constant(l, 0),
+                               tc_limit_constant(l, c.i)};
+    return none();
 }
 
 static tc_bounds of_shr(tc_loop *l, const tc_op *op)
@@ -385,6 +518,7 @@ static bounds_fn *const by_op[TC_OPCODE_COUNT] = {
     [TC_MUL] = of_mul,          [TC_SHL] = of_shl,
     [TC_DIV] = of_div,          [TC_SHR] = of_shr,
     [TC_SELECT] = of_select,    [TC_CAST] = of_cast,
+    [TC_REM] = of_rem,          [TC_AND] = of_and,
 };
 
 /* A scalar from before the loop is itself. */

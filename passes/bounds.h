@@ -10,9 +10,9 @@
  * A bound is linear in %i, rounded down after a division, or the smaller or
  * larger of two bounds. Its other parts are the same in every step: they are
  * computed before the loop as i64, where nothing overflows. The ints of the
- * program wrap; where it is not known at compile time that they do not, the
- * program asks, once, before the loop (`sure`), and without that the bounds
- * mean nothing.
+ * program wrap, and what it divides by may be no positive number; where it is
+ * not known at compile time that this does not happen, the program asks, once,
+ * before the loop (`sure`), and without that the bounds mean nothing.
  */
 #ifndef TC_BOUNDS_H
 #define TC_BOUNDS_H
@@ -29,15 +29,19 @@ typedef struct tc_sum {
 } tc_sum;
 
 typedef enum tc_limit_kind {
-    TC_LIMIT_LINEAR, /* floor((factor * i + sum) / divisor) */
+    TC_LIMIT_LINEAR, /* floor((factor * i + sum) / divisor), or / by */
     TC_LIMIT_MIN,
     TC_LIMIT_MAX
 } tc_limit_kind;
+
+/* A factor or divisor of a bound. */
+enum { TC_MOST_DIVISOR = 1 << 24 };
 
 typedef struct tc_limit tc_limit;
 struct tc_limit {
     tc_limit_kind kind;
     int64_t factor, divisor; /* LINEAR; divisor is 1 or more */
+    tc_value *by; /* i64 from before the loop, 1 to TC_MOST_DIVISOR; or NULL */
     tc_sum sum;
     const tc_limit *a, *b; /* MIN, MAX */
     unsigned size;         /* LINEARs in it */
@@ -75,5 +79,7 @@ const tc_limit *tc_limit_constant(tc_loop *l, int64_t c);
 tc_value *tc_sum_value(tc_loop *l, tc_sum s);
 /* by times the sum; false where it may grow too large. */
 bool tc_sum_scale(tc_loop *l, tc_sum a, int64_t by, tc_sum *out);
+/* t, divided by a value, is not above 0 where this is not. */
+const tc_limit *tc_limit_undivided(tc_loop *l, const tc_limit *t);
 
 #endif

@@ -195,6 +195,8 @@ static const tc_truth *not_above_zero(tc_loop *l, const tc_limit *t)
         const tc_truth *b = not_above_zero(l, t->b);
         return join(l, t->kind == TC_LIMIT_MAX, a, b);
     }
+    if (t->by)
+        return not_above_zero(l, tc_limit_undivided(l, t));
     /* floor(x / d) <= 0 where x <= d - 1 */
     int64_t up = t->divisor - 1, f = t->factor;
     int64_t most = f * (f > 0 ? l->high : l->low) + t->sum.high;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random masks: comparisons of linear expressions of query and key, of scalars
- * near and far, joined by and, or, not, xor and select. A kernel that counts
- * under the mask, and attention itself, must give the same whether the loop
- * over the keys is cut to what the mask leaves (mask-ranges, skip-masks) or all
- * of it is run.
+ * Random masks: comparisons of linear expressions of query and key, also of
+ * quotients and remainders, of scalars near and far, joined by and, or, not,
+ * xor and select. Kernels that count under the mask, over keys for a block of
+ * queries and over queries for a block of keys, and attention itself, must give
+ * the same whether the loop is cut to what the mask leaves (mask-ranges,
+ * skip-masks) or all of it is run.
  *
  *   numerics_masks [--seed N] [--seeds N] [--print 1]
  */
@@ -69,12 +70,15 @@ static void add_offset(source *s)
 static void add_linear(source *s, const char *v)
 {
     static const char *const forms[] = {
-        "%s",       "-%s",        "(%s + @)",     "(%s - @)",
-        "(@ - %s)", "%s * 2",     "(%s * 3 + @)", "%s / 16",
-        "%s >> 3",  "min(%s, @)", "max(%s, @)",   "((%s + @) / 8)",
+        "%s",        "-%s",         "(%s + @)",     "(%s - @)",
+        "(@ - %s)",  "%s * 2",      "(%s * 3 + @)", "%s / 16",
+        "%s >> 3",   "min(%s, @)",  "max(%s, @)",   "((%s + @) / 8)",
+        "%s / %d",   "rem(%s, %d)", "rem(%s, 48)",  "((@ - %s) / %d)",
+        "(%s & 63)",
     };
+    enum { SIMPLE = 5, FORMS = sizeof forms / sizeof *forms };
     const char *form =
-        forms[num_below(s->r, 4) ? num_below(s->r, 5) : num_below(s->r, 12)];
+        forms[num_below(s->r, num_below(s->r, 4) ? SIMPLE : FORMS)];
     for (; *form; form++) {
         char one[] = {*form, 0};
         if (*form == '@')
@@ -90,12 +94,14 @@ static void add_comparison(source *s)
 {
     static const char *const orders[] = {
         " <= ", " < ", " >= ", " > ", " == ", " != "};
-    static const char *const unknown[] = {"rem(%k, 3) == 1", "%k * %q > 900",
-                                          "%k ^ %q < 20"};
+    static const char *const others[] = {
+        "rem(%k, 3) == 1",    "%k * %q > 900",
+        "%k ^ %q < 20",       "rem(%q - %k, %d) == 0",
+        "%q / %d == %k / %d", "abs(%q / %d - %k / %d) < 2"};
     int form = num_below(s->r, 16);
     add(s, "(");
     if (form == 0) {
-        add_one_of(s, unknown, 3);
+        add_one_of(s, others, 6);
     } else if (form == 1) {
         add(s, "abs(%k - %q)");
         add_one_of(s, orders, 6);
@@ -138,35 +144,41 @@ static void add_mask(source *s, int depth)
 
 /* ---- Kernels ---- */
 
+/* A block of rows, for each the sum over the columns that it sees, and how many
+ * steps that took; rows are queries, or keys. */
 static const char counting[] =
     "kernel @count[BM: int, BN: int,\n"
     "              mask_mod: func(i32, i32, i32, i32) -> i1](\n"
-    "    %q: tensor<[?] x i32>, %k: tensor<[?] x i32>,\n"
-    "    %sums: tensor<[?] x i32>, %steps: tensor<[?] x i32>)\n"
-    "    grid(cdiv(size(%q, 0), BM)) {\n"
-    "  %m0 = program_id(0) * BM\n"
-    "  %m = size(%q, 0)\n"
-    "  %n = size(%k, 0)\n"
-    "  %qpos = min(%m0 + range(BM), %m - 1)\n"
-    "  %sum, %visits = for %n0 = 0 to %n step BN\n"
-    "      carry(%sum0 = splat(0, tile<BM x i32>), %visits0 = 0) {\n"
-    "    %kt = load %k[%n0 +: BN] boundary(0)\n"
-    "    %kpos = min(%n0 + range(BN), %n - 1)\n"
-    "    %see = mask_mod(1, 0, %qpos[:, none], %kpos[none, :],\n"
-    "                    q_len=%m, kv_len=%n)\n"
-    "    %sum1, %visits1 = if any(any(%see, axis=1)) speculatable {\n"
-    "      %x = %qpos[:, none] * 7 + %kt[none, :]\n"
-    "      %inside = (%n0 + range(BN) < %n)[none, :]\n"
-    "      %y = select(%see and %inside, %x, 0)\n"
-    "      yield %sum0 + sum(%y, axis=1), %visits0 + 1\n"
+    "    %%rows: tensor<[?] x i32>, %%columns: tensor<[?] x i32>,\n"
+    "    %%sums: tensor<[?] x i32>, %%steps: tensor<[?] x i32>)\n"
+    "    grid(cdiv(size(%%rows, 0), BM)) {\n"
+    "  %%m0 = program_id(0) * BM\n"
+    "  %%m = size(%%rows, 0)\n"
+    "  %%n = size(%%columns, 0)\n"
+    "  %%row = min(%%m0 + range(BM), %%m - 1)\n"
+    "  %%sum, %%visits = for %%n0 = 0 to %%n step BN\n"
+    "      carry(%%sum0 = splat(0, tile<BM x i32>), %%visits0 = 0) {\n"
+    "    %%ct = load %%columns[%%n0 +: BN] boundary(0)\n"
+    "    %%column = min(%%n0 + range(BN), %%n - 1)\n"
+    "    %%see = mask_mod(1, 0, %s)\n"
+    "    %%sum1, %%visits1 = if any(any(%%see, axis=1)) speculatable {\n"
+    "      %%x = %%row[:, none] * 7 + %%ct[none, :]\n"
+    "      %%inside = (%%n0 + range(BN) < %%n)[none, :]\n"
+    "      %%y = select(%%see and %%inside, %%x, 0)\n"
+    "      yield %%sum0 + sum(%%y, axis=1), %%visits0 + 1\n"
     "    } else {\n"
-    "      yield %sum0, %visits0\n"
+    "      yield %%sum0, %%visits0\n"
     "    }\n"
-    "    yield %sum1, %visits1\n"
+    "    yield %%sum1, %%visits1\n"
     "  }\n"
-    "  store %sums[%m0 +: BM], %sum boundary(0)\n"
-    "  store ptr_add(base(%steps), program_id(0)), %visits\n"
+    "  store %%sums[%%m0 +: BM], %%sum boundary(0)\n"
+    "  store ptr_add(base(%%steps), program_id(0)), %%visits\n"
     "}\n";
+
+static const char by_query[] = "%row[:, none], %column[none, :], "
+                               "q_len=%m, kv_len=%n";
+static const char by_key[] = "%column[none, :], %row[:, none], "
+                             "q_len=%n, kv_len=%m";
 
 static char *read_file(const char *path)
 {
@@ -238,7 +250,7 @@ static num_tensor new_ints(num_rng *r, int n, int low, int high)
 /* ---- The two kernels, cut and not ---- */
 
 /* What the mask captures, in the order of its parameters. */
-enum { NCAPTURED = 3 };
+enum { NCAPTURED = 4 };
 typedef struct captured {
     tc_launch_arg all[NCAPTURED];
 } captured;
@@ -260,7 +272,7 @@ static void check_counts(totals *t, setting *s, num_rng *r, const captured *c,
     static const char *const sides[] = {"32", "64", "128"};
     int m = random_length(r), n = random_length(r);
     const char *bm = sides[1 + num_below(r, 2)], *bn = sides[num_below(r, 2)];
-    num_tensor q = new_ints(r, m, 0, 0), k = new_ints(r, n, -99, 99);
+    num_tensor rows = new_ints(r, m, 0, 0), columns = new_ints(r, n, -99, 99);
     num_tensor sums[2], steps[2];
     bool ok = true;
     s->kernel = "count";
@@ -271,8 +283,9 @@ static void check_counts(totals *t, setting *s, num_rng *r, const captured *c,
     for (int i = 0; i < 2; i++) {
         sums[i] = new_ints(r, m, -1, -1);
         steps[i] = new_ints(r, 16, 0, 0);
-        tc_launch_arg args[4 + NCAPTURED] = {
-            tensor(&q), tensor(&k), tensor(&sums[i]), tensor(&steps[i])};
+        tc_launch_arg args[4 + NCAPTURED] = {tensor(&rows), tensor(&columns),
+                                             tensor(&sums[i]),
+                                             tensor(&steps[i])};
         memcpy(args + 4, c->all, sizeof c->all);
         s->pipeline = i ? cut : plain;
         ok &= run(s, args);
@@ -291,8 +304,8 @@ static void check_counts(totals *t, setting *s, num_rng *r, const captured *c,
     }
     run_check(&t->counts, ok, "count, seed %llu: M=%d N=%d BM=%s BN=%s\n%s",
               (unsigned long long)seed, m, n, bm, bn, s->text);
-    num_tensor_free(&q);
-    num_tensor_free(&k);
+    num_tensor_free(&rows);
+    num_tensor_free(&columns);
     for (int i = 0; i < 2; i++) {
         num_tensor_free(&sums[i]);
         num_tensor_free(&steps[i]);
@@ -364,18 +377,25 @@ static void run_seed(totals *t, uint64_t seed, const char *attention,
     num_tensor ends = new_ints(&r, 4, -20, 260);
     int w = num_below(&r, 8) ? num_between(&r, -20, 150) : INT32_MAX;
     int u = num_between(&r, -20, 300);
-    captured c = {{{.scalar.i = w}, {.scalar.i = u}, tensor(&ends)}};
+    int d = num_below(&r, 12) ? num_between(&r, 1, 140)
+                              : num_between(&r, -3, 1 << 25);
+    captured c = {
+        {{.scalar.i = w}, {.scalar.i = u}, {.scalar.i = d}, tensor(&ends)}};
     source mask = {.r = &r};
     add(&mask, "func @mask(%b: i32, %h: i32, %q: i32, %k: i32, %q_len: i32,\n"
-               "           %kv_len: i32, %w: i32, %u: i32,\n"
+               "           %kv_len: i32, %w: i32, %u: i32, %d: i32,\n"
                "           %ends: tensor<[?] x i32>) -> i1 {\n  return ");
     add_mask(&mask, num_between(&r, 0, 3));
     add(&mask, "\n}\n");
     bool whole = num_below(&r, 8) == 0;
-    const char *kernel = whole ? attention : counting;
-    size_t n = strlen(kernel) + mask.n + 1;
+    size_t n = strlen(whole ? attention : counting) + mask.n + 200;
     char *text = malloc(n);
-    snprintf(text, n, "%s%s", mask.text, kernel);
+    memcpy(text, mask.text, mask.n);
+    if (whole)
+        snprintf(text + mask.n, n - mask.n, "%s", attention);
+    else
+        snprintf(text + mask.n, n - mask.n, counting,
+                 num_below(&r, 2) ? by_query : by_key);
     setting s = {.text = text, .print = print};
     if (print)
         printf("%s", mask.text);
