@@ -31,7 +31,7 @@
  *   }
  *
  * Where steps cannot overlap, products are asynchronous within their step.
- * Where their buffers are not a producer's, but filled in the loop, they stay
+ * Where their buffers are filled in the loop with copies of tensors, they stay
  * as they are: pipeline-loops makes copies of such loads, which no product may
  * read late.
  *

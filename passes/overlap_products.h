@@ -26,7 +26,9 @@ typedef enum tc_part_effect {
     TC_PART_LOADS = 1,  /* from global memory */
     TC_PART_WORLD = 2,  /* stores there, assert, print */
     TC_PART_SHARED = 4, /* reads shared memory */
-    TC_PART_OTHER = 8   /* all else: stays where it is among effects */
+    TC_PART_FILLS = 8,  /* stores a tile to a buffer of the step's own */
+    TC_PART_BULK = 16,  /* tma_store and its wait */
+    TC_PART_OTHER = 32  /* all else: stays where it is among effects */
 } tc_part_effect;
 
 /* Where a part is in a loop whose steps overlap. */
@@ -81,10 +83,13 @@ bool tc_is_step_value(const tc_step *s, const tc_value *v);
 tc_part *tc_part_of(const tc_step *s, const tc_value *v);
 /* m64k8, m64k16, m64k32: what can run asynchronously. */
 bool tc_is_group_product(const tc_op *op);
-/* Are the buffers of a product of the region guarded by mbarriers, or left
- * alone by the threads that compute as long as the loop around runs? They may
- * be read late then; others stay for pipeline-loops. */
+/* Are the buffers of a product of the region guarded by mbarriers, left alone
+ * by the threads that compute as long as the loop around runs, or the step's
+ * own, filled before with what it has computed? They may be read late then;
+ * others stay for pipeline-loops. */
 bool tc_may_run_on(tc_region *r, const tc_op *product);
+/* Does a product read a buffer that is the step's own? */
+bool tc_reads_own_buffer(const tc_step *s, const tc_op *product);
 
 /* overlap_schedule.c. All in one step: issued early (`hoist`) or where the
  * program has them, waited for late. */

@@ -30,6 +30,8 @@
 
 #include "passes/slots.h"
 
+#include <limits.h>
+
 /* ---- Questions ---- */
 
 static bool comes_before(const tc_part *first, const tc_part *p)
@@ -100,6 +102,8 @@ static bool check_marked(struct later *l)
             return refuse(l, "its result is needed within the step");
         if (p->kind == TC_PART_PRODUCT && is_marked(l, p->op->in[0]))
             return refuse(l, "another product of the step needs its result");
+        if (p->kind == TC_PART_PRODUCT && tc_reads_own_buffer(l->step, p->op))
+            return refuse(l, "the step fills its buffers itself");
         if (p->kind == TC_PART_RELEASE && p->op->in[0]->type->slots < 2)
             return refuse(l, "the ring of its buffers has one slot, and the "
                              "next step would need a second one");
@@ -377,7 +381,7 @@ static void find_issuable(tc_step *s)
     }
 }
 
-/* Products of a stage that can be issued now. */
+/* Products of a stage that can be issued now, in the order that they have. */
 static void place_products(tc_step *s, unsigned stage)
 {
     bool found = false;
@@ -388,8 +392,9 @@ static void place_products(tc_step *s, unsigned stage)
         if (!found)
             find_issuable(s);
         found = true;
-        if (p->issuable)
-            place(s, p);
+        if (!p->issuable)
+            return;
+        place(s, p);
     }
 }
 
@@ -491,6 +496,24 @@ static bool is_spare(const tc_step *s, const tc_part *wait)
     return false;
 }
 
+/* No wait lets more be under way than waits before it have left, and products
+ * that came since: ptxas takes the number at its word. */
+static void tighten_pending(tc_step *s, tc_section section)
+{
+    unsigned most = UINT_MAX - s->nparts;
+    for (unsigned i = 0; i < s->norder; i++) {
+        tc_part *p = s->order[i];
+        bool here = section == TC_TURN || p->stage == (section == TC_EPILOGUE);
+        if (here && p->kind == TC_PART_PRODUCT)
+            most++;
+        if (!here || p->kind != TC_PART_WAIT)
+            continue;
+        if (p->pending[section] > most)
+            p->pending[section] = most;
+        most = p->pending[section];
+    }
+}
+
 static void order(tc_step *s, bool hoist)
 {
     place_all(s, hoist);
@@ -499,6 +522,8 @@ static void order(tc_step *s, bool hoist)
             count_pending(s, s->order[i]);
             s->order[i]->spare = is_spare(s, s->order[i]);
         }
+    for (unsigned i = 0; i < TC_NSECTIONS; i++)
+        tighten_pending(s, (tc_section)i);
 }
 
 /* ---- The whole ---- */

@@ -10,6 +10,8 @@
  *     earlier in the step. Other slots have nothing to do with it: what a ring
  *     is for. An arrival whose slot is none that the step reads, and buffers
  *     that are in no ring, are taken to concern all.
+ *   - A store of a tile to a buffer of the step's own has to do with those
+ *     only that read the same buffer: it comes behind their waits.
  *   - What writes shared memory in another way, barriers and the like keep
  *     their place among effects, and see no product under way.
  *   - Stores to global memory, asserts and prints keep their order; loads stay
@@ -48,12 +50,27 @@ static bool reads_buffer(const tc_op *op)
     return false;
 }
 
-static unsigned effects_of(const tc_op *op)
+static const tc_op *buffer_of(const tc_value *v)
+{
+    while (v->def && tc_is_buffer_view(v->def))
+        v = v->def->in[0];
+    return v->def && v->def->code == TC_SMEM_ALLOC ? v->def : NULL;
+}
+
+/* The buffer lives in the step: no other step, and no other thread role, knows
+ * it. */
+static bool is_own(const tc_region *step, const tc_value *v)
+{
+    const tc_op *alloc = buffer_of(v);
+    return alloc && alloc->parent == step;
+}
+
+static unsigned effects_of(const tc_region *step, const tc_op *op)
 {
     unsigned effects = 0;
     for (unsigned i = 0; i < op->nregions; i++)
         tc_each_op (inner, op->regions[i])
-            effects |= effects_of(inner);
+            effects |= effects_of(step, inner);
     switch (op->code) {
     case TC_FOR:
     case TC_IF: return effects;
@@ -67,6 +84,12 @@ static unsigned effects_of(const tc_op *op)
     case TC_PRINT:
     case TC_ASSUME: return TC_PART_WORLD;
     case TC_SMEM_LOAD: return TC_PART_SHARED;
+    case TC_SMEM_ALLOC: return 0;
+    case TC_SMEM_STORE:
+        return op->parent == step && is_own(step, op->in[0]) ? TC_PART_FILLS
+                                                             : TC_PART_OTHER;
+    case TC_TMA_STORE:
+    case TC_TMA_STORE_WAIT: return TC_PART_BULK;
     case TC_MMA:
         return tc_is_group_product(op) ? TC_PART_OTHER
                : reads_buffer(op)      ? TC_PART_SHARED
@@ -215,9 +238,33 @@ static bool is_filled_here(const tc_op *product, const tc_op *alloc)
     return false;
 }
 
+/* A buffer of the step's own that holds what the step has computed when the
+ * product comes. (Copies of tensors are for pipeline-loops.) */
+static bool is_filled_before(const tc_step *s, const tc_op *product,
+                             const tc_value *buffer)
+{
+    const tc_op *alloc = buffer_of(buffer);
+    bool filled = false;
+    if (!alloc || alloc->parent != s->region)
+        return false;
+    for (const tc_op *op = alloc->next; op && op != product; op = op->next) {
+        if (fills_within(op, alloc))
+            return false;
+        if (!fills(op, alloc))
+            continue;
+        if (op->code != TC_SMEM_STORE || !op->in[1]->def ||
+            op->in[1]->def->code == TC_LOAD)
+            return false;
+        filled = true;
+    }
+    return filled;
+}
+
 static bool is_guarded(const tc_step *s, const tc_op *product, tc_value *buffer)
 {
     struct place at = place_of(s, buffer);
+    if (is_filled_before(s, product, buffer))
+        return true;
     for (const tc_op *op = product->prev; op && at.slot; op = op->prev)
         if (op->code == TC_MBARRIER_WAIT && same_slot(at.slot, op->in[1]))
             return at.known;
@@ -235,6 +282,15 @@ bool tc_may_run_on(tc_region *r, const tc_op *product)
             !is_guarded(&s, product, product->in[i]))
             return false;
     return true;
+}
+
+bool tc_reads_own_buffer(const tc_step *s, const tc_op *product)
+{
+    for (unsigned i = 0; i < product->nin; i++)
+        if (product->in[i]->type->kind == TC_SMEM &&
+            is_own(s->region, product->in[i]))
+            return true;
+    return false;
 }
 
 /* ---- What comes first ---- */
@@ -307,8 +363,37 @@ static bool releases(const tc_step *s, const tc_part *p, const tc_op *product)
     return false;
 }
 
+static bool touches(const tc_op *op, const tc_op *alloc)
+{
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->type->kind == TC_SMEM && buffer_of(op->in[i]) == alloc)
+            return true;
+    for (unsigned i = 0; i < op->nregions; i++)
+        tc_each_op (inner, op->regions[i])
+            if (touches(inner, alloc))
+                return true;
+    return false;
+}
+
+/* One of them fills a buffer of the step: does it matter to the other one? To
+ * a product its wait, where that stands before. */
+static bool share_buffer(const tc_part *a, const tc_part *b)
+{
+    if (a->effects & TC_PART_FILLS)
+        return touches(b->op, buffer_of(a->op->in[0]));
+    if (b->effects & TC_PART_FILLS)
+        return touches(a->kind == TC_PART_WAIT ? a->product->op : a->op,
+                       buffer_of(b->op->in[0]));
+    return false;
+}
+
 static bool keeps_order(const tc_part *a, const tc_part *b)
 {
+    const unsigned bulk = TC_PART_BULK | TC_PART_FILLS | TC_PART_SHARED |
+                          TC_PART_WORLD | TC_PART_LOADS;
+    if ((a->effects & TC_PART_BULK && b->effects & bulk) ||
+        (b->effects & TC_PART_BULK && a->effects & bulk))
+        return true;
     bool a_any = a->effects || a->kind != TC_PART_PLAIN;
     bool b_any = b->effects || b->kind != TC_PART_PLAIN;
     if ((a->effects & TC_PART_OTHER && b_any) ||
@@ -322,7 +407,7 @@ static bool keeps_order(const tc_part *a, const tc_part *b)
 /* `a` stands before `b` in the program. */
 static bool comes_first(const tc_step *s, const tc_part *a, const tc_part *b)
 {
-    if (keeps_order(a, b))
+    if (keeps_order(a, b) || share_buffer(a, b))
         return true;
     if (a->kind == TC_PART_WAIT)
         return b->kind == TC_PART_RELEASE && releases(s, b, a->product->op);
@@ -369,7 +454,7 @@ tc_step *tc_step_new(tc_arena *a, tc_region *r)
         tc_part *p = tc_arena_new(a, tc_part);
         *p = (tc_part){.op = op, .kind = kind_of(s, op), .index = s->nparts};
         if (p->kind == TC_PART_PLAIN)
-            p->effects = effects_of(op);
+            p->effects = effects_of(r, op);
         op->data = p;
         s->parts[s->nparts++] = p;
     }
