@@ -55,7 +55,7 @@ setup() {
     command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null ||
         fail "no apt here. Install by hand: a C compiler, cmake, ninja," \
             "pkg-config, LLVM 22 (or 21, 20) with its C headers, cJSON," \
-            "DLPack, xxHash, and for the tests check, python3 and LLVM's lit and" \
+            "DLPack, xxHash, and for the tests check, python3 with numpy and LLVM's lit and" \
             "FileCheck; then: cmake -B build -G Ninja && cmake --build build"
     if ! find_llvm; then
         as_root apt-get update -q >/dev/null ||
@@ -66,7 +66,7 @@ setup() {
     want="gcc libc6-dev cmake ninja-build pkg-config llvm-$LLVM-dev
           libcjson-dev libdlpack-dev libxxhash-dev libzstd-dev zlib1g-dev"
     [ "${1:-}" = test ] &&
-        want="$want check python3 llvm-$LLVM-tools clang-$LLVM
+        want="$want check python3 python3-numpy llvm-$LLVM-tools clang-$LLVM
               libclang-rt-$LLVM-dev libopenblas-dev clang-format-14"
     missing=
     for package in $want; do

@@ -46,7 +46,9 @@ def _split(captured):
     tensors, numbers = {}, {}
     for name, value in captured.items():
         if isinstance(value, (bool, int, float)):
-            numbers[name] = value
+            numbers[name] = value + 0  # True is 1
+        elif not _tensors.is_tensor(value) and hasattr(value, "item"):
+            numbers[name] = value.item()  # numpy's
         else:
             tensors[name] = _tensors.adopt(value, name)
     return tensors, _texts.numbers_text(numbers)

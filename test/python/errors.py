@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is refused, with which exception, and what it says."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+from reference import random
+
+import tilec
+
+Q = random(1, 2, 4, 33, 16)
+K = random(2, 2, 2, 40, 16)
+
+
+class Errors(unittest.TestCase):
+    def refused(self, text, *args, kind=ValueError, **options):
+        with self.assertRaises(kind) as caught:
+            tilec.attention(*args, **options)
+        self.assertIn(text, str(caught.exception))
+        return caught.exception
+
+    def test_shapes(self):
+        self.refused("query has 3 dims, expected 4", Q[0], K, K)
+        self.refused("say enable_gqa=True", Q, K, K)
+        self.refused("no multiple", Q[:, :3], K, K, enable_gqa=True)
+        self.refused("batches differ: query has 2, key 1, value 1", Q, K[:1],
+                     K[:1], enable_gqa=True)
+        self.refused("head dims differ: query has 16, key 8", Q, K[..., :8], K,
+                     enable_gqa=True)
+        self.refused("key has 2 heads of length 40, value 2 of 39", Q, K,
+                     K[:, :, :39], enable_gqa=True)
+
+    def test_types(self):
+        self.refused("key is float64, query is float32", Q,
+                     K.astype("float64"), K, enable_gqa=True)
+        self.refused("complex64 is none that tilec knows",
+                     *[Q.astype("complex64")] * 3)
+        self.refused("expected a torch tensor, a numpy array", [[1.0]], K, K,
+                     kind=TypeError)
+        self.refused("mask_mod is a function, expected text", Q, Q, Q,
+                     mask_mod=lambda b, h, q, k: True, kind=TypeError)
+        odd = np.frombuffer(bytearray(4 * Q.size + Q.size), "uint8")
+        odd = np.lib.stride_tricks.as_strided(
+            odd[:4].view("float32"), (1, 1, 8, 16), (4, 4, 5 * 16, 5))
+        self.refused("no multiples of the element's 4 bytes", odd, odd, odd)
+
+    def test_mods(self):
+        e = self.refused("did you mean `causal`?", Q, Q, Q, mask_mod="causul",
+                         kind=tilec.Error)
+        self.assertEqual([(d.severity, d.line, d.column)
+                          for d in e.diagnostics], [("error", 1, 1)])
+        e = self.refused("%z is not defined", Q, Q, Q, mask_mod="""
+// a mistake
+func @mine(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {
+  return %k <= %z
+}
+""", kind=tilec.Error)
+        d = e.diagnostics[0]
+        self.assertEqual((d.file, d.line, d.column), ("mask_mod", 4, 16))
+        self.assertEqual(str(e).splitlines(), [
+            "mask_mod:4:16: error: %z is not defined",
+            "    return %k <= %z", "                 ^"])
+        self.refused("is a mask function, expected a score function", Q, Q, Q,
+                     score_mod="causal")
+        self.refused("cannot be read", Q, Q, Q, mask_mod="none.tile@f")
+
+    def test_captured(self):
+        self.refused("argument mask.w of @attention_fwd is missing", Q, Q, Q,
+                     mask_mod="sliding_window")
+        self.refused("no mod captures `enable_gaq`", Q, Q, Q, enable_gaq=True)
+        self.refused("score.bias", Q, Q, Q, score_mod="head_bias",
+                     bias=np.zeros(4))
+        self.refused("both mods capture `x`", Q, Q, Q, x=1, mask_mod="""
+func @m(%b: i32, %h: i32, %q: i32, %k: i32, %x: i32) -> i1 {
+  return %k <= %x
+}
+""", score_mod="""
+func @s(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %x: f32) -> f32 {
+  return %s + %x
+}
+""")
+
+    def test_options(self):
+        self.refused("BLOK_M", Q, Q, Q, kernel_options=dict(BLOK_M=3))
+        self.refused("threads is 'x'", Q, Q, Q,
+                     kernel_options=dict(threads="x"))
+        self.refused("vax", Q, Q, Q, kernel_options=dict(target="vax"))
+
+    def test_no_library(self):
+        done = subprocess.run(
+            [sys.executable, "-c", "import tilec; tilec.version()"],
+            capture_output=True, text=True,
+            env={**os.environ, "TILEC_LIBRARY": "/none/libtilec.so",
+                 "PYTHONPATH": str(pathlib.Path(tilec.__file__).parents[1])})
+        self.assertIn("set TILEC_LIBRARY to its path", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tilec.compile and tilec.kernel on numpy arrays."""
+import unittest
+
+import numpy as np
+from reference import random
+
+import tilec
+
+SCALED = """
+kernel @scaled[N: int, T: type = f32](%x: tensor<[?, N] x T>,
+    %y: tensor<[?, N] x T>, %by: f32, %add: i32)
+    grid {
+      assert size(%x, 0) == size(%y, 0), "x and y must have the same rows"
+      yield cdiv(size(%x, 0), 8)
+    }
+{
+  %r = program_id(0) * 8
+  %t = load %x[%r +: 8, 0 +: N] boundary(0)
+  %s = cast(%t, f32) * %by + cast(%add, f32)
+  store %y[%r +: 8, 0 +: N], cast(%s, T) boundary(0)
+}
+"""
+
+
+class Kernels(unittest.TestCase):
+    def test_compile(self):
+        k = tilec.compile(SCALED, target="cpu", bindings={"N": 8})
+        self.assertEqual((k.name, k.target), ("scaled", "cpu"))
+        self.assertEqual(
+            [(p.name, p.kind, p.shape, p.written) for p in k.parameters],
+            [("x", "tensor", (-1, 8), False), ("y", "tensor", (-1, 8), True),
+             ("by", "float", (), False), ("add", "int", (), False)])
+        self.assertEqual((k.binding("N"), k.binding("T"), k.binding("Z")),
+                         ("8", "f32", None))
+        x, y = random(1, 10, 8), np.zeros((10, 8), "float32")
+        k(x, y, 2.0, 3)
+        np.testing.assert_allclose(y, 2 * x + 3, rtol=1e-6)
+        k(x, by=1, add=0, y=y, threads=1)
+        np.testing.assert_array_equal(y, x)
+        self.assertEqual(k.grid(x, y, 2.0, 3), (2, 1, 1))
+        k.synchronize()
+        self.assertIn("kernel @scaled", k.emit("tile"))
+        self.assertIn("@scaled", repr(k))
+
+    def test_examples(self):
+        x = random(1, 10, 8, dtype="float16")
+        k = tilec.compile(SCALED, examples={"x": x})
+        self.assertEqual((k.target, k.binding("N"), k.binding("T")),
+                         ("cpu", "8", "f16"))
+
+    def test_other_targets(self):
+        k = tilec.compile("softmax", target="sm_80", no_cache=True,
+                          bindings={"T": "f16"})
+        self.assertEqual(k.target, "sm_80")
+        self.assertIn(".target sm_80", k.emit("ptx"))
+
+    def test_launcher(self):
+        scaled = tilec.kernel(SCALED)
+        for dtype in ("float32", "float16"):
+            for n in (8, 16, 8):
+                x = random(n, 9, n, dtype=dtype)
+                y = np.zeros_like(x)
+                scaled(x, y, by=1.5, add=1)
+                np.testing.assert_allclose(y, 1.5 * x.astype("f") + 1,
+                                           rtol=2e-3, atol=2e-3)
+        self.assertEqual(len(scaled._kernels), 4)
+        first = scaled.compiled(x, y, by=1, add=0)
+        self.assertIs(first, scaled.compiled(x[:3], y[:3], 1.0, 2))
+
+    def test_embedded(self):
+        x, y = random(1, 20, 300), np.zeros((20, 300), "float32")
+        tilec.kernel("softmax")(x, y)
+        e = np.exp(x - x.max(1, keepdims=True))
+        np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)
+
+    def test_errors(self):
+        with self.assertRaises(tilec.Error) as e:
+            tilec.compile(SCALED.replace("%by +", "%bye +"), target="cpu")
+        self.assertEqual(e.exception.diagnostics[0].line, 11)
+        k = tilec.compile(SCALED, target="cpu", bindings={"N": 8})
+        x = random(1, 10, 8)
+        for text, args in (
+                ("same rows", (x, x[:4], 1.0, 0)),
+                ("%by", (x, x)), ("f16", (x.astype("float16"), x, 1.0, 0)),
+                ("dim 1", (x[:, :4], x, 1.0, 0))):
+            with self.assertRaises(ValueError) as e:
+                k(*args)
+            self.assertIn(text.strip("%"), str(e.exception))
+        with self.assertRaises(ValueError):
+            k.emit("nothing")
+
+    def test_facts(self):
+        self.assertIn("cpu", tilec.targets())
+        self.assertIn("func @causal", tilec.mods()["mods/masks"])
+        self.assertRegex(tilec.version(), r"^\d+\.\d+")
+
+
+if __name__ == "__main__":
+    unittest.main()
