@@ -243,8 +243,10 @@ static void say_resources(tc_job *job, const tc_gpu_loaded *l,
 static bool load(const struct making *m, tc_gpu_code *code)
 {
     tc_job *job = m->job;
+    if (m->options->no_load)
+        return true; /* to start a driver can take longer than to compile */
     tc_cuda *cuda = tc_cuda_get(job->gpu->settings->cuda_library);
-    if (m->options->no_load || *cuda->why_not)
+    if (*cuda->why_not)
         return true;
     int ordinal = tc_cuda_current_device(cuda);
     if (!tc_gpu_fits(m->target, &cuda->devices[ordinal]))

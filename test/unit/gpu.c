@@ -214,6 +214,22 @@ START_TEST(driver_does_not_start)
 }
 END_TEST
 
+/* cuInit takes longer than a compile. */
+START_TEST(code_that_is_not_loaded_starts_no_driver)
+{
+    tilec_kernel *k = compile_unloaded(cx, scale_text);
+    char *ptx;
+    size_t size;
+    ck_assert_int_eq(tilec_kernel_emit_data(k, "ptx", &ptx, &size, NULL),
+                     TILEC_OK);
+    ck_assert_int_eq(fake->inits, 0);
+    tilec_free(ptx);
+    tilec_kernel_free(k);
+    tilec_kernel_free(compile(cx, scale_text));
+    ck_assert_int_eq(fake->inits, 1);
+}
+END_TEST
+
 START_TEST(no_device)
 {
     fake->devices = 0;
@@ -1070,6 +1086,7 @@ int main(void)
     tcase_add_test(c, driver_without_a_function);
     tcase_add_test(c, driver_does_not_start);
     tcase_add_test(c, no_device);
+    tcase_add_test(c, code_that_is_not_loaded_starts_no_driver);
     tcase_add_test(c, auto_is_the_best_target);
     tcase_add_test(c, an_old_device_has_none);
     add_launch_tests(c);
