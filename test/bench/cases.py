@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What peers.py times: shapes, mods, and their names. Needs no torch."""
+import collections
+
+WINDOW, CAP = 1024, 20.0
+# FlexAttention's own benchmark adds 2 h to each score of head h.
+PER_HEAD = """
+func @per_head(%score: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
+  return %score + 2.0 * cast(%h, f32)
+}
+"""
+
+
+def heads(b, h, s, d, hk=None, causal=False, dv=None, mod=None):
+    return dict(kind="attention", B=b, H=h, S=s, D=d, DV=dv or d, HK=hk or h,
+                causal=causal, mod=mod)
+
+
+def tokens(s, d, causal=False, mod=None):
+    """16384 tokens in all, 2048 wide."""
+    return heads(16384 // s, 2048 // d, s, d, causal=causal, mod=mod)
+
+
+def matmul(n):
+    return dict(kind="matmul", M=n, N=n, K=n)
+
+
+BOTH = (False, True)  # full, causal
+TOKENS = [tokens(s, d, c) for d in (64, 128, 256) for c in BOTH
+          for s in (1024, 4096, 16384)]
+FORWARD = [heads(*shape, causal=c) for shape in
+           ((4, 32, 4096, 64), (4, 16, 4096, 128), (4, 8, 4096, 256),
+            (4, 32, 4096, 128, 8)) for c in BOTH]
+SETS = {
+    "forward": FORWARD,
+    "small": [heads(2, 16, 512, 64)],
+    "matmul": [matmul(4096)],
+    "matmul8k": [matmul(8192)],
+    "all": FORWARD + [heads(2, 16, 512, 64), matmul(4096)],
+    "hopper": TOKENS + [heads(4, 16, 4096, 192, 4, c, dv=128) for c in BOTH],
+    "mods": [tokens(s, d, mod=m) for d in (64, 128) for s, m in (
+        (4096, None), (4096, "alibi"), (4096, "relative_bias"),
+        (4096, "soft_cap"), (16384, "sliding_window"), (16384, None))],
+    "backward": TOKENS + [heads(8, 32, 1024, d, 2, c, dv=128)
+                          for d in (128, 192) for c in BOTH],
+    # The matrix of FlexAttention's own benchmark.
+    "flex": [heads(b, 16, s, d, causal=m == "causal",
+                   mod=None if m == "causal" else m)
+             for s in (512, 1024, 4096) for d in (64, 128, 256)
+             for b in (2, 8, 16)
+             for m in (None, "causal", "relative_bias", "head_bias")],
+    "quick": [heads(1, 8, 1024, 64), heads(1, 8, 1000, 128, causal=True)],
+}
+# Of sets that are not for forward alone.
+DIRECTIONS = {"backward": ("backward",), "flex": ("forward", "backward")}
+
+
+def directed(name, direction=None):
+    """The cases of a set, each with its direction."""
+    wanted = ((direction,) if direction else
+              DIRECTIONS.get(name, ("forward",)))
+    return [dict(case, direction=d) for case in SETS[name] for d in wanted]
+
+
+def flops(case):
+    """Two products forward, five backward; causal is half."""
+    if case["kind"] == "matmul":
+        return 2 * case["M"] * case["N"] * case["K"]
+    d, dv = case["D"], case["DV"]
+    wide = 3 * d + 2 * dv if case["direction"] == "backward" else d + dv
+    f = 2 * case["B"] * case["H"] * case["S"] ** 2 * wide
+    return f / 2 if case["causal"] else f
+
+
+def label(case):
+    if case["kind"] == "matmul":
+        return "matmul %dx%dx%d" % (case["M"], case["N"], case["K"])
+    h = "%d" % case["H"]
+    if case["HK"] != case["H"]:
+        h += "/%d" % case["HK"]
+    d = "%d" % case["D"]
+    if case["DV"] != case["D"]:
+        d += "/%d" % case["DV"]
+    return "%dx%sx%dx%s %s" % (case["B"], h, case["S"], d, case["mod"] or
+                               ("causal" if case["causal"] else "full"))
+
+
+Mods = collections.namedtuple("Mods", "mask score captured mask_fn score_fn")
+
+
+def mods_of(case):
+    """tilec's mask, its score and what they capture; and torch's functions."""
+    import torch
+    mod = case["mod"]
+    if mod == "alibi":
+        slopes = 2.0 ** (-8.0 * torch.arange(
+            1, case["H"] + 1, device="cuda", dtype=torch.float32) / case["H"])
+        return Mods(None, mod, {"slopes": slopes}, None,
+                    lambda s, b, h, i, j: s + slopes[h] * (j - i))
+    if mod == "relative_bias":
+        return Mods(None, mod, {}, None, lambda s, b, h, i, j: s + (i - j))
+    if mod == "head_bias":
+        return Mods(None, PER_HEAD, {}, None, lambda s, b, h, i, j: s + 2 * h)
+    if mod == "soft_cap":
+        return Mods(None, mod, {"cap": CAP}, None,
+                    lambda s, b, h, i, j: CAP * torch.tanh(s / CAP))
+    if mod == "sliding_window":
+        return Mods(mod, None, {"w": WINDOW}, lambda b, h, i, j:
+                    (i >= j) & (i - j < WINDOW), None)
+    if case["causal"]:
+        return Mods("causal", None, {}, lambda b, h, i, j: i >= j, None)
+    return Mods(None, None, {}, None, None)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who takes part in a case, and whether what they give is right.
+
+A contender is made by a function without arguments; what it makes runs one
+launch (forward, or the gradients of q, k and v) and returns its results. It is
+made and run on one stream, which is the one that autograd then uses.
+"""
+import functools
+import math
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+import tilec
+from cases import mods_of
+
+torch._dynamo.config.recompile_limit = 1000
+torch._dynamo.config.accumulated_recompile_limit = 10000
+# Backward runs many times on what one forward kept.
+torch._functorch.config.donated_buffer = False
+torch.backends.cuda.matmul.allow_tf32 = False
+
+# The largest relative error of a bf16 result that passes for right.
+TOLERANCE = {"forward": 1e-2, "backward": 2e-2}
+
+
+class Attention:
+    """The tensors of a case, its contenders, and the check of what they
+    give."""
+
+    def __init__(self, case, target=None):
+        self.case, self.mods = case, mods_of(case)
+        self.options = {"target": target} if target else {}
+        b, h, hk, s, d, dv = (case[n] for n in ("B", "H", "HK", "S", "D",
+                                                "DV"))
+        self.backward = case["direction"] == "backward"
+        self.gqa = h != hk
+
+        def random(*shape):
+            return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
+
+        self.inputs = [random(b, h, s, d), random(b, hk, s, d),
+                       random(b, hk, s, dv)]
+        self.dout = random(b, h, s, dv) if self.backward else None
+        for t in self.inputs:
+            t.requires_grad_(self.backward)
+
+    @functools.cached_property
+    def wanted(self):
+        """Of some heads of k and v, with all heads of q that they serve."""
+        last = self.case["B"] - 1, self.case["HK"] - 1
+        return {at: self._reference(*at) for at in {(0, 0), last}}
+
+    def makers(self):
+        found = {"tilec": lambda: self._tilec(False), "flex": self._flex}
+        if self.backward:
+            found["tilec_deterministic"] = lambda: self._tilec(True)
+        if not self.case["mod"]:
+            found["cudnn"] = lambda: self._sdpa(SDPBackend.CUDNN_ATTENTION)
+            found["fa2"] = lambda: self._sdpa(SDPBackend.FLASH_ATTENTION)
+        return found
+
+    def _run(self, forward):
+        if not self.backward:
+            return lambda: (forward(),)
+        o = forward()
+        return lambda: torch.autograd.grad(o, self.inputs, self.dout,
+                                           retain_graph=True)
+
+    def _tilec(self, deterministic):
+        m = self.mods
+        return self._run(lambda: tilec.attention(
+            *self.inputs, score_mod=m.score, mask_mod=m.mask,
+            captured=m.captured, enable_gqa=self.gqa,
+            deterministic=deterministic, kernel_options=self.options))
+
+    def _flex(self):
+        compiled = torch.compile(flex_attention, dynamic=False)
+        m, s = self.mods, self.case["S"]
+        mask = create_block_mask(m.mask_fn, None, None, s, s,
+                                 device="cuda") if m.mask_fn else None
+        return self._run(lambda: compiled(
+            *self.inputs, score_mod=m.score_fn, block_mask=mask,
+            enable_gqa=self.gqa))
+
+    def _sdpa(self, backend):
+        def forward():
+            with sdpa_kernel(backend):
+                return F.scaled_dot_product_attention(
+                    *self.inputs, is_causal=self.case["causal"],
+                    enable_gqa=self.gqa)
+        return self._run(forward)
+
+    def _heads(self, hk):
+        group = self.case["H"] // self.case["HK"]
+        return range(hk * group, (hk + 1) * group)
+
+    def _reference(self, b, hk):
+        """In float32, some rows at a time: (o,) of the query heads of one key
+        head, or its (dq, dk, dv)."""
+        q, k, v = self.inputs
+        kf, vf = (t[b, hk].detach().float().requires_grad_(self.backward)
+                  for t in (k, v))
+        rows, sums = [], [torch.zeros_like(kf), torch.zeros_like(vf)]
+        for h in self._heads(hk):
+            for at in range(0, q.shape[2], 2048):
+                part = q[b, h, at:at + 2048].detach().float()
+                part.requires_grad_(self.backward)
+                o = self._rows(part, kf, vf, b, h, at)
+                if not self.backward:
+                    rows.append(o)
+                    continue
+                do = self.dout[b, h, at:at + 2048].float()
+                dq, *more = torch.autograd.grad(o, (part, kf, vf), do)
+                rows.append(dq)
+                sums = [x + y for x, y in zip(sums, more)]
+        found = torch.cat(rows).view(len(self._heads(hk)), q.shape[2], -1)
+        return (found, *sums) if self.backward else (found,)
+
+    def _rows(self, q, k, v, b, h, at):
+        s = q @ k.T / math.sqrt(q.shape[1])
+        i = at + torch.arange(q.shape[0], device="cuda")[:, None]
+        j = torch.arange(k.shape[0], device="cuda")[None]
+        if self.mods.score_fn:
+            s = self.mods.score_fn(s, b, h, i, j)
+        if self.mods.mask_fn:
+            s = torch.where(self.mods.mask_fn(b, h, i, j), s, -math.inf)
+        return s.softmax(-1) @ v
+
+    def error(self, results):
+        """The largest relative error of a result, over some heads."""
+        worst = 0.0
+        for (b, hk), wanted in self.wanted.items():
+            heads = self._heads(hk)
+            some = [x[b, heads.start:heads.stop] if i == 0 else x[b, hk]
+                    for i, x in enumerate(results)]
+            for x, w in zip(some, wanted):
+                e = ((x.float() - w).norm() / w.norm()).item()
+                worst = e if not e <= worst else worst  # NaN is worst
+        return worst
+
+    @property
+    def tolerance(self):
+        return TOLERANCE[self.case["direction"]]
+
+
+class Matmul:
+    tolerance = TOLERANCE["forward"]
+
+    def __init__(self, case, target=None):
+        m, n, k = (case[x] for x in "MNK")
+        self.target = target
+        self.a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
+        self.b = torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
+        self.wanted = self.a[:64].float() @ self.b.float()
+
+    def makers(self):
+        return {"tilec": self._tilec,
+                "cublas": lambda: (lambda: (self.a @ self.b,))}
+
+    def _tilec(self):
+        c = self.a.new_empty(self.a.shape[0], self.b.shape[1])
+        run = tilec.kernel("matmul", target=self.target)
+        return lambda: (run(self.a, self.b, c), c)[1:]
+
+    def error(self, results):
+        x = results[0][:64].float()
+        return ((x - self.wanted).norm() / self.wanted.norm()).item()
+
+
+def problem(case, target=None):
+    return (Matmul if case["kind"] == "matmul" else Attention)(case, target)
