@@ -2,9 +2,14 @@
 #
 # The programs of test/numerics, test/fuzz and test/bench, and how ctest runs
 # them.
-numeric_program(numerics_attention numerics/attention.c)
+numeric_program(numerics_attention numerics/attention.c numerics/cases.c)
 numeric_test(numerics_attention numerics numerics_attention)
 numeric_test(numerics_attention_all nightly numerics_attention --nightly 1)
+numeric_program(numerics_attention_bwd numerics/attention_bwd.c
+                numerics/cases.c)
+numeric_test(numerics_attention_bwd numerics numerics_attention_bwd)
+numeric_test(numerics_attention_bwd_all nightly numerics_attention_bwd
+             --nightly 1)
 numeric_program(numerics_masks numerics/masks.c)
 numeric_test(numerics_masks "numerics;asan" numerics_masks)
 numeric_test(numerics_masks_more nightly numerics_masks --seed 1000

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Attention of one query row; p has room for all keys. */
 typedef struct row_inputs {
@@ -79,6 +80,133 @@ void ref_attention_forward(const ref_attention *a, double *o, double *lse)
     free(k);
     free(v);
     free(p);
+}
+
+/* One row's gradients. */
+typedef struct row_gradients {
+    row_inputs in;
+    const double *o, *dout;
+    double lse, dlse;
+    double *dq, *dk, *dv, *dq_size, *dk_size, *dv_size;
+} row_gradients;
+
+static double slope_of(const ref_attention *a, double s, const ref_position *at)
+{
+    double h = 1e-5 * fmax(1, fabs(s));
+    double up = a->score(s + h, at), down = a->score(s - h, at);
+    return (up - down) / (2 * h);
+}
+
+static void add(double *sum, double *size, double by, const double *x, int n)
+{
+    for (int d = 0; d < n; d++)
+        sum[d] += by * x[d];
+    for (int d = 0; d < n && size; d++)
+        size[d] += fabs(by * x[d]);
+}
+
+static double product(const double *x, const double *y, int n)
+{
+    double sum = 0;
+    for (int d = 0; d < n; d++)
+        sum += x[d] * y[d];
+    return sum;
+}
+
+/* `size` is that of ds, without what cancels. */
+static void add_pair(const ref_attention *a, const row_gradients *g, int key,
+                     double ds, double size)
+{
+    int64_t dim = g->in.dim;
+    const double *k = g->in.k + key * dim;
+    add(g->dq, NULL, a->scale * ds, k, (int)dim);
+    add(g->dk + key * dim, NULL, a->scale * ds, g->in.q, (int)dim);
+    for (int d = 0; d < dim; d++) {
+        g->dq_size[d] += fabs(a->scale * size * k[d]);
+        g->dk_size[key * dim + d] += fabs(a->scale * size * g->in.q[d]);
+    }
+}
+
+static void backward_row(const ref_attention *a, row_gradients *g,
+                         ref_position at)
+{
+    int width = g->in.value_dim;
+    double delta = product(g->o, g->dout, width) - g->dlse;
+    for (at.k = 0; at.k < g->in.keys; at.k++) {
+        at.data = a->mask_data;
+        if (a->mask && !a->mask(&at))
+            continue;
+        const double *v = g->in.v + (int64_t)at.k * width;
+        double raw =
+            a->scale *
+            product(g->in.q, g->in.k + (int64_t)at.k * g->in.dim, g->in.dim);
+        at.data = a->score_data;
+        double s = a->score ? a->score(raw, &at) : raw;
+        if (s == -INFINITY)
+            continue;
+        double p = exp(s - g->lse), dp = product(g->dout, v, width);
+        double slope = a->score ? slope_of(a, raw, &at) : 1;
+        int64_t at_v = (int64_t)at.k * width;
+        add(g->dv + at_v, g->dv_size + at_v, p, g->dout, width);
+        add_pair(a, g, at.k, p * (dp - delta) * slope,
+                 p * (fabs(dp) + fabs(delta)) * fabs(slope));
+    }
+}
+
+typedef struct all_inputs {
+    double *q, *k, *v, *o, *lse, *dout, *dlse;
+} all_inputs;
+
+static void backward_head(const ref_attention *a, const ref_gradients *g,
+                          const all_inputs *x, ref_position at)
+{
+    const int32_t *qs = a->q->size, *ks = a->k->size;
+    int64_t dim = qs[3], width = a->v->size[3];
+    int64_t head = (int64_t)at.b * ks[1] + at.h / (qs[1] / ks[1]);
+    int64_t key = head * ks[2], row = ((int64_t)at.b * qs[1] + at.h) * qs[2];
+    for (at.q = 0; at.q < qs[2]; at.q++, row++) {
+        row_gradients r = {{x->q + row * dim, x->k + key * dim,
+                            x->v + key * width, ks[2], (int)dim, (int)width},
+                           x->o + row * width,
+                           x->dout + row * width,
+                           x->lse[row],
+                           x->dlse ? x->dlse[row] : 0,
+                           g->dq + row * dim,
+                           g->dk + key * dim,
+                           g->dv + key * width,
+                           g->dq_size + row * dim,
+                           g->dk_size + key * dim,
+                           g->dv_size + key * width};
+        backward_row(a, &r, at);
+    }
+}
+
+static void zero(double *x, double *y, const num_tensor *like)
+{
+    size_t bytes = (size_t)num_count(like) * sizeof *x;
+    memset(x, 0, bytes);
+    memset(y, 0, bytes);
+}
+
+void ref_attention_backward(const ref_attention *a, const ref_gradients *g)
+{
+    all_inputs x = {num_tensor_read(a->q),
+                    num_tensor_read(a->k),
+                    num_tensor_read(a->v),
+                    num_tensor_read(g->o),
+                    num_tensor_read(g->lse),
+                    num_tensor_read(g->dout),
+                    g->dlse ? num_tensor_read(g->dlse) : NULL};
+    zero(g->dq, g->dq_size, a->q);
+    zero(g->dk, g->dk_size, a->k);
+    zero(g->dv, g->dv_size, a->v);
+    ref_position at = {.q_len = a->q->size[2], .k_len = a->k->size[2]};
+    for (at.b = 0; at.b < a->q->size[0]; at.b++)
+        for (at.h = 0; at.h < a->q->size[1]; at.h++)
+            backward_head(a, g, &x, at);
+    double *all[] = {x.q, x.k, x.v, x.o, x.lse, x.dout, x.dlse};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
 }
 
 void ref_matmul(const num_tensor *a, const num_tensor *b, double *c,

@@ -33,6 +33,21 @@ typedef struct ref_attention {
  * has o = 0 and lse = -inf. Masked keys are not looked at. */
 void ref_attention_forward(const ref_attention *a, double *o, double *lse);
 
+/* What the backward kernels are given besides: o and lse as they were stored,
+ * so that their rounding is none of the gradients' errors. */
+typedef struct ref_gradients {
+    const num_tensor *o, *lse, *dout; /* like o [B, Hq, Mq, Dv], [B, Hq, Mq] */
+    const num_tensor *dlse;           /* NULL: zero */
+    /* Results, dense, like q, k and v; and the sums of the magnitudes of what
+     * was added up, the scale of rounding errors. */
+    double *dq, *dk, *dv;
+    double *dq_size, *dk_size, *dv_size;
+} ref_gradients;
+
+/* A pair that the mask hides, or whose score is -inf, adds nothing. The slope
+ * of a score mod is a difference quotient. */
+void ref_attention_backward(const ref_attention *a, const ref_gradients *g);
+
 /* c = a b; a [M, K], b [K, N]. `magnitude` (may be NULL) gets the sum of
  * |a||b|, the scale of the rounding error. */
 void ref_matmul(const num_tensor *a, const num_tensor *b, double *c,

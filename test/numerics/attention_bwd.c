@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Generated cases of the gradients of attention against float64.
+ *
+ *   attention_bwd [--seed N] [--cases N] [--nightly 1] [--group G] [--case C]
+ *                 [--verbose 1]
+ *
+ * Each case runs the kernels of attention_bwd.tile both ways: dq by a kernel of
+ * its own, and added up. The logsumexp and o that they are given are those of
+ * the reference, rounded to their types; the reference of the gradients is
+ * given the same.
+ */
+#include "test/numerics/cases.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Kernels ---- */
+
+enum kernel_id { DELTA, DQ, DKV, FUSED, POST, KERNELS };
+static const char *const kernel_names[] = {
+    "attention_bwd_delta", "attention_bwd_dq", "attention_bwd_dkv",
+    "attention_bwd", "attention_bwd_post"};
+
+typedef struct kernels {
+    tilec_kernel *of[KERNELS];
+    bool lse_grad;
+} kernels;
+
+static tilec_kernel *compile(tilec_context *cx, const group *g,
+                             enum kernel_id id, bool lse_grad)
+{
+    tilec_source sources[] = {
+        {.name = "attention_bwd", .text = tilec_embedded_text("attention_bwd")},
+        {.name = "masks", .text = tilec_embedded_text("mods/masks")},
+        {.name = "scores", .text = tilec_embedded_text("mods/scores")},
+        {.name = "test mods", .text = mods_text}};
+    char dim[16], value_dim[16], mask[64], score[64];
+    snprintf(dim, sizeof dim, "%d", g->dim);
+    snprintf(value_dim, sizeof value_dim, "%d", g->value_dim);
+    snprintf(mask, sizeof mask, "@%s",
+             g->mask->expression ? g->mask->expression : "no_mask");
+    snprintf(score, sizeof score, "@%s",
+             g->score->expression ? g->score->expression : "no_score");
+    const tilec_binding first[] = {{"T", num_name(g->type)},
+                                   {"DV", value_dim},
+                                   {"LSE_GRAD", lse_grad ? "1" : "0"}};
+    const tilec_binding others[] = {{"T", num_name(g->type)},
+                                    {"DV", value_dim},
+                                    {"D", dim},
+                                    {"mask_mod", mask},
+                                    {"score_mod", score}};
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    o.kernel = kernel_names[id];
+    o.bindings = id == DELTA ? first : others;
+    o.nbindings = id == DELTA ? 3 : 5;
+    tilec_kernel *k = NULL;
+    if (tilec_compile(cx, sources, 4, &o, &k) != TILEC_OK)
+        run_print_diagnostics(cx);
+    return k;
+}
+
+static bool compile_all(tilec_context *cx, const group *g, kernels *k)
+{
+    bool ok = true;
+    for (int i = 0; i < KERNELS; i++)
+        ok &= (k->of[i] = compile(cx, g, i, k->lse_grad)) != NULL;
+    return ok;
+}
+
+/* ---- Tensors ---- */
+
+typedef struct gradients {
+    num_tensor dout, dlse, rows, sum, dq, dk, dv;
+} gradients;
+
+static num_tensor like(const num_tensor *t, const attention_case *c, int which)
+{
+    return make_tensor(c, which, t->size[1], t->size[2], t->size[3]);
+}
+
+static gradients make_gradients(const attention_case *c, num_rng *r,
+                                const tensors *t)
+{
+    int heads = t->q.size[1];
+    attention_case plain = *c; /* outputs are nobody else's memory */
+    plain.shared = false;
+    gradients g = {.dout = like(&t->o, c, num_below(r, 2) ? 3 : 0),
+                   .dlse = num_tensor_new(NUM_F32, 3, t->lse.size, NULL),
+                   .rows = num_tensor_new(
+                       NUM_F32, 4,
+                       (int32_t[]){2, c->batch, heads, (c->m + 127) / 64 * 64},
+                       NULL),
+                   .sum = num_tensor_new(NUM_F32, 4, t->q.size, NULL),
+                   .dq = like(&t->q, &plain, 0),
+                   .dk = like(&t->k, &plain, 1),
+                   .dv = like(&t->v, &plain, 2)};
+    for (int64_t i = 0; i < num_count(&g.dout); i++)
+        num_write(g.dout.type, num_at(&g.dout, i), num_normal(r));
+    for (int64_t i = 0; i < num_count(&g.dlse); i++)
+        num_write(NUM_F32, num_at(&g.dlse, i), num_normal(r));
+    for (int64_t i = 0; i < num_count(&g.sum); i++)
+        num_write(NUM_F32, num_at(&g.sum, i), 0);
+    return g;
+}
+
+static void free_gradients(gradients *g)
+{
+    num_tensor *all[] = {&g->dout, &g->dlse, &g->rows, &g->sum,
+                         &g->dq,   &g->dk,   &g->dv};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        num_tensor_free(all[i]);
+}
+
+/* o and lse as a forward kernel would have stored them, but for errors. */
+static void store_forward(const ref_attention *a, tensors *t)
+{
+    int64_t n = num_count(&t->o), rows = num_count(&t->lse);
+    double *o = malloc((size_t)(n + 1) * sizeof *o);
+    double *lse = malloc((size_t)(rows + 1) * sizeof *lse);
+    ref_attention_forward(a, o, lse);
+    for (int64_t i = 0; i < n; i++)
+        num_write(t->o.type, num_at(&t->o, i), o[i]);
+    for (int64_t i = 0; i < rows; i++)
+        num_write(NUM_F32, num_at(&t->lse, i), lse[i]);
+    free(o);
+    free(lse);
+}
+
+/* ---- Running ---- */
+
+static bool launch(const kernels *k, enum kernel_id id, const attention_case *c,
+                   const tensors *t, const gradients *g, const mod_data *mods,
+                   tilec_error *error)
+{
+    const struct {
+        const char *name;
+        const num_tensor *tensor;
+    } all[] = {{"q", &t->q},       {"k", &t->k},       {"v", &t->v},
+               {"o", &t->o},       {"do", &g->dout},   {"lse", &t->lse},
+               {"dlse", &g->dlse}, {"rows", &g->rows}, {"dqacc", &g->sum},
+               {"dq", &g->dq},     {"dk", &g->dk},     {"dv", &g->dv}};
+    enum { MOST = sizeof all / sizeof *all };
+    run_view views[MOST + MAX_CAPTURED];
+    tilec_argument args[MOST + 1 + MAX_CAPTURED];
+    const tilec_parameter *p;
+    size_t n = 0;
+    for (size_t i = 0; (p = tilec_kernel_parameter(k->of[id], i)); i++)
+        for (size_t j = 0; j < MOST && !p->captured; j++)
+            if (strcmp(p->name, all[j].name) == 0) {
+                args[n] = tilec_tensor(p->name,
+                                       run_view_of(&views[n], all[j].tensor));
+                n++;
+            }
+    size_t ncaptured = mod_arguments(mods, k->of[id], args + n, views + n);
+    n += ncaptured;
+    if (id != DELTA)
+        args[n++] = tilec_float("scale", c->scale);
+    return run_launch(k->of[id], args, n, NULL, error) == TILEC_OK;
+}
+
+/* ---- Checking ---- */
+
+/* Relative to the norm of a gradient. */
+static double tolerance(num_type t)
+{
+    return t == NUM_F32 ? 2e-6 : t == NUM_F16 ? 1e-3 : 3e-3;
+}
+
+typedef struct result {
+    const char *name;
+    const num_tensor *got;
+    const double *want, *size;
+    double worst, worst_row; /* of the limit */
+} result;
+
+static double square(double x)
+{
+    return x * x;
+}
+
+/* Where no number is wanted, or one that the type does not have, none must be
+ * there. */
+static double difference(num_type t, double got, double want)
+{
+    if (isfinite(num_round(t, want)))
+        return isfinite(got) ? got - want : INFINITY;
+    return isfinite(got) ? INFINITY : 0;
+}
+
+/* The error by what it may be: a part of the gradient, and `fine` of all that
+ * cancelled in it. */
+static void compare(result *r, double limit, double fine)
+{
+    double *got = num_tensor_read(r->got);
+    int64_t n = num_count(r->got), width = r->got->size[3];
+    double all = 0, room = 0, mean = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(r->want[i]) && isfinite(r->size[i]))
+            mean += square(limit * r->want[i]) + square(fine * r->size[i]);
+    mean = n ? mean / (double)n : 0;
+    for (int64_t row = 0; row < n; row += width) {
+        double sum = 0, own = 0;
+        for (int64_t i = row; i < row + width; i++) {
+            sum += square(difference(r->got->type, got[i], r->want[i]));
+            if (isfinite(r->want[i]) && isfinite(r->size[i]))
+                own += square(limit * r->want[i]) + square(fine * r->size[i]);
+        }
+        all += sum;
+        room += own;
+        own = fmax(own, mean * (double)width / 100);
+        if (sum > 0)
+            r->worst_row = fmax(r->worst_row, sqrt(sum / own) / 4);
+    }
+    r->worst = all > 0 ? sqrt(all / room) : 0;
+    if (n < 256) /* a handful of elements is no sample */
+        r->worst /= 4;
+    free(got);
+}
+
+typedef struct wanted {
+    double *dq, *dk, *dv, *dq_size, *dk_size, *dv_size;
+} wanted;
+
+static wanted want_gradients(const ref_attention *a, const tensors *t,
+                             const gradients *g, bool lse_grad)
+{
+    size_t nq = (size_t)num_count(&t->q) + 1, nk = (size_t)num_count(&t->k) + 1;
+    size_t nv = (size_t)num_count(&t->v) + 1;
+    wanted w = {malloc(nq * sizeof(double)), malloc(nk * sizeof(double)),
+                malloc(nv * sizeof(double)), malloc(nq * sizeof(double)),
+                malloc(nk * sizeof(double)), malloc(nv * sizeof(double))};
+    ref_gradients all = {
+        &t->o,     &t->lse,  &g->dout, lse_grad ? &g->dlse : NULL,
+        w.dq,      w.dk,     w.dv,     w.dq_size,
+        w.dk_size, w.dv_size};
+    ref_attention_backward(a, &all);
+    return w;
+}
+
+static void free_wanted(wanted *w)
+{
+    double *all[] = {w->dq, w->dk, w->dv, w->dq_size, w->dk_size, w->dv_size};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+/* Where exponents are folded (16 bits), p changes by the rounding of the
+ * logsumexp; of those that are too large for that (7e5), by nothing. */
+static double fine_of(const tensors *t)
+{
+    double most = 0;
+    for (int64_t i = 0; i < num_count(&t->lse); i++) {
+        double x = fabs(num_read(NUM_F32, num_at(&t->lse, i)));
+        if (x < 7e5)
+            most = fmax(most, x);
+    }
+    return 1e-6 + (t->q.type == NUM_F32 ? 6e-8 : 2e-7) * most;
+}
+
+static bool check(const attention_case *c, const tensors *t, const gradients *g,
+                  const wanted *w, char why[512])
+{
+    result results[] = {{"dq", &g->dq, w->dq, w->dq_size, 0, 0},
+                        {"dk", &g->dk, w->dk, w->dk_size, 0, 0},
+                        {"dv", &g->dv, w->dv, w->dv_size, 0, 0}};
+    bool ok = num_tensor_intact(&g->rows) && num_tensor_intact(&g->sum);
+    int at = snprintf(why, 512, "%s", ok ? "" : "wrote outside; ");
+    for (int i = 0; i < 3; i++) {
+        result *r = &results[i];
+        compare(r, tolerance(c->group->type), fine_of(t));
+        bool intact = num_tensor_intact(r->got);
+        at += snprintf(why + at, 512 - (size_t)at, "%s%s %.2f, row %.2f%s",
+                       i ? ", " : "of the limit: ", r->name, r->worst,
+                       r->worst_row, intact ? "" : ", wrote outside");
+        ok &= r->worst <= 1 && r->worst_row <= 1 && intact;
+    }
+    return ok;
+}
+
+typedef struct options {
+    uint64_t seed;
+    int cases, only_group, only_case;
+    bool nightly, verbose;
+} options;
+
+static void poison_output(num_tensor *t)
+{
+    for (int64_t i = 0; i < num_count(t); i++)
+        num_write(t->type, num_at(t, i), NAN);
+}
+
+static bool run_way(const kernels *k, const attention_case *c, const tensors *t,
+                    gradients *g, const mod_data *mods, bool fused, char *why)
+{
+    static const enum kernel_id ways[][3] = {{DELTA, DQ, DKV},
+                                             {DELTA, FUSED, POST}};
+    tilec_error error = {0};
+    poison_output(&g->dq);
+    poison_output(&g->dk);
+    poison_output(&g->dv);
+    for (int i = 0; i < 3; i++)
+        if (!launch(k, ways[fused][i], c, t, g, mods, &error)) {
+            snprintf(why, 512, "%s: launch: %s", kernel_names[ways[fused][i]],
+                     error.message);
+            return false;
+        }
+    return true;
+}
+
+static void run_case(const kernels *k, const group *g, int gi, int ci,
+                     const options *o, run_counts *counts)
+{
+    num_rng r = {o->seed * 1000003 + (uint64_t)gi * 1009 + (uint64_t)ci};
+    attention_case c = make_case(&r, g);
+    mod_data mods;
+    mod_data_init(&mods, &r, c.batch, c.heads * c.ratio, c.m, c.n);
+    tensors t = make_tensors(&c, &r, &mods);
+    gradients d = make_gradients(&c, &r, &t);
+    ref_attention a = {&t.q,
+                       &t.k,
+                       &t.v,
+                       c.scale,
+                       g->score->reference,
+                       &mods,
+                       g->mask->reference,
+                       &mods};
+    store_forward(&a, &t);
+    wanted w = want_gradients(&a, &t, &d, k->lse_grad);
+    char text[512], why[512];
+    describe_case(&c, text);
+    for (int fused = 0; fused < 2; fused++) {
+        bool ok = run_way(k, &c, &t, &d, &mods, fused, why) &&
+                  check(&c, &t, &d, &w, why);
+        run_check(counts, ok, "--seed %llu --group %d --case %d: %s%s: %s: %s",
+                  (unsigned long long)o->seed, gi, ci,
+                  fused ? "added" : "two kernels",
+                  k->lse_grad ? ", gradient of lse" : "", text, why);
+        if (ok && o->verbose)
+            printf("passed %d.%d: %s: %s\n", gi, ci, text, why);
+    }
+    free_wanted(&w);
+    free_gradients(&d);
+    free_tensors(&t);
+    mod_data_free(&mods);
+}
+
+static void run_group(tilec_context *cx, const group *g, int gi,
+                      const options *o, run_counts *counts)
+{
+    if (o->only_group >= 0 && gi != o->only_group)
+        return;
+    kernels k = {.lse_grad = gi % 3 == 0};
+    bool ok = compile_all(cx, g, &k);
+    run_check(counts, ok, "group %d: does not compile", gi);
+    for (int ci = 0; ok && ci < o->cases; ci++)
+        if (o->only_case < 0 || ci == o->only_case)
+            run_case(&k, g, gi, ci, o, counts);
+    for (int i = 0; i < KERNELS; i++)
+        tilec_kernel_free(k.of[i]);
+}
+
+static const num_type types[] = {NUM_F32, NUM_F16, NUM_BF16};
+
+/* Until plans compose them. */
+static bool is_single(const char *expression)
+{
+    return !expression || !strpbrk(expression, "&|!,");
+}
+
+static int run_dims(tilec_context *cx, int gi, const options *o,
+                    run_counts *counts)
+{
+    static const int dims[][2] = {
+        {64, 64},   {128, 128}, {192, 128}, {8, 8},    {40, 72},   {80, 80},
+        {256, 256}, {16, 200},  {96, 32},   {72, 40},  {112, 112}, {24, 8},
+        {176, 48},  {56, 160},  {32, 32},   {248, 248}};
+    int n = o->nightly ? 16 : 6;
+    for (int i = 0; i < n; i++)
+        for (int t = 0; t < (o->nightly ? 3 : 1); t++, gi++) {
+            group g = {types[(i + t) % 3], dims[i][0], dims[i][1],
+                       &masks[gi % 10], &scores[0]};
+            run_group(cx, &g, gi, o, counts);
+        }
+    return gi;
+}
+
+static int run_mods(tilec_context *cx, int gi, const options *o,
+                    run_counts *counts)
+{
+    for (int m = 0; m < nmasks; m++)
+        for (int s = 0; s < 1; s++) {
+            if (!is_single(masks[m].expression))
+                continue;
+            group g = {types[(m + s) / 2 % 3], 64, 64, &masks[m], &scores[s]};
+            run_group(cx, &g, gi++, o, counts);
+        }
+    return gi;
+}
+
+int main(int argc, char **argv)
+{
+    bool nightly = run_option(argc, argv, "nightly", 0);
+    options o = {.seed = (uint64_t)run_option(argc, argv, "seed", 1),
+                 .cases =
+                     (int)run_option(argc, argv, "cases", nightly ? 10 : 4),
+                 .only_group = (int)run_option(argc, argv, "group", -1),
+                 .only_case = (int)run_option(argc, argv, "case", -1),
+                 .nightly = nightly,
+                 .verbose = run_option(argc, argv, "verbose", 0)};
+    printf("seed %llu\n", (unsigned long long)o.seed);
+    tilec_context *cx = run_context();
+    run_counts counts = {0};
+    int gi = run_dims(cx, 0, &o, &counts);
+    run_mods(cx, gi, &o, &counts);
+    run_context_free(cx);
+    return run_finish(&counts);
+}
