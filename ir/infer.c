@@ -372,6 +372,7 @@ static tc_infer_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_IF] = rule_if,
     [TC_WHILE] = rule_while,
     [TC_CALL] = tc_infer_call,
+    [TC_VJP] = tc_infer_vjp,
     [TC_CONST] = rule_const,
     [TC_DIM] = rule_dim,
     [TC_PROGRAM_ID] = rule_grid_axis,

@@ -43,6 +43,7 @@ typedef enum tc_syntax {
     TC_SYNTAX_CONST,
     TC_SYNTAX_BLOCK,
     TC_SYNTAX_CALL,
+    TC_SYNTAX_VJP,
     TC_SYNTAX_REDUCE,
     TC_SYNTAX_FOR,
     TC_SYNTAX_IF,
@@ -275,6 +276,12 @@ bool tc_value_is_visible(const tc_value *v, const tc_op *op);
 tc_op *tc_op_clone(tc_func *f, tc_op *op);
 
 bool tc_op_has(const tc_op *op, tc_trait trait);
+/* A call or a vjp: both name a callee. */
+bool tc_op_is_call(const tc_op *op);
+/* Operands of a call or vjp: the arguments by position, then those with names,
+ * of a vjp then the seed and the tensors of `into`. */
+unsigned tc_call_npositional(const tc_op *op);
+unsigned tc_vjp_seed(const tc_op *op);
 /* The op and all ops nested in it are free of reads, writes, terminators'
  * effects: it may be removed when unused. */
 bool tc_op_is_pure(const tc_op *op);

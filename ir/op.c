@@ -166,3 +166,19 @@ void tc_op_set_dims(tc_op *op, const char *name, unsigned n,
     a.dims = tc_arena_copy(&op->func->module->arena, dims, n * sizeof *dims);
     tc_op_set_attr(op, name, a);
 }
+
+bool tc_op_is_call(const tc_op *op)
+{
+    return op->code == TC_CALL || op->code == TC_VJP;
+}
+
+unsigned tc_vjp_seed(const tc_op *op)
+{
+    return op->nin - 1 - tc_op_attr(op, "into")->n;
+}
+
+unsigned tc_call_npositional(const tc_op *op)
+{
+    unsigned n = op->code == TC_VJP ? tc_vjp_seed(op) : op->nin;
+    return n - tc_op_attr(op, "names")->n;
+}

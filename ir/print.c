@@ -250,20 +250,55 @@ static void print_block(printer *p, const tc_op *op)
     print_result_types(p, op);
 }
 
-static void print_call(printer *p, const tc_op *op)
+/* Of a list whose last values have names: %a, %b, x=%c */
+static void print_named(printer *p, unsigned n, tc_value *const *values,
+                        const tc_attr *names)
+{
+    unsigned nnames = names->kind == TC_ATTR_STRINGS ? names->n : 0;
+    for (unsigned i = 0; i < n; i++) {
+        tc_text_add(p->out, i ? ", " : "");
+        if (nnames <= n && i >= n - nnames)
+            tc_text_printf(p->out, "%s=", names->strings[i - (n - nnames)]);
+        print_value(p, values[i]);
+    }
+}
+
+static void print_callee(printer *p, const tc_op *op, unsigned nargs)
 {
     const char *callee = tc_op_word(op, "callee");
-    const tc_attr *names = tc_op_attr(op, "names");
-    unsigned nnames = names->kind == TC_ATTR_STRINGS ? names->n : 0;
-    tc_text_printf(p->out, "call %s(", callee ? callee : "?");
-    for (unsigned i = 0; i < op->nin; i++) {
-        tc_text_add(p->out, i ? ", " : "");
-        if (nnames <= op->nin && i >= op->nin - nnames)
-            tc_text_printf(p->out,
-                           "%s=", names->strings[i - (op->nin - nnames)]);
-        print_value(p, op->in[i]);
-    }
+    print_name(p, op);
+    tc_text_printf(p->out, " %s(", callee ? callee : "?");
+    print_named(p, nargs, op->in, tc_op_attr(op, "names"));
     tc_text_add(p->out, ")");
+}
+
+static void print_call(printer *p, const tc_op *op)
+{
+    print_callee(p, op, op->nin);
+    print_result_types(p, op);
+}
+
+static void print_vjp(printer *p, const tc_op *op)
+{
+    const tc_attr *accumulate = tc_op_attr(op, "accumulate");
+    const tc_attr *into = tc_op_attr(op, "into");
+    unsigned ninto = into->kind == TC_ATTR_STRINGS ? into->n : 0;
+    /* A broken one has no seed. */
+    unsigned nargs = op->nin > ninto ? op->nin - 1 - ninto : op->nin;
+    print_callee(p, op, nargs);
+    tc_text_add(p->out, " seed(");
+    print_values(p, nargs < op->nin, op->in + nargs);
+    tc_text_add(p->out, ")");
+    if (accumulate->kind == TC_ATTR_DIMS) {
+        tc_text_add(p->out, " accumulate(");
+        print_attr_value(p, op, accumulate);
+        tc_text_add(p->out, ")");
+    }
+    if (nargs < op->nin && ninto) {
+        tc_text_add(p->out, " into(");
+        print_named(p, ninto, op->in + nargs + 1, into);
+        tc_text_add(p->out, ")");
+    }
     print_result_types(p, op);
 }
 
@@ -370,6 +405,7 @@ static print_fn *const by_syntax[] = {
     [TC_SYNTAX_CONST] = print_const,
     [TC_SYNTAX_BLOCK] = print_block,
     [TC_SYNTAX_CALL] = print_call,
+    [TC_SYNTAX_VJP] = print_vjp,
     [TC_SYNTAX_REDUCE] = print_reduce,
     [TC_SYNTAX_FOR] = print_for,
     [TC_SYNTAX_IF] = print_if,

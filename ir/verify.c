@@ -352,8 +352,7 @@ static bool check_calls_in(struct calls *c, const tc_region *r)
     tc_each_op (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
             ok &= check_calls_in(c, op->regions[i]);
-        const char *callee =
-            op->code == TC_CALL ? tc_op_word(op, "callee") : "";
+        const char *callee = tc_op_is_call(op) ? tc_op_word(op, "callee") : "";
         tc_func *g = callee[0] == '@' ? tc_func_find(c->m, callee + 1) : NULL;
         if (g)
             ok &= check_callee(c, op, g);

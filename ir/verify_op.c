@@ -267,20 +267,30 @@ static bool check_reduce(const tc_verifier *v, const tc_op *op)
     return ok;
 }
 
+static bool check_distinct(const tc_verifier *v, const tc_op *op,
+                           const char *attr)
+{
+    const tc_attr *names = tc_op_attr(op, attr);
+    for (unsigned i = 0; i < names->n; i++)
+        for (unsigned k = 0; k < i; k++)
+            if (strcmp(names->strings[i], names->strings[k]) == 0)
+                return tc_error(v->cx, op->loc,
+                                "%s: argument `%s` is given twice", name_of(op),
+                                names->strings[i]);
+    return true;
+}
+
 /* The parts of a call that tc_op_check_results takes for granted. */
 static bool check_call(const tc_verifier *v, const tc_op *op)
 {
     const tc_attr *names = tc_op_attr(op, "names");
     if (names->n > op->nin)
         return tc_error(v->cx, op->loc,
-                        "call: %u argument names, expected at most %u",
-                        names->n, op->nin);
-    for (unsigned i = 0; i < names->n; i++)
-        for (unsigned k = 0; k < i; k++)
-            if (strcmp(names->strings[i], names->strings[k]) == 0)
-                return tc_error(v->cx, op->loc,
-                                "call: argument `%s` is given twice",
-                                names->strings[i]);
+                        "%s: %u argument names, expected at most %u",
+                        name_of(op), names->n, op->nin);
+    if (!check_distinct(v, op, "names") ||
+        (op->code == TC_VJP && !check_distinct(v, op, "into")))
+        return false;
     const char *callee = tc_op_word(op, "callee");
     const tc_func *f =
         callee[0] == '@' ? tc_func_find(v->f->module, callee + 1) : NULL;
@@ -290,9 +300,9 @@ static bool check_call(const tc_verifier *v, const tc_op *op)
     for (unsigned i = 0; f && i < f->nresults; i++)
         ok &= !tc_type_problem(f, f->results[i]);
     return ok || tc_error(v->cx, op->loc,
-                          "call: the types of %s's parameters or results are "
+                          "%s: the types of %s's parameters or results are "
                           "wrong, expected them to be right",
-                          callee);
+                          name_of(op), callee);
 }
 
 /* ---- Numbers ---- */
@@ -500,7 +510,7 @@ static check_fn *const extra[TC_OPCODE_COUNT] = {
     [TC_LOAD] = check_load,         [TC_STORE] = check_store,
     [TC_GATHER] = check_pad,        [TC_ATOMIC] = check_atomic,
     [TC_ATOMIC_CAS] = check_atomic, [TC_SELECT] = check_select,
-    [TC_PRINT] = check_print,
+    [TC_PRINT] = check_print,       [TC_VJP] = check_call,
 };
 
 static bool owns_regions(const tc_op *op)

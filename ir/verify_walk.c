@@ -242,7 +242,7 @@ static bool check_place(const tc_verifier *v, const tc_op *op)
                       "scalars and sizes, or assert",
                       name_of(op));
     /* Calls are inlined and looked at again. */
-    bool nested = op->nregions > 0 || op->code == TC_CALL;
+    bool nested = op->nregions > 0 || tc_op_is_call(op);
     if (v->combiner &&
         (!(tc_op_has(op, TC_PURE) || nested) || !is_scalar_op(op) ||
          op->code == TC_WHILE || op->code == TC_REDUCE))

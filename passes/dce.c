@@ -118,7 +118,7 @@ static void mark_value(tc_value *v)
 
 static bool is_effect(const tc_op *op)
 {
-    return tc_op_has(op, TC_WRITES) || op->code == TC_CALL ||
+    return tc_op_has(op, TC_WRITES) || tc_op_is_call(op) ||
            op->code == TC_WHILE;
 }
 

@@ -25,11 +25,11 @@ tc_effects tc_op_effects(const tc_op *op)
 {
     tc_effects e = {0};
     bool writes = tc_op_has(op, TC_WRITES);
-    e.reads = tc_op_has(op, TC_READS) || op->code == TC_CALL;
-    e.stores = stores(op) || op->code == TC_CALL;
+    e.reads = tc_op_has(op, TC_READS) || tc_op_is_call(op);
+    e.stores = stores(op) || tc_op_is_call(op);
     e.stores_global = e.stores && !stores_here(op);
     e.other =
-        (writes && !stores(op)) || op->code == TC_CALL || op->code == TC_WHILE;
+        (writes && !stores(op)) || tc_op_is_call(op) || op->code == TC_WHILE;
     for (unsigned i = 0; i < op->nregions; i++) {
         tc_effects inner = tc_region_effects(op->regions[i]);
         e.reads |= inner.reads;

@@ -15,8 +15,9 @@
  * lifted (lift.c). Where the module has a kernel, functions that nobody needs
  * any more are removed. Tests: test/ir/passes/inline.
  */
+#include "passes/inline.h"
+
 #include "passes/lift.h"
-#include "passes/passes.h"
 #include "passes/substitute.h"
 
 #include <assert.h>
@@ -171,6 +172,24 @@ static bool inline_func(struct inliner *s, struct node *n)
     return inline_region(s, n->f->body);
 }
 
+static struct inliner new_inliner(tc_module *m, tc_pass_env *env)
+{
+    struct inliner s = {.env = env, .m = m};
+    tc_each_func (f, m)
+        s.nnodes++;
+    s.nodes = tc_arena_array(env->scratch, struct node, s.nnodes);
+    unsigned n = 0;
+    tc_each_func (f, m)
+        s.nodes[n++].f = f;
+    return s;
+}
+
+bool tc_inline_calls(tc_func *f, tc_pass_env *env)
+{
+    struct inliner s = new_inliner(f->module, env);
+    return inline_func(&s, node_of(&s, f));
+}
+
 /* ---- Functions that nobody needs ---- */
 
 /* An unbound func parameter may yet be bound to any function. */
@@ -201,13 +220,7 @@ static void erase_unneeded(struct inliner *s)
 
 tc_change tc_pass_inline(tc_module *m, tc_pass_env *env)
 {
-    struct inliner s = {.env = env, .m = m};
-    tc_each_func (f, m)
-        s.nnodes++;
-    s.nodes = tc_arena_array(env->scratch, struct node, s.nnodes);
-    unsigned n = 0;
-    tc_each_func (f, m)
-        s.nodes[n++].f = f;
+    struct inliner s = new_inliner(m, env);
     for (unsigned i = 0; i < s.nnodes; i++)
         if (!inline_func(&s, &s.nodes[i]))
             return TC_FAILED;

@@ -101,7 +101,7 @@ static bool check_speculation(struct lift *l, const tc_region *r)
                           "between lanes, and may be out of bounds in lanes "
                           "that skip it; read the tensor by index (gather), "
                           "or give the load a mask");
-        if (tc_op_has(op, TC_WRITES) || op->code == TC_CALL)
+        if (tc_op_has(op, TC_WRITES) || tc_op_is_call(op))
             return cannot(l, op,
                           "it has an effect and stands under an `if` whose "
                           "condition differs between lanes; move it out of "

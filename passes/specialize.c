@@ -20,6 +20,16 @@
  * besides is dropped; for the rest the kernel gets a parameter PARAM.NAME
  * (PARAM without a trailing `_mod`), in the order of the compile-time
  * parameters. All other kernels go. Tests: test/ir/passes/specialize.
+ *
+ * A vjp is bound like a call, and shares what calls capture. Where it has a
+ * clause accumulate that is not 0, the kernel gets behind all captured ones a
+ * parameter grad.PARAM.NAME for each that is a float or a tensor of floats,
+ *
+ *     %d = vjp mod(%s, %i, n=%n) seed(%g) accumulate(1) : f32
+ *     %d = vjp @bias(%s, %i, %n, %mod.table) seed(%g)
+ *              into(table=%grad.mod.table) : f32
+ *
+ * a tensor of f32 of the same rank, of one element for a number.
  */
 #include "ir/eval.h"
 #include "passes/passes.h"
@@ -330,29 +340,30 @@ static const char *captured_name(struct specializer *s, const tc_param *p,
     size_t n = strlen(p->name);
     if (n > 4 && strcmp(p->name + n - 4, "_mod") == 0)
         n -= 4;
-    return tc_string_get(
-        s->cx, tc_arena_printf(s->scratch, "%.*s.%s", (int)n, p->name, name));
+    return tc_arena_printf(s->scratch, "%.*s.%s", (int)n, p->name, name);
 }
 
-static tc_value *kernel_arg(struct specializer *s, const tc_param *p,
-                            const tc_value *captured, const tc_type *type)
+/* The kernel's argument of that name, added where there is none. */
+static tc_value *kernel_arg(struct specializer *s, const char *name,
+                            const tc_type *type, tc_loc loc)
 {
-    const char *name = captured_name(s, p, captured->name);
     tc_region *body = s->kernel->body;
+    name = tc_string_get(s->cx, name);
     for (unsigned i = 0; i < body->nargs; i++)
         if (body->args[i]->name == name)
             return body->args[i];
-    tc_region_add_arg(s->kernel->grid, type, name, captured->loc);
-    return tc_region_add_arg(body, type, name, captured->loc);
+    tc_region_add_arg(s->kernel->grid, type, name, loc);
+    return tc_region_add_arg(body, type, name, loc);
 }
 
 /* The operand that the call offers under that name, or NULL. */
 static tc_value *offered(const tc_op *call, const char *name)
 {
     const tc_attr *names = tc_op_attr(call, "names");
+    unsigned first = tc_call_npositional(call);
     for (unsigned i = 0; i < names->n; i++)
         if (strcmp(names->strings[i], name) == 0)
-            return call->in[call->nin - names->n + i];
+            return call->in[first + i];
     return NULL;
 }
 
@@ -384,29 +395,14 @@ static tc_value *captured_value(struct specializer *s, const tc_op *call,
                  tc_type_name(s->cx, type), s->kernel->name);
         return NULL;
     }
-    return kernel_arg(s, p, captured, type);
+    return kernel_arg(s, captured_name(s, p, captured->name), type,
+                      captured->loc);
 }
 
-/* call score_mod(...) to call @alibi(...). */
-static bool rewrite_call(struct specializer *s, tc_op *call, unsigned index,
-                         const tc_bindings *b)
+static void replace_call(tc_op *call, tc_op *direct)
 {
-    const tc_func *f = s->funcs[index];
-    unsigned nfixed = call->nin - tc_op_attr(call, "names")->n;
-    tc_value **in = tc_arena_array(s->scratch, tc_value *, f->body->nargs);
-    for (unsigned i = 0; i < f->body->nargs; i++) {
-        in[i] = i < nfixed
-                    ? call->in[i]
-                    : captured_value(s, call, index, f->body->args[i], b);
-        if (!in[i])
-            return false;
-    }
-    tc_op *direct =
-        tc_op_new(call->func, TC_CALL, call->loc, f->body->nargs, in, 0);
-    tc_op_set_word(direct, "callee",
-                   tc_arena_printf(s->scratch, "@%s", f->name));
-    const tc_type **types =
-        tc_arena_array(s->scratch, const tc_type *, call->nout);
+    tc_arena *a = &call->func->module->arena;
+    const tc_type **types = tc_arena_array(a, const tc_type *, call->nout);
     for (unsigned i = 0; i < call->nout; i++)
         types[i] = call->out[i]->type;
     tc_op_set_results(direct, call->nout, types);
@@ -416,6 +412,31 @@ static bool rewrite_call(struct specializer *s, tc_op *call, unsigned index,
         tc_value_replace(call->out[i], direct->out[i]);
     }
     tc_op_erase(call);
+}
+
+/* call score_mod(...) to call @alibi(...), likewise vjp. */
+static bool rewrite_call(struct specializer *s, tc_op *call, unsigned index,
+                         const tc_bindings *b)
+{
+    const tc_func *f = s->funcs[index];
+    unsigned nfixed = tc_call_npositional(call), n = f->body->nargs;
+    tc_value **in = tc_arena_array(s->scratch, tc_value *, n + 1);
+    for (unsigned i = 0; i < n; i++) {
+        in[i] = i < nfixed
+                    ? call->in[i]
+                    : captured_value(s, call, index, f->body->args[i], b);
+        if (!in[i])
+            return false;
+    }
+    bool vjp = call->code == TC_VJP;
+    if (vjp)
+        in[n++] = call->in[tc_vjp_seed(call)];
+    tc_op *direct = tc_op_new(call->func, call->code, call->loc, n, in, 0);
+    tc_op_set_word(direct, "callee",
+                   tc_arena_printf(s->scratch, "@%s", f->name));
+    if (vjp)
+        tc_op_set_attr(direct, "accumulate", *tc_op_attr(call, "accumulate"));
+    replace_call(call, direct);
     return true;
 }
 
@@ -426,7 +447,7 @@ static bool rewrite_calls(struct specializer *s, tc_region *r, unsigned index,
         for (unsigned i = 0; i < op->nregions; i++)
             if (!rewrite_calls(s, op->regions[i], index, b))
                 return false;
-        if (op->code == TC_CALL &&
+        if (tc_op_is_call(op) &&
             tc_op_is_word(op, "callee", s->kernel->params[index].name) &&
             !rewrite_call(s, op, index, b))
             return false;
@@ -443,6 +464,74 @@ static bool bind_calls(struct specializer *s)
             return false;
     }
     return true;
+}
+
+/* ---- Gradients of what is captured ---- */
+
+/* An argument of the kernel because some function captures it. */
+static bool is_captured(const tc_value *v, unsigned nown)
+{
+    return !v->def && !v->region->op && v->index >= nown;
+}
+
+/* The argument that takes the gradient for `captured`; NULL: it has none. */
+static tc_value *gradient_arg(struct specializer *s, const tc_value *captured)
+{
+    const tc_type *t = captured->type;
+    bool tensor = t->kind == TC_TENSOR;
+    if ((!tensor && !tc_type_is_scalar(t)) ||
+        !tc_type_is_float(tensor ? t->elem : t))
+        return NULL;
+    const tc_dim *one = tc_dim_const(s->cx, 1);
+    const tc_type *f32 = tc_type_scalar(s->cx, TC_F32);
+    const tc_type *type =
+        tensor ? tc_type_shaped(s->cx, TC_TENSOR, t->rank, t->dims, f32)
+               : tc_type_shaped(s->cx, TC_TENSOR, 1, &one, f32);
+    return kernel_arg(s, tc_arena_printf(s->scratch, "grad.%s", captured->name),
+                      type, captured->loc);
+}
+
+static void add_into(struct specializer *s, tc_op *op, unsigned nown)
+{
+    const tc_func *f = tc_func_find(s->m, tc_op_word(op, "callee") + 1);
+    const char **names =
+        tc_arena_array(&s->m->arena, const char *, f->body->nargs);
+    tc_value **in =
+        tc_arena_array(s->scratch, tc_value *, op->nin + f->body->nargs);
+    unsigned n = 0;
+    memcpy(in, op->in, op->nin * sizeof *in);
+    for (unsigned i = 1; i < f->body->nargs; i++) {
+        if (!is_captured(op->in[i], nown))
+            continue;
+        tc_value *arg = gradient_arg(s, op->in[i]);
+        if (!arg)
+            continue;
+        names[n] = f->body->args[i]->name;
+        in[op->nin + n++] = arg;
+    }
+    tc_op *with = tc_op_new(op->func, TC_VJP, op->loc, op->nin + n, in, 0);
+    tc_op_set_word(with, "callee", tc_op_word(op, "callee"));
+    if (n)
+        tc_op_set_attr(
+            with, "into",
+            (tc_attr){.kind = TC_ATTR_STRINGS, .n = n, .strings = names});
+    replace_call(op, with);
+}
+
+/* The clause accumulate, which is a number by now, becomes into. */
+static void resolve_accumulate(struct specializer *s, tc_region *r,
+                               unsigned nown)
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            resolve_accumulate(s, op->regions[i], nown);
+        if (op->code != TC_VJP || !tc_op_has_attr(op, "accumulate"))
+            continue;
+        if (tc_dim_is(tc_op_attr(op, "accumulate")->dims[0], 0))
+            tc_op_set_attr(op, "accumulate", (tc_attr){0});
+        else
+            add_into(s, op, nown);
+    }
 }
 
 static bool erase_other_kernels(struct specializer *s)
@@ -471,8 +560,10 @@ tc_change tc_pass_specialize(tc_module *m, tc_pass_env *env)
         return erased ? TC_CHANGED : TC_UNCHANGED;
     tc_substitute_region(s.kernel->grid, &s.types);
     tc_substitute_region(s.kernel->body, &s.types);
+    unsigned nown = s.kernel->body->nargs;
     if (!bind_calls(&s))
         return TC_FAILED;
+    resolve_accumulate(&s, s.kernel->body, nown);
     s.kernel->nparams = 0;
     s.kernel->params = NULL;
     return TC_CHANGED;

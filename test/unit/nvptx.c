@@ -24,7 +24,7 @@
 static bool is_gone(tc_opcode code)
 {
     return (tc_op_infos[code].traits & TC_TERMINATOR) || code == TC_CALL ||
-           code == TC_DOT || code == TC_NUM_SMS;
+           code == TC_VJP || code == TC_DOT || code == TC_NUM_SMS;
 }
 
 START_TEST(every_op_has_an_emitter)

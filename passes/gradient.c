@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reverse mode over a function of scalars.
+ *
+ *   func @soft_cap(%s: f32, %cap: f32) -> f32 {
+ *     %r = rcp %cap : f32
+ *     %x = mul %s, %r : f32
+ *     %t = tanh %x : f32
+ *     %y = mul %cap, %t : f32
+ *     return %y
+ *   }
+ *
+ * becomes: all that it computes, then from the last op to the first what each
+ * adds to the adjoints (the derivatives of the result) of its operands
+ *
+ *   func @soft_cap.vjp(%s: f32, %cap: f32, %seed: f32) -> f32 {
+ *     ..
+ *     %0 = mul %seed, %cap : f32           adjoint of %t
+ *     %1 = fma (neg %t), %t, 1.0 : f32
+ *     %2 = mul %0, %1 : f32                adjoint of %x
+ *     %3 = mul %2, %r : f32                adjoint of %s
+ *     return %3
+ *   }
+ *
+ * Only what depends on the parameters that a gradient is wanted for (active)
+ * has an adjoint. An `if` is gone back through by another `if`, which computes
+ * again what the branch computed. A `for` is gone back through step by step;
+ * what it carried into a step is computed again from the beginning, so that
+ * nothing has to be kept (what the adjoints do not need of it goes).
+ */
+#include "passes/gradient.h"
+
+#include "passes/inline.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct gradient {
+    tc_pass_env *env;
+    tc_context *cx;
+    tc_arena *scratch;
+    tc_func *f; /* differentiated */
+    const char *name;
+    tc_loc wanted;
+    tc_adjoints a;
+};
+
+/* ---- Adjoints ---- */
+
+bool tc_is_active(const tc_adjoints *a, const tc_value *v)
+{
+    return tc_map_get(&a->active, v) != NULL;
+}
+
+tc_value *tc_adjoint(const tc_adjoints *a, const tc_value *v)
+{
+    return tc_map_get(&a->sums, v);
+}
+
+void tc_adjoint_add(tc_adjoints *a, tc_value *v, tc_value *g)
+{
+    tc_value *sum = tc_adjoint(a, v);
+    if (sum)
+        g = tc_build(&a->b, TC_ADD, 2, (tc_value *[]){sum, g}, NULL);
+    tc_map_set(&a->sums, v, g);
+}
+
+static bool cannot(const struct gradient *s, const tc_op *op, const char *why)
+{
+    tc_error(s->cx, op->loc, "differentiate: %s in @%s has no gradient: %s",
+             tc_op_infos[op->code].name, s->name, why);
+    tc_note(s->cx, s->wanted, "vjp is here");
+    return false;
+}
+
+/* ---- Preparation ---- */
+
+/* What has an effect happens in the call, not in its gradient. */
+static bool drop_effects(const struct gradient *s, tc_region *r)
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!drop_effects(s, op->regions[i]))
+                return false;
+        if (!tc_op_has(op, TC_WRITES) || op->code == TC_ASSUME)
+            continue;
+        if (op->code != TC_ASSERT && op->code != TC_PRINT)
+            return cannot(s, op, "it writes to memory");
+        tc_op_erase(op);
+    }
+    return true;
+}
+
+/* ---- Activity ---- */
+
+/* Marks v where it can have a derivative. Does that add anything? */
+static bool activate(struct gradient *s, tc_value *v)
+{
+    if (!tc_type_is_float(v->type) || tc_is_active(&s->a, v))
+        return false;
+    tc_map_set(&s->a.active, v, v);
+    return true;
+}
+
+static bool activate_region(struct gradient *s, tc_region *r);
+
+/* `to[i]` where `from[i]` is active. */
+static bool activate_each(struct gradient *s, unsigned n, tc_value **from,
+                          tc_value **to)
+{
+    bool more = false;
+    for (unsigned i = 0; i < n; i++)
+        if (tc_is_active(&s->a, from[i]))
+            more |= activate(s, to[i]);
+    return more;
+}
+
+/* Loops carry activity from step to step. */
+static bool activate_loop(struct gradient *s, tc_op *op, unsigned first_in,
+                          unsigned first_arg)
+{
+    tc_region *head = op->regions[0], *body = op->regions[op->nregions - 1];
+    tc_value **args = head->args + first_arg;
+    bool more = activate_each(s, op->nout, op->in + first_in, args), grows;
+    do {
+        grows = false;
+        for (unsigned i = 0; i < op->nregions; i++)
+            grows |= activate_region(s, op->regions[i]);
+        grows |=
+            activate_each(s, op->nout, tc_region_terminator(body)->in, args);
+        more |= grows;
+    } while (grows);
+    return more | activate_each(s, op->nout, args, op->out);
+}
+
+static bool activate_op(struct gradient *s, tc_op *op)
+{
+    bool more = false;
+    if (op->code == TC_FOR)
+        return activate_loop(s, op, 3, 1);
+    if (op->code == TC_WHILE)
+        return activate_loop(s, op, 0, 0);
+    for (unsigned i = 0; i < op->nregions; i++) {
+        more |= activate_region(s, op->regions[i]);
+        more |=
+            op->code == TC_IF &&
+            activate_each(s, op->nout, tc_region_terminator(op->regions[i])->in,
+                          op->out);
+    }
+    if (op->code == TC_IF)
+        return more;
+    for (unsigned i = 0; i < op->nin; i++)
+        for (unsigned k = 0; k < op->nout; k++)
+            if (tc_is_active(&s->a, op->in[i]))
+                more |= activate(s, op->out[k]);
+    return more;
+}
+
+static bool activate_region(struct gradient *s, tc_region *r)
+{
+    bool more = false;
+    tc_each_op (op, r)
+        more |= activate_op(s, op);
+    return more;
+}
+
+/* ---- Active values of outside that a region uses ---- */
+
+struct outers {
+    tc_value **all;
+    tc_value **sums; /* their adjoints, or zero, outside */
+    unsigned n, room;
+};
+
+static bool is_inside(const tc_op *op, const tc_value *v)
+{
+    for (unsigned i = 0; i < op->nregions; i++)
+        if (v->def ? tc_region_contains(op->regions[i], v->def)
+                   : v->region == op->regions[i] ||
+                         (v->region->op &&
+                          tc_region_contains(op->regions[i], v->region->op)))
+            return true;
+    return false;
+}
+
+static void add_outer(struct gradient *s, struct outers *o, tc_value *v)
+{
+    for (unsigned i = 0; i < o->n; i++)
+        if (o->all[i] == v)
+            return;
+    if (o->n == o->room) {
+        o->room = o->room ? 2 * o->room : 8;
+        tc_value **more = tc_arena_array(s->scratch, tc_value *, o->room);
+        if (o->n)
+            memcpy(more, o->all, o->n * sizeof *more);
+        o->all = more;
+    }
+    o->all[o->n++] = v;
+}
+
+static void find_outers(struct gradient *s, const tc_op *owner, tc_region *r,
+                        struct outers *o)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nin; i++)
+            if (tc_is_active(&s->a, op->in[i]) && !is_inside(owner, op->in[i]))
+                add_outer(s, o, op->in[i]);
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_outers(s, owner, op->regions[i], o);
+    }
+}
+
+static struct outers outers_of(struct gradient *s, const tc_op *op)
+{
+    struct outers o = {0};
+    for (unsigned i = 0; i < op->nregions; i++)
+        find_outers(s, op, op->regions[i], &o);
+    o.sums = tc_arena_array(s->scratch, tc_value *, o.n);
+    return o;
+}
+
+/* Inside of a region their adjoints begin at zero. */
+static void set_aside(struct gradient *s, struct outers *o)
+{
+    for (unsigned i = 0; i < o->n; i++) {
+        o->sums[i] = tc_adjoint(&s->a, o->all[i]);
+        tc_map_set(&s->a.sums, o->all[i], NULL);
+    }
+}
+
+/* What the region has added up; outside all is as before. */
+static tc_value **take_back(struct gradient *s, struct outers *o)
+{
+    tc_value **inner = tc_arena_array(s->scratch, tc_value *, o->n);
+    for (unsigned i = 0; i < o->n; i++) {
+        inner[i] = tc_adjoint(&s->a, o->all[i]);
+        tc_map_set(&s->a.sums, o->all[i], o->sums[i]);
+    }
+    return inner;
+}
+
+/* ---- Forward ---- */
+
+static tc_value *now(const tc_value *v)
+{
+    return v->data;
+}
+
+static tc_value *zero(struct gradient *s, const tc_value *like)
+{
+    return tc_build_float(&s->a.b, like->type, 0.0);
+}
+
+/* All but the terminator. */
+static void clone_ops(struct gradient *s, tc_region *r)
+{
+    tc_each_op (op, r)
+        if (!tc_op_has(op, TC_TERMINATOR))
+            tc_op_insert(tc_op_clone(s->a.b.func, op), s->a.b.region,
+                         s->a.b.before);
+}
+
+/* ---- Back through regions ---- */
+
+static bool reverse_region(struct gradient *s, tc_region *r);
+
+/* The adjoints of an op's results; NULL where they are zero. */
+static bool result_adjoints(struct gradient *s, const tc_op *op, tc_value ***g)
+{
+    bool any = false;
+    *g = tc_arena_array(s->scratch, tc_value *, op->nout);
+    for (unsigned i = 0; i < op->nout; i++) {
+        (*g)[i] = tc_adjoint(&s->a, op->out[i]);
+        any |= (*g)[i] != NULL;
+    }
+    return any;
+}
+
+/* The branch again, and back. `inner`: adjoints of the outers. */
+static bool reverse_branch(struct gradient *s, tc_region *r, tc_value **g,
+                           struct outers *o, tc_value ***inner)
+{
+    const tc_op *yield = tc_region_terminator(r);
+    clone_ops(s, r);
+    set_aside(s, o);
+    for (unsigned i = 0; i < yield->nin; i++)
+        if (g[i] && tc_is_active(&s->a, yield->in[i]))
+            tc_adjoint_add(&s->a, yield->in[i], g[i]);
+    bool ok = reverse_region(s, r);
+    *inner = take_back(s, o);
+    return ok;
+}
+
+static void end_branch(struct gradient *s, tc_region *r, const struct outers *o,
+                       const bool *used, tc_value *const *inner)
+{
+    tc_builder outside = s->a.b;
+    tc_value **in = tc_arena_array(s->scratch, tc_value *, o->n);
+    unsigned n = 0;
+    s->a.b = tc_builder_at_end(r, outside.loc);
+    for (unsigned i = 0; i < o->n; i++)
+        if (used[i])
+            in[n++] = inner[i] ? inner[i] : zero(s, o->all[i]);
+    tc_build_yield(&s->a.b, n, in);
+    s->a.b = outside;
+}
+
+static bool reverse_if(struct gradient *s, tc_op *op)
+{
+    tc_value **g, **inner[2], *condition = now(op->in[0]);
+    if (!result_adjoints(s, op, &g))
+        return true;
+    struct outers o = outers_of(s, op);
+    tc_builder outside = s->a.b;
+    tc_op *back = tc_op_new(outside.func, TC_IF, op->loc, 1, &condition, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        s->a.b = tc_builder_at_end(back->regions[i], op->loc);
+        if (!reverse_branch(s, op->regions[i], g, &o, &inner[i]))
+            return false;
+    }
+    s->a.b = outside;
+    bool *used = tc_arena_array(s->scratch, bool, o.n);
+    const tc_type **types = tc_arena_array(s->scratch, const tc_type *, o.n);
+    unsigned n = 0;
+    for (unsigned i = 0; i < o.n; i++) {
+        used[i] = inner[0][i] || inner[1][i];
+        if (used[i])
+            types[n++] = o.all[i]->type;
+    }
+    for (unsigned i = 0; i < 2; i++)
+        end_branch(s, back->regions[i], &o, used, inner[i]);
+    tc_op_set_results(back, n, types);
+    tc_op_insert(back, outside.region, outside.before);
+    n = 0;
+    for (unsigned i = 0; i < o.n; i++)
+        if (used[i])
+            tc_adjoint_add(&s->a, o.all[i], back->out[n++]);
+    return true;
+}
+
+/* ---- Back through loops ---- */
+
+static tc_value *build2(struct gradient *s, tc_opcode code, tc_value *x,
+                        tc_value *y)
+{
+    return tc_build(&s->a.b, code, 2, (tc_value *[]){x, y}, NULL);
+}
+
+static tc_value *less(struct gradient *s, tc_value *x, tc_value *y)
+{
+    tc_op *op =
+        tc_op_new(s->a.b.func, TC_CMP, s->a.b.loc, 2, (tc_value *[]){x, y}, 0);
+    tc_op_set_word(op, "pred", "lt");
+    return tc_build_op(&s->a.b, op, NULL);
+}
+
+static tc_value *int64(struct gradient *s, int64_t value)
+{
+    return tc_build_int(&s->a.b, tc_type_scalar(s->cx, TC_I64), value);
+}
+
+static tc_value *cast_to(struct gradient *s, tc_value *v, const tc_type *type)
+{
+    return v->type == type ? v : tc_build(&s->a.b, TC_CAST, 1, &v, type);
+}
+
+/* How many steps a loop takes, as i64: (hi - lo) / step, rounded up. */
+static tc_value *steps_of(struct gradient *s, const tc_op *op)
+{
+    const tc_type *i64 = tc_type_scalar(s->cx, TC_I64);
+    tc_value *lo = cast_to(s, now(op->in[0]), i64);
+    tc_value *hi = cast_to(s, now(op->in[1]), i64);
+    tc_value *step = cast_to(s, now(op->in[2]), i64);
+    /* -floor(-n / step) */
+    tc_value *n = build2(s, TC_DIV, build2(s, TC_SUB, lo, hi), step);
+    n = tc_build(&s->a.b, TC_NEG, 1, &n, NULL);
+    tc_value *none = int64(s, 0);
+    tc_value *runs = build2(s, TC_AND, less(s, lo, hi), less(s, none, step));
+    return tc_build(&s->a.b, TC_SELECT, 3, (tc_value *[]){runs, n, none}, NULL);
+}
+
+/* The induction variable in step `index`. */
+static tc_value *counter_at(struct gradient *s, const tc_op *op,
+                            tc_value *index)
+{
+    tc_value *lo = now(op->in[0]), *step = now(op->in[2]);
+    tc_value *i = cast_to(s, index, lo->type);
+    return build2(s, TC_ADD, lo, build2(s, TC_MUL, i, step));
+}
+
+/* `for %i = 0 to n` with the cursor in it. */
+static tc_op *open_loop(struct gradient *s, tc_loc loc, tc_value *n,
+                        unsigned ncarried, tc_value *const *init)
+{
+    tc_builder *b = &s->a.b;
+    b->loc = loc;
+    tc_value **in = tc_arena_array(s->scratch, tc_value *, 3 + ncarried);
+    const tc_type **types =
+        tc_arena_array(s->scratch, const tc_type *, ncarried);
+    in[0] = int64(s, 0);
+    in[1] = n;
+    in[2] = int64(s, 1);
+    for (unsigned i = 0; i < ncarried; i++) {
+        in[3 + i] = init[i];
+        types[i] = init[i]->type;
+    }
+    tc_op *loop = tc_op_new(b->func, TC_FOR, loc, 3 + ncarried, in, 1);
+    tc_region_add_arg(loop->regions[0], n->type, NULL, loc);
+    for (unsigned i = 0; i < ncarried; i++)
+        tc_region_add_arg(loop->regions[0], types[i], NULL, loc);
+    tc_op_set_results(loop, ncarried, types);
+    tc_op_insert(loop, b->region, b->before);
+    *b = tc_builder_at_end(loop->regions[0], loc);
+    return loop;
+}
+
+/* The values that the loop carries into step `index`, computed from the
+ * beginning; they stand for the region's arguments then. */
+static void replay_steps(struct gradient *s, tc_op *op, tc_value *index)
+{
+    tc_region *body = op->regions[0];
+    tc_value **init = tc_arena_array(s->scratch, tc_value *, op->nout);
+    tc_builder outside = s->a.b;
+    for (unsigned i = 0; i < op->nout; i++)
+        init[i] = now(op->in[3 + i]);
+    tc_op *loop = open_loop(s, op->loc, index, op->nout, init);
+    body->args[0]->data = counter_at(s, op, loop->regions[0]->args[0]);
+    for (unsigned i = 0; i < op->nout; i++)
+        body->args[1 + i]->data = loop->regions[0]->args[1 + i];
+    clone_ops(s, body);
+    const tc_op *yield = tc_region_terminator(body);
+    tc_value **next = tc_arena_array(s->scratch, tc_value *, op->nout);
+    for (unsigned i = 0; i < op->nout; i++)
+        next[i] = now(yield->in[i]);
+    tc_build_yield(&s->a.b, op->nout, next);
+    outside.loc = op->loc;
+    s->a.b = outside;
+    for (unsigned i = 0; i < op->nout; i++)
+        body->args[1 + i]->data = loop->out[i];
+}
+
+/* One step again, and back: from the adjoints of what it yields (`args` of
+ * the reverse loop) to those of what it was given. */
+static bool reverse_step(struct gradient *s, tc_op *op, tc_op *back,
+                         tc_value *steps, struct outers *o)
+{
+    tc_region *body = op->regions[0], *r = back->regions[0];
+    const tc_op *yield = tc_region_terminator(body);
+    tc_value *index =
+        build2(s, TC_SUB, build2(s, TC_SUB, steps, int64(s, 1)), r->args[0]);
+    replay_steps(s, op, index);
+    body->args[0]->data = counter_at(s, op, index);
+    clone_ops(s, body);
+    set_aside(s, o);
+    unsigned n = 0;
+    for (unsigned i = 0; i < op->nout; i++) {
+        tc_value *arg = body->args[1 + i];
+        if (!tc_is_active(&s->a, arg))
+            continue;
+        tc_value *g = r->args[1 + n++];
+        if (tc_is_active(&s->a, yield->in[i]))
+            tc_adjoint_add(&s->a, yield->in[i], g);
+    }
+    if (!reverse_region(s, body))
+        return false;
+    tc_value **next = tc_arena_array(s->scratch, tc_value *, n + o->n);
+    n = 0;
+    for (unsigned i = 0; i < op->nout; i++) {
+        tc_value *arg = body->args[1 + i], *g = tc_adjoint(&s->a, arg);
+        if (tc_is_active(&s->a, arg))
+            next[n++] = g ? g : zero(s, arg);
+    }
+    tc_value **inner = take_back(s, o);
+    for (unsigned i = 0; i < o->n; i++, n++) {
+        tc_value *sum = r->args[1 + n];
+        next[n] = inner[i] ? build2(s, TC_ADD, sum, inner[i]) : sum;
+    }
+    tc_build_yield(&s->a.b, n, next);
+    return true;
+}
+
+static bool reverse_for(struct gradient *s, tc_op *op)
+{
+    tc_value **g;
+    if (!result_adjoints(s, op, &g))
+        return true;
+    struct outers o = outers_of(s, op);
+    tc_value *steps = steps_of(s, op);
+    tc_value **init = tc_arena_array(s->scratch, tc_value *, op->nout + o.n);
+    unsigned n = 0;
+    for (unsigned i = 0; i < op->nout; i++)
+        if (tc_is_active(&s->a, op->regions[0]->args[1 + i]))
+            init[n++] = g[i] ? g[i] : zero(s, op->out[i]);
+    for (unsigned i = 0; i < o.n; i++)
+        init[n++] = zero(s, o.all[i]);
+    tc_builder outside = s->a.b;
+    tc_op *back = open_loop(s, op->loc, steps, n, init);
+    if (!reverse_step(s, op, back, steps, &o))
+        return false;
+    s->a.b = outside;
+    n = 0;
+    for (unsigned i = 0; i < op->nout; i++) {
+        bool active = tc_is_active(&s->a, op->regions[0]->args[1 + i]);
+        if (active && tc_is_active(&s->a, op->in[3 + i]))
+            tc_adjoint_add(&s->a, op->in[3 + i], back->out[n]);
+        n += active;
+    }
+    for (unsigned i = 0; i < o.n; i++)
+        tc_adjoint_add(&s->a, o.all[i], back->out[n++]);
+    return true;
+}
+
+/* ---- Back through all ops ---- */
+
+static const char *why_not(const tc_op *op)
+{
+    if (op->code == TC_WHILE)
+        return "how many steps it takes is not known before; use a `for` with "
+               "enough steps, and select inside";
+    if (op->code == TC_BITCAST)
+        return "bits are no number; use `cast`";
+    return "it has no derivative in score functions";
+}
+
+static bool reverse_op(struct gradient *s, tc_op *op)
+{
+    tc_value **g;
+    s->a.b.loc = op->loc;
+    if (op->code == TC_IF)
+        return reverse_if(s, op);
+    if (op->code == TC_FOR)
+        return reverse_for(s, op);
+    /* To ints too, from which a float may come back. */
+    if (op->code == TC_BITCAST && tc_is_active(&s->a, op->in[0]))
+        return cannot(s, op, why_not(op));
+    if (!result_adjoints(s, op, &g))
+        return true;
+    bool active = false;
+    for (unsigned i = 0; i < op->nin; i++)
+        active |= tc_is_active(&s->a, op->in[i]);
+    if (!active)
+        return true;
+    bool scalar = op->nout == 1 && tc_type_is_scalar(op->out[0]->type);
+    return (scalar && tc_gradient_rule(&s->a, op, g[0])) ||
+           cannot(s, op, why_not(op));
+}
+
+static bool reverse_region(struct gradient *s, tc_region *r)
+{
+    for (tc_op *op = r->last; op; op = op->prev)
+        if (!tc_op_has(op, TC_TERMINATOR) && !reverse_op(s, op))
+            return false;
+    return true;
+}
+
+/* ---- The function ---- */
+
+static const char *free_name(struct gradient *s)
+{
+    const char *name = tc_arena_printf(s->scratch, "%s.vjp", s->name);
+    for (unsigned i = 2; tc_func_find(s->f->module, name); i++)
+        name = tc_arena_printf(s->scratch, "%s.vjp_%u", s->name, i);
+    return tc_string_get(s->cx, name);
+}
+
+static tc_func *new_func(struct gradient *s)
+{
+    tc_region *from = s->f->body;
+    tc_func *d = tc_func_new(s->f->module, free_name(s), false, s->f->loc);
+    for (unsigned i = 0; i < from->nargs; i++) {
+        tc_value *arg = from->args[i];
+        arg->data = tc_region_add_arg(d->body, arg->type, arg->name, arg->loc);
+    }
+    tc_region_add_arg(d->body, s->f->results[0], "seed", s->f->loc);
+    tc_func_append(s->f->module, d);
+    return d;
+}
+
+static void finish(struct gradient *s, tc_func *d)
+{
+    tc_value *first = s->f->body->args[0];
+    tc_value *g = tc_adjoint(&s->a, first);
+    tc_value *out = g ? g : zero(s, first);
+    tc_op *ret = tc_op_new(d, TC_RETURN, s->f->loc, 1, &out, 0);
+    tc_op_insert(ret, d->body, NULL);
+    d->nresults = 1;
+    d->results =
+        tc_arena_copy(&d->module->arena, &first->type, sizeof first->type);
+}
+
+/* So that it reads as one would write it. */
+static bool tidy(struct gradient *s, tc_func *d)
+{
+    static tc_func_pass *const passes[] = {tc_pass_canonicalize, tc_pass_cse,
+                                           tc_pass_dce};
+    for (unsigned i = 0; i < sizeof passes / sizeof *passes; i++)
+        if (passes[i](d, s->env) == TC_FAILED)
+            return false;
+    return true;
+}
+
+tc_func *tc_gradient_build(tc_pass_env *env, tc_func *f, const char *name,
+                           tc_loc wanted)
+{
+    struct gradient s = {.env = env,
+                         .cx = env->cx,
+                         .scratch = env->scratch,
+                         .f = f,
+                         .name = name,
+                         .wanted = wanted};
+    s.a.active.arena = s.a.sums.arena = env->scratch;
+    if (!tc_inline_calls(f, env) || !drop_effects(&s, f->body))
+        return NULL;
+    tc_func *d = new_func(&s);
+    activate(&s, f->body->args[0]);
+    activate_region(&s, f->body);
+    s.a.b = tc_builder_at_end(d->body, f->loc);
+    clone_ops(&s, f->body);
+    const tc_op *ret = tc_region_terminator(f->body);
+    if (tc_is_active(&s.a, ret->in[0]))
+        tc_adjoint_add(&s.a, ret->in[0], d->body->args[d->body->nargs - 1]);
+    if (!reverse_region(&s, f->body))
+        return NULL;
+    finish(&s, d);
+    tc_func_erase(f);
+    return tidy(&s, d) ? d : NULL;
+}
