@@ -18,8 +18,8 @@
  *     %m = reduce %s axis(1) kind(max)
  *         : tile<64 x f32, #slice(1 of 64, #mma(4x1))>
  *
- * Nothing in it knows a kernel: see layout_classes.c, layout_dots.c and
- * layout_choice.c. Tests: test/ir/passes/assign-layouts.
+ * Nothing in it knows a kernel: see layout_classes.c, layout_dots.c,
+ * layout_choice.c and layout_rows.c. Tests: test/ir/passes/assign-layouts.
  */
 #include "passes/assign_layouts.h"
 
@@ -366,6 +366,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
     place_region(&s, f->body);
     tc_dots_lower(&s);
     sweep(f->body);
+    tc_rows_stage(&s, f->body);
     s.axes = tc_axis_analyse(env->scratch, f, s.axes->aligned);
     plan_vectors(&s, f->body);
     return TC_CHANGED;

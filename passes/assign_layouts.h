@@ -6,6 +6,7 @@
  *   layout_dots.c     instructions and warp grids of dots
  *   layout_operands.c where their operands come from; dots become mma
  *   layout_choice.c   the layout of each class
+ *   layout_rows.c     rows that go through shared memory
  *   assign_layouts.c  the order of all that, and the program rewritten
  */
 #ifndef TC_ASSIGN_LAYOUTS_H
@@ -111,6 +112,10 @@ enum { TC_OTHER_REGISTERS = 40, TC_MOST_REGISTERS = 200 };
 /* layout_operands.c */
 /* Dots become mma. After types have got layouts. */
 void tc_dots_lower(tc_placing *s);
+
+/* layout_rows.c */
+/* When dots have become mma. */
+void tc_rows_stage(tc_placing *s, tc_region *r);
 
 /* layout_choice.c */
 void tc_layouts_choose(tc_placing *s);

@@ -309,7 +309,9 @@ static void add_order(candidates *c, const buffer *b, const unsigned *order)
     int32_t sides[TC_MAX_RANK];
     tc_type_sides(t, sides);
     int32_t row = sides[order[0]];
-    for (unsigned s = tc_layout_widest_swizzle(row, b->bits); s >= 32; s /= 2)
+    /* A single row has no others to swizzle with. */
+    unsigned widest = t->rank > 1 ? tc_layout_widest_swizzle(row, b->bits) : 0;
+    for (unsigned s = widest; s >= 32; s /= 2)
         add(c, tc_layout_swizzled(cx, t->rank, sides, order, b->bits, s));
     add(c, tc_layout_swizzled(cx, t->rank, sides, order, b->bits, 0));
     unsigned vec = 128 / b->bits;

@@ -28,6 +28,7 @@
  */
 #include "passes/overlap_products.h"
 
+#include "ir/layout.h"
 #include "passes/slots.h"
 
 #include <limits.h>
@@ -551,6 +552,65 @@ static const char *why_apart(const tc_step *s)
     return NULL;
 }
 
+/* ---- Registers ---- */
+
+static int64_t registers_of(const tc_type *t)
+{
+    if (t->kind != TC_TILE || !t->layout)
+        return 0;
+    return (int64_t)tc_layout_size(t->layout, TC_REGISTER) *
+           tc_type_bytes(t->elem) / 4;
+}
+
+/* What the threads that run the step have; 0: nothing says so. */
+static int64_t registers_there(const tc_step *s)
+{
+    const tc_op *op = s->loop;
+    while (op && op->code != TC_WARP_GROUPS)
+        op = op->parent->op;
+    const tc_attr *a = op ? tc_op_attr(op, "registers") : NULL;
+    return a && a->kind != TC_ATTR_NONE ? a->ints[1] : 0;
+}
+
+static bool is_needed_late(const tc_step *s, const tc_part *p)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->stage == 1)
+            for (unsigned k = 0; k < s->parts[i]->nuses; k++)
+                if (tc_part_of(s, s->parts[i]->uses[k]) == p)
+                    return true;
+    return false;
+}
+
+/* Of tiles that are in use when all products of a turn's begin are under way:
+ * their sums, and what the step before has left for its own. */
+static int64_t registers_in_turn(const tc_step *s)
+{
+    int64_t sum = 0;
+    for (unsigned i = 0; i < s->nparts; i++) {
+        const tc_part *p = s->parts[i];
+        const tc_type *t = p->op->nout ? p->op->out[0]->type : NULL;
+        if (p->kind == TC_PART_PRODUCT && (p->stage == 1 || is_root(p)))
+            sum += registers_of(t);
+        else if (p->kind == TC_PART_PLAIN && p->stage == 0 && t && !p->late &&
+                 is_needed_late(s, p))
+            sum += registers_of(t);
+    }
+    return sum;
+}
+
+static const char *why_no_room(tc_step *s)
+{
+    enum { OTHERS = 24 };
+    int64_t most = registers_there(s), sum = registers_in_turn(s) + OTHERS;
+    if (!most || sum <= most || tc_op_is_word(s->loop, "schedule", "overlap"))
+        return NULL;
+    return tc_arena_printf(s->arena,
+                           "their tiles would take %lld registers with %d "
+                           "others, expected at most %lld",
+                           (long long)sum, OTHERS, (long long)most);
+}
+
 bool tc_schedule_turn(tc_step *s, const char **why)
 {
     struct later l = {s, tc_arena_array(s->arena, bool, s->nparts),
@@ -565,6 +625,12 @@ bool tc_schedule_turn(tc_step *s, const char **why)
     if (!any)
         return false;
     set_stages(&l);
+    *why = why_no_room(s);
+    if (*why) {
+        for (unsigned i = 0; i < s->nparts; i++)
+            s->parts[i]->stage = s->parts[i]->late = 0;
+        return false;
+    }
     order(s, true);
     return true;
 }

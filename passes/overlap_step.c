@@ -12,6 +12,8 @@
  *     that are in no ring, are taken to concern all.
  *   - A store of a tile to a buffer of the step's own has to do with those
  *     only that read the same buffer: it comes behind their waits.
+ *   - Threads of a group that meet have read and waited for what comes before;
+ *     products have nothing to do with it.
  *   - What writes shared memory in another way, barriers and the like keep
  *     their place among effects, and see no product under way.
  *   - Stores to global memory, asserts and prints keep their order; loads stay
@@ -90,6 +92,9 @@ static unsigned effects_of(const tc_region *step, const tc_op *op)
                                                              : TC_PART_OTHER;
     case TC_TMA_STORE:
     case TC_TMA_STORE_WAIT: return TC_PART_BULK;
+    case TC_BARRIER:
+        return tc_op_is_word(op, "scope", "group") ? TC_PART_MEETS
+                                                   : TC_PART_OTHER;
     case TC_MMA:
         return tc_is_group_product(op) ? TC_PART_OTHER
                : reads_buffer(op)      ? TC_PART_SHARED
@@ -387,12 +392,24 @@ static bool share_buffer(const tc_part *a, const tc_part *b)
     return false;
 }
 
+/* Where threads meet, all that they did with shared memory or waited for comes
+ * before, and what they arrive for behind. */
+static bool meets(const tc_part *a, const tc_part *b)
+{
+    const unsigned shared =
+        TC_PART_SHARED | TC_PART_FILLS | TC_PART_BULK | TC_PART_MEETS;
+    return (a->effects & TC_PART_MEETS &&
+            (b->effects & shared || b->kind == TC_PART_RELEASE)) ||
+           (b->effects & TC_PART_MEETS &&
+            (a->effects & shared || a->kind == TC_PART_FULL));
+}
+
 static bool keeps_order(const tc_part *a, const tc_part *b)
 {
     const unsigned bulk = TC_PART_BULK | TC_PART_FILLS | TC_PART_SHARED |
                           TC_PART_WORLD | TC_PART_LOADS;
     if ((a->effects & TC_PART_BULK && b->effects & bulk) ||
-        (b->effects & TC_PART_BULK && a->effects & bulk))
+        (b->effects & TC_PART_BULK && a->effects & bulk) || meets(a, b))
         return true;
     bool a_any = a->effects || a->kind != TC_PART_PLAIN;
     bool b_any = b->effects || b->kind != TC_PART_PLAIN;

@@ -46,6 +46,7 @@
 #include "ir/layout.h"
 #include "passes/match.h"
 #include "passes/tma.h"
+#include "passes/wgmma.h"
 
 static const char pass[] = "specialise-warps";
 
