@@ -81,6 +81,20 @@ static num_tensor like(const num_tensor *t, const attention_case *c, int which)
     return make_tensor(c, which, t->size[1], t->size[2], t->size[3]);
 }
 
+/* Of a few rows; what does not see them is to stay as it is. */
+static void poison_rows(num_tensor *t, num_rng *r)
+{
+    static const double bad[] = {NAN, INFINITY, -INFINITY};
+    int64_t width = t->size[3], rows = num_count(t) / width;
+    for (int times = num_between(r, 0, 3); rows && times--;) {
+        int64_t row = num_below(r, (int)rows);
+        double x = bad[num_below(r, 3)];
+        for (int64_t i = row * width; i < (row + 1) * width; i++)
+            if (num_below(r, 4))
+                num_write(t->type, num_at(t, i), x);
+    }
+}
+
 static gradients make_gradients(const attention_case *c, num_rng *r,
                                 const tensors *t)
 {
@@ -319,6 +333,10 @@ static void run_case(const kernels *k, const group *g, int gi, int ci,
     mod_data_init(&mods, &r, c.batch, c.heads * c.ratio, c.m, c.n);
     tensors t = make_tensors(&c, &r, &mods);
     gradients d = make_gradients(&c, &r, &t);
+    if (c.input == SPECIAL) {
+        poison_rows(&t.q, &r);
+        poison_rows(&d.dout, &r);
+    }
     ref_attention a = {&t.q,
                        &t.k,
                        &t.v,
