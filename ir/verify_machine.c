@@ -144,6 +144,28 @@ static bool check_bulk(const tc_verifier *v, const tc_op *op)
                     tc_type_name(v->cx, buffer));
 }
 
+static bool check_store(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *t = op->in[1]->type;
+    int64_t axis = tc_op_int(op, "axis");
+    if (!check_bulk(v, op))
+        return false;
+    if (!tc_op_is_word(op, "scope", "group"))
+        return true;
+    if (!v->f->warps || v->f->warps % 4)
+        return tc_error(v->cx, op->loc,
+                        "tma_store: scope group of %u warps, expected groups "
+                        "of four",
+                        v->f->warps);
+    bool fits = axis >= 0 && axis < t->rank &&
+                tc_dim_value(t->dims[axis]) % (v->f->warps / 4) == 0;
+    return fits ||
+           tc_error(v->cx, op->loc,
+                    "tma_store: axis %lld of %s, expected one that %u "
+                    "warp groups divide",
+                    (long long)axis, tc_type_name(v->cx, t), v->f->warps / 4);
+}
+
 /* A mailbox. */
 static bool check_smem_scalar(const tc_verifier *v, const tc_op *op)
 {
@@ -251,7 +273,7 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_MBARRIER_ALLOC] = check_mbarrier_alloc,
     [TC_MBARRIER_ARRIVE] = check_mbarrier_arrive,
     [TC_TMA_LOAD] = check_bulk,
-    [TC_TMA_STORE] = check_bulk,
+    [TC_TMA_STORE] = check_store,
     [TC_TMA_STORE_WAIT] = check_pending,
     [TC_SMEM_PUT] = check_smem_scalar,
     [TC_SMEM_GET] = check_smem_scalar,

@@ -45,6 +45,12 @@ enum { RESERVED = 1024 };
 /* Of loads in the hot loop. */
 enum { SLOTS = 2 };
 
+/* Of a tile that warp groups hold. */
+typedef struct parts {
+    bool by_group; /* each group stores its own */
+    unsigned axis; /* along which they lie */
+} parts;
+
 struct bulk {
     tc_pass_env *env;
     tc_func *f;
@@ -157,7 +163,8 @@ static unsigned ways_of(struct bulk *s, const tc_type *tile,
 /* The type of the buffer with the fewest conflicts, then the widest swizzle.
  * NULL: no bulk copy takes it. */
 static const tc_type *choose_buffer(struct bulk *s, const tc_op *store,
-                                    const tc_type *tile, const char **why)
+                                    const tc_type *tile, const parts *p,
+                                    const char **why)
 {
     tc_context *cx = s->env->cx;
     const tc_type *best = NULL;
@@ -172,9 +179,11 @@ static const tc_type *choose_buffer(struct bulk *s, const tc_op *store,
         const tc_layout *l =
             tc_layout_swizzled(cx, tile->rank, sides, order, bits, w);
         const tc_type *type = tc_type_smem(cx, tile, l, 0);
-        unsigned ways = tc_tma_of(store->in[0], type, &t, why)
-                            ? ways_of(s, tile, l, &by_matrix)
-                            : 0;
+        unsigned groups = p->by_group ? s->f->warps / 4 : 1;
+        unsigned ways =
+            tc_tma_of_groups(store->in[0], type, p->axis, groups, &t, why)
+                ? ways_of(s, tile, l, &by_matrix)
+                : 0;
         ways = 2 * ways - (ways && by_matrix);
         if (ways && (!best || ways < least)) {
             best = type;
@@ -310,18 +319,32 @@ static void build_wait(tc_builder *b)
     tc_op_insert(op, b->region, b->before);
 }
 
+/* parts: each warp group stores its own, and need not meet the others. */
+static void build_barrier(tc_builder *b, const parts *p)
+{
+    tc_op *op = tc_op_new(b->func, TC_BARRIER, b->loc, 0, NULL, 0);
+    if (p->by_group)
+        tc_op_set_word(op, "scope", "group");
+    tc_op_insert(op, b->region, b->before);
+}
+
 static void build_copy(tc_builder *b, tc_value *window, tc_value *buffer,
-                       tc_value *tile)
+                       tc_value *tile, const parts *p)
 {
     tc_value *write[] = {buffer, tile}, *copy[] = {window, buffer};
     build(b, TC_SMEM_STORE, 2, write);
     build(b, TC_FENCE_ASYNC, 0, NULL);
-    build(b, TC_BARRIER, 0, NULL);
-    build(b, TC_TMA_STORE, 2, copy);
+    build_barrier(b, p);
+    tc_op *op = tc_op_new(b->func, TC_TMA_STORE, b->loc, 2, copy, 0);
+    if (p->by_group)
+        tc_op_set_word(op, "scope", "group");
+    if (p->by_group && p->axis)
+        tc_op_set_int(op, "axis", p->axis);
+    tc_op_insert(op, b->region, b->before);
 }
 
 static void replace(struct bulk *s, tc_op *store, const tc_type *type,
-                    enum place place)
+                    const parts *p, enum place place)
 {
     tc_builder b = tc_builder_before(store);
     tc_builder top = place == ALWAYS ? tc_builder_before(s->tiles) : b;
@@ -329,13 +352,13 @@ static void replace(struct bulk *s, tc_op *store, const tc_type *type,
     tc_value *buffer = tc_build(&top, TC_SMEM_ALLOC, 0, NULL, type);
     if (place == ALWAYS) {
         build_wait(&b);
-        build(&b, TC_BARRIER, 0, NULL);
+        build_barrier(&b, p);
         s->waits_at_end = true;
     }
-    build_copy(&b, store->in[0], buffer, source_of(s, store));
+    build_copy(&b, store->in[0], buffer, source_of(s, store), p);
     if (place != ALWAYS) {
         build_wait(&b);
-        build(&b, TC_BARRIER, 0, NULL);
+        build_barrier(&b, p);
     }
     tc_forget_speculatable(store->parent);
     tc_op *convert = tc_match_op(store->in[1], TC_CONVERT_LAYOUT);
@@ -354,6 +377,13 @@ static bool may_be_aligned(const struct bulk *s, const tc_value *tensor)
            !s->env->options->any_alignment && tc_can_be_aligned(tensor->type);
 }
 
+static parts parts_of(const struct bulk *s, const tc_type *tile)
+{
+    unsigned groups = s->f->warps / 4, axis;
+    bool apart = groups > 1 && tc_held_by_groups(tile->layout, groups, &axis);
+    return (parts){apart, apart ? axis : 0};
+}
+
 static const char *try_store(struct bulk *s, tc_op *store)
 {
     if (loop_around(s, store))
@@ -368,7 +398,13 @@ static const char *try_store(struct bulk *s, tc_op *store)
     if (may_be_aligned(s, tensor))
         s->f->aligned |= (uint64_t)1 << tensor->index;
     const tc_type *tile = source_of(s, store)->type;
-    const tc_type *type = choose_buffer(s, store, tile, &why);
+    const parts whole = {false, 0};
+    parts p = parts_of(s, tile);
+    const tc_type *type = choose_buffer(s, store, tile, &p, &why);
+    if (!type) {
+        p = whole;
+        type = choose_buffer(s, store, tile, &p, &why);
+    }
     enum place place = type ? find_place(s, store, type) : NOWHERE;
     if (type && !place)
         why = tc_arena_printf(
@@ -381,11 +417,12 @@ static const char *try_store(struct bulk *s, tc_op *store)
         return why;
     }
     tc_remark(s->env->cx, store->loc, pass,
-              "store: one bulk copy of %u bytes%s", tc_smem_bytes(type),
+              "store: one bulk copy of %u bytes%s%s", tc_smem_bytes(type),
+              p.by_group ? ", a part of it by each warp group" : "",
               place == ALWAYS ? ", while the next tile is under way"
                               : ", which is waited for: there is no room for a "
                                 "buffer of its own");
-    replace(s, store, type, place);
+    replace(s, store, type, &p, place);
     return NULL;
 }
 

@@ -9,6 +9,7 @@
 
 #include "ir/layout.h"
 #include "passes/ring_state.h"
+#include "passes/wgmma.h"
 
 enum access_kind {
     READ,
@@ -23,10 +24,15 @@ struct access {
     enum access_kind kind;
     uint32_t first, end; /* bytes */
     bool exact;          /* no more bytes than these */
-    tc_op *op;           /* smem_store, async_copy, ... */
-    tc_op *at;           /* the op from which on a barrier helps */
-    tc_op *carrier;      /* the outermost loop into whose next step it came */
-    unsigned age; /* of what is under way: groups ended since, at least */
+    /* Each warp group touches its own part alone, along this axis of the
+     * buffer as it is seen here. NULL: that is not known. */
+    const tc_layout *parts;
+    unsigned axis;
+    bool met;       /* the group's warps have met since */
+    tc_op *op;      /* smem_store, async_copy, ... */
+    tc_op *at;      /* the op from which on a barrier helps */
+    tc_op *carrier; /* the outermost loop into whose next step it came */
+    unsigned age;   /* of what is under way: groups ended since, at least */
 };
 
 struct set {
@@ -43,6 +49,8 @@ struct place {
     uint32_t bytes, slot_bytes;
     unsigned slots;
     tc_value *index;
+    const tc_layout *parts;
+    unsigned axis;
 };
 
 struct node {
@@ -92,11 +100,12 @@ static bool set_add(tc_hazard_finder *w, struct set *s, struct access a)
         struct access *old = &s->of[i];
         if (!same_access(old, &a))
             continue;
-        bool younger = a.age < old->age;
+        bool younger = a.age < old->age, apart = old->met && !a.met;
         if (younger)
             old->age = a.age;
         old->exact &= a.exact;
-        return younger;
+        old->met &= a.met;
+        return younger || apart;
     }
     if (s->n == s->room) {
         s->room = s->room ? 2 * s->room : 16;
@@ -123,7 +132,7 @@ static bool set_equal(const struct set *a, const struct set *b)
     bool equal = a->n == b->n;
     for (unsigned i = 0; equal && i < a->n; i++)
         equal = same_access(&a->of[i], &b->of[i]) &&
-                a->of[i].age == b->of[i].age &&
+                a->of[i].age == b->of[i].age && a->of[i].met == b->of[i].met &&
                 a->of[i].exact == b->of[i].exact;
     return equal;
 }
@@ -157,6 +166,14 @@ static bool same_threads(const tc_op *a, const tc_op *b)
     return (a_store && b_store) ||
            (tc_layout_free_bits(x->layout, TC_LANE) == 0 &&
             tc_layout_free_bits(x->layout, TC_WARP) == 0);
+}
+
+/* Only threads of one group come upon each other, and they have met. */
+static bool have_met(const struct access *before, const struct access *a)
+{
+    return before->met && before->parts == a->parts &&
+           before->axis == a->axis && before->first == a->first &&
+           before->end == a->end;
 }
 
 static bool is_loop(const tc_op *op)
@@ -241,7 +258,7 @@ static void check(tc_hazard_finder *w, const struct set *s,
     for (unsigned i = 0; i < s->n; i++) {
         const struct access *b = &s->of[i];
         bool overlap = a->first < b->end && b->first < a->end;
-        if (!overlap || (is_read(a) && is_read(b)))
+        if (!overlap || (is_read(a) && is_read(b)) || have_met(b, a))
             continue;
         /* Of a slot not known nothing is said of what is under way: that may
          * well be in another one. */
@@ -276,6 +293,8 @@ static void visit_place(tc_hazard_finder *w, struct set *s, tc_op *op,
                                              [TC_BUFFER_READ_FROM_NOW] =
                                                  READING};
     struct access a = access_to(w, p);
+    a.parts = a.exact ? p->parts : NULL;
+    a.axis = p->axis;
     a.kind = kinds[p->use];
     a.op = a.at = op;
     check(w, s, &a);
@@ -307,6 +326,12 @@ static void visit_access(tc_hazard_finder *w, struct set *s, struct node *node)
 
 /* ---- Synchronisation ---- */
 
+/* Groups of warps that wait each on its own wait for no others. */
+static bool is_of_groups(const tc_op *barrier)
+{
+    return tc_op_is_word(barrier, "scope", "group");
+}
+
 static void pass_barrier(struct set *s)
 {
     unsigned n = 0;
@@ -314,6 +339,13 @@ static void pass_barrier(struct set *s)
         if (is_under_way(&s->of[i]))
             s->of[n++] = s->of[i];
     s->n = n;
+}
+
+/* Of each group on its own. */
+static void meet_in_groups(struct set *s)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        s->of[i].met |= s->of[i].parts && !is_under_way(&s->of[i]);
 }
 
 static void wait_for(tc_hazard_finder *w, struct set *s, tc_op *op)
@@ -438,7 +470,12 @@ static void walk_nodes(tc_hazard_finder *w, struct set *s, struct node *first)
         case TC_WHILE: walk_loop(w, s, node); break;
         case TC_IF: walk_if(w, s, node); break;
         case TC_WARP_GROUPS: walk_nodes(w, s, node->inside[1]); break;
-        case TC_BARRIER: pass_barrier(s); break;
+        case TC_BARRIER:
+            if (is_of_groups(node->op))
+                meet_in_groups(s);
+            else
+                pass_barrier(s);
+            break;
         case TC_ASYNC_COMMIT: end_group(s, TC_ASYNC_WAIT); break;
         case TC_ASYNC_WAIT:
         case TC_MMA_WAIT:
@@ -492,8 +529,30 @@ static uint32_t base_of(tc_hazard_finder *h, tc_op *alloc)
     return *base;
 }
 
+/* Does each group touch only its part of operand i? */
+static bool touches_parts(const tc_op *op, unsigned i, unsigned *axis)
+{
+    unsigned groups = op->func->warps / 4;
+    if (groups < 2 || op->func->warps % 4)
+        return false;
+    switch (op->code) {
+    case TC_SMEM_STORE:
+        return tc_held_by_groups(op->in[1]->type->layout, groups, axis);
+    case TC_SMEM_LOAD:
+        return tc_held_by_groups(op->out[0]->type->layout, groups, axis);
+    case TC_MMA: /* rows of the left operand, columns of the right one */
+        return tc_wgmma_k(tc_op_word(op, "instr")) &&
+               tc_held_by_groups(op->in[2]->type->layout, groups, axis) &&
+               *axis == i;
+    case TC_TMA_STORE:
+        *axis = (unsigned)tc_op_int(op, "axis");
+        return tc_op_is_word(op, "scope", "group");
+    default: return false;
+    }
+}
+
 static void add_place(tc_hazard_finder *h, struct node *node, tc_buffer_use use,
-                      const tc_buffer *b)
+                      const tc_buffer *b, unsigned operand)
 {
     const tc_type *t = b->alloc->out[0]->type;
     struct place *more =
@@ -507,6 +566,9 @@ static void add_place(tc_hazard_finder *h, struct node *node, tc_buffer_use use,
                                            .slot_bytes = tc_smem_slot_bytes(t),
                                            .slots = t->slots,
                                            .index = b->index};
+    struct place *p = &more[node->nplaces - 1];
+    if (touches_parts(node->op, operand, &p->axis))
+        p->parts = node->op->in[operand]->type->layout;
     node->places = more;
 }
 
@@ -520,22 +582,16 @@ static void add_places(tc_hazard_finder *h, struct node *node)
         tc_buffer buffers[TC_MAX_BUFFERS];
         unsigned n = tc_trace_buffers(op->in[i], buffers);
         for (unsigned k = 0; k < n && k < TC_MAX_BUFFERS; k++)
-            add_place(h, node, use, &buffers[k]);
+            add_place(h, node, use, &buffers[k], i);
     }
 }
 
 static struct node *nodes_of(tc_hazard_finder *h, const tc_region *r,
                              unsigned depth);
 
-/* Groups of warps that wait each on its own wait for no others. */
-static bool is_barrier(const tc_op *op)
-{
-    return op->code == TC_BARRIER && !tc_op_is_word(op, "scope", "group");
-}
-
 static bool orders_accesses(const tc_op *op)
 {
-    return is_barrier(op) || op->code == TC_ASYNC_COMMIT ||
+    return op->code == TC_BARRIER || op->code == TC_ASYNC_COMMIT ||
            op->code == TC_ASYNC_WAIT || op->code == TC_MMA_WAIT ||
            op->code == TC_TMA_STORE_WAIT;
 }

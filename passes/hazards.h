@@ -9,6 +9,9 @@
  * there can a barrier show it to the others. Likewise an asynchronous mma or a
  * bulk store goes on reading until it has been waited for.
  *
+ * Warp groups that keep to their own parts of a buffer need no more than a
+ * `barrier scope(group)` there.
+ *
  * Of warps with roles (warp_groups) only the consumers are looked at: what the
  * producer does to shared memory is ordered by mbarriers.
  */

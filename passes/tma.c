@@ -14,6 +14,8 @@
 
 #include "passes/axis_info.h"
 
+#include <string.h>
+
 /* `count` steps along an axis of the tile, `stride` elements each. */
 typedef struct digit {
     uint32_t count, stride;
@@ -28,6 +30,7 @@ typedef struct copies {
     unsigned dims[TC_MAX_RANK]; /* of the tensor: the tile's axes */
     unsigned ndigits;
     digit digits[TC_MAX_MODES];
+    unsigned axis, groups; /* whose parts it is copied in */
     const char **why;
     tc_tma *out;
 } copies;
@@ -181,6 +184,13 @@ static uint32_t largest_divisor(uint32_t n, uint32_t most)
     return 1;
 }
 
+/* Along an axis, of what one group copies. */
+static uint32_t part_of(const copies *c, unsigned axis)
+{
+    uint32_t side = (uint32_t)c->layout->shape[axis];
+    return axis == c->axis ? side / c->groups : side;
+}
+
 /* Takes digits from the front; those of c->digits that it leaves count the
  * copies. */
 static void grow_box(copies *c)
@@ -195,7 +205,7 @@ static void grow_box(copies *c)
         if (d->axis > axis || d->stride != *side)
             break;
         axis = d->axis;
-        unsigned most = TC_TMA_MAX_BOX;
+        unsigned most = min_of(TC_TMA_MAX_BOX, part_of(c, axis));
         if (t->swizzle && axis == c->layout->rank - 1)
             most = min_of(most, t->swizzle / c->bytes);
         uint32_t k = largest_divisor(d->count, most / *side);
@@ -262,8 +272,55 @@ static void place_copies(copies *c)
     }
 }
 
-bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
-               const char **why)
+/* ---- Groups ---- */
+
+static const struct tc_tma_copy *copy_at(const tc_tma *t, const int32_t *at)
+{
+    for (unsigned i = 0; i < t->ncopies; i++)
+        if (memcmp(t->copies[i].at, at, sizeof t->copies[i].at) == 0)
+            return &t->copies[i];
+    return NULL;
+}
+
+/* The next group's copies lie as far behind each one of this group. */
+static bool find_distance(copies *c, const struct tc_tma_copy *copy)
+{
+    tc_tma *t = c->out;
+    struct tc_tma_copy next = *copy;
+    next.at[t->group_dim] += t->group_at;
+    const struct tc_tma_copy *found = copy_at(t, next.at);
+    uint32_t far = found ? found->byte - copy->byte : 0;
+    if (!found || (t->group_byte && far != t->group_byte))
+        return REFUSE(c, "the parts of %u warp groups lie differently in %s",
+                      c->groups, tc_type_name(c->cx, c->buffer));
+    t->group_byte = far;
+    return true;
+}
+
+/* Leaves the first group's. */
+static bool split(copies *c)
+{
+    tc_tma *t = c->out;
+    unsigned n = 0, dim = c->dims[c->axis];
+    t->group_dim = dim;
+    t->group_at = (int32_t)part_of(c, c->axis);
+    for (unsigned i = 0; i < t->ncopies; i++) {
+        int32_t end = t->copies[i].at[dim] + t->group_at;
+        if (end < c->layout->shape[c->axis] && !find_distance(c, &t->copies[i]))
+            return false;
+    }
+    for (unsigned i = 0; i < t->ncopies; i++)
+        if (t->copies[i].at[dim] < t->group_at)
+            t->copies[n++] = t->copies[i];
+    t->ncopies = n;
+    return true;
+}
+
+/* ---- All ---- */
+
+bool tc_tma_of_groups(const tc_value *window, const tc_type *buffer,
+                      unsigned axis, unsigned groups, tc_tma *out,
+                      const char **why)
 {
     const tc_op *block = tc_block_of(window);
     *out = (tc_tma){0};
@@ -271,12 +328,17 @@ bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
                 .buffer = buffer,
                 .layout = buffer->layout,
                 .bytes = tc_type_bytes(buffer->elem),
+                .axis = axis,
+                .groups = groups,
                 .why = why,
                 .out = out};
     if (!same_sides(window->type, buffer))
         return REFUSE(&c, "%s and %s differ in sides or elements",
                       tc_type_name(c.cx, window->type),
                       tc_type_name(c.cx, buffer));
+    if ((uint32_t)c.layout->shape[axis] % groups)
+        return REFUSE(&c, "%u warp groups, which do not divide axis %u of %s",
+                      groups, axis, tc_type_name(c.cx, buffer));
     if (!take_tensor(&c, block) || !find_order(&c))
         return false;
     out->bytes = tc_layout_size(c.layout, TC_OFFSET) * c.bytes;
@@ -284,5 +346,20 @@ bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
     if (!check_box(&c))
         return false;
     place_copies(&c);
-    return true;
+    return groups == 1 || split(&c);
+}
+
+bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
+               const char **why)
+{
+    return tc_tma_of_groups(window, buffer, 0, 1, out, why);
+}
+
+bool tc_tma_of_op(const tc_op *op, tc_tma *out, const char **why)
+{
+    bool by_group =
+        op->code == TC_TMA_STORE && tc_op_is_word(op, "scope", "group");
+    return tc_tma_of_groups(op->in[0], op->in[1]->type,
+                            by_group ? (unsigned)tc_op_int(op, "axis") : 0,
+                            by_group ? op->func->warps / 4 : 1, out, why);
 }

@@ -28,7 +28,13 @@ typedef struct tc_tma {
         int32_t at[TC_TMA_MAX_RANK];
         uint32_t byte;
     } copies[TC_TMA_MAX_COPIES];
-    uint32_t bytes; /* of all copies */
+    uint32_t bytes; /* of the whole buffer */
+    /* Of a store by warp groups: the copies are those of group 0; how far from
+     * it the next group's part is, in elements along a dim of the tensor and in
+     * bytes of the buffer. */
+    unsigned group_dim;
+    int32_t group_at;
+    uint32_t group_byte;
 } tc_tma;
 
 /* window: a block pointer that is the result of an op `block`; buffer: smem.
@@ -36,5 +42,12 @@ typedef struct tc_tma {
  * stands against it. */
 bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
                const char **why);
+/* The same where each of `groups` warp groups stores its part: so many equal
+ * ones along an axis. */
+bool tc_tma_of_groups(const tc_value *window, const tc_type *buffer,
+                      unsigned axis, unsigned groups, tc_tma *out,
+                      const char **why);
+/* Of a tma_load or tma_store. */
+bool tc_tma_of_op(const tc_op *op, tc_tma *out, const char **why);
 
 #endif

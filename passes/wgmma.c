@@ -304,6 +304,56 @@ bool tc_wgmma_grid(const tc_layout *c, int *groups_m, int *groups_n)
            tc_layout_wgmma_c(c->cx, c->shape, *groups_m, *groups_n) == c;
 }
 
+/* ---- Parts ---- */
+
+/* Adds what modes can move along the axis at most; false: group modes that do
+ * not count parts. */
+static bool take_warps(const tc_layout *l, unsigned axis, int32_t part,
+                       int64_t *most)
+{
+    uint32_t warps = 1;
+    for (unsigned i = 0; i < l->nmodes[TC_WARP]; i++) {
+        const tc_mode *m = &l->modes[TC_WARP][i];
+        bool group = warps >= 4;
+        for (unsigned a = 0; group && a < l->rank; a++)
+            if (m->image[a] != (a == axis ? part * (int32_t)(warps / 4) : 0))
+                return false;
+        if (!group)
+            *most += (int64_t)(m->count - 1) * m->image[axis];
+        warps *= m->count;
+        if (!group && warps > 4)
+            return false;
+    }
+    return true;
+}
+
+static bool is_split_along(const tc_layout *l, unsigned groups, unsigned axis)
+{
+    int32_t part = l->shape[axis] / (int32_t)groups;
+    int64_t most = 0;
+    /* What is xored must not reach beyond a part. */
+    bool apart = part % l->period[axis] == 0 || (part & (part - 1)) == 0;
+    if (!apart || l->shape[axis] % (int32_t)groups)
+        return false;
+    for (tc_input in = TC_REGISTER; in <= TC_LANE; in++)
+        for (unsigned i = 0; i < l->nmodes[in]; i++) {
+            const tc_mode *m = &l->modes[in][i];
+            most += (int64_t)(m->count - 1) * m->image[axis];
+        }
+    return take_warps(l, axis, part, &most) && most < part;
+}
+
+bool tc_held_by_groups(const tc_layout *l, unsigned groups, unsigned *axis)
+{
+    if (!l || tc_layout_is_shared(l) ||
+        tc_layout_size(l, TC_WARP) != 4 * groups)
+        return false;
+    for (*axis = 0; *axis < l->rank; ++*axis)
+        if (is_split_along(l, groups, *axis))
+            return true;
+    return false;
+}
+
 /* ---- Alignment ---- */
 
 /* The panel's width where its first rows are xored: 16-byte chunks with address

@@ -47,6 +47,9 @@ uint64_t tc_wgmma_descriptor(const tc_wgmma_operand *o);
 /* Is c an accumulator of whole instructions, tc_layout_wgmma_c(shape, groups_m,
  * groups_n) with none of the warp groups idle? */
 bool tc_wgmma_grid(const tc_layout *c, int *groups_m, int *groups_n);
+/* Does each of so many warp groups hold a part of the tile of its own, equal
+ * ones along one axis, the first group the first? */
+bool tc_held_by_groups(const tc_layout *l, unsigned groups, unsigned *axis);
 /* N of the instructions that an accumulator of n columns is made of: the widest
  * multiple of 8, at most 256, that divides n. */
 unsigned tc_wgmma_n(int32_t columns);

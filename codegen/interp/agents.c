@@ -51,7 +51,7 @@ void tc_interp_sync_new(tc_interp *it)
 {
     tc_isync *s = &it->sync;
     s->ngroups = count_groups(it);
-    s->nreaders = tc_clock_stores(s) + 1;
+    s->nreaders = tc_clock_stores(s, s->ngroups - 1) + 1;
     for (unsigned i = 1; i <= it->nops; i++) {
         s->roles |= it->ops[i]->code == TC_WARP_GROUPS;
         if (it->ops[i]->code != TC_MBARRIER_ALLOC)
@@ -60,7 +60,7 @@ void tc_interp_sync_new(tc_interp *it)
         s->nmbarriers += it->ops[i]->out[0]->type->slots;
     }
     s->ncomponents = tc_clock_mbarrier(s, s->nmbarriers);
-    for (unsigned i = 0; i <= tc_actor_first(s); i++)
+    for (unsigned i = 0; i <= tc_actor_first(s, s->ngroups - 1); i++)
         s->known[i] = tc_arena_array(&it->arena, uint32_t, s->ncomponents);
     s->now = tc_arena_array(&it->arena, uint32_t, s->ncomponents);
     make_mbarriers(it);
@@ -73,7 +73,7 @@ void tc_interp_sync_reset(tc_interp *it)
 {
     tc_isync *s = &it->sync;
     size_t clock = s->ncomponents * sizeof(uint32_t);
-    for (unsigned i = 0; i <= tc_actor_first(s); i++)
+    for (unsigned i = 0; i <= tc_actor_first(s, s->ngroups - 1); i++)
         memset(s->known[i], 0, clock);
     memset(s->now, 0, clock);
     s->now[tc_clock_producer()] = 1;
@@ -88,7 +88,6 @@ void tc_interp_sync_reset(tc_interp *it)
     }
     s->nflights = 0;
     s->nproducts = s->products_done = 0;
-    s->stores_done = 0;
     s->store = s->store_wait = s->fetch = s->end = NULL;
     for (unsigned i = 0; i < 3; i++) {
         it->agents[i].depth = 0;

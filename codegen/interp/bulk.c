@@ -3,8 +3,8 @@
  * Bulk copies. One to shared memory has begun to write when it is started and
  * is over for those who know that its mbarrier's phase is; when in between its
  * bytes arrive is the order's choice. One from shared memory reads until the
- * first thread has waited for it. Both go through the asynchronous proxy, which
- * sees what threads have written only behind their fence_async.
+ * thread that started it has waited for it. Both go through the asynchronous
+ * proxy, which sees what threads have written only behind their fence_async.
  */
 #include "codegen/interp/state.h"
 
@@ -22,7 +22,7 @@ static const tc_tma *plan_of(tc_interp *it, const tc_op *op)
     if (info->plan)
         return info->plan;
     tc_tma *plan = tc_arena_new(&it->arena, tc_tma);
-    if (!tc_tma_of(op->in[0], op->in[1]->type, plan, &why))
+    if (!tc_tma_of_op(op, plan, &why))
         return (void)!tc_interp_find(it, op, NULL, NULL,
                                      "no bulk copy does it: %s", why),
                NULL;
@@ -260,6 +260,25 @@ static bool store_all(tc_interp *it, const tc_op *op, const tc_inum *x,
     return true;
 }
 
+/* Of each element the group that stores it, a bit; NULL: the first thread. */
+static const uint8_t *groups_of(tc_interp *it, const tc_op *op)
+{
+    const tc_type *t = op->in[1]->type;
+    uint32_t n = (uint32_t)tc_type_count(t);
+    unsigned axis = (unsigned)tc_op_int(op, "axis");
+    int32_t sides[TC_MAX_RANK], coord[TC_MAX_RANK];
+    if (!tc_op_is_word(op, "scope", "group"))
+        return NULL;
+    uint8_t *groups = tc_arena_alloc(&it->scratch, n);
+    tc_type_sides(t, sides);
+    for (uint32_t e = 0; e < n; e++) {
+        tc_interp_decode(sides, t->rank, e, coord);
+        groups[e] = (uint8_t)(1u << coord[axis] * (int32_t)it->sync.ngroups /
+                                        sides[axis]);
+    }
+    return groups;
+}
+
 bool tc_interp_tma_store(tc_interp *it, const tc_op *op)
 {
     tc_isync *s = &it->sync;
@@ -274,11 +293,14 @@ bool tc_interp_tma_store(tc_interp *it, const tc_op *op)
     uint32_t n = (uint32_t)tc_type_count(op->in[1]->type);
     tc_inum *x = tc_arena_array(&it->scratch, tc_inum, n);
     tc_ipoison *poison = tc_arena_array(&it->scratch, tc_ipoison, n);
-    s->now[tc_clock_stores(s)]++;
+    const uint8_t *groups = groups_of(it, op);
+    for (unsigned g = 0; g < (groups ? s->ngroups : 1); g++)
+        s->now[tc_clock_stores(s, g)]++;
     s->store = op;
-    bool ok =
-        tc_interp_shared_read(it, op, 1, TC_READ_STORE, NULL, x, poison) &&
-        store_all(it, op, x, poison);
+    bool ok = tc_interp_shared_read(it, op, 1,
+                                    groups ? TC_READ_STORES : TC_READ_STORE,
+                                    groups, x, poison) &&
+              store_all(it, op, x, poison);
     tc_arena_reset(&it->scratch);
     return ok;
 }
@@ -286,15 +308,17 @@ bool tc_interp_tma_store(tc_interp *it, const tc_op *op)
 bool tc_interp_tma_store_wait(tc_interp *it, const tc_op *op)
 {
     tc_isync *s = &it->sync;
-    int64_t done =
-        (int64_t)s->now[tc_clock_stores(s)] - tc_op_int(op, "pending");
-    uint32_t *known = &s->known[tc_actor_first(s)][tc_clock_stores(s)];
     if (it->agent->role == TC_ROLE_PRODUCER)
         return tc_interp_find(it, op, NULL, NULL,
                               "in the producer, which has no bulk stores") &&
                false;
-    if (done > *known)
-        *known = (uint32_t)done;
+    for (unsigned g = 0; g < s->ngroups; g++) {
+        unsigned stores = tc_clock_stores(s, g);
+        uint32_t *known = &s->known[tc_actor_first(s, g)][stores];
+        int64_t done = (int64_t)s->now[stores] - tc_op_int(op, "pending");
+        if (done > *known)
+            *known = (uint32_t)done;
+    }
     return true;
 }
 
@@ -308,10 +332,12 @@ bool tc_interp_bulk_end(tc_interp *it)
             !tc_interp_find(it, s->flights[i].op, NULL, NULL,
                             "still under way at the end"))
             return false;
-    return !s->store ||
-           tc_interp_knows(it, tc_actor_first(s), tc_clock_stores(s),
-                           s->now[tc_clock_stores(s)]) ||
-           tc_interp_find(it, s->store, NULL, NULL,
-                          "may still read shared memory at the end, which "
-                          "then belongs to others");
+    for (unsigned g = 0; s->store && g < s->ngroups; g++) {
+        unsigned stores = tc_clock_stores(s, g);
+        if (!tc_interp_knows(it, tc_actor_first(s, g), stores, s->now[stores]))
+            return tc_interp_find(it, s->store, NULL, NULL,
+                                  "may still read shared memory at the end, "
+                                  "which then belongs to others");
+    }
+    return true;
 }

@@ -17,10 +17,10 @@ void tc_interp_groups_learn(tc_interp *it, unsigned first, unsigned last,
                             const uint32_t *clock)
 {
     tc_isync *s = &it->sync;
-    for (unsigned g = first; g <= last; g++)
+    for (unsigned g = first; g <= last; g++) {
         tc_interp_clock_join(s, s->known[tc_actor_group(g)], clock);
-    if (first == 0)
-        tc_interp_clock_join(s, s->known[tc_actor_first(s)], clock);
+        tc_interp_clock_join(s, s->known[tc_actor_first(s, g)], clock);
+    }
 }
 
 /* The threads of groups first to last meet, and the producer's. */
@@ -30,11 +30,10 @@ static void meet(tc_interp *it, unsigned first, unsigned last, bool producer)
     uint32_t *all = s->known[tc_actor_group(first)];
     for (unsigned g = first; g <= last; g++) {
         tc_interp_clock_join(s, all, s->known[tc_actor_group(g)]);
+        tc_interp_clock_join(s, all, s->known[tc_actor_first(s, g)]);
         all[tc_clock_group(g)] = s->now[tc_clock_group(g)]++;
         all[tc_clock_fences(s, g)] = s->now[tc_clock_fences(s, g)];
     }
-    if (first == 0)
-        tc_interp_clock_join(s, all, s->known[tc_actor_first(s)]);
     if (producer) {
         tc_interp_clock_join(s, s->known[TC_ACTOR_PRODUCER], all);
         s->known[TC_ACTOR_PRODUCER][tc_clock_producer()] =

@@ -202,8 +202,7 @@ bool tc_interp_mbarrier_arrive(tc_interp *it, const tc_op *op)
         return true;
     }
     for (unsigned g = 0; g < s->ngroups; g++)
-        if (!arrive(it, b, op,
-                    s->known[g ? tc_actor_group(g) : tc_actor_first(s)]))
+        if (!arrive(it, b, op, s->known[tc_actor_first(s, g)]))
             return false;
     return true;
 }

@@ -84,11 +84,11 @@ static void wait_for(tc_interp *it, uint32_t pending)
     if (s->nproducts < pending || s->nproducts - pending <= s->products_done)
         return;
     s->products_done = s->nproducts - pending;
-    uint32_t *first = s->known[tc_actor_first(s)];
     for (unsigned g = 0; g < s->ngroups; g++) {
-        s->known[tc_actor_group(g)][tc_clock_products(s, g)] = s->products_done;
+        unsigned products = tc_clock_products(s, g);
+        s->known[tc_actor_group(g)][products] = s->products_done;
+        s->known[tc_actor_first(s, g)][products] = s->products_done;
     }
-    first[tc_clock_products(s, 0)] = s->products_done;
 }
 
 void tc_interp_product_end(tc_interp *it, const tc_op *op)

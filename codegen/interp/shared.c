@@ -243,15 +243,16 @@ static reading reading_of(const tc_interp *it, tc_ireader reader,
                  .component = tc_clock_group(group)};
     if (reader == TC_READ_PRODUCTS) {
         r.component = tc_clock_products(s, group);
-    } else if (reader == TC_READ_STORE) {
-        r.actor = tc_actor_first(s);
-        r.component = tc_clock_stores(s);
+    } else if (reader == TC_READ_STORE || reader == TC_READ_STORES) {
+        r.actor = tc_actor_first(s, group);
+        r.component = tc_clock_stores(s, group);
     } else if (reader == TC_READ_PRODUCER) {
         r.actor = TC_ACTOR_PRODUCER;
         r.component = tc_clock_producer();
     }
     r.epoch = s->now[r.component];
-    r.is_async = reader == TC_READ_PRODUCTS || reader == TC_READ_STORE;
+    r.is_async = reader == TC_READ_PRODUCTS || reader == TC_READ_STORE ||
+                 reader == TC_READ_STORES;
     return r;
 }
 
@@ -265,9 +266,10 @@ bool tc_interp_shared_read(tc_interp *it, const tc_op *op, unsigned operand,
     unsigned bytes = tc_type_bytes(t->elem), nreadings = 1;
     uint32_t n = (uint32_t)tc_layout_size(t->layout, TC_OFFSET);
     reading readings[TC_MAX_GROUPS];
-    if (reader == TC_READ_THREADS || reader == TC_READ_PRODUCTS)
+    if (reader == TC_READ_THREADS || reader == TC_READ_PRODUCTS ||
+        reader == TC_READ_STORES)
         nreadings = it->sync.ngroups;
-    for (unsigned g = 0; g < nreadings; g++)
+    for (unsigned g = 0; g < nreadings && g < TC_MAX_GROUPS; g++)
         readings[g] = reading_of(it, reader, g);
     for (uint32_t e = 0; e < n; e++) {
         tc_ibyte *b = &it->bytes[v->at + offsets[e] * bytes];
@@ -291,7 +293,7 @@ static bool find_read(tc_interp *it, const tc_op *op, const tc_iwriter *w,
                       unsigned component, const tc_op *read)
 {
     const tc_isync *s = &it->sync;
-    if (component == tc_clock_stores(s))
+    if (component >= tc_clock_stores(s, 0))
         return tc_interp_find(it, op, read, "it starts here",
                               "race: overwrites what a bulk store may still "
                               "read: no tma_store_wait and barrier in between");

@@ -99,6 +99,7 @@ typedef enum tc_ireader {
     TC_READ_THREADS,
     TC_READ_PRODUCTS, /* of those groups: asynchronously */
     TC_READ_STORE,    /* a bulk store of the first thread */
+    TC_READ_STORES,   /* of the first threads of those groups, one each */
     TC_READ_PRODUCER
 } tc_ireader;
 

@@ -18,12 +18,13 @@
  *                      far: what is stamped with the last one is known to
  *                      nobody, since the threads of a group run apart
  *   its products       reads by its asynchronous mma, numbered
- *   bulk stores        reads by them, numbered
+ *   its bulk stores    reads by them, numbered; those of the whole consumer
+ *                      are the first group's
  *   its fences         fence_async of all its threads, numbered
  *   an mbarrier        phases: writes of the bulk copies that it counts
  *
  * Clocks have: the producer, each warp group (what all its threads know), and
- * the first consumer thread, which alone starts and awaits bulk stores.
+ * the first thread of each, which starts and awaits bulk stores.
  */
 #ifndef TC_INTERP_SYNC_H
 #define TC_INTERP_SYNC_H
@@ -97,8 +98,8 @@ typedef struct tc_isync {
     unsigned ngroups; /* of warps */
     bool roles;       /* there are warp_groups */
     unsigned ncomponents, nreaders;
-    uint32_t *known[TC_MAX_GROUPS + 2]; /* by actor */
-    uint32_t *now;                      /* by component */
+    uint32_t *known[2 * TC_MAX_GROUPS + 1]; /* by actor */
+    uint32_t *now;                          /* by component */
 
     tc_imbarrier *mbarriers;
     unsigned nmbarriers;
@@ -109,7 +110,6 @@ typedef struct tc_isync {
     tc_iproduct *products; /* from 1 */
     uint32_t nproducts, products_done, room_products;
 
-    uint32_t stores_done;
     const tc_op *store, *store_wait; /* the last ones */
 
     uint32_t tiles; /* fetched in this launch */
@@ -129,17 +129,17 @@ static inline unsigned tc_clock_products(const tc_isync *s, unsigned group)
 {
     return 1 + s->ngroups + group;
 }
-static inline unsigned tc_clock_stores(const tc_isync *s)
+static inline unsigned tc_clock_stores(const tc_isync *s, unsigned group)
 {
-    return 1 + 2 * s->ngroups;
+    return 1 + 2 * s->ngroups + group;
 }
 static inline unsigned tc_clock_fences(const tc_isync *s, unsigned group)
 {
-    return 2 + 2 * s->ngroups + group;
+    return 1 + 3 * s->ngroups + group;
 }
 static inline unsigned tc_clock_mbarrier(const tc_isync *s, unsigned i)
 {
-    return 2 + 3 * s->ngroups + i;
+    return 1 + 4 * s->ngroups + i;
 }
 
 /* Actors. */
@@ -148,9 +148,9 @@ static inline unsigned tc_actor_group(unsigned group)
 {
     return 1 + group;
 }
-static inline unsigned tc_actor_first(const tc_isync *s)
+static inline unsigned tc_actor_first(const tc_isync *s, unsigned group)
 {
-    return 1 + s->ngroups;
+    return 1 + s->ngroups + group;
 }
 
 #endif

@@ -198,6 +198,8 @@ typedef struct tc_one {
     LLVMBasicBlockRef after; /* NULL: there is but one thread */
 } tc_one;
 tc_one tc_gen_elect(tc_gen *g);
+/* The same, of each group of four warps one. */
+tc_one tc_gen_elect_each(tc_gen *g);
 void tc_gen_join(tc_gen *g, tc_one one);
 /* All threads of the role wait for each other; one alone does not. */
 void tc_gen_barrier(tc_gen *g);

@@ -83,16 +83,25 @@ static void elect_in(tc_gen *g, LLVMValueRef warp, LLVMBasicBlockRef chosen,
     LLVMPositionBuilderAtEnd(g->b, chosen);
 }
 
-tc_one tc_gen_elect(tc_gen *g)
+/* Of the warps whose number, or what is left of it, is 0. */
+static tc_one elect(tc_gen *g, LLVMValueRef warp)
 {
-    if (g->role == TC_ROLE_PRODUCER)
-        return (tc_one){NULL};
     LLVMBasicBlockRef chosen = tc_gen_block_new(g, "one");
     LLVMBasicBlockRef after = tc_gen_block_new(g, "all");
     LLVMValueRef first =
-        LLVMBuildICmp(g->b, LLVMIntEQ, g->warp, tc_gen_i32(g, 0), "");
+        LLVMBuildICmp(g->b, LLVMIntEQ, warp, tc_gen_i32(g, 0), "");
     elect_in(g, first, chosen, after);
     return (tc_one){after};
+}
+
+tc_one tc_gen_elect(tc_gen *g)
+{
+    return g->role == TC_ROLE_PRODUCER ? (tc_one){NULL} : elect(g, g->warp);
+}
+
+tc_one tc_gen_elect_each(tc_gen *g)
+{
+    return elect(g, LLVMBuildAnd(g->b, g->warp, tc_gen_i32(g, 3), ""));
 }
 
 void tc_gen_join(tc_gen *g, tc_one one)

@@ -34,8 +34,7 @@ static unsigned map_of(const tc_gen *g, const tc_tma *t)
 static bool copy_of(tc_gen *g, const tc_op *op, tc_tma *t)
 {
     const char *why;
-    return tc_tma_of(op->in[0], op->in[1]->type, t, &why) ||
-           tc_gen_error(g, op, "%s", why);
+    return tc_tma_of_op(op, t, &why) || tc_gen_error(g, op, "%s", why);
 }
 
 static bool add_map(tc_gen *g, const tc_op *op)
@@ -106,6 +105,13 @@ static bool check(tc_gen *g, const tc_op *op, const tc_tma *t)
                                 (long long)offset, align);
 }
 
+/* What lies between the first group's part and this group's, `step` from group
+ * to group. */
+static LLVMValueRef of_group(tc_gen *g, uint32_t step)
+{
+    return LLVMBuildMul(g->b, tc_gen_warp_group(g), tc_gen_i32(g, step), "");
+}
+
 /* One box. The instruction is put together from its parts; mbarrier: NULL of a
  * store. */
 static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
@@ -116,6 +122,8 @@ static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
     LLVMValueRef to = LLVMBuildAdd(g->b, tc_gen_get(g, op->in[1])[0],
                                    tc_gen_i32(g, t->copies[i].byte), "");
     unsigned n = 3;
+    if (t->group_byte)
+        to = LLVMBuildAdd(g->b, to, of_group(g, t->group_byte), "");
     args[0] = tc_shared_address(g, to, &args[1]);
     args[2] = g->map_params[map_of(g, t)];
     tc_text place = {.arena = g->arena}, constraints = {.arena = g->arena};
@@ -124,6 +132,9 @@ static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
     for (unsigned dim = t->rank; dim-- > 0;) {
         args[n] = LLVMBuildAdd(g->b, window[dim],
                                tc_gen_i32(g, t->copies[i].at[dim]), "");
+        if (t->group_byte && dim == t->group_dim)
+            args[n] = LLVMBuildAdd(g->b, args[n],
+                                   of_group(g, (uint32_t)t->group_at), "");
         tc_text_printf(&place, "$%u%s", n++, dim ? ", " : "}]");
         tc_text_add(&constraints, ",r");
     }
@@ -174,7 +185,8 @@ bool tc_nvptx_tma_store(tc_gen *g, const tc_op *op)
     tc_tma t;
     if (!copy_of(g, op, &t) || !check(g, op, &t))
         return false;
-    tc_one one = tc_gen_elect(g);
+    tc_one one = tc_op_is_word(op, "scope", "group") ? tc_gen_elect_each(g)
+                                                     : tc_gen_elect(g);
     for (unsigned i = 0; i < t.ncopies; i++)
         copy_box(g, op, &t, i, NULL);
     plain(g, "cp.async.bulk.commit_group;");

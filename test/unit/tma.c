@@ -158,6 +158,19 @@ static void check_copies(const sample *s, const tc_tma *t,
     free(memory);
 }
 
+/* The copies of all groups, as those of the first one. */
+static void spread(tc_tma *t, unsigned groups)
+{
+    unsigned n = t->ncopies;
+    for (unsigned i = n; i < n * groups; i++) {
+        struct tc_tma_copy *c = &t->copies[i];
+        *c = t->copies[i - n];
+        c->at[t->group_dim] += t->group_at;
+        c->byte += t->group_byte;
+    }
+    t->ncopies = n * groups;
+}
+
 static void check_limits(const tc_tma *t, const tc_type *buffer)
 {
     uint32_t row = t->box[t->rank - 1] * tc_type_bytes(buffer->elem);
@@ -277,6 +290,61 @@ START_TEST(copies_are_what_the_layout_says)
 }
 END_TEST
 
+/* Together, groups copy what one thread would. */
+START_TEST(groups_copy_their_parts)
+{
+    static const struct {
+        sample s; /* its copies: of one group */
+        unsigned axis, groups;
+    } all[] = {
+        {{MATRIX, "%i +: 128, 0 +: 256", "smem<128x256 x bf16, #swizzle128>",
+          128, "64 64", 4, NULL},
+         0,
+         2},
+        {{MATRIX, "%i +: 192, 0 +: 64", "smem<192x64 x bf16, #swizzle128>", 128,
+          "64 64", 1, NULL},
+         0,
+         3},
+        {{MATRIX, "%i +: 128, 0 +: 80", "smem<128x80 x bf16, #swizzle32>", 32,
+          "64 16", 5, NULL},
+         0,
+         2},
+        {{MATRIX, "%i +: 64, 0 +: 256", "smem<64x256 x bf16, #swizzle128>", 128,
+          "64 64", 2, NULL},
+         1,
+         2},
+        {{MATRIX, "%i +: 64, 0 +: 64", "smem<64x64 x bf16, #rows>", 0, "64 32",
+          1, "128 copies of 64 bytes"},
+         1,
+         2},
+        {{MATRIX, "%i +: 64, 0 +: 64", "smem<64x64 x bf16, #swizzle128>", 0, "",
+          0, "rows of 64 bytes in a swizzle of 128"},
+         1,
+         2},
+        {{MATRIX, "%i +: 64, 0 +: 64", "smem<64x64 x bf16, #swizzle128>", 0, "",
+          0, "3 warp groups, which do not divide axis 0"},
+         0,
+         3},
+    };
+    const sample *s = &all[_i].s;
+    tc_tma t;
+    const tc_type *buffer;
+    const char *why = NULL;
+    ck_assert(bulk_copy(s, "aligned(1)", &t, &buffer, &why) || s->refused);
+    bool ok = tc_tma_of_groups(find(module->last->body, TC_BLOCK)->out[0],
+                               buffer, all[_i].axis, all[_i].groups, &t, &why);
+    if (!ok) {
+        ck_assert_msg(s->refused && strstr(why, s->refused), "%s", why);
+        return;
+    }
+    ck_assert_ptr_null(s->refused);
+    ck_assert_uint_eq(t.ncopies, s->ncopies);
+    spread(&t, all[_i].groups);
+    check_limits(&t, buffer);
+    check_copies(s, &t, buffer);
+}
+END_TEST
+
 START_TEST(rows_must_be_aligned)
 {
     tc_tma t;
@@ -326,6 +394,7 @@ int main(void)
     tcase_set_timeout(c, 300);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, copies_are_what_the_layout_says, 0, NSAMPLES);
+    tcase_add_loop_test(c, groups_copy_their_parts, 0, 7);
     tcase_add_test(c, rows_must_be_aligned);
     tcase_add_test(c, every_size);
     suite_add_tcase(s, c);

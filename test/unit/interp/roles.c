@@ -102,11 +102,22 @@ static bool is_right(const matrices *x)
     return true;
 }
 
+#define STORE                                                                  \
+    "    barrier // store\n    tma_store block %c[%m +: 128, %n +: 32], "      \
+    "%out\n"
+#define ROWS " %c[%m +: 128, %n +: 32], %out scope(group)\n"
+
 /* Trip counts 0, 1, 2, n, n + 1, more; sizes that divide and that do not. */
 START_TEST(right_in_all_orders)
 {
     static const int depths[] = {0, 8, 128, 192, 256, 448};
     interp_text(by_roles);
+    if (_i) /* each group stores its rows */
+        interp_change(STORE, "    barrier scope(group)\n"
+                             "    tma_store block" ROWS
+                             "    tma_store_wait pending(0)\n"
+                             "    barrier scope(group)\n"
+                             "    smem_store %out, cast(%sum, f16)\n");
     interp_parse();
     for (int i = 0; i < 6; i++)
         for (int order = 0; order < TC_INTERP_ORDER_COUNT; order++) {
@@ -189,6 +200,18 @@ static const mistake mistakes[] = {
      "smem_store %out"},
     {"    tma_store_wait pending(0)\n", "",
      "may still read shared memory at the end", "tma_store block", NULL},
+    /* By groups. */
+    {STORE, "    tma_store block" ROWS, "race: reads what thread",
+     "tma_store block", "smem_store %out"},
+    {STORE,
+     "    barrier scope(group)\n"
+     "    tma_store block" ROWS "    tma_store_wait pending(0)\n"
+     "    smem_store %out, cast(%sum, f16) // again\n",
+     "race: overwrites what a bulk store may still read", "// again",
+     "tma_store block"},
+    {STORE "    tma_store_wait pending(0)\n",
+     "    barrier scope(group)\n    tma_store block" ROWS,
+     "may still read shared memory at the end", "tma_store block", NULL},
     {"    tma_store_wait pending(0)\n",
      "    smem_store %out, cast(%sum, f16) // again\n"
      "    tma_store_wait pending(0)\n",
@@ -264,7 +287,7 @@ END_TEST
 
 void interp_role_tests(TCase *t)
 {
-    tcase_add_test(t, right_in_all_orders);
+    tcase_add_loop_test(t, right_in_all_orders, 0, 2);
     tcase_add_test(t, example_of_the_language);
     tcase_add_loop_test(t, mistake_is_found, 0, NMISTAKES);
 }
