@@ -51,28 +51,44 @@ def dtype_name(x):
     return str(x.dtype).rpartition(".")[2]
 
 
+_codes = {}  # by torch's or numpy's own objects, as they are met
+
+
 def dl_dtype(x, name):
-    try:
-        return _DTYPES[dtype_name(x)]
-    except KeyError:
-        raise ValueError("%s: dtype %s is none that tilec knows: %s" % (
-            name, x.dtype, ", ".join(_DTYPES))) from None
+    found = _codes.get(x.dtype)
+    if found is None:
+        found = _DTYPES.get(dtype_name(x))
+        if found is None:
+            raise ValueError("%s: dtype %s is none that tilec knows: %s" % (
+                name, x.dtype, ", ".join(_DTYPES)))
+        _codes[x.dtype] = found
+    return found
 
 
 def device_of(x):
     """(DLPack's device type, number)."""
-    if not is_torch(x) or x.device.type == "cpu":
+    if not is_torch(x):
         return CPU, 0
-    if x.device.type == "cuda":
+    if x.is_cuda:
         return CUDA, x.device.index or 0
+    if x.is_cpu:
+        return CPU, 0
     raise ValueError("tensors on %s are not supported: use cpu or cuda"
                      % x.device)
+
+
+_ROWS = [C.c_int64 * n for n in range(9)]
+
+
+def _row(values):
+    n = len(values)
+    return (_ROWS[n] if n < len(_ROWS) else C.c_int64 * n)(*values)
 
 
 class View:
     """A DLTensor of x. It must outlive the calls that read it."""
 
-    __slots__ = ("tensor", "shape", "strides", "dl", "pointer")
+    __slots__ = ("tensor", "dl", "pointer")
 
     def __init__(self, x, name):
         code, bits = dl_dtype(x, name)
@@ -80,12 +96,9 @@ class View:
             data, strides = x.data_ptr(), x.stride()
         else:
             data, strides = x.ctypes.data, _numpy_strides(x, name)
-        row = C.c_int64 * len(x.shape)
         self.tensor = x
-        self.shape, self.strides = row(*x.shape), row(*strides)
-        self.dl = _abi.DLTensor(
-            data, _abi.DLDevice(*device_of(x)), len(x.shape),
-            _abi.DLDataType(code, bits, 1), self.shape, self.strides, 0)
+        self.dl = _abi.DLTensor(data, device_of(x), len(strides),
+                                (code, bits, 1), _row(x.shape), _row(strides))
         self.pointer = C.pointer(self.dl)
 
 
