@@ -562,14 +562,15 @@ static int64_t registers_of(const tc_type *t)
            tc_type_bytes(t->elem) / 4;
 }
 
-/* What the threads that run the step have; 0: nothing says so. */
+/* Of a thread that runs the step. */
 static int64_t registers_there(const tc_step *s)
 {
+    enum { MOST = 255 };
     const tc_op *op = s->loop;
     while (op && op->code != TC_WARP_GROUPS)
         op = op->parent->op;
     const tc_attr *a = op ? tc_op_attr(op, "registers") : NULL;
-    return a && a->kind != TC_ATTR_NONE ? a->ints[1] : 0;
+    return a && a->kind != TC_ATTR_NONE ? a->ints[1] : MOST;
 }
 
 static bool is_needed_late(const tc_step *s, const tc_part *p)
@@ -603,7 +604,7 @@ static const char *why_no_room(tc_step *s)
 {
     enum { OTHERS = 24 };
     int64_t most = registers_there(s), sum = registers_in_turn(s) + OTHERS;
-    if (!most || sum <= most || tc_op_is_word(s->loop, "schedule", "overlap"))
+    if (sum <= most || tc_op_is_word(s->loop, "schedule", "overlap"))
         return NULL;
     return tc_arena_printf(s->arena,
                            "their tiles would take %lld registers with %d "
