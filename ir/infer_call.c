@@ -81,11 +81,12 @@ static bool find_callee(const tc_op *op, struct signature *s)
     if (s->callee[0] != '@')
         return find_param(op, s);
     const tc_func *f = tc_func_find(op->func->module, s->callee + 1);
-    if (!f || f->is_kernel)
-        return tc_error(cx, op->loc,
-                        f ? "%s: %s is a kernel, expected a func"
-                          : "%s: there is no function %s",
-                        name_of(op), s->callee);
+    if (!f)
+        return tc_error(cx, op->loc, "%s: there is no function %s", name_of(op),
+                        s->callee);
+    if (f->is_kernel || f->is_plan)
+        return tc_error(cx, op->loc, "%s: %s is a %s, expected a func",
+                        name_of(op), s->callee, tc_func_word(f));
     if (tc_op_has_attr(op, "names"))
         return tc_error(cx, op->loc,
                         "%s: named arguments are for function parameters, "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program: modules, functions, regions, ops, values.
+ * The program: modules, functions, regions, ops, values. (Of plans, see
+ * plan.h.)
  *
  * SSA with structured control flow. A region is one block: a list of ops with
  * arguments, the last op a terminator. Values know their uses. Everything
@@ -48,7 +49,8 @@ typedef enum tc_syntax {
     TC_SYNTAX_FOR,
     TC_SYNTAX_IF,
     TC_SYNTAX_WHILE,
-    TC_SYNTAX_WARP_GROUPS
+    TC_SYNTAX_WARP_GROUPS,
+    TC_SYNTAX_LAUNCH
 } tc_syntax;
 
 /* One row of ops.def. */
@@ -194,11 +196,11 @@ const char *tc_tiles_word(tc_tiles t);
 /* TC_TILES_ANY: no such word. */
 tc_tiles tc_tiles_parse(const char *word);
 
-/* A func or a kernel. Its arguments are body->args. */
+/* A func, a kernel or a plan. Its arguments are body->args. */
 struct tc_func {
     tc_module *module;
-    const char *name; /* without `@` */
-    bool is_kernel;
+    const char *name;        /* without `@` */
+    bool is_kernel, is_plan; /* neither: a func */
     tc_loc loc;
     unsigned nparams;
     tc_param *params;
@@ -245,7 +247,11 @@ tc_func *tc_func_new(tc_module *m, const char *name, bool is_kernel,
                      tc_loc loc);
 void tc_func_append(tc_module *m, tc_func *f);
 void tc_func_erase(tc_func *f);
+/* A copy of another name, not in the list of functions. */
+tc_func *tc_func_clone(tc_func *f, const char *name);
 tc_func *tc_func_find(const tc_module *m, const char *name);
+/* "func", "kernel", "plan" */
+const char *tc_func_word(const tc_func *f);
 
 tc_region *tc_region_new(tc_func *f, tc_op *owner);
 tc_value *tc_region_add_arg(tc_region *r, const tc_type *type, const char *name,

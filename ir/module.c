@@ -39,6 +39,11 @@ tc_func *tc_func_new(tc_module *m, const char *name, bool is_kernel, tc_loc loc)
     return f;
 }
 
+const char *tc_func_word(const tc_func *f)
+{
+    return f->is_kernel ? "kernel" : f->is_plan ? "plan" : "func";
+}
+
 void tc_func_append(tc_module *m, tc_func *f)
 {
     f->prev = m->last;
@@ -281,6 +286,39 @@ static void clone_region(tc_func *f, tc_region *from, tc_region *to)
     }
     tc_each_op (op, from)
         tc_op_insert(tc_op_clone(f, op), to, NULL);
+}
+
+static void clear_data(tc_region *r)
+{
+    for (unsigned i = 0; i < r->nargs; i++)
+        r->args[i]->data = NULL;
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nout; i++)
+            op->out[i]->data = NULL;
+        for (unsigned i = 0; i < op->nregions; i++)
+            clear_data(op->regions[i]);
+    }
+}
+
+tc_func *tc_func_clone(tc_func *f, const char *name)
+{
+    tc_func *copy = tc_func_new(f->module, name, f->is_kernel, f->loc);
+    tc_region *body = copy->body, *grid = copy->grid;
+    name = copy->name;
+    *copy = *f;
+    copy->name = name;
+    copy->body = body;
+    copy->grid = grid;
+    copy->prev = copy->next = NULL;
+    clear_data(f->body);
+    clone_region(copy, f->body, body);
+    clear_data(f->body);
+    if (grid) {
+        clear_data(f->grid);
+        clone_region(copy, f->grid, grid);
+        clear_data(f->grid);
+    }
+    return copy;
 }
 
 tc_op *tc_op_clone(tc_func *f, tc_op *op)

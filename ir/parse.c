@@ -226,11 +226,12 @@ static bool parse_signature(tc_parser *p, tc_func *f)
                parse_tiles(p, f) &&
                (tc_parser_is_word(p, "grid") ||
                 tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));
-    if (tc_parser_accept(p, TC_TOKEN_ARROW) &&
+    if (!f->is_plan && tc_parser_accept(p, TC_TOKEN_ARROW) &&
         !tc_parse_types(p, &f->nresults, &f->results))
         return false;
     return tc_parser_is(p, TC_TOKEN_LBRACE) ||
-           tc_parser_expected(p, f->nresults ? "`{`" : "`->` or `{`");
+           tc_parser_expected(p, f->nresults || f->is_plan ? "`{`"
+                                                           : "`->` or `{`");
 }
 
 /* Over what is left of a function whose header could not be read. */
@@ -261,10 +262,12 @@ static void skip_bodies(tc_parser *p)
 static tc_func *parse_header(tc_parser *p)
 {
     bool is_kernel = tc_parser_is_word(p, "kernel");
+    bool is_plan = tc_parser_is_word(p, "plan");
     tc_loc loc = tc_parser_loc_of(p, tc_parser_peek(p, 1));
     const char *name = tc_parser_text(p, tc_parser_peek(p, 1));
     p->at += 2;
     tc_func *f = p->f = tc_func_new(p->m, name, is_kernel, loc);
+    f->is_plan = is_plan;
     const tc_func *other = tc_map_get(&p->funcs, name);
     p->scope = (tc_scope){.names.arena = p->arena};
     if (!parse_signature(p, f)) {
@@ -355,18 +358,20 @@ static void parse_body(tc_parser *p, const pending *todo)
 
 static bool unknown_top(tc_parser *p)
 {
-    static const char *const words[] = {"func", "kernel"};
+    static const char *const words[] = {"func", "kernel", "plan"};
+    enum { NWORDS = sizeof words / sizeof *words };
     const tc_token *t = tc_parser_peek(p, 0);
     if (t->kind != TC_TOKEN_NAME)
-        return tc_parser_expected(p, "`func` or `kernel`");
+        return tc_parser_expected(p, "`func`, `kernel` or `plan`");
     const char *text = tc_parser_text(p, t);
-    if (strcmp(text, words[0]) == 0 || strcmp(text, words[1]) == 0) {
-        p->at++;
-        return tc_parser_expected(p, "a function name, as `@name`");
-    }
+    for (int i = 0; i < NWORDS; i++)
+        if (strcmp(text, words[i]) == 0) {
+            p->at++;
+            return tc_parser_expected(p, "a function name, as `@name`");
+        }
     return tc_error(p->cx, tc_parser_loc(p),
-                    "expected `func` or `kernel`, found `%s`%s", text,
-                    tc_did_you_mean(p, text, 2, words));
+                    "expected `func`, `kernel` or `plan`, found `%s`%s", text,
+                    tc_did_you_mean(p, text, NWORDS, words));
 }
 
 static pending *parse_headers(tc_parser *p, unsigned *n)

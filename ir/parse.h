@@ -18,6 +18,7 @@
  *   parse_op.c      ops in statement and call form
  *   parse_attr.c    attributes
  *   parse_call.c    calls of functions
+ *   parse_plan.c    launches of kernels
  *   parse_region.c  for, if, while, reduce with a region
  *   parse_stmt.c    statements and regions
  */
@@ -115,7 +116,7 @@ tc_loc tc_parser_loc_of(const tc_parser *p, const tc_token *t);
 tc_loc tc_parser_loc(const tc_parser *p);
 /* The text of a token, interned. */
 const char *tc_parser_text(const tc_parser *p, const tc_token *t);
-/* `func @` or `kernel @`: nothing skips over it. */
+/* `func @`, `kernel @` or `plan @`: nothing skips over it. */
 bool tc_parser_at_top(const tc_parser *p);
 /* `%name =` on a new line: an expression has ended without its end. */
 bool tc_parser_at_new_statement(const tc_parser *p);
@@ -242,6 +243,11 @@ bool tc_parse_key_value(tc_parser *p, tc_op_parts *parts) TC_MUST_CHECK;
 /* At `@f(`, `call`, or a function parameter followed by `(`. */
 bool tc_parser_at_func_call(const tc_parser *p);
 bool tc_parse_func_call(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
+
+/* ---- parse_plan.c ---- */
+
+/* At `launch`. */
+bool tc_parse_launch(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 
 /* ---- parse_region.c ---- */
 

@@ -36,7 +36,7 @@ static bool unknown_func(tc_parser *p, const char *name)
     const char **names = tc_arena_array(p->arena, const char *, n);
     n = 0;
     tc_each_func (f, p->m)
-        if (!f->is_kernel)
+        if (!f->is_kernel && !f->is_plan)
             names[n++] = f->name;
     const char *near =
         p->cx->nerrors < TC_MAX_ERRORS ? tc_nearest_name(name, names, n) : NULL;

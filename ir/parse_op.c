@@ -368,7 +368,7 @@ static bool is_statement_only(tc_opcode code)
     return syntax == TC_SYNTAX_FOR || syntax == TC_SYNTAX_IF ||
            syntax == TC_SYNTAX_WHILE || syntax == TC_SYNTAX_WARP_GROUPS ||
            syntax == TC_SYNTAX_CALL || syntax == TC_SYNTAX_VJP ||
-           syntax == TC_SYNTAX_BLOCK;
+           syntax == TC_SYNTAX_BLOCK || syntax == TC_SYNTAX_LAUNCH;
 }
 
 static bool find_callable(tc_parser *p, tc_op_parts *parts)

@@ -109,6 +109,8 @@ static bool parse_right(tc_parser *p, const names *list, tc_outcome *out)
         return tc_parse_while(p, out);
     if (op && code == TC_WARP_GROUPS)
         return tc_parse_warp_groups(p, out);
+    if (op && code == TC_LAUNCH)
+        return tc_parse_launch(p, out);
     bool terminator = op && (tc_op_infos[code].traits & TC_TERMINATOR);
     if (tc_parser_at_call(p) && !terminator)
         return parse_call(p, out);
@@ -173,7 +175,7 @@ static const char *name_of_region(const tc_region *r)
 {
     if (r->op)
         return tc_op_infos[r->op->code].name;
-    return r == r->func->grid ? "grid" : r->func->is_kernel ? "kernel" : "func";
+    return r == r->func->grid ? "grid" : tc_func_word(r->func);
 }
 
 /* Adds the terminator that may be left out. `clean`: no statement failed, so

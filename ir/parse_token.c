@@ -117,7 +117,8 @@ const char *tc_parser_text(const tc_parser *p, const tc_token *t)
 
 bool tc_parser_at_top(const tc_parser *p)
 {
-    return (tc_parser_is_word(p, "func") || tc_parser_is_word(p, "kernel")) &&
+    return (tc_parser_is_word(p, "func") || tc_parser_is_word(p, "kernel") ||
+            tc_parser_is_word(p, "plan")) &&
            tc_parser_peek(p, 1)->kind == TC_TOKEN_FUNC;
 }
 

@@ -302,6 +302,32 @@ static void print_vjp(printer *p, const tc_op *op)
     print_result_types(p, op);
 }
 
+/* The compile-time parameters of the kernel: N=64, T=bf16, mod=@f */
+static void print_bindings(printer *p, const tc_op *op)
+{
+    const tc_attr *names = tc_op_attr(op, "names");
+    const tc_attr *sizes = tc_op_attr(op, "sizes");
+    const tc_attr *words = tc_op_attr(op, "words");
+    for (unsigned i = 0; i < names->n; i++) {
+        tc_text_printf(p->out, "%s%s=", i ? ", " : "[", names->strings[i]);
+        if (i < sizes->n && sizes->dims[i])
+            tc_dim_print(p->out, sizes->dims[i]);
+        else
+            tc_text_add(p->out, i < words->n ? words->strings[i] : "?");
+    }
+    tc_text_add(p->out, names->n ? "]" : "");
+}
+
+static void print_launch(printer *p, const tc_op *op)
+{
+    const char *callee = tc_op_word(op, "callee");
+    tc_text_printf(p->out, "launch %s", callee ? callee : "?");
+    print_bindings(p, op);
+    tc_text_add(p->out, "(");
+    print_values(p, op->nin, op->in);
+    tc_text_add(p->out, ")");
+}
+
 static void print_carried(printer *p, const tc_region *r, unsigned first,
                           unsigned nin, tc_value *const *in)
 {
@@ -411,6 +437,7 @@ static print_fn *const by_syntax[] = {
     [TC_SYNTAX_IF] = print_if,
     [TC_SYNTAX_WHILE] = print_while,
     [TC_SYNTAX_WARP_GROUPS] = print_warp_groups,
+    [TC_SYNTAX_LAUNCH] = print_launch,
 };
 
 static void print_loc(printer *p, tc_loc loc)
@@ -527,7 +554,7 @@ static void print_aligned(printer *p)
 static void print_func(printer *p)
 {
     const tc_func *f = p->f;
-    tc_text_printf(p->out, "%s @%s", f->is_kernel ? "kernel" : "func", f->name);
+    tc_text_printf(p->out, "%s @%s", tc_func_word(f), f->name);
     print_params(p);
     print_args(p, f->body);
     print_aligned(p);

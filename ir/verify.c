@@ -38,7 +38,7 @@
  *   14 A region ends in a terminator, which stands nowhere else: `return` a
  *      body, `condition` the first region of `while`, `yield` all others.
  *   15 Regions nest at most 66 deep.
- *   16 No op has a tensor as a result.
+ *   16 No op but workspace has a tensor as a result.
  * Every op (signature.c, infer*.c; from the table ops.def)
  *   17 Operands are as many and of the kinds that the signature asks for.
  *   18 Attributes that are not optional are there; all are of the declared kind
@@ -81,6 +81,17 @@
  *   37 A ring has at most 64 buffers, no view of one is chosen by select.
  *   38 mma: elements are those of the instruction.
  *   39 smem_alloc: the offset is a multiple of 128.
+ * Plans (verify_plan.c)
+ *   40 A plan has arguments as a kernel has, no results and no grid. It holds
+ *      workspace, fill, launch (which stand nowhere else), assert, `if` without
+ *      results, and pure ops on scalars and sizes.
+ *   41 workspace: a tensor of ints or floats, an i32 for each `?` of its type;
+ *      order names each dim once, align is a power of two.
+ *   42 fill: the number fits the element.
+ *   43 launch: a kernel of the module, its own arguments (or those that mods
+ *      capture too), of its types as far as both are known.
+ *   44 launch: compile-time parameters are the kernel's, none twice, of their
+ *      kinds; all that have no default are given or follow from the arguments.
  */
 #include "ir/verify.h"
 #include "ir/map.h"
@@ -110,7 +121,7 @@ static bool check_func_default(const tc_func *f, const tc_param *p)
     tc_arena *a = &f->module->cx->diag_arena;
     const char *name = p->symbol + (p->symbol[0] == '@');
     const tc_func *g = tc_func_find(f->module, name);
-    if (!g || g->is_kernel)
+    if (!g || g->is_kernel || g->is_plan)
         return error_at_param(
             f, p, tc_arena_printf(a, "@%s is no func of this module", name),
             "default ");
@@ -228,13 +239,13 @@ static bool check_func(const tc_func *f)
     return ok;
 }
 
-static bool check_kernel(const tc_func *f)
+/* Of a kernel or plan: tensors, pointers and scalars, and no results. */
+static bool check_launched(const tc_func *f)
 {
     tc_context *cx = f->module->cx;
-    bool ok =
-        f->nresults == 0 ||
-        tc_error(cx, f->loc, "@%s: a kernel with %u results, expected none",
-                 f->name, f->nresults);
+    bool ok = f->nresults == 0 ||
+              tc_error(cx, f->loc, "@%s: a %s with %u results, expected none",
+                       f->name, tc_func_word(f), f->nresults);
     for (unsigned i = 0; i < f->body->nargs; i++) {
         const tc_value *arg = f->body->args[i];
         const tc_type *t = arg->type;
@@ -244,6 +255,13 @@ static bool check_kernel(const tc_func *f)
                           "pointer or a scalar",
                           f->name, i, tc_type_name(cx, t));
     }
+    return ok;
+}
+
+static bool check_kernel(const tc_func *f)
+{
+    tc_context *cx = f->module->cx;
+    bool ok = check_launched(f);
     if (f->grid->nargs != f->body->nargs)
         return tc_error(cx, f->loc,
                         "@%s: the grid has %u arguments, expected %u, those "
@@ -277,7 +295,9 @@ bool tc_func_verify(const tc_func *f)
     if (!check_root(f, f->body, "body") ||
         (f->is_kernel && !check_root(f, f->grid, "grid")) || !check_params(f))
         return false;
-    bool ok = f->is_kernel ? check_kernel(f) : check_func(f);
+    bool ok = f->is_kernel ? check_kernel(f)
+              : f->is_plan ? check_launched(f)
+                           : check_func(f);
     tc_verifier v = {.cx = cx, .f = f};
     ok &= tc_verify_region(&v, f->body);
     v = (tc_verifier){.cx = cx, .f = f, .in_grid = true};

@@ -8,6 +8,7 @@
  *   verify_walk.c   structure and SSA: regions, ops, values, uses
  *   verify_op.c     what only some ops ask for
  *   verify_machine.c   the same of the machine level
+ *   verify_plan.c   the same of plans
  */
 #ifndef TC_VERIFY_H
 #define TC_VERIFY_H
@@ -45,6 +46,14 @@ bool tc_verify_region(tc_verifier *v, tc_region *r) TC_MUST_CHECK;
  * number and arguments, and its entry in the table of extra rules. */
 bool tc_verify_op_rules(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
 bool tc_verify_machine_op(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
+/* Does the number fit an element of that type? `what` is "pad ", "". */
+bool tc_verify_fits(const tc_verifier *v, const tc_op *op, const char *what,
+                    tc_number n, const tc_type *elem) TC_MUST_CHECK;
+/* Plans: may the op stand in v->f? Its own rules. */
+bool tc_verify_plan_place(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
+bool tc_verify_workspace(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
+bool tc_verify_fill(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
+bool tc_verify_launch(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
 /* Its number of regions, a region's of arguments, its boundary(...). */
 bool tc_verify_region_count(const tc_verifier *v, const tc_op *op,
                             unsigned n) TC_MUST_CHECK;

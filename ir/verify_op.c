@@ -89,8 +89,8 @@ static bool check_handed_type(const tc_verifier *v, const tc_op *op, unsigned i,
 static bool check_return(const tc_verifier *v, const tc_op *op)
 {
     const tc_func *f = v->f;
-    const char *to = tc_arena_printf(&v->cx->diag_arena, "%s @%s",
-                                     f->is_kernel ? "kernel" : "func", f->name);
+    const char *to =
+        tc_arena_printf(&v->cx->diag_arena, "%s @%s", tc_func_word(f), f->name);
     if (!check_handed_count(v, op, f->nresults, to))
         return false;
     bool ok = true;
@@ -341,8 +341,8 @@ static const char *number_name(const tc_verifier *v, tc_number n)
     return out.data;
 }
 
-static bool check_fits(const tc_verifier *v, const tc_op *op, const char *what,
-                       tc_number n, const tc_type *elem)
+bool tc_verify_fits(const tc_verifier *v, const tc_op *op, const char *what,
+                    tc_number n, const tc_type *elem)
 {
     /* A float literal of an int type is told apart by tc_op_check_results. */
     return number_fits(n, elem->kind) ||
@@ -357,7 +357,7 @@ static bool check_const(const tc_verifier *v, const tc_op *op)
     /* Other types, other mistakes: see rule_const in infer.c. */
     if (!t || t->kind > TC_F64 || (n.is_float && !tc_type_is_float(t)))
         return true;
-    return check_fits(v, op, "", n, t);
+    return tc_verify_fits(v, op, "", n, t);
 }
 
 static bool check_dim(const tc_verifier *v, const tc_op *op)
@@ -414,7 +414,7 @@ static bool check_pad(const tc_verifier *v, const tc_op *op)
                         "%s: a pad is given for pointers, expected ints or "
                         "floats",
                         name_of(op));
-    return check_fits(v, op, "pad ", pad->number, elem);
+    return tc_verify_fits(v, op, "pad ", pad->number, elem);
 }
 
 static bool check_load(const tc_verifier *v, const tc_op *op)
@@ -503,14 +503,25 @@ static bool check_print(const tc_verifier *v, const tc_op *op)
 typedef bool check_fn(const tc_verifier *v, const tc_op *op);
 
 static check_fn *const extra[TC_OPCODE_COUNT] = {
-    [TC_FOR] = check_for,           [TC_IF] = check_if,
-    [TC_WHILE] = check_while,       [TC_REDUCE] = check_reduce,
-    [TC_CALL] = check_call,         [TC_CONST] = check_const,
-    [TC_DIM] = check_dim,           [TC_ADVANCE] = check_advance,
-    [TC_LOAD] = check_load,         [TC_STORE] = check_store,
-    [TC_GATHER] = check_pad,        [TC_ATOMIC] = check_atomic,
-    [TC_ATOMIC_CAS] = check_atomic, [TC_SELECT] = check_select,
-    [TC_PRINT] = check_print,       [TC_VJP] = check_call,
+    [TC_FOR] = check_for,
+    [TC_IF] = check_if,
+    [TC_WHILE] = check_while,
+    [TC_REDUCE] = check_reduce,
+    [TC_CALL] = check_call,
+    [TC_CONST] = check_const,
+    [TC_DIM] = check_dim,
+    [TC_ADVANCE] = check_advance,
+    [TC_LOAD] = check_load,
+    [TC_STORE] = check_store,
+    [TC_GATHER] = check_pad,
+    [TC_ATOMIC] = check_atomic,
+    [TC_ATOMIC_CAS] = check_atomic,
+    [TC_SELECT] = check_select,
+    [TC_PRINT] = check_print,
+    [TC_VJP] = check_call,
+    [TC_WORKSPACE] = tc_verify_workspace,
+    [TC_FILL] = tc_verify_fill,
+    [TC_LAUNCH] = tc_verify_launch,
 };
 
 static bool owns_regions(const tc_op *op)

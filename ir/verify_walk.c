@@ -192,7 +192,8 @@ static bool check_results(tc_verifier *v, const tc_op *op)
                             "%s: result %u is not linked to its op",
                             name_of(op), i);
         ok &= check_value(v, out, op->loc, name_of(op));
-        if (out->type && out->type->kind == TC_TENSOR)
+        if (out->type && out->type->kind == TC_TENSOR &&
+            op->code != TC_WORKSPACE)
             ok = tc_error(v->cx, op->loc,
                           "%s: result %u is %s, expected no tensor (tensors "
                           "are parameters only)",
@@ -228,7 +229,7 @@ static bool check_place(const tc_verifier *v, const tc_op *op)
 {
     if (tc_op_has(op, TC_TERMINATOR))
         return true;
-    bool ok = true;
+    bool ok = tc_verify_plan_place(v, op);
     bool launched = op->code == TC_PROGRAM_ID || op->code == TC_NUM_PROGRAMS;
     if (op->code == TC_NUM_SMS && !v->in_grid)
         ok =

@@ -31,8 +31,8 @@
  *
  * a tensor of f32 of the same rank, of one element for a number.
  */
+#include "passes/specialize.h"
 #include "ir/eval.h"
-#include "passes/passes.h"
 #include "passes/substitute.h"
 
 #include <errno.h>
@@ -44,7 +44,9 @@ struct specializer {
     tc_arena *scratch;
     tc_module *m;
     tc_func *kernel;
-    const tc_pass_options *options;
+    const tc_binding *bindings;
+    unsigned nbindings;
+    tc_loc loc;            /* of who binds: nowhere, or a launch */
     tc_bindings types;     /* of int and type parameters */
     const tc_func **funcs; /* of func parameters, by index */
 };
@@ -84,7 +86,8 @@ static bool find_named_kernel(struct specializer *s, const char *name)
     const char *near = nearest_kernel(s, name);
     if (s->kernel)
         tc_error(s->cx, s->kernel->loc,
-                 "specialize: @%s is a func, expected a kernel", name);
+                 "specialize: @%s is a %s, expected a kernel", name,
+                 tc_func_word(s->kernel));
     else
         tc_error(s->cx, nowhere, "specialize: there is no kernel @%s%s%s%s",
                  name, near ? ", did you mean @" : "", near ? near : "",
@@ -93,10 +96,10 @@ static bool find_named_kernel(struct specializer *s, const char *name)
     return false;
 }
 
-static bool find_kernel(struct specializer *s)
+static bool find_kernel(struct specializer *s, const char *name)
 {
-    if (s->options->kernel)
-        return find_named_kernel(s, s->options->kernel);
+    if (name)
+        return find_named_kernel(s, name);
     tc_each_func (f, s->m) {
         if (f->is_kernel && s->kernel)
             return tc_error(s->cx, f->loc,
@@ -115,7 +118,7 @@ static bool find_kernel(struct specializer *s)
 static bool wrong_value(struct specializer *s, const tc_param *p,
                         const char *value, const char *expected)
 {
-    tc_error(s->cx, nowhere, "specialize: %s=%s: expected %s", p->name, value,
+    tc_error(s->cx, s->loc, "specialize: %s=%s: expected %s", p->name, value,
              expected);
     tc_note(s->cx, p->loc, "parameter `%s` of @%s", p->name, s->kernel->name);
     return false;
@@ -157,13 +160,13 @@ static bool unknown_func(struct specializer *s, const tc_param *p,
     tc_text list = {.arena = s->scratch};
     n = 0;
     tc_each_func (f, s->m) {
-        if (f->is_kernel)
+        if (f->is_kernel || f->is_plan)
             continue;
         tc_text_printf(&list, "%s@%s", n ? ", " : "", f->name);
         names[n++] = f->name;
     }
     const char *near = tc_nearest_name(name, names, n);
-    tc_error(s->cx, nowhere, "specialize: %s=@%s: there is no func @%s%s%s%s",
+    tc_error(s->cx, s->loc, "specialize: %s=@%s: there is no func @%s%s%s%s",
              p->name, name, name, near ? ", did you mean @" : "",
              near ? near : "", near ? "?" : "");
     tc_note(s->cx, p->loc, "parameter `%s` of @%s; funcs: %s", p->name,
@@ -174,7 +177,7 @@ static bool unknown_func(struct specializer *s, const tc_param *p,
 static bool bind_func(struct specializer *s, unsigned i, const char *value)
 {
     const tc_func *f = tc_func_find(s->m, value + (*value == '@'));
-    if (!f || f->is_kernel)
+    if (!f || f->is_kernel || f->is_plan)
         return unknown_func(s, &s->kernel->params[i], value + (*value == '@'));
     s->funcs[i] = f;
     return true;
@@ -228,7 +231,7 @@ static bool unknown_param(struct specializer *s, const char *name)
     for (unsigned i = 0; i < k->nparams; i++)
         names[i] = k->params[i].name;
     const char *near = tc_nearest_name(name, names, k->nparams);
-    tc_error(s->cx, nowhere,
+    tc_error(s->cx, s->loc,
              "specialize: @%s has no compile-time parameter `%s`%s%s%s",
              k->name, name, near ? ", did you mean `" : "", near ? near : "",
              near ? "`?" : "");
@@ -239,8 +242,8 @@ static bool unknown_param(struct specializer *s, const char *name)
 static bool bind_given(struct specializer *s)
 {
     bool ok = true;
-    for (unsigned b = 0; b < s->options->nbindings; b++) {
-        const tc_binding *given = &s->options->bindings[b];
+    for (unsigned b = 0; b < s->nbindings; b++) {
+        const tc_binding *given = &s->bindings[b];
         unsigned i = 0;
         while (i < s->kernel->nparams &&
                strcmp(s->kernel->params[i].name, given->name) != 0)
@@ -248,7 +251,7 @@ static bool bind_given(struct specializer *s)
         if (i == s->kernel->nparams)
             ok = unknown_param(s, given->name);
         else if (is_bound(s, i))
-            ok = tc_error(s->cx, nowhere, "specialize: `%s` is given twice",
+            ok = tc_error(s->cx, s->loc, "specialize: `%s` is given twice",
                           given->name);
         else
             ok &= bind_text(s, i, given->value);
@@ -270,8 +273,8 @@ static bool bind_all(struct specializer *s)
             tc_text_printf(&missing, "%s`%s`", missing.len ? ", " : "",
                            k->params[i].name);
     if (missing.len) {
-        tc_error(s->cx, nowhere, "specialize: @%s needs a value for %s",
-                 k->name, missing.data);
+        tc_error(s->cx, s->loc, "specialize: @%s needs a value for %s", k->name,
+                 missing.data);
         tc_note(s->cx, k->loc, "parameters of @%s: %s", k->name, param_list(s));
     }
     return s->cx->nerrors == errors;
@@ -534,12 +537,13 @@ static void resolve_accumulate(struct specializer *s, tc_region *r,
     }
 }
 
+/* And the plans, which launch them. */
 static bool erase_other_kernels(struct specializer *s)
 {
     bool any = false;
     for (tc_func *f = s->m->first, *next; f; f = next) {
         next = f->next;
-        if (f->is_kernel && f != s->kernel) {
+        if (f->is_plan || (f->is_kernel && f != s->kernel)) {
             tc_func_erase(f);
             any = true;
         }
@@ -547,24 +551,64 @@ static bool erase_other_kernels(struct specializer *s)
     return any;
 }
 
-tc_change tc_pass_specialize(tc_module *m, tc_pass_env *env)
+/* ---- The parts ---- */
+
+static bool specialize(struct specializer *s)
+{
+    if (s->kernel->nparams == 0)
+        return true;
+    tc_substitute_region(s->kernel->grid, &s->types);
+    tc_substitute_region(s->kernel->body, &s->types);
+    unsigned nown = s->kernel->body->nargs;
+    if (!bind_calls(s))
+        return false;
+    resolve_accumulate(s, s->kernel->body, nown);
+    s->kernel->nparams = 0;
+    s->kernel->params = NULL;
+    return true;
+}
+
+bool tc_specialize_bind(tc_func *f, const tc_parameters *p, tc_pass_env *env,
+                        tc_bindings *types, const tc_func *const **funcs)
 {
     struct specializer s = {.cx = env->cx,
                             .scratch = env->scratch,
+                            .m = f->module,
+                            .kernel = f,
+                            .bindings = p->all,
+                            .nbindings = p->n,
+                            .loc = p->loc};
+    bool ok = bind_all(&s);
+    *types = s.types;
+    *funcs = s.funcs;
+    return ok;
+}
+
+bool tc_specialize_kernel(tc_func *f, const tc_parameters *p, tc_pass_env *env)
+{
+    struct specializer s = {.cx = env->cx,
+                            .scratch = env->scratch,
+                            .m = f->module,
+                            .kernel = f,
+                            .bindings = p->all,
+                            .nbindings = p->n,
+                            .loc = p->loc};
+    return bind_all(&s) && specialize(&s);
+}
+
+tc_change tc_pass_specialize(tc_module *m, tc_pass_env *env)
+{
+    const tc_pass_options *o = env->options;
+    struct specializer s = {.cx = env->cx,
+                            .scratch = env->scratch,
                             .m = m,
-                            .options = env->options};
-    if (!find_kernel(&s) || !bind_all(&s))
+                            .bindings = o->bindings,
+                            .nbindings = o->nbindings};
+    if (!find_kernel(&s, o->kernel) || !bind_all(&s))
         return TC_FAILED;
     bool erased = erase_other_kernels(&s);
-    if (s.kernel->nparams == 0)
-        return erased ? TC_CHANGED : TC_UNCHANGED;
-    tc_substitute_region(s.kernel->grid, &s.types);
-    tc_substitute_region(s.kernel->body, &s.types);
-    unsigned nown = s.kernel->body->nargs;
-    if (!bind_calls(&s))
+    bool bound = s.kernel->nparams > 0;
+    if (!specialize(&s))
         return TC_FAILED;
-    resolve_accumulate(&s, s.kernel->body, nown);
-    s.kernel->nparams = 0;
-    s.kernel->params = NULL;
-    return TC_CHANGED;
+    return erased || bound ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -50,7 +50,7 @@ def blocks_of(path):
 
 def module_of(block, frame):
     """The block as a whole program."""
-    if re.search(r"^(func|kernel) ", block.text, re.M):
+    if re.search(r"^(func|kernel|plan) ", block.text, re.M):
         return block.text
     return frame.rstrip().removesuffix("}") + block.text + "}\n"
 

@@ -20,11 +20,12 @@
 /* ---- Emitters ---- */
 
 /* What no finished kernel holds: their owners take terminators, passes the
- * rest. */
+ * rest; plans are the host's. */
 static bool is_gone(tc_opcode code)
 {
     return (tc_op_infos[code].traits & TC_TERMINATOR) || code == TC_CALL ||
-           code == TC_VJP || code == TC_DOT || code == TC_NUM_SMS;
+           code == TC_VJP || code == TC_DOT || code == TC_NUM_SMS ||
+           code == TC_WORKSPACE || code == TC_FILL || code == TC_LAUNCH;
 }
 
 START_TEST(every_op_has_an_emitter)

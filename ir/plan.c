@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/plan.h"
+
+#include <string.h>
+
+tc_func *tc_launch_kernel(const tc_op *launch)
+{
+    const char *callee = tc_op_word(launch, "callee");
+    tc_func *f = callee && *callee == '@'
+                     ? tc_func_find(launch->func->module, callee + 1)
+                     : NULL;
+    return f && f->is_kernel ? f : NULL;
+}
+
+unsigned tc_kernel_own_args(const tc_func *kernel)
+{
+    unsigned n = kernel->body->nargs;
+    while (n && kernel->body->args[n - 1]->name &&
+           strchr(kernel->body->args[n - 1]->name, '.'))
+        n--;
+    return n;
+}
+
+/* ---- What follows from the arguments ---- */
+
+static int param_of(const tc_bindings *b, const char *name)
+{
+    for (unsigned i = 0; i < b->n; i++)
+        if (strcmp(b->names[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* A size that the plan does not know fits any: the launch will look. */
+static bool match_dim(tc_context *cx, const tc_dim *pattern,
+                      const tc_dim *actual, tc_bindings *b)
+{
+    if (!pattern || !actual)
+        return true;
+    int at = pattern->kind == TC_DIM_PARAM ? param_of(b, pattern->name) : -1;
+    if (at >= 0 && !b->dims[at]) {
+        b->dims[at] = actual;
+        return true;
+    }
+    pattern = tc_dim_substitute(cx, pattern, b);
+    return pattern->kind != TC_DIM_CONST || actual->kind != TC_DIM_CONST ||
+           pattern == actual;
+}
+
+static bool match_elem(tc_context *cx, const tc_type *pattern,
+                       const tc_type *actual, tc_bindings *b)
+{
+    int at = pattern->kind == TC_TYPE_PARAM ? param_of(b, pattern->name) : -1;
+    if (at >= 0 && !b->types[at]) {
+        b->types[at] = actual;
+        return true;
+    }
+    pattern = tc_type_substitute(cx, pattern, b);
+    return pattern == actual || tc_type_is_generic(pattern) ||
+           tc_type_is_generic(actual);
+}
+
+static bool match(tc_context *cx, const tc_type *pattern, const tc_type *actual,
+                  tc_bindings *b)
+{
+    if (pattern->kind != TC_TENSOR && pattern->kind != TC_PTR)
+        return match_elem(cx, pattern, actual, b);
+    if (pattern->kind != actual->kind || pattern->rank != actual->rank)
+        return false;
+    for (unsigned i = 0; i < pattern->rank; i++)
+        if (!match_dim(cx, pattern->dims[i], actual->dims[i], b))
+            return false;
+    return match_elem(cx, pattern->elem, actual->elem, b);
+}
+
+/* ---- All of it ---- */
+
+static const tc_type *type_of_word(const tc_op *launch, const char *word)
+{
+    tc_context *cx = launch->func->module->cx;
+    tc_kind kind = tc_kind_parse(word, strlen(word));
+    return kind != TC_KIND_COUNT ? tc_type_scalar(cx, kind)
+                                 : tc_type_param(cx, word);
+}
+
+static void bind_given(const tc_op *launch, const tc_func *kernel,
+                       tc_bindings *b)
+{
+    const tc_attr *names = tc_op_attr(launch, "names");
+    const tc_attr *sizes = tc_op_attr(launch, "sizes");
+    const tc_attr *words = tc_op_attr(launch, "words");
+    for (unsigned i = 0; i < names->n; i++) {
+        int at = param_of(b, names->strings[i]);
+        if (at < 0)
+            continue;
+        if (kernel->params[at].kind == TC_PARAM_INT)
+            b->dims[at] = sizes->dims[i];
+        else if (kernel->params[at].kind == TC_PARAM_TYPE)
+            b->types[at] = type_of_word(launch, words->strings[i]);
+    }
+}
+
+bool tc_launch_bind(const tc_op *launch, const tc_func *kernel, tc_bindings *b)
+{
+    tc_context *cx = launch->func->module->cx;
+    bind_given(launch, kernel, b);
+    bool ok = true;
+    for (unsigned i = 0; i < launch->nin && i < kernel->body->nargs; i++) {
+        const tc_value *arg = kernel->body->args[i];
+        if (match(cx, arg->type, launch->in[i]->type, b))
+            continue;
+        ok = tc_error(cx, launch->loc,
+                      "launch: argument %u of @%s (%%%s) is %s, expected %s", i,
+                      kernel->name, arg->name ? arg->name : "?",
+                      tc_type_name(cx, launch->in[i]->type),
+                      tc_type_name(cx, tc_type_substitute(cx, arg->type, b)));
+        if (arg->loc.file)
+            tc_note(cx, arg->loc, "the parameter is here");
+    }
+    return ok;
+}
