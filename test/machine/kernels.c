@@ -29,6 +29,18 @@
         AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
         AT('D') = d, AT('E') = d, AT('S') = 1                                  \
     }
+/* Gradients; rows (R) for blocks of up to so many queries. */
+#define BACKWARD(heads, kv, m, n, d, e)                                        \
+    {                                                                          \
+        AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
+        AT('D') = d, AT('E') = e, AT('C') = 2, AT('R') = (m) + 192             \
+    }
+#define SPOILED_BACKWARD(m, n, d)                                              \
+    {                                                                          \
+        AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
+        AT('D') = d, AT('E') = d, AT('C') = 2, AT('R') = (m) + 192,            \
+        AT('S') = 1                                                            \
+    }
 #define IN_PLACE(m, n)                                                         \
     {                                                                          \
         AT('M') = m, AT('N') = n, AT('S') = 3                                  \
@@ -172,6 +184,51 @@ static const problem problems[] = {
      {TILES("32", "16", "16", "bf16"), {"score_mod", "@relative_bias_table"}},
      ATTENTION(1, 1, 40, 50, 16, 16),
      6e-3},
+    {"bwd_delta",
+     "attention_bwd_delta",
+     {{"BM", "32"}, {"DV", "24"}, {"T", "bf16"}, {"LSE_GRAD", "1"}},
+     BACKWARD(2, 1, 70, 0, 24, 24),
+     2e-6},
+    {"bwd_dq",
+     "attention_bwd_dq",
+     {TILES("32", "16", "16", "bf16")},
+     BACKWARD(2, 1, 40, 41, 16, 16),
+     6e-3},
+    {"bwd_dkv",
+     "attention_bwd_dkv",
+     {TILES("32", "16", "16", "f16")},
+     BACKWARD(2, 1, 70, 40, 16, 16),
+     2e-3},
+    {"bwd",
+     "attention_bwd",
+     {TILES("16", "32", "32", "bf16")},
+     BACKWARD(2, 1, 40, 50, 32, 32),
+     6e-3},
+    {"bwd_f32",
+     "attention_bwd",
+     {TILES("16", "16", "16", "f32")},
+     BACKWARD(1, 1, 24, 33, 16, 16),
+     4e-6},
+    {"bwd_post",
+     "attention_bwd_post",
+     {{"BM", "32"}, {"D", "24"}, {"T", "f16"}},
+     BACKWARD(1, 1, 40, 41, 24, 24),
+     2e-3},
+    {"bwd_spoiled",
+     "attention_bwd",
+     {TILES("16", "32", "16", "bf16"), {"mask_mod", "@causal"}},
+     SPOILED_BACKWARD(40, 50, 16),
+     6e-3},
+    {"bwd_dq_causal",
+     "attention_bwd_dq",
+     {TILES("32", "16", "16", "bf16"), {"mask_mod", "@causal"}},
+     BACKWARD(1, 1, 70, 70, 16, 16),
+     6e-3},
+    {"bwd_window",
+     "attention_bwd",
+     {TILES("16", "32", "16", "f16"), {"mask_mod", "@sliding_window"}},
+     BACKWARD(1, 1, 90, 90, 16, 16),
+     2e-3},
     {"softmax", "softmax", {{"BN", "64"}}, MATRIX(12, 150, 0), 2e-6},
     {"softmax_in_place", "softmax", {{"BN", "64"}}, IN_PLACE(12, 150), 2e-6},
     {"layernorm_in_place",
@@ -207,6 +264,12 @@ enum { NPROBLEMS = sizeof problems / sizeof *problems };
     }
 #define HOPPER_TILES(bn, d, t)                                                 \
     {"BM", "?"}, {"BN", bn}, {"D", d},                                         \
+    {                                                                          \
+        "T", t                                                                 \
+    }
+/* Keys are the rows. */
+#define HOPPER_KEYS(bm, d, t)                                                  \
+    {"BN", "?"}, {"BM", bm}, {"D", d},                                         \
     {                                                                          \
         "T", t                                                                 \
     }
@@ -296,6 +359,31 @@ static const problem hopper[] = {
       {"score_mod", "@alibi"},
       {"mask_mod", "@causal"}},
      ATTENTION(2, 1, 70, 80, 32, 32),
+     6e-3},
+    {"bwd_dq",
+     "attention_bwd_dq",
+     {HOPPER_TILES("32", "32", "bf16")},
+     BACKWARD(2, 1, 100, 70, 32, 32),
+     6e-3},
+    {"bwd_dkv",
+     "attention_bwd_dkv",
+     {HOPPER_KEYS("64", "32", "f16")},
+     BACKWARD(2, 1, 100, 70, 32, 32),
+     2e-3},
+    {"bwd",
+     "attention_bwd",
+     {HOPPER_KEYS("64", "64", "bf16")},
+     BACKWARD(2, 1, 100, 200, 64, 64),
+     6e-3},
+    {"bwd_causal",
+     "attention_bwd",
+     {HOPPER_KEYS("64", "32", "bf16"), {"mask_mod", "@causal"}},
+     BACKWARD(1, 1, 200, 200, 32, 32),
+     6e-3},
+    {"bwd_spoiled",
+     "attention_bwd",
+     {HOPPER_KEYS("64", "32", "bf16"), {"mask_mod", "@causal"}},
+     SPOILED_BACKWARD(70, 70, 32),
      6e-3},
     {"softmax", "softmax", {{"BN", "64"}}, AT_MOST(8, 12, 150), 2e-6},
     {"layernorm", "layernorm", {{"BN", "64"}}, AT_MOST(8, 12, 150), 2e-6},

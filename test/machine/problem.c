@@ -17,7 +17,9 @@ typedef struct role {
     const char *kernel, *name;
     const char *sides; /* letters; NULL: a scalar */
     bool is_output;
-    double value; /* of a scalar; of an i32 tensor: elements are below it */
+    /* Of a scalar; of an i32 tensor: elements are below it; of an output: not 0
+     * where it is added to, and begins with zeros. */
+    double value;
 } role;
 
 static const role roles[] = {
@@ -33,6 +35,25 @@ static const role roles[] = {
     {"attention_fwd", "mask.w", NULL, false, 21},
     {"attention_fwd", "mask.ids", "N", false, 3},
     {"attention_fwd", "mask.prefixes", "B", false, 30},
+    {"attention_bwd*", "q", "BHMD", false, 0},
+    {"attention_bwd*", "k", "BGND", false, 0},
+    {"attention_bwd*", "v", "BGNE", false, 0},
+    {"attention_bwd*", "o", "BHME", false, 0},
+    {"attention_bwd*", "do", "BHME", false, 0},
+    {"attention_bwd*", "lse", "BHM", false, 0},
+    {"attention_bwd*", "dlse", "BHM", false, 0},
+    {"attention_bwd_delta", "rows", "CBHR", true, 0},
+    {"attention_bwd*", "rows", "CBHR", false, 0},
+    {"attention_bwd", "dqacc", "BHMD", true, 1},
+    {"attention_bwd*", "dqacc", "BHMD", false, 0},
+    {"attention_bwd*", "dq", "BHMD", true, 0},
+    {"attention_bwd*", "dk", "BGND", true, 0},
+    {"attention_bwd*", "dv", "BGNE", true, 0},
+    {"attention_bwd*", "scale", NULL, false, 0.25},
+    {"attention_bwd*", "score.slopes", "H", false, 0},
+    {"attention_bwd*", "score.cap", NULL, false, 3},
+    {"attention_bwd*", "mask.w", NULL, false, 21},
+    {"attention_bwd*", "mask.ids", "N", false, 3},
     {"matmul", "a", "MK", false, 0},
     {"matmul", "b", "KN", false, 0},
     {"matmul", "c", "MN", true, 0},
@@ -47,10 +68,17 @@ static const role roles[] = {
     {"layernorm", "eps", NULL, false, 1e-5},
 };
 
+static bool is_kernel(const char *pattern, const char *name)
+{
+    size_t n = strlen(pattern);
+    return pattern[n - 1] == '*' ? strncmp(pattern, name, n - 1) == 0
+                                 : strcmp(pattern, name) == 0;
+}
+
 static const role *role_of(const problem *p, const char *name)
 {
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (strcmp(roles[i].kernel, p->kernel) == 0 &&
+        if (is_kernel(roles[i].kernel, p->kernel) &&
             strcmp(roles[i].name, name) == 0)
             return &roles[i];
     printf("%s: no role for argument %s\n", p->name, name);
@@ -61,7 +89,7 @@ static void fill(num_tensor *t, const role *r, num_rng *rng)
 {
     for (int64_t i = 0; i < num_count(t); i++)
         num_write(t->type, num_at(t, i),
-                  r->is_output            ? NAN
+                  r->is_output            ? (r->value ? 0 : NAN)
                   : num_is_float(t->type) ? num_normal(rng)
                                           : num_below(rng, (int)r->value));
 }
@@ -91,7 +119,8 @@ static bool make_arg(const problem *p, data *d, const tc_value *v, num_rng *rng)
         *t = num_tensor_new((num_type)v->type->elem->kind, (int)v->type->rank,
                             size, NULL);
         fill(t, r, rng);
-        if (strcmp(v->name, "v") == 0 && p->size['S' - 'A'] == 1)
+        if ((strcmp(v->name, "v") == 0 || strcmp(v->name, "do") == 0) &&
+            p->size['S' - 'A'] == 1)
             spoil(t);
         *arg = (tc_launch_arg){t->size, t->stride, {0}, t->data};
     } else {
@@ -155,7 +184,9 @@ static bool parse_file(tc_module *m, const char *path)
 static bool parse_kernel(tc_module *m, const char *kernel)
 {
     char path[128];
-    snprintf(path, sizeof path, "kernels/%s.tile", kernel);
+    bool backward = strncmp(kernel, "attention_bwd", 13) == 0;
+    snprintf(path, sizeof path, "kernels/%s.tile",
+             backward ? "attention_bwd" : kernel);
     return parse_file(m, path) && parse_file(m, "kernels/mods/masks.tile") &&
            parse_file(m, "kernels/mods/scores.tile");
 }
@@ -228,10 +259,15 @@ static bool fill_data(const problem *p, data *d, tc_module *m)
         show(p->name, m->cx);
         return false;
     }
-    for (unsigned i = 0; i < d->nargs; i++)
-        if (d->tensors[i].memory &&
-            role_of(p, f->body->args[i]->name)->is_output)
-            d->want[i] = num_tensor_read(&d->tensors[i]);
+    for (unsigned i = 0; i < d->nargs; i++) {
+        const role *r = role_of(p, f->body->args[i]->name);
+        if (!d->tensors[i].memory || !r->is_output)
+            continue;
+        d->want[i] = num_tensor_read(&d->tensors[i]);
+        if (r->value)
+            d->before[i] = calloc((size_t)num_count(&d->tensors[i]) + 1,
+                                  sizeof *d->before[i]);
+    }
     for (unsigned i = 0; i < d->nargs && p->size['S' - 'A'] == 3; i++)
         if (strcmp(f->body->args[i]->name, "y") == 0)
             share_place(d, i);
