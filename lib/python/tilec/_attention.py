@@ -184,6 +184,6 @@ def backward(spec, q, k, v, o, lse, dout, dlse, captured, wanted=()):
     for name in wanted:
         if name not in found:
             raise ValueError("captured `%s` has no gradient: no score mod "
-                             "reads it as float" % name)
+                             "reads it as float; detach it" % name)
     plan.run("backward", t, captured, grads)
     return t["dq"], t["dk"], t["dv"], {n: found[n] for n in wanted}

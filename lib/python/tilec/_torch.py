@@ -72,13 +72,19 @@ def _keep(ctx, inputs, output):
     ctx.rest = rest
 
 
+def _spread(t):
+    """A gradient of a sum is one number with strides of 0, which no bulk copy
+    takes."""
+    return t.contiguous() if 0 in t.stride() else t
+
+
 def _backward(ctx, dout, dlse, _):
     query, key, value, o, lse, *captured = ctx.saved_tensors
     needs = ctx.needs_input_grad[4]
     names = ctx.rest[0].split(",")
     wanted = [n for n, need in zip(names, needs) if need]
-    if dout is None:
-        dout = torch.zeros_like(o)
+    dout = torch.zeros_like(o) if dout is None else _spread(dout)
+    dlse = dlse if dlse is None else _spread(dlse)
     dq, dk, dv, found = _gradients(query, key, value, o, lse, dout, dlse,
                                    ",".join(wanted), captured, *ctx.rest)
     by_name = dict(zip(wanted, found))
