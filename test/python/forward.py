@@ -149,8 +149,7 @@ func @less(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
 
     def test_rows_without_keys(self):
         t = inputs(m=40, n=20)
-        mask = lambda h, i, j: j <= i + (20 - 40)
-        want = Attention(*t, mask=mask)
+        want = Attention(*t, mask=lambda h, i, j: j <= i + (20 - 40))
         o = self.check(t, want, mask_mod="causal_bottom_right")
         self.assertFalse(o[:, :, :20].any())
 

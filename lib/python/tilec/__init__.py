@@ -13,5 +13,6 @@ from ._api import attention, attention_backward
 from ._errors import Diagnostic, Error, MachineError
 from ._kernel import Kernel, compile, kernel, mods, targets, version
 
-__all__ = ["attention", "attention_backward", "compile", "kernel", "mods", "targets", "version",
-           "Kernel", "Diagnostic", "Error", "MachineError"]
+__all__ = ["attention", "attention_backward", "compile", "kernel", "mods",
+           "targets", "version", "Kernel", "Diagnostic", "Error",
+           "MachineError"]

@@ -166,4 +166,3 @@ class Memory:
             self.owner = numpy.empty(size + 256, numpy.uint8)
             start = self.owner.ctypes.data
         self.address = (start + 255) & ~255
-
