@@ -24,9 +24,11 @@ on disk.
 import argparse
 import datetime
 import json
+import math
 import os
 import pathlib
 import random
+import statistics
 import subprocess
 import sys
 
@@ -94,26 +96,25 @@ def table_of(rows):
     return "\n".join(lines) + "\n"
 
 
-def behind(rows, peer):
-    """The cases in which tilec is slower than that peer, or failed."""
-    return [row["label"] for row in rows if peer in row["median"] and not
-            row["median"].get("tilec", float("inf")) <= row["median"][peer]]
+def beside(rows, peer):
+    """In one line how tilec does beside that peer."""
+    ratios = {r["label"]: r["median"][peer] / r["median"].get("tilec", math.inf)
+              for r in rows if peer in r["median"]}
+    late = [name for name, ratio in ratios.items() if ratio < 1]
+    return "tilec / %s: ahead in %d of %d, %.2f to %.2f, median %.2f%s\n" % (
+        peer, len(ratios) - len(late), len(ratios), min(ratios.values()),
+        max(ratios.values()), statistics.median(ratios.values()),
+        "; behind: " + ", ".join(late) if late else "")
 
 
 def tables_of(data):
     text = []
     for direction in ("forward", "backward"):
         rows = [r for r in data["rows"] if key_of(r)[1] == direction]
-        if not rows:
-            continue
-        text += [direction.capitalize() + ":\n", table_of(rows)]
-        peers = sorted({n for r in rows for n in r["median"]} - {"tilec"})
-        for peer in peers:
-            late = behind(rows, peer)
-            both = sum(peer in r["median"] for r in rows)
-            text.append("%s: tilec ahead in %d of %d%s\n" % (
-                peer, both - len(late), both,
-                "; behind: " + ", ".join(late) if late else ""))
+        if rows:
+            peers = sorted({n for r in rows for n in r["median"]} - {"tilec"})
+            text += [direction.capitalize() + ":\n", table_of(rows),
+                     *[beside(rows, peer) for peer in peers]]
     return "\n".join(text)
 
 
