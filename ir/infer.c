@@ -143,6 +143,23 @@ static bool rule_gather(const tc_op *op, tc_results *r)
     return tc_results_add(r, tc_type_with_elem(context_of(op), like, t->elem));
 }
 
+static bool rule_bisect(const tc_op *op, tc_results *r)
+{
+    const tc_type *t = op->in[0]->type, *x = op->in[1]->type;
+    tc_kind k = t->elem->kind;
+    if (t->rank != 1 || (k != TC_I32 && k != TC_I64))
+        return tc_error(context_of(op), op->loc,
+                        "bisect: operand 0 is %s, expected a tensor of one "
+                        "dim, of i32 or i64",
+                        type_of(op, 0));
+    if (tc_type_elem(x) != t->elem)
+        return tc_error(context_of(op), op->loc,
+                        "bisect: operand 1 is %s, expected elements of %s",
+                        type_of(op, 1), tc_type_name(context_of(op), t->elem));
+    const tc_type *i32 = tc_type_scalar(context_of(op), TC_I32);
+    return tc_results_add(r, tc_type_with_elem(context_of(op), x, i32));
+}
+
 static bool is_dot_elem(const tc_type *elem)
 {
     return elem->kind == TC_TYPE_PARAM ||
@@ -383,6 +400,7 @@ static tc_infer_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_BLOCK] = rule_block,
     [TC_LOAD] = rule_load,
     [TC_GATHER] = rule_gather,
+    [TC_BISECT] = rule_bisect,
     [TC_ATOMIC] = rule_atomic,
     [TC_ATOMIC_CAS] = rule_atomic,
     [TC_SPLAT] = tc_infer_splat,

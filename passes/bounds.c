@@ -85,6 +85,17 @@ static bool scale_by_value(tc_loop *l, tc_sum a, tc_value *by, tc_sum *out)
 
 /* ---- Bounds ---- */
 
+/* The program asks: x <= limit (most), or x >= limit. */
+static void ask(tc_loop *l, tc_value *x, bool most, int64_t limit)
+{
+    tc_builder *b = &l->before;
+    tc_value *in[] = {x, tc_build_int(b, x->type, limit)};
+    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
+    tc_op_set_word(cmp, "pred", most ? "le" : "ge");
+    tc_value *ok = tc_build_op(b, cmp, NULL);
+    l->sure = l->sure ? tc_build_binary(b, TC_AND, l->sure, ok) : ok;
+}
+
 static const tc_limit *new_linear(tc_loop *l, int64_t factor, tc_sum sum,
                                   int64_t divisor)
 {
@@ -127,6 +138,11 @@ static const tc_limit *new_choice(tc_loop *l, tc_limit_kind kind,
 const tc_limit *tc_limit_constant(tc_loop *l, int64_t c)
 {
     return new_linear(l, 0, (tc_sum){NULL, c, c, c}, 1);
+}
+
+const tc_limit *tc_limit_of_sum(tc_loop *l, tc_sum s)
+{
+    return new_linear(l, 0, s, 1);
 }
 
 /* floor((f i + s) / d) + floor((g i + t) / e), where one of d and e is 1 */
@@ -238,10 +254,31 @@ static const tc_limit *divide_by_value(tc_loop *l, const tc_limit *a,
     if (a->kind != TC_LIMIT_LINEAR)
         return new_choice(l, a->kind, divide_by_value(l, a->a, by),
                           divide_by_value(l, a->b, by));
-    if (is_divided(a))
-        return NULL;
+    if (is_divided(a)) { /* floor(floor(x / d) / by) = floor(x / (d by)) */
+        tc_value *d = a->by ? a->by : i64_const(l, a->divisor);
+        by = tc_build_binary(&l->before, TC_MUL, d, by);
+        ask(l, by, true, MOST_FACTOR);
+    }
     return a->factor ? new_divided(l, a->factor, a->sum, by)
                      : divide_sum(l, a->sum, by, 1, MOST_FACTOR);
+}
+
+tc_value *tc_limit_value(tc_loop *l, const tc_limit *t)
+{
+    tc_builder *b = &l->before;
+    if (!t || (t->kind == TC_LIMIT_LINEAR && t->factor))
+        return NULL;
+    if (t->kind == TC_LIMIT_LINEAR) {
+        tc_value *x = tc_sum_value(l, t->sum);
+        if (!is_divided(t))
+            return x;
+        return tc_build_binary(b, TC_DIV, x,
+                               t->by ? t->by : i64_const(l, t->divisor));
+    }
+    tc_value *x = tc_limit_value(l, t->a), *y = tc_limit_value(l, t->b);
+    if (!x || !y)
+        return NULL;
+    return tc_build_binary(b, t->kind == TC_LIMIT_MIN ? TC_MIN : TC_MAX, x, y);
 }
 
 /* ---- Do the program's ints wrap? ---- */
@@ -283,17 +320,6 @@ static tc_value *extreme(tc_loop *l, const tc_limit *t, bool most)
         return x;
     tc_value *by = t->by ? t->by : tc_build_int(b, x->type, t->divisor);
     return tc_build_binary(b, TC_DIV, x, by);
-}
-
-/* The program asks: x <= limit (most), or x >= limit. */
-static void ask(tc_loop *l, tc_value *x, bool most, int64_t limit)
-{
-    tc_builder *b = &l->before;
-    tc_value *in[] = {x, tc_build_int(b, x->type, limit)};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", most ? "le" : "ge");
-    tc_value *ok = tc_build_op(b, cmp, NULL);
-    l->sure = l->sure ? tc_build_binary(b, TC_AND, l->sure, ok) : ok;
 }
 
 static void be_sure(tc_loop *l, const tc_limit *t, bool most, int64_t limit)
@@ -478,6 +504,26 @@ static tc_bounds of_rem(tc_loop *l, const tc_op *op)
     return (tc_bounds){tc_limit_constant(l, 0), less ? less : last};
 }
 
+/* From the number of the smallest to that of the largest, if they do not
+ * change; else anything. */
+static tc_bounds of_bisect(tc_loop *l, const tc_op *op)
+{
+    tc_builder *b = &l->before;
+    tc_bounds x = operand(l, op, 1);
+    tc_value *ends[] = {tc_limit_value(l, x.low), tc_limit_value(l, x.high)};
+    const tc_limit *t[2];
+    if (!ends[0] || !ends[1])
+        return (tc_bounds){tc_limit_constant(l, 0),
+                           tc_limit_constant(l, INT32_MAX)};
+    for (int i = 0; i < 2; i++) {
+        tc_value *in[] = {op->in[0], tc_build(b, TC_CAST, 1, &ends[i],
+                                              op->in[0]->type->elem)};
+        tc_value *n = build_i64(l, tc_build(b, TC_BISECT, 2, in, NULL));
+        t[i] = new_linear(l, 0, (tc_sum){n, 0, 0, INT32_MAX}, 1);
+    }
+    return (tc_bounds){t[0], t[1]};
+}
+
 /* Bits that a constant leaves. */
 static tc_bounds of_and(tc_loop *l, const tc_op *op)
 {
@@ -519,6 +565,7 @@ static bounds_fn *const by_op[TC_OPCODE_COUNT] = {
     [TC_DIV] = of_div,          [TC_SHR] = of_shr,
     [TC_SELECT] = of_select,    [TC_CAST] = of_cast,
     [TC_REM] = of_rem,          [TC_AND] = of_and,
+    [TC_BISECT] = of_bisect,
 };
 
 /* A scalar from before the loop is itself. */

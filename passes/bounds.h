@@ -74,6 +74,10 @@ tc_bounds tc_bounds_of(tc_loop *l, tc_value *v);
 const tc_limit *tc_limit_add(tc_loop *l, const tc_limit *a, const tc_limit *b);
 const tc_limit *tc_limit_negate(tc_loop *l, const tc_limit *a);
 const tc_limit *tc_limit_constant(tc_loop *l, int64_t c);
+const tc_limit *tc_limit_of_sum(tc_loop *l, tc_sum s);
+
+/* As an i64 before the loop; NULL where it changes from step to step. */
+tc_value *tc_limit_value(tc_loop *l, const tc_limit *t);
 
 /* The sum as a value before the loop. */
 tc_value *tc_sum_value(tc_loop *l, tc_sum s);

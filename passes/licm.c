@@ -71,6 +71,12 @@ static bool surely_runs(const tc_op *loop, const tc_region *r)
            tc_trip_count(lo.i, hi.i, step.i) > 0;
 }
 
+/* A read that stays inside of its tensor. */
+static bool cannot_fail(const tc_op *op)
+{
+    return op->code == TC_GATHER || op->code == TC_BISECT;
+}
+
 /* What stands in the way of a load's move; NULL: nothing. */
 static const char *why_load_stays(const tc_op *op, const tc_op *loop,
                                   const tc_region *r)
@@ -78,7 +84,7 @@ static const char *why_load_stays(const tc_op *op, const tc_op *loop,
     tc_effects e = tc_op_effects(loop);
     if (e.stores)
         return "the loop stores to memory";
-    if (op->code == TC_GATHER)
+    if (cannot_fail(op))
         return NULL;
     if (!surely_runs(loop, r))
         return "the loop may run no step, and then the load must not happen";
@@ -133,12 +139,13 @@ static void bring(struct licm *s, tc_value *v, tc_op *loop, const tc_op *op)
     move(s, v->def, loop);
 }
 
-/* Pure ops without regions whose operands are outside but for repeated
- * values: these are moved first. */
+/* Pure ops without regions, and reads that cannot fail, whose operands are
+ * outside but for repeated values: these are moved first. */
 static void bring_operands(struct licm *s, tc_op *op, tc_op *loop)
 {
-    if (op->nregions || op->nin == 0 || !tc_op_has(op, TC_PURE) ||
-        repeats_smaller_value(op))
+    bool moves = tc_op_has(op, TC_PURE) ||
+                 (cannot_fail(op) && !tc_op_effects(loop).stores);
+    if (op->nregions || op->nin == 0 || !moves || repeats_smaller_value(op))
         return;
     for (unsigned i = 0; i < op->nin; i++)
         if (!may_come_along(op->in[i], loop, op))

@@ -186,8 +186,8 @@ static bool touches_pointer(const tc_op *op)
 static bool has_lanes(const tc_op *op)
 {
     return tc_op_has(op, TC_ELEMENTWISE) || op->code == TC_GATHER ||
-           op->code == TC_ASSERT || op->code == TC_ASSUME ||
-           op->code == TC_PRINT ||
+           op->code == TC_BISECT || op->code == TC_ASSERT ||
+           op->code == TC_ASSUME || op->code == TC_PRINT ||
            (touches_pointer(op) && op->in[0]->type->kind == TC_PTR);
 }
 
@@ -273,8 +273,9 @@ static unsigned wanted_axes(const struct lift *l, const tc_op *op, unsigned i)
     case TC_CONDITION: return 0;
     case TC_YIELD: return owner->code == TC_REDUCE ? 0 : axes_of(owner->out[i]);
     case TC_PRINT: return axes_of(op->in[i]);
-    /* The tensor of a gather is no lane. */
-    case TC_GATHER: return i == 0 ? 0 : operand_axes(op);
+    /* Their tensor is no lane. */
+    case TC_GATHER:
+    case TC_BISECT: return i == 0 ? 0 : operand_axes(op);
     default: return result_axes(l, op);
     }
 }

@@ -244,17 +244,88 @@ static bool is_not_negative(const tc_loop *l, const tc_limit *t)
     return t->kind == TC_LIMIT_MAX ? a || b : a && b;
 }
 
-static tc_mask of_cmp(tc_loop *l, const tc_op *op)
+/* ---- Searches ---- */
+
+/* The bisect in the loop whose lanes v holds; NULL: it is something else. */
+static const tc_op *bisect_in_loop(const tc_loop *l, const tc_value *v)
 {
-    tc_bounds x = tc_bounds_of(l, op->in[0]), y = tc_bounds_of(l, op->in[1]);
-    const char *pred = tc_op_word(op, "pred");
-    if (!x.low || !y.low)
-        return (tc_mask){NULL, NULL, NULL};
-    if (pred[0] == 'u') { /* the same as signed, without a sign */
-        if (!is_not_negative(l, x.low) || !is_not_negative(l, y.low))
-            return (tc_mask){NULL, NULL, NULL};
-        pred++;
+    while (v->def &&
+           (v->def->code == TC_SPLAT || v->def->code == TC_BROADCAST ||
+            v->def->code == TC_EXPAND_DIMS || v->def->code == TC_RESHAPE ||
+            v->def->code == TC_TRANS))
+        v = v->def->in[0];
+    const tc_op *op = tc_match_op(v, TC_BISECT);
+    return op && !tc_loop_has_outside(l, v) ? op : NULL;
+}
+
+/* bisect(t, x) <= at where x is below this: t[at], or what no x reaches. */
+static const tc_limit *end_of_piece(tc_loop *l, tc_value *t, tc_value *at)
+{
+    static const int64_t FAR = (int64_t)1 << 40;
+    tc_builder *b = &l->before;
+    const tc_type *i64 = at->type;
+    tc_op *size = tc_op_new(b->func, TC_SIZE, b->loc, 1, &t, 0);
+    tc_op_set_int(size, "dim", 0);
+    tc_value *n = tc_build_op(b, size, NULL);
+    tc_value *gather[] = {t, at};
+    tc_value *e = tc_build(b, TC_GATHER, 2, gather, NULL);
+    e = tc_build(b, TC_CAST, 1, &e, i64);
+    const char *preds[] = {"ge", "lt"};
+    tc_value *with[] = {tc_build(b, TC_CAST, 1, &n, i64),
+                        tc_build_int(b, i64, 0)};
+    for (int i = 0; i < 2; i++) {
+        tc_value *in[] = {at, with[i]};
+        tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
+        tc_op_set_word(cmp, "pred", preds[i]);
+        tc_value *choice[] = {tc_build_op(b, cmp, NULL),
+                              tc_build_int(b, i64, i ? -FAR : FAR), e};
+        e = tc_build(b, TC_SELECT, 3, choice, NULL);
     }
+    return tc_limit_of_sum(l, (tc_sum){e, 0, -FAR, FAR});
+}
+
+/* The ends of the pieces y + by; ends ascend with y. */
+static tc_bounds ends_of_pieces(tc_loop *l, tc_value *t, tc_bounds y,
+                                int64_t by)
+{
+    const tc_limit *c = tc_limit_constant(l, by);
+    tc_value *low = tc_limit_value(l, tc_limit_add(l, y.low, c));
+    tc_value *high = tc_limit_value(l, tc_limit_add(l, y.high, c));
+    if (!low || !high)
+        return (tc_bounds){NULL, NULL};
+    return (tc_bounds){end_of_piece(l, t, low), end_of_piece(l, t, high)};
+}
+
+/* A search in the loop, compared with what does not change, is a comparison of
+ * what is searched for: bisect(t, x) <= y where x < t[y]. */
+static tc_mask of_bisects(tc_loop *l, const tc_op *op)
+{
+    const char *pred = tc_op_word(op, "pred");
+    const tc_op *search = bisect_in_loop(l, op->in[0]);
+    bool swapped = !search;
+    if (swapped)
+        search = bisect_in_loop(l, op->in[1]);
+    if (!search || pred[0] == 'u' || search->in[0]->type->elem->kind != TC_I32)
+        return (tc_mask){NULL, NULL, NULL};
+    tc_bounds x = tc_bounds_of(l, search->in[1]);
+    tc_bounds y = tc_bounds_of(l, op->in[swapped ? 0 : 1]);
+    tc_bounds end = ends_of_pieces(l, search->in[0], y, 0);
+    tc_bounds start = ends_of_pieces(l, search->in[0], y, -1);
+    if (!x.low || !end.low || !start.low)
+        return (tc_mask){NULL, NULL, NULL};
+    bool less = pred[0] == (swapped ? 'g' : 'l');
+    if (pred[1] == 't') /* below, above */
+        return less ? compare(l, x, 1, start) : compare(l, end, 0, x);
+    tc_mask most = compare(l, x, 1, end), least = compare(l, start, 0, x);
+    if (pred[0] == 'l' || pred[0] == 'g')
+        return less ? most : least;
+    tc_mask equal = combine(l, true, most, least);
+    return pred[0] == 'e' ? equal : complement(l, equal);
+}
+
+/* An order, by its name. */
+static tc_mask ordered(tc_loop *l, const char *pred, tc_bounds x, tc_bounds y)
+{
     if (strcmp(pred, "lt") == 0)
         return compare(l, x, 1, y);
     if (strcmp(pred, "le") == 0)
@@ -265,6 +336,23 @@ static tc_mask of_cmp(tc_loop *l, const tc_op *op)
         return compare(l, y, 0, x);
     tc_mask equal = combine(l, true, compare(l, x, 0, y), compare(l, y, 0, x));
     return strcmp(pred, "eq") == 0 ? equal : complement(l, equal);
+}
+
+static tc_mask of_cmp(tc_loop *l, const tc_op *op)
+{
+    tc_mask found = of_bisects(l, op);
+    if (found.any)
+        return found;
+    tc_bounds x = tc_bounds_of(l, op->in[0]), y = tc_bounds_of(l, op->in[1]);
+    const char *pred = tc_op_word(op, "pred");
+    if (!x.low || !y.low)
+        return (tc_mask){NULL, NULL, NULL};
+    if (pred[0] == 'u') { /* the same as signed, without a sign */
+        if (!is_not_negative(l, x.low) || !is_not_negative(l, y.low))
+            return (tc_mask){NULL, NULL, NULL};
+        pred++;
+    }
+    return ordered(l, pred, x, y);
 }
 
 /* ---- Conditions ---- */

@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char plain[] = "specialize,inline,canonicalize,cse,dce";
+static const char plain[] =
+    "specialize,inline,canonicalize,expand-bisections,cse,dce";
 static const char cut[] = "gpu-tile";
 
 /* ---- Masks ---- */
@@ -95,13 +96,21 @@ static void add_comparison(source *s)
     static const char *const orders[] = {
         " <= ", " < ", " >= ", " > ", " == ", " != "};
     static const char *const others[] = {
-        "rem(%k, 3) == 1",    "%k * %q > 900",
-        "%k ^ %q < 20",       "rem(%q - %k, %d) == 0",
-        "%q / %d == %k / %d", "abs(%q / %d - %k / %d) < 2"};
+        "rem(%k, 3) == 1",
+        "%k * %q > 900",
+        "%k ^ %q < 20",
+        "rem(%q - %k, %d) == 0",
+        "%q / %d == %k / %d",
+        "abs(%q / %d - %k / %d) < 2",
+        "bisect(%starts, %q) == bisect(%starts, %k)",
+        "bisect(%starts, %k - 9) < bisect(%starts, %q)",
+        "bisect(%starts, %k) <= bisect(%starts, %q)",
+        "bisect(%starts, %q) != 3",
+        "bisect(%starts, %k * 2) >= %b + 1"};
     int form = num_below(s->r, 16);
     add(s, "(");
     if (form == 0) {
-        add_one_of(s, others, 6);
+        add_one_of(s, others, sizeof others / sizeof *others);
     } else if (form == 1) {
         add(s, "abs(%k - %q)");
         add_one_of(s, orders, 6);
@@ -250,7 +259,7 @@ static num_tensor new_ints(num_rng *r, int n, int low, int high)
 /* ---- The two kernels, cut and not ---- */
 
 /* What the mask captures, in the order of its parameters. */
-enum { NCAPTURED = 4 };
+enum { NCAPTURED = 5 };
 typedef struct captured {
     tc_launch_arg all[NCAPTURED];
 } captured;
@@ -375,16 +384,25 @@ static void run_seed(totals *t, uint64_t seed, const char *attention,
 {
     num_rng r = {seed};
     num_tensor ends = new_ints(&r, 4, -20, 260);
+    num_tensor starts = new_ints(&r, num_below(&r, 9), 0, 0);
+    for (int i = 0, at = num_between(&r, -9, 40); i < starts.size[0]; i++) {
+        num_write(NUM_I32, num_at(&starts, i), at);
+        at += num_below(&r, 5) ? num_between(&r, 1, 90) : 0;
+    }
     int w = num_below(&r, 8) ? num_between(&r, -20, 150) : INT32_MAX;
     int u = num_between(&r, -20, 300);
     int d = num_below(&r, 12) ? num_between(&r, 1, 140)
                               : num_between(&r, -3, 1 << 25);
-    captured c = {
-        {{.scalar.i = w}, {.scalar.i = u}, {.scalar.i = d}, tensor(&ends)}};
+    captured c = {{{.scalar.i = w},
+                   {.scalar.i = u},
+                   {.scalar.i = d},
+                   tensor(&ends),
+                   tensor(&starts)}};
     source mask = {.r = &r};
     add(&mask, "func @mask(%b: i32, %h: i32, %q: i32, %k: i32, %q_len: i32,\n"
                "           %kv_len: i32, %w: i32, %u: i32, %d: i32,\n"
-               "           %ends: tensor<[?] x i32>) -> i1 {\n  return ");
+               "           %ends: tensor<[?] x i32>,\n"
+               "           %starts: tensor<[?] x i32>) -> i1 {\n  return ");
     add_mask(&mask, num_between(&r, 0, 3));
     add(&mask, "\n}\n");
     bool whole = num_below(&r, 8) == 0;
@@ -405,6 +423,7 @@ static void run_seed(totals *t, uint64_t seed, const char *attention,
         check_counts(t, &s, &r, &c, seed);
     free(text);
     num_tensor_free(&ends);
+    num_tensor_free(&starts);
 }
 
 int main(int argc, char **argv)

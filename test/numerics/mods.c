@@ -2,6 +2,7 @@
 #include "test/numerics/mods.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char mods_text[] =
@@ -81,6 +82,178 @@ static bool short_keys(const ref_position *at)
     return at->k < element(&d->lengths, at->b);
 }
 
+static bool dilated(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int away = abs(at->q - at->k);
+    return away <= d->w && away % d->d == 0;
+}
+
+static bool sink_window(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    return window(at) || (causal(at) && at->k < d->sink);
+}
+
+static bool global_window(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    return abs(at->q - at->k) <= d->w || at->q < d->length || at->k < d->length;
+}
+
+static bool global_positions(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    return element(&d->global, at->q) || element(&d->global, at->k);
+}
+
+static bool chunked(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    return causal(at) && at->k >= at->q - at->q % d->c;
+}
+
+static bool shared_prefix(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int of_q = document_of(d, at->q) - 1, of_k = document_of(d, at->k) - 1;
+    int continues = element(&d->prefix_of, of_q);
+    if (of_k == of_q)
+        return causal(at);
+    return of_k == continues;
+}
+
+static bool tree(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    return causal(at) && at->q < element(&d->ends, at->k);
+}
+
+static bool tree_ancestors(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int node = at->k - d->prefix, nodes = d->ancestors.size[1];
+    return node < 0 ||
+           (node < nodes && element(&d->ancestors, at->q * nodes + node));
+}
+
+static bool draft_blocks(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int node = at->k - d->prefix, start = at->q - at->q % d->c;
+    return node < 0 || (node >= start && node <= at->q);
+}
+
+static bool block_diffusion(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    bool noised_q = at->q < d->length, noised_k = at->k < d->length;
+    int q = (noised_q ? at->q : at->q - d->length) / d->c;
+    int k = (noised_k ? at->k : at->k - d->length) / d->c;
+    if (noised_q)
+        return noised_k ? q == k : k < q;
+    return !noised_k && k <= q;
+}
+
+static bool vision_cross(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int image = at->k / d->tokens, n = d->intervals.size[0];
+    int from = image < n ? element(&d->intervals, 2 * image) : 0;
+    int to = image < n ? element(&d->intervals, 2 * image + 1) : 0;
+    return at->q >= from && at->q < to;
+}
+
+static int clamped(int x, int low, int high)
+{
+    x = x > low ? x : low;
+    return x < high ? x : high;
+}
+
+static bool is_near(int x, int c, int size, int count)
+{
+    return abs(x - clamped(c, size / 2, count - 1 - size / 2)) <= size / 2;
+}
+
+static bool natten_at(const mod_data *d, const int q[2], const int k[2])
+{
+    return is_near(k[0], q[0], d->kernel_width, d->width) &&
+           is_near(k[1], q[1], d->kernel_height, d->height);
+}
+
+static bool natten(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int q[] = {at->q % d->width, at->q / d->width};
+    int k[] = {at->k % d->width, at->k / d->width};
+    return natten_at(d, q, k);
+}
+
+/* Where the image is stored tile by tile. */
+static void in_tiles(const mod_data *d, int at, int xy[2])
+{
+    int area = d->tile_width * d->tile_height,
+        across = d->width / d->tile_width;
+    int tile = at / area, within = at % area;
+    xy[0] = tile % across * d->tile_width + within % d->tile_width;
+    xy[1] = tile / across * d->tile_height + within / d->tile_width;
+}
+
+static bool tiled_natten(const ref_position *at)
+{
+    int q[2], k[2];
+    in_tiles(at->data, at->q, q);
+    in_tiles(at->data, at->k, k);
+    return natten_at(at->data, q, k);
+}
+
+static void in_morton_order(int at, int xy[2])
+{
+    xy[0] = xy[1] = 0;
+    for (int bit = 0; bit < 32; bit++)
+        xy[bit % 2] |= (int)((unsigned)at >> bit & 1) << bit / 2;
+}
+
+static bool morton_natten(const ref_position *at)
+{
+    int q[2], k[2];
+    in_morton_order(at->q, q);
+    in_morton_order(at->k, k);
+    return natten_at(at->data, q, k);
+}
+
+static bool is_tile_near(int x, int c, int size, int count)
+{
+    int left = size / 2, right = size % 2 ? left : left - 1;
+    c = clamped(c, left, count - 1 - right);
+    return x >= c - left && x <= c + right;
+}
+
+static bool sliding_tiles(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int end = d->area * d->columns * d->rows;
+    int q = at->q / d->area, k = at->k / d->area;
+    return at->q >= end || at->k >= end ||
+           (is_tile_near(k / d->columns, q / d->columns, d->kernel_height,
+                         d->rows) &&
+            is_tile_near(k % d->columns, q % d->columns, d->kernel_width,
+                         d->columns));
+}
+
+static bool sliding_tiles_3d(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int layer = d->columns * d->rows, end = d->area * layer * d->layers;
+    int q = at->q / d->area, k = at->k / d->area;
+    return at->q >= end || at->k >= end ||
+           (is_tile_near(k / layer, q / layer, d->sink + 1, d->layers) &&
+            is_tile_near(k % layer / d->columns, q % layer / d->columns,
+                         d->kernel_height, d->rows) &&
+            is_tile_near(k % d->columns, q % d->columns, d->kernel_width,
+                         d->columns));
+}
+
 static bool not_causal(const ref_position *at)
 {
     return !causal(at);
@@ -116,6 +289,26 @@ const mask_case masks[] = {
     {"prefix_lm_batch", prefix_batch},
     {"document", document},
     {"document_ids", ids},
+    {"dilated_sliding_window", dilated},
+    {"sink_window", sink_window},
+    {"global_sliding_window(global=length)", global_window},
+    {"global_positions(global=global_at)", global_positions},
+    {"chunked_causal", chunked},
+    {"document_causal", causal_document},
+    {"shared_prefix", shared_prefix},
+    {"tree", tree},
+    {"tree_ancestors", tree_ancestors},
+    {"draft_blocks", draft_blocks},
+    {"block_diffusion", block_diffusion},
+    {"vision_cross", vision_cross},
+    {"natten", natten},
+    {"tiled_natten", tiled_natten},
+    {"morton_natten", morton_natten},
+    {"sliding_tiles(kernel_columns=kernel_width, kernel_rows=kernel_height)",
+     sliding_tiles},
+    {"sliding_tiles_3d(kernel_columns=kernel_width, "
+     "kernel_rows=kernel_height, kernel_layers=sink_plus_1)",
+     sliding_tiles_3d},
     {"short_keys", short_keys},
     {"!causal", not_causal},
     {"causal & document", causal_document},
@@ -174,6 +367,31 @@ static double thirds(double score, const ref_position *at)
     return (at->q + at->k + at->h) % 3 == 0 ? -INFINITY : score;
 }
 
+static double row_bias(double score, const ref_position *at)
+{
+    const mod_data *d = at->data;
+    return score + read_at(&d->row_bias, at->q);
+}
+
+static double column_bias(double score, const ref_position *at)
+{
+    const mod_data *d = at->data;
+    return score + read_at(&d->column_bias, at->k);
+}
+
+static double pair_bias(double score, const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int64_t m = d->pair_bias.size[1], n = d->pair_bias.size[2];
+    return score + read_at(&d->pair_bias, (at->h * m + at->q) * n + at->k);
+}
+
+static double head_scale(double score, const ref_position *at)
+{
+    const mod_data *d = at->data;
+    return score * read_at(&d->scales, at->h);
+}
+
 const score_case scores[] = {
     {NULL, NULL, true, false},
     {"alibi", alibi, false, false},
@@ -181,6 +399,10 @@ const score_case scores[] = {
     {"relative_bias", relative, false, true},
     {"relative_bias_table", relative_table, false, false},
     {"head_bias", head_bias, false, false},
+    {"row_bias", row_bias, false, false},
+    {"column_bias", column_bias, false, false},
+    {"pair_bias", pair_bias, false, false},
+    {"head_scale", head_scale, true, false},
     {"alibi, soft_cap", capped_alibi, false, false},
     {"thirds", thirds, true, false},
 };
@@ -197,6 +419,62 @@ static num_tensor vector(num_type type, int n)
 static void set(num_tensor *t, int64_t i, double x)
 {
     num_write(t->type, num_at(t, i), x);
+}
+
+/* Multiples of 1/16 up to 2. */
+static void set_biases(num_tensor *t, num_rng *r)
+{
+    for (int64_t i = 0, n = num_count(t); i < n; i++)
+        set(t, i, num_between(r, -32, 32) / 16.0);
+}
+
+/* Sizes of images, which need not be as large as the lengths. */
+static void init_images(mod_data *d, num_rng *r)
+{
+    d->tile_width = 1 << num_below(r, 3);
+    d->tile_height = 1 << num_below(r, 3);
+    d->width = d->tile_width * num_between(r, 1, 8);
+    d->height = d->tile_height * num_between(r, 1, 8);
+    d->kernel_width = num_between(r, 1, 5);
+    d->kernel_height = num_between(r, 1, 5);
+    d->area = num_between(r, 1, 12);
+    d->columns = num_between(r, 1, 7);
+    d->rows = num_between(r, 1, 5);
+    d->layers = num_between(r, 1, 4);
+    d->tokens = num_between(r, 1, 40);
+}
+
+/* A tree in depth-first order, of any shape. */
+static void init_tree(mod_data *d, num_rng *r, int nodes, int m)
+{
+    d->ends = vector(NUM_I32, nodes);
+    for (int i = nodes - 1; i >= 0; i--) {
+        int end = i + 1; /* the next node, and what follows its descendants */
+        while (end < nodes && num_below(r, 3))
+            end = element(&d->ends, end);
+        set(&d->ends, i, end);
+    }
+    d->ancestors = num_tensor_new(NUM_I8, 2, (int32_t[]){m, nodes}, NULL);
+    for (int64_t i = 0, n = num_count(&d->ancestors); i < n; i++)
+        set(&d->ancestors, i, num_below(r, 2));
+}
+
+static void init_lists(mod_data *d, num_rng *r, int longest)
+{
+    d->global = vector(NUM_I8, longest + 1);
+    for (int i = 0; i <= longest; i++)
+        set(&d->global, i, num_below(r, 12) == 0);
+    int documents = d->offsets.size[0];
+    d->prefix_of = vector(NUM_I32, documents);
+    for (int i = 0; i < documents; i++)
+        set(&d->prefix_of, i, num_between(r, 0, i));
+    int images = num_between(r, 1, 8);
+    d->intervals = num_tensor_new(NUM_I32, 2, (int32_t[]){images, 2}, NULL);
+    for (int i = 0; i < images; i++) {
+        int from = num_between(r, 0, longest);
+        set(&d->intervals, 2 * i, from);
+        set(&d->intervals, 2 * i + 1, num_between(r, from, longest + 1));
+    }
 }
 
 void mod_data_init(mod_data *d, num_rng *r, int batch, int heads, int m, int n)
@@ -229,14 +507,32 @@ void mod_data_init(mod_data *d, num_rng *r, int batch, int heads, int m, int n)
         set(&d->slopes, h, ldexp(1, -num_between(r, 5, 9)));
         set(&d->bias, h, num_between(r, -32, 32) / 16.0);
     }
-    for (int64_t i = 0; i < num_count(&d->table); i++)
-        set(&d->table, i, num_between(r, -32, 32) / 16.0);
+    set_biases(&d->table, r);
+    d->d = num_between(r, 1, 9);
+    d->sink = num_between(r, 0, 5);
+    d->length = num_between(r, 0, n);
+    d->c = num_between(r, 1, 100);
+    init_images(d, r);
+    init_tree(d, r, n, m);
+    init_lists(d, r, longest);
+    d->row_bias = vector(NUM_F32, m);
+    d->column_bias = vector(NUM_F32, n);
+    d->pair_bias = num_tensor_new(NUM_F32, 3, (int32_t[]){heads, m, n}, NULL);
+    set_biases(&d->row_bias, r);
+    set_biases(&d->column_bias, r);
+    set_biases(&d->pair_bias, r);
+    d->scales = vector(NUM_F32, heads);
+    for (int h = 0; h < heads; h++)
+        set(&d->scales, h, ldexp(1, num_between(r, -3, 1)));
 }
 
 void mod_data_free(mod_data *d)
 {
-    num_tensor *all[] = {&d->prefixes, &d->offsets, &d->ids,  &d->lengths,
-                         &d->slopes,   &d->bias,    &d->table};
+    num_tensor *all[] = {
+        &d->prefixes, &d->offsets,   &d->ids,         &d->lengths,
+        &d->slopes,   &d->bias,      &d->table,       &d->prefix_of,
+        &d->ends,     &d->intervals, &d->global,      &d->ancestors,
+        &d->scales,   &d->row_bias,  &d->column_bias, &d->pair_bias};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         num_tensor_free(all[i]);
 }
@@ -246,10 +542,22 @@ static const num_tensor *tensor_named(const mod_data *d, const char *name)
     const struct {
         const char *name;
         const num_tensor *tensor;
-    } tensors[] = {{"prefixes", &d->prefixes}, {"offsets", &d->offsets},
-                   {"ids", &d->ids},           {"lengths", &d->lengths},
-                   {"slopes", &d->slopes},     {"bias", &d->bias},
-                   {"table", &d->table}};
+    } tensors[] = {{"prefixes", &d->prefixes},
+                   {"offsets", &d->offsets},
+                   {"ids", &d->ids},
+                   {"lengths", &d->lengths},
+                   {"slopes", &d->slopes},
+                   {"bias", &d->bias},
+                   {"table", &d->table},
+                   {"prefix_of", &d->prefix_of},
+                   {"ends", &d->ends},
+                   {"intervals", &d->intervals},
+                   {"global_at", &d->global},
+                   {"ancestors", &d->ancestors},
+                   {"scales", &d->scales},
+                   {"row_bias", &d->row_bias},
+                   {"column_bias", &d->column_bias},
+                   {"pair_bias", &d->pair_bias}};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         if (strcmp(tensors[i].name, name) == 0)
             return tensors[i].tensor;
@@ -264,7 +572,23 @@ static int int_named(const mod_data *d, const char *name)
     } ints[] = {{"w", d->w},
                 {"left", d->left},
                 {"right", d->right},
-                {"prefix", d->prefix}};
+                {"prefix", d->prefix},
+                {"d", d->d},
+                {"sink", d->sink},
+                {"length", d->length},
+                {"c", d->c},
+                {"tokens", d->tokens},
+                {"width", d->width},
+                {"height", d->height},
+                {"kernel_width", d->kernel_width},
+                {"kernel_height", d->kernel_height},
+                {"tile_width", d->tile_width},
+                {"tile_height", d->tile_height},
+                {"area", d->area},
+                {"columns", d->columns},
+                {"rows", d->rows},
+                {"layers", d->layers},
+                {"sink_plus_1", d->sink + 1}};
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
         if (strcmp(ints[i].name, name) == 0)
             return ints[i].value;

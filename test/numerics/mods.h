@@ -11,10 +11,15 @@
 
 /* What all mods of a case capture. */
 typedef struct mod_data {
-    int w, left, right, prefix;
+    int w, left, right, prefix, d, sink, c, length, tokens;
+    int width, height, kernel_width, kernel_height; /* of images */
+    int tile_width, tile_height, area, columns, rows, layers;
     double cap;
-    num_tensor prefixes, offsets, ids, lengths; /* i32 */
-    num_tensor slopes, bias, table;             /* f32 */
+    num_tensor prefixes, offsets, ids, lengths, prefix_of, ends; /* i32 */
+    num_tensor intervals;                                        /* i32 */
+    num_tensor global, ancestors;                                /* i8 */
+    num_tensor slopes, bias, table, scales;                      /* f32 */
+    num_tensor row_bias, column_bias, pair_bias;                 /* f32 */
 } mod_data;
 
 typedef struct mask_case {
@@ -44,7 +49,7 @@ extern const char mods_text[];
 void mod_data_init(mod_data *d, num_rng *r, int batch, int heads, int m, int n);
 void mod_data_free(mod_data *d);
 /* Arguments for what the kernel's mods capture, by name; the count. */
-enum { MAX_CAPTURED = 16 };
+enum { MAX_CAPTURED = 24 };
 size_t mod_arguments(const mod_data *d, const tilec_kernel *k,
                      tilec_argument *args, run_view *views);
 

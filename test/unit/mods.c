@@ -79,8 +79,8 @@ static const struct {
     {"alibi", NULL, 1, "`alibi` is a score function, expected a mask function"},
     {NULL, "causal", 1,
      "`causal` is a mask function, expected a score function"},
-    {"document_of", NULL, 1,
-     "`document_of` is no mask function: expected (b: i32, h: i32, q: i32, k: "
+    {"centre", NULL, 1,
+     "`centre` is no mask function: expected (b: i32, h: i32, q: i32, k: "
      "i32, ...) -> i1"},
     {"sliding_window(1024)", NULL, 16, "found `1024`, expected NAME=VALUE"},
     {"sliding_window(w=)", NULL, 18,
