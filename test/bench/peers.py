@@ -65,13 +65,13 @@ def write(path, data):
     os.replace(path + ".new", path)
 
 
-def add(data, row):
-    """A later row of the same case takes the place of an earlier one."""
-    keys = [key_of(r) for r in data["rows"]]
-    if key_of(row) in keys:
-        data["rows"][keys.index(key_of(row))] = row
-    else:
-        data["rows"].append(row)
+def add(data, row, order):
+    """A later row of the same case takes the place of an earlier one; all are
+    in the order of the set."""
+    rows = {key_of(r): r for r in [*data["rows"], row]}
+    last = len(order)
+    data["rows"] = sorted(rows.values(), key=lambda r:
+                          order.get(key_of(r), last))
 
 
 # ---- Tables ----
@@ -172,6 +172,8 @@ def run(args):
         torch=torch.__version__, cudnn=torch.backends.cudnn.version(),
         tilec=tilec.version(), command=sys.argv))
     done = []
+    order = {(label(c), c["direction"]): i for i, c in
+             enumerate(directed(args.set, args.direction))}
     for case in chosen(args):
         p = problem(case, target)
         if args.warming != (0, 1):
@@ -185,7 +187,7 @@ def run(args):
             (t, row["flops"] / t / 1e6, row["errors"][n])
             for n, t in row["median"].items()}, row["failures"] or ""),
             file=sys.stderr, flush=True)
-        add(data, row)
+        add(data, row, order)
         done.append(row)
         write(args.json, data)
         del p
