@@ -8,6 +8,7 @@
  *   params.c    parameters and attributes of the function
  *   control.c   for, if, while
  *   locations.c the lines that profilers show
+ *   extended.c  what LLVM's code generator would take long for
  *   lanes.c     where a thread's elements are: coordinates, offsets, owners
  *   arith.c convert.c    elementwise ops, register by register
  *   math.c math64.c angle.c   elementary functions
@@ -221,6 +222,9 @@ LLVMValueRef tc_gen_address(tc_gen *g, const tc_type *elem, LLVMValueRef p,
 const char *tc_gen_skeleton(tc_arena *a, const tc_func *f);
 void tc_gen_scopes(tc_gen *g);
 void tc_gen_locate(tc_gen *g, tc_loc loc);
+
+/* extended.c: in the optimised module, before code is made of it. */
+void tc_gen_freeze_extended(tc_gen *g);
 
 /* emit.c: the kernel, in g->module. False: reported. */
 bool tc_gen_kernel(tc_gen *g) TC_MUST_CHECK;

@@ -150,8 +150,10 @@ static bool run_passes(compiler *c)
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
     LLVMErrorRef error = LLVMRunPasses(c->module, passes, c->machine, options);
     LLVMDisposePassBuilderOptions(options);
-    if (!error)
+    if (!error) {
+        tc_gen_freeze_extended(&c->gen);
         return !c->gen.failed;
+    }
     char *message = LLVMGetErrorMessage(error);
     llvm_error(c, "optimising", message);
     LLVMDisposeErrorMessage(message);
