@@ -103,6 +103,35 @@ MODS = {
     "soft_cap": mod("causal", "soft_cap", numbers={"cap": 3.5},
                     mask_fn=lambda q, k, c, t: k <= q,
                     score_fn=lambda s, h, q, k, t: 3.5 * torch.tanh(s / 3.5)),
+    "global": mod("global_sliding_window", numbers={"global": 5, "w": 20},
+                  mask_fn=lambda q, k, c, t:
+                  ((q - k).abs() <= 20) | (k < 5) | (q < 5)),
+    "dilated": mod("dilated_sliding_window", numbers={"d": 3, "w": 60},
+                   mask_fn=lambda q, k, c, t:
+                   ((q - k).abs() <= 60) & ((q - k) % 3 == 0)),
+    "natten": mod("natten", numbers=dict(width=16, height=64, kernel_width=5,
+                                         kernel_height=7),
+                  mask_fn=lambda q, k, c, t: near(q // 16, k // 16, 7, 64) &
+                  near(q % 16, k % 16, 5, 16)),
+    "ids": mod("document_ids", mask_fn=lambda q, k, c, t:
+               t["ids"].long()[q] == t["ids"].long()[k],
+               captured=lambda c, rand:
+               {"ids": (rand(max(c.M, c.N)) * 2).to(torch.int32)}),
+    "head_scale": mod("causal", "head_scale",
+                      mask_fn=lambda q, k, c, t: k <= q,
+                      captured=lambda c, rand: {"scales": rand(c.H)},
+                      score_fn=lambda s, h, q, k, t:
+                      s * t["scales"][:, None, None]),
+    "pair_bias": mod(score="pair_bias", captured=lambda c, rand:
+                     {"pair_bias": rand(c.H, c.M, c.N)},
+                     score_fn=lambda s, h, q, k, t: s + t["pair_bias"]),
+    "row_and_column": mod(score="row_bias, head_scale, column_bias",
+                          captured=lambda c, rand: {
+                              "row_bias": rand(c.M), "scales": rand(c.H),
+                              "column_bias": rand(c.N)},
+                          score_fn=lambda s, h, q, k, t:
+                          (s + t["row_bias"][:, None]) *
+                          t["scales"][:, None, None] + t["column_bias"]),
     "squashed": mod(None, SQUASHED,
                     captured=lambda c, rand: {"pair": rand(c.M, c.N),
                                               "gain": rand(c.H)},
@@ -113,6 +142,11 @@ MODS = {
 
 def squash(x):
     return x / (1.0 + x.abs() * 0.1)
+
+
+def near(q, k, size, count):
+    """k in the neighbourhood of q, which stays inside."""
+    return (k - q.clamp(size // 2, count - 1 - size // 2)).abs() <= size // 2
 
 
 # ---- Cases ----
