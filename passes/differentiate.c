@@ -8,8 +8,10 @@
  *
  *   %d = call @soft_cap.vjp(%s, %cap, %g) : tile<64x64 x f32>
  *
- * with a new function, made by gradient.c. A function that uses vjp itself is
- * differentiated after its own are gone. Tests: test/ir/passes/differentiate.
+ * with a new function, made by gradient.c. What it gives for the tensors and
+ * numbers of `into` is added up by gradient_sums.c. A function that uses vjp
+ * itself is differentiated after its own are gone. Tests:
+ * test/ir/passes/differentiate.
  */
 #include "passes/gradient.h"
 #include "passes/substitute.h"
@@ -21,7 +23,8 @@
 struct derived {
     const tc_func *of;
     const tc_bindings types;
-    tc_func *d;
+    const bool *wanted; /* by parameter */
+    tc_gradient made;
     const struct derived *next;
 };
 
@@ -89,56 +92,122 @@ static tc_func *copy_func(struct differ *s, const tc_func *f,
 
 /* ---- One vjp ---- */
 
-static bool replace_in(struct differ *s, tc_region *r);
+static bool replace_in(struct differ *s, tc_func *f);
 
-static tc_func *derivative(struct differ *s, const tc_op *op, tc_func *f)
+/* The tensor that takes the gradient for parameter i; NULL: not wanted. */
+static tc_value *into_of(const tc_op *op, const tc_func *f, unsigned i)
+{
+    const tc_attr *into = tc_op_attr(op, "into");
+    const char *name = f->body->args[i]->name;
+    for (unsigned k = 0; name && k < into->n; k++)
+        if (strcmp(into->strings[k], name) == 0)
+            return op->in[tc_vjp_seed(op) + 1 + k];
+    return NULL;
+}
+
+static const tc_gradient *derivative(struct differ *s, const tc_op *op,
+                                     tc_func *f)
 {
     tc_bindings b = bindings_of(s, op, f);
+    unsigned n = f->body->nargs;
+    bool *wanted = tc_arena_array(s->env->scratch, bool, n);
+    for (unsigned i = 0; i < n; i++)
+        wanted[i] = into_of(op, f, i) != NULL;
     for (const struct derived *at = s->derived; at; at = at->next)
-        if (at->of == f && same_bindings(&at->types, &b))
-            return at->d;
-    if (!replace_in(s, f->body))
+        if (at->of == f && same_bindings(&at->types, &b) &&
+            memcmp(at->wanted, wanted, n * sizeof *wanted) == 0)
+            return &at->made;
+    struct derived now = {f, b, wanted, {0}, s->derived};
+    if (!replace_in(s, f) ||
+        !tc_gradient_build(s->env, copy_func(s, f, &b), f->name, op->loc,
+                           wanted, &now.made))
         return NULL;
-    tc_func *d =
-        tc_gradient_build(s->env, copy_func(s, f, &b), f->name, op->loc);
-    struct derived now = {f, b, d, s->derived};
-    s->derived = tc_arena_copy(s->env->scratch, &now, sizeof now);
-    return d;
+    struct derived *kept = tc_arena_copy(s->env->scratch, &now, sizeof now);
+    s->derived = kept;
+    return &kept->made;
+}
+
+/* The call of the derivative instead of `op`; its first result is op's. */
+static tc_op *build_call(struct differ *s, const tc_op *op, const tc_func *f,
+                         const tc_gradient *g)
+{
+    tc_context *cx = s->env->cx;
+    unsigned nargs = f->body->nargs, n = nargs + 1 + g->nscattered;
+    tc_value **in = tc_arena_array(s->env->scratch, tc_value *, n);
+    memcpy(in, op->in, nargs * sizeof *in);
+    in[nargs] = op->in[tc_vjp_seed(op)];
+    for (unsigned i = 0; i < g->nscattered; i++)
+        in[nargs + 1 + i] = into_of(op, f, g->scattered[i]);
+    tc_op *call = tc_op_new(op->func, TC_CALL, op->loc, n, in, 0);
+    tc_op_set_word(call, "callee",
+                   tc_arena_printf(s->env->scratch, "@%s", g->func->name));
+    const tc_type **types =
+        tc_arena_array(s->env->scratch, const tc_type *, 1 + g->nsites);
+    const tc_type *f32 = tc_type_scalar(cx, TC_F32);
+    types[0] = op->out[0]->type;
+    for (unsigned i = 0; i < g->nsites; i++)
+        types[1 + i] = tc_type_with_elem(cx, op->out[0]->type, f32);
+    tc_op_set_results(call, 1 + g->nsites, types);
+    return call;
 }
 
 static bool replace_vjp(struct differ *s, tc_op *op)
 {
     tc_func *f = tc_func_find(s->m, tc_op_word(op, "callee") + 1);
-    tc_func *d = derivative(s, op, f);
-    if (!d)
+    const tc_gradient *g = derivative(s, op, f);
+    if (!g)
         return false;
-    unsigned n = f->body->nargs;
-    tc_value **in = tc_arena_array(s->env->scratch, tc_value *, n + 1);
-    memcpy(in, op->in, n * sizeof *in);
-    in[n] = op->in[tc_vjp_seed(op)];
-    tc_op *call = tc_op_new(op->func, TC_CALL, op->loc, n + 1, in, 0);
-    tc_op_set_word(call, "callee",
-                   tc_arena_printf(s->env->scratch, "@%s", d->name));
-    tc_op_set_results(call, 1, &op->out[0]->type);
+    tc_op *call = build_call(s, op, f, g);
     tc_op_insert(call, op->parent, op);
     call->out[0]->name = op->out[0]->name;
     tc_value_replace(op->out[0], call->out[0]);
+    for (unsigned i = 0; i < g->nsites; i++)
+        tc_gradient_add_up(s->env, call, 1 + i, &g->sites[i],
+                           into_of(op, f, g->sites[i].param), op->in);
     tc_op_erase(op);
     s->changed = true;
     return true;
 }
 
-static bool replace_in(struct differ *s, tc_region *r)
+/* ---- All of them ---- */
+
+struct vjps {
+    tc_arena *scratch;
+    tc_op **all;
+    unsigned n, room;
+};
+
+static void add_vjp(struct vjps *v, tc_op *op)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!replace_in(s, op->regions[i]))
-                return false;
-        /* A function parameter is not bound yet. */
-        if (op->code == TC_VJP && *tc_op_word(op, "callee") == '@' &&
-            !replace_vjp(s, op))
-            return false;
+    if (v->n == v->room) {
+        v->room = v->room ? 2 * v->room : 8;
+        tc_op **more = tc_arena_array(v->scratch, tc_op *, v->room);
+        if (v->n)
+            memcpy(more, v->all, v->n * sizeof *more);
+        v->all = more;
     }
+    v->all[v->n++] = op;
+}
+
+static void find_vjps(struct vjps *v, tc_region *r)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_vjps(v, op->regions[i]);
+        /* A function parameter is not bound yet. */
+        if (op->code == TC_VJP && *tc_op_word(op, "callee") == '@')
+            add_vjp(v, op);
+    }
+}
+
+/* Adding up rebuilds the ops around: all are found first. */
+static bool replace_in(struct differ *s, tc_func *f)
+{
+    struct vjps v = {.scratch = s->env->scratch};
+    find_vjps(&v, f->body);
+    for (unsigned i = 0; i < v.n; i++)
+        if (!replace_vjp(s, v.all[i]))
+            return false;
     return true;
 }
 
@@ -147,7 +216,7 @@ tc_change tc_pass_differentiate(tc_module *m, tc_pass_env *env)
     struct differ s = {.env = env, .m = m};
     /* New functions come behind, and have none. */
     tc_each_func (f, m)
-        if (!replace_in(&s, f->body))
+        if (!replace_in(&s, f))
             return TC_FAILED;
     return s.changed ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -27,12 +27,15 @@
  * again what the branch computed. A `for` is gone back through step by step;
  * what it carried into a step is computed again from the beginning, so that
  * nothing has to be kept (what the adjoints do not need of it goes).
+ *
+ * Where a gradient is wanted for what the function captures, the contributions
+ * are further results; gradient_sums.c adds them up.
  */
 #include "passes/gradient.h"
 
 #include "passes/inline.h"
+#include "passes/match.h"
 
-#include <assert.h>
 #include <string.h>
 
 struct gradient {
@@ -41,7 +44,12 @@ struct gradient {
     tc_arena *scratch;
     tc_func *f; /* differentiated */
     const char *name;
-    tc_loc wanted;
+    tc_loc wanted;    /* the vjp */
+    const bool *also; /* by parameter: a gradient is wanted for it too */
+    unsigned nsites;
+    tc_gradient_site *sites;
+    unsigned nscattered;
+    unsigned *scattered;
     tc_adjoints a;
 };
 
@@ -61,7 +69,7 @@ void tc_adjoint_add(tc_adjoints *a, tc_value *v, tc_value *g)
 {
     tc_value *sum = tc_adjoint(a, v);
     if (sum)
-        g = tc_build(&a->b, TC_ADD, 2, (tc_value *[]){sum, g}, NULL);
+        g = tc_build_binary(&a->b, TC_ADD, sum, g);
     tc_map_set(&a->sums, v, g);
 }
 
@@ -203,7 +211,9 @@ static void find_outers(struct gradient *s, const tc_op *owner, tc_region *r,
 {
     tc_each_op (op, r) {
         for (unsigned i = 0; i < op->nin; i++)
-            if (tc_is_active(&s->a, op->in[i]) && !is_inside(owner, op->in[i]))
+            if (tc_is_active(&s->a, op->in[i]) &&
+                tc_type_is_scalar(op->in[i]->type) &&
+                !is_inside(owner, op->in[i]))
                 add_outer(s, o, op->in[i]);
         for (unsigned i = 0; i < op->nregions; i++)
             find_outers(s, owner, op->regions[i], o);
@@ -340,12 +350,6 @@ static bool reverse_if(struct gradient *s, tc_op *op)
 
 /* ---- Back through loops ---- */
 
-static tc_value *build2(struct gradient *s, tc_opcode code, tc_value *x,
-                        tc_value *y)
-{
-    return tc_build(&s->a.b, code, 2, (tc_value *[]){x, y}, NULL);
-}
-
 static tc_value *less(struct gradient *s, tc_value *x, tc_value *y)
 {
     tc_op *op =
@@ -372,10 +376,12 @@ static tc_value *steps_of(struct gradient *s, const tc_op *op)
     tc_value *hi = cast_to(s, now(op->in[1]), i64);
     tc_value *step = cast_to(s, now(op->in[2]), i64);
     /* -floor(-n / step) */
-    tc_value *n = build2(s, TC_DIV, build2(s, TC_SUB, lo, hi), step);
-    n = tc_build(&s->a.b, TC_NEG, 1, &n, NULL);
+    tc_value *n = tc_build_binary(
+        &s->a.b, TC_DIV, tc_build_binary(&s->a.b, TC_SUB, lo, hi), step);
+    n = tc_build_unary(&s->a.b, TC_NEG, n);
     tc_value *none = int64(s, 0);
-    tc_value *runs = build2(s, TC_AND, less(s, lo, hi), less(s, none, step));
+    tc_value *runs =
+        tc_build_binary(&s->a.b, TC_AND, less(s, lo, hi), less(s, none, step));
     return tc_build(&s->a.b, TC_SELECT, 3, (tc_value *[]){runs, n, none}, NULL);
 }
 
@@ -385,7 +391,8 @@ static tc_value *counter_at(struct gradient *s, const tc_op *op,
 {
     tc_value *lo = now(op->in[0]), *step = now(op->in[2]);
     tc_value *i = cast_to(s, index, lo->type);
-    return build2(s, TC_ADD, lo, build2(s, TC_MUL, i, step));
+    return tc_build_binary(&s->a.b, TC_ADD, lo,
+                           tc_build_binary(&s->a.b, TC_MUL, i, step));
 }
 
 /* `for %i = 0 to n` with the cursor in it. */
@@ -446,8 +453,9 @@ static bool reverse_step(struct gradient *s, tc_op *op, tc_op *back,
 {
     tc_region *body = op->regions[0], *r = back->regions[0];
     const tc_op *yield = tc_region_terminator(body);
-    tc_value *index =
-        build2(s, TC_SUB, build2(s, TC_SUB, steps, int64(s, 1)), r->args[0]);
+    tc_value *index = tc_build_binary(
+        &s->a.b, TC_SUB, tc_build_binary(&s->a.b, TC_SUB, steps, int64(s, 1)),
+        r->args[0]);
     replay_steps(s, op, index);
     body->args[0]->data = counter_at(s, op, index);
     clone_ops(s, body);
@@ -473,7 +481,8 @@ static bool reverse_step(struct gradient *s, tc_op *op, tc_op *back,
     tc_value **inner = take_back(s, o);
     for (unsigned i = 0; i < o->n; i++, n++) {
         tc_value *sum = r->args[1 + n];
-        next[n] = inner[i] ? build2(s, TC_ADD, sum, inner[i]) : sum;
+        next[n] =
+            inner[i] ? tc_build_binary(&s->a.b, TC_ADD, sum, inner[i]) : sum;
     }
     tc_build_yield(&s->a.b, n, next);
     return true;
@@ -512,6 +521,43 @@ static bool reverse_for(struct gradient *s, tc_op *op)
 
 /* ---- Back through all ops ---- */
 
+/* The tensor among the arguments that takes what is added for `param`. */
+static tc_value *scatter_arg(struct gradient *s, const tc_value *param)
+{
+    tc_region *body = s->a.b.func->body;
+    unsigned first = s->f->body->nargs + 1;
+    for (unsigned i = 0; i < s->nscattered; i++)
+        if (s->scattered[i] == param->index)
+            return body->args[first + i];
+    const tc_type *t = param->type;
+    const tc_type *f32 = tc_type_scalar(s->cx, TC_F32);
+    s->scattered[s->nscattered++] = param->index;
+    return tc_region_add_arg(
+        body, tc_type_shaped(s->cx, TC_TENSOR, t->rank, t->dims, f32),
+        tc_string_get(s->cx,
+                      tc_arena_printf(s->scratch, "grad.%s", param->name)),
+        param->loc);
+}
+
+/* Read from a tensor: at a site that is its contribution, elsewhere it is
+ * added to memory at once. */
+static void reverse_gather(struct gradient *s, tc_op *op)
+{
+    tc_value *g = tc_adjoint(&s->a, op->out[0]);
+    for (unsigned i = 0; i < s->nsites; i++)
+        if (s->sites[i].gather == op)
+            return;
+    if (!g)
+        return;
+    tc_value **at = tc_arena_array(s->scratch, tc_value *, op->nin);
+    for (unsigned i = 1; i < op->nin; i++)
+        at[i - 1] = now(op->in[i]);
+    g = cast_to(s, g, tc_type_scalar(s->cx, TC_F32));
+    tc_value *seed = s->a.b.func->body->args[s->f->body->nargs];
+    tc_gradient_scatter(&s->a.b, scatter_arg(s, op->in[0]), op->nin - 1, at,
+                        tc_gradient_guard(&s->a, seed, g));
+}
+
 static const char *why_not(const tc_op *op)
 {
     if (op->code == TC_WHILE)
@@ -533,6 +579,10 @@ static bool reverse_op(struct gradient *s, tc_op *op)
     /* To ints too, from which a float may come back. */
     if (op->code == TC_BITCAST && tc_is_active(&s->a, op->in[0]))
         return cannot(s, op, why_not(op));
+    if (op->code == TC_GATHER && tc_is_active(&s->a, op->in[0])) {
+        reverse_gather(s, op);
+        return true;
+    }
     if (!result_adjoints(s, op, &g))
         return true;
     bool active = false;
@@ -576,16 +626,41 @@ static tc_func *new_func(struct gradient *s)
     return d;
 }
 
+/* What the sites contribute; those that contribute nothing go. */
+static unsigned add_contributions(struct gradient *s, tc_value **out)
+{
+    tc_region *from = s->f->body;
+    const tc_type *f32 = tc_type_scalar(s->cx, TC_F32);
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->nsites; i++) {
+        const tc_gradient_site *site = &s->sites[i];
+        tc_value *g = tc_adjoint(&s->a, site->gather ? site->gather->out[0]
+                                                     : from->args[site->param]);
+        if (!g)
+            continue;
+        tc_value *seed = s->a.b.func->body->args[from->nargs];
+        out[n] = cast_to(s, tc_gradient_guard(&s->a, seed, g), f32);
+        s->sites[n++] = *site;
+    }
+    s->nsites = n;
+    return n;
+}
+
 static void finish(struct gradient *s, tc_func *d)
 {
+    tc_arena *a = &d->module->arena;
     tc_value *first = s->f->body->args[0];
+    tc_value **out = tc_arena_array(s->scratch, tc_value *, 1 + s->nsites);
     tc_value *g = tc_adjoint(&s->a, first);
-    tc_value *out = g ? g : zero(s, first);
-    tc_op *ret = tc_op_new(d, TC_RETURN, s->f->loc, 1, &out, 0);
+    out[0] = g ? g : zero(s, first);
+    unsigned n = 1 + add_contributions(s, out + 1);
+    tc_op *ret = tc_op_new(d, TC_RETURN, s->f->loc, n, out, 0);
     tc_op_insert(ret, d->body, NULL);
-    d->nresults = 1;
-    d->results =
-        tc_arena_copy(&d->module->arena, &first->type, sizeof first->type);
+    const tc_type **types = tc_arena_array(a, const tc_type *, n);
+    for (unsigned i = 0; i < n; i++)
+        types[i] = out[i]->type;
+    d->nresults = n;
+    d->results = types;
 }
 
 /* So that it reads as one would write it. */
@@ -599,20 +674,34 @@ static bool tidy(struct gradient *s, tc_func *d)
     return true;
 }
 
-tc_func *tc_gradient_build(tc_pass_env *env, tc_func *f, const char *name,
-                           tc_loc wanted)
+static void activate_params(struct gradient *s)
+{
+    tc_region *body = s->f->body;
+    for (unsigned i = 0; i < body->nargs; i++)
+        if (i == 0 || s->also[i])
+            tc_map_set(&s->a.active, body->args[i], body->args[i]);
+}
+
+bool tc_gradient_build(tc_pass_env *env, tc_func *f, const char *name,
+                       tc_loc loc, const bool *wanted, tc_gradient *out)
 {
     struct gradient s = {.env = env,
                          .cx = env->cx,
                          .scratch = env->scratch,
                          .f = f,
                          .name = name,
-                         .wanted = wanted};
+                         .wanted = loc,
+                         .also = wanted};
     s.a.active.arena = s.a.sums.arena = env->scratch;
-    if (!tc_inline_calls(f, env) || !drop_effects(&s, f->body))
-        return NULL;
+    s.scattered = tc_arena_array(env->scratch, unsigned, f->body->nargs);
+    if (!tc_inline_calls(f, env) || !drop_effects(&s, f->body) || !tidy(&s, f))
+        return false;
+    if (!tc_gradient_find_sites(env, f, name, wanted, &s.nsites, &s.sites)) {
+        tc_note(s.cx, loc, "vjp is here");
+        return false;
+    }
     tc_func *d = new_func(&s);
-    activate(&s, f->body->args[0]);
+    activate_params(&s);
     activate_region(&s, f->body);
     s.a.b = tc_builder_at_end(d->body, f->loc);
     clone_ops(&s, f->body);
@@ -620,8 +709,9 @@ tc_func *tc_gradient_build(tc_pass_env *env, tc_func *f, const char *name,
     if (tc_is_active(&s.a, ret->in[0]))
         tc_adjoint_add(&s.a, ret->in[0], d->body->args[d->body->nargs - 1]);
     if (!reverse_region(&s, f->body))
-        return NULL;
+        return false;
     finish(&s, d);
     tc_func_erase(f);
-    return tidy(&s, d) ? d : NULL;
+    *out = (tc_gradient){d, s.nsites, s.nscattered, s.sites, s.scattered};
+    return tidy(&s, d);
 }

@@ -27,10 +27,60 @@ void tc_adjoint_add(tc_adjoints *a, tc_value *v, tc_value *g);
 bool tc_gradient_rule(tc_adjoints *a, const tc_op *op,
                       tc_value *g) TC_MUST_CHECK;
 
-/* `@NAME.vjp`: takes what f takes and a seed, gives the gradient for the first
- * parameter. `f` has no compile-time parameters and is used up: it goes.
- * NULL: it has no gradient; reported, with a note at `wanted`. */
-tc_func *tc_gradient_build(tc_pass_env *env, tc_func *f, const char *name,
-                           tc_loc wanted);
+/* ---- What is captured ---- */
+
+/* A place where the function reads what a gradient is wanted for: one index,
+ * one value. */
+typedef struct tc_gradient_site {
+    unsigned param; /* of the function: a float, or a tensor of floats */
+    tc_op *gather;  /* NULL: of a float */
+    /* `@NAME.index`: the indices, from the parameters that they depend on;
+     * NULL: of a float. */
+    tc_func *at;
+    unsigned nfrom;
+    const unsigned *from;
+} tc_gradient_site;
+
+/* gradient_sites.c: moves the gathers from wanted tensors out of branches and
+ * finds the sites; gathers that must stay where they are have none. False:
+ * such a tensor is used in another way; reported. */
+bool tc_gradient_find_sites(tc_pass_env *env, tc_func *f, const char *name,
+                            const bool *wanted, unsigned *nsites,
+                            tc_gradient_site **sites) TC_MUST_CHECK;
+/* The contribution `g` of a lane whose seed is 0 as 0, whatever infinities and
+ * NaNs it was computed from. */
+tc_value *tc_gradient_guard(tc_adjoints *a, tc_value *seed, tc_value *g);
+
+/* ---- The derivative ---- */
+
+/* `@NAME.vjp`: takes what f takes, a seed, and a tensor for each of the params
+ * `scattered`, to which it adds by itself; gives the gradient for the first
+ * parameter, then the contribution of each site in f32. */
+typedef struct tc_gradient {
+    tc_func *func;
+    unsigned nsites, nscattered;
+    const tc_gradient_site *sites;
+    const unsigned *scattered;
+} tc_gradient;
+
+/* `f` has no compile-time parameters and is used up: it goes. wanted[i]: a
+ * gradient is wanted for parameter i, too. False: it has no gradient;
+ * reported, with a note at `loc`. */
+bool tc_gradient_build(tc_pass_env *env, tc_func *f, const char *name,
+                       tc_loc loc, const bool *wanted,
+                       tc_gradient *out) TC_MUST_CHECK;
+
+/* ---- Adding up (gradient_sums.c) ---- */
+
+/* Adds g to the element of the tensor at these indices (to element 0 where
+ * there are none), in each lane and in any order; outside of the tensor it
+ * adds nothing. */
+void tc_gradient_scatter(tc_builder *b, tc_value *tensor, unsigned n,
+                         tc_value *const *indices, tc_value *g);
+/* Adds result `i` of a call of the derivative, the contributions of a site, to
+ * the tensor. `args` are those of the vjp. */
+void tc_gradient_add_up(tc_pass_env *env, const tc_op *call, unsigned i,
+                        const tc_gradient_site *site, tc_value *tensor,
+                        tc_value *const *args);
 
 #endif

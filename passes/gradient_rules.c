@@ -6,6 +6,7 @@
  * of two equal operands, of floor, ceil and round 0.
  */
 #include "passes/gradient.h"
+#include "passes/match.h"
 
 typedef void rule_fn(tc_adjoints *a, const tc_op *op, tc_value *g);
 
@@ -21,20 +22,14 @@ static tc_value *result(const tc_op *op)
     return op->out[0]->data;
 }
 
-static tc_value *unary(tc_adjoints *a, tc_opcode code, tc_value *x)
-{
-    return tc_build(&a->b, code, 1, &x, NULL);
-}
-
-static tc_value *binary(tc_adjoints *a, tc_opcode code, tc_value *x,
-                        tc_value *y)
-{
-    return tc_build(&a->b, code, 2, (tc_value *[]){x, y}, NULL);
-}
-
 static tc_value *mul(tc_adjoints *a, tc_value *x, tc_value *y)
 {
-    return binary(a, TC_MUL, x, y);
+    return tc_build_binary(&a->b, TC_MUL, x, y);
+}
+
+static tc_value *neg(tc_adjoints *a, tc_value *x)
+{
+    return tc_build_unary(&a->b, TC_NEG, x);
 }
 
 static tc_value *number_like(tc_adjoints *a, const tc_value *x, double value)
@@ -86,7 +81,7 @@ static void sub_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
     if (wants(a, op, 0))
         tc_adjoint_add(a, op->in[0], g);
     if (wants(a, op, 1))
-        tc_adjoint_add(a, op->in[1], unary(a, TC_NEG, g));
+        tc_adjoint_add(a, op->in[1], neg(a, g));
 }
 
 /* Of fma too. */
@@ -101,12 +96,11 @@ static void mul_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 
 static void div_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    tc_value *share = binary(a, TC_DIV, g, in(op, 1));
+    tc_value *share = tc_build_binary(&a->b, TC_DIV, g, in(op, 1));
     if (wants(a, op, 0))
         tc_adjoint_add(a, op->in[0], share);
     if (wants(a, op, 1))
-        tc_adjoint_add(a, op->in[1],
-                       unary(a, TC_NEG, mul(a, share, result(op))));
+        tc_adjoint_add(a, op->in[1], neg(a, mul(a, share, result(op))));
 }
 
 /* a - floor(a / b) * b */
@@ -116,9 +110,9 @@ static void rem_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
         tc_adjoint_add(a, op->in[0], g);
     if (!wants(a, op, 1))
         return;
-    tc_value *times =
-        unary(a, TC_FLOOR, binary(a, TC_DIV, in(op, 0), in(op, 1)));
-    tc_adjoint_add(a, op->in[1], unary(a, TC_NEG, mul(a, g, times)));
+    tc_value *times = tc_build_unary(
+        &a->b, TC_FLOOR, tc_build_binary(&a->b, TC_DIV, in(op, 0), in(op, 1)));
+    tc_adjoint_add(a, op->in[1], neg(a, mul(a, g, times)));
 }
 
 /* The operand that is the result gets all (of a number and NaN the number),
@@ -137,14 +131,13 @@ static void extremum_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 
 static void neg_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    add(a, op, unary(a, TC_NEG, g));
+    add(a, op, neg(a, g));
 }
 
 static void abs_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_value *x = in(op, 0), *zero = number_like(a, g, 0.0);
-    tc_value *below =
-        choose(a, compare(a, "lt", x, zero), unary(a, TC_NEG, g), zero);
+    tc_value *below = choose(a, compare(a, "lt", x, zero), neg(a, g), zero);
     add(a, op, choose(a, compare(a, "gt", x, zero), g, below));
 }
 
@@ -180,13 +173,13 @@ static void exp_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 
 static void log_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    tc_value *d = binary(a, TC_DIV, g, in(op, 0));
+    tc_value *d = tc_build_binary(&a->b, TC_DIV, g, in(op, 0));
     add(a, op, op->code == TC_LOG2 ? scaled(a, d, 1 / LN2) : d);
 }
 
 static void sqrt_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    add(a, op, scaled(a, binary(a, TC_DIV, g, result(op)), 0.5));
+    add(a, op, scaled(a, tc_build_binary(&a->b, TC_DIV, g, result(op)), 0.5));
 }
 
 /* y' = -y^3 / 2 */
@@ -200,24 +193,24 @@ static void rsqrt_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 static void rcp_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_value *y = result(op);
-    add(a, op, unary(a, TC_NEG, mul(a, mul(a, g, y), y)));
+    add(a, op, neg(a, mul(a, mul(a, g, y), y)));
 }
 
 static void sin_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    add(a, op, mul(a, g, unary(a, TC_COS, in(op, 0))));
+    add(a, op, mul(a, g, tc_build_unary(&a->b, TC_COS, in(op, 0))));
 }
 
 static void cos_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    add(a, op, unary(a, TC_NEG, mul(a, g, unary(a, TC_SIN, in(op, 0)))));
+    add(a, op, neg(a, mul(a, g, tc_build_unary(&a->b, TC_SIN, in(op, 0)))));
 }
 
 /* y' = 1 - y^2 */
 static void tanh_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_value *y = result(op), *one = number_like(a, g, 1.0);
-    tc_value *factors[] = {unary(a, TC_NEG, y), y, one};
+    tc_value *factors[] = {neg(a, y), y, one};
     add(a, op, mul(a, g, tc_build(&a->b, TC_FMA, 3, factors, NULL)));
 }
 
@@ -225,7 +218,7 @@ static void tanh_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 static void erf_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_value *x = in(op, 0);
-    tc_value *bell = unary(a, TC_EXP, mul(a, unary(a, TC_NEG, x), x));
+    tc_value *bell = tc_build_unary(&a->b, TC_EXP, mul(a, neg(a, x), x));
     add(a, op, mul(a, g, scaled(a, bell, TWO_BY_SQRT_PI)));
 }
 

@@ -116,10 +116,9 @@ tc_op *tc_slots_remove(tc_op *op, const bool *drop)
 
 /* ---- Adding ---- */
 
-static void grow_yield(tc_op *loop, unsigned n, tc_value *const *args)
+static void grow_yield(tc_op *yield, unsigned n, tc_value *const *args)
 {
-    tc_op *yield = tc_slot_yield(loop);
-    tc_arena *a = &loop->func->module->arena;
+    tc_arena *a = &yield->func->module->arena;
     tc_value **in = tc_arena_array(a, tc_value *, yield->nin + n);
     memcpy(in, yield->in, yield->nin * sizeof *in);
     for (unsigned i = 0; i < n; i++)
@@ -155,7 +154,7 @@ tc_op *tc_slots_add(tc_op *op, unsigned n, tc_value *const *init,
         args[i] =
             tc_region_add_arg(op->regions[0], init[i]->type, names[i], op->loc);
     }
-    grow_yield(op, n, args);
+    grow_yield(tc_slot_yield(op), n, args);
     tc_op *now = grow(op, n, init);
     tc_op_set_results(now, nout + n, types);
     tc_op_insert(now, op->parent, op);
@@ -163,6 +162,28 @@ tc_op *tc_slots_add(tc_op *op, unsigned n, tc_value *const *init,
         take_result(now->out[i], op->out[i]);
     for (unsigned i = 0; i < n; i++)
         now->out[nout + i]->name = names[i];
+    tc_op_erase(op);
+    return now;
+}
+
+tc_op *tc_slots_add_result(tc_op *op, unsigned from, tc_value *v,
+                           tc_value *other)
+{
+    assert(op->code == TC_IF);
+    unsigned nout = op->nout;
+    const tc_type **types =
+        tc_arena_array(&op->func->module->arena, const tc_type *, nout + 1);
+    for (unsigned i = 0; i < nout; i++)
+        types[i] = op->out[i]->type;
+    types[nout] = v->type;
+    for (unsigned i = 0; i < 2; i++)
+        grow_yield(tc_region_terminator(op->regions[i]), 1,
+                   i == from ? &v : &other);
+    tc_op *now = take_over(op, op->nin, op->in);
+    tc_op_set_results(now, nout + 1, types);
+    tc_op_insert(now, op->parent, op);
+    for (unsigned i = 0; i < nout; i++)
+        take_result(now->out[i], op->out[i]);
     tc_op_erase(op);
     return now;
 }

@@ -28,6 +28,10 @@ tc_op *tc_slots_remove(tc_op *op, const bool *drop);
  * replaced by the one returned. */
 tc_op *tc_slots_add(tc_op *op, unsigned n, tc_value *const *init,
                     const char *const *names);
+/* An `if` with one result more: `v` of region `from`, else `other` of the other
+ * one. The op is replaced by the one returned. */
+tc_op *tc_slots_add_result(tc_op *op, unsigned from, tc_value *v,
+                           tc_value *other);
 /* What the steps hand on as slot i. */
 void tc_slot_set_next(tc_op *op, unsigned i, tc_value *next);
 
