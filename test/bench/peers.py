@@ -78,7 +78,7 @@ def add(data, row, order):
 
 
 def table_of(rows):
-    names = []
+    names = ["tilec"]
     for row in rows:
         names += [n for n in [*row["median"], *row["failures"]]
                   if n not in names]
