@@ -20,47 +20,10 @@
  * Remarks say what was done, or why not. Tests: test/ir/passes/mask-ranges,
  * test/numerics/masks.c.
  */
-#include "passes/effects.h"
 #include "passes/match.h"
 #include "passes/passes.h"
-#include "passes/slots.h"
+#include "passes/question.h"
 #include "passes/truth.h"
-
-static bool is_quiet(tc_effects e)
-{
-    return !e.stores && !e.other;
-}
-
-/* Without this step, would the carried values be the same where the condition
- * is false? */
-static bool else_changes_nothing(const tc_op *loop, const tc_op *branch)
-{
-    const tc_op *next = tc_slot_yield(loop);
-    const tc_op *no = tc_region_terminator(branch->regions[1]);
-    for (unsigned i = 0; i < next->nin; i++) {
-        const tc_value *v = next->in[i], *arg = tc_slot_arg(loop, i);
-        if (v->def == branch)
-            v = no->in[v->index];
-        if (v != arg)
-            return false;
-    }
-    return is_quiet(tc_region_effects(branch->regions[1]));
-}
-
-/* The `if` that is all that a step does; NULL: there is none. */
-static tc_op *only_branch(const tc_op *loop)
-{
-    tc_op *found = NULL;
-    tc_each_op (op, loop->regions[0]) {
-        if (op->code == TC_IF && else_changes_nothing(loop, op))
-            found = op;
-    }
-    tc_each_op (op, loop->regions[0])
-        if (op != found && !tc_op_has(op, TC_TERMINATOR) &&
-            !is_quiet(tc_op_effects(op)))
-            return NULL;
-    return found;
-}
 
 /* ---- The loop's ends ---- */
 
@@ -102,16 +65,6 @@ static void cut(tc_loop *l, tc_hull hull)
 
 /* ---- The question ---- */
 
-static void drop_question(tc_op *branch)
-{
-    tc_region *then = branch->regions[0];
-    const tc_op *yield = tc_region_terminator(then);
-    tc_region_move_before(then, branch);
-    for (unsigned i = 0; i < branch->nout; i++)
-        tc_value_replace(branch->out[i], yield->in[i]);
-    tc_op_erase(branch);
-}
-
 static const char *settle(tc_loop *l, tc_op *branch, tc_mask mask)
 {
     if (mask.unknown)
@@ -119,7 +72,7 @@ static const char *settle(tc_loop *l, tc_op *branch, tc_mask mask)
     if (!tc_op_int(branch, "speculatable"))
         return "each step asks, as the `if` is not speculatable";
     if (tc_truth_is_range(mask.any)) {
-        drop_question(branch);
+        tc_question_drop(branch);
         return "no step asks";
     }
     tc_builder b = tc_builder_before(branch);
@@ -171,7 +124,7 @@ static bool visit(tc_pass_env *env, tc_region *r)
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
             changed |= visit(env, op->regions[i]);
-        tc_op *branch = op->code == TC_FOR ? only_branch(op) : NULL;
+        tc_op *branch = op->code == TC_FOR ? tc_question_of(op) : NULL;
         changed |= branch && try_branch(env, op, branch);
     }
     return changed;
