@@ -6,6 +6,7 @@
 
 #include "lib/gpu.h"
 #include "lib/link.h"
+#include "lib/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +65,15 @@ static void publish(void *arg)
 {
     tc_job *job = arg;
     tilec_context *owner = job->owner;
-    owner->nerrors = job->cx->nerrors;
-    owner->diags = copy_diags(&owner->arena, job->cx, job->cx->diags);
+    tilec_diagnostic *own = copy_diags(&owner->arena, job->cx, job->cx->diags);
+    tilec_diagnostic *last = owner->diags;
+    owner->nerrors += job->cx->nerrors;
+    while (last && last->next)
+        last = (tilec_diagnostic *)(uintptr_t)last->next;
+    if (last)
+        last->next = own;
+    else
+        owner->diags = own;
 }
 
 static void clear(tilec_context *owner)
@@ -93,6 +101,8 @@ static void build(void *arg)
         job->host = NULL;
         tc_gpu_free(job->gpu);
         job->gpu = NULL;
+        tc_launch_plan_free(job->plan);
+        job->plan = NULL;
         job->kernel = NULL;
         if (job->status == TILEC_OK)
             job->status = TILEC_INPUT;
@@ -104,6 +114,7 @@ static void drop(tc_job *job)
     free(job->foreign);
     tc_host_free(job->host);
     tc_gpu_free(job->gpu);
+    tc_launch_plan_free(job->plan);
     tc_module_free(job->module);
     tc_context_free(job->cx);
 }
@@ -111,7 +122,8 @@ static void drop(tc_job *job)
 tilec_status tc_job_run(tc_job *job, tilec_kernel **out)
 {
     tilec_context *owner = job->owner;
-    clear(owner);
+    if (!job->is_nested)
+        clear(owner);
     *out = NULL;
     job->cx = tc_context_new();
     if (!job->cx)
@@ -214,11 +226,11 @@ static bool unknown_kernel(tc_job *job, const char *name)
     const char **names = NULL;
     unsigned n = 0;
     tc_each_func (f, job->module)
-        n += f->is_kernel;
+        n += f->is_kernel || f->is_plan;
     names = tc_arena_array(a, const char *, n);
     n = 0;
     tc_each_func (f, job->module)
-        if (f->is_kernel) {
+        if (f->is_kernel || f->is_plan) {
             tc_text_printf(&list, "%s@%s", n ? ", " : "", f->name);
             names[n++] = f->name;
         }
@@ -237,12 +249,17 @@ static bool unknown_kernel(tc_job *job, const char *name)
                                list.data);
 }
 
+/* A kernel or plan; without a name the only plan, else the only kernel. */
 static tc_func *find_kernel(tc_job *job, const char *name)
 {
     tc_func *found = NULL;
     unsigned n = 0;
+    bool has_plan = false;
     tc_each_func (f, job->module)
-        if (f->is_kernel && (!name || strcmp(f->name, name) == 0)) {
+        has_plan |= f->is_plan;
+    tc_each_func (f, job->module)
+        if ((f->is_plan || (f->is_kernel && (name || !has_plan))) &&
+            (!name || strcmp(f->name, name) == 0)) {
             found = f;
             n++;
         }
@@ -339,7 +356,7 @@ tilec_kernel *tc_job_kernel(tc_job *job, const tc_target *target, tc_func *f,
     k->target = target;
     k->nbindings = bound->nall;
     k->bindings = bound->all;
-    k->grid = tc_grid_prepare(a, f);
+    k->grid = f->is_kernel ? tc_grid_prepare(a, f) : NULL;
     tc_kernel_describe(k, nown);
     return k;
 }
@@ -380,7 +397,8 @@ bool tc_job_finish(tc_job *job, const tilec_compile_options *o)
     tc_bound bound;
     if (!tc_job_choose(job, o, &target, &f, &bound))
         return false;
-    bool ok = tc_target_is_gpu(target)
+    bool ok = f->is_plan ? tc_launch_plan_finish(job, o, target, f, &bound)
+              : tc_target_is_gpu(target)
                   ? tc_gpu_finish(job, o, target, f, &bound)
                   : host_finish(job, o, target, f, &bound);
     if (ok)
@@ -416,7 +434,9 @@ bool tc_request_read(tc_job *job)
 static bool build_request(tc_job *job)
 {
     const tc_request *r = job->request;
+    job->part = r->part;
     return tc_request_read(job) && tc_request_configure(job) &&
+           (!r->part || tc_part_isolate(job, r->part, r->options.kernel)) &&
            tc_job_finish(job, &r->options);
 }
 
@@ -448,13 +468,29 @@ tilec_status tc_request_run(tc_job *job, const tilec_compile_options *options,
 
 tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
                         size_t nsources, const tilec_compile_options *options,
-                        bool any_alignment, tilec_kernel **out)
+                        const tc_plan_part *part, bool any_alignment,
+                        tilec_kernel **out)
 {
-    tc_request request = {.sources = sources, .nsources = nsources};
+    tc_request request = {
+        .sources = sources, .nsources = nsources, .part = part};
     tc_job job = {.owner = cx,
                   .build = build_request,
                   .request = &request,
                   .any_alignment = any_alignment};
+    return tc_request_run(&job, options, out);
+}
+
+tilec_status tc_part_compile(tilec_context *cx, const tilec_source *sources,
+                             size_t nsources,
+                             const tilec_compile_options *options,
+                             const tc_plan_part *part, tilec_kernel **out)
+{
+    tc_request request = {
+        .sources = sources, .nsources = nsources, .part = part};
+    tc_job job = {.owner = cx,
+                  .build = build_request,
+                  .request = &request,
+                  .is_nested = true};
     return tc_request_run(&job, options, out);
 }
 
@@ -463,8 +499,9 @@ tilec_status tilec_compile(tilec_context *cx, const tilec_source *sources,
                            const tilec_compile_options *options,
                            tilec_kernel **out)
 {
-    return cx && out ? tc_compile(cx, sources, nsources, options, false, out)
-                     : TILEC_USAGE;
+    return cx && out
+               ? tc_compile(cx, sources, nsources, options, NULL, false, out)
+               : TILEC_USAGE;
 }
 
 void tilec_kernel_free(tilec_kernel *k)
@@ -474,6 +511,7 @@ void tilec_kernel_free(tilec_kernel *k)
     pthread_mutex_destroy(&k->lock);
     tc_gpu_free(k->gpu);
     tc_host_free(k->host);
+    tc_launch_plan_free(k->plan);
     tc_module_free(k->module);
     tc_context_free(k->cx);
 }

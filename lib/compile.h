@@ -17,11 +17,17 @@ struct tc_job {
     void *request;              /* what build is to do */
     tilec_status status;        /* the class of the first failure */
     tc_context *cx;
-    tc_module *module;    /* malloc'd; NULL once the kernel has it */
-    tc_host_kernel *host; /* likewise */
-    struct tc_gpu *gpu;   /* of a GPU target; tc_gpu_free, likewise */
-    bool any_alignment;   /* see tc_pass_options */
-    unsigned nparsed;     /* programs, by tc_job_parse: their sources */
+    tc_module *module;           /* malloc'd; NULL once the kernel has it */
+    tc_host_kernel *host;        /* likewise */
+    struct tc_gpu *gpu;          /* of a GPU target; tc_gpu_free, likewise */
+    struct tc_launch_plan *plan; /* of a plan; tc_launch_plan_free, likewise */
+    /* A kernel of a plan, within the plan's own job: diagnostics add up. */
+    const struct tc_plan_part *part;
+    bool is_nested;
+    unsigned ntunings; /* of the kernels of a plan */
+    const struct tc_plan_tuning *tunings;
+    bool any_alignment; /* see tc_pass_options */
+    unsigned nparsed;   /* programs, by tc_job_parse: their sources */
     const uint32_t *parsed;
     tilec_kernel *kernel;
     void *foreign; /* malloc'd by a callback, not copied yet; else NULL */
@@ -54,6 +60,8 @@ typedef struct tc_request {
     const tilec_source *sources;
     size_t nsources;
     tilec_compile_options options;
+    const struct tc_plan_part
+        *part;    /* not NULL: options.kernel is of that plan */
     char *report; /* of what is no compile: for tilec_free */
 } tc_request;
 /* Checks the call and reads the options, then tc_job_run. */
@@ -79,10 +87,18 @@ bool tc_job_passes(tc_job *job, const tilec_compile_options *options,
 /* A described kernel of a final function of job->module. */
 tilec_kernel *tc_job_kernel(tc_job *job, const tc_target *target, tc_func *f,
                             const tc_bound *bound, unsigned nown);
-/* tilec_compile, for tensors as the compiler wants them or for any. */
+/* One of a plan's kernels, in the course of the plan's job. */
+tilec_status tc_part_compile(tilec_context *cx, const tilec_source *sources,
+                             size_t nsources,
+                             const tilec_compile_options *options,
+                             const struct tc_plan_part *part,
+                             tilec_kernel **out);
+/* tilec_compile, for tensors as the compiler wants them or for any; of a plan's
+ * kernel, or with part NULL. */
 tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
                         size_t nsources, const tilec_compile_options *options,
-                        bool any_alignment, tilec_kernel **out);
+                        const struct tc_plan_part *part, bool any_alignment,
+                        tilec_kernel **out);
 
 /* bind.c: values of compile-time parameters. */
 struct tc_bound {

@@ -4,7 +4,9 @@
  * program, of GPU targets from the sections of its code.
  */
 #include "lib/gpu.h"
+#include "lib/plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +43,10 @@ static void run_host(void *arg)
         return;
     }
     tc_text text = {.arena = &e->k->cx->diag_arena};
-    tc_module_print(&text, e->k->module, TC_PRINT_PLAIN);
+    if (e->k->plan)
+        tc_func_print(&text, e->k->func, TC_PRINT_PLAIN);
+    else
+        tc_module_print(&text, e->k->module, TC_PRINT_PLAIN);
     e->text = strdup(text.data ? text.data : "");
 }
 
@@ -203,6 +208,35 @@ static tilec_status emit_sass(struct emission *e)
     return s;
 }
 
+/* ---- Plans ---- */
+
+/* The plan, where its own text is asked for, and then each of its kernels. */
+static tilec_status emit_parts(struct emission *e)
+{
+    const tc_launch_plan *plan = e->k->plan;
+    bool is_tile = strcmp(e->what, "tile") == 0;
+    tilec_status s = is_tile ? emit_host(e) : TILEC_OK;
+    for (unsigned i = 0; s == TILEC_OK && i < plan->nkernels; i++) {
+        char *part = NULL;
+        s = tilec_kernel_emit(plan->kernels[i], e->what, &part, e->error);
+        if (s != TILEC_OK)
+            break;
+        size_t n = e->text ? strlen(e->text) : 0;
+        char *all = realloc(e->text, n + strlen(part) + 2);
+        if (all)
+            sprintf(all + n, "%s%s", n ? "\n" : "", part);
+        else
+            s = tc_fail_memory(e->error);
+        e->text = all ? all : e->text;
+        free(part);
+    }
+    if (s != TILEC_OK) {
+        free(e->text);
+        e->text = NULL;
+    }
+    return s;
+}
+
 /* ---- Entries ---- */
 
 static const struct form host_forms[] = {
@@ -213,6 +247,22 @@ static const struct form gpu_forms[] = {
     {"llvm", emit_llvm},    {"llvm-opt", emit_llvm},   {"ptx", emit_section},
     {"cubin", emit_cubin},  {"sass", emit_sass},       {0}};
 
+static const struct form plan_host_forms[] = {
+    {"tile", emit_parts},     {"json", emit_json}, {"llvm", emit_parts},
+    {"llvm-opt", emit_parts}, {"asm", emit_parts}, {0}};
+static const struct form plan_gpu_forms[] = {
+    {"tile", emit_parts},     {"machine", emit_parts},
+    {"json", emit_json},      {"llvm", emit_parts},
+    {"llvm-opt", emit_parts}, {"ptx", emit_parts},
+    {"sass", emit_parts},     {0}};
+
+static const struct form *forms_of(const tilec_kernel *k)
+{
+    if (k->plan)
+        return tc_target_is_gpu(k->target) ? plan_gpu_forms : plan_host_forms;
+    return k->gpu ? gpu_forms : host_forms;
+}
+
 static tilec_status unknown_form(const struct emission *e,
                                  const struct form *forms)
 {
@@ -221,7 +271,8 @@ static tilec_status unknown_form(const struct emission *e,
         strcat(list, f == forms ? "" : f[1].what ? ", " : " and ");
         strcat(list, f->what);
     }
-    return tc_fail(e->error, TILEC_USAGE, "target %s cannot emit `%s`, only %s",
+    return tc_fail(e->error, TILEC_USAGE, "%s %s cannot emit `%s`, only %s",
+                   e->k->plan ? "a plan for target" : "target",
                    e->k->target->name, e->what, list);
 }
 
@@ -235,7 +286,7 @@ tilec_status tilec_kernel_emit_data(const tilec_kernel *k, const char *what,
     *data = NULL;
     *size = 0;
     struct emission e = {.k = k, .what = what, .error = error};
-    const struct form *forms = k->gpu ? gpu_forms : host_forms, *f = forms;
+    const struct form *forms = forms_of(k), *f = forms;
     while (f->what && strcmp(f->what, what) != 0)
         f++;
     if (!f->what)

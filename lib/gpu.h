@@ -202,7 +202,8 @@ typedef struct tc_gpu {
     /* For the second variant; in the arena. */
     tilec_compile_options options;
     unsigned nsources;
-    const uint32_t *sources; /* as tc_loc.file has them */
+    const uint32_t *sources;         /* as tc_loc.file has them */
+    const struct tc_plan_part *part; /* of a plan's kernel; else NULL */
 } tc_gpu;
 
 /* The GPU's way through tc_job_finish, after binding. */
@@ -239,6 +240,12 @@ tilec_status tc_gpu_launch(const tc_gpu_request *r);
 
 /* Multiprocessors of that device (-1: the current one); 1: there is none. */
 int32_t tc_gpu_num_sms(const tilec_kernel *k, int device);
+
+/* Puts into the stream that `count` elements of so many bytes become that
+ * pattern, on the device of a kernel (-1: the current one). */
+tilec_status tc_gpu_fill(const tilec_kernel *k, int device, void *data,
+                         uint64_t pattern, unsigned width, uint64_t count,
+                         void *stream, tilec_error *error);
 
 /* A context on a device (-1: the current one) that runs the kernel; says why
  * there is none. */

@@ -7,6 +7,7 @@
  * is taken from the cache.
  */
 #include "lib/gpu.h"
+#include "lib/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +149,19 @@ static const tc_gpu_settings *copy_settings(tc_job *job)
     return s;
 }
 
+static const tc_plan_part *copy_part(tc_arena *a, const tc_plan_part *from)
+{
+    if (!from)
+        return NULL;
+    tc_plan_part *to = tc_arena_new(a, tc_plan_part);
+    tc_binding *b = tc_arena_array(a, tc_binding, from->nbindings);
+    for (unsigned i = 0; i < from->nbindings; i++)
+        b[i] = (tc_binding){copy(a, from->bindings[i].name),
+                            copy(a, from->bindings[i].value)};
+    *to = (tc_plan_part){copy(a, from->plan), from->nbindings, b};
+    return to;
+}
+
 /* For the second variant: what was bound and inferred, by name and value. */
 static void copy_options(const struct making *m, tilec_compile_options *to)
 {
@@ -285,6 +299,7 @@ bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
     job->gpu->settings = copy_settings(job);
     m.cache = job->gpu->settings->cache;
     copy_options(&m, &job->gpu->options);
+    job->gpu->part = copy_part(&job->cx->arena, job->part);
     job->gpu->nsources = job->nparsed;
     job->gpu->sources = job->parsed;
     tc_recipe_make(job, o, target, f->name, bound, &m.recipe);
@@ -328,7 +343,8 @@ static tilec_status compile_any(const tilec_kernel *k, tc_gpu_code **out,
         const tc_source *from = &k->cx->sources[k->gpu->sources[i] - 1];
         sources[i] = (tilec_source){from->name, from->text, from->len};
     }
-    status = tc_compile(cx, sources, n, &k->gpu->options, true, &any);
+    status =
+        tc_compile(cx, sources, n, &k->gpu->options, k->gpu->part, true, &any);
     if (status == TILEC_OK)
         *out =
             tc_gpu_code_ref(atomic_load(&any->gpu->variants[TC_GPU_ALIGNED]));

@@ -4,6 +4,7 @@
  * waited for, what it takes.
  */
 #include "lib/gpu.h"
+#include "lib/plan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,10 @@ tilec_status tilec_kernel_resources(const tilec_kernel *k, tilec_resources *out,
         return tc_fail(error, TILEC_USAGE,
                        "tilec_kernel_resources: an argument is NULL or of a "
                        "wrong size: use TILEC_INIT");
+    if (k->plan)
+        return tc_fail(error, TILEC_USAGE,
+                       "@%s is a plan: ask its kernels (tilec_kernel_part)",
+                       k->func->name);
     if (!k->gpu)
         return tc_fail(error, TILEC_USAGE,
                        "target %s takes no device's resources",
@@ -77,6 +82,11 @@ tilec_status tilec_kernel_load(const tilec_kernel *k, int device,
     tc_cuda_scope scope;
     if (!k)
         return tc_fail(error, TILEC_USAGE, "tilec_kernel_load: kernel is NULL");
+    for (unsigned i = 0; k->plan && i < k->plan->nkernels; i++) {
+        tilec_status s = tilec_kernel_load(k->plan->kernels[i], device, error);
+        if (s != TILEC_OK)
+            return s;
+    }
     if (!k->gpu)
         return TILEC_OK;
     tilec_status s = tc_gpu_enter(k, device, &scope, error);
@@ -100,6 +110,41 @@ tilec_status tc_gpu_spare(const tilec_kernel *k, DLDevice device, void **out,
     s = tc_gpu_load(code, k->gpu->settings, &scope, &l, NULL, error);
     if (s == TILEC_OK)
         *out = (void *)(uintptr_t)l->spare;
+    tc_cuda_leave(&scope);
+    return s;
+}
+
+/* ---- Filling ---- */
+
+static int fill(const tc_cuda *cuda, tc_cu_address to, uint64_t pattern,
+                unsigned width, uint64_t count, tc_cu_stream stream)
+{
+    if (pattern == 0)
+        return cuda->mem_set(to, 0, count * width, stream);
+    switch (width) {
+    case 1: return cuda->mem_set(to, (unsigned char)pattern, count, stream);
+    case 2: return cuda->mem_set16(to, (unsigned short)pattern, count, stream);
+    case 4: return cuda->mem_set32(to, (unsigned)pattern, count, stream);
+    default: return cuda->mem_set32(to, (unsigned)pattern, 2 * count, stream);
+    }
+}
+
+tilec_status tc_gpu_fill(const tilec_kernel *k, int device, void *data,
+                         uint64_t pattern, unsigned width, uint64_t count,
+                         void *stream, tilec_error *error)
+{
+    tc_cuda_scope scope;
+    if (width == 8 && (uint32_t)pattern != pattern >> 32)
+        return tc_fail(error, TILEC_USAGE,
+                       "fill: a GPU repeats 4 bytes, and the two halves of "
+                       "this 8-byte number differ");
+    tilec_status s = tc_gpu_enter(k, device, &scope, error);
+    if (s != TILEC_OK)
+        return s;
+    int code = fill(scope.cuda, (uintptr_t)data, pattern, width, count, stream);
+    if (code)
+        s = tc_fail(error, TILEC_MACHINE, "fill on %s: %s", scope.device->name,
+                    tc_cuda_error(scope.cuda, code).text);
     tc_cuda_leave(&scope);
     return s;
 }
@@ -172,6 +217,8 @@ tilec_status tilec_kernel_synchronize(const tilec_kernel *k, void *stream,
         return tc_fail(error, TILEC_USAGE,
                        "tilec_kernel_synchronize: kernel is NULL");
     tilec_status s = TILEC_OK;
+    for (unsigned i = 0; k->plan && s == TILEC_OK && i < k->plan->nkernels; i++)
+        s = tilec_kernel_synchronize(k->plan->kernels[i], stream, error);
     for (int i = 0; k->gpu && s == TILEC_OK && i < TC_GPU_VARIANTS; i++) {
         const tc_gpu_code *code = atomic_load(&k->gpu->variants[i]);
         if (code)

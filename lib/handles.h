@@ -45,10 +45,11 @@ struct tilec_kernel {
     tc_context *cx;
     tc_module *module; /* holds the one kernel, after the passes */
     tc_func *func;
-    tc_host_kernel *host; /* of the CPU target; else NULL */
-    struct tc_gpu *gpu;   /* of GPU targets; else NULL */
+    tc_host_kernel *host;        /* of the CPU target; else NULL */
+    struct tc_gpu *gpu;          /* of GPU targets; else NULL */
+    struct tc_launch_plan *plan; /* of a plan, which has neither; else NULL */
     const tc_target *target;
-    const tc_grid *grid;
+    const tc_grid *grid; /* NULL of a plan */
     const char *grid_text;
     unsigned nparams, nown; /* own: those before the captured ones */
     tc_kernel_param *params;

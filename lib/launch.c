@@ -6,27 +6,24 @@
  * reads; errors go to the caller's tilec_error. Most launches take no memory:
  * on a GPU they are to cost a few microseconds, all told.
  */
+#include "lib/launch.h"
+
 #include "lib/gpu.h"
+#include "lib/plan.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What is prepared for one parameter. */
-struct slot {
-    const tilec_argument *given;
-    int32_t sizes[TC_MAX_RANK];
-    int64_t strides[TC_MAX_RANK];
-};
-
 struct launch {
     const tilec_kernel *k;
     tilec_error *error;
-    struct slot *slots;
+    tc_slot *slots;
     tc_launch_arg *args;
     tc_scalar *values; /* of the grid's evaluation */
     int device;        /* GPU targets: of the tensors; -1: none says */
+    bool partial;      /* see tc_arguments_check */
 };
 
 #define REFUSE(l, p, fmt, ...)                                                 \
@@ -85,7 +82,7 @@ static tilec_status place(struct launch *l, const tilec_argument *args,
                            k->params[at].info.name);
         l->slots[at].given = &args[i];
     }
-    for (unsigned i = 0; i < k->nparams; i++)
+    for (unsigned i = 0; !l->partial && i < k->nparams; i++)
         if (!l->slots[i].given)
             return missing(l, &k->params[i].info);
     return TILEC_OK;
@@ -167,7 +164,7 @@ static tilec_status check_data(struct launch *l, const tc_kernel_param *p,
                                const DLTensor *t, bool is_empty, void **out)
 {
     unsigned bytes = tc_type_bytes(p->type->elem);
-    if (!t->data && !is_empty)
+    if (!t->data && !is_empty && !l->partial)
         return REFUSE(l, p, "%s", "data is NULL, but no dim is 0");
     uintptr_t address = (uintptr_t)t->data + (uintptr_t)t->byte_offset;
     if (address % bytes && !is_empty)
@@ -188,7 +185,7 @@ static tilec_status check_dtype(struct launch *l, const tc_kernel_param *p,
 }
 
 static tilec_status check_shape(struct launch *l, const tc_kernel_param *p,
-                                const DLTensor *t, struct slot *slot,
+                                const DLTensor *t, tc_slot *slot,
                                 bool *is_empty)
 {
     if (t->ndim < 0 || (unsigned)t->ndim != p->type->rank)
@@ -201,9 +198,9 @@ static tilec_status check_shape(struct launch *l, const tc_kernel_param *p,
         if (n < 0)
             return REFUSE(l, p, "dim %d is %lld, expected 0 or more", i,
                           (long long)n);
-        if (n > INT32_MAX)
-            return REFUSE(l, p, "dim %d is %lld, expected less than 2^31", i,
-                          (long long)n);
+        if (n > TC_MAX_SIZE)
+            return REFUSE(l, p, "dim %d is %lld, expected at most %d", i,
+                          (long long)n, TC_MAX_SIZE);
         if (p->info.shape[i] >= 0 && n != p->info.shape[i])
             return REFUSE(l, p, "dim %d is %lld, expected %lld", i,
                           (long long)n, (long long)p->info.shape[i]);
@@ -216,7 +213,7 @@ static tilec_status check_shape(struct launch *l, const tc_kernel_param *p,
 /* Row-major where none are given. The furthest element, in bytes, must be an
  * int64: kernels compute addresses without looking again. */
 static tilec_status check_strides(struct launch *l, const tc_kernel_param *p,
-                                  const DLTensor *t, struct slot *slot)
+                                  const DLTensor *t, tc_slot *slot)
 {
     int64_t dense = 1, far = 0;
     bool overflow = false;
@@ -237,7 +234,7 @@ static tilec_status check_strides(struct launch *l, const tc_kernel_param *p,
 }
 
 static tilec_status check_tensor(struct launch *l, const tc_kernel_param *p,
-                                 struct slot *slot, tc_launch_arg *out)
+                                 tc_slot *slot, tc_launch_arg *out)
 {
     if (slot->given->kind != TILEC_ARG_TENSOR)
         return REFUSE(l, p, "is a number, expected %s", p->info.type);
@@ -252,8 +249,8 @@ static tilec_status check_tensor(struct launch *l, const tc_kernel_param *p,
     if (s == TILEC_OK && p->type->kind == TC_TENSOR)
         s = check_strides(l, p, t, slot);
     if (s == TILEC_OK)
-        s = l->k->gpu ? check_gpu(l, p, t->device)
-                      : check_host(l, p, t->device);
+        s = tc_target_is_gpu(l->k->target) ? check_gpu(l, p, t->device)
+                                           : check_host(l, p, t->device);
     if (s == TILEC_OK)
         s = check_data(l, p, t, is_empty, &out->data);
     out->sizes = slot->sizes;
@@ -267,7 +264,9 @@ static tilec_status prepare(struct launch *l, const tilec_argument *args,
     tilec_status s = place(l, args, nargs);
     for (unsigned i = 0; s == TILEC_OK && i < l->k->nparams; i++) {
         const tc_kernel_param *p = &l->k->params[i];
-        struct slot *slot = &l->slots[i];
+        tc_slot *slot = &l->slots[i];
+        if (!slot->given)
+            continue;
         if (p->info.kind == TILEC_PARAM_INT)
             s = check_int(l, p, slot->given, &l->args[i].scalar);
         else if (p->info.kind == TILEC_PARAM_FLOAT)
@@ -278,9 +277,29 @@ static tilec_status prepare(struct launch *l, const tilec_argument *args,
     return s;
 }
 
+tilec_status tc_arguments_check(const tilec_kernel *k,
+                                const tilec_argument *args, size_t nargs,
+                                bool partial, tc_slot *slots,
+                                tc_launch_arg *out, int *device,
+                                tilec_error *error)
+{
+    struct launch l = {.k = k,
+                       .error = error,
+                       .slots = slots,
+                       .args = out,
+                       .device = -1,
+                       .partial = partial};
+    memset(out, 0, k->nparams * sizeof *out);
+    for (unsigned i = 0; i < k->nparams; i++)
+        slots[i].given = NULL;
+    tilec_status s = prepare(&l, args, nargs);
+    *device = l.device;
+    return s;
+}
+
 /* ---- The grid ---- */
 
-static void set_place(tilec_error *error, const tilec_kernel *k, tc_loc loc)
+void tc_error_place(tilec_error *error, const tilec_kernel *k, tc_loc loc)
 {
     if (!error || !loc.file)
         return;
@@ -308,7 +327,7 @@ evaluate_grid(struct launch *l, const tilec_launch_options *o, int32_t grid[3])
                     &failure))
         return TILEC_OK;
     tc_fail(l->error, TILEC_INPUT, "%s", failure.message);
-    set_place(l->error, l->k, failure.loc);
+    tc_error_place(l->error, l->k, failure.loc);
     return TILEC_INPUT;
 }
 
@@ -328,7 +347,7 @@ static tilec_status run_host(struct launch *l, const int32_t grid[3],
     if (report.out_of_memory)
         return tc_fail(l->error, TILEC_MACHINE, "%s", report.message);
     tc_fail(l->error, TILEC_INPUT, "%s", report.message);
-    set_place(l->error, l->k, report.loc);
+    tc_error_place(l->error, l->k, report.loc);
     if (l->error)
         memcpy(l->error->program, report.program, sizeof report.program);
     return TILEC_INPUT;
@@ -374,10 +393,10 @@ static tilec_status prepare_and(const tilec_kernel *k,
                                 const tilec_launch_options *o, int32_t grid[3],
                                 tilec_error *error)
 {
-    struct slot few_slots[FEW];
+    tc_slot few_slots[FEW];
     tc_launch_arg few_args[FEW];
     tc_scalar few_values[SHORT];
-    struct launch l = {k, error, few_slots, few_args, few_values, -1};
+    struct launch l = {k, error, few_slots, few_args, few_values, -1, false};
     unsigned room = tc_grid_room(k->grid);
     bool is_large = k->nparams > FEW || room > SHORT;
     if (!is_large)
@@ -407,7 +426,8 @@ tilec_status tilec_launch(const tilec_kernel *k, const tilec_argument *args,
         return tc_fail(error, TILEC_USAGE,
                        "tilec_launch: options have a wrong size: use "
                        "TILEC_INIT");
-    if (o.stream && !k->gpu)
+    bool is_gpu = tc_target_is_gpu(k->target);
+    if (o.stream && !is_gpu)
         return tc_fail(error, TILEC_USAGE,
                        "tilec_launch: target %s has no streams",
                        k->target->name);
@@ -415,13 +435,26 @@ tilec_status tilec_launch(const tilec_kernel *k, const tilec_argument *args,
         return tc_fail(error, TILEC_USAGE,
                        "tilec_launch: threads is %d, expected 0 or more",
                        o.threads);
-    if (o.every < 0 || (o.every && k->gpu))
+    if (o.every < 0 || (o.every && is_gpu))
         return tc_fail(error, TILEC_USAGE,
                        o.every < 0 ? "tilec_launch: every is below 0"
                                    : "tilec_launch: every is for the CPU "
                                      "target");
+    if (k->plan)
+        return tc_plan_launch(k, args, nargs, &o, error);
     int32_t grid[3];
     return prepare_and(k, args, nargs, &o, grid, error);
+}
+
+tilec_status tilec_kernel_workspace(const tilec_kernel *k,
+                                    const tilec_argument *args, size_t nargs,
+                                    uint64_t *bytes, tilec_error *error)
+{
+    if (!k || !bytes || (nargs && !args))
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_kernel_workspace: an argument is NULL");
+    *bytes = 0;
+    return k->plan ? tc_plan_workspace(k, args, nargs, bytes, error) : TILEC_OK;
 }
 
 tilec_status tilec_kernel_grid(const tilec_kernel *k,
@@ -431,5 +464,9 @@ tilec_status tilec_kernel_grid(const tilec_kernel *k,
     if (!k || !grid || (nargs && !args))
         return tc_fail(error, TILEC_USAGE,
                        "tilec_kernel_grid: an argument is NULL");
+    if (k->plan)
+        return tc_fail(error, TILEC_USAGE,
+                       "@%s is a plan: its kernels have a grid each",
+                       k->func->name);
     return prepare_and(k, args, nargs, NULL, grid, error);
 }

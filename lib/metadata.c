@@ -18,10 +18,12 @@
  *        "registers": 168, "spilled_bytes": 0, "device": "NVIDIA H200"},
  *       {"when": "any"}]}
  *
- * variants: of GPU targets; registers to device once the code is loaded.
+ * variants: of GPU targets; registers to device once the code is loaded. A plan
+ * has "kernels", a list of such objects, instead of a grid and what follows it.
  */
 #include "lib/gpu.h"
 #include "lib/link.h"
+#include "lib/plan.h"
 
 #include <cjson/cJSON.h>
 
@@ -205,8 +207,20 @@ const char *tilec_kernel_grid_text(const tilec_kernel *k)
     return k ? k->grid_text : NULL;
 }
 
+static uint64_t most_scratch(const tc_launch_plan *plan)
+{
+    uint64_t most = 0;
+    for (unsigned i = 0; i < plan->nkernels; i++) {
+        uint64_t n = tilec_kernel_scratch_bytes(plan->kernels[i]);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 uint64_t tilec_kernel_scratch_bytes(const tilec_kernel *k)
 {
+    if (k && k->plan)
+        return most_scratch(k->plan);
     if (!k || !k->gpu)
         return k ? tc_host_scratch_bytes(k->host) : 0;
     return tc_gpu_code_meta(atomic_load(&k->gpu->variants[TC_GPU_ALIGNED]))
@@ -326,6 +340,23 @@ static bool add_variants(cJSON *to, const tilec_kernel *k)
     return cJSON_AddStringToObject(j, "when", "any");
 }
 
+static bool fill_json(cJSON *j, const tilec_kernel *k);
+
+static bool add_kernels(cJSON *to, const tc_launch_plan *plan)
+{
+    cJSON *list = cJSON_AddArrayToObject(to, "kernels");
+    for (unsigned i = 0; list && i < plan->nkernels; i++) {
+        cJSON *j = cJSON_CreateObject();
+        if (!cJSON_AddItemToArray(list, j)) {
+            cJSON_Delete(j);
+            return false;
+        }
+        if (!fill_json(j, plan->kernels[i]))
+            return false;
+    }
+    return list != NULL;
+}
+
 static bool fill_json(cJSON *j, const tilec_kernel *k)
 {
     if (!cJSON_AddStringToObject(j, "name", k->func->name) ||
@@ -346,6 +377,8 @@ static bool fill_json(cJSON *j, const tilec_kernel *k)
     for (unsigned i = 0; i < k->nparams; i++)
         if (!add_param(params, &k->params[i].info))
             return false;
+    if (k->plan)
+        return add_kernels(j, k->plan);
     return cJSON_AddStringToObject(j, "grid", k->grid_text) &&
            cJSON_AddNumberToObject(j, "scratch_bytes",
                                    (double)tilec_kernel_scratch_bytes(k)) &&

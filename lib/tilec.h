@@ -257,6 +257,15 @@ TILEC_API tilec_status tilec_compile(tilec_context *cx,
                                      tilec_kernel **out);
 TILEC_API void tilec_kernel_free(tilec_kernel *k);
 
+/* A plan compiles to a tilec_kernel too, which is several: its launch runs them
+ * one after the other, in one stream, and needs a workspace. Of a text with a
+ * plan and kernels the plan is meant where no name is given. tile sizes, warps
+ * and stages that the options state hold for all its kernels. */
+/* The kernels of a plan, in the order of their first launch; they belong to it.
+ * NULL past the end, and of what is no plan. */
+TILEC_API const tilec_kernel *tilec_kernel_part(const tilec_kernel *k,
+                                                size_t index);
+
 /* What a kernel is ------------------------------------------------------- */
 
 typedef enum tilec_parameter_kind {
@@ -351,6 +360,12 @@ typedef struct tilec_launch_options {
     /* CPU target: run only each such program of the grid, counted back from
      * the last one: a sample of a result that takes too long. 0: all. */
     int64_t every;
+    /* Plans: memory for what lies between their kernels, on the GPU or (CPU
+     * target) of the host, aligned to 256 bytes, and its size: at least what
+     * tilec_kernel_workspace says. What is in it does not matter, before or
+     * after; launches that may run at the same time need one each. */
+    void *workspace;
+    uint64_t workspace_bytes;
 } tilec_launch_options;
 
 /* Runs the kernel over its grid; on the CPU returns when it is done. On a GPU
@@ -362,15 +377,22 @@ typedef struct tilec_launch_options {
  *
  * Arguments come by position, by name, or positions first and then names; all
  * parameters must be given. Checked before anything runs: data type, rank,
- * fixed dims, sizes below 2^31, device, alignment to the element, data not
- * NULL unless a dim is 0, and the kernel's own `assert`s of its grid. strides
- * == NULL is row-major; any other strides are taken as they are, 0 and
+ * fixed dims, sizes (at most 2^31 - 2^16), device, alignment to the element,
+ * data not NULL unless a dim is 0, and the kernel's own `assert`s of its grid.
+ * strides == NULL is row-major; any other strides are taken as they are, 0 and
  * negative ones included. Tensors that are written should not overlap others.
  */
 TILEC_API tilec_status tilec_launch(const tilec_kernel *k,
                                     const tilec_argument *args, size_t nargs,
                                     const tilec_launch_options *options,
                                     tilec_error *error);
+/* The workspace that a launch with arguments of these shapes needs; 0 unless it
+ * is a plan. Data does not matter, and arguments that no size depends on may be
+ * missing. */
+TILEC_API tilec_status tilec_kernel_workspace(const tilec_kernel *k,
+                                              const tilec_argument *args,
+                                              size_t nargs, uint64_t *bytes,
+                                              tilec_error *error);
 /* Waits for the launches in a stream, and says what went wrong in them: an
  * `assert` of the kernel that failed since the last call (the first one, with
  * its place), or what the driver found. On the CPU there is nothing to wait

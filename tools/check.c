@@ -109,6 +109,13 @@ static int check_variant(const tilec_kernel *k, int which,
 int check_schedule(const tilec_kernel *k, const tilec_argument *args,
                    size_t nargs)
 {
+    if (k->plan) {
+        fprintf(stderr,
+                "tilec: error: --check-schedule is for a kernel, and "
+                "@%s is a plan: name one, as FILE@kernel\n",
+                tilec_kernel_name(k));
+        return EXIT_USAGE;
+    }
     if (!k->gpu) {
         fprintf(stderr, "tilec: error: --check-schedule is for GPU targets, as "
                         "--target sm_80\n");

@@ -2,6 +2,7 @@
 #include "tools/device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int device_open(device_tensors *d, const tilec_context *cx,
@@ -34,6 +35,31 @@ int device_put(device_tensors *d, const DLTensor **tensor, bool written)
     return EXIT_DONE;
 }
 
+int device_workspace(device_tensors *d, uint64_t bytes, void **out)
+{
+    enum { ALIGN = 256 };
+    int64_t shape = (int64_t)bytes;
+    DLTensor like = {.ndim = 1, .dtype = {kDLInt, 8, 1}, .shape = &shape};
+    tilec_error e;
+    *out = NULL;
+    if (bytes == 0)
+        return EXIT_DONE;
+    if (d->device) {
+        if (tilec_device_copy(d->device, &like, &d->workspace, &e))
+            return report_error(&e);
+        *out = d->workspace->data;
+        return EXIT_DONE;
+    }
+    *out = d->memory =
+        aligned_alloc(ALIGN, (size_t)(bytes + ALIGN - 1) / ALIGN * ALIGN);
+    if (!*out)
+        fprintf(stderr,
+                "tilec: error: no memory for the workspace, %llu "
+                "bytes\n",
+                (unsigned long long)bytes);
+    return *out ? EXIT_DONE : EXIT_MACHINE;
+}
+
 int device_wait(const tilec_kernel *kernel)
 {
     tilec_error e;
@@ -55,6 +81,8 @@ void device_close(device_tensors *d)
 {
     for (size_t i = 0; i < d->n; i++)
         tilec_device_drop(d->device, d->list[i].copy);
+    tilec_device_drop(d->device, d->workspace);
+    free(d->memory);
     tilec_device_free(d->device);
     *d = (device_tensors){0};
 }

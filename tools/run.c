@@ -71,6 +71,38 @@ static int place_arguments(job *j, tilec_argument *args)
     return code;
 }
 
+/* What a plan keeps between its kernels. */
+static int give_workspace(job *j, const tilec_argument *args,
+                          tilec_launch_options *o)
+{
+    tilec_error e;
+    if (tilec_kernel_workspace(j->kernel, args, j->in.n, &o->workspace_bytes,
+                               &e))
+        return report_error(&e);
+    return device_workspace(&j->device, o->workspace_bytes, &o->workspace);
+}
+
+static int say_done(const job *j, const tilec_argument *args, double seconds)
+{
+    int32_t grid[3];
+    tilec_error e;
+    size_t n = 0;
+    while (tilec_kernel_part(j->kernel, n))
+        n++;
+    if (n) {
+        fprintf(stderr, "%s: %zu kernel%s on %s, %.3f ms\n",
+                tilec_kernel_name(j->kernel), n, n == 1 ? "" : "s",
+                tilec_kernel_target(j->kernel), 1e3 * seconds);
+        return EXIT_DONE;
+    }
+    if (tilec_kernel_grid(j->kernel, args, j->in.n, grid, &e))
+        return report_error(&e);
+    fprintf(stderr, "%s: grid %dx%dx%d on %s, %.3f ms\n",
+            tilec_kernel_name(j->kernel), grid[0], grid[1], grid[2],
+            tilec_kernel_target(j->kernel), 1e3 * seconds);
+    return EXIT_DONE;
+}
+
 static int launch(job *j)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
@@ -79,6 +111,7 @@ static int launch(job *j)
     tilec_error e;
     tilec_argument args[INPUTS_MOST];
     int code = place_arguments(j, args);
+    code = code ? code : give_workspace(j, args, &o);
     if (code)
         return code;
     double start = seconds_now();
@@ -88,12 +121,8 @@ static int launch(job *j)
         return code;
     double seconds = seconds_now() - start;
     end_progress();
-    int32_t grid[3];
-    if (tilec_kernel_grid(j->kernel, args, j->in.n, grid, &e))
-        return report_error(&e);
-    fprintf(stderr, "%s: grid %dx%dx%d on %s, %.3f ms\n",
-            tilec_kernel_name(j->kernel), grid[0], grid[1], grid[2],
-            tilec_kernel_target(j->kernel), 1e3 * seconds);
+    if ((code = say_done(j, args, seconds)))
+        return code;
     return device_get(&j->device);
 }
 
@@ -149,7 +178,7 @@ static const tool_option options[] = {
 const tool_command tool_run = {
     "run",
     "FILE.tile[@kernel] [NAME=VALUE...] [options]",
-    "Compiles a kernel and runs it over its grid.",
+    "Compiles a kernel and runs it over its grid, or a plan's one by one.",
     "FILE may be the name of an embedded program, such as matmul. "
     "Arguments:\n" INPUTS_HELP
     "Compile-time parameters that -D does not bind follow from the tensors.\n",

@@ -379,16 +379,45 @@ FAKE(cuMemcpyDtoH_v2, void *to, unsigned long long from, size_t size)
     return 0;
 }
 
-FAKE(cuMemsetD8Async, unsigned long long to, unsigned char byte, size_t size,
-     void *stream)
+/* The default stream may not wait for one that is captured. */
+static int begin_set(void *stream, unsigned width, size_t count)
 {
-    /* The default stream may not wait for one that is captured. */
+    fake_cuda.sets++;
+    fake_cuda.set_width = width;
+    fake_cuda.set_count = count;
+    fake_cuda.set_stream = stream;
     if (fake_cuda.capturing == 1 && stream != &fake_cuda.frees) {
         fake_cuda.capturing = 2;
         return 906;
     }
-    memset((void *)(uintptr_t)to, byte, size);
     return 0;
+}
+
+FAKE(cuMemsetD8Async, unsigned long long to, unsigned char byte, size_t size,
+     void *stream)
+{
+    int code = begin_set(stream, 1, size);
+    if (!code)
+        memset((void *)(uintptr_t)to, byte, size);
+    return code;
+}
+
+FAKE(cuMemsetD16Async, unsigned long long to, unsigned short word, size_t count,
+     void *stream)
+{
+    int code = begin_set(stream, 2, count);
+    for (size_t i = 0; !code && i < count; i++)
+        memcpy((char *)(uintptr_t)to + 2 * i, &word, 2);
+    return code;
+}
+
+FAKE(cuMemsetD32Async, unsigned long long to, unsigned word, size_t count,
+     void *stream)
+{
+    int code = begin_set(stream, 4, count);
+    for (size_t i = 0; !code && i < count; i++)
+        memcpy((char *)(uintptr_t)to + 4 * i, &word, 4);
+    return code;
 }
 
 FAKE(cuPointerGetAttribute, void *value, int what, unsigned long long address)

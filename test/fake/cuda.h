@@ -28,10 +28,13 @@ typedef struct fake_cuda_state {
 
     /* What it was asked: how often. */
     int inits, retains, pushes, pops, links, loads, unloads, launches, allocs,
-        frees, synchronizes, encodes;
+        frees, synchronizes, encodes, sets;
     /* Of the last of them. */
     unsigned grid[3], block[3], shared;
     void *stream;
+    unsigned set_width; /* bytes that were repeated, how often, where */
+    size_t set_count;
+    void *set_stream;
     size_t nbytes;
     unsigned char bytes[FAKE_BYTES];
     unsigned target;         /* that was assembled for; 0: the device's */

@@ -973,7 +973,8 @@ START_TEST(attention_without_a_logsumexp)
     tilec_status s = tilec_attention_plan(cx, &q, &k, &v, &options, &plan);
     ck_assert_msg(s == TILEC_OK, "%s",
                   s == TILEC_OK ? "" : tilec_diagnostics(cx)->message);
-    tilec_attention_tensors t = {sizeof t, &q, &k, &v, &o, NULL, NULL, 0};
+    tilec_attention_tensors t = TILEC_INIT(tilec_attention_tensors);
+    t.q = &q, t.k = &k, t.v = &v, t.o = &o;
     static const unsigned char tensor4[] = {8, 4, 4, 4, 4, 8, 8, 8, 8};
     static const unsigned char tensor3[] = {8, 4, 4, 4, 8, 8, 8};
     for (int i = 0; i < 4; i++)
