@@ -50,6 +50,7 @@ struct gradient {
     tc_gradient_site *sites;
     unsigned nscattered;
     unsigned *scattered;
+    tc_value *path; /* under which condition; NULL: always */
     tc_adjoints a;
 };
 
@@ -99,156 +100,6 @@ static bool drop_effects(const struct gradient *s, tc_region *r)
     return true;
 }
 
-/* ---- Activity ---- */
-
-/* Marks v where it can have a derivative. Does that add anything? */
-static bool activate(struct gradient *s, tc_value *v)
-{
-    if (!tc_type_is_float(v->type) || tc_is_active(&s->a, v))
-        return false;
-    tc_map_set(&s->a.active, v, v);
-    return true;
-}
-
-static bool activate_region(struct gradient *s, tc_region *r);
-
-/* `to[i]` where `from[i]` is active. */
-static bool activate_each(struct gradient *s, unsigned n, tc_value **from,
-                          tc_value **to)
-{
-    bool more = false;
-    for (unsigned i = 0; i < n; i++)
-        if (tc_is_active(&s->a, from[i]))
-            more |= activate(s, to[i]);
-    return more;
-}
-
-/* Loops carry activity from step to step. */
-static bool activate_loop(struct gradient *s, tc_op *op, unsigned first_in,
-                          unsigned first_arg)
-{
-    tc_region *head = op->regions[0], *body = op->regions[op->nregions - 1];
-    tc_value **args = head->args + first_arg;
-    bool more = activate_each(s, op->nout, op->in + first_in, args), grows;
-    do {
-        grows = false;
-        for (unsigned i = 0; i < op->nregions; i++)
-            grows |= activate_region(s, op->regions[i]);
-        grows |=
-            activate_each(s, op->nout, tc_region_terminator(body)->in, args);
-        more |= grows;
-    } while (grows);
-    return more | activate_each(s, op->nout, args, op->out);
-}
-
-static bool activate_op(struct gradient *s, tc_op *op)
-{
-    bool more = false;
-    if (op->code == TC_FOR)
-        return activate_loop(s, op, 3, 1);
-    if (op->code == TC_WHILE)
-        return activate_loop(s, op, 0, 0);
-    for (unsigned i = 0; i < op->nregions; i++) {
-        more |= activate_region(s, op->regions[i]);
-        more |=
-            op->code == TC_IF &&
-            activate_each(s, op->nout, tc_region_terminator(op->regions[i])->in,
-                          op->out);
-    }
-    if (op->code == TC_IF)
-        return more;
-    for (unsigned i = 0; i < op->nin; i++)
-        for (unsigned k = 0; k < op->nout; k++)
-            if (tc_is_active(&s->a, op->in[i]))
-                more |= activate(s, op->out[k]);
-    return more;
-}
-
-static bool activate_region(struct gradient *s, tc_region *r)
-{
-    bool more = false;
-    tc_each_op (op, r)
-        more |= activate_op(s, op);
-    return more;
-}
-
-/* ---- Active values of outside that a region uses ---- */
-
-struct outers {
-    tc_value **all;
-    tc_value **sums; /* their adjoints, or zero, outside */
-    unsigned n, room;
-};
-
-static bool is_inside(const tc_op *op, const tc_value *v)
-{
-    for (unsigned i = 0; i < op->nregions; i++)
-        if (v->def ? tc_region_contains(op->regions[i], v->def)
-                   : v->region == op->regions[i] ||
-                         (v->region->op &&
-                          tc_region_contains(op->regions[i], v->region->op)))
-            return true;
-    return false;
-}
-
-static void add_outer(struct gradient *s, struct outers *o, tc_value *v)
-{
-    for (unsigned i = 0; i < o->n; i++)
-        if (o->all[i] == v)
-            return;
-    if (o->n == o->room) {
-        o->room = o->room ? 2 * o->room : 8;
-        tc_value **more = tc_arena_array(s->scratch, tc_value *, o->room);
-        if (o->n)
-            memcpy(more, o->all, o->n * sizeof *more);
-        o->all = more;
-    }
-    o->all[o->n++] = v;
-}
-
-static void find_outers(struct gradient *s, const tc_op *owner, tc_region *r,
-                        struct outers *o)
-{
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nin; i++)
-            if (tc_is_active(&s->a, op->in[i]) &&
-                tc_type_is_scalar(op->in[i]->type) &&
-                !is_inside(owner, op->in[i]))
-                add_outer(s, o, op->in[i]);
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_outers(s, owner, op->regions[i], o);
-    }
-}
-
-static struct outers outers_of(struct gradient *s, const tc_op *op)
-{
-    struct outers o = {0};
-    for (unsigned i = 0; i < op->nregions; i++)
-        find_outers(s, op, op->regions[i], &o);
-    o.sums = tc_arena_array(s->scratch, tc_value *, o.n);
-    return o;
-}
-
-/* Inside of a region their adjoints begin at zero. */
-static void set_aside(struct gradient *s, struct outers *o)
-{
-    for (unsigned i = 0; i < o->n; i++) {
-        o->sums[i] = tc_adjoint(&s->a, o->all[i]);
-        tc_map_set(&s->a.sums, o->all[i], NULL);
-    }
-}
-
-/* What the region has added up; outside all is as before. */
-static tc_value **take_back(struct gradient *s, struct outers *o)
-{
-    tc_value **inner = tc_arena_array(s->scratch, tc_value *, o->n);
-    for (unsigned i = 0; i < o->n; i++) {
-        inner[i] = tc_adjoint(&s->a, o->all[i]);
-        tc_map_set(&s->a.sums, o->all[i], o->sums[i]);
-    }
-    return inner;
-}
-
 /* ---- Forward ---- */
 
 static tc_value *now(const tc_value *v)
@@ -288,20 +139,20 @@ static bool result_adjoints(struct gradient *s, const tc_op *op, tc_value ***g)
 
 /* The branch again, and back. `inner`: adjoints of the outers. */
 static bool reverse_branch(struct gradient *s, tc_region *r, tc_value **g,
-                           struct outers *o, tc_value ***inner)
+                           tc_outers *o, tc_value ***inner)
 {
     const tc_op *yield = tc_region_terminator(r);
     clone_ops(s, r);
-    set_aside(s, o);
+    tc_outers_set_aside(&s->a, o);
     for (unsigned i = 0; i < yield->nin; i++)
         if (g[i] && tc_is_active(&s->a, yield->in[i]))
             tc_adjoint_add(&s->a, yield->in[i], g[i]);
     bool ok = reverse_region(s, r);
-    *inner = take_back(s, o);
+    *inner = tc_outers_take_back(&s->a, o);
     return ok;
 }
 
-static void end_branch(struct gradient *s, tc_region *r, const struct outers *o,
+static void end_branch(struct gradient *s, tc_region *r, const tc_outers *o,
                        const bool *used, tc_value *const *inner)
 {
     tc_builder outside = s->a.b;
@@ -315,12 +166,51 @@ static void end_branch(struct gradient *s, tc_region *r, const struct outers *o,
     s->a.b = outside;
 }
 
+/* Does the way back add to memory? */
+static bool scatters(const struct gradient *s, const tc_region *r)
+{
+    tc_each_op (op, r) {
+        if (op->code == TC_GATHER && tc_is_active(&s->a, op->in[0]))
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (scatters(s, op->regions[i]))
+                return true;
+    }
+    return false;
+}
+
+/* Without a branch, as lanes may differ in the condition and nothing may be
+ * added to memory under it: both ways, of which one counts. */
+static bool reverse_both(struct gradient *s, tc_op *op, tc_value **g,
+                         tc_outers *o)
+{
+    tc_builder *b = &s->a.b;
+    tc_value *outside = s->path, *condition = now(op->in[0]), **inner;
+    for (unsigned k = 0; k < 2; k++) {
+        tc_value *taken = k ? tc_build_unary(b, TC_NOT, condition) : condition;
+        s->path = outside ? tc_build_binary(b, TC_AND, outside, taken) : taken;
+        if (!reverse_branch(s, op->regions[k], g, o, &inner))
+            return false;
+        for (unsigned i = 0; i < o->n; i++) {
+            if (!inner[i])
+                continue;
+            tc_value *in[] = {taken, inner[i], zero(s, inner[i])};
+            tc_adjoint_add(&s->a, o->all[i],
+                           tc_build(b, TC_SELECT, 3, in, NULL));
+        }
+    }
+    s->path = outside;
+    return true;
+}
+
 static bool reverse_if(struct gradient *s, tc_op *op)
 {
     tc_value **g, **inner[2], *condition = now(op->in[0]);
     if (!result_adjoints(s, op, &g))
         return true;
-    struct outers o = outers_of(s, op);
+    tc_outers o = tc_outers_of(&s->a, op);
+    if (scatters(s, op->regions[0]) || scatters(s, op->regions[1]))
+        return reverse_both(s, op, g, &o);
     tc_builder outside = s->a.b;
     tc_op *back = tc_op_new(outside.func, TC_IF, op->loc, 1, &condition, 2);
     for (unsigned i = 0; i < 2; i++) {
@@ -449,7 +339,7 @@ static void replay_steps(struct gradient *s, tc_op *op, tc_value *index)
 /* One step again, and back: from the adjoints of what it yields (`args` of
  * the reverse loop) to those of what it was given. */
 static bool reverse_step(struct gradient *s, tc_op *op, tc_op *back,
-                         tc_value *steps, struct outers *o)
+                         tc_value *steps, tc_outers *o)
 {
     tc_region *body = op->regions[0], *r = back->regions[0];
     const tc_op *yield = tc_region_terminator(body);
@@ -459,7 +349,7 @@ static bool reverse_step(struct gradient *s, tc_op *op, tc_op *back,
     replay_steps(s, op, index);
     body->args[0]->data = counter_at(s, op, index);
     clone_ops(s, body);
-    set_aside(s, o);
+    tc_outers_set_aside(&s->a, o);
     unsigned n = 0;
     for (unsigned i = 0; i < op->nout; i++) {
         tc_value *arg = body->args[1 + i];
@@ -478,7 +368,7 @@ static bool reverse_step(struct gradient *s, tc_op *op, tc_op *back,
         if (tc_is_active(&s->a, arg))
             next[n++] = g ? g : zero(s, arg);
     }
-    tc_value **inner = take_back(s, o);
+    tc_value **inner = tc_outers_take_back(&s->a, o);
     for (unsigned i = 0; i < o->n; i++, n++) {
         tc_value *sum = r->args[1 + n];
         next[n] =
@@ -493,7 +383,7 @@ static bool reverse_for(struct gradient *s, tc_op *op)
     tc_value **g;
     if (!result_adjoints(s, op, &g))
         return true;
-    struct outers o = outers_of(s, op);
+    tc_outers o = tc_outers_of(&s->a, op);
     tc_value *steps = steps_of(s, op);
     tc_value **init = tc_arena_array(s->scratch, tc_value *, op->nout + o.n);
     unsigned n = 0;
@@ -555,7 +445,7 @@ static void reverse_gather(struct gradient *s, tc_op *op)
     g = cast_to(s, g, tc_type_scalar(s->cx, TC_F32));
     tc_value *seed = s->a.b.func->body->args[s->f->body->nargs];
     tc_gradient_scatter(&s->a.b, scatter_arg(s, op->in[0]), op->nin - 1, at,
-                        tc_gradient_guard(&s->a, seed, g));
+                        tc_gradient_guard(&s->a, seed, g), s->path);
 }
 
 static const char *why_not(const tc_op *op)
@@ -702,7 +592,7 @@ bool tc_gradient_build(tc_pass_env *env, tc_func *f, const char *name,
     }
     tc_func *d = new_func(&s);
     activate_params(&s);
-    activate_region(&s, f->body);
+    tc_gradient_activate(&s.a, f->body);
     s.a.b = tc_builder_at_end(d->body, f->loc);
     clone_ops(&s, f->body);
     const tc_op *ret = tc_region_terminator(f->body);

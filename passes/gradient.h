@@ -22,6 +22,22 @@ bool tc_is_active(const tc_adjoints *a, const tc_value *v);
 tc_value *tc_adjoint(const tc_adjoints *a, const tc_value *v);
 void tc_adjoint_add(tc_adjoints *a, tc_value *v, tc_value *g);
 
+/* gradient_activity.c: marks what depends on the values marked so far. */
+void tc_gradient_activate(tc_adjoints *a, tc_region *r);
+
+/* The active scalars of outside that an op's regions use. */
+typedef struct tc_outers {
+    tc_value **all;
+    tc_value **sums; /* their adjoints outside; NULL: zero */
+    unsigned n, room;
+} tc_outers;
+tc_outers tc_outers_of(tc_adjoints *a, const tc_op *op);
+/* Before a region: there their adjoints begin at zero. */
+void tc_outers_set_aside(tc_adjoints *a, tc_outers *o);
+/* Behind it: gives what it has added up (NULL: nothing); the adjoints are as
+ * they were before. */
+tc_value **tc_outers_take_back(tc_adjoints *a, const tc_outers *o);
+
 /* Adds what `op`, whose result has the adjoint g, contributes to the adjoints
  * of its operands. False: the op has no rule. */
 bool tc_gradient_rule(tc_adjoints *a, const tc_op *op,
@@ -73,10 +89,11 @@ bool tc_gradient_build(tc_pass_env *env, tc_func *f, const char *name,
 /* ---- Adding up (gradient_sums.c) ---- */
 
 /* Adds g to the element of the tensor at these indices (to element 0 where
- * there are none), in each lane and in any order; outside of the tensor it
- * adds nothing. */
+ * there are none), in each lane where the condition holds (NULL: in all), in
+ * any order; outside of the tensor it adds nothing. */
 void tc_gradient_scatter(tc_builder *b, tc_value *tensor, unsigned n,
-                         tc_value *const *indices, tc_value *g);
+                         tc_value *const *indices, tc_value *g,
+                         tc_value *condition);
 /* Adds result `i` of a call of the derivative, the contributions of a site, to
  * the tensor. `args` are those of the vjp. */
 void tc_gradient_add_up(tc_pass_env *env, const tc_op *call, unsigned i,

@@ -224,9 +224,10 @@ static tc_value *in_range(tc_builder *b, tc_value *tensor, unsigned dim,
 }
 
 void tc_gradient_scatter(tc_builder *b, tc_value *tensor, unsigned n,
-                         tc_value *const *indices, tc_value *g)
+                         tc_value *const *indices, tc_value *g,
+                         tc_value *condition)
 {
-    tc_value *inside = NULL;
+    tc_value *inside = condition;
     tc_value *at = tc_build(b, TC_BASE, 1, &tensor, NULL);
     at = spread(b, at, g->type);
     for (unsigned i = 0; i < n; i++) {
@@ -289,7 +290,7 @@ static void flush(struct sum *s, tc_builder *b, const tc_op *after)
 {
     sum_axes(s, b, all_axes(s) & ~s->axes);
     if (!s->site->at) {
-        tc_gradient_scatter(b, s->tensor, 0, NULL, s->value);
+        tc_gradient_scatter(b, s->tensor, 0, NULL, s->value, NULL);
         return;
     }
     tc_value **at = build_index(s, b, after);
@@ -300,7 +301,8 @@ static void flush(struct sum *s, tc_builder *b, const tc_op *after)
             tc_op_set_int(op, "axis", i);
             s->value = tc_build_op(b, op, NULL);
         }
-    tc_gradient_scatter(b, s->tensor, s->site->at->nresults, at, s->value);
+    tc_gradient_scatter(b, s->tensor, s->site->at->nresults, at, s->value,
+                        NULL);
 }
 
 static void report(const struct sum *s)

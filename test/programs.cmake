@@ -10,6 +10,10 @@ numeric_program(numerics_attention_bwd numerics/attention_bwd.c
 numeric_test(numerics_attention_bwd numerics numerics_attention_bwd)
 numeric_test(numerics_attention_bwd_all nightly numerics_attention_bwd
              --nightly 1)
+numeric_program(numerics_gradients numerics/gradients.c numerics/dual.c)
+numeric_test(numerics_gradients "numerics;asan" numerics_gradients)
+numeric_test(numerics_gradients_more nightly numerics_gradients --seed 1000
+             --seeds 3000 --size 16)
 numeric_program(numerics_masks numerics/masks.c)
 numeric_test(numerics_masks "numerics;asan" numerics_masks)
 numeric_test(numerics_masks_more nightly numerics_masks --seed 1000
