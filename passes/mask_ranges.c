@@ -13,12 +13,12 @@
  *
  * All that the body does must be that `if`, whose second region changes
  * nothing. Where the condition may hold is found by truth.h: exactly, or as a
- * range that holds all such steps; a lower end keeps the steps where they were.
+ * range that holds all such steps; a lower end goes up to the next step.
  * Of a speculatable `if` the question itself goes too; or, if the steps are no
  * single range, it becomes one about the index. A condition of which something
  * is not known (a gather) bounds the loop by the rest, and is asked as before.
  * Remarks say what was done, or why not. Tests: test/ir/passes/mask-ranges,
- * test/numerics/masks.c.
+ * test/numerics/masks.c, ranges.c.
  */
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -55,12 +55,17 @@ static void cut(tc_loop *l, tc_hull hull)
         return;
     tc_value *first = tc_build_binary(
         b, TC_MAX, tc_build_binary(b, TC_MIN, hull.low, hi), lo);
+    /* Up to the next step; where that is beyond the end, none is left. */
     tc_value *step = as_i64(b, l->op->in[2]);
-    tc_value *n =
-        tc_build_binary(b, TC_DIV, tc_build_binary(b, TC_SUB, first, lo), step);
+    tc_value *most =
+        tc_build_binary(b, TC_SUB, step, tc_build_int(b, step->type, 1));
+    tc_value *n = tc_build_binary(b, TC_SUB, first, lo);
+    n = tc_build_binary(b, TC_DIV, tc_build_binary(b, TC_ADD, n, most), step);
+    tc_value *start =
+        tc_build_binary(b, TC_ADD, lo, tc_build_binary(b, TC_MUL, n, step));
     set_end(
         l, 0,
-        tc_build_binary(b, TC_ADD, lo, tc_build_binary(b, TC_MUL, n, step)));
+        tc_build_binary(b, TC_MIN, start, tc_build_binary(b, TC_MAX, hi, lo)));
 }
 
 /* ---- The question ---- */

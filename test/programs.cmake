@@ -18,6 +18,8 @@ numeric_program(numerics_masks numerics/masks.c)
 numeric_test(numerics_masks "numerics;asan" numerics_masks)
 numeric_test(numerics_masks_more nightly numerics_masks --seed 1000
              --seeds 4000)
+numeric_program(numerics_ranges numerics/ranges.c)
+numeric_test(numerics_ranges numerics numerics_ranges)
 numeric_program(numerics_data numerics/data.c)
 numeric_test(numerics_data "numerics;asan" numerics_data)
 numeric_program(numerics_general numerics/general.c)
