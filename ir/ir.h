@@ -113,6 +113,10 @@ tc_attr_decl tc_op_attr_decl(tc_opcode code, unsigned index);
 /* -1 where the op has no such attribute. */
 int tc_op_attr_index(tc_opcode code, const char *name);
 
+/* The largest size of a dim: what lies in a tile that begins before a tensor's
+ * end has an index that an i32 holds. */
+enum { TC_MAX_SIZE = INT32_MAX - 65535 };
+
 /* Of a kernel at machine level: warps of a block, bytes of shared memory. */
 enum { TC_MAX_WARPS = 32, TC_MAX_SHARED = 1 << 20 };
 

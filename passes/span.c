@@ -4,7 +4,7 @@
 #include "passes/match.h"
 
 /* Expressions are not followed further. */
-enum { DEPTH = 12 };
+enum { DEPTH = 16 };
 
 tc_span tc_span_of_kind(tc_kind kind)
 {
@@ -39,7 +39,7 @@ static bool of_size(const tc_op *op, unsigned depth, tc_span *out)
 {
     (void)op;
     (void)depth;
-    *out = (tc_span){0, INT32_MAX};
+    *out = (tc_span){0, TC_MAX_SIZE};
     return true;
 }
 
@@ -127,13 +127,40 @@ static bool of_cast(const tc_op *op, unsigned depth, tc_span *out)
     return true;
 }
 
+static bool of_range(const tc_op *op, unsigned depth, tc_span *out)
+{
+    (void)depth;
+    int64_t n = tc_type_count(op->out[0]->type);
+    *out = (tc_span){0, n - 1};
+    return n > 0;
+}
+
+static bool of_same(const tc_op *op, unsigned depth, tc_span *out)
+{
+    *out = operand(op, 0, depth);
+    return true;
+}
+
 static span_fn *const by_op[TC_OPCODE_COUNT] = {
-    [TC_SIZE] = of_size, [TC_PROGRAM_ID] = of_program_id,
-    [TC_ADD] = of_add,   [TC_SUB] = of_sub,
-    [TC_NEG] = of_neg,   [TC_MUL] = of_mul,
-    [TC_DIV] = of_div,   [TC_MIN] = of_min,
-    [TC_MAX] = of_max,   [TC_CAST] = of_cast,
+    [TC_SIZE] = of_size,      [TC_PROGRAM_ID] = of_program_id,
+    [TC_ADD] = of_add,        [TC_SUB] = of_sub,
+    [TC_NEG] = of_neg,        [TC_MUL] = of_mul,
+    [TC_DIV] = of_div,        [TC_MIN] = of_min,
+    [TC_MAX] = of_max,        [TC_CAST] = of_cast,
+    [TC_RANGE] = of_range,    [TC_SPLAT] = of_same,
+    [TC_BROADCAST] = of_same, [TC_EXPAND_DIMS] = of_same,
 };
+
+/* The index of a `for` lies between its ends. */
+static bool of_argument(const tc_value *v, unsigned depth, tc_span *out)
+{
+    const tc_op *loop = v->region ? v->region->op : NULL;
+    if (!loop || loop->code != TC_FOR || v->index != 0)
+        return false;
+    *out = (tc_span){find(loop->in[0], depth + 1).low,
+                     find(loop->in[1], depth + 1).high - 1};
+    return out->low <= out->high;
+}
 
 static tc_span find(const tc_value *v, unsigned depth)
 {
@@ -141,8 +168,10 @@ static tc_span find(const tc_value *v, unsigned depth)
     tc_scalar c;
     if (tc_match_const(v, &c))
         return (tc_span){c.i, c.i};
-    if (!v->def || depth == DEPTH || !by_op[v->def->code] ||
-        !by_op[v->def->code](v->def, depth, &x))
+    if (depth == DEPTH)
+        return all;
+    if (v->def ? !by_op[v->def->code] || !by_op[v->def->code](v->def, depth, &x)
+               : !of_argument(v, depth, &x))
         return all;
     return x.low < all.low || x.high > all.high ? all : x; /* it may wrap */
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a scalar int can be, as far as it is known at compile time: sizes are
- * not negative, a program's index is below the grid's length, and so on.
+ * What an int, or the ints of a tile, can be, as far as it is known at compile
+ * time: sizes are not negative, a program's index is below the grid's length,
+ * that of a loop between its ends, and so on.
  */
 #ifndef TC_SPAN_H
 #define TC_SPAN_H
@@ -14,7 +15,7 @@ typedef struct tc_span {
 
 /* All ints of a kind. */
 tc_span tc_span_of_kind(tc_kind kind);
-/* Of a scalar int. */
+/* Of a scalar int, or of all lanes of a tile of ints. */
 tc_span tc_span_of(const tc_value *v);
 
 #endif

@@ -375,6 +375,8 @@ LLVMValueRef tc_gen_element(tc_gen *g, const tc_op *op, LLVMValueRef *in)
 bool tc_nvptx_elementwise(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef *in[3], x[3];
+    if (op->code == TC_CMP && tc_nvptx_compare_range(g, op))
+        return !g->failed;
     if (op->nin > 3)
         return tc_gen_error(g, op, "it has %u operands", op->nin);
     for (unsigned i = 0; i < op->nin; i++)

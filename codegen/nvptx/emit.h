@@ -178,6 +178,8 @@ LLVMValueRef tc_gen_from_memory(tc_gen *g, const tc_type *elem, LLVMValueRef x);
 LLVMTypeRef tc_gen_memory_type(tc_gen *g, const tc_type *elem);
 /* arith.c: one register of an elementwise op; NULL: no such op. */
 LLVMValueRef tc_gen_element(tc_gen *g, const tc_op *op, LLVMValueRef *in);
+/* positions.c: a comparison with `range`; false: it is none. */
+bool tc_nvptx_compare_range(tc_gen *g, const tc_op *op);
 /* sum prod max min and or xor (and add) of two registers of f32, f64, ints
  * (min and max: any). */
 LLVMValueRef tc_gen_combine(tc_gen *g, const char *kind, const tc_type *elem,

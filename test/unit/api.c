@@ -623,7 +623,7 @@ static const struct {
     {spoil_negative, TILEC_INPUT,
      "argument x: dim 0 is -1, expected 0 or more"},
     {spoil_large, TILEC_INPUT,
-     "argument x: dim 0 is 2147483648, expected less than 2^31"},
+     "argument x: dim 0 is 2147483648, expected at most 2147418112"},
     {spoil_strides, TILEC_INPUT,
      "argument x: its strides reach beyond 64-bit addresses"},
     {spoil_device, TILEC_INPUT,

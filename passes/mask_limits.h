@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Conditions on positions along an axis, as limits of these positions.
+ *
+ *   %k = %n0 + range(64)         in a tile <32x64>, positions along axis 1
+ *   %k <= %q[:, none]            at most %q
+ *   %q[:, none] - %k < %w        at least %q - %w + 1
+ *
+ * A limit is the same along the axis. A comparison counts only where its ints
+ * are known not to wrap (span.h).
+ */
+#ifndef TC_MASK_LIMITS_H
+#define TC_MASK_LIMITS_H
+
+#include "ir/arena.h"
+#include "passes/separate.h"
+
+/* position <= limit, or position >= limit, where
+ * limit = value + plus - minus + constant, exactly. */
+typedef struct tc_mask_limit {
+    bool is_upper;
+    tc_positions at;
+    tc_value *value, *plus, *minus; /* tiles of the mask's shape; plus, minus
+                                       may be NULL */
+    int64_t constant;
+} tc_mask_limit;
+
+/* One of the conditions that a mask joins by `and`. */
+typedef struct tc_mask_part {
+    tc_value *condition;
+    bool is_limit;
+    tc_mask_limit limit; /* if it is one */
+} tc_mask_part;
+
+typedef struct tc_mask_parts {
+    unsigned axis; /* of the positions */
+    unsigned n;
+    tc_mask_part *all;
+} tc_mask_parts;
+
+/* Of a tile of i1 with two axes, positions being along `axis`. Positions of all
+ * limits have one base. `min(position, %n - 1)` counts as the position where
+ * another part says that it is below %n. */
+tc_mask_parts tc_mask_parts_of(tc_arena *a, tc_value *mask, unsigned axis);
+
+#endif
