@@ -386,7 +386,7 @@ static const num_type types[] = {NUM_F32, NUM_F16, NUM_BF16};
 /* Until plans compose them. */
 static bool is_single(const char *expression)
 {
-    return !expression || !strpbrk(expression, "&|!,");
+    return !expression || !strpbrk(expression, "&|!,(");
 }
 
 static int run_dims(tilec_context *cx, int gi, const options *o,

@@ -149,7 +149,7 @@ static void backward_row(const ref_attention *a, row_gradients *g,
         int64_t at_v = (int64_t)at.k * width;
         add(g->dv + at_v, g->dv_size + at_v, p, g->dout, width);
         add_pair(a, g, at.k, p * (dp - delta) * slope,
-                 p * (fabs(dp) + fabs(delta)) * fabs(slope));
+                 p * (fabs(dp) + fabs(delta)) * fmax(1, fabs(slope)));
     }
 }
 

@@ -39,7 +39,8 @@ typedef struct ref_gradients {
     const num_tensor *o, *lse, *dout; /* like o [B, Hq, Mq, Dv], [B, Hq, Mq] */
     const num_tensor *dlse;           /* NULL: zero */
     /* Results, dense, like q, k and v; and the sums of the magnitudes of what
-     * was added up, the scale of rounding errors. */
+     * was added up, the scale of rounding errors (a slope is one of numbers
+     * near 1, however small it is). */
     double *dq, *dk, *dv;
     double *dq_size, *dk_size, *dv_size;
 } ref_gradients;
