@@ -61,6 +61,9 @@ typedef struct tc_loop {
     /* i1: nothing that the bounds rest on wraps; NULL: that is known. */
     tc_value *sure;
     tc_map known; /* value -> tc_bounds */
+    /* Set by whoever asks in the loop: scalar conditions computed there count
+     * as known (TC_TRUTH_HERE). */
+    bool asks_here;
 } tc_loop;
 
 /* False where the loop cannot be analysed; `why` says it. */

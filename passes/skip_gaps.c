@@ -91,6 +91,7 @@ static bool ranges_of(tc_loop *l, const tc_truth *t, ranges *out)
     ranges a, b;
     *out = (ranges){.n = 1};
     switch (t->kind) {
+    case TC_TRUTH_HERE: return false;
     case TC_TRUTH_NEVER: out->n = 0; return true;
     case TC_TRUTH_ALWAYS: return true;
     case TC_TRUTH_BELOW:

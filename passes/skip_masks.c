@@ -15,8 +15,10 @@
  *
  * The index answers for all lanes at once (truth.h). Only for large tiles: a
  * small one is masked faster than asked about. Ops that nothing but the mask
- * needs move along. Tests: test/ir/passes/skip-masks, test/numerics/masks.c.
+ * needs move along. So do counts of a mask's lanes. Tests:
+ * test/ir/passes/skip-masks, test/numerics/masks.c.
  */
+#include "passes/effects.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/truth.h"
@@ -47,6 +49,27 @@ static bool is_behind_question(const tc_op *select)
            (other == select->in[1] || other == select->in[2]);
 }
 
+/* Likewise of a count, for which the other region has a constant. */
+static bool is_behind_count(const tc_op *count)
+{
+    const tc_op *owner = count->parent->op;
+    tc_scalar c;
+    return owner && owner->code == TC_IF && owner->nout == 1 &&
+           count->parent == owner->regions[1] &&
+           tc_match_const(tc_region_terminator(owner->regions[0])->in[0], &c);
+}
+
+/* A count of a mask's lanes along an axis. */
+static bool is_count(const tc_op *op)
+{
+    if (op->code != TC_REDUCE || op->nin != 1 ||
+        !tc_op_is_word(op, "kind", "sum"))
+        return false;
+    const tc_op *cast = tc_match_op(op->in[0], TC_CAST);
+    return cast && tc_lane_kind(cast->in[0]) == TC_I1 &&
+           tc_type_count(op->in[0]->type) >= LARGE && !is_behind_count(op);
+}
+
 static bool is_candidate(const tc_op *op)
 {
     return op->code == TC_SELECT && op->in[0]->type->kind == TC_TILE &&
@@ -62,12 +85,20 @@ static bool only_used_in(const tc_op *op, const tc_region *r)
     return true;
 }
 
+/* Pure, or a read that cannot fail, of memory that the steps leave alone. */
+static bool may_sink(const tc_op *op, bool stores)
+{
+    bool reads = op->code == TC_GATHER || op->code == TC_BISECT;
+    return tc_op_is_pure(op) || (reads && !stores);
+}
+
 /* Ops before `branch` that only its region `r` needs go there. */
 static void sink(tc_op *branch, tc_region *r)
 {
+    bool stores = tc_region_effects(branch->parent).stores;
     for (tc_op *op = branch->prev, *prev; op; op = prev) {
         prev = op->prev;
-        if (!tc_op_is_pure(op) || op->nout == 0 || !only_used_in(op, r))
+        if (!may_sink(op, stores) || op->nout == 0 || !only_used_in(op, r))
             continue;
         tc_op_remove(op);
         tc_op_insert(op, r, r->first);
@@ -91,6 +122,29 @@ static void branch_around(tc_op *select, tc_value *question, tc_value *x)
     b = tc_builder_at_end(branch->regions[1], select->loc);
     tc_build_yield(&b, 1, select->out);
     sink(branch, branch->regions[1]);
+}
+
+/* The same for a count: the side of the axis. */
+static bool try_count(tc_pass_env *env, tc_op *count)
+{
+    tc_loop l;
+    const char *why;
+    tc_op *loop = loop_around(count);
+    tc_value *mask = count->in[0]->def->in[0];
+    if (!loop || tc_value_is_visible(mask, loop) ||
+        !tc_loop_open(&l, loop, env->scratch, &why))
+        return false;
+    tc_mask m = tc_mask_of(&l, mask);
+    if (m.all->kind == TC_TRUTH_NEVER)
+        return true; /* what was built is dead */
+    tc_builder b = tc_builder_before(count);
+    tc_value *side = tc_build_int_const(
+        &b, count->out[0]->type,
+        tc_dim_value(count->in[0]->type->dims[tc_op_int(count, "axis")]));
+    branch_around(count, tc_truth_value(&l, m.all, &b), side);
+    tc_remark(env->cx, count->loc, "skip-masks",
+              "steps in which the mask surely holds in all lanes count none");
+    return true;
 }
 
 /* When is the select surely one of its operands, and which? A constant one
@@ -142,6 +196,7 @@ static bool try_select(tc_pass_env *env, tc_op *select)
         return false;
     }
     tc_value *x;
+    l.asks_here = true;
     tc_mask mask = tc_mask_of(&l, select->in[0]);
     const tc_truth *when = when_surely(&l, select, mask, &x);
     if (!when) {
@@ -162,6 +217,7 @@ static bool visit(tc_pass_env *env, tc_region *r)
         for (unsigned i = 0; i < op->nregions; i++)
             changed |= visit(env, op->regions[i]);
         changed |= op->code == TC_SELECT && try_select(env, op);
+        changed |= is_count(op) && try_count(env, op);
     }
     return changed;
 }

@@ -23,6 +23,13 @@ static const tc_truth *new_end(tc_loop *l, tc_truth_kind kind, tc_sum at)
     return t;
 }
 
+static const tc_truth *new_here(tc_loop *l, tc_value *value, bool no)
+{
+    tc_truth *t = tc_arena_new(l->scratch, tc_truth);
+    *t = (tc_truth){.kind = TC_TRUTH_HERE, .value = value, .no = no};
+    return t;
+}
+
 static const tc_truth *never(tc_loop *l)
 {
     return new_truth(l, TC_TRUTH_NEVER, NULL);
@@ -141,6 +148,7 @@ const tc_truth *tc_truth_not(tc_loop *l, const tc_truth *t)
         return either(l, tc_truth_not(l, t->a), tc_truth_not(l, t->b));
     case TC_TRUTH_EITHER:
         return both(l, tc_truth_not(l, t->a), tc_truth_not(l, t->b));
+    case TC_TRUTH_HERE: return new_here(l, t->value, !t->no);
     case TC_TRUTH_GIVEN: break;
     }
     return new_truth(l, TC_TRUTH_GIVEN,
@@ -338,9 +346,34 @@ static tc_mask ordered(tc_loop *l, const char *pred, tc_bounds x, tc_bounds y)
     return strcmp(pred, "eq") == 0 ? equal : complement(l, equal);
 }
 
+static tc_mask visit(tc_loop *l, tc_value *v);
+
+/* The i1 of which v counts the true ones: sums of a cast tile; NULL: none. */
+static tc_value *counted(tc_value *v)
+{
+    while (tc_match_op(v, TC_REDUCE) && tc_op_is_word(v->def, "kind", "sum"))
+        v = v->def->in[0];
+    tc_op *cast = tc_match_op(v, TC_CAST);
+    bool is_i1 = cast && tc_lane_kind(cast->in[0]) == TC_I1;
+    return is_i1 && cast->in[0]->type->kind == TC_TILE ? cast->in[0] : NULL;
+}
+
+/* Is a count above 0? */
+static tc_mask of_count(tc_loop *l, const tc_op *op)
+{
+    tc_value *all = counted(op->in[0]);
+    if (!all || !tc_match_int(op->in[1], 0) ||
+        op->in[0]->type->kind == TC_TILE ||
+        !(tc_op_is_word(op, "pred", "gt") || tc_op_is_word(op, "pred", "ne")))
+        return (tc_mask){NULL, NULL, NULL};
+    return visit(l, all);
+}
+
 static tc_mask of_cmp(tc_loop *l, const tc_op *op)
 {
     tc_mask found = of_bisects(l, op);
+    if (!found.any)
+        found = of_count(l, op);
     if (found.any)
         return found;
     tc_bounds x = tc_bounds_of(l, op->in[0]), y = tc_bounds_of(l, op->in[1]);
@@ -356,8 +389,6 @@ static tc_mask of_cmp(tc_loop *l, const tc_op *op)
 }
 
 /* ---- Conditions ---- */
-
-static tc_mask visit(tc_loop *l, tc_value *v);
 
 static tc_mask of_same(tc_loop *l, const tc_op *op)
 {
@@ -447,6 +478,8 @@ static tc_mask visit(tc_loop *l, tc_value *v)
         x = by_op[v->def->code](l, v->def);
     if ((!x.any || x.unknown) && outside)
         x = of_outside(l, v);
+    if (!x.any && l->asks_here && !outside && v->type->kind != TC_TILE)
+        x.any = x.all = new_here(l, v, false);
     return x.any ? x : (tc_mask){always(l), never(l), v};
 }
 
@@ -482,6 +515,7 @@ static tc_value *outermost(tc_loop *l, bool and, bool low, tc_value *a,
 tc_hull tc_truth_hull(tc_loop *l, const tc_truth *t)
 {
     switch (t->kind) {
+    case TC_TRUTH_HERE:
     case TC_TRUTH_ALWAYS: return (tc_hull){NULL, NULL};
     case TC_TRUTH_BELOW: return (tc_hull){NULL, tc_sum_value(l, t->at)};
     case TC_TRUTH_FROM: return (tc_hull){tc_sum_value(l, t->at), NULL};
@@ -507,6 +541,7 @@ enum { BOUNDED_BELOW = 1, BOUNDED_ABOVE = 2, BROKEN = 4 };
 static unsigned shape(const tc_truth *t)
 {
     switch (t->kind) {
+    case TC_TRUTH_HERE: return BROKEN;
     case TC_TRUTH_BELOW: return BOUNDED_ABOVE;
     case TC_TRUTH_FROM: return BOUNDED_BELOW;
     case TC_TRUTH_BOTH: return shape(t->a) | shape(t->b);
@@ -546,6 +581,8 @@ tc_value *tc_truth_value(tc_loop *l, const tc_truth *t, tc_builder *b)
     case TC_TRUTH_NEVER: return tc_build_int(b, i1, 0);
     case TC_TRUTH_ALWAYS: return tc_build_int(b, i1, 1);
     case TC_TRUTH_GIVEN: return t->value;
+    case TC_TRUTH_HERE:
+        return t->no ? tc_build_unary(b, TC_NOT, t->value) : t->value;
     case TC_TRUTH_BELOW:
     case TC_TRUTH_FROM: return compared(l, t, b);
     case TC_TRUTH_BOTH:

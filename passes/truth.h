@@ -20,6 +20,7 @@ typedef enum tc_truth_kind {
     TC_TRUTH_NEVER,
     TC_TRUTH_ALWAYS,
     TC_TRUTH_GIVEN, /* value, an i1 from before the loop */
+    TC_TRUTH_HERE,  /* value, an i1 of the step (tc_loop.asks_here) */
     TC_TRUTH_BELOW, /* index < at */
     TC_TRUTH_FROM,  /* index >= at */
     TC_TRUTH_BOTH,
@@ -29,8 +30,9 @@ typedef enum tc_truth_kind {
 typedef struct tc_truth tc_truth;
 struct tc_truth {
     tc_truth_kind kind;
-    tc_value *value;       /* GIVEN */
+    tc_value *value;       /* GIVEN, HERE */
     tc_sum at;             /* BELOW, FROM */
+    bool no;               /* HERE: its contrary */
     const tc_truth *a, *b; /* BOTH, EITHER */
 };
 

@@ -9,8 +9,7 @@
  *
  *   numerics_masks [--seed N] [--seeds N] [--print 1]
  */
-#include "codegen/host/host.h"
-#include "passes/passes.h"
+#include "test/numerics/pipeline.h"
 #include "test/numerics/run.h"
 
 #include <math.h>
@@ -189,65 +188,6 @@ static const char by_query[] = "%row[:, none], %column[none, :], "
 static const char by_key[] = "%column[none, :], %row[:, none], "
                              "q_len=%n, kv_len=%m";
 
-static char *read_file(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f) {
-        printf("cannot read %s\n", path);
-        exit(3);
-    }
-    char *text = calloc(1, 65536);
-    if (fread(text, 1, 65535, f) == 65535)
-        exit(3);
-    fclose(f);
-    return text;
-}
-
-typedef struct setting {
-    const char *text, *kernel, *pipeline;
-    tc_binding bindings[8];
-    unsigned nbindings;
-    bool print;
-} setting;
-
-/* Compiles and launches; the arguments' memory receives the results. */
-static bool run(const setting *s, const tc_launch_arg *args)
-{
-    tc_context *cx = tc_context_new();
-    tc_module *m = tc_module_new(cx);
-    tc_pass_options o = {.kernel = s->kernel,
-                         .bindings = s->bindings,
-                         .nbindings = s->nbindings,
-                         .round_trip = true,
-                         .verify_each = true};
-    tc_host_report report = {0};
-    tc_host_kernel *k = NULL;
-    int32_t grid[3];
-    cx->want_remarks = s->print;
-    bool ok =
-        tc_parse(m, tc_source_add(cx, "masks", s->text, strlen(s->text))) &&
-        tc_run_pipeline(m, s->pipeline, &o);
-    tc_func *f = ok ? tc_func_find(m, s->kernel) : NULL;
-    ok = ok && tc_eval_grid(cx, f, args, 1, grid) &&
-         (k = tc_host_compile(f, NULL)) &&
-         tc_host_launch(k, args, grid, NULL, &report);
-    for (tc_diag *d = cx->diags; d; d = d->next)
-        printf("%s: %u:%u: %s\n", s->pipeline, d->loc.line, d->loc.col,
-               d->message);
-    if (report.failed)
-        printf("launch: %s\n", report.message);
-    tc_host_free(k);
-    tc_module_free(m);
-    tc_context_free(cx);
-    return ok;
-}
-
-static tc_launch_arg tensor(const num_tensor *t)
-{
-    return (tc_launch_arg){
-        .sizes = t->size, .strides = t->stride, .data = t->data};
-}
-
 static num_tensor new_ints(num_rng *r, int n, int low, int high)
 {
     num_tensor t = num_tensor_new(NUM_I32, 1, (int32_t[]){n}, NULL);
@@ -275,8 +215,8 @@ static int random_length(num_rng *r)
     return num_below(r, 3) ? lengths[num_below(r, 11)] : num_between(r, 0, 300);
 }
 
-static void check_counts(totals *t, setting *s, num_rng *r, const captured *c,
-                         uint64_t seed)
+static void check_counts(totals *t, pipeline_setting *s, num_rng *r,
+                         const captured *c, uint64_t seed)
 {
     static const char *const sides[] = {"32", "64", "128"};
     int m = random_length(r), n = random_length(r);
@@ -286,18 +226,18 @@ static void check_counts(totals *t, setting *s, num_rng *r, const captured *c,
     bool ok = true;
     s->kernel = "count";
     s->nbindings = 0;
-    s->bindings[s->nbindings++] = (tc_binding){"BM", bm};
-    s->bindings[s->nbindings++] = (tc_binding){"BN", bn};
-    s->bindings[s->nbindings++] = (tc_binding){"mask_mod", "@mask"};
+    pipeline_bind(s, "BM", bm);
+    pipeline_bind(s, "BN", bn);
+    pipeline_bind(s, "mask_mod", "@mask");
     for (int i = 0; i < 2; i++) {
         sums[i] = new_ints(r, m, -1, -1);
         steps[i] = new_ints(r, 16, 0, 0);
-        tc_launch_arg args[4 + NCAPTURED] = {tensor(&rows), tensor(&columns),
-                                             tensor(&sums[i]),
-                                             tensor(&steps[i])};
+        tc_launch_arg args[4 + NCAPTURED] = {
+            pipeline_tensor(&rows), pipeline_tensor(&columns),
+            pipeline_tensor(&sums[i]), pipeline_tensor(&steps[i])};
         memcpy(args + 4, c->all, sizeof c->all);
         s->pipeline = i ? cut : plain;
-        ok &= run(s, args);
+        ok &= pipeline_run(s, args, 4 + NCAPTURED, NULL, NULL);
     }
     for (int i = 0; ok && i < m; i++)
         ok = num_read(NUM_I32, num_at(&sums[0], i)) ==
@@ -344,7 +284,7 @@ static bool same_floats(const num_tensor *a, const num_tensor *b, int width)
     return ok;
 }
 
-static void check_attention(totals *t, setting *s, num_rng *r,
+static void check_attention(totals *t, pipeline_setting *s, num_rng *r,
                             const captured *c, uint64_t seed)
 {
     int m = 1 + random_length(r), n = 1 + random_length(r);
@@ -353,18 +293,19 @@ static void check_attention(totals *t, setting *s, num_rng *r,
     bool ok = true;
     s->kernel = "attention_fwd";
     s->nbindings = 0;
-    s->bindings[s->nbindings++] = (tc_binding){"D", "16"};
-    s->bindings[s->nbindings++] = (tc_binding){"BN", "32"};
-    s->bindings[s->nbindings++] = (tc_binding){"mask_mod", "@mask"};
+    pipeline_bind(s, "D", "16");
+    pipeline_bind(s, "BN", "32");
+    pipeline_bind(s, "mask_mod", "@mask");
     for (int i = 0; i < 2; i++) {
         o[i] = new_normal(r, m, 16);
         lse[i] = num_tensor_new(NUM_F32, 3, (int32_t[]){1, 1, m}, NULL);
         tc_launch_arg args[6 + NCAPTURED] = {
-            tensor(&q),    tensor(&k),      tensor(&v),
-            tensor(&o[i]), tensor(&lse[i]), {.scalar.f = 0.25}};
+            pipeline_tensor(&q),      pipeline_tensor(&k),
+            pipeline_tensor(&v),      pipeline_tensor(&o[i]),
+            pipeline_tensor(&lse[i]), {.scalar.f = 0.25}};
         memcpy(args + 6, c->all, sizeof c->all);
         s->pipeline = i ? cut : plain;
-        ok &= run(s, args);
+        ok &= pipeline_run(s, args, 6 + NCAPTURED, NULL, NULL);
     }
     ok =
         ok && same_floats(&o[1], &o[0], 16) && same_floats(&lse[1], &lse[0], 1);
@@ -396,8 +337,8 @@ static void run_seed(totals *t, uint64_t seed, const char *attention,
     captured c = {{{.scalar.i = w},
                    {.scalar.i = u},
                    {.scalar.i = d},
-                   tensor(&ends),
-                   tensor(&starts)}};
+                   pipeline_tensor(&ends),
+                   pipeline_tensor(&starts)}};
     source mask = {.r = &r};
     add(&mask, "func @mask(%b: i32, %h: i32, %q: i32, %k: i32, %q_len: i32,\n"
                "           %kv_len: i32, %w: i32, %u: i32, %d: i32,\n"
@@ -414,7 +355,7 @@ static void run_seed(totals *t, uint64_t seed, const char *attention,
     else
         snprintf(text + mask.n, n - mask.n, counting,
                  num_below(&r, 2) ? by_query : by_key);
-    setting s = {.text = text, .print = print};
+    pipeline_setting s = {.text = text, .print = print};
     if (print)
         printf("%s", mask.text);
     if (whole)
@@ -430,7 +371,7 @@ int main(int argc, char **argv)
 {
     long first = run_option(argc, argv, "seed", 1);
     long seeds = run_option(argc, argv, "seeds", 150);
-    char *attention = read_file("kernels/attention_fwd.tile");
+    char *attention = pipeline_file("kernels/attention_fwd.tile");
     totals t = {0};
     for (long seed = first; seed < first + seeds; seed++)
         run_seed(&t, (uint64_t)seed * 7919, attention,

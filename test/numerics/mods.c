@@ -291,8 +291,8 @@ const mask_case masks[] = {
     {"document_ids", ids},
     {"dilated_sliding_window", dilated},
     {"sink_window", sink_window},
-    {"global_sliding_window(global=length)", global_window},
-    {"global_positions(global=global_at)", global_positions},
+    {"global_sliding_window", global_window},
+    {"global_positions", global_positions},
     {"chunked_causal", chunked},
     {"document_causal", causal_document},
     {"shared_prefix", shared_prefix},
@@ -304,11 +304,8 @@ const mask_case masks[] = {
     {"natten", natten},
     {"tiled_natten", tiled_natten},
     {"morton_natten", morton_natten},
-    {"sliding_tiles(kernel_columns=kernel_width, kernel_rows=kernel_height)",
-     sliding_tiles},
-    {"sliding_tiles_3d(kernel_columns=kernel_width, "
-     "kernel_rows=kernel_height, kernel_layers=sink_plus_1)",
-     sliding_tiles_3d},
+    {"sliding_tiles", sliding_tiles},
+    {"sliding_tiles_3d", sliding_tiles_3d},
     {"short_keys", short_keys},
     {"!causal", not_causal},
     {"causal & document", causal_document},
@@ -537,7 +534,7 @@ void mod_data_free(mod_data *d)
         num_tensor_free(all[i]);
 }
 
-static const num_tensor *tensor_named(const mod_data *d, const char *name)
+const num_tensor *mod_tensor(const mod_data *d, const char *name)
 {
     const struct {
         const char *name;
@@ -552,7 +549,7 @@ static const num_tensor *tensor_named(const mod_data *d, const char *name)
                    {"prefix_of", &d->prefix_of},
                    {"ends", &d->ends},
                    {"intervals", &d->intervals},
-                   {"global_at", &d->global},
+                   {"is_global", &d->global},
                    {"ancestors", &d->ancestors},
                    {"scales", &d->scales},
                    {"row_bias", &d->row_bias},
@@ -564,7 +561,7 @@ static const num_tensor *tensor_named(const mod_data *d, const char *name)
     return NULL;
 }
 
-static int int_named(const mod_data *d, const char *name)
+int mod_int(const mod_data *d, const char *name)
 {
     const struct {
         const char *name;
@@ -588,7 +585,10 @@ static int int_named(const mod_data *d, const char *name)
                 {"columns", d->columns},
                 {"rows", d->rows},
                 {"layers", d->layers},
-                {"sink_plus_1", d->sink + 1}};
+                {"kernel_layers", d->sink + 1},
+                {"kernel_columns", d->kernel_width},
+                {"kernel_rows", d->kernel_height},
+                {"global", d->length}};
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
         if (strcmp(ints[i].name, name) == 0)
             return ints[i].value;
@@ -605,13 +605,13 @@ size_t mod_arguments(const mod_data *d, const tilec_kernel *k,
             continue;
         const char *dot = strrchr(p->name, '.');
         const char *name = dot ? dot + 1 : p->name;
-        const num_tensor *t = tensor_named(d, name);
+        const num_tensor *t = mod_tensor(d, name);
         if (t)
             args[n] = tilec_tensor(p->name, run_view_of(&views[n], t));
         else if (p->kind == TILEC_PARAM_FLOAT)
             args[n] = tilec_float(p->name, d->cap);
         else
-            args[n] = tilec_int(p->name, int_named(d, name));
+            args[n] = tilec_int(p->name, mod_int(d, name));
         n++;
     }
     return n;

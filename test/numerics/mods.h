@@ -48,6 +48,10 @@ extern const char mods_text[];
 /* Values for batch x heads of q and lengths m, n; to be freed. */
 void mod_data_init(mod_data *d, num_rng *r, int batch, int heads, int m, int n);
 void mod_data_free(mod_data *d);
+/* A tensor by the name under which mods capture it, NULL: there is none; and a
+ * whole number. */
+const num_tensor *mod_tensor(const mod_data *d, const char *name);
+int mod_int(const mod_data *d, const char *name);
 /* Arguments for what the kernel's mods capture, by name; the count. */
 enum { MAX_CAPTURED = 24 };
 size_t mod_arguments(const mod_data *d, const tilec_kernel *k,
