@@ -150,6 +150,10 @@ static bool check_store(const tc_verifier *v, const tc_op *op)
     int64_t axis = tc_op_int(op, "axis");
     if (!check_bulk(v, op))
         return false;
+    if (tc_op_is_word(op, "kind", "add") && t->elem->kind != TC_F32)
+        return tc_error(v->cx, op->loc,
+                        "tma_store: kind(add) to %s, expected f32",
+                        tc_type_name(v->cx, t->elem));
     if (!tc_op_is_word(op, "scope", "group"))
         return true;
     if (!v->f->warps || v->f->warps % 4)

@@ -22,6 +22,8 @@
  * shared memory beside two slots for each load of the hot loop, it lives from
  * the smem_store to the end of the copy only, which is then waited for; or, if
  * not even that fits, nothing is done.
+ * What a step of an inner loop adds goes the same way, its buffer waited for
+ * in the next step.
  * Tests: test/ir/passes/bulk-stores.
  */
 #include "passes/axis_info.h"
@@ -77,12 +79,16 @@ static uint32_t bytes_of(const tc_type *t)
     return (uint32_t)tc_type_count(t) * tc_type_bytes(t->elem);
 }
 
-/* Accumulators of m64 products, in pieces of a sector or less. */
+static bool adds(const tc_op *store)
+{
+    return tc_op_is_word(store, "kind", "add");
+}
+
+/* Accumulators of m64 products, in pieces of a sector or less, or added. */
 static bool is_candidate(struct bulk *s, const tc_op *op)
 {
     int m, n;
     if (op->code != TC_STORE || op->nin != 2 ||
-        tc_op_is_word(op, "kind", "add") ||
         op->in[0]->type->kind != TC_BLOCK_PTR ||
         op->in[1]->type->kind != TC_TILE)
         return false;
@@ -90,6 +96,8 @@ static bool is_candidate(struct bulk *s, const tc_op *op)
     if (!t->layout || t->rank != 2 || bytes_of(t) < FEW_BYTES ||
         !tc_wgmma_grid(t->layout, &m, &n))
         return false;
+    if (adds(op))
+        return t->elem->kind == TC_F32;
     /* Four lanes side by side hold two elements each. */
     return 8 * tc_type_bytes(t->elem) < SECTOR;
 }
@@ -299,6 +307,8 @@ static enum place find_place(struct bulk *s, tc_op *store,
     uint32_t limit = tc_shared_limit(s->env->target);
     if (s->tiles && bytes + most_others(&m, s->f->body) <= limit)
         return ALWAYS;
+    if (loop_around(s, store))
+        return NOWHERE;
     bytes += others_at(&m, store);
     return bytes <= limit + lent_bytes(&m, store) ? WHILE_COPIED : NOWHERE;
 }
@@ -329,7 +339,7 @@ static void build_barrier(tc_builder *b, const parts *p)
 }
 
 static void build_copy(tc_builder *b, tc_value *window, tc_value *buffer,
-                       tc_value *tile, const parts *p)
+                       tc_value *tile, const parts *p, bool add)
 {
     tc_value *write[] = {buffer, tile}, *copy[] = {window, buffer};
     build(b, TC_SMEM_STORE, 2, write);
@@ -340,6 +350,8 @@ static void build_copy(tc_builder *b, tc_value *window, tc_value *buffer,
         tc_op_set_word(op, "scope", "group");
     if (p->by_group && p->axis)
         tc_op_set_int(op, "axis", p->axis);
+    if (add)
+        tc_op_set_word(op, "kind", "add");
     tc_op_insert(op, b->region, b->before);
 }
 
@@ -355,7 +367,7 @@ static void replace(struct bulk *s, tc_op *store, const tc_type *type,
         build_barrier(&b, p);
         s->waits_at_end = true;
     }
-    build_copy(&b, store->in[0], buffer, source_of(s, store), p);
+    build_copy(&b, store->in[0], buffer, source_of(s, store), p, adds(store));
     if (place != ALWAYS) {
         build_wait(&b);
         build_barrier(&b, p);
@@ -386,7 +398,7 @@ static parts parts_of(const struct bulk *s, const tc_type *tile)
 
 static const char *try_store(struct bulk *s, tc_op *store)
 {
-    if (loop_around(s, store))
+    if (loop_around(s, store) && !adds(store))
         return "it stands in a loop within that over the tiles";
     if (!tc_match_op(store->in[0], TC_BLOCK))
         return "a bulk copy needs a `block` of a tensor with its offsets here";
@@ -419,9 +431,11 @@ static const char *try_store(struct bulk *s, tc_op *store)
     tc_remark(s->env->cx, store->loc, pass,
               "store: one bulk copy of %u bytes%s%s", tc_smem_bytes(type),
               p.by_group ? ", a part of it by each warp group" : "",
-              place == ALWAYS ? ", while the next tile is under way"
-                              : ", which is waited for: there is no room for a "
-                                "buffer of its own");
+              loop_around(s, store) ? ", added to what is there"
+              : place == ALWAYS
+                  ? ", while the next tile is under way"
+                  : ", which is waited for: there is no room for a "
+                    "buffer of its own");
     replace(s, store, type, &p, place);
     return NULL;
 }

@@ -26,9 +26,9 @@ typedef enum tc_part_effect {
     TC_PART_LOADS = 1,  /* from global memory */
     TC_PART_WORLD = 2,  /* stores there, assert, print */
     TC_PART_SHARED = 4, /* reads shared memory */
-    TC_PART_FILLS = 8,  /* stores a tile to a buffer of the step's own */
+    TC_PART_FILLS = 8,  /* stores a tile to a buffer that is in no ring */
     TC_PART_BULK = 16,  /* tma_store and its wait */
-    TC_PART_MEETS = 32, /* barrier scope(group): before an arrival for all */
+    TC_PART_MEETS = 32, /* barrier scope(group), fence_async */
     TC_PART_OTHER = 64  /* all else: stays where it is among effects */
 } tc_part_effect;
 

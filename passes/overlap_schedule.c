@@ -191,13 +191,23 @@ static bool move_product(struct later *l, const tc_part *p)
     return ok;
 }
 
+static bool takes_registers(const tc_part *p)
+{
+    return p->op->in[0]->type->kind == TC_TILE;
+}
+
+/* Of products whose operand A is in registers ptxas lets one run beside the
+ * next step; with two it waits for each at once (C7513). */
 static bool move_products(struct later *l)
 {
-    bool any = false;
+    bool any = false, registers = false;
     for (unsigned i = 0; i < l->step->nparts; i++) {
         const tc_part *p = l->step->parts[i];
-        if (p->kind == TC_PART_PRODUCT && !l->marks[i] && !is_root(p))
-            any |= move_product(l, p);
+        if (p->kind != TC_PART_PRODUCT || l->marks[i] || is_root(p) ||
+            (registers && takes_registers(p)) || !move_product(l, p))
+            continue;
+        any = true;
+        registers |= takes_registers(p);
     }
     return any;
 }
@@ -584,14 +594,18 @@ static bool is_needed_late(const tc_step *s, const tc_part *p)
 }
 
 /* Of tiles that are in use when all products of a turn's begin are under way:
- * their sums, and what the step before has left for its own. */
+ * what is carried, sums, rows read from shared memory, and what the step before
+ * has left for its own product. */
 static int64_t registers_in_turn(const tc_step *s)
 {
     int64_t sum = 0;
+    for (unsigned i = 0; i < s->loop->nout; i++)
+        sum += registers_of(s->loop->out[i]->type);
     for (unsigned i = 0; i < s->nparts; i++) {
         const tc_part *p = s->parts[i];
         const tc_type *t = p->op->nout ? p->op->out[0]->type : NULL;
-        if (p->kind == TC_PART_PRODUCT && (p->stage == 1 || is_root(p)))
+        bool adds = p->kind == TC_PART_PRODUCT && !p->op->in[2]->def;
+        if ((is_root(p) && !adds) || p->op->code == TC_SMEM_LOAD)
             sum += registers_of(t);
         else if (p->kind == TC_PART_PLAIN && p->stage == 0 && t && !p->late &&
                  is_needed_late(s, p))

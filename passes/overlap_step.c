@@ -10,10 +10,11 @@
  *     earlier in the step. Other slots have nothing to do with it: what a ring
  *     is for. An arrival whose slot is none that the step reads, and buffers
  *     that are in no ring, are taken to concern all.
- *   - A store of a tile to a buffer of the step's own has to do with those
+ *   - A store of a tile to a buffer that is in no ring has to do with those
  *     only that read the same buffer: it comes behind their waits.
- *   - Threads of a group that meet have read and waited for what comes before;
- *     products have nothing to do with it.
+ *   - Threads of a group that meet have read and waited for what comes before,
+ *     and a fence is for what was stored before; products have nothing to do
+ *     with it.
  *   - What writes shared memory in another way, barriers and the like keep
  *     their place among effects, and see no product under way.
  *   - Stores to global memory, asserts and prints keep their order; loads stay
@@ -88,10 +89,13 @@ static unsigned effects_of(const tc_region *step, const tc_op *op)
     case TC_SMEM_LOAD: return TC_PART_SHARED;
     case TC_SMEM_ALLOC: return 0;
     case TC_SMEM_STORE:
-        return op->parent == step && is_own(step, op->in[0]) ? TC_PART_FILLS
-                                                             : TC_PART_OTHER;
+        return op->parent == step && op->in[0]->def &&
+                       op->in[0]->def->code == TC_SMEM_ALLOC
+                   ? TC_PART_FILLS
+                   : TC_PART_OTHER;
     case TC_TMA_STORE:
     case TC_TMA_STORE_WAIT: return TC_PART_BULK;
+    case TC_FENCE_ASYNC: return TC_PART_MEETS;
     case TC_BARRIER:
         return tc_op_is_word(op, "scope", "group") ? TC_PART_MEETS
                                                    : TC_PART_OTHER;

@@ -238,7 +238,7 @@ bool tc_interp_bulk_stored(tc_interp *it, const tc_op *op, const void *p,
 
 /* ---- From shared memory ---- */
 
-static bool store_all(tc_interp *it, const tc_op *op, const tc_inum *x,
+static bool store_all(tc_interp *it, const tc_op *op, tc_inum *x,
                       const tc_ipoison *poison)
 {
     const tc_type *t = op->in[1]->type;
@@ -253,6 +253,9 @@ static bool store_all(tc_interp *it, const tc_op *op, const tc_inum *x,
             continue;
         if (poison[e])
             return tc_interp_poisoned(it, op, poison[e], "what is stored");
+        if (tc_op_is_word(op, "kind", "add"))
+            x[e].f = tc_round_to(t->elem->kind,
+                                 x[e].f + tc_interp_read(t->elem->kind, p).f);
         tc_interp_write(t->elem->kind, p, x[e]);
         if (!tc_interp_global_bulk_write(it, op, p))
             return false;

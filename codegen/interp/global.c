@@ -129,7 +129,8 @@ static struct tc_icell *cell_of(tc_interp *it, uintptr_t at)
 static bool is_atomic(const tc_op *op)
 {
     return op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS ||
-           (op->code == TC_STORE && tc_op_is_word(op, "kind", "add"));
+           ((op->code == TC_STORE || op->code == TC_TMA_STORE) &&
+            tc_op_is_word(op, "kind", "add"));
 }
 
 /* ---- Accesses ---- */
@@ -202,7 +203,9 @@ bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op, const void *p)
     if (!is_tracked(it, (uintptr_t)p))
         return true;
     struct tc_icell *c = cell_of(it, (uintptr_t)p);
-    if (c->write_op &&
+    bool added =
+        c->write_op && is_atomic(op) && is_atomic(it->ops[c->write_op]);
+    if (c->write_op && !added &&
         !tc_interp_find(it, op, it->ops[c->write_op], "written here",
                         "race: a bulk copy writes global memory that was "
                         "written before"))

@@ -122,6 +122,7 @@ static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
     LLVMValueRef to = LLVMBuildAdd(g->b, tc_gen_get(g, op->in[1])[0],
                                    tc_gen_i32(g, t->copies[i].byte), "");
     unsigned n = 3;
+    bool add = !mbarrier && tc_op_is_word(op, "kind", "add");
     if (t->group_byte)
         to = LLVMBuildAdd(g->b, to, of_group(g, t->group_byte), "");
     args[0] = tc_shared_address(g, to, &args[1]);
@@ -140,9 +141,9 @@ static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
     }
     const char *text = tc_arena_printf(
         g->arena,
-        "cp.async.bulk.tensor.%ud.global.shared::cta.tile.bulk_group %s, "
+        "cp.%sasync.bulk.tensor.%ud.global.shared::cta%s.tile.bulk_group %s, "
         "[$0+$1];",
-        t->rank, place.data);
+        add ? "reduce." : "", t->rank, add ? ".add" : "", place.data);
     if (mbarrier) {
         text = tc_arena_printf(
             g->arena,
