@@ -64,6 +64,11 @@ bool tc_global_conflict(const tc_op *a, const tc_op *b, const tc_op *carrier);
  * should? (Not because of outputs that are where the inputs were: what is
  * stored to one is not loaded again.) */
 bool tc_may_change_loaded(const tc_op *op, const tc_op *load);
+/* The same of all ops of a region, nested ones too. */
+bool tc_may_change_loaded_in(const tc_region *r, const tc_op *load);
+/* A store of kind(add): of any threads in any order; what it adds to is no
+ * input of a kernel that works in place. */
+bool tc_adds_to_memory(const tc_op *op);
 bool tc_reads_global(const tc_op *op);
 bool tc_writes_global(const tc_op *op);
 

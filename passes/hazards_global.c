@@ -22,11 +22,15 @@ static bool is_atomic(const tc_op *op)
     return op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS;
 }
 
+bool tc_adds_to_memory(const tc_op *op)
+{
+    return op->code == TC_STORE && tc_op_is_word(op, "kind", "add");
+}
+
 /* In steps, of any threads in any order. */
 static bool changes_in_steps(const tc_op *op)
 {
-    return is_atomic(op) ||
-           (op->code == TC_STORE && tc_op_is_word(op, "kind", "add"));
+    return is_atomic(op) || tc_adds_to_memory(op);
 }
 
 /* Atomics that others look at to learn that something is there. */
@@ -176,7 +180,8 @@ static bool may_meet(const tc_op *a, const tc_op *b)
     const tc_value *x = argument_of(a), *y = argument_of(b);
     bool known = x && y;
     return !known || x == y ||
-           (!tc_writes_global(a) && !is_atomic(b) && tc_writes_global(b));
+           (!tc_writes_global(a) && !changes_in_steps(b) &&
+            tc_writes_global(b));
 }
 
 bool tc_may_change_loaded(const tc_op *op, const tc_op *load)
@@ -187,6 +192,18 @@ bool tc_may_change_loaded(const tc_op *op, const tc_op *load)
         return false;
     const tc_value *x = argument_of(op), *y = argument_of(load);
     return !x || !y || x == y;
+}
+
+bool tc_may_change_loaded_in(const tc_region *r, const tc_op *load)
+{
+    tc_each_op (op, r) {
+        if (op->code == TC_CALL || tc_may_change_loaded(op, load))
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (tc_may_change_loaded_in(op->regions[i], load))
+                return true;
+    }
+    return false;
 }
 
 bool tc_global_conflict(const tc_op *a, const tc_op *b, const tc_op *carrier)

@@ -9,20 +9,24 @@
  *
  * Inner loops first, so that an op can leave several. Moved are
  *   pure ops: they cannot fail, so it does not matter if the loop never runs;
- *   gathers, where the loop does not store: nor can they fail;
- *   other loads, where the loop surely runs, does not store, and does nothing
- *     (assert, print) that the load might come before; and of a `while` only
- *     from its first region.
+ *   gathers, where the loop does not store to what they read: nor can they
+ *     fail;
+ *   other loads, where the loop surely runs, does not store to what they read,
+ *     and does nothing (assert, print) that the load might come before; and of
+ *     a `while` only from its first region.
+ * Different arguments of a kernel are different memory here (hazards.h).
  * Tiles that repeat a smaller value (splat, broadcast, expand_dims, range)
  * cost nothing where they are used and memory where they are kept: they move
  * only along with a user. Tests: test/ir/passes/licm.
  */
 #include "passes/effects.h"
+#include "passes/hazards.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
 struct licm {
     tc_pass_env *env;
+    bool is_kernel;
     bool changed;
 };
 
@@ -77,13 +81,30 @@ static bool cannot_fail(const tc_op *op)
     return op->code == TC_GATHER || op->code == TC_BISECT;
 }
 
-/* What stands in the way of a load's move; NULL: nothing. */
-static const char *why_load_stays(const tc_op *op, const tc_op *loop,
-                                  const tc_region *r)
+static bool reads_tensor(const tc_op *op)
 {
-    tc_effects e = tc_op_effects(loop);
-    if (e.stores)
-        return "the loop stores to memory";
+    return op->code == TC_LOAD || cannot_fail(op);
+}
+
+/* May what `load` reads be another in another step? */
+static bool may_change_loaded(const struct licm *s, const tc_op *loop,
+                              const tc_op *load)
+{
+    bool stores = tc_op_effects(loop).stores;
+    if (!stores || !s->is_kernel || !reads_tensor(load))
+        return stores;
+    for (unsigned i = 0; i < loop->nregions; i++)
+        if (tc_may_change_loaded_in(loop->regions[i], load))
+            return true;
+    return false;
+}
+
+/* What stands in the way of a load's move; NULL: nothing. */
+static const char *why_load_stays(const struct licm *s, const tc_op *op,
+                                  const tc_op *loop, const tc_region *r)
+{
+    if (may_change_loaded(s, loop, op))
+        return "the loop may store to what it reads";
     if (cannot_fail(op))
         return NULL;
     if (!surely_runs(loop, r))
@@ -103,7 +124,7 @@ static bool may_move(struct licm *s, const tc_op *op, const tc_op *loop,
         return !repeats_smaller_value(op);
     if (!tc_op_has(op, TC_READS) || tc_op_has(op, TC_WRITES))
         return false;
-    const char *why = why_load_stays(op, loop, r);
+    const char *why = why_load_stays(s, op, loop, r);
     if (why)
         tc_remark(s->env->cx, op->loc, "licm",
                   "%s is the same in every step but stays in the loop: %s",
@@ -144,7 +165,7 @@ static void bring(struct licm *s, tc_value *v, tc_op *loop, const tc_op *op)
 static void bring_operands(struct licm *s, tc_op *op, tc_op *loop)
 {
     bool moves = tc_op_has(op, TC_PURE) ||
-                 (cannot_fail(op) && !tc_op_effects(loop).stores);
+                 (cannot_fail(op) && !may_change_loaded(s, loop, op));
     if (op->nregions || op->nin == 0 || !moves || repeats_smaller_value(op))
         return;
     for (unsigned i = 0; i < op->nin; i++)
@@ -178,7 +199,7 @@ static void visit_region(struct licm *s, tc_region *r)
 
 tc_change tc_pass_licm(tc_func *f, tc_pass_env *env)
 {
-    struct licm s = {env, false};
+    struct licm s = {env, f->is_kernel, false};
     visit_region(&s, f->body);
     return s.changed ? TC_CHANGED : TC_UNCHANGED;
 }

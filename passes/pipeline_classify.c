@@ -7,6 +7,7 @@
 
 #include "ir/layout.h"
 #include "passes/effects.h"
+#include "passes/hazards.h"
 #include "passes/match.h"
 
 /* ---- Names ---- */
@@ -194,9 +195,6 @@ const char *tc_why_nothing_ahead(const tc_op *loop)
     if (loop->code != TC_FOR)
         return "the loop is a `while`, whose next step is not known before "
                "this one ends: use `for`";
-    if (tc_op_effects(loop).stores_global)
-        return "the loop stores to memory, which a load of a later step might "
-               "read: store behind the loop";
     if (has_assert(loop->regions[0]))
         return "an assert in the loop may have to come first: assert before "
                "the loop, or in the grid";
@@ -211,6 +209,28 @@ static bool is_cheap(const tc_op *op)
     return tc_op_has(op, TC_PURE) && op->nregions == 0 && op->nout == 1 &&
            op->code != TC_REDUCE && op->code != TC_DOT &&
            op->code != TC_CONVERT_LAYOUT;
+}
+
+/* What other tensors are added to does not matter to a load. */
+static bool may_store_to(const tc_region *r, const tc_op *load)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (may_store_to(op->regions[i], load))
+                return true;
+        if (op->nregions == 0 && tc_op_effects(op).stores_global &&
+            (!tc_adds_to_memory(op) || tc_may_change_loaded(op, load)))
+            return true;
+    }
+    return false;
+}
+
+static const char *why_changed(const tc_op *loop, const tc_op *load)
+{
+    return may_store_to(loop->regions[0], load)
+               ? "the loop stores to memory, which a load of a later step "
+                 "might read: store behind the loop"
+               : NULL;
 }
 
 /* Loads that may be done again, ahead: of a scalar, or a few indices. */
@@ -264,6 +284,10 @@ static const char *why_unknown(tc_pipeliner *p, const tc_op *loop,
         return why_carried_unknown(p, loop, v, before);
     if (!v->def || !tc_is_nested_in(v->def, loop))
         return NULL;
+    const char *changed =
+        is_index_load(v->def) ? why_changed(loop, v->def) : NULL;
+    if (changed)
+        return changed;
     if (is_cheap(v->def) || is_index_load(v->def))
         return why_operands_unknown(p, loop, v->def, before);
     return tc_arena_printf(
@@ -277,5 +301,6 @@ static const char *why_unknown(tc_pipeliner *p, const tc_op *loop,
 const char *tc_why_not_ahead(tc_pipeliner *p, const tc_op *loop,
                              const tc_op *load)
 {
-    return why_operands_unknown(p, loop, load, NULL);
+    const char *changed = why_changed(loop, load);
+    return changed ? changed : why_operands_unknown(p, loop, load, NULL);
 }
