@@ -6,8 +6,7 @@
  */
 #include "lib/config.h"
 #include "lib/gpu.h"
-#include "lib/link.h"
-#include "lib/mods.h"
+#include "lib/mods_job.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,21 +28,11 @@ struct request {
     tilec_attention *plan;
 };
 
-/* A mod expression on its way into the module. */
-struct mod {
-    bool wanted;
-    tc_mod_expr expr;
-    tc_mod_func func;
-    const char *binding; /* "@mask" */
-};
-
 struct plan {
     tc_job *job;
     tc_arena *arena;
     const struct request *r;
-    struct mod mods[2]; /* by tc_mod_kind */
-    tc_source *sources; /* the caller's, and the files that mods name */
-    unsigned nsources;
+    tc_mods mods;
 };
 
 static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
@@ -61,117 +50,6 @@ static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
                             "argument %s: dim 3 is %lld, expected 1 to 1024",
                             name, (long long)t->shape[3]);
     return true;
-}
-
-static bool parse_mods(struct plan *p)
-{
-    const char *texts[2] = {[TC_MOD_MASK] = p->r->options.mask,
-                            [TC_MOD_SCORE] = p->r->options.score};
-    bool ok = true;
-    for (int i = 0; i < 2; i++) {
-        p->mods[i].wanted = texts[i] != NULL;
-        if (texts[i])
-            ok &= tc_mods_parse(p->job, (tc_mod_kind)i, texts[i],
-                                &p->mods[i].expr);
-    }
-    return ok;
-}
-
-static unsigned count_uses(const struct plan *p)
-{
-    return p->mods[0].expr.nuses + p->mods[1].expr.nuses;
-}
-
-static tc_source *find_source(struct plan *p, const char *name)
-{
-    for (unsigned i = 0; i < p->nsources; i++)
-        if (strcmp(p->sources[i].name, name) == 0)
-            return &p->sources[i];
-    return NULL;
-}
-
-/* The reader's text is malloc'd: copied at once, so that no way out of here
- * can lose it. */
-static bool read_file(struct plan *p, const tc_mod_expr *e,
-                      const tc_mod_node *use)
-{
-    const tilec_attention_options *o = &p->r->options;
-    const char *file = tc_mod_file(use);
-    tc_loc loc = tc_mod_loc(e, use);
-    if (find_source(p, file))
-        return true;
-    char *text = NULL;
-    if (!o->read_source || !o->read_source(o->user, file, &text) || !text)
-        return tc_error(p->job->cx, loc, "`%s` cannot be read", file);
-    p->job->foreign = text;
-    size_t n = strlen(text);
-    p->sources[p->nsources++] =
-        (tc_source){file, tc_arena_copy(p->arena, text, n + 1), n};
-    p->job->foreign = NULL;
-    free(text);
-    return true;
-}
-
-/* A function that is named with its file must be in it. */
-static bool check_in_file(struct plan *p, const tc_mod_expr *e,
-                          const tc_mod_node *use)
-{
-    const tc_source *s = find_source(p, tc_mod_file(use));
-    unsigned n;
-    tc_definition *defs = tc_definitions(p->arena, s->text, s->len, &n);
-    const char **names = tc_arena_array(p->arena, const char *, n);
-    for (unsigned i = 0; i < n; i++) {
-        names[i] = defs[i].name;
-        if (strcmp(defs[i].name, tc_mod_name(use)) == 0)
-            return true;
-    }
-    const char *near = tc_nearest_name(tc_mod_name(use), names, n);
-    return tc_error(p->job->cx, tc_mod_loc(e, use),
-                    "there is no function `%s` in `%s`%s%s%s", tc_mod_name(use),
-                    s->name, near ? "; did you mean `" : "", near ? near : "",
-                    near ? "`?" : "");
-}
-
-static bool read_sources(struct plan *p)
-{
-    const tilec_attention_options *o = &p->r->options;
-    p->sources =
-        tc_arena_array(p->arena, tc_source, o->nsources + count_uses(p));
-    for (size_t i = 0; i < o->nsources; i++)
-        if (!tc_job_source(p->job, &o->sources[i], &p->sources[p->nsources++]))
-            return false;
-    bool ok = true;
-    for (int m = 0; m < 2; m++)
-        for (unsigned i = 0; i < p->mods[m].expr.nuses; i++) {
-            const tc_mod_expr *e = &p->mods[m].expr;
-            if (tc_mod_file(e->uses[i]))
-                ok &= read_file(p, e, e->uses[i]) &&
-                      check_in_file(p, e, e->uses[i]);
-        }
-    return ok;
-}
-
-static bool parse_sources(struct plan *p)
-{
-    unsigned n = count_uses(p), k = 0, nmods;
-    const char **names = tc_arena_array(p->arena, const char *, n);
-    for (int m = 0; m < 2; m++)
-        for (unsigned i = 0; i < p->mods[m].expr.nuses; i++)
-            names[k++] = tc_mod_name(p->mods[m].expr.uses[i]);
-    tc_source *mods =
-        tc_link(p->arena, p->sources, p->nsources, names, n, &nmods);
-    return tc_job_parse(p->job, mods, nmods) &&
-           tc_job_parse(p->job, p->sources, p->nsources);
-}
-
-static bool compose(struct plan *p, struct mod *m)
-{
-    if (!m->wanted)
-        return true;
-    if (!tc_mods_compose(p->job, &m->expr, &m->func))
-        return false;
-    m->binding = tc_arena_printf(p->arena, "@%s", m->func.name);
-    return tc_job_parse(p->job, &m->func.source, 1);
 }
 
 /* Rows of a query tile: 64 keep a core's registers and first cache busy; few
@@ -201,7 +79,7 @@ static void find_config(const struct plan *p, const tc_target *target,
         .dtype = dtype.text,
         .d = r->q->shape[3],
         .dv = r->v->shape[3],
-        .mask = p->mods[TC_MOD_MASK].wanted ? "masked" : "none",
+        .mask = p->mods.all[TC_MOD_MASK].wanted ? "masked" : "none",
         .length = r->k->shape[2],
     };
     tc_config_find(p->arena, &query, config);
@@ -230,10 +108,11 @@ static bool compile(struct plan *p)
     for (unsigned i = 0; i < config.nbindings; i++)
         if (!has_binding(o, config.bindings[i].name))
             b[n++] = config.bindings[i];
-    if (p->mods[TC_MOD_MASK].wanted)
-        b[n++] = (tilec_binding){"mask_mod", p->mods[TC_MOD_MASK].binding};
-    if (p->mods[TC_MOD_SCORE].wanted)
-        b[n++] = (tilec_binding){"score_mod", p->mods[TC_MOD_SCORE].binding};
+    if (p->mods.all[TC_MOD_MASK].wanted)
+        b[n++] = (tilec_binding){"mask_mod", p->mods.all[TC_MOD_MASK].binding};
+    if (p->mods.all[TC_MOD_SCORE].wanted)
+        b[n++] =
+            (tilec_binding){"score_mod", p->mods.all[TC_MOD_SCORE].binding};
     tilec_compile_options c = {
         .kernel = "attention_fwd",
         .target = o->target,
@@ -251,7 +130,7 @@ static bool compile(struct plan *p)
     return tc_job_finish(p->job, &c);
 }
 
-static void keep_values(tilec_attention *a, const struct mod *m)
+static void keep_values(tilec_attention *a, const tc_mod *m)
 {
     for (unsigned i = 0; i < m->func.nvalues; i++) {
         const tc_mod_value *v = &m->func.values[i];
@@ -268,11 +147,11 @@ static tilec_attention *make_plan(struct plan *p)
     a->scale = o->scale;
     if (o->scale == 0.0 || isnan(o->scale))
         a->scale = 1.0 / sqrt((double)p->r->q->shape[3]);
-    a->values =
-        tc_arena_array(p->arena, tilec_argument,
-                       p->mods[0].func.nvalues + p->mods[1].func.nvalues);
-    keep_values(a, &p->mods[0]);
-    keep_values(a, &p->mods[1]);
+    a->values = tc_arena_array(p->arena, tilec_argument,
+                               p->mods.all[0].func.nvalues +
+                                   p->mods.all[1].func.nvalues);
+    keep_values(a, &p->mods.all[0]);
+    keep_values(a, &p->mods.all[1]);
     return a;
 }
 
@@ -282,10 +161,15 @@ static bool build(tc_job *job)
     struct plan p = {.job = job, .arena = &job->cx->arena, .r = r};
     tilec_source embedded = {"attention_fwd", NULL, 0};
     tc_source kernel;
+    const tilec_attention_options *o = &r->options;
+    tc_mods_texts texts = {
+        .texts = {[TC_MOD_MASK] = o->mask, [TC_MOD_SCORE] = o->score},
+        .sources = o->sources,
+        .nsources = o->nsources,
+        .read_source = o->read_source,
+        .user = o->user};
     if (!check_tensor(job, "q", r->q) || !check_tensor(job, "k", r->k) ||
-        !check_tensor(job, "v", r->v) || !parse_mods(&p) || !read_sources(&p) ||
-        !parse_sources(&p) || !compose(&p, &p.mods[TC_MOD_MASK]) ||
-        !compose(&p, &p.mods[TC_MOD_SCORE]) ||
+        !check_tensor(job, "v", r->v) || !tc_mods_add(job, &texts, &p.mods) ||
         !tc_job_source(job, &embedded, &kernel) ||
         !tc_job_parse(job, &kernel, 1))
         return false;
