@@ -228,8 +228,10 @@ static bool check_into(const tc_op *op, const struct signature *s, unsigned i)
                         "the first, that is a float or a tensor of floats",
                         name, s->callee);
     unsigned rank = tensor ? t->rank : 1;
-    return (got->kind == TC_TENSOR && got->rank == rank &&
-            got->elem->kind == TC_F32) ||
+    /* i64: bins, see passes/exact_sums.h. */
+    bool bins = got->kind == TC_TENSOR && got->elem->kind == TC_I64;
+    return (got->kind == TC_TENSOR && got->rank == rank + bins &&
+            (bins || got->elem->kind == TC_F32)) ||
            tc_error(cx, op->loc,
                     "vjp: into(%s=..) is %s, expected a tensor of f32 with %u "
                     "dim%s",
@@ -240,7 +242,7 @@ static bool check_accumulate(const tc_op *op, const struct signature *s)
 {
     const tc_attr *into = tc_op_attr(op, "into");
     const tc_attr *accumulate = tc_op_attr(op, "accumulate");
-    if (s->f && accumulate->kind != TC_ATTR_NONE)
+    if (s->f && accumulate->kind != TC_ATTR_NONE && !into->n)
         return tc_error(context_of(op), op->loc,
                         "vjp: accumulate is for function parameters, whose "
                         "captured arguments become the kernel's; expected "
@@ -251,9 +253,16 @@ static bool check_accumulate(const tc_op *op, const struct signature *s)
                         "vjp: what is bound to %s is not known yet, expected "
                         "accumulate(..) instead of into(..)",
                         s->callee);
+    unsigned first = tc_vjp_seed(op) + 1;
     bool ok = true;
     for (unsigned i = 0; i < into->n; i++)
         ok &= check_into(op, s, i);
+    for (unsigned i = 1; ok && i < into->n; i++)
+        if (op->in[first + i]->type->elem != op->in[first]->type->elem)
+            ok = tc_error(context_of(op), op->loc,
+                          "vjp: into(..) has %s and %s, expected elements of "
+                          "one type",
+                          type_of(op, first), type_of(op, first + i));
     return ok;
 }
 

@@ -16,11 +16,13 @@
  *     fill %grad.score.bias
  *     launch @k(%q, %score.bias, %grad.score.bias)
  *
- * Kernels add to gradients, so these begin as zeros. Tests:
- * test/ir/passes/bind_captured.
+ * Kernels add to gradients, so these begin as zeros. What a kernel takes as
+ * bins.NAME is a tensor of the workspace instead, which begins as zeros too;
+ * behind the last launch that takes it, what it comes to (exact_sums.h) is
+ * added to grad.NAME. Tests: test/ir/passes/bind_captured.
  */
 #include "ir/plan.h"
-#include "passes/passes.h"
+#include "passes/exact_sums.h"
 
 #include <string.h>
 
@@ -38,6 +40,84 @@ static void begin_as_zeros(struct binder *b, tc_value *v)
     tc_op_set_results(fill, 0, NULL);
     tc_op_insert(fill, b->plan->body, b->first);
 }
+
+/* ---- Bins ---- */
+
+static tc_value *plan_arg(const struct binder *b, const char *name)
+{
+    const tc_region *body = b->plan->body;
+    for (unsigned i = 0; i < body->nargs; i++)
+        if (strcmp(body->args[i]->name, name) == 0)
+            return body->args[i];
+    return NULL;
+}
+
+static tc_value *bins_of(const struct binder *b, const char *name)
+{
+    tc_each_op (op, b->plan->body)
+        if (op->code == TC_WORKSPACE && op->out[0]->name == name)
+            return op->out[0];
+    return NULL;
+}
+
+/* A tensor of the workspace, with the sizes of the gradient. */
+static tc_value *make_bins(struct binder *b, const tc_value *wanted,
+                           tc_value *gradient)
+{
+    tc_builder at = tc_builder_before(b->first);
+    at.loc = b->plan->loc;
+    tc_value *sizes[TC_MAX_RANK];
+    unsigned n = 0;
+    for (unsigned i = 0; i < wanted->type->rank; i++) {
+        if (wanted->type->dims[i])
+            continue;
+        tc_op *size = tc_op_new(b->plan, TC_SIZE, at.loc, 1, &gradient, 0);
+        tc_op_set_int(size, "dim", i);
+        sizes[n++] = tc_build_op(&at, size, NULL);
+    }
+    tc_op *op = tc_op_new(b->plan, TC_WORKSPACE, at.loc, n, sizes, 0);
+    tc_value *bins = tc_build_op(&at, op, wanted->type);
+    bins->name = wanted->name;
+    begin_as_zeros(b, bins);
+    return bins;
+}
+
+/* Adds up behind the op of the plan's body that `launch` is, or stands in; what
+ * was added for an earlier launch goes. */
+static void add_up(struct binder *b, const tc_op *launch, tc_value *bins,
+                   tc_value *gradient)
+{
+    tc_each_use (u, bins) {
+        if (u->op->code == TC_LAUNCH && u->index == 0 && u->op->nin == 2 &&
+            u->op->in[1] == gradient) {
+            tc_op_erase(u->op);
+            break;
+        }
+    }
+    const tc_op *top = launch;
+    while (top->parent != b->plan->body)
+        top = top->parent->op;
+    tc_func *k = tc_exact_kernel(b->plan->module, gradient->type->rank);
+    tc_value *in[] = {bins, gradient};
+    tc_op *op = tc_op_new(b->plan, TC_LAUNCH, launch->loc, 2, in, 0);
+    tc_op_set_word(op, "callee", tc_arena_printf(b->scratch, "@%s", k->name));
+    tc_op_set_results(op, 0, NULL);
+    tc_op_insert(op, b->plan->body, top->next);
+}
+
+static tc_value *bins(struct binder *b, const tc_op *launch,
+                      const tc_value *wanted)
+{
+    tc_value *gradient =
+        plan_arg(b, tc_arena_printf(b->scratch, "grad.%s", wanted->name + 5));
+    tc_value *v = bins_of(b, wanted->name);
+    if (!v)
+        v = make_bins(b, wanted, gradient);
+    add_up(b, launch, v, gradient);
+    return v;
+}
+
+/* ---- Launches ---- */
 
 /* The plan's argument for the kernel's. NULL: reported. */
 static tc_value *argument(struct binder *b, const tc_op *launch,
@@ -70,7 +150,10 @@ static bool bind_launch(struct binder *b, tc_op *op)
         return true;
     tc_value **in = tc_arena_array(b->scratch, tc_value *, kernel->nargs);
     for (unsigned i = 0; i < kernel->nargs; i++) {
-        in[i] = i < op->nin ? op->in[i] : argument(b, op, kernel->args[i]);
+        const tc_value *arg = kernel->args[i];
+        in[i] = i < op->nin                           ? op->in[i]
+                : strncmp(arg->name, "bins.", 5) == 0 ? bins(b, op, arg)
+                                                      : argument(b, op, arg);
         if (!in[i])
             return false;
     }

@@ -24,6 +24,7 @@ struct derived {
     const tc_func *of;
     const tc_bindings types;
     const bool *wanted; /* by parameter */
+    tc_scatter scatter;
     tc_gradient made;
     const struct derived *next;
 };
@@ -105,22 +106,47 @@ static tc_value *into_of(const tc_op *op, const tc_func *f, unsigned i)
     return NULL;
 }
 
+static tc_accumulate how_of(const tc_op *op)
+{
+    const tc_attr *a = tc_op_attr(op, "accumulate");
+    if (a->kind == TC_ATTR_NONE)
+        return TC_ACCUMULATE_ANY;
+    for (unsigned i = tc_vjp_seed(op) + 1; i < op->nin; i++)
+        if (!tc_gradient_has_bins(op->func, op->in[i]))
+            return TC_ACCUMULATE_ANY;
+    return (tc_accumulate)tc_dim_value(a->dims[0]);
+}
+
+/* What the derivative adds to memory by itself, in loops: once. */
+static tc_scatter scatter_of(const tc_op *op)
+{
+    static const tc_scatter by_how[] = {[TC_ACCUMULATE_ANY] = TC_SCATTER_FLOATS,
+                                        [TC_ACCUMULATE_SUMS] = TC_SCATTER_BINS,
+                                        [TC_ACCUMULATE_ELEMENTS] =
+                                            TC_SCATTER_NONE};
+    unsigned first = tc_vjp_seed(op) + 1;
+    bool bins = first < op->nin && op->in[first]->type->elem->kind == TC_I64;
+    return bins ? TC_SCATTER_BINS : by_how[how_of(op)];
+}
+
 static const tc_gradient *derivative(struct differ *s, const tc_op *op,
                                      tc_func *f)
 {
+    tc_scatter scatter = scatter_of(op);
     tc_bindings b = bindings_of(s, op, f);
     unsigned n = f->body->nargs;
     bool *wanted = tc_arena_array(s->env->scratch, bool, n);
     for (unsigned i = 0; i < n; i++)
         wanted[i] = into_of(op, f, i) != NULL;
     for (const struct derived *at = s->derived; at; at = at->next)
-        if (at->of == f && same_bindings(&at->types, &b) &&
+        if (at->of == f && at->scatter == scatter &&
+            same_bindings(&at->types, &b) &&
             memcmp(at->wanted, wanted, n * sizeof *wanted) == 0)
             return &at->made;
-    struct derived now = {f, b, wanted, {0}, s->derived};
+    struct derived now = {f, b, wanted, scatter, {0}, s->derived};
     if (!replace_in(s, f) ||
         !tc_gradient_build(s->env, copy_func(s, f, &b), f->name, op->loc,
-                           wanted, &now.made))
+                           wanted, scatter, &now.made))
         return NULL;
     struct derived *kept = tc_arena_copy(s->env->scratch, &now, sizeof now);
     s->derived = kept;
@@ -136,8 +162,12 @@ static tc_op *build_call(struct differ *s, const tc_op *op, const tc_func *f,
     tc_value **in = tc_arena_array(s->env->scratch, tc_value *, n);
     memcpy(in, op->in, nargs * sizeof *in);
     in[nargs] = op->in[tc_vjp_seed(op)];
-    for (unsigned i = 0; i < g->nscattered; i++)
-        in[nargs + 1 + i] = into_of(op, f, g->scattered[i]);
+    for (unsigned i = 0; i < g->nscattered; i++) {
+        tc_value *to = into_of(op, f, g->scattered[i]);
+        in[nargs + 1 + i] = scatter_of(op) == TC_SCATTER_BINS
+                                ? tc_gradient_bins(s->env, op->func, to)
+                                : to;
+    }
     tc_op *call = tc_op_new(op->func, TC_CALL, op->loc, n, in, 0);
     tc_op_set_word(call, "callee",
                    tc_arena_printf(s->env->scratch, "@%s", g->func->name));
@@ -149,6 +179,14 @@ static tc_op *build_call(struct differ *s, const tc_op *op, const tc_func *f,
         types[1 + i] = tc_type_with_elem(cx, op->out[0]->type, f32);
     tc_op_set_results(call, 1 + g->nsites, types);
     return call;
+}
+
+static bool is_alone(const tc_gradient *g, unsigned site)
+{
+    for (unsigned i = 0; i < g->nsites; i++)
+        if (i != site && g->sites[i].param == g->sites[site].param)
+            return false;
+    return true;
 }
 
 static bool replace_vjp(struct differ *s, tc_op *op)
@@ -163,7 +201,8 @@ static bool replace_vjp(struct differ *s, tc_op *op)
     tc_value_replace(op->out[0], call->out[0]);
     for (unsigned i = 0; i < g->nsites; i++)
         tc_gradient_add_up(s->env, call, 1 + i, &g->sites[i],
-                           into_of(op, f, g->sites[i].param), op->in);
+                           into_of(op, f, g->sites[i].param), op->in,
+                           how_of(op), is_alone(g, i));
     tc_op_erase(op);
     s->changed = true;
     return true;

@@ -33,6 +33,7 @@
  */
 #include "passes/gradient.h"
 
+#include "passes/exact_sums.h"
 #include "passes/inline.h"
 #include "passes/match.h"
 
@@ -48,6 +49,7 @@ struct gradient {
     const bool *also; /* by parameter: a gradient is wanted for it too */
     unsigned nsites;
     tc_gradient_site *sites;
+    tc_scatter scatter;
     unsigned nscattered;
     unsigned *scattered;
     tc_value *path; /* under which condition; NULL: always */
@@ -420,10 +422,13 @@ static tc_value *scatter_arg(struct gradient *s, const tc_value *param)
         if (s->scattered[i] == param->index)
             return body->args[first + i];
     const tc_type *t = param->type;
-    const tc_type *f32 = tc_type_scalar(s->cx, TC_F32);
+    t = s->scatter == TC_SCATTER_BINS
+            ? tc_exact_bins(s->cx, t)
+            : tc_type_shaped(s->cx, TC_TENSOR, t->rank, t->dims,
+                             tc_type_scalar(s->cx, TC_F32));
     s->scattered[s->nscattered++] = param->index;
     return tc_region_add_arg(
-        body, tc_type_shaped(s->cx, TC_TENSOR, t->rank, t->dims, f32),
+        body, t,
         tc_string_get(s->cx,
                       tc_arena_printf(s->scratch, "grad.%s", param->name)),
         param->loc);
@@ -437,7 +442,7 @@ static void reverse_gather(struct gradient *s, tc_op *op)
     for (unsigned i = 0; i < s->nsites; i++)
         if (s->sites[i].gather == op)
             return;
-    if (!g)
+    if (!g || s->scatter == TC_SCATTER_NONE)
         return;
     tc_value **at = tc_arena_array(s->scratch, tc_value *, op->nin);
     for (unsigned i = 1; i < op->nin; i++)
@@ -573,7 +578,8 @@ static void activate_params(struct gradient *s)
 }
 
 bool tc_gradient_build(tc_pass_env *env, tc_func *f, const char *name,
-                       tc_loc loc, const bool *wanted, tc_gradient *out)
+                       tc_loc loc, const bool *wanted, tc_scatter scatter,
+                       tc_gradient *out)
 {
     struct gradient s = {.env = env,
                          .cx = env->cx,
@@ -581,7 +587,8 @@ bool tc_gradient_build(tc_pass_env *env, tc_func *f, const char *name,
                          .f = f,
                          .name = name,
                          .wanted = loc,
-                         .also = wanted};
+                         .also = wanted,
+                         .scatter = scatter};
     s.a.active.arena = s.a.sums.arena = env->scratch;
     s.scattered = tc_arena_array(env->scratch, unsigned, f->body->nargs);
     if (!tc_inline_calls(f, env) || !drop_effects(&s, f->body) || !tidy(&s, f))

@@ -72,6 +72,13 @@ tc_value *tc_gradient_guard(tc_adjoints *a, tc_value *seed, tc_value *g);
 /* `@NAME.vjp`: takes what f takes, a seed, and a tensor for each of the params
  * `scattered`, to which it adds by itself; gives the gradient for the first
  * parameter, then the contribution of each site in f32. */
+/* How: nothing, f32, or the bins of exact_sums.h. */
+typedef enum tc_scatter {
+    TC_SCATTER_NONE,
+    TC_SCATTER_FLOATS,
+    TC_SCATTER_BINS
+} tc_scatter;
+
 typedef struct tc_gradient {
     tc_func *func;
     unsigned nsites, nscattered;
@@ -83,21 +90,38 @@ typedef struct tc_gradient {
  * gradient is wanted for parameter i, too. False: it has no gradient;
  * reported, with a note at `loc`. */
 bool tc_gradient_build(tc_pass_env *env, tc_func *f, const char *name,
-                       tc_loc loc, const bool *wanted,
+                       tc_loc loc, const bool *wanted, tc_scatter scatter,
                        tc_gradient *out) TC_MUST_CHECK;
 
 /* ---- Adding up (gradient_sums.c) ---- */
 
 /* Adds g to the element of the tensor at these indices (to element 0 where
  * there are none), in each lane where the condition holds (NULL: in all), in
- * any order; outside of the tensor it adds nothing. */
+ * any order. Outside of the tensor it adds nothing. A tensor of i64 holds bins,
+ * in one dim more. */
 void tc_gradient_scatter(tc_builder *b, tc_value *tensor, unsigned n,
                          tc_value *const *indices, tc_value *g,
                          tc_value *condition);
+
+/* Which contributions count, and how: the values of `accumulate`. */
+typedef enum tc_accumulate {
+    TC_ACCUMULATE_ANY = 1, /* all; floats in any order */
+    /* The same bits in every run: what is the same along some axis of the tile;
+     * what differs along all. */
+    TC_ACCUMULATE_SUMS,
+    TC_ACCUMULATE_ELEMENTS
+} tc_accumulate;
+
+/* Is there a tensor of bins for it? It is one, or an argument of a kernel that
+ * `accumulate` has added. */
+bool tc_gradient_has_bins(const tc_func *f, const tc_value *tensor);
+/* That tensor, an argument of the kernel that is added where it is missing. */
+tc_value *tc_gradient_bins(tc_pass_env *env, tc_func *f, tc_value *tensor);
+
 /* Adds result `i` of a call of the derivative, the contributions of a site, to
- * the tensor. `args` are those of the vjp. */
+ * the tensor. `args` are those of the vjp. alone: no other site adds to it. */
 void tc_gradient_add_up(tc_pass_env *env, const tc_op *call, unsigned i,
                         const tc_gradient_site *site, tc_value *tensor,
-                        tc_value *const *args);
+                        tc_value *const *args, tc_accumulate how, bool alone);
 
 #endif

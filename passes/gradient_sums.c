@@ -14,11 +14,16 @@
  *                                           atomic (base %grad + ..), sum(%sum)
  *
  * Within a program the order is fixed. Programs that add to one element do so
- * in any order.
+ * in any order: with accumulate(1) to floats; else to the bins of exact_sums.h,
+ * tensors `bins.NAME` that the kernel gets for that, unless each element is one
+ * program's alone.
  */
+#include "passes/exact_sums.h"
 #include "passes/gradient.h"
 #include "passes/match.h"
 #include "passes/slots.h"
+
+#include <string.h>
 
 struct sum {
     tc_pass_env *env;
@@ -31,6 +36,7 @@ struct sum {
     tc_op *loop;          /* the outermost that it is the same in, or NULL */
     tc_value *value;
     unsigned summed; /* axes that are gone */
+    tc_accumulate how;
 };
 
 /* ---- Shapes ---- */
@@ -239,6 +245,11 @@ void tc_gradient_scatter(tc_builder *b, tc_value *tensor, unsigned n,
         at = tc_build_binary(b, TC_PTR_ADD, at, offset);
         inside = inside ? tc_build_binary(b, TC_AND, inside, ok) : ok;
     }
+    if (tensor->type->elem->kind == TC_I64) {
+        tc_value *stride = of_dim(b, TC_STRIDE, tensor, tensor->type->rank - 1);
+        tc_exact_add(b, at, stride, g, inside);
+        return;
+    }
     tc_value *in[] = {at, g, inside};
     tc_op *op = tc_op_new(b->func, TC_ATOMIC, b->loc, inside ? 3 : 2, in, 0);
     tc_op_set_word(op, "kind", "add");
@@ -305,6 +316,86 @@ static void flush(struct sum *s, tc_builder *b, const tc_op *after)
                         NULL);
 }
 
+/* ---- Elements of one program ---- */
+
+static tc_op *defined_by(const tc_value *v, tc_opcode code)
+{
+    return v->def && v->def->code == code ? v->def : NULL;
+}
+
+/* Is v first + 0, 1, 2, .. along its axis (perhaps cut off at the end), where
+ * first is side * program_id(axis)? */
+static bool is_position(const tc_value *v, unsigned *grid_axis)
+{
+    const tc_op *op;
+    if ((op = defined_by(v, TC_EXPAND_DIMS)))
+        v = op->in[0];
+    if ((op = defined_by(v, TC_MIN)))
+        v = op->in[0];
+    if (v->type->kind != TC_TILE || v->type->rank != 1 ||
+        !(op = defined_by(v, TC_ADD)) || !defined_by(op->in[1], TC_RANGE) ||
+        !(op = defined_by(op->in[0], TC_SPLAT)) ||
+        !(op = defined_by(op->in[0], TC_MUL)) ||
+        !defined_by(op->in[0], TC_PROGRAM_ID))
+        return false;
+    *grid_axis = (unsigned)tc_op_int(op->in[0]->def, "axis");
+    const tc_op *side = op->in[1]->def;
+    if (!side || (side->code != TC_DIM && side->code != TC_CONST))
+        return false;
+    int64_t n = side->code == TC_DIM
+                    ? tc_dim_value(tc_op_attr(side, "value")->dims[0])
+                    : tc_op_attr(side, "value")->number.i;
+    return n == tc_dim_value(v->type->dims[0]);
+}
+
+/* Do all lanes and programs read elements of their own? (Lanes that are cut off
+ * share one, and contribute nothing to it.) */
+static bool is_exclusive(const struct sum *s)
+{
+    const tc_gradient_site *site = s->site;
+    unsigned axes = 0, grid = 0;
+    if (!s->shape || !site->at)
+        return false;
+    const tc_op *ret = tc_region_terminator(site->at->body);
+    for (unsigned i = 0; i < ret->nin; i++) {
+        const tc_value *index = ret->in[i];
+        if (index->def) /* computed: perhaps of two lanes the same */
+            continue;
+        tc_value *v = argument(s, index->index);
+        unsigned axis, of = axes_of(v);
+        if (v->type->kind == TC_TILE && is_position(v, &axis) && !(of & axes) &&
+            !(grid >> axis & 1)) {
+            axes |= of;
+            grid |= 1u << axis;
+        }
+    }
+    return s->shape->rank == 2 && axes == 3 && grid == 3;
+}
+
+/* ---- Bins ---- */
+
+bool tc_gradient_has_bins(const tc_func *f, const tc_value *tensor)
+{
+    return tensor->type->elem->kind == TC_I64 ||
+           (f->is_kernel && !tensor->def && tensor->region == f->body &&
+            strncmp(tensor->name, "grad.", 5) == 0);
+}
+
+tc_value *tc_gradient_bins(tc_pass_env *env, tc_func *f, tc_value *tensor)
+{
+    tc_context *cx = env->cx;
+    if (tensor->type->elem->kind == TC_I64)
+        return tensor;
+    const char *name = tc_string_get(
+        cx, tc_arena_printf(env->scratch, "bins.%s", tensor->name + 5));
+    for (unsigned i = 0; i < f->body->nargs; i++)
+        if (f->body->args[i]->name == name)
+            return f->body->args[i];
+    const tc_type *type = tc_exact_bins(cx, tensor->type);
+    tc_region_add_arg(f->grid, type, name, tensor->loc);
+    return tc_region_add_arg(f->body, type, name, tensor->loc);
+}
+
 static void report(const struct sum *s)
 {
     tc_context *cx = s->env->cx;
@@ -316,24 +407,35 @@ static void report(const struct sum *s)
                                 : "summed over the whole tile";
     const char *when =
         s->loop ? "carried to the end of a loop" : "added where it arises";
-    tc_remark(cx, s->call->loc, "differentiate",
-              "vjp: %s: %s, %s, by atomics: programs meet in any order",
-              tc_value_name(cx, s->tensor), how, when);
+    const char *order =
+        s->tensor->type->elem->kind == TC_I64
+            ? "by integer atomics: the same bits in every run"
+        : s->how == TC_ACCUMULATE_ANY
+            ? "by float atomics: programs meet in any order"
+            : "each element by one program: the same bits in every run";
+    tc_remark(cx, s->call->loc, "differentiate", "vjp: %s: %s, %s, %s",
+              tc_value_name(cx, s->tensor), how, when, order);
 }
 
 void tc_gradient_add_up(tc_pass_env *env, const tc_op *call, unsigned i,
                         const tc_gradient_site *site, tc_value *tensor,
-                        tc_value *const *args)
+                        tc_value *const *args, tc_accumulate how, bool alone)
 {
     struct sum s = {.env = env,
                     .call = call,
                     .site = site,
                     .args = args,
                     .tensor = tensor,
-                    .value = call->out[i]};
+                    .value = call->out[i],
+                    .how = how};
     s.shape = s.value->type->kind == TC_TILE ? s.value->type : NULL;
     for (unsigned k = 0; k < site->nfrom; k++)
         s.axes |= axes_of(argument(&s, k));
+    bool elements = s.shape && s.shape->rank > 1 && s.axes == all_axes(&s);
+    if (how != TC_ACCUMULATE_ANY && elements != (how == TC_ACCUMULATE_ELEMENTS))
+        return;
+    if (how != TC_ACCUMULATE_ANY && !(alone && is_exclusive(&s)))
+        s.tensor = tc_gradient_bins(env, call->func, tensor);
     s.loop = find_loop(&s);
     if (env->cx->want_remarks)
         report(&s);

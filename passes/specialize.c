@@ -518,23 +518,32 @@ static void add_into(struct specializer *s, tc_op *op, unsigned nown)
         tc_op_set_attr(
             with, "into",
             (tc_attr){.kind = TC_ATTR_STRINGS, .n = n, .strings = names});
+    if (n && !tc_dim_is(tc_op_attr(op, "accumulate")->dims[0], 1))
+        tc_op_set_attr(with, "accumulate", *tc_op_attr(op, "accumulate"));
     replace_call(op, with);
 }
 
 /* The clause accumulate, which is a number by now, becomes into. */
-static void resolve_accumulate(struct specializer *s, tc_region *r,
+static bool resolve_accumulate(struct specializer *s, tc_region *r,
                                unsigned nown)
 {
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            resolve_accumulate(s, op->regions[i], nown);
+            if (!resolve_accumulate(s, op->regions[i], nown))
+                return false;
         if (op->code != TC_VJP || !tc_op_has_attr(op, "accumulate"))
             continue;
-        if (tc_dim_is(tc_op_attr(op, "accumulate")->dims[0], 0))
+        const tc_dim *d = tc_op_attr(op, "accumulate")->dims[0];
+        if (d->kind != TC_DIM_CONST || d->value < 0 || d->value > 3)
+            return tc_error(s->cx, op->loc,
+                            "specialize: accumulate is %lld, expected 0 to 3",
+                            (long long)d->value);
+        if (d->value == 0)
             tc_op_set_attr(op, "accumulate", (tc_attr){0});
         else
             add_into(s, op, nown);
     }
+    return true;
 }
 
 /* And the plans, which launch them. */
@@ -562,7 +571,8 @@ static bool specialize(struct specializer *s)
     unsigned nown = s->kernel->body->nargs;
     if (!bind_calls(s))
         return false;
-    resolve_accumulate(s, s->kernel->body, nown);
+    if (!resolve_accumulate(s, s->kernel->body, nown))
+        return false;
     s->kernel->nparams = 0;
     s->kernel->params = NULL;
     return true;

@@ -14,6 +14,8 @@ numeric_program(numerics_gradients numerics/gradients.c numerics/dual.c)
 numeric_test(numerics_gradients "numerics;asan" numerics_gradients)
 numeric_test(numerics_gradients_more nightly numerics_gradients --seed 1000
              --seeds 3000 --size 16)
+numeric_program(numerics_captured numerics/captured.c)
+numeric_test(numerics_captured "numerics;asan" numerics_captured)
 numeric_program(numerics_masks numerics/masks.c numerics/pipeline.c)
 numeric_test(numerics_masks "numerics;asan" numerics_masks)
 numeric_test(numerics_masks_more nightly numerics_masks --seed 1000
