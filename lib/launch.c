@@ -48,6 +48,11 @@ static tilec_status missing(const struct launch *l, const tilec_parameter *p)
 {
     const char *kernel = l->k->func->name;
     const char *dot = strchr(p->name, '.');
+    if (p->captured && strncmp(p->name, "grad.", 5) == 0)
+        return tc_fail(l->error, TILEC_USAGE,
+                       "argument %s of @%s is missing: %s, the gradient for "
+                       "what a mod captures",
+                       p->name, kernel, p->type);
     if (p->captured && dot)
         return tc_fail(l->error, TILEC_USAGE,
                        "argument %s of @%s is missing: %s, which a mod "

@@ -170,6 +170,7 @@ static bool compile_kernel(struct maker *m, const tilec_compile_options *o,
         sources[s] = (tilec_source){from->name, from->text, from->len};
     }
     tilec_compile_options own = *o;
+    own.size = sizeof own;
     own.kernel = m->callees[i] + 1;
     own.target = target->name;
     own.bindings = NULL;

@@ -572,6 +572,9 @@ TILEC_API void tilec_attention_free(tilec_attention *a);
 /* The forward kernel; belongs to the plan. Its captured parameters are what
  * `captured` below must give, unless the expression gave the value. */
 TILEC_API const tilec_kernel *tilec_attention_kernel(const tilec_attention *a);
+/* The plan that computes the gradients (see tilec_kernel_part); NULL: none. */
+TILEC_API const tilec_kernel *
+tilec_attention_backward_kernel(const tilec_attention *a);
 
 /* What a call takes and gives; of those that it does not name it looks at
  * nothing. Tensors that are written should not overlap others. */
@@ -613,8 +616,9 @@ TILEC_API tilec_status tilec_attention_workspace(
     const tilec_attention *a, const tilec_attention_tensors *tensors,
     uint64_t *forward, uint64_t *backward, tilec_error *error);
 
-/* The gradients that `captured_grads` must give: name ("score.bias"; NULL past
- * the end), type, rank and fixed sizes. */
+/* The gradients that `captured_grads` must give, by name: "grad.score.bias"
+ * (which may be given as "score.bias", or "bias" where that is unambiguous),
+ * type, rank, fixed sizes. NULL past the end. */
 TILEC_API const tilec_parameter *
 tilec_attention_gradient(const tilec_attention *a, size_t index);
 

@@ -165,16 +165,71 @@ static tilec_launch_options checked(const tilec_launch_options *options)
     return o;
 }
 
+/* A plan's workspace, of NaNs: what is read there was written. */
+typedef struct room {
+    void *host;
+    DLTensor *device;
+} room;
+
+static tilec_status make_room(room *r, const tilec_kernel *k,
+                              const tilec_argument *args, size_t nargs,
+                              tilec_launch_options *o, tilec_error *error)
+{
+    uint64_t bytes;
+    tilec_status s = tilec_kernel_workspace(k, args, nargs, &bytes, error);
+    if (s != TILEC_OK || bytes == 0)
+        return s;
+    int64_t size = (int64_t)(bytes + 255) / 256 * 256;
+    r->host = aligned_alloc(256, (size_t)size);
+    memset(r->host, 0xff, (size_t)size);
+    o->workspace = r->host;
+    o->workspace_bytes = bytes;
+    if (!the_device)
+        return TILEC_OK;
+    DLTensor like = {.data = r->host,
+                     .device = {kDLCPU, 0},
+                     .ndim = 1,
+                     .dtype = {kDLInt, 8, 1},
+                     .shape = &size};
+    s = tilec_device_copy(the_device, &like, &r->device, error);
+    o->workspace = s == TILEC_OK ? r->device->data : NULL;
+    return s;
+}
+
+static void free_room(room *r)
+{
+    free(r->host);
+    if (r->device)
+        tilec_device_drop(the_device, r->device);
+}
+
+static tilec_status launch_here(const tilec_kernel *k,
+                                const tilec_argument *args, size_t nargs,
+                                const tilec_launch_options *options,
+                                tilec_error *error)
+{
+    tilec_launch_options o = TILEC_INIT(tilec_launch_options);
+    room r = {0};
+    if (options)
+        o = *options;
+    tilec_status s = make_room(&r, k, args, nargs, &o, error);
+    if (s == TILEC_OK)
+        s = tilec_launch(k, args, nargs, &o, error);
+    free_room(&r);
+    return s;
+}
+
 tilec_status run_launch(const tilec_kernel *k, const tilec_argument *args,
                         size_t nargs, const tilec_launch_options *options,
                         tilec_error *error)
 {
     if (!the_device)
-        return tilec_launch(k, args, nargs, options, error);
-    tilec_argument moved[MOST_TENSORS];
+        return launch_here(k, args, nargs, options, error);
+    tilec_argument moved[MOST_TENSORS] = {0};
     tilec_launch_options o = checked(options);
-    tilec_status s = TILEC_OK;
+    room r = {0};
     trip t = {.n = 0};
+    tilec_status s = make_room(&r, k, args, nargs, &o, error);
     for (size_t i = 0; s == TILEC_OK && i < nargs; i++) {
         moved[i] = args[i];
         if (args[i].kind == TILEC_ARG_TENSOR)
@@ -182,7 +237,9 @@ tilec_status run_launch(const tilec_kernel *k, const tilec_argument *args,
     }
     if (s == TILEC_OK)
         s = tilec_launch(k, moved, nargs, &o, error);
-    return come_back(&t, k, s, error);
+    s = come_back(&t, k, s, error);
+    free_room(&r);
+    return s;
 }
 
 tilec_status run_forward(const tilec_attention *plan,

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention, planned (attention.c, attention_options.c) and run
+ * (attention_run.c).
+ */
+#ifndef TC_ATTENTION_H
+#define TC_ATTENTION_H
+
+#include "lib/compile.h"
+
+/* Lives in the arena of the forward kernel's context. */
+struct tilec_attention {
+    tilec_kernel *forward;
+    tilec_kernel *backward; /* a plan; NULL: not asked for */
+    double scale;
+    tilec_argument *values; /* captured scalars */
+    unsigned nvalues;
+};
+
+typedef enum tc_direction { TC_FORWARD, TC_BACKWARD } tc_direction;
+
+/* What kernel_options come to in one direction. */
+enum { TC_ATTENTION_BINDINGS = 8 };
+typedef struct tc_attention_tuning {
+    unsigned warps, stages; /* 0: not said */
+    unsigned nbindings;
+    tilec_binding bindings[TC_ATTENTION_BINDINGS];
+} tc_attention_tuning;
+
+/* attention_options.c: all are checked, those of the direction are used. False:
+ * reported. */
+bool tc_attention_read_options(tc_job *job, const tilec_attention_options *o,
+                               tc_direction direction,
+                               tc_attention_tuning *out) TC_MUST_CHECK;
+
+#endif
