@@ -7,7 +7,9 @@
 #include "passes/passes.h"
 #include "passes/target.h"
 #include "tools/commands.h"
+#include "tools/inputs.h"
 #include "tools/layout.h"
+#include "tools/mask.h"
 
 #include <llvm-c/Core.h>
 
@@ -152,20 +154,23 @@ static int run(const tool_args *args)
         for (int i = 0; i < NTOPICS; i++)
             printf("tilec info %-10s %s\n", topics[i].name, topics[i].summary);
         puts("tilec info layout     a layout as a table or picture");
+        puts("tilec info mask       a mask by blocks, as a table or picture");
         return EXIT_DONE;
     }
     if (strcmp(args->words[0], "layout") == 0)
         return info_layout(args);
+    if (strcmp(args->words[0], "mask") == 0)
+        return info_mask(args);
     for (int w = 0; w < args->nwords; w++) {
         int t = 0;
         while (t < NTOPICS && strcmp(topics[t].name, args->words[w]) != 0)
             t++;
         if (t == NTOPICS) {
-            const char *names[NTOPICS + 1] = {[NTOPICS] = "layout"};
+            const char *names[NTOPICS + 2] = {[NTOPICS] = "layout", "mask"};
             for (int i = 0; i < NTOPICS; i++)
                 names[i] = topics[i].name;
             const char *near =
-                tc_nearest_name(args->words[w], names, NTOPICS + 1);
+                tc_nearest_name(args->words[w], names, NTOPICS + 2);
             return tool_usage(args->command, "unknown topic `%s`%s%s%s",
                               args->words[w], near ? "; did you mean " : "",
                               near ? near : "", near ? "?" : "");
@@ -179,16 +184,26 @@ static const tool_option options[] = {
     {"--bits", "N",
      "of an element of the layout's tile: 8, 16 (as without "
      "it), 32, 64"},
-    {"-o", "FILE", "the layout as a picture (SVG), in place of the table"},
+    {"--q-len", "N", "of a mask: the number of queries"},
+    {"--kv-len", "N", "of a mask: the number of keys (as many as queries)"},
+    {"--block", "QxK", "of a mask: the sides of the blocks (128x128)"},
+    {"--batch", "N", "of a mask: the batch that is shown (0)"},
+    {"--head", "N", "of a mask: the head that is shown (0)"},
+    {"-o", "FILE",
+     "the layout or mask as a picture (SVG), in place of the table"},
     {0}};
 
 const tool_command tool_info = {
     "info",
     "[targets | kernels | mods | ops | passes | versions]... | layout LAYOUT "
-    "SIDES",
+    "SIDES | mask MASK [NAME=VALUE...]",
     "Prints what this build of tilec has.",
     "`tilec info layout '#mma(4x1)' 64x64` says which thread and register "
     "holds each\nelement of a tile, of `#swizzle128` and the like the offset "
-    "and bank, and what\naccesses cost.\n",
+    "and bank, and what\naccesses cost.\n"
+    "`tilec info mask 'document & causal' --q-len 4096 offsets=[0,1000,3000]` "
+    "shows\nwhich blocks are full (#), need the mask (+) or are empty (.), and "
+    "how attention\nfinds that out: by ranges, or by a list that a kernel "
+    "makes. What the mask captures\nis given as\n" INPUTS_HELP,
     options,
     run};

@@ -14,7 +14,7 @@ static int bad_argument(const inputs *in, const char *word)
     return tool_usage(in->command,
                       "argument `%s`: expected NAME=FILE.safetensors[:TENSOR], "
                       "NAME=NUMBER, NAME=zeros:8x128xf32, "
-                      "NAME=random:8x128xf32 or NAME=like:OTHER",
+                      "NAME=random:8x128xf32, NAME=[0,300] or NAME=like:OTHER",
                       word);
 }
 
@@ -181,9 +181,41 @@ static bool read_number(const char *text, const char *name, tilec_argument *out)
     return yes || strcmp(text, "false") == 0;
 }
 
+/* [0,300,800], or [0,1,1]xi8: as many whole numbers; i32 where nothing else is
+ * said. */
+static int read_list(inputs *in, input *to, const char *value, const char *word)
+{
+    DLDataType dtype = {kDLInt, 32, 1};
+    const char *close = strchr(value, ']');
+    int64_t n = close != value + 1;
+    if (!close ||
+        (close[1] && (close[1] != 'x' || !dtype_read(close + 2, &dtype))) ||
+        dtype.code != kDLInt)
+        return bad_argument(in, word);
+    for (const char *at = value; at < close; at++)
+        n += *at == ',';
+    if (!tensor_new(&to->own, dtype, 1, &n))
+        return out_of_memory();
+    int bytes = dtype.bits / 8;
+    const char *at = value + 1;
+    for (int64_t i = 0; i < n; i++) {
+        char *end;
+        errno = 0;
+        int64_t x = strtoll(at, &end, 0);
+        if (end == at || errno || (end != close && *end != ',') ||
+            (dtype.bits < 64 && x >> (dtype.bits - 1) != x >> 63))
+            return bad_argument(in, word);
+        memcpy((char *)to->own.dl.data + i * bytes, &x, (size_t)bytes);
+        at = end + 1;
+    }
+    return at == close + 1 || n == 0 ? EXIT_DONE : bad_argument(in, word);
+}
+
 static int read_tensor(inputs *in, input *to, const char *value,
                        const char *word)
 {
+    if (*value == '[')
+        return read_list(in, to, value, word);
     if (strncmp(value, "zeros:", 6) == 0)
         return read_shape(in, to, value + 6, false, word);
     if (strncmp(value, "random:", 7) == 0)

@@ -5,6 +5,7 @@
  *   NAME=FILE.safetensors[:TENSOR]  a tensor of a file
  *   NAME=zeros:8x128xf32            a new tensor of zeros
  *   NAME=random:8x128xf32           of random numbers, the same ones each time
+ *   NAME=[0,300,800]                an i32 tensor; [0,1,1]xi8: of another type
  *   NAME=like:OTHER                 zeros in the shape and type of another
  *   NAME=3.5                        a number, true or false
  */
@@ -19,6 +20,8 @@
     "  NAME=zeros:8x128xf32            a new tensor of zeros\n"                \
     "  NAME=random:8x128xf32           of random numbers (floats: nearly "     \
     "normal; ints: 0 to 15)\n"                                                 \
+    "  NAME=[0,300,800]                an i32 tensor; [0,1,1]xi8: of another " \
+    "type\n"                                                                   \
     "  NAME=like:OTHER                 zeros in the shape and type of "        \
     "another\n"                                                                \
     "  NAME=3.5                        a number, true or false\n"

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/mask_blocks.h"
+
+struct request {
+    const tc_mask_blocks *from;
+    tilec_argument *values;
+    size_t nvalues;
+};
+
+static void keep_values(tc_job *job, const tc_mod *mask)
+{
+    struct request *r = job->request;
+    tc_arena *a = &job->cx->arena;
+    r->values = tc_arena_array(a, tilec_argument, mask->func.nvalues);
+    for (unsigned i = 0; i < mask->func.nvalues; i++) {
+        const tc_mod_value *v = &mask->func.values[i];
+        r->values[r->nvalues++] = v->number.is_float
+                                      ? tilec_float(v->name, v->number.f)
+                                      : tilec_int(v->name, v->number.i);
+    }
+}
+
+static bool build(tc_job *job)
+{
+    const tc_mask_blocks *from = ((struct request *)job->request)->from;
+    tc_arena *a = &job->cx->arena;
+    tilec_source embedded = {"block_mask", NULL, 0};
+    tc_source kernel;
+    tc_mods mods;
+    if (!tc_mods_add(job, &from->texts, &mods) ||
+        !tc_job_source(job, &embedded, &kernel) ||
+        !tc_job_parse(job, &kernel, 1))
+        return false;
+    const tc_mod *mask = &mods.all[TC_MOD_MASK];
+    keep_values(job, mask);
+    tilec_binding b[] = {
+        {"BQ", tc_arena_printf(a, "%u", from->q_side)},
+        {"BK", tc_arena_printf(a, "%u", from->k_side)},
+        {"BY_KEY", from->by_key ? "1" : "0"},
+        {"mask_mod", mask->binding},
+    };
+    tilec_compile_options o = {.kernel = from->kernel,
+                               .target = from->target,
+                               .bindings = b,
+                               .nbindings = mask->wanted ? 4 : 3};
+    return tc_job_finish(job, &o);
+}
+
+tilec_status tc_mask_blocks_new(tilec_context *cx, const tc_mask_blocks *from,
+                                tilec_kernel **out, tilec_argument **values,
+                                size_t *nvalues)
+{
+    struct request r = {.from = from};
+    tc_job job = {.owner = cx, .build = build, .request = &r};
+    tilec_status s = tc_job_run(&job, out);
+    *values = r.values;
+    *nvalues = r.nvalues;
+    return s;
+}
