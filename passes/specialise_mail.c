@@ -145,6 +145,16 @@ static void add_if_worth_it(finder *x, tc_op *op)
     x->saved += (unsigned)cost;
 }
 
+static bool holds_copies(const tc_specialiser *s, const tc_op *op)
+{
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        for (unsigned i = 0; i < r->nbulk; i++)
+            for (unsigned k = 0; k < op->nregions; k++)
+                if (tc_region_contains(op->regions[k], r->bulk[i]->staged.load))
+                    return true;
+    return false;
+}
+
 static void find_in(tc_specialiser *s, tc_region *r)
 {
     finder x = {.s = s,
@@ -156,11 +166,16 @@ static void find_in(tc_specialiser *s, tc_region *r)
     tc_each_op (op, r)
         if (is_simple(&x, op))
             set_cost(&x, op);
-    tc_each_op (op, r)
+    /* What stands behind a loop with copies would come too late: the consumers
+     * read all when they begin, and the loop's copies wait for them. */
+    tc_each_op (op, r) {
+        if (holds_copies(s, op))
+            break;
         if (cost_of(&x, op)) {
             set_cost(&x, op);
             add_if_worth_it(&x, op);
         }
+    }
     if (x.saved < WORTH_A_RING)
         return;
     tc_ring *ring = tc_arena_new(s->env->scratch, tc_ring), **end = &s->rings;

@@ -33,7 +33,8 @@
 #define BACKWARD(heads, kv, m, n, d, e)                                        \
     {                                                                          \
         AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
-        AT('D') = d, AT('E') = e, AT('C') = 2, AT('R') = (m) + 192             \
+        AT('D') = d, AT('E') = e, AT('C') = 2, AT('R') = (m) + 192,            \
+        AT('T') = 9                                                            \
     }
 #define SPOILED_BACKWARD(m, n, d)                                              \
     {                                                                          \
@@ -229,6 +230,24 @@ static const problem problems[] = {
      {TILES("16", "32", "16", "f16"), {"mask_mod", "@sliding_window"}},
      BACKWARD(1, 1, 90, 90, 16, 16),
      2e-3},
+    {"bwd_soft_cap",
+     "attention_bwd_dq",
+     {TILES("32", "16", "16", "bf16"), {"score_mod", "@soft_cap"}},
+     BACKWARD(2, 1, 40, 50, 16, 16),
+     6e-3},
+    {"bwd_captured",
+     "attention_bwd_captured",
+     {TILES("32", "16", "16", "bf16"), {"score_mod", "@alibi"}},
+     BACKWARD(2, 1, 70, 50, 16, 16),
+     2e-5},
+    {"bwd_captured_table",
+     "attention_bwd_captured_pairs",
+     {TILES("16", "16", "16", "f16"),
+      {"CG", "1"},
+      {"mask_mod", "@causal"},
+      {"score_mod", "@relative_bias_table"}},
+     BACKWARD(2, 1, 40, 41, 16, 16),
+     2e-5},
     {"softmax", "softmax", {{"BN", "64"}}, MATRIX(12, 150, 0), 2e-6},
     {"softmax_in_place", "softmax", {{"BN", "64"}}, IN_PLACE(12, 150), 2e-6},
     {"layernorm_in_place",
@@ -385,6 +404,19 @@ static const problem hopper[] = {
      {HOPPER_KEYS("64", "32", "bf16"), {"mask_mod", "@causal"}},
      SPOILED_BACKWARD(70, 70, 32),
      6e-3},
+    {"bwd_captured",
+     "attention_bwd_captured",
+     {HOPPER_TILES("32", "32", "bf16"), {"score_mod", "@alibi"}},
+     BACKWARD(2, 1, 100, 70, 32, 32),
+     2e-5},
+    {"bwd_captured_table",
+     "attention_bwd_captured_pairs",
+     {HOPPER_TILES("32", "32", "f16"),
+      {"CG", "1"},
+      {"mask_mod", "@causal"},
+      {"score_mod", "@relative_bias_table"}},
+     BACKWARD(2, 1, 70, 40, 32, 32),
+     2e-5},
     {"softmax", "softmax", {{"BN", "64"}}, AT_MOST(8, 12, 150), 2e-6},
     {"layernorm", "layernorm", {{"BN", "64"}}, AT_MOST(8, 12, 150), 2e-6},
 };
