@@ -95,7 +95,8 @@ class tilec_launch_options(C.Structure):
     _fields_ = [("size", C.c_size_t), ("stream", C.c_void_p),
                 ("threads", C.c_int), ("print", C.c_void_p),
                 ("progress", C.c_void_p), ("user", C.c_void_p),
-                ("check_memory", C.c_int), ("every", C.c_int64)]
+                ("check_memory", C.c_int), ("every", C.c_int64),
+                ("workspace", C.c_void_p), ("workspace_bytes", C.c_uint64)]
 
 
 READ_SOURCE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p,

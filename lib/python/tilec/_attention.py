@@ -81,15 +81,14 @@ class Plan:
         self.gradients = self._gradients()
 
     def _gradients(self):
-        """The names of the captured values that have gradients, and whether
-        each is a tensor's."""
-        found = {}
+        """The names of the gradients of captured values."""
+        found = []
         while True:
             p = _abi.lib.tilec_attention_gradient(self._handle,
                                                   C.c_size_t(len(found)))
             if not p:
                 return found
-            found[p.contents.name.decode()] = p.contents.kind == 0
+            found.append(p.contents.name.decode())
 
     def workspace(self, which, tensors):
         """The bytes of memory that "forward" or "backward" needs."""
@@ -158,11 +157,11 @@ def forward(spec, q, k, v, captured, want_max=False):
     return t["o"], t["lse"], t.get("max")
 
 
-def _gradient_for(plan_name, captured):
-    """The captured value whose gradient is called so: by its own name, or
-    without the mod's ("score.bias": bias)."""
-    short = plan_name.partition(".")[2]
-    return plan_name if plan_name in captured else short
+def _captured_of(gradient, captured):
+    """The captured value whose gradient is called so ("grad.score.bias"): by
+    its full name (score.bias) or its own (bias)."""
+    full = gradient.partition(".")[2]
+    return full if full in captured else full.partition(".")[2]
 
 
 def backward(spec, q, k, v, o, lse, dout, dlse, captured, wanted=()):
@@ -178,7 +177,7 @@ def backward(spec, q, k, v, o, lse, dout, dlse, captured, wanted=()):
         t["dlse"] = dlse
     values, found, grads = dict(captured), {}, []
     for full in plan.gradients:
-        name = _gradient_for(full, values)
+        name = _captured_of(full, values)
         value = values.get(name)
         shape = value.shape if _tensors.is_tensor(value) else (1,)
         found[name] = _tensors.empty(q, shape, "float32")

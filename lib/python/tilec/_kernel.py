@@ -71,12 +71,24 @@ class Kernel:
         a = _Arguments(args, named)
         device = a.device or (_tensors.CPU, 0)
         options = _context.launch_options(device, stream, threads)
+        memory = _tensors.Memory(a.views[0].tensor if a.views else None,
+                                 self._workspace(a))
+        options.workspace, options.workspace_bytes = (memory.address,
+                                                      memory.size)
         error = _abi.tilec_error()
         with _context.on_device(device):
             status = _abi.lib.tilec_launch(
                 self._handle, a.list, C.c_size_t(a.n), C.byref(options),
                 C.byref(error))
         _context.check(status, error)
+
+    def _workspace(self, a):
+        """The bytes that lie between the kernels of a plan."""
+        found, error = C.c_uint64(), _abi.tilec_error()
+        _context.check(_abi.lib.tilec_kernel_workspace(
+            self._handle, a.list, C.c_size_t(a.n), C.byref(found),
+            C.byref(error)), error)
+        return found.value
 
     def grid(self, *args, **named):
         """The grid that a launch with these arguments would run over."""
