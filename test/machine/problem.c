@@ -17,7 +17,8 @@ typedef struct role {
     const char *kernel, *name;
     const char *sides; /* letters; NULL: a scalar */
     bool is_output;
-    /* Of a scalar; of an i32 tensor: elements are below it; of an output: not 0
+    /* Of a scalar; of an i32 tensor: elements are below it, or if it is
+     * negative ascend by so much; of an output: not 0
      * where it is added to, and begins with zeros. */
     double value;
 } role;
@@ -35,6 +36,8 @@ static const role roles[] = {
     {"attention_fwd", "mask.w", NULL, false, 21},
     {"attention_fwd", "mask.ids", "N", false, 3},
     {"attention_fwd", "mask.prefixes", "B", false, 30},
+    {"attention_fwd", "mask.sink", NULL, false, 3},
+    {"attention_fwd", "mask.offsets", "T", false, -19},
     {"attention_bwd*", "q", "BHMD", false, 0},
     {"attention_bwd*", "k", "BGND", false, 0},
     {"attention_bwd*", "v", "BGNE", false, 0},
@@ -94,6 +97,7 @@ static void fill(num_tensor *t, const role *r, num_rng *rng)
         num_write(t->type, num_at(t, i),
                   r->is_output            ? (r->value ? 0 : NAN)
                   : num_is_float(t->type) ? num_normal(rng)
+                  : r->value < 0          ? -r->value * (double)i
                                           : num_below(rng, (int)r->value));
 }
 
