@@ -210,6 +210,7 @@ static bool finish_backward(struct plan *p)
             use_config(p, &tuned[i], &b, &tunings[p->job->ntunings++]);
     p->job->tunings = tunings;
     bind(&b, "DETERMINISTIC", deterministic ? "1" : "0");
+    bind(&b, "CAPTURED", o->captured_gradients ? "1" : "0");
     bind_mods(p, &b);
     tilec_compile_options c = {
         .kernel = "attention_backward",

@@ -172,9 +172,6 @@ bool tc_attention_read_options(tc_job *job, const tilec_attention_options *o,
 {
     bool ok = true;
     *out = (tc_attention_tuning){0};
-    if (direction == TC_BACKWARD && o->captured_gradients)
-        ok = tc_job_error(job, TILEC_USAGE,
-                          "captured_gradients: not available yet");
     for (size_t i = 0; i < o->nkernel_options; i++)
         ok &= read_given(job, &o->kernel_options[i], direction, out);
     return ok;

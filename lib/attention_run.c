@@ -126,6 +126,34 @@ static void add_own(struct call *c, const DLTensor *lse)
     c->args[c->nargs++] = tilec_int("with_dlse", t->dlse != NULL);
 }
 
+/* The gradient for a number, one element, where the caller does not want it. */
+struct unwanted {
+    DLTensor dl;
+    int64_t shape[1];
+    float host;
+};
+
+static bool is_number(const tilec_parameter *p)
+{
+    return is_gradient(p->name) && p->ndim == 1 && p->shape[0] == 1;
+}
+
+static tilec_status add_unwanted(struct call *c, struct unwanted *u,
+                                 const tilec_parameter *p)
+{
+    *u = (struct unwanted){.shape = {1}};
+    u->dl = (DLTensor){.data = &u->host,
+                       .device = c->t->q->device,
+                       .ndim = 1,
+                       .dtype = {kDLFloat, 32, 1},
+                       .shape = u->shape};
+    add_tensor(c, p->name, &u->dl);
+    if (!tc_target_is_gpu(c->k->target) ||
+        c->t->q->device.device_type == kDLCPU)
+        return TILEC_OK;
+    return tc_gpu_spare(c->a->forward, c->t->q->device, &u->dl.data, c->error);
+}
+
 /* Captured parameters without an argument stay out: the launch names them. */
 static tilec_status call(struct call *c, const DLTensor *lse,
                          const tilec_launch_options *options)
@@ -134,9 +162,14 @@ static tilec_status call(struct call *c, const DLTensor *lse,
     if (s != TILEC_OK)
         return s;
     add_own(c, lse);
-    for (unsigned i = c->k->nown; i < c->k->nparams; i++)
+    struct unwanted unwanted;
+    for (unsigned i = c->k->nown; s == TILEC_OK && i < c->k->nparams; i++)
         if (c->captured[i].name)
             c->args[c->nargs++] = c->captured[i];
+        else if (is_number(&c->k->params[i].info))
+            s = add_unwanted(c, &unwanted, &c->k->params[i].info);
+    if (s != TILEC_OK)
+        return s;
     return tilec_launch(c->k, c->args, c->nargs, options, c->error);
 }
 

@@ -603,7 +603,8 @@ typedef struct tilec_attention_tensors {
     const DLTensor *dq, *dk, *dv;
     /* Of a plan with captured_gradients: float32 tensors with the shapes of
      * the captured ones ([1] for a scalar), by the names of those. Zeroed
-     * first. Every one is needed: tilec_attention_gradient lists them. */
+     * first, for which they must be dense. Every one is needed but those of
+     * scalars: tilec_attention_gradient lists them. */
     const tilec_argument *captured_grads;
     size_t ncaptured_grads;
 } tilec_attention_tensors;
