@@ -10,9 +10,9 @@
 typedef struct tc_mask_blocks {
     tc_mods_texts texts; /* of the mask */
     const char *target;  /* NULL: the context's */
-    const char *kernel;  /* "block_mask" or "block_visits" */
+    const char *kernel;  /* "block_mask", "block_visits" or "keys_seen" */
     unsigned q_side, k_side;
-    bool by_key;
+    bool by_key; /* of the first two */
 } tc_mask_blocks;
 
 /* A kernel, and the values of captured scalars that the expression gives, which

@@ -5,6 +5,7 @@
  *
  *   causal: 512 queries, 512 keys, blocks of 128x128
  *   16 blocks: 6 full, 4 partial, 6 empty (37.5 %)
+ *   50.1 % of all pairs are seen; every query sees a key
  *   over keys: ranges, 10 blocks visited: the loop is cut at its end, ..
  *   over queries: ranges, 10 blocks visited: the loop is cut at its start, ..
  *
@@ -32,7 +33,7 @@ typedef struct job {
     inputs in;
     mask_map map;
     int batch, head;
-    owned_tensor counts, list, visits;
+    owned_tensor counts, list, visits, seen;
 } job;
 
 /* ---- The command line ---- */
@@ -278,6 +279,35 @@ static int put_way(job *j, bool by_key)
     return EXIT_DONE;
 }
 
+/* How many pairs are seen, and whether each query sees a key: attention gives
+ * zeros where one does not. */
+static int put_queries(job *j)
+{
+    const mask_map *m = &j->map;
+    DLDataType i32 = {kDLInt, 32, 1};
+    int64_t shape[] = {j->batch + 1, j->head + 1, m->q_len}, sum = 0;
+    if (!tensor_new(&j->seen, i32, 3, shape))
+        return out_of_memory();
+    tilec_argument args[MOST_ARGUMENTS] = {tilec_tensor("seen", &j->seen.dl)};
+    int code = run_kernel(j, "keys_seen", false, args, 1);
+    if (code)
+        return code;
+    int blind = 0, first = 0;
+    for (int q = m->q_len - 1; q >= 0; q--) {
+        int n = shown(j, &j->seen)[q];
+        sum += n;
+        blind += n == 0;
+        first = n ? first : q;
+    }
+    printf("%.1f %% of all pairs are seen; ",
+           100.0 * (double)sum / ((double)m->q_len * m->kv_len));
+    if (blind)
+        printf("%d queries see no key, the first is %d\n", blind, first);
+    else
+        printf("every query sees a key\n");
+    return EXIT_DONE;
+}
+
 static void put_summary(const mask_map *m)
 {
     long long n[MASK_KINDS] = {0};
@@ -333,7 +363,8 @@ static int show(job *j)
     if (path)
         return write_picture(j, path);
     put_summary(&j->map);
-    code = put_way(j, false);
+    code = put_queries(j);
+    code = code ? code : put_way(j, false);
     code = code ? code : put_way(j, true);
     if (!code)
         put_map(&j->map);
@@ -356,6 +387,7 @@ int info_mask(const tool_args *args)
     free(j->counts.dl.data);
     free(j->list.dl.data);
     free(j->visits.dl.data);
+    free(j->seen.dl.data);
     free(j->map.kinds);
     tilec_context_free(j->cx);
     free(j);

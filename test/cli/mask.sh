@@ -8,15 +8,17 @@ expect 0 info mask causal --q-len 1000
 err_is_empty
 out_has "causal: 1000 queries, 1000 keys, blocks of 128x128"
 out_has "64 blocks: 28 full, 8 partial, 28 empty (43.8 %)"
+out_has "50.0 % of all pairs are seen; every query sees a key"
 out_has "over keys: ranges, 36 blocks visited: the loop is cut at its end"
 out_has "over queries: ranges, 36 blocks visited: the loop is cut at its start"
-[ "$(sed -n 7,9p out)" = "#+......
+[ "$(sed -n 8,10p out)" = "#+......
 ##+.....
 ###+...." ] || failed "the map is wrong"
 
 # Values in the expression, and captured ones.
 expect 0 info mask 'document & sliding_window(w=200)' --q-len 2000 \
     --kv-len 1500 --block 64x128 'offsets=[0,300,1000]'
+out_has "301 queries see no key, the first is 1699"
 out_has "2000 queries, 1500 keys, blocks of 64x128"
 out_has "8 full, 57 partial, 319 empty"
 out_has "over queries: ranges, 65 blocks visited"
