@@ -287,16 +287,8 @@ static bool run(const tilec_kernel *k, problem *p, gradients *g)
     }
     for (int i = 0; i < g->n; i++, n++)
         args[n] = tilec_tensor(g->name[i], run_view_of(&views[n], &g->t[i]));
-    uint64_t bytes = 0;
     tilec_error error;
-    tilec_status s = tilec_kernel_workspace(k, args, n, &bytes, &error);
-    void *memory = aligned_alloc(256, (bytes + 511) / 256 * 256);
-    tilec_launch_options o = TILEC_INIT(tilec_launch_options);
-    o.workspace = memory;
-    o.workspace_bytes = bytes;
-    if (s == TILEC_OK)
-        s = run_launch(k, args, n, &o, &error);
-    free(memory);
+    tilec_status s = run_launch(k, args, n, NULL, &error);
     if (s != TILEC_OK)
         printf("%s\n", error.message);
     return s == TILEC_OK;
