@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tilec attention: forward attention on the tensors of a file.
+ * tilec attention: attention on the tensors of a file, and its gradients.
  */
 #include "tools/commands.h"
 #include "tools/compare.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CAPTURED = 64 };
+enum { MOST_CAPTURED = 64, MOST_OPTIONS = 32 };
 
 /* All that a run holds; freed in one place. */
 typedef struct job {
@@ -21,11 +21,17 @@ typedef struct job {
     tilec_attention *plan;
     DLTensor q, k, v;
     owned_tensor o, lse;
+    bool is_backward;
+    DLTensor dout, dlse; /* the latter of ndim 0: not given */
+    owned_tensor dq, dk, dv;
+    size_t ngradients; /* of what is captured */
+    owned_tensor gradients[MOST_CAPTURED];
+    tilec_argument gradient_args[MOST_CAPTURED];
     size_t ncaptured;
     DLTensor captured_tensors[MOST_CAPTURED];
     tilec_argument captured[MOST_CAPTURED];
     device_tensors device;
-    double compile_seconds, run_seconds;
+    double compile_seconds, run_seconds, backward_seconds;
 } job;
 
 static int get_inputs(job *j)
@@ -40,6 +46,53 @@ static int get_inputs(job *j)
     for (int i = 0; i < 3; i++)
         if (tilec_safetensors_get(j->in, wanted[i].name, wanted[i].to, &e))
             return report_error(&e);
+    const char *dout = tool_value(j->args, "--do"),
+               *dlse = tool_value(j->args, "--dlse");
+    if (!j->is_backward)
+        return EXIT_DONE;
+    if (tilec_safetensors_get(j->in, dout ? dout : "do", &j->dout, &e) ||
+        (dlse && tilec_safetensors_get(j->in, dlse, &j->dlse, &e)))
+        return report_error(&e);
+    return EXIT_DONE;
+}
+
+/* Options of backward are none without it. */
+static int check_options(job *j)
+{
+    static const char *const options[] = {"--do", "--dlse", "--deterministic",
+                                          "--captured"};
+    j->is_backward = tool_has(j->args, "--backward");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (!j->is_backward && tool_has(j->args, options[i]))
+            return tool_usage(j->args->command, "%s is for --backward",
+                              options[i]);
+    return EXIT_DONE;
+}
+
+/* -D and --option: FlexAttention's names, which the library knows. */
+typedef struct kernel_options {
+    size_t n;
+    tilec_binding all[MOST_OPTIONS];
+    char names[MOST_OPTIONS][64];
+} kernel_options;
+
+static int read_kernel_options(const job *j, kernel_options *to)
+{
+    to->n = 0;
+    for (int i = 0; i < j->args->ngiven; i++) {
+        const char *name = j->args->given[i].name,
+                   *value = j->args->given[i].value;
+        if (strcmp(name, "-D") != 0 && strcmp(name, "--option") != 0)
+            continue;
+        size_t n = strcspn(value, "=");
+        if (!value[n] || n == 0 || n >= sizeof to->names[0] ||
+            to->n == MOST_OPTIONS)
+            return tool_usage(j->args->command, "%s %s: expected NAME=VALUE",
+                              name, value);
+        snprintf(to->names[to->n], sizeof to->names[0], "%.*s", (int)n, value);
+        to->all[to->n] = (tilec_binding){to->names[to->n], value + n + 1};
+        to->n++;
+    }
     return EXIT_DONE;
 }
 
@@ -58,6 +111,15 @@ static int make_plan(job *j)
     o.mask = tool_value(j->args, "--mask");
     o.score = tool_value(j->args, "--score");
     o.read_source = read_source;
+    o.backward = j->is_backward;
+    o.deterministic = tool_has(j->args, "--deterministic");
+    o.captured_gradients = tool_has(j->args, "--captured");
+    kernel_options given;
+    int code = read_kernel_options(j, &given);
+    if (code)
+        return code;
+    o.kernel_options = given.all;
+    o.nkernel_options = given.n;
     const char *scale = tool_value(j->args, "--scale");
     if (scale) {
         char *end;
@@ -116,6 +178,78 @@ static int put_tensors(job *j, tilec_attention_tensors *t)
     return code;
 }
 
+static bool new_like(owned_tensor *to, const DLTensor *t)
+{
+    return tensor_new(to, t->dtype, t->ndim, t->shape);
+}
+
+/* In the shape of what is captured; that of a number has one element. */
+static bool new_gradients(job *j)
+{
+    const DLDataType f32 = {kDLFloat, 32, 1};
+    const int64_t one = 1;
+    const tilec_parameter *p;
+    for (size_t i = 0; (p = tilec_attention_gradient(j->plan, i)) &&
+                       j->ngradients < MOST_CAPTURED;
+         i++) {
+        const char *name = p->name + strlen("grad.");
+        const DLTensor *of = NULL;
+        for (size_t k = 0; k < j->ncaptured; k++)
+            if (strcmp(j->captured[k].name, name) == 0)
+                of = &j->captured_tensors[k];
+        if (!tensor_new(&j->gradients[i], f32, of ? of->ndim : 1,
+                        of ? of->shape : &one))
+            return false;
+        j->gradient_args[i] = tilec_tensor(p->name, &j->gradients[i].dl);
+        j->ngradients++;
+    }
+    return new_like(&j->dq, &j->q) && new_like(&j->dk, &j->k) &&
+           new_like(&j->dv, &j->v);
+}
+
+static int put_gradients(job *j, tilec_attention_tensors *t)
+{
+    int code = EXIT_DONE;
+    t->dout = &j->dout;
+    t->dlse = j->dlse.ndim ? &j->dlse : NULL;
+    t->dq = &j->dq.dl;
+    t->dk = &j->dk.dl;
+    t->dv = &j->dv.dl;
+    t->captured_grads = j->gradient_args;
+    t->ncaptured_grads = j->ngradients;
+    if ((code = device_put(&j->device, &t->dout, false)) ||
+        (t->dlse && (code = device_put(&j->device, &t->dlse, false))) ||
+        (code = device_put(&j->device, &t->dq, true)) ||
+        (code = device_put(&j->device, &t->dk, true)) ||
+        (code = device_put(&j->device, &t->dv, true)))
+        return code;
+    for (size_t i = 0; !code && i < j->ngradients; i++)
+        code = device_put(&j->device, &j->gradient_args[i].tensor, true);
+    tilec_error e;
+    if (!code &&
+        tilec_attention_workspace(j->plan, t, NULL, &t->workspace_bytes, &e))
+        return report_error(&e);
+    return code ? code
+                : device_workspace(&j->device, t->workspace_bytes,
+                                   &t->workspace);
+}
+
+/* Behind forward, whose o and lse it reads. */
+static int launch_backward(job *j, tilec_attention_tensors *t)
+{
+    tilec_launch_options o = TILEC_INIT(tilec_launch_options);
+    tilec_error e;
+    int code = put_gradients(j, t);
+    if (code)
+        return code;
+    double start = seconds_now();
+    code = tilec_attention_backward(j->plan, t, &o, &e)
+               ? report_error(&e)
+               : device_wait(tilec_attention_backward_kernel(j->plan));
+    j->backward_seconds = seconds_now() - start;
+    return code;
+}
+
 static int launch(job *j, const tilec_attention_tensors *t)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
@@ -137,7 +271,8 @@ static int compute(job *j)
     int64_t shape[4] = {q->shape[0], q->shape[1], q->shape[2], j->v.shape[3]};
     DLDataType f32 = {kDLFloat, 32, 1};
     if (!tensor_new(&j->o, q->dtype, 4, shape) ||
-        !tensor_new(&j->lse, f32, 3, shape)) {
+        !tensor_new(&j->lse, f32, 3, shape) ||
+        (j->is_backward && !new_gradients(j))) {
         fprintf(stderr, "tilec: error: no memory for the output\n");
         return EXIT_MACHINE;
     }
@@ -151,6 +286,8 @@ static int compute(job *j)
     t.ncaptured = j->ncaptured;
     int code = put_tensors(j, &t);
     code = code ? code : launch(j, &t);
+    if (!code && j->is_backward)
+        code = launch_backward(j, &t);
     return code ? code : device_get(&j->device);
 }
 
@@ -186,6 +323,35 @@ static void describe(const job *j)
         "keys counted)\n",
         tilec_kernel_target(kernel), machine, 1e3 * j->compile_seconds,
         1e3 * j->run_seconds, flop / j->run_seconds * 1e-9);
+    /* Five products instead of two. */
+    if (j->is_backward)
+        printf("  backward ran in %.2f ms (%.1f GFLOP/s)\n",
+               1e3 * j->backward_seconds,
+               2.5 * flop / j->backward_seconds * 1e-9);
+}
+
+/* Which result a tensor of the file is compared with, by its name: dq, dq_..,
+ * .. or that of a captured buffer's gradient; else o, and lse of 3 dims. */
+static const DLTensor *result_for(const job *j, const DLTensor *ref,
+                                  const char *name, const char **what)
+{
+    const struct {
+        const char *name;
+        const DLTensor *tensor;
+    } all[] = {{"dq", &j->dq.dl}, {"dk", &j->dk.dl}, {"dv", &j->dv.dl}};
+    for (int i = 0; j->is_backward && i < 3; i++)
+        if (strncmp(name, all[i].name, 2) == 0 &&
+            (name[2] == 0 || name[2] == '_')) {
+            *what = all[i].name;
+            return all[i].tensor;
+        }
+    for (size_t i = 0; i < j->ngradients; i++)
+        if (strcmp(j->gradient_args[i].name, name) == 0) {
+            *what = name;
+            return &j->gradients[i].dl;
+        }
+    *what = ref->ndim == 3 ? "lse" : "o";
+    return ref->ndim == 3 ? &j->lse.dl : &j->o.dl;
 }
 
 static int check(const job *j)
@@ -199,9 +365,10 @@ static int check(const job *j)
         const char *name = j->args->given[i].value;
         if (tilec_safetensors_get(j->in, name, &ref, &e))
             return report_error(&e);
-        bool is_lse = ref.ndim == 3;
-        if (!compare(is_lse ? "lse" : "o", is_lse ? &j->lse.dl : &j->o.dl, name,
-                     &ref, is_lse, tool_has(j->args, "--json")))
+        const char *what;
+        const DLTensor *got = result_for(j, &ref, name, &what);
+        if (!compare(what, got, name, &ref, strcmp(what, "lse") == 0,
+                     tool_has(j->args, "--json")))
             code = EXIT_INPUT;
     }
     return code;
@@ -212,17 +379,26 @@ static int write_output(const job *j)
     const char *path = tool_value(j->args, "-o");
     if (!path)
         return EXIT_DONE;
-    tilec_named_tensor t[] = {{"o", &j->o.dl}, {"lse", &j->lse.dl}};
+    tilec_named_tensor t[5 + MOST_CAPTURED] = {{"o", &j->o.dl},
+                                               {"lse", &j->lse.dl},
+                                               {"dq", &j->dq.dl},
+                                               {"dk", &j->dk.dl},
+                                               {"dv", &j->dv.dl}};
+    size_t n = j->is_backward ? 5 : 2;
     tilec_error e;
-    return tilec_safetensors_write(path, t, 2, NULL, 0, &e) ? report_error(&e)
+    for (size_t i = 0; i < j->ngradients; i++)
+        t[n++] = (tilec_named_tensor){
+            tilec_attention_gradient(j->plan, i)->name, &j->gradients[i].dl};
+    return tilec_safetensors_write(path, t, n, NULL, 0, &e) ? report_error(&e)
                                                             : EXIT_DONE;
 }
 
 static int run_job(job *j)
 {
     int code;
-    if ((code = get_inputs(j)) || (code = make_plan(j)) ||
-        (code = find_captured(j)) || (code = compute(j)))
+    if ((code = check_options(j)) || (code = get_inputs(j)) ||
+        (code = make_plan(j)) || (code = find_captured(j)) ||
+        (code = compute(j)))
         return code;
     report_remarks(j->cx);
     describe(j);
@@ -247,6 +423,11 @@ static int run(const tool_args *args)
     int code = run_job(&j);
     free(j.o.dl.data);
     free(j.lse.dl.data);
+    free(j.dq.dl.data);
+    free(j.dk.dl.data);
+    free(j.dv.dl.data);
+    for (size_t i = 0; i < j.ngradients; i++)
+        free(j.gradients[i].dl.data);
     device_close(&j.device);
     tilec_attention_free(j.plan);
     tilec_safetensors_free(j.in);
@@ -263,10 +444,21 @@ static const tool_option options[] = {
      "several in turn with `,`, FILE.tile@FUNC"},
     {"--scale", "X", "of q k^T (default: 1 / sqrt(head dim))"},
     {"--target", "TARGET", TARGET_HELP},
-    {"-o", "FILE", "write o and lse there, as safetensors"},
+    {"--backward", NULL, "the gradients too, of sum(do * o)"},
+    {"--do", "TENSOR", "the gradient of o (default: do)"},
+    {"--dlse", "TENSOR", "the gradient of lse (default: none)"},
+    {"--deterministic", NULL, "backward gives the same bits in every run"},
+    {"--captured", NULL, "backward: those for what the score captures, too"},
+    {"--option", "NAME=VALUE",
+     "as FlexAttention's kernel_options: BLOCK_M, BLOCK_N1,\n"
+     "num_warps, fwd_.., bwd_.., ..; an unknown one lists them"},
+    {"-D", "NAME=VALUE", "the same"},
+    {"-o", "FILE",
+     "write o and lse (dq, dk, dv, grad.NAME) there, as safetensors"},
     {"--check", "TENSOR...",
-     "compare o (or lse, with a tensor of 3 dims) with that\n"
-     "tensor of the input file; beyond the tolerance: exit 1"},
+     "compare o (or lse, with a tensor of 3 dims; dq, dk, dv or\n"
+     "grad.NAME, with one of that name) with that tensor of the\n"
+     "input file; beyond the tolerance: exit 1"},
     {"--json", NULL, "print the checks as JSON, one object a line"},
     {"--remarks", NULL, "say what the compiler did and did not do"},
     {0}};
@@ -276,7 +468,7 @@ const tool_command tool_attention = {
     "FILE.safetensors [options]",
     "Computes attention on the tensors q [B,H,M,D], k [B,HK,N,D], v "
     "[B,HK,N,DV]\n"
-    "of a file, and the logsumexp of each row.",
+    "of a file, the logsumexp of each row, and the gradients.",
     "Buffers that a mask or score function captures are tensors of that file, "
     "by\ntheir names.\n",
     options,

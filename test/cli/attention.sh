@@ -74,6 +74,59 @@ expect 1 attention in.st --mask bad.tile@f
 err_has "bad.tile:2:16: error:"
 err_has "  return %k <= %p"
 
+# Gradients: do is a tensor of the file; one way against the other.
+cat >join.py <<'END'
+import json, struct, sys
+tensors = {}
+for spec in sys.argv[2:]:
+    path, _, names = spec.partition(":")
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    for name, info in json.loads(data[8:8 + size]).items():
+        to = dict(n.split("=") for n in names.split(",") if "=" in n).get(name)
+        if name == "__metadata__" or (names and not to):
+            continue
+        a, b = info["data_offsets"]
+        tensors[to or name] = info, data[8 + size + a:8 + size + b]
+at, head = 0, {}
+for name, (info, data) in tensors.items():
+    head[name] = dict(info, data_offsets=[at, at + len(data)])
+    at += len(data)
+text = json.dumps(head).encode()
+text += b" " * (-len(text) % 8)
+with open(sys.argv[1], "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text)
+    for _, data in tensors.values():
+        f.write(data)
+END
+expect 1 attention in.st --backward
+err_has "there is no tensor 'do'"
+expect 2 attention in.st --deterministic
+err_has "--deterministic is for --backward"
+expect 0 attention in.st --mask causal --backward --do v -o grad.st
+err_is_empty
+out_has "backward ran in"
+python3 join.py both.st in.st grad.st:dq=dq,dk=dk_one,dv=dv_one,lse=lse_grad
+expect 0 attention both.st --mask causal --backward --do v --deterministic \
+    --check dq dk_one dv_one o_causal lse_causal
+out_has "dq against dq: relative error"
+out_has "dv against dv_one: relative error"
+expect 1 attention both.st --backward --do v --check dk_one
+out_has "FAILED"
+expect 1 attention both.st --mask causal --backward --do v --dlse lse_grad \
+    --check dq
+out_has "FAILED"
+expect 0 attention in.st --mask causal --backward --do v --captured \
+    --score 'soft_cap(cap=20)' --option BLOCK_M1=32 -D num_warps=4 -o grad.st
+python3 join.py both.st in.st grad.st:dq=dq,grad.score.cap=grad.score.cap
+expect 0 attention both.st --mask causal --backward --do v --captured \
+    --score 'soft_cap(cap=20)' --deterministic --check dq grad.score.cap
+out_has "grad.score.cap against grad.score.cap: relative error"
+expect 2 attention in.st --option BLOCKM=32
+err_has 'there is no kernel option `BLOCKM`, did you mean `BLOCK_M`?'
+expect 2 attention in.st -D BLOCK_M
+err_has "-D BLOCK_M: expected NAME=VALUE"
+
 # Files that are not there, not whole, not what they say.
 expect 1 attention nowhere.st
 err_has "nowhere.st: No such file or directory"
