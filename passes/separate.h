@@ -12,7 +12,7 @@
 #include "ir/ir.h"
 #include "passes/span.h"
 
-/* Is the tile v, of two axes, the same along one of them? (False: not known.) */
+/* Is the tile v, of two axes, the same along one of them? (No: not known.) */
 bool tc_is_same_along(const tc_value *v, unsigned axis);
 /* Could tc_without_axis be used before `op`? v is the same along the axis. */
 bool tc_is_ready_without(const tc_value *v, unsigned axis, const tc_op *op);

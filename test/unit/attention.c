@@ -317,8 +317,7 @@ START_TEST(plan_refuses)
                       "TILEC_INIT");
     o = TILEC_INIT(tilec_attention_options);
     o.nsources = 1;
-    expect_plan_error(&o, TILEC_USAGE,
-                      "tilec_attention_plan: sources is NULL");
+    expect_plan_error(&o, TILEC_USAGE, "tilec_attention_plan: sources is NULL");
     o = TILEC_INIT(tilec_attention_options);
     tilec_binding b = {NULL, "1"};
     o.bindings = &b;

@@ -307,8 +307,7 @@ START_TEST(refused)
                   "given");
     tilec_argument unknown[] = {tilec_int("m", 3)};
     check_refused(tilec_kernel_workspace(k, unknown, 1, &bytes, &error),
-                  TILEC_USAGE,
-                  "@chain has no parameter `m`");
+                  TILEC_USAGE, "@chain has no parameter `m`");
     check_refused(tilec_kernel_workspace(k, NULL, 1, &bytes, &error),
                   TILEC_USAGE, "tilec_kernel_workspace: an argument is NULL");
     int32_t grid[3];
