@@ -251,6 +251,27 @@ static void share_place(data *d, unsigned y)
     d->args[y].data = d->args[0].data;
 }
 
+static int find_arg(const tc_func *f, const char *name)
+{
+    for (unsigned i = 0; i < f->body->nargs; i++)
+        if (strcmp(f->body->args[i]->name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* rows[1] is lse: which of them a block reads must not matter. */
+static void agree_on_lse(const problem *p, data *d, const tc_func *f)
+{
+    int lse = find_arg(f, "lse"), rows = find_arg(f, "rows");
+    if (lse < 0 || rows < 0 || role_of(p, "rows")->is_output)
+        return;
+    const num_tensor *from = &d->tensors[lse], *to = &d->tensors[rows];
+    int64_t m = p->size['M' - 'A'], r = p->size['R' - 'A'];
+    for (int64_t i = 0; i < num_count(from); i++)
+        num_write(to->type, num_at(to, num_count(to) / 2 + i / m * r + i % m),
+                  num_read(from->type, num_at(from, i)));
+}
+
 static bool fill_data(const problem *p, data *d, tc_module *m)
 {
     bound b;
@@ -262,6 +283,7 @@ static bool fill_data(const problem *p, data *d, tc_module *m)
     for (unsigned i = 0; i < f->body->nargs; i++)
         if (!make_arg(p, d, f->body->args[i], &rng))
             return false;
+    agree_on_lse(p, d, f);
     if (!launch(f, d)) {
         show(p->name, m->cx);
         return false;
@@ -275,9 +297,9 @@ static bool fill_data(const problem *p, data *d, tc_module *m)
             d->before[i] = calloc((size_t)num_count(&d->tensors[i]) + 1,
                                   sizeof *d->before[i]);
     }
-    for (unsigned i = 0; i < d->nargs && p->size['S' - 'A'] == 3; i++)
-        if (strcmp(f->body->args[i]->name, "y") == 0)
-            share_place(d, i);
+    int y = find_arg(f, "y");
+    if (p->size['S' - 'A'] == 3 && y >= 0)
+        share_place(d, (unsigned)y);
     return true;
 }
 
