@@ -288,7 +288,15 @@ static const tc_type *moved(const tc_op *op)
     }
 }
 
-/* A tensor must be aligned if an access of it moves 16 bytes at once. */
+/* Bytes that are worth asking for alignment. Sums in memory count by accesses,
+ * and those of f32 come in vectors from sm_90 on. */
+static unsigned least_vector(const tc_placing *s, const tc_op *op)
+{
+    bool adds = op->code == TC_STORE && tc_op_is_word(op, "kind", "add");
+    return adds && s->target->major >= 9 ? 8 : 16;
+}
+
+/* A tensor must be aligned if an access of it moves so many bytes at once. */
 static void plan_access(tc_placing *s, const tc_op *op)
 {
     const tc_type *t = moved(op);
@@ -299,7 +307,8 @@ static void plan_access(tc_placing *s, const tc_op *op)
     unsigned held = tc_layout_contiguous(t->layout, v.axis, v.elements);
     unsigned bytes = held * tc_type_bytes(t->elem);
     const tc_value *tensor = tc_accessed_tensor(op);
-    if (bytes >= 16 && tensor && !tensor->def && tensor->index < 64) {
+    if (bytes >= least_vector(s, op) && tensor && !tensor->def &&
+        tensor->index < 64) {
         s->f->aligned |= (uint64_t)1 << tensor->index;
         tc_remark(s->cx, op->loc, pass, "%s: in vectors of %u bytes", name,
                   bytes);

@@ -57,6 +57,7 @@ struct tc_dot {
                      * 0: it does not */
     /* Of a group's root. */
     bool along_rows;    /* rows are reduced, or go into the next dot */
+    bool reduces_rows;  /* they are, to other than truths */
     bool along_columns; /* columns are reduced */
     int wm, wn;
 };

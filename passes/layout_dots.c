@@ -229,6 +229,7 @@ static void join(tc_dot *a, tc_dot *b)
         return;
     a->along_rows |= b->along_rows;
     a->along_columns |= b->along_columns;
+    a->reduces_rows |= b->reduces_rows;
     b->group = a;
 }
 
@@ -258,6 +259,9 @@ void tc_dots_group(tc_placing *s)
         if (!d || r->op->code != TC_REDUCE)
             continue;
         bool columns_go = tc_op_int(r->op, "axis") == 1;
+        /* Truths of rows are little to exchange, and mostly come to one. */
+        tc_dot_group(d)->reduces_rows |=
+            columns_go && r->op->out[0]->type->elem->kind != TC_I1;
         *(columns_go ? &tc_dot_group(d)->along_rows
                      : &tc_dot_group(d)->along_columns) = true;
     }
@@ -374,11 +378,13 @@ static const char *why_no_descriptor(const tc_placing *s, const tc_dot *d,
                            i ? 'B' : 'A', why);
 }
 
-/* Can warp groups side by side have columns each? B is read in whole panels. */
+/* Can warp groups side by side have columns each? B is read in whole panels,
+ * or, where its columns are rows in memory, in eights of them. */
 static bool columns_divide(const tc_dot *d, int groups)
 {
     const tc_type *b = d->op->in[1]->type;
-    int32_t panel = 128 / (int32_t)tc_type_bytes(b->elem);
+    bool rows = tc_match_op(d->op->in[1], TC_TRANS) != NULL;
+    int32_t panel = rows ? 8 : 128 / (int32_t)tc_type_bytes(b->elem);
     return groups == 1 || columns(d) % (panel * groups) == 0;
 }
 
@@ -402,7 +408,8 @@ static const char *why_no_group(const tc_placing *s, tc_dot *d, unsigned wm,
         return "its columns cannot be shared by warp groups";
     if (!grid_fits(s, tc_dot_group(d), (int)wm, (int)groups))
         return "a dot that goes with it has other rows";
-    const char *why = is_chained(d) ? NULL : why_no_descriptor(s, d, 0);
+    bool registers = is_chained(d) && groups == 1;
+    const char *why = registers ? NULL : why_no_descriptor(s, d, 0);
     return why ? why : why_no_descriptor(s, d, 1);
 }
 
@@ -422,7 +429,7 @@ static unsigned warps_of_group(const tc_placing *s, tc_dot *d)
 static unsigned groups_along_columns(const tc_placing *s, tc_dot *group)
 {
     unsigned n = 2;
-    if (group->along_rows)
+    if (group->reduces_rows)
         return 1;
     for (tc_dot *d = s->dots; d; d = d->next)
         if (tc_dot_group(d) == group && tc_dot_is_mma(d)) {
@@ -454,6 +461,8 @@ static bool use_groups(tc_placing *s, tc_dot *group)
             continue;
         }
         d->instr = group_instr(d);
+        if (n > 1) /* other groups want what one has computed */
+            d->packed = 0;
         used = true;
     }
     if (used) {
