@@ -8,6 +8,7 @@
 #define TC_SPAN_H
 
 #include "ir/ir.h"
+#include "ir/map.h"
 
 typedef struct tc_span {
     int64_t low, high; /* both included */
@@ -17,5 +18,8 @@ typedef struct tc_span {
 tc_span tc_span_of_kind(tc_kind kind);
 /* Of a scalar int, or of all lanes of a tile of ints. */
 tc_span tc_span_of(const tc_value *v);
+/* The same where something is known of arguments of functions: value ->
+ * tc_span. */
+tc_span tc_span_given(const tc_value *v, const tc_map *given);
 
 #endif
