@@ -141,6 +141,7 @@ static bool finish_forward(struct plan *p)
     copy_all(&b, o->bindings, o->nbindings);
     bind_all(&b, t->bindings, t->nbindings);
     bind_all(&b, config.bindings, config.nbindings);
+    bind(&b, "MAX", o->max ? "1" : "0");
     bind_mods(p, &b);
     unsigned warps = o->warps ? o->warps : t->warps,
              stages = o->stages ? o->stages : t->stages;
@@ -243,6 +244,7 @@ static tilec_attention *make_plan(struct plan *p)
 {
     const tilec_attention_options *o = &p->r->options;
     tilec_attention *a = tc_arena_new(p->arena, tilec_attention);
+    a->has_max = o->max != 0;
     a->scale = o->scale;
     if (o->scale == 0.0 || isnan(o->scale))
         a->scale = 1.0 / sqrt((double)p->r->q->shape[3]);

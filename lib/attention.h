@@ -12,6 +12,7 @@
 struct tilec_attention {
     tilec_kernel *forward;
     tilec_kernel *backward; /* a plan; NULL: not asked for */
+    bool has_max;           /* forward gives it */
     double scale;
     tilec_argument *values; /* captured scalars */
     unsigned nvalues;

@@ -51,7 +51,8 @@ struct call {
     const tilec_attention *a;
     const tilec_kernel *k;
     const tilec_attention_tensors *t;
-    tilec_argument *captured; /* by parameter of k */
+    const DLTensor *lse, *max; /* also where the caller wants none */
+    tilec_argument *captured;  /* by parameter of k */
     tilec_argument *args;
     size_t nargs;
     tilec_error *error;
@@ -107,19 +108,21 @@ static void add_tensor(struct call *c, const char *name, const DLTensor *t)
     c->args[c->nargs++] = tilec_tensor(name, t);
 }
 
-static void add_own(struct call *c, const DLTensor *lse)
+static void add_own(struct call *c)
 {
     const tilec_attention_tensors *t = c->t;
     add_tensor(c, "q", t->q);
     add_tensor(c, "k", t->k);
     add_tensor(c, "v", t->v);
     add_tensor(c, "o", t->o);
-    add_tensor(c, "lse", lse);
+    add_tensor(c, "lse", c->lse);
     c->args[c->nargs++] = tilec_float("scale", c->a->scale);
+    if (c->max)
+        add_tensor(c, "max", c->max);
     if (c->k != c->a->backward)
         return;
     add_tensor(c, "do", t->dout);
-    add_tensor(c, "dlse", t->dlse ? t->dlse : lse);
+    add_tensor(c, "dlse", t->dlse ? t->dlse : c->lse);
     add_tensor(c, "dq", t->dq);
     add_tensor(c, "dk", t->dk);
     add_tensor(c, "dv", t->dv);
@@ -155,13 +158,12 @@ static tilec_status add_unwanted(struct call *c, struct unwanted *u,
 }
 
 /* Captured parameters without an argument stay out: the launch names them. */
-static tilec_status call(struct call *c, const DLTensor *lse,
-                         const tilec_launch_options *options)
+static tilec_status call(struct call *c, const tilec_launch_options *options)
 {
     tilec_status s = place_captured(c);
     if (s != TILEC_OK)
         return s;
-    add_own(c, lse);
+    add_own(c);
     struct unwanted unwanted;
     for (unsigned i = c->k->nown; s == TILEC_OK && i < c->k->nparams; i++)
         if (c->captured[i].name)
@@ -176,7 +178,7 @@ static tilec_status call(struct call *c, const DLTensor *lse,
 /* As many arguments as attention has but with the wildest mods: no malloc. */
 enum { FEW = 40 };
 
-static tilec_status call_with_room(struct call *c, const DLTensor *lse,
+static tilec_status call_with_room(struct call *c,
                                    const tilec_launch_options *options)
 {
     size_t n = 2 * (size_t)c->k->nparams;
@@ -188,7 +190,7 @@ static tilec_status call_with_room(struct call *c, const DLTensor *lse,
         return tc_fail_memory(c->error);
     memset(c->captured, 0, n * sizeof *c->captured);
     c->args = c->captured + c->k->nparams;
-    tilec_status s = call(c, lse, options);
+    tilec_status s = call(c, options);
     if (n > FEW)
         free(c->captured);
     return s;
@@ -196,11 +198,12 @@ static tilec_status call_with_room(struct call *c, const DLTensor *lse,
 
 /* ---- Forward ---- */
 
-/* A place for the logsumexp where the caller wants none. On the CPU one of its
- * size; on a GPU, where a launch must not allocate, all of it is one element
- * that every row is written to. */
+/* A place for what rows have one of each (the logsumexp, the largest score)
+ * where the caller wants none. On the CPU one of its size; on a GPU, where a
+ * launch must not allocate, all of it is one element that every row is written
+ * to. */
 struct spare {
-    DLTensor lse;
+    DLTensor tensor;
     int64_t shape[3], strides[3];
     void *owned;
 };
@@ -213,27 +216,43 @@ static tilec_status spare_memory(struct spare *s, tilec_error *error)
         overflow |=
             __builtin_mul_overflow(n, s->shape[i] < 0 ? 0 : s->shape[i], &n);
     s->owned = overflow ? NULL : malloc(n ? (size_t)n : 1);
-    s->lse.data = s->owned;
+    s->tensor.data = s->owned;
     return s->owned ? TILEC_OK : tc_fail_memory(error);
 }
 
-static tilec_status spare_lse(const tilec_kernel *k, const DLTensor *q,
-                              struct spare *s, tilec_error *error)
+static tilec_status spare_rows(const tilec_kernel *k, const DLTensor *q,
+                               struct spare *s, tilec_error *error)
 {
-    s->lse = (DLTensor){.device = q->device,
-                        .ndim = 3,
-                        .dtype = {kDLFloat, 32, 1},
-                        .shape = s->shape};
+    s->tensor = (DLTensor){.device = q->device,
+                           .ndim = 3,
+                           .dtype = {kDLFloat, 32, 1},
+                           .shape = s->shape};
     for (int i = 0; i < 3; i++)
         s->shape[i] = q->shape[i];
     if (!k->gpu)
         return spare_memory(s, error);
-    s->lse.strides = s->strides;
+    s->tensor.strides = s->strides;
     /* What is not on a device the launch refuses, q first. */
-    s->lse.data = s;
+    s->tensor.data = s;
     return q->device.device_type == kDLCPU
                ? TILEC_OK
-               : tc_gpu_spare(k, q->device, &s->lse.data, error);
+               : tc_gpu_spare(k, q->device, &s->tensor.data, error);
+}
+
+static tilec_status place_rows(struct call *c, struct spare *lse,
+                               struct spare *max)
+{
+    const tilec_attention_tensors *t = c->t;
+    tilec_status s = TILEC_OK;
+    /* A q of another rank is refused by the launch. */
+    bool is_sound = t->q->ndim == 4 && t->q->shape;
+    c->lse = t->lse ? t->lse : &lse->tensor;
+    if (!t->lse && is_sound)
+        s = spare_rows(c->k, t->q, lse, c->error);
+    if (!c->a->has_max || s != TILEC_OK)
+        return s;
+    c->max = t->max ? t->max : &max->tensor;
+    return !t->max && is_sound ? spare_rows(c->k, t->q, max, c->error) : s;
 }
 
 /* What both directions ask of their call; NULL: it is right. */
@@ -285,16 +304,18 @@ tilec_status tilec_attention_forward(const tilec_attention *a,
         return s;
     if (!t.q || !t.k || !t.v || !t.o)
         return tc_fail(error, TILEC_USAGE, "%s: q, k, v or o is NULL", name);
-    if (t.max)
-        return tc_fail(error, TILEC_USAGE, "%s: max: not available yet", name);
-    struct spare spare = {0};
-    /* A q of another rank is refused by the launch. */
-    if (!t.lse && t.q->ndim == 4 && t.q->shape)
-        s = spare_lse(a->forward, t.q, &spare, error);
+    if (t.max && !a->has_max)
+        return tc_fail(error, TILEC_USAGE,
+                       "%s: the plan gives no max: it was made without that "
+                       "option",
+                       name);
+    struct spare lse = {0}, max = {0};
     struct call c = {.a = a, .k = a->forward, .t = &t, .error = error};
+    s = place_rows(&c, &lse, &max);
     if (s == TILEC_OK)
-        s = call_with_room(&c, t.lse ? t.lse : &spare.lse, &o);
-    free(spare.owned);
+        s = call_with_room(&c, &o);
+    free(lse.owned);
+    free(max.owned);
     return s;
 }
 
@@ -328,8 +349,9 @@ tilec_status tilec_attention_backward(const tilec_attention *a,
                        "%s: q, k, v, o, lse or dout is NULL", name);
     if (!t.dq || !t.dk || !t.dv)
         return tc_fail(error, TILEC_USAGE, "%s: dq, dk or dv is NULL", name);
-    struct call c = {.a = a, .k = a->backward, .t = &t, .error = error};
-    return call_with_room(&c, t.lse, &o);
+    struct call c = {
+        .a = a, .k = a->backward, .t = &t, .lse = t.lse, .error = error};
+    return call_with_room(&c, &o);
 }
 
 const tilec_parameter *tilec_attention_gradient(const tilec_attention *a,

@@ -88,6 +88,7 @@ tc_func *tc_gpu_code_header(const tc_gpu_code *code, tc_context *cx,
                             tc_module *m);
 /* May the kernel store through its parameter? */
 bool tc_gpu_code_writes(const tc_gpu_code *code, unsigned param);
+bool tc_gpu_code_ignores(const tc_gpu_code *code, unsigned param);
 
 /* The assert that a report names; false: there is none of that number. */
 typedef struct tc_gpu_assert {

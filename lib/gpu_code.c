@@ -54,7 +54,7 @@ static bool add_place(cJSON *to, const tc_context *cx, tc_loc loc,
 
 /* What has to be known of a body before it goes; in the module's arena. */
 struct facts {
-    bool *written;
+    bool *written, *unused;
     unsigned nasserts;
     const tc_op **asserts;
 };
@@ -76,9 +76,12 @@ static struct facts collect_facts(const tc_func *f)
 {
     tc_arena *a = &f->module->arena;
     unsigned n = f->body->nargs;
-    struct facts facts = {.written = tc_arena_array(a, bool, n)};
-    for (unsigned i = 0; i < n; i++)
+    struct facts facts = {.written = tc_arena_array(a, bool, n),
+                          .unused = tc_arena_array(a, bool, n)};
+    for (unsigned i = 0; i < n; i++) {
         facts.written[i] = tc_value_is_written(a, f->body->args[i]);
+        facts.unused[i] = !tc_parameter_is_used(f, i);
+    }
     facts.asserts =
         tc_arena_array(a, const tc_op *, list_asserts(f->body, NULL));
     facts.nasserts = list_asserts(f->body, facts.asserts);
@@ -89,12 +92,16 @@ static bool add_lists(cJSON *meta, const tc_func *f, const struct facts *facts)
 {
     const tc_context *cx = f->module->cx;
     cJSON *written = cJSON_AddArrayToObject(meta, "written");
+    cJSON *unused = cJSON_AddArrayToObject(meta, "unused");
     cJSON *grid = cJSON_AddArrayToObject(meta, "grid");
     cJSON *asserts = cJSON_AddArrayToObject(meta, "asserts");
-    bool ok = written && grid && asserts;
-    for (unsigned i = 0; ok && i < f->body->nargs; i++)
+    bool ok = written && unused && grid && asserts;
+    for (unsigned i = 0; ok && i < f->body->nargs; i++) {
         if (facts->written[i])
             ok = add_item(written, cJSON_CreateNumber(i));
+        if (ok && facts->unused[i])
+            ok = add_item(unused, cJSON_CreateNumber(i));
+    }
     tc_each_op (op, f->grid)
         ok = ok && add_place(grid, cx, op->loc, NULL);
     for (unsigned i = 0; ok && i < facts->nasserts; i++)
@@ -359,9 +366,9 @@ size_t tc_gpu_code_size(const tc_gpu_code *c, const char *name)
     return s ? s->size : 0;
 }
 
-bool tc_gpu_code_writes(const tc_gpu_code *c, unsigned param)
+static bool is_listed(const tc_gpu_code *c, const char *name, unsigned param)
 {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->json, "written");
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->json, name);
     const cJSON *item;
     cJSON_ArrayForEach(item, list)
     {
@@ -369,6 +376,16 @@ bool tc_gpu_code_writes(const tc_gpu_code *c, unsigned param)
             return true;
     }
     return false;
+}
+
+bool tc_gpu_code_writes(const tc_gpu_code *c, unsigned param)
+{
+    return is_listed(c, "written", param);
+}
+
+bool tc_gpu_code_ignores(const tc_gpu_code *c, unsigned param)
+{
+    return is_listed(c, "unused", param);
 }
 
 bool tc_gpu_code_assert(const tc_gpu_code *c, unsigned index,

@@ -213,8 +213,10 @@ static bool assemble(const struct making *m, tc_gpu_code *code, unsigned nown)
         return tc_job_error(job, TILEC_MACHINE,
                             "the code of @%s is not sound: clear the cache",
                             m->kernel);
-    for (unsigned i = 0; i < k->nparams; i++)
+    for (unsigned i = 0; i < k->nparams; i++) {
         k->params[i].info.written = tc_gpu_code_writes(code, i);
+        k->params[i].info.unused = tc_gpu_code_ignores(code, i);
+    }
     k->gpu = job->gpu;
     job->kernel = k;
     return true;

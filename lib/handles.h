@@ -101,6 +101,8 @@ void tc_kernel_describe(tilec_kernel *k, unsigned nown);
 
 /* May the kernel store through its argument? */
 bool tc_value_is_written(tc_arena *a, const tc_value *v);
+/* By the body or the grid. */
+bool tc_parameter_is_used(const tc_func *f, unsigned i);
 
 /* malloc'd; NULL: no memory. */
 char *tc_kernel_json(const tilec_kernel *k);

@@ -88,7 +88,7 @@ static tilec_status place(struct launch *l, const tilec_argument *args,
         l->slots[at].given = &args[i];
     }
     for (unsigned i = 0; !l->partial && i < k->nparams; i++)
-        if (!l->slots[i].given)
+        if (!l->slots[i].given && !k->params[i].info.unused)
             return missing(l, &k->params[i].info);
     return TILEC_OK;
 }
@@ -263,6 +263,13 @@ static tilec_status check_tensor(struct launch *l, const tc_kernel_param *p,
     return s;
 }
 
+/* What nothing reads: a tensor without elements, 0. */
+static void leave_out(tc_slot *slot, tc_launch_arg *out)
+{
+    memset(slot, 0, sizeof *slot);
+    *out = (tc_launch_arg){.sizes = slot->sizes, .strides = slot->strides};
+}
+
 static tilec_status prepare(struct launch *l, const tilec_argument *args,
                             size_t nargs)
 {
@@ -271,8 +278,8 @@ static tilec_status prepare(struct launch *l, const tilec_argument *args,
         const tc_kernel_param *p = &l->k->params[i];
         tc_slot *slot = &l->slots[i];
         if (!slot->given)
-            continue;
-        if (p->info.kind == TILEC_PARAM_INT)
+            leave_out(slot, &l->args[i]);
+        else if (p->info.kind == TILEC_PARAM_INT)
             s = check_int(l, p, slot->given, &l->args[i].scalar);
         else if (p->info.kind == TILEC_PARAM_FLOAT)
             s = check_float(l, p, slot->given, &l->args[i].scalar);

@@ -7,7 +7,7 @@
  *      "bindings": {"D": "128", "T": "bf16", ...},
  *      "parameters": [{"name": "q", "type": "tensor<[?, ?, ?, 128] x bf16>",
  *        "kind": "tensor", "dtype": "bf16", "shape": [null, null, null, 128],
- *        "captured": false, "written": false}, ...],
+ *        "captured": false, "written": false, "unused": false}, ...],
  *      "grid": "grid {\n ... }", "scratch_bytes": 40960,
  *      "variants": [{"when": "aligned(q, k), mapped(k)",
  *        "entry": "attention_fwd", "abi": 2, "warps": 8, "threads": 384,
@@ -109,6 +109,11 @@ bool tc_value_is_written(tc_arena *a, const tc_value *v)
     return is_address(v) && reaches_store(&trace, v);
 }
 
+bool tc_parameter_is_used(const tc_func *f, unsigned i)
+{
+    return f->body->args[i]->uses || (f->grid && f->grid->args[i]->uses);
+}
+
 /* ---- Structs ---- */
 
 static tilec_parameter_kind param_kind(const tc_type *t)
@@ -145,7 +150,8 @@ static void describe_param(tilec_kernel *k, unsigned i)
         .captured = i >= k->nown,
         .written = tc_value_is_written(a, v),
         .ndim = t->kind == TC_TENSOR ? (int32_t)t->rank : 0,
-        .shape = t->kind == TC_TENSOR ? static_shape(a, t) : NULL};
+        .shape = t->kind == TC_TENSOR ? static_shape(a, t) : NULL,
+        .unused = !tc_parameter_is_used(k->func, i)};
 }
 
 void tc_kernel_describe(tilec_kernel *k, unsigned nown)
@@ -259,7 +265,8 @@ static bool add_param(cJSON *list, const tilec_parameter *p)
            cJSON_AddStringToObject(j, "dtype", tc_dtype_name(p->dtype).text) &&
            add_shape(j, p) &&
            cJSON_AddBoolToObject(j, "captured", p->captured) &&
-           cJSON_AddBoolToObject(j, "written", p->written);
+           cJSON_AddBoolToObject(j, "written", p->written) &&
+           cJSON_AddBoolToObject(j, "unused", p->unused);
 }
 
 static bool add_resources(cJSON *j, const tilec_kernel *k)

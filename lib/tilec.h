@@ -284,6 +284,7 @@ typedef struct tilec_parameter {
     int written;          /* the kernel may store through it */
     int32_t ndim;         /* of a tensor */
     const int64_t *shape; /* -1: any size */
+    int unused;           /* with these bindings: a launch may leave it out */
 } tilec_parameter;
 
 TILEC_API const char *tilec_kernel_name(const tilec_kernel *k);
@@ -560,6 +561,8 @@ typedef struct tilec_attention_options {
     /* Of further compile-time parameters of the plan @attention_backward. */
     const tilec_binding *backward_bindings;
     size_t nbackward_bindings;
+    /* Forward can give the rows' largest scores (max of the tensors). */
+    int max;
 } tilec_attention_options;
 
 /* Plans and compiles attention for tensors like these: data types, D and DV
@@ -587,7 +590,8 @@ typedef struct tilec_attention_tensors {
     const tilec_argument *captured;
     size_t ncaptured;
     /* Forward: the largest of a row's modified scores, float32 [B, HQ, M], -inf
-     * for a query without any key; NULL: not wanted. */
+     * for a query without any key; NULL: not wanted. Only of a plan with that
+     * option. */
     const DLTensor *max;
     /* Device memory (CPU target: host memory), aligned to 256 bytes, and its
      * size: at least what tilec_attention_workspace says; NULL where that is 0.

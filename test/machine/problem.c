@@ -30,6 +30,7 @@ static const role roles[] = {
     {"attention_fwd", "o", "BHME", true, 0},
     {"attention_fwd", "lse", "BHM", true, 0},
     {"attention_fwd", "scale", NULL, false, 0.25},
+    {"attention_fwd", "max", "BHM", true, 0},
     {"attention_fwd", "score.slopes", "H", false, 0},
     {"attention_fwd", "score.cap", NULL, false, 3},
     {"attention_fwd", "score.table", "HT", false, 0},

@@ -24,35 +24,41 @@ static double tolerance(num_type t)
 /* Running */
 
 /* Through the attention API where the scale is the usual one; a plan has one
- * scale, so with another the kernel underneath is launched itself. */
+ * scale, so with another the kernel underneath is launched itself. max may be
+ * of rank 0: not wanted. */
 static bool launch(const tilec_attention *plan, const attention_case *c,
-                   const tensors *t, const mod_data *mods, tilec_error *error)
+                   const tensors *t, const num_tensor *max,
+                   const mod_data *mods, tilec_error *error)
 {
-    run_view q, k, v, o, lse, views[MAX_CAPTURED];
-    tilec_argument args[6 + MAX_CAPTURED] = {
+    enum { OWN = 7 };
+    run_view q, k, v, o, lse, top, views[MAX_CAPTURED];
+    tilec_argument args[OWN + MAX_CAPTURED] = {
         tilec_tensor("q", run_view_of(&q, &t->q)),
         tilec_tensor("k", run_view_of(&k, &t->k)),
         tilec_tensor("v", run_view_of(&v, &t->v)),
         tilec_tensor("o", run_view_of(&o, &t->o)),
         tilec_tensor("lse", run_view_of(&lse, &t->lse)),
-        tilec_float("scale", c->scale)};
+        tilec_float("scale", c->scale),
+        tilec_tensor("max", run_view_of(&top, max->rank ? max : &t->lse))};
     const tilec_kernel *kernel = tilec_attention_kernel(plan);
-    size_t n = mod_arguments(mods, kernel, args + 6, views);
+    size_t n = mod_arguments(mods, kernel, args + OWN, views);
     if (c->scale != 1 / sqrt(c->group->dim))
-        return run_launch(kernel, args, 6 + n, NULL, error) == TILEC_OK;
+        return run_launch(kernel, args, OWN + n, NULL, error) == TILEC_OK;
     tilec_attention_tensors all = TILEC_INIT(tilec_attention_tensors);
     all.q = &q.dl;
     all.k = &k.dl;
     all.v = &v.dl;
     all.o = &o.dl;
     all.lse = &lse.dl;
-    all.captured = args + 6;
+    all.max = max->rank ? &top.dl : NULL;
+    all.captured = args + OWN;
     all.ncaptured = n;
     return run_forward(plan, &all, NULL, error) == TILEC_OK;
 }
 
 /* The largest excess over 2e-5 plus 3e-7 of the value (a logsumexp of 1e4 has
- * no smaller steps in f32); 1 is at the limit. */
+ * no smaller steps in f32); 1 is at the limit. Of a row's largest score
+ * likewise. */
 static double lse_error(const num_tensor *lse, const double *want)
 {
     double worst = 0, *got = num_tensor_read(lse);
@@ -69,7 +75,7 @@ static double lse_error(const num_tensor *lse, const double *want)
 }
 
 static bool check(const attention_case *c, const tensors *t,
-                  const mod_data *mods, char why[512])
+                  const num_tensor *max, const mod_data *mods, char why[512])
 {
     const group *g = c->group;
     ref_attention a = {&t->q,
@@ -83,22 +89,27 @@ static bool check(const attention_case *c, const tensors *t,
     int64_t n = num_count(&t->o);
     double *o = malloc((size_t)(n + 1) * sizeof *o);
     double *lse = malloc((size_t)(num_count(&t->lse) + 1) * sizeof *lse);
+    a.max = malloc((size_t)(num_count(&t->lse) + 1) * sizeof *a.max);
     ref_attention_forward(&a, o, lse);
     double *got = num_tensor_read(&t->o);
     num_error e = num_compare(got, o, n, g->value_dim);
     double lse_worst = lse_error(&t->lse, lse);
+    double max_worst = max->rank ? lse_error(max, a.max) : 0;
     /* A handful of elements is no sample of the rounding of 16 bits. */
     double limit = tolerance(g->type);
     double overall = n < 256 && g->type != NUM_F32 ? 4 * limit : limit;
-    bool intact = num_tensor_intact(&t->o) && num_tensor_intact(&t->lse);
-    snprintf(why, 512, "error %.2e, worst row %.2e, lse %.2f of limit%s",
-             e.overall, e.worst_row, lse_worst,
+    bool intact = num_tensor_intact(&t->o) && num_tensor_intact(&t->lse) &&
+                  (!max->rank || num_tensor_intact(max));
+    snprintf(why, 512,
+             "error %.2e, worst row %.2e, lse %.2f of limit, max %.2f%s",
+             e.overall, e.worst_row, lse_worst, max_worst,
              intact ? "" : ", wrote outside");
     free(o);
     free(lse);
+    free(a.max);
     free(got);
     return e.overall <= overall && e.worst_row <= 4 * limit && lse_worst <= 1 &&
-           intact;
+           max_worst <= 1 && intact;
 }
 
 typedef struct options {
@@ -106,6 +117,12 @@ typedef struct options {
     int cases, only_group, only_case;
     bool nightly, verbose;
 } options;
+
+/* Of every other group; then every other case wants it. */
+static bool gives_max(int gi)
+{
+    return gi % 2;
+}
 
 static void run_case(const tilec_attention *plan, const group *g, int gi,
                      int ci, const options *o, run_counts *counts)
@@ -115,12 +132,15 @@ static void run_case(const tilec_attention *plan, const group *g, int gi,
     mod_data mods;
     mod_data_init(&mods, &r, c.batch, c.heads * c.ratio, c.m, c.n);
     tensors t = make_tensors(&c, &r, &mods);
+    num_tensor max = {0};
+    if (gives_max(gi) && (ci % 2 || c.scale != 1 / sqrt(g->dim)))
+        max = num_tensor_new(NUM_F32, 3, t.lse.size, NULL);
     char text[512], why[512];
     tilec_error error = {0};
     describe_case(&c, text);
-    bool ok = launch(plan, &c, &t, &mods, &error);
+    bool ok = launch(plan, &c, &t, &max, &mods, &error);
     if (ok)
-        ok = check(&c, &t, &mods, why);
+        ok = check(&c, &t, &max, &mods, why);
     else
         snprintf(why, sizeof why, "launch: %s", error.message);
     run_check(counts, ok, "--seed %llu --group %d --case %d: %s: %s",
@@ -128,10 +148,11 @@ static void run_case(const tilec_attention *plan, const group *g, int gi,
     if (ok && o->verbose)
         printf("passed %d.%d: %s: %s\n", gi, ci, text, why);
     free_tensors(&t);
+    num_tensor_free(&max);
     mod_data_free(&mods);
 }
 
-static tilec_attention *plan_group(tilec_context *cx, const group *g)
+static tilec_attention *plan_group(tilec_context *cx, const group *g, int gi)
 {
     num_tensor qk =
         num_tensor_new(g->type, 4, (int32_t[]){1, 1, 1, g->dim}, NULL);
@@ -146,6 +167,7 @@ static tilec_attention *plan_group(tilec_context *cx, const group *g)
     o.score = g->score->expression;
     o.sources = &source;
     o.nsources = 1;
+    o.max = gives_max(gi);
     tilec_attention *plan = NULL;
     if (tilec_attention_plan(cx, a, a, b, &o, &plan) != TILEC_OK)
         run_print_diagnostics(cx);
@@ -159,7 +181,7 @@ static void run_group(tilec_context *cx, const group *g, int gi,
 {
     if (o->only_group >= 0 && gi != o->only_group)
         return;
-    tilec_attention *plan = plan_group(cx, g);
+    tilec_attention *plan = plan_group(cx, g, gi);
     run_check(counts, plan, "group %d: does not compile", gi);
     for (int ci = 0; plan && ci < o->cases; ci++)
         if (o->only_case < 0 || ci == o->only_case)

@@ -223,8 +223,9 @@ static void check_attention(problem *p, num_rng *r)
         tc_launch_arg args[] = {
             pipeline_tensor(&q),      pipeline_tensor(&k),
             pipeline_tensor(&v),      pipeline_tensor(&o[i]),
-            pipeline_tensor(&lse[i]), {.scalar.f = 0.25}};
-        ok &= pipeline_run(&s, args, 6, capture, p);
+            pipeline_tensor(&lse[i]), {.scalar.f = 0.25},
+            pipeline_tensor(&lse[i])};
+        ok &= pipeline_run(&s, args, 7, capture, p);
     }
     ok = ok && same_floats(&o[1], &o[0], DIM) &&
          same_floats(&lse[1], &lse[0], 1);

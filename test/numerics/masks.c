@@ -299,13 +299,14 @@ static void check_attention(totals *t, pipeline_setting *s, num_rng *r,
     for (int i = 0; i < 2; i++) {
         o[i] = new_normal(r, m, 16);
         lse[i] = num_tensor_new(NUM_F32, 3, (int32_t[]){1, 1, m}, NULL);
-        tc_launch_arg args[6 + NCAPTURED] = {
+        tc_launch_arg args[7 + NCAPTURED] = {
             pipeline_tensor(&q),      pipeline_tensor(&k),
             pipeline_tensor(&v),      pipeline_tensor(&o[i]),
-            pipeline_tensor(&lse[i]), {.scalar.f = 0.25}};
-        memcpy(args + 6, c->all, sizeof c->all);
+            pipeline_tensor(&lse[i]), {.scalar.f = 0.25},
+            pipeline_tensor(&lse[i])};
+        memcpy(args + 7, c->all, sizeof c->all);
         s->pipeline = i ? cut : plain;
-        ok &= pipeline_run(s, args, 6 + NCAPTURED, NULL, NULL);
+        ok &= pipeline_run(s, args, 7 + NCAPTURED, NULL, NULL);
     }
     ok =
         ok && same_floats(&o[1], &o[0], 16) && same_floats(&lse[1], &lse[0], 1);

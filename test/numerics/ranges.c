@@ -146,7 +146,7 @@ static bool launch(tc_func *f, const tc_launch_arg *args)
 typedef struct program {
     const char *name, *text;
     unsigned ntensors;
-    bool has_scale;
+    bool is_attention; /* a scale and max follow */
 } program;
 
 /* bounds: two a block of queries. */
@@ -174,7 +174,7 @@ static bool find_bounds(const program *p, const char *mask, int m, int n, int w,
     /* Nothing is read of the tensors but their sizes. */
     static int64_t strides[4] = {1 << 20, 1 << 20, 16, 1};
     int32_t queries[4] = {1, 1, m, 16}, keys[4] = {1, 1, n, 16};
-    tc_launch_arg args[8] = {{.sizes = queries},
+    tc_launch_arg args[9] = {{.sizes = queries},
                              {.sizes = keys},
                              {.sizes = keys},
                              {.sizes = queries},
@@ -184,8 +184,10 @@ static bool find_bounds(const program *p, const char *mask, int m, int n, int w,
         args[i].data = bounds;
     }
     unsigned nargs = p->ntensors;
-    if (p->has_scale)
+    if (p->is_attention) {
         args[nargs++].scalar.f = 1;
+        args[nargs++] = args[p->ntensors - 1];
+    }
     if (strstr(mask, "%w: i32"))
         args[nargs++].scalar.i = w;
     args[nargs++].data = bounds;

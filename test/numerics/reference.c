@@ -30,7 +30,9 @@ static void score_row(const ref_attention *a, const row_inputs *in,
     }
 }
 
-static void attend_row(const row_inputs *in, double *p, double *o, double *lse)
+/* Returns the largest score. */
+static double attend_row(const row_inputs *in, double *p, double *o,
+                         double *lse)
 {
     double max = -INFINITY, sum = 0;
     for (int k = 0; k < in->keys; k++)
@@ -39,7 +41,7 @@ static void attend_row(const row_inputs *in, double *p, double *o, double *lse)
         o[d] = 0;
     *lse = -INFINITY;
     if (max == -INFINITY)
-        return;
+        return max;
     for (int k = 0; k < in->keys; k++) {
         if (p[k] == -INFINITY)
             continue;
@@ -51,6 +53,7 @@ static void attend_row(const row_inputs *in, double *p, double *o, double *lse)
     for (int d = 0; d < in->value_dim; d++)
         o[d] /= sum;
     *lse = max + log(sum);
+    return max;
 }
 
 void ref_attention_forward(const ref_attention *a, double *o, double *lse)
@@ -74,7 +77,9 @@ void ref_attention_forward(const ref_attention *a, double *o, double *lse)
                                  dim,
                                  value_dim};
                 score_row(a, &in, at, p);
-                attend_row(&in, p, o + row * value_dim, lse + row);
+                double max = attend_row(&in, p, o + row * value_dim, lse + row);
+                if (a->max)
+                    a->max[row] = max;
             }
     free(q);
     free(k);

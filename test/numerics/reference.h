@@ -27,6 +27,8 @@ typedef struct ref_attention {
     const void *score_data;
     ref_mask_mod *mask; /* NULL: every key */
     const void *mask_data;
+    double *max; /* forward's third result, [B, Hq, Mq]: a row's largest
+                    modified score; NULL: not wanted */
 } ref_attention;
 
 /* o: [B, Hq, Mq, Dv]; lse: [B, Hq, Mq], natural logarithm. A row without a key

@@ -171,19 +171,16 @@ typedef struct room {
     DLTensor *device;
 } room;
 
-static tilec_status make_room(room *r, const tilec_kernel *k,
-                              const tilec_argument *args, size_t nargs,
-                              tilec_launch_options *o, tilec_error *error)
+/* *address: where it is for the launch. */
+static tilec_status make_room(room *r, uint64_t bytes, void **address,
+                              tilec_error *error)
 {
-    uint64_t bytes;
-    tilec_status s = tilec_kernel_workspace(k, args, nargs, &bytes, error);
-    if (s != TILEC_OK || bytes == 0)
-        return s;
+    if (bytes == 0)
+        return TILEC_OK;
     int64_t size = (int64_t)(bytes + 255) / 256 * 256;
     r->host = aligned_alloc(256, (size_t)size);
     memset(r->host, 0xff, (size_t)size);
-    o->workspace = r->host;
-    o->workspace_bytes = bytes;
+    *address = r->host;
     if (!the_device)
         return TILEC_OK;
     DLTensor like = {.data = r->host,
@@ -191,9 +188,18 @@ static tilec_status make_room(room *r, const tilec_kernel *k,
                      .ndim = 1,
                      .dtype = {kDLInt, 8, 1},
                      .shape = &size};
-    s = tilec_device_copy(the_device, &like, &r->device, error);
-    o->workspace = s == TILEC_OK ? r->device->data : NULL;
+    tilec_status s = tilec_device_copy(the_device, &like, &r->device, error);
+    *address = s == TILEC_OK ? r->device->data : NULL;
     return s;
+}
+
+static tilec_status make_room_for(room *r, const tilec_kernel *k,
+                                  const tilec_argument *args, size_t nargs,
+                                  tilec_launch_options *o, tilec_error *error)
+{
+    tilec_status s =
+        tilec_kernel_workspace(k, args, nargs, &o->workspace_bytes, error);
+    return s ? s : make_room(r, o->workspace_bytes, &o->workspace, error);
 }
 
 static void free_room(room *r)
@@ -212,7 +218,7 @@ static tilec_status launch_here(const tilec_kernel *k,
     room r = {0};
     if (options)
         o = *options;
-    tilec_status s = make_room(&r, k, args, nargs, &o, error);
+    tilec_status s = make_room_for(&r, k, args, nargs, &o, error);
     if (s == TILEC_OK)
         s = tilec_launch(k, args, nargs, &o, error);
     free_room(&r);
@@ -229,7 +235,7 @@ tilec_status run_launch(const tilec_kernel *k, const tilec_argument *args,
     tilec_launch_options o = checked(options);
     room r = {0};
     trip t = {.n = 0};
-    tilec_status s = make_room(&r, k, args, nargs, &o, error);
+    tilec_status s = make_room_for(&r, k, args, nargs, &o, error);
     for (size_t i = 0; s == TILEC_OK && i < nargs; i++) {
         moved[i] = args[i];
         if (args[i].kind == TILEC_ARG_TENSOR)
@@ -247,17 +253,26 @@ tilec_status run_forward(const tilec_attention *plan,
                          const tilec_launch_options *options,
                          tilec_error *error)
 {
-    if (!the_device)
-        return tilec_attention_forward(plan, tensors, options, error);
     tilec_attention_tensors a = *tensors;
     tilec_argument captured[MOST_TENSORS];
     tilec_launch_options o = checked(options);
     trip t = {.n = 0};
-    tilec_status s = go(&t, &a.q, false, error);
+    room r = {0};
+    tilec_status s = tilec_attention_workspace(plan, tensors,
+                                               &a.workspace_bytes, NULL, error);
+    s = s ? s : make_room(&r, a.workspace_bytes, &a.workspace, error);
+    if (s == TILEC_OK && !the_device)
+        s = tilec_attention_forward(plan, &a, options, error);
+    if (s != TILEC_OK || !the_device) {
+        free_room(&r);
+        return s;
+    }
+    s = go(&t, &a.q, false, error);
     s = s ? s : go(&t, &a.k, false, error);
     s = s ? s : go(&t, &a.v, false, error);
     s = s ? s : go(&t, &a.o, true, error);
     s = s ? s : go(&t, &a.lse, true, error);
+    s = s ? s : go(&t, &a.max, true, error);
     for (size_t i = 0; s == TILEC_OK && i < a.ncaptured; i++) {
         captured[i] = a.captured[i];
         if (captured[i].kind == TILEC_ARG_TENSOR)
@@ -266,7 +281,9 @@ tilec_status run_forward(const tilec_attention *plan,
     a.captured = captured;
     if (s == TILEC_OK)
         s = tilec_attention_forward(plan, &a, &o, error);
-    return come_back(&t, tilec_attention_kernel(plan), s, error);
+    s = come_back(&t, tilec_attention_kernel(plan), s, error);
+    free_room(&r);
+    return s;
 }
 
 /* ---- Messages ---- */

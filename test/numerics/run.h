@@ -36,8 +36,8 @@ void run_context_free(tilec_context *cx);
 /* NULL: the CPU. */
 const tilec_device *run_device(void);
 /* tilec_launch and tilec_attention_forward with tensors of the host, which on a
- * GPU travel there and back; returns when all is done. A plan gets a workspace.
- */
+ * GPU travel there and back; returns when all is done. What wants a workspace
+ * gets one. */
 tilec_status run_launch(const tilec_kernel *k, const tilec_argument *args,
                         size_t nargs, const tilec_launch_options *options,
                         tilec_error *error);

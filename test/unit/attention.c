@@ -239,6 +239,52 @@ START_TEST(scores_apply_in_turn)
 }
 END_TEST
 
+/* With a sliding window of which every other row is asked for, with strides. */
+START_TEST(gives_the_largest_scores)
+{
+    static float max[2 * B * HQ * M];
+    int64_t shape[] = {B, HQ, M}, strides[] = {2 * HQ * M, 2 * M, 2};
+    DLTensor d = in.dl[4];
+    d.data = max;
+    d.shape = shape;
+    d.strides = strides;
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    o.mask = "sliding_window(w=5)";
+    o.score = "relative_bias";
+    o.max = 1;
+    o.backward = 1;
+    tilec_attention *a;
+    ck_assert_int_eq(
+        tilec_attention_plan(cx, &in.dl[0], &in.dl[1], &in.dl[2], &o, &a),
+        TILEC_OK);
+    tilec_attention_tensors t = all_tensors();
+    forward(a, &t); /* may be left out */
+    t.max = &d;
+    t.lse = NULL;
+    memset(in.o, 0, sizeof in.o);
+    forward(a, &t);
+    for (int row = 0; row < B * HQ * M; row++) {
+        int q = row % M, h = row / M % HQ, b = row / (HQ * M);
+        double want = -INFINITY;
+        for (int k = 0; k < N; k++) {
+            const float *x = in.q + row * D;
+            const float *y = in.k + ((b * HK + h / (HQ / HK)) * N + k) * D;
+            double s = 0;
+            for (int i = 0; i < D; i++)
+                s += (double)x[i] * (double)y[i];
+            if (in_window(b, h, q, k))
+                want = fmax(want, s / sqrt(D) + (q - k));
+        }
+        ck_assert_float_eq(max[2 * row + 1], 0);
+        if (want == -INFINITY)
+            ck_assert(max[2 * row] == -INFINITY);
+        else
+            ck_assert_double_eq_tol(max[2 * row], want, 2e-5);
+    }
+    tilec_attention_free(a);
+}
+END_TEST
+
 static bool same_document(int b, int h, int q, int k)
 {
     return (q >= 9) == (k >= 9) && (q >= 15) == (k >= 15);
@@ -386,6 +432,11 @@ START_TEST(forward_refuses)
     tilec_attention_free(a);
     a = plan(NULL, NULL, 0);
     t = all_tensors();
+    t.max = t.lse;
+    expect_forward_error(a, &t, TILEC_USAGE,
+                         "tilec_attention_forward: the plan gives no max: it "
+                         "was made without that option");
+    t.max = NULL;
     in.shape[1][2] = N - 1;
     expect_forward_error(a, &t, TILEC_INPUT,
                          "launch of @attention_fwd: k and v must have the same "
@@ -402,6 +453,7 @@ int main(void)
     tcase_add_test(t, computes_attention);
     tcase_add_loop_test(t, masks_by_expression, 0, 8);
     tcase_add_test(t, scores_apply_in_turn);
+    tcase_add_test(t, gives_the_largest_scores);
     tcase_add_test(t, captured_by_name);
     tcase_add_test(t, other_lengths_need_no_other_plan);
     tcase_add_test(t, plan_refuses);

@@ -88,7 +88,7 @@ class tilec_parameter(C.Structure):
     _fields_ = [("name", C.c_char_p), ("type", C.c_char_p), ("kind", C.c_int),
                 ("dtype", DLDataType), ("captured", C.c_int),
                 ("written", C.c_int), ("ndim", C.c_int32),
-                ("shape", C.POINTER(C.c_int64))]
+                ("shape", C.POINTER(C.c_int64)), ("unused", C.c_int)]
 
 
 class tilec_launch_options(C.Structure):
@@ -117,7 +117,7 @@ class tilec_attention_options(C.Structure):
                 ("kernel_options", C.POINTER(tilec_binding)),
                 ("nkernel_options", C.c_size_t),
                 ("backward_bindings", C.POINTER(tilec_binding)),
-                ("nbackward_bindings", C.c_size_t)]
+                ("nbackward_bindings", C.c_size_t), ("max", C.c_int)]
 
 
 class tilec_attention_tensors(C.Structure):

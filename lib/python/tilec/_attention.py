@@ -25,6 +25,7 @@ class Spec:
     deterministic: bool = False
     backward: bool = False
     captured_gradients: bool = False
+    max: bool = False
 
 
 class _Texts:
@@ -52,7 +53,7 @@ def _compile(spec, device, options, q, k, v):
         score=_context.bytes_or_none(texts.score), sources=texts.sources,
         nsources=texts.nsources, read_source=_context.read_source,
         backward=spec.backward, deterministic=spec.deterministic,
-        captured_gradients=spec.captured_gradients)
+        captured_gradients=spec.captured_gradients, max=spec.max)
     for field, pairs in (("kernel_options", options.kernel),
                          ("bindings", options.bindings),
                          ("backward_bindings", options.backward_bindings)):
@@ -146,8 +147,8 @@ def plan_for(spec, q, k, v):
 
 def forward(spec, q, k, v, captured, want_max=False):
     """o, lse, and the scores' maxima or None; captured: [(name, value)]."""
-    if spec.deterministic:  # forward always is
-        spec = dataclasses.replace(spec, deterministic=False)
+    if spec.deterministic or want_max:  # forward always is deterministic
+        spec = dataclasses.replace(spec, deterministic=False, max=want_max)
     t = dict(q=q, k=k, v=v,
              o=_tensors.empty(q, (*q.shape[:3], v.shape[3])),
              lse=_tensors.empty(q, q.shape[:3], "float32"))

@@ -389,8 +389,60 @@ START_TEST(strides_are_taken_as_they_are)
 }
 END_TEST
 
+START_TEST(what_nothing_reads_may_be_left_out)
+{
+    static const char text[] =
+        "kernel @k[ADD: int](%x: tensor<[8, 8] x f32>, %y: tensor<[8, 8] x "
+        "f32>, %z: tensor<[?, ?] x f32>, %by: f32) grid {\n"
+        "  assert ADD == 0 or size(%z, 0) == 8, \"z is too short\"\n"
+        "  yield 1\n"
+        "} {\n"
+        "  %t = load %x[0 +: 8, 0 +: 8]\n"
+        "  store %y[0 +: 8, 0 +: 8], %t\n"
+        "  if ADD != 0 {\n"
+        "    %u = load %z[0 +: 8, 0 +: 8]\n"
+        "    store %y[0 +: 8, 0 +: 8], %t + %u * %by\n"
+        "  }\n"
+        "}\n";
+    matrix x, y;
+    tilec_error e;
+    tilec_argument args[] = {{0}, {0}, tilec_tensor("z", &x.dl)};
+    for (int add = 0; add < 2; add++) {
+        tilec_source source = {"k", text, 0};
+        tilec_binding b = {"ADD", add ? "1" : "0"};
+        tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+        o.bindings = &b;
+        o.nbindings = 1;
+        tilec_kernel *k;
+        ck_assert_int_eq(tilec_compile(cx, &source, 1, &o, &k), TILEC_OK);
+        for (size_t i = 0; i < 4; i++)
+            ck_assert_int_eq(tilec_kernel_parameter(k, i)->unused,
+                             i >= 2 && !add);
+        api_fill(&x, 8, 1);
+        api_fill(&y, 8, 0);
+        args[0] = tilec_tensor("x", &x.dl);
+        args[1] = tilec_tensor("y", &y.dl);
+        tilec_status s = tilec_launch(k, args, 2, NULL, &e);
+        if (add) {
+            ck_assert_str_eq(e.message, "argument z of @k is missing: "
+                                        "tensor<[?, ?] x f32>");
+        } else {
+            ck_assert_int_eq(s, TILEC_OK);
+            expect_scaled(&x, &y, 1, 0);
+            /* What is given is looked at all the same. */
+            ck_assert_int_eq(tilec_launch(k, args, 3, NULL, &e), TILEC_OK);
+            x.dl.dtype.bits = 16;
+            ck_assert_int_eq(tilec_launch(k, args, 3, NULL, &e), TILEC_INPUT);
+            x.dl.dtype.bits = 32;
+        }
+        tilec_kernel_free(k);
+    }
+}
+END_TEST
+
 void api_launching_tests(TCase *t)
 {
+    tcase_add_test(t, what_nothing_reads_may_be_left_out);
     tcase_add_test(t, kernel_outlives_its_context);
     tcase_add_test(t, grid_is_known_before_launch);
     tcase_add_loop_test(t, launch_refuses, 0,
