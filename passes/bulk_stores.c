@@ -23,7 +23,8 @@
  * the smem_store to the end of the copy only, which is then waited for; or, if
  * not even that fits, nothing is done.
  * What a step of an inner loop adds goes the same way, its buffer waited for
- * in the next step.
+ * in the next step; where it does not fit beside what comes behind the loop,
+ * its copies have ended there.
  * Tests: test/ir/passes/bulk-stores.
  */
 #include "passes/axis_info.h"
@@ -44,7 +45,7 @@ static const char pass[] = "bulk-stores";
 enum { FEW_BYTES = 1024, SECTOR = 32 };
 /* mbarriers and mailboxes that are still to come. */
 enum { RESERVED = 1024 };
-/* Of loads in the hot loop. */
+/* Of loads in the hot loop, if no fewer are asked for. */
 enum { SLOTS = 2 };
 
 /* Of a tile that warp groups hold. */
@@ -222,6 +223,11 @@ static bool has_group_mma(const tc_region *r)
     return false;
 }
 
+static unsigned hot_slots(const struct bulk *s)
+{
+    return s->env->options->stages == 1 ? 1 : SLOTS;
+}
+
 /* Slots of the buffer that a bulk copy may fill ahead, 0: none will. */
 static unsigned slots_of(const struct bulk *s, const tc_op *alloc)
 {
@@ -235,7 +241,7 @@ static unsigned slots_of(const struct bulk *s, const tc_op *alloc)
         if (op->code == TC_IF)
             return 0;
     const tc_op *loop = loop_around(s, store);
-    return loop && has_group_mma(loop->regions[0]) ? SLOTS : 1;
+    return loop && has_group_mma(loop->regions[0]) ? hot_slots(s) : 1;
 }
 
 struct room {
@@ -292,7 +298,17 @@ static uint64_t lent_bytes(const struct room *m, tc_op *store)
 }
 
 /* NOWHERE: not even while it is written and copied. */
-enum place { NOWHERE, WHILE_COPIED, ALWAYS };
+enum place { NOWHERE, WHILE_COPIED, IN_LOOP, ALWAYS };
+
+/* The outermost one around the op, within that over the tiles. */
+static tc_op *whole_loop(const struct bulk *s, const tc_op *op)
+{
+    tc_op *whole = NULL;
+    for (tc_op *loop = tc_loop_around(op); loop && loop != s->tiles;
+         loop = tc_loop_around(loop))
+        whole = loop;
+    return whole;
+}
 
 static enum place find_place(struct bulk *s, tc_op *store,
                              const tc_type *buffer)
@@ -307,8 +323,11 @@ static enum place find_place(struct bulk *s, tc_op *store,
     uint32_t limit = tc_shared_limit(s->env->target);
     if (s->tiles && bytes + most_others(&m, s->f->body) <= limit)
         return ALWAYS;
-    if (loop_around(s, store))
-        return NOWHERE;
+    const tc_op *loop = whole_loop(s, store);
+    if (loop) {
+        const tc_region *body = loop->regions[loop->nregions - 1];
+        return bytes + most_others(&m, body) <= limit ? IN_LOOP : NOWHERE;
+    }
     bytes += others_at(&m, store);
     return bytes <= limit + lent_bytes(&m, store) ? WHILE_COPIED : NOWHERE;
 }
@@ -355,23 +374,38 @@ static void build_copy(tc_builder *b, tc_value *window, tc_value *buffer,
     tc_op_insert(op, b->region, b->before);
 }
 
+/* No copy out of the loop is left; its buffer's memory is anybody's. */
+static void wait_behind(struct bulk *s, tc_op *loop)
+{
+    const parts whole = {false, 0};
+    tc_builder b = {s->f, loop->parent, loop->next, loop->loc};
+    build_wait(&b);
+    build_barrier(&b, &whole);
+    tc_forget_speculatable(loop->parent);
+}
+
 static void replace(struct bulk *s, tc_op *store, const tc_type *type,
                     const parts *p, enum place place)
 {
     tc_builder b = tc_builder_before(store);
-    tc_builder top = place == ALWAYS ? tc_builder_before(s->tiles) : b;
+    tc_op *loop = place == IN_LOOP  ? whole_loop(s, store)
+                  : place == ALWAYS ? s->tiles
+                                    : NULL;
+    tc_builder top = loop ? tc_builder_before(loop) : b;
     top.loc = store->loc;
     tc_value *buffer = tc_build(&top, TC_SMEM_ALLOC, 0, NULL, type);
-    if (place == ALWAYS) {
+    if (loop) {
         build_wait(&b);
         build_barrier(&b, p);
-        s->waits_at_end = true;
     }
     build_copy(&b, store->in[0], buffer, source_of(s, store), p, adds(store));
-    if (place != ALWAYS) {
+    if (!loop) {
         build_wait(&b);
         build_barrier(&b, p);
     }
+    if (place == IN_LOOP)
+        wait_behind(s, loop);
+    s->waits_at_end |= place == ALWAYS;
     tc_forget_speculatable(store->parent);
     tc_op *convert = tc_match_op(store->in[1], TC_CONVERT_LAYOUT);
     tc_op_erase(store);
@@ -421,9 +455,9 @@ static const char *try_store(struct bulk *s, tc_op *store)
     if (type && !place)
         why = tc_arena_printf(
             s->env->scratch,
-            "its %u bytes of shared memory do not fit beside %d slots for each "
+            "its %u bytes of shared memory do not fit beside %u slots for each "
             "load of the loop: smaller tiles take less",
-            tc_smem_bytes(type), SLOTS);
+            tc_smem_bytes(type), hot_slots(s));
     if (!place) {
         s->f->aligned = aligned;
         return why;

@@ -430,9 +430,9 @@ static const problem hopper[] = {
     /* 64 keys for all warp groups. */
     {"bwd_wide",
      "attention_bwd",
-     {TILES("64", "64", "128", "bf16"), {"mask_mod", "@causal"}},
+     {TILES("64", "64", "256", "bf16"), {"mask_mod", "@causal"}},
      {AT('B') = 1, AT('H') = 2, AT('G') = 1, AT('M') = 100, AT('N') = 70,
-      AT('D') = 128, AT('E') = 128, AT('C') = 2, AT('R') = 300, AT('W') = 8},
+      AT('D') = 256, AT('E') = 256, AT('C') = 2, AT('R') = 300, AT('W') = 8},
      6e-3},
     {"bwd_spoiled",
      "attention_bwd",
