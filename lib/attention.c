@@ -10,7 +10,7 @@
 #include "lib/attention.h"
 
 #include "lib/config.h"
-#include "lib/mods_job.h"
+#include "lib/mask_rows.h"
 #include "lib/plan.h"
 
 #include <math.h>
@@ -31,6 +31,7 @@ struct plan {
     tc_mods mods;
     tc_attention_tuning tuning; /* what kernel_options say */
     const tc_target *target;
+    bool rows_are_safe; /* each has a key */
 };
 
 static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
@@ -142,6 +143,7 @@ static bool finish_forward(struct plan *p)
     bind_all(&b, t->bindings, t->nbindings);
     bind_all(&b, config.bindings, config.nbindings);
     bind(&b, "MAX", o->max ? "1" : "0");
+    bind(&b, "SAFE", p->rows_are_safe ? "1" : "0");
     bind_mods(p, &b);
     unsigned warps = o->warps ? o->warps : t->warps,
              stages = o->stages ? o->stages : t->stages;
@@ -268,6 +270,19 @@ static bool read_mods(struct plan *p)
     return tc_mods_add(p->job, &texts, &p->mods);
 }
 
+static void find_safe_rows(struct plan *p)
+{
+    const struct request *r = p->r;
+    const char *key = tc_mask_sure_key(p->job, &p->mods.all[TC_MOD_MASK],
+                                       r->q->shape[2], r->k->shape[2]);
+    p->rows_are_safe = key != NULL;
+    if (key)
+        tc_remark(p->job->cx, (tc_loc){0}, "attention",
+                  "every query sees a key (%s): no step looks for rows that "
+                  "see none",
+                  key);
+}
+
 static bool build(tc_job *job)
 {
     struct request *r = job->request;
@@ -282,7 +297,11 @@ static bool build(tc_job *job)
     if (!check_tensor(job, "q", r->q) || !check_tensor(job, "k", r->k) ||
         !check_tensor(job, "v", r->v) ||
         !tc_attention_read_options(job, &r->options, r->direction, &p.tuning) ||
-        !read_mods(&p) || !tc_job_source(job, &embedded, &kernel) ||
+        !read_mods(&p))
+        return false;
+    if (forward)
+        find_safe_rows(&p);
+    if (!tc_job_source(job, &embedded, &kernel) ||
         !tc_job_parse(job, &kernel, 1))
         return false;
     if (!forward)

@@ -17,6 +17,7 @@ typedef enum option_kind {
     OPTION_WARPS,  /* of a block */
     OPTION_STAGES, /* of pipelined loops */
     OPTION_WORD,   /* one of `words` */
+    OPTION_FLAG,   /* true or false: 1 or nothing of a parameter */
     OPTION_PROMISE /* true or false, without consequence */
 } option_kind;
 
@@ -40,11 +41,7 @@ static const struct option {
      {"", ""},
      "the scale is part of the exponent's one multiply-add, and q keeps its "
      "digits"},
-    {"ROWS_GUARANTEED_SAFE",
-     OPTION_PROMISE,
-     {"", ""},
-     "rows without keys are looked for once behind the loop, which costs "
-     "nothing"},
+    {"ROWS_GUARANTEED_SAFE", OPTION_FLAG, {"SAFE", NULL}, NULL},
 };
 enum { NKNOWN = sizeof known / sizeof *known };
 
@@ -83,8 +80,7 @@ static bool read_count(tc_job *job, const tilec_binding *given, long most,
     return wrong(job, given, expected);
 }
 
-static bool read_promise(tc_job *job, const struct option *k,
-                         const tilec_binding *given)
+static bool read_truth(tc_job *job, const tilec_binding *given, bool *out)
 {
     static const char *const words[] = {"true",  "false", "True",
                                         "False", "1",     "0"};
@@ -93,7 +89,17 @@ static bool read_promise(tc_job *job, const struct option *k,
         i++;
     if (i == 6)
         return wrong(job, given, "true or false");
-    if (i % 2 == 0)
+    *out = i % 2 == 0;
+    return true;
+}
+
+static bool read_promise(tc_job *job, const struct option *k,
+                         const tilec_binding *given)
+{
+    bool is_true;
+    if (!read_truth(job, given, &is_true))
+        return false;
+    if (is_true)
         tc_remark(job->cx, (tc_loc){0}, "attention", "%s changes nothing: %s",
                   k->name, k->why);
     return true;
@@ -120,14 +126,28 @@ static bool read_precision(tc_job *job, const tilec_binding *given)
     return wrong(job, given, "ieee, tf32 or tf32x3");
 }
 
+static void bind_parameter(tc_attention_tuning *out, const char *name,
+                           const char *value)
+{
+    if (out->nbindings < TC_ATTENTION_BINDINGS)
+        out->bindings[out->nbindings++] = (tilec_binding){name, value};
+}
+
 static bool read_option(tc_job *job, const struct option *k,
                         const tilec_binding *given, bool is_meant,
                         tc_direction d, tc_attention_tuning *out)
 {
     unsigned n;
+    bool is_true;
     switch (k->kind) {
     case OPTION_PROMISE: return !is_meant || read_promise(job, k, given);
     case OPTION_WORD: return read_precision(job, given);
+    case OPTION_FLAG:
+        if (!read_truth(job, given, &is_true))
+            return false;
+        if (is_meant && is_true)
+            bind_parameter(out, k->parameter[d], "1");
+        return true;
     case OPTION_WARPS:
         if (!read_count(job, given, 32, &n))
             return false;
@@ -141,9 +161,8 @@ static bool read_option(tc_job *job, const struct option *k,
     case OPTION_BLOCK:
         if (!read_count(job, given, 1024, &n))
             return false;
-        if (is_meant && out->nbindings < TC_ATTENTION_BINDINGS)
-            out->bindings[out->nbindings++] =
-                (tilec_binding){k->parameter[d], given->value};
+        if (is_meant)
+            bind_parameter(out, k->parameter[d], given->value);
         return true;
     }
     return true;

@@ -115,6 +115,7 @@ static void drop(tc_job *job)
     tc_host_free(job->host);
     tc_gpu_free(job->gpu);
     tc_launch_plan_free(job->plan);
+    tc_module_free(job->trial);
     tc_module_free(job->module);
     tc_context_free(job->cx);
 }

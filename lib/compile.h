@@ -18,6 +18,7 @@ struct tc_job {
     tilec_status status;        /* the class of the first failure */
     tc_context *cx;
     tc_module *module;           /* malloc'd; NULL once the kernel has it */
+    tc_module *trial;            /* malloc'd; of mask_rows.c, while it lasts */
     tc_host_kernel *host;        /* likewise */
     struct tc_gpu *gpu;          /* of a GPU target; tc_gpu_free, likewise */
     struct tc_launch_plan *plan; /* of a plan; tc_launch_plan_free, likewise */

@@ -551,9 +551,12 @@ typedef struct tilec_attention_options {
      *   num_warps, num_stages     GPU targets
      *   FLOAT32_PRECISION         of products of float32: ieee (the default),
      *                             tf32, tf32x3; with quotes as well
-     *   PRESCALE_QK, ROWS_GUARANTEED_SAFE
-     *                             true or false: may be promised, but changes
-     *                             nothing; a remark says why
+     *   ROWS_GUARANTEED_SAFE      true: each query sees a key, and no step of
+     *                             forward looks for those that see none. Not
+     *                             needed where the compiler can tell (a remark
+     *                             says so); a wrong promise costs time, no more
+     *   PRESCALE_QK               true or false: changes nothing; a remark says
+     *                             why
      * What is unknown is TILEC_USAGE, and the diagnostic lists what there is.
      */
     const tilec_binding *kernel_options;
