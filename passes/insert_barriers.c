@@ -20,7 +20,8 @@
  *
  * All control flow here is the same for all threads of a block (of a role), so
  * a barrier may stand anywhere. Barriers before mma of warp groups get a fence
- * (insert_fences.c). Tests: test/ir/passes/insert-barriers.
+ * (insert_fences.c). Where the threads of a group would meet shortly before all
+ * do, all will do. Tests: test/ir/passes/insert-barriers.
  */
 #include "passes/effects.h"
 #include "passes/hazards.h"
@@ -114,6 +115,54 @@ static void insert_needed(tc_pass_env *env, tc_hazard_finder *finder,
     }
 }
 
+/* ---- Groups that meet shortly before all do ---- */
+
+static bool is_barrier(const tc_op *op, bool of_group)
+{
+    return op->code == TC_BARRIER &&
+           tc_op_is_word(op, "scope", "group") == of_group;
+}
+
+/* Nothing that tells others what the group has done stands before the next
+ * barrier of all. */
+static bool all_meet_soon(const tc_op *barrier)
+{
+    for (const tc_op *op = barrier->next; op; op = op->next) {
+        if (is_barrier(op, false))
+            return true;
+        if (op->nregions ||
+            !(tc_op_has(op, TC_PURE) || op->code == TC_SMEM_LOAD ||
+              op->code == TC_FENCE_ASYNC || is_barrier(op, true)))
+            return false;
+    }
+    return false;
+}
+
+static bool is_needed(tc_pass_env *env, tc_func *f, tc_op *barrier)
+{
+    tc_region *r = barrier->parent;
+    tc_op *next = barrier->next;
+    tc_op_remove(barrier);
+    bool needed = tc_needs_barrier(tc_hazard_finder_new(env->scratch, f));
+    tc_op_insert(barrier, r, next);
+    return needed;
+}
+
+static bool merge_barriers(tc_func *f, tc_pass_env *env, tc_region *r)
+{
+    bool merged = false;
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            merged |= merge_barriers(f, env, op->regions[i]);
+        if (!is_barrier(op, true) || !all_meet_soon(op) ||
+            is_needed(env, f, op))
+            continue;
+        tc_op_erase(op);
+        merged = true;
+    }
+    return merged;
+}
+
 static const char *with_article(tc_context *cx, tc_opcode code)
 {
     const char *name = tc_op_infos[code].name;
@@ -154,6 +203,7 @@ tc_change tc_pass_insert_barriers(tc_func *f, tc_pass_env *env)
         end = choose(env, &all, end);
     }
     insert_needed(env, finder, list);
+    bool merged = merge_barriers(f, env, f->body);
     bool fenced = tc_insert_fences(f, env);
-    return list || fenced ? TC_CHANGED : TC_UNCHANGED;
+    return list || merged || fenced ? TC_CHANGED : TC_UNCHANGED;
 }

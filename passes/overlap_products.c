@@ -30,7 +30,8 @@
  *     yield %p, %a, %vslot, ..
  *   }
  *
- * Where steps cannot overlap, products are asynchronous within their step.
+ * Where steps cannot overlap, the first product of a step is issued at the end
+ * of the step before, or else products are asynchronous within their step.
  * Where their buffers are filled in the loop with copies of tensors, they stay
  * as they are: pipeline-loops makes copies of such loads, which no product may
  * read late.
@@ -120,9 +121,14 @@ static struct products count(const tc_region *r)
     return n;
 }
 
+static bool is_asked(const tc_op *loop, const char *schedule)
+{
+    return tc_op_is_word(loop, "schedule", schedule);
+}
+
 static void say_apart(struct overlap *o, const tc_op *loop, const char *why)
 {
-    bool asked = tc_op_is_word(loop, "schedule", "overlap");
+    bool asked = is_asked(loop, "overlap") || is_asked(loop, "ahead");
     if (why)
         tc_remark(o->env->cx, loop->loc, pass,
                   "steps do not overlap, products run within theirs only: %s",
@@ -164,10 +170,18 @@ static void visit_products(struct overlap *o, tc_op *loop)
         return;
     }
     tc_step *s = tc_step_new(o->env->scratch, r);
-    if (!tc_op_is_word(loop, "schedule", "step")) {
-        if (tc_schedule_turn(s, &why)) {
+    if (!is_asked(loop, "step")) {
+        if (!is_asked(loop, "ahead") && tc_schedule_turn(s, &why)) {
             say_done(o, s, loop->loc);
             tc_op_set_word(tc_expand_turns(s), "schedule", "overlap");
+            return;
+        }
+        if (!is_asked(loop, "overlap") && tc_schedule_ahead(s, &why)) {
+            tc_remark(o->env->cx, loop->loc, pass,
+                      "steps overlap: the first product of a step is issued at "
+                      "the end of the step before%s%s",
+                      why ? ", no more: " : "", why ? why : "");
+            tc_op_set_word(tc_expand_turns(s), "schedule", "ahead");
             return;
         }
         say_apart(o, loop, why);
@@ -182,7 +196,7 @@ static void visit_region(struct overlap *o, tc_region *r, bool in_loop);
 static void visit_for(struct overlap *o, tc_op *loop)
 {
     struct products n = count(loop->regions[0]);
-    if (tc_op_is_word(loop, "schedule", "none"))
+    if (is_asked(loop, "none"))
         return;
     visit_region(o, loop->regions[0], true);
     if (n.here && !n.async)

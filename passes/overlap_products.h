@@ -48,6 +48,7 @@ struct tc_part {
     unsigned index;   /* among the parts, as the program has them */
     unsigned stage;   /* 1: runs in the turn after the step's own */
     bool late;        /* stage 0, behind what stage 1 gives in this turn */
+    bool lazy;        /* placed where something needs it, or at the end */
     bool placed;      /* in tc_step.order, there: */
     unsigned place;
     bool after_wait; /* needs a product of its step, other than to add to it */
@@ -92,12 +93,24 @@ bool tc_may_run_on(tc_region *r, const tc_op *product);
 /* Does a product read a buffer that is the step's own? */
 bool tc_reads_own_buffer(const tc_step *s, const tc_op *product);
 
+/* It can be issued before any other product of its step is done. */
+bool tc_is_root(const tc_part *p);
+
+/* overlap_registers.c. NULL: the registers will do for a turn with the stages
+ * that are set (or the text insists). */
+const char *tc_why_no_room(tc_step *s);
+/* The producer gives all registers that it can do without. */
+void tc_take_registers(const tc_step *s);
+
 /* overlap_schedule.c. All in one step: issued early (`hoist`) or where the
  * program has them, waited for late. */
 void tc_schedule_step(tc_step *s, bool hoist);
 /* Steps that overlap: sets stages and the order of a turn. False: they cannot,
  * or it would give nothing; *why says why, where one would expect it. */
 bool tc_schedule_turn(tc_step *s, const char **why);
+/* The same for a step whose first product is issued by the step before, at its
+ * end. */
+bool tc_schedule_ahead(tc_step *s, const char **why);
 
 /* overlap_expand.c. The region's ops in the order of the schedule. */
 void tc_expand_step(tc_step *s);

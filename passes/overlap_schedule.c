@@ -23,12 +23,17 @@
  *     waits for products of the step before
  *     what needs their sums
  *
+ * Where no product may run on so, the first one of the next step can be issued
+ * at the end of the turn, while this step's last ones run (the scores of the
+ * next keys in attention's backward pass): it is stage 0 with what it needs,
+ * all else is stage 1. Its sum goes round the loop under way, and is waited for
+ * at the begin of the next turn before anything else is issued.
+ *
  * Buffers are released as soon as they are known to have been read. Waits say
  * how many products were issued after theirs, in the turn with the fewest.
  */
 #include "passes/overlap_products.h"
 
-#include "ir/layout.h"
 #include "passes/slots.h"
 
 #include <limits.h>
@@ -49,12 +54,6 @@ static void mark_forward(const tc_step *s, bool *marks)
     for (unsigned i = 0; i < s->nparts; i++)
         for (unsigned k = 0; k < s->parts[i]->nbefore; k++)
             marks[i] |= marks[s->parts[i]->before[k]->index];
-}
-
-/* It can be issued before any other product of its step is done. */
-static bool is_root(const tc_part *p)
-{
-    return p->kind == TC_PART_PRODUCT && !p->after_wait;
 }
 
 static bool is_yielded(const tc_step *s, const tc_value *v)
@@ -203,7 +202,7 @@ static bool move_products(struct later *l)
     bool any = false, registers = false;
     for (unsigned i = 0; i < l->step->nparts; i++) {
         const tc_part *p = l->step->parts[i];
-        if (p->kind != TC_PART_PRODUCT || l->marks[i] || is_root(p) ||
+        if (p->kind != TC_PART_PRODUCT || l->marks[i] || tc_is_root(p) ||
             (registers && takes_registers(p)) || !move_product(l, p))
             continue;
         any = true;
@@ -230,7 +229,7 @@ static tc_part *last_of_chain(const struct later *l, unsigned slot)
         return NULL;
     last = wait->product;
     for (tc_part *p = last; p;) {
-        if (!is_root(p) || l->marks[p->index] || !p->product ||
+        if (!tc_is_root(p) || l->marks[p->index] || !p->product ||
             (p != last && p->product->op->out[0]->uses))
             return NULL;
         v = p->op->in[2];
@@ -421,35 +420,52 @@ static bool is_idle(const tc_step *s, const tc_part *p)
     return true;
 }
 
-/* Waits are placed by what needs them, arrivals by the waits. */
-static bool is_lazy(const tc_part *p)
+static bool has_lazy_read_before(const tc_part *p)
 {
-    return p->kind == TC_PART_WAIT ||
-           (p->kind == TC_PART_RELEASE && has_wait_before(p));
+    for (unsigned i = 0; i < p->nbefore; i++)
+        if (p->before[i]->lazy && p->before[i]->kind == TC_PART_PLAIN)
+            return true;
+    return false;
+}
+
+/* Waits are placed by what needs them, arrivals by the waits. What is read from
+ * shared memory is read where it is used: it takes registers from then on, and
+ * threads meet when they have to. */
+static void find_lazy(tc_step *s)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        bool follows = is_pure(p) || p->kind == TC_PART_RELEASE;
+        p->lazy = p->kind == TC_PART_WAIT || p->effects == TC_PART_MEETS ||
+                  (p->op->code == TC_SMEM_LOAD) ||
+                  (p->kind == TC_PART_RELEASE && has_wait_before(p)) ||
+                  (follows && has_lazy_read_before(p));
+    }
 }
 
 static void place_early(tc_step *s)
 {
     for (unsigned i = 0; i < s->nparts; i++)
-        if (s->parts[i]->stage == 0 && is_root(s->parts[i]))
+        if (s->parts[i]->stage == 0 && tc_is_root(s->parts[i]))
             place(s, s->parts[i]);
     place_products(s, 1);
 }
 
-static void place_all(tc_step *s, bool hoist)
+/* In the order of the program, with products as soon as they can be issued. */
+static void place_eager(tc_step *s, unsigned stage, bool hoist)
 {
-    for (unsigned i = 0; i < s->nparts; i++)
-        s->parts[i]->placed = is_idle(s, s->parts[i]);
-    if (hoist)
-        place_early(s);
     for (unsigned i = 0; i < s->nparts; i++) {
         tc_part *p = s->parts[i];
-        if (p->stage == 0 && !p->late && !is_lazy(p)) {
-            place(s, p);
-            if (hoist)
-                place_products(s, 0);
-        }
+        if (p->stage != stage || p->late || p->lazy)
+            continue;
+        place(s, p);
+        if (hoist)
+            place_products(s, stage);
     }
+}
+
+static void place_rest(tc_step *s)
+{
     for (unsigned turn = 0; turn < 3; turn++)
         for (unsigned i = 0; i < s->nparts; i++) {
             tc_part *p = s->parts[i];
@@ -458,6 +474,27 @@ static void place_all(tc_step *s, bool hoist)
                             : true)
                 place(s, p);
         }
+}
+
+static void place_all(tc_step *s, bool hoist)
+{
+    if (hoist)
+        place_early(s);
+    place_eager(s, 0, hoist);
+    place_rest(s);
+}
+
+/* The product in stage 0 is of the next step. Its sum goes round the loop under
+ * way: it has to be waited for before anything else is issued (C7514). */
+static void place_ahead(tc_step *s, tc_part *first)
+{
+    place(s, first->product);
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->stage == 1 && tc_is_root(s->parts[i]))
+            place(s, s->parts[i]);
+    place_eager(s, 1, true);
+    place(s, first);
+    place_rest(s);
 }
 
 /* ---- How many may stay under way ---- */
@@ -525,9 +562,16 @@ static void tighten_pending(tc_step *s, tc_section section)
     }
 }
 
-static void order(tc_step *s, bool hoist)
+/* ahead: the product of the next step that is issued in this one, or NULL. */
+static void order(tc_step *s, bool hoist, tc_part *ahead)
 {
-    place_all(s, hoist);
+    find_lazy(s);
+    for (unsigned i = 0; i < s->nparts; i++)
+        s->parts[i]->placed = is_idle(s, s->parts[i]);
+    if (ahead)
+        place_ahead(s, ahead);
+    else
+        place_all(s, hoist);
     for (unsigned i = 0; i < s->norder; i++)
         if (s->order[i]->kind == TC_PART_WAIT) {
             count_pending(s, s->order[i]);
@@ -541,7 +585,7 @@ static void order(tc_step *s, bool hoist)
 
 void tc_schedule_step(tc_step *s, bool hoist)
 {
-    order(s, hoist);
+    order(s, hoist, NULL);
 }
 
 /* What keeps steps apart altogether. */
@@ -562,70 +606,6 @@ static const char *why_apart(const tc_step *s)
     return NULL;
 }
 
-/* ---- Registers ---- */
-
-static int64_t registers_of(const tc_type *t)
-{
-    if (t->kind != TC_TILE || !t->layout)
-        return 0;
-    return (int64_t)tc_layout_size(t->layout, TC_REGISTER) *
-           tc_type_bytes(t->elem) / 4;
-}
-
-/* Of a thread that runs the step. */
-static int64_t registers_there(const tc_step *s)
-{
-    enum { MOST = 255 };
-    const tc_op *op = s->loop;
-    while (op && op->code != TC_WARP_GROUPS)
-        op = op->parent->op;
-    const tc_attr *a = op ? tc_op_attr(op, "registers") : NULL;
-    return a && a->kind != TC_ATTR_NONE ? a->ints[1] : MOST;
-}
-
-static bool is_needed_late(const tc_step *s, const tc_part *p)
-{
-    for (unsigned i = 0; i < s->nparts; i++)
-        if (s->parts[i]->stage == 1)
-            for (unsigned k = 0; k < s->parts[i]->nuses; k++)
-                if (tc_part_of(s, s->parts[i]->uses[k]) == p)
-                    return true;
-    return false;
-}
-
-/* Of tiles that are in use when all products of a turn's begin are under way:
- * what is carried, sums, rows read from shared memory, and what the step before
- * has left for its own product. */
-static int64_t registers_in_turn(const tc_step *s)
-{
-    int64_t sum = 0;
-    for (unsigned i = 0; i < s->loop->nout; i++)
-        sum += registers_of(s->loop->out[i]->type);
-    for (unsigned i = 0; i < s->nparts; i++) {
-        const tc_part *p = s->parts[i];
-        const tc_type *t = p->op->nout ? p->op->out[0]->type : NULL;
-        bool adds = p->kind == TC_PART_PRODUCT && !p->op->in[2]->def;
-        if ((is_root(p) && !adds) || p->op->code == TC_SMEM_LOAD)
-            sum += registers_of(t);
-        else if (p->kind == TC_PART_PLAIN && p->stage == 0 && t && !p->late &&
-                 is_needed_late(s, p))
-            sum += registers_of(t);
-    }
-    return sum;
-}
-
-static const char *why_no_room(tc_step *s)
-{
-    enum { OTHERS = 24 };
-    int64_t most = registers_there(s), sum = registers_in_turn(s) + OTHERS;
-    if (sum <= most || tc_op_is_word(s->loop, "schedule", "overlap"))
-        return NULL;
-    return tc_arena_printf(s->arena,
-                           "their tiles would take %lld registers with %d "
-                           "others, expected at most %lld",
-                           (long long)sum, OTHERS, (long long)most);
-}
-
 bool tc_schedule_turn(tc_step *s, const char **why)
 {
     struct later l = {s, tc_arena_array(s->arena, bool, s->nparts),
@@ -640,12 +620,87 @@ bool tc_schedule_turn(tc_step *s, const char **why)
     if (!any)
         return false;
     set_stages(&l);
-    *why = why_no_room(s);
+    *why = tc_why_no_room(s);
     if (*why) {
         for (unsigned i = 0; i < s->nparts; i++)
             s->parts[i]->stage = s->parts[i]->late = 0;
         return false;
     }
-    order(s, true);
+    order(s, true, NULL);
+    return true;
+}
+
+/* ---- The next step's first product ---- */
+
+/* What the part needs in its step, and what gives the values that it carries:
+ * all of it waits for data or costs next to nothing. */
+static bool mark_needed(const tc_step *s, tc_part *p, bool *marks)
+{
+    const tc_op *yield = tc_region_terminator(s->region);
+    if (marks[p->index])
+        return true;
+    marks[p->index] = true;
+    for (unsigned i = 0; i < p->nbefore; i++) {
+        const tc_part *b = p->before[i];
+        bool cheap = b->kind == TC_PART_FULL || b->constant ||
+                     (is_pure(b) && !has_tiles(b->op) && !b->op->nregions);
+        if (!cheap || !mark_needed(s, p->before[i], marks))
+            return false;
+    }
+    for (unsigned i = 0; i < p->nuses; i++) {
+        const tc_value *v = p->uses[i];
+        tc_part *next =
+            v->def || !v->index ? NULL : tc_part_of(s, yield->in[v->index - 1]);
+        if (next && (!is_pure(next) || has_tiles(next->op) ||
+                     !mark_needed(s, next, marks)))
+            return false;
+    }
+    return true;
+}
+
+static tc_part *first_product(const tc_step *s)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->kind == TC_PART_PRODUCT)
+            return s->parts[i];
+    return NULL;
+}
+
+/* Is there a product that waits for another one, and can hide the next? */
+static bool has_dependent(const tc_step *s)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->kind == TC_PART_PRODUCT && !tc_is_root(s->parts[i]))
+            return true;
+    return false;
+}
+
+static bool is_shallow(const tc_step *s, const tc_part *product)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        const tc_part *p = s->parts[i];
+        for (unsigned k = 0; p->kind == TC_PART_RELEASE && k < p->nbefore; k++)
+            if (p->before[k] == product->product &&
+                p->op->in[0]->type->slots < 2)
+                return true;
+    }
+    return false;
+}
+
+bool tc_schedule_ahead(tc_step *s, const char **why)
+{
+    tc_part *first = first_product(s);
+    bool *marks = tc_arena_array(s->arena, bool, s->nparts);
+    const char *apart = why_apart(s);
+    *why = apart ? apart : *why;
+    if (apart || !first || !tc_is_root(first) || !has_dependent(s) ||
+        !first->product->op->out[0]->uses ||
+        tc_reads_own_buffer(s, first->op) || is_shallow(s, first) ||
+        !mark_needed(s, first, marks))
+        return false;
+    for (unsigned i = 0; i < s->nparts; i++)
+        s->parts[i]->stage = !marks[i];
+    order(s, true, first);
+    tc_take_registers(s);
     return true;
 }

@@ -302,6 +302,11 @@ bool tc_reads_own_buffer(const tc_step *s, const tc_op *product)
     return false;
 }
 
+bool tc_is_root(const tc_part *p)
+{
+    return p->kind == TC_PART_PRODUCT && !p->after_wait;
+}
+
 /* ---- What comes first ---- */
 
 static void add_before(tc_step *s, tc_part *p, tc_part *first)
