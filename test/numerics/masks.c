@@ -3,9 +3,9 @@
  * Random masks: comparisons of linear expressions of query and key, also of
  * quotients and remainders, of scalars near and far, joined by and, or, not,
  * xor and select. Kernels that count under the mask, over keys for a block of
- * queries and over queries for a block of keys, and attention itself, must give
- * the same whether the loop is cut to what the mask leaves (mask-ranges,
- * skip-masks) or all of it is run.
+ * queries and over queries for a block of keys, lists of blocks, and attention
+ * itself, must give the same whether the loop is cut to what the mask leaves
+ * (mask-ranges, skip-masks) or all of it is run.
  *
  *   numerics_masks [--seed N] [--seeds N] [--print 1]
  */
@@ -261,6 +261,66 @@ static void check_counts(totals *t, pipeline_setting *s, num_rng *r,
     }
 }
 
+/* ---- Lists of blocks ---- */
+
+static bool same_ints(const num_tensor *a, const num_tensor *b)
+{
+    bool same = true;
+    for (int64_t i = 0; i < num_count(a); i++)
+        same &=
+            num_read(NUM_I32, num_at(a, i)) == num_read(NUM_I32, num_at(b, i));
+    return same;
+}
+
+static num_tensor new_table(int rows, int columns)
+{
+    num_tensor t =
+        num_tensor_new(NUM_I32, 4, (int32_t[]){1, 1, rows, columns}, NULL);
+    for (int64_t i = 0; i < num_count(&t); i++)
+        num_write(NUM_I32, num_at(&t, i), -1);
+    return t;
+}
+
+static void check_lists(totals *t, pipeline_setting *s, num_rng *r,
+                        const captured *c, uint64_t seed)
+{
+    static const char *const sides[] = {"32", "64", "128"};
+    int m = 1 + random_length(r), n = 1 + random_length(r);
+    const char *bq = sides[num_below(r, 3)], *bk = sides[num_below(r, 3)];
+    int rows = (m - 1) / atoi(bq) + 1, columns = (n - 1) / atoi(bk) + 1;
+    bool of_keys = num_below(r, 2), ok = true;
+    num_tensor counts[2], lists[2];
+    s->kernel = "block_mask";
+    s->nbindings = 0;
+    pipeline_bind(s, "BQ", bq);
+    pipeline_bind(s, "BK", bk);
+    pipeline_bind(s, "BY_KEY", of_keys ? "1" : "0");
+    pipeline_bind(s, "mask_mod", "@mask");
+    for (int i = 0; i < 2; i++) {
+        counts[i] = new_table(of_keys ? columns : rows, 2);
+        lists[i] =
+            of_keys ? new_table(columns, rows) : new_table(rows, columns);
+        tc_launch_arg args[4 + NCAPTURED] = {pipeline_tensor(&counts[i]),
+                                             pipeline_tensor(&lists[i]),
+                                             {.scalar.i = m},
+                                             {.scalar.i = n}};
+        memcpy(args + 4, c->all, sizeof c->all);
+        s->pipeline = i ? cut : plain;
+        ok &= pipeline_run(s, args, 4 + NCAPTURED, NULL, NULL);
+    }
+    ok = ok && same_ints(&counts[0], &counts[1]) &&
+         same_ints(&lists[0], &lists[1]);
+    run_check(&t->counts, ok, "lists%s, seed %llu: M=%d N=%d BQ=%s BK=%s\n%s",
+              of_keys ? " by key" : "", (unsigned long long)seed, m, n, bq, bk,
+              s->text);
+    for (int i = 0; i < 2; i++) {
+        num_tensor_free(&counts[i]);
+        num_tensor_free(&lists[i]);
+    }
+}
+
+/* ---- Attention ---- */
+
 static num_tensor new_normal(num_rng *r, int length, int dim)
 {
     num_tensor t =
@@ -321,8 +381,12 @@ static void check_attention(totals *t, pipeline_setting *s, num_rng *r,
     }
 }
 
-static void run_seed(totals *t, uint64_t seed, const char *attention,
-                     bool print)
+/* What a mask is tried in, besides the counting kernel. */
+typedef struct programs {
+    char *attention, *lists;
+} programs;
+
+static void run_seed(totals *t, uint64_t seed, const programs *p, bool print)
 {
     num_rng r = {seed};
     num_tensor ends = new_ints(&r, 4, -20, 260);
@@ -347,20 +411,23 @@ static void run_seed(totals *t, uint64_t seed, const char *attention,
                "           %starts: tensor<[?] x i32>) -> i1 {\n  return ");
     add_mask(&mask, num_between(&r, 0, 3));
     add(&mask, "\n}\n");
-    bool whole = num_below(&r, 8) == 0;
-    size_t n = strlen(whole ? attention : counting) + mask.n + 200;
+    int which = num_below(&r, 8);
+    const char *whole = which == 0 ? p->attention : which < 3 ? p->lists : NULL;
+    size_t n = strlen(whole ? whole : counting) + mask.n + 200;
     char *text = malloc(n);
     memcpy(text, mask.text, mask.n);
     if (whole)
-        snprintf(text + mask.n, n - mask.n, "%s", attention);
+        snprintf(text + mask.n, n - mask.n, "%s", whole);
     else
         snprintf(text + mask.n, n - mask.n, counting,
                  num_below(&r, 2) ? by_query : by_key);
     pipeline_setting s = {.text = text, .print = print};
     if (print)
         printf("%s", mask.text);
-    if (whole)
+    if (which == 0)
         check_attention(t, &s, &r, &c, seed);
+    else if (whole)
+        check_lists(t, &s, &r, &c, seed);
     else
         check_counts(t, &s, &r, &c, seed);
     free(text);
@@ -372,12 +439,14 @@ int main(int argc, char **argv)
 {
     long first = run_option(argc, argv, "seed", 1);
     long seeds = run_option(argc, argv, "seeds", 150);
-    char *attention = pipeline_file("kernels/attention_fwd.tile");
+    programs p = {pipeline_file("kernels/attention_fwd.tile"),
+                  pipeline_file("kernels/block_mask.tile")};
     totals t = {0};
     for (long seed = first; seed < first + seeds; seed++)
-        run_seed(&t, (uint64_t)seed * 7919, attention,
+        run_seed(&t, (uint64_t)seed * 7919, &p,
                  run_option(argc, argv, "print", 0));
-    free(attention);
+    free(p.attention);
+    free(p.lists);
     printf("steps of all loops %lld, visited %lld, needed %lld\n",
            (long long)t.steps, (long long)t.visited, (long long)t.needed);
     return run_finish(&t.counts);
