@@ -61,11 +61,39 @@ static tilec_diagnostic *copy_diags(tc_arena *a, const tc_context *cx,
     return first;
 }
 
+static bool is_said(const tilec_diagnostic *list, const tilec_diagnostic *d)
+{
+    for (; list; list = list->next)
+        if (list->severity == d->severity && list->line == d->line &&
+            list->column == d->column && strcmp(list->message, d->message) == 0)
+            return true;
+    return false;
+}
+
+/* Kernels of a plan have their mods' warnings in common. */
+static tilec_diagnostic *without_repeats(const tilec_diagnostic *said,
+                                         tilec_diagnostic *own)
+{
+    tilec_diagnostic *first = own, *before = NULL;
+    for (tilec_diagnostic *d = own; d;
+         d = (tilec_diagnostic *)(uintptr_t)d->next) {
+        bool repeats = d->severity == TILEC_WARNING && is_said(said, d);
+        if (repeats && before)
+            before->next = d->next;
+        else if (repeats)
+            first = (tilec_diagnostic *)(uintptr_t)d->next;
+        else
+            before = d;
+    }
+    return first;
+}
+
 static void publish(void *arg)
 {
     tc_job *job = arg;
     tilec_context *owner = job->owner;
     tilec_diagnostic *own = copy_diags(&owner->arena, job->cx, job->cx->diags);
+    own = without_repeats(owner->diags, own);
     tilec_diagnostic *last = owner->diags;
     owner->nerrors += job->cx->nerrors;
     while (last && last->next)

@@ -156,24 +156,41 @@ static tc_value *in_64_bits(tc_builder *b, tc_value *v, unsigned depth)
     return tc_build(b, v->def->code, v->def->nin, in, i64);
 }
 
-/* As one would write it, in brackets where it is an operand. */
-static const char *text_of(const checker *c, const tc_value *v, unsigned depth)
+static const char *text_of(const checker *c, const tc_value *v, unsigned depth,
+                           bool nested);
+
+/* "rem(%q, 3)" */
+static const char *call_text(const checker *c, const tc_op *op, unsigned depth)
 {
+    const char *text =
+        tc_arena_printf(c->scratch, "%s(", tc_op_infos[op->code].name);
+    for (unsigned i = 0; i < op->nin; i++)
+        text = tc_arena_printf(c->scratch, "%s%s%s", text, i ? ", " : "",
+                               text_of(c, op->in[i], depth, false));
+    return tc_arena_printf(c->scratch, "%s)", text);
+}
+
+/* As one would write it. */
+static const char *text_of(const checker *c, const tc_value *v, unsigned depth,
+                           bool nested)
+{
+    static const char signs[TC_OPCODE_COUNT] = {
+        [TC_ADD] = '+', [TC_SUB] = '-', [TC_MUL] = '*', [TC_DIV] = '/'};
     tc_scalar x;
     if (tc_match_const(v, &x))
         return tc_arena_printf(c->scratch, "%lld", (long long)x.i);
-    if (!is_followed(v, depth))
-        return tc_value_name(c->cx, v);
     const tc_op *op = v->def;
-    const char *a = text_of(c, op->in[0], depth + 1);
-    const char *open = depth ? "(" : "", *close = depth ? ")" : "";
+    if (!op || op->nout > 1 || depth == DEPTH ||
+        (v->name && !is_followed(v, depth)))
+        return tc_value_name(c->cx, v);
+    const char *a = op->nin ? text_of(c, op->in[0], depth + 1, true) : "";
     if (op->code == TC_NEG)
         return tc_arena_printf(c->scratch, "-%s", a);
-    const char *sign = op->code == TC_ADD   ? "+"
-                       : op->code == TC_SUB ? "-"
-                                            : "*";
-    return tc_arena_printf(c->scratch, "%s%s %s %s%s", open, a, sign,
-                           text_of(c, op->in[1], depth + 1), close);
+    if (!signs[op->code])
+        return call_text(c, op, depth + 1);
+    return tc_arena_printf(
+        c->scratch, "%s%s %c %s%s", nested ? "(" : "", a, signs[op->code],
+        text_of(c, op->in[1], depth + 1, true), nested ? ")" : "");
 }
 
 /* ---- One index ---- */
@@ -189,7 +206,7 @@ static const char *name_of(const checker *c, const tc_op *op, unsigned d)
 {
     return tc_arena_printf(c->scratch, "index %u of %s, %s,", d,
                            tc_value_name(c->cx, op->in[0]),
-                           text_of(c, op->in[1 + d], 0));
+                           text_of(c, op->in[1 + d], 0, false));
 }
 
 static void refuse(checker *c, const tc_op *op, unsigned d,

@@ -136,20 +136,21 @@ static void guess(const trial *t, tc_value *arg, int64_t i)
     set(t, arg, (known){.is_known = true, .i = i});
 }
 
-static bool is_size(const tc_value *v)
+/* Of a tensor: sizes are from 0 to the largest one. */
+static bool is_size(const tc_span *s)
 {
-    return v->def && v->def->code == TC_SIZE;
+    return s && s->low == 0 && s->high == TC_MAX_SIZE;
 }
 
 /* Query and key are what differs from lane to lane; where nothing does, the
- * last two ints that are no sizes. */
-static bool is_position(const tc_op *call, unsigned i)
+ * last two ints of which something is known, that are no sizes. */
+static bool is_position(const tc_op *call, unsigned i, const tc_span *s)
 {
     bool tiles = false;
     for (unsigned j = 0; j < call->nin; j++)
         tiles |= call->in[j]->type->kind == TC_TILE;
-    const tc_value *v = call->in[i];
-    return tiles ? v->type->kind == TC_TILE : !is_size(v);
+    bool is_any = !s || (s->low == INT32_MIN && s->high == INT32_MAX);
+    return tiles ? call->in[i]->type->kind == TC_TILE : !is_any && !is_size(s);
 }
 
 static void forget_findings(const trial *t)
@@ -172,8 +173,9 @@ void tc_indices_try(tc_context *cx, tc_arena *scratch, const tc_func *f,
         arg->data = NULL;
         if (!is_int(arg) || arg->type->kind == TC_I1)
             continue;
-        guess(&t, arg, is_size(call->in[i]) ? FAR + 1 : 1);
-        if (is_position(call, i)) {
+        const tc_span *span = tc_map_get(given, arg);
+        guess(&t, arg, is_size(span) ? FAR + 1 : 1);
+        if (is_position(call, i, span)) {
             pair[0] = pair[1];
             pair[1] = arg;
         }

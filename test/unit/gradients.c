@@ -401,6 +401,32 @@ START_TEST(kernel_options_that_are_wrong)
 }
 END_TEST
 
+/* All kernels have the score function, and each is compiled by itself. */
+START_TEST(warnings_are_said_once)
+{
+    tilec_source source = {
+        .name = "wrapping.tile",
+        .text = "func @wrapping(%score: f32, %b: i32, %h: i32, %q: i32, "
+                "%k: i32, %t: tensor<[?] x f32>) -> f32 {\n"
+                "  return %score + %t[(%q * 70000) / 2]\n}\n"};
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    o.score = "wrapping";
+    o.sources = &source;
+    o.nsources = 1;
+    tilec_attention *a = plan(&o);
+    const tilec_diagnostic *d = tilec_diagnostics(cx);
+    ck_assert_ptr_nonnull(d);
+    ck_assert_int_eq(d->severity, TILEC_WARNING);
+    ck_assert_uint_eq(d->line, 2);
+    ck_assert_str_eq(d->message,
+                     "index 0 of %t, (%q * 70000) / 2, reads element 192902984 "
+                     "for %b = 1, %h = 1, %q = 1048575, %k = 0, as an int "
+                     "wraps there: compute it in 64 bits");
+    ck_assert_ptr_null(d->next);
+    tilec_attention_free(a);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("gradients");
@@ -414,6 +440,7 @@ int main(void)
     tcase_add_test(c, workspace);
     tcase_add_test(c, calls_that_are_wrong);
     tcase_add_test(c, kernel_options);
+    tcase_add_test(c, warnings_are_said_once);
     tcase_add_loop_test(c, kernel_options_that_are_wrong, 0,
                         sizeof wrong_options / sizeof *wrong_options);
     suite_add_tcase(s, c);
