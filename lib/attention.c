@@ -270,19 +270,6 @@ static bool read_mods(struct plan *p)
     return tc_mods_add(p->job, &texts, &p->mods);
 }
 
-static void find_safe_rows(struct plan *p)
-{
-    const struct request *r = p->r;
-    const char *key = tc_mask_sure_key(p->job, &p->mods.all[TC_MOD_MASK],
-                                       r->q->shape[2], r->k->shape[2]);
-    p->rows_are_safe = key != NULL;
-    if (key)
-        tc_remark(p->job->cx, (tc_loc){0}, "attention",
-                  "every query sees a key (%s): no step looks for rows that "
-                  "see none",
-                  key);
-}
-
 static bool build(tc_job *job)
 {
     struct request *r = job->request;
@@ -299,8 +286,11 @@ static bool build(tc_job *job)
         !tc_attention_read_options(job, &r->options, r->direction, &p.tuning) ||
         !read_mods(&p))
         return false;
+    const char *key = NULL;
     if (forward)
-        find_safe_rows(&p);
+        key = tc_mask_sure_key(job, &p.mods.all[TC_MOD_MASK], r->q->shape[2],
+                               r->k->shape[2]);
+    p.rows_are_safe = key != NULL;
     if (!tc_job_source(job, &embedded, &kernel) ||
         !tc_job_parse(job, &kernel, 1))
         return false;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/mask_blocks.h"
 
+#include "lib/mask_rows.h"
+
 struct request {
     const tc_mask_blocks *from;
     tilec_argument *values;
@@ -27,8 +29,11 @@ static bool build(tc_job *job)
     tilec_source embedded = {"block_mask", NULL, 0};
     tc_source kernel;
     tc_mods mods;
-    if (!tc_mods_add(job, &from->texts, &mods) ||
-        !tc_job_source(job, &embedded, &kernel) ||
+    if (!tc_mods_add(job, &from->texts, &mods))
+        return false;
+    if (from->q_len)
+        tc_mask_sure_key(job, &mods.all[TC_MOD_MASK], from->q_len, from->k_len);
+    if (!tc_job_source(job, &embedded, &kernel) ||
         !tc_job_parse(job, &kernel, 1))
         return false;
     const tc_mod *mask = &mods.all[TC_MOD_MASK];

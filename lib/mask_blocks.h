@@ -12,7 +12,9 @@ typedef struct tc_mask_blocks {
     const char *target;  /* NULL: the context's */
     const char *kernel;  /* "block_mask", "block_visits" or "keys_seen" */
     unsigned q_side, k_side;
-    bool by_key; /* of the first two */
+    bool by_key;          /* of the first two */
+    int64_t q_len, k_len; /* a remark says whether rows surely have a key; 0:
+                             not asked */
 } tc_mask_blocks;
 
 /* A kernel, and the values of captured scalars that the expression gives, which

@@ -117,20 +117,16 @@ static const char *try_all(tc_job *job, const tc_mod *mask, bool more_queries)
 }
 
 /* What is wrong with a mask is for the compile to say. */
-const char *tc_mask_sure_key(tc_job *job, const tc_mod *mask, int64_t queries,
-                             int64_t keys)
+static const char *try_quietly(tc_job *job, const tc_mod *mask,
+                               bool more_queries)
 {
     tc_context *cx = job->cx;
     tc_diag *last = cx->last_diag;
     unsigned nerrors = cx->nerrors;
     bool remarks = cx->want_remarks;
-    if (keys < 1)
-        return NULL;
-    if (!mask->wanted)
-        return "all";
     cx->want_remarks = false;
     job->trial = tc_module_new(cx);
-    const char *key = try_all(job, mask, queries > keys);
+    const char *key = try_all(job, mask, more_queries);
     tc_module_free(job->trial);
     job->trial = NULL;
     cx->want_remarks = remarks;
@@ -140,5 +136,19 @@ const char *tc_mask_sure_key(tc_job *job, const tc_mod *mask, int64_t queries,
         last->next = NULL;
     else
         cx->diags = NULL;
+    return key;
+}
+
+const char *tc_mask_sure_key(tc_job *job, const tc_mod *mask, int64_t queries,
+                             int64_t keys)
+{
+    const char *key = keys < 1        ? NULL
+                      : !mask->wanted ? "all"
+                                      : try_quietly(job, mask, queries > keys);
+    if (key)
+        tc_remark(job->cx, (tc_loc){0}, "attention",
+                  "every query sees a key (%s): no step looks for rows that "
+                  "see none",
+                  key);
     return key;
 }

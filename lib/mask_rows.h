@@ -17,8 +17,8 @@
 
 #include "lib/mods_job.h"
 
-/* Which key, in words; NULL: not known, or there may be none. The mask's
- * sources are all that has been parsed yet. */
+/* Which key, in words, and in a remark; NULL: not known, or there may be none.
+ * The mask's sources are all that has been parsed yet. */
 const char *tc_mask_sure_key(tc_job *job, const tc_mod *mask, int64_t queries,
                              int64_t keys);
 

@@ -5,7 +5,8 @@
  *
  *   causal: 512 queries, 512 keys, blocks of 128x128
  *   16 blocks: 6 full, 4 partial, 6 empty (37.5 %)
- *   50.1 % of all pairs are seen; every query sees a key
+ *   50.1 % of all pairs are seen; every query surely sees a key: its own
+ *   position
  *   over keys: ranges, 10 blocks visited: the loop is cut at its end, ..
  *   over queries: ranges, 10 blocks visited: the loop is cut at its start, ..
  *
@@ -181,6 +182,8 @@ static int run_kernel(job *j, const char *kernel, bool by_key,
         .q_side = (unsigned)j->map.q_side,
         .k_side = (unsigned)j->map.k_side,
         .by_key = by_key,
+        .q_len = j->map.q_len,
+        .k_len = j->map.kv_len,
     };
     tilec_kernel *k = NULL;
     tilec_argument *values;
@@ -237,6 +240,17 @@ static int find_kinds(job *j)
 
 /* ---- What the compiler says ---- */
 
+/* ", 24 of them empty" */
+static const char *empties_of(const job *j, int64_t visited)
+{
+    static char text[48];
+    const mask_map *m = &j->map;
+    for (int64_t i = 0; i < (int64_t)m->rows * m->columns; i++)
+        visited -= m->kinds[i] != MASK_EMPTY;
+    snprintf(text, sizeof text, ", %lld of them empty", (long long)visited);
+    return visited > 0 ? text : "";
+}
+
 /* The way that attention goes over the blocks of one side, in a line. */
 static int put_way(job *j, bool by_key)
 {
@@ -273,10 +287,21 @@ static int put_way(job *j, bool by_key)
                unknown->file ? unknown->file : "", unknown->line,
                unknown->column);
     else
-        printf("ranges, %lld blocks visited: %s%s%s\n", (long long)visited,
+        printf("ranges, %lld blocks visited%s: %s%s%s\n", (long long)visited,
+               empties_of(j, visited),
                way ? way->message : "the mask hides nothing", jump ? "; " : "",
                jump ? jump->message : "");
     return EXIT_DONE;
+}
+
+/* "its own position": a key that each query surely sees; "" if unknown. */
+static const char *sure_key(const job *j)
+{
+    static char key[64];
+    *key = 0;
+    for (const tilec_diagnostic *d = tilec_diagnostics(j->cx); d; d = d->next)
+        sscanf(d->message, "every query sees a key (%63[^)])", key);
+    return key;
 }
 
 /* How many pairs are seen, and whether each query sees a key: attention gives
@@ -303,6 +328,8 @@ static int put_queries(job *j)
            100.0 * (double)sum / ((double)m->q_len * m->kv_len));
     if (blind)
         printf("%d queries see no key, the first is %d\n", blind, first);
+    else if (*sure_key(j))
+        printf("every query surely sees a key: %s\n", sure_key(j));
     else
         printf("every query sees a key\n");
     return EXIT_DONE;

@@ -8,7 +8,7 @@ expect 0 info mask causal --q-len 1000
 err_is_empty
 out_has "causal: 1000 queries, 1000 keys, blocks of 128x128"
 out_has "64 blocks: 28 full, 8 partial, 28 empty (43.8 %)"
-out_has "50.0 % of all pairs are seen; every query sees a key"
+out_has "50.0 % of all pairs are seen; every query surely sees a key: its own position"
 out_has "over keys: ranges, 36 blocks visited: the loop is cut at its end"
 out_has "over queries: ranges, 36 blocks visited: the loop is cut at its start"
 [ "$(sed -n 8,10p out)" = "#+......
@@ -26,6 +26,13 @@ expect 0 info mask sink_window --q-len 2048 sink=4 mask.w=256
 out_has "the loop jumps from one range to the next: 3 of them"
 expect 0 info mask prefix_lm_batch --q-len 256 --batch 1 'prefixes=[0,256]'
 out_has "4 blocks: 4 full, 0 partial, 0 empty"
+
+expect 0 info mask tree --q-len 300 'ends=[300,300,3]'
+grep -q "sees a key$" out || failed "what is not known was proved"
+expect 0 info mask \
+    'morton_natten(width=32, height=32, kernel_width=5, kernel_height=5)' \
+    --q-len 1024
+out_has "over keys: ranges, 64 blocks visited, 24 of them empty: the loop"
 
 # What only a list can say.
 expect 0 info mask 'global_positions & causal' --q-len 512 \
