@@ -21,7 +21,7 @@
 #define ATTENTION(heads, kv, m, n, d, e)                                       \
     {                                                                          \
         AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
-        AT('D') = d, AT('E') = e, AT('T') = 9                                  \
+        AT('D') = d, AT('E') = e, AT('C') = 2, AT('T') = 9                     \
     }
 /* Infinities and a NaN in v: the careful way through the kernel. */
 #define SPOILED(m, n, d)                                                       \
@@ -168,6 +168,13 @@ static const problem problems[] = {
      {TILES("32", "16", "16", "bf16"), {"mask_mod", "@document_ids"}},
      ATTENTION(1, 1, 50, 50, 16, 16),
      6e-3},
+    {"lists",
+     "attention_fwd",
+     {TILES("32", "32", "16", "bf16"),
+      {"mask_mod", "@document_ids"},
+      {"blocks", "@listed_blocks"}},
+     ATTENTION(2, 2, 50, 150, 16, 16),
+     6e-3},
     {"alibi",
      "attention_fwd",
      {TILES("32", "16", "16", "bf16"),
@@ -235,6 +242,13 @@ static const problem problems[] = {
      {TILES("16", "32", "16", "f16"), {"mask_mod", "@sliding_window"}},
      BACKWARD(1, 1, 90, 90, 16, 16),
      2e-3},
+    {"bwd_dq_lists",
+     "attention_bwd_dq",
+     {TILES("32", "16", "16", "bf16"),
+      {"mask_mod", "@document_ids"},
+      {"blocks", "@listed_blocks"}},
+     BACKWARD(2, 1, 50, 150, 16, 16),
+     6e-3},
     {"bwd_soft_cap",
      "attention_bwd_dq",
      {TILES("32", "16", "16", "bf16"), {"score_mod", "@soft_cap"}},
@@ -377,6 +391,13 @@ static const problem hopper[] = {
      {HOPPER_TILES("32", "32", "bf16"), {"mask_mod", "@document_ids"}},
      ATTENTION(1, 1, 70, 70, 32, 32),
      6e-3},
+    {"lists",
+     "attention_fwd",
+     {HOPPER_TILES("32", "32", "bf16"),
+      {"mask_mod", "@document_ids"},
+      {"blocks", "@listed_blocks"}},
+     ATTENTION(2, 2, 70, 150, 32, 32),
+     6e-3},
     {"offsets",
      "attention_fwd",
      {HOPPER_TILES("32", "32", "bf16"), {"mask_mod", "@document"}},
@@ -426,6 +447,13 @@ static const problem hopper[] = {
      "attention_bwd",
      {HOPPER_KEYS("64", "32", "bf16"), {"mask_mod", "@causal"}},
      BACKWARD(1, 1, 200, 200, 32, 32),
+     6e-3},
+    {"bwd_lists",
+     "attention_bwd",
+     {HOPPER_KEYS("64", "32", "bf16"),
+      {"mask_mod", "@document_ids"},
+      {"blocks", "@listed_blocks"}},
+     BACKWARD(2, 1, 150, 150, 32, 32),
      6e-3},
     /* 64 keys for all warp groups. */
     {"bwd_wide",

@@ -39,6 +39,10 @@ static const role roles[] = {
     {"attention_fwd", "mask.prefixes", "B", false, 30},
     {"attention_fwd", "mask.sink", NULL, false, 3},
     {"attention_fwd", "mask.offsets", "T", false, -19},
+    {"attention*", "blocks.counts", "BHTC", false, 3},
+    {"attention*", "blocks.list", "BHTT", false, 3},
+    {"attention*", "blocks.row_side", NULL, false, 384},
+    {"attention*", "blocks.column_side", NULL, false, 64},
     {"attention_bwd*", "q", "BHMD", false, 0},
     {"attention_bwd*", "k", "BGND", false, 0},
     {"attention_bwd*", "v", "BGNE", false, 0},
@@ -196,7 +200,8 @@ static bool parse_kernel(tc_module *m, const char *kernel)
     snprintf(path, sizeof path, "kernels/%s.tile",
              backward ? "attention_bwd" : kernel);
     return parse_file(m, path) && parse_file(m, "kernels/mods/masks.tile") &&
-           parse_file(m, "kernels/mods/scores.tile");
+           parse_file(m, "kernels/mods/scores.tile") &&
+           parse_file(m, "kernels/mods/blocks.tile");
 }
 
 /* Bindings of a problem for so many rows. */
