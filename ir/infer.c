@@ -405,6 +405,7 @@ static tc_infer_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_ATOMIC_CAS] = rule_atomic,
     [TC_SPLAT] = tc_infer_splat,
     [TC_RANGE] = tc_infer_range,
+    [TC_RAMP] = tc_infer_ramp,
     [TC_EXPAND_DIMS] = tc_infer_expand_dims,
     [TC_BROADCAST] = tc_infer_broadcast,
     [TC_TRANS] = tc_infer_trans,

@@ -21,7 +21,7 @@ typedef bool tc_infer_fn(const tc_op *op, tc_results *r);
 
 tc_infer_fn tc_infer_call, tc_infer_vjp;
 /* Shapes (infer_shape.c) */
-tc_infer_fn tc_infer_splat, tc_infer_range, tc_infer_expand_dims,
+tc_infer_fn tc_infer_splat, tc_infer_range, tc_infer_ramp, tc_infer_expand_dims,
     tc_infer_broadcast, tc_infer_trans, tc_infer_reshape;
 /* Machine level (infer_machine.c) */
 tc_infer_fn tc_infer_convert_layout, tc_infer_mma, tc_infer_smem_alloc,

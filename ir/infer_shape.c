@@ -50,6 +50,17 @@ bool tc_infer_range(const tc_op *op, tc_results *r)
                     tc_type_name(context_of(op), t));
 }
 
+bool tc_infer_ramp(const tc_op *op, tc_results *r)
+{
+    const tc_type *t = r->types[0], *a = op->in[0]->type;
+    return (t->kind == TC_TILE && t->rank == 1 && t->elem->kind == TC_F32 &&
+            a == t->elem) ||
+           tc_error(context_of(op), op->loc,
+                    "ramp: operands are %s and the result %s, expected f32 and "
+                    "a tile of f32 with one axis",
+                    type_of(op, 0), tc_type_name(context_of(op), t));
+}
+
 bool tc_infer_expand_dims(const tc_op *op, tc_results *r)
 {
     const tc_type *t = op->in[0]->type;

@@ -358,7 +358,7 @@ static bool fit_each(tc_parser *p, tc_opcode code, tc_loc loc,
     bool ok = true;
     for (unsigned i = 0; i < ops->n; i++) {
         const tc_type *wanted = NULL;
-        if (code == TC_SPLAT && stated)
+        if ((code == TC_SPLAT || code == TC_RAMP) && stated)
             wanted = tc_type_elem(stated);
         else if (i && in[0])
             wanted = wanted_type(p, letter_of(code, i), in[0]->type);

@@ -29,6 +29,7 @@
  * larger ones must look after that itself (kernels/attention_fwd.tile does).
  * Tests: test/ir/passes/fold-exponents.
  */
+#include "passes/exponents.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -37,7 +38,6 @@
 /* Uses are followed no further. */
 enum { DEPTH = 4 };
 
-/* Does the value become a float of 16 bits or less, lane by lane? */
 static bool feeds_narrow(const tc_value *v, unsigned depth)
 {
     tc_each_use (u, v) {
@@ -52,6 +52,11 @@ static bool feeds_narrow(const tc_value *v, unsigned depth)
             return true;
     }
     return false;
+}
+
+bool tc_feeds_narrow(const tc_value *v)
+{
+    return feeds_narrow(v, 0);
 }
 
 /* The scalar that is in all lanes; NULL. */
@@ -96,7 +101,7 @@ static tc_value *minus_product(tc_builder *b, const tc_value *v, tc_value *c)
 static tc_value *difference(tc_builder *b, tc_op *exp2)
 {
     tc_value *x, *c;
-    if (!match_scaled(exp2->in[0], &x, &c) || !feeds_narrow(exp2->out[0], 0))
+    if (!match_scaled(exp2->in[0], &x, &c) || !tc_feeds_narrow(exp2->out[0]))
         return NULL;
     const tc_op *sub = tc_match_op(x, TC_SUB);
     tc_value *shift = sub ? minus_product(b, sub->in[1], c) : NULL;
@@ -114,7 +119,7 @@ static tc_value *factor(tc_builder *b, tc_op *exp2)
     tc_value *a, *f, *c;
     const tc_op *fma = tc_match_op(exp2->in[0], TC_FMA);
     if (!fma || !(c = uniform(fma->in[1])) ||
-        !match_scaled(fma->in[0], &a, &f) || !feeds_narrow(exp2->out[0], 0))
+        !match_scaled(fma->in[0], &a, &f) || !tc_feeds_narrow(exp2->out[0]))
         return NULL;
     tc_value *both = tc_build_binary(b, TC_MUL, f, c);
     tc_value *in[] = {a, splat_like(b, both, a), fma->in[2]};

@@ -7,23 +7,14 @@
 
 /* ---- One comparison ---- */
 
-/* One side: sign * position + rest. */
-struct side {
-    int sign;
-    tc_positions at;
-    tc_value *rest; /* NULL: 0 */
-};
-
 static bool is_within_i32(int64_t low, int64_t high)
 {
     return low >= INT32_MIN && high <= INT32_MAX;
 }
 
-/* Where positions are along `axis`, and v is one, or its difference from or sum
- * with what is the same along the axis. */
-static bool match_side(tc_value *v, unsigned axis, struct side *s)
+bool tc_match_position_sum(tc_value *v, unsigned axis, tc_position_sum *s)
 {
-    *s = (struct side){.sign = 1};
+    *s = (tc_position_sum){.sign = 1};
     if (tc_match_positions(v, axis, &s->at))
         return true;
     const tc_op *op = v->def;
@@ -38,8 +29,9 @@ static bool match_side(tc_value *v, unsigned axis, struct side *s)
         if (op->code == TC_ADD)
             return is_within_i32(x.low + r.low, x.high + r.high);
         s->sign = i == 0 ? 1 : -1;
-        return is_within_i32(x.low - r.high, x.high - r.low) &&
-               is_within_i32(r.low - x.high, r.high - x.low);
+        s->subtracts = i == 0;
+        return i == 0 ? is_within_i32(x.low - r.high, x.high - r.low)
+                      : is_within_i32(r.low - x.high, r.high - x.low);
     }
     return false;
 }
@@ -56,8 +48,8 @@ static const char *swapped(const char *pred)
 
 /* sign * position + rest `pred` other: the position has its limit at
  * other - rest, or, of the negative one, on the other side of rest - other. */
-static bool limit_of_side(const struct side *s, tc_value *other, bool subtracts,
-                          const char *pred, tc_mask_limit *limit)
+static bool limit_of_sum(const tc_position_sum *s, tc_value *other,
+                         const char *pred, tc_mask_limit *limit)
 {
     if (s->sign < 0 && !(pred = swapped(pred)))
         return false;
@@ -69,7 +61,7 @@ static bool limit_of_side(const struct side *s, tc_value *other, bool subtracts,
         limit->minus = other;
     } else {
         limit->value = other;
-        *(subtracts ? &limit->plus : &limit->minus) = s->rest;
+        *(s->subtracts ? &limit->plus : &limit->minus) = s->rest;
     }
     return true;
 }
@@ -78,20 +70,19 @@ static bool limit_of(tc_value *condition, unsigned axis, tc_mask_limit *limit)
 {
     tc_value *repeated = tc_match_repeated(condition, axis);
     const tc_op *cmp = tc_match_op(repeated ? repeated : condition, TC_CMP);
-    struct side s;
+    tc_position_sum s;
     if (!cmp || tc_lane_kind(cmp->in[0]) != TC_I32)
         return false;
     for (unsigned i = 0; i < 2; i++) {
         const char *pred = tc_op_word(cmp, "pred");
         if (i == 1 || !swapped(pred))
             pred = swapped(pred);
-        if (!pred || !match_side(cmp->in[i], axis, &s) ||
+        if (!pred || !tc_match_position_sum(cmp->in[i], axis, &s) ||
             !tc_is_same_along(cmp->in[1 - i], axis))
             continue;
-        bool subtracts = s.rest && cmp->in[i]->def->code == TC_SUB;
         tc_span x = tc_positions_span(&s.at);
         return x.low >= 0 && x.high <= INT32_MAX &&
-               limit_of_side(&s, cmp->in[1 - i], subtracts, pred, limit);
+               limit_of_sum(&s, cmp->in[1 - i], pred, limit);
     }
     return false;
 }
@@ -134,14 +125,13 @@ static bool is_one_less(const tc_value *v, const tc_value *n)
     return false;
 }
 
-/* Is `min(position, most)` the position wherever the mask may hold? */
-static bool is_bounded(const tc_mask_parts *parts, const tc_mask_limit *l)
+bool tc_mask_bounds(const tc_mask_parts *parts, const tc_positions *at)
 {
     for (unsigned i = 0; i < parts->n; i++) {
         const tc_mask_part *p = &parts->all[i];
         const tc_value *n = p->is_limit ? bound_of(&p->limit) : NULL;
-        if (n && p->limit.at.base == l->at.base && p->limit.at.n == l->at.n &&
-            is_one_less(l->at.most, n))
+        if (n && p->limit.at.base == at->base && p->limit.at.n == at->n &&
+            is_one_less(at->most, n))
             return true;
     }
     return false;
@@ -153,7 +143,8 @@ static void keep_one_base(tc_mask_parts *parts)
     const tc_mask_limit *first = NULL;
     for (unsigned i = 0; i < parts->n; i++) {
         tc_mask_part *p = &parts->all[i];
-        if (p->is_limit && p->limit.at.most && !is_bounded(parts, &p->limit))
+        if (p->is_limit && p->limit.at.most &&
+            !tc_mask_bounds(parts, &p->limit.at))
             p->is_limit = false;
         if (!p->is_limit)
             continue;

@@ -15,6 +15,18 @@
 #include "ir/arena.h"
 #include "passes/separate.h"
 
+/* sign * position + rest, of ints that do not wrap: positions along an axis,
+ * and what is the same along it. */
+typedef struct tc_position_sum {
+    int sign; /* 1 or -1 */
+    tc_positions at;
+    tc_value *rest; /* NULL: 0 */
+    bool subtracts; /* position - rest (sign is 1) */
+} tc_position_sum;
+
+/* Is the tile v, of two axes, such a sum? */
+bool tc_match_position_sum(tc_value *v, unsigned axis, tc_position_sum *s);
+
 /* position <= limit, or position >= limit, where
  * limit = value + plus - minus + constant, exactly. */
 typedef struct tc_mask_limit {
@@ -42,5 +54,7 @@ typedef struct tc_mask_parts {
  * limits have one base. `min(position, %n - 1)` counts as the position where
  * another part says that it is below %n. */
 tc_mask_parts tc_mask_parts_of(tc_arena *a, tc_value *mask, unsigned axis);
+/* Is min(position, most) the position wherever the mask may hold? */
+bool tc_mask_bounds(const tc_mask_parts *parts, const tc_positions *at);
 
 #endif

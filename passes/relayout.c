@@ -84,6 +84,7 @@ static bool may_be_cheap(const tc_op *op)
     switch (op->code) {
     case TC_SPLAT:
     case TC_RANGE:
+    case TC_RAMP:
     case TC_EXPAND_DIMS:
     case TC_BROADCAST:
     case TC_TRANS: return true;

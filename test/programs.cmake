@@ -20,6 +20,10 @@ numeric_program(numerics_masks numerics/masks.c numerics/pipeline.c)
 numeric_test(numerics_masks "numerics;asan" numerics_masks)
 numeric_test(numerics_masks_more nightly numerics_masks --seed 1000
              --seeds 4000)
+numeric_program(numerics_offsets numerics/offsets.c numerics/pipeline.c)
+numeric_test(numerics_offsets "numerics;asan" numerics_offsets)
+numeric_test(numerics_offsets_more nightly numerics_offsets --seed 1000
+             --seeds 1500)
 numeric_program(numerics_ranges numerics/ranges.c)
 numeric_test(numerics_ranges numerics numerics_ranges)
 numeric_program(numerics_lists numerics/lists.c numerics/pipeline.c)

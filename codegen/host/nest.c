@@ -12,6 +12,7 @@
  *                            d = s - splat(m)
  */
 #include "codegen/host/emit.h"
+#include "codegen/host/lanes.h"
 
 #include <string.h>
 
@@ -266,6 +267,22 @@ static tc_lane eval_range(tc_nest *n, const tc_index *index)
     return r;
 }
 
+/* start + step * index, of operands that are scalars. */
+static tc_lane eval_ramp(tc_nest *n, const tc_op *op, const tc_index *index)
+{
+    tc_emit *e = n->e;
+    tc_lane r = eval_range(n, index);
+    LLVMBasicBlockRef here = go_to_level(n, r.level);
+    unsigned width = tc_is_vector(r.x) ? index->width : 1;
+    LLVMValueRef start = tc_splat(e, tc_scalar_of(e, op->in[0]), width);
+    LLVMValueRef step = tc_splat(e, tc_scalar_of(e, op->in[1]), width);
+    r.x = LLVMBuildSIToFP(e->b, r.x, LLVMTypeOf(start), "");
+    tc_lanes l = tc_lanes_of(e->b, start);
+    r.x = tc_lanes_fma(&l, r.x, step, start);
+    go_back(n, here);
+    return r;
+}
+
 static tc_lane eval_buffer(tc_nest *n, const tc_value *v, const tc_index *index)
 {
     tc_lane r = {NULL, index_level(index)};
@@ -311,6 +328,7 @@ static tc_lane eval_virtual(tc_nest *n, tc_value *v, const tc_index *index)
     switch (op->code) {
     case TC_SPLAT: return (tc_lane){tc_scalar_of(n->e, op->in[0]), 0};
     case TC_RANGE: return eval_range(n, index);
+    case TC_RAMP: return eval_ramp(n, op, index);
     case TC_EXPAND_DIMS:
     case TC_BROADCAST:
     case TC_TRANS: {

@@ -191,6 +191,7 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_PRINT] = tc_interp_print,
     [TC_SPLAT] = tc_interp_splat,
     [TC_RANGE] = tc_interp_range,
+    [TC_RAMP] = tc_interp_ramp,
     [TC_EXPAND_DIMS] = tc_interp_moved,
     [TC_BROADCAST] = tc_interp_moved,
     [TC_TRANS] = tc_interp_moved,

@@ -30,6 +30,20 @@ bool tc_interp_range(tc_interp *it, const tc_op *op)
     return true;
 }
 
+bool tc_interp_ramp(tc_interp *it, const tc_op *op)
+{
+    const tc_ivalue *start = tc_ivalue_of(op->in[0]);
+    const tc_ivalue *step = tc_ivalue_of(op->in[1]);
+    tc_ivalue *to = tc_ivalue_of(op->out[0]);
+    const tc_iplaces *p = tc_interp_places(it, op->out[0]->type->layout);
+    for (unsigned i = 0; i < to->n; i++) {
+        to->x[i].f =
+            fmaf((float)p->elem[i], (float)step->x[0].f, (float)start->x[0].f);
+        to->poison[i] = start->poison[0] ? start->poison[0] : step->poison[0];
+    }
+    return true;
+}
+
 /* ---- Moves ---- */
 
 /* The coordinates in the operand of an element of the result. */

@@ -253,6 +253,7 @@ static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_ATOMIC_CAS] = tc_nvptx_atomic,
     [TC_SPLAT] = tc_nvptx_splat,
     [TC_RANGE] = tc_nvptx_range,
+    [TC_RAMP] = tc_nvptx_ramp,
     [TC_EXPAND_DIMS] = tc_nvptx_expand_dims,
     [TC_BROADCAST] = tc_nvptx_broadcast,
     [TC_TRANS] = tc_nvptx_trans,

@@ -24,6 +24,29 @@ bool tc_nvptx_range(tc_gen *g, const tc_op *op)
     return true;
 }
 
+/* start + step * (thread's part) + step * (register's part): the second
+ * product has a constant in it, and the first sum is the thread's. */
+bool tc_nvptx_ramp(tc_gen *g, const tc_op *op)
+{
+    tc_lanes lanes = tc_lanes_get(g, op->out[0]->type->layout, 0);
+    LLVMValueRef start = tc_gen_scalar(g, op->in[0]);
+    LLVMValueRef step = tc_gen_scalar(g, op->in[1]);
+    LLVMValueRef *to = tc_gen_set(g, op->out[0]);
+    for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++) {
+        bool add;
+        uint32_t c = tc_lanes_constant(&lanes, r, &add);
+        LLVMValueRef at = add ? lanes.thread : tc_lanes_at(g, &lanes, r);
+        at = LLVMBuildSIToFP(g->b, at, g->f32, "");
+        LLVMValueRef in[] = {at, step, start};
+        to[r] = tc_gen_intrinsic(g, "fma", 1, &g->f32, 3, in);
+        if (!add || c == 0)
+            continue;
+        LLVMValueRef more[] = {LLVMConstReal(g->f32, c), step, to[r]};
+        to[r] = tc_gen_intrinsic(g, "fma", 1, &g->f32, 3, more);
+    }
+    return true;
+}
+
 /* From coordinates of the result to those of the operand. */
 typedef void source_fn(const tc_op *op, const int32_t *of, int32_t *from);
 

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What may be rounded otherwise: values that only matter as arguments of
+ * exponentials that get rounded themselves (fold_exponents.c says how far).
+ */
+#ifndef TC_EXPONENTS_H
+#define TC_EXPONENTS_H
+
+#include "ir/ir.h"
+
+/* Does a value become a float of 16 bits or less, lane by lane? */
+bool tc_feeds_narrow(const tc_value *v);
+
+/* scale * tanh(x), where `tanh` is that op on a tile of f32, and scale a scalar
+ * or NULL, for 1: rounded otherwise, by 2^-13 at most. */
+tc_value *tc_build_tanh(tc_builder *b, const tc_op *tanh, tc_value *scale);
+
+#endif

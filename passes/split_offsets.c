@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * split-offsets: what is added to all elements of a row, or of a column, of the
+ * arguments of exponentials is computed once a row, once a column.
+ *
+ *   %x = %d * %f + %slope * cast(%k - %q, f32)   k, q positions (separate.h)
+ *   %s = select(%m, %x, -inf)
+ *   %t = max(%s, axis=1)
+ *   %p = exp2(fma(%s, %l, -%b[:, none]))
+ *   %r = cast(%p, bf16)
+ * becomes, where %k is %n0 + range(64) and %q0 the first of %q:
+ *   %c = ramp(cast(%n0 - %q0, f32) * %slope, %slope)         a column
+ *   %o = %slope * cast(%q0 - %q, f32)                        a row
+ *   %s = select(%m, fma(%d, %f, %c[none, :]), -inf)
+ *   %t = max(%s, axis=1) + %o
+ *   %p = exp2(fma(%s, %l, (fma(%o, %l, -%b))[:, none]))
+ *   %r = cast(%p, bf16)
+ *
+ * An element costs an fma instead of a subtraction, a conversion, two products
+ * and a sum; where there is only a row's part, nothing. A tanh that the rest is
+ * added to becomes a cheaper one (bounded_tanh.c).
+ *
+ * Rounding differs, as in fold_exponents.c and only where that may change it:
+ * each part by 2^-24 of itself. For positions these are as large as the offset,
+ * give or take the slope times the side of a tile, because they are taken
+ * relative to the first of the row's positions, from which the others are less
+ * than SPREAD away (known from how they are made). An infinite offset may give
+ * NaN where it would have hidden an element: a program that meets such must
+ * look after that itself (kernels/attention_fwd.tile does).
+ *
+ * Tests: test/ir/passes/split-offsets, test/numerics/attention.c.
+ */
+#include "passes/exponents.h"
+#include "passes/mask_limits.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+
+#include <math.h>
+
+enum { MOST_TERMS = 8, MOST_FACTORS = 4, DEPTH = 8, SPREAD = 4096 };
+
+/* Terms of a sum: sign * factors * value. */
+typedef enum kind {
+    BODY,    /* any tile */
+    ROW,     /* the same along the axis of the maximum */
+    COLUMN,  /* the same along the other */
+    POSITION /* cast(position sum) */
+} kind;
+
+struct term {
+    kind kind;
+    bool minus;
+    unsigned nfactors;
+    tc_value *factors[MOST_FACTORS]; /* scalars */
+    tc_value *value;
+    tc_position_sum sum; /* POSITION */
+};
+
+struct split {
+    tc_pass_env *env;
+    unsigned axis;       /* of the maximum */
+    const tc_type *type; /* of the tile, f32 */
+    tc_mask_parts parts; /* of the mask, along that axis */
+    unsigned nterms, nbodies;
+    struct term terms[MOST_TERMS];
+};
+
+/* ---- What the sum consists of ---- */
+
+/* Positions that are the same along the axis: how far the largest is from the
+ * smallest; -1: not known. */
+static int64_t spread(const tc_value *v, unsigned depth)
+{
+    const tc_op *op = v->def;
+    if (v->type->kind != TC_TILE || tc_match_op(v, TC_SPLAT))
+        return 0;
+    if (!op || depth == DEPTH)
+        return -1;
+    if (op->code == TC_RANGE)
+        return tc_type_count(v->type) - 1;
+    if (op->code == TC_BROADCAST || op->code == TC_EXPAND_DIMS)
+        return spread(op->in[0], depth + 1);
+    bool larger = op->code == TC_MIN || op->code == TC_MAX;
+    if (!larger && op->code != TC_ADD && op->code != TC_SUB)
+        return -1;
+    int64_t a = spread(op->in[0], depth + 1), b = spread(op->in[1], depth + 1);
+    if (a < 0 || b < 0)
+        return -1;
+    return larger ? (a > b ? a : b) : a + b;
+}
+
+/* Can the cast of an int be told apart into a column's part and a row's? */
+static bool match_position(struct split *s, const tc_value *v, struct term *t)
+{
+    const tc_op *cast = tc_match_op(v, TC_CAST);
+    if (!cast || tc_lane_kind(cast->in[0]) != TC_I32 ||
+        !tc_match_position_sum(cast->in[0], s->axis, &t->sum) || !t->sum.rest)
+        return false;
+    int64_t far = spread(t->sum.rest, 0);
+    return t->sum.at.base && far >= 0 && far <= SPREAD &&
+           (!t->sum.at.most || tc_mask_bounds(&s->parts, &t->sum.at));
+}
+
+static bool has_room(const struct split *s)
+{
+    return s->nterms < MOST_TERMS;
+}
+
+static bool add_term(struct split *s, struct term t, tc_value *v)
+{
+    if (!has_room(s))
+        return false;
+    t.value = v;
+    if (tc_is_same_along(v, s->axis))
+        t.kind = ROW;
+    else if (tc_is_same_along(v, 1 - s->axis))
+        t.kind = COLUMN;
+    else if (match_position(s, v, &t))
+        t.kind = POSITION;
+    else
+        t.kind = BODY;
+    s->nbodies += t.kind == BODY;
+    s->terms[s->nterms++] = t;
+    return true;
+}
+
+static bool collect(struct split *s, struct term t, tc_value *v,
+                    unsigned depth);
+
+/* v is op->in[i] times the scalar in all lanes of another operand. */
+static bool collect_scaled(struct split *s, struct term t, tc_value *a,
+                           tc_value *b, unsigned depth)
+{
+    if (!tc_match_op(b, TC_SPLAT)) {
+        tc_value *swap = a;
+        a = b;
+        b = swap;
+    }
+    t.factors[t.nfactors++] = b->def->in[0];
+    return collect(s, t, a, depth + 1);
+}
+
+static bool is_scaled(const struct term *t, const tc_op *op)
+{
+    return t->nfactors < MOST_FACTORS && (tc_match_op(op->in[0], TC_SPLAT) ||
+                                          tc_match_op(op->in[1], TC_SPLAT));
+}
+
+/* False: too many terms. */
+static bool collect(struct split *s, struct term t, tc_value *v, unsigned depth)
+{
+    const tc_op *op = v->def;
+    struct term minus = t;
+    minus.minus = !t.minus;
+    if (op && depth < DEPTH && v->type->kind == TC_TILE)
+        switch (op->code) {
+        case TC_ADD:
+            return collect(s, t, op->in[0], depth + 1) &&
+                   collect(s, t, op->in[1], depth + 1);
+        case TC_SUB:
+            return collect(s, t, op->in[0], depth + 1) &&
+                   collect(s, minus, op->in[1], depth + 1);
+        case TC_NEG: return collect(s, minus, op->in[0], depth + 1);
+        case TC_MUL:
+            if (!is_scaled(&t, op))
+                break;
+            return collect_scaled(s, t, op->in[0], op->in[1], depth);
+        case TC_FMA:
+            if (!is_scaled(&t, op))
+                break;
+            return collect_scaled(s, t, op->in[0], op->in[1], depth) &&
+                   collect(s, t, op->in[2], depth + 1);
+        default: break;
+        }
+    return add_term(s, t, v);
+}
+
+/* ---- Building the parts ---- */
+
+static tc_value *add(tc_builder *b, tc_value *v, tc_value *more)
+{
+    return v ? tc_build_binary(b, TC_ADD, v, more) : more;
+}
+
+/* sign * factors; NULL: 1 */
+static tc_value *scale_of(tc_builder *b, const struct term *t)
+{
+    tc_value *v = NULL;
+    for (unsigned i = 0; i < t->nfactors; i++)
+        v = v ? tc_build_binary(b, TC_MUL, v, t->factors[i]) : t->factors[i];
+    return v && t->minus ? tc_build_unary(b, TC_NEG, v) : v;
+}
+
+/* The tile (or scalar) times sign and factors. */
+static tc_value *scaled(tc_builder *b, const struct term *t, tc_value *v)
+{
+    tc_value *scale = scale_of(b, t);
+    if (scale && v->type->kind == TC_TILE)
+        scale = tc_build(b, TC_SPLAT, 1, &scale, v->type);
+    if (scale)
+        return tc_build_binary(b, TC_MUL, v, scale);
+    return t->minus ? tc_build_unary(b, TC_NEG, v) : v;
+}
+
+static const tc_type *f32_like(tc_builder *b, const tc_type *like)
+{
+    tc_context *cx = b->func->module->cx;
+    return tc_type_with_elem(cx, like, tc_type_scalar(cx, TC_F32));
+}
+
+static tc_value *to_f32(tc_builder *b, tc_value *v)
+{
+    return tc_build(b, TC_CAST, 1, &v, f32_like(b, v->type));
+}
+
+/* The first of positions along their only axis, made as spread() knows. */
+static tc_value *first_of(tc_builder *b, tc_value *v)
+{
+    const tc_op *op = v->def;
+    if (op->code == TC_SPLAT)
+        return op->in[0];
+    if (op->code == TC_RANGE)
+        return tc_build_int(b, tc_type_elem(v->type), 0);
+    return tc_build_binary(b, op->code, first_of(b, op->in[0]),
+                           first_of(b, op->in[1]));
+}
+
+/* Of sign * (base + range) + rest, rest = first + (rest - first): the row's
+ * part is the parenthesis, the column's the others. */
+static void add_position(struct split *s, tc_builder *b, const struct term *t,
+                         tc_value **row, tc_value **column)
+{
+    const tc_position_sum *p = &t->sum;
+    tc_value *rest = tc_without_axis(b, p->rest, s->axis, s->type);
+    tc_value *first = first_of(b, rest);
+    tc_value *firsts = tc_build(b, TC_SPLAT, 1, &first, rest->type);
+    tc_value *off = p->subtracts ? tc_build_binary(b, TC_SUB, firsts, rest)
+                                 : tc_build_binary(b, TC_SUB, rest, firsts);
+    *row = add(b, *row, scaled(b, t, to_f32(b, off)));
+
+    tc_value *start = p->at.base;
+    if (p->sign < 0)
+        start = tc_build_binary(b, TC_SUB, first, start);
+    else
+        start =
+            tc_build_binary(b, p->subtracts ? TC_SUB : TC_ADD, start, first);
+    start = scaled(b, t, to_f32(b, start));
+    tc_value *step = tc_build_float(b, start->type, p->sign);
+    tc_value *in[] = {start, scaled(b, t, step)};
+    const tc_type *type = tc_type_shaped(b->func->module->cx, TC_TILE, 1,
+                                         &s->type->dims[s->axis], start->type);
+    *column = add(b, *column, tc_build(b, TC_RAMP, 2, in, type));
+}
+
+/* The body, with the column's part (NULL: none) added. */
+static tc_value *build_body(struct split *s, tc_builder *b,
+                            const struct term *t, tc_value *column)
+{
+    const tc_op *tanh = tc_match_op(t->value, TC_TANH);
+    if (tanh) {
+        tc_value *scale = scale_of(b, t);
+        const struct term whole = {.value = tc_build_tanh(b, tanh, scale),
+                                   .minus = t->minus && !scale};
+        return build_body(s, b, &whole, column);
+    }
+    if (!column)
+        return scaled(b, t, t->value);
+    column = tc_with_axis(b, column, 1 - s->axis, s->type);
+    tc_value *scale = scale_of(b, t);
+    if (!scale)
+        return tc_build_binary(b, t->minus ? TC_SUB : TC_ADD, column, t->value);
+    tc_value *in[] = {t->value, tc_build(b, TC_SPLAT, 1, &scale, s->type),
+                      column};
+    return tc_build(b, TC_FMA, 3, in, NULL);
+}
+
+/* Body and column's part; writes the row's part, NULL: there is none. */
+static tc_value *build_parts(struct split *s, tc_builder *b, tc_value **row)
+{
+    tc_value *column = NULL;
+    const struct term *body = NULL;
+    *row = NULL;
+    for (unsigned i = 0; i < s->nterms; i++) {
+        const struct term *t = &s->terms[i];
+        unsigned along = t->kind == ROW ? s->axis : 1 - s->axis;
+        tc_value **to = t->kind == ROW ? row : &column;
+        if (t->kind == BODY)
+            body = t;
+        else if (t->kind == POSITION)
+            add_position(s, b, t, row, &column);
+        else
+            *to =
+                add(b, *to,
+                    scaled(b, t, tc_without_axis(b, t->value, along, s->type)));
+    }
+    return build_body(s, b, body, column);
+}
+
+/* ---- Uses ---- */
+
+static bool is_maximum(const tc_op *op, unsigned axis)
+{
+    return op->code == TC_REDUCE && op->nin == 1 &&
+           tc_op_is_word(op, "kind", "max") &&
+           tc_op_int(op, "axis") == (int64_t)axis;
+}
+
+/* Does v become nothing but narrow exponentials, scaled at most? */
+static bool becomes_exponential(const tc_value *v, unsigned depth)
+{
+    tc_each_use (u, v) {
+        const tc_op *op = u->op;
+        bool ok = op->code == TC_EXP || op->code == TC_EXP2
+                      ? tc_feeds_narrow(op->out[0])
+                      : op->code == TC_MUL && depth < 2 &&
+                            (tc_match_op(op->in[0], TC_SPLAT) ||
+                             tc_match_op(op->in[1], TC_SPLAT)) &&
+                            becomes_exponential(op->out[0], depth + 1);
+        if (!ok)
+            return false;
+    }
+    return v->uses != NULL;
+}
+
+/* fma(v, l, b) or v - b, l in all lanes and b the same along the axis. */
+static bool is_argument(const tc_op *op, const tc_value *v, unsigned axis)
+{
+    bool fits = false;
+    if (op->code == TC_FMA)
+        fits = op->in[0] == v && tc_match_op(op->in[1], TC_SPLAT) &&
+               op->in[2] != v && tc_is_same_along(op->in[2], axis);
+    else if (op->code == TC_SUB)
+        fits = op->in[0] == v && tc_is_same_along(op->in[1], axis);
+    return fits && becomes_exponential(op->out[0], 0);
+}
+
+static bool uses_allow(const tc_value *v, unsigned axis)
+{
+    bool has_argument = false;
+    tc_each_use (u, v) {
+        bool argument = is_argument(u->op, v, axis);
+        has_argument |= argument;
+        if (!argument && !is_maximum(u->op, axis))
+            return false;
+    }
+    return has_argument;
+}
+
+/* The row's part goes behind the maximum. */
+static void shift_maximum(tc_op *max, tc_value *row)
+{
+    tc_builder b = tc_builder_before(max->next);
+    b.loc = max->loc;
+    tc_value *in[] = {max->out[0], row};
+    tc_op *sum = tc_op_new(b.func, TC_ADD, max->loc, 2, in, 0);
+    tc_value *v = tc_build_op(&b, sum, NULL);
+    for (tc_use *u = max->out[0]->uses, *next; u; u = next) {
+        next = u->next;
+        if (u->op != sum)
+            tc_op_set_in(u->op, u->index, v);
+    }
+}
+
+/* And into what the argument adds. */
+static void shift_argument(struct split *s, tc_op *op, tc_value *row)
+{
+    tc_builder b = tc_builder_before(op);
+    unsigned at = op->nin - 1;
+    tc_value *v = tc_without_axis(&b, op->in[at], s->axis, s->type);
+    if (op->code == TC_FMA) {
+        tc_value *in[] = {
+            row, tc_build(&b, TC_SPLAT, 1, op->in[1]->def->in, row->type), v};
+        v = tc_build(&b, TC_FMA, 3, in, NULL);
+    } else {
+        v = tc_build_binary(&b, TC_SUB, v, row);
+    }
+    tc_op_set_in(op, at, tc_with_axis(&b, v, s->axis, s->type));
+}
+
+static void shift_uses(struct split *s, tc_value *v, tc_value *row)
+{
+    for (tc_use *u = v->uses, *next; u; u = next) {
+        next = u->next;
+        if (is_maximum(u->op, s->axis))
+            shift_maximum(u->op, row);
+        else
+            shift_argument(s, u->op, row);
+    }
+}
+
+/* ---- The walk ---- */
+
+/* Is there more than the body, or a body that is cheaper in its place? */
+static bool is_worth_it(const struct split *s)
+{
+    return s->nterms > 1 || tc_match_op(s->terms[0].value, TC_TANH);
+}
+
+static bool hides_by_infinity(const tc_op *select)
+{
+    tc_scalar c;
+    return tc_match_const(select->in[2], &c) && isinf(c.f) && c.f < 0;
+}
+
+static bool try_maximum(tc_pass_env *env, tc_op *max)
+{
+    tc_value *v = max->in[0];
+    struct split s = {
+        .env = env, .axis = (unsigned)tc_op_int(max, "axis"), .type = v->type};
+    if (v->type->rank != 2 || tc_lane_kind(v) != TC_F32 || !v->def ||
+        !uses_allow(v, s.axis))
+        return false;
+    tc_op *select = tc_match_op(v, TC_SELECT);
+    if (select) {
+        if (select->in[0]->type->kind != TC_TILE || !hides_by_infinity(select))
+            return false;
+        s.parts = tc_mask_parts_of(env->scratch, select->in[0], s.axis);
+    }
+    tc_value *x = select ? select->in[1] : v, *row;
+    if (!collect(&s, (struct term){0}, x, 0) || s.nbodies != 1 ||
+        !is_worth_it(&s))
+        return false;
+    tc_builder b = tc_builder_before(select ? select : v->def);
+    tc_value *y = build_parts(&s, &b, &row);
+    if (row)
+        shift_uses(&s, v, row);
+    if (select)
+        tc_op_set_in(select, 1, y);
+    else
+        tc_value_replace(v, y);
+    return true;
+}
+
+static bool visit(tc_pass_env *env, tc_region *r)
+{
+    bool changed = false;
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            changed |= visit(env, op->regions[i]);
+        if (op->code == TC_REDUCE && op->nin == 1 &&
+            tc_op_is_word(op, "kind", "max"))
+            changed |= try_maximum(env, op);
+    }
+    return changed;
+}
+
+tc_change tc_pass_split_offsets(tc_func *f, tc_pass_env *env)
+{
+    return visit(env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+}
