@@ -375,12 +375,6 @@ static void enter_function(tc_gen *g)
         g, tc_gen_intrinsic(g, "nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL));
 }
 
-static LLVMValueRef *address_of(tc_gen *g, unsigned arg)
-{
-    const tc_value *v = g->f->body->args[arg];
-    return v->type->kind == TC_TENSOR ? tc_gen_get(g, v) : NULL;
-}
-
 tc_phase tc_gen_phase(tc_gen *g)
 {
     unsigned n = g->f->body->nargs;
@@ -389,9 +383,9 @@ tc_phase tc_gen_phase(tc_gen *g)
                   .lane = g->lane,
                   .warp = g->warp,
                   .group = g->group,
-                  .bases = tc_arena_array(g->arena, LLVMValueRef, n + 1)};
+                  .args = tc_arena_array(g->arena, LLVMValueRef *, n + 1)};
     for (unsigned i = 0; i < n; i++)
-        p.bases[i] = address_of(g, i) ? *address_of(g, i) : NULL;
+        p.args[i] = tc_gen_get(g, g->f->body->args[i]);
     return p;
 }
 
@@ -404,8 +398,7 @@ void tc_gen_resume(tc_gen *g, const tc_phase *p)
     g->warp = p->warp;
     g->group = p->group;
     for (unsigned i = 0; i < g->f->body->nargs; i++)
-        if (p->bases[i])
-            *address_of(g, i) = p->bases[i];
+        tc_map_set(&g->values, g->f->body->args[i], p->args[i]);
     LLVMPositionBuilderBefore(g->entry, LLVMGetBasicBlockTerminator(p->block));
 }
 
@@ -419,10 +412,12 @@ LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type)
     return at;
 }
 
-/* A pointer of which LLVM no longer knows where it is from. */
+/* A pointer or a stride of which LLVM no longer knows where it is from. */
 static LLVMValueRef opaque(tc_gen *g, LLVMValueRef x)
 {
     static const char text[] = "mov.b64 $0, $1;", constraints[] = "=l,l";
+    if (LLVMIsConstant(x))
+        return x;
     LLVMTypeRef t = LLVMTypeOf(x), type = LLVMFunctionType(t, &t, 1, false);
     LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints,
                                          strlen(constraints), false, false,
@@ -430,12 +425,24 @@ static LLVMValueRef opaque(tc_gen *g, LLVMValueRef x)
     return LLVMBuildCall2(g->b, type, code, &x, 1, "");
 }
 
+/* With the base alone, what the strides give would stay in registers. */
+static void forget_tensor(tc_gen *g, const tc_value *v)
+{
+    LLVMValueRef *known = tc_gen_get(g, v), *x = tc_gen_set(g, v);
+    unsigned rank = v->type->rank;
+    x[0] = opaque(g, known[0]);
+    for (unsigned i = 0; i < rank; i++) {
+        x[1 + i] = known[1 + i];
+        x[1 + rank + i] = opaque(g, known[1 + rank + i]);
+    }
+}
+
 void tc_gen_enter_again(tc_gen *g)
 {
     const tc_region *body = g->f->body;
     for (unsigned i = 0; i < body->nargs; i++)
-        if (address_of(g, i))
-            *address_of(g, i) = opaque(g, *address_of(g, i));
+        if (body->args[i]->type->kind == TC_TENSOR)
+            forget_tensor(g, body->args[i]);
     begin_entry(g, tc_gen_asm(g, g->i32, "mov.u32 $0, %tid.x;", "=r", 0, NULL));
 }
 

@@ -111,7 +111,7 @@ LLVMValueRef tc_gen_asm(tc_gen *g, LLVMTypeRef result, const char *text,
 
 /* In the function's first block, where it takes its place for good. */
 LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type);
-/* What depends on the thread's number and on the tensors' addresses is computed
+/* What depends on the thread's number and on where tensors lie is computed
  * again from here on: behind a loop, so that it takes no registers in that. */
 void tc_gen_enter_again(tc_gen *g);
 /* The number of the thread's group of four warps: i32, the same in a warp. It
@@ -123,7 +123,7 @@ LLVMValueRef tc_gen_warp_group(tc_gen *g);
 typedef struct tc_phase {
     LLVMBasicBlockRef block;
     tc_map *lanes;
-    LLVMValueRef lane, warp, group, *bases;
+    LLVMValueRef lane, warp, group, **args;
 } tc_phase;
 tc_phase tc_gen_phase(tc_gen *g);
 void tc_gen_resume(tc_gen *g, const tc_phase *p);
