@@ -4,12 +4,13 @@
  * the kernels and their tiles, turns mod expressions into functions, and keeps
  * the values that the expressions give.
  *
- * Forward is one kernel, backward a plan of several; each is a compile of its
- * own, from the same mods.
+ * Forward is one kernel, or with lists of blocks a plan; backward a plan. Each
+ * is a compile of its own, from the same mods.
  */
 #include "lib/attention.h"
 
 #include "lib/config.h"
+#include "lib/link.h"
 #include "lib/mask_rows.h"
 #include "lib/plan.h"
 
@@ -30,6 +31,7 @@ struct plan {
     const struct request *r;
     tc_mods mods;
     tc_attention_tuning tuning; /* what kernel_options say */
+    tc_attention_lists lists;
     const tc_target *target;
     bool rows_are_safe; /* each has a key */
 };
@@ -106,7 +108,7 @@ static void copy_all(struct bindings *b, const tilec_binding *list, size_t n)
 static struct bindings new_bindings(const struct plan *p)
 {
     const tilec_attention_options *o = &p->r->options;
-    enum { BESIDES = 2 * TC_CONFIG_BINDINGS + TC_ATTENTION_BINDINGS + 8 };
+    enum { BESIDES = 2 * TC_CONFIG_BINDINGS + TC_ATTENTION_BINDINGS + 16 };
     size_t room = o->nbindings + o->nbackward_bindings + BESIDES;
     return (struct bindings){tc_arena_array(p->arena, tilec_binding, room), 0};
 }
@@ -123,8 +125,36 @@ static void bind_mods(const struct plan *p, struct bindings *b)
             1);
 }
 
+/* What a plan has to know of lists; `sides`: the names of theirs. */
+static void bind_lists(const struct plan *p, struct bindings *b,
+                       const char *const sides[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (p->tuning.list_sides[i])
+            bind(b, sides[i], p->tuning.list_sides[i]);
+    bind(b, "BATCHES", p->lists.by_batch ? "1" : "0");
+    bind(b, "HEADS", p->lists.by_head ? "1" : "0");
+}
+
+/* The options of the forward kernel within its plan are of no other kernel. */
+static void keep_for_forward(struct plan *p, tilec_compile_options *c)
+{
+    tc_plan_tuning *t = tc_arena_new(p->arena, tc_plan_tuning);
+    *t = (tc_plan_tuning){.kernel = c->kernel,
+                          .warps = c->warps,
+                          .stages = c->stages,
+                          .ptxas_level = c->ptxas_level,
+                          .tiles = c->tiles};
+    p->job->tunings = t;
+    p->job->ntunings = 1;
+    c->kernel = "attention_forward";
+    c->warps = c->stages = c->ptxas_level = 0;
+    c->tiles = TILEC_TILES_ANY;
+}
+
 static bool finish_forward(struct plan *p)
 {
+    static const char *const sides[] = {"LQ", "LK"};
     const struct request *r = p->r;
     const tilec_attention_options *o = &r->options;
     const tc_attention_tuning *t = &p->tuning;
@@ -144,6 +174,8 @@ static bool finish_forward(struct plan *p)
     bind_all(&b, config.bindings, config.nbindings);
     bind(&b, "MAX", o->max ? "1" : "0");
     bind(&b, "SAFE", p->rows_are_safe ? "1" : "0");
+    if (p->lists.of_queries)
+        bind_lists(p, &b, sides);
     bind_mods(p, &b);
     unsigned warps = o->warps ? o->warps : t->warps,
              stages = o->stages ? o->stages : t->stages;
@@ -161,6 +193,8 @@ static bool finish_forward(struct plan *p)
         .no_load = o->no_load,
         .no_cache = o->no_cache,
     };
+    if (p->lists.of_queries)
+        keep_for_forward(p, &c);
     return tc_job_finish(p->job, &c);
 }
 
@@ -195,6 +229,18 @@ static void use_config(struct plan *p, const struct tuned *t,
     tuning->tiles = (tilec_tiles)c->tiles;
 }
 
+static void bind_key_and_query_lists(const struct plan *p, struct bindings *b)
+{
+    static const char *const of_keys[] = {"LQ", "LK"}, *const of_queries[] = {
+                                                           "LQQ", "LKQ"};
+    bind(b, "KEY_LISTS", p->lists.of_keys ? "1" : "0");
+    bind(b, "QUERY_LISTS", p->lists.of_queries ? "1" : "0");
+    if (p->lists.of_keys)
+        bind_lists(p, b, of_keys);
+    if (p->lists.of_queries)
+        bind_lists(p, b, of_queries);
+}
+
 static bool finish_backward(struct plan *p)
 {
     const struct request *r = p->r;
@@ -214,6 +260,7 @@ static bool finish_backward(struct plan *p)
     p->job->tunings = tunings;
     bind(&b, "DETERMINISTIC", deterministic ? "1" : "0");
     bind(&b, "CAPTURED", o->captured_gradients ? "1" : "0");
+    bind_key_and_query_lists(p, &b);
     bind_mods(p, &b);
     tilec_compile_options c = {
         .kernel = "attention_backward",
@@ -270,14 +317,23 @@ static bool read_mods(struct plan *p)
     return tc_mods_add(p->job, &texts, &p->mods);
 }
 
+/* A plan with what it launches. */
+static bool parse_program(struct plan *p, const char *name)
+{
+    tilec_source embedded = {name, NULL, 0};
+    tc_source program;
+    unsigned n;
+    if (!tc_job_source(p->job, &embedded, &program))
+        return false;
+    tc_source *linked = tc_link(p->arena, &program, 1, NULL, 0, &n);
+    return tc_job_parse(p->job, linked, n) && tc_job_parse(p->job, &program, 1);
+}
+
 static bool build(tc_job *job)
 {
     struct request *r = job->request;
     struct plan p = {.job = job, .arena = &job->cx->arena, .r = r};
     bool forward = r->direction == TC_FORWARD;
-    tilec_source embedded = {forward ? "attention_fwd" : "attention_bwd", NULL,
-                             0};
-    tc_source kernel;
     const char *target =
         r->options.target ? r->options.target : job->owner->target;
     p.target = tc_target_find(job->owner, target);
@@ -291,8 +347,10 @@ static bool build(tc_job *job)
         key = tc_mask_sure_key(job, &p.mods.all[TC_MOD_MASK], r->q->shape[2],
                                r->k->shape[2]);
     p.rows_are_safe = key != NULL;
-    if (!tc_job_source(job, &embedded, &kernel) ||
-        !tc_job_parse(job, &kernel, 1))
+    p.lists = tc_attention_find_lists(job, &r->options, r->direction, r->q,
+                                      r->k, &p.mods.all[TC_MOD_MASK]);
+    if (!parse_program(&p, forward && !p.lists.of_queries ? "attention_fwd"
+                                                          : "attention"))
         return false;
     if (!forward)
         return finish_backward(&p);

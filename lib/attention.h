@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, planned (attention.c, attention_options.c) and run
- * (attention_run.c).
+ * Attention, planned (attention.c, attention_options.c, attention_lists.c) and
+ * run (attention_run.c).
  */
 #ifndef TC_ATTENTION_H
 #define TC_ATTENTION_H
 
-#include "lib/compile.h"
+#include "lib/mods_job.h"
 
 /* Lives in the arena of the forward kernel's context. */
 struct tilec_attention {
@@ -23,7 +23,8 @@ typedef enum tc_direction { TC_FORWARD, TC_BACKWARD } tc_direction;
 /* What kernel_options come to in one direction. */
 enum { TC_ATTENTION_BINDINGS = 8 };
 typedef struct tc_attention_tuning {
-    unsigned warps, stages; /* 0: not said */
+    unsigned warps, stages;    /* 0: not said */
+    const char *list_sides[2]; /* queries and keys; NULL: not said */
     unsigned nbindings;
     tilec_binding bindings[TC_ATTENTION_BINDINGS];
 } tc_attention_tuning;
@@ -33,5 +34,20 @@ typedef struct tc_attention_tuning {
 bool tc_attention_read_options(tc_job *job, const tilec_attention_options *o,
                                tc_direction direction,
                                tc_attention_tuning *out) TC_MUST_CHECK;
+
+/* Where lists say which blocks a mask leaves. */
+typedef struct tc_attention_lists {
+    bool of_queries, of_keys; /* a list for each block of those */
+    bool by_batch, by_head;   /* the mask differs between them */
+} tc_attention_lists;
+
+/* attention_lists.c: for the job's mods, before anything else is in its
+ * module. Does not fail: what is wrong with a mask, its kernel's compile says.
+ */
+tc_attention_lists tc_attention_find_lists(tc_job *job,
+                                           const tilec_attention_options *o,
+                                           tc_direction direction,
+                                           const DLTensor *q, const DLTensor *k,
+                                           const tc_mod *mask);
 
 #endif

@@ -14,6 +14,7 @@
 
 typedef enum option_kind {
     OPTION_BLOCK,  /* a compile-time parameter */
+    OPTION_LIST,   /* the side of a list's blocks */
     OPTION_WARPS,  /* of a block */
     OPTION_STAGES, /* of pipelined loops */
     OPTION_WORD,   /* one of `words` */
@@ -33,6 +34,8 @@ static const struct option {
     {"BLOCK_N1", OPTION_BLOCK, {NULL, "BN"}, NULL},
     {"BLOCK_M2", OPTION_BLOCK, {NULL, "BMQ"}, NULL},
     {"BLOCK_N2", OPTION_BLOCK, {NULL, "BNQ"}, NULL},
+    {"SPARSE_Q_BLOCK_SIZE", OPTION_LIST, {"q", "q"}, NULL},
+    {"SPARSE_KV_BLOCK_SIZE", OPTION_LIST, {"k", "k"}, NULL},
     {"num_warps", OPTION_WARPS, {"", ""}, NULL},
     {"num_stages", OPTION_STAGES, {"", ""}, NULL},
     {"FLOAT32_PRECISION", OPTION_WORD, {"", ""}, NULL},
@@ -78,6 +81,16 @@ static bool read_count(tc_job *job, const tilec_binding *given, long most,
         return true;
     snprintf(expected, sizeof expected, "a whole number, 1 to %ld", most);
     return wrong(job, given, expected);
+}
+
+/* Of a list's blocks, which are looked into 128 at a time. */
+static bool read_side(tc_job *job, const tilec_binding *given)
+{
+    unsigned n;
+    if (!read_count(job, given, 1 << 20, &n))
+        return false;
+    return n % (n < 128 ? 8 : 128) == 0 ||
+           wrong(job, given, "a multiple of 8 below 128, or of 128");
 }
 
 static bool read_truth(tc_job *job, const tilec_binding *given, bool *out)
@@ -157,6 +170,12 @@ static bool read_option(tc_job *job, const struct option *k,
         if (!read_count(job, given, 16, &n))
             return false;
         out->stages = is_meant ? n : out->stages;
+        return true;
+    case OPTION_LIST:
+        if (!read_side(job, given))
+            return false;
+        if (is_meant)
+            out->list_sides[*k->parameter[d] == 'k'] = given->value;
         return true;
     case OPTION_BLOCK:
         if (!read_count(job, given, 1024, &n))

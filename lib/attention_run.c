@@ -129,6 +129,12 @@ static void add_own(struct call *c)
     c->args[c->nargs++] = tilec_int("with_dlse", t->dlse != NULL);
 }
 
+/* One of the kernels, which have code. */
+static const tilec_kernel *any_kernel(const tilec_kernel *k)
+{
+    return k->plan ? tilec_kernel_part(k, 0) : k;
+}
+
 /* The gradient for a number, one element, where the caller does not want it. */
 struct unwanted {
     DLTensor dl;
@@ -154,7 +160,8 @@ static tilec_status add_unwanted(struct call *c, struct unwanted *u,
     if (!tc_target_is_gpu(c->k->target) ||
         c->t->q->device.device_type == kDLCPU)
         return TILEC_OK;
-    return tc_gpu_spare(c->a->forward, c->t->q->device, &u->dl.data, c->error);
+    return tc_gpu_spare(any_kernel(c->k), c->t->q->device, &u->dl.data,
+                        c->error);
 }
 
 /* Captured parameters without an argument stay out: the launch names them. */
@@ -229,14 +236,14 @@ static tilec_status spare_rows(const tilec_kernel *k, const DLTensor *q,
                            .shape = s->shape};
     for (int i = 0; i < 3; i++)
         s->shape[i] = q->shape[i];
-    if (!k->gpu)
+    if (!tc_target_is_gpu(k->target))
         return spare_memory(s, error);
     s->tensor.strides = s->strides;
     /* What is not on a device the launch refuses, q first. */
     s->tensor.data = s;
     return q->device.device_type == kDLCPU
                ? TILEC_OK
-               : tc_gpu_spare(k, q->device, &s->tensor.data, error);
+               : tc_gpu_spare(any_kernel(k), q->device, &s->tensor.data, error);
 }
 
 static tilec_status place_rows(struct call *c, struct spare *lse,
@@ -249,6 +256,9 @@ static tilec_status place_rows(struct call *c, struct spare *lse,
     c->lse = t->lse ? t->lse : &lse->tensor;
     if (!t->lse && is_sound)
         s = spare_rows(c->k, t->q, lse, c->error);
+    /* A plan passes something on. */
+    if (c->k->plan && !c->a->has_max)
+        c->max = c->lse;
     if (!c->a->has_max || s != TILEC_OK)
         return s;
     c->max = t->max ? t->max : &max->tensor;

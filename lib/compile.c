@@ -245,6 +245,35 @@ bool tc_job_parse(tc_job *job, const tc_source *sources, unsigned n)
     return ok;
 }
 
+static bool parse_again(tc_job *job)
+{
+    job->trial = tc_module_new(job->cx);
+    for (unsigned i = 0; i < job->nparsed; i++)
+        if (!tc_parse(job->trial, job->parsed[i]))
+            return false;
+    return tc_module_verify(job->trial);
+}
+
+bool tc_job_try(tc_job *job, bool (*f)(tc_job *job, void *data), void *data)
+{
+    tc_context *cx = job->cx;
+    tc_diag *last = cx->last_diag;
+    unsigned nerrors = cx->nerrors;
+    bool remarks = cx->want_remarks;
+    cx->want_remarks = true;
+    bool ok = parse_again(job) && f(job, data);
+    tc_module_free(job->trial);
+    job->trial = NULL;
+    cx->want_remarks = remarks;
+    cx->nerrors = nerrors;
+    cx->last_diag = last;
+    if (last)
+        last->next = NULL;
+    else
+        cx->diags = NULL;
+    return ok;
+}
+
 /* ---- The kernel among the functions ---- */
 
 static bool unknown_kernel(tc_job *job, const char *name)

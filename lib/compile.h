@@ -18,7 +18,7 @@ struct tc_job {
     tilec_status status;        /* the class of the first failure */
     tc_context *cx;
     tc_module *module;           /* malloc'd; NULL once the kernel has it */
-    tc_module *trial;            /* malloc'd; of mask_rows.c, while it lasts */
+    tc_module *trial;            /* malloc'd; of tc_job_try, while it lasts */
     tc_host_kernel *host;        /* likewise */
     struct tc_gpu *gpu;          /* of a GPU target; tc_gpu_free, likewise */
     struct tc_launch_plan *plan; /* of a plan; tc_launch_plan_free, likewise */
@@ -41,6 +41,10 @@ tilec_status tc_job_run(tc_job *job, tilec_kernel **out);
 /* A compile that ends at once: the call was wrong. */
 tilec_status tc_job_refuse(tilec_context *owner, const char *why,
                            tilec_kernel **out);
+
+/* Calls f with the programs parsed so far once more, in job->trial, which goes
+ * afterwards; what is said there, remarks always, is forgotten. */
+bool tc_job_try(tc_job *job, bool (*f)(tc_job *job, void *data), void *data);
 
 /* An error without a place in a text; returns false. */
 bool tc_job_error(tc_job *job, tilec_status status, const char *fmt, ...)

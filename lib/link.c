@@ -130,13 +130,14 @@ tc_definition *tc_definitions(tc_arena *a, const char *text, size_t len,
     for (unsigned i = 0; next_definition(&c, &keyword, &name); i++) {
         if (i)
             defs[i - 1].end = keyword.begin;
-        defs[i] = (tc_definition){
-            copy_name(a, name), is_word(keyword, "kernel"), keyword.begin, len};
+        defs[i] =
+            (tc_definition){copy_name(a, name), is_word(keyword, "kernel"),
+                            is_word(keyword, "plan"), keyword.begin, len};
     }
     return defs;
 }
 
-/* An embedded mod file and which of its functions are wanted. */
+/* An embedded file and which of its functions are wanted. */
 struct mod_file {
     const tc_embedded *text;
     tc_definition *defs;
@@ -157,20 +158,28 @@ static bool is_mod(const tc_embedded *e)
     return strncmp(e->name, "mods/", 5) == 0;
 }
 
-static void read_mods(struct linker *l)
+static void read_files(struct linker *l, bool mods)
 {
-    for (const tc_embedded *e = tc_embedded_texts; e->name; e++)
-        l->nfiles += is_mod(e);
-    l->files = tc_arena_array(l->arena, struct mod_file, l->nfiles);
-    struct mod_file *f = l->files;
     for (const tc_embedded *e = tc_embedded_texts; e->name; e++) {
-        if (!is_mod(e))
+        if (is_mod(e) != mods)
             continue;
+        struct mod_file *f = &l->files[l->nfiles++];
         f->text = e;
         f->defs = tc_definitions(l->arena, e->text, e->len, &f->ndefs);
         f->wanted = tc_arena_array(l->arena, bool, f->ndefs);
-        f++;
     }
+}
+
+/* Mods first: of functions with the same name the first is taken. */
+static void read_embedded(struct linker *l, bool mods_only)
+{
+    unsigned n = 0;
+    for (const tc_embedded *e = tc_embedded_texts; e->name; e++)
+        n++;
+    l->files = tc_arena_array(l->arena, struct mod_file, n);
+    read_files(l, true);
+    if (!mods_only)
+        read_files(l, false);
 }
 
 static bool same_name(const char *name, struct token t)
@@ -196,12 +205,15 @@ static void want(struct linker *l, struct token symbol)
     for (unsigned i = 0; i < l->nfiles; i++) {
         struct mod_file *f = &l->files[i];
         for (unsigned j = 0; j < f->ndefs; j++) {
-            if (!same_name(f->defs[j].name, symbol) || f->wanted[j])
+            if (!same_name(f->defs[j].name, symbol))
                 continue;
+            if (f->wanted[j])
+                return;
             f->wanted[j] = true;
             f->nwanted++;
             want_text(l, f->text->text + f->defs[j].begin,
                       f->defs[j].end - f->defs[j].begin);
+            return;
         }
     }
 }
@@ -225,16 +237,25 @@ static tc_source excerpt(tc_arena *a, const struct mod_file *f)
     return (tc_source){f->text->file, text, f->text->len};
 }
 
+static bool has_plan(const struct linker *l)
+{
+    for (unsigned i = 0; i < l->nsources; i++)
+        for (unsigned j = 0; j < l->nown[i]; j++)
+            if (l->own[i][j].is_plan)
+                return true;
+    return false;
+}
+
 tc_source *tc_link(tc_arena *a, const tc_source *sources, unsigned nsources,
                    const char *const *names, unsigned nnames, unsigned *n)
 {
     struct linker l = {.arena = a, .nsources = nsources};
-    read_mods(&l);
     l.own = tc_arena_array(a, tc_definition *, nsources);
     l.nown = tc_arena_array(a, unsigned, nsources);
     for (unsigned i = 0; i < nsources; i++)
         l.own[i] =
             tc_definitions(a, sources[i].text, sources[i].len, &l.nown[i]);
+    read_embedded(&l, !has_plan(&l));
     for (unsigned i = 0; i < nsources; i++)
         want_text(&l, sources[i].text, sources[i].len);
     for (unsigned i = 0; i < nnames; i++)
@@ -250,7 +271,7 @@ tc_source *tc_link(tc_arena *a, const tc_source *sources, unsigned nsources,
 const char **tc_mod_names(tc_arena *a, unsigned *n)
 {
     struct linker l = {.arena = a};
-    read_mods(&l);
+    read_embedded(&l, true);
     *n = 0;
     for (unsigned i = 0; i < l.nfiles; i++)
         *n += l.files[i].ndefs;

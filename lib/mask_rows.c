@@ -99,44 +99,31 @@ static bool surely_sees(const tc_mod *mask, tc_module *m,
     return sure;
 }
 
-static const char *try_all(tc_job *job, const tc_mod *mask, bool more_queries)
+struct question {
+    const tc_mod *mask;
+    bool more_queries;
+    const char *answer;
+};
+
+static bool try_all(tc_job *job, void *data)
 {
+    struct question *q = data;
     tc_pass_options options = {0};
     tc_pass_env env = {job->cx, &job->cx->arena, &options,
                        tc_target_get("cpu")};
-    for (unsigned i = 0; i < job->nparsed; i++)
-        if (!tc_parse(job->trial, job->parsed[i]))
-            return NULL;
-    if (!tc_module_verify(job->trial))
-        return NULL;
-    for (int i = 0; i < NCANDIDATES; i++)
-        if (!(candidates[i].is_position && more_queries) &&
-            surely_sees(mask, job->trial, &candidates[i], &env))
-            return candidates[i].text;
-    return NULL;
+    for (int i = 0; i < NCANDIDATES && !q->answer; i++)
+        if (!(candidates[i].is_position && q->more_queries) &&
+            surely_sees(q->mask, job->trial, &candidates[i], &env))
+            q->answer = candidates[i].text;
+    return q->answer != NULL;
 }
 
 /* What is wrong with a mask is for the compile to say. */
 static const char *try_quietly(tc_job *job, const tc_mod *mask,
                                bool more_queries)
 {
-    tc_context *cx = job->cx;
-    tc_diag *last = cx->last_diag;
-    unsigned nerrors = cx->nerrors;
-    bool remarks = cx->want_remarks;
-    cx->want_remarks = false;
-    job->trial = tc_module_new(cx);
-    const char *key = try_all(job, mask, more_queries);
-    tc_module_free(job->trial);
-    job->trial = NULL;
-    cx->want_remarks = remarks;
-    cx->nerrors = nerrors;
-    cx->last_diag = last;
-    if (last)
-        last->next = NULL;
-    else
-        cx->diags = NULL;
-    return key;
+    struct question q = {.mask = mask, .more_queries = more_queries};
+    return tc_job_try(job, try_all, &q) ? q.answer : NULL;
 }
 
 const char *tc_mask_sure_key(tc_job *job, const tc_mod *mask, int64_t queries,

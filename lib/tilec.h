@@ -548,6 +548,8 @@ typedef struct tilec_attention_options {
      *   BLOCK_M1, BLOCK_N1        backward, where dk and dv are computed
      *   BLOCK_M2, BLOCK_N2        backward, where dq is computed by itself
      *                             (deterministic)
+     *   SPARSE_Q_BLOCK_SIZE, SPARSE_KV_BLOCK_SIZE
+     *                             of block_lists; multiples of the above
      *   num_warps, num_stages     GPU targets
      *   FLOAT32_PRECISION         of products of float32: ieee (the default),
      *                             tf32, tf32x3; with quotes as well
@@ -566,6 +568,13 @@ typedef struct tilec_attention_options {
     size_t nbackward_bindings;
     /* Forward can give the rows' largest scores (max of the tensors). */
     int max;
+    /* Whether the blocks that the mask leaves are found first, by a kernel of
+     * its own, and listed, so that no others are visited: 1, or -1: never. 0:
+     * for long sequences, where the compiler cannot tell them from the mask (a
+     * remark says why). With lists a call needs a workspace, forward too, and
+     * what `bindings` may name are the parameters of the plan
+     * @attention_forward. */
+    int block_lists;
 } tilec_attention_options;
 
 /* Plans and compiles attention for tensors like these: data types, D and DV
@@ -575,8 +584,9 @@ TILEC_API tilec_status tilec_attention_plan(
     tilec_context *cx, const DLTensor *q, const DLTensor *k, const DLTensor *v,
     const tilec_attention_options *options, tilec_attention **out);
 TILEC_API void tilec_attention_free(tilec_attention *a);
-/* The forward kernel; belongs to the plan. Its captured parameters are what
- * `captured` below must give, unless the expression gave the value. */
+/* The forward kernel, with lists a plan of several; belongs to the plan. Its
+ * captured parameters are what `captured` below must give, unless the
+ * expression gave the value. */
 TILEC_API const tilec_kernel *tilec_attention_kernel(const tilec_attention *a);
 /* The plan that computes the gradients (see tilec_kernel_part); NULL: none. */
 TILEC_API const tilec_kernel *

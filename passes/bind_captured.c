@@ -16,6 +16,13 @@
  *     fill %grad.score.bias
  *     launch @k(%q, %score.bias, %grad.score.bias)
  *
+ * A value of that name that the plan makes itself, the last one before the
+ * launch, goes before an argument:
+ *
+ *     %blocks.list = workspace %n : tensor<[?] x i32>
+ *     launch @make(%blocks.list)
+ *     launch @use()                 becomes    launch @use(%blocks.list)
+ *
  * Kernels add to gradients, so these begin as zeros. What a kernel takes as
  * bins.NAME is a tensor of the workspace instead, which begins as zeros too;
  * behind the last launch that takes it, what it comes to (exact_sums.h) is
@@ -119,6 +126,38 @@ static tc_value *bins(struct binder *b, const tc_op *launch,
 
 /* ---- Launches ---- */
 
+static tc_value *named_result(const tc_op *op, const char *name)
+{
+    for (unsigned i = 0; i < op->nout; i++)
+        if (op->out[i]->name == name)
+            return op->out[i];
+    return NULL;
+}
+
+/* The last before the launch, in its region and those around it. */
+static tc_value *made_before(const tc_op *launch, const char *name)
+{
+    for (const tc_op *top = launch; top; top = top->parent->op)
+        for (const tc_op *op = top->prev; op; op = op->prev) {
+            tc_value *v = named_result(op, name);
+            if (v)
+                return v;
+        }
+    return NULL;
+}
+
+static tc_value *made(struct binder *b, const tc_op *launch,
+                      const tc_value *wanted, bool *ok)
+{
+    tc_value *v = made_before(launch, wanted->name);
+    *ok = !v || v->type == wanted->type ||
+          tc_error(b->cx, launch->loc,
+                   "bind-captured: %%%s is %s here, but @%s takes %s", v->name,
+                   tc_type_name(b->cx, v->type), tc_launch_kernel(launch)->name,
+                   tc_type_name(b->cx, wanted->type));
+    return v;
+}
+
 /* The plan's argument for the kernel's. NULL: reported. */
 static tc_value *argument(struct binder *b, const tc_op *launch,
                           const tc_value *wanted)
@@ -143,6 +182,18 @@ static tc_value *argument(struct binder *b, const tc_op *launch,
     return v;
 }
 
+static tc_value *captured(struct binder *b, const tc_op *launch,
+                          const tc_value *wanted)
+{
+    bool ok;
+    if (strncmp(wanted->name, "bins.", 5) == 0)
+        return bins(b, launch, wanted);
+    tc_value *v = made(b, launch, wanted, &ok);
+    if (!ok)
+        return NULL;
+    return v ? v : argument(b, launch, wanted);
+}
+
 static bool bind_launch(struct binder *b, tc_op *op)
 {
     const tc_region *kernel = tc_launch_kernel(op)->body;
@@ -150,10 +201,7 @@ static bool bind_launch(struct binder *b, tc_op *op)
         return true;
     tc_value **in = tc_arena_array(b->scratch, tc_value *, kernel->nargs);
     for (unsigned i = 0; i < kernel->nargs; i++) {
-        const tc_value *arg = kernel->args[i];
-        in[i] = i < op->nin                           ? op->in[i]
-                : strncmp(arg->name, "bins.", 5) == 0 ? bins(b, op, arg)
-                                                      : argument(b, op, arg);
+        in[i] = i < op->nin ? op->in[i] : captured(b, op, kernel->args[i]);
         if (!in[i])
             return false;
     }

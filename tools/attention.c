@@ -20,8 +20,8 @@ typedef struct job {
     tilec_safetensors *in;
     tilec_attention *plan;
     DLTensor q, k, v;
-    owned_tensor o, lse;
-    bool is_backward;
+    owned_tensor o, lse, max;
+    bool is_backward, wants_max;
     DLTensor dout, dlse; /* the latter of ndim 0: not given */
     owned_tensor dq, dk, dv;
     size_t ngradients; /* of what is captured */
@@ -62,6 +62,7 @@ static int check_options(job *j)
     static const char *const options[] = {"--do", "--dlse", "--deterministic",
                                           "--captured"};
     j->is_backward = tool_has(j->args, "--backward");
+    j->wants_max = tool_has(j->args, "--max");
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (!j->is_backward && tool_has(j->args, options[i]))
             return tool_usage(j->args->command, "%s is for --backward",
@@ -104,6 +105,19 @@ static int read_source(void *user, const char *file, char **text)
     return *text != NULL;
 }
 
+static int read_lists(const job *j, int *lists)
+{
+    const char *when = tool_value(j->args, "--lists");
+    *lists = 0;
+    if (!when)
+        return EXIT_DONE;
+    *lists = strcmp(when, "always") == 0 ? 1 : -1;
+    return *lists == 1 || strcmp(when, "never") == 0
+               ? EXIT_DONE
+               : tool_usage(j->args->command,
+                            "--lists is `%s`, expected always or never", when);
+}
+
 static int make_plan(job *j)
 {
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
@@ -114,9 +128,10 @@ static int make_plan(job *j)
     o.backward = j->is_backward;
     o.deterministic = tool_has(j->args, "--deterministic");
     o.captured_gradients = tool_has(j->args, "--captured");
+    o.max = j->wants_max;
     kernel_options given;
     int code = read_kernel_options(j, &given);
-    if (code)
+    if (code || (code = read_lists(j, &o.block_lists)))
         return code;
     o.kernel_options = given.all;
     o.nkernel_options = given.n;
@@ -163,6 +178,18 @@ static int find_captured(job *j)
     return EXIT_DONE;
 }
 
+/* What forward and backward need, one after the other. */
+static int give_workspace(job *j, tilec_attention_tensors *t)
+{
+    uint64_t forward = 0, backward = 0;
+    tilec_error e;
+    if (tilec_attention_workspace(j->plan, t, &forward,
+                                  j->is_backward ? &backward : NULL, &e))
+        return report_error(&e);
+    t->workspace_bytes = forward > backward ? forward : backward;
+    return device_workspace(&j->device, t->workspace_bytes, &t->workspace);
+}
+
 /* Everything to where the kernel runs; on the CPU it is there. */
 static int put_tensors(job *j, tilec_attention_tensors *t)
 {
@@ -171,11 +198,12 @@ static int put_tensors(job *j, tilec_attention_tensors *t)
         (code = device_put(&j->device, &t->k, false)) ||
         (code = device_put(&j->device, &t->v, false)) ||
         (code = device_put(&j->device, &t->o, true)) ||
-        (code = device_put(&j->device, &t->lse, true)))
+        (code = device_put(&j->device, &t->lse, true)) ||
+        (t->max && (code = device_put(&j->device, &t->max, true))))
         return code;
     for (size_t i = 0; !code && i < j->ncaptured; i++)
         code = device_put(&j->device, &j->captured[i].tensor, false);
-    return code;
+    return code ? code : give_workspace(j, t);
 }
 
 static bool new_like(owned_tensor *to, const DLTensor *t)
@@ -225,13 +253,7 @@ static int put_gradients(job *j, tilec_attention_tensors *t)
         return code;
     for (size_t i = 0; !code && i < j->ngradients; i++)
         code = device_put(&j->device, &j->gradient_args[i].tensor, true);
-    tilec_error e;
-    if (!code &&
-        tilec_attention_workspace(j->plan, t, NULL, &t->workspace_bytes, &e))
-        return report_error(&e);
-    return code ? code
-                : device_workspace(&j->device, t->workspace_bytes,
-                                   &t->workspace);
+    return code;
 }
 
 /* Behind forward, whose o and lse it reads. */
@@ -272,6 +294,7 @@ static int compute(job *j)
     DLDataType f32 = {kDLFloat, 32, 1};
     if (!tensor_new(&j->o, q->dtype, 4, shape) ||
         !tensor_new(&j->lse, f32, 3, shape) ||
+        (j->wants_max && !tensor_new(&j->max, f32, 3, shape)) ||
         (j->is_backward && !new_gradients(j))) {
         fprintf(stderr, "tilec: error: no memory for the output\n");
         return EXIT_MACHINE;
@@ -282,6 +305,7 @@ static int compute(job *j)
     t.v = &j->v;
     t.o = &j->o.dl;
     t.lse = &j->lse.dl;
+    t.max = j->wants_max ? &j->max.dl : NULL;
     t.captured = j->captured;
     t.ncaptured = j->ncaptured;
     int code = put_tensors(j, &t);
@@ -350,6 +374,10 @@ static const DLTensor *result_for(const job *j, const DLTensor *ref,
             *what = name;
             return &j->gradients[i].dl;
         }
+    if (j->wants_max && strncmp(name, "max", 3) == 0) {
+        *what = "max";
+        return &j->max.dl;
+    }
     *what = ref->ndim == 3 ? "lse" : "o";
     return ref->ndim == 3 ? &j->lse.dl : &j->o.dl;
 }
@@ -367,7 +395,7 @@ static int check(const job *j)
             return report_error(&e);
         const char *what;
         const DLTensor *got = result_for(j, &ref, name, &what);
-        if (!compare(what, got, name, &ref, strcmp(what, "lse") == 0,
+        if (!compare(what, got, name, &ref, got->ndim == 3,
                      tool_has(j->args, "--json")))
             code = EXIT_INPUT;
     }
@@ -379,7 +407,7 @@ static int write_output(const job *j)
     const char *path = tool_value(j->args, "-o");
     if (!path)
         return EXIT_DONE;
-    tilec_named_tensor t[5 + MOST_CAPTURED] = {{"o", &j->o.dl},
+    tilec_named_tensor t[6 + MOST_CAPTURED] = {{"o", &j->o.dl},
                                                {"lse", &j->lse.dl},
                                                {"dq", &j->dq.dl},
                                                {"dk", &j->dk.dl},
@@ -389,6 +417,8 @@ static int write_output(const job *j)
     for (size_t i = 0; i < j->ngradients; i++)
         t[n++] = (tilec_named_tensor){
             tilec_attention_gradient(j->plan, i)->name, &j->gradients[i].dl};
+    if (j->wants_max)
+        t[n++] = (tilec_named_tensor){"max", &j->max.dl};
     return tilec_safetensors_write(path, t, n, NULL, 0, &e) ? report_error(&e)
                                                             : EXIT_DONE;
 }
@@ -423,6 +453,7 @@ static int run(const tool_args *args)
     int code = run_job(&j);
     free(j.o.dl.data);
     free(j.lse.dl.data);
+    free(j.max.dl.data);
     free(j.dq.dl.data);
     free(j.dk.dl.data);
     free(j.dv.dl.data);
@@ -449,15 +480,20 @@ static const tool_option options[] = {
     {"--dlse", "TENSOR", "the gradient of lse (default: none)"},
     {"--deterministic", NULL, "backward gives the same bits in every run"},
     {"--captured", NULL, "backward: those for what the score captures, too"},
+    {"--max", NULL, "the largest scores of each query, too"},
+    {"--lists", "WHEN",
+     "always, never: list the blocks that the mask leaves first\n"
+     "(default: where the compiler cannot tell which they are)"},
     {"--option", "NAME=VALUE",
      "as FlexAttention's kernel_options: BLOCK_M, BLOCK_N1,\n"
      "num_warps, fwd_.., bwd_.., ..; an unknown one lists them"},
     {"-D", "NAME=VALUE", "the same"},
     {"-o", "FILE",
-     "write o and lse (dq, dk, dv, grad.NAME) there, as safetensors"},
+     "write o and lse (max, dq, dk, dv, grad.NAME) there, as\n"
+     "safetensors"},
     {"--check", "TENSOR...",
-     "compare o (or lse, with a tensor of 3 dims; dq, dk, dv or\n"
-     "grad.NAME, with one of that name) with that tensor of the\n"
+     "compare o (or lse, with a tensor of 3 dims; max, dq, dk, dv\n"
+     "or grad.NAME, with one of that name) with that tensor of the\n"
      "input file; beyond the tolerance: exit 1"},
     {"--json", NULL, "print the checks as JSON, one object a line"},
     {"--remarks", NULL, "say what the compiler did and did not do"},

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/trial.h"
 
+#include "tools/device.h"
+
 #include "passes/target.h"
 
 #include <math.h>
@@ -24,6 +26,9 @@ typedef struct running {
     DLTensor *copies[INPUTS_MOST];     /* on it */
     owned_tensor results[INPUTS_MOST]; /* on the host, of what is written */
     tilec_argument args[INPUTS_MOST];
+    device_tensors room; /* only its workspace */
+    uint64_t room_bytes;
+    void *room_address;
 } running;
 
 __attribute__((format(printf, 3, 4))) static bool
@@ -58,6 +63,16 @@ static bool refused(running *r)
                : stop(r, TRIAL_REFUSED, "%.*s", n < 230 ? n : 230, d->message);
 }
 
+/* Of a plan the last one. */
+static const tilec_kernel *main_kernel(const tilec_kernel *k)
+{
+    const tilec_kernel *part;
+    for (size_t i = 0; (part = tilec_kernel_part(k, i)); i++)
+        if (!tilec_kernel_part(k, i + 1))
+            return part;
+    return k;
+}
+
 static bool build(running *r, const variant *v, bool load)
 {
     built_free(&r->b);
@@ -68,7 +83,7 @@ static bool build(running *r, const variant *v, bool load)
     snprintf(r->out->target, sizeof r->out->target, "%s",
              tilec_kernel_target(r->b.kernel));
     tilec_resources taken = TILEC_INIT(tilec_resources);
-    if (tilec_kernel_resources(r->b.kernel, &taken, NULL))
+    if (tilec_kernel_resources(main_kernel(r->b.kernel), &taken, NULL))
         return true;
     r->out->is_gpu = true;
     r->out->warps = taken.warps;
@@ -155,6 +170,8 @@ static void close_device(running *r)
         tilec_device_drop(r->device, r->copies[i]);
         free(r->results[i].dl.data);
     }
+    tilec_device_drop(r->device, r->room.workspace);
+    free(r->room.memory);
     tilec_event_free(r->start);
     tilec_event_free(r->stop);
     tilec_device_free(r->device);
@@ -162,10 +179,22 @@ static void close_device(running *r)
 
 /* ---- Running ---- */
 
+static bool make_room(running *r)
+{
+    tilec_error e;
+    r->room.device = r->device;
+    if (workload_workspace(r->w, &r->b, &r->room_bytes, &e))
+        return failed(r, &e);
+    return !device_workspace(&r->room, r->room_bytes, &r->room_address) ||
+           stop(r, TRIAL_FAILED, "no memory for its workspace");
+}
+
 static bool launch(running *r)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     tilec_error e;
+    o.workspace = r->room_address;
+    o.workspace_bytes = r->room_bytes;
     return !workload_launch(r->w, &r->b, r->args, &o, &e) || failed(r, &e);
 }
 
@@ -256,7 +285,7 @@ void trial_run(const workload *w, const variant *v, const trial_options *o,
     }
     *r = (running){.w = w, .o = o, .cx = cx, .out = out};
     if (compile(r, v) && !o->is_dry && open_device(r) && place(r) &&
-        launch(r) && wait_for(r) && check(r) && measure_time(r))
+        make_room(r) && launch(r) && wait_for(r) && check(r) && measure_time(r))
         (void)wait_for(r);
     close_device(r);
     built_free(&r->b);

@@ -239,6 +239,7 @@ static tilec_status build_attention(const workload *w, tilec_context *cx,
     o.stages = c->stages;
     o.ptxas_level = c->ptxas_level;
     o.tiles = c->tiles;
+    o.block_lists = out->lists;
     o.no_load = c->no_load;
     o.no_cache = c->no_cache;
     const tilec_argument *a = w->in.arguments;
@@ -300,5 +301,20 @@ tilec_status workload_launch(const workload *w, const built *b,
     t.lse = args[4].tensor;
     t.captured = args + ATTENTION_TENSORS;
     t.ncaptured = w->in.n - ATTENTION_TENSORS;
+    t.workspace = options->workspace;
+    t.workspace_bytes = options->workspace_bytes;
     return tilec_attention_forward(b->plan, &t, options, error);
+}
+
+tilec_status workload_workspace(const workload *w, const built *b,
+                                uint64_t *bytes, tilec_error *error)
+{
+    const tilec_argument *args = w->in.arguments;
+    if (!w->is_attention)
+        return tilec_kernel_workspace(b->kernel, args, w->in.n, bytes, error);
+    tilec_attention_tensors t = TILEC_INIT(tilec_attention_tensors);
+    t.q = args[0].tensor;
+    t.k = args[1].tensor;
+    t.v = args[2].tensor;
+    return tilec_attention_workspace(b->plan, &t, bytes, NULL, error);
 }

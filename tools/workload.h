@@ -76,17 +76,21 @@ typedef struct built {
     tilec_attention *plan;
     tilec_kernel *own;
     const tilec_kernel *kernel; /* whichever there is */
+    int lists; /* as block_lists of tilec_attention_options, for the build */
 } built;
 /* target NULL: that of the command line. What is wrong is in cx. */
 tilec_status workload_build(const workload *w, tilec_context *cx,
                             const char *target, const variant *v, bool load,
                             built *out);
 void built_free(built *b);
-/* args: as many as w->in.n, in that order. */
+/* args: as many as w->in.n, in that order. options: with a workspace where
+ * workload_workspace says so. */
 tilec_status workload_launch(const workload *w, const built *b,
                              const tilec_argument *args,
                              const tilec_launch_options *options,
                              tilec_error *error);
+tilec_status workload_workspace(const workload *w, const built *b,
+                                uint64_t *bytes, tilec_error *error);
 
 /* Of the results `got` (one for each argument, NULL: not written): the largest
  * error, and where it is beyond the tolerance, why (else ""). */

@@ -13,6 +13,13 @@ out_has "lse against lse_full: relative error"
 expect 0 attention in.st --mask=causal --check=o_causal --check lse_causal
 out_has "o against o_causal"
 out_has "lse against lse_causal"
+# By lists of blocks; the largest scores.
+expect 0 attention in.st --mask=causal --lists always --max --check o_causal \
+    --check lse_causal -o max.st
+grep -q '"max":{"dtype":"F32","shape":\[1,4,128\]' max.st ||
+    failed "no max in the output"
+expect 2 attention in.st --lists sometimes
+err_has "--lists is \`sometimes\`, expected always or never"
 expect 0 attention in.st --scale 0.125 --check o_full
 expect 1 attention in.st --scale 0.126 --check o_full
 out_has "FAILED"

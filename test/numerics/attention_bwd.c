@@ -27,7 +27,8 @@ typedef struct plans {
     bool lse_grad;
 } plans;
 
-static tilec_attention *compile(tilec_context *cx, const group *g, enum way way)
+static tilec_attention *compile(tilec_context *cx, const group *g, int gi,
+                                enum way way)
 {
     int32_t qk[4] = {1, 1, 64, g->dim}, v[4] = {1, 1, 64, g->value_dim};
     num_tensor like = num_tensor_new(g->type, 4, qk, NULL);
@@ -43,6 +44,7 @@ static tilec_attention *compile(tilec_context *cx, const group *g, enum way way)
     o.nsources = 1;
     o.backward = 1;
     o.deterministic = way == DETERMINISTIC;
+    o.block_lists = gi % 2 ? 1 : -1;
     tilec_attention *plan = NULL;
     if (tilec_attention_plan(cx, a, a, b, &o, &plan) != TILEC_OK)
         run_print_diagnostics(cx);
@@ -313,7 +315,8 @@ static void run_case(const plans *p, const group *g, int gi, int ci,
                        g->score->reference,
                        &mods,
                        g->mask->reference,
-                       &mods};
+                       &mods,
+                       NULL};
     store_forward(&a, &t);
     wanted w = want_gradients(&a, &t, &d, p->lse_grad);
     char text[512], why[512];
@@ -341,7 +344,7 @@ static void run_group(tilec_context *cx, const group *g, int gi,
     plans p = {.lse_grad = gi % 3 == 0};
     bool ok = true;
     for (int i = 0; i < WAYS; i++)
-        ok &= (p.of[i] = compile(cx, g, i)) != NULL;
+        ok &= (p.of[i] = compile(cx, g, gi, i)) != NULL;
     run_check(counts, ok, "group %d: does not compile", gi);
     for (int ci = 0; ok && ci < o->cases; ci++)
         if (o->only_case < 0 || ci == o->only_case)

@@ -95,7 +95,9 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
         torch.use_deterministic_algorithms says.
     kernel_options: a dict. FlexAttention's names (BLOCK_M, BLOCK_N, num_warps,
         num_stages, FLOAT32_PRECISION, ..., `fwd_` and `bwd_` in front of them);
-        target ("sm_80"); threads (on the CPU); bindings and backward_bindings,
+        target ("sm_80"); threads (on the CPU); block_lists, whether the blocks
+        that the mask leaves are listed first (else: where the compiler cannot
+        tell which they are); bindings and backward_bindings,
         dicts of the kernels' compile-time parameters. What is left open is
         taken from tuned configurations.
     captured, or any further keyword: what the mods capture, tensors and

@@ -53,7 +53,8 @@ def _compile(spec, device, options, q, k, v):
         score=_context.bytes_or_none(texts.score), sources=texts.sources,
         nsources=texts.nsources, read_source=_context.read_source,
         backward=spec.backward, deterministic=spec.deterministic,
-        captured_gradients=spec.captured_gradients, max=spec.max)
+        captured_gradients=spec.captured_gradients, max=spec.max,
+        block_lists=options.lists)
     for field, pairs in (("kernel_options", options.kernel),
                          ("bindings", options.bindings),
                          ("backward_bindings", options.backward_bindings)):

@@ -44,6 +44,7 @@ def numbers_of(text):
 class Options(typing.NamedTuple):
     target: typing.Optional[str] = None
     threads: int = 0
+    lists: int = 0  # 1, -1, 0: as block_lists of the library
     # Pairs of names and values. Which names there are the library knows.
     kernel: tuple = ()
     bindings: tuple = ()
@@ -65,7 +66,7 @@ def options_text(options):
 @functools.lru_cache(maxsize=1024)
 def options_of(text):
     lists = {"kernel": [], "bindings": [], "backward_bindings": []}
-    target, threads = None, 0
+    target, threads, by_lists = None, 0, 0
     for item in filter(None, text.split(";")):
         name, _, value = item.partition("=")
         group, _, rest = name.partition(".")
@@ -76,6 +77,11 @@ def options_of(text):
                 raise ValueError("kernel_options: threads is %r, expected a "
                                  "number" % value)
             threads = int(value)
+        elif name == "block_lists":
+            if value not in ("True", "False"):
+                raise ValueError("kernel_options: block_lists is %r, expected "
+                                 "True or False" % value)
+            by_lists = 1 if value == "True" else -1
         elif rest and group in lists:
             lists[group].append((rest, value))
         else:
@@ -83,4 +89,4 @@ def options_of(text):
             low = value.lower()
             lists["kernel"].append(
                 (name, low if low in ("true", "false") else value))
-    return Options(target, threads, **{n: tuple(x) for n, x in lists.items()})
+    return Options(target, threads, by_lists, **{n: tuple(x) for n, x in lists.items()})

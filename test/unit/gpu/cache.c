@@ -284,6 +284,49 @@ START_TEST(attention_without_a_logsumexp)
 }
 END_TEST
 
+/* By lists it is two kernels, and the second one has the place. */
+START_TEST(attention_by_lists_without_a_logsumexp)
+{
+    DLDataType bf16 = {kDLBfloat, 16, 1};
+    int64_t shape[4] = {1, 2, 128, 64};
+    DLTensor q = shaped(bf16, 4, shape, 0x10000);
+    DLTensor k = shaped(bf16, 4, shape, 0x20000);
+    DLTensor v = shaped(bf16, 4, shape, 0x30000);
+    DLTensor o = shaped(bf16, 4, shape, 0x40000);
+    tilec_attention_options options = TILEC_INIT(tilec_attention_options);
+    tilec_attention *plan;
+    options.target = "sm_80";
+    options.mask = "causal";
+    options.block_lists = 1;
+    options.warps = 2;
+    tilec_status s = tilec_attention_plan(cx, &q, &k, &v, &options, &plan);
+    ck_assert_msg(s == TILEC_OK, "%s",
+                  s == TILEC_OK ? "" : tilec_diagnostics(cx)->message);
+    tilec_attention_tensors t = TILEC_INIT(tilec_attention_tensors);
+    t.q = &q, t.k = &k, t.v = &v, t.o = &o;
+    ck_assert_int_eq(tilec_attention_workspace(plan, &t, &t.workspace_bytes,
+                                               NULL, &last_error),
+                     TILEC_OK);
+    t.workspace = (void *)0x50000;
+    int allocs = fake->allocs;
+    s = tilec_attention_forward(plan, &t, NULL, &last_error);
+    ck_assert_msg(s == TILEC_OK, "%s", last_error.message);
+    ck_assert_int_eq(fake->launches, 2);
+    ck_assert_int_eq(fake->allocs, allocs);
+    /* The options are of attention's kernel alone. */
+    tilec_resources r[2] = {TILEC_INIT(tilec_resources),
+                            TILEC_INIT(tilec_resources)};
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_int_eq(tilec_kernel_resources(
+                             tilec_kernel_part(tilec_attention_kernel(plan), i),
+                             &r[i], &last_error),
+                         TILEC_OK);
+    ck_assert_uint_gt(r[0].warps, 2);
+    ck_assert_uint_eq(r[1].warps, 2);
+    tilec_attention_free(plan);
+}
+END_TEST
+
 /* ---- Out of memory ---- */
 
 START_TEST(out_of_memory_at_each_place)
@@ -321,5 +364,6 @@ void gpu_cache_tests(TCase *t)
     tcase_add_test(t, contexts_forget_the_oldest);
     tcase_add_test(t, other_tensors_get_a_variant);
     tcase_add_test(t, attention_without_a_logsumexp);
+    tcase_add_test(t, attention_by_lists_without_a_logsumexp);
     tcase_add_test(t, out_of_memory_at_each_place);
 }
