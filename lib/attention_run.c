@@ -55,6 +55,7 @@ struct call {
     tilec_argument *captured;  /* by parameter of k */
     tilec_argument *args;
     size_t nargs;
+    uint64_t *workspace; /* what is asked for, in place of a launch; or NULL */
     tilec_error *error;
 };
 
@@ -108,12 +109,17 @@ static void add_tensor(struct call *c, const char *name, const DLTensor *t)
     c->args[c->nargs++] = tilec_tensor(name, t);
 }
 
+static void add_inputs(struct call *c)
+{
+    add_tensor(c, "q", c->t->q);
+    add_tensor(c, "k", c->t->k);
+    add_tensor(c, "v", c->t->v);
+}
+
 static void add_own(struct call *c)
 {
     const tilec_attention_tensors *t = c->t;
-    add_tensor(c, "q", t->q);
-    add_tensor(c, "k", t->k);
-    add_tensor(c, "v", t->v);
+    add_inputs(c);
     add_tensor(c, "o", t->o);
     add_tensor(c, "lse", c->lse);
     c->args[c->nargs++] = tilec_float("scale", c->a->scale);
@@ -182,6 +188,21 @@ static tilec_status call(struct call *c, const tilec_launch_options *options)
     return tilec_launch(c->k, c->args, c->nargs, options, c->error);
 }
 
+/* The size of the workspace, from what there is: it may be that of what is
+ * captured, and of its gradients. */
+static tilec_status measure(struct call *c)
+{
+    tilec_status s = place_captured(c);
+    if (s != TILEC_OK)
+        return s;
+    add_inputs(c);
+    for (unsigned i = c->k->nown; i < c->k->nparams; i++)
+        if (c->captured[i].name)
+            c->args[c->nargs++] = c->captured[i];
+    return tilec_kernel_workspace(c->k, c->args, c->nargs, c->workspace,
+                                  c->error);
+}
+
 /* As many arguments as attention has but with the wildest mods: no malloc. */
 enum { FEW = 40 };
 
@@ -197,7 +218,7 @@ static tilec_status call_with_room(struct call *c,
         return tc_fail_memory(c->error);
     memset(c->captured, 0, n * sizeof *c->captured);
     c->args = c->captured + c->k->nparams;
-    tilec_status s = call(c, options);
+    tilec_status s = c->workspace ? measure(c) : call(c, options);
     if (n > FEW)
         free(c->captured);
     return s;
@@ -390,11 +411,16 @@ tilec_status tilec_attention_workspace(const tilec_attention *a,
         return tc_fail(error, TILEC_USAGE, "%s: q, k or v is NULL", name);
     if (backward && !a->backward)
         return no_backward(name, error);
-    tilec_argument args[] = {tilec_tensor("q", t.q), tilec_tensor("k", t.k),
-                             tilec_tensor("v", t.v)};
-    if (forward)
-        s = tilec_kernel_workspace(a->forward, args, 3, forward, error);
-    if (backward && s == TILEC_OK)
-        s = tilec_kernel_workspace(a->backward, args, 3, backward, error);
+    struct call of[] = {
+        {.k = a->forward, .workspace = forward},
+        {.k = a->backward, .workspace = backward},
+    };
+    for (int i = 0; i < 2; i++) {
+        of[i].a = a;
+        of[i].t = &t;
+        of[i].error = error;
+        if (of[i].workspace && s == TILEC_OK)
+            s = call_with_room(&of[i], NULL);
+    }
     return s;
 }

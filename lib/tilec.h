@@ -627,7 +627,8 @@ typedef struct tilec_attention_tensors {
 } tilec_attention_tensors;
 
 /* The memory that a call with q, k and v of these shapes needs (`tensors` may
- * leave all others out, and data does not matter); *forward and *backward may
+ * leave all others out, but captured_grads of a deterministic plan, and data
+ * does not matter); *forward and *backward may
  * be NULL, where that is not asked. *backward of a plan without `backward` is
  * TILEC_USAGE. */
 TILEC_API tilec_status tilec_attention_workspace(

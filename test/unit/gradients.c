@@ -289,6 +289,51 @@ START_TEST(workspace)
 }
 END_TEST
 
+/* Sums that come out alike in every run take room by the gradient's size. */
+START_TEST(workspace_of_captured_gradients)
+{
+    enum { WIDTH = 9 };
+    static float table[HQ * WIDTH], gradient[HQ * WIDTH];
+    int64_t shape[] = {HQ, WIDTH};
+    DLTensor of[2];
+    for (int i = 0; i < 2; i++)
+        of[i] = (DLTensor){.data = i ? gradient : table,
+                           .device = {kDLCPU, 0},
+                           .ndim = 2,
+                           .dtype = {kDLFloat, 32, 1},
+                           .shape = shape};
+    tilec_argument captured = tilec_tensor("table", &of[0]),
+                   grad = tilec_tensor("table", &of[1]);
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    o.score = "relative_bias_table";
+    o.deterministic = 1;
+    o.captured_gradients = 1;
+    tilec_attention *a = plan(&o);
+    tilec_attention_tensors t = all_tensors();
+    uint64_t few, many;
+    t.captured = &captured;
+    t.ncaptured = 1;
+    refused(tilec_attention_workspace(a, &t, NULL, &few, &error),
+            "the workspace of @attention_backward depends on an argument that "
+            "is not given");
+    t.captured_grads = &grad;
+    t.ncaptured_grads = 1;
+    check(tilec_attention_workspace(a, &t, NULL, &few, &error));
+    shape[1] = 100 * WIDTH;
+    check(tilec_attention_workspace(a, &t, NULL, &many, &error));
+    ck_assert_uint_ge(many, few + 8 * HQ * 99 * WIDTH);
+    shape[1] = WIDTH;
+    t.workspace_bytes = few;
+    (void)loss(a, &t);
+    check(tilec_attention_backward(a, &t, NULL, &error));
+    double sum = 0;
+    for (int i = 0; i < HQ * WIDTH; i++)
+        sum += fabs(gradient[i]);
+    ck_assert_double_gt(sum, 0.1);
+    tilec_attention_free(a);
+}
+END_TEST
+
 START_TEST(calls_that_are_wrong)
 {
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
@@ -439,6 +484,7 @@ int main(void)
     tcase_add_test(c, strides_of_any_order);
     tcase_add_test(c, deterministic_bits);
     tcase_add_test(c, workspace);
+    tcase_add_test(c, workspace_of_captured_gradients);
     tcase_add_test(c, calls_that_are_wrong);
     tcase_add_test(c, kernel_options);
     tcase_add_test(c, warnings_are_said_once);
