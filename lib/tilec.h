@@ -578,8 +578,9 @@ typedef struct tilec_attention_options {
 } tilec_attention_options;
 
 /* Plans and compiles attention for tensors like these: data types, D and DV
- * count, lengths, batch and heads may be others at launch. Diagnostics are in
- * the context, as of tilec_compile. */
+ * count, lengths, batch and heads may be others at launch (what is fastest
+ * depends on lengths, and on whether there are more queries than keys).
+ * Diagnostics are in the context, as of tilec_compile. */
 TILEC_API tilec_status tilec_attention_plan(
     tilec_context *cx, const DLTensor *q, const DLTensor *k, const DLTensor *v,
     const tilec_attention_options *options, tilec_attention **out);

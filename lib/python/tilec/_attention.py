@@ -133,10 +133,12 @@ def _length_class(n):
 
 def plan_for(spec, q, k, v):
     """The plan for tensors like these. Lengths, batch and heads don't matter,
-    but for the few classes of lengths that configurations are tuned for."""
+    but for the few classes of lengths that configurations are tuned for, and
+    whether there are keys for all queries."""
     few = 16 if q.shape[2] <= 16 else 32 if q.shape[2] <= 32 else 0
     key = (spec, _tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
-           v.shape[3], few, _length_class(k.shape[2]))
+           v.shape[3], few, _length_class(k.shape[2]),
+           q.shape[2] <= k.shape[2])
     plan = _plans.get(key)
     if plan is None:
         with _lock:
