@@ -46,7 +46,7 @@ typedef struct tc_attention_lists {
  */
 tc_attention_lists tc_attention_find_lists(tc_job *job,
                                            const tilec_attention_options *o,
-                                           tc_direction direction,
+                                           tc_direction direction, bool pair,
                                            const DLTensor *q, const DLTensor *k,
                                            const tc_mod *mask);
 

@@ -40,6 +40,7 @@ def fault(entry, dtype, mask, target, folder):
         if name in use:
             words += ["--" + name, str(use.pop(name))]
     level = use.pop("ptxas", 3)
+    use.pop("pair", None)
     for name, value in use.items():
         words += ["-D", "%s=%d" % (name, value)]
     if mask:
