@@ -202,6 +202,14 @@ typedef struct tc_access {
                     * free of conflicts */
 } tc_access;
 tc_access tc_layout_access(const tc_layout *offsets, unsigned bits);
+/* The same access with fewer conflicts: lanes with a 1 in the lane mode `lane`
+ * take what the register mode `reg` counts in the other order. */
+typedef struct tc_stagger {
+    const tc_layout *offsets; /* of the accesses then; NULL: that is no better */
+    unsigned lane, reg;
+    unsigned ways; /* in any case */
+} tc_stagger;
+tc_stagger tc_layout_stagger(const tc_layout *offsets, unsigned bits);
 /* ldmatrix (and stmatrix): 8x8 matrices of 16-bit units. False: the layouts do
  * not fit it. */
 typedef struct tc_matrix_access {

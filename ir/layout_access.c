@@ -129,6 +129,53 @@ tc_access tc_layout_access(const tc_layout *offsets, unsigned bits)
     return a;
 }
 
+/* ---- Staggered accesses ----
+ *
+ * Registers of m64 products hold two f32 of row l / 4 in lane l, and swizzled
+ * rows of 128 bytes keep what two neighbouring rows have in one column in the
+ * same banks. Odd rows that store another column first meet no even row. */
+
+static bool is_chosen(const tc_access *a, unsigned reg)
+{
+    for (unsigned i = 0; 1u << i < a->vector; i++)
+        if (a->modes[i] == reg)
+            return true;
+    return false;
+}
+
+static bool is_xored(const tc_layout *offsets, const tc_mode *m)
+{
+    return m->count == 2 && m->image[0] > 0 && m->image[0] < offsets->period[0];
+}
+
+static const tc_layout *staggered(const tc_layout *offsets, unsigned lane,
+                                  unsigned reg)
+{
+    tc_layout_spec s;
+    tc_layout_spec_of(offsets, &s);
+    s.modes[TC_LANE][lane].image[0] ^= s.modes[TC_REGISTER][reg].image[0];
+    return tc_layout_get(offsets->cx, &s);
+}
+
+tc_stagger tc_layout_stagger(const tc_layout *offsets, unsigned bits)
+{
+    uint32_t bytes = bits <= 8 ? 1 : bits / 8;
+    tc_access a = tc_layout_access(offsets, bits);
+    tc_stagger best = {.ways = a.ways};
+    for (unsigned r = 0; a.ways > 1 && r < offsets->nmodes[TC_REGISTER]; r++)
+        for (unsigned l = 0; l < offsets->nmodes[TC_LANE]; l++) {
+            if (is_chosen(&a, r) ||
+                !is_xored(offsets, &offsets->modes[TC_REGISTER][r]) ||
+                !is_xored(offsets, &offsets->modes[TC_LANE][l]))
+                continue;
+            const tc_layout *to = staggered(offsets, l, r);
+            unsigned ways = bank_ways(to, bytes, a.vector * bytes);
+            if (ways < best.ways)
+                best = (tc_stagger){to, l, r, ways};
+        }
+    return best;
+}
+
 /* ---- ldmatrix ----
  *
  * A matrix is 8 rows of 16 bytes, each at an address that one lane gives. Lane

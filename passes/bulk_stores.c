@@ -166,7 +166,7 @@ static unsigned ways_of(struct bulk *s, const tc_type *tile,
     if (*by_matrix)
         return m.ways;
     const tc_layout *offsets = tc_layout_offsets(cx, shared, tile->layout);
-    return offsets ? tc_layout_access(offsets, bits).ways : 0;
+    return offsets ? tc_layout_stagger(offsets, bits).ways : 0;
 }
 
 /* The type of the buffer with the fewest conflicts, then the widest swizzle.

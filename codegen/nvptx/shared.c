@@ -420,20 +420,55 @@ bool tc_nvptx_smem_load(tc_gen *g, const tc_op *op)
     return true;
 }
 
+/* i1: this lane takes the registers of the mode in the other order. */
+static LLVMValueRef takes_other(tc_gen *g, const tc_layout *l, unsigned lane)
+{
+    uint32_t weight = 1;
+    for (unsigned i = 0; i < lane; i++)
+        weight *= l->modes[TC_LANE][i].count;
+    LLVMValueRef bit = LLVMBuildAnd(g->b, g->lane, tc_gen_i32(g, weight), "");
+    return LLVMBuildICmp(g->b, LLVMIntNE, bit, tc_gen_i32(g, 0), "");
+}
+
+/* The register that differs in this mode, of count 2, only. */
+static uint32_t other_register(const tc_layout *l, unsigned mode, uint32_t r)
+{
+    uint32_t weight = 1;
+    for (unsigned i = 0; i < mode; i++)
+        weight *= l->modes[TC_REGISTER][i].count;
+    return r / weight % 2 ? r - weight : r + weight;
+}
+
 /* Of equal copies each is stored: they say the same. */
 bool tc_nvptx_smem_store(tc_gen *g, const tc_op *op)
 {
     tc_shared_tile t;
-    if (!tc_shared_tile_new(g, op, tc_gen_get(g, op->in[0])[0], op->in[0]->type,
-                            op->in[1]->type->layout, g->target->stmatrix, &t))
+    LLVMValueRef buffer = tc_gen_get(g, op->in[0])[0], other = NULL;
+    const tc_layout *tile = op->in[1]->type->layout;
+    if (!tc_shared_tile_new(g, op, buffer, op->in[0]->type, tile,
+                            g->target->stmatrix, &t))
         return false;
+    tc_stagger s = {0};
+    if (!t.matrix)
+        s = tc_layout_stagger(t.at.offsets, t.bits);
+    if (s.offsets) {
+        t.at = tc_shared_at_new(g, buffer, s.offsets, t.bits / 8);
+        other = takes_other(g, tile, s.lane);
+    }
     const LLVMValueRef *in = tc_gen_get(g, op->in[1]);
     for (unsigned i = 0; i < t.nsteps; i++) {
         LLVMValueRef words[TC_STEP_WORDS], elements[TC_STEP_ELEMENTS];
         uint32_t registers[TC_STEP_ELEMENTS];
         tc_shared_tile_step(&t, i, registers);
-        for (unsigned k = 0; k < t.size; k++)
-            elements[k] = in[registers[k]];
+        for (unsigned k = 0; k < t.size; k++) {
+            LLVMValueRef own = in[registers[k]];
+            elements[k] =
+                other ? LLVMBuildSelect(
+                            g->b, other,
+                            in[other_register(tile, s.reg, registers[k])], own,
+                            "")
+                      : own;
+        }
         tc_words_pack(g, op->in[1]->type->elem, t.size, elements, words);
         tc_shared_tile_store(&t, i, words);
     }

@@ -182,6 +182,46 @@ START_TEST(test_golden_accesses)
 }
 END_TEST
 
+/* Lane by lane, from its definition: the offsets of both orders of a register
+ * mode are those of the plain access, and phases have as many ways as said. */
+static void is_staggered(const tc_layout *shared, const tc_layout *tile,
+                         unsigned ways)
+{
+    const tc_layout *o = tc_layout_offsets(cx, shared, tile);
+    tc_stagger s = tc_layout_stagger(o, 32);
+    tc_access a = tc_layout_access(o, 32);
+    ck_assert_uint_eq(s.ways, ways);
+    ck_assert(!s.offsets == (ways == a.ways));
+    if (!s.offsets)
+        return;
+    ck_assert_uint_eq(tc_layout_access(s.offsets, 32).vector, a.vector);
+    ck_assert_uint_eq(tc_layout_access(s.offsets, 32).ways, ways);
+    uint32_t weight = 1, nregs = tc_layout_size(o, TC_REGISTER);
+    for (unsigned i = 0; i < s.reg; i++)
+        weight *= o->modes[TC_REGISTER][i].count;
+    for (uint32_t w = 0; w < tc_layout_size(o, TC_WARP); w++)
+        for (uint32_t l = 0; l < 32; l++)
+            for (uint32_t r = 0; r < nregs; r++) {
+                uint32_t other = l >> s.lane & 1 ? r ^ weight : r;
+                if (offset_at(s.offsets, r, l, w) != offset_at(o, other, l, w))
+                    ck_abort_msg("register %u of lane %u is elsewhere", r, l);
+            }
+}
+
+START_TEST(test_staggered)
+{
+    static const pair s = {64, 64}, narrow = {64, 8};
+    const tc_layout *c = tc_layout_wgmma_c(cx, s, 1, 1);
+    is_staggered(tc_layout_swizzled(cx, 2, s, last_fastest, 32, 128), c, 1);
+    is_staggered(tc_layout_swizzled(cx, 2, s, last_fastest, 32, 64), c, 1);
+    is_staggered(tc_layout_swizzled(cx, 2, s, last_fastest, 32, 32), c, 1);
+    is_staggered(tc_layout_swizzled(cx, 2, s, last_fastest, 32, 0), c, 2);
+    /* No other column. */
+    is_staggered(tc_layout_swizzled(cx, 2, narrow, last_fastest, 32, 32),
+                 tc_layout_wgmma_c(cx, narrow, 1, 1), 1);
+}
+END_TEST
+
 START_TEST(test_contiguous)
 {
     static const pair s = {64, 64};
@@ -479,6 +519,7 @@ int main(void)
     const TTest *const tests[] = {
         test_ways_are_those_of_every_access,
         test_golden_accesses,
+        test_staggered,
         test_contiguous,
         test_ldmatrix_of_operands,
         test_ldmatrix_of_other_widths,
