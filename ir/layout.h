@@ -205,7 +205,7 @@ tc_access tc_layout_access(const tc_layout *offsets, unsigned bits);
 /* The same access with fewer conflicts: lanes with a 1 in the lane mode `lane`
  * take what the register mode `reg` counts in the other order. */
 typedef struct tc_stagger {
-    const tc_layout *offsets; /* of the accesses then; NULL: that is no better */
+    const tc_layout *offsets; /* of the accesses then; NULL: no better */
     unsigned lane, reg;
     unsigned ways; /* in any case */
 } tc_stagger;
