@@ -484,6 +484,22 @@ static void place_all(tc_step *s, bool hoist)
     place_rest(s);
 }
 
+/* All products of stage 1 but the last one whose operand A takes registers are
+ * waited for: these are free for the sum of another one. */
+static void place_waits(tc_step *s)
+{
+    const tc_part *last = NULL;
+    for (unsigned i = 0; i < s->norder; i++)
+        if (s->order[i]->kind == TC_PART_PRODUCT)
+            last = s->order[i];
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_PRODUCT && p->stage == 1 && p != last &&
+            takes_registers(p))
+            place(s, p->product);
+    }
+}
+
 /* The product in stage 0 is of the next step. Its sum goes round the loop under
  * way: it has to be waited for before anything else is issued (C7514). */
 static void place_ahead(tc_step *s, tc_part *first)
@@ -493,6 +509,7 @@ static void place_ahead(tc_step *s, tc_part *first)
         if (s->parts[i]->stage == 1 && tc_is_root(s->parts[i]))
             place(s, s->parts[i]);
     place_eager(s, 1, true);
+    place_waits(s);
     place(s, first);
     place_rest(s);
 }
