@@ -243,8 +243,6 @@ static int put_gradients(job *j, tilec_attention_tensors *t)
     t->dq = &j->dq.dl;
     t->dk = &j->dk.dl;
     t->dv = &j->dv.dl;
-    t->captured_grads = j->gradient_args;
-    t->ncaptured_grads = j->ngradients;
     if ((code = device_put(&j->device, &t->dout, false)) ||
         (t->dlse && (code = device_put(&j->device, &t->dlse, false))) ||
         (code = device_put(&j->device, &t->dq, true)) ||
@@ -308,6 +306,8 @@ static int compute(job *j)
     t.max = j->wants_max ? &j->max.dl : NULL;
     t.captured = j->captured;
     t.ncaptured = j->ncaptured;
+    t.captured_grads = j->gradient_args;
+    t.ncaptured_grads = j->ngradients;
     int code = put_tensors(j, &t);
     code = code ? code : launch(j, &t);
     if (!code && j->is_backward)

@@ -129,6 +129,20 @@ python3 join.py both.st in.st grad.st:dq=dq,grad.score.cap=grad.score.cap
 expect 0 attention both.st --mask causal --backward --do v --captured \
     --score 'soft_cap(cap=20)' --deterministic --check dq grad.score.cap
 out_has "grad.score.cap against grad.score.cap: relative error"
+# Sums in a fixed order take room by the size of the gradient.
+cat >distance.tile <<'END'
+func @distance(%score: f32, %b: i32, %h: i32, %q: i32, %k: i32,
+               %lse_full: tensor<[?, ?, ?] x f32>) -> f32 {
+  return %score + %lse_full[0, %h, min(max(%k - %q + 64, 0), 127)]
+}
+END
+expect 0 attention in.st --backward --do v --captured \
+    --score distance.tile@distance -o grad.st
+python3 join.py both.st in.st \
+    grad.st:grad.score.lse_full=grad.score.lse_full
+expect 0 attention both.st --backward --do v --captured --deterministic \
+    --score distance.tile@distance --check grad.score.lse_full
+out_has "grad.score.lse_full against grad.score.lse_full: relative error"
 expect 2 attention in.st --option BLOCKM=32
 err_has 'there is no kernel option `BLOCKM`, did you mean `BLOCK_M`?'
 expect 2 attention in.st -D BLOCK_M
