@@ -200,6 +200,7 @@ static bool finish_forward(struct plan *p)
         .tiles = o->tiles ? o->tiles : (tilec_tiles)config.tiles,
         .no_load = o->no_load,
         .no_cache = o->no_cache,
+        .float32_precision = t->precision,
     };
     if (p->lists.of_queries)
         keep_for_forward(p, &c);
@@ -281,6 +282,7 @@ static bool finish_backward(struct plan *p)
         .stages = t->stages,
         .no_load = o->no_load,
         .no_cache = o->no_cache,
+        .float32_precision = t->precision,
     };
     return tc_job_finish(p->job, &c);
 }

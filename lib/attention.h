@@ -24,6 +24,7 @@ typedef enum tc_direction { TC_FORWARD, TC_BACKWARD } tc_direction;
 enum { TC_ATTENTION_BINDINGS = 8 };
 typedef struct tc_attention_tuning {
     unsigned warps, stages;    /* 0: not said */
+    const char *precision;     /* of products of float32; NULL: not said */
     const char *list_sides[2]; /* queries and keys; NULL: not said */
     unsigned nbindings;
     tilec_binding bindings[TC_ATTENTION_BINDINGS];

@@ -17,7 +17,7 @@ typedef enum option_kind {
     OPTION_LIST,   /* the side of a list's blocks */
     OPTION_WARPS,  /* of a block */
     OPTION_STAGES, /* of pipelined loops */
-    OPTION_WORD,   /* one of `words` */
+    OPTION_WORD,   /* a precision */
     OPTION_FLAG,   /* true or false: 1 or nothing of a parameter */
     OPTION_PROMISE /* true or false, without consequence */
 } option_kind;
@@ -128,14 +128,15 @@ static bool is_word(const char *text, const char *word)
            (quoted && strncmp(text + 1, word, n) == 0);
 }
 
-static bool read_precision(tc_job *job, const tilec_binding *given)
+static bool read_precision(tc_job *job, const tilec_binding *given,
+                           const char **out)
 {
-    if (is_word(given->value, "ieee"))
-        return true;
-    if (is_word(given->value, "tf32") || is_word(given->value, "tf32x3"))
-        return tc_job_error(job, TILEC_USAGE,
-                            "kernel option %s: only ieee is available yet",
-                            given->name);
+    static const char *const words[] = {"ieee", "tf32", "tf32x3"};
+    for (int i = 0; i < 3; i++)
+        if (is_word(given->value, words[i])) {
+            *out = words[i];
+            return true;
+        }
     return wrong(job, given, "ieee, tf32 or tf32x3");
 }
 
@@ -152,9 +153,14 @@ static bool read_option(tc_job *job, const struct option *k,
 {
     unsigned n;
     bool is_true;
+    const char *word = NULL;
     switch (k->kind) {
     case OPTION_PROMISE: return !is_meant || read_promise(job, k, given);
-    case OPTION_WORD: return read_precision(job, given);
+    case OPTION_WORD:
+        if (!read_precision(job, given, &word))
+            return false;
+        out->precision = is_meant ? word : out->precision;
+        return true;
     case OPTION_FLAG:
         if (!read_truth(job, given, &is_true))
             return false;

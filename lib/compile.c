@@ -388,6 +388,7 @@ bool tc_job_passes(tc_job *job, const tilec_compile_options *o,
                          .warps = o->warps,
                          .stages = o->stages,
                          .ptxas_level = o->ptxas_level,
+                         .precision = o->float32_precision,
                          .tiles = (tc_tiles)o->tiles,
                          .any_alignment = job->any_alignment,
                          .verify_each = o->verify_each,
@@ -507,6 +508,8 @@ static const char *wrong_options(const tilec_compile_options *o)
     for (size_t i = 0; i < o->nbindings; i++)
         if (!o->bindings[i].name || !o->bindings[i].value)
             return "tilec_compile: a binding has no name or no value";
+    if (o->float32_precision && !tc_is_precision(o->float32_precision))
+        return "tilec_compile: float32_precision is none of ieee, tf32, tf32x3";
     return NULL;
 }
 

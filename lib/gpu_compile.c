@@ -180,6 +180,8 @@ static void copy_options(const struct making *m, tilec_compile_options *to)
                                   .warps = o->warps,
                                   .stages = o->stages,
                                   .ptxas_level = o->ptxas_level,
+                                  .float32_precision =
+                                      copy(a, o->float32_precision),
                                   .tiles = o->tiles,
                                   .no_load = 1,
                                   .no_cache = o->no_cache};

@@ -241,6 +241,10 @@ typedef struct tilec_compile_options {
     int no_load, no_cache;
     /* GPU targets with bulk copies: which programs compute which tiles. */
     tilec_tiles tiles;
+    /* GPU targets: how exact products of float32 are that do not say it:
+     * "ieee" (NULL), "tf32" (operands of 11 bits, on tensor cores), "tf32x3"
+     * (three such products, almost as exact as ieee). The CPU does ieee. */
+    const char *float32_precision;
 } tilec_compile_options;
 
 /* Compiles one kernel of the given texts. Functions `@name` that they mention
@@ -551,8 +555,8 @@ typedef struct tilec_attention_options {
      *   SPARSE_Q_BLOCK_SIZE, SPARSE_KV_BLOCK_SIZE
      *                             of block_lists; multiples of the above
      *   num_warps, num_stages     GPU targets
-     *   FLOAT32_PRECISION         of products of float32: ieee (the default),
-     *                             tf32, tf32x3; with quotes as well
+     *   FLOAT32_PRECISION         of products of float32, on GPU targets: ieee
+     *                             (the default), tf32, tf32x3; with quotes too
      *   ROWS_GUARANTEED_SAFE      true: each query sees a key, and no step of
      *                             forward looks for those that see none. Not
      *                             needed where the compiler can tell (a remark

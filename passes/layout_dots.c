@@ -189,7 +189,8 @@ static void choose_instr(tc_placing *s, tc_dot *d)
     cast_operands(s, d->op, kind);
     if (kind != TC_F32)
         use_mma(s, d, "m16n8k16", 16);
-    else if (tc_op_is_word(d->op, "precision", "ieee"))
+    else if (tc_op_is_word(d->op, "precision", "ieee") ||
+             tc_op_is_word(d->op, "precision", "any"))
         use_fma(s, d,
                 "f32 with precision(ieee); precision=tf32x3 has one and is "
                 "almost as exact");

@@ -45,6 +45,9 @@ typedef struct tc_pass_options {
     unsigned warps, stages;  /* of a GPU kernel; 0: as the passes choose */
     unsigned ptxas_level;    /* see tc_func; 0: as the text says */
     tc_tiles tiles;          /* likewise */
+    /* Of products of f32 that leave it open: ieee, tf32 or tf32x3; NULL: ieee.
+     */
+    const char *precision;
     bool any_alignment; /* of a GPU kernel: assume nothing of its tensors (no
                          * vector accesses), see tc_func.aligned */
     bool no_swizzle; /* of a GPU kernel: shared memory in plain rows (tests) */
@@ -102,5 +105,8 @@ bool tc_check_pipeline(tc_context *cx, const char *pipeline) TC_MUST_CHECK;
  * away), or a name is unknown; reported. */
 bool tc_run_pipeline(tc_module *m, const char *pipeline,
                      const tc_pass_options *options) TC_MUST_CHECK;
+
+/* ieee, tf32 or tf32x3? */
+bool tc_is_precision(const char *word);
 
 #endif

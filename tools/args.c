@@ -2,6 +2,7 @@
 #include "tools/args.h"
 
 #include "ir/diag.h"
+#include "passes/passes.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -137,6 +138,16 @@ const char *tool_value(const tool_args *args, const char *option)
         if (strcmp(args->given[i].name, option) == 0)
             return args->given[i].value;
     return NULL;
+}
+
+bool tool_precision(const tool_args *args, const char **out)
+{
+    *out = tool_value(args, "--precision");
+    if (!*out || tc_is_precision(*out))
+        return true;
+    tool_usage(args->command,
+               "--precision is `%s`, expected ieee, tf32 or tf32x3", *out);
+    return false;
 }
 
 static void put_option(const char *name, const char *value, const char *help)

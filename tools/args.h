@@ -46,6 +46,8 @@ bool tool_parse(const tool_command *c, int argc, char **argv, tool_args *out);
 bool tool_has(const tool_args *args, const char *option);
 /* The last value given; NULL: none. */
 const char *tool_value(const tool_args *args, const char *option);
+/* --precision; NULL where it is not given. False: said what is wrong. */
+bool tool_precision(const tool_args *args, const char **out);
 void tool_help(const tool_command *c);
 /* Says that the command line is wrong; returns EXIT_USAGE. */
 int tool_usage(const tool_command *c, const char *fmt, ...)

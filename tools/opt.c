@@ -101,7 +101,7 @@ static bool read_options(struct opt *t, const tool_args *args)
     if (!read_target(t, args) ||
         !read_count(args, "--warps", TC_MAX_WARPS, &t->options.warps) ||
         !read_count(args, "--stages", TC_MAX_SLOTS, &t->options.stages) ||
-        !read_tiles(t, args))
+        !read_tiles(t, args) || !tool_precision(args, &t->options.precision))
         return false;
     for (int i = 0; i < args->ngiven; i++)
         if (strcmp(args->given[i].name, "-D") == 0 &&
@@ -388,6 +388,8 @@ static const tool_option options[] = {
     {"--target", "NAME", "the machine: cpu (default), sm_80, ..."},
     {"--warps", "N", "warps of a block, of a GPU kernel"},
     {"--stages", "N", "stages of its pipelined loops"},
+    {"--precision", "P",
+     "of its products of f32: ieee (default), tf32, tf32x3"},
     {"--tiles", "HOW",
      "programs and tiles of a GPU kernel: none (a program each), static,\n"
      "dynamic"},

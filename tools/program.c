@@ -79,7 +79,8 @@ static bool read_options(const tool_args *args, tilec_compile_options *o)
     return read_count(args, "--warps", 32, &o->warps) &&
            read_count(args, "--stages", 16, &o->stages) &&
            read_count(args, "--ptxas-level", 3, &o->ptxas_level) &&
-           read_tiles(args, &o->tiles);
+           read_tiles(args, &o->tiles) &&
+           tool_precision(args, &o->float32_precision);
 }
 
 static int read_bindings(program *p, const tool_args *args)

@@ -18,6 +18,8 @@
         {"--warps", "N", "GPU targets: warps of a block, 1 to 32"},            \
         {"--stages", "N", "GPU targets: stages of pipelined loops"},           \
         {"--tiles", "HOW", TILES_HELP},                                        \
+        {"--precision", "P",                                                   \
+         "GPU targets: of products of f32: ieee, tf32 or tf32x3"},             \
         {"--ptxas-level", "N",                                                 \
          "GPU targets: NVIDIA's assembler optimises so much, 1 to 3"},         \
         {"--print-after", "LIST",                                              \

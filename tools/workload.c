@@ -240,6 +240,9 @@ static tilec_status build_attention(const workload *w, tilec_context *cx,
     o.ptxas_level = c->ptxas_level;
     o.tiles = c->tiles;
     o.block_lists = out->lists;
+    const tilec_binding precision = {"FLOAT32_PRECISION", c->float32_precision};
+    o.kernel_options = &precision;
+    o.nkernel_options = precision.value != NULL;
     o.no_load = c->no_load;
     o.no_cache = c->no_cache;
     const tilec_argument *a = w->in.arguments;

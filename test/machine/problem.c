@@ -210,13 +210,25 @@ typedef struct bound {
     char rows[16];
 } bound;
 
+/* `precision` is no parameter, but an option of the passes. */
+static bool take_precision(tc_pass_options *o, const tc_binding *b)
+{
+    bool is_it = strcmp(b->name, "precision") == 0;
+    if (is_it)
+        o->precision = b->value;
+    return is_it;
+}
+
 static tc_pass_options options_of(const problem *p, unsigned rows, bound *b)
 {
     tc_pass_options o = {.kernel = p->kernel, .bindings = b->bindings};
     snprintf(b->rows, sizeof b->rows, "%u", rows);
-    while (o.nbindings < PROBLEM_BINDINGS && p->bindings[o.nbindings].name) {
+    for (unsigned i = 0; i < PROBLEM_BINDINGS && p->bindings[i].name; i++) {
         tc_binding *x = &b->bindings[o.nbindings];
-        *x = p->bindings[o.nbindings++];
+        if (take_precision(&o, &p->bindings[i]))
+            continue;
+        *x = p->bindings[i];
+        o.nbindings++;
         if (strcmp(x->value, "?") == 0)
             x->value = b->rows;
     }

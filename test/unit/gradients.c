@@ -393,7 +393,7 @@ START_TEST(kernel_options)
         {"BLOCK_M1", "16"},      {"BLOCK_N1", "32"},
         {"bwd_BLOCK_M2", "48"},  {"fwd_BLOCK_N2", "96"},
         {"num_warps", "4"},      {"bwd_num_warps", "8"},
-        {"num_stages", "2"},     {"FLOAT32_PRECISION", "'ieee'"},
+        {"num_stages", "2"},     {"FLOAT32_PRECISION", "'tf32x3'"},
         {"PRESCALE_QK", "True"}, {"ROWS_GUARANTEED_SAFE", "false"}};
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     o.kernel_options = given;

@@ -81,7 +81,8 @@ class tilec_compile_options(C.Structure):
                 ("user", C.c_void_p), ("reproducer_dir", C.c_char_p),
                 ("warps", C.c_uint), ("stages", C.c_uint),
                 ("ptxas_level", C.c_uint), ("no_load", C.c_int),
-                ("no_cache", C.c_int), ("tiles", C.c_int)]
+                ("no_cache", C.c_int), ("tiles", C.c_int),
+                ("float32_precision", C.c_char_p)]
 
 
 class tilec_parameter(C.Structure):

@@ -77,6 +77,9 @@ START_TEST(other_wishes_are_other_code)
     o.stages = 3;
     ck_assert(gpu_compiles(cx, &o, scale_text, &k));
     tilec_kernel_free(k);
+    o.float32_precision = "tf32";
+    ck_assert(gpu_compiles(cx, &o, scale_text, &k));
+    tilec_kernel_free(k);
     /* A comment at the end of a line moves nothing. */
     char text[2048];
     snprintf(text, sizeof text, "%s// the end\n", scale_text);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * choose-precision: how exact the products of f32 are that do not say it.
+ *
+ *   %c = dot %a, %b : tile<64x64 x f32>
+ *   %d = dot %a, %b precision(ieee) : tile<64x64 x f32>
+ * becomes, where the options ask for tf32,
+ *   %c = dot %a, %b precision(tf32) : tile<64x64 x f32>
+ *   %d = dot %a, %b precision(ieee) : tile<64x64 x f32>
+ *
+ * Where they ask for nothing it is ieee. Tests:
+ * test/ir/passes/choose-precision.
+ */
+#include "passes/passes.h"
+
+#include <string.h>
+
+bool tc_is_precision(const char *word)
+{
+    return strcmp(word, "ieee") == 0 || strcmp(word, "tf32") == 0 ||
+           strcmp(word, "tf32x3") == 0;
+}
+
+static bool is_open(const tc_op *op)
+{
+    return op->code == TC_DOT && tc_op_is_word(op, "precision", "any") &&
+           op->in[0]->type->elem->kind == TC_F32 &&
+           op->in[1]->type->elem->kind == TC_F32;
+}
+
+static bool choose(tc_region *r, const char *precision)
+{
+    bool changed = false;
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            changed |= choose(op->regions[i], precision);
+        if (!is_open(op))
+            continue;
+        tc_op_set_word(op, "precision", precision);
+        changed = true;
+    }
+    return changed;
+}
+
+tc_change tc_pass_choose_precision(tc_func *f, tc_pass_env *env)
+{
+    const char *precision = env->options->precision;
+    return precision && choose(f->body, precision) ? TC_CHANGED : TC_UNCHANGED;
+}
