@@ -231,6 +231,16 @@ static verdict by_vectors(const buffer *b, const access *a,
     return v;
 }
 
+/* Do all warp groups' columns begin at panels? */
+static bool columns_begin_well(const access *a, const tc_wgmma_operand *o)
+{
+    int m, n;
+    const tc_layout *c = a->op->out[0]->type->layout;
+    if (a->operand != 1 || !tc_wgmma_grid(c, &m, &n) || n == 1)
+        return true;
+    return tc_wgmma_n(c->shape[1] / n) % o->row_unit == 0;
+}
+
 /* All that wgmma can read it reads without conflicts. */
 static verdict by_group(const buffer *b, const access *a, const tc_layout *view)
 {
@@ -241,7 +251,8 @@ static verdict by_group(const buffer *b, const access *a, const tc_layout *view)
     verdict v = {.descriptor = true, .ways = 1};
     v.possible =
         tc_wgmma_operand_of(cx, tc_type_smem(cx, t, view, 0), a->operand,
-                            tc_op_word(a->op, "instr"), &o, &why);
+                            tc_op_word(a->op, "instr"), &o, &why) &&
+        columns_begin_well(a, &o);
     v.count = o.swizzle;
     v.trans = !o.k_major;
     return v;

@@ -379,13 +379,14 @@ static const char *why_no_descriptor(const tc_placing *s, const tc_dot *d,
                            i ? 'B' : 'A', why);
 }
 
-/* Can warp groups side by side have columns each? B is read in whole panels,
- * or, where its columns are rows in memory, in eights of them. */
+/* Can warp groups side by side have columns each? B is read in whole panels, of
+ * 32 bytes at least, or where its columns are rows in memory in eights of them.
+ * (Panels as wide as the columns let them be: assign-shared.) */
 static bool columns_divide(const tc_dot *d, int groups)
 {
     const tc_type *b = d->op->in[1]->type;
     bool rows = tc_match_op(d->op->in[1], TC_TRANS) != NULL;
-    int32_t panel = rows ? 8 : 128 / (int32_t)tc_type_bytes(b->elem);
+    int32_t panel = rows ? 8 : 32 / (int32_t)tc_type_bytes(b->elem);
     return groups == 1 || columns(d) % (panel * groups) == 0;
 }
 
