@@ -262,6 +262,25 @@ static bool check_warp_groups(const tc_verifier *v, const tc_op *op)
            check_beside(v, op);
 }
 
+/* In the consumer, whose groups all take the same turns, by pairs. */
+static bool check_turn(const tc_verifier *v, const tc_op *op)
+{
+    const char *name = tc_op_infos[op->code].name;
+    const tc_region *r = op->parent;
+    bool takes = op->code == TC_TAKE_TURN;
+    while (r->op && r->op->code != TC_WARP_GROUPS)
+        r = r->op->parent;
+    if (!r->op || r != r->op->regions[1])
+        return tc_error(v->cx, op->loc,
+                        "%s: expected it in the consumer of warp_groups", name);
+    const tc_op *other = takes ? op->next : op->prev;
+    while (other && other->code != TC_TAKE_TURN && other->code != TC_PASS_TURN)
+        other = takes ? other->next : other->prev;
+    return (other && other->code != op->code) ||
+           tc_error(v->cx, op->loc, "%s: expected %s it in the same region",
+                    name, takes ? "pass_turn behind" : "take_turn before");
+}
+
 /* ---- The table ---- */
 
 typedef bool check_fn(const tc_verifier *v, const tc_op *op);
@@ -279,6 +298,8 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_TMA_LOAD] = check_bulk,
     [TC_TMA_STORE] = check_store,
     [TC_TMA_STORE_WAIT] = check_pending,
+    [TC_TAKE_TURN] = check_turn,
+    [TC_PASS_TURN] = check_turn,
     [TC_SMEM_PUT] = check_smem_scalar,
     [TC_SMEM_GET] = check_smem_scalar,
 };

@@ -59,6 +59,14 @@ bool tc_interp_barrier(tc_interp *it, const tc_op *op)
     return true;
 }
 
+/* Groups may not rely on the order in which they have their turns. */
+bool tc_interp_turn(tc_interp *it, const tc_op *op)
+{
+    return it->agent->role == TC_ROLE_CONSUMER ||
+           (tc_interp_find(it, op, NULL, NULL, "expected in the consumer") &&
+            false);
+}
+
 bool tc_interp_fence_async(tc_interp *it, const tc_op *op)
 {
     tc_isync *s = &it->sync;

@@ -8,7 +8,7 @@
  * registers move by groups; one thread of its first warp works
  *
  * Barrier 0 is for all threads of the block, 1 for the consumer, 2, 3, ... for
- * its groups of four warps, one each.
+ * its groups of four warps, one each, and then one for the turn of each.
  */
 #include "codegen/nvptx/emit.h"
 
@@ -62,6 +62,85 @@ bool tc_nvptx_barrier(tc_gen *g, const tc_op *op)
                             g->f->warps);
     else
         sync_group(g);
+    return true;
+}
+
+/* ---- Turns ---- */
+
+/* A barrier for each group, behind the groups' own: the group itself waits
+ * there, the one before arrives. */
+static void meet_turn(tc_gen *g, const char *text, LLVMValueRef group)
+{
+    unsigned first = FIRST_GROUP + g->f->warps / 4;
+    LLVMValueRef args[] = {LLVMBuildAdd(g->b, group, tc_gen_i32(g, first), ""),
+                           tc_gen_i32(g, 2 * GROUP)};
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, "r,n,~{memory}", 2,
+               args);
+}
+
+static bool has_turns(const tc_gen *g)
+{
+    return g->role == TC_ROLE_CONSUMER && g->f->warps > 4;
+}
+
+bool tc_nvptx_take_turn(tc_gen *g, const tc_op *op)
+{
+    (void)op;
+    if (has_turns(g))
+        meet_turn(g, "bar.sync $0, $1;", tc_gen_warp_group(g));
+    return true;
+}
+
+bool tc_nvptx_pass_turn(tc_gen *g, const tc_op *op)
+{
+    (void)op;
+    if (!has_turns(g))
+        return true;
+    LLVMValueRef next =
+        LLVMBuildAdd(g->b, tc_gen_warp_group(g), tc_gen_i32(g, 1), "");
+    LLVMValueRef is_last = LLVMBuildICmp(g->b, LLVMIntEQ, next,
+                                         tc_gen_i32(g, g->f->warps / 4), "");
+    next = LLVMBuildSelect(g->b, is_last, tc_gen_i32(g, 0), next, "");
+    meet_turn(g, "bar.arrive $0, $1;", next);
+    return true;
+}
+
+static bool takes_turns(const tc_region *r)
+{
+    tc_each_op (op, r) {
+        if (op->code == TC_TAKE_TURN)
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (takes_turns(op->regions[i]))
+                return true;
+    }
+    return false;
+}
+
+/* Done by one group only. */
+static void meet_first_turn(tc_gen *g, const char *text, unsigned group)
+{
+    LLVMBasicBlockRef chosen = tc_gen_block_new(g, "turn");
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "turns");
+    LLVMValueRef is = LLVMBuildICmp(g->b, LLVMIntEQ, tc_gen_warp_group(g),
+                                    tc_gen_i32(g, group), "");
+    LLVMBuildCondBr(g->b, is, chosen, after);
+    LLVMPositionBuilderAtEnd(g->b, chosen);
+    meet_turn(g, text, tc_gen_i32(g, 0));
+    tc_gen_enter(g, after);
+}
+
+/* The last group passes on a turn that it has not had, and the first one ends
+ * with the one that nobody takes: barriers are left as they were. */
+static bool emit_in_turns(tc_gen *g, const tc_region *r)
+{
+    bool turns = has_turns(g) && takes_turns(r);
+    if (turns)
+        meet_first_turn(g, "bar.arrive $0, $1;", g->f->warps / 4 - 1);
+    if (!tc_nvptx_region(g, r))
+        return false;
+    if (turns)
+        meet_first_turn(g, "bar.sync $0, $1;", 0);
     return true;
 }
 
@@ -153,7 +232,7 @@ static bool emit_consumer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
     set_registers(g, op, true);
     tc_gen_enter_again(g);
     g->role = TC_ROLE_CONSUMER;
-    if (!tc_nvptx_region(g, op->regions[1]))
+    if (!emit_in_turns(g, op->regions[1]))
         return false;
     tc_gen_resume(g, &outer);
     LLVMBuildBr(g->b, end);

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * take-turns: warp groups issue the products of a step one group after the
+ * other.
+ *
+ *   for .. schedule(overlap) {
+ *     mbarrier_wait %k.full, ..
+ *     take_turn
+ *     %s0 = mma %q, %k, %zero instr(m64k16) async(true)
+ *     mbarrier_wait %v.full, ..
+ *     %acc0 = mma %p0, %v, %a0 instr(m64k16) async(true)
+ *     pass_turn
+ *     %s = mma_wait %s0 pending(1)
+ *     ..
+ *
+ * Groups that begin together get their products together, and then all want the
+ * special functions at once, while the tensor cores have nothing to do. In
+ * turns one group computes while the products of another run. Done where a
+ * step's special functions take longer than its products; plain attention lost
+ * 2 % by turns.
+ *
+ * All groups take the same turns, as they take the same ways through the
+ * program. Loops that have turns stay as they are.
+ * Tests: test/ir/passes/take-turns.
+ */
+#include "passes/overlap_products.h"
+
+static const char pass[] = "take-turns";
+
+/* What a multiprocessor does in a cycle. */
+enum {
+    SPECIAL_FUNCTIONS = 16,
+    PRODUCTS = 2048 /* multiplications of 16-bit numbers */
+};
+
+/* ---- What a step costs ---- */
+
+static bool is_special(const tc_op *op)
+{
+    switch (op->code) {
+    case TC_EXP:
+    case TC_EXP2:
+    case TC_LOG:
+    case TC_LOG2:
+    case TC_SQRT:
+    case TC_RSQRT:
+    case TC_RCP:
+    case TC_SIN:
+    case TC_COS:
+    case TC_TANH:
+    case TC_DIV: return true;
+    default: return false;
+    }
+}
+
+/* Of a branch, its first region's. */
+static int64_t special_cycles(const tc_region *r)
+{
+    int64_t sum = 0;
+    tc_each_op (op, r) {
+        if (is_special(op) && op->out[0]->type->kind == TC_TILE)
+            sum += tc_type_count(op->out[0]->type) / SPECIAL_FUNCTIONS;
+        if (op->nregions)
+            sum += special_cycles(op->regions[0]);
+    }
+    return sum;
+}
+
+static int64_t product_cycles(const tc_op *mma)
+{
+    const tc_type *a = mma->in[0]->type;
+    int64_t k = tc_dim_value(a->dims[a->rank - 1]);
+    unsigned bits = tc_scalar_infos[a->elem->kind].bits;
+    return tc_type_count(mma->out[0]->type) * k * bits / 16 / PRODUCTS;
+}
+
+/* ---- The walk ---- */
+
+static bool is_flying(const tc_op *op)
+{
+    return tc_is_group_product(op) && tc_op_int(op, "async");
+}
+
+/* By a quarter at least. */
+static bool is_worth_it(const tc_region *r)
+{
+    int64_t products = 0;
+    tc_each_op (op, r)
+        if (is_flying(op))
+            products += product_cycles(op);
+    return 4 * special_cycles(r) > 5 * products;
+}
+
+static void insert(tc_opcode code, const tc_op *at, tc_op *before)
+{
+    tc_op_insert(tc_op_new(before->func, code, at->loc, 0, NULL, 0),
+                 before->parent, before);
+}
+
+/* The products that a step begins with, up to the first wait for one. */
+static bool visit_loop(tc_pass_env *env, tc_op *loop)
+{
+    tc_region *r = loop->regions[0];
+    tc_op *first = NULL, *last = NULL;
+    tc_each_op (op, r) {
+        if (op->code == TC_TAKE_TURN)
+            return false;
+        if (op->code == TC_MMA_WAIT)
+            break;
+        if (!is_flying(op))
+            continue;
+        first = first ? first : op;
+        last = op;
+    }
+    if (!first || !is_worth_it(r))
+        return false;
+    insert(TC_TAKE_TURN, first, first);
+    insert(TC_PASS_TURN, last, last->next);
+    tc_remark(env->cx, loop->loc, pass,
+              "groups of warps begin their products one after the other: the "
+              "special functions of a step take longer than its products");
+    return true;
+}
+
+static bool visit(tc_pass_env *env, tc_region *r)
+{
+    bool changed = false;
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            changed |= visit(env, op->regions[i]);
+        if (tc_op_is_word(op, "schedule", "overlap"))
+            changed |= visit_loop(env, op);
+    }
+    return changed;
+}
+
+tc_change tc_pass_take_turns(tc_func *f, tc_pass_env *env)
+{
+    const tc_op *roles = f->body->last;
+    while (roles && roles->code != TC_WARP_GROUPS)
+        roles = roles->prev;
+    if (!roles || f->warps < 8)
+        return TC_UNCHANGED;
+    return visit(env, roles->regions[1]) ? TC_CHANGED : TC_UNCHANGED;
+}
