@@ -109,7 +109,7 @@ static bool read_truth(tc_job *job, const tilec_binding *given, bool *out)
 static bool read_promise(tc_job *job, const struct option *k,
                          const tilec_binding *given)
 {
-    bool is_true;
+    bool is_true = false;
     if (!read_truth(job, given, &is_true))
         return false;
     if (is_true)
@@ -152,7 +152,7 @@ static bool read_option(tc_job *job, const struct option *k,
                         tc_direction d, tc_attention_tuning *out)
 {
     unsigned n;
-    bool is_true;
+    bool is_true = false;
     const char *word = NULL;
     switch (k->kind) {
     case OPTION_PROMISE: return !is_meant || read_promise(job, k, given);
