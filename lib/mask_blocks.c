@@ -38,16 +38,19 @@ static bool build(tc_job *job)
         return false;
     const tc_mod *mask = &mods.all[TC_MOD_MASK];
     keep_values(job, mask);
-    tilec_binding b[] = {
+    tilec_binding b[4] = {
         {"BQ", tc_arena_printf(a, "%u", from->q_side)},
         {"BK", tc_arena_printf(a, "%u", from->k_side)},
-        {"BY_KEY", from->by_key ? "1" : "0"},
-        {"mask_mod", mask->binding},
     };
+    unsigned n = 2;
+    if (from->by_key)
+        b[n++] = (tilec_binding){"BY_KEY", "1"};
+    if (mask->wanted)
+        b[n++] = (tilec_binding){"mask_mod", mask->binding};
     tilec_compile_options o = {.kernel = from->kernel,
                                .target = from->target,
                                .bindings = b,
-                               .nbindings = mask->wanted ? 4 : 3};
+                               .nbindings = n};
     return tc_job_finish(job, &o);
 }
 

@@ -10,7 +10,7 @@
 typedef struct tc_mask_blocks {
     tc_mods_texts texts; /* of the mask */
     const char *target;  /* NULL: the context's */
-    const char *kernel;  /* "block_mask", "block_visits" or "keys_seen" */
+    const char *kernel;  /* "block_kinds", "block_visits" or "keys_seen" */
     unsigned q_side, k_side;
     bool by_key;          /* of the first two */
     int64_t q_len, k_len; /* a remark says whether rows surely have a key; 0:

@@ -34,7 +34,7 @@ typedef struct job {
     inputs in;
     mask_map map;
     int batch, head;
-    owned_tensor counts, list, visits, seen;
+    owned_tensor kinds, visits, seen;
 } job;
 
 /* ---- The command line ---- */
@@ -170,7 +170,7 @@ static int launch(const job *j, const tilec_kernel *k,
                                                     : EXIT_DONE;
 }
 
-/* block_mask, or block_visits: tensors first. */
+/* Tensors first. */
 static int run_kernel(job *j, const char *kernel, bool by_key,
                       tilec_argument *args, int n)
 {
@@ -216,25 +216,15 @@ static int find_kinds(job *j)
 {
     mask_map *m = &j->map;
     DLDataType i32 = {kDLInt, 32, 1};
-    int64_t counts[] = {j->batch + 1, j->head + 1, m->rows, 2};
-    int64_t list[] = {j->batch + 1, j->head + 1, m->rows, m->columns};
-    m->kinds = calloc((size_t)m->rows, (size_t)m->columns);
-    if (!tensor_new(&j->counts, i32, 4, counts) ||
-        !tensor_new(&j->list, i32, 4, list) || !m->kinds)
+    int64_t shape[] = {j->batch + 1, j->head + 1, m->rows, m->columns};
+    int64_t n = (int64_t)m->rows * m->columns;
+    m->kinds = calloc((size_t)n, 1);
+    if (!tensor_new(&j->kinds, i32, 4, shape) || !m->kinds)
         return out_of_memory();
-    tilec_argument args[MOST_ARGUMENTS] = {
-        tilec_tensor("counts", &j->counts.dl),
-        tilec_tensor("list", &j->list.dl)};
-    int code = run_kernel(j, "block_mask", false, args, 2);
-    for (int row = 0; !code && row < m->rows; row++) {
-        const int32_t *n = shown(j, &j->counts) + 2 * row;
-        const int32_t *blocks = shown(j, &j->list) + (int64_t)row * m->columns;
-        unsigned char *kinds = m->kinds + (int64_t)row * m->columns;
-        for (int i = 0; i < n[0]; i++)
-            kinds[blocks[i]] = MASK_PARTIAL;
-        for (int i = 0; i < n[1]; i++)
-            kinds[blocks[m->columns - 1 - i]] = MASK_FULL;
-    }
+    tilec_argument args[MOST_ARGUMENTS] = {tilec_tensor("kinds", &j->kinds.dl)};
+    int code = run_kernel(j, "block_kinds", false, args, 1);
+    for (int64_t i = 0; !code && i < n; i++)
+        m->kinds[i] = (unsigned char)shown(j, &j->kinds)[i];
     return code;
 }
 
@@ -411,8 +401,7 @@ int info_mask(const tool_args *args)
     j->in.command = args->command;
     int code = show(j);
     inputs_free(&j->in);
-    free(j->counts.dl.data);
-    free(j->list.dl.data);
+    free(j->kinds.dl.data);
     free(j->visits.dl.data);
     free(j->seen.dl.data);
     free(j->map.kinds);

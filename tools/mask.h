@@ -8,6 +8,7 @@
 #include "ir/arena.h"
 #include "tools/commands.h"
 
+/* As kernels/block_mask.tile has them. */
 enum { MASK_EMPTY, MASK_PARTIAL, MASK_FULL, MASK_KINDS };
 
 typedef struct mask_map {

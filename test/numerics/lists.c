@@ -133,18 +133,25 @@ static void check_lists(problem *p, bool by_key, num_tensor *number,
     *list = new_i32(4, (int32_t[]){p->batch, p->heads, rows, columns});
     snprintf(bq, sizeof bq, "%d", p->bq);
     snprintf(bk, sizeof bk, "%d", p->bk);
-    pipeline_setting s = {
-        .text = text, .kernel = "block_mask", .pipeline = "gpu-tile"};
-    s.print = p->print;
-    pipeline_bind(&s, "BQ", bq);
-    pipeline_bind(&s, "BK", bk);
-    pipeline_bind(&s, "BY_KEY", by_key ? "1" : "0");
-    pipeline_bind(&s, "mask_mod", p->binding);
-    tc_launch_arg args[] = {pipeline_tensor(number),
-                            pipeline_tensor(list),
-                            {.scalar.i = p->m},
-                            {.scalar.i = p->n}};
-    bool ok = pipeline_run(&s, args, 4, capture, p);
+    num_tensor kinds =
+        new_i32(4, (int32_t[]){p->batch, p->heads, blocks(p->m, p->bq),
+                               blocks(p->n, p->bk)});
+    pipeline_setting find = {
+        .text = text, .kernel = "block_kinds", .pipeline = "gpu-tile"};
+    pipeline_setting put = {
+        .text = text, .kernel = "block_lists", .pipeline = "gpu-tile"};
+    find.print = put.print = p->print;
+    pipeline_bind(&find, "BQ", bq);
+    pipeline_bind(&find, "BK", bk);
+    pipeline_bind(&find, "mask_mod", p->binding);
+    pipeline_bind(&put, "BY_KEY", by_key ? "1" : "0");
+    tc_launch_arg args[] = {
+        pipeline_tensor(&kinds), {.scalar.i = p->m}, {.scalar.i = p->n}};
+    tc_launch_arg results[] = {pipeline_tensor(&kinds), pipeline_tensor(number),
+                               pipeline_tensor(list)};
+    bool ok = pipeline_run(&find, args, 3, capture, p) &&
+              pipeline_run(&put, results, 3, capture, p);
+    num_tensor_free(&kinds);
     for (int b = 0; ok && b < p->batch; b++)
         for (int h = 0; ok && h < p->heads; h++)
             for (int row = 0; ok && row < rows; row++)

@@ -281,42 +281,33 @@ static num_tensor new_table(int rows, int columns)
     return t;
 }
 
-static void check_lists(totals *t, pipeline_setting *s, num_rng *r,
+static void check_kinds(totals *t, pipeline_setting *s, num_rng *r,
                         const captured *c, uint64_t seed)
 {
     static const char *const sides[] = {"32", "64", "128"};
     int m = 1 + random_length(r), n = 1 + random_length(r);
     const char *bq = sides[num_below(r, 3)], *bk = sides[num_below(r, 3)];
     int rows = (m - 1) / atoi(bq) + 1, columns = (n - 1) / atoi(bk) + 1;
-    bool of_keys = num_below(r, 2), ok = true;
-    num_tensor counts[2], lists[2];
-    s->kernel = "block_mask";
+    bool ok = true;
+    num_tensor kinds[2];
+    s->kernel = "block_kinds";
     s->nbindings = 0;
     pipeline_bind(s, "BQ", bq);
     pipeline_bind(s, "BK", bk);
-    pipeline_bind(s, "BY_KEY", of_keys ? "1" : "0");
     pipeline_bind(s, "mask_mod", "@mask");
     for (int i = 0; i < 2; i++) {
-        counts[i] = new_table(of_keys ? columns : rows, 2);
-        lists[i] =
-            of_keys ? new_table(columns, rows) : new_table(rows, columns);
-        tc_launch_arg args[4 + NCAPTURED] = {pipeline_tensor(&counts[i]),
-                                             pipeline_tensor(&lists[i]),
-                                             {.scalar.i = m},
-                                             {.scalar.i = n}};
-        memcpy(args + 4, c->all, sizeof c->all);
+        kinds[i] = new_table(rows, columns);
+        tc_launch_arg args[3 + NCAPTURED] = {
+            pipeline_tensor(&kinds[i]), {.scalar.i = m}, {.scalar.i = n}};
+        memcpy(args + 3, c->all, sizeof c->all);
         s->pipeline = i ? cut : plain;
-        ok &= pipeline_run(s, args, 4 + NCAPTURED, NULL, NULL);
+        ok &= pipeline_run(s, args, 3 + NCAPTURED, NULL, NULL);
     }
-    ok = ok && same_ints(&counts[0], &counts[1]) &&
-         same_ints(&lists[0], &lists[1]);
-    run_check(&t->counts, ok, "lists%s, seed %llu: M=%d N=%d BQ=%s BK=%s\n%s",
-              of_keys ? " by key" : "", (unsigned long long)seed, m, n, bq, bk,
-              s->text);
-    for (int i = 0; i < 2; i++) {
-        num_tensor_free(&counts[i]);
-        num_tensor_free(&lists[i]);
-    }
+    ok = ok && same_ints(&kinds[0], &kinds[1]);
+    run_check(&t->counts, ok, "kinds, seed %llu: M=%d N=%d BQ=%s BK=%s\n%s",
+              (unsigned long long)seed, m, n, bq, bk, s->text);
+    num_tensor_free(&kinds[0]);
+    num_tensor_free(&kinds[1]);
 }
 
 /* ---- Attention ---- */
@@ -427,7 +418,7 @@ static void run_seed(totals *t, uint64_t seed, const programs *p, bool print)
     if (which == 0)
         check_attention(t, &s, &r, &c, seed);
     else if (whole)
-        check_lists(t, &s, &r, &c, seed);
+        check_kinds(t, &s, &r, &c, seed);
     else
         check_counts(t, &s, &r, &c, seed);
     free(text);

@@ -89,11 +89,11 @@ START_TEST(lists_where_the_compiler_cannot_tell)
         tilec_attention *a = plan(&o);
         const tilec_kernel *f = tilec_attention_kernel(a),
                            *b = tilec_attention_backward_kernel(a);
-        ck_assert_int_eq(parts(f, "block_mask"), c->forward);
+        ck_assert_int_eq(parts(f, "block_lists"), c->forward);
         ck_assert_int_eq(parts(f, "attention_fwd"), c->forward);
         ck_assert_str_eq(tilec_kernel_name(f),
                          c->forward ? "attention_forward" : "attention_fwd");
-        ck_assert_int_eq(parts(b, "block_mask"),
+        ck_assert_int_eq(parts(b, "block_lists"),
                          c->by_key + (exact && c->by_query));
         tilec_attention_free(a);
     }
@@ -151,8 +151,8 @@ START_TEST(as_many_lists_as_are_different)
     uint64_t bytes;
     ck_assert_int_eq(tilec_attention_workspace(a, &t, &bytes, NULL, &e),
                      TILEC_OK);
-    /* 16 rows of 16 blocks, and their counts. */
-    ck_assert_uint_eq(bytes, cases[_i].lists * 16 * (16 + 2) * 4);
+    /* 16 rows of 16 blocks, as kinds and as lists, and counts. */
+    ck_assert_uint_eq(bytes, cases[_i].lists * 16 * (16 + 16 + 2) * 4);
     tilec_attention_free(a);
 }
 END_TEST
@@ -198,7 +198,7 @@ START_TEST(refuses_calls)
     ck_assert_int_eq(tilec_attention_forward(a, &t, NULL, &e), TILEC_USAGE);
     ck_assert_str_eq(
         e.message,
-        "@attention_forward needs a workspace of 260 bytes, 0 are given");
+        "@attention_forward needs a workspace of 516 bytes, 0 are given");
     tilec_attention_free(a);
     o.kernel_options = &side;
     o.nkernel_options = 1;
