@@ -150,6 +150,19 @@ bool tool_precision(const tool_args *args, const char **out)
     return false;
 }
 
+int tool_lists(const tool_args *args, int *out)
+{
+    const char *when = tool_value(args, "--lists");
+    *out = 0;
+    if (!when)
+        return EXIT_DONE;
+    *out = strcmp(when, "always") == 0 ? 1 : -1;
+    return *out == 1 || strcmp(when, "never") == 0
+               ? EXIT_DONE
+               : tool_usage(args->command,
+                            "--lists is `%s`, expected always or never", when);
+}
+
 static void put_option(const char *name, const char *value, const char *help)
 {
     char left[64];

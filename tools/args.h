@@ -48,6 +48,8 @@ bool tool_has(const tool_args *args, const char *option);
 const char *tool_value(const tool_args *args, const char *option);
 /* --precision; NULL where it is not given. False: said what is wrong. */
 bool tool_precision(const tool_args *args, const char **out);
+/* --lists, as block_lists of tilec_attention_options. Exit code. */
+int tool_lists(const tool_args *args, int *out);
 void tool_help(const tool_command *c);
 /* Says that the command line is wrong; returns EXIT_USAGE. */
 int tool_usage(const tool_command *c, const char *fmt, ...)

@@ -105,19 +105,6 @@ static int read_source(void *user, const char *file, char **text)
     return *text != NULL;
 }
 
-static int read_lists(const job *j, int *lists)
-{
-    const char *when = tool_value(j->args, "--lists");
-    *lists = 0;
-    if (!when)
-        return EXIT_DONE;
-    *lists = strcmp(when, "always") == 0 ? 1 : -1;
-    return *lists == 1 || strcmp(when, "never") == 0
-               ? EXIT_DONE
-               : tool_usage(j->args->command,
-                            "--lists is `%s`, expected always or never", when);
-}
-
 static int make_plan(job *j)
 {
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
@@ -131,7 +118,7 @@ static int make_plan(job *j)
     o.max = j->wants_max;
     kernel_options given;
     int code = read_kernel_options(j, &given);
-    if (code || (code = read_lists(j, &o.block_lists)))
+    if (code || (code = tool_lists(j->args, &o.block_lists)))
         return code;
     o.kernel_options = given.all;
     o.nkernel_options = given.n;
@@ -482,9 +469,7 @@ static const tool_option options[] = {
     {"--deterministic", NULL, "backward gives the same bits in every run"},
     {"--captured", NULL, "backward: those for what the score captures, too"},
     {"--max", NULL, "the largest scores of each query, too"},
-    {"--lists", "WHEN",
-     "always, never: list the blocks that the mask leaves first\n"
-     "(default: where the compiler cannot tell which they are)"},
+    {"--lists", "WHEN", LISTS_HELP},
     {"--option", "NAME=VALUE",
      "as FlexAttention's kernel_options: BLOCK_M, BLOCK_N1,\n"
      "num_warps, fwd_.., bwd_.., ..; an unknown one lists them"},

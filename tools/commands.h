@@ -11,6 +11,9 @@
 extern const tool_command tool_attention, tool_run, tool_compile, tool_opt,
     tool_info, tool_cache, tool_bench, tool_tune;
 
+#define LISTS_HELP                                                             \
+    "always, never: list the blocks that the mask leaves first\n"              \
+    "(default: where the compiler cannot tell which they are)"
 #define TARGET_HELP                                                            \
     "auto (the GPU if there is one, the default), cpu,\n"                      \
     "sm_80, ... (`tilec info targets`)"

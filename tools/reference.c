@@ -38,7 +38,7 @@ static bool ask_mask(const workload *w, double *share)
     const int64_t q[4] = {w->batch, w->heads, w->length, 1};
     const int64_t k[4] = {w->batch, w->kv_heads, w->kv_length, 1};
     tilec_context *cx = NULL;
-    built b = {.lists = -1};
+    built b = {0};
     bool ok = !inputs_add_tensor(&in, "q", f32, 4, q, false) &&
               !inputs_add_tensor(&in, "k", f32, 4, k, false) &&
               !inputs_add_tensor(&in, "v", f32, 4, k, false) &&
@@ -254,7 +254,6 @@ static void identify(const reference *r)
 
 static int build(reference *r, tilec_context *cx, const space *s)
 {
-    r->b.lists = -1; /* programs are left out */
     tilec_status status = workload_build(r->w, cx, "cpu", NULL, false, &r->b);
     /* A parameter that has no value but those of the sweep. */
     if (status && s->naxes) {

@@ -123,7 +123,8 @@ static int read_attention(workload *w)
     if ((code = read_shape(w)) ||
         (code = read_size(w->args, "--kv-heads", &w->kv_heads)) ||
         (code = read_size(w->args, "--kv-length", &w->kv_length)) ||
-        (code = read_size(w->args, "--dv", &w->dv)))
+        (code = read_size(w->args, "--dv", &w->dv)) ||
+        (code = tool_lists(w->args, &w->lists)))
         return code;
     snprintf(w->dtype, sizeof w->dtype, "%s", dtype ? dtype : "bf16");
     if (!dtype_read(w->dtype, &t))
@@ -143,7 +144,7 @@ static int refuse_shape(const workload *w)
 {
     static const char *const options[] = {
         "--shape", "--kv-heads", "--kv-length", "--dv",
-        "--dtype", "--mask",     "--score"};
+        "--dtype", "--mask",     "--score",     "--lists"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (tool_has(w->args, options[i]))
             return tool_usage(w->args->command,
@@ -226,7 +227,8 @@ static int read_source(void *user, const char *file, char **text)
 }
 
 static tilec_status build_attention(const workload *w, tilec_context *cx,
-                                    const tilec_compile_options *c, built *out)
+                                    const tilec_compile_options *c, int lists,
+                                    built *out)
 {
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     o.target = c->target;
@@ -239,7 +241,7 @@ static tilec_status build_attention(const workload *w, tilec_context *cx,
     o.stages = c->stages;
     o.ptxas_level = c->ptxas_level;
     o.tiles = c->tiles;
-    o.block_lists = out->lists;
+    o.block_lists = lists;
     const tilec_binding precision = {"FLOAT32_PRECISION", c->float32_precision};
     o.kernel_options = &precision;
     o.nkernel_options = precision.value != NULL;
@@ -274,7 +276,7 @@ tilec_status workload_build(const workload *w, tilec_context *cx,
     o.no_load = !load;
     *out = (built){0};
     if (w->is_attention)
-        return build_attention(w, cx, &o, out);
+        return build_attention(w, cx, &o, target ? -1 : w->lists, out);
     tilec_status s = tilec_compile(cx, &w->program.source, 1, &o, &out->own);
     out->kernel = out->own;
     return s;

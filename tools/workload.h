@@ -22,6 +22,7 @@
         {"--dtype", "TYPE", "of q, k, v, o (default: bf16)"},                  \
         {"--mask", "MASK", "as in `tilec attention`"},                         \
         {"--score", "SCORE", "as in `tilec attention`"},                       \
+        {"--lists", "WHEN", LISTS_HELP},                                       \
         {"--flops", "N", "of a launch, where they are not to be counted"},     \
         {"--seed", "N", "of the random tensors (default: 0)"},                 \
         {"--check-seconds", "X",                                               \
@@ -38,6 +39,8 @@
         {"--warps", "N", "GPU targets: warps of a block, 1 to 32"},            \
         {"--stages", "N", "GPU targets: stages of pipelined loops"},           \
         {"--tiles", "HOW", TILES_HELP},                                        \
+        {"--precision", "P",                                                   \
+         "GPU targets: of products of f32: ieee, tf32 or tf32x3"},             \
     {                                                                          \
         "--no-cache", NULL, "GPU targets: compile anew, and keep nothing"      \
     }
@@ -49,6 +52,7 @@ typedef struct workload {
     bool is_attention;
     int64_t batch, heads, length, dim, kv_heads, kv_length, dv;
     const char *mask, *score; /* NULL: none */
+    int lists;                /* as block_lists of tilec_attention_options */
     char dtype[16];           /* of the kernel's parameter T; "": it has none */
     char kernel[64]; /* its name; from here on set by workload_prepare */
     char name[400];  /* "attention 4x32x4096x64 bf16, mask causal" */
@@ -76,9 +80,9 @@ typedef struct built {
     tilec_attention *plan;
     tilec_kernel *own;
     const tilec_kernel *kernel; /* whichever there is */
-    int lists; /* as block_lists of tilec_attention_options, for the build */
 } built;
-/* target NULL: that of the command line. What is wrong is in cx. */
+/* target NULL: that of the command line; else it is for a reference, which may
+ * leave programs out, and so goes by no list. What is wrong is in cx. */
 tilec_status workload_build(const workload *w, tilec_context *cx,
                             const char *target, const variant *v, bool load,
                             built *out);
