@@ -16,6 +16,8 @@
  *   %p = exp2(fma(%s, %l, (fma(%o, %l, -%b))[:, none]))
  *   %r = cast(%p, bf16)
  *
+ * The maximum may be missing (p from a known logsumexp).
+ *
  * An element costs an fma instead of a subtraction, a conversion, two products
  * and a sum; where there is only a row's part, nothing. A tanh that the rest is
  * added to becomes a cheaper one (bounded_tanh.c).
@@ -42,7 +44,7 @@ enum { MOST_TERMS = 8, MOST_FACTORS = 4, DEPTH = 8, SPREAD = 4096 };
 /* Terms of a sum: sign * factors * value. */
 typedef enum kind {
     BODY,    /* any tile */
-    ROW,     /* the same along the axis of the maximum */
+    ROW,     /* the same along the axis */
     COLUMN,  /* the same along the other */
     POSITION /* cast(position sum) */
 } kind;
@@ -58,7 +60,7 @@ struct term {
 
 struct split {
     tc_pass_env *env;
-    unsigned axis;       /* of the maximum */
+    unsigned axis;       /* of the maximum, of what is subtracted */
     const tc_type *type; /* of the tile, f32 */
     tc_mask_parts parts; /* of the mask, along that axis */
     unsigned nterms, nbodies;
@@ -225,6 +227,35 @@ static tc_value *first_of(tc_builder *b, tc_value *v)
                            first_of(b, op->in[1]));
 }
 
+static tc_value *build_ramp(struct split *s, tc_builder *b, unsigned axis,
+                            tc_value *start, tc_value *step)
+{
+    tc_value *in[] = {start, step};
+    const tc_type *type = tc_type_shaped(b->func->module->cx, TC_TILE, 1,
+                                         &s->type->dims[axis], start->type);
+    return tc_build(b, TC_RAMP, 2, in, type);
+}
+
+/* How far positions are behind the first of them, as f32: exactly, as they are
+ * less than SPREAD. Conversions of ints are slow. */
+static tc_value *distances(struct split *s, tc_builder *b, tc_value *rest,
+                           tc_value *first)
+{
+    tc_positions at;
+    if (!tc_match_positions(rest, 1 - s->axis, &at) || !at.base) {
+        tc_value *firsts = tc_build(b, TC_SPLAT, 1, &first, rest->type);
+        return to_f32(b, tc_build_binary(b, TC_SUB, rest, firsts));
+    }
+    tc_value *from = to_f32(b, tc_build_binary(b, TC_SUB, at.base, first));
+    tc_value *one = tc_build_float(b, from->type, 1);
+    tc_value *v = build_ramp(s, b, 1 - s->axis, from, one);
+    if (!at.most)
+        return v;
+    tc_value *most = to_f32(b, tc_build_binary(b, TC_SUB, at.most, first));
+    return tc_build_binary(b, TC_MIN, v,
+                           tc_build(b, TC_SPLAT, 1, &most, v->type));
+}
+
 /* Of sign * (base + range) + rest, rest = first + (rest - first): the row's
  * part is the parenthesis, the column's the others. */
 static void add_position(struct split *s, tc_builder *b, const struct term *t,
@@ -233,10 +264,9 @@ static void add_position(struct split *s, tc_builder *b, const struct term *t,
     const tc_position_sum *p = &t->sum;
     tc_value *rest = tc_without_axis(b, p->rest, s->axis, s->type);
     tc_value *first = first_of(b, rest);
-    tc_value *firsts = tc_build(b, TC_SPLAT, 1, &first, rest->type);
-    tc_value *off = p->subtracts ? tc_build_binary(b, TC_SUB, firsts, rest)
-                                 : tc_build_binary(b, TC_SUB, rest, firsts);
-    *row = add(b, *row, scaled(b, t, to_f32(b, off)));
+    struct term off = *t;
+    off.minus ^= p->subtracts;
+    *row = add(b, *row, scaled(b, &off, distances(s, b, rest, first)));
 
     tc_value *start = p->at.base;
     if (p->sign < 0)
@@ -246,17 +276,21 @@ static void add_position(struct split *s, tc_builder *b, const struct term *t,
             tc_build_binary(b, p->subtracts ? TC_SUB : TC_ADD, start, first);
     start = scaled(b, t, to_f32(b, start));
     tc_value *step = tc_build_float(b, start->type, p->sign);
-    tc_value *in[] = {start, scaled(b, t, step)};
-    const tc_type *type = tc_type_shaped(b->func->module->cx, TC_TILE, 1,
-                                         &s->type->dims[s->axis], start->type);
-    *column = add(b, *column, tc_build(b, TC_RAMP, 2, in, type));
+    *column =
+        add(b, *column, build_ramp(s, b, s->axis, start, scaled(b, t, step)));
+}
+
+/* A tanh that nothing else needs. */
+static tc_op *match_own_tanh(const tc_value *v)
+{
+    return v->uses && !v->uses->next ? tc_match_op(v, TC_TANH) : NULL;
 }
 
 /* The body, with the column's part (NULL: none) added. */
 static tc_value *build_body(struct split *s, tc_builder *b,
                             const struct term *t, tc_value *column)
 {
-    const tc_op *tanh = tc_match_op(t->value, TC_TANH);
+    const tc_op *tanh = match_own_tanh(t->value);
     if (tanh) {
         tc_value *scale = scale_of(b, t);
         const struct term whole = {.value = tc_build_tanh(b, tanh, scale),
@@ -390,10 +424,17 @@ static void shift_uses(struct split *s, tc_value *v, tc_value *row)
 
 /* ---- The walk ---- */
 
-/* Is there more than the body, or a body that is cheaper in its place? */
-static bool is_worth_it(const struct split *s)
+/* Is there more than the body and what stays with it, or a body that is cheaper
+ * in its place? Behind a maximum columns are scaled in theirs. */
+static bool is_worth_it(const struct split *s, bool has_maximum)
 {
-    return s->nterms > 1 || tc_match_op(s->terms[0].value, TC_TANH);
+    for (unsigned i = 0; i < s->nterms; i++) {
+        const struct term *t = &s->terms[i];
+        if (t->kind == BODY ? match_own_tanh(t->value) != NULL
+                            : has_maximum || t->kind != COLUMN)
+            return true;
+    }
+    return false;
 }
 
 static bool hides_by_infinity(const tc_op *select)
@@ -402,11 +443,12 @@ static bool hides_by_infinity(const tc_op *select)
     return tc_match_const(select->in[2], &c) && isinf(c.f) && c.f < 0;
 }
 
-static bool try_maximum(tc_pass_env *env, tc_op *max)
+/* v, of which maxima along the axis are taken, or from which something is
+ * subtracted that is the same along it. */
+static bool try_value(tc_pass_env *env, tc_value *v, unsigned axis,
+                      bool has_maximum)
 {
-    tc_value *v = max->in[0];
-    struct split s = {
-        .env = env, .axis = (unsigned)tc_op_int(max, "axis"), .type = v->type};
+    struct split s = {.env = env, .axis = axis, .type = v->type};
     if (v->type->rank != 2 || tc_lane_kind(v) != TC_F32 || !v->def ||
         !uses_allow(v, s.axis))
         return false;
@@ -418,7 +460,7 @@ static bool try_maximum(tc_pass_env *env, tc_op *max)
     }
     tc_value *x = select ? select->in[1] : v, *row;
     if (!collect(&s, (struct term){0}, x, 0) || s.nbodies != 1 ||
-        !is_worth_it(&s))
+        !is_worth_it(&s, has_maximum))
         return false;
     tc_builder b = tc_builder_before(select ? select : v->def);
     tc_value *y = build_parts(&s, &b, &row);
@@ -431,6 +473,17 @@ static bool try_maximum(tc_pass_env *env, tc_op *max)
     return true;
 }
 
+static bool try_argument(tc_pass_env *env, tc_op *op)
+{
+    tc_value *v = op->in[0];
+    if (v->type->kind != TC_TILE || v->type->rank != 2)
+        return false;
+    for (unsigned axis = 0; axis < 2; axis++)
+        if (is_argument(op, v, axis))
+            return try_value(env, v, axis, false);
+    return false;
+}
+
 static bool visit(tc_pass_env *env, tc_region *r)
 {
     bool changed = false;
@@ -439,7 +492,10 @@ static bool visit(tc_pass_env *env, tc_region *r)
             changed |= visit(env, op->regions[i]);
         if (op->code == TC_REDUCE && op->nin == 1 &&
             tc_op_is_word(op, "kind", "max"))
-            changed |= try_maximum(env, op);
+            changed |= try_value(env, op->in[0],
+                                 (unsigned)tc_op_int(op, "axis"), true);
+        else if (op->code == TC_SUB || op->code == TC_FMA)
+            changed |= try_argument(env, op);
     }
     return changed;
 }
