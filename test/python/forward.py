@@ -171,6 +171,19 @@ func @less(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
                         dict(bindings=dict(BM=16)), {}):
             self.check(t, want, kernel_options=options)
 
+    def test_block_lists(self):
+        t = inputs(m=150, n=150)
+        ids = np.arange(150, dtype=np.int32) // 40
+        want = Attention(*t, mask=lambda h, i, j: ids[i] == ids[j])
+        for options in (dict(block_lists=True), dict(block_lists=False),
+                        dict(block_lists=True, SPARSE_Q_BLOCK_SIZE=64,
+                             SPARSE_KV_BLOCK_SIZE=256)):
+            self.check(t, want, mask_mod="document_ids", ids=ids,
+                       kernel_options=options)
+        with self.assertRaisesRegex(ValueError, "block_lists is 'often'"):
+            tilec.attention(*t, enable_gqa=True,
+                            kernel_options=dict(block_lists="often"))
+
     def test_dlpack(self):
         class Other:
             """What another library's tensor shows of itself."""

@@ -3,7 +3,7 @@
  * Lists of blocks in attention's plans: which masks get them, how many there
  * are, what is refused. That they are right: test/numerics.
  */
-#include "lib/tilec.h"
+#include "lib/handles.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -84,19 +84,17 @@ START_TEST(lists_where_the_compiler_cannot_tell)
     o.backward = 1;
     o.read_source = read_ends;
     shape[2] = c->length;
-    for (int exact = 0; exact < 2; exact++) {
-        o.deterministic = exact;
-        tilec_attention *a = plan(&o);
-        const tilec_kernel *f = tilec_attention_kernel(a),
-                           *b = tilec_attention_backward_kernel(a);
-        ck_assert_int_eq(parts(f, "block_lists"), c->forward);
-        ck_assert_int_eq(parts(f, "attention_fwd"), c->forward);
-        ck_assert_str_eq(tilec_kernel_name(f),
-                         c->forward ? "attention_forward" : "attention_fwd");
-        ck_assert_int_eq(parts(b, "block_lists"),
-                         c->by_key + (exact && c->by_query));
-        tilec_attention_free(a);
-    }
+    o.deterministic = _i % 2;
+    tilec_attention *a = plan(&o);
+    const tilec_kernel *f = tilec_attention_kernel(a),
+                       *b = tilec_attention_backward_kernel(a);
+    ck_assert_int_eq(parts(f, "block_lists"), c->forward);
+    ck_assert_int_eq(parts(f, "attention_fwd"), c->forward);
+    ck_assert_str_eq(tilec_kernel_name(f),
+                     c->forward ? "attention_forward" : "attention_fwd");
+    ck_assert_int_eq(parts(b, "block_lists"),
+                     c->by_key + (o.deterministic && c->by_query));
+    tilec_attention_free(a);
 }
 END_TEST
 
@@ -214,6 +212,26 @@ START_TEST(refuses_calls)
 }
 END_TEST
 
+/* Wherever memory ends, nothing of what was tried aside is left. */
+START_TEST(out_of_memory_is_a_status)
+{
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    tilec_attention *a = NULL;
+    tilec_status s = TILEC_MACHINE;
+    o.mask = "document_ids";
+    for (unsigned long n = 1; s == TILEC_MACHINE; n += 1 + n) {
+        cx->memory.fail_after = n;
+        s = tilec_attention_plan(cx, &q, &q, &q, &o, &a);
+        cx->memory.fail_after = 0;
+        if (s != TILEC_OK) {
+            ck_assert_int_eq(s, TILEC_MACHINE);
+            ck_assert_str_eq(tilec_diagnostics(cx)->message, "out of memory");
+        }
+    }
+    tilec_attention_free(a);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("lists");
@@ -225,6 +243,7 @@ int main(void)
     tcase_add_loop_test(t, as_many_lists_as_are_different, 0, 5);
     tcase_add_loop_test(t, refuses_sides, 0, sizeof sides / sizeof *sides);
     tcase_add_test(t, refuses_calls);
+    tcase_add_test(t, out_of_memory_is_a_status);
     Suite *s = suite_create("lists");
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
