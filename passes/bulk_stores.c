@@ -116,9 +116,19 @@ static bool exclude_each_other(const tc_op *a, const tc_op *b)
     return false;
 }
 
+/* Behind it in the same step: then it can be waited for. */
+static bool comes_later(const tc_op *store, tc_op *op)
+{
+    const tc_op *at = tc_ancestor_in(store->parent, op);
+    const tc_op *next = at ? store->next : NULL;
+    while (next && next != at)
+        next = next->next;
+    return next != NULL;
+}
+
 /* A bulk copy's writes come when it likes: nothing else of the program may need
- * them, or write there. */
-static const char *why_ordered(const tc_op *op, const tc_op *store)
+ * them, or have written there. */
+static const char *why_ordered(tc_op *op, const tc_op *store)
 {
     bool atomic = op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS;
     if (atomic && !tc_op_is_word(op, "order", "relaxed"))
@@ -132,9 +142,10 @@ static const char *why_ordered(const tc_op *op, const tc_op *store)
     if (reads)
         return "the kernel reads that tensor too, or what it reads is not "
                "known";
-    return exclude_each_other(op, store)
-               ? NULL
-               : "the kernel writes that tensor elsewhere too";
+    if (exclude_each_other(op, store) ||
+        (x && x == y && comes_later(store, op)))
+        return NULL;
+    return "the kernel writes that tensor before";
 }
 
 static const char *why_ordered_in(const tc_region *r, const tc_op *store)
@@ -341,11 +352,12 @@ static void build(tc_builder *b, tc_opcode code, unsigned nin,
                  b->before);
 }
 
-static void build_wait(tc_builder *b)
+static tc_op *build_wait(tc_builder *b)
 {
     tc_op *op = tc_op_new(b->func, TC_TMA_STORE_WAIT, b->loc, 0, NULL, 0);
     tc_op_set_int(op, "pending", 0);
     tc_op_insert(op, b->region, b->before);
+    return op;
 }
 
 /* parts: each warp group stores its own, and need not meet the others. */
@@ -414,6 +426,51 @@ static void replace(struct bulk *s, tc_op *store, const tc_type *type,
     s->changed = true;
 }
 
+/* ---- Who writes there later ---- */
+
+static bool writes_there(const tc_op *op, const tc_value *tensor)
+{
+    if (op->nregions == 0)
+        return tc_writes_global(op) && tc_accessed_tensor(op) == tensor;
+    for (unsigned i = 0; i < op->nregions; i++)
+        tc_each_op (inner, op->regions[i])
+            if (writes_there(inner, tensor))
+                return true;
+    return false;
+}
+
+/* All threads, for what all groups have stored. */
+static void build_written(tc_builder b)
+{
+    tc_op *op = build_wait(&b);
+    tc_op_set_attr(op, "written", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    build(&b, TC_BARRIER, 0, NULL);
+    tc_forget_speculatable(b.region);
+}
+
+static bool is_written_in(const tc_region *r, const tc_value *tensor)
+{
+    tc_each_op (op, r)
+        if (writes_there(op, tensor))
+            return true;
+    return false;
+}
+
+/* Others wait until the store is over; a branch does it where it is taken. */
+static void wait_before_writers(const tc_op *store, const tc_value *tensor)
+{
+    for (tc_op *op = store->next; op; op = op->next) {
+        bool branch = op->code == TC_IF;
+        for (unsigned i = 0; branch && i < op->nregions; i++) {
+            tc_region *r = op->regions[i];
+            if (is_written_in(r, tensor))
+                build_written((tc_builder){store->func, r, r->first, op->loc});
+        }
+        if (!branch && writes_there(op, tensor))
+            build_written(tc_builder_before(op));
+    }
+}
+
 /* ---- The walk ---- */
 
 /* What the launch must promise of the tensor from now on. */
@@ -470,6 +527,7 @@ static const char *try_store(struct bulk *s, tc_op *store)
                   ? ", while the next tile is under way"
                   : ", which is waited for: there is no room for a "
                     "buffer of its own");
+    wait_before_writers(store, tensor);
     replace(s, store, type, &p, place);
     return NULL;
 }

@@ -113,6 +113,66 @@ static tc_value *not_of_boolean(tc_builder *b, tc_op *op)
     return build_cmp(b, inverse(pred), cmp->in[0], cmp->in[1]);
 }
 
+/* The orders of x and y in which the predicate holds, without a `u`. */
+enum { LESS = 1, EQUAL = 2, GREATER = 4, UNORDERED = 8 };
+static const struct {
+    const char *pred;
+    unsigned orders;
+} predicates[] = {
+    {"eq", EQUAL},    {"ne", LESS | GREATER | UNORDERED},
+    {"lt", LESS},     {"le", LESS | EQUAL},
+    {"gt", GREATER},  {"ge", GREATER | EQUAL},
+    {"ult", LESS},    {"ule", LESS | EQUAL},
+    {"ugt", GREATER}, {"uge", GREATER | EQUAL},
+};
+enum { NPREDICATES = sizeof predicates / sizeof *predicates };
+
+static unsigned orders_of(const char *pred)
+{
+    unsigned i = 0;
+    while (strcmp(pred, predicates[i].pred) != 0)
+        i++;
+    return predicates[i].orders;
+}
+
+/* NULL: none that holds in these alone. */
+static const char *pred_of(unsigned orders, unsigned all, bool of_unsigned)
+{
+    for (unsigned i = 0; i < NPREDICATES; i++) {
+        const char *pred = predicates[i].pred;
+        if ((predicates[i].orders & all) == orders &&
+            (!is_ordering(pred) || (pred[0] == 'u') == of_unsigned))
+            return pred;
+    }
+    return NULL;
+}
+
+/* x < y | x == y = x <= y, and all others of the same two */
+static tc_value *two_comparisons(tc_builder *b, tc_op *op)
+{
+    const tc_op *p = tc_match_op(op->in[0], TC_CMP);
+    const tc_op *q = tc_match_op(op->in[1], TC_CMP);
+    if (!p || !q)
+        return NULL;
+    bool same = p->in[0] == q->in[0] && p->in[1] == q->in[1];
+    bool swapped = p->in[0] == q->in[1] && p->in[1] == q->in[0];
+    const char *x = tc_op_word(p, "pred"), *y = tc_op_word(q, "pred");
+    y = same ? y : mirrored(y);
+    bool ux = x[0] == 'u', uy = y[0] == 'u';
+    if ((!same && !swapped) || (ux != uy && is_ordering(x) && is_ordering(y)))
+        return NULL;
+    unsigned all = LESS | EQUAL | GREATER;
+    if (!tc_has_int_lanes(p->in[0]))
+        all |= UNORDERED;
+    unsigned orders = op->code == TC_AND ? orders_of(x) & orders_of(y)
+                                         : orders_of(x) | orders_of(y);
+    orders &= all;
+    if (orders == 0 || orders == all)
+        return tc_build_int_const(b, op->out[0]->type, orders != 0);
+    const char *pred = pred_of(orders, all, ux || uy);
+    return pred ? build_cmp(b, pred, p->in[0], p->in[1]) : NULL;
+}
+
 /* x << 0 = x, 0 << x = 0, and so for the others */
 static tc_value *shift_trivial(tc_builder *b, tc_op *op)
 {
@@ -283,8 +343,8 @@ static tc_value *move_by_zero(tc_builder *b, tc_op *op)
 }
 
 tc_rule_table tc_logic_rules = {
-    [TC_AND] = {and_trivial, with_complement},
-    [TC_OR] = {or_trivial, with_complement},
+    [TC_AND] = {and_trivial, with_complement, two_comparisons},
+    [TC_OR] = {or_trivial, with_complement, two_comparisons},
     [TC_XOR] = {xor_trivial},
     [TC_NOT] = {not_of_boolean},
     [TC_SHL] = {shift_trivial, shift_beyond},

@@ -9,6 +9,7 @@
 
 #include "ir/layout.h"
 #include "passes/ring_state.h"
+#include "passes/tile_order.h"
 #include "passes/wgmma.h"
 
 enum access_kind {
@@ -162,9 +163,10 @@ static bool same_threads(const tc_op *a, const tc_op *b)
     const tc_type *y = b_store ? b->in[1]->type : b->out[0]->type;
     if (x->layout != y->layout)
         return false;
-    /* Of several holders of an element one stores, but all load. */
+    /* Of several holders of an element one stores, but all load; and a load
+     * may be made for the other lanes of its warp (ldmatrix). */
     return (a_store && b_store) ||
-           (tc_layout_free_bits(x->layout, TC_LANE) == 0 &&
+           (a_store && tc_layout_free_bits(x->layout, TC_LANE) == 0 &&
             tc_layout_free_bits(x->layout, TC_WARP) == 0);
 }
 
@@ -238,11 +240,18 @@ static void report(tc_hazard_finder *w, const struct access *from, tc_op *to)
         add_hazard(w, &h);
 }
 
+/* Programs of a grid are in no order, and do not need each other's results:
+ * nor do tiles that one program computes one after the other. */
+static bool is_of_other_tile(const struct access *before)
+{
+    return before->carrier && tc_goes_through_tiles(before->carrier);
+}
+
 static void check_global(tc_hazard_finder *w, const struct set *s,
                          const struct access *a)
 {
     for (unsigned i = 0; i < s->n; i++)
-        if (s->of[i].kind == GLOBAL &&
+        if (s->of[i].kind == GLOBAL && !is_of_other_tile(&s->of[i]) &&
             tc_global_conflict(s->of[i].op, a->op, s->of[i].carrier))
             report(w, &s->of[i], a->op);
 }

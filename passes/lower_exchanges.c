@@ -20,6 +20,7 @@
  * Tests: test/ir/passes/lower-exchanges.
  */
 #include "passes/effects.h"
+#include "passes/exchanges.h"
 #include "passes/passes.h"
 
 #include "ir/layout.h"
@@ -79,10 +80,8 @@ static void lower_conversion(struct lowering *s, tc_op *op)
 
 /* ---- Reductions ---- */
 
-/* The warps' parts, all of them in registers of every thread that had one: what
- * told warps apart along the axis now tells registers apart. */
-static const tc_layout *gathered(tc_context *cx, const tc_layout *parts,
-                                 unsigned axis)
+const tc_layout *tc_gathered_layout(tc_context *cx, const tc_layout *parts,
+                                    unsigned axis)
 {
     tc_layout_spec spec = {.rank = parts->rank};
     memcpy(spec.shape, parts->shape, sizeof spec.shape);
@@ -119,6 +118,30 @@ static tc_op *reduce_like(struct lowering *s, tc_builder *b, tc_op *op,
     (void)ok;
     tc_op_insert(copy, b->region, b->before);
     return copy;
+}
+
+tc_op *tc_reduce_like_within(tc_op *reduce)
+{
+    tc_op *copy = tc_op_clone(reduce->func, reduce);
+    copy->nout = 0;
+    tc_op_set_word(copy, "within", "warp");
+    bool ok = tc_op_infer(copy, 0, NULL);
+    (void)ok;
+    return copy;
+}
+
+tc_op *tc_reduce_within_warps(tc_builder *b, tc_op *reduce)
+{
+    tc_op *copy = tc_reduce_like_within(reduce);
+    tc_op_insert(copy, b->region, b->before);
+    return copy;
+}
+
+const tc_layout *tc_exchange_layout(tc_context *cx, const tc_type *parts)
+{
+    return tc_layout_scratch(cx, parts->layout,
+                             tc_gathered_layout(cx, parts->layout, 0),
+                             bits_of(parts));
 }
 
 /* Sums of narrow floats are rounded once, at the end. */
@@ -167,7 +190,7 @@ static void lower_reduction(struct lowering *s, tc_op *op)
         in[i] = wide ? cast_like(&b, op->in[i], tc_type_scalar(cx, TC_F32))
                      : op->in[i];
     tc_op *within = reduce_like(s, &b, op, in, true);
-    const tc_layout *to = gathered(cx, parts, axis);
+    const tc_layout *to = tc_gathered_layout(cx, parts, axis);
     for (unsigned i = 0; i < op->nin; i++)
         in[i] = exchange(s, &b, within->out[i], to);
     tc_op *across = reduce_like(s, &b, op, in, false);

@@ -309,6 +309,38 @@ static void set_stages(struct later *l)
             s->parts[i]->stage = 1;
 }
 
+/* Is it the left operand, in registers, of products of the next turn only? */
+static bool is_operand_of_next(const tc_step *s, const tc_part *p)
+{
+    if (p->stage != 0 || !is_pure(p) || p->op->nout != 1)
+        return false;
+    tc_each_use (u, p->op->out[0]) {
+        const tc_part *user = u->op->parent == s->region ? u->op->data : NULL;
+        if (!user || user->stage != 1 || user->kind != TC_PART_PRODUCT ||
+            u->index != 0)
+            return false;
+    }
+    return p->op->out[0]->uses != NULL;
+}
+
+static unsigned count_all_products(const tc_step *s)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->nparts; i++)
+        n += s->parts[i]->kind == TC_PART_PRODUCT;
+    return n;
+}
+
+/* A product under way reads its left operand in registers. The next one comes
+ * to be when it is over: in the same registers, or ptxas, which takes them for
+ * the same where such a loop is split, would have all products wait for each
+ * other. With more products there is no room for what it is made of. */
+static void hold_back_operands(tc_step *s)
+{
+    for (unsigned i = 0; count_all_products(s) == 2 && i < s->nparts; i++)
+        s->parts[i]->late |= is_operand_of_next(s, s->parts[i]);
+}
+
 /* ---- Order ---- */
 
 static void place(tc_step *s, tc_part *p);
@@ -643,6 +675,7 @@ bool tc_schedule_turn(tc_step *s, const char **why)
             s->parts[i]->stage = s->parts[i]->late = 0;
         return false;
     }
+    hold_back_operands(s);
     order(s, true, NULL);
     return true;
 }

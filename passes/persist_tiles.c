@@ -355,3 +355,27 @@ bool tc_is_tile_loop(const tc_op *op)
         }
     return false;
 }
+
+static const tc_op *tile_loop_in(const tc_region *r)
+{
+    tc_each_op (op, r)
+        if (tc_is_tile_loop(op))
+            return op;
+    return NULL;
+}
+
+bool tc_goes_through_tiles(const tc_op *op)
+{
+    const tc_op *around = op->parent->op;
+    if (tc_is_tile_loop(op))
+        return true;
+    if (op->code != TC_WHILE || !around)
+        return false;
+    if (around->code == TC_WARP_GROUPS)
+        return op->parent == around->regions[1] &&
+               tile_loop_in(around->regions[0]);
+    /* What late-branches puts around it asks no question of its own. */
+    return around->code == TC_WHILE && op == around->regions[1]->first &&
+           around->regions[0]->first->code == TC_CONDITION &&
+           tc_goes_through_tiles(around);
+}

@@ -91,9 +91,13 @@ tc_buffer_use tc_buffer_use_of(const tc_op *op, unsigned i)
     if (op->in[i]->type->kind != TC_SMEM)
         return TC_BUFFER_NOT_USED;
     switch (op->code) {
-    case TC_SMEM_STORE: return TC_BUFFER_WRITTEN;
+    case TC_SMEM_STORE:
+        return tc_op_int(op, "by_mbarrier") ? TC_BUFFER_NOT_USED
+                                            : TC_BUFFER_WRITTEN;
     case TC_ASYNC_COPY: return TC_BUFFER_COPIED_TO;
-    case TC_SMEM_LOAD: return TC_BUFFER_READ;
+    case TC_SMEM_LOAD:
+        return tc_op_int(op, "by_mbarrier") ? TC_BUFFER_NOT_USED
+                                            : TC_BUFFER_READ;
     case TC_MMA:
         return tc_op_int(op, "async") ? TC_BUFFER_READ_FROM_NOW
                                       : TC_BUFFER_READ;

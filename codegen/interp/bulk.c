@@ -238,8 +238,9 @@ bool tc_interp_bulk_stored(tc_interp *it, const tc_op *op, const void *p,
 
 /* ---- From shared memory ---- */
 
-static bool store_all(tc_interp *it, const tc_op *op, tc_inum *x,
-                      const tc_ipoison *poison)
+/* groups: as of groups_of. */
+static bool store_all(tc_interp *it, const tc_op *op, const uint8_t *groups,
+                      tc_inum *x, const tc_ipoison *poison)
 {
     const tc_type *t = op->in[1]->type;
     const tc_ivalue *w = tc_ivalue_of(op->in[0]);
@@ -257,7 +258,10 @@ static bool store_all(tc_interp *it, const tc_op *op, tc_inum *x,
             x[e].f = tc_round_to(t->elem->kind,
                                  x[e].f + tc_interp_read(t->elem->kind, p).f);
         tc_interp_write(t->elem->kind, p, x[e]);
-        if (!tc_interp_global_bulk_write(it, op, p))
+        unsigned group = 0;
+        while (groups && !(groups[e] >> group & 1))
+            group++;
+        if (!tc_interp_global_bulk_write(it, op, p, group))
             return false;
     }
     return true;
@@ -303,7 +307,7 @@ bool tc_interp_tma_store(tc_interp *it, const tc_op *op)
     bool ok = tc_interp_shared_read(it, op, 1,
                                     groups ? TC_READ_STORES : TC_READ_STORE,
                                     groups, x, poison) &&
-              store_all(it, op, x, poison);
+              store_all(it, op, groups, x, poison);
     tc_arena_reset(&it->scratch);
     return ok;
 }
@@ -317,10 +321,12 @@ bool tc_interp_tma_store_wait(tc_interp *it, const tc_op *op)
                false;
     for (unsigned g = 0; g < s->ngroups; g++) {
         unsigned stores = tc_clock_stores(s, g);
-        uint32_t *known = &s->known[tc_actor_first(s, g)][stores];
+        uint32_t *known = s->known[tc_actor_first(s, g)];
         int64_t done = (int64_t)s->now[stores] - tc_op_int(op, "pending");
-        if (done > *known)
-            *known = (uint32_t)done;
+        if (done > known[stores])
+            known[stores] = (uint32_t)done;
+        if (tc_op_int(op, "written") && done > known[tc_clock_written(s, g)])
+            known[tc_clock_written(s, g)] = (uint32_t)done;
     }
     return true;
 }

@@ -21,6 +21,9 @@ struct tc_icell {
     uint32_t write_epoch, read_epoch;
     uint16_t write_op, write_thread, read_op, read_thread;
     bool write_atomic, read_atomic;
+    /* By a bulk store, not known to be over: whose, and which of those. */
+    uint8_t bulk_group;
+    uint32_t bulk; /* 0: not by one */
 };
 
 /* ---- What is looked after ---- */
@@ -135,12 +138,24 @@ static bool is_atomic(const tc_op *op)
 
 /* ---- Accesses ---- */
 
+/* What a bulk store has written, for those who know that it has, is as if it
+ * had always been there. */
+static void forget_bulk(tc_interp *it, struct tc_icell *c, unsigned thread)
+{
+    const tc_isync *s = &it->sync;
+    unsigned actor = tc_actor_group(tc_interp_group_of(it, thread));
+    if (c->bulk &&
+        tc_interp_knows(it, actor, tc_clock_written(s, c->bulk_group), c->bulk))
+        c->bulk = c->write_epoch = c->write_op = 0;
+}
+
 bool tc_interp_global_read(tc_interp *it, const tc_op *op, const void *p,
                            unsigned thread, uint32_t since)
 {
     if (!is_tracked(it, (uintptr_t)p))
         return true;
     struct tc_icell *c = cell_of(it, (uintptr_t)p);
+    forget_bulk(it, c, thread);
     bool own = c->write_thread == thread && since == it->epoch;
     bool ok = true;
     if (c->write_epoch >= since && c->write_op && !own &&
@@ -164,6 +179,7 @@ bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
         return true;
     struct tc_icell *c = cell_of(it, (uintptr_t)p);
     bool ok = true;
+    forget_bulk(it, c, thread);
     if (c->read_epoch == it->epoch && c->read_thread != thread &&
         !(c->read_atomic && is_atomic(op)))
         ok = tc_interp_find(it, op, it->ops[c->read_op], "read here",
@@ -181,11 +197,13 @@ bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
     c->write_epoch = it->epoch;
     c->write_op = tc_iop_of(op)->id;
     c->write_atomic = is_atomic(op);
+    c->bulk = 0;
     return ok && tc_interp_bulk_stored(it, op, p, thread);
 }
 
 /* Bulk copies are in order with nothing else that the program does to global
- * memory: an element that one touches, nothing else may write. */
+ * memory: an element that one touches, nothing else may write, but for those
+ * who have waited until it was written. */
 
 bool tc_interp_global_bulk_read(tc_interp *it, const tc_op *op, const void *p)
 {
@@ -198,7 +216,8 @@ bool tc_interp_global_bulk_read(tc_interp *it, const tc_op *op, const void *p)
                           "program writes");
 }
 
-bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op, const void *p)
+bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op, const void *p,
+                                 unsigned group)
 {
     if (!is_tracked(it, (uintptr_t)p))
         return true;
@@ -217,6 +236,8 @@ bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op, const void *p)
         return false;
     c->write_op = tc_iop_of(op)->id;
     c->write_thread = MANY;
-    c->write_epoch = UINT32_MAX; /* until the end */
+    c->write_epoch = UINT32_MAX; /* until it is waited for */
+    c->bulk = it->sync.now[tc_clock_stores(&it->sync, group)];
+    c->bulk_group = (uint8_t)group;
     return tc_interp_bulk_stored(it, op, p, 0);
 }

@@ -264,8 +264,8 @@ bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
                             unsigned thread) TC_MUST_CHECK;
 bool tc_interp_global_bulk_read(tc_interp *it, const tc_op *op,
                                 const void *p) TC_MUST_CHECK;
-bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op,
-                                 const void *p) TC_MUST_CHECK;
+bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op, const void *p,
+                                 unsigned group) TC_MUST_CHECK;
 /* The bytes that a tensor's elements span; none of an empty one. */
 tc_irange tc_interp_extent(const tc_type *t, const tc_launch_arg *arg);
 

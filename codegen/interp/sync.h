@@ -20,6 +20,7 @@
  *   its products       reads by its asynchronous mma, numbered
  *   its bulk stores    reads by them, numbered; those of the whole consumer
  *                      are the first group's
+ *   what these write   likewise
  *   its fences         fence_async of all its threads, numbered
  *   an mbarrier        phases: writes of the bulk copies that it counts
  *
@@ -133,13 +134,17 @@ static inline unsigned tc_clock_stores(const tc_isync *s, unsigned group)
 {
     return 1 + 2 * s->ngroups + group;
 }
-static inline unsigned tc_clock_fences(const tc_isync *s, unsigned group)
+static inline unsigned tc_clock_written(const tc_isync *s, unsigned group)
 {
     return 1 + 3 * s->ngroups + group;
 }
+static inline unsigned tc_clock_fences(const tc_isync *s, unsigned group)
+{
+    return 1 + 4 * s->ngroups + group;
+}
 static inline unsigned tc_clock_mbarrier(const tc_isync *s, unsigned i)
 {
-    return 1 + 4 * s->ngroups + i;
+    return 1 + 5 * s->ngroups + i;
 }
 
 /* Actors. */

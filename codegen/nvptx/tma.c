@@ -200,9 +200,10 @@ bool tc_nvptx_tma_store_wait(tc_gen *g, const tc_op *op)
 {
     if (!g->target->tma)
         return tc_gen_error(g, op, "%s has no bulk copies", g->target->name);
-    return plain(g, tc_arena_printf(g->arena,
-                                    "cp.async.bulk.wait_group.read %lld;",
-                                    (long long)tc_op_int(op, "pending")));
+    return plain(g,
+                 tc_arena_printf(g->arena, "cp.async.bulk.wait_group%s %lld;",
+                                 tc_op_int(op, "written") ? "" : ".read",
+                                 (long long)tc_op_int(op, "pending")));
 }
 
 bool tc_nvptx_fence_async(tc_gen *g, const tc_op *op)

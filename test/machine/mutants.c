@@ -47,10 +47,18 @@ typedef struct subject {
         AT('D') = 24, AT('E') = 24, AT('S') = spoiled                          \
     }
 
-#define TWICE(m, n)                                                            \
+/* Of two batches; what is spoiled by at most 5 keys is in the second one. */
+#define TWICE(m, n, spoiled)                                                   \
     {                                                                          \
         AT('B') = 2, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
-        AT('D') = 24, AT('E') = 24                                             \
+        AT('D') = 24, AT('E') = 24, AT('S') = spoiled                          \
+    }
+
+/* A window in which there are blocks without masks. */
+#define LONG(m, window)                                                        \
+    {                                                                          \
+        AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = m,       \
+        AT('D') = 24, AT('E') = 24, AT('L') = window                           \
     }
 
 static const subject subjects[] = {
@@ -109,12 +117,16 @@ static const subject subjects[] = {
       MATRIX(200, 64, 104), MATRIX(200, 64, 160), MATRIX(200, 64, 0)}},
     {{"attention_roles",
       "attention_fwd",
-      {{"BM", "?"}, {"BN", "32"}, {"D", "24"}, {"T", "bf16"}},
+      {{"BM", "?"},
+       {"BN", "32"},
+       {"D", "24"},
+       {"T", "bf16"},
+       {"mask_mod", "@causal"}},
       {0},
       6e-3},
      {.warps = 8, .stages = 2, .target = "sm_90a", .tiles = TC_TILES_DYNAMIC},
-     {WIDE(72, 104, 0), WIDE(72, 40, 2), WIDE(300, 40, 0), WIDE(264, 96, 0),
-      WIDE(72, 40, 1), WIDE(72, 64, 0), WIDE(64, 0, 2), WIDE(40, 8, 2)}},
+     {TWICE(200, 5, 1), WIDE(72, 40, 2), WIDE(300, 40, 0), WIDE(200, 96, 0),
+      WIDE(72, 40, 1), WIDE(72, 72, 0), WIDE(64, 0, 2), WIDE(40, 8, 2)}},
     {{"window_roles",
       "attention_fwd",
       {{"BM", "?"},
@@ -126,7 +138,7 @@ static const subject subjects[] = {
       2e-3},
      {.warps = 4, .stages = 2, .target = "sm_90a", .tiles = TC_TILES_DYNAMIC},
      {WIDE(72, 72, 0), WIDE(136, 136, 0), WIDE(72, 72, 1), WIDE(64, 8, 2),
-      WIDE(64, 0, 2), TWICE(136, 32)}},
+      WIDE(64, 0, 2), TWICE(136, 32, 0), TWICE(60, 5, 1), LONG(260, 150)}},
     {{"layernorm", "layernorm", {{"BM", "8"}, {"BN", "256"}}, {0}, 2e-6},
      {.warps = 4, .stages = 2},
      {MATRIX(12, 300, 0), MATRIX(8, 256, 0), IN_PLACE(12, 300)}},

@@ -137,7 +137,8 @@ static bool make_arg(const problem *p, data *d, const tc_value *v, num_rng *rng)
         *arg = (tc_launch_arg){t->size, t->stride, {0}, t->data};
     } else {
         bool zero = strcmp(v->name, "scale") == 0 && p->size['S' - 'A'] == 2;
-        double x = zero ? 0 : r->value;
+        bool window = strcmp(v->name, "mask.w") == 0 && p->size['L' - 'A'];
+        double x = zero ? 0 : window ? p->size['L' - 'A'] : r->value;
         arg->scalar = (tc_scalar){(int64_t)x, x};
     }
     d->nargs++;
