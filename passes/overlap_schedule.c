@@ -392,12 +392,36 @@ static void place_implied(tc_step *s, const tc_part *wait)
     }
 }
 
+/* Nothing adds to its sum meanwhile. */
+static bool frees(const tc_step *s, const tc_part *wait)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->kind == TC_PART_RELEASE &&
+            comes_before(wait, s->parts[i]))
+            return has_one_use(wait->product->op->out[0]);
+    return false;
+}
+
+/* What ends before it, and has buffers to release, is waited for before it. */
+static void place_sooner(tc_step *s, const tc_part *wait)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_WAIT && p != wait && !p->placed &&
+            p->stage == wait->stage && p->product->placed && implies(wait, p) &&
+            frees(s, p))
+            place(s, p);
+    }
+}
+
 /* With what it needs of its stage. */
 static void place(tc_step *s, tc_part *p)
 {
     for (unsigned i = 0; i < p->nbefore && !p->placed; i++)
         if (p->before[i]->stage == p->stage)
             place(s, p->before[i]);
+    if (p->kind == TC_PART_WAIT && !p->placed)
+        place_sooner(s, p);
     if (p->placed) /* maybe by now: an arrival by its wait */
         return;
     p->placed = true;
@@ -483,13 +507,44 @@ static void place_early(tc_step *s)
     place_products(s, 1);
 }
 
-/* In the order of the program, with products as soon as they can be issued. */
-static void place_eager(tc_step *s, unsigned stage, bool hoist)
+/* The last one but for which all products of stage 1 whose operand A takes
+ * registers are waited for: these are free for the sum of another one. */
+static void place_waits(tc_step *s)
+{
+    const tc_part *last = NULL;
+    for (unsigned i = 0; i < s->norder; i++)
+        if (s->order[i]->kind == TC_PART_PRODUCT)
+            last = s->order[i];
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_PRODUCT && p->stage == 1 && p != last &&
+            takes_registers(p))
+            place(s, p->product);
+    }
+}
+
+static bool all_issued(const tc_step *s, unsigned stage)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->kind == TC_PART_PRODUCT &&
+            s->parts[i]->stage == stage && !s->parts[i]->placed)
+            return false;
+    return true;
+}
+
+/* In the order of the program, with products as soon as they can be issued. One
+ * thread starts bulk stores, which takes a while: the product that is issued
+ * ahead comes before, when all others are on their way. */
+static void place_eager(tc_step *s, unsigned stage, bool hoist, tc_part *ahead)
 {
     for (unsigned i = 0; i < s->nparts; i++) {
         tc_part *p = s->parts[i];
         if (p->stage != stage || p->late || p->lazy)
             continue;
+        if (ahead && p->op->code == TC_TMA_STORE && all_issued(s, stage)) {
+            place_waits(s);
+            place(s, ahead);
+        }
         place(s, p);
         if (hoist)
             place_products(s, stage);
@@ -512,24 +567,8 @@ static void place_all(tc_step *s, bool hoist)
 {
     if (hoist)
         place_early(s);
-    place_eager(s, 0, hoist);
+    place_eager(s, 0, hoist, NULL);
     place_rest(s);
-}
-
-/* All products of stage 1 but the last one whose operand A takes registers are
- * waited for: these are free for the sum of another one. */
-static void place_waits(tc_step *s)
-{
-    const tc_part *last = NULL;
-    for (unsigned i = 0; i < s->norder; i++)
-        if (s->order[i]->kind == TC_PART_PRODUCT)
-            last = s->order[i];
-    for (unsigned i = 0; i < s->nparts; i++) {
-        tc_part *p = s->parts[i];
-        if (p->kind == TC_PART_PRODUCT && p->stage == 1 && p != last &&
-            takes_registers(p))
-            place(s, p->product);
-    }
 }
 
 /* The product in stage 0 is of the next step. Its sum goes round the loop under
@@ -540,7 +579,7 @@ static void place_ahead(tc_step *s, tc_part *first)
     for (unsigned i = 0; i < s->nparts; i++)
         if (s->parts[i]->stage == 1 && tc_is_root(s->parts[i]))
             place(s, s->parts[i]);
-    place_eager(s, 1, true);
+    place_eager(s, 1, true, first);
     place_waits(s);
     place(s, first);
     place_rest(s);
