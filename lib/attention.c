@@ -31,7 +31,6 @@ struct plan {
     const struct request *r;
     tc_mods mods;
     tc_attention_tuning tuning; /* what kernel_options say */
-    bool pair;                  /* dq is computed by itself */
     tc_attention_lists lists;
     const tc_target *target;
     bool rows_are_safe; /* each has a key */
@@ -77,13 +76,6 @@ static bool find_config(const struct plan *p, const char *kernel,
         .length = r->k->shape[2],
     };
     return tc_config_find(p->arena, &query, config);
-}
-
-/* Is dq by itself faster, as far as is known? */
-static bool prefers_pair(const struct plan *p)
-{
-    tc_config c;
-    return p->target && find_config(p, "attention_bwd", &c) && c.pair;
 }
 
 /* Bindings as they are found; what is there already stays. */
@@ -212,7 +204,7 @@ static bool finish_forward(struct plan *p)
 /* The kernels that are tuned, and what the plan calls their blocks. */
 static const struct tuned {
     const char *kernel;
-    bool is_of_pair;
+    bool is_deterministic;
     const char *rows, *columns;
 } tuned[] = {{"attention_bwd", false, "BM", "BN"},
              {"attention_bwd_dkv", true, "BM", "BN"},
@@ -262,12 +254,12 @@ static bool finish_backward(struct plan *p)
                                  tilec_tensor("v", r->v)};
     copy_all(&b, o->backward_bindings, o->nbackward_bindings);
     bind_all(&b, t->bindings, t->nbindings);
+    bool deterministic = o->deterministic != 0;
     for (int i = 0; i < NTUNED; i++)
-        if (tuned[i].is_of_pair == p->pair)
+        if (tuned[i].is_deterministic == deterministic)
             use_config(p, &tuned[i], &b, &tunings[p->job->ntunings++]);
     p->job->tunings = tunings;
-    bind(&b, "DETERMINISTIC", o->deterministic ? "1" : "0");
-    bind(&b, "PAIR", p->pair ? "1" : "0");
+    bind(&b, "DETERMINISTIC", deterministic ? "1" : "0");
     bind(&b, "CAPTURED", o->captured_gradients ? "1" : "0");
     bind_key_and_query_lists(p, &b);
     bind_mods(p, &b);
@@ -357,9 +349,8 @@ static bool build(tc_job *job)
         key = tc_mask_sure_key(job, &p.mods.all[TC_MOD_MASK], r->q->shape[2],
                                r->k->shape[2]);
     p.rows_are_safe = key != NULL;
-    p.pair = r->options.deterministic || prefers_pair(&p);
-    p.lists = tc_attention_find_lists(job, &r->options, r->direction, p.pair,
-                                      r->q, r->k, &p.mods.all[TC_MOD_MASK]);
+    p.lists = tc_attention_find_lists(job, &r->options, r->direction, r->q,
+                                      r->k, &p.mods.all[TC_MOD_MASK]);
     if (!parse_program(&p, forward && !p.lists.of_queries ? "attention_fwd"
                                                           : "attention"))
         return false;

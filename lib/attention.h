@@ -47,7 +47,7 @@ typedef struct tc_attention_lists {
  */
 tc_attention_lists tc_attention_find_lists(tc_job *job,
                                            const tilec_attention_options *o,
-                                           tc_direction direction, bool pair,
+                                           tc_direction direction,
                                            const DLTensor *q, const DLTensor *k,
                                            const tc_mod *mask);
 

@@ -106,7 +106,7 @@ static bool reads(const tc_func *f, unsigned arg, unsigned depth)
 
 tc_attention_lists tc_attention_find_lists(tc_job *job,
                                            const tilec_attention_options *o,
-                                           tc_direction direction, bool pair,
+                                           tc_direction direction,
                                            const DLTensor *q, const DLTensor *k,
                                            const tc_mod *mask)
 {
@@ -118,7 +118,7 @@ tc_attention_lists tc_attention_find_lists(tc_job *job,
     const tc_func *f = tc_func_find(job->module, mask->func.name);
     l.by_batch = reads(f, BATCH, DEEPEST);
     l.by_head = reads(f, HEAD, DEEPEST);
-    if (direction == TC_FORWARD || pair)
+    if (direction == TC_FORWARD || o->deterministic)
         l.of_queries = o->block_lists || needs_lists(job, mask, false);
     if (direction == TC_BACKWARD)
         l.of_keys = o->block_lists || needs_lists(job, mask, true);

@@ -80,8 +80,6 @@ static void take(tc_arena *a, const cJSON *entry, tc_config *out)
             out->stages = (unsigned)item->valueint;
         else if (strcmp(item->string, "ptxas") == 0)
             out->ptxas_level = (unsigned)item->valueint;
-        else if (strcmp(item->string, "pair") == 0)
-            out->pair = item->valueint != 0;
         else if (out->nbindings < TC_CONFIG_BINDINGS)
             out->bindings[out->nbindings++] =
                 (tilec_binding){tc_arena_printf(a, "%s", item->string),

@@ -35,7 +35,6 @@ typedef struct tc_config {
     unsigned warps, stages; /* 0: not said */
     unsigned ptxas_level;   /* "ptxas" */
     tc_tiles tiles;         /* "none", "static", "dynamic" */
-    bool pair; /* of attention_bwd: dkv and dq instead of it are faster */
     unsigned nbindings;
     tilec_binding bindings[TC_CONFIG_BINDINGS];
 } tc_config;

@@ -96,7 +96,6 @@ static bool add_present(cJSON *use, const tc_config *c)
     return ok && add_unless(use, "warps", c->warps) &&
            add_unless(use, "stages", c->stages) &&
            (!c->ptxas_level || add_unless(use, "ptxas", c->ptxas_level)) &&
-           (!c->pair || add_unless(use, "pair", 1)) &&
            (!c->tiles || cJSON_GetObjectItemCaseSensitive(use, "tiles") ||
             add_text(use, "tiles", tc_tiles_word(c->tiles)));
 }

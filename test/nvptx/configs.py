@@ -34,8 +34,7 @@ def entries_of(kernel):
     if kernel == "attention_fwd":
         return [e for e in entries if e["target"] != "cpu"]
     return [e for e in entries if e["target"] == "sm_90a" and
-            "dtype" not in e and not (e["use"].get("pair") and
-                                      kernel == "attention_bwd")]
+            "dtype" not in e]
 
 
 # What is wrong with it; empty: nothing.
@@ -52,7 +51,6 @@ def fault(kernel, entry, dtype, mask, target, folder):
         if name in use:
             words += ["--" + name, str(use.pop(name))]
     level = use.pop("ptxas", 3)
-    use.pop("pair", None)
     for name, value in use.items():
         words += ["-D", "%s=%d" % (name, value)]
     if mask:

@@ -22,7 +22,7 @@ static const char json[] =
     " \"use\": {\"BM\": 7}},"
     "{\"target\": \"sm_80\", \"d\": 64, \"length\": 4096,"
     " \"use\": {\"BM\": 8, \"stages\": 3, \"tiles\": \"dynamic\"}},"
-    "{\"target\": \"cpu\", \"use\": {\"BM\": 9, \"pair\": 1}}"
+    "{\"target\": \"cpu\", \"use\": {\"BM\": 9}}"
     "]}";
 
 static tc_context *cx;
@@ -75,8 +75,6 @@ START_TEST(warps_and_stages_are_no_bindings)
     ck_assert_uint_eq(find("sm_80", "bf16", 100, "none", 1).warps, 8);
     ck_assert_uint_eq(find("sm_80", "bf16", 100, "none", 1).stages, 0);
     ck_assert_uint_eq(find("sm_80", "bf16", 64, "none", 4096).stages, 3);
-    ck_assert(!find("sm_80", "bf16", 64, "none", 4096).pair);
-    ck_assert(find("cpu", "bf16", 64, "none", 1).pair);
 }
 END_TEST
 
