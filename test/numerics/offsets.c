@@ -245,7 +245,7 @@ static void run_seed(run_counts *counts, uint64_t seed, const char *attention,
 int main(int argc, char **argv)
 {
     long first = run_option(argc, argv, "seed", 1);
-    long seeds = run_option(argc, argv, "seeds", 24);
+    long seeds = run_option(argc, argv, "seeds", 16);
     char *attention = pipeline_file("kernels/attention_fwd.tile");
     run_counts counts = {0};
     for (long seed = first; seed < first + seeds; seed++)
