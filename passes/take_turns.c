@@ -13,11 +13,15 @@
  *     %s = mma_wait %s0 pending(1)
  *     ..
  *
- * Groups that begin together get their products together, and then all want the
- * special functions at once, while the tensor cores have nothing to do. In
- * turns one group computes while the products of another run. Done where a
- * step's special functions take longer than its products; plain attention lost
- * 2 % by turns.
+ * Groups that begin together get their products together, and then all compute
+ * at once what they need for the next ones, while the tensor cores have nothing
+ * to do. In turns one group computes while the products of another run.
+ *
+ * Done where a step has special functions that take part of the time of its
+ * products, or not much more. Measured on an H200, without turns and with them,
+ * the one as a share of the other: 0.5, 3.7 % faster (12 % with as many more
+ * ops that are not special); 1, 2 to 4 %; 1.5, no matter; 2, 1 %; 3, 3 %
+ * slower, as then there is always somebody who wants the special functions.
  *
  * All groups take the same turns, as they take the same ways through the
  * program. Loops that have turns stay as they are.
@@ -81,14 +85,14 @@ static bool is_flying(const tc_op *op)
     return tc_is_group_product(op) && tc_op_int(op, "async");
 }
 
-/* By a quarter at least. */
 static bool is_worth_it(const tc_region *r)
 {
     int64_t products = 0;
     tc_each_op (op, r)
         if (is_flying(op))
             products += product_cycles(op);
-    return 4 * special_cycles(r) > 5 * products;
+    int64_t special = special_cycles(r);
+    return 5 * special >= 2 * products && 2 * special <= 5 * products;
 }
 
 static void insert(tc_opcode code, const tc_op *at, tc_op *before)
@@ -117,8 +121,8 @@ static bool visit_loop(tc_pass_env *env, tc_op *loop)
     insert(TC_TAKE_TURN, first, first);
     insert(TC_PASS_TURN, last, last->next);
     tc_remark(env->cx, loop->loc, pass,
-              "groups of warps begin their products one after the other: the "
-              "special functions of a step take longer than its products");
+              "groups of warps begin their products one after the other, so "
+              "that one's run while another computes");
     return true;
 }
 
