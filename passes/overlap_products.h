@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The parts of overlap-products: what a step of a loop consists of
- * (overlap_step.c), in which stage and order its parts run
- * (overlap_schedule.c), the loop made of that (overlap_expand.c).
+ * (overlap_step.c), in which stage its parts run (overlap_schedule.c) and in
+ * which order (overlap_order.c), the loop made of that (overlap_expand.c).
  *
  * A step is the body of a loop, or any other region. Its parts are the ops of
  * the region but the terminator, nested ops belonging to their part. Products
@@ -101,6 +101,17 @@ bool tc_is_root(const tc_part *p);
 const char *tc_why_no_room(tc_step *s);
 /* The producer gives all registers that it can do without. */
 void tc_take_registers(const tc_step *s);
+
+/* overlap_order.c. It needs `first` in its step. */
+bool tc_comes_before(const tc_part *first, const tc_part *p);
+bool tc_is_pure_part(const tc_part *p);
+bool tc_has_tiles(const tc_op *op); /* as results */
+/* Is operand A of a product in registers? */
+bool tc_takes_registers(const tc_part *p);
+bool tc_has_one_use(const tc_value *v);
+/* Places the parts. ahead: the product of the next step that is issued in this
+ * one, or NULL. */
+void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead);
 
 /* overlap_schedule.c. All in one step: issued early (`hoist`) or where the
  * program has them, waited for late. */

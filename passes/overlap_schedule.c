@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages, and the order of a turn.
+ * Stages: what runs in which turn. (overlap_order.c places it there.)
  *
  * Two kinds of products may run on while the next step has begun:
  *
@@ -28,25 +28,12 @@
  * next keys in attention's backward pass): it is stage 0 with what it needs,
  * all else is stage 1. Its sum goes round the loop under way, and is waited for
  * at the begin of the next turn before anything else is issued.
- *
- * Buffers are released as soon as they are known to have been read. Waits say
- * how many products were issued after theirs, in the turn with the fewest.
  */
 #include "passes/overlap_products.h"
 
 #include "passes/slots.h"
 
-#include <limits.h>
-
 /* ---- Questions ---- */
-
-static bool comes_before(const tc_part *first, const tc_part *p)
-{
-    for (unsigned i = 0; i < p->nbefore; i++)
-        if (p->before[i] == first)
-            return true;
-    return false;
-}
 
 /* Adds all parts that need a marked one. */
 static void mark_forward(const tc_step *s, bool *marks)
@@ -63,11 +50,6 @@ static bool is_yielded(const tc_step *s, const tc_value *v)
         if (yield->in[i] == v)
             return true;
     return false;
-}
-
-static bool is_pure(const tc_part *p)
-{
-    return p->kind == TC_PART_PLAIN && !p->effects;
 }
 
 /* ---- Products of the step before ---- */
@@ -151,7 +133,7 @@ static bool check_late(struct later *l)
     const tc_op *yield = tc_region_terminator(s->region);
     for (unsigned i = 0; i < s->nparts; i++) {
         const tc_part *p = s->parts[i];
-        if (l->late[i] && !is_pure(p))
+        if (l->late[i] && !tc_is_pure_part(p))
             return refuse(l, "the step has other uses for the sum so far");
         if (l->marks[i] && p->kind == TC_PART_PRODUCT &&
             (is_late(l, p->op->in[0]) || is_late(l, p->op->in[1])))
@@ -190,11 +172,6 @@ static bool move_product(struct later *l, const tc_part *p)
     return ok;
 }
 
-static bool takes_registers(const tc_part *p)
-{
-    return p->op->in[0]->type->kind == TC_TILE;
-}
-
 /* Of products whose operand A is in registers ptxas lets one run beside the
  * next step; with two it waits for each at once (C7513). */
 static bool move_products(struct later *l)
@@ -203,20 +180,15 @@ static bool move_products(struct later *l)
     for (unsigned i = 0; i < l->step->nparts; i++) {
         const tc_part *p = l->step->parts[i];
         if (p->kind != TC_PART_PRODUCT || l->marks[i] || tc_is_root(p) ||
-            (registers && takes_registers(p)) || !move_product(l, p))
+            (registers && tc_takes_registers(p)) || !move_product(l, p))
             continue;
         any = true;
-        registers |= takes_registers(p);
+        registers |= tc_takes_registers(p);
     }
     return any;
 }
 
 /* ---- Sums that stay in flight ---- */
-
-static bool has_one_use(const tc_value *v)
-{
-    return v->uses && !v->uses->next;
-}
 
 /* From the yielded sum back to the carried one: products that add to each
  * other's result, which nothing else uses. NULL: something does. */
@@ -225,7 +197,7 @@ static tc_part *last_of_chain(const struct later *l, unsigned slot)
     const tc_step *s = l->step;
     tc_value *v = tc_region_terminator(s->region)->in[slot];
     tc_part *wait = tc_part_of(s, v), *last = NULL;
-    if (!wait || wait->kind != TC_PART_WAIT || !has_one_use(v))
+    if (!wait || wait->kind != TC_PART_WAIT || !tc_has_one_use(v))
         return NULL;
     last = wait->product;
     for (tc_part *p = last; p;) {
@@ -237,7 +209,7 @@ static tc_part *last_of_chain(const struct later *l, unsigned slot)
         if (p && p->kind != TC_PART_PRODUCT)
             return NULL;
     }
-    return v == tc_slot_arg(s->loop, slot) && has_one_use(v) ? last : NULL;
+    return v == tc_slot_arg(s->loop, slot) && tc_has_one_use(v) ? last : NULL;
 }
 
 /* Only the waits and what they release move; none of it may be needed. */
@@ -270,18 +242,11 @@ static bool move_chain(struct later *l, unsigned slot)
 
 /* ---- Stages ---- */
 
-static bool has_tiles(const tc_op *op)
-{
-    for (unsigned i = 0; i < op->nout; i++)
-        if (op->out[i]->type->kind == TC_TILE)
-            return true;
-    return false;
-}
-
 /* Only stage 1 needs it, and it costs no registers to do it there. */
 static bool follows(const tc_step *s, const tc_part *p)
 {
-    bool scalar = is_pure(p) && !p->op->nregions && !has_tiles(p->op);
+    bool scalar =
+        tc_is_pure_part(p) && !p->op->nregions && !tc_has_tiles(p->op);
     bool any = false;
     if (!scalar && p->kind != TC_PART_FULL)
         return false;
@@ -289,7 +254,7 @@ static bool follows(const tc_step *s, const tc_part *p)
         if (is_yielded(s, p->op->out[i]))
             return false;
     for (unsigned i = p->index + 1; i < s->nparts; i++)
-        if (comes_before(p, s->parts[i])) {
+        if (tc_comes_before(p, s->parts[i])) {
             any = true;
             if (s->parts[i]->stage == 0)
                 return false;
@@ -312,7 +277,7 @@ static void set_stages(struct later *l)
 /* Is it the left operand, in registers, of products of the next turn only? */
 static bool is_operand_of_next(const tc_step *s, const tc_part *p)
 {
-    if (p->stage != 0 || !is_pure(p) || p->op->nout != 1)
+    if (p->stage != 0 || !tc_is_pure_part(p) || p->op->nout != 1)
         return false;
     tc_each_use (u, p->op->out[0]) {
         const tc_part *user = u->op->parent == s->region ? u->op->data : NULL;
@@ -341,339 +306,11 @@ static void hold_back_operands(tc_step *s)
         s->parts[i]->late |= is_operand_of_next(s, s->parts[i]);
 }
 
-/* ---- Order ---- */
-
-static void place(tc_step *s, tc_part *p);
-
-static bool is_ready(const tc_part *p)
-{
-    for (unsigned i = 0; i < p->nbefore; i++)
-        if (p->before[i]->stage == p->stage && !p->before[i]->placed)
-            return false;
-    return true;
-}
-
-static bool has_wait_before(const tc_part *p)
-{
-    for (unsigned i = 0; i < p->nbefore; i++)
-        if (p->before[i]->kind == TC_PART_WAIT)
-            return true;
-    return false;
-}
-
-static void place_releases(tc_step *s, unsigned stage)
-{
-    for (unsigned i = 0; i < s->nparts; i++) {
-        tc_part *p = s->parts[i];
-        if (p->kind == TC_PART_RELEASE && p->stage == stage && !p->placed &&
-            has_wait_before(p) && is_ready(p))
-            place(s, p);
-    }
-}
-
-/* Does the wait `w` mean that of `p` too? Products end in the order in which
- * they were issued. */
-static bool implies(const tc_part *w, const tc_part *p)
-{
-    bool w_before = w->stage != w->product->stage;
-    bool p_before = p->stage != p->product->stage;
-    return w_before == p_before ? p->product->place < w->product->place
-                                : p_before;
-}
-
-/* Nothing is left to wait for: what the results release is free. */
-static void place_implied(tc_step *s, const tc_part *wait)
-{
-    for (unsigned i = 0; i < s->nparts; i++) {
-        tc_part *p = s->parts[i];
-        if (p->kind == TC_PART_WAIT && !p->placed && p->product->placed &&
-            implies(wait, p))
-            place(s, p);
-    }
-}
-
-/* Nothing adds to its sum meanwhile. */
-static bool frees(const tc_step *s, const tc_part *wait)
-{
-    for (unsigned i = 0; i < s->nparts; i++)
-        if (s->parts[i]->kind == TC_PART_RELEASE &&
-            comes_before(wait, s->parts[i]))
-            return has_one_use(wait->product->op->out[0]);
-    return false;
-}
-
-/* What ends before it, and has buffers to release, is waited for before it. */
-static void place_sooner(tc_step *s, const tc_part *wait)
-{
-    for (unsigned i = 0; i < s->nparts; i++) {
-        tc_part *p = s->parts[i];
-        if (p->kind == TC_PART_WAIT && p != wait && !p->placed &&
-            p->stage == wait->stage && p->product->placed && implies(wait, p) &&
-            frees(s, p))
-            place(s, p);
-    }
-}
-
-/* With what it needs of its stage. */
-static void place(tc_step *s, tc_part *p)
-{
-    for (unsigned i = 0; i < p->nbefore && !p->placed; i++)
-        if (p->before[i]->stage == p->stage)
-            place(s, p->before[i]);
-    if (p->kind == TC_PART_WAIT && !p->placed)
-        place_sooner(s, p);
-    if (p->placed) /* maybe by now: an arrival by its wait */
-        return;
-    p->placed = true;
-    p->place = s->norder;
-    s->order[s->norder++] = p;
-    if (p->kind == TC_PART_WAIT) {
-        place_releases(s, p->stage);
-        place_implied(s, p);
-    }
-}
-
-/* What is placed, or could be at no more cost than waiting for data. */
-static void find_issuable(tc_step *s)
-{
-    for (unsigned i = 0; i < s->nparts; i++) {
-        tc_part *p = s->parts[i];
-        bool cheap = p->kind == TC_PART_FULL || p->kind == TC_PART_PRODUCT ||
-                     (is_pure(p) && !has_tiles(p->op) && !p->op->nregions);
-        p->issuable = p->placed || cheap;
-        for (unsigned k = 0; k < p->nbefore && !p->placed; k++)
-            p->issuable &=
-                p->before[k]->stage != p->stage || p->before[k]->issuable;
-    }
-}
-
-/* Products of a stage that can be issued now, in the order that they have. */
-static void place_products(tc_step *s, unsigned stage)
-{
-    bool found = false;
-    for (unsigned i = 0; i < s->nparts; i++) {
-        tc_part *p = s->parts[i];
-        if (p->kind != TC_PART_PRODUCT || p->stage != stage || p->placed)
-            continue;
-        if (!found)
-            find_issuable(s);
-        found = true;
-        if (!p->issuable)
-            return;
-        place(s, p);
-    }
-}
-
-/* A wait that nothing needs, as another product adds to its one's sum. */
-static bool is_idle(const tc_step *s, const tc_part *p)
-{
-    if (p->kind != TC_PART_WAIT || p->in_flight || p->op->out[0]->uses ||
-        has_one_use(p->product->op->out[0]))
-        return false;
-    for (unsigned i = p->index + 1; i < s->nparts; i++)
-        if (comes_before(p, s->parts[i]))
-            return false;
-    return true;
-}
-
-static bool has_lazy_read_before(const tc_part *p)
-{
-    for (unsigned i = 0; i < p->nbefore; i++)
-        if (p->before[i]->lazy && p->before[i]->kind == TC_PART_PLAIN)
-            return true;
-    return false;
-}
-
-/* Waits are placed by what needs them, arrivals by the waits. What is read from
- * shared memory is read where it is used: it takes registers from then on, and
- * threads meet when they have to. */
-static void find_lazy(tc_step *s)
-{
-    for (unsigned i = 0; i < s->nparts; i++) {
-        tc_part *p = s->parts[i];
-        bool follows = is_pure(p) || p->kind == TC_PART_RELEASE;
-        p->lazy = p->kind == TC_PART_WAIT || p->effects == TC_PART_MEETS ||
-                  (p->op->code == TC_SMEM_LOAD) ||
-                  (p->kind == TC_PART_RELEASE && has_wait_before(p)) ||
-                  (follows && has_lazy_read_before(p));
-    }
-}
-
-static void place_early(tc_step *s)
-{
-    for (unsigned i = 0; i < s->nparts; i++)
-        if (s->parts[i]->stage == 0 && tc_is_root(s->parts[i]))
-            place(s, s->parts[i]);
-    place_products(s, 1);
-}
-
-/* The last one but for which all products of stage 1 whose operand A takes
- * registers are waited for: these are free for the sum of another one. */
-static void place_waits(tc_step *s)
-{
-    const tc_part *last = NULL;
-    for (unsigned i = 0; i < s->norder; i++)
-        if (s->order[i]->kind == TC_PART_PRODUCT)
-            last = s->order[i];
-    for (unsigned i = 0; i < s->nparts; i++) {
-        tc_part *p = s->parts[i];
-        if (p->kind == TC_PART_PRODUCT && p->stage == 1 && p != last &&
-            takes_registers(p))
-            place(s, p->product);
-    }
-}
-
-static bool all_issued(const tc_step *s, unsigned stage)
-{
-    for (unsigned i = 0; i < s->nparts; i++)
-        if (s->parts[i]->kind == TC_PART_PRODUCT &&
-            s->parts[i]->stage == stage && !s->parts[i]->placed)
-            return false;
-    return true;
-}
-
-/* In the order of the program, with products as soon as they can be issued. One
- * thread starts bulk stores, which takes a while: the product that is issued
- * ahead comes before, when all others are on their way. */
-static void place_eager(tc_step *s, unsigned stage, bool hoist, tc_part *ahead)
-{
-    for (unsigned i = 0; i < s->nparts; i++) {
-        tc_part *p = s->parts[i];
-        if (p->stage != stage || p->late || p->lazy)
-            continue;
-        if (ahead && p->op->code == TC_TMA_STORE && all_issued(s, stage)) {
-            place_waits(s);
-            place(s, ahead);
-        }
-        place(s, p);
-        if (hoist)
-            place_products(s, stage);
-    }
-}
-
-static void place_rest(tc_step *s)
-{
-    for (unsigned turn = 0; turn < 3; turn++)
-        for (unsigned i = 0; i < s->nparts; i++) {
-            tc_part *p = s->parts[i];
-            if (turn == 0   ? p->stage == 0 && !p->late
-                : turn == 1 ? p->stage == 1
-                            : true)
-                place(s, p);
-        }
-}
-
-static void place_all(tc_step *s, bool hoist)
-{
-    if (hoist)
-        place_early(s);
-    place_eager(s, 0, hoist, NULL);
-    place_rest(s);
-}
-
-/* The product in stage 0 is of the next step. Its sum goes round the loop under
- * way: it has to be waited for before anything else is issued (C7514). */
-static void place_ahead(tc_step *s, tc_part *first)
-{
-    place(s, first->product);
-    for (unsigned i = 0; i < s->nparts; i++)
-        if (s->parts[i]->stage == 1 && tc_is_root(s->parts[i]))
-            place(s, s->parts[i]);
-    place_eager(s, 1, true, first);
-    place_waits(s);
-    place(s, first);
-    place_rest(s);
-}
-
-/* ---- How many may stay under way ---- */
-
-/* Products among the places from `first` to before `end`; of one stage, or of
- * both (2). */
-static unsigned count_products(const tc_step *s, unsigned first, unsigned end,
-                               unsigned stage)
-{
-    unsigned n = 0;
-    for (unsigned i = first; i < end; i++)
-        n += s->order[i]->kind == TC_PART_PRODUCT &&
-             (stage == 2 || s->order[i]->stage == stage);
-    return n;
-}
-
-static void count_pending(tc_step *s, tc_part *wait)
-{
-    enum { ANY = 2 };
-    unsigned from = wait->product->place + 1, to = wait->place;
-    if (wait->stage == wait->product->stage) {
-        wait->pending[TC_PROLOGUE] = count_products(s, from, to, 0);
-        wait->pending[TC_TURN] = count_products(s, from, to, ANY);
-        wait->pending[TC_EPILOGUE] = count_products(s, from, to, 1);
-        return;
-    }
-    /* Its product was issued in the turn before; the first turn has only the
-     * prologue before it. */
-    unsigned rest = count_products(s, from, s->norder, 0);
-    wait->pending[TC_TURN] = rest + count_products(s, 0, to, ANY);
-    wait->pending[TC_EPILOGUE] = rest + count_products(s, 0, to, 1);
-}
-
-/* Another wait of its stage, before it or right behind it, does as well, and
- * nobody wants the result. */
-static bool is_spare(const tc_step *s, const tc_part *wait)
-{
-    if (wait->in_flight || wait->op->out[0]->uses)
-        return false;
-    unsigned end = wait->place + 2;
-    for (unsigned i = 0; i < end && i < s->norder; i++) {
-        const tc_part *w = s->order[i];
-        if (w != wait && w->kind == TC_PART_WAIT && w->stage == wait->stage &&
-            w->product->stage == wait->product->stage && implies(w, wait))
-            return true;
-    }
-    return false;
-}
-
-/* No wait lets more be under way than waits before it have left, and products
- * that came since: ptxas takes the number at its word. */
-static void tighten_pending(tc_step *s, tc_section section)
-{
-    unsigned most = UINT_MAX - s->nparts;
-    for (unsigned i = 0; i < s->norder; i++) {
-        tc_part *p = s->order[i];
-        bool here = section == TC_TURN || p->stage == (section == TC_EPILOGUE);
-        if (here && p->kind == TC_PART_PRODUCT)
-            most++;
-        if (!here || p->kind != TC_PART_WAIT)
-            continue;
-        if (p->pending[section] > most)
-            p->pending[section] = most;
-        most = p->pending[section];
-    }
-}
-
-/* ahead: the product of the next step that is issued in this one, or NULL. */
-static void order(tc_step *s, bool hoist, tc_part *ahead)
-{
-    find_lazy(s);
-    for (unsigned i = 0; i < s->nparts; i++)
-        s->parts[i]->placed = is_idle(s, s->parts[i]);
-    if (ahead)
-        place_ahead(s, ahead);
-    else
-        place_all(s, hoist);
-    for (unsigned i = 0; i < s->norder; i++)
-        if (s->order[i]->kind == TC_PART_WAIT) {
-            count_pending(s, s->order[i]);
-            s->order[i]->spare = is_spare(s, s->order[i]);
-        }
-    for (unsigned i = 0; i < TC_NSECTIONS; i++)
-        tighten_pending(s, (tc_section)i);
-}
-
 /* ---- The whole ---- */
 
 void tc_schedule_step(tc_step *s, bool hoist)
 {
-    order(s, hoist, NULL);
+    tc_order_parts(s, hoist, NULL);
 }
 
 /* What keeps steps apart altogether. */
@@ -715,7 +352,7 @@ bool tc_schedule_turn(tc_step *s, const char **why)
         return false;
     }
     hold_back_operands(s);
-    order(s, true, NULL);
+    tc_order_parts(s, true, NULL);
     return true;
 }
 
@@ -731,8 +368,9 @@ static bool mark_needed(const tc_step *s, tc_part *p, bool *marks)
     marks[p->index] = true;
     for (unsigned i = 0; i < p->nbefore; i++) {
         const tc_part *b = p->before[i];
-        bool cheap = b->kind == TC_PART_FULL || b->constant ||
-                     (is_pure(b) && !has_tiles(b->op) && !b->op->nregions);
+        bool cheap =
+            b->kind == TC_PART_FULL || b->constant ||
+            (tc_is_pure_part(b) && !tc_has_tiles(b->op) && !b->op->nregions);
         if (!cheap || !mark_needed(s, p->before[i], marks))
             return false;
     }
@@ -740,7 +378,7 @@ static bool mark_needed(const tc_step *s, tc_part *p, bool *marks)
         const tc_value *v = p->uses[i];
         tc_part *next =
             v->def || !v->index ? NULL : tc_part_of(s, yield->in[v->index - 1]);
-        if (next && (!is_pure(next) || has_tiles(next->op) ||
+        if (next && (!tc_is_pure_part(next) || tc_has_tiles(next->op) ||
                      !mark_needed(s, next, marks)))
             return false;
     }
@@ -789,7 +427,7 @@ bool tc_schedule_ahead(tc_step *s, const char **why)
         return false;
     for (unsigned i = 0; i < s->nparts; i++)
         s->parts[i]->stage = !marks[i];
-    order(s, true, first);
+    tc_order_parts(s, true, first);
     tc_take_registers(s);
     return true;
 }
