@@ -256,6 +256,25 @@ static tc_value *distances(struct split *s, tc_builder *b, tc_value *rest,
                            tc_build(b, TC_SPLAT, 1, &most, v->type));
 }
 
+/* Is there room for the column's part in registers, so that a loop need not
+ * compute it again in each step? What a step adds to all of it is then the
+ * row's. Known of what comes: groups of 64 rows, 4 columns' threads; sums, and
+ * the tile once more as half as wide. */
+static bool can_keep_columns(const struct split *s, const tc_region *r)
+{
+    enum { MOST = 200 };
+    unsigned warps = s->env->options->warps;
+    warps = warps ? warps : r->func->warps;
+    if (!s->env->target->setmaxnreg || warps == 0 || warps > 8)
+        return false;
+    int64_t sum = tc_type_count(s->type) / 2;
+    tc_each_op (op, r)
+        if (op->code == TC_DOT)
+            sum += tc_type_count(op->out[0]->type);
+    int64_t columns = tc_dim_value(s->type->dims[s->axis]) / 4;
+    return sum / (32 * warps) + columns <= MOST;
+}
+
 /* Of sign * (base + range) + rest, rest = first + (rest - first): the row's
  * part is the parenthesis, the column's the others. */
 static void add_position(struct split *s, tc_builder *b, const struct term *t,
@@ -275,6 +294,10 @@ static void add_position(struct split *s, tc_builder *b, const struct term *t,
         start =
             tc_build_binary(b, p->subtracts ? TC_SUB : TC_ADD, start, first);
     start = scaled(b, t, to_f32(b, start));
+    if (can_keep_columns(s, b->region)) {
+        *row = add(b, *row, tc_build(b, TC_SPLAT, 1, &start, (*row)->type));
+        start = tc_build_float(b, start->type, 0);
+    }
     tc_value *step = tc_build_float(b, start->type, p->sign);
     *column =
         add(b, *column, build_ramp(s, b, s->axis, start, scaled(b, t, step)));
