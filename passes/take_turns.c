@@ -132,7 +132,7 @@ static bool visit(tc_pass_env *env, tc_region *r)
     tc_each_op (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
             changed |= visit(env, op->regions[i]);
-        if (tc_op_is_word(op, "schedule", "overlap"))
+        if (op->code == TC_FOR && tc_op_is_word(op, "schedule", "overlap"))
             changed |= visit_loop(env, op);
     }
     return changed;
