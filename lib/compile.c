@@ -390,6 +390,7 @@ bool tc_job_passes(tc_job *job, const tilec_compile_options *o,
                          .ptxas_level = o->ptxas_level,
                          .precision = o->float32_precision,
                          .tiles = (tc_tiles)o->tiles,
+                         .enforce = (tc_enforce)o->enforce,
                          .any_alignment = job->any_alignment,
                          .verify_each = o->verify_each,
                          .print_before = before,
@@ -510,6 +511,8 @@ static const char *wrong_options(const tilec_compile_options *o)
             return "tilec_compile: a binding has no name or no value";
     if (o->float32_precision && !tc_is_precision(o->float32_precision))
         return "tilec_compile: float32_precision is none of ieee, tf32, tf32x3";
+    if ((unsigned)o->enforce >= TC_ENFORCE_COUNT)
+        return "tilec_compile: enforce is none of tilec_enforce";
     return NULL;
 }
 

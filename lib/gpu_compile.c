@@ -183,6 +183,7 @@ static void copy_options(const struct making *m, tilec_compile_options *to)
                                   .float32_precision =
                                       copy(a, o->float32_precision),
                                   .tiles = o->tiles,
+                                  .enforce = TILEC_ENFORCE_OFF, /* once said */
                                   .no_load = 1,
                                   .no_cache = o->no_cache};
 }

@@ -207,6 +207,15 @@ typedef enum tilec_tiles {
     TILEC_TILES_DYNAMIC
 } tilec_tiles;
 
+/* GPU targets: what is said where an operand of a product lies in memory in an
+ * order that its instruction cannot take, so that threads must read it element
+ * by element (of 8 bits, all that is not K-major). */
+typedef enum tilec_enforce {
+    TILEC_ENFORCE_WARN,
+    TILEC_ENFORCE_OFF, /* a remark */
+    TILEC_ENFORCE_ERROR
+} tilec_enforce;
+
 typedef struct tilec_compile_options {
     size_t size;
     const char *kernel; /* without `@`; NULL: the only one */
@@ -245,6 +254,7 @@ typedef struct tilec_compile_options {
      * "ieee" (NULL), "tf32" (operands of 11 bits, on tensor cores), "tf32x3"
      * (three such products, almost as exact as ieee). The CPU does ieee. */
     const char *float32_precision;
+    tilec_enforce enforce;
 } tilec_compile_options;
 
 /* Compiles one kernel of the given texts. Functions `@name` that they mention

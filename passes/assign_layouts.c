@@ -374,6 +374,8 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
         return TC_FAILED;
     place_region(&s, f->body);
     tc_dots_lower(&s);
+    if (s.failed)
+        return TC_FAILED;
     sweep(f->body);
     tc_rows_stage(&s, f->body);
     s.axes = tc_axis_analyse(env->scratch, f, s.axes->aligned);

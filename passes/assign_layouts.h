@@ -5,6 +5,7 @@
  *   layout_classes.c  which values should have one layout
  *   layout_dots.c     instructions and warp grids of dots
  *   layout_operands.c where their operands come from; dots become mma
+ *   layout_majors.c   operands in an order that no instruction wants
  *   layout_choice.c   the layout of each class
  *   layout_rows.c     rows that go through shared memory
  *   assign_layouts.c  the order of all that, and the program rewritten
@@ -79,6 +80,7 @@ typedef struct tc_placing {
     tc_map stores;  /* store: its own tc_layout, not its class's */
     tc_map shapes;  /* reshape: the tc_layout that its operand must have */
     tc_map buffers; /* value -> the shared memory that holds it */
+    bool failed;    /* by tc_dots_lower; reported */
 } tc_placing;
 
 /* layout_classes.c */
@@ -113,6 +115,11 @@ enum { TC_OTHER_REGISTERS = 40, TC_MOST_REGISTERS = 200 };
 /* layout_operands.c */
 /* Dots become mma. After types have got layouts. */
 void tc_dots_lower(tc_placing *s);
+
+/* layout_majors.c */
+/* Of operand i, which comes from shared memory: says, as the options want it,
+ * that it is not in the order in which the dot's instruction reads it. */
+void tc_dot_enforce_major(tc_placing *s, const tc_dot *d, unsigned i);
 
 /* layout_rows.c */
 /* When dots have become mma. */

@@ -158,21 +158,6 @@ static tc_value *from_registers(tc_placing *s, const tc_dot *d, tc_value *v,
     return tc_relayout_get(&s->relayout, v, l);
 }
 
-/* ldmatrix transposes elements of 16 bits only: bytes have to lie side by side
- * along the axis that is summed, or are read one by one. */
-static void say_bytes(const tc_placing *s, const tc_dot *d, unsigned i,
-                      bool is_trans)
-{
-    if (strcmp(d->instr, "m16n8k32") == 0 && is_trans == (i == 0))
-        tc_remark(s->cx, d->op->loc, pass,
-                  "dot: operand %s is read from shared memory byte by byte: %s "
-                  "wants %s, such as %s",
-                  i ? "B" : "A", d->instr,
-                  i ? "each column in one piece" : "each row in one piece",
-                  i ? "trans of a tile with a row for each column of B"
-                    : "a tile that is not transposed");
-}
-
 static tc_value *operand(tc_placing *s, tc_dot *d, unsigned i)
 {
     tc_value *v = d->op->in[i];
@@ -182,7 +167,7 @@ static tc_value *operand(tc_placing *s, tc_dot *d, unsigned i)
     if (kept)
         return kept;
     tc_op *trans = tc_match_op(v, TC_TRANS);
-    say_bytes(s, d, i, trans != NULL);
+    tc_dot_enforce_major(s, d, i);
     tc_value *from = trans ? trans->in[0] : v;
     tc_value *buffer = buffer_of(s, from);
     kept = i == 0 && !trans ? keep_fragments(s, d, from, buffer, l) : NULL;

@@ -30,6 +30,11 @@ unsigned tc_mma_bits(const char *instr)
     return 0;
 }
 
+bool tc_mma_is_k_major_only(const char *instr)
+{
+    return tc_mma_bits(instr) == 8;
+}
+
 bool tc_mma_is_group(const char *instr)
 {
     return strncmp(instr, "m64", 3) == 0;

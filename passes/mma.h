@@ -13,6 +13,10 @@
 bool tc_mma_grid(const tc_layout *c, int *wm, int *wn);
 /* Bits of the elements that an instruction multiplies; 0 of fma. */
 unsigned tc_mma_bits(const char *instr);
+/* Does it take operands from shared memory K-major only (each row of A, each
+ * column of B in one piece)? ldmatrix and the descriptors of wgmma transpose
+ * elements of 16 bits; bytes are not transposed by anything. */
+bool tc_mma_is_k_major_only(const char *instr);
 /* An instruction of a warp group, m64..: wgmma (passes/wgmma.h). */
 bool tc_mma_is_group(const char *instr);
 /* The layout in which operand 0 (A) or 1 (B) of an `mma` is held in registers,

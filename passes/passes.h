@@ -35,6 +35,19 @@ typedef struct tc_pass_event {
     uint64_t verify_ns; /* after: time of the checks that followed */
 } tc_pass_event;
 
+/* What becomes of operands whose order in memory their product cannot take
+ * asynchronously: a warning, a remark, an error. */
+typedef enum tc_enforce {
+    TC_ENFORCE_WARN,
+    TC_ENFORCE_OFF,
+    TC_ENFORCE_ERROR,
+    TC_ENFORCE_COUNT
+} tc_enforce;
+/* warn, off, error. */
+const char *tc_enforce_word(tc_enforce e);
+/* TC_ENFORCE_COUNT: it is none of them. */
+tc_enforce tc_enforce_parse(const char *word);
+
 /* All zero is a sensible default. Lists of pass names are `,` separated and
  * may be "all"; NULL is none. */
 typedef struct tc_pass_options {
@@ -48,6 +61,7 @@ typedef struct tc_pass_options {
     /* Of products of f32 that leave it open: ieee, tf32 or tf32x3; NULL: ieee.
      */
     const char *precision;
+    tc_enforce enforce; /* GPU targets: see there */
     bool any_alignment; /* of a GPU kernel: assume nothing of its tensors (no
                          * vector accesses), see tc_func.aligned */
     bool no_swizzle; /* of a GPU kernel: shared memory in plain rows (tests) */

@@ -41,6 +41,8 @@ static void add_command(tc_text *out, const tc_pass_info *const *passes,
         tc_text_printf(out, " --stages %u", o->stages);
     if (o->tiles)
         tc_text_printf(out, " --tiles %s", tc_tiles_word(o->tiles));
+    if (o->enforce)
+        tc_text_printf(out, " --enforce %s", tc_enforce_word(o->enforce));
     if (o->any_alignment)
         tc_text_add(out, " --any-alignment");
     if (o->no_swizzle)

@@ -150,6 +150,17 @@ bool tool_precision(const tool_args *args, const char **out)
     return false;
 }
 
+bool tool_enforce(const tool_args *args, int *out)
+{
+    const char *how = tool_value(args, "--enforce");
+    *out = how ? (int)tc_enforce_parse(how) : TC_ENFORCE_WARN;
+    if (*out != TC_ENFORCE_COUNT)
+        return true;
+    tool_usage(args->command, "--enforce is `%s`, expected off, warn or error",
+               how);
+    return false;
+}
+
 int tool_lists(const tool_args *args, int *out)
 {
     const char *when = tool_value(args, "--lists");

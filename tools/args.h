@@ -48,6 +48,9 @@ bool tool_has(const tool_args *args, const char *option);
 const char *tool_value(const tool_args *args, const char *option);
 /* --precision; NULL where it is not given. False: said what is wrong. */
 bool tool_precision(const tool_args *args, const char **out);
+/* --enforce, as a tc_enforce and tilec_enforce; 0 where it is not given. False:
+ * said what is wrong. */
+bool tool_enforce(const tool_args *args, int *out);
 /* --lists, as block_lists of tilec_attention_options. Exit code. */
 int tool_lists(const tool_args *args, int *out);
 void tool_help(const tool_command *c);

@@ -14,6 +14,9 @@ extern const tool_command tool_attention, tool_run, tool_compile, tool_opt,
 #define LISTS_HELP                                                             \
     "always, never: list the blocks that the mask leaves first\n"              \
     "(default: where the compiler cannot tell which they are)"
+#define ENFORCE_HELP                                                           \
+    "GPU targets: warn (default), error or off (a remark) where products\n"    \
+    "cannot take an operand in the order in which it lies in memory"
 #define TARGET_HELP                                                            \
     "auto (the GPU if there is one, the default), cpu,\n"                      \
     "sm_80, ... (`tilec info targets`)"

@@ -89,6 +89,7 @@ static bool read_tiles(struct opt *t, const tool_args *args)
  * reproducer). */
 static bool read_options(struct opt *t, const tool_args *args)
 {
+    int enforce;
     t->passes = tool_value(args, "-p");
     t->options.kernel = tool_value(args, "--kernel");
     t->options.print_before = tool_value(args, "--print-before");
@@ -101,8 +102,10 @@ static bool read_options(struct opt *t, const tool_args *args)
     if (!read_target(t, args) ||
         !read_count(args, "--warps", TC_MAX_WARPS, &t->options.warps) ||
         !read_count(args, "--stages", TC_MAX_SLOTS, &t->options.stages) ||
-        !read_tiles(t, args) || !tool_precision(args, &t->options.precision))
+        !read_tiles(t, args) || !tool_precision(args, &t->options.precision) ||
+        !tool_enforce(args, &enforce))
         return false;
+    t->options.enforce = (tc_enforce)enforce;
     for (int i = 0; i < args->ngiven; i++)
         if (strcmp(args->given[i].name, "-D") == 0 &&
             !add_binding(t, args->given[i].value))
@@ -393,6 +396,8 @@ static const tool_option options[] = {
     {"--tiles", "HOW",
      "programs and tiles of a GPU kernel: none (a program each), static,\n"
      "dynamic"},
+    {"--enforce", "HOW",
+     "warn, off or error: operands in an order that products cannot take"},
     {"--any-alignment", NULL, "assume no alignment of its tensors"},
     {"--no-swizzle", NULL, "keep shared memory in plain rows"},
     {"--print-after", "PASSES", "print the program after these, or `all`"},

@@ -76,7 +76,10 @@ static bool read_options(const tool_args *args, tilec_compile_options *o)
     /* Events keep the library from taking code out of its cache. */
     if (o->print_after || tool_has(args, "--time-passes"))
         o->on_pass = on_pass;
-    return read_count(args, "--warps", 32, &o->warps) &&
+    int enforce = 0;
+    bool ok = tool_enforce(args, &enforce);
+    o->enforce = (tilec_enforce)enforce;
+    return ok && read_count(args, "--warps", 32, &o->warps) &&
            read_count(args, "--stages", 16, &o->stages) &&
            read_count(args, "--ptxas-level", 3, &o->ptxas_level) &&
            read_tiles(args, &o->tiles) &&

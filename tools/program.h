@@ -20,6 +20,7 @@
         {"--tiles", "HOW", TILES_HELP},                                        \
         {"--precision", "P",                                                   \
          "GPU targets: of products of f32: ieee, tf32 or tf32x3"},             \
+        {"--enforce", "HOW", ENFORCE_HELP},                                    \
         {"--ptxas-level", "N",                                                 \
          "GPU targets: NVIDIA's assembler optimises so much, 1 to 3"},         \
         {"--print-after", "LIST",                                              \

@@ -46,6 +46,8 @@ err_has 'argument `x`: expected NAME='
 expect 2 compile
 expect 2 compile softmax --emit=picture
 err_has "picture"
+expect 2 compile softmax --enforce=strictly
+err_has '--enforce is `strictly`, expected off, warn or error'
 expect 2 info colours
 err_has "colours"
 

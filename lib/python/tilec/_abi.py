@@ -82,7 +82,7 @@ class tilec_compile_options(C.Structure):
                 ("warps", C.c_uint), ("stages", C.c_uint),
                 ("ptxas_level", C.c_uint), ("no_load", C.c_int),
                 ("no_cache", C.c_int), ("tiles", C.c_int),
-                ("float32_precision", C.c_char_p)]
+                ("float32_precision", C.c_char_p), ("enforce", C.c_int)]
 
 
 class tilec_parameter(C.Structure):
