@@ -27,8 +27,9 @@ struct tc_job {
     bool is_nested;
     unsigned ntunings; /* of the kernels of a plan */
     const struct tc_plan_tuning *tunings;
-    bool any_alignment; /* see tc_pass_options */
-    unsigned nparsed;   /* programs, by tc_job_parse: their sources */
+    bool any_alignment; /* see tc_pass_options; and so is: */
+    tc_refusals *refusals;
+    unsigned nparsed; /* programs, by tc_job_parse: their sources */
     const uint32_t *parsed;
     tilec_kernel *kernel;
     void *foreign; /* malloc'd by a callback, not copied yet; else NULL */

@@ -330,6 +330,16 @@ TILEC_API tilec_status tilec_kernel_emit_data(const tilec_kernel *k,
                                               const char *what, char **data,
                                               size_t *size, tilec_error *error);
 
+/* GPU targets: how a kernel's loads and products are done, as a table to be
+ * read: source lines, contiguous bytes, vectors, what is asynchronous and why
+ * the rest is not, bank conflicts, instructions. It is compiled for this, up to
+ * code generation. *text is for tilec_free. */
+TILEC_API tilec_status tilec_inspect(tilec_context *cx,
+                                     const tilec_source *sources,
+                                     size_t nsources,
+                                     const tilec_compile_options *options,
+                                     char **text);
+
 /* GPU targets: what a launch takes of the device. */
 typedef struct tilec_resources {
     size_t size;

@@ -15,9 +15,10 @@
  * copies, which want its vectors whole. What wgmma reads has to be in panels
  * that its descriptors can say. Tests: test/ir/passes/assign-shared.
  */
+#include "passes/assign_shared.h"
+
 #include "ir/layout.h"
 #include "passes/mma.h"
-#include "passes/passes.h"
 #include "passes/wgmma.h"
 
 #include <string.h>
@@ -440,6 +441,27 @@ static bool assign(tc_pass_env *env, tc_op *alloc)
         return false;
     set_type(env->cx, alloc->out[0], best);
     return true;
+}
+
+/* ---- For others ---- */
+
+unsigned tc_buffer_accesses(tc_pass_env *env, tc_op *alloc, unsigned most,
+                            tc_buffer_access *out)
+{
+    const tc_type *t = alloc->out[0]->type;
+    unsigned n = 0;
+    buffer b = {.env = env, .alloc = alloc, .bits = 8 * tc_type_bytes(t->elem)};
+    find_accesses(&b, alloc->out[0], &(access){.vector = 1});
+    for (unsigned i = 0; i < b.n && n < most; i++) {
+        verdict v = judge(&b, &b.accesses[i], t->layout);
+        if (v.possible)
+            out[n++] = (tc_buffer_access){.op = b.accesses[i].op,
+                                          .by_descriptor = v.descriptor,
+                                          .by_matrices = v.matrix,
+                                          .bytes = v.vector * b.bits / 8,
+                                          .ways = v.ways};
+    }
+    return n;
 }
 
 static bool visit(tc_pass_env *env, tc_region *r)

@@ -35,6 +35,22 @@ typedef struct tc_pass_event {
     uint64_t verify_ns; /* after: time of the checks that followed */
 } tc_pass_event;
 
+/* Why a load did not become a copy to shared memory, for those that ask: what
+ * remarks say, as data. */
+typedef struct tc_refusal tc_refusal;
+struct tc_refusal {
+    const char *pass, *why;
+    tc_loc loc; /* of the load */
+    tc_refusal *next;
+};
+typedef struct tc_refusals {
+    tc_arena *arena;
+    tc_refusal *last; /* list through next, the newest first */
+} tc_refusals;
+/* What this pass said last of the load there; NULL: nothing. */
+const char *tc_refusal_of(const tc_refusals *list, const char *pass,
+                          tc_loc loc);
+
 /* What becomes of operands whose order in memory their product cannot take
  * asynchronously: a warning, a remark, an error. */
 typedef enum tc_enforce {
@@ -61,9 +77,10 @@ typedef struct tc_pass_options {
     /* Of products of f32 that leave it open: ieee, tf32 or tf32x3; NULL: ieee.
      */
     const char *precision;
-    tc_enforce enforce; /* GPU targets: see there */
-    bool any_alignment; /* of a GPU kernel: assume nothing of its tensors (no
-                         * vector accesses), see tc_func.aligned */
+    tc_enforce enforce;    /* GPU targets: see there */
+    tc_refusals *refusals; /* GPU targets: to be filled; or NULL */
+    bool any_alignment;    /* of a GPU kernel: assume nothing of its tensors (no
+                            * vector accesses), see tc_func.aligned */
     bool no_swizzle; /* of a GPU kernel: shared memory in plain rows (tests) */
     /* Verify after every pass; else only where errors of the user show, after
      * `specialize` and `inline`. */
@@ -86,6 +103,10 @@ typedef struct tc_pass_env {
     const tc_pass_options *options;
     const tc_target *target; /* never NULL */
 } tc_pass_env;
+
+/* Keeps it, if the options ask for that. */
+void tc_refuse_load(const tc_pass_env *env, const char *pass, const tc_op *load,
+                    const char *why);
 
 typedef tc_change tc_func_pass(tc_func *f, tc_pass_env *env);
 typedef tc_change tc_module_pass(tc_module *m, tc_pass_env *env);

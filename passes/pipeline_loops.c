@@ -33,6 +33,7 @@ static const char pass[] = "pipeline-loops";
 static void say_refused(tc_pipeliner *p, const tc_staged *s, const char *why)
 {
     tc_context *cx = p->env->cx;
+    tc_refuse_load(p->env, pass, s->load, why);
     if (cx->want_remarks)
         tc_remark(cx, s->load->loc, pass, "load of %s not pipelined: %s",
                   tc_loaded_name(cx, s->load), why);
@@ -179,18 +180,20 @@ static bool is_async(const tc_op *op)
 static void say_in_registers(tc_pipeliner *p, const tc_region *body)
 {
     enum { LARGE = 1024 };
+    static const char why[] =
+        "its tile is computed with in registers, and only what goes to shared "
+        "memory as it is can be copied ahead";
     tc_context *cx = p->env->cx;
-    if (!cx->want_remarks || !has(body, is_product))
+    if ((!cx->want_remarks && !p->env->options->refusals) ||
+        !has(body, is_product))
         return;
     tc_each_op (op, body) {
         if (op->code != TC_LOAD || op->out[0]->type->kind != TC_TILE ||
             tc_type_count(op->out[0]->type) < LARGE || tc_is_staged(op))
             continue;
-        tc_remark(cx, op->loc, pass,
-                  "load of %s not pipelined: its tile is computed with in "
-                  "registers, and only what goes to shared memory as it is can "
-                  "be copied ahead",
-                  tc_loaded_name(cx, op));
+        tc_refuse_load(p->env, pass, op, why);
+        tc_remark(cx, op->loc, pass, "load of %s not pipelined: %s",
+                  tc_loaded_name(cx, op), why);
     }
 }
 

@@ -140,11 +140,15 @@ static bool is_worth_it(const tc_specialiser *s)
 static void say_loads(const tc_specialiser *s)
 {
     tc_context *cx = s->env->cx;
-    for (const tc_bulk *b = s->bulk; b && cx->want_remarks; b = b->next)
-        if (b->refusal)
+    for (const tc_bulk *b = s->bulk; b; b = b->next) {
+        if (!b->refusal)
+            continue;
+        tc_refuse_load(s->env, pass, b->staged.load, b->refusal);
+        if (cx->want_remarks)
             tc_remark(cx, b->staged.load->loc, pass,
                       "load of %s not made a bulk copy: %s",
                       tc_loaded_name(cx, b->staged.load), b->refusal);
+    }
 }
 
 /* ---- Rings ---- */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const tool_command *const commands[] = {
-    &tool_attention, &tool_run,  &tool_compile, &tool_opt,
+    &tool_attention, &tool_run,  &tool_compile, &tool_inspect, &tool_opt,
     &tool_bench,     &tool_tune, &tool_cache,   &tool_info};
 enum { NCOMMANDS = sizeof commands / sizeof *commands };
 

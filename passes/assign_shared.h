@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What accesses to a buffer in shared memory cost, for those that show it.
+ */
+#ifndef TC_ASSIGN_SHARED_H
+#define TC_ASSIGN_SHARED_H
+
+#include "passes/passes.h"
+
+typedef struct tc_buffer_access {
+    const tc_op *op;
+    bool by_descriptor; /* wgmma */
+    bool by_matrices;   /* ldmatrix, stmatrix */
+    unsigned bytes;     /* of a vector, where it is none of these */
+    unsigned ways;      /* of bank conflicts; 1: none */
+} tc_buffer_access;
+
+/* By threads and by wgmma: not those by bulk copies, which have no conflicts.
+ * The number of those in `out`, at most `most`. */
+unsigned tc_buffer_accesses(tc_pass_env *env, tc_op *alloc, unsigned most,
+                            tc_buffer_access *out);
+
+#endif
