@@ -97,6 +97,11 @@ START_TEST(compile_refuses)
     ck_assert_int_eq(tilec_compile(cx, &s, 1, &o, &k), TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message,
                      "there is no target `vax`");
+    o = TILEC_INIT(tilec_compile_options);
+    o.enforce = (tilec_enforce)(TILEC_ENFORCE_ERROR + 1);
+    ck_assert_int_eq(tilec_compile(cx, &s, 1, &o, &k), TILEC_USAGE);
+    ck_assert_str_eq(tilec_diagnostics(cx)->message,
+                     "tilec_compile: enforce is none of tilec_enforce");
     s.name = NULL;
     ck_assert_int_eq(tilec_compile(cx, &s, 1, NULL, &k), TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message, "a source has no name");
@@ -314,6 +319,26 @@ START_TEST(emits)
 }
 END_TEST
 
+START_TEST(inspects)
+{
+    tilec_source s = {"matmul", NULL, 0};
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    char *text = NULL;
+    o.target = "sm_90a";
+    ck_assert_int_eq(tilec_inspect(cx, &s, 1, &o, &text), TILEC_OK);
+    ck_assert_ptr_nonnull(strstr(text, "@matmul for sm_90a: "));
+    ck_assert_ptr_nonnull(strstr(text, "bulk copy"));
+    tilec_free(text);
+    o.target = "cpu";
+    ck_assert_int_eq(tilec_inspect(cx, &s, 1, &o, &text), TILEC_USAGE);
+    ck_assert_ptr_null(text);
+    ck_assert_int_eq(tilec_inspect(NULL, &s, 1, &o, &text), TILEC_USAGE);
+    ck_assert_int_eq(tilec_inspect(cx, &s, 1, &o, NULL), TILEC_USAGE);
+    s.name = "matmull";
+    ck_assert_int_eq(tilec_inspect(cx, &s, 1, &o, &text), TILEC_USAGE);
+}
+END_TEST
+
 static void note_pass(void *user, const tilec_pass_event *event)
 {
     unsigned *seen = user;
@@ -355,5 +380,6 @@ void api_compiling_tests(TCase *t)
     tcase_add_test(t, infers_from_examples);
     tcase_add_test(t, describes_itself);
     tcase_add_test(t, emits);
+    tcase_add_test(t, inspects);
     tcase_add_test(t, tells_of_passes);
 }
