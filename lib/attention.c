@@ -53,6 +53,25 @@ static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
     return true;
 }
 
+static bool is_8_bit(const DLTensor *t)
+{
+    tc_kind kind = tc_kind_from_dl(t->dtype);
+    return kind == TC_F8E4M3 || kind == TC_F8E5M2;
+}
+
+/* k and v are of q's type, or 8 bits of either kind. */
+static bool check_type(tc_job *job, const char *name, const DLTensor *t,
+                       const DLTensor *q)
+{
+    if (is_8_bit(t) || tc_kind_from_dl(t->dtype) == tc_kind_from_dl(q->dtype))
+        return true;
+    return tc_job_error(job, TILEC_INPUT,
+                        "argument %s: data type is %s, expected %s (as q), "
+                        "f8e4m3 or f8e5m2",
+                        name, tc_dtype_name(t->dtype).text,
+                        tc_dtype_name(q->dtype).text);
+}
+
 /* Rows of a query tile: 64 keep a core's registers and first cache busy; few
  * queries (decoding) take no more rows than they are. */
 static const char *query_rows(int64_t length)
@@ -136,6 +155,16 @@ static void bind_lists(const struct plan *p, struct bindings *b,
     bind(b, "HEADS", p->lists.by_head ? "1" : "0");
 }
 
+/* In which type the weights of queries of 8 bits meet v: that with more digits,
+ * which needs them scaled. */
+static void bind_weights(const struct plan *p, struct bindings *b)
+{
+    if (!is_8_bit(p->r->q))
+        return;
+    bind(b, "TP", "f8e4m3");
+    bind(b, "PBITS", "8");
+}
+
 /* The options of the forward kernel within its plan are of no other kernel. */
 static void keep_for_forward(struct plan *p, tilec_compile_options *c)
 {
@@ -174,6 +203,7 @@ static bool finish_forward(struct plan *p)
     bind_all(&b, config.bindings, config.nbindings);
     bind(&b, "MAX", o->max ? "1" : "0");
     bind(&b, "SAFE", p->rows_are_safe ? "1" : "0");
+    bind_weights(p, &b);
     if (p->lists.of_queries)
         bind_lists(p, &b, sides);
     bind_mods(p, &b);
@@ -341,6 +371,8 @@ static bool build(tc_job *job)
     p.target = tc_target_find(job->owner, target);
     if (!check_tensor(job, "q", r->q) || !check_tensor(job, "k", r->k) ||
         !check_tensor(job, "v", r->v) ||
+        (forward && (!check_type(job, "k", r->k, r->q) ||
+                     !check_type(job, "v", r->v, r->q))) ||
         !tc_attention_read_options(job, &r->options, r->direction, &p.tuning) ||
         !read_mods(&p))
         return false;

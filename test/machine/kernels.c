@@ -50,6 +50,13 @@
     {                                                                          \
         AT('M') = m, AT('N') = n, AT('K') = k                                  \
     }
+/* Numbers of 8 bits with factors: of q a head's, of k and v those of blocks. */
+#define FACTORS(k_rows, v_rows)                                                \
+    {"SK", k_rows}, {"SV", v_rows}, {"descale_q", "@per_batch_head"},          \
+        {"descale_k", "@per_block"},                                           \
+    {                                                                          \
+        "descale_v", "@per_block"                                              \
+    }
 #define TILES(bm, bn, d, t)                                                    \
     {"BM", bm}, {"BN", bn}, {"D", d},                                          \
     {                                                                          \
@@ -133,6 +140,22 @@ static const problem problems[] = {
      {TILES("32", "16", "16", "f32")},
      ATTENTION(1, 1, 40, 40, 16, 16),
      4e-6},
+    {"fp8",
+     "attention_fwd",
+     {TILES("32", "32", "32", "f8e4m3"),
+      {"TO", "bf16"},
+      {"PBITS", "8"},
+      FACTORS("64", "32")},
+     ATTENTION(2, 1, 40, 150, 32, 32),
+     1e-2},
+    {"fp8_cache",
+     "attention_fwd",
+     {TILES("32", "16", "32", "bf16"),
+      {"TK", "f8e4m3"},
+      {"TV", "f8e5m2"},
+      FACTORS("16", "32")},
+     ATTENTION(2, 1, 40, 50, 32, 32),
+     6e-3},
     {"spoiled",
      "attention_fwd",
      {TILES("32", "16", "16", "bf16")},
@@ -398,6 +421,19 @@ static const problem hopper[] = {
      {HOPPER_TILES("32", "64", "f8e4m3")},
      ATTENTION(1, 1, 70, 80, 64, 64),
      6e-2},
+    {"fp8_blocks",
+     "attention_fwd",
+     {HOPPER_TILES("32", "64", "f8e4m3"),
+      {"TO", "bf16"},
+      {"PBITS", "8"},
+      FACTORS("64", "32")},
+     ATTENTION(2, 1, 70, 150, 64, 64),
+     1e-2},
+    {"fp8_cache",
+     "attention_fwd",
+     {HOPPER_TILES("32", "32", "bf16"), {"TK", "f8e4m3"}, FACTORS("32", "64")},
+     ATTENTION(2, 1, 70, 80, 32, 32),
+     6e-3},
     {"spoiled",
      "attention_fwd",
      {HOPPER_TILES("32", "32", "bf16")},

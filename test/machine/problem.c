@@ -18,8 +18,9 @@ typedef struct role {
     const char *sides; /* letters; NULL: a scalar */
     bool is_output;
     /* Of a scalar; of an i32 tensor: elements are below it, or if it is
-     * negative ascend by so much; of an output: not 0
-     * where it is added to, and begins with zeros. */
+     * negative ascend by so much; of a tensor of floats: if not 0 they are
+     * between it and twice it; of an output: not 0 where it is added to, and
+     * begins with zeros. */
     double value;
 } role;
 
@@ -39,6 +40,9 @@ static const role roles[] = {
     {"attention_fwd", "mask.prefixes", "B", false, 30},
     {"attention_fwd", "mask.sink", NULL, false, 3},
     {"attention_fwd", "mask.offsets", "T", false, -19},
+    {"attention_fwd", "descale_q.scales", "BH", false, 0.25},
+    {"attention_fwd", "descale_k.scales", "BGT", false, 0.5},
+    {"attention_fwd", "descale_v.scales", "BGT", false, 0.5},
     {"attention*", "blocks.counts", "BHTC", false, 3},
     {"attention*", "blocks.list", "BHTT", false, 3},
     {"attention*", "blocks.row_side", NULL, false, 384},
@@ -100,7 +104,9 @@ static void fill(num_tensor *t, const role *r, num_rng *rng)
 {
     for (int64_t i = 0; i < num_count(t); i++)
         num_write(t->type, num_at(t, i),
-                  r->is_output            ? (r->value ? 0 : NAN)
+                  r->is_output ? (r->value ? 0 : NAN)
+                  : num_is_float(t->type) && r->value
+                      ? r->value * (1 + num_uniform(rng))
                   : num_is_float(t->type) ? num_normal(rng)
                   : r->value < 0          ? -r->value * (double)i
                                           : num_below(rng, (int)r->value));
@@ -202,7 +208,8 @@ static bool parse_kernel(tc_module *m, const char *kernel)
              backward ? "attention_bwd" : kernel);
     return parse_file(m, path) && parse_file(m, "kernels/mods/masks.tile") &&
            parse_file(m, "kernels/mods/scores.tile") &&
-           parse_file(m, "kernels/mods/blocks.tile");
+           parse_file(m, "kernels/mods/blocks.tile") &&
+           parse_file(m, "kernels/mods/descales.tile");
 }
 
 /* Bindings of a problem for so many rows. */

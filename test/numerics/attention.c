@@ -78,15 +78,14 @@ static bool check(const attention_case *c, const tensors *t,
                   const num_tensor *max, const mod_data *mods, char why[512])
 {
     const group *g = c->group;
-    ref_attention a = {&t->q,
-                       &t->k,
-                       &t->v,
-                       c->scale,
-                       g->score->reference,
-                       mods,
-                       g->mask->reference,
-                       mods,
-                       NULL};
+    ref_attention a = {.q = &t->q,
+                       .k = &t->k,
+                       .v = &t->v,
+                       .scale = c->scale,
+                       .score = g->score->reference,
+                       .score_data = mods,
+                       .mask = g->mask->reference,
+                       .mask_data = mods};
     int64_t n = num_count(&t->o);
     double *o = malloc((size_t)(n + 1) * sizeof *o);
     double *lse = malloc((size_t)(num_count(&t->lse) + 1) * sizeof *lse);

@@ -308,15 +308,14 @@ static void run_case(const plans *p, const group *g, int gi, int ci,
         poison_rows(&t.q, &r);
         poison_rows(&d.dout, &r);
     }
-    ref_attention a = {&t.q,
-                       &t.k,
-                       &t.v,
-                       c.scale,
-                       g->score->reference,
-                       &mods,
-                       g->mask->reference,
-                       &mods,
-                       NULL};
+    ref_attention a = {.q = &t.q,
+                       .k = &t.k,
+                       .v = &t.v,
+                       .scale = c.scale,
+                       .score = g->score->reference,
+                       .score_data = &mods,
+                       .mask = g->mask->reference,
+                       .mask_data = &mods};
     store_forward(&a, &t);
     wanted w = want_gradients(&a, &t, &d, p->lse_grad);
     char text[512], why[512];

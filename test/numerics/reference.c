@@ -31,8 +31,8 @@ static void score_row(const ref_attention *a, const row_inputs *in,
 }
 
 /* Returns the largest score. */
-static double attend_row(const row_inputs *in, double *p, double *o,
-                         double *lse)
+static double attend_row(const ref_attention *a, const row_inputs *in,
+                         double *p, double *o, double *lse)
 {
     double max = -INFINITY, sum = 0;
     for (int k = 0; k < in->keys; k++)
@@ -47,6 +47,7 @@ static double attend_row(const row_inputs *in, double *p, double *o,
             continue;
         double w = exp(p[k] - max);
         sum += w;
+        w = a->weight ? a->weight(w) : w;
         for (int d = 0; d < in->value_dim; d++)
             o[d] += w * in->v[(int64_t)k * in->value_dim + d];
     }
@@ -77,7 +78,8 @@ void ref_attention_forward(const ref_attention *a, double *o, double *lse)
                                  dim,
                                  value_dim};
                 score_row(a, &in, at, p);
-                double max = attend_row(&in, p, o + row * value_dim, lse + row);
+                double max =
+                    attend_row(a, &in, p, o + row * value_dim, lse + row);
                 if (a->max)
                     a->max[row] = max;
             }

@@ -18,6 +18,10 @@ typedef struct ref_position {
 typedef double ref_score_mod(double score, const ref_position *at);
 typedef bool ref_mask_mod(const ref_position *at);
 
+/* What is multiplied with v in place of a weight, which is exp(score - row's
+ * largest). */
+typedef double ref_weight(double p);
+
 typedef struct ref_attention {
     const num_tensor *q; /* [B, Hq, Mq, Dqk] */
     const num_tensor *k; /* [B, Hkv, Nk, Dqk]; Hkv divides Hq */
@@ -27,8 +31,10 @@ typedef struct ref_attention {
     const void *score_data;
     ref_mask_mod *mask; /* NULL: every key */
     const void *mask_data;
-    double *max; /* forward's third result, [B, Hq, Mq]: a row's largest
-                    modified score; NULL: not wanted */
+    double *max;        /* forward's third result, [B, Hq, Mq]: a row's largest
+                           modified score; NULL: not wanted */
+    ref_weight *weight; /* forward's, of which sum and lse know nothing; NULL:
+                           the weight itself */
 } ref_attention;
 
 /* o: [B, Hq, Mq, Dv]; lse: [B, Hq, Mq], natural logarithm. A row without a key

@@ -390,8 +390,10 @@ START_TEST(plan_refuses)
                       "argument k: dim 3 is 24, but D is 32 (from q)");
     in.shape[0][3] = D;
     in.dl[1].dtype = (DLDataType){kDLBfloat, 16, 1};
-    expect_plan_error(NULL, TILEC_INPUT,
-                      "argument k: data type is bf16, but T is f32 (from q)");
+    expect_plan_error(
+        NULL, TILEC_INPUT,
+        "argument k: data type is bf16, expected f32 (as q), f8e4m3 "
+        "or f8e5m2");
 }
 END_TEST
 
