@@ -42,6 +42,11 @@
         AT('D') = d, AT('E') = d, AT('C') = 2, AT('R') = (m) + 192,            \
         AT('S') = 1                                                            \
     }
+#define ROWS(m, d, blocks)                                                     \
+    {                                                                          \
+        AT('B') = 2, AT('H') = 2, AT('M') = m, AT('D') = d, AT('T') = blocks,  \
+        AT('W') = 8                                                            \
+    }
 #define IN_PLACE(m, n)                                                         \
     {                                                                          \
         AT('M') = m, AT('N') = n, AT('S') = 3                                  \
@@ -317,6 +322,16 @@ static const problem problems[] = {
       {"score_mod", "@relative_bias_table"}},
      BACKWARD(2, 1, 40, 41, 16, 16),
      2e-5},
+    {"quantize_block",
+     "quantize_block",
+     {{"D", "32"}, {"BM", "32"}, {"HADAMARD", "32"}},
+     ROWS(40, 32, 2),
+     1e-2},
+    {"quantize_head",
+     "quantize_head",
+     {{"D", "24"}, {"BM", "32"}, {"T", "f16"}, {"TQ", "f8e5m2"}},
+     ROWS(40, 24, 2),
+     1e-2},
     {"softmax", "softmax", {{"BN", "64"}}, MATRIX(12, 150, 0), 2e-6},
     {"softmax_in_place", "softmax", {{"BN", "64"}}, IN_PLACE(12, 150), 2e-6},
     {"layernorm_in_place",
@@ -580,6 +595,16 @@ static const problem hopper[] = {
       {"score_mod", "@relative_bias_table"}},
      BACKWARD(2, 1, 70, 40, 32, 32),
      2e-5},
+    {"quantize_block",
+     "quantize_block",
+     {{"D", "64"}, {"BM", "64"}, {"HADAMARD", "64"}},
+     ROWS(100, 64, 2),
+     1e-2},
+    {"quantize_head",
+     "quantize_head",
+     {{"D", "24"}, {"BM", "64"}, {"T", "f16"}, {"TQ", "f8e5m2"}},
+     ROWS(100, 24, 2),
+     1e-2},
     {"softmax", "softmax", {{"BN", "64"}}, AT_MOST(8, 12, 150), 2e-6},
     {"layernorm", "layernorm", {{"BN", "64"}}, AT_MOST(8, 12, 150), 2e-6},
 };

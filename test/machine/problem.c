@@ -69,6 +69,11 @@ static const role roles[] = {
     {"attention_bwd*", "grad.score.table", "HT", true, 1},
     {"attention_bwd*", "mask.w", NULL, false, 21},
     {"attention_bwd*", "mask.ids", "N", false, 3},
+    {"quantize*", "x", "BHMD", false, 0},
+    {"quantize*", "y", "BHMD", true, 0},
+    {"quantize_block", "scales", "BHT", true, 0},
+    {"quantize_head", "scales", "BH", true, 0},
+    {"quantize_head", "largest", "BHT", false, 1},
     {"matmul", "a", "MK", false, 0},
     {"matmul", "b", "KN", false, 0},
     {"matmul", "c", "MN", true, 0},
@@ -203,9 +208,12 @@ static bool parse_file(tc_module *m, const char *path)
 static bool parse_kernel(tc_module *m, const char *kernel)
 {
     char path[128];
-    bool backward = strncmp(kernel, "attention_bwd", 13) == 0;
-    snprintf(path, sizeof path, "kernels/%s.tile",
-             backward ? "attention_bwd" : kernel);
+    static const char *const of_many[] = {"attention_bwd", "quantize"};
+    const char *file = kernel;
+    for (size_t i = 0; i < sizeof of_many / sizeof *of_many; i++)
+        if (strncmp(kernel, of_many[i], strlen(of_many[i])) == 0)
+            file = of_many[i];
+    snprintf(path, sizeof path, "kernels/%s.tile", file);
     return parse_file(m, path) && parse_file(m, "kernels/mods/masks.tile") &&
            parse_file(m, "kernels/mods/scores.tile") &&
            parse_file(m, "kernels/mods/blocks.tile") &&
