@@ -34,13 +34,20 @@
     {                                                                          \
         AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
         AT('D') = d, AT('E') = e, AT('C') = 2, AT('R') = (m) + 192,            \
-        AT('T') = 9                                                            \
+        AT('T') = 9, AT('P') = 1                                               \
+    }
+/* Heads in parts, of a batch of 2. */
+#define SPLIT_BACKWARD(parts, heads, kv, m, n, d, spoiled)                     \
+    {                                                                          \
+        AT('B') = 2, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
+        AT('D') = d, AT('E') = d, AT('C') = 2, AT('R') = (m) + 192,            \
+        AT('S') = spoiled, AT('P') = 2 * (parts)                               \
     }
 #define SPOILED_BACKWARD(m, n, d)                                              \
     {                                                                          \
         AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
         AT('D') = d, AT('E') = d, AT('C') = 2, AT('R') = (m) + 192,            \
-        AT('S') = 1                                                            \
+        AT('S') = 1, AT('P') = 1                                               \
     }
 #define ROWS(m, d, blocks)                                                     \
     {                                                                          \
@@ -265,6 +272,25 @@ static const problem problems[] = {
      {TILES("16", "32", "32", "bf16")},
      BACKWARD(2, 1, 40, 50, 32, 32),
      6e-3},
+    /* More parts than heads: some have none. */
+    {"bwd_split",
+     "attention_bwd",
+     {TILES("16", "32", "16", "bf16"), {"SPLIT", "3"}, {"TO", "f32"}},
+     SPLIT_BACKWARD(3, 2, 1, 40, 50, 16, 0),
+     6e-3},
+    {"bwd_dkv_split_spoiled",
+     "attention_bwd_dkv",
+     {TILES("32", "16", "16", "f16"),
+      {"mask_mod", "@causal"},
+      {"SPLIT", "2"},
+      {"TO", "f32"}},
+     SPLIT_BACKWARD(2, 2, 1, 24, 24, 16, 1),
+     2e-3},
+    {"bwd_sum",
+     "attention_bwd_sum",
+     {{"BN", "32"}, {"D", "24"}, {"DV", "24"}, {"T", "bf16"}},
+     SPLIT_BACKWARD(3, 1, 2, 0, 40, 24, 0),
+     4e-3},
     {"bwd_f32",
      "attention_bwd",
      {TILES("16", "16", "16", "f32")},
@@ -547,6 +573,19 @@ static const problem hopper[] = {
      {HOPPER_KEYS("64", "64", "bf16")},
      BACKWARD(2, 1, 100, 200, 64, 64),
      6e-3},
+    {"bwd_split",
+     "attention_bwd",
+     {HOPPER_KEYS("64", "32", "bf16"),
+      {"mask_mod", "@causal"},
+      {"SPLIT", "3"},
+      {"TO", "f32"}},
+     SPLIT_BACKWARD(3, 2, 1, 70, 70, 32, 0),
+     6e-3},
+    {"bwd_dkv_split_spoiled",
+     "attention_bwd_dkv",
+     {HOPPER_KEYS("64", "32", "f16"), {"SPLIT", "2"}, {"TO", "f32"}},
+     SPLIT_BACKWARD(2, 2, 1, 40, 40, 32, 1),
+     2e-3},
     {"bwd_causal",
      "attention_bwd",
      {HOPPER_KEYS("64", "32", "bf16"), {"mask_mod", "@causal"}},
@@ -564,13 +603,15 @@ static const problem hopper[] = {
      "attention_bwd",
      {TILES("64", "64", "256", "bf16"), {"mask_mod", "@causal"}},
      {AT('B') = 1, AT('H') = 2, AT('G') = 1, AT('M') = 100, AT('N') = 70,
-      AT('D') = 256, AT('E') = 256, AT('C') = 2, AT('R') = 300, AT('W') = 8},
+      AT('D') = 256, AT('E') = 256, AT('C') = 2, AT('R') = 300, AT('W') = 8,
+      AT('P') = 1},
      6e-3},
     {"bwd_192",
      "attention_bwd",
      {TILES("64", "64", "192", "f16"), {"DV", "128"}},
      {AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = 70, AT('N') = 64,
-      AT('D') = 192, AT('E') = 128, AT('C') = 2, AT('R') = 300, AT('W') = 8},
+      AT('D') = 192, AT('E') = 128, AT('C') = 2, AT('R') = 300, AT('W') = 8,
+      AT('P') = 1},
      2e-3},
     {"bwd_spoiled",
      "attention_bwd",

@@ -16,6 +16,7 @@ enum { PROBLEM_ARGS = 16, PROBLEM_BINDINGS = 12 };
 /* What is to be computed. Sides have a letter each: size['M' - 'A']. 'S' is no
  * side: 1 puts infinities and a NaN into v, 2 takes a scale of 0, 3 has y in
  * the place of x. Nor are 'W' and 'L', the length of a window if it is not 0.
+ * 'P' is the batch of dk and dv, of all parts.
  */
 typedef struct problem {
     const char *name;

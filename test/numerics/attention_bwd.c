@@ -6,9 +6,10 @@
  *                 [--verbose 1]
  *
  * Each case runs the plan @attention_backward both ways: dq added up, and by a
- * kernel of its own. The logsumexp and o that they are given are those of
- * the reference, rounded to their types; the reference of the gradients is
- * given the same.
+ * kernel of its own; for half of the groups several programs share the heads of
+ * a block of keys, be there so many or not. The logsumexp and o that they are
+ * given are those of the reference, rounded to their types; the reference of
+ * the gradients is given the same.
  */
 #include "test/numerics/cases.h"
 
@@ -45,6 +46,9 @@ static tilec_attention *compile(tilec_context *cx, const group *g, int gi,
     o.backward = 1;
     o.deterministic = way == DETERMINISTIC;
     o.block_lists = gi % 2 ? 1 : -1;
+    tilec_binding split = {"SPLIT", way == ADDED ? "3" : "2"};
+    o.backward_bindings = &split;
+    o.nbackward_bindings = (gi / 2 + way) % 2;
     tilec_attention *plan = NULL;
     if (tilec_attention_plan(cx, a, a, b, &o, &plan) != TILEC_OK)
         run_print_diagnostics(cx);
