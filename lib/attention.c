@@ -10,6 +10,7 @@
 #include "lib/attention.h"
 
 #include "lib/config.h"
+#include "lib/cuda.h"
 #include "lib/link.h"
 #include "lib/mask_rows.h"
 #include "lib/plan.h"
@@ -272,6 +273,48 @@ static void bind_key_and_query_lists(const struct plan *p, struct bindings *b)
         bind_lists(p, b, of_queries);
 }
 
+/* Of the GPU that q is on, or else the current one; 0: no GPU. */
+static unsigned multiprocessors(const struct plan *p)
+{
+    const DLDevice *at = &p->r->q->device;
+    if (!p->target || !tc_target_is_gpu(p->target))
+        return 0;
+    const tc_cuda *cuda = tc_cuda_get(p->job->owner->cuda_library);
+    if (*cuda->why_not)
+        return 0;
+    int i = at->device_type == kDLCUDA ? at->device_id
+                                       : tc_cuda_current_device(cuda);
+    return i >= 0 && i < cuda->ndevices ? cuda->devices[i].sm_count : 0;
+}
+
+/* Once BN is known. */
+static void bind_split(const struct plan *p, struct bindings *b)
+{
+    const int64_t *q = p->r->q->shape, *k = p->r->k->shape;
+    tc_attention_work w = {.batch = k[0],
+                           .heads = k[1],
+                           .group = k[1] > 0 ? q[1] / k[1] : 0,
+                           .queries = q[2],
+                           .keys = k[2],
+                           .block = 64,
+                           .is_masked = p->mods.all[TC_MOD_MASK].wanted};
+    if (w.group < 2)
+        return;
+    w.sms = multiprocessors(p);
+    for (size_t i = 0; i < b->n; i++)
+        if (strcmp(b->all[i].name, "BN") == 0)
+            w.block = strtoll(b->all[i].value, NULL, 0);
+    unsigned split = tc_attention_split(&w);
+    if (split == 1)
+        return;
+    tc_remark(
+        p->job->cx, (tc_loc){0}, "attention",
+        "%u programs share the %lld query heads of a block of keys: blocks "
+        "are few for %u multiprocessors",
+        split, (long long)w.group, w.sms);
+    bind(b, "SPLIT", tc_arena_printf(p->arena, "%u", split));
+}
+
 static bool finish_backward(struct plan *p)
 {
     const struct request *r = p->r;
@@ -292,6 +335,7 @@ static bool finish_backward(struct plan *p)
     bind(&b, "DETERMINISTIC", deterministic ? "1" : "0");
     bind(&b, "CAPTURED", o->captured_gradients ? "1" : "0");
     bind_key_and_query_lists(p, &b);
+    bind_split(p, &b);
     bind_mods(p, &b);
     tilec_compile_options c = {
         .kernel = "attention_backward",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, planned (attention.c, attention_options.c, attention_lists.c) and
- * run (attention_run.c).
+ * Attention, planned (attention.c, attention_options.c, attention_lists.c,
+ * attention_split.c) and run (attention_run.c).
  */
 #ifndef TC_ATTENTION_H
 #define TC_ATTENTION_H
@@ -50,5 +50,17 @@ tc_attention_lists tc_attention_find_lists(tc_job *job,
                                            tc_direction direction,
                                            const DLTensor *q, const DLTensor *k,
                                            const tc_mod *mask);
+
+/* What gradients are computed of: `group` query heads to each of the heads of
+ * keys, by programs of `block` keys. */
+typedef struct tc_attention_work {
+    int64_t batch, heads, group, queries, keys, block;
+    bool is_masked;
+    unsigned sms; /* multiprocessors; 0: not known */
+} tc_attention_work;
+
+/* attention_split.c: the programs for the heads of a block of keys, a divisor
+ * of their number. */
+unsigned tc_attention_split(const tc_attention_work *w);
 
 #endif

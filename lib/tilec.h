@@ -587,7 +587,9 @@ typedef struct tilec_attention_options {
      */
     const tilec_binding *kernel_options;
     size_t nkernel_options;
-    /* Of further compile-time parameters of the plan @attention_backward. */
+    /* Of further compile-time parameters of the plan @attention_backward, such
+     * as SPLIT: how many programs share the query heads of a block of keys.
+     * Not given, that follows from q, k and the GPU's multiprocessors. */
     const tilec_binding *backward_bindings;
     size_t nbackward_bindings;
     /* Forward can give the rows' largest scores (max of the tensors). */

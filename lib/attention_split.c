@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How many programs share the query heads of a block of keys when gradients are
+ * computed. One each is least work, but too few programs, or unequal ones,
+ * leave multiprocessors idle while the longest runs.
+ *
+ * Times here are parts of what a program takes that visits all queries of all
+ * its heads.
+ */
+#include "lib/attention.h"
+
+#include <math.h>
+
+enum { MOST = 16 };
+static const double WORTH = 0.9; /* of the time without, at most */
+
+/* An element of the parts is written and read, 8 bytes, for 5 flops of each
+ * query. The memory of an H200, and of an A100, moves a byte in the time of
+ * some 110 flops: a factor of 1.5, rounded up. */
+static double part_cost(const tc_attention_work *w, double programs)
+{
+    return 2 * programs / ((double)w->group * (double)w->queries);
+}
+
+/* A mask leaves about half of all, and some program all of its own. Long ones
+ * come first, and short ones fill the gaps. */
+static double time_of(const tc_attention_work *w, double programs, double split)
+{
+    double parts = split > 1 ? split * part_cost(w, programs) : 0;
+    if (!w->is_masked)
+        return ceil(programs * split / w->sms) / split + parts;
+    return fmax(programs / w->sms / 2 + 0.25 / split, 1 / split) + parts;
+}
+
+unsigned tc_attention_split(const tc_attention_work *w)
+{
+    if (!w->sms || w->group < 2 || w->queries < 1 || w->block < 1)
+        return 1;
+    double programs = (double)w->batch * (double)w->heads *
+                      ceil((double)w->keys / (double)w->block);
+    double best = WORTH * time_of(w, programs, 1);
+    unsigned split = 1;
+    for (unsigned n = 2; programs > 0 && n <= MOST && n <= w->group; n++) {
+        double time = time_of(w, programs, n);
+        if (w->group % n == 0 && time < best) {
+            best = time;
+            split = n;
+        }
+    }
+    return split;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Over how many programs backward splits the query heads of a block of keys,
+ * and that its plan does so. That the sums are right: test/numerics.
+ */
+#include "lib/attention.h"
+#include "lib/cache.h"
+#include "lib/handles.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- How many ---- */
+
+/* Of a device with 132 multiprocessors. */
+static const struct choice {
+    int batch, heads, group, length, block;
+    bool is_masked;
+    unsigned split;
+} choices[] = {
+    /* 128 unequal programs: the longest takes twice the mean. */
+    {8, 2, 16, 1024, 128, true, 4},
+    {8, 2, 6, 1024, 128, true, 2},
+    /* 128 equal ones: each has a place. */
+    {8, 2, 16, 1024, 128, false, 1},
+    /* 136: a second turn for four. */
+    {17, 1, 16, 1024, 128, false, 8},
+    /* Enough. */
+    {8, 2, 16, 16384, 128, true, 1},
+    {8, 16, 4, 1024, 128, true, 1},
+    /* A few keys and many heads. */
+    {1, 1, 64, 1024, 128, false, 16},
+    /* Little work for each key: the parts would cost more. */
+    {8, 2, 4, 16, 128, true, 1},
+    /* Nothing to split. */
+    {8, 2, 1, 1024, 128, true, 1},
+    {0, 2, 16, 1024, 128, true, 1},
+    {8, 2, 16, 0, 128, true, 1},
+};
+
+START_TEST(as_many_as_pay)
+{
+    const struct choice *c = &choices[_i];
+    tc_attention_work w = {c->batch,  c->heads, c->group,     c->length,
+                           c->length, c->block, c->is_masked, 132};
+    ck_assert_uint_eq(tc_attention_split(&w), c->split);
+    w.sms = 0;
+    ck_assert_uint_eq(tc_attention_split(&w), 1);
+}
+END_TEST
+
+/* ---- In a plan ---- */
+
+static tilec_context *cx;
+static char folder[64];
+
+static void set_up(void)
+{
+    strcpy(folder, "/tmp/tilec-split-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    tilec_context_options o = TILEC_INIT(tilec_context_options);
+    o.cuda_library = FAKE_CUDA; /* 132 multiprocessors */
+    o.cache_folder = folder;
+    o.remarks = 1;
+    ck_assert_int_eq(tilec_context_new(&o, &cx), TILEC_OK);
+}
+
+static void tear_down(void)
+{
+    size_t n;
+    tc_cache cache = {.folder = folder};
+    tilec_context_free(cx);
+    tc_cache_clear(&cache, &n);
+    rmdir(folder);
+}
+
+static bool is_split(const tilec_kernel *k)
+{
+    const tilec_kernel *part;
+    for (size_t i = 0; (part = tilec_kernel_part(k, i)); i++)
+        if (strcmp(tilec_kernel_name(part), "attention_bwd_sum") == 0)
+            return true;
+    return false;
+}
+
+static const struct plan {
+    const char *target;
+    int kv_heads;
+    const char *given; /* SPLIT */
+    bool is_split;
+} plans[] = {
+    {"sm_80", 2, NULL, true},   {"sm_80", 2, "1", false},
+    {"sm_80", 32, NULL, false}, {"sm_80", 32, "2", true},
+    {"cpu", 2, NULL, false},
+};
+
+START_TEST(plans_are_split)
+{
+    const struct plan *p = &plans[_i];
+    int64_t sizes[2][4] = {{8, 32, 1024, 16}, {8, p->kv_heads, 1024, 16}};
+    DLTensor t[2];
+    for (int i = 0; i < 2; i++)
+        t[i] = (DLTensor){.device = {kDLCPU, 0},
+                          .ndim = 4,
+                          .dtype = {kDLBfloat, 16, 1},
+                          .shape = sizes[i]};
+    tilec_binding given = {"SPLIT", p->given};
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    o.target = p->target;
+    o.mask = "causal";
+    o.backward = 1;
+    o.backward_bindings = &given;
+    o.nbackward_bindings = p->given ? 1 : 0;
+    tilec_attention *a;
+    tilec_status s = tilec_attention_plan(cx, &t[0], &t[1], &t[1], &o, &a);
+    ck_assert_msg(s == TILEC_OK, "%s",
+                  s == TILEC_OK ? "" : tilec_diagnostics(cx)->message);
+    ck_assert_int_eq(is_split(tilec_attention_backward_kernel(a)), p->is_split);
+    tilec_attention_free(a);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("split");
+    TCase *t = tcase_create("split");
+    tcase_set_timeout(t, 60);
+    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_add_loop_test(t, as_many_as_pay, 0, sizeof choices / sizeof *choices);
+    tcase_add_loop_test(t, plans_are_split, 0, sizeof plans / sizeof *plans);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
