@@ -156,14 +156,17 @@ static void bind_lists(const struct plan *p, struct bindings *b,
     bind(b, "HEADS", p->lists.by_head ? "1" : "0");
 }
 
-/* In which type the weights of queries of 8 bits meet v: that with more digits,
- * which needs them scaled. */
-static void bind_weights(const struct plan *p, struct bindings *b)
+/* Of queries of 8 bits: the weights meet v in that type with more digits,
+ * scaled into its range; 16 bits for o, unless gradients are computed from it.
+ */
+static void bind_narrow(const struct plan *p, struct bindings *b)
 {
     if (!is_8_bit(p->r->q))
         return;
     bind(b, "TP", "f8e4m3");
     bind(b, "PBITS", "8");
+    if (!p->r->options.backward)
+        bind(b, "TO", "bf16");
 }
 
 /* The options of the forward kernel within its plan are of no other kernel. */
@@ -204,7 +207,7 @@ static bool finish_forward(struct plan *p)
     bind_all(&b, config.bindings, config.nbindings);
     bind(&b, "MAX", o->max ? "1" : "0");
     bind(&b, "SAFE", p->rows_are_safe ? "1" : "0");
-    bind_weights(p, &b);
+    bind_narrow(p, &b);
     if (p->lists.of_queries)
         bind_lists(p, &b, sides);
     bind_mods(p, &b);
@@ -393,15 +396,28 @@ static bool read_mods(struct plan *p)
     return tc_mods_add(p->job, &texts, &p->mods);
 }
 
+/* Functions that bindings name: descale_k=@per_head. */
+static const char **bound_functions(const struct plan *p, unsigned *n)
+{
+    const tilec_attention_options *o = &p->r->options;
+    const char **names = tc_arena_array(p->arena, const char *, o->nbindings);
+    *n = 0;
+    for (size_t i = 0; i < o->nbindings; i++)
+        if (o->bindings[i].value[0] == '@')
+            names[(*n)++] = o->bindings[i].value + 1;
+    return names;
+}
+
 /* A plan with what it launches. */
 static bool parse_program(struct plan *p, const char *name)
 {
     tilec_source embedded = {name, NULL, 0};
     tc_source program;
-    unsigned n;
+    unsigned n, nnames;
+    const char **names = bound_functions(p, &nnames);
     if (!tc_job_source(p->job, &embedded, &program))
         return false;
-    tc_source *linked = tc_link(p->arena, &program, 1, NULL, 0, &n);
+    tc_source *linked = tc_link(p->arena, &program, 1, names, nnames, &n);
     return tc_job_parse(p->job, linked, n) && tc_job_parse(p->job, &program, 1);
 }
 

@@ -524,6 +524,10 @@ TILEC_API tilec_status tilec_cache_why(tilec_context *cx,
  * q [B, HQ, M, D], k [B, HK, N, D], v [B, HK, N, DV], HQ a multiple of HK:
  * o [B, HQ, M, DV] of q's data type, lse [B, HQ, M] in float32 (natural log;
  * -inf and o = 0 for a query without any key), and the gradients of all that.
+ * Forward takes k and v of 8 bits with any q (a quantised cache), and q of 8
+ * bits, whose o is bf16 (binding TO: another type). What such numbers are times
+ * of, bindings of descale_q, descale_k and descale_v say (kernels/README.md);
+ * the factors are captured: "descale_k.scales".
  * Any lengths and strides: [B, M, H, D] and packed tensors are views. The
  * library allocates nothing: o, dq, .. have whatever order the caller's tensors
  * have (an o with q's strides follows q). */

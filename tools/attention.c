@@ -272,12 +272,24 @@ static int launch(job *j, const tilec_attention_tensors *t)
     return code;
 }
 
+/* That which the kernel writes. */
+static DLDataType type_of_o(const job *j)
+{
+    const tilec_kernel *k = tilec_attention_kernel(j->plan);
+    for (size_t i = 0, n = tilec_kernel_parameter_count(k); i < n; i++) {
+        const tilec_parameter *p = tilec_kernel_parameter(k, i);
+        if (strcmp(p->name, "o") == 0)
+            return p->dtype;
+    }
+    return j->q.dtype;
+}
+
 static int compute(job *j)
 {
     const DLTensor *q = &j->q;
     int64_t shape[4] = {q->shape[0], q->shape[1], q->shape[2], j->v.shape[3]};
     DLDataType f32 = {kDLFloat, 32, 1};
-    if (!tensor_new(&j->o, q->dtype, 4, shape) ||
+    if (!tensor_new(&j->o, type_of_o(j), 4, shape) ||
         !tensor_new(&j->lse, f32, 3, shape) ||
         (j->wants_max && !tensor_new(&j->max, f32, 3, shape)) ||
         (j->is_backward && !new_gradients(j))) {

@@ -44,6 +44,20 @@ expect 0 run same.tile a=out.st:lse b=in.st:lse_causal
 expect 1 run same.tile a=out.st:lse b=in.st:lse_full
 err_has "same.tile:6:3: error: assertion failed: lse differs"
 
+# Numbers of 8 bits, all of them 0 here: o has 16.
+h='{"q":{"dtype":"F8_E4M3","shape":[1,1,16,16],"data_offsets":[0,256]},'
+h="$h"'"k":{"dtype":"F8_E4M3","shape":[1,1,8,16],"data_offsets":[256,384]},'
+h="$h"'"v":{"dtype":"F8_E5M2","shape":[1,1,8,16],"data_offsets":[384,512]}}'
+{
+    printf '%b' "\\0$(printf %o ${#h})\\0000\\0000\\0000\\0000\\0000\\0000\\0000"
+    printf %s "$h"
+    head -c 512 /dev/zero
+} >narrow.st
+expect 0 attention narrow.st -o out8.st
+err_is_empty
+grep -q '"o":{"dtype":"BF16","shape":\[1,1,16,16\]' out8.st ||
+    failed "no o of type bf16 in the output"
+
 # Masks and scores: by name, with values, combined, from a file.
 expect 0 attention in.st --mask 'sliding_window(w=128)' --check o_causal
 expect 0 attention in.st --mask 'causal | sliding_window(w=4)' --check o_causal

@@ -397,6 +397,46 @@ START_TEST(plan_refuses)
 }
 END_TEST
 
+static DLDataType type_of(const tilec_attention *a, const char *name)
+{
+    const tilec_kernel *k = tilec_attention_kernel(a);
+    for (size_t i = 0, n = tilec_kernel_parameter_count(k); i < n; i++)
+        if (strcmp(tilec_kernel_parameter(k, i)->name, name) == 0)
+            return tilec_kernel_parameter(k, i)->dtype;
+    ck_abort_msg("no parameter %s", name);
+}
+
+/* By one kernel, and with lists; also where o is of another type. */
+START_TEST(numbers_of_8_bits)
+{
+    const DLDataType e4m3 = {TILEC_DL_F8E4M3, 8, 1}, f32 = {kDLFloat, 32, 1};
+    const tilec_binding bindings[] = {{"descale_k", "@per_batch_head"},
+                                      {"TO", "f32"}};
+    for (int i = 0; i < 4; i++) {
+        tilec_attention *a;
+        tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+        o.mask = "document";
+        o.block_lists = i % 2 ? 1 : -1;
+        o.bindings = bindings;
+        o.nbindings = 1 + (size_t)(i / 2);
+        in.dl[0].dtype = in.dl[1].dtype = in.dl[2].dtype = e4m3;
+        ck_assert_int_eq(
+            tilec_attention_plan(cx, &in.dl[0], &in.dl[1], &in.dl[2], &o, &a),
+            TILEC_OK);
+        ck_assert_int_eq(type_of(a, "v").code, e4m3.code);
+        ck_assert_int_eq(type_of(a, "o").code, i / 2 ? kDLFloat : kDLBfloat);
+        ck_assert_int_eq(type_of(a, "descale_k.scales").bits, 32);
+        tilec_attention_free(a);
+        in.dl[0].dtype = f32; /* a quantised cache */
+        ck_assert_int_eq(
+            tilec_attention_plan(cx, &in.dl[0], &in.dl[1], &in.dl[2], &o, &a),
+            TILEC_OK);
+        ck_assert_int_eq(type_of(a, "o").bits, 32);
+        tilec_attention_free(a);
+    }
+}
+END_TEST
+
 static void expect_forward_error(const tilec_attention *a,
                                  const tilec_attention_tensors *t,
                                  tilec_status status, const char *message)
@@ -458,6 +498,7 @@ int main(void)
     tcase_add_test(t, gives_the_largest_scores);
     tcase_add_test(t, captured_by_name);
     tcase_add_test(t, other_lengths_need_no_other_plan);
+    tcase_add_test(t, numbers_of_8_bits);
     tcase_add_test(t, plan_refuses);
     tcase_add_test(t, forward_refuses);
     Suite *s = suite_create("attention");

@@ -18,7 +18,7 @@ def _check_shapes(q, k, v, enable_gqa):
                              "length, dim" % (name, len(t.shape)))
         if _tensors.device_of(t) != _tensors.device_of(q):
             raise ValueError("%s is on another device than query" % name)
-        if t.dtype != q.dtype:
+        if t.dtype != q.dtype and not _tensors.has_8_bits(t):
             raise ValueError("%s is %s, query is %s: expected the same" %
                              (name, t.dtype, q.dtype))
     if k.shape[0] != q.shape[0] or v.shape[0] != q.shape[0]:

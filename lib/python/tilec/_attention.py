@@ -153,7 +153,7 @@ def forward(spec, q, k, v, captured, want_max=False):
     if spec.deterministic or want_max:  # forward always is deterministic
         spec = dataclasses.replace(spec, deterministic=False, max=want_max)
     t = dict(q=q, k=k, v=v,
-             o=_tensors.empty(q, (*q.shape[:3], v.shape[3])),
+             o=_tensors.empty_output(q, (*q.shape[:3], v.shape[3])),
              lse=_tensors.empty(q, q.shape[:3], "float32"))
     if want_max:
         t["max"] = _tensors.empty(q, q.shape[:3], "float32")

@@ -109,9 +109,18 @@ def _numpy_strides(x, name):
     return [s // x.itemsize for s in x.strides]
 
 
+def has_8_bits(x):
+    return dtype_name(x).startswith("float8")
+
+
+def empty_output(q, shape):
+    """For attention's result: of q's type, of 16 bits where q has 8."""
+    return empty(q, shape, "bfloat16" if has_8_bits(q) else None)
+
+
 def empty(like, shape, dtype=None):
-    """A new tensor of like's library and device; dtype "float32" or None, for
-    like's own. Its dims lie in memory in the order of like's, as far as it
+    """A new tensor of like's library and device; dtype by name ("float32") or
+    None, for like's own. Its dims lie in memory in the order of like's, as far as it
     has as many."""
     if is_torch(like):
         import torch
@@ -121,7 +130,7 @@ def empty(like, shape, dtype=None):
     else:
         import numpy
         make = numpy.empty
-        kind = getattr(numpy, dtype) if dtype else like.dtype
+        kind = numpy.dtype(dtype) if dtype else like.dtype
         strides = like.strides
     if len(strides) != len(shape):
         return make(tuple(shape), dtype=kind)
