@@ -185,6 +185,9 @@ enum {
     V_ROWS = 32
 };
 
+/* o is multiplied by it. */
+#define OUT_SCALE 0.375
+
 static bool is_8_bit(num_type t)
 {
     return t == NUM_F8E4M3 || t == NUM_F8E5M2;
@@ -205,40 +208,84 @@ static tilec_kernel *compile(tilec_context *cx, const char *program,
     return k;
 }
 
+typedef struct bindings {
+    char sides[5][16];
+    tilec_binding all[18];
+    size_t n;
+} bindings;
+
+static void bind(bindings *b, const char *name, const char *value)
+{
+    b->all[b->n++] = (tilec_binding){name, value};
+}
+
+static void bind_sides(bindings *b, const problem *p)
+{
+    static const char *const names[] = {"BM", "BN", "SQ", "SK", "SV"};
+    int sides[] = {BQ, BK, Q_ROWS, p->of_k == BLOCK ? K_ROWS : 0,
+                   p->of_v == BLOCK ? V_ROWS : 0};
+    for (int i = 0; i < 5; i++) {
+        snprintf(b->sides[i], sizeof b->sides[i], "%d", sides[i]);
+        bind(b, names[i], b->sides[i]);
+    }
+    bind(b, "TO", num_name(p->o));
+    bind(b, "scale_o", functions[TENSOR]);
+    bind(b, "descale_q", functions[p->of_q]);
+    bind(b, "descale_k", functions[p->of_k]);
+    bind(b, "descale_v", functions[p->of_v]);
+}
+
+/* The kernel by itself. */
 static tilec_kernel *attention(tilec_context *cx, const problem *p)
 {
-    char d[16], dv[16], rows[4][16];
+    char d[16], dv[16];
     bool narrow = is_8_bit(p->q);
-    int sides[] = {BQ, Q_ROWS, p->of_k == BLOCK ? K_ROWS : 0,
-                   p->of_v == BLOCK ? V_ROWS : 0};
+    bindings b = {.n = 0};
     snprintf(d, sizeof d, "%d", p->d);
     snprintf(dv, sizeof dv, "%d", p->dv);
-    for (int i = 0; i < 4; i++)
-        snprintf(rows[i], sizeof rows[i], "%d", sides[i]);
-    tilec_binding b[] = {{"D", d},
-                         {"DV", dv},
-                         {"T", num_name(p->q)},
-                         {"TK", num_name(p->k)},
-                         {"TV", num_name(p->v)},
-                         {"TO", num_name(p->o)},
-                         {"TP", narrow ? "f8e4m3" : num_name(p->q)},
-                         {"PBITS", narrow ? "8" : "0"},
-                         {"BM", rows[0]},
-                         {"BN", rows[0]},
-                         {"SQ", rows[1]},
-                         {"SK", rows[2]},
-                         {"SV", rows[3]},
-                         {"descale_q", functions[p->of_q]},
-                         {"descale_k", functions[p->of_k]},
-                         {"descale_v", functions[p->of_v]},
-                         {"mask_mod", p->causal ? "@causal" : "@no_mask"}};
-    return compile(cx, "attention_fwd", "attention_fwd", b,
-                   sizeof b / sizeof *b);
+    bind_sides(&b, p);
+    bind(&b, "D", d);
+    bind(&b, "DV", dv);
+    bind(&b, "T", num_name(p->q));
+    bind(&b, "TK", num_name(p->k));
+    bind(&b, "TV", num_name(p->v));
+    bind(&b, "TP", narrow ? "f8e4m3" : num_name(p->q));
+    bind(&b, "PBITS", narrow ? "8" : "0");
+    bind(&b, "mask_mod", p->causal ? "@causal" : "@no_mask");
+    return compile(cx, "attention_fwd", "attention_fwd", b.all, b.n);
+}
+
+/* As the library plans it; masks by lists of blocks. */
+static tilec_attention *planned(tilec_context *cx, const problem *p)
+{
+    num_type types[] = {p->q, p->k, p->v};
+    int dims[] = {p->d, p->d, p->dv};
+    num_tensor like[3];
+    run_view views[3];
+    bindings b = {.n = 0};
+    bind_sides(&b, p);
+    for (int i = 0; i < 3; i++) {
+        like[i] =
+            num_tensor_new(types[i], 4, (int32_t[]){1, 1, 1, dims[i]}, NULL);
+        run_view_of(&views[i], &like[i]);
+    }
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    o.bindings = b.all;
+    o.nbindings = b.n;
+    o.mask = p->causal ? "causal" : NULL;
+    o.block_lists = p->causal ? 1 : 0;
+    tilec_attention *plan = NULL;
+    if (tilec_attention_plan(cx, &views[0].dl, &views[1].dl, &views[2].dl, &o,
+                             &plan) != TILEC_OK)
+        run_print_diagnostics(cx);
+    for (int i = 0; i < 3; i++)
+        num_tensor_free(&like[i]);
+    return plan;
 }
 
 typedef struct tensors {
     quantized q, k, v;
-    num_tensor o, lse;
+    num_tensor o, lse, scale_o;
 } tensors;
 
 static tensors make_tensors(num_rng *r, const problem *p)
@@ -257,10 +304,13 @@ static tensors make_tensors(num_rng *r, const problem *p)
         set_column(k, ks, 1, 12);
     }
     tensors t = {
-        quantize(q, p->q, &of_q, qs), quantize(k, p->k, &of_k, ks),
+        quantize(q, p->q, &of_q, qs),
+        quantize(k, p->k, &of_k, ks),
         quantize(v, p->v, &of_v, vs),
         num_tensor_new(p->o, 4, (int32_t[]){BATCH, HEADS, m, p->dv}, NULL),
-        num_tensor_new(NUM_F32, 3, qs, NULL)};
+        num_tensor_new(NUM_F32, 3, qs, NULL),
+        num_tensor_new(NUM_F32, 1, (int32_t[]){1}, NULL)};
+    num_write(NUM_F32, t.scale_o.data, OUT_SCALE);
     free(q);
     free(k);
     free(v);
@@ -274,6 +324,7 @@ static void free_tensors(tensors *t)
     quantized_free(&t->v);
     num_tensor_free(&t->o);
     num_tensor_free(&t->lse);
+    num_tensor_free(&t->scale_o);
 }
 
 static bool launch(const tilec_kernel *kernel, const tensors *t, double scale,
@@ -282,16 +333,17 @@ static bool launch(const tilec_kernel *kernel, const tensors *t, double scale,
     const quantized *factors[] = {&t->q, &t->k, &t->v};
     static const char *const names[] = {"descale_q.scales", "descale_k.scales",
                                         "descale_v.scales"};
-    run_view views[8];
-    tilec_argument args[10] = {
+    run_view views[9];
+    tilec_argument args[11] = {
         tilec_tensor("q", run_view_of(&views[0], &t->q.x)),
         tilec_tensor("k", run_view_of(&views[1], &t->k.x)),
         tilec_tensor("v", run_view_of(&views[2], &t->v.x)),
         tilec_tensor("o", run_view_of(&views[3], &t->o)),
         tilec_tensor("lse", run_view_of(&views[4], &t->lse)),
         tilec_float("scale", scale),
-        tilec_tensor("max", &views[4].dl)};
-    size_t n = 7;
+        tilec_tensor("max", &views[4].dl),
+        tilec_tensor("scale_o.scales", run_view_of(&views[8], &t->scale_o))};
+    size_t n = 8;
     for (int i = 0; i < 3; i++)
         if (factors[i]->scales.memory)
             args[n++] = tilec_tensor(
@@ -330,6 +382,8 @@ static bool is_right(const problem *p, const tensors *t, double scale,
     for (int64_t i = 0; i < rows; i++)
         worst = fmax(worst,
                      fabs(got_lse[i] - lse[i]) / (2e-5 + 3e-7 * fabs(lse[i])));
+    for (int64_t i = 0; i < n; i++)
+        got[i] /= OUT_SCALE;
     num_error e = num_compare(got, want, n, p->dv);
     num_error least = num_compare(rounded, want, n, p->dv);
     double limit = is_8_bit(p->q)     ? 1.2 * least.overall
@@ -346,14 +400,19 @@ static bool is_right(const problem *p, const tensors *t, double scale,
     return e.overall <= limit && worst <= 1 && intact;
 }
 
-static void run_problem(tilec_context *cx, const problem *p, uint64_t seed,
-                        int cases, bool verbose, run_counts *counts)
+typedef struct options {
+    uint64_t seed;
+    int cases;
+    bool verbose;
+} options;
+
+static void run_cases(const tilec_kernel *kernel, const char *way,
+                      const problem *p, const options *o, run_counts *counts)
 {
-    tilec_kernel *kernel = attention(cx, p);
-    run_check(counts, kernel, "%s: does not compile", p->name);
     double scale = p->scale / sqrt(p->d);
-    for (int i = 0; kernel && i < cases; i++) {
-        num_rng r = {seed * 1000003 + (uint64_t)i};
+    run_check(counts, kernel, "%s, %s: does not compile", p->name, way);
+    for (int i = 0; kernel && i < o->cases; i++) {
+        num_rng r = {o->seed * 1000003 + (uint64_t)i};
         tensors t = make_tensors(&r, p);
         char why[512];
         tilec_error error = {0};
@@ -362,24 +421,35 @@ static void run_problem(tilec_context *cx, const problem *p, uint64_t seed,
             ok = is_right(p, &t, scale, why);
         else
             snprintf(why, sizeof why, "launch: %s", error.message);
-        run_check(counts, ok, "%s, case %d, seed %llu: %s", p->name, i,
-                  (unsigned long long)seed, why);
-        if (ok && verbose)
-            printf("passed %s, case %d: %s\n", p->name, i, why);
+        run_check(counts, ok, "%s, %s, case %d, seed %llu: %s", p->name, way, i,
+                  (unsigned long long)o->seed, why);
+        if (ok && o->verbose)
+            printf("passed %s, %s, case %d: %s\n", p->name, way, i, why);
         free_tensors(&t);
     }
+}
+
+static void run_problem(tilec_context *cx, const problem *p, const options *o,
+                        run_counts *counts)
+{
+    tilec_kernel *kernel = attention(cx, p);
+    run_cases(kernel, "a kernel", p, o, counts);
     tilec_kernel_free(kernel);
+    tilec_attention *plan = planned(cx, p);
+    run_cases(plan ? tilec_attention_kernel(plan) : NULL, "planned", p, o,
+              counts);
+    tilec_attention_free(plan);
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t seed = (uint64_t)run_option(argc, argv, "seed", 1);
-    int cases = (int)run_option(argc, argv, "cases", 4);
-    bool verbose = run_option(argc, argv, "verbose", 0);
+    options o = {.seed = (uint64_t)run_option(argc, argv, "seed", 1),
+                 .cases = (int)run_option(argc, argv, "cases", 2),
+                 .verbose = run_option(argc, argv, "verbose", 0)};
     tilec_context *cx = run_context();
     run_counts counts = {0};
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
-        run_problem(cx, &problems[i], seed, cases, verbose, &counts);
+        run_problem(cx, &problems[i], &o, &counts);
     run_context_free(cx);
     return run_finish(&counts);
 }
