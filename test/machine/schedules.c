@@ -186,6 +186,12 @@ static bool tells(const tc_op *op)
     return any;
 }
 
+/* Not all ops have it in the table. */
+static bool has(const tc_op *op, const char *name)
+{
+    return tc_op_attr_index(op->code, name) >= 0 && tc_op_has_attr(op, name);
+}
+
 static void tell(account *a, const tc_op *op)
 {
     static const char *const ints[] = {"async", "pending", "bytes", "stages"};
@@ -193,10 +199,10 @@ static void tell(account *a, const tc_op *op)
         return;
     tc_text_printf(a->out, "%s", tc_op_infos[op->code].name);
     for (unsigned i = 0; i < sizeof ints / sizeof *ints; i++)
-        if (tc_op_has_attr(op, ints[i]))
+        if (has(op, ints[i]))
             tc_text_printf(a->out, " %s(%lld)", ints[i],
                            (long long)tc_op_int(op, ints[i]));
-    if (tc_op_has_attr(op, "schedule"))
+    if (has(op, "schedule"))
         tc_text_printf(a->out, " schedule(%s)", tc_op_word(op, "schedule"));
     if (op->code == TC_MMA)
         tc_text_printf(a->out, " %s %s", tc_op_word(op, "instr"),
