@@ -272,16 +272,7 @@ tilec_status tilec_cache_why(tilec_context *cx, const tilec_source *sources,
                              size_t nsources,
                              const tilec_compile_options *options, char **text)
 {
-    if (!cx || !text)
-        return TILEC_USAGE;
-    tc_request request = {.sources = sources, .nsources = nsources};
-    tc_job job = {.owner = cx, .build = build_why, .request = &request};
-    tilec_kernel *none;
-    tilec_status s = tc_request_run(&job, options, &none);
-    if (s != TILEC_OK) {
-        free(request.report);
-        request.report = NULL;
-    }
-    *text = request.report;
-    return s;
+    return cx && text ? tc_request_report(cx, sources, nsources, options,
+                                          build_why, text)
+                      : TILEC_USAGE;
 }

@@ -532,6 +532,23 @@ tilec_status tc_request_run(tc_job *job, const tilec_compile_options *options,
     return wrong ? tc_job_refuse(job->owner, wrong, out) : tc_job_run(job, out);
 }
 
+tilec_status tc_request_report(tilec_context *cx, const tilec_source *sources,
+                               size_t nsources,
+                               const tilec_compile_options *options,
+                               bool (*report)(tc_job *job), char **text)
+{
+    tc_request request = {.sources = sources, .nsources = nsources};
+    tc_job job = {.owner = cx, .build = report, .request = &request};
+    tilec_kernel *none;
+    tilec_status s = tc_request_run(&job, options, &none);
+    if (s != TILEC_OK) {
+        free(request.report);
+        request.report = NULL;
+    }
+    *text = request.report;
+    return s;
+}
+
 tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
                         size_t nsources, const tilec_compile_options *options,
                         const tc_plan_part *part, bool any_alignment,

@@ -73,6 +73,12 @@ typedef struct tc_request {
 /* Checks the call and reads the options, then tc_job_run. */
 tilec_status tc_request_run(tc_job *job, const tilec_compile_options *options,
                             tilec_kernel **out);
+/* Of what makes a report in place of a kernel: `report` sets request->report.
+ * *text: that, for tilec_free, or NULL. */
+tilec_status tc_request_report(tilec_context *cx, const tilec_source *sources,
+                               size_t nsources,
+                               const tilec_compile_options *options,
+                               bool (*report)(tc_job *job), char **text);
 /* The first step of such a job's `build`: to job->module. */
 bool tc_request_read(tc_job *job) TC_MUST_CHECK;
 

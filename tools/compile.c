@@ -37,19 +37,7 @@ static int emit(const tool_args *args, tilec_context *cx)
 
 static int run(const tool_args *args)
 {
-    if (args->nwords != 1)
-        return tool_usage(args->command, "expected one program, found %d words",
-                          args->nwords);
-    tilec_context *cx;
-    tilec_context_options o = TILEC_INIT(tilec_context_options);
-    o.remarks = tool_has(args, "--remarks");
-    if (tilec_context_new(&o, &cx)) {
-        fprintf(stderr, "tilec: error: out of memory\n");
-        return EXIT_MACHINE;
-    }
-    int code = emit(args, cx);
-    tilec_context_free(cx);
-    return code;
+    return program_command(args, emit);
 }
 
 static const tool_option options[] = {

@@ -26,19 +26,7 @@ static int inspect(const tool_args *args, tilec_context *cx)
 
 static int run(const tool_args *args)
 {
-    if (args->nwords != 1)
-        return tool_usage(args->command, "expected one program, found %d words",
-                          args->nwords);
-    tilec_context *cx;
-    tilec_context_options o = TILEC_INIT(tilec_context_options);
-    o.remarks = tool_has(args, "--remarks");
-    if (tilec_context_new(&o, &cx)) {
-        fprintf(stderr, "tilec: error: out of memory\n");
-        return EXIT_MACHINE;
-    }
-    int code = inspect(args, cx);
-    tilec_context_free(cx);
-    return code;
+    return program_command(args, inspect);
 }
 
 static const tool_option options[] = {
@@ -51,8 +39,8 @@ const tool_command tool_inspect = {
     "FILE.tile[@kernel] --target TARGET [options]",
     "Shows how a kernel's loads and products are done on a GPU.",
     "For every load: its source line, bytes next to each other in memory, "
-    "bytes "
-    "that an\naccess moves, whether it is asynchronous (and why not), how its "
+    "bytes that an\n"
+    "access moves, whether it is asynchronous (and why not), how its "
     "buffer lies in\nshared memory (`tilec info layout` draws that), and bank "
     "conflicts of what reads\nand writes the buffer. For every product: its "
     "instruction, where its operands come\nfrom, and the orders in which it "

@@ -166,3 +166,21 @@ int program_compile(const tool_args *args, tilec_context *cx, const char *word,
     o.no_load = !load;
     return program_with(args, cx, word, &o, compile_kernel, kernel);
 }
+
+int program_command(const tool_args *args,
+                    int (*work)(const tool_args *args, tilec_context *cx))
+{
+    if (args->nwords != 1)
+        return tool_usage(args->command, "expected one program, found %d words",
+                          args->nwords);
+    tilec_context *cx;
+    tilec_context_options o = TILEC_INIT(tilec_context_options);
+    o.remarks = tool_has(args, "--remarks");
+    if (tilec_context_new(&o, &cx)) {
+        fprintf(stderr, "tilec: error: out of memory\n");
+        return EXIT_MACHINE;
+    }
+    int code = work(args, cx);
+    tilec_context_free(cx);
+    return code;
+}

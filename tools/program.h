@@ -56,4 +56,8 @@ int program_with(const tool_args *args, tilec_context *cx, const char *word,
                  const tilec_compile_options *options,
                  program_compile_fn *compile, void *user);
 
+/* A command for one program: `work` with a context of its own. */
+int program_command(const tool_args *args,
+                    int (*work)(const tool_args *args, tilec_context *cx));
+
 #endif
