@@ -222,8 +222,9 @@ struct tc_func {
     unsigned ptxas_level;
     tc_tiles tiles;
     /* Bit i: the kernel may be launched only when argument i, a tensor, is
-     * aligned: its last stride is 1, and its address, its other strides and
-     * its last size are multiples of 16 bytes. */
+     * aligned: the stride of the dim that it is contiguous in is 1, and its
+     * address, its other strides and that dim's size are multiples of 16
+     * bytes. */
     uint64_t aligned;
     tc_func *prev, *next;
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Types and sizes:
- *   type := i1 | ... | f64 | T | ptr<type> | tensor<[size, ...] x type>
+ *   type := i1 | ... | f64 | T | ptr<type>
+ *         | tensor<[size, ...] x type [, contiguous(size)]>
  *         | tile<SIDExSIDE x type [, #layout]> | block_ptr<SIDE x type>
  *         | smem<SIDExSIDE x type, #layout [, slots]>
  *   size := product {(+|-) product}    product := factor {(*|/) factor}
@@ -222,6 +223,20 @@ static bool parse_tensor_dims(tc_parser *p, unsigned *n, const tc_dim **dims)
     return tc_parser_expect(p, TC_TOKEN_RBRACKET);
 }
 
+/* The dim with stride 1, where something is said of it. */
+static bool parse_contiguous(tc_parser *p, const tc_type **t)
+{
+    const tc_dim *dim;
+    if (!tc_parser_accept(p, TC_TOKEN_COMMA))
+        return true;
+    if (!tc_parser_expect_word(p, "contiguous") ||
+        !tc_parser_expect(p, TC_TOKEN_LPAREN) || !tc_parse_size(p, &dim) ||
+        !tc_parser_expect(p, TC_TOKEN_RPAREN))
+        return false;
+    *t = tc_type_with_contiguous(p->cx, *t, dim);
+    return true;
+}
+
 static bool parse_tensor(tc_parser *p, const tc_type **t)
 {
     const tc_dim *dims[TC_MAX_RANK];
@@ -231,7 +246,7 @@ static bool parse_tensor(tc_parser *p, const tc_type **t)
         !parse_elem(p, &elem))
         return false;
     *t = tc_type_shaped(p->cx, TC_TENSOR, n, dims, elem);
-    return true;
+    return parse_contiguous(p, t);
 }
 
 /* Whether a side is here, not yet the element type. */

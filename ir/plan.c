@@ -47,6 +47,16 @@ static bool match_dim(tc_context *cx, const tc_dim *pattern,
            pattern == actual;
 }
 
+/* Nothing that must match: it says what is worth expecting. */
+static void match_contiguous(tc_context *cx, const tc_type *pattern,
+                             const tc_type *actual, tc_bindings *b)
+{
+    const tc_dim *d = actual->contiguous;
+    if (pattern->contiguous && actual->rank)
+        match_dim(cx, pattern->contiguous,
+                  d ? d : tc_dim_const(cx, (int64_t)actual->rank - 1), b);
+}
+
 static bool match_elem(tc_context *cx, const tc_type *pattern,
                        const tc_type *actual, tc_bindings *b)
 {
@@ -70,6 +80,7 @@ static bool match(tc_context *cx, const tc_type *pattern, const tc_type *actual,
     for (unsigned i = 0; i < pattern->rank; i++)
         if (!match_dim(cx, pattern->dims[i], actual->dims[i], b))
             return false;
+    match_contiguous(cx, pattern, actual, b);
     return match_elem(cx, pattern->elem, actual->elem, b);
 }
 

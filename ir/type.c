@@ -26,14 +26,14 @@ static bool same_type(const void *stored, const void *key)
     const tc_type *a = stored, *b = key;
     return a->kind == b->kind && a->elem == b->elem && a->name == b->name &&
            a->rank == b->rank && a->layout == b->layout &&
-           a->slots == b->slots &&
+           a->slots == b->slots && a->contiguous == b->contiguous &&
            (a->rank == 0 ||
             memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
 }
 
 static const tc_type *get(tc_context *cx, tc_type key)
 {
-    const void *words[] = {key.elem, key.name, key.layout};
+    const void *words[] = {key.elem, key.name, key.layout, key.contiguous};
     uint64_t hash =
         tc_hash_bytes(key.kind + 64 * key.slots, words, sizeof words);
     if (key.rank)
@@ -74,6 +74,22 @@ const tc_type *tc_type_shaped(tc_context *cx, tc_kind kind, unsigned rank,
     assert(kind >= TC_TENSOR && rank <= TC_MAX_RANK);
     return get(
         cx, (tc_type){.kind = kind, .elem = elem, .rank = rank, .dims = dims});
+}
+
+const tc_type *tc_type_with_contiguous(tc_context *cx, const tc_type *tensor,
+                                       const tc_dim *dim)
+{
+    assert(tensor->kind == TC_TENSOR);
+    tc_type t = *tensor;
+    t.contiguous = tc_dim_is(dim, (int64_t)t.rank - 1) ? NULL : dim;
+    return get(cx, t);
+}
+
+unsigned tc_type_contiguous(const tc_type *tensor)
+{
+    int64_t dim = tc_dim_value(tensor->contiguous);
+    assert(tensor->kind == TC_TENSOR && tensor->rank);
+    return dim >= 0 ? (unsigned)dim : tensor->rank - 1;
 }
 
 const tc_type *tc_type_with_layout(tc_context *cx, const tc_type *tile,
@@ -160,7 +176,7 @@ bool tc_type_is_generic(const tc_type *t)
     for (unsigned i = 0; i < t->rank; i++)
         if (dim_is_generic(t->dims[i]))
             return true;
-    return false;
+    return dim_is_generic(t->contiguous);
 }
 
 int64_t tc_type_count(const tc_type *t)
@@ -308,7 +324,24 @@ const tc_type *tc_type_substitute(tc_context *cx, const tc_type *t,
     tc_type bound = *t;
     bound.dims = dims;
     bound.elem = elem;
+    if (t->contiguous)
+        return tc_type_with_contiguous(cx, &bound,
+                                       tc_dim_substitute(cx, t->contiguous, b));
     return get(cx, bound);
+}
+
+/* It says nothing about what a function gets: any tensor matches. */
+static void unify_contiguous(tc_context *cx, const tc_type *pattern,
+                             const tc_type *actual, tc_bindings *b)
+{
+    if (!pattern->contiguous || pattern->contiguous->kind != TC_DIM_PARAM)
+        return;
+    int i = binding_of(b, pattern->contiguous->name);
+    if (i < 0 || b->dims[i])
+        return;
+    b->dims[i] = actual->contiguous
+                     ? actual->contiguous
+                     : tc_dim_const(cx, (int64_t)actual->rank - 1);
 }
 
 static bool unify_dim(tc_context *cx, const tc_dim *pattern,
@@ -344,6 +377,7 @@ bool tc_type_unify(tc_context *cx, const tc_type *pattern,
         if (!any && !unify_dim(cx, pattern->dims[i], actual->dims[i], b))
             return false;
     }
+    unify_contiguous(cx, pattern, actual, b);
     return !pattern->elem || tc_type_unify(cx, pattern->elem, actual->elem, b);
 }
 
@@ -398,6 +432,15 @@ static void print_layout(tc_text *out, const tc_type *t)
         tc_text_printf(out, ", %u", t->slots);
 }
 
+static void print_contiguous(tc_text *out, const tc_type *t)
+{
+    if (!t->contiguous)
+        return;
+    tc_text_add(out, ", contiguous(");
+    tc_dim_print(out, t->contiguous);
+    tc_text_add(out, ")");
+}
+
 void tc_type_print(tc_text *out, const tc_type *t)
 {
     /* Only the verifier meets a program in which one is missing. */
@@ -417,6 +460,7 @@ void tc_type_print(tc_text *out, const tc_type *t)
         print_dims(out, t, ", ");
         tc_text_add(out, "] x ");
         tc_type_print(out, t->elem);
+        print_contiguous(out, t);
         tc_text_add(out, ">");
         break;
     case TC_TILE:

@@ -42,6 +42,9 @@ struct tc_type {
     const char *name;    /* of TYPE_PARAM */
     unsigned rank;
     const tc_dim *const *dims;
+    /* Of TENSOR: the dim that is expected to have stride 1, where it is not the
+     * last one; else NULL. */
+    const tc_dim *contiguous;
     /* Machine level: where the elements live (ir/layout.h). Of TILE, NULL at
      * tile level, and of SMEM. */
     const tc_layout *layout;
@@ -85,6 +88,11 @@ const tc_type *tc_type_ptr(tc_context *cx, const tc_type *elem);
 /* kind: TC_TENSOR, TC_TILE or TC_BLOCK_PTR; dims are copied. */
 const tc_type *tc_type_shaped(tc_context *cx, tc_kind kind, unsigned rank,
                               const tc_dim *const *dims, const tc_type *elem);
+/* A tensor like this that is contiguous in that dim (NULL: in its last). */
+const tc_type *tc_type_with_contiguous(tc_context *cx, const tc_type *tensor,
+                                       const tc_dim *dim);
+/* The dim of a tensor, of rank 1 or more, that is expected to have stride 1. */
+unsigned tc_type_contiguous(const tc_type *tensor);
 /* A tile with another layout (NULL: none). */
 const tc_type *tc_type_with_layout(tc_context *cx, const tc_type *tile,
                                    const tc_layout *layout);

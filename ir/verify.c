@@ -185,6 +185,11 @@ static bool check_params(const tc_func *f)
     return ok;
 }
 
+static bool dim_binds(const tc_dim *d, const char *name)
+{
+    return d && d->kind == TC_DIM_PARAM && d->name == name;
+}
+
 static bool type_binds(const tc_type *t, const char *name)
 {
     if (!t)
@@ -192,10 +197,9 @@ static bool type_binds(const tc_type *t, const char *name)
     if (t->kind == TC_TYPE_PARAM)
         return t->name == name;
     for (unsigned i = 0; i < t->rank; i++)
-        if (t->dims[i] && t->dims[i]->kind == TC_DIM_PARAM &&
-            t->dims[i]->name == name)
+        if (dim_binds(t->dims[i], name))
             return true;
-    return type_binds(t->elem, name);
+    return dim_binds(t->contiguous, name) || type_binds(t->elem, name);
 }
 
 static bool check_inferred(const tc_func *f, const tc_param *p)

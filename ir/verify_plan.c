@@ -60,11 +60,19 @@ static bool check_order(const tc_verifier *v, const tc_op *op)
     for (unsigned i = 0; i < order->n; i++)
         if (order->ints[i] >= 0 && order->ints[i] < rank)
             seen |= (uint64_t)1 << order->ints[i];
-    return (order->n == rank && seen == ((uint64_t)1 << rank) - 1) ||
+    if (order->n != rank || seen != ((uint64_t)1 << rank) - 1)
+        return tc_error(v->cx, op->loc,
+                        "workspace: order: expected each of the %u dims once, "
+                        "the one that lies closest last",
+                        rank);
+    const tc_dim *closest = op->out[0]->type->contiguous;
+    return !rank || !closest || closest->kind != TC_DIM_CONST ||
+           closest->value == order->ints[rank - 1] ||
            tc_error(v->cx, op->loc,
-                    "workspace: order: expected each of the %u dims once, the "
-                    "one that lies closest last",
-                    rank);
+                    "workspace: order: dim %lld lies closest, expected dim "
+                    "%lld, in which %s is contiguous",
+                    (long long)order->ints[rank - 1], (long long)closest->value,
+                    tc_type_name(v->cx, op->out[0]->type));
 }
 
 static bool check_align(const tc_verifier *v, const tc_op *op)

@@ -72,6 +72,22 @@ static const char *sides_problem(const tc_func *f, const tc_type *t)
     return NULL;
 }
 
+static const char *contiguous_problem(const tc_func *f, const tc_type *t)
+{
+    const tc_dim *d = t->contiguous;
+    const char *problem = d ? tc_dim_problem(f, d) : NULL;
+    if (problem || !d || d->kind != TC_DIM_CONST)
+        return problem;
+    if (d->value >= 0 && d->value < t->rank)
+        return NULL;
+    if (t->rank == 0)
+        return "contiguous(..) without dims";
+    return tc_arena_printf(
+        &f->module->cx->diag_arena,
+        "contiguous(%lld), expected one of its dims, 0 to %u",
+        (long long)d->value, t->rank - 1);
+}
+
 static const char *sizes_problem(const tc_func *f, const tc_type *t)
 {
     for (unsigned i = 0; i < t->rank; i++) {
@@ -85,7 +101,7 @@ static const char *sizes_problem(const tc_func *f, const tc_type *t)
                                    "size %lld, expected 0 to 2147483647",
                                    (long long)d->value);
     }
-    return NULL;
+    return contiguous_problem(f, t);
 }
 
 /* Of a tile: in registers, one warp digit for the kernel's warps; of a buffer:

@@ -68,6 +68,15 @@ static const char *where_from(struct binder *b, int param)
                             : "as given";
 }
 
+static void infer_dim(struct binder *b, const char *arg, int at, int64_t value)
+{
+    const char *text =
+        tc_arena_printf(&b->cx->diag_arena, "%lld", (long long)value);
+    b->known.dims[at] = tc_dim_const(b->cx, value);
+    b->values[at] = tc_string_get(b->cx, text);
+    b->origin[at] = arg;
+}
+
 static bool match_dim(struct binder *b, const char *arg, unsigned i,
                       const tc_dim *pattern, int64_t actual)
 {
@@ -75,11 +84,7 @@ static bool match_dim(struct binder *b, const char *arg, unsigned i,
         return true;
     int at = pattern->kind == TC_DIM_PARAM ? param_index(b, pattern->name) : -1;
     if (at >= 0 && !b->values[at]) {
-        b->known.dims[at] = tc_dim_const(b->cx, actual);
-        b->values[at] =
-            tc_string_get(b->cx, tc_arena_printf(&b->cx->diag_arena, "%lld",
-                                                 (long long)actual));
-        b->origin[at] = arg;
+        infer_dim(b, arg, at, actual);
         return true;
     }
     int64_t n = tc_dim_value(tc_dim_substitute(b->cx, pattern, &b->known));
@@ -93,6 +98,26 @@ static bool match_dim(struct binder *b, const char *arg, unsigned i,
                         "argument %s: dim %u is %lld, but %s is %lld (%s)", arg,
                         i, (long long)actual, pattern->name, (long long)n,
                         where_from(b, at));
+}
+
+/* Where its elements lie side by side: of several such dims the last. */
+static int64_t contiguous_dim(const DLTensor *x)
+{
+    for (int i = x->ndim - 1; x->strides && i >= 0; i--)
+        if (x->strides[i] == 1 && x->shape[i] != 1)
+            return i;
+    return (int64_t)x->ndim - 1;
+}
+
+/* Other strides than the type expects are none of its business: results are the
+ * same. */
+static void infer_contiguous(struct binder *b, const char *arg,
+                             const tc_dim *pattern, const DLTensor *x)
+{
+    bool named = x->ndim && pattern && pattern->kind == TC_DIM_PARAM;
+    int at = named ? param_index(b, pattern->name) : -1;
+    if (at >= 0 && !b->values[at])
+        infer_dim(b, arg, at, contiguous_dim(x));
 }
 
 static bool match_elem(struct binder *b, const char *arg,
@@ -143,6 +168,7 @@ static bool match_tensor(struct binder *b, const char *arg, const tc_type *t,
     bool ok = true;
     for (unsigned i = 0; i < t->rank; i++)
         ok &= match_dim(b, arg, i, t->dims[i], x->shape[i]);
+    infer_contiguous(b, arg, t->contiguous, x);
     return ok;
 }
 

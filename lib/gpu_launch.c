@@ -21,13 +21,15 @@ enum { ALIGNMENT = 16 }; /* bytes; see tc_func.aligned */
 /* A stride along a side of one element is never walked. */
 static bool is_aligned(const tc_type *t, const tc_launch_arg *a)
 {
-    unsigned bytes = tc_type_bytes(t->elem), last = t->rank - 1;
-    if (t->rank == 0 || a->strides[last] != 1 || (uintptr_t)a->data % ALIGNMENT)
+    unsigned bytes = tc_type_bytes(t->elem);
+    if (t->rank == 0 || (uintptr_t)a->data % ALIGNMENT)
         return false;
-    if ((int64_t)a->sizes[last] * bytes % ALIGNMENT)
+    unsigned unit = tc_type_contiguous(t);
+    if (a->strides[unit] != 1 || (int64_t)a->sizes[unit] * bytes % ALIGNMENT)
         return false;
-    for (unsigned i = 0; i < last; i++)
-        if (a->sizes[i] > 1 && a->strides[i] * (int64_t)bytes % ALIGNMENT)
+    for (unsigned i = 0; i < t->rank; i++)
+        if (i != unit && a->sizes[i] > 1 &&
+            a->strides[i] * (int64_t)bytes % ALIGNMENT)
             return false;
     return true;
 }

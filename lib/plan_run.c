@@ -123,14 +123,24 @@ static tilec_status read_sizes(struct run *r, const tc_step *s,
     return TILEC_OK;
 }
 
-/* Dense, in the order that the op states. */
-static bool set_strides(const tc_op *op, struct tensor *t, uint64_t *elements)
+/* The dim that comes so far from the closest. */
+static unsigned dim_in_order(const tc_op *op, unsigned from_closest)
 {
     const tc_attr *order = tc_op_attr(op, "order");
+    const tc_type *t = op->out[0]->type;
+    unsigned closest = tc_type_contiguous(t), i = t->rank - 1 - from_closest;
+    if (order->kind == TC_ATTR_INTS)
+        return (unsigned)order->ints[i];
+    return from_closest == 0 ? closest : i + 1 > closest ? i + 1 : i;
+}
+
+/* Dense, in the order that the op and the tensor's type state. */
+static bool set_strides(const tc_op *op, struct tensor *t, uint64_t *elements)
+{
     int64_t n = 1;
     bool overflow = false;
-    for (int i = t->dl.ndim - 1; i >= 0; i--) {
-        int d = order->kind == TC_ATTR_INTS ? (int)order->ints[i] : i;
+    for (int i = 0; i < t->dl.ndim; i++) {
+        unsigned d = dim_in_order(op, (unsigned)i);
         t->strides[d] = n;
         overflow |=
             __builtin_mul_overflow(n, t->shape[d] ? t->shape[d] : 1, &n);

@@ -163,8 +163,8 @@ static tc_axis_info rule_size(const tc_axis_analysis *a, const tc_op *op)
     unsigned dim = (unsigned)tc_op_int(op, "dim");
     if (t->dims[dim])
         return known(op->out[0]->type, tc_dim_value(t->dims[dim]));
-    bool last = dim + 1 == t->rank;
-    return divided(op->out[0]->type, last && tc_is_aligned(a, op->in[0])
+    bool unit = dim == tc_type_contiguous(t);
+    return divided(op->out[0]->type, unit && tc_is_aligned(a, op->in[0])
                                          ? 16 / tc_type_bytes(t->elem)
                                          : 1);
 }
@@ -174,7 +174,7 @@ static tc_axis_info rule_stride(const tc_axis_analysis *a, const tc_op *op)
     const tc_type *t = op->in[0]->type;
     if (!tc_is_aligned(a, op->in[0]))
         return unknown(op->out[0]->type);
-    if ((unsigned)tc_op_int(op, "dim") + 1 == t->rank)
+    if ((unsigned)tc_op_int(op, "dim") == tc_type_contiguous(t))
         return known(op->out[0]->type, 1);
     return divided(op->out[0]->type, 16 / tc_type_bytes(t->elem));
 }

@@ -68,10 +68,14 @@ tc_vector tc_axis_vector(const tc_axis_analysis *a, const tc_op *op);
 
 /* The `block` that a block pointer comes from, through loops and `advance`. */
 tc_op *tc_block_of(const tc_value *v);
+/* The axis of a `block`'s tile that walks the dim that its tensor is contiguous
+ * in; TC_MAX_RANK: none does. */
+unsigned tc_contiguous_axis(const tc_op *block);
 /* The tensor argument whose elements the op accesses; NULL: not known. */
 const tc_value *tc_accessed_tensor(const tc_op *op);
-/* Can a launch satisfy tc_func.aligned for it? (Its last size, where the type
- * has it, is a multiple of 16 bytes.) */
+/* Can a launch satisfy tc_func.aligned for it? (The size of the dim
+ * that it is contiguous in, where the type has it, is a multiple of 16 bytes.)
+ */
 bool tc_can_be_aligned(const tc_type *tensor);
 
 #endif

@@ -72,10 +72,10 @@ const tc_value *tc_accessed_tensor(const tc_op *op)
 
 bool tc_can_be_aligned(const tc_type *t)
 {
-    const tc_dim *last = t->rank ? t->dims[t->rank - 1] : NULL;
+    const tc_dim *unit = t->rank ? t->dims[tc_type_contiguous(t)] : NULL;
     return t->rank > 0 && tc_type_bytes(t->elem) <= 16 &&
-           (!last ||
-            tc_dim_value(last) * (int64_t)tc_type_bytes(t->elem) % 16 == 0);
+           (!unit ||
+            tc_dim_value(unit) * (int64_t)tc_type_bytes(t->elem) % 16 == 0);
 }
 
 /* ---- Vectors ---- */
@@ -83,14 +83,15 @@ bool tc_can_be_aligned(const tc_type *t)
 static const char not_aligned[] =
     "nothing is assumed of the tensor's strides and address";
 
-/* The tile's axis that walks the last dim, TC_MAX_RANK: none. */
-static unsigned last_kept(const tc_op *block)
+unsigned tc_contiguous_axis(const tc_op *block)
 {
     const tc_attr *sides = tc_op_attr(block, "sides");
-    unsigned kept = 0;
-    for (unsigned i = 0; i + 1 < sides->n; i++)
+    if (!sides->n)
+        return TC_MAX_RANK;
+    unsigned kept = 0, unit = tc_type_contiguous(block->in[0]->type);
+    for (unsigned i = 0; i < unit; i++)
         kept += sides->dims[i] != NULL;
-    return sides->n && sides->dims[sides->n - 1] ? kept : TC_MAX_RANK;
+    return sides->dims[unit] ? kept : TC_MAX_RANK;
 }
 
 static tc_vector block_vector(const tc_axis_analysis *a, const tc_op *op,
@@ -99,9 +100,9 @@ static tc_vector block_vector(const tc_axis_analysis *a, const tc_op *op,
     const tc_type *t = op->in[0]->type;
     tc_op *block = tc_block_of(op->in[0]);
     tc_vector r = {t->rank - 1, 1, NULL};
-    unsigned axis = block ? last_kept(block) : TC_MAX_RANK;
+    unsigned axis = block ? tc_contiguous_axis(block) : TC_MAX_RANK;
     if (axis == TC_MAX_RANK) {
-        r.why = "the block has one column of the tensor's last dim";
+        r.why = "the block has one element of the tensor's contiguous dim";
         return r;
     }
     r.axis = axis;
@@ -112,14 +113,16 @@ static tc_vector block_vector(const tc_axis_analysis *a, const tc_op *op,
         return r;
     }
     const tc_axis_info *info = in(a, op, 0);
-    uint32_t offset = info->axis[info->rank - 1].divisor;
+    uint32_t offset =
+        info->axis[tc_type_contiguous(block->in[0]->type)].divisor;
     uint32_t length = (uint32_t)tc_dim_value(t->dims[axis]);
     uint32_t side = length & (0 - length);
     r.elements = smaller(smaller(offset, side), most);
     if (side < most)
         r.why = "rows of the tile are not multiples of 16 bytes";
     else if (offset < most)
-        r.why = "the offset along the last dim may be no multiple of 16 bytes";
+        r.why = "the offset along its contiguous dim may be no multiple of 16 "
+                "bytes";
     return r;
 }
 
@@ -172,13 +175,15 @@ static tc_vector pointer_vector(const tc_axis_analysis *a, const tc_op *op,
 static tc_vector gather_vector(const tc_axis_analysis *a, const tc_op *op,
                                uint32_t most)
 {
-    const tc_axis_info *last = in(a, op, op->nin - 1);
-    unsigned axis = longest_run(last);
+    unsigned at = 1 + tc_type_contiguous(op->in[0]->type);
+    const tc_axis_info *index = in(a, op, at);
+    unsigned axis = longest_run(index);
     tc_vector r = {axis, 1, not_aligned};
     if (!tc_is_aligned(a, op->in[0]))
         return r;
-    uint32_t run = smaller(last->axis[axis].run, last->axis[axis].divisor);
-    uint32_t same = equal_lanes(a, op, 1, op->nin - 1, axis, most);
+    uint32_t run = smaller(index->axis[axis].run, index->axis[axis].divisor);
+    uint32_t same = smaller(equal_lanes(a, op, 1, at, axis, most),
+                            equal_lanes(a, op, at + 1, op->nin, axis, most));
     r.elements = smaller(smaller(run, same), most);
     r.why = r.elements == most ? NULL : "the indices do not count up by one";
     return r;

@@ -73,6 +73,9 @@ static bool take_tensor(copies *c, const tc_op *block)
     if (t->rank > TC_TMA_MAX_RANK)
         return REFUSE(c, "%s has %u dims, bulk copies go up to %d",
                       tc_value_name(c->cx, tensor), t->rank, TC_TMA_MAX_RANK);
+    if (tc_type_contiguous(t) != t->rank - 1)
+        return REFUSE(c, "%s is not contiguous in its last dim",
+                      tc_value_name(c->cx, tensor));
     if (t->elem->kind > TC_F64)
         return REFUSE(c, "elements are %s, bulk copies move numbers",
                       tc_type_name(c->cx, t->elem));

@@ -312,10 +312,10 @@ static bool is_aligned(const tc_type *t, const tc_launch_arg *arg)
     bool ok = (uintptr_t)arg->data % 16 == 0;
     if (t->rank == 0)
         return ok;
-    ok &= arg->strides[t->rank - 1] == 1 &&
-          arg->sizes[t->rank - 1] * bytes % 16 == 0;
-    for (unsigned i = 0; i + 1 < t->rank; i++)
-        ok &= arg->strides[i] * bytes % 16 == 0;
+    unsigned unit = tc_type_contiguous(t);
+    ok &= arg->strides[unit] == 1 && arg->sizes[unit] * bytes % 16 == 0;
+    for (unsigned i = 0; i < t->rank; i++)
+        ok &= i == unit || arg->strides[i] * bytes % 16 == 0;
     return ok;
 }
 

@@ -70,7 +70,7 @@ tc_gen_block tc_gen_block_of(tc_gen *g, const tc_value *v)
         w.offset[w.rank] = offset[i];
         w.size[w.rank] = parts[1 + i];
         w.stride[w.rank] = stride;
-        if (i == rank - 1 && is_aligned(g, tensor))
+        if (is_aligned(g, tensor) && i == tc_type_contiguous(tensor->type))
             w.unit = (int)w.rank;
         w.rank++;
     }

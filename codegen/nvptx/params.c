@@ -141,7 +141,7 @@ static unsigned take_params(tc_gen *g, unsigned index, unsigned next)
     if (t->kind == TC_TENSOR && t->rank && index < 64 &&
         g->f->aligned >> index & 1) {
         LLVMSetParamAlignment(regs[0], 16);
-        regs[2 * t->rank] = tc_gen_i64(g, 1);
+        regs[1 + t->rank + tc_type_contiguous(t)] = tc_gen_i64(g, 1);
     }
     /* Sizes that the type says. */
     for (unsigned i = 0; t->kind == TC_TENSOR && i < t->rank; i++)

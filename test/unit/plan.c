@@ -120,6 +120,9 @@ static const char text[] =
     "  %a = workspace %n, %n, %n order(0, 2, 1) : tensor<[?, ?, ?] x f64>\n"
     "  assert stride(%a, 1) == 1 and stride(%a, 2) == cast(%n, i64) and\n"
     "    stride(%a, 0) == cast(%n * %n, i64), \"not so\"\n"
+    "  %b = workspace %n, %n : tensor<[?, 8, ?] x f32, contiguous(0)>\n"
+    "  assert stride(%b, 0) == 1 and stride(%b, 2) == cast(%n, i64) and\n"
+    "    stride(%b, 1) == cast(%n * %n, i64), \"not so either\"\n"
     "  launch @twice(%x, %x, 1.0)\n"
     "  fill %a\n"
     "}\n";

@@ -257,6 +257,46 @@ START_TEST(infers_from_examples)
 }
 END_TEST
 
+/* The dim that a tensor is contiguous in follows from its strides: the last of
+ * those that could be it. */
+START_TEST(infers_contiguous_dims)
+{
+    static const struct {
+        int64_t shape[2], strides[2];
+        const char *dim;
+    } cases[] = {{{4, 8}, {8, 1}, "1"},  {{4, 8}, {1, 4}, "0"},
+                 {{4, 8}, {1, 16}, "0"}, {{4, 8}, {1, 1}, "1"},
+                 {{4, 1}, {1, 1}, "0"},  {{1, 4}, {1, 7}, "1"},
+                 {{4, 8}, {16, 2}, "1"}};
+    tilec_source s = {
+        "test.tile",
+        "kernel @k[C: int = 1](%x: tensor<[?, ?] x f32, contiguous(C)>,\n"
+        "                      %y: tensor<[?, ?] x f32, contiguous(C)>)\n"
+        "    grid(1) { store %x[0 +: 8, 0 +: 8], 0.0 boundary(0, 1) }\n",
+        0};
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t shape[] = {cases[i].shape[0], cases[i].shape[1]};
+        int64_t strides[] = {cases[i].strides[0], cases[i].strides[1]};
+        DLTensor x = {.ndim = 2, .shape = shape, .dtype = {kDLFloat, 32, 1}};
+        DLTensor y = x;
+        x.strides = strides;
+        /* What the first one says holds. */
+        tilec_argument args[] = {tilec_tensor("x", &x), tilec_tensor("y", &y)};
+        o.examples = args;
+        o.nexamples = 2;
+        tilec_kernel *k;
+        ck_assert_int_eq(tilec_compile(cx, &s, 1, &o, &k), TILEC_OK);
+        ck_assert_str_eq(tilec_kernel_binding(k, "C"), cases[i].dim);
+        ck_assert_str_eq(tilec_kernel_parameter(k, 0)->type,
+                         *cases[i].dim == '1'
+                             ? "tensor<[?, ?] x f32>"
+                             : "tensor<[?, ?] x f32, contiguous(0)>");
+        tilec_kernel_free(k);
+    }
+}
+END_TEST
+
 /* ---- Metadata ---- */
 
 START_TEST(describes_itself)
@@ -378,6 +418,7 @@ void api_compiling_tests(TCase *t)
     tcase_add_test(t, diagnostics_are_located_and_start_afresh);
     tcase_add_test(t, mods_are_linked_by_name);
     tcase_add_test(t, infers_from_examples);
+    tcase_add_test(t, infers_contiguous_dims);
     tcase_add_test(t, describes_itself);
     tcase_add_test(t, emits);
     tcase_add_test(t, inspects);

@@ -224,6 +224,32 @@ START_TEST(other_tensors_get_a_variant)
 }
 END_TEST
 
+/* Where the type says which dim has stride 1, that is looked at. */
+START_TEST(columns_side_by_side)
+{
+    static const char text[] =
+        "kernel @k(%x: tensor<[?, ?] x f32, contiguous(0)>, %n: i32) grid(1) "
+        "{\n"
+        "  %v = load %x[0 +: 64, 0 +: 16] boundary(0, 1)\n"
+        "  store %x[0 +: 64, 0 +: 16], %v * 2.0 boundary(0, 1)\n"
+        "}\n";
+    tilec_kernel *k = gpu_compile(cx, text);
+    matrix x;
+    gpu_make_matrix(&x, 16, 24, 0x1000);
+    tilec_argument args[] = {tilec_tensor(NULL, &x.dl), tilec_int(NULL, 1)};
+    x.strides[0] = 1;
+    x.strides[1] = 16;
+    ck_assert_str_eq(tc_gpu_predicate_of(k).text, "aligned(x)");
+    ck_assert_int_eq(tilec_launch(k, args, 2, NULL, &last_error), TILEC_OK);
+    ck_assert_ptr_null(atomic_load(&k->gpu->variants[TC_GPU_ANY]));
+    x.strides[0] = 24;
+    x.strides[1] = 1;
+    ck_assert_int_eq(tilec_launch(k, args, 2, NULL, &last_error), TILEC_OK);
+    ck_assert_ptr_nonnull(atomic_load(&k->gpu->variants[TC_GPU_ANY]));
+    tilec_kernel_free(k);
+}
+END_TEST
+
 /* ---- Attention ---- */
 
 static DLTensor shaped(DLDataType type, int ndim, int64_t *shape,
@@ -367,6 +393,7 @@ void gpu_cache_tests(TCase *t)
     tcase_add_test(t, no_place_for_a_cache);
     tcase_add_test(t, contexts_forget_the_oldest);
     tcase_add_test(t, other_tensors_get_a_variant);
+    tcase_add_test(t, columns_side_by_side);
     tcase_add_test(t, attention_without_a_logsumexp);
     tcase_add_test(t, attention_by_lists_without_a_logsumexp);
     tcase_add_test(t, out_of_memory_at_each_place);
