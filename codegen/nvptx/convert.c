@@ -257,9 +257,31 @@ LLVMValueRef tc_gen_from_memory(tc_gen *g, const tc_type *elem, LLVMValueRef x)
     return elem->kind == TC_PTR ? LLVMBuildIntToPtr(g->b, x, g->ptr1, "") : x;
 }
 
+/* What a conversion gave for two numbers at once, where these two bytes are
+ * still its halves (floats_to_fp8); NULL: they are not. */
+static LLVMValueRef both_of(LLVMValueRef low, LLVMValueRef high)
+{
+    if (!LLVMIsATruncInst(low) || !LLVMIsATruncInst(high))
+        return NULL;
+    LLVMValueRef both = LLVMGetOperand(low, 0);
+    LLVMValueRef shift = LLVMGetOperand(high, 0);
+    if (LLVMGetTypeKind(LLVMTypeOf(both)) != LLVMIntegerTypeKind ||
+        LLVMGetIntTypeWidth(LLVMTypeOf(both)) != 16 ||
+        !LLVMIsAInstruction(shift) ||
+        LLVMGetInstructionOpcode(shift) != LLVMLShr ||
+        LLVMGetOperand(shift, 0) != both)
+        return NULL;
+    LLVMValueRef by = LLVMGetOperand(shift, 1);
+    bool half = LLVMIsAConstantInt(by) && LLVMConstIntGetZExtValue(by) == 8;
+    return half ? both : NULL;
+}
+
 static LLVMValueRef pack_bytes(tc_gen *g, const tc_type *elem,
                                const LLVMValueRef *x)
 {
+    LLVMValueRef low = both_of(x[0], x[1]), high = both_of(x[2], x[3]);
+    if (low && high)
+        return LLVMBuildBitCast(g->b, pair_of(g, low, high), g->i32, "");
     LLVMValueRef word = tc_gen_i32(g, 0);
     for (unsigned i = 0; i < 4; i++) {
         LLVMValueRef byte = tc_gen_to_memory(g, elem, x[i]);
