@@ -61,6 +61,8 @@ struct later {
     const char *why;
 };
 
+static const char own_buffer[] = "the step fills its buffers itself";
+
 static bool refuse(struct later *l, const char *why)
 {
     l->why = why;
@@ -85,7 +87,7 @@ static bool check_marked(struct later *l)
         if (p->kind == TC_PART_PRODUCT && is_marked(l, p->op->in[0]))
             return refuse(l, "another product of the step needs its result");
         if (p->kind == TC_PART_PRODUCT && tc_reads_own_buffer(l->step, p->op))
-            return refuse(l, "the step fills its buffers itself");
+            return refuse(l, own_buffer);
         if (p->kind == TC_PART_RELEASE && p->op->in[0]->type->slots < 2)
             return refuse(l, "the ring of its buffers has one slot, and the "
                              "next step would need a second one");
@@ -220,8 +222,11 @@ static bool move_chain(struct later *l, unsigned slot)
     if (!last)
         return false;
     bool *marks = tc_arena_array(s->arena, bool, s->nparts);
-    for (tc_part *p = last; p; p = tc_part_of(s, p->op->in[2]))
+    for (tc_part *p = last; p; p = tc_part_of(s, p->op->in[2])) {
+        if (tc_reads_own_buffer(s, p->op))
+            return refuse(l, own_buffer);
         marks[p->product->index] = true;
+    }
     mark_forward(s, marks);
     for (unsigned i = 0; i < s->nparts; i++) {
         const tc_part *p = s->parts[i];
