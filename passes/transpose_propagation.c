@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * transpose-propagation: transposes of what dots multiply go where they cost
+ * nothing.
+ *
+ *   %x = load .. : tile<64x128 x bf16>
+ *   %w = cast %x : tile<64x128 x f8e4m3>
+ *   %d = dot %p, %w                        K is the slow axis of %w
+ * becomes, where only columns of B in one piece will do,
+ *   %0 = trans %x : tile<128x64 x bf16>
+ *   %w = cast %0 : tile<128x64 x f8e4m3>
+ *   %1 = trans %w : tile<64x128 x f8e4m3>
+ *   %d = dot %p, %1
+ *
+ * A transpose of a dot's operand is a view of a buffer, and one of what a load
+ * has read only says who reads what. In between, elements would be stored
+ * across the rows of a buffer, or be read byte by byte. So they go up, through
+ * casts, factors and broadcasts, where the instruction takes one order only;
+ * otherwise down into the dot, as far as that leaves fewer of them.
+ *
+ * A tile that is multiplied as it was loaded keeps its order: the tensor would
+ * have to have another one (passes/transpose_plan.c). Tests:
+ * test/ir/passes/transpose-propagation.
+ */
+#include "passes/axis_info.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+#include "passes/transposes.h"
+
+static const char pass[] = "transpose-propagation";
+
+struct propagation {
+    tc_pass_env *env;
+    tc_transposes transposes;
+    bool changed;
+};
+
+/* Sources that would have to be transposed. */
+struct misfits {
+    unsigned n;
+    const tc_value *last;
+};
+
+static void count_misfit(void *user, tc_value *source, bool swapped)
+{
+    struct misfits *m = user;
+    tc_axis_order order = tc_source_order(source);
+    if (order == (swapped ? TC_ORDER_ROWS : TC_ORDER_COLUMNS)) {
+        m->n++;
+        m->last = source;
+    }
+}
+
+static struct misfits misfits_of(tc_value *v, bool swapped)
+{
+    struct misfits m = {0};
+    tc_each_source(v, swapped, count_misfit, &m);
+    return m;
+}
+
+static const char *source_name(const struct propagation *p, const tc_value *v)
+{
+    const tc_value *tensor =
+        v->def && v->def->code == TC_LOAD ? tc_accessed_tensor(v->def) : NULL;
+    return tensor ? tc_arena_printf(p->env->scratch, "the load of %s",
+                                    tc_value_name(p->env->cx, tensor))
+                  : "what it is computed from";
+}
+
+static void say_moved(const struct propagation *p, const tc_op *dot, unsigned i,
+                      const struct misfits *m)
+{
+    tc_context *cx = p->env->cx;
+    const char letter = i ? 'B' : 'A';
+    if (m->n)
+        tc_remark(cx, dot->loc, pass,
+                  "dot: operand %c is computed transposed, %s in one piece: "
+                  "from %s on",
+                  letter, i ? "each column" : "each row",
+                  source_name(p, m->last));
+    else
+        tc_remark(cx, dot->loc, pass,
+                  "dot: operand %c is computed as its sources lie in memory; "
+                  "the dot reads it transposed",
+                  letter);
+}
+
+static void set_operand(struct propagation *p, tc_op *dot, unsigned i,
+                        bool swapped)
+{
+    tc_value *v = tc_transposed(&p->transposes, dot->in[i], swapped);
+    if (swapped) {
+        tc_builder b = tc_builder_before(dot);
+        v = tc_build(&b, TC_TRANS, 1, &v, NULL);
+    }
+    if (v == dot->in[i])
+        return;
+    tc_op_set_in(dot, i, v);
+    p->changed = true;
+}
+
+/* The order that the instruction wants is worth any number of transposes. */
+static void visit_operand(struct propagation *p, tc_op *dot, unsigned i)
+{
+    tc_value *v = dot->in[i];
+    if (tc_is_source(v))
+        return;
+    struct misfits plain = misfits_of(v, false), swapped = misfits_of(v, true);
+    bool only = tc_dot_is_k_major_only(dot, p->env->target);
+    bool swap = only ? i == 1 : swapped.n < plain.n;
+    bool is_swapped = tc_match_op(v, TC_TRANS) != NULL;
+    const struct misfits *left = swap ? &swapped : &plain;
+    if (swap == is_swapped && left->n >= tc_count_transposes(v) - is_swapped)
+        return;
+    say_moved(p, dot, i, left);
+    set_operand(p, dot, i, swap);
+}
+
+static void visit(struct propagation *p, tc_region *r)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            visit(p, op->regions[i]);
+        for (unsigned i = 0; op->code == TC_DOT && i < 2; i++)
+            visit_operand(p, op, i);
+    }
+}
+
+tc_change tc_pass_transpose_propagation(tc_func *f, tc_pass_env *env)
+{
+    struct propagation p = {.env = env};
+    for (unsigned i = 0; i < 2; i++)
+        p.transposes.made[i].arena = env->scratch;
+    visit(&p, f->body);
+    return p.changed ? TC_CHANGED : TC_UNCHANGED;
+}
