@@ -86,15 +86,6 @@ unsigned tc_count_transposes(const tc_value *v)
 
 /* ---- How sources lie ---- */
 
-static unsigned contiguous_axis(const tc_op *block)
-{
-    const tc_attr *sides = tc_op_attr(block, "sides");
-    unsigned kept = 0;
-    for (unsigned i = 0; i + 1 < sides->n; i++)
-        kept += sides->dims[i] != NULL;
-    return sides->n && sides->dims[sides->n - 1] ? kept : TC_MAX_RANK;
-}
-
 tc_axis_order tc_source_order(const tc_value *v)
 {
     for (unsigned i = 0; i < 2; i++)
@@ -103,7 +94,7 @@ tc_axis_order tc_source_order(const tc_value *v)
     if (!v->def || v->def->code != TC_LOAD)
         return TC_ORDER_ROWS;
     tc_op *block = tc_block_of(v->def->in[0]);
-    unsigned axis = block ? contiguous_axis(block) : TC_MAX_RANK;
+    unsigned axis = block ? tc_contiguous_axis(block) : TC_MAX_RANK;
     return axis == 0   ? TC_ORDER_COLUMNS
            : axis == 1 ? TC_ORDER_ROWS
                        : TC_ORDER_ANY;

@@ -52,12 +52,12 @@ static tilec_kernel *compile(tilec_context *cx, const program *p,
 static void any_pipeline(num_rng *r, char text[160])
 {
     static const char *const passes[] = {
-        "canonicalize", "cse",        "licm",       "dce",
-        "mask-ranges",  "skip-masks", "narrow-dots"};
+        "canonicalize", "cse",        "licm",        "dce",
+        "mask-ranges",  "skip-masks", "narrow-dots", "transpose-propagation"};
     strcpy(text, plain);
     for (int n = num_between(r, 1, 4); n--;) {
         strcat(text, ",");
-        strcat(text, passes[num_below(r, 7)]);
+        strcat(text, passes[num_below(r, 8)]);
     }
 }
 
