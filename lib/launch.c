@@ -169,7 +169,7 @@ static tilec_status check_data(struct launch *l, const tc_kernel_param *p,
                                const DLTensor *t, bool is_empty, void **out)
 {
     unsigned bytes = tc_type_bytes(p->type->elem);
-    if (!t->data && !is_empty && !l->partial)
+    if (!t->data && !is_empty)
         return REFUSE(l, p, "%s", "data is NULL, but no dim is 0");
     uintptr_t address = (uintptr_t)t->data + (uintptr_t)t->byte_offset;
     if (address % bytes && !is_empty)
@@ -177,6 +177,15 @@ static tilec_status check_data(struct launch *l, const tc_kernel_param *p,
                       bytes);
     *out = (void *)address;
     return TILEC_OK;
+}
+
+static tilec_status check_memory(struct launch *l, const tc_kernel_param *p,
+                                 const DLTensor *t, bool is_empty, void **out)
+{
+    tilec_status s = tc_target_is_gpu(l->k->target)
+                         ? check_gpu(l, p, t->device)
+                         : check_host(l, p, t->device);
+    return s ? s : check_data(l, p, t, is_empty, out);
 }
 
 static tilec_status check_dtype(struct launch *l, const tc_kernel_param *p,
@@ -253,11 +262,8 @@ static tilec_status check_tensor(struct launch *l, const tc_kernel_param *p,
         s = check_shape(l, p, t, slot, &is_empty);
     if (s == TILEC_OK && p->type->kind == TC_TENSOR)
         s = check_strides(l, p, t, slot);
-    if (s == TILEC_OK)
-        s = tc_target_is_gpu(l->k->target) ? check_gpu(l, p, t->device)
-                                           : check_host(l, p, t->device);
-    if (s == TILEC_OK)
-        s = check_data(l, p, t, is_empty, &out->data);
+    if (s == TILEC_OK && !l->partial)
+        s = check_memory(l, p, t, is_empty, &out->data);
     out->sizes = slot->sizes;
     out->strides = slot->strides;
     return s;

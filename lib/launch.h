@@ -15,8 +15,8 @@ typedef struct tc_slot {
 } tc_slot;
 
 /* Sorts the arguments by parameter and checks them; slots and args are one a
- * parameter. partial: some may be missing, and data may be NULL. *device: of
- * the tensors on GPUs; -1 where none says. */
+ * parameter. partial: some may be missing, and it is all the same where the
+ * data are. *device: of the tensors on GPUs; -1 where none says. */
 tilec_status tc_arguments_check(const tilec_kernel *k,
                                 const tilec_argument *args, size_t nargs,
                                 bool partial, tc_slot *slots,

@@ -57,6 +57,7 @@ typedef struct tc_gen {
     tc_arena *arena; /* of this compile */
     const tc_target *target;
     const tc_func *f;
+    const char *name; /* of the kernel in the PTX; interned */
     LLVMContextRef llvm;
     LLVMModuleRef module;
     LLVMBuilderRef b;

@@ -113,6 +113,15 @@ static bool read_skeleton(compiler *c)
     return true;
 }
 
+/* Names of kernels may have dots in them, PTX's may not, but may have dollars. */
+static const char *name_in_ptx(compiler *c)
+{
+    char *name = tc_arena_printf(&c->arena, "%s", c->kernel->name);
+    for (char *dot = strchr(name, '.'); dot; dot = strchr(dot, '.'))
+        *dot = '$';
+    return tc_string_get(c->cx, name);
+}
+
 static bool make_module(compiler *c)
 {
     c->llvm = LLVMContextCreate();
@@ -127,6 +136,7 @@ static bool make_module(compiler *c)
                       .arena = &c->arena,
                       .target = c->target,
                       .f = c->kernel,
+                      .name = name_in_ptx(c),
                       .llvm = c->llvm,
                       .module = c->module,
                       .b = LLVMCreateBuilderInContext(c->llvm),
@@ -282,7 +292,7 @@ bool tc_nvptx_compile(tc_module *m, const tc_target *target, tc_nvptx_code *out)
         return false;
     *out = (tc_nvptx_code){.ptx = c.text,
                            .ptx_len = c.len,
-                           .entry = c.kernel->name,
+                           .entry = c.gen.name,
                            .warps = c.kernel->warps,
                            .threads = tc_gen_threads(&c.gen),
                            .shared_bytes = c.gen.shared_bytes,

@@ -114,7 +114,7 @@ bool tc_gen_function(tc_gen *g)
         types[n++] = g->ptr1;
     LLVMTypeRef type =
         LLVMFunctionType(LLVMVoidTypeInContext(g->llvm), types, n, false);
-    g->fn = LLVMAddFunction(g->module, g->f->name, type);
+    g->fn = LLVMAddFunction(g->module, g->name, type);
     LLVMSetFunctionCallConv(g->fn, PTX_KERNEL);
     set_launch(g);
     for (unsigned i = 0; i < g->nmaps; i++)

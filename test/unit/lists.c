@@ -155,6 +155,25 @@ START_TEST(as_many_lists_as_are_different)
 }
 END_TEST
 
+/* What a GPU needs is asked of tensors that may still be at the host. */
+START_TEST(workspace_of_tensors_anywhere)
+{
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    tilec_attention_tensors t = TILEC_INIT(tilec_attention_tensors);
+    o.mask = "document_ids";
+    o.target = "sm_80";
+    o.block_lists = o.no_load = 1;
+    tilec_attention *a = plan(&o);
+    t.q = t.k = t.v = &q;
+    tilec_error e;
+    uint64_t bytes;
+    ck_assert_int_eq(tilec_attention_workspace(a, &t, &bytes, NULL, &e),
+                     TILEC_OK);
+    ck_assert_uint_eq(bytes, 16 * (16 + 16 + 2) * 4);
+    tilec_attention_free(a);
+}
+END_TEST
+
 static const struct {
     const char *name, *value, *message;
 } sides[] = {
@@ -241,6 +260,7 @@ int main(void)
                         sizeof choices / sizeof *choices);
     tcase_add_test(t, says_why);
     tcase_add_loop_test(t, as_many_lists_as_are_different, 0, 5);
+    tcase_add_test(t, workspace_of_tensors_anywhere);
     tcase_add_loop_test(t, refuses_sides, 0, sizeof sides / sizeof *sides);
     tcase_add_test(t, refuses_calls);
     tcase_add_test(t, out_of_memory_is_a_status);
