@@ -113,7 +113,7 @@ static bool read_skeleton(compiler *c)
     return true;
 }
 
-/* Names of kernels may have dots in them, PTX's may not, but may have dollars. */
+/* Names of kernels may have dots in them; those in PTX not, but dollars. */
 static const char *name_in_ptx(compiler *c)
 {
     char *name = tc_arena_printf(&c->arena, "%s", c->kernel->name);
