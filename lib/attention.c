@@ -33,6 +33,7 @@ struct plan {
     tc_mods mods;
     tc_attention_tuning tuning; /* what kernel_options say */
     tc_attention_lists lists;
+    tc_attention_factors factors;
     const tc_target *target;
     bool rows_are_safe; /* each has a key */
 };
@@ -128,7 +129,7 @@ static void copy_all(struct bindings *b, const tilec_binding *list, size_t n)
 static struct bindings new_bindings(const struct plan *p)
 {
     const tilec_attention_options *o = &p->r->options;
-    enum { BESIDES = 2 * TC_CONFIG_BINDINGS + TC_ATTENTION_BINDINGS + 16 };
+    enum { BESIDES = 2 * TC_CONFIG_BINDINGS + TC_ATTENTION_BINDINGS + 24 };
     size_t room = o->nbindings + o->nbackward_bindings + BESIDES;
     return (struct bindings){tc_arena_array(p->arena, tilec_binding, room), 0};
 }
@@ -203,8 +204,14 @@ static bool finish_forward(struct plan *p)
         config.bindings[config.nbindings++] =
             (tilec_binding){"BM", query_rows(r->q->shape[2])};
     copy_all(&b, o->bindings, o->nbindings);
+    bind_all(&b, p->factors.bindings, p->factors.n);
     bind_all(&b, t->bindings, t->nbindings);
     bind_all(&b, config.bindings, config.nbindings);
+    if (p->factors.n) { /* the kernel's own */
+        bind(&b, "BM", "64");
+        bind(&b, "BN", "64");
+    }
+    tc_attention_fit_sides(p->arena, b.all, b.n);
     bind(&b, "MAX", o->max ? "1" : "0");
     bind(&b, "SAFE", p->rows_are_safe ? "1" : "0");
     bind_narrow(p, &b);
@@ -227,6 +234,7 @@ static bool finish_forward(struct plan *p)
         .no_load = o->no_load,
         .no_cache = o->no_cache,
         .float32_precision = t->precision,
+        .enforce = o->enforce,
     };
     if (p->lists.of_queries)
         keep_for_forward(p, &c);
@@ -352,6 +360,7 @@ static bool finish_backward(struct plan *p)
         .no_load = o->no_load,
         .no_cache = o->no_cache,
         .float32_precision = t->precision,
+        .enforce = o->enforce,
     };
     return tc_job_finish(p->job, &c);
 }
@@ -396,15 +405,24 @@ static bool read_mods(struct plan *p)
     return tc_mods_add(p->job, &texts, &p->mods);
 }
 
+static void add_functions(const tilec_binding *list, size_t n,
+                          const char **names, unsigned *nnames)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].value[0] == '@')
+            names[(*nnames)++] = list[i].value + 1;
+}
+
 /* Functions that bindings name: descale_k=@per_head. */
 static const char **bound_functions(const struct plan *p, unsigned *n)
 {
     const tilec_attention_options *o = &p->r->options;
-    const char **names = tc_arena_array(p->arena, const char *, o->nbindings);
+    const tc_attention_factors *f = &p->factors;
+    const char **names =
+        tc_arena_array(p->arena, const char *, o->nbindings + f->n);
     *n = 0;
-    for (size_t i = 0; i < o->nbindings; i++)
-        if (o->bindings[i].value[0] == '@')
-            names[(*n)++] = o->bindings[i].value + 1;
+    add_functions(o->bindings, o->nbindings, names, n);
+    add_functions(f->bindings, f->n, names, n);
     return names;
 }
 
@@ -432,7 +450,9 @@ static bool build(tc_job *job)
     if (!check_tensor(job, "q", r->q) || !check_tensor(job, "k", r->k) ||
         !check_tensor(job, "v", r->v) ||
         (forward && (!check_type(job, "k", r->k, r->q) ||
-                     !check_type(job, "v", r->v, r->q))) ||
+                     !check_type(job, "v", r->v, r->q) ||
+                     !tc_attention_find_factors(job, &r->options, r->q, r->k,
+                                                r->v, &p.factors))) ||
         !tc_attention_read_options(job, &r->options, r->direction, &p.tuning) ||
         !read_mods(&p))
         return false;

@@ -51,6 +51,21 @@ tc_attention_lists tc_attention_find_lists(tc_job *job,
                                            const DLTensor *q, const DLTensor *k,
                                            const tc_mod *mask);
 
+/* What the factors of 8-bit numbers bind: functions that read them, the rows of
+ * their blocks. */
+typedef struct tc_attention_factors {
+    unsigned n;
+    tilec_binding bindings[8];
+} tc_attention_factors;
+
+/* attention_factors.c. False: reported. */
+bool tc_attention_find_factors(tc_job *job, const tilec_attention_options *o,
+                               const DLTensor *q, const DLTensor *k,
+                               const DLTensor *v,
+                               tc_attention_factors *out) TC_MUST_CHECK;
+/* Tiles' sides become divisors of the rows that share a factor. */
+void tc_attention_fit_sides(tc_arena *arena, tilec_binding *all, size_t n);
+
 /* What gradients are computed of: `group` query heads to each of the heads of
  * keys, by programs of `block` keys. */
 typedef struct tc_attention_work {

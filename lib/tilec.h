@@ -526,8 +526,8 @@ TILEC_API tilec_status tilec_cache_why(tilec_context *cx,
  * -inf and o = 0 for a query without any key), and the gradients of all that.
  * Forward takes k and v of 8 bits with any q (a quantised cache), and q of 8
  * bits, whose o is bf16 (binding TO: another type). What such numbers are times
- * of, bindings of descale_q, descale_k and descale_v say (kernels/README.md);
- * the factors are captured: "descale_k.scales".
+ * of, tensors of factors say: descale_q, .. of the options; or bindings of that
+ * name (kernels/README.md).
  * Any lengths and strides: [B, M, H, D] and packed tensors are views. The
  * library allocates nothing: o, dq, .. have whatever order the caller's tensors
  * have (an o with q's strides follows q). */
@@ -605,6 +605,15 @@ typedef struct tilec_attention_options {
      * what `bindings` may name are the parameters of the plan
      * @attention_forward. */
     int block_lists;
+    /* Factors of numbers of 8 bits (and one that o is multiplied by), float32,
+     * in shapes like these; NULL: none. [1] is of all, [H] of each head, [B, H]
+     * of each batch and head (of q also [B, HK]), [B, H, blocks] of each block
+     * of that head's rows, the last of which may be shorter: of a power of two
+     * of rows, so that `blocks` of them make the length. Which binds descale_q,
+     * .. and SQ, SK, SV; the tensors themselves a call captures:
+     * "descale_q.scales", .., "scale_o.scales". */
+    const DLTensor *descale_q, *descale_k, *descale_v, *scale_o;
+    tilec_enforce enforce; /* as in tilec_compile_options */
 } tilec_attention_options;
 
 /* Plans and compiles attention for tensors like these: data types, D and DV
