@@ -11,8 +11,9 @@ libraries. See lib/python/README.md.
 """
 from ._api import attention, attention_backward
 from ._errors import Diagnostic, Error, MachineError
+from ._factors import quantize
 from ._kernel import Kernel, compile, kernel, mods, targets, version
 
 __all__ = ["attention", "attention_backward", "compile", "kernel", "mods",
-           "targets", "version", "Kernel", "Diagnostic", "Error",
+           "quantize", "targets", "version", "Kernel", "Diagnostic", "Error",
            "MachineError"]

@@ -118,7 +118,11 @@ class tilec_attention_options(C.Structure):
                 ("kernel_options", C.POINTER(tilec_binding)),
                 ("nkernel_options", C.c_size_t),
                 ("backward_bindings", C.POINTER(tilec_binding)),
-                ("nbackward_bindings", C.c_size_t), ("max", C.c_int), ("block_lists", C.c_int)]
+                ("nbackward_bindings", C.c_size_t), ("max", C.c_int),
+                ("block_lists", C.c_int)] + [
+        (name, C.POINTER(DLTensor))
+        for name in ("descale_q", "descale_k", "descale_v", "scale_o")
+    ] + [("enforce", C.c_int)]
 
 
 class tilec_attention_tensors(C.Structure):

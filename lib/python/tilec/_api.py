@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilec.attention: what is asked for, checked, and sent to torch or numpy."""
-from . import _attention, _tensors, _texts
+from . import _attention, _factors, _tensors, _texts
 
 
 def _check_mod(name, mod):
@@ -61,27 +61,35 @@ def _deterministic(asked, q):
     return bool(asked)
 
 
+def _options(given, out_dtype):
+    options = dict(given or {})
+    if out_dtype is not None:
+        options["out_dtype"] = str(out_dtype).rpartition(".")[2]
+    return _texts.options_text(options)
+
+
 def _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa, deterministic,
-          kernel_options):
+          kernel_options, out_dtype=None):
     """The first fields of an _attention.Spec, after all checks."""
     _check_mod("score_mod", score_mod)
     _check_mod("mask_mod", mask_mod)
     _check_shapes(q, k, v, enable_gqa)
     return (score_mod or "", mask_mod or "", float(scale or 0.0),
-            _texts.options_text(kernel_options or {}),
+            _options(kernel_options, out_dtype),
             _deterministic(deterministic, q))
 
 
 def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
               enable_gqa=False, return_lse=False, return_max=False,
               deterministic=None, kernel_options=None, captured=None,
-              **captured_by_name):
+              descale_q=None, descale_k=None, descale_v=None, scale_o=None,
+              out_dtype=None, **captured_by_name):
     """softmax(score_mod(scale * query key^T) where mask_mod) value.
 
     query [B, HQ, M, D], key [B, HK, N, D], value [B, HK, N, DV], on the CPU or
     a GPU, of any lengths and strides: torch tensors or numpy arrays. Gives o
-    [B, HQ, M, DV] in query's data type, whose dims lie in memory as query's
-    do; with return_lse also the logsumexp of each row [B, HQ, M] in float32,
+    [B, HQ, M, DV] in query's data type (bfloat16 where that has 8 bits), whose
+    dims lie in memory as query's do; with return_lse also the logsumexp of each row [B, HQ, M] in float32,
     with return_max the largest modified score of each. A query that sees no
     key gets o = 0 and lse = -inf.
 
@@ -97,12 +105,24 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
         num_stages, FLOAT32_PRECISION, ..., `fwd_` and `bwd_` in front of them);
         target ("sm_80"); threads (on the CPU); block_lists, whether the blocks
         that the mask leaves are listed first (else: where the compiler cannot
-        tell which they are); bindings and backward_bindings,
-        dicts of the kernels' compile-time parameters. What is left open is
+        tell which they are); enforce: "error" or "off" where a product cannot
+        take an operand in the order in which it lies in memory; bindings and
+        backward_bindings, dicts of the kernels' compile-time parameters. What is left open is
         taken from tuned configurations.
     captured, or any further keyword: what the mods capture, tensors and
         numbers, by name: `slopes=t`, `w=1024`; {"mask.w": 5} where both mods
         capture a `w`. Another number needs no other compilation.
+
+    descale_q, descale_k, descale_v: what numbers of 8 bits are times of, in
+        float32: a number, [H], [B, H] (of q also one for each batch and head
+        of k), or [B, H, blocks], of blocks of a power of two of rows:
+        `tilec.quantize` makes both.
+    scale_o: o is multiplied by it; likewise, but not by blocks.
+    out_dtype: of o.
+
+    key and value may be of 8 bits (float8_e4m3fn, float8_e5m2) beside any
+    query, query then also; a product wants such values by columns (`tilec.
+    quantize(v, column_major=True)`).
 
     Differentiable in torch: by query, key, value, captured float tensors of
     score mods, and through the logsumexp.
@@ -117,8 +137,10 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
     k = _tensors.adopt(key, "key")
     v = _tensors.adopt(value, "value")
     spec = _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa,
-                 deterministic, kernel_options)
+                 deterministic, kernel_options, out_dtype)
     tensors, numbers = _split({**(captured or {}), **captured_by_name})
+    tensors.update(_factors.given(
+        q, (descale_q, descale_k, descale_v, scale_o)))
     if _tensors.is_torch(q):
         from . import _torch
         found = _torch.attention(q, k, v, return_max, spec, tensors, numbers)

@@ -10,7 +10,7 @@ import dataclasses
 import threading
 import typing
 
-from . import _abi, _context, _errors, _tensors
+from . import _abi, _context, _errors, _factors, _tensors
 from ._texts import mod_of, options_of
 
 
@@ -43,7 +43,21 @@ class _Texts:
             for name, body in bodies.items()])
 
 
-def _compile(spec, device, options, q, k, v):
+# tilec's names for what o may be.
+_O_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16",
+            "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
+
+
+def _bindings(options):
+    if not options.out_dtype:
+        return options.bindings
+    if options.out_dtype not in _O_TYPES:
+        raise ValueError("out_dtype is %s, expected %s" % (
+            options.out_dtype, ", ".join(_O_TYPES)))
+    return (*options.bindings, ("TO", _O_TYPES[options.out_dtype]))
+
+
+def _compile(spec, device, options, q, k, v, factors):
     """A handle of the library for tensors like these."""
     texts = _Texts(spec)
     asked = _abi.new(
@@ -54,14 +68,17 @@ def _compile(spec, device, options, q, k, v):
         nsources=texts.nsources, read_source=_context.read_source,
         backward=spec.backward, deterministic=spec.deterministic,
         captured_gradients=spec.captured_gradients, max=spec.max,
-        block_lists=options.lists)
+        block_lists=options.lists, enforce=options.enforce)
     for field, pairs in (("kernel_options", options.kernel),
-                         ("bindings", options.bindings),
+                         ("bindings", _bindings(options)),
                          ("backward_bindings", options.backward_bindings)):
         list_, n = _context.bindings(pairs)
         setattr(asked, field, list_)
         setattr(asked, "n" + field, n)
     views = [_tensors.View(t, n) for t, n in zip((q, k, v), "qkv")]
+    like = {n: _tensors.View(t, n) for n, t in factors.items()}
+    for name, view in like.items():
+        setattr(asked, name, view.pointer)
     handle = C.c_void_p()
     with _context.context() as cx, _context.on_device(device):
         status = _abi.lib.tilec_attention_plan(
@@ -75,11 +92,12 @@ def _compile(spec, device, options, q, k, v):
 class Plan:
     """Compiled attention. Read-only: any number of threads may call it."""
 
-    def __init__(self, spec, q, k, v):
+    def __init__(self, spec, q, k, v, factors):
         options = options_of(spec.kernel_options)
         self.device = _tensors.device_of(q)
         self.threads = options.threads
-        self._handle = _compile(spec, self.device, options, q, k, v)
+        self._handle = _compile(spec, self.device, options, q, k, v,
+                                factors)
         self.gradients = self._gradients()
 
     def _gradients(self):
@@ -131,21 +149,30 @@ def _length_class(n):
     return min(max(n.bit_length() - 1, 8), 15)
 
 
-def plan_for(spec, q, k, v):
+def plan_for(spec, q, k, v, captured=()):
     """The plan for tensors like these. Lengths, batch and heads don't matter,
     but for the few classes of lengths that configurations are tuned for, and
-    whether there are keys for all queries."""
+    whether there are keys for all queries. Nor do strides, but for which dim of
+    v lies in memory in one piece."""
+    factors = _factors.of(captured)
+    kinds = tuple([(n, _factors.kind(x, {"k": k, "v": v}.get(n[-1], q)))
+                   for n, x in factors.items()])
     few = 16 if q.shape[2] <= 16 else 32 if q.shape[2] <= 32 else 0
     key = (spec, _tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
            v.shape[3], few, _length_class(k.shape[2]),
-           q.shape[2] <= k.shape[2])
+           q.shape[2] <= k.shape[2], _tensors.contiguous_dim(v), kinds)
     plan = _plans.get(key)
     if plan is None:
         with _lock:
             plan = _plans.get(key)
             if plan is None:
-                plan = _plans[key] = Plan(spec, q, k, v)
+                plan = _plans[key] = Plan(spec, q, k, v, factors)
     return plan
+
+
+def empty_output(spec, q, v):
+    return _tensors.empty_output(q, (*q.shape[:3], v.shape[3]),
+                                 options_of(spec.kernel_options).out_dtype)
 
 
 def forward(spec, q, k, v, captured, want_max=False):
@@ -153,11 +180,11 @@ def forward(spec, q, k, v, captured, want_max=False):
     if spec.deterministic or want_max:  # forward always is deterministic
         spec = dataclasses.replace(spec, deterministic=False, max=want_max)
     t = dict(q=q, k=k, v=v,
-             o=_tensors.empty_output(q, (*q.shape[:3], v.shape[3])),
+             o=empty_output(spec, q, v),
              lse=_tensors.empty(q, q.shape[:3], "float32"))
     if want_max:
         t["max"] = _tensors.empty(q, q.shape[:3], "float32")
-    plan_for(spec, q, k, v).run("forward", t, captured)
+    plan_for(spec, q, k, v, captured).run("forward", t, captured)
     return t["o"], t["lse"], t.get("max")
 
 
@@ -171,6 +198,9 @@ def _captured_of(gradient, captured):
 def backward(spec, q, k, v, o, lse, dout, dlse, captured, wanted=()):
     """dq, dk, dv and {name: gradient} of the captured values in wanted, in
     float32; dlse may be None."""
+    if any(_tensors.has_8_bits(x) for x in (q, k, v)):
+        raise ValueError("there are no gradients of attention on numbers of 8 "
+                         "bits")
     spec = dataclasses.replace(spec, backward=True,
                                captured_gradients=bool(wanted))
     plan = plan_for(spec, q, k, v)

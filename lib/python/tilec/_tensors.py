@@ -102,6 +102,14 @@ class View:
         self.pointer = C.pointer(self.dl)
 
 
+def contiguous_dim(x):
+    """The last dim whose neighbours lie side by side; else the last."""
+    one = 1 if is_torch(x) else x.itemsize
+    strides = x.stride() if is_torch(x) else x.strides
+    found = [i for i, n in enumerate(x.shape) if strides[i] == one and n != 1]
+    return found[-1] if found else len(x.shape) - 1
+
+
 def _numpy_strides(x, name):
     if any(s % x.itemsize for s in x.strides):
         raise ValueError("%s: strides %s are no multiples of the element's %d "
@@ -113,9 +121,33 @@ def has_8_bits(x):
     return dtype_name(x).startswith("float8")
 
 
-def empty_output(q, shape):
+def empty_output(q, shape, dtype=None):
     """For attention's result: of q's type, of 16 bits where q has 8."""
-    return empty(q, shape, "bfloat16" if has_8_bits(q) else None)
+    return empty(q, shape, dtype or ("bfloat16" if has_8_bits(q) else None))
+
+
+def new(like, shape, dtype):
+    """Row-major, without values, of like's library and device."""
+    if is_torch(like):
+        import torch
+        return like.new_empty(shape, dtype=getattr(torch, dtype))
+    import numpy
+    return numpy.empty(shape, _numpy_dtype(dtype))
+
+
+def filled(like, shape, value):
+    x = new(like, shape, "float32")
+    x[...] = value
+    return x
+
+
+def _numpy_dtype(name):
+    import numpy
+    try:
+        return numpy.dtype(name)
+    except TypeError:  # bfloat16 and those of 8 bits are not numpy's own
+        import ml_dtypes
+        return numpy.dtype(getattr(ml_dtypes, name))
 
 
 def empty(like, shape, dtype=None):
@@ -130,7 +162,7 @@ def empty(like, shape, dtype=None):
     else:
         import numpy
         make = numpy.empty
-        kind = numpy.dtype(dtype) if dtype else like.dtype
+        kind = _numpy_dtype(dtype) if dtype else like.dtype
         strides = like.strides
     if len(strides) != len(shape):
         return make(tuple(shape), dtype=kind)

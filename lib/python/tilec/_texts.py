@@ -45,10 +45,15 @@ class Options(typing.NamedTuple):
     target: typing.Optional[str] = None
     threads: int = 0
     lists: int = 0  # 1, -1, 0: as block_lists of the library
+    enforce: int = 0  # likewise
+    out_dtype: typing.Optional[str] = None
     # Pairs of names and values. Which names there are the library knows.
     kernel: tuple = ()
     bindings: tuple = ()
     backward_bindings: tuple = ()
+
+
+_ENFORCE = ("warn", "off", "error")  # by tilec_enforce
 
 
 def options_text(options):
@@ -66,7 +71,7 @@ def options_text(options):
 @functools.lru_cache(maxsize=1024)
 def options_of(text):
     lists = {"kernel": [], "bindings": [], "backward_bindings": []}
-    target, threads, by_lists = None, 0, 0
+    target, threads, by_lists, enforce, out_dtype = None, 0, 0, 0, None
     for item in filter(None, text.split(";")):
         name, _, value = item.partition("=")
         group, _, rest = name.partition(".")
@@ -82,6 +87,13 @@ def options_of(text):
                 raise ValueError("kernel_options: block_lists is %r, expected "
                                  "True or False" % value)
             by_lists = 1 if value == "True" else -1
+        elif name == "enforce":
+            if value not in _ENFORCE:
+                raise ValueError("kernel_options: enforce is %r, expected %s" %
+                                 (value, ", ".join(_ENFORCE)))
+            enforce = _ENFORCE.index(value)
+        elif name == "out_dtype":
+            out_dtype = value
         elif rest and group in lists:
             lists[group].append((rest, value))
         else:
@@ -89,4 +101,5 @@ def options_of(text):
             low = value.lower()
             lists["kernel"].append(
                 (name, low if low in ("true", "false") else value))
-    return Options(target, threads, by_lists, **{n: tuple(x) for n, x in lists.items()})
+    return Options(target, threads, by_lists, enforce, out_dtype,
+                   **{n: tuple(x) for n, x in lists.items()})

@@ -34,8 +34,9 @@ def _forward(query, key, value, want_max, captured, names, numbers, *spec):
 
 
 @_forward.register_fake
-def _forward_shapes(query, key, value, want_max, *rest):
-    o = _tensors.empty_output(query, (*query.shape[:3], value.shape[3]))
+def _forward_shapes(query, key, value, want_max, captured, names, numbers,
+                    *spec):
+    o = _attention.empty_output(_attention.Spec(*spec), query, value)
     lse = _tensors.empty(query, query.shape[:3], "float32")
     return o, lse, torch.empty_like(lse) if want_max else lse.new_empty(0)
 
