@@ -21,6 +21,10 @@ def tokens(s, d, causal=False, mod=None):
     return heads(16384 // s, 2048 // d, s, d, causal=causal, mod=mod)
 
 
+def narrow(s, d, causal=False):
+    return dict(tokens(s, d, causal), kind="fp8")
+
+
 def matmul(n):
     return dict(kind="matmul", M=n, N=n, K=n)
 
@@ -41,6 +45,8 @@ SETS = {
     "mods": [tokens(s, d, mod=m) for d in (64, 128) for s, m in (
         (4096, None), (4096, "alibi"), (4096, "relative_bias"),
         (4096, "soft_cap"), (16384, "sliding_window"), (16384, None))],
+    "fp8": [narrow(s, d, c) for d in (128, 64, 256) for c in BOTH
+            for s in (1024, 4096, 16384)],
     "backward": TOKENS + [heads(8, 32, 1024, d, 2, c, dv=128)
                           for d in (128, 192) for c in BOTH],
     # The matrix of FlexAttention's own benchmark.

@@ -15,6 +15,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import tilec
 from cases import mods_of
+from narrow import Narrow
 
 torch._dynamo.config.recompile_limit = 1000
 torch._dynamo.config.accumulated_recompile_limit = 10000
@@ -129,7 +130,7 @@ class Attention:
             s = torch.where(self.mods.mask_fn(b, h, i, j), s, -math.inf)
         return s.softmax(-1) @ v
 
-    def error(self, results):
+    def error(self, name, results):
         """The largest relative error of a result, over some heads."""
         worst = 0.0
         for (b, hk), wanted in self.wanted.items():
@@ -141,14 +142,11 @@ class Attention:
                 worst = e if not e <= worst else worst  # NaN is worst
         return worst
 
-    @property
-    def tolerance(self):
+    def tolerance(self, name):
         return TOLERANCE[self.case["direction"]]
 
 
 class Matmul:
-    tolerance = TOLERANCE["forward"]
-
     def __init__(self, case, target=None):
         m, n, k = (case[x] for x in "MNK")
         self.target = target
@@ -165,10 +163,14 @@ class Matmul:
         run = tilec.kernel("matmul", target=self.target)
         return lambda: (run(self.a, self.b, c), c)[1:]
 
-    def error(self, results):
+    def tolerance(self, name):
+        return TOLERANCE["forward"]
+
+    def error(self, name, results):
         x = results[0][:64].float()
         return ((x - self.wanted).norm() / self.wanted.norm()).item()
 
 
 def problem(case, target=None):
-    return (Matmul if case["kind"] == "matmul" else Attention)(case, target)
+    kinds = {"attention": Attention, "fp8": Narrow, "matmul": Matmul}
+    return kinds[case["kind"]](case, target)

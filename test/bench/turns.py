@@ -62,8 +62,8 @@ def take_turns(problem, contenders, rounds, turn_ms):
             continue
         try:
             turn = Turn(make, turn_ms)
-            errors[name] = problem.error(turn.results)
-            if not errors[name] < problem.tolerance:
+            errors[name] = problem.error(name, turn.results)
+            if not errors[name] < problem.tolerance(name):
                 raise RuntimeError("the result is wrong: relative error %.3g"
                                    % errors[name])
             turns[name] = turn
