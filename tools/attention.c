@@ -5,6 +5,7 @@
 #include "tools/commands.h"
 #include "tools/compare.h"
 #include "tools/device.h"
+#include "tools/quantizer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +13,10 @@
 #include <string.h>
 
 enum { MOST_CAPTURED = 64, MOST_OPTIONS = 32 };
+/* What numbers of 8 bits are times of, and what o is multiplied by. */
+static const char *const factor_names[] = {"descale_q", "descale_k",
+                                           "descale_v", "scale_o"};
+enum { NFACTORS = sizeof factor_names / sizeof *factor_names };
 
 /* All that a run holds; freed in one place. */
 typedef struct job {
@@ -20,6 +25,9 @@ typedef struct job {
     tilec_safetensors *in;
     tilec_attention *plan;
     DLTensor q, k, v;
+    bool is_narrow; /* of 8 bits, at least one of them */
+    quantized rounded[3];
+    DLTensor factors[NFACTORS]; /* of ndim 0: not given */
     owned_tensor o, lse, max;
     bool is_backward, wants_max;
     DLTensor dout, dlse; /* the latter of ndim 0: not given */
@@ -33,6 +41,32 @@ typedef struct job {
     device_tensors device;
     double compile_seconds, run_seconds, backward_seconds;
 } job;
+
+/* --quantize: v by columns, which is how products want it. */
+static int quantize_inputs(job *j, const char *type)
+{
+    DLTensor *const all[] = {&j->q, &j->k, &j->v};
+    quantizer z = {.cx = j->cx};
+    int code = quantizer_read(j->args, type, &z);
+    for (int i = 0; !code && i < 3; i++) {
+        code = quantize(&z, "qkv"[i], all[i], i == 2, &j->rounded[i]);
+        *all[i] = j->rounded[i].numbers.dl;
+        j->factors[i] = j->rounded[i].scales.dl;
+    }
+    return code;
+}
+
+static int get_factors(job *j)
+{
+    const char *type = tool_value(j->args, "--quantize");
+    int code = type ? quantize_inputs(j, type) : EXIT_DONE;
+    j->is_narrow =
+        is_narrow(j->q.dtype) || is_narrow(j->k.dtype) || is_narrow(j->v.dtype);
+    for (int i = 0; !code && j->is_narrow && i < NFACTORS; i++)
+        if (!j->factors[i].ndim)
+            tilec_safetensors_get(j->in, factor_names[i], &j->factors[i], NULL);
+    return code;
+}
 
 static int get_inputs(job *j)
 {
@@ -49,24 +83,35 @@ static int get_inputs(job *j)
     const char *dout = tool_value(j->args, "--do"),
                *dlse = tool_value(j->args, "--dlse");
     if (!j->is_backward)
-        return EXIT_DONE;
+        return get_factors(j);
     if (tilec_safetensors_get(j->in, dout ? dout : "do", &j->dout, &e) ||
         (dlse && tilec_safetensors_get(j->in, dlse, &j->dlse, &e)))
         return report_error(&e);
     return EXIT_DONE;
 }
 
-/* Options of backward are none without it. */
+/* Options of backward are none without it, those of 8 bits none without them
+ * (which have no gradients). */
 static int check_options(job *j)
 {
     static const char *const options[] = {"--do", "--dlse", "--deterministic",
                                           "--captured"};
+    static const char *const narrow[] = {"--rows", "--rotate"};
+    bool quantizes = tool_has(j->args, "--quantize");
     j->is_backward = tool_has(j->args, "--backward");
     j->wants_max = tool_has(j->args, "--max");
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (!j->is_backward && tool_has(j->args, options[i]))
             return tool_usage(j->args->command, "%s is for --backward",
                               options[i]);
+    for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++)
+        if (!quantizes && tool_has(j->args, narrow[i]))
+            return tool_usage(j->args->command, "%s is for --quantize",
+                              narrow[i]);
+    if (quantizes && j->is_backward)
+        return tool_usage(j->args->command,
+                          "--backward: there are no gradients of numbers of 8 "
+                          "bits");
     return EXIT_DONE;
 }
 
@@ -105,6 +150,15 @@ static int read_source(void *user, const char *file, char **text)
     return *text != NULL;
 }
 
+static void give_factors(const job *j, tilec_attention_options *o)
+{
+    const DLTensor **const to[] = {&o->descale_q, &o->descale_k, &o->descale_v,
+                                   &o->scale_o};
+    for (int i = 0; i < NFACTORS; i++)
+        if (j->factors[i].ndim)
+            *to[i] = &j->factors[i];
+}
+
 static int make_plan(job *j)
 {
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
@@ -116,10 +170,14 @@ static int make_plan(job *j)
     o.deterministic = tool_has(j->args, "--deterministic");
     o.captured_gradients = tool_has(j->args, "--captured");
     o.max = j->wants_max;
+    give_factors(j, &o);
     kernel_options given;
-    int code = read_kernel_options(j, &given);
+    int enforce, code = read_kernel_options(j, &given);
     if (code || (code = tool_lists(j->args, &o.block_lists)))
         return code;
+    if (!tool_enforce(j->args, &enforce))
+        return EXIT_USAGE;
+    o.enforce = (tilec_enforce)enforce;
     o.kernel_options = given.all;
     o.nkernel_options = given.n;
     const char *scale = tool_value(j->args, "--scale");
@@ -139,6 +197,17 @@ static int make_plan(job *j)
     return status ? report_compile(j->cx, status) : EXIT_DONE;
 }
 
+/* "descale_k.scales" as descale_k of the file or of --quantize. */
+static const DLTensor *find_factor(const job *j, const char *name)
+{
+    for (int i = 0; i < NFACTORS; i++) {
+        size_t n = strlen(factor_names[i]);
+        if (strncmp(name, factor_names[i], n) == 0 && name[n] == '.')
+            return j->factors[i].ndim ? &j->factors[i] : NULL;
+    }
+    return NULL;
+}
+
 /* Tensors of the file with the name of a captured buffer, with or without the
  * `mask.` or `score.` before it. What is missing the library names. */
 static int find_captured(job *j)
@@ -151,9 +220,12 @@ static int find_captured(job *j)
             j->ncaptured == MOST_CAPTURED)
             continue;
         DLTensor *t = &j->captured_tensors[j->ncaptured];
+        const DLTensor *factor = find_factor(j, p->name);
         tilec_error e;
-        if (tilec_safetensors_get(j->in, p->name, t, NULL) &&
-            (!dot || tilec_safetensors_get(j->in, dot + 1, t, &e))) {
+        if (factor)
+            *t = *factor;
+        else if (tilec_safetensors_get(j->in, p->name, t, NULL) &&
+                 (!dot || tilec_safetensors_get(j->in, dot + 1, t, &e))) {
             fprintf(stderr,
                     "tilec: error: the mod reads `%s`, a %s, but %s has no "
                     "tensor of that name\n",
@@ -394,8 +466,11 @@ static int check(const job *j)
             return report_error(&e);
         const char *what;
         const DLTensor *got = result_for(j, &ref, name, &what);
-        if (!compare(what, got, name, &ref,
-                     got == &j->lse.dl || got == &j->max.dl,
+        bool of_rows = got == &j->lse.dl || got == &j->max.dl;
+        double most = !j->is_narrow ? 0
+                      : of_rows     ? TOLERANCE_NARROW_ABSOLUTE
+                                    : TOLERANCE_NARROW;
+        if (!compare(what, got, name, &ref, most, of_rows,
                      tool_has(j->args, "--json")))
             code = EXIT_INPUT;
     }
@@ -459,6 +534,8 @@ static int run(const tool_args *args)
     free(j.dv.dl.data);
     for (size_t i = 0; i < j.ngradients; i++)
         free(j.gradients[i].dl.data);
+    for (int i = 0; i < 3; i++)
+        quantized_free(&j.rounded[i]);
     device_close(&j.device);
     tilec_attention_free(j.plan);
     tilec_safetensors_free(j.in);
@@ -481,6 +558,10 @@ static const tool_option options[] = {
     {"--deterministic", NULL, "backward gives the same bits in every run"},
     {"--captured", NULL, "backward: those for what the score captures, too"},
     {"--max", NULL, "the largest scores of each query, too"},
+    {"--quantize", "TYPE", "round q, k and v to f8e4m3 or f8e5m2 first"},
+    {"--rows", "N", QUANTIZE_ROWS_HELP},
+    {"--rotate", NULL, QUANTIZE_ROTATE_HELP},
+    {"--enforce", "HOW", ENFORCE_HELP},
     {"--lists", "WHEN", LISTS_HELP},
     {"--option", "NAME=VALUE",
      "as FlexAttention's kernel_options: BLOCK_M, BLOCK_N1,\n"
@@ -492,7 +573,7 @@ static const tool_option options[] = {
     {"--check", "TENSOR...",
      "compare o (or lse, with a tensor of 3 dims; max, dq, dk, dv\n"
      "or grad.NAME, with one of that name) with that tensor of the\n"
-     "input file; beyond the tolerance: exit 1"},
+     "input file; beyond the tolerance (0.1 of 8-bit inputs): exit 1"},
     {"--json", NULL, "print the checks as JSON, one object a line"},
     {"--remarks", NULL, "say what the compiler did and did not do"},
     {0}};
@@ -504,6 +585,7 @@ const tool_command tool_attention = {
     "[B,HK,N,DV]\n"
     "of a file, the logsumexp of each row, and the gradients.",
     "Buffers that a mask or score function captures are tensors of that file, "
-    "by\ntheir names.\n",
+    "by\ntheir names; so are descale_q, descale_k and descale_v, what numbers "
+    "of 8 bits\nare times of (`tilec quantize` writes both), and scale_o.\n",
     options,
     run};

@@ -9,7 +9,7 @@
 #include "tools/args.h"
 
 extern const tool_command tool_attention, tool_run, tool_compile, tool_opt,
-    tool_info, tool_cache, tool_bench, tool_tune, tool_inspect;
+    tool_info, tool_cache, tool_bench, tool_tune, tool_inspect, tool_quantize;
 
 #define LISTS_HELP                                                             \
     "always, never: list the blocks that the mask leaves first\n"              \

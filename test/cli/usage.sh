@@ -6,10 +6,12 @@
 
 expect 0 --help
 err_is_empty
-for command in attention run compile inspect opt info cache bench tune; do
+for command in attention quantize run compile inspect opt info cache bench \
+    tune; do
     out_has "  $command "
 done
-for command in attention run compile inspect opt info cache bench tune; do
+for command in attention quantize run compile inspect opt info cache bench \
+    tune; do
     expect 0 $command --help
     err_is_empty
     out_has "usage: tilec $command "

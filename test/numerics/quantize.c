@@ -15,14 +15,19 @@
 
 typedef struct problem {
     num_type from, to;
-    int d, rows;  /* of a block */
-    int hadamard; /* 0: no rotation */
+    int d, rows;     /* of a block */
+    int hadamard;    /* 0: no rotation */
+    bool by_columns; /* the numbers that it gives */
 } problem;
 
 static const problem problems[] = {
-    {NUM_BF16, NUM_F8E4M3, 128, 64, 0}, {NUM_BF16, NUM_F8E4M3, 64, 32, 64},
-    {NUM_F16, NUM_F8E5M2, 80, 64, 16},  {NUM_F32, NUM_F8E4M3, 24, 16, 8},
-    {NUM_F16, NUM_F8E4M3, 40, 128, 0},  {NUM_BF16, NUM_F8E5M2, 256, 64, 256},
+    {NUM_BF16, NUM_F8E4M3, 128, 64, 0, false},
+    {NUM_BF16, NUM_F8E4M3, 64, 32, 64, false},
+    {NUM_F16, NUM_F8E5M2, 80, 64, 16, false},
+    {NUM_F32, NUM_F8E4M3, 24, 16, 8, true},
+    {NUM_F16, NUM_F8E4M3, 40, 128, 0, true},
+    {NUM_BF16, NUM_F8E5M2, 256, 64, 256, false},
+    {NUM_BF16, NUM_F8E4M3, 128, 64, 128, true},
 };
 enum { NPROBLEMS = sizeof problems / sizeof *problems };
 enum { BATCH = 2, HEADS = 3 };
@@ -58,9 +63,10 @@ static tilec_kernel *kernel_of(tilec_context *cx, const problem *p,
                          {"T", num_name(p->from)},
                          {"BM", rows},
                          {"HADAMARD", hadamard},
-                         {"TQ", num_name(p->to)}};
+                         {"TQ", num_name(p->to)},
+                         {"YC", p->by_columns ? "2" : "3"}};
     bool has_result = strcmp(kernel, "largest_of_blocks") != 0;
-    return compile(cx, "quantize", kernel, b, has_result ? 5 : 4);
+    return compile(cx, "quantize", kernel, b, has_result ? 6 : 4);
 }
 
 /* ---- What is right ---- */
@@ -192,13 +198,16 @@ static bool quantize_head(const kernels *k, const problem *p,
     return ok;
 }
 
+static const num_layout columns = {"columns", {0, 1, 3, 2}, {0}, {0}};
+
 static void run_case(const kernels *k, const problem *p, num_rng *r,
                      run_counts *counts)
 {
     int length = num_between(r, 1, 200);
     int32_t of_blocks[] = {BATCH, HEADS, blocks(length, p->rows)};
     num_tensor x = numbers(r, p, length);
-    num_tensor y = num_tensor_new(p->to, 4, x.size, NULL);
+    num_tensor y =
+        num_tensor_new(p->to, 4, x.size, p->by_columns ? &columns : NULL);
     num_tensor fine = num_tensor_new(NUM_F32, 3, of_blocks, NULL);
     num_tensor coarse = num_tensor_new(NUM_F32, 2, of_blocks, NULL);
     char why[128] = "";
@@ -282,7 +291,7 @@ static void free_rotation(rotation *x)
 
 static bool narrow_both(tilec_context *cx, rotation *x, int hadamard)
 {
-    problem p = {NUM_F32, NUM_F8E4M3, DIM, 64, hadamard};
+    problem p = {NUM_F32, NUM_F8E4M3, DIM, 64, hadamard, false};
     kernels k = all_kernels(cx, &p);
     bool ok = k.largest && k.head;
     for (int i = 0; ok && i < 2; i++)
