@@ -21,6 +21,17 @@ unsigned tc_kernel_own_args(const tc_func *kernel)
     return n;
 }
 
+tc_func *tc_kernel_copy(tc_func *f)
+{
+    tc_module *m = f->module;
+    const char *name = f->name;
+    for (unsigned i = 1; tc_func_find(m, name); i++)
+        name = tc_arena_printf(&m->arena, "%s_%u", f->name, i);
+    tc_func *copy = tc_func_clone(f, name);
+    tc_func_append(m, copy);
+    return copy;
+}
+
 /* ---- What follows from the arguments ---- */
 
 static int param_of(const tc_bindings *b, const char *name)

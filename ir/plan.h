@@ -29,6 +29,8 @@ enum { TC_LEAST_ALIGN = 256, TC_MOST_ALIGN = 65536 }; /* of workspace, bytes */
 
 /* The kernel of a launch; NULL: there is none of that name. */
 tc_func *tc_launch_kernel(const tc_op *launch);
+/* A copy of a kernel, @k_1, @k_2, .., for launches that need another one. */
+tc_func *tc_kernel_copy(tc_func *kernel);
 /* The compile-time parameters of the kernel that are sizes and types: those
  * given in brackets, then those that follow from the arguments, as far as they
  * are known. *b is of tc_bindings_of(kernel). Reports what does not fit. */

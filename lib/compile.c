@@ -498,7 +498,7 @@ static bool build_request(tc_job *job)
     const tc_request *r = job->request;
     job->part = r->part;
     return tc_request_read(job) && tc_request_configure(job) &&
-           (!r->part || tc_part_isolate(job, r->part, r->options.kernel)) &&
+           (!r->part || tc_part_isolate(job, r->part, &r->options)) &&
            tc_job_finish(job, &r->options);
 }
 

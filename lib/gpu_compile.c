@@ -158,7 +158,8 @@ static const tc_plan_part *copy_part(tc_arena *a, const tc_plan_part *from)
     for (unsigned i = 0; i < from->nbindings; i++)
         b[i] = (tc_binding){copy(a, from->bindings[i].name),
                             copy(a, from->bindings[i].value)};
-    *to = (tc_plan_part){copy(a, from->plan), from->nbindings, b};
+    *to =
+        (tc_plan_part){copy(a, from->plan), from->nbindings, b, from->enforce};
     return to;
 }
 

@@ -133,7 +133,8 @@ static const char *copy(tc_arena *a, const char *s)
     return tc_arena_copy(a, s, strlen(s) + 1);
 }
 
-/* The name that a kernel has in the text: @k and its copies @k_1, @k_2. */
+/* The name that a kernel has in the text: @k and its copies @k_1, @k_2, and
+ * theirs, @k_1_1. */
 static bool is_copy_of(const char *name, const char *from)
 {
     size_t n = strlen(from);
@@ -141,7 +142,7 @@ static bool is_copy_of(const char *name, const char *from)
         return false;
     return name[n] == 0 ||
            (name[n] == '_' && name[n + 1] &&
-            strspn(name + n + 1, "0123456789") == strlen(name + n + 1));
+            strspn(name + n, "_0123456789") == strlen(name + n));
 }
 
 static void tune(const tc_job *job, tilec_compile_options *o)
@@ -230,7 +231,8 @@ bool tc_launch_plan_finish(tc_job *job, const tilec_compile_options *o,
 {
     tc_arena *a = &job->cx->arena;
     struct maker m = {.job = job, .arena = a};
-    tc_plan_part part = {copy(a, f->name), bound->ngiven, bound->given};
+    tc_plan_part part = {copy(a, f->name), bound->ngiven, bound->given,
+                         (tc_enforce)o->enforce};
     unsigned nown = f->body->nargs;
     if (!run_passes(job, o, target, part.plan, bound))
         return false;
@@ -256,16 +258,20 @@ void tc_launch_plan_free(tc_launch_plan *plan)
     }
 }
 
-bool tc_part_isolate(tc_job *job, const tc_plan_part *part, const char *kernel)
+bool tc_part_isolate(tc_job *job, const tc_plan_part *part,
+                     const tilec_compile_options *own)
 {
+    const char *name = own->target ? own->target : job->owner->target;
     tc_pass_options o = {.kernel = part->plan,
                          .bindings = part->bindings,
-                         .nbindings = part->nbindings};
+                         .nbindings = part->nbindings,
+                         .target = tc_target_find(job->owner, name),
+                         .enforce = part->enforce};
     if (!tc_run_pipeline(job->module, "plan", &o))
         return false;
     for (tc_func *f = job->module->first, *next; f; f = next) {
         next = f->next;
-        if (f->is_plan || (f->is_kernel && strcmp(f->name, kernel) != 0))
+        if (f->is_plan || (f->is_kernel && strcmp(f->name, own->kernel) != 0))
             tc_func_erase(f);
     }
     return true;

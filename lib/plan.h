@@ -44,6 +44,7 @@ typedef struct tc_plan_part {
     const char *plan; /* without `@` */
     unsigned nbindings;
     const tc_binding *bindings; /* of the plan's parameters */
+    tc_enforce enforce;         /* of all its kernels' variants */
 } tc_plan_part;
 
 /* What was tuned of kernels by their names, for the plans that launch them. */
@@ -57,10 +58,10 @@ typedef struct tc_plan_tuning {
 bool tc_launch_plan_finish(tc_job *job, const tilec_compile_options *options,
                            const tc_target *target, const tc_func *f,
                            const tc_bound *bound) TC_MUST_CHECK;
-/* Leaves of job->module the kernel of that name, which a launch of the plan
- * has got. */
+/* Leaves of job->module the kernel that the options name, which a launch of the
+ * plan has got. */
 bool tc_part_isolate(tc_job *job, const tc_plan_part *part,
-                     const char *kernel) TC_MUST_CHECK;
+                     const tilec_compile_options *options) TC_MUST_CHECK;
 /* Drops its kernels; accepts NULL. */
 void tc_launch_plan_free(tc_launch_plan *plan);
 

@@ -205,17 +205,6 @@ static bool is_same(const struct instance *a, const struct instance *b)
     return true;
 }
 
-/* @k, @k_1, @k_2, .. */
-static tc_func *copy_kernel(struct planner *p, tc_func *f)
-{
-    const char *name = f->name;
-    for (unsigned i = 1; tc_func_find(p->m, name); i++)
-        name = tc_arena_printf(p->env->scratch, "%s_%u", f->name, i);
-    tc_func *copy = tc_func_clone(f, name);
-    tc_func_append(p->m, copy);
-    return copy;
-}
-
 static const struct instance *find_instance(struct planner *p, tc_func *f,
                                             const struct instance *wanted)
 {
@@ -227,7 +216,7 @@ static const struct instance *find_instance(struct planner *p, tc_func *f,
     }
     struct instance *new = tc_arena_new(p->env->scratch, struct instance);
     *new = *wanted;
-    new->kernel = is_taken ? copy_kernel(p, f) : f;
+    new->kernel = is_taken ? tc_kernel_copy(f) : f;
     *p->end = new;
     p->end = &new->next;
     return new;

@@ -106,7 +106,8 @@ static void visit_operand(struct propagation *p, tc_op *dot, unsigned i)
     if (tc_is_source(v))
         return;
     struct misfits plain = misfits_of(v, false), swapped = misfits_of(v, true);
-    bool only = tc_dot_is_k_major_only(dot, p->env->target);
+    bool only = p->env->options->enforce != TC_ENFORCE_OFF &&
+                tc_dot_is_k_major_only(dot, p->env->target);
     bool swap = only ? i == 1 : swapped.n < plain.n;
     bool is_swapped = tc_match_op(v, TC_TRANS) != NULL;
     const struct misfits *left = swap ? &swapped : &plain;
