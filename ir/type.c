@@ -92,6 +92,14 @@ unsigned tc_type_contiguous(const tc_type *tensor)
     return dim >= 0 ? (unsigned)dim : tensor->rank - 1;
 }
 
+unsigned tc_dim_by_stride(unsigned rank, unsigned contiguous, unsigned i)
+{
+    if (i == 0)
+        return contiguous;
+    unsigned dim = rank - i;
+    return dim > contiguous ? dim : dim - 1;
+}
+
 const tc_type *tc_type_with_layout(tc_context *cx, const tc_type *tile,
                                    const tc_layout *layout)
 {

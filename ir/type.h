@@ -93,6 +93,9 @@ const tc_type *tc_type_with_contiguous(tc_context *cx, const tc_type *tensor,
                                        const tc_dim *dim);
 /* The dim of a tensor, of rank 1 or more, that is expected to have stride 1. */
 unsigned tc_type_contiguous(const tc_type *tensor);
+/* Dims of a tensor in the order in which their strides are expected to grow:
+ * that one, then the others, the last one first. */
+unsigned tc_dim_by_stride(unsigned rank, unsigned contiguous, unsigned i);
 /* A tile with another layout (NULL: none). */
 const tc_type *tc_type_with_layout(tc_context *cx, const tc_type *tile,
                                    const tc_layout *layout);

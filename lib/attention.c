@@ -93,6 +93,7 @@ static bool find_config(const struct plan *p, const char *kernel,
         .dtype = dtype.text,
         .d = r->q->shape[3],
         .dv = r->v->shape[3],
+        .vc = tc_contiguous_dim(r->v),
         .mask = p->mods.all[TC_MOD_MASK].wanted ? "masked" : "none",
         .length = r->k->shape[2],
     };

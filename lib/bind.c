@@ -100,8 +100,7 @@ static bool match_dim(struct binder *b, const char *arg, unsigned i,
                         where_from(b, at));
 }
 
-/* Where its elements lie side by side: of several such dims the last. */
-static int64_t contiguous_dim(const DLTensor *x)
+int64_t tc_contiguous_dim(const DLTensor *x)
 {
     for (int i = x->ndim - 1; x->strides && i >= 0; i--)
         if (x->strides[i] == 1 && x->shape[i] != 1)
@@ -117,7 +116,7 @@ static void infer_contiguous(struct binder *b, const char *arg,
     bool named = x->ndim && pattern && pattern->kind == TC_DIM_PARAM;
     int at = named ? param_index(b, pattern->name) : -1;
     if (at >= 0 && !b->values[at])
-        infer_dim(b, arg, at, contiguous_dim(x));
+        infer_dim(b, arg, at, tc_contiguous_dim(x));
 }
 
 static bool match_elem(struct binder *b, const char *arg,

@@ -121,5 +121,8 @@ struct tc_bound {
 };
 bool tc_bind(tc_job *job, const tc_func *kernel,
              const tilec_compile_options *options, tc_bound *out) TC_MUST_CHECK;
+/* The dim in which a tensor's elements lie side by side: of several such the
+ * last, as of none. */
+int64_t tc_contiguous_dim(const DLTensor *x);
 
 #endif

@@ -29,7 +29,8 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
     const char *dtype = text(entry, "dtype"), *mask = text(entry, "mask");
     const char *name = text(entry, "target");
     const tc_target *target = name ? tc_target_get(name) : q->target;
-    int64_t d = number(entry, "d"), dv = number(entry, "dv");
+    int64_t d = number(entry, "d"), dv = number(entry, "dv"),
+            vc = number(entry, "vc");
     if (!target || (target->cpu == NULL) != (q->target->cpu == NULL))
         return false;
     bool runs = target->exact ? target == q->target
@@ -37,13 +38,14 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
                                     (target->major == q->target->major &&
                                      target->minor <= q->target->minor);
     return runs && (!dtype || strcmp(dtype, q->dtype) == 0) &&
-           (!mask || strcmp(mask, q->mask) == 0) && (!d || d >= q->d) &&
-           (!dv || dv >= q->dv) && number(entry, "length") <= q->length;
+           (!mask || strcmp(mask, q->mask) == 0) && (!vc || vc == q->vc) &&
+           (!d || d >= q->d) && (!dv || dv >= q->dv) &&
+           number(entry, "length") <= q->length;
 }
 
 /* How well an entry that fits does; the larger the better, field by field. */
 typedef struct score {
-    int64_t fields[6];
+    int64_t fields[7];
 } score;
 
 static score score_of(const cJSON *entry)
@@ -53,13 +55,14 @@ static score score_of(const cJSON *entry)
     int64_t d = number(entry, "d"), dv = number(entry, "dv");
     return (score){
         {t ? (int64_t)(200 * t->major + 2 * t->minor + t->exact) : -1,
-         text(entry, "dtype") != NULL, d ? -d : INT64_MIN, dv ? -dv : INT64_MIN,
-         text(entry, "mask") != NULL, number(entry, "length")}};
+         text(entry, "dtype") != NULL, number(entry, "vc") != 0,
+         d ? -d : INT64_MIN, dv ? -dv : INT64_MIN, text(entry, "mask") != NULL,
+         number(entry, "length")}};
 }
 
 static bool is_better(score a, score b)
 {
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         if (a.fields[i] != b.fields[i])
             return a.fields[i] > b.fields[i];
     return false;

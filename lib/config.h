@@ -7,11 +7,12 @@
  *      "length": 4096,
  *      "use": {"BM": 128, "BN": 64, "warps": 4, "stages": 2}}, ...]}
  *
- * A query fits an entry whose target it can run, whose data type is its own,
- * and whose d and dv are not below its own; fields that are missing fit all.
- * Of those the best: the nearest target, then the data type that is named, then
- * the smallest d and dv, then the mask class that is named, then the nearest
- * length not above its own.
+ * A query fits an entry whose target it can run, whose data type and vc (the
+ * dim that v is contiguous in) are its own, and whose d and dv are not below
+ * its own; fields that are missing fit all. Of those the best: the nearest
+ * target, then the data type and the dim that are named, then the smallest d
+ * and dv, then the mask class that is named, then the nearest length not above
+ * its own.
  */
 #ifndef TC_CONFIG_H
 #define TC_CONFIG_H
@@ -28,6 +29,7 @@ typedef struct tc_config_query {
     int64_t d, dv;     /* 0: the kernel has none */
     const char *mask;  /* "none", "masked" */
     int64_t length;    /* of the keys, or the largest side */
+    int64_t vc;        /* 0: the kernel has none */
 } tc_config_query;
 
 enum { TC_CONFIG_BINDINGS = 8 };

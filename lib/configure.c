@@ -51,6 +51,7 @@ static tc_config_query query_of(const tc_request *r, const tc_target *target,
                              .dtype = dtype ? dtype : "",
                              .d = size_of(bound, "D"),
                              .dv = size_of(bound, "DV"),
+                             .vc = size_of(bound, "VC"),
                              .mask = is_masked ? "masked" : "none",
                              .length = largest_side(&r->options)};
 }

@@ -120,7 +120,8 @@ static bool add_maps(cJSON *meta, const tc_nvptx_code *code)
         cJSON *a = add_array(maps);
         ok = a && add_item(a, cJSON_CreateNumber(map->arg)) &&
              add_item(a, cJSON_CreateString(elem)) &&
-             add_item(a, cJSON_CreateNumber(map->swizzle));
+             add_item(a, cJSON_CreateNumber(map->swizzle)) &&
+             add_item(a, cJSON_CreateNumber(map->contiguous));
         for (unsigned d = 0; ok && d < map->rank; d++)
             ok = add_item(a, cJSON_CreateNumber(map->box[d]));
     }
@@ -259,18 +260,20 @@ static bool read_number(const cJSON *j, const char *name, unsigned least,
 static bool read_map(const cJSON *list, tc_tensor_map *out)
 {
     const char *elem = string_at(list, 1);
-    int rank = cJSON_GetArraySize(list) - 3, kind = 0;
+    enum { BEFORE_BOX = 4 };
+    int rank = cJSON_GetArraySize(list) - BEFORE_BOX, kind = 0;
     while (kind <= TC_F64 && strcmp(tc_scalar_infos[kind].name, elem) != 0)
         kind++;
     *out = (tc_tensor_map){.arg = number_at(list, 0),
                            .elem = (tc_kind)kind,
-                           .swizzle = number_at(list, 2)};
-    if (kind > TC_F64 || rank < 1 ||
+                           .swizzle = number_at(list, 2),
+                           .contiguous = number_at(list, 3)};
+    if (kind > TC_F64 || rank < 1 || out->contiguous >= (unsigned)rank ||
         rank > (int)(sizeof out->box / sizeof *out->box))
         return false;
     out->rank = (unsigned)rank;
     for (int i = 0; i < rank; i++)
-        out->box[i] = number_at(list, 3 + i);
+        out->box[i] = number_at(list, BEFORE_BOX + i);
     return true;
 }
 

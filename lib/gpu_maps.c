@@ -68,12 +68,12 @@ static const char *view_of(const tc_tensor_map *map, const tc_launch_arg *a,
     if (v->address % 16)
         return "its address is not a multiple of 16";
     for (unsigned i = 0; i < map->rank; i++) {
-        unsigned dim = map->rank - 1 - i;
+        unsigned dim = tc_dim_by_stride(map->rank, map->contiguous, i);
         int64_t size = a->sizes[dim], stride = a->strides[dim];
         if (size == 1 || __builtin_mul_overflow(stride, bytes, &stride))
             stride = size == 1 ? dense : most;
         if (i == 0 && stride != bytes)
-            return "the elements of its last dim do not lie side by side";
+            return "the elements of its contiguous dim do not lie side by side";
         if (i > 0 && (stride < 0 || stride >= most || stride % 16))
             return "a stride is negative, no multiple of 16 bytes, or 2^40 "
                    "bytes or more";
@@ -97,7 +97,7 @@ static const char *encode(const tc_cuda *cuda, const tc_tensor_map *map,
                   : map->swizzle == 64 ? 2
                                        : map->swizzle == 32;
     for (unsigned i = 0; i < map->rank; i++)
-        box[i] = map->box[map->rank - 1 - i];
+        box[i] = map->box[tc_dim_by_stride(map->rank, map->contiguous, i)];
     if (!cuda->map_encode || !cuda->function_parameter)
         return "the driver has no cuTensorMapEncodeTiled or "
                "cuFuncGetParamInfo: it is older than CUDA 12.4";

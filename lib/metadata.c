@@ -13,7 +13,7 @@
  *        "entry": "attention_fwd", "abi": 2, "warps": 8, "threads": 384,
  *        "shared_bytes": 65536,
  *        "tensor_maps": [{"parameter": "k", "dtype": "bf16",
- *          "box": [1, 1, 64, 64], "swizzle": 128}],
+ *          "box": [1, 1, 64, 64], "contiguous": 3, "swizzle": 128}],
  *        "counts_tiles": false, "reports": false,
  *        "registers": 168, "spilled_bytes": 0, "device": "NVIDIA H200"},
  *       {"when": "any"}]}
@@ -301,7 +301,8 @@ static bool add_map(cJSON *list, const tilec_kernel *k,
         cJSON_Delete(n);
         return false;
     }
-    return box && cJSON_AddNumberToObject(j, "swizzle", map->swizzle);
+    return box && cJSON_AddNumberToObject(j, "contiguous", map->contiguous) &&
+           cJSON_AddNumberToObject(j, "swizzle", map->swizzle);
 }
 
 static bool add_maps(cJSON *to, const tilec_kernel *k, const tc_gpu_meta *m)

@@ -128,10 +128,9 @@ static unsigned dim_in_order(const tc_op *op, unsigned from_closest)
 {
     const tc_attr *order = tc_op_attr(op, "order");
     const tc_type *t = op->out[0]->type;
-    unsigned closest = tc_type_contiguous(t), i = t->rank - 1 - from_closest;
     if (order->kind == TC_ATTR_INTS)
-        return (unsigned)order->ints[i];
-    return from_closest == 0 ? closest : i + 1 > closest ? i + 1 : i;
+        return (unsigned)order->ints[t->rank - 1 - from_closest];
+    return tc_dim_by_stride(t->rank, tc_type_contiguous(t), from_closest);
 }
 
 /* Dense, in the order that the op and the tensor's type state. */

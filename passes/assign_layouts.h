@@ -119,6 +119,11 @@ void tc_dots_lower(tc_placing *s);
 /* layout_majors.c */
 /* Of operand i, which comes from shared memory: says, as the options want it,
  * that it is not in the order in which the dot's instruction reads it. */
+/* The axis of a tile along which elements lie side by side in memory: of what
+ * is loaded as its tensor says, else the last one. */
+unsigned tc_tile_fast_axis(const tc_placing *s, const tc_value *tile);
+/* Is K the fast axis of operand i in memory, below a trans? */
+bool tc_dot_is_k_major(const tc_placing *s, const tc_dot *d, unsigned i);
 void tc_dot_enforce_major(tc_placing *s, const tc_dot *d, unsigned i);
 
 /* layout_rows.c */

@@ -109,7 +109,9 @@ static unsigned contiguous_elements(const inspector *s, const tc_op *op,
         return 1;
     if (op->in[0]->type->kind == TC_BLOCK_PTR)
         return (unsigned)tc_dim_value(op->in[0]->type->dims[v->axis]);
-    const tc_value *index = op->in[op->code == TC_GATHER ? op->nin - 1 : 0];
+    const tc_value *index =
+        op->in[op->code == TC_GATHER ? 1 + tc_type_contiguous(op->in[0]->type)
+                                     : 0];
     const tc_axis_info *info = tc_axis_info_of(s->axes, index);
     return info->axis[v->axis].run;
 }
@@ -128,9 +130,8 @@ static void measure(const inspector *s, tc_load_info *l)
     l->contiguous = bytes * contiguous_elements(s, op, &v);
     l->width = bytes * (n < v.elements ? n : v.elements);
     if (op->code == TC_TMA_LOAD && tc_tma_of_op(op, &tma, &why)) {
-        l->width = bytes * tma.box[tma.rank - 1];
-        l->contiguous =
-            bytes * (unsigned)tc_dim_value(l->tile->dims[l->tile->rank - 1]);
+        l->width = bytes * tma.box[tma.contiguous];
+        l->contiguous = bytes * (unsigned)tc_dim_value(l->tile->dims[v.axis]);
     }
 }
 

@@ -359,12 +359,13 @@ static const char *why_no_descriptor(const tc_placing *s, const tc_dot *d,
     const tc_value *v = d->op->in[i];
     tc_op *trans = tc_match_op(v, TC_TRANS);
     const tc_type *t = trans ? trans->in[0]->type : v->type;
-    const unsigned order[] = {1, 0}, perm[] = {1, 0};
+    unsigned fast = tc_tile_fast_axis(s, trans ? trans->in[0] : v);
+    const unsigned order[] = {fast, 1 - fast}, perm[] = {1, 0};
     unsigned bits = 8 * tc_type_bytes(t->elem);
     int32_t sides[TC_MAX_RANK];
     const char *why = "its rows are no multiples of 32 bytes";
     tc_type_sides(t, sides);
-    for (unsigned w = tc_layout_widest_swizzle(sides[1], bits); w >= 32;
+    for (unsigned w = tc_layout_widest_swizzle(sides[fast], bits); w >= 32;
          w /= 2) {
         const tc_layout *l =
             tc_layout_swizzled(s->cx, 2, sides, order, bits, w);
@@ -382,10 +383,10 @@ static const char *why_no_descriptor(const tc_placing *s, const tc_dot *d,
 /* Can warp groups side by side have columns each? B is read in whole panels, of
  * 32 bytes at least, or where its columns are rows in memory in eights of them.
  * (Panels as wide as the columns let them be: assign-shared.) */
-static bool columns_divide(const tc_dot *d, int groups)
+static bool columns_divide(const tc_placing *s, const tc_dot *d, int groups)
 {
     const tc_type *b = d->op->in[1]->type;
-    bool rows = tc_match_op(d->op->in[1], TC_TRANS) != NULL;
+    bool rows = tc_dot_is_k_major(s, d, 1);
     int32_t panel = rows ? 8 : 32 / (int32_t)tc_type_bytes(b->elem);
     return groups == 1 || columns(d) % (panel * groups) == 0;
 }
@@ -406,7 +407,7 @@ static const char *why_no_group(const tc_placing *s, tc_dot *d, unsigned wm,
                                "%d rows, expected a multiple of %u: 64 for "
                                "each 4 of the %u warps",
                                rows(d), 16 * wm, wm);
-    if (!columns_divide(d, (int)groups))
+    if (!columns_divide(s, d, (int)groups))
         return "its columns cannot be shared by warp groups";
     if (!grid_fits(s, tc_dot_group(d), (int)wm, (int)groups))
         return "a dot that goes with it has other rows";

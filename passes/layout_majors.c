@@ -63,17 +63,31 @@ static const char *what_happens(const tc_placing *s, const tc_dot *d,
 static void say_remedies(const tc_placing *s, tc_loc loc)
 {
     tc_note(s->cx, loc,
-            "remedies: whatever makes the tensor stores it transposed (K as "
-            "its last dim); or a kernel transposes it beforehand; or its "
+            "remedies: whatever makes the tensor stores it with K side by side "
+            "(its last dim, or the one of contiguous(..) in its type); or a "
+            "kernel transposes it beforehand; or its "
             "elements have 16 bits. --enforce=off accepts it as it is");
+}
+
+unsigned tc_tile_fast_axis(const tc_placing *s, const tc_value *tile)
+{
+    const tc_op *load = tc_match_op(tile, TC_LOAD);
+    return load ? tc_axis_vector(s->axes, load).axis : tile->type->rank - 1;
+}
+
+bool tc_dot_is_k_major(const tc_placing *s, const tc_dot *d, unsigned i)
+{
+    const tc_value *v = d->op->in[i];
+    const tc_op *trans = tc_match_op(v, TC_TRANS);
+    unsigned fast = tc_tile_fast_axis(s, trans ? trans->in[0] : v);
+    return (trans ? 1 - fast : fast) == 1 - i;
 }
 
 void tc_dot_enforce_major(tc_placing *s, const tc_dot *d, unsigned i)
 {
     const tc_value *v = d->op->in[i];
     const tc_op *trans = tc_match_op(v, TC_TRANS);
-    bool k_major = (trans != NULL) == (i == 1);
-    if (k_major || !tc_mma_is_k_major_only(d->instr))
+    if (!tc_mma_is_k_major_only(d->instr) || tc_dot_is_k_major(s, d, i))
         return;
     const tc_value *from = trans ? trans->in[0] : v;
     const char *what = what_happens(s, d, from, i);

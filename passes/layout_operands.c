@@ -39,10 +39,11 @@ static tc_value *buffer_of(tc_placing *s, tc_value *v)
     if (!v->type->layout)
         tile = tc_relayout_get(&s->relayout, v, tc_layout_default(s, v->type));
     unsigned order[TC_MAX_RANK], rank = v->type->rank;
+    unsigned fast = tc_tile_fast_axis(s, v);
     int32_t sides[TC_MAX_RANK];
     tc_type_sides(v->type, sides);
     for (unsigned i = 0; i < rank; i++)
-        order[i] = rank - 1 - i;
+        order[i] = tc_dim_by_stride(rank, fast, i);
     const tc_layout *layout = tc_layout_swizzled(
         s->cx, rank, sides, order, 8 * tc_type_bytes(v->type->elem), 0);
     tc_builder b = tc_builder_behind(s->f, tile, v->loc);

@@ -2,8 +2,9 @@
  *
  * What a bulk copy can do follows from the order of the bytes in the buffer.
  * With the xor of a swizzle taken out, offsets count digits of one axis each,
- * the fastest first. The digits from the front that count the tensor's last
- * dim, then the dims before it, are the box; what is left counts copies.
+ * the fastest first. The digits from the front that count the tensor's
+ * contiguous dim, then the others from the last one on, are the box; what is
+ * left counts copies.
  *
  *   128x128 of 16 bits in #swizzle128: 64 columns, 128 rows, 2 x 64 columns
  *     box 128x64, copies at [0, 0] (byte 0) and [0, 64] (byte 16384)
@@ -26,8 +27,10 @@ typedef struct copies {
     tc_context *cx;
     const tc_type *buffer;
     const tc_layout *layout;
-    unsigned bytes;             /* of an element */
-    unsigned dims[TC_MAX_RANK]; /* of the tensor: the tile's axes */
+    unsigned bytes;              /* of an element */
+    unsigned dims[TC_MAX_RANK];  /* of the tensor: the tile's axes */
+    unsigned place[TC_MAX_RANK]; /* of the axes in memory, 0 the closest */
+    unsigned unit;               /* the axis of place 0 */
     unsigned ndigits;
     digit digits[TC_MAX_MODES];
     unsigned axis, groups; /* whose parts it is copied in */
@@ -60,6 +63,21 @@ static bool same_sides(const tc_type *window, const tc_type *buffer)
     return same;
 }
 
+static void take_axes(copies *c, const tc_op *block)
+{
+    const tc_attr *sides = tc_op_attr(block, "sides");
+    unsigned rank = 0;
+    for (unsigned i = 0; i < c->out->rank; i++) {
+        if (!sides->dims[i])
+            continue;
+        unsigned place = 0;
+        while (tc_dim_by_stride(c->out->rank, c->out->contiguous, place) != i)
+            place++;
+        c->place[rank] = place;
+        c->dims[rank++] = i;
+    }
+}
+
 static bool take_tensor(copies *c, const tc_op *block)
 {
     const tc_value *tensor = block->in[0];
@@ -73,24 +91,19 @@ static bool take_tensor(copies *c, const tc_op *block)
     if (t->rank > TC_TMA_MAX_RANK)
         return REFUSE(c, "%s has %u dims, bulk copies go up to %d",
                       tc_value_name(c->cx, tensor), t->rank, TC_TMA_MAX_RANK);
-    if (tc_type_contiguous(t) != t->rank - 1)
-        return REFUSE(c, "%s is not contiguous in its last dim",
-                      tc_value_name(c->cx, tensor));
     if (t->elem->kind > TC_F64)
         return REFUSE(c, "elements are %s, bulk copies move numbers",
                       tc_type_name(c->cx, t->elem));
-    const tc_attr *sides = tc_op_attr(block, "sides");
-    unsigned rank = 0;
-    for (unsigned i = 0; i < t->rank; i++)
-        if (sides->dims[i])
-            c->dims[rank++] = i;
-    if (!rank || c->dims[rank - 1] != t->rank - 1)
+    c->unit = tc_contiguous_axis(block);
+    if (c->unit == TC_MAX_RANK)
         return REFUSE(c,
-                      "the window has one element of the last dim of %s, bulk "
-                      "copies move 16 bytes of it or more",
+                      "the window has one element of the contiguous dim of %s, "
+                      "bulk copies move 16 bytes of it or more",
                       tc_value_name(c->cx, tensor));
     c->out->arg = tensor->index;
     c->out->rank = t->rank;
+    c->out->contiguous = tc_type_contiguous(t);
+    take_axes(c, block);
     return true;
 }
 
@@ -132,10 +145,9 @@ static void add_digit(copies *c, uint32_t count, unsigned axis, uint32_t stride)
 static bool unswizzle(copies *c, unsigned swizzle)
 {
     const tc_layout *l = c->layout;
-    unsigned last = l->rank - 1;
     uint64_t at = c->bytes;
     c->ndigits = 0;
-    if (swizzle && (uint32_t)l->period[last] * c->bytes < swizzle)
+    if (swizzle && (uint32_t)l->period[c->unit] * c->bytes < swizzle)
         return false;
     for (unsigned i = 0; i < l->nmodes[TC_OFFSET]; i++) {
         tc_mode m = l->modes[TC_OFFSET][i];
@@ -143,7 +155,7 @@ static bool unswizzle(copies *c, unsigned swizzle)
             return false;
         for (unsigned chunk = 16; chunk < swizzle; chunk *= 2)
             if (at == 8 * chunk)
-                m.image[last] ^= (int32_t)(chunk / c->bytes);
+                m.image[c->unit] ^= (int32_t)(chunk / c->bytes);
         unsigned axis = only_axis(&m, l->rank);
         if (axis == l->rank || !is_stride(l, axis, m.image[axis]))
             return false;
@@ -160,11 +172,11 @@ static bool find_order(copies *c)
     unsigned fast = l->nmodes[TC_OFFSET]
                         ? only_axis(&l->modes[TC_OFFSET][0], l->rank)
                         : l->rank;
-    if (fast < l->rank - 1)
+    if (fast < l->rank && fast != c->unit)
         return REFUSE(c,
                       "axis %u of %s is the fast one, bulk copies want the "
-                      "tensor's last dim there, axis %u",
-                      fast, tc_type_name(c->cx, c->buffer), l->rank - 1);
+                      "tensor's contiguous dim there, axis %u",
+                      fast, tc_type_name(c->cx, c->buffer), c->unit);
     for (unsigned i = 0; i < 4; i++)
         if (unswizzle(c, swizzles[i])) {
             c->out->swizzle = swizzles[i];
@@ -199,17 +211,17 @@ static uint32_t part_of(const copies *c, unsigned axis)
 static void grow_box(copies *c)
 {
     tc_tma *t = c->out;
-    unsigned axis = c->layout->rank - 1, n = 0;
+    unsigned axis = c->unit, n = 0;
     for (unsigned i = 0; i < TC_TMA_MAX_RANK; i++)
         t->box[i] = i < t->rank;
     for (; n < c->ndigits; n++) {
         digit *d = &c->digits[n];
         uint32_t *side = &t->box[c->dims[d->axis]];
-        if (d->axis > axis || d->stride != *side)
+        if (c->place[d->axis] < c->place[axis] || d->stride != *side)
             break;
         axis = d->axis;
         unsigned most = min_of(TC_TMA_MAX_BOX, part_of(c, axis));
-        if (t->swizzle && axis == c->layout->rank - 1)
+        if (t->swizzle && axis == c->unit)
             most = min_of(most, t->swizzle / c->bytes);
         uint32_t k = largest_divisor(d->count, most / *side);
         *side *= k;
@@ -234,7 +246,7 @@ static uint32_t box_bytes(const copies *c)
 static bool check_box(copies *c)
 {
     tc_tma *t = c->out;
-    uint32_t row = t->box[t->rank - 1] * c->bytes, box = box_bytes(c);
+    uint32_t row = t->box[t->contiguous] * c->bytes, box = box_bytes(c);
     /* A swizzle counts address bits, from its period on. */
     uint32_t align = t->swizzle ? 8 * t->swizzle : 128;
     uint32_t n = t->bytes / box;

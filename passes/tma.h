@@ -4,8 +4,9 @@
  * what boxes. For passes, code generation and the interpreter.
  *
  * One copy moves a box: box[i] elements along dim i of the tensor, to shared
- * memory densely, the last dim fastest, xored as a swizzle of 32, 64 or 128
- * bytes wants it. A tile of several panels (64 columns of 16 bits each) takes a
+ * memory densely, the dim that the tensor is contiguous in fastest, then the
+ * others, the last one first, xored as a swizzle of 32, 64 or 128 bytes wants
+ * it. A tile of several panels (64 columns of 16 bits each) takes a
  * copy a panel.
  */
 #ifndef TC_TMA_H
@@ -17,8 +18,9 @@
 enum { TC_TMA_MAX_RANK = 5, TC_TMA_MAX_BOX = 256, TC_TMA_MAX_COPIES = 64 };
 
 typedef struct tc_tma {
-    unsigned arg;  /* of the kernel: the tensor */
-    unsigned rank; /* of it */
+    unsigned arg;        /* of the kernel: the tensor */
+    unsigned rank;       /* of it */
+    unsigned contiguous; /* dim: the box's fastest */
     uint32_t box[TC_TMA_MAX_RANK];
     unsigned swizzle; /* bytes; 0: none */
     /* The copies of one op: elements from the window's begin, a dim each, and

@@ -106,6 +106,7 @@ static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
     bool ok = entry && add_text(entry, "target", k->target) &&
               add_text(entry, "dtype", k->dtype) &&
               add_number(entry, "d", k->d) && add_number(entry, "dv", k->dv) &&
+              add_number(entry, "vc", k->vc) &&
               add_text(entry, "mask", k->mask) &&
               add_number(entry, "length", k->length);
     cJSON *use = ok ? cJSON_AddObjectToObject(entry, "use") : NULL;
@@ -125,8 +126,8 @@ static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
 /* The same in all but what it says to use. */
 static bool same_key(const cJSON *a, const cJSON *b)
 {
-    static const char *const names[] = {"target", "dtype", "d",
-                                        "dv",     "mask",  "length"};
+    static const char *const names[] = {"target", "dtype", "d",     "dv",
+                                        "vc",     "mask",  "length"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const cJSON *x = cJSON_GetObjectItemCaseSensitive(a, names[i]);
         const cJSON *y = cJSON_GetObjectItemCaseSensitive(b, names[i]);

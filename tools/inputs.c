@@ -14,7 +14,8 @@ static int bad_argument(const inputs *in, const char *word)
     return tool_usage(in->command,
                       "argument `%s`: expected NAME=FILE.safetensors[:TENSOR], "
                       "NAME=NUMBER, NAME=zeros:8x128xf32, "
-                      "NAME=random:8x128xf32, NAME=[0,300] or NAME=like:OTHER",
+                      "NAME=random:8x128xf32, the same with :order(1,0), "
+                      "NAME=[0,300] or NAME=like:OTHER",
                       word);
 }
 
@@ -74,6 +75,19 @@ static double nearly_normal(uint64_t bits)
  * for each random number. */
 enum { DRAWS = 1 << 16 };
 
+/* Bytes from the first element to that of this row-major number. */
+static size_t place_of(const DLTensor *t, int64_t number, size_t bytes)
+{
+    int64_t at = 0;
+    if (!t->strides)
+        return (size_t)number * bytes;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        at += number % t->shape[i] * t->strides[i];
+        number /= t->shape[i];
+    }
+    return (size_t)at * bytes;
+}
+
 static void fill(DLTensor *t, uint64_t seed)
 {
     static uint64_t draws[DRAWS];
@@ -91,24 +105,48 @@ static void fill(DLTensor *t, uint64_t seed)
     for (int64_t i = 0, n = tensor_count(t); i < n; i++, four >>= 16) {
         if (i % 4 == 0)
             four = next_random(&seed);
-        memcpy(to + (size_t)i * bytes, &draws[four & (DRAWS - 1)], bytes);
+        memcpy(to + place_of(t, i, bytes), &draws[four & (DRAWS - 1)], bytes);
     }
 }
 
 /* ---- Values ---- */
 
+/* order: of the dims in memory, the closest last; NULL: row-major. */
 static int new_tensor(inputs *in, input *to, DLDataType dtype, int ndim,
-                      const int64_t *shape, bool is_random)
+                      const int64_t *shape, const int *order, bool is_random)
 {
     if (!tensor_new(&to->own, dtype, ndim, shape))
         return out_of_memory();
+    int64_t stride = 1;
+    for (int i = ndim - 1; order && i >= 0; i--) {
+        to->strides[order[i]] = stride;
+        stride *= shape[order[i]];
+    }
+    to->own.dl.strides = order ? to->strides : NULL;
     to->is_blank = !is_random;
     if (is_random)
         fill(&to->own.dl, in->seed + in->n * 0x632be59bd9b4e019);
     return EXIT_DONE;
 }
 
-/* 8x128xf32 */
+/* "1,0)" */
+static bool read_order(const char *text, int ndim, int order[8])
+{
+    unsigned seen = 0;
+    for (int i = 0; i < ndim; i++, text++) {
+        char *end;
+        long dim = strtol(text, &end, 10);
+        if (end == text || dim < 0 || dim >= ndim || seen >> dim & 1 ||
+            *end != (i + 1 < ndim ? ',' : ')'))
+            return false;
+        seen |= 1u << dim;
+        order[i] = (int)dim;
+        text = end;
+    }
+    return ndim > 0 && *text == 0;
+}
+
+/* 8x128xf32 or 8x128xf32:order(1,0) */
 static int read_shape(inputs *in, input *to, const char *text, bool is_random,
                       const char *word)
 {
@@ -122,10 +160,18 @@ static int read_shape(inputs *in, input *to, const char *text, bool is_random,
             return bad_argument(in, word);
         text = end + 1;
     }
+    static const char behind[] = ":order(";
+    char type[16];
+    const char *colon = strchr(text, ':');
+    int n = (int)(colon ? (size_t)(colon - text) : strlen(text)), order[8];
+    snprintf(type, sizeof type, "%.*s", n, text);
     DLDataType dtype;
-    if (!dtype_read(text, &dtype))
+    if (!dtype_read(type, &dtype) ||
+        (colon && (strncmp(colon, behind, strlen(behind)) != 0 ||
+                   !read_order(colon + strlen(behind), ndim, order))))
         return bad_argument(in, word);
-    return new_tensor(in, to, dtype, ndim, shape, is_random);
+    return new_tensor(in, to, dtype, ndim, shape, colon ? order : NULL,
+                      is_random);
 }
 
 static int read_like(inputs *in, input *to, const char *other, const char *word)
@@ -135,7 +181,7 @@ static int read_like(inputs *in, input *to, const char *other, const char *word)
         return tool_usage(in->command,
                           "argument `%s`: there is no tensor `%s` before it",
                           word, other);
-    return new_tensor(in, to, t->dtype, t->ndim, t->shape, false);
+    return new_tensor(in, to, t->dtype, t->ndim, t->shape, NULL, false);
 }
 
 /* FILE[:TENSOR]; without a tensor the one of the argument's name, or the only
@@ -254,7 +300,7 @@ int inputs_add_tensor(inputs *in, const char *name, DLDataType dtype, int ndim,
 {
     input *to = &in->list[in->n];
     snprintf(to->name, sizeof to->name, "%s", name);
-    int code = new_tensor(in, to, dtype, ndim, shape, is_random);
+    int code = new_tensor(in, to, dtype, ndim, shape, NULL, is_random);
     keep(in, to);
     return code;
 }
@@ -263,6 +309,10 @@ int inputs_copy_written(inputs *in, const tilec_kernel *kernel)
 {
     for (size_t i = 0; i < in->n; i++) {
         input *from = &in->list[i];
+        if (from->own.dl.strides && kernel_writes(kernel, from->name))
+            return tool_usage(in->command,
+                              "argument `%s`: @%s writes it, expected no order",
+                              from->name, tilec_kernel_name(kernel));
         if (!from->file || from->own.dl.data ||
             !kernel_writes(kernel, from->name))
             continue;

@@ -5,6 +5,9 @@
  *   NAME=FILE.safetensors[:TENSOR]  a tensor of a file
  *   NAME=zeros:8x128xf32            a new tensor of zeros
  *   NAME=random:8x128xf32           of random numbers, the same ones each time
+ *   NAME=random:8x128xf32:order(1,0)
+ *                                   the same numbers, dim 0 the closest in
+ *                                   memory
  *   NAME=[0,300,800]                an i32 tensor; [0,1,1]xi8: of another type
  *   NAME=like:OTHER                 zeros in the shape and type of another
  *   NAME=3.5                        a number, true or false
@@ -20,6 +23,8 @@
     "  NAME=zeros:8x128xf32            a new tensor of zeros\n"                \
     "  NAME=random:8x128xf32           of random numbers (floats: nearly "     \
     "normal; ints: 0 to 15)\n"                                                 \
+    "  NAME=random:8x128xf32:order(1,0)  the same numbers, with dim 0 the "    \
+    "closest in memory\n"                                                      \
     "  NAME=[0,300,800]                an i32 tensor; [0,1,1]xi8: of another " \
     "type\n"                                                                   \
     "  NAME=like:OTHER                 zeros in the shape and type of "        \
@@ -32,8 +37,9 @@ typedef struct input {
     char name[64];
     tilec_safetensors *file; /* of name=FILE */
     DLTensor view;
-    owned_tensor own; /* data NULL: none */
-    bool is_blank;    /* zeros: what a kernel leaves there is its own */
+    owned_tensor own;   /* data NULL: none */
+    int64_t strides[8]; /* of own, where an order was given */
+    bool is_blank;      /* zeros: what a kernel leaves there is its own */
 } input;
 
 typedef struct inputs {

@@ -165,6 +165,16 @@ static int64_t longest_side(const workload *w)
     return n;
 }
 
+/* The dim that v is contiguous in, where -D says so; else 0. */
+static int64_t contiguous_dim(const tuning *t)
+{
+    const tilec_compile_options *given = &t->w.program.options;
+    for (size_t i = 0; i < given->nbindings; i++)
+        if (strcmp(given->bindings[i].name, "VC") == 0)
+            return strtoll(given->bindings[i].value, NULL, 10);
+    return 0;
+}
+
 /* What all variants had in common with the present configuration; -D comes
  * before it. */
 static void find_present(void *user)
@@ -176,6 +186,7 @@ static void find_present(void *user)
                              .dtype = w->dtype,
                              .d = w->dim,
                              .dv = w->dv,
+                             .vc = contiguous_dim(t),
                              .mask = mask_class(w),
                              .length = w->is_attention ? w->kv_length
                                                        : longest_side(w)};
@@ -198,6 +209,7 @@ static config_key key_of(const tuning *t)
                         .dtype = *w->dtype ? w->dtype : NULL,
                         .d = w->dim,
                         .dv = w->dv,
+                        .vc = contiguous_dim(t),
                         .mask = w->is_attention ? mask_class(w) : NULL,
                         .length = t->length,
                         .present = t->present};

@@ -24,13 +24,15 @@
 enum { TC_NVPTX_ABI = 2 };
 
 /* What the host makes a tensor map of: argument `arg` of the kernel, a tensor,
- * in boxes. Its last dim is the fast one (stride 1); fill is zeros. */
+ * in boxes; the map's dims are by their strides (tc_dim_by_stride). Fill is
+ * zeros. */
 typedef struct tc_tensor_map {
     unsigned arg;
     tc_kind elem;
-    unsigned rank;    /* of the tensor, 1 to 5 */
-    uint32_t box[5];  /* elements, in the order of the tensor's dims */
-    unsigned swizzle; /* bytes: 0, 32, 64 or 128 */
+    unsigned rank;       /* of the tensor, 1 to 5 */
+    unsigned contiguous; /* its dim with stride 1 */
+    uint32_t box[5];     /* elements, in the order of the tensor's dims */
+    unsigned swizzle;    /* bytes: 0, 32, 64 or 128 */
 } tc_tensor_map;
 enum { TC_MAX_TENSOR_MAPS = 16 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bulk copies. A tensor map, which the host makes, says what the tensor and the
- * box are (passes/tma.h); a copy gives where the box begins, the last dim
- * first:
+ * box are (passes/tma.h); a copy gives where the box begins, the closest
+ * dim first:
  *
  *   cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes
  *       [%buffer+8192], [%map, {%column, %row}], [%mbarrier+16];
@@ -52,6 +52,7 @@ static bool add_map(tc_gen *g, const tc_op *op)
     *m = (tc_tensor_map){.arg = t.arg,
                          .elem = op->in[1]->type->elem->kind,
                          .rank = t.rank,
+                         .contiguous = t.contiguous,
                          .swizzle = t.swizzle};
     memcpy(m->box, t.box, sizeof m->box);
     return true;
@@ -130,13 +131,14 @@ static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
     tc_text place = {.arena = g->arena}, constraints = {.arena = g->arena};
     tc_text_add(&constraints, "r,n,l");
     tc_text_add(&place, "[$2, {");
-    for (unsigned dim = t->rank; dim-- > 0;) {
+    for (unsigned k = 0; k < t->rank; k++) {
+        unsigned dim = tc_dim_by_stride(t->rank, t->contiguous, k);
         args[n] = LLVMBuildAdd(g->b, window[dim],
                                tc_gen_i32(g, t->copies[i].at[dim]), "");
         if (t->group_byte && dim == t->group_dim)
             args[n] = LLVMBuildAdd(g->b, args[n],
                                    of_group(g, (uint32_t)t->group_at), "");
-        tc_text_printf(&place, "$%u%s", n++, dim ? ", " : "}]");
+        tc_text_printf(&place, "$%u%s", n++, k + 1 < t->rank ? ", " : "}]");
         tc_text_add(&constraints, ",r");
     }
     const char *text = tc_arena_printf(

@@ -36,6 +36,28 @@ expect 1 run fill.tile@is -D value=31 x=sum.st:c
 err_has "another sum"
 err_has "fill.tile:"
 
+# The same numbers in another order.
+cat >turned.tile <<'END'
+kernel @turned[C: int](%x: tensor<[?, ?] x f32, contiguous(C)>, %y: tensor<[?, ?] x f32>) grid(1) {
+  assert stride(%x, 1) == cast(select(C == 1, 1, size(%x, 0)), i64), "C is not the closest dim"
+  %v = load %x[0 +: 8, 0 +: 32] boundary(0, 1)
+  store %y[0 +: 8, 0 +: 32], %v boundary(0, 1)
+}
+END
+expect 0 run turned.tile x=random:8x32xf32 y=zeros:8x32xf32 -o y=rows.st
+expect 0 run turned.tile x=random:8x32xf32:order\(1,0\) y=zeros:8x32xf32 -o y=columns.st
+cmp -s rows.st columns.st || failed "order(1,0) changes numbers"
+expect 0 run turned.tile x=random:8x32xf32:order\(1,0\) y=zeros:8x32xf32 --target sm_80 --no-cache --check-schedule -o y=columns.st
+cmp -s rows.st columns.st || failed "contiguous(0) changes numbers"
+expect 1 run turned.tile -D C=1 x=random:8x32xf32:order\(1,0\) y=zeros:8x32xf32
+err_has "C is not the closest dim"
+for order in 'order(1)' 'order(0,0)' 'order(0,2)' 'order(0,1' 'order(0,1)1' 'odd(0,1)'; do
+    expect 2 run turned.tile "x=random:8x32xf32:$order" y=zeros:8x32xf32
+    err_has "random:8x128xf32, the same with :order(1,0)"
+done
+expect 2 run turned.tile x=random:8x32xf32 "y=zeros:8x32xf32:order(1,0)"
+err_has "argument \`y\`: @turned writes it, expected no order"
+
 # A GPU's schedule, on the host.
 expect 0 run fill.tile@add a=x.st:x b=x.st:x c=like:a --target sm_80 --no-cache --check-schedule -o c=sched.st
 err_has "has no races"

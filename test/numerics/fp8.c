@@ -31,6 +31,9 @@ static const char *const functions[] = {"@no_factor",    "@per_tensor",
                                         "@per_head",     "@per_batch_head",
                                         "@per_key_head", "@per_block"};
 
+/* Its rows side by side. */
+static const num_layout columns = {"columns", {0, 1, 3, 2}, {0}, {0}};
+
 typedef struct quantized {
     num_tensor x;      /* as stored */
     num_tensor scales; /* memory NULL: none */
@@ -77,9 +80,10 @@ static int64_t factor_of(const sharing *s, int64_t row)
 
 /* Each factor such that its largest number is that of the type. */
 static quantized quantize(const double *x, num_type type, const sharing *s,
-                          const int32_t size[4])
+                          const int32_t size[4], const num_layout *layout)
 {
-    quantized z = {num_tensor_new(type, 4, size, NULL), new_scales(s, size[0]),
+    quantized z = {num_tensor_new(type, 4, size, layout),
+                   new_scales(s, size[0]),
                    num_tensor_new(NUM_F64, 4, size, NULL)};
     int64_t n = num_count(&z.x), factors = 0;
     if (z.scales.memory)
@@ -143,36 +147,43 @@ typedef struct problem {
     int d, dv;
     bool causal;
     double scale; /* times 1 / sqrt(d); not positive: the careful way */
+    bool columns; /* v is contiguous in its keys */
     bool sink;    /* the first key has by far the largest weight of each row */
 } problem;
 
 static const problem problems[] = {
     {"plain", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, NOTHING, NOTHING,
-     NOTHING, 64, 64, false, 1, false},
+     NOTHING, 64, 64, false, 1, false, false},
     {"tensor", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, TENSOR, TENSOR,
-     TENSOR, 128, 128, false, 1, false},
+     TENSOR, 128, 128, false, 1, false, false},
     {"head", NUM_F8E4M3, NUM_F8E5M2, NUM_F8E4M3, NUM_F16, HEAD, HEAD, HEAD, 64,
-     64, true, 1, false},
+     64, true, 1, false, false},
     {"batch and key head", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16,
-     KEY_HEAD, BATCH_HEAD, BATCH_HEAD, 64, 80, false, 1, false},
+     KEY_HEAD, BATCH_HEAD, BATCH_HEAD, 64, 80, false, 1, false, false},
     {"blocks", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F32, BLOCK, BLOCK, BLOCK,
-     64, 64, true, 1, false},
+     64, 64, true, 1, false, false},
     {"blocks of k", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E5M2, NUM_BF16, BATCH_HEAD,
-     BLOCK, HEAD, 48, 32, false, 1, false},
+     BLOCK, HEAD, 48, 32, false, 1, false, false},
     {"blocks of v", NUM_F8E5M2, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BATCH_HEAD,
-     BATCH_HEAD, BLOCK, 32, 64, false, 1, false},
+     BATCH_HEAD, BLOCK, 32, 64, false, 1, false, false},
     {"sink", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F32, HEAD, HEAD, HEAD, 64,
-     64, false, 1, true},
+     64, false, 1, false, true},
     {"e5m2", NUM_F8E5M2, NUM_F8E5M2, NUM_F8E5M2, NUM_BF16, HEAD, HEAD, HEAD, 64,
-     64, false, 1, false},
+     64, false, 1, false, false},
     {"cache", NUM_BF16, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, NOTHING, BATCH_HEAD,
-     BATCH_HEAD, 64, 64, true, 1, false},
+     BATCH_HEAD, 64, 64, true, 1, false, false},
     {"cache by blocks", NUM_F16, NUM_F8E4M3, NUM_F8E5M2, NUM_F16, NOTHING,
-     BLOCK, BLOCK, 128, 128, false, 1, false},
+     BLOCK, BLOCK, 128, 128, false, 1, false, false},
     {"with care", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BLOCK, BLOCK,
-     BLOCK, 64, 64, true, -1, false},
+     BLOCK, 64, 64, true, -1, false, false},
     {"cache with care", NUM_BF16, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, NOTHING,
-     BLOCK, BATCH_HEAD, 64, 64, false, -1, false},
+     BLOCK, BATCH_HEAD, 64, 64, false, -1, false, false},
+    {"columns", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BATCH_HEAD,
+     BATCH_HEAD, BATCH_HEAD, 64, 128, false, 1, true, false},
+    {"columns of a cache", NUM_BF16, NUM_F8E4M3, NUM_F8E5M2, NUM_BF16, NOTHING,
+     BLOCK, BLOCK, 64, 80, true, 1, true, false},
+    {"columns with care", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BLOCK,
+     BLOCK, BLOCK, 64, 64, true, -1, true, false},
 };
 enum {
     BATCH = 2,
@@ -210,7 +221,7 @@ static tilec_kernel *compile(tilec_context *cx, const char *program,
 
 typedef struct bindings {
     char sides[5][16];
-    tilec_binding all[18];
+    tilec_binding all[19];
     size_t n;
 } bindings;
 
@@ -251,6 +262,7 @@ static tilec_kernel *attention(tilec_context *cx, const problem *p)
     bind(&b, "TV", num_name(p->v));
     bind(&b, "TP", narrow ? "f8e4m3" : num_name(p->q));
     bind(&b, "PBITS", narrow ? "8" : "0");
+    bind(&b, "VC", p->columns ? "2" : "3");
     bind(&b, "mask_mod", p->causal ? "@causal" : "@no_mask");
     return compile(cx, "attention_fwd", "attention_fwd", b.all, b.n);
 }
@@ -265,8 +277,8 @@ static tilec_attention *planned(tilec_context *cx, const problem *p)
     bindings b = {.n = 0};
     bind_sides(&b, p);
     for (int i = 0; i < 3; i++) {
-        like[i] =
-            num_tensor_new(types[i], 4, (int32_t[]){1, 1, 1, dims[i]}, NULL);
+        like[i] = num_tensor_new(types[i], 4, (int32_t[]){1, 1, 16, dims[i]},
+                                 i == 2 && p->columns ? &columns : NULL);
         run_view_of(&views[i], &like[i]);
     }
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
@@ -291,6 +303,9 @@ typedef struct tensors {
 static tensors make_tensors(num_rng *r, const problem *p)
 {
     int m = num_between(r, 30, 100), n = num_between(r, 40, 300);
+    /* Columns of whole 16 bytes, or not. */
+    if (p->columns && n % 2 == 0)
+        n = n / 16 * 16;
     int32_t qs[] = {BATCH, HEADS, m, p->d};
     int32_t ks[] = {BATCH, HEADS / GROUP, n, p->d};
     int32_t vs[] = {BATCH, HEADS / GROUP, n, p->dv};
@@ -304,9 +319,9 @@ static tensors make_tensors(num_rng *r, const problem *p)
         set_column(k, ks, 1, 12);
     }
     tensors t = {
-        quantize(q, p->q, &of_q, qs),
-        quantize(k, p->k, &of_k, ks),
-        quantize(v, p->v, &of_v, vs),
+        quantize(q, p->q, &of_q, qs, NULL),
+        quantize(k, p->k, &of_k, ks, NULL),
+        quantize(v, p->v, &of_v, vs, p->columns ? &columns : NULL),
         num_tensor_new(p->o, 4, (int32_t[]){BATCH, HEADS, m, p->dv}, NULL),
         num_tensor_new(NUM_F32, 3, qs, NULL),
         num_tensor_new(NUM_F32, 1, (int32_t[]){1}, NULL)};

@@ -47,6 +47,10 @@ def fault(kernel, entry, dtype, mask, target, folder):
              "--no-cache", "-o", ptx]
     if "dv" in entry:
         words += ["-D", "DV=%d" % entry["dv"]]
+    if dtype.startswith("f8"):
+        words += ["-D", "TP=f8e4m3", "-D", "PBITS=8", "-D", "TO=bf16"]
+    if "vc" in entry:
+        words += ["-D", "VC=%d" % entry["vc"]]
     for name in "warps", "stages", "tiles":
         if name in use:
             words += ["--" + name, str(use.pop(name))]
@@ -75,7 +79,7 @@ def cases_of(kernel):
         types = [entry["dtype"]] if "dtype" in entry else [
             t for t in every if (entry["target"], t) not in named]
         exact = entry["target"].endswith("a")
-        targets = (entry["target"],) if exact else ("sm_80", "sm_90")
+        targets = (entry["target"],) if exact else (entry["target"], "sm_90")
         masks = {"none": [0], "masked": [1]}.get(entry.get("mask"), [0, 1])
         for t in types:
             for m in masks:

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int64_t vc; /* of the queries */
+
 static const char json[] =
     "{\"kernel\": \"k\", \"configs\": ["
     "{\"use\": {\"BM\": 1}},"
@@ -22,6 +24,7 @@ static const char json[] =
     " \"use\": {\"BM\": 7}},"
     "{\"target\": \"sm_80\", \"d\": 64, \"length\": 4096,"
     " \"use\": {\"BM\": 8, \"stages\": 3, \"tiles\": \"dynamic\"}},"
+    "{\"target\": \"sm_80\", \"d\": 128, \"vc\": 2, \"use\": {\"BM\": 10}},"
     "{\"target\": \"cpu\", \"use\": {\"BM\": 9}}"
     "]}";
 
@@ -40,7 +43,14 @@ static void tear_down(void)
 static tc_config find(const char *target, const char *dtype, int64_t d,
                       const char *mask, int64_t length)
 {
-    tc_config_query q = {"k", tc_target_get(target), dtype, d, d, mask, length};
+    tc_config_query q = {.kernel = "k",
+                         .target = tc_target_get(target),
+                         .dtype = dtype,
+                         .d = d,
+                         .dv = d,
+                         .mask = mask,
+                         .length = length,
+                         .vc = vc};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, json, strlen(json), &q, &c));
     return c;
@@ -67,6 +77,13 @@ START_TEST(the_nearest_entry_is_taken)
     ck_assert_int_eq(rows("sm_89", "bf16", 128, "none", 100), 4);
     ck_assert_int_eq(rows("sm_90", "bf16", 128, "none", 100), 5);
     ck_assert_int_eq(rows("cpu", "bf16", 128, "none", 100), 9);
+    vc = 2;
+    ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 100), 10);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 5000), 10);
+    ck_assert_int_eq(rows("sm_90", "bf16", 128, "none", 100), 5);
+    vc = 3;
+    ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 100), 4);
+    vc = 0;
 }
 END_TEST
 
@@ -89,8 +106,8 @@ END_TEST
 
 START_TEST(a_broken_text_fits_nothing)
 {
-    tc_config_query q = {"k", tc_target_get("sm_80"), "bf16", 64, 64, "none",
-                         1};
+    tc_config_query q = {"k", tc_target_get("sm_80"), "bf16", 64, 64, "none", 1,
+                         0};
     static const char *const texts[] = {
         "",
         "{",
@@ -110,7 +127,7 @@ END_TEST
 START_TEST(shipped_configurations_are_read)
 {
     tc_config_query q = {
-        "attention_fwd", tc_target_get("sm_80"), "bf16", 64, 64, "none", 1};
+        "attention_fwd", tc_target_get("sm_80"), "bf16", 64, 64, "none", 1, 0};
     tc_config c;
     ck_assert(tc_config_find(&cx->arena, &q, &c));
     ck_assert_uint_gt(c.nbindings, 0);
@@ -136,8 +153,8 @@ START_TEST(an_embedded_kernel_is_configured)
                                .examples = examples,
                                .nexamples = 3,
                                .no_load = 1};
-    tc_config_query q = {"matmul", tc_target_get("sm_80"), "bf16", 0, 0, "none",
-                         500};
+    tc_config_query q = {
+        "matmul", tc_target_get("sm_80"), "bf16", 0, 0, "none", 500, 0};
     tilec_source source = {"matmul", NULL, 0};
     tilec_resources taken = TILEC_INIT(tilec_resources);
     tilec_context *tilec;
@@ -166,7 +183,8 @@ START_TEST(a_data_type_that_is_named_comes_before_dims)
     static const char text[] =
         "{\"configs\": [{\"d\": 64, \"use\": {\"BM\": 1}},"
         "{\"dtype\": \"f32\", \"use\": {\"BM\": 2}}]}";
-    tc_config_query q = {"k", tc_target_get("sm_80"), "f32", 64, 64, "none", 1};
+    tc_config_query q = {"k", tc_target_get("sm_80"), "f32", 64, 64, "none", 1,
+                         0};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
     ck_assert_str_eq(c.bindings[0].value, "2");

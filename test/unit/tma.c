@@ -107,7 +107,8 @@ static uint32_t name_of(const tc_type *t, const int32_t *coord)
             ck_abort_msg("%s", #x);                                            \
     } while (0)
 
-/* One box: densely, the last dim fastest, addresses xored. memory[i]: the name
+/* One box: densely, the contiguous dim fastest, then the others from the last
+ * one on, addresses xored. memory[i]: the name
  * of element i of the buffer, plus 1. */
 static void copy_box(const tc_tma *t, unsigned i, const tc_type *buffer,
                      const unsigned *dims, uint32_t *memory)
@@ -120,8 +121,12 @@ static void copy_box(const tc_tma *t, unsigned i, const tc_type *buffer,
                       0);
     for (uint32_t e = 0; e < n; e++) {
         int32_t at[TC_MAX_RANK] = {0}, coord[TC_MAX_RANK];
-        uint32_t rest = e;
+        uint32_t rest = e / t->box[t->contiguous];
+        at[t->contiguous] = t->copies[i].at[t->contiguous] +
+                            (int32_t)(e % t->box[t->contiguous]);
         for (unsigned k = t->rank; k-- > 0;) {
+            if (k == t->contiguous)
+                continue;
             at[k] = t->copies[i].at[k] + (int32_t)(rest % t->box[k]);
             rest /= t->box[k];
         }
@@ -173,7 +178,7 @@ static void spread(tc_tma *t, unsigned groups)
 
 static void check_limits(const tc_tma *t, const tc_type *buffer)
 {
-    uint32_t row = t->box[t->rank - 1] * tc_type_bytes(buffer->elem);
+    uint32_t row = t->box[t->contiguous] * tc_type_bytes(buffer->elem);
     ck_assert_uint_eq(row % 16, 0);
     ck_assert(!t->swizzle || row <= t->swizzle);
     for (unsigned i = 0; i < t->rank; i++)
@@ -183,6 +188,7 @@ static void check_limits(const tc_tma *t, const tc_type *buffer)
 /* ---- Samples ---- */
 
 #define MATRIX "tensor<[?, ?] x bf16>"
+#define TURNED "tensor<[?, ?, ?, ?] x f8e4m3, contiguous(2)>"
 #define HEADS  "tensor<[?, ?, ?, ?] x bf16>"
 
 static const sample samples[] = {
@@ -229,6 +235,24 @@ static const sample samples[] = {
      "1 1 128", 1, NULL},
     {"tensor<[?] x f32>", "%i +: 512", "smem<512 x f32, #rows>", 0, "256", 2,
      NULL},
+    /* Another dim is the fast one. */
+    {TURNED, "1, %i, 0 +: 128, 0 +: 64",
+     "smem<128x64 x f8e4m3, #swizzle128(order(0, 1))>", 128, "1 1 128 64", 1,
+     NULL},
+    {TURNED, "1, %i, 0 +: 256, 0 +: 64",
+     "smem<256x64 x f8e4m3, #swizzle128(order(0, 1))>", 128, "1 1 128 64", 2,
+     NULL},
+    {TURNED, "1, %i, 0 +: 224, 0 +: 128",
+     "smem<224x128 x f8e4m3, #swizzle32(order(0, 1))>", 32, "1 1 32 128", 7,
+     NULL},
+    {TURNED, "1, %i +: 16, 0 +: 64, 2", "smem<16x64 x f8e4m3, #rows>", 0,
+     "1 16 64 1", 1, NULL},
+    {TURNED, "1, %i, 0 +: 128, 0 +: 64", "smem<128x64 x f8e4m3, #swizzle64>", 0,
+     "", 0,
+     "axis 1 of smem<128x64 x f8e4m3, #swizzle64> is the fast one, bulk copies "
+     "want the tensor's contiguous dim there, axis 0"},
+    {TURNED, "1, %i, 7, 0 +: 64", "smem<64 x f8e4m3, #rows>", 0, "", 0,
+     "one element of the contiguous dim of %x"},
     /* Other elements. */
     {"tensor<[?, ?] x f8e4m3>", "%i +: 224, 0 +: 128",
      "smem<224x128 x f8e4m3, #swizzle128>", 128, "224 128", 1, NULL},
@@ -255,7 +279,7 @@ static const sample samples[] = {
     {MATRIX, "%i +: 1, 0 +: 128", "smem<1x128 x bf16, #swizzle128>", 0, "", 0,
      "copies of 128 bytes, where each must start at a multiple of 1024"},
     {MATRIX, "%i +: 64, 0", "smem<64 x bf16, #rows>", 0, "", 0,
-     "one element of the last dim of %x"},
+     "one element of the contiguous dim of %x"},
     {"tensor<[?, ?] x f8e4m3>", "%i +: 64, 0 +: 8",
      "smem<64x8 x f8e4m3, #rows>", 0, "", 0, "8 contiguous bytes"},
     {MATRIX, "%i +: 64, 0 +: 64", "smem<64x32 x bf16, #rows>", 0, "", 0,
