@@ -80,6 +80,9 @@ numeric_program(machine_kernels machine/kernels.c machine/problem.c)
 numeric_test(machine_kernels "machine;asan" machine_kernels ${KERNELS})
 numeric_test(machine_kernels_sm_90a "machine;asan" machine_kernels --target
              sm_90a ${KERNELS})
+# Products of 8 bits by mma.sync.
+numeric_test(machine_kernels_sm_89 "machine;asan" machine_kernels --target
+             sm_89 --only fp8 ${KERNELS})
 numeric_program(machine_groups machine/groups.c machine/problem.c)
 numeric_test(machine_groups machine machine_groups)
 numeric_program(machine_mutants machine/mutants.c machine/mutate.c

@@ -5,6 +5,7 @@
  * memory swizzled or not, loops of 0, 1, 2, n and n + 1 steps, sizes that
  * divide and that do not; copies late, early, newest first, at random. For
  * sm_90a 4 to 12 warps, 64 rows for each 4, and all ways to share out tiles.
+ * NAME: how the names of problems begin.
  *
  *   machine_kernels [--target NAME] [--only NAME] [--stages N] [--warps N]
  *                   [--print 1] [--all 1] [--pipeline PASSES]
@@ -159,6 +160,14 @@ static const problem problems[] = {
       {"PBITS", "8"},
       FACTORS("64", "32")},
      ATTENTION(2, 1, 40, 150, 32, 32),
+     1e-2},
+    {"fp8_columns",
+     "attention_fwd",
+     {TILES("32", "32", "64", "f8e4m3"),
+      {"TO", "bf16"},
+      {"PBITS", "8"},
+      {"VC", "2"}},
+     ATTENTION(2, 1, 40, 144, 64, 64),
      1e-2},
     {"fp8_cache",
      "attention_fwd",
@@ -470,6 +479,14 @@ static const problem hopper[] = {
       FACTORS("64", "32")},
      ATTENTION(2, 1, 70, 150, 64, 64),
      1e-2},
+    {"fp8_columns",
+     "attention_fwd",
+     {HOPPER_TILES("32", "64", "f8e4m3"),
+      {"TO", "bf16"},
+      {"PBITS", "8"},
+      {"VC", "2"}},
+     ATTENTION(2, 1, 70, 144, 64, 64),
+     1e-2},
     {"fp8_cache",
      "attention_fwd",
      {HOPPER_TILES("32", "32", "bf16"), {"TK", "f8e4m3"}, FACTORS("32", "64")},
@@ -709,7 +726,8 @@ static void run_ampere(const problem *p, data *d, run_counts *counts,
                 schedule s = {.warps = warps,
                               .stages = stages,
                               .plain = plain,
-                              .pipeline = o->pipeline};
+                              .pipeline = o->pipeline,
+                              .target = o->target};
                 if (is_wanted(o, warps, stages))
                     run_schedule(p, &s, d, counts, o);
             }
@@ -732,14 +750,19 @@ static void run_hopper(const problem *p, data *d, run_counts *counts,
         }
 }
 
+static bool is_hopper(const run_options *o)
+{
+    return o->target && strcmp(o->target, "sm_90a") == 0;
+}
+
 static void run_problem(const problem *p, run_counts *counts, run_options *o)
 {
     data d;
-    if (o->only && strcmp(o->only, p->name) != 0)
+    if (o->only && strncmp(o->only, p->name, strlen(o->only)) != 0)
         return;
     if (!run_check(counts, problem_data(p, &d), "%s on the CPU", p->name))
         return;
-    (o->target ? run_hopper : run_ampere)(p, &d, counts, o);
+    (is_hopper(o) ? run_hopper : run_ampere)(p, &d, counts, o);
     data_free(&d);
 }
 
@@ -758,9 +781,9 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--target") == 0)
             o.target = argv[i + 1];
     }
-    for (int i = 0; i < (o.target ? NHOPPER : NPROBLEMS); i++)
-        run_problem(o.target ? &hopper[i] : &problems[i], &counts, &o);
-    if (o.target)
+    for (int i = 0; i < (is_hopper(&o) ? NHOPPER : NPROBLEMS); i++)
+        run_problem(is_hopper(&o) ? &hopper[i] : &problems[i], &counts, &o);
+    if (is_hopper(&o))
         run_check(&counts, o.only || o.pipeline || o.nroles > 0,
                   "programs with roles");
     return run_finish(&counts);

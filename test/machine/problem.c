@@ -132,6 +132,22 @@ static void spoil(num_tensor *t)
                          : INFINITY);
 }
 
+/* The dim that the type expects in one piece last, in pieces of whole 16 bytes
+ * where that is not the last one anyway. */
+static num_layout layout_of(const tc_type *t, const int32_t *size)
+{
+    enum { WHOLE = 16 };
+    num_layout l = {.name = "contiguous"};
+    int fast = (int)tc_type_contiguous(t), n = 0;
+    for (int i = 0; i < (int)t->rank; i++)
+        if (i != fast)
+            l.order[n++] = i;
+    l.order[n] = fast;
+    if (fast != (int)t->rank - 1)
+        l.behind[fast] = -size[fast] & (WHOLE - 1);
+    return l;
+}
+
 static bool make_arg(const problem *p, data *d, const tc_value *v, num_rng *rng)
 {
     const role *r = role_of(p, v->name);
@@ -143,8 +159,9 @@ static bool make_arg(const problem *p, data *d, const tc_value *v, num_rng *rng)
         int32_t size[NUM_MAX_RANK];
         for (unsigned i = 0; i < v->type->rank; i++)
             size[i] = p->size[r->sides[i] - 'A'];
+        num_layout layout = layout_of(v->type, size);
         *t = num_tensor_new((num_type)v->type->elem->kind, (int)v->type->rank,
-                            size, NULL);
+                            size, &layout);
         fill(t, r, rng);
         if ((strcmp(v->name, "v") == 0 || strcmp(v->name, "do") == 0) &&
             p->size['S' - 'A'] == 1)
