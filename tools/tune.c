@@ -165,14 +165,15 @@ static int64_t longest_side(const workload *w)
     return n;
 }
 
-/* The dim that v is contiguous in, where -D says so; else 0. */
+/* The dim that v is contiguous in, where -D or its strides say so; else 0. */
 static int64_t contiguous_dim(const tuning *t)
 {
     const tilec_compile_options *given = &t->w.program.options;
     for (size_t i = 0; i < given->nbindings; i++)
         if (strcmp(given->bindings[i].name, "VC") == 0)
             return strtoll(given->bindings[i].value, NULL, 10);
-    return 0;
+    const DLTensor *v = inputs_find(&t->w.in, "v");
+    return v && v->strides && v->strides[2] == 1 ? 2 : 0;
 }
 
 /* What all variants had in common with the present configuration; -D comes

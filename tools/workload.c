@@ -2,6 +2,8 @@
 #include "tools/workload.h"
 
 #include "lib/handles.h"
+#include "tools/compare.h"
+#include "tools/quantizer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -69,11 +71,23 @@ static int read_shape(workload *w)
     return EXIT_DONE;
 }
 
+/* By columns, as products want values of 8 bits. */
+static int add_by_columns(workload *w, const char *name, const int64_t shape[4])
+{
+    char word[160];
+    snprintf(word, sizeof word,
+             "%s=random:%lldx%lldx%lldx%lldx%s:order(0,1,3,2)", name,
+             (long long)shape[0], (long long)shape[1], (long long)shape[2],
+             (long long)shape[3], w->dtype);
+    return inputs_add(&w->in, word);
+}
+
 static int add_attention_tensors(workload *w, DLDataType t)
 {
     const int64_t b = w->batch, h = w->heads, m = w->length;
     const int64_t hk = w->kv_heads, n = w->kv_length;
-    const DLDataType f32 = {kDLFloat, 32, 1};
+    const DLDataType f32 = {kDLFloat, 32, 1}, bf16 = {kDLBfloat, 16, 1};
+    const bool narrow = is_narrow(t);
     const struct {
         const char *name;
         DLDataType type;
@@ -83,13 +97,19 @@ static int add_attention_tensors(workload *w, DLDataType t)
     } tensors[] = {{"q", t, 4, {b, h, m, w->dim}, true},
                    {"k", t, 4, {b, hk, n, w->dim}, true},
                    {"v", t, 4, {b, hk, n, w->dv}, true},
-                   {"o", t, 4, {b, h, m, w->dv}, false},
+                   {"o", narrow ? bf16 : t, 4, {b, h, m, w->dv}, false},
                    {"lse", f32, 3, {b, h, m}, false}};
     int code = EXIT_DONE;
+    /* Weights are rounded against the largest so far, which tiles decide. */
+    if (narrow && w->tolerance == 0)
+        w->tolerance = TOLERANCE_NARROW;
     for (size_t i = 0; !code && i < sizeof tensors / sizeof *tensors; i++)
-        code = inputs_add_tensor(&w->in, tensors[i].name, tensors[i].type,
-                                 tensors[i].ndim, tensors[i].shape,
-                                 tensors[i].is_input);
+        if (narrow && strcmp(tensors[i].name, "v") == 0)
+            code = add_by_columns(w, "v", tensors[i].shape);
+        else
+            code = inputs_add_tensor(&w->in, tensors[i].name, tensors[i].type,
+                                     tensors[i].ndim, tensors[i].shape,
+                                     tensors[i].is_input);
     return code;
 }
 

@@ -19,7 +19,8 @@
         {"--kv-heads", "N", "heads of k and v (default: those of q)"},         \
         {"--kv-length", "N", "length of k and v (default: that of q)"},        \
         {"--dv", "N", "head dim of v (default: that of q)"},                   \
-        {"--dtype", "TYPE", "of q, k, v, o (default: bf16)"},                  \
+        {"--dtype", "TYPE",                                                    \
+         "of q, k, v, o (default: bf16; of 8 bits: o bf16, v by columns)"},    \
         {"--mask", "MASK", "as in `tilec attention`"},                         \
         {"--score", "SCORE", "as in `tilec attention`"},                       \
         {"--lists", "WHEN", LISTS_HELP},                                       \

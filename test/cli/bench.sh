@@ -116,6 +116,8 @@ expect 2 bench attention --shape 4x32x4096
 err_has "expected BxHxMxD, as 4x32x4096x64"
 expect 2 bench attention --shape 1x6x70x16 --kv-heads 4
 err_has "6 heads are not a multiple of 4 --kv-heads"
+expect 0 bench attention $shape --target cpu --dtype f8e4m3
+out_has "f8e4m3, mask none"
 expect 2 bench attention $shape --dtype b16
 err_has "--dtype is \`b16\`"
 expect 2 bench matmul $ab --mask causal
