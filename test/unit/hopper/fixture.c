@@ -11,7 +11,7 @@ const char text[] =
     "}\n";
 
 const char maps[] =
-    "\"maps\":[[0,\"bf16\",128,1,64,64],[1,\"bf16\",64,1,32,64]]";
+    "\"maps\":[[0,\"bf16\",128,2,1,64,64],[1,\"bf16\",64,2,1,32,64]]";
 
 fake_cuda_state *fake;
 
@@ -112,15 +112,21 @@ void hopper_change_meta(const char *from, const char *to)
     tc_entry_free(&new);
 }
 
-tilec_kernel *hopper_compile_changed(tilec_context *c,
-                                     const char *const *changes)
+tilec_kernel *hopper_compile_text_changed(tilec_context *c, const char *program,
+                                          const char *const *changes)
 {
     tilec_context *first = hopper_new_context("/nowhere", NULL);
-    tilec_kernel_free(hopper_compile(first, false));
+    tilec_kernel_free(hopper_must_compile(first, program, false));
     tilec_context_free(first);
     for (; *changes; changes += 2)
         hopper_change_meta(changes[0], changes[1]);
-    return hopper_compile(c, true);
+    return hopper_must_compile(c, program, true);
+}
+
+tilec_kernel *hopper_compile_changed(tilec_context *c,
+                                     const char *const *changes)
+{
+    return hopper_compile_text_changed(c, text, changes);
 }
 
 void hopper_expect_params(const unsigned char *more, int n)

@@ -41,6 +41,8 @@ tilec_kernel *hopper_compile(tilec_context *c, bool loads);
 void hopper_change_meta(const char *from, const char *to);
 
 /* The kernel with changes: pairs of texts, then NULL. */
+tilec_kernel *hopper_compile_text_changed(tilec_context *c, const char *program,
+                                          const char *const *changes);
 tilec_kernel *hopper_compile_changed(tilec_context *c,
                                      const char *const *changes);
 

@@ -56,6 +56,38 @@ START_TEST(maps_are_handed_over)
 }
 END_TEST
 
+/* The map's dims are by their strides. */
+START_TEST(another_dim_is_the_closest)
+{
+    static const char program[] =
+        "kernel @add(%x: tensor<[?, ?, 64] x bf16, contiguous(1)>,\n"
+        "            %y: tensor<[?, ?, 64] x bf16>, %n: i32) grid(1) {\n"
+        "  %a = load %x[0, 0 +: 64, 0 +: 64] boundary(1)\n"
+        "  store %y[0, 0 +: 64, 0 +: 64], %a + %a boundary(1)\n"
+        "}\n";
+    const char *changes[] = {"\"maps\":[]",
+                             "\"maps\":[[0,\"bf16\",64,1,1,32,64],"
+                             "[1,\"bf16\",128,2,1,64,64]]",
+                             NULL};
+    expect_maps();
+    tilec_kernel *k = hopper_compile_text_changed(cx, program, changes);
+    tensor x, y;
+    hopper_make_tensor(&x, 0x10000);
+    hopper_make_tensor(&y, 0x20000);
+    x.strides[0] = 4000;
+    x.strides[1] = 1;
+    x.strides[2] = 56;
+    ck_assert_int_eq(hopper_launch(k, &x, &y, NULL), TILEC_OK);
+    fake_map m = hopper_map_of(0);
+    const unsigned long long sizes[] = {40, 64, 3}, strides[] = {112, 8000};
+    const unsigned box[] = {32, 64, 1};
+    ck_assert_mem_eq(m.sizes, sizes, sizeof sizes);
+    ck_assert_mem_eq(m.strides, strides, sizeof strides);
+    ck_assert_mem_eq(m.box, box, sizeof box);
+    tilec_kernel_free(k);
+}
+END_TEST
+
 START_TEST(maps_are_kept)
 {
     tilec_kernel *k = compile_mapped(cx);
@@ -238,6 +270,7 @@ END_TEST
 void hopper_maps_tests(TCase *t)
 {
     tcase_add_test(t, maps_are_handed_over);
+    tcase_add_test(t, another_dim_is_the_closest);
     tcase_add_test(t, maps_are_kept);
     tcase_add_test(t, empty_and_flat_tensors_have_maps);
     tcase_add_test(t, what_has_no_map_takes_the_second_variant);
