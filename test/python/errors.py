@@ -89,6 +89,22 @@ func @s(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %x: f32) -> f32 {
                      kernel_options=dict(threads="x"))
         self.refused("vax", Q, Q, Q, kernel_options=dict(target="vax"))
 
+    def test_warnings(self):
+        """By rows v is read byte by byte on sm_89."""
+        narrow = {"D": 64, "T": "f8e4m3", "TO": "bf16"}
+        options = dict(bindings=narrow, target="sm_89", no_cache=True)
+        with self.assertWarnsRegex(tilec.CompileWarning, "byte by byte"):
+            tilec.compile("attention_fwd", **options)
+        tilec.compile("attention_fwd", enforce="off", **options)
+        with self.assertRaisesRegex(tilec.Error, "byte by byte"):
+            tilec.compile("attention_fwd", enforce="error", **options)
+        options["bindings"] = dict(narrow, VC=2)
+        tilec.compile("attention_fwd", enforce="error", **options)
+        with self.assertRaisesRegex(ValueError, "enforce is 'no'"):
+            tilec.compile("softmax", enforce="no")
+        self.refused("enforce is 'no'", Q, Q, Q,
+                     kernel_options={"enforce": "no"})
+
     def test_no_library(self):
         done = subprocess.run(
             [sys.executable, "-c", "import tilec; tilec.version()"],

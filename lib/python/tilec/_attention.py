@@ -86,6 +86,7 @@ def _compile(spec, device, options, q, k, v, factors):
             C.byref(handle))
         if status:
             raise _errors.compile_failed(cx, status)
+        _errors.warn(cx)
     return handle
 
 

@@ -2,6 +2,7 @@
 """Statuses and diagnostics of the library as Python exceptions."""
 import dataclasses
 import typing
+import warnings
 
 from . import _abi
 
@@ -46,6 +47,10 @@ class Error(ValueError):
         self.diagnostics = list(diagnostics)
 
 
+class CompileWarning(UserWarning):
+    """What the compiler warns of: something is slow that need not be."""
+
+
 class MachineError(RuntimeError):
     """The machine failed: out of memory, no such device, I/O."""
 
@@ -72,6 +77,13 @@ def compile_failed(context, status):
     errors = [d for d in found if d.severity == "error"]
     text = "\n".join(map(str, errors or found)) or "no diagnostics"
     return MachineError(text) if status == MACHINE else Error(text, found)
+
+
+def warn(context):
+    """After a compile of that context."""
+    for d in diagnostics_of(_abi.lib.tilec_diagnostics(context)):
+        if d.severity == "warning":
+            warnings.warn(str(d), CompileWarning, stacklevel=4)
 
 
 def call_failed(error, status):

@@ -5,7 +5,7 @@ import dataclasses
 import threading
 import typing
 
-from . import _abi, _context, _errors, _tensors
+from . import _abi, _context, _errors, _tensors, _texts
 
 _KINDS = ("tensor", "pointer", "int", "float")
 
@@ -153,7 +153,7 @@ def _fits(p, x):
 
 
 def compile(text, *, name=None, target=None, bindings=None, examples=(),
-            num_warps=0, num_stages=0, no_cache=False):
+            num_warps=0, num_stages=0, no_cache=False, enforce="warn"):
     """A Kernel of a text in tile IR, or of the library's kernel so called.
 
     name: which kernel of the text; None: the only one.
@@ -163,6 +163,8 @@ def compile(text, *, name=None, target=None, bindings=None, examples=(),
         "mask_mod": "@causal"}.
     examples: arguments, a list by position or a dict by name, from which
         compile-time parameters that are not bound are inferred.
+    enforce: "warn", "error" or "off" where a product on a GPU cannot take an
+        operand in the order in which it lies in memory.
     """
     named = examples if isinstance(examples, dict) else {}
     a = _Arguments(() if named else tuple(examples), named)
@@ -175,13 +177,15 @@ def compile(text, *, name=None, target=None, bindings=None, examples=(),
         _abi.tilec_compile_options, kernel=_context.bytes_or_none(name),
         target=_context.target_for(device, target), bindings=pairs,
         nbindings=npairs, examples=a.list, nexamples=a.n, warps=num_warps,
-        stages=num_stages, no_cache=int(no_cache))
+        stages=num_stages, no_cache=int(no_cache),
+        enforce=_texts.enforce_of(enforce))
     handle = C.c_void_p()
     with _context.context() as cx, _context.on_device(a.device or (1, 0)):
         status = _abi.lib.tilec_compile(cx, C.byref(source), C.c_size_t(1),
                                         C.byref(options), C.byref(handle))
         if status:
             raise _errors.compile_failed(cx, status)
+        _errors.warn(cx)
     return Kernel(handle)
 
 

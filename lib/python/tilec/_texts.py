@@ -56,6 +56,13 @@ class Options(typing.NamedTuple):
 _ENFORCE = ("warn", "off", "error")  # by tilec_enforce
 
 
+def enforce_of(word):
+    if word not in _ENFORCE:
+        raise ValueError("enforce is %r, expected %s" % (
+            word, ", ".join(_ENFORCE)))
+    return _ENFORCE.index(word)
+
+
 def options_text(options):
     """kernel_options, a dict: `BLOCK_M=128;bindings.BM=64;target=sm_80`."""
     items = []
@@ -88,10 +95,7 @@ def options_of(text):
                                  "True or False" % value)
             by_lists = 1 if value == "True" else -1
         elif name == "enforce":
-            if value not in _ENFORCE:
-                raise ValueError("kernel_options: enforce is %r, expected %s" %
-                                 (value, ", ".join(_ENFORCE)))
-            enforce = _ENFORCE.index(value)
+            enforce = enforce_of(value)
         elif name == "out_dtype":
             out_dtype = value
         elif rest and group in lists:
