@@ -63,16 +63,44 @@ struct bulk {
 
 /* ---- Which stores ---- */
 
-/* What is stored, without a conversion that takes it through shared memory. */
+static const unsigned swap[] = {1, 0};
+
+/* What is stored, without a conversion that takes it through shared memory; it
+ * may be transposed behind that. */
 static tc_value *source_of(struct bulk *s, const tc_op *store)
 {
     tc_value *v = store->in[1];
-    const tc_op *convert = tc_match_op(v, TC_CONVERT_LAYOUT);
-    if (convert &&
-        tc_layout_conversion(s->env->cx, convert->in[0]->type->layout,
-                             v->type->layout) == TC_CONVERT_SHARED)
+    const tc_op *trans = tc_match_op(v, TC_TRANS);
+    const tc_op *convert =
+        tc_match_op(trans ? trans->in[0] : v, TC_CONVERT_LAYOUT);
+    if (convert && tc_layout_conversion(
+                       s->env->cx, convert->in[0]->type->layout,
+                       convert->out[0]->type->layout) == TC_CONVERT_SHARED)
         return convert->in[0];
     return v;
+}
+
+static bool is_transposed(const tc_op *store, const tc_value *source)
+{
+    return source != store->in[1] && tc_match_op(store->in[1], TC_TRANS);
+}
+
+/* Of what is stored, in the layout that it has then. */
+static const tc_type *stored_type(struct bulk *s, const tc_op *store)
+{
+    tc_context *cx = s->env->cx;
+    const tc_value *from = source_of(s, store);
+    if (!is_transposed(store, from))
+        return from->type;
+    return tc_type_with_layout(cx, store->in[1]->type,
+                               tc_layout_trans(cx, from->type->layout, swap));
+}
+
+static tc_value *build_stored(struct bulk *s, tc_builder *b, const tc_op *store)
+{
+    tc_value *from = source_of(s, store);
+    return is_transposed(store, from) ? tc_build(b, TC_TRANS, 1, &from, NULL)
+                                      : from;
 }
 
 static uint32_t bytes_of(const tc_type *t)
@@ -85,17 +113,24 @@ static bool adds(const tc_op *store)
     return tc_op_is_word(store, "kind", "add");
 }
 
+/* Of m64 products, or of the transposed tile. */
+static bool is_accumulator(tc_context *cx, const tc_type *t)
+{
+    int m, n;
+    return tc_wgmma_grid(t->layout, &m, &n) ||
+           tc_wgmma_grid(tc_layout_trans(cx, t->layout, swap), &m, &n);
+}
+
 /* Accumulators of m64 products, in pieces of a sector or less, or added. */
 static bool is_candidate(struct bulk *s, const tc_op *op)
 {
-    int m, n;
     if (op->code != TC_STORE || op->nin != 2 ||
         op->in[0]->type->kind != TC_BLOCK_PTR ||
         op->in[1]->type->kind != TC_TILE)
         return false;
-    const tc_type *t = source_of(s, op)->type;
+    const tc_type *t = stored_type(s, op);
     if (!t->layout || t->rank != 2 || bytes_of(t) < FEW_BYTES ||
-        !tc_wgmma_grid(t->layout, &m, &n))
+        !is_accumulator(s->env->cx, t))
         return false;
     if (adds(op))
         return t->elem->kind == TC_F32;
@@ -189,10 +224,13 @@ static const tc_type *choose_buffer(struct bulk *s, const tc_op *store,
     tc_context *cx = s->env->cx;
     const tc_type *best = NULL;
     unsigned bits = 8 * tc_type_bytes(tile->elem), least = 0;
-    static const unsigned order[] = {1, 0};
+    static const unsigned orders[2][2] = {{0, 1}, {1, 0}};
+    const unsigned *order =
+        orders[tc_contiguous_axis(tc_block_of(store->in[0])) != 0];
     int32_t sides[TC_MAX_RANK];
     tc_type_sides(tile, sides);
-    for (unsigned w = tc_layout_widest_swizzle(sides[1], bits);; w /= 2) {
+    for (unsigned w = tc_layout_widest_swizzle(sides[order[0]], bits);;
+         w /= 2) {
         tc_tma t;
         bool by_matrix;
         w = w < 32 ? 0 : w;
@@ -327,7 +365,9 @@ static enum place find_place(struct bulk *s, tc_op *store,
     struct room m = {.s = s,
                      .all = tc_find_lifetimes(s->env->scratch, s->f, false)};
     if (source_of(s, store) != store->in[1] && !store->in[1]->uses->next)
-        m.convert = store->in[1]->def;
+        m.convert = is_transposed(store, source_of(s, store))
+                        ? store->in[1]->def->in[0]->def
+                        : store->in[1]->def;
     for (unsigned i = 0; i < m.all.n; i++)
         m.rings += (uint64_t)m.all.of[i].bytes * slots_of(s, m.all.of[i].alloc);
     uint64_t bytes = m.rings + tc_smem_bytes(buffer) + RESERVED;
@@ -396,6 +436,16 @@ static void wait_behind(struct bulk *s, tc_op *loop)
     tc_forget_speculatable(loop->parent);
 }
 
+static void erase_unused(tc_op *op)
+{
+    if (!op || op->out[0]->uses)
+        return;
+    tc_op *from = op->in[0]->def;
+    tc_op_erase(op);
+    if (from && from->code == TC_CONVERT_LAYOUT)
+        erase_unused(from);
+}
+
 static void replace(struct bulk *s, tc_op *store, const tc_type *type,
                     const parts *p, enum place place)
 {
@@ -410,7 +460,8 @@ static void replace(struct bulk *s, tc_op *store, const tc_type *type,
         build_wait(&b);
         build_barrier(&b, p);
     }
-    build_copy(&b, store->in[0], buffer, source_of(s, store), p, adds(store));
+    build_copy(&b, store->in[0], buffer, build_stored(s, &b, store), p,
+               adds(store));
     if (!loop) {
         build_wait(&b);
         build_barrier(&b, p);
@@ -419,10 +470,10 @@ static void replace(struct bulk *s, tc_op *store, const tc_type *type,
         wait_behind(s, loop);
     s->waits_at_end |= place == ALWAYS;
     tc_forget_speculatable(store->parent);
-    tc_op *convert = tc_match_op(store->in[1], TC_CONVERT_LAYOUT);
+    tc_value *stored = store->in[1];
     tc_op_erase(store);
-    if (convert && !convert->out[0]->uses)
-        tc_op_erase(convert);
+    erase_unused(tc_match_op(stored, TC_TRANS));
+    erase_unused(tc_match_op(stored, TC_CONVERT_LAYOUT));
     s->changed = true;
 }
 
@@ -500,7 +551,7 @@ static const char *try_store(struct bulk *s, tc_op *store)
     const tc_value *tensor = tc_accessed_tensor(store);
     if (may_be_aligned(s, tensor))
         s->f->aligned |= (uint64_t)1 << tensor->index;
-    const tc_type *tile = source_of(s, store)->type;
+    const tc_type *tile = stored_type(s, store);
     const parts whole = {false, 0};
     parts p = parts_of(s, tile);
     const tc_type *type = choose_buffer(s, store, tile, &p, &why);

@@ -37,8 +37,14 @@ tc_axis_order tc_source_order(const tc_value *source);
  * for expressions that share a part. */
 typedef struct tc_transposes {
     tc_map made[2];
+    bool turn_sums; /* those of dots are computed transposed: see below */
 } tc_transposes;
 tc_value *tc_transposed(tc_transposes *t, tc_value *v, bool swapped);
+
+/* A dot among the sources, or one whose sum a loop carries, that can be
+ * computed transposed; NULL: there is none. tc_transposed then may be asked for
+ * the expression once, and only transposed. */
+tc_op *tc_sum_behind(tc_value *v);
 
 /* Is operand A wanted with each row in one piece, B with each column, and
  * nothing else? (passes/mma.h says why.) */

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 64, NSOURCES = 3, MOST_ARGS = NSOURCES + 3, ROOM = 16384 };
+enum { NSOURCES = 3, MOST_ARGS = NSOURCES + 3, ROOM = 16384 };
 
 static const num_type floats[] = {NUM_F8E4M3, NUM_F8E5M2, NUM_BF16, NUM_F16,
                                   NUM_F32};
@@ -58,6 +58,7 @@ typedef struct problem {
     source sources[NSOURCES];
     num_type type; /* of the product's operands */
     bool columns;  /* of operand a */
+    source result;
     int32_t m, n, k;
     int values; /* made so far */
 } problem;
@@ -72,7 +73,7 @@ static int leaf(problem *p, bool turned)
     const char *window =
         s->turned ? "0 +: %d, %%k0 +: 64" : "%%k0 +: 64, 0 +: %d";
     add(&p->text, "    %%t%d = load %%x%d[", v, i);
-    add(&p->text, window, SIDE);
+    add(&p->text, window, p->n);
     add(&p->text, "] boundary(0, 1)\n    %%v%d = cast(%s%%t%d%s, f32)\n", v,
         s->turned == turned ? "" : "trans(", v, s->turned == turned ? "" : ")");
     return v;
@@ -95,9 +96,8 @@ static int unary(problem *p, int depth, bool turned)
 
 static int binary(problem *p, int depth, bool turned)
 {
-    static const char *const forms[] = {
-        "%%v%d + %%v%d", "max(%%v%d, %%v%d)",
-        "select(%%v%d > 0.0, %%v%d, splat(1.0, tile<64x64 x f32>))"};
+    static const char *const forms[] = {"%%v%d + %%v%d", "max(%%v%d, %%v%d)",
+                                        "select(%%v%d > 0.0, %%v%d, 1.0)"};
     int x = chain(p, depth - 1, turned), y = chain(p, depth - 2, turned);
     int v = p->values++;
     add(&p->text, "    %%v%d = ", v);
@@ -106,14 +106,23 @@ static int binary(problem *p, int depth, bool turned)
     return v;
 }
 
-/* A number for each of the 64 along one axis. */
+/* A number for each along one axis, 64 or n of them. */
 static int factor(problem *p, int depth, bool turned)
 {
     int x = chain(p, depth - 1, turned), v = p->values++;
-    add(&p->text, "    %%v%d = %%v%d %s %%row[%s]\n", v, x,
-        num_below(&p->rng, 2) ? "*" : "+",
-        num_below(&p->rng, 2) ? "none, :" : ":, none");
+    bool last = num_below(&p->rng, 2);
+    add(&p->text, "    %%v%d = %%v%d %s %%%s[%s]\n", v, x,
+        num_below(&p->rng, 2) ? "*" : "+", last == turned ? "long" : "short",
+        last ? "none, :" : ":, none");
     return v;
+}
+
+static void load_rows(problem *p)
+{
+    add(&p->text,
+        "  %%long = load %%r[0 +: 64]\n"
+        "  %%short = load %%r[0 +: %d]\n",
+        p->n);
 }
 
 static int turn(problem *p, int depth, bool turned)
@@ -145,6 +154,26 @@ static void add_sources(problem *p)
     add(&p->text, "%%r: tensor<[?] x f32>, ");
 }
 
+static void add_result(problem *p)
+{
+    add(&p->text, "%%a: tensor<[?, ?] x %s%s>, %%c: tensor<[?, ?] x %s%s>)",
+        num_name(p->type), piece(p->columns), num_name(p->result.type),
+        piece(p->result.columns));
+}
+
+/* What is done with a sum before it is stored. */
+static void store_sum(problem *p)
+{
+    static const char *const forms[] = {"%sum", "%sum * 0.5 + %short[none, :]",
+                                        "max(%sum, %long[:, none])",
+                                        "trans(trans(%sum) * %long[none, :])",
+                                        "select(%sum > 0.0, %sum, -%sum)"};
+    add(&p->text,
+        "  %%end = cast(%s, %s)\n"
+        "  store %%c[%%m0 +: 64, 0 +: %d], %%end boundary(0, 1)\n}\n",
+        forms[num_below(&p->rng, 5)], num_name(p->result.type), p->n);
+}
+
 /* c = a b, where b is a chain: in one kernel. */
 static void write_kernel(problem *p)
 {
@@ -152,21 +181,21 @@ static void write_kernel(problem *p)
     bool turned = num_below(&p->rng, 2);
     add(&p->text, "kernel @chain(");
     add_sources(p);
+    add_result(p);
+    add(&p->text, "\n    grid(cdiv(size(%%a, 0), 64))\n{\n"
+                  "  %%m0 = program_id(0) * 64\n");
+    load_rows(p);
     add(&p->text,
-        "%%a: tensor<[?, ?] x %s%s>, %%c: tensor<[?, ?] x f32>)\n"
-        "    grid(cdiv(size(%%a, 0), 64))\n{\n"
-        "  %%row = load %%r[0 +: 64] boundary(0)\n"
-        "  %%m0 = program_id(0) * 64\n"
         "  %%sum = for %%k0 = 0 to size(%%a, 1) step 64 carry(%%acc = "
-        "splat(0.0, tile<64x64 x f32>)) {\n"
+        "splat(0.0, tile<64x%d x f32>)) {\n"
         "    %%at = load %%a[%%m0 +: 64, %%k0 +: 64] boundary(0, 1)\n",
-        type, piece(p->columns));
+        p->n);
     int v = chain(p, num_between(&p->rng, 1, 5), turned);
     add(&p->text,
         "    %%b = cast(%%v%d, %s)\n"
-        "    yield dot(%%at, %s, %%acc)\n  }\n"
-        "  store %%c[%%m0 +: 64, 0 +: 64], %%sum boundary(0, 1)\n}\n",
+        "    yield dot(%%at, %s, %%acc)\n  }\n",
         v, type, turned ? "trans(%b)" : "%b");
+    store_sum(p);
 }
 
 /* The same with a kernel that makes b, and maybe another that copies it. */
@@ -180,9 +209,9 @@ static void write_plan(problem *p)
     add_sources(p);
     add(&p->text,
         "%%y: tensor<[?, 64] x %s>) grid(cdiv(size(%%y, 0), 64)) {\n"
-        "  %%row = load %%r[0 +: 64] boundary(0)\n"
         "  %%k0 = program_id(0) * 64\n",
         type);
+    load_rows(p);
     int v = chain(p, num_between(&p->rng, 0, 4), false);
     add(&p->text,
         "  store %%y[%%k0 +: 64, 0 +: 64], cast(%%v%d, %s) boundary(0)\n}\n", v,
@@ -195,22 +224,23 @@ static void write_plan(problem *p)
         type, type, side, side, side, side, side);
     add(&p->text,
         "kernel @multiply(%%a: tensor<[?, ?] x %s%s>, %%b: tensor<[?, 64] x "
-        "%s>, %%c: tensor<[?, ?] x f32>) grid(cdiv(size(%%a, 0), 64)) {\n"
+        "%s>, %%c: tensor<[?, ?] x %s>) grid(cdiv(size(%%a, 0), 64)) {\n"
         "  %%m0 = program_id(0) * 64\n"
         "  %%sum = for %%k0 = 0 to size(%%a, 1) step 64 carry(%%acc = "
         "splat(0.0, tile<64x64 x f32>)) {\n"
         "    %%at = load %%a[%%m0 +: 64, %%k0 +: 64] boundary(0, 1)\n"
         "    %%bt = load %%b[%%k0 +: 64, 0 +: 64] boundary(0)\n"
         "    yield dot(%%at, %%bt, %%acc)\n  }\n"
-        "  store %%c[%%m0 +: 64, 0 +: 64], %%sum boundary(0, 1)\n}\n",
-        type, piece(p->columns), type);
+        "  store %%c[%%m0 +: 64, 0 +: 64], cast(%%sum, %s) boundary(0, 1)\n}\n",
+        type, piece(p->columns), type, num_name(p->result.type),
+        num_name(p->result.type));
     add(&p->text, "plan @chain(");
     add_sources(p);
+    add_result(p);
     add(&p->text,
-        "%%a: tensor<[?, ?] x %s%s>, %%c: tensor<[?, ?] x f32>) {\n"
-        "  %%b = workspace size(%%a, 1) : tensor<[?, 64] x %s>\n"
+        " {\n  %%b = workspace size(%%a, 1) : tensor<[?, 64] x %s>\n"
         "  launch @make(%%x0, %%x1, %%x2, %%r, %%b)\n",
-        type, piece(p->columns), type);
+        type);
     if (copied)
         add(&p->text,
             "  %%b2 = workspace size(%%a, 1) : tensor<[?, 64] x %s>\n"
@@ -228,13 +258,16 @@ static problem *problem_new(uint64_t seed, bool is_plan)
     if (num_below(&p->rng, 2))
         p->type = floats[num_below(&p->rng, 2)]; /* those that mind */
     p->columns = num_below(&p->rng, 4) == 0;
-    p->m = num_below(&p->rng, 2) ? 64 : num_between(&p->rng, 1, 320);
-    p->n = 64;
+    p->m = num_below(&p->rng, 3) ? 64 * num_between(&p->rng, 1, 5)
+                                 : num_between(&p->rng, 1, 320);
+    p->n = is_plan ? 64 : 32 << num_below(&p->rng, 3);
     p->k = num_below(&p->rng, 2) ? 128 : num_between(&p->rng, 1, 190);
     for (int i = 0; i < NSOURCES; i++)
         p->sources[i] = (source){.type = floats[num_below(&p->rng, 5)],
                                  .turned = num_below(&p->rng, 2),
                                  .columns = num_below(&p->rng, 3) == 0};
+    p->result = (source){.type = floats[num_below(&p->rng, 5)],
+                         .columns = num_below(&p->rng, 2)};
     (is_plan ? write_plan : write_kernel)(p);
     return p;
 }
@@ -265,13 +298,14 @@ static data data_new(const problem *p, uint64_t seed)
         d.tensors[i] = tensor_new(&r, s->type, s->turned ? p->n : p->k,
                                   s->turned ? p->k : p->n, s->columns);
     }
-    int32_t n = p->n;
+    int32_t n = 128;
     d.tensors[NSOURCES] = num_tensor_new(NUM_F32, 1, &n, NULL);
     for (int64_t i = 0; i < n; i++)
         num_write(NUM_F32, num_at(&d.tensors[NSOURCES], i),
                   (double)(1 << num_below(&r, 3)) / 2);
     d.tensors[NSOURCES + 1] = tensor_new(&r, p->type, p->m, p->k, p->columns);
-    d.tensors[NSOURCES + 2] = tensor_new(&r, NUM_F32, p->m, p->n, false);
+    d.tensors[NSOURCES + 2] =
+        tensor_new(&r, p->result.type, p->m, p->n, p->result.columns);
     return d;
 }
 
@@ -286,11 +320,11 @@ static bool same(const data *want, const data *have)
     const num_tensor *x = &want->tensors[MOST_ARGS - 1],
                      *y = &have->tensors[MOST_ARGS - 1];
     for (int64_t i = 0; i < num_count(x); i++) {
-        if (memcmp(num_at(x, i), num_at(y, i), 4) == 0)
+        if (memcmp(num_at(x, i), num_at(y, i), num_bytes(x->type)) == 0)
             continue;
         printf("element %lld is %g, expected %g\n", (long long)i,
-               num_read(NUM_F32, num_at(y, i)),
-               num_read(NUM_F32, num_at(x, i)));
+               num_read(x->type, num_at(y, i)),
+               num_read(x->type, num_at(x, i)));
         return false;
     }
     return true;
@@ -393,7 +427,8 @@ static bool machine_is_same(const problem *p, const data *want, bool with,
     pipeline_of(with, pipeline);
     data d = data_new(p, seed);
     tc_launch_arg args[MOST_ARGS];
-    bool aligned = p->k % 16 == 0 && (!p->columns || p->m % 16 == 0);
+    bool rows = p->columns || p->result.columns;
+    bool aligned = p->k % 16 == 0 && (!rows || p->m % 16 == 0);
     for (int i = 0; i < MOST_ARGS; i++) {
         const num_tensor *t = &d.tensors[i];
         args[i] = (tc_launch_arg){
