@@ -305,14 +305,21 @@ int inputs_add_tensor(inputs *in, const char *name, DLDataType dtype, int ndim,
     return code;
 }
 
+int inputs_want_rows(const inputs *in, const tilec_kernel *kernel)
+{
+    for (size_t i = 0; i < in->n; i++)
+        if (in->list[i].own.dl.strides &&
+            kernel_writes(kernel, in->list[i].name))
+            return tool_usage(in->command,
+                              "argument `%s`: @%s writes it, expected no order",
+                              in->list[i].name, tilec_kernel_name(kernel));
+    return EXIT_DONE;
+}
+
 int inputs_copy_written(inputs *in, const tilec_kernel *kernel)
 {
     for (size_t i = 0; i < in->n; i++) {
         input *from = &in->list[i];
-        if (from->own.dl.strides && kernel_writes(kernel, from->name))
-            return tool_usage(in->command,
-                              "argument `%s`: @%s writes it, expected no order",
-                              from->name, tilec_kernel_name(kernel));
         if (!from->file || from->own.dl.data ||
             !kernel_writes(kernel, from->name))
             continue;

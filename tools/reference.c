@@ -263,7 +263,8 @@ static int build(reference *r, tilec_context *cx, const space *s)
     if (status)
         return report_compile(cx, status);
     identify(r);
-    return inputs_copy_written(&r->w->in, r->b.kernel);
+    int code = inputs_want_rows(&r->w->in, r->b.kernel);
+    return code ? code : inputs_copy_written(&r->w->in, r->b.kernel);
 }
 
 static int prepare(reference *r, tilec_context *cx, const space *s)

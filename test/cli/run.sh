@@ -55,7 +55,9 @@ for order in 'order(1)' 'order(0,0)' 'order(0,2)' 'order(0,1' 'order(0,1)1' 'odd
     expect 2 run turned.tile "x=random:8x32xf32:$order" y=zeros:8x32xf32
     err_has "random:8x128xf32, the same with :order(1,0)"
 done
-expect 2 run turned.tile x=random:8x32xf32 "y=zeros:8x32xf32:order(1,0)"
+expect 0 run turned.tile x=random:8x32xf32 "y=zeros:8x32xf32:order(1,0)" -o y=columns.st
+cmp -s rows.st columns.st || failed "a file is not row-major"
+expect 2 bench turned.tile x=random:8x32xf32 "y=zeros:8x32xf32:order(1,0)" --target cpu
 err_has "argument \`y\`: @turned writes it, expected no order"
 
 # A GPU's schedule, on the host.
