@@ -73,9 +73,30 @@ bool tc_infer_smem_index(const tc_op *op, tc_results *r)
                         t->layout, 0));
 }
 
+/* Is `to` a part of `from`, of those that tiles of its sides cut it into? */
+static bool is_part(const tc_op *op, const tc_type *from, const tc_type *to)
+{
+    const tc_attr *at = tc_op_attr(op, "at");
+    bool fits = from->rank == to->rank && at->n == to->rank;
+    for (unsigned i = 0; fits && i < to->rank; i++) {
+        int32_t whole = from->layout->shape[i], part = to->layout->shape[i];
+        fits = whole % part == 0 && at->ints[i] >= 0 && at->ints[i] < whole &&
+               at->ints[i] % part == 0;
+    }
+    return fits;
+}
+
 bool tc_infer_smem_load(const tc_op *op, tc_results *r)
 {
     const tc_type *from = op->in[0]->type, *to = r->types[0];
+    if (tc_op_has_attr(op, "at") && to->kind == TC_TILE && to->layout &&
+        to->elem == from->elem && !from->slots)
+        return is_part(op, from, to) ||
+               tc_error(context_of(op), op->loc,
+                        "smem_load: %s is no part of %s that begins there, "
+                        "expected sides that divide the buffer's, and "
+                        "multiples of them",
+                        tc_type_name(context_of(op), to), type_of(op, 0));
     bool fits = to->kind == TC_TILE && to->layout && to->elem == from->elem &&
                 !from->slots && same_dims(from, to);
     return fits || tc_error(context_of(op), op->loc,

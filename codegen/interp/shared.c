@@ -256,6 +256,21 @@ static reading reading_of(const tc_interp *it, tc_ireader reader,
     return r;
 }
 
+/* Element e of what the op reads, as an element of the buffer: smem_load may
+ * read a part of it. */
+static uint32_t element_of(const tc_op *op, const tc_type *buffer, uint32_t e)
+{
+    if (op->code != TC_SMEM_LOAD || !tc_op_has_attr(op, "at"))
+        return e;
+    const tc_type *part = op->out[0]->type;
+    const tc_attr *at = tc_op_attr(op, "at");
+    int32_t coord[TC_MAX_RANK];
+    tc_interp_decode(part->layout->shape, part->rank, e, coord);
+    for (unsigned i = 0; i < part->rank; i++)
+        coord[i] += (int32_t)at->ints[i];
+    return tc_interp_encode(buffer->layout->shape, buffer->rank, coord);
+}
+
 bool tc_interp_shared_read(tc_interp *it, const tc_op *op, unsigned operand,
                            tc_ireader reader, const uint8_t *groups, tc_inum *x,
                            tc_ipoison *poison)
@@ -264,7 +279,9 @@ bool tc_interp_shared_read(tc_interp *it, const tc_op *op, unsigned operand,
     const tc_ivalue *v = tc_ivalue_of(op->in[operand]);
     const uint32_t *offsets = tc_interp_offsets(it, t->layout);
     unsigned bytes = tc_type_bytes(t->elem), nreadings = 1;
-    uint32_t n = (uint32_t)tc_layout_size(t->layout, TC_OFFSET);
+    uint32_t n = op->code == TC_SMEM_LOAD
+                     ? tc_interp_places(it, op->out[0]->type->layout)->count
+                     : (uint32_t)tc_layout_size(t->layout, TC_OFFSET);
     reading readings[TC_MAX_GROUPS];
     if (reader == TC_READ_THREADS || reader == TC_READ_PRODUCTS ||
         reader == TC_READ_STORES)
@@ -272,7 +289,7 @@ bool tc_interp_shared_read(tc_interp *it, const tc_op *op, unsigned operand,
     for (unsigned g = 0; g < nreadings && g < TC_MAX_GROUPS; g++)
         readings[g] = reading_of(it, reader, g);
     for (uint32_t e = 0; e < n; e++) {
-        tc_ibyte *b = &it->bytes[v->at + offsets[e] * bytes];
+        tc_ibyte *b = &it->bytes[v->at + offsets[element_of(op, t, e)] * bytes];
         uint8_t value[8];
         poison[e] = 0;
         for (unsigned i = 0; i < bytes; i++) {

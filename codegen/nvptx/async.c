@@ -233,11 +233,12 @@ static LLVMValueRef all_inside(const copy *c, const window *w)
 }
 
 /* Windows without a boundary in them, which most are, go without a check of
- * each row. */
+ * each row; unless that branch would keep others' instructions from standing
+ * among the copies. */
 static void copy_block(copy *c, const window *w)
 {
     tc_gen *g = c->g;
-    LLVMValueRef all = all_inside(c, w);
+    LLVMValueRef all = tc_op_int(c->op, "straight") ? NULL : all_inside(c, w);
     if (!all) {
         copy_registers(*c, *w, true);
         return;

@@ -400,22 +400,54 @@ bool tc_nvptx_smem_trans(tc_gen *g, const tc_op *op)
     return true;
 }
 
+/* The whole buffer as a thread would hold it part by part, each in the layout
+ * `part`: of n registers those of part `*first / n` are read. */
+static const tc_layout *parts_of(tc_gen *g, const tc_op *op,
+                                 const tc_layout *part, uint32_t *first)
+{
+    const tc_type *buffer = op->in[0]->type;
+    const tc_attr *at = tc_op_attr(op, "at");
+    tc_layout_spec s;
+    tc_layout_spec_of(part, &s);
+    uint32_t weight = tc_layout_size(part, TC_REGISTER);
+    *first = 0;
+    for (unsigned i = 0; i < part->rank; i++) {
+        int32_t side = part->shape[i];
+        uint32_t count = (uint32_t)(buffer->layout->shape[i] / side);
+        s.shape[i] = buffer->layout->shape[i];
+        tc_layout_spec_add(&s, TC_REGISTER, count, i, side);
+        *first += weight * (uint32_t)(at->ints[i] / side);
+        weight *= count;
+    }
+    return tc_layout_get(g->cx, &s);
+}
+
 bool tc_nvptx_smem_load(tc_gen *g, const tc_op *op)
 {
     const tc_type *tile = op->out[0]->type;
+    const tc_layout *layout = tile->layout;
+    uint32_t n = tc_layout_size(layout, TC_REGISTER), first = 0;
+    if (tc_op_has_attr(op, "at"))
+        layout = parts_of(g, op, layout, &first);
     tc_shared_tile t;
     if (!tc_shared_tile_new(g, op, tc_gen_get(g, op->in[0])[0], op->in[0]->type,
-                            tile->layout, g->target->ldmatrix, &t))
+                            layout, g->target->ldmatrix, &t))
         return false;
     LLVMValueRef *out = tc_gen_set(g, op->out[0]);
     for (unsigned i = 0; i < t.nsteps; i++) {
         LLVMValueRef words[TC_STEP_WORDS], elements[TC_STEP_ELEMENTS];
-        uint32_t registers[TC_STEP_ELEMENTS];
+        uint32_t registers[TC_STEP_ELEMENTS] = {0};
+        tc_shared_tile_step(&t, i, registers);
+        uint32_t begin = registers[0] / n * n;
+        if (begin != first)
+            continue;
+        for (unsigned k = 1; k < t.size; k++)
+            if (registers[k] / n * n != begin)
+                return tc_gen_error(g, op, "one access reads several parts");
         tc_shared_tile_load(&t, i, words);
         tc_words_unpack(g, tile->elem, t.size, elements, words);
-        tc_shared_tile_step(&t, i, registers);
         for (unsigned k = 0; k < t.size; k++)
-            out[registers[k]] = elements[k];
+            out[registers[k] - first] = elements[k];
     }
     return true;
 }
