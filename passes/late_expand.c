@@ -44,7 +44,7 @@ static void build_rings(tc_late *l)
     l->votes = build_buffers(l, &b, l->part, tc_exchange_layout(l->cx, l->part),
                              "votes");
     tc_op *op = tc_op_new(l->f, TC_MBARRIER_ALLOC, b.loc, 0, NULL, 0);
-    tc_op_set_int(op, "arrivals", l->f->warps / 4);
+    tc_op_set_int(op, "arrivals", l->f->warps);
     l->voted = tc_build_op(&b, op, tc_type_mbarrier(l->cx, SLOTS));
     l->voted->name = tc_string_get(l->cx, "voted");
 }
@@ -97,8 +97,7 @@ static void put_vote(tc_builder *b, tc_late *l, tc_value *count, tc_value *vote)
     tc_value *store[] = {in_slot(b, l->votes, slot), vote};
     tc_value *arrive[] = {l->voted, slot};
     by_mbarrier(insert(b, TC_SMEM_STORE, 2, store));
-    tc_build_group_barrier(b);
-    insert(b, TC_MBARRIER_ARRIVE, 2, arrive);
+    tc_op_set_word(insert(b, TC_MBARRIER_ARRIVE, 2, arrive), "scope", "warp");
 }
 
 /* What all have said, when all have voted. */

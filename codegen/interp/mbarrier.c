@@ -188,6 +188,22 @@ static bool arrive(tc_interp *it, tc_imbarrier *b, const tc_op *op,
            end_phase(it, (unsigned)(b - s->mbarriers), op);
 }
 
+/* Each warp of a group for itself: those who wait know what all have done; the
+ * group's other warps do not. */
+static bool arrive_by_warp(tc_interp *it, tc_imbarrier *b, const tc_op *op,
+                           unsigned g)
+{
+    tc_isync *s = &it->sync;
+    uint32_t *clock = s->known[tc_actor_group(g)];
+    uint32_t known = clock[tc_clock_group(g)];
+    bool ok = true;
+    clock[tc_clock_group(g)] = s->now[tc_clock_group(g)]++;
+    for (unsigned warp = 0; ok && warp < 4; warp++)
+        ok = arrive(it, b, op, clock);
+    clock[tc_clock_group(g)] = known;
+    return ok;
+}
+
 bool tc_interp_mbarrier_arrive(tc_interp *it, const tc_op *op)
 {
     tc_isync *s = &it->sync;
@@ -201,10 +217,11 @@ bool tc_interp_mbarrier_arrive(tc_interp *it, const tc_op *op)
         clock[tc_clock_producer()] = ++s->now[tc_clock_producer()];
         return true;
     }
-    for (unsigned g = 0; g < s->ngroups; g++)
-        if (!arrive(it, b, op, s->known[tc_actor_first(s, g)]))
-            return false;
-    return true;
+    bool by_warp = tc_op_is_word(op, "scope", "warp"), ok = true;
+    for (unsigned g = 0; ok && g < s->ngroups; g++)
+        ok = by_warp ? arrive_by_warp(it, b, op, g)
+                     : arrive(it, b, op, s->known[tc_actor_first(s, g)]);
+    return ok;
 }
 
 /* ---- Waits ---- */

@@ -81,6 +81,17 @@ static LLVMValueRef leads_group(tc_gen *g)
                          tc_gen_i32(g, 0), "");
 }
 
+/* i1: who arrives. The first thread of a warp arrives for the others: what they
+ * did comes before. */
+static LLVMValueRef arrives(tc_gen *g, const tc_op *op)
+{
+    if (!tc_op_is_word(op, "scope", "warp"))
+        return leads_group(g);
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), "bar.warp.sync -1;",
+               "~{memory}", 0, NULL);
+    return LLVMBuildICmp(g->b, LLVMIntEQ, g->lane, tc_gen_i32(g, 0), "");
+}
+
 bool tc_nvptx_mbarrier_arrive(tc_gen *g, const tc_op *op)
 {
     if (!check_target(g, op))
@@ -92,7 +103,7 @@ bool tc_nvptx_mbarrier_arrive(tc_gen *g, const tc_op *op)
     args[0] = tc_mbarrier_address(g, op->in[0], op->in[1], &args[1]);
     tc_text_add(&constraints, "r,n");
     if (g->role != TC_ROLE_PRODUCER) {
-        args[n] = leads_group(g);
+        args[n] = arrives(g, op);
         tc_text_printf(&text, "@$%u ", n++);
         tc_text_add(&constraints, ",b");
     }
