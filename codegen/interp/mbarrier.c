@@ -188,8 +188,8 @@ static bool arrive(tc_interp *it, tc_imbarrier *b, const tc_op *op,
            end_phase(it, (unsigned)(b - s->mbarriers), op);
 }
 
-/* Each warp of a group for itself: those who wait know what all have done; the
- * group's other warps do not. */
+/* Each warp of a group for itself. What the group has done is known to those
+ * who wait for the last of its warps; to its other warps it is not. */
 static bool arrive_by_warp(tc_interp *it, tc_imbarrier *b, const tc_op *op,
                            unsigned g)
 {
@@ -197,9 +197,11 @@ static bool arrive_by_warp(tc_interp *it, tc_imbarrier *b, const tc_op *op,
     uint32_t *clock = s->known[tc_actor_group(g)];
     uint32_t known = clock[tc_clock_group(g)];
     bool ok = true;
-    clock[tc_clock_group(g)] = s->now[tc_clock_group(g)]++;
-    for (unsigned warp = 0; ok && warp < 4; warp++)
+    for (unsigned warp = 0; ok && warp < 4; warp++) {
+        if (warp == 3)
+            clock[tc_clock_group(g)] = s->now[tc_clock_group(g)]++;
         ok = arrive(it, b, op, clock);
+    }
     clock[tc_clock_group(g)] = known;
     return ok;
 }
