@@ -200,6 +200,12 @@ const char *tc_tiles_word(tc_tiles t);
 /* TC_TILES_ANY: no such word. */
 tc_tiles tc_tiles_parse(const char *word);
 
+/* What the size of a dim of a kernel's argument is a multiple of. */
+typedef struct tc_multiple {
+    unsigned arg, dim, of;
+} tc_multiple;
+enum { TC_MAX_MULTIPLES = 4 };
+
 /* A func, a kernel or a plan. Its arguments are body->args. */
 struct tc_func {
     tc_module *module;
@@ -226,6 +232,10 @@ struct tc_func {
      * address, its other strides and that dim's size are multiples of 16
      * bytes. */
     uint64_t aligned;
+    /* ... and when these sizes are multiples, of tensors all of whose elements
+     * lie less than 2^31 elements behind the first. */
+    unsigned nmultiples;
+    tc_multiple multiples[TC_MAX_MULTIPLES];
     tc_func *prev, *next;
 };
 

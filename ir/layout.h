@@ -161,6 +161,26 @@ const tc_layout *tc_layout_reshape(tc_context *cx, const tc_layout *l,
 const tc_layout *tc_layout_partial(tc_context *cx, const tc_layout *l,
                                    unsigned axis, tc_input apart);
 
+/* Orders of an axis (layout_order.c): bit i of what a layout has along it
+ * becomes bit to[i], of the n lowest bits; n = 0: nothing changes. */
+enum { TC_MAX_ORDER_BITS = 8 };
+typedef struct tc_bit_order {
+    unsigned n;
+    uint8_t to[TC_MAX_ORDER_BITS];
+} tc_bit_order;
+tc_bit_order tc_bit_order_inverse(const tc_bit_order *o);
+/* The same registers, lanes, warps or offsets hold reordered coordinates. NULL:
+ * 2^n does not divide the period of the axis. */
+const tc_layout *tc_layout_reorder(tc_context *cx, const tc_layout *l,
+                                   unsigned axis, const tc_bit_order *o);
+/* Is l `plain`, reordered along the axis? */
+bool tc_layout_order_of(const tc_layout *plain, const tc_layout *l,
+                        unsigned axis, tc_bit_order *out);
+/* An order of `from` in which threads have what `to` wants of them: a
+ * conversion takes registers only. False: none is found. */
+bool tc_layout_find_order(const tc_layout *from, const tc_layout *to,
+                          unsigned axis, tc_bit_order *out);
+
 /* Algebra (layout_algebra.c). */
 /* b after a: a's coordinates (rank 1, or the shape that b's single input
  * counts row-major) are b's index. NULL where a mode of `a` straddles modes of
@@ -248,7 +268,8 @@ const tc_layout *tc_layout_scratch(tc_context *cx, const tc_layout *from,
  * `#swizzle32`, `#rows` (no swizzle), each with `(order(0, 1))` where the last
  * axis is not the fastest, `#xor(8, 1, 8)`, `#slice(1 of 64, LAYOUT)` (the axis
  * and side that were reduced), `#expand(1, LAYOUT)` (the axis of side 1 that
- * was added), and in general
+ * was added), `#reorder(1, 0 2 3 1, LAYOUT)` (bits of an axis moved), and in
+ * general
  * `#bases(register [(0,1), (8,0), 11*(16,0)], lane [...], warp [...])` or
  * `#bases(offset [...])`. The printer takes the shortest name whose layout it
  * is. `bits`: of an element; the names of operands and swizzles depend on it.

@@ -8,6 +8,7 @@
  *           | #rows [(order(..))] | #swizzle128 | #swizzle64 | #swizzle32
  *           | #xor(N, N, N [, order(..)])
  *           | #slice(AXIS of SIDE, layout) | #expand(AXIS, layout)
+ *           | #reorder(AXIS, BIT BIT .., layout)
  *           | #bases(register [mode, ..], lane [..], warp [..])
  *           | #bases(offset [mode, ..])
  *   mode   := [COUNT *] (N, ..)
@@ -384,8 +385,8 @@ static bool has_size(reader *r, const subject *s)
     return true;
 }
 
-/* A distributed layout, up to `)`. */
-static const tc_layout *read_inner(reader *r, const subject *s)
+/* A layout, up to `)`. */
+static const tc_layout *read_any(reader *r, const subject *s)
 {
     skip_blanks(r);
     size_t begin = r->at;
@@ -396,13 +397,19 @@ static const tc_layout *read_inner(reader *r, const subject *s)
         return NULL;
     }
     const tc_layout *l = read_layout(r, s);
-    if (l && tc_layout_is_shared(l)) {
-        COMPLAIN(r, begin,
-                 "layout: this one is of shared memory, expected one "
-                 "of registers");
-        return NULL;
-    }
     return l && expect(r, ')') ? l : NULL;
+}
+
+static const tc_layout *read_inner(reader *r, const subject *s)
+{
+    skip_blanks(r);
+    size_t begin = r->at;
+    const tc_layout *l = read_any(r, s);
+    if (!l || !tc_layout_is_shared(l))
+        return l;
+    COMPLAIN(r, begin,
+             "layout: this one is of shared memory, expected one of registers");
+    return NULL;
 }
 
 static const tc_layout *read_slice(reader *r, const subject *s,
@@ -444,6 +451,51 @@ static const tc_layout *read_expand(reader *r, const subject *s,
     inner.shape[inner.rank] = 0;
     const tc_layout *l = read_inner(r, &inner);
     return l ? tc_layout_expand(r->cx, l, (unsigned)axis) : NULL;
+}
+
+/* Every bit once. */
+static bool read_bits(reader *r, tc_bit_order *o)
+{
+    unsigned seen = 0;
+    size_t begin = r->at;
+    *o = (tc_bit_order){0};
+    while (!accept(r, ',')) {
+        int32_t bit;
+        if (!read_number(r, &bit))
+            return false;
+        if (o->n == TC_MAX_ORDER_BITS || bit < 0 || bit >= TC_MAX_ORDER_BITS)
+            return COMPLAIN(r, begin, "layout: more than %d bits in an order",
+                            TC_MAX_ORDER_BITS);
+        o->to[o->n++] = (uint8_t)bit;
+        seen |= 1u << bit;
+    }
+    return seen + 1 == 1u << o->n ||
+           COMPLAIN(r, begin,
+                    "layout: an order of %u bits has each of 0 to %u once",
+                    o->n, o->n - 1);
+}
+
+static const tc_layout *read_reorder(reader *r, const subject *s,
+                                     const char *name)
+{
+    int32_t axis;
+    tc_bit_order o;
+    if (!expect(r, '(') || !read_number(r, &axis) || !expect(r, ','))
+        return NULL;
+    if ((unsigned)axis >= s->rank) {
+        COMPLAIN(r, 0, "layout: a tile of rank %u has no axis %d", s->rank,
+                 (int)axis);
+        return NULL;
+    }
+    const tc_layout *l = read_bits(r, &o) ? read_any(r, s) : NULL;
+    const tc_layout *made =
+        l ? tc_layout_reorder(r->cx, l, (unsigned)axis, &o) : NULL;
+    if (l && !made)
+        COMPLAIN(r, 0,
+                 "layout: axis %d is counted in steps of %d, expected a "
+                 "multiple of %d",
+                 (int)axis, (int)l->period[axis], 1 << o.n);
+    return made;
 }
 
 static bool read_mode(reader *r, const subject *s, tc_mode *m)
@@ -521,6 +573,7 @@ static const struct {
     {"xor", read_xor},
     {"slice", read_slice},
     {"expand", read_expand},
+    {"reorder", read_reorder},
     {"bases", read_bases},
 };
 enum { NKINDS = sizeof kinds / sizeof *kinds };

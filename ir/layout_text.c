@@ -415,13 +415,45 @@ static void put_bases(tc_text *out, const tc_layout *l)
     tc_text_add(out, ")");
 }
 
+static bool put_named(tc_text *out, const tc_layout *l, unsigned bits)
+{
+    return tc_layout_is_shared(l)
+               ? put_memory(out, l, bits)
+               : put_fragment(out, l, bits) || put_blocked(out, l) ||
+                     put_slice(out, l, bits) || put_expanded(out, l, bits);
+}
+
+/* ---- Orders ---- */
+
+static bool put_reordered(tc_text *out, const tc_layout *l, unsigned axis,
+                          const tc_bit_order *o, unsigned bits)
+{
+    tc_bit_order back = tc_bit_order_inverse(o);
+    const tc_layout *plain = tc_layout_reorder(l->cx, l, axis, &back);
+    tc_text name = {.arena = out->arena};
+    if (!plain || plain == l || !put_named(&name, plain, bits))
+        return false;
+    tc_text_printf(out, "#reorder(%u,", axis);
+    for (unsigned i = 0; i < o->n; i++)
+        tc_text_printf(out, " %u", o->to[i]);
+    tc_text_printf(out, ", %s)", name.data);
+    return true;
+}
+
+/* Those that tc_layout_find_order finds from accumulators to operands of
+ * products: of 8 bits, and of 32. */
+static bool put_any_order(tc_text *out, const tc_layout *l, unsigned bits)
+{
+    static const tc_bit_order known[] = {{4, {0, 2, 3, 1}}, {3, {2, 0, 1}}};
+    for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+        for (unsigned axis = 0; axis < l->rank; axis++)
+            if (put_reordered(out, l, axis, &known[i], bits))
+                return true;
+    return false;
+}
+
 void tc_layout_print(tc_text *out, const tc_layout *l, unsigned bits)
 {
-    bool named = tc_layout_is_shared(l)
-                     ? put_memory(out, l, bits)
-                     : put_fragment(out, l, bits) || put_blocked(out, l) ||
-                           put_slice(out, l, bits) ||
-                           put_expanded(out, l, bits);
-    if (!named)
+    if (!put_named(out, l, bits) && !put_any_order(out, l, bits))
         put_bases(out, l);
 }

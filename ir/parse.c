@@ -179,6 +179,45 @@ static bool parse_aligned(tc_parser *p, tc_func *f)
     return tc_parser_expect(p, TC_TOKEN_RPAREN);
 }
 
+static bool parse_multiple(tc_parser *p, tc_func *f)
+{
+    int64_t n[3];
+    tc_loc loc = tc_parser_loc(p);
+    for (unsigned i = 0; i < 3; i++) {
+        const tc_dim *d;
+        if ((i && !tc_parser_expect(p, TC_TOKEN_COMMA)) ||
+            !tc_parse_size(p, &d))
+            return false;
+        n[i] = tc_dim_value(d);
+    }
+    if (n[0] < 0 || n[0] >= f->body->nargs ||
+        f->body->args[n[0]]->type->kind != TC_TENSOR || n[1] < 0 ||
+        n[1] >= f->body->args[n[0]]->type->rank || n[2] < 1 || n[2] > 1 << 16)
+        return tc_error(p->cx, loc,
+                        "multiples: expected the number of a tensor parameter, "
+                        "of a dim of it, and what its size is a multiple of");
+    if (f->nmultiples == TC_MAX_MULTIPLES)
+        return tc_error(p->cx, loc, "multiples: more than %d",
+                        TC_MAX_MULTIPLES);
+    f->multiples[f->nmultiples++] =
+        (tc_multiple){(unsigned)n[0], (unsigned)n[1], (unsigned)n[2]};
+    return true;
+}
+
+/* multiples(1, 2, 16): parameter, dim, what its size is a multiple of. */
+static bool parse_multiples(tc_parser *p, tc_func *f)
+{
+    if (!tc_parser_accept_word(p, "multiples"))
+        return true;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    do {
+        if (!parse_multiple(p, f))
+            return false;
+    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    return tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
 /* warps(4) shared(16384) of a kernel at machine level. */
 static bool parse_resource(tc_parser *p, const char *word, unsigned most,
                            unsigned *value)
@@ -219,7 +258,7 @@ static bool parse_signature(tc_parser *p, tc_func *f)
     if (!parse_params(p, f) || !parse_args(p, f))
         return false;
     if (f->is_kernel)
-        return parse_aligned(p, f) &&
+        return parse_aligned(p, f) && parse_multiples(p, f) &&
                parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
                parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
                parse_resource(p, "ptxas", 3, &f->ptxas_level) &&

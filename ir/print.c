@@ -551,6 +551,17 @@ static void print_aligned(printer *p)
         tc_text_add(p->out, ")");
 }
 
+static void print_multiples(printer *p)
+{
+    for (unsigned i = 0; i < p->f->nmultiples; i++) {
+        const tc_multiple *m = &p->f->multiples[i];
+        tc_text_printf(p->out, "%s%u, %u, %u", i ? ", " : " multiples(", m->arg,
+                       m->dim, m->of);
+    }
+    if (p->f->nmultiples)
+        tc_text_add(p->out, ")");
+}
+
 static void print_func(printer *p)
 {
     const tc_func *f = p->f;
@@ -558,6 +569,7 @@ static void print_func(printer *p)
     print_params(p);
     print_args(p, f->body);
     print_aligned(p);
+    print_multiples(p);
     if (f->warps)
         tc_text_printf(p->out, " warps(%u)", f->warps);
     if (f->shared_bytes)

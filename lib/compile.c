@@ -393,6 +393,7 @@ bool tc_job_passes(tc_job *job, const tilec_compile_options *o,
                          .tiles = (tc_tiles)o->tiles,
                          .enforce = (tc_enforce)o->enforce,
                          .any_alignment = job->any_alignment,
+                         .any_sizes = job->any_sizes,
                          .refusals = job->refusals,
                          .verify_each = o->verify_each,
                          .print_before = before,
@@ -551,7 +552,7 @@ tilec_status tc_request_report(tilec_context *cx, const tilec_source *sources,
 
 tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
                         size_t nsources, const tilec_compile_options *options,
-                        const tc_plan_part *part, bool any_alignment,
+                        const tc_plan_part *part, int variant,
                         tilec_kernel **out)
 {
     tc_request request = {
@@ -559,7 +560,8 @@ tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
     tc_job job = {.owner = cx,
                   .build = build_request,
                   .request = &request,
-                  .any_alignment = any_alignment};
+                  .any_alignment = variant == TC_GPU_ANY,
+                  .any_sizes = variant == TC_GPU_UNEVEN};
     return tc_request_run(&job, options, out);
 }
 
@@ -582,9 +584,9 @@ tilec_status tilec_compile(tilec_context *cx, const tilec_source *sources,
                            const tilec_compile_options *options,
                            tilec_kernel **out)
 {
-    return cx && out
-               ? tc_compile(cx, sources, nsources, options, NULL, false, out)
-               : TILEC_USAGE;
+    return cx && out ? tc_compile(cx, sources, nsources, options, NULL,
+                                  TC_GPU_ALIGNED, out)
+                     : TILEC_USAGE;
 }
 
 void tilec_kernel_free(tilec_kernel *k)

@@ -27,7 +27,7 @@ struct tc_job {
     bool is_nested;
     unsigned ntunings; /* of the kernels of a plan */
     const struct tc_plan_tuning *tunings;
-    bool any_alignment; /* see tc_pass_options; and so is: */
+    bool any_alignment, any_sizes; /* see tc_pass_options; and so is: */
     tc_refusals *refusals;
     unsigned nparsed; /* programs, by tc_job_parse: their sources */
     const uint32_t *parsed;
@@ -105,11 +105,11 @@ tilec_status tc_part_compile(tilec_context *cx, const tilec_source *sources,
                              const tilec_compile_options *options,
                              const struct tc_plan_part *part,
                              tilec_kernel **out);
-/* tilec_compile, for tensors as the compiler wants them or for any; of a plan's
- * kernel, or with part NULL. */
+/* tilec_compile, of a variant (lib/gpu.h; TC_GPU_ALIGNED); of a plan's kernel,
+ * or with part NULL. */
 tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
                         size_t nsources, const tilec_compile_options *options,
-                        const struct tc_plan_part *part, bool any_alignment,
+                        const struct tc_plan_part *part, int variant,
                         tilec_kernel **out);
 
 /* bind.c: values of compile-time parameters. */

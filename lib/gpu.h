@@ -192,15 +192,16 @@ const tc_loss *tc_loss_find(const char *log);
 
 /* ---- A kernel's code (gpu_compile.c) ---- */
 
-/* For tensors as the compiler wants them, and for any. The second one is
- * compiled when it is first needed; where the first asks for nothing, there is
- * no second. */
-enum { TC_GPU_ALIGNED, TC_GPU_ANY, TC_GPU_VARIANTS };
+/* For tensors as the compiler wants them; for aligned ones of any sizes (where
+ * the first wants multiples of something); and for any. The others are compiled
+ * when they are first needed; where the first asks for nothing, there are none.
+ */
+enum { TC_GPU_ALIGNED, TC_GPU_UNEVEN, TC_GPU_ANY, TC_GPU_VARIANTS };
 
 typedef struct tc_gpu {
     const tc_gpu_settings *settings;
     _Atomic(tc_gpu_code *) variants[TC_GPU_VARIANTS];
-    /* For the second variant; in the arena. */
+    /* For the other variants; in the arena. */
     tilec_compile_options options;
     unsigned nsources;
     const uint32_t *sources;         /* as tc_loc.file has them */
@@ -221,13 +222,13 @@ tilec_status tc_gpu_variant(const tilec_kernel *k, int which, tc_gpu_code **out,
 
 /* ---- Launching (gpu_launch.c) ---- */
 
-/* What the first variant asks of tensors: "any", "aligned(q, k, v)",
- * "aligned(q, k, v), mapped(q, k)": multiples of 16 bytes; those and what the
- * driver makes tensor maps of. */
+/* What a variant asks of tensors: "any", "aligned(q, k, v)", "aligned(q, k, v),
+ * mapped(q, k), multiples(k.2: 16)": multiples of 16 bytes; what the driver
+ * makes tensor maps of; sizes of dims. */
 typedef struct tc_gpu_predicate {
     char text[512];
 } tc_gpu_predicate;
-tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k);
+tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k, int variant);
 
 typedef struct tc_gpu_request {
     const tilec_kernel *k;

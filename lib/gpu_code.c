@@ -4,10 +4,11 @@
  *
  *   meta {"entry": "attention_fwd", "target": "sm_90a", "abi": 2, "warps": 8,
  *         "threads": 384, "shared": 65536, "ptxas": 0,
- *         "maps": [[argument, element, swizzle, box...], [0, "bf16", 128, 1, 1,
- *         128, 64], ...], "counts": true, "reports": false, "written": [3, 4],
- *         "grid": [["attention_fwd.tile", 20, 7], ...],
- *         "asserts": [["attention_fwd.tile", 31, 3, "no keys"], ...]}
+ *         "maps": [[argument, element, swizzle, contiguous dim, dim taken
+ * apart, parts, count and step of each..., box...], [0, "bf16", 128, 3, 0, 0,
+ *         1, 1, 128, 64], ...], "counts": true, "reports": false, "written":
+ * [3, 4], "grid": [["attention_fwd.tile", 20, 7], ...], "asserts":
+ * [["attention_fwd.tile", 31, 3, "no keys"], ...]}
  *
  * `grid` has the places of the grid's ops in their order, so that a launch that
  * the grid refuses points into the text that the person wrote.
@@ -121,7 +122,12 @@ static bool add_maps(cJSON *meta, const tc_nvptx_code *code)
         ok = a && add_item(a, cJSON_CreateNumber(map->arg)) &&
              add_item(a, cJSON_CreateString(elem)) &&
              add_item(a, cJSON_CreateNumber(map->swizzle)) &&
-             add_item(a, cJSON_CreateNumber(map->contiguous));
+             add_item(a, cJSON_CreateNumber(map->contiguous)) &&
+             add_item(a, cJSON_CreateNumber(map->apart)) &&
+             add_item(a, cJSON_CreateNumber(map->nparts));
+        for (unsigned d = 0; ok && d < map->nparts; d++)
+            ok = add_item(a, cJSON_CreateNumber(map->parts[d].count)) &&
+                 add_item(a, cJSON_CreateNumber(map->parts[d].step));
         for (unsigned d = 0; ok && d < map->rank; d++)
             ok = add_item(a, cJSON_CreateNumber(map->box[d]));
     }
@@ -260,20 +266,30 @@ static bool read_number(const cJSON *j, const char *name, unsigned least,
 static bool read_map(const cJSON *list, tc_tensor_map *out)
 {
     const char *elem = string_at(list, 1);
-    enum { BEFORE_BOX = 4 };
-    int rank = cJSON_GetArraySize(list) - BEFORE_BOX, kind = 0;
+    enum { BEFORE_PARTS = 6 };
+    unsigned nparts = number_at(list, 5);
+    int box = BEFORE_PARTS + 2 * (int)nparts;
+    int rank = cJSON_GetArraySize(list) - box, kind = 0;
     while (kind <= TC_F64 && strcmp(tc_scalar_infos[kind].name, elem) != 0)
         kind++;
     *out = (tc_tensor_map){.arg = number_at(list, 0),
                            .elem = (tc_kind)kind,
                            .swizzle = number_at(list, 2),
-                           .contiguous = number_at(list, 3)};
-    if (kind > TC_F64 || rank < 1 || out->contiguous >= (unsigned)rank ||
+                           .contiguous = number_at(list, 3),
+                           .apart = number_at(list, 4),
+                           .nparts = nparts};
+    if (kind > TC_F64 || nparts > TC_MAX_ROW_PARTS ||
+        out->apart >= (unsigned)rank || rank < 1 ||
+        out->contiguous >= (unsigned)rank ||
         rank > (int)(sizeof out->box / sizeof *out->box))
         return false;
     out->rank = (unsigned)rank;
+    for (unsigned i = 0; i < nparts; i++)
+        out->parts[i] =
+            (tc_row_part){number_at(list, BEFORE_PARTS + 2 * (int)i),
+                          number_at(list, BEFORE_PARTS + 2 * (int)i + 1)};
     for (int i = 0; i < rank; i++)
-        out->box[i] = number_at(list, BEFORE_BOX + i);
+        out->box[i] = number_at(list, box + i);
     return true;
 }
 

@@ -163,7 +163,7 @@ static const tc_plan_part *copy_part(tc_arena *a, const tc_plan_part *from)
     return to;
 }
 
-/* For the second variant: what was bound and inferred, by name and value. */
+/* For the other variants: what was bound and inferred, by name and value. */
 static void copy_options(const struct making *m, tilec_compile_options *to)
 {
     tc_arena *a = &m->job->cx->arena;
@@ -323,11 +323,11 @@ void tc_gpu_free(tc_gpu *gpu)
         tc_gpu_code_unref(atomic_exchange(&gpu->variants[i], NULL));
 }
 
-/* ---- The second variant ---- */
+/* ---- The other variants ---- */
 
 /* In a context of its own, from the texts of the first compile. */
-static tilec_status compile_any(const tilec_kernel *k, tc_gpu_code **out,
-                                tilec_error *error)
+static tilec_status compile_variant(const tilec_kernel *k, int which,
+                                    tc_gpu_code **out, tilec_error *error)
 {
     const tc_gpu_settings *s = k->gpu->settings;
     tilec_context_options o = TILEC_INIT(tilec_context_options);
@@ -350,14 +350,14 @@ static tilec_status compile_any(const tilec_kernel *k, tc_gpu_code **out,
         sources[i] = (tilec_source){from->name, from->text, from->len};
     }
     status =
-        tc_compile(cx, sources, n, &k->gpu->options, k->gpu->part, true, &any);
+        tc_compile(cx, sources, n, &k->gpu->options, k->gpu->part, which, &any);
     if (status == TILEC_OK)
         *out =
             tc_gpu_code_ref(atomic_load(&any->gpu->variants[TC_GPU_ALIGNED]));
     else
         tc_fail(error, status,
-                "@%s for tensors that are not aligned does not compile: %s",
-                k->func->name,
+                "@%s for tensors that are not aligned%s does not compile: %s",
+                k->func->name, which == TC_GPU_UNEVEN ? " in size" : "",
                 cx->diags ? cx->diags->message : "out of memory");
     tilec_kernel_free(any);
     tilec_context_free(cx);
@@ -377,7 +377,7 @@ tilec_status tc_gpu_variant(const tilec_kernel *k, int which, tc_gpu_code **out,
     tilec_status s = TILEC_OK;
     *out = atomic_load(&k->gpu->variants[which]);
     if (!*out)
-        s = compile_any(k, out, error);
+        s = compile_variant(k, which, out, error);
     if (s == TILEC_OK)
         atomic_store_explicit(&k->gpu->variants[which], *out,
                               memory_order_release);

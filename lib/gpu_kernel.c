@@ -66,6 +66,8 @@ static tilec_status load_variants(const tilec_kernel *k,
     for (int i = 0; s == TILEC_OK && i < n; i++) {
         tc_gpu_code *code;
         const tc_gpu_loaded *loaded;
+        if (i == TC_GPU_UNEVEN && !k->func->nmultiples)
+            continue;
         s = tc_gpu_variant(k, i, &code, error);
         if (s == TILEC_OK)
             s = tc_gpu_load(code, k->gpu->settings, scope, &loaded, NULL,

@@ -34,12 +34,32 @@ static bool is_aligned(const tc_type *t, const tc_launch_arg *a)
     return true;
 }
 
+/* See tc_func.multiples. */
+static bool is_multiple(const tilec_kernel *k, const tc_multiple *m,
+                        const tc_launch_arg *a)
+{
+    int64_t last = 0;
+    for (unsigned i = 0; i < k->params[m->arg].type->rank; i++) {
+        int64_t far;
+        if (a->sizes[i] < 1 || a->strides[i] < 0 ||
+            __builtin_mul_overflow(a->sizes[i] - 1, a->strides[i], &far) ||
+            __builtin_add_overflow(last, far, &last))
+            return false;
+    }
+    return a->sizes[m->dim] % (int64_t)m->of == 0 && last < INT32_MAX;
+}
+
 static int choose_variant(const tilec_kernel *k, const tc_launch_arg *args)
 {
     for (unsigned i = 0; i < k->nparams && k->func->aligned >> i; i++)
         if ((k->func->aligned >> i & 1) &&
             !is_aligned(k->params[i].type, &args[i]))
             return TC_GPU_ANY;
+    for (unsigned i = 0; i < k->func->nmultiples; i++) {
+        const tc_multiple *m = &k->func->multiples[i];
+        if (!is_multiple(k, m, &args[m->arg]))
+            return TC_GPU_UNEVEN;
+    }
     return TC_GPU_ALIGNED;
 }
 
@@ -62,7 +82,23 @@ static void add_list(tc_gpu_predicate *p, const tilec_kernel *k,
     strcpy(p->text + n, ")");
 }
 
-tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k)
+/* "multiples(k.2: 16)": of the size of a dim of a parameter. */
+static void add_multiples(tc_gpu_predicate *p, const tilec_kernel *k)
+{
+    enum { MOST_NAME = 64 };
+    for (unsigned i = 0; i < k->func->nmultiples; i++) {
+        const tc_multiple *m = &k->func->multiples[i];
+        size_t n = strlen(p->text);
+        if (n + MOST_NAME + 64 > sizeof p->text)
+            return;
+        const char *before = i ? ", " : n ? ", multiples(" : "multiples(";
+        sprintf(p->text + n, "%s%.*s.%u: %u%s", before, MOST_NAME,
+                k->params[m->arg].info.name, m->dim, m->of,
+                i + 1 == k->func->nmultiples ? ")" : "");
+    }
+}
+
+tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k, int variant)
 {
     tc_gpu_predicate p = {""};
     const tc_gpu_meta *m =
@@ -72,6 +108,8 @@ tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k)
         mapped |= m->maps[i].arg < 64 ? (uint64_t)1 << m->maps[i].arg : 0;
     add_list(&p, k, "aligned", k->func->aligned);
     add_list(&p, k, "mapped", mapped);
+    if (variant == TC_GPU_ALIGNED)
+        add_multiples(&p, k);
     if (!*p.text)
         strcpy(p.text, "any");
     return p;
@@ -430,7 +468,12 @@ tilec_status tc_gpu_launch(const tc_gpu_request *r)
     struct attempt t = {.r = r};
     int which = choose_variant(r->k, r->args);
     s = launch_variant(&t, which);
-    if (t.why_not && which == TC_GPU_ALIGNED) {
+    if (t.why_not && which == TC_GPU_ALIGNED && r->k->func->nmultiples) {
+        t.why_not = NULL;
+        which = TC_GPU_UNEVEN;
+        s = launch_variant(&t, which);
+    }
+    if (t.why_not && which != TC_GPU_ANY) {
         t.why_not = NULL;
         s = launch_variant(&t, TC_GPU_ANY);
     }

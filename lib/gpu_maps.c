@@ -7,6 +7,10 @@
  *     address; sizes 128, 1000, 8, 2; strides 256, 256000, 2048000 bytes;
  *     box 64, 64, 1, 1; swizzle of 128 bytes
  *
+ *   the same with rows taken apart, 2 of 1, 4 of 4, 2 of 2, 8 of 16 rows:
+ *     sizes 128 + what heads and batches are apart, 2, 4, 2, 1000 / 16;
+ *     strides 256, 1024, 512, 4096 bytes
+ *
  * The driver takes a microsecond for one, so the last few of each map are kept:
  * a launch with tensors seen before compares and copies. No lock: a place has a
  * version, odd while it is written, and who reads looks at it before and after.
@@ -52,6 +56,38 @@ static void view_nothing(struct view *v, tc_cu_address spare)
         v->strides[i] = 16;
 }
 
+static unsigned rank_of(const tc_tensor_map *map)
+{
+    return map->nparts ? 1 + map->nparts : map->rank;
+}
+
+/* Rows taken apart (passes/tma.h). */
+static const char *view_apart(const tc_tensor_map *map, const tc_launch_arg *a,
+                              struct view *v)
+{
+    int64_t bytes = tc_scalar_infos[map->elem].bits / 8;
+    const int64_t most = (int64_t)1 << 32;
+    int64_t row = a->strides[map->apart], last = 0;
+    const tc_row_part *groups = &map->parts[map->nparts - 1];
+    for (unsigned i = 0; i < map->rank; i++)
+        if (i != map->apart && a->sizes[i] > 1) {
+            if (a->strides[i] < 0 || a->strides[i] >= most)
+                return "a stride is negative, or 2^32 elements or more";
+            last += (a->sizes[i] - 1) * a->strides[i];
+        }
+    if (a->sizes[map->contiguous] > 1 && a->strides[map->contiguous] != 1)
+        return "the elements of its contiguous dim do not lie side by side";
+    if (last >= most || row < 0 || row >= most || row * bytes % 16)
+        return "rows are no multiple of 16 bytes apart, or too far";
+    v->sizes[0] = (uint64_t)last + 1;
+    for (unsigned i = 0; i < map->nparts; i++) {
+        v->sizes[1 + i] = map->parts[i].count;
+        v->strides[i] = (uint64_t)(row * bytes * map->parts[i].step);
+    }
+    v->sizes[map->nparts] = (uint64_t)a->sizes[map->apart] / groups->step;
+    return NULL;
+}
+
 /* NULL: *v says it. The stride along a side of one element is never walked, and
  * may be anything: here it is as in a dense tensor. */
 static const char *view_of(const tc_tensor_map *map, const tc_launch_arg *a,
@@ -67,6 +103,8 @@ static const char *view_of(const tc_tensor_map *map, const tc_launch_arg *a,
     v->address = (uintptr_t)a->data;
     if (v->address % 16)
         return "its address is not a multiple of 16";
+    if (map->nparts)
+        return view_apart(map, a, v);
     for (unsigned i = 0; i < map->rank; i++) {
         unsigned dim = tc_dim_by_stride(map->rank, map->contiguous, i);
         int64_t size = a->sizes[dim], stride = a->strides[dim];
@@ -98,10 +136,12 @@ static const char *encode(const tc_cuda *cuda, const tc_tensor_map *map,
                                        : map->swizzle == 32;
     for (unsigned i = 0; i < map->rank; i++)
         box[i] = map->box[tc_dim_by_stride(map->rank, map->contiguous, i)];
+    for (unsigned i = 0; i < map->nparts; i++)
+        box[1 + i] = map->parts[i].count;
     if (!cuda->map_encode || !cuda->function_parameter)
         return "the driver has no cuTensorMapEncodeTiled or "
                "cuFuncGetParamInfo: it is older than CUDA 12.4";
-    if (cuda->map_encode(to, data_types[map->elem], map->rank,
+    if (cuda->map_encode(to, data_types[map->elem], rank_of(map),
                          (void *)(uintptr_t)v->address, v->sizes, v->strides,
                          box, steps, NO_INTERLEAVE, swizzle, PROMOTE_TO_256,
                          FILL_ZEROS))

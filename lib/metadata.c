@@ -301,6 +301,17 @@ static bool add_map(cJSON *list, const tilec_kernel *k,
         cJSON_Delete(n);
         return false;
     }
+    cJSON *parts = map->nparts ? cJSON_AddArrayToObject(j, "parts") : NULL;
+    for (unsigned i = 0; i < map->nparts; i++) {
+        const int part[] = {(int)map->parts[i].count, (int)map->parts[i].step};
+        cJSON *n = cJSON_CreateIntArray(part, 2);
+        if (parts && cJSON_AddItemToArray(parts, n))
+            continue;
+        cJSON_Delete(n);
+        return false;
+    }
+    if (parts && !cJSON_AddNumberToObject(j, "apart", map->apart))
+        return false;
     return box && cJSON_AddNumberToObject(j, "contiguous", map->contiguous) &&
            cJSON_AddNumberToObject(j, "swizzle", map->swizzle);
 }
@@ -312,6 +323,16 @@ static bool add_maps(cJSON *to, const tilec_kernel *k, const tc_gpu_meta *m)
     for (unsigned i = 0; ok && i < m->nmaps; i++)
         ok = add_map(list, k, &m->maps[i]);
     return ok;
+}
+
+static bool add_when(cJSON *list, const char *when)
+{
+    cJSON *j = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(list, j)) {
+        cJSON_Delete(j);
+        return false;
+    }
+    return cJSON_AddStringToObject(j, "when", when);
 }
 
 /* Of which there is one for all sizes, or one for aligned tensors and one for
@@ -326,7 +347,7 @@ static bool add_variants(cJSON *to, const tilec_kernel *k)
         cJSON_Delete(j);
         return false;
     }
-    tc_gpu_predicate when = tc_gpu_predicate_of(k);
+    tc_gpu_predicate when = tc_gpu_predicate_of(k, TC_GPU_ALIGNED);
     if (!cJSON_AddStringToObject(j, "when", when.text) ||
         !cJSON_AddStringToObject(j, "entry", m->entry) ||
         !cJSON_AddNumberToObject(j, "abi", m->abi) ||
@@ -340,12 +361,9 @@ static bool add_variants(cJSON *to, const tilec_kernel *k)
         return false;
     if (!k->func->aligned)
         return true;
-    j = cJSON_CreateObject();
-    if (!cJSON_AddItemToArray(list, j)) {
-        cJSON_Delete(j);
-        return false;
-    }
-    return cJSON_AddStringToObject(j, "when", "any");
+    when = tc_gpu_predicate_of(k, TC_GPU_UNEVEN);
+    return (!k->func->nmultiples || add_when(list, when.text)) &&
+           add_when(list, "any");
 }
 
 static bool fill_json(cJSON *j, const tilec_kernel *k);

@@ -139,7 +139,7 @@ void tc_recipe_make(tc_job *job, const tilec_compile_options *o,
     tc_arena *a = &job->cx->arena;
     struct list l = {a, out};
     *out = (tc_recipe){0};
-    out->parts = tc_arena_array(a, tc_part, 14 + bound->ngiven);
+    out->parts = tc_arena_array(a, tc_part, 15 + bound->ngiven);
     add(&l, "tilec", build_id(a));
     add(&l, "LLVM", llvm_version(a));
     add_number(&l, "ABI", TC_NVPTX_ABI);
@@ -153,6 +153,7 @@ void tc_recipe_make(tc_job *job, const tilec_compile_options *o,
     add(&l, "float32", o->float32_precision ? o->float32_precision : "ieee");
     add(&l, "enforce", tc_enforce_word((tc_enforce)o->enforce));
     add(&l, "alignment", job->any_alignment ? "any" : "as wanted");
+    add(&l, "sizes", job->any_sizes ? "any" : "as wanted");
     for (unsigned i = 0; i < bound->ngiven; i++)
         add(&l, tc_arena_printf(a, "-D %s", bound->given[i].name),
             bound->given[i].value);

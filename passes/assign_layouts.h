@@ -5,6 +5,7 @@
  *   layout_classes.c  which values should have one layout
  *   layout_dots.c     instructions and warp grids of dots
  *   layout_operands.c where their operands come from; dots become mma
+ *   layout_orders.c   columns in the order in which the next dot wants them
  *   layout_majors.c   operands in an order that no instruction wants
  *   layout_choice.c   the layout of each class
  *   layout_rows.c     rows that go through shared memory
@@ -29,6 +30,7 @@ struct tc_class {
     tc_dot *dot;             /* whose accumulator is in it; NULL: none */
     const tc_op *access;     /* the heaviest of global memory; NULL: none */
     uint64_t weight;         /* of it: bytes, times 16 a loop around it */
+    tc_bit_order order;      /* of columns; see layout_orders.c */
     const tc_layout *layout;
 };
 
@@ -116,6 +118,10 @@ enum { TC_OTHER_REGISTERS = 40, TC_MOST_REGISTERS = 200 };
 /* Dots become mma. After types have got layouts. */
 void tc_dots_lower(tc_placing *s);
 
+/* layout_orders.c */
+/* Orders of the columns of classes. After dots are arranged. */
+void tc_dots_reorder(tc_placing *s);
+
 /* layout_majors.c */
 /* Of operand i, which comes from shared memory: says, as the options want it,
  * that it is not in the order in which the dot's instruction reads it. */
@@ -132,6 +138,8 @@ void tc_rows_stage(tc_placing *s, tc_region *r);
 
 /* layout_choice.c */
 void tc_layouts_choose(tc_placing *s);
+/* The one that a class has by itself. */
+const tc_layout *tc_layout_of_class(const tc_placing *s, const tc_class *c);
 /* The layout of a tile that nothing asks anything of. */
 const tc_layout *tc_layout_default(const tc_placing *s, const tc_type *tile);
 /* Bytes next to each other in memory that one access of a warp moves, when the

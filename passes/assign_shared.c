@@ -246,14 +246,16 @@ static bool columns_begin_well(const access *a, const tc_wgmma_operand *o)
 static verdict by_group(const buffer *b, const access *a, const tc_layout *view)
 {
     tc_context *cx = b->env->cx;
-    const tc_type *t = a->op->in[a->operand]->type;
+    const tc_type *t = tc_type_smem(cx, a->op->in[a->operand]->type, view, 0);
     tc_wgmma_operand o;
+    tc_bit_order columns;
     const char *why;
     verdict v = {.descriptor = true, .ways = 1};
-    v.possible =
-        tc_wgmma_operand_of(cx, tc_type_smem(cx, t, view, 0), a->operand,
-                            tc_op_word(a->op, "instr"), &o, &why) &&
-        columns_begin_well(a, &o);
+    tc_mma_plain(a->op->out[0]->type->layout, &columns);
+    t = tc_mma_plain_operand(cx, t, a->operand, &columns);
+    v.possible = tc_wgmma_operand_of(cx, t, a->operand,
+                                     tc_op_word(a->op, "instr"), &o, &why) &&
+                 columns_begin_well(a, &o);
     v.count = o.swizzle;
     v.trans = !o.k_major;
     return v;
@@ -337,8 +339,35 @@ static void add_order(candidates *c, const buffer *b, const unsigned *order)
         add(c, tc_layout_xor(cx, t->rank, sides, order, 2 * vec, 1, phases));
 }
 
-/* The last axis first; of matrices the other one too. The first candidates win
- * where several cost the same. */
+/* The order that products want the columns of a view in, as one of an axis of
+ * the buffer; n = 0: as they are. */
+static tc_bit_order wanted_order(const buffer *b, unsigned *axis)
+{
+    tc_bit_order columns = {0};
+    for (unsigned i = 0; i < b->n && !columns.n; i++) {
+        const access *a = &b->accesses[i];
+        if (a->op->code != TC_MMA || a->operand != 1)
+            continue;
+        tc_mma_plain(a->op->out[0]->type->layout, &columns);
+        *axis = a->nviews % 2 ? 0 : 1;
+    }
+    return columns;
+}
+
+static void add_reordered(candidates *c, const buffer *b)
+{
+    unsigned axis = 0, n = c->n;
+    tc_bit_order columns = wanted_order(b, &axis);
+    for (unsigned i = 0; i < n && columns.n; i++) {
+        const tc_layout *l =
+            tc_layout_reorder(b->env->cx, c->of[i], axis, &columns);
+        if (l)
+            add(c, l);
+    }
+}
+
+/* The last axis first; of matrices the other one too, and all in the order that
+ * products want. The first candidates win where several cost the same. */
 static candidates list_candidates(const buffer *b)
 {
     unsigned order[TC_MAX_RANK], rank = b->alloc->out[0]->type->rank;
@@ -346,8 +375,10 @@ static candidates list_candidates(const buffer *b)
     for (unsigned i = 0; i < rank; i++)
         order[i] = rank - 1 - i;
     add_order(&c, b, order);
-    if (rank == 2)
+    if (rank == 2) {
         add_order(&c, b, (const unsigned[]){0, 1});
+        add_reordered(&c, b);
+    }
     return c;
 }
 

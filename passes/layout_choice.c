@@ -116,16 +116,21 @@ static const tc_layout *for_access(const tc_placing *s, const tc_type *tile,
     return blocked(s, tile, v.axis, v.elements);
 }
 
-static const tc_layout *own_layout(const tc_placing *s, const tc_class *c)
+static const tc_layout *of_mma(const tc_placing *s, const tc_class *c)
 {
     int32_t sides[TC_MAX_RANK];
     tc_type_sides(c->tile, sides);
-    if (c->dot && tc_dot_is_mma(c->dot)) {
-        const tc_dot *g = tc_dot_group(c->dot);
-        if (tc_dot_is_group(c->dot))
-            return tc_layout_wgmma_c(s->cx, sides, g->wm / 4, g->wn);
-        return tc_layout_mma_c(s->cx, sides, g->wm, g->wn);
-    }
+    const tc_dot *g = tc_dot_group(c->dot);
+    const tc_layout *l = tc_dot_is_group(c->dot)
+                             ? tc_layout_wgmma_c(s->cx, sides, g->wm / 4, g->wn)
+                             : tc_layout_mma_c(s->cx, sides, g->wm, g->wn);
+    return c->order.n ? tc_layout_reorder(s->cx, l, 1, &c->order) : l;
+}
+
+const tc_layout *tc_layout_of_class(const tc_placing *s, const tc_class *c)
+{
+    if (c->dot && tc_dot_is_mma(c->dot))
+        return of_mma(s, c);
     if (c->dot)
         return for_fma(s, c->tile);
     return c->access ? for_access(s, c->tile, c->access)
@@ -235,7 +240,7 @@ void tc_layouts_choose(tc_placing *s)
                 best = c;
         if (!best)
             break;
-        choose(s, best, own_layout(s, best));
+        choose(s, best, tc_layout_of_class(s, best));
     }
     s->stores.arena = s->scratch;
     choose_stores(s, s->f->body);

@@ -11,6 +11,14 @@
 
 /* The warp grid of an accumulator #mma(wm x wn); false: it is no such. */
 bool tc_mma_grid(const tc_layout *c, int *wm, int *wn);
+/* An accumulator may have its columns in another order (tc_layout_reorder, axis
+ * 1) if operand B has them in that order too, where it is not in registers: the
+ * accumulator's layout, its columns as in the instruction, which is the same
+ * registers; c itself where it is no such. */
+const tc_layout *tc_mma_plain(const tc_layout *c, tc_bit_order *columns);
+/* The type of operand i with its columns as in the instruction. */
+const tc_type *tc_mma_plain_operand(tc_context *cx, const tc_type *t,
+                                    unsigned i, const tc_bit_order *columns);
 /* Bits of the elements that an instruction multiplies; 0 of fma. */
 unsigned tc_mma_bits(const char *instr);
 /* Does it take operands from shared memory K-major only (each row of A, each

@@ -81,6 +81,7 @@ typedef struct tc_pass_options {
     tc_refusals *refusals; /* GPU targets: to be filled; or NULL */
     bool any_alignment;    /* of a GPU kernel: assume nothing of its tensors (no
                             * vector accesses), see tc_func.aligned */
+    bool any_sizes;        /* likewise: nor of sizes, see tc_func.multiples */
     bool no_swizzle; /* of a GPU kernel: shared memory in plain rows (tests) */
     /* Verify after every pass; else only where errors of the user show, after
      * `specialize` and `inline`. */

@@ -45,6 +45,8 @@ static void add_command(tc_text *out, const tc_pass_info *const *passes,
         tc_text_printf(out, " --enforce %s", tc_enforce_word(o->enforce));
     if (o->any_alignment)
         tc_text_add(out, " --any-alignment");
+    if (o->any_sizes)
+        tc_text_add(out, " --any-sizes");
     if (o->no_swizzle)
         tc_text_add(out, " --no-swizzle");
     if (o->verify_each)

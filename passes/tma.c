@@ -9,11 +9,22 @@
  *   128x128 of 16 bits in #swizzle128: 64 columns, 128 rows, 2 x 64 columns
  *     box 128x64, copies at [0, 0] (byte 0) and [0, 64] (byte 16384)
  *
+ * Rows may be in another order (tc_layout_reorder). Then each digit that counts
+ * them is a dim of the map:
+ *
+ *   row 8b + 2q + d of each 16 of the buffer is row 4q + 2b + d of the tensor
+ *     dims 128 columns, d: 2, q: 4 of 4 rows, b: 2 of 2 rows, groups of 16 rows
+ *
+ * Where the tensor ends is seen by groups, whole ones only. The other dims have
+ * no room in the map; they are counted along the columns, whose end is not seen
+ * therefore: windows must not reach behind it.
+ *
  * test/unit/tma.c does the copies byte by byte.
  */
 #include "passes/tma.h"
 
 #include "passes/axis_info.h"
+#include "passes/match.h"
 
 #include <string.h>
 
@@ -212,9 +223,7 @@ static void grow_box(copies *c)
 {
     tc_tma *t = c->out;
     unsigned axis = c->unit, n = 0;
-    for (unsigned i = 0; i < TC_TMA_MAX_RANK; i++)
-        t->box[i] = i < t->rank;
-    for (; n < c->ndigits; n++) {
+    for (; n < c->ndigits && !t->nparts; n++) {
         digit *d = &c->digits[n];
         uint32_t *side = &t->box[c->dims[d->axis]];
         if (c->place[d->axis] < c->place[axis] || d->stride != *side)
@@ -233,6 +242,112 @@ static void grow_box(copies *c)
     c->ndigits -= n;
     for (unsigned i = 0; i < c->ndigits; i++)
         c->digits[i] = c->digits[n + i];
+}
+
+/* ---- Rows in another order ---- */
+
+const char *tc_tma_why_not_apart(const tc_op *block, unsigned dim)
+{
+    const tc_type *t = block->in[0]->type;
+    unsigned unit = tc_type_contiguous(t);
+    const tc_dim *end = t->dims[unit];
+    const tc_attr *sides = tc_op_attr(block, "sides");
+    if (dim == unit)
+        return "these rows are elements side by side";
+    if (!sides->dims[unit] || !end || end->kind != TC_DIM_CONST ||
+        !tc_match_int(block->in[1 + unit], 0) ||
+        tc_dim_value(sides->dims[unit]) > tc_dim_value(end))
+        return "the window may reach behind the ends of rows";
+    return NULL;
+}
+
+/* The digits that count rows, behind those of the box's width; the number of
+ * rows that they count, 0: not all, or not the last one groups of the others.
+ */
+static uint32_t list_parts(const copies *c, unsigned first)
+{
+    tc_tma *t = c->out;
+    uint32_t rows = 1, groups = 0;
+    for (t->nparts = 0; first + t->nparts < c->ndigits; t->nparts++) {
+        const digit *d = &c->digits[first + t->nparts];
+        if (d->axis != c->digits[first].axis)
+            break;
+        if (t->nparts == TC_MAX_ROW_PARTS || d->count > TC_TMA_MAX_BOX)
+            return 0;
+        t->parts[t->nparts] = (tc_row_part){d->count, d->stride};
+        rows *= d->count;
+        groups = rows / d->count == d->stride ? d->stride : 0;
+    }
+    return groups ? rows : 0;
+}
+
+/* All of the row's digits at the front; c->ndigits: none are so. */
+static unsigned digits_of_width(const copies *c)
+{
+    unsigned n = 0;
+    while (n < c->ndigits && c->digits[n].axis == c->unit)
+        n++;
+    return n;
+}
+
+static bool has_whole_groups(const copies *c, const tc_op *block, unsigned dim,
+                             unsigned of)
+{
+    const tc_func *f = block->func;
+    for (unsigned i = 0; i < f->nmultiples; i++)
+        if (f->multiples[i].arg == c->out->arg && f->multiples[i].dim == dim &&
+            f->multiples[i].of % of == 0)
+            return true;
+    return false;
+}
+
+static bool begins_at_groups(const copies *c, const tc_value *window,
+                             unsigned dim, unsigned of)
+{
+    const tc_func *f = tc_block_of(window)->func;
+    tc_axis_analysis *a = tc_axis_analyse(&c->cx->diag_arena, f, f->aligned);
+    return tc_axis_info_of(a, window)->axis[dim].divisor % of == 0;
+}
+
+/* Rows that are in order are none of its business. */
+static bool take_apart(copies *c, const tc_value *window)
+{
+    tc_tma *t = c->out;
+    const tc_op *block = tc_block_of(window);
+    unsigned first = digits_of_width(c);
+    if (first == 0 || first == c->ndigits || c->digits[first].axis == c->unit)
+        return true;
+    uint32_t rows = list_parts(c, first);
+    unsigned n = t->nparts, axis = c->digits[first].axis;
+    unsigned of = n ? t->parts[n - 1].step : 0, dim = c->dims[axis];
+    tc_row_part parts[TC_MAX_ROW_PARTS];
+    memcpy(parts, t->parts, sizeof parts);
+    memset(t->parts, 0, sizeof parts);
+    t->nparts = 0;
+    if (n < 2 || !rows || of & (of - 1) || first > 1 ||
+        c->digits[0].count > TC_TMA_MAX_BOX)
+        return true;
+    const char *why = tc_tma_why_not_apart(block, dim);
+    if (!why && c->groups > 1)
+        why = "warp groups have parts of it";
+    if (!why && !has_whole_groups(c, block, dim, of))
+        why = "their number is not promised to be a multiple (multiples(..) of "
+              "the kernel)";
+    if (!why && !begins_at_groups(c, window, dim, of))
+        why = "windows are not known to begin at a multiple";
+    if (why)
+        return REFUSE(c,
+                      "rows of %s are wanted in another order, %u a group: %s",
+                      tc_value_name(c->cx, block->in[0]), of, why);
+    memcpy(t->parts, parts, sizeof parts);
+    t->nparts = n;
+    t->apart = dim;
+    t->box[dim] = rows;
+    t->box[t->contiguous] = c->digits[0].count;
+    c->ndigits -= first + n;
+    for (unsigned i = 0; i < c->ndigits; i++)
+        c->digits[i] = c->digits[first + n + i];
+    return true;
 }
 
 static uint32_t box_bytes(const copies *c)
@@ -357,6 +472,10 @@ bool tc_tma_of_groups(const tc_value *window, const tc_type *buffer,
     if (!take_tensor(&c, block) || !find_order(&c))
         return false;
     out->bytes = tc_layout_size(c.layout, TC_OFFSET) * c.bytes;
+    for (unsigned i = 0; i < TC_TMA_MAX_RANK; i++)
+        out->box[i] = i < out->rank;
+    if (!take_apart(&c, window))
+        return false;
     grow_box(&c);
     if (!check_box(&c))
         return false;

@@ -17,12 +17,25 @@
 
 enum { TC_TMA_MAX_RANK = 5, TC_TMA_MAX_BOX = 256, TC_TMA_MAX_COPIES = 64 };
 
+/* `count` rows, `step` rows from one to the next. */
+enum { TC_MAX_ROW_PARTS = 4 };
+typedef struct tc_row_part {
+    uint32_t count, step;
+} tc_row_part;
+
 typedef struct tc_tma {
     unsigned arg;        /* of the kernel: the tensor */
     unsigned rank;       /* of it */
     unsigned contiguous; /* dim: the box's fastest */
     uint32_t box[TC_TMA_MAX_RANK];
     unsigned swizzle; /* bytes; 0: none */
+    /* Rows in another order: those along dim `apart` are `parts` of a map of
+     * its own, so many of them so far apart each; its first dim is the
+     * contiguous one, along which all others are counted too. The last part
+     * counts groups of its step: windows begin at one. nparts 0: they are as
+     * they come. */
+    unsigned apart, nparts;
+    tc_row_part parts[TC_MAX_ROW_PARTS];
     /* The copies of one op: elements from the window's begin, a dim each, and
      * the byte of the buffer where the box goes. */
     unsigned ncopies;
@@ -49,6 +62,10 @@ bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
 bool tc_tma_of_groups(const tc_value *window, const tc_type *buffer,
                       unsigned axis, unsigned groups, tc_tma *out,
                       const char **why);
+/* Rows along a dim of the block's tensor in another order, in groups of `of`:
+ * what stands against it, but for what a launch has to give and where the
+ * window begins; NULL: nothing. */
+const char *tc_tma_why_not_apart(const tc_op *block, unsigned dim);
 /* Of a tma_load or tma_store. */
 bool tc_tma_of_op(const tc_op *op, tc_tma *out, const char **why);
 

@@ -123,6 +123,8 @@ int check_schedule(const tilec_kernel *k, const tilec_argument *args,
     }
     bool fits;
     int code = check_variant(k, TC_GPU_ALIGNED, args, nargs, &fits);
+    if (!fits && k->func->nmultiples)
+        code = check_variant(k, TC_GPU_UNEVEN, args, nargs, &fits);
     if (!fits)
         code = check_variant(k, TC_GPU_ANY, args, nargs, &fits);
     if (code == EXIT_DONE)

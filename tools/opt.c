@@ -98,6 +98,7 @@ static bool read_options(struct opt *t, const tool_args *args)
     t->options.verify_each = !tool_has(args, "--no-verify-each");
     t->options.round_trip = tool_has(args, "--round-trip");
     t->options.any_alignment = tool_has(args, "--any-alignment");
+    t->options.any_sizes = tool_has(args, "--any-sizes");
     t->options.no_swizzle = tool_has(args, "--no-swizzle");
     if (!read_target(t, args) ||
         !read_count(args, "--warps", TC_MAX_WARPS, &t->options.warps) ||
@@ -399,6 +400,7 @@ static const tool_option options[] = {
     {"--enforce", "HOW",
      "warn, off or error: operands in an order that products cannot take"},
     {"--any-alignment", NULL, "assume no alignment of its tensors"},
+    {"--any-sizes", NULL, "assume nothing of the sizes of its tensors"},
     {"--no-swizzle", NULL, "keep shared memory in plain rows"},
     {"--print-after", "PASSES", "print the program after these, or `all`"},
     {"--print-before", "PASSES", "print it before them"},

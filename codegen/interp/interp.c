@@ -319,6 +319,22 @@ static bool is_aligned(const tc_type *t, const tc_launch_arg *arg)
     return ok;
 }
 
+/* See tc_func.multiples. */
+static bool are_multiples(const tc_func *f, const tc_launch_arg *args)
+{
+    bool ok = true;
+    for (unsigned i = 0; i < f->nmultiples; i++) {
+        const tc_multiple *m = &f->multiples[i];
+        const tc_type *t = f->body->args[m->arg]->type;
+        int64_t last = 0;
+        for (unsigned k = 0; k < t->rank; k++)
+            last += (args[m->arg].sizes[k] - 1) * args[m->arg].strides[k];
+        ok &= args[m->arg].sizes[m->dim] % (int64_t)m->of == 0 &&
+              last < INT32_MAX;
+    }
+    return ok;
+}
+
 static bool keeps_promise(const tc_func *f, const tc_launch_arg *args,
                           unsigned i)
 {
@@ -328,7 +344,7 @@ static bool keeps_promise(const tc_func *f, const tc_launch_arg *args,
 
 bool tc_interp_takes(const tc_func *kernel, const tc_launch_arg *args)
 {
-    bool ok = true;
+    bool ok = are_multiples(kernel, args);
     for (unsigned i = 0; i < kernel->body->nargs; i++)
         if (kernel->body->args[i]->type->kind == TC_TENSOR)
             ok &= keeps_promise(kernel, args, i);

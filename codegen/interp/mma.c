@@ -12,6 +12,7 @@
  */
 #include "codegen/interp/state.h"
 
+#include "passes/mma.h"
 #include "passes/wgmma.h"
 
 #include <math.h>
@@ -56,7 +57,10 @@ static bool check_buffer(product *p, unsigned i)
 {
     const tc_type *t = p->op->in[i]->type;
     tc_wgmma_operand operand;
+    tc_bit_order columns;
     const char *why = NULL;
+    tc_mma_plain(p->op->in[2]->type->layout, &columns);
+    t = tc_mma_plain_operand(p->it->cx, t, i, &columns);
     return tc_wgmma_operand_of(p->it->cx, t, i, tc_op_word(p->op, "instr"),
                                &operand, &why) ||
            (tc_interp_find(p->it, p->op, NULL, NULL,
@@ -85,6 +89,9 @@ static bool check_operand(product *p, unsigned i, int wm, int wn)
     if (t->kind == TC_SMEM)
         return !p->is_wgmma || check_buffer(p, i);
     unsigned bits = 8 * tc_type_bytes(t->elem);
+    tc_bit_order columns;
+    tc_mma_plain(p->op->in[2]->type->layout, &columns);
+    t = tc_mma_plain_operand(p->it->cx, t, i, &columns);
     const tc_layout *want =
         p->is_wgmma
             ? tc_layout_wgmma_a(p->it->cx, t->layout->shape, wm, wn, bits)
@@ -102,6 +109,7 @@ static bool check_layouts(product *p)
 {
     const tc_op *op = p->op;
     int wm, wn;
+    tc_bit_order columns;
     if (p->step == 0) { /* threads read what they need from shared memory */
         for (unsigned i = 0; i < 2; i++)
             if (op->in[i]->type->kind != TC_SMEM)
@@ -117,7 +125,7 @@ static bool check_layouts(product *p)
                               "k is %u, expected a multiple of %u", p->k,
                               p->step) &&
                false;
-    if (!warps_of(p, op->in[2]->type->layout, &wm, &wn))
+    if (!warps_of(p, tc_mma_plain(op->in[2]->type->layout, &columns), &wm, &wn))
         return tc_interp_find(p->it, op, NULL, NULL,
                               "the accumulator's layout is not the "
                               "instruction's") &&

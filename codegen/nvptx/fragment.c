@@ -131,6 +131,10 @@ bool tc_fragments_new(tc_gen *g, const tc_op *op, unsigned operand,
     unsigned bits = tc_type_bytes(t->elem) * 8;
     tc_fragments f = {.g = g, .elem = t->elem, .is_b = operand == 1};
     f.unit = 32 / bits;
+    tc_bit_order columns;
+    tc_mma_plain(op->in[2]->type->layout, &columns);
+    columns.n = f.is_b ? columns.n : 0;
+    tc_bit_order back = tc_bit_order_inverse(&columns);
     f.layout = tc_mma_operand(g->cx, op, operand);
     if (t->kind == TC_TILE && t->layout != f.layout)
         return tc_gen_error(g, op,
@@ -138,11 +142,14 @@ bool tc_fragments_new(tc_gen *g, const tc_op *op, unsigned operand,
                             "with %s",
                             operand, tc_type_name(g->cx, t),
                             tc_type_name(g->cx, op->out[0]->type));
+    /* Columns are those of the instruction but where they are read. */
+    f.layout = tc_layout_reorder(g->cx, f.layout, 1, &back);
     if (t->kind == TC_TILE) {
         f.registers = tc_gen_get(g, v);
     } else {
         f.layout = reading_order(&f, f.layout);
-        if (!tc_shared_tile_new(g, op, tc_gen_get(g, v)[0], t, f.layout,
+        if (!tc_shared_tile_new(g, op, tc_gen_get(g, v)[0], t,
+                                tc_layout_reorder(g->cx, f.layout, 1, &columns),
                                 g->target->ldmatrix, &f.shared))
             return false;
         find_sources(&f);
@@ -186,8 +193,8 @@ static void read_word(tc_fragments *f, uint32_t word)
         if (!f->words[word] && !f->elements[r])
             read_step(f, f->source[r]);
     if (!f->words[word])
-        tc_words_pack(f->g, f->elem, f->unit, &f->elements[first],
-                      &f->words[word]);
+        tc_gen_pack(f->g, f->elem, f->unit, &f->elements[first],
+                    &f->words[word]);
 }
 
 LLVMValueRef tc_fragments_get(tc_fragments *f, unsigned tile, unsigned step,
@@ -199,8 +206,8 @@ LLVMValueRef tc_fragments_get(tc_fragments *f, unsigned tile, unsigned step,
     if (f->words[word])
         return f->words[word];
     if (f->registers)
-        tc_words_pack(f->g, f->elem, f->unit, &f->registers[word * f->unit],
-                      &f->words[word]);
+        tc_gen_pack(f->g, f->elem, f->unit, &f->registers[word * f->unit],
+                    &f->words[word]);
     else
         read_word(f, word);
     return f->words[word];

@@ -30,7 +30,8 @@ typedef struct product {
     tc_gen *g;
     const tc_op *op;
     const instruction *instr;
-    bool split; /* tf32x3 */
+    bool split;                /* tf32x3 */
+    const tc_layout *c_layout; /* columns as in the instruction */
     tc_origins m, n;
     uint32_t *index; /* register of [m][n][j] of the accumulator */
     tc_fragments a, b;
@@ -62,7 +63,7 @@ static uint32_t *accumulator(const product *p, unsigned m, unsigned n,
  * 2 t + (j & 1). */
 static void find_accumulators(product *p)
 {
-    const tc_layout *c = p->op->out[0]->type->layout;
+    const tc_layout *c = p->c_layout;
     p->m = tc_origins_of(p->g, c, 0, 16);
     p->n = tc_origins_of(p->g, c, 1, 8);
     unsigned total = p->m.n * p->n.n * 4;
@@ -103,9 +104,11 @@ static bool set_up(product *p)
 {
     tc_gen *g = p->g;
     int wm, wn;
+    tc_bit_order columns;
     if (!check_types(p))
         return false;
-    if (!tc_mma_grid(p->op->out[0]->type->layout, &wm, &wn))
+    p->c_layout = tc_mma_plain(p->op->out[0]->type->layout, &columns);
+    if (!tc_mma_grid(p->c_layout, &wm, &wn))
         return tc_gen_error(g, p->op, "%s is no accumulator of %s",
                             tc_type_name(g->cx, p->op->out[0]->type),
                             p->instr->name);

@@ -20,6 +20,7 @@
 
 #include "ir/ir.h"
 #include "passes/target.h"
+#include "passes/tma.h"
 
 enum { TC_NVPTX_ABI = 2 };
 
@@ -33,6 +34,10 @@ typedef struct tc_tensor_map {
     unsigned contiguous; /* its dim with stride 1 */
     uint32_t box[5];     /* elements, in the order of the tensor's dims */
     unsigned swizzle;    /* bytes: 0, 32, 64 or 128 */
+    /* Rows taken apart (passes/tma.h): the map's dims are the contiguous one,
+     * along which all but dim `apart` are counted, and the parts. */
+    unsigned apart, nparts;
+    tc_row_part parts[TC_MAX_ROW_PARTS];
 } tc_tensor_map;
 enum { TC_MAX_TENSOR_MAPS = 16 };
 

@@ -11,6 +11,7 @@
  */
 #include "passes/tma.h"
 #include "codegen/nvptx/shared.h"
+#include "passes/axis_info.h"
 
 #include <string.h>
 
@@ -19,7 +20,9 @@
 static bool fits_map(const tc_tensor_map *m, const tc_tma *t)
 {
     return m->arg == t->arg && m->swizzle == t->swizzle &&
-           memcmp(m->box, t->box, sizeof m->box) == 0;
+           m->nparts == t->nparts &&
+           memcmp(m->box, t->box, sizeof m->box) == 0 &&
+           memcmp(m->parts, t->parts, sizeof m->parts) == 0;
 }
 
 /* The kernel's map for a copy; nmaps: it has none yet. */
@@ -55,6 +58,9 @@ static bool add_map(tc_gen *g, const tc_op *op)
                          .contiguous = t.contiguous,
                          .swizzle = t.swizzle};
     memcpy(m->box, t.box, sizeof m->box);
+    m->apart = t.apart;
+    m->nparts = t.nparts;
+    memcpy(m->parts, t.parts, sizeof m->parts);
     return true;
 }
 
@@ -113,12 +119,53 @@ static LLVMValueRef of_group(tc_gen *g, uint32_t step)
     return LLVMBuildMul(g->b, tc_gen_warp_group(g), tc_gen_i32(g, step), "");
 }
 
+/* Where copy i begins along the k-th dim of the map. */
+static LLVMValueRef place_along(tc_gen *g, const tc_op *op, const tc_tma *t,
+                                unsigned i, unsigned k)
+{
+    unsigned dim = tc_dim_by_stride(t->rank, t->contiguous, k);
+    LLVMValueRef at = LLVMBuildAdd(g->b, tc_gen_get(g, op->in[0])[dim],
+                                   tc_gen_i32(g, t->copies[i].at[dim]), "");
+    if (t->group_byte && dim == t->group_dim)
+        at = LLVMBuildAdd(g->b, at, of_group(g, (uint32_t)t->group_at), "");
+    return at;
+}
+
+/* The same where rows are taken apart: all other dims are counted along the
+ * first one, in elements, of which there are less than 2^31; of the rows only
+ * groups, along the last one. */
+static LLVMValueRef place_apart(tc_gen *g, const tc_op *op, const tc_tma *t,
+                                unsigned i, unsigned k)
+{
+    const LLVMValueRef *window = tc_gen_get(g, op->in[0]);
+    const LLVMValueRef *tensor = tc_gen_get(g, tc_block_of(op->in[0])->in[0]);
+    const int32_t *copy = t->copies[i].at;
+    LLVMValueRef sum = tc_gen_i32(g, 0);
+    if (k == t->nparts) {
+        int group = (int)t->parts[k - 1].step;
+        sum = LLVMBuildAdd(g->b, window[t->apart],
+                           tc_gen_i32(g, copy[t->apart]), "");
+        return LLVMBuildAShr(g->b, sum,
+                             tc_gen_i32(g, __builtin_ctz((unsigned)group)), "");
+    }
+    for (unsigned dim = 0; k == 0 && dim < t->rank; dim++) {
+        LLVMValueRef at =
+            LLVMBuildAdd(g->b, window[dim], tc_gen_i32(g, copy[dim]), "");
+        LLVMValueRef stride =
+            LLVMBuildTrunc(g->b, tensor[1 + t->rank + dim], g->i32, "");
+        if (dim != t->contiguous)
+            at = LLVMBuildMul(g->b, at, stride, "");
+        if (dim != t->apart)
+            sum = LLVMBuildAdd(g->b, sum, at, "");
+    }
+    return sum;
+}
+
 /* One box. The instruction is put together from its parts; mbarrier: NULL of a
  * store. */
 static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
                      LLVMValueRef *mbarrier)
 {
-    const LLVMValueRef *window = tc_gen_get(g, op->in[0]);
     LLVMValueRef args[5 + TC_TMA_MAX_RANK];
     LLVMValueRef to = LLVMBuildAdd(g->b, tc_gen_get(g, op->in[1])[0],
                                    tc_gen_i32(g, t->copies[i].byte), "");
@@ -131,27 +178,24 @@ static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
     tc_text place = {.arena = g->arena}, constraints = {.arena = g->arena};
     tc_text_add(&constraints, "r,n,l");
     tc_text_add(&place, "[$2, {");
-    for (unsigned k = 0; k < t->rank; k++) {
-        unsigned dim = tc_dim_by_stride(t->rank, t->contiguous, k);
-        args[n] = LLVMBuildAdd(g->b, window[dim],
-                               tc_gen_i32(g, t->copies[i].at[dim]), "");
-        if (t->group_byte && dim == t->group_dim)
-            args[n] = LLVMBuildAdd(g->b, args[n],
-                                   of_group(g, (uint32_t)t->group_at), "");
-        tc_text_printf(&place, "$%u%s", n++, k + 1 < t->rank ? ", " : "}]");
+    unsigned rank = t->nparts ? 1 + t->nparts : t->rank;
+    for (unsigned k = 0; k < rank; k++) {
+        args[n] = t->nparts ? place_apart(g, op, t, i, k)
+                            : place_along(g, op, t, i, k);
+        tc_text_printf(&place, "$%u%s", n++, k + 1 < rank ? ", " : "}]");
         tc_text_add(&constraints, ",r");
     }
     const char *text = tc_arena_printf(
         g->arena,
         "cp.%sasync.bulk.tensor.%ud.global.shared::cta%s.tile.bulk_group %s, "
         "[$0+$1];",
-        add ? "reduce." : "", t->rank, add ? ".add" : "", place.data);
+        add ? "reduce." : "", rank, add ? ".add" : "", place.data);
     if (mbarrier) {
         text = tc_arena_printf(
             g->arena,
             "cp.async.bulk.tensor.%ud.shared::cta.global.tile."
             "mbarrier::complete_tx::bytes [$0+$1], %s, [$%u+$%u];",
-            t->rank, place.data, n, n + 1);
+            rank, place.data, n, n + 1);
         args[n++] = mbarrier[0];
         args[n++] = mbarrier[1];
         tc_text_add(&constraints, ",r,n");

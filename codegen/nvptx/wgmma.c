@@ -18,6 +18,7 @@
  */
 #include "passes/wgmma.h"
 #include "codegen/nvptx/fragment.h"
+#include "passes/mma.h"
 
 #include <string.h>
 
@@ -26,7 +27,8 @@ enum { BLOCK = 64, PENDING_MOST = 7 };
 typedef struct product {
     tc_gen *g;
     const tc_op *op;
-    const tc_layout *c;
+    const tc_layout *c; /* the accumulator's, columns as in the instruction */
+    tc_bit_order order; /* in which they are, really */
     const char *instr;
     int groups_m, groups_n;
     bool zero;       /* nothing is added to */
@@ -59,8 +61,9 @@ static const char *element_name(const tc_type *elem)
 static bool find_buffer(product *p, unsigned i, tc_wgmma_operand *o)
 {
     const tc_type *t = p->op->in[i]->type;
+    const tc_type *plain = tc_mma_plain_operand(p->g->cx, t, i, &p->order);
     const char *why;
-    return tc_wgmma_operand_of(p->g->cx, t, i, p->instr, o, &why) ||
+    return tc_wgmma_operand_of(p->g->cx, plain, i, p->instr, o, &why) ||
            tc_gen_error(p->g, p->op, "operand %u of %s is %s: %s", i, p->instr,
                         tc_type_name(p->g->cx, t), why);
 }
@@ -304,10 +307,10 @@ bool tc_gen_wgmma(tc_gen *g, const tc_op *op)
 {
     product p = {.g = g,
                  .op = op,
-                 .c = op->out[0]->type->layout,
                  .instr = tc_op_word(op, "instr"),
                  .text.arena = g->arena,
                  .constraints.arena = g->arena};
+    p.c = tc_mma_plain(op->out[0]->type->layout, &p.order);
     if (!set_up(&p))
         return false;
     unsigned n = tc_gen_registers(op->out[0]->type);

@@ -12,10 +12,9 @@ int main(void)
         const char *name;
         void (*add)(TCase *t);
     } cases[] = {
-        {"making", layout_making_tests},
-        {"fragments", layout_fragments_tests},
-        {"shared", layout_shared_tests},
-        {"views", layout_views_tests},
+        {"making", layout_making_tests}, {"fragments", layout_fragments_tests},
+        {"shared", layout_shared_tests}, {"views", layout_views_tests},
+        {"orders", layout_orders_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);

@@ -149,6 +149,29 @@ START_TEST(test_names_of_slices)
 }
 END_TEST
 
+START_TEST(test_reordered_names)
+{
+    static const tc_bit_order bytes = {4, {0, 2, 3, 1}}, words = {3, {2, 0, 1}},
+                              other = {2, {1, 0}};
+    const pair s = {64, 64};
+    const tc_layout *c = tc_layout_mma_c(cx, s, 4, 1);
+    const tc_layout *r = tc_layout_reorder(cx, c, 1, &bytes);
+    prints(r, 32, "#reorder(1, 0 2 3 1, #mma(4x1))");
+    prints(tc_layout_slice(cx, r, 1), 32, "#slice(1 of 8, #mma(4x1))");
+    prints(tc_layout_slice(cx, r, 0), 32,
+           "#slice(1 of 32, #blocked(4x1, 4x8, 1x4, order(0, 1)))");
+    prints(tc_layout_reorder(cx, c, 1, &words), 32,
+           "#reorder(1, 2 0 1, #mma(4x1))");
+    const tc_layout *b = tc_layout_swizzled(cx, 2, s, last_fastest, 16, 128);
+    prints(tc_layout_reorder(cx, b, 0, &bytes), 16,
+           "#reorder(0, 0 2 3 1, #swizzle128)");
+    /* What nothing asks for has no name, but is read. */
+    const tc_layout *x = tc_layout_reorder(cx, c, 1, &other);
+    ck_assert_ptr_eq(parse("#reorder(1, 1 0, #mma(4x1))", 2, s, 32), x);
+    ck_assert_ptr_eq(parse(text_of(x, 32), 2, s, 32), x);
+}
+END_TEST
+
 START_TEST(test_bases)
 {
     tc_layout_spec s = {.rank = 2, .shape = {16, 176}};
@@ -305,6 +328,12 @@ START_TEST(test_errors_of_meaning)
     refuses("#slice(1 of 1000000, #blocked(1x1x1, 32x1x1, 1x1x1))", 16, 1,
             "more than 16777216 elements");
     refuses("#expand(1, #rows)", 16, 1, "axis 1 has not side 1");
+    refuses("#reorder(2, 1 0, #rows)", 16, 1, "has no axis 2");
+    refuses("#reorder(0, 1 1, #rows)", 16, 12, "each of 0 to 1 once");
+    refuses("#reorder(0, 1 2, #rows)", 16, 12, "each of 0 to 1 once");
+    refuses("#reorder(0, 0 1 2 3 4 5 6 7 8, #rows)", 16, 12,
+            "more than 8 bits");
+    refuses("#reorder(0, 1 0, #nothing)", 16, 18, "unknown name");
     refuses("#expand(7, #rows)", 16, 1, "axis 7 has not side 1");
 }
 END_TEST
@@ -396,6 +425,7 @@ int main(void)
         test_names_of_blocked,
         test_names_of_memory,
         test_names_of_slices,
+        test_reordered_names,
         test_bases,
         test_text_ends_where_the_layout_does,
         test_everything_round_trips,

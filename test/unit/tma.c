@@ -107,6 +107,17 @@ static uint32_t name_of(const tc_type *t, const int32_t *coord)
             ck_abort_msg("%s", #x);                                            \
     } while (0)
 
+/* Which row along the dim that is taken apart comes as the i-th one. */
+static int32_t row_apart(const tc_tma *t, uint32_t i)
+{
+    uint32_t row = 0;
+    for (unsigned k = 0; k < t->nparts; k++) {
+        row += i % t->parts[k].count * t->parts[k].step;
+        i /= t->parts[k].count;
+    }
+    return (int32_t)row;
+}
+
 /* One box: densely, the contiguous dim fastest, then the others from the last
  * one on, addresses xored. memory[i]: the name
  * of element i of the buffer, plus 1. */
@@ -128,6 +139,8 @@ static void copy_box(const tc_tma *t, unsigned i, const tc_type *buffer,
             if (k == t->contiguous)
                 continue;
             at[k] = t->copies[i].at[k] + (int32_t)(rest % t->box[k]);
+            if (t->nparts && k == t->apart)
+                at[k] = t->copies[i].at[k] + row_apart(t, rest % t->box[k]);
             rest /= t->box[k];
         }
         for (unsigned k = 0; k < buffer->rank; k++) {
@@ -369,6 +382,90 @@ START_TEST(groups_copy_their_parts)
 }
 END_TEST
 
+#define KEYS  "tensor<[?, ?, ?, 128] x f8e4m3>"
+#define ORDER "#reorder(0, 0 2 3 1, #swizzle128)"
+
+/* Each digit of the rows is a dim of the map. */
+START_TEST(rows_in_another_order)
+{
+    static const struct {
+        sample s;
+        const char *promise, *parts;
+    } all[] = {
+        {{KEYS, "1, %i, 32 +: 128, 0 +: 128",
+          "smem<128x128 x f8e4m3, " ORDER ", 2>", 128, "1 1 128 128", 1, NULL},
+         "multiples(1, 2, 16)",
+         "2*1 4*4 2*2 8*16"},
+        {{KEYS, "1, %i, 0 +: 224, 0 +: 128",
+          "smem<224x128 x f8e4m3, " ORDER ">", 128, "1 1 224 128", 1, NULL},
+         "multiples(1, 2, 32)",
+         "2*1 4*4 2*2 14*16"},
+        {{"tensor<[?, ?, 256] x f8e4m3>", "%i, 0 +: 64, 0 +: 256",
+          "smem<64x256 x f8e4m3, " ORDER ">", 128, "1 64 128", 2, NULL},
+         "multiples(1, 1, 16)",
+         "2*1 4*4 2*2 4*16"},
+        {{"tensor<[?, 32] x f32>", "8 +: 64, 0 +: 32",
+          "smem<64x32 x f32, #reorder(0, 2 0 1, #swizzle128)>", 128, "64 32", 1,
+          NULL},
+         "multiples(1, 0, 8)",
+         "2*4 4*1 8*8"},
+        {{KEYS, "1, %i, 0 +: 128, 0 +: 128",
+          "smem<128x128 x f8e4m3, " ORDER ">", 0, "", 0,
+          "not promised to be a multiple"},
+         "multiples(1, 2, 8)",
+         ""},
+        {{KEYS, "1, %i, 0 +: 128, 0 +: 128",
+          "smem<128x128 x f8e4m3, " ORDER ">", 0, "", 0,
+          "rows of %x are wanted in another order, 16 a group"},
+         "",
+         ""},
+        {{KEYS, "1, 0, %i +: 128, 0 +: 128",
+          "smem<128x128 x f8e4m3, " ORDER ">", 0, "", 0,
+          "not known to begin at a multiple"},
+         "multiples(1, 2, 16)",
+         ""},
+        {{KEYS, "1, 0, 8 +: 128, 0 +: 128", "smem<128x128 x f8e4m3, " ORDER ">",
+          0, "", 0, "not known to begin at a multiple"},
+         "multiples(1, 2, 16)",
+         ""},
+        {{"tensor<[?, ?, ?, 120] x f8e4m3>", "1, 0, 0 +: 128, 0 +: 128",
+          "smem<128x128 x f8e4m3, " ORDER ">", 0, "", 0,
+          "may reach behind the ends of rows"},
+         "multiples(1, 2, 16)",
+         ""},
+        {{"tensor<[?, ?] x f8e4m3>", "0 +: 128, 0 +: 128",
+          "smem<128x128 x f8e4m3, " ORDER ">", 0, "", 0,
+          "may reach behind the ends of rows"},
+         "multiples(1, 0, 16)",
+         ""},
+    };
+    const sample *s = &all[_i].s;
+    tc_tma t;
+    const tc_type *buffer;
+    const char *why = NULL;
+    bool ok = bulk_copy(
+        s, tc_arena_printf(&cx->arena, "aligned(1) %s", all[_i].promise), &t,
+        &buffer, &why);
+    if (s->refused) {
+        ck_assert_msg(!ok && strstr(why, s->refused), "%s", ok ? "" : why);
+        return;
+    }
+    ck_assert_msg(ok, "%s", why);
+    tc_text box = {.arena = &cx->arena}, parts = {.arena = &cx->arena};
+    for (unsigned i = 0; i < t.rank; i++)
+        tc_text_printf(&box, "%s%u", i ? " " : "", t.box[i]);
+    for (unsigned i = 0; i < t.nparts; i++)
+        tc_text_printf(&parts, "%s%u*%u", i ? " " : "", t.parts[i].count,
+                       t.parts[i].step);
+    ck_assert_str_eq(box.data, s->box);
+    ck_assert_str_eq(parts.data, all[_i].parts);
+    ck_assert_uint_eq(t.swizzle, s->swizzle);
+    ck_assert_uint_eq(t.ncopies, s->ncopies);
+    check_limits(&t, buffer);
+    check_copies(s, &t, buffer);
+}
+END_TEST
+
 START_TEST(rows_must_be_aligned)
 {
     tc_tma t;
@@ -418,6 +515,7 @@ int main(void)
     tcase_set_timeout(c, 300);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, copies_are_what_the_layout_says, 0, NSAMPLES);
+    tcase_add_loop_test(c, rows_in_another_order, 0, 10);
     tcase_add_loop_test(c, groups_copy_their_parts, 0, 7);
     tcase_add_test(c, rows_must_be_aligned);
     tcase_add_test(c, every_size);

@@ -207,7 +207,7 @@ START_TEST(other_tensors_get_a_variant)
         tilec_kernel_free(k);
         return;
     }
-    ck_assert_str_eq(tc_gpu_predicate_of(k).text, "aligned(x)");
+    ck_assert_str_eq(tc_gpu_predicate_of(k, TC_GPU_ALIGNED).text, "aligned(x)");
     ck_assert_int_eq(tilec_launch(k, args, 2, NULL, &last_error), TILEC_OK);
     ck_assert_ptr_null(atomic_load(&k->gpu->variants[TC_GPU_ANY]));
     x.dl.data = (void *)0x1004;
@@ -239,7 +239,7 @@ START_TEST(columns_side_by_side)
     tilec_argument args[] = {tilec_tensor(NULL, &x.dl), tilec_int(NULL, 1)};
     x.strides[0] = 1;
     x.strides[1] = 16;
-    ck_assert_str_eq(tc_gpu_predicate_of(k).text, "aligned(x)");
+    ck_assert_str_eq(tc_gpu_predicate_of(k, TC_GPU_ALIGNED).text, "aligned(x)");
     ck_assert_int_eq(tilec_launch(k, args, 2, NULL, &last_error), TILEC_OK);
     ck_assert_ptr_null(atomic_load(&k->gpu->variants[TC_GPU_ANY]));
     x.strides[0] = 24;

@@ -186,8 +186,10 @@ START_TEST(unsound_entries_are_made_again)
         {"\"threads\"", "\"strands\""},
         {"\"target\":\"sm_90a\"", "\"target\":\"sm_9\""},
         {"\"maps\":[]", "\"naps\":[]"},
-        {"\"maps\":[]", "\"maps\":[[0,\"bf61\",128,2,1,64,64]]"},
-        {"\"maps\":[]", "\"maps\":[[0,\"bf16\",128,2]]"}};
+        {"\"maps\":[]", "\"maps\":[[0,\"bf61\",128,2,0,0,1,64,64]]"},
+        {"\"maps\":[]", "\"maps\":[[0,\"bf16\",128,2,3,0,1,64,64]]"},
+        {"\"maps\":[]", "\"maps\":[[0,\"bf16\",128,2,1,5,1,64,64]]"},
+        {"\"maps\":[]", "\"maps\":[[0,\"bf16\",128,2,0,0]]"}};
     int links = 0;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         const char *change[] = {changes[i][0], changes[i][1], NULL};
@@ -202,10 +204,11 @@ END_TEST
 
 START_TEST(maps_of_no_tensor_are_refused)
 {
-    static const char *const wrong[] = {"\"maps\":[[2,\"bf16\",128,2,1,64,64]]",
-                                        "\"maps\":[[9,\"bf16\",128,2,1,64,64]]",
-                                        "\"maps\":[[0,\"f16\",128,2,1,64,64]]",
-                                        "\"maps\":[[0,\"bf16\",128,1,1,64]]"};
+    static const char *const wrong[] = {
+        "\"maps\":[[2,\"bf16\",128,2,0,0,1,64,64]]",
+        "\"maps\":[[9,\"bf16\",128,2,0,0,1,64,64]]",
+        "\"maps\":[[0,\"f16\",128,2,0,0,1,64,64]]",
+        "\"maps\":[[0,\"bf16\",128,1,0,0,1,64]]"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         tc_cache cache = {.folder = folder};
         size_t n;

@@ -66,8 +66,8 @@ START_TEST(another_dim_is_the_closest)
         "  store %y[0, 0 +: 64, 0 +: 64], %a + %a boundary(1)\n"
         "}\n";
     const char *changes[] = {"\"maps\":[]",
-                             "\"maps\":[[0,\"bf16\",64,1,1,32,64],"
-                             "[1,\"bf16\",128,2,1,64,64]]",
+                             "\"maps\":[[0,\"bf16\",64,1,0,0,1,32,64],"
+                             "[1,\"bf16\",128,2,0,0,1,64,64]]",
                              NULL};
     expect_maps();
     tilec_kernel *k = hopper_compile_text_changed(cx, program, changes);
@@ -84,6 +84,67 @@ START_TEST(another_dim_is_the_closest)
     ck_assert_mem_eq(m.sizes, sizes, sizeof sizes);
     ck_assert_mem_eq(m.strides, strides, sizeof strides);
     ck_assert_mem_eq(m.box, box, sizeof box);
+    tilec_kernel_free(k);
+}
+END_TEST
+
+/* Rows in another order are dims of the map; the others are counted along the
+ * first one. */
+START_TEST(rows_are_taken_apart)
+{
+    const char *changes[] = {
+        "\"maps\":[]",
+        "\"maps\":[[0,\"bf16\",128,2,1,3,2,4,4,1,4,8,1,32,64],"
+        "[1,\"bf16\",128,2,0,0,1,64,64]]",
+        NULL};
+    expect_maps();
+    tilec_kernel *k = hopper_compile_changed(cx, changes);
+    tensor x, y;
+    hopper_make_tensor(&x, 0x10000);
+    hopper_make_tensor(&y, 0x20000);
+    ck_assert_int_eq(hopper_launch(k, &x, &y, NULL), TILEC_OK);
+    fake_map m = hopper_map_of(0);
+    const unsigned long long sizes[] = {2 * 64 + 64, 2, 4, 40 / 8};
+    const unsigned long long strides[] = {4 * 384, 384, 8 * 384};
+    const unsigned box[] = {64, 2, 4, 4};
+    ck_assert_uint_eq(m.rank, 4);
+    ck_assert_mem_eq(m.sizes, sizes, sizeof sizes);
+    ck_assert_mem_eq(m.strides, strides, sizeof strides);
+    ck_assert_mem_eq(m.box, box, sizeof box);
+    ck_assert(!has_any(k));
+    /* A stride that no map can have. */
+    x.strides[0] = -64;
+    ck_assert_int_eq(hopper_launch(k, &x, &y, NULL), TILEC_OK);
+    ck_assert(has_any(k));
+    tilec_kernel_free(k);
+}
+END_TEST
+
+/* Sizes that are no multiples: a variant of their own, aligned as the first. */
+START_TEST(sizes_choose_the_variant)
+{
+    tilec_kernel *k = compile_mapped(cx);
+    tc_func *f = (tc_func *)(uintptr_t)k->func;
+    tensor x, y;
+    hopper_make_tensor(&x, 0x10000);
+    hopper_make_tensor(&y, 0x20000);
+    f->multiples[f->nmultiples++] = (tc_multiple){0, 1, 8};
+    ck_assert_str_eq(tc_gpu_predicate_of(k, TC_GPU_ALIGNED).text,
+                     "aligned(x, y), mapped(x, y), multiples(x.1: 8)");
+    ck_assert_str_eq(tc_gpu_predicate_of(k, TC_GPU_UNEVEN).text,
+                     "aligned(x, y), mapped(x, y)");
+    ck_assert_int_eq(hopper_launch(k, &x, &y, NULL), TILEC_OK);
+    ck_assert_ptr_null(atomic_load(&k->gpu->variants[TC_GPU_UNEVEN]));
+    x.shape[1] = 39;
+    ck_assert_int_eq(hopper_launch(k, &x, &y, NULL), TILEC_OK);
+    ck_assert_ptr_nonnull(atomic_load(&k->gpu->variants[TC_GPU_UNEVEN]));
+    ck_assert(!has_any(k));
+    /* Elements too far from the first. */
+    atomic_store(&k->gpu->variants[TC_GPU_ANY], NULL);
+    x.shape[1] = 40;
+    x.strides[0] = (int64_t)1 << 30;
+    ck_assert_int_eq(hopper_launch(k, &x, &y, NULL), TILEC_OK);
+    ck_assert(!has_any(k));
     tilec_kernel_free(k);
 }
 END_TEST
@@ -150,7 +211,7 @@ START_TEST(what_has_no_map_takes_the_second_variant)
     tensor x, y;
     hopper_make_tensor(&x, 0x10000);
     hopper_make_tensor(&y, 0x20000);
-    ck_assert_str_eq(tc_gpu_predicate_of(k).text,
+    ck_assert_str_eq(tc_gpu_predicate_of(k, TC_GPU_ALIGNED).text,
                      "aligned(x, y), mapped(x, y)");
     x.strides[0] = (int64_t)1 << 39;
     ck_assert_int_eq(hopper_launch(k, &x, &y, NULL), TILEC_OK);
@@ -271,6 +332,8 @@ void hopper_maps_tests(TCase *t)
 {
     tcase_add_test(t, maps_are_handed_over);
     tcase_add_test(t, another_dim_is_the_closest);
+    tcase_add_test(t, rows_are_taken_apart);
+    tcase_add_test(t, sizes_choose_the_variant);
     tcase_add_test(t, maps_are_kept);
     tcase_add_test(t, empty_and_flat_tensors_have_maps);
     tcase_add_test(t, what_has_no_map_takes_the_second_variant);

@@ -38,6 +38,7 @@ enum { NGRIDS = 15 };
 extern const grid grids[NGRIDS];
 void layout_making_tests(TCase *t);
 void layout_fragments_tests(TCase *t);
+void layout_orders_tests(TCase *t);
 void layout_shared_tests(TCase *t);
 void layout_views_tests(TCase *t);
 
