@@ -67,7 +67,19 @@ static bool can_join(const tc_class *a, const tc_class *b)
     return !a->dot || !b->dot || tc_dot_is_mma(a->dot) == tc_dot_is_mma(b->dot);
 }
 
-static void join(tc_class *a, tc_class *b)
+/* A store that can be exchanged through shared memory (layout_choice.c) leaves
+ * the layout to a load that walks another axis. */
+static bool gives_way(const tc_placing *s, const tc_op *store,
+                      const tc_op *load)
+{
+    return store && load && store->code == TC_STORE && load->code == TC_LOAD &&
+           tc_layout_depth(store) == 0 &&
+           store->in[0]->type->kind == TC_BLOCK_PTR &&
+           tc_axis_vector(s->axes, store).axis !=
+               tc_axis_vector(s->axes, load).axis;
+}
+
+static void join(tc_placing *s, tc_class *a, tc_class *b)
 {
     a = tc_class_root(a);
     b = tc_class_root(b);
@@ -75,7 +87,8 @@ static void join(tc_class *a, tc_class *b)
         return;
     if (!a->dot)
         a->dot = b->dot;
-    if (b->weight > a->weight) {
+    if ((b->weight > a->weight && !gives_way(s, b->access, a->access)) ||
+        gives_way(s, a->access, b->access)) {
         a->access = b->access;
         a->weight = b->weight;
     }
@@ -86,7 +99,7 @@ static void join_values(tc_placing *s, const tc_value *a, const tc_value *b)
 {
     tc_class *x = class_of_value(s, a), *y = class_of_value(s, b);
     if (x && y)
-        join(x, y);
+        join(s, x, y);
 }
 
 static void tie(tc_placing *s, tc_class *a, const tc_value *v, unsigned depth)
@@ -249,7 +262,7 @@ static void join_ties(tc_placing *s)
         for (tc_tie *t = s->ties; t; t = t->next)
             if (t->depth == depth &&
                 can_join(tc_class_root(t->a), tc_class_root(t->b)))
-                join(t->a, t->b);
+                join(s, t->a, t->b);
 }
 
 void tc_classes_build(tc_placing *s)
