@@ -232,6 +232,8 @@ struct tc_func {
      * address, its other strides and that dim's size are multiples of 16
      * bytes. */
     uint64_t aligned;
+    /* Of those the ones of which that dim's size may be any. */
+    uint64_t ragged;
     /* ... and when these sizes are multiples, of tensors all of whose elements
      * lie less than 2^31 elements behind the first. */
     unsigned nmultiples;

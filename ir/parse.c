@@ -157,10 +157,11 @@ static bool parse_args(tc_parser *p, tc_func *f)
 }
 
 /* aligned(0, 2): tensors by the number of their parameter. */
-static bool parse_aligned(tc_parser *p, tc_func *f)
+static bool parse_tensors(tc_parser *p, const tc_func *f, const char *word,
+                          uint64_t *which)
 {
     const tc_dim *d;
-    if (!tc_parser_accept_word(p, "aligned"))
+    if (!tc_parser_accept_word(p, word))
         return true;
     if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
         return false;
@@ -172,11 +173,21 @@ static bool parse_aligned(tc_parser *p, tc_func *f)
         if (i < 0 || i >= 64 || i >= f->body->nargs ||
             f->body->args[i]->type->kind != TC_TENSOR)
             return tc_error(p->cx, loc,
-                            "aligned: expected the number of a tensor "
-                            "parameter");
-        f->aligned |= (uint64_t)1 << i;
+                            "%s: expected the number of a tensor parameter",
+                            word);
+        *which |= (uint64_t)1 << i;
     } while (tc_parser_accept(p, TC_TOKEN_COMMA));
     return tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
+/* aligned(0, 1) ragged(2) */
+static bool parse_alignment(tc_parser *p, tc_func *f)
+{
+    if (!parse_tensors(p, f, "aligned", &f->aligned) ||
+        !parse_tensors(p, f, "ragged", &f->ragged))
+        return false;
+    f->aligned |= f->ragged;
+    return true;
 }
 
 static bool parse_multiple(tc_parser *p, tc_func *f)
@@ -258,7 +269,7 @@ static bool parse_signature(tc_parser *p, tc_func *f)
     if (!parse_params(p, f) || !parse_args(p, f))
         return false;
     if (f->is_kernel)
-        return parse_aligned(p, f) && parse_multiples(p, f) &&
+        return parse_alignment(p, f) && parse_multiples(p, f) &&
                parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
                parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
                parse_resource(p, "ptxas", 3, &f->ptxas_level) &&

@@ -539,15 +539,14 @@ static void print_grid(printer *p)
     p->names = inner.names; /* for tc_value_name */
 }
 
-static void print_aligned(printer *p)
+static void print_tensors(printer *p, const char *before, uint64_t which)
 {
-    const char *between = " aligned(";
     for (unsigned i = 0; i < 64; i++)
-        if (p->f->aligned >> i & 1) {
-            tc_text_printf(p->out, "%s%u", between, i);
-            between = ", ";
+        if (which >> i & 1) {
+            tc_text_printf(p->out, "%s%u", before, i);
+            before = ", ";
         }
-    if (p->f->aligned)
+    if (which)
         tc_text_add(p->out, ")");
 }
 
@@ -568,7 +567,8 @@ static void print_func(printer *p)
     tc_text_printf(p->out, "%s @%s", tc_func_word(f), f->name);
     print_params(p);
     print_args(p, f->body);
-    print_aligned(p);
+    print_tensors(p, " aligned(", f->aligned & ~f->ragged);
+    print_tensors(p, " ragged(", f->ragged);
     print_multiples(p);
     if (f->warps)
         tc_text_printf(p->out, " warps(%u)", f->warps);

@@ -19,13 +19,14 @@
 enum { ALIGNMENT = 16 }; /* bytes; see tc_func.aligned */
 
 /* A stride along a side of one element is never walked. */
-static bool is_aligned(const tc_type *t, const tc_launch_arg *a)
+static bool is_aligned(const tc_type *t, const tc_launch_arg *a, bool ragged)
 {
     unsigned bytes = tc_type_bytes(t->elem);
     if (t->rank == 0 || (uintptr_t)a->data % ALIGNMENT)
         return false;
     unsigned unit = tc_type_contiguous(t);
-    if (a->strides[unit] != 1 || (int64_t)a->sizes[unit] * bytes % ALIGNMENT)
+    if (a->strides[unit] != 1 ||
+        (!ragged && (int64_t)a->sizes[unit] * bytes % ALIGNMENT))
         return false;
     for (unsigned i = 0; i < t->rank; i++)
         if (i != unit && a->sizes[i] > 1 &&
@@ -53,7 +54,7 @@ static int choose_variant(const tilec_kernel *k, const tc_launch_arg *args)
 {
     for (unsigned i = 0; i < k->nparams && k->func->aligned >> i; i++)
         if ((k->func->aligned >> i & 1) &&
-            !is_aligned(k->params[i].type, &args[i]))
+            !is_aligned(k->params[i].type, &args[i], k->func->ragged >> i & 1))
             return TC_GPU_ANY;
     for (unsigned i = 0; i < k->func->nmultiples; i++) {
         const tc_multiple *m = &k->func->multiples[i];
@@ -106,7 +107,8 @@ tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k, int variant)
     uint64_t mapped = 0;
     for (unsigned i = 0; i < m->nmaps; i++)
         mapped |= m->maps[i].arg < 64 ? (uint64_t)1 << m->maps[i].arg : 0;
-    add_list(&p, k, "aligned", k->func->aligned);
+    add_list(&p, k, "aligned", k->func->aligned & ~k->func->ragged);
+    add_list(&p, k, "ragged", k->func->ragged);
     add_list(&p, k, "mapped", mapped);
     if (variant == TC_GPU_ALIGNED)
         add_multiples(&p, k);

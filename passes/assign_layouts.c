@@ -296,6 +296,19 @@ static unsigned least_vector(const tc_placing *s, const tc_op *op)
     return adds && s->target->major >= 9 ? 8 : 16;
 }
 
+/* Does a bulk copy bring it to shared memory? */
+static bool comes_in_bulk(const tc_placing *s, const tc_op *op,
+                          const tc_value *tensor)
+{
+    if (op->code != TC_LOAD || !tensor || tensor->def ||
+        !(s->f->ragged >> tensor->index & 1))
+        return false;
+    tc_each_use (u, op->out[0])
+        if (u->op->code != TC_SMEM_STORE)
+            return false;
+    return true;
+}
+
 /* A tensor must be aligned if an access of it moves so many bytes at once. */
 static void plan_access(tc_placing *s, const tc_op *op)
 {
@@ -314,8 +327,8 @@ static void plan_access(tc_placing *s, const tc_op *op)
                   bytes);
         return;
     }
-    if (v.elements == held && !v.why)
-        return; /* elements of 16 bytes, or atomics: nothing was hoped for */
+    if (comes_in_bulk(s, op, tensor) || (v.elements == held && !v.why))
+        return; /* elements of 16 bytes, atomics: nothing was hoped for */
     const char *why = v.why;
     if (held < v.elements)
         why = tc_arena_printf(s->scratch,
@@ -323,6 +336,25 @@ static void plan_access(tc_placing *s, const tc_op *op)
                               "side by side",
                               held);
     tc_remark(s->cx, op->loc, pass, "%s: element by element: %s", name, why);
+}
+
+/* What only bulk copies bring to products may end anywhere; by threads it is
+ * then read element by element. Of tensors with columns side by side, which are
+ * as long as a sequence. */
+static void find_ragged(tc_placing *s)
+{
+    for (const tc_dot *d = s->dots; d; d = d->next)
+        for (unsigned i = 0; i < 2 && tc_dot_is_group(d); i++) {
+            const tc_value *v = d->op->in[i];
+            const tc_op *trans = tc_match_op(v, TC_TRANS);
+            const tc_op *load = tc_match_op(trans ? trans->in[0] : v, TC_LOAD);
+            const tc_value *tensor = load ? tc_accessed_tensor(load) : NULL;
+            if (tensor && tensor->type->contiguous &&
+                tc_is_aligned(s->axes, tensor) &&
+                !tensor->type->dims[tc_type_contiguous(tensor->type)])
+                s->f->ragged |= (uint64_t)1 << tensor->index;
+        }
+    s->f->aligned |= s->f->ragged;
 }
 
 static void plan_vectors(tc_placing *s, const tc_region *r)
@@ -374,6 +406,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
     if (!type_region(&s, f->body))
         return TC_FAILED;
     place_region(&s, f->body);
+    find_ragged(&s);
     tc_dots_lower(&s);
     if (s.failed)
         return TC_FAILED;

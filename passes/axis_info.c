@@ -140,6 +140,13 @@ bool tc_is_aligned(const tc_axis_analysis *a, const tc_value *tensor)
            tensor->index < 64 && a->aligned >> tensor->index & 1;
 }
 
+bool tc_has_whole_rows(const tc_axis_analysis *a, const tc_value *tensor)
+{
+    return tc_is_aligned(a, tensor) &&
+           (tensor->type->dims[tc_type_contiguous(tensor->type)] ||
+            !(a->f->ragged >> tensor->index & 1));
+}
+
 /* ---- Rules of ops with one result ---- */
 
 typedef tc_axis_info rule_fn(const tc_axis_analysis *a, const tc_op *op);
@@ -164,7 +171,7 @@ static tc_axis_info rule_size(const tc_axis_analysis *a, const tc_op *op)
     if (t->dims[dim])
         return known(op->out[0]->type, tc_dim_value(t->dims[dim]));
     bool unit = dim == tc_type_contiguous(t);
-    return divided(op->out[0]->type, unit && tc_is_aligned(a, op->in[0])
+    return divided(op->out[0]->type, unit && tc_has_whole_rows(a, op->in[0])
                                          ? 16 / tc_type_bytes(t->elem)
                                          : 1);
 }

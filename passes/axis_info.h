@@ -51,6 +51,8 @@ const tc_axis_info *tc_axis_info_of(const tc_axis_analysis *a,
                                     const tc_value *v);
 /* May the analysis rely on the alignment of this tensor? */
 bool tc_is_aligned(const tc_axis_analysis *a, const tc_value *tensor);
+/* The same, and so is the size of the dim that it is contiguous in. */
+bool tc_has_whole_rows(const tc_axis_analysis *a, const tc_value *tensor);
 /* A number that divides a scalar, or every lane. */
 uint32_t tc_axis_divisor(const tc_axis_info *info);
 

@@ -112,6 +112,10 @@ static tc_vector block_vector(const tc_axis_analysis *a, const tc_op *op,
                     : "rows of the tensor are not multiples of 16 bytes";
         return r;
     }
+    if (!tc_has_whole_rows(a, block->in[0])) {
+        r.why = "the tensor may end within 16 bytes";
+        return r;
+    }
     const tc_axis_info *info = in(a, op, 0);
     uint32_t offset =
         info->axis[tc_type_contiguous(block->in[0]->type)].divisor;
@@ -179,7 +183,7 @@ static tc_vector gather_vector(const tc_axis_analysis *a, const tc_op *op,
     const tc_axis_info *index = in(a, op, at);
     unsigned axis = longest_run(index);
     tc_vector r = {axis, 1, not_aligned};
-    if (!tc_is_aligned(a, op->in[0]))
+    if (!tc_has_whole_rows(a, op->in[0]))
         return r;
     uint32_t run = smaller(index->axis[axis].run, index->axis[axis].divisor);
     uint32_t same = smaller(equal_lanes(a, op, 1, at, axis, most),

@@ -306,14 +306,15 @@ tc_irange tc_interp_extent(const tc_type *t, const tc_launch_arg *arg)
     return (tc_irange){at + (uintptr_t)low, at + (uintptr_t)high};
 }
 
-static bool is_aligned(const tc_type *t, const tc_launch_arg *arg)
+static bool is_aligned(const tc_type *t, const tc_launch_arg *arg, bool ragged)
 {
     int64_t bytes = tc_type_bytes(t->elem);
     bool ok = (uintptr_t)arg->data % 16 == 0;
     if (t->rank == 0)
         return ok;
     unsigned unit = tc_type_contiguous(t);
-    ok &= arg->strides[unit] == 1 && arg->sizes[unit] * bytes % 16 == 0;
+    ok &= arg->strides[unit] == 1 &&
+          (ragged || arg->sizes[unit] * bytes % 16 == 0);
     for (unsigned i = 0; i < t->rank; i++)
         ok &= i == unit || arg->strides[i] * bytes % 16 == 0;
     return ok;
@@ -339,7 +340,7 @@ static bool keeps_promise(const tc_func *f, const tc_launch_arg *args,
                           unsigned i)
 {
     return !(f->aligned >> i & 1) ||
-           is_aligned(f->body->args[i]->type, &args[i]);
+           is_aligned(f->body->args[i]->type, &args[i], f->ragged >> i & 1);
 }
 
 bool tc_interp_takes(const tc_func *kernel, const tc_launch_arg *args)

@@ -250,6 +250,28 @@ START_TEST(columns_side_by_side)
 }
 END_TEST
 
+/* Columns of any length, whole 16 bytes apart. */
+START_TEST(columns_that_end_anywhere)
+{
+    static const char text[] =
+        "kernel @k(%x: tensor<[?, ?] x f32, contiguous(0)>, %n: i32) ragged(0) "
+        "grid(1) { print \"x\", %n }\n";
+    tilec_kernel *k = gpu_compile(cx, text);
+    matrix x;
+    gpu_make_matrix(&x, 15, 24, 0x1000);
+    tilec_argument args[] = {tilec_tensor(NULL, &x.dl), tilec_int(NULL, 1)};
+    x.strides[0] = 1;
+    x.strides[1] = 16;
+    ck_assert_str_eq(tc_gpu_predicate_of(k, TC_GPU_ALIGNED).text, "ragged(x)");
+    ck_assert_int_eq(tilec_launch(k, args, 2, NULL, &last_error), TILEC_OK);
+    ck_assert_ptr_null(atomic_load(&k->gpu->variants[TC_GPU_ANY]));
+    x.strides[1] = 15;
+    ck_assert_int_eq(tilec_launch(k, args, 2, NULL, &last_error), TILEC_OK);
+    ck_assert_ptr_nonnull(atomic_load(&k->gpu->variants[TC_GPU_ANY]));
+    tilec_kernel_free(k);
+}
+END_TEST
+
 /* ---- Attention ---- */
 
 static DLTensor shaped(DLDataType type, int ndim, int64_t *shape,
@@ -394,6 +416,7 @@ void gpu_cache_tests(TCase *t)
     tcase_add_test(t, contexts_forget_the_oldest);
     tcase_add_test(t, other_tensors_get_a_variant);
     tcase_add_test(t, columns_side_by_side);
+    tcase_add_test(t, columns_that_end_anywhere);
     tcase_add_test(t, attention_without_a_logsumexp);
     tcase_add_test(t, attention_by_lists_without_a_logsumexp);
     tcase_add_test(t, out_of_memory_at_each_place);
