@@ -280,8 +280,12 @@ static LLVMValueRef pack_bytes(tc_gen *g, const tc_type *elem,
                                const LLVMValueRef *x)
 {
     LLVMValueRef low = both_of(x[0], x[1]), high = both_of(x[2], x[3]);
+    /* LLVM would see the halves in words that go round in loops too, but not
+     * put them together again behind the phi. */
+    LLVMValueRef halves[] = {low, high};
     if (low && high)
-        return LLVMBuildBitCast(g->b, pair_of(g, low, high), g->i32, "");
+        return tc_gen_pure_asm(g, g->i32, "mov.b32 $0, {$1, $2};", "=r,h,h", 2,
+                               halves);
     LLVMValueRef word = tc_gen_i32(g, 0);
     for (unsigned i = 0; i < 4; i++) {
         LLVMValueRef byte = tc_gen_to_memory(g, elem, x[i]);

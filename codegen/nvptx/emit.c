@@ -90,21 +90,35 @@ static void call_attribute(tc_gen *g, LLVMValueRef call, const char *name)
                              LLVMCreateEnumAttribute(g->llvm, kind, 0));
 }
 
-LLVMValueRef tc_gen_asm(tc_gen *g, LLVMTypeRef result, const char *text,
-                        const char *constraints, unsigned nargs,
-                        LLVMValueRef *args)
+static LLVMValueRef call_asm(tc_gen *g, LLVMTypeRef result, const char *text,
+                             const char *constraints, bool has_effects,
+                             unsigned nargs, LLVMValueRef *args)
 {
     LLVMTypeRef *types = tc_arena_array(g->arena, LLVMTypeRef, nargs + 1);
     for (unsigned i = 0; i < nargs; i++)
         types[i] = LLVMTypeOf(args[i]);
     LLVMTypeRef type = LLVMFunctionType(result, types, nargs, false);
     LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints,
-                                         strlen(constraints), true, false,
-                                         LLVMInlineAsmDialectATT, false);
+                                         strlen(constraints), has_effects,
+                                         false, LLVMInlineAsmDialectATT, false);
     LLVMValueRef call = LLVMBuildCall2(g->b, type, code, args, nargs, "");
-    call_attribute(g, call, "convergent");
+    call_attribute(g, call, has_effects ? "convergent" : "memory");
     call_attribute(g, call, "nounwind");
     return call;
+}
+
+LLVMValueRef tc_gen_asm(tc_gen *g, LLVMTypeRef result, const char *text,
+                        const char *constraints, unsigned nargs,
+                        LLVMValueRef *args)
+{
+    return call_asm(g, result, text, constraints, true, nargs, args);
+}
+
+LLVMValueRef tc_gen_pure_asm(tc_gen *g, LLVMTypeRef result, const char *text,
+                             const char *constraints, unsigned nargs,
+                             LLVMValueRef *args)
+{
+    return call_asm(g, result, text, constraints, false, nargs, args);
 }
 
 LLVMBasicBlockRef tc_gen_block_new(tc_gen *g, const char *name)
