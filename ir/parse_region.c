@@ -7,6 +7,7 @@
  *   %x = while carry(%x0 = a) { ... condition %c } do { ... yield %x1 }
  *   %v = reduce %x axis(1) (%a: f32, %b: f32) { ... yield %c }
  *   warp_groups registers(24, 240) producer { ... } consumer { ... }
+ *       mover { ... }
  */
 #include "ir/parse.h"
 
@@ -276,10 +277,14 @@ bool tc_parse_warp_groups(tc_parser *p, tc_outcome *out)
     p->at++;
     if (!tc_parse_clauses(p, &parts))
         return false;
-    tc_op *op = tc_op_new(p->f, TC_WARP_GROUPS, parts.loc, 0, NULL, 2);
+    tc_op *op = tc_op_new(p->f, TC_WARP_GROUPS, parts.loc, 0, NULL, 3);
     tc_parts_apply_attrs(&parts, op);
     bool read = parse_role(p, op->regions[0], "producer") &&
                 parse_role(p, op->regions[1], "consumer");
+    if (read && tc_parser_is_word(p, "mover"))
+        read = parse_role(p, op->regions[2], "mover");
+    else
+        op->nregions = 2;
     *out = tc_outcome_of_op(read ? tc_parser_emit(p, op, 0, NULL) : NULL);
     return read;
 }

@@ -396,6 +396,10 @@ static void print_warp_groups(printer *p, const tc_op *op)
     print_region(p, op->regions[0]);
     tc_text_add(p->out, " consumer ");
     print_region(p, op->regions[1]);
+    if (op->nregions == 2)
+        return;
+    tc_text_add(p->out, " mover ");
+    print_region(p, op->regions[2]);
 }
 
 static void print_args(printer *p, const tc_region *r)

@@ -66,6 +66,19 @@ static bool check_smem_store(const tc_verifier *v, const tc_op *op)
                             tc_type_name(v->cx, t), tc_type_name(v->cx, to));
 }
 
+/* From operand 0 to operand 1. */
+static bool check_smem_copy(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *from = op->in[0]->type, *to = op->in[1]->type;
+    bool fits = !from->slots && !to->slots && from->elem == to->elem &&
+                from->rank == to->rank &&
+                memcmp(from->dims, to->dims, to->rank * sizeof *to->dims) == 0;
+    return fits || tc_error(v->cx, op->loc,
+                            "smem_copy: from %s to %s, expected two buffers of "
+                            "the same sides and elements",
+                            tc_type_name(v->cx, from), tc_type_name(v->cx, to));
+}
+
 static bool check_async_copy(const tc_verifier *v, const tc_op *op)
 {
     const tc_type *from = tc_type_pointee(v->cx, op->in[0]->type);
@@ -195,16 +208,37 @@ static bool has_tiles(const tc_op *op)
     return false;
 }
 
-static bool check_no_tiles(const tc_verifier *v, const tc_region *r)
+static bool check_no_tiles(const tc_verifier *v, const tc_region *r,
+                           const char *where)
 {
     bool ok = true;
     tc_each_op (op, r) {
         if (has_tiles(op))
+            ok = tc_error(v->cx, op->loc, "%s: a tile in the %s",
+                          tc_op_infos[op->code].name, where);
+        for (unsigned i = 0; i < op->nregions; i++)
+            ok &= check_no_tiles(v, op->regions[i], where);
+    }
+    return ok;
+}
+
+/* Threads that copy from buffer to buffer: what they may do to memory, and to
+ * the other roles. */
+static bool check_mover(const tc_verifier *v, const tc_region *r)
+{
+    bool ok = true;
+    tc_each_op (op, r) {
+        bool fits = !tc_op_has(op, TC_WRITES) || op->code == TC_SMEM_COPY ||
+                    op->code == TC_MBARRIER_WAIT ||
+                    op->code == TC_MBARRIER_ARRIVE ||
+                    op->code == TC_FENCE_ASYNC || op->code == TC_BARRIER;
+        if (!fits)
             ok = tc_error(v->cx, op->loc,
-                          "%s: a tile in the producer, which is one thread",
+                          "%s: in the mover, expected it in "
+                          "the producer or the consumer",
                           tc_op_infos[op->code].name);
         for (unsigned i = 0; i < op->nregions; i++)
-            ok &= check_no_tiles(v, op->regions[i]);
+            ok &= check_mover(v, op->regions[i]);
     }
     return ok;
 }
@@ -242,10 +276,11 @@ static bool check_registers(const tc_verifier *v, const tc_op *op)
 
 static bool check_warp_groups(const tc_verifier *v, const tc_op *op)
 {
-    if (!tc_verify_region_count(v, op, 2) ||
-        !tc_verify_arg_count(v, op->regions[0], 0) ||
-        !tc_verify_arg_count(v, op->regions[1], 0))
+    if (op->nregions != 3 && !tc_verify_region_count(v, op, 2))
         return false;
+    for (unsigned i = 0; i < op->nregions; i++)
+        if (!tc_verify_arg_count(v, op->regions[i], 0))
+            return false;
     if (op->parent != v->f->body || !v->f->is_kernel)
         return tc_error(v->cx, op->loc,
                         "warp_groups: expected it in the body of a kernel, not "
@@ -258,8 +293,14 @@ static bool check_warp_groups(const tc_verifier *v, const tc_op *op)
     for (const tc_op *o = op->next; o; o = o->next)
         if (o->code == TC_WARP_GROUPS)
             return tc_error(v->cx, o->loc, "warp_groups: expected only one");
-    return check_registers(v, op) && check_no_tiles(v, op->regions[0]) &&
-           check_beside(v, op);
+    bool ok =
+        check_registers(v, op) && check_beside(v, op) &&
+        check_no_tiles(v, op->regions[0], "producer, which is one thread");
+    if (!ok || op->nregions == 2)
+        return ok;
+    return check_no_tiles(v, op->regions[2],
+                          "mover, which copies buffers as they are") &&
+           check_mover(v, op->regions[2]);
 }
 
 /* In the consumer, whose groups all take the same turns, by pairs. */
@@ -290,6 +331,7 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_MMA_WAIT] = check_pending,
     [TC_SMEM_ALLOC] = check_smem_alloc,
     [TC_SMEM_STORE] = check_smem_store,
+    [TC_SMEM_COPY] = check_smem_copy,
     [TC_ASYNC_COPY] = check_async_copy,
     [TC_ASYNC_WAIT] = check_pending,
     [TC_WARP_GROUPS] = check_warp_groups,

@@ -572,8 +572,8 @@ static void visit_op(tc_axis_analysis *a, const tc_op *op)
     case TC_WHILE: visit_while(a, op); return;
     case TC_IF: visit_if(a, op); return;
     case TC_WARP_GROUPS:
-        visit_region(a, op->regions[0]);
-        visit_region(a, op->regions[1]);
+        for (unsigned i = 0; i < op->nregions; i++)
+            visit_region(a, op->regions[i]);
         return;
     default: break;
     }

@@ -605,10 +605,10 @@ static bool orders_accesses(const tc_op *op)
            op->code == TC_TMA_STORE_WAIT;
 }
 
-/* mbarriers are between a producer and all others. */
-static bool is_producer(const tc_op *op, unsigned region)
+/* mbarriers are between the consumer and all other roles. */
+static bool is_other_role(const tc_op *op, unsigned region)
 {
-    return op->code == TC_WARP_GROUPS && region == 0;
+    return op->code == TC_WARP_GROUPS && region != 1;
 }
 
 /* NULL: nothing in it matters. */
@@ -619,7 +619,7 @@ static struct node *node_of(tc_hazard_finder *h, tc_op *op, unsigned depth)
     add_places(h, &node);
     bool matters = node.global || node.nplaces || orders_accesses(op);
     for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++) {
-        if (is_producer(op, i))
+        if (is_other_role(op, i))
             continue;
         node.inside[i] = nodes_of(h, op->regions[i], depth + is_loop(op));
         matters |= node.inside[i] != NULL;

@@ -122,6 +122,10 @@ static struct state walk_op(struct fencer *s, tc_op *op, struct state state)
         if (is_read(s, op->in[0]))
             state.written = op;
         return state;
+    case TC_SMEM_COPY:
+        if (is_read(s, op->in[1]))
+            state.written = op;
+        return state;
     case TC_ASYNC_COPY:
         if (is_read(s, op->in[1]))
             state.copying = op;

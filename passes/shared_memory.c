@@ -94,6 +94,7 @@ tc_buffer_use tc_buffer_use_of(const tc_op *op, unsigned i)
     case TC_SMEM_STORE:
         return tc_op_int(op, "by_mbarrier") ? TC_BUFFER_NOT_USED
                                             : TC_BUFFER_WRITTEN;
+    case TC_SMEM_COPY: return i ? TC_BUFFER_WRITTEN : TC_BUFFER_READ;
     case TC_ASYNC_COPY: return TC_BUFFER_COPIED_TO;
     case TC_SMEM_LOAD:
         return tc_op_int(op, "by_mbarrier") ? TC_BUFFER_NOT_USED
@@ -206,20 +207,20 @@ static void include(tc_lifetime *l, const tc_op *where, tc_op *op)
     }
 }
 
-/* warp_groups, of an op in its first region; else NULL. */
-static tc_op *roles_of_producer(const tc_op *op)
+/* warp_groups, of an op that is not the consumers'; else NULL. */
+static tc_op *roles_beside(const tc_op *op)
 {
     for (const tc_region *r = op->parent; r->op; r = r->op->parent)
         if (r->op->code == TC_WARP_GROUPS)
-            return r == r->op->regions[0] ? r->op : NULL;
+            return r != r->op->regions[1] ? r->op : NULL;
     return NULL;
 }
 
 /* A buffer from outside of a loop is in use in all steps of it. While the
- * producer runs, the consumers may be anywhere. */
+ * producer or the mover runs, the consumers may be anywhere. */
 static void include_use(const struct finder *s, tc_lifetime *l, tc_op *op)
 {
-    tc_op *roles = roles_of_producer(op);
+    tc_op *roles = roles_beside(op);
     include(l, op, op);
     if (roles)
         include(l, roles, op);
@@ -454,7 +455,7 @@ static void find_loan(struct finder *s, tc_func *f, tc_op *copy)
         only_use(alloc->out[0], TC_TMA_LOAD) != copy)
         return;
     struct loan x = {s, f, only_use(guard, TC_MBARRIER_ARRIVE), 0, true};
-    if (!x.release || roles_of_producer(x.release))
+    if (!x.release || roles_beside(x.release))
         return;
     end_uses(&x, alloc->out[0]);
     tc_lifetime *l = lifetime_of(s, alloc);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The roles of a kernel: two programs side by side, each on a stack of regions
- * of its own. They take turns as the order has it, so that each is once as far
- * ahead of the other as mbarriers let it be; what they must not do to each
- * other does not hang on that (clock.c). Where both wait, a bulk copy arrives;
- * where none is under way, they wait for ever.
+ * The roles of a kernel: two or three programs side by side, each on a stack of
+ * regions of its own. They take turns as the order has it, so that each is once
+ * as far ahead of the other as mbarriers let it be; what they must not do to
+ * each other does not hang on that (clock.c). Where both wait, a bulk copy
+ * arrives; where none is under way, they wait for ever.
  *
- *   LATE            the consumer runs while it can, then the producer
- *   EARLY, NEWEST   the producer runs while it can
+ *   LATE            the consumer runs while it can, then the mover, then the
+ *                   producer
+ *   EARLY, NEWEST   the other way round
  *   RANDOM          by chance, at each op that the other may notice
  */
 #include "codegen/interp/state.h"
@@ -30,9 +31,14 @@ static unsigned count_groups(const tc_interp *it)
 {
     for (unsigned i = 1; i <= it->nops; i++)
         if (is_asynchronous(it->ops[i]) && it->nwarps % 4 == 0 &&
-            it->nwarps / 4 <= TC_MAX_GROUPS)
+            it->nwarps / 4 < TC_MAX_GROUPS)
             return it->nwarps / 4;
     return 1;
+}
+
+static bool has_mover(const tc_op *roles)
+{
+    return roles->nregions > TC_ROLE_MOVER - TC_ROLE_PRODUCER;
 }
 
 static void make_mbarriers(tc_interp *it)
@@ -50,7 +56,10 @@ static void make_mbarriers(tc_interp *it)
 void tc_interp_sync_new(tc_interp *it)
 {
     tc_isync *s = &it->sync;
-    s->ngroups = count_groups(it);
+    s->ngroups = s->nconsumers = count_groups(it);
+    for (unsigned i = 1; i <= it->nops; i++)
+        if (it->ops[i]->code == TC_WARP_GROUPS)
+            s->ngroups += has_mover(it->ops[i]);
     s->nreaders = tc_clock_stores(s, s->ngroups - 1) + 1;
     for (unsigned i = 1; i <= it->nops; i++) {
         s->roles |= it->ops[i]->code == TC_WARP_GROUPS;
@@ -89,7 +98,7 @@ void tc_interp_sync_reset(tc_interp *it)
     s->nflights = 0;
     s->nproducts = s->products_done = 0;
     s->store = s->store_wait = s->fetch = s->end = NULL;
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < TC_ROLE_COUNT; i++) {
         it->agents[i].depth = 0;
         it->agents[i].role = (tc_irole)i;
         it->agents[i].waits = NULL;
@@ -106,21 +115,22 @@ static bool can_run(tc_interp *it, tc_irole role)
            (!a->waits || tc_interp_mbarrier_passes(it, a->waits, role));
 }
 
-/* Whose turn it is, of those that can run. */
+/* Whose turn it is, of those that can run; TC_ROLE_ALL: none can. */
 static tc_irole choose(tc_interp *it)
 {
-    bool producer = can_run(it, TC_ROLE_PRODUCER);
-    bool consumer = can_run(it, TC_ROLE_CONSUMER);
-    if (!producer || !consumer)
-        return producer   ? TC_ROLE_PRODUCER
-               : consumer ? TC_ROLE_CONSUMER
-                          : TC_ROLE_ALL;
-    switch (it->options->order) {
-    case TC_INTERP_LATE: return TC_ROLE_CONSUMER;
-    case TC_INTERP_RANDOM:
-        return tc_interp_random(it) % 2 ? TC_ROLE_PRODUCER : TC_ROLE_CONSUMER;
-    default: return TC_ROLE_PRODUCER;
-    }
+    static const tc_irole late[] = {TC_ROLE_CONSUMER, TC_ROLE_MOVER,
+                                    TC_ROLE_PRODUCER};
+    static const tc_irole early[] = {TC_ROLE_PRODUCER, TC_ROLE_MOVER,
+                                     TC_ROLE_CONSUMER};
+    bool is_late = it->options->order == TC_INTERP_LATE;
+    tc_irole ready[TC_ROLE_COUNT];
+    unsigned n = 0;
+    for (unsigned i = 0; i < sizeof late / sizeof *late; i++)
+        if (can_run(it, is_late ? late[i] : early[i]))
+            ready[n++] = is_late ? late[i] : early[i];
+    if (n > 1 && it->options->order == TC_INTERP_RANDOM)
+        return ready[tc_interp_random(it) % n];
+    return n ? ready[0] : TC_ROLE_ALL;
 }
 
 /* Runs until the other one may have a turn. */
@@ -139,31 +149,44 @@ static bool take_turn(tc_interp *it, tc_irole role)
     return tc_interp_bulk_land_some(it);
 }
 
+/* At the wait of the role that comes last, with a note at that of the one that
+ * should go first. */
 static bool find_deadlock(tc_interp *it)
 {
-    const tc_iagent *p = &it->agents[TC_ROLE_PRODUCER];
-    const tc_iagent *c = &it->agents[TC_ROLE_CONSUMER];
-    const tc_op *wait = c->waits ? c->waits : p->waits;
-    const tc_op *other = c->waits && p->waits ? p->waits : NULL;
+    static const tc_irole order[] = {TC_ROLE_CONSUMER, TC_ROLE_MOVER,
+                                     TC_ROLE_PRODUCER};
+    const tc_op *wait = NULL, *other = NULL;
+    for (unsigned i = 0; i < sizeof order / sizeof *order; i++) {
+        const tc_op *waits = it->agents[order[i]].waits;
+        other = wait && waits ? waits : other;
+        wait = wait ? wait : waits;
+    }
     const char *state = tc_interp_mbarrier_state(it, wait);
-    return tc_interp_find(it, wait, other,
-                          "the producer waits here for the other one",
+    bool consumer = wait == it->agents[TC_ROLE_CONSUMER].waits;
+    return tc_interp_find(it, wait, other, "another role waits here",
                           "waits for ever: %s%s", state,
                           other      ? ""
-                          : c->waits ? "; the producer has ended"
+                          : consumer ? "; the producer has ended"
                                      : "; the consumer has ended") &&
            false;
+}
+
+static bool is_done(const tc_interp *it)
+{
+    bool done = true;
+    for (tc_irole role = TC_ROLE_PRODUCER; role < TC_ROLE_COUNT; role++)
+        done &= it->agents[role].depth == 0;
+    return done;
 }
 
 bool tc_interp_warp_groups(tc_interp *it, const tc_op *op)
 {
     tc_iagent *outer = it->agent;
-    for (int role = TC_ROLE_PRODUCER; role <= TC_ROLE_CONSUMER; role++) {
-        it->agent = &it->agents[role];
-        tc_interp_enter(it, op->regions[role - TC_ROLE_PRODUCER]);
+    for (unsigned i = 0; i < op->nregions; i++) {
+        it->agent = &it->agents[TC_ROLE_PRODUCER + i];
+        tc_interp_enter(it, op->regions[i]);
     }
-    while (it->agents[TC_ROLE_PRODUCER].depth ||
-           it->agents[TC_ROLE_CONSUMER].depth) {
+    while (!is_done(it)) {
         tc_irole role = choose(it);
         bool none = false;
         if (role != TC_ROLE_ALL) {

@@ -280,7 +280,7 @@ static const uint8_t *groups_of(tc_interp *it, const tc_op *op)
     tc_type_sides(t, sides);
     for (uint32_t e = 0; e < n; e++) {
         tc_interp_decode(sides, t->rank, e, coord);
-        groups[e] = (uint8_t)(1u << coord[axis] * (int32_t)it->sync.ngroups /
+        groups[e] = (uint8_t)(1u << coord[axis] * (int32_t)it->sync.nconsumers /
                                         sides[axis]);
     }
     return groups;
@@ -301,7 +301,7 @@ bool tc_interp_tma_store(tc_interp *it, const tc_op *op)
     tc_inum *x = tc_arena_array(&it->scratch, tc_inum, n);
     tc_ipoison *poison = tc_arena_array(&it->scratch, tc_ipoison, n);
     const uint8_t *groups = groups_of(it, op);
-    for (unsigned g = 0; g < (groups ? s->ngroups : 1); g++)
+    for (unsigned g = 0; g < (groups ? s->nconsumers : 1); g++)
         s->now[tc_clock_stores(s, g)]++;
     s->store = op;
     bool ok = tc_interp_shared_read(it, op, 1,

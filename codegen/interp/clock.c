@@ -44,18 +44,20 @@ static void meet(tc_interp *it, unsigned first, unsigned last, bool producer)
 
 bool tc_interp_barrier(tc_interp *it, const tc_op *op)
 {
-    unsigned n = it->sync.ngroups;
-    if (it->agent->role == TC_ROLE_PRODUCER)
+    tc_irole role = it->agent->role;
+    unsigned first = tc_first_group(&it->sync, role);
+    unsigned last = tc_last_group(&it->sync, role);
+    if (role == TC_ROLE_PRODUCER)
         return tc_interp_find(it, op, NULL, NULL,
                               "in the producer, which is one thread") &&
                false;
     if (tc_op_is_word(op, "scope", "group")) {
-        for (unsigned g = 0; g < n; g++)
+        for (unsigned g = first; g <= last; g++)
             meet(it, g, g, false);
         return true;
     }
-    it->epoch++;
-    meet(it, 0, n - 1, it->agent->role == TC_ROLE_ALL);
+    it->epoch += role != TC_ROLE_MOVER;
+    meet(it, first, last, role == TC_ROLE_ALL);
     return true;
 }
 
@@ -72,7 +74,8 @@ bool tc_interp_fence_async(tc_interp *it, const tc_op *op)
     tc_isync *s = &it->sync;
     if (it->agent->role == TC_ROLE_PRODUCER)
         return true; /* it writes nothing but mailboxes */
-    for (unsigned g = 0; g < s->ngroups; g++)
+    unsigned last = tc_last_group(s, it->agent->role);
+    for (unsigned g = tc_first_group(s, it->agent->role); g <= last; g++)
         s->now[tc_clock_fences(s, g)]++;
     return true;
 }

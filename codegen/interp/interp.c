@@ -214,6 +214,7 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_SMEM_TRANS] = tc_interp_smem_trans,
     [TC_SMEM_LOAD] = tc_interp_smem_load,
     [TC_SMEM_STORE] = tc_interp_smem_store,
+    [TC_SMEM_COPY] = tc_interp_smem_copy,
     [TC_ASYNC_COPY] = tc_interp_async_copy,
     [TC_ASYNC_COMMIT] = tc_interp_async_commit,
     [TC_ASYNC_WAIT] = tc_interp_async_wait,

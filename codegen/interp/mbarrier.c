@@ -22,7 +22,8 @@ static bool is_visible(const tc_interp *it, const tc_imbarrier *b)
     unsigned group = tc_clock_group(0);
     if (it->agent->role == TC_ROLE_PRODUCER)
         return tc_interp_knows(it, TC_ACTOR_PRODUCER, group, b->init_epoch);
-    for (unsigned g = 0; g < s->ngroups; g++)
+    unsigned last = tc_last_group(s, it->agent->role);
+    for (unsigned g = tc_first_group(s, it->agent->role); g <= last; g++)
         if (!tc_interp_knows(it, tc_actor_group(g), group, b->init_epoch))
             return false;
     return true;
@@ -84,18 +85,13 @@ bool tc_interp_mbarrier_alloc(tc_interp *it, const tc_op *op)
 
 /* ---- Phases ---- */
 
-static tc_iwaiter *waiter_of(tc_imbarrier *b, tc_irole role)
-{
-    return &b->waiters[role == TC_ROLE_PRODUCER ? 0 : 1];
-}
-
 /* Whether a clock has the last wait of a role behind it. */
 static bool has_passed(const tc_isync *s, const uint32_t *clock,
-                       const tc_iwaiter *w, bool is_producer)
+                       const tc_iwaiter *w, tc_irole role)
 {
-    if (is_producer)
+    if (role == TC_ROLE_PRODUCER)
         return clock[tc_clock_producer()] >= w->epoch[0];
-    for (unsigned g = 0; g < s->ngroups; g++)
+    for (unsigned g = tc_first_group(s, role); g <= tc_last_group(s, role); g++)
         if (clock[tc_clock_group(g)] < w->epoch[g] &&
             clock[tc_clock_products(s, g)] < w->mma[g])
             return false;
@@ -105,10 +101,10 @@ static bool has_passed(const tc_isync *s, const uint32_t *clock,
 /* All who saw the phase before this one did so before this one ends. */
 static bool check_waiters(tc_interp *it, tc_imbarrier *b, const tc_op *op)
 {
-    for (int i = 0; i < 2; i++) {
-        const tc_iwaiter *w = &b->waiters[i];
+    for (tc_irole role = TC_ROLE_ALL; role < TC_ROLE_COUNT; role++) {
+        const tc_iwaiter *w = &b->waiters[role];
         if (w->op && w->seen == b->phase &&
-            !has_passed(&it->sync, b->release, w, i == 0) &&
+            !has_passed(&it->sync, b->release, w, role) &&
             !tc_interp_find(it, op, w->op, "this wait would miss it",
                             "may end a phase of the mbarrier before all have "
                             "seen the end of the one before"))
@@ -119,7 +115,10 @@ static bool check_waiters(tc_interp *it, tc_imbarrier *b, const tc_op *op)
 
 static bool is_seen(const tc_imbarrier *b)
 {
-    return b->waiters[0].seen >= b->phase || b->waiters[1].seen >= b->phase;
+    bool seen = false;
+    for (tc_irole role = TC_ROLE_ALL; role < TC_ROLE_COUNT; role++)
+        seen |= b->waiters[role].seen >= b->phase;
+    return seen;
 }
 
 /* Copies of the phase before that nobody waited for. */
@@ -220,7 +219,8 @@ bool tc_interp_mbarrier_arrive(tc_interp *it, const tc_op *op)
         return true;
     }
     bool by_warp = tc_op_is_word(op, "scope", "warp"), ok = true;
-    for (unsigned g = 0; ok && g < s->ngroups; g++)
+    unsigned last = tc_last_group(s, it->agent->role);
+    for (unsigned g = tc_first_group(s, it->agent->role); ok && g <= last; g++)
         ok = by_warp ? arrive_by_warp(it, b, op, g)
                      : arrive(it, b, op, s->known[tc_actor_first(s, g)]);
     return ok;
@@ -238,19 +238,21 @@ bool tc_interp_mbarrier_passes(tc_interp *it, const tc_op *wait, tc_irole role)
 {
     tc_imbarrier *b = find(it, wait, 0);
     int64_t parity = tc_ivalue_of(wait->in[2])->x[0].i;
-    return !b || b->phase >= wanted(waiter_of(b, role), parity);
+    return !b || b->phase >= wanted(&b->waiters[role], parity);
 }
 
 static void learn(tc_interp *it, const tc_imbarrier *b, tc_iwaiter *w)
 {
     tc_isync *s = &it->sync;
-    if (it->agent->role == TC_ROLE_PRODUCER) {
+    tc_irole role = it->agent->role;
+    if (role == TC_ROLE_PRODUCER) {
         tc_interp_clock_join(s, s->known[TC_ACTOR_PRODUCER], b->done);
         w->epoch[0] = s->now[tc_clock_producer()];
         return;
     }
-    tc_interp_groups_learn(it, 0, s->ngroups - 1, b->done);
-    for (unsigned g = 0; g < s->ngroups; g++) {
+    unsigned first = tc_first_group(s, role), last = tc_last_group(s, role);
+    tc_interp_groups_learn(it, first, last, b->done);
+    for (unsigned g = first; g <= last; g++) {
         w->epoch[g] = s->now[tc_clock_group(g)];
         w->mma[g] = s->now[tc_clock_products(s, g)] + 1;
     }
@@ -267,7 +269,7 @@ bool tc_interp_mbarrier_wait(tc_interp *it, const tc_op *op)
                               "parity %lld, expected 0 or 1",
                               (long long)parity.i) &&
                false;
-    tc_iwaiter *w = waiter_of(b, it->agent->role);
+    tc_iwaiter *w = &b->waiters[it->agent->role];
     uint32_t over = wanted(w, parity.i);
     if (b->phase > over)
         return tc_interp_find(it, op, b->arrive, "the last arrival",

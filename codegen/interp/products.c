@@ -72,7 +72,7 @@ bool tc_interp_product_start(tc_interp *it, const tc_op *op)
     s->products[++s->nproducts] = (tc_iproduct){.op = op};
     if (c->product)
         s->products[c->product].taken = op;
-    for (unsigned g = 0; g < s->ngroups; g++)
+    for (unsigned g = 0; g < s->nconsumers; g++)
         s->now[tc_clock_products(s, g)] = s->nproducts;
     return true;
 }
@@ -84,7 +84,7 @@ static void wait_for(tc_interp *it, uint32_t pending)
     if (s->nproducts < pending || s->nproducts - pending <= s->products_done)
         return;
     s->products_done = s->nproducts - pending;
-    for (unsigned g = 0; g < s->ngroups; g++) {
+    for (unsigned g = 0; g < s->nconsumers; g++) {
         unsigned products = tc_clock_products(s, g);
         s->known[tc_actor_group(g)][products] = s->products_done;
         s->known[tc_actor_first(s, g)][products] = s->products_done;

@@ -283,11 +283,12 @@ bool tc_interp_shared_read(tc_interp *it, const tc_op *op, unsigned operand,
                      ? tc_interp_places(it, op->out[0]->type->layout)->count
                      : (uint32_t)tc_layout_size(t->layout, TC_OFFSET);
     reading readings[TC_MAX_GROUPS];
+    unsigned first = tc_first_group(&it->sync, it->agent->role);
     if (reader == TC_READ_THREADS || reader == TC_READ_PRODUCTS ||
         reader == TC_READ_STORES)
-        nreadings = it->sync.ngroups;
+        nreadings = 1 + tc_last_group(&it->sync, it->agent->role) - first;
     for (unsigned g = 0; g < nreadings && g < TC_MAX_GROUPS; g++)
-        readings[g] = reading_of(it, reader, g);
+        readings[g] = reading_of(it, reader, first + g);
     for (uint32_t e = 0; e < n; e++) {
         tc_ibyte *b = &it->bytes[v->at + offsets[element_of(op, t, e)] * bytes];
         uint8_t value[8];
@@ -306,10 +307,31 @@ bool tc_interp_shared_read(tc_interp *it, const tc_op *op, unsigned operand,
     return true;
 }
 
+static bool is_mover(const tc_interp *it, unsigned group)
+{
+    return group >= it->sync.nconsumers;
+}
+
+static const char *role_of_writer(const tc_interp *it, const tc_iwriter *w)
+{
+    return w->actor == TC_ACTOR_PRODUCER                ? "producer"
+           : is_mover(it, w->actor - tc_actor_group(0)) ? "mover"
+                                                        : "consumer";
+}
+
+/* Of a component of threads. */
+static const char *role_of(const tc_interp *it, unsigned component)
+{
+    return component == tc_clock_producer()              ? "producer"
+           : is_mover(it, component - tc_clock_group(0)) ? "mover"
+                                                         : "consumer";
+}
+
 static bool find_read(tc_interp *it, const tc_op *op, const tc_iwriter *w,
                       unsigned component, const tc_op *read)
 {
     const tc_isync *s = &it->sync;
+    const char *role = role_of_writer(it, w);
     if (component >= tc_clock_stores(s, 0))
         return tc_interp_find(it, op, read, "it starts here",
                               "race: overwrites what a bulk store may still "
@@ -317,16 +339,18 @@ static bool find_read(tc_interp *it, const tc_op *op, const tc_iwriter *w,
     if (component >= tc_clock_products(s, 0))
         return tc_interp_find(it, op, read, "it starts here",
                               "race: overwrites what an asynchronous mma may "
-                              "still read: no mma_wait of it in between%s",
-                              w->actor == TC_ACTOR_PRODUCER
-                                  ? ", followed by an mbarrier_arrive that "
-                                    "the producer waited for"
-                                  : "");
-    if (w->actor == TC_ACTOR_PRODUCER)
+                              "still read: no mma_wait of it in between%s%s%s",
+                              *role == 'c' ? ""
+                                           : ", followed by an mbarrier_arrive "
+                                             "that the ",
+                              *role == 'c' ? "" : role,
+                              *role == 'c' ? "" : " waited for");
+    if (strcmp(role, role_of(it, component)) != 0)
         return tc_interp_find(it, op, read, "read here",
-                              "race: overwrites what the consumer may still "
-                              "read: no barrier behind that, followed by an "
-                              "mbarrier_arrive that the producer waited for");
+                              "race: overwrites what the %s may still read: no "
+                              "barrier behind that, followed by an "
+                              "mbarrier_arrive that the %s waited for",
+                              role_of(it, component), role);
     return tc_interp_find(it, op, read, "read here",
                           "race: thread %u overwrites what other threads may "
                           "still read, with no barrier in between",
@@ -340,7 +364,7 @@ static bool find_written(tc_interp *it, const tc_op *op, const tc_iwriter *w,
         return tc_interp_find(it, op, writer(it, b), "the copy starts here",
                               "race: overwrites what a bulk copy may still be "
                               "writing");
-    if (!by_group(it, b) || w->actor == TC_ACTOR_PRODUCER)
+    if (strcmp(role_of_writer(it, w), role_of(it, b->writer)) != 0)
         return tc_interp_find(it, op, writer(it, b), "written here",
                               "race: overwrites what the other role has "
                               "written: no mbarrier in between");
@@ -434,16 +458,15 @@ bool tc_interp_smem_load(tc_interp *it, const tc_op *op)
 }
 
 static bool store_element(tc_interp *it, const tc_op *op, uint32_t at,
-                          unsigned thread, tc_inum x, tc_ipoison poison)
+                          const tc_iwriter *w, tc_inum x, tc_ipoison poison)
 {
     const tc_type *t = op->in[0]->type;
     unsigned bytes = tc_type_bytes(t->elem);
     uint8_t value[8];
     tc_interp_write(t->elem->kind, value, x);
-    tc_iwriter w = tc_interp_thread_writer(it, thread);
-    if (!tc_interp_shared_claim(it, op, at, bytes, &w))
+    if (!tc_interp_shared_claim(it, op, at, bytes, w))
         return false;
-    tc_interp_shared_stamp(it, op, at, bytes, &w, poison);
+    tc_interp_shared_stamp(it, op, at, bytes, w, poison);
     for (unsigned i = 0; i < bytes; i++)
         it->bytes[at + i].value = value[i];
     return true;
@@ -463,9 +486,41 @@ bool tc_interp_smem_store(tc_interp *it, const tc_op *op)
     if (!tc_interp_gather(it, op, 1, x, poison))
         return false;
     uint32_t base = tc_ivalue_of(op->in[0])->at;
-    for (uint32_t e = 0; e < p->count; e++)
+    for (uint32_t e = 0; e < p->count; e++) {
+        tc_iwriter w = tc_interp_thread_writer(it, p->first[e] / p->nregs);
         if (!store_element(it, op, base + offsets[e] * tc_type_bytes(t->elem),
-                           p->first[e] / p->nregs, x[e], poison[e]))
+                           &w, x[e], poison[e]))
             return false;
+    }
     return true;
+}
+
+/* Nobody says which thread of the role copies what: any of them may. */
+static tc_iwriter copier(const tc_interp *it, uint32_t element)
+{
+    const tc_isync *s = &it->sync;
+    if (it->agent->role != TC_ROLE_MOVER)
+        return tc_interp_thread_writer(it, element % it->nthreads);
+    return (tc_iwriter){.actor = tc_actor_group(s->nconsumers),
+                        .component = tc_clock_group(s->nconsumers),
+                        .thread = it->nthreads};
+}
+
+bool tc_interp_smem_copy(tc_interp *it, const tc_op *op)
+{
+    const tc_type *t = op->in[1]->type;
+    const uint32_t *offsets = tc_interp_offsets(it, t->layout);
+    uint32_t n = (uint32_t)tc_type_count(t);
+    uint32_t base = tc_ivalue_of(op->in[1])->at;
+    tc_inum *x = tc_arena_array(&it->scratch, tc_inum, n);
+    tc_ipoison *poison = tc_arena_array(&it->scratch, tc_ipoison, n);
+    bool ok =
+        tc_interp_shared_read(it, op, 0, TC_READ_THREADS, NULL, x, poison);
+    for (uint32_t e = 0; ok && e < n; e++) {
+        tc_iwriter w = copier(it, e);
+        ok = store_element(it, op, base + offsets[e] * tc_type_bytes(t->elem),
+                           &w, x[e], poison[e]);
+    }
+    tc_arena_reset(&it->scratch);
+    return ok;
 }

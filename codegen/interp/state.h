@@ -161,8 +161,8 @@ typedef struct tc_interp {
     struct tc_icell *cells;
     size_t ncells, room_cells;
 
-    tc_iagent agents[3]; /* by role */
-    tc_iagent *agent;    /* the one that runs */
+    tc_iagent agents[TC_ROLE_COUNT]; /* by role */
+    tc_iagent *agent;                /* the one that runs */
     tc_isync sync;
 
     tc_ibyte *bytes;
@@ -300,7 +300,7 @@ void tc_interp_groups_learn(tc_interp *it, unsigned first, unsigned last,
                             const uint32_t *clock);
 static inline unsigned tc_interp_group_of(const tc_interp *it, unsigned thread)
 {
-    return it->sync.ngroups == 1 ? 0 : thread / (4 * TC_LANES);
+    return it->sync.nconsumers == 1 ? 0 : thread / (4 * TC_LANES);
 }
 
 /* mbarrier.c. */
@@ -344,12 +344,12 @@ tc_interp_fn tc_interp_for, tc_interp_if, tc_interp_while, tc_interp_assert,
     tc_interp_advance, tc_interp_load, tc_interp_store, tc_interp_gather_op,
     tc_interp_atomic, tc_interp_smem_alloc, tc_interp_smem_index,
     tc_interp_smem_trans, tc_interp_smem_load, tc_interp_smem_store,
-    tc_interp_barrier, tc_interp_async_copy, tc_interp_async_commit,
-    tc_interp_async_wait, tc_interp_mma, tc_interp_mma_wait,
-    tc_interp_warp_groups, tc_interp_mbarrier_alloc, tc_interp_mbarrier_wait,
-    tc_interp_mbarrier_arrive, tc_interp_tma_load, tc_interp_tma_store,
-    tc_interp_tma_store_wait, tc_interp_fence_async, tc_interp_turn,
-    tc_interp_smem_put, tc_interp_smem_get, tc_interp_fetch_tile,
-    tc_interp_end_tiles;
+    tc_interp_smem_copy, tc_interp_barrier, tc_interp_async_copy,
+    tc_interp_async_commit, tc_interp_async_wait, tc_interp_mma,
+    tc_interp_mma_wait, tc_interp_warp_groups, tc_interp_mbarrier_alloc,
+    tc_interp_mbarrier_wait, tc_interp_mbarrier_arrive, tc_interp_tma_load,
+    tc_interp_tma_store, tc_interp_tma_store_wait, tc_interp_fence_async,
+    tc_interp_turn, tc_interp_smem_put, tc_interp_smem_get,
+    tc_interp_fetch_tile, tc_interp_end_tiles;
 
 #endif

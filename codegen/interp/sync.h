@@ -14,15 +14,13 @@
  * says how many of them are over, for sure and for whoever has that clock:
  *
  *   the producer       its accesses, stamped with its arrivals so far
- *   a warp group       accesses of its threads, stamped with its barriers so
- *                      far: what is stamped with the last one is known to
- *                      nobody, since the threads of a group run apart
- *   its products       reads by its asynchronous mma, numbered
- *   its bulk stores    reads by them, numbered; those of the whole consumer
- *                      are the first group's
- *   what these write   likewise
- *   its fences         fence_async of all its threads, numbered
- *   an mbarrier        phases: writes of the bulk copies that it counts
+ *   a warp group       (the mover's is one too) accesses of its threads,
+ *                      stamped with its barriers so far: what is stamped with
+ * the last one is known to nobody, since the threads of a group run apart its
+ * products       reads by its asynchronous mma, numbered its bulk stores reads
+ * by them, numbered; those of the whole consumer are the first group's what
+ * these write   likewise its fences         fence_async of all its threads,
+ * numbered an mbarrier        phases: writes of the bulk copies that it counts
  *
  * Clocks have: the producer, each warp group (what all its threads know), and
  * the first thread of each, which starts and awaits bulk stores.
@@ -37,7 +35,9 @@ enum { TC_MAX_GROUPS = 8 };
 typedef enum tc_irole {
     TC_ROLE_ALL, /* beside warp_groups, or there are none */
     TC_ROLE_PRODUCER,
-    TC_ROLE_CONSUMER
+    TC_ROLE_CONSUMER,
+    TC_ROLE_MOVER,
+    TC_ROLE_COUNT
 } tc_irole;
 
 /* A region that is being run. */
@@ -60,7 +60,7 @@ typedef struct tc_iwaiter {
     uint32_t seen;   /* phases that it knows to be over */
     const tc_op *op; /* the last wait that got through; NULL: none */
     /* When that was: of the producer (0) or of each group, and the next mma of
-     * the group, which all its warps start. */
+     * the group (the mover has none), which all its warps start. */
     uint32_t epoch[TC_MAX_GROUPS], mma[TC_MAX_GROUPS];
 } tc_iwaiter;
 
@@ -73,7 +73,7 @@ typedef struct tc_imbarrier {
     uint32_t *release, *done; /* clocks: of its arrivals; of the phase before */
     const tc_op *arrive, *load; /* the last ones */
     const tc_op *loads_before;  /* a copy of the phase before; NULL: none */
-    tc_iwaiter waiters[2];      /* the producer, the consumer */
+    tc_iwaiter waiters[TC_ROLE_COUNT];
 } tc_imbarrier;
 
 /* A bulk copy to shared memory that some may not know to be over. */
@@ -96,8 +96,9 @@ typedef struct tc_iproduct {
 } tc_iproduct;
 
 typedef struct tc_isync {
-    unsigned ngroups; /* of warps */
-    bool roles;       /* there are warp_groups */
+    unsigned ngroups;    /* of warps: the consumer's, then the mover's one */
+    unsigned nconsumers; /* of these, the consumer's */
+    bool roles;          /* there are warp_groups */
     unsigned ncomponents, nreaders;
     uint32_t *known[2 * TC_MAX_GROUPS + 1]; /* by actor */
     uint32_t *now;                          /* by component */
@@ -145,6 +146,16 @@ static inline unsigned tc_clock_fences(const tc_isync *s, unsigned group)
 static inline unsigned tc_clock_mbarrier(const tc_isync *s, unsigned i)
 {
     return 1 + 5 * s->ngroups + i;
+}
+
+/* The groups of a role that has some: first to last. */
+static inline unsigned tc_first_group(const tc_isync *s, tc_irole role)
+{
+    return role == TC_ROLE_MOVER ? s->nconsumers : 0;
+}
+static inline unsigned tc_last_group(const tc_isync *s, tc_irole role)
+{
+    return role == TC_ROLE_CONSUMER ? s->nconsumers - 1 : s->ngroups - 1;
 }
 
 /* Actors. */

@@ -39,7 +39,7 @@ bool tc_interp_smem_get(tc_interp *it, const tc_op *op)
 bool tc_interp_fetch_tile(tc_interp *it, const tc_op *op)
 {
     tc_isync *s = &it->sync;
-    if (it->agent->role == TC_ROLE_CONSUMER)
+    if (it->agent->role > TC_ROLE_PRODUCER)
         return tc_interp_find(it, op, NULL, NULL,
                               "in the consumer, where each thread would get a "
                               "number of its own") &&

@@ -285,6 +285,7 @@ static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_SMEM_TRANS] = tc_nvptx_smem_trans,
     [TC_SMEM_LOAD] = tc_nvptx_smem_load,
     [TC_SMEM_STORE] = tc_nvptx_smem_store,
+    [TC_SMEM_COPY] = tc_nvptx_smem_copy,
     [TC_ASYNC_COPY] = tc_nvptx_async_copy,
     [TC_ASYNC_COMMIT] = tc_nvptx_async_commit,
     [TC_ASYNC_WAIT] = tc_nvptx_async_wait,

@@ -20,6 +20,7 @@
  *   report.c    assert, print
  *   shared.c    shared memory: addresses, ldmatrix, stmatrix, vectors
  *   shuffle.c   layout conversions within a warp
+ *   smem_copy.c from buffer to buffer
  *   async.c     cp.async
  *   roles.c     warp groups with roles, barriers
  *   mbarrier.c  mbarriers
@@ -49,7 +50,8 @@
 typedef enum tc_role {
     TC_ROLE_ALL,      /* the block's threads */
     TC_ROLE_PRODUCER, /* one thread */
-    TC_ROLE_CONSUMER  /* the kernel's warps: the first of the block */
+    TC_ROLE_CONSUMER, /* the kernel's warps: the first of the block */
+    TC_ROLE_MOVER     /* three warps behind the producer's */
 } tc_role;
 
 typedef struct tc_gen {
@@ -212,6 +214,7 @@ void tc_gen_join(tc_gen *g, tc_one one);
 /* All threads of the role wait for each other; one alone does not. */
 void tc_gen_barrier(tc_gen *g);
 unsigned tc_gen_threads(const tc_gen *g); /* of a block */
+unsigned tc_gen_role_warps(const tc_gen *g);
 /* atomic.c: the x that thread `from` (i32) of the role has, in all of them. */
 LLVMValueRef tc_gen_share(tc_gen *g, LLVMValueRef from, LLVMValueRef x);
 /* tma.c: the tensor maps that a kernel needs, into g->maps. False: reported. */
@@ -248,13 +251,13 @@ tc_nvptx_fn tc_nvptx_elementwise, tc_nvptx_const, tc_nvptx_dim, tc_nvptx_size,
     tc_nvptx_assume, tc_nvptx_stride, tc_nvptx_base, tc_nvptx_num_programs;
 tc_nvptx_fn tc_nvptx_mma, tc_nvptx_mma_wait, tc_nvptx_smem_alloc,
     tc_nvptx_smem_index, tc_nvptx_smem_trans, tc_nvptx_smem_load,
-    tc_nvptx_smem_store, tc_nvptx_async_copy, tc_nvptx_async_commit,
-    tc_nvptx_async_wait, tc_nvptx_barrier, tc_nvptx_convert_layout,
-    tc_nvptx_warp_groups, tc_nvptx_mbarrier_alloc, tc_nvptx_mbarrier_wait,
-    tc_nvptx_mbarrier_arrive, tc_nvptx_tma_load, tc_nvptx_tma_store,
-    tc_nvptx_tma_store_wait, tc_nvptx_fence_async, tc_nvptx_take_turn,
-    tc_nvptx_pass_turn, tc_nvptx_smem_put, tc_nvptx_smem_get,
-    tc_nvptx_fetch_tile, tc_nvptx_end_tiles;
+    tc_nvptx_smem_store, tc_nvptx_smem_copy, tc_nvptx_async_copy,
+    tc_nvptx_async_commit, tc_nvptx_async_wait, tc_nvptx_barrier,
+    tc_nvptx_convert_layout, tc_nvptx_warp_groups, tc_nvptx_mbarrier_alloc,
+    tc_nvptx_mbarrier_wait, tc_nvptx_mbarrier_arrive, tc_nvptx_tma_load,
+    tc_nvptx_tma_store, tc_nvptx_tma_store_wait, tc_nvptx_fence_async,
+    tc_nvptx_take_turn, tc_nvptx_pass_turn, tc_nvptx_smem_put,
+    tc_nvptx_smem_get, tc_nvptx_fetch_tile, tc_nvptx_end_tiles;
 
 /* A block pointer in use: base address and, for each of the tile's axes, its
  * tensor dim's size, stride and offset (block.c). The dropped dims' offsets are

@@ -5,15 +5,23 @@
  *   threads 0 .. 32n-1      the consumer: warp and lane are what they are
  *                           without roles
  *   32n .. 32n+127          the producer: a group of four warps, since
- * registers move by groups; one thread of its first warp works
+ * registers move by groups; one thread of its first warp works. The other three
+ * warps are the mover, if there is one: its warps are 0, 1, 2.
  *
  * Barrier 0 is for all threads of the block, 1 for the consumer, 2, 3, ... for
- * its groups of four warps, one each, and then one for the turn of each.
+ * its groups of four warps, one each, and then one for the turn of each; the
+ * last one is the mover's.
  */
 #include "codegen/nvptx/emit.h"
 
-enum { ALL_THREADS, CONSUMER, FIRST_GROUP };
+enum { ALL_THREADS, CONSUMER, FIRST_GROUP, MOVER = 15 };
 enum { GROUP = 128, PRODUCER = 128 }; /* threads */
+enum { MOVER_WARPS = 3 };
+
+unsigned tc_gen_role_warps(const tc_gen *g)
+{
+    return g->role == TC_ROLE_MOVER ? MOVER_WARPS : g->f->warps;
+}
 
 unsigned tc_gen_threads(const tc_gen *g)
 {
@@ -35,6 +43,8 @@ void tc_gen_barrier(tc_gen *g)
 {
     if (g->role == TC_ROLE_CONSUMER)
         sync(g, tc_gen_i32(g, CONSUMER), 32 * g->f->warps);
+    if (g->role == TC_ROLE_MOVER)
+        sync(g, tc_gen_i32(g, MOVER), 32 * MOVER_WARPS);
     if (g->role == TC_ROLE_ALL)
         tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), "bar.sync 0;",
                    "~{memory}", 0, NULL);
@@ -53,7 +63,7 @@ bool tc_nvptx_barrier(tc_gen *g, const tc_op *op)
 {
     if (g->role == TC_ROLE_PRODUCER)
         return tc_gen_error(g, op, "in the producer, which is one thread");
-    if (!tc_op_is_word(op, "scope", "group"))
+    if (!tc_op_is_word(op, "scope", "group") || g->role == TC_ROLE_MOVER)
         tc_gen_barrier(g);
     else if (g->f->warps % 4)
         return tc_gen_error(g, op,
@@ -211,9 +221,41 @@ static void prefetch_maps(tc_gen *g)
                    &g->map_params[i]);
 }
 
+/* Its warps count from the first one behind the producer's. */
+static bool emit_mover(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
+{
+    tc_phase outer = tc_gen_phase(g);
+    tc_gen_enter_again(g);
+    g->warp =
+        LLVMBuildSub(g->entry, g->warp, tc_gen_i32(g, g->f->warps + 1), "");
+    g->role = TC_ROLE_MOVER;
+    if (!tc_nvptx_region(g, op->regions[2]))
+        return false;
+    tc_gen_resume(g, &outer);
+    LLVMBuildBr(g->b, end);
+    return true;
+}
+
+/* The group's first warp goes on here, the others to the mover. */
+static bool split_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
+{
+    LLVMBasicBlockRef mover = tc_gen_block_new(g, "mover");
+    LLVMBasicBlockRef copier = tc_gen_block_new(g, "copier");
+    LLVMValueRef first =
+        LLVMBuildICmp(g->b, LLVMIntEQ, g->warp, tc_gen_i32(g, g->f->warps), "");
+    LLVMBuildCondBr(g->b, first, copier, mover);
+    LLVMPositionBuilderAtEnd(g->b, mover);
+    if (!emit_mover(g, op, end))
+        return false;
+    LLVMPositionBuilderAtEnd(g->b, copier);
+    return true;
+}
+
 static bool emit_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
 {
     set_registers(g, op, false);
+    if (op->nregions == 3 && !split_producer(g, op, end))
+        return false;
     LLVMValueRef first =
         LLVMBuildICmp(g->b, LLVMIntEQ, g->warp, tc_gen_i32(g, g->f->warps), "");
     elect_in(g, first, tc_gen_block_new(g, "produce"), end);
