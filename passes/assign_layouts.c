@@ -392,7 +392,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
                     .f = f,
                     .target = target,
                     .relayout = {.cx = env->cx, .arena = env->scratch}};
-    s.shapes.arena = env->scratch;
+    s.shapes.arena = s.moved.arena = env->scratch;
     tc_dots_prepare(&s);
     s.axes = tc_axis_analyse(env->scratch, f, can_be_aligned(&s));
     s.relayout = (tc_relayout){.cx = env->cx, .arena = env->scratch};

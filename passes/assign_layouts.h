@@ -58,6 +58,9 @@ struct tc_dot {
     int64_t kept;   /* registers of an operand kept all through the loop */
     int64_t packed; /* bytes of operand A that comes from another dot's result;
                      * 0: it does not */
+    /* Operands that are put into the order of a group's instruction on their
+     * way from memory. */
+    bool moved[2];
     /* Of a group's root. */
     bool along_rows;    /* rows are reduced, or go into the next dot */
     bool reduces_rows;  /* they are, to other than truths */
@@ -82,6 +85,7 @@ typedef struct tc_placing {
     tc_map stores;  /* store: its own tc_layout, not its class's */
     tc_map shapes;  /* reshape: the tc_layout that its operand must have */
     tc_map buffers; /* value -> the shared memory that holds it */
+    tc_map moved;   /* the same, in the other order */
     bool failed;    /* by tc_dots_lower; reported */
 } tc_placing;
 
@@ -123,6 +127,14 @@ void tc_dots_lower(tc_placing *s);
 void tc_dots_reorder(tc_placing *s);
 
 /* layout_majors.c */
+/* Can operand i of an instruction of groups come from shared memory? NULL: it
+ * can, *moves says whether in another order than it has in global memory. */
+const char *tc_dot_why_not_read(const tc_placing *s, const tc_dot *d,
+                                unsigned i, const char *instr, bool *moves);
+/* Operand i in the order of d's instruction: a buffer that is filled from
+ * `rows`, which has it in the order of memory. */
+tc_value *tc_dot_move(tc_placing *s, const tc_dot *d, unsigned i,
+                      tc_value *rows);
 /* Of operand i, which comes from shared memory: says, as the options want it,
  * that it is not in the order in which the dot's instruction reads it. */
 /* The axis of a tile along which elements lie side by side in memory: of what

@@ -351,33 +351,12 @@ static bool is_chained(const tc_dot *d)
     return d->packed > 0;
 }
 
-/* Can operand i be read from shared memory, its tile stored as it is in global
- * memory? NULL: it can. */
+/* Can operand i be read from shared memory? NULL: it can. */
 static const char *why_no_descriptor(const tc_placing *s, const tc_dot *d,
                                      unsigned i)
 {
-    const tc_value *v = d->op->in[i];
-    tc_op *trans = tc_match_op(v, TC_TRANS);
-    const tc_type *t = trans ? trans->in[0]->type : v->type;
-    unsigned fast = tc_tile_fast_axis(s, trans ? trans->in[0] : v);
-    const unsigned order[] = {fast, 1 - fast}, perm[] = {1, 0};
-    unsigned bits = 8 * tc_type_bytes(t->elem);
-    int32_t sides[TC_MAX_RANK];
-    const char *why = "its rows are no multiples of 32 bytes";
-    tc_type_sides(t, sides);
-    for (unsigned w = tc_layout_widest_swizzle(sides[fast], bits); w >= 32;
-         w /= 2) {
-        const tc_layout *l =
-            tc_layout_swizzled(s->cx, 2, sides, order, bits, w);
-        tc_wgmma_operand o;
-        if (trans)
-            l = tc_layout_trans(s->cx, l, perm);
-        if (tc_wgmma_operand_of(s->cx, tc_type_smem(s->cx, v->type, l, 0), i,
-                                group_instr(d), &o, &why))
-            return NULL;
-    }
-    return tc_arena_printf(s->scratch, "operand %c in shared memory: %s",
-                           i ? 'B' : 'A', why);
+    bool move;
+    return tc_dot_why_not_read(s, d, i, group_instr(d), &move);
 }
 
 /* Can warp groups side by side have columns each? B is read in whole panels, of
@@ -386,7 +365,7 @@ static const char *why_no_descriptor(const tc_placing *s, const tc_dot *d,
 static bool columns_divide(const tc_placing *s, const tc_dot *d, int groups)
 {
     const tc_type *b = d->op->in[1]->type;
-    bool rows = tc_dot_is_k_major(s, d, 1);
+    bool rows = tc_dot_is_k_major(s, d, 1) || tc_mma_is_k_major_only(d->instr);
     int32_t panel = rows ? 8 : 32 / (int32_t)tc_type_bytes(b->elem);
     return groups == 1 || columns(d) % (panel * groups) == 0;
 }
@@ -464,6 +443,8 @@ static bool use_groups(tc_placing *s, tc_dot *group)
             continue;
         }
         d->instr = group_instr(d);
+        for (unsigned i = 0; i < 2; i++)
+            tc_dot_why_not_read(s, d, i, d->instr, &d->moved[i]);
         if (n > 1) /* other groups want what one has computed */
             d->packed = 0;
         used = true;
@@ -541,7 +522,7 @@ int64_t tc_dots_double_buffers(const tc_placing *s)
         for (tc_dot *e = s->dots; d->loop && e; e = e->next)
             for (unsigned i = e->packed ? 1 : 0; e->loop == d->loop && i < 2;
                  i++)
-                sum += bytes_of(e->op->in[i]) *
+                sum += bytes_of(e->op->in[i]) * (e->moved[i] ? 2 : 1) *
                        (is_in(e->op->in[i], e->loop) ? 2 : 1);
         most = sum > most ? sum : most;
     }

@@ -168,9 +168,12 @@ static tc_value *operand(tc_placing *s, tc_dot *d, unsigned i)
     if (kept)
         return kept;
     tc_op *trans = tc_match_op(v, TC_TRANS);
-    tc_dot_enforce_major(s, d, i);
     tc_value *from = trans ? trans->in[0] : v;
     tc_value *buffer = buffer_of(s, from);
+    if (d->moved[i])
+        buffer = tc_dot_move(s, d, i, buffer);
+    else
+        tc_dot_enforce_major(s, d, i);
     kept = i == 0 && !trans ? keep_fragments(s, d, from, buffer, l) : NULL;
     if (kept || !trans)
         return kept ? kept : buffer;

@@ -2,13 +2,15 @@
  *
  * The parts of specialise-warps: which loads become bulk copies (the pass
  * itself), what the producer has to compute for them (slice), how many slots
- * their rings get (budget), and the two roles (producer, consumer).
+ * their rings get (budget), and the roles (producer, mover, consumer).
  */
 #ifndef TC_SPECIALISE_H
 #define TC_SPECIALISE_H
 
 #include "ir/map.h"
 #include "passes/pipeline_loops.h"
+
+typedef struct tc_ring tc_ring;
 
 /* A load that may become a bulk copy. */
 typedef struct tc_bulk tc_bulk;
@@ -17,13 +19,18 @@ struct tc_bulk {
     uint32_t bytes;      /* that the copy moves */
     const char *refusal; /* why it stays a load; NULL: it does not */
     tc_value *buffers;   /* the ring's memory */
+    /* Not by a bulk copy but by a smem_copy, staged.store: from what this one
+     * brings. NULL: it is a bulk copy, and `moved` says whether all that it
+     * brings goes on so. */
+    tc_bulk *from;
+    bool moved;
+    tc_ring *ring;
     tc_bulk *next;
 };
 
 /* What goes from the producer to the consumers: the tiles of a load (or of two
  * that one mma takes), or scalars. Each time its region runs it is filled once
  * and used once. */
-typedef struct tc_ring tc_ring;
 struct tc_ring {
     tc_region *region;
     bool once; /* the region is the kernel's body */
@@ -37,6 +44,7 @@ struct tc_ring {
     tc_value **scalars, **boxes;
     bool fetched;
     const tc_op *before;
+    bool for_mover; /* it reads some of them too */
 
     unsigned slots;
     bool asked; /* so many slots, by the text or the options */
@@ -63,6 +71,7 @@ typedef struct tc_specialiser {
     tc_ring *rings;   /* in the order of the program */
     tc_op *end_tiles; /* or NULL */
     tc_map needed;    /* ops and values (slots) of the producer */
+    tc_map moving;    /* of the mover, scalars that it is told too */
     tc_map beside;    /* ops that both roles have from before the roles */
     tc_op *roles;
 } tc_specialiser;
@@ -114,6 +123,9 @@ void tc_need_in_producer(tc_specialiser *s, const tc_op *op);
 /* The same of a value. */
 bool tc_can_be_ahead(tc_specialiser *s, const tc_value *v);
 void tc_need_value(tc_specialiser *s, const tc_value *v);
+/* The mover will do a copy from buffer to buffer: it needs the loops around it,
+ * and is told scalars that the consumers are told. After tc_find_mail. */
+void tc_need_in_mover(tc_specialiser *s, const tc_op *copy);
 /* Does the producer need that op, or that result of a loop or branch? */
 bool tc_is_needed(const tc_specialiser *s, const void *op_or_value);
 
@@ -133,10 +145,31 @@ bool tc_choose_slots(tc_specialiser *s);
 /* A loop with an mma, and no such loop in it. */
 bool tc_is_innermost_product(const tc_op *loop);
 
-/* ---- Roles (specialise_producer.c, specialise_consumer.c) ---- */
+/* ---- Roles (specialise_producer.c, _mover.c, _consumer.c) ---- */
+
+/* A role of scalars (specialise_role.c), built from the kernel's body, which is
+ * still as it was. */
+typedef struct tc_role tc_role;
+struct tc_role {
+    tc_specialiser *s;
+    const tc_map *needed;
+    tc_map values; /* of the body: what they are here */
+    /* Before the op of the region (NULL: at its end). */
+    void (*before)(tc_role *e, const tc_region *r, const tc_op *op,
+                   tc_builder *b);
+    /* Does something instead of the op; false: it is done where it is needed.
+     */
+    bool (*instead)(tc_role *e, const tc_op *op, tc_builder *b);
+    void (*behind)(tc_role *e, const tc_op *op, tc_builder *b); /* or NULL */
+};
+void tc_build_role(tc_role *e, tc_builder *b);
+tc_value *tc_role_here(const tc_role *e, tc_value *v);
+void tc_role_is_here(tc_role *e, const tc_value *v, tc_value *now);
 
 /* The kernel's body is still as it was. */
 void tc_build_producer(tc_specialiser *s);
+/* The same; there are smem_copies for it. */
+void tc_build_mover(tc_specialiser *s);
 /* `barrier scope(group)`. */
 void tc_build_group_barrier(tc_builder *b);
 /* Erases an op that nothing needs any more, and what only it needed; carried

@@ -58,6 +58,11 @@ static void use_slot(tc_arena *a, const tc_ring *r, const tc_bulk *bulk)
     tc_erase_if_dead(a, s->load);
     tc_value_replace(s->alloc->out[0], slot);
     tc_op_erase(s->alloc);
+    if (!bulk->from)
+        return;
+    tc_op_erase(bulk->from->staged.store);
+    tc_erase_if_dead(a, bulk->from->staged.load);
+    tc_op_erase(bulk->from->staged.alloc);
 }
 
 /* Behind the op, and behind what releases other rings there. */
@@ -134,7 +139,7 @@ static void visit(tc_specialiser *s, tc_region *r)
             release_late(ring);
         }
     for (tc_ring *ring = s->rings; ring; ring = ring->next)
-        if (ring->region == r && ring->nbulk)
+        if (ring->region == r && ring->nbulk && !ring->bulk[0]->moved)
             take_tiles(s, ring);
     tc_each_op_safe (op, r) {
         if (op->code != TC_FOR && op->code != TC_WHILE)

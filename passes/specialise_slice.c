@@ -20,6 +20,7 @@ typedef struct slicer {
     tc_specialiser *s;
     tc_map *needed;
     const char *why; /* something is in the way */
+    bool is_told;    /* what the consumers are told */
 } slicer;
 
 static char mark;
@@ -189,8 +190,21 @@ static bool need_result(slicer *x, const tc_value *v)
     return need_all(x, op, 0, op->nin);
 }
 
+static bool is_mailed(const tc_specialiser *s, const tc_value *v)
+{
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        for (unsigned i = 0; i < r->nscalars; i++)
+            if (r->scalars[i] == v)
+                return true;
+    return false;
+}
+
 static bool need_value(slicer *x, const tc_value *v)
 {
+    if (x->is_told && is_mailed(x->s, v)) {
+        take(x, v);
+        return true;
+    }
     return v->def ? need_result(x, v) : need_arg(x, v);
 }
 
@@ -212,29 +226,40 @@ static bool need_op(slicer *x, const tc_op *op)
 const char *tc_why_not_ahead_alone(tc_specialiser *s, const tc_op *op)
 {
     tc_map needed = {.arena = s->env->scratch};
-    slicer x = {s, &needed, NULL};
+    slicer x = {s, &needed, NULL, false};
     need_op(&x, op);
     return x.why;
 }
 
 void tc_need_in_producer(tc_specialiser *s, const tc_op *op)
 {
-    slicer x = {s, &s->needed, NULL};
+    slicer x = {s, &s->needed, NULL, false};
     need_op(&x, op);
     if (op->code == TC_FETCH_TILE)
         take(&x, op);
 }
 
+void tc_need_in_mover(tc_specialiser *s, const tc_op *copy)
+{
+    slicer x = {s, &s->moving, NULL, true};
+    for (const tc_op *loop = tc_loop_around(copy); loop;
+         loop = tc_loop_around(loop))
+        need_control(&x, loop);
+    for (tc_ring *r = s->rings; r; r = r->next)
+        for (unsigned i = 0; i < r->nscalars; i++)
+            r->for_mover |= tc_map_get(&s->moving, r->scalars[i]) != NULL;
+}
+
 bool tc_can_be_ahead(tc_specialiser *s, const tc_value *v)
 {
     tc_map needed = {.arena = s->env->scratch};
-    slicer x = {s, &needed, NULL};
+    slicer x = {s, &needed, NULL, false};
     return need_value(&x, v);
 }
 
 void tc_need_value(tc_specialiser *s, const tc_value *v)
 {
-    slicer x = {s, &s->needed, NULL};
+    slicer x = {s, &s->needed, NULL, false};
     need_value(&x, v);
 }
 

@@ -156,7 +156,8 @@ static void say_loads(const tc_specialiser *s)
 static const char *ring_name(tc_specialiser *s, const tc_bulk *b)
 {
     const tc_value *tensor = tc_accessed_tensor(b->staged.load);
-    return tensor && tensor->name ? tensor->name : "tile";
+    const char *name = tensor && tensor->name ? tensor->name : "tile";
+    return b->moved ? tc_arena_printf(s->env->scratch, "%s.rows", name) : name;
 }
 
 static tc_ring *new_ring(tc_specialiser *s, tc_op *filled_by, const char *name)
@@ -176,27 +177,73 @@ static tc_op *only_mma(tc_specialiser *s, const tc_ring *r)
                                                                   : NULL;
 }
 
+static bool is_bulk_copied(const tc_ring *r)
+{
+    return !r->bulk[0]->from;
+}
+
 /* Both operands of an mma arrive together. */
 static bool joins(tc_specialiser *s, const tc_ring *before, const tc_ring *r)
 {
-    return before && before->nbulk == 1 && before->region == r->region &&
-           only_mma(s, r) && only_mma(s, before) == only_mma(s, r);
+    return before && before->nbulk == 1 && is_bulk_copied(before) &&
+           is_bulk_copied(r) && before->region == r->region && only_mma(s, r) &&
+           only_mma(s, before) == only_mma(s, r);
+}
+
+/* The smem_copy in each step of the load that alone reads its buffer; NULL:
+ * there is no such. */
+static tc_op *mover_of(const tc_bulk *b)
+{
+    tc_op *copy = NULL;
+    tc_each_use (u, b->staged.alloc->out[0]) {
+        if (u->op == b->staged.store)
+            continue;
+        if (copy || u->op->code != TC_SMEM_COPY || u->index != 0 ||
+            u->op->parent != b->staged.load->parent)
+            return NULL;
+        copy = u->op;
+    }
+    return copy;
+}
+
+/* What a load brings goes on to another buffer, of a ring of its own; the
+ * loop's copies have time for that. NULL: it does not. */
+static tc_bulk *find_moved(tc_specialiser *s, tc_bulk *b)
+{
+    tc_op *copy = mover_of(b), *loop = b->staged.load->parent->op;
+    tc_op *to = copy ? copy->in[1]->def : NULL;
+    if (!to || to->code != TC_SMEM_ALLOC || to->parent != copy->parent || !loop)
+        return NULL;
+    tc_bulk *made = tc_arena_new(s->env->scratch, tc_bulk);
+    *made = (tc_bulk){.staged = b->staged, .bytes = b->bytes, .from = b};
+    made->staged.store = copy;
+    made->staged.alloc = to;
+    b->moved = true;
+    return made;
 }
 
 static void find_rings(tc_specialiser *s)
 {
     tc_ring **end = &s->rings, *last = NULL;
-    for (tc_bulk *b = s->bulk; b; b = b->next) {
+    for (tc_bulk *b = s->bulk, *next; b; b = next) {
+        next = b->from ? b->from->next : b->next;
         if (b->refusal)
             continue;
         tc_ring *r = new_ring(s, b->staged.load, ring_name(s, b));
+        b->ring = r;
         r->bulk[r->nbulk++] = b;
         if (joins(s, last, r)) {
             last->bulk[last->nbulk++] = b;
+            b->ring = last;
             continue;
         }
         *end = last = r;
         end = &r->next;
+        tc_bulk *moved = b->from ? NULL : find_moved(s, b);
+        if (moved) {
+            r->name = ring_name(s, b);
+            next = moved;
+        }
     }
 }
 
@@ -309,6 +356,13 @@ static void build_boxes(tc_specialiser *s, tc_ring *r, tc_builder *b)
         r->boxes[i] = build_box(r, b, r->scalars[i]->type);
 }
 
+/* Arrivals after which a slot is empty. */
+static unsigned releases(const tc_specialiser *s, const tc_ring *r)
+{
+    bool moved = r->nbulk && r->bulk[0]->moved;
+    return moved ? 1 : s->groups + r->for_mover;
+}
+
 static void build_allocs(tc_specialiser *s, tc_builder *b)
 {
     for (tc_ring *r = s->rings; r; r = r->next)
@@ -324,7 +378,7 @@ static void build_allocs(tc_specialiser *s, tc_builder *b)
         build_boxes(s, r, b);
         r->full = build_mbarriers(r, b, "full", 1);
         if (!r->once)
-            r->empty = build_mbarriers(r, b, "empty", s->groups);
+            r->empty = build_mbarriers(r, b, "empty", releases(s, r));
     }
     b->loc = s->f->loc;
     tc_op_insert(tc_op_new(s->f, TC_BARRIER, b->loc, 0, NULL, 0), b->region,
@@ -359,6 +413,14 @@ static bool reads_a(const tc_region *r)
     return false;
 }
 
+static bool has_mover(const tc_specialiser *s)
+{
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        if (r->nbulk && !is_bulk_copied(r))
+            return true;
+    return false;
+}
+
 /* A thread's registers are counted in eights, and all threads of the block have
  * equally many at first. What the producer gives back the consumers take: 24
  * and 240 of 168 for two groups, 32 and 160 of 128 for three. One group has
@@ -366,13 +428,14 @@ static bool reads_a(const tc_region *r)
  * 232, and the producer of 24 would spill what it keeps of tiles so large. */
 static void set_registers(const tc_specialiser *s)
 {
-    enum { FEWEST = 24, MOST = 240, STEP = 8 };
+    enum { FEWEST = 24, OF_MOVER = 40, MOST = 240, STEP = 8 };
     unsigned n = s->groups, threads = 128 * (n + 1);
     unsigned each = s->env->target->registers_per_sm / threads / STEP * STEP;
     if (!s->env->target->setmaxnreg || each >= MOST)
         return;
     unsigned all = each * (n + 1);
-    unsigned consumer = (all - FEWEST) / n / STEP * STEP;
+    unsigned fewest = has_mover(s) ? OF_MOVER : FEWEST;
+    unsigned consumer = (all - fewest) / n / STEP * STEP;
     consumer = consumer < MOST ? consumer : MOST;
     if ((all - n * consumer) / STEP * STEP == FEWEST && reads_a(s->f->body))
         consumer -= STEP;
@@ -383,6 +446,13 @@ static void set_registers(const tc_specialiser *s)
 /* ---- The whole ---- */
 
 /* What the producer is built from. */
+static void mark_moving(tc_specialiser *s)
+{
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        if (r->nbulk && !is_bulk_copied(r))
+            tc_need_in_mover(s, r->bulk[0]->staged.store);
+}
+
 static void mark_needed(tc_specialiser *s)
 {
     for (const tc_ring *r = s->rings; r; r = r->next) {
@@ -397,7 +467,10 @@ static void say_made(const tc_specialiser *s, const tc_ring *r)
 {
     for (unsigned i = 0; i < r->nbulk; i++)
         tc_remark(s->env->cx, r->bulk[i]->staged.load->loc, pass,
-                  "load of %s made a bulk copy: ring of %u, %u bytes",
+                  r->bulk[i]->from
+                      ? "tiles of %s put into the order of products by the "
+                        "mover: ring of %u, %u bytes"
+                      : "load of %s made a bulk copy: ring of %u, %u bytes",
                   tc_loaded_name(s->env->cx, r->bulk[i]->staged.load), r->slots,
                   r->slots * r->bulk[i]->staged.bytes);
     for (unsigned i = 0; i < r->nscalars; i++)
@@ -428,13 +501,16 @@ static void specialise(tc_specialiser *s)
         say_made(s, r);
     find_beside(s);
     tc_op *last = tc_region_terminator(s->f->body);
-    s->roles = tc_op_new(s->f, TC_WARP_GROUPS, s->f->loc, 0, NULL, 2);
+    s->roles = tc_op_new(s->f, TC_WARP_GROUPS, s->f->loc, 0, NULL,
+                         has_mover(s) ? 3 : 2);
     set_registers(s);
     tc_op_insert(s->roles, s->f->body, last);
     tc_op *before = s->roles->prev;
     tc_builder b = tc_builder_before(s->roles);
     build_allocs(s, &b);
     tc_build_producer(s);
+    if (has_mover(s))
+        tc_build_mover(s);
     move_to_consumer(s, before->next);
     if (s->end_tiles)
         tc_op_erase(s->end_tiles);
@@ -464,6 +540,7 @@ tc_change tc_pass_specialise_warps(tc_func *f, tc_pass_env *env)
                         .f = f,
                         .groups = f->warps / 4,
                         .needed = {.arena = env->scratch},
+                        .moving = {.arena = env->scratch},
                         .beside = {.arena = env->scratch}};
     tc_bulk **end = &s.bulk;
     find_loads(&s, f->body, &end);
@@ -475,6 +552,7 @@ tc_change tc_pass_specialise_warps(tc_func *f, tc_pass_env *env)
         return TC_UNCHANGED;
     mark_needed(&s);
     tc_find_mail(&s);
+    mark_moving(&s);
     if (!tc_choose_slots(&s))
         return TC_UNCHANGED;
     specialise(&s);

@@ -53,7 +53,6 @@ typedef struct subject {
         AT('B') = 2, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
         AT('D') = 24, AT('E') = 24, AT('S') = spoiled                          \
     }
-
 /* A window in which there are blocks without masks. */
 #define LONG(m, window)                                                        \
     {                                                                          \
@@ -139,6 +138,14 @@ static const subject subjects[] = {
      {.warps = 4, .stages = 2, .target = "sm_90a", .tiles = TC_TILES_DYNAMIC},
      {WIDE(72, 72, 0), WIDE(136, 136, 0), WIDE(72, 72, 1), WIDE(64, 8, 2),
       WIDE(64, 0, 2), TWICE(136, 32, 0), TWICE(60, 5, 1), LONG(260, 150)}},
+    {{"matmul_moved",
+      "matmul",
+      {{"BM", "?"}, {"BN", "32"}, {"BK", "32"}, {"T", "f8e4m3"}, {"TC", "f32"}},
+      {0},
+      1e-6},
+     {.warps = 4, .stages = 2, .target = "sm_90a", .tiles = TC_TILES_DYNAMIC},
+     {MATRIX(200, 112, 96), MATRIX(200, 48, 16), MATRIX(200, 32, 64),
+      MATRIX(200, 64, 112), MATRIX(200, 80, 160), MATRIX(200, 64, 0)}},
     {{"layernorm", "layernorm", {{"BM", "8"}, {"BN", "256"}}, {0}, 2e-6},
      {.warps = 4, .stages = 2},
      {MATRIX(12, 300, 0), MATRIX(8, 256, 0), IN_PLACE(12, 300)}},

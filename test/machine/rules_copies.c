@@ -338,7 +338,7 @@ static void other_order(rule_run *r, unsigned i)
         return;
     *last = 0;
     char *before = strrchr(line, ',');
-    if (before)
+    if (before && strcmp(before + 2, last + 2) != 0)
         replace(r, i, is_never_used(r->p, i), "%.*s, %s, %s",
                 (int)(before - line), line, last + 2, before + 2);
 }

@@ -59,9 +59,35 @@ static const char *guards_mail(const program *p, unsigned i)
     return is_op(next, "smem_put") || is_op(next, "smem_get") ? in_order : NULL;
 }
 
+static bool is_made(const program *p, const char *name)
+{
+    for (unsigned i = p->body; i < p->nlines; i++) {
+        char made[LINE];
+        name_at(p->lines[i] + indent(p->lines[i]), made);
+        if (is_op(p->lines[i], "mbarrier_alloc") && strcmp(made, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Of rings between which a mover copies, or by which it is told of tiles too:
+ * three roles agree on them, each with the other two. So where two have agreed
+ * on another ring since, the third one's word may add nothing. */
+static const char *goes_round(const program *p, unsigned i)
+{
+    const char *at;
+    char name[LINE], rows[LINE + 8];
+    if (!strstr(p->text, "} mover {") || !operand(p->lines[i], 0, &at, name))
+        return NULL;
+    snprintf(rows, sizeof rows, "%s.rows", name);
+    bool mail = strstr(name, ".tile") || strstr(name, ".ids");
+    return strstr(name, ".rows") || mail || is_made(p, rows) ? in_order : NULL;
+}
+
 static void no_mbarrier_wait(rule_run *r, unsigned i)
 {
-    remove_op(r, i, "mbarrier_wait", guards_mail(r->p, i));
+    const char *mail = guards_mail(r->p, i);
+    remove_op(r, i, "mbarrier_wait", mail ? mail : goes_round(r->p, i));
 }
 
 static void later_mbarrier_wait(rule_run *r, unsigned i)
@@ -122,7 +148,10 @@ static void other_slot(rule_run *r, unsigned i)
     if (n < 2 || !operand(r->p->lines[i], (unsigned)ring + 1, &at, name))
         return;
     snprintf(with, sizeof with, "rem(%s + 1, %u)", name, n);
-    replace_part(r, i, at, strlen(name), with, is_last(r->p, i));
+    bool arrives = is_op(r->p->lines[i], "mbarrier_arrive");
+    const char *last = is_last(r->p, i);
+    replace_part(r, i, at, strlen(name), with,
+                 last || !arrives ? last : goes_round(r->p, i));
 }
 
 /* The next ring of mbarriers in the program, the first one behind the last. */
@@ -148,8 +177,10 @@ static void other_mbarrier(rule_run *r, unsigned i)
     }
     if (!*other)
         strcpy(other, first);
+    bool waits = is_op(p->lines[i], "mbarrier_wait");
     if (found && strcmp(other, name) != 0)
-        replace_part(r, i, at, strlen(name), other, is_last(p, i));
+        replace_part(r, i, at, strlen(name), other,
+                     waits ? goes_round(p, i) : is_last(p, i));
 }
 
 static void no_arrival(rule_run *r, unsigned i)
