@@ -133,7 +133,17 @@ static unsigned dim_in_order(const tc_op *op, unsigned from_closest)
     return tc_dim_by_stride(t->rank, tc_type_contiguous(t), from_closest);
 }
 
-/* Dense, in the order that the op and the tensor's type state. */
+/* Columns that lie side by side may be of any length, and bulk copies want to
+ * find each at a multiple of 16 bytes. */
+static int64_t padded(const tc_op *op, int64_t n)
+{
+    const tc_type *t = op->out[0]->type;
+    int64_t vector = 16 / tc_type_bytes(t->elem);
+    bool pads = t->contiguous && !tc_op_has_attr(op, "order") && vector > 1;
+    return pads ? (n + vector - 1) / vector * vector : n;
+}
+
+/* In the order that the op and the tensor's type state. */
 static bool set_strides(const tc_op *op, struct tensor *t, uint64_t *elements)
 {
     int64_t n = 1;
@@ -143,6 +153,7 @@ static bool set_strides(const tc_op *op, struct tensor *t, uint64_t *elements)
         t->strides[d] = n;
         overflow |=
             __builtin_mul_overflow(n, t->shape[d] ? t->shape[d] : 1, &n);
+        n = i == 0 ? padded(op, n) : n;
     }
     *elements = (uint64_t)n;
     for (int i = 0; i < t->dl.ndim; i++)
@@ -340,7 +351,9 @@ static tilec_status run_fill(struct run *r, const tc_step *s)
     const tc_type *type = s->op->in[0]->type;
     unsigned width = tc_type_bytes(type->elem);
     uint64_t pattern = pattern_of(s, type->elem->kind), count;
-    if (!dense(v, t->ndim, &count)) {
+    if (v->own) { /* and what lies between its columns */
+        count = r->pieces[v->own - r->tensors].bytes / width;
+    } else if (!dense(v, t->ndim, &count)) {
         const char *name = s->op->in[0]->name;
         tc_fail(r->error, TILEC_INPUT,
                 "launch of @%s: fill: %%%s has gaps, expected a dense tensor",

@@ -16,8 +16,9 @@
  *   }
  *
  * Kernels take tensors of any strides; contiguous(..) says in which order they
- * are stored and loaded fast. The condition stands where rows of any length
- * might not be multiples of 16 bytes, of which vectors consist.
+ * are stored and loaded fast. The condition stands where columns of any length
+ * might not be multiples of 16 bytes, of which vectors consist; where only bulk
+ * copies touch them it is not needed.
  *
  * Every tensor argument of a kernel gets the order of what its launches pass:
  * launches that pass others get kernels of their own. Results never depend on
@@ -202,13 +203,23 @@ static void find_orders(struct planner *p, tc_region *r)
 
 /* ---- Where sizes are not known ---- */
 
-/* Are all sizes that are open multiples of 16 bytes? NULL: none is open. */
-static tc_value *build_condition(tc_builder *b, const struct order *o)
+static bool may_be_ragged(const struct planner *p, const struct order *o)
+{
+    tc_each_use (u, o->workspace->out[0])
+        if (passes_it(u->op) && !tc_may_be_ragged(tc_launch_kernel(u->op),
+                                                  u->index, p->env->target))
+            return false;
+    return true;
+}
+
+/* Are all sizes that matter multiples of 16 bytes? NULL: none does. */
+static tc_value *build_condition(const struct planner *p, tc_builder *b,
+                                 const struct order *o)
 {
     tc_value *all = NULL;
     for (; o; o = o->next) {
         tc_value *size = open_size(o);
-        if (!size)
+        if (!size || may_be_ragged(p, o))
             continue;
         unsigned bytes = tc_type_bytes(o->before->elem);
         tc_value *is = tc_build_is_multiple(b, size, VECTOR / bytes);
@@ -233,11 +244,11 @@ static void branch_off(tc_value *condition, const struct order *orders)
         ((tc_value *)o->workspace->out[0]->data)->type = o->before;
 }
 
-static void guard_orders(const struct region_orders *all)
+static void guard_orders(const struct planner *p)
 {
-    for (; all; all = all->next) {
+    for (const struct region_orders *all = p->all; all; all = all->next) {
         tc_builder b = tc_builder_before(all->first->workspace);
-        tc_value *condition = build_condition(&b, all->first);
+        tc_value *condition = build_condition(p, &b, all->first);
         if (condition)
             branch_off(condition, all->first);
     }
@@ -327,7 +338,7 @@ tc_change tc_pass_transpose_plan(tc_module *m, tc_pass_env *env)
         p.end = &p.all;
         find_orders(&p, f->body);
         p.changed |= tc_transpose_beforehand(env, f);
-        guard_orders(p.all);
+        guard_orders(&p);
         pass_orders(&p, &versions, f->body);
     }
     return p.changed ? TC_CHANGED : TC_UNCHANGED;

@@ -123,6 +123,9 @@ static const char text[] =
     "  %b = workspace %n, %n : tensor<[?, 8, ?] x f32, contiguous(0)>\n"
     "  assert stride(%b, 0) == 1 and stride(%b, 2) == cast(%n, i64) and\n"
     "    stride(%b, 1) == cast(%n * %n, i64), \"not so either\"\n"
+    "  %c = workspace %n, %n : tensor<[?, ?] x i8, contiguous(0)>\n"
+    "  assert stride(%c, 1) == cast(cdiv(%n, 16) * 16, i64), \"no gaps\"\n"
+    "  fill %c value(3)\n"
     "  launch @twice(%x, %x, 1.0)\n"
     "  fill %a\n"
     "}\n";
