@@ -19,6 +19,7 @@
 
 #include "ir/layout.h"
 #include "passes/mma.h"
+#include "passes/shared_memory.h"
 #include "passes/wgmma.h"
 
 #include <string.h>
@@ -117,7 +118,7 @@ static void fill_access(const buffer *b, access *a)
     tc_context *cx = b->env->cx;
     switch (op->code) {
     case TC_SMEM_LOAD:
-        a->tile = op->out[0]->type->layout;
+        a->tile = tc_smem_load_layout(cx, op, &(uint32_t){0});
         a->matrix = b->env->target->ldmatrix;
         break;
     case TC_SMEM_STORE:

@@ -232,6 +232,8 @@ static void add_product(inspector *s, const tc_op *op)
     tc_product_info **at = &s->out.products;
     while (*at && !same_place((*at)->op->loc, op->loc))
         at = &(*at)->next;
+    if (*at && (*at)->op->parent == op->parent)
+        (*at)->k += (int32_t)side_of(op->in[0], 1); /* another part of it */
     if (*at && ((*at)->hot || !is_hot(s, op)))
         return;
     tc_product_info *next = *at ? (*at)->next : NULL;

@@ -552,6 +552,31 @@ uint32_t tc_plan_shared(tc_arena *a, tc_lifetimes *all)
     return total;
 }
 
+/* ---- Parts ---- */
+
+const tc_layout *tc_smem_load_layout(tc_context *cx, const tc_op *load,
+                                     uint32_t *first)
+{
+    const tc_layout *part = load->out[0]->type->layout;
+    *first = 0;
+    if (!tc_op_has_attr(load, "at"))
+        return part;
+    const tc_layout *buffer = load->in[0]->type->layout;
+    const tc_attr *at = tc_op_attr(load, "at");
+    tc_layout_spec s;
+    tc_layout_spec_of(part, &s);
+    uint32_t weight = tc_layout_size(part, TC_REGISTER);
+    for (unsigned i = 0; i < part->rank; i++) {
+        int32_t side = part->shape[i];
+        uint32_t count = (uint32_t)(buffer->shape[i] / side);
+        s.shape[i] = buffer->shape[i];
+        tc_layout_spec_add(&s, TC_REGISTER, count, i, side);
+        *first += weight * (uint32_t)(at->ints[i] / side);
+        weight *= count;
+    }
+    return tc_layout_get(cx, &s);
+}
+
 /* ---- Exchanges to come ---- */
 
 static uint64_t parts_bytes(tc_context *cx, const tc_type *t, unsigned axis)

@@ -40,6 +40,12 @@ tc_opcode tc_waited_for_by(const tc_op *op);
  * warp groups, tma_store? */
 bool tc_reads_as_bulk(const tc_op *op);
 
+/* What a smem_load reads, as its result's layout goes on over the whole buffer:
+ * of n registers a part, those from *first on are the result's. Without `at`
+ * that is the result's own layout. */
+const tc_layout *tc_smem_load_layout(tc_context *cx, const tc_op *load,
+                                     uint32_t *first);
+
 /* The innermost loop around an op, or NULL. */
 tc_op *tc_loop_around(const tc_op *op);
 /* The op of region `r` that `op` is, or is nested in; NULL: neither. */

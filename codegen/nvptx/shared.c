@@ -9,6 +9,7 @@
  *   ldmatrix.sync.aligned.m8n8.x4.shared.b16 {...}, [%a+2048];
  */
 #include "codegen/nvptx/shared.h"
+#include "passes/shared_memory.h"
 
 #include <assert.h>
 #include <string.h>
@@ -400,35 +401,11 @@ bool tc_nvptx_smem_trans(tc_gen *g, const tc_op *op)
     return true;
 }
 
-/* The whole buffer as a thread would hold it part by part, each in the layout
- * `part`: of n registers those of part `*first / n` are read. */
-static const tc_layout *parts_of(tc_gen *g, const tc_op *op,
-                                 const tc_layout *part, uint32_t *first)
-{
-    const tc_type *buffer = op->in[0]->type;
-    const tc_attr *at = tc_op_attr(op, "at");
-    tc_layout_spec s;
-    tc_layout_spec_of(part, &s);
-    uint32_t weight = tc_layout_size(part, TC_REGISTER);
-    *first = 0;
-    for (unsigned i = 0; i < part->rank; i++) {
-        int32_t side = part->shape[i];
-        uint32_t count = (uint32_t)(buffer->layout->shape[i] / side);
-        s.shape[i] = buffer->layout->shape[i];
-        tc_layout_spec_add(&s, TC_REGISTER, count, i, side);
-        *first += weight * (uint32_t)(at->ints[i] / side);
-        weight *= count;
-    }
-    return tc_layout_get(g->cx, &s);
-}
-
 bool tc_nvptx_smem_load(tc_gen *g, const tc_op *op)
 {
     const tc_type *tile = op->out[0]->type;
-    const tc_layout *layout = tile->layout;
-    uint32_t n = tc_layout_size(layout, TC_REGISTER), first = 0;
-    if (tc_op_has_attr(op, "at"))
-        layout = parts_of(g, op, layout, &first);
+    uint32_t n = tc_layout_size(tile->layout, TC_REGISTER), first;
+    const tc_layout *layout = tc_smem_load_layout(g->cx, op, &first);
     tc_shared_tile t;
     if (!tc_shared_tile_new(g, op, tc_gen_get(g, op->in[0])[0], op->in[0]->type,
                             layout, g->target->ldmatrix, &t))
