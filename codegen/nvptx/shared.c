@@ -352,6 +352,8 @@ void tc_shared_tile_store(tc_shared_tile *t, unsigned step,
     tc_gen *g = t->g;
     unsigned n = t->nwords;
     tc_text text = {.arena = g->arena}, constraints = {.arena = g->arena};
+    if (t->on)
+        tc_text_printf(&text, "@$%u ", 2 + n);
     mnemonic(&text, t, "st");
     tc_text_add(&text, "[$0+$1], ");
     operands(&text, 2, n, n > 1 || t->matrix);
@@ -359,13 +361,14 @@ void tc_shared_tile_store(tc_shared_tile *t, unsigned step,
     tc_text_add(&constraints, "r,n,");
     for (unsigned i = 0; i < n; i++)
         tc_text_add(&constraints, "r,");
-    tc_text_add(&constraints, "~{memory}");
-    LLVMValueRef args[2 + TC_STEP_WORDS];
+    tc_text_add(&constraints, t->on ? "b,~{memory}" : "~{memory}");
+    LLVMValueRef args[3 + TC_STEP_WORDS];
     args[0] = step_address(t, step, &args[1]);
     for (unsigned i = 0; i < n; i++)
         args[2 + i] = words[i];
+    args[2 + n] = t->on;
     tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text.data, constraints.data,
-               2 + n, args);
+               2 + n + (t->on != NULL), args);
 }
 
 /* ---- The ops ---- */
@@ -448,7 +451,8 @@ static uint32_t other_register(const tc_layout *l, unsigned mode, uint32_t r)
     return r / weight % 2 ? r - weight : r + weight;
 }
 
-/* Of equal copies each is stored: they say the same. */
+/* Of equal copies each is stored: they say the same. By mbarriers one goes, the
+ * first: it is its thread that arrives. */
 bool tc_nvptx_smem_store(tc_gen *g, const tc_op *op)
 {
     tc_shared_tile t;
@@ -464,6 +468,8 @@ bool tc_nvptx_smem_store(tc_gen *g, const tc_op *op)
         t.at = tc_shared_at_new(g, buffer, s.offsets, t.bits / 8);
         other = takes_other(g, tile, s.lane);
     }
+    if (tc_op_int(op, "by_mbarrier") && !t.matrix)
+        t.on = tc_lanes_owner(g, tile);
     const LLVMValueRef *in = tc_gen_get(g, op->in[1]);
     for (unsigned i = 0; i < t.nsteps; i++) {
         LLVMValueRef words[TC_STEP_WORDS], elements[TC_STEP_ELEMENTS];

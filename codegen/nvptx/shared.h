@@ -64,6 +64,7 @@ typedef struct tc_shared_tile {
     unsigned nsteps;
     unsigned size;   /* elements a step moves */
     unsigned nwords; /* 32-bit words a step moves, at least 1 */
+    LLVMValueRef on; /* i1: this thread stores; NULL: all do */
 } tc_shared_tile;
 enum { TC_STEP_ELEMENTS = 16, TC_STEP_WORDS = 4 };
 /* `matrix`: ldmatrix or stmatrix may be used. False: reported. */
