@@ -11,6 +11,7 @@ struct search {
     const tc_value *arg;
     const tc_op *dot;
     unsigned k_axis; /* of the operand */
+    bool computed;   /* it is no source as it is */
     tc_order_wish wish;
 };
 
@@ -78,6 +79,7 @@ static void look_at_source(void *user, tc_value *source, bool swapped)
         w->other = s->dot;
     }
     w->axes |= axes_of_block(block);
+    w->computed |= s->computed;
 }
 
 static void look_at_dots(struct search *s, const tc_region *r,
@@ -91,6 +93,7 @@ static void look_at_dots(struct search *s, const tc_region *r,
         s->dot = op;
         for (unsigned i = 0; i < 2; i++) {
             s->k_axis = 1 - i;
+            s->computed = !tc_is_source(op->in[i]);
             tc_each_source(op->in[i], false, look_at_source, s);
         }
     }

@@ -14,6 +14,7 @@ typedef struct tc_order_wish {
     const tc_op *dot;   /* whose operand it is; NULL: there is no wish */
     const tc_op *other; /* one that wants another dim so; NULL: none does */
     unsigned dim;
+    bool computed; /* what is multiplied is computed from it, somewhere */
     unsigned axes; /* of the grid: bit a, which tile is loaded depends on a */
 } tc_order_wish;
 tc_order_wish tc_order_wish_of(const tc_func *kernel, unsigned arg,
