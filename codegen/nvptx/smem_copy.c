@@ -12,7 +12,9 @@
 #include "passes/smem_copy.h"
 #include "codegen/nvptx/shared.h"
 
-enum { WORDS = 4, UNDER_WAY = 4 };
+/* Steps under way at once: of a long band fewer, as its addresses take
+ * registers, of which a mover has 40. */
+enum { WORDS = 4, UNDER_WAY = 4, FEW = 2 };
 enum { EVEN = 0x6420, ODD = 0x7531 }; /* bytes of two words */
 
 typedef struct mover {
@@ -61,9 +63,9 @@ static void write_step(mover *m, unsigned step, const LLVMValueRef words[WORDS])
 static void copy_band(mover *m)
 {
     LLVMValueRef words[UNDER_WAY][WORDS];
-    unsigned n = m->plan.nsteps;
-    for (unsigned i = 0; i < n; i += UNDER_WAY) {
-        unsigned end = i + UNDER_WAY < n ? i + UNDER_WAY : n;
+    unsigned n = m->plan.nsteps, at_once = n > UNDER_WAY ? FEW : UNDER_WAY;
+    for (unsigned i = 0; i < n; i += at_once) {
+        unsigned end = i + at_once < n ? i + at_once : n;
         for (unsigned k = i; k < end; k++)
             read_step(m, k, words[k - i]);
         for (unsigned k = i; k < end; k++)
