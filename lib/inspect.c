@@ -155,6 +155,13 @@ static void put_loads(view *v, bool hot)
                            l->copying == TC_COPIED_ASYNC ? "no bulk copy"
                                                          : "not asynchronous",
                            l->why);
+        if (l->moved)
+            tc_text_printf(&v->text,
+                           "  %*s  transposed on the way: to %s, %u bytes, as "
+                           "products take nothing else\n",
+                           (int)t.width[0], "",
+                           layout(v, l->moved->out[0]->type),
+                           tc_smem_bytes(l->moved->out[0]->type));
     }
     if (!n)
         tc_text_add(&v->text, "  no loads of tiles\n");

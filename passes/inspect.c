@@ -181,6 +181,23 @@ static void find_accesses(const inspector *s, tc_load_info *l, tc_op *alloc)
     }
 }
 
+/* What of the buffer goes on to another one; NULL: nothing. */
+static const tc_op *moved_to(const tc_value *buffer)
+{
+    tc_buffer to[TC_MAX_BUFFERS];
+    tc_each_use (u, buffer) {
+        const tc_op *found = NULL;
+        if (u->op->code == TC_SMEM_COPY && u->index == 0 &&
+            tc_trace_buffers(u->op->in[1], to))
+            found = to[0].alloc;
+        else if (tc_is_buffer_view(u->op))
+            found = moved_to(u->op->out[0]);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
 static void describe_load(const inspector *s, tc_load_info *l, const tc_op *op)
 {
     tc_buffer buffers[TC_MAX_BUFFERS];
@@ -198,6 +215,7 @@ static void describe_load(const inspector *s, tc_load_info *l, const tc_op *op)
     if (!buffer || tc_trace_buffers((tc_value *)(uintptr_t)buffer, buffers) < 1)
         return;
     l->alloc = buffers[0].alloc;
+    l->moved = moved_to(l->alloc->out[0]);
     find_accesses(s, l, buffers[0].alloc);
 }
 

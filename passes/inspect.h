@@ -26,6 +26,7 @@ struct tc_load_info {
     tc_copying copying;
     const char *why;    /* it is no better than that; NULL: it is the best */
     const tc_op *alloc; /* of its buffer; NULL: it has none */
+    const tc_op *moved; /* of the buffer that smem_copy moves it to; or NULL */
     unsigned naccesses; /* of the buffer, no two the same */
     tc_buffer_access accesses[TC_MOST_INSPECTED];
     tc_load_info *next;
