@@ -45,6 +45,7 @@ static const struct option {
      "the scale is part of the exponent's one multiply-add, and q keeps its "
      "digits"},
     {"ROWS_GUARANTEED_SAFE", OPTION_FLAG, {"SAFE", NULL}, NULL},
+    {"EXACT_SUMS", OPTION_FLAG, {"EXACT", NULL}, NULL},
 };
 enum { NKNOWN = sizeof known / sizeof *known };
 

@@ -586,6 +586,11 @@ typedef struct tilec_attention_options {
      *                             forward looks for those that see none. Not
      *                             needed where the compiler can tell (a remark
      *                             says so); a wrong promise costs time, no more
+     *   EXACT_SUMS                true: forward adds up the products of the
+     *                             blocks of keys in float32. Tensor cores keep
+     *                             13 bits or so of sums of 8-bit numbers, as
+     *                             long as they add to them; it costs registers
+     *                             (too many where DV is above 128)
      *   PRESCALE_QK               true or false: changes nothing; a remark says
      *                             why
      * What is unknown is TILEC_USAGE, and the diagnostic lists what there is.

@@ -495,6 +495,11 @@ static void say_grid(const tc_placing *s, const tc_dot *d)
                                          : "";
     tc_remark(s->cx, d->op->loc, pass, "dot: %s, warps %dx%d%s", d->instr,
               g->wm, g->wn, why);
+    if (strcmp(d->instr, "m64k32") == 0 && d->op->nin == 3 && d->loop)
+        tc_remark(s->cx, d->op->loc, pass,
+                  "dot: 13 bits or so are kept of the sum that is added to in "
+                  "every step; a dot without a third operand, added in f32, "
+                  "keeps all");
     if (!grid_fits(s, g, g->wm, g->wn))
         tc_remark(s->cx, d->op->loc, pass,
                   "dot: %dx%d is too small for %u warps, some do the same work",

@@ -391,8 +391,11 @@ static void remove_swizzles(char *text)
         }
 }
 
+/* What a launch takes, the first one that fits. */
+typedef enum variant { AS_WANTED, ANY_SIZES, ANY_ALIGNMENT } variant;
+
 static char *print_machine(const problem *p, const schedule *s, const data *d,
-                           tc_module *m, bool any_alignment, bool *fits)
+                           tc_module *m, variant which, bool *fits)
 {
     bound b;
     tc_pass_options o = options_of(p, 16 * s->warps, &b);
@@ -400,7 +403,8 @@ static char *print_machine(const problem *p, const schedule *s, const data *d,
     o.warps = s->warps;
     o.stages = s->stages;
     o.tiles = s->tiles;
-    o.any_alignment = any_alignment;
+    o.any_sizes = which == ANY_SIZES;
+    o.any_alignment = which == ANY_ALIGNMENT;
     o.verify_each = true;
     tc_func *f = compile(m, p, &o, s->pipeline ? s->pipeline : "gpu");
     if (!f)
@@ -416,7 +420,7 @@ static char *print_machine(const problem *p, const schedule *s, const data *d,
 }
 
 static char *try_text(const problem *p, const schedule *s, const data *d,
-                      bool any_alignment, bool *fits)
+                      variant which, bool *fits)
 {
     tc_context *cx = tc_context_new();
     tc_module *volatile m = NULL;
@@ -425,7 +429,7 @@ static char *try_text(const problem *p, const schedule *s, const data *d,
     cx->memory.unwind = &unwind;
     if (!setjmp(unwind)) {
         m = tc_module_new(cx);
-        text = print_machine(p, s, d, m, any_alignment, fits);
+        text = print_machine(p, s, d, m, which, fits);
     }
     if (m)
         tc_module_free(m);
@@ -435,12 +439,14 @@ static char *try_text(const problem *p, const schedule *s, const data *d,
 
 char *problem_text(const problem *p, const schedule *s, const data *d)
 {
-    bool fits = true;
-    char *text = try_text(p, s, d, false, &fits);
-    if (!text || fits)
-        return text;
-    free(text);
-    return try_text(p, s, d, true, &fits);
+    char *text = NULL;
+    bool fits = false;
+    for (variant which = AS_WANTED; !fits && which <= ANY_ALIGNMENT; which++) {
+        free(text);
+        fits = true;
+        text = try_text(p, s, d, which, &fits);
+    }
+    return text;
 }
 
 /* ---- Under the interpreter ---- */

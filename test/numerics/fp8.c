@@ -149,41 +149,46 @@ typedef struct problem {
     double scale; /* times 1 / sqrt(d); not positive: the careful way */
     bool columns; /* v is contiguous in its keys */
     bool sink;    /* the first key has by far the largest weight of each row */
+    bool exact;   /* sums in f32 */
 } problem;
 
 static const problem problems[] = {
     {"plain", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, NOTHING, NOTHING,
-     NOTHING, 64, 64, false, 1, false, false},
+     NOTHING, 64, 64, false, 1, false, false, false},
     {"tensor", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, TENSOR, TENSOR,
-     TENSOR, 128, 128, false, 1, false, false},
+     TENSOR, 128, 128, false, 1, false, false, false},
     {"head", NUM_F8E4M3, NUM_F8E5M2, NUM_F8E4M3, NUM_F16, HEAD, HEAD, HEAD, 64,
-     64, true, 1, false, false},
+     64, true, 1, false, false, false},
     {"batch and key head", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16,
-     KEY_HEAD, BATCH_HEAD, BATCH_HEAD, 64, 80, false, 1, false, false},
+     KEY_HEAD, BATCH_HEAD, BATCH_HEAD, 64, 80, false, 1, false, false, false},
     {"blocks", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F32, BLOCK, BLOCK, BLOCK,
-     64, 64, true, 1, false, false},
+     64, 64, true, 1, false, false, false},
     {"blocks of k", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E5M2, NUM_BF16, BATCH_HEAD,
-     BLOCK, HEAD, 48, 32, false, 1, false, false},
+     BLOCK, HEAD, 48, 32, false, 1, false, false, false},
     {"blocks of v", NUM_F8E5M2, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BATCH_HEAD,
-     BATCH_HEAD, BLOCK, 32, 64, false, 1, false, false},
+     BATCH_HEAD, BLOCK, 32, 64, false, 1, false, false, false},
     {"sink", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F32, HEAD, HEAD, HEAD, 64,
-     64, false, 1, false, true},
+     64, false, 1, false, true, false},
     {"e5m2", NUM_F8E5M2, NUM_F8E5M2, NUM_F8E5M2, NUM_BF16, HEAD, HEAD, HEAD, 64,
-     64, false, 1, false, false},
+     64, false, 1, false, false, false},
     {"cache", NUM_BF16, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, NOTHING, BATCH_HEAD,
-     BATCH_HEAD, 64, 64, true, 1, false, false},
+     BATCH_HEAD, 64, 64, true, 1, false, false, false},
     {"cache by blocks", NUM_F16, NUM_F8E4M3, NUM_F8E5M2, NUM_F16, NOTHING,
-     BLOCK, BLOCK, 128, 128, false, 1, false, false},
+     BLOCK, BLOCK, 128, 128, false, 1, false, false, false},
     {"with care", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BLOCK, BLOCK,
-     BLOCK, 64, 64, true, -1, false, false},
+     BLOCK, 64, 64, true, -1, false, false, false},
     {"cache with care", NUM_BF16, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, NOTHING,
-     BLOCK, BATCH_HEAD, 64, 64, false, -1, false, false},
+     BLOCK, BATCH_HEAD, 64, 64, false, -1, false, false, false},
     {"columns", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BATCH_HEAD,
-     BATCH_HEAD, BATCH_HEAD, 64, 128, false, 1, true, false},
+     BATCH_HEAD, BATCH_HEAD, 64, 128, false, 1, true, false, false},
     {"columns of a cache", NUM_BF16, NUM_F8E4M3, NUM_F8E5M2, NUM_BF16, NOTHING,
-     BLOCK, BLOCK, 64, 80, true, 1, true, false},
+     BLOCK, BLOCK, 64, 80, true, 1, true, false, false},
+    {"exact", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, HEAD, HEAD, HEAD,
+     64, 64, true, 1, true, false, true},
+    {"exact, of blocks", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F32, BLOCK,
+     BLOCK, BLOCK, 64, 64, false, 1, false, false, true},
     {"columns with care", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BLOCK,
-     BLOCK, BLOCK, 64, 64, true, -1, true, false},
+     BLOCK, BLOCK, 64, 64, true, -1, true, false, false},
 };
 enum {
     BATCH = 2,
@@ -221,7 +226,7 @@ static tilec_kernel *compile(tilec_context *cx, const char *program,
 
 typedef struct bindings {
     char sides[5][16];
-    tilec_binding all[19];
+    tilec_binding all[20];
     size_t n;
 } bindings;
 
@@ -263,6 +268,7 @@ static tilec_kernel *attention(tilec_context *cx, const problem *p)
     bind(&b, "TP", narrow ? "f8e4m3" : num_name(p->q));
     bind(&b, "PBITS", narrow ? "8" : "0");
     bind(&b, "VC", p->columns ? "2" : "3");
+    bind(&b, "EXACT", p->exact ? "1" : "0");
     bind(&b, "mask_mod", p->causal ? "@causal" : "@no_mask");
     return compile(cx, "attention_fwd", "attention_fwd", b.all, b.n);
 }
@@ -284,6 +290,9 @@ static tilec_attention *planned(tilec_context *cx, const problem *p)
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     o.bindings = b.all;
     o.nbindings = b.n;
+    tilec_binding exact = {"EXACT_SUMS", p->exact ? "true" : "false"};
+    o.kernel_options = &exact;
+    o.nkernel_options = 1;
     o.mask = p->causal ? "causal" : NULL;
     o.block_lists = p->causal ? 1 : 0;
     tilec_attention *plan = NULL;
