@@ -128,8 +128,9 @@ static void visit_operand(struct propagation *p, tc_op *dot, unsigned i)
     const struct misfits *left = swap ? &swapped : &plain;
     if (swap == is_swapped && left->n >= tc_count_transposes(v) - is_swapped)
         return;
-    say_moved(p, dot, i, left);
     set_operand(p, dot, i, swap);
+    if (!tc_is_source(dot->in[i]))
+        say_moved(p, dot, i, left);
 }
 
 /* ---- Stores ---- */
