@@ -6,9 +6,11 @@
  *     tilec_compile(cx, &(tilec_source){"matmul"}, 1, &options, &kernel);
  *
  * is as if options gave what kernels/configs/matmul.json says of the target.
+ * A plan gets what is said of the attention kernel that it launches.
  */
 #include "lib/compile.h"
 #include "lib/config.h"
+#include "lib/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +84,57 @@ static void apply(tc_arena *a, tilec_compile_options *o, const tc_config *c)
     o->tiles = o->tiles ? o->tiles : (tilec_tiles)c->tiles;
 }
 
+/* ---- Plans ---- */
+
+static const char attention[] = "attention_fwd";
+
+static bool launches(const tc_region *r, const char *kernel)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (launches(op->regions[i], kernel))
+                return true;
+        if (op->code == TC_LAUNCH &&
+            strcmp(tc_op_word(op, "callee") + 1, kernel) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Values of 8 bits that a plan makes lie by columns
+ * (passes/transpose_plan.c). */
+static int64_t columns_of_values(const tc_func *plan, const tc_bound *bound)
+{
+    const char *type = value_of(bound, "TV");
+    for (unsigned i = 0; i < plan->body->nargs; i++)
+        if (strcmp(plan->body->args[i]->name, "v") == 0)
+            return 0;
+    return type && strncmp(type, "f8", 2) == 0 ? 2 : 0;
+}
+
+/* Of a plan with the sides of its blocks; warps and the like are for that
+ * kernel alone. */
+static void configure_plan(tc_job *job, const tc_func *plan,
+                           tc_config_query *query, const tc_bound *bound)
+{
+    tc_request *r = job->request;
+    tc_arena *a = &job->cx->arena;
+    tc_config config;
+    query->kernel = attention;
+    query->vc = columns_of_values(plan, bound);
+    if (!value_of(bound, "BM") || !value_of(bound, "BN") ||
+        !launches(plan->body, attention) || !tc_config_find(a, query, &config))
+        return;
+    tc_plan_tuning *t = tc_arena_new(a, tc_plan_tuning);
+    *t = (tc_plan_tuning){attention, config.warps, config.stages,
+                          config.ptxas_level, (tilec_tiles)config.tiles};
+    job->tunings = t;
+    job->ntunings = 1;
+    config.warps = config.stages = config.ptxas_level = 0;
+    config.tiles = TC_TILES_ANY;
+    apply(a, &r->options, &config);
+}
+
 bool tc_request_configure(tc_job *job)
 {
     tc_request *r = job->request;
@@ -94,7 +147,9 @@ bool tc_request_configure(tc_job *job)
     if (!tc_job_choose(job, &r->options, &target, &f, &bound))
         return false;
     tc_config_query query = query_of(r, target, f->name, &bound);
-    if (tc_config_find(&job->cx->arena, &query, &config))
+    if (f->is_plan)
+        configure_plan(job, f, &query, &bound);
+    else if (tc_config_find(&job->cx->arena, &query, &config))
         apply(&job->cx->arena, &r->options, &config);
     return true;
 }
