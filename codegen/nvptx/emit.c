@@ -373,13 +373,14 @@ static void begin_entry(tc_gen *g, LLVMValueRef thread)
 LLVMValueRef tc_gen_warp_group(tc_gen *g)
 {
     LLVMBuilderRef b = g->b;
-    LLVMValueRef args[] = {tc_gen_i32(g, -1), NULL, tc_gen_i32(g, 0),
-                           tc_gen_i32(g, 31)};
+    LLVMValueRef args[] = {NULL, tc_gen_i32(g, -1)};
     if (g->group || g->f->warps <= 4)
         return g->group ? g->group : tc_gen_i32(g, 0);
     g->b = g->entry;
-    args[1] = LLVMBuildLShr(g->b, g->warp, tc_gen_i32(g, 2), "");
-    g->group = tc_gen_intrinsic(g, "nvvm.shfl.sync.idx.i32", 0, NULL, 4, args);
+    /* Into a register of the whole warp, as descriptors have to be: after a
+     * shuffle each use would move it there. */
+    args[0] = LLVMBuildLShr(g->b, g->warp, tc_gen_i32(g, 2), "");
+    g->group = tc_gen_intrinsic(g, "nvvm.redux.sync.or", 0, NULL, 2, args);
     g->b = b;
     return g->group;
 }
