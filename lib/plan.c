@@ -267,7 +267,12 @@ bool tc_part_isolate(tc_job *job, const tc_plan_part *part,
                          .nbindings = part->nbindings,
                          .target = tc_target_find(job->owner, name),
                          .enforce = part->enforce};
-    if (!tc_run_pipeline(job->module, "plan", &o))
+    /* It was said when the plan was made. */
+    bool remarks = job->cx->want_remarks;
+    job->cx->want_remarks = false;
+    bool ok = tc_run_pipeline(job->module, "plan", &o);
+    job->cx->want_remarks = remarks;
+    if (!ok)
         return false;
     for (tc_func *f = job->module->first, *next; f; f = next) {
         next = f->next;

@@ -302,6 +302,8 @@ static void say(const struct beforehand *p, const tc_op *launch,
                 const struct change *c, const char *why)
 {
     const char *name = tc_value_name(p->cx, launch->in[c->arg]);
+    if (!p->cx->want_remarks)
+        return;
     if (why)
         tc_remark(p->cx, launch->loc, pass,
                   "launch: %s is passed as it is, although a dot wants dim %u "

@@ -67,6 +67,8 @@ static void say_conflict(const struct planner *p, const tc_op *workspace,
                          const struct order *o, const tc_func *other,
                          const tc_op *dot)
 {
+    if (!p->env->cx->want_remarks)
+        return;
     tc_remark(p->env->cx, workspace->loc, pass,
               "%s stays as it is: a dot of @%s wants dim %u in one piece, one "
               "of @%s another dim",
@@ -131,6 +133,8 @@ static void say_order(const struct planner *p, const struct order *o,
 {
     tc_context *cx = p->env->cx;
     const char *name = tc_value_name(cx, o->workspace->out[0]);
+    if (!cx->want_remarks)
+        return;
     if (why)
         tc_remark(cx, o->workspace->loc, pass,
                   "%s is not stored with dim %u in one piece, as a dot of @%s "
