@@ -314,7 +314,7 @@ static int find_arg(const tc_func *f, const char *name)
     return -1;
 }
 
-/* rows[1] is lse: which of them a block reads must not matter. */
+/* rows[1] is -lse to base 2: which of them a block reads must not matter. */
 static void agree_on_lse(const problem *p, data *d, const tc_func *f)
 {
     int lse = find_arg(f, "lse"), rows = find_arg(f, "rows");
@@ -324,7 +324,7 @@ static void agree_on_lse(const problem *p, data *d, const tc_func *f)
     int64_t m = p->size['M' - 'A'], r = p->size['R' - 'A'];
     for (int64_t i = 0; i < num_count(from); i++)
         num_write(to->type, num_at(to, num_count(to) / 2 + i / m * r + i % m),
-                  num_read(from->type, num_at(from, i)));
+                  num_read(from->type, num_at(from, i)) / -log(2));
 }
 
 static bool fill_data(const problem *p, data *d, tc_module *m)
