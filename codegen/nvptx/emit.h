@@ -202,14 +202,16 @@ void tc_gen_forbid_unrolling(tc_gen *g, LLVMValueRef branch);
 /* i1: only one thread of the role, the first. */
 LLVMValueRef tc_gen_first_thread(tc_gen *g);
 /* roles.c. What is emitted up to tc_gen_join is run by one thread of the role,
- * the same one each time. It is elected: the hardware's bulk copies are issued
+ * the same one each time (each: by one of each group of four warps). It is
+ * elected: the hardware's bulk copies are issued
  * by a warp, and ptxas knows then that there is one. */
 typedef struct tc_one {
     LLVMBasicBlockRef after; /* NULL: there is but one thread */
 } tc_one;
-tc_one tc_gen_elect(tc_gen *g);
-/* The same, of each group of four warps one. */
-tc_one tc_gen_elect_each(tc_gen *g);
+tc_one tc_gen_elect(tc_gen *g, bool each);
+/* i1, for instructions that only that thread is to run. NULL: there is but one
+ * thread. */
+LLVMValueRef tc_gen_elected(tc_gen *g, bool each);
 void tc_gen_join(tc_gen *g, tc_one one);
 /* All threads of the role wait for each other; one alone does not. */
 void tc_gen_barrier(tc_gen *g);

@@ -156,6 +156,15 @@ static bool emit_in_turns(tc_gen *g, const tc_region *r)
 
 /* ---- One thread ---- */
 
+/* i1: of the current warp one thread, always the same. */
+static LLVMValueRef elect_of_warp(tc_gen *g)
+{
+    LLVMValueRef all = tc_gen_i32(g, -1);
+    LLVMValueRef r = tc_gen_intrinsic(g, "nvvm.elect.sync", 0, NULL, 1, &all);
+    return g->failed ? LLVMGetUndef(g->i1)
+                     : LLVMBuildExtractValue(g->b, r, 1, "");
+}
+
 /* The current warp is `warp` (i1): one of its threads goes to `chosen`, the
  * rest to `after`. */
 static void elect_in(tc_gen *g, LLVMValueRef warp, LLVMBasicBlockRef chosen,
@@ -164,11 +173,7 @@ static void elect_in(tc_gen *g, LLVMValueRef warp, LLVMBasicBlockRef chosen,
     LLVMBasicBlockRef elect = tc_gen_block_new(g, "elect");
     LLVMBuildCondBr(g->b, warp, elect, after);
     LLVMPositionBuilderAtEnd(g->b, elect);
-    LLVMValueRef all = tc_gen_i32(g, -1);
-    LLVMValueRef r = tc_gen_intrinsic(g, "nvvm.elect.sync", 0, NULL, 1, &all);
-    LLVMValueRef is =
-        g->failed ? LLVMGetUndef(g->i1) : LLVMBuildExtractValue(g->b, r, 1, "");
-    LLVMBuildCondBr(g->b, is, chosen, after);
+    LLVMBuildCondBr(g->b, elect_of_warp(g), chosen, after);
     LLVMPositionBuilderAtEnd(g->b, chosen);
 }
 
@@ -183,14 +188,24 @@ static tc_one elect(tc_gen *g, LLVMValueRef warp)
     return (tc_one){after};
 }
 
-tc_one tc_gen_elect(tc_gen *g)
+static LLVMValueRef warp_of(tc_gen *g, bool each)
 {
-    return g->role == TC_ROLE_PRODUCER ? (tc_one){NULL} : elect(g, g->warp);
+    return each ? LLVMBuildAnd(g->b, g->warp, tc_gen_i32(g, 3), "") : g->warp;
 }
 
-tc_one tc_gen_elect_each(tc_gen *g)
+tc_one tc_gen_elect(tc_gen *g, bool each)
 {
-    return elect(g, LLVMBuildAnd(g->b, g->warp, tc_gen_i32(g, 3), ""));
+    return g->role == TC_ROLE_PRODUCER ? (tc_one){NULL}
+                                       : elect(g, warp_of(g, each));
+}
+
+LLVMValueRef tc_gen_elected(tc_gen *g, bool each)
+{
+    if (g->role == TC_ROLE_PRODUCER)
+        return NULL;
+    LLVMValueRef first =
+        LLVMBuildICmp(g->b, LLVMIntEQ, warp_of(g, each), tc_gen_i32(g, 0), "");
+    return LLVMBuildAnd(g->b, first, elect_of_warp(g), "");
 }
 
 void tc_gen_join(tc_gen *g, tc_one one)

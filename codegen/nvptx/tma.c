@@ -162,11 +162,11 @@ static LLVMValueRef place_apart(tc_gen *g, const tc_op *op, const tc_tma *t,
 }
 
 /* One box. The instruction is put together from its parts; mbarrier: NULL of a
- * store. */
+ * store; only: where this i1 is true, or NULL. */
 static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
-                     LLVMValueRef *mbarrier)
+                     LLVMValueRef *mbarrier, LLVMValueRef only)
 {
-    LLVMValueRef args[5 + TC_TMA_MAX_RANK];
+    LLVMValueRef args[6 + TC_TMA_MAX_RANK];
     LLVMValueRef to = LLVMBuildAdd(g->b, tc_gen_get(g, op->in[1])[0],
                                    tc_gen_i32(g, t->copies[i].byte), "");
     unsigned n = 3;
@@ -200,6 +200,11 @@ static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
         args[n++] = mbarrier[1];
         tc_text_add(&constraints, ",r,n");
     }
+    if (only) {
+        text = tc_arena_printf(g->arena, "@$%u %s", n, text);
+        args[n++] = only;
+        tc_text_add(&constraints, ",b");
+    }
     tc_text_add(&constraints, ",~{memory}");
     tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, constraints.data, n,
                args);
@@ -218,25 +223,30 @@ bool tc_nvptx_tma_load(tc_gen *g, const tc_op *op)
     tc_tma t;
     if (!copy_of(g, op, &t) || !check(g, op, &t))
         return false;
-    tc_one one = tc_gen_elect(g);
+    tc_one one = tc_gen_elect(g, false);
     LLVMValueRef mbarrier[2];
     mbarrier[0] = tc_mbarrier_address(g, op->in[2], op->in[3], &mbarrier[1]);
     for (unsigned i = 0; i < t.ncopies; i++)
-        copy_box(g, op, &t, i, mbarrier);
+        copy_box(g, op, &t, i, mbarrier, NULL);
     tc_gen_join(g, one);
     return true;
 }
 
 bool tc_nvptx_tma_store(tc_gen *g, const tc_op *op)
 {
+    enum { FEW = 2 };
     tc_tma t;
     if (!copy_of(g, op, &t) || !check(g, op, &t))
         return false;
-    tc_one one = tc_op_is_word(op, "scope", "group") ? tc_gen_elect_each(g)
-                                                     : tc_gen_elect(g);
+    bool each = tc_op_is_word(op, "scope", "group");
+    /* Few copies stand in no branch: behind one ptxas at times keeps nothing in
+     * uniform registers, and steps of products take half as many instructions
+     * more. With more copies the branch is faster. */
+    LLVMValueRef only = t.ncopies <= FEW ? tc_gen_elected(g, each) : NULL;
+    tc_one one = only ? (tc_one){NULL} : tc_gen_elect(g, each);
     for (unsigned i = 0; i < t.ncopies; i++)
-        copy_box(g, op, &t, i, NULL);
-    plain(g, "cp.async.bulk.commit_group;");
+        copy_box(g, op, &t, i, NULL, only);
+    plain(g, "cp.async.bulk.commit_group;"); /* the others': of nothing */
     tc_gen_join(g, one);
     return true;
 }
