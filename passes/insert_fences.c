@@ -25,36 +25,70 @@ struct state {
 
 struct fencer {
     tc_pass_env *env;
-    tc_map read; /* smem_alloc that is read in that way */
-    bool all;    /* ... and it is not known which others */
+    tc_map read;    /* smem_alloc that is read in that way */
+    tc_map written; /* ... and those that threads write */
+    bool all;       /* ... and it is not known which others */
     bool insert, changed;
 };
 
-static void find_read(struct fencer *s, const tc_region *r)
-{
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_read(s, op->regions[i]);
-        for (unsigned i = 0; i < op->nin && tc_reads_as_bulk(op); i++) {
-            tc_buffer buffers[TC_MAX_BUFFERS];
-            unsigned n = op->in[i]->type->kind == TC_SMEM
-                             ? tc_trace_buffers(op->in[i], buffers)
-                             : 0;
-            s->all |= n > TC_MAX_BUFFERS;
-            for (unsigned k = 0; k < n && k < TC_MAX_BUFFERS; k++)
-                tc_map_set(&s->read, buffers[k].alloc, buffers[k].alloc);
-        }
-    }
-}
-
-static bool is_read(struct fencer *s, tc_value *smem)
+static void add_buffers(struct fencer *s, tc_map *to, tc_value *smem)
 {
     tc_buffer buffers[TC_MAX_BUFFERS];
     unsigned n = tc_trace_buffers(smem, buffers);
-    bool read = s->all || n > TC_MAX_BUFFERS;
-    for (unsigned k = 0; !read && k < n; k++)
-        read = tc_map_get(&s->read, buffers[k].alloc) != NULL;
-    return read;
+    s->all |= n > TC_MAX_BUFFERS;
+    for (unsigned k = 0; k < n && k < TC_MAX_BUFFERS; k++)
+        tc_map_set(to, buffers[k].alloc, buffers[k].alloc);
+}
+
+static void find_buffers(struct fencer *s, const tc_region *r)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_buffers(s, op->regions[i]);
+        for (unsigned i = 0; i < op->nin && tc_reads_as_bulk(op); i++)
+            if (op->in[i]->type->kind == TC_SMEM)
+                add_buffers(s, &s->read, op->in[i]);
+        if (op->code == TC_SMEM_STORE)
+            add_buffers(s, &s->written, op->in[0]);
+        if (op->code == TC_ASYNC_COPY)
+            add_buffers(s, &s->written, op->in[1]);
+    }
+}
+
+static bool is_among(const struct fencer *s, const tc_map *map, tc_value *smem)
+{
+    tc_buffer buffers[TC_MAX_BUFFERS];
+    unsigned n = tc_trace_buffers(smem, buffers);
+    bool among = s->all || n > TC_MAX_BUFFERS;
+    for (unsigned k = 0; !among && k < n; k++)
+        among = tc_map_get(map, buffers[k].alloc) != NULL;
+    return among;
+}
+
+static bool is_read(const struct fencer *s, tc_value *smem)
+{
+    return is_among(s, &s->read, smem);
+}
+
+static bool reads_written(const struct fencer *s, const tc_op *op)
+{
+    for (unsigned i = 0; i < op->nin && tc_reads_as_bulk(op); i++)
+        if (op->in[i]->type->kind == TC_SMEM &&
+            is_among(s, &s->written, op->in[i]))
+            return true;
+    return false;
+}
+
+/* Nothing is read in that way before all meet: they will fence then. */
+static bool is_soon_enough(const struct fencer *s, const tc_op *barrier)
+{
+    for (const tc_op *op = barrier->next; op && !op->nregions; op = op->next) {
+        if (op->code == TC_BARRIER)
+            return !tc_op_is_word(op, "scope", "group");
+        if (reads_written(s, op))
+            return false;
+    }
+    return false;
 }
 
 static void insert_fence(struct fencer *s, tc_op *barrier, const tc_op *writer)
@@ -137,6 +171,8 @@ static struct state walk_op(struct fencer *s, tc_op *op, struct state state)
             state.copying = NULL;
         return state;
     case TC_BARRIER:
+        if (state.written && is_soon_enough(s, op))
+            return state;
         if (state.written && s->insert)
             insert_fence(s, op, state.written);
         state.written = NULL;
@@ -156,9 +192,11 @@ static struct state walk(struct fencer *s, const tc_region *r,
 
 bool tc_insert_fences(tc_func *f, tc_pass_env *env)
 {
-    struct fencer s = {
-        .env = env, .read = {.arena = env->scratch}, .insert = true};
-    find_read(&s, f->body);
+    struct fencer s = {.env = env,
+                       .read = {.arena = env->scratch},
+                       .written = {.arena = env->scratch},
+                       .insert = true};
+    find_buffers(&s, f->body);
     if (s.read.nused || s.all)
         walk(&s, f->body, (struct state){NULL, NULL});
     return s.changed;
