@@ -272,14 +272,33 @@ static void place_all(tc_step *s, bool hoist)
     place_rest(s);
 }
 
+/* Waits for data, and branches (a mask's): between a product and what is
+ * computed beside it they would keep the assembler from issuing it piece by
+ * piece, as the tensor cores take it. */
+static void place_branches(tc_step *s, unsigned stage)
+{
+    find_issuable(s);
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        bool branch = p->op->code == TC_IF && !p->effects;
+        bool ready = p->stage == stage && (branch || p->kind == TC_PART_FULL);
+        for (unsigned k = 0; k < p->nbefore; k++)
+            ready &= p->before[k]->stage != stage || p->before[k]->issuable;
+        if (ready)
+            place(s, p);
+    }
+}
+
 /* The product in stage 0 is of the next step. Its sum goes round the loop under
  * way: it has to be waited for before anything else is issued (C7514). */
 static void place_ahead(tc_step *s, tc_part *first)
 {
     place(s, first->product);
     for (unsigned i = 0; i < s->nparts; i++)
-        if (s->parts[i]->stage == 1 && tc_is_root(s->parts[i]))
+        if (s->parts[i]->stage == 1 && tc_is_root(s->parts[i])) {
+            place_branches(s, 1);
             place(s, s->parts[i]);
+        }
     place_eager(s, 1, true, first);
     place_waits(s);
     place(s, first);
