@@ -43,8 +43,10 @@ static const char pass[] = "bulk-stores";
 /* Smaller tiles are not worth two barriers; whole sectors of global memory are
  * written well as it is. */
 enum { FEW_BYTES = 1024, SECTOR = 32 };
-/* mbarriers and mailboxes that are still to come. */
-enum { RESERVED = 1024 };
+/* mbarriers and mailboxes that are still to come; beside a buffer in use in a
+ * loop, where one slot less for its loads would cost more than a copy that is
+ * waited for. */
+enum { RESERVED = 1024, RESERVED_BESIDE = 3072 };
 /* Of loads in the hot loop, if no fewer are asked for. */
 enum { SLOTS = 2 };
 
@@ -59,6 +61,10 @@ struct bulk {
     tc_func *f;
     tc_op *tiles; /* the loop over tiles, or NULL */
     bool changed, waits_at_end;
+    /* From where a loop adds to a tensor: what is added behind it goes there,
+     * too. */
+    tc_value *added_from;
+    const tc_value *added_to;
 };
 
 /* ---- Which stores ---- */
@@ -169,6 +175,8 @@ static const char *why_ordered(tc_op *op, const tc_op *store)
     if (atomic && !tc_op_is_word(op, "order", "relaxed"))
         return "an atomic may tell others that it is done";
     bool reads = tc_reads_global(op);
+    if (op->code == TC_STORE && adds(op) && adds(store))
+        return NULL; /* in any order */
     if (op == store || (!reads && !tc_writes_global(op)))
         return NULL;
     const tc_value *x = tc_accessed_tensor(store), *y = tc_accessed_tensor(op);
@@ -347,7 +355,7 @@ static uint64_t lent_bytes(const struct room *m, tc_op *store)
 }
 
 /* NOWHERE: not even while it is written and copied. */
-enum place { NOWHERE, WHILE_COPIED, IN_LOOP, ALWAYS };
+enum place { NOWHERE, WHILE_COPIED, IN_LOOP, SHARED, ALWAYS };
 
 /* The outermost one around the op, within that over the tiles. */
 static tc_op *whole_loop(const struct bulk *s, const tc_op *op)
@@ -370,7 +378,8 @@ static enum place find_place(struct bulk *s, tc_op *store,
                         : store->in[1]->def;
     for (unsigned i = 0; i < m.all.n; i++)
         m.rings += (uint64_t)m.all.of[i].bytes * slots_of(s, m.all.of[i].alloc);
-    uint64_t bytes = m.rings + tc_smem_bytes(buffer) + RESERVED;
+    uint64_t bytes = m.rings + tc_smem_bytes(buffer) +
+                     (s->added_from ? RESERVED_BESIDE : RESERVED);
     uint32_t limit = tc_shared_limit(s->env->target);
     if (s->tiles && bytes + most_others(&m, s->f->body) <= limit)
         return ALWAYS;
@@ -446,6 +455,18 @@ static void erase_unused(tc_op *op)
         erase_unused(from);
 }
 
+/* The buffer from which a loop beside or around it adds there, or NULL. */
+static tc_value *shared_buffer(const struct bulk *s, const tc_op *store,
+                               const tc_type *type)
+{
+    tc_value *buffer = s->added_from;
+    return buffer && adds(store) && s->added_to == tc_accessed_tensor(store) &&
+                   buffer->type == type && tc_value_is_visible(buffer, store) &&
+                   loop_around(s, store)
+               ? buffer
+               : NULL;
+}
+
 static void replace(struct bulk *s, tc_op *store, const tc_type *type,
                     const parts *p, enum place place)
 {
@@ -455,18 +476,25 @@ static void replace(struct bulk *s, tc_op *store, const tc_type *type,
                                     : NULL;
     tc_builder top = loop ? tc_builder_before(loop) : b;
     top.loc = store->loc;
-    tc_value *buffer = tc_build(&top, TC_SMEM_ALLOC, 0, NULL, type);
-    if (loop) {
+    tc_value *buffer = shared_buffer(s, store, type);
+    bool shared = buffer != NULL;
+    if (!shared)
+        buffer = tc_build(&top, TC_SMEM_ALLOC, 0, NULL, type);
+    if (adds(store) && loop) {
+        s->added_from = buffer;
+        s->added_to = tc_accessed_tensor(store);
+    }
+    if (loop || shared) {
         build_wait(&b);
         build_barrier(&b, p);
     }
     build_copy(&b, store->in[0], buffer, build_stored(s, &b, store), p,
                adds(store));
-    if (!loop) {
+    if (!loop && !shared) {
         build_wait(&b);
         build_barrier(&b, p);
     }
-    if (place == IN_LOOP)
+    if (place == IN_LOOP && !shared)
         wait_behind(s, loop);
     s->waits_at_end |= place == ALWAYS;
     tc_forget_speculatable(store->parent);
@@ -559,7 +587,10 @@ static const char *try_store(struct bulk *s, tc_op *store)
         p = whole;
         type = choose_buffer(s, store, tile, &p, &why);
     }
-    enum place place = type ? find_place(s, store, type) : NOWHERE;
+    enum place place = !type ? NOWHERE
+                       : shared_buffer(s, store, type)
+                           ? SHARED
+                           : find_place(s, store, type);
     if (type && !place)
         why = tc_arena_printf(
             s->env->scratch,

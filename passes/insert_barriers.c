@@ -123,6 +123,22 @@ static bool is_barrier(const tc_op *op, bool of_group)
            tc_op_is_word(op, "scope", "group") == of_group;
 }
 
+/* They have met, and have not touched shared memory since. */
+static bool have_just_met(const tc_op *barrier)
+{
+    for (const tc_op *op = barrier->prev; op; op = op->prev) {
+        if (op->code == TC_BARRIER)
+            return true;
+        bool apart = op->code == TC_MMA || op->code == TC_MMA_WAIT ||
+                     op->code == TC_TMA_STORE ||
+                     op->code == TC_MBARRIER_ARRIVE ||
+                     op->code == TC_MBARRIER_WAIT;
+        if (op->nregions || !(apart || tc_op_has(op, TC_PURE)))
+            return false;
+    }
+    return false;
+}
+
 /* Nothing that tells others what the group has done stands before the next
  * barrier of all. */
 static bool all_meet_soon(const tc_op *barrier)
@@ -154,13 +170,57 @@ static bool merge_barriers(tc_func *f, tc_pass_env *env, tc_region *r)
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
             merged |= merge_barriers(f, env, op->regions[i]);
-        if (!is_barrier(op, true) || !all_meet_soon(op) ||
-            is_needed(env, f, op))
+        if (!is_barrier(op, true) ||
+            !(all_meet_soon(op) || have_just_met(op)) || is_needed(env, f, op))
             continue;
         tc_op_erase(op);
         merged = true;
     }
     return merged;
+}
+
+/* ---- A group's barrier as one of all ---- */
+
+static bool needs_in(const tc_hazards *all, const tc_op *loop)
+{
+    for (unsigned i = 0; i < all->n; i++)
+        if (all->of[i].before && all->of[i].loop == loop)
+            return true;
+    return false;
+}
+
+/* The last of the loop's own that spares it all others. Whoever waits there has
+ * issued as much work as he can. */
+static bool widen_in(tc_func *f, tc_pass_env *env, tc_op *loop)
+{
+    tc_region *r = loop->regions[0];
+    tc_hazards all = tc_find_hazards(tc_hazard_finder_new(env->scratch, f));
+    for (tc_op *op = r->last; op && needs_in(&all, loop); op = op->prev) {
+        if (!is_barrier(op, true) || have_just_met(op))
+            continue;
+        tc_attr scope = *tc_op_attr(op, "scope");
+        tc_op_set_attr(op, "scope", (tc_attr){.kind = TC_ATTR_NONE});
+        tc_hazards left =
+            tc_find_hazards(tc_hazard_finder_new(env->scratch, f));
+        if (!needs_in(&left, loop)) {
+            tc_remark(env->cx, op->loc, "insert-barriers",
+                      "all warp groups meet here, once a step");
+            return true;
+        }
+        tc_op_set_attr(op, "scope", scope);
+    }
+    return false;
+}
+
+static bool widen_barriers(tc_func *f, tc_pass_env *env, tc_region *r)
+{
+    bool any = false;
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            any |= widen_barriers(f, env, op->regions[i]);
+        any |= op->code == TC_FOR && widen_in(f, env, op);
+    }
+    return any;
 }
 
 static const char *with_article(tc_context *cx, tc_opcode code)
@@ -193,6 +253,7 @@ static bool check_waits(tc_pass_env *env, const tc_hazards *all)
 tc_change tc_pass_insert_barriers(tc_func *f, tc_pass_env *env)
 {
     struct chosen *list = NULL, **end = &list;
+    bool widened = widen_barriers(f, env, f->body);
     tc_hazard_finder *finder = tc_hazard_finder_new(env->scratch, f);
     tc_hazards all = tc_find_hazards(finder);
     if (!check_waits(env, &all))
@@ -205,5 +266,5 @@ tc_change tc_pass_insert_barriers(tc_func *f, tc_pass_env *env)
     insert_needed(env, finder, list);
     bool merged = merge_barriers(f, env, f->body);
     bool fenced = tc_insert_fences(f, env);
-    return list || merged || fenced ? TC_CHANGED : TC_UNCHANGED;
+    return list || widened || merged || fenced ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -11,6 +11,7 @@
  *                                   stage 1 of the last step
  *                                 }
  *
+ * An `if %lo < %hi` right behind the loop becomes part of that one.
  * What stage 1 needs of stage 0 is carried from turn to turn. A value that the
  * step carries and stage 1 gives is not: stage 0 of the next step finds it in
  * its own turn. Ops are cloned, once a section, under the values of their step.
@@ -364,6 +365,63 @@ static tc_op *build_if(struct expander *x)
     return branch;
 }
 
+/* ---- Behind the loop ---- */
+
+/* An `if` that asks the same as the one around the sections, right behind the
+ * loop; NULL: there is none. */
+static tc_op *find_tail(const tc_op *loop)
+{
+    for (tc_op *op = loop->next; op; op = op->next) {
+        if (op->code != TC_IF) {
+            if (!tc_op_has(op, TC_PURE))
+                return NULL;
+            continue;
+        }
+        const tc_op *c = tc_match_op(op->in[0], TC_CMP);
+        bool same = c && tc_op_is_word(c, "pred", "lt") &&
+                    c->in[0] == loop->in[0] && c->in[1] == loop->in[1];
+        return same && op->nout == 0 ? op : NULL;
+    }
+    return NULL;
+}
+
+/* The region needs nothing that comes to be between the loop and it. */
+static bool needs_loop_only(const tc_region *r, const tc_op *loop)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nin; i++) {
+            const tc_op *def = op->in[i]->def;
+            if (def && def != loop && def->parent == loop->parent &&
+                !tc_value_is_visible(op->in[i], loop))
+                return false;
+        }
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!needs_loop_only(op->regions[i], loop))
+                return false;
+    }
+    return true;
+}
+
+/* What is done there goes behind the last section: one branch less. */
+static void take_tail(struct expander *x)
+{
+    tc_op *tail = find_tail(x->loop);
+    if (!tail || !needs_loop_only(tail->regions[0], x->loop))
+        return;
+    for (unsigned k = 0; k < x->loop->nout; k++)
+        for (tc_use *u = x->loop->out[k]->uses, *next; u; u = next) {
+            next = u->next;
+            if (tc_region_contains(tail->regions[0], u->op))
+                tc_op_set_in(u->op, u->index, x->given[k]);
+        }
+    tc_each_op_safe (op, tail->regions[0]) {
+        if (tc_op_has(op, TC_TERMINATOR))
+            continue;
+        tc_op_remove(op);
+        tc_op_insert(op, x->b.region, x->b.before);
+    }
+}
+
 static void name_like(tc_value *v, const tc_value *old)
 {
     v->name = old->name;
@@ -389,6 +447,7 @@ tc_op *tc_expand_turns(tc_step *s)
         if (!is_from_stage_1(&x, x.yield->in[k]))
             name_like(now->out[x.slot_of[k]], s->loop->out[k]);
     if (branch) {
+        take_tail(&x);
         x.b.loc = s->loop->loc;
         tc_build_yield(&x.b, n, x.given);
     }

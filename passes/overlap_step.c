@@ -60,12 +60,28 @@ static const tc_op *buffer_of(const tc_value *v)
     return v->def && v->def->code == TC_SMEM_ALLOC ? v->def : NULL;
 }
 
+/* The step puts what it has computed there. */
+static bool is_filling(const tc_region *step, const tc_op *op)
+{
+    return op->code == TC_SMEM_STORE && op->parent == step &&
+           (op->in[0]->def == buffer_of(op->in[0]) ||
+            (tc_match_op(op->in[0], TC_SMEM_INDEX) &&
+             !tc_match_op(op->in[1], TC_LOAD))) &&
+           buffer_of(op->in[0]);
+}
+
 /* The buffer lives in the step: no other step, and no other thread role, knows
- * it. */
+ * it. Or it is a ring that the step fills. */
 static bool is_own(const tc_region *step, const tc_value *v)
 {
     const tc_op *alloc = buffer_of(v);
-    return alloc && alloc->parent == step;
+    if (!alloc || alloc->parent == step)
+        return alloc;
+    tc_each_op (op, step)
+        if (alloc->out[0]->type->slots && is_filling(step, op) &&
+            buffer_of(op->in[0]) == alloc)
+            return true;
+    return false;
 }
 
 static unsigned effects_of(const tc_region *step, const tc_op *op)
@@ -89,10 +105,7 @@ static unsigned effects_of(const tc_region *step, const tc_op *op)
     case TC_SMEM_LOAD: return TC_PART_SHARED;
     case TC_SMEM_ALLOC: return 0;
     case TC_SMEM_STORE:
-        return op->parent == step && op->in[0]->def &&
-                       op->in[0]->def->code == TC_SMEM_ALLOC
-                   ? TC_PART_FILLS
-                   : TC_PART_OTHER;
+        return is_filling(step, op) ? TC_PART_FILLS : TC_PART_OTHER;
     case TC_TMA_STORE:
     case TC_TMA_STORE_WAIT: return TC_PART_BULK;
     case TC_FENCE_ASYNC: return TC_PART_MEETS;
@@ -254,9 +267,10 @@ static bool is_filled_before(const tc_step *s, const tc_op *product,
 {
     const tc_op *alloc = buffer_of(buffer);
     bool filled = false;
-    if (!alloc || alloc->parent != s->region)
+    if (!alloc || !is_own(s->region, buffer))
         return false;
-    for (const tc_op *op = alloc->next; op && op != product; op = op->next) {
+    for (const tc_op *op = s->region->first; op && op != product;
+         op = op->next) {
         if (fills_within(op, alloc))
             return false;
         if (!fills(op, alloc))
@@ -401,12 +415,20 @@ static bool share_buffer(const tc_part *a, const tc_part *b)
     return false;
 }
 
+/* A barrier in front of an arrival, for what its threads have read. */
+static bool is_for_release(const tc_op *op)
+{
+    return op->code == TC_BARRIER && op->next->code == TC_MBARRIER_ARRIVE;
+}
+
 /* Where threads meet, all that they did with shared memory or waited for comes
  * before, and what they arrive for behind. */
 static bool meets(const tc_part *a, const tc_part *b)
 {
     const unsigned shared =
         TC_PART_SHARED | TC_PART_FILLS | TC_PART_BULK | TC_PART_MEETS;
+    if (is_for_release(a->op))
+        return b->op == a->op->next;
     return (a->effects & TC_PART_MEETS &&
             (b->effects & shared || b->kind == TC_PART_RELEASE)) ||
            (b->effects & TC_PART_MEETS &&
