@@ -399,11 +399,11 @@ static void find_beside(tc_specialiser *s)
     }
 }
 
-/* Does a product read operand A from shared memory? */
+/* Does a product of 16-bit numbers read operand A from shared memory? */
 static bool reads_a(const tc_region *r)
 {
     tc_each_op (op, r) {
-        if (op->code == TC_MMA && tc_wgmma_k(tc_op_word(op, "instr")) &&
+        if (op->code == TC_MMA && tc_wgmma_k(tc_op_word(op, "instr")) == 16 &&
             op->in[0]->type->kind == TC_SMEM)
             return true;
         for (unsigned i = 0; i < op->nregions; i++)
@@ -424,8 +424,10 @@ static bool has_mover(const tc_specialiser *s)
 /* A thread's registers are counted in eights, and all threads of the block have
  * equally many at first. What the producer gives back the consumers take: 24
  * and 240 of 168 for two groups, 32 and 160 of 128 for three. One group has
- * nothing to gain. Consumers that read operand A from shared memory do with
- * 232, and the producer of 24 would spill what it keeps of tiles so large. */
+ * nothing to gain. Consumers that read operand A of 16 bits from shared memory
+ * do with 232, and the producer of 24 would spill what it keeps of tiles so
+ * large; those of 8 bits are half as many boxes, and their weights want
+ * registers. */
 static void set_registers(const tc_specialiser *s)
 {
     enum { FEWEST = 24, OF_MOVER = 40, MOST = 240, STEP = 8 };
