@@ -34,6 +34,10 @@
  *     }
  *   }
  *
+ * A smem_copy that alone reads what a copy has brought (an operand in an order
+ * that no mma takes) goes to a third role: the copies fill one ring, the mover
+ * another one from that, the consumers read it (specialise_mover.c).
+ *
  * It acts where the loop around an m64 mma gets at least one bulk copy. Loads
  * that no bulk copy can do stay with the consumers, with a remark. What the
  * producer must compute for itself is in specialise_slice.c; what only one may
