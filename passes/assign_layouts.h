@@ -29,6 +29,7 @@ struct tc_class {
     const tc_type *tile;     /* the sides */
     tc_dot *dot;             /* whose accumulator is in it; NULL: none */
     const tc_op *access;     /* the heaviest of global memory; NULL: none */
+    const tc_op *across;     /* a store that walks another axis; NULL: none */
     uint64_t weight;         /* of it: bytes, times 16 a loop around it */
     tc_bit_order order;      /* of columns; see layout_orders.c */
     const tc_layout *layout;

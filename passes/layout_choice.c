@@ -27,10 +27,12 @@ static int32_t smaller(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
-/* `vector` elements a thread along `axis`, lanes along it first, warps along
- * the other axes first: what is reduced along the fast axis stays in a warp. */
-static const tc_layout *blocked(const tc_placing *s, const tc_type *tile,
-                                unsigned axis, unsigned vector)
+/* `vector` elements a thread along `axis`, `deep` ones along `across`, lanes
+ * along `axis` first, warps along the other axes first: what is reduced along
+ * the fast axis stays in a warp. */
+static const tc_layout *blocked_deep(const tc_placing *s, const tc_type *tile,
+                                     unsigned axis, unsigned vector,
+                                     unsigned across, unsigned deep)
 {
     unsigned order[TC_MAX_RANK], n = 0, rank = tile->rank;
     int32_t sides[TC_MAX_RANK], left[TC_MAX_RANK], per_thread[TC_MAX_RANK],
@@ -41,7 +43,9 @@ static const tc_layout *blocked(const tc_placing *s, const tc_type *tile,
         if (i != axis)
             order[n++] = i;
     for (unsigned i = 0; i < rank; i++) {
-        per_thread[i] = i == axis ? (int32_t)vector : 1;
+        per_thread[i] = i == axis     ? (int32_t)vector
+                        : i == across ? (int32_t)deep
+                                      : 1;
         left[i] = power_of(sides[i]) / per_thread[i];
         lanes[i] = warps[i] = 1;
     }
@@ -62,6 +66,12 @@ static const tc_layout *blocked(const tc_placing *s, const tc_type *tile,
     warps[order[1 % rank]] *= odd_of((int32_t)s->warps);
     return tc_layout_blocked(s->cx, rank, sides, per_thread, lanes, warps,
                              order);
+}
+
+static const tc_layout *blocked(const tc_placing *s, const tc_type *tile,
+                                unsigned axis, unsigned vector)
+{
+    return blocked_deep(s, tile, axis, vector, axis, 1);
 }
 
 const tc_layout *tc_layout_default(const tc_placing *s, const tc_type *tile)
@@ -109,11 +119,24 @@ unsigned tc_layout_run_bytes(const tc_layout *l, unsigned axis, unsigned bytes)
     return run * bytes;
 }
 
+/* Of a tile that is stored along another axis: a thread has a word along that
+ * one, too, so that the exchange writes words. */
 static const tc_layout *for_access(const tc_placing *s, const tc_type *tile,
-                                   const tc_op *access)
+                                   const tc_op *access, const tc_op *across)
 {
     tc_vector v = tc_axis_vector(s->axes, access);
-    return blocked(s, tile, v.axis, v.elements);
+    if (!across)
+        return blocked(s, tile, v.axis, v.elements);
+    enum { WORD = 4 };
+    unsigned axis = tc_axis_vector(s->axes, across).axis;
+    unsigned bytes = tc_type_bytes(across->in[1]->type->elem);
+    unsigned deep = bytes < WORD ? WORD / bytes : 1;
+    int64_t each = tc_type_count(tile) / (32 * (int64_t)s->warps);
+    while (deep > 1 &&
+           (each < v.elements * deep ||
+            power_of((int32_t)tc_dim_value(tile->dims[axis])) < (int32_t)deep))
+        deep /= 2;
+    return blocked_deep(s, tile, v.axis, v.elements, axis, deep);
 }
 
 static const tc_layout *of_mma(const tc_placing *s, const tc_class *c)
@@ -133,7 +156,7 @@ const tc_layout *tc_layout_of_class(const tc_placing *s, const tc_class *c)
         return of_mma(s, c);
     if (c->dot)
         return for_fma(s, c->tile);
-    return c->access ? for_access(s, c->tile, c->access)
+    return c->access ? for_access(s, c->tile, c->access, c->across)
                      : tc_layout_default(s, c->tile);
 }
 

@@ -87,11 +87,14 @@ static void join(tc_placing *s, tc_class *a, tc_class *b)
         return;
     if (!a->dot)
         a->dot = b->dot;
-    if ((b->weight > a->weight && !gives_way(s, b->access, a->access)) ||
-        gives_way(s, a->access, b->access)) {
+    const tc_op *across = gives_way(s, a->access, b->access)   ? a->access
+                          : gives_way(s, b->access, a->access) ? b->access
+                                                               : NULL;
+    if (across ? across == a->access : b->weight > a->weight) {
         a->access = b->access;
         a->weight = b->weight;
     }
+    a->across = across ? across : a->across ? a->across : b->across;
     b->parent = a;
 }
 
