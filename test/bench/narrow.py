@@ -10,6 +10,7 @@ largest of their row, to e4m3; sums from before that) alone makes of it.
     tilec         v column-major
     tilec_rows    v row-major
     tilec_off     the same, and nothing done about it: enforce="off"
+    tilec_exact   v column-major, the products' sums whole in float32
     tilec_bf16    what was rounded to 8 bits, in bf16
     cudnn_bf16    likewise
     flex          FlexAttention, v column-major; o of 8 bits too
@@ -59,6 +60,7 @@ class Narrow:
         return {"tilec": lambda: self._tilec(c, {}),
                 "tilec_rows": lambda: self._tilec(v, {}),
                 "tilec_off": lambda: self._tilec(v, {"enforce": "off"}),
+                "tilec_exact": lambda: self._tilec(c, {"EXACT_SUMS": True}),
                 "tilec_bf16": self._tilec_wide,
                 "cudnn_bf16": self._cudnn,
                 "flex": lambda: self._flex(c),
