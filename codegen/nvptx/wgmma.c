@@ -193,18 +193,27 @@ static LLVMValueRef group_byte(product *p, const tc_wgmma_operand *o,
     return sum;
 }
 
+/* Of a multiple of 16 below 2^18, as all addresses in shared memory are that
+ * descriptors name: parts of a sum may be taken by themselves. */
+static LLVMValueRef chunk_of(tc_gen *g, LLVMValueRef byte)
+{
+    LLVMValueRef chunk = LLVMBuildLShr(g->b, byte, tc_gen_i32(g, 4), "");
+    if (LLVMIsAInstruction(chunk))
+        LLVMSetExact(chunk, true);
+    return chunk;
+}
+
 /* The low word of the first descriptor: those of other blocks and steps add
  * constants to it. */
 static void add_buffer(product *p, unsigned i, const tc_wgmma_operand *o)
 {
     tc_gen *g = p->g;
-    LLVMValueRef at = LLVMBuildPtrToInt(g->b, g->shared, g->i32, "");
-    at = LLVMBuildAdd(g->b, at, tc_gen_get(g, p->op->in[i])[0], "");
-    at = LLVMBuildAdd(g->b, at, group_byte(p, o, i), "");
-    at = LLVMBuildAnd(g->b, at, tc_gen_i32(g, 0x3FFFF), "");
-    at = LLVMBuildLShr(g->b, at, tc_gen_i32(g, 4), "");
+    LLVMValueRef base = LLVMBuildPtrToInt(g->b, g->shared, g->i32, "");
+    LLVMValueRef at = tc_gen_get(g, p->op->in[i])[0];
     uint32_t low = (uint32_t)tc_wgmma_descriptor(o);
-    add_input(p, LLVMBuildOr(g->b, at, tc_gen_i32(g, low), ""), "r,");
+    at = LLVMBuildAdd(g->b, at, group_byte(p, o, i), "");
+    at = LLVMBuildAdd(g->b, chunk_of(g, base), chunk_of(g, at), "");
+    add_input(p, LLVMBuildAdd(g->b, at, tc_gen_i32(g, low), ""), "r,");
 }
 
 /* ---- The instructions ---- */
