@@ -12,23 +12,23 @@
  *
  * becomes, with two parts,
  *
- *   async_wait pending(1)
- *   %x = smem_load %a[0] at(0, 0);  %y = smem_load %b[0] at(0, 0)
- *   for .. carry(%acc0 = .., %slot = 0, %free = 2, %x0 = %x, %y0 = %y) {
- *     %x1 = smem_load %a[%slot] at(0, 16);  %y1 = smem_load %b[%slot] at(16, 0)
- *     async_copy .. slot %free;  async_commit
- *     %acc1 = mma %x0, %y0, %acc0
+ *   for .. carry(%acc0 = .., %slot = 0, %free = 2, %x0 = 0, %y0 = 0) {
  *     async_wait pending(1)
- *     %x2 = smem_load %a[next of %slot] at(0, 0);  %y2 = ..
- *     %acc = mma %x1, %y1, %acc1
- *     yield %acc, next of %slot, %slot, %x2, %y2
+ *     %x1 = smem_load %a[%slot] at(0, 0);  %y1 = smem_load %b[%slot] at(0, 0)
+ *     async_copy .. slot %free
+ *     %acc1 = mma %x0, %y0, %acc0
+ *     %x2 = smem_load %a[%slot] at(0, 16);  %y2 = smem_load %b[%slot] at(16, 0)
+ *     async_copy .. slot %free;  async_commit
+ *     %acc2 = mma %x1, %y1, %acc1
+ *     yield %acc2, next of %slot, %slot, %x2, %y2
  *   }
+ *   %acc = mma %x, %y, %acc3
  *
- * So the tensor cores have something to do while threads meet, wait for copies
- * and read fragments. The first part of the next step is read behind the wait
- * for it; in the last step that is what the ring happens to hold, and is not
- * used. Copies are spread over the parts: the slot they fill was read before
- * the wait of the step before.
+ * So the tensor cores have something to do while threads read fragments. The
+ * last part of a step is computed in the next one, behind the wait and the
+ * meeting of threads, where nothing else can be computed yet (ptxas would move
+ * it there in front of the barrier in the same step); in the first step it is
+ * zeros. Copies are spread over the parts.
  *
  * Only loops that do nothing else: in others there is something to do meanwhile
  * (a softmax), and no registers to hold two parts.
@@ -47,8 +47,8 @@ enum { REGISTERS_BESIDE = 40 };
 
 typedef struct ahead {
     tc_pass_env *env;
-    tc_op *loop, *mma, *wait;
-    unsigned slot;          /* the carried value that counts the rings' slots */
+    tc_op *loop, *mma;
+    unsigned slot, sum;     /* carried: the rings' slot, the accumulator */
     int64_t k, part;        /* along K: of the product, of a part */
     int64_t ncopies, moved; /* copies in a step */
 } ahead;
@@ -79,19 +79,17 @@ static bool find_ops(ahead *x)
         x->ncopies += op->code == TC_ASYNC_COPY;
         if (op->code == TC_MMA && !x->mma)
             x->mma = op;
-        else if (op->code == TC_ASYNC_WAIT && !x->wait && !x->mma)
-            x->wait = op;
         else if (op->nregions ||
-                 !(op->code == TC_YIELD ||
+                 !(op->code == TC_YIELD || op->code == TC_ASYNC_WAIT ||
                    (op->code == TC_ASYNC_COPY && !x->mma) ||
                    op->code == TC_ASYNC_COMMIT || tc_op_has(op, TC_PURE)))
             return false;
     }
-    return x->mma && x->wait;
+    return x->mma != NULL;
 }
 
 /* The product is of 16-bit numbers, by warps, from rings that are read at the
- * same carried index, and is needed in the next step only. */
+ * same carried index, and is added to a carried value. */
 static bool is_candidate(ahead *x)
 {
     if (!find_ops(x) || tc_mma_bits(tc_op_word(x->mma, "instr")) != 16 ||
@@ -101,8 +99,9 @@ static bool is_candidate(ahead *x)
     const tc_use *use = x->mma->out[0]->uses;
     x->part = 16;
     x->k = x->mma->in[1]->type->layout->shape[0];
-    return a && a == b && is_carried(x->loop, a, &x->slot) && use &&
-           !use->next && use->op == tc_slot_yield(x->loop) &&
+    return a && a == b && is_carried(x->loop, a, &x->slot) &&
+           is_carried(x->loop, x->mma->in[2], &x->sum) && use && !use->next &&
+           use->op == tc_slot_yield(x->loop) && use->index == x->sum &&
            x->k >= 2 * x->part;
 }
 
@@ -141,16 +140,6 @@ static bool has_room(const ahead *x)
     return sum <= room;
 }
 
-/* The operand as the loop sees it, in another slot of its ring. */
-static tc_value *view(tc_builder *b, tc_value *operand, tc_value *slot)
-{
-    tc_op *op = operand->def;
-    tc_value *in[] = {op->in[0], slot};
-    if (op->code == TC_SMEM_TRANS)
-        in[0] = view(b, op->in[0], slot);
-    return tc_build_like(b, op, in, operand->type);
-}
-
 static tc_value *read_part(const ahead *x, tc_builder *b, unsigned operand,
                            tc_value *buffer, int64_t k)
 {
@@ -159,14 +148,6 @@ static tc_value *read_part(const ahead *x, tc_builder *b, unsigned operand,
     at[!operand] = k;
     tc_op_set_ints(op, "at", 2, at);
     return tc_build_op(b, op, part_type(x, operand));
-}
-
-/* The first parts of a step whose slot this is. */
-static void read_first(const ahead *x, tc_builder *b, tc_value *slot,
-                       tc_value *parts[2])
-{
-    for (unsigned i = 0; i < 2; i++)
-        parts[i] = read_part(x, b, i, view(b, x->mma->in[i], slot), 0);
 }
 
 /* ---- The loop ---- */
@@ -179,14 +160,13 @@ static tc_value *multiply(const ahead *x, tc_builder *b, tc_value *parts[2],
 }
 
 /* Moves the copies that go with part i of a step, of those before the product,
- * to before `to`: copies are spread over all parts but the last, behind whose
- * reads comes the wait. */
+ * to before `to`: they are spread over the parts. */
 static void move_copies(ahead *x, int64_t i, tc_op *to)
 {
-    int64_t places = x->k / x->part - 1;
+    int64_t parts = x->k / x->part;
     tc_each_op_safe (op, x->loop->regions[0]) {
         bool copy = op->code == TC_ASYNC_COPY;
-        if (op == x->mma || (copy && x->moved * places / x->ncopies != i))
+        if (op == x->mma || (copy && x->moved * parts / x->ncopies != i))
             return;
         if (!copy && op->code != TC_ASYNC_COMMIT)
             continue;
@@ -199,43 +179,55 @@ static void move_copies(ahead *x, int64_t i, tc_op *to)
     }
 }
 
-static void expand(ahead *x)
+/* The loop carries the last parts of a step; in front of it there are none. */
+static void carry_parts(ahead *x)
 {
     tc_builder b = tc_builder_before(x->loop);
-    unsigned pending = (unsigned)tc_op_int(x->wait, "pending"),
-             n = x->loop->nout;
-    tc_value *parts[2];
-    b.loc = x->mma->loc;
-    tc_build_wait(&b, pending);
-    read_first(x, &b, tc_slot_init(x->loop, x->slot), parts);
-    x->loop = tc_slots_add(x->loop, 2, parts,
+    tc_value *none[2];
+    for (unsigned i = 0; i < 2; i++) {
+        const tc_type *t = part_type(x, i);
+        tc_value *zero = tc_build_float(&b, t->elem, 0);
+        none[i] = tc_build(&b, TC_SPLAT, 1, &zero, t);
+    }
+    x->loop = tc_slots_add(x->loop, 2, none,
                            (const char *const[]){"a_part", "b_part"});
-    parts[0] = tc_slot_arg(x->loop, n);
-    parts[1] = tc_slot_arg(x->loop, n + 1);
-    tc_op_erase(x->wait);
+}
 
-    tc_op *yield = tc_slot_yield(x->loop);
-    b = tc_builder_before(yield);
+static void multiply_last(const ahead *x, unsigned carried)
+{
+    tc_builder b = tc_builder_before(x->loop->next);
+    tc_value *sum = x->loop->out[x->sum];
     b.loc = x->mma->loc;
-    tc_value *acc = x->mma->in[2];
+    /* A place for the product, which must not become its own operand. */
+    tc_value *all = multiply(x, &b, &x->loop->out[carried], x->mma->in[2]);
+    tc_value_replace(sum, all);
+    tc_op_set_in(all->def, 2, sum);
+}
+
+static void expand(ahead *x)
+{
+    unsigned carried = x->loop->nout;
+    carry_parts(x);
+    tc_op *yield = tc_slot_yield(x->loop);
+    tc_builder b = tc_builder_before(yield);
+    b.loc = x->mma->loc;
+    tc_value *acc = x->mma->in[2], *parts[2];
+    parts[0] = tc_slot_arg(x->loop, carried);
+    parts[1] = tc_slot_arg(x->loop, carried + 1);
     for (int64_t k = 0; k < x->k; k += x->part) {
         tc_value *next[2];
-        if (k + x->part < x->k) {
-            for (unsigned i = 0; i < 2; i++)
-                next[i] = read_part(x, &b, i, x->mma->in[i], k + x->part);
-            move_copies(x, k / x->part, yield);
-        } else {
-            tc_build_wait(&b, pending);
-            read_first(x, &b, yield->in[x->slot], next);
-        }
+        for (unsigned i = 0; i < 2; i++)
+            next[i] = read_part(x, &b, i, x->mma->in[i], k);
+        move_copies(x, k / x->part, yield);
         acc = multiply(x, &b, parts, acc);
         parts[0] = next[0];
         parts[1] = next[1];
     }
+    for (unsigned i = 0; i < 2; i++)
+        tc_slot_set_next(x->loop, carried + i, parts[i]);
+    multiply_last(x, carried);
     tc_value_replace(x->mma->out[0], acc);
     tc_op_erase(x->mma);
-    for (unsigned i = 0; i < 2; i++)
-        tc_slot_set_next(x->loop, n + i, parts[i]);
 }
 
 static bool visit(tc_pass_env *env, tc_region *r)
