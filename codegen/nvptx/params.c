@@ -82,14 +82,45 @@ static LLVMValueRef map_param(tc_gen *g, unsigned index)
     return LLVMGetParam(g->fn, index);
 }
 
+static bool has_loop(const tc_region *r)
+{
+    tc_each_op (op, r) {
+        if (op->code == TC_FOR || op->code == TC_WHILE)
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (has_loop(op->regions[i]))
+                return true;
+    }
+    return false;
+}
+
+/* All its loops stand in branches: what it does always is to move memory. */
+static bool loops_in_branches(const tc_region *body)
+{
+    bool any = false;
+    tc_each_op (op, body) {
+        if (op->code == TC_FOR || op->code == TC_WHILE)
+            return false;
+        for (unsigned i = 0; i < op->nregions; i++)
+            any |= has_loop(op->regions[i]);
+    }
+    return any;
+}
+
 /* Registers move between warp groups only where ptxas knows how many there are:
- * it asks for the threads and the blocks of a multiprocessor. */
+ * it asks for the threads and the blocks of a multiprocessor. Where memory is
+ * all that matters several blocks shall have room on one, whatever a branch
+ * that is rarely taken could use. */
 static void set_launch(tc_gen *g)
 {
+    enum { FEW_WARPS = 4 };
     set_string(g, "nvvm.reqntid",
                tc_arena_printf(g->arena, "%u", tc_gen_threads(g)));
     if (g->groups && tc_op_has_attr(g->groups, "registers"))
         set_string(g, "nvvm.minctasm", "1");
+    else if (!g->groups && g->f->warps <= FEW_WARPS &&
+             loops_in_branches(g->f->body))
+        set_string(g, "nvvm.minctasm", "4");
 }
 
 bool tc_gen_function(tc_gen *g)
