@@ -289,11 +289,14 @@ static const tc_type *moved(const tc_op *op)
 }
 
 /* Bytes that are worth asking for alignment. Sums in memory count by accesses,
- * and those of f32 come in vectors from sm_90 on. */
+ * and those of f32 come in vectors from sm_90 on; stores of single bytes are as
+ * many as those. */
 static unsigned least_vector(const tc_placing *s, const tc_op *op)
 {
-    bool adds = op->code == TC_STORE && tc_op_is_word(op, "kind", "add");
-    return adds && s->target->major >= 9 ? 8 : 16;
+    if (op->code != TC_STORE)
+        return 16;
+    bool adds = tc_op_is_word(op, "kind", "add") && s->target->major >= 9;
+    return adds || tc_type_bytes(moved(op)->elem) == 1 ? 8 : 16;
 }
 
 /* Does a bulk copy bring it to shared memory? */
