@@ -626,33 +626,6 @@ static void visit(struct bulk *s, tc_region *r)
     }
 }
 
-static bool is_only_copied(const tc_value *tensor)
-{
-    tc_each_use (u, tensor) {
-        if (u->op->code == TC_SIZE || u->op->code == TC_STRIDE)
-            continue;
-        if (u->op->code != TC_BLOCK)
-            return false;
-        tc_each_use (w, u->op->out[0])
-            if (w->op->code != TC_TMA_STORE)
-                return false;
-    }
-    return tensor->uses != NULL;
-}
-
-/* Bulk copies leave out what is behind the end, wherever that is; of columns,
- * which are as long as a sequence. */
-static void find_ragged(tc_func *f)
-{
-    for (unsigned i = 0; i < f->body->nargs && i < 64; i++) {
-        const tc_value *v = f->body->args[i];
-        if (v->type->kind == TC_TENSOR && v->type->contiguous &&
-            f->aligned >> i & 1 &&
-            !v->type->dims[tc_type_contiguous(v->type)] && is_only_copied(v))
-            f->ragged |= (uint64_t)1 << i;
-    }
-}
-
 tc_change tc_pass_bulk_stores(tc_func *f, tc_pass_env *env)
 {
     struct bulk s = {.env = env, .f = f};
@@ -662,7 +635,6 @@ tc_change tc_pass_bulk_stores(tc_func *f, tc_pass_env *env)
         if (tc_is_tile_loop(op))
             s.tiles = op;
     visit(&s, f->body);
-    find_ragged(f);
     if (s.waits_at_end) {
         tc_builder b = {f, f->body, s.tiles->next, s.tiles->loc};
         build_wait(&b);

@@ -140,34 +140,3 @@ const char *tc_why_not_contiguous(tc_arena *a, const tc_func *kernel,
     }
     return NULL;
 }
-
-/* As it is loaded, or as trans of that, by some product. */
-static bool is_multiplied(const tc_op *load)
-{
-    tc_each_use (u, load->out[0]) {
-        const tc_op *op = u->op;
-        if (op->code == TC_TRANS && op->out[0]->uses)
-            op = op->out[0]->uses->op;
-        if (op->code == TC_DOT)
-            return true;
-    }
-    return false;
-}
-
-bool tc_may_be_ragged(const tc_func *kernel, unsigned arg,
-                      const tc_target *target)
-{
-    bool multiplied = false, stored = false;
-    tc_each_use (u, kernel->body->args[arg]) {
-        if (u->op->code != TC_BLOCK)
-            continue;
-        tc_each_use (w, u->op->out[0]) {
-            bool is_store = w->op->code == TC_STORE;
-            if (is_store && !tc_sum_behind(w->op->in[1]))
-                return false;
-            stored |= is_store;
-            multiplied |= w->op->code == TC_LOAD && is_multiplied(w->op);
-        }
-    }
-    return target->wgmma && (multiplied || stored);
-}

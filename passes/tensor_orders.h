@@ -25,9 +25,4 @@ tc_order_wish tc_order_wish_of(const tc_func *kernel, unsigned arg,
 const char *tc_why_not_contiguous(tc_arena *a, const tc_func *kernel,
                                   unsigned arg, unsigned dim);
 
-/* Will only bulk copies touch it, so that columns of any length will do
- * (tc_func.ragged)? As far as one can tell before there are layouts. */
-bool tc_may_be_ragged(const tc_func *kernel, unsigned arg,
-                      const tc_target *target);
-
 #endif

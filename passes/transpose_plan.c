@@ -17,8 +17,8 @@
  *
  * Kernels take tensors of any strides; contiguous(..) says in which order they
  * are stored and loaded fast. The condition stands where columns of any length
- * might not be multiples of 16 bytes, of which vectors consist; where only bulk
- * copies touch them it is not needed.
+ * might not be multiples of 16 bytes: vectors consist of those, and bulk stores
+ * write up to that many behind the end.
  *
  * Every tensor argument of a kernel gets the order of what its launches pass:
  * launches that pass others get kernels of their own. Results never depend on
@@ -207,23 +207,13 @@ static void find_orders(struct planner *p, tc_region *r)
 
 /* ---- Where sizes are not known ---- */
 
-static bool may_be_ragged(const struct planner *p, const struct order *o)
-{
-    tc_each_use (u, o->workspace->out[0])
-        if (passes_it(u->op) && !tc_may_be_ragged(tc_launch_kernel(u->op),
-                                                  u->index, p->env->target))
-            return false;
-    return true;
-}
-
-/* Are all sizes that matter multiples of 16 bytes? NULL: none does. */
-static tc_value *build_condition(const struct planner *p, tc_builder *b,
-                                 const struct order *o)
+/* Are all sizes that are open multiples of 16 bytes? NULL: none is open. */
+static tc_value *build_condition(tc_builder *b, const struct order *o)
 {
     tc_value *all = NULL;
     for (; o; o = o->next) {
         tc_value *size = open_size(o);
-        if (!size || may_be_ragged(p, o))
+        if (!size)
             continue;
         unsigned bytes = tc_type_bytes(o->before->elem);
         tc_value *is = tc_build_is_multiple(b, size, VECTOR / bytes);
@@ -252,7 +242,7 @@ static void guard_orders(const struct planner *p)
 {
     for (const struct region_orders *all = p->all; all; all = all->next) {
         tc_builder b = tc_builder_before(all->first->workspace);
-        tc_value *condition = build_condition(p, &b, all->first);
+        tc_value *condition = build_condition(&b, all->first);
         if (condition)
             branch_off(condition, all->first);
     }
