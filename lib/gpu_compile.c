@@ -172,6 +172,9 @@ static void copy_options(const struct making *m, tilec_compile_options *to)
     for (unsigned i = 0; i < m->bound->ngiven; i++)
         b[i] =
             (tilec_binding){m->bound->given[i].name, m->bound->given[i].value};
+    /* What it says has been said; the same is done about it. */
+    tilec_enforce enforce =
+        o->enforce == TILEC_ENFORCE_ERROR ? TILEC_ENFORCE_WARN : o->enforce;
     *to = (tilec_compile_options){.size = sizeof *to,
                                   .kernel = m->kernel,
                                   .target = m->target->name,
@@ -184,7 +187,7 @@ static void copy_options(const struct making *m, tilec_compile_options *to)
                                   .float32_precision =
                                       copy(a, o->float32_precision),
                                   .tiles = o->tiles,
-                                  .enforce = TILEC_ENFORCE_OFF, /* once said */
+                                  .enforce = enforce,
                                   .no_load = 1,
                                   .no_cache = o->no_cache};
 }

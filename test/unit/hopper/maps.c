@@ -128,6 +128,8 @@ START_TEST(sizes_choose_the_variant)
     tensor x, y;
     hopper_make_tensor(&x, 0x10000);
     hopper_make_tensor(&y, 0x20000);
+    /* The others are made as the first one was. */
+    ck_assert_int_eq(k->gpu->options.enforce, TILEC_ENFORCE_WARN);
     f->multiples[f->nmultiples++] = (tc_multiple){0, 1, 8};
     ck_assert_str_eq(tc_gpu_predicate_of(k, TC_GPU_ALIGNED).text,
                      "aligned(x, y), mapped(x, y), multiples(x.1: 8)");
