@@ -311,9 +311,24 @@ static tc_ring *deepest(tc_specialiser *s)
     return best;
 }
 
+/* What only the mover reads is free again as soon as it has been moved: such a
+ * ring does with fewer slots first. NULL: all have one. */
+static tc_ring *soonest(tc_specialiser *s)
+{
+    for (tc_ring *r = s->rings; r; r = r->next)
+        if (r->nbulk && r->bulk[0]->moved && r->slots > 1)
+            return r;
+    return NULL;
+}
+
 static bool shrink_to_fit(const budget *b)
 {
     while (!fits(b)) {
+        tc_ring *rows = soonest(b->s);
+        if (rows) {
+            rows->slots--;
+            continue;
+        }
         const tc_ring *r = deepest(b->s);
         if (!r)
             return false;
