@@ -81,6 +81,15 @@ static const char *query_rows(int64_t length)
     return length <= 16 ? "16" : length <= 32 ? "32" : "64";
 }
 
+static bool sums_are_exact(const struct plan *p)
+{
+    const tc_attention_tuning *t = &p->tuning;
+    for (size_t i = 0; i < t->nbindings; i++)
+        if (strcmp(t->bindings[i].name, "EXACT") == 0)
+            return strcmp(t->bindings[i].value, "0") != 0;
+    return false;
+}
+
 /* What the tuned configurations say of a kernel for these tensors. */
 static bool find_config(const struct plan *p, const char *kernel,
                         tc_config *config)
@@ -96,6 +105,7 @@ static bool find_config(const struct plan *p, const char *kernel,
         .vc = tc_contiguous_dim(r->v),
         .mask = p->mods.all[TC_MOD_MASK].wanted ? "masked" : "none",
         .length = r->k->shape[2],
+        .exact = sums_are_exact(p),
     };
     return tc_config_find(p->arena, &query, config);
 }

@@ -39,13 +39,15 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
                                      target->minor <= q->target->minor);
     return runs && (!dtype || strcmp(dtype, q->dtype) == 0) &&
            (!mask || strcmp(mask, q->mask) == 0) && (!vc || vc == q->vc) &&
-           (!d || d >= q->d) && (!dv || dv >= q->dv) &&
-           number(entry, "length") <= q->length;
+           (!number(entry, "exact") || q->exact) && (!d || d >= q->d) &&
+           (!dv || dv >= q->dv) && number(entry, "length") <= q->length;
 }
+
+enum { NFIELDS = 8 };
 
 /* How well an entry that fits does; the larger the better, field by field. */
 typedef struct score {
-    int64_t fields[7];
+    int64_t fields[NFIELDS];
 } score;
 
 static score score_of(const cJSON *entry)
@@ -55,14 +57,14 @@ static score score_of(const cJSON *entry)
     int64_t d = number(entry, "d"), dv = number(entry, "dv");
     return (score){
         {t ? (int64_t)(200 * t->major + 2 * t->minor + t->exact) : -1,
-         text(entry, "dtype") != NULL, number(entry, "vc") != 0,
-         d ? -d : INT64_MIN, dv ? -dv : INT64_MIN, text(entry, "mask") != NULL,
-         number(entry, "length")}};
+         number(entry, "exact") != 0, text(entry, "dtype") != NULL,
+         number(entry, "vc") != 0, d ? -d : INT64_MIN, dv ? -dv : INT64_MIN,
+         text(entry, "mask") != NULL, number(entry, "length")}};
 }
 
 static bool is_better(score a, score b)
 {
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < NFIELDS; i++)
         if (a.fields[i] != b.fields[i])
             return a.fields[i] > b.fields[i];
     return false;

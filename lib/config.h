@@ -9,10 +9,10 @@
  *
  * A query fits an entry whose target it can run, whose data type and vc (the
  * dim that v is contiguous in) are its own, and whose d and dv are not below
- * its own; fields that are missing fit all. Of those the best: the nearest
- * target, then the data type and the dim that are named, then the smallest d
- * and dv, then the mask class that is named, then the nearest length not above
- * its own.
+ * its own; fields that are missing fit all, "exact": 1 only those that want
+ * exact sums. Of those the best: the nearest target, then that, then the data
+ * type and the dim that are named, then the smallest d and dv, then the mask
+ * class that is named, then the nearest length not above its own.
  */
 #ifndef TC_CONFIG_H
 #define TC_CONFIG_H
@@ -30,6 +30,7 @@ typedef struct tc_config_query {
     const char *mask;  /* "none", "masked" */
     int64_t length;    /* of the keys, or the largest side */
     int64_t vc;        /* 0: the kernel has none */
+    bool exact;        /* sums are (EXACT of attention_fwd) */
 } tc_config_query;
 
 enum { TC_CONFIG_BINDINGS = 8 };

@@ -51,6 +51,8 @@ def fault(kernel, entry, dtype, mask, target, folder):
         words += ["-D", "TP=f8e4m3", "-D", "PBITS=8", "-D", "TO=bf16"]
     if "vc" in entry:
         words += ["-D", "VC=%d" % entry["vc"]]
+    if "exact" in entry:
+        words += ["-D", "EXACT=%d" % entry["exact"]]
     for name in "warps", "stages", "tiles":
         if name in use:
             words += ["--" + name, str(use.pop(name))]

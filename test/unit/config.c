@@ -10,6 +10,7 @@
 #include <string.h>
 
 static int64_t vc; /* of the queries */
+static bool exact; /* likewise */
 
 static const char json[] =
     "{\"kernel\": \"k\", \"configs\": ["
@@ -25,6 +26,7 @@ static const char json[] =
     "{\"target\": \"sm_80\", \"d\": 64, \"length\": 4096,"
     " \"use\": {\"BM\": 8, \"stages\": 3, \"tiles\": \"dynamic\"}},"
     "{\"target\": \"sm_80\", \"d\": 128, \"vc\": 2, \"use\": {\"BM\": 10}},"
+    "{\"target\": \"sm_80\", \"exact\": 1, \"d\": 128, \"use\": {\"BM\": 11}},"
     "{\"target\": \"cpu\", \"use\": {\"BM\": 9}}"
     "]}";
 
@@ -50,7 +52,8 @@ static tc_config find(const char *target, const char *dtype, int64_t d,
                          .dv = d,
                          .mask = mask,
                          .length = length,
-                         .vc = vc};
+                         .vc = vc,
+                         .exact = exact};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, json, strlen(json), &q, &c));
     return c;
@@ -87,6 +90,18 @@ START_TEST(the_nearest_entry_is_taken)
 }
 END_TEST
 
+START_TEST(exact_sums_want_tiles_of_their_own)
+{
+    ck_assert_int_eq(rows("sm_80", "bf16", 100, "none", 100), 4);
+    exact = true;
+    ck_assert_int_eq(rows("sm_80", "bf16", 100, "none", 100), 11);
+    /* The data type that is named counts less. */
+    ck_assert_int_eq(rows("sm_80", "f16", 32, "none", 100), 11);
+    ck_assert_int_eq(rows("sm_80", "bf16", 200, "none", 100), 2);
+    exact = false;
+}
+END_TEST
+
 START_TEST(warps_and_stages_are_no_bindings)
 {
     ck_assert_uint_eq(find("sm_80", "bf16", 100, "none", 1).warps, 8);
@@ -106,8 +121,8 @@ END_TEST
 
 START_TEST(a_broken_text_fits_nothing)
 {
-    tc_config_query q = {"k", tc_target_get("sm_80"), "bf16", 64, 64, "none", 1,
-                         0};
+    tc_config_query q = {
+        "k", tc_target_get("sm_80"), "bf16", 64, 64, "none", 1, 0, false};
     static const char *const texts[] = {
         "",
         "{",
@@ -126,8 +141,15 @@ END_TEST
 
 START_TEST(shipped_configurations_are_read)
 {
-    tc_config_query q = {
-        "attention_fwd", tc_target_get("sm_80"), "bf16", 64, 64, "none", 1, 0};
+    tc_config_query q = {"attention_fwd",
+                         tc_target_get("sm_80"),
+                         "bf16",
+                         64,
+                         64,
+                         "none",
+                         1,
+                         0,
+                         false};
     tc_config c;
     ck_assert(tc_config_find(&cx->arena, &q, &c));
     ck_assert_uint_gt(c.nbindings, 0);
@@ -154,7 +176,7 @@ START_TEST(an_embedded_kernel_is_configured)
                                .nexamples = 3,
                                .no_load = 1};
     tc_config_query q = {
-        "matmul", tc_target_get("sm_80"), "bf16", 0, 0, "none", 500, 0};
+        "matmul", tc_target_get("sm_80"), "bf16", 0, 0, "none", 500, 0, false};
     tilec_source source = {"matmul", NULL, 0};
     tilec_resources taken = TILEC_INIT(tilec_resources);
     tilec_context *tilec;
@@ -183,8 +205,8 @@ START_TEST(a_data_type_that_is_named_comes_before_dims)
     static const char text[] =
         "{\"configs\": [{\"d\": 64, \"use\": {\"BM\": 1}},"
         "{\"dtype\": \"f32\", \"use\": {\"BM\": 2}}]}";
-    tc_config_query q = {"k", tc_target_get("sm_80"), "f32", 64, 64, "none", 1,
-                         0};
+    tc_config_query q = {
+        "k", tc_target_get("sm_80"), "f32", 64, 64, "none", 1, 0, false};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
     ck_assert_str_eq(c.bindings[0].value, "2");
@@ -200,6 +222,7 @@ int main(void)
     TCase *t = tcase_create("config");
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_add_test(t, the_nearest_entry_is_taken);
+    tcase_add_test(t, exact_sums_want_tiles_of_their_own);
     tcase_add_test(t, warps_and_stages_are_no_bindings);
     tcase_add_test(t, tiles_are_a_word);
     tcase_add_test(t, a_broken_text_fits_nothing);
