@@ -222,6 +222,8 @@ static bool finish_forward(struct plan *p)
         bind(&b, "BM", "64");
         bind(&b, "BN", "64");
     }
+    if (!tc_config_suits(&config, b.all, b.n))
+        config = (tc_config){0};
     tc_attention_fit_sides(p->arena, b.all, b.n);
     bind(&b, "MAX", o->max ? "1" : "0");
     bind(&b, "SAFE", p->rows_are_safe ? "1" : "0");

@@ -119,3 +119,16 @@ bool tc_config_find(tc_arena *a, const tc_config_query *query, tc_config *out)
     *out = (tc_config){0};
     return e->name && tc_config_find_in(a, e->text, e->len, query, out);
 }
+
+bool tc_config_suits(const tc_config *c, const tilec_binding *bindings,
+                     size_t n)
+{
+    const char *rows = NULL;
+    for (unsigned k = 0; k < c->nbindings; k++)
+        if (strcmp(c->bindings[k].name, "BM") == 0)
+            rows = c->bindings[k].value;
+    for (size_t i = 0; rows && i < n; i++)
+        if (bindings[i].name && strcmp(bindings[i].name, "BM") == 0)
+            return bindings[i].value && strcmp(bindings[i].value, rows) == 0;
+    return true;
+}

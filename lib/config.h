@@ -48,4 +48,9 @@ bool tc_config_find(tc_arena *a, const tc_config_query *query, tc_config *out);
 bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
                        const tc_config_query *query, tc_config *out);
 
+/* Are warps and the like meant for these bindings? They share rows, and were
+ * measured with the configuration's BM: not with another one. */
+bool tc_config_suits(const tc_config *c, const tilec_binding *bindings,
+                     size_t n);
+
 #endif

@@ -76,8 +76,11 @@ static void apply(tc_arena *a, tilec_compile_options *o, const tc_config *c)
     for (unsigned i = 0; i < c->nbindings; i++)
         if (!is_given(o, c->bindings[i].name))
             b[n++] = c->bindings[i];
+    bool suits = tc_config_suits(c, o->bindings, o->nbindings);
     o->bindings = b;
     o->nbindings = n;
+    if (!suits)
+        return;
     o->warps = o->warps ? o->warps : c->warps;
     o->stages = o->stages ? o->stages : c->stages;
     o->ptxas_level = o->ptxas_level ? o->ptxas_level : c->ptxas_level;
@@ -124,6 +127,8 @@ static void configure_plan(tc_job *job, const tc_func *plan,
     query->vc = columns_of_values(plan, bound);
     if (!value_of(bound, "BM") || !value_of(bound, "BN") ||
         !launches(plan->body, attention) || !tc_config_find(a, query, &config))
+        return;
+    if (!tc_config_suits(&config, r->options.bindings, r->options.nbindings))
         return;
     tc_plan_tuning *t = tc_arena_new(a, tc_plan_tuning);
     *t = (tc_plan_tuning){attention, config.warps, config.stages,

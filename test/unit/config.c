@@ -191,6 +191,17 @@ START_TEST(an_embedded_kernel_is_configured)
     ck_assert_int_eq(tilec_kernel_resources(k, &taken, NULL), TILEC_OK);
     ck_assert_uint_eq(taken.warps, c.warps);
     tilec_kernel_free(k);
+    /* Other rows, and who shares them is open again. */
+    tilec_binding rows[] = {{"BM", "64"}, {"BN", "64"}};
+    ck_assert(!tc_config_suits(&c, rows, 2) && tc_config_suits(&c, own, 1));
+    o.bindings = rows;
+    o.nbindings = 2;
+    ck_assert_int_eq(tilec_compile(tilec, &source, 1, &o, &k), TILEC_OK);
+    ck_assert_int_eq(tilec_kernel_resources(k, &taken, NULL), TILEC_OK);
+    ck_assert_uint_lt(taken.warps, c.warps);
+    tilec_kernel_free(k);
+    o.bindings = own;
+    o.nbindings = 1;
     /* Its text from a file is anybody's kernel. */
     source.text = tilec_embedded_text("matmul");
     ck_assert_int_eq(tilec_compile(tilec, &source, 1, &o, &k), TILEC_OK);
