@@ -14,7 +14,7 @@
 
 /* Steps under way at once: of a long band fewer, as its addresses take
  * registers, of which a mover has 40. */
-enum { WORDS = 4, UNDER_WAY = 4, FEW = 2 };
+enum { WORDS = 4, UNDER_WAY = 4, FEW = 3 };
 enum { EVEN = 0x6420, ODD = 0x7531 }; /* bytes of two words */
 
 typedef struct mover {
