@@ -13,6 +13,7 @@
 #include "lib/cuda.h"
 #include "lib/link.h"
 #include "lib/mask_rows.h"
+#include "lib/mod_slope.h"
 #include "lib/plan.h"
 
 #include <math.h>
@@ -90,6 +91,15 @@ static bool sums_are_exact(const struct plan *p)
     return false;
 }
 
+static const char *score_class(const struct plan *p)
+{
+    const tc_mod *score = &p->mods.all[TC_MOD_SCORE];
+    return score->wanted &&
+                   tc_is_curved(p->arena, p->job->module, score->func.name)
+               ? "curved"
+               : NULL;
+}
+
 /* What the tuned configurations say of a kernel for these tensors. */
 static bool find_config(const struct plan *p, const char *kernel,
                         tc_config *config)
@@ -104,6 +114,7 @@ static bool find_config(const struct plan *p, const char *kernel,
         .dv = r->v->shape[3],
         .vc = tc_contiguous_dim(r->v),
         .mask = p->mods.all[TC_MOD_MASK].wanted ? "masked" : "none",
+        .score = score_class(p),
         .length = r->k->shape[2],
         .exact = sums_are_exact(p),
     };
@@ -452,6 +463,16 @@ static bool parse_program(struct plan *p, const char *name)
     return tc_job_parse(p->job, linked, n) && tc_job_parse(p->job, &program, 1);
 }
 
+/* Two kernels that compute dk and dv, and dq, may be faster than one that adds
+ * dq up; captured gradients would lose by what else `deterministic` means. */
+static void prefer_pair(const struct plan *p, tilec_attention_options *o)
+{
+    tc_config c;
+    if (p->target && !o->captured_gradients &&
+        find_config(p, "attention_bwd", &c) && c.pair)
+        o->deterministic = 1;
+}
+
 static bool build(tc_job *job)
 {
     struct request *r = job->request;
@@ -474,6 +495,8 @@ static bool build(tc_job *job)
         key = tc_mask_sure_key(job, &p.mods.all[TC_MOD_MASK], r->q->shape[2],
                                r->k->shape[2]);
     p.rows_are_safe = key != NULL;
+    if (!forward)
+        prefer_pair(&p, &r->options);
     p.lists = tc_attention_find_lists(job, &r->options, r->direction, r->q,
                                       r->k, &p.mods.all[TC_MOD_MASK]);
     if (!parse_program(&p, forward && !p.lists.of_queries ? "attention_fwd"

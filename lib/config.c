@@ -27,6 +27,7 @@ static const char *text(const cJSON *entry, const char *name)
 static bool fits(const cJSON *entry, const tc_config_query *q)
 {
     const char *dtype = text(entry, "dtype"), *mask = text(entry, "mask");
+    const char *score = text(entry, "score");
     const char *name = text(entry, "target");
     const tc_target *target = name ? tc_target_get(name) : q->target;
     int64_t d = number(entry, "d"), dv = number(entry, "dv"),
@@ -38,12 +39,14 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
                                     (target->major == q->target->major &&
                                      target->minor <= q->target->minor);
     return runs && (!dtype || strcmp(dtype, q->dtype) == 0) &&
-           (!mask || strcmp(mask, q->mask) == 0) && (!vc || vc == q->vc) &&
-           (!number(entry, "exact") || q->exact) && (!d || d >= q->d) &&
-           (!dv || dv >= q->dv) && number(entry, "length") <= q->length;
+           (!mask || strcmp(mask, q->mask) == 0) &&
+           (!score || (q->score && strcmp(score, q->score) == 0)) &&
+           (!vc || vc == q->vc) && (!number(entry, "exact") || q->exact) &&
+           (!d || d >= q->d) && (!dv || dv >= q->dv) &&
+           number(entry, "length") <= q->length;
 }
 
-enum { NFIELDS = 8 };
+enum { NFIELDS = 9 };
 
 /* How well an entry that fits does; the larger the better, field by field. */
 typedef struct score {
@@ -59,7 +62,8 @@ static score score_of(const cJSON *entry)
         {t ? (int64_t)(200 * t->major + 2 * t->minor + t->exact) : -1,
          number(entry, "exact") != 0, text(entry, "dtype") != NULL,
          number(entry, "vc") != 0, d ? -d : INT64_MIN, dv ? -dv : INT64_MIN,
-         text(entry, "mask") != NULL, number(entry, "length")}};
+         text(entry, "mask") != NULL, text(entry, "score") != NULL,
+         number(entry, "length")}};
 }
 
 static bool is_better(score a, score b)
@@ -83,6 +87,8 @@ static void take(tc_arena *a, const cJSON *entry, tc_config *out)
             out->warps = (unsigned)item->valueint;
         else if (strcmp(item->string, "stages") == 0)
             out->stages = (unsigned)item->valueint;
+        else if (strcmp(item->string, "pair") == 0)
+            out->pair = item->valueint != 0;
         else if (strcmp(item->string, "ptxas") == 0)
             out->ptxas_level = (unsigned)item->valueint;
         else if (out->nbindings < TC_CONFIG_BINDINGS)

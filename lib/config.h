@@ -12,7 +12,8 @@
  * its own; fields that are missing fit all, "exact": 1 only those that want
  * exact sums. Of those the best: the nearest target, then that, then the data
  * type and the dim that are named, then the smallest d and dv, then the mask
- * class that is named, then the nearest length not above its own.
+ * class and that of the score function ("score": "curved"), then the nearest
+ * length not above its own.
  */
 #ifndef TC_CONFIG_H
 #define TC_CONFIG_H
@@ -31,6 +32,7 @@ typedef struct tc_config_query {
     int64_t length;    /* of the keys, or the largest side */
     int64_t vc;        /* 0: the kernel has none */
     bool exact;        /* sums are (EXACT of attention_fwd) */
+    const char *score; /* "curved": see mod_slope.h; else NULL */
 } tc_config_query;
 
 enum { TC_CONFIG_BINDINGS = 8 };
@@ -38,6 +40,8 @@ typedef struct tc_config {
     unsigned warps, stages; /* 0: not said */
     unsigned ptxas_level;   /* "ptxas" */
     tc_tiles tiles;         /* "none", "static", "dynamic" */
+    bool pair; /* "pair": two kernels, as for the same bits, are faster than it
+                */
     unsigned nbindings;
     tilec_binding bindings[TC_CONFIG_BINDINGS];
 } tc_config;

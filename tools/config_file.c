@@ -127,7 +127,7 @@ static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
 static bool same_key(const cJSON *a, const cJSON *b)
 {
     static const char *const names[] = {"target", "dtype", "d",     "dv",
-                                        "vc",     "mask",  "length"};
+                                        "vc",     "mask",  "score", "length"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const cJSON *x = cJSON_GetObjectItemCaseSensitive(a, names[i]);
         const cJSON *y = cJSON_GetObjectItemCaseSensitive(b, names[i]);

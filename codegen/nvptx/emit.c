@@ -6,6 +6,7 @@
 #include "codegen/nvptx/emit.h"
 
 #include "ir/eval.h"
+#include "passes/wgmma.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -370,17 +371,44 @@ static void begin_entry(tc_gen *g, LLVMValueRef thread)
     LLVMPositionBuilderAtEnd(g->b, body);
 }
 
+/* Do warp groups share the columns of a product? */
+static bool share_columns(const tc_region *r)
+{
+    tc_each_op (op, r) {
+        int m, n = 1;
+        if (op->code == TC_MMA && tc_wgmma_k(tc_op_word(op, "instr")) &&
+            tc_wgmma_grid(op->out[0]->type->layout, &m, &n) && n > 1)
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (share_columns(op->regions[i]))
+                return true;
+    }
+    return false;
+}
+
+/* After a reduction it is in a register of the whole warp, as descriptors have
+ * to be; after a shuffle each use moves it there. Where many of them depend on
+ * it that takes registers which others need: gradients were up to a quarter
+ * slower. */
+static LLVMValueRef build_group(tc_gen *g)
+{
+    LLVMValueRef group = LLVMBuildLShr(g->b, g->warp, tc_gen_i32(g, 2), "");
+    LLVMValueRef all = tc_gen_i32(g, -1);
+    LLVMValueRef reduced[] = {group, all};
+    LLVMValueRef shuffled[] = {all, group, tc_gen_i32(g, 0), tc_gen_i32(g, 31)};
+    return share_columns(g->f->body)
+               ? tc_gen_intrinsic(g, "nvvm.shfl.sync.idx.i32", 0, NULL, 4,
+                                  shuffled)
+               : tc_gen_intrinsic(g, "nvvm.redux.sync.or", 0, NULL, 2, reduced);
+}
+
 LLVMValueRef tc_gen_warp_group(tc_gen *g)
 {
     LLVMBuilderRef b = g->b;
-    LLVMValueRef args[] = {NULL, tc_gen_i32(g, -1)};
     if (g->group || g->f->warps <= 4)
         return g->group ? g->group : tc_gen_i32(g, 0);
     g->b = g->entry;
-    /* Into a register of the whole warp, as descriptors have to be: after a
-     * shuffle each use would move it there. */
-    args[0] = LLVMBuildLShr(g->b, g->warp, tc_gen_i32(g, 2), "");
-    g->group = tc_gen_intrinsic(g, "nvvm.redux.sync.or", 0, NULL, 2, args);
+    g->group = build_group(g);
     g->b = b;
     return g->group;
 }

@@ -349,6 +349,42 @@ static void expect_plan_error(const tilec_attention_options *o,
     ck_assert_str_eq(tilec_diagnostics(cx)->message, message);
 }
 
+/* What the configurations say of gradients of bf16 on sm_90a. */
+static void expect_gradients(const char *score, int64_t d, int64_t dv,
+                             const char *rows, const char *deterministic)
+{
+    int64_t shapes[3][4] = {{1, 2, 64, d}, {1, 2, 64, d}, {1, 2, 64, dv}};
+    DLTensor x[3] = {{0}};
+    for (int i = 0; i < 3; i++) {
+        x[i] = in.dl[i];
+        x[i].dtype = (DLDataType){kDLBfloat, 16, 1};
+        x[i].shape = shapes[i];
+        x[i].strides = NULL;
+    }
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    o.target = "sm_90a";
+    o.score = score;
+    o.backward = o.no_load = o.no_cache = 1;
+    tilec_attention *a;
+    ck_assert_int_eq(tilec_attention_plan(cx, &x[0], &x[1], &x[2], &o, &a),
+                     TILEC_OK);
+    const tilec_kernel *k = tilec_attention_backward_kernel(a);
+    ck_assert_str_eq(tilec_kernel_binding(k, "BM"), rows);
+    ck_assert_str_eq(tilec_kernel_binding(k, "DETERMINISTIC"), deterministic);
+    tilec_attention_free(a);
+}
+
+/* A slope that depends on the score takes registers. */
+START_TEST(gradients_by_scores_and_heads)
+{
+    expect_gradients(NULL, 64, 64, "128", "0");
+    expect_gradients("alibi", 64, 64, "128", "0");
+    expect_gradients("soft_cap(cap=30)", 64, 64, "64", "0");
+    expect_gradients("alibi, soft_cap(cap=30)", 64, 64, "64", "0");
+    expect_gradients(NULL, 192, 128, "64", "1");
+}
+END_TEST
+
 START_TEST(plan_refuses)
 {
     tilec_attention *a;
@@ -499,6 +535,7 @@ int main(void)
     tcase_add_test(t, captured_by_name);
     tcase_add_test(t, other_lengths_need_no_other_plan);
     tcase_add_test(t, numbers_of_8_bits);
+    tcase_add_test(t, gradients_by_scores_and_heads);
     tcase_add_test(t, plan_refuses);
     tcase_add_test(t, forward_refuses);
     Suite *s = suite_create("attention");

@@ -11,6 +11,7 @@
 
 static int64_t vc; /* of the queries */
 static bool exact; /* likewise */
+static const char *score;
 
 static const char json[] =
     "{\"kernel\": \"k\", \"configs\": ["
@@ -27,6 +28,8 @@ static const char json[] =
     " \"use\": {\"BM\": 8, \"stages\": 3, \"tiles\": \"dynamic\"}},"
     "{\"target\": \"sm_80\", \"d\": 128, \"vc\": 2, \"use\": {\"BM\": 10}},"
     "{\"target\": \"sm_80\", \"exact\": 1, \"d\": 128, \"use\": {\"BM\": 11}},"
+    "{\"target\": \"sm_80\", \"d\": 128, \"score\": \"curved\","
+    " \"use\": {\"BM\": 12}},"
     "{\"target\": \"cpu\", \"use\": {\"BM\": 9}}"
     "]}";
 
@@ -53,7 +56,8 @@ static tc_config find(const char *target, const char *dtype, int64_t d,
                          .mask = mask,
                          .length = length,
                          .vc = vc,
-                         .exact = exact};
+                         .exact = exact,
+                         .score = score};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, json, strlen(json), &q, &c));
     return c;
@@ -87,6 +91,10 @@ START_TEST(the_nearest_entry_is_taken)
     vc = 3;
     ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 100), 4);
     vc = 0;
+    score = "curved";
+    ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 100), 12);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "masked", 100), 6);
+    score = NULL;
 }
 END_TEST
 
@@ -122,7 +130,7 @@ END_TEST
 START_TEST(a_broken_text_fits_nothing)
 {
     tc_config_query q = {
-        "k", tc_target_get("sm_80"), "bf16", 64, 64, "none", 1, 0, false};
+        "k", tc_target_get("sm_80"), "bf16", 64, 64, "none", 1, 0, false, NULL};
     static const char *const texts[] = {
         "",
         "{",
@@ -149,7 +157,8 @@ START_TEST(shipped_configurations_are_read)
                          "none",
                          1,
                          0,
-                         false};
+                         false,
+                         NULL};
     tc_config c;
     ck_assert(tc_config_find(&cx->arena, &q, &c));
     ck_assert_uint_gt(c.nbindings, 0);
@@ -176,7 +185,8 @@ START_TEST(an_embedded_kernel_is_configured)
                                .nexamples = 3,
                                .no_load = 1};
     tc_config_query q = {
-        "matmul", tc_target_get("sm_80"), "bf16", 0, 0, "none", 500, 0, false};
+        "matmul", tc_target_get("sm_80"), "bf16", 0, 0, "none", 500, 0, false,
+        NULL};
     tilec_source source = {"matmul", NULL, 0};
     tilec_resources taken = TILEC_INIT(tilec_resources);
     tilec_context *tilec;
@@ -217,7 +227,7 @@ START_TEST(a_data_type_that_is_named_comes_before_dims)
         "{\"configs\": [{\"d\": 64, \"use\": {\"BM\": 1}},"
         "{\"dtype\": \"f32\", \"use\": {\"BM\": 2}}]}";
     tc_config_query q = {
-        "k", tc_target_get("sm_80"), "f32", 64, 64, "none", 1, 0, false};
+        "k", tc_target_get("sm_80"), "f32", 64, 64, "none", 1, 0, false, NULL};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
     ck_assert_str_eq(c.bindings[0].value, "2");
