@@ -21,12 +21,12 @@ static const struct choice {
     unsigned split;
 } choices[] = {
     /* 128 unequal programs: the longest takes twice the mean. */
-    {8, 2, 16, 1024, 128, true, 4},
-    {8, 2, 6, 1024, 128, true, 2},
+    {8, 2, 16, 1024, 128, true, 16},
+    {8, 2, 6, 1024, 128, true, 6},
     /* 128 equal ones: each has a place. */
     {8, 2, 16, 1024, 128, false, 1},
     /* 136: a second turn for four. */
-    {17, 1, 16, 1024, 128, false, 8},
+    {17, 1, 16, 1024, 128, false, 16},
     /* Enough. */
     {8, 2, 16, 16384, 128, true, 1},
     {8, 16, 4, 1024, 128, true, 1},
