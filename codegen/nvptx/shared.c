@@ -404,6 +404,17 @@ bool tc_nvptx_smem_trans(tc_gen *g, const tc_op *op)
     return true;
 }
 
+/* Does an access bring some of the n registers from `first` on? (Of small parts
+ * it may bring more than one.) */
+static bool is_of_part(const uint32_t *registers, unsigned size, uint32_t first,
+                       uint32_t n)
+{
+    for (unsigned i = 0; i < size; i++)
+        if (registers[i] / n * n == first)
+            return true;
+    return false;
+}
+
 bool tc_nvptx_smem_load(tc_gen *g, const tc_op *op)
 {
     const tc_type *tile = op->out[0]->type;
@@ -418,16 +429,13 @@ bool tc_nvptx_smem_load(tc_gen *g, const tc_op *op)
         LLVMValueRef words[TC_STEP_WORDS], elements[TC_STEP_ELEMENTS];
         uint32_t registers[TC_STEP_ELEMENTS] = {0};
         tc_shared_tile_step(&t, i, registers);
-        uint32_t begin = registers[0] / n * n;
-        if (begin != first)
+        if (!is_of_part(registers, t.size, first, n))
             continue;
-        for (unsigned k = 1; k < t.size; k++)
-            if (registers[k] / n * n != begin)
-                return tc_gen_error(g, op, "one access reads several parts");
         tc_shared_tile_load(&t, i, words);
         tc_words_unpack(g, tile->elem, t.size, elements, words);
         for (unsigned k = 0; k < t.size; k++)
-            out[registers[k] - first] = elements[k];
+            if (registers[k] / n * n == first)
+                out[registers[k] - first] = elements[k];
     }
     return true;
 }
