@@ -67,7 +67,9 @@ kernel @attention(%q: tensor<[?, {D}] x {T}>, %k: tensor<[?, {D}] x {T}>,
       %s = mma_wait %s.2 pending(1)
       mbarrier_arrive %ek, %kslot
       {softmax}
+      {early}
       %acc.3 = mma_wait %acc.2 pending(0)
+      {late}
       mbarrier_arrive %ev, %vslot0
       %alpha.o = convert_layout(%alpha, tile<{BM} x f32, #slice(1 of {D}, {wgmma})>)
       %acc.4 = %acc.3 * broadcast(expand_dims(%alpha.o, axis=1), tile<{BM}x{D} x f32, {wgmma}>)
@@ -96,6 +98,8 @@ SOFTMAX = """
       %alpha.s = convert_layout(%alpha, tile<{BM} x f32, #slice(1 of 4, #mma_a({warps}x1))>)
       %part = reduce %p axis(1) kind(sum) within(thread)
       %sum.1 = fma(%sum0, broadcast(expand_dims(%alpha.s, axis=1), tile<{BM}x4 x f32, #mma_a({warps}x1)>), %part)
+"""
+WEIGHTS = """
       %p.1 = convert_layout(cast(%p, {T}), tile<{BM}x{BN} x {T}, #wgmma_a({groups}x1)>)
 """
 
@@ -129,8 +133,12 @@ def kernel(groups, bn, d, stages, registers, t="bf16"):
         f["at_b%d" % i] = f["at_b"] + 128 * (i + 1)
     f["shared"] = f["at_b"] + 1024
     f["softmax"] = SOFTMAX.format(**f)
+    # Bytes are exchanged, into registers that the product reads till its end.
+    weights = WEIGHTS.format(**f)
+    f["early"], f["late"] = (weights, "") if size == 2 else ("", weights)
     # The first one's names are its own.
-    f["softmax_first"] = re.sub(r"%(?!factor\b)", "%first.", f["softmax"])
+    f["softmax_first"] = re.sub(r"%(?!factor\b)", "%first.",
+                                f["softmax"] + weights)
     return KERNEL.format(**f)
 
 
