@@ -11,6 +11,7 @@
 
 #include "lib/config.h"
 #include "lib/cuda.h"
+#include "lib/gpu.h"
 #include "lib/link.h"
 #include "lib/mask_rows.h"
 #include "lib/mod_slope.h"
@@ -24,6 +25,7 @@ struct request {
     const DLTensor *q, *k, *v;
     tilec_attention_options options;
     tc_direction direction;
+    unsigned small; /* bit of a direction: with steps half as long */
     tilec_attention *plan;
 };
 
@@ -100,6 +102,30 @@ static const char *score_class(const struct plan *p)
                : NULL;
 }
 
+static bool is_small(const struct request *r)
+{
+    return r->small >> r->direction & 1;
+}
+
+/* What a step of its loop takes: keys, or queries where keys stay. */
+static const char *step_of(const char *kernel)
+{
+    return strcmp(kernel, "attention_fwd") == 0 ||
+                   strcmp(kernel, "attention_bwd_dq") == 0
+               ? "BN"
+               : "BM";
+}
+
+static void halve_step(tc_arena *a, const char *kernel, tc_config *c)
+{
+    for (unsigned i = 0; i < c->nbindings; i++) {
+        tilec_binding *b = &c->bindings[i];
+        long side = strtol(b->value, NULL, 0);
+        if (strcmp(b->name, step_of(kernel)) == 0 && side >= 32)
+            b->value = tc_arena_printf(a, "%ld", (side / 2 + 15) / 16 * 16);
+    }
+}
+
 /* What the tuned configurations say of a kernel for these tensors. */
 static bool find_config(const struct plan *p, const char *kernel,
                         tc_config *config)
@@ -118,7 +144,11 @@ static bool find_config(const struct plan *p, const char *kernel,
         .length = r->k->shape[2],
         .exact = sums_are_exact(p),
     };
-    return tc_config_find(p->arena, &query, config);
+    if (!tc_config_find(p->arena, &query, config))
+        return false;
+    if (is_small(r))
+        halve_step(p->arena, kernel, config);
+    return true;
 }
 
 /* Bindings as they are found; what is there already stays. */
@@ -490,6 +520,10 @@ static bool build(tc_job *job)
         !tc_attention_read_options(job, &r->options, r->direction, &p.tuning) ||
         !read_mods(&p))
         return false;
+    if (is_small(r))
+        tc_remark(job->cx, (tc_loc){0}, "attention",
+                  "steps half as long as configured: those lose speed in the "
+                  "assembler");
     const char *key = NULL;
     if (forward)
         key = tc_mask_sure_key(job, &p.mods.all[TC_MOD_MASK], r->q->shape[2],
@@ -548,6 +582,27 @@ static tilec_status compile(tilec_context *cx, struct request *r,
     return tc_job_run(&job, out);
 }
 
+/* Has an assembler refused to make fast code of it? */
+static bool has_loss(const tilec_context *cx)
+{
+    for (const tilec_diagnostic *d = tilec_diagnostics(cx); d; d = d->next)
+        if (d->severity == TILEC_ERROR && tc_loss_find(d->message))
+            return true;
+    return false;
+}
+
+static tilec_status compile_all(tilec_context *cx, struct request *r,
+                                tilec_kernel **forward, tilec_kernel **backward)
+{
+    *forward = *backward = NULL;
+    tilec_status s = compile(cx, r, TC_FORWARD, forward);
+    if (s == TILEC_OK && r->options.backward)
+        s = compile(cx, r, TC_BACKWARD, backward);
+    if (s != TILEC_OK)
+        tilec_kernel_free(*forward);
+    return s;
+}
+
 tilec_status tilec_attention_plan(tilec_context *cx, const DLTensor *q,
                                   const DLTensor *k, const DLTensor *v,
                                   const tilec_attention_options *options,
@@ -559,16 +614,17 @@ tilec_status tilec_attention_plan(tilec_context *cx, const DLTensor *q,
     struct request r = {.q = q, .k = k, .v = v};
     bool ok = tc_options_read(&r.options, sizeof r.options, options);
     const char *why = wrong(&r, ok);
-    tilec_kernel *forward, *backward = NULL;
+    tilec_kernel *forward, *backward;
     if (why)
         return tc_job_refuse(cx, why, &forward);
-    tilec_status s = compile(cx, &r, TC_FORWARD, &forward);
-    if (s == TILEC_OK && r.options.backward)
-        s = compile(cx, &r, TC_BACKWARD, &backward);
-    if (s != TILEC_OK) {
-        tilec_kernel_free(forward);
-        return s;
+    tilec_status s = compile_all(cx, &r, &forward, &backward);
+    /* What a mod computes may need the registers of a tuned step. */
+    while (s == TILEC_MACHINE && has_loss(cx) && !is_small(&r)) {
+        r.small |= 1u << r.direction;
+        s = compile_all(cx, &r, &forward, &backward);
     }
+    if (s != TILEC_OK)
+        return s;
     r.plan->forward = forward;
     r.plan->backward = backward;
     *out = r.plan;

@@ -135,21 +135,64 @@ START_TEST(products_are_never_linked)
 }
 END_TEST
 
-/* A program in the place of ptxas that says what is given. */
-static void write_ptxas(const char *path, const char *says)
+/* A program in the place of ptxas: `says` is what it does before it writes. */
+static void write_script(const char *path, const char *says)
 {
     FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);
     fprintf(f,
             "#!/bin/sh\n"
             "test \"$1\" = -arch=sm_90a || exit 1\n"
-            "echo \"%s\"\n"
+            "%s\n"
             "for last; do :; done\n"
             "printf 'a cubin' >\"$last\"\n",
             says);
     fclose(f);
     ck_assert_int_eq(chmod(path, 0755), 0);
 }
+
+static void write_ptxas(const char *path, const char *says)
+{
+    char echo[400];
+    snprintf(echo, sizeof echo, "echo \"%s\"", says);
+    write_script(path, echo);
+}
+
+/* Attention whose tuned step takes too many registers gets a shorter one, which
+ * may be too long as well. (What it is given then this driver cannot load.) */
+START_TEST(attention_takes_shorter_steps)
+{
+    static const struct {
+        const char *complains, *message;
+    } cases[] = {{"test -e \"$0.calls\" || echo \"%s\"", "does not load"},
+                 {"echo \"%s\"", "(C7512)"}};
+    int64_t shape[] = {1, 2, 512, 64};
+    DLTensor q = {.device = {kDLCUDA, 0},
+                  .ndim = 4,
+                  .dtype = {kDLBfloat, 16, 1},
+                  .data = (void *)0x10000,
+                  .shape = shape};
+    char path[100], calls[110], says[500];
+    snprintf(path, sizeof path, "%s/ptxas", folder);
+    snprintf(calls, sizeof calls, "%s.calls", path);
+    snprintf(says, sizeof says, cases[_i].complains, SERIAL);
+    strcat(says, "\nprintf x >>\"$0.calls\"");
+    write_script(path, says);
+    tilec_context *c = hopper_new_context(FAKE_CUDA, path);
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    tilec_attention *a;
+    o.target = "sm_90a";
+    ck_assert_int_eq(tilec_attention_plan(c, &q, &q, &q, &o, &a),
+                     TILEC_MACHINE);
+    ck_assert_ptr_nonnull(
+        strstr(tilec_diagnostics(c)->message, cases[_i].message));
+    FILE *f = fopen(calls, "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_str_eq(fgets(says, sizeof says, f), "xx");
+    fclose(f);
+    tilec_context_free(c);
+}
+END_TEST
 
 START_TEST(ptxas_is_heard)
 {
@@ -183,5 +226,6 @@ void hopper_assemblers_tests(TCase *t)
     tcase_add_test(t, losses_at_a_launch);
     tcase_add_test(t, losses_of_linked_code);
     tcase_add_test(t, products_are_never_linked);
+    tcase_add_loop_test(t, attention_takes_shorter_steps, 0, 2);
     tcase_add_test(t, ptxas_is_heard);
 }
