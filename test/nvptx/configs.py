@@ -57,6 +57,9 @@ def fault(kernel, entry, dtype, mask, target, folder):
         if name in use:
             words += ["--" + name, str(use.pop(name))]
     level = use.pop("ptxas", 3)
+    use.pop("pair", 0)  # of plans
+    if entry.get("score") == "curved":
+        words += ["-D", "score_mod=@soft_cap"]
     for name, value in use.items():
         words += ["-D", "%s=%d" % (name, value)]
     if mask:
