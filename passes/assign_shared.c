@@ -172,19 +172,6 @@ static void find_accesses(buffer *b, const tc_value *v, const access *seen)
 
 /* ---- Costs ---- */
 
-static const tc_layout *view_layout(tc_context *cx, const tc_op *trans,
-                                    const tc_layout *l)
-{
-    const tc_attr *perm = tc_op_attr(trans, "perm");
-    unsigned order[TC_MAX_RANK];
-    for (unsigned i = 0; i < l->rank; i++) {
-        order[i] = i + 2 < l->rank ? i : 2 * l->rank - 3 - i;
-        if (perm->kind != TC_ATTR_NONE)
-            order[i] = (unsigned)perm->ints[i];
-    }
-    return tc_layout_trans(cx, l, order);
-}
-
 /* Of an access: what the algebra says, and as a cost: instructions of a warp
  * and the cycles of shared memory that they take. */
 typedef struct verdict {
@@ -265,7 +252,7 @@ static verdict by_group(const buffer *b, const access *a, const tc_layout *view)
 static verdict judge(const buffer *b, const access *a, const tc_layout *l)
 {
     for (unsigned i = 0; i < a->nviews; i++)
-        l = view_layout(b->env->cx, a->views[i], l);
+        l = tc_smem_view_layout(b->env->cx, a->views[i], l);
     if (by_descriptor(a))
         return by_group(b, a, l);
     verdict m = by_matrices(b, a, l), v = by_vectors(b, a, l);
@@ -385,17 +372,6 @@ static candidates list_candidates(const buffer *b)
 
 /* ---- The choice ---- */
 
-static void set_type(tc_context *cx, tc_value *v, const tc_layout *l)
-{
-    v->type = tc_type_smem(cx, v->type, l, v->type->slots);
-    tc_each_use (u, v) {
-        if (u->op->code == TC_SMEM_INDEX)
-            set_type(cx, u->op->out[0], l);
-        if (u->op->code == TC_SMEM_TRANS)
-            set_type(cx, u->op->out[0], view_layout(cx, u->op, l));
-    }
-}
-
 static const char *layout_text(const buffer *b, const tc_layout *l)
 {
     tc_text text = {.arena = b->env->scratch};
@@ -471,7 +447,7 @@ static bool assign(tc_pass_env *env, tc_op *alloc)
     say(&b, best);
     if (best == t->layout)
         return false;
-    set_type(env->cx, alloc->out[0], best);
+    tc_smem_set_layout(env->cx, alloc->out[0], best);
     return true;
 }
 

@@ -21,6 +21,7 @@
 #include "passes/effects.h"
 #include "passes/match.h"
 #include "passes/mma.h"
+#include "passes/shared_memory.h"
 #include "passes/smem_copy.h"
 #include "passes/tma.h"
 #include "passes/wgmma.h"
@@ -225,7 +226,7 @@ tc_value *tc_dot_move(tc_placing *s, const tc_dot *d, unsigned i,
     if (made || !find_move(s, d, i, d->instr, &m))
         return made ? made : rows;
     say_moved(s, d, i, v);
-    rows->type = m.from;
+    tc_smem_set_layout(s->cx, rows, m.from->layout);
     tc_op *store = store_to(rows);
     tc_builder b = {s->f, store->parent, store->next, store->loc};
     made = tc_build(&b, TC_SMEM_ALLOC, 0, NULL, m.to);

@@ -86,6 +86,31 @@ bool tc_is_buffer_view(const tc_op *op)
     return op->code == TC_SMEM_INDEX || op->code == TC_SMEM_TRANS;
 }
 
+const tc_layout *tc_smem_view_layout(tc_context *cx, const tc_op *trans,
+                                     const tc_layout *l)
+{
+    const tc_attr *perm = tc_op_attr(trans, "perm");
+    unsigned order[TC_MAX_RANK];
+    for (unsigned i = 0; i < l->rank; i++) {
+        order[i] = i + 2 < l->rank ? i : 2 * l->rank - 3 - i;
+        if (perm->kind != TC_ATTR_NONE)
+            order[i] = (unsigned)perm->ints[i];
+    }
+    return tc_layout_trans(cx, l, order);
+}
+
+void tc_smem_set_layout(tc_context *cx, tc_value *v, const tc_layout *l)
+{
+    v->type = tc_type_smem(cx, v->type, l, v->type->slots);
+    tc_each_use (u, v) {
+        tc_op *op = u->op;
+        if (op->code == TC_SMEM_INDEX)
+            tc_smem_set_layout(cx, op->out[0], l);
+        if (op->code == TC_SMEM_TRANS)
+            tc_smem_set_layout(cx, op->out[0], tc_smem_view_layout(cx, op, l));
+    }
+}
+
 tc_buffer_use tc_buffer_use_of(const tc_op *op, unsigned i)
 {
     if (op->in[i]->type->kind != TC_SMEM)

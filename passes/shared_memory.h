@@ -21,6 +21,11 @@ unsigned tc_trace_buffers(tc_value *smem, tc_buffer out[TC_MAX_BUFFERS]);
 
 /* Only seen in another way: smem_index, smem_trans. */
 bool tc_is_buffer_view(const tc_op *op);
+/* What a smem_trans shows of a buffer in layout `l`. */
+const tc_layout *tc_smem_view_layout(tc_context *cx, const tc_op *trans,
+                                     const tc_layout *l);
+/* Of a buffer, and of what is a view of it. */
+void tc_smem_set_layout(tc_context *cx, tc_value *buffer, const tc_layout *l);
 /* How an op uses its operand `i`, which is in shared memory: an async_copy is
  * no write until it was waited for, and an asynchronous mma or a tma_store
  * reads until then. */
