@@ -251,8 +251,8 @@ static void bind_sides(bindings *b, const problem *p)
     bind(b, "descale_v", functions[p->of_v]);
 }
 
-/* The kernel by itself. */
-static tilec_kernel *attention(tilec_context *cx, const problem *p)
+/* The kernel by itself, or behind a copy of v. */
+static tilec_kernel *attention(tilec_context *cx, const problem *p, bool copied)
 {
     char d[16], dv[16];
     bool narrow = is_8_bit(p->q);
@@ -270,7 +270,8 @@ static tilec_kernel *attention(tilec_context *cx, const problem *p)
     bind(&b, "VC", p->columns ? "2" : "3");
     bind(&b, "EXACT", p->exact ? "1" : "0");
     bind(&b, "mask_mod", p->causal ? "@causal" : "@no_mask");
-    return compile(cx, "attention_fwd", "attention_fwd", b.all, b.n);
+    return compile(cx, copied ? "attention" : "attention_fwd",
+                   copied ? "copied_attention" : "attention_fwd", b.all, b.n);
 }
 
 /* As the library plans it; masks by lists of blocks. */
@@ -456,9 +457,11 @@ static void run_cases(const tilec_kernel *kernel, const char *way,
 static void run_problem(tilec_context *cx, const problem *p, const options *o,
                         run_counts *counts)
 {
-    tilec_kernel *kernel = attention(cx, p);
-    run_cases(kernel, "a kernel", p, o, counts);
-    tilec_kernel_free(kernel);
+    for (int copied = 0; copied < 2; copied++) {
+        tilec_kernel *kernel = attention(cx, p, copied);
+        run_cases(kernel, copied ? "v copied" : "a kernel", p, o, counts);
+        tilec_kernel_free(kernel);
+    }
     tilec_attention *plan = planned(cx, p);
     run_cases(plan ? tilec_attention_kernel(plan) : NULL, "planned", p, o,
               counts);
