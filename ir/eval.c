@@ -31,11 +31,6 @@ static double largest(tc_kind kind)
     return ldexp(2 - ldexp(1, -m), exponent_bias(kind));
 }
 
-static bool is_fp8(tc_kind kind)
-{
-    return kind == TC_F8E4M3 || kind == TC_F8E5M2;
-}
-
 double tc_round_to(tc_kind kind, double x)
 {
     assert(tc_scalar_infos[kind].is_float);
@@ -43,7 +38,7 @@ double tc_round_to(tc_kind kind, double x)
         return x;
     if (kind == TC_F32)
         return (double)(float)x;
-    double max = largest(kind), beyond = is_fp8(kind) ? max : INFINITY;
+    double max = largest(kind), beyond = tc_kind_is_f8(kind) ? max : INFINITY;
     if (isinf(x))
         return copysign(beyond, x);
     /* The distance of neighbours at x: a power of two, so scaling is exact. */
@@ -57,7 +52,7 @@ double tc_round_to(tc_kind kind, double x)
 static uint64_t nan_bits(tc_kind kind)
 {
     unsigned m = tc_scalar_infos[kind].mantissa_bits;
-    if (is_fp8(kind))
+    if (tc_kind_is_f8(kind))
         return 0x7f;
     uint64_t exponent = (1u << tc_scalar_infos[kind].exponent_bits) - 1;
     return exponent << m | 1ull << (m - 1);

@@ -162,8 +162,7 @@ static bool rule_bisect(const tc_op *op, tc_results *r)
 
 static bool is_dot_elem(const tc_type *elem)
 {
-    return elem->kind == TC_TYPE_PARAM ||
-           (elem->kind >= TC_F8E4M3 && elem->kind <= TC_F64);
+    return elem->kind == TC_TYPE_PARAM || tc_kind_is_float(elem->kind);
 }
 
 static bool rule_dot(const tc_op *op, tc_results *r)

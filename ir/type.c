@@ -145,6 +145,21 @@ tc_kind tc_kind_parse(const char *s, size_t n)
     return TC_KIND_COUNT;
 }
 
+bool tc_kind_is_float(tc_kind kind)
+{
+    return kind <= TC_F64 && tc_scalar_infos[kind].is_float;
+}
+
+bool tc_kind_is_f8(tc_kind kind)
+{
+    return tc_kind_is_float(kind) && tc_scalar_infos[kind].bits == 8;
+}
+
+bool tc_kind_is_narrow(tc_kind kind)
+{
+    return tc_kind_is_float(kind) && tc_scalar_infos[kind].bits < 32;
+}
+
 const tc_type *tc_type_elem(const tc_type *t)
 {
     return t->kind == TC_TILE ? t->elem : t;

@@ -109,6 +109,9 @@ const tc_type *tc_type_with_elem(tc_context *cx, const tc_type *like,
                                  const tc_type *elem);
 /* The scalar kind named s ("f32"), or TC_KIND_COUNT. */
 tc_kind tc_kind_parse(const char *s, size_t n);
+bool tc_kind_is_float(tc_kind kind);
+bool tc_kind_is_f8(tc_kind kind);     /* a float of 8 bits */
+bool tc_kind_is_narrow(tc_kind kind); /* a float of 16 or 8 */
 
 /* The element of a tile, else the type itself: what an op on lanes sees. */
 const tc_type *tc_type_elem(const tc_type *t);

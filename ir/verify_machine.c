@@ -11,16 +11,14 @@
  * the sum. */
 static bool mma_fits(const char *instr, tc_kind a, tc_kind b, tc_kind c)
 {
-    bool fp8 = (a == TC_F8E4M3 || a == TC_F8E5M2) &&
-               (b == TC_F8E4M3 || b == TC_F8E5M2);
     if (strcmp(instr, "fma") == 0)
-        return a >= TC_F8E4M3 && a <= TC_F64 && b >= TC_F8E4M3 && b <= TC_F64 &&
+        return tc_kind_is_float(a) && tc_kind_is_float(b) &&
                (c == TC_F32 || c == TC_F64);
     const char *k = strchr(instr, 'k');
     return c == TC_F32 &&
            (strcmp(k, "k8") == 0    ? a == TC_F32 && b == a
             : strcmp(k, "k16") == 0 ? (a == TC_F16 || a == TC_BF16) && b == a
-                                    : fp8);
+                                    : tc_kind_is_f8(a) && tc_kind_is_f8(b));
 }
 
 static bool check_mma(const tc_verifier *v, const tc_op *op)

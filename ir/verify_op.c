@@ -326,8 +326,7 @@ static bool number_fits(tc_number n, tc_kind kind)
     if (isinf(x))
         return kind != TC_F8E4M3;
     /* Rounding to fp8 saturates, which a literal should not do unseen. */
-    bool saturates = kind == TC_F8E4M3 || kind == TC_F8E5M2;
-    double largest = saturates ? tc_round_to(kind, 1e30) : INFINITY;
+    double largest = tc_kind_is_f8(kind) ? tc_round_to(kind, 1e30) : INFINITY;
     return fabs(x) <= largest && isfinite(tc_round_to(kind, x));
 }
 

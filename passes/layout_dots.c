@@ -72,11 +72,6 @@ static int32_t depth_k(const tc_dot *d)
 
 /* ---- Instructions ---- */
 
-static bool is_fp8(tc_kind k)
-{
-    return k == TC_F8E4M3 || k == TC_F8E5M2;
-}
-
 /* Behind the operand, below a trans: loops that do not change it do not do it
  * again. */
 static tc_value *cast_behind(tc_placing *s, tc_value *v, tc_kind kind)
@@ -113,11 +108,11 @@ static void cast_operands(tc_placing *s, tc_op *op, tc_kind kind)
  * smallest that holds both exactly. */
 static tc_kind common_kind(tc_kind a, tc_kind b)
 {
-    if (a == b || (is_fp8(a) && is_fp8(b)))
+    if (a == b || (tc_kind_is_f8(a) && tc_kind_is_f8(b)))
         return a;
-    if (is_fp8(a))
+    if (tc_kind_is_f8(a))
         return b;
-    if (is_fp8(b))
+    if (tc_kind_is_f8(b))
         return a;
     return TC_F32;
 }
@@ -178,7 +173,7 @@ static void choose_instr(tc_placing *s, tc_dot *d)
     tc_kind a = d->op->in[0]->type->elem->kind,
             b = d->op->in[1]->type->elem->kind;
     tc_kind kind = common_kind(a, b);
-    if (is_fp8(kind)) {
+    if (tc_kind_is_f8(kind)) {
         choose_fp8(s, d);
         return;
     }

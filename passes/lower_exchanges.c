@@ -150,7 +150,7 @@ static bool needs_wide(const tc_op *op)
     const tc_type *elem = op->in[0]->type->elem;
     return (tc_op_is_word(op, "kind", "sum") ||
             tc_op_is_word(op, "kind", "prod")) &&
-           elem->kind >= TC_F8E4M3 && elem->kind <= TC_BF16;
+           tc_kind_is_narrow(elem->kind);
 }
 
 static tc_value *cast_like(tc_builder *b, tc_value *x, const tc_type *elem)

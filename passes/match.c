@@ -17,8 +17,7 @@ bool tc_has_int_lanes(const tc_value *v)
 
 bool tc_has_float_lanes(const tc_value *v)
 {
-    tc_kind k = tc_lane_kind(v);
-    return k != TC_KIND_COUNT && tc_scalar_infos[k].is_float;
+    return tc_kind_is_float(tc_lane_kind(v));
 }
 
 bool tc_match_const(const tc_value *v, tc_scalar *x)

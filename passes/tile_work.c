@@ -109,19 +109,14 @@ static tc_trend trend_of(struct finder *s, const tc_value *v, unsigned axis)
 
 /* ---- Large products ---- */
 
-static bool is_fp8(tc_kind k)
-{
-    return k == TC_F8E4M3 || k == TC_F8E5M2;
-}
-
 /* Would products of warp groups, m64, do it? They round no f32. */
 static bool is_large(const tc_op *op)
 {
     if (op->code != TC_DOT || op->in[0]->type->rank != 2)
         return false;
     tc_kind a = op->in[0]->type->elem->kind, b = op->in[1]->type->elem->kind;
-    bool fits =
-        (a == b && (a == TC_F16 || a == TC_BF16)) || (is_fp8(a) && is_fp8(b));
+    bool fits = (a == b && (a == TC_F16 || a == TC_BF16)) ||
+                (tc_kind_is_f8(a) && tc_kind_is_f8(b));
     const tc_type *t = op->out[0]->type;
     return fits && tc_dim_value(t->dims[0]) % 64 == 0 &&
            tc_dim_value(t->dims[1]) % 8 == 0;

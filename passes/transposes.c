@@ -255,8 +255,7 @@ tc_value *tc_transposed(tc_transposes *t, tc_value *v, bool swapped)
 
 static bool is_8_bits(const tc_value *v)
 {
-    tc_kind k = tc_lane_kind(v);
-    return k == TC_F8E4M3 || k == TC_F8E5M2;
+    return tc_kind_is_f8(tc_lane_kind(v));
 }
 
 bool tc_dot_is_k_major_only(const tc_op *dot, const tc_target *target)

@@ -37,7 +37,7 @@ LLVMTypeRef tc_scratch_type(tc_emit *e, const tc_type *elem)
 
 LLVMTypeRef tc_memory_type(tc_emit *e, const tc_type *elem)
 {
-    if (elem->kind >= TC_F8E4M3 && elem->kind <= TC_BF16)
+    if (tc_kind_is_narrow(elem->kind))
         return tc_host_storage(e->llvm, elem->kind);
     return tc_scratch_type(e, elem);
 }
@@ -152,14 +152,9 @@ LLVMValueRef tc_to_i64(tc_emit *e, LLVMValueRef x)
     return LLVMTypeOf(x) == t ? x : LLVMBuildSExt(e->b, x, t, "");
 }
 
-static bool is_narrow(const tc_type *elem)
-{
-    return elem->kind >= TC_F8E4M3 && elem->kind <= TC_BF16;
-}
-
 LLVMValueRef tc_from_memory(tc_emit *e, const tc_type *elem, LLVMValueRef x)
 {
-    if (is_narrow(elem))
+    if (tc_kind_is_narrow(elem->kind))
         return tc_host_unpack(e->b, elem->kind, x);
     if (elem->kind == TC_I1)
         return LLVMBuildICmp(e->b, LLVMIntNE, x, tc_int_like(x, 0), "");
@@ -176,7 +171,7 @@ LLVMValueRef tc_to_memory(tc_emit *e, const tc_type *elem, LLVMValueRef x)
         x = LLVMBuildLShr(e->b, x, tc_int_like(x, 8), "");
         return LLVMBuildTrunc(e->b, x, tc_vector_of(e->i8, width), "");
     }
-    if (is_narrow(elem))
+    if (tc_kind_is_narrow(elem->kind))
         return tc_host_pack(e->b, elem->kind, x);
     if (elem->kind != TC_I1)
         return x;
@@ -185,7 +180,8 @@ LLVMValueRef tc_to_memory(tc_emit *e, const tc_type *elem, LLVMValueRef x)
 
 LLVMValueRef tc_rounded(tc_emit *e, const tc_type *elem, LLVMValueRef x)
 {
-    return is_narrow(elem) ? tc_host_round(e->b, elem->kind, x) : x;
+    return tc_kind_is_narrow(elem->kind) ? tc_host_round(e->b, elem->kind, x)
+                                         : x;
 }
 
 /* ---- Scalars ---- */

@@ -23,11 +23,6 @@ typedef struct lanes {
 
 typedef LLVMValueRef lanes_fn(const lanes *l);
 
-static bool float_kind(const tc_type *elem)
-{
-    return elem->kind <= TC_F64 && tc_scalar_infos[elem->kind].is_float;
-}
-
 static unsigned width_of(LLVMValueRef x)
 {
     return tc_is_vector(x) ? LLVMGetVectorSize(LLVMTypeOf(x)) : 1;
@@ -345,7 +340,7 @@ static LLVMValueRef int_to_int(const lanes *l, const tc_type *to)
 static LLVMValueRef emit_cast(const lanes *l)
 {
     const tc_type *to = tc_type_elem(l->op->out[0]->type);
-    if (float_kind(to))
+    if (tc_kind_is_float(to->kind))
         return l->is_float ? float_to_float(l, to) : int_to_float(l, to);
     return l->is_float ? float_to_int(l, to) : int_to_int(l, to);
 }
@@ -399,7 +394,7 @@ LLVMValueRef tc_emit_lanes(tc_emit *e, const tc_op *op, LLVMValueRef *in)
                e->b,
                op,
                elem,
-               float_kind(elem),
+               tc_kind_is_float(elem->kind),
                in[0],
                op->nin > 1 ? in[1] : NULL,
                op->nin > 2 ? in[2] : NULL};
@@ -411,7 +406,7 @@ LLVMValueRef tc_emit_lanes(tc_emit *e, const tc_op *op, LLVMValueRef *in)
 LLVMValueRef tc_emit_combine(tc_emit *e, const char *kind, const tc_type *elem,
                              LLVMValueRef x, LLVMValueRef y)
 {
-    bool real = float_kind(elem);
+    bool real = tc_kind_is_float(elem->kind);
     if (strcmp(kind, "sum") == 0 || strcmp(kind, "add") == 0)
         return real ? LLVMBuildFAdd(e->b, x, y, "")
                     : LLVMBuildAdd(e->b, x, y, "");
@@ -433,7 +428,7 @@ LLVMValueRef tc_emit_neutral(tc_emit *e, const char *kind, const tc_type *elem)
 {
     LLVMTypeRef type = tc_register_type(e, elem);
     bool max = strcmp(kind, "max") == 0, min = strcmp(kind, "min") == 0;
-    if (float_kind(elem)) {
+    if (tc_kind_is_float(elem->kind)) {
         /* max(NaN, x) is x, and of NaNs only NaN. */
         if (max || min)
             return LLVMConstReal(type, NAN);

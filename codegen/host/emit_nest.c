@@ -245,8 +245,7 @@ static bool is_across(const tc_op *op)
 
 static bool is_narrow(const tc_op *op)
 {
-    tc_kind kind = op->in[0]->type->elem->kind;
-    return kind >= TC_F8E4M3 && kind <= TC_BF16;
+    return tc_kind_is_narrow(op->in[0]->type->elem->kind);
 }
 
 /* Bodies that are long enough already are not repeated. */

@@ -61,7 +61,7 @@ static void lane_ptr_add(const lane *l, tc_inum *out, tc_ipoison *poison)
 
 static tc_scalar widen(tc_inum x, tc_kind kind)
 {
-    if (kind <= TC_F64 && tc_scalar_infos[kind].is_float)
+    if (tc_kind_is_float(kind))
         return (tc_scalar){.f = x.f};
     return (tc_scalar){.i = x.i};
 }
@@ -69,8 +69,7 @@ static tc_scalar widen(tc_inum x, tc_kind kind)
 /* What tc_eval_op leaves open: a NaN's bits, and whatever has pointers. */
 static void lane_left_open(const lane *l, tc_inum *out)
 {
-    if (l->op->code == TC_BITCAST && l->kinds[0] <= TC_F64 &&
-        tc_scalar_infos[l->kinds[0]].is_float)
+    if (l->op->code == TC_BITCAST && tc_kind_is_float(l->kinds[0]))
         out->i = tc_int_wrap(
             l->to, (int64_t)tc_float_to_bits(l->kinds[0], l->in[0].f));
     else if (l->op->code == TC_BITCAST && l->to <= TC_F64)
@@ -90,7 +89,7 @@ static void lane_eval(const lane *l, tc_inum *out, tc_ipoison *poison)
     *poison = any_poison(l);
     if (!tc_eval_op(l->op, in, &r))
         lane_left_open(l, out);
-    else if (l->to <= TC_F64 && tc_scalar_infos[l->to].is_float)
+    else if (tc_kind_is_float(l->to))
         out->f = r.f;
     else
         out->i = r.i;

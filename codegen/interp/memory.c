@@ -30,7 +30,7 @@ static tc_inum read_float(tc_kind kind, const void *p)
 
 tc_inum tc_interp_read(tc_kind kind, const void *p)
 {
-    if (kind <= TC_F64 && tc_scalar_infos[kind].is_float)
+    if (tc_kind_is_float(kind))
         return read_float(kind, p);
     tc_inum x = {.i = 0};
     if (kind == TC_PTR || kind == TC_I64) {

@@ -25,11 +25,6 @@ typedef struct lane {
 
 typedef LLVMValueRef lane_fn(const lane *l);
 
-static bool float_kind(const tc_type *elem)
-{
-    return elem->kind <= TC_F64 && tc_scalar_infos[elem->kind].is_float;
-}
-
 static unsigned bits_of(LLVMValueRef x)
 {
     return LLVMGetIntTypeWidth(LLVMTypeOf(x));
@@ -366,7 +361,7 @@ LLVMValueRef tc_gen_element(tc_gen *g, const tc_op *op, LLVMValueRef *in)
               .b = g->b,
               .op = op,
               .elem = elem,
-              .is_float = float_kind(elem)};
+              .is_float = tc_kind_is_float(elem->kind)};
     bool wide = row->floats != AS_THEY_ARE && l.is_float &&
                 !exact_as_is(op->code, elem->kind);
     LLVMValueRef *to[] = {&l.x, &l.y, &l.z};
@@ -401,7 +396,7 @@ bool tc_nvptx_elementwise(tc_gen *g, const tc_op *op)
 LLVMValueRef tc_gen_combine(tc_gen *g, const char *kind, const tc_type *elem,
                             LLVMValueRef x, LLVMValueRef y)
 {
-    bool real = float_kind(elem);
+    bool real = tc_kind_is_float(elem->kind);
     if (strcmp(kind, "sum") == 0 || strcmp(kind, "add") == 0)
         return real ? LLVMBuildFAdd(g->b, x, y, "")
                     : LLVMBuildAdd(g->b, x, y, "");

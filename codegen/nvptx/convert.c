@@ -12,16 +12,6 @@
 
 #include "codegen/host/convert.h"
 
-static bool float_kind(const tc_type *elem)
-{
-    return elem->kind <= TC_F64 && tc_scalar_infos[elem->kind].is_float;
-}
-
-static bool is_fp8(const tc_type *elem)
-{
-    return elem->kind == TC_F8E4M3 || elem->kind == TC_F8E5M2;
-}
-
 /* ---- Vectors of two ---- */
 
 static LLVMValueRef pair_of(tc_gen *g, LLVMValueRef low, LLVMValueRef high)
@@ -77,7 +67,7 @@ static void widen_pair(tc_gen *g, const tc_type *elem, const LLVMValueRef *x,
 
 static LLVMValueRef widen_one(tc_gen *g, const tc_type *elem, LLVMValueRef x)
 {
-    if (!is_fp8(elem))
+    if (!tc_kind_is_f8(elem->kind))
         return LLVMBuildFPExt(g->b, x, g->f32, "");
     if (!g->target->mma_fp8)
         return tc_host_unpack(g->b, elem->kind, x);
@@ -88,7 +78,7 @@ static LLVMValueRef widen_one(tc_gen *g, const tc_type *elem, LLVMValueRef x)
 
 static LLVMValueRef narrow_one(tc_gen *g, const tc_type *elem, LLVMValueRef x)
 {
-    if (!is_fp8(elem))
+    if (!tc_kind_is_f8(elem->kind))
         return LLVMBuildFPTrunc(g->b, x, tc_gen_type(g, elem), "");
     if (!g->target->mma_fp8)
         return tc_host_pack(g->b, elem->kind,
@@ -101,7 +91,7 @@ static LLVMValueRef narrow_one(tc_gen *g, const tc_type *elem, LLVMValueRef x)
 static void narrow_pair(tc_gen *g, const tc_type *elem, const LLVMValueRef *x,
                         LLVMValueRef *to)
 {
-    if (is_fp8(elem)) {
+    if (tc_kind_is_f8(elem->kind)) {
         floats_to_fp8(g, elem, x, to);
         return;
     }
@@ -112,26 +102,21 @@ static void narrow_pair(tc_gen *g, const tc_type *elem, const LLVMValueRef *x,
     to[1] = half_of(g, both, 1);
 }
 
-static bool is_narrow(const tc_type *elem)
-{
-    return float_kind(elem) && elem->kind < TC_F32;
-}
-
 LLVMValueRef tc_gen_widen(tc_gen *g, const tc_type *elem, LLVMValueRef x)
 {
-    return is_narrow(elem) ? widen_one(g, elem, x) : x;
+    return tc_kind_is_narrow(elem->kind) ? widen_one(g, elem, x) : x;
 }
 
 LLVMValueRef tc_gen_narrow(tc_gen *g, const tc_type *elem, LLVMValueRef x)
 {
-    return is_narrow(elem) ? narrow_one(g, elem, x) : x;
+    return tc_kind_is_narrow(elem->kind) ? narrow_one(g, elem, x) : x;
 }
 
 static void widen_all(tc_gen *g, const tc_type *elem, unsigned n,
                       LLVMValueRef *x)
 {
     unsigned i = 0;
-    if (is_fp8(elem) && g->target->mma_fp8)
+    if (tc_kind_is_f8(elem->kind) && g->target->mma_fp8)
         for (; i + 1 < n; i += 2)
             widen_pair(g, elem, x + i, x + i);
     for (; i < n; i++)
@@ -142,7 +127,8 @@ static void narrow_all(tc_gen *g, const tc_type *elem, unsigned n,
                        LLVMValueRef *x)
 {
     unsigned i = 0;
-    if (is_narrow(elem) && (!is_fp8(elem) || g->target->mma_fp8))
+    if (tc_kind_is_narrow(elem->kind) &&
+        (!tc_kind_is_f8(elem->kind) || g->target->mma_fp8))
         for (; i + 1 < n; i += 2)
             narrow_pair(g, elem, x + i, x + i);
     for (; i < n; i++)
@@ -222,12 +208,13 @@ bool tc_nvptx_cast(tc_gen *g, const tc_op *op)
         return tc_gen_error(g, op, "pointers have no cast");
     widen_all(g, from, n, x);
     for (unsigned r = 0; r < n; r++) {
-        if (float_kind(to))
-            x[r] = float_kind(from) ? float_to_wide(g, from, to, x[r])
-                                    : int_to_wide(g, from, to, x[r]);
+        if (tc_kind_is_float(to->kind))
+            x[r] = tc_kind_is_float(from->kind)
+                       ? float_to_wide(g, from, to, x[r])
+                       : int_to_wide(g, from, to, x[r]);
         else
-            x[r] = float_kind(from) ? float_to_int(g, to, x[r])
-                                    : int_to_int(g, from, to, x[r]);
+            x[r] = tc_kind_is_float(from->kind) ? float_to_int(g, to, x[r])
+                                                : int_to_int(g, from, to, x[r]);
     }
     narrow_all(g, to, n, x);
     return !g->failed;

@@ -47,7 +47,7 @@ LLVMValueRef tc_gen_literal(tc_gen *g, const tc_type *elem, tc_number n)
     if (elem->kind == TC_PTR)
         return LLVMConstNull(type);
     tc_scalar x = tc_number_value(n, elem->kind);
-    if (elem->kind == TC_F8E4M3 || elem->kind == TC_F8E5M2)
+    if (tc_kind_is_f8(elem->kind))
         return LLVMConstInt(type, tc_float_to_bits(elem->kind, x.f), false);
     if (tc_scalar_infos[elem->kind].is_float)
         return LLVMConstReal(type, x.f);

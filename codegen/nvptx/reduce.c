@@ -35,11 +35,6 @@ static const tc_type *elem_of(const reduction *r, unsigned i)
     return tc_type_elem(r->op->in[i]->type);
 }
 
-static bool float_kind(const tc_type *elem)
-{
-    return elem->kind <= TC_F64 && tc_scalar_infos[elem->kind].is_float;
-}
-
 /* Narrow floats are combined in f32 (min and max too: e5m2 and e4m3 have no
  * instruction) and rounded once. */
 static const tc_type *combined_elem(const reduction *r, unsigned i)
@@ -295,7 +290,7 @@ bool tc_nvptx_reduce(tc_gen *g, const tc_op *op)
                    .partial = !tc_op_is_word(op, "within", "block"),
                    .alone = tc_op_is_word(op, "within", "thread")};
     const tc_type *elem = elem_of(&r, 0);
-    r.wide = r.kind && float_kind(elem) && elem->kind < TC_F32;
+    r.wide = r.kind && tc_kind_is_narrow(elem->kind);
     LLVMValueRef **in = tc_arena_array(g->arena, LLVMValueRef *, r.n);
     LLVMValueRef **out = tc_arena_array(g->arena, LLVMValueRef *, r.n);
     for (unsigned i = 0; i < r.n; i++) {

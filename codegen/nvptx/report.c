@@ -89,9 +89,7 @@ static const char *format_of(tc_gen *g, const tc_op *op)
     tc_text_add(&t, "program (%lld, %lld, %lld): ");
     add_escaped(&t, message ? message : "");
     for (unsigned i = 0; i < op->nin; i++) {
-        const tc_type *elem = op->in[i]->type;
-        bool real =
-            elem->kind <= TC_F64 && tc_scalar_infos[elem->kind].is_float;
+        bool real = tc_kind_is_float(op->in[i]->type->kind);
         tc_text_add(&t, real ? " %g" : " %lld");
     }
     tc_text_add(&t, "\n");

@@ -240,6 +240,23 @@ START_TEST(test_predicates)
 }
 END_TEST
 
+START_TEST(test_predicates_of_kinds)
+{
+    unsigned n_float = 0, n_f8 = 0, n_narrow = 0;
+    for (tc_kind k = TC_I1; k < TC_KIND_COUNT; k++) {
+        n_float += tc_kind_is_float(k);
+        n_f8 += tc_kind_is_f8(k);
+        n_narrow += tc_kind_is_narrow(k);
+    }
+    ck_assert_uint_eq(n_float, 6);
+    ck_assert_uint_eq(n_f8, 2);
+    ck_assert_uint_eq(n_narrow, 4);
+    ck_assert(tc_kind_is_f8(TC_F8E4M3) && tc_kind_is_f8(TC_F8E5M2));
+    ck_assert(tc_kind_is_narrow(TC_BF16) && tc_kind_is_narrow(TC_F16));
+    ck_assert(!tc_kind_is_f8(TC_I8) && !tc_kind_is_narrow(TC_F32));
+}
+END_TEST
+
 START_TEST(test_counts)
 {
     const tc_type *f = scalar(TC_F32);
@@ -451,6 +468,7 @@ static void add_types(TCase *t)
     tcase_add_test(t, test_kinds_by_name);
     tcase_add_test(t, test_widths_of_floats_add_up);
     tcase_add_test(t, test_predicates);
+    tcase_add_test(t, test_predicates_of_kinds);
     tcase_add_test(t, test_counts);
     tcase_add_test(t, test_bytes);
     tcase_add_test(t, test_shapes_and_pointees);
