@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, planned (attention.c, attention_options.c, attention_lists.c,
- * attention_split.c) and run (attention_run.c).
+ * Attention, planned (attention.c, with the files named below) and run
+ * (attention_run.c).
  */
 #ifndef TC_ATTENTION_H
 #define TC_ATTENTION_H
 
+#include "lib/config.h"
 #include "lib/mods_job.h"
 
 /* Lives in the arena of the forward kernel's context. */
@@ -19,6 +20,15 @@ struct tilec_attention {
 };
 
 typedef enum tc_direction { TC_FORWARD, TC_BACKWARD } tc_direction;
+
+/* What tilec_attention_plan was called with; a job's `request`. */
+typedef struct tc_attention_request {
+    const DLTensor *q, *k, *v;
+    tilec_attention_options options;
+    tc_direction direction;
+    unsigned small; /* bits, by direction: with steps half as long */
+    tilec_attention *plan;
+} tc_attention_request;
 
 /* What kernel_options come to in one direction. */
 enum { TC_ATTENTION_BINDINGS = 8 };
@@ -65,6 +75,34 @@ bool tc_attention_find_factors(tc_job *job, const tilec_attention_options *o,
                                tc_attention_factors *out) TC_MUST_CHECK;
 /* Tiles' sides become divisors of the rows that share a factor. */
 void tc_attention_fit_sides(tc_arena *arena, tilec_binding *all, size_t n);
+
+/* The compile of one direction. */
+typedef struct tc_attention_job {
+    tc_job *job;
+    tc_arena *arena;
+    const tc_attention_request *r;
+    const tc_target *target; /* NULL: there is none of that name */
+    tc_mods mods;
+    tc_attention_tuning tuning; /* what kernel_options say */
+    tc_attention_lists lists;
+    tc_attention_factors factors;
+    bool rows_are_safe; /* each has a key */
+} tc_attention_job;
+
+/* attention_config.c: is that bit of the direction set? */
+bool tc_attention_is_small(const tc_attention_request *r);
+/* What the tuned configurations say of a kernel for these tensors. False:
+ * nothing. */
+bool tc_attention_config(const tc_attention_job *p, const char *kernel,
+                         tc_config *out);
+/* Two kernels that compute dk and dv, and dq, may be faster than one that adds
+ * dq up; captured gradients would lose by what else `deterministic` means. */
+bool tc_attention_prefers_pair(const tc_attention_job *p);
+
+/* attention_bindings.c: the job's kernel from what is in its module. False:
+ * reported. */
+bool tc_attention_finish_forward(tc_attention_job *p) TC_MUST_CHECK;
+bool tc_attention_finish_backward(tc_attention_job *p) TC_MUST_CHECK;
 
 /* What gradients are computed of: `group` query heads to each of the heads of
  * keys, by programs of `block` keys. */
