@@ -415,10 +415,12 @@ static bool share_buffer(const tc_part *a, const tc_part *b)
     return false;
 }
 
-/* A barrier in front of an arrival, for what its threads have read. */
-static bool is_for_release(const tc_op *op)
+/* A barrier in front of an arrival, for what its threads have read, that may
+ * come late: the ring has another slot, which is being filled meanwhile. */
+static bool may_release_late(const tc_op *op)
 {
-    return op->code == TC_BARRIER && op->next->code == TC_MBARRIER_ARRIVE;
+    return op->code == TC_BARRIER && op->next->code == TC_MBARRIER_ARRIVE &&
+           op->next->in[0]->type->slots > 1;
 }
 
 /* Where threads meet, all that they did with shared memory or waited for comes
@@ -427,7 +429,7 @@ static bool meets(const tc_part *a, const tc_part *b)
 {
     const unsigned shared =
         TC_PART_SHARED | TC_PART_FILLS | TC_PART_BULK | TC_PART_MEETS;
-    if (is_for_release(a->op))
+    if (may_release_late(a->op))
         return b->op == a->op->next;
     return (a->effects & TC_PART_MEETS &&
             (b->effects & shared || b->kind == TC_PART_RELEASE)) ||
