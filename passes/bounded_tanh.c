@@ -83,11 +83,9 @@ static tc_value *by_exponential(tc_builder *b, tc_value *base, tc_value *factor,
 /* if abs(scale) < LARGEST_SCALE, then by regions 0 and 1. */
 static tc_op *build_branch(tc_builder *b, tc_value *scale, const tc_type *type)
 {
-    tc_value *in[] = {tc_build_unary(b, TC_ABS, scale),
-                      tc_build_float(b, scale->type, LARGEST_SCALE)};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", "lt");
-    tc_value *small = tc_build_op(b, cmp, NULL);
+    tc_value *size = tc_build_unary(b, TC_ABS, scale);
+    tc_value *limit = tc_build_float(b, scale->type, LARGEST_SCALE);
+    tc_value *small = tc_build_cmp(b, "lt", size, limit);
     tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &small, 2);
     tc_op_set_results(branch, 1, &type);
     tc_op_insert(branch, b->region, b->before);

@@ -89,10 +89,8 @@ static bool scale_by_value(tc_loop *l, tc_sum a, tc_value *by, tc_sum *out)
 static void ask(tc_loop *l, tc_value *x, bool most, int64_t limit)
 {
     tc_builder *b = &l->before;
-    tc_value *in[] = {x, tc_build_int(b, x->type, limit)};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", most ? "le" : "ge");
-    tc_value *ok = tc_build_op(b, cmp, NULL);
+    tc_value *ok =
+        tc_build_cmp(b, most ? "le" : "ge", x, tc_build_int(b, x->type, limit));
     l->sure = l->sure ? tc_build_binary(b, TC_AND, l->sure, ok) : ok;
 }
 

@@ -228,9 +228,7 @@ static void erase_old(const adding *a)
 static tc_builder build_if_run(const adding *a)
 {
     tc_builder b = {a->f, a->loop->parent, a->loop->next, a->store->loc};
-    tc_op *less = tc_op_new(a->f, TC_CMP, b.loc, 2, a->loop->in, 0);
-    tc_op_set_word(less, "pred", "lt");
-    tc_value *any = tc_build_op(&b, less, NULL);
+    tc_value *any = tc_build_cmp(&b, "lt", a->loop->in[0], a->loop->in[1]);
     tc_op *branch = tc_op_new(a->f, TC_IF, b.loc, 1, &any, 2);
     tc_op_insert(branch, b.region, b.before);
     for (unsigned i = 0; i < 2; i++) {

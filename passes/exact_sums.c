@@ -30,15 +30,7 @@ static tc_value *by_int(tc_builder *b, tc_opcode code, tc_value *x, int64_t i)
 
 static tc_value *is(tc_builder *b, const char *pred, tc_value *x, int64_t i)
 {
-    tc_op *op = tc_op_new(b->func, TC_CMP, b->loc, 2,
-                          (tc_value *[]){x, int_like(b, x, i)}, 0);
-    tc_op_set_word(op, "pred", pred);
-    return tc_build_op(b, op, NULL);
-}
-
-static tc_value *choose(tc_builder *b, tc_value *c, tc_value *x, tc_value *y)
-{
-    return tc_build(b, TC_SELECT, 3, (tc_value *[]){c, x, y}, NULL);
+    return tc_build_cmp(b, pred, x, int_like(b, x, i));
 }
 
 static tc_value *with_elem(tc_builder *b, tc_opcode code, tc_value *v,
@@ -64,7 +56,7 @@ static struct parts take_apart(tc_builder *b, tc_value *g)
     tc_value *whole = by_int(b, TC_OR, fraction, 0x800000);
     /* Denormals have the smallest exponent, and no leading one. */
     tc_value *denormal = is(b, "eq", exponent, 0);
-    tc_value *digits = choose(b, denormal, fraction, whole);
+    tc_value *digits = tc_build_select(b, denormal, fraction, whole);
     tc_value *scale = by_int(b, TC_SUB, by_int(b, TC_MAX, exponent, 1), 1);
     tc_value *wide = with_elem(b, TC_CAST, digits, TC_I64);
     tc_value *shift =
@@ -72,15 +64,16 @@ static struct parts take_apart(tc_builder *b, tc_value *g)
     struct parts p = {.negative = is(b, "lt", bits, 0),
                       .special = is(b, "eq", exponent, 0xff)};
     tc_value *number = tc_build_binary(b, TC_SHL, wide, shift);
-    number = choose(b, p.negative, tc_build_unary(b, TC_NEG, number), number);
+    number = tc_build_select(b, p.negative, tc_build_unary(b, TC_NEG, number),
+                             number);
     tc_value *infinity =
-        choose(b, p.negative, int_like(b, number, (int64_t)1 << 40),
-               int_like(b, number, 1 << 20));
-    tc_value *count =
-        choose(b, is(b, "ne", fraction, 0), int_like(b, number, 1), infinity);
+        tc_build_select(b, p.negative, int_like(b, number, (int64_t)1 << 40),
+                        int_like(b, number, 1 << 20));
+    tc_value *count = tc_build_select(b, is(b, "ne", fraction, 0),
+                                      int_like(b, number, 1), infinity);
     tc_value *bin = by_int(b, TC_SHR, scale, 3);
-    p.number = choose(b, p.special, count, number);
-    p.bin = choose(b, p.special, int_like(b, bin, TC_BINS - 1), bin);
+    p.number = tc_build_select(b, p.special, count, number);
+    p.bin = tc_build_select(b, p.special, int_like(b, bin, TC_BINS - 1), bin);
     return p;
 }
 

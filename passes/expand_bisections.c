@@ -36,21 +36,6 @@ static tc_value *as_lanes_of(tc_builder *b, tc_value *scalar,
                : scalar;
 }
 
-static tc_value *compared(tc_builder *b, const char *pred, tc_value *x,
-                          tc_value *y)
-{
-    tc_value *in[] = {x, y};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", pred);
-    return tc_build_op(b, cmp, NULL);
-}
-
-static tc_value *chosen(tc_builder *b, tc_value *c, tc_value *x, tc_value *y)
-{
-    tc_value *in[] = {c, x, y};
-    return tc_build(b, TC_SELECT, 3, in, NULL);
-}
-
 static tc_value *size_of(tc_builder *b, tc_value *tensor)
 {
     tc_op *size = tc_op_new(b->func, TC_SIZE, b->loc, 1, &tensor, 0);
@@ -71,9 +56,10 @@ static tc_value *bits_of(tc_builder *b, tc_value *n)
     for (int by = 16; by; by /= 2) {
         tc_value *shift = constant(b, n->type, by);
         tc_value *rest = tc_build_binary(b, TC_SHR, n, shift);
-        tc_value *more = compared(b, "gt", rest, zero);
-        bits = tc_build_binary(b, TC_ADD, bits, chosen(b, more, shift, zero));
-        n = chosen(b, more, rest, n);
+        tc_value *more = tc_build_cmp(b, "gt", rest, zero);
+        bits = tc_build_binary(b, TC_ADD, bits,
+                               tc_build_select(b, more, shift, zero));
+        n = tc_build_select(b, more, rest, n);
     }
     return tc_build_binary(b, TC_ADD, bits, n);
 }
@@ -91,7 +77,8 @@ static void build_step(tc_op *loop, tc_value *tensor, tc_value *x)
     tc_value *e = element(&b, tensor, tc_build_binary(&b, TC_ADD, at, last));
     tc_value *next =
         tc_build_binary(&b, TC_ADD, at, as_lanes_of(&b, half, at->type));
-    tc_value *out[] = {chosen(&b, compared(&b, "le", e, x), next, at), rest};
+    tc_value *out[] = {
+        tc_build_select(&b, tc_build_cmp(&b, "le", e, x), next, at), rest};
     tc_build_yield(&b, 2, out);
 }
 
@@ -160,9 +147,10 @@ static struct piece piece_of(tc_op *bisect)
     tc_value *start = element(&b, t, before), *next = element(&b, t, d);
     next = tc_build_binary(&b, TC_SUB, next, constant(&b, type, 1));
     return (struct piece){
-        chosen(&b, compared(&b, "gt", d, constant(&b, d->type, 0)), start,
-               constant(&b, type, -most - 1)),
-        chosen(&b, compared(&b, "lt", d, end), next, constant(&b, type, most))};
+        tc_build_select(&b, tc_build_cmp(&b, "gt", d, constant(&b, d->type, 0)),
+                        start, constant(&b, type, -most - 1)),
+        tc_build_select(&b, tc_build_cmp(&b, "lt", d, end), next,
+                        constant(&b, type, most))};
 }
 
 static const tc_op *loop_around(const tc_op *op)
@@ -189,11 +177,11 @@ static tc_value *against(tc_builder *b, const char *pred, tc_value *x,
                          struct piece p)
 {
     if (strcmp(pred, "ge") == 0 || strcmp(pred, "lt") == 0)
-        return compared(b, pred, x, p.first);
+        return tc_build_cmp(b, pred, x, p.first);
     if (strcmp(pred, "le") == 0 || strcmp(pred, "gt") == 0)
-        return compared(b, pred, x, p.last);
-    tc_value *in = tc_build_binary(b, TC_AND, compared(b, "ge", x, p.first),
-                                   compared(b, "le", x, p.last));
+        return tc_build_cmp(b, pred, x, p.last);
+    tc_value *in = tc_build_binary(b, TC_AND, tc_build_cmp(b, "ge", x, p.first),
+                                   tc_build_cmp(b, "le", x, p.last));
     return strcmp(pred, "eq") == 0 ? in : tc_build_unary(b, TC_NOT, in);
 }
 

@@ -61,9 +61,9 @@ static bool if_without_ops(tc_op *op)
         return false;
     tc_builder b = tc_builder_before(op);
     for (unsigned i = 0; i < op->nout; i++) {
-        tc_value *in[] = {op->in[0], op->regions[0]->first->in[i],
-                          op->regions[1]->first->in[i]};
-        tc_value *v = tc_build(&b, TC_SELECT, 3, in, NULL);
+        tc_value *v =
+            tc_build_select(&b, op->in[0], op->regions[0]->first->in[i],
+                            op->regions[1]->first->in[i]);
         v->name = op->out[i]->name;
         tc_value_replace(op->out[i], v);
     }

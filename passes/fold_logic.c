@@ -88,15 +88,6 @@ static const char *mirrored(const char *pred)
     return pred;
 }
 
-static tc_value *build_cmp(tc_builder *b, const char *pred, tc_value *x,
-                           tc_value *y)
-{
-    tc_value *in[] = {x, y};
-    tc_op *op = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(op, "pred", pred);
-    return tc_build_op(b, op, NULL);
-}
-
 /* not not x = x; not (x < y) = x >= y for ints. With NaN neither < nor >= is
  * true, so of float predicates only == and != can be inverted. */
 static tc_value *not_of_boolean(tc_builder *b, tc_op *op)
@@ -110,7 +101,7 @@ static tc_value *not_of_boolean(tc_builder *b, tc_op *op)
     const char *pred = tc_op_word(cmp, "pred");
     if (is_ordering(pred) && !tc_has_int_lanes(cmp->in[0]))
         return NULL;
-    return build_cmp(b, inverse(pred), cmp->in[0], cmp->in[1]);
+    return tc_build_cmp(b, inverse(pred), cmp->in[0], cmp->in[1]);
 }
 
 /* The orders of x and y in which the predicate holds, without a `u`. */
@@ -170,7 +161,7 @@ static tc_value *two_comparisons(tc_builder *b, tc_op *op)
     if (orders == 0 || orders == all)
         return tc_build_int_const(b, op->out[0]->type, orders != 0);
     const char *pred = pred_of(orders, all, ux || uy);
-    return pred ? build_cmp(b, pred, p->in[0], p->in[1]) : NULL;
+    return pred ? tc_build_cmp(b, pred, p->in[0], p->in[1]) : NULL;
 }
 
 /* x << 0 = x, 0 << x = 0, and so for the others */
@@ -196,7 +187,8 @@ static tc_value *cmp_constant_to_the_right(tc_builder *b, tc_op *op)
     tc_scalar c;
     if (!tc_match_const(op->in[0], &c) || tc_match_const(op->in[1], &c))
         return NULL;
-    return build_cmp(b, mirrored(tc_op_word(op, "pred")), op->in[1], op->in[0]);
+    return tc_build_cmp(b, mirrored(tc_op_word(op, "pred")), op->in[1],
+                        op->in[0]);
 }
 
 /* x <= x and the like: of ints. Of floats only < and > are sure: x == x asks
@@ -254,8 +246,7 @@ static tc_value *select_not(tc_builder *b, tc_op *op)
     tc_op *complement = tc_match_op(op->in[0], TC_NOT);
     if (!complement)
         return NULL;
-    tc_value *in[] = {complement->in[0], op->in[2], op->in[1]};
-    return tc_build(b, TC_SELECT, 3, in, NULL);
+    return tc_build_select(b, complement->in[0], op->in[2], op->in[1]);
 }
 
 /* A condition that is the same in all lanes chooses between whole tiles. */
@@ -264,8 +255,7 @@ static tc_value *select_splat(tc_builder *b, tc_op *op)
     tc_op *splat = tc_match_op(op->in[0], TC_SPLAT);
     if (!splat)
         return NULL;
-    tc_value *in[] = {splat->in[0], op->in[1], op->in[2]};
-    return tc_build(b, TC_SELECT, 3, in, NULL);
+    return tc_build_select(b, splat->in[0], op->in[1], op->in[2]);
 }
 
 /* select c, (select c, x, y), z = select c, x, z */

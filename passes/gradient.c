@@ -196,9 +196,9 @@ static bool reverse_both(struct gradient *s, tc_op *op, tc_value **g,
         for (unsigned i = 0; i < o->n; i++) {
             if (!inner[i])
                 continue;
-            tc_value *in[] = {taken, inner[i], zero(s, inner[i])};
+            tc_value *none = zero(s, inner[i]);
             tc_adjoint_add(&s->a, o->all[i],
-                           tc_build(b, TC_SELECT, 3, in, NULL));
+                           tc_build_select(b, taken, inner[i], none));
         }
     }
     s->path = outside;
@@ -242,14 +242,6 @@ static bool reverse_if(struct gradient *s, tc_op *op)
 
 /* ---- Back through loops ---- */
 
-static tc_value *less(struct gradient *s, tc_value *x, tc_value *y)
-{
-    tc_op *op =
-        tc_op_new(s->a.b.func, TC_CMP, s->a.b.loc, 2, (tc_value *[]){x, y}, 0);
-    tc_op_set_word(op, "pred", "lt");
-    return tc_build_op(&s->a.b, op, NULL);
-}
-
 static tc_value *int64(struct gradient *s, int64_t value)
 {
     return tc_build_int(&s->a.b, tc_type_scalar(s->cx, TC_I64), value);
@@ -273,8 +265,9 @@ static tc_value *steps_of(struct gradient *s, const tc_op *op)
     n = tc_build_unary(&s->a.b, TC_NEG, n);
     tc_value *none = int64(s, 0);
     tc_value *runs =
-        tc_build_binary(&s->a.b, TC_AND, less(s, lo, hi), less(s, none, step));
-    return tc_build(&s->a.b, TC_SELECT, 3, (tc_value *[]){runs, n, none}, NULL);
+        tc_build_binary(&s->a.b, TC_AND, tc_build_cmp(&s->a.b, "lt", lo, hi),
+                        tc_build_cmp(&s->a.b, "lt", none, step));
+    return tc_build_select(&s->a.b, runs, n, none);
 }
 
 /* The induction variable in step `index`. */

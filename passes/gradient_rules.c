@@ -42,20 +42,6 @@ static tc_value *scaled(tc_adjoints *a, tc_value *x, double by)
     return mul(a, x, number_like(a, x, by));
 }
 
-static tc_value *compare(tc_adjoints *a, const char *pred, tc_value *x,
-                         tc_value *y)
-{
-    tc_op *op =
-        tc_op_new(a->b.func, TC_CMP, a->b.loc, 2, (tc_value *[]){x, y}, 0);
-    tc_op_set_word(op, "pred", pred);
-    return tc_build_op(&a->b, op, NULL);
-}
-
-static tc_value *choose(tc_adjoints *a, tc_value *c, tc_value *x, tc_value *y)
-{
-    return tc_build(&a->b, TC_SELECT, 3, (tc_value *[]){c, x, y}, NULL);
-}
-
 static bool wants(const tc_adjoints *a, const tc_op *op, unsigned i)
 {
     return tc_is_active(a, op->in[i]);
@@ -119,13 +105,15 @@ static void rem_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
  * each of two equal ones half. */
 static void extremum_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    tc_value *tie = compare(a, "eq", in(op, 0), in(op, 1));
+    tc_value *tie = tc_build_cmp(&a->b, "eq", in(op, 0), in(op, 1));
     tc_value *half = scaled(a, g, 0.5), *none = number_like(a, g, 0.0);
     for (unsigned i = 0; i < 2; i++)
         if (wants(a, op, i)) {
-            tc_value *chosen = compare(a, "eq", in(op, i), result(op));
-            tc_adjoint_add(a, op->in[i],
-                           choose(a, tie, half, choose(a, chosen, g, none)));
+            tc_value *chosen = tc_build_cmp(&a->b, "eq", in(op, i), result(op));
+            tc_adjoint_add(
+                a, op->in[i],
+                tc_build_select(&a->b, tie, half,
+                                tc_build_select(&a->b, chosen, g, none)));
         }
 }
 
@@ -137,8 +125,10 @@ static void neg_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 static void abs_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_value *x = in(op, 0), *zero = number_like(a, g, 0.0);
-    tc_value *below = choose(a, compare(a, "lt", x, zero), neg(a, g), zero);
-    add(a, op, choose(a, compare(a, "gt", x, zero), g, below));
+    tc_value *below = tc_build_select(&a->b, tc_build_cmp(&a->b, "lt", x, zero),
+                                      neg(a, g), zero);
+    add(a, op,
+        tc_build_select(&a->b, tc_build_cmp(&a->b, "gt", x, zero), g, below));
 }
 
 static void no_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
@@ -150,9 +140,9 @@ static void select_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_value *c = in(op, 0), *zero = number_like(a, g, 0.0);
     if (wants(a, op, 1))
-        tc_adjoint_add(a, op->in[1], choose(a, c, g, zero));
+        tc_adjoint_add(a, op->in[1], tc_build_select(&a->b, c, g, zero));
     if (wants(a, op, 2))
-        tc_adjoint_add(a, op->in[2], choose(a, c, zero, g));
+        tc_adjoint_add(a, op->in[2], tc_build_select(&a->b, c, zero, g));
 }
 
 static void cast_rule(tc_adjoints *a, const tc_op *op, tc_value *g)

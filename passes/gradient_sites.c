@@ -232,9 +232,6 @@ tc_value *tc_gradient_guard(tc_adjoints *a, tc_value *seed, tc_value *g)
         return g;
     tc_value *zero = tc_build_float(&a->b, seed->type, 0.0);
     tc_value *none = tc_build_float(&a->b, g->type, 0.0);
-    tc_op *op = tc_op_new(a->b.func, TC_CMP, a->b.loc, 2,
-                          (tc_value *[]){seed, zero}, 0);
-    tc_op_set_word(op, "pred", "eq");
-    tc_value *in[] = {tc_build_op(&a->b, op, NULL), none, g};
-    return tc_build(&a->b, TC_SELECT, 3, in, NULL);
+    tc_value *is_zero = tc_build_cmp(&a->b, "eq", seed, zero);
+    return tc_build_select(&a->b, is_zero, none, g);
 }

@@ -210,22 +210,15 @@ static tc_value *of_dim(tc_builder *b, tc_opcode code, tc_value *tensor,
     return tc_build_op(b, op, NULL);
 }
 
-static tc_value *compare(tc_builder *b, const char *pred, tc_value *x,
-                         tc_value *y)
-{
-    tc_op *op = tc_op_new(b->func, TC_CMP, b->loc, 2, (tc_value *[]){x, y}, 0);
-    tc_op_set_word(op, "pred", pred);
-    return tc_build_op(b, op, NULL);
-}
-
 /* Is the index one of the dim's? */
 static tc_value *in_range(tc_builder *b, tc_value *tensor, unsigned dim,
                           tc_value *index)
 {
     tc_value *size = as_int64(b, of_dim(b, TC_SIZE, tensor, dim));
     tc_value *none = tc_build_int_const(b, index->type, 0);
-    tc_value *in[] = {compare(b, "ge", index, none),
-                      compare(b, "lt", index, spread(b, size, index->type))};
+    tc_value *in[] = {
+        tc_build_cmp(b, "ge", index, none),
+        tc_build_cmp(b, "lt", index, spread(b, size, index->type))};
     return tc_build(b, TC_AND, 2, in, NULL);
 }
 

@@ -166,10 +166,7 @@ static tc_op *as_while(tc_late *l, tc_op *loop)
                                            body->args[i]->name, loop->loc));
     tc_value *counter = now->regions[0]->args[0];
     tc_builder b = tc_builder_at_end(now->regions[0], loop->loc);
-    tc_value *bounds[] = {counter, loop->in[1]};
-    tc_op *cmp = tc_op_new(l->f, TC_CMP, b.loc, 2, bounds, 0);
-    tc_op_set_word(cmp, "pred", "lt");
-    tc_value *more = tc_build_op(&b, cmp, NULL);
+    tc_value *more = tc_build_cmp(&b, "lt", counter, loop->in[1]);
     insert(&b, TC_CONDITION, 1, &more);
     tc_op *yield = tc_region_terminator(body);
     b = tc_builder_before(yield);

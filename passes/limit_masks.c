@@ -115,8 +115,8 @@ static bool split(tc_pass_env *env, tc_op *select)
     tc_builder b = tc_builder_before(select);
     tc_value *lower = all_of(&b, &parts, true);
     tc_value *rest = all_of(&b, &parts, false);
-    tc_value *in[] = {lower, select->in[1], select->in[2]};
-    tc_op_set_in(select, 1, tc_build(&b, TC_SELECT, 3, in, NULL));
+    tc_op_set_in(select, 1,
+                 tc_build_select(&b, lower, select->in[1], select->in[2]));
     tc_op_set_in(select, 0, rest);
     return true;
 }
@@ -207,11 +207,9 @@ static tc_value *comparison(tc_builder *b, const tc_positions *at,
                                               &mask->dims[axis], i32));
     tc_value *base = tc_build(b, TC_SPLAT, 1, &at->base, limit->type);
     limit = tc_build_binary(b, TC_SUB, limit, base);
-    tc_value *in[] = {tc_with_axis(b, range, 1 - axis, mask),
-                      tc_with_axis(b, limit, axis, mask)};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", upper ? "le" : "ge");
-    return tc_build_op(b, cmp, NULL);
+    range = tc_with_axis(b, range, 1 - axis, mask);
+    limit = tc_with_axis(b, limit, axis, mask);
+    return tc_build_cmp(b, upper ? "le" : "ge", range, limit);
 }
 
 static tc_value *and_also(tc_builder *b, tc_value *v, tc_value *also)

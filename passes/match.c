@@ -98,3 +98,18 @@ tc_value *tc_build_binary(tc_builder *b, tc_opcode code, tc_value *x,
     tc_value *in[] = {x, y};
     return tc_build(b, code, 2, in, NULL);
 }
+
+tc_value *tc_build_cmp(tc_builder *b, const char *pred, tc_value *x,
+                       tc_value *y)
+{
+    tc_op *op = tc_op_new(b->func, TC_CMP, b->loc, 2, (tc_value *[]){x, y}, 0);
+    tc_op_set_word(op, "pred", pred);
+    return tc_build_op(b, op, NULL);
+}
+
+tc_value *tc_build_select(tc_builder *b, tc_value *condition, tc_value *x,
+                          tc_value *y)
+{
+    tc_value *in[] = {condition, x, y};
+    return tc_build(b, TC_SELECT, 3, in, NULL);
+}

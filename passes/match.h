@@ -33,5 +33,9 @@ tc_value *tc_build_like(tc_builder *b, const tc_op *op, tc_value *const *in,
 tc_value *tc_build_unary(tc_builder *b, tc_opcode code, tc_value *x);
 tc_value *tc_build_binary(tc_builder *b, tc_opcode code, tc_value *x,
                           tc_value *y);
+tc_value *tc_build_cmp(tc_builder *b, const char *pred, tc_value *x,
+                       tc_value *y);
+tc_value *tc_build_select(tc_builder *b, tc_value *condition, tc_value *x,
+                          tc_value *y);
 
 #endif

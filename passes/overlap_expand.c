@@ -207,15 +207,6 @@ static struct carried find_carried(struct expander *x)
 
 /* ---- Bounds ---- */
 
-static tc_value *compare(tc_builder *b, const char *pred, tc_value *x,
-                         tc_value *y)
-{
-    tc_value *in[] = {x, y};
-    tc_op *op = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(op, "pred", pred);
-    return tc_build_op(b, op, NULL);
-}
-
 /* NULL: surely. */
 static tc_value *runs(tc_builder *b, const tc_op *loop)
 {
@@ -224,11 +215,12 @@ static tc_value *runs(tc_builder *b, const tc_op *loop)
     if (tc_match_const(loop->in[0], &lo) && tc_match_const(loop->in[1], &hi) &&
         constant_step && tc_trip_count(lo.i, hi.i, step.i) > 0)
         return NULL;
-    tc_value *any = compare(b, "lt", loop->in[0], loop->in[1]);
+    tc_value *any = tc_build_cmp(b, "lt", loop->in[0], loop->in[1]);
     if (constant_step)
         return any;
     tc_value *none = tc_build_int(b, loop->in[2]->type, 0);
-    return tc_build_binary(b, TC_AND, any, compare(b, "gt", loop->in[2], none));
+    return tc_build_binary(b, TC_AND, any,
+                           tc_build_cmp(b, "gt", loop->in[2], none));
 }
 
 /* Where the second step begins; hi where there is none, though lo + step may
@@ -243,10 +235,9 @@ static tc_value *second_step(tc_builder *b, const tc_op *loop)
         tc_match_const(loop->in[2], &step) && lo.i <= most - step.i)
         return tc_build_int(b, type, lo.i + step.i);
     tc_value *left = tc_build_binary(b, TC_SUB, loop->in[1], loop->in[0]);
-    tc_value *more = compare(b, "ugt", left, loop->in[2]);
+    tc_value *more = tc_build_cmp(b, "ugt", left, loop->in[2]);
     tc_value *next = tc_build_binary(b, TC_ADD, loop->in[0], loop->in[2]);
-    tc_value *choice[] = {more, next, loop->in[1]};
-    return tc_build(b, TC_SELECT, 3, choice, NULL);
+    return tc_build_select(b, more, next, loop->in[1]);
 }
 
 /* ---- The loop ---- */

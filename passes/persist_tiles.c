@@ -62,15 +62,6 @@ static tc_value *axis_op(tc_builder *b, tc_opcode code, unsigned axis)
     return tc_build_op(b, op, NULL);
 }
 
-static tc_value *compare(tc_builder *b, tc_value *x, tc_value *y,
-                         const char *pred)
-{
-    tc_value *in[] = {x, y};
-    tc_op *op = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(op, "pred", pred);
-    return tc_build_op(b, op, NULL);
-}
-
 static void insert(tc_builder *b, tc_op *op)
 {
     tc_op_insert(op, b->region, b->before);
@@ -95,7 +86,7 @@ static tc_value *checked_product(tc_builder *b, tc_value *x, tc_value *y)
     tc_value *product =
         tc_build_binary(b, TC_MUL, x, tc_build(b, TC_CAST, 1, &y, i64));
     tc_value *most = tc_build_int(b, i64, MOST_TILES);
-    require(b, compare(b, product, most, "le"),
+    require(b, tc_build_cmp(b, "le", product, most),
             "the programs of the grid are too many for one launch");
     return product;
 }
@@ -106,7 +97,7 @@ static void require_sizes(tc_builder *b, const tc_op *yield)
     for (unsigned i = 0; i < yield->nin; i++)
         if (tc_span_of(yield->in[i]).low < 0) {
             tc_value *zero = tc_build_int(b, yield->in[i]->type, 0);
-            require(b, compare(b, yield->in[i], zero, "ge"),
+            require(b, tc_build_cmp(b, "ge", yield->in[i], zero),
                     "an axis of the grid is negative");
         }
 }
@@ -126,8 +117,10 @@ static void change_grid(tc_func *f)
             total = checked_product(&b, total, yield->in[i]);
         total = tc_build(&b, TC_CAST, 1, &total, i32);
     } else {
-        require(&b, compare(&b, total, tc_build_int(&b, i32, MOST_TILES), "le"),
-                "the programs of the grid are too many for one launch");
+        require(
+            &b,
+            tc_build_cmp(&b, "le", total, tc_build_int(&b, i32, MOST_TILES)),
+            "the programs of the grid are too many for one launch");
     }
     total->name = "total";
     tc_value *sms = tc_build(&b, TC_NUM_SMS, 0, NULL, NULL);
@@ -243,7 +236,7 @@ static void fetch(struct persist *s, tc_builder *b, tc_op *first)
     tc_op_set_results(loop, 1, &start->type);
     insert(b, loop);
     tc_builder at = tc_builder_at_end(question, b->loc);
-    tc_value *more = compare(&at, tile, s->order.total, "lt");
+    tc_value *more = tc_build_cmp(&at, "lt", tile, s->order.total);
     insert(&at, tc_op_new(s->f, TC_CONDITION, b->loc, 1, &more, 0));
     at = tc_builder_at_end(body, b->loc);
     tc_value *next = tc_build(&at, TC_FETCH_TILE, 0, NULL, NULL);

@@ -191,15 +191,6 @@ static tc_value *left(struct frame *f)
     return f->left;
 }
 
-static tc_value *build_cmp(struct frame *f, const char *pred, tc_value *a,
-                           tc_value *b)
-{
-    tc_value *in[] = {a, b};
-    tc_op *op = tc_op_new(f->b.func, TC_CMP, f->b.loc, 2, in, 0);
-    tc_op_set_word(op, "pred", pred);
-    return tc_build_op(&f->b, op, NULL);
-}
-
 static tc_value *both(struct frame *f, tc_value *a, tc_value *b)
 {
     return a ? tc_build_binary(&f->b, TC_AND, a, b) : b;
@@ -224,11 +215,11 @@ static tc_value *build_exists(struct frame *f, unsigned k)
     int64_t step;
     bool constant = constant_step(loop, &step);
     if (k == 0) {
-        tc_value *any = build_cmp(f, "lt", f->base, loop->in[1]);
+        tc_value *any = tc_build_cmp(&f->b, "lt", f->base, loop->in[1]);
         if (constant)
             return any;
         tc_value *none = tc_build_int(&f->b, loop->in[2]->type, 0);
-        return both(f, any, build_cmp(f, "gt", loop->in[2], none));
+        return both(f, any, tc_build_cmp(&f->b, "gt", loop->in[2], none));
     }
     tc_value *before = f->prologue || (!constant && k > 1)
                            ? exists(f, constant ? 0 : k - 1)
@@ -238,7 +229,7 @@ static tc_value *build_exists(struct frame *f, unsigned k)
         way = tc_build_int(&f->b, loop->in[2]->type, (int64_t)k * step);
     for (unsigned i = 1; !constant && i < k; i++)
         rest = tc_build_binary(&f->b, TC_SUB, rest, way);
-    return both(f, before, build_cmp(f, "ugt", rest, way));
+    return both(f, before, tc_build_cmp(&f->b, "ugt", rest, way));
 }
 
 static tc_value *exists(struct frame *f, unsigned k)
@@ -454,11 +445,8 @@ static tc_value *next_slot(tc_builder *b, tc_value *index, unsigned slots)
 {
     tc_value *zero = build_i32(b, 0);
     tc_value *next = tc_build_binary(b, TC_ADD, index, build_i32(b, 1));
-    tc_value *in[] = {next, build_i32(b, slots)};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", "eq");
-    tc_value *choice[] = {tc_build_op(b, cmp, NULL), zero, next};
-    return tc_build(b, TC_SELECT, 3, choice, NULL);
+    tc_value *wrap = tc_build_cmp(b, "eq", next, build_i32(b, slots));
+    return tc_build_select(b, wrap, zero, next);
 }
 
 /* ---- The whole ---- */

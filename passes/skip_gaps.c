@@ -36,22 +36,6 @@ typedef struct ranges {
     unsigned n;
 } ranges;
 
-static tc_value *build_cmp(tc_builder *b, const char *pred, tc_value *x,
-                           tc_value *y)
-{
-    tc_value *in[] = {x, y};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", pred);
-    return tc_build_op(b, cmp, NULL);
-}
-
-static tc_value *build_select(tc_builder *b, tc_value *c, tc_value *x,
-                              tc_value *y)
-{
-    tc_value *in[] = {c, x, y};
-    return tc_build(b, TC_SELECT, 3, in, NULL);
-}
-
 static tc_value *build_i64(tc_builder *b, int64_t x)
 {
     return tc_build_int(b, tc_type_scalar(b->func->module->cx, TC_I64), x);
@@ -154,11 +138,11 @@ static void number_steps(tc_loop *l, ranges *r)
 static void put_in_order(tc_loop *l, range *x, range *y)
 {
     tc_builder *b = &l->before;
-    tc_value *ok = build_cmp(b, "le", x->start, y->start);
-    range first = {build_select(b, ok, x->start, y->start),
-                   build_select(b, ok, x->end, y->end)};
-    range second = {build_select(b, ok, y->start, x->start),
-                    build_select(b, ok, y->end, x->end)};
+    tc_value *ok = tc_build_cmp(b, "le", x->start, y->start);
+    range first = {tc_build_select(b, ok, x->start, y->start),
+                   tc_build_select(b, ok, x->end, y->end)};
+    range second = {tc_build_select(b, ok, y->start, x->start),
+                    tc_build_select(b, ok, y->end, x->end)};
     *x = first;
     *y = second;
 }
@@ -208,8 +192,8 @@ static void jump(tc_loop *l, const ranges *r)
     tc_builder in = tc_builder_before(loop->regions[0]->first);
     tc_value *shift = shifts[r->n - 1];
     for (unsigned i = r->n - 1; i--;)
-        shift = build_select(&in, build_cmp(&in, "lt", t, ends[i]), shifts[i],
-                             shift);
+        shift = tc_build_select(&in, tc_build_cmp(&in, "lt", t, ends[i]),
+                                shifts[i], shift);
     tc_value *v = tc_build_binary(&in, TC_ADD, t, shift);
     v = tc_build_binary(&in, TC_MUL, v, step);
     v = tc_build_binary(&in, TC_ADD, first, v);

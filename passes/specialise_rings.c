@@ -177,14 +177,11 @@ static void advance(tc_ring *r, tc_builder *b)
         r->count = build_bits(b, next, r->period - 1);
         return;
     }
-    tc_value *in[] = {r->slot, tc_build_int(b, i32, r->slots - 1)};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", "eq");
-    tc_value *wrap = tc_build_op(b, cmp, NULL);
+    tc_value *last = tc_build_int(b, i32, r->slots - 1);
+    tc_value *wrap = tc_build_cmp(b, "eq", r->slot, last);
     tc_value *zero = tc_build_int(b, i32, 0);
     tc_value *next = tc_build_binary(b, TC_ADD, r->slot, one);
-    tc_value *choice[] = {wrap, zero, next};
-    r->slot = tc_build(b, TC_SELECT, 3, choice, NULL);
+    r->slot = tc_build_select(b, wrap, zero, next);
     tc_value *flip = tc_build(b, TC_CAST, 1, &wrap, i32);
     r->phase = tc_build_binary(b, TC_XOR, r->phase, flip);
 }

@@ -54,11 +54,8 @@ struct beforehand {
 tc_value *tc_build_is_multiple(tc_builder *b, tc_value *value, unsigned n)
 {
     tc_value *by = tc_build_int(b, value->type, n);
-    tc_value *in[] = {tc_build_binary(b, TC_REM, value, by),
-                      tc_build_int(b, value->type, 0)};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", "eq");
-    return tc_build_op(b, cmp, NULL);
+    tc_value *rest = tc_build_binary(b, TC_REM, value, by);
+    return tc_build_cmp(b, "eq", rest, tc_build_int(b, value->type, 0));
 }
 
 /* ---- The kernel ---- */
@@ -204,10 +201,7 @@ static void erase_between(tc_op *first, tc_op *end)
 
 static tc_value *build_at_least(tc_builder *b, tc_value *v, int64_t n)
 {
-    tc_value *in[] = {v, tc_build_int(b, v->type, n)};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", "ge");
-    return tc_build_op(b, cmp, NULL);
+    return tc_build_cmp(b, "ge", v, tc_build_int(b, v->type, n));
 }
 
 /* ---- The plan ---- */

@@ -77,9 +77,9 @@ static const tc_truth *with_given(tc_loop *l, bool and, const tc_truth *given,
     if (t->kind != TC_TRUTH_BELOW && t->kind != TC_TRUTH_FROM)
         return NULL;
     tc_value *decided = end_for(l, t->kind, !and), *at = tc_sum_value(l, t->at);
-    tc_value *in[] = {given->value, and? at : decided, and? decided : at};
-    tc_sum sum = {tc_build(b, TC_SELECT, 3, in, NULL), 0, t->at.low,
-                  t->at.high};
+    tc_value *end =
+        tc_build_select(b, given->value, and? at : decided, and? decided : at);
+    tc_sum sum = {end, 0, t->at.low, t->at.high};
     sum.low = sum.low < INT32_MIN ? sum.low : INT32_MIN;
     sum.high = sum.high > INT32_MAX ? sum.high : INT32_MAX;
     return new_end(l, t->kind, sum);
@@ -189,10 +189,8 @@ static const tc_truth *solve(tc_loop *l, int64_t factor, tc_sum sum)
         return new_end(l, TC_TRUTH_BELOW, plus(divided(l, minus, factor), 1));
     }
     tc_value *v = tc_sum_value(l, sum);
-    tc_value *in[] = {v, tc_build_int(b, v->type, 0)};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", "le");
-    return new_truth(l, TC_TRUTH_GIVEN, tc_build_op(b, cmp, NULL));
+    tc_value *zero = tc_build_int(b, v->type, 0);
+    return new_truth(l, TC_TRUTH_GIVEN, tc_build_cmp(b, "le", v, zero));
 }
 
 /* t <= 0 */
@@ -282,12 +280,9 @@ static const tc_limit *end_of_piece(tc_loop *l, tc_value *t, tc_value *at)
     tc_value *with[] = {tc_build(b, TC_CAST, 1, &n, i64),
                         tc_build_int(b, i64, 0)};
     for (int i = 0; i < 2; i++) {
-        tc_value *in[] = {at, with[i]};
-        tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-        tc_op_set_word(cmp, "pred", preds[i]);
-        tc_value *choice[] = {tc_build_op(b, cmp, NULL),
-                              tc_build_int(b, i64, i ? -FAR : FAR), e};
-        e = tc_build(b, TC_SELECT, 3, choice, NULL);
+        tc_value *inside = tc_build_cmp(b, preds[i], at, with[i]);
+        tc_value *outside = tc_build_int(b, i64, i ? -FAR : FAR);
+        e = tc_build_select(b, inside, outside, e);
     }
     return tc_limit_of_sum(l, (tc_sum){e, 0, -FAR, FAR});
 }
@@ -523,9 +518,8 @@ tc_hull tc_truth_hull(tc_loop *l, const tc_truth *t)
         return (tc_hull){far_away(l, true), far_away(l, false)};
     case TC_TRUTH_GIVEN: {
         tc_value *min = far_away(l, false), *max = far_away(l, true);
-        tc_value *low[] = {t->value, min, max}, *high[] = {t->value, max, min};
-        return (tc_hull){tc_build(&l->before, TC_SELECT, 3, low, NULL),
-                         tc_build(&l->before, TC_SELECT, 3, high, NULL)};
+        return (tc_hull){tc_build_select(&l->before, t->value, min, max),
+                         tc_build_select(&l->before, t->value, max, min)};
     }
     case TC_TRUTH_BOTH:
     case TC_TRUTH_EITHER: break;
@@ -568,10 +562,8 @@ static tc_value *compared(tc_loop *l, const tc_truth *t, tc_builder *b)
         v = tc_build_binary(&l->before, TC_MAX, v, far_away(l, false));
     if (t->at.high > INT32_MAX)
         v = tc_build_binary(&l->before, TC_MIN, v, far_away(l, true));
-    tc_value *in[] = {i, tc_build(&l->before, TC_CAST, 1, &v, i->type)};
-    tc_op *cmp = tc_op_new(b->func, TC_CMP, b->loc, 2, in, 0);
-    tc_op_set_word(cmp, "pred", t->kind == TC_TRUTH_BELOW ? "lt" : "ge");
-    return tc_build_op(b, cmp, NULL);
+    v = tc_build(&l->before, TC_CAST, 1, &v, i->type);
+    return tc_build_cmp(b, t->kind == TC_TRUTH_BELOW ? "lt" : "ge", i, v);
 }
 
 tc_value *tc_truth_value(tc_loop *l, const tc_truth *t, tc_builder *b)
