@@ -372,6 +372,15 @@ static void on_event(void *user, const tc_pass_event *e)
         o->on_pass(o->user, &event);
 }
 
+/* Names of passes are of the call. */
+static bool check_names(tc_job *job, const char *list)
+{
+    if (!list || is_asked_for(list, "all") || tc_check_pipeline(job->cx, list))
+        return true;
+    job->status = TILEC_USAGE;
+    return false;
+}
+
 bool tc_job_passes(tc_job *job, const tilec_compile_options *o,
                    const tc_target *target, const char *kernel,
                    const tc_bound *bound, const char **tile)
@@ -379,6 +388,8 @@ bool tc_job_passes(tc_job *job, const tilec_compile_options *o,
     tc_arena *a = &job->cx->arena;
     struct watch watch = {.options = o, .arena = a};
     const char *before = o->print_before;
+    if (!check_names(job, o->print_before) || !check_names(job, o->print_after))
+        return false;
     if (tile)
         before =
             before ? tc_arena_printf(a, "%s,%s", before, machine) : machine;

@@ -53,7 +53,8 @@ struct entry {
 };
 
 struct tilec_safetensors {
-    void *map; /* NULL: the caller's memory */
+    char *path; /* for messages */
+    void *map;  /* NULL: the caller's memory */
     size_t map_size;
     const char *data;
     uint64_t data_size;
@@ -414,8 +415,10 @@ static tilec_status open_bytes(const char *path, const void *bytes, size_t size,
     }
     f->map = map;
     f->map_size = size;
+    f->path = strdup(path);
     struct reader r = {f, path, error};
-    tilec_status s = read_bytes(&r, bytes, size);
+    tilec_status s =
+        f->path ? read_bytes(&r, bytes, size) : tc_fail_memory(error);
     if (s == TILEC_OK)
         s = align_entries(f, error);
     if (s == TILEC_OK)
@@ -482,6 +485,7 @@ void tilec_safetensors_free(tilec_safetensors *f)
         free(f->entries[i].copy);
     }
     free(f->entries);
+    free(f->path);
     cJSON_Delete(f->header);
     if (f->map)
         munmap(f->map, f->map_size);
@@ -498,20 +502,22 @@ const char *tilec_safetensors_name(const tilec_safetensors *f, size_t index)
     return f && index < f->nentries ? f->entries[index].name : NULL;
 }
 
-/* "; did you mean 'q'?" and such, at most 100 bytes. */
+/* "; did you mean 'q'?", or what there is. */
 static void suggest(const tilec_safetensors *f, const char *name, char *out,
                     size_t room)
 {
-    out[0] = 0;
     const char **names = calloc(f->nentries + 1, sizeof *names);
-    if (!names)
-        return;
-    for (size_t i = 0; i < f->nentries; i++)
+    size_t n = 0;
+    for (size_t i = 0; names && i < f->nentries; i++)
         names[i] = f->entries[i].name;
-    const char *near = tc_nearest_name(name, names, f->nentries);
+    const char *near = names ? tc_nearest_name(name, names, f->nentries) : NULL;
+    free(names);
+    out[0] = 0;
     if (near)
         snprintf(out, room, "; did you mean '" NAME "'?", near);
-    free(names);
+    for (size_t i = 0; !near && i < f->nentries && n + 80 < room; i++)
+        n += (size_t)snprintf(out + n, room - n, "%s" NAME,
+                              i ? ", " : "; there are ", f->entries[i].name);
 }
 
 static tilec_status give(const struct entry *e, const tilec_safetensors *f,
@@ -541,10 +547,11 @@ tilec_status tilec_safetensors_get(const tilec_safetensors *f, const char *name,
     for (size_t i = 0; i < f->nentries; i++)
         if (strcmp(f->entries[i].name, name) == 0)
             return give(&f->entries[i], f, out, error);
-    char near[100];
-    suggest(f, name, near, sizeof near);
-    return tc_fail(error, TILEC_INPUT, "there is no tensor '" NAME "'%s", name,
-                   near);
+    char others[200];
+    suggest(f, name, others, sizeof others);
+    return tc_fail(error, TILEC_INPUT,
+                   "%.160s: there is no tensor '" NAME "'%s", f->path, name,
+                   others);
 }
 
 const char *tilec_safetensors_metadata(const tilec_safetensors *f,

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* No program is longer, but /dev/zero is. */
+enum { LONGEST = 1 << 28 };
+
 static char *read_all(FILE *in, size_t *length)
 {
     size_t room = 1 << 16, n = 0;
@@ -17,6 +20,11 @@ static char *read_all(FILE *in, size_t *length)
         n += fread(text + n, 1, room - n - 1, in);
         if (n + 1 < room)
             break;
+        if (room >= LONGEST) {
+            free(text);
+            errno = EFBIG;
+            return NULL;
+        }
         char *more = realloc(text, room *= 2);
         if (!more)
             free(text);

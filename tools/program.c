@@ -119,6 +119,9 @@ int program_read(program *p, const tool_args *args, const char *word)
         return EXIT_DONE;
     p->text = read_text(p->file, &p->source.length);
     p->source.text = p->text;
+    if (!p->text && !strpbrk(p->file, "./"))
+        fprintf(stderr, "`tilec info kernels` lists the programs that come "
+                        "with tilec\n");
     return p->text ? EXIT_DONE : EXIT_INPUT;
 }
 

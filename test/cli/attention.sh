@@ -26,7 +26,7 @@ out_has "FAILED"
 expect 1 attention in.st --check o_causal
 out_has "FAILED"
 expect 1 attention in.st --check nothing
-err_has "there is no tensor 'nothing'"
+err_has "in.st: there is no tensor 'nothing'; there are "
 
 # What is written can be read again.
 expect 0 attention in.st --mask causal -o out.st

@@ -117,6 +117,13 @@ expect 1 compile softmax -D Tt=f32
 err_has 'Tt'
 expect 2 compile softmax -D T
 expect 1 compile in.st
+expect 2 compile softmax --print-after=cce
+err_has "there is no pass \`cce\`, did you mean \`cse\`?"
+expect 2 run softmax x=zeros:3x4xf32 y=like:x --print-after=cse,nothing
+expect 1 compile softmix
+err_has "\`tilec info kernels\` lists the programs that come with tilec"
+expect 1 compile /dev/zero
+err_has "/dev/zero: File too large"
 expect 0 compile softmax --print-after=cse --time-passes -o it.tile
 err_has "cse"
 finish

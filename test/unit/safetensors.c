@@ -277,7 +277,12 @@ START_TEST(gives_tensors)
     ck_assert_int_eq(memcmp(t.data, p + 8 + len + 21, 4), 0);
     ck_assert_int_eq(tilec_safetensors_get(f, "ode", &t, &e), TILEC_INPUT);
     ck_assert_str_eq(e.message,
-                     "there is no tensor 'ode'; did you mean 'odd'?");
+                     "safetensors: there is no tensor 'ode'; did you mean "
+                     "'odd'?");
+    ck_assert_int_eq(tilec_safetensors_get(f, "unlike", &t, &e), TILEC_INPUT);
+    ck_assert_ptr_nonnull(
+        strstr(e.message, "there is no tensor 'unlike'; there are "));
+    ck_assert_ptr_nonnull(strstr(e.message, "odd"));
     tilec_safetensors_free(f);
     free(p);
 }
