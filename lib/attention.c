@@ -12,8 +12,10 @@
 #include "lib/gpu.h"
 #include "lib/link.h"
 #include "lib/mask_rows.h"
+#include "passes/shared_memory.h"
 
 #include <math.h>
+#include <string.h>
 
 static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
 {
@@ -118,11 +120,23 @@ static bool parse_program(tc_attention_job *p, const char *name)
     return tc_job_parse(p->job, linked, n) && tc_job_parse(p->job, &program, 1);
 }
 
+static bool is_float(tc_job *job, const DLTensor *q)
+{
+    tc_kind kind = tc_kind_from_dl(q->dtype);
+    if (tc_kind_is_f8(kind) || kind == TC_F16 || kind == TC_BF16 ||
+        kind == TC_F32)
+        return true;
+    return tc_job_error(job, TILEC_INPUT,
+                        "argument q: data type is %s, expected f32, f16, bf16, "
+                        "f8e4m3 or f8e5m2",
+                        tc_dtype_name(q->dtype).text);
+}
+
 static bool check_tensors(tc_job *job, const tc_attention_request *r)
 {
     return check_tensor(job, "q", r->q) && check_tensor(job, "k", r->k) &&
-           check_tensor(job, "v", r->v) && check_type(job, "k", r->k, r->q) &&
-           check_type(job, "v", r->v, r->q);
+           check_tensor(job, "v", r->v) && is_float(job, r->q) &&
+           check_type(job, "k", r->k, r->q) && check_type(job, "v", r->v, r->q);
 }
 
 /* Before the kernels are in its module. */
@@ -166,10 +180,10 @@ static bool build(tc_job *job)
         !tc_attention_read_options(job, o, r->direction, &p.tuning) ||
         !read_mods(&p))
         return false;
-    if (tc_attention_is_small(r))
+    if (r->smaller[r->direction])
         tc_remark(job->cx, (tc_loc){0}, "attention",
-                  "steps half as long as configured: those lose speed in the "
-                  "assembler");
+                  "tiles smaller than configured: those take too much shared "
+                  "memory, or lose speed in the assembler");
     return forward ? build_forward(&p, r) : build_backward(&p, o);
 }
 
@@ -215,13 +229,19 @@ static tilec_status compile(tilec_context *cx, tc_attention_request *r,
     return tc_job_run(&job, out);
 }
 
-/* Has an assembler refused to make fast code of it? */
-static bool has_loss(const tilec_context *cx)
+/* How often smaller tiles may help: often where they take more shared memory
+ * than there is; at times where an assembler refuses to make fast code. */
+static unsigned smallest(const tilec_context *cx)
 {
-    for (const tilec_diagnostic *d = tilec_diagnostics(cx); d; d = d->next)
-        if (d->severity == TILEC_ERROR && tc_loss_find(d->message))
-            return true;
-    return false;
+    for (const tilec_diagnostic *d = tilec_diagnostics(cx); d; d = d->next) {
+        if (d->severity != TILEC_ERROR)
+            continue;
+        if (strstr(d->message, TC_TOO_MUCH_SHARED))
+            return 8;
+        if (tc_loss_find(d->message))
+            return 2;
+    }
+    return 0;
 }
 
 static tilec_status compile_all(tilec_context *cx, tc_attention_request *r,
@@ -251,9 +271,9 @@ tilec_status tilec_attention_plan(tilec_context *cx, const DLTensor *q,
     if (why)
         return tc_job_refuse(cx, why, &forward);
     tilec_status s = compile_all(cx, &r, &forward, &backward);
-    /* What a mod computes may need the registers of a tuned step. */
-    while (s == TILEC_MACHINE && has_loss(cx) && !tc_attention_is_small(&r)) {
-        r.small |= 1u << r.direction;
+    /* Wide heads, or what a mod computes, may need what a tile takes. */
+    while (s != TILEC_OK && r.smaller[r.direction] < smallest(cx)) {
+        r.smaller[r.direction]++;
         s = compile_all(cx, &r, &forward, &backward);
     }
     if (s != TILEC_OK)

@@ -26,7 +26,7 @@ typedef struct tc_attention_request {
     const DLTensor *q, *k, *v;
     tilec_attention_options options;
     tc_direction direction;
-    unsigned small; /* bits, by direction: with steps half as long */
+    unsigned smaller[2]; /* by direction: how often tiles are made smaller */
     tilec_attention *plan;
 } tc_attention_request;
 
@@ -89,9 +89,8 @@ typedef struct tc_attention_job {
     bool rows_are_safe; /* each has a key */
 } tc_attention_job;
 
-/* attention_config.c: is that bit of the direction set? */
-bool tc_attention_is_small(const tc_attention_request *r);
-/* What the tuned configurations say of a kernel for these tensors. False:
+/* attention_config.c: what the tuned configurations say of a kernel for these
+ * tensors, with tiles made smaller as often as the request says. False:
  * nothing. */
 bool tc_attention_config(const tc_attention_job *p, const char *kernel,
                          tc_config *out);

@@ -28,27 +28,38 @@ static const char *score_class(const tc_attention_job *p)
                : NULL;
 }
 
-bool tc_attention_is_small(const tc_attention_request *r)
-{
-    return r->small >> r->direction & 1;
-}
-
-/* What a step of its loop takes: keys, or queries where keys stay. */
-static const char *step_of(const char *kernel)
+/* What a step of its loop takes (1): keys, or queries where keys stay (0). */
+static int step_of(const char *kernel)
 {
     return strcmp(kernel, "attention_fwd") == 0 ||
-                   strcmp(kernel, "attention_bwd_dq") == 0
-               ? "BN"
-               : "BM";
+           strcmp(kernel, "attention_bwd_dq") == 0;
 }
 
-static void halve_step(tc_arena *a, const char *kernel, tc_config *c)
+/* The configuration's value for a side, else the kernel's own, put there. */
+static const char **side(tc_config *c, const char *name)
 {
-    for (unsigned i = 0; i < c->nbindings; i++) {
-        tilec_binding *b = &c->bindings[i];
-        long side = strtol(b->value, NULL, 0);
-        if (strcmp(b->name, step_of(kernel)) == 0 && side >= 32)
-            b->value = tc_arena_printf(a, "%ld", (side / 2 + 15) / 16 * 16);
+    unsigned i = 0;
+    while (i < c->nbindings && strcmp(c->bindings[i].name, name) != 0)
+        i++;
+    if (i == c->nbindings && i < TC_CONFIG_BINDINGS)
+        c->bindings[c->nbindings++] = (tilec_binding){name, "64"};
+    return &c->bindings[i].value;
+}
+
+/* In turn the step, to half of it, and what stays: 128x64, 128x32, 64x32, .. to
+ * 8x8. Warps are meant for the tile that stays. */
+static void make_smaller(tc_arena *a, const char *kernel, tc_config *c,
+                         unsigned times)
+{
+    const char **sides[] = {side(c, "BM"), side(c, "BN")};
+    int step = step_of(kernel);
+    for (unsigned i = 0; i < times; i++) {
+        int which = i % 2 ? !step : step;
+        long n = strtol(*sides[which], NULL, 0);
+        long half = n > 16 ? (n / 2 + 15) / 16 * 16 : 8;
+        *sides[which] = tc_arena_printf(a, "%ld", half);
+        if (which != step)
+            c->warps = c->stages = c->ptxas_level = 0;
     }
 }
 
@@ -69,11 +80,11 @@ bool tc_attention_config(const tc_attention_job *p, const char *kernel,
         .length = r->k->shape[2],
         .exact = sums_are_exact(p),
     };
-    if (!tc_config_find(p->arena, &query, config))
-        return false;
-    if (tc_attention_is_small(r))
-        halve_step(p->arena, kernel, config);
-    return true;
+    bool is_found = tc_config_find(p->arena, &query, config);
+    unsigned smaller = r->smaller[r->direction];
+    if (smaller)
+        make_smaller(p->arena, kernel, config, smaller);
+    return is_found || smaller;
 }
 
 bool tc_attention_prefers_pair(const tc_attention_job *p)

@@ -69,7 +69,7 @@ static tc_change too_much(tc_func *f, tc_pass_env *env, const tc_lifetimes *all,
                           uint32_t bytes)
 {
     tc_error(env->cx, f->loc,
-             "@%s needs %u bytes of shared memory at once, a block of %s has "
+             "@%s needs %u " TC_TOO_MUCH_SHARED ", a block of %s has "
              "%u: choose smaller tiles, or fewer stages",
              f->name, bytes, env->target->name, tc_shared_limit(env->target));
     list_buffers(env, all);

@@ -8,6 +8,9 @@
 
 #include "passes/passes.h"
 
+/* The words of the error that says so. */
+#define TC_TOO_MUCH_SHARED "bytes of shared memory at once"
+
 /* What a value of shared memory may stand for: a buffer, or one slot of it. */
 typedef struct tc_buffer {
     tc_op *alloc;    /* smem_alloc */

@@ -425,11 +425,53 @@ START_TEST(plan_refuses)
     expect_plan_error(NULL, TILEC_INPUT,
                       "argument k: dim 3 is 24, but D is 32 (from q)");
     in.shape[0][3] = D;
+    in.dl[0].dtype = (DLDataType){kDLFloat, 64, 1};
+    expect_plan_error(NULL, TILEC_INPUT,
+                      "argument q: data type is f64, expected f32, f16, bf16, "
+                      "f8e4m3 or f8e5m2");
+    in.dl[0].dtype = in.dl[2].dtype;
     in.dl[1].dtype = (DLDataType){kDLBfloat, 16, 1};
     expect_plan_error(
         NULL, TILEC_INPUT,
         "argument k: data type is bf16, expected f32 (as q), f8e4m3 "
         "or f8e5m2");
+}
+END_TEST
+
+/* Where the tiles of narrower heads take more shared memory than there is. */
+START_TEST(wide_heads_take_smaller_tiles)
+{
+    static const struct {
+        const char *target;
+        DLDataType type;
+        int64_t dim;
+        const char *rows, *columns;
+    } cases[] = {{"sm_86", {kDLBfloat, 16, 1}, 256, "64", "48"},
+                 {"sm_80", {kDLBfloat, 16, 1}, 512, "64", "32"},
+                 {"sm_86", {kDLFloat, 32, 1}, 1024, "8", "8"}};
+    tilec_context_options c = TILEC_INIT(tilec_context_options);
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    tilec_attention *a;
+    tilec_context_free(cx);
+    c.remarks = 1;
+    ck_assert_int_eq(tilec_context_new(&c, &cx), TILEC_OK);
+    o.target = cases[_i].target;
+    o.no_load = o.no_cache = 1;
+    for (int i = 0; i < 3; i++) {
+        in.shape[i][3] = cases[_i].dim;
+        in.dl[i].dtype = cases[_i].type;
+    }
+    ck_assert_int_eq(
+        tilec_attention_plan(cx, &in.dl[0], &in.dl[1], &in.dl[2], &o, &a),
+        TILEC_OK);
+    const tilec_kernel *k = tilec_attention_kernel(a);
+    ck_assert_str_eq(tilec_kernel_binding(k, "BM"), cases[_i].rows);
+    ck_assert_str_eq(tilec_kernel_binding(k, "BN"), cases[_i].columns);
+    const tilec_diagnostic *d = tilec_diagnostics(cx);
+    while (d && !strstr(d->message, "tiles smaller than configured"))
+        d = d->next;
+    ck_assert_ptr_nonnull(d);
+    tilec_attention_free(a);
 }
 END_TEST
 
@@ -536,6 +578,7 @@ int main(void)
     tcase_add_test(t, other_lengths_need_no_other_plan);
     tcase_add_test(t, numbers_of_8_bits);
     tcase_add_test(t, gradients_by_scores_and_heads);
+    tcase_add_loop_test(t, wide_heads_take_smaller_tiles, 0, 3);
     tcase_add_test(t, plan_refuses);
     tcase_add_test(t, forward_refuses);
     Suite *s = suite_create("attention");

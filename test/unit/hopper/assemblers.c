@@ -158,14 +158,15 @@ static void write_ptxas(const char *path, const char *says)
     write_script(path, echo);
 }
 
-/* Attention whose tuned step takes too many registers gets a shorter one, which
- * may be too long as well. (What it is given then this driver cannot load.) */
-START_TEST(attention_takes_shorter_steps)
+/* Attention whose tuned step takes too many registers gets a shorter one, then
+ * fewer rows, which may be too many as well. (What it is given then this driver
+ * cannot load.) */
+START_TEST(attention_takes_smaller_tiles)
 {
     static const struct {
-        const char *complains, *message;
-    } cases[] = {{"test -e \"$0.calls\" || echo \"%s\"", "does not load"},
-                 {"echo \"%s\"", "(C7512)"}};
+        const char *complains, *message, *calls;
+    } cases[] = {{"test -e \"$0.calls\" || echo \"%s\"", "does not load", "xx"},
+                 {"echo \"%s\"", "(C7512)", "xxx"}};
     int64_t shape[] = {1, 2, 512, 64};
     DLTensor q = {.device = {kDLCUDA, 0},
                   .ndim = 4,
@@ -188,7 +189,7 @@ START_TEST(attention_takes_shorter_steps)
         strstr(tilec_diagnostics(c)->message, cases[_i].message));
     FILE *f = fopen(calls, "r");
     ck_assert_ptr_nonnull(f);
-    ck_assert_str_eq(fgets(says, sizeof says, f), "xx");
+    ck_assert_str_eq(fgets(says, sizeof says, f), cases[_i].calls);
     fclose(f);
     tilec_context_free(c);
 }
@@ -226,6 +227,6 @@ void hopper_assemblers_tests(TCase *t)
     tcase_add_test(t, losses_at_a_launch);
     tcase_add_test(t, losses_of_linked_code);
     tcase_add_test(t, products_are_never_linked);
-    tcase_add_loop_test(t, attention_takes_shorter_steps, 0, 2);
+    tcase_add_loop_test(t, attention_takes_smaller_tiles, 0, 2);
     tcase_add_test(t, ptxas_is_heard);
 }
