@@ -124,6 +124,9 @@ expect 1 compile softmix
 err_has "\`tilec info kernels\` lists the programs that come with tilec"
 expect 1 compile /dev/zero
 err_has "/dev/zero: File too large"
+# The last kernel of the gradients fits the widest heads.
+expect 0 compile attention_bwd@attention_bwd_post -D D=1024 -D T=f32 \
+    --target sm_86 --emit=machine -o it.tile
 expect 0 compile softmax --print-after=cse --time-passes -o it.tile
 err_has "cse"
 finish
