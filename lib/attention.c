@@ -152,7 +152,9 @@ static bool build_forward(tc_attention_job *p, tc_attention_request *r)
     p->rows_are_safe = tc_mask_sure_key(p->job, &p->mods.all[TC_MOD_MASK],
                                         r->q->shape[2], r->k->shape[2]) != NULL;
     p->lists = find_lists(p);
-    if (!parse_program(p, p->lists.of_queries ? "attention" : "attention_fwd"))
+    p->copies_values = tc_attention_copies_values(p);
+    bool is_plan = p->lists.of_queries || p->copies_values;
+    if (!parse_program(p, is_plan ? "attention" : "attention_fwd"))
         return false;
     r->plan = make_plan(p);
     return tc_attention_finish_forward(p);

@@ -36,6 +36,7 @@ typedef struct tc_attention_tuning {
     unsigned warps, stages;    /* 0: not said */
     const char *precision;     /* of products of float32; NULL: not said */
     const char *list_sides[2]; /* queries and keys; NULL: not said */
+    int copy_values;           /* 1: yes, -1: no, 0: not said */
     unsigned nbindings;
     tilec_binding bindings[TC_ATTENTION_BINDINGS];
 } tc_attention_tuning;
@@ -86,8 +87,12 @@ typedef struct tc_attention_job {
     tc_attention_tuning tuning; /* what kernel_options say */
     tc_attention_lists lists;
     tc_attention_factors factors;
+    bool copies_values;
     bool rows_are_safe; /* each has a key */
 } tc_attention_job;
+
+/* attention_copy.c: does forward go by @copied_attention? */
+bool tc_attention_copies_values(const tc_attention_job *p);
 
 /* attention_config.c: what the tuned configurations say of a kernel for these
  * tensors, with tiles made smaller as often as the request says. False:

@@ -168,7 +168,7 @@ static void keep_for_forward(tc_attention_job *p, tilec_compile_options *c)
                           .tiles = c->tiles};
     p->job->tunings = t;
     p->job->ntunings = 1;
-    c->kernel = "attention_forward";
+    c->kernel = p->lists.of_queries ? "attention_forward" : "copied_attention";
     c->warps = c->stages = c->ptxas_level = 0;
     c->tiles = TILEC_TILES_ANY;
 }
@@ -186,7 +186,7 @@ bool tc_attention_finish_forward(tc_attention_job *p)
     c.stages = first_of(o->stages, c.stages, config.stages);
     c.ptxas_level = first_of(o->ptxas_level, config.ptxas_level, 0);
     c.tiles = o->tiles ? o->tiles : (tilec_tiles)config.tiles;
-    if (p->lists.of_queries)
+    if (p->lists.of_queries || p->copies_values)
         keep_for_forward(p, &c);
     return tc_job_finish(p->job, &c);
 }

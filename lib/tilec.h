@@ -591,6 +591,11 @@ typedef struct tilec_attention_options {
      *                             13 bits or so of sums of 8-bit numbers, as
      *                             long as they add to them; it costs registers
      *                             (too many where DV is above 128)
+     *   COPY_VALUES               whether forward copies v first, by columns, as
+     *                             products of 8-bit numbers read it, which takes
+     *                             a workspace: true, false. Not given: where v
+     *                             lies otherwise and enough programs read each
+     *                             part of it (a remark says so)
      *   PRESCALE_QK               true or false: changes nothing; a remark says
      *                             why
      * What is unknown is TILEC_USAGE, and the diagnostic lists what there is.
@@ -607,9 +612,9 @@ typedef struct tilec_attention_options {
     /* Whether the blocks that the mask leaves are found first, by a kernel of
      * its own, and listed, so that no others are visited: 1, or -1: never. 0:
      * for long sequences, where the compiler cannot tell them from the mask (a
-     * remark says why). With lists a call needs a workspace, forward too, and
-     * what `bindings` may name are the parameters of the plan
-     * @attention_forward. */
+     * remark says why). With lists, as with COPY_VALUES, a call needs a
+     * workspace, forward too, and what `bindings` may name are the parameters
+     * of the plan @attention_forward (or @copied_attention). */
     int block_lists;
     /* Factors of numbers of 8 bits (and one that o is multiplied by), float32,
      * in shapes like these; NULL: none. [1] is of all, [H] of each head, [B, H]
@@ -630,7 +635,8 @@ TILEC_API tilec_status tilec_attention_plan(
     tilec_context *cx, const DLTensor *q, const DLTensor *k, const DLTensor *v,
     const tilec_attention_options *options, tilec_attention **out);
 TILEC_API void tilec_attention_free(tilec_attention *a);
-/* The forward kernel, with lists a plan of several; belongs to the plan. Its
+/* The forward kernel, or a plan of several (lists, COPY_VALUES); belongs to the
+ * plan. Its
  * captured parameters are what `captured` below must give, unless the
  * expression gave the value. */
 TILEC_API const tilec_kernel *tilec_attention_kernel(const tilec_attention *a);

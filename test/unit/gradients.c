@@ -417,9 +417,8 @@ static const struct wrong_option {
      "there is no kernel option `BLOCKM`, did you mean `BLOCK_M`?; there are "
      "BLOCK_M, BLOCK_N, BLOCK_M1, BLOCK_N1, BLOCK_M2, BLOCK_N2, "
      "SPARSE_Q_BLOCK_SIZE, SPARSE_KV_BLOCK_SIZE, num_warps, num_stages, "
-     "FLOAT32_PRECISION, PRESCALE_QK, ROWS_GUARANTEED_SAFE, EXACT_SUMS, each "
-     "also as "
-     "fwd_.. and bwd_.."},
+     "FLOAT32_PRECISION, PRESCALE_QK, ROWS_GUARANTEED_SAFE, EXACT_SUMS, "
+     "COPY_VALUES, each also as fwd_.. and bwd_.."},
     {{"BLOCK_M", "0"},
      "kernel option BLOCK_M is `0`, expected a whole number, 1 to 1024"},
     {{"num_warps", "8x"},

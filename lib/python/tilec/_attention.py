@@ -150,18 +150,28 @@ def _length_class(n):
     return min(max(n.bit_length() - 1, 8), 15)
 
 
+def _reuse(q, k, v):
+    """How much a copy of v would save (COPY_VALUES), in classes."""
+    if not _tensors.has_8_bits(q):
+        return None
+    programs = q.shape[2] * q.shape[1] // max(k.shape[1], 1) // 128
+    return min(programs.bit_length(), 7), _tensors.has_vectors(v)
+
+
 def plan_for(spec, q, k, v, captured=()):
     """The plan for tensors like these. Lengths, batch and heads don't matter,
     but for the few classes of lengths that configurations are tuned for, and
     whether there are keys for all queries. Nor do strides, but for which dim of
-    v lies in memory in one piece."""
+    v lies in memory in one piece. Of 8 bits it also matters how often v is
+    read."""
     factors = _factors.of(captured)
     kinds = tuple([(n, _factors.kind(x, {"k": k, "v": v}.get(n[-1], q)))
                    for n, x in factors.items()])
     few = 16 if q.shape[2] <= 16 else 32 if q.shape[2] <= 32 else 0
     key = (spec, _tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
            v.shape[3], few, _length_class(k.shape[2]),
-           q.shape[2] <= k.shape[2], _tensors.contiguous_dim(v), kinds)
+           q.shape[2] <= k.shape[2], _tensors.contiguous_dim(v), _reuse(q, k, v),
+           kinds)
     plan = _plans.get(key)
     if plan is None:
         with _lock:

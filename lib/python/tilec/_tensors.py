@@ -110,6 +110,16 @@ def contiguous_dim(x):
     return found[-1] if found else len(x.shape) - 1
 
 
+def has_vectors(x):
+    """Whether its rows (or columns, whatever lies side by side) begin at
+    multiples of 16 bytes."""
+    unit = 16 // x.itemsize if is_torch(x) else 16
+    strides = x.stride() if is_torch(x) else x.strides
+    closest = contiguous_dim(x)
+    return all(i == closest or n <= 1 or strides[i] % unit == 0
+               for i, n in enumerate(x.shape))
+
+
 def _numpy_strides(x, name):
     if any(s % x.itemsize for s in x.strides):
         raise ValueError("%s: strides %s are no multiples of the element's %d "

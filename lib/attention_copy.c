@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whether attention copies its values first (kernels/attention.tile,
+ * @copied_attention).
+ *
+ * Products of 8-bit numbers read v by columns, each at a multiple of 16 bytes.
+ * Another v is transposed on the way to them, or read byte by byte, by each
+ * program anew; a copy costs each part once. What both cost is measured on an
+ * H200: the copy takes as long as two programs or three for each part.
+ */
+#include "lib/attention.h"
+
+enum {
+    VECTOR = 16, /* bytes */
+    ROWS = 128,  /* of a program, or so */
+    /* Programs for each part, where v is read byte by byte; where warps beside
+     * the products transpose it; the same, where that makes their rings short.
+     */
+    ENOUGH_BY_BYTES = 4,
+    ENOUGH = 32,
+    ENOUGH_OF_WIDE = 12,
+    WIDE = 128 /* dims of a value */
+};
+
+/* In rows or columns of whole vectors. */
+static bool is_aligned(const DLTensor *t)
+{
+    int64_t unit = VECTOR * 8 / t->dtype.bits, n = 1;
+    int64_t closest = tc_contiguous_dim(t);
+    if (((uintptr_t)t->data + t->byte_offset) % VECTOR)
+        return false;
+    for (int i = t->ndim; i-- > 0;) {
+        int64_t stride = t->strides ? t->strides[i] : n;
+        if (i != closest && t->shape[i] > 1 && stride % unit)
+            return false;
+        n *= t->shape[i];
+    }
+    return true;
+}
+
+static int64_t programs_of_a_part(const tc_attention_request *r, bool is_masked)
+{
+    const int64_t *q = r->q->shape, *k = r->k->shape;
+    int64_t group = k[1] > 0 ? q[1] / k[1] : 0;
+    int64_t n = (q[2] + ROWS - 1) / ROWS * group;
+    return is_masked ? n / 2 : n; /* as far as is known */
+}
+
+bool tc_attention_copies_values(const tc_attention_job *p)
+{
+    const tc_attention_request *r = p->r;
+    const tc_target *t = p->target;
+    int wanted = p->tuning.copy_values;
+    if (wanted || p->lists.of_queries)
+        return wanted > 0 && !p->lists.of_queries;
+    bool by_columns = tc_contiguous_dim(r->v) == 2, fits = is_aligned(r->v);
+    if (!t || !t->mma_fp8 || r->options.enforce == TILEC_ENFORCE_OFF ||
+        !tc_kind_is_f8(tc_kind_from_dl(r->q->dtype)) || !is_aligned(r->q) ||
+        !is_aligned(r->k) || (by_columns && fits))
+        return false;
+    int64_t enough = ENOUGH_BY_BYTES;
+    if (fits && t->tma && t->stmatrix)
+        enough = r->v->shape[3] > WIDE ? ENOUGH_OF_WIDE : ENOUGH;
+    if (programs_of_a_part(r, p->mods.all[TC_MOD_MASK].wanted) < enough)
+        return false;
+    tc_remark(p->job->cx, (tc_loc){0}, "attention",
+              "v is copied first, by columns%s: as products of 8-bit numbers "
+              "read it",
+              by_columns ? " at multiples of 16 bytes" : "");
+    return true;
+}
