@@ -167,6 +167,64 @@ static void put_loads(view *v, bool hot)
         tc_text_add(&v->text, "  no loads of tiles\n");
 }
 
+/* ---- Pictures ---- */
+
+enum { LINE = 128, PIECE = 16, PICTURE = 8 * LINE }; /* bytes */
+
+/* "8,16": the first element of the piece that lies there. */
+static const char *piece(const view *v, const tc_layout *l, unsigned bytes,
+                         unsigned at)
+{
+    uint32_t index[TC_INPUT_COUNT] = {[TC_OFFSET] = at / bytes};
+    int32_t coords[TC_MAX_RANK];
+    tc_text text = {.arena = v->arena};
+    tc_layout_apply(l, index, coords);
+    for (unsigned i = 0; i < l->rank; i++)
+        tc_text_printf(&text, "%s%d", i ? "," : "", coords[i]);
+    return text.data;
+}
+
+static void put_picture(view *v, const char *name, const tc_type *t)
+{
+    unsigned bytes = tc_type_bytes(t->elem);
+    uint64_t all = (uint64_t)tc_layout_size(t->layout, TC_OFFSET) * bytes;
+    table cells = {.arena = v->arena, .out = &v->text, .ncolumns = COLUMNS};
+    const char *row[COLUMNS];
+    tc_text_printf(&v->text, "  %s, %s %s as %s\n", name, sides(v, t),
+                   tc_type_name(v->job->cx, t->elem), layout(v, t));
+    for (unsigned put = 0; put < 2; put++)
+        for (unsigned at = 0; at + LINE <= all && at < PICTURE; at += LINE) {
+            for (unsigned i = 0; i < COLUMNS; i++)
+                row[i] = piece(v, t->layout, bytes, at + PIECE * i);
+            if (put)
+                put_row(&cells, row);
+            else
+                measure_row(&cells, row);
+        }
+}
+
+/* Where the elements of the hot loop's buffers lie. */
+static void put_pictures(view *v)
+{
+    bool any = false;
+    for (const tc_load_info *l = v->seen->loads; l; l = l->next) {
+        const tc_value *tensor = tc_accessed_tensor(l->op);
+        const tc_op *buffers[] = {l->alloc, l->moved};
+        for (unsigned i = 0; l->hot && i < 2; i++) {
+            if (!buffers[i])
+                continue;
+            if (!any)
+                tc_text_add(&v->text,
+                            "shared memory of the hot loop, 128 bytes (32 "
+                            "banks) a line, pieces of 16 bytes by their first "
+                            "element:\n");
+            any = true;
+            put_picture(v, tensor ? tc_value_name(v->job->cx, tensor) : "-",
+                        buffers[i]->out[0]->type);
+        }
+    }
+}
+
 /* ---- Products ---- */
 
 static const char *order(tc_order o, unsigned i)
@@ -238,6 +296,7 @@ static void put_all(view *v)
         put_loads(v, false);
     }
     put_products(v);
+    put_pictures(v);
 }
 
 static bool build(tc_job *job)

@@ -18,7 +18,7 @@ typedef struct inspector {
     const tc_refusals *refusals;
     tc_axis_analysis *axes;
     tc_inspection out;
-    uint64_t most; /* of the work in a loop that was seen */
+    uint64_t products, loads; /* of the hot loop so far */
 } inspector;
 
 static bool same_place(tc_loc a, tc_loc b)
@@ -50,26 +50,25 @@ static const tc_type *tile_of(const tc_op *op)
                                                         : op->in[1]->type;
 }
 
-/* Products count for more than all loads. */
-static uint64_t work_of(const tc_op *op)
+static uint64_t products_of(const tc_op *op)
 {
-    if (op->code == TC_MMA)
-        return (uint64_t)(tc_type_count(op->out[0]->type) *
-                          side_of(op->in[0], 1))
-               << 8;
-    return is_load(op) ? (uint64_t)tc_type_count(tile_of(op)) : 0;
+    return op->code == TC_MMA ? (uint64_t)(tc_type_count(op->out[0]->type) *
+                                           side_of(op->in[0], 1))
+                              : 0;
 }
 
-/* A loop runs 16 times, a branch every 256th time: what is rare is often a loop
- * of loops. */
+/* The loop with the largest products. Else that with the most loads, of which a
+ * loop runs 16 times, a branch every 256th time. */
 static void find_hot(inspector *s, const tc_region *r, const tc_op *loop,
                      unsigned depth)
 {
     enum { MOST = 8 };
-    uint64_t work = 0;
+    uint64_t products = 0, loads = 0;
     tc_each_op (op, r) {
         bool is_loop = op->code == TC_FOR || op->code == TC_WHILE;
-        work += work_of(op);
+        products += products_of(op);
+        if (is_load(op))
+            loads += (uint64_t)tc_type_count(tile_of(op));
         unsigned inside = depth;
         if (is_loop)
             inside += depth < MOST;
@@ -78,9 +77,11 @@ static void find_hot(inspector *s, const tc_region *r, const tc_op *loop,
         for (unsigned i = 0; i < op->nregions; i++)
             find_hot(s, op->regions[i], is_loop ? op : loop, inside);
     }
-    work <<= 4 * depth;
-    if (loop && work > s->most) {
-        s->most = work;
+    loads <<= 4 * depth;
+    if (loop && (products > s->products ||
+                 (products == s->products && loads > s->loads))) {
+        s->products = products;
+        s->loads = loads;
         s->out.loop = loop;
     }
 }

@@ -39,11 +39,10 @@ const tool_command tool_inspect = {
     "FILE.tile[@kernel] --target TARGET [options]",
     "Shows how a kernel's loads and products are done on a GPU.",
     "For every load: its source line, bytes next to each other in memory, "
-    "bytes that an\n"
-    "access moves, whether it is asynchronous (and why not), how its "
-    "buffer lies in\nshared memory (`tilec info layout` draws that), and bank "
-    "conflicts of what reads\nand writes the buffer. For every product: its "
-    "instruction, where its operands come\nfrom, and the orders in which it "
-    "takes them.\n",
+    "bytes that an\naccess moves, whether it is asynchronous (and why not), "
+    "how its buffer lies in\nshared memory, and bank conflicts of what reads "
+    "and writes the buffer. For every\nproduct: its instruction, where its "
+    "operands come from, and the orders in which it\ntakes them. Then pictures "
+    "of the hot loop's buffers (`tilec info layout` draws\nwhole ones).\n",
     options,
     run};

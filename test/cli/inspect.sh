@@ -27,6 +27,10 @@ expect 0 inspect attention_fwd -D T=f8e4m3 -D D=128 -D BN=64 -D VC=2 --target sm
 err_is_empty
 row "%v 64x128 f8e4m3 64 B 64 B bulk copy, ring of 2 #swizzle64(order(0, 1)) wgmma none"
 row "128x128x64 f8e4m3 x f8e4m3 m64k32, async registers K-major K-major only"
+# A picture: pieces of 16 keys, columns of 64 bytes, two a line.
+row "%v, 64x128 f8e4m3 as #swizzle64(order(0, 1))"
+row "0,0 16,0 32,0 48,0 0,1 16,1 32,1 48,1"
+row "16,2 0,2 48,2 32,2 16,3 0,3 48,3 32,3"
 
 expect 0 inspect attention_bwd@attention_bwd -D T=bf16 -D D=128 -D DV=128 \
     --target sm_80
