@@ -214,10 +214,10 @@ static void put_pictures(view *v)
             if (!buffers[i])
                 continue;
             if (!any)
-                tc_text_add(&v->text,
-                            "shared memory of the hot loop, 128 bytes (32 "
-                            "banks) a line, pieces of 16 bytes by their first "
-                            "element:\n");
+                tc_text_add(
+                    &v->text,
+                    "buffers of that loop, 128 bytes (32 banks) a line, pieces "
+                    "of 16 bytes by their first element:\n");
             any = true;
             put_picture(v, tensor ? tc_value_name(v->job->cx, tensor) : "-",
                         buffers[i]->out[0]->type);
