@@ -5,21 +5,22 @@
  *
  * Products of 8-bit numbers read v by columns, each at a multiple of 16 bytes.
  * Another v is transposed on the way to them, or read byte by byte, by each
- * program anew; a copy costs each part once. What both cost is measured on an
- * H200: the copy takes as long as two programs or three for each part.
+ * program anew; a copy reads and writes each part once, in about the time (on
+ * an H200) that one program takes for it. By bytes each takes several times as
+ * long; where warps beside the products transpose it, as much longer as is said
+ * below.
  */
 #include "lib/attention.h"
 
 enum {
     VECTOR = 16, /* bytes */
     ROWS = 128,  /* of a program, or so */
-    /* Programs for each part, where v is read byte by byte; where warps beside
-     * the products transpose it; the same, where that makes their rings short.
-     */
-    ENOUGH_BY_BYTES = 4,
-    ENOUGH = 32,
-    ENOUGH_OF_WIDE = 12,
-    WIDE = 128 /* dims of a value */
+    /* Programs for each part. */
+    ENOUGH_BY_BYTES = 2,
+    ENOUGH = 16,        /* 10 % longer */
+    ENOUGH_OF_WIDE = 8, /* 20 %: rings are short */
+    WIDE = 128,         /* dims of a value */
+    OF_MASKED = 4 /* one of so many: blocks are skipped, 3 to 5 % longer */
 };
 
 /* In rows or columns of whole vectors. */
@@ -43,7 +44,7 @@ static int64_t programs_of_a_part(const tc_attention_request *r, bool is_masked)
     const int64_t *q = r->q->shape, *k = r->k->shape;
     int64_t group = k[1] > 0 ? q[1] / k[1] : 0;
     int64_t n = (q[2] + ROWS - 1) / ROWS * group;
-    return is_masked ? n / 2 : n; /* as far as is known */
+    return is_masked ? n / OF_MASKED : n;
 }
 
 bool tc_attention_copies_values(const tc_attention_job *p)

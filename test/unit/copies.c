@@ -34,24 +34,26 @@ static const struct plan {
     const char *mask, *given; /* COPY_VALUES */
     bool is_off, copies;
 } plans[] = {
-    /* Programs: 32 of 128 queries. */
-    {"sm_90a", 8, ROWS, 2, 4096, 4096, 64, NULL, NULL, false, true},
-    {"sm_90a", 8, ROWS, 2, 2048, 4096, 64, NULL, NULL, false, false},
-    {"sm_90a", 8, ROWS, 4, 2048, 4096, 64, NULL, NULL, false, true},
+    /* 16 programs of 128 queries, 8 of wide values; four times as many under a
+     * mask. */
+    {"sm_90a", 8, ROWS, 2, 2048, 4096, 64, NULL, NULL, false, true},
+    {"sm_90a", 8, ROWS, 2, 1024, 4096, 64, NULL, NULL, false, false},
+    {"sm_90a", 8, ROWS, 4, 1024, 4096, 64, NULL, NULL, false, true},
     {"sm_90a", 8, ROWS, 2, 4096, 4096, 64, "causal", NULL, false, false},
-    {"sm_90a", 8, ROWS, 2, 2048, 4096, 192, NULL, NULL, false, true},
-    {"sm_90a", 8, ROWS, 2, 2048, 4096, 192, NULL, "false", false, false},
+    {"sm_90a", 8, ROWS, 2, 8192, 8192, 64, "causal", NULL, false, true},
+    {"sm_90a", 8, ROWS, 2, 1024, 4096, 192, NULL, NULL, false, true},
+    {"sm_90a", 8, ROWS, 2, 1024, 4096, 192, NULL, "false", false, false},
     {"sm_90a", 8, ROWS, 2, 4096, 4096, 64, NULL, NULL, true, false},
     /* Its rows are no multiples of 16 bytes. */
-    {"sm_90a", 8, ROWS, 2, 512, 1000, 40, NULL, NULL, false, true},
-    {"sm_90a", 8, ROWS, 2, 256, 1000, 40, NULL, NULL, false, false},
-    {"sm_90a", 8, COLUMNS, 2, 512, 1000, 64, NULL, NULL, false, true},
+    {"sm_90a", 8, ROWS, 2, 256, 1000, 40, NULL, NULL, false, true},
+    {"sm_90a", 8, ROWS, 2, 128, 1000, 40, NULL, NULL, false, false},
+    {"sm_90a", 8, COLUMNS, 2, 256, 1000, 64, NULL, NULL, false, true},
     {"sm_90a", 8, COLUMNS, 2, 4096, 1024, 64, NULL, NULL, false, false},
     {"sm_90a", 8, PADDED, 2, 4096, 1000, 64, NULL, NULL, false, false},
     /* Weights of 16 bits; targets without products of 8 bits. */
     {"sm_90a", 16, ROWS, 2, 4096, 4096, 64, NULL, NULL, false, false},
     {"sm_80", 8, ROWS, 2, 4096, 4096, 64, NULL, NULL, false, false},
-    {"sm_89", 8, ROWS, 2, 512, 4096, 64, NULL, NULL, false, true},
+    {"sm_89", 8, ROWS, 2, 256, 4096, 64, NULL, NULL, false, true},
     {"cpu", 8, ROWS, 2, 4096, 4096, 64, NULL, NULL, false, false},
     {"cpu", 8, ROWS, 2, 100, 100, 64, "causal", "true", false, true},
 };
