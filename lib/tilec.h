@@ -591,11 +591,12 @@ typedef struct tilec_attention_options {
      *                             13 bits or so of sums of 8-bit numbers, as
      *                             long as they add to them; it costs registers
      *                             (too many where DV is above 128)
-     *   COPY_VALUES               whether forward copies v first, by columns, as
-     *                             products of 8-bit numbers read it, which takes
-     *                             a workspace: true, false. Not given: where v
-     *                             lies otherwise and enough programs read each
-     *                             part of it (a remark says so)
+     *   COPY_VALUES               whether forward copies v first, by columns,
+     *                             as products of 8-bit numbers read it, which
+     *                             takes a workspace: true, false. Not given:
+     *                             where v lies otherwise and enough programs
+     *                             read each part of it (a remark says so); not
+     *                             beside lists of blocks
      *   PRESCALE_QK               true or false: changes nothing; a remark says
      *                             why
      * What is unknown is TILEC_USAGE, and the diagnostic lists what there is.
