@@ -126,6 +126,8 @@ expect 1 compile /dev/zero
 err_has "/dev/zero: File too large"
 # The last kernel of the gradients fits the widest heads.
 expect 0 compile attention_bwd@attention_bwd_post -D D=1024 -D T=f32 \
+    --target sm_80 --emit=machine -o it.tile
+expect 0 compile attention_bwd@attention_bwd_post -D D=768 -D T=f32 \
     --target sm_86 --emit=machine -o it.tile
 expect 0 compile softmax --print-after=cse --time-passes -o it.tile
 err_has "cse"
