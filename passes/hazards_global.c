@@ -173,6 +173,13 @@ static const tc_value *argument_of(const tc_op *op)
     return !v->def && !v->region->op ? v : NULL;
 }
 
+/* Tensors of as many dims as each other, or pointers. */
+static bool may_be_in_place(const tc_value *a, const tc_value *b)
+{
+    bool tensors = a->type->kind == TC_TENSOR && b->type->kind == TC_TENSOR;
+    return !tensors || a->type->rank == b->type->rank;
+}
+
 /* May they be the same memory? Only in place: what is loaded first is stored
  * to later. */
 static bool may_meet(const tc_op *a, const tc_op *b)
@@ -181,7 +188,7 @@ static bool may_meet(const tc_op *a, const tc_op *b)
     bool known = x && y;
     return !known || x == y ||
            (!tc_writes_global(a) && !changes_in_steps(b) &&
-            tc_writes_global(b));
+            tc_writes_global(b) && may_be_in_place(x, y));
 }
 
 bool tc_may_change_loaded(const tc_op *op, const tc_op *load)

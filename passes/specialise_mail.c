@@ -3,8 +3,9 @@
  * Scalars that the producer hands to the consumers: what only one may make
  * (fetch_tile), and what takes long to compute from what changes from step to
  * step of a loop around loops with products: the tile's place, which takes some
- * divisions, the bounds of loops. The consumers would wait for it, and keep all
- * that it is computed from in registers.
+ * divisions, the bounds of loops, factors that are read from memory. The
+ * consumers would wait for it, and keep all that it is computed from in
+ * registers.
  *
  *   for %tile = .. {                    mbarrier_wait %full.ids, ..
  *     %z = div %tile, %heads            %z = smem_get ..
@@ -24,6 +25,7 @@
 
 enum {
     DIVISION = 12,     /* ops that one takes */
+    READING = 32,      /* those that one of memory is worth waiting for */
     WORTH_READING = 4, /* of one scalar */
     WORTH_A_RING = 24, /* of all */
     MOST_SCALARS = 12
@@ -54,6 +56,8 @@ static bool is_mailed(const finder *x, const tc_value *v)
 
 static uintptr_t own_cost(const tc_op *op)
 {
+    if (op->code == TC_GATHER)
+        return READING;
     bool divides = op->code == TC_DIV || op->code == TC_REM;
     tc_scalar by;
     if (divides && !tc_match_const(op->in[1], &by))
@@ -61,16 +65,25 @@ static uintptr_t own_cost(const tc_op *op)
     return op->nin == 0 ? 0 : op->out[0]->type->kind == TC_I64 ? 2 : 1;
 }
 
-/* Pure, of scalars that come from before the step, or are such themselves. */
+/* Elements of tensors are handed over as they are: the consumers do the
+ * arithmetic of floats. */
+static bool is_element(const tc_op *op)
+{
+    return op->code == TC_GATHER && op->out[0]->type->kind < TC_TYPE_PARAM;
+}
+
+/* Whole numbers, and elements of tensors, of scalars that come from before the
+ * step, or are such themselves. */
 static bool is_simple(const finder *x, const tc_op *op)
 {
-    bool fits = tc_op_has(op, TC_PURE) && !op->nregions && op->nout == 1 &&
+    bool pure = tc_op_has(op, TC_PURE) && !op->nregions && op->nout == 1 &&
                 op->out[0]->type->kind <= TC_I64;
+    bool fits = pure || is_element(op);
     for (unsigned i = 0; fits && i < op->nin; i++) {
         const tc_op *def = op->in[i]->def;
         fits = op->in[i]->type->kind != TC_TILE &&
-               (!def || def->parent != x->region || cost_of(x, def) ||
-                def->nin == 0);
+               (!def || def->parent != x->region || def->nin == 0 ||
+                (cost_of(x, def) && def->out[0]->type->kind <= TC_I64));
     }
     return fits && (op->nin == 0 || tc_can_be_ahead(x->s, op->out[0]));
 }
@@ -138,8 +151,9 @@ static void add_if_worth_it(finder *x, tc_op *op)
 {
     uintptr_t cost = cost_of(x, op);
     tc_kind kind = op->out[0]->type->kind;
-    if (cost < WORTH_READING || x->n == MOST_SCALARS ||
-        (kind != TC_I32 && kind != TC_I64) || !is_used_as_it_is(x, op->out[0]))
+    bool fits = kind == TC_I32 || kind == TC_I64 || kind == TC_F32;
+    if (cost < WORTH_READING || x->n == MOST_SCALARS || !fits ||
+        !is_used_as_it_is(x, op->out[0]))
         return;
     x->scalars[x->n++] = op->out[0];
     x->saved += (unsigned)cost;
