@@ -141,7 +141,7 @@ static bool run_step(struct run *r, unsigned index)
                     r->grid->kernel->name, tc_op_word(s->op, "message"));
     if (!s->is_possible || !tc_eval_op(s->op, in, out))
         return FAIL(r->failure, s->op, "%s: cannot be evaluated in a grid",
-                    tc_op_infos[s->op->code].name);
+                    tc_op_name(s->op));
     return true;
 }
 

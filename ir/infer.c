@@ -8,22 +8,6 @@
 #include "ir/layout.h"
 
 #include <assert.h>
-#include <string.h>
-
-static tc_context *context_of(const tc_op *op)
-{
-    return op->func->module->cx;
-}
-
-static const char *name_of(const tc_op *op)
-{
-    return tc_op_infos[op->code].name;
-}
-
-static const char *type_of(const tc_op *op, unsigned i)
-{
-    return tc_type_name(context_of(op), op->in[i]->type);
-}
 
 /* ---- What rules share ---- */
 
@@ -36,29 +20,29 @@ bool tc_results_add(tc_results *r, const tc_type *t)
 const tc_type *tc_infer_tile(const tc_op *op, unsigned rank,
                              const tc_dim *const *dims, const tc_type *elem)
 {
-    return tc_type_shaped(context_of(op), TC_TILE, rank, dims, elem);
+    return tc_type_shaped(tc_op_context(op), TC_TILE, rank, dims, elem);
 }
 
 const tc_type *tc_infer_placed(const tc_op *op, const tc_type *t,
                                const tc_layout *layout)
 {
-    return layout ? tc_type_with_layout(context_of(op), t, layout) : t;
+    return layout ? tc_type_with_layout(tc_op_context(op), t, layout) : t;
 }
 
 bool tc_infer_check_axis(const tc_op *op, const char *attr, unsigned count)
 {
     int64_t axis = tc_op_int(op, attr);
     return (axis >= 0 && axis < count) ||
-           tc_error(context_of(op), op->loc,
+           tc_error(tc_op_context(op), op->loc,
                     "%s: %s %lld is out of range, expected 0 to %d",
-                    name_of(op), attr, (long long)axis, (int)count - 1);
+                    tc_op_name(op), attr, (long long)axis, (int)count - 1);
 }
 
 /* ---- Rules ---- */
 
 static const tc_type *i32_type(const tc_op *op)
 {
-    return tc_type_scalar(context_of(op), TC_I32);
+    return tc_type_scalar(tc_op_context(op), TC_I32);
 }
 
 static bool rule_grid_axis(const tc_op *op, tc_results *r)
@@ -71,7 +55,7 @@ static bool rule_dim(const tc_op *op, tc_results *r)
 {
     const tc_attr *a = tc_op_attr(op, "value");
     if (a->n != 1 || !a->dims[0])
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "dim: expected one size expression");
     return tc_results_add(r, i32_type(op));
 }
@@ -80,13 +64,13 @@ static bool rule_size(const tc_op *op, tc_results *r)
 {
     tc_kind k = op->code == TC_SIZE ? TC_I32 : TC_I64;
     return tc_infer_check_axis(op, "dim", op->in[0]->type->rank) &&
-           tc_results_add(r, tc_type_scalar(context_of(op), k));
+           tc_results_add(r, tc_type_scalar(tc_op_context(op), k));
 }
 
 static bool rule_base(const tc_op *op, tc_results *r)
 {
-    return tc_results_add(r,
-                          tc_type_ptr(context_of(op), op->in[0]->type->elem));
+    return tc_results_add(
+        r, tc_type_ptr(tc_op_context(op), op->in[0]->type->elem));
 }
 
 static bool rule_block(const tc_op *op, tc_results *r)
@@ -94,25 +78,25 @@ static bool rule_block(const tc_op *op, tc_results *r)
     const tc_type *t = op->in[0]->type;
     const tc_attr *sides = tc_op_attr(op, "sides");
     if (op->nin != 1 + t->rank || sides->n != t->rank)
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "block: %u given, expected %u offsets, one a dim of %s",
-                        op->nin - 1, t->rank, type_of(op, 0));
+                        op->nin - 1, t->rank, tc_op_in_type(op, 0));
     const tc_dim *dims[TC_MAX_RANK];
     unsigned rank = 0;
     for (unsigned i = 0; i < sides->n; i++)
         if (sides->dims[i])
             dims[rank++] = sides->dims[i];
     if (rank == 0)
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "block: no side is given, expected `offset +: side` "
                         "for at least one dim");
-    return tc_results_add(
-        r, tc_type_shaped(context_of(op), TC_BLOCK_PTR, rank, dims, t->elem));
+    return tc_results_add(r, tc_type_shaped(tc_op_context(op), TC_BLOCK_PTR,
+                                            rank, dims, t->elem));
 }
 
 static bool rule_load(const tc_op *op, tc_results *r)
 {
-    const tc_type *t = tc_type_pointee(context_of(op), op->in[0]->type);
+    const tc_type *t = tc_type_pointee(tc_op_context(op), op->in[0]->type);
     const tc_type *stated = r->nstated == 1 ? r->stated[0] : NULL;
     /* A block pointer leaves the layout to the text. */
     if (op->in[0]->type->kind == TC_BLOCK_PTR && stated &&
@@ -126,21 +110,22 @@ static bool rule_gather(const tc_op *op, tc_results *r)
     const tc_type *t = op->in[0]->type;
     if (op->nin != 1 + t->rank)
         return tc_error(
-            context_of(op), op->loc,
+            tc_op_context(op), op->loc,
             "gather: %u given, expected %u indices, one a dim of %s",
-            op->nin - 1, t->rank, type_of(op, 0));
+            op->nin - 1, t->rank, tc_op_in_type(op, 0));
     const tc_type *like = t->rank ? op->in[1]->type : t->elem;
     for (unsigned i = 1; i < op->nin; i++) {
         tc_kind k = tc_type_elem(op->in[i]->type)->kind;
         if ((k != TC_I32 && k != TC_I64) ||
             !tc_type_same_shape(op->in[i]->type, like))
-            return tc_error(context_of(op), op->loc,
+            return tc_error(tc_op_context(op), op->loc,
                             "gather: index %u is %s, expected i32 or i64 in "
                             "the shape of %s",
-                            i - 1, type_of(op, i),
-                            tc_type_name(context_of(op), like));
+                            i - 1, tc_op_in_type(op, i),
+                            tc_type_name(tc_op_context(op), like));
     }
-    return tc_results_add(r, tc_type_with_elem(context_of(op), like, t->elem));
+    return tc_results_add(r,
+                          tc_type_with_elem(tc_op_context(op), like, t->elem));
 }
 
 static bool rule_bisect(const tc_op *op, tc_results *r)
@@ -148,16 +133,17 @@ static bool rule_bisect(const tc_op *op, tc_results *r)
     const tc_type *t = op->in[0]->type, *x = op->in[1]->type;
     tc_kind k = t->elem->kind;
     if (t->rank != 1 || (k != TC_I32 && k != TC_I64))
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "bisect: operand 0 is %s, expected a tensor of one "
                         "dim, of i32 or i64",
-                        type_of(op, 0));
+                        tc_op_in_type(op, 0));
     if (tc_type_elem(x) != t->elem)
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "bisect: operand 1 is %s, expected elements of %s",
-                        type_of(op, 1), tc_type_name(context_of(op), t->elem));
-    const tc_type *i32 = tc_type_scalar(context_of(op), TC_I32);
-    return tc_results_add(r, tc_type_with_elem(context_of(op), x, i32));
+                        tc_op_in_type(op, 1),
+                        tc_type_name(tc_op_context(op), t->elem));
+    const tc_type *i32 = tc_type_scalar(tc_op_context(op), TC_I32);
+    return tc_results_add(r, tc_type_with_elem(tc_op_context(op), x, i32));
 }
 
 static bool is_dot_elem(const tc_type *elem)
@@ -167,36 +153,36 @@ static bool is_dot_elem(const tc_type *elem)
 
 static bool rule_dot(const tc_op *op, tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     const tc_type *a = op->in[0]->type, *b = op->in[1]->type;
     if (a->rank != 2 || b->rank != 2 || a->dims[1] != b->dims[0])
         return tc_error(cx, op->loc,
                         "dot: operands are %s and %s, expected [M, K] and "
                         "[K, N] with the same K",
-                        type_of(op, 0), type_of(op, 1));
+                        tc_op_in_type(op, 0), tc_op_in_type(op, 1));
     if (!is_dot_elem(a->elem) || !is_dot_elem(b->elem))
         return tc_error(cx, op->loc,
                         "dot: operands are %s and %s, expected floats",
-                        type_of(op, 0), type_of(op, 1));
+                        tc_op_in_type(op, 0), tc_op_in_type(op, 1));
     bool wide = a->elem->kind == TC_F64;
     if (wide != (b->elem->kind == TC_F64) && a->elem->kind != TC_TYPE_PARAM &&
         b->elem->kind != TC_TYPE_PARAM)
         return tc_error(cx, op->loc,
                         "dot: operands are %s and %s, expected both f64 or "
                         "neither",
-                        type_of(op, 0), type_of(op, 1));
+                        tc_op_in_type(op, 0), tc_op_in_type(op, 1));
     const tc_dim *dims[] = {a->dims[0], b->dims[1]};
     const tc_type *t =
         tc_infer_tile(op, 2, dims, tc_type_scalar(cx, wide ? TC_F64 : TC_F32));
     if (op->nin == 3 && op->in[2]->type != t)
         return tc_error(cx, op->loc, "dot: accumulator is %s, expected %s",
-                        type_of(op, 2), tc_type_name(cx, t));
+                        tc_op_in_type(op, 2), tc_type_name(cx, t));
     return tc_results_add(r, t);
 }
 
 static bool rule_reduce(const tc_op *op, tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     if (op->nin == 0)
         return tc_error(cx, op->loc, "reduce: expected an operand");
     const tc_type *first = op->in[0]->type;
@@ -219,7 +205,7 @@ static bool rule_reduce(const tc_op *op, tc_results *r)
             return tc_error(cx, op->loc,
                             "reduce: operand %u is %s, expected the shape of "
                             "%s",
-                            i, type_of(op, i), type_of(op, 0));
+                            i, tc_op_in_type(op, i), tc_op_in_type(op, 0));
     unsigned axis = (unsigned)tc_op_int(op, "axis");
     if (!tc_op_is_word(op, "within", "block"))
         return tc_infer_partial(op, r);
@@ -254,10 +240,11 @@ static bool check_reduce_elem(const tc_op *op)
         bits |= tc_op_is_word(op, "kind", bitwise[i]);
     bool fits = bits ? tc_type_is_int(elem) || tc_type_is_bool(elem)
                      : tc_type_is_int(elem) || tc_type_is_float(elem);
-    return fits || tc_error(context_of(op), op->loc,
-                            "reduce: operand is %s, expected %s for kind(%s)",
-                            type_of(op, 0), bits ? "ints or i1" : "numbers",
-                            tc_op_word(op, "kind"));
+    return fits ||
+           tc_error(tc_op_context(op), op->loc,
+                    "reduce: operand is %s, expected %s for kind(%s)",
+                    tc_op_in_type(op, 0), bits ? "ints or i1" : "numbers",
+                    tc_op_word(op, "kind"));
 }
 
 static bool rule_reduce_checked(const tc_op *op, tc_results *r)
@@ -267,36 +254,36 @@ static bool rule_reduce_checked(const tc_op *op, tc_results *r)
 
 static bool rule_cmp(const tc_op *op, tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     const tc_type *t = op->in[0]->type;
     if (tc_op_word(op, "pred")[0] == 'u' && !tc_type_is_int(t))
         return tc_error(cx, op->loc,
                         "cmp: operands are %s, expected ints for %s",
-                        type_of(op, 0), tc_op_word(op, "pred"));
+                        tc_op_in_type(op, 0), tc_op_word(op, "pred"));
     return tc_results_add(r,
                           tc_type_with_elem(cx, t, tc_type_scalar(cx, TC_I1)));
 }
 
 static bool rule_select(const tc_op *op, tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     const tc_type *t = op->in[1]->type;
     if (op->in[2]->type != t)
         return tc_error(cx, op->loc,
                         "select: operands are %s and %s, expected one type",
-                        type_of(op, 1), type_of(op, 2));
+                        tc_op_in_type(op, 1), tc_op_in_type(op, 2));
     /* A scalar condition chooses between whole values of any type. */
     if (op->in[0]->type->kind == TC_TILE &&
         !tc_type_same_shape(op->in[0]->type, t))
         return tc_error(cx, op->loc,
                         "select: condition is %s, expected the shape of %s",
-                        type_of(op, 0), type_of(op, 1));
+                        tc_op_in_type(op, 0), tc_op_in_type(op, 1));
     return tc_results_add(r, t);
 }
 
 static bool rule_atomic(const tc_op *op, tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     const tc_type *t = tc_type_pointee(cx, op->in[0]->type);
     if (op->code == TC_ATOMIC) {
         static const char *const bitwise[] = {"and", "or", "xor"};
@@ -310,7 +297,7 @@ static bool rule_atomic(const tc_op *op, tc_results *r)
     }
     if (!tc_type_is_int(t) && !tc_type_is_float(t))
         return tc_error(cx, op->loc, "%s: value is %s, expected numbers",
-                        name_of(op), tc_type_name(cx, t));
+                        tc_op_name(op), tc_type_name(cx, t));
     return tc_results_add(r, t);
 }
 
@@ -318,10 +305,11 @@ static bool rule_for(const tc_op *op, tc_results *r)
 {
     const tc_type *lo = op->in[0]->type;
     if (op->in[1]->type != lo || op->in[2]->type != lo)
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "for: bounds and step are %s, %s and %s, expected one "
                         "type",
-                        type_of(op, 0), type_of(op, 1), type_of(op, 2));
+                        tc_op_in_type(op, 0), tc_op_in_type(op, 1),
+                        tc_op_in_type(op, 2));
     for (unsigned i = 3; i < op->nin; i++)
         tc_results_add(r, op->in[i]->type);
     return true;
@@ -349,19 +337,19 @@ static bool rule_const(const tc_op *op, tc_results *r)
 {
     const tc_type *t = r->types[0];
     if (!tc_type_is_scalar(t) || t->kind == TC_PTR)
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "const: type is %s, expected an int or float type",
-                        tc_type_name(context_of(op), t));
+                        tc_type_name(tc_op_context(op), t));
     if (tc_op_attr(op, "value")->number.is_float && !tc_type_is_float(t))
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "const: a float literal cannot be %s",
-                        tc_type_name(context_of(op), t));
+                        tc_type_name(tc_op_context(op), t));
     return true;
 }
 
 static bool rule_cast(const tc_op *op, tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     const tc_type *from = op->in[0]->type, *to = r->types[0];
     if (tc_type_is_scalar(to) && from->kind == TC_TILE)
         to = r->types[0] = tc_type_with_elem(cx, from, to);
@@ -378,7 +366,7 @@ static bool rule_cast(const tc_op *op, tc_results *r)
                 tc_type_bytes(a) == tc_type_bytes(b));
     return fits ||
            tc_error(cx, op->loc, "%s: %s cannot become %s, expected %s",
-                    name_of(op), type_of(op, 0), tc_type_name(cx, to),
+                    tc_op_name(op), tc_op_in_type(op, 0), tc_type_name(cx, to),
                     op->code == TC_CAST ? "ints or floats in the same shape"
                                         : "an element of the same width");
 }
@@ -435,9 +423,9 @@ static bool check_bitwise(const tc_op *op)
                    op->code == TC_XOR || op->code == TC_NOT;
     const tc_type *t = bitwise ? op->in[0]->type : NULL;
     return !bitwise || tc_type_is_int(t) || tc_type_is_bool(t) ||
-           tc_error(context_of(op), op->loc,
-                    "%s: operand is %s, expected ints or i1", name_of(op),
-                    type_of(op, 0));
+           tc_error(tc_op_context(op), op->loc,
+                    "%s: operand is %s, expected ints or i1", tc_op_name(op),
+                    tc_op_in_type(op, 0));
 }
 
 /* Room for the most results that an op can have. */
@@ -460,7 +448,7 @@ static unsigned room_for_results(const tc_op *op)
 
 static bool result_types(const tc_op *op, tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     const char *out = tc_op_infos[op->code].out;
     r->types = tc_arena_array(&op->func->module->arena, const tc_type *,
                               room_for_results(op));
@@ -471,7 +459,7 @@ static bool result_types(const tc_op *op, tc_results *r)
             return tc_error(cx, op->loc,
                             "%s: the type of the result must be stated, as "
                             "`: tile<64 x f32>`",
-                            name_of(op));
+                            tc_op_name(op));
         tc_results_add(r, r->stated[0]);
     }
     return check_bitwise(op) && (!rules[op->code] || rules[op->code](op, r));
@@ -479,10 +467,10 @@ static bool result_types(const tc_op *op, tc_results *r)
 
 static bool check_stated(const tc_op *op, const tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     if (r->nstated && r->nstated != r->n)
         return tc_error(cx, op->loc, "%s: %u result type%s stated, expected %u",
-                        name_of(op), r->nstated, r->nstated == 1 ? "" : "s",
+                        tc_op_name(op), r->nstated, r->nstated == 1 ? "" : "s",
                         r->n);
     for (unsigned i = 0; i < r->nstated; i++) {
         const tc_type *stated = r->stated[i];
@@ -491,7 +479,7 @@ static bool check_stated(const tc_op *op, const tc_results *r)
         if (stated && stated != r->types[i] && !short_form)
             return tc_error(cx, op->loc,
                             "%s: result %u is %s, but %s is stated",
-                            name_of(op), i, tc_type_name(cx, r->types[i]),
+                            tc_op_name(op), i, tc_type_name(cx, r->types[i]),
                             tc_type_name(cx, stated));
     }
     return true;
@@ -521,14 +509,14 @@ bool tc_op_check_results(const tc_op *op)
     tc_results r = {n, own, 0, NULL};
     if (!result_types(op, &r))
         return false;
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     if (r.n != n)
         return tc_error(cx, op->loc, "%s: %u result%s, expected %u",
-                        name_of(op), n, n == 1 ? "" : "s", r.n);
+                        tc_op_name(op), n, n == 1 ? "" : "s", r.n);
     for (unsigned i = 0; i < n; i++)
         if (own[i] != r.types[i])
             return tc_error(cx, op->loc, "%s: result %u is %s, expected %s",
-                            name_of(op), i, tc_type_name(cx, own[i]),
+                            tc_op_name(op), i, tc_type_name(cx, own[i]),
                             tc_type_name(cx, r.types[i]));
     return true;
 }

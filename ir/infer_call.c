@@ -7,21 +7,6 @@
 
 #include <string.h>
 
-static tc_context *context_of(const tc_op *op)
-{
-    return op->func->module->cx;
-}
-
-static const char *name_of(const tc_op *op)
-{
-    return tc_op_infos[op->code].name;
-}
-
-static const char *type_of(const tc_op *op, unsigned i)
-{
-    return tc_type_name(context_of(op), op->in[i]->type);
-}
-
 /* Who is called. */
 struct signature {
     const char *callee;
@@ -63,10 +48,10 @@ static bool find_param(const tc_op *op, struct signature *s)
 {
     const tc_param *p = tc_infer_callee(op->func, s->callee);
     if (!p || p->kind != TC_PARAM_FUNC)
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "%s: %s is no function parameter of @%s (a "
                         "function is called as @%s)",
-                        name_of(op), s->callee, op->func->name, s->callee);
+                        tc_op_name(op), s->callee, op->func->name, s->callee);
     s->nins = p->nins;
     s->ins = p->ins;
     s->nouts = p->nouts;
@@ -76,22 +61,22 @@ static bool find_param(const tc_op *op, struct signature *s)
 
 static bool find_callee(const tc_op *op, struct signature *s)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     *s = (struct signature){.callee = tc_op_word(op, "callee")};
     if (s->callee[0] != '@')
         return find_param(op, s);
     const tc_func *f = tc_func_find(op->func->module, s->callee + 1);
     if (!f)
-        return tc_error(cx, op->loc, "%s: there is no function %s", name_of(op),
-                        s->callee);
+        return tc_error(cx, op->loc, "%s: there is no function %s",
+                        tc_op_name(op), s->callee);
     if (f->is_kernel || f->is_plan)
         return tc_error(cx, op->loc, "%s: %s is a %s, expected a func",
-                        name_of(op), s->callee, tc_func_word(f));
+                        tc_op_name(op), s->callee, tc_func_word(f));
     if (tc_op_has_attr(op, "names"))
         return tc_error(cx, op->loc,
                         "%s: named arguments are for function parameters, "
                         "%s takes its arguments by position",
-                        name_of(op), s->callee);
+                        tc_op_name(op), s->callee);
     describe_func(op, f, s);
     return true;
 }
@@ -120,11 +105,11 @@ static bool find_lanes(const tc_op *op, unsigned n, const struct signature *s,
         if (t->kind != TC_TILE)
             continue;
         if (*lanes && !tc_type_same_shape(t, *lanes))
-            return tc_error(context_of(op), op->loc,
+            return tc_error(tc_op_context(op), op->loc,
                             "%s: arguments are %s and %s, expected one "
                             "shape",
-                            name_of(op), type_of(op, i),
-                            tc_type_name(context_of(op), *lanes));
+                            tc_op_name(op), tc_op_in_type(op, i),
+                            tc_type_name(tc_op_context(op), *lanes));
         *lanes = t;
     }
     return true;
@@ -132,11 +117,11 @@ static bool find_lanes(const tc_op *op, unsigned n, const struct signature *s,
 
 static bool check_arguments(const tc_op *op, struct signature *s, bool lifted)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     unsigned n = tc_call_npositional(op);
     if (n != s->nins)
         return tc_error(cx, op->loc, "%s: %s takes %u argument%s, found %u",
-                        name_of(op), s->callee, s->nins,
+                        tc_op_name(op), s->callee, s->nins,
                         s->nins == 1 ? "" : "s", n);
     bool ok = true;
     for (unsigned i = 0; i < s->nins; i++) {
@@ -146,7 +131,7 @@ static bool check_arguments(const tc_op *op, struct signature *s, bool lifted)
         if (!tc_type_unify(cx, s->ins[i], got, &s->bound))
             ok = tc_error(
                 cx, op->loc, "%s: argument %u of %s is %s, expected %s",
-                name_of(op), i, s->callee, type_of(op, i),
+                tc_op_name(op), i, s->callee, tc_op_in_type(op, i),
                 tc_type_name(cx, tc_type_substitute(cx, s->ins[i], &s->bound)));
     }
     return ok;
@@ -154,7 +139,7 @@ static bool check_arguments(const tc_op *op, struct signature *s, bool lifted)
 
 bool tc_infer_call(const tc_op *op, tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     struct signature s;
     const tc_type *lanes;
     if (!find_callee(op, &s) || !find_lanes(op, op->nin, &s, &lanes) ||
@@ -171,7 +156,7 @@ bool tc_infer_call(const tc_op *op, tc_results *r)
 
 static bool has_gradient(const tc_op *op, const struct signature *s)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     if (!is_scalar_func(s))
         return tc_error(cx, op->loc,
                         "vjp: %s takes tiles, expected a function of scalars",
@@ -194,13 +179,13 @@ static bool has_gradient(const tc_op *op, const struct signature *s)
 
 static bool check_seed(const tc_op *op, const struct signature *s)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     const tc_type *out = tc_type_substitute(cx, s->outs[0], &s->bound);
     unsigned seed = tc_vjp_seed(op);
     return tc_type_elem(op->in[seed]->type) == out ||
            tc_error(cx, op->loc,
                     "vjp: the seed is %s, expected %s, which %s gives",
-                    type_of(op, seed), tc_type_name(cx, out), s->callee);
+                    tc_op_in_type(op, seed), tc_type_name(cx, out), s->callee);
 }
 
 static unsigned param_of_func(const tc_func *f, const char *name)
@@ -215,7 +200,7 @@ static unsigned param_of_func(const tc_func *f, const char *name)
 /* Where the gradient for a captured tensor or number goes. */
 static bool check_into(const tc_op *op, const struct signature *s, unsigned i)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     const char *name = tc_op_attr(op, "into")->strings[i];
     unsigned param = param_of_func(s->f, name), at = tc_vjp_seed(op) + 1 + i;
     const tc_type *t = param < s->nins ? s->ins[param] : NULL;
@@ -235,7 +220,7 @@ static bool check_into(const tc_op *op, const struct signature *s, unsigned i)
            tc_error(cx, op->loc,
                     "vjp: into(%s=..) is %s, expected a tensor of f32 with %u "
                     "dim%s",
-                    name, type_of(op, at), rank, rank == 1 ? "" : "s");
+                    name, tc_op_in_type(op, at), rank, rank == 1 ? "" : "s");
 }
 
 static bool check_accumulate(const tc_op *op, const struct signature *s)
@@ -243,13 +228,13 @@ static bool check_accumulate(const tc_op *op, const struct signature *s)
     const tc_attr *into = tc_op_attr(op, "into");
     const tc_attr *accumulate = tc_op_attr(op, "accumulate");
     if (s->f && accumulate->kind != TC_ATTR_NONE && !into->n)
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "vjp: accumulate is for function parameters, whose "
                         "captured arguments become the kernel's; expected "
                         "into(name=%%tensor) for %s",
                         s->callee);
     if (!s->f && into->n)
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "vjp: what is bound to %s is not known yet, expected "
                         "accumulate(..) instead of into(..)",
                         s->callee);
@@ -259,16 +244,17 @@ static bool check_accumulate(const tc_op *op, const struct signature *s)
         ok &= check_into(op, s, i);
     for (unsigned i = 1; ok && i < into->n; i++)
         if (op->in[first + i]->type->elem != op->in[first]->type->elem)
-            ok = tc_error(context_of(op), op->loc,
+            ok = tc_error(tc_op_context(op), op->loc,
                           "vjp: into(..) has %s and %s, expected elements of "
                           "one type",
-                          type_of(op, first), type_of(op, first + i));
+                          tc_op_in_type(op, first),
+                          tc_op_in_type(op, first + i));
     return ok;
 }
 
 bool tc_infer_vjp(const tc_op *op, tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     struct signature s;
     const tc_type *lanes;
     if (op->nin < 1 + tc_op_attr(op, "into")->n + tc_op_attr(op, "names")->n)

@@ -7,16 +7,6 @@
 
 #include <string.h>
 
-static tc_context *context_of(const tc_op *op)
-{
-    return op->func->module->cx;
-}
-
-static const char *type_of(const tc_op *op, unsigned i)
-{
-    return tc_type_name(context_of(op), op->in[i]->type);
-}
-
 /* Of a buffer and a tile. */
 static bool same_dims(const tc_type *a, const tc_type *b)
 {
@@ -29,10 +19,11 @@ bool tc_infer_convert_layout(const tc_op *op, tc_results *r)
     const tc_type *from = op->in[0]->type, *to = r->types[0];
     bool fits = to->kind == TC_TILE && to->layout && from->layout &&
                 to->elem == from->elem && tc_type_same_sides(from, to);
-    return fits || tc_error(context_of(op), op->loc,
-                            "convert_layout: %s cannot become %s, expected the "
-                            "same tile in another layout",
-                            type_of(op, 0), tc_type_name(context_of(op), to));
+    return fits ||
+           tc_error(tc_op_context(op), op->loc,
+                    "convert_layout: %s cannot become %s, expected the "
+                    "same tile in another layout",
+                    tc_op_in_type(op, 0), tc_type_name(tc_op_context(op), to));
 }
 
 bool tc_infer_mma(const tc_op *op, tc_results *r)
@@ -44,10 +35,11 @@ bool tc_infer_mma(const tc_op *op, tc_results *r)
                 b->dims[1] == c->dims[1] && a->layout && b->layout &&
                 c->layout && !a->slots && !b->slots;
     if (!fits)
-        return tc_error(context_of(op), op->loc,
+        return tc_error(tc_op_context(op), op->loc,
                         "mma: operands are %s, %s and %s, expected [M, K], "
                         "[K, N] and [M, N] with layouts",
-                        type_of(op, 0), type_of(op, 1), type_of(op, 2));
+                        tc_op_in_type(op, 0), tc_op_in_type(op, 1),
+                        tc_op_in_type(op, 2));
     return tc_results_add(r, c);
 }
 
@@ -55,19 +47,19 @@ bool tc_infer_smem_alloc(const tc_op *op, tc_results *r)
 {
     const tc_type *t = r->types[0];
     return t->kind == TC_SMEM ||
-           tc_error(context_of(op), op->loc,
+           tc_error(tc_op_context(op), op->loc,
                     "smem_alloc: result is %s, expected smem<...>",
-                    tc_type_name(context_of(op), t));
+                    tc_type_name(tc_op_context(op), t));
 }
 
 bool tc_infer_smem_index(const tc_op *op, tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     const tc_type *t = op->in[0]->type;
     if (!t->slots)
         return tc_error(cx, op->loc,
                         "smem_index: operand is %s, expected a ring",
-                        type_of(op, 0));
+                        tc_op_in_type(op, 0));
     return tc_results_add(
         r, tc_type_smem(cx, tc_infer_tile(op, t->rank, t->dims, t->elem),
                         t->layout, 0));
@@ -92,17 +84,19 @@ bool tc_infer_smem_load(const tc_op *op, tc_results *r)
     if (tc_op_has_attr(op, "at") && to->kind == TC_TILE && to->layout &&
         to->elem == from->elem && !from->slots)
         return is_part(op, from, to) ||
-               tc_error(context_of(op), op->loc,
+               tc_error(tc_op_context(op), op->loc,
                         "smem_load: %s is no part of %s that begins there, "
                         "expected sides that divide the buffer's, and "
                         "multiples of them",
-                        tc_type_name(context_of(op), to), type_of(op, 0));
+                        tc_type_name(tc_op_context(op), to),
+                        tc_op_in_type(op, 0));
     bool fits = to->kind == TC_TILE && to->layout && to->elem == from->elem &&
                 !from->slots && same_dims(from, to);
-    return fits || tc_error(context_of(op), op->loc,
-                            "smem_load: %s cannot be read as %s, expected a "
-                            "tile of the same sides with a layout",
-                            type_of(op, 0), tc_type_name(context_of(op), to));
+    return fits ||
+           tc_error(tc_op_context(op), op->loc,
+                    "smem_load: %s cannot be read as %s, expected a "
+                    "tile of the same sides with a layout",
+                    tc_op_in_type(op, 0), tc_type_name(tc_op_context(op), to));
 }
 
 bool tc_infer_mma_wait(const tc_op *op, tc_results *r)
@@ -117,9 +111,9 @@ bool tc_infer_mbarrier_alloc(const tc_op *op, tc_results *r)
 {
     const tc_type *t = r->types[0];
     return t->kind == TC_MBARRIER ||
-           tc_error(context_of(op), op->loc,
+           tc_error(tc_op_context(op), op->loc,
                     "mbarrier_alloc: result is %s, expected mbarrier<...>",
-                    tc_type_name(context_of(op), t));
+                    tc_type_name(tc_op_context(op), t));
 }
 
 bool tc_infer_smem_get(const tc_op *op, tc_results *r)
@@ -129,21 +123,21 @@ bool tc_infer_smem_get(const tc_op *op, tc_results *r)
 
 bool tc_infer_i32(const tc_op *op, tc_results *r)
 {
-    return tc_results_add(r, tc_type_scalar(context_of(op), TC_I32));
+    return tc_results_add(r, tc_type_scalar(tc_op_context(op), TC_I32));
 }
 
 /* Within warps or threads only: the axis stays, with a part for each along it.
  */
 bool tc_infer_partial(const tc_op *op, tc_results *r)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     unsigned axis = (unsigned)tc_op_int(op, "axis");
     const tc_type *first = op->in[0]->type;
     if (!first->layout)
         return tc_error(cx, op->loc,
                         "reduce: within(%s) of %s, expected a tile with a "
                         "layout",
-                        tc_op_word(op, "within"), type_of(op, 0));
+                        tc_op_word(op, "within"), tc_op_in_type(op, 0));
     const tc_layout *layout = tc_layout_partial(
         cx, first->layout, axis,
         tc_op_is_word(op, "within", "thread") ? TC_LANE : TC_WARP);

@@ -293,12 +293,28 @@ void tc_value_replace(tc_value *old, tc_value *with); /* all uses */
 bool tc_region_contains(const tc_region *r, const tc_op *a);
 /* Whether `v` can be used by an op placed before `op` in its region. */
 bool tc_value_is_visible(const tc_value *v, const tc_op *op);
+bool tc_value_has_one_use(const tc_value *v);
 /* A copy of `op`, nested regions included, operands mapped through
  * value->data where that is not NULL (set for results and nested args on the
  * way). Detached. */
 tc_op *tc_op_clone(tc_func *f, tc_op *op);
 
+/* Ops of a region, nested ones included. */
+unsigned tc_region_count(const tc_region *r);
+/* Does that hold of one of them? Is one of them such? */
+bool tc_region_any(const tc_region *r, bool (*is)(const tc_op *op));
+bool tc_region_has_op(const tc_region *r, tc_opcode code);
+/* The same, the op itself included. */
+bool tc_op_any(const tc_op *op, bool (*is)(const tc_op *op));
+/* The `data` of all results and nested args becomes NULL. */
+void tc_region_clear_data(tc_region *r);
+
+const char *tc_op_name(const tc_op *op); /* its mnemonic */
+tc_context *tc_op_context(const tc_op *op);
+/* The type of operand i as text, for messages. */
+const char *tc_op_in_type(const tc_op *op, unsigned i);
 bool tc_op_has(const tc_op *op, tc_trait trait);
+bool tc_op_is_loop(const tc_op *op); /* for, while */
 /* A call or a vjp: both name a callee. */
 bool tc_op_is_call(const tc_op *op);
 /* Operands of a call or vjp: the arguments by position, then those with names,

@@ -273,6 +273,11 @@ bool tc_value_is_visible(const tc_value *v, const tc_op *op)
     return at && (!v->def || is_before(v->def, at));
 }
 
+bool tc_value_has_one_use(const tc_value *v)
+{
+    return v->uses && !v->uses->next;
+}
+
 static tc_value *mapped(tc_value *v)
 {
     return v->data ? v->data : v;
@@ -288,18 +293,6 @@ static void clone_region(tc_func *f, tc_region *from, tc_region *to)
         tc_op_insert(tc_op_clone(f, op), to, NULL);
 }
 
-static void clear_data(tc_region *r)
-{
-    for (unsigned i = 0; i < r->nargs; i++)
-        r->args[i]->data = NULL;
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nout; i++)
-            op->out[i]->data = NULL;
-        for (unsigned i = 0; i < op->nregions; i++)
-            clear_data(op->regions[i]);
-    }
-}
-
 tc_func *tc_func_clone(tc_func *f, const char *name)
 {
     tc_func *copy = tc_func_new(f->module, name, f->is_kernel, f->loc);
@@ -310,13 +303,13 @@ tc_func *tc_func_clone(tc_func *f, const char *name)
     copy->body = body;
     copy->grid = grid;
     copy->prev = copy->next = NULL;
-    clear_data(f->body);
+    tc_region_clear_data(f->body);
     clone_region(copy, f->body, body);
-    clear_data(f->body);
+    tc_region_clear_data(f->body);
     if (grid) {
-        clear_data(f->grid);
+        tc_region_clear_data(f->grid);
         clone_region(copy, f->grid, grid);
-        clear_data(f->grid);
+        tc_region_clear_data(f->grid);
     }
     return copy;
 }

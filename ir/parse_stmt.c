@@ -174,7 +174,7 @@ static void parse_statement(tc_parser *p)
 static const char *name_of_region(const tc_region *r)
 {
     if (r->op)
-        return tc_op_infos[r->op->code].name;
+        return tc_op_name(r->op);
     return r == r->func->grid ? "grid" : tc_func_word(r->func);
 }
 
@@ -207,8 +207,7 @@ static void parse_statements(tc_parser *p)
         if (last && tc_op_has(last, TC_TERMINATOR) &&
             p->cx->nerrors < TC_MAX_ERRORS)
             tc_error(p->cx, tc_parser_loc(p),
-                     "nothing can follow `%s`, expected `}`",
-                     tc_op_infos[last->code].name);
+                     "nothing can follow `%s`, expected `}`", tc_op_name(last));
         parse_statement(p);
         if (p->cx->nerrors >= TC_MAX_ERRORS)
             p->at = p->tokens.n - 1;

@@ -207,7 +207,7 @@ static void print_region(printer *p, const tc_region *r);
 
 static void print_name(printer *p, const tc_op *op)
 {
-    tc_text_add(p->out, tc_op_infos[op->code].name);
+    tc_text_add(p->out, tc_op_name(op));
 }
 
 static void print_plain(printer *p, const tc_op *op)

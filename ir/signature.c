@@ -11,21 +11,6 @@
 #include <assert.h>
 #include <string.h>
 
-static tc_context *context_of(const tc_op *op)
-{
-    return op->func->module->cx;
-}
-
-static const char *name_of(const tc_op *op)
-{
-    return tc_op_infos[op->code].name;
-}
-
-static const char *type_of(const tc_op *op, unsigned i)
-{
-    return tc_type_name(context_of(op), op->in[i]->type);
-}
-
 /* ---- Operands ---- */
 
 static bool is_pointer(const tc_type *t)
@@ -108,7 +93,7 @@ static const tc_type *exact_type(tc_context *cx, char letter,
 
 static bool check_operand(const tc_op *op, unsigned i, char letter)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     const tc_type *got = op->in[i]->type;
     if (letter == '@') {
         tc_kind k = tc_type_elem(got)->kind;
@@ -118,7 +103,8 @@ static bool check_operand(const tc_op *op, unsigned i, char letter)
         return tc_error(cx, op->loc,
                         "%s: operand %u is %s, expected i32 or i64 in the "
                         "shape of %s",
-                        name_of(op), i, type_of(op, i), type_of(op, 0));
+                        tc_op_name(op), i, tc_op_in_type(op, i),
+                        tc_op_in_type(op, 0));
     }
     const tc_type *want = exact_type(cx, letter, op->in[0]->type);
     /* A block pointer leaves the layout to the tile. */
@@ -128,10 +114,12 @@ static bool check_operand(const tc_op *op, unsigned i, char letter)
                    : want;
     if (want && want != got)
         return tc_error(cx, op->loc, "%s: operand %u is %s, expected %s",
-                        name_of(op), i, type_of(op, i), tc_type_name(cx, want));
+                        tc_op_name(op), i, tc_op_in_type(op, i),
+                        tc_type_name(cx, want));
     if (!want && !is_of_kind(letter, got))
         return tc_error(cx, op->loc, "%s: operand %u is %s, expected %s",
-                        name_of(op), i, type_of(op, i), expected_of(letter));
+                        tc_op_name(op), i, tc_op_in_type(op, i),
+                        expected_of(letter));
     return true;
 }
 
@@ -159,9 +147,9 @@ static bool check_operands(const tc_op *op)
     const char *in = tc_op_infos[op->code].in;
     unsigned most, least = operand_counts(in, &most);
     if (op->nin < least || op->nin > most)
-        return tc_error(context_of(op), op->loc,
-                        "%s: %u operand%s, expected %s%u", name_of(op), op->nin,
-                        op->nin == 1 ? "" : "s",
+        return tc_error(tc_op_context(op), op->loc,
+                        "%s: %u operand%s, expected %s%u", tc_op_name(op),
+                        op->nin, op->nin == 1 ? "" : "s",
                         most == least     ? ""
                         : op->nin < least ? "at least "
                                           : "at most ",
@@ -199,20 +187,20 @@ static bool is_word(const char *words, const char *s)
 
 static bool check_attr(const tc_op *op, unsigned i)
 {
-    tc_context *cx = context_of(op);
+    tc_context *cx = tc_op_context(op);
     tc_attr_decl d = tc_op_attr_decl(op->code, i);
     const tc_attr *a = &op->attrs[i];
     if (a->kind == TC_ATTR_NONE)
         return d.optional ||
                tc_error(cx, op->loc, "%s: attribute `%s` is missing",
-                        name_of(op), d.name);
+                        tc_op_name(op), d.name);
     if (a->kind != d.kind)
         return tc_error(cx, op->loc, "%s: attribute `%s` has the wrong kind",
-                        name_of(op), d.name);
+                        tc_op_name(op), d.name);
     if (d.words && !is_word(d.words, a->s))
         return tc_error(
             cx, op->loc, "%s: %s(%s) is not known, expected one of %.*s",
-            name_of(op), d.name, a->s, (int)strcspn(d.words, " "), d.words);
+            tc_op_name(op), d.name, a->s, (int)strcspn(d.words, " "), d.words);
     return true;
 }
 

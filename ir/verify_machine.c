@@ -113,8 +113,7 @@ static bool check_pending(const tc_verifier *v, const tc_op *op)
 {
     return tc_op_int(op, "pending") >= 0 ||
            tc_error(v->cx, op->loc, "%s: %lld pending, expected 0 or more",
-                    tc_op_infos[op->code].name,
-                    (long long)tc_op_int(op, "pending"));
+                    tc_op_name(op), (long long)tc_op_int(op, "pending"));
 }
 
 static bool check_mbarrier_alloc(const tc_verifier *v, const tc_op *op)
@@ -147,12 +146,11 @@ static bool check_bulk(const tc_verifier *v, const tc_op *op)
                 window->rank == buffer->rank &&
                 memcmp(window->dims, buffer->dims,
                        buffer->rank * sizeof *buffer->dims) == 0;
-    return fits ||
-           tc_error(v->cx, op->loc,
-                    "%s: %s and %s, expected the same sides and "
-                    "elements",
-                    tc_op_infos[op->code].name, tc_type_name(v->cx, window),
-                    tc_type_name(v->cx, buffer));
+    return fits || tc_error(v->cx, op->loc,
+                            "%s: %s and %s, expected the same sides and "
+                            "elements",
+                            tc_op_name(op), tc_type_name(v->cx, window),
+                            tc_type_name(v->cx, buffer));
 }
 
 static bool check_store(const tc_verifier *v, const tc_op *op)
@@ -190,7 +188,7 @@ static bool check_smem_scalar(const tc_verifier *v, const tc_op *op)
     return fits || tc_error(v->cx, op->loc,
                             "%s: %s, expected a buffer of one element of the "
                             "scalar's type",
-                            tc_op_infos[op->code].name, tc_type_name(v->cx, t));
+                            tc_op_name(op), tc_type_name(v->cx, t));
 }
 
 /* The roles of warp groups. */
@@ -213,7 +211,7 @@ static bool check_no_tiles(const tc_verifier *v, const tc_region *r,
     tc_each_op (op, r) {
         if (has_tiles(op))
             ok = tc_error(v->cx, op->loc, "%s: a tile in the %s",
-                          tc_op_infos[op->code].name, where);
+                          tc_op_name(op), where);
         for (unsigned i = 0; i < op->nregions; i++)
             ok &= check_no_tiles(v, op->regions[i], where);
     }
@@ -234,7 +232,7 @@ static bool check_mover(const tc_verifier *v, const tc_region *r)
             ok = tc_error(v->cx, op->loc,
                           "%s: in the mover, expected it in "
                           "the producer or the consumer",
-                          tc_op_infos[op->code].name);
+                          tc_op_name(op));
         for (unsigned i = 0; i < op->nregions; i++)
             ok &= check_mover(v, op->regions[i]);
     }
@@ -254,7 +252,7 @@ static bool check_beside(const tc_verifier *v, const tc_op *roles)
             return tc_error(v->cx, op->loc,
                             "%s: beside warp_groups, expected it in one of "
                             "their regions",
-                            tc_op_infos[op->code].name);
+                            tc_op_name(op));
     }
     return true;
 }
@@ -304,7 +302,7 @@ static bool check_warp_groups(const tc_verifier *v, const tc_op *op)
 /* In the consumer, whose groups all take the same turns, by pairs. */
 static bool check_turn(const tc_verifier *v, const tc_op *op)
 {
-    const char *name = tc_op_infos[op->code].name;
+    const char *name = tc_op_name(op);
     const tc_region *r = op->parent;
     bool takes = op->code == TC_TAKE_TURN;
     while (r->op && r->op->code != TC_WARP_GROUPS)

@@ -10,11 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *name_of(const tc_op *op)
-{
-    return tc_op_infos[op->code].name;
-}
-
 static const char *type_name(const tc_verifier *v, const tc_type *t)
 {
     return t ? tc_type_name(v->cx, t) : "no type";
@@ -32,7 +27,7 @@ const char *tc_region_name(tc_context *cx, const tc_region *r)
     unsigned i = 0;
     while (i < r->op->nregions && r->op->regions[i] != r)
         i++;
-    return tc_arena_printf(a, "%s: region %u", name_of(r->op), i);
+    return tc_arena_printf(a, "%s: region %u", tc_op_name(r->op), i);
 }
 
 tc_opcode tc_expected_terminator(const tc_region *r)
@@ -46,8 +41,9 @@ tc_opcode tc_expected_terminator(const tc_region *r)
 bool tc_verify_region_count(const tc_verifier *v, const tc_op *op, unsigned n)
 {
     return op->nregions == n ||
-           tc_error(v->cx, op->loc, "%s: %u region%s, expected %u", name_of(op),
-                    op->nregions, op->nregions == 1 ? "" : "s", n);
+           tc_error(v->cx, op->loc, "%s: %u region%s, expected %u",
+                    tc_op_name(op), op->nregions, op->nregions == 1 ? "" : "s",
+                    n);
 }
 
 bool tc_verify_arg_count(const tc_verifier *v, const tc_region *r, unsigned n)
@@ -74,7 +70,7 @@ static bool check_handed_count(const tc_verifier *v, const tc_op *op,
 {
     return op->nin == n ||
            tc_error(v->cx, op->loc, "%s: %u value%s, expected %u for %s",
-                    name_of(op), op->nin, op->nin == 1 ? "" : "s", n, to);
+                    tc_op_name(op), op->nin, op->nin == 1 ? "" : "s", n, to);
 }
 
 static bool check_handed_type(const tc_verifier *v, const tc_op *op, unsigned i,
@@ -82,7 +78,7 @@ static bool check_handed_type(const tc_verifier *v, const tc_op *op, unsigned i,
 {
     return op->in[i]->type == want ||
            tc_error(v->cx, op->loc, "%s: value %u is %s, expected %s for %s",
-                    name_of(op), i, type_name(v, op->in[i]->type),
+                    tc_op_name(op), i, type_name(v, op->in[i]->type),
                     type_name(v, want), to);
 }
 
@@ -119,7 +115,7 @@ static bool check_yield(const tc_verifier *v, const tc_op *op)
     bool reduce = owner->code == TC_REDUCE;
     unsigned n = reduce ? owner->nin : owner->nout;
     const char *to =
-        tc_arena_printf(&v->cx->diag_arena, "the `%s`", name_of(owner));
+        tc_arena_printf(&v->cx->diag_arena, "the `%s`", tc_op_name(owner));
     if (!check_handed_count(v, op, n, to))
         return false;
     bool ok = true;
@@ -198,7 +194,7 @@ static bool check_windows(const tc_verifier *v, const tc_op *op,
             ok = tc_error(v->cx, yield->loc,
                           "%s: carried block pointer %u moves from %s to %s, "
                           "expected a window on one tensor",
-                          name_of(op), i, tc_value_name(v->cx, from),
+                          tc_op_name(op), i, tc_value_name(v->cx, from),
                           tc_value_name(v->cx, to));
     }
     return ok;
@@ -275,8 +271,8 @@ static bool check_distinct(const tc_verifier *v, const tc_op *op,
         for (unsigned k = 0; k < i; k++)
             if (strcmp(names->strings[i], names->strings[k]) == 0)
                 return tc_error(v->cx, op->loc,
-                                "%s: argument `%s` is given twice", name_of(op),
-                                names->strings[i]);
+                                "%s: argument `%s` is given twice",
+                                tc_op_name(op), names->strings[i]);
     return true;
 }
 
@@ -287,7 +283,7 @@ static bool check_call(const tc_verifier *v, const tc_op *op)
     if (names->n > op->nin)
         return tc_error(v->cx, op->loc,
                         "%s: %u argument names, expected at most %u",
-                        name_of(op), names->n, op->nin);
+                        tc_op_name(op), names->n, op->nin);
     if (!check_distinct(v, op, "names") ||
         (op->code == TC_VJP && !check_distinct(v, op, "into")))
         return false;
@@ -302,7 +298,7 @@ static bool check_call(const tc_verifier *v, const tc_op *op)
     return ok || tc_error(v->cx, op->loc,
                           "%s: the types of %s's parameters or results are "
                           "wrong, expected them to be right",
-                          name_of(op), callee);
+                          tc_op_name(op), callee);
 }
 
 /* ---- Numbers ---- */
@@ -345,7 +341,7 @@ bool tc_verify_fits(const tc_verifier *v, const tc_op *op, const char *what,
 {
     /* A float literal of an int type is told apart by tc_op_check_results. */
     return number_fits(n, elem->kind) ||
-           tc_error(v->cx, op->loc, "%s: %s%s does not fit %s", name_of(op),
+           tc_error(v->cx, op->loc, "%s: %s%s does not fit %s", tc_op_name(op),
                     what, number_name(v, n), tc_type_name(v->cx, elem));
 }
 
@@ -381,7 +377,7 @@ bool tc_verify_boundary(const tc_verifier *v, const tc_op *op)
         return tc_error(v->cx, op->loc,
                         "%s: boundary is given for %s, expected a block "
                         "pointer (pointers take a mask)",
-                        name_of(op), tc_type_name(v->cx, t));
+                        tc_op_name(op), tc_type_name(v->cx, t));
     const tc_attr *a = tc_op_attr(op, "boundary");
     unsigned seen = 0;
     for (unsigned i = 0; i < a->n; i++) {
@@ -389,12 +385,12 @@ bool tc_verify_boundary(const tc_verifier *v, const tc_op *op)
             return tc_error(v->cx, op->loc,
                             "%s: boundary axis %lld is out of range, expected "
                             "0 to %d, an axis of %s",
-                            name_of(op), (long long)a->ints[i],
+                            tc_op_name(op), (long long)a->ints[i],
                             (int)t->rank - 1, tc_type_name(v->cx, t));
         if (seen & 1u << a->ints[i])
             return tc_error(v->cx, op->loc,
                             "%s: boundary axis %lld is given twice",
-                            name_of(op), (long long)a->ints[i]);
+                            tc_op_name(op), (long long)a->ints[i]);
         seen |= 1u << a->ints[i];
     }
     return true;
@@ -412,7 +408,7 @@ static bool check_pad(const tc_verifier *v, const tc_op *op)
         return tc_error(v->cx, op->loc,
                         "%s: a pad is given for pointers, expected ints or "
                         "floats",
-                        name_of(op));
+                        tc_op_name(op));
     return tc_verify_fits(v, op, "pad ", pad->number, elem);
 }
 
@@ -470,7 +466,7 @@ static bool check_atomic(const tc_verifier *v, const tc_op *op)
            tc_error(v->cx, op->loc,
                     "%s: elements are %s, expected i32, i64, f16, bf16, f32 or "
                     "f64",
-                    name_of(op), tc_type_name(v->cx, elem));
+                    tc_op_name(op), tc_type_name(v->cx, elem));
 }
 
 static bool check_select(const tc_verifier *v, const tc_op *op)

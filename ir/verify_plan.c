@@ -32,7 +32,7 @@ static bool is_host_op(const tc_op *op)
 
 bool tc_verify_plan_place(const tc_verifier *v, const tc_op *op)
 {
-    const char *name = tc_op_infos[op->code].name;
+    const char *name = tc_op_name(op);
     if (!v->f->is_plan)
         return !is_plan_op(op) ||
                tc_error(v->cx, op->loc,

@@ -6,13 +6,6 @@
  */
 #include "ir/verify.h"
 
-#include <string.h>
-
-static const char *name_of(const tc_op *op)
-{
-    return tc_op_infos[op->code].name;
-}
-
 /* ---- Values ---- */
 
 static const char *describe(const tc_verifier *v, const tc_value *value)
@@ -54,7 +47,7 @@ static bool check_uses(const tc_verifier *v, const tc_value *value, tc_loc loc,
             return tc_error(v->cx, loc,
                             "%s: %s is used by %s, which stands nowhere in "
                             "@%s, expected it to be erased",
-                            owner, describe(v, value), name_of(u->op),
+                            owner, describe(v, value), tc_op_name(u->op),
                             v->f->name);
     }
     return true;
@@ -108,7 +101,7 @@ static bool check_operand(tc_verifier *v, const tc_op *op, unsigned i)
     v->broken |= !value;
     if (!value)
         return tc_error(v->cx, op->loc, "%s: operand %u is missing",
-                        name_of(op), i);
+                        tc_op_name(op), i);
     bool linked = u->op == op && u->index == i &&
                   (u->prev ? u->prev->next == u : value->uses == u) &&
                   (!u->next || u->next->prev == u);
@@ -116,11 +109,12 @@ static bool check_operand(tc_verifier *v, const tc_op *op, unsigned i)
               tc_error(v->cx, op->loc,
                        "%s: operand %u (%s) is not in the list of uses of its "
                        "value",
-                       name_of(op), i, describe(v, value));
+                       tc_op_name(op), i, describe(v, value));
     if (value->data != v) {
-        ok = tc_error(
-            v->cx, op->loc, "%s: operand %u (%s) cannot be used here: %s",
-            name_of(op), i, describe(v, value), why_not_visible(v, value, op));
+        ok = tc_error(v->cx, op->loc,
+                      "%s: operand %u (%s) cannot be used here: %s",
+                      tc_op_name(op), i, describe(v, value),
+                      why_not_visible(v, value, op));
         if (value->loc.file)
             tc_note(v->cx, value->loc, "it is defined here");
     }
@@ -167,13 +161,13 @@ static bool check_attrs(const tc_verifier *v, const tc_op *op)
         tc_attr_decl decl = tc_op_attr_decl(op->code, i);
         if (!attr_has_content(a))
             ok = tc_error(v->cx, op->loc, "%s: attribute `%s` is empty",
-                          name_of(op), decl.name);
+                          tc_op_name(op), decl.name);
         for (unsigned k = 0; ok && a->kind == TC_ATTR_DIMS && k < a->n; k++) {
             const char *problem =
                 a->dims[k] ? tc_dim_problem(v->f, a->dims[k]) : NULL;
             if (problem)
                 ok = tc_error(v->cx, op->loc, "%s: attribute `%s`: %s",
-                              name_of(op), decl.name, problem);
+                              tc_op_name(op), decl.name, problem);
         }
     }
     return ok;
@@ -190,14 +184,14 @@ static bool check_results(tc_verifier *v, const tc_op *op)
         if (!out || out->def != op || out->index != i)
             return tc_error(v->cx, op->loc,
                             "%s: result %u is not linked to its op",
-                            name_of(op), i);
-        ok &= check_value(v, out, op->loc, name_of(op));
+                            tc_op_name(op), i);
+        ok &= check_value(v, out, op->loc, tc_op_name(op));
         if (out->type && out->type->kind == TC_TENSOR &&
             op->code != TC_WORKSPACE)
             ok = tc_error(v->cx, op->loc,
                           "%s: result %u is %s, expected no tensor (tensors "
                           "are parameters only)",
-                          name_of(op), i, tc_type_name(v->cx, out->type));
+                          tc_op_name(op), i, tc_type_name(v->cx, out->type));
     }
     return ok;
 }
@@ -241,7 +235,7 @@ static bool check_place(const tc_verifier *v, const tc_op *op)
         ok = tc_error(v->cx, op->loc,
                       "%s: cannot stand in a grid, expected pure ops on "
                       "scalars and sizes, or assert",
-                      name_of(op));
+                      tc_op_name(op));
     /* Calls are inlined and looked at again. */
     bool nested = op->nregions > 0 || tc_op_is_call(op);
     if (v->combiner &&
@@ -250,12 +244,12 @@ static bool check_place(const tc_verifier *v, const tc_op *op)
         ok = tc_error(v->cx, op->loc,
                       "%s: cannot stand in the region of reduce, expected pure "
                       "ops on scalars",
-                      name_of(op));
+                      tc_op_name(op));
     if (v->speculated && tc_op_has(op, TC_WRITES) && !only_adds(op))
         ok = tc_error(v->cx, op->loc,
                       "%s: it has an effect, and stands in the first region of "
                       "an `if` that is speculatable",
-                      name_of(op));
+                      tc_op_name(op));
     return ok;
 }
 
@@ -291,8 +285,8 @@ static bool check_regions(tc_verifier *v, tc_op *op)
         if (!r || r->op != op || r->func != v->f) {
             v->broken = true;
             ok = tc_error(v->cx, op->loc,
-                          "%s: region %u is not linked to its op", name_of(op),
-                          i);
+                          "%s: region %u is not linked to its op",
+                          tc_op_name(op), i);
             break;
         }
         v->speculated = speculated || (speculatable && i == 0);
@@ -345,7 +339,7 @@ static bool links_are_right(const tc_verifier *v, const tc_region *r)
         if (op->parent != r || op->func != v->f)
             return tc_error(v->cx, op->loc,
                             "%s: %s is not linked to its region or function",
-                            tc_region_name(v->cx, r), name_of(op));
+                            tc_region_name(v->cx, r), tc_op_name(op));
     }
     return r->last == prev ||
            tc_error(v->cx, prev ? prev->loc : v->f->loc,
@@ -391,14 +385,14 @@ static bool check_end(const tc_verifier *v, const tc_region *r)
             ok = tc_error(v->cx, op->loc,
                           "%s: stands before the end of its region, expected "
                           "it to be the last op",
-                          name_of(op));
+                          tc_op_name(op));
     if (!r->last)
         return tc_error(v->cx, loc_of_region(v, r),
                         "%s: is empty, expected it to end in %s",
                         tc_region_name(v->cx, r), want);
     if (r->last->code != tc_expected_terminator(r))
         ok = tc_error(v->cx, loc_of_region(v, r), "%s: ends in %s, expected %s",
-                      tc_region_name(v->cx, r), name_of(r->last), want);
+                      tc_region_name(v->cx, r), tc_op_name(r->last), want);
     return ok;
 }
 

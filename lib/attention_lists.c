@@ -19,22 +19,10 @@ enum { LEAST_QUERIES = 512, LEAST_KEYS = 2048 };
 
 /* ---- What the compiler finds ---- */
 
-static bool has_reduction(const tc_region *r)
-{
-    tc_each_op (op, r) {
-        if (op->code == TC_REDUCE)
-            return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (has_reduction(op->regions[i]))
-                return true;
-    }
-    return false;
-}
-
 static bool asks_in_loop(const tc_region *r)
 {
     tc_each_op (op, r)
-        if (op->code == TC_FOR && has_reduction(op->regions[0]))
+        if (op->code == TC_FOR && tc_region_has_op(op->regions[0], TC_REDUCE))
             return true;
     return false;
 }

@@ -87,7 +87,7 @@ static const char *access(const view *v, const tc_buffer_access *a)
 {
     const char *ways =
         a->ways > 1 ? tc_arena_printf(v->arena, "%u-way", a->ways) : "none";
-    const char *name = tc_op_infos[a->op->code].name;
+    const char *name = tc_op_name(a->op);
     if (a->by_descriptor)
         return tc_arena_printf(v->arena, "wgmma %s", ways);
     if (a->by_matrices)

@@ -79,7 +79,7 @@ static tilec_status compute(struct run *r, const tc_step *s)
     if (op->nin <= 3 && tc_eval_op(op, in, &out->scalar))
         return TILEC_OK;
     tc_fail(r->error, TILEC_INPUT, "%s: cannot be evaluated in a plan",
-            tc_op_infos[op->code].name);
+            tc_op_name(op));
     return at_place(r, s, TILEC_INPUT);
 }
 

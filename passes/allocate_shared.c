@@ -34,8 +34,8 @@ static void say_where(tc_pass_env *env, const tc_lifetime *l)
                   "%s: %u bytes at offset %u, in use from %s at line %u to %s "
                   "at line %u",
                   name_of(env->cx, l), l->bytes, l->offset,
-                  tc_op_infos[l->first_op->code].name, l->first_op->loc.line,
-                  tc_op_infos[l->last_op->code].name, l->last_op->loc.line);
+                  tc_op_name(l->first_op), l->first_op->loc.line,
+                  tc_op_name(l->last_op), l->last_op->loc.line);
 }
 
 /* The buffers in use when most memory is. */

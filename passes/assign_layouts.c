@@ -29,16 +29,11 @@ static const char pass[] = "assign-layouts";
 
 /* ---- Types ---- */
 
-static bool has_layouts(const tc_region *r)
+static bool gives_layouts(const tc_op *op)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nout; i++)
-            if (op->out[i]->type->kind == TC_TILE && op->out[i]->type->layout)
-                return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (has_layouts(op->regions[i]))
-                return true;
-    }
+    for (unsigned i = 0; i < op->nout; i++)
+        if (op->out[i]->type->kind == TC_TILE && op->out[i]->type->layout)
+            return true;
     return false;
 }
 
@@ -318,7 +313,7 @@ static void plan_access(tc_placing *s, const tc_op *op)
     const tc_type *t = moved(op);
     if (!t || t->kind != TC_TILE)
         return;
-    const char *name = tc_op_infos[op->code].name;
+    const char *name = tc_op_name(op);
     tc_vector v = tc_axis_vector(s->axes, op);
     unsigned held = tc_layout_contiguous(t->layout, v.axis, v.elements);
     unsigned bytes = held * tc_type_bytes(t->elem);
@@ -384,7 +379,7 @@ static uint64_t can_be_aligned(const tc_placing *s)
 
 tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
 {
-    if (!f->is_kernel || f->nparams || has_layouts(f->body))
+    if (!f->is_kernel || f->nparams || tc_region_any(f->body, gives_layouts))
         return TC_UNCHANGED;
     /* What every GPU can do, where none is named. */
     const tc_target *target =

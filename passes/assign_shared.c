@@ -22,8 +22,6 @@
 #include "passes/shared_memory.h"
 #include "passes/wgmma.h"
 
-#include <string.h>
-
 static const char pass[] = "assign-shared";
 
 enum { MOST_VIEWS = 4, MOST_ACCESSES = 32, MOST_CANDIDATES = 48 };
@@ -61,7 +59,7 @@ static unsigned loops_around(const tc_op *op)
 {
     unsigned depth = 0;
     for (; op; op = op->parent ? op->parent->op : NULL)
-        depth += op->code == TC_FOR || op->code == TC_WHILE;
+        depth += tc_op_is_loop(op);
     return depth;
 }
 
@@ -109,7 +107,7 @@ static unsigned copied_vector(const buffer *b, const tc_op *store)
 
 static bool by_descriptor(const access *a)
 {
-    return a->op->code == TC_MMA && tc_mma_is_group(tc_op_word(a->op, "instr"));
+    return tc_is_group_mma(a->op);
 }
 
 static void fill_access(const buffer *b, access *a)
@@ -388,8 +386,7 @@ static void say(const buffer *b, const tc_layout *l)
     for (unsigned i = 0; i < b->n; i++) {
         const access *a = &b->accesses[i];
         verdict v = judge(b, a, l);
-        tc_text_printf(&text, "%s%s ", i ? "; " : "",
-                       tc_op_infos[a->op->code].name);
+        tc_text_printf(&text, "%s%s ", i ? "; " : "", tc_op_name(a->op));
         if (v.descriptor)
             tc_text_printf(&text, "by wgmma, %s",
                            v.trans ? "across K" : "along K");

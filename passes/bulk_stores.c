@@ -37,6 +37,7 @@
 #include "passes/wgmma.h"
 
 #include "ir/layout.h"
+#include "passes/mma.h"
 
 static const char pass[] = "bulk-stores";
 
@@ -268,18 +269,6 @@ static const tc_op *loop_around(const struct bulk *s, const tc_op *op)
     return loop == s->tiles ? NULL : loop;
 }
 
-static bool has_group_mma(const tc_region *r)
-{
-    tc_each_op (op, r) {
-        if (op->code == TC_MMA && tc_wgmma_k(tc_op_word(op, "instr")))
-            return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (has_group_mma(op->regions[i]))
-                return true;
-    }
-    return false;
-}
-
 static unsigned hot_slots(const struct bulk *s)
 {
     return s->env->options->stages == 1 ? 1 : SLOTS;
@@ -298,7 +287,9 @@ static unsigned slots_of(const struct bulk *s, const tc_op *alloc)
         if (op->code == TC_IF)
             return 0;
     const tc_op *loop = loop_around(s, store);
-    return loop && has_group_mma(loop->regions[0]) ? hot_slots(s) : 1;
+    return loop && tc_region_any(loop->regions[0], tc_is_group_mma)
+               ? hot_slots(s)
+               : 1;
 }
 
 struct room {
@@ -629,7 +620,8 @@ static void visit(struct bulk *s, tc_region *r)
 tc_change tc_pass_bulk_stores(tc_func *f, tc_pass_env *env)
 {
     struct bulk s = {.env = env, .f = f};
-    if (!f->is_kernel || !env->target->tma || !has_group_mma(f->body))
+    if (!f->is_kernel || !env->target->tma ||
+        !tc_region_any(f->body, tc_is_group_mma))
         return TC_UNCHANGED;
     tc_each_op (op, f->body)
         if (tc_is_tile_loop(op))

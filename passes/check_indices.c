@@ -162,8 +162,7 @@ static const char *text_of(const checker *c, const tc_value *v, unsigned depth,
 /* "rem(%q, 3)" */
 static const char *call_text(const checker *c, const tc_op *op, unsigned depth)
 {
-    const char *text =
-        tc_arena_printf(c->scratch, "%s(", tc_op_infos[op->code].name);
+    const char *text = tc_arena_printf(c->scratch, "%s(", tc_op_name(op));
     for (unsigned i = 0; i < op->nin; i++)
         text = tc_arena_printf(c->scratch, "%s%s%s", text, i ? ", " : "",
                                text_of(c, op->in[i], depth, false));

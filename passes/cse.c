@@ -176,7 +176,7 @@ static void visit_region(struct cse *s, tc_region *r, tc_region *then);
 static void visit_nested(struct cse *s, tc_op *op)
 {
     bool stores = tc_op_effects(op).stores;
-    bool loops = op->code == TC_FOR || op->code == TC_WHILE;
+    bool loops = tc_op_is_loop(op);
     if (stores && loops)
         new_memory(s);
     if (op->code == TC_WHILE) {

@@ -49,11 +49,6 @@ typedef struct adding {
 
 /* ---- What is added ---- */
 
-static bool used_once(const tc_value *v)
-{
-    return v->uses && !v->uses->next;
-}
-
 static bool is_of_step(const adding *a, const tc_value *v)
 {
     const tc_region *r = a->loop->regions[0];
@@ -66,7 +61,7 @@ static bool match_buffer(adding *a, unsigned operand)
 {
     tc_value *v = a->product->in[operand];
     a->view = tc_match_op(v, TC_SMEM_TRANS);
-    if (a->view && !used_once(v))
+    if (a->view && !tc_value_has_one_use(v))
         return false;
     v = a->view ? a->view->in[0] : v;
     a->alloc = tc_match_op(v, TC_SMEM_ALLOC);
@@ -88,7 +83,7 @@ static bool match_product(adding *a)
 {
     tc_scalar zero;
     a->product = tc_match_op(a->store->in[1], TC_MMA);
-    if (!a->product || !used_once(a->store->in[1]) ||
+    if (!a->product || !tc_value_has_one_use(a->store->in[1]) ||
         a->product->parent != a->store->parent ||
         !tc_wgmma_k(tc_op_word(a->product, "instr")) ||
         !tc_match_const(a->product->in[2], &zero) || zero.f != 0)
@@ -103,7 +98,7 @@ static bool match_product(adding *a)
 static bool match_window(adding *a)
 {
     a->block = tc_match_op(a->store->in[0], TC_BLOCK);
-    if (!a->block || !used_once(a->block->out[0]) ||
+    if (!a->block || !tc_value_has_one_use(a->block->out[0]) ||
         a->block->parent != a->store->parent)
         return false;
     const tc_attr *sides = tc_op_attr(a->block, "sides");

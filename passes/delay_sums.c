@@ -33,15 +33,10 @@ typedef struct summing {
     const tc_type *parts;
 } summing;
 
-static bool used_once(const tc_value *v)
-{
-    return v->uses && !v->uses->next;
-}
-
 static tc_op *sum_of(const tc_value *v)
 {
     tc_op *op = tc_match_op(v, TC_REDUCE);
-    return op && used_once(v) && tc_op_is_word(op, "kind", "sum") &&
+    return op && tc_value_has_one_use(v) && tc_op_is_word(op, "kind", "sum") &&
                    tc_op_is_word(op, "within", "block")
                ? op
                : NULL;
@@ -53,7 +48,7 @@ static bool match_scaled(summing *s, const tc_value *v)
     if (v == s->carried)
         return true;
     s->mul = tc_match_op(v, TC_MUL);
-    if (!s->mul || !used_once(v))
+    if (!s->mul || !tc_value_has_one_use(v))
         return false;
     unsigned i = s->mul->in[1] == s->carried;
     s->factor = s->mul->in[1 - i];
@@ -64,7 +59,8 @@ static bool match_next(summing *s, const tc_value *next)
 {
     tc_op *fma = tc_match_op(next, TC_FMA);
     s->add = fma ? fma : tc_match_op(next, TC_ADD);
-    if (!s->add || !used_once(next) || !used_once(s->carried))
+    if (!s->add || !tc_value_has_one_use(next) ||
+        !tc_value_has_one_use(s->carried))
         return false;
     if (fma) {
         unsigned i = fma->in[1] == s->carried;

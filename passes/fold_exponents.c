@@ -157,11 +157,6 @@ static bool keeps_order(const tc_value *f)
     return is_positive(f) && is_below_infinity(f);
 }
 
-static bool has_one_use(const tc_value *v)
-{
-    return v->uses && !v->uses->next;
-}
-
 /* select(m, a f, k), select(m, k, a f) */
 static tc_value *out_of_select(tc_builder *b, tc_op *select)
 {
@@ -170,7 +165,7 @@ static tc_value *out_of_select(tc_builder *b, tc_op *select)
     for (unsigned i = 1; i <= 2; i++) {
         tc_value *other = select->in[3 - i];
         if (!tc_has_float_lanes(other) || !tc_match_const(other, &k) ||
-            (k.f != 0 && !isinf(k.f)) || !has_one_use(select->in[i]) ||
+            (k.f != 0 && !isinf(k.f)) || !tc_value_has_one_use(select->in[i]) ||
             !match_scaled(select->in[i], &a, &f) || !keeps_order(f))
             continue;
         tc_value *in[] = {select->in[0], other, other};

@@ -79,7 +79,7 @@ void tc_adjoint_add(tc_adjoints *a, tc_value *v, tc_value *g)
 static bool cannot(const struct gradient *s, const tc_op *op, const char *why)
 {
     tc_error(s->cx, op->loc, "differentiate: %s in @%s has no gradient: %s",
-             tc_op_infos[op->code].name, s->name, why);
+             tc_op_name(op), s->name, why);
     tc_note(s->cx, s->wanted, "vjp is here");
     return false;
 }

@@ -145,17 +145,6 @@ static bool narrow_index(const struct finder *s, tc_gradient_site *site)
 
 /* ---- All of them ---- */
 
-static unsigned count_ops(const tc_region *r)
-{
-    unsigned n = 0;
-    tc_each_op (op, r) {
-        n++;
-        for (unsigned i = 0; i < op->nregions; i++)
-            n += count_ops(op->regions[i]);
-    }
-    return n;
-}
-
 static void hoist_gathers(struct finder *s, tc_region *r)
 {
     tc_each_op_safe (op, r) {
@@ -195,7 +184,7 @@ bool tc_gradient_find_sites(tc_pass_env *env, tc_func *f, const char *name,
             !check_uses(&s, f->body->args[i]))
             return false;
     s.sites = tc_arena_array(env->scratch, tc_gradient_site,
-                             f->body->nargs + count_ops(f->body));
+                             f->body->nargs + tc_region_count(f->body));
     hoist_gathers(&s, f->body);
     if (!add_sites(&s))
         return false;

@@ -178,18 +178,13 @@ static bool have_met(const struct access *before, const struct access *a)
            before->end == a->end;
 }
 
-static bool is_loop(const tc_op *op)
-{
-    return op->code == TC_FOR || op->code == TC_WHILE;
-}
-
 /* As late as may be, but outside of loops that do not hold both ends. */
 static tc_op *place_of(const struct access *from, tc_op *to)
 {
     tc_op *place = to;
     for (tc_op *at = to;; at = at->parent->op) {
         tc_op *around = at->parent->op;
-        if (is_loop(at))
+        if (tc_op_is_loop(at))
             place = at;
         if (!around || around == from->carrier ||
             tc_is_nested_in(from->at, around))
@@ -621,7 +616,7 @@ static struct node *node_of(tc_hazard_finder *h, tc_op *op, unsigned depth)
     for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++) {
         if (is_other_role(op, i))
             continue;
-        node.inside[i] = nodes_of(h, op->regions[i], depth + is_loop(op));
+        node.inside[i] = nodes_of(h, op->regions[i], depth + tc_op_is_loop(op));
         matters |= node.inside[i] != NULL;
     }
     if (!matters)

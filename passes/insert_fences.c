@@ -101,7 +101,7 @@ static void insert_fence(struct fencer *s, tc_op *barrier, const tc_op *writer)
         s->env->cx, writer->loc, "insert-barriers",
         "a fence before the barrier behind %s: products of warp groups or "
         "bulk stores read what it wrote",
-        tc_op_infos[writer->code].name);
+        tc_op_name(writer));
     s->changed = true;
 }
 

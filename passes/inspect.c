@@ -11,8 +11,6 @@
 #include "passes/shared_memory.h"
 #include "passes/tma.h"
 
-#include <string.h>
-
 typedef struct inspector {
     tc_pass_env *env;
     const tc_refusals *refusals;
@@ -65,7 +63,7 @@ static void find_hot(inspector *s, const tc_region *r, const tc_op *loop,
     enum { MOST = 8 };
     uint64_t products = 0, loads = 0;
     tc_each_op (op, r) {
-        bool is_loop = op->code == TC_FOR || op->code == TC_WHILE;
+        bool is_loop = tc_op_is_loop(op);
         products += products_of(op);
         if (is_load(op))
             loads += (uint64_t)tc_type_count(tile_of(op));

@@ -128,7 +128,7 @@ static bool may_move(struct licm *s, const tc_op *op, const tc_op *loop,
     if (why)
         tc_remark(s->env->cx, op->loc, "licm",
                   "%s is the same in every step but stays in the loop: %s",
-                  tc_op_infos[op->code].name, why);
+                  tc_op_name(op), why);
     return !why;
 }
 
@@ -192,7 +192,7 @@ static void visit_region(struct licm *s, tc_region *r)
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
             visit_region(s, op->regions[i]);
-        if (op->code == TC_FOR || op->code == TC_WHILE)
+        if (tc_op_is_loop(op))
             visit_loop(s, op);
     }
 }

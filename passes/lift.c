@@ -81,7 +81,7 @@ static bool cannot(struct lift *l, const tc_op *op, const char *why)
 {
     tc_error(l->cx, op->loc,
              "inline: %s in %s cannot be applied lane by lane: %s",
-             tc_op_infos[op->code].name, l->callee, why);
+             tc_op_name(op), l->callee, why);
     tc_note(l->cx, l->call->loc, "called with tiles here");
     return false;
 }

@@ -75,6 +75,11 @@ bool tc_mma_is_group(const char *instr)
     return strncmp(instr, "m64", 3) == 0;
 }
 
+bool tc_is_group_mma(const tc_op *op)
+{
+    return op->code == TC_MMA && tc_mma_is_group(tc_op_word(op, "instr"));
+}
+
 const tc_layout *tc_mma_operand_of(tc_context *cx, const tc_layout *c,
                                    const char *instr, const tc_type *tile,
                                    unsigned i)

@@ -27,6 +27,8 @@ unsigned tc_mma_bits(const char *instr);
 bool tc_mma_is_k_major_only(const char *instr);
 /* An instruction of a warp group, m64..: wgmma (passes/wgmma.h). */
 bool tc_mma_is_group(const char *instr);
+/* An `mma` by such. */
+bool tc_is_group_mma(const tc_op *op);
 /* The layout in which operand 0 (A) or 1 (B) of an `mma` is held in registers,
  * or read from shared memory; NULL of fma or if the accumulator's layout does
  * not fit the instruction, and of B of wgmma, which no thread holds. */

@@ -165,7 +165,7 @@ static void explain(tc_pass_env *env, const tc_op *dot, struct operand x,
                   "dot stays in f32: operand %d is `%s` in f32; cast it to the "
                   "type of the other if its rounding may be seen",
                   x.wide ? 0 : 1,
-                  wide->def ? tc_op_infos[wide->def->code].name : "carried");
+                  wide->def ? tc_op_name(wide->def) : "carried");
 }
 
 static bool try_dot(tc_pass_env *env, tc_op *dot)

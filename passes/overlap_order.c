@@ -36,11 +36,6 @@ bool tc_takes_registers(const tc_part *p)
     return p->op->in[0]->type->kind == TC_TILE;
 }
 
-bool tc_has_one_use(const tc_value *v)
-{
-    return v->uses && !v->uses->next;
-}
-
 /* ---- Places ---- */
 
 static void place(tc_step *s, tc_part *p);
@@ -98,7 +93,7 @@ static bool frees(const tc_step *s, const tc_part *wait)
     for (unsigned i = 0; i < s->nparts; i++)
         if (s->parts[i]->kind == TC_PART_RELEASE &&
             tc_comes_before(wait, s->parts[i]))
-            return tc_has_one_use(wait->product->op->out[0]);
+            return tc_value_has_one_use(wait->product->op->out[0]);
     return false;
 }
 
@@ -169,7 +164,7 @@ static void place_products(tc_step *s, unsigned stage)
 static bool is_idle(const tc_step *s, const tc_part *p)
 {
     if (p->kind != TC_PART_WAIT || p->in_flight || p->op->out[0]->uses ||
-        tc_has_one_use(p->product->op->out[0]))
+        tc_value_has_one_use(p->product->op->out[0]))
         return false;
     for (unsigned i = p->index + 1; i < s->nparts; i++)
         if (tc_comes_before(p, s->parts[i]))

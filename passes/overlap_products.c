@@ -45,6 +45,7 @@
 #include "passes/overlap_products.h"
 
 #include "passes/effects.h"
+#include "passes/mma.h"
 
 static const char pass[] = "overlap-products";
 
@@ -61,7 +62,7 @@ static bool only_added_to(const tc_value *v, tc_region *r)
 {
     const tc_use *u = v->uses;
     return u && !u->next && u->index == 2 && u->op->parent == r &&
-           tc_is_group_product(u->op) && tc_may_run_on(r, u->op);
+           tc_is_group_mma(u->op) && tc_may_run_on(r, u->op);
 }
 
 static void add_wait(tc_op *product)
@@ -88,7 +89,7 @@ static bool make_async(struct overlap *o, tc_region *r)
 {
     bool any = false;
     tc_each_op_safe (op, r)
-        if (tc_is_group_product(op) && tc_may_run_on(r, op)) {
+        if (tc_is_group_mma(op) && tc_may_run_on(r, op)) {
             add_wait(op);
             any = true;
         }
@@ -109,7 +110,7 @@ static struct products count(const tc_region *r)
 {
     struct products n = {0};
     tc_each_op (op, r) {
-        bool product = tc_is_group_product(op);
+        bool product = tc_is_group_mma(op);
         n.here += product;
         n.async +=
             (product && tc_op_int(op, "async")) || op->code == TC_MMA_WAIT;

@@ -83,8 +83,6 @@ tc_step *tc_step_new(tc_arena *a, tc_region *r);
 bool tc_is_step_value(const tc_step *s, const tc_value *v);
 /* The part whose result `v` is; NULL: an argument, or from outside. */
 tc_part *tc_part_of(const tc_step *s, const tc_value *v);
-/* m64k8, m64k16, m64k32: what can run asynchronously. */
-bool tc_is_group_product(const tc_op *op);
 /* Are the buffers of a product of the region guarded by mbarriers, left alone
  * by the threads that compute as long as the loop around runs, or the step's
  * own, filled before with what it has computed? They may be read late then;
@@ -108,7 +106,6 @@ bool tc_is_pure_part(const tc_part *p);
 bool tc_has_tiles(const tc_op *op); /* as results */
 /* Is operand A of a product in registers? */
 bool tc_takes_registers(const tc_part *p);
-bool tc_has_one_use(const tc_value *v);
 /* Places the parts. ahead: the product of the next step that is issued in this
  * one, or NULL. */
 void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead);

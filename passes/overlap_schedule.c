@@ -199,7 +199,7 @@ static tc_part *last_of_chain(const struct later *l, unsigned slot)
     const tc_step *s = l->step;
     tc_value *v = tc_region_terminator(s->region)->in[slot];
     tc_part *wait = tc_part_of(s, v), *last = NULL;
-    if (!wait || wait->kind != TC_PART_WAIT || !tc_has_one_use(v))
+    if (!wait || wait->kind != TC_PART_WAIT || !tc_value_has_one_use(v))
         return NULL;
     last = wait->product;
     for (tc_part *p = last; p;) {
@@ -211,7 +211,8 @@ static tc_part *last_of_chain(const struct later *l, unsigned slot)
         if (p && p->kind != TC_PART_PRODUCT)
             return NULL;
     }
-    return v == tc_slot_arg(s->loop, slot) && tc_has_one_use(v) ? last : NULL;
+    return v == tc_slot_arg(s->loop, slot) && tc_value_has_one_use(v) ? last
+                                                                      : NULL;
 }
 
 /* Only the waits and what they release move; none of it may be needed. */

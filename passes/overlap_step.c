@@ -23,15 +23,8 @@
 #include "passes/overlap_products.h"
 
 #include "passes/match.h"
+#include "passes/mma.h"
 #include "passes/shared_memory.h"
-
-#include <string.h>
-
-bool tc_is_group_product(const tc_op *op)
-{
-    return op->code == TC_MMA &&
-           strncmp(tc_op_word(op, "instr"), "m64", 3) == 0;
-}
 
 bool tc_is_step_value(const tc_step *s, const tc_value *v)
 {
@@ -113,9 +106,9 @@ static unsigned effects_of(const tc_region *step, const tc_op *op)
         return tc_op_is_word(op, "scope", "group") ? TC_PART_MEETS
                                                    : TC_PART_OTHER;
     case TC_MMA:
-        return tc_is_group_product(op) ? TC_PART_OTHER
-               : reads_buffer(op)      ? TC_PART_SHARED
-                                       : 0;
+        return tc_is_group_mma(op) ? TC_PART_OTHER
+               : reads_buffer(op)  ? TC_PART_SHARED
+                                   : 0;
     default:
         return tc_op_has(op, TC_PURE) || tc_op_has(op, TC_TERMINATOR)
                    ? 0
@@ -127,12 +120,12 @@ static bool is_wait(const tc_step *s, const tc_op *op)
 {
     return op->code == TC_MMA_WAIT && op->nin == 1 && op->in[0]->def &&
            op->in[0]->def->parent == s->region &&
-           tc_is_group_product(op->in[0]->def);
+           tc_is_group_mma(op->in[0]->def);
 }
 
 static tc_part_kind kind_of(const tc_step *s, const tc_op *op)
 {
-    if (tc_is_group_product(op) && tc_op_int(op, "async"))
+    if (tc_is_group_mma(op) && tc_op_int(op, "async"))
         return TC_PART_PRODUCT;
     if (is_wait(s, op))
         return TC_PART_WAIT;

@@ -264,18 +264,6 @@ static void change_body(struct persist *s)
 
 /* ---- Choosing ---- */
 
-static bool has_op(const tc_region *r, tc_opcode code)
-{
-    tc_each_op (op, r) {
-        if (op->code == code)
-            return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (has_op(op->regions[i], code))
-                return true;
-    }
-    return false;
-}
-
 static bool is_equal_work(const tc_tile_work *w)
 {
     for (unsigned axis = 0; axis < TC_GRID_AXES; axis++)
@@ -295,8 +283,10 @@ static const char *why_not(struct persist *s)
 
 static bool is_done(const tc_func *f)
 {
-    return has_op(f->grid, TC_NUM_SMS) || has_op(f->body, TC_FETCH_TILE) ||
-           has_op(f->body, TC_END_TILES) || has_op(f->body, TC_WARP_GROUPS);
+    return tc_region_has_op(f->grid, TC_NUM_SMS) ||
+           tc_region_has_op(f->body, TC_FETCH_TILE) ||
+           tc_region_has_op(f->body, TC_END_TILES) ||
+           tc_region_has_op(f->body, TC_WARP_GROUPS);
 }
 
 tc_change tc_pass_persist_tiles(tc_func *f, tc_pass_env *env)

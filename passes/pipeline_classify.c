@@ -178,24 +178,12 @@ tc_staged *tc_find_staged(tc_pipeliner *p, tc_region *r)
 
 /* ---- Ahead of its step ---- */
 
-static bool has_assert(const tc_region *r)
-{
-    tc_each_op (op, r) {
-        if (op->code == TC_ASSERT)
-            return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (has_assert(op->regions[i]))
-                return true;
-    }
-    return false;
-}
-
 const char *tc_why_nothing_ahead(const tc_op *loop)
 {
     if (loop->code != TC_FOR)
         return "the loop is a `while`, whose next step is not known before "
                "this one ends: use `for`";
-    if (has_assert(loop->regions[0]))
+    if (tc_region_has_op(loop->regions[0], TC_ASSERT))
         return "an assert in the loop may have to come first: assert before "
                "the loop, or in the grid";
     return NULL;
@@ -294,8 +282,7 @@ static const char *why_unknown(tc_pipeliner *p, const tc_op *loop,
         p->env->scratch,
         "its address depends on %s, which the `%s` of line %u computes in the "
         "same step",
-        tc_value_name(p->env->cx, v), tc_op_infos[v->def->code].name,
-        v->def->loc.line);
+        tc_value_name(p->env->cx, v), tc_op_name(v->def), v->def->loc.line);
 }
 
 const char *tc_why_not_ahead(tc_pipeliner *p, const tc_op *loop,

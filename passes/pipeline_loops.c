@@ -147,23 +147,6 @@ static unsigned choose_stages(tc_pipeliner *p, const tc_schedule *s,
 
 /* ---- Loops ---- */
 
-static bool is_loop(const tc_op *op)
-{
-    return op->code == TC_FOR || op->code == TC_WHILE;
-}
-
-static bool has(const tc_region *r, bool (*is)(const tc_op *op))
-{
-    tc_each_op (op, r) {
-        if (is(op))
-            return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (has(op->regions[i], is))
-                return true;
-    }
-    return false;
-}
-
 static bool is_product(const tc_op *op)
 {
     return op->code == TC_MMA;
@@ -185,7 +168,7 @@ static void say_in_registers(tc_pipeliner *p, const tc_region *body)
         "memory as it is can be copied ahead";
     tc_context *cx = p->env->cx;
     if ((!cx->want_remarks && !p->env->options->refusals) ||
-        !has(body, is_product))
+        !tc_region_any(body, is_product))
         return;
     tc_each_op (op, body) {
         if (op->code != TC_LOAD || op->out[0]->type->kind != TC_TILE ||
@@ -224,7 +207,7 @@ static bool pipeline_loop(tc_pipeliner *p, tc_op *loop, const tc_staged *around,
                           tc_expanded *expanded)
 {
     tc_region *body = loop->regions[loop->code == TC_WHILE];
-    if (has(body, is_loop) || has(body, is_async))
+    if (tc_region_any(body, tc_op_is_loop) || tc_region_any(body, is_async))
         return false;
     tc_staged *all = tc_find_staged(p, body);
     say_in_registers(p, body);
@@ -269,7 +252,7 @@ static void visit_nested(tc_pipeliner *p, tc_region *r, bool ahead,
         if (op->code == TC_REDUCE)
             continue;
         tc_expanded e;
-        bool here = is_loop(op) && pipeline_loop(p, op, around, &e);
+        bool here = tc_op_is_loop(op) && pipeline_loop(p, op, around, &e);
         tc_op *now = here ? e.loop : op;
         if (here) {
             *done = tc_arena_new(p->env->scratch, struct done);
@@ -284,7 +267,7 @@ static void visit_nested(tc_pipeliner *p, tc_region *r, bool ahead,
 /* Is the region the body of a loop that pipeline_loop has dealt with? */
 static bool was_dealt_with(const tc_region *r)
 {
-    return r->op && is_loop(r->op) && !has(r, is_loop);
+    return r->op && tc_op_is_loop(r->op) && !tc_region_any(r, tc_op_is_loop);
 }
 
 /* Loads of a region, each at its place. */
@@ -307,7 +290,7 @@ static void copy_straight(tc_pipeliner *p, const tc_region *r, tc_staged *all)
 static void visit(tc_pipeliner *p, tc_region *r, bool ahead)
 {
     struct done *done = NULL;
-    bool straight = !ahead && !has(r, is_async);
+    bool straight = !ahead && !tc_region_any(r, is_async);
     tc_staged *all = straight ? tc_find_staged(p, r) : NULL;
     if (ahead && !was_dealt_with(r))
         for (tc_staged *s = tc_find_staged(p, r); s; s = s->next)

@@ -126,7 +126,7 @@ static bool hoist(tc_op *op)
     tc_op *to = NULL;
     for (tc_region *r = op->parent; r->op && !is_in(op->in[0], r);
          r = r->op->parent)
-        if (r->op->code == TC_FOR || r->op->code == TC_WHILE)
+        if (tc_op_is_loop(r->op))
             to = r->op;
     if (!to)
         return false;

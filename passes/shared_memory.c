@@ -144,21 +144,15 @@ tc_opcode tc_waited_for_by(const tc_op *op)
 
 bool tc_reads_as_bulk(const tc_op *op)
 {
-    return op->code == TC_TMA_STORE ||
-           (op->code == TC_MMA && tc_mma_is_group(tc_op_word(op, "instr")));
+    return op->code == TC_TMA_STORE || tc_is_group_mma(op);
 }
 
 /* ---- Where ---- */
 
-static bool is_loop(const tc_op *op)
-{
-    return op->code == TC_FOR || op->code == TC_WHILE;
-}
-
 tc_op *tc_loop_around(const tc_op *op)
 {
     tc_op *at = op->parent ? op->parent->op : NULL;
-    while (at && !is_loop(at))
+    while (at && !tc_op_is_loop(at))
         at = at->parent ? at->parent->op : NULL;
     return at;
 }
@@ -392,7 +386,7 @@ static tc_op *outer_loop(const tc_op *op)
 {
     tc_op *loop = NULL;
     for (tc_op *around = op->parent->op; around; around = around->parent->op)
-        if (is_loop(around) && !tc_is_tile_loop(around))
+        if (tc_op_is_loop(around) && !tc_is_tile_loop(around))
             loop = around;
     return loop;
 }

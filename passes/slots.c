@@ -142,7 +142,7 @@ static tc_op *grow(tc_op *op, unsigned n, tc_value *const *init)
 tc_op *tc_slots_add(tc_op *op, unsigned n, tc_value *const *init,
                     const char *const *names)
 {
-    assert(op->code == TC_FOR || op->code == TC_WHILE);
+    assert(tc_op_is_loop(op));
     unsigned nout = op->nout;
     tc_arena *a = &op->func->module->arena;
     const tc_type **types = tc_arena_array(a, const tc_type *, nout + n);

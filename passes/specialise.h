@@ -89,7 +89,6 @@ typedef struct tc_ring_uses {
     bool by_threads;
 } tc_ring_uses;
 tc_ring_uses tc_find_ring_uses(tc_arena *a, const tc_ring *r);
-bool tc_is_group_mma(const tc_op *op);
 
 /* At the role's begin, where the builder stands. */
 void tc_start_rings(tc_specialiser *s, tc_builder *b);

@@ -22,36 +22,24 @@ enum { CHAINED = 2, UNCHAINED = 4, MOST_ASKED = 16 };
 
 /* ---- Loops ---- */
 
-static bool is_loop(const tc_op *op)
+static bool is_mma(const tc_op *op)
 {
-    return op->code == TC_FOR || op->code == TC_WHILE;
+    return op->code == TC_MMA;
 }
 
-static bool has_mma(const tc_op *op)
+static bool is_loop_of_products(const tc_op *op)
 {
-    if (op->code == TC_MMA)
-        return true;
-    for (unsigned i = 0; i < op->nregions; i++)
-        tc_each_op (inner, op->regions[i]) {
-            if (has_mma(inner))
-                return true;
-        }
-    return false;
-}
-
-static bool has_loop_with_mma(const tc_op *op)
-{
-    for (unsigned i = 0; i < op->nregions; i++)
-        tc_each_op (inner, op->regions[i]) {
-            if ((is_loop(inner) && has_mma(inner)) || has_loop_with_mma(inner))
-                return true;
-        }
-    return false;
+    return tc_op_is_loop(op) && tc_op_any(op, is_mma);
 }
 
 bool tc_is_innermost_product(const tc_op *loop)
 {
-    return is_loop(loop) && has_mma(loop) && !has_loop_with_mma(loop);
+    if (!is_loop_of_products(loop))
+        return false;
+    for (unsigned i = 0; i < loop->nregions; i++)
+        if (tc_region_any(loop->regions[i], is_loop_of_products))
+            return false;
+    return true;
 }
 
 /* What comes from a product of the same step. */
@@ -241,7 +229,7 @@ static const char *list_others(const budget *b, const tc_region *region)
     }
     uint64_t exchange = at ? tc_exchange_bytes(cx, at) : 0;
     if (exchange)
-        add_name(&text, tc_op_infos[at->code].name, exchange);
+        add_name(&text, tc_op_name(at), exchange);
     return text.len ? text.data : "nothing";
 }
 

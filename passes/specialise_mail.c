@@ -20,6 +20,7 @@
 #include "passes/specialise.h"
 
 #include "passes/match.h"
+#include "passes/mma.h"
 
 /* ---- What it costs ---- */
 
@@ -228,18 +229,6 @@ void tc_find_mail(tc_specialiser *s)
 
 /* ---- Reading it ---- */
 
-static bool has_product(const tc_op *op)
-{
-    if (tc_is_group_mma(op))
-        return true;
-    for (unsigned i = 0; i < op->nregions; i++)
-        tc_each_op (inner, op->regions[i]) {
-            if (has_product(inner))
-                return true;
-        }
-    return false;
-}
-
 /* The uses by the op of the region, or in it, become uses of what was read. */
 static void use_read(const tc_region *r, tc_op *op, tc_value *v, tc_value *read)
 {
@@ -272,7 +261,7 @@ static void read_where_used(const tc_ring *r, unsigned i, tc_map *reads)
             }
             use_read(r->region, op, v, read);
         }
-        if (op->nregions && has_product(op))
+        if (op->nregions && tc_op_any(op, tc_is_group_mma))
             read = NULL;
     }
 }

@@ -20,8 +20,7 @@
 #include "passes/specialise.h"
 
 #include "passes/match.h"
-
-#include <string.h>
+#include "passes/mma.h"
 
 uint32_t tc_ring_slot_bytes(const tc_ring *r)
 {
@@ -32,12 +31,6 @@ uint32_t tc_ring_slot_bytes(const tc_ring *r)
 }
 
 /* ---- Uses ---- */
-
-bool tc_is_group_mma(const tc_op *op)
-{
-    return op->code == TC_MMA &&
-           strncmp(tc_op_word(op, "instr"), "m64", 3) == 0;
-}
 
 struct uses {
     const tc_region *region;

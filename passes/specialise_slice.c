@@ -104,8 +104,7 @@ static bool may_read_ahead(slicer *x, const tc_op *load, bool checked)
                            x->s->env->scratch,
                            "the `%s` of line %u may change what the load of "
                            "line %u reads",
-                           tc_op_infos[op->code].name, op->loc.line,
-                           load->loc.line));
+                           tc_op_name(op), op->loc.line, load->loc.line));
     op = checked ? NULL : first_before(load, is_assert);
     return !op ||
            stop(x, tc_arena_printf(
@@ -167,8 +166,8 @@ static bool cannot(slicer *x, const tc_value *v)
                        "its address, or a loop around it, depends on %s, which "
                        "the `%s` of line %u computes: only scalars that come "
                        "from scalars can be computed ahead by one thread",
-                       tc_value_name(x->s->env->cx, v),
-                       tc_op_infos[v->def->code].name, v->def->loc.line));
+                       tc_value_name(x->s->env->cx, v), tc_op_name(v->def),
+                       v->def->loc.line));
 }
 
 static bool need_result(slicer *x, const tc_value *v)

@@ -49,6 +49,7 @@
 
 #include "ir/layout.h"
 #include "passes/match.h"
+#include "passes/mma.h"
 #include "passes/tma.h"
 #include "passes/wgmma.h"
 
@@ -117,25 +118,13 @@ static void find_loads(tc_specialiser *s, tc_region *r, tc_bulk ***end)
     }
 }
 
-static bool has_group_mma(const tc_op *op)
-{
-    if (tc_is_group_mma(op))
-        return true;
-    for (unsigned i = 0; i < op->nregions; i++)
-        tc_each_op (inner, op->regions[i]) {
-            if (has_group_mma(inner))
-                return true;
-        }
-    return false;
-}
-
 /* Does some loop of m64 mma get a copy? */
 static bool is_worth_it(const tc_specialiser *s)
 {
     for (const tc_bulk *b = s->bulk; b; b = b->next) {
         const tc_op *loop = b->staged.load->parent->op;
         if (!b->refusal && loop && tc_is_innermost_product(loop) &&
-            has_group_mma(loop))
+            tc_op_any(loop, tc_is_group_mma))
             return true;
     }
     return false;
@@ -271,7 +260,7 @@ static bool refuse_all(const tc_specialiser *s, const tc_op *op,
 {
     tc_remark(s->env->cx, op->loc, pass,
               "no bulk copies: the producer cannot do this %s: %s",
-              tc_op_infos[op->code].name, why);
+              tc_op_name(op), why);
     return false;
 }
 
@@ -403,18 +392,11 @@ static void find_beside(tc_specialiser *s)
     }
 }
 
-/* Does a product of 16-bit numbers read operand A from shared memory? */
-static bool reads_a(const tc_region *r)
+/* A product of 16-bit numbers that reads operand A from shared memory. */
+static bool reads_a(const tc_op *op)
 {
-    tc_each_op (op, r) {
-        if (op->code == TC_MMA && tc_wgmma_k(tc_op_word(op, "instr")) == 16 &&
-            op->in[0]->type->kind == TC_SMEM)
-            return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (reads_a(op->regions[i]))
-                return true;
-    }
-    return false;
+    return op->code == TC_MMA && tc_wgmma_k(tc_op_word(op, "instr")) == 16 &&
+           op->in[0]->type->kind == TC_SMEM;
 }
 
 static bool has_mover(const tc_specialiser *s)
@@ -443,7 +425,8 @@ static void set_registers(const tc_specialiser *s)
     unsigned fewest = has_mover(s) ? OF_MOVER : FEWEST;
     unsigned consumer = (all - fewest) / n / STEP * STEP;
     consumer = consumer < MOST ? consumer : MOST;
-    if ((all - n * consumer) / STEP * STEP == FEWEST && reads_a(s->f->body))
+    if ((all - n * consumer) / STEP * STEP == FEWEST &&
+        tc_region_any(s->f->body, reads_a))
         consumer -= STEP;
     const int64_t registers[] = {(all - n * consumer) / STEP * STEP, consumer};
     tc_op_set_ints(s->roles, "registers", 2, registers);
@@ -533,7 +516,7 @@ static bool may_act(const tc_func *f, const tc_target *target)
     tc_each_op (op, f->body) {
         if (op->code == TC_WARP_GROUPS)
             return false;
-        found |= has_group_mma(op);
+        found |= tc_op_any(op, tc_is_group_mma);
     }
     return found;
 }

@@ -27,6 +27,7 @@
  * program. Loops that have turns stay as they are.
  * Tests: test/ir/passes/take-turns.
  */
+#include "passes/mma.h"
 #include "passes/overlap_products.h"
 
 static const char pass[] = "take-turns";
@@ -82,7 +83,7 @@ static int64_t product_cycles(const tc_op *mma)
 
 static bool is_flying(const tc_op *op)
 {
-    return tc_is_group_product(op) && tc_op_int(op, "async");
+    return tc_is_group_mma(op) && tc_op_int(op, "async");
 }
 
 static bool is_worth_it(const tc_region *r)

@@ -118,7 +118,7 @@ static const char *why_not(tc_arena *a, const tc_func *kernel, const tc_op *op,
         return NULL;
     if (op->code != TC_BLOCK)
         return tc_arena_printf(a, "@%s reaches its elements by `%s`",
-                               kernel->name, tc_op_infos[op->code].name);
+                               kernel->name, tc_op_name(op));
     const tc_dim *side = tc_op_attr(op, "sides")->dims[dim];
     unsigned bytes = tc_type_bytes(op->in[0]->type->elem);
     int64_t n = side ? tc_dim_value(side) : 1;

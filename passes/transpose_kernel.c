@@ -256,18 +256,6 @@ static void make_transposed(struct beforehand *p, tc_op *launch,
     tc_op_set_in(launch, c->arg, to);
 }
 
-static void clear_data(tc_region *r)
-{
-    for (unsigned i = 0; i < r->nargs; i++)
-        r->args[i]->data = NULL;
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nout; i++)
-            op->out[i]->data = NULL;
-        for (unsigned i = 0; i < op->nregions; i++)
-            clear_data(op->regions[i]);
-    }
-}
-
 tc_op *tc_branch_before(tc_op *op, tc_value *condition)
 {
     tc_builder b = tc_builder_before(op);
@@ -278,7 +266,7 @@ tc_op *tc_branch_before(tc_op *op, tc_value *condition)
         tc_builder at = tc_builder_at_end(branch->regions[i], b.loc);
         tc_build_yield(&at, 0, NULL);
     }
-    clear_data(b.func->body);
+    tc_region_clear_data(b.func->body);
     return branch;
 }
 
@@ -321,8 +309,8 @@ static void change_launch(struct beforehand *p, tc_op *launch,
     tc_value *sides[3], *readers = NULL;
     unsigned n;
     tc_op *before = launch->prev;
-    clear_data(p->plan->body);
-    clear_data(f->grid);
+    tc_region_clear_data(p->plan->body);
+    tc_region_clear_data(f->grid);
     if (build_grid(&b, launch, f, sides, &n))
         readers =
             build_readers(&b, sides, n, c->wish.axes, enough(p, &c->wish));

@@ -108,21 +108,16 @@ static const tc_type *swapped_type(tc_context *cx, const tc_type *t)
     return tc_type_shaped(cx, TC_TILE, 2, dims, t->elem);
 }
 
-static bool has_one_use(const tc_value *v)
-{
-    return v->uses && !v->uses->next;
-}
-
 /* All that comes of it is stored. */
 static bool is_only_stored(const tc_value *v)
 {
-    while (has_one_use(v) && v->uses->op->code != TC_STORE) {
+    while (tc_value_has_one_use(v) && v->uses->op->code != TC_STORE) {
         const tc_op *op = v->uses->op;
         if (op->nout != 1 || !passes(op->out[0]))
             return false;
         v = op->out[0];
     }
-    return has_one_use(v);
+    return tc_value_has_one_use(v);
 }
 
 /* The dot of a sum that a loop carries, and nothing else looks at; or the dot
@@ -140,7 +135,7 @@ static tc_op *dot_of_sum(const tc_value *v)
     tc_value *next = tc_region_terminator(op->regions[0])->in[v->index];
     tc_op *dot = tc_match_op(next, TC_DOT);
     bool adds = dot && dot->nin == 3 && dot->in[2] == arg;
-    return adds && has_one_use(next) && has_one_use(arg) &&
+    return adds && tc_value_has_one_use(next) && tc_value_has_one_use(arg) &&
                    tc_match_op(op->in[3 + v->index], TC_SPLAT)
                ? dot
                : NULL;

@@ -609,5 +609,5 @@ const char *tc_truth_why(tc_loop *l, const tc_value *unknown)
     return tc_arena_printf(
         l->scratch,
         "`%s` is not linear in the index, so its range is not known",
-        tc_op_infos[v->def->code].name);
+        tc_op_name(v->def));
 }

@@ -66,22 +66,16 @@ static double dot_flops(const tc_op *dot)
     return n;
 }
 
-static bool has_dot(const tc_op *op)
+static bool is_dot(const tc_op *op)
 {
-    if (op->code == TC_DOT)
-        return true;
-    for (unsigned r = 0; r < op->nregions; r++)
-        tc_each_op (inner, op->regions[r])
-            if (has_dot(inner))
-                return true;
-    return false;
+    return op->code == TC_DOT;
 }
 
 /* Does each turn of the loop compute the same? */
 static bool is_even(const tc_op *loop)
 {
     tc_each_op (op, loop->regions[0])
-        if (op->nregions && has_dot(op))
+        if (op->nregions && tc_op_any(op, is_dot))
             return false;
     return true;
 }
@@ -151,7 +145,7 @@ static double visit(counter *c, tc_op *op)
         return dot_flops(op);
     if (op->nregions == 0)
         evaluate(c, op);
-    if (op->nregions == 0 || !has_dot(op))
+    if (op->nregions == 0 || !tc_op_any(op, is_dot))
         return 0;
     if (op->code == TC_FOR)
         return loop(c, op);

@@ -49,11 +49,6 @@ static tc_buffer *new_buffer(tc_plan *plan, const tc_value *v,
     return b;
 }
 
-static bool is_loop(const tc_op *op)
-{
-    return op->code == TC_FOR || op->code == TC_WHILE;
-}
-
 /* The argument of a loop's first region for its carried value i. */
 static tc_value *carried_arg(const tc_op *loop, unsigned i)
 {
@@ -82,7 +77,7 @@ static void give_buffers(tc_plan *plan, tc_op *op)
             p->buffer = new_buffer(plan, v, item);
             p->buffer->last = item->end;
         }
-        if (is_loop(op))
+        if (tc_op_is_loop(op))
             tc_place_of(carried_arg(op, i))->buffer = p->buffer;
     }
 }
@@ -120,7 +115,7 @@ static void touch(void *user, tc_value *v, bool same)
         b->owner->def ? b->owner->def->parent : b->owner->region;
     for (const tc_region *r = t->region;
          r && r != home && r->op && r->op != home->op; r = r->op->parent)
-        if (is_loop(r->op))
+        if (tc_op_is_loop(r->op))
             last = tc_op_plan_of(r->op)->item->end;
     if (last > b->last)
         b->last = last;
@@ -158,7 +153,7 @@ static bool may_overwrite(const tc_value *v, const tc_buffer *b,
             continue;
         /* A loop inside that starts from the old value: its own copy. */
         bool starts = false;
-        for (unsigned j = 0; is_loop(v->def) && j < v->def->nout; j++)
+        for (unsigned j = 0; tc_op_is_loop(v->def) && j < v->def->nout; j++)
             starts |= j == v->index &&
                       tc_buffer_of(initial_value(v->def, j)) == old &&
                       uses_at(old, use.position) == 1;
@@ -324,11 +319,11 @@ bool tc_plan_buffers(tc_plan *plan, uint64_t most)
             tc_plan_visit_op(plan, op, touch, &t);
     }
     for (unsigned i = 0; i < plan->nops; i++)
-        if (is_loop(plan->ops[i]) || plan->ops[i]->code == TC_IF)
+        if (tc_op_is_loop(plan->ops[i]) || plan->ops[i]->code == TC_IF)
             share_yields(plan, plan->ops[i]);
     for (unsigned i = 0; i < plan->nops; i++)
-        for (unsigned j = 0; is_loop(plan->ops[i]) && j < plan->ops[i]->nout;
-             j++)
+        for (unsigned j = 0;
+             tc_op_is_loop(plan->ops[i]) && j < plan->ops[i]->nout; j++)
             if (tc_is_tile(plan->ops[i]->out[j]))
                 share_initial(plan, plan->ops[i], j);
     return place_buffers(plan, most);

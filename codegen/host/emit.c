@@ -233,7 +233,7 @@ LLVMValueRef tc_emit_scalar(tc_emit *e, const tc_op *op, LLVMValueRef *in)
 static void no_code(tc_emit *e, const tc_op *op)
 {
     tc_error(e->cx, op->loc, "%s: the CPU target has no code for this op",
-             tc_op_infos[op->code].name);
+             tc_op_name(op));
     e->failed = true;
 }
 

@@ -275,17 +275,6 @@ bool tc_is_nest_root(const tc_op *op)
 
 /* ---- The plan ---- */
 
-static unsigned count_ops(const tc_region *r)
-{
-    unsigned n = 0;
-    tc_each_op (op, r) {
-        n++;
-        for (unsigned i = 0; i < op->nregions; i++)
-            n += count_ops(op->regions[i]);
-    }
-    return n;
-}
-
 static void add_place(tc_plan *plan, tc_value *v)
 {
     v->data = tc_arena_new(plan->arena, tc_place);
@@ -329,7 +318,7 @@ tc_plan *tc_plan_new(tc_func *kernel, tc_arena *arena, uint64_t scratch_most)
     plan->cx = kernel->module->cx;
     plan->arena = arena;
     plan->kernel = kernel;
-    plan->ops = tc_arena_array(arena, tc_op *, count_ops(kernel->body));
+    plan->ops = tc_arena_array(arena, tc_op *, tc_region_count(kernel->body));
     unsigned epoch = 0;
     number_ops(plan, kernel->body, &epoch);
     find_roots(plan);

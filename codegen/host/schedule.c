@@ -165,15 +165,9 @@ static bool is_virtual(const tc_op *op)
            !tc_place_of(op->out[0])->root;
 }
 
-static bool writes_memory(const tc_op *op)
+static bool writes(const tc_op *op)
 {
-    if (tc_op_has(op, TC_WRITES))
-        return true;
-    for (unsigned i = 0; i < op->nregions; i++)
-        tc_each_op (inner, op->regions[i])
-            if (writes_memory(inner))
-                return true;
-    return false;
+    return tc_op_has(op, TC_WRITES);
 }
 
 static tc_schedule *schedule_region(tc_plan *plan, tc_region *r);
@@ -198,7 +192,7 @@ static void place_op(scheduler *s, tc_op *op)
     }
     tc_item *item = add_item(s, TC_ITEM_OP);
     add_root(s, item, op);
-    if (writes_memory(op))
+    if (tc_op_any(op, writes))
         s->last_write = item->index;
     for (unsigned i = 0; i < op->nregions; i++)
         tc_op_plan_of(op)->regions[i] =

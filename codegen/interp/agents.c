@@ -12,6 +12,7 @@
  *   RANDOM          by chance, at each op that the other may notice
  */
 #include "codegen/interp/state.h"
+#include "passes/mma.h"
 
 #include <string.h>
 
@@ -20,9 +21,7 @@
 static bool is_asynchronous(const tc_op *op)
 {
     return op->code == TC_WARP_GROUPS || op->code == TC_MBARRIER_ALLOC ||
-           op->code == TC_TMA_STORE ||
-           (op->code == TC_MMA &&
-            strncmp(tc_op_word(op, "instr"), "m64", 3) == 0) ||
+           op->code == TC_TMA_STORE || tc_is_group_mma(op) ||
            (op->code == TC_BARRIER && tc_op_is_word(op, "scope", "group"));
 }
 

@@ -31,9 +31,8 @@ bool tc_interp_find(tc_interp *it, const tc_op *op, const tc_op *other,
     va_start(args, fmt);
     const char *text = tc_arena_vprintf(&it->cx->diag_arena, fmt, args);
     va_end(args);
-    tc_error(it->cx, op->loc, "%s: %s, in program (%d, %d, %d)",
-             tc_op_infos[op->code].name, text, it->program[0], it->program[1],
-             it->program[2]);
+    tc_error(it->cx, op->loc, "%s: %s, in program (%d, %d, %d)", tc_op_name(op),
+             text, it->program[0], it->program[1], it->program[2]);
     if (other)
         tc_note(it->cx, other->loc, "%s", note);
     return it->nfindings < it->max_findings;
@@ -124,17 +123,6 @@ static bool make_value(tc_interp *it, tc_value *v)
     i->x = tc_arena_array(&it->arena, tc_inum, i->n);
     i->poison = tc_arena_array(&it->arena, tc_ipoison, i->n);
     return true;
-}
-
-static unsigned count_ops(const tc_region *r)
-{
-    unsigned n = 0;
-    tc_each_op (op, r) {
-        n++;
-        for (unsigned i = 0; i < op->nregions; i++)
-            n += count_ops(op->regions[i]);
-    }
-    return n;
 }
 
 static bool make_region(tc_interp *it, tc_region *r)
@@ -424,7 +412,7 @@ static bool run_kernel(tc_interp *it)
                         f->name);
     it->nwarps = f->warps;
     it->nthreads = TC_LANES * f->warps;
-    unsigned nops = count_ops(f->body);
+    unsigned nops = tc_region_count(f->body);
     if (nops >= UINT16_MAX)
         return tc_error(it->cx, f->loc, "@%s: too many ops", f->name);
     it->ops = tc_arena_array(&it->arena, const tc_op *, nops + 1);

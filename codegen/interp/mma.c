@@ -155,7 +155,7 @@ static product *product_of(tc_interp *it, const tc_op *op)
     p->k = (uint32_t)a[1];
     p->n = (uint32_t)b[1];
     p->step = step_of(op);
-    p->is_wgmma = strncmp(tc_op_word(op, "instr"), "m64", 3) == 0;
+    p->is_wgmma = tc_is_group_mma(op);
     p->a = tc_arena_array(&it->arena, tc_inum, p->m * p->k);
     p->b = tc_arena_array(&it->arena, tc_inum, p->k * p->n);
     p->b_columns = tc_arena_array(&it->arena, tc_inum, p->k * p->n);

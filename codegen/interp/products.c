@@ -7,17 +7,13 @@
  * mma_wait keeps uses of a value behind it.
  */
 #include "codegen/interp/state.h"
+#include "passes/mma.h"
 
 #include <string.h>
 
 static bool is_async(const tc_op *op)
 {
     return op->code == TC_MMA && tc_op_int(op, "async");
-}
-
-static bool is_wgmma(const tc_op *op)
-{
-    return strncmp(tc_op_word(op, "instr"), "m64", 3) == 0;
 }
 
 static const tc_op *product_op(const tc_interp *it, const tc_ivalue *v)
@@ -39,7 +35,7 @@ bool tc_interp_products_ok(tc_interp *it, const tc_op *op)
 {
     /* Control hands values on as they are. */
     if (it->sync.nproducts == 0 || tc_op_has(op, TC_TERMINATOR) ||
-        op->code == TC_FOR || op->code == TC_WHILE || op->code == TC_MMA_WAIT)
+        tc_op_is_loop(op) || op->code == TC_MMA_WAIT)
         return true;
     for (unsigned i = 0; i < op->nin; i++) {
         const tc_ivalue *v = tc_ivalue_of(op->in[i]);
@@ -57,7 +53,7 @@ bool tc_interp_product_start(tc_interp *it, const tc_op *op)
 {
     tc_isync *s = &it->sync;
     const tc_ivalue *c = tc_ivalue_of(op->in[2]);
-    if (!is_wgmma(op))
+    if (!tc_is_group_mma(op))
         return true;
     if (!check_taken(it, op, c))
         return false;
@@ -95,7 +91,7 @@ void tc_interp_product_end(tc_interp *it, const tc_op *op)
 {
     tc_ivalue *out = tc_ivalue_of(op->out[0]);
     out->product = is_async(op) ? it->sync.nproducts : 0;
-    if (is_wgmma(op) && !out->product)
+    if (tc_is_group_mma(op) && !out->product)
         wait_for(it, 0);
 }
 

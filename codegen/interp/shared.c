@@ -32,12 +32,12 @@ static bool place(tc_interp *it, const tc_op *op, bool finished)
         return tc_error(it->cx, op->loc,
                         "%s: bytes %lld to %lld are outside of the kernel's "
                         "shared(%u)",
-                        tc_op_infos[op->code].name, (long long)at,
+                        tc_op_name(op), (long long)at,
                         (long long)at + bytes - 1, it->f->shared_bytes);
     if (at % align)
         return tc_error(it->cx, op->loc,
                         "%s: offset %lld, expected a multiple of %u",
-                        tc_op_infos[op->code].name, (long long)at, align);
+                        tc_op_name(op), (long long)at, align);
     if (it->nbytes < at + bytes)
         it->nbytes = (unsigned)(at + bytes);
     return true;

@@ -141,18 +141,6 @@ static LLVMValueRef trip_count(tc_gen *g, LLVMValueRef lo, LLVMValueRef hi,
     return LLVMBuildSelect(g->b, runs, count, zero, "");
 }
 
-static bool has_loop(const tc_region *r)
-{
-    tc_each_op (op, r) {
-        if (op->code == TC_FOR || op->code == TC_WHILE)
-            return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (has_loop(op->regions[i]))
-                return true;
-    }
-    return false;
-}
-
 /* Behind it, what the thread needs is computed again: behind a kernel's main
  * loops, in the consumer those in its loop over tiles too, or an `if` around
  * them. */
@@ -165,7 +153,7 @@ static bool ends_phase(const tc_gen *g, const tc_op *op)
                  (r->op->code != TC_IF && r->op->parent->op == g->groups);
     bool loops = op->code == TC_FOR;
     for (unsigned i = 0; !loops && i < op->nregions; i++)
-        loops = has_loop(op->regions[i]);
+        loops = tc_region_any(op->regions[i], tc_op_is_loop);
     return outer && loops;
 }
 
@@ -246,7 +234,8 @@ static LLVMBasicBlockRef emit_branch(tc_gen *g, const tc_op *op, unsigned which,
     LLVMPositionBuilderAtEnd(g->b, start);
     bool there = which < op->nregions && op->regions[which]->first;
     tc_phase outer = tc_gen_phase(g);
-    if (there && g->role == TC_ROLE_CONSUMER && has_loop(op->regions[which]))
+    if (there && g->role == TC_ROLE_CONSUMER &&
+        tc_region_any(op->regions[which], tc_op_is_loop))
         tc_gen_enter_again(g);
     if (there && !tc_nvptx_region(g, op->regions[which]))
         return NULL;

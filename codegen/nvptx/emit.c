@@ -6,6 +6,7 @@
 #include "codegen/nvptx/emit.h"
 
 #include "ir/eval.h"
+#include "passes/mma.h"
 #include "passes/wgmma.h"
 
 #include <stdarg.h>
@@ -63,7 +64,7 @@ bool tc_gen_error(tc_gen *g, const tc_op *op, const char *fmt, ...)
     va_end(args);
     g->failed = true;
     return tc_error(g->cx, op ? op->loc : g->f->loc, "%s: %s",
-                    op ? tc_op_infos[op->code].name : "kernel", what);
+                    op ? tc_op_name(op) : "kernel", what);
 }
 
 LLVMValueRef tc_gen_intrinsic(tc_gen *g, const char *name, unsigned ntypes,
@@ -371,19 +372,12 @@ static void begin_entry(tc_gen *g, LLVMValueRef thread)
     LLVMPositionBuilderAtEnd(g->b, body);
 }
 
-/* Do warp groups share the columns of a product? */
-static bool share_columns(const tc_region *r)
+/* A product of which warp groups share the columns. */
+static bool shares_columns(const tc_op *op)
 {
-    tc_each_op (op, r) {
-        int m, n = 1;
-        if (op->code == TC_MMA && tc_wgmma_k(tc_op_word(op, "instr")) &&
-            tc_wgmma_grid(op->out[0]->type->layout, &m, &n) && n > 1)
-            return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (share_columns(op->regions[i]))
-                return true;
-    }
-    return false;
+    int m, n = 1;
+    return tc_is_group_mma(op) &&
+           tc_wgmma_grid(op->out[0]->type->layout, &m, &n) && n > 1;
 }
 
 /* After a reduction it is in a register of the whole warp, as descriptors have
@@ -396,7 +390,7 @@ static LLVMValueRef build_group(tc_gen *g)
     LLVMValueRef all = tc_gen_i32(g, -1);
     LLVMValueRef reduced[] = {group, all};
     LLVMValueRef shuffled[] = {all, group, tc_gen_i32(g, 0), tc_gen_i32(g, 31)};
-    return share_columns(g->f->body)
+    return tc_region_any(g->f->body, shares_columns)
                ? tc_gen_intrinsic(g, "nvvm.shfl.sync.idx.i32", 0, NULL, 4,
                                   shuffled)
                : tc_gen_intrinsic(g, "nvvm.redux.sync.or", 0, NULL, 2, reduced);

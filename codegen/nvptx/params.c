@@ -14,17 +14,6 @@ enum { MAP_BYTES = 128, MAP_ALIGN = 64 };
 
 /* ---- What the kernel needs ---- */
 
-static unsigned count_ops(const tc_region *r, tc_opcode code)
-{
-    unsigned n = 0;
-    tc_each_op (op, r) {
-        n += op->code == code;
-        for (unsigned i = 0; i < op->nregions; i++)
-            n += count_ops(op->regions[i], code);
-    }
-    return n;
-}
-
 static void find_groups(tc_gen *g)
 {
     tc_each_op (op, g->f->body)
@@ -82,27 +71,15 @@ static LLVMValueRef map_param(tc_gen *g, unsigned index)
     return LLVMGetParam(g->fn, index);
 }
 
-static bool has_loop(const tc_region *r)
-{
-    tc_each_op (op, r) {
-        if (op->code == TC_FOR || op->code == TC_WHILE)
-            return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (has_loop(op->regions[i]))
-                return true;
-    }
-    return false;
-}
-
 /* All its loops stand in branches: what it does always is to move memory. */
 static bool loops_in_branches(const tc_region *body)
 {
     bool any = false;
     tc_each_op (op, body) {
-        if (op->code == TC_FOR || op->code == TC_WHILE)
+        if (tc_op_is_loop(op))
             return false;
         for (unsigned i = 0; i < op->nregions; i++)
-            any |= has_loop(op->regions[i]);
+            any |= tc_region_any(op->regions[i], tc_op_is_loop);
     }
     return any;
 }
@@ -126,9 +103,9 @@ static void set_launch(tc_gen *g)
 bool tc_gen_function(tc_gen *g)
 {
     const tc_region *body = g->f->body;
-    bool reports = count_ops(body, TC_ASSERT) > 0;
-    bool counts =
-        count_ops(body, TC_FETCH_TILE) + count_ops(body, TC_END_TILES) > 0;
+    bool reports = tc_region_has_op(body, TC_ASSERT);
+    bool counts = tc_region_has_op(body, TC_FETCH_TILE) ||
+                  tc_region_has_op(body, TC_END_TILES);
     find_groups(g);
     if (!tc_gen_find_maps(g))
         return false;

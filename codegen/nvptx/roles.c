@@ -115,18 +115,6 @@ bool tc_nvptx_pass_turn(tc_gen *g, const tc_op *op)
     return true;
 }
 
-static bool takes_turns(const tc_region *r)
-{
-    tc_each_op (op, r) {
-        if (op->code == TC_TAKE_TURN)
-            return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (takes_turns(op->regions[i]))
-                return true;
-    }
-    return false;
-}
-
 /* Done by one group only. */
 static void meet_first_turn(tc_gen *g, const char *text, unsigned group)
 {
@@ -144,7 +132,7 @@ static void meet_first_turn(tc_gen *g, const char *text, unsigned group)
  * with the one that nobody takes: barriers are left as they were. */
 static bool emit_in_turns(tc_gen *g, const tc_region *r)
 {
-    bool turns = has_turns(g) && takes_turns(r);
+    bool turns = has_turns(g) && tc_region_has_op(r, TC_TAKE_TURN);
     if (turns)
         meet_first_turn(g, "bar.arrive $0, $1;", g->f->warps / 4 - 1);
     if (!tc_nvptx_region(g, r))

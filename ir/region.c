@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Questions about ops and all that is nested in regions.
+ */
+#include "ir/ir.h"
+
+const char *tc_op_name(const tc_op *op)
+{
+    return tc_op_infos[op->code].name;
+}
+
+tc_context *tc_op_context(const tc_op *op)
+{
+    return op->func->module->cx;
+}
+
+const char *tc_op_in_type(const tc_op *op, unsigned i)
+{
+    return tc_type_name(tc_op_context(op), op->in[i]->type);
+}
+
+bool tc_op_is_loop(const tc_op *op)
+{
+    return op->code == TC_FOR || op->code == TC_WHILE;
+}
+
+bool tc_op_any(const tc_op *op, bool (*is)(const tc_op *op))
+{
+    if (is(op))
+        return true;
+    for (unsigned i = 0; i < op->nregions; i++)
+        if (tc_region_any(op->regions[i], is))
+            return true;
+    return false;
+}
+
+bool tc_region_any(const tc_region *r, bool (*is)(const tc_op *op))
+{
+    tc_each_op (op, r)
+        if (tc_op_any(op, is))
+            return true;
+    return false;
+}
+
+bool tc_region_has_op(const tc_region *r, tc_opcode code)
+{
+    tc_each_op (op, r) {
+        if (op->code == code)
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (tc_region_has_op(op->regions[i], code))
+                return true;
+    }
+    return false;
+}
+
+unsigned tc_region_count(const tc_region *r)
+{
+    unsigned n = 0;
+    tc_each_op (op, r) {
+        n++;
+        for (unsigned i = 0; i < op->nregions; i++)
+            n += tc_region_count(op->regions[i]);
+    }
+    return n;
+}
+
+void tc_region_clear_data(tc_region *r)
+{
+    for (unsigned i = 0; i < r->nargs; i++)
+        r->args[i]->data = NULL;
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nout; i++)
+            op->out[i]->data = NULL;
+        for (unsigned i = 0; i < op->nregions; i++)
+            tc_region_clear_data(op->regions[i]);
+    }
+}
