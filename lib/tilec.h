@@ -590,7 +590,7 @@ typedef struct tilec_attention_options {
      *                             blocks of keys in float32. Tensor cores keep
      *                             13 bits or so of sums of 8-bit numbers, as
      *                             long as they add to them; it costs registers
-     *                             (too many where DV is above 128)
+     *                             (where DV is above 128: also half the speed)
      *   COPY_VALUES               whether forward copies v first, by columns,
      *                             as products of 8-bit numbers read it, which
      *                             takes a workspace: true, false. Not given:

@@ -187,7 +187,7 @@ static const problem problems[] = {
     {"exact", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, HEAD, HEAD, HEAD,
      64, 64, true, 1, true, false, true},
     {"exact, of blocks", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F32, BLOCK,
-     BLOCK, BLOCK, 64, 64, false, 1, false, false, true},
+     BLOCK, BLOCK, 64, 136, false, 1, false, false, true},
     {"to 8 bits", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, HEAD, HEAD,
      HEAD, 64, 64, true, 1, false, false, false},
     {"to 8 bits, e5m2", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E5M2, NUM_F8E5M2,
@@ -203,7 +203,8 @@ enum {
     BK = 32,
     Q_ROWS = 32, /* of a factor */
     K_ROWS = 64,
-    V_ROWS = 32
+    V_ROWS = 32,
+    MOST_EXACT = 64 /* columns of a program */
 };
 
 /* o is multiplied by it. */
@@ -230,8 +231,8 @@ static tilec_kernel *compile(tilec_context *cx, const char *program,
 }
 
 typedef struct bindings {
-    char sides[5][16];
-    tilec_binding all[20];
+    char sides[6][16];
+    tilec_binding all[24];
     size_t n;
 } bindings;
 
@@ -242,10 +243,15 @@ static void bind(bindings *b, const char *name, const char *value)
 
 static void bind_sides(bindings *b, const problem *p)
 {
-    static const char *const names[] = {"BM", "BN", "SQ", "SK", "SV"};
-    int sides[] = {BQ, BK, Q_ROWS, p->of_k == BLOCK ? K_ROWS : 0,
-                   p->of_v == BLOCK ? V_ROWS : 0};
-    for (int i = 0; i < 5; i++) {
+    static const char *const names[] = {"BM", "BN", "SQ", "SK", "SV", "BD"};
+    int sides[] = {BQ,
+                   BK,
+                   Q_ROWS,
+                   p->of_k == BLOCK ? K_ROWS : 0,
+                   p->of_v == BLOCK ? V_ROWS : 0,
+                   p->exact && p->dv > MOST_EXACT ? MOST_EXACT
+                                                  : (p->dv + 15) / 16 * 16};
+    for (int i = 0; i < 6; i++) {
         snprintf(b->sides[i], sizeof b->sides[i], "%d", sides[i]);
         bind(b, names[i], b->sides[i]);
     }
