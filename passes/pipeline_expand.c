@@ -34,38 +34,6 @@
 
 #include <string.h>
 
-/* ---- Copies, groups, waits ---- */
-
-void tc_build_copy(tc_builder *b, const tc_staged *s, tc_value *from,
-                   tc_value *to, tc_value *cond, tc_value *mask)
-{
-    tc_context *cx = b->func->module->cx;
-    if (mask && !cond)
-        cond = tc_build_int(b, tc_type_scalar(cx, TC_I1), 1);
-    tc_value *in[] = {from, to, cond, mask};
-    unsigned nin = 2 + (cond != NULL) + (mask != NULL);
-    tc_op *copy = tc_op_new(b->func, TC_ASYNC_COPY, s->load->loc, nin, in, 0);
-    tc_op_set_attr(copy, "boundary", *tc_op_attr(s->load, "boundary"));
-    if (from->type->kind == TC_BLOCK_PTR)
-        tc_op_set_layout(copy, "layout", s->load->out[0]->type->layout);
-    tc_op_insert(copy, b->region, b->before);
-    tc_forget_speculatable(b->region);
-}
-
-void tc_build_commit(tc_builder *b)
-{
-    tc_op_insert(tc_op_new(b->func, TC_ASYNC_COMMIT, b->loc, 0, NULL, 0),
-                 b->region, b->before);
-}
-
-tc_op *tc_build_wait(tc_builder *b, unsigned pending)
-{
-    tc_op *wait = tc_op_new(b->func, TC_ASYNC_WAIT, b->loc, 0, NULL, 0);
-    tc_op_set_int(wait, "pending", pending);
-    tc_op_insert(wait, b->region, b->before);
-    return wait;
-}
-
 /* ---- Loads of addresses ---- */
 
 /* How far ahead copies may be, and loads that depend on loads before them. */

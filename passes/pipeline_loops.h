@@ -85,8 +85,9 @@ void tc_place_waits(tc_pipeliner *p, tc_region *r);
  * that the copies overlap; where it cannot, it stays. */
 void tc_raise_prologue(tc_pipeliner *p, const tc_expanded *e);
 
-/* async_copy and its view; mask may be NULL, cond too. Builders shared by
- * expand and straight. */
+/* ---- Copies (pipeline_copies.c) ---- */
+
+/* mask may be NULL, cond too. */
 void tc_build_copy(tc_builder *b, const tc_staged *s, tc_value *from,
                    tc_value *to, tc_value *cond, tc_value *mask);
 void tc_build_commit(tc_builder *b);
