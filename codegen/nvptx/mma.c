@@ -6,8 +6,12 @@
  *   for each step along K                      the operands of group i + 1 are
  *     for each group of two tiles along N      fetched before the products of
  *       for each tile of the group             group i: ldmatrix runs beside
- *         for each tile along M                the tensor cores, and few
+ *         for each tile along M, to and fro    the tensor cores, and few
  *           mma                                fragments are alive
+ *
+ * To and fro: each product shares an operand with the one before it, which is
+ * not read from registers again; that saves power, which is what a matmul's
+ * clock hangs on.
  */
 #include "passes/mma.h"
 #include "codegen/nvptx/fragment.h"
@@ -221,8 +225,10 @@ static group group_at(product *p, unsigned i, const group *before)
 static void multiply_group(product *p, group *u)
 {
     for (unsigned k = 0; k < u->size; k++)
-        for (unsigned m = 0; m < p->m.n; m++)
+        for (unsigned i = 0; i < p->m.n; i++) {
+            unsigned m = (u->n + k) % 2 ? p->m.n - 1 - i : i;
             multiply_tile(p, m, u->n + k, &u->a[m], &u->b[k]);
+        }
 }
 
 static void multiply_all(product *p)
