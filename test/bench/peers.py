@@ -4,7 +4,7 @@
 
     python3 test/bench/peers.py --lib build/libtilec.so [--set forward]
         [--direction backward] [--only 4096x128] [--part 2/4] [--warm 12]
-        [--json out.json] [--table out.md]
+        [--rest 30] [--json out.json] [--table out.md]
     python3 test/bench/peers.py --from out.json         # the tables of a file
 
 tilec (lib/python) beside torch: FlexAttention, cuDNN and FlashAttention-2 (both
@@ -19,7 +19,8 @@ The JSON holds every turn, the commit, the GPU and what failed. --part i/n runs
 each n-th case only; then, and with --only, the rows are added to those of an
 existing file, where later rows of a case take the place of earlier ones.
 --warm N has N processes compile everything first, side by side, into the caches
-on disk.
+on disk. --rest MS lets the GPU rest before each turn: without, products of
+matrices take all the power it may have, and clocks fall with what each needs.
 """
 import argparse
 import datetime
@@ -181,7 +182,8 @@ def run(args):
             continue
         row = dict(case=case, label=label(case), flops=flops(case),
                    run=len(data["runs"]) - 1,
-                   **take_turns(p, args.contenders, args.rounds, args.turn_ms))
+                   **take_turns(p, args.contenders, args.rounds, args.turn_ms,
+                                args.rest))
         print("%-8s %-28s %s %s" % (case["direction"], row["label"], {
             n: "%.1f us, %.0f TFLOP/s, error %.1e" %
             (t, row["flops"] / t / 1e6, row["errors"][n])
@@ -210,6 +212,9 @@ def main():
                    help=argparse.SUPPRESS)
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--turn-ms", type=float, default=20.0)
+    p.add_argument("--rest", type=float, default=0.0, metavar="MS",
+                   help="a pause before each turn: without it a GPU is soon at "
+                        "its power limit, which lowers clocks")
     p.add_argument("--commit", default=commit(),
                    help="what the library was built from")
     p.add_argument("--json", help="where all figures go")

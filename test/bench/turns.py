@@ -2,6 +2,7 @@
 """Contenders timed in turns, each turn a replay of a CUDA graph."""
 import gc
 import statistics
+import time
 
 import torch
 
@@ -53,9 +54,10 @@ def compile_all(problem, contenders):
     torch.cuda.synchronize()
 
 
-def take_turns(problem, contenders, rounds, turn_ms):
+def take_turns(problem, contenders, rounds, turn_ms, rest_ms=0):
     """Times in microseconds of all contenders whose results are right: a dict
-    with a list for each; relative errors; and why others failed."""
+    with a list for each; relative errors; and why others failed. Before each
+    turn the GPU rests."""
     turns, errors, failures = {}, {}, {}
     for name, make in problem.makers().items():
         if contenders and name not in contenders:
@@ -75,6 +77,7 @@ def take_turns(problem, contenders, rounds, turn_ms):
         # Whoever follows a slow one finds a cooler chip: all in turn.
         shift = i % max(1, len(order))
         for name in order[shift:] + order[:shift]:
+            time.sleep(rest_ms / 1e3)
             times[name].append(turns[name].microseconds())
     return dict(microseconds=times, errors=errors, failures=failures,
                 median={n: statistics.median(t) for n, t in times.items()})
