@@ -78,6 +78,8 @@ static const role roles[] = {
     {"quantize_block", "scales", "BHT", true, 0},
     {"quantize_head", "scales", "BH", true, 0},
     {"quantize_head", "largest", "BHT", false, 1},
+    {"copy_values", "x", "BHND", false, 0},
+    {"copy_values", "y", "BHMD", true, 0},
     {"matmul", "a", "MK", false, 0},
     {"matmul", "b", "KN", false, 0},
     {"matmul", "c", "MN", true, 0},
@@ -229,11 +231,13 @@ static bool parse_file(tc_module *m, const char *path)
 static bool parse_kernel(tc_module *m, const char *kernel)
 {
     char path[128];
-    static const char *const of_many[] = {"attention_bwd", "quantize"};
+    static const char *const of_many[][2] = {{"attention_bwd", "attention_bwd"},
+                                             {"quantize", "quantize"},
+                                             {"copy_values", "project"}};
     const char *file = kernel;
     for (size_t i = 0; i < sizeof of_many / sizeof *of_many; i++)
-        if (strncmp(kernel, of_many[i], strlen(of_many[i])) == 0)
-            file = of_many[i];
+        if (strncmp(kernel, of_many[i][0], strlen(of_many[i][0])) == 0)
+            file = of_many[i][1];
     snprintf(path, sizeof path, "kernels/%s.tile", file);
     return parse_file(m, path) && parse_file(m, "kernels/mods/masks.tile") &&
            parse_file(m, "kernels/mods/scores.tile") &&
