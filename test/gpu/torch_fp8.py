@@ -127,8 +127,12 @@ def tensors_of(c, device, seed):
              for i, (s, t, grain) in enumerate(zip(shapes, c[:3], c.grains))]
     numbers, factors, values = map(list, zip(*found))
     if c.columns:
-        numbers[2] = numbers[2].mT.contiguous().mT
+        numbers[2] = by_columns(numbers[2])
     return numbers, factors, values
+
+
+def by_columns(v):
+    return v.mT.contiguous().mT
 
 
 def run(c, numbers, factors, **options):
@@ -171,11 +175,11 @@ def check_numbers(x, dtype, rows, hadamard, device):
     e = error(meant(y, s, rows), wide)
     limit = 0.03 if dtype == E4M3 else 0.06  # half a unit, at random
     assert e < limit, "error %.2e" % e
-    by_columns, again = tilec.quantize(x, dtype, rows=rows, hadamard=hadamard,
-                                       column_major=True)
-    assert by_columns.stride(2) == 1 and by_columns.stride(3) % 16 == 0
+    columns, again = tilec.quantize(x, dtype, rows=rows, hadamard=hadamard,
+                                    column_major=True)
+    assert columns.stride(2) == 1 and columns.stride(3) % 16 == 0
     assert torch.equal(again, s)
-    assert torch.equal(by_columns.view(torch.uint8), y.view(torch.uint8))
+    assert torch.equal(columns.view(torch.uint8), y.view(torch.uint8))
 
 
 def test_quantize(device):
@@ -278,6 +282,23 @@ def test_enforce(device):
     assert error(o, attention(*values)) < 0.04
 
 
+def test_copies(device):
+    """v by rows, by columns of any length: copied first, or not."""
+    for n, d in ((333, 64), (1000, 128), (1024, 256)):
+        c = Case(E4M3, E4M3, E4M3, "bbb", False, False, n, n, d, d)
+        numbers, factors, values = tensors_of(c, device, 0)
+        want = attention(*values)
+        limit = 1.2 * error(attention(*values, rounded=True), want)
+        for v in numbers[2], by_columns(numbers[2]):
+            numbers[2] = v
+            for options in ({}, {"COPY_VALUES": True, "EXACT_SUMS": d > 64},
+                            {"COPY_VALUES": False}):
+                e = error(run(c, numbers, factors, kernel_options=options),
+                          want)
+                assert e <= limit, "%dx%d %s: error %.2e, limit %.2e" % (
+                    n, d, options, e, limit)
+
+
 def test_errors(device):
     c, (q, k, v), _, _ = small(device)
     refused = []
@@ -308,7 +329,7 @@ def test_errors(device):
 
 TESTS = [test_quantize, test_rotation, test_lengths, test_numbers,
          test_gradients, test_compile, test_cuda_graph, test_enforce,
-         test_errors]
+         test_copies, test_errors]
 
 
 def main():

@@ -151,11 +151,13 @@ def _length_class(n):
 
 
 def _reuse(q, k, v):
-    """How much a copy of v would save (COPY_VALUES), in classes."""
+    """How often parts of v are read, in classes: whether v is copied first
+    depends on that (COPY_VALUES)."""
     if not _tensors.has_8_bits(q):
         return None
-    programs = q.shape[2] * q.shape[1] // max(k.shape[1], 1) // 128
-    return min(programs.bit_length(), 7), _tensors.has_vectors(v)
+    rows = q.shape[2] * q.shape[1] // max(k.shape[1], 1)
+    return (sum(rows > 128 * (n - 1) for n in (2, 8, 16, 32, 64)),
+            _tensors.has_vectors(v))
 
 
 def plan_for(spec, q, k, v, captured=()):
