@@ -12,6 +12,8 @@
  */
 #include "lib/attention.h"
 
+static const char pass[] = "attention";
+
 enum {
     VECTOR = 16, /* bytes */
     ROWS = 128,  /* of a program, or so */
@@ -47,7 +49,7 @@ static int64_t programs_of_a_part(const tc_attention_request *r, bool is_masked)
     return is_masked ? n / OF_MASKED : n;
 }
 
-bool tc_attention_copies_values(const tc_attention_job *p)
+static bool copies_values(const tc_attention_job *p)
 {
     const tc_attention_request *r = p->r;
     const tc_target *t = p->target;
@@ -64,9 +66,33 @@ bool tc_attention_copies_values(const tc_attention_job *p)
         enough = r->v->shape[3] > WIDE ? ENOUGH_OF_WIDE : ENOUGH;
     if (programs_of_a_part(r, p->mods.all[TC_MOD_MASK].wanted) < enough)
         return false;
-    tc_remark(p->job->cx, (tc_loc){0}, "attention",
+    tc_remark(p->job->cx, (tc_loc){0}, pass,
               "v is copied first, by columns%s: as products of 8-bit numbers "
               "read it",
               by_columns ? " at multiples of 16 bytes" : "");
     return true;
+}
+
+static void say_alignment(const tc_attention_job *p, char name,
+                          const DLTensor *t)
+{
+    if (!is_aligned(t))
+        tc_remark(p->job->cx, (tc_loc){0}, pass,
+                  "%c does not lie at multiples of 16 bytes (its address, and "
+                  "the strides of all dims but the closest): launches with "
+                  "such a tensor take the variant for any tensors, which is "
+                  "slower",
+                  name);
+}
+
+bool tc_attention_copies_values(const tc_attention_job *p)
+{
+    bool copies = copies_values(p);
+    if (p->target && tc_target_is_gpu(p->target)) {
+        say_alignment(p, 'q', p->r->q);
+        say_alignment(p, 'k', p->r->k);
+        if (!copies)
+            say_alignment(p, 'v', p->r->v);
+    }
+    return copies;
 }

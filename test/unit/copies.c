@@ -67,10 +67,10 @@ static bool is_copied(const tilec_kernel *k)
     return false;
 }
 
-static bool is_said(const tilec_context *c)
+static bool is_said(const tilec_context *c, const char *what)
 {
     for (const tilec_diagnostic *d = tilec_diagnostics(c); d; d = d->next)
-        if (strstr(d->message, "v is copied first, by columns"))
+        if (strstr(d->message, what))
             return true;
     return false;
 }
@@ -106,7 +106,11 @@ START_TEST(where_enough_read_it)
     ck_assert_msg(s == TILEC_OK, "%s",
                   s == TILEC_OK ? "" : tilec_diagnostics(cx)->message);
     ck_assert_int_eq(is_copied(tilec_attention_kernel(a)), p->copies);
-    ck_assert_int_eq(is_said(cx), p->copies && !p->given);
+    ck_assert_int_eq(is_said(cx, "v is copied first, by columns"),
+                     p->copies && !p->given);
+    bool is_odd = p->dv % 16 || (p->v == COLUMNS && p->keys % 16);
+    ck_assert_int_eq(is_said(cx, "v does not lie at multiples of 16 bytes"),
+                     is_odd && !p->copies);
     tilec_attention_free(a);
 }
 END_TEST
