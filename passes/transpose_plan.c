@@ -18,7 +18,7 @@
  * Kernels take tensors of any strides; contiguous(..) says in which order they
  * are stored and loaded fast. The condition stands where columns of any length
  * might not be multiples of 16 bytes: vectors consist of those, and bulk stores
- * write up to that many behind the end.
+ * write up to that many behind the end. (Of cdiv(%n, 16) * 16 they are.)
  *
  * Every tensor argument of a kernel gets the order of what its launches pass:
  * launches that pass others get kernels of their own. Results never depend on
@@ -148,14 +148,26 @@ static void say_order(const struct planner *p, const struct order *o,
     tc_note(cx, o->wish.dot->loc, "the dot");
 }
 
-/* The size along the dim that is to be in one piece; NULL: the type has it. */
+/* n a power of two, so that it divides what wraps, too. */
+static bool is_times(const tc_value *v, int64_t n)
+{
+    tc_scalar factor;
+    return tc_match_op(v, TC_MUL) && tc_match_const(v->def->in[1], &factor) &&
+           factor.i % n == 0;
+}
+
+/* The size along the dim that is to be in one piece, where that may be no
+ * multiple of 16 bytes; NULL: it is one. */
 static tc_value *open_size(const struct order *o)
 {
     const tc_type *t = o->workspace->out[0]->type;
     unsigned n = 0;
     for (unsigned i = 0; i < o->wish.dim; i++)
         n += t->dims[i] == NULL;
-    return t->dims[o->wish.dim] ? NULL : o->workspace->in[n];
+    if (t->dims[o->wish.dim] ||
+        is_times(o->workspace->in[n], VECTOR / tc_type_bytes(t->elem)))
+        return NULL;
+    return o->workspace->in[n];
 }
 
 /* Of a region: NULL if nothing changes. */
