@@ -11,9 +11,10 @@ tilec (lib/python) beside torch: FlexAttention, cuDNN and FlashAttention-2 (both
 through scaled_dot_product_attention), cuBLAS for matmul; backward also tilec's
 deterministic one. Each case gets fresh random inputs; every contender's results
 are checked against float32 attention of some heads in the same run; then the
-contenders take turns, in an order rotated each round, each turn a replay of a
-CUDA graph of several launches. Times are medians over the rounds. Forward is
-one kernel; backward is everything from o, lse and dout to dq, dk and dv.
+contenders take turns, in a random order each round, each turn a replay of a
+CUDA graph of several launches, behind another one that is not timed. Times are
+medians over the rounds. Forward is one kernel; backward is everything from o,
+lse and dout to dq, dk and dv.
 
 The JSON holds every turn, the commit, the GPU and what failed. --part i/n runs
 each n-th case only; then, and with --only, the rows are added to those of an
