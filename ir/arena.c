@@ -79,6 +79,11 @@ void *tc_arena_copy(tc_arena *a, const void *from, size_t size)
     return p;
 }
 
+char *tc_arena_string(tc_arena *a, const char *s)
+{
+    return s ? tc_arena_copy(a, s, strlen(s) + 1) : NULL;
+}
+
 char *tc_arena_vprintf(tc_arena *a, const char *fmt, va_list args)
 {
     va_list again;

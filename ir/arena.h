@@ -41,6 +41,7 @@ void tc_arena_reset(tc_arena *a);
 /* Zeroed memory aligned for any type; jumps to memory->unwind on failure. */
 void *tc_arena_alloc(tc_arena *a, size_t size);
 void *tc_arena_copy(tc_arena *a, const void *from, size_t size);
+char *tc_arena_string(tc_arena *a, const char *s); /* NULL of NULL */
 char *tc_arena_printf(tc_arena *a, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 char *tc_arena_vprintf(tc_arena *a, const char *fmt, va_list args);

@@ -74,6 +74,11 @@ const char *tc_string_get(tc_context *cx, const char *s)
     return tc_string_getn(cx, s, strlen(s));
 }
 
+bool tc_loc_is(tc_loc a, tc_loc b)
+{
+    return a.file == b.file && a.line == b.line && a.col == b.col;
+}
+
 uint32_t tc_source_add(tc_context *cx, const char *name, const char *text,
                        size_t len)
 {

@@ -23,6 +23,7 @@ typedef struct tc_layout tc_layout;
 typedef struct tc_loc {
     uint32_t file, line, col;
 } tc_loc;
+bool tc_loc_is(tc_loc a, tc_loc b); /* the same */
 
 typedef enum tc_severity {
     TC_ERROR,

@@ -109,6 +109,8 @@ typedef struct tc_attr_decl {
 
 enum { TC_MAX_ATTRS = 4 };
 unsigned tc_op_nattrs(tc_opcode code);
+/* Is the word one of those of an attribute, "a|b|c"? */
+bool tc_words_have(const char *words, const char *word);
 tc_attr_decl tc_op_attr_decl(tc_opcode code, unsigned index);
 /* -1 where the op has no such attribute. */
 int tc_op_attr_index(tc_opcode code, const char *name);

@@ -61,6 +61,19 @@ static tc_attr_kind attr_kind(const char *s, size_t n)
     return TC_ATTR_SYMBOL; /* words */
 }
 
+bool tc_words_have(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *w = words;; w++) {
+        size_t len = strcspn(w, "| ");
+        if (len == n && memcmp(w, word, n) == 0)
+            return true;
+        w += len;
+        if (*w != '|')
+            return false;
+    }
+}
+
 tc_attr_decl tc_op_attr_decl(tc_opcode code, unsigned index)
 {
     const char *s = tc_op_infos[code].attrs;

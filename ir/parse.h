@@ -196,8 +196,6 @@ bool tc_fit_alike(tc_parser *p, unsigned n, const tc_operand *ops,
 /* The op with its results inserted, or NULL: reported. */
 tc_op *tc_parser_emit(tc_parser *p, tc_op *op, unsigned nstated,
                       const tc_type *const *stated);
-tc_value *tc_parser_build(tc_parser *p, tc_opcode code, tc_loc loc, unsigned n,
-                          tc_value *const *in, const tc_type *type);
 
 /* ---- parse_op.c ---- */
 
@@ -221,8 +219,6 @@ bool tc_parse_call_form(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 /* `: type, type`, if there. */
 bool tc_parse_stated(tc_parser *p, tc_op_parts *parts) TC_MUST_CHECK;
 void tc_parts_apply_attrs(const tc_op_parts *parts, tc_op *op);
-/* How many operands it can have, UINT_MAX for any number. */
-unsigned tc_op_most_operands(tc_opcode code);
 /* Suggestions among ops, functions, keywords. */
 bool tc_parser_unknown_op(tc_parser *p);
 tc_outcome tc_outcome_of_op(tc_op *op); /* NULL: poison */

@@ -58,19 +58,6 @@ static const char *suggest_word(tc_parser *p, const char *words,
     return tc_did_you_mean(p, got, n, names);
 }
 
-static bool is_one_of(const char *words, const char *got)
-{
-    size_t n = strlen(got);
-    for (const char *w = words;; w++) {
-        size_t len = strcspn(w, "| ");
-        if (len == n && memcmp(w, got, n) == 0)
-            return true;
-        w += len;
-        if (*w != '|')
-            return false;
-    }
-}
-
 static bool parse_symbol(tc_parser *p, tc_op_parts *parts,
                          const tc_attr_decl *d, tc_attr *a)
 {
@@ -81,7 +68,7 @@ static bool parse_symbol(tc_parser *p, tc_op_parts *parts,
     const char *text = tc_parser_text(p, t);
     if (func)
         text = tc_string_get(p->cx, tc_arena_printf(p->arena, "@%s", text));
-    if (d->words && !is_one_of(d->words, text)) {
+    if (d->words && !tc_words_have(d->words, text)) {
         tc_error(p->cx, tc_parser_loc(p),
                  "%s: %s(%s) is not known, expected one of %.*s%s",
                  tc_op_infos[parts->code].name, d->name, text,

@@ -9,8 +9,6 @@
  */
 #include "ir/parse.h"
 
-#include <string.h>
-
 /* Reductions in call form. */
 static const struct {
     const char *name, *kind;
@@ -27,7 +25,7 @@ bool tc_parser_at_op(const tc_parser *p, tc_opcode *code)
     return *code != TC_OPCODE_COUNT;
 }
 
-unsigned tc_op_most_operands(tc_opcode code)
+static unsigned most_operands(tc_opcode code)
 {
     unsigned n = 0;
     for (const char *in = tc_op_infos[code].in; *in; in++) {
@@ -104,11 +102,6 @@ static bool fit_terminator(tc_parser *p, const tc_op_parts *parts,
     return ok;
 }
 
-static bool same_loc(tc_loc a, tc_loc b)
-{
-    return a.file == b.file && a.line == b.line && a.col == b.col;
-}
-
 /* load %t[%i] without any side is the gather that %t[%i] is already (written
  * here: a name for it is found elsewhere). */
 static bool is_gather_load(const tc_op_parts *parts)
@@ -116,7 +109,7 @@ static bool is_gather_load(const tc_op_parts *parts)
     const tc_operand *o = parts->in.all;
     return parts->code == TC_LOAD && parts->in.n == 1 &&
            o->kind == TC_OPERAND_VALUE && o->v->def &&
-           o->v->def->code == TC_GATHER && same_loc(o->loc, o->v->loc) &&
+           o->v->def->code == TC_GATHER && tc_loc_is(o->loc, o->v->loc) &&
            tc_type_elem(o->v->type)->kind != TC_PTR;
 }
 
@@ -201,8 +194,7 @@ static int attr_by_place(const tc_parser *p, const tc_op_parts *parts)
 {
     if (tc_parser_is(p, TC_TOKEN_STRING))
         return next_attr(parts, TC_ATTR_STRING);
-    unsigned most =
-        parts->code == TC_REDUCE ? 1 : tc_op_most_operands(parts->code);
+    unsigned most = parts->code == TC_REDUCE ? 1 : most_operands(parts->code);
     if (parts->in.n < most)
         return -1;
     unsigned sign = tc_parser_is(p, TC_TOKEN_MINUS);
@@ -315,7 +307,7 @@ bool tc_parse_stated(tc_parser *p, tc_op_parts *parts)
 static bool at_operands(const tc_parser *p, const tc_op_parts *parts)
 {
     unsigned kind = tc_parser_peek(p, 0)->kind;
-    bool none = tc_op_most_operands(parts->code) == 0 &&
+    bool none = most_operands(parts->code) == 0 &&
                 next_attr(parts, TC_ATTR_INT) < 0 && !is_special(parts->code);
     tc_opcode code;
     bool next_op = tc_parser_at_op(p, &code) && !tc_parser_is_call(p) &&

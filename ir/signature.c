@@ -172,19 +172,6 @@ static bool check_operands(const tc_op *op)
 
 /* ---- Attributes ---- */
 
-static bool is_word(const char *words, const char *s)
-{
-    size_t n = strlen(s);
-    for (const char *w = words;; w++) {
-        size_t len = strcspn(w, "| ");
-        if (len == n && memcmp(w, s, n) == 0)
-            return true;
-        w += len;
-        if (*w != '|')
-            return false;
-    }
-}
-
 static bool check_attr(const tc_op *op, unsigned i)
 {
     tc_context *cx = tc_op_context(op);
@@ -197,7 +184,7 @@ static bool check_attr(const tc_op *op, unsigned i)
     if (a->kind != d.kind)
         return tc_error(cx, op->loc, "%s: attribute `%s` has the wrong kind",
                         tc_op_name(op), d.name);
-    if (d.words && !is_word(d.words, a->s))
+    if (d.words && !tc_words_have(d.words, a->s))
         return tc_error(
             cx, op->loc, "%s: %s(%s) is not known, expected one of %.*s",
             tc_op_name(op), d.name, a->s, (int)strcspn(d.words, " "), d.words);

@@ -13,11 +13,6 @@
 
 /* ---- Diagnostics, copied out of the compile's own context ---- */
 
-static const char *copy(tc_arena *a, const char *s)
-{
-    return s ? tc_arena_copy(a, s, strlen(s) + 1) : NULL;
-}
-
 static const char *copy_line(tc_arena *a, const tc_source *source,
                              uint32_t line)
 {
@@ -42,11 +37,11 @@ static tilec_diagnostic *copy_diags(tc_arena *a, const tc_context *cx,
     for (; from; from = from->next) {
         tilec_diagnostic *d = tc_arena_new(a, tilec_diagnostic);
         d->severity = (tilec_severity)from->severity;
-        d->message = copy(a, from->message);
-        d->pass = copy(a, from->pass);
+        d->message = tc_arena_string(a, from->message);
+        d->pass = tc_arena_string(a, from->pass);
         if (from->loc.file) {
             const tc_source *source = &cx->sources[from->loc.file - 1];
-            d->file = copy(a, source->name);
+            d->file = tc_arena_string(a, source->name);
             d->line = from->loc.line;
             d->column = from->loc.col;
             d->source = copy_line(a, source, d->line);
@@ -364,7 +359,8 @@ static void on_event(void *user, const tc_pass_event *e)
                               .nanoseconds = e->ns,
                               .verify_nanoseconds = e->verify_ns};
     if (!e->after && e->text && is_asked_for(machine, e->pass)) {
-        w->program = w->program ? w->program : copy(w->arena, e->text);
+        w->program =
+            w->program ? w->program : tc_arena_string(w->arena, e->text);
         if (!is_asked_for(o->print_before, e->pass))
             event.text = NULL;
     }
@@ -530,8 +526,10 @@ static const char *wrong_options(const tilec_compile_options *o)
     return NULL;
 }
 
-tilec_status tc_request_run(tc_job *job, const tilec_compile_options *options,
-                            tilec_kernel **out)
+/* Checks the call and reads the options, then tc_job_run. */
+static tilec_status request_run(tc_job *job,
+                                const tilec_compile_options *options,
+                                tilec_kernel **out)
 {
     tc_request *r = job->request;
     const char *wrong = NULL;
@@ -552,7 +550,7 @@ tilec_status tc_request_report(tilec_context *cx, const tilec_source *sources,
     tc_request request = {.sources = sources, .nsources = nsources};
     tc_job job = {.owner = cx, .build = report, .request = &request};
     tilec_kernel *none;
-    tilec_status s = tc_request_run(&job, options, &none);
+    tilec_status s = request_run(&job, options, &none);
     if (s != TILEC_OK) {
         free(request.report);
         request.report = NULL;
@@ -573,7 +571,7 @@ tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
                   .request = &request,
                   .any_alignment = variant == TC_GPU_ANY,
                   .any_sizes = variant == TC_GPU_UNEVEN};
-    return tc_request_run(&job, options, out);
+    return request_run(&job, options, out);
 }
 
 tilec_status tc_part_compile(tilec_context *cx, const tilec_source *sources,
@@ -587,7 +585,7 @@ tilec_status tc_part_compile(tilec_context *cx, const tilec_source *sources,
                   .build = build_request,
                   .request = &request,
                   .is_nested = true};
-    return tc_request_run(&job, options, out);
+    return request_run(&job, options, out);
 }
 
 tilec_status tilec_compile(tilec_context *cx, const tilec_source *sources,

@@ -70,9 +70,6 @@ typedef struct tc_request {
         *part;    /* not NULL: options.kernel is of that plan */
     char *report; /* of what is no compile: for tilec_free */
 } tc_request;
-/* Checks the call and reads the options, then tc_job_run. */
-tilec_status tc_request_run(tc_job *job, const tilec_compile_options *options,
-                            tilec_kernel **out);
 /* Of what makes a report in place of a kernel: `report` sets request->report.
  * *text: that, for tilec_free, or NULL. */
 tilec_status tc_request_report(tilec_context *cx, const tilec_source *sources,

@@ -131,21 +131,16 @@ static tc_gpu_code *make(const struct making *m)
 
 /* ---- Putting the kernel together ---- */
 
-static const char *copy(tc_arena *a, const char *s)
-{
-    return s ? tc_arena_copy(a, s, strlen(s) + 1) : NULL;
-}
-
 static const tc_gpu_settings *copy_settings(tc_job *job)
 {
     const tilec_context *owner = job->owner;
     tc_arena *a = &job->cx->arena;
     tc_gpu_settings *s = tc_arena_new(a, tc_gpu_settings);
-    s->cuda_library = copy(a, owner->cuda_library);
-    s->ptxas = copy(a, owner->ptxas);
+    s->cuda_library = tc_arena_string(a, owner->cuda_library);
+    s->ptxas = tc_arena_string(a, owner->ptxas);
     s->cache.most = owner->cache_most;
     if (owner->cache_folder && *owner->cache_folder)
-        s->cache.folder = copy(a, owner->cache_folder);
+        s->cache.folder = tc_arena_string(a, owner->cache_folder);
     return s;
 }
 
@@ -156,10 +151,10 @@ static const tc_plan_part *copy_part(tc_arena *a, const tc_plan_part *from)
     tc_plan_part *to = tc_arena_new(a, tc_plan_part);
     tc_binding *b = tc_arena_array(a, tc_binding, from->nbindings);
     for (unsigned i = 0; i < from->nbindings; i++)
-        b[i] = (tc_binding){copy(a, from->bindings[i].name),
-                            copy(a, from->bindings[i].value)};
-    *to =
-        (tc_plan_part){copy(a, from->plan), from->nbindings, b, from->enforce};
+        b[i] = (tc_binding){tc_arena_string(a, from->bindings[i].name),
+                            tc_arena_string(a, from->bindings[i].value)};
+    *to = (tc_plan_part){tc_arena_string(a, from->plan), from->nbindings, b,
+                         from->enforce};
     return to;
 }
 
@@ -180,12 +175,12 @@ static void copy_options(const struct making *m, tilec_compile_options *to)
                                   .target = m->target->name,
                                   .bindings = b,
                                   .nbindings = m->bound->ngiven,
-                                  .pipeline = copy(a, o->pipeline),
+                                  .pipeline = tc_arena_string(a, o->pipeline),
                                   .warps = o->warps,
                                   .stages = o->stages,
                                   .ptxas_level = o->ptxas_level,
                                   .float32_precision =
-                                      copy(a, o->float32_precision),
+                                      tc_arena_string(a, o->float32_precision),
                                   .tiles = o->tiles,
                                   .enforce = enforce,
                                   .no_load = 1,

@@ -128,11 +128,6 @@ static void make_steps(struct maker *m, tc_func *f)
 
 /* ---- Kernels ---- */
 
-static const char *copy(tc_arena *a, const char *s)
-{
-    return tc_arena_copy(a, s, strlen(s) + 1);
-}
-
 /* The name that a kernel has in the text: @k and its copies @k_1, @k_2, and
  * theirs, @k_1_1. */
 static bool is_copy_of(const char *name, const char *from)
@@ -231,8 +226,8 @@ bool tc_launch_plan_finish(tc_job *job, const tilec_compile_options *o,
 {
     tc_arena *a = &job->cx->arena;
     struct maker m = {.job = job, .arena = a};
-    tc_plan_part part = {copy(a, f->name), bound->ngiven, bound->given,
-                         (tc_enforce)o->enforce};
+    tc_plan_part part = {tc_arena_string(a, f->name), bound->ngiven,
+                         bound->given, (tc_enforce)o->enforce};
     unsigned nown = f->body->nargs;
     if (!run_passes(job, o, target, part.plan, bound))
         return false;

@@ -155,8 +155,5 @@ void tc_layouts_choose(tc_placing *s);
 const tc_layout *tc_layout_of_class(const tc_placing *s, const tc_class *c);
 /* The layout of a tile that nothing asks anything of. */
 const tc_layout *tc_layout_default(const tc_placing *s, const tc_type *tile);
-/* Bytes next to each other in memory that one access of a warp moves, when the
- * tile's axis `axis` is the fast one in memory. */
-unsigned tc_layout_run_bytes(const tc_layout *l, unsigned axis, unsigned bytes);
 
 #endif

@@ -469,19 +469,12 @@ unsigned tc_buffer_accesses(tc_pass_env *env, tc_op *alloc, unsigned most,
     return n;
 }
 
-static bool visit(tc_pass_env *env, tc_region *r)
+static bool visit(tc_pass_env *env, tc_op *op)
 {
-    bool changed = false;
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(env, op->regions[i]);
-        if (op->code == TC_SMEM_ALLOC)
-            changed |= assign(env, op);
-    }
-    return changed;
+    return op->code == TC_SMEM_ALLOC && assign(env, op);
 }
 
 tc_change tc_pass_assign_shared(tc_func *f, tc_pass_env *env)
 {
-    return visit(env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+    return tc_visit_ops(f, env, visit);
 }

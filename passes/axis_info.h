@@ -70,6 +70,8 @@ tc_vector tc_axis_vector(const tc_axis_analysis *a, const tc_op *op);
 
 /* The `block` that a block pointer comes from, through loops and `advance`. */
 tc_op *tc_block_of(const tc_value *v);
+/* The dim of its tensor that an axis of a `block`'s tile walks. */
+unsigned tc_block_dim(const tc_op *block, unsigned axis);
 /* The axis of a `block`'s tile that walks the dim that its tensor is contiguous
  * in; TC_MAX_RANK: none does. */
 unsigned tc_contiguous_axis(const tc_op *block);

@@ -83,6 +83,15 @@ bool tc_can_be_aligned(const tc_type *t)
 static const char not_aligned[] =
     "nothing is assumed of the tensor's strides and address";
 
+unsigned tc_block_dim(const tc_op *block, unsigned axis)
+{
+    const tc_attr *sides = tc_op_attr(block, "sides");
+    unsigned dim = 0;
+    for (;; dim++)
+        if (sides->dims[dim] && axis-- == 0)
+            return dim;
+}
+
 unsigned tc_contiguous_axis(const tc_op *block)
 {
     const tc_attr *sides = tc_op_attr(block, "sides");

@@ -576,7 +576,7 @@ static tc_bounds of_scalar(tc_loop *l, tc_value *v)
     return both(new_linear(l, 0, sum, 1));
 }
 
-static tc_value *reduced(tc_loop *l, tc_value *v, const char *kind)
+tc_value *tc_loop_reduce(tc_loop *l, tc_value *v, const char *kind)
 {
     while (v->type->kind == TC_TILE) {
         tc_builder *b = &l->before;
@@ -591,8 +591,8 @@ static tc_value *reduced(tc_loop *l, tc_value *v, const char *kind)
 /* A tile from before the loop: its smallest and its largest lane. */
 static tc_bounds of_tile(tc_loop *l, tc_value *v)
 {
-    return (tc_bounds){of_scalar(l, reduced(l, v, "min")).low,
-                       of_scalar(l, reduced(l, v, "max")).high};
+    return (tc_bounds){of_scalar(l, tc_loop_reduce(l, v, "min")).low,
+                       of_scalar(l, tc_loop_reduce(l, v, "max")).high};
 }
 
 static tc_bounds find(tc_loop *l, tc_value *v)

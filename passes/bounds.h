@@ -70,6 +70,8 @@ typedef struct tc_loop {
 bool tc_loop_open(tc_loop *l, tc_op *op, tc_arena *scratch, const char **why);
 /* Is v the same in every step? */
 bool tc_loop_has_outside(const tc_loop *l, const tc_value *v);
+/* All lanes of what is, reduced before the loop: "min", "or". */
+tc_value *tc_loop_reduce(tc_loop *l, tc_value *v, const char *kind);
 
 /* Of an int, or a tile of ints, in the loop or before it. */
 tc_bounds tc_bounds_of(tc_loop *l, tc_value *v);

@@ -28,22 +28,16 @@ static bool is_open(const tc_op *op)
            op->in[1]->type->elem->kind == TC_F32;
 }
 
-static bool choose(tc_region *r, const char *precision)
+static bool choose(tc_pass_env *env, tc_op *op)
 {
-    bool changed = false;
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= choose(op->regions[i], precision);
-        if (!is_open(op))
-            continue;
-        tc_op_set_word(op, "precision", precision);
-        changed = true;
-    }
-    return changed;
+    if (!is_open(op))
+        return false;
+    tc_op_set_word(op, "precision", env->options->precision);
+    return true;
 }
 
 tc_change tc_pass_choose_precision(tc_func *f, tc_pass_env *env)
 {
-    const char *precision = env->options->precision;
-    return precision && choose(f->body, precision) ? TC_CHANGED : TC_UNCHANGED;
+    return env->options->precision ? tc_visit_ops(f, env, choose)
+                                   : TC_UNCHANGED;
 }

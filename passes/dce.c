@@ -24,11 +24,6 @@ struct dce {
 /* The marks, in op->data and (slots: results and args) value->data. */
 static char needed;
 
-static bool has_slots(const tc_op *op)
-{
-    return op->code == TC_FOR || op->code == TC_WHILE || op->code == TC_IF;
-}
-
 static void clear_marks(tc_region *r)
 {
     for (unsigned i = 0; i < r->nargs; i++)
@@ -98,7 +93,7 @@ static void mark_slot(tc_op *op, unsigned i)
 
 static void mark_value(tc_value *v)
 {
-    if (v->def && has_slots(v->def)) {
+    if (v->def && tc_op_has_slots(v->def)) {
         mark_slot(v->def, v->index);
         return;
     }
@@ -110,7 +105,7 @@ static void mark_value(tc_value *v)
     if (!owner)
         return;
     bool counter = owner->code == TC_FOR && v->index == 0;
-    if (has_slots(owner) && !counter)
+    if (tc_op_has_slots(owner) && !counter)
         mark_slot(owner, v->index - (owner->code == TC_FOR));
     else
         mark_op(owner);
@@ -163,7 +158,7 @@ static void sweep_region(struct dce *s, tc_region *r)
         if (!op->data) {
             tc_op_erase(op);
             s->changed = true;
-        } else if (has_slots(op)) {
+        } else if (tc_op_has_slots(op)) {
             sweep_slots(s, op);
         } else if (op->code == TC_WARP_GROUPS) {
             for (unsigned i = 0; i < op->nregions; i++)

@@ -230,26 +230,20 @@ static void expand(ahead *x)
     tc_op_erase(x->mma);
 }
 
-static bool visit(tc_pass_env *env, tc_region *r)
+static bool visit(tc_pass_env *env, tc_op *op)
 {
-    bool changed = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(env, op->regions[i]);
-        ahead x = {.env = env, .loop = op};
-        if (op->code != TC_FOR || !is_candidate(&x) || !has_room(&x))
-            continue;
-        tc_remark(env->cx, x.mma->loc, pass,
-                  "operands are read a part of %lld ahead of their products",
-                  (long long)x.part);
-        expand(&x);
-        changed = true;
-    }
-    return changed;
+    ahead x = {.env = env, .loop = op};
+    if (op->code != TC_FOR || !is_candidate(&x) || !has_room(&x))
+        return false;
+    tc_remark(env->cx, x.mma->loc, pass,
+              "operands are read a part of %lld ahead of their products",
+              (long long)x.part);
+    expand(&x);
+    return true;
 }
 
 tc_change tc_pass_fetch_ahead(tc_func *f, tc_pass_env *env)
 {
     bool can = f->warps && env->target->ldmatrix;
-    return can && visit(env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+    return can ? tc_visit_ops(f, env, visit) : TC_UNCHANGED;
 }

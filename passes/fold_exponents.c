@@ -194,7 +194,7 @@ static tc_value *out_of_reduce(tc_builder *b, tc_op *reduce)
 
 typedef tc_value *fold_fn(tc_builder *b, tc_op *op);
 
-static bool apply(tc_op *op)
+static bool apply(tc_pass_env *env, tc_op *op)
 {
     static fold_fn *const rules[] = {difference, factor, out_of_select,
                                      out_of_reduce};
@@ -207,25 +207,13 @@ static bool apply(tc_op *op)
         v->name = op->out[0]->name;
         tc_value_replace(op->out[0], v);
         tc_op_erase(op);
-        apply(v->def);
+        apply(env, v->def);
         return true;
     }
     return false;
 }
 
-static bool visit(tc_region *r)
-{
-    bool changed = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(op->regions[i]);
-        changed |= apply(op);
-    }
-    return changed;
-}
-
 tc_change tc_pass_fold_exponents(tc_func *f, tc_pass_env *env)
 {
-    (void)env;
-    return visit(f->body) ? TC_CHANGED : TC_UNCHANGED;
+    return tc_visit_ops(f, env, apply);
 }

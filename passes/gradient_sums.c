@@ -46,15 +46,6 @@ static unsigned all_axes(const struct sum *s)
     return s->shape ? (1u << s->shape->rank) - 1 : 0;
 }
 
-/* What was broadcast for the call as it was before. */
-static tc_value *unbroadcast(tc_value *v)
-{
-    while (v->def && v->type->kind == TC_TILE &&
-           (v->def->code == TC_BROADCAST || v->def->code == TC_SPLAT))
-        v = v->def->in[0];
-    return v;
-}
-
 static unsigned axes_of(const tc_value *v)
 {
     unsigned axes = 0;
@@ -68,7 +59,7 @@ static unsigned axes_of(const tc_value *v)
 
 static tc_value *argument(const struct sum *s, unsigned i)
 {
-    return unbroadcast(s->args[s->site->from[i]]);
+    return tc_match_unbroadcast(s->args[s->site->from[i]]);
 }
 
 /* The call's shape with sides of 1 on the axes where the index is the same. */
@@ -311,25 +302,20 @@ static void flush(struct sum *s, tc_builder *b, const tc_op *after)
 
 /* ---- Elements of one program ---- */
 
-static tc_op *defined_by(const tc_value *v, tc_opcode code)
-{
-    return v->def && v->def->code == code ? v->def : NULL;
-}
-
 /* Is v first + 0, 1, 2, .. along its axis (perhaps cut off at the end), where
  * first is side * program_id(axis)? */
 static bool is_position(const tc_value *v, unsigned *grid_axis)
 {
     const tc_op *op;
-    if ((op = defined_by(v, TC_EXPAND_DIMS)))
+    if ((op = tc_match_op(v, TC_EXPAND_DIMS)))
         v = op->in[0];
-    if ((op = defined_by(v, TC_MIN)))
+    if ((op = tc_match_op(v, TC_MIN)))
         v = op->in[0];
     if (v->type->kind != TC_TILE || v->type->rank != 1 ||
-        !(op = defined_by(v, TC_ADD)) || !defined_by(op->in[1], TC_RANGE) ||
-        !(op = defined_by(op->in[0], TC_SPLAT)) ||
-        !(op = defined_by(op->in[0], TC_MUL)) ||
-        !defined_by(op->in[0], TC_PROGRAM_ID))
+        !(op = tc_match_op(v, TC_ADD)) || !tc_match_op(op->in[1], TC_RANGE) ||
+        !(op = tc_match_op(op->in[0], TC_SPLAT)) ||
+        !(op = tc_match_op(op->in[0], TC_MUL)) ||
+        !tc_match_op(op->in[0], TC_PROGRAM_ID))
         return false;
     *grid_axis = (unsigned)tc_op_int(op->in[0]->def, "axis");
     const tc_op *side = op->in[1]->def;

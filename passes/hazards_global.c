@@ -71,13 +71,6 @@ static bool each_held_once(const tc_layout *l)
            tc_layout_free_bits(l, TC_WARP) == 0;
 }
 
-static bool same_int(const tc_value *a, const tc_value *b)
-{
-    tc_scalar x, y;
-    return a == b ||
-           (tc_match_const(a, &x) && tc_match_const(b, &y) && x.i == y.i);
-}
-
 static bool same_sides(const tc_op *a, const tc_op *b)
 {
     const tc_attr *x = tc_op_attr(a, "sides"), *y = tc_op_attr(b, "sides");
@@ -92,7 +85,7 @@ static bool same_offsets(const tc_op *a, const tc_op *b)
     if (a->nin != b->nin || !same_sides(a, b))
         return false;
     for (unsigned i = 1; i < a->nin; i++)
-        if (!same_int(a->in[i], b->in[i]))
+        if (!tc_match_same_int(a->in[i], b->in[i]))
             return false;
     return true;
 }

@@ -19,11 +19,6 @@ typedef struct inspector {
     uint64_t products, loads; /* of the hot loop so far */
 } inspector;
 
-static bool same_place(tc_loc a, tc_loc b)
-{
-    return a.file == b.file && a.line == b.line && a.col == b.col;
-}
-
 /* ---- The hot loop ---- */
 
 static int64_t side_of(const tc_value *v, unsigned axis)
@@ -88,7 +83,7 @@ static void find_hot(inspector *s, const tc_region *r, const tc_op *loop,
 static bool is_hot(const inspector *s, const tc_op *op)
 {
     for (op = tc_loop_around(op); op; op = tc_loop_around(op))
-        if (s->out.loop && same_place(op->loc, s->out.loop->loc))
+        if (s->out.loop && tc_loc_is(op->loc, s->out.loop->loc))
             return true;
     return false;
 }
@@ -221,8 +216,8 @@ static void describe_load(const inspector *s, tc_load_info *l, const tc_op *op)
 static void add_load(inspector *s, const tc_op *op)
 {
     tc_load_info **at = &s->out.loads;
-    while (*at && !(same_place((*at)->op->loc, op->loc) &&
-                    (*at)->op->code == op->code))
+    while (*at &&
+           !(tc_loc_is((*at)->op->loc, op->loc) && (*at)->op->code == op->code))
         at = &(*at)->next;
     if (*at && ((*at)->hot || !is_hot(s, op)))
         return;
@@ -247,7 +242,7 @@ static tc_order order_of(const tc_value *v, unsigned i)
 static void add_product(inspector *s, const tc_op *op)
 {
     tc_product_info **at = &s->out.products;
-    while (*at && !same_place((*at)->op->loc, op->loc))
+    while (*at && !tc_loc_is((*at)->op->loc, op->loc))
         at = &(*at)->next;
     if (*at && (*at)->op->parent == op->parent)
         (*at)->k += (int32_t)side_of(op->in[0], 1); /* another part of it */

@@ -61,14 +61,9 @@ static tc_value *bool_of(tc_late *l, tc_builder *b, bool x)
     return tc_build_int(b, tc_type_scalar(l->cx, TC_I1), x);
 }
 
-static tc_value *binary(tc_builder *b, tc_opcode code, tc_value *x, tc_value *y)
-{
-    return tc_build_binary(b, code, x, y);
-}
-
 static tc_value *slot_of(tc_late *l, tc_builder *b, tc_value *count)
 {
-    return binary(b, TC_AND, count, int_of(l, b, 1));
+    return tc_build_binary(b, TC_AND, count, int_of(l, b, 1));
 }
 
 static tc_value *in_slot(tc_builder *b, tc_value *ring, tc_value *slot)
@@ -104,8 +99,8 @@ static void put_vote(tc_builder *b, tc_late *l, tc_value *count, tc_value *vote)
 static tc_value *get_votes(tc_builder *b, tc_late *l, tc_value *count)
 {
     tc_value *slot = slot_of(l, b, count), *one = int_of(l, b, 1);
-    tc_value *phase = binary(b, TC_SHRU, count, one);
-    tc_value *wait[] = {l->voted, slot, binary(b, TC_AND, phase, one)};
+    tc_value *phase = tc_build_binary(b, TC_SHRU, count, one);
+    tc_value *wait[] = {l->voted, slot, tc_build_binary(b, TC_AND, phase, one)};
     insert(b, TC_MBARRIER_WAIT, 3, wait);
     tc_value *box = in_slot(b, l->votes, slot);
     const tc_layout *all = tc_gathered_layout(l->cx, l->part->layout, 0);
@@ -171,7 +166,7 @@ static tc_op *as_while(tc_late *l, tc_op *loop)
     tc_op *yield = tc_region_terminator(body);
     b = tc_builder_before(yield);
     tc_value **next = tc_arena_array(a, tc_value *, n);
-    next[0] = binary(&b, TC_ADD, counter, loop->in[2]);
+    next[0] = tc_build_binary(&b, TC_ADD, counter, loop->in[2]);
     for (unsigned i = 1; i < n; i++)
         next[i] = yield->in[i - 1];
     tc_op_erase(yield);
@@ -197,7 +192,7 @@ static void stop_late(tc_late *l)
     tc_builder b = tc_builder_before(end);
     tc_value *go = tc_slot_arg(l->loop, l->late);
     go = tc_build(&b, TC_NOT, 1, &go, NULL);
-    tc_op_set_in(end, 0, binary(&b, TC_AND, end->in[0], go));
+    tc_op_set_in(end, 0, tc_build_binary(&b, TC_AND, end->in[0], go));
 }
 
 /* The step's end: the votes of the tile before, then this one's. */
@@ -207,7 +202,7 @@ static void vote_in_step(tc_late *l)
         tc_builder_before(tc_region_terminator(tc_late_step(l->loop)));
     b.loc = l->branch->loc;
     tc_value *count = tc_slot_arg(l->loop, l->count);
-    tc_value *before = binary(&b, TC_SUB, count, int_of(l, &b, 1));
+    tc_value *before = tc_build_binary(&b, TC_SUB, count, int_of(l, &b, 1));
     tc_slot_set_next(l->loop, l->late, get_votes(&b, l, before));
     tc_value *slot = slot_of(l, &b, count);
     for (unsigned i = 0; i < l->nkept; i++) {
@@ -215,9 +210,9 @@ static void vote_in_step(tc_late *l)
         insert(&b, TC_SMEM_PUT, 2, in);
     }
     put_vote(&b, l, count, own_vote(l, &b));
-    tc_value *next = binary(&b, TC_ADD, count, int_of(l, &b, 1));
+    tc_value *next = tc_build_binary(&b, TC_ADD, count, int_of(l, &b, 1));
     tc_slot_set_next(l->loop, l->count,
-                     binary(&b, TC_AND, next, int_of(l, &b, 3)));
+                     tc_build_binary(&b, TC_AND, next, int_of(l, &b, 3)));
 }
 
 /* A `while` around the loop that carries the same, but for `late`, and goes on
@@ -322,8 +317,8 @@ static void move_branch(tc_late *l)
     const tc_type *i32 = tc_type_scalar(l->cx, TC_I32);
     tc_value *more = tc_build(&b, TC_CAST, 1, &l->loop->out[l->late], i32);
     tc_value *count =
-        binary(&b, TC_SUB, l->loop->out[l->count], int_of(l, &b, 1));
-    count = binary(&b, TC_SUB, count, more);
+        tc_build_binary(&b, TC_SUB, l->loop->out[l->count], int_of(l, &b, 1));
+    count = tc_build_binary(&b, TC_SUB, count, more);
     tc_value *taken = get_votes(&b, l, count), *slot = slot_of(l, &b, count);
     tc_op *question = branch->in[0]->def;
     tc_op_remove(branch);

@@ -105,7 +105,9 @@ static const tc_layout *for_fma(const tc_placing *s, const tc_type *tile)
     return tc_layout_blocked(s->cx, 2, sides, per_thread, lanes, warps, order);
 }
 
-unsigned tc_layout_run_bytes(const tc_layout *l, unsigned axis, unsigned bytes)
+/* Bytes next to each other in memory that one access of a warp moves, when the
+ * tile's axis `axis` is the fast one in memory. */
+static unsigned run_bytes(const tc_layout *l, unsigned axis, unsigned bytes)
 {
     unsigned run = tc_layout_contiguous(l, axis, 1024);
     for (unsigned i = 0; i < l->nmodes[TC_LANE]; i++) {
@@ -170,7 +172,7 @@ static bool suits(const tc_placing *s, const tc_class *c, const tc_layout *l)
         return true;
     tc_vector v = tc_axis_vector(s->axes, c->access);
     return tc_layout_contiguous(l, v.axis, v.elements) == v.elements &&
-           tc_layout_run_bytes(l, v.axis, 1) >= 8 * v.elements;
+           run_bytes(l, v.axis, 1) >= 8 * v.elements;
 }
 
 static void choose(tc_placing *s, tc_class *c, const tc_layout *l);
@@ -224,8 +226,8 @@ static void choose_store(tc_placing *s, const tc_op *op)
         return;
     tc_vector v = tc_axis_vector(s->axes, op);
     const tc_layout *own = blocked(s, c->tile, v.axis, v.elements);
-    unsigned run = tc_layout_run_bytes(c->layout, v.axis, bytes);
-    unsigned best = tc_layout_run_bytes(own, v.axis, bytes);
+    unsigned run = run_bytes(c->layout, v.axis, bytes);
+    unsigned best = run_bytes(own, v.axis, bytes);
     if (run >= 32 || best < 2 * run)
         return;
     if (c->dot && tc_dot_is_group(c->dot) &&

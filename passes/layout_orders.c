@@ -12,6 +12,7 @@
  * as a tensor of more dims (passes/tma.h), if rows come in whole groups.
  */
 #include "passes/assign_layouts.h"
+#include "passes/axis_info.h"
 #include "passes/match.h"
 #include "passes/mma.h"
 #include "passes/tma.h"
@@ -55,16 +56,6 @@ static bool only_for(tc_placing *s, const tc_value *v, const tc_class *c)
     return true;
 }
 
-/* Which dim of the tensor the tile's axis walks. */
-static unsigned dim_of(const tc_op *block, unsigned axis)
-{
-    const tc_attr *sides = tc_op_attr(block, "sides");
-    unsigned dim = 0;
-    for (;; dim++)
-        if (sides->dims[dim] && axis-- == 0)
-            return dim;
-}
-
 /* What stands against operand B of e with its columns in an order of groups of
  * `of`; NULL: nothing. *r: what a launch has to give, of == 0: nothing. */
 static const char *why_not(tc_placing *s, const tc_dot *e, unsigned of, rows *r)
@@ -80,7 +71,7 @@ static const char *why_not(tc_placing *s, const tc_dot *e, unsigned of, rows *r)
         return "the columns of operand B lie side by side in memory";
     if (!only_for(s, tile, tc_class_root(e->c)))
         return "what it loads is needed for other things too";
-    *r = (rows){block->in[0], dim_of(block, axis), 0};
+    *r = (rows){block->in[0], tc_block_dim(block, axis), 0};
     /* Others are not fed by bulk copies. */
     if (!tc_dot_is_group(e))
         return NULL;

@@ -27,6 +27,8 @@
  */
 #include "passes/lift.h"
 
+#include "passes/match.h"
+
 #include <string.h>
 
 /* value->data of the values of the callee's copy. */
@@ -372,19 +374,10 @@ static unsigned tile_axes(const tc_type *t)
     return axes ? axes : 1u << (t->rank - 1);
 }
 
-/* What the parser broadcast for the call is taken as it was before. */
-static tc_value *unbroadcast(tc_value *v)
-{
-    while (v->def && v->type->kind == TC_TILE &&
-           (v->def->code == TC_BROADCAST || v->def->code == TC_SPLAT))
-        v = v->def->in[0];
-    return v;
-}
-
 static void set_argument(struct lift *l, tc_builder *b, tc_value *arg,
                          tc_value *operand)
 {
-    tc_value *v = unbroadcast(operand);
+    tc_value *v = tc_match_unbroadcast(operand);
     unsigned axes = v->type->kind == TC_TILE ? tile_axes(v->type) : 0;
     add_axes(l, arg, axes);
     set_now(arg, v);

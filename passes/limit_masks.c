@@ -105,7 +105,8 @@ static tc_value *all_of(tc_builder *b, const tc_mask_parts *parts, bool lower)
 static bool split(tc_pass_env *env, tc_op *select)
 {
     tc_mask_parts parts = {0};
-    if (!find_axis(env->scratch, select->in[0], &parts))
+    if (!is_candidate(select) ||
+        !find_axis(env->scratch, select->in[0], &parts))
         return false;
     unsigned nlower = 0;
     for (unsigned i = 0; i < parts.n; i++)
@@ -221,7 +222,8 @@ static bool limit(tc_pass_env *env, tc_op *select)
 {
     tc_mask_parts parts = {0};
     const tc_positions *at = NULL;
-    if (!find_axis(env->scratch, select->in[0], &parts))
+    if (!is_candidate(select) ||
+        !find_axis(env->scratch, select->in[0], &parts))
         return false;
     tc_builder b = tc_builder_before(select), early = earliest(select, &parts);
     if (early.before == select)
@@ -245,28 +247,12 @@ static bool limit(tc_pass_env *env, tc_op *select)
     return true;
 }
 
-/* ---- The walk ---- */
-
-typedef bool select_fn(tc_pass_env *env, tc_op *select);
-
-static bool visit(tc_pass_env *env, tc_region *r, select_fn *change)
-{
-    bool changed = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(env, op->regions[i], change);
-        if (is_candidate(op))
-            changed |= change(env, op);
-    }
-    return changed;
-}
-
 tc_change tc_pass_split_masks(tc_func *f, tc_pass_env *env)
 {
-    return visit(env, f->body, split) ? TC_CHANGED : TC_UNCHANGED;
+    return tc_visit_ops(f, env, split);
 }
 
 tc_change tc_pass_limit_masks(tc_func *f, tc_pass_env *env)
 {
-    return visit(env, f->body, limit) ? TC_CHANGED : TC_UNCHANGED;
+    return tc_visit_ops(f, env, limit);
 }

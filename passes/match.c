@@ -46,6 +46,21 @@ tc_op *tc_match_op(const tc_value *v, tc_opcode code)
     return v->def && v->def->code == code ? v->def : NULL;
 }
 
+tc_value *tc_match_unbroadcast(tc_value *v)
+{
+    while (v->def && v->type->kind == TC_TILE &&
+           (v->def->code == TC_BROADCAST || v->def->code == TC_SPLAT))
+        v = v->def->in[0];
+    return v;
+}
+
+bool tc_match_same_int(const tc_value *a, const tc_value *b)
+{
+    tc_scalar x, y;
+    return a == b ||
+           (tc_match_const(a, &x) && tc_match_const(b, &y) && x.i == y.i);
+}
+
 bool tc_cast_is_exact(tc_kind from, tc_kind to)
 {
     const tc_scalar_info *f = &tc_scalar_infos[from], *t = &tc_scalar_infos[to];

@@ -21,6 +21,11 @@ bool tc_match_float(const tc_value *v, double f);
 /* The op that defines v if it is that one, else NULL. */
 tc_op *tc_match_op(const tc_value *v, tc_opcode code);
 
+/* What was broadcast to this, as it was before. */
+tc_value *tc_match_unbroadcast(tc_value *v);
+/* The same constant, or the same value. */
+bool tc_match_same_int(const tc_value *a, const tc_value *b);
+
 /* Does every value of `from` keep its value in `to`? Both are i1 to f64. */
 bool tc_cast_is_exact(tc_kind from, tc_kind to);
 

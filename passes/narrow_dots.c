@@ -192,18 +192,12 @@ static bool try_dot(tc_pass_env *env, tc_op *dot)
     return true;
 }
 
-static bool visit(tc_pass_env *env, tc_region *r)
+static bool visit(tc_pass_env *env, tc_op *op)
 {
-    bool changed = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(env, op->regions[i]);
-        changed |= op->code == TC_DOT && try_dot(env, op);
-    }
-    return changed;
+    return op->code == TC_DOT && try_dot(env, op);
 }
 
 tc_change tc_pass_narrow_dots(tc_func *f, tc_pass_env *env)
 {
-    return visit(env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+    return tc_visit_ops(f, env, visit);
 }

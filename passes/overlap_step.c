@@ -194,20 +194,13 @@ static struct place place_of(const tc_step *s, tc_value *v)
     return p;
 }
 
-static bool same_slot(const tc_value *a, const tc_value *b)
-{
-    tc_scalar x, y;
-    return a == b ||
-           (tc_match_const(a, &x) && tc_match_const(b, &y) && x.i == y.i);
-}
-
 static bool reads_slot(const tc_step *s, const tc_op *op, const tc_value *slot)
 {
     for (unsigned i = 0; i < op->nin; i++) {
         if (op->in[i]->type->kind != TC_SMEM)
             continue;
         struct place p = place_of(s, op->in[i]);
-        if (p.slot && same_slot(p.slot, slot))
+        if (p.slot && tc_match_same_int(p.slot, slot))
             return true;
     }
     return false;
@@ -282,7 +275,8 @@ static bool is_guarded(const tc_step *s, const tc_op *product, tc_value *buffer)
     if (is_filled_before(s, product, buffer))
         return true;
     for (const tc_op *op = product->prev; op && at.slot; op = op->prev)
-        if (op->code == TC_MBARRIER_WAIT && same_slot(at.slot, op->in[1]))
+        if (op->code == TC_MBARRIER_WAIT &&
+            tc_match_same_int(at.slot, op->in[1]))
             return at.known;
     return at.known && !at.moves && at.ring->def &&
            at.ring->def->code == TC_SMEM_ALLOC &&
@@ -349,7 +343,7 @@ static void add_guards(tc_step *s, tc_part *p, tc_value *buffer)
         tc_part *full = s->parts[i];
         if (full->kind != TC_PART_FULL)
             continue;
-        bool same = at.slot && same_slot(at.slot, full->op->in[1]);
+        bool same = at.slot && tc_match_same_int(at.slot, full->op->in[1]);
         if (same || (!at.moves && is_fixed(s, full->op->in[1])))
             add_before(s, p, full);
     }
@@ -378,7 +372,7 @@ static bool releases(const tc_step *s, const tc_part *p, const tc_op *product)
             continue;
         struct place at = place_of(s, product->in[i]);
         if (!at.known || (fixed && !at.moves) ||
-            (at.slot && same_slot(at.slot, slot)))
+            (at.slot && tc_match_same_int(at.slot, slot)))
             return true;
     }
     return false;

@@ -109,6 +109,11 @@ typedef struct tc_pass_env {
 void tc_refuse_load(const tc_pass_env *env, const char *pass, const tc_op *load,
                     const char *why);
 
+/* Calls visit for the ops of the body, those nested in an op before the op
+ * itself; it may erase that op. TC_CHANGED: once or more it said true. */
+typedef bool tc_visit_op(tc_pass_env *env, tc_op *op);
+tc_change tc_visit_ops(tc_func *f, tc_pass_env *env, tc_visit_op *visit);
+
 typedef tc_change tc_func_pass(tc_func *f, tc_pass_env *env);
 typedef tc_change tc_module_pass(tc_module *m, tc_pass_env *env);
 

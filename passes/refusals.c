@@ -10,8 +10,8 @@ void tc_refuse_load(const tc_pass_env *env, const char *pass, const tc_op *load,
     if (!list)
         return;
     tc_refusal *r = tc_arena_new(list->arena, tc_refusal);
-    *r = (tc_refusal){pass, tc_arena_copy(list->arena, why, strlen(why) + 1),
-                      load->loc, list->last};
+    *r = (tc_refusal){pass, tc_arena_string(list->arena, why), load->loc,
+                      list->last};
     list->last = r;
 }
 

@@ -514,7 +514,7 @@ static bool is_lent(const tc_lifetime *l, unsigned first, unsigned last)
     return l->lent_first < first && last < l->lent_last;
 }
 
-bool tc_lifetimes_meet(const tc_lifetime *a, const tc_lifetime *b)
+static bool are_in_use_together(const tc_lifetime *a, const tc_lifetime *b)
 {
     return a->first_op && b->first_op && a->first <= b->last &&
            b->first <= a->last && !is_lent(a, b->first, b->last) &&
@@ -542,7 +542,7 @@ static uint32_t first_fit(const tc_lifetime *l, tc_lifetime *const *placed,
     uint32_t offset = 0;
     for (unsigned i = 0; i < n;) {
         const tc_lifetime *p = placed[i];
-        bool free = !tc_lifetimes_meet(l, p) ||
+        bool free = !are_in_use_together(l, p) ||
                     offset + l->bytes <= p->offset ||
                     p->offset + p->bytes <= offset;
         if (!free)

@@ -82,8 +82,6 @@ typedef struct tc_lifetimes {
  * it, so that they do not share memory, nor do small ones in a nest: that costs
  * memory and saves barriers. */
 tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose);
-/* Whether two buffers are in use at the same time. */
-bool tc_lifetimes_meet(const tc_lifetime *a, const tc_lifetime *b);
 /* Whether a buffer is in use at some time while `op` runs. Only until op->data
  * is used for something else. */
 bool tc_is_in_use_at(const tc_lifetime *l, const tc_op *op);

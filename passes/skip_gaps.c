@@ -234,19 +234,13 @@ static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
     return true;
 }
 
-static bool visit(tc_pass_env *env, tc_region *r)
+static bool visit(tc_pass_env *env, tc_op *op)
 {
-    bool changed = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(env, op->regions[i]);
-        tc_op *branch = op->code == TC_FOR ? tc_question_of(op) : NULL;
-        changed |= branch && try_branch(env, op, branch);
-    }
-    return changed;
+    tc_op *branch = op->code == TC_FOR ? tc_question_of(op) : NULL;
+    return branch && try_branch(env, op, branch);
 }
 
 tc_change tc_pass_skip_gaps(tc_func *f, tc_pass_env *env)
 {
-    return visit(env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+    return tc_visit_ops(f, env, visit);
 }

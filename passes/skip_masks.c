@@ -210,19 +210,14 @@ static bool try_select(tc_pass_env *env, tc_op *select)
     return true;
 }
 
-static bool visit(tc_pass_env *env, tc_region *r)
+static bool visit(tc_pass_env *env, tc_op *op)
 {
-    bool changed = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(env, op->regions[i]);
-        changed |= op->code == TC_SELECT && try_select(env, op);
-        changed |= is_count(op) && try_count(env, op);
-    }
-    return changed;
+    if (op->code == TC_SELECT)
+        return try_select(env, op);
+    return is_count(op) && try_count(env, op);
 }
 
 tc_change tc_pass_skip_masks(tc_func *f, tc_pass_env *env)
 {
-    return visit(env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+    return tc_visit_ops(f, env, visit);
 }

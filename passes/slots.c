@@ -4,8 +4,12 @@
 #include <assert.h>
 #include <string.h>
 
-/* Operands, and arguments of region 0, that come before the carried ones. */
-static unsigned operands_before(const tc_op *op)
+bool tc_op_has_slots(const tc_op *op)
+{
+    return tc_op_is_loop(op) || op->code == TC_IF;
+}
+
+unsigned tc_slot_operands_before(const tc_op *op)
 {
     return op->code == TC_FOR ? 3 : op->code == TC_IF ? 1 : 0;
 }
@@ -22,7 +26,7 @@ tc_value *tc_slot_arg(const tc_op *op, unsigned i)
 
 tc_value *tc_slot_init(const tc_op *op, unsigned i)
 {
-    return op->code == TC_IF ? NULL : op->in[operands_before(op) + i];
+    return op->code == TC_IF ? NULL : op->in[tc_slot_operands_before(op) + i];
 }
 
 tc_op *tc_slot_yield(const tc_op *op)
@@ -79,7 +83,7 @@ static tc_op *shrink(tc_op *op, const bool *drop)
 {
     tc_arena *a = &op->func->module->arena;
     tc_value **in = tc_arena_array(a, tc_value *, op->nin);
-    unsigned nin = 0, first = operands_before(op);
+    unsigned nin = 0, first = tc_slot_operands_before(op);
     for (unsigned i = 0; i < op->nin; i++)
         if (i < first || !drop[i - first])
             in[nin++] = op->in[i];

@@ -8,6 +8,9 @@
 
 #include "ir/ir.h"
 
+bool tc_op_has_slots(const tc_op *op);
+/* Operands, and arguments of region 0, that come before the carried ones. */
+unsigned tc_slot_operands_before(const tc_op *op);
 /* Region argument of slot i; NULL for `if`. */
 tc_value *tc_slot_arg(const tc_op *op, unsigned i);
 /* Value carried in at the start; NULL for `if`. */

@@ -40,12 +40,6 @@ static void emit_op(tc_role *e, const tc_op *op, tc_builder *b)
     tc_role_is_here(e, op->out[0], tc_build_like(b, op, in, op->out[0]->type));
 }
 
-/* The operands, and arguments of the first region, before the carried ones. */
-static unsigned operands_before(const tc_op *op)
-{
-    return op->code == TC_FOR ? 3 : op->code == TC_IF ? 1 : 0;
-}
-
 /* A loop or branch that is being built: the needed slots of the old one, then
  * the rings' counts. */
 typedef struct nest {
@@ -70,7 +64,7 @@ static void build_nest(tc_role *e, nest *x, tc_builder *b)
 {
     tc_arena *a = &e->s->f->module->arena;
     const tc_op *op = x->old;
-    unsigned first = operands_before(op), total = x->n + x->rings.n;
+    unsigned first = tc_slot_operands_before(op), total = x->n + x->rings.n;
     tc_value **in = tc_arena_array(a, tc_value *, first + total);
     const tc_type **types = tc_arena_array(a, const tc_type *, total);
     unsigned nin = 0;

@@ -117,11 +117,6 @@ static bool may_read_ahead(slicer *x, const tc_op *load, bool checked)
 
 /* ---- Values ---- */
 
-static bool has_slots(const tc_op *op)
-{
-    return op->code == TC_FOR || op->code == TC_WHILE || op->code == TC_IF;
-}
-
 /* How often it runs, or which way it goes. */
 static bool need_control(slicer *x, const tc_op *op)
 {
@@ -173,7 +168,7 @@ static bool cannot(slicer *x, const tc_value *v)
 static bool need_result(slicer *x, const tc_value *v)
 {
     const tc_op *op = v->def;
-    if (has_slots(op) && v->type->kind != TC_TILE)
+    if (tc_op_has_slots(op) && v->type->kind != TC_TILE)
         return need_slot(x, op, v->index);
     bool reads = op->code == TC_LOAD || op->code == TC_GATHER;
     bool fits = (tc_op_has(op, TC_PURE) && !op->nregions) || reads ||

@@ -121,11 +121,6 @@ static void know(tc_value *v, const tc_region *r, bool known)
 
 /* ---- The two loops ---- */
 
-static tc_value *binary(tc_builder *b, tc_opcode code, tc_value *x, tc_value *y)
-{
-    return tc_build_binary(b, code, x, y);
-}
-
 static tc_value *wide(tc_builder *b, tc_value *v)
 {
     tc_context *cx = b->func->module->cx;
@@ -148,17 +143,18 @@ static void build_bounds(tc_builder *b, const tc_op *loop, const bound *at,
              *step = wide(b, loop->in[2]), *one = tc_build_int(b, t, 1);
     tc_value *stop = wide(b, at->at);
     if (at->inclusive)
-        stop = binary(b, TC_ADD, stop, one);
-    stop = binary(b, TC_MIN, stop, hi);
+        stop = tc_build_binary(b, TC_ADD, stop, one);
+    stop = tc_build_binary(b, TC_MIN, stop, hi);
     *end = narrow(b, stop);
     /* lo + ceil((stop - lo) / step) step, of no steps lo. */
-    tc_value *span = binary(b, TC_SUB, stop, lo);
-    span = binary(b, TC_MAX, span, tc_build_int(b, t, 0));
-    tc_value *steps = binary(b, TC_SUB, span, one);
-    steps = binary(b, TC_DIV, steps, step);
-    steps = binary(b, TC_ADD, steps, one);
-    tc_value *mid = binary(b, TC_ADD, lo, binary(b, TC_MUL, steps, step));
-    *next = narrow(b, binary(b, TC_MIN, mid, hi));
+    tc_value *span = tc_build_binary(b, TC_SUB, stop, lo);
+    span = tc_build_binary(b, TC_MAX, span, tc_build_int(b, t, 0));
+    tc_value *steps = tc_build_binary(b, TC_SUB, span, one);
+    steps = tc_build_binary(b, TC_DIV, steps, step);
+    steps = tc_build_binary(b, TC_ADD, steps, one);
+    tc_value *mid =
+        tc_build_binary(b, TC_ADD, lo, tc_build_binary(b, TC_MUL, steps, step));
+    *next = narrow(b, tc_build_binary(b, TC_MIN, mid, hi));
 }
 
 /* The comparison in a copy of its loop. */
@@ -234,19 +230,12 @@ static unsigned split_all(tc_context *cx, tc_op *loop, unsigned most)
     return 1;
 }
 
-static bool visit(tc_context *cx, tc_region *r)
+static bool visit(tc_pass_env *env, tc_op *op)
 {
-    bool changed = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(cx, op->regions[i]);
-        if (op->code == TC_FOR)
-            changed |= split_all(cx, op, MOST_SPLITS) > 0;
-    }
-    return changed;
+    return op->code == TC_FOR && split_all(env->cx, op, MOST_SPLITS) > 0;
 }
 
 tc_change tc_pass_split_loops(tc_func *f, tc_pass_env *env)
 {
-    return visit(env->cx, f->body) ? TC_CHANGED : TC_UNCHANGED;
+    return tc_visit_ops(f, env, visit);
 }

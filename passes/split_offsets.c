@@ -507,23 +507,15 @@ static bool try_argument(tc_pass_env *env, tc_op *op)
     return false;
 }
 
-static bool visit(tc_pass_env *env, tc_region *r)
+static bool visit(tc_pass_env *env, tc_op *op)
 {
-    bool changed = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(env, op->regions[i]);
-        if (op->code == TC_REDUCE && op->nin == 1 &&
-            tc_op_is_word(op, "kind", "max"))
-            changed |= try_value(env, op->in[0],
-                                 (unsigned)tc_op_int(op, "axis"), true);
-        else if (op->code == TC_SUB || op->code == TC_FMA)
-            changed |= try_argument(env, op);
-    }
-    return changed;
+    if (op->code == TC_REDUCE && op->nin == 1 &&
+        tc_op_is_word(op, "kind", "max"))
+        return try_value(env, op->in[0], (unsigned)tc_op_int(op, "axis"), true);
+    return (op->code == TC_SUB || op->code == TC_FMA) && try_argument(env, op);
 }
 
 tc_change tc_pass_split_offsets(tc_func *f, tc_pass_env *env)
 {
-    return visit(env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+    return tc_visit_ops(f, env, visit);
 }

@@ -12,7 +12,7 @@ static void substitute_attr(tc_context *cx, tc_arena *a, tc_attr *attr,
     attr->dims = dims;
 }
 
-void tc_substitute_op(tc_op *op, const tc_bindings *b)
+static void substitute(tc_op *op, const tc_bindings *b)
 {
     tc_module *m = op->func->module;
     unsigned nattrs = tc_op_nattrs(op->code);
@@ -30,7 +30,7 @@ void tc_substitute_region(tc_region *r, const tc_bindings *b)
     for (unsigned i = 0; i < r->nargs; i++)
         r->args[i]->type = tc_type_substitute(cx, r->args[i]->type, b);
     tc_each_op (op, r)
-        tc_substitute_op(op, b);
+        substitute(op, b);
 }
 
 tc_bindings tc_bindings_of(tc_arena *a, const tc_func *f)

@@ -8,8 +8,6 @@
 
 #include "ir/ir.h"
 
-void tc_substitute_op(tc_op *op, const tc_bindings *b);
-/* The args too. */
 void tc_substitute_region(tc_region *r, const tc_bindings *b);
 /* Empty bindings with room for the parameters of f, in arena a. */
 tc_bindings tc_bindings_of(tc_arena *a, const tc_func *f);

@@ -15,16 +15,6 @@ struct search {
     tc_order_wish wish;
 };
 
-/* Of the tensor, along an axis of a block's tile. */
-static unsigned dim_of_axis(const tc_op *block, unsigned axis)
-{
-    const tc_attr *sides = tc_op_attr(block, "sides");
-    unsigned dim = 0;
-    for (;; dim++)
-        if (sides->dims[dim] && axis-- == 0)
-            return dim;
-}
-
 /* Axes of the grid that a value depends on, leaving out what a loop walks. */
 static unsigned axes_behind(const tc_value *v, unsigned depth)
 {
@@ -70,7 +60,7 @@ static void look_at_source(void *user, tc_value *source, bool swapped)
     tc_op *block = tc_block_of(source->def->in[0]);
     if (!block)
         return;
-    unsigned dim = dim_of_axis(block, swapped ? 1 - s->k_axis : s->k_axis);
+    unsigned dim = tc_block_dim(block, swapped ? 1 - s->k_axis : s->k_axis);
     tc_order_wish *w = &s->wish;
     if (!w->dot) {
         w->dot = s->dot;

@@ -442,23 +442,12 @@ static mask_fn *const by_op[TC_OPCODE_COUNT] = {
     [TC_TRANS] = of_same,       [TC_REDUCE] = of_reduce,
 };
 
-static tc_value *reduced(tc_loop *l, tc_value *v, const char *kind)
-{
-    while (v->type->kind == TC_TILE) {
-        tc_builder *b = &l->before;
-        tc_op *op = tc_op_new(b->func, TC_REDUCE, b->loc, 1, &v, 0);
-        tc_op_set_word(op, "kind", kind);
-        tc_op_set_int(op, "axis", (int64_t)v->type->rank - 1);
-        v = tc_build_op(b, op, NULL);
-    }
-    return v;
-}
-
 /* From before the loop: its own any and all. */
 static tc_mask of_outside(tc_loop *l, tc_value *v)
 {
-    return (tc_mask){new_truth(l, TC_TRUTH_GIVEN, reduced(l, v, "or")),
-                     new_truth(l, TC_TRUTH_GIVEN, reduced(l, v, "and")), NULL};
+    return (tc_mask){new_truth(l, TC_TRUTH_GIVEN, tc_loop_reduce(l, v, "or")),
+                     new_truth(l, TC_TRUTH_GIVEN, tc_loop_reduce(l, v, "and")),
+                     NULL};
 }
 
 static tc_mask visit(tc_loop *l, tc_value *v)

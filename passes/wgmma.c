@@ -17,21 +17,13 @@
  */
 #include "passes/wgmma.h"
 
-#include <string.h>
+#include "passes/mma.h"
 
 enum { MOST_N = 256, CHUNK = 16, GROUP = 8 };
 
-static const struct {
-    const char *name;
-    unsigned k, bits;
-} instrs[] = {{"m64k8", 8, 32}, {"m64k16", 16, 16}, {"m64k32", 32, 8}};
-
 static unsigned bits_of(const char *instr)
 {
-    for (unsigned i = 0; i < sizeof instrs / sizeof *instrs; i++)
-        if (strcmp(instrs[i].name, instr) == 0)
-            return instrs[i].bits;
-    return 0;
+    return tc_mma_is_group(instr) ? tc_mma_bits(instr) : 0;
 }
 
 unsigned tc_wgmma_k(const char *instr)

@@ -142,14 +142,6 @@ static int read_kernel_options(const job *j, kernel_options *to)
     return EXIT_DONE;
 }
 
-static int read_source(void *user, const char *file, char **text)
-{
-    (void)user;
-    size_t length;
-    *text = read_text(file, &length);
-    return *text != NULL;
-}
-
 static void give_factors(const job *j, tilec_attention_options *o)
 {
     const DLTensor **const to[] = {&o->descale_q, &o->descale_k, &o->descale_v,

@@ -42,6 +42,8 @@ void show_line(void *user, const char *line);
 /* The whole of a file (`-`: standard input) with a NUL behind; malloc'd. NULL:
  * reported. */
 char *read_text(const char *path, size_t *length);
+/* tilec_attention_options.read_source */
+int read_source(void *user, const char *file, char **text);
 /* text to the file of -o, else to stdout; the exit code. */
 int write_text(const char *path, const char *text);
 int write_data(const char *path, const char *data, size_t size);

@@ -55,6 +55,14 @@ char *read_text(const char *path, size_t *length)
     return text;
 }
 
+int read_source(void *user, const char *file, char **text)
+{
+    (void)user;
+    size_t length;
+    *text = read_text(file, &length);
+    return *text != NULL;
+}
+
 int write_text(const char *path, const char *text)
 {
     return write_data(path, text, strlen(text));

@@ -109,14 +109,6 @@ static int get_options(job *j)
 
 /* ---- Kernels ---- */
 
-static int read_source(void *user, const char *file, char **text)
-{
-    (void)user;
-    size_t length;
-    *text = read_text(file, &length);
-    return *text != NULL;
-}
-
 /* The input for a captured parameter: by its name, with or without `mask.`. */
 static const tilec_argument *find_input(const job *j, const char *name)
 {

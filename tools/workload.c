@@ -238,14 +238,6 @@ void workload_free(workload *w)
 
 /* ---- Kernels ---- */
 
-static int read_source(void *user, const char *file, char **text)
-{
-    size_t length;
-    (void)user;
-    *text = read_text(file, &length);
-    return *text != NULL;
-}
-
 static tilec_status build_attention(const workload *w, tilec_context *cx,
                                     const tilec_compile_options *c, int lists,
                                     built *out)

@@ -217,7 +217,8 @@ static void share_initial(tc_plan *plan, tc_op *loop, unsigned i)
  * may be the same memory. */
 static bool hands_over(const tc_buffer *dead, const tc_buffer *born)
 {
-    if (dead->last != born->first || !tc_same_shape(dead->type, born->type) ||
+    if (dead->last != born->first ||
+        !tc_type_same_sides(dead->type, born->type) ||
         dead->bytes != born->bytes)
         return false;
     for (unsigned i = 0; i < dead->nuses; i++)

@@ -66,7 +66,7 @@ static bool is_no_x86(LLVMBuilderRef b)
            (!strncmp(triple, "aarch64", 7) || !strncmp(triple, "nvptx", 5));
 }
 
-bool tc_lanes_has_fma(LLVMBuilderRef b)
+static bool has_fma(LLVMBuilderRef b)
 {
     return tc_lanes_target_has(b, "fma") || is_no_x86(b);
 }
@@ -169,7 +169,7 @@ LLVMValueRef tc_lanes_call(LLVMBuilderRef b, const char *name, unsigned nargs,
 LLVMValueRef tc_lanes_fma(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b,
                           LLVMValueRef c)
 {
-    if (!tc_lanes_has_fma(l->b))
+    if (!has_fma(l->b))
         return LLVMBuildFAdd(l->b, LLVMBuildFMul(l->b, a, b, ""), c, "");
     return tc_lanes_call(l->b, "llvm.fma", 3, (LLVMValueRef[]){a, b, c});
 }

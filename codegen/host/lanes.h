@@ -30,8 +30,7 @@ void tc_lanes_set_target(LLVMValueRef fn, const char *cpu,
                          const char *features);
 /* Does the function that `b` stands in have the feature (no `+`)? */
 bool tc_lanes_target_has(LLVMBuilderRef b, const char *feature);
-/* Fused multiply-add, and rounding to whole numbers, in hardware. */
-bool tc_lanes_has_fma(LLVMBuilderRef b);
+/* Rounding to whole numbers, in hardware. */
 bool tc_lanes_has_round(LLVMBuilderRef b);
 
 /* The shape of x: a float, an integer or a fixed vector of one. */

@@ -9,8 +9,6 @@
  */
 #include "codegen/host/plan.h"
 
-#include <string.h>
-
 enum {
     CHEAP = 4, /* ops an element that may be computed twice */
     DEAR = 300 /* ops that are enough for one nest: it bounds the code of a
@@ -26,12 +24,6 @@ bool tc_is_tile(const tc_value *v)
 unsigned tc_side(const tc_type *t, unsigned axis)
 {
     return (unsigned)tc_dim_value(t->dims[axis]);
-}
-
-bool tc_same_shape(const tc_type *a, const tc_type *b)
-{
-    return a->rank == b->rank &&
-           memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
 }
 
 unsigned tc_scratch_bytes(const tc_type *elem)
@@ -66,12 +58,14 @@ bool tc_is_alias(const tc_op *op)
                           op->out[0]->type->elem->kind);
 }
 
-bool tc_is_kind_reduce(const tc_op *op)
+/* kind(sum) and the like, as opposed to a combining region. */
+static bool is_kind_reduce(const tc_op *op)
 {
     return op->code == TC_REDUCE && op->nregions == 0;
 }
 
-bool tc_is_matrix_trans(const tc_op *op)
+/* trans that swaps the axes of a matrix. */
+static bool is_matrix_trans(const tc_op *op)
 {
     if (op->code != TC_TRANS || op->in[0]->type->rank != 2)
         return false;
@@ -175,7 +169,7 @@ static bool wants_whole(const tc_use *u)
     case TC_RESHAPE: return true;
     case TC_YIELD: return owner && owner->code != TC_IF;
     case TC_CAST: return is_root && tc_is_alias(op);
-    case TC_TRANS: return is_root && tc_is_matrix_trans(op);
+    case TC_TRANS: return is_root && is_matrix_trans(op);
     default: return false;
     }
 }
@@ -241,13 +235,6 @@ static void visit_value(tc_plan *plan, tc_value *v, bool same,
                     user);
 }
 
-void tc_plan_visit(tc_plan *plan, tc_value *v, bool same, tc_visit_fn *visit,
-                   void *user)
-{
-    plan->stamp++;
-    visit_value(plan, v, same, visit, user);
-}
-
 /* dot reads its accumulator where it writes its result, a nest its operands
  * where it computes its roots. */
 static bool reads_same(const tc_op *op, unsigned index)
@@ -267,10 +254,10 @@ void tc_plan_visit_op(tc_plan *plan, tc_op *op, tc_visit_fn *visit, void *user)
 bool tc_is_nest_root(const tc_op *op)
 {
     if (op->code == TC_REDUCE)
-        return tc_is_kind_reduce(op);
+        return is_kind_reduce(op);
     return op->nout == 1 && tc_is_tile(op->out[0]) && !must_be_root(op) &&
            tc_place_of(op->out[0])->root && !tc_is_alias(op) &&
-           !tc_is_matrix_trans(op);
+           !is_matrix_trans(op);
 }
 
 /* ---- The plan ---- */

@@ -131,18 +131,15 @@ bool tc_plan_buffers(tc_plan *plan, uint64_t most) TC_MUST_CHECK;
 /* The one whose memory it is. */
 tc_buffer *tc_buffer_of(const tc_value *v);
 
-/* The values that computing `v` reads: calls visit for each scalar, and each
- * root that is met (v itself, if it is one), once for a value of `same`.
- * same: v is wanted at the very index at which the nest stands. */
+/* The values that computing the operands of an op, a root of a nest or an item,
+ * reads: calls visit for each scalar, and each root that is met, once for a
+ * value of `same`. same: v is wanted at the very index at which the nest
+ * stands. */
 typedef void tc_visit_fn(void *user, tc_value *v, bool same);
-void tc_plan_visit(tc_plan *plan, tc_value *v, bool same, tc_visit_fn *visit,
-                   void *user);
-/* The same for all operands of an op that is a root of a nest or an item. */
 void tc_plan_visit_op(tc_plan *plan, tc_op *op, tc_visit_fn *visit, void *user);
 
 bool tc_is_tile(const tc_value *v);
 unsigned tc_side(const tc_type *t, unsigned axis);
-bool tc_same_shape(const tc_type *a, const tc_type *b);
 /* Bytes of an element in scratch: narrow floats are kept as f32. */
 unsigned tc_scratch_bytes(const tc_type *elem);
 /* The last axis whose side is not 1: the one that vectors run along; -1 where
@@ -153,10 +150,6 @@ int tc_vector_axis(const tc_type *t);
 bool tc_is_alias(const tc_op *op);
 /* Both kinds are kept as f32, and every value of `from` is one of `to`. */
 bool tc_is_exact_in(tc_kind from, tc_kind to);
-/* kind(sum) and the like, as opposed to a combining region. */
-bool tc_is_kind_reduce(const tc_op *op);
-/* trans that swaps the axes of a matrix. */
-bool tc_is_matrix_trans(const tc_op *op);
 /* A root that stands in a nest, and may stay in registers there. */
 bool tc_is_nest_root(const tc_op *op);
 

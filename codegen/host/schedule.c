@@ -127,7 +127,7 @@ static tc_item *nest_for(scheduler *s, tc_op *op)
         if (i <= n.behind || i < n.with)
             break;
         if (item->kind == TC_ITEM_NEST &&
-            tc_same_shape(item->shape, nest_shape(op)))
+            tc_type_same_sides(item->shape, nest_shape(op)))
             return item;
     }
     tc_item *item = add_item(s, TC_ITEM_NEST);

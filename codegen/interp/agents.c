@@ -96,7 +96,7 @@ void tc_interp_sync_reset(tc_interp *it)
     }
     s->nflights = 0;
     s->nproducts = s->products_done = 0;
-    s->store = s->store_wait = s->fetch = s->end = NULL;
+    s->store = s->fetch = s->end = NULL;
     for (unsigned i = 0; i < TC_ROLE_COUNT; i++) {
         it->agents[i].depth = 0;
         it->agents[i].role = (tc_irole)i;

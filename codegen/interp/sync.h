@@ -112,7 +112,7 @@ typedef struct tc_isync {
     tc_iproduct *products; /* from 1 */
     uint32_t nproducts, products_done, room_products;
 
-    const tc_op *store, *store_wait; /* the last ones */
+    const tc_op *store; /* the last one */
 
     uint32_t tiles; /* fetched in this launch */
     const tc_op *fetch, *end;

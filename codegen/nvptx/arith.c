@@ -351,7 +351,8 @@ static bool exact_as_is(tc_opcode code, tc_kind kind)
            code == TC_ABS || code == TC_CMP;
 }
 
-LLVMValueRef tc_gen_element(tc_gen *g, const tc_op *op, LLVMValueRef *in)
+/* One register of an elementwise op; NULL: no such op. */
+static LLVMValueRef element_of(tc_gen *g, const tc_op *op, LLVMValueRef *in)
 {
     const struct lane_row *row = &rows[op->code];
     if (!row->emit)
@@ -385,7 +386,7 @@ bool tc_nvptx_elementwise(tc_gen *g, const tc_op *op)
         /* The condition of select may be a scalar. */
         for (unsigned i = 0; i < op->nin; i++)
             x[i] = in[i][op->in[i]->type->kind == TC_TILE ? r : 0];
-        to[r] = tc_gen_element(g, op, x);
+        to[r] = element_of(g, op, x);
         if (!to[r])
             return tc_gen_error(g, op, "no code for %s on %s", g->target->name,
                                 tc_type_name(g->cx, op->in[0]->type));

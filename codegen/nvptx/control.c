@@ -13,21 +13,13 @@
 
 #include <string.h>
 
-/* Registers of a carried value; a block pointer's are its offsets. */
-static unsigned count_parts(const tc_value *v)
-{
-    if (v->type->kind == TC_BLOCK_PTR)
-        return tc_block_of(v)->nin - 1;
-    return tc_gen_registers(v->type);
-}
-
 /* Elements of 8 or 16 bits go round in words: phis of their own would take them
  * out of those that conversions give and products read. 0: no such value. */
 static unsigned count_words(const tc_value *v)
 {
     if (v->type->kind != TC_TILE || v->type->elem->kind == TC_I1)
         return 0;
-    unsigned bytes = tc_type_bytes(v->type->elem), n = count_parts(v);
+    unsigned bytes = tc_type_bytes(v->type->elem), n = tc_gen_parts(v);
     return bytes < 4 && n * bytes % 4 == 0 ? n * bytes / 4 : 0;
 }
 
@@ -39,7 +31,7 @@ static LLVMValueRef *carried_parts(tc_gen *g, const tc_value *v)
     if (nwords == 0)
         return x;
     LLVMValueRef *words = tc_arena_array(g->arena, LLVMValueRef, nwords);
-    tc_gen_pack(g, v->type->elem, count_parts(v), x, words);
+    tc_gen_pack(g, v->type->elem, tc_gen_parts(v), x, words);
     return words;
 }
 
@@ -53,7 +45,7 @@ typedef struct carried {
 static unsigned count_phis(const carried *c, unsigned i)
 {
     unsigned nwords = count_words(c->args[i]);
-    return nwords ? nwords : count_parts(c->args[i]);
+    return nwords ? nwords : tc_gen_parts(c->args[i]);
 }
 
 static carried begin_carry(tc_gen *g, tc_value *const *init,
@@ -82,7 +74,7 @@ static void carry(tc_gen *g, const carried *c, LLVMBasicBlockRef from)
         const tc_value *arg = c->args[i];
         LLVMValueRef *x = tc_gen_set(g, arg);
         if (count_words(arg))
-            tc_gen_unpack(g, arg->type->elem, count_parts(arg), x, c->phis[i]);
+            tc_gen_unpack(g, arg->type->elem, tc_gen_parts(arg), x, c->phis[i]);
         else
             memcpy(x, c->phis[i], count_phis(c, i) * sizeof *x);
     }

@@ -158,8 +158,7 @@ unsigned tc_gen_registers(const tc_type *t)
     return t->kind == TC_TILE ? tc_layout_size(t->layout, TC_REGISTER) : 1;
 }
 
-/* A block pointer holds the offsets, one a dim of its tensor. */
-static unsigned parts_of(const tc_value *v)
+unsigned tc_gen_parts(const tc_value *v)
 {
     if (v->type->kind == TC_BLOCK_PTR)
         return tc_block_of(v)->nin - 1;
@@ -173,7 +172,7 @@ LLVMValueRef *tc_gen_get(tc_gen *g, const tc_value *v)
         return regs;
     tc_gen_error(g, v->def, "%s has no registers", tc_value_name(g->cx, v));
     regs = tc_gen_set(g, v);
-    for (unsigned i = 0; i < parts_of(v); i++)
+    for (unsigned i = 0; i < tc_gen_parts(v); i++)
         regs[i] = LLVMGetUndef(v->type->kind == TC_SMEM
                                    ? g->i32
                                    : tc_gen_type(g, tc_type_elem(v->type)));
@@ -187,7 +186,8 @@ LLVMValueRef tc_gen_scalar(tc_gen *g, const tc_value *v)
 
 LLVMValueRef *tc_gen_set(tc_gen *g, const tc_value *v)
 {
-    LLVMValueRef *regs = tc_arena_array(g->arena, LLVMValueRef, parts_of(v));
+    LLVMValueRef *regs =
+        tc_arena_array(g->arena, LLVMValueRef, tc_gen_parts(v));
     tc_map_set(&g->values, v, regs);
     return regs;
 }
@@ -351,7 +351,6 @@ static void init_types(tc_gen *g)
     g->f32 = LLVMFloatTypeInContext(cx);
     g->f64 = LLVMDoubleTypeInContext(cx);
     g->ptr1 = LLVMPointerTypeInContext(cx, 1);
-    g->ptr3 = LLVMPointerTypeInContext(cx, 3);
 }
 
 /* What depends on the thread alone goes into this block, the code that follows

@@ -65,10 +65,10 @@ typedef struct tc_gen {
     LLVMBuilderRef b;
     LLVMBuilderRef entry; /* where what depends on the thread alone is put */
     LLVMValueRef fn;
-    LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr1, ptr3;
+    LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr1;
     LLVMValueRef lane, warp; /* i32, set at the entry */
     LLVMValueRef group;      /* i32: tc_gen_warp_group; NULL: not asked for */
-    LLVMValueRef shared;     /* ptr3: the dynamic segment */
+    LLVMValueRef shared;     /* the dynamic segment, ptr<3> */
     tc_role role;
     const tc_op *groups;  /* the kernel's warp_groups; NULL: none */
     LLVMValueRef counter; /* ptr1: of tiles; NULL: none */
@@ -95,6 +95,8 @@ LLVMValueRef tc_gen_scalar(tc_gen *g, const tc_value *v);
 /* Room for the registers of a result, to be filled in. */
 LLVMValueRef *tc_gen_set(tc_gen *g, const tc_value *v);
 unsigned tc_gen_registers(const tc_type *t);
+/* Of a value; a block pointer's are its offsets, one a dim of its tensor. */
+unsigned tc_gen_parts(const tc_value *v);
 /* The LLVM type of one register of an element type. */
 LLVMTypeRef tc_gen_type(tc_gen *g, const tc_type *elem);
 /* An internal error: the program is valid, but no code can be made of `op`. */
@@ -183,8 +185,6 @@ void tc_gen_unpack(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef *x,
 LLVMValueRef tc_gen_to_memory(tc_gen *g, const tc_type *elem, LLVMValueRef x);
 LLVMValueRef tc_gen_from_memory(tc_gen *g, const tc_type *elem, LLVMValueRef x);
 LLVMTypeRef tc_gen_memory_type(tc_gen *g, const tc_type *elem);
-/* arith.c: one register of an elementwise op; NULL: no such op. */
-LLVMValueRef tc_gen_element(tc_gen *g, const tc_op *op, LLVMValueRef *in);
 /* positions.c: a comparison with `range`; false: it is none. */
 bool tc_nvptx_compare_range(tc_gen *g, const tc_op *op);
 /* sum prod max min and or xor (and add) of two registers of f32, f64, ints
@@ -277,13 +277,5 @@ typedef struct tc_gen_block {
 tc_gen_block tc_gen_block_of(tc_gen *g, const tc_value *v);
 /* Consecutive registers of the layout that one access of the op may move. */
 unsigned tc_gen_vector(tc_gen *g, const tc_op *op, const tc_layout *l);
-
-/* Accesses to global memory (memory.c). Where `on` (NULL: always) the elements
- * from p on, n * bytes in 1, 2, 4, 8 or 16 bytes of that alignment; x holds
- * what else the load gives, and then the result. */
-void tc_gen_load(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
-                 LLVMValueRef on, LLVMValueRef *x);
-void tc_gen_store(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
-                  LLVMValueRef on, const LLVMValueRef *x);
 
 #endif

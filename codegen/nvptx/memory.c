@@ -140,7 +140,10 @@ static void load_always(tc_gen *g, words w, LLVMValueRef p, LLVMValueRef *x)
         x[0] = LLVMBuildZExt(g->b, all, g->i16, "");
 }
 
-void tc_gen_load(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
+/* Where `on` (NULL: always) the elements from p on, n * bytes in 1, 2, 4, 8 or
+ * 16 bytes of that alignment; x holds what else the load gives, and then the
+ * result. */
+static void load(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
                  LLVMValueRef on, LLVMValueRef *x)
 {
     words w = words_of(g, elem, n);
@@ -185,7 +188,7 @@ static void store_always(tc_gen *g, words w, LLVMValueRef p,
     LLVMSetAlignment(LLVMBuildStore(g->b, all, p), w.n * w.bits / 8);
 }
 
-void tc_gen_store(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
+static void store(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
                   LLVMValueRef on, const LLVMValueRef *x)
 {
     words w = words_of(g, elem, n);
@@ -239,7 +242,7 @@ static void put(tc_gen *g, const tc_op *op, const tc_type *elem, unsigned n,
     if (tc_op_is_word(op, "kind", "add"))
         add_to_memory(g, elem, n, p, on, x);
     else
-        tc_gen_store(g, elem, n, p, on, x);
+        store(g, elem, n, p, on, x);
 }
 
 /* ---- Blocks ---- */
@@ -353,8 +356,8 @@ static bool load_block(tc_gen *g, const tc_op *op)
     for (unsigned r = 0; r < n; r += w.vector) {
         for (unsigned i = 0; i < w.vector; i++)
             x[r + i] = pad;
-        tc_gen_load(g, w.elem, w.vector, address_at(&w, r), condition_at(&w, r),
-                    x + r);
+        load(g, w.elem, w.vector, address_at(&w, r), condition_at(&w, r),
+             x + r);
     }
     for (unsigned r = 0; other && r < n; r++)
         x[r] = LLVMBuildSelect(g->b, w.mask[r], x[r], other[r], "");
@@ -403,7 +406,7 @@ static bool load_pointers(tc_gen *g, const tc_op *op)
     for (unsigned r = 0; r < n; r += v) {
         for (unsigned i = 0; i < v; i++)
             x[r + i] = other ? other[r + i] : pad;
-        tc_gen_load(g, elem, v, p[r], mask ? mask[r] : NULL, &x[r]);
+        load(g, elem, v, p[r], mask ? mask[r] : NULL, &x[r]);
     }
     return !g->failed;
 }
@@ -458,7 +461,7 @@ bool tc_nvptx_gather(tc_gen *g, const tc_op *op)
             p = tc_gen_address(g, t->elem, p, at);
         }
         x[r] = pad;
-        tc_gen_load(g, t->elem, 1, p, inside, &x[r]);
+        load(g, t->elem, 1, p, inside, &x[r]);
     }
     return !g->failed;
 }

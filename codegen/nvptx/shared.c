@@ -346,8 +346,8 @@ void tc_shared_tile_load(tc_shared_tile *t, unsigned step,
         words[i] = n == 1 ? all : LLVMBuildExtractValue(g->b, all, i, "");
 }
 
-void tc_shared_tile_store(tc_shared_tile *t, unsigned step,
-                          LLVMValueRef words[TC_STEP_WORDS])
+static void store_step(tc_shared_tile *t, unsigned step,
+                       LLVMValueRef words[TC_STEP_WORDS])
 {
     tc_gen *g = t->g;
     unsigned n = t->nwords;
@@ -493,7 +493,7 @@ bool tc_nvptx_smem_store(tc_gen *g, const tc_op *op)
                       : own;
         }
         tc_words_pack(g, op->in[1]->type->elem, t.size, elements, words);
-        tc_shared_tile_store(&t, i, words);
+        store_step(&t, i, words);
     }
     return true;
 }

@@ -77,8 +77,6 @@ void tc_shared_tile_step(const tc_shared_tile *t, unsigned step,
 /* i32 words; a single element of fewer bits is in the low ones. */
 void tc_shared_tile_load(tc_shared_tile *t, unsigned step,
                          LLVMValueRef words[TC_STEP_WORDS]);
-void tc_shared_tile_store(tc_shared_tile *t, unsigned step,
-                          LLVMValueRef words[TC_STEP_WORDS]);
 
 /* n elements, as emitters have them in registers, to words of 32 bits and back.
  * Unlike tc_gen_pack: fewer bits than a word are its low ones, an element may

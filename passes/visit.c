@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The walk of passes that look at one op after the other.
+ */
+#include "passes/passes.h"
+
+static bool visit_region(tc_region *r, tc_pass_env *env, tc_visit_op *visit)
+{
+    bool changed = false;
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            changed |= visit_region(op->regions[i], env, visit);
+        changed |= visit(env, op);
+    }
+    return changed;
+}
+
+tc_change tc_visit_ops(tc_func *f, tc_pass_env *env, tc_visit_op *visit)
+{
+    return visit_region(f->body, env, visit) ? TC_CHANGED : TC_UNCHANGED;
+}
