@@ -6,8 +6,6 @@
 #include "codegen/nvptx/emit.h"
 
 #include "ir/eval.h"
-#include "passes/mma.h"
-#include "passes/wgmma.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -371,28 +369,13 @@ static void begin_entry(tc_gen *g, LLVMValueRef thread)
     LLVMPositionBuilderAtEnd(g->b, body);
 }
 
-/* A product of which warp groups share the columns. */
-static bool shares_columns(const tc_op *op)
-{
-    int m, n = 1;
-    return tc_is_group_mma(op) &&
-           tc_wgmma_grid(op->out[0]->type->layout, &m, &n) && n > 1;
-}
-
 /* After a reduction it is in a register of the whole warp, as descriptors have
- * to be; after a shuffle each use moves it there. Where many of them depend on
- * it that takes registers which others need: gradients were up to a quarter
- * slower. */
+ * to be; after a shuffle each use would move it there. */
 static LLVMValueRef build_group(tc_gen *g)
 {
     LLVMValueRef group = LLVMBuildLShr(g->b, g->warp, tc_gen_i32(g, 2), "");
-    LLVMValueRef all = tc_gen_i32(g, -1);
-    LLVMValueRef reduced[] = {group, all};
-    LLVMValueRef shuffled[] = {all, group, tc_gen_i32(g, 0), tc_gen_i32(g, 31)};
-    return tc_region_any(g->f->body, shares_columns)
-               ? tc_gen_intrinsic(g, "nvvm.shfl.sync.idx.i32", 0, NULL, 4,
-                                  shuffled)
-               : tc_gen_intrinsic(g, "nvvm.redux.sync.or", 0, NULL, 2, reduced);
+    LLVMValueRef reduced[] = {group, tc_gen_i32(g, -1)};
+    return tc_gen_intrinsic(g, "nvvm.redux.sync.or", 0, NULL, 2, reduced);
 }
 
 LLVMValueRef tc_gen_warp_group(tc_gen *g)
