@@ -381,7 +381,7 @@ START_TEST(gradients_by_scores_and_heads)
     expect_gradients("alibi", 64, 64, "128", "0");
     expect_gradients("soft_cap(cap=30)", 64, 64, "64", "0");
     expect_gradients("alibi, soft_cap(cap=30)", 64, 64, "64", "0");
-    expect_gradients(NULL, 192, 128, "64", "1");
+    expect_gradients(NULL, 192, 128, "48", "1");
 }
 END_TEST
 
