@@ -86,6 +86,15 @@ static bool read_count(tc_job *job, const tilec_binding *given, long most,
     return wrong(job, given, expected);
 }
 
+/* Of a tile. */
+static bool read_block(tc_job *job, const tilec_binding *given)
+{
+    char *end;
+    long n = strtol(given->value, &end, 10);
+    return (end != given->value && !*end && n > 0 && n <= 1024 && n % 8 == 0) ||
+           wrong(job, given, "a multiple of 8, 8 to 1024");
+}
+
 /* Of a list's blocks, which are looked into 128 at a time. */
 static bool read_side(tc_job *job, const tilec_binding *given)
 {
@@ -193,7 +202,7 @@ static bool read_option(tc_job *job, const struct option *k,
             out->list_sides[*k->parameter[d] == 'k'] = given->value;
         return true;
     case OPTION_BLOCK:
-        if (!read_count(job, given, 1024, &n))
+        if (!read_block(job, given))
             return false;
         if (is_meant)
             bind_parameter(out, k->parameter[d], given->value);

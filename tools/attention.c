@@ -208,7 +208,8 @@ static int find_captured(job *j)
     const tilec_parameter *p;
     for (size_t i = 0; (p = tilec_kernel_parameter(kernel, i)); i++) {
         const char *dot = strchr(p->name, '.');
-        if (!p->captured || p->kind != TILEC_PARAM_TENSOR ||
+        if (!p->captured ||
+            (p->kind != TILEC_PARAM_TENSOR && p->kind != TILEC_PARAM_POINTER) ||
             j->ncaptured == MOST_CAPTURED)
             continue;
         DLTensor *t = &j->captured_tensors[j->ncaptured];

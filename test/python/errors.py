@@ -36,6 +36,7 @@ class Errors(unittest.TestCase):
     def test_types(self):
         self.refused("key is float64, query is float32", Q,
                      K.astype("float64"), K, enable_gqa=True)
+        self.refused("scale is nan", Q, Q, Q, scale=float("nan"))
         self.refused("complex64 is none that tilec knows",
                      *[Q.astype("complex64")] * 3)
         self.refused("expected a torch tensor, a numpy array", [[1.0]], K, K,
@@ -71,6 +72,11 @@ func @mine(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {
         self.refused("argument mask.w of @attention_fwd is missing", Q, Q, Q,
                      mask_mod="sliding_window")
         self.refused("no mod captures `enable_gaq`", Q, Q, Q, enable_gaq=True)
+        self.refused('attention has no is_causal; in its place: '
+                     'mask_mod="causal"', Q, Q, Q, is_causal=True,
+                     kind=TypeError)
+        self.refused("more than 64 bits", Q, Q, Q, mask_mod="sliding_window",
+                     w=2**70)
         self.refused("score.bias", Q, Q, Q, score_mod="head_bias",
                      bias=np.zeros(4))
         self.refused("both mods capture `x`", Q, Q, Q, x=1, mask_mod="""
@@ -85,6 +91,10 @@ func @s(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %x: f32) -> f32 {
 
     def test_options(self):
         self.refused("BLOK_M", Q, Q, Q, kernel_options=dict(BLOK_M=3))
+        self.refused("BLOCK_M is `17`, expected a multiple of 8, 8 to 1024", Q,
+                     Q, Q, kernel_options=dict(BLOCK_M=17))
+        self.refused("out_dtype is float64, expected f", Q, Q, Q,
+                     out_dtype=np.float64)
         self.refused("threads is 'x'", Q, Q, Q,
                      kernel_options=dict(threads="x"))
         self.refused("vax", Q, Q, Q, kernel_options=dict(target="vax"))

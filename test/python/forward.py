@@ -38,6 +38,8 @@ class Forward(unittest.TestCase):
     def test_scale(self):
         t = inputs()
         self.check(t, Attention(*t, scale=0.7), scale=0.7)
+        self.check(t, Attention(*t, scale=0.0), scale=0.0)
+        self.check(t, Attention(*t, scale=-0.7), scale=-0.7)
 
     def test_shapes(self):
         for i, shape in enumerate((
@@ -170,6 +172,12 @@ func @less(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
                         dict(PRESCALE_QK=True), dict(target="cpu"),
                         dict(bindings=dict(BM=16)), {}):
             self.check(t, want, kernel_options=options)
+
+    def test_out_dtype(self):
+        q = random(1, 1, 2, 9, 16)
+        for dtype in (np.float16, np.dtype("float16"), "float16"):
+            o = tilec.attention(q, q, q, out_dtype=dtype)
+            self.assertEqual(o.dtype, np.float16)
 
     def test_block_lists(self):
         t = inputs(m=150, n=150)

@@ -25,7 +25,7 @@ class Attention:
     score(s, h, i, j) with slope(s, h, i, j), its derivative by s."""
 
     def __init__(self, q, k, v, mask=None, score=None, slope=None, scale=None):
-        self.scale = scale or 1 / math.sqrt(q.shape[3])
+        self.scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
         self.group = q.shape[1] // k.shape[1]
         self.q = q.astype("float64")
         self.k, self.v = (np.repeat(t.astype("float64"), self.group, axis=1)

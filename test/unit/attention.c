@@ -446,9 +446,10 @@ START_TEST(wide_heads_take_smaller_tiles)
         DLDataType type;
         int64_t dim;
         const char *rows, *columns;
-    } cases[] = {{"sm_86", {kDLBfloat, 16, 1}, 256, "64", "48"},
-                 {"sm_80", {kDLBfloat, 16, 1}, 512, "64", "32"},
-                 {"sm_86", {kDLFloat, 32, 1}, 1024, "8", "8"}};
+        bool is_said; /* after others had been tried */
+    } cases[] = {{"sm_86", {kDLBfloat, 16, 1}, 256, "64", "48", true},
+                 {"sm_80", {kDLBfloat, 16, 1}, 512, "32", "32", false},
+                 {"sm_86", {kDLFloat, 32, 1}, 1024, "8", "8", true}};
     tilec_context_options c = TILEC_INIT(tilec_context_options);
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     tilec_attention *a;
@@ -470,7 +471,7 @@ START_TEST(wide_heads_take_smaller_tiles)
     const tilec_diagnostic *d = tilec_diagnostics(cx);
     while (d && !strstr(d->message, "tiles smaller than configured"))
         d = d->next;
-    ck_assert_ptr_nonnull(d);
+    ck_assert_int_eq(d != NULL, cases[_i].is_said);
     tilec_attention_free(a);
 }
 END_TEST

@@ -420,7 +420,7 @@ static const struct wrong_option {
      "FLOAT32_PRECISION, PRESCALE_QK, ROWS_GUARANTEED_SAFE, EXACT_SUMS, "
      "COPY_VALUES, each also as fwd_.. and bwd_.."},
     {{"BLOCK_M", "0"},
-     "kernel option BLOCK_M is `0`, expected a whole number, 1 to 1024"},
+     "kernel option BLOCK_M is `0`, expected a multiple of 8, 8 to 1024"},
     {{"num_warps", "8x"},
      "kernel option num_warps is `8x`, expected a whole number, 1 to 32"},
     {{"fwd_num_stages", "99"},

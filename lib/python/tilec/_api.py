@@ -11,11 +11,40 @@ def _check_mod(name, mod):
             (name, type(mod).__name__))
 
 
+# What other libraries' attention takes, and what is meant by it here.
+_ELSEWHERE = {
+    "is_causal": 'mask_mod="causal"',
+    "attn_mask": "a mask_mod or score_mod that reads a captured tensor",
+    "block_mask": "mask_mod: which blocks it leaves is found out",
+    "dropout_p": "nothing: there is no dropout",
+}
+
+
+def _check_names(captured):
+    for name in captured:
+        if name in _ELSEWHERE:
+            raise TypeError("attention has no %s; in its place: %s" %
+                            (name, _ELSEWHERE[name]))
+
+
+def _scale(scale):
+    """For the library, to which 0 says that there is none."""
+    if scale is None:
+        return 0.0
+    scale = float(scale)
+    if scale != scale:
+        raise ValueError("scale is nan, expected a number")
+    return scale or 5e-324  # which is 0 in float32
+
+
 def _check_shapes(q, k, v, enable_gqa):
     for name, t in (("query", q), ("key", k), ("value", v)):
         if len(t.shape) != 4:
             raise ValueError("%s has %d dims, expected 4: batch, heads, "
                              "length, dim" % (name, len(t.shape)))
+        if _tensors.is_torch(t) != _tensors.is_torch(q):
+            raise ValueError("%s is a %s, query a %s: expected the same" % (
+                name, _tensors.kind(t), _tensors.kind(q)))
         if _tensors.device_of(t) != _tensors.device_of(q):
             raise ValueError("%s is on another device than query" % name)
         if t.dtype != q.dtype and not _tensors.has_8_bits(t):
@@ -64,7 +93,7 @@ def _deterministic(asked, q):
 def _options(given, out_dtype):
     options = dict(given or {})
     if out_dtype is not None:
-        options["out_dtype"] = str(out_dtype).rpartition(".")[2]
+        options["out_dtype"] = _tensors.name_of(out_dtype)
     return _texts.options_text(options)
 
 
@@ -74,7 +103,7 @@ def _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa, deterministic,
     _check_mod("score_mod", score_mod)
     _check_mod("mask_mod", mask_mod)
     _check_shapes(q, k, v, enable_gqa)
-    return (score_mod or "", mask_mod or "", float(scale or 0.0),
+    return (score_mod or "", mask_mod or "", _scale(scale),
             _options(kernel_options, out_dtype),
             _deterministic(deterministic, q))
 
@@ -138,6 +167,7 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
     v = _tensors.adopt(value, "value")
     spec = _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa,
                  deterministic, kernel_options, out_dtype)
+    _check_names(captured_by_name)
     tensors, numbers = _split({**(captured or {}), **captured_by_name})
     tensors.update(_factors.given(
         q, (descale_q, descale_k, descale_v, scale_o)))

@@ -33,6 +33,10 @@ def is_tensor(x):
     return is_torch(x) or is_numpy(x) or hasattr(x, "__dlpack__")
 
 
+def kind(x):
+    return "torch tensor" if is_torch(x) else "numpy array"
+
+
 def adopt(x, name):
     """A torch tensor or numpy array of x; other libraries' through DLPack."""
     if is_torch(x) or is_numpy(x):
@@ -49,6 +53,12 @@ def adopt(x, name):
 def dtype_name(x):
     """"float32": the same for torch and numpy."""
     return str(x.dtype).rpartition(".")[2]
+
+
+def name_of(dtype):
+    """The same of a dtype: numpy's also as classes (numpy.float16)."""
+    name = dtype.__name__ if isinstance(dtype, type) else str(dtype)
+    return name.rpartition(".")[2]
 
 
 _codes = {}  # by torch's or numpy's own objects, as they are met
@@ -156,8 +166,13 @@ def _numpy_dtype(name):
     try:
         return numpy.dtype(name)
     except TypeError:  # bfloat16 and those of 8 bits are not numpy's own
+        pass
+    try:
         import ml_dtypes
         return numpy.dtype(getattr(ml_dtypes, name))
+    except (ImportError, AttributeError):
+        raise ValueError("numpy has no %s: the package ml_dtypes has types "
+                         "of 8 bits and bfloat16" % name) from None
 
 
 def empty(like, shape, dtype=None):
@@ -186,6 +201,9 @@ def argument(name, value, views):
     """A tilec_argument of a tensor or a number; its view joins views."""
     name = name.encode() if name is not None else None
     if isinstance(value, bool) or isinstance(value, int):
+        if not -2**63 <= value < 2**63:
+            raise ValueError("%s is %d, which has more than 64 bits" % (
+                (name or b"argument").decode(), value))
         return _abi.tilec_argument(name, _abi.INT, None, int(value), 0.0)
     if isinstance(value, float):
         return _abi.tilec_argument(name, _abi.FLOAT, None, 0, value)
