@@ -8,7 +8,8 @@ tilec's error may be 1.2 times what rounding the weights (times 2^8 against the
 largest of their row, to e4m3; sums from before that) alone makes of it.
 
     tilec         v column-major
-    tilec_rows    v row-major
+    tilec_rows    v row-major: copied by columns first, or transposed on the
+                  way, as the library chooses
     tilec_off     the same, and nothing done about it: enforce="off"
     tilec_exact   v column-major, the products' sums whole in float32
     tilec_bf16    what was rounded to 8 bits, in bf16

@@ -151,7 +151,8 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
 
     key and value may be of 8 bits (float8_e4m3fn, float8_e5m2) beside any
     query, query then also; a product wants such values by columns (`tilec.
-    quantize(v, column_major=True)`).
+    quantize(v, column_major=True)`), and others are copied so first where that
+    pays (kernel_options: COPY_VALUES).
 
     Differentiable in torch: by query, key, value, captured float tensors of
     score mods, and through the logsumexp.
