@@ -20,13 +20,14 @@
  *                                           }
  *
  * Where tiles take different numbers of steps, a program fetches its next tile
- * when it begins one:
+ * when it has done one (has asked for all that one loads, in a kernel with
+ * roles), so that whoever is first free takes it:
  *
  *   while carry(%tile = program_id axis(0)) {
  *     condition %tile < %total
  *   } do {
- *     %next = fetch_tile
  *     ...
+ *     %next = fetch_tile
  *     yield %next
  *   }
  *   end_tiles
@@ -238,11 +239,10 @@ static void fetch(struct persist *s, tc_builder *b, tc_op *first)
     tc_builder at = tc_builder_at_end(question, b->loc);
     tc_value *more = tc_build_cmp(&at, "lt", tile, s->order.total);
     insert(&at, tc_op_new(s->f, TC_CONDITION, b->loc, 1, &more, 0));
+    fill(s, body, tile, first);
     at = tc_builder_at_end(body, b->loc);
     tc_value *next = tc_build(&at, TC_FETCH_TILE, 0, NULL, NULL);
     next->name = "next";
-    fill(s, body, tile, first);
-    at = tc_builder_at_end(body, b->loc);
     tc_build_yield(&at, 1, &next);
     at = tc_builder_before(tc_region_terminator(s->f->body));
     insert(&at, tc_op_new(s->f, TC_END_TILES, b->loc, 0, NULL, 0));

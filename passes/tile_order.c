@@ -16,7 +16,9 @@
  *   sections   of loops with more steps the larger (or smaller) the index along
  *              axis 0: all tiles of the longest index, then of the next. The
  *              other axes are cut into sections of equal length whose tensors,
- *              what they load that does not move with axis 0, fit the cache.
+ *              what they load that does not move with axis 0, fit the cache;
+ *              but of tiles enough for all programs, as each section ends with
+ *              short ones and the next begins with long ones.
  *
  * test/unit/tiles.c decodes all tiles of many grids.
  */
@@ -30,6 +32,8 @@
 enum { SECTION_BYTES = 32 << 20 };
 /* Tiles that run side by side, about. */
 enum { SIDE_BY_SIDE = 128 };
+/* Of a section, for each program. */
+enum { SECTION_TILES = 4 };
 
 /* ---- Choosing ---- */
 
@@ -172,6 +176,17 @@ static tc_value *others(tc_builder *b, const tc_tile_order *o)
     return o->naxes > 2 ? mul(b, n, o->sizes[2]) : n;
 }
 
+/* How many sections leave each program SECTION_TILES of `n` rows; maybe 0. */
+static tc_value *most_sections(tc_builder *b, const tc_tile_order *o,
+                               tc_value *n)
+{
+    tc_op *op = tc_op_new(b->func, TC_NUM_PROGRAMS, b->loc, 0, NULL, 0);
+    tc_op_set_int(op, "axis", 0);
+    tc_value *programs = as(b, TC_I64, tc_build_op(b, op, NULL));
+    return divide(b, mul(b, n, as(b, TC_I64, o->sizes[0])),
+                  mul(b, programs, integer(b, TC_I64, SECTION_TILES)));
+}
+
 void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
                            const tc_tile_work *work)
 {
@@ -183,6 +198,7 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
         tc_value *most = integer(b, TC_I64, SECTION_BYTES);
         sections = divide(
             b, add(b, bytes, integer(b, TC_I64, SECTION_BYTES - 1)), most);
+        sections = tc_build_binary(b, TC_MIN, sections, most_sections(b, o, n));
         sections = tc_build_binary(b, TC_MIN, sections, n);
         sections = tc_build_binary(b, TC_MAX, sections, one);
     }

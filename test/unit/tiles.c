@@ -284,12 +284,17 @@ START_TEST(test_longest_first)
 }
 END_TEST
 
-/* 1000 * 1000 * 64 elements of 2 bytes are four sections of up to 32 MiB: of
- * equal length, one behind the other, each from the longest to the shortest. */
+/* 1000 * 1000 * 64 elements of 2 bytes are four sections of up to 32 MiB, or as
+ * many as leave the one program four tiles: of equal length, one behind the
+ * other, each from the longest to the shortest. */
 static void check_sections(const struct tiles *t, const int32_t n[3])
 {
-    int32_t others = n[1] * n[2];
-    int32_t length = others < 4 ? 1 : (others + 3) / 4;
+    int32_t others = n[1] * n[2], sections = 4;
+    if (sections > others * n[0] / 4)
+        sections = others * n[0] / 4;
+    if (sections > others)
+        sections = others;
+    int32_t length = sections ? (others + sections - 1) / sections : others;
     for (int32_t i = 1; i < t->n; i++) {
         const int32_t *a = t->ids[i - 1], *b = t->ids[i];
         int32_t before = (a[2] * n[1] + a[1]) / length;
