@@ -113,6 +113,7 @@ bool tc_attention_finish_backward(tc_attention_job *p) TC_MUST_CHECK;
 typedef struct tc_attention_work {
     int64_t batch, heads, group, queries, keys, block;
     bool is_masked;
+    bool longest_first; /* programs take the longest blocks first */
     unsigned sms; /* multiprocessors; 0: not known */
 } tc_attention_work;
 

@@ -259,7 +259,8 @@ static void bind_split(const tc_attention_job *p, struct bindings *b)
                            .queries = q[2],
                            .keys = k[2],
                            .block = 64,
-                           .is_masked = p->mods.all[TC_MOD_MASK].wanted};
+                           .is_masked = p->mods.all[TC_MOD_MASK].wanted,
+                           .longest_first = p->target && p->target->tma};
     if (w.group < 2)
         return;
     w.sms = multiprocessors(p);

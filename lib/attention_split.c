@@ -22,18 +22,32 @@ static double part_cost(const tc_attention_work *w, double programs)
     return 0.9 * programs / ((double)w->group * (double)w->queries);
 }
 
+/* A program's begin and end, as long as a block of queries and a half of one
+ * head. */
+static double begin_cost(const tc_attention_work *w)
+{
+    return 1.5 * (double)w->block / ((double)w->group * (double)w->queries);
+}
+
 /* A mask leaves about half of all, and some program all of its own. Where not
- * all have a place at once, the last of those comes when the others are done.
- * (8 x 2 heads of 8 blocks, 16 to a group, causal, of the time without:
- * 2: 1.03, 4: 0.88, 8: 0.86, 16: 0.79.) */
+ * all have a place at once, the last of those may come when the others are
+ * done; or the longest come first, and short ones fill the gaps. */
+static double masked_time(const tc_attention_work *w, double programs,
+                          double split)
+{
+    double last = 1 / split, mean = programs / w->sms / 2;
+    double blocks = ceil((double)w->keys / (double)w->block);
+    double rounds = programs * split / w->sms;
+    if (w->longest_first)
+        return fmax(last, mean * (1 + 1 / blocks)) + rounds * begin_cost(w);
+    return rounds <= 1 ? last : mean + last;
+}
+
 static double time_of(const tc_attention_work *w, double programs, double split)
 {
     double parts = split > 1 ? split * part_cost(w, programs) : 0;
-    if (!w->is_masked)
-        return ceil(programs * split / w->sms) / split + parts;
-    double last = 1 / split;
-    return parts +
-           (programs * split <= w->sms ? last : programs / w->sms / 2 + last);
+    return parts + (w->is_masked ? masked_time(w, programs, split)
+                                 : ceil(programs * split / w->sms) / split);
 }
 
 unsigned tc_attention_split(const tc_attention_work *w)

@@ -19,32 +19,38 @@ static const struct choice {
     int batch, heads, group, length, block;
     bool is_masked;
     unsigned split;
+    bool longest_first;
 } choices[] = {
     /* 128 unequal programs: the longest takes twice the mean. */
-    {8, 2, 16, 1024, 128, true, 16},
-    {8, 2, 6, 1024, 128, true, 6},
+    {8, 2, 16, 1024, 128, true, 16, false},
+    {8, 2, 6, 1024, 128, true, 6, false},
+    /* Halves that are well dealt out do. */
+    {8, 2, 16, 1024, 128, true, 2, true},
+    {8, 2, 6, 1024, 128, true, 2, true},
+    {2, 2, 16, 1024, 128, true, 8, true},
     /* 128 equal ones: each has a place. */
-    {8, 2, 16, 1024, 128, false, 1},
+    {8, 2, 16, 1024, 128, false, 1, false},
     /* 136: a second turn for four. */
-    {17, 1, 16, 1024, 128, false, 16},
+    {17, 1, 16, 1024, 128, false, 16, false},
     /* Enough. */
-    {8, 2, 16, 16384, 128, true, 1},
-    {8, 16, 4, 1024, 128, true, 1},
+    {8, 2, 16, 16384, 128, true, 1, false},
+    {8, 16, 4, 1024, 128, true, 1, false},
     /* A few keys and many heads. */
-    {1, 1, 64, 1024, 128, false, 16},
+    {1, 1, 64, 1024, 128, false, 16, false},
     /* Little work for each key: the parts would cost more. */
-    {8, 2, 4, 16, 128, true, 1},
+    {8, 2, 4, 16, 128, true, 1, false},
     /* Nothing to split. */
-    {8, 2, 1, 1024, 128, true, 1},
-    {0, 2, 16, 1024, 128, true, 1},
-    {8, 2, 16, 0, 128, true, 1},
+    {8, 2, 1, 1024, 128, true, 1, false},
+    {0, 2, 16, 1024, 128, true, 1, false},
+    {8, 2, 16, 0, 128, true, 1, false},
 };
 
 START_TEST(as_many_as_pay)
 {
     const struct choice *c = &choices[_i];
-    tc_attention_work w = {c->batch,  c->heads, c->group,     c->length,
-                           c->length, c->block, c->is_masked, 132};
+    tc_attention_work w = {c->batch,     c->heads,         c->group,
+                           c->length,    c->length,        c->block,
+                           c->is_masked, c->longest_first, 132};
     ck_assert_uint_eq(tc_attention_split(&w), c->split);
     w.sms = 0;
     ck_assert_uint_eq(tc_attention_split(&w), 1);
