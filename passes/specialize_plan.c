@@ -269,7 +269,8 @@ tc_change tc_pass_specialize_plan(tc_module *m, tc_pass_env *env)
     tc_parameters given = {o->bindings, o->nbindings, nowhere};
     tc_bindings types;
     p.end = &p.first;
-    if (!find_plan(&p, o->kernel) ||
+    /* What a launch binds is seen here for the last time. */
+    if (!find_plan(&p, o->kernel) || !tc_func_verify(p.plan) ||
         !tc_specialize_bind(p.plan, &given, env, &types, &p.funcs))
         return TC_FAILED;
     tc_substitute_region(p.plan->body, &types);

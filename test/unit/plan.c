@@ -422,6 +422,22 @@ START_TEST(errors_of_kernels)
 }
 END_TEST
 
+/* What a launch binds and the kernel has not. */
+START_TEST(errors_of_launches)
+{
+    tilec_source source = {
+        "p.tile",
+        "kernel @k[N: int = 8](%x: tensor<[?] x f32>) grid(N) { }\n"
+        "plan @p(%x: tensor<[?] x f32>) { launch @k[M=3](%x) }\n",
+        0};
+    tilec_kernel *k;
+    ck_assert_int_eq(tilec_compile(cx, &source, 1, NULL, &k), TILEC_INPUT);
+    ck_assert_str_eq(tilec_diagnostics(cx)->message,
+                     "launch: @k has no compile-time parameter `M`");
+    ck_assert_uint_eq(tilec_diagnostics(cx)->line, 2);
+}
+END_TEST
+
 /* Out of memory anywhere: a status, and nothing is lost. */
 START_TEST(out_of_memory)
 {
@@ -548,6 +564,7 @@ int main(void)
     tcase_add_test(plans, fills_what_is_dense);
     tcase_add_test(plans, which_plan);
     tcase_add_test(plans, errors_of_kernels);
+    tcase_add_test(plans, errors_of_launches);
     tcase_add_test(plans, out_of_memory);
     tcase_add_test(plans, fills_and_launches_in_the_stream);
     tcase_add_test(plans, kernels_come_from_the_cache);
