@@ -189,14 +189,29 @@ static bool needs_in(const tc_hazards *all, const tc_op *loop)
     return false;
 }
 
+static bool may_widen(const tc_op *barrier)
+{
+    return is_barrier(barrier, true) && !have_just_met(barrier);
+}
+
+static bool has_one_to_widen(const tc_region *r)
+{
+    tc_each_op (op, r)
+        if (may_widen(op))
+            return true;
+    return false;
+}
+
 /* The last of the loop's own that spares it all others. Whoever waits there has
  * issued as much work as he can. */
 static bool widen_in(tc_func *f, tc_pass_env *env, tc_op *loop)
 {
     tc_region *r = loop->regions[0];
+    if (!has_one_to_widen(r))
+        return false;
     tc_hazards all = tc_find_hazards(tc_hazard_finder_new(env->scratch, f));
     for (tc_op *op = r->last; op && needs_in(&all, loop); op = op->prev) {
-        if (!is_barrier(op, true) || have_just_met(op))
+        if (!may_widen(op))
             continue;
         tc_attr scope = *tc_op_attr(op, "scope");
         tc_op_set_attr(op, "scope", (tc_attr){.kind = TC_ATTR_NONE});
