@@ -36,10 +36,10 @@ bool tc_nvptx_mbarrier_alloc(tc_gen *g, const tc_op *op)
 {
     if (!check_target(g, op))
         return false;
-    if (!tc_op_has_attr(op, "offset"))
-        return tc_gen_error(g, op, "no offset; allocate-shared gives it one");
-    LLVMValueRef offset = tc_gen_i32(g, tc_op_int(op, "offset"));
-    tc_gen_set(g, op->out[0])[0] = offset;
+    if (!tc_shared_place(g, op, MBARRIER_BYTES * op->out[0]->type->slots,
+                         MBARRIER_BYTES))
+        return false;
+    LLVMValueRef offset = tc_gen_get(g, op->out[0])[0];
     LLVMValueRef args[4] = {[2] = tc_gen_i32(g, tc_op_int(op, "arrivals")),
                             [3] = tc_gen_first_thread(g)};
     args[0] = tc_shared_address(g, offset, &args[1]);

@@ -373,16 +373,28 @@ static void store_step(tc_shared_tile *t, unsigned step,
 
 /* ---- The ops ---- */
 
-bool tc_nvptx_smem_alloc(tc_gen *g, const tc_op *op)
+bool tc_shared_place(tc_gen *g, const tc_op *op, unsigned bytes, unsigned align)
 {
     if (!tc_op_has_attr(op, "offset"))
         return tc_gen_error(g, op, "no offset; allocate-shared gives it one");
     int64_t offset = tc_op_int(op, "offset");
-    if (offset % TC_SMEM_ALIGN)
-        return tc_gen_error(g, op, "offset %lld, expected a multiple of %d",
-                            (long long)offset, TC_SMEM_ALIGN);
+    if (offset % align)
+        return tc_gen_error(g, op, "offset %lld, expected a multiple of %u",
+                            (long long)offset, align);
+    if (offset + bytes > g->f->shared_bytes)
+        return tc_gen_error(g, op,
+                            "bytes %lld to %lld are outside of the kernel's "
+                            "shared(%u)",
+                            (long long)offset, (long long)offset + bytes - 1,
+                            g->f->shared_bytes);
     tc_gen_set(g, op->out[0])[0] = tc_gen_i32(g, offset);
     return true;
+}
+
+bool tc_nvptx_smem_alloc(tc_gen *g, const tc_op *op)
+{
+    return tc_shared_place(g, op, tc_smem_bytes(op->out[0]->type),
+                           TC_SMEM_ALIGN);
 }
 
 bool tc_nvptx_smem_index(tc_gen *g, const tc_op *op)

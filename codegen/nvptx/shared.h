@@ -42,6 +42,11 @@ void tc_shared_at_index(tc_shared_at *a, const tc_mode *modes, unsigned nmodes,
 LLVMValueRef tc_shared_at_get(tc_shared_at *a, uint32_t r,
                               LLVMValueRef *immediate);
 
+/* Gives the result of an op that has `bytes` of shared memory its offset (i32).
+ */
+bool tc_shared_place(tc_gen *g, const tc_op *op, unsigned bytes,
+                     unsigned align);
+
 /* The address of a byte of the block's shared memory, `offset` (i32) from its
  * begin, is the result plus *immediate (a constant). */
 LLVMValueRef tc_shared_address(tc_gen *g, LLVMValueRef offset,

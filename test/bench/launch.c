@@ -34,7 +34,7 @@ static const char mapped_text[] =
     "    %k: tensor<[?, ?, ?, 64] x bf16>, %v: tensor<[?, ?, ?, 64] x bf16>,\n"
     "    %o: tensor<[?, ?, ?, 64] x bf16>, %lse: tensor<[?, ?, ?] x f32>,\n"
     "    %scale: f32, %n: i32)\n"
-    "    aligned(0, 1, 2, 3) warps(4)\n"
+    "    aligned(0, 1, 2, 3) warps(4) shared(8200)\n"
     "    grid {\n"
     "      assert size(%k, 2) == size(%v, 2), \"k and v differ\"\n"
     "      assert size(%q, 2) == size(%o, 2), \"q and o differ\"\n"
