@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Shipped configurations of attention for GPUs spill no registers, and none
-# loses what it is made for (C75..: lib/loss.c): each entry of
-# kernels/configs/attention_fwd.json, with the data types it is taken for, with
-# and without a mask, through ptxas; of the gradients' kernels those for sm_90a
-# in bf16, which may spill a little beside their loops. Skipped (77) without
-# ptxas.
+# Shipped configurations for GPUs spill no registers, and none loses what it is
+# made for (C75..: lib/loss.c): each entry of kernels/configs, with the data
+# types it is taken for, through ptxas; those of attention_fwd and of gradients on
+# sm_90a with and without a mask. The latter in bf16 may spill a little beside
+# their loops. Skipped (77) without ptxas.
 #
 #   configs.py TILEC ROOT
 import json
@@ -23,28 +22,36 @@ if not ptxas:
     print("skipped: there is no ptxas")
     sys.exit(77)
 # Bytes that may be spilled.
-KERNELS = {"attention_fwd": 0, "attention_bwd": 96, "attention_bwd_dkv": 96,
-           "attention_bwd_dq": 96}
+KERNELS = {"attention_fwd": 0, "matmul": 0, "attention_bwd": 96,
+           "attention_bwd_dkv": 96, "attention_bwd_dq": 96}
 
 
 def entries_of(kernel):
     with open(root + "/kernels/configs/%s.json" % kernel,
               encoding="utf-8") as f:
-        entries = json.load(f)["configs"]
-    if kernel == "attention_fwd":
-        return [e for e in entries if e["target"] != "cpu"]
-    return [e for e in entries if e["target"] == "sm_90a" and
-            "dtype" not in e]
+        return [e for e in json.load(f)["configs"] if e["target"] != "cpu"]
+
+
+def is_gradient(kernel):
+    return kernel.startswith("attention_bwd")
+
+
+# A gradient's entry that is known not to spill; the others are the ones that
+# products of warp groups leave few registers.
+def is_plain(kernel, entry):
+    return is_gradient(kernel) and (entry["target"] != "sm_90a" or
+                                    "dtype" in entry)
 
 
 # What is wrong with it; empty: nothing.
 def fault(kernel, entry, dtype, mask, target, folder):
     use = dict(entry["use"])
     ptx = os.path.join(folder, "a.ptx")
-    name = kernel if kernel == "attention_fwd" else "attention_bwd@" + kernel
-    words = [tilec, "compile", name, "-D", "T=" + dtype, "-D",
-             "D=%d" % entry.get("d", 256), "--target", target, "--emit=ptx",
-             "--no-cache", "-o", ptx]
+    name = "attention_bwd@" + kernel if is_gradient(kernel) else kernel
+    words = [tilec, "compile", name, "-D", "T=" + dtype, "--target", target,
+             "--emit=ptx", "--no-cache", "-o", ptx]
+    if kernel != "matmul":
+        words += ["-D", "D=%d" % entry.get("d", 256)]
     if "dv" in entry:
         words += ["-D", "DV=%d" % entry["dv"]]
     if dtype.startswith("f8"):
@@ -70,22 +77,25 @@ def fault(kernel, entry, dtype, mask, target, folder):
                           text=True)
     text = said.stdout + said.stderr
     loss = re.search(r"\(C75(0[4-8]|1\d)\)[^\n]*", text)
+    most = 0 if is_plain(kernel, entry) else KERNELS[kernel]
     spilled = int(re.search(r"(\d+) bytes spill stores", text).group(1))
     return (loss.group(0) if loss else
-            "%d bytes are spilled" % spilled if spilled > KERNELS[kernel]
-            else "")
+            "%d bytes are spilled" % spilled if spilled > most else "")
 
 
 def cases_of(kernel):
     entries = entries_of(kernel)
     named = {(e["target"], e["dtype"]) for e in entries if "dtype" in e}
-    every = ("bf16", "f16") if kernel == "attention_fwd" else ("bf16",)
+    every = ("bf16",) if is_gradient(kernel) else ("bf16", "f16")
     for entry in entries:
         types = [entry["dtype"]] if "dtype" in entry else [
             t for t in every if (entry["target"], t) not in named]
         exact = entry["target"].endswith("a")
-        targets = (entry["target"],) if exact else (entry["target"], "sm_90")
-        masks = {"none": [0], "masked": [1]}.get(entry.get("mask"), [0, 1])
+        plain = is_plain(kernel, entry)
+        targets = (entry["target"],) if exact or plain else (entry["target"],
+                                                             "sm_90")
+        masks = ([0] if plain or kernel == "matmul" else
+                 {"none": [0], "masked": [1]}.get(entry.get("mask"), [0, 1]))
         for t in types:
             for m in masks:
                 for target in targets:
