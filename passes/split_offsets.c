@@ -472,8 +472,8 @@ static bool try_value(tc_pass_env *env, tc_value *v, unsigned axis,
                       bool has_maximum)
 {
     struct split s = {.env = env, .axis = axis, .type = v->type};
-    if (v->type->rank != 2 || tc_lane_kind(v) != TC_F32 || !v->def ||
-        !uses_allow(v, s.axis))
+    if (v->type->rank != 2 || v->type->layout || tc_lane_kind(v) != TC_F32 ||
+        !v->def || !uses_allow(v, s.axis))
         return false;
     tc_op *select = tc_match_op(v, TC_SELECT);
     if (select) {

@@ -220,8 +220,34 @@ static void order_sides(const reduction *r, uint32_t bit, tuple *a, tuple *b)
     }
 }
 
+/* Lanes outside of the axis repeat what those in it have: the warp agrees. */
+static bool is_vote(const reduction *r, uint32_t bits)
+{
+    const tc_layout *l = r->from;
+    if (!r->kind || elem_of(r, 0)->kind != TC_I1 || !bits ||
+        strcmp(r->kind, "xor") == 0)
+        return false;
+    for (unsigned i = 0; i < l->nmodes[TC_LANE]; i++)
+        for (unsigned a = 0; a < l->rank; a++)
+            if (a != r->axis && l->modes[TC_LANE][i].image[a])
+                return false;
+    return true;
+}
+
+static tuple vote(const reduction *r, tuple t)
+{
+    bool all = strcmp(r->kind, "and") == 0;
+    LLVMValueRef args[] = {tc_gen_i32(r->g, -1), t.x[0]};
+    t.x[0] = tc_gen_intrinsic(
+        r->g, all ? "nvvm.vote.all.sync" : "nvvm.vote.any.sync", 0, NULL, 2,
+        args);
+    return t;
+}
+
 static tuple combine_lanes(const reduction *r, tuple t, uint32_t bits)
 {
+    if (is_vote(r, bits))
+        return vote(r, t);
     for (; bits; bits &= bits - 1) {
         uint32_t bit = bits & -bits;
         tuple own = {tc_arena_array(r->g->arena, LLVMValueRef, r->n)};
