@@ -5,7 +5,8 @@
  *   1  A thread combines the registers that differ along the axis alone,
  *      pairwise, so that sums round little and steps don't wait for another.
  *   2  Lanes whose bits lie in the axis exchange what they have (shfl.bfly), a
- *      bit at a time; then all of them have the result.
+ *      bit at a time; then all of them have the result. Of i1 the whole warp
+ * may vote.
  *
  * Warps must not lie in the axis, or the reduction is one within(warp), which
  * leaves their part of the axis in place; within(thread) stops after step 1.
@@ -238,9 +239,9 @@ static tuple vote(const reduction *r, tuple t)
 {
     bool all = strcmp(r->kind, "and") == 0;
     LLVMValueRef args[] = {tc_gen_i32(r->g, -1), t.x[0]};
-    t.x[0] = tc_gen_intrinsic(
-        r->g, all ? "nvvm.vote.all.sync" : "nvvm.vote.any.sync", 0, NULL, 2,
-        args);
+    t.x[0] = tc_gen_intrinsic(r->g,
+                              all ? "nvvm.vote.all.sync" : "nvvm.vote.any.sync",
+                              0, NULL, 2, args);
     return t;
 }
 
