@@ -230,23 +230,10 @@ static void visit_region(struct overlap *o, tc_region *r, bool in_loop)
     tc_expand_step(s);
 }
 
-/* tc_op_clone goes by value->data. */
-static void clear_values(tc_region *r)
-{
-    for (unsigned i = 0; i < r->nargs; i++)
-        r->args[i]->data = NULL;
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nout; i++)
-            op->out[i]->data = NULL;
-        for (unsigned i = 0; i < op->nregions; i++)
-            clear_values(op->regions[i]);
-    }
-}
-
 tc_change tc_pass_overlap_products(tc_func *f, tc_pass_env *env)
 {
     struct overlap o = {f, env, false};
-    clear_values(f->body);
+    tc_region_clear_data(f->body); /* tc_op_clone goes by it */
     visit_region(&o, f->body, false);
     return o.changed ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -578,16 +578,22 @@ static bool specialize(struct specializer *s)
     return true;
 }
 
+static struct specializer new_specializer(tc_func *f, const tc_parameters *p,
+                                          tc_pass_env *env)
+{
+    return (struct specializer){.cx = env->cx,
+                                .scratch = env->scratch,
+                                .m = f->module,
+                                .kernel = f,
+                                .bindings = p->all,
+                                .nbindings = p->n,
+                                .loc = p->loc};
+}
+
 bool tc_specialize_bind(tc_func *f, const tc_parameters *p, tc_pass_env *env,
                         tc_bindings *types, const tc_func *const **funcs)
 {
-    struct specializer s = {.cx = env->cx,
-                            .scratch = env->scratch,
-                            .m = f->module,
-                            .kernel = f,
-                            .bindings = p->all,
-                            .nbindings = p->n,
-                            .loc = p->loc};
+    struct specializer s = new_specializer(f, p, env);
     bool ok = bind_all(&s);
     *types = s.types;
     *funcs = s.funcs;
@@ -596,13 +602,7 @@ bool tc_specialize_bind(tc_func *f, const tc_parameters *p, tc_pass_env *env,
 
 bool tc_specialize_kernel(tc_func *f, const tc_parameters *p, tc_pass_env *env)
 {
-    struct specializer s = {.cx = env->cx,
-                            .scratch = env->scratch,
-                            .m = f->module,
-                            .kernel = f,
-                            .bindings = p->all,
-                            .nbindings = p->n,
-                            .loc = p->loc};
+    struct specializer s = new_specializer(f, p, env);
     return bind_all(&s) && specialize(&s);
 }
 

@@ -463,3 +463,29 @@ LLVMValueRef tc_host_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x)
     const char *name = l.bits == 64 ? row->libm64 : row->libm32;
     return name ? call_libm(&l, name, x) : NULL;
 }
+
+LLVMValueRef tc_host_compare(LLVMBuilderRef b, const char *pred, bool is_float,
+                             bool is_unsigned, LLVMValueRef x, LLVMValueRef y)
+{
+    static const struct {
+        const char *name;
+        LLVMIntPredicate is_signed, is_unsigned;
+        LLVMRealPredicate real;
+    } preds[] = {
+        {"eq", LLVMIntEQ, LLVMIntEQ, LLVMRealOEQ},
+        {"ne", LLVMIntNE, LLVMIntNE, LLVMRealUNE},
+        {"lt", LLVMIntSLT, LLVMIntULT, LLVMRealOLT},
+        {"le", LLVMIntSLE, LLVMIntULE, LLVMRealOLE},
+        {"gt", LLVMIntSGT, LLVMIntUGT, LLVMRealOGT},
+        {"ge", LLVMIntSGE, LLVMIntUGE, LLVMRealOGE},
+    };
+    is_unsigned |= pred[0] == 'u';
+    pred += pred[0] == 'u';
+    unsigned i = 0;
+    while (strcmp(preds[i].name, pred) != 0)
+        i++;
+    if (is_float)
+        return LLVMBuildFCmp(b, preds[i].real, x, y, "");
+    return LLVMBuildICmp(
+        b, is_unsigned ? preds[i].is_unsigned : preds[i].is_signed, x, y, "");
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elementary functions as LLVM IR, for the host.
+ * Elementary functions and comparisons as LLVM IR, for the host.
  *
  * f32: branch-free polynomials within 2 ulp over the whole range, written for
  * vectors of any width; a result that would be subnormal may be 0. sin and cos
@@ -22,6 +22,10 @@
 /* x: float, double or a fixed vector of one. The opcodes: EXP EXP2 LOG LOG2
  * SQRT RSQRT RCP SIN COS TANH ERF FLOOR CEIL ROUND ABS; NULL for another. */
 LLVMValueRef tc_host_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
+
+/* pred: "eq", "ult", ..; is_unsigned: whatever it says. */
+LLVMValueRef tc_host_compare(LLVMBuilderRef b, const char *pred, bool is_float,
+                             bool is_unsigned, LLVMValueRef x, LLVMValueRef y);
 
 /* The C library's functions that code made here may call; NULL name ends. */
 typedef struct tc_host_symbol {

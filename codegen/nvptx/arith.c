@@ -8,6 +8,7 @@
  */
 #include "codegen/nvptx/emit.h"
 
+#include "codegen/host/math.h"
 #include "codegen/nvptx/math.h"
 
 #include <string.h>
@@ -247,31 +248,10 @@ static LLVMValueRef emit_math(const lane *l)
 
 static LLVMValueRef emit_cmp(const lane *l)
 {
-    static const struct {
-        const char *name;
-        LLVMIntPredicate is_signed, is_unsigned;
-        LLVMRealPredicate real;
-    } preds[] = {
-        {"eq", LLVMIntEQ, LLVMIntEQ, LLVMRealOEQ},
-        {"ne", LLVMIntNE, LLVMIntNE, LLVMRealUNE},
-        {"lt", LLVMIntSLT, LLVMIntULT, LLVMRealOLT},
-        {"le", LLVMIntSLE, LLVMIntULE, LLVMRealOLE},
-        {"gt", LLVMIntSGT, LLVMIntUGT, LLVMRealOGT},
-        {"ge", LLVMIntSGE, LLVMIntUGE, LLVMRealOGE},
-    };
-    const char *pred = tc_op_word(l->op, "pred");
-    bool is_unsigned = pred[0] == 'u';
-    pred += is_unsigned;
-    unsigned i = 0;
-    while (strcmp(preds[i].name, pred) != 0)
-        i++;
-    if (l->is_float)
-        return LLVMBuildFCmp(l->b, preds[i].real, l->x, l->y, "");
     /* true is 1, above false; an i1 of LLVM would be -1. */
-    is_unsigned |= l->elem->kind == TC_I1 || l->elem->kind == TC_PTR;
-    return LLVMBuildICmp(
-        l->b, is_unsigned ? preds[i].is_unsigned : preds[i].is_signed, l->x,
-        l->y, "");
+    bool is_unsigned = l->elem->kind == TC_I1 || l->elem->kind == TC_PTR;
+    return tc_host_compare(l->b, tc_op_word(l->op, "pred"), l->is_float,
+                           is_unsigned, l->x, l->y);
 }
 
 static LLVMValueRef emit_select(const lane *l)
