@@ -63,13 +63,22 @@ static void make_smaller(tc_arena *a, const char *kernel, tc_config *c,
     }
 }
 
+static bool is_for_parts(const tc_config *c)
+{
+    for (unsigned i = 0; i < c->nbindings; i++)
+        if (strcmp(c->bindings[i].name, "BD") == 0)
+            return true;
+    return false;
+}
+
 /* What heads wider than any that was tuned for make of its tiles: a row of
  * sums is spread over the registers of few threads. */
-static unsigned smaller_for_width(const tc_attention_job *p)
+static unsigned smaller_for_width(const tc_attention_job *p, const tc_config *c)
 {
     int64_t d = p->r->q->shape[3], dv = p->r->v->shape[3];
     int64_t width = d > dv ? d : dv;
-    if (!p->target || !tc_target_is_gpu(p->target) || width <= 256)
+    if (!p->target || !tc_target_is_gpu(p->target) || width <= 256 ||
+        is_for_parts(c))
         return 0;
     return width <= 512 ? 2 : 4;
 }
@@ -92,7 +101,7 @@ bool tc_attention_config(const tc_attention_job *p, const char *kernel,
         .exact = sums_are_exact(p),
     };
     bool is_found = tc_config_find(p->arena, &query, config);
-    unsigned smaller = r->smaller[r->direction] + smaller_for_width(p);
+    unsigned smaller = r->smaller[r->direction] + smaller_for_width(p, config);
     if (smaller)
         make_smaller(p->arena, kernel, config, smaller);
     return is_found || smaller;

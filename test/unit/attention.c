@@ -449,6 +449,7 @@ START_TEST(wide_heads_take_smaller_tiles)
         bool is_said; /* after others had been tried */
     } cases[] = {{"sm_86", {kDLBfloat, 16, 1}, 256, "64", "48", true},
                  {"sm_80", {kDLBfloat, 16, 1}, 512, "32", "32", false},
+                 {"sm_90a", {kDLBfloat, 16, 1}, 512, "128", "32", false},
                  {"sm_86", {kDLFloat, 32, 1}, 1024, "8", "8", true}};
     tilec_context_options c = TILEC_INIT(tilec_context_options);
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
@@ -579,7 +580,7 @@ int main(void)
     tcase_add_test(t, other_lengths_need_no_other_plan);
     tcase_add_test(t, numbers_of_8_bits);
     tcase_add_test(t, gradients_by_scores_and_heads);
-    tcase_add_loop_test(t, wide_heads_take_smaller_tiles, 0, 3);
+    tcase_add_loop_test(t, wide_heads_take_smaller_tiles, 0, 4);
     tcase_add_test(t, plan_refuses);
     tcase_add_test(t, forward_refuses);
     Suite *s = suite_create("attention");
