@@ -12,7 +12,6 @@ cost where that happens to be exact. The inputs of a case follow
 from its name and the seed. Ends with `N passed, N failed`; exit status 77: no
 torch, or no such device.
 """
-import argparse
 import collections
 import concurrent.futures
 import itertools
@@ -20,7 +19,6 @@ import math
 import pathlib
 import random
 import sys
-import traceback
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] /
@@ -31,6 +29,7 @@ except ImportError:
     print("no torch here")
     sys.exit(77)
 import tilec
+import torch_cases
 from tilec import _attention
 
 # ---- Mods: tilec's text, what it captures, and the same in torch ----
@@ -508,18 +507,12 @@ GPU_TESTS = [test_stream, test_cuda_graph]
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    p = torch_cases.parser(__doc__)
     p.add_argument("--forward", action="store_true", help="no gradients")
-    p.add_argument("--only", default="", help="what has this in its name")
-    p.add_argument("--seed", type=int, default=0)
     p.add_argument("--sample", type=int, default=0,
                    help="so many cases, by the seed; 0: all")
     p.add_argument("--list", action="store_true")
-    args = p.parse_args()
-    if args.device == "cuda" and not torch.cuda.is_available():
-        print("no CUDA device here")
-        sys.exit(77)
+    args = torch_cases.parse(p)
     torch.backends.cuda.matmul.allow_tf32 = False
     backward = not args.forward
     todo = [(label(c), lambda c=c: check_case(c, args.device, args.seed,
@@ -533,20 +526,7 @@ def main():
     if args.list:
         print("\n".join(name for name, _ in todo))
         return
-    counts, failures = collections.Counter(), []
-    for name, f in todo:
-        try:
-            said = f() or "ok"
-            counts["skipped" if said == "skipped" else "passed"] += 1
-        except Exception as e:
-            counts["failed"] += 1
-            said = "FAILED: %s" % (str(e) or type(e).__name__)
-            failures.append("%s\n%s" % (name, traceback.format_exc()[-1500:]))
-        print("%-52s %s" % (name, said), flush=True)
-    print("".join(failures), end="")
-    print("%d passed, %d failed, %d skipped" % (
-        counts["passed"], counts["failed"], counts["skipped"]))
-    sys.exit(1 if counts["failed"] or not counts["passed"] else 0)
+    torch_cases.run(todo)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,10 @@ weights alone makes of it (times 2^8 against the largest of their row, to
 e4m3); with others it is that of their type. Ends with `N passed, N failed`;
 exit status 77: no torch, or no such device.
 """
-import argparse
 import collections
 import math
 import pathlib
 import sys
-import traceback
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] /
@@ -27,6 +25,7 @@ except ImportError:
     print("no torch here")
     sys.exit(77)
 import tilec
+import torch_cases
 from tilec import _attention
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -333,33 +332,11 @@ TESTS = [test_quantize, test_rotation, test_lengths, test_numbers,
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
-    p.add_argument("--only", default="", help="what has this in its name")
-    p.add_argument("--seed", type=int, default=0)
-    args = p.parse_args()
-    if args.device == "cuda" and not torch.cuda.is_available():
-        print("no CUDA device here")
-        sys.exit(77)
+    args = torch_cases.parse(torch_cases.parser(__doc__))
     todo = [(label(c), lambda c=c: check_case(c, args.device, args.seed))
             for c in CASES]
     todo += [(t.__name__, lambda t=t: t(args.device)) for t in TESTS]
-    counts, failures = collections.Counter(), []
-    for name, f in todo:
-        if args.only not in name:
-            continue
-        try:
-            said = f() or "ok"
-            counts["skipped" if said == "skipped" else "passed"] += 1
-        except Exception as e:
-            counts["failed"] += 1
-            said = "FAILED: %s" % (str(e) or type(e).__name__)
-            failures.append("%s\n%s" % (name, traceback.format_exc()[-1500:]))
-        print("%-52s %s" % (name, said), flush=True)
-    print("".join(failures), end="")
-    print("%d passed, %d failed, %d skipped" % (
-        counts["passed"], counts["failed"], counts["skipped"]))
-    sys.exit(1 if counts["failed"] or not counts["passed"] else 0)
+    torch_cases.run([(name, f) for name, f in todo if args.only in name])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The frame of the torch tests: options, cases by name, what passed."""
+import argparse
+import collections
+import sys
+import traceback
+
+import torch
+
+
+def parser(doc):
+    p = argparse.ArgumentParser(description=doc.splitlines()[0])
+    p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    p.add_argument("--only", default="", help="what has this in its name")
+    p.add_argument("--seed", type=int, default=0)
+    return p
+
+
+def parse(p):
+    """Exit status 77 where there is no such device."""
+    args = p.parse_args()
+    if args.device == "cuda" and not torch.cuda.is_available():
+        print("no CUDA device here")
+        sys.exit(77)
+    return args
+
+
+def run(todo):
+    """Pairs of a name and a function, which returns what is to be said, or
+    "skipped", or raises. Exits: 1 where one failed, or none passed."""
+    counts, failures = collections.Counter(), []
+    for name, f in todo:
+        try:
+            said = f() or "ok"
+            counts["skipped" if said == "skipped" else "passed"] += 1
+        except Exception as e:
+            counts["failed"] += 1
+            said = "FAILED: %s" % (str(e) or type(e).__name__)
+            failures.append("%s\n%s" % (name, traceback.format_exc()[-1500:]))
+        print("%-52s %s" % (name, said), flush=True)
+    print("".join(failures), end="")
+    print("%d passed, %d failed, %d skipped" % (
+        counts["passed"], counts["failed"], counts["skipped"]))
+    sys.exit(1 if counts["failed"] or not counts["passed"] else 0)
