@@ -47,7 +47,9 @@ numeric_test(numerics_shapes "numerics;asan" numerics_shapes)
 numeric_program(numerics_large numerics/large.c)
 numeric_test(numerics_large numerics numerics_large)
 set_tests_properties(numerics_large PROPERTIES SKIP_RETURN_CODE 77)
-numeric_program(numerics_programs numerics/programs.c numerics/world.c)
+numeric_program(numerics_programs numerics/programs.c
+                numerics/programs_control.c numerics/programs_memory.c
+                numerics/programs_values.c numerics/world.c)
 numeric_test(numerics_programs "numerics;asan" numerics_programs)
 
 numeric_program(random_programs fuzz/random_programs.c fuzz/memory.c
@@ -78,7 +80,8 @@ else()
   set(KERNELS "")
   set(SEEDS 60)
 endif()
-numeric_program(machine_kernels machine/kernels.c machine/problem.c)
+numeric_program(machine_kernels machine/kernels.c machine/kernels_by_warps.c
+                machine/kernels_by_groups.c machine/problem.c)
 numeric_test(machine_kernels "machine;asan" machine_kernels ${KERNELS})
 numeric_test(machine_kernels_sm_90a "machine;asan" machine_kernels --target
              sm_90a ${KERNELS})
