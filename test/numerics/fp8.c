@@ -215,21 +215,6 @@ static bool is_8_bit(num_type t)
     return t == NUM_F8E4M3 || t == NUM_F8E5M2;
 }
 
-static tilec_kernel *compile(tilec_context *cx, const char *program,
-                             const char *kernel, const tilec_binding *b,
-                             size_t n)
-{
-    tilec_kernel *k = NULL;
-    tilec_source source = {.name = program};
-    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
-    o.kernel = kernel;
-    o.bindings = b;
-    o.nbindings = n;
-    if (tilec_compile(cx, &source, 1, &o, &k) != TILEC_OK)
-        run_print_diagnostics(cx);
-    return k;
-}
-
 typedef struct bindings {
     char sides[6][16];
     tilec_binding all[24];
@@ -281,8 +266,9 @@ static tilec_kernel *attention(tilec_context *cx, const problem *p, bool copied)
     bind(&b, "VC", p->columns ? "2" : "3");
     bind(&b, "EXACT", p->exact ? "1" : "0");
     bind(&b, "mask_mod", p->causal ? "@causal" : "@no_mask");
-    return compile(cx, copied ? "attention" : "attention_fwd",
-                   copied ? "copied_attention" : "attention_fwd", b.all, b.n);
+    return run_compile_bound(cx, copied ? "attention" : "attention_fwd",
+                             copied ? "copied_attention" : "attention_fwd",
+                             b.all, b.n);
 }
 
 /* As the library plans it; masks by lists of blocks. */

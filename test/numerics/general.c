@@ -11,19 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tilec_kernel *kernel_for(tilec_context *cx, const char *name,
-                                const tilec_binding *bindings, size_t n)
-{
-    tilec_kernel *k = NULL;
-    tilec_source source = {.name = name};
-    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
-    o.bindings = bindings;
-    o.nbindings = n;
-    if (tilec_compile(cx, &source, 1, &o, &k) != TILEC_OK)
-        run_print_diagnostics(cx);
-    return k;
-}
-
 static num_tensor normal(num_rng *r, num_type t, int rank, int m, int n,
                          const num_layout *layout)
 {
@@ -123,7 +110,7 @@ static void run_matmul(tilec_context *cx, num_rng *r, run_counts *counts)
         tilec_binding bindings[] = {{"T", num_name(cases[i].type)},
                                     {"TC", num_name(cases[i].result)},
                                     {"BM", cases[i].rows}};
-        tilec_kernel *k = kernel_for(cx, "matmul", bindings, 3);
+        tilec_kernel *k = run_compile_bound(cx, "matmul", NULL, bindings, 3);
         if (run_check(counts, k, "matmul %s: does not compile",
                       num_name(cases[i].type)))
             for (int times = 0; times < 12; times++)
@@ -206,8 +193,10 @@ static void run_rows(tilec_context *cx, num_rng *r, run_counts *counts)
     static const int widths[] = {1, 5, 255, 256, 257, 1000};
     for (int t = 0; t < 3; t++) {
         tilec_binding bindings[] = {{"T", num_name(types[t])}};
-        tilec_kernel *softmax = kernel_for(cx, "softmax", bindings, 1);
-        tilec_kernel *norm = kernel_for(cx, "layernorm", bindings, 1);
+        tilec_kernel *softmax =
+            run_compile_bound(cx, "softmax", NULL, bindings, 1);
+        tilec_kernel *norm =
+            run_compile_bound(cx, "layernorm", NULL, bindings, 1);
         run_check(counts, softmax && norm, "%s: does not compile",
                   num_name(types[t]));
         for (int i = 0; softmax && i < 6; i++)

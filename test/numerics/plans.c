@@ -166,8 +166,6 @@ static tilec_kernel *compile(tilec_context *cx, const char *program,
                              const char *kernel, const bindings *b,
                              const tilec_argument *args, size_t n)
 {
-    tilec_kernel *k = NULL;
-    tilec_source source = {.name = program};
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     o.kernel = kernel;
     o.bindings = b->all;
@@ -175,9 +173,7 @@ static tilec_kernel *compile(tilec_context *cx, const char *program,
     o.examples = args;
     o.nexamples = n;
     o.enforce = TILEC_ENFORCE_WARN;
-    if (tilec_compile(cx, &source, 1, &o, &k) != TILEC_OK)
-        run_print_diagnostics(cx);
-    return k;
+    return run_compile_embedded(cx, program, &o);
 }
 
 static bool run(tilec_context *cx, const char *program, const char *kernel,

@@ -37,21 +37,6 @@ static int blocks(int length, int rows)
     return (length + rows - 1) / rows;
 }
 
-static tilec_kernel *compile(tilec_context *cx, const char *program,
-                             const char *kernel, const tilec_binding *b,
-                             size_t n)
-{
-    tilec_kernel *k = NULL;
-    tilec_source source = {.name = program};
-    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
-    o.kernel = kernel;
-    o.bindings = b;
-    o.nbindings = n;
-    if (tilec_compile(cx, &source, 1, &o, &k) != TILEC_OK)
-        run_print_diagnostics(cx);
-    return k;
-}
-
 static tilec_kernel *kernel_of(tilec_context *cx, const problem *p,
                                const char *kernel)
 {
@@ -66,7 +51,7 @@ static tilec_kernel *kernel_of(tilec_context *cx, const problem *p,
                          {"TQ", num_name(p->to)},
                          {"YC", p->by_columns ? "2" : "3"}};
     bool has_result = strcmp(kernel, "largest_of_blocks") != 0;
-    return compile(cx, "quantize", kernel, b, has_result ? 6 : 4);
+    return run_compile_bound(cx, "quantize", kernel, b, has_result ? 6 : 4);
 }
 
 /* ---- What is right ---- */
@@ -310,8 +295,8 @@ static bool attend(tilec_context *cx, rotation *x)
                          {"TO", "f32"},
                          {"descale_q", "@per_batch_head"},
                          {"descale_k", "@per_batch_head"}};
-    tilec_kernel *k =
-        compile(cx, "attention_fwd", "attention_fwd", b, sizeof b / sizeof *b);
+    tilec_kernel *k = run_compile_bound(cx, "attention_fwd", "attention_fwd", b,
+                                        sizeof b / sizeof *b);
     run_view v[7];
     tilec_argument args[] = {
         tilec_tensor("q", run_view_of(&v[0], &x->narrow[0])),

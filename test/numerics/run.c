@@ -299,14 +299,36 @@ void run_print_diagnostics(const tilec_context *cx)
     }
 }
 
+static tilec_kernel *compile(tilec_context *cx, const tilec_source *source,
+                             const tilec_compile_options *options)
+{
+    tilec_kernel *k = NULL;
+    if (tilec_compile(cx, source, 1, options, &k) != TILEC_OK)
+        run_print_diagnostics(cx);
+    return k;
+}
+
 tilec_kernel *run_compile(tilec_context *cx, const char *text,
                           const tilec_compile_options *options)
 {
-    tilec_kernel *k = NULL;
-    tilec_source source = {.name = "test", .text = text};
-    if (tilec_compile(cx, &source, 1, options, &k) != TILEC_OK)
-        run_print_diagnostics(cx);
-    return k;
+    return compile(cx, &(tilec_source){.name = "test", .text = text}, options);
+}
+
+tilec_kernel *run_compile_embedded(tilec_context *cx, const char *program,
+                                   const tilec_compile_options *options)
+{
+    return compile(cx, &(tilec_source){.name = program}, options);
+}
+
+tilec_kernel *run_compile_bound(tilec_context *cx, const char *program,
+                                const char *kernel,
+                                const tilec_binding *bindings, size_t n)
+{
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    o.kernel = kernel;
+    o.bindings = bindings;
+    o.nbindings = n;
+    return run_compile_embedded(cx, program, &o);
 }
 
 long run_option(int argc, char **argv, const char *name, long missing)

@@ -51,6 +51,13 @@ void run_print_diagnostics(const tilec_context *cx);
 /* Compiles one text; NULL: diagnostics were printed. */
 tilec_kernel *run_compile(tilec_context *cx, const char *text,
                           const tilec_compile_options *options);
+/* The same of a text of the library, by its name. */
+tilec_kernel *run_compile_embedded(tilec_context *cx, const char *program,
+                                   const tilec_compile_options *options);
+/* ... of a kernel in it (NULL: the only one), with these bindings. */
+tilec_kernel *run_compile_bound(tilec_context *cx, const char *program,
+                                const char *kernel,
+                                const tilec_binding *bindings, size_t n);
 /* The value behind `--name` among the arguments, or `missing`. */
 long run_option(int argc, char **argv, const char *name, long missing);
 double run_seconds(void);
