@@ -114,7 +114,7 @@ typedef struct tc_attention_work {
     int64_t batch, heads, group, queries, keys, block;
     bool is_masked;
     bool longest_first; /* programs take the longest blocks first */
-    unsigned sms; /* multiprocessors; 0: not known */
+    unsigned sms;       /* multiprocessors; 0: not known */
 } tc_attention_work;
 
 /* attention_split.c: the programs for the heads of a block of keys, a divisor

@@ -6,7 +6,8 @@
 
 /* At machine level: an assert, a map, a counter, a warp group that copies. */
 static const char machine_text[] =
-    "kernel @move(%x: tensor<[?, ?] x f16>, %n: i32) aligned(0) warps(4)\n"
+    "kernel @move(%x: tensor<[?, ?] x f16>, %n: i32) aligned(0) warps(4) "
+    "shared(4104)\n"
     "    grid(1)\n"
     "{\n"
     "  assert %n > 0, \"nothing to move\"\n"
