@@ -25,10 +25,12 @@ enum {
     OF_MASKED = 4 /* one of so many: blocks are skipped, 3 to 5 % longer */
 };
 
-/* In rows or columns of whole vectors. */
+/* In rows or columns of whole vectors. A type that tilec does not have is for
+ * others to refuse. */
 static bool is_aligned(const DLTensor *t)
 {
-    int64_t unit = VECTOR * 8 / t->dtype.bits, n = 1;
+    bool known = tc_kind_from_dl(t->dtype) != TC_KIND_COUNT;
+    int64_t unit = known ? VECTOR * 8 / t->dtype.bits : 1, n = 1;
     int64_t closest = tc_contiguous_dim(t);
     if (((uintptr_t)t->data + t->byte_offset) % VECTOR)
         return false;

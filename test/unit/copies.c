@@ -139,6 +139,25 @@ START_TEST(workspace)
 }
 END_TEST
 
+START_TEST(unknown_types)
+{
+    static const DLDataType types[] = {{kDLFloat, 0, 1}, {kDLFloat, 255, 1}};
+    int64_t shape[] = {1, 1, 16, 16};
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    o.target = "sm_90a";
+    o.no_load = 1;
+    for (int i = 0; i < 2; i++) {
+        DLTensor t = {.ndim = 4,
+                      .device = {kDLCPU, 0},
+                      .dtype = types[i],
+                      .shape = shape};
+        tilec_attention *a;
+        ck_assert_int_eq(tilec_attention_plan(cx, &t, &t, &t, &o, &a),
+                         TILEC_INPUT);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("copies");
@@ -148,6 +167,7 @@ int main(void)
     tcase_add_loop_test(t, where_enough_read_it, 0,
                         sizeof plans / sizeof *plans);
     tcase_add_test(t, workspace);
+    tcase_add_test(t, unknown_types);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
