@@ -58,6 +58,19 @@ static carried begin_carry(tc_gen *g, tc_value *const *init,
     return c;
 }
 
+/* What the values are, of their phis. */
+static void set_carried(tc_gen *g, const carried *c)
+{
+    for (unsigned i = 0; i < c->n; i++) {
+        const tc_value *arg = c->args[i];
+        LLVMValueRef *x = tc_gen_set(g, arg);
+        if (count_words(arg))
+            tc_gen_unpack(g, arg->type->elem, tc_gen_parts(arg), x, c->phis[i]);
+        else
+            memcpy(x, c->phis[i], count_phis(c, i) * sizeof *x);
+    }
+}
+
 /* Phis in the current block, which has no other ops yet. */
 static void carry(tc_gen *g, const carried *c, LLVMBasicBlockRef from)
 {
@@ -70,14 +83,7 @@ static void carry(tc_gen *g, const carried *c, LLVMBasicBlockRef from)
             LLVMAddIncoming(c->phis[i][r], &x, &from, 1);
         }
     }
-    for (unsigned i = 0; i < c->n; i++) {
-        const tc_value *arg = c->args[i];
-        LLVMValueRef *x = tc_gen_set(g, arg);
-        if (count_words(arg))
-            tc_gen_unpack(g, arg->type->elem, tc_gen_parts(arg), x, c->phis[i]);
-        else
-            memcpy(x, c->phis[i], count_phis(c, i) * sizeof *x);
-    }
+    set_carried(g, c);
 }
 
 static void come_back(tc_gen *g, const carried *c, const tc_op *yield)
@@ -149,6 +155,67 @@ static bool ends_phase(const tc_gen *g, const tc_op *op)
     return outer && loops;
 }
 
+/* A block of its own for a way that is hardly ever taken: what phis get by it
+ * is copied there. LLVM would leave an empty block out, and copy in front of
+ * the branch. */
+static void keep_block(tc_gen *g)
+{
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), "", "", 0, NULL);
+}
+
+/* The first of two loops over blocks, of which the second one begins with what
+ * this one carries: accumulators. (Behind a loop ptxas wants the operands of
+ * products where they were.) */
+static bool has_sequel(const tc_op *loop)
+{
+    if (loop->nout == 0 || !tc_op_is_word(loop, "schedule", "overlap"))
+        return false;
+    tc_each_use (u, loop->out[loop->nout - 1])
+        if (u->op->code == TC_FOR && u->op->parent == loop->parent &&
+            tc_op_is_word(u->op, "schedule", "overlap"))
+            return true;
+    return false;
+}
+
+/* Goes on where the loop has steps; what it returns is where it has none. */
+static LLVMBasicBlockRef build_guard(tc_gen *g, LLVMValueRef count)
+{
+    LLVMBasicBlockRef some = tc_gen_block_new(g, "for.some");
+    LLVMBasicBlockRef none = tc_gen_block_new(g, "for.none");
+    LLVMValueRef zero = LLVMConstInt(LLVMTypeOf(count), 0, false);
+    LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntNE, count, zero, ""), some,
+                    none);
+    LLVMPositionBuilderAtEnd(g->b, none);
+    keep_block(g);
+    LLVMPositionBuilderAtEnd(g->b, some);
+    return none;
+}
+
+/* The results: what the head carries when the loop ends, or what it would have
+ * begun with. */
+static void join_results(tc_gen *g, const tc_op *loop, const carried *c,
+                         LLVMBasicBlockRef none)
+{
+    LLVMBasicBlockRef from[] = {LLVMGetInsertBlock(g->b), none};
+    LLVMBasicBlockRef both = tc_gen_block_new(g, "for.both");
+    LLVMPositionBuilderAtEnd(g->b, none);
+    LLVMBuildBr(g->b, both);
+    LLVMPositionBuilderAtEnd(g->b, from[0]);
+    tc_gen_enter(g, both);
+    carried joined = {c->n, loop->out, NULL,
+                      tc_arena_array(g->arena, LLVMValueRef *, c->n)};
+    for (unsigned i = 0; i < c->n; i++) {
+        joined.phis[i] =
+            tc_arena_array(g->arena, LLVMValueRef, count_phis(c, i));
+        for (unsigned r = 0; r < count_phis(c, i); r++) {
+            LLVMValueRef x[] = {c->phis[i][r], c->init[i][r]};
+            joined.phis[i][r] = LLVMBuildPhi(g->b, LLVMTypeOf(x[0]), "");
+            LLVMAddIncoming(joined.phis[i][r], x, from, 2);
+        }
+    }
+    set_carried(g, &joined);
+}
+
 bool tc_nvptx_for(tc_gen *g, const tc_op *op)
 {
     const tc_region *body = op->regions[0];
@@ -160,6 +227,7 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
     LLVMValueRef one = LLVMConstInt(type, 1, false);
 
     carried c = begin_carry(g, op->in + 3, body->args + 1, op->nout);
+    LLVMBasicBlockRef none = has_sequel(op) ? build_guard(g, count) : NULL;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
     LLVMBasicBlockRef head = tc_gen_block_new(g, "for");
     LLVMBasicBlockRef inside = tc_gen_block_new(g, "for.body");
@@ -185,7 +253,10 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
     come_back(g, &c, body->last);
     tc_gen_forbid_unrolling(g, LLVMBuildBr(g->b, head));
     LLVMPositionBuilderAtEnd(g->b, after);
-    give_results(g, op, body->args + 1);
+    if (none)
+        join_results(g, op, &c, none);
+    else
+        give_results(g, op, body->args + 1);
     if (ends_phase(g, op))
         tc_gen_enter_again(g);
     return true;
@@ -216,6 +287,14 @@ bool tc_nvptx_while(tc_gen *g, const tc_op *op)
     return true;
 }
 
+/* Does nothing where the other branch has loops. */
+static bool skips_loops(const tc_op *op, unsigned which)
+{
+    const tc_region *r = op->regions[which];
+    return op->nout && r->first == r->last &&
+           tc_region_any(op->regions[1 - which], tc_op_is_loop);
+}
+
 /* One branch of `if`; the block it ends in, NULL where it failed. What the
  * loops in it need is computed in it: one that is hardly ever taken costs the
  * others nothing. */
@@ -232,6 +311,8 @@ static LLVMBasicBlockRef emit_branch(tc_gen *g, const tc_op *op, unsigned which,
     if (there && !tc_nvptx_region(g, op->regions[which]))
         return NULL;
     tc_gen_resume(g, &outer);
+    if (there && skips_loops(op, which))
+        keep_block(g);
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, after);
     return end;

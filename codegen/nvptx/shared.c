@@ -206,6 +206,12 @@ void tc_words_unpack(tc_gen *g, const tc_type *elem, unsigned n,
                      LLVMValueRef *x, const LLVMValueRef *words)
 {
     unsigned bits = n * tc_type_bytes(elem) * 8;
+    /* LLVM puts bytes together again that were taken out of words, not always
+     * those that were taken out of vectors of words. */
+    if (tc_type_bytes(elem) == 1 && n % 4 == 0) {
+        tc_gen_unpack(g, elem, n, x, words);
+        return;
+    }
     LLVMTypeRef memory = tc_gen_memory_type(g, elem);
     LLVMTypeRef t = words_type(g, bits);
     LLVMValueRef all = words[0];
