@@ -73,24 +73,39 @@
  *   32 advance: an offset a dim of the tensor.
  *   33 atomic, atomic_cas: elements are i32, i64, f16, bf16, f32 or f64.
  *   34 print: operands are scalars and tiles.
- * Machine level (verify_type.c, verify_op.c)
+ * Machine level (35 in verify_type.c, the others in verify_machine.c)
  *   35 A layout has the sides of its type, of a tile over 32 lanes and the
  *      kernel's warps, of shared memory over offsets.
- *   36 smem_store, smem_load, async_copy: the same sides and elements on both
- *      sides; a copy from a block pointer has a layout, of that shape.
+ *   36 smem_store, smem_load, smem_copy, async_copy, tma_load, tma_store: the
+ *      same sides and elements on both sides; an async_copy from a block
+ *      pointer has a layout, of that shape.
  *   37 A ring has at most 64 buffers, no view of one is chosen by select.
- *   38 mma: elements are those of the instruction.
- *   39 smem_alloc: the offset is a multiple of 128.
+ *   38 mma: elements are those of the instruction. Those of warp groups (m64)
+ *      read operand 1 from shared memory; only they are asynchronous.
+ *   39 smem_alloc: the offset is a multiple of 128; mbarrier_alloc: of 8, with
+ *      1 to 2^20 - 1 arrivals.
+ *   40 mbarrier_arrive: 0 to 2^20 - 1 bytes. mma_wait, async_wait,
+ *      tma_store_wait: 0 or more pending.
+ *   41 tma_store: what is added is f32; scope(group) is for kernels of whole
+ *      warp groups, along an axis that they divide.
+ *   42 smem_put, smem_get: a buffer of one element of the scalar's type.
+ *   43 warp_groups: at most one, in the body of a kernel of whole warp groups,
+ *      with two or three regions without arguments; registers are two multiples
+ *      of 8, 24 to 256. Beside it stand allocations, barriers, assume, assert
+ *      and pure ops, no tiles.
+ *   44 warp_groups: producer and mover hold no tiles; the mover writes memory
+ *      by smem_copy only.
+ *   45 take_turn, pass_turn: in the consumer, by pairs in a region.
  * Plans (verify_plan.c)
- *   40 A plan has arguments as a kernel has, no results and no grid. It holds
+ *   46 A plan has arguments as a kernel has, no results and no grid. It holds
  *      workspace, fill, launch (which stand nowhere else), assert, `if` without
  *      results, and pure ops on scalars and sizes.
- *   41 workspace: a tensor of ints or floats, an i32 for each `?` of its type;
+ *   47 workspace: a tensor of ints or floats, an i32 for each `?` of its type;
  *      order names each dim once, align is a power of two.
- *   42 fill: the number fits the element.
- *   43 launch: a kernel of the module, its own arguments (or those that mods
+ *   48 fill: the number fits the element.
+ *   49 launch: a kernel of the module, its own arguments (or those that mods
  *      capture too), of its types as far as both are known.
- *   44 launch: compile-time parameters are the kernel's, none twice, of their
+ *   50 launch: compile-time parameters are the kernel's, none twice, of their
  *      kinds; all that have no default are given or follow from the arguments.
  */
 #include "ir/verify.h"

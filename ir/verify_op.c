@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What only some ops ask for (verify.c, rules 23 to 39). Operands, attributes
- * and types are known to fit the signature here.
+ * Terminators, and what only some ops ask for (verify.c, rules 21 to 34).
+ * Operands, attributes and types are known to fit the signature here.
  */
 #include "ir/eval.h"
 #include "ir/layout.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verifier's rules for plans (verify.c, 40 to 44).
+ * The verifier's rules for plans (verify.c, 46 to 50).
  */
 #include "ir/plan.h"
 #include "ir/verify.h"

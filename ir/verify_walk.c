@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The walk over a function: structure, uses, dominance (verify.c, rules 11 to
- * 22). It trusts nothing: a list or region whose links are wrong is reported
+ * 16). It trusts nothing: a list or region whose links are wrong is reported
  * and not entered.
  */
 #include "ir/verify.h"

@@ -20,7 +20,7 @@
  * not show (behind a quotient, or a smaller of two) some positions are tried
  * (index_witness.h): an int that wraps there is a warning. Reads outside of a
  * tensor give the pad, and a remark says where there are any. Tests:
- * test/ir/passes/check-indices, test/numerics/indices.c.
+ * test/ir/passes/check-indices.
  */
 #include "passes/index_witness.h"
 #include "passes/match.h"
