@@ -214,6 +214,13 @@ static const char *wrong(const tc_attention_request *r, bool options_ok)
         return "tilec_attention_plan: a binding has no name or no value";
     if (is_wrong_list(o->kernel_options, o->nkernel_options))
         return "tilec_attention_plan: a kernel option has no name or no value";
+    if ((unsigned)o->enforce >= TC_ENFORCE_COUNT ||
+        (unsigned)o->tiles >= TC_TILES_COUNT)
+        return "tilec_attention_plan: enforce is none of tilec_enforce, or "
+               "tiles none of tilec_tiles";
+    if (o->stages > 16 || o->ptxas_level > 3)
+        return "tilec_attention_plan: expected at most 16 stages, a "
+               "ptxas_level of at most 3";
     if (!o->backward && (o->deterministic || o->captured_gradients))
         return "tilec_attention_plan: deterministic and captured_gradients are "
                "of backward, which is not asked for";

@@ -377,6 +377,17 @@ static bool check_names(tc_job *job, const char *list)
     return false;
 }
 
+/* A pipeline of the caller's may have left that out. */
+static bool is_bound(tc_job *job, const char *kernel)
+{
+    const tc_func *f = tc_func_find(job->module, kernel);
+    return (f && f->nparams == 0) ||
+           tc_job_error(job, TILEC_USAGE,
+                        "pipeline: @%s is still to be bound: expected "
+                        "`specialize` in it",
+                        kernel);
+}
+
 bool tc_job_passes(tc_job *job, const tilec_compile_options *o,
                    const tc_target *target, const char *kernel,
                    const tc_bound *bound, const char **tile)
@@ -408,8 +419,10 @@ bool tc_job_passes(tc_job *job, const tilec_compile_options *o,
                          .on_event = o->on_pass || tile ? on_event : NULL,
                          .user = &watch,
                          .reproducer_dir = o->reproducer_dir};
-    bool ok = tc_run_pipeline(job->module,
-                              o->pipeline ? o->pipeline : target->pipeline, &p);
+    bool ok =
+        tc_run_pipeline(job->module,
+                        o->pipeline ? o->pipeline : target->pipeline, &p) &&
+        is_bound(job, kernel);
     if (tile)
         *tile = watch.program ? watch.program : "";
     return ok;
@@ -523,6 +536,11 @@ static const char *wrong_options(const tilec_compile_options *o)
         return "tilec_compile: float32_precision is none of ieee, tf32, tf32x3";
     if ((unsigned)o->enforce >= TC_ENFORCE_COUNT)
         return "tilec_compile: enforce is none of tilec_enforce";
+    if ((unsigned)o->tiles >= TC_TILES_COUNT)
+        return "tilec_compile: tiles is none of tilec_tiles";
+    if (o->stages > 16 || o->ptxas_level > 3)
+        return "tilec_compile: expected at most 16 stages, a ptxas_level of at "
+               "most 3";
     return NULL;
 }
 

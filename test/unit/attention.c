@@ -408,6 +408,16 @@ START_TEST(plan_refuses)
                       "tilec_attention_plan: a binding has no name or no "
                       "value");
     o = TILEC_INIT(tilec_attention_options);
+    o.tiles = (tilec_tiles)(TILEC_TILES_DYNAMIC + 1);
+    expect_plan_error(&o, TILEC_USAGE,
+                      "tilec_attention_plan: enforce is none of "
+                      "tilec_enforce, or tiles none of tilec_tiles");
+    o = TILEC_INIT(tilec_attention_options);
+    o.stages = 17;
+    expect_plan_error(&o, TILEC_USAGE,
+                      "tilec_attention_plan: expected at most 16 stages, a "
+                      "ptxas_level of at most 3");
+    o = TILEC_INIT(tilec_attention_options);
     o.target = "vax";
     expect_plan_error(&o, TILEC_USAGE, "there is no target `vax`");
     in.dl[0].ndim = 3;

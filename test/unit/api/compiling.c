@@ -102,6 +102,24 @@ START_TEST(compile_refuses)
     ck_assert_int_eq(tilec_compile(cx, &s, 1, &o, &k), TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message,
                      "tilec_compile: enforce is none of tilec_enforce");
+    o = TILEC_INIT(tilec_compile_options);
+    o.tiles = (tilec_tiles)(TILEC_TILES_DYNAMIC + 1);
+    ck_assert_int_eq(tilec_compile(cx, &s, 1, &o, &k), TILEC_USAGE);
+    ck_assert_str_eq(tilec_diagnostics(cx)->message,
+                     "tilec_compile: tiles is none of tilec_tiles");
+    o = TILEC_INIT(tilec_compile_options);
+    o.stages = 17;
+    ck_assert_int_eq(tilec_compile(cx, &s, 1, &o, &k), TILEC_USAGE);
+    ck_assert_str_eq(tilec_diagnostics(cx)->message,
+                     "tilec_compile: expected at most 16 stages, a "
+                     "ptxas_level of at most 3");
+    o = TILEC_INIT(tilec_compile_options);
+    tilec_source generic = {"softmax", NULL, 0};
+    o.pipeline = "canonicalize";
+    ck_assert_int_eq(tilec_compile(cx, &generic, 1, &o, &k), TILEC_USAGE);
+    ck_assert_str_eq(tilec_diagnostics(cx)->message,
+                     "pipeline: @softmax is still to be bound: expected "
+                     "`specialize` in it");
     s.name = NULL;
     ck_assert_int_eq(tilec_compile(cx, &s, 1, NULL, &k), TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message, "a source has no name");
