@@ -63,7 +63,7 @@ static void copy_vector(copy *c, uint32_t r, LLVMValueRef from,
 /* An axis of the tile: where the thread is on it, and which registers' parts
  * were met last. */
 typedef struct axis {
-    tc_lanes lanes;
+    tc_coords lanes;
     bool boundary;
     uint32_t bits; /* the pattern of `at` */
     LLVMValueRef at;
@@ -185,7 +185,7 @@ static window window_of(tc_gen *g, const tc_op *op, const tc_layout *layout)
 {
     window w = {.block = tc_gen_block_of(g, op->in[0])};
     for (unsigned i = 0; i < w.block.rank; i++)
-        w.axes[i].lanes = tc_lanes_get(g, layout, i);
+        w.axes[i].lanes = tc_coords_get(g, layout, i);
     const tc_attr *boundary = tc_op_attr(op, "boundary");
     for (unsigned i = 0; i < boundary->n; i++)
         w.axes[boundary->ints[i]].boundary = true;
@@ -286,7 +286,7 @@ bool tc_nvptx_async_copy(tc_gen *g, const tc_op *op)
                             tc_type_name(g->cx, c.smem));
     c.to = tc_shared_at_new(g, tc_gen_get(g, op->in[1])[0], offsets, c.bytes);
     c.enabled = both(g, op->nin > 2 ? tc_gen_scalar(g, op->in[2]) : NULL,
-                     tc_lanes_owner(g, c.layout));
+                     tc_coords_owner(g, c.layout));
     window w = {0};
     c.vector = vector_of(&c);
     if (block)

@@ -261,11 +261,11 @@ bool tc_nvptx_atomic(tc_gen *g, const tc_op *op)
     LLVMValueRef *p = tc_gen_get(g, op->in[0]), *x = tc_gen_get(g, op->in[1]),
                  *y = cas ? tc_gen_get(g, op->in[2]) : NULL;
     LLVMValueRef *out = tc_gen_set(g, op->out[0]);
-    LLVMValueRef owner = is_tile ? tc_lanes_owner(g, t->layout)
+    LLVMValueRef owner = is_tile ? tc_coords_owner(g, t->layout)
                          : g->role == TC_ROLE_PRODUCER ? NULL
                                                        : tc_gen_first_thread(g);
     LLVMValueRef from = !owner    ? NULL
-                        : is_tile ? tc_lanes_owning_thread(g, t->layout)
+                        : is_tile ? tc_coords_owning_thread(g, t->layout)
                                   : tc_gen_i32(g, 0);
     tc_held held = {0};
     if (is_tile)
@@ -275,7 +275,7 @@ bool tc_nvptx_atomic(tc_gen *g, const tc_op *op)
     for (unsigned r = 0; r < tc_gen_registers(t); r++) {
         int32_t coord[TC_MAX_RANK];
         if (is_tile) {
-            tc_lanes_coords(t->layout, r, coord);
+            tc_coords_first(t->layout, r, coord);
             int64_t first = tc_held_find(&held, coord);
             out[r] = out[first];
             if (first != r)

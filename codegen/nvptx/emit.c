@@ -356,8 +356,8 @@ static void init_types(tc_gen *g)
 static void begin_entry(tc_gen *g, LLVMValueRef thread)
 {
     LLVMBasicBlockRef body = tc_gen_block_new(g, "body");
-    g->lanes = tc_arena_new(g->arena, tc_map);
-    *g->lanes = (tc_map){.arena = g->arena};
+    g->coords = tc_arena_new(g->arena, tc_map);
+    *g->coords = (tc_map){.arena = g->arena};
     g->group = NULL;
     g->lane = LLVMBuildAnd(g->b, thread, tc_gen_i32(g, 31), "lane");
     g->warp = g->f->warps == 1
@@ -401,7 +401,7 @@ tc_phase tc_gen_phase(tc_gen *g)
 {
     unsigned n = g->f->body->nargs;
     tc_phase p = {.block = LLVMGetInsertBlock(g->entry),
-                  .lanes = g->lanes,
+                  .coords = g->coords,
                   .lane = g->lane,
                   .warp = g->warp,
                   .group = g->group,
@@ -413,9 +413,9 @@ tc_phase tc_gen_phase(tc_gen *g)
 
 void tc_gen_resume(tc_gen *g, const tc_phase *p)
 {
-    if (g->lanes == p->lanes)
+    if (g->coords == p->coords)
         return;
-    g->lanes = p->lanes;
+    g->coords = p->coords;
     g->lane = p->lane;
     g->warp = p->warp;
     g->group = p->group;

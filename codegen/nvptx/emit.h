@@ -9,7 +9,7 @@
  *   control.c   for, if, while
  *   locations.c the lines that profilers show
  *   extended.c  what LLVM's code generator would take long for
- *   lanes.c     where a thread's elements are: coordinates, offsets, owners
+ *   coords.c     where a thread's elements are: coordinates, offsets, owners
  *   arith.c convert.c    elementwise ops, register by register
  *   math.c math64.c angle.c   elementary functions
  *   block.c     block pointers: parts, and what an access may move
@@ -78,7 +78,7 @@ typedef struct tc_gen {
     LLVMValueRef map_params[TC_MAX_TENSOR_MAPS]; /* generic pointers */
     tc_map values;           /* tc_value * -> LLVMValueRef * */
     tc_axis_analysis *axes;  /* how wide accesses may be */
-    tc_map *lanes;           /* tc_layout * -> tc_lanes of its axes */
+    tc_map *coords;          /* tc_layout * -> tc_coords of its axes */
     LLVMMetadataRef *scopes; /* of locations, one a source; NULL: none */
     unsigned nasserts;       /* so far */
     unsigned shared_bytes;   /* f->shared_bytes and what emitters added */
@@ -131,30 +131,30 @@ LLVMValueRef tc_gen_warp_group(tc_gen *g);
  * the code goes back to what was there before. */
 typedef struct tc_phase {
     LLVMBasicBlockRef block;
-    tc_map *lanes;
+    tc_map *coords;
     LLVMValueRef lane, warp, group, **args;
 } tc_phase;
 tc_phase tc_gen_phase(tc_gen *g);
 void tc_gen_resume(tc_gen *g, const tc_phase *p);
 
-/* lanes.c. A linear map from (register, lane, warp) to one output coordinate,
+/* coords.c. A linear map from (register, lane, warp) to one output coordinate,
  * split into what depends on the thread (emitted once) and what is constant. */
-typedef struct tc_lanes {
+typedef struct tc_coords {
     const tc_layout *layout;
     unsigned axis;
     LLVMValueRef thread; /* i32: xor/sum of the lane's and warp's images */
     /* Bits below the period that the thread's part may have set: where a
      * register's bits are disjoint from them, xor is add. */
     uint32_t thread_bits;
-} tc_lanes;
-tc_lanes tc_lanes_get(tc_gen *g, const tc_layout *l, unsigned axis);
+} tc_coords;
+tc_coords tc_coords_get(tc_gen *g, const tc_layout *l, unsigned axis);
 /* The coordinate of register r: i32. */
-LLVMValueRef tc_lanes_at(tc_gen *g, const tc_lanes *lanes, uint32_t r);
+LLVMValueRef tc_coords_at(tc_gen *g, const tc_coords *c, uint32_t r);
 /* The part of register r alone; *add says whether it may be added to the
- * thread's part (else: tc_lanes_at). */
-uint32_t tc_lanes_constant(const tc_lanes *lanes, uint32_t r, bool *add);
+ * thread's part (else: tc_coords_at). */
+uint32_t tc_coords_constant(const tc_coords *c, uint32_t r, bool *add);
 /* The coordinates of register r in lane 0 of warp 0. */
-void tc_lanes_coords(const tc_layout *l, uint32_t r,
+void tc_coords_first(const tc_layout *l, uint32_t r,
                      int32_t coord[TC_MAX_RANK]);
 /* Which register of a layout holds an element, in lane 0 of warp 0 (the first,
  * of several). */
@@ -167,9 +167,9 @@ int64_t tc_held_find(const tc_held *h,
                      const int32_t coord[TC_MAX_RANK]); /* -1 */
 /* i1: this thread holds the first copy of its elements (all lane and warp bits
  * that are broadcasts are 0); NULL: always. */
-LLVMValueRef tc_lanes_owner(tc_gen *g, const tc_layout *l);
+LLVMValueRef tc_coords_owner(tc_gen *g, const tc_layout *l);
 /* The thread (of the block) that holds that first copy: i32. */
-LLVMValueRef tc_lanes_owning_thread(tc_gen *g, const tc_layout *l);
+LLVMValueRef tc_coords_owning_thread(tc_gen *g, const tc_layout *l);
 
 /* convert.c: an element in registers as float (double of f64), exactly; and
  * back, rounded once. Ints and pointers stay. */

@@ -30,7 +30,7 @@ tc_origins tc_origins_of(tc_gen *g, const tc_layout *l, unsigned axis,
     tc_origins o = {.at = tc_arena_array(g->arena, int32_t, n)};
     for (uint32_t r = 0; r < n; r++) {
         int32_t coord[TC_MAX_RANK];
-        tc_lanes_coords(l, r, coord);
+        tc_coords_first(l, r, coord);
         int32_t at = coord[axis] / size * size;
         if (tc_origins_find(&o, at) == UINT32_MAX)
             o.at[o.n++] = at;
@@ -74,7 +74,7 @@ static void find_words(tc_fragments *f, const tc_origins *tiles)
         f->index[i] = UINT32_MAX;
     for (uint32_t r = 0; r < n; r += f->unit) {
         int32_t coord[TC_MAX_RANK];
-        tc_lanes_coords(f->layout, r, coord);
+        tc_coords_first(f->layout, r, coord);
         int32_t k = coord[k_axis], x = coord[!k_axis];
         unsigned tile = tc_origins_find(tiles, x & (f->is_b ? ~7 : ~15));
         unsigned step = tc_origins_find(&steps, k / (2 * half) * (2 * half));

@@ -254,7 +254,7 @@ typedef struct window {
     const tc_type *elem;
     const tc_layout *layout;
     tc_gen_block w;
-    tc_lanes lanes[TC_MAX_RANK];
+    tc_coords lanes[TC_MAX_RANK];
     bool bounded[TC_MAX_RANK];
     LLVMValueRef here;   /* base and offsets */
     LLVMValueRef thread; /* and the thread's part */
@@ -278,7 +278,7 @@ static window window_of(tc_gen *g, const tc_op *op, const tc_layout *l)
                 .vector = tc_gen_vector(g, op, l)};
     w.here = w.w.base;
     for (unsigned i = 0; i < l->rank; i++) {
-        w.lanes[i] = tc_lanes_get(g, l, i);
+        w.lanes[i] = tc_coords_get(g, l, i);
         w.here =
             tc_gen_address(g, w.elem, w.here, scaled(&w, w.w.offset[i], i));
     }
@@ -299,13 +299,13 @@ static LLVMValueRef address_at(const window *w, uint32_t r)
     uint32_t c[TC_MAX_RANK];
     bool add, all = true;
     for (unsigned i = 0; i < w->layout->rank; i++) {
-        c[i] = tc_lanes_constant(&w->lanes[i], r, &add);
+        c[i] = tc_coords_constant(&w->lanes[i], r, &add);
         all &= add;
     }
     LLVMValueRef p = all ? w->thread : w->here;
     for (unsigned i = 0; i < w->layout->rank; i++) {
         LLVMValueRef at =
-            all ? tc_gen_i32(g, c[i]) : tc_lanes_at(g, &w->lanes[i], r);
+            all ? tc_gen_i32(g, c[i]) : tc_coords_at(g, &w->lanes[i], r);
         /* The known stride last: it is the access's own offset. */
         if ((int)i != w->w.unit)
             p = tc_gen_address(g, w->elem, p, scaled(w, at, i));
@@ -314,7 +314,7 @@ static LLVMValueRef address_at(const window *w, uint32_t r)
         return p;
     unsigned unit = (unsigned)w->w.unit;
     LLVMValueRef at =
-        all ? tc_gen_i32(g, c[unit]) : tc_lanes_at(g, &w->lanes[unit], r);
+        all ? tc_gen_i32(g, c[unit]) : tc_coords_at(g, &w->lanes[unit], r);
     return tc_gen_address(g, w->elem, p, scaled(w, at, unit));
 }
 
@@ -328,7 +328,7 @@ static LLVMValueRef condition_at(const window *w, uint32_t r)
     for (unsigned i = 0; i < w->layout->rank; i++) {
         if (!w->bounded[i])
             continue;
-        LLVMValueRef at = tc_lanes_at(g, &w->lanes[i], r);
+        LLVMValueRef at = tc_coords_at(g, &w->lanes[i], r);
         at = LLVMBuildAdd(g->b, w->w.offset[i], at, "");
         LLVMValueRef in = LLVMBuildICmp(g->b, LLVMIntULT, at, w->w.size[i], "");
         all = all ? LLVMBuildAnd(g->b, all, in, "") : in;
@@ -374,7 +374,7 @@ static bool store_block(tc_gen *g, const tc_op *op)
     window w = window_of(g, op, op->in[1]->type->layout);
     w.mask = op->nin > 2 ? tc_gen_get(g, op->in[2]) : NULL;
     LLVMValueRef *x = tc_gen_get(g, op->in[1]);
-    LLVMValueRef owner = tc_lanes_owner(g, w.layout);
+    LLVMValueRef owner = tc_coords_owner(g, w.layout);
     w.vector = w.mask ? 1 : w.vector;
     for (unsigned r = 0; r < tc_gen_registers(op->in[1]->type); r += w.vector)
         put(g, op, w.elem, w.vector, address_at(&w, r),
@@ -417,7 +417,7 @@ static bool store_pointers(tc_gen *g, const tc_op *op)
     const tc_type *t = op->in[0]->type, *elem = tc_type_elem(op->in[1]->type);
     LLVMValueRef *p = tc_gen_get(g, op->in[0]), *x = tc_gen_get(g, op->in[1]),
                  *mask = optional(g, op, 2);
-    LLVMValueRef owner = t->kind == TC_TILE ? tc_lanes_owner(g, t->layout)
+    LLVMValueRef owner = t->kind == TC_TILE ? tc_coords_owner(g, t->layout)
                                             : tc_gen_first_thread(g);
     unsigned v = vector_of(g, op);
     for (unsigned r = 0; r < tc_gen_registers(t); r += v)

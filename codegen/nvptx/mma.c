@@ -76,7 +76,7 @@ static void find_accumulators(product *p)
         p->index[i] = UINT32_MAX;
     for (uint32_t r = 0; r < tc_layout_size(c, TC_REGISTER); r++) {
         int32_t coord[TC_MAX_RANK];
-        tc_lanes_coords(c, r, coord);
+        tc_coords_first(c, r, coord);
         unsigned m = tc_origins_find(&p->m, coord[0] & ~15);
         unsigned n = tc_origins_find(&p->n, coord[1] & ~7);
         unsigned j = (unsigned)(coord[0] >> 3 & 1) * 2 + (coord[1] & 1);

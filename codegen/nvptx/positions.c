@@ -57,11 +57,11 @@ static bool predicate_of(const tc_op *op, bool swapped, LLVMIntPredicate *pred)
 }
 
 /* Are all registers' parts added to the thread's? */
-static bool is_sum(const tc_lanes *lanes, uint32_t nregisters)
+static bool is_sum(const tc_coords *lanes, uint32_t nregisters)
 {
     bool add = true;
     for (uint32_t r = 0; add && r < nregisters; r++)
-        tc_lanes_constant(lanes, r, &add);
+        tc_coords_constant(lanes, r, &add);
     return add;
 }
 
@@ -78,7 +78,7 @@ bool tc_nvptx_compare_range(tc_gen *g, const tc_op *op)
     if (axis < 0 || !predicate_of(op, at == 1, &pred))
         return false;
     uint32_t n = tc_gen_registers(type);
-    tc_lanes lanes = tc_lanes_get(g, type->layout, (unsigned)axis);
+    tc_coords lanes = tc_coords_get(g, type->layout, (unsigned)axis);
     if (!is_sum(&lanes, n))
         return false;
     LLVMValueRef *limit = tc_gen_get(g, op->in[1 - at]);
@@ -86,7 +86,7 @@ bool tc_nvptx_compare_range(tc_gen *g, const tc_op *op)
     LLVMTypeRef i32 = LLVMTypeOf(lanes.thread);
     for (uint32_t r = 0; r < n; r++) {
         bool add;
-        uint32_t c = tc_lanes_constant(&lanes, r, &add);
+        uint32_t c = tc_coords_constant(&lanes, r, &add);
         if (limit[r] != last)
             rest = tc_gen_intrinsic(g, "ssub.sat", 1, &i32, 2,
                                     (LLVMValueRef[]){limit[r], lanes.thread});

@@ -92,7 +92,7 @@ static tuple combine_list(const reduction *r, const tuple *list, unsigned n)
 static void target_of(const reduction *r, uint32_t reg, int32_t *to)
 {
     int32_t coord[TC_MAX_RANK];
-    tc_lanes_coords(r->from, reg, coord);
+    tc_coords_first(r->from, reg, coord);
     unsigned n = 0;
     for (unsigned i = 0; i < r->from->rank; i++)
         if (i != r->axis)
@@ -114,7 +114,7 @@ static int64_t *find_targets(const reduction *r)
         held = tc_held_new(g, to);
     for (uint32_t reg = 0; reg < n; reg++) {
         int32_t coord[TC_MAX_RANK];
-        tc_lanes_coords(r->from, reg, coord);
+        tc_coords_first(r->from, reg, coord);
         if (tc_held_find(&own, coord) != reg) {
             target[reg] = -1;
             continue;
@@ -299,7 +299,7 @@ static void repeat_registers(const reduction *r, LLVMValueRef **out,
     tc_held held = tc_held_new(r->g, l);
     for (unsigned to = 0; to < nresults; to++) {
         int32_t coord[TC_MAX_RANK];
-        tc_lanes_coords(l, to, coord);
+        tc_coords_first(l, to, coord);
         for (unsigned i = 0; i < r->n; i++)
             out[i][to] = out[i][tc_held_find(&held, coord)];
     }

@@ -17,10 +17,10 @@ bool tc_nvptx_splat(tc_gen *g, const tc_op *op)
 
 bool tc_nvptx_range(tc_gen *g, const tc_op *op)
 {
-    tc_lanes lanes = tc_lanes_get(g, op->out[0]->type->layout, 0);
+    tc_coords lanes = tc_coords_get(g, op->out[0]->type->layout, 0);
     LLVMValueRef *to = tc_gen_set(g, op->out[0]);
     for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++)
-        to[r] = tc_lanes_at(g, &lanes, r);
+        to[r] = tc_coords_at(g, &lanes, r);
     return true;
 }
 
@@ -28,14 +28,14 @@ bool tc_nvptx_range(tc_gen *g, const tc_op *op)
  * product has a constant in it, and the first sum is the thread's. */
 bool tc_nvptx_ramp(tc_gen *g, const tc_op *op)
 {
-    tc_lanes lanes = tc_lanes_get(g, op->out[0]->type->layout, 0);
+    tc_coords lanes = tc_coords_get(g, op->out[0]->type->layout, 0);
     LLVMValueRef start = tc_gen_scalar(g, op->in[0]);
     LLVMValueRef step = tc_gen_scalar(g, op->in[1]);
     LLVMValueRef *to = tc_gen_set(g, op->out[0]);
     for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++) {
         bool add;
-        uint32_t c = tc_lanes_constant(&lanes, r, &add);
-        LLVMValueRef at = add ? lanes.thread : tc_lanes_at(g, &lanes, r);
+        uint32_t c = tc_coords_constant(&lanes, r, &add);
+        LLVMValueRef at = add ? lanes.thread : tc_coords_at(g, &lanes, r);
         at = LLVMBuildSIToFP(g->b, at, g->f32, "");
         LLVMValueRef in[] = {at, step, start};
         to[r] = tc_gen_intrinsic(g, "fma", 1, &g->f32, 3, in);
@@ -58,7 +58,7 @@ static bool rename_registers(tc_gen *g, const tc_op *op, source_fn *source)
     LLVMValueRef *to = tc_gen_set(g, op->out[0]);
     for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++) {
         int32_t coord[TC_MAX_RANK], from[TC_MAX_RANK];
-        tc_lanes_coords(l, r, coord);
+        tc_coords_first(l, r, coord);
         source(op, coord, from);
         int64_t found = tc_held_find(&held, from);
         if (found < 0)

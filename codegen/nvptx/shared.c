@@ -84,7 +84,7 @@ tc_shared_at tc_shared_at_new(tc_gen *g, LLVMValueRef buffer,
 {
     int64_t constant;
     buffer = split_offset(g, buffer, &constant);
-    tc_lanes lanes = tc_lanes_get(g, offsets, 0);
+    tc_coords lanes = tc_coords_get(g, offsets, 0);
     return (tc_shared_at){.g = g,
                           .offsets = offsets,
                           .bytes = bytes,
@@ -495,7 +495,7 @@ bool tc_nvptx_smem_store(tc_gen *g, const tc_op *op)
         other = takes_other(g, tile, s.lane);
     }
     if (tc_op_int(op, "by_mbarrier") && !t.matrix)
-        t.on = tc_lanes_owner(g, tile);
+        t.on = tc_coords_owner(g, tile);
     const LLVMValueRef *in = tc_gen_get(g, op->in[1]);
     for (unsigned i = 0; i < t.nsteps; i++) {
         LLVMValueRef words[TC_STEP_WORDS], elements[TC_STEP_ELEMENTS];

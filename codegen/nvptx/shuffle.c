@@ -39,7 +39,7 @@ typedef struct solution {
     unsigned nchoices;
     uint32_t *choices, *lanes, *warps;
     LLVMValueRef *chosen; /* i1 each, but for the first */
-    tc_lanes lane_map;
+    tc_coords lane_map;
     bool same_lane; /* the thread's part is its own lane */
     /* Registers of the result that are moved together: r + member[i]. */
     unsigned nmembers;
@@ -101,7 +101,7 @@ static void find_choices(solution *s)
     s->chosen = tc_arena_array(s->g->arena, LLVMValueRef, s->nchoices);
     if (s->nchoices == 1)
         return;
-    LLVMValueRef thread = tc_lanes_get(s->g, s->places, AT_REGISTER).thread;
+    LLVMValueRef thread = tc_coords_get(s->g, s->places, AT_REGISTER).thread;
     for (unsigned k = 1; k < s->nchoices; k++)
         s->chosen[k] = LLVMBuildICmp(s->g->b, LLVMIntEQ, thread,
                                      tc_gen_i32(s->g, s->choices[k]), "");
@@ -173,7 +173,7 @@ static void move(solution *s, uint32_t r, unsigned k, LLVMValueRef words[2])
     while (m && (m->reg != reg || m->lane != lane))
         m = m->next;
     if (!m) {
-        LLVMValueRef from = tc_lanes_at(g, &s->lane_map, r);
+        LLVMValueRef from = tc_coords_at(g, &s->lane_map, r);
         m = tc_arena_new(g->arena, struct moved);
         *m = (struct moved){reg, lane, {0}, s->moved};
         for (unsigned i = 0; i < (tc_type_bytes(s->elem) == 8 ? 2u : 1u); i++)
@@ -413,7 +413,7 @@ bool tc_nvptx_convert_layout(tc_gen *g, const tc_op *op)
                   .elem = op->in[0]->type->elem};
     find_choices(&s);
     s.same_lane = is_same_lane(&s);
-    s.lane_map = tc_lanes_get(g, places, AT_LANE);
+    s.lane_map = tc_coords_get(g, places, AT_LANE);
     find_members(&s);
     exchange x;
     if (find_exchange(&s, &x)) {

@@ -7,11 +7,7 @@
  */
 #include "codegen/nvptx/emit.h"
 #include "codegen/nvptx/math.h"
-
-/* Of the host's, under another name: its lanes are other lanes. */
-#define tc_lanes tc_host_lanes
 #include "test/unit/jit.h"
-#undef tc_lanes
 
 #include <check.h>
 #include <float.h>

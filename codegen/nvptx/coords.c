@@ -74,78 +74,78 @@ static void add_digit(tc_gen *g, sums *s, const tc_layout *l, unsigned axis,
     s->high = LLVMBuildAdd(g->entry, s->high, x, "");
 }
 
-static void add_input(tc_gen *g, sums *s, tc_lanes *lanes, tc_input in,
+static void add_input(tc_gen *g, sums *s, tc_coords *coords, tc_input in,
                       LLVMValueRef x)
 {
-    const tc_layout *l = lanes->layout;
+    const tc_layout *l = coords->layout;
     uint32_t stride = 1;
     for (unsigned i = 0; i < l->nmodes[in];) {
         const tc_mode *m = &l->modes[in][i];
-        uint32_t image = (uint32_t)m->image[lanes->axis];
-        uint32_t low = low_part(l, lanes->axis, image);
+        uint32_t image = (uint32_t)m->image[coords->axis];
+        uint32_t low = low_part(l, coords->axis, image);
         unsigned n = 1;
         if (image && image == low && is_bit(m, stride)) {
-            n = field_length(l, in, i, lanes->axis);
+            n = field_length(l, in, i, coords->axis);
             s->low = LLVMBuildXor(g->entry, s->low,
                                   field(g, x, stride, n, image), "");
-            lanes->thread_bits |= image * ((1u << n) - 1);
+            coords->thread_bits |= image * ((1u << n) - 1);
         } else if (image) {
-            add_digit(g, s, l, lanes->axis, digit(g, x, stride, m->count),
+            add_digit(g, s, l, coords->axis, digit(g, x, stride, m->count),
                       image);
-            lanes->thread_bits |= low;
+            coords->thread_bits |= low;
         }
         for (; n; n--)
             stride *= l->modes[in][i++].count;
     }
 }
 
-static void make_lanes(tc_gen *g, tc_lanes *lanes, const tc_layout *l,
-                       unsigned axis)
+static void make_coords(tc_gen *g, tc_coords *coords, const tc_layout *l,
+                        unsigned axis)
 {
-    *lanes = (tc_lanes){.layout = l, .axis = axis};
+    *coords = (tc_coords){.layout = l, .axis = axis};
     sums s = {tc_gen_i32(g, 0), tc_gen_i32(g, 0)};
-    add_input(g, &s, lanes, TC_LANE, g->lane);
-    add_input(g, &s, lanes, TC_WARP, g->warp);
-    lanes->thread = LLVMBuildAdd(g->entry, s.low, s.high, "");
+    add_input(g, &s, coords, TC_LANE, g->lane);
+    add_input(g, &s, coords, TC_WARP, g->warp);
+    coords->thread = LLVMBuildAdd(g->entry, s.low, s.high, "");
 }
 
-tc_lanes tc_lanes_get(tc_gen *g, const tc_layout *l, unsigned axis)
+tc_coords tc_coords_get(tc_gen *g, const tc_layout *l, unsigned axis)
 {
-    tc_lanes *axes = tc_map_get(g->lanes, l);
+    tc_coords *axes = tc_map_get(g->coords, l);
     if (!axes) {
-        axes = tc_arena_array(g->arena, tc_lanes, l->rank);
-        tc_map_set(g->lanes, l, axes);
+        axes = tc_arena_array(g->arena, tc_coords, l->rank);
+        tc_map_set(g->coords, l, axes);
     }
     if (!axes[axis].layout)
-        make_lanes(g, &axes[axis], l, axis);
+        make_coords(g, &axes[axis], l, axis);
     return axes[axis];
 }
 
 /* ---- The register's part ---- */
 
-void tc_lanes_coords(const tc_layout *l, uint32_t r, int32_t coord[TC_MAX_RANK])
+void tc_coords_first(const tc_layout *l, uint32_t r, int32_t coord[TC_MAX_RANK])
 {
     uint32_t index[TC_INPUT_COUNT] = {[TC_REGISTER] = r};
     tc_layout_apply(l, index, coord);
 }
 
-uint32_t tc_lanes_constant(const tc_lanes *lanes, uint32_t r, bool *add)
+uint32_t tc_coords_constant(const tc_coords *coords, uint32_t r, bool *add)
 {
     int32_t coord[TC_MAX_RANK];
-    tc_lanes_coords(lanes->layout, r, coord);
-    uint32_t c = (uint32_t)coord[lanes->axis];
-    *add = !(low_part(lanes->layout, lanes->axis, c) & lanes->thread_bits);
+    tc_coords_first(coords->layout, r, coord);
+    uint32_t c = (uint32_t)coord[coords->axis];
+    *add = !(low_part(coords->layout, coords->axis, c) & coords->thread_bits);
     return c;
 }
 
-LLVMValueRef tc_lanes_at(tc_gen *g, const tc_lanes *lanes, uint32_t r)
+LLVMValueRef tc_coords_at(tc_gen *g, const tc_coords *coords, uint32_t r)
 {
     bool add;
-    uint32_t c = tc_lanes_constant(lanes, r, &add);
+    uint32_t c = tc_coords_constant(coords, r, &add);
     if (add)
-        return LLVMBuildAdd(g->b, lanes->thread, tc_gen_i32(g, c), "");
-    uint32_t low = low_part(lanes->layout, lanes->axis, c);
-    LLVMValueRef x = LLVMBuildXor(g->b, lanes->thread, tc_gen_i32(g, low), "");
+        return LLVMBuildAdd(g->b, coords->thread, tc_gen_i32(g, c), "");
+    uint32_t low = low_part(coords->layout, coords->axis, c);
+    LLVMValueRef x = LLVMBuildXor(g->b, coords->thread, tc_gen_i32(g, low), "");
     return LLVMBuildAdd(g->b, x, tc_gen_i32(g, c - low), "");
 }
 
@@ -166,7 +166,7 @@ tc_held tc_held_new(tc_gen *g, const tc_layout *l)
     uint32_t n = tc_layout_size(l, TC_REGISTER);
     int32_t coord[TC_MAX_RANK];
     for (uint32_t r = n; r-- > 0;) {
-        tc_lanes_coords(l, r, coord);
+        tc_coords_first(l, r, coord);
         tc_map_set(&h.registers, key_of(l, coord), (void *)(uintptr_t)(r + 1));
     }
     return h;
@@ -221,7 +221,7 @@ static LLVMValueRef free_threads(tc_gen *g, const tc_layout *l)
     return LLVMBuildAdd(g->entry, warp, free_part(g, l, TC_LANE, g->lane), "");
 }
 
-LLVMValueRef tc_lanes_owner(tc_gen *g, const tc_layout *l)
+LLVMValueRef tc_coords_owner(tc_gen *g, const tc_layout *l)
 {
     if (!has_free(l, TC_LANE) && !has_free(l, TC_WARP))
         return NULL;
@@ -229,7 +229,7 @@ LLVMValueRef tc_lanes_owner(tc_gen *g, const tc_layout *l)
                          tc_gen_i32(g, 0), "");
 }
 
-LLVMValueRef tc_lanes_owning_thread(tc_gen *g, const tc_layout *l)
+LLVMValueRef tc_coords_owning_thread(tc_gen *g, const tc_layout *l)
 {
     LLVMValueRef own = LLVMBuildShl(g->entry, g->warp, tc_gen_i32(g, 5), "");
     own = LLVMBuildAdd(g->entry, own, g->lane, "");
