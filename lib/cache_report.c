@@ -129,7 +129,7 @@ static unsigned count_differences(const struct why *w, const struct opened *o)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < w->recipe->n; i++) {
-        const tc_part *p = &w->recipe->parts[i];
+        const tc_recipe_part *p = &w->recipe->parts[i];
         n += strcmp(p->value, part_of(o, p->name)) != 0;
     }
     const cJSON *item;

@@ -31,14 +31,14 @@
 
 /* ---- Recipes (recipe.c) ---- */
 
-typedef struct tc_part {
+typedef struct tc_recipe_part {
     const char *name, *value;
-} tc_part;
+} tc_recipe_part;
 
 /* The last part is the program. */
 typedef struct tc_recipe {
     unsigned n;
-    tc_part *parts;
+    tc_recipe_part *parts;
     tc_key key;
 } tc_recipe;
 

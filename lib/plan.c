@@ -17,7 +17,7 @@ struct maker {
     tc_job *job;
     tc_arena *arena;
     tc_launch_plan *plan;
-    tc_step *steps;
+    tc_plan_step *steps;
     const char **callees; /* of plan->kernels */
 };
 
@@ -67,13 +67,14 @@ static tc_step_kind kind_of(const tc_op *op)
     }
 }
 
-static tc_step *add_step(struct maker *m, tc_step_kind kind, const tc_op *op)
+static tc_plan_step *add_step(struct maker *m, tc_step_kind kind,
+                              const tc_op *op)
 {
-    tc_step *s = &m->steps[m->plan->nsteps++];
+    tc_plan_step *s = &m->steps[m->plan->nsteps++];
     unsigned *in = tc_arena_array(m->arena, unsigned, op->nin);
     for (unsigned i = 0; i < op->nin; i++)
         in[i] = number_of(op->in[i]);
-    *s = (tc_step){.kind = kind, .op = op, .in = in};
+    *s = (tc_plan_step){.kind = kind, .op = op, .in = in};
     return s;
 }
 
@@ -81,9 +82,9 @@ static void add_region(struct maker *m, tc_region *r);
 
 static void add_if(struct maker *m, tc_op *op)
 {
-    tc_step *unless = add_step(m, TC_STEP_UNLESS, op);
+    tc_plan_step *unless = add_step(m, TC_STEP_UNLESS, op);
     add_region(m, op->regions[0]);
-    tc_step *over = add_step(m, TC_STEP_GOTO, op);
+    tc_plan_step *over = add_step(m, TC_STEP_GOTO, op);
     unless->index = m->plan->nsteps;
     add_region(m, op->regions[1]);
     over->index = m->plan->nsteps;
@@ -95,7 +96,7 @@ static void add_op(struct maker *m, tc_op *op)
         add_if(m, op);
         return;
     }
-    tc_step *s = add_step(m, kind_of(op), op);
+    tc_plan_step *s = add_step(m, kind_of(op), op);
     if (op->nout) {
         number(m, op->out[0]);
         s->out = number_of(op->out[0]);
@@ -118,7 +119,7 @@ static void add_region(struct maker *m, tc_region *r)
 static void make_steps(struct maker *m, tc_func *f)
 {
     unsigned n = count_ops(f->body);
-    m->steps = tc_arena_array(m->arena, tc_step, n);
+    m->steps = tc_arena_array(m->arena, tc_plan_step, n);
     m->callees = tc_arena_array(m->arena, const char *, n + 1);
     m->plan->steps = m->steps;
     for (unsigned i = 0; i < f->body->nargs; i++)
@@ -196,7 +197,7 @@ static bool compile_kernels(struct maker *m, const tilec_compile_options *o,
 static void find_written(const tilec_kernel *k, const tc_launch_plan *plan)
 {
     for (unsigned i = 0; i < plan->nsteps; i++) {
-        const tc_step *s = &plan->steps[i];
+        const tc_plan_step *s = &plan->steps[i];
         for (unsigned a = 0; a < s->op->nin; a++) {
             unsigned at = s->in[a];
             if (at >= k->nparams)

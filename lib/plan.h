@@ -24,19 +24,19 @@ typedef enum tc_step_kind {
 } tc_step_kind;
 
 /* Values by number: the plan's arguments, then the results of its ops. */
-typedef struct tc_step {
+typedef struct tc_plan_step {
     tc_step_kind kind;
     const tc_op *op;
     const unsigned *in; /* values */
     unsigned out, index;
-} tc_step;
+} tc_plan_step;
 
 /* In the arena of the tilec_kernel that it belongs to. */
 typedef struct tc_launch_plan {
     unsigned nkernels;
     tilec_kernel **kernels; /* in the order of their first launch */
     unsigned nsteps, nvalues, npieces, most_args;
-    const tc_step *steps;
+    const tc_plan_step *steps;
 } tc_launch_plan;
 
 /* One of a plan's kernels, so that it can be compiled again by itself. */

@@ -51,13 +51,14 @@ struct run {
 
 /* ---- Numbers ---- */
 
-static tilec_status at_place(struct run *r, const tc_step *s, tilec_status st)
+static tilec_status at_place(struct run *r, const tc_plan_step *s,
+                             tilec_status st)
 {
     tc_error_place(r->error, r->k, s->op->loc);
     return st;
 }
 
-static tilec_status compute(struct run *r, const tc_step *s)
+static tilec_status compute(struct run *r, const tc_plan_step *s)
 {
     struct value *out = &r->values[s->out];
     const tc_op *op = s->op;
@@ -83,7 +84,7 @@ static tilec_status compute(struct run *r, const tc_step *s)
     return at_place(r, s, TILEC_INPUT);
 }
 
-static tilec_status check_assert(struct run *r, const tc_step *s)
+static tilec_status check_assert(struct run *r, const tc_plan_step *s)
 {
     const struct value *v = &r->values[s->in[0]];
     if (!v->is_known || v->scalar.i)
@@ -95,7 +96,7 @@ static tilec_status check_assert(struct run *r, const tc_step *s)
 
 /* ---- Tensors of the workspace ---- */
 
-static tilec_status too_large(struct run *r, const tc_step *s)
+static tilec_status too_large(struct run *r, const tc_plan_step *s)
 {
     tc_fail(r->error, TILEC_INPUT,
             "launch of @%s: a tensor of its workspace is too large",
@@ -103,7 +104,7 @@ static tilec_status too_large(struct run *r, const tc_step *s)
     return at_place(r, s, TILEC_INPUT);
 }
 
-static tilec_status read_sizes(struct run *r, const tc_step *s,
+static tilec_status read_sizes(struct run *r, const tc_plan_step *s,
                                const tc_type *t, struct tensor *to)
 {
     unsigned next = 0;
@@ -162,7 +163,7 @@ static bool set_strides(const tc_op *op, struct tensor *t, uint64_t *elements)
     return !overflow;
 }
 
-static tilec_status make_tensor(struct run *r, const tc_step *s)
+static tilec_status make_tensor(struct run *r, const tc_plan_step *s)
 {
     const tc_type *type = s->op->out[0]->type;
     struct tensor *t = &r->tensors[s->index];
@@ -199,7 +200,7 @@ static tilec_status make_tensor(struct run *r, const tc_step *s)
     return TILEC_OK;
 }
 
-static void use_tensors(struct run *r, const tc_step *s, unsigned at)
+static void use_tensors(struct run *r, const tc_plan_step *s, unsigned at)
 {
     for (unsigned i = 0; i < s->op->nin; i++) {
         const struct tensor *t = r->values[s->in[i]].own;
@@ -218,9 +219,9 @@ static void use_tensors(struct run *r, const tc_step *s, unsigned at)
 /* Which step follows; of an unknown condition both branches are walked. */
 static unsigned next_step(const struct run *r, unsigned at)
 {
-    const tc_step *s = &r->plan->steps[at];
+    const tc_plan_step *s = &r->plan->steps[at];
     if (s->kind == TC_STEP_GOTO) {
-        const tc_step *unless = r->plan->steps;
+        const tc_plan_step *unless = r->plan->steps;
         while (unless->kind != TC_STEP_UNLESS || unless->op != s->op)
             unless++;
         return r->values[unless->in[0]].is_known ? s->index : at + 1;
@@ -234,7 +235,7 @@ static unsigned next_step(const struct run *r, unsigned at)
 
 static tilec_status walk_step(struct run *r, unsigned at)
 {
-    const tc_step *s = &r->plan->steps[at];
+    const tc_plan_step *s = &r->plan->steps[at];
     r->is_taken[at] = true;
     switch (s->kind) {
     case TC_STEP_SCALAR: return compute(r, s);
@@ -323,7 +324,7 @@ static bool dense(const struct value *v, int ndim, uint64_t *elements)
     return true;
 }
 
-static uint64_t pattern_of(const tc_step *s, tc_kind kind)
+static uint64_t pattern_of(const tc_plan_step *s, tc_kind kind)
 {
     const tc_attr *value = tc_op_attr(s->op, "value");
     if (value->kind == TC_ATTR_NONE)
@@ -344,7 +345,7 @@ static void fill_host(void *data, uint64_t pattern, unsigned width,
             memcpy(to + i * width, &pattern, width);
 }
 
-static tilec_status run_fill(struct run *r, const tc_step *s)
+static tilec_status run_fill(struct run *r, const tc_plan_step *s)
 {
     const struct value *v = &r->values[s->in[0]];
     const DLTensor *t = v->tensor;
@@ -371,7 +372,7 @@ static tilec_status run_fill(struct run *r, const tc_step *s)
 
 /* ---- Launches ---- */
 
-static tilec_status run_launch(struct run *r, const tc_step *s)
+static tilec_status run_launch(struct run *r, const tc_plan_step *s)
 {
     const tilec_kernel *k = r->plan->kernels[s->index];
     for (unsigned i = 0; i < s->op->nin; i++) {
@@ -396,7 +397,7 @@ static tilec_status run_steps(struct run *r)
 {
     tilec_status st = TILEC_OK;
     for (unsigned i = 0; st == TILEC_OK && i < r->plan->nsteps; i++) {
-        const tc_step *s = &r->plan->steps[i];
+        const tc_plan_step *s = &r->plan->steps[i];
         if (!r->is_taken[i])
             continue;
         if (s->kind == TC_STEP_FILL)

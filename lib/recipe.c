@@ -106,7 +106,7 @@ struct list {
 
 static void add(struct list *l, const char *name, const char *value)
 {
-    l->recipe->parts[l->recipe->n++] = (tc_part){name, value};
+    l->recipe->parts[l->recipe->n++] = (tc_recipe_part){name, value};
 }
 
 static void add_number(struct list *l, const char *name, unsigned value)
@@ -139,7 +139,7 @@ void tc_recipe_make(tc_job *job, const tilec_compile_options *o,
     tc_arena *a = &job->cx->arena;
     struct list l = {a, out};
     *out = (tc_recipe){0};
-    out->parts = tc_arena_array(a, tc_part, 15 + bound->ngiven);
+    out->parts = tc_arena_array(a, tc_recipe_part, 15 + bound->ngiven);
     add(&l, "tilec", build_id(a));
     add(&l, "LLVM", llvm_version(a));
     add_number(&l, "ABI", TC_NVPTX_ABI);

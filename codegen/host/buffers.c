@@ -22,22 +22,22 @@
 
 enum { ALIGNMENT = 64 };
 
-static tc_buffer *owner_of(tc_buffer *b)
+static tc_host_buffer *owner_of(tc_host_buffer *b)
 {
     while (b && b->same_as)
         b = b->same_as;
     return b;
 }
 
-tc_buffer *tc_buffer_of(const tc_value *v)
+tc_host_buffer *tc_buffer_of(const tc_value *v)
 {
     return owner_of(tc_place_of(v)->buffer);
 }
 
-static tc_buffer *new_buffer(tc_plan *plan, const tc_value *v,
-                             const tc_item *item)
+static tc_host_buffer *new_buffer(tc_plan *plan, const tc_value *v,
+                                  const tc_item *item)
 {
-    tc_buffer *b = tc_arena_new(plan->arena, tc_buffer);
+    tc_host_buffer *b = tc_arena_new(plan->arena, tc_host_buffer);
     uint64_t bytes =
         (uint64_t)tc_type_count(v->type) * tc_scratch_bytes(v->type->elem);
     b->owner = v;
@@ -90,7 +90,7 @@ typedef struct toucher {
     const tc_region *region;
 } toucher;
 
-static void add_use(tc_plan *plan, tc_buffer *b, tc_buffer_use use)
+static void add_use(tc_plan *plan, tc_host_buffer *b, tc_buffer_use use)
 {
     if (b->nuses == b->room) {
         b->room = b->room ? 2 * b->room : 4;
@@ -106,7 +106,7 @@ static void add_use(tc_plan *plan, tc_buffer *b, tc_buffer_use use)
 static void touch(void *user, tc_value *v, bool same)
 {
     const toucher *t = user;
-    tc_buffer *b = tc_place_of(v)->buffer;
+    tc_host_buffer *b = tc_place_of(v)->buffer;
     if (!b)
         return;
     add_use(t->plan, b, (tc_buffer_use){t->item->position, same});
@@ -123,7 +123,7 @@ static void touch(void *user, tc_value *v, bool same)
 
 /* ---- Sharing ---- */
 
-static void merge(tc_plan *plan, tc_buffer *b, tc_buffer *into)
+static void merge(tc_plan *plan, tc_host_buffer *b, tc_host_buffer *into)
 {
     b->same_as = into;
     if (b->first < into->first)
@@ -134,7 +134,7 @@ static void merge(tc_plan *plan, tc_buffer *b, tc_buffer *into)
         add_use(plan, into, b->uses[i]);
 }
 
-static unsigned uses_at(const tc_buffer *b, unsigned position)
+static unsigned uses_at(const tc_host_buffer *b, unsigned position)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < b->nuses; i++)
@@ -144,8 +144,8 @@ static unsigned uses_at(const tc_buffer *b, unsigned position)
 
 /* May `v`, written from b->first on, overwrite `old`, whose value is of no
  * use after position `end`? */
-static bool may_overwrite(const tc_value *v, const tc_buffer *b,
-                          const tc_buffer *old, unsigned end)
+static bool may_overwrite(const tc_value *v, const tc_host_buffer *b,
+                          const tc_host_buffer *old, unsigned end)
 {
     for (unsigned i = 0; i < old->nuses; i++) {
         tc_buffer_use use = old->uses[i];
@@ -165,11 +165,11 @@ static bool may_overwrite(const tc_value *v, const tc_buffer *b,
 
 /* Lets v, which `region` yields, be computed in `target`. */
 static void share_yield(tc_plan *plan, const tc_region *region, tc_value *v,
-                        tc_buffer *target)
+                        tc_host_buffer *target)
 {
     if (!tc_is_tile(v) || !v->def || v->def->parent != region)
         return;
-    tc_buffer *b = tc_buffer_of(v);
+    tc_host_buffer *b = tc_buffer_of(v);
     unsigned end = tc_op_plan_of(region->last)->item->position;
     /* (A buffer that is older belongs to something else as well; an alias may
      * have that of a value outside.) */
@@ -199,12 +199,12 @@ static void share_yields(tc_plan *plan, tc_op *op)
 static void share_initial(tc_plan *plan, tc_op *loop, unsigned i)
 {
     tc_value *v = initial_value(loop, i);
-    tc_buffer *target = tc_place_of(loop->out[i])->buffer;
+    tc_host_buffer *target = tc_place_of(loop->out[i])->buffer;
     unsigned at = tc_op_plan_of(loop)->item->position;
     if (!tc_is_tile(v) || !v->def || v->def->parent != loop->parent ||
         !tc_place_of(v)->root || !tc_place_of(v)->item || target->same_as)
         return;
-    tc_buffer *b = tc_buffer_of(v);
+    tc_host_buffer *b = tc_buffer_of(v);
     if (!b || b == target || b->last > at || uses_at(b, at) != 1 ||
         b->first < tc_place_of(v)->item->position)
         return;
@@ -215,7 +215,7 @@ static void share_initial(tc_plan *plan, tc_op *loop, unsigned i)
 
 /* `dead` is last read where `born` is first written, element by element: they
  * may be the same memory. */
-static bool hands_over(const tc_buffer *dead, const tc_buffer *born)
+static bool hands_over(const tc_host_buffer *dead, const tc_host_buffer *born)
 {
     if (dead->last != born->first ||
         !tc_type_same_sides(dead->type, born->type) ||
@@ -227,7 +227,8 @@ static bool hands_over(const tc_buffer *dead, const tc_buffer *born)
     return true;
 }
 
-static bool fits_beside(const tc_buffer *a, const tc_buffer *b, uint64_t offset)
+static bool fits_beside(const tc_host_buffer *a, const tc_host_buffer *b,
+                        uint64_t offset)
 {
     bool apart_in_time = a->last < b->first || b->last < a->first;
     bool apart_in_space =
@@ -236,8 +237,8 @@ static bool fits_beside(const tc_buffer *a, const tc_buffer *b, uint64_t offset)
            (offset == a->offset && (hands_over(a, b) || hands_over(b, a)));
 }
 
-static bool fits(tc_buffer *const *placed, unsigned n, const tc_buffer *b,
-                 uint64_t offset)
+static bool fits(tc_host_buffer *const *placed, unsigned n,
+                 const tc_host_buffer *b, uint64_t offset)
 {
     for (unsigned i = 0; i < n; i++)
         if (!fits_beside(placed[i], b, offset))
@@ -245,8 +246,8 @@ static bool fits(tc_buffer *const *placed, unsigned n, const tc_buffer *b,
     return true;
 }
 
-static uint64_t find_offset(tc_buffer *const *placed, unsigned n,
-                            const tc_buffer *b)
+static uint64_t find_offset(tc_host_buffer *const *placed, unsigned n,
+                            const tc_host_buffer *b)
 {
     uint64_t best = UINT64_MAX;
     if (fits(placed, n, b, 0))
@@ -262,10 +263,10 @@ static uint64_t find_offset(tc_buffer *const *placed, unsigned n,
 }
 
 /* Largest first, which packs well. */
-static void sort_by_size(tc_buffer **list, unsigned n)
+static void sort_by_size(tc_host_buffer **list, unsigned n)
 {
     for (unsigned i = 1; i < n; i++) {
-        tc_buffer *b = list[i];
+        tc_host_buffer *b = list[i];
         unsigned j = i;
         for (; j > 0 && list[j - 1]->bytes < b->bytes; j--)
             list[j] = list[j - 1];
@@ -273,7 +274,7 @@ static void sort_by_size(tc_buffer **list, unsigned n)
     }
 }
 
-static bool report_size(tc_plan *plan, tc_buffer **list, unsigned n,
+static bool report_size(tc_plan *plan, tc_host_buffer **list, unsigned n,
                         uint64_t most)
 {
     tc_func *f = plan->kernel;
@@ -292,11 +293,11 @@ static bool report_size(tc_plan *plan, tc_buffer **list, unsigned n,
 static bool place_buffers(tc_plan *plan, uint64_t most)
 {
     unsigned n = 0;
-    for (tc_buffer *b = plan->buffers; b; b = b->next)
+    for (tc_host_buffer *b = plan->buffers; b; b = b->next)
         n += !b->same_as;
-    tc_buffer **list = tc_arena_array(plan->arena, tc_buffer *, n);
+    tc_host_buffer **list = tc_arena_array(plan->arena, tc_host_buffer *, n);
     n = 0;
-    for (tc_buffer *b = plan->buffers; b; b = b->next)
+    for (tc_host_buffer *b = plan->buffers; b; b = b->next)
         if (!b->same_as)
             list[n++] = b;
     sort_by_size(list, n);

@@ -289,7 +289,7 @@ static void emit_op(tc_emit *e, tc_op *op)
         no_code(e, op);
 }
 
-void tc_emit_schedule(tc_emit *e, const tc_schedule *list)
+void tc_emit_schedule(tc_emit *e, const tc_host_schedule *list)
 {
     for (unsigned i = 0; i < list->nitems && !e->failed; i++) {
         const tc_item *item = list->items[i];

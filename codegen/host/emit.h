@@ -139,17 +139,17 @@ typedef struct tc_nest {
     tc_memo *memos;
 } tc_nest;
 
-typedef struct tc_loop {
+typedef struct tc_host_loop {
     LLVMBasicBlockRef before, head, after;
     LLVMValueRef at; /* i64 */
     int64_t count, step;
-} tc_loop;
+} tc_host_loop;
 
 tc_nest tc_nest_new(tc_emit *e, const tc_item *item);
 /* A loop from 0 to count (above 0) by step; values in it are one level
  * deeper. Phis may be added to `head` before anything else. */
-tc_loop tc_loop_begin(tc_nest *n, int64_t count, int64_t step);
-void tc_loop_end(tc_nest *n, tc_loop *l);
+tc_host_loop tc_loop_begin(tc_nest *n, int64_t count, int64_t step);
+void tc_loop_end(tc_nest *n, tc_host_loop *l);
 /* The value at the index: vectors of index.width, or a scalar. */
 tc_lane tc_eval(tc_nest *n, tc_value *v, const tc_index *index);
 /* The same, always of the full width. */
@@ -162,9 +162,9 @@ typedef struct tc_walk {
     const tc_type *shape;
     unsigned count;
     tc_index index[TC_MAX_UNROLL];
-    tc_loop loops[TC_MAX_RANK];
+    tc_host_loop loops[TC_MAX_RANK];
     unsigned nloops;
-    tc_loop *inner; /* the loop along the vector axis; NULL: none */
+    tc_host_loop *inner; /* the loop along the vector axis; NULL: none */
 } tc_walk;
 
 tc_walk tc_walk_new(tc_emit *e, const tc_item *item, const tc_type *shape,
@@ -179,16 +179,16 @@ void tc_walk_end_outer(tc_walk *w);
 
 /* Row-major position in a tile of the type. */
 LLVMValueRef tc_linear(tc_emit *e, const tc_type *t, const tc_index *index);
-LLVMValueRef tc_buffer_address(tc_emit *e, const tc_buffer *b);
-LLVMValueRef tc_buffer_load(tc_emit *e, const tc_buffer *b, const tc_type *t,
-                            const tc_index *index);
-void tc_buffer_store(tc_emit *e, const tc_buffer *b, const tc_type *t,
+LLVMValueRef tc_buffer_address(tc_emit *e, const tc_host_buffer *b);
+LLVMValueRef tc_buffer_load(tc_emit *e, const tc_host_buffer *b,
+                            const tc_type *t, const tc_index *index);
+void tc_buffer_store(tc_emit *e, const tc_host_buffer *b, const tc_type *t,
                      const tc_index *index, LLVMValueRef x);
 /* The same for a tile at an address. */
 void tc_tile_store(tc_emit *e, LLVMValueRef base, const tc_type *t,
                    const tc_index *index, LLVMValueRef x);
 /* Computes v into the buffer, unless it is there already. */
-void tc_emit_into(tc_emit *e, tc_value *v, tc_buffer *to);
+void tc_emit_into(tc_emit *e, tc_value *v, tc_host_buffer *to);
 
 /* ---- emitters of items ---- */
 
@@ -208,7 +208,7 @@ void tc_emit_assume(tc_emit *e, tc_op *op);
 void tc_emit_for(tc_emit *e, tc_op *op);
 void tc_emit_if(tc_emit *e, tc_op *op);
 void tc_emit_while(tc_emit *e, tc_op *op);
-void tc_emit_schedule(tc_emit *e, const tc_schedule *list);
+void tc_emit_schedule(tc_emit *e, const tc_host_schedule *list);
 
 /* A vector load or store of `width` elements in memory where the mask is true
  * (NULL: all of them); `other` in the lanes that are not loaded. */

@@ -11,7 +11,7 @@
 /* ---- Tiles at the end of a region ---- */
 
 typedef struct copy {
-    tc_buffer *from, *to;
+    tc_host_buffer *from, *to;
 } copy;
 
 /* All the copies of one size at once, 64 bytes of each at a time: what one
@@ -20,7 +20,7 @@ static void emit_copies(tc_emit *e, const copy *list, unsigned n)
 {
     LLVMTypeRef type = LLVMVectorType(e->i32, 16);
     tc_nest nest = tc_nest_new(e, NULL);
-    tc_loop l = tc_loop_begin(&nest, (int64_t)list[0].to->bytes / 64, 1);
+    tc_host_loop l = tc_loop_begin(&nest, (int64_t)list[0].to->bytes / 64, 1);
     LLVMValueRef *x = tc_arena_array(e->arena, LLVMValueRef, n);
     for (unsigned i = 0; i < n; i++) {
         LLVMValueRef p = tc_buffer_address(e, list[i].from);

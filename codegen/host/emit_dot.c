@@ -86,7 +86,7 @@ static LLVMValueRef dot_function(tc_emit *e, const tc_op *op)
 
 void tc_emit_dot_op(tc_emit *e, tc_op *op)
 {
-    tc_buffer *c = tc_buffer_of(op->out[0]);
+    tc_host_buffer *c = tc_buffer_of(op->out[0]);
     if (op->nin > 2)
         tc_emit_into(e, op->in[2], c);
     LLVMValueRef args[] = {tc_buffer_address(e, tc_buffer_of(op->in[0])),

@@ -53,7 +53,7 @@ void tc_walk_outer(tc_walk *w)
         unsigned side = tc_side(w->shape, (unsigned)i);
         if (side == 1)
             continue;
-        tc_loop *l = &w->loops[w->nloops++];
+        tc_host_loop *l = &w->loops[w->nloops++];
         *l = tc_loop_begin(&w->nest, side, 1);
         set_axis(w, (unsigned)i, l->at);
     }
@@ -332,7 +332,7 @@ void tc_emit_nest(tc_emit *e, const tc_item *item)
             fill_neutral(e, item->roots[i], true);
 }
 
-void tc_emit_into(tc_emit *e, tc_value *v, tc_buffer *to)
+void tc_emit_into(tc_emit *e, tc_value *v, tc_host_buffer *to)
 {
     if (tc_place_of(v)->root && tc_buffer_of(v) == to)
         return;
@@ -437,7 +437,7 @@ static void reduce_lanes(combiner *c)
     LLVMValueRef *sum = tc_arena_array(e->arena, LLVMValueRef, n);
     operands_at(c, tc_i64(e, 0), 0, sum);
     if (side > 1) {
-        tc_loop l = tc_loop_begin(c->nest, side - 1, 1);
+        tc_host_loop l = tc_loop_begin(c->nest, side - 1, 1);
         for (unsigned i = 0; i < n; i++) {
             args[i] = LLVMBuildPhi(e->b, LLVMTypeOf(sum[i]), "");
             LLVMAddIncoming(args[i], &sum[i], &l.before, 1);

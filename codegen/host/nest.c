@@ -23,15 +23,15 @@ tc_nest tc_nest_new(tc_emit *e, const tc_item *item)
     return (tc_nest){.e = e, .item = item};
 }
 
-tc_loop tc_loop_begin(tc_nest *n, int64_t count, int64_t step)
+tc_host_loop tc_loop_begin(tc_nest *n, int64_t count, int64_t step)
 {
     tc_emit *e = n->e;
-    tc_loop l = {LLVMGetInsertBlock(e->b),
-                 tc_block_new(e, "loop"),
-                 NULL,
-                 NULL,
-                 count,
-                 step};
+    tc_host_loop l = {LLVMGetInsertBlock(e->b),
+                      tc_block_new(e, "loop"),
+                      NULL,
+                      NULL,
+                      count,
+                      step};
     n->blocks[n->level++] = l.before;
     tc_enter(e, l.head);
     l.at = LLVMBuildPhi(e->b, e->i64, "");
@@ -50,7 +50,7 @@ static void forget_deeper(tc_nest *n)
     n->nmemos = kept;
 }
 
-void tc_loop_end(tc_nest *n, tc_loop *l)
+void tc_loop_end(tc_nest *n, tc_host_loop *l)
 {
     tc_emit *e = n->e;
     LLVMValueRef next = LLVMBuildAdd(e->b, l->at, tc_i64(e, l->step), "");
@@ -67,7 +67,7 @@ void tc_loop_end(tc_nest *n, tc_loop *l)
 
 /* ---- Buffers ---- */
 
-LLVMValueRef tc_buffer_address(tc_emit *e, const tc_buffer *b)
+LLVMValueRef tc_buffer_address(tc_emit *e, const tc_host_buffer *b)
 {
     return tc_element(e, e->i8, e->scratch, tc_i64(e, (int64_t)b->offset));
 }
@@ -104,8 +104,8 @@ static LLVMValueRef load_lanes(tc_emit *e, LLVMTypeRef type, LLVMValueRef base,
     return x;
 }
 
-LLVMValueRef tc_buffer_load(tc_emit *e, const tc_buffer *b, const tc_type *t,
-                            const tc_index *index)
+LLVMValueRef tc_buffer_load(tc_emit *e, const tc_host_buffer *b,
+                            const tc_type *t, const tc_index *index)
 {
     LLVMTypeRef type = tc_scratch_type(e, t->elem);
     LLVMValueRef base = tc_buffer_address(e, b), at = tc_linear(e, t, index);
@@ -124,7 +124,7 @@ LLVMValueRef tc_buffer_load(tc_emit *e, const tc_buffer *b, const tc_type *t,
     return x;
 }
 
-void tc_buffer_store(tc_emit *e, const tc_buffer *b, const tc_type *t,
+void tc_buffer_store(tc_emit *e, const tc_host_buffer *b, const tc_type *t,
                      const tc_index *index, LLVMValueRef x)
 {
     tc_tile_store(e, tc_buffer_address(e, b), t, index, x);

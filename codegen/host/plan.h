@@ -40,16 +40,16 @@ typedef struct tc_buffer_use {
 } tc_buffer_use;
 
 /* A tile in scratch memory, row-major. */
-typedef struct tc_buffer tc_buffer;
-struct tc_buffer {
+typedef struct tc_host_buffer tc_host_buffer;
+struct tc_host_buffer {
     const tc_value *owner; /* for messages */
     const tc_type *type;
     uint64_t bytes, offset;
     unsigned first, last; /* positions between which it is alive */
     unsigned nuses, room;
     tc_buffer_use *uses;
-    tc_buffer *next;
-    tc_buffer *same_as; /* shares the memory of this one instead */
+    tc_host_buffer *next;
+    tc_host_buffer *same_as; /* shares the memory of this one instead */
 };
 
 typedef enum tc_item_kind {
@@ -68,10 +68,10 @@ typedef struct tc_item {
     tc_op **scalars; /* pure scalar ops that run after it, in order */
 } tc_item;
 
-typedef struct tc_schedule {
+typedef struct tc_host_schedule {
     unsigned nitems, room;
     tc_item **items; /* [0] is the start */
-} tc_schedule;
+} tc_host_schedule;
 
 /* What the plan and the emitter know of a value. */
 typedef struct tc_place {
@@ -83,7 +83,7 @@ typedef struct tc_place {
     unsigned needed;  /* the latest epoch in which it is consumed */
     unsigned seen[2]; /* stamps of walks, by `same` */
     tc_item *item;    /* where it is computed; NULL: an argument */
-    tc_buffer *buffer;
+    tc_host_buffer *buffer;
     unsigned nparts; /* scalars, tensors, block pointers: as LLVM values */
     LLVMValueRef *parts;
 } tc_place;
@@ -92,8 +92,8 @@ typedef struct tc_plan {
     tc_context *cx;
     tc_arena *arena;
     tc_func *kernel;
-    tc_schedule *body;
-    tc_buffer *buffers;
+    tc_host_schedule *body;
+    tc_host_buffer *buffers;
     uint64_t scratch_bytes;
     unsigned positions, stamp; /* counters */
     unsigned nops;
@@ -115,7 +115,7 @@ typedef struct tc_op_plan {
     unsigned number; /* from 1, outer before inner */
     unsigned epoch;  /* writes to memory before it, in the text */
     tc_item *item;   /* that it is, or is a root of */
-    tc_schedule *regions[2];
+    tc_host_schedule *regions[2];
 } tc_op_plan;
 
 static inline tc_op_plan *tc_op_plan_of(const tc_op *op)
@@ -129,7 +129,7 @@ void tc_plan_schedule(tc_plan *plan);
  * offset. False: too much, reported. */
 bool tc_plan_buffers(tc_plan *plan, uint64_t most) TC_MUST_CHECK;
 /* The one whose memory it is. */
-tc_buffer *tc_buffer_of(const tc_value *v);
+tc_host_buffer *tc_buffer_of(const tc_value *v);
 
 /* The values that computing the operands of an op, a root of a nest or an item,
  * reads: calls visit for each scalar, and each root that is met, once for a

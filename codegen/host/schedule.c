@@ -13,7 +13,7 @@
 
 typedef struct scheduler {
     tc_plan *plan;
-    tc_schedule *list;
+    tc_host_schedule *list;
     tc_region *region;
     unsigned last_write; /* index of the last item that writes memory */
 } scheduler;
@@ -33,7 +33,7 @@ static void *grown(tc_arena *a, void *old, unsigned n, unsigned *room,
 static tc_item *add_item(scheduler *s, tc_item_kind kind)
 {
     tc_arena *a = s->plan->arena;
-    tc_schedule *l = s->list;
+    tc_host_schedule *l = s->list;
     tc_item *item = tc_arena_new(a, tc_item);
     item->kind = kind;
     item->index = l->nitems;
@@ -170,7 +170,7 @@ static bool writes(const tc_op *op)
     return tc_op_has(op, TC_WRITES);
 }
 
-static tc_schedule *schedule_region(tc_plan *plan, tc_region *r);
+static tc_host_schedule *schedule_region(tc_plan *plan, tc_region *r);
 
 static void place_op(scheduler *s, tc_op *op)
 {
@@ -199,9 +199,9 @@ static void place_op(scheduler *s, tc_op *op)
             schedule_region(s->plan, op->regions[i]);
 }
 
-static tc_schedule *schedule_region(tc_plan *plan, tc_region *r)
+static tc_host_schedule *schedule_region(tc_plan *plan, tc_region *r)
 {
-    tc_schedule *list = tc_arena_new(plan->arena, tc_schedule);
+    tc_host_schedule *list = tc_arena_new(plan->arena, tc_host_schedule);
     scheduler s = {plan, list, r, 0};
     add_item(&s, TC_ITEM_START);
     tc_each_op (op, r)
@@ -211,7 +211,7 @@ static tc_schedule *schedule_region(tc_plan *plan, tc_region *r)
 
 /* ---- Positions, and what stays in registers ---- */
 
-static void number_items(tc_plan *plan, tc_schedule *list)
+static void number_items(tc_plan *plan, tc_host_schedule *list)
 {
     for (unsigned i = 0; i < list->nitems; i++) {
         tc_item *item = list->items[i];
