@@ -229,15 +229,24 @@ static LLVMValueRef emit_tanh_approx(const lane *l)
     return y;
 }
 
+/* What an op becomes that may be approximate; NULL: what others do. */
+static const char *one_instruction(const tc_op *op)
+{
+    switch (op->code) {
+    case TC_RCP: return "nvvm.rcp.approx.ftz.f";
+    case TC_LOG2: return "nvvm.lg2.approx.ftz.f";
+    default: return NULL;
+    }
+}
+
 static LLVMValueRef emit_math(const lane *l)
 {
     if (l->op->code == TC_TANH && tc_op_int(l->op, "approx") &&
         LLVMTypeOf(l->x) == l->g->f32)
         return emit_tanh_approx(l);
-    if (l->op->code == TC_RCP && tc_op_int(l->op, "approx") &&
-        LLVMTypeOf(l->x) == l->g->f32)
-        return tc_gen_intrinsic(l->g, "nvvm.rcp.approx.ftz.f", 0, NULL, 1,
-                                (LLVMValueRef[]){l->x});
+    const char *name = one_instruction(l->op);
+    if (name && tc_op_int(l->op, "approx") && LLVMTypeOf(l->x) == l->g->f32)
+        return tc_gen_intrinsic(l->g, name, 0, NULL, 1, (LLVMValueRef[]){l->x});
     /* 2 ulp over the whole range; subnormal results become 0. */
     if (l->op->code == TC_EXP2 && LLVMTypeOf(l->x) == l->g->f32)
         return call(l->g, "nvvm.ex2.approx.ftz", 1, (LLVMValueRef[]){l->x});
