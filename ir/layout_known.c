@@ -224,11 +224,11 @@ bool tc_layout_mma_fits(int32_t m, int32_t n, int wm, int wn)
 }
 
 /* Columns of a warp group are contiguous: what a group holds first, then the
- * groups. */
+ * groups. Each holds whole fragments, or all of them hold all. */
 static void put_column_groups(fill *f, int groups)
 {
     int32_t columns = f->spec.shape[1];
-    if (columns % groups != 0) {
+    if (columns % (groups * f->next[1]) != 0) {
         put_nowhere(f, TC_WARP, (uint32_t)groups);
         put_rest(f, TC_REGISTER, 1);
         return;

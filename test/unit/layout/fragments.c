@@ -170,6 +170,19 @@ START_TEST(test_wgmma_is_the_documented_one)
 }
 END_TEST
 
+/* Without room for whole fragments groups hold the same. */
+START_TEST(test_wgmma_is_whole_for_any_side)
+{
+    static const int32_t sides[] = {8, 16, 24, 40, 64, 80, 96, 176, 192};
+    enum { NSIDES = sizeof sides / sizeof *sides };
+    for (unsigned i = 0; i < NSIDES * NSIDES; i++)
+        for (int g = 0; g < 16; g++)
+            layout_is_whole(tc_layout_wgmma_c(
+                cx, (pair){sides[i / NSIDES], sides[i % NSIDES]}, g / 4 + 1,
+                g % 4 + 1));
+}
+END_TEST
+
 START_TEST(test_mma_fits)
 {
     ck_assert(tc_layout_mma_fits(64, 8, 4, 1));
@@ -298,6 +311,7 @@ void layout_fragments_tests(TCase *t)
     tcase_add_test(t, test_mma_accumulator_is_the_documented_one);
     tcase_add_test(t, test_mma_operands_are_the_documented_ones);
     tcase_add_test(t, test_wgmma_is_the_documented_one);
+    tcase_add_test(t, test_wgmma_is_whole_for_any_side);
     tcase_add_test(t, test_mma_fits);
     tcase_add_test(t, test_blocked);
     tcase_add_test(t, test_blocked_moves_what_has_no_room);
