@@ -212,18 +212,14 @@ static void compare_pieces(tc_op *cmp)
 
 /* ---- The pass ---- */
 
-static bool visit(tc_region *r, tc_opcode code, void (*change)(tc_op *op))
+static void visit(tc_region *r, tc_opcode code, void (*change)(tc_op *op))
 {
-    bool found = false;
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            found |= visit(op->regions[i], code, change);
-        if (op->code == code) {
-            found = true;
+            visit(op->regions[i], code, change);
+        if (op->code == code)
             change(op);
-        }
     }
-    return found;
 }
 
 static void erase_unused(tc_op *op)
@@ -232,15 +228,10 @@ static void erase_unused(tc_op *op)
         tc_op_erase(op);
 }
 
-static void nothing(tc_op *op)
-{
-    (void)op;
-}
-
 tc_change tc_pass_expand_bisections(tc_func *f, tc_pass_env *env)
 {
     (void)env;
-    if (!visit(f->body, TC_BISECT, nothing))
+    if (!tc_region_has_op(f->body, TC_BISECT))
         return TC_UNCHANGED;
     visit(f->body, TC_CMP, compare_pieces);
     visit(f->body, TC_BISECT, erase_unused);

@@ -101,8 +101,8 @@ typedef struct tc_pass_options {
 typedef struct tc_pass_env {
     tc_context *cx;
     tc_arena *scratch;
-    const tc_pass_options *options;
-    const tc_target *target; /* never NULL */
+    const tc_pass_options *options; /* this and the target: never NULL */
+    const tc_target *target;
 } tc_pass_env;
 
 /* Keeps it, if the options ask for that. */

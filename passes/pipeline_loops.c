@@ -127,7 +127,7 @@ static unsigned choose_stages(tc_pipeliner *p, const tc_schedule *s,
     uint64_t limit = tc_shared_limit(target);
     uint64_t beside = bytes_beside(p, s, around);
     uint64_t slots = slot_bytes(s->copies);
-    unsigned asked = p->env->options && p->env->options->stages
+    unsigned asked = p->env->options->stages
                          ? p->env->options->stages
                          : (unsigned)tc_op_int(s->loop, "stages");
     unsigned n = asked ? asked : stages_by_budget(target, beside, slots);

@@ -262,7 +262,7 @@ static unsigned asked_slots(const tc_specialiser *s, const tc_ring *r)
     const tc_op *loop = r->region->op;
     const tc_pass_options *o = s->env->options;
     unsigned n = 0;
-    if (is_hot(r) && o && o->stages)
+    if (is_hot(r) && o->stages)
         n = o->stages;
     else if (loop && loop->code == TC_FOR)
         n = (unsigned)tc_op_int(loop, "stages");
