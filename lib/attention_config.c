@@ -7,6 +7,7 @@
 
 #include "lib/mod_slope.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +42,8 @@ static const char **side(tc_config *c, const char *name)
     unsigned i = 0;
     while (i < c->nbindings && strcmp(c->bindings[i].name, name) != 0)
         i++;
-    if (i == c->nbindings && i < TC_CONFIG_BINDINGS)
+    assert(i < TC_CONFIG_BINDINGS); /* shipped ones have three */
+    if (i == c->nbindings)
         c->bindings[c->nbindings++] = (tilec_binding){name, "64"};
     return &c->bindings[i].value;
 }
