@@ -225,6 +225,12 @@ const problem kernels_by_groups[] = {
      {HOPPER_KEYS("64", "64", "bf16")},
      BACKWARD(2, 1, 100, 200, 64, 64),
      6e-3},
+    /* Groups wait for each other a step later. */
+    {"bwd_late",
+     "attention_bwd",
+     {HOPPER_KEYS("128", "64", "bf16"), {"mask_mod", "@causal"}},
+     BACKWARD(2, 1, 300, 140, 64, 64),
+     6e-3},
     {"bwd_split",
      "attention_bwd",
      {HOPPER_KEYS("64", "32", "bf16"),
