@@ -3,13 +3,17 @@
  *   bench_launch [--library FILE] [--launches N] [--maps 1]
  *
  * Host time of a launch on a GPU: a kernel that does next to nothing, with the
- * seven arguments of attention (five tensors of rank 3 and 4, two numbers).
+ * seven arguments of attention (five tensors of rank 3 and 4, two numbers),
+ * from a thread in which the device's context is current, as host frameworks
+ * have it; and what of it the driver takes for a kernel with as many bytes of
+ * arguments.
  * --library: a driver other than libcuda.so.1, such as the one of the tests,
  * which leaves tilec's own share of the time. --maps: the kernel takes tensor
  * maps of four tensors, and a counter of tiles (compute capability 9.0).
  */
 #include "test/numerics/run.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +65,72 @@ static const char mapped_text[] =
 
 enum { TENSORS = 5, BATCH = 200 };
 
+/* ---- The driver ---- */
+
+/* Four tensors of rank 4, one of rank 3, two numbers. */
+enum { ARGUMENT_BYTES = 4 * (8 + 4 * 4 + 4 * 8) + 8 + 4 * 4 + 3 * 8 + 2 * 4 };
+
+static const char empty_text[] =
+    ".version 7.0\n.target sm_80\n.address_size 64\n"
+    ".visible .entry empty(.param .align 8 .b8 arguments[280])\n{\nret;\n}\n";
+_Static_assert(ARGUMENT_BYTES == 280, "as empty_text has them");
+
+static int (*context_retain)(void **context, int device);
+static int (*context_push)(void *context);
+static int (*module_load)(void **module, const void *image, unsigned n,
+                          int *options, void **values);
+static int (*module_function)(void **function, void *module, const char *name);
+static int (*launch)(void *function, unsigned gx, unsigned gy, unsigned gz,
+                     unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                     void *stream, void **arguments, void **extra);
+
+static bool find_functions(const char *library)
+{
+    static const struct {
+        const char *name;
+        void *to;
+    } functions[] = {{"cuDevicePrimaryCtxRetain", &context_retain},
+                     {"cuCtxPushCurrent_v2", &context_push},
+                     {"cuModuleLoadDataEx", &module_load},
+                     {"cuModuleGetFunction", &module_function},
+                     {"cuLaunchKernel", &launch}};
+    void *driver = dlopen(library ? library : "libcuda.so.1", RTLD_NOW);
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *f = driver ? dlsym(driver, functions[i].name) : NULL;
+        if (!f)
+            return false;
+        memcpy(functions[i].to, &f, sizeof f);
+    }
+    return true;
+}
+
+static bool make_current(const char *library)
+{
+    void *context;
+    return find_functions(library) && !context_retain(&context, 0) &&
+           !context_push(context);
+}
+
+/* ---- Times ---- */
+
+/* What is launched: a kernel of tilec's, or the driver's empty one. */
+typedef struct launched {
+    const tilec_kernel *k;
+    const tilec_argument *args;
+    void *function;
+} launched;
+
+static bool launch_once(const launched *l, tilec_error *e)
+{
+    static unsigned char bytes[ARGUMENT_BYTES];
+    size_t size = sizeof bytes;
+    /* CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE, _END */
+    void *extra[] = {(void *)1, bytes, (void *)2, &size, NULL};
+    if (l->k)
+        return tilec_launch(l->k, l->args, 7, NULL, e) == TILEC_OK;
+    return !launch(l->function, 1, 2, 1, 128, 1, 1, 0, NULL, NULL, extra);
+}
+
 static int fail(const tilec_error *e)
 {
     printf("skipped: %s\n", e->message);
@@ -74,15 +144,15 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Median over batches, in microseconds; below 0: *e says why. */
-static double measure(const tilec_kernel *k, const tilec_device *d,
-                      const tilec_argument *args, int launches, tilec_error *e)
+static double measure(const launched *l, const tilec_device *d, int launches,
+                      tilec_error *e)
 {
     int n = launches / BATCH;
     double *times = calloc((size_t)n, sizeof *times), median = -1;
     for (int i = 0; times && i < n; i++) {
         double start = run_seconds();
         for (int j = 0; j < BATCH; j++)
-            if (tilec_launch(k, args, 7, NULL, e))
+            if (!launch_once(l, e))
                 goto done;
         times[i] = 1e6 * (run_seconds() - start) / BATCH;
         /* A full queue would make the driver wait. */
@@ -96,6 +166,18 @@ static double measure(const tilec_kernel *k, const tilec_device *d,
 done:
     free(times);
     return median;
+}
+
+/* Microseconds; below 0: the driver does not load it (that of the tests). */
+static double measure_driver(const tilec_device *d, int launches)
+{
+    launched l = {0};
+    void *module;
+    tilec_error e;
+    if (module_load(&module, empty_text, 0, NULL, NULL) ||
+        module_function(&l.function, module, "empty"))
+        return -1;
+    return measure(&l, d, launches, &e);
 }
 
 int main(int argc, char **argv)
@@ -113,6 +195,10 @@ int main(int argc, char **argv)
         return 3;
     if (tilec_device_open(cx, -1, &d, &e))
         return fail(&e);
+    if (!make_current(o.cuda_library)) {
+        printf("skipped: the driver is too old\n");
+        return 77;
+    }
     tilec_compile_options c = TILEC_INIT(tilec_compile_options);
     c.target = "auto";
     if (maps)
@@ -138,11 +224,14 @@ int main(int argc, char **argv)
     }
     args[5] = tilec_float(NULL, 0.125);
     args[6] = tilec_int(NULL, 1);
-    double us = measure(k, d, args, launches, &e);
+    double us = measure(&(launched){k, args, NULL}, d, launches, &e);
     if (us < 0)
         return fail(&e);
+    double own = measure_driver(d, launches);
     printf("launch on %s: %.3f us of host time, median of %d batches of %d\n",
            tilec_device_name(d), us, launches / BATCH, BATCH);
+    if (own >= 0)
+        printf("the driver alone: %.3f us\n", own);
     for (int i = 0; i < TENSORS; i++)
         tilec_device_drop(d, t[i]);
     tilec_kernel_free(k);
