@@ -9,9 +9,9 @@
  *         for each tile along M, to and fro    the tensor cores, and few
  *           mma                                fragments are alive
  *
- * To and fro: each product shares an operand with the one before it, which is
- * not read from registers again; that saves power, which is what a matmul's
- * clock hangs on.
+ * To and fro (where tiles are many): each product shares an operand with the
+ * one before it, which is not read from registers again; that saves power,
+ * which is what a matmul's clock hangs on.
  */
 #include "passes/mma.h"
 #include "codegen/nvptx/fragment.h"
@@ -19,7 +19,10 @@
 
 #include <string.h>
 
-enum { GROUP = 2 }; /* tiles along N: one ldmatrix.x4 */
+enum {
+    GROUP = 2, /* tiles along N: one ldmatrix.x4 */
+    MANY = 4,  /* tiles along M, for to and fro */
+};
 
 /* What stands in the mnemonic. */
 typedef struct instruction {
@@ -226,7 +229,8 @@ static void multiply_group(product *p, group *u)
 {
     for (unsigned k = 0; k < u->size; k++)
         for (unsigned i = 0; i < p->m.n; i++) {
-            unsigned m = (u->n + k) % 2 ? p->m.n - 1 - i : i;
+            bool fro = (u->n + k) % 2 && p->m.n >= MANY;
+            unsigned m = fro ? p->m.n - 1 - i : i;
             multiply_tile(p, m, u->n + k, &u->a[m], &u->b[k]);
         }
 }
