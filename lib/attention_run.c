@@ -286,7 +286,7 @@ static tilec_status place_rows(struct call *c, struct spare *lse,
     return !t->max && is_sound ? spare_rows(c->k, t->q, max, c->error) : s;
 }
 
-/* What both directions ask of their call; NULL: it is right. */
+/* What all calls ask. */
 static tilec_status read_tensors(const tilec_attention *a,
                                  const tilec_attention_tensors *from,
                                  const char *function,
@@ -303,14 +303,16 @@ static tilec_status read_tensors(const tilec_attention *a,
     return TILEC_OK;
 }
 
-static tilec_status read_launch_options(const tilec_launch_options *from,
-                                        const tilec_attention_tensors *t,
-                                        const char *function,
-                                        tilec_launch_options *o,
-                                        tilec_error *error)
+static tilec_status read_call(const tilec_attention *a,
+                              const tilec_attention_tensors *tensors,
+                              const tilec_launch_options *options,
+                              const char *function, tilec_attention_tensors *t,
+                              tilec_launch_options *o, tilec_error *error)
 {
-    *o = (tilec_launch_options){0};
-    if (!tc_options_read(o, sizeof *o, from))
+    tilec_status s = read_tensors(a, tensors, function, t, error);
+    if (s != TILEC_OK)
+        return s;
+    if (!tc_options_read(o, sizeof *o, options))
         return tc_fail(error, TILEC_USAGE,
                        "%s: options have a wrong size: use TILEC_INIT",
                        function);
@@ -327,10 +329,8 @@ tilec_status tilec_attention_forward(const tilec_attention *a,
 {
     static const char name[] = "tilec_attention_forward";
     tilec_attention_tensors t = {0};
-    tilec_launch_options o;
-    tilec_status s = read_tensors(a, tensors, name, &t, error);
-    if (s == TILEC_OK)
-        s = read_launch_options(options, &t, name, &o, error);
+    tilec_launch_options o = {0};
+    tilec_status s = read_call(a, tensors, options, name, &t, &o, error);
     if (s != TILEC_OK)
         return s;
     if (!t.q || !t.k || !t.v || !t.o)
@@ -367,10 +367,8 @@ tilec_status tilec_attention_backward(const tilec_attention *a,
 {
     static const char name[] = "tilec_attention_backward";
     tilec_attention_tensors t = {0};
-    tilec_launch_options o;
-    tilec_status s = read_tensors(a, tensors, name, &t, error);
-    if (s == TILEC_OK)
-        s = read_launch_options(options, &t, name, &o, error);
+    tilec_launch_options o = {0};
+    tilec_status s = read_call(a, tensors, options, name, &t, &o, error);
     if (s != TILEC_OK)
         return s;
     if (!a->backward)
