@@ -3,7 +3,7 @@
  * Compiled code on disk: a folder with a file an entry, named for its key.
  *
  * An entry is a list of named sections; what they mean is its user's business
- * (artifact.h). A file is written beside its place and renamed, so that readers
+ * (gpu_code.c). A file is written beside its place and renamed, so that readers
  * in any process see a whole entry or none; it is checked when it is read, and
  * one that is damaged counts as missing. Nothing here is an error of a
  * compile: what cannot be kept is compiled again.
