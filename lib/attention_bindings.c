@@ -249,8 +249,7 @@ static unsigned multiprocessors(const tc_attention_job *p)
     return i >= 0 && i < cuda->ndevices ? cuda->devices[i].sm_count : 0;
 }
 
-/* Once BN is known. */
-static void bind_split(const tc_attention_job *p, struct bindings *b)
+unsigned tc_attention_split_of(const tc_attention_job *p, int64_t block)
 {
     const int64_t *q = p->r->q->shape, *k = p->r->k->shape;
     tc_attention_work w = {.batch = k[0],
@@ -258,23 +257,29 @@ static void bind_split(const tc_attention_job *p, struct bindings *b)
                            .group = k[1] > 0 ? q[1] / k[1] : 0,
                            .queries = q[2],
                            .keys = k[2],
-                           .block = 64,
+                           .block = block,
                            .is_masked = p->mods.all[TC_MOD_MASK].wanted,
                            .longest_first = p->target && p->target->tma};
-    if (w.group < 2)
-        return;
-    w.sms = multiprocessors(p);
+    if (w.group > 1)
+        w.sms = multiprocessors(p);
+    return tc_attention_split(&w);
+}
+
+/* Once BN is known. */
+static void bind_split(const tc_attention_job *p, struct bindings *b)
+{
+    int64_t block = 64;
     for (size_t i = 0; i < b->n; i++)
         if (strcmp(b->all[i].name, "BN") == 0)
-            w.block = strtoll(b->all[i].value, NULL, 0);
-    unsigned split = tc_attention_split(&w);
+            block = strtoll(b->all[i].value, NULL, 0);
+    unsigned split = tc_attention_split_of(p, block);
     if (split == 1)
         return;
     tc_remark(
         p->job->cx, (tc_loc){0}, "attention",
-        "%u programs share the %lld query heads of a block of keys: blocks "
-        "are few for %u multiprocessors",
-        split, (long long)w.group, w.sms);
+        "%u programs share the query heads of a block of keys: blocks are "
+        "few for %u multiprocessors",
+        split, multiprocessors(p));
     bind(b, "SPLIT", tc_arena_printf(p->arena, "%u", split));
 }
 

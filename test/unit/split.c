@@ -128,6 +128,38 @@ START_TEST(plans_are_split)
 }
 END_TEST
 
+/* Two kernels instead of one. */
+static void expect_pair(const char *mask, int kv_heads, int dim,
+                        const char *pair)
+{
+    int64_t sizes[2][4] = {{8, 32, 1024, dim}, {8, kv_heads, 1024, dim}};
+    DLTensor t[2];
+    for (int i = 0; i < 2; i++)
+        t[i] = (DLTensor){.device = {kDLCPU, 0},
+                          .ndim = 4,
+                          .dtype = {kDLBfloat, 16, 1},
+                          .shape = sizes[i]};
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    o.target = "sm_90a";
+    o.mask = mask;
+    o.backward = o.no_load = 1;
+    tilec_attention *a;
+    ck_assert_int_eq(tilec_attention_plan(cx, &t[0], &t[1], &t[1], &o, &a),
+                     TILEC_OK);
+    const tilec_kernel *k = tilec_attention_backward_kernel(a);
+    ck_assert_str_eq(tilec_kernel_binding(k, "DETERMINISTIC"), pair);
+    tilec_attention_free(a);
+}
+
+START_TEST(few_unequal_blocks_take_two_kernels)
+{
+    expect_pair("causal", 2, 128, "1");
+    expect_pair(NULL, 2, 128, "0");
+    expect_pair("causal", 32, 128, "0");
+    expect_pair("causal", 2, 64, "0");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("split");
@@ -136,6 +168,7 @@ int main(void)
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_add_loop_test(t, as_many_as_pay, 0, sizeof choices / sizeof *choices);
     tcase_add_loop_test(t, plans_are_split, 0, sizeof plans / sizeof *plans);
+    tcase_add_test(t, few_unequal_blocks_take_two_kernels);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
