@@ -62,10 +62,12 @@ static tc_value *scalar_times(tc_builder *b, tc_value *scalar, double by)
                            tc_build_float(b, scalar->type, by));
 }
 
+/* Of 1 or more. */
 static tc_value *reciprocal(tc_builder *b, tc_value *v)
 {
     tc_op *rcp = tc_op_new(b->func, TC_RCP, b->loc, 1, &v, 0);
     tc_op_set_attr(rcp, "approx", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    tc_op_set_attr(rcp, "from_one", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
     return tc_build_op(b, rcp, NULL);
 }
 

@@ -119,6 +119,28 @@ static LLVMValueRef emit_tanh(LLVMBuilderRef b, LLVMValueRef x)
                              x);
 }
 
+/* ---- Reciprocals ---- */
+
+/* Bits of x, subtracted, negate the exponent: that is within 1/8 of it, and
+ * each of three steps squares the error. */
+LLVMValueRef tc_nvptx_rcp_by_steps(LLVMBuilderRef b, LLVMValueRef x)
+{
+    tc_lanes l = tc_lanes_of(b, x);
+    LLVMTypeRef type = LLVMTypeOf(x),
+                ints = LLVMInt32TypeInContext(LLVMGetTypeContext(type));
+    LLVMValueRef most[] = {x, tc_lanes_float(&l, 0x1p126)};
+    x = tc_lanes_call(b, "llvm.minimum", 2, most);
+    LLVMValueRef bits = LLVMBuildBitCast(b, x, ints, "");
+    LLVMValueRef y =
+        LLVMBuildSub(b, LLVMConstInt(ints, 0x7ef311c7, false), bits, "");
+    y = LLVMBuildBitCast(b, y, type, "");
+    x = LLVMBuildFNeg(b, x, "");
+    for (unsigned i = 0; i < 3; i++)
+        y = tc_lanes_fma(&l, y, tc_lanes_fma(&l, x, y, tc_lanes_float(&l, 1)),
+                         y);
+    return y;
+}
+
 /* ---- The table ---- */
 
 typedef LLVMValueRef plain_fn(LLVMBuilderRef b, LLVMValueRef x);

@@ -16,6 +16,9 @@ LLVMValueRef tc_nvptx_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
 /* The part of it that is in math64.c: x is a double. */
 LLVMValueRef tc_nvptx_math64(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
 
+/* 1 / x of floats from 1 on, or NaN, by products and sums alone. */
+LLVMValueRef tc_nvptx_rcp_by_steps(LLVMBuilderRef b, LLVMValueRef x);
+
 /* angle.c: x = n pi/2 + r, |r| <= pi/4, for any x; r of infinities and NaN is
  * NaN. Calls a function that it adds to the module. */
 typedef struct tc_angle {

@@ -194,6 +194,31 @@ START_TEST(special_values)
 }
 END_TEST
 
+/* Of numbers from 1 on, which soft caps take. */
+START_TEST(reciprocals_by_steps)
+{
+    struct jit j = jit_begin(&jit_native);
+    LLVMTypeRef type = LLVMFloatTypeInContext(j.cx);
+    LLVMValueRef f = jit_function(&j, "f", 2);
+    LLVMValueRef x = LLVMBuildLoad2(j.b, type, LLVMGetParam(f, 0), "");
+    LLVMBuildStore(j.b, tc_nvptx_rcp_by_steps(j.b, x), LLVMGetParam(f, 1));
+    LLVMBuildRetVoid(j.b);
+    jit_finish(&j);
+    call_fn *fn = (call_fn *)jit_address(&j, "f");
+    for (int e = 0; e <= 126; e++)
+        for (int i = 0; i < (e < 3 ? 100000 : e < 126 ? 1000 : 1); i++) {
+            double a = (float)ldexp(1 + i / (e < 3 ? 1e5 : 1e3), e);
+            double got = call(fn, false, a);
+            ck_assert_msg(ulp_error(got, 1 / (long double)a, false) <= 2,
+                          "%a: %a", a, got);
+        }
+    ck_assert(call(fn, false, INFINITY) <= 0x1p-125);
+    ck_assert(call(fn, false, INFINITY) >= 0);
+    ck_assert(isnan(call(fn, false, NAN)));
+    jit_end(&j);
+}
+END_TEST
+
 /* ---- Angles ---- */
 
 static uint64_t next_random(uint64_t *state)
@@ -266,6 +291,7 @@ int main(void)
     tcase_add_test(c, every_op_has_an_emitter);
     tcase_add_loop_test(c, functions_within_bounds, 0, n);
     tcase_add_loop_test(c, special_values, 0, n);
+    tcase_add_test(c, reciprocals_by_steps);
     tcase_add_loop_test(c, angles_of_any_size, 0, 4);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
