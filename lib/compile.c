@@ -587,7 +587,8 @@ tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
     tc_job job = {.owner = cx,
                   .build = build_request,
                   .request = &request,
-                  .any_alignment = variant == TC_GPU_ANY,
+                  .any_alignment =
+                      variant == TC_GPU_ANY || variant == TC_GPU_FAR,
                   .any_sizes = variant == TC_GPU_UNEVEN};
     return request_run(&job, options, out);
 }

@@ -194,9 +194,10 @@ const tc_loss *tc_loss_find(const char *log);
 
 /* For tensors as the compiler wants them; for aligned ones of any sizes (where
  * the first wants multiples of something); and for any. The others are compiled
- * when they are first needed; where the first asks for nothing, there are none.
- */
-enum { TC_GPU_ALIGNED, TC_GPU_UNEVEN, TC_GPU_ANY, TC_GPU_VARIANTS };
+ * when they are first needed; where the first asks for nothing, there are none
+ * but the last: for any tensors, of a grid whose axis 1 or 2 is longer than a
+ * GPU takes, so that programs go along axis 0 through all of it. */
+enum { TC_GPU_ALIGNED, TC_GPU_UNEVEN, TC_GPU_ANY, TC_GPU_FAR, TC_GPU_VARIANTS };
 
 typedef struct tc_gpu {
     const tc_gpu_settings *settings;

@@ -323,6 +323,27 @@ void tc_gpu_free(tc_gpu *gpu)
 
 /* ---- The other variants ---- */
 
+/* Bulk copies and roles are for tiles of some size: not here. */
+static tilec_compile_options options_of(const tilec_kernel *k, int which)
+{
+    tilec_compile_options o = k->gpu->options;
+    if (which == TC_GPU_FAR) {
+        o.tiles = TILEC_TILES_STATIC;
+        o.target = k->target->tma ? "sm_90" : o.target;
+    }
+    return o;
+}
+
+static const char *purpose(int which)
+{
+    static const char *const of[TC_GPU_VARIANTS] = {
+        [TC_GPU_UNEVEN] = "tensors that are not aligned in size",
+        [TC_GPU_ANY] = "tensors that are not aligned",
+        [TC_GPU_FAR] = "grids with a long axis 1 or 2",
+    };
+    return of[which];
+}
+
 /* In a context of its own, from the texts of the first compile. */
 static tilec_status compile_variant(const tilec_kernel *k, int which,
                                     tc_gpu_code **out, tilec_error *error)
@@ -347,15 +368,14 @@ static tilec_status compile_variant(const tilec_kernel *k, int which,
         const tc_source *from = &k->cx->sources[k->gpu->sources[i] - 1];
         sources[i] = (tilec_source){from->name, from->text, from->len};
     }
-    status =
-        tc_compile(cx, sources, n, &k->gpu->options, k->gpu->part, which, &any);
+    tilec_compile_options options = options_of(k, which);
+    status = tc_compile(cx, sources, n, &options, k->gpu->part, which, &any);
     if (status == TILEC_OK)
         *out =
             tc_gpu_code_ref(atomic_load(&any->gpu->variants[TC_GPU_ALIGNED]));
     else
-        tc_fail(error, status,
-                "@%s for tensors that are not aligned%s does not compile: %s",
-                k->func->name, which == TC_GPU_UNEVEN ? " in size" : "",
+        tc_fail(error, status, "@%s for %s does not compile: %s", k->func->name,
+                purpose(which),
                 cx->diags ? cx->diags->message : "out of memory");
     tilec_kernel_free(any);
     tilec_context_free(cx);

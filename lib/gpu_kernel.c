@@ -61,7 +61,7 @@ static tilec_status load_variants(const tilec_kernel *k,
                                   const tc_cuda_scope *scope,
                                   tilec_error *error)
 {
-    int n = k->func->aligned ? TC_GPU_VARIANTS : 1;
+    int n = k->func->aligned ? TC_GPU_FAR : 1;
     tilec_status s = TILEC_OK;
     for (int i = 0; s == TILEC_OK && i < n; i++) {
         tc_gpu_code *code;

@@ -287,15 +287,29 @@ static tilec_status call(struct attempt *t)
 
 /* ---- Checks ---- */
 
-static tilec_status check_grid(const tc_gpu_request *r)
+enum { MOST_BEHIND_AXIS_0 = 65535 };
+
+static bool is_far(const int32_t grid[3])
 {
-    for (int i = 1; i < 3; i++)
-        if (r->grid[i] > 65535)
-            return tc_fail(r->error, TILEC_INPUT,
-                           "launch of @%s: axis %d of the grid is %d, and a "
-                           "GPU takes at most 65535 there: let axis 0 be the "
-                           "long one",
-                           r->k->func->name, i, r->grid[i]);
+    return grid[1] > MOST_BEHIND_AXIS_0 || grid[2] > MOST_BEHIND_AXIS_0;
+}
+
+/* As many programs as fill the device, for all tiles of the grid. */
+static tilec_status set_far_grid(const tc_gpu_request *r, int32_t grid[3])
+{
+    enum { MOST = INT32_MAX - (1 << 16), A_MULTIPROCESSOR = 16 };
+    int64_t tiles;
+    if (__builtin_mul_overflow((int64_t)r->grid[0] * r->grid[1],
+                               (int64_t)r->grid[2], &tiles) ||
+        tiles > MOST)
+        return tc_fail(r->error, TILEC_INPUT,
+                       "launch of @%s: a grid of %dx%dx%d programs is too "
+                       "large: axes 1 and 2 are at most %d, or all together %d",
+                       r->k->func->name, r->grid[0], r->grid[1], r->grid[2],
+                       MOST_BEHIND_AXIS_0, MOST);
+    int64_t n = (int64_t)tc_gpu_num_sms(r->k, r->device) * A_MULTIPROCESSOR;
+    grid[0] = (int32_t)(n < tiles ? n : tiles);
+    grid[1] = grid[2] = 1;
     return TILEC_OK;
 }
 
@@ -417,9 +431,10 @@ static tilec_status get_loaded(const tc_gpu_request *r, int which,
         capturing)
         return tc_fail(r->error, TILEC_USAGE,
                        "launch of @%s: its stream is being captured, and its "
-                       "code is not loaded on this device yet: call "
-                       "tilec_kernel_load before",
-                       r->k->func->name);
+                       "code is not loaded on this device yet: %s before",
+                       r->k->func->name,
+                       which == TC_GPU_FAR ? "launch such a grid once"
+                                           : "call tilec_kernel_load");
     tilec_status s = tc_gpu_variant(r->k, which, code, r->error);
     return s == TILEC_OK ? tc_gpu_load(*code, r->k->gpu->settings, scope,
                                        loaded, NULL, r->error)
@@ -462,11 +477,21 @@ static tilec_status launch_variant(struct attempt *t, int which)
     return call(t);
 }
 
+static tilec_status launch_far(const tc_gpu_request *r)
+{
+    int32_t grid[3];
+    tc_gpu_request far = *r;
+    struct attempt t = {.r = &far};
+    tilec_status s = set_far_grid(r, grid);
+    far.grid = grid;
+    return s == TILEC_OK ? launch_variant(&t, TC_GPU_FAR) : s;
+}
+
 tilec_status tc_gpu_launch(const tc_gpu_request *r)
 {
-    tilec_status s = check_grid(r);
-    if (s != TILEC_OK)
-        return s;
+    tilec_status s;
+    if (is_far(r->grid))
+        return launch_far(r);
     struct attempt t = {.r = r};
     int which = choose_variant(r->k, r->args);
     s = launch_variant(&t, which);

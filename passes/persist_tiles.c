@@ -33,10 +33,12 @@
  *   end_tiles
  *
  * Only for targets with bulk copies, and kernels whose loops hold products that
- * are large enough for warp groups. Programs run in any order, so any order of
- * tiles is right; tile_order.c chooses it. `tiles(none|static|dynamic)` in the
- * kernel's header, or the options, decide otherwise.
- * Tests: test/ir/passes/persist-tiles, test/unit/tiles.c.
+ * are large enough for warp groups; on others, of any kernel, where the options
+ * ask for tiles(static), so that a grid may be larger than the hardware's.
+ * Programs run in any order, so any order of tiles is right; tile_order.c
+ * chooses it. `tiles(none|static|dynamic)` in the kernel's header, or the
+ * options, decide otherwise. Tests: test/ir/passes/persist-tiles,
+ * test/unit/tiles.c.
  */
 #include "passes/tile_order.h"
 
@@ -278,7 +280,7 @@ static const char *why_not(struct persist *s)
     if (s->f->tiles == TC_TILES_NONE)
         return "tiles(none) asks for a program each";
     s->work = tc_tile_work_of(s->f, s->env);
-    return s->work.why;
+    return s->env->target->tma ? s->work.why : NULL;
 }
 
 static bool is_done(const tc_func *f)
@@ -292,7 +294,9 @@ static bool is_done(const tc_func *f)
 tc_change tc_pass_persist_tiles(tc_func *f, tc_pass_env *env)
 {
     struct persist s = {.env = env, .f = f};
-    if (!f->is_kernel || !env->target->tma || f->nparams || is_done(f))
+    bool asked = env->options->tiles == TC_TILES_STATIC;
+    if (!f->is_kernel || (!env->target->tma && !asked) || f->nparams ||
+        is_done(f))
         return TC_UNCHANGED;
     if (env->options->tiles)
         f->tiles = env->options->tiles;

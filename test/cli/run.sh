@@ -117,6 +117,10 @@ expect 1 compile softmax -D Tt=f32
 err_has 'Tt'
 expect 2 compile softmax -D T
 expect 1 compile in.st
+# Programs that go through all tiles, as for grids that are too long.
+expect 0 run softmax x=random:30x70xf32 y=like:x --target sm_80 --tiles static \
+    --check-schedule
+err_has "has no races"
 expect 2 compile softmax --print-after=cce
 err_has "there is no pass \`cce\`, did you mean \`cse\`?"
 expect 2 run softmax x=zeros:3x4xf32 y=like:x --print-after=cse,nothing

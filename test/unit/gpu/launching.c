@@ -242,6 +242,37 @@ START_TEST(empty_grids_launch_nothing)
 }
 END_TEST
 
+/* Programs along axis 0, which go through all tiles: a variant of its own, that
+ * is compiled and loaded with the first such launch. */
+START_TEST(long_axes_behind_the_first)
+{
+    tilec_kernel *k = gpu_compile(cx, scale_text);
+    tilec_argument args[NARGS];
+    tilec_launch_options o = TILEC_INIT(tilec_launch_options);
+    matrix x, y, p;
+    gpu_make_args(args, &x, &y, &p);
+    ck_assert_int_eq(tilec_launch(k, args, NARGS, NULL, &last_error), TILEC_OK);
+    ck_assert_uint_eq(fake->grid[1], 7);
+    int loads = fake->loads;
+    ck_assert_ptr_null(strstr(fake->ptx, "nctaid"));
+    args[6].i = 70000;
+    o.stream = (void *)8;
+    fake->capturing = 1;
+    gpu_expect_says(tilec_launch(k, args, NARGS, &o, &last_error), TILEC_USAGE,
+                    "launch such a grid once before");
+    fake->capturing = 0;
+    ck_assert_int_eq(tilec_launch(k, args, NARGS, &o, &last_error), TILEC_OK);
+    ck_assert_int_eq(fake->loads, loads + 1);
+    ck_assert_ptr_nonnull(strstr(fake->ptx, "nctaid.x"));
+    ck_assert_uint_gt(fake->grid[0], 3);
+    ck_assert_uint_le(fake->grid[0], 3 * 70000);
+    ck_assert_uint_eq(fake->grid[1] * fake->grid[2], 1);
+    ck_assert_int_eq(tilec_launch(k, args, NARGS, &o, &last_error), TILEC_OK);
+    ck_assert_int_eq(fake->loads, loads + 1);
+    tilec_kernel_free(k);
+}
+END_TEST
+
 START_TEST(refuses_launches)
 {
     tilec_kernel *k = gpu_compile(cx, scale_text);
@@ -267,10 +298,10 @@ START_TEST(refuses_launches)
     gpu_expect_says(tilec_launch(k, args, NARGS, NULL, &last_error),
                     TILEC_INPUT, "there is no CUDA device 1, only 0 to 0");
     gpu_make_args(args, &x, &y, &p);
-    args[6].i = 70000;
-    gpu_expect_says(
-        tilec_launch(k, args, NARGS, NULL, &last_error), TILEC_INPUT,
-        "axis 1 of the grid is 70000, and a GPU takes at most 65535");
+    args[6].i = INT32_MAX;
+    gpu_expect_says(tilec_launch(k, args, NARGS, NULL, &last_error),
+                    TILEC_INPUT,
+                    "a grid of 3x2147483647x1 programs is too large");
     gpu_make_args(args, &x, &y, &p);
     x.shape[0] = 41;
     gpu_expect_says(tilec_launch(k, args, NARGS, NULL, &last_error),
@@ -390,6 +421,7 @@ void gpu_launching_tests(TCase *t)
     tcase_add_test(t, loads_at_compile_time);
     tcase_add_test(t, says_what_it_loaded);
     tcase_add_test(t, empty_grids_launch_nothing);
+    tcase_add_test(t, long_axes_behind_the_first);
     tcase_add_test(t, refuses_launches);
     tcase_add_test(t, callers_contexts_stay);
     tcase_add_test(t, nothing_is_loaded_into_a_capture);
