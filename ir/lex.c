@@ -420,6 +420,9 @@ tc_tokens tc_lex(tc_context *cx, tc_arena *a, uint32_t file, const char *text,
         tc_error(cx, loc_here(&l), "the text is longer than 2 GiB");
         l.end = text;
     }
+    /* A byte order mark, as some editors write it. */
+    if (l.end - l.at >= 3 && memcmp(l.at, "\xef\xbb\xbf", 3) == 0)
+        l.at += 3;
     for (;;) {
         bool glued = !skip_blanks(&l);
         if (l.at == l.end)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* No program is longer, but /dev/zero is. */
 enum { LONGEST = 1 << 28 };
@@ -68,6 +69,12 @@ int write_text(const char *path, const char *text)
     return write_data(path, text, strlen(text));
 }
 
+static bool is_regular(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 int write_data(const char *path, const char *data, size_t n)
 {
     FILE *out = path ? fopen(path, "wb") : stdout;
@@ -76,8 +83,12 @@ int write_data(const char *path, const char *data, size_t n)
     bool ok = fwrite(data, 1, n, out) == n && fflush(out) == 0;
     if (path && fclose(out) != 0)
         ok = false;
-    return ok ? EXIT_DONE
-              : (report_file(path ? path : "standard output"), EXIT_MACHINE);
+    if (ok)
+        return EXIT_DONE;
+    report_file(path ? path : "standard output");
+    if (path && is_regular(path)) /* half of it is worse than nothing */
+        remove(path);
+    return EXIT_MACHINE;
 }
 
 int64_t tensor_count(const DLTensor *t)

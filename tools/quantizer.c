@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/quantizer.h"
 
+#include "lib/handles.h"
 #include "tools/device.h"
 #include "tools/inputs.h"
 
@@ -146,16 +147,22 @@ static bool new_tensors(const quantizer *z, const DLTensor *x, bool by_columns,
            tensor_new(largest, f32, 3, of_blocks);
 }
 
+static bool is_wide(DLDataType type)
+{
+    return (type.code == kDLFloat || type.code == kDLBfloat) &&
+           (type.bits == 16 || type.bits == 32);
+}
+
 int quantize(const quantizer *z, char what, const DLTensor *x, bool by_columns,
              quantized *out)
 {
     owned_tensor largest = {0};
     int code;
-    if (x->ndim != 4 || is_narrow(x->dtype)) {
+    if (x->ndim != 4 || !is_wide(x->dtype)) {
         fprintf(stderr,
-                "tilec: error: %c has %d dims and %u bits, expected [batch, "
-                "heads, length, dim] of 16 bits or more to quantise\n",
-                what, x->ndim, x->dtype.bits);
+                "tilec: error: %c has %d dims of %s, expected [batch, heads, "
+                "length, dim] of f16, bf16 or f32 to quantise\n",
+                what, x->ndim, tc_dtype_name(x->dtype).text);
         return EXIT_INPUT;
     }
     /* The largest power of two that divides D. */

@@ -49,10 +49,12 @@ static void print_head(const workload *w, const trial *t)
 {
     char machine[160];
     machine_name(machine, sizeof machine);
-    printf("%s\n  on %s (%s)\n", w->name, t->target,
-           *t->device  ? t->device
-           : t->is_gpu ? "not run"
-                       : machine);
+    printf("%s\n", w->name);
+    if (*t->target) /* else none compiled */
+        printf("  on %s (%s)\n", t->target,
+               *t->device  ? t->device
+               : t->is_gpu ? "not run"
+                           : machine);
     if (w->flops > 0)
         printf("  %.4g GFLOP (%s), ", w->flops * 1e-9, w->flops_from);
     else

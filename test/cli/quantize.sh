@@ -36,7 +36,7 @@ expect 0 quantize in.st -o cache.st --cache
 grep -q '"q":{"dtype":"F32"' cache.st || failed "q was not left alone"
 expect 0 attention cache.st --check o_full
 expect 1 quantize narrow.st -o again.st
-err_has "q has 4 dims and 8 bits, expected [batch, heads, length, dim]"
+err_has "q has 4 dims of f8e4m3, expected [batch, heads, length, dim] of f16, bf16 or f32"
 
 # Without its factors a file means something else.
 expect 0 quantize in.st -o cache.st --cache --type f8e5m2

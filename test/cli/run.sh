@@ -117,6 +117,9 @@ expect 1 compile softmax -D Tt=f32
 err_has 'Tt'
 expect 2 compile softmax -D T
 expect 1 compile in.st
+# With a byte order mark.
+printf '\357\273\277kernel @k() grid(1) { }' >mark.tile
+expect 0 run mark.tile
 # Programs that go through all tiles, as for grids that are too long.
 expect 0 run softmax x=random:30x70xf32 y=like:x --target sm_80 --tiles static \
     --check-schedule
