@@ -25,6 +25,14 @@ expect 1 attention in.st --scale 0.126 --check o_full
 out_has "FAILED"
 expect 1 attention in.st --check o_causal
 out_has "FAILED"
+# A mod may capture the address of a tensor, too.
+cat >first.tile <<'END'
+// SPDX-License-Identifier: Apache-2.0
+func @first(%b: i32, %h: i32, %q: i32, %k: i32, %p: ptr<f32>) -> i1 {
+  return %k <= %q or load(%p) > inf
+}
+END
+expect 0 attention in.st --mask 'first.tile@first(p=q)' --check o_causal
 expect 1 attention in.st --check nothing
 err_has "in.st: there is no tensor 'nothing'; there are "
 
