@@ -32,8 +32,9 @@
 enum { SECTION_BYTES = 32 << 20 };
 /* Tiles that run side by side, about. */
 enum { SIDE_BY_SIDE = 128 };
-/* Of a section, for each program. */
-enum { SECTION_TILES = 4 };
+/* Of a section, for each program: with one, the last section's long tiles would
+ * end alone; with more, sections of tensors that do fit the cache would not. */
+enum { SECTION_TILES = 2 };
 
 /* ---- Choosing ---- */
 

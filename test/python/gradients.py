@@ -141,6 +141,14 @@ class Gradients(unittest.TestCase):
         self.assertEqual([key[0].backward for key in _attention._plans],
                          [False, True])
 
+    def test_grouped_heads_share_no_plan_with_others(self):
+        _attention._plans.clear()
+        for hk in (4, 2):  # the library may split what shares a key
+            t = inputs(hk=hk, d=8, dv=8)
+            self.check(t, Attention(*t))
+        self.assertEqual([key[0].backward for key in _attention._plans],
+                         [False, True, True])
+
     def test_errors(self):
         t = inputs()
         o, lse = tilec.attention(*t, enable_gqa=True, return_lse=True)

@@ -285,13 +285,13 @@ START_TEST(test_longest_first)
 END_TEST
 
 /* 1000 * 1000 * 64 elements of 2 bytes are four sections of up to 32 MiB, or as
- * many as leave the one program four tiles: of equal length, one behind the
+ * many as leave the one program two tiles: of equal length, one behind the
  * other, each from the longest to the shortest. */
 static void check_sections(const struct tiles *t, const int32_t n[3])
 {
     int32_t others = n[1] * n[2], sections = 4;
-    if (sections > others * n[0] / 4)
-        sections = others * n[0] / 4;
+    if (sections > others * n[0] / 2)
+        sections = others * n[0] / 2;
     if (sections > others)
         sections = others;
     int32_t length = sections ? (others + sections - 1) / sections : others;

@@ -160,12 +160,23 @@ def _reuse(q, k, v):
             _tensors.has_vectors(v))
 
 
+def _sharing(spec, q, k):
+    """Of gradients of grouped heads: how many heads share one of k, and how
+    many blocks of keys and queries there are, in powers of two: where there are
+    few, the library shares them out (SPLIT)."""
+    group = q.shape[1] // max(k.shape[1], 1)
+    if not spec.backward or group < 2:
+        return None
+    blocks = k.shape[0] * k.shape[1] * (k.shape[2] + 127) // 128
+    return group, blocks.bit_length(), q.shape[2].bit_length()
+
+
 def plan_for(spec, q, k, v, captured=()):
     """The plan for tensors like these. Lengths, batch and heads don't matter,
-    but for the few classes of lengths that configurations are tuned for, and
-    whether there are keys for all queries. Nor do strides, but for which dim of
-    v lies in memory in one piece. Of 8 bits it also matters how often v is
-    read."""
+    but for the few classes of lengths that configurations are tuned for,
+    whether there are keys for all queries, and what gradients of grouped heads
+    share. Nor do strides, but for which dim of v lies in memory in one piece.
+    Of 8 bits it also matters how often v is read."""
     factors = _factors.of(captured)
     kinds = tuple([(n, _factors.kind(x, {"k": k, "v": v}.get(n[-1], q)))
                    for n, x in factors.items()])
@@ -173,7 +184,7 @@ def plan_for(spec, q, k, v, captured=()):
     key = (spec, _tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
            v.shape[3], few, _length_class(k.shape[2]),
            q.shape[2] <= k.shape[2], _tensors.contiguous_dim(v), _reuse(q, k, v),
-           kinds)
+           _sharing(spec, q, k), kinds)
     plan = _plans.get(key)
     if plan is None:
         with _lock:
