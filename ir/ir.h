@@ -362,6 +362,9 @@ tc_value *tc_build(tc_builder *b, tc_opcode code, unsigned nin,
                    tc_value *const *in, const tc_type *type);
 /* The same for a detached op whose attributes were set by hand. */
 tc_value *tc_build_op(tc_builder *b, tc_op *op, const tc_type *type);
+/* An op without results; its attributes are set behind that. */
+tc_op *tc_build_effect(tc_builder *b, tc_opcode code, unsigned nin,
+                       tc_value *const *in);
 tc_value *tc_build_int(tc_builder *b, const tc_type *scalar, int64_t value);
 tc_value *tc_build_float(tc_builder *b, const tc_type *scalar, double value);
 tc_op *tc_build_yield(tc_builder *b, unsigned n, tc_value *const *values);

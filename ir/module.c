@@ -398,9 +398,15 @@ tc_value *tc_build_float(tc_builder *b, const tc_type *scalar, double value)
     return tc_build_op(b, op, scalar);
 }
 
-tc_op *tc_build_yield(tc_builder *b, unsigned n, tc_value *const *values)
+tc_op *tc_build_effect(tc_builder *b, tc_opcode code, unsigned nin,
+                       tc_value *const *in)
 {
-    tc_op *op = tc_op_new(b->func, TC_YIELD, b->loc, n, values, 0);
+    tc_op *op = tc_op_new(b->func, code, b->loc, nin, in, 0);
     tc_op_insert(op, b->region, b->before);
     return op;
+}
+
+tc_op *tc_build_yield(tc_builder *b, unsigned n, tc_value *const *values)
+{
+    return tc_build_effect(b, TC_YIELD, n, values);
 }

@@ -179,8 +179,7 @@ static tc_value *build_ring(const adding *a, tc_builder *b)
                  tc_type_smem(b->func->module->cx, one, one->layout, 2));
     tc_value *write[] = {slot_of(b, ring, int_of(b, 1)),
                          tc_build_const(b, held, (tc_scalar){0})};
-    tc_op_insert(tc_op_new(b->func, TC_SMEM_STORE, b->loc, 2, write, 0),
-                 b->region, b->before);
+    tc_build_effect(b, TC_SMEM_STORE, 2, write);
     return ring;
 }
 

@@ -72,14 +72,6 @@ static tc_value *in_slot(tc_builder *b, tc_value *ring, tc_value *slot)
     return tc_build(b, TC_SMEM_INDEX, 2, in, NULL);
 }
 
-static tc_op *insert(tc_builder *b, tc_opcode code, unsigned nin,
-                     tc_value *const *in)
-{
-    tc_op *op = tc_op_new(b->func, code, b->loc, nin, in, 0);
-    tc_op_insert(op, b->region, b->before);
-    return op;
-}
-
 /* mbarriers order these. */
 static void by_mbarrier(tc_op *op)
 {
@@ -91,8 +83,9 @@ static void put_vote(tc_builder *b, tc_late *l, tc_value *count, tc_value *vote)
     tc_value *slot = slot_of(l, b, count);
     tc_value *store[] = {in_slot(b, l->votes, slot), vote};
     tc_value *arrive[] = {l->voted, slot};
-    by_mbarrier(insert(b, TC_SMEM_STORE, 2, store));
-    tc_op_set_word(insert(b, TC_MBARRIER_ARRIVE, 2, arrive), "scope", "warp");
+    by_mbarrier(tc_build_effect(b, TC_SMEM_STORE, 2, store));
+    tc_op_set_word(tc_build_effect(b, TC_MBARRIER_ARRIVE, 2, arrive), "scope",
+                   "warp");
 }
 
 /* What all have said, when all have voted. */
@@ -101,7 +94,7 @@ static tc_value *get_votes(tc_builder *b, tc_late *l, tc_value *count)
     tc_value *slot = slot_of(l, b, count), *one = int_of(l, b, 1);
     tc_value *phase = tc_build_binary(b, TC_SHRU, count, one);
     tc_value *wait[] = {l->voted, slot, tc_build_binary(b, TC_AND, phase, one)};
-    insert(b, TC_MBARRIER_WAIT, 3, wait);
+    tc_build_effect(b, TC_MBARRIER_WAIT, 3, wait);
     tc_value *box = in_slot(b, l->votes, slot);
     const tc_layout *all = tc_gathered_layout(l->cx, l->part->layout, 0);
     tc_value *votes = tc_build(b, TC_SMEM_LOAD, 1, &box,
@@ -162,7 +155,7 @@ static tc_op *as_while(tc_late *l, tc_op *loop)
     tc_value *counter = now->regions[0]->args[0];
     tc_builder b = tc_builder_at_end(now->regions[0], loop->loc);
     tc_value *more = tc_build_cmp(&b, "lt", counter, loop->in[1]);
-    insert(&b, TC_CONDITION, 1, &more);
+    tc_build_effect(&b, TC_CONDITION, 1, &more);
     tc_op *yield = tc_region_terminator(body);
     b = tc_builder_before(yield);
     tc_value **next = tc_arena_array(a, tc_value *, n);
@@ -207,7 +200,7 @@ static void vote_in_step(tc_late *l)
     tc_value *slot = slot_of(l, &b, count);
     for (unsigned i = 0; i < l->nkept; i++) {
         tc_value *in[] = {in_slot(&b, l->boxes[i], slot), l->kept[i]};
-        insert(&b, TC_SMEM_PUT, 2, in);
+        tc_build_effect(&b, TC_SMEM_PUT, 2, in);
     }
     put_vote(&b, l, count, own_vote(l, &b));
     tc_value *next = tc_build_binary(&b, TC_ADD, count, int_of(l, &b, 1));
@@ -242,7 +235,7 @@ static tc_op *build_around(tc_late *l)
             tc_op_set_in(loop, i, arg);
     }
     b = tc_builder_at_end(around->regions[0], loop->loc);
-    insert(&b, TC_CONDITION, 1, &around->regions[0]->args[l->late]);
+    tc_build_effect(&b, TC_CONDITION, 1, &around->regions[0]->args[l->late]);
     tc_op_remove(loop);
     tc_op_insert(loop, around->regions[1], NULL);
     b = tc_builder_at_end(around->regions[1], loop->loc);
@@ -290,7 +283,7 @@ static void take_along(tc_late *l, tc_value *slot)
         v->name = l->kept[i]->name;
         tc_map_set(&known, l->kept[i], v);
     }
-    insert(&b, TC_BARRIER, 0, NULL);
+    tc_build_effect(&b, TC_BARRIER, 0, NULL);
     rewire(l, &known, &b, first);
 }
 

@@ -231,8 +231,7 @@ tc_value *tc_dot_move(tc_placing *s, const tc_dot *d, unsigned i,
     tc_builder b = {s->f, store->parent, store->next, store->loc};
     made = tc_build(&b, TC_SMEM_ALLOC, 0, NULL, m.to);
     tc_value *in[] = {rows, made};
-    tc_op_insert(tc_op_new(s->f, TC_SMEM_COPY, b.loc, 2, in, 0), b.region,
-                 b.before);
+    tc_build_effect(&b, TC_SMEM_COPY, 2, in);
     tc_map_set(&s->moved, v, made);
     return made;
 }

@@ -47,8 +47,7 @@ static tc_value *exchange(struct lowering *s, tc_builder *b, tc_value *x,
     tc_value *buffer = tc_build(b, TC_SMEM_ALLOC, 0, NULL,
                                 tc_type_smem(cx, x->type, scratch, 0));
     tc_value *in[] = {buffer, x};
-    tc_op_insert(tc_op_new(b->func, TC_SMEM_STORE, b->loc, 2, in, 0), b->region,
-                 b->before);
+    tc_build_effect(b, TC_SMEM_STORE, 2, in);
     tc_forget_speculatable(b->region);
     return tc_build(b, TC_SMEM_LOAD, 1, &buffer,
                     tc_type_with_layout(cx, x->type, to));

@@ -240,14 +240,14 @@ static void fetch(struct persist *s, tc_builder *b, tc_op *first)
     insert(b, loop);
     tc_builder at = tc_builder_at_end(question, b->loc);
     tc_value *more = tc_build_cmp(&at, "lt", tile, s->order.total);
-    insert(&at, tc_op_new(s->f, TC_CONDITION, b->loc, 1, &more, 0));
+    tc_build_effect(&at, TC_CONDITION, 1, &more);
     fill(s, body, tile, first);
     at = tc_builder_at_end(body, b->loc);
     tc_value *next = tc_build(&at, TC_FETCH_TILE, 0, NULL, NULL);
     next->name = "next";
     tc_build_yield(&at, 1, &next);
     at = tc_builder_before(tc_region_terminator(s->f->body));
-    insert(&at, tc_op_new(s->f, TC_END_TILES, b->loc, 0, NULL, 0));
+    tc_build_effect(&at, TC_END_TILES, 0, NULL);
 }
 
 static void change_body(struct persist *s)

@@ -70,14 +70,12 @@ void tc_build_copy(tc_builder *b, const tc_staged *s, tc_value *from,
 
 void tc_build_commit(tc_builder *b)
 {
-    tc_op_insert(tc_op_new(b->func, TC_ASYNC_COMMIT, b->loc, 0, NULL, 0),
-                 b->region, b->before);
+    tc_build_effect(b, TC_ASYNC_COMMIT, 0, NULL);
 }
 
 tc_op *tc_build_wait(tc_builder *b, unsigned pending)
 {
-    tc_op *wait = tc_op_new(b->func, TC_ASYNC_WAIT, b->loc, 0, NULL, 0);
+    tc_op *wait = tc_build_effect(b, TC_ASYNC_WAIT, 0, NULL);
     tc_op_set_int(wait, "pending", pending);
-    tc_op_insert(wait, b->region, b->before);
     return wait;
 }

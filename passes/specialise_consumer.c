@@ -21,9 +21,8 @@
 
 void tc_build_group_barrier(tc_builder *b)
 {
-    tc_op *barrier = tc_op_new(b->func, TC_BARRIER, b->loc, 0, NULL, 0);
+    tc_op *barrier = tc_build_effect(b, TC_BARRIER, 0, NULL);
     tc_op_set_word(barrier, "scope", "group");
-    tc_op_insert(barrier, b->region, b->before);
 }
 
 /* ---- Dead ops ---- */

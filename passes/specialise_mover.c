@@ -17,12 +17,6 @@
  */
 #include "passes/specialise.h"
 
-static void build(tc_builder *b, tc_opcode code, unsigned nin, tc_value **in)
-{
-    tc_op_insert(tc_op_new(b->func, code, b->loc, nin, in, 0), b->region,
-                 b->before);
-}
-
 /* ---- Mail ---- */
 
 static bool is_told(const tc_role *e, const tc_value *v)
@@ -69,8 +63,8 @@ static void move(tc_ring *r, tc_builder *b)
     tc_wait_until_empty(r, b);
     tc_value *in[] = {tc_build_slot(from->ring, b, from->buffers),
                       tc_build_slot(r, b, to->buffers)};
-    build(b, TC_SMEM_COPY, 2, in);
-    build(b, TC_FENCE_ASYNC, 0, NULL);
+    tc_build_effect(b, TC_SMEM_COPY, 2, in);
+    tc_build_effect(b, TC_FENCE_ASYNC, 0, NULL);
     tc_build_group_barrier(b);
     tc_build_arrive(r, b, r->full);
     tc_build_arrive(from->ring, b, from->ring->empty);

@@ -49,8 +49,7 @@ static void put(tc_role *e, const tc_ring *r, unsigned i, tc_builder *b)
 {
     tc_value *in[] = {tc_build_slot(r, b, r->boxes[i]),
                       tc_role_here(e, r->scalars[i])};
-    tc_op_insert(tc_op_new(b->func, TC_SMEM_PUT, b->loc, 2, in, 0), b->region,
-                 b->before);
+    tc_build_effect(b, TC_SMEM_PUT, 2, in);
 }
 
 /* What was fetched: as late as the consumers may ask for it, as it takes some

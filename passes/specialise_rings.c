@@ -196,18 +196,10 @@ tc_value *tc_build_slot(const tc_ring *r, tc_builder *b, tc_value *buffers)
     return tc_build(b, TC_SMEM_INDEX, 2, in, NULL);
 }
 
-static tc_op *build_op(tc_builder *b, tc_opcode code, unsigned nin,
-                       tc_value *const *in)
-{
-    tc_op *op = tc_op_new(b->func, code, b->loc, nin, in, 0);
-    tc_op_insert(op, b->region, b->before);
-    return op;
-}
-
 void tc_wait_until_full(const tc_ring *r, tc_builder *b)
 {
     tc_value *in[] = {r->full, r->at, phase_of(r, b)};
-    build_op(b, TC_MBARRIER_WAIT, 3, in);
+    tc_build_effect(b, TC_MBARRIER_WAIT, 3, in);
 }
 
 /* In the first round nobody has to empty a slot: of a fresh mbarrier a phase of
@@ -217,13 +209,13 @@ void tc_wait_until_empty(const tc_ring *r, tc_builder *b)
     tc_value *phase = phase_of(r, b);
     tc_value *one = tc_build_int(b, phase->type, 1);
     tc_value *in[] = {r->empty, r->at, tc_build_binary(b, TC_XOR, phase, one)};
-    build_op(b, TC_MBARRIER_WAIT, 3, in);
+    tc_build_effect(b, TC_MBARRIER_WAIT, 3, in);
 }
 
 tc_op *tc_build_arrive(const tc_ring *r, tc_builder *b, tc_value *which)
 {
     tc_value *in[] = {which, r->at};
-    return build_op(b, TC_MBARRIER_ARRIVE, 2, in);
+    return tc_build_effect(b, TC_MBARRIER_ARRIVE, 2, in);
 }
 
 void tc_build_tma_load(const tc_ring *r, tc_builder *b, tc_value *window,
@@ -231,5 +223,5 @@ void tc_build_tma_load(const tc_ring *r, tc_builder *b, tc_value *window,
 {
     tc_value *buffer = tc_build_slot(r, b, buffers);
     tc_value *in[] = {window, buffer, r->full, r->at};
-    build_op(b, TC_TMA_LOAD, 4, in);
+    tc_build_effect(b, TC_TMA_LOAD, 4, in);
 }

@@ -109,8 +109,7 @@ static void build_terminator(tc_role *e, const nest *x, const tc_op *old,
     b->loc = old->loc;
     if (old->code == TC_CONDITION) {
         tc_value *go_on = tc_role_here(e, old->in[0]);
-        tc_op_insert(tc_op_new(b->func, TC_CONDITION, b->loc, 1, &go_on, 0),
-                     b->region, b->before);
+        tc_build_effect(b, TC_CONDITION, 1, &go_on);
         return;
     }
     tc_value **in =

@@ -374,8 +374,7 @@ static void build_allocs(tc_specialiser *s, tc_builder *b)
             r->empty = build_mbarriers(r, b, "empty", releases(s, r));
     }
     b->loc = s->f->loc;
-    tc_op_insert(tc_op_new(s->f, TC_BARRIER, b->loc, 0, NULL, 0), b->region,
-                 b->before);
+    tc_build_effect(b, TC_BARRIER, 0, NULL);
 }
 
 /* Scalars of the body that the producer needs, of nothing but such. */
