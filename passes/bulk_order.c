@@ -67,13 +67,18 @@ const char *tc_bulk_why_ordered(const tc_region *r, const tc_op *store)
     return NULL;
 }
 
-static bool writes_there(const tc_op *op, const tc_value *tensor)
+/* Where `store`, to that tensor, writes; but what both add comes in any order.
+ */
+static bool writes_there(const tc_op *op, const tc_op *store,
+                         const tc_value *tensor)
 {
     if (op->nregions == 0)
-        return tc_writes_global(op) && tc_accessed_tensor(op) == tensor;
+        return tc_writes_global(op) && tc_accessed_tensor(op) == tensor &&
+               !(tc_adds_to_memory(op) && tc_adds_to_memory(store)) &&
+               !tc_surely_apart(op, store);
     for (unsigned i = 0; i < op->nregions; i++)
         tc_each_op (inner, op->regions[i])
-            if (writes_there(inner, tensor))
+            if (writes_there(inner, store, tensor))
                 return true;
     return false;
 }
@@ -87,10 +92,11 @@ static void build_written(tc_builder b)
     tc_forget_speculatable(b.region);
 }
 
-static bool is_written_in(const tc_region *r, const tc_value *tensor)
+static bool is_written_in(const tc_region *r, const tc_op *store,
+                          const tc_value *tensor)
 {
     tc_each_op (op, r)
-        if (writes_there(op, tensor))
+        if (writes_there(op, store, tensor))
             return true;
     return false;
 }
@@ -101,10 +107,10 @@ void tc_bulk_wait_before_writers(const tc_op *store, const tc_value *tensor)
         bool branch = op->code == TC_IF;
         for (unsigned i = 0; branch && i < op->nregions; i++) {
             tc_region *r = op->regions[i];
-            if (is_written_in(r, tensor))
+            if (is_written_in(r, store, tensor))
                 build_written((tc_builder){store->func, r, r->first, op->loc});
         }
-        if (!branch && writes_there(op, tensor))
+        if (!branch && writes_there(op, store, tensor))
             build_written(tc_builder_before(op));
     }
 }

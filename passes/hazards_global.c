@@ -150,6 +150,11 @@ static bool apart(const tc_op *a, const tc_op *b, const tc_op *carrier)
     return false;
 }
 
+bool tc_surely_apart(const tc_op *a, const tc_op *b)
+{
+    return a->nin && b->nin && apart(a, b, NULL);
+}
+
 /* ---- The question ---- */
 
 /* The argument of the kernel that an access goes through; NULL: not known. */
