@@ -13,7 +13,8 @@
  *   parse_token.c   the cursor on the tokens, skipping after an error
  *   parse_scope.c   names of values; suggestions
  *   parse_type.c    types and sizes
- *   parse_expr.c    infix expressions, literals, indexing
+ *   parse_expr.c    infix expressions, literals
+ *   parse_index.c   indexing
  *   parse_fit.c     literals get types, scalars and tiles one shape
  *   parse_op.c      ops in statement and call form
  *   parse_attr.c    attributes
@@ -176,6 +177,13 @@ bool tc_parse_number(tc_parser *p, tc_number *number,
 void tc_operands_add(tc_parser *p, tc_operands *list, tc_operand o);
 tc_operand tc_operand_value(tc_value *v, tc_loc loc); /* v == NULL: poison */
 tc_operand tc_operand_poison(tc_loc loc);
+
+/* ---- parse_index.c ---- */
+
+/* At `[`, behind the expression `o`, which becomes what it indexes; is_block:
+ * `block` stands before it, at `loc`. */
+bool tc_parse_index(tc_parser *p, tc_operand *o, bool is_block,
+                    tc_loc loc) TC_MUST_CHECK;
 
 /* ---- parse_fit.c ---- */
 

@@ -35,7 +35,7 @@ struct tc_job {
     void *foreign; /* malloc'd by a callback, not copied yet; else NULL */
 };
 
-/* Runs job->build with the unwind point set, copies the diagnostics to the
+/* job.c: runs job->build with the unwind point set, copies the diagnostics to the
  * owner, and on failure gives back what the job has made. */
 tilec_status tc_job_run(tc_job *job, tilec_kernel **out);
 
