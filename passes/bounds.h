@@ -17,35 +17,9 @@
 #ifndef TC_BOUNDS_H
 #define TC_BOUNDS_H
 
-#include "ir/ir.h"
+#include "passes/bound_terms.h"
+
 #include "ir/map.h"
-
-/* Something that is the same in every step: value + constant, with what it can
- * be at least and at most. value is an i64, NULL for 0. */
-typedef struct tc_sum {
-    tc_value *value;
-    int64_t constant;
-    int64_t low, high;
-} tc_sum;
-
-typedef enum tc_limit_kind {
-    TC_LIMIT_LINEAR, /* floor((factor * i + sum) / divisor), or / by */
-    TC_LIMIT_MIN,
-    TC_LIMIT_MAX
-} tc_limit_kind;
-
-/* A factor or divisor of a bound. */
-enum { TC_MOST_DIVISOR = 1 << 24 };
-
-typedef struct tc_limit tc_limit;
-struct tc_limit {
-    tc_limit_kind kind;
-    int64_t factor, divisor; /* LINEAR; divisor is 1 or more */
-    tc_value *by; /* i64 from before the loop, 1 to TC_MOST_DIVISOR; or NULL */
-    tc_sum sum;
-    const tc_limit *a, *b; /* MIN, MAX */
-    unsigned size;         /* LINEARs in it */
-};
 
 /* Both NULL where nothing is known. */
 typedef struct tc_bounds {
@@ -53,7 +27,7 @@ typedef struct tc_bounds {
 } tc_bounds;
 
 /* A loop under analysis. */
-typedef struct tc_loop {
+struct tc_loop {
     tc_op *op; /* a `for` over i32 */
     tc_arena *scratch;
     tc_builder before; /* where new ops go */
@@ -64,7 +38,7 @@ typedef struct tc_loop {
     /* Set by whoever asks in the loop: scalar conditions computed there count
      * as known (TC_TRUTH_HERE). */
     bool asks_here;
-} tc_loop;
+};
 
 /* False where the loop cannot be analysed; `why` says it. */
 bool tc_loop_open(tc_loop *l, tc_op *op, tc_arena *scratch, const char **why);
@@ -73,22 +47,12 @@ bool tc_loop_has_outside(const tc_loop *l, const tc_value *v);
 /* All lanes of what is, reduced before the loop: "min", "or". */
 tc_value *tc_loop_reduce(tc_loop *l, tc_value *v, const char *kind);
 
+/* The program asks, before the loop: x <= limit (most), or x >= limit. */
+void tc_loop_ask(tc_loop *l, tc_value *x, bool most, int64_t limit);
+/* A scalar int as an i64 before the loop. */
+tc_value *tc_loop_i64(tc_loop *l, tc_value *scalar);
+
 /* Of an int, or a tile of ints, in the loop or before it. */
 tc_bounds tc_bounds_of(tc_loop *l, tc_value *v);
-/* NULL where it is too long, or a part is NULL. */
-const tc_limit *tc_limit_add(tc_loop *l, const tc_limit *a, const tc_limit *b);
-const tc_limit *tc_limit_negate(tc_loop *l, const tc_limit *a);
-const tc_limit *tc_limit_constant(tc_loop *l, int64_t c);
-const tc_limit *tc_limit_of_sum(tc_loop *l, tc_sum s);
-
-/* As an i64 before the loop; NULL where it changes from step to step. */
-tc_value *tc_limit_value(tc_loop *l, const tc_limit *t);
-
-/* The sum as a value before the loop. */
-tc_value *tc_sum_value(tc_loop *l, tc_sum s);
-/* by times the sum; false where it may grow too large. */
-bool tc_sum_scale(tc_loop *l, tc_sum a, int64_t by, tc_sum *out);
-/* t, divided by a value, is not above 0 where this is not. */
-const tc_limit *tc_limit_undivided(tc_loop *l, const tc_limit *t);
 
 #endif

@@ -8,9 +8,8 @@
 #include "passes/hazards.h"
 
 #include "ir/layout.h"
-#include "passes/ring_state.h"
+#include "passes/access_nodes.h"
 #include "passes/tile_order.h"
-#include "passes/wgmma.h"
 
 enum access_kind {
     READ,
@@ -41,41 +40,17 @@ struct set {
     struct access *of;
 };
 
-/* What of the program matters: accesses, what orders them, and the loops and
- * branches around these. In op->data of its op. */
-struct place {
-    tc_buffer_use use;
-    bool ring;      /* `index` says which slot */
-    uint32_t first; /* bytes of all slots, and of one */
-    uint32_t bytes, slot_bytes;
-    unsigned slots;
-    tc_value *index;
-    const tc_layout *parts;
-    unsigned axis;
-};
-
-struct node {
-    tc_op *op;
-    bool global;  /* accesses global memory */
-    bool barrier; /* one is assumed before it */
-    unsigned nplaces;
-    struct place *places;
-    unsigned depth, position;
-    struct node *inside[2]; /* the first nodes of its regions */
-    struct node *next;
-    tc_ring_states *states; /* of a `for` in no loop that is known */
-    /* What came out when this went in, in this walk. */
+/* What came out of a loop when this went in, in this walk. */
+struct tc_loop_walk {
     struct set in, out;
     unsigned walk;
 };
 
 struct tc_hazard_finder {
     tc_arena *arena;
-    struct node *first;
+    tc_access_node *first;
     tc_hazards found;
     unsigned room;
-    uint32_t next_base; /* for buffers that have no offset yet */
-    unsigned position;
     unsigned walk; /* counts */
     const tc_known *known;
     bool one_will_do, enough; /* stop at the first hazard */
@@ -223,7 +198,7 @@ static void report(tc_hazard_finder *w, const struct access *from, tc_op *to)
         h.under_way = from->op;
     } else {
         h.before = place_of(from, to);
-        const struct node *place = h.before->data, *start = from->at->data;
+        const tc_access_node *place = h.before->data, *start = from->at->data;
         h.loop = tc_loop_around(h.before);
         h.depth = place->depth;
         h.position = place->position;
@@ -275,7 +250,7 @@ static void check(tc_hazard_finder *w, const struct set *s,
 
 /* ---- Accesses of an op ---- */
 
-static struct access access_to(tc_hazard_finder *w, const struct place *p)
+static struct access access_to(tc_hazard_finder *w, const tc_access_place *p)
 {
     int64_t slot;
     if (p->ring && tc_known_int(w->known, p->index, &slot) && slot >= 0 &&
@@ -289,7 +264,7 @@ static struct access access_to(tc_hazard_finder *w, const struct place *p)
 }
 
 static void visit_place(tc_hazard_finder *w, struct set *s, tc_op *op,
-                        const struct place *p)
+                        const tc_access_place *p)
 {
     static const enum access_kind kinds[] = {[TC_BUFFER_READ] = READ,
                                              [TC_BUFFER_WRITTEN] = WRITE,
@@ -314,7 +289,8 @@ static void end_group(struct set *s, tc_opcode waited_for_by)
             s->of[i].age++;
 }
 
-static void visit_access(tc_hazard_finder *w, struct set *s, struct node *node)
+static void visit_access(tc_hazard_finder *w, struct set *s,
+                         tc_access_node *node)
 {
     if (node->global) {
         struct access a = {.kind = GLOBAL, .op = node->op, .at = node->op};
@@ -372,7 +348,8 @@ static void wait_for(tc_hazard_finder *w, struct set *s, tc_op *op)
 
 /* ---- The walk ---- */
 
-static void walk_nodes(tc_hazard_finder *w, struct set *s, struct node *first);
+static void walk_nodes(tc_hazard_finder *w, struct set *s,
+                       tc_access_node *first);
 
 /* At the end of a step, what was done in it becomes what was done in an
  * earlier one. */
@@ -390,7 +367,7 @@ static void go_round(tc_hazard_finder *w, struct set *s, tc_op *loop)
     *s = now;
 }
 
-static tc_ring_states states_of(tc_hazard_finder *w, struct node *node)
+static tc_ring_states states_of(tc_hazard_finder *w, tc_access_node *node)
 {
     if (w->known)
         return tc_find_ring_states(w->arena, node->op, w->known);
@@ -401,7 +378,7 @@ static tc_ring_states states_of(tc_hazard_finder *w, struct node *node)
     return *node->states;
 }
 
-static void walk_for(tc_hazard_finder *w, struct set *s, struct node *node)
+static void walk_for(tc_hazard_finder *w, struct set *s, tc_access_node *node)
 {
     const tc_known *outer = w->known;
     tc_ring_states states = states_of(w, node);
@@ -422,7 +399,7 @@ static void walk_for(tc_hazard_finder *w, struct set *s, struct node *node)
     }
 }
 
-static void walk_while(tc_hazard_finder *w, struct set *s, struct node *node)
+static void walk_while(tc_hazard_finder *w, struct set *s, tc_access_node *node)
 {
     struct set entry = {0}, out = {0}, at = *s;
     for (bool first = true; set_unite(w, &entry, &at) || first; first = false) {
@@ -435,7 +412,7 @@ static void walk_while(tc_hazard_finder *w, struct set *s, struct node *node)
     *s = out;
 }
 
-static void walk_if(tc_hazard_finder *w, struct set *s, struct node *node)
+static void walk_if(tc_hazard_finder *w, struct set *s, tc_access_node *node)
 {
     struct set other = set_copy(w, s);
     walk_nodes(w, s, node->inside[0]);
@@ -445,11 +422,12 @@ static void walk_if(tc_hazard_finder *w, struct set *s, struct node *node)
 
 /* Inner loops are come upon again and again: not walked where nothing is new.
  */
-static void walk_loop(tc_hazard_finder *w, struct set *s, struct node *node)
+static void walk_loop(tc_hazard_finder *w, struct set *s, tc_access_node *node)
 {
     bool may_keep = !w->known;
-    if (may_keep && node->walk == w->walk && set_equal(&node->in, s)) {
-        *s = set_copy(w, &node->out);
+    struct tc_loop_walk *last = node->last;
+    if (may_keep && last && last->walk == w->walk && set_equal(&last->in, s)) {
+        *s = set_copy(w, &last->out);
         return;
     }
     struct set in = set_copy(w, s);
@@ -458,15 +436,15 @@ static void walk_loop(tc_hazard_finder *w, struct set *s, struct node *node)
     else
         walk_while(w, s, node);
     if (may_keep) {
-        node->in = in;
-        node->out = set_copy(w, s);
-        node->walk = w->walk;
+        node->last = last ? last : tc_arena_new(w->arena, struct tc_loop_walk);
+        *node->last = (struct tc_loop_walk){in, set_copy(w, s), w->walk};
     }
 }
 
-static void walk_nodes(tc_hazard_finder *w, struct set *s, struct node *first)
+static void walk_nodes(tc_hazard_finder *w, struct set *s,
+                       tc_access_node *first)
 {
-    for (struct node *node = first; node && !w->enough; node = node->next) {
+    for (tc_access_node *node = first; node && !w->enough; node = node->next) {
         if (node->barrier)
             pass_barrier(s);
         switch (node->op->code) {
@@ -514,150 +492,14 @@ bool tc_needs_barrier(tc_hazard_finder *h)
 
 void tc_assume_barrier(tc_op *before, bool there)
 {
-    struct node *node = before->data;
+    tc_access_node *node = before->data;
     node->barrier = there;
-}
-
-/* ---- What matters ---- */
-
-static uint32_t base_of(tc_hazard_finder *h, tc_op *alloc)
-{
-    if (tc_op_has_attr(alloc, "offset"))
-        return (uint32_t)tc_op_int(alloc, "offset");
-    uint32_t *base = alloc->data;
-    if (!base) {
-        alloc->data = base = tc_arena_new(h->arena, uint32_t);
-        *base = h->next_base;
-        h->next_base += tc_smem_bytes(alloc->out[0]->type);
-    }
-    return *base;
-}
-
-/* Does each group touch only its part of operand i? */
-static bool touches_parts(const tc_op *op, unsigned i, unsigned *axis)
-{
-    unsigned groups = op->func->warps / 4;
-    if (groups < 2 || op->func->warps % 4)
-        return false;
-    switch (op->code) {
-    case TC_SMEM_STORE:
-        return tc_held_by_groups(op->in[1]->type->layout, groups, axis);
-    case TC_SMEM_LOAD:
-        return tc_held_by_groups(op->out[0]->type->layout, groups, axis);
-    case TC_MMA: /* rows of the left operand, columns of the right one */
-        return tc_wgmma_k(tc_op_word(op, "instr")) &&
-               tc_held_by_groups(op->in[2]->type->layout, groups, axis) &&
-               *axis == i;
-    case TC_TMA_STORE:
-        *axis = (unsigned)tc_op_int(op, "axis");
-        return tc_op_is_word(op, "scope", "group");
-    default: return false;
-    }
-}
-
-static void add_place(tc_hazard_finder *h, struct node *node, tc_buffer_use use,
-                      const tc_buffer *b, unsigned operand)
-{
-    const tc_type *t = b->alloc->out[0]->type;
-    struct place *more =
-        tc_arena_array(h->arena, struct place, node->nplaces + 1);
-    for (unsigned i = 0; i < node->nplaces; i++)
-        more[i] = node->places[i];
-    more[node->nplaces++] = (struct place){.use = use,
-                                           .ring = b->index != NULL,
-                                           .first = base_of(h, b->alloc),
-                                           .bytes = tc_smem_bytes(t),
-                                           .slot_bytes = tc_smem_slot_bytes(t),
-                                           .slots = t->slots,
-                                           .index = b->index};
-    struct place *p = &more[node->nplaces - 1];
-    if (touches_parts(node->op, operand, &p->axis))
-        p->parts = node->op->in[operand]->type->layout;
-    node->places = more;
-}
-
-static void add_places(tc_hazard_finder *h, struct node *node)
-{
-    tc_op *op = node->op;
-    for (unsigned i = 0; i < op->nin; i++) {
-        tc_buffer_use use = tc_buffer_use_of(op, i);
-        if (use == TC_BUFFER_NOT_USED)
-            continue;
-        tc_buffer buffers[TC_MAX_BUFFERS];
-        unsigned n = tc_trace_buffers(op->in[i], buffers);
-        for (unsigned k = 0; k < n && k < TC_MAX_BUFFERS; k++)
-            add_place(h, node, use, &buffers[k], i);
-    }
-}
-
-static struct node *nodes_of(tc_hazard_finder *h, const tc_region *r,
-                             unsigned depth);
-
-static bool orders_accesses(const tc_op *op)
-{
-    return op->code == TC_BARRIER || op->code == TC_ASYNC_COMMIT ||
-           op->code == TC_ASYNC_WAIT || op->code == TC_MMA_WAIT ||
-           op->code == TC_TMA_STORE_WAIT;
-}
-
-/* mbarriers are between the consumer and all other roles. */
-static bool is_other_role(const tc_op *op, unsigned region)
-{
-    return op->code == TC_WARP_GROUPS && region != 1;
-}
-
-/* NULL: nothing in it matters. */
-static struct node *node_of(tc_hazard_finder *h, tc_op *op, unsigned depth)
-{
-    struct node node = {.op = op, .depth = depth, .position = h->position++};
-    node.global = tc_reads_global(op) || tc_writes_global(op);
-    add_places(h, &node);
-    bool matters = node.global || node.nplaces || orders_accesses(op);
-    for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++) {
-        if (is_other_role(op, i))
-            continue;
-        node.inside[i] = nodes_of(h, op->regions[i], depth + tc_op_is_loop(op));
-        matters |= node.inside[i] != NULL;
-    }
-    if (!matters)
-        return NULL;
-    op->data = tc_arena_new(h->arena, struct node);
-    *(struct node *)op->data = node;
-    return op->data;
-}
-
-static struct node *nodes_of(tc_hazard_finder *h, const tc_region *r,
-                             unsigned depth)
-{
-    struct node *first = NULL, **end = &first;
-    tc_each_op (op, r) {
-        *end = node_of(h, op, depth);
-        if (*end)
-            end = &(*end)->next;
-    }
-    return first;
-}
-
-/* Buffers without an offset come behind all that have one. */
-static void prepare(tc_hazard_finder *h, const tc_region *r)
-{
-    tc_each_op (op, r) {
-        op->data = NULL;
-        if (op->code == TC_SMEM_ALLOC && tc_op_has_attr(op, "offset")) {
-            uint32_t end = (uint32_t)tc_op_int(op, "offset") +
-                           tc_smem_bytes(op->out[0]->type);
-            h->next_base = end > h->next_base ? end : h->next_base;
-        }
-        for (unsigned i = 0; i < op->nregions; i++)
-            prepare(h, op->regions[i]);
-    }
 }
 
 tc_hazard_finder *tc_hazard_finder_new(tc_arena *a, tc_func *f)
 {
     tc_hazard_finder *h = tc_arena_new(a, tc_hazard_finder);
     h->arena = a;
-    prepare(h, f->body);
-    h->first = nodes_of(h, f->body, 0);
+    h->first = tc_access_nodes_new(a, f);
     return h;
 }
