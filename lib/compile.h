@@ -35,8 +35,8 @@ struct tc_job {
     void *foreign; /* malloc'd by a callback, not copied yet; else NULL */
 };
 
-/* job.c: runs job->build with the unwind point set, copies the diagnostics to the
- * owner, and on failure gives back what the job has made. */
+/* job.c: runs job->build with the unwind point set, copies the diagnostics to
+ * the owner, and on failure gives back what the job has made. */
 tilec_status tc_job_run(tc_job *job, tilec_kernel **out);
 
 /* A compile that ends at once: the call was wrong. */
