@@ -6,6 +6,7 @@
 #include "lib/attention.h"
 
 #include "lib/mod_slope.h"
+#include "lib/mod_window.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -27,6 +28,14 @@ static const char *score_class(const tc_attention_job *p)
                    tc_is_curved(p->arena, p->job->module, score->func.name)
                ? "curved"
                : NULL;
+}
+
+static const char *mask_class(const tc_attention_job *p)
+{
+    const tc_mod *mask = &p->mods.all[TC_MOD_MASK];
+    if (!mask->wanted)
+        return "none";
+    return tc_is_window(p->job->module, mask->func.name) ? "window" : "masked";
 }
 
 /* What a step of its loop takes (1): keys, or queries where keys stay (0). */
@@ -97,7 +106,7 @@ bool tc_attention_config(const tc_attention_job *p, const char *kernel,
         .d = r->q->shape[3],
         .dv = r->v->shape[3],
         .vc = p->copies_values ? 2 : tc_contiguous_dim(r->v),
-        .mask = p->mods.all[TC_MOD_MASK].wanted ? "masked" : "none",
+        .mask = mask_class(p),
         .score = score_class(p),
         .length = r->k->shape[2],
         .exact = sums_are_exact(p),

@@ -24,9 +24,20 @@ static const char *text(const cJSON *entry, const char *name)
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
+/* How closely an entry says which masks it is for; -1: not for this one. */
+static int closeness(const cJSON *entry, const char *mask)
+{
+    const char *class = text(entry, "mask");
+    if (!class)
+        return 0;
+    if (strcmp(class, mask) == 0)
+        return 2;
+    return strcmp(class, "masked") == 0 && strcmp(mask, "window") == 0 ? 1 : -1;
+}
+
 static bool fits(const cJSON *entry, const tc_config_query *q)
 {
-    const char *dtype = text(entry, "dtype"), *mask = text(entry, "mask");
+    const char *dtype = text(entry, "dtype");
     const char *score = text(entry, "score");
     const char *name = text(entry, "target");
     const tc_target *target = name ? tc_target_get(name) : q->target;
@@ -39,7 +50,7 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
                                     (target->major == q->target->major &&
                                      target->minor <= q->target->minor);
     return runs && (!dtype || strcmp(dtype, q->dtype) == 0) &&
-           (!mask || strcmp(mask, q->mask) == 0) &&
+           closeness(entry, q->mask) >= 0 &&
            (!score || (q->score && strcmp(score, q->score) == 0)) &&
            (!vc || vc == q->vc) && (!number(entry, "exact") || q->exact) &&
            (!d || d >= q->d) && (!dv || dv >= q->dv) &&
@@ -53,7 +64,7 @@ typedef struct score {
     int64_t fields[NFIELDS];
 } score;
 
-static score score_of(const cJSON *entry)
+static score score_of(const cJSON *entry, const char *mask)
 {
     const char *name = text(entry, "target");
     const tc_target *t = name ? tc_target_get(name) : NULL;
@@ -62,7 +73,7 @@ static score score_of(const cJSON *entry)
         {t ? (int64_t)(200 * t->major + 2 * t->minor + t->exact) : -1,
          number(entry, "exact") != 0, text(entry, "dtype") != NULL,
          number(entry, "vc") != 0, d ? -d : INT64_MIN, dv ? -dv : INT64_MIN,
-         text(entry, "mask") != NULL, text(entry, "score") != NULL,
+         closeness(entry, mask), text(entry, "score") != NULL,
          number(entry, "length")}};
 }
 
@@ -107,7 +118,8 @@ bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
     cJSON_ArrayForEach(entry, field(root, "configs"))
     {
         if (fits(entry, query) &&
-            (!best || is_better(score_of(entry), score_of(best))))
+            (!best || is_better(score_of(entry, query->mask),
+                                score_of(best, query->mask))))
             best = entry;
     }
     if (best)

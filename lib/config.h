@@ -12,8 +12,9 @@
  * its own; fields that are missing fit all, "exact": 1 only those that want
  * exact sums. Of those the best: the nearest target, then that, then the data
  * type and the dim that are named, then the smallest d and dv, then the mask
- * class and that of the score function ("score": "curved"), then the nearest
- * length not above its own.
+ * class ("none"; "masked", and of those "window") and that of the score
+ * function
+ * ("score": "curved"), then the nearest length not above its own.
  */
 #ifndef TC_CONFIG_H
 #define TC_CONFIG_H
@@ -28,7 +29,7 @@ typedef struct tc_config_query {
     const tc_target *target;
     const char *dtype; /* "bf16" */
     int64_t d, dv;     /* 0: the kernel has none */
-    const char *mask;  /* "none", "masked" */
+    const char *mask;  /* "none", "masked", "window": see mod_window.h */
     int64_t length;    /* of the keys, or the largest side */
     int64_t vc;        /* 0: the kernel has none */
     bool exact;        /* sums are (EXACT of attention_fwd) */

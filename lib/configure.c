@@ -10,6 +10,7 @@
  */
 #include "lib/compile.h"
 #include "lib/config.h"
+#include "lib/mod_window.h"
 #include "lib/plan.h"
 
 #include <stdlib.h>
@@ -42,19 +43,27 @@ static int64_t largest_side(const tilec_compile_options *o)
     return n;
 }
 
-static tc_config_query query_of(const tc_request *r, const tc_target *target,
+/* The class of the mask that is bound, "@causal". */
+static const char *mask_class(const tc_module *m, const char *mask)
+{
+    if (!mask || strcmp(mask, "@no_mask") == 0)
+        return "none";
+    return tc_is_window(m, mask + 1) ? "window" : "masked";
+}
+
+static tc_config_query query_of(const tc_job *job, const tc_target *target,
                                 const char *kernel, const tc_bound *bound)
 {
+    const tc_request *r = job->request;
     const char *dtype = value_of(bound, "T");
     const char *mask = value_of(bound, "mask_mod");
-    bool is_masked = mask && strcmp(mask, "@no_mask") != 0;
     return (tc_config_query){.kernel = kernel,
                              .target = target,
                              .dtype = dtype ? dtype : "",
                              .d = size_of(bound, "D"),
                              .dv = size_of(bound, "DV"),
                              .vc = size_of(bound, "VC"),
-                             .mask = is_masked ? "masked" : "none",
+                             .mask = mask_class(job->module, mask),
                              .length = largest_side(&r->options)};
 }
 
@@ -151,7 +160,7 @@ bool tc_request_configure(tc_job *job)
         return true;
     if (!tc_job_choose(job, &r->options, &target, &f, &bound))
         return false;
-    tc_config_query query = query_of(r, target, f->name, &bound);
+    tc_config_query query = query_of(job, target, f->name, &bound);
     if (f->is_plan)
         configure_plan(job, f, &query, &bound);
     else if (tc_config_find(&job->cx->arena, &query, &config))

@@ -69,7 +69,8 @@ def fault(kernel, entry, dtype, mask, target, folder):
     for name, value in use.items():
         words += ["-D", "%s=%d" % (name, value)]
     if mask:
-        words += ["-D", "mask_mod=@causal"]
+        words += ["-D", "mask_mod=" + ("@local_window" if entry.get("mask") ==
+                                       "window" else "@causal")]
     subprocess.run(words, check=True)
     said = subprocess.run([ptxas, "-v", "-O%d" % level, "-arch=" + target, ptx,
                            "-o", os.devnull], check=True, capture_output=True,
@@ -94,7 +95,7 @@ def cases_of(kernel):
         targets = (entry["target"],) if exact or plain else (entry["target"],
                                                              "sm_90")
         masks = ([0] if plain or kernel == "matmul" else
-                 {"none": [0], "masked": [1]}.get(entry.get("mask"), [0, 1]))
+                 {"none": [0], "masked": [1], "window": [1]}.get(entry.get("mask"), [0, 1]))
         for t in types:
             for m in masks:
                 for target in targets:

@@ -30,6 +30,8 @@ static const char json[] =
     "{\"target\": \"sm_80\", \"exact\": 1, \"d\": 128, \"use\": {\"BM\": 11}},"
     "{\"target\": \"sm_80\", \"d\": 128, \"score\": \"curved\","
     " \"use\": {\"BM\": 12}},"
+    "{\"target\": \"sm_80\", \"d\": 64, \"mask\": \"window\","
+    " \"length\": 2048, \"use\": {\"BM\": 13}},"
     "{\"target\": \"cpu\", \"use\": {\"BM\": 9}}"
     "]}";
 
@@ -80,6 +82,10 @@ START_TEST(the_nearest_entry_is_taken)
     ck_assert_int_eq(rows("sm_80", "f16", 32, "none", 100), 7);
     ck_assert_int_eq(rows("sm_80", "bf16", 32, "none", 100), 3);
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "masked", 100), 6);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "window", 100), 6);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "window", 2048), 13);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "masked", 2048), 6);
+    ck_assert_int_eq(rows("sm_80", "bf16", 128, "window", 2048), 4);
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 5000), 8);
     ck_assert_int_eq(rows("sm_89", "bf16", 128, "none", 100), 4);
     ck_assert_int_eq(rows("sm_90", "bf16", 128, "none", 100), 5);

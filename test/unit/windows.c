@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which masks count as windows (lib/mod_window.h).
+ */
+#include "lib/mod_window.h"
+
+#include "ir/diag.h"
+#include "lib/handles.h"
+
+#include <check.h>
+#include <string.h>
+
+static const char more[] =
+    "func @upper(%q: i32, %k: i32, %w: i32) -> i1 {\n"
+    "  return %k - %q <= %w\n"
+    "}\n"
+    "func @exchanged(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {\n"
+    "  return @upper(%k, %q, 9) and @upper(%q, %k, 9)\n"
+    "}\n"
+    "func @one_side(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {\n"
+    "  return @upper(%q, %k, 9) and %k + 5 < %q\n"
+    "}\n"
+    "func @without_query(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {\n"
+    "  return %k < 100 and %k > 10\n"
+    "}\n"
+    "func @far(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {\n"
+    "  return abs(%q - %k) > 9\n"
+    "}\n";
+
+static const struct window_case {
+    const char *mask;
+    bool is_window;
+} masks[] = {
+    {"causal", false},
+    {"causal_bottom_right", false},
+    {"sliding_window", true},
+    {"local_window", true},
+    {"dilated_sliding_window", true},
+    {"sink_window", false},
+    {"prefix_lm", false},
+    {"document_causal", false},
+    {"natten", false},
+    {"exchanged", true},
+    {"one_side", false},
+    {"without_query", false},
+    {"far", false},
+    {"missing", false},
+};
+
+START_TEST(windows_go_along_with_the_query)
+{
+    tc_context *cx = tc_context_new();
+    tc_module *m = tc_module_new(cx);
+    const tc_embedded *shipped = tc_embedded_find("mods/masks");
+    ck_assert(tc_parse(
+        m, tc_source_add(cx, "masks.tile", shipped->text, shipped->len)));
+    ck_assert(tc_parse(m, tc_source_add(cx, "more.tile", more, strlen(more))));
+    for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++)
+        ck_assert_msg(tc_is_window(m, masks[i].mask) == masks[i].is_window,
+                      "%s", masks[i].mask);
+    tc_module_free(m);
+    tc_context_free(cx);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("windows");
+    TCase *t = tcase_create("windows");
+    tcase_add_test(t, windows_go_along_with_the_query);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
