@@ -199,6 +199,8 @@ const tc_loss *tc_loss_find(const char *log);
  * GPU takes, so that programs go along axis 0 through all of it. */
 enum { TC_GPU_ALIGNED, TC_GPU_UNEVEN, TC_GPU_ANY, TC_GPU_FAR, TC_GPU_VARIANTS };
 
+typedef struct tc_gpu_again tc_gpu_again;
+
 typedef struct tc_gpu {
     const tc_gpu_settings *settings;
     _Atomic(tc_gpu_code *) variants[TC_GPU_VARIANTS];
@@ -207,6 +209,7 @@ typedef struct tc_gpu {
     unsigned nsources;
     const uint32_t *sources;         /* as tc_loc.file has them */
     const struct tc_plan_part *part; /* of a plan's kernel; else NULL */
+    _Atomic(tc_gpu_again *) again;   /* NULL: not launched yet */
 } tc_gpu;
 
 /* The GPU's way through tc_job_finish, after binding. */
@@ -233,13 +236,17 @@ tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k, int variant);
 
 typedef struct tc_gpu_request {
     const tilec_kernel *k;
-    const tc_launch_arg *args; /* checked */
-    int device;                /* of the tensors; -1: none says */
-    const int32_t *grid;       /* no axis is 0 */
+    const struct tc_slot *slots; /* what was given */
+    const tc_launch_arg *args;   /* checked */
+    int device;                  /* of the tensors; -1: none says */
+    const int32_t *grid;         /* no axis is 0 */
     const tilec_launch_options *options;
     tilec_error *error;
 } tc_gpu_request;
 tilec_status tc_gpu_launch(const tc_gpu_request *r);
+
+/* Accepts NULL (gpu_again.c). */
+void tc_gpu_again_free(tc_gpu_again *g);
 
 /* Multiprocessors of that device (-1: the current one); 1: there is none. */
 int32_t tc_gpu_num_sms(const tilec_kernel *k, int device);

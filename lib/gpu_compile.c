@@ -319,6 +319,8 @@ void tc_gpu_free(tc_gpu *gpu)
 {
     for (int i = 0; gpu && i < TC_GPU_VARIANTS; i++)
         tc_gpu_code_unref(atomic_exchange(&gpu->variants[i], NULL));
+    if (gpu)
+        tc_gpu_again_free(atomic_exchange(&gpu->again, NULL));
 }
 
 /* ---- The other variants ---- */

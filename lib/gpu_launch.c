@@ -2,13 +2,14 @@
  *
  * A launch on a GPU: which variant, which context, the parameters, the call.
  *
- * The usual way takes no lock and no memory: a loaded code is looked up by the
+ * A launch like the one before is done with by gpu_again.c. The usual way takes
+ * no memory and waits for no lock: a loaded code is looked up by the
  * current context, and the driver is given pointers into what the checks have
  * prepared. Another context, another device, or code that is not there yet go
  * the slow way; so do tensors that no tensor map can be made of, which is seen
  * when the parameters are put together.
  */
-#include "lib/gpu.h"
+#include "lib/gpu_again.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,14 +120,6 @@ tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k, int variant)
 
 /* ---- Parameters ---- */
 
-/* As many as most kernels have, without malloc; the most bytes of one; of what
- * follows them. */
-enum {
-    FEW_PARAMS = 24,
-    PER_PARAM = 8 + 12 * TC_MAX_RANK + 8,
-    BEHIND = TC_GPU_MAP_ALIGN + TC_MAX_TENSOR_MAPS * TC_GPU_MAP_BYTES + 16
-};
-
 static uint64_t float_bits(tc_kind kind, double x)
 {
     uint64_t bits = 0;
@@ -144,7 +137,7 @@ static uint64_t float_bits(tc_kind kind, double x)
  * where the loaded code has them. */
 typedef struct packed {
     unsigned char *bytes;
-    size_t n;
+    tc_gpu_packed at;
 } packed;
 
 static size_t round_up(size_t n, size_t to)
@@ -154,9 +147,9 @@ static size_t round_up(size_t n, size_t to)
 
 static void put(packed *p, const void *value, size_t size)
 {
-    p->n = round_up(p->n, size);
-    memcpy(p->bytes + p->n, value, size);
-    p->n += size;
+    p->at.n = round_up(p->at.n, size);
+    memcpy(p->bytes + p->at.n, value, size);
+    p->at.n += size;
 }
 
 /* The order of codegen/nvptx/nvptx.h. */
@@ -168,6 +161,8 @@ static void pack_own(const tilec_kernel *k, const tc_launch_arg *args,
         const tc_launch_arg *a = &args[i];
         if (t->kind == TC_TENSOR || t->kind == TC_PTR) {
             put(p, &a->data, sizeof a->data);
+            if (i < TC_GPU_FEW_PARAMS)
+                p->at.addresses[i] = p->at.n - sizeof a->data;
             for (unsigned d = 0; d < t->rank; d++)
                 put(p, &a->sizes[d], sizeof a->sizes[d]);
             for (unsigned d = 0; d < t->rank; d++)
@@ -217,14 +212,14 @@ struct attempt {
 static bool pack_maps(struct attempt *t, packed *p)
 {
     if (t->meta->nmaps)
-        p->n = t->loaded->maps_at;
+        p->at.n = t->loaded->maps_at;
     for (unsigned i = 0; i < t->meta->nmaps; i++) {
         t->why_not =
-            tc_gpu_map(t->loaded, t->meta, i, t->r->args, p->bytes + p->n);
+            tc_gpu_map(t->loaded, t->meta, i, t->r->args, p->bytes + p->at.n);
         t->unmapped = t->meta->maps[i].arg;
         if (t->why_not)
             return false;
-        p->n += TC_GPU_MAP_BYTES;
+        p->at.n += TC_GPU_MAP_BYTES;
     }
     return true;
 }
@@ -243,16 +238,28 @@ static tilec_status pack_counter(const struct attempt *t, packed *p)
                        t->r->k->func->name, t->loaded->device->name,
                        tc_cuda_error(t->loaded->cuda, code).text);
     put(p, &counter, sizeof counter);
+    p->at.counter = p->at.n - sizeof counter;
     return TILEC_OK;
 }
 
 /* One buffer is less work for the driver than a pointer to each parameter. */
+int tc_gpu_call(const tc_gpu_loaded *l, const tc_gpu_meta *m,
+                const int32_t grid[3], tc_cu_stream stream,
+                unsigned char *bytes, size_t n)
+{
+    void *extra[] = {TC_CU_PARAMS_AT, bytes, TC_CU_PARAMS_SIZE, &n,
+                     TC_CU_PARAMS_END};
+    return l->cuda->launch(l->function, (unsigned)grid[0], (unsigned)grid[1],
+                           (unsigned)grid[2], m->threads, 1, 1, m->shared_bytes,
+                           stream, NULL, extra);
+}
+
 static tilec_status call_with(struct attempt *t, unsigned char *bytes)
 {
     const tc_gpu_request *r = t->r;
     const tc_gpu_loaded *l = t->loaded;
     const tc_gpu_meta *m = t->meta;
-    packed p = {bytes, 0};
+    packed p = {.bytes = bytes};
     pack_own(r->k, r->args, &p);
     if (!pack_maps(t, &p))
         return TILEC_OK;
@@ -261,24 +268,23 @@ static tilec_status call_with(struct attempt *t, unsigned char *bytes)
         return s;
     if (m->has_reports)
         put(&p, &l->report, sizeof l->report);
-    void *extra[] = {TC_CU_PARAMS_AT, bytes, TC_CU_PARAMS_SIZE, &p.n,
-                     TC_CU_PARAMS_END};
-    int code =
-        l->cuda->launch(l->function, (unsigned)r->grid[0], (unsigned)r->grid[1],
-                        (unsigned)r->grid[2], m->threads, 1, 1, m->shared_bytes,
-                        r->options->stream, NULL, extra);
-    return code ? explain(r, l, m, code) : TILEC_OK;
+    int code = tc_gpu_call(l, m, r->grid, r->options->stream, bytes, p.at.n);
+    if (code)
+        return explain(r, l, m, code);
+    if (r->k->nparams <= TC_GPU_FEW_PARAMS)
+        tc_gpu_keep_launch(r, l, m, bytes, &p.at);
+    return TILEC_OK;
 }
 
 /* Does nothing where t->why_not says why. */
 static tilec_status call(struct attempt *t)
 {
     unsigned nparams = t->r->k->nparams;
-    if (nparams <= FEW_PARAMS) {
-        _Alignas(8) unsigned char bytes[FEW_PARAMS * PER_PARAM + BEHIND];
+    if (nparams <= TC_GPU_FEW_PARAMS) {
+        _Alignas(8) unsigned char bytes[TC_GPU_FEW_BYTES];
         return call_with(t, bytes);
     }
-    size_t size = nparams * (size_t)PER_PARAM + BEHIND;
+    size_t size = nparams * (size_t)TC_GPU_PARAM_BYTES + TC_GPU_BYTES_BEHIND;
     unsigned char *bytes = malloc(size);
     tilec_status s = bytes ? call_with(t, bytes) : tc_fail_memory(t->r->error);
     free(bytes);

@@ -8,7 +8,7 @@
  */
 #include "lib/launch.h"
 
-#include "lib/gpu.h"
+#include "lib/gpu_again.h"
 #include "lib/plan.h"
 
 #include <math.h>
@@ -379,6 +379,7 @@ static tilec_status run(struct launch *l, const int32_t grid[3],
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0)
         return TILEC_OK;
     tc_gpu_request r = {.k = l->k,
+                        .slots = l->slots,
                         .args = l->args,
                         .device = l->device,
                         .grid = grid,
@@ -460,6 +461,8 @@ tilec_status tilec_launch(const tilec_kernel *k, const tilec_argument *args,
                                      "target");
     if (k->plan)
         return tc_plan_launch(k, args, nargs, &o, error);
+    if (k->gpu && tc_gpu_launch_again(k, args, nargs, &o))
+        return TILEC_OK;
     int32_t grid[3];
     return prepare_and(k, args, nargs, &o, grid, error);
 }

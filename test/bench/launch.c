@@ -75,6 +75,7 @@ static const char empty_text[] =
     ".visible .entry empty(.param .align 8 .b8 arguments[280])\n{\nret;\n}\n";
 _Static_assert(ARGUMENT_BYTES == 280, "as empty_text has them");
 
+static int (*device_get)(int *device, int ordinal);
 static int (*context_retain)(void **context, int device);
 static int (*context_push)(void *context);
 static int (*module_load)(void **module, const void *image, unsigned n,
@@ -89,7 +90,8 @@ static bool find_functions(const char *library)
     static const struct {
         const char *name;
         void *to;
-    } functions[] = {{"cuDevicePrimaryCtxRetain", &context_retain},
+    } functions[] = {{"cuDeviceGet", &device_get},
+                     {"cuDevicePrimaryCtxRetain", &context_retain},
                      {"cuCtxPushCurrent_v2", &context_push},
                      {"cuModuleLoadDataEx", &module_load},
                      {"cuModuleGetFunction", &module_function},
@@ -106,9 +108,10 @@ static bool find_functions(const char *library)
 
 static bool make_current(const char *library)
 {
+    int device;
     void *context;
-    return find_functions(library) && !context_retain(&context, 0) &&
-           !context_push(context);
+    return find_functions(library) && !device_get(&device, 0) &&
+           !context_retain(&context, device) && !context_push(context);
 }
 
 /* ---- Times ---- */

@@ -14,6 +14,7 @@ int main(void)
         void (*add)(TCase *t);
     } cases[] = {
         {"launching", gpu_launching_tests},
+        {"again", gpu_again_tests},
         {"loading", gpu_loading_tests},
         {"cache", gpu_cache_tests},
     };

@@ -53,5 +53,6 @@ bool gpu_compiles(tilec_context *c, const tilec_compile_options *o,
 void gpu_launching_tests(TCase *t);
 void gpu_loading_tests(TCase *t);
 void gpu_cache_tests(TCase *t);
+void gpu_again_tests(TCase *t);
 
 #endif

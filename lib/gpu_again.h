@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Launches like the one before, and what they share with all others.
+ */
+#ifndef TC_GPU_AGAIN_H
+#define TC_GPU_AGAIN_H
+
+#include "lib/gpu.h"
+#include "lib/launch.h"
+
+/* As many parameters as most kernels have; the most bytes of one; of what
+ * follows them. */
+enum {
+    TC_GPU_FEW_PARAMS = 24,
+    TC_GPU_PARAM_BYTES = 8 + 12 * TC_MAX_RANK + 8,
+    TC_GPU_BYTES_BEHIND =
+        TC_GPU_MAP_ALIGN + TC_MAX_TENSOR_MAPS * TC_GPU_MAP_BYTES + 16,
+    TC_GPU_FEW_BYTES =
+        (TC_GPU_FEW_PARAMS * TC_GPU_PARAM_BYTES + TC_GPU_BYTES_BEHIND + 63) &
+        ~63
+};
+
+/* Where things are among a launch's bytes. */
+typedef struct tc_gpu_packed {
+    size_t n;
+    size_t counter;                      /* of tiles */
+    size_t addresses[TC_GPU_FEW_PARAMS]; /* of tensors */
+} tc_gpu_packed;
+
+/* The driver's launch; its code. */
+int tc_gpu_call(const tc_gpu_loaded *l, const tc_gpu_meta *m,
+                const int32_t grid[3], tc_cu_stream stream,
+                unsigned char *bytes, size_t n);
+
+/* False: nothing was launched, or the driver refused it. */
+bool tc_gpu_launch_again(const tilec_kernel *k, const tilec_argument *args,
+                         size_t nargs, const tilec_launch_options *options);
+/* Of a launch that went well, with at most TC_GPU_FEW_PARAMS parameters. */
+void tc_gpu_keep_launch(const tc_gpu_request *r, const tc_gpu_loaded *loaded,
+                        const tc_gpu_meta *meta, const unsigned char *bytes,
+                        const tc_gpu_packed *packed);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Launches like the one before: they hand over what any other launch would, and
+ * what is not like it is looked at anew.
+ */
+#include "lib/gpu_again.h"
+#include "test/unit/gpu/fixture.h"
+
+static const char text[] =
+    "kernel @again(%x: tensor<[?, ?] x f32>, %y: tensor<[?, ?] x f32>,\n"
+    "    %by: f32, %n: i32)\n"
+    "    grid {\n"
+    "      assert size(%x, 0) == size(%y, 0), \"x and y differ\"\n"
+    "      yield cdiv(size(%x, 0), 16), %n, 1\n"
+    "    }\n"
+    "{\n"
+    "  %r = program_id(0) * 16\n"
+    "  %a = load %x[%r +: 16, 0 +: 16] boundary(0, 1)\n"
+    "  store %y[%r +: 16, 0 +: 16], %a * %by boundary(0, 1)\n"
+    "}\n";
+
+enum { GIVEN = 4 };
+
+/* A launch, which a test changes in one place. */
+typedef struct call {
+    matrix x, y;
+    tilec_argument args[GIVEN];
+    size_t nargs;
+    tilec_launch_options options;
+} call;
+
+static void make_call(call *c)
+{
+    *c = (call){.nargs = GIVEN, .options = TILEC_INIT(tilec_launch_options)};
+    gpu_make_matrix(&c->x, 40, 24, 0x1000);
+    gpu_make_matrix(&c->y, 40, 24, 0x2000);
+    const tilec_argument args[GIVEN] = {
+        tilec_tensor(NULL, &c->x.dl), tilec_tensor(NULL, &c->y.dl),
+        tilec_float(NULL, 2.5), tilec_int(NULL, 7)};
+    memcpy(c->args, args, sizeof args);
+}
+
+static void nothing(call *c)
+{
+    (void)c;
+}
+
+static void move(call *c)
+{
+    c->x.dl.data = (void *)0x9000;
+}
+
+static void move_by_an_offset(call *c)
+{
+    c->y.dl.byte_offset = 64;
+}
+
+static void other_stream(call *c)
+{
+    c->options.stream = fake;
+}
+
+static void less_aligned(call *c)
+{
+    c->x.dl.data = (void *)0x1004;
+}
+
+static void fewer_rows(call *c)
+{
+    c->x.shape[0] = c->y.shape[0] = 17;
+}
+
+static void wider_rows(call *c)
+{
+    c->y.strides[0] = 32;
+}
+
+static void dense(call *c)
+{
+    c->x.dl.strides = NULL;
+}
+
+static void other_factor(call *c)
+{
+    c->args[2].f = -2.5;
+}
+
+static void other_grid(call *c)
+{
+    c->args[3].i = 9;
+}
+
+static void by_name(call *c)
+{
+    c->args[3].name = "n";
+}
+
+static void an_int_for_a_float(call *c)
+{
+    c->args[2] = tilec_int(NULL, 3);
+}
+
+static void rows_differ(call *c)
+{
+    c->y.shape[0] = 41;
+}
+
+static void no_data(call *c)
+{
+    c->y.dl.data = NULL;
+}
+
+static void no_tensor(call *c)
+{
+    c->args[1].tensor = NULL;
+}
+
+static void no_shape(call *c)
+{
+    c->y.dl.shape = NULL;
+}
+
+static void other_type(call *c)
+{
+    c->x.dl.dtype.code = kDLInt;
+}
+
+static void other_rank(call *c)
+{
+    c->x.dl.ndim = 1;
+}
+
+static void on_the_host(call *c)
+{
+    c->x.dl.device.device_type = kDLCPU;
+}
+
+static void on_two_devices(call *c)
+{
+    c->x.dl.device.device_id = 1;
+}
+
+static void one_too_few(call *c)
+{
+    c->nargs--;
+}
+
+static const struct variation {
+    void (*change)(call *c);
+    bool is_like; /* the unchanged one */
+} variations[] = {
+    {nothing, true},      {move, true},        {move_by_an_offset, true},
+    {other_stream, true}, {less_aligned, 0},   {fewer_rows, 0},
+    {wider_rows, 0},      {dense, 0},          {other_factor, 0},
+    {other_grid, 0},      {by_name, 0},        {an_int_for_a_float, 0},
+    {rows_differ, 0},     {no_data, 0},        {no_tensor, 0},
+    {no_shape, 0},        {other_type, 0},     {other_rank, 0},
+    {on_the_host, 0},     {on_two_devices, 0}, {one_too_few, 0},
+};
+enum { NVARIATIONS = sizeof variations / sizeof *variations };
+
+/* What a launch came to. */
+typedef struct outcome {
+    tilec_status status;
+    char message[480];
+    unsigned grid[3];
+    void *stream;
+    size_t n;
+    unsigned char bytes[256];
+} outcome;
+
+static outcome launch(const tilec_kernel *k, void (*change)(call *c))
+{
+    outcome o = {0};
+    call c;
+    make_call(&c);
+    change(&c);
+    memset(&last_error, 0, sizeof last_error);
+    o.status = tilec_launch(k, c.args, c.nargs, &c.options, &last_error);
+    memcpy(o.message, last_error.message, sizeof o.message);
+    if (o.status == TILEC_OK) {
+        memcpy(o.grid, fake->grid, sizeof o.grid);
+        o.stream = fake->stream;
+        o.n = fake->nbytes;
+        memcpy(o.bytes, fake->bytes, o.n);
+    }
+    return o;
+}
+
+static void expect_sizes(void)
+{
+    static const unsigned char sizes[] = {8, 4, 4, 8, 8, 8, 4, 4, 8, 8, 4, 4};
+    memcpy(fake->sizes, sizes, sizeof sizes);
+    fake->nsizes = sizeof sizes;
+}
+
+/* Each behind each other, beside a kernel that has not seen the one before. */
+START_TEST(no_launch_depends_on_the_one_before)
+{
+    expect_sizes();
+    tilec_kernel *k = gpu_compile(cx, text);
+    for (int i = 0; i < NVARIATIONS * NVARIATIONS; i++) {
+        const struct variation *before = &variations[i / NVARIATIONS];
+        const struct variation *now = &variations[i % NVARIATIONS];
+        tilec_kernel *fresh = gpu_compile(cx, text);
+        outcome wanted = launch(fresh, now->change);
+        launch(k, before->change);
+        outcome found = launch(k, now->change);
+        ck_assert_msg(memcmp(&found, &wanted, sizeof found) == 0,
+                      "variation %d behind %d: status %d, expected %d",
+                      i % NVARIATIONS, i / NVARIATIONS, found.status,
+                      wanted.status);
+        tilec_kernel_free(fresh);
+    }
+    tilec_kernel_free(k);
+}
+END_TEST
+
+START_TEST(what_is_like_the_last_one)
+{
+    expect_sizes();
+    tilec_kernel *k = gpu_compile(cx, text);
+    call c;
+    make_call(&c);
+    /* Of another device too, were it current. */
+    ck_assert_ptr_nonnull(fake_use(0, 1));
+    ck_assert(!tc_gpu_launch_again(k, c.args, GIVEN, &c.options));
+    for (int i = 0; i < NVARIATIONS; i++) {
+        ck_assert_int_eq(launch(k, nothing).status, TILEC_OK);
+        make_call(&c);
+        variations[i].change(&c);
+        ck_assert_msg(tc_gpu_launch_again(k, c.args, c.nargs, &c.options) ==
+                          variations[i].is_like,
+                      "variation %d", i);
+    }
+    ck_assert_int_eq(launch(k, nothing).status, TILEC_OK);
+    make_call(&c);
+    ck_assert_ptr_nonnull(fake_use(1, 1));
+    ck_assert(!tc_gpu_launch_again(k, c.args, GIVEN, &c.options));
+    ck_assert_ptr_nonnull(fake_use(0, 1));
+    ck_assert(tc_gpu_launch_again(k, c.args, GIVEN, &c.options));
+    tilec_kernel_free(k);
+}
+END_TEST
+
+/* The usual way says why. */
+START_TEST(a_refused_launch_is_not_kept)
+{
+    expect_sizes();
+    tilec_kernel *k = gpu_compile(cx, text);
+    call c;
+    make_call(&c);
+    ck_assert_ptr_nonnull(fake_use(0, 1));
+    ck_assert_int_eq(launch(k, nothing).status, TILEC_OK);
+    fake->launch = 719;
+    ck_assert_int_eq(launch(k, nothing).status, TILEC_MACHINE);
+    ck_assert_ptr_nonnull(strstr(last_error.message, "719"));
+    fake->launch = 0;
+    ck_assert(!tc_gpu_launch_again(k, c.args, GIVEN, &c.options));
+    ck_assert_int_eq(launch(k, nothing).status, TILEC_OK);
+    ck_assert(tc_gpu_launch_again(k, c.args, GIVEN, &c.options));
+    c.options.check_memory = 1;
+    ck_assert(!tc_gpu_launch_again(k, c.args, GIVEN, &c.options));
+    tilec_kernel_free(k);
+}
+END_TEST
+
+void gpu_again_tests(TCase *t)
+{
+    tcase_add_test(t, no_launch_depends_on_the_one_before);
+    tcase_add_test(t, what_is_like_the_last_one);
+    tcase_add_test(t, a_refused_launch_is_not_kept);
+}
