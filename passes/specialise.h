@@ -45,6 +45,11 @@ struct tc_ring {
     bool fetched;
     const tc_op *before;
     bool for_mover; /* it reads some of them too */
+    /* Of tiles of the same region, and shorter: when the producer may fill that
+     * one's slot, nobody reads any more what this one's held. NULL: it has
+     * mbarriers `empty` of its own. */
+    tc_ring *keeper;
+    bool waited; /* the producer did so for this step already */
 
     unsigned slots;
     bool asked; /* so many slots, by the text or the options */
@@ -89,6 +94,8 @@ typedef struct tc_ring_uses {
     bool by_threads;
 } tc_ring_uses;
 tc_ring_uses tc_find_ring_uses(tc_arena *a, const tc_ring *r);
+/* By ops of the step itself, none of them a loop: into registers. */
+bool tc_is_read_at_once(tc_arena *a, const tc_ring *r);
 
 /* At the role's begin, where the builder stands. */
 void tc_start_rings(tc_specialiser *s, tc_builder *b);
@@ -133,6 +140,12 @@ bool tc_is_needed(const tc_specialiser *s, const void *op_or_value);
 /* Adds rings of scalars that cost the consumers more to compute than to read.
  */
 void tc_find_mail(tc_specialiser *s);
+/* The ring of tiles of the same region, which the consumers release; or NULL.
+ */
+tc_ring *tc_tiles_beside(const tc_specialiser *s, const tc_ring *r);
+/* Finds which of them need no mbarriers to say that they were read. After
+ * tc_choose_slots. */
+void tc_find_keepers(tc_specialiser *s);
 /* In the consumers' region: reads them where they are used. */
 void tc_take_mail(tc_specialiser *s, tc_ring *r);
 

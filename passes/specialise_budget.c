@@ -5,7 +5,8 @@
  * A ring in an innermost loop with products has two at least, so that one fills
  * while the other is used; more where they were asked for, or where the loop's
  * products do not wait for each other, so that memory is all it waits for. A
- * ring outside of these has one. Rings are filled ahead, so they are always in
+ * ring outside of these has one, or two where there is room and the step reads
+ * its tile to the end. Rings are filled ahead, so they are always in
  * use. With all other buffers, and what conversions will need, they have to fit
  * into a block's shared memory. Where that would cost a slot in an innermost
  * loop, a ring around it is filled less far ahead: what comes behind its last
@@ -353,6 +354,29 @@ static void grow(const budget *b)
     }
 }
 
+/* What loops read is free at the end of a step only: with another slot the next
+ * step's tile is there by then. Scalars that are handed over beside it keep one
+ * step ahead of it. */
+static void grow_outer(const budget *b)
+{
+    for (tc_ring *r = b->s->rings; r; r = r->next) {
+        if (!r->nbulk || r->once || is_hot(r) || r->asked || r->lent ||
+            r->slots > 1 || tc_is_read_at_once(b->s->env->scratch, r))
+            continue;
+        set_slots(b->s, r->region, 2);
+        if (!fits(b))
+            set_slots(b->s, r->region, 1);
+    }
+    for (tc_ring *r = b->s->rings; r; r = r->next) {
+        const tc_ring *tiles = tc_tiles_beside(b->s, r);
+        if (!r->nscalars || !tiles || tiles->slots != 2)
+            continue;
+        r->slots = 4;
+        if (!fits(b))
+            r->slots = 2;
+    }
+}
+
 static unsigned hot_slots(const tc_specialiser *s)
 {
     unsigned sum = 0;
@@ -417,5 +441,6 @@ bool tc_choose_slots(tc_specialiser *s)
     }
     say_all_fewer(&b, wanted);
     grow(&b);
+    grow_outer(&b);
     return true;
 }

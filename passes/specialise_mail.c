@@ -16,6 +16,10 @@
  *
  * Each is read where it is first used, and again behind loops with products, so
  * that these have the registers.
+ *
+ * Where each step has a tile too, of a ring with fewer slots, no `empty` of its
+ * own is needed: who releases that tile has read the scalars of the step
+ * before.
  */
 #include "passes/specialise.h"
 
@@ -225,6 +229,35 @@ void tc_find_mail(tc_specialiser *s)
             tc_map_set(&seen, r, r);
             find_in(s, r);
         }
+}
+
+/* ---- Who keeps it ---- */
+
+/* In each step the consumers release a tile when they have read the scalars of
+ * the step before. The producer that hands over the next ones has waited for
+ * that; one that would wait for long, for those of the step before. */
+static bool keeps(tc_specialiser *s, const tc_ring *tiles, const tc_ring *r)
+{
+    bool soon = !tiles->lent && tc_is_read_at_once(s->env->scratch, tiles);
+    return tiles->slots + !(r->fetched || soon) < r->slots;
+}
+
+tc_ring *tc_tiles_beside(const tc_specialiser *s, const tc_ring *r)
+{
+    for (tc_ring *k = s->rings; k; k = k->next)
+        if (k->nbulk && k->region == r->region && !k->once &&
+            !k->bulk[0]->moved && !k->bulk[0]->from)
+            return k;
+    return NULL;
+}
+
+void tc_find_keepers(tc_specialiser *s)
+{
+    for (tc_ring *r = s->rings; r; r = r->next) {
+        tc_ring *tiles = tc_tiles_beside(s, r);
+        if (r->nscalars && !r->for_mover && tiles && keeps(s, tiles, r))
+            r->keeper = tiles;
+    }
 }
 
 /* ---- Reading it ---- */

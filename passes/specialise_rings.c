@@ -69,6 +69,12 @@ tc_ring_uses tc_find_ring_uses(tc_arena *a, const tc_ring *r)
     return found;
 }
 
+bool tc_is_read_at_once(tc_arena *a, const tc_ring *r)
+{
+    const tc_op *last = tc_find_ring_uses(a, r).last;
+    return !last || last->nregions == 0;
+}
+
 /* ---- Where the role is ---- */
 
 /* A number of slots that is a power of two: the last bits of a count. */
