@@ -82,16 +82,24 @@ static bool is_for_parts(const tc_config *c)
     return false;
 }
 
-/* What heads wider than any that was tuned for make of its tiles: a row of
- * sums is spread over the registers of few threads. */
-static unsigned smaller_for_width(const tc_attention_job *p, const tc_config *c)
+/* Is it a head wider than any that was tuned? By whole warps' rows one of its
+ * sums takes all the registers of a thread. */
+static int64_t wide(const tc_attention_job *p, const tc_config *c)
 {
     int64_t d = p->r->q->shape[3], dv = p->r->v->shape[3];
     int64_t width = d > dv ? d : dv;
-    if (!p->target || !tc_target_is_gpu(p->target) || width <= 256 ||
-        is_for_parts(c))
-        return 0;
-    return width <= 512 ? 2 : 4;
+    bool is_gpu = p->target && tc_target_is_gpu(p->target);
+    return is_gpu && width > 256 && !is_for_parts(c) ? width : 0;
+}
+
+/* Smaller tiles, by as many threads as have registers for their sums: by the
+ * warps that 16 rows would take they spill tens of kilobytes, and the assembler
+ * takes 10 seconds for that. */
+static void make_narrower(tc_arena *a, const char *kernel, tc_config *c,
+                          int64_t width, unsigned smaller)
+{
+    make_smaller(a, kernel, c, smaller + (width <= 512 ? 2 : 4));
+    c->warps = width <= 512 ? 8 : 16;
 }
 
 bool tc_attention_config(const tc_attention_job *p, const char *kernel,
@@ -112,10 +120,13 @@ bool tc_attention_config(const tc_attention_job *p, const char *kernel,
         .exact = sums_are_exact(p),
     };
     bool is_found = tc_config_find(p->arena, &query, config);
-    unsigned smaller = r->smaller[r->direction] + smaller_for_width(p, config);
-    if (smaller)
+    unsigned smaller = r->smaller[r->direction];
+    int64_t width = wide(p, config);
+    if (width)
+        make_narrower(p->arena, kernel, config, width, smaller);
+    else if (smaller)
         make_smaller(p->arena, kernel, config, smaller);
-    return is_found || smaller;
+    return is_found || smaller || width;
 }
 
 enum { NARROW = 64 };

@@ -457,10 +457,13 @@ START_TEST(wide_heads_take_smaller_tiles)
         int64_t dim;
         const char *rows, *columns;
         bool is_said; /* after others had been tried */
-    } cases[] = {{"sm_86", {kDLBfloat, 16, 1}, 256, "64", "48", true},
-                 {"sm_80", {kDLBfloat, 16, 1}, 512, "32", "32", false},
-                 {"sm_90a", {kDLBfloat, 16, 1}, 512, "128", "32", false},
-                 {"sm_86", {kDLFloat, 32, 1}, 1024, "8", "8", true}};
+        const char *warps;
+    } cases[] = {
+        {"sm_86", {kDLBfloat, 16, 1}, 256, "64", "48", true, "warps(4)"},
+        {"sm_80", {kDLBfloat, 16, 1}, 512, "32", "32", false, "warps(8)"},
+        {"sm_90a", {kDLBfloat, 16, 1}, 512, "128", "32", false, "warps(8)"},
+        {"sm_90a", {kDLBfloat, 16, 1}, 1024, "16", "16", false, "warps(16)"},
+        {"sm_86", {kDLFloat, 32, 1}, 1024, "8", "8", true, "warps(16)"}};
     tilec_context_options c = TILEC_INIT(tilec_context_options);
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     tilec_attention *a;
@@ -479,6 +482,10 @@ START_TEST(wide_heads_take_smaller_tiles)
     const tilec_kernel *k = tilec_attention_kernel(a);
     ck_assert_str_eq(tilec_kernel_binding(k, "BM"), cases[_i].rows);
     ck_assert_str_eq(tilec_kernel_binding(k, "BN"), cases[_i].columns);
+    char *text;
+    ck_assert_int_eq(tilec_kernel_emit(k, "machine", &text, NULL), TILEC_OK);
+    ck_assert_ptr_nonnull(strstr(text, cases[_i].warps));
+    tilec_free(text);
     const tilec_diagnostic *d = tilec_diagnostics(cx);
     while (d && !strstr(d->message, "tiles smaller than configured"))
         d = d->next;
@@ -590,7 +597,7 @@ int main(void)
     tcase_add_test(t, other_lengths_need_no_other_plan);
     tcase_add_test(t, numbers_of_8_bits);
     tcase_add_test(t, gradients_by_scores_and_heads);
-    tcase_add_loop_test(t, wide_heads_take_smaller_tiles, 0, 4);
+    tcase_add_loop_test(t, wide_heads_take_smaller_tiles, 0, 5);
     tcase_add_test(t, plan_refuses);
     tcase_add_test(t, forward_refuses);
     Suite *s = suite_create("attention");
