@@ -346,6 +346,12 @@ const tc_layout *tc_op_layout(const tc_op *op, const char *name);
 void tc_op_set_dims(tc_op *op, const char *name, unsigned n,
                     const tc_dim *const *dims);
 
+enum { TC_GRID_AXES = 3 };
+
+/* Of an assert or print: how many operands it checks or shows. The program's
+ * three numbers stand behind them where it says so (of_program). */
+unsigned tc_op_nreported(const tc_op *op);
+
 /* A cursor: new ops go before `before` in `region` (NULL: at its end). */
 typedef struct tc_builder {
     tc_func *func;

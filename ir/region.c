@@ -19,6 +19,11 @@ const char *tc_op_in_type(const tc_op *op, unsigned i)
     return tc_type_name(tc_op_context(op), op->in[i]->type);
 }
 
+unsigned tc_op_nreported(const tc_op *op)
+{
+    return op->nin - (tc_op_int(op, "of_program") ? TC_GRID_AXES : 0);
+}
+
 bool tc_op_is_loop(const tc_op *op)
 {
     return op->code == TC_FOR || op->code == TC_WHILE;

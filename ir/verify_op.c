@@ -479,9 +479,31 @@ static bool check_select(const tc_verifier *v, const tc_op *op)
                     tc_type_name(v->cx, op->in[1]->type));
 }
 
+static bool check_program(const tc_verifier *v, const tc_op *op)
+{
+    bool named = tc_op_int(op, "of_program");
+    bool ok = !named || op->nin >= TC_GRID_AXES;
+    for (unsigned i = 0; named && ok && i < TC_GRID_AXES; i++)
+        ok = op->in[op->nin - 1 - i]->type->kind == TC_I32;
+    return ok || tc_error(v->cx, op->loc,
+                          "%s: of_program, expected the three numbers of the "
+                          "program, i32, as its last operands",
+                          tc_op_name(op));
+}
+
+static bool check_assert(const tc_verifier *v, const tc_op *op)
+{
+    if (!check_program(v, op))
+        return false;
+    return tc_op_nreported(op) == 1 ||
+           tc_error(v->cx, op->loc,
+                    "assert: %u operands, expected one condition",
+                    tc_op_nreported(op));
+}
+
 static bool check_print(const tc_verifier *v, const tc_op *op)
 {
-    bool ok = true;
+    bool ok = check_program(v, op);
     for (unsigned i = 0; i < op->nin; i++) {
         const tc_type *t = op->in[i]->type;
         if (t->kind != TC_TILE && !tc_type_is_scalar(t))
@@ -498,25 +520,16 @@ static bool check_print(const tc_verifier *v, const tc_op *op)
 typedef bool check_fn(const tc_verifier *v, const tc_op *op);
 
 static check_fn *const extra[TC_OPCODE_COUNT] = {
-    [TC_FOR] = check_for,
-    [TC_IF] = check_if,
-    [TC_WHILE] = check_while,
-    [TC_REDUCE] = check_reduce,
-    [TC_CALL] = check_call,
-    [TC_CONST] = check_const,
-    [TC_DIM] = check_dim,
-    [TC_ADVANCE] = check_advance,
-    [TC_LOAD] = check_load,
-    [TC_STORE] = check_store,
-    [TC_GATHER] = check_pad,
-    [TC_ATOMIC] = check_atomic,
-    [TC_ATOMIC_CAS] = check_atomic,
-    [TC_SELECT] = check_select,
-    [TC_PRINT] = check_print,
-    [TC_VJP] = check_call,
-    [TC_WORKSPACE] = tc_verify_workspace,
-    [TC_FILL] = tc_verify_fill,
-    [TC_LAUNCH] = tc_verify_launch,
+    [TC_FOR] = check_for,           [TC_IF] = check_if,
+    [TC_WHILE] = check_while,       [TC_REDUCE] = check_reduce,
+    [TC_CALL] = check_call,         [TC_CONST] = check_const,
+    [TC_DIM] = check_dim,           [TC_ADVANCE] = check_advance,
+    [TC_LOAD] = check_load,         [TC_STORE] = check_store,
+    [TC_GATHER] = check_pad,        [TC_ATOMIC] = check_atomic,
+    [TC_ATOMIC_CAS] = check_atomic, [TC_SELECT] = check_select,
+    [TC_ASSERT] = check_assert,     [TC_PRINT] = check_print,
+    [TC_VJP] = check_call,          [TC_WORKSPACE] = tc_verify_workspace,
+    [TC_FILL] = tc_verify_fill,     [TC_LAUNCH] = tc_verify_launch,
 };
 
 static bool owns_regions(const tc_op *op)

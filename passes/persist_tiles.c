@@ -188,6 +188,24 @@ static tc_value *size_along(struct persist *s, const tc_op *op, unsigned axis)
                                  : tc_build_int(&b, op->out[0]->type, 1);
 }
 
+/* It says which program it is of: from now on that is the tile. */
+static void name_program(struct persist *s, tc_op *op,
+                         tc_value *const ids[TC_GRID_AXES])
+{
+    unsigned n = op->nin + TC_GRID_AXES;
+    tc_value **in = tc_arena_array(s->env->scratch, tc_value *, n);
+    for (unsigned i = 0; i < op->nin; i++)
+        in[i] = op->in[i];
+    for (unsigned i = 0; i < TC_GRID_AXES; i++)
+        in[op->nin + i] = ids[i];
+    tc_builder b = tc_builder_before(op);
+    tc_op *now = tc_build_effect(&b, op->code, n, in);
+    for (unsigned i = 0; i < tc_op_nattrs(op->code); i++)
+        now->attrs[i] = op->attrs[i];
+    tc_op_set_attr(now, "of_program", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    tc_op_erase(op);
+}
+
 static void replace_ids(struct persist *s, tc_region *r,
                         tc_value *const ids[TC_GRID_AXES])
 {
@@ -195,6 +213,8 @@ static void replace_ids(struct persist *s, tc_region *r,
         for (unsigned i = 0; i < op->nregions; i++)
             replace_ids(s, op->regions[i], ids);
         bool is_id = op->code == TC_PROGRAM_ID;
+        if (op->code == TC_ASSERT || op->code == TC_PRINT)
+            name_program(s, op, ids);
         if (!is_id && op->code != TC_NUM_PROGRAMS)
             continue;
         unsigned axis = (unsigned)tc_op_int(op, "axis");

@@ -9,8 +9,6 @@
 
 #include "passes/passes.h"
 
-enum { TC_GRID_AXES = 3 };
-
 /* How a number changes from one tile to the next along an axis of the grid. */
 typedef enum tc_trend {
     TC_TREND_SAME,

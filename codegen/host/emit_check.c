@@ -147,16 +147,16 @@ void tc_emit_print(tc_emit *e, tc_op *op)
 {
     const char *message = tc_op_word(op, "message");
     unsigned site = tc_site_new(e, op, message ? message : "");
+    unsigned n = tc_op_nreported(op);
     struct tc_site_value *values =
-        tc_arena_array(e->arena, struct tc_site_value, op->nin);
-    LLVMValueRef cell =
-        frame_cell(e, LLVMArrayType(e->i64, op->nin ? op->nin : 1));
-    for (unsigned i = 0; i < op->nin; i++) {
+        tc_arena_array(e->arena, struct tc_site_value, n);
+    LLVMValueRef cell = frame_cell(e, LLVMArrayType(e->i64, n ? n : 1));
+    for (unsigned i = 0; i < n; i++) {
         describe_value(e, op->in[i], &values[i]);
         LLVMBuildStore(e->b, printed_word(e, op->in[i]),
                        tc_element(e, e->i64, cell, tc_i64(e, i)));
     }
-    e->sites[site].nvalues = op->nin;
+    e->sites[site].nvalues = n;
     e->sites[site].values = values;
     LLVMTypeRef types[] = {e->ptr, e->i32, e->ptr};
     LLVMValueRef args[] = {e->thread, tc_i32(e, site), cell};

@@ -182,15 +182,27 @@ static bool all_true(const tc_ivalue *v, tc_ipoison *poison)
     return all;
 }
 
+/* The program that the op is of. */
+static void program_of(const tc_interp *it, const tc_op *op,
+                       int32_t program[TC_GRID_AXES])
+{
+    unsigned n = tc_op_nreported(op);
+    for (unsigned i = 0; i < TC_GRID_AXES; i++)
+        program[i] = n < op->nin ? (int32_t)tc_ivalue_of(op->in[n + i])->x[0].i
+                                 : it->program[i];
+}
+
 bool tc_interp_assert(tc_interp *it, const tc_op *op)
 {
     tc_ipoison poison;
     bool holds = all_true(tc_ivalue_of(op->in[0]), &poison);
     if (poison)
         return tc_interp_poisoned(it, op, poison, "the condition");
-    return holds || (tc_interp_find(it, op, NULL, NULL, "%s",
-                                    tc_op_word(op, "message")) &&
-                     false);
+    if (holds)
+        return true;
+    program_of(it, op, it->program); /* the run ends here */
+    tc_interp_find(it, op, NULL, NULL, "%s", tc_op_word(op, "message"));
+    return false;
 }
 
 bool tc_interp_assume(tc_interp *it, const tc_op *op)
@@ -260,9 +272,12 @@ static bool print_tile(tc_interp *it, const tc_op *op, unsigned operand,
 static bool print_all(tc_interp *it, const tc_op *op, tc_arena *a)
 {
     tc_text t = {.arena = a};
-    tc_text_printf(&t, "program (%d, %d, %d): %s", it->program[0],
-                   it->program[1], it->program[2], tc_op_word(op, "message"));
-    for (unsigned i = 0; i < op->nin; i++) {
+    unsigned n = tc_op_nreported(op);
+    int32_t program[TC_GRID_AXES];
+    program_of(it, op, program);
+    tc_text_printf(&t, "program (%d, %d, %d): %s", program[0], program[1],
+                   program[2], tc_op_word(op, "message"));
+    for (unsigned i = 0; i < n; i++) {
         const tc_ivalue *v = tc_ivalue_of(op->in[i]);
         if (op->in[i]->type->kind == TC_TILE)
             continue;
@@ -272,7 +287,7 @@ static bool print_all(tc_interp *it, const tc_op *op, tc_arena *a)
         add_number(&t, op->in[i]->type, v->x[0]);
     }
     send(it, &t);
-    for (unsigned i = 0; i < op->nin; i++)
+    for (unsigned i = 0; i < n; i++)
         if (op->in[i]->type->kind == TC_TILE && !print_tile(it, op, i, a))
             return false;
     return true;

@@ -11,8 +11,12 @@
 
 #include <string.h>
 
-static LLVMValueRef program_id(tc_gen *g, unsigned axis)
+/* The program that the op is of. */
+static LLVMValueRef program_id(tc_gen *g, const tc_op *op, unsigned axis)
 {
+    unsigned n = tc_op_nreported(op);
+    if (n < op->nin)
+        return tc_gen_scalar(g, op->in[n + axis]);
     const char *name =
         tc_arena_printf(g->arena, "nvvm.read.ptx.sreg.ctaid.%c", "xyz"[axis]);
     return tc_gen_intrinsic(g, name, 0, NULL, 0, NULL);
@@ -44,7 +48,7 @@ bool tc_nvptx_assert(tc_gen *g, const tc_op *op)
     LLVMValueRef args[] = {g->report, bad,  tc_gen_i32(g, ++g->nasserts),
                            NULL,      NULL, NULL};
     for (unsigned i = 0; i < 3; i++)
-        args[3 + i] = program_id(g, i);
+        args[3 + i] = program_id(g, op, i);
     tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), report_text,
                "l,b,r,r,r,r,~{memory}", 6, args);
     return !g->failed;
@@ -88,7 +92,7 @@ static const char *format_of(tc_gen *g, const tc_op *op)
     const char *message = tc_op_word(op, "message");
     tc_text_add(&t, "program (%lld, %lld, %lld): ");
     add_escaped(&t, message ? message : "");
-    for (unsigned i = 0; i < op->nin; i++) {
+    for (unsigned i = 0; i < tc_op_nreported(op); i++) {
         bool real = tc_kind_is_float(op->in[i]->type->kind);
         tc_text_add(&t, real ? " %g" : " %lld");
     }
@@ -115,15 +119,15 @@ static LLVMValueRef string_of(tc_gen *g, const char *s)
 
 static void call_printf(tc_gen *g, const tc_op *op)
 {
-    unsigned n = 3 + op->nin;
+    unsigned n = 3 + tc_op_nreported(op);
     LLVMTypeRef p = LLVMPointerTypeInContext(g->llvm, 0);
     LLVMValueRef args = tc_gen_alloca(g, LLVMArrayType2(g->i64, n));
     LLVMSetAlignment(args, 8);
     for (unsigned i = 0; i < n; i++) {
         LLVMValueRef at = tc_gen_i32(g, i);
-        LLVMValueRef x = i < 3
-                             ? LLVMBuildZExt(g->b, program_id(g, i), g->i64, "")
-                             : printed(g, op->in[i - 3]);
+        LLVMValueRef x =
+            i < 3 ? LLVMBuildZExt(g->b, program_id(g, op, i), g->i64, "")
+                  : printed(g, op->in[i - 3]);
         LLVMBuildStore(g->b, x, LLVMBuildGEP2(g->b, g->i64, args, &at, 1, ""));
     }
     LLVMTypeRef types[] = {p, p};
@@ -145,9 +149,9 @@ bool tc_nvptx_print(tc_gen *g, const tc_op *op)
                                 "both)",
                                 tc_value_name(g->cx, op->in[i]));
     enum { DRIVERS_MOST = 32, IDS = 3 };
-    if (op->nin > DRIVERS_MOST - IDS)
-        return tc_gen_error(g, op, "%u values, GPUs print %d at once", op->nin,
-                            DRIVERS_MOST - IDS);
+    if (tc_op_nreported(op) > DRIVERS_MOST - IDS)
+        return tc_gen_error(g, op, "%u values, GPUs print %d at once",
+                            tc_op_nreported(op), DRIVERS_MOST - IDS);
     LLVMBasicBlockRef inside = tc_gen_block_new(g, "print");
     LLVMBasicBlockRef after = tc_gen_block_new(g, "printed");
     LLVMBuildCondBr(g->b, tc_gen_first_thread(g), inside, after);
