@@ -14,7 +14,9 @@
  * keeps no global state but the NVIDIA driver, once that was wanted.
  *
  * Ownership. Handles (tilec_context, tilec_kernel, ...) have a _free that
- * accepts NULL. A kernel keeps all that it needs: it outlives its context.
+ * accepts NULL. A kernel keeps all that it needs: it outlives its context. It
+ * (or a plan) is freed when its launches have ended; on a GPU, when no graph
+ * that captured one is launched any more.
  * Texts returned as `char *` are freed with tilec_free; those returned as
  * `const char *` live as long as the handle they came from. Nothing that the
  * caller passes in is kept after the call, but for callbacks of a context.

@@ -4,6 +4,7 @@ import concurrent.futures
 import os
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 from reference import Attention, error, random
@@ -221,6 +222,29 @@ func @less(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
             tilec.attention(q[:1, :, :n // 2], k[:1, :, :n], v[:1, :, :n],
                             mask_mod="sliding_window", w=n, enable_gqa=True)
         self.assertEqual(len(_attention._plans), before)
+
+    def test_plans_used_last_are_kept(self):
+        t = inputs(d=8, dv=8)
+
+        def run(w):
+            self.check(t, Attention(*t, mask=lambda h, i, j:
+                                    (j <= i) & (i - j < w)),
+                       mask_mod="causal & sliding_window(w=%d)" % w)
+
+        def kept():
+            return {key[0].mask_mod.rpartition("=")[2][:-1]
+                    for key in _attention._plans}
+
+        _attention._plans.clear()
+        with mock.patch.object(_attention, "MOST_PLANS", 3):
+            for w in (3, 4, 5, 3, 6):
+                run(w)
+            self.assertEqual(kept(), set("356"))
+            in_graphs = set(_attention._plans.values())
+            with mock.patch.object(_attention, "_in_graphs", in_graphs):
+                run(7)
+                run(8)
+            self.assertEqual(kept(), set("3568"))
 
     def test_threads(self):
         sizes = [(m, d) for m in (33, 65, 129) for d in (8, 16)]

@@ -7,6 +7,8 @@ does not wait for the compilation of backward, which has one of its own.
 """
 import ctypes as C
 import dataclasses
+import itertools
+import sys
 import threading
 import typing
 
@@ -100,6 +102,12 @@ class Plan:
         self._handle = _compile(spec, self.device, options, q, k, v,
                                 factors)
         self.gradients = self._gradients()
+        self.used = 0  # by _clock
+
+    def __del__(self):
+        # A process that ends takes the driver along, before or after this.
+        if getattr(self, "_handle", None) and not sys.is_finalizing():
+            _abi.lib.tilec_attention_free(self._handle)
 
     def _gradients(self):
         """The names of the gradients of captured values."""
@@ -135,13 +143,28 @@ class Plan:
         launch = _context.launch_options(self.device, threads=self.threads)
         error = _abi.tilec_error()
         with _context.on_device(self.device):
+            if _context.is_capturing(self.device):
+                _in_graphs.add(self)
             status = getattr(_abi.lib, "tilec_attention_" + which)(
                 self._handle, C.byref(call), C.byref(launch), C.byref(error))
         _context.check(status, error)
 
 
+MOST_PLANS = 128
 _plans: typing.Dict[tuple, Plan] = {}
+_in_graphs: typing.Set[Plan] = set()  # a CUDA graph may launch them at any time
 _lock = threading.Lock()
+_clock = itertools.count()
+
+
+def _keep(key, plan):
+    """In place of the one that was not used for longest, where there are too
+    many; a thread that runs that one just now has it still."""
+    if len(_plans) >= MOST_PLANS:
+        oldest = min((k for k, p in _plans.items() if p not in _in_graphs),
+                     key=lambda k: _plans[k].used, default=None)
+        _plans.pop(oldest, None)
+    _plans[key] = plan
 
 
 def _length_class(n):
@@ -190,7 +213,9 @@ def plan_for(spec, q, k, v, captured=()):
         with _lock:
             plan = _plans.get(key)
             if plan is None:
-                plan = _plans[key] = Plan(spec, q, k, v, factors)
+                plan = Plan(spec, q, k, v, factors)
+                _keep(key, plan)
+    plan.used = next(_clock)
     return plan
 
 

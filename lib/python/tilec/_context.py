@@ -61,6 +61,14 @@ def launch_options(device, stream=None, threads=0):
     return _abi.new(_abi.tilec_launch_options, stream=stream, threads=threads)
 
 
+def is_capturing(device):
+    """Whether launches there go into a CUDA graph."""
+    if device[0] != _tensors.CUDA:
+        return False
+    import torch
+    return torch.cuda.is_current_stream_capturing()
+
+
 def check(status, error):
     if status:
         raise _errors.call_failed(error, status)
