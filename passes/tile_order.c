@@ -19,6 +19,10 @@
  *              what they load that does not move with axis 0, fit the cache;
  *              but of tiles enough for all programs, as each section ends with
  *              short ones and the next begins with long ones.
+ *              So are tiles that wait for those before them along axis 0: these
+ *              are then well ahead. Ascending, that none waits for one that
+ *              nobody has begun; what they add to counts as loaded, where steps
+ *              are as many for all.
  *
  * test/unit/tiles.c decodes all tiles of many grids.
  */
@@ -66,13 +70,18 @@ static int64_t group_rows(const tc_tile_work *w)
     return rows;
 }
 
+/* Longer tiles come first along axis 0. */
+static bool has_trend(const tc_tile_work *w)
+{
+    return w->steps[0] == TC_TREND_GROWS || w->steps[0] == TC_TREND_SHRINKS;
+}
+
 tc_tile_order tc_tile_order_of(const tc_tile_work *work, unsigned naxes)
 {
     tc_tile_order o = {.naxes = naxes};
-    tc_trend first = work->steps[0];
-    if (first == TC_TREND_GROWS || first == TC_TREND_SHRINKS) {
+    if (has_trend(work) || work->awaits) {
         o.kind = TC_ORDER_SECTIONS;
-        o.descending = first == TC_TREND_GROWS;
+        o.descending = work->steps[0] == TC_TREND_GROWS && !work->awaits;
         return o;
     }
     o.group = naxes > 1 ? group_rows(work) : 0;
@@ -158,7 +167,8 @@ static tc_value *section_bytes(tc_builder *b, const tc_tile_work *w)
 {
     tc_value *sum = NULL;
     for (unsigned i = 0; i < w->nloads; i++) {
-        bool counts = !w->loads[i].moves[0];
+        bool counts =
+            !w->loads[i].moves[0] && (!w->loads[i].added || !has_trend(w));
         for (unsigned k = 0; k < i && counts; k++)
             counts = w->loads[k].moves[0] ||
                      w->loads[k].tensor != w->loads[i].tensor;

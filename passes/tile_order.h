@@ -22,6 +22,7 @@ enum { TC_WORK_LOADS = 16 };
 typedef struct tc_tile_work {
     tc_op *hot;                   /* NULL: there is none */
     const char *why;              /* then */
+    bool awaits; /* those before along axis 0 (also: along other axes) */
     tc_trend steps[TC_GRID_AXES]; /* of the loops */
     unsigned nloads;
     /* Of the loads in the loops: the tensor (an argument of the kernel), bytes
@@ -30,6 +31,7 @@ typedef struct tc_tile_work {
         const tc_value *tensor;
         uint32_t bytes;
         bool moves[TC_GRID_AXES];
+        bool added; /* no load, but what is added there, if it awaits others */
     } loads[TC_WORK_LOADS];
 } tc_tile_work;
 

@@ -15,6 +15,7 @@
  *   block.c     block pointers: parts, and what an access may move
  *   memory.c    loads, stores, gathers in global memory
  *   atomic.c    atomics
+ *   order.c     programs that wait for each other
  *   reduce.c    reductions within a thread and a warp
  *   shape.c     splat, range, broadcast, trans, reshape
  *   report.c    assert, print
@@ -246,7 +247,7 @@ bool tc_nvptx_region(tc_gen *g, const tc_region *r) TC_MUST_CHECK;
 
 tc_nvptx_fn tc_nvptx_elementwise, tc_nvptx_const, tc_nvptx_dim, tc_nvptx_size,
     tc_nvptx_program_id, tc_nvptx_cast, tc_nvptx_load, tc_nvptx_store,
-    tc_nvptx_gather, tc_nvptx_atomic, tc_nvptx_block, tc_nvptx_advance,
+    tc_nvptx_gather, tc_nvptx_atomic, tc_nvptx_await, tc_nvptx_announce, tc_nvptx_block, tc_nvptx_advance,
     tc_nvptx_splat, tc_nvptx_range, tc_nvptx_ramp, tc_nvptx_expand_dims,
     tc_nvptx_broadcast, tc_nvptx_trans, tc_nvptx_reshape, tc_nvptx_reduce,
     tc_nvptx_for, tc_nvptx_if, tc_nvptx_while, tc_nvptx_assert, tc_nvptx_print,
