@@ -9,6 +9,7 @@
  *   shape.c     splat to reshape, convert_layout, reduce
  *   memory.c    tensors and pointers: loads, stores, gathers, atomics
  *   global.c    races in global memory
+ *   order.c     programs that wait for each other
  *   shared.c    the bytes of shared memory and who touched them last
  *   async.c     copies under way
  *   mma.c       matrix products
