@@ -129,10 +129,10 @@ START_TEST(plans_are_split)
 END_TEST
 
 /* Two kernels instead of one. */
-static void expect_pair(const char *mask, int kv_heads, int dim,
+static void expect_pair(const char *mask, int kv_heads, int length, int dim,
                         const char *pair)
 {
-    int64_t sizes[2][4] = {{8, 32, 1024, dim}, {8, kv_heads, 1024, dim}};
+    int64_t sizes[2][4] = {{8, 32, length, dim}, {8, kv_heads, length, dim}};
     DLTensor t[2];
     for (int i = 0; i < 2; i++)
         t[i] = (DLTensor){.device = {kDLCPU, 0},
@@ -153,10 +153,19 @@ static void expect_pair(const char *mask, int kv_heads, int dim,
 
 START_TEST(few_unequal_blocks_take_two_kernels)
 {
-    expect_pair("causal", 2, 128, "1");
-    expect_pair(NULL, 2, 128, "0");
-    expect_pair("causal", 32, 128, "0");
-    expect_pair("causal", 2, 64, "0");
+    expect_pair("causal", 2, 1024, 128, "1");
+    expect_pair(NULL, 2, 1024, 128, "0");
+    expect_pair("causal", 32, 1024, 128, "0");
+    expect_pair("causal", 2, 1024, 64, "0");
+}
+END_TEST
+
+START_TEST(short_masked_lengths_take_two_kernels)
+{
+    expect_pair("causal", 32, 512, 128, "1");
+    expect_pair("causal", 32, 512, 64, "0");
+    expect_pair(NULL, 32, 512, 128, "0");
+    expect_pair("causal", 32, 513, 128, "0");
 }
 END_TEST
 
@@ -169,6 +178,7 @@ int main(void)
     tcase_add_loop_test(t, as_many_as_pay, 0, sizeof choices / sizeof *choices);
     tcase_add_loop_test(t, plans_are_split, 0, sizeof plans / sizeof *plans);
     tcase_add_test(t, few_unequal_blocks_take_two_kernels);
+    tcase_add_test(t, short_masked_lengths_take_two_kernels);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -197,8 +197,8 @@ def _sharing(spec, q, k):
 def plan_for(spec, q, k, v, captured=()):
     """The plan for tensors like these. Lengths, batch and heads don't matter,
     but for the few classes of lengths that configurations are tuned for,
-    whether there are keys for all queries, and what gradients of grouped heads
-    share. Nor do strides, but for which dim of v lies in memory in one piece.
+    whether there are keys for all queries, what gradients of grouped heads
+    share, and whether gradients are of short lengths. Nor do strides, but for which dim of v lies in memory in one piece.
     Of 8 bits it also matters how often v is read."""
     factors = _factors.of(captured)
     kinds = tuple([(n, _factors.kind(x, {"k": k, "v": v}.get(n[-1], q)))
@@ -207,7 +207,8 @@ def plan_for(spec, q, k, v, captured=()):
     key = (spec, _tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
            v.shape[3], few, _length_class(k.shape[2]),
            q.shape[2] <= k.shape[2], _tensors.contiguous_dim(v), _reuse(q, k, v),
-           _sharing(spec, q, k), kinds)
+           _sharing(spec, q, k),
+           spec.backward and max(q.shape[2], k.shape[2]) <= 512, kinds)
     plan = _plans.get(key)
     if plan is None:
         with _lock:
