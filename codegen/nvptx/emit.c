@@ -90,6 +90,15 @@ static void call_attribute(tc_gen *g, LLVMValueRef call, const char *name)
                              LLVMCreateEnumAttribute(g->llvm, kind, 0));
 }
 
+LLVMValueRef tc_gen_convergent(tc_gen *g, const char *name, unsigned nargs,
+                               LLVMValueRef *args)
+{
+    LLVMValueRef call = tc_gen_intrinsic(g, name, 0, NULL, nargs, args);
+    if (!g->failed)
+        call_attribute(g, call, "convergent");
+    return call;
+}
+
 static LLVMValueRef call_asm(tc_gen *g, LLVMTypeRef result, const char *text,
                              const char *constraints, bool has_effects,
                              unsigned nargs, LLVMValueRef *args)

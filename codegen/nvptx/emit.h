@@ -110,6 +110,9 @@ LLVMValueRef tc_gen_i64(tc_gen *g, int64_t value);
 LLVMValueRef tc_gen_intrinsic(tc_gen *g, const char *name, unsigned ntypes,
                               LLVMTypeRef *types, unsigned nargs,
                               LLVMValueRef *args);
+/* The same, not overloaded, of threads that come together. */
+LLVMValueRef tc_gen_convergent(tc_gen *g, const char *name, unsigned nargs,
+                               LLVMValueRef *args);
 /* Inline assembly whose result is all that it does. */
 LLVMValueRef tc_gen_pure_asm(tc_gen *g, LLVMTypeRef result, const char *text,
                              const char *constraints, unsigned nargs,
