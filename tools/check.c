@@ -127,6 +127,12 @@ int check_schedule(const tilec_kernel *k, const tilec_argument *args,
         code = check_variant(k, TC_GPU_UNEVEN, args, nargs, &fits);
     if (!fits)
         code = check_variant(k, TC_GPU_ANY, args, nargs, &fits);
+    if (!fits)
+        fprintf(stderr,
+                "tilec: error: @%s asks for tensors that are "
+                "`aligned`, which these are not: addresses and "
+                "strides of multiples of 16 bytes\n",
+                tilec_kernel_name(k));
     if (code == EXIT_DONE)
         fprintf(stderr, "%s: the schedule for %s has no races\n",
                 tilec_kernel_name(k), tilec_kernel_target(k));
