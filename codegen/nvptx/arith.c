@@ -376,7 +376,8 @@ static bool is_by_steps(const tc_gen *g, const tc_op *op, unsigned reg)
 bool tc_nvptx_elementwise(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef *in[3], x[3];
-    if (op->code == TC_CMP && tc_nvptx_compare_range(g, op))
+    if ((op->code == TC_CMP && tc_nvptx_compare_range(g, op)) ||
+        (op->code == TC_MUL && tc_gen_mul_skipping_ones(g, op)))
         return !g->failed;
     if (op->nin > 3)
         return tc_gen_error(g, op, "it has %u operands", op->nin);

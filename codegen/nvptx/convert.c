@@ -263,16 +263,33 @@ static LLVMValueRef both_of(LLVMValueRef low, LLVMValueRef high)
     return half ? both : NULL;
 }
 
+/* Two halves as a word, in the block that computes them: a conversion writes
+ * half of a register there, and another instruction is needed elsewhere. */
+static LLVMValueRef word_of(tc_gen *g, LLVMValueRef low, LLVMValueRef high)
+{
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
+    LLVMBasicBlockRef there =
+        LLVMIsAInstruction(low) ? LLVMGetInstructionParent(low) : here;
+    LLVMValueRef end = LLVMGetBasicBlockTerminator(there);
+    bool same = LLVMIsAInstruction(high) &&
+                LLVMGetInstructionParent(high) == there && end;
+    if (same)
+        LLVMPositionBuilderBefore(g->b, end);
+    LLVMValueRef halves[] = {low, high};
+    LLVMValueRef word = tc_gen_pure_asm(g, g->i32, "mov.b32 $0, {$1, $2};",
+                                        "=r,h,h", 2, halves);
+    LLVMPositionBuilderAtEnd(g->b, here);
+    return word;
+}
+
 static LLVMValueRef pack_bytes(tc_gen *g, const tc_type *elem,
                                const LLVMValueRef *x)
 {
     LLVMValueRef low = both_of(x[0], x[1]), high = both_of(x[2], x[3]);
     /* LLVM would see the halves in words that go round in loops too, but not
      * put them together again behind the phi. */
-    LLVMValueRef halves[] = {low, high};
     if (low && high)
-        return tc_gen_pure_asm(g, g->i32, "mov.b32 $0, {$1, $2};", "=r,h,h", 2,
-                               halves);
+        return word_of(g, low, high);
     LLVMValueRef word = tc_gen_i32(g, 0);
     for (unsigned i = 0; i < 4; i++) {
         LLVMValueRef byte = tc_gen_to_memory(g, elem, x[i]);
