@@ -151,49 +151,57 @@ typedef struct problem {
     bool columns; /* v is contiguous in its keys */
     bool sink;    /* the first key has by far the largest weight of each row */
     bool exact;   /* sums in f32 */
+    int slack;    /* of the maxima: the kernel's SLACK */
 } problem;
 
 static const problem problems[] = {
     {"plain", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, NOTHING, NOTHING,
-     NOTHING, 64, 64, false, 1, false, false, false},
+     NOTHING, 64, 64, false, 1, false, false, false, 0},
     {"tensor", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, TENSOR, TENSOR,
-     TENSOR, 128, 128, false, 1, false, false, false},
+     TENSOR, 128, 128, false, 1, false, false, false, 0},
     {"head", NUM_F8E4M3, NUM_F8E5M2, NUM_F8E4M3, NUM_F16, HEAD, HEAD, HEAD, 64,
-     64, true, 1, false, false, false},
+     64, true, 1, false, false, false, 0},
     {"batch and key head", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16,
-     KEY_HEAD, BATCH_HEAD, BATCH_HEAD, 64, 80, false, 1, false, false, false},
+     KEY_HEAD, BATCH_HEAD, BATCH_HEAD, 64, 80, false, 1, false, false, false,
+     0},
     {"blocks", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F32, BLOCK, BLOCK, BLOCK,
-     64, 64, true, 1, false, false, false},
+     64, 64, true, 1, false, false, false, 0},
     {"blocks of k", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E5M2, NUM_BF16, BATCH_HEAD,
-     BLOCK, HEAD, 48, 32, false, 1, false, false, false},
+     BLOCK, HEAD, 48, 32, false, 1, false, false, false, 0},
     {"blocks of v", NUM_F8E5M2, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BATCH_HEAD,
-     BATCH_HEAD, BLOCK, 32, 64, false, 1, false, false, false},
+     BATCH_HEAD, BLOCK, 32, 64, false, 1, false, false, false, 0},
     {"sink", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F32, HEAD, HEAD, HEAD, 64,
-     64, false, 1, false, true, false},
+     64, false, 1, false, true, false, 0},
     {"e5m2", NUM_F8E5M2, NUM_F8E5M2, NUM_F8E5M2, NUM_BF16, HEAD, HEAD, HEAD, 64,
-     64, false, 1, false, false, false},
+     64, false, 1, false, false, false, 0},
     {"cache", NUM_BF16, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, NOTHING, BATCH_HEAD,
-     BATCH_HEAD, 64, 64, true, 1, false, false, false},
+     BATCH_HEAD, 64, 64, true, 1, false, false, false, 0},
     {"cache by blocks", NUM_F16, NUM_F8E4M3, NUM_F8E5M2, NUM_F16, NOTHING,
-     BLOCK, BLOCK, 128, 128, false, 1, false, false, false},
+     BLOCK, BLOCK, 128, 128, false, 1, false, false, false, 0},
     {"with care", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BLOCK, BLOCK,
-     BLOCK, 64, 64, true, -1, false, false, false},
+     BLOCK, 64, 64, true, -1, false, false, false, 0},
     {"cache with care", NUM_BF16, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, NOTHING,
-     BLOCK, BATCH_HEAD, 64, 64, false, -1, false, false, false},
+     BLOCK, BATCH_HEAD, 64, 64, false, -1, false, false, false, 0},
     {"columns", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BATCH_HEAD,
-     BATCH_HEAD, BATCH_HEAD, 64, 128, false, 1, true, false, false},
+     BATCH_HEAD, BATCH_HEAD, 64, 128, false, 1, true, false, false, 0},
     {"columns of a cache", NUM_BF16, NUM_F8E4M3, NUM_F8E5M2, NUM_BF16, NOTHING,
-     BLOCK, BLOCK, 64, 80, true, 1, true, false, false},
+     BLOCK, BLOCK, 64, 80, true, 1, true, false, false, 0},
     {"exact", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, HEAD, HEAD, HEAD,
-     64, 64, true, 1, true, false, true},
+     64, 64, true, 1, true, false, true, 0},
     {"exact, of blocks", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F32, BLOCK,
-     BLOCK, BLOCK, 64, 136, false, 1, false, false, true},
+     BLOCK, BLOCK, 64, 136, false, 1, false, false, true, 0},
     {"to 8 bits", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, HEAD, HEAD,
-     HEAD, 64, 64, true, 1, false, false, false},
+     HEAD, 64, 64, true, 1, false, false, false, 0},
     {"to 8 bits, e5m2", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E5M2, NUM_F8E5M2,
-     BATCH_HEAD, BLOCK, BLOCK, 64, 64, false, 1, true, false, false},
+     BATCH_HEAD, BLOCK, BLOCK, 64, 64, false, 1, true, false, false, 0},
     {"columns with care", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, BLOCK,
-     BLOCK, BLOCK, 64, 64, true, -1, true, false, false},
+     BLOCK, BLOCK, 64, 64, true, -1, true, false, false, 0},
+    {"slack", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, HEAD, HEAD, HEAD,
+     64, 64, true, 1, true, false, false, 12},
+    {"slack, steep", NUM_F8E4M3, NUM_F8E4M3, NUM_F8E4M3, NUM_F32, HEAD, BLOCK,
+     HEAD, 64, 64, false, 5, false, false, false, 12},
+    {"slack, cache", NUM_BF16, NUM_F8E4M3, NUM_F8E4M3, NUM_BF16, NOTHING,
+     BATCH_HEAD, BLOCK, 64, 64, true, 1, false, false, false, 88},
 };
 enum {
     BATCH = 2,
@@ -216,7 +224,7 @@ static bool is_8_bit(num_type t)
 }
 
 typedef struct bindings {
-    char sides[6][16];
+    char sides[7][16];
     tilec_binding all[24];
     size_t n;
 } bindings;
@@ -228,15 +236,17 @@ static void bind(bindings *b, const char *name, const char *value)
 
 static void bind_sides(bindings *b, const problem *p)
 {
-    static const char *const names[] = {"BM", "BN", "SQ", "SK", "SV", "BD"};
+    static const char *const names[] = {"BM", "BN", "SQ",   "SK",
+                                        "SV", "BD", "SLACK"};
     int sides[] = {BQ,
                    BK,
                    Q_ROWS,
                    p->of_k == BLOCK ? K_ROWS : 0,
                    p->of_v == BLOCK ? V_ROWS : 0,
                    p->exact && p->dv > MOST_EXACT ? MOST_EXACT
-                                                  : (p->dv + 15) / 16 * 16};
-    for (int i = 0; i < 6; i++) {
+                                                  : (p->dv + 15) / 16 * 16,
+                   p->slack};
+    for (int i = 0; i < 7; i++) {
         snprintf(b->sides[i], sizeof b->sides[i], "%d", sides[i]);
         bind(b, names[i], b->sides[i]);
     }
