@@ -299,7 +299,8 @@ static void skip_function(tc_parser *p)
         p->at++;
 }
 
-/* Skips `grid (...)`, `grid {...}` and the body. */
+/* Skips `grid (...)`, `grid {...}` and the body; what stands in between is an
+ * error of parse_body's. */
 static void skip_bodies(tc_parser *p)
 {
     if (tc_parser_accept_word(p, "grid") &&
@@ -307,6 +308,8 @@ static void skip_bodies(tc_parser *p)
         tc_parser_skip_nested(p);
     if (tc_parser_is(p, TC_TOKEN_LBRACE))
         tc_parser_skip_nested(p);
+    else if (!tc_parser_at_top(p))
+        skip_function(p);
 }
 
 static tc_func *parse_header(tc_parser *p)
@@ -386,6 +389,20 @@ static bool parse_grid(tc_parser *p, tc_func *f)
     return parse_grid_list(p);
 }
 
+/* Of what a kernel's header holds before its grid. */
+static bool is_too_late(tc_parser *p)
+{
+    static const char *const words[] = {
+        "aligned", "ragged", "multiples", "warps", "shared", "ptxas", "tiles"};
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
+        if (tc_parser_is_word(p, words[i]))
+            return !tc_error(p->cx, tc_parser_loc(p),
+                             "expected `{`, found `%s`, which stands before "
+                             "`grid`",
+                             words[i]);
+    return false;
+}
+
 static void parse_body(tc_parser *p, const pending *todo)
 {
     tc_func *f = p->f = todo->f;
@@ -398,6 +415,8 @@ static void parse_body(tc_parser *p, const pending *todo)
             tc_parser_skip_nested(p);
         }
     }
+    if (f->is_kernel && is_too_late(p))
+        return;
     begin_scope(p, todo->name, f->body);
     tc_opcode implicit = f->nresults ? TC_OPCODE_COUNT : TC_RETURN;
     if (!tc_parse_region(p, f->body, implicit, f->nresults, f->results))
