@@ -57,8 +57,8 @@ static bool is_special(const tc_op *op)
     case TC_RCP:
     case TC_SIN:
     case TC_COS:
-    case TC_TANH:
     case TC_DIV: return true;
+    case TC_TANH: return !tc_op_int(op, "absolute");
     default: return false;
     }
 }

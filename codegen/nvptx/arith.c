@@ -361,16 +361,12 @@ static LLVMValueRef element_of(tc_gen *g, const tc_op *op, LLVMValueRef *in)
     return wide && row->floats == WIDE && x ? tc_gen_narrow(g, elem, x) : x;
 }
 
-/* The unit for special functions takes as long for one as 8 other instructions
- * take, and is what such tiles wait for. H200, soft cap, none to three of four
- * this way: 236, 255, 269, 281 TFLOP/s at D=64, 377 to 415 at D=128. */
-static bool is_by_steps(const tc_gen *g, const tc_op *op, unsigned reg)
+/* tanh.c makes it. */
+static bool is_absolute_tanh(const tc_op *op)
 {
-    enum { OF = 4, BY_STEPS = 3 };
-    return op->code == TC_RCP && tc_op_int(op, "from_one") &&
-           op->out[0]->type->kind == TC_TILE &&
-           tc_type_elem(op->out[0]->type)->kind == TC_F32 && g->target->wgmma &&
-           reg % OF < BY_STEPS;
+    const tc_type *t = op->out[0]->type;
+    return op->code == TC_TANH && tc_op_int(op, "absolute") &&
+           t->kind == TC_TILE && t->elem->kind == TC_F32;
 }
 
 bool tc_nvptx_elementwise(tc_gen *g, const tc_op *op)
@@ -379,6 +375,8 @@ bool tc_nvptx_elementwise(tc_gen *g, const tc_op *op)
     if ((op->code == TC_CMP && tc_nvptx_compare_range(g, op)) ||
         (op->code == TC_MUL && tc_gen_mul_skipping_ones(g, op)))
         return !g->failed;
+    if (is_absolute_tanh(op))
+        return tc_nvptx_absolute_tanh(g, op);
     if (op->nin > 3)
         return tc_gen_error(g, op, "it has %u operands", op->nin);
     for (unsigned i = 0; i < op->nin; i++)
@@ -388,8 +386,7 @@ bool tc_nvptx_elementwise(tc_gen *g, const tc_op *op)
         /* The condition of select may be a scalar. */
         for (unsigned i = 0; i < op->nin; i++)
             x[i] = in[i][op->in[i]->type->kind == TC_TILE ? r : 0];
-        to[r] = is_by_steps(g, op, r) ? tc_nvptx_rcp_by_steps(g->b, x[0])
-                                      : element_of(g, op, x);
+        to[r] = element_of(g, op, x);
         if (!to[r])
             return tc_gen_error(g, op, "no code for %s on %s", g->target->name,
                                 tc_type_name(g->cx, op->in[0]->type));

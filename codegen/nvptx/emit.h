@@ -194,6 +194,8 @@ LLVMTypeRef tc_gen_memory_type(tc_gen *g, const tc_type *elem);
 bool tc_nvptx_compare_range(tc_gen *g, const tc_op *op);
 /* skip_ones.c: a product that warps branch around; false: it is none. */
 bool tc_gen_mul_skipping_ones(tc_gen *g, const tc_op *op);
+/* tanh.c: of tiles of f32, off by at most 2^-21. */
+bool tc_nvptx_absolute_tanh(tc_gen *g, const tc_op *op);
 /* sum prod max min and or xor (and add) of two registers of f32, f64, ints
  * (min and max: any). */
 LLVMValueRef tc_gen_combine(tc_gen *g, const char *kind, const tc_type *elem,

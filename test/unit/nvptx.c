@@ -194,6 +194,38 @@ START_TEST(special_values)
 }
 END_TEST
 
+/* tanh(x f) near 0, absolutely, for factors of any size. */
+START_TEST(tanh_near_0)
+{
+    struct jit j = jit_begin(&jit_native);
+    LLVMTypeRef type = LLVMFloatTypeInContext(j.cx);
+    static const double factors[] = {1, -1, 1 / 30.0, 0x1p-12, -0x1p12};
+    enum { N = sizeof factors / sizeof *factors };
+    LLVMValueRef k[TC_TANH_COEFFICIENTS];
+    char name[] = "f0";
+    for (unsigned i = 0; i < N; i++) {
+        name[1] = (char)('0' + i);
+        LLVMValueRef f = jit_function(&j, name, 2);
+        LLVMValueRef x = LLVMBuildLoad2(j.b, type, LLVMGetParam(f, 0), "");
+        tc_nvptx_tanh_coefficients(j.b, LLVMConstReal(type, factors[i]), k);
+        LLVMBuildStore(j.b, tc_nvptx_tanh_near(j.b, x, k), LLVMGetParam(f, 1));
+        LLVMBuildRetVoid(j.b);
+    }
+    jit_finish(&j);
+    for (unsigned i = 0; i < N; i++) {
+        name[1] = (char)('0' + i);
+        call_fn *fn = (call_fn *)jit_address(&j, name);
+        double f = (float)factors[i], most = TC_TANH_NEAR / fabs(f);
+        for (int n = -20000; n <= 20000; n++) {
+            double x = (float)(most * n / 20000);
+            double e = fabs(call(fn, false, x) - tanh(x * f));
+            ck_assert_msg(e <= 0x1p-21, "%a * %a: %a off", x, f, e);
+        }
+    }
+    jit_end(&j);
+}
+END_TEST
+
 /* Of numbers from 1 on, which soft caps take. */
 START_TEST(reciprocals_by_steps)
 {
@@ -292,6 +324,7 @@ int main(void)
     tcase_add_loop_test(c, functions_within_bounds, 0, n);
     tcase_add_loop_test(c, special_values, 0, n);
     tcase_add_test(c, reciprocals_by_steps);
+    tcase_add_test(c, tanh_near_0);
     tcase_add_loop_test(c, angles_of_any_size, 0, 4);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
