@@ -152,7 +152,7 @@ static bool is_below_infinity(const tc_value *v)
            is_below_infinity(max->in[1]);
 }
 
-static bool keeps_order(const tc_value *f)
+bool tc_keeps_order(const tc_value *f)
 {
     return is_positive(f) && is_below_infinity(f);
 }
@@ -166,7 +166,7 @@ static tc_value *out_of_select(tc_builder *b, tc_op *select)
         tc_value *other = select->in[3 - i];
         if (!tc_has_float_lanes(other) || !tc_match_const(other, &k) ||
             (k.f != 0 && !isinf(k.f)) || !tc_value_has_one_use(select->in[i]) ||
-            !match_scaled(select->in[i], &a, &f) || !keeps_order(f))
+            !match_scaled(select->in[i], &a, &f) || !tc_keeps_order(f))
             continue;
         tc_value *in[] = {select->in[0], other, other};
         in[i] = a;
@@ -183,7 +183,7 @@ static tc_value *out_of_reduce(tc_builder *b, tc_op *reduce)
     bool ordered = tc_op_is_word(reduce, "kind", "max") ||
                    tc_op_is_word(reduce, "kind", "min");
     if (!ordered || reduce->nin != 1 || !tc_has_float_lanes(reduce->in[0]) ||
-        !match_scaled(reduce->in[0], &a, &f) || !keeps_order(f))
+        !match_scaled(reduce->in[0], &a, &f) || !tc_keeps_order(f))
         return NULL;
     tc_value *x = tc_build_like(b, reduce, &a, reduce->out[0]->type);
     tc_value *scale = x->type->kind == TC_TILE ? splat_like(b, f, x) : f;

@@ -91,6 +91,14 @@ static int64_t most_of_group(const tc_placing *s)
     return each < MOST ? each / 8 * 8 : MOST;
 }
 
+/* Does it add to another product's sum, in the same registers? */
+static bool adds_to_product(const tc_dot *d)
+{
+    const tc_op *sum = d->op->nin == 3 ? d->op->in[2]->def : NULL;
+    return sum && (sum->code == TC_DOT || sum->code == TC_MMA) &&
+           sum->parent == d->op->parent;
+}
+
 static budget budget_of(const tc_placing *s, const tc_dot *d)
 {
     enum { OTHERS_OF_GROUP = 48 };
@@ -105,6 +113,8 @@ static budget budget_of(const tc_placing *s, const tc_dot *d)
         if (group)
             b.held += e->packed / (int64_t)(4 * 32 * s->warps);
     }
+    if (adds_to_product(d))
+        b.held -= count_of(d->op->out[0]) / (int64_t)(32 * s->warps);
     return b;
 }
 
@@ -167,6 +177,9 @@ static tc_value *operand(tc_placing *s, tc_dot *d, unsigned i)
     tc_value *kept = from_registers(s, d, v, i, l);
     if (kept)
         return kept;
+    if (i == 0 && l && tc_dot_is_group(d) &&
+        tc_relayout_is_cheap(&s->relayout, v)) /* each warp computes its own */
+        return tc_relayout_get(&s->relayout, v, l);
     tc_op *trans = tc_match_op(v, TC_TRANS);
     tc_value *from = trans ? trans->in[0] : v;
     tc_value *buffer = buffer_of(s, from);

@@ -64,6 +64,16 @@ static bool repeats_smaller_value(const tc_op *op)
            op->code == TC_EXPAND_DIMS || op->code == TC_RANGE;
 }
 
+/* A product that only begins another's sum: its tile would be kept, and copied
+ * in each step. */
+static bool begins_sum(const tc_op *op)
+{
+    const tc_use *u = op->nout ? op->out[0]->uses : NULL;
+    tc_opcode code = op->code;
+    return (code == TC_DOT || code == TC_MMA) && u && !u->next &&
+           u->op->code == code && u->index == 2;
+}
+
 static bool surely_runs(const tc_op *loop, const tc_region *r)
 {
     tc_scalar lo, hi, step;
@@ -121,7 +131,7 @@ static bool may_move(struct licm *s, const tc_op *op, const tc_op *loop,
     if (tc_op_has(op, TC_TERMINATOR) || !uses_outside_only(op, loop, op))
         return false;
     if (tc_op_is_pure(op))
-        return !repeats_smaller_value(op);
+        return !repeats_smaller_value(op) && !begins_sum(op);
     if (!tc_op_has(op, TC_READS) || tc_op_has(op, TC_WRITES))
         return false;
     const char *why = why_load_stays(s, op, loop, r);

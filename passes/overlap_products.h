@@ -91,6 +91,10 @@ bool tc_may_run_on(tc_region *r, const tc_op *product);
 /* Does a product read a buffer that is the step's own? */
 bool tc_reads_own_buffer(const tc_step *s, const tc_op *product);
 
+/* Does a product add to the sum of another one of its step, in its registers?
+ */
+bool tc_adds_to_product(const tc_step *s, const tc_part *p);
+
 /* It can be issued before any other product of its step is done. */
 bool tc_is_root(const tc_part *p);
 

@@ -59,6 +59,12 @@ static bool is_needed_late(const tc_step *s, const tc_part *p)
     return false;
 }
 
+bool tc_adds_to_product(const tc_step *s, const tc_part *p)
+{
+    const tc_part *sum = tc_part_of(s, p->op->in[2]);
+    return sum && sum->kind == TC_PART_PRODUCT;
+}
+
 /* Of tiles that are in use when all products of a turn's begin are under way:
  * what is carried, sums, rows read from shared memory, and what the step before
  * has left for its own product. */
@@ -70,7 +76,8 @@ static int64_t registers_in_turn(const tc_step *s)
     for (unsigned i = 0; i < s->nparts; i++) {
         const tc_part *p = s->parts[i];
         const tc_type *t = p->op->nout ? p->op->out[0]->type : NULL;
-        bool adds = p->kind == TC_PART_PRODUCT && !p->op->in[2]->def;
+        bool adds = p->kind == TC_PART_PRODUCT &&
+                    (!p->op->in[2]->def || tc_adds_to_product(s, p));
         if ((tc_is_root(p) && !adds) || p->op->code == TC_SMEM_LOAD)
             sum += registers_of(t);
         else if (p->kind == TC_PART_PLAIN && p->stage == 0 && t && !p->late &&

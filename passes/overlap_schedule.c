@@ -294,11 +294,14 @@ static bool is_operand_of_next(const tc_step *s, const tc_part *p)
     return p->op->out[0]->uses != NULL;
 }
 
+/* Those with sums of their own. */
 static unsigned count_all_products(const tc_step *s)
 {
     unsigned n = 0;
-    for (unsigned i = 0; i < s->nparts; i++)
-        n += s->parts[i]->kind == TC_PART_PRODUCT;
+    for (unsigned i = 0; i < s->nparts; i++) {
+        const tc_part *p = s->parts[i];
+        n += p->kind == TC_PART_PRODUCT && !tc_adds_to_product(s, p);
+    }
     return n;
 }
 

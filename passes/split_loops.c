@@ -189,11 +189,16 @@ static tc_op *split(tc_op *loop, const bound *at)
 
 /* ---- Loops ---- */
 
+/* Those that add to the sum of another one of the region take no registers of
+ * their own. */
 static unsigned count_products(const tc_region *r)
 {
     unsigned n = 0;
-    tc_each_op (op, r)
-        n += op->code == TC_MMA && tc_op_int(op, "async");
+    tc_each_op (op, r) {
+        const tc_op *sum = op->code == TC_MMA ? op->in[2]->def : NULL;
+        n += op->code == TC_MMA && tc_op_int(op, "async") &&
+             !(sum && sum->code == TC_MMA && sum->parent == r);
+    }
     return n;
 }
 

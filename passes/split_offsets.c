@@ -19,8 +19,9 @@
  * The maximum may be missing (p from a known logsumexp).
  *
  * An element costs an fma instead of a subtraction, a conversion, two products
- * and a sum; where there is only a row's part, nothing. A tanh that the rest is
- * added to becomes a cheaper one (bounded_tanh.c).
+ * and a sum; where there is only a row's part, nothing, nor where a product
+ * adds the column's (ramp_product.c). A tanh that the rest is added to becomes
+ * a cheaper one (bounded_tanh.c).
  *
  * Rounding differs, as in fold_exponents.c and only where that may change it:
  * each part by 2^-24 of itself. For positions these are as large as the offset,
@@ -65,6 +66,7 @@ struct split {
     tc_mask_parts parts; /* of the mask, along that axis */
     unsigned nterms, nbodies;
     struct term terms[MOST_TERMS];
+    bool by_product; /* the column's part is a ramp that a product adds */
 };
 
 /* ---- What the sum consists of ---- */
@@ -260,11 +262,16 @@ static tc_value *distances(struct split *s, tc_builder *b, tc_value *rest,
  * compute it again in each step? What a step adds to all of it is then the
  * row's. Known of what comes: groups of 64 rows, 4 columns' threads; sums, and
  * the tile once more as half as wide. */
+static unsigned warps_of(const struct split *s, const tc_region *r)
+{
+    unsigned warps = s->env->options->warps;
+    return warps ? warps : r->func->warps;
+}
+
 static bool can_keep_columns(const struct split *s, const tc_region *r)
 {
     enum { MOST = 200 };
-    unsigned warps = s->env->options->warps;
-    warps = warps ? warps : r->func->warps;
+    unsigned warps = warps_of(s, r);
     if (!s->env->target->setmaxnreg || warps == 0 || warps > 8)
         return false;
     int64_t sum = tc_type_count(s->type) / 2;
@@ -294,13 +301,14 @@ static void add_position(struct split *s, tc_builder *b, const struct term *t,
         start =
             tc_build_binary(b, p->subtracts ? TC_SUB : TC_ADD, start, first);
     start = scaled(b, t, to_f32(b, start));
-    if (can_keep_columns(s, b->region)) {
+    if (s->by_product || can_keep_columns(s, b->region)) {
         *row = add(b, *row, tc_build(b, TC_SPLAT, 1, &start, (*row)->type));
         start = tc_build_float(b, start->type, 0);
     }
-    tc_value *step = tc_build_float(b, start->type, p->sign);
-    *column =
-        add(b, *column, build_ramp(s, b, s->axis, start, scaled(b, t, step)));
+    tc_value *step = scaled(b, t, tc_build_float(b, start->type, p->sign));
+    *column = s->by_product
+                  ? step
+                  : add(b, *column, build_ramp(s, b, s->axis, start, step));
 }
 
 /* A tanh that nothing else needs. */
@@ -331,6 +339,15 @@ static tc_value *build_body(struct split *s, tc_builder *b,
     return tc_build(b, TC_FMA, 3, in, NULL);
 }
 
+/* The body with a ramp added: f * (product + step / f * column). */
+static tc_value *build_product(struct split *s, tc_builder *b,
+                               const struct term *t, tc_value *step)
+{
+    if (t->nfactors)
+        step = tc_build_binary(b, TC_DIV, step, t->factors[0]);
+    return scaled(b, t, tc_add_ramp(b, t->value->def, step));
+}
+
 /* Body and column's part; writes the row's part, NULL: there is none. */
 static tc_value *build_parts(struct split *s, tc_builder *b, tc_value **row)
 {
@@ -350,7 +367,38 @@ static tc_value *build_parts(struct split *s, tc_builder *b, tc_value **row)
                 add(b, *to,
                     scaled(b, t, tc_without_axis(b, t->value, along, s->type)));
     }
-    return build_body(s, b, body, column);
+    return s->by_product ? build_product(s, b, body, column)
+                         : build_body(s, b, body, column);
+}
+
+/* ---- Ramps by products ---- */
+
+/* Does nothing but `to` come of v? */
+static bool only_becomes(const tc_value *v, const tc_value *to)
+{
+    while (v != to && tc_value_has_one_use(v) && v->uses->op->nout == 1)
+        v = v->uses->op->out[0];
+    return v == to;
+}
+
+/* A product times one factor at most, and one position: along the columns. */
+static bool is_ramp_on_product(const struct split *s, const tc_region *r,
+                               const tc_value *whole)
+{
+    unsigned nramps = 0;
+    for (unsigned i = 0; i < s->nterms; i++) {
+        const struct term *t = &s->terms[i];
+        nramps += t->kind == POSITION;
+        if (t->kind == COLUMN)
+            return false;
+        if (t->kind == BODY &&
+            (t->minus || t->nfactors > 1 || !tc_match_op(t->value, TC_DOT) ||
+             (t->nfactors && !tc_keeps_order(t->factors[0])) ||
+             !tc_can_add_ramp(s->env->target, warps_of(s, r), t->value->def) ||
+             !only_becomes(t->value, whole)))
+            return false;
+    }
+    return nramps == 1 && s->axis == 1;
 }
 
 /* ---- Uses ---- */
@@ -486,6 +534,7 @@ static bool try_value(tc_pass_env *env, tc_value *v, unsigned axis,
         !is_worth_it(&s, has_maximum))
         return false;
     tc_builder b = tc_builder_before(select ? select : v->def);
+    s.by_product = has_maximum && is_ramp_on_product(&s, b.region, x);
     tc_value *y = build_parts(&s, &b, &row);
     if (row)
         shift_uses(&s, v, row);
