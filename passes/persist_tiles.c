@@ -39,6 +39,14 @@
  * chooses it. `tiles(none|static|dynamic)` in the kernel's header, or the
  * options, decide otherwise. Tests: test/ir/passes/persist-tiles,
  * test/unit/tiles.c.
+ *
+ * Where each program stays with one tile, and the loops of tiles take more
+ * steps the larger their index along axis 0, the last are begun first:
+ *
+ *   %i = program_id axis(0)     becomes     %i = num_programs axis(0) - 1
+ *                                                - program_id axis(0)
+ *
+ * so that short ones fill up the end; unless programs wait for each other.
  */
 #include "passes/tile_order.h"
 
@@ -284,6 +292,49 @@ static void change_body(struct persist *s)
     erase_unused(s->f->body);
 }
 
+/* ---- A program a tile ---- */
+
+static void rename_first(struct persist *s, tc_region *r, const tc_op *own,
+                         tc_value *const ids[TC_GRID_AXES])
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            rename_first(s, op->regions[i], own, ids);
+        if ((op->code == TC_ASSERT || op->code == TC_PRINT) &&
+            !tc_op_int(op, "of_program"))
+            name_program(s, op, ids);
+        if (op->code == TC_PROGRAM_ID && tc_op_int(op, "axis") == 0 &&
+            op != own) {
+            ids[0]->name = ids[0]->name ? ids[0]->name : op->out[0]->name;
+            tc_value_replace(op->out[0], ids[0]);
+            tc_op_erase(op);
+        }
+    }
+}
+
+static tc_change begin_with_last(struct persist *s)
+{
+    tc_func *f = s->f;
+    if (s->work.steps[0] != TC_TREND_GROWS || s->work.awaits)
+        return TC_UNCHANGED;
+    tc_builder b = tc_builder_before(f->body->first);
+    b.loc = f->loc;
+    tc_value *own = axis_op(&b, TC_PROGRAM_ID, 0);
+    tc_value *n = axis_op(&b, TC_NUM_PROGRAMS, 0);
+    tc_value *last =
+        tc_build_binary(&b, TC_SUB, n, tc_build_int(&b, n->type, 1));
+    tc_value *ids[] = {tc_build_binary(&b, TC_SUB, last, own),
+                       axis_op(&b, TC_PROGRAM_ID, 1),
+                       axis_op(&b, TC_PROGRAM_ID, 2)};
+    rename_first(s, f->body, own->def, ids);
+    erase_unused(f->body);
+    tc_remark(s->env->cx, f->loc, pass,
+              "@%s: programs begin with the last along axis 0, whose loops "
+              "take the most steps",
+              f->name);
+    return TC_CHANGED;
+}
+
 /* ---- Choosing ---- */
 
 static bool is_equal_work(const tc_tile_work *w)
@@ -295,11 +346,10 @@ static bool is_equal_work(const tc_tile_work *w)
 }
 
 /* NULL: the kernel's programs shall compute many tiles. */
-static const char *why_not(struct persist *s)
+static const char *why_not(const struct persist *s)
 {
     if (s->f->tiles == TC_TILES_NONE)
         return "tiles(none) asks for a program each";
-    s->work = tc_tile_work_of(s->f, s->env);
     return s->env->target->tma ? s->work.why : NULL;
 }
 
@@ -315,16 +365,18 @@ tc_change tc_pass_persist_tiles(tc_func *f, tc_pass_env *env)
 {
     struct persist s = {.env = env, .f = f};
     bool asked = env->options->tiles == TC_TILES_STATIC;
-    if (!f->is_kernel || (!env->target->tma && !asked) || f->nparams ||
-        is_done(f))
+    if (!f->is_kernel || f->nparams || is_done(f))
         return TC_UNCHANGED;
+    s.work = tc_tile_work_of(f, env);
+    if (!env->target->tma && !asked)
+        return begin_with_last(&s);
     if (env->options->tiles)
         f->tiles = env->options->tiles;
     const char *why = why_not(&s);
     if (why) {
         tc_remark(env->cx, f->loc, pass, "@%s: a program for each tile: %s",
                   f->name, why);
-        return TC_UNCHANGED;
+        return begin_with_last(&s);
     }
     bool equal = is_equal_work(&s.work);
     const tc_op *yield = tc_region_terminator(f->grid);
