@@ -22,7 +22,7 @@ enum {
     ENOUGH = 16,        /* 10 % longer */
     ENOUGH_OF_WIDE = 8, /* 20 %: rings are short */
     WIDE = 128,         /* dims of a value */
-    OF_MASKED = 4 /* one of so many: blocks are skipped, 3 to 5 % longer */
+    OF_MASKED = 2       /* one of so many: blocks are skipped */
 };
 
 /* In rows or columns of whole vectors. A type that tilec does not have is for
