@@ -25,6 +25,7 @@
  */
 #include "passes/effects.h"
 #include "passes/hazards.h"
+#include "passes/mma.h"
 
 /* The barriers that are put in, and why. */
 struct chosen {
@@ -123,6 +124,15 @@ static bool is_barrier(const tc_op *op, bool of_group)
            tc_op_is_word(op, "scope", "group") == of_group;
 }
 
+/* A product that each warp does for itself, from shared memory. */
+static bool reads_by_warps(const tc_op *op)
+{
+    bool reads = false;
+    for (unsigned i = 0; i < op->nin; i++)
+        reads |= op->in[i]->type->kind == TC_SMEM;
+    return op->code == TC_MMA && reads && !tc_is_group_mma(op);
+}
+
 /* They have met, and have not touched shared memory since. */
 static bool have_just_met(const tc_op *barrier)
 {
@@ -133,7 +143,8 @@ static bool have_just_met(const tc_op *barrier)
                      op->code == TC_TMA_STORE || op->code == TC_AWAIT ||
                      op->code == TC_MBARRIER_ARRIVE ||
                      op->code == TC_MBARRIER_WAIT;
-        if (op->nregions || !(apart || tc_op_has(op, TC_PURE)))
+        if (op->nregions || reads_by_warps(op) ||
+            !(apart || tc_op_has(op, TC_PURE)))
             return false;
     }
     return false;
