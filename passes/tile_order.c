@@ -19,10 +19,9 @@
  *              what they load that does not move with axis 0, fit the cache;
  *              but of tiles enough for all programs, as each section ends with
  *              short ones and the next begins with long ones.
- *              So are tiles that wait for those before them along axis 0: these
- *              are then well ahead. Ascending, that none waits for one that
- *              nobody has begun; what they add to counts as loaded, where steps
- *              are as many for all.
+ *              So are tiles that wait for those before them along axis 0, in
+ * one section: as few as can be wait for each other in a row, and those before
+ * are well ahead. Ascending, that none waits for one that nobody has begun.
  *
  * test/unit/tiles.c decodes all tiles of many grids.
  */
@@ -167,8 +166,7 @@ static tc_value *section_bytes(tc_builder *b, const tc_tile_work *w)
 {
     tc_value *sum = NULL;
     for (unsigned i = 0; i < w->nloads; i++) {
-        bool counts =
-            !w->loads[i].moves[0] && (!w->loads[i].added || !has_trend(w));
+        bool counts = !w->loads[i].moves[0];
         for (unsigned k = 0; k < i && counts; k++)
             counts = w->loads[k].moves[0] ||
                      w->loads[k].tensor != w->loads[i].tensor;
@@ -204,7 +202,8 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
     if (o->kind != TC_ORDER_SECTIONS || o->naxes < 2)
         return;
     tc_value *n = as(b, TC_I64, others(b, o)), *one = integer(b, TC_I64, 1);
-    tc_value *bytes = section_bytes(b, work), *sections = one;
+    tc_value *bytes = work->awaits ? NULL : section_bytes(b, work);
+    tc_value *sections = one;
     if (bytes) {
         tc_value *most = integer(b, TC_I64, SECTION_BYTES);
         sections = divide(

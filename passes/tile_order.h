@@ -31,7 +31,6 @@ typedef struct tc_tile_work {
         const tc_value *tensor;
         uint32_t bytes;
         bool moves[TC_GRID_AXES];
-        bool added; /* no load, but what is added there, if it awaits others */
     } loads[TC_WORK_LOADS];
 } tc_tile_work;
 

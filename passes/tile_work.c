@@ -14,7 +14,6 @@
 #include "passes/tile_order.h"
 
 #include "passes/axis_info.h"
-#include "passes/hazards.h"
 #include "passes/match.h"
 #include "passes/span.h"
 
@@ -157,8 +156,7 @@ static void add_load(struct finder *s, const tc_op *op)
         return;
     tc_map_set(&s->seen, op, (void *)op);
     struct tc_tile_load *l = &w->loads[w->nloads++];
-    l->added = op->code == TC_STORE;
-    const tc_type *t = l->added ? op->in[1]->type : op->out[0]->type;
+    const tc_type *t = op->out[0]->type;
     l->tensor = block->in[0];
     l->bytes = (uint32_t)tc_type_count(t) * tc_type_bytes(tc_type_elem(t));
     for (unsigned axis = 0; axis < TC_GRID_AXES; axis++)
@@ -168,7 +166,7 @@ static void add_load(struct finder *s, const tc_op *op)
 static void add_loads(struct finder *s, const tc_region *r)
 {
     tc_each_op (op, r) {
-        if (op->code == TC_LOAD || (s->work.awaits && tc_adds_to_memory(op)))
+        if (op->code == TC_LOAD)
             add_load(s, op);
         for (unsigned i = 0; i < op->nregions; i++)
             add_loads(s, op->regions[i]);

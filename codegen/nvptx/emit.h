@@ -78,14 +78,16 @@ typedef struct tc_gen {
     unsigned nmaps;
     tc_tensor_map maps[TC_MAX_TENSOR_MAPS];
     LLVMValueRef map_params[TC_MAX_TENSOR_MAPS]; /* generic pointers */
-    tc_map values;           /* tc_value * -> LLVMValueRef * */
-    tc_axis_analysis *axes;  /* how wide accesses may be */
-    tc_map *coords;          /* tc_layout * -> tc_coords of its axes */
-    LLVMMetadataRef *scopes; /* of locations, one a source; NULL: none */
-    unsigned nasserts;       /* so far */
-    unsigned shared_bytes;   /* f->shared_bytes and what emitters added */
-    unsigned exchange;       /* 1 + offset of a word a thread; 0: none yet */
-    bool failed;             /* reported */
+    tc_map values;              /* tc_value * -> LLVMValueRef * */
+    tc_axis_analysis *axes;     /* how wide accesses may be */
+    tc_map *coords;             /* tc_layout * -> tc_coords of its axes */
+    LLVMMetadataRef *scopes;    /* of locations, one a source; NULL: none */
+    unsigned nasserts;          /* so far */
+    unsigned shared_bytes;      /* f->shared_bytes and what emitters added */
+    const struct tc_op *awaits; /* the next await that has looked already: */
+    LLVMValueRef seen;          /* at that */
+    unsigned exchange;          /* 1 + offset of a word a thread; 0: none yet */
+    bool failed;                /* reported */
 } tc_gen;
 
 typedef bool tc_nvptx_fn(tc_gen *g, const tc_op *op);
