@@ -119,26 +119,29 @@ static LLVMValueRef emit_tanh(LLVMBuilderRef b, LLVMValueRef x)
                              x);
 }
 
-/* Found by Remez' way: 2^-22.4 off, 2^-21.8 as it is rounded. */
-void tc_nvptx_tanh_coefficients(LLVMBuilderRef b, LLVMValueRef f,
-                                LLVMValueRef *k)
+/* Off by 2^-22.1 and 2^-22.4 at most, by 2^-21.9 and 2^-21.8 as they are
+ * rounded. */
+const tc_tanh_fit tc_tanh_fits[TC_TANH_FITS] = {
+    {0.3125, 3, {0.99999494, -0.33291348, 0.12457082}},
+    {0.75, 5, {0.99999723, -0.33323076, 0.13226092, -0.04928045, 0.01231883}}};
+
+void tc_nvptx_tanh_coefficients(LLVMBuilderRef b, const tc_tanh_fit *fit,
+                                LLVMValueRef f, LLVMValueRef *k)
 {
-    static const double c[TC_TANH_COEFFICIENTS] = {
-        0.99999723, -0.33323076, 0.13226092, -0.04928045, 0.01231883};
     tc_lanes l = tc_lanes_of(b, f);
     LLVMValueRef square = mul(&l, f, f);
-    for (unsigned i = 0; i < TC_TANH_COEFFICIENTS; i++) {
-        k[i] = mul(&l, f, tc_lanes_float(&l, c[i]));
+    for (unsigned i = 0; i < fit->n; i++) {
+        k[i] = mul(&l, f, tc_lanes_float(&l, fit->c[i]));
         f = mul(&l, f, square);
     }
 }
 
-LLVMValueRef tc_nvptx_tanh_near(LLVMBuilderRef b, LLVMValueRef x,
-                                LLVMValueRef *k)
+LLVMValueRef tc_nvptx_tanh_near(LLVMBuilderRef b, const tc_tanh_fit *fit,
+                                LLVMValueRef x, const LLVMValueRef *k)
 {
     tc_lanes l = tc_lanes_of(b, x);
-    LLVMValueRef square = mul(&l, x, x), p = k[TC_TANH_COEFFICIENTS - 1];
-    for (unsigned i = TC_TANH_COEFFICIENTS - 1; i-- > 0;)
+    LLVMValueRef square = mul(&l, x, x), p = k[fit->n - 1];
+    for (unsigned i = fit->n - 1; i-- > 0;)
         p = tc_lanes_fma(&l, p, square, k[i]);
     return mul(&l, x, p);
 }

@@ -2,21 +2,24 @@
  *
  * tanh of a tile of f32 where 2^-21 absolutely is enough (absolute):
  *
- *   |x| <= 0.75 in all elements of a warp    an odd polynomial of degree 9
+ *   |x| <= 0.31 in all elements of a warp    an odd polynomial of degree 5
+ *   |x| <= 0.75                              one of degree 9
  *   else                                     1 - 2 / (e^2x + 1)
  *
- * A warp asks once for all of its elements. Small ones take products and sums
- * alone: the unit for special functions, which takes as long for one as 8 other
- * instructions take, is left to others (what is capped becomes an exponential).
- * So it is, beside wgmma, for three of four reciprocals of large ones: such
- * tiles wait for that unit. H200, soft cap, none to three of four by sums and
- * products: 236, 255, 269, 281 TFLOP/s at D=64, 377 to 415 at D=128.
+ * A warp asks for the largest of all of its elements. Small ones take products
+ * and sums alone: the unit for special functions, which takes as long for one
+ * as 8 other instructions take, is left to others (what is capped becomes an
+ * exponential). So it is, beside wgmma, for three of four reciprocals of large
+ * ones: such tiles wait for that unit. H200, soft cap, none to three of four by
+ * sums and products: 236, 255, 269, 281 TFLOP/s at D=64, 377 to 415 at D=128.
  *
  * Where x = a * f, f being the same for all, f goes into the coefficients.
  */
 #include "codegen/nvptx/emit.h"
 #include "codegen/nvptx/math.h"
 #include "passes/match.h"
+
+#include <math.h>
 
 enum { OF = 4, BY_STEPS = 3 };
 
@@ -27,7 +30,7 @@ typedef struct job {
     tc_gen *g;
     unsigned n;           /* elements of the thread */
     LLVMValueRef *a, f;   /* x = a f; f NULL: 1 */
-    LLVMValueRef *out[2]; /* far, near */
+    LLVMValueRef largest; /* |x|; NaN: too large, whatever it is */
 } job;
 
 static LLVMValueRef f32(const job *j, double x)
@@ -60,51 +63,45 @@ static LLVMValueRef size_of(const job *j, LLVMValueRef x)
 
 /* ---- Which way ---- */
 
+/* Of a thread. NaNs go any way. */
 static LLVMValueRef largest(const job *j)
 {
+    LLVMBuilderRef b = j->g->b;
     LLVMValueRef most[2] = {size_of(j, j->a[0])};
     for (unsigned i = 1; i < j->n; i++) {
         most[1] = size_of(j, j->a[i]);
         most[0] = call(j, "maxnum", 2, most);
     }
-    return most[0];
+    if (!j->f)
+        return most[0];
+    LLVMValueRef f = size_of(j, j->f);
+    LLVMValueRef fits = LLVMBuildAnd(
+        b, LLVMBuildFCmp(b, LLVMRealOGE, f, f32(j, LEAST_FACTOR), ""),
+        LLVMBuildFCmp(b, LLVMRealOLE, f, f32(j, MOST_FACTOR), ""), "");
+    return LLVMBuildSelect(b, fits, mul(j, most[0], f), f32(j, INFINITY), "");
 }
 
-static LLVMValueRef is_at_most(const job *j, LLVMValueRef x, double y)
+/* i1, the same in all lanes of the warp. */
+static LLVMValueRef are_within(const job *j, double most)
 {
-    return LLVMBuildFCmp(j->g->b, LLVMRealOLE, x, f32(j, y), "");
-}
-
-/* i1, the same in all lanes of the warp. NaNs go either way. */
-static LLVMValueRef are_near(const job *j)
-{
-    LLVMBuilderRef b = j->g->b;
-    LLVMValueRef x = largest(j), yes = NULL;
-    if (j->f) {
-        LLVMValueRef f = size_of(j, j->f);
-        x = mul(j, x, f);
-        LLVMValueRef least =
-            LLVMBuildFCmp(b, LLVMRealOGE, f, f32(j, LEAST_FACTOR), "");
-        yes = LLVMBuildAnd(b, least, is_at_most(j, f, MOST_FACTOR), "");
-    }
-    LLVMValueRef near = is_at_most(j, x, TC_TANH_NEAR);
-    LLVMValueRef args[] = {tc_gen_i32(j->g, -1),
-                           yes ? LLVMBuildAnd(b, near, yes, "") : near};
+    LLVMValueRef args[] = {
+        tc_gen_i32(j->g, -1),
+        LLVMBuildFCmp(j->g->b, LLVMRealOLE, j->largest, f32(j, most), "")};
     return tc_gen_intrinsic(j->g, "nvvm.vote.all.sync", 0, NULL, 2, args);
 }
 
-/* ---- The two ways ---- */
+/* ---- The ways ---- */
 
-static void emit_near(const job *j)
+static void emit_near(const job *j, const tc_tanh_fit *fit, LLVMValueRef *out)
 {
     LLVMBuilderRef b = j->g->b;
     LLVMValueRef f = j->f ? j->f : f32(j, 1), k[TC_TANH_COEFFICIENTS];
-    tc_nvptx_tanh_coefficients(b, f, k);
+    tc_nvptx_tanh_coefficients(b, fit, f, k);
     for (unsigned r = 0; r < j->n; r++)
-        j->out[1][r] = tc_nvptx_tanh_near(b, j->a[r], k);
+        out[r] = tc_nvptx_tanh_near(b, fit, j->a[r], k);
 }
 
-static void emit_far(const job *j)
+static void emit_far(const job *j, LLVMValueRef *out)
 {
     LLVMValueRef twice = f32(j, 2 * 1.4426950408889634);
     if (j->f)
@@ -117,7 +114,7 @@ static void emit_far(const job *j)
                 ? tc_nvptx_rcp_by_steps(j->g->b, e)
                 : tc_gen_intrinsic(j->g, "nvvm.rcp.approx.ftz.f", 0, NULL, 1,
                                    &e);
-        j->out[0][r] = add_product(j, e, f32(j, -2), f32(j, 1));
+        out[r] = add_product(j, e, f32(j, -2), f32(j, 1));
     }
 }
 
@@ -138,24 +135,36 @@ static void find_factor(job *j, const tc_value *x)
 
 bool tc_nvptx_absolute_tanh(tc_gen *g, const tc_op *op)
 {
+    enum { WAYS = TC_TANH_FITS + 1 };
     job j = {.g = g, .n = tc_gen_registers(op->out[0]->type)};
+    LLVMBasicBlockRef ends[WAYS], after = tc_gen_block_new(g, "tanh");
+    LLVMValueRef *out[WAYS];
     find_factor(&j, op->in[0]);
-    LLVMBasicBlockRef way[] = {tc_gen_block_new(g, "far"),
-                               tc_gen_block_new(g, "near")};
-    LLVMBasicBlockRef after = tc_gen_block_new(g, "tanh");
-    LLVMBuildCondBr(g->b, are_near(&j), way[1], way[0]);
-    for (unsigned i = 0; i < 2; i++) {
-        j.out[i] = tc_arena_array(g->arena, LLVMValueRef, j.n);
-        LLVMPositionBuilderAtEnd(g->b, way[i]);
-        (i ? emit_near : emit_far)(&j);
+    j.largest = largest(&j);
+    for (unsigned i = 0; i < WAYS; i++) {
+        bool near = i < TC_TANH_FITS;
+        LLVMBasicBlockRef next = near ? tc_gen_block_new(g, "further") : NULL;
+        out[i] = tc_arena_array(g->arena, LLVMValueRef, j.n);
+        if (near) {
+            LLVMBasicBlockRef here = tc_gen_block_new(g, "near");
+            LLVMBuildCondBr(g->b, are_within(&j, tc_tanh_fits[i].most), here,
+                            next);
+            LLVMPositionBuilderAtEnd(g->b, here);
+            emit_near(&j, &tc_tanh_fits[i], out[i]);
+        } else {
+            emit_far(&j, out[i]);
+        }
+        ends[i] = LLVMGetInsertBlock(g->b);
         LLVMBuildBr(g->b, after);
+        if (near)
+            LLVMPositionBuilderAtEnd(g->b, next);
     }
     LLVMPositionBuilderAtEnd(g->b, after);
     LLVMValueRef *to = tc_gen_set(g, op->out[0]);
     for (unsigned r = 0; r < j.n; r++) {
-        LLVMValueRef from[] = {j.out[0][r], j.out[1][r]};
         to[r] = LLVMBuildPhi(g->b, g->f32, "");
-        LLVMAddIncoming(to[r], from, way, 2);
+        for (unsigned i = 0; i < WAYS; i++)
+            LLVMAddIncoming(to[r], &out[i][r], &ends[i], 1);
     }
     return !g->failed;
 }
