@@ -13,7 +13,7 @@
  *   %p = exp2(fma(%s, %f * %c, (-(%b * %c))[:, none]))
  *   %q = cast(%p, bf16)
  *
- * Three rules.
+ * Four rules.
  *   difference  exp2((a - b) c) is exp2(fma(a, c, -(b c))), where b is a
  *               smaller tile, repeated, and c is one number. Infinities and
  *               NaNs come out alike.
@@ -21,6 +21,8 @@
  *   outwards    A factor f > 0 goes behind select(m, a f, k), k an infinity
  *               or 0, and behind max and min over an axis: exactly, as rounding
  *               keeps the order. f must be known to be above 0 and finite.
+ *   sum         What is added to such a maximum times f is so in one op, which
+ *               rounds once; what is relative to it is so to the same number.
  * The first two change the rounding of an argument x by as much as 2^-24 |b c|
  * and 2^-24 |x|, so the exponential by that times ln 2 of itself; all elements
  * of a row that share b share the first error. They are applied only where the
@@ -190,6 +192,25 @@ static tc_value *out_of_reduce(tc_builder *b, tc_op *reduce)
     return tc_build_binary(b, TC_MUL, x, scale);
 }
 
+/* ---- sum ---- */
+
+/* max(a) * f + b */
+static tc_value *sum(tc_builder *b, tc_op *add)
+{
+    tc_value *a, *f;
+    for (unsigned i = 0; i < 2 && tc_has_float_lanes(add->in[0]); i++) {
+        const tc_op *reduce;
+        if (!match_scaled(add->in[i], &a, &f) ||
+            !tc_value_has_one_use(add->in[i]) ||
+            !(reduce = tc_match_op(a, TC_REDUCE)) ||
+            !tc_op_is_word(reduce, "kind", "max") || !tc_keeps_order(f))
+            continue;
+        tc_value *in[] = {a, splat_like(b, f, a), add->in[1 - i]};
+        return tc_build(b, TC_FMA, 3, in, NULL);
+    }
+    return NULL;
+}
+
 /* ---- The walk: from what is used to its users ---- */
 
 typedef tc_value *fold_fn(tc_builder *b, tc_op *op);
@@ -197,8 +218,9 @@ typedef tc_value *fold_fn(tc_builder *b, tc_op *op);
 static bool apply(tc_pass_env *env, tc_op *op)
 {
     static fold_fn *const rules[] = {difference, factor, out_of_select,
-                                     out_of_reduce};
-    static const tc_opcode codes[] = {TC_EXP2, TC_EXP2, TC_SELECT, TC_REDUCE};
+                                     out_of_reduce, sum};
+    static const tc_opcode codes[] = {TC_EXP2, TC_EXP2, TC_SELECT, TC_REDUCE,
+                                      TC_ADD};
     for (unsigned i = 0; i < sizeof rules / sizeof *rules; i++) {
         tc_builder b = tc_builder_before(op);
         tc_value *v = op->code == codes[i] ? rules[i](&b, op) : NULL;

@@ -282,6 +282,18 @@ static bool can_keep_columns(const struct split *s, const tc_region *r)
     return sum / (32 * warps) + columns <= MOST;
 }
 
+/* The row, with the term's multiple of a scalar added. */
+static tc_value *shifted(tc_builder *b, const struct term *t, tc_value *row,
+                         tc_value *by)
+{
+    tc_value *scale = scale_of(b, t);
+    by = tc_build(b, TC_SPLAT, 1, &by, row->type);
+    if (!scale)
+        return tc_build_binary(b, t->minus ? TC_SUB : TC_ADD, row, by);
+    tc_value *in[] = {by, tc_build(b, TC_SPLAT, 1, &scale, row->type), row};
+    return tc_build(b, TC_FMA, 3, in, NULL);
+}
+
 /* Of sign * (base + range) + rest, rest = first + (rest - first): the row's
  * part is the parenthesis, the column's the others. */
 static void add_position(struct split *s, tc_builder *b, const struct term *t,
@@ -300,10 +312,12 @@ static void add_position(struct split *s, tc_builder *b, const struct term *t,
     else
         start =
             tc_build_binary(b, p->subtracts ? TC_SUB : TC_ADD, start, first);
-    start = scaled(b, t, to_f32(b, start));
+    start = to_f32(b, start);
     if (s->by_product || can_keep_columns(s, b->region)) {
-        *row = add(b, *row, tc_build(b, TC_SPLAT, 1, &start, (*row)->type));
+        *row = shifted(b, t, *row, start);
         start = tc_build_float(b, start->type, 0);
+    } else {
+        start = scaled(b, t, start);
     }
     tc_value *step = scaled(b, t, tc_build_float(b, start->type, p->sign));
     *column = s->by_product
