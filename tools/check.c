@@ -12,6 +12,7 @@
 typedef struct host_arg {
     int32_t sizes[TC_MAX_RANK];
     int64_t strides[TC_MAX_RANK];
+    uint64_t bytes; /* of the tensor that a pointer goes to */
 } host_arg;
 
 typedef struct checking {
@@ -23,20 +24,30 @@ typedef struct checking {
     bool ok, fits; /* the tensors are aligned as this variant wants them */
 } checking;
 
+/* A pointer goes to a tensor of any rank. */
+static bool is_such(const DLTensor *t, const tc_type *want)
+{
+    return t && tc_kind_from_dl(t->dtype) == want->elem->kind &&
+           (want->kind == TC_PTR || (unsigned)t->ndim == want->rank);
+}
+
 static bool take_tensor(const tc_value *v, const DLTensor *t, host_arg *host,
                         tc_launch_arg *out, tc_context *cx)
 {
     const tc_type *want = v->type;
-    if (!t || want->kind != TC_TENSOR || (unsigned)t->ndim != want->rank ||
-        tc_kind_from_dl(t->dtype) != want->elem->kind)
+    bool takes = want->kind == TC_TENSOR || want->kind == TC_PTR;
+    if (!takes || !is_such(t, want))
         return tc_error(cx, v->loc, "argument %s: expected %s", v->name,
                         tc_type_name(cx, want));
     int64_t stride = 1;
     for (int i = t->ndim; i-- > 0;) {
-        host->sizes[i] = (int32_t)t->shape[i];
-        host->strides[i] = t->strides ? t->strides[i] : stride;
+        if (want->kind == TC_TENSOR) {
+            host->sizes[i] = (int32_t)t->shape[i];
+            host->strides[i] = t->strides ? t->strides[i] : stride;
+        }
         stride *= t->shape[i];
     }
+    host->bytes = (uint64_t)stride * tc_type_bytes(want->elem);
     *out = (tc_launch_arg){
         host->sizes, host->strides, {0}, (char *)t->data + t->byte_offset};
     return true;
@@ -74,10 +85,14 @@ static void check(void *user)
     unsigned n = f->body->nargs;
     host_arg *hosts = tc_arena_array(&c->module->arena, host_arg, n);
     tc_launch_arg *args = tc_arena_array(&c->module->arena, tc_launch_arg, n);
+    uint64_t *bytes = tc_arena_array(&c->module->arena, uint64_t, n);
     bool ok = true;
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
         ok &= take_argument(c, f->body->args[i], &hosts[i], &args[i]);
-    tc_interp_options o = {.num_sms = 2, .print = show_line};
+        bytes[i] = hosts[i].bytes;
+    }
+    tc_interp_options o = {
+        .num_sms = 2, .print = show_line, .pointer_bytes = bytes};
     c->fits = !ok || tc_interp_takes(f, args);
     c->ok = ok && c->fits && tc_interp_run(f, args, &o);
 }

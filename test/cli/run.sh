@@ -72,6 +72,18 @@ expect 1 run fill.tile@add a=x.st:x b=x.st:x --target sm_80 --no-cache --check-s
 err_has "argument c is missing"
 expect 2 run fill.tile@add a=x.st:x b=x.st:x c=like:a --target cpu --check-schedule
 err_has "for GPU targets"
+# A pointer goes to a tensor, and not beyond it.
+cat > pointers.tile <<'END'
+kernel @copy(%x: ptr<f32>, %y: ptr<f32>, %n: i32) grid(cdiv(%n, 64)) {
+  %i = program_id(0) * 64 + range(64)
+  store %y + %i, load(%x + %i, %i < %n), %i < %n
+}
+END
+expect 0 run pointers.tile x=random:10x10xf32 y=zeros:100xf32 n=100 --target sm_80 --no-cache --check-schedule -o y=copy.st
+expect 0 run pointers.tile x=random:10x10xf32 y=zeros:100xf32 n=100 -o y=host.st
+cmp -s copy.st host.st || failed "pointers: other results"
+expect 1 run pointers.tile x=random:10x10xf32 y=zeros:100xf32 n=101 --target sm_80 --no-cache --check-schedule
+err_has "load: reads an address outside of all tensors, in program (1, 0, 0)"
 
 expect 2 run fill.tile x=zeros:10xf32 value=1 n=0
 err_has "there are several kernels, name one: @fill, @add, @is"
