@@ -188,24 +188,53 @@ static void stop_late(tc_late *l)
     tc_op_set_in(end, 0, tc_build_binary(&b, TC_AND, end->in[0], go));
 }
 
-/* The step's end: the votes of the tile before, then this one's. */
+/* Does slot i count the steps from 0 on, modulo a multiple of the phases? */
+static bool counts_steps(const tc_op *loop, unsigned i)
+{
+    tc_scalar last, one;
+    const tc_op *wrap = tc_match_op(tc_slot_yield(loop)->in[i], TC_AND);
+    const tc_op *add = wrap ? tc_match_op(wrap->in[0], TC_ADD) : NULL;
+    return add && add->in[0] == tc_slot_arg(loop, i) &&
+           tc_match_const(add->in[1], &one) && one.i == 1 &&
+           tc_match_const(wrap->in[1], &last) && (last.i & 3) == 3 &&
+           (last.i & (last.i + 1)) == 0 &&
+           tc_match_int(tc_slot_init(loop, i), 0);
+}
+
+/* The loop's own count of rings, or one more. */
+static void count_votes(tc_late *l)
+{
+    for (l->count = 0; l->count < l->late; l->count++)
+        if (counts_steps(l->loop, l->count))
+            return;
+    tc_builder b = tc_builder_before(l->loop);
+    tc_value *zero = int_of(l, &b, 0);
+    const char *name = tc_string_get(l->cx, "count");
+    l->count = l->loop->nout;
+    l->loop = tc_slots_add(l->loop, 1, &zero, &name);
+    tc_builder end =
+        tc_builder_before(tc_region_terminator(tc_late_step(l->loop)));
+    tc_value *next = tc_build_binary(
+        &end, TC_ADD, tc_slot_arg(l->loop, l->count), int_of(l, &end, 1));
+    tc_slot_set_next(l->loop, l->count,
+                     tc_build_binary(&end, TC_AND, next, int_of(l, &end, 3)));
+}
+
+/* The step's end: the votes of the tile before, then this one's, whose count is
+ * the next step's. */
 static void vote_in_step(tc_late *l)
 {
-    tc_builder b =
-        tc_builder_before(tc_region_terminator(tc_late_step(l->loop)));
+    tc_op *yield = tc_region_terminator(tc_late_step(l->loop));
+    tc_builder b = tc_builder_before(yield);
     b.loc = l->branch->loc;
-    tc_value *count = tc_slot_arg(l->loop, l->count);
-    tc_value *before = tc_build_binary(&b, TC_SUB, count, int_of(l, &b, 1));
+    tc_value *before = tc_slot_arg(l->loop, l->count);
     tc_slot_set_next(l->loop, l->late, get_votes(&b, l, before));
-    tc_value *slot = slot_of(l, &b, count);
+    tc_value *count = yield->in[l->count], *slot = slot_of(l, &b, count);
     for (unsigned i = 0; i < l->nkept; i++) {
         tc_value *in[] = {in_slot(&b, l->boxes[i], slot), l->kept[i]};
         tc_build_effect(&b, TC_SMEM_PUT, 2, in);
     }
     put_vote(&b, l, count, own_vote(l, &b));
-    tc_value *next = tc_build_binary(&b, TC_ADD, count, int_of(l, &b, 1));
-    tc_slot_set_next(l->loop, l->count,
-                     tc_build_binary(&b, TC_AND, next, int_of(l, &b, 3)));
 }
 
 /* A `while` around the loop that carries the same, but for `late`, and goes on
@@ -309,9 +338,7 @@ static void move_branch(tc_late *l)
     b.loc = branch->loc;
     const tc_type *i32 = tc_type_scalar(l->cx, TC_I32);
     tc_value *more = tc_build(&b, TC_CAST, 1, &l->loop->out[l->late], i32);
-    tc_value *count =
-        tc_build_binary(&b, TC_SUB, l->loop->out[l->count], int_of(l, &b, 1));
-    count = tc_build_binary(&b, TC_SUB, count, more);
+    tc_value *count = tc_build_binary(&b, TC_SUB, l->loop->out[l->count], more);
     tc_value *taken = get_votes(&b, l, count), *slot = slot_of(l, &b, count);
     tc_op *question = branch->in[0]->def;
     tc_op_remove(branch);
@@ -337,12 +364,10 @@ void tc_late_expand(tc_late *l)
     /* Nobody has voted for the tile before the first one. */
     tc_value *no = bool_of(l, &b, false), *zero = int_of(l, &b, 0);
     put_vote(&b, l, zero, tc_build(&b, TC_SPLAT, 1, &no, l->part));
-    tc_value *init[] = {no, int_of(l, &b, 1)};
-    const char *names[] = {tc_string_get(l->cx, "late"),
-                           tc_string_get(l->cx, "count")};
+    const char *name = tc_string_get(l->cx, "late");
     l->late = l->loop->nout;
-    l->count = l->late + 1;
-    l->loop = tc_slots_add(l->loop, 2, init, names);
+    l->loop = tc_slots_add(l->loop, 1, &no, &name);
+    count_votes(l);
     stop_late(l);
     vote_in_step(l);
     build_around(l);

@@ -45,11 +45,9 @@ struct tc_ring {
     bool fetched;
     const tc_op *before;
     bool for_mover; /* it reads some of them too */
-    /* Of tiles of the same region, and shorter: when the producer may fill that
-     * one's slot, nobody reads any more what this one's held. NULL: it has
-     * mbarriers `empty` of its own. */
-    tc_ring *keeper;
-    bool waited; /* the producer did so for this step already */
+    /* It needs no mbarriers `empty`: when the producer may fill a slot of the
+     * tiles beside it, nobody reads any more what this one's held. */
+    bool kept;
 
     unsigned slots;
     bool asked; /* so many slots, by the text or the options */
@@ -143,8 +141,9 @@ void tc_find_mail(tc_specialiser *s);
 /* The ring of tiles of the same region, which the consumers release; or NULL.
  */
 tc_ring *tc_tiles_beside(const tc_specialiser *s, const tc_ring *r);
-/* Finds which of them need no mbarriers to say that they were read. After
- * tc_choose_slots. */
+/* Is what was fetched safe without mbarriers for its release? */
+bool tc_is_kept(const tc_ring *tiles, const tc_ring *r);
+/* Finds which of them are. After tc_choose_slots. */
 void tc_find_keepers(tc_specialiser *s);
 /* In the consumers' region: reads them where they are used. */
 void tc_take_mail(tc_specialiser *s, tc_ring *r);

@@ -355,8 +355,8 @@ static void grow(const budget *b)
 }
 
 /* What loops read is free at the end of a step only: with another slot the next
- * step's tile is there by then. Scalars that are handed over beside it keep one
- * step ahead of it. */
+ * step's tile is there by then. What is fetched beside it is as far ahead as
+ * its release needs no mbarriers for. */
 static void grow_outer(const budget *b)
 {
     for (tc_ring *r = b->s->rings; r; r = r->next) {
@@ -369,7 +369,7 @@ static void grow_outer(const budget *b)
     }
     for (tc_ring *r = b->s->rings; r; r = r->next) {
         const tc_ring *tiles = tc_tiles_beside(b->s, r);
-        if (!r->nscalars || !tiles || tiles->slots != 2)
+        if (!r->fetched || !tiles || tc_is_kept(tiles, r))
             continue;
         r->slots = 4;
         if (!fits(b))

@@ -19,9 +19,8 @@ static void issue(tc_role *e, tc_ring *r, const tc_bulk *bulk, tc_builder *b)
         uint32_t bytes = 0;
         for (unsigned i = 0; i < r->nbulk; i++)
             bytes += r->bulk[i]->bytes;
-        if (r->empty && !r->waited)
+        if (r->empty)
             tc_wait_until_empty(r, b);
-        r->waited = true; /* by all that comes behind */
         tc_op_set_int(tc_build_arrive(r, b, r->full), "bytes", bytes);
     }
     tc_build_tma_load(r, b, tc_role_here(e, bulk->staged.load->in[0]),
@@ -39,19 +38,11 @@ static bool issue_if_bulk(tc_role *e, const tc_op *load, tc_builder *b)
     return false;
 }
 
-/* Where the keeper's slots are fewer by one only, its tiles are waited for
- * first: also those that come behind. */
 static void begin_put(tc_ring *r, tc_builder *b)
 {
-    tc_ring *k = r->keeper;
     tc_find_slot(r, b);
-    if (!k)
+    if (r->empty)
         tc_wait_until_empty(r, b);
-    if (!k || k->waited || k->slots + 1 < r->slots)
-        return;
-    tc_find_slot(k, b);
-    tc_wait_until_empty(k, b);
-    k->waited = true;
 }
 
 static void put(tc_role *e, const tc_ring *r, unsigned i, tc_builder *b)

@@ -370,7 +370,7 @@ static void build_allocs(tc_specialiser *s, tc_builder *b)
         b->loc = r->nbulk ? r->bulk[0]->staged.load->loc : r->scalars[0]->loc;
         build_boxes(s, r, b);
         r->full = build_mbarriers(r, b, "full", 1);
-        if (!r->once && !r->keeper)
+        if (!r->once && !r->kept)
             r->empty = build_mbarriers(r, b, "empty", releases(s, r));
     }
     b->loc = s->f->loc;
