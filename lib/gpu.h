@@ -236,7 +236,9 @@ tc_gpu_predicate tc_gpu_predicate_of(const tilec_kernel *k, int variant);
 
 typedef struct tc_gpu_request {
     const tilec_kernel *k;
-    const struct tc_slot *slots; /* what was given */
+    const tilec_argument *given; /* by the caller */
+    size_t ngiven;
+    const struct tc_slot *slots; /* the same by parameter */
     const tc_launch_arg *args;   /* checked */
     int device;                  /* of the tensors; -1: none says */
     const int32_t *grid;         /* no axis is 0 */

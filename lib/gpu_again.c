@@ -7,6 +7,7 @@
  * types, shapes, the variant, the grid, the bytes of the parameters) follows
  * from what a launch is like:
  *
+ *   a name      or none, in the caller's order
  *   a number    its kind and value
  *   a tensor    device, data type, shape, strides, address modulo 16
  *
@@ -24,8 +25,13 @@
 
 enum { ALIGNMENT = 16 };
 
+enum { MOST_NAME = 32 };
+
 /* What a launch was given for one parameter. */
 struct like {
+    unsigned param;
+    bool is_named;
+    char name[MOST_NAME];
     tilec_argument given; /* of a tensor, only its kind */
     DLDevice device;
     DLDataType dtype;
@@ -42,8 +48,9 @@ struct tc_gpu_again {
     const tc_gpu_meta *meta;
     int32_t grid[3];
     tc_gpu_packed packed;
-    struct like likes[TC_GPU_FEW_PARAMS];
-    tc_launch_arg args[TC_GPU_FEW_PARAMS];
+    size_t nargs;
+    struct like likes[TC_GPU_FEW_PARAMS];  /* in the caller's order */
+    tc_launch_arg args[TC_GPU_FEW_PARAMS]; /* in the kernel's */
     _Alignas(TC_GPU_MAP_ALIGN) unsigned char bytes[TC_GPU_FEW_BYTES];
 };
 
@@ -85,14 +92,18 @@ static bool is_same_tensor(const struct like *k, const tc_launch_arg *arg,
 }
 
 static bool is_like(const tc_gpu_again *g, const tilec_argument *args,
-                    unsigned nparams)
+                    size_t nargs)
 {
-    for (unsigned i = 0; i < nparams; i++) {
+    if (nargs != g->nargs)
+        return false;
+    for (size_t i = 0; i < nargs; i++) {
         const struct like *k = &g->likes[i];
-        if (args[i].name || args[i].kind != k->given.kind)
+        if ((args[i].name != NULL) != k->is_named ||
+            (k->is_named && strcmp(args[i].name, k->name) != 0) ||
+            args[i].kind != k->given.kind)
             return false;
         if (args[i].kind == TILEC_ARG_TENSOR
-                ? !is_same_tensor(k, &g->args[i], args[i].tensor)
+                ? !is_same_tensor(k, &g->args[k->param], args[i].tensor)
                 : !is_same_number(&args[i], &k->given))
             return false;
     }
@@ -102,19 +113,19 @@ static bool is_like(const tc_gpu_again *g, const tilec_argument *args,
 /* ---- Again ---- */
 
 /* Into g->args and the bytes; moved: bits of those that are elsewhere now. */
-static uint64_t put_addresses(tc_gpu_again *g, const tilec_argument *args,
-                              unsigned nparams)
+static uint64_t put_addresses(tc_gpu_again *g, const tilec_argument *args)
 {
     uint64_t moved = 0;
-    for (unsigned i = 0; i < nparams; i++) {
+    for (size_t i = 0; i < g->nargs; i++) {
+        unsigned param = g->likes[i].param;
         if (args[i].kind != TILEC_ARG_TENSOR)
             continue;
         void *data = (void *)address_of(args[i].tensor);
-        if (data == g->args[i].data)
+        if (data == g->args[param].data)
             continue;
-        g->args[i].data = data;
-        memcpy(g->bytes + g->packed.addresses[i], &data, sizeof data);
-        moved |= (uint64_t)1 << i;
+        g->args[param].data = data;
+        memcpy(g->bytes + g->packed.addresses[param], &data, sizeof data);
+        moved |= (uint64_t)1 << param;
     }
     return moved;
 }
@@ -141,9 +152,9 @@ static bool put_counter(tc_gpu_again *g, tc_cu_stream stream)
 
 /* False: what is kept may be half of one launch and half of another. */
 static bool launch_kept(tc_gpu_again *g, const tilec_argument *args,
-                        unsigned nparams, tc_cu_stream stream)
+                        tc_cu_stream stream)
 {
-    if (!put_maps(g, put_addresses(g, args, nparams)) ||
+    if (!put_maps(g, put_addresses(g, args)) ||
         (g->meta->counts_tiles && !put_counter(g, stream)))
         return false;
     return !tc_gpu_call(g->loaded, g->meta, g->grid, stream, g->bytes,
@@ -157,27 +168,37 @@ bool tc_gpu_launch_again(const tilec_kernel *k, const tilec_argument *args,
         atomic_load_explicit(&k->gpu->again, memory_order_acquire);
     tc_cu_context cx;
     bool done = false;
-    if (!g || nargs != k->nparams || options->check_memory ||
+    if (!g || options->check_memory ||
         atomic_flag_test_and_set_explicit(&g->busy, memory_order_acquire))
         return false;
-    if (g->is_there && is_like(g, args, k->nparams) &&
+    if (g->is_there && is_like(g, args, nargs) &&
         !g->loaded->cuda->context_get(&cx) && cx == g->loaded->context)
-        g->is_there = done = launch_kept(g, args, k->nparams, options->stream);
+        g->is_there = done = launch_kept(g, args, options->stream);
     atomic_flag_clear_explicit(&g->busy, memory_order_release);
     return done;
 }
 
 /* ---- Keeping ---- */
 
-/* False: launches of it are not kept. */
-static bool keep_argument(struct like *k, tc_launch_arg *to,
-                          const tc_kernel_param *p, const tilec_argument *given,
-                          const tc_launch_arg *arg)
+static bool keep_name(struct like *k, const char *name)
 {
-    if (!given || given->name || p->type->kind == TC_PTR)
+    k->is_named = name != NULL;
+    if (!name)
+        return true;
+    size_t n = strlen(name);
+    if (n >= MOST_NAME)
         return false;
-    *k = (struct like){.given = *given};
-    *to = *arg;
+    memcpy(k->name, name, n + 1);
+    return true;
+}
+
+/* False: launches of it are not kept. */
+static bool keep_argument(struct like *k, tc_launch_arg *arg, unsigned param,
+                          const tc_kernel_param *p, const tilec_argument *given)
+{
+    *k = (struct like){.param = param, .given = *given};
+    if (p->type->kind == TC_PTR || !keep_name(k, given->name))
+        return false;
     if (given->kind != TILEC_ARG_TENSOR)
         return true;
     const DLTensor *t = given->tensor;
@@ -187,8 +208,24 @@ static bool keep_argument(struct like *k, tc_launch_arg *to,
     k->has_strides = t->strides != NULL;
     memcpy(k->sizes, arg->sizes, (size_t)t->ndim * sizeof *k->sizes);
     memcpy(k->strides, arg->strides, (size_t)t->ndim * sizeof *k->strides);
-    to->sizes = k->sizes;
-    to->strides = k->strides;
+    arg->sizes = k->sizes;
+    arg->strides = k->strides;
+    return true;
+}
+
+/* What is left out stays so: its sizes are the launch's that is gone. */
+static bool keep_arguments(tc_gpu_again *g, const tc_gpu_request *r)
+{
+    g->nargs = r->ngiven;
+    if (r->ngiven > TC_GPU_FEW_PARAMS)
+        return false;
+    for (unsigned i = 0; i < r->k->nparams; i++) {
+        const tilec_argument *given = r->slots[i].given;
+        g->args[i] = given ? r->args[i] : (tc_launch_arg){0};
+        if (given && !keep_argument(&g->likes[given - r->given], &g->args[i], i,
+                                    &r->k->params[i], given))
+            return false;
+    }
     return true;
 }
 
@@ -215,10 +252,7 @@ void tc_gpu_keep_launch(const tc_gpu_request *r, const tc_gpu_loaded *loaded,
     tc_gpu_again *g = room_for(r->k);
     if (!g || atomic_flag_test_and_set_explicit(&g->busy, memory_order_acquire))
         return;
-    g->is_there = true;
-    for (unsigned i = 0; g->is_there && i < r->k->nparams; i++)
-        g->is_there = keep_argument(&g->likes[i], &g->args[i], &r->k->params[i],
-                                    r->slots[i].given, &r->args[i]);
+    g->is_there = keep_arguments(g, r);
     g->loaded = loaded;
     g->meta = meta;
     memcpy(g->grid, r->grid, sizeof g->grid);

@@ -18,6 +18,8 @@
 
 struct launch {
     const tilec_kernel *k;
+    const tilec_argument *given;
+    size_t ngiven;
     tilec_error *error;
     tc_slot *slots;
     tc_launch_arg *args;
@@ -379,6 +381,8 @@ static tilec_status run(struct launch *l, const int32_t grid[3],
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0)
         return TILEC_OK;
     tc_gpu_request r = {.k = l->k,
+                        .given = l->given,
+                        .ngiven = l->ngiven,
                         .slots = l->slots,
                         .args = l->args,
                         .device = l->device,
@@ -415,7 +419,14 @@ static tilec_status prepare_and(const tilec_kernel *k,
     tc_slot few_slots[FEW];
     tc_launch_arg few_args[FEW];
     tc_scalar few_values[SHORT];
-    struct launch l = {k, error, few_slots, few_args, few_values, -1, false};
+    struct launch l = {.k = k,
+                       .given = args,
+                       .ngiven = nargs,
+                       .error = error,
+                       .slots = few_slots,
+                       .args = few_args,
+                       .values = few_values,
+                       .device = -1};
     unsigned room = tc_grid_room(k->grid);
     bool is_large = k->nparams > FEW || room > SHORT;
     if (!is_large)

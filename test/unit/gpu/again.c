@@ -145,17 +145,59 @@ static void one_too_few(call *c)
     c->nargs--;
 }
 
+/* By name, in another order: like itself only. */
+static void all_by_name(call *c)
+{
+    static const char *const names[GIVEN] = {"x", "y", "by", "n"};
+    tilec_argument last = c->args[GIVEN - 1];
+    for (int i = 0; i < GIVEN; i++)
+        c->args[i].name = names[i];
+    last.name = names[GIVEN - 1];
+    memmove(c->args + 1, c->args, (GIVEN - 1) * sizeof *c->args);
+    c->args[0] = last;
+}
+
+static void all_by_name_moved(call *c)
+{
+    move(c);
+    all_by_name(c);
+}
+
+static void names_exchanged(call *c)
+{
+    all_by_name(c);
+    c->args[1].name = "y";
+    c->args[2].name = "x";
+}
+
 static const struct variation {
     void (*change)(call *c);
     bool is_like; /* the unchanged one */
 } variations[] = {
-    {nothing, true},      {move, true},        {move_by_an_offset, true},
-    {other_stream, true}, {less_aligned, 0},   {fewer_rows, 0},
-    {wider_rows, 0},      {dense, 0},          {other_factor, 0},
-    {other_grid, 0},      {by_name, 0},        {an_int_for_a_float, 0},
-    {rows_differ, 0},     {no_data, 0},        {no_tensor, 0},
-    {no_shape, 0},        {other_type, 0},     {other_rank, 0},
-    {on_the_host, 0},     {on_two_devices, 0}, {one_too_few, 0},
+    {nothing, true},
+    {move, true},
+    {move_by_an_offset, true},
+    {other_stream, true},
+    {less_aligned, 0},
+    {fewer_rows, 0},
+    {wider_rows, 0},
+    {dense, 0},
+    {other_factor, 0},
+    {other_grid, 0},
+    {by_name, 0},
+    {an_int_for_a_float, 0},
+    {rows_differ, 0},
+    {no_data, 0},
+    {no_tensor, 0},
+    {no_shape, 0},
+    {other_type, 0},
+    {other_rank, 0},
+    {on_the_host, 0},
+    {on_two_devices, 0},
+    {one_too_few, 0},
+    {all_by_name, 0},
+    {all_by_name_moved, 0},
+    {names_exchanged, 0},
 };
 enum { NVARIATIONS = sizeof variations / sizeof *variations };
 
@@ -243,6 +285,24 @@ START_TEST(what_is_like_the_last_one)
 }
 END_TEST
 
+START_TEST(names_are_kept)
+{
+    expect_sizes();
+    tilec_kernel *k = gpu_compile(cx, text);
+    call c;
+    make_call(&c);
+    all_by_name_moved(&c);
+    ck_assert_ptr_nonnull(fake_use(0, 1));
+    ck_assert_int_eq(launch(k, all_by_name).status, TILEC_OK);
+    char other[] = "x"; /* the same name elsewhere */
+    c.args[1].name = other;
+    ck_assert(tc_gpu_launch_again(k, c.args, c.nargs, &c.options));
+    *other = 'y';
+    ck_assert(!tc_gpu_launch_again(k, c.args, c.nargs, &c.options));
+    tilec_kernel_free(k);
+}
+END_TEST
+
 /* The usual way says why. */
 START_TEST(a_refused_launch_is_not_kept)
 {
@@ -269,5 +329,6 @@ void gpu_again_tests(TCase *t)
 {
     tcase_add_test(t, no_launch_depends_on_the_one_before);
     tcase_add_test(t, what_is_like_the_last_one);
+    tcase_add_test(t, names_are_kept);
     tcase_add_test(t, a_refused_launch_is_not_kept);
 }
