@@ -182,14 +182,16 @@ static bool has_lazy_read_before(const tc_part *p)
 
 /* Waits are placed by what needs them, arrivals by the waits. What is read from
  * shared memory is read where it is used: it takes registers from then on, and
- * threads meet when they have to. */
-static void find_lazy(tc_step *s)
+ * threads meet when they have to. So it is with the thread that waits for bulk
+ * stores, where the next step's product is on its way meanwhile. */
+static void find_lazy(tc_step *s, bool ahead)
 {
     for (unsigned i = 0; i < s->nparts; i++) {
         tc_part *p = s->parts[i];
         bool follows = tc_is_pure_part(p) || p->kind == TC_PART_RELEASE;
         p->lazy = p->kind == TC_PART_WAIT || p->effects == TC_PART_MEETS ||
                   (p->op->code == TC_SMEM_LOAD) ||
+                  (ahead && p->op->code == TC_TMA_STORE_WAIT) ||
                   (p->kind == TC_PART_RELEASE && has_wait_before(p)) ||
                   (follows && has_lazy_read_before(p));
     }
@@ -368,7 +370,7 @@ static void tighten_pending(tc_step *s, tc_section section)
 
 void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead)
 {
-    find_lazy(s);
+    find_lazy(s, ahead != NULL);
     for (unsigned i = 0; i < s->nparts; i++)
         s->parts[i]->placed = is_idle(s, s->parts[i]);
     if (ahead)
