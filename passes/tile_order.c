@@ -19,9 +19,10 @@
  *              what they load that does not move with axis 0, fit the cache;
  *              but of tiles enough for all programs, as each section ends with
  *              short ones and the next begins with long ones.
- *              So are tiles that wait for those before them along axis 0, in
- * one section: as few as can be wait for each other in a row, and those before
- * are well ahead. Ascending, that none waits for one that nobody has begun.
+ *              So are tiles that wait for those before them along axis 0:
+ *              fewer wait for each other in a row then. Ascending, that none
+ *              waits for one that nobody has begun. (All others side by side
+ *              would wait less yet, but no cache holds what they load.)
  *
  * test/unit/tiles.c decodes all tiles of many grids.
  */
@@ -202,8 +203,7 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
     if (o->kind != TC_ORDER_SECTIONS || o->naxes < 2)
         return;
     tc_value *n = as(b, TC_I64, others(b, o)), *one = integer(b, TC_I64, 1);
-    tc_value *bytes = work->awaits ? NULL : section_bytes(b, work);
-    tc_value *sections = one;
+    tc_value *bytes = section_bytes(b, work), *sections = one;
     if (bytes) {
         tc_value *most = integer(b, TC_I64, SECTION_BYTES);
         sections = divide(

@@ -11,10 +11,11 @@
  * what it announces, which its fence passes on with what they have stored.
  * Where the first thread, or that of each group, does it alone, it orders what
  * this thread itself adds by bulk copies. It has waited until they are written
- * (tma_store_wait), and reads the word before it starts the next one; words and
- * sums are in the L2 cache, where both are changed in that order. The group
- * waits with it, which is one branch that is rarely taken, and has looked at
- * the word already where it announced something: that takes a while.
+ * (tma_store_wait: until this thread can see it), which a store that releases
+ * tells others; a relaxed one was measured to be too early at times. It reads
+ * the word before it starts the next copy. The group waits with it, which is
+ * one branch that is rarely taken, and has looked at the word already where it
+ * announced something: that takes a while.
  */
 #include "codegen/nvptx/emit.h"
 
@@ -60,7 +61,7 @@ static void write_to(tc_gen *g, LLVMValueRef p, LLVMValueRef value,
 {
     LLVMValueRef args[] = {p, value, only};
     tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm),
-               only ? "@$2 st.relaxed.gpu.global.b32 [$0], $1;"
+               only ? "@$2 st.release.gpu.global.b32 [$0], $1;"
                     : "st.relaxed.gpu.global.b32 [$0], $1;",
                only ? "l,r,b,~{memory}" : "l,r,~{memory}", only ? 3 : 2, args);
 }
