@@ -34,8 +34,10 @@ struct tc_access_node {
     unsigned depth, position;
     tc_access_node *inside[2]; /* the first nodes of its regions */
     tc_access_node *next;
-    tc_ring_states *states;    /* of a `for` in no loop that is known */
-    struct tc_loop_walk *last; /* hazards.c */
+    tc_ring_states *states; /* of a `for` in no loop that is known */
+    /* hazards.c */
+    struct tc_loop_walk *last;
+    unsigned walk, found; /* in that walk: 1 + the last hazard found here */
 };
 
 /* The first node; NULL: nothing matters. */

@@ -11,6 +11,8 @@
 #include "passes/access_nodes.h"
 #include "passes/tile_order.h"
 
+#include <string.h>
+
 enum access_kind {
     READ,
     WRITE,
@@ -40,6 +42,12 @@ struct set {
     struct access *of;
 };
 
+/* Room for LEAST << i accesses that nothing is in. */
+enum { LEAST = 16, SPARE_SIZES = 28 };
+struct spare {
+    struct spare *next;
+};
+
 /* What came out of a loop when this went in, in this walk. */
 struct tc_loop_walk {
     struct set in, out;
@@ -50,18 +58,54 @@ struct tc_hazard_finder {
     tc_arena *arena;
     tc_access_node *first;
     tc_hazards found;
+    unsigned *before; /* 1 + the hazard found at the same place before it */
     unsigned room;
     unsigned walk; /* counts */
     const tc_known *known;
-    bool one_will_do, enough; /* stop at the first hazard */
+    bool one_will_do, enough;         /* stop at the first hazard */
+    struct spare *spare[SPARE_SIZES]; /* of sets that are gone */
 };
 
 /* ---- Sets ---- */
 
+static unsigned size_of(unsigned room)
+{
+    unsigned size = 0;
+    while ((unsigned)LEAST << size < room)
+        size++;
+    return size;
+}
+
+static void set_drop(tc_hazard_finder *w, struct set *s)
+{
+    struct spare *spare = (struct spare *)s->of;
+    if (s->of) {
+        spare->next = w->spare[size_of(s->room)];
+        w->spare[size_of(s->room)] = spare;
+    }
+    *s = (struct set){0};
+}
+
+/* For n accesses: a walk makes thousands of sets, each for a moment. */
+static void set_make_room(tc_hazard_finder *w, struct set *s, unsigned n)
+{
+    unsigned size = size_of(n);
+    struct spare *spare = w->spare[size];
+    struct set more = {s->n, LEAST << size, (struct access *)spare};
+    if (spare)
+        w->spare[size] = spare->next;
+    else
+        more.of = tc_arena_array(w->arena, struct access, more.room);
+    if (s->n)
+        memcpy(more.of, s->of, s->n * sizeof *s->of);
+    set_drop(w, s);
+    *s = more;
+}
+
 static bool same_access(const struct access *a, const struct access *b)
 {
-    return a->kind == b->kind && a->first == b->first && a->end == b->end &&
-           a->op == b->op && a->at == b->at && a->carrier == b->carrier;
+    return a->op == b->op && a->first == b->first && a->kind == b->kind &&
+           a->end == b->end && a->at == b->at && a->carrier == b->carrier;
 }
 
 static bool is_under_way(const struct access *a)
@@ -83,13 +127,8 @@ static bool set_add(tc_hazard_finder *w, struct set *s, struct access a)
         old->met &= a.met;
         return younger || apart;
     }
-    if (s->n == s->room) {
-        s->room = s->room ? 2 * s->room : 16;
-        struct access *more = tc_arena_array(w->arena, struct access, s->room);
-        for (unsigned i = 0; i < s->n; i++)
-            more[i] = s->of[i];
-        s->of = more;
-    }
+    if (s->n == s->room)
+        set_make_room(w, s, s->n + 1);
     s->of[s->n++] = a;
     return true;
 }
@@ -115,9 +154,12 @@ static bool set_equal(const struct set *a, const struct set *b)
 
 static struct set set_copy(tc_hazard_finder *w, const struct set *s)
 {
-    struct set copy = {s->n, s->n, NULL};
-    if (s->n)
-        copy.of = tc_arena_copy(w->arena, s->of, s->n * sizeof *s->of);
+    struct set copy = {0};
+    if (s->n) {
+        set_make_room(w, &copy, s->n);
+        memcpy(copy.of, s->of, s->n * sizeof *s->of);
+        copy.n = s->n;
+    }
     return copy;
 }
 
@@ -167,10 +209,20 @@ static tc_op *place_of(const struct access *from, tc_op *to)
     }
 }
 
-static bool is_known(const tc_hazard_finder *w, const tc_hazard *h)
+/* Where hazards are looked for: where the barrier, or the access is. */
+static tc_access_node *node_of(tc_hazard_finder *w, const tc_hazard *h)
 {
-    for (unsigned i = 0; i < w->found.n; i++) {
-        const tc_hazard *old = &w->found.of[i];
+    tc_access_node *node = (h->before ? h->before : h->to)->data;
+    if (node->walk != w->walk)
+        node->found = 0;
+    node->walk = w->walk;
+    return node;
+}
+
+static bool is_known(tc_hazard_finder *w, const tc_hazard *h)
+{
+    for (unsigned i = node_of(w, h)->found; i; i = w->before[i - 1]) {
+        const tc_hazard *old = &w->found.of[i - 1];
         if (old->before == h->before && old->under_way == h->under_way &&
             old->carried == h->carried &&
             (h->before ? old->from == h->from : old->to == h->to))
@@ -179,16 +231,27 @@ static bool is_known(const tc_hazard_finder *w, const tc_hazard *h)
     return false;
 }
 
+static void grow_found(tc_hazard_finder *w)
+{
+    w->room = w->room ? 2 * w->room : 16;
+    tc_hazard *more = tc_arena_array(w->arena, tc_hazard, w->room);
+    unsigned *before = tc_arena_array(w->arena, unsigned, w->room);
+    if (w->found.n) {
+        memcpy(more, w->found.of, w->found.n * sizeof *more);
+        memcpy(before, w->before, w->found.n * sizeof *before);
+    }
+    w->found.of = more;
+    w->before = before;
+}
+
 static void add_hazard(tc_hazard_finder *w, const tc_hazard *h)
 {
-    if (w->found.n == w->room) {
-        w->room = w->room ? 2 * w->room : 16;
-        tc_hazard *more = tc_arena_array(w->arena, tc_hazard, w->room);
-        for (unsigned i = 0; i < w->found.n; i++)
-            more[i] = w->found.of[i];
-        w->found.of = more;
-    }
-    w->found.of[w->found.n++] = *h;
+    tc_access_node *node = node_of(w, h);
+    if (w->found.n == w->room)
+        grow_found(w);
+    w->before[w->found.n] = node->found;
+    w->found.of[w->found.n] = *h;
+    node->found = ++w->found.n;
 }
 
 static void report(tc_hazard_finder *w, const struct access *from, tc_op *to)
@@ -328,14 +391,24 @@ static void meet_in_groups(struct set *s)
         s->of[i].met |= s->of[i].parts && !is_under_way(&s->of[i]);
 }
 
+static bool ends_at(const struct access *a, const tc_op *wait, int64_t pending)
+{
+    return is_under_way(a) && a->age > pending &&
+           tc_waited_for_by(a->op) == wait->code;
+}
+
 static void wait_for(tc_hazard_finder *w, struct set *s, tc_op *op)
 {
     struct set now = {0};
     int64_t pending = tc_op_int(op, "pending");
+    unsigned n = 0;
+    while (n < s->n && !ends_at(&s->of[n], op, pending))
+        n++;
+    if (n == s->n)
+        return;
     for (unsigned i = 0; i < s->n; i++) {
         struct access a = s->of[i];
-        if (is_under_way(&a) && a.age > pending &&
-            tc_waited_for_by(a.op) == op->code) {
+        if (ends_at(&a, op, pending)) {
             a.kind = a.kind == COPY ? WRITE : READ;
             a.at = op;
             a.carrier = NULL;
@@ -343,6 +416,7 @@ static void wait_for(tc_hazard_finder *w, struct set *s, tc_op *op)
         }
         set_add(w, &now, a);
     }
+    set_drop(w, s);
     *s = now;
 }
 
@@ -364,6 +438,7 @@ static void go_round(tc_hazard_finder *w, struct set *s, tc_op *loop)
             a.carrier = loop;
         set_add(w, &now, a);
     }
+    set_drop(w, s);
     *s = now;
 }
 
@@ -390,6 +465,7 @@ static void walk_for(tc_hazard_finder *w, struct set *s, tc_access_node *node)
         tc_known known = {states.nvalues, states.values, states.are[k],
                           states.certain[k], outer};
         visited[k] = true;
+        set_drop(w, &at);
         at = set_copy(w, &entry[k]);
         w->known = states.nvalues ? &known : outer;
         walk_nodes(w, &at, node->inside[0]);
@@ -397,18 +473,24 @@ static void walk_for(tc_hazard_finder *w, struct set *s, tc_access_node *node)
         set_unite(w, s, &at);
         go_round(w, &at, node->op);
     }
+    set_drop(w, &at);
+    for (unsigned k = 0; k < states.n; k++)
+        set_drop(w, &entry[k]);
 }
 
 static void walk_while(tc_hazard_finder *w, struct set *s, tc_access_node *node)
 {
     struct set entry = {0}, out = {0}, at = *s;
     for (bool first = true; set_unite(w, &entry, &at) || first; first = false) {
+        set_drop(w, &at);
         at = set_copy(w, &entry);
         walk_nodes(w, &at, node->inside[0]);
         set_unite(w, &out, &at);
         walk_nodes(w, &at, node->inside[1]);
         go_round(w, &at, node->op);
     }
+    set_drop(w, &at);
+    set_drop(w, &entry);
     *s = out;
 }
 
@@ -418,6 +500,7 @@ static void walk_if(tc_hazard_finder *w, struct set *s, tc_access_node *node)
     walk_nodes(w, s, node->inside[0]);
     walk_nodes(w, &other, node->inside[1]);
     set_unite(w, s, &other);
+    set_drop(w, &other);
 }
 
 /* Inner loops are come upon again and again: not walked where nothing is new.
@@ -427,6 +510,7 @@ static void walk_loop(tc_hazard_finder *w, struct set *s, tc_access_node *node)
     bool may_keep = !w->known;
     struct tc_loop_walk *last = node->last;
     if (may_keep && last && last->walk == w->walk && set_equal(&last->in, s)) {
+        set_drop(w, s);
         *s = set_copy(w, &last->out);
         return;
     }
@@ -435,7 +519,13 @@ static void walk_loop(tc_hazard_finder *w, struct set *s, tc_access_node *node)
         walk_for(w, s, node);
     else
         walk_while(w, s, node);
-    if (may_keep) {
+    if (!may_keep) {
+        set_drop(w, &in);
+    } else {
+        if (last) {
+            set_drop(w, &last->in);
+            set_drop(w, &last->out);
+        }
         node->last = last ? last : tc_arena_new(w->arena, struct tc_loop_walk);
         *node->last = (struct tc_loop_walk){in, set_copy(w, s), w->walk};
     }
@@ -476,6 +566,7 @@ static void walk_all(tc_hazard_finder *h, bool one_will_do)
     h->one_will_do = one_will_do;
     h->enough = false;
     walk_nodes(h, &none, h->first);
+    set_drop(h, &none);
 }
 
 tc_hazards tc_find_hazards(tc_hazard_finder *h)
