@@ -11,8 +11,8 @@
  * Such a factor is exactly 1 wherever the old value was kept. The code asks all
  * rows of a warp, and branches (codegen/nvptx). In a step of attention in 8
  * bits that is one instruction in six at D=128, one in three at D=256. H200,
- * with three groups 4 to 5 % faster, at D=256 4 %; with two at D=128, and in 16
- * bits, 2 % slower: who writes the kernel chooses.
+ * with three groups 3 to 5 % faster, at D=256 4 % (in 16 bits 2 %); with two at
+ * D=128, and in 16 bits there, 2 % slower: who writes the kernel chooses.
  * Tests: test/ir/passes/skip-ones.
  */
 #include "passes/match.h"
