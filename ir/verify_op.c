@@ -434,30 +434,6 @@ static bool check_store(const tc_verifier *v, const tc_op *op)
     return tc_verify_boundary(v, op) & fits;
 }
 
-/* Of each group of warps its own, if they do it apart. */
-static bool check_words(const tc_verifier *v, const tc_op *op)
-{
-    const tc_type *t = op->in[0]->type;
-    int64_t words = tc_op_has_attr(op, "words") ? tc_op_int(op, "words") : 1;
-    unsigned groups = v->f->warps / 4;
-    if (t->kind != TC_PTR || t->elem->kind != TC_I32)
-        return tc_error(v->cx, op->loc,
-                        "%s: operand 0 is %s, expected ptr<i32>",
-                        tc_op_name(op), tc_type_name(v->cx, t));
-    if (op->in[1]->type->kind != TC_I32)
-        return tc_error(v->cx, op->loc, "%s: operand 1 is %s, expected i32",
-                        tc_op_name(op), tc_type_name(v->cx, op->in[1]->type));
-    if (words < 1 || words > 32)
-        return tc_error(v->cx, op->loc, "%s: %lld words, expected 1 to 32",
-                        tc_op_name(op), (long long)words);
-    return !tc_op_is_word(op, "scope", "group") ||
-           (v->f->warps % 4 == 0 && groups && words >= groups) ||
-           tc_error(v->cx, op->loc,
-                    "%s: scope group of %u warps and %lld words, expected "
-                    "groups of four and a word for each",
-                    tc_op_name(op), v->f->warps, (long long)words);
-}
-
 static bool check_advance(const tc_verifier *v, const tc_op *op)
 {
     const tc_value *tensor = tensor_of(op->in[0]);
@@ -554,7 +530,6 @@ static check_fn *const extra[TC_OPCODE_COUNT] = {
     [TC_ASSERT] = check_assert,     [TC_PRINT] = check_print,
     [TC_VJP] = check_call,          [TC_WORKSPACE] = tc_verify_workspace,
     [TC_FILL] = tc_verify_fill,     [TC_LAUNCH] = tc_verify_launch,
-    [TC_AWAIT] = check_words,       [TC_ANNOUNCE] = check_words,
 };
 
 static bool owns_regions(const tc_op *op)

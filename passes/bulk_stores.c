@@ -200,40 +200,13 @@ static void build_barrier(tc_builder *b, const parts *p)
         tc_op_set_word(op, "scope", "group");
 }
 
-/* In order with other programs, by the threads that start the copies: what
- * they have started before is written, and behind the others' comes this one.
- */
-typedef struct ordered {
-    tc_op *announce, *await;
-} ordered;
-
-static void build_ordering(tc_builder *b, tc_op *op, const parts *p)
-{
-    tc_op *own = tc_build_effect(b, op->code, 2, op->in);
-    for (unsigned i = 0; i < tc_op_nattrs(op->code); i++)
-        own->attrs[i] = op->attrs[i];
-    tc_op_set_word(own, "scope", p->by_group ? "group" : "first");
-}
-
-static void build_announcement(tc_builder *b, const ordered *o, const parts *p)
-{
-    if (!o->announce)
-        return;
-    tc_op *wait = tc_bulk_build_wait(b);
-    tc_op_set_attr(wait, "written", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
-    build_ordering(b, o->announce, p);
-}
-
 static void build_copy(tc_builder *b, tc_value *window, tc_value *buffer,
-                       tc_value *tile, const parts *p, bool add,
-                       const ordered *o)
+                       tc_value *tile, const parts *p, bool add)
 {
     tc_value *write[] = {buffer, tile}, *copy[] = {window, buffer};
     tc_build_effect(b, TC_SMEM_STORE, 2, write);
     tc_build_effect(b, TC_FENCE_ASYNC, 0, NULL);
     build_barrier(b, p);
-    if (o->await)
-        build_ordering(b, o->await, p);
     tc_op *op = tc_build_effect(b, TC_TMA_STORE, 2, copy);
     if (p->by_group)
         tc_op_set_word(op, "scope", "group");
@@ -294,16 +267,12 @@ static void replace(tc_bulk *s, tc_op *store, const tc_type *type,
         s->added_from = buffer;
         s->added_to = tc_accessed_tensor(store);
     }
-    ordered order;
-    tc_find_order(store, &order.announce, &order.await);
-    build_announcement(&b, &order, p);
     if (loop || shared) {
-        if (!order.announce)
-            tc_bulk_build_wait(&b);
+        tc_bulk_build_wait(&b);
         build_barrier(&b, p);
     }
     build_copy(&b, store->in[0], buffer, build_stored(s, &b, store), p,
-               tc_bulk_adds(store), &order);
+               tc_bulk_adds(store));
     if (!loop && !shared) {
         tc_bulk_build_wait(&b);
         build_barrier(&b, p);
@@ -314,10 +283,6 @@ static void replace(tc_bulk *s, tc_op *store, const tc_type *type,
     tc_forget_speculatable(store->parent);
     tc_value *stored = store->in[1];
     tc_op_erase(store);
-    if (order.announce) {
-        tc_op_erase(order.await);
-        tc_op_erase(order.announce);
-    }
     erase_unused(tc_match_op(stored, TC_TRANS));
     erase_unused(tc_match_op(stored, TC_CONVERT_LAYOUT));
     s->changed = true;
@@ -399,20 +364,6 @@ static void visit(tc_bulk *s, tc_region *r)
     }
 }
 
-/* What else is announced is written as well. */
-static void wait_before_announcing(const tc_region *r)
-{
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            wait_before_announcing(op->regions[i]);
-        if (op->code != TC_ANNOUNCE || !tc_op_is_word(op, "scope", "all"))
-            continue;
-        tc_builder b = tc_builder_before(op);
-        tc_op_set_attr(tc_bulk_build_wait(&b), "written",
-                       (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
-    }
-}
-
 tc_change tc_pass_bulk_stores(tc_func *f, tc_pass_env *env)
 {
     tc_bulk s = {.env = env, .f = f};
@@ -423,8 +374,6 @@ tc_change tc_pass_bulk_stores(tc_func *f, tc_pass_env *env)
         if (tc_is_tile_loop(op))
             s.tiles = op;
     visit(&s, f->body);
-    if (s.changed)
-        wait_before_announcing(f->body);
     if (s.waits_at_end) {
         tc_builder b = {f, f->body, s.tiles->next, s.tiles->loc};
         tc_bulk_build_wait(&b);

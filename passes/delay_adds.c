@@ -24,7 +24,6 @@
  * Tests: test/ir/passes/delay-adds.
  */
 #include "passes/effects.h"
-#include "passes/hazards.h"
 #include "passes/match.h"
 #include "passes/shared_memory.h"
 #include "passes/slots.h"
@@ -42,8 +41,6 @@ typedef struct adding {
     tc_pass_env *env;
     tc_func *f;
     tc_op *loop, *store, *block, *product;
-    /* In front of the store, or NULL: what it comes behind, and before. */
-    tc_op *announce, *await;
     tc_op *view; /* smem_trans, or NULL */
     tc_op *alloc, *fill;
     unsigned operand; /* of the product: the buffer */
@@ -122,7 +119,6 @@ static bool match_window(adding *a)
 static bool match(adding *a, tc_op *op)
 {
     a->store = op;
-    tc_find_order(op, &a->announce, &a->await);
     return op->code == TC_STORE && op->nin == 2 &&
            tc_op_is_word(op, "kind", "add") && tc_op_has_attr(op, "boundary") &&
            match_product(a) && match_window(a);
@@ -194,18 +190,9 @@ static tc_value *end_of_dim(const adding *a, tc_builder *b)
     return tc_build_op(b, size, NULL);
 }
 
-static void build_ordering(tc_builder *b, const tc_op *like, tc_value *turn)
-{
-    tc_value *in[] = {like->in[0], turn};
-    tc_op *op = tc_build_effect(b, like->code, 2, in);
-    for (unsigned i = 0; i < tc_op_nattrs(like->code); i++)
-        op->attrs[i] = like->attrs[i];
-}
-
-/* The product of what is in that slot, added where `offsets` say; turns: of
- * the announcement, and awaited. */
+/* The product of what is in that slot, added where `offsets` say. */
 static void build_add(const adding *a, tc_builder *b, tc_value *slot,
-                      tc_value *const *offsets, tc_value *const turns[2])
+                      tc_value *const *offsets)
 {
     tc_value *in[3] = {a->product->in[0], a->product->in[1]};
     const tc_type *sum = a->product->out[0]->type;
@@ -217,10 +204,6 @@ static void build_add(const adding *a, tc_builder *b, tc_value *slot,
     tc_value *write[] = {
         tc_build_like(b, a->block, offsets, a->block->out[0]->type),
         tc_build_like(b, a->product, in, sum)};
-    if (a->await) {
-        build_ordering(b, a->announce, turns[0]);
-        build_ordering(b, a->await, turns[1]);
-    }
     tc_op *store = tc_op_new(b->func, TC_STORE, b->loc, 2, write, 0);
     for (unsigned i = 0; i < tc_op_nattrs(TC_STORE); i++)
         store->attrs[i] = a->store->attrs[i];
@@ -229,8 +212,7 @@ static void build_add(const adding *a, tc_builder *b, tc_value *slot,
 
 static void erase_old(const adding *a)
 {
-    tc_op *old[] = {a->store, a->product,  a->view, a->block,
-                    a->alloc, a->announce, a->await};
+    tc_op *old[] = {a->store, a->product, a->view, a->block, a->alloc};
     for (unsigned i = 0; i < sizeof old / sizeof *old; i++)
         if (old[i])
             tc_op_erase(old[i]);
@@ -252,41 +234,28 @@ static tc_builder build_if_run(const adding *a)
 
 static void delay(adding *a)
 {
-    enum { MOST = 1 + TC_MAX_RANK + 2 };
+    enum { MOST = 1 + TC_MAX_RANK };
     tc_builder b = tc_builder_before(a->loop);
     b.loc = a->store->loc;
     tc_value *ring = build_ring(a, &b), *init[MOST] = {int_of(&b, 0)};
     const char *names[MOST] = {NULL};
     tc_value *now[MOST], *offsets[MOST], *last[MOST];
-    tc_value **earlier[MOST], **latest[MOST];
-    tc_value *turns[2] = {NULL}, *last_turns[2] = {NULL};
-    unsigned n = 1;
+    unsigned n = 1, carried[MOST];
     for (unsigned i = 0; i < a->block->nin; i++) {
         offsets[i] = last[i] = a->block->in[i];
         if (i == 0 || !is_of_step(a, a->block->in[i]))
             continue;
         now[n] = a->block->in[i];
-        earlier[n] = &offsets[i];
-        latest[n] = &last[i];
+        carried[n] = i;
         init[n++] = i == a->outside
                         ? end_of_dim(a, &b)
                         : tc_build_int(&b, a->block->in[i]->type, 0);
     }
-    for (unsigned i = 0; i < 2 && a->await; i++) {
-        const tc_op *op = i ? a->await : a->announce;
-        turns[i] = last_turns[i] = op->in[1];
-        if (!is_of_step(a, op->in[1]))
-            continue;
-        now[n] = op->in[1];
-        earlier[n] = &turns[i];
-        latest[n] = &last_turns[i];
-        init[n++] = int_of(&b, 0); /* of nothing: behind nobody */
-    }
     unsigned first = a->loop->nout;
     a->loop = tc_slots_add(a->loop, n, init, names);
     for (unsigned i = 1; i < n; i++) {
-        *earlier[i] = tc_slot_arg(a->loop, first + i);
-        *latest[i] = a->loop->out[first + i];
+        offsets[carried[i]] = tc_slot_arg(a->loop, first + i);
+        last[carried[i]] = a->loop->out[first + i];
         tc_slot_set_next(a->loop, first + i, now[i]);
     }
 
@@ -295,12 +264,11 @@ static void delay(adding *a)
     tc_op_set_in(a->fill, 0, slot_of(&in, ring, slot));
     in = tc_builder_before(a->store);
     tc_value *other = tc_build_binary(&in, TC_XOR, slot, int_of(&in, 1));
-    build_add(a, &in, slot_of(&in, ring, other), offsets, turns);
+    build_add(a, &in, slot_of(&in, ring, other), offsets);
     tc_slot_set_next(a->loop, first, other);
 
     tc_builder behind = build_if_run(a);
-    build_add(a, &behind, other_slot(&behind, ring, a->loop->out[first]), last,
-              last_turns);
+    build_add(a, &behind, other_slot(&behind, ring, a->loop->out[first]), last);
     erase_old(a);
     tc_forget_speculatable(a->loop->regions[0]);
     tc_forget_speculatable(a->loop->parent);

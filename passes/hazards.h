@@ -69,9 +69,6 @@ bool tc_may_change_loaded_in(const tc_region *r, const tc_op *load);
 /* A store of kind(add): of any threads in any order; what it adds to is no
  * input of a kernel that works in place. */
 bool tc_adds_to_memory(const tc_op *op);
-/* What stands in front of such a store and keeps it in order with other
- * programs' (announce, then await): both, or both NULL. */
-void tc_find_order(const tc_op *store, tc_op **announce, tc_op **await);
 /* Two accesses through windows of one tensor that constants keep apart, in
  * whichever steps of loops. */
 bool tc_surely_apart(const tc_op *a, const tc_op *b);

@@ -27,23 +27,6 @@ bool tc_adds_to_memory(const tc_op *op)
     return op->code == TC_STORE && tc_op_is_word(op, "kind", "add");
 }
 
-/* The op before, but for pure ones. */
-static tc_op *effect_before(const tc_op *op, tc_opcode code)
-{
-    tc_op *at = op->prev;
-    while (at && at->nregions == 0 && tc_op_has(at, TC_PURE))
-        at = at->prev;
-    return at && at->code == code ? at : NULL;
-}
-
-void tc_find_order(const tc_op *store, tc_op **announce, tc_op **await)
-{
-    *await = effect_before(store, TC_AWAIT);
-    *announce = *await ? effect_before(*await, TC_ANNOUNCE) : NULL;
-    if (!*announce || !tc_adds_to_memory(store))
-        *await = *announce = NULL;
-}
-
 /* In steps, of any threads in any order. */
 static bool changes_in_steps(const tc_op *op)
 {

@@ -140,7 +140,7 @@ static bool have_just_met(const tc_op *barrier)
         if (op->code == TC_BARRIER)
             return true;
         bool apart = op->code == TC_MMA || op->code == TC_MMA_WAIT ||
-                     op->code == TC_TMA_STORE || op->code == TC_AWAIT ||
+                     op->code == TC_TMA_STORE ||
                      op->code == TC_MBARRIER_ARRIVE ||
                      op->code == TC_MBARRIER_WAIT;
         if (op->nregions || reads_by_warps(op) ||

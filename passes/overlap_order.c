@@ -239,8 +239,7 @@ static void place_eager(tc_step *s, unsigned stage, bool hoist, tc_part *ahead)
         tc_part *p = s->parts[i];
         if (p->stage != stage || p->late || p->lazy)
             continue;
-        bool starts = p->op->code == TC_TMA_STORE || p->op->code == TC_AWAIT;
-        if (ahead && starts && all_issued(s, stage)) {
+        if (ahead && p->op->code == TC_TMA_STORE && all_issued(s, stage)) {
             place_waits(s);
             place(s, ahead);
         }

@@ -101,9 +101,6 @@ static unsigned effects_of(const tc_region *step, const tc_op *op)
         return is_filling(step, op) ? TC_PART_FILLS : TC_PART_OTHER;
     case TC_TMA_STORE:
     case TC_TMA_STORE_WAIT: return TC_PART_BULK;
-    case TC_AWAIT:
-    case TC_ANNOUNCE:
-        return tc_op_is_word(op, "scope", "all") ? TC_PART_OTHER : TC_PART_BULK;
     case TC_FENCE_ASYNC: return TC_PART_MEETS;
     case TC_BARRIER:
         return tc_op_is_word(op, "scope", "group") ? TC_PART_MEETS

@@ -19,10 +19,6 @@
  *              what they load that does not move with axis 0, fit the cache;
  *              but of tiles enough for all programs, as each section ends with
  *              short ones and the next begins with long ones.
- *              So are tiles that wait for those before them along axis 0:
- *              fewer wait for each other in a row then. Ascending, that none
- *              waits for one that nobody has begun. (All others side by side
- *              would wait less yet, but no cache holds what they load.)
  *
  * test/unit/tiles.c decodes all tiles of many grids.
  */
@@ -70,18 +66,13 @@ static int64_t group_rows(const tc_tile_work *w)
     return rows;
 }
 
-/* Longer tiles come first along axis 0. */
-static bool has_trend(const tc_tile_work *w)
-{
-    return w->steps[0] == TC_TREND_GROWS || w->steps[0] == TC_TREND_SHRINKS;
-}
-
 tc_tile_order tc_tile_order_of(const tc_tile_work *work, unsigned naxes)
 {
     tc_tile_order o = {.naxes = naxes};
-    if (has_trend(work) || work->awaits) {
+    tc_trend first = work->steps[0];
+    if (first == TC_TREND_GROWS || first == TC_TREND_SHRINKS) {
         o.kind = TC_ORDER_SECTIONS;
-        o.descending = work->steps[0] == TC_TREND_GROWS && !work->awaits;
+        o.descending = first == TC_TREND_GROWS;
         return o;
     }
     o.group = naxes > 1 ? group_rows(work) : 0;

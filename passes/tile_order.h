@@ -20,9 +20,8 @@ typedef enum tc_trend {
 enum { TC_WORK_LOADS = 16 };
 /* The hot loops, which hold the large products, and what they load. */
 typedef struct tc_tile_work {
-    tc_op *hot;      /* NULL: there is none */
-    const char *why; /* then */
-    bool awaits;     /* those before along axis 0 (also: along other axes) */
+    tc_op *hot;                   /* NULL: there is none */
+    const char *why;              /* then */
     tc_trend steps[TC_GRID_AXES]; /* of the loops */
     unsigned nloads;
     /* Of the loads in the loops: the tensor (an argument of the kernel), bytes

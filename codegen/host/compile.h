@@ -22,7 +22,6 @@ struct tc_host_kernel {
     struct LLVMOrcOpaqueLLJIT *jit;
     tc_host_fn *fn;
     uint64_t scratch_bytes;
-    bool ordered; /* programs may wait for those before them */
     tc_site *sites;
     unsigned nargs, nwords;
     tc_host_arg *args;

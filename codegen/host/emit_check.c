@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks at run time, print, and waiting for others: calls of runtime.c.
+ * Checks at run time, and print: calls of runtime.c.
  */
 #include "codegen/host/emit.h"
 
@@ -26,15 +26,14 @@ unsigned tc_site_new(tc_emit *e, const tc_op *op, const char *message)
     return site;
 }
 
-static LLVMValueRef call_runtime(tc_emit *e, LLVMTypeRef result,
-                                 const char *name, unsigned n,
-                                 LLVMTypeRef *types, LLVMValueRef *args)
+static void call_runtime(tc_emit *e, const char *name, unsigned n,
+                         LLVMTypeRef *types, LLVMValueRef *args)
 {
-    LLVMTypeRef type = LLVMFunctionType(result, types, n, false);
+    LLVMTypeRef type = LLVMFunctionType(e->none, types, n, false);
     LLVMValueRef fn = LLVMGetNamedFunction(e->module, name);
     if (!fn)
         fn = LLVMAddFunction(e->module, name, type);
-    return LLVMBuildCall2(e->b, type, fn, args, n, "");
+    LLVMBuildCall2(e->b, type, fn, args, n, "");
 }
 
 void tc_emit_check(tc_emit *e, LLVMValueRef ok, unsigned site, unsigned nvalues,
@@ -48,7 +47,7 @@ void tc_emit_check(tc_emit *e, LLVMValueRef ok, unsigned site, unsigned nvalues,
     LLVMValueRef args[6] = {e->thread, tc_i32(e, site)};
     for (unsigned i = 0; i < 4; i++)
         args[2 + i] = i < nvalues ? values[i] : tc_i64(e, 0);
-    call_runtime(e, e->none, "tc_host_rt_fail", 6, types, args);
+    call_runtime(e, "tc_host_rt_fail", 6, types, args);
     LLVMBuildRetVoid(e->b);
     LLVMPositionBuilderAtEnd(e->b, go_on);
 }
@@ -161,40 +160,5 @@ void tc_emit_print(tc_emit *e, tc_op *op)
     e->sites[site].values = values;
     LLVMTypeRef types[] = {e->ptr, e->i32, e->ptr};
     LLVMValueRef args[] = {e->thread, tc_i32(e, site), cell};
-    call_runtime(e, e->none, "tc_host_rt_print", 3, types, args);
-}
-
-/* ---- Programs that wait for each other ---- */
-
-static int64_t words_of(const tc_op *op)
-{
-    return tc_op_has_attr(op, "words") ? tc_op_int(op, "words") : 1;
-}
-
-void tc_emit_await(tc_emit *e, tc_op *op)
-{
-    LLVMTypeRef types[] = {e->ptr, e->ptr, e->i64, e->i32};
-    LLVMValueRef args[] = {e->thread, tc_scalar_of(e, op->in[0]),
-                           tc_i64(e, words_of(op)), tc_scalar_of(e, op->in[1])};
-    LLVMValueRef ok = call_runtime(e, LLVMInt1TypeInContext(e->llvm),
-                                   "tc_host_rt_await", 4, types, args);
-    LLVMBasicBlockRef stop = tc_block_new(e, "stop");
-    LLVMBasicBlockRef go_on = tc_block_new(e, "awaited");
-    LLVMBuildCondBr(e->b, ok, go_on, stop);
-    LLVMPositionBuilderAtEnd(e->b, stop);
-    LLVMBuildRetVoid(e->b);
-    LLVMPositionBuilderAtEnd(e->b, go_on);
-}
-
-void tc_emit_announce(tc_emit *e, tc_op *op)
-{
-    LLVMValueRef value = tc_scalar_of(e, op->in[1]);
-    for (int64_t i = 0; i < words_of(op); i++) {
-        LLVMValueRef at = tc_i64(e, i);
-        LLVMValueRef p =
-            LLVMBuildGEP2(e->b, e->i32, tc_scalar_of(e, op->in[0]), &at, 1, "");
-        LLVMValueRef store = LLVMBuildStore(e->b, value, p);
-        LLVMSetOrdering(store, LLVMAtomicOrderingRelease);
-        LLVMSetAlignment(store, 4);
-    }
+    call_runtime(e, "tc_host_rt_print", 3, types, args);
 }

@@ -7,7 +7,6 @@
 #include "ir/eval.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,21 +32,6 @@ void tc_host_rt_fail(tc_run_thread *t, int32_t site, int64_t a, int64_t b,
     }
     pthread_mutex_unlock(&run->lock);
     atomic_store(&run->stop, true);
-}
-
-/* ---- await ---- */
-
-/* A thread that runs a program before this one always gets on. */
-bool tc_host_rt_await(tc_run_thread *t, const int32_t *words, int64_t n,
-                      int32_t value)
-{
-    for (int64_t i = 0; i < n; i++)
-        while (__atomic_load_n(&words[i], __ATOMIC_ACQUIRE) < value) {
-            if (atomic_load(&t->run->stop))
-                return false;
-            sched_yield();
-        }
-    return true;
 }
 
 /* ---- print ---- */

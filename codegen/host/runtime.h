@@ -46,8 +46,5 @@ void tc_host_rt_fail(tc_run_thread *t, int32_t site, int64_t a, int64_t b,
 /* values: a scalar as its register bits (floats as double), a tile as the
  * address of its buffer. */
 void tc_host_rt_print(tc_run_thread *t, int32_t site, const int64_t *values);
-/* Waits until each of n words is at least `value`. False: the launch stops. */
-bool tc_host_rt_await(tc_run_thread *t, const int32_t *words, int64_t n,
-                      int32_t value);
 
 #endif

@@ -16,7 +16,6 @@
  *   block.c     block pointers: parts, and what an access may move
  *   memory.c    loads, stores, gathers in global memory
  *   atomic.c    atomics
- *   order.c     programs that wait for each other
  *   reduce.c    reductions within a thread and a warp
  *   shape.c     splat, range, broadcast, trans, reshape
  *   report.c    assert, print
@@ -78,16 +77,14 @@ typedef struct tc_gen {
     unsigned nmaps;
     tc_tensor_map maps[TC_MAX_TENSOR_MAPS];
     LLVMValueRef map_params[TC_MAX_TENSOR_MAPS]; /* generic pointers */
-    tc_map values;              /* tc_value * -> LLVMValueRef * */
-    tc_axis_analysis *axes;     /* how wide accesses may be */
-    tc_map *coords;             /* tc_layout * -> tc_coords of its axes */
-    LLVMMetadataRef *scopes;    /* of locations, one a source; NULL: none */
-    unsigned nasserts;          /* so far */
-    unsigned shared_bytes;      /* f->shared_bytes and what emitters added */
-    const struct tc_op *awaits; /* the next await that has looked already: */
-    LLVMValueRef seen;          /* at that */
-    unsigned exchange;          /* 1 + offset of a word a thread; 0: none yet */
-    bool failed;                /* reported */
+    tc_map values;           /* tc_value * -> LLVMValueRef * */
+    tc_axis_analysis *axes;  /* how wide accesses may be */
+    tc_map *coords;          /* tc_layout * -> tc_coords of its axes */
+    LLVMMetadataRef *scopes; /* of locations, one a source; NULL: none */
+    unsigned nasserts;       /* so far */
+    unsigned shared_bytes;   /* f->shared_bytes and what emitters added */
+    unsigned exchange;       /* 1 + offset of a word a thread; 0: none yet */
+    bool failed;             /* reported */
 } tc_gen;
 
 typedef bool tc_nvptx_fn(tc_gen *g, const tc_op *op);
@@ -257,12 +254,11 @@ bool tc_nvptx_region(tc_gen *g, const tc_region *r) TC_MUST_CHECK;
 
 tc_nvptx_fn tc_nvptx_elementwise, tc_nvptx_const, tc_nvptx_dim, tc_nvptx_size,
     tc_nvptx_program_id, tc_nvptx_cast, tc_nvptx_load, tc_nvptx_store,
-    tc_nvptx_gather, tc_nvptx_atomic, tc_nvptx_await, tc_nvptx_announce,
-    tc_nvptx_block, tc_nvptx_advance, tc_nvptx_splat, tc_nvptx_range,
-    tc_nvptx_ramp, tc_nvptx_expand_dims, tc_nvptx_broadcast, tc_nvptx_trans,
-    tc_nvptx_reshape, tc_nvptx_reduce, tc_nvptx_for, tc_nvptx_if,
-    tc_nvptx_while, tc_nvptx_assert, tc_nvptx_print, tc_nvptx_assume,
-    tc_nvptx_stride, tc_nvptx_base, tc_nvptx_num_programs;
+    tc_nvptx_gather, tc_nvptx_atomic, tc_nvptx_block, tc_nvptx_advance,
+    tc_nvptx_splat, tc_nvptx_range, tc_nvptx_ramp, tc_nvptx_expand_dims,
+    tc_nvptx_broadcast, tc_nvptx_trans, tc_nvptx_reshape, tc_nvptx_reduce,
+    tc_nvptx_for, tc_nvptx_if, tc_nvptx_while, tc_nvptx_assert, tc_nvptx_print,
+    tc_nvptx_assume, tc_nvptx_stride, tc_nvptx_base, tc_nvptx_num_programs;
 tc_nvptx_fn tc_nvptx_mma, tc_nvptx_mma_wait, tc_nvptx_smem_alloc,
     tc_nvptx_smem_index, tc_nvptx_smem_trans, tc_nvptx_smem_load,
     tc_nvptx_smem_store, tc_nvptx_smem_copy, tc_nvptx_async_copy,

@@ -116,48 +116,6 @@ START_TEST(unused_poison)
 }
 END_TEST
 
-static const char in_order[] =
-    "kernel @k(%w: tensor<[2] x i32>) warps(1) grid(4) {\n"
-    "  await base(%w), program_id(0) words(2) // before\n"
-    "  announce base(%w), program_id(0) + 1 words(2)\n"
-    "}\n";
-
-START_TEST(programs_in_order)
-{
-    const int32_t sizes[] = {2};
-    interp_tensor w = interp_new(TC_I32, 1, sizes);
-    tc_launch_arg arg = interp_arg(&w);
-    interp_set(&w, 0, 0);
-    interp_set(&w, 1, 0);
-    interp_text(in_order);
-    run(&arg);
-    interp_expect_nothing();
-    ck_assert_double_eq(interp_get(&w, 0), 4);
-    ck_assert_double_eq(interp_get(&w, 1), 4);
-}
-END_TEST
-
-/* Nobody before announces it, or not for all words. */
-START_TEST(waits_for_no_one)
-{
-    const int32_t sizes[] = {2};
-    interp_tensor w = interp_new(TC_I32, 1, sizes);
-    tc_launch_arg arg = interp_arg(&w);
-    interp_set(&w, 0, 0);
-    interp_set(&w, 1, 0);
-    interp_text(in_order);
-    if (_i)
-        interp_change("+ 1 words(2)", "+ 1");
-    else
-        interp_change("program_id(0) words(2) //",
-                      "program_id(0) * 2 words(2) //");
-    run(&arg);
-    interp_expect(_i ? "waits for ever: word 1 is 0, awaits 1"
-                     : "waits for ever: word 0 is 1, awaits 2",
-                  "// before", NULL);
-}
-END_TEST
-
 static const char shared_place[] =
     "kernel @k(%x: tensor<[64] x f32>) warps(1) shared(256) grid(1) {\n"
     "  %s = smem_alloc offset(0) : smem<64 x f32, #rows>\n"
@@ -433,8 +391,6 @@ void interp_memory_tests(TCase *t)
     tcase_add_test(t, write_after_read);
     tcase_add_test(t, write_after_write);
     tcase_add_test(t, never_written);
-    tcase_add_test(t, programs_in_order);
-    tcase_add_loop_test(t, waits_for_no_one, 0, 2);
     tcase_add_test(t, unused_poison);
     tcase_add_test(t, one_place_for_two);
     tcase_add_test(t, stale_buffer);
