@@ -13,12 +13,14 @@
  * 5 % of a step of attention; an fma for each element takes 12 to 18 % (H200,
  * D=128, 64), because it lengthens what the other group's products wait for.
  * Positions up to 256 are exact in bf16, and three such numbers have f32's
- * digits.
+ * digits. A product of more than 128 columns of its own leaves no registers for
+ * %x: with 256 all of it took 1.7 times as long, at 8x16x512x256.
  */
 #include "passes/exponents.h"
 #include "passes/match.h"
 
-enum { DEPTH = 16, PARTS = 3, MOST_COLUMNS = 256, ROWS_OF_GROUP = 64 };
+enum { DEPTH = 16, PARTS = 3, MOST_COLUMNS = 256, MOST_DEPTH = 128 };
+enum { ROWS_OF_GROUP = 64 };
 
 static const tc_type *bf16(tc_builder *b)
 {
@@ -96,11 +98,12 @@ bool tc_can_add_ramp(const tc_target *target, unsigned warps, const tc_op *dot)
 {
     const tc_type *t = dot->out[0]->type;
     int64_t rows = tc_dim_value(t->dims[0]), columns = tc_dim_value(t->dims[1]);
+    int64_t depth = tc_dim_value(dot->in[0]->type->dims[1]);
     return target->wgmma && dot->code == TC_DOT && dot->nin == 2 &&
            is_16_bits(dot->in[0]) && is_16_bits(dot->in[1]) && warps > 0 &&
            warps % 4 == 0 && rows > 0 &&
            rows % (ROWS_OF_GROUP * warps / 4) == 0 && columns > 0 &&
-           columns <= MOST_COLUMNS;
+           columns <= MOST_COLUMNS && depth <= MOST_DEPTH;
 }
 
 tc_value *tc_add_ramp(tc_builder *b, const tc_op *dot, tc_value *step)

@@ -45,9 +45,6 @@ struct tc_ring {
     bool fetched;
     const tc_op *before;
     bool for_mover; /* it reads some of them too */
-    /* It needs no mbarriers `empty`: when the producer may fill a slot of the
-     * tiles beside it, nobody reads any more what this one's held. */
-    bool kept;
 
     unsigned slots;
     bool asked; /* so many slots, by the text or the options */
@@ -138,13 +135,6 @@ bool tc_is_needed(const tc_specialiser *s, const void *op_or_value);
 /* Adds rings of scalars that cost the consumers more to compute than to read.
  */
 void tc_find_mail(tc_specialiser *s);
-/* The ring of tiles of the same region, which the consumers release; or NULL.
- */
-tc_ring *tc_tiles_beside(const tc_specialiser *s, const tc_ring *r);
-/* Is what was fetched safe without mbarriers for its release? */
-bool tc_is_kept(const tc_ring *tiles, const tc_ring *r);
-/* Finds which of them are. After tc_choose_slots. */
-void tc_find_keepers(tc_specialiser *s);
 /* In the consumers' region: reads them where they are used. */
 void tc_take_mail(tc_specialiser *s, tc_ring *r);
 

@@ -355,8 +355,7 @@ static void grow(const budget *b)
 }
 
 /* What loops read is free at the end of a step only: with another slot the next
- * step's tile is there by then. What is fetched beside it is as far ahead as
- * its release needs no mbarriers for. */
+ * step's tile is there by then. */
 static void grow_outer(const budget *b)
 {
     for (tc_ring *r = b->s->rings; r; r = r->next) {
@@ -366,14 +365,6 @@ static void grow_outer(const budget *b)
         set_slots(b->s, r->region, 2);
         if (!fits(b))
             set_slots(b->s, r->region, 1);
-    }
-    for (tc_ring *r = b->s->rings; r; r = r->next) {
-        const tc_ring *tiles = tc_tiles_beside(b->s, r);
-        if (!r->fetched || !tiles || tc_is_kept(tiles, r))
-            continue;
-        r->slots = 4;
-        if (!fits(b))
-            r->slots = 2;
     }
 }
 

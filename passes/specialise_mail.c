@@ -16,10 +16,6 @@
  *
  * Each is read where it is first used, and again behind loops with products, so
  * that these have the registers.
- *
- * Where each step has a tile too, of a ring with fewer slots, what was fetched
- * needs no `empty` of its own: who releases that tile has read what was fetched
- * in the step before.
  */
 #include "passes/specialise.h"
 
@@ -229,34 +225,6 @@ void tc_find_mail(tc_specialiser *s)
             tc_map_set(&seen, r, r);
             find_in(s, r);
         }
-}
-
-/* ---- Who keeps it ---- */
-
-/* In each step the consumers release a tile when they have read what was
- * fetched in the step before, and the producer has waited for that when it has
- * fetched the next. What was computed could go so too, with slots for a step
- * more: that was no faster, and at a head dim of 64 2 % slower. */
-bool tc_is_kept(const tc_ring *tiles, const tc_ring *r)
-{
-    return r->fetched && tiles->slots < r->slots && !r->for_mover;
-}
-
-tc_ring *tc_tiles_beside(const tc_specialiser *s, const tc_ring *r)
-{
-    for (tc_ring *k = s->rings; k; k = k->next)
-        if (k->nbulk && k->region == r->region && !k->once &&
-            !k->bulk[0]->moved && !k->bulk[0]->from)
-            return k;
-    return NULL;
-}
-
-void tc_find_keepers(tc_specialiser *s)
-{
-    for (tc_ring *r = s->rings; r; r = r->next) {
-        const tc_ring *tiles = tc_tiles_beside(s, r);
-        r->kept = r->nscalars && tiles && tc_is_kept(tiles, r);
-    }
 }
 
 /* ---- Reading it ---- */

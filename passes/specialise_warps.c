@@ -370,7 +370,7 @@ static void build_allocs(tc_specialiser *s, tc_builder *b)
         b->loc = r->nbulk ? r->bulk[0]->staged.load->loc : r->scalars[0]->loc;
         build_boxes(s, r, b);
         r->full = build_mbarriers(r, b, "full", 1);
-        if (!r->once && !r->kept)
+        if (!r->once)
             r->empty = build_mbarriers(r, b, "empty", releases(s, r));
     }
     b->loc = s->f->loc;
@@ -543,7 +543,6 @@ tc_change tc_pass_specialise_warps(tc_func *f, tc_pass_env *env)
     mark_moving(&s);
     if (!tc_choose_slots(&s))
         return TC_UNCHANGED;
-    tc_find_keepers(&s);
     specialise(&s);
     return TC_CHANGED;
 }

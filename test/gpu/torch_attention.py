@@ -433,7 +433,7 @@ def test_threads(device, backward):
 
 def test_lengths(device, backward):
     _attention._plans.clear()
-    for n in (600, 513, 777, 1000, 1023):
+    for n in (600, 513, 777, 800, 850):
         c, inputs = small(device, n=n, d=32)
         run(tilec_attention, c, inputs, None, backward)
     assert len(_attention._plans) == 1 + backward, len(_attention._plans)
