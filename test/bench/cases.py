@@ -25,6 +25,11 @@ def narrow(s, d, causal=False):
     return dict(tokens(s, d, causal), kind="fp8")
 
 
+def layer(s, d, kind):
+    """A linear layer that makes v, and attention behind it."""
+    return dict(tokens(s, d), kind=kind, E=2048)
+
+
 def matmul(n):
     return dict(kind="matmul", M=n, N=n, K=n)
 
@@ -47,6 +52,8 @@ SETS = {
         (4096, "soft_cap"), (16384, "sliding_window"), (16384, None))],
     "fp8": [narrow(s, d, c) for d in (128, 64, 256) for c in BOTH
             for s in (1024, 4096, 16384)],
+    "projected": [layer(4096, 128, kind) for kind in ("projection",
+                                                      "projected")],
     "backward": TOKENS + [heads(8, 32, 1024, d, 2, c, dv=128)
                           for d in (128, 192) for c in BOTH],
     # The matrix of FlexAttention's own benchmark.
@@ -72,10 +79,14 @@ def flops(case):
     """Two products forward, five backward; causal is half."""
     if case["kind"] == "matmul":
         return 2 * case["M"] * case["N"] * case["K"]
+    made = (2 * case["B"] * case["S"] * case["H"] * case["DV"] * case["E"]
+            if "E" in case else 0)
+    if case["kind"] == "projection":
+        return made
     d, dv = case["D"], case["DV"]
     wide = 3 * d + 2 * dv if case["direction"] == "backward" else d + dv
     f = 2 * case["B"] * case["H"] * case["S"] ** 2 * wide
-    return f / 2 if case["causal"] else f
+    return made + (f / 2 if case["causal"] else f)
 
 
 def label(case):
@@ -87,8 +98,10 @@ def label(case):
     d = "%d" % case["D"]
     if case["DV"] != case["D"]:
         d += "/%d" % case["DV"]
-    return "%dx%sx%dx%s %s" % (case["B"], h, case["S"], d, case["mod"] or
-                               ("causal" if case["causal"] else "full"))
+    what = case["mod"] or ("causal" if case["causal"] else "full")
+    if "E" in case:
+        what = case["kind"]
+    return "%dx%sx%dx%s %s" % (case["B"], h, case["S"], d, what)
 
 
 Mods = collections.namedtuple("Mods", "mask score captured mask_fn score_fn")

@@ -16,6 +16,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 import tilec
 from cases import mods_of
 from narrow import Narrow
+from projected import Projected, Projection
 
 torch._dynamo.config.recompile_limit = 1000
 torch._dynamo.config.accumulated_recompile_limit = 10000
@@ -172,5 +173,6 @@ class Matmul:
 
 
 def problem(case, target=None):
-    kinds = {"attention": Attention, "fp8": Narrow, "matmul": Matmul}
+    kinds = {"attention": Attention, "fp8": Narrow, "matmul": Matmul,
+             "projection": Projection, "projected": Projected}
     return kinds[case["kind"]](case, target)
