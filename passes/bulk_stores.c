@@ -267,10 +267,10 @@ static void replace(tc_bulk *s, tc_op *store, const tc_type *type,
         s->added_from = buffer;
         s->added_to = tc_accessed_tensor(store);
     }
-    if (loop || shared) {
+    if (loop || shared)
         tc_bulk_build_wait(&b);
+    if (loop || shared || p->by_group)
         build_barrier(&b, p);
-    }
     build_copy(&b, store->in[0], buffer, build_stored(s, &b, store), p,
                tc_bulk_adds(store));
     if (!loop && !shared) {

@@ -409,9 +409,9 @@ static void keep_small_ones(struct finder *s)
 
 /* ---- Memory that is lent ---- */
 
-/* A buffer that one bulk copy fills, step by step, and what the copy waits
- * for: an mbarrier of one slot that the consumers arrive at once a step. From
- * their last use in the step to that, the buffer's memory is free. */
+/* A buffer that a bulk copy fills, step by step, and what the copy waits for:
+ * an mbarrier of one slot that the consumers arrive at once a step. From their
+ * last use in the step to that, the buffer's memory is free. */
 struct loan {
     struct finder *s;
     tc_func *f;
@@ -439,7 +439,23 @@ static tc_value *guard_of(const tc_op *copy)
     const tc_op *op = copy->prev;
     while (op && op->code != TC_MBARRIER_WAIT)
         op = op->prev;
-    return op && only_use(op->in[0], TC_MBARRIER_WAIT) ? op->in[0] : NULL;
+    return op ? op->in[0] : NULL;
+}
+
+/* All copies to the buffer wait there, and nobody else. */
+static bool guards_copies(const tc_value *guard, const tc_value *buffer)
+{
+    int waits = 0;
+    tc_each_use (u, guard)
+        waits += u->op->code == TC_MBARRIER_WAIT;
+    tc_each_use (u, buffer) {
+        if (u->op->code != TC_TMA_LOAD)
+            continue;
+        if (guard_of(u->op) != guard)
+            return false;
+        waits--;
+    }
+    return waits == 0;
 }
 
 static void end_use(struct loan *x, tc_op *use)
@@ -471,7 +487,7 @@ static void find_loan(struct finder *s, tc_func *f, tc_op *copy)
     tc_op *alloc = copy->in[1]->def;
     tc_value *guard = guard_of(copy);
     if (!guard || guard->type->slots != 1 || alloc->code != TC_SMEM_ALLOC ||
-        only_use(alloc->out[0], TC_TMA_LOAD) != copy)
+        !guards_copies(guard, alloc->out[0]))
         return;
     struct loan x = {s, f, only_use(guard, TC_MBARRIER_ARRIVE), 0, true};
     if (!x.release || roles_beside(x.release))

@@ -51,6 +51,9 @@ struct tc_ring {
     /* One slot, which others may use from the last use to the step's end: it is
      * released there. */
     bool lent;
+    /* The producer fills it behind what it does in the first step of that loop;
+     * or NULL. */
+    const tc_op *behind;
     tc_value *full, *empty;
     /* Where the role is that is being built, at the place where it is being
      * built: how often the region ran, modulo `period`, or slot and phase.

@@ -9,8 +9,22 @@
  *     %buffer = smem_index %ring, %slot
  *     tma_load block %k[..], %buffer, %full, %slot
  *     ..
+ *
+ * A ring whose memory is lent is released late. What the loop behind it copies
+ * in its first step does not wait for that:
+ *
+ *   for %n0 = 0 to %n {
+ *     ..                                      copies of %k
+ *     if %n0 == 0 {
+ *       mbarrier_wait %empty.q, ..
+ *       ..                                    the copy of %q
+ *     }
+ *   }
+ *   if 0 >= %n { .. }                         that copy, where there is no step
  */
 #include "passes/specialise.h"
+
+#include "passes/match.h"
 
 static void issue(tc_role *e, tc_ring *r, const tc_bulk *bulk, tc_builder *b)
 {
@@ -32,11 +46,76 @@ static bool issue_if_bulk(tc_role *e, const tc_op *load, tc_builder *b)
     for (tc_ring *r = e->s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nbulk; i++)
             if (r->bulk[i]->staged.load == load && !r->bulk[i]->from) {
-                issue(e, r, r->bulk[i], b);
+                if (!r->behind)
+                    issue(e, r, r->bulk[i], b);
                 return true;
             }
     return false;
 }
+
+/* ---- What comes behind a loop's first step ---- */
+
+static bool has_ring(const tc_specialiser *s, const tc_op *op)
+{
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        for (const tc_op *in = r->region->op; in; in = in->parent->op)
+            if (in == op)
+                return true;
+    return false;
+}
+
+/* The loop that fills the next rings; NULL: it is none, or does so within
+ * others. */
+static const tc_op *loop_behind(const tc_specialiser *s, const tc_op *load)
+{
+    const tc_op *op = load->next;
+    while (op && !has_ring(s, op))
+        op = op->next;
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        if (op && op->code == TC_FOR && r->region == op->regions[0])
+            return op;
+    return NULL;
+}
+
+static void find_loops_behind(tc_specialiser *s)
+{
+    for (tc_ring *r = s->rings; r; r = r->next)
+        if (r->lent && !r->bulk[0]->from)
+            r->behind = loop_behind(s, r->bulk[r->nbulk - 1]->staged.load);
+}
+
+/* Where the two bounds compare so. */
+static void issue_if(tc_role *e, tc_ring *r, const char *pred, tc_value *x,
+                     tc_value *y, tc_builder *b)
+{
+    b->loc = r->bulk[0]->staged.load->loc;
+    tc_value *is =
+        tc_build_cmp(b, pred, tc_role_here(e, x), tc_role_here(e, y));
+    tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &is, 2);
+    tc_op_insert(branch, b->region, b->before);
+    for (unsigned k = 0; k < 2; k++) {
+        tc_builder in = tc_builder_at_end(branch->regions[k], b->loc);
+        for (unsigned i = 0; i < r->nbulk && k == 0; i++)
+            issue(e, r, r->bulk[i], &in);
+        tc_build_yield(&in, 0, NULL);
+    }
+}
+
+static void issue_in_first_step(tc_role *e, const tc_region *r, tc_builder *b)
+{
+    for (tc_ring *ring = e->s->rings; ring; ring = ring->next)
+        if (ring->behind && ring->behind->regions[0] == r)
+            issue_if(e, ring, "eq", r->args[0], ring->behind->in[0], b);
+}
+
+static void issue_without_step(tc_role *e, const tc_op *loop, tc_builder *b)
+{
+    for (tc_ring *ring = e->s->rings; ring; ring = ring->next)
+        if (ring->behind == loop)
+            issue_if(e, ring, "ge", loop->in[0], loop->in[1], b);
+}
+
+/* ---- Mail ---- */
 
 static void begin_put(tc_ring *r, tc_builder *b)
 {
@@ -82,14 +161,29 @@ static void put_computed(tc_role *e, const tc_op *op, tc_builder *b)
         }
 }
 
+static void before(tc_role *e, const tc_region *r, const tc_op *op,
+                   tc_builder *b)
+{
+    if (!op)
+        issue_in_first_step(e, r, b);
+    put_fetched(e, r, op, b);
+}
+
+static void behind(tc_role *e, const tc_op *op, tc_builder *b)
+{
+    issue_without_step(e, op, b);
+    put_computed(e, op, b);
+}
+
 void tc_build_producer(tc_specialiser *s)
 {
+    find_loops_behind(s);
     tc_role e = {.s = s,
                  .needed = &s->needed,
                  .values = {.arena = s->env->scratch},
-                 .before = put_fetched,
+                 .before = before,
                  .instead = issue_if_bulk,
-                 .behind = put_computed};
+                 .behind = behind};
     tc_builder b = tc_builder_at_end(s->roles->regions[0], s->roles->loc);
     tc_build_role(&e, &b);
     if (s->end_tiles)
