@@ -284,17 +284,16 @@ START_TEST(test_longest_first)
 }
 END_TEST
 
-/* 1000 * 1000 * 64 elements of 2 bytes are four sections of up to 32 MiB, or as
- * many as leave the one program two tiles: of equal length, one behind the
- * other, each from the longest to the shortest. */
+/* 1000 * 1000 * 64 elements of 2 bytes are seven sections of 16 MiB or more,
+ * if that leaves each 128 tiles; or the power of two before that: of equal
+ * length, one behind the other, each from the longest to the shortest. */
 static void check_sections(const struct tiles *t, const int32_t n[3])
 {
     int32_t others = n[1] * n[2], sections = 4;
-    if (sections > others * n[0] / 2)
-        sections = others * n[0] / 2;
-    if (sections > others)
-        sections = others;
-    int32_t length = sections ? (others + sections - 1) / sections : others;
+    while (sections > 1 &&
+           (sections > others * n[0] / 128 || sections > others))
+        sections /= 2;
+    int32_t length = (others + sections - 1) / sections;
     for (int32_t i = 1; i < t->n; i++) {
         const int32_t *a = t->ids[i - 1], *b = t->ids[i];
         int32_t before = (a[2] * n[1] + a[1]) / length;
