@@ -4,6 +4,7 @@
  * for each message; out of memory at every place; threads.
  */
 #include "test/unit/api/fixture.h"
+#include "test/unit/run.h"
 
 int main(void)
 {
@@ -23,9 +24,5 @@ int main(void)
         cases[i].add(t);
         suite_add_tcase(s, t);
     }
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int nfailed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return nfailed != 0;
+    return run_suite(s);
 }

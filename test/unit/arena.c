@@ -3,6 +3,7 @@
  * Arenas: alignment, growth, the one place where memory runs out; texts.
  */
 #include "ir/arena.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -167,9 +168,5 @@ int main(void)
     tcase_add_test(t, test_text_grows);
     tcase_add_test(t, test_text_takes_long_pieces);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -5,6 +5,7 @@
  * test/numerics.)
  */
 #include "lib/handles.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <math.h>
@@ -602,9 +603,5 @@ int main(void)
     tcase_add_test(t, forward_refuses);
     Suite *s = suite_create("attention");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

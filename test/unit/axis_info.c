@@ -4,6 +4,7 @@
  * example computes, lane by lane, or against what a launch may bring.
  */
 #include "passes/axis_info.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -248,9 +249,5 @@ int main(void)
     tcase_add_test(t, test_vectors);
     tcase_add_test(t, test_what_is_accessed);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

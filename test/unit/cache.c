@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "lib/cache.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -367,9 +368,5 @@ int main(void)
     tcase_add_test(c, many_at_once);
     tcase_add_test(c, default_folder);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

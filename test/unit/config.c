@@ -4,6 +4,7 @@
  */
 #include "lib/config.h"
 #include "ir/diag.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -257,9 +258,5 @@ int main(void)
     suite_add_tcase(s, t);
     tcase_add_test(t, an_embedded_kernel_is_configured);
     tcase_add_test(t, a_data_type_that_is_named_comes_before_dims);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

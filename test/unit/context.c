@@ -6,6 +6,7 @@
 #include "ir/diag.h"
 #include "ir/intern.h"
 #include "ir/map.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -296,9 +297,5 @@ int main(void)
     tcase_add_test(t, test_nearest_name);
     tcase_add_test(t, test_nearest_name_of_very_long_names);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -8,6 +8,7 @@
 #include "codegen/host/convert.h"
 
 #include "test/unit/jit.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <math.h>
@@ -370,9 +371,5 @@ int main(void)
     tcase_add_loop_test(c, rounding_of_i64, 0, NMACHINES * NTABLES);
     tcase_add_loop_test(c, unpacking, 0, NMACHINES * NTABLES);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -3,6 +3,7 @@
  * Which plans of attention copy v first, and what they are then.
  */
 #include "lib/tilec.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdbool.h>
@@ -170,9 +171,5 @@ int main(void)
     tcase_add_test(t, workspace);
     tcase_add_test(t, unknown_types);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

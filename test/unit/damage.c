@@ -5,6 +5,7 @@
  */
 #include "ir/ir.h"
 #include "ir/layout.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -219,9 +220,5 @@ int main(void)
     TCase *t = tcase_create("damage");
     tcase_add_loop_test(t, test_random_damage, 0, 600);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -7,6 +7,7 @@
 #include "codegen/host/dot.h"
 
 #include "test/unit/jit.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <sys/mman.h>
@@ -292,9 +293,5 @@ int main(void)
     tcase_add_test(c, fma_where_there_is_one);
     tcase_add_loop_test(c, transpose_moves_all, 0, NMACHINES * NSHAPES);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -7,6 +7,7 @@
  * bit, and a search for the nearest one.
  */
 #include "ir/eval.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <math.h>
@@ -646,9 +647,5 @@ static Suite *eval_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(eval_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(eval_suite());
 }

@@ -4,6 +4,7 @@
  * of their tensors, and what is said of other shapes.
  */
 #include "lib/tilec.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -213,9 +214,5 @@ int main(void)
     tcase_add_test(c, bindings);
     tcase_add_test(c, enforced);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -7,6 +7,7 @@
  */
 #include "passes/passes.h"
 #include "test/unit/fold/interp.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <math.h>
@@ -599,9 +600,5 @@ int main(void)
     tcase_add_loop_test(t, test_casts_of_casts, 0, NKINDS);
     tcase_add_test(t, test_exact_casts_fold);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -5,6 +5,7 @@
  * is tested in test/numerics.)
  */
 #include "lib/handles.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <math.h>
@@ -491,9 +492,5 @@ int main(void)
     tcase_add_loop_test(c, kernel_options_that_are_wrong, 0,
                         sizeof wrong_options / sizeof *wrong_options);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -8,6 +8,7 @@
  * the library takes it as it takes what was compiled.
  */
 #include "test/unit/hopper/fixture.h"
+#include "test/unit/run.h"
 
 int main(void)
 {
@@ -28,9 +29,5 @@ int main(void)
         cases[i].add(t);
         suite_add_tcase(s, t);
     }
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int nfailed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return nfailed != 0;
+    return run_suite(s);
 }

@@ -3,6 +3,7 @@
  * The CPU target, by small kernels that each have one thing to get wrong.
  */
 #include "test/unit/host/fixture.h"
+#include "test/unit/run.h"
 
 int main(void)
 {
@@ -22,9 +23,5 @@ int main(void)
         cases[i].add(t);
         suite_add_tcase(s, t);
     }
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int nfailed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return nfailed != 0;
+    return run_suite(s);
 }

@@ -4,6 +4,7 @@
  * same programs with one mistake each, which must be found at its line.
  */
 #include "test/unit/interp/fixture.h"
+#include "test/unit/run.h"
 
 int main(void)
 {
@@ -25,9 +26,5 @@ int main(void)
         cases[i].add(t);
         suite_add_tcase(s, t);
     }
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int nfailed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return nfailed != 0;
+    return run_suite(s);
 }

@@ -4,6 +4,7 @@
  * here as a formula; views; what the check refuses.
  */
 #include "test/unit/layout/fixture.h"
+#include "test/unit/run.h"
 
 int main(void)
 {
@@ -23,9 +24,5 @@ int main(void)
         cases[i].add(t);
         suite_add_tcase(s, t);
     }
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int nfailed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return nfailed != 0;
+    return run_suite(s);
 }

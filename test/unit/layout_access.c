@@ -4,6 +4,7 @@
  * access, ldmatrix as the instruction defines it, conversions, scratch memory.
  */
 #include "ir/layout.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <string.h>
@@ -534,9 +535,5 @@ int main(void)
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/lex.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <locale.h>
@@ -248,9 +249,5 @@ int main(void)
     tcase_add_test(tc, a_text_without_a_file_reports_at_the_given_place);
     Suite *s = suite_create("lex");
     suite_add_tcase(s, tc);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -4,6 +4,7 @@
  * are, what is refused. That they are right: test/numerics.
  */
 #include "lib/handles.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -266,9 +267,5 @@ int main(void)
     tcase_add_test(t, out_of_memory_is_a_status);
     Suite *s = suite_create("lists");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -8,6 +8,7 @@
 #include "codegen/host/math.h"
 
 #include "test/unit/jit.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <float.h>
@@ -263,9 +264,5 @@ int main(void)
     tcase_add_loop_test(c, f64_is_the_c_library, 0, NMACHINES * 2);
     tcase_add_test(c, only_the_listed_opcodes);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

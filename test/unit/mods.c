@@ -3,6 +3,7 @@
  * Mod expressions: their errors, at their places, and what they capture.
  */
 #include "lib/mods.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <math.h>
@@ -214,9 +215,5 @@ int main(void)
     tcase_add_test(t, out_of_memory_is_a_status);
     Suite *s = suite_create("mods");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -4,6 +4,7 @@
  * visibility, copies, purity.
  */
 #include "ir/ir.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -461,9 +462,5 @@ int main(void)
         add[i](t);
         suite_add_tcase(s, t);
     }
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -8,6 +8,7 @@
 #include "codegen/nvptx/emit.h"
 #include "codegen/nvptx/math.h"
 #include "test/unit/jit.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <float.h>
@@ -330,9 +331,5 @@ int main(void)
     tcase_add_loop_test(c, tanh_near_0, 0, TC_TANH_FITS);
     tcase_add_loop_test(c, angles_of_any_size, 0, 4);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -4,6 +4,7 @@
  * queries say.
  */
 #include "ir/ir.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -219,9 +220,5 @@ int main(void)
     tcase_add_test(t, test_attribute_of_load);
     tcase_add_test(t, test_every_op_is_in_a_test);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -5,6 +5,7 @@
  * test/ir/parse, what it makes of right ones in test/ir/roundtrip.
  */
 #include "ir/ir.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -233,9 +234,5 @@ int main(void)
     tcase_add_test(tc, every_prefix_is_survived);
     Suite *s = suite_create("parse");
     suite_add_tcase(s, tc);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

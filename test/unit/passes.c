@@ -4,6 +4,7 @@
  */
 #include "passes/passes.h"
 #include "ir/eval.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -372,9 +373,5 @@ int main(void)
     tcase_add_test(grid, test_negative_axis_of_a_grid);
     tcase_add_test(grid, test_multiprocessors_of_a_grid);
     suite_add_tcase(s, grid);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -9,6 +9,7 @@
 
 #include "lib/gpu.h"
 #include "test/fake/cuda.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <dlfcn.h>
@@ -571,9 +572,5 @@ int main(void)
     tcase_add_test(plans, wide_fills);
     suite_add_tcase(s, memory);
     suite_add_tcase(s, plans);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

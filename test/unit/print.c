@@ -5,6 +5,7 @@
 #include "ir/eval.h"
 
 #include "ir/lex.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <locale.h>
@@ -230,9 +231,5 @@ int main(void)
     tcase_add_test(tc, values_of_the_grid_have_names_of_their_own);
     Suite *s = suite_create("print");
     suite_add_tcase(s, tc);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -4,6 +4,7 @@
  * of plans show it.
  */
 #include "lib/tilec.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -144,9 +145,5 @@ int main(void)
     tcase_add_test(c, promises);
     tcase_add_test(c, wrong_masks);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

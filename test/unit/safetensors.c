@@ -4,6 +4,7 @@
  * it leaves behind when it fails.
  */
 #include "lib/tilec.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -524,9 +525,5 @@ int main(void)
     tcase_add_test(t, failed_write_leaves_the_old_file);
     Suite *s = suite_create("safetensors");
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -5,6 +5,7 @@
  * meets in a bank more often than expected.
  */
 #include "passes/smem_copy.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <setjmp.h>
@@ -224,9 +225,5 @@ int main(void)
                         sizeof samples / sizeof *samples);
     tcase_add_test(t, test_refusals);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -6,6 +6,7 @@
 #include "lib/attention.h"
 #include "lib/cache.h"
 #include "lib/handles.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -180,9 +181,5 @@ int main(void)
     tcase_add_test(t, few_unequal_blocks_take_two_kernels);
     tcase_add_test(t, short_masked_lengths_take_two_kernels);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -7,6 +7,7 @@
 #include "ir/eval.h"
 #include "ir/map.h"
 #include "passes/passes.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <string.h>
@@ -366,9 +367,5 @@ int main(void)
     tcase_add_test(t, test_long_tensors);
     tcase_add_test(t, test_grid);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

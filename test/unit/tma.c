@@ -4,6 +4,7 @@
  * window write must be the one that the buffer's layout has there.
  */
 #include "passes/tma.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -520,9 +521,5 @@ int main(void)
     tcase_add_test(c, rows_must_be_aligned);
     tcase_add_test(c, every_size);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

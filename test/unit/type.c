@@ -4,6 +4,7 @@
  * text.
  */
 #include "ir/ir.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <string.h>
@@ -496,9 +497,5 @@ int main(void)
         add[i](t);
         suite_add_tcase(s, t);
     }
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -4,6 +4,7 @@
  * dominance, missing terminators, wrong results. What text can express is in
  * test/ir/verify. One test a rule of ir/verify.c, each with its message.
  */
+#include "test/unit/run.h"
 #include "test/unit/verify/fixture.h"
 
 int main(void)
@@ -23,9 +24,5 @@ int main(void)
         cases[i].add(t);
         suite_add_tcase(s, t);
     }
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int nfailed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return nfailed != 0;
+    return run_suite(s);
 }

@@ -4,6 +4,7 @@
  * layouts, reads each element of an operand, and where the buffer has it.
  */
 #include "passes/wgmma.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <string.h>
@@ -420,9 +421,5 @@ int main(void)
     tcase_add_test(t, alignment);
     tcase_add_test(t, grid);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

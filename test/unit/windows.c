@@ -6,6 +6,7 @@
 
 #include "ir/diag.h"
 #include "lib/handles.h"
+#include "test/unit/run.h"
 
 #include <check.h>
 #include <string.h>
@@ -69,9 +70,5 @@ int main(void)
     TCase *t = tcase_create("windows");
     tcase_add_test(t, windows_go_along_with_the_query);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }
