@@ -8,16 +8,7 @@
 
 static const char text[] =
     "kernel @again(%x: tensor<[?, ?] x f32>, %y: tensor<[?, ?] x f32>,\n"
-    "    %by: f32, %n: i32)\n"
-    "    grid {\n"
-    "      assert size(%x, 0) == size(%y, 0), \"x and y differ\"\n"
-    "      yield cdiv(size(%x, 0), 16), %n, 1\n"
-    "    }\n"
-    "{\n"
-    "  %r = program_id(0) * 16\n"
-    "  %a = load %x[%r +: 16, 0 +: 16] boundary(0, 1)\n"
-    "  store %y[%r +: 16, 0 +: 16], %a * %by boundary(0, 1)\n"
-    "}\n";
+    "    %by: f32, %n: i32)\n" SCALE_BODY;
 
 enum { GIVEN = 4 };
 

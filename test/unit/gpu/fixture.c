@@ -4,16 +4,7 @@
 const char scale_text[] =
     "kernel @scale(%x: tensor<[?, ?] x f32>, %y: tensor<[?, ?] x f32>,\n"
     "    %p: ptr<i32>, %by: f32, %half: f16, %wide: f64, %n: i32, %long: i64,\n"
-    "    %short: i16, %flag: i1)\n"
-    "    grid {\n"
-    "      assert size(%x, 0) == size(%y, 0), \"x and y differ\"\n"
-    "      yield cdiv(size(%x, 0), 16), %n, 1\n"
-    "    }\n"
-    "{\n"
-    "  %r = program_id(0) * 16\n"
-    "  %a = load %x[%r +: 16, 0 +: 16] boundary(0, 1)\n"
-    "  store %y[%r +: 16, 0 +: 16], %a * %by boundary(0, 1)\n"
-    "}\n";
+    "    %short: i16, %flag: i1)\n" SCALE_BODY;
 
 const char careful_text[] =
     "kernel @careful(%x: tensor<[?] x f32>) grid(cdiv(size(%x, 0), 16)) {\n"

@@ -16,6 +16,18 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Of kernels with matrices %x and %y, and %by and %n. */
+#define SCALE_BODY                                                             \
+    "    grid {\n"                                                             \
+    "      assert size(%x, 0) == size(%y, 0), \"x and y differ\"\n"            \
+    "      yield cdiv(size(%x, 0), 16), %n, 1\n"                               \
+    "    }\n"                                                                  \
+    "{\n"                                                                      \
+    "  %r = program_id(0) * 16\n"                                              \
+    "  %a = load %x[%r +: 16, 0 +: 16] boundary(0, 1)\n"                       \
+    "  store %y[%r +: 16, 0 +: 16], %a * %by boundary(0, 1)\n"                 \
+    "}\n"
+
 extern const char scale_text[];
 extern const char careful_text[];
 extern fake_cuda_state *fake;
