@@ -9,24 +9,38 @@
  *   %d = mma %a, .. instr(m64k16)          barrier
  *                                          %d = mma %a, .. instr(m64k16)
  *
- * A copy (async_copy) is a write of its thread when that has waited for it. The
- * other way round nothing is needed: a product that is done, a bulk store that
- * was waited for, has fenced its reads. Part of insert-barriers.
+ * A copy (async_copy) is a write of its thread when that has waited for it.
+ *
+ * So have those who read into registers what the next bulk copy overwrites:
+ *
+ *   %x = smem_load %a                      %x = smem_load %a
+ *   barrier scope(group)       becomes     fence_async
+ *   mbarrier_arrive %empty, ..             barrier scope(group)
+ *                                          mbarrier_arrive %empty, ..
+ *
+ * A barrier does not wait until what was loaded has come; threads' own writes
+ * queue behind that, a bulk copy may overtake it. (Rows of q were lost where
+ * float atomics held the loads up: attention_bwd_captured, H200.) A product of
+ * warp groups that is done, a bulk store that was waited for, has fenced its
+ * reads. Part of insert-barriers.
  */
 #include "ir/map.h"
 #include "passes/effects.h"
 #include "passes/hazards.h"
+#include "passes/shared_memory.h"
 
 /* What has not been fenced, on some way to here. */
 struct state {
     const tc_op *written; /* by this; NULL: nothing */
     const tc_op *copying; /* under way */
+    const tc_op *loaded;  /* by this, from where bulk copies come */
 };
 
 struct fencer {
     tc_pass_env *env;
     tc_map read;    /* smem_alloc that is read in that way */
     tc_map written; /* ... and those that threads write */
+    tc_map filled;  /* by bulk copies */
     bool all;       /* ... and it is not known which others */
     bool insert, changed;
 };
@@ -52,6 +66,8 @@ static void find_buffers(struct fencer *s, const tc_region *r)
             add_buffers(s, &s->written, op->in[0]);
         if (op->code == TC_ASYNC_COPY)
             add_buffers(s, &s->written, op->in[1]);
+        if (op->code == TC_TMA_LOAD)
+            add_buffers(s, &s->filled, op->in[1]);
     }
 }
 
@@ -79,6 +95,28 @@ static bool reads_written(const struct fencer *s, const tc_op *op)
     return false;
 }
 
+/* Does it read into registers what a bulk copy has brought? */
+static bool loads_filled(const struct fencer *s, const tc_op *op)
+{
+    bool may = s->filled.nused && !tc_reads_as_bulk(op);
+    for (unsigned i = 0; i < op->nin && may; i++)
+        if (tc_buffer_use_of(op, i) == TC_BUFFER_READ &&
+            is_among(s, &s->filled, op->in[i]))
+            return true;
+    return false;
+}
+
+/* Nobody says before the next barrier that it was read: they will fence then.
+ */
+static bool is_released_later(const tc_op *barrier)
+{
+    const tc_op *op = barrier->next;
+    while (op && !op->nregions && op->code != TC_BARRIER &&
+           op->code != TC_MBARRIER_ARRIVE)
+        op = op->next;
+    return op && op->code == TC_BARRIER;
+}
+
 /* Nothing is read in that way before all meet: they will fence then. */
 static bool is_soon_enough(const struct fencer *s, const tc_op *barrier)
 {
@@ -91,17 +129,23 @@ static bool is_soon_enough(const struct fencer *s, const tc_op *barrier)
     return false;
 }
 
-static void insert_fence(struct fencer *s, tc_op *barrier, const tc_op *writer)
+static void insert_fence(struct fencer *s, tc_op *barrier,
+                         const struct state *x)
 {
     tc_op *fence =
         tc_op_new(barrier->func, TC_FENCE_ASYNC, barrier->loc, 0, NULL, 0);
     tc_op_insert(fence, barrier->parent, barrier);
     tc_forget_speculatable(barrier->parent);
-    tc_remark(
-        s->env->cx, writer->loc, "insert-barriers",
-        "a fence before the barrier behind %s: products of warp groups or "
-        "bulk stores read what it wrote",
-        tc_op_name(writer));
+    if (x->written)
+        tc_remark(s->env->cx, x->written->loc, "insert-barriers",
+                  "a fence before the barrier behind %s: products of warp "
+                  "groups or bulk stores read what it wrote",
+                  tc_op_name(x->written));
+    else
+        tc_remark(s->env->cx, x->loaded->loc, "insert-barriers",
+                  "a fence before the barrier behind %s: a bulk copy "
+                  "overwrites what it read",
+                  tc_op_name(x->loaded));
     s->changed = true;
 }
 
@@ -110,7 +154,9 @@ static bool unite(struct state *a, struct state b)
     struct state old = *a;
     a->written = a->written ? a->written : b.written;
     a->copying = a->copying ? a->copying : b.copying;
-    return a->written != old.written || a->copying != old.copying;
+    a->loaded = a->loaded ? a->loaded : b.loaded;
+    return a->written != old.written || a->copying != old.copying ||
+           a->loaded != old.loaded;
 }
 
 static struct state walk(struct fencer *s, const tc_region *r,
@@ -171,14 +217,18 @@ static struct state walk_op(struct fencer *s, tc_op *op, struct state state)
             state.copying = NULL;
         return state;
     case TC_BARRIER:
-        if (state.written && is_soon_enough(s, op))
+        if ((!state.written || is_soon_enough(s, op)) &&
+            (!state.loaded || is_released_later(op)))
             return state;
-        if (state.written && s->insert)
-            insert_fence(s, op, state.written);
-        state.written = NULL;
+        if (s->insert)
+            insert_fence(s, op, &state);
+        state.written = state.loaded = NULL;
         return state;
-    case TC_FENCE_ASYNC: state.written = NULL; return state;
-    default: return state;
+    case TC_FENCE_ASYNC: state.written = state.loaded = NULL; return state;
+    default:
+        if (loads_filled(s, op))
+            state.loaded = op;
+        return state;
     }
 }
 
@@ -195,9 +245,10 @@ bool tc_insert_fences(tc_func *f, tc_pass_env *env)
     struct fencer s = {.env = env,
                        .read = {.arena = env->scratch},
                        .written = {.arena = env->scratch},
+                       .filled = {.arena = env->scratch},
                        .insert = true};
     find_buffers(&s, f->body);
-    if (s.read.nused || s.all)
-        walk(&s, f->body, (struct state){NULL, NULL});
+    if (s.read.nused || s.filled.nused || s.all)
+        walk(&s, f->body, (struct state){0});
     return s.changed;
 }

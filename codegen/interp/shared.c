@@ -213,7 +213,7 @@ static bool read_content(tc_interp *it, const tc_op *op, const tc_ibyte *b,
 /* A reader, as clocks know it. */
 typedef struct reading {
     unsigned actor, component;
-    uint32_t epoch;
+    uint32_t epoch, fence;
     bool is_async;
 } reading;
 
@@ -231,7 +231,8 @@ static bool read_byte(tc_interp *it, const tc_op *op, tc_ibyte *b,
     } else if (r->is_async) {
         ok = check_fence(it, op, b, r->actor, "reads");
     }
-    reads_of(it, b)[r->component] = (tc_iread){r->epoch, tc_iop_of(op)->id};
+    reads_of(it, b)[r->component] =
+        (tc_iread){r->epoch, r->fence, tc_iop_of(op)->id};
     return ok;
 }
 
@@ -253,6 +254,8 @@ static reading reading_of(const tc_interp *it, tc_ireader reader,
     r.epoch = s->now[r.component];
     r.is_async = reader == TC_READ_PRODUCTS || reader == TC_READ_STORE ||
                  reader == TC_READ_STORES;
+    if (reader == TC_READ_THREADS)
+        r.fence = s->now[tc_clock_fences(s, group)] + 1;
     return r;
 }
 
@@ -374,6 +377,24 @@ static bool find_written(tc_interp *it, const tc_op *op, const tc_iwriter *w,
                           w->thread, b->write_thread);
 }
 
+/* A barrier does not wait until what threads load has come, and a bulk copy
+ * does not queue behind it. */
+static bool check_reads_fenced(tc_interp *it, const tc_op *op,
+                               const tc_ibyte *b, const tc_iwriter *w)
+{
+    const tc_isync *s = &it->sync;
+    const tc_iread *reads = &reads_of(it, b)[tc_clock_group(0)];
+    for (unsigned g = 0; g < s->ngroups; g++)
+        if (!tc_interp_knows(it, w->actor, tc_clock_fences(s, g),
+                             reads[g].fence) &&
+            !tc_interp_find(it, op, it->ops[reads[g].op], "read here",
+                            "race: overwrites asynchronously what threads have "
+                            "read, with no fence_async of theirs before the "
+                            "barrier"))
+            return false;
+    return true;
+}
+
 static bool claim_byte(tc_interp *it, const tc_op *op, const tc_ibyte *b,
                        const tc_iwriter *w)
 {
@@ -386,6 +407,8 @@ static bool claim_byte(tc_interp *it, const tc_op *op, const tc_ibyte *b,
     for (unsigned i = 0; i < it->sync.nreaders; i++)
         if (reads[i].epoch > known[i])
             return find_read(it, op, w, i, it->ops[reads[i].op]);
+    if (w->is_bulk && !check_reads_fenced(it, op, b, w))
+        return false;
     if (b->state != TC_BYTE_FULL)
         return true;
     bool own = w->is_copy && writer(it, b)->code == TC_ASYNC_COPY &&

@@ -85,9 +85,10 @@ typedef struct tc_ibyte {
     uint32_t write_fence; /* the fence of the writer's group that shows it */
 } tc_ibyte;
 
-/* Of a byte and a component: the last read; epoch 0: none. */
+/* Of a byte and a component: the last read; epoch 0: none. fence: of a group's
+ * threads, the fence_async behind it. */
 typedef struct tc_iread {
-    uint32_t epoch;
+    uint32_t epoch, fence;
     uint16_t op;
 } tc_iread;
 

@@ -40,6 +40,7 @@ static const char persistent[] =
     "      %next = smem_get %b // get\n"
     "      %i = smem_index %in, %s\n"
     "      %v = smem_load %i : tile<128x64 x f16, #blocked(1x8, 4x8, 8x1)>\n"
+    "      fence_async // read\n"
     "      barrier scope(group) // read\n"
     "      mbarrier_arrive %free, %s\n"
     "      tma_store_wait pending(0) // loop\n"
@@ -106,6 +107,13 @@ typedef struct mistake {
 } mistake;
 
 static const mistake mistakes[] = {
+    {"      fence_async // read\n", "",
+     "overwrites asynchronously what threads have read, with no fence_async",
+     "tma_load block", "%v = smem_load"},
+    {"      fence_async // read\n      barrier scope(group) // read\n",
+     "      barrier scope(group) // read\n      fence_async // read\n",
+     "overwrites asynchronously what threads have read, with no fence_async",
+     "tma_load block", "%v = smem_load"},
     {"      barrier scope(group) // read\n", "",
      "race: overwrites what the consumer may still read", "// put", "// get"},
     {"      barrier scope(group) // read\n      mbarrier_arrive %free, %s\n",
