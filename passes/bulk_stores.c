@@ -50,6 +50,7 @@ enum { FEW_BYTES = 1024, SECTOR = 32 };
 typedef struct parts {
     bool by_group; /* each group stores its own */
     unsigned axis; /* along which they lie */
+    bool front;    /* whole boxes may lie in front of the tensor */
 } parts;
 
 /* ---- Which stores ---- */
@@ -214,12 +215,14 @@ static void build_copy(tc_builder *b, tc_value *window, tc_value *buffer,
         tc_op_set_int(op, "axis", p->axis);
     if (add)
         tc_op_set_word(op, "kind", "add");
+    if (p->front)
+        tc_op_set_attr(op, "front", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
 }
 
 /* No copy out of the loop is left; its buffer's memory is anybody's. */
 static void wait_behind(tc_bulk *s, tc_op *loop)
 {
-    const parts whole = {false, 0};
+    const parts whole = {false, 0, false};
     tc_builder b = {s->f, loop->parent, loop->next, loop->loc};
     tc_bulk_build_wait(&b);
     build_barrier(&b, &whole);
@@ -301,7 +304,44 @@ static parts parts_of(const tc_bulk *s, const tc_type *tile)
 {
     unsigned groups = s->f->warps / 4, axis;
     bool apart = groups > 1 && tc_held_by_groups(tile->layout, groups, &axis);
-    return (parts){apart, apart ? axis : 0};
+    return (parts){apart, apart ? axis : 0, false};
+}
+
+/* As far as it can be seen. Where tiles are taken apart, as remainders, there
+ * are products around the difference. */
+static bool may_be_negative(const tc_value *offset)
+{
+    const tc_op *op = offset->def;
+    if (op && op->code == TC_ADD)
+        return may_be_negative(op->in[0]) || may_be_negative(op->in[1]);
+    tc_scalar x;
+    return op && (op->code == TC_SUB || op->code == TC_NEG ||
+                  (tc_match_const(offset, &x) && x.i < 0));
+}
+
+/* Bulk stores that begin in front of the tensor are illegal instructions (those
+ * that end behind it are not, nor are such loads): boxes have to lie there as a
+ * whole, and are left out then. */
+static bool may_begin_there(tc_bulk *s, const tc_op *store, const tc_type *type,
+                            parts *p)
+{
+    const tc_op *block = tc_block_of(store->in[0]);
+    const char *why;
+    tc_tma t;
+    if (!tc_tma_of_groups(store->in[0], type, p->axis,
+                          p->by_group ? s->f->warps / 4 : 1, &t, &why))
+        return false;
+    for (unsigned dim = 0; dim < t.rank; dim++) {
+        const tc_value *offset = block->in[1 + dim];
+        if (t.box[dim] == 1 || !may_be_negative(offset))
+            continue;
+        const tc_axis_analysis *a =
+            tc_axis_analyse(s->env->scratch, s->f, s->f->aligned);
+        if (tc_axis_divisor(tc_axis_info_of(a, offset)) % t.box[dim] != 0)
+            return false;
+        p->front = true;
+    }
+    return true;
 }
 
 static const char *try_store(tc_bulk *s, tc_op *store)
@@ -318,12 +358,16 @@ static const char *try_store(tc_bulk *s, tc_op *store)
     if (may_be_aligned(s, tensor))
         s->f->aligned |= (uint64_t)1 << tensor->index;
     const tc_type *tile = stored_type(s, store);
-    const parts whole = {false, 0};
+    const parts whole = {false, 0, false};
     parts p = parts_of(s, tile);
     const tc_type *type = choose_buffer(s, store, tile, &p, &why);
     if (!type) {
         p = whole;
         type = choose_buffer(s, store, tile, &p, &why);
+    }
+    if (type && !may_begin_there(s, store, type, &p)) {
+        why = "it may begin in front of the tensor, within what is copied";
+        type = NULL;
     }
     tc_bulk_place place = !type ? TC_BULK_NOWHERE
                           : shared_buffer(s, store, type)

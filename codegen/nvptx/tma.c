@@ -232,6 +232,16 @@ bool tc_nvptx_tma_load(tc_gen *g, const tc_op *op)
     return true;
 }
 
+/* i1: copy i does not begin in front of the tensor. */
+static LLVMValueRef is_inside(tc_gen *g, const tc_op *op, const tc_tma *t,
+                              unsigned i)
+{
+    LLVMValueRef any = tc_gen_i32(g, 0); /* the sign is that of any */
+    for (unsigned k = 0; k < t->rank; k++)
+        any = LLVMBuildOr(g->b, any, place_along(g, op, t, i, k), "");
+    return LLVMBuildICmp(g->b, LLVMIntSGE, any, tc_gen_i32(g, 0), "");
+}
+
 bool tc_nvptx_tma_store(tc_gen *g, const tc_op *op)
 {
     enum { FEW = 2 };
@@ -244,8 +254,14 @@ bool tc_nvptx_tma_store(tc_gen *g, const tc_op *op)
      * more. With more copies the branch is faster. */
     LLVMValueRef only = t.ncopies <= FEW ? tc_gen_elected(g, each) : NULL;
     tc_one one = only ? (tc_one){NULL} : tc_gen_elect(g, each);
-    for (unsigned i = 0; i < t.ncopies; i++)
-        copy_box(g, op, &t, i, NULL, only);
+    for (unsigned i = 0; i < t.ncopies; i++) {
+        LLVMValueRef when = only;
+        if (tc_op_int(op, "front")) {
+            when = is_inside(g, op, &t, i);
+            when = only ? LLVMBuildAnd(g->b, only, when, "") : when;
+        }
+        copy_box(g, op, &t, i, NULL, when);
+    }
     plain(g, "cp.async.bulk.commit_group;"); /* the others': of nothing */
     tc_gen_join(g, one);
     return true;
