@@ -20,12 +20,18 @@ struct bindings {
     size_t n;
 };
 
-static void bind(struct bindings *b, const char *name, const char *value)
+static bool is_bound(const struct bindings *b, const char *name)
 {
     for (size_t i = 0; i < b->n; i++)
         if (strcmp(b->all[i].name, name) == 0)
-            return;
-    b->all[b->n++] = (tilec_binding){name, value};
+            return true;
+    return false;
+}
+
+static void bind(struct bindings *b, const char *name, const char *value)
+{
+    if (!is_bound(b, name))
+        b->all[b->n++] = (tilec_binding){name, value};
 }
 
 static void bind_all(struct bindings *b, const tilec_binding *list, size_t n)
@@ -136,6 +142,10 @@ static void bind_forward(const tc_attention_job *p, struct bindings *b,
     copy_all(b, o->bindings, o->nbindings);
     bind_all(b, p->factors.bindings, p->factors.n);
     bind_all(b, p->tuning.bindings, p->tuning.nbindings);
+    /* Lists, and factors of blocks, are of blocks that begin at multiples of
+     * their rows. */
+    if (config->front && !p->lists.of_queries && !is_bound(b, "SQ"))
+        bind(b, "FRONT", "64");
     bind_all(b, config->bindings, config->nbindings);
     if (p->factors.n) { /* the kernel's own */
         bind(b, "BM", "64");

@@ -35,7 +35,7 @@ static const char *mask_class(const tc_attention_job *p)
     const tc_mod *mask = &p->mods.all[TC_MOD_MASK];
     if (!mask->wanted)
         return "none";
-    return tc_is_window(p->job->module, mask->func.name) ? "window" : "masked";
+    return tc_mask_class(p->job->module, mask->func.name);
 }
 
 /* What a step of its loop takes (1): keys, or queries where keys stay (0). */

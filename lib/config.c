@@ -32,7 +32,7 @@ static int closeness(const cJSON *entry, const char *mask)
         return 0;
     if (strcmp(class, mask) == 0)
         return 2;
-    return strcmp(class, "masked") == 0 && strcmp(mask, "window") == 0 ? 1 : -1;
+    return strcmp(class, "masked") == 0 && strcmp(mask, "none") != 0 ? 1 : -1;
 }
 
 static bool fits(const cJSON *entry, const tc_config_query *q)
@@ -100,6 +100,8 @@ static void take(tc_arena *a, const cJSON *entry, tc_config *out)
             out->stages = (unsigned)item->valueint;
         else if (strcmp(item->string, "pair") == 0)
             out->pair = item->valueint != 0;
+        else if (strcmp(item->string, "front") == 0)
+            out->front = item->valueint != 0;
         else if (strcmp(item->string, "ptxas") == 0)
             out->ptxas_level = (unsigned)item->valueint;
         else if (out->nbindings < TC_CONFIG_BINDINGS)

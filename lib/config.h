@@ -12,9 +12,9 @@
  * its own; fields that are missing fit all, "exact": 1 only those that want
  * exact sums. Of those the best: the nearest target, then that, then the data
  * type and the dim that are named, then the smallest d and dv, then the mask
- * class ("none"; "masked", and of those "window") and that of the score
- * function
- * ("score": "curved"), then the nearest length not above its own.
+ * class ("none"; "masked", and of those "window" and "causal") and that of the
+ * score function ("score": "curved"), then the nearest length not above its
+ * own.
  */
 #ifndef TC_CONFIG_H
 #define TC_CONFIG_H
@@ -29,7 +29,7 @@ typedef struct tc_config_query {
     const tc_target *target;
     const char *dtype; /* "bf16" */
     int64_t d, dv;     /* 0: the kernel has none */
-    const char *mask;  /* "none", "masked", "window": see mod_window.h */
+    const char *mask;  /* "none", or see mod_window.h */
     int64_t length;    /* of the keys, or the largest side */
     int64_t vc;        /* 0: the kernel has none */
     bool exact;        /* sums are (EXACT of attention_fwd) */
@@ -41,8 +41,9 @@ typedef struct tc_config {
     unsigned warps, stages; /* 0: not said */
     unsigned ptxas_level;   /* "ptxas" */
     tc_tiles tiles;         /* "none", "static", "dynamic" */
-    bool pair; /* "pair": two kernels, as for the same bits, are faster than it
-                */
+    bool pair;  /* "pair": two kernels, as for the same bits, are faster than it
+                 */
+    bool front; /* "front": FRONT of attention_fwd, where the plan allows it */
     unsigned nbindings;
     tilec_binding bindings[TC_CONFIG_BINDINGS];
 } tc_config;

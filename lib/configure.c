@@ -48,7 +48,7 @@ static const char *mask_class(const tc_module *m, const char *mask)
 {
     if (!mask || strcmp(mask, "@no_mask") == 0)
         return "none";
-    return tc_is_window(m, mask + 1) ? "window" : "masked";
+    return tc_mask_class(m, mask + 1);
 }
 
 static tc_config_query query_of(const tc_job *job, const tc_target *target,

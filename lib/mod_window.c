@@ -5,6 +5,7 @@
  *
  *   %k <= %q and %q - %k < %w         abs(%q - %k) <= %w
  *
+ * and causal if it bounds it from above only.
  * That is a guess about speed only (which tiles were measured to be good): it
  * looks at signs, not at sizes.
  */
@@ -141,13 +142,14 @@ static unsigned bounds_of(const struct walk *w, const tc_value *v,
     }
 }
 
-bool tc_is_window(const tc_module *m, const char *function)
+const char *tc_mask_class(const tc_module *m, const char *function)
 {
+    static const char *const classes[] = {
+        "masked", [ABOVE] = "causal", [BELOW] = "masked",
+        [ABOVE | BELOW] = "window"};
     const tc_func *f = tc_func_find(m, function);
     const struct walk w = {.module = m};
-    if (!f)
-        return false;
-    const tc_op *last = f->body->last;
-    return last && last->code == TC_RETURN && last->nin == 1 &&
-           bounds_of(&w, last->in[0], 0) == (ABOVE | BELOW);
+    const tc_op *last = f ? f->body->last : NULL;
+    bool returns = last && last->code == TC_RETURN && last->nin == 1;
+    return classes[returns ? bounds_of(&w, last->in[0], 0) : 0];
 }

@@ -7,8 +7,8 @@
 
 #include "ir/ir.h"
 
-/* Is the mask a window that goes along with the query: does it hide keys far
- * before and far behind? False where it is not known. */
-bool tc_is_window(const tc_module *m, const char *function);
+/* "window" if the mask goes along with the query: hides keys far before and far
+ * behind; "causal" if it is known to hide those behind only; else "masked". */
+const char *tc_mask_class(const tc_module *m, const char *function);
 
 #endif

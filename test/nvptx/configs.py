@@ -64,6 +64,7 @@ def fault(kernel, entry, dtype, mask, target, folder):
             words += ["--" + name, str(use.pop(name))]
     level = use.pop("ptxas", 3)
     use.pop("pair", 0)  # of plans
+    words += ["-D", "FRONT=64"] if use.pop("front", 0) else []
     if entry.get("score") == "curved":
         words += ["-D", "score_mod=@soft_cap"]
     for name, value in use.items():
@@ -95,7 +96,8 @@ def cases_of(kernel):
         targets = (entry["target"],) if exact or plain else (entry["target"],
                                                              "sm_90")
         masks = ([0] if plain or kernel == "matmul" else
-                 {"none": [0], "masked": [1], "window": [1]}.get(entry.get("mask"), [0, 1]))
+                 {"none": [0], "masked": [1], "window": [1],
+                  "causal": [1]}.get(entry.get("mask"), [0, 1]))
         for t in types:
             for m in masks:
                 for target in targets:

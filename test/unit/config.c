@@ -85,6 +85,7 @@ START_TEST(the_nearest_entry_is_taken)
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "masked", 100), 6);
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "window", 100), 6);
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "window", 2048), 13);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "causal", 2048), 6);
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "masked", 2048), 6);
     ck_assert_int_eq(rows("sm_80", "bf16", 128, "window", 2048), 4);
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 5000), 8);
