@@ -59,6 +59,8 @@ bool tc_verify_region_count(const tc_verifier *v, const tc_op *op,
                             unsigned n) TC_MUST_CHECK;
 bool tc_verify_arg_count(const tc_verifier *v, const tc_region *r,
                          unsigned n) TC_MUST_CHECK;
+bool tc_verify_follow(const tc_verifier *v, const tc_op *op,
+                      unsigned first) TC_MUST_CHECK;
 bool tc_verify_boundary(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
 /* Whether a terminator hands the owner of its region what that expects. */
 bool tc_verify_terminator(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;

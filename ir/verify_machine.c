@@ -163,7 +163,16 @@ static bool check_store(const tc_verifier *v, const tc_op *op)
         return tc_error(v->cx, op->loc,
                         "tma_store: kind(add) to %s, expected f32",
                         tc_type_name(v->cx, t->elem));
-    if (!tc_op_is_word(op, "scope", "group"))
+    bool by_group = tc_op_is_word(op, "scope", "group");
+    bool may_follow = by_group && tc_op_is_word(op, "kind", "add");
+    if (op->nin != 2 && (op->nin != 5 || !may_follow))
+        return tc_error(v->cx, op->loc,
+                        "tma_store: expected 2 operands, or 5 of scope(group) "
+                        "kind(add), found %u",
+                        op->nin);
+    if (!tc_verify_follow(v, op, 2))
+        return false;
+    if (!by_group)
         return true;
     if (!v->f->warps || v->f->warps % 4)
         return tc_error(v->cx, op->loc,

@@ -434,6 +434,26 @@ static bool check_store(const tc_verifier *v, const tc_op *op)
     return tc_verify_boundary(v, op) & fits;
 }
 
+/* Operands `first` and the next one, and the step behind them. */
+bool tc_verify_follow(const tc_verifier *v, const tc_op *op, unsigned first)
+{
+    for (unsigned i = first; i < op->nin; i++) {
+        const tc_type *t = op->in[i]->type;
+        bool is_step = i == first + 2;
+        if (is_step ? t->kind != TC_I32
+                    : t->kind != TC_PTR || t->elem->kind != TC_I32)
+            return tc_error(v->cx, op->loc, "%s: operand %u is %s, expected %s",
+                            tc_op_name(op), i, tc_type_name(v->cx, t),
+                            is_step ? "i32" : "ptr<i32>");
+    }
+    return true;
+}
+
+static bool check_follow(const tc_verifier *v, const tc_op *op)
+{
+    return tc_verify_follow(v, op, 0);
+}
+
 static bool check_advance(const tc_verifier *v, const tc_op *op)
 {
     const tc_value *tensor = tensor_of(op->in[0]);
@@ -530,6 +550,7 @@ static check_fn *const extra[TC_OPCODE_COUNT] = {
     [TC_ASSERT] = check_assert,     [TC_PRINT] = check_print,
     [TC_VJP] = check_call,          [TC_WORKSPACE] = tc_verify_workspace,
     [TC_FILL] = tc_verify_fill,     [TC_LAUNCH] = tc_verify_launch,
+    [TC_FOLLOW] = check_follow,     [TC_FOLLOW_END] = check_follow,
 };
 
 static bool owns_regions(const tc_op *op)

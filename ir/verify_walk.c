@@ -205,9 +205,12 @@ static bool is_scalar_op(const tc_op *op)
     return true;
 }
 
-/* Adds to memory, which adding zeros leaves as it was. */
+/* Adds to memory, which adding zeros leaves as it was; or keeps an order of
+ * that. */
 static bool only_adds(const tc_op *op)
 {
+    if (op->code == TC_FOLLOW || op->code == TC_FOLLOW_END)
+        return true;
     bool has_kind = op->code == TC_STORE || op->code == TC_ATOMIC;
     if (!has_kind || !tc_op_is_word(op, "kind", "add"))
         return false;

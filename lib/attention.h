@@ -102,6 +102,9 @@ bool tc_attention_config(const tc_attention_job *p, const char *kernel,
 /* Two kernels that compute dk and dv, and dq, may be faster than one that adds
  * dq up; captured gradients would lose by what else `deterministic` means. */
 bool tc_attention_prefers_pair(const tc_attention_job *p);
+/* The same bits by one kernel that adds dq up in order. Once it is known what
+ * is by lists. */
+bool tc_attention_adds_in_order(const tc_attention_job *p);
 /* Over how many programs the heads that share a block of keys are split. */
 unsigned tc_attention_split_of(const tc_attention_job *p, int64_t block);
 

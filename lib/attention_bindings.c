@@ -206,7 +206,7 @@ bool tc_attention_finish_forward(tc_attention_job *p)
 /* The kernels that are tuned, and what the plan calls their blocks. */
 static const struct tuned {
     const char *kernel;
-    bool is_deterministic;
+    bool is_of_pair;
     const char *rows, *columns;
 } tuned[] = {{"attention_bwd", false, "BM", "BN"},
              {"attention_bwd_dkv", true, "BM", "BN"},
@@ -298,14 +298,15 @@ bool tc_attention_finish_backward(tc_attention_job *p)
     const tilec_attention_options *o = &p->r->options;
     struct bindings b = new_bindings(p);
     tc_plan_tuning *tunings = tc_arena_array(p->arena, tc_plan_tuning, NTUNED);
-    bool deterministic = o->deterministic != 0;
+    bool in_order = tc_attention_adds_in_order(p);
+    bool pair = o->deterministic && !in_order;
     copy_all(&b, o->backward_bindings, o->nbackward_bindings);
     bind_all(&b, p->tuning.bindings, p->tuning.nbindings);
     for (int i = 0; i < NTUNED; i++)
-        if (tuned[i].is_deterministic == deterministic)
+        if (tuned[i].is_of_pair == pair)
             use_config(p, &tuned[i], &b, &tunings[p->job->ntunings++]);
     p->job->tunings = tunings;
-    bind(&b, "DETERMINISTIC", deterministic ? "1" : "0");
+    bind(&b, "DETERMINISTIC", in_order ? "2" : pair ? "1" : "0");
     bind(&b, "CAPTURED", o->captured_gradients ? "1" : "0");
     bind_key_and_query_lists(p, &b);
     bind_split(p, &b);

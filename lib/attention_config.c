@@ -165,3 +165,11 @@ bool tc_attention_prefers_pair(const tc_attention_job *p)
            tc_attention_config(p, "attention_bwd", &c) &&
            (c.pair || is_few_and_masked(p, &c) || is_short_and_masked(p));
 }
+
+bool tc_attention_adds_in_order(const tc_attention_job *p)
+{
+    tc_config c;
+    return p->target && p->r->options.deterministic && !p->lists.of_keys &&
+           !p->r->smaller[TC_BACKWARD] && !tc_attention_prefers_pair(p) &&
+           tc_attention_config(p, "attention_bwd", &c) && c.in_order;
+}

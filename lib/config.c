@@ -102,6 +102,8 @@ static void take(tc_arena *a, const cJSON *entry, tc_config *out)
             out->pair = item->valueint != 0;
         else if (strcmp(item->string, "front") == 0)
             out->front = item->valueint != 0;
+        else if (strcmp(item->string, "in_order") == 0)
+            out->in_order = item->valueint != 0;
         else if (strcmp(item->string, "ptxas") == 0)
             out->ptxas_level = (unsigned)item->valueint;
         else if (out->nbindings < TC_CONFIG_BINDINGS)

@@ -44,6 +44,7 @@ typedef struct tc_config {
     bool pair;  /* "pair": two kernels, as for the same bits, are faster than it
                  */
     bool front; /* "front": FRONT of attention_fwd, where the plan allows it */
+    bool in_order; /* "in_order": of the same bits, faster than those */
     unsigned nbindings;
     tilec_binding bindings[TC_CONFIG_BINDINGS];
 } tc_config;

@@ -568,8 +568,9 @@ typedef struct tilec_attention_options {
     tilec_tiles tiles;    /* likewise */
     /* The gradients too: tilec_attention_backward can be called. */
     int backward;
-    /* Backward gives the same bits at every run: it computes dq, and dk and dv,
-     * in two kernels, instead of adding up dq in the order of arrival. */
+    /* Backward gives the same bits at every run: it adds up dq in a fixed
+     * order, or computes dq, and dk and dv, in two kernels, instead of adding
+     * it up in the order of arrival. */
     int deterministic;
     /* Backward computes the gradients of the float tensors and scalars that
      * the score mods capture. */

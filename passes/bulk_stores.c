@@ -24,7 +24,9 @@
  * not even that fits, nothing is done.
  * What a step of an inner loop tc_bulk_adds goes the same way, its buffer
  * waited for in the next step; where it does not fit beside what comes behind
- * the loop, its copies have ended there. Tests: test/ir/passes/bulk-stores.
+ * the loop, its copies have ended there. Behind a `follow` it goes only from a
+ * buffer of its own: codegen leaves it to warps beside, which wait. Tests:
+ * test/ir/passes/bulk-stores.
  */
 #include "passes/bulk_stores.h"
 
@@ -201,19 +203,22 @@ static void build_barrier(tc_builder *b, const parts *p)
         tc_op_set_word(op, "scope", "group");
 }
 
-static void build_copy(tc_builder *b, tc_value *window, tc_value *buffer,
-                       tc_value *tile, const parts *p, bool add)
+/* follow: what stands before the store, or NULL. */
+static void build_copy(tc_builder *b, const tc_op *store, const tc_op *follow,
+                       tc_value *buffer, tc_value *tile, const parts *p)
 {
-    tc_value *write[] = {buffer, tile}, *copy[] = {window, buffer};
+    tc_value *write[] = {buffer, tile}, *copy[5] = {store->in[0], buffer};
+    for (unsigned i = 0; i < 3 && follow; i++)
+        copy[2 + i] = follow->in[i];
     tc_build_effect(b, TC_SMEM_STORE, 2, write);
     tc_build_effect(b, TC_FENCE_ASYNC, 0, NULL);
     build_barrier(b, p);
-    tc_op *op = tc_build_effect(b, TC_TMA_STORE, 2, copy);
+    tc_op *op = tc_build_effect(b, TC_TMA_STORE, follow ? 5 : 2, copy);
     if (p->by_group)
         tc_op_set_word(op, "scope", "group");
     if (p->by_group && p->axis)
         tc_op_set_int(op, "axis", p->axis);
-    if (add)
+    if (tc_bulk_adds(store))
         tc_op_set_word(op, "kind", "add");
     if (p->front)
         tc_op_set_attr(op, "front", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
@@ -256,6 +261,7 @@ static tc_value *shared_buffer(const tc_bulk *s, const tc_op *store,
 static void replace(tc_bulk *s, tc_op *store, const tc_type *type,
                     const parts *p, tc_bulk_place place)
 {
+    tc_op *follow = tc_follow_of(store);
     tc_builder b = tc_builder_before(store);
     tc_op *loop = place == TC_BULK_IN_LOOP  ? tc_bulk_whole_loop(s, store)
                   : place == TC_BULK_ALWAYS ? s->tiles
@@ -270,12 +276,15 @@ static void replace(tc_bulk *s, tc_op *store, const tc_type *type,
         s->added_from = buffer;
         s->added_to = tc_accessed_tensor(store);
     }
-    if (loop || shared)
-        tc_bulk_build_wait(&b);
+    if (loop || shared) {
+        tc_op *wait = tc_bulk_build_wait(&b);
+        if (follow)
+            tc_op_set_attr(wait, "sent",
+                           (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    }
     if (loop || shared || p->by_group)
         build_barrier(&b, p);
-    build_copy(&b, store->in[0], buffer, build_stored(s, &b, store), p,
-               tc_bulk_adds(store));
+    build_copy(&b, store, follow, buffer, build_stored(s, &b, store), p);
     if (!loop && !shared) {
         tc_bulk_build_wait(&b);
         build_barrier(&b, p);
@@ -286,6 +295,8 @@ static void replace(tc_bulk *s, tc_op *store, const tc_type *type,
     tc_forget_speculatable(store->parent);
     tc_value *stored = store->in[1];
     tc_op_erase(store);
+    if (follow)
+        tc_op_erase(follow);
     erase_unused(tc_match_op(stored, TC_TRANS));
     erase_unused(tc_match_op(stored, TC_CONVERT_LAYOUT));
     s->changed = true;
@@ -344,6 +355,13 @@ static bool may_begin_there(tc_bulk *s, const tc_op *store, const tc_type *type,
     return true;
 }
 
+/* By a warp of its own, which says when the buffer may be written again, once
+ * for each time. */
+static bool may_be_sent(const parts *p, tc_bulk_place place)
+{
+    return p->by_group && (place == TC_BULK_ALWAYS || place == TC_BULK_SHARED);
+}
+
 static const char *try_store(tc_bulk *s, tc_op *store)
 {
     if (tc_bulk_loop(s, store) && !tc_bulk_adds(store))
@@ -379,6 +397,11 @@ static const char *try_store(tc_bulk *s, tc_op *store)
             "its %u bytes of shared memory do not fit beside %u slots for each "
             "load of the loop: smaller tiles take less",
             tc_smem_bytes(type), tc_bulk_hot_slots(s));
+    if (place && tc_follow_of(store) && !may_be_sent(&p, place)) {
+        place = TC_BULK_NOWHERE;
+        why = "it follows other programs, which takes parts of warp groups and "
+              "a buffer of its own";
+    }
     if (!place) {
         s->f->aligned = aligned;
         return why;

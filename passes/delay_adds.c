@@ -24,6 +24,7 @@
  * Tests: test/ir/passes/delay-adds.
  */
 #include "passes/effects.h"
+#include "passes/hazards.h"
 #include "passes/match.h"
 #include "passes/shared_memory.h"
 #include "passes/slots.h"
@@ -41,7 +42,8 @@ typedef struct adding {
     tc_pass_env *env;
     tc_func *f;
     tc_op *loop, *store, *block, *product;
-    tc_op *view; /* smem_trans, or NULL */
+    tc_op *follow; /* tc_follow_of the store */
+    tc_op *view;   /* smem_trans, or NULL */
     tc_op *alloc, *fill;
     unsigned operand; /* of the product: the buffer */
     unsigned outside; /* of the block: the offset that leaves the tensor */
@@ -119,6 +121,7 @@ static bool match_window(adding *a)
 static bool match(adding *a, tc_op *op)
 {
     a->store = op;
+    a->follow = tc_follow_of(op);
     return op->code == TC_STORE && op->nin == 2 &&
            tc_op_is_word(op, "kind", "add") && tc_op_has_attr(op, "boundary") &&
            match_product(a) && match_window(a);
@@ -190,9 +193,10 @@ static tc_value *end_of_dim(const adding *a, tc_builder *b)
     return tc_build_op(b, size, NULL);
 }
 
-/* The product of what is in that slot, added where `offsets` say. */
+/* The product of what is in that slot, added where `offsets` say, behind
+ * others at that step. */
 static void build_add(const adding *a, tc_builder *b, tc_value *slot,
-                      tc_value *const *offsets)
+                      tc_value *const *offsets, tc_value *step)
 {
     tc_value *in[3] = {a->product->in[0], a->product->in[1]};
     const tc_type *sum = a->product->out[0]->type;
@@ -204,6 +208,10 @@ static void build_add(const adding *a, tc_builder *b, tc_value *slot,
     tc_value *write[] = {
         tc_build_like(b, a->block, offsets, a->block->out[0]->type),
         tc_build_like(b, a->product, in, sum)};
+    if (a->follow) {
+        tc_value *who[] = {a->follow->in[0], a->follow->in[1], step};
+        tc_build_effect(b, TC_FOLLOW, 3, who);
+    }
     tc_op *store = tc_op_new(b->func, TC_STORE, b->loc, 2, write, 0);
     for (unsigned i = 0; i < tc_op_nattrs(TC_STORE); i++)
         store->attrs[i] = a->store->attrs[i];
@@ -212,7 +220,8 @@ static void build_add(const adding *a, tc_builder *b, tc_value *slot,
 
 static void erase_old(const adding *a)
 {
-    tc_op *old[] = {a->store, a->product, a->view, a->block, a->alloc};
+    tc_op *old[] = {a->store, a->product, a->view,
+                    a->block, a->alloc,   a->follow};
     for (unsigned i = 0; i < sizeof old / sizeof *old; i++)
         if (old[i])
             tc_op_erase(old[i]);
@@ -234,28 +243,38 @@ static tc_builder build_if_run(const adding *a)
 
 static void delay(adding *a)
 {
-    enum { MOST = 1 + TC_MAX_RANK };
+    enum { MOST = 1 + TC_MAX_RANK + 1 };
     tc_builder b = tc_builder_before(a->loop);
     b.loc = a->store->loc;
     tc_value *ring = build_ring(a, &b), *init[MOST] = {int_of(&b, 0)};
     const char *names[MOST] = {NULL};
     tc_value *now[MOST], *offsets[MOST], *last[MOST];
-    unsigned n = 1, carried[MOST];
+    tc_value **earlier[MOST], **latest[MOST];
+    tc_value *step = NULL, *last_step = NULL;
+    unsigned n = 1;
     for (unsigned i = 0; i < a->block->nin; i++) {
         offsets[i] = last[i] = a->block->in[i];
         if (i == 0 || !is_of_step(a, a->block->in[i]))
             continue;
         now[n] = a->block->in[i];
-        carried[n] = i;
+        earlier[n] = &offsets[i];
+        latest[n] = &last[i];
         init[n++] = i == a->outside
                         ? end_of_dim(a, &b)
                         : tc_build_int(&b, a->block->in[i]->type, 0);
     }
+    if (a->follow) {
+        step = last_step = a->follow->in[2];
+        now[n] = step;
+        earlier[n] = &step;
+        latest[n] = &last_step;
+        init[n++] = int_of(&b, -1); /* behind nobody, before everybody */
+    }
     unsigned first = a->loop->nout;
     a->loop = tc_slots_add(a->loop, n, init, names);
     for (unsigned i = 1; i < n; i++) {
-        offsets[carried[i]] = tc_slot_arg(a->loop, first + i);
-        last[carried[i]] = a->loop->out[first + i];
+        *earlier[i] = tc_slot_arg(a->loop, first + i);
+        *latest[i] = a->loop->out[first + i];
         tc_slot_set_next(a->loop, first + i, now[i]);
     }
 
@@ -264,11 +283,12 @@ static void delay(adding *a)
     tc_op_set_in(a->fill, 0, slot_of(&in, ring, slot));
     in = tc_builder_before(a->store);
     tc_value *other = tc_build_binary(&in, TC_XOR, slot, int_of(&in, 1));
-    build_add(a, &in, slot_of(&in, ring, other), offsets);
+    build_add(a, &in, slot_of(&in, ring, other), offsets, step);
     tc_slot_set_next(a->loop, first, other);
 
     tc_builder behind = build_if_run(a);
-    build_add(a, &behind, other_slot(&behind, ring, a->loop->out[first]), last);
+    build_add(a, &behind, other_slot(&behind, ring, a->loop->out[first]), last,
+              last_step);
     erase_old(a);
     tc_forget_speculatable(a->loop->regions[0]);
     tc_forget_speculatable(a->loop->parent);

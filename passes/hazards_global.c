@@ -27,6 +27,14 @@ bool tc_adds_to_memory(const tc_op *op)
     return op->code == TC_STORE && tc_op_is_word(op, "kind", "add");
 }
 
+tc_op *tc_follow_of(const tc_op *store)
+{
+    tc_op *at = tc_adds_to_memory(store) ? store->prev : NULL;
+    while (at && at->nregions == 0 && tc_op_has(at, TC_PURE))
+        at = at->prev;
+    return at && at->code == TC_FOLLOW ? at : NULL;
+}
+
 /* In steps, of any threads in any order. */
 static bool changes_in_steps(const tc_op *op)
 {

@@ -46,7 +46,7 @@
  *   %i = program_id axis(0)     becomes     %i = num_programs axis(0) - 1
  *                                                - program_id axis(0)
  *
- * so that short ones fill up the end.
+ * so that short ones fill up the end; unless programs follow others.
  */
 #include "passes/tile_order.h"
 
@@ -315,7 +315,7 @@ static void rename_first(struct persist *s, tc_region *r, const tc_op *own,
 static tc_change begin_with_last(struct persist *s)
 {
     tc_func *f = s->f;
-    if (s->work.steps[0] != TC_TREND_GROWS)
+    if (s->work.steps[0] != TC_TREND_GROWS || s->work.follows)
         return TC_UNCHANGED;
     tc_builder b = tc_builder_before(f->body->first);
     b.loc = f->loc;

@@ -22,6 +22,9 @@
  *              that is much shorter leaves programs with nothing to do at the
  *              end: there are as many as a power of two says, since heads and
  *              batches mostly are multiples of some.
+ *              So are tiles that follow those before them along axis 0: fewer
+ *              follow each other in a row then. Ascending, so that none waits
+ *              for one that nobody has begun.
  *
  * test/unit/tiles.c decodes all tiles of many grids.
  */
@@ -69,13 +72,18 @@ static int64_t group_rows(const tc_tile_work *w)
     return rows;
 }
 
+/* Longer tiles come first along axis 0. */
+static bool has_trend(const tc_tile_work *w)
+{
+    return w->steps[0] == TC_TREND_GROWS || w->steps[0] == TC_TREND_SHRINKS;
+}
+
 tc_tile_order tc_tile_order_of(const tc_tile_work *work, unsigned naxes)
 {
     tc_tile_order o = {.naxes = naxes};
-    tc_trend first = work->steps[0];
-    if (first == TC_TREND_GROWS || first == TC_TREND_SHRINKS) {
+    if (has_trend(work) || work->follows) {
         o.kind = TC_ORDER_SECTIONS;
-        o.descending = first == TC_TREND_GROWS;
+        o.descending = work->steps[0] == TC_TREND_GROWS && !work->follows;
         return o;
     }
     o.group = naxes > 1 ? group_rows(work) : 0;
@@ -201,9 +209,14 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
     tc_value *n = as(b, TC_I64, others(b, o)), *one = integer(b, TC_I64, 1);
     tc_value *bytes = section_bytes(b, work), *sections = one;
     if (bytes) {
+        /* Where tiles follow others, long ones end a section while the next
+         * one has begun, and sums are in the cache as well. */
+        int64_t room = SECTION_BYTES;
+        if (work->follows && has_trend(work))
+            room /= 2;
         tc_value *tiles = mul(b, n, as(b, TC_I64, o->sizes[0]));
         sections = tc_build_binary(
-            b, TC_MIN, divide(b, bytes, integer(b, TC_I64, SECTION_BYTES)),
+            b, TC_MIN, divide(b, bytes, integer(b, TC_I64, room)),
             divide(b, tiles, integer(b, TC_I64, SIDE_BY_SIDE)));
         sections = power_of_two(b, tc_build_binary(b, TC_MIN, sections, n));
     }

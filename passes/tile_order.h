@@ -22,6 +22,7 @@ enum { TC_WORK_LOADS = 16 };
 typedef struct tc_tile_work {
     tc_op *hot;                   /* NULL: there is none */
     const char *why;              /* then */
+    bool follows;                 /* those before along axis 0 */
     tc_trend steps[TC_GRID_AXES]; /* of the loops */
     unsigned nloads;
     /* Of the loads in the loops: the tensor (an argument of the kernel), bytes

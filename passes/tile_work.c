@@ -225,6 +225,7 @@ tc_tile_work tc_tile_work_of(const tc_func *f, const tc_pass_env *env)
     struct finder s = {.env = env, .seen.arena = env->scratch};
     for (unsigned axis = 0; axis < TC_GRID_AXES; axis++)
         s.trends[axis].arena = env->scratch;
+    s.work.follows = tc_region_has_op(f->body, TC_FOLLOW);
     visit(&s, f->body);
     if (!s.any_product)
         s.work.why = "no product is large enough for instructions of 64 rows";

@@ -223,6 +223,7 @@ static const tc_host_symbol runtime_symbols[] = {
     {"fmaxf", (void *)fmaxf},
     {"tc_host_rt_fail", (void *)tc_host_rt_fail},
     {"tc_host_rt_print", (void *)tc_host_rt_print},
+    {"tc_host_rt_follow", (void *)tc_host_rt_follow},
     {NULL, NULL},
 };
 
@@ -332,6 +333,7 @@ static bool make_kernel(compiler *c)
     k->sites = copy_sites(&k->arena, &c->emit);
     describe_args(k, c->kernel);
     k->scratch_bytes = c->plan->scratch_bytes;
+    k->ordered = tc_region_has_op(c->kernel->body, TC_FOLLOW);
     if (!link_object(c, &k->fn))
         return false;
     k->jit = c->jit;

@@ -22,6 +22,7 @@ struct tc_host_kernel {
     struct LLVMOrcOpaqueLLJIT *jit;
     tc_host_fn *fn;
     uint64_t scratch_bytes;
+    bool ordered; /* programs may follow those before them */
     tc_site *sites;
     unsigned nargs, nwords;
     tc_host_arg *args;

@@ -202,6 +202,7 @@ void tc_emit_block_load(tc_emit *e, tc_op *op); /* emit_block.c */
 void tc_emit_block_store(tc_emit *e, tc_op *op);
 void tc_emit_gather(tc_emit *e, tc_op *op);
 void tc_emit_atomic(tc_emit *e, tc_op *op);
+void tc_emit_follow(tc_emit *e, tc_op *op);
 void tc_emit_assert(tc_emit *e, tc_op *op);
 void tc_emit_print(tc_emit *e, tc_op *op);
 void tc_emit_assume(tc_emit *e, tc_op *op);

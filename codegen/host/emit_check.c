@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks at run time, and print: calls of runtime.c.
+ * Checks at run time, print, and following others: calls of runtime.c.
  */
 #include "codegen/host/emit.h"
 
@@ -26,14 +26,15 @@ unsigned tc_site_new(tc_emit *e, const tc_op *op, const char *message)
     return site;
 }
 
-static void call_runtime(tc_emit *e, const char *name, unsigned n,
-                         LLVMTypeRef *types, LLVMValueRef *args)
+static LLVMValueRef call_runtime(tc_emit *e, LLVMTypeRef result,
+                                 const char *name, unsigned n,
+                                 LLVMTypeRef *types, LLVMValueRef *args)
 {
-    LLVMTypeRef type = LLVMFunctionType(e->none, types, n, false);
+    LLVMTypeRef type = LLVMFunctionType(result, types, n, false);
     LLVMValueRef fn = LLVMGetNamedFunction(e->module, name);
     if (!fn)
         fn = LLVMAddFunction(e->module, name, type);
-    LLVMBuildCall2(e->b, type, fn, args, n, "");
+    return LLVMBuildCall2(e->b, type, fn, args, n, "");
 }
 
 void tc_emit_check(tc_emit *e, LLVMValueRef ok, unsigned site, unsigned nvalues,
@@ -47,7 +48,7 @@ void tc_emit_check(tc_emit *e, LLVMValueRef ok, unsigned site, unsigned nvalues,
     LLVMValueRef args[6] = {e->thread, tc_i32(e, site)};
     for (unsigned i = 0; i < 4; i++)
         args[2 + i] = i < nvalues ? values[i] : tc_i64(e, 0);
-    call_runtime(e, "tc_host_rt_fail", 6, types, args);
+    call_runtime(e, e->none, "tc_host_rt_fail", 6, types, args);
     LLVMBuildRetVoid(e->b);
     LLVMPositionBuilderAtEnd(e->b, go_on);
 }
@@ -160,5 +161,25 @@ void tc_emit_print(tc_emit *e, tc_op *op)
     e->sites[site].values = values;
     LLVMTypeRef types[] = {e->ptr, e->i32, e->ptr};
     LLVMValueRef args[] = {e->thread, tc_i32(e, site), cell};
-    call_runtime(e, "tc_host_rt_print", 3, types, args);
+    call_runtime(e, e->none, "tc_host_rt_print", 3, types, args);
+}
+
+/* ---- Programs that follow others ---- */
+
+/* One word says how far a program is. */
+void tc_emit_follow(tc_emit *e, tc_op *op)
+{
+    bool end = op->code == TC_FOLLOW_END;
+    LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->i32};
+    LLVMValueRef step = end ? tc_i32(e, INT32_MAX) : tc_scalar_of(e, op->in[2]);
+    LLVMValueRef args[] = {e->thread, tc_scalar_of(e, op->in[0]),
+                           tc_scalar_of(e, op->in[1]), step};
+    LLVMValueRef ok = call_runtime(e, LLVMInt1TypeInContext(e->llvm),
+                                   "tc_host_rt_follow", 4, types, args);
+    LLVMBasicBlockRef stop = tc_block_new(e, "stop");
+    LLVMBasicBlockRef go_on = tc_block_new(e, "followed");
+    LLVMBuildCondBr(e->b, ok, go_on, stop);
+    LLVMPositionBuilderAtEnd(e->b, stop);
+    LLVMBuildRetVoid(e->b);
+    LLVMPositionBuilderAtEnd(e->b, go_on);
 }

@@ -20,6 +20,7 @@ typedef struct launch {
     /* The i-th one to run is program last - i * every. Backwards: what is at
      * the edge of the grid is always among them. */
     uint64_t last, every;
+    bool forwards; /* those that follow others behind these; all of them */
 } launch;
 
 /* ---- Arguments ---- */
@@ -97,7 +98,8 @@ static void work(launch *l, bool is_caller)
         uint64_t end =
             run->total - first < l->batch ? run->total : first + l->batch;
         for (uint64_t i = first; i < end && !atomic_load(&run->stop); i++)
-            run_program(l, &t, scratch, l->last - i * l->every);
+            run_program(l, &t, scratch,
+                        l->forwards ? i : l->last - i * l->every);
         if (is_caller && o->progress)
             o->progress(o->user, (int64_t)end, (int64_t)run->total);
     }
@@ -192,7 +194,8 @@ bool tc_host_launch(const tc_host_kernel *k, const tc_launch_arg *args,
     pack_args(k, args, words);
     l.words = words;
     l.last = l.run.total - 1;
-    l.every = options && options->every ? options->every : 1;
+    l.forwards = k->ordered;
+    l.every = options && options->every && !k->ordered ? options->every : 1;
     l.run.total = l.last / l.every + 1;
     run_threads(&l);
     pthread_mutex_destroy(&l.run.lock);

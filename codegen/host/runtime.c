@@ -7,6 +7,7 @@
 #include "ir/eval.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,26 @@ void tc_host_rt_fail(tc_run_thread *t, int32_t site, int64_t a, int64_t b,
     }
     pthread_mutex_unlock(&run->lock);
     atomic_store(&run->stop, true);
+}
+
+/* ---- follow ---- */
+
+/* A thread that runs a program before this one always gets on. */
+bool tc_host_rt_follow(tc_run_thread *t, int32_t *own, const int32_t *ahead,
+                       int32_t step)
+{
+    bool end = step == INT32_MAX;
+    if (!end)
+        __atomic_store_n(own, step, __ATOMIC_RELEASE);
+    while (own != ahead &&
+           __atomic_load_n(ahead, __ATOMIC_ACQUIRE) <= step - end) {
+        if (atomic_load(&t->run->stop))
+            return false;
+        sched_yield();
+    }
+    if (end)
+        __atomic_store_n(own, step, __ATOMIC_RELEASE);
+    return true;
 }
 
 /* ---- print ---- */

@@ -290,7 +290,8 @@ bool tc_interp_tma_store(tc_interp *it, const tc_op *op)
 {
     tc_isync *s = &it->sync;
     const tc_tma *plan = plan_of(it, op);
-    if (!plan || !check_place(it, op, plan))
+    if (!plan || !check_place(it, op, plan) ||
+        (op->nin > 2 && !tc_interp_follow_at(it, op, 2)))
         return false;
     if (it->agent->role == TC_ROLE_PRODUCER)
         return tc_interp_find(it, op, NULL, NULL,

@@ -196,6 +196,8 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_GATHER] = tc_interp_gather_op,
     [TC_ATOMIC] = tc_interp_atomic,
     [TC_ATOMIC_CAS] = tc_interp_atomic,
+    [TC_FOLLOW] = tc_interp_follow,
+    [TC_FOLLOW_END] = tc_interp_follow,
     [TC_MMA] = tc_interp_mma,
     [TC_SMEM_ALLOC] = tc_interp_smem_alloc,
     [TC_SMEM_INDEX] = tc_interp_smem_index,
@@ -412,15 +414,16 @@ static bool run_kernel(tc_interp *it)
                         f->name);
     it->nwarps = f->warps;
     it->nthreads = TC_LANES * f->warps;
+    /* Those that follow others go through all tiles in their order. */
+    bool ordered = tc_region_has_op(f->body, TC_FOLLOW);
+    int32_t sms = ordered || !it->options->num_sms ? 1 : it->options->num_sms;
     unsigned nops = tc_region_count(f->body);
     if (nops >= UINT16_MAX)
         return tc_error(it->cx, f->loc, "@%s: too many ops", f->name);
     it->ops = tc_arena_array(&it->arena, const tc_op *, nops + 1);
     it->findings = tc_arena_array(&it->arena, tc_ifinding, it->max_findings);
     if (!make_region(it, f->body) || !take_arguments(it) ||
-        !tc_eval_grid(it->cx, f, it->args,
-                      it->options->num_sms ? it->options->num_sms : 1,
-                      it->grid) ||
+        !tc_eval_grid(it->cx, f, it->args, sms, it->grid) ||
         !tc_interp_shared_new(it))
         return false;
     tc_interp_sync_new(it);

@@ -9,6 +9,7 @@
  *   shape.c     splat to reshape, convert_layout, reduce
  *   memory.c    tensors and pointers: loads, stores, gathers, atomics
  *   global.c    races in global memory
+ *   follow.c    programs that follow others
  *   shared.c    the bytes of shared memory and who touched them last
  *   async.c     copies under way
  *   mma.c       matrix products
@@ -338,19 +339,23 @@ bool tc_interp_tiles_end(tc_interp *it) TC_MUST_CHECK;
 /* async.c. Copies that nobody waited for, at the end of a program. */
 bool tc_interp_async_end(tc_interp *it) TC_MUST_CHECK;
 
+/* follow.c: of operand `first` and the next two. */
+bool tc_interp_follow_at(tc_interp *it, const tc_op *op, unsigned first);
+
 tc_interp_fn tc_interp_for, tc_interp_if, tc_interp_while, tc_interp_assert,
     tc_interp_assume, tc_interp_print, tc_interp_elementwise, tc_interp_splat,
     tc_interp_range, tc_interp_ramp, tc_interp_moved, tc_interp_convert,
     tc_interp_reduce, tc_interp_size, tc_interp_base, tc_interp_block,
     tc_interp_advance, tc_interp_load, tc_interp_store, tc_interp_gather_op,
-    tc_interp_atomic, tc_interp_smem_alloc, tc_interp_smem_index,
-    tc_interp_smem_trans, tc_interp_smem_load, tc_interp_smem_store,
-    tc_interp_smem_copy, tc_interp_barrier, tc_interp_async_copy,
-    tc_interp_async_commit, tc_interp_async_wait, tc_interp_mma,
-    tc_interp_mma_wait, tc_interp_warp_groups, tc_interp_mbarrier_alloc,
-    tc_interp_mbarrier_wait, tc_interp_mbarrier_arrive, tc_interp_tma_load,
-    tc_interp_tma_store, tc_interp_tma_store_wait, tc_interp_fence_async,
-    tc_interp_turn, tc_interp_smem_put, tc_interp_smem_get,
-    tc_interp_fetch_tile, tc_interp_end_tiles;
+    tc_interp_atomic, tc_interp_follow, tc_interp_smem_alloc,
+    tc_interp_smem_index, tc_interp_smem_trans, tc_interp_smem_load,
+    tc_interp_smem_store, tc_interp_smem_copy, tc_interp_barrier,
+    tc_interp_async_copy, tc_interp_async_commit, tc_interp_async_wait,
+    tc_interp_mma, tc_interp_mma_wait, tc_interp_warp_groups,
+    tc_interp_mbarrier_alloc, tc_interp_mbarrier_wait,
+    tc_interp_mbarrier_arrive, tc_interp_tma_load, tc_interp_tma_store,
+    tc_interp_tma_store_wait, tc_interp_fence_async, tc_interp_turn,
+    tc_interp_smem_put, tc_interp_smem_get, tc_interp_fetch_tile,
+    tc_interp_end_tiles;
 
 #endif

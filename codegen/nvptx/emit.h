@@ -16,6 +16,8 @@
  *   block.c     block pointers: parts, and what an access may move
  *   memory.c    loads, stores, gathers in global memory
  *   atomic.c    atomics
+ *   follow.c    programs that follow others
+ *   send.c      their additions, by warps beside the producer's
  *   reduce.c    reductions within a thread and a warp
  *   shape.c     splat, range, broadcast, trans, reshape
  *   report.c    assert, print
@@ -83,8 +85,11 @@ typedef struct tc_gen {
     LLVMMetadataRef *scopes; /* of locations, one a source; NULL: none */
     unsigned nasserts;       /* so far */
     unsigned shared_bytes;   /* f->shared_bytes and what emitters added */
-    unsigned exchange;       /* 1 + offset of a word a thread; 0: none yet */
-    bool failed;             /* reported */
+    const tc_op *sent; /* an addition behind other programs'; NULL: none */
+    bool senders;      /* they do it (send.c) */
+    unsigned messages; /* offset of those to them */
+    unsigned exchange; /* 1 + offset of a word a thread; 0: none yet */
+    bool failed;       /* reported */
 } tc_gen;
 
 typedef bool tc_nvptx_fn(tc_gen *g, const tc_op *op);
@@ -227,7 +232,28 @@ unsigned tc_gen_threads(const tc_gen *g); /* of a block */
 unsigned tc_gen_role_warps(const tc_gen *g);
 /* atomic.c: the x that thread `from` (i32) of the role has, in all of them. */
 LLVMValueRef tc_gen_share(tc_gen *g, LLVMValueRef from, LLVMValueRef x);
-/* tma.c: the tensor maps that a kernel needs, into g->maps. False: reported. */
+/* roles.c: the same of the current warp. */
+tc_one tc_gen_elect_in_warp(tc_gen *g);
+/* follow.c, by one thread: what a program is done with, in its word; and until
+ * that of the program ahead is done with more, if it is another one; seen:
+ * where an i32 is kept that was read there before, or NULL. */
+void tc_gen_announce(tc_gen *g, LLVMValueRef own, LLVMValueRef step);
+void tc_gen_await(tc_gen *g, LLVMValueRef own, LLVMValueRef ahead,
+                  LLVMValueRef step, LLVMValueRef seen);
+/* send.c: do senders add what follows other programs? */
+bool tc_gen_has_senders(tc_gen *g, const tc_op *groups);
+/* By all threads: wait until the buffer has been read; the next addition; the
+ * program's end, the kernel's. False: reported. */
+void tc_gen_wait_until_sent(tc_gen *g);
+bool tc_gen_send(tc_gen *g, const tc_op *store) TC_MUST_CHECK;
+void tc_gen_send_end(tc_gen *g, LLVMValueRef own, LLVMValueRef ahead);
+void tc_gen_dismiss_senders(tc_gen *g);
+/* The sender of group tc_gen_warp_group; goes to `end`. False: reported. */
+bool tc_gen_sender(tc_gen *g, LLVMBasicBlockRef end) TC_MUST_CHECK;
+/* tma.c: the copies of a tma_store whose window begins there, by one thread. */
+bool tc_gen_start_copies(tc_gen *g, const tc_op *store,
+                         const LLVMValueRef *window) TC_MUST_CHECK;
+/* The tensor maps that a kernel needs, into g->maps. False: reported. */
 bool tc_gen_find_maps(tc_gen *g) TC_MUST_CHECK;
 /* params.c: the function with its parameters and attributes; then, in its first
  * block, the values of the kernel's arguments. False: reported. */
@@ -254,11 +280,12 @@ bool tc_nvptx_region(tc_gen *g, const tc_region *r) TC_MUST_CHECK;
 
 tc_nvptx_fn tc_nvptx_elementwise, tc_nvptx_const, tc_nvptx_dim, tc_nvptx_size,
     tc_nvptx_program_id, tc_nvptx_cast, tc_nvptx_load, tc_nvptx_store,
-    tc_nvptx_gather, tc_nvptx_atomic, tc_nvptx_block, tc_nvptx_advance,
-    tc_nvptx_splat, tc_nvptx_range, tc_nvptx_ramp, tc_nvptx_expand_dims,
-    tc_nvptx_broadcast, tc_nvptx_trans, tc_nvptx_reshape, tc_nvptx_reduce,
-    tc_nvptx_for, tc_nvptx_if, tc_nvptx_while, tc_nvptx_assert, tc_nvptx_print,
-    tc_nvptx_assume, tc_nvptx_stride, tc_nvptx_base, tc_nvptx_num_programs;
+    tc_nvptx_gather, tc_nvptx_atomic, tc_nvptx_follow, tc_nvptx_block,
+    tc_nvptx_advance, tc_nvptx_splat, tc_nvptx_range, tc_nvptx_ramp,
+    tc_nvptx_expand_dims, tc_nvptx_broadcast, tc_nvptx_trans, tc_nvptx_reshape,
+    tc_nvptx_reduce, tc_nvptx_for, tc_nvptx_if, tc_nvptx_while, tc_nvptx_assert,
+    tc_nvptx_print, tc_nvptx_assume, tc_nvptx_stride, tc_nvptx_base,
+    tc_nvptx_num_programs;
 tc_nvptx_fn tc_nvptx_mma, tc_nvptx_mma_wait, tc_nvptx_smem_alloc,
     tc_nvptx_smem_index, tc_nvptx_smem_trans, tc_nvptx_smem_load,
     tc_nvptx_smem_store, tc_nvptx_smem_copy, tc_nvptx_async_copy,

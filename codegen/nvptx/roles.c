@@ -6,7 +6,8 @@
  *                           without roles
  *   32n .. 32n+127          the producer: a group of four warps, since
  * registers move by groups; one thread of its first warp works. The other three
- * warps are the mover, if there is one: its warps are 0, 1, 2.
+ * warps are the mover, if there is one: its warps are 0, 1, 2; or one for each
+ * of the consumer's groups is its sender (send.c).
  *
  * Barrier 0 is for all threads of the block, 1 for the consumer, 2, 3, ... for
  * its groups of four warps, one each, and then one for the turn of each; the
@@ -196,6 +197,15 @@ LLVMValueRef tc_gen_elected(tc_gen *g, bool each)
     return LLVMBuildAnd(g->b, first, elect_of_warp(g), "");
 }
 
+tc_one tc_gen_elect_in_warp(tc_gen *g)
+{
+    LLVMBasicBlockRef chosen = tc_gen_block_new(g, "one");
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "all");
+    LLVMBuildCondBr(g->b, elect_of_warp(g), chosen, after);
+    LLVMPositionBuilderAtEnd(g->b, chosen);
+    return (tc_one){after};
+}
+
 void tc_gen_join(tc_gen *g, tc_one one)
 {
     if (one.after)
@@ -239,26 +249,50 @@ static bool emit_mover(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
     return true;
 }
 
-/* The group's first warp goes on here, the others to the mover. */
-static bool split_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
+/* The group's first warp goes on here, the others there. */
+static void split_producer(tc_gen *g, LLVMBasicBlockRef others)
 {
-    LLVMBasicBlockRef mover = tc_gen_block_new(g, "mover");
     LLVMBasicBlockRef copier = tc_gen_block_new(g, "copier");
     LLVMValueRef first =
         LLVMBuildICmp(g->b, LLVMIntEQ, g->warp, tc_gen_i32(g, g->f->warps), "");
-    LLVMBuildCondBr(g->b, first, copier, mover);
-    LLVMPositionBuilderAtEnd(g->b, mover);
-    if (!emit_mover(g, op, end))
-        return false;
+    LLVMBuildCondBr(g->b, first, copier, others);
     LLVMPositionBuilderAtEnd(g->b, copier);
+}
+
+/* Behind the consumer's code, which makes the buffers. */
+static bool emit_senders(tc_gen *g, LLVMBasicBlockRef senders,
+                         LLVMBasicBlockRef end)
+{
+    LLVMBasicBlockRef sender = tc_gen_block_new(g, "sends");
+    LLVMValueRef outer = g->group;
+    LLVMPositionBuilderAtEnd(g->b, senders);
+    g->group = LLVMBuildSub(g->b, g->warp, tc_gen_i32(g, g->f->warps + 1), "");
+    LLVMValueRef has_group = LLVMBuildICmp(g->b, LLVMIntULT, g->group,
+                                           tc_gen_i32(g, g->f->warps / 4), "");
+    LLVMBuildCondBr(g->b, has_group, sender, end);
+    LLVMPositionBuilderAtEnd(g->b, sender);
+    if (!tc_gen_sender(g, end))
+        return false;
+    g->group = outer;
     return true;
 }
 
-static bool emit_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
+/* senders: where their code will be, or NULL. */
+static bool emit_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef senders,
+                          LLVMBasicBlockRef end)
 {
     set_registers(g, op, false);
-    if (op->nregions == 3 && !split_producer(g, op, end))
-        return false;
+    if (op->nregions == 3) {
+        LLVMBasicBlockRef mover = tc_gen_block_new(g, "mover");
+        split_producer(g, mover);
+        LLVMBasicBlockRef copier = LLVMGetInsertBlock(g->b);
+        LLVMPositionBuilderAtEnd(g->b, mover);
+        if (!emit_mover(g, op, end))
+            return false;
+        LLVMPositionBuilderAtEnd(g->b, copier);
+    } else if (senders) {
+        split_producer(g, senders);
+    }
     LLVMValueRef first =
         LLVMBuildICmp(g->b, LLVMIntEQ, g->warp, tc_gen_i32(g, g->f->warps), "");
     elect_in(g, first, tc_gen_block_new(g, "produce"), end);
@@ -279,6 +313,10 @@ static bool emit_consumer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
     g->role = TC_ROLE_CONSUMER;
     if (!emit_in_turns(g, op->regions[1]))
         return false;
+    if (g->senders) {
+        tc_gen_enter_again(g);
+        tc_gen_dismiss_senders(g);
+    }
     tc_gen_resume(g, &outer);
     LLVMBuildBr(g->b, end);
     return true;
@@ -294,15 +332,18 @@ bool tc_nvptx_warp_groups(tc_gen *g, const tc_op *op)
                             g->target->name);
     LLVMBasicBlockRef producer = tc_gen_block_new(g, "producer");
     LLVMBasicBlockRef consumer = tc_gen_block_new(g, "consumer");
-    LLVMBasicBlockRef end = tc_gen_block_new(g, "roles.end");
+    LLVMBasicBlockRef end = tc_gen_block_new(g, "roles.end"), senders = NULL;
+    if (tc_gen_has_senders(g, op))
+        senders = tc_gen_block_new(g, "senders");
     LLVMValueRef behind = LLVMBuildICmp(g->b, LLVMIntUGE, g->warp,
                                         tc_gen_i32(g, g->f->warps), "");
     LLVMBuildCondBr(g->b, behind, producer, consumer);
     LLVMPositionBuilderAtEnd(g->b, producer);
-    if (!emit_producer(g, op, end))
+    if (!emit_producer(g, op, senders, end))
         return false;
     LLVMPositionBuilderAtEnd(g->b, consumer);
-    if (!emit_consumer(g, op, end))
+    if (!emit_consumer(g, op, end) ||
+        (senders && !emit_senders(g, senders, end)))
         return false;
     g->role = TC_ROLE_ALL;
     LLVMPositionBuilderAtEnd(g->b, end);

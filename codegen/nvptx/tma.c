@@ -120,11 +120,11 @@ static LLVMValueRef of_group(tc_gen *g, uint32_t step)
 }
 
 /* Where copy i begins along the k-th dim of the map. */
-static LLVMValueRef place_along(tc_gen *g, const tc_op *op, const tc_tma *t,
-                                unsigned i, unsigned k)
+static LLVMValueRef place_along(tc_gen *g, const LLVMValueRef *window,
+                                const tc_tma *t, unsigned i, unsigned k)
 {
     unsigned dim = tc_dim_by_stride(t->rank, t->contiguous, k);
-    LLVMValueRef at = LLVMBuildAdd(g->b, tc_gen_get(g, op->in[0])[dim],
+    LLVMValueRef at = LLVMBuildAdd(g->b, window[dim],
                                    tc_gen_i32(g, t->copies[i].at[dim]), "");
     if (t->group_byte && dim == t->group_dim)
         at = LLVMBuildAdd(g->b, at, of_group(g, (uint32_t)t->group_at), "");
@@ -134,10 +134,10 @@ static LLVMValueRef place_along(tc_gen *g, const tc_op *op, const tc_tma *t,
 /* The same where rows are taken apart: all other dims are counted along the
  * first one, in elements, of which there are less than 2^31; of the rows only
  * groups, along the last one. */
-static LLVMValueRef place_apart(tc_gen *g, const tc_op *op, const tc_tma *t,
+static LLVMValueRef place_apart(tc_gen *g, const tc_op *op,
+                                const LLVMValueRef *window, const tc_tma *t,
                                 unsigned i, unsigned k)
 {
-    const LLVMValueRef *window = tc_gen_get(g, op->in[0]);
     const LLVMValueRef *tensor = tc_gen_get(g, tc_block_of(op->in[0])->in[0]);
     const int32_t *copy = t->copies[i].at;
     LLVMValueRef sum = tc_gen_i32(g, 0);
@@ -163,8 +163,9 @@ static LLVMValueRef place_apart(tc_gen *g, const tc_op *op, const tc_tma *t,
 
 /* One box. The instruction is put together from its parts; mbarrier: NULL of a
  * store; only: where this i1 is true, or NULL. */
-static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
-                     LLVMValueRef *mbarrier, LLVMValueRef only)
+static void copy_box(tc_gen *g, const tc_op *op, const LLVMValueRef *window,
+                     const tc_tma *t, unsigned i, LLVMValueRef *mbarrier,
+                     LLVMValueRef only)
 {
     LLVMValueRef args[6 + TC_TMA_MAX_RANK];
     LLVMValueRef to = LLVMBuildAdd(g->b, tc_gen_get(g, op->in[1])[0],
@@ -180,8 +181,8 @@ static void copy_box(tc_gen *g, const tc_op *op, const tc_tma *t, unsigned i,
     tc_text_add(&place, "[$2, {");
     unsigned rank = t->nparts ? 1 + t->nparts : t->rank;
     for (unsigned k = 0; k < rank; k++) {
-        args[n] = t->nparts ? place_apart(g, op, t, i, k)
-                            : place_along(g, op, t, i, k);
+        args[n] = t->nparts ? place_apart(g, op, window, t, i, k)
+                            : place_along(g, window, t, i, k);
         tc_text_printf(&place, "$%u%s", n++, k + 1 < rank ? ", " : "}]");
         tc_text_add(&constraints, ",r");
     }
@@ -227,25 +228,52 @@ bool tc_nvptx_tma_load(tc_gen *g, const tc_op *op)
     LLVMValueRef mbarrier[2];
     mbarrier[0] = tc_mbarrier_address(g, op->in[2], op->in[3], &mbarrier[1]);
     for (unsigned i = 0; i < t.ncopies; i++)
-        copy_box(g, op, &t, i, mbarrier, NULL);
+        copy_box(g, op, tc_gen_get(g, op->in[0]), &t, i, mbarrier, NULL);
     tc_gen_join(g, one);
     return true;
 }
 
 /* i1: copy i does not begin in front of the tensor. */
-static LLVMValueRef is_inside(tc_gen *g, const tc_op *op, const tc_tma *t,
-                              unsigned i)
+static LLVMValueRef is_inside(tc_gen *g, const LLVMValueRef *window,
+                              const tc_tma *t, unsigned i)
 {
     LLVMValueRef any = tc_gen_i32(g, 0); /* the sign is that of any */
     for (unsigned k = 0; k < t->rank; k++)
-        any = LLVMBuildOr(g->b, any, place_along(g, op, t, i, k), "");
+        any = LLVMBuildOr(g->b, any, place_along(g, window, t, i, k), "");
     return LLVMBuildICmp(g->b, LLVMIntSGE, any, tc_gen_i32(g, 0), "");
+}
+
+static void store_boxes(tc_gen *g, const tc_op *store,
+                        const LLVMValueRef *window, const tc_tma *t,
+                        LLVMValueRef only)
+{
+    for (unsigned i = 0; i < t->ncopies; i++) {
+        LLVMValueRef when = only;
+        if (tc_op_int(store, "front")) {
+            when = is_inside(g, window, t, i);
+            when = only ? LLVMBuildAnd(g->b, only, when, "") : when;
+        }
+        copy_box(g, store, window, t, i, NULL, when);
+    }
+    plain(g, "cp.async.bulk.commit_group;");
+}
+
+bool tc_gen_start_copies(tc_gen *g, const tc_op *store,
+                         const LLVMValueRef *window)
+{
+    tc_tma t;
+    if (!copy_of(g, store, &t) || !check(g, store, &t))
+        return false;
+    store_boxes(g, store, window, &t, NULL);
+    return true;
 }
 
 bool tc_nvptx_tma_store(tc_gen *g, const tc_op *op)
 {
     enum { FEW = 2 };
     tc_tma t;
+    if (op->nin > 2)
+        return tc_gen_send(g, op);
     if (!copy_of(g, op, &t) || !check(g, op, &t))
         return false;
     bool each = tc_op_is_word(op, "scope", "group");
@@ -254,15 +282,7 @@ bool tc_nvptx_tma_store(tc_gen *g, const tc_op *op)
      * more. With more copies the branch is faster. */
     LLVMValueRef only = t.ncopies <= FEW ? tc_gen_elected(g, each) : NULL;
     tc_one one = only ? (tc_one){NULL} : tc_gen_elect(g, each);
-    for (unsigned i = 0; i < t.ncopies; i++) {
-        LLVMValueRef when = only;
-        if (tc_op_int(op, "front")) {
-            when = is_inside(g, op, &t, i);
-            when = only ? LLVMBuildAnd(g->b, only, when, "") : when;
-        }
-        copy_box(g, op, &t, i, NULL, when);
-    }
-    plain(g, "cp.async.bulk.commit_group;"); /* the others': of nothing */
+    store_boxes(g, op, tc_gen_get(g, op->in[0]), &t, only);
     tc_gen_join(g, one);
     return true;
 }
@@ -272,6 +292,10 @@ bool tc_nvptx_tma_store_wait(tc_gen *g, const tc_op *op)
 {
     if (!g->target->tma)
         return tc_gen_error(g, op, "%s has no bulk copies", g->target->name);
+    if (tc_op_int(op, "sent") && g->senders) {
+        tc_gen_wait_until_sent(g);
+        return true;
+    }
     return plain(g,
                  tc_arena_printf(g->arena, "cp.async.bulk.wait_group%s %lld;",
                                  tc_op_int(op, "written") ? "" : ".read",

@@ -28,20 +28,20 @@ extern const problem kernels_by_warps[], kernels_by_groups[];
     {                                                                          \
         AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
         AT('D') = d, AT('E') = e, AT('C') = 2, AT('R') = (m) + 192,            \
-        AT('T') = 9, AT('P') = 1                                               \
+        AT('T') = 9, AT('P') = 1, AT('U') = 64, AT('V') = 8                    \
     }
 /* Heads in parts, of a batch of 2. */
 #define SPLIT_BACKWARD(parts, heads, kv, m, n, d, spoiled)                     \
     {                                                                          \
         AT('B') = 2, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
         AT('D') = d, AT('E') = d, AT('C') = 2, AT('R') = (m) + 192,            \
-        AT('S') = spoiled, AT('P') = 2 * (parts)                               \
+        AT('S') = spoiled, AT('P') = 2 * (parts), AT('U') = 64, AT('V') = 8    \
     }
 #define SPOILED_BACKWARD(m, n, d)                                              \
     {                                                                          \
         AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
         AT('D') = d, AT('E') = d, AT('C') = 2, AT('R') = (m) + 192,            \
-        AT('S') = 1, AT('P') = 1                                               \
+        AT('S') = 1, AT('P') = 1, AT('U') = 64, AT('V') = 8                    \
     }
 #define ROWS(m, d, blocks)                                                     \
     {                                                                          \

@@ -63,7 +63,8 @@ def fault(kernel, entry, dtype, mask, target, folder):
         if name in use:
             words += ["--" + name, str(use.pop(name))]
     level = use.pop("ptxas", 3)
-    use.pop("pair", 0)  # of plans
+    for name in ("pair", "in_order"):  # of plans
+        use.pop(name, 0)
     words += ["-D", "FRONT=64"] if use.pop("front", 0) else []
     if entry.get("score") == "curved":
         words += ["-D", "score_mod=@soft_cap"]

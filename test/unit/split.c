@@ -129,9 +129,10 @@ START_TEST(plans_are_split)
 }
 END_TEST
 
-/* Two kernels instead of one. */
-static void expect_pair(const char *mask, int kv_heads, int length, int dim,
-                        const char *pair)
+/* How dq is added: "0" in any order, "1" by a kernel of its own, "2" in order.
+ */
+static void expect_way(bool deterministic, const char *mask, int kv_heads,
+                       int length, int dim, const char *way)
 {
     int64_t sizes[2][4] = {{8, 32, length, dim}, {8, kv_heads, length, dim}};
     DLTensor t[2];
@@ -144,29 +145,39 @@ static void expect_pair(const char *mask, int kv_heads, int length, int dim,
     o.target = "sm_90a";
     o.mask = mask;
     o.backward = o.no_load = 1;
+    o.deterministic = deterministic;
     tilec_attention *a;
     ck_assert_int_eq(tilec_attention_plan(cx, &t[0], &t[1], &t[1], &o, &a),
                      TILEC_OK);
     const tilec_kernel *k = tilec_attention_backward_kernel(a);
-    ck_assert_str_eq(tilec_kernel_binding(k, "DETERMINISTIC"), pair);
+    ck_assert_str_eq(tilec_kernel_binding(k, "DETERMINISTIC"), way);
     tilec_attention_free(a);
 }
 
 START_TEST(few_unequal_blocks_take_two_kernels)
 {
-    expect_pair("causal", 2, 1024, 128, "1");
-    expect_pair(NULL, 2, 1024, 128, "0");
-    expect_pair("causal", 32, 1024, 128, "0");
-    expect_pair("causal", 2, 1024, 64, "0");
+    expect_way(false, "causal", 2, 1024, 128, "1");
+    expect_way(false, NULL, 2, 1024, 128, "0");
+    expect_way(false, "causal", 32, 1024, 128, "0");
+    expect_way(false, "causal", 2, 1024, 64, "0");
+}
+END_TEST
+
+START_TEST(same_bits)
+{
+    expect_way(true, NULL, 32, 1024, 128, "2");
+    expect_way(true, "causal", 32, 4096, 64, "2");
+    expect_way(true, NULL, 32, 1024, 256, "1");
+    expect_way(true, "causal", 2, 1024, 128, "1");
 }
 END_TEST
 
 START_TEST(short_masked_lengths_take_two_kernels)
 {
-    expect_pair("causal", 32, 512, 128, "1");
-    expect_pair("causal", 32, 512, 64, "0");
-    expect_pair(NULL, 32, 512, 128, "0");
-    expect_pair("causal", 32, 513, 128, "0");
+    expect_way(false, "causal", 32, 512, 128, "1");
+    expect_way(false, "causal", 32, 512, 64, "0");
+    expect_way(false, NULL, 32, 512, 128, "0");
+    expect_way(false, "causal", 32, 513, 128, "0");
 }
 END_TEST
 
@@ -179,6 +190,7 @@ int main(void)
     tcase_add_loop_test(t, as_many_as_pay, 0, sizeof choices / sizeof *choices);
     tcase_add_loop_test(t, plans_are_split, 0, sizeof plans / sizeof *plans);
     tcase_add_test(t, few_unequal_blocks_take_two_kernels);
+    tcase_add_test(t, same_bits);
     tcase_add_test(t, short_masked_lengths_take_two_kernels);
     suite_add_tcase(s, t);
     return run_suite(s);

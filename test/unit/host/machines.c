@@ -94,6 +94,42 @@ START_TEST(launches_at_once)
 }
 END_TEST
 
+/* Sums of floats in one order, by any number of threads; a program that fails
+ * lets go of those that wait for it. */
+START_TEST(programs_in_order)
+{
+    host_compile("kernel @k(%x: tensor<[1] x f32>, %turn: ptr<i32>,\n"
+                 "    %bad: i32) grid(300) {\n"
+                 "  %i = program_id(0)\n"
+                 "  assert %i != %bad, \"bad\"\n"
+                 "  follow %turn + %i, %turn + max(%i - 1, 0), 0\n"
+                 "  store %x[0 +: 1], splat(1.0 / cast(%i + 1, f32),\n"
+                 "      tile<1 x f32>) kind(add)\n"
+                 "  follow_end %turn + %i, %turn + max(%i - 1, 0)\n"
+                 "}\n");
+    const int32_t size = 1;
+    const int64_t stride = 1;
+    float *x = host_memory(4, true), want = 0;
+    int32_t *turn = host_memory(300 * 4, true);
+    tc_launch_arg args[] = {{.sizes = &size, .strides = &stride, .data = x},
+                            {.data = turn},
+                            {.scalar.i = -1}};
+    for (int i = 0; i < 300; i++)
+        want += 1.0f / (float)(i + 1);
+    for (unsigned threads = 1; threads <= 8; threads++) {
+        *x = 0;
+        memset(turn, 0, 300 * 4);
+        ck_assert(host_launch_threads(args, threads));
+        ck_assert_float_eq(*x, want);
+        ck_assert_int_eq(turn[299], INT32_MAX);
+    }
+    memset(turn, 0, 300 * 4);
+    args[2].scalar.i = 140;
+    ck_assert(!host_launch_threads(args, 4));
+    ck_assert_int_eq(turn[140], 0);
+}
+END_TEST
+
 /* Contexts of their own compile at once. */
 static void *compile_alone(void *arg)
 {
@@ -152,6 +188,7 @@ void host_machine_tests(TCase *t)
 {
     tcase_add_test(t, machines_agree);
     tcase_add_test(t, launches_at_once);
+    tcase_add_test(t, programs_in_order);
     tcase_add_test(t, compiles_at_once);
     tcase_add_test(t, out_of_memory);
 }

@@ -116,6 +116,50 @@ START_TEST(unused_poison)
 }
 END_TEST
 
+static const char in_order[] =
+    "kernel @k(%w: tensor<[4] x i32>) warps(1) grid(4) {\n"
+    "  %own = base(%w) + program_id(0)\n"
+    "  %ahead = base(%w) + max(program_id(0) - 1, 0)\n"
+    "  follow %own, %ahead, 7 // step\n"
+    "  follow_end %own, %ahead // end\n"
+    "}\n";
+
+START_TEST(programs_in_order)
+{
+    const int32_t sizes[] = {4};
+    interp_tensor w = interp_new(TC_I32, 1, sizes);
+    tc_launch_arg arg = interp_arg(&w);
+    for (int i = 0; i < 4; i++)
+        interp_set(&w, i, 0);
+    interp_text(in_order);
+    run(&arg);
+    interp_expect_nothing();
+    for (int i = 0; i < 4; i++)
+        ck_assert_double_eq(interp_get(&w, i), INT32_MAX);
+}
+END_TEST
+
+/* A program that ends nothing, or stands behind its follower. */
+START_TEST(waits_for_no_one)
+{
+    const int32_t sizes[] = {4};
+    interp_tensor w = interp_new(TC_I32, 1, sizes);
+    tc_launch_arg arg = interp_arg(&w);
+    for (int i = 0; i < 4; i++)
+        interp_set(&w, i, 0);
+    interp_text(in_order);
+    if (_i)
+        interp_change("follow_end %own, %ahead // end", "// end");
+    else
+        interp_change("max(program_id(0) - 1, 0)", "program_id(0) + 1");
+    run(&arg);
+    interp_expect(
+        _i ? "the program ahead is done with 7 steps, not with step 7"
+           : "the program ahead is done with 0 steps, not with step 7",
+        "// step", NULL);
+}
+END_TEST
+
 static const char shared_place[] =
     "kernel @k(%x: tensor<[64] x f32>) warps(1) shared(256) grid(1) {\n"
     "  %s = smem_alloc offset(0) : smem<64 x f32, #rows>\n"
@@ -391,6 +435,8 @@ void interp_memory_tests(TCase *t)
     tcase_add_test(t, write_after_read);
     tcase_add_test(t, write_after_write);
     tcase_add_test(t, never_written);
+    tcase_add_test(t, programs_in_order);
+    tcase_add_loop_test(t, waits_for_no_one, 0, 2);
     tcase_add_test(t, unused_poison);
     tcase_add_test(t, one_place_for_two);
     tcase_add_test(t, stale_buffer);
