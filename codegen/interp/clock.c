@@ -42,22 +42,27 @@ static void meet(tc_interp *it, unsigned first, unsigned last, bool producer)
     tc_interp_groups_learn(it, first, last, all);
 }
 
-bool tc_interp_barrier(tc_interp *it, const tc_op *op)
+bool tc_interp_meet(tc_interp *it, const tc_op *op)
 {
     tc_irole role = it->agent->role;
-    unsigned first = tc_first_group(&it->sync, role);
-    unsigned last = tc_last_group(&it->sync, role);
     if (role == TC_ROLE_PRODUCER)
         return tc_interp_find(it, op, NULL, NULL,
                               "in the producer, which is one thread") &&
                false;
-    if (tc_op_is_word(op, "scope", "group")) {
-        for (unsigned g = first; g <= last; g++)
-            meet(it, g, g, false);
-        return true;
-    }
     it->epoch += role != TC_ROLE_MOVER;
-    meet(it, first, last, role == TC_ROLE_ALL);
+    meet(it, tc_first_group(&it->sync, role), tc_last_group(&it->sync, role),
+         role == TC_ROLE_ALL);
+    return true;
+}
+
+bool tc_interp_barrier(tc_interp *it, const tc_op *op)
+{
+    tc_irole role = it->agent->role;
+    if (role == TC_ROLE_PRODUCER || !tc_op_is_word(op, "scope", "group"))
+        return tc_interp_meet(it, op);
+    unsigned last = tc_last_group(&it->sync, role);
+    for (unsigned g = tc_first_group(&it->sync, role); g <= last; g++)
+        meet(it, g, g, false);
     return true;
 }
 
