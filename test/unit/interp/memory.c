@@ -124,13 +124,19 @@ static const char in_order[] =
     "  follow_end %own, %ahead // end\n"
     "}\n";
 
-START_TEST(programs_in_order)
+static interp_tensor words(void)
 {
     const int32_t sizes[] = {4};
     interp_tensor w = interp_new(TC_I32, 1, sizes);
-    tc_launch_arg arg = interp_arg(&w);
     for (int i = 0; i < 4; i++)
         interp_set(&w, i, 0);
+    return w;
+}
+
+START_TEST(programs_in_order)
+{
+    interp_tensor w = words();
+    tc_launch_arg arg = interp_arg(&w);
     interp_text(in_order);
     run(&arg);
     interp_expect_nothing();
@@ -142,11 +148,8 @@ END_TEST
 /* A program that ends nothing, or stands behind its follower. */
 START_TEST(waits_for_no_one)
 {
-    const int32_t sizes[] = {4};
-    interp_tensor w = interp_new(TC_I32, 1, sizes);
+    interp_tensor w = words();
     tc_launch_arg arg = interp_arg(&w);
-    for (int i = 0; i < 4; i++)
-        interp_set(&w, i, 0);
     interp_text(in_order);
     if (_i)
         interp_change("follow_end %own, %ahead // end", "// end");
