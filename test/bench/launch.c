@@ -6,7 +6,8 @@
  * seven arguments of attention (five tensors of rank 3 and 4, two numbers),
  * from a thread in which the device's context is current, as host frameworks
  * have it; and what of it the driver takes for a kernel with as many bytes of
- * arguments.
+ * arguments. Both in the default stream, for which the driver does more, and in
+ * one of the caller's.
  * --library: a driver other than libcuda.so.1, such as the one of the tests,
  * which leaves tilec's own share of the time. --maps: the kernel takes tensor
  * maps of four tensors, and a counter of tiles (compute capability 9.0).
@@ -81,6 +82,7 @@ static int (*context_push)(void *context);
 static int (*module_load)(void **module, const void *image, unsigned n,
                           int *options, void **values);
 static int (*module_function)(void **function, void *module, const char *name);
+static int (*stream_new)(void **stream, unsigned flags);
 static int (*launch)(void *function, unsigned gx, unsigned gy, unsigned gz,
                      unsigned bx, unsigned by, unsigned bz, unsigned shared,
                      void *stream, void **arguments, void **extra);
@@ -95,6 +97,7 @@ static bool find_functions(const char *library)
                      {"cuCtxPushCurrent_v2", &context_push},
                      {"cuModuleLoadDataEx", &module_load},
                      {"cuModuleGetFunction", &module_function},
+                     {"cuStreamCreate", &stream_new},
                      {"cuLaunchKernel", &launch}};
     void *driver = dlopen(library ? library : "libcuda.so.1", RTLD_NOW);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
@@ -117,10 +120,13 @@ static bool make_current(const char *library)
 /* ---- Times ---- */
 
 /* What is launched: a kernel of tilec's, or the driver's empty one. */
+enum { CONTENDERS = 4 };
+
 typedef struct launched {
     const tilec_kernel *k;
     const tilec_argument *args;
     void *function;
+    void *stream;
 } launched;
 
 static bool launch_once(const launched *l, tilec_error *e)
@@ -129,9 +135,11 @@ static bool launch_once(const launched *l, tilec_error *e)
     size_t size = sizeof bytes;
     /* CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE, _END */
     void *extra[] = {(void *)1, bytes, (void *)2, &size, NULL};
+    tilec_launch_options o = TILEC_INIT(tilec_launch_options);
+    o.stream = l->stream;
     if (l->k)
-        return tilec_launch(l->k, l->args, 7, NULL, e) == TILEC_OK;
-    return !launch(l->function, 1, 2, 1, 128, 1, 1, 0, NULL, NULL, extra);
+        return tilec_launch(l->k, l->args, 7, &o, e) == TILEC_OK;
+    return !launch(l->function, 1, 2, 1, 128, 1, 1, 0, l->stream, NULL, extra);
 }
 
 static int fail(const tilec_error *e)
@@ -165,7 +173,7 @@ static bool measure(const launched *l, int n, const tilec_device *d,
                     int launches, double *medians, tilec_error *e)
 {
     int nbatches = launches / BATCH, first = nbatches / 4;
-    double *times[2] = {0};
+    double *times[CONTENDERS] = {0};
     bool ok = true;
     for (int k = 0; k < n; k++)
         ok &= (times[k] = calloc((size_t)nbatches + 1, sizeof **times)) != NULL;
@@ -235,15 +243,25 @@ int main(int argc, char **argv)
     }
     args[5] = tilec_float(NULL, 0.125);
     args[6] = tilec_int(NULL, 1);
-    launched l[2] = {{k, args, NULL}, {NULL, NULL, empty_function()}};
-    double us[2];
-    int n = l[1].function ? 2 : 1;
+    void *own, *empty = empty_function();
+    if (stream_new(&own, 1 /* CU_STREAM_NON_BLOCKING */)) {
+        printf("skipped: no stream\n");
+        return 77;
+    }
+    launched l[CONTENDERS] = {{k, args, NULL, NULL},
+                              {k, args, NULL, own},
+                              {NULL, NULL, empty, NULL},
+                              {NULL, NULL, empty, own}};
+    double us[CONTENDERS];
+    int n = empty ? CONTENDERS : 2;
     if (!measure(l, n, d, launches, us, &e))
         return fail(&e);
-    printf("launch on %s: %.3f us of host time, median of %d batches of %d\n",
-           tilec_device_name(d), us[0], launches / BATCH, BATCH);
-    if (n > 1)
-        printf("the driver alone: %.3f us\n", us[1]);
+    printf(
+        "launch on %s: %.3f us of host time, %.3f us in a stream of its own, "
+        "medians of %d batches of %d\n",
+        tilec_device_name(d), us[0], us[1], launches / BATCH, BATCH);
+    if (empty)
+        printf("the driver alone: %.3f us, %.3f us\n", us[2], us[3]);
     for (int i = 0; i < TENSORS; i++)
         tilec_device_drop(d, t[i]);
     tilec_kernel_free(k);
