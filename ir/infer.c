@@ -409,6 +409,7 @@ static tc_infer_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_MBARRIER_ALLOC] = tc_infer_mbarrier_alloc,
     [TC_SMEM_GET] = tc_infer_smem_get,
     [TC_NUM_SMS] = tc_infer_i32,
+    [TC_GROUP_ROW] = tc_infer_i32,
     [TC_FETCH_TILE] = tc_infer_i32,
     [TC_SMEM_ALLOC] = tc_infer_smem_alloc,
     [TC_SMEM_INDEX] = tc_infer_smem_index,

@@ -134,6 +134,9 @@ static bool parse_for_clauses(tc_parser *p, for_head *h)
         } else if (tc_parser_is_word(p, "schedule")) {
             if (!parse_for_attr(p, h, "schedule"))
                 return false;
+        } else if (tc_parser_is_word(p, "by_rows")) {
+            if (!parse_for_attr(p, h, "by_rows"))
+                return false;
         } else {
             return tc_parser_expected(
                 p, h->carried.given ? "`{`" : "`step`, `carry(...)` or `{`");

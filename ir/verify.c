@@ -95,7 +95,8 @@
  *      and pure ops, no tiles.
  *   44 warp_groups: producer and mover hold no tiles; the mover writes memory
  *      by smem_copy only.
- *   45 take_turn, pass_turn: in the consumer, by pairs in a region.
+ *   45 take_turn, pass_turn: in the consumer, by pairs in a region. group_row:
+ *      in the consumer, of as many rows for each group.
  * Plans (verify_plan.c)
  *   46 A plan has arguments as a kernel has, no results and no grid. It holds
  *      workspace, fill, launch (which stand nowhere else), assert, `if` without

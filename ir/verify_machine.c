@@ -308,23 +308,41 @@ static bool check_warp_groups(const tc_verifier *v, const tc_op *op)
            check_mover(v, op->regions[2]);
 }
 
+static bool check_in_consumer(const tc_verifier *v, const tc_op *op)
+{
+    const tc_region *r = op->parent;
+    while (r->op && r->op->code != TC_WARP_GROUPS)
+        r = r->op->parent;
+    return (r->op && r == r->op->regions[1]) ||
+           tc_error(v->cx, op->loc,
+                    "%s: expected it in the consumer of warp_groups",
+                    tc_op_name(op));
+}
+
 /* In the consumer, whose groups all take the same turns, by pairs. */
 static bool check_turn(const tc_verifier *v, const tc_op *op)
 {
     const char *name = tc_op_name(op);
-    const tc_region *r = op->parent;
     bool takes = op->code == TC_TAKE_TURN;
-    while (r->op && r->op->code != TC_WARP_GROUPS)
-        r = r->op->parent;
-    if (!r->op || r != r->op->regions[1])
-        return tc_error(v->cx, op->loc,
-                        "%s: expected it in the consumer of warp_groups", name);
+    if (!check_in_consumer(v, op))
+        return false;
     const tc_op *other = takes ? op->next : op->prev;
     while (other && other->code != TC_TAKE_TURN && other->code != TC_PASS_TURN)
         other = takes ? other->next : other->prev;
     return (other && other->code != op->code) ||
            tc_error(v->cx, op->loc, "%s: expected %s it in the same region",
                     name, takes ? "pass_turn behind" : "take_turn before");
+}
+
+static bool check_group_row(const tc_verifier *v, const tc_op *op)
+{
+    int64_t rows = tc_op_int(op, "rows"), groups = v->f->warps / 4;
+    return check_in_consumer(v, op) &&
+           ((rows > 0 && groups > 0 && rows % groups == 0) ||
+            tc_error(v->cx, op->loc,
+                     "group_row: %lld rows, expected a multiple of the %lld "
+                     "groups of four warps",
+                     (long long)rows, (long long)groups));
 }
 
 /* ---- The table ---- */
@@ -347,6 +365,7 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_TMA_STORE_WAIT] = check_pending,
     [TC_TAKE_TURN] = check_turn,
     [TC_PASS_TURN] = check_turn,
+    [TC_GROUP_ROW] = check_group_row,
     [TC_SMEM_PUT] = check_smem_scalar,
     [TC_SMEM_GET] = check_smem_scalar,
 };

@@ -25,6 +25,8 @@
 #include "passes/question.h"
 #include "passes/truth.h"
 
+#include <math.h>
+
 /* ---- The loop's ends ---- */
 
 static tc_value *as_i64(tc_builder *b, tc_value *v)
@@ -70,6 +72,35 @@ static void cut(tc_loop *l, tc_hull hull)
 
 /* ---- The question ---- */
 
+/* %v, or what it is the conjunction of. */
+static bool has_part(const tc_value *v, const tc_value *part)
+{
+    const tc_op *op = tc_match_op(v, TC_AND);
+    return v == part ||
+           (op && (has_part(op->in[0], part) || has_part(op->in[1], part)));
+}
+
+static const tc_op *match_any(const tc_value *v)
+{
+    const tc_op *op = tc_match_op(v, TC_REDUCE);
+    return op && tc_op_is_word(op, "kind", "or") ? op : NULL;
+}
+
+/* Is the question whether any row sees anything, and does the step make -inf of
+ * what is not seen? Then it is the same for each row. */
+static bool is_by_rows(const tc_op *branch)
+{
+    const tc_op *any = match_any(branch->in[0]);
+    const tc_op *row = any ? match_any(any->in[0]) : NULL;
+    if (!row || tc_op_int(row, "axis") != 1)
+        return false;
+    tc_each_op (op, branch->regions[0])
+        if (op->code == TC_SELECT && has_part(op->in[0], row->in[0]) &&
+            tc_match_float(op->in[2], -INFINITY))
+            return true;
+    return false;
+}
+
 static const char *settle(tc_loop *l, tc_op *branch, tc_mask mask)
 {
     if (mask.unknown)
@@ -77,6 +108,9 @@ static const char *settle(tc_loop *l, tc_op *branch, tc_mask mask)
     if (!tc_op_int(branch, "speculatable"))
         return "each step asks, as the `if` is not speculatable";
     if (tc_truth_is_range(mask.any)) {
+        if (is_by_rows(branch))
+            tc_op_set_attr(l->op, "by_rows",
+                           (tc_attr){.kind = TC_ATTR_BOOL, .i = true});
         tc_question_drop(branch);
         return "no step asks";
     }

@@ -26,10 +26,11 @@
  * with turns; 768, 4 %; 1024, 3 % with a causal mask, none without one; 1152, 1
  * % faster; 1792, 4 %.
  *
- * All groups take the same turns, as they take the same ways through the
- * program. Loops that have turns stay as they are.
+ * All groups take the same turns, also for steps that they leave out
+ * (own-steps). Loops that have turns stay as they are.
  * Tests: test/ir/passes/take-turns.
  */
+#include "passes/match.h"
 #include "passes/mma.h"
 #include "passes/overlap_products.h"
 
@@ -116,6 +117,56 @@ static void insert(tc_opcode code, const tc_op *at, tc_op *before)
                  before->parent, before);
 }
 
+/* The loop of idle steps before the op, or behind it; NULL: there is none. */
+static tc_op *idle_beside(const tc_op *op, bool behind)
+{
+    do
+        op = behind ? op->next : op->prev;
+    while (op && op->nregions == 0);
+    bool is = op && op->code == TC_FOR && tc_op_is_word(op, "schedule", "idle");
+    return is ? (tc_op *)op : NULL;
+}
+
+static void build_turn(tc_builder *b)
+{
+    tc_build_effect(b, TC_TAKE_TURN, 0, NULL);
+    tc_build_effect(b, TC_PASS_TURN, 0, NULL);
+}
+
+/* A turn before b where the one is smaller than the other. */
+static void build_turn_if(tc_builder *b, tc_value *smaller, tc_value *larger)
+{
+    tc_value *c = tc_build_cmp(b, "lt", smaller, larger);
+    tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &c, 2);
+    tc_op_insert(branch, b->region, b->before);
+    for (unsigned i = 0; i < 2; i++) {
+        tc_builder in = tc_builder_at_end(branch->regions[i], b->loc);
+        if (i == 0)
+            build_turn(&in);
+        tc_build_yield(&in, 0, NULL);
+    }
+}
+
+/* Steps that groups leave out have their turns too, before they wait for
+ * anything that others may need a turn for. The first step of all has none, nor
+ * has the first one that a group does: who begins later is a step ahead, and
+ * has a turn more when all is done. */
+static void make_up_for(tc_op *loop)
+{
+    tc_op *at = loop->parent->op->code == TC_IF ? loop->parent->op : loop;
+    tc_op *first = idle_beside(at, false), *last = idle_beside(at, true);
+    if (last) {
+        tc_builder b = tc_builder_before(last->regions[0]->first);
+        build_turn(&b);
+    }
+    if (first) {
+        tc_builder b = tc_builder_before(first->regions[0]->first);
+        build_turn_if(&b, first->in[0], first->regions[0]->args[0]);
+        b = tc_builder_before((last ? last : at)->next);
+        build_turn_if(&b, first->in[0], first->in[1]);
+    }
+}
+
 /* The products that a step begins with, up to the first wait for one. */
 static bool visit_loop(tc_pass_env *env, tc_op *loop)
 {
@@ -135,6 +186,7 @@ static bool visit_loop(tc_pass_env *env, tc_op *loop)
         return false;
     insert(TC_TAKE_TURN, first, first);
     insert(TC_PASS_TURN, last, last->next);
+    make_up_for(loop);
     tc_remark(env->cx, loop->loc, pass,
               "groups of warps begin their products one after the other, so "
               "that one's run while another computes");

@@ -166,10 +166,20 @@ static bool run_program_id(tc_interp *it, const tc_op *op)
     return true;
 }
 
+/* Groups go together, as one that has all rows. */
+static bool run_group_row(tc_interp *it, const tc_op *op)
+{
+    (void)it;
+    int64_t last = tc_op_int(op, "rows") - 1;
+    tc_ivalue_of(op->out[0])->x[0].i = tc_op_int(op, "last") ? last : 0;
+    return true;
+}
+
 static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_CONST] = run_const,
     [TC_DIM] = run_const,
     [TC_PROGRAM_ID] = run_program_id,
+    [TC_GROUP_ROW] = run_group_row,
     [TC_NUM_PROGRAMS] = run_program_id,
     [TC_FOR] = tc_interp_for,
     [TC_IF] = tc_interp_if,

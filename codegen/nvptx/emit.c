@@ -308,6 +308,7 @@ static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_TMA_LOAD] = tc_nvptx_tma_load,
     [TC_TMA_STORE] = tc_nvptx_tma_store,
     [TC_TMA_STORE_WAIT] = tc_nvptx_tma_store_wait,
+    [TC_GROUP_ROW] = tc_nvptx_group_row,
     [TC_TAKE_TURN] = tc_nvptx_take_turn,
     [TC_PASS_TURN] = tc_nvptx_pass_turn,
     [TC_FENCE_ASYNC] = tc_nvptx_fence_async,

@@ -293,8 +293,9 @@ tc_nvptx_fn tc_nvptx_mma, tc_nvptx_mma_wait, tc_nvptx_smem_alloc,
     tc_nvptx_convert_layout, tc_nvptx_warp_groups, tc_nvptx_mbarrier_alloc,
     tc_nvptx_mbarrier_wait, tc_nvptx_mbarrier_arrive, tc_nvptx_tma_load,
     tc_nvptx_tma_store, tc_nvptx_tma_store_wait, tc_nvptx_fence_async,
-    tc_nvptx_take_turn, tc_nvptx_pass_turn, tc_nvptx_smem_put,
-    tc_nvptx_smem_get, tc_nvptx_fetch_tile, tc_nvptx_end_tiles;
+    tc_nvptx_take_turn, tc_nvptx_pass_turn, tc_nvptx_group_row,
+    tc_nvptx_smem_put, tc_nvptx_smem_get, tc_nvptx_fetch_tile,
+    tc_nvptx_end_tiles;
 
 /* A block pointer in use: base address and, for each of the tile's axes, its
  * tensor dim's size, stride and offset (block.c). The dropped dims' offsets are

@@ -143,6 +143,17 @@ static bool emit_in_turns(tc_gen *g, const tc_region *r)
     return true;
 }
 
+bool tc_nvptx_group_row(tc_gen *g, const tc_op *op)
+{
+    int64_t rows = tc_op_int(op, "rows") / (g->f->warps / 4);
+    LLVMValueRef row = LLVMBuildMul(g->b, tc_gen_warp_group(g),
+                                    tc_gen_i32(g, (int32_t)rows), "");
+    int32_t last = tc_op_int(op, "last") ? (int32_t)rows - 1 : 0;
+    *tc_gen_set(g, op->out[0]) =
+        LLVMBuildAdd(g->b, row, tc_gen_i32(g, last), "");
+    return true;
+}
+
 /* ---- One thread ---- */
 
 /* i1: of the current warp one thread, always the same. */
