@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A multiple of tanh in the argument of an exponential that gets rounded:
+ * A multiple of tanh that becomes the argument of an exponential that gets
+ * rounded, where that takes it times l (log2(e), or 1):
  *
  *   %c * tanh(%d * %f)
  * becomes
  *   %g = %f * (-1 where %c < 0, else 1)
- *   %t = if abs(%c) < 256.0 { yield tanh(%d * %g, absolute=true) }
- *        else { yield tanh(%d * %g) }
- *   %t * min(max(abs(%c), 1e-30), 1e30)
+ *   %h = abs(%c) * l
+ *   %t = if abs(%c) < 256.0 { yield tanh(%d * %g, absolute=true) * %h }
+ *        else { yield tanh(%d * %g) * %h }
+ *   %t * (1 / l)
  *
  * An accurate tanh takes care of its digits near 0. That one is off by 2^-21,
  * so the argument by 2^-13 where |c| is below 256; beyond, and where c is NaN,
- * it stays accurate (but that the factors of x are multiplied first). The
- * multiple is above 0 and finite, so that it can go out of tiles
- * (fold_exponents.c).
+ * it stays accurate (but that the factors of x are multiplied first). Such a
+ * tanh gives a multiple as easily (codegen/nvptx/tanh.c), and what is left of
+ * the factors, 1 / l * l, is 1.
  */
 #include "passes/exponents.h"
 #include "passes/match.h"
@@ -65,15 +67,9 @@ static tc_value *sign_of(tc_builder *b, tc_value *v)
     return tc_build_select(b, tc_build_cmp(b, "lt", v, zero), minus, positive);
 }
 
-static tc_value *within(tc_builder *b, tc_value *v, double low, double high)
-{
-    v = tc_build_binary(b, TC_MAX, v, tc_build_float(b, v->type, low));
-    return tc_build_binary(b, TC_MIN, v, tc_build_float(b, v->type, high));
-}
-
-/* tanh(x f) in both arms of a branch: absolute where size is small. */
+/* tanh(x f) * scale in both arms of a branch: absolute where size is small. */
 static tc_value *build_branch(tc_builder *b, const tc_op *tanh, tc_value *x,
-                              tc_value *f, tc_value *size)
+                              tc_value *f, tc_value *size, tc_value *scale)
 {
     tc_value *limit = tc_build_float(b, size->type, LARGEST_SCALE);
     tc_value *small = tc_build_cmp(b, "lt", size, limit);
@@ -87,12 +83,14 @@ static tc_value *build_branch(tc_builder *b, const tc_op *tanh, tc_value *x,
         if (i == 0)
             tc_op_set_attr(v->def, "absolute",
                            (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+        v = times(&arm, v, scale);
         tc_build_yield(&arm, 1, &v);
     }
     return branch->out[0];
 }
 
-tc_value *tc_build_tanh(tc_builder *b, const tc_op *tanh, tc_value *scale)
+tc_value *tc_build_tanh(tc_builder *b, const tc_op *tanh, tc_value *scale,
+                        double l)
 {
     tc_value *base, *factor = all_factors(b, tanh->in[0], &base);
     if (tc_op_int(tanh, "approx")) {
@@ -104,6 +102,7 @@ tc_value *tc_build_tanh(tc_builder *b, const tc_op *tanh, tc_value *scale)
     factor = factor ? factor : tc_build_float(b, f32, 1);
     factor = tc_build_binary(b, TC_MUL, factor, sign_of(b, scale));
     tc_value *size = tc_build_unary(b, TC_ABS, scale);
-    tc_value *t = build_branch(b, tanh, base, factor, size);
-    return times(b, t, within(b, size, 1e-30, 1e30));
+    scale = tc_build_binary(b, TC_MUL, size, tc_build_float(b, f32, l));
+    tc_value *t = build_branch(b, tanh, base, factor, size, scale);
+    return times(b, t, tc_build_float(b, f32, 1 / l));
 }

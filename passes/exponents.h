@@ -13,8 +13,10 @@
 bool tc_feeds_narrow(const tc_value *v);
 
 /* scale * tanh(x), where `tanh` is that op on a tile of f32, and scale a scalar
- * or NULL, for 1: rounded otherwise, by 2^-13 at most. */
-tc_value *tc_build_tanh(tc_builder *b, const tc_op *tanh, tc_value *scale);
+ * or NULL, for 1: rounded otherwise, by 2^-13 at most; as a product by 1 / l.
+ */
+tc_value *tc_build_tanh(tc_builder *b, const tc_op *tanh, tc_value *scale,
+                        double l);
 
 /* Is a scalar above 0, finite, no NaN? Then a factor of tiles can go out of
  * maxima. */

@@ -67,6 +67,7 @@ struct split {
     unsigned nterms, nbodies;
     struct term terms[MOST_TERMS];
     bool by_product; /* the column's part is a ramp that a product adds */
+    double factor;   /* by which arguments of exponentials take all of it */
 };
 
 /* ---- What the sum consists of ---- */
@@ -338,7 +339,8 @@ static tc_value *build_body(struct split *s, tc_builder *b,
     const tc_op *tanh = match_own_tanh(t->value);
     if (tanh) {
         tc_value *scale = scale_of(b, t);
-        const struct term whole = {.value = tc_build_tanh(b, tanh, scale),
+        const struct term whole = {.value =
+                                       tc_build_tanh(b, tanh, scale, s->factor),
                                    .minus = t->minus && !scale};
         return build_body(s, b, &whole, column);
     }
@@ -453,12 +455,25 @@ static bool is_argument(const tc_op *op, const tc_value *v, unsigned axis)
     return fits && becomes_exponential(op->out[0], 0);
 }
 
-static bool uses_allow(const tc_value *v, unsigned axis)
+/* By what such an argument takes v; 1 where that is not known. */
+static double factor_of(const tc_op *argument)
+{
+    tc_scalar x;
+    bool known = argument->code == TC_FMA &&
+                 tc_match_const(argument->in[1], &x) && x.f > 0 &&
+                 isfinite(x.f);
+    return known ? x.f : 1;
+}
+
+/* Writes the factor of one of the arguments. */
+static bool uses_allow(const tc_value *v, unsigned axis, double *factor)
 {
     bool has_argument = false;
     tc_each_use (u, v) {
         bool argument = is_argument(u->op, v, axis);
         has_argument |= argument;
+        if (argument)
+            *factor = factor_of(u->op);
         if (!argument && !is_maximum(u->op, axis))
             return false;
     }
@@ -535,7 +550,7 @@ static bool try_value(tc_pass_env *env, tc_value *v, unsigned axis,
 {
     struct split s = {.env = env, .axis = axis, .type = v->type};
     if (v->type->rank != 2 || v->type->layout || tc_lane_kind(v) != TC_F32 ||
-        !v->def || !uses_allow(v, s.axis))
+        !v->def || !uses_allow(v, s.axis, &s.factor))
         return false;
     tc_op *select = tc_match_op(v, TC_SELECT);
     if (select) {

@@ -361,32 +361,25 @@ static LLVMValueRef element_of(tc_gen *g, const tc_op *op, LLVMValueRef *in)
     return wide && row->floats == WIDE && x ? tc_gen_narrow(g, elem, x) : x;
 }
 
-/* tanh.c makes it. */
-static bool is_absolute_tanh(const tc_op *op)
-{
-    const tc_type *t = op->out[0]->type;
-    return op->code == TC_TANH && tc_op_int(op, "absolute") &&
-           t->kind == TC_TILE && t->elem->kind == TC_F32;
-}
-
 bool tc_nvptx_elementwise(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef *in[3], x[3];
     if ((op->code == TC_CMP && tc_nvptx_compare_range(g, op)) ||
-        (op->code == TC_MUL && tc_gen_mul_skipping_ones(g, op)))
+        tc_gen_skipping(g, op))
         return !g->failed;
-    if (is_absolute_tanh(op))
+    if (tc_nvptx_is_absolute_tanh(op))
         return tc_nvptx_absolute_tanh(g, op);
     if (op->nin > 3)
         return tc_gen_error(g, op, "it has %u operands", op->nin);
     for (unsigned i = 0; i < op->nin; i++)
         in[i] = tc_gen_get(g, op->in[i]);
+    bool is_done = op->code == TC_MUL && tc_nvptx_is_done_by_tanh(op);
     LLVMValueRef *to = tc_gen_set(g, op->out[0]);
     for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++) {
         /* The condition of select may be a scalar. */
         for (unsigned i = 0; i < op->nin; i++)
             x[i] = in[i][op->in[i]->type->kind == TC_TILE ? r : 0];
-        to[r] = element_of(g, op, x);
+        to[r] = is_done ? x[0] : element_of(g, op, x);
         if (!to[r])
             return tc_gen_error(g, op, "no code for %s on %s", g->target->name,
                                 tc_type_name(g->cx, op->in[0]->type));

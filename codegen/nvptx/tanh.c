@@ -13,7 +13,8 @@
  * ones: such tiles wait for that unit. H200, soft cap, none to three of four by
  * sums and products: 236, 255, 269, 281 TFLOP/s at D=64, 377 to 415 at D=128.
  *
- * Where x = a * f, f being the same for all, f goes into the coefficients.
+ * Where x = a * f, f being the same for all, f goes into the coefficients, and
+ * so does a number that all results are multiplied by.
  */
 #include "codegen/nvptx/emit.h"
 #include "codegen/nvptx/math.h"
@@ -30,6 +31,7 @@ typedef struct job {
     tc_gen *g;
     unsigned n;           /* elements of the thread */
     LLVMValueRef *a, f;   /* x = a f; f NULL: 1 */
+    LLVMValueRef scale;   /* of the result; NULL: 1 */
     LLVMValueRef largest; /* |x|; NaN: too large, whatever it is */
 } job;
 
@@ -63,15 +65,24 @@ static LLVMValueRef size_of(const job *j, LLVMValueRef x)
 
 /* ---- Which way ---- */
 
-/* Of a thread. NaNs go any way. */
+static LLVMValueRef larger(const job *j, LLVMValueRef x, LLVMValueRef y)
+{
+    return call(j, "maxnum", 2, (LLVMValueRef[]){x, y});
+}
+
+/* Of a thread. NaNs go any way. Several chains, so that none waits for the one
+ * before it. */
 static LLVMValueRef largest(const job *j)
 {
+    enum { CHAINS = 4 };
     LLVMBuilderRef b = j->g->b;
-    LLVMValueRef most[2] = {size_of(j, j->a[0])};
-    for (unsigned i = 1; i < j->n; i++) {
-        most[1] = size_of(j, j->a[i]);
-        most[0] = call(j, "maxnum", 2, most);
+    LLVMValueRef most[CHAINS] = {NULL};
+    for (unsigned i = 0; i < j->n; i++) {
+        LLVMValueRef x = size_of(j, j->a[i]), *chain = &most[i % CHAINS];
+        *chain = *chain ? larger(j, *chain, x) : x;
     }
+    for (unsigned i = 1; i < CHAINS && most[i]; i++)
+        most[0] = larger(j, most[0], most[i]);
     if (!j->f)
         return most[0];
     LLVMValueRef f = size_of(j, j->f);
@@ -97,6 +108,8 @@ static void emit_near(const job *j, const tc_tanh_fit *fit, LLVMValueRef *out)
     LLVMBuilderRef b = j->g->b;
     LLVMValueRef f = j->f ? j->f : f32(j, 1), k[TC_TANH_COEFFICIENTS];
     tc_nvptx_tanh_coefficients(b, fit, f, k);
+    for (unsigned i = 0; j->scale && i < fit->n; i++)
+        k[i] = mul(j, k[i], j->scale);
     for (unsigned r = 0; r < j->n; r++)
         out[r] = tc_nvptx_tanh_near(b, fit, j->a[r], k);
 }
@@ -104,6 +117,8 @@ static void emit_near(const job *j, const tc_tanh_fit *fit, LLVMValueRef *out)
 static void emit_far(const job *j, LLVMValueRef *out)
 {
     LLVMValueRef twice = f32(j, 2 * 1.4426950408889634);
+    LLVMValueRef most = j->scale ? j->scale : f32(j, 1);
+    LLVMValueRef step = mul(j, most, f32(j, -2));
     if (j->f)
         twice = mul(j, twice, j->f);
     for (unsigned r = 0; r < j->n; r++) {
@@ -114,7 +129,7 @@ static void emit_far(const job *j, LLVMValueRef *out)
                 ? tc_nvptx_rcp_by_steps(j->g->b, e)
                 : tc_gen_intrinsic(j->g, "nvvm.rcp.approx.ftz.f", 0, NULL, 1,
                                    &e);
-        out[r] = add_product(j, e, f32(j, -2), f32(j, 1));
+        out[r] = add_product(j, e, step, most);
     }
 }
 
@@ -133,6 +148,31 @@ static void find_factor(job *j, const tc_value *x)
     }
 }
 
+/* The product by one number that is all that becomes of it, if it is. */
+static const tc_op *product_of(const tc_op *tanh)
+{
+    const tc_value *v = tanh->out[0];
+    const tc_op *op = v->uses && !v->uses->next ? v->uses->op : NULL;
+    return op && op->code == TC_MUL && op->in[0] == v &&
+                   op->parent == tanh->parent &&
+                   tc_match_op(op->in[1], TC_SPLAT)
+               ? op
+               : NULL;
+}
+
+bool tc_nvptx_is_done_by_tanh(const tc_op *mul)
+{
+    const tc_op *tanh = tc_match_op(mul->in[0], TC_TANH);
+    return tanh && tc_nvptx_is_absolute_tanh(tanh) && product_of(tanh) == mul;
+}
+
+bool tc_nvptx_is_absolute_tanh(const tc_op *op)
+{
+    const tc_type *t = op->out[0]->type;
+    return op->code == TC_TANH && tc_op_int(op, "absolute") &&
+           t->kind == TC_TILE && t->elem->kind == TC_F32;
+}
+
 bool tc_nvptx_absolute_tanh(tc_gen *g, const tc_op *op)
 {
     enum { WAYS = TC_TANH_FITS + 1 };
@@ -140,6 +180,9 @@ bool tc_nvptx_absolute_tanh(tc_gen *g, const tc_op *op)
     LLVMBasicBlockRef ends[WAYS], after = tc_gen_block_new(g, "tanh");
     LLVMValueRef *out[WAYS];
     find_factor(&j, op->in[0]);
+    const tc_op *product = product_of(op);
+    if (product)
+        j.scale = tc_gen_scalar(g, product->in[1]->def->in[0]);
     j.largest = largest(&j);
     for (unsigned i = 0; i < WAYS; i++) {
         bool near = i < TC_TANH_FITS;
