@@ -8,7 +8,8 @@
  * of the strides. Outside of the boundary its source has 0 bytes, and the
  * hardware writes zeros. A copy whose condition is false does nothing at all:
  *
- *   @%p cp.async.cg.shared.global [%r1+2048], [%rd2+128], 16, %r3;
+ *   selp.b32 n, 16, 0, %p1;
+ *   @%p2 cp.async.cg.shared.global [%r1+2048], [%rd2+128], 16, n;
  */
 #include "codegen/nvptx/shared.h"
 
@@ -38,6 +39,14 @@ static void copy_vector(copy *c, uint32_t r, LLVMValueRef from,
     args[3] = tc_gen_i32(g, immediate);
     tc_text text = {.arena = g->arena}, constraints = {.arena = g->arena};
     tc_text_add(&constraints, "r,n,l,n");
+    /* Selected here: LLVM would have a select for each part of the condition,
+     * where ptxas makes a predicate of one. */
+    if (valid) {
+        tc_text_printf(&text, "{.reg .b32 n; selp.b32 n, %u, 0, $%u; ", size,
+                       n);
+        tc_text_add(&constraints, ",b");
+        args[n++] = valid;
+    }
     if (c->enabled) {
         tc_text_printf(&text, "@$%u ", n);
         tc_text_add(&constraints, ",b");
@@ -46,13 +55,7 @@ static void copy_vector(copy *c, uint32_t r, LLVMValueRef from,
     /* PTX ISA, cp.async: .cg is for 16 bytes only. */
     tc_text_printf(&text, "cp.async.%s.shared.global [$0+$1], [$2+$3], %u",
                    size == 16 ? "cg" : "ca", size);
-    if (valid) {
-        tc_text_printf(&text, ", $%u", n);
-        tc_text_add(&constraints, ",r");
-        args[n++] = LLVMBuildSelect(g->b, valid, tc_gen_i32(g, size),
-                                    tc_gen_i32(g, 0), "");
-    }
-    tc_text_add(&text, ";");
+    tc_text_add(&text, valid ? ", n;}" : ";");
     tc_text_add(&constraints, ",~{memory}");
     tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text.data, constraints.data,
                n, args);
