@@ -15,7 +15,6 @@
  *   for .. carry(%acc0 = .., %slot = 0, %free = 2, %x0 = 0, %y0 = 0) {
  *     async_wait pending(1)
  *     %x1 = smem_load %a[%slot] at(0, 0);  %y1 = smem_load %b[%slot] at(0, 0)
- *     async_copy .. slot %free
  *     %acc1 = mma %x0, %y0, %acc0
  *     %x2 = smem_load %a[%slot] at(0, 16);  %y2 = smem_load %b[%slot] at(16, 0)
  *     async_copy .. slot %free;  async_commit
@@ -28,7 +27,7 @@
  * last part of a step is computed in the next one, behind the wait and the
  * meeting of threads, where nothing else can be computed yet (ptxas would move
  * it there in front of the barrier in the same step); in the first step it is
- * zeros. Copies are spread over the parts.
+ * zeros. Copies stand behind the first part, which is when threads have met.
  *
  * Only loops that do nothing else: in others there is something to do meanwhile
  * (a softmax), and no registers to hold two parts.
@@ -48,9 +47,8 @@ enum { REGISTERS_BESIDE = 40 };
 typedef struct ahead {
     tc_pass_env *env;
     tc_op *loop, *mma;
-    unsigned slot, sum;     /* carried: the rings' slot, the accumulator */
-    int64_t k, part;        /* along K: of the product, of a part */
-    int64_t ncopies, moved; /* copies in a step */
+    unsigned slot, sum; /* carried: the rings' slot, the accumulator */
+    int64_t k, part;    /* along K: of the product, of a part */
 } ahead;
 
 /* ---- Which loops ---- */
@@ -76,7 +74,6 @@ static bool is_carried(const tc_op *loop, const tc_value *v, unsigned *i)
 static bool find_ops(ahead *x)
 {
     tc_each_op (op, x->loop->regions[0]) {
-        x->ncopies += op->code == TC_ASYNC_COPY;
         if (op->code == TC_MMA && !x->mma)
             x->mma = op;
         else if (op->nregions ||
@@ -159,18 +156,15 @@ static tc_value *multiply(const ahead *x, tc_builder *b, tc_value *parts[2],
     return tc_build_like(b, x->mma, in, x->mma->out[0]->type);
 }
 
-/* Moves the copies that go with part i of a step, of those before the product,
- * to before `to`: they are spread over the parts. */
-static void move_copies(ahead *x, int64_t i, tc_op *to)
+/* Moves the copies before the product to before `to`. */
+static void move_copies(const ahead *x, tc_op *to)
 {
-    int64_t parts = x->k / x->part;
     tc_each_op_safe (op, x->loop->regions[0]) {
         bool copy = op->code == TC_ASYNC_COPY;
-        if (op == x->mma || (copy && x->moved * parts / x->ncopies != i))
+        if (op == x->mma)
             return;
         if (!copy && op->code != TC_ASYNC_COMMIT)
             continue;
-        x->moved += copy;
         if (copy)
             tc_op_set_attr(op, "straight",
                            (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
@@ -218,7 +212,8 @@ static void expand(ahead *x)
         tc_value *next[2];
         for (unsigned i = 0; i < 2; i++)
             next[i] = read_part(x, &b, i, x->mma->in[i], k);
-        move_copies(x, k / x->part, yield);
+        if (k == x->part)
+            move_copies(x, yield);
         acc = multiply(x, &b, parts, acc);
         parts[0] = next[0];
         parts[1] = next[1];

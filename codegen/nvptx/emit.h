@@ -30,6 +30,7 @@
  *   tma.c       bulk copies, their tensor maps
  *   tiles.c     which tile is next, and telling it
  *   mma.c fragment.c    matrix products by mma.sync, and their operands
+ *   beside.c    loads and copies among their instructions
  *   wgmma.c     matrix products of warp groups
  *   dot.c       matrix products by fma
  *
@@ -56,6 +57,8 @@ typedef enum tc_role {
     TC_ROLE_CONSUMER, /* the kernel's warps: the first of the block */
     TC_ROLE_MOVER     /* three warps behind the producer's */
 } tc_role;
+
+typedef struct tc_beside tc_beside;
 
 typedef struct tc_gen {
     tc_context *cx;
@@ -89,6 +92,7 @@ typedef struct tc_gen {
     bool senders;      /* they do it (send.c) */
     unsigned messages; /* offset of those to them */
     unsigned exchange; /* 1 + offset of a word a thread; 0: none yet */
+    tc_beside *beside; /* beside.c; NULL: there is nothing */
     bool failed;       /* reported */
 } tc_gen;
 

@@ -14,6 +14,7 @@
  * which is what a matmul's clock hangs on.
  */
 #include "passes/mma.h"
+#include "codegen/nvptx/beside.h"
 #include "codegen/nvptx/fragment.h"
 #include "passes/wgmma.h"
 
@@ -22,6 +23,7 @@
 enum {
     GROUP = 2, /* tiles along N: one ldmatrix.x4 */
     MANY = 4,  /* tiles along M, for to and fro */
+    APART = 2, /* instructions between two of what stands among them */
 };
 
 /* What stands in the mnemonic. */
@@ -41,6 +43,7 @@ typedef struct product {
     const tc_layout *c_layout; /* columns as in the instruction */
     tc_origins m, n;
     uint32_t *index; /* register of [m][n][j] of the accumulator */
+    unsigned ntiles; /* multiplied so far */
     tc_fragments a, b;
     LLVMValueRef *c;
     const char *intrinsic; /* NULL: there is none */
@@ -202,6 +205,9 @@ static void multiply_tile(product *p, unsigned m, unsigned n, fragment *a,
                           fragment *b)
 {
     LLVMValueRef c[4];
+    if (p->ntiles && p->ntiles % APART == 0)
+        tc_beside_next(p->g);
+    p->ntiles++;
     for (unsigned j = 0; j < 4; j++) {
         uint32_t r = *accumulator(p, m, n, j);
         c[j] = r == UINT32_MAX ? LLVMConstReal(p->g->f32, 0) : p->c[r];
@@ -280,6 +286,8 @@ bool tc_nvptx_mma(tc_gen *g, const tc_op *op)
     unsigned n = tc_gen_registers(op->out[0]->type);
     p.c = tc_gen_set(g, op->out[0]);
     memcpy(p.c, tc_gen_get(g, op->in[2]), n * sizeof *p.c);
+    tc_beside_begin(g, op);
     multiply_all(&p);
+    tc_beside_end(g);
     return true;
 }
