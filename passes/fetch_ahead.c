@@ -27,7 +27,8 @@
  * last part of a step is computed in the next one, behind the wait and the
  * meeting of threads, where nothing else can be computed yet (ptxas would move
  * it there in front of the barrier in the same step); in the first step it is
- * zeros. Copies stand behind the first part, which is when threads have met.
+ * zeros. Copies go with the second half, when the fragments that are waited for
+ * behind the meeting have been read.
  *
  * Only loops that do nothing else: in others there is something to do meanwhile
  * (a softmax), and no registers to hold two parts.
@@ -212,7 +213,7 @@ static void expand(ahead *x)
         tc_value *next[2];
         for (unsigned i = 0; i < 2; i++)
             next[i] = read_part(x, &b, i, x->mma->in[i], k);
-        if (k == x->part)
+        if (k == x->k / 2 / x->part * x->part)
             move_copies(x, yield);
         acc = multiply(x, &b, parts, acc);
         parts[0] = next[0];
