@@ -12,6 +12,7 @@
  *   @%p2 cp.async.cg.shared.global [%r1+2048], [%rd2+128], 16, n;
  */
 #include "codegen/nvptx/shared.h"
+#include "passes/match.h"
 
 #include <assert.h>
 
@@ -110,20 +111,78 @@ static LLVMValueRef moved(tc_gen *g, const copy *c, LLVMValueRef address,
     return LLVMBuildGEP2(g->b, g->i8, address, &bytes, 1, "");
 }
 
-/* The address of the thread's place for these patterns. */
+/* Elements up to a place along an axis. */
+static LLVMValueRef stretch(const copy *c, const window *w, unsigned i,
+                            LLVMValueRef at)
+{
+    tc_gen *g = c->g;
+    at = LLVMBuildSExt(g->b, at, g->i64, "");
+    return (int)i == w->block.unit
+               ? at
+               : LLVMBuildMul(g->b, at, w->block.stride[i], "");
+}
+
+static LLVMValueRef address_of(const copy *c, const window *w, LLVMValueRef *at)
+{
+    LLVMValueRef address = w->block.base;
+    for (unsigned i = 0; i < w->block.rank; i++)
+        address = moved(c->g, c, address, stretch(c, w, i, at[i]));
+    return address;
+}
+
+/* Among products: the axis along which a window begins at the counter of the
+ * loop around, which goes from 0, plus a constant, while it stays along the
+ * others; -1: there is none. */
+static int counted_axis(const copy *c, const window *w, LLVMValueRef *rest)
+{
+    const tc_op *block = tc_match_op(c->op->in[0], TC_BLOCK);
+    const tc_op *loop = c->op->parent->op;
+    int found = -1;
+    if (!tc_op_int(c->op, "straight") || !block || !loop ||
+        loop->code != TC_FOR || !tc_match_int(loop->in[0], 0))
+        return -1;
+    for (unsigned i = 0; i < w->block.rank; i++) {
+        const tc_value *at = block->in[1 + tc_block_dim(block, i)];
+        const tc_op *add = tc_match_op(at, TC_ADD);
+        tc_scalar x;
+        if (tc_value_is_visible(at, loop))
+            continue;
+        if (found >= 0 || at->type->kind != TC_I32 || !add ||
+            add->in[0] != loop->regions[0]->args[0] ||
+            !tc_match_const(add->in[1], &x))
+            return -1;
+        found = (int)i;
+        *rest = tc_gen_i32(c->g, x.i);
+    }
+    return block->nin == 1 + w->block.rank ? found : -1;
+}
+
+/* The address of the thread's place for these patterns. What a loop counts is
+ * not multiplied again in each step. */
 static LLVMValueRef thread_address(const copy *c, window *w,
                                    const uint32_t *bits)
 {
     tc_gen *g = c->g;
-    LLVMValueRef address = w->block.base;
-    for (unsigned i = 0; i < w->block.rank; i++) {
-        LLVMValueRef at =
-            LLVMBuildSExt(g->b, axis_at(g, w, i, bits[i]), g->i64, "");
-        if ((int)i != w->block.unit)
-            at = LLVMBuildMul(g->b, at, w->block.stride[i], "");
-        address = moved(g, c, address, at);
+    LLVMValueRef at[TC_MAX_RANK], rest = NULL;
+    LLVMBasicBlockRef here;
+    int moving = counted_axis(c, w, &rest);
+    if (moving < 0 || !tc_gen_go_before(g, &here)) {
+        for (unsigned i = 0; i < w->block.rank; i++)
+            at[i] = axis_at(g, w, i, bits[i]);
+        return address_of(c, w, at);
     }
-    return address;
+    for (int i = 0; i < (int)w->block.rank; i++) {
+        at[i] = LLVMBuildXor(g->b, w->axes[i].lanes.thread,
+                             tc_gen_i32(g, bits[i]), "");
+        at[i] = LLVMBuildAdd(g->b, i == moving ? rest : w->block.offset[i],
+                             at[i], "");
+    }
+    LLVMValueRef start = address_of(c, w, at);
+    const tc_op *loop = c->op->parent->op;
+    LLVMValueRef by =
+        stretch(c, w, (unsigned)moving, tc_gen_scalar(g, loop->in[2]));
+    by = LLVMBuildMul(g->b, by, tc_gen_i64(g, c->bytes), "");
+    return tc_gen_count(g, here, start, by);
 }
 
 /* The address of register r, plus *immediate bytes. From one register to the

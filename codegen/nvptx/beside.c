@@ -48,8 +48,11 @@ static kind kind_of(LLVMValueRef i)
         return PLAIN;
     size_t n;
     LLVMValueRef f = LLVMGetCalledValue(i);
-    const char *text =
-        LLVMIsAInlineAsm(f) ? LLVMGetInlineAsmAsmString(f, &n) : "";
+    if (!LLVMIsAInlineAsm(f))
+        return OTHER;
+    if (!LLVMGetInlineAsmHasSideEffects(f))
+        return PLAIN;
+    const char *text = LLVMGetInlineAsmAsmString(f, &n);
     if (strstr(text, "ldmatrix"))
         return LOAD;
     if (strstr(text, "cp.async.commit"))

@@ -216,6 +216,49 @@ static void join_results(tc_gen *g, const tc_op *loop, const carried *c,
     set_carried(g, &joined);
 }
 
+/* What else a loop counts. */
+enum { MOST_COUNTERS = 8 };
+struct tc_counters {
+    LLVMBasicBlockRef before, head;
+    unsigned n;
+    LLVMValueRef phis[MOST_COUNTERS], by[MOST_COUNTERS];
+};
+
+bool tc_gen_go_before(tc_gen *g, LLVMBasicBlockRef *here)
+{
+    const tc_counters *c = g->counters;
+    if (!c || c->n == MOST_COUNTERS)
+        return false;
+    *here = LLVMGetInsertBlock(g->b);
+    LLVMPositionBuilderBefore(g->b, LLVMGetBasicBlockTerminator(c->before));
+    return true;
+}
+
+LLVMValueRef tc_gen_count(tc_gen *g, LLVMBasicBlockRef here, LLVMValueRef start,
+                          LLVMValueRef by)
+{
+    tc_counters *c = g->counters;
+    LLVMPositionBuilderBefore(g->b, LLVMGetFirstInstruction(c->head));
+    LLVMValueRef phi = LLVMBuildPhi(g->b, LLVMTypeOf(start), "");
+    LLVMAddIncoming(phi, &start, &c->before, 1);
+    LLVMPositionBuilderAtEnd(g->b, here);
+    c->by[c->n] = by;
+    c->phis[c->n++] = phi;
+    /* LLVM would count from elsewhere, and add that in each step. */
+    return tc_gen_pure_asm(g, LLVMTypeOf(phi), "mov.b64 $0, $1;", "=l,l", 1,
+                           &phi);
+}
+
+static void count_on(tc_gen *g, const tc_counters *c)
+{
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
+    for (unsigned i = 0; i < c->n; i++) {
+        LLVMValueRef by = c->by[i];
+        LLVMValueRef next = LLVMBuildGEP2(g->b, g->i8, c->phis[i], &by, 1, "");
+        LLVMAddIncoming(c->phis[i], &next, &here, 1);
+    }
+}
+
 bool tc_nvptx_for(tc_gen *g, const tc_op *op)
 {
     const tc_region *body = op->regions[0];
@@ -243,10 +286,15 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
     *tc_gen_set(g, body->args[0]) =
         LLVMBuildAdd(g->b, lo, LLVMBuildMul(g->b, n, step, ""), "");
     tc_phase outer = tc_gen_phase(g);
+    tc_counters *around = g->counters;
+    tc_counters counters = {.before = before, .head = head};
+    g->counters = &counters;
     if (!tc_nvptx_region(g, body))
         return false;
+    g->counters = around;
     tc_gen_resume(g, &outer);
     tc_gen_locate(g, op->loc);
+    count_on(g, &counters);
     LLVMValueRef next = LLVMBuildAdd(g->b, n, one, "");
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
     LLVMAddIncoming(n, &next, &end, 1);

@@ -59,6 +59,7 @@ typedef enum tc_role {
 } tc_role;
 
 typedef struct tc_beside tc_beside;
+typedef struct tc_counters tc_counters;
 
 typedef struct tc_gen {
     tc_context *cx;
@@ -88,12 +89,13 @@ typedef struct tc_gen {
     LLVMMetadataRef *scopes; /* of locations, one a source; NULL: none */
     unsigned nasserts;       /* so far */
     unsigned shared_bytes;   /* f->shared_bytes and what emitters added */
-    const tc_op *sent; /* an addition behind other programs'; NULL: none */
-    bool senders;      /* they do it (send.c) */
-    unsigned messages; /* offset of those to them */
-    unsigned exchange; /* 1 + offset of a word a thread; 0: none yet */
-    tc_beside *beside; /* beside.c; NULL: there is nothing */
-    bool failed;       /* reported */
+    const tc_op *sent;     /* an addition behind other programs'; NULL: none */
+    bool senders;          /* they do it (send.c) */
+    unsigned messages;     /* offset of those to them */
+    unsigned exchange;     /* 1 + offset of a word a thread; 0: none yet */
+    tc_counters *counters; /* of the `for` around; NULL: none */
+    tc_beside *beside;     /* beside.c; NULL: there is nothing */
+    bool failed;           /* reported */
 } tc_gen;
 
 typedef bool tc_nvptx_fn(tc_gen *g, const tc_op *op);
@@ -136,6 +138,13 @@ LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type);
 /* What depends on the thread's number and on where tensors lie is computed
  * again from here on: behind a loop, so that it takes no registers in that. */
 void tc_gen_enter_again(tc_gen *g);
+/* To in front of the `for` around, where what tc_gen_count takes is computed.
+ * False: there is none, or it counts enough. */
+bool tc_gen_go_before(tc_gen *g, LLVMBasicBlockRef *here);
+/* Back here: a pointer that is `start` in the first step, and `by` bytes
+ * further in each one after. */
+LLVMValueRef tc_gen_count(tc_gen *g, LLVMBasicBlockRef here, LLVMValueRef start,
+                          LLVMValueRef by);
 /* The number of the thread's group of four warps: i32, the same in a warp. It
  * is the first lane's, so that ptxas knows that, and what is computed from it
  * takes uniform registers. */
