@@ -188,17 +188,18 @@ static tc_value *others(tc_builder *b, const tc_tile_order *o)
     return o->naxes > 2 ? mul(b, n, o->sizes[2]) : n;
 }
 
-/* The largest power of two that is not above `most`, nor above MOST_SECTIONS:
- * the last section is as long as the others then, where that divides them. */
-static tc_value *power_of_two(tc_builder *b, tc_value *most)
+/* The logarithm of the largest power of two that is not above `most`, nor above
+ * MOST_SECTIONS: the last section is as long as the others then, where that
+ * divides them. */
+static tc_value *log_of_sections(tc_builder *b, tc_value *most)
 {
-    tc_value *found = integer(b, TC_I64, 1);
-    for (int64_t n = 2; n <= MOST_SECTIONS; n *= 2) {
-        tc_value *power = integer(b, TC_I64, n);
-        found = tc_build_select(b, tc_build_cmp(b, "ge", most, power), power,
-                                found);
+    tc_value *log = integer(b, TC_I32, 0);
+    for (int n = 1; 1 << n <= MOST_SECTIONS; n++) {
+        tc_value *power = integer(b, TC_I64, 1 << n);
+        log = tc_build_select(b, tc_build_cmp(b, "ge", most, power),
+                              integer(b, TC_I32, n), log);
     }
-    return found;
+    return log;
 }
 
 void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
@@ -206,8 +207,8 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
 {
     if (o->kind != TC_ORDER_SECTIONS || o->naxes < 2)
         return;
-    tc_value *n = as(b, TC_I64, others(b, o)), *one = integer(b, TC_I64, 1);
-    tc_value *bytes = section_bytes(b, work), *sections = one;
+    tc_value *n = as(b, TC_I64, others(b, o)), *length = n;
+    tc_value *bytes = section_bytes(b, work);
     if (bytes) {
         /* Where tiles follow others, long ones end a section while the next
          * one has begun, and sums are in the cache as well. */
@@ -215,13 +216,17 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
         if (work->follows && has_trend(work))
             room /= 2;
         tc_value *tiles = mul(b, n, as(b, TC_I64, o->sizes[0]));
-        sections = tc_build_binary(
+        tc_value *most = tc_build_binary(
             b, TC_MIN, divide(b, bytes, integer(b, TC_I64, room)),
             divide(b, tiles, integer(b, TC_I64, SIDE_BY_SIDE)));
-        sections = power_of_two(b, tc_build_binary(b, TC_MIN, sections, n));
+        most = tc_build_binary(b, TC_MIN, most, n);
+        tc_value *log = as(b, TC_I64, log_of_sections(b, most));
+        tc_value *one = integer(b, TC_I64, 1);
+        tc_value *sections = tc_build_binary(b, TC_SHL, one, log);
+        tc_value *up = add(b, n, sub(b, sections, one));
+        length = tc_build_binary(b, TC_SHR, up, log);
     }
-    tc_value *up = add(b, n, sub(b, sections, one));
-    o->section = as(b, TC_I32, divide(b, up, sections));
+    o->section = as(b, TC_I32, length);
     o->section->name = "section";
 }
 
