@@ -135,8 +135,8 @@ static tc_value *narrow(tc_builder *b, tc_value *v)
 
 /* Where the first steps end: *end bounds them, *next is the first of the
  * others. In 64 bits, where nothing wraps. */
-static void build_bounds(tc_builder *b, const tc_op *loop, const bound *at,
-                         tc_value **end, tc_value **next)
+static void build_wide_bounds(tc_builder *b, const tc_op *loop, const bound *at,
+                              tc_value **end, tc_value **next)
 {
     const tc_type *t = tc_type_scalar(b->func->module->cx, TC_I64);
     tc_value *lo = wide(b, loop->in[0]), *hi = wide(b, loop->in[1]),
@@ -155,6 +155,37 @@ static void build_bounds(tc_builder *b, const tc_op *loop, const bound *at,
     tc_value *mid =
         tc_build_binary(b, TC_ADD, lo, tc_build_binary(b, TC_MUL, steps, step));
     *next = narrow(b, tc_build_binary(b, TC_MIN, mid, hi));
+}
+
+/* The same where the step is a power of two: in the few ops that stand between
+ * the two loops. */
+static void build_bounds(tc_builder *b, const tc_op *loop, const bound *at,
+                         tc_value **end, tc_value **next)
+{
+    tc_value *lo = loop->in[0], *step = loop->in[2];
+    tc_scalar by;
+    if (!tc_match_const(step, &by) || (by.i & (by.i - 1))) {
+        build_wide_bounds(b, loop, at, end, next);
+        return;
+    }
+    /* Of no steps lo. */
+    tc_value *hi = tc_build_binary(b, TC_MAX, loop->in[1], lo);
+    tc_value *stop = tc_build_binary(b, TC_MIN, at->at, hi);
+    if (at->inclusive) {
+        tc_value *less = tc_build_cmp(b, "lt", at->at, hi);
+        tc_value *behind =
+            tc_build_binary(b, TC_ADD, at->at, tc_build_int(b, lo->type, 1));
+        stop = tc_build_select(b, less, behind, hi);
+    }
+    *end = stop = tc_build_binary(b, TC_MAX, stop, lo);
+    /* What wraps is behind hi. */
+    tc_value *rest = tc_build_binary(b, TC_SUB, lo, stop);
+    rest =
+        tc_build_binary(b, TC_AND, rest, tc_build_int(b, lo->type, by.i - 1));
+    tc_value *mid = tc_build_binary(b, TC_ADD, stop, rest);
+    tc_value *wraps = tc_build_cmp(b, "lt", mid, stop);
+    mid = tc_build_binary(b, TC_MIN, mid, hi);
+    *next = tc_build_select(b, wraps, hi, mid);
 }
 
 /* The comparison in a copy of its loop. */
