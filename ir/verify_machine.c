@@ -319,6 +319,13 @@ static bool check_in_consumer(const tc_verifier *v, const tc_op *op)
                     tc_op_name(op));
 }
 
+static bool check_fetch(const tc_verifier *v, const tc_op *op)
+{
+    return op->in[0]->type->kind == TC_I32 ||
+           tc_error(v->cx, op->loc, "fetch_tile: operand 0 is %s, expected i32",
+                    tc_type_name(v->cx, op->in[0]->type));
+}
+
 /* In the consumer, whose groups all take the same turns, by pairs. */
 static bool check_turn(const tc_verifier *v, const tc_op *op)
 {
@@ -368,6 +375,7 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_GROUP_ROW] = check_group_row,
     [TC_SMEM_PUT] = check_smem_scalar,
     [TC_SMEM_GET] = check_smem_scalar,
+    [TC_FETCH_TILE] = check_fetch,
 };
 
 bool tc_verify_machine_op(const tc_verifier *v, const tc_op *op)

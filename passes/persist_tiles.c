@@ -27,10 +27,13 @@
  *     condition %tile < %total
  *   } do {
  *     ...
- *     %next = fetch_tile
+ *     %next = fetch_tile %total
  *     yield %next
  *   }
  *   end_tiles
+ *
+ * (Where tiles follow others: < 2147483647, which is what there is when none is
+ * left; the threads that compute have no register for the total there.)
  *
  * Only for targets with bulk copies, and kernels whose loops hold products that
  * are large enough for warp groups; on others, of any kernel, where the options
@@ -267,11 +270,13 @@ static void fetch(struct persist *s, tc_builder *b, tc_op *first)
     tc_op_set_results(loop, 1, &start->type);
     insert(b, loop);
     tc_builder at = tc_builder_at_end(question, b->loc);
-    tc_value *more = tc_build_cmp(&at, "lt", tile, s->order.total);
+    tc_value *end = s->work.follows ? tc_build_int(&at, start->type, INT32_MAX)
+                                    : s->order.total;
+    tc_value *more = tc_build_cmp(&at, "lt", tile, end);
     tc_build_effect(&at, TC_CONDITION, 1, &more);
     fill(s, body, tile, first);
     at = tc_builder_at_end(body, b->loc);
-    tc_value *next = tc_build(&at, TC_FETCH_TILE, 0, NULL, NULL);
+    tc_value *next = tc_build(&at, TC_FETCH_TILE, 1, &s->order.total, NULL);
     next->name = "next";
     tc_build_yield(&at, 1, &next);
     at = tc_builder_before(tc_region_terminator(s->f->body));

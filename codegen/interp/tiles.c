@@ -50,8 +50,9 @@ bool tc_interp_fetch_tile(tc_interp *it, const tc_op *op)
                               "of the next launch") &&
                false;
     s->fetch = op;
-    tc_ivalue_of(op->out[0])->x[0].i =
-        tc_int_wrap(TC_I32, (int64_t)it->grid[0] + s->tiles++);
+    int64_t n = tc_int_wrap(TC_I32, (int64_t)it->grid[0] + s->tiles++);
+    bool is = n < tc_ivalue_of(op->in[0])->x[0].i;
+    tc_ivalue_of(op->out[0])->x[0].i = is ? n : INT32_MAX;
     return true;
 }
 

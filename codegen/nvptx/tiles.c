@@ -91,8 +91,11 @@ bool tc_nvptx_fetch_tile(tc_gen *g, const tc_op *op)
         alone ? "=r,l,~{memory}" : "=&r,l,b,~{memory}", 2 - alone, args);
     if (!alone)
         n = tc_gen_share(g, tc_gen_i32(g, 0), n);
+    n = LLVMBuildAdd(g->b, n, num_programs(g, 'x'), "");
+    LLVMValueRef end = tc_gen_scalar(g, op->in[0]);
+    LLVMValueRef is = LLVMBuildICmp(g->b, LLVMIntSLT, n, end, "");
     *tc_gen_set(g, op->out[0]) =
-        LLVMBuildAdd(g->b, n, num_programs(g, 'x'), "");
+        LLVMBuildSelect(g->b, is, n, tc_gen_i32(g, INT32_MAX), "");
     return true;
 }
 

@@ -93,7 +93,7 @@ static const struct loop {
      "%at = %tile * 64\n" STAGE(
          "q", "at",
          "qs") "%qr = smem_load %qs : tile<64x64 x bf16, #wgmma_a(1x1)>\n"
-               "%next = fetch_tile\n" CHAIN("qr")
+               "%next = fetch_tile %tiles\n" CHAIN("qr")
                    STORE("at", "acc") "yield %next }\n"
                                       "end_tiles\n"},
     {"fetched, at once used",
@@ -102,7 +102,7 @@ static const struct loop {
      "condition %more\n"
      "} do {\n"
      "%at = %tile * 64\n"
-     "%next = fetch_tile\n"
+     "%next = fetch_tile %tiles\n"
      "%one.more = %next + 1\n"
      "%less = %one.more - 1\n" STAGE("q", "at", "qs") CHAIN("qs")
          STORE("at", "acc") "yield %less }\n"

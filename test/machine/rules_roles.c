@@ -424,8 +424,8 @@ static void skipped_tile(rule_run *r, unsigned i)
 {
     const char *line = r->p->lines[i];
     if (is_op(line, "fetch_tile"))
-        replace(r, i, NULL, "%.*s%%skipped = fetch_tile\n%s", (int)indent(line),
-                line, line);
+        replace(r, i, NULL, "%.*s%%skipped = %s\n%s", (int)indent(line), line,
+                op_at(line), line);
 }
 
 const rule rules_of_roles[] = {

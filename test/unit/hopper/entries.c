@@ -17,7 +17,7 @@ static const char machine_text[] =
     "  warp_groups registers(24, 240) producer {\n"
     "    mbarrier_arrive %full, 0 bytes(4096)\n"
     "    tma_load block %x[0 +: 32, 0 +: 64], %s, %full, 0\n"
-    "    %t = fetch_tile\n"
+    "    %t = fetch_tile %n\n"
     "    end_tiles\n"
     "  } consumer {\n"
     "    mbarrier_wait %full, 0, 0\n"

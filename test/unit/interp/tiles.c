@@ -21,7 +21,7 @@ static const char persistent[] =
     "    %pt, %ps, %pp = while carry(%t = %first, %s = 0, %p = 1) {\n"
     "      condition %t < %n\n"
     "    } do {\n"
-    "      %next = fetch_tile\n"
+    "      %next = fetch_tile %n\n"
     "      mbarrier_wait %free, %s, %p\n"
     "      %b = smem_index %box, %s\n"
     "      smem_put %b, %next // put\n"
@@ -142,10 +142,10 @@ static const mistake mistakes[] = {
     {"    end_tiles\n", "", "no end_tiles behind it", "fetch_tile", NULL},
     {"    end_tiles\n", "    end_tiles\n    end_tiles // two\n",
      "the second end_tiles", "// two", "end_tiles"},
-    {"    end_tiles\n", "    end_tiles\n    %more = fetch_tile\n",
+    {"    end_tiles\n", "    end_tiles\n    %more = fetch_tile %n\n",
      "after end_tiles", "%more", "end_tiles"},
     {"      mbarrier_wait %full, %s, %p\n",
-     "      mbarrier_wait %full, %s, %p\n      %more = fetch_tile\n",
+     "      mbarrier_wait %full, %s, %p\n      %more = fetch_tile %n\n",
      "in the consumer", "%more", NULL},
     {"smem<1 x i32, #rows, 2>", "smem<1 x i32, #rows, 1>",
      "slot 1 of a ring of 1", "smem_index %box", NULL},
