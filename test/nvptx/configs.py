@@ -47,7 +47,7 @@ def is_plain(kernel, entry):
 
 # Bytes that may be spilled: gradients of f32, of wide heads and on sm_80 spill a
 # little where a block is computed again with care, and producers of wide heads
-# what they keep of a tile; so do scores that curve, which take care of infinities.
+# what they keep of a tile; scores that curve, beside their loops over keys.
 def allowed(kernel, entry, dtype, target):
     if not is_gradient(kernel):
         return 48 if "score" in entry else 0
