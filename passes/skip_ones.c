@@ -13,14 +13,6 @@
  * bits that is one instruction in six at D=128, one in three at D=256. H200,
  * with three groups 3 to 5 % faster, at D=256 4 % (in 16 bits 2 %); with two at
  * D=128, and in 16 bits there, 2 % slower: who writes the kernel chooses.
- *
- * Likewise of what is relative to a maximum that is 0 while a branch says so
- * (near_maxima.c):
- *
- *   %most = if %small { yield 0 } else { yield max(%s, axis=1) }
- *   %top = max(%top0, %most)
- *   %x = add %s, .. broadcast of %top * %c ..          =>    skip_zeros(true)
- *
  * Tests: test/ir/passes/skip-ones.
  */
 #include "passes/match.h"
@@ -30,38 +22,8 @@
 
 static const char pass[] = "skip-ones";
 
-/* Is v a number that is the same in all steps, whenever a branch says so? */
-static bool may_be_constant(const tc_value *v)
-{
-    const tc_op *branch = tc_match_op(v, TC_IF);
-    tc_scalar c;
-    for (unsigned i = 0; branch && branch->nout == 1 && i < 2; i++)
-        if (tc_match_const(tc_region_terminator(branch->regions[i])->in[0], &c))
-            return true;
-    return false;
-}
-
-/* May v be 0, because a branch has 0 for a maximum? */
-static bool may_be_zero(const tc_value *v, unsigned depth)
-{
-    enum { DEEPEST = 6 };
-    const tc_op *op = v->def;
-    if (!op || depth++ == DEEPEST)
-        return false;
-    switch (op->code) {
-    case TC_NEG:
-    case TC_MUL: return may_be_zero(op->in[0], depth);
-    case TC_SELECT:
-        return may_be_zero(op->in[1], depth) || may_be_zero(op->in[2], depth);
-    case TC_MAX:
-        return may_be_constant(op->in[0]) || may_be_constant(op->in[1]);
-    default: return false;
-    }
-}
-
 /* May x and y be the same value now and then, because y chooses x? A maximum is
- * left alone: among 16 rows there is mostly one that grows. Not if it is one of
- * x and a constant. */
+ * left alone: among 16 rows there is mostly one that grows. */
 static bool may_be_same(const tc_value *x, const tc_value *y, unsigned depth)
 {
     enum { DEEPEST = 6 };
@@ -73,11 +35,9 @@ static bool may_be_same(const tc_value *x, const tc_value *y, unsigned depth)
     if (b->code == TC_SELECT)
         return may_be_same(x, b->in[1], depth) ||
                may_be_same(x, b->in[2], depth);
-    if (b->code == TC_MAX && (b->in[0] == x || b->in[1] == x))
-        return may_be_constant(b->in[b->in[0] == x]);
     if (b->code == TC_MAX) /* .. but not one with a bound */
-        return may_be_same(x, b->in[0], depth) ||
-               may_be_same(x, b->in[1], depth);
+        return (b->in[0] != x && may_be_same(x, b->in[0], depth)) ||
+               (b->in[1] != x && may_be_same(x, b->in[1], depth));
     if (!a || a->code != b->code || a->nin != b->nin || a->nin == 0 ||
         a->nregions || !tc_op_is_pure(a))
         return false;
@@ -129,19 +89,6 @@ static bool visit_mul(tc_pass_env *env, tc_op *mul)
     return true;
 }
 
-static bool visit_add(tc_pass_env *env, tc_op *add)
-{
-    const tc_op *op = tc_match_op(add->in[1], TC_BROADCAST);
-    op = op ? tc_match_op(op->in[0], TC_EXPAND_DIMS) : NULL;
-    if (tc_op_int(add, "skip_zeros") || !is_large(add->out[0]->type) || !op ||
-        tc_op_int(op, "axis") != 1 || !may_be_zero(op->in[0], 0))
-        return false;
-    tc_op_set_attr(add, "skip_zeros", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
-    tc_remark(env->cx, add->loc, pass,
-              "warps that add zeros alone branch around this sum");
-    return true;
-}
-
 static bool visit(tc_pass_env *env, tc_region *r, bool in_loop)
 {
     bool changed = false;
@@ -151,8 +98,6 @@ static bool visit(tc_pass_env *env, tc_region *r, bool in_loop)
                 visit(env, op->regions[i], in_loop || op->code == TC_FOR);
         if (in_loop && op->code == TC_MUL)
             changed |= visit_mul(env, op);
-        if (in_loop && op->code == TC_ADD)
-            changed |= visit_add(env, op);
     }
     return changed;
 }

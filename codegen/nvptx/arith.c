@@ -365,7 +365,7 @@ bool tc_nvptx_elementwise(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef *in[3], x[3];
     if ((op->code == TC_CMP && tc_nvptx_compare_range(g, op)) ||
-        tc_gen_skipping(g, op))
+        (op->code == TC_MUL && tc_gen_mul_skipping_ones(g, op)))
         return !g->failed;
     if (tc_nvptx_is_absolute_tanh(op))
         return tc_nvptx_absolute_tanh(g, op);

@@ -11,7 +11,7 @@
  *   extended.c  what LLVM's code generator would take long for
  *   coords.c     where a thread's elements are: coordinates, offsets, owners
  *   arith.c convert.c    elementwise ops, register by register
- *   skip_ones.c products that are often by 1, sums with 0
+ *   skip_ones.c products that are often by 1
  *   math.c math64.c angle.c   elementary functions
  *   block.c     block pointers: parts, and what an access may move
  *   memory.c    loads, stores, gathers in global memory
@@ -209,8 +209,8 @@ LLVMValueRef tc_gen_from_memory(tc_gen *g, const tc_type *elem, LLVMValueRef x);
 LLVMTypeRef tc_gen_memory_type(tc_gen *g, const tc_type *elem);
 /* positions.c: a comparison with `range`; false: it is none. */
 bool tc_nvptx_compare_range(tc_gen *g, const tc_op *op);
-/* skip_ones.c: a product or sum that warps branch around; false: it is none. */
-bool tc_gen_skipping(tc_gen *g, const tc_op *op);
+/* skip_ones.c: a product that warps branch around; false: it is none. */
+bool tc_gen_mul_skipping_ones(tc_gen *g, const tc_op *op);
 /* tanh.c: of tiles of f32, off by at most 2^-21. */
 bool tc_nvptx_is_absolute_tanh(const tc_op *op);
 bool tc_nvptx_absolute_tanh(tc_gen *g, const tc_op *op);

@@ -8,8 +8,6 @@
  *     y0 = x0 * f0;  y1 = x1 * f0;  y2 = x2 * f1;  ..
  *   behind:
  *     z0 = phi x0, y0;  ..
- *
- * add skip_zeros(true): likewise of sums.
  */
 #include "codegen/nvptx/emit.h"
 
@@ -31,54 +29,47 @@ static unsigned different(const LLVMValueRef *in, unsigned n, unsigned most,
     return nout;
 }
 
-/* i1: in all lanes of the warp all of them are that. */
-static LLVMValueRef are_all(tc_gen *g, const LLVMValueRef *x, unsigned n,
-                            double number)
+/* i1: in all lanes of the warp all of them are 1. */
+static LLVMValueRef are_ones(tc_gen *g, const LLVMValueRef *x, unsigned n)
 {
-    LLVMValueRef all = NULL;
+    LLVMValueRef ones = NULL;
     for (unsigned i = 0; i < n; i++) {
-        LLVMValueRef is =
-            LLVMBuildFCmp(g->b, LLVMRealOEQ, x[i],
-                          LLVMConstReal(LLVMTypeOf(x[i]), number), "");
-        all = all ? LLVMBuildAnd(g->b, all, is, "") : is;
+        LLVMValueRef is = LLVMBuildFCmp(g->b, LLVMRealOEQ, x[i],
+                                        LLVMConstReal(LLVMTypeOf(x[i]), 1), "");
+        ones = ones ? LLVMBuildAnd(g->b, ones, is, "") : is;
     }
-    LLVMValueRef args[] = {tc_gen_i32(g, -1), all};
+    LLVMValueRef args[] = {tc_gen_i32(g, -1), ones};
     return tc_gen_intrinsic(g, "nvvm.vote.all.sync", 0, NULL, 2, args);
 }
 
-bool tc_gen_skipping(tc_gen *g, const tc_op *op)
+bool tc_gen_mul_skipping_ones(tc_gen *g, const tc_op *op)
 {
     enum { MOST = 4 };
-    bool adds = op->code == TC_ADD;
-    bool skips = adds ? tc_op_int(op, "skip_zeros")
-                      : op->code == TC_MUL && tc_op_int(op, "skip_ones");
     const tc_type *t = op->out[0]->type;
-    if (!skips)
-        return false;
     unsigned n = tc_gen_registers(t);
     LLVMValueRef *x = tc_gen_get(g, op->in[0]), *y = tc_gen_get(g, op->in[1]);
-    LLVMValueRef others[MOST];
-    unsigned nothers = t->kind == TC_TILE && t->elem->kind == TC_F32
-                           ? different(y, n, MOST, others)
-                           : 0;
-    if (nothers == 0)
+    LLVMValueRef factors[MOST];
+    unsigned nfactors = t->kind == TC_TILE && t->elem->kind == TC_F32 &&
+                                tc_op_int(op, "skip_ones")
+                            ? different(y, n, MOST, factors)
+                            : 0;
+    if (nfactors == 0)
         return false;
-    LLVMValueRef skip = are_all(g, others, nothers, !adds);
+    LLVMValueRef skip = are_ones(g, factors, nfactors);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(g->b);
-    LLVMBasicBlockRef compute = tc_gen_block_new(g, "compute");
+    LLVMBasicBlockRef multiply = tc_gen_block_new(g, "multiply");
     LLVMBasicBlockRef behind = tc_gen_block_new(g, "behind");
-    LLVMBuildCondBr(g->b, skip, behind, compute);
-    LLVMPositionBuilderAtEnd(g->b, compute);
+    LLVMBuildCondBr(g->b, skip, behind, multiply);
+    LLVMPositionBuilderAtEnd(g->b, multiply);
     LLVMValueRef *to = tc_gen_set(g, op->out[0]);
     for (unsigned r = 0; r < n; r++)
-        to[r] = adds ? LLVMBuildFAdd(g->b, x[r], y[r], "")
-                     : LLVMBuildFMul(g->b, x[r], y[r], "");
+        to[r] = LLVMBuildFMul(g->b, x[r], y[r], "");
     tc_gen_enter(g, behind);
     for (unsigned r = 0; r < n; r++) {
-        LLVMValueRef result = to[r];
-        to[r] = LLVMBuildPhi(g->b, LLVMTypeOf(result), "");
-        LLVMAddIncoming(to[r], (LLVMValueRef[]){x[r], result},
-                        (LLVMBasicBlockRef[]){from, compute}, 2);
+        LLVMValueRef product = to[r];
+        to[r] = LLVMBuildPhi(g->b, LLVMTypeOf(product), "");
+        LLVMAddIncoming(to[r], (LLVMValueRef[]){x[r], product},
+                        (LLVMBasicBlockRef[]){from, multiply}, 2);
     }
     return true;
 }

@@ -4,8 +4,8 @@
 # made for (C75..: lib/loss.c): each entry of kernels/configs, with the data
 # types it is taken for, through ptxas; those of attention_fwd and of gradients on
 # sm_90a with and without a mask, in order too where plans take them so. Besides,
-# the kernels of gradients that have no configuration. Some gradients, and scores
-# that curve, may spill a little beside their loops.
+# the kernels of gradients that have no configuration. Some gradients may spill a
+# little beside their loops.
 # Skipped (77) without ptxas.
 #
 #   configs.py TILEC ROOT
@@ -47,10 +47,10 @@ def is_plain(kernel, entry):
 
 # Bytes that may be spilled: gradients of f32, of wide heads and on sm_80 spill a
 # little where a block is computed again with care, and producers of wide heads
-# what they keep of a tile; scores that curve, beside their loops over keys.
+# what they keep of a tile.
 def allowed(kernel, entry, dtype, target):
     if not is_gradient(kernel):
-        return 48 if "score" in entry else 0
+        return 0
     wide = entry["d"] > 128 or kernel == "attention_bwd_post"
     return 120 if wide or dtype == "f32" or target == "sm_80" else 0
 
