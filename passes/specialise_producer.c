@@ -55,26 +55,35 @@ static bool issue_if_bulk(tc_role *e, const tc_op *load, tc_builder *b)
 
 /* ---- What comes behind a loop's first step ---- */
 
+static bool is_within(const tc_ring *r, const tc_op *op)
+{
+    const tc_op *in = r->region->op;
+    while (in && in != op)
+        in = in->parent->op;
+    return in != NULL;
+}
+
 static bool has_ring(const tc_specialiser *s, const tc_op *op)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
-        for (const tc_op *in = r->region->op; in; in = in->parent->op)
-            if (in == op)
-                return true;
+        if (is_within(r, op))
+            return true;
     return false;
 }
 
 /* The loop that fills the next rings; NULL: it is none, or does so within
- * others. */
+ * others, whose steps wait for what is computed from the copy. */
 static const tc_op *loop_behind(const tc_specialiser *s, const tc_op *load)
 {
     const tc_op *op = load->next;
     while (op && !has_ring(s, op))
         op = op->next;
+    if (!op || op->code != TC_FOR)
+        return NULL;
     for (const tc_ring *r = s->rings; r; r = r->next)
-        if (op && op->code == TC_FOR && r->region == op->regions[0])
-            return op;
-    return NULL;
+        if (is_within(r, op) && r->region != op->regions[0])
+            return NULL;
+    return op;
 }
 
 static void find_loops_behind(tc_specialiser *s)
