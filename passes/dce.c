@@ -11,7 +11,9 @@
  * when only the second result is used. Marks what is needed, from the effects
  * backwards, then sweeps. Of `for`, `while` and `if` each slot (result, carried
  * value, operand of the yield) is needed or not on its own. Loads are no
- * effect; a `while` is, as it may not end. Tests: test/ir/passes/dce.
+ * effect; a `while` is, as it may not end. Nor is an integer that is put into
+ * shared memory, unless what needs it reads that memory. Tests:
+ * test/ir/passes/dce.
  */
 #include "passes/passes.h"
 #include "passes/slots.h"
@@ -111,20 +113,57 @@ static void mark_value(tc_value *v)
         mark_op(owner);
 }
 
+/* NULL: no smem_put, or into what is not known, or what others may overlap. */
+static const tc_op *buffer_of_put(const tc_op *op)
+{
+    if (op->code != TC_SMEM_PUT)
+        return NULL;
+    const tc_op *made = op->in[0]->def;
+    while (made && made->code == TC_SMEM_INDEX)
+        made = made->in[0]->def;
+    bool alone =
+        made && made->code == TC_SMEM_ALLOC && !tc_op_has_attr(made, "offset");
+    return alone ? made : NULL;
+}
+
 static bool is_effect(const tc_op *op)
 {
     return tc_op_has(op, TC_WRITES) || tc_op_is_call(op) ||
            op->code == TC_WHILE;
 }
 
+static tc_op *buffer_of(const tc_op *put)
+{
+    tc_op *made = put->in[0]->def;
+    while (made && made->code == TC_SMEM_INDEX)
+        made = made->in[0]->def;
+    return made && made->code == TC_SMEM_ALLOC ? made : NULL;
+}
+
 static void mark_effects(tc_region *r)
 {
     tc_each_op (op, r) {
-        if (is_effect(op))
+        if (is_effect(op) && !buffer_of_put(op))
             mark_op(op);
         for (unsigned i = 0; i < op->nregions; i++)
             mark_effects(op->regions[i]);
     }
+}
+
+/* What is put into buffers that something needed reads: it may need others. */
+static bool mark_puts(tc_region *r)
+{
+    bool more = false;
+    tc_each_op (op, r) {
+        const tc_op *buffer = buffer_of_put(op);
+        if (buffer && buffer->data && !op->data) {
+            mark_op(op);
+            more = true;
+        }
+        for (unsigned i = 0; i < op->nregions; i++)
+            more |= mark_puts(op->regions[i]);
+    }
+    return more;
 }
 
 /* ---- Sweeping ---- */
@@ -172,6 +211,8 @@ static void clean(struct dce *s, tc_region *r)
     clear_marks(r);
     mark_effects(r);
     mark_op(tc_region_terminator(r));
+    while (mark_puts(r)) {
+    }
     sweep_region(s, r);
 }
 

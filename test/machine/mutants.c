@@ -18,7 +18,7 @@
 
 #define AT(letter) [(letter) - 'A']
 
-enum { SHAPES = 8 };
+enum { SHAPES = 9 };
 
 /* One program, and shapes to run it on. */
 typedef struct subject {
@@ -137,7 +137,8 @@ static const subject subjects[] = {
       2e-3},
      {.warps = 4, .stages = 2, .target = "sm_90a", .tiles = TC_TILES_DYNAMIC},
      {WIDE(72, 72, 0), WIDE(136, 136, 0), WIDE(72, 72, 1), WIDE(64, 8, 2),
-      WIDE(64, 0, 2), TWICE(136, 32, 0), TWICE(60, 5, 1), LONG(260, 150)}},
+      WIDE(64, 0, 2), TWICE(136, 32, 0), TWICE(60, 5, 1), LONG(260, 150),
+      LONG(200, 80)}},
     {{"matmul_moved",
       "matmul",
       {{"BM", "?"}, {"BN", "32"}, {"BK", "32"}, {"T", "f8e4m3"}, {"TC", "f32"}},

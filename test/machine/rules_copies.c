@@ -297,6 +297,19 @@ static void other_step(rule_run *r, unsigned i)
     }
 }
 
+/* A number out of a list, as that of sections is: slots are counted. */
+static bool is_out_of_list(const program *p, const char *name, unsigned i)
+{
+    char choice[LINE];
+    const char *made = definition(p, name, i), *at;
+    if (!made || !is_op(made, "select"))
+        return made && strstr(made, "= const ");
+    for (unsigned k = 1; k <= 2; k++)
+        if (!operand(made, k, &at, choice) || !is_out_of_list(p, choice, i))
+            return false;
+    return true;
+}
+
 static void other_choice(rule_run *r, unsigned i)
 {
     const char *line = r->p->lines[i], *a, *b;
@@ -306,7 +319,9 @@ static void other_choice(rule_run *r, unsigned i)
         strcmp(line + n - 6, " : i32") != 0 || !operand(line, 1, &a, x) ||
         !operand(line, 2, &b, y))
         return;
-    replace(r, i, NULL, "%.*s%s, %s : i32", (int)(a - line), line, y, x);
+    bool order = is_out_of_list(r->p, x, i) && is_out_of_list(r->p, y, i);
+    replace(r, i, order ? "the same tiles in another order" : NULL,
+            "%.*s%s, %s : i32", (int)(a - line), line, y, x);
 }
 
 /* The branch for no steps at all, as the whole kernel has none: it hands slots
