@@ -12,8 +12,8 @@ enum { MOST = 1 << 30 };
 
 static uint32_t low_bit(int64_t x)
 {
-    return x ? (uint32_t)((x & -x) & (2 * (int64_t)MOST - 1) ? (x & -x) : MOST)
-             : MOST;
+    uint64_t bit = (uint64_t)x & -(uint64_t)x;
+    return bit && bit < MOST ? (uint32_t)bit : MOST;
 }
 
 static uint32_t smaller(uint32_t a, uint32_t b)

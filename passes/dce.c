@@ -132,14 +132,6 @@ static bool is_effect(const tc_op *op)
            op->code == TC_WHILE;
 }
 
-static tc_op *buffer_of(const tc_op *put)
-{
-    tc_op *made = put->in[0]->def;
-    while (made && made->code == TC_SMEM_INDEX)
-        made = made->in[0]->def;
-    return made && made->code == TC_SMEM_ALLOC ? made : NULL;
-}
-
 static void mark_effects(tc_region *r)
 {
     tc_each_op (op, r) {

@@ -118,6 +118,8 @@ typedef tc_change tc_func_pass(tc_func *f, tc_pass_env *env);
 typedef tc_change tc_module_pass(tc_module *m, tc_pass_env *env);
 
 #define TC_PASS_TYPE_FUNC              tc_func_pass
+#define TC_PASS_TYPE_BOUND             tc_func_pass
+#define TC_PASS_TYPE_KERNEL            tc_func_pass
 #define TC_PASS_TYPE_MODULE            tc_module_pass
 #define PASS(id, name, scope, summary) TC_PASS_TYPE_##scope tc_pass_##id;
 #define PIPELINE(name, passes, summary)
@@ -125,11 +127,20 @@ typedef tc_change tc_module_pass(tc_module *m, tc_pass_env *env);
 #undef PASS
 #undef PIPELINE
 
+/* Functions that a pass runs on: all of them; those without compile-time
+ * parameters; the kernels of these. */
+typedef enum tc_pass_scope {
+    TC_SCOPE_FUNC,
+    TC_SCOPE_BOUND,
+    TC_SCOPE_KERNEL
+} tc_pass_scope;
+
 /* A row of passes.def. Of a pass one of the functions is set, of a pipeline
  * `passes`. */
 typedef struct tc_pass_info {
     const char *name;
     tc_func_pass *run_func;
+    tc_pass_scope scope; /* of run_func */
     tc_module_pass *run_module;
     const char *passes;
     const char *summary;

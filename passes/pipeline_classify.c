@@ -65,6 +65,16 @@ static bool only_read_after(const tc_value *buffer, tc_op *store)
     return true;
 }
 
+static bool is_read(const tc_value *buffer)
+{
+    tc_each_use (u, buffer)
+        if (tc_is_buffer_view(u->op)
+                ? is_read(u->op->out[0])
+                : tc_buffer_use_of(u->op, u->index) == TC_BUFFER_READ)
+            return true;
+    return false;
+}
+
 static bool has_own_buffer(const tc_staged *s)
 {
     const tc_op *alloc = s->store->in[0]->def;
@@ -132,6 +142,8 @@ const char *tc_why_not_copied(const tc_staged *s)
                "layouts";
     if (!has_own_buffer(s))
         return "its buffer is written elsewhere too";
+    if (!is_read(s->alloc->out[0]))
+        return "nothing reads its buffer";
     return why_padded(s->load);
 }
 

@@ -10,13 +10,14 @@
 #include <string.h>
 #include <time.h>
 
-#define FUNC_PASS_FUNC(id)     tc_pass_##id
-#define FUNC_PASS_MODULE(id)   NULL
-#define MODULE_PASS_FUNC(id)   NULL
-#define MODULE_PASS_MODULE(id) tc_pass_##id
-#define PASS(id, name, scope, summary)                                         \
-    {name, FUNC_PASS_##scope(id), MODULE_PASS_##scope(id), NULL, summary},
-#define PIPELINE(name, passes, summary) {name, NULL, NULL, passes, summary},
+#define RUN_FUNC(id)   .run_func = tc_pass_##id, .scope = TC_SCOPE_FUNC
+#define RUN_BOUND(id)  .run_func = tc_pass_##id, .scope = TC_SCOPE_BOUND
+#define RUN_KERNEL(id) .run_func = tc_pass_##id, .scope = TC_SCOPE_KERNEL
+#define RUN_MODULE(id) .run_module = tc_pass_##id
+#define PASS(id, pass_name, scope, text)                                       \
+    {.name = pass_name, .summary = text, RUN_##scope(id)},
+#define PIPELINE(pipeline_name, list, text)                                    \
+    {.name = pipeline_name, .passes = list, .summary = text},
 const tc_pass_info tc_pass_infos[] = {
 #include "passes/passes.def"
 };
@@ -213,12 +214,20 @@ static void forget_all(tc_module *m)
     }
 }
 
-static tc_change run_on_funcs(struct run *r, tc_func_pass *run,
+static bool is_in_scope(const tc_func *f, tc_pass_scope scope)
+{
+    return scope == TC_SCOPE_FUNC ||
+           (f->nparams == 0 && (f->is_kernel || scope == TC_SCOPE_BOUND));
+}
+
+static tc_change run_on_funcs(struct run *r, const tc_pass_info *pass,
                               tc_pass_env *env)
 {
     tc_change change = TC_UNCHANGED;
     tc_each_func (f, r->m) {
-        tc_change c = run(f, env);
+        if (!is_in_scope(f, pass->scope))
+            continue;
+        tc_change c = pass->run_func(f, env);
         if (c == TC_FAILED)
             return c;
         if (c == TC_CHANGED)
@@ -249,7 +258,7 @@ static bool run_pass(struct run *r, unsigned index)
     forget_all(r->m);
     uint64_t start = now_ns();
     event.change = pass->run_module ? pass->run_module(r->m, &env)
-                                    : run_on_funcs(r, pass->run_func, &env);
+                                    : run_on_funcs(r, pass, &env);
     event.ns = now_ns() - start;
     event.after = true;
     bool ok = event.change != TC_FAILED && check(r, pass);
