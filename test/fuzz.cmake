@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The libFuzzer targets, a minute each. They need clang and its runtime, and
+# The libFuzzer targets, 20 seconds each. They need clang and its runtime, and
 # are built by it whatever compiles the rest; where it is not to be had they
 # are left out, with a message. By hand, for longer:
 #
@@ -52,7 +52,7 @@ function(fuzz_program name)
   set(corpus ${CMAKE_CURRENT_BINARY_DIR}/corpus_${name})
   file(MAKE_DIRECTORY ${corpus})
   add_test(NAME fuzz_${name}
-           COMMAND ${program} -max_total_time=60 -timeout=10
+           COMMAND ${program} -max_total_time=20 -timeout=10
                    -max_len=${F_MOST} ${words} ${corpus} ${F_SEEDS}
            WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
   set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 300)

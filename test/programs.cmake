@@ -74,7 +74,7 @@ numeric_program(bench_accuracy bench/accuracy.c)
 # Machine-level programs, run on the host (codegen/interp). Sanitizers, which
 # make that seven times as slow, see fewer schedules.
 if(TILEC_SANITIZE)
-  set(KERNELS --stages 2)
+  set(KERNELS --stages 2 --warps 8)
   set(SEEDS 20)
 else()
   set(KERNELS "")
