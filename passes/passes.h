@@ -118,7 +118,7 @@ typedef tc_change tc_func_pass(tc_func *f, tc_pass_env *env);
 typedef tc_change tc_module_pass(tc_module *m, tc_pass_env *env);
 
 #define TC_PASS_TYPE_FUNC              tc_func_pass
-#define TC_PASS_TYPE_BOUND             tc_func_pass
+#define TC_PASS_TYPE_TILE              tc_func_pass
 #define TC_PASS_TYPE_KERNEL            tc_func_pass
 #define TC_PASS_TYPE_MODULE            tc_module_pass
 #define PASS(id, name, scope, summary) TC_PASS_TYPE_##scope tc_pass_##id;
@@ -127,11 +127,11 @@ typedef tc_change tc_module_pass(tc_module *m, tc_pass_env *env);
 #undef PASS
 #undef PIPELINE
 
-/* Functions that a pass runs on: all of them; those without compile-time
- * parameters; the kernels of these. */
+/* Functions that a pass runs on: all; of those without compile-time parameters
+ * what is not at machine level; of those the kernels. */
 typedef enum tc_pass_scope {
     TC_SCOPE_FUNC,
-    TC_SCOPE_BOUND,
+    TC_SCOPE_TILE,
     TC_SCOPE_KERNEL
 } tc_pass_scope;
 

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #define RUN_FUNC(id)   .run_func = tc_pass_##id, .scope = TC_SCOPE_FUNC
-#define RUN_BOUND(id)  .run_func = tc_pass_##id, .scope = TC_SCOPE_BOUND
+#define RUN_TILE(id)   .run_func = tc_pass_##id, .scope = TC_SCOPE_TILE
 #define RUN_KERNEL(id) .run_func = tc_pass_##id, .scope = TC_SCOPE_KERNEL
 #define RUN_MODULE(id) .run_module = tc_pass_##id
 #define PASS(id, pass_name, scope, text)                                       \
@@ -214,10 +214,27 @@ static void forget_all(tc_module *m)
     }
 }
 
+/* At machine level tiles have layouts. */
+static bool has_layouts(const tc_region *r)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nout; i++)
+            if (op->out[i]->type->layout)
+                return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (has_layouts(op->regions[i]))
+                return true;
+    }
+    return false;
+}
+
 static bool is_in_scope(const tc_func *f, tc_pass_scope scope)
 {
-    return scope == TC_SCOPE_FUNC ||
-           (f->nparams == 0 && (f->is_kernel || scope == TC_SCOPE_BOUND));
+    switch (scope) {
+    case TC_SCOPE_TILE: return f->nparams == 0 && !has_layouts(f->body);
+    case TC_SCOPE_KERNEL: return f->nparams == 0 && f->is_kernel;
+    default: return true;
+    }
 }
 
 static tc_change run_on_funcs(struct run *r, const tc_pass_info *pass,
