@@ -271,7 +271,7 @@ const problem kernels_by_groups[] = {
      {HOPPER_KEYS("128", "64", "bf16"),
       {"mask_mod", "@causal"},
       {"ORDERED", "2"}},
-     BACKWARD(2, 1, 300, 140, 64, 64),
+     BACKWARD(2, 1, 300, 300, 64, 64),
      6e-3},
     {"bwd_ordered_window",
      "attention_bwd",
