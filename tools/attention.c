@@ -7,6 +7,7 @@
 #include "tools/device.h"
 #include "tools/quantizer.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,10 +177,11 @@ static int make_plan(job *j)
     if (scale) {
         char *end;
         o.scale = strtod(scale, &end);
-        if (end == scale || *end || !isfinite(o.scale) || o.scale == 0.0)
+        if (end == scale || *end || !(fabs(o.scale) <= FLT_MAX) ||
+            o.scale == 0.0)
             return tool_usage(j->args->command,
                               "--scale is `%s`, expected a number that is "
-                              "not 0, such as 0.125",
+                              "not 0 and fits f32, such as 0.125",
                               scale);
     }
     double start = seconds_now();

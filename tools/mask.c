@@ -51,8 +51,8 @@ static int get_number(const job *j, const char *option, int missing, int least,
     long n = strtol(text, &end, 10);
     if (end == text || *end || errno || n < least || n > INT_MAX / 2)
         return tool_usage(j->args->command,
-                          "%s is `%s`, expected a number from %d on", option,
-                          text, least);
+                          "%s is `%s`, expected a number from %d to %d", option,
+                          text, least, INT_MAX / 2);
     *out = (int)n;
     return EXIT_DONE;
 }

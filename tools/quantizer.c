@@ -18,14 +18,15 @@ bool is_narrow(DLDataType type)
 int quantizer_read(const tool_args *args, const char *type, quantizer *out)
 {
     const char *rows = tool_value(args, "--rows");
+    char *end = NULL;
     out->target = tool_value(args, "--target");
     out->rotates = tool_has(args, "--rotate");
     if (!dtype_read(type, &out->type) || !is_narrow(out->type))
         return tool_usage(args->command,
                           "the type is `%s`, expected f8e4m3 or f8e5m2", type);
-    out->rows = rows ? atoi(rows) : 0;
-    if (rows && out->rows != 16 && out->rows != 32 && out->rows != 64 &&
-        out->rows != 128)
+    long n = rows ? strtol(rows, &end, 10) : 0;
+    out->rows = (int)n;
+    if (rows && (*end || (n != 16 && n != 32 && n != 64 && n != 128)))
         return tool_usage(args->command,
                           "--rows is `%s`, expected 16, 32, 64 or 128", rows);
     return EXIT_DONE;
@@ -34,7 +35,8 @@ int quantizer_read(const tool_args *args, const char *type, quantizer *out)
 /* ---- Kernels ---- */
 
 enum { MOST_TENSORS = 4 };
-enum { ROWS = 64 }; /* of a block where a head has one factor */
+enum { ROWS = 64 };           /* of a block where a head has one factor */
+enum { MOST_COLUMNS = 1024 }; /* of a head; attention takes no more */
 
 /* A kernel of quantize.tile with its tensors, by name; those that it does not
  * write come first. */
@@ -163,6 +165,13 @@ int quantize(const quantizer *z, char what, const DLTensor *x, bool by_columns,
                 "tilec: error: %c has %d dims of %s, expected [batch, heads, "
                 "length, dim] of f16, bf16 or f32 to quantise\n",
                 what, x->ndim, tc_dtype_name(x->dtype).text);
+        return EXIT_INPUT;
+    }
+    if (x->shape[3] < 1 || x->shape[3] > MOST_COLUMNS) {
+        fprintf(stderr,
+                "tilec: error: dim 3 of %c is %lld, expected 1 to %d to "
+                "quantise\n",
+                what, (long long)x->shape[3], MOST_COLUMNS);
         return EXIT_INPUT;
     }
     /* The largest power of two that divides D. */

@@ -65,7 +65,7 @@ err_has 'expected a mask, such as `causal`'
 expect 2 info mask causal
 err_has "expected --q-len"
 expect 2 info mask causal --q-len -5
-err_has '--q-len is `-5`, expected a number from 1 on'
+err_has '--q-len is `-5`, expected a number from 1 to 1073741823'
 expect 2 info mask causal --q-len 5 --block 100x100
 err_has '--block is `100x100`, expected sides such as 128 or 128x64'
 expect 2 info mask causal --q-len 1000000 --block 8

@@ -67,4 +67,16 @@ err_has "no gradients of numbers of 8 bits"
 expect 2 attention in.st --enforce maybe
 err_has "--enforce is \`maybe\`, expected off, warn or error"
 
+# Heads that attention does not take.
+python3 - <<'END'
+import json, struct
+for name, dim in ("none.st", 0), ("wide.st", 1 << 40):
+    head = json.dumps({n: {"dtype": "F32", "shape": [1, 1, 0, dim],
+                           "data_offsets": [0, 0]} for n in "qkv"}).encode()
+    open(name, "wb").write(struct.pack("<Q", len(head)) + head)
+END
+expect 1 quantize none.st -o a.st
+err_has "dim 3 of q is 0, expected 1 to 1024 to quantise"
+expect 1 attention wide.st --quantize f8e4m3
+err_has "dim 3 of q is 1099511627776, expected 1 to 1024 to quantise"
 finish
