@@ -44,13 +44,16 @@ void show_line(void *user, const char *line);
 char *read_text(const char *path, size_t *length);
 /* tilec_attention_options.read_source */
 int read_source(void *user, const char *file, char **text);
-/* text to the file of -o, else to stdout; the exit code. */
+/* text to the file of -o, else to stdout; the exit code. Where that fails, what
+ * was in the file is still there. */
 int write_text(const char *path, const char *text);
 int write_data(const char *path, const char *data, size_t size);
+/* As many as a tensor of a safetensors file may have. */
+enum { TENSOR_DIMS = 32 };
 /* A row-major tensor with its own memory (zeroed); data NULL: out of memory. */
 typedef struct owned_tensor {
     DLTensor dl;
-    int64_t shape[8];
+    int64_t shape[TENSOR_DIMS];
 } owned_tensor;
 bool tensor_new(owned_tensor *t, DLDataType dtype, int ndim,
                 const int64_t *shape);

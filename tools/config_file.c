@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* asprintf */
 #include "tools/config_file.h"
 
 #include <cjson/cJSON.h>
@@ -211,20 +210,14 @@ char *config_entry_text(const config_key *key, const space *s, const variant *v)
 
 int config_file_write(const config_file *f)
 {
-    char *beside;
-    if (asprintf(&beside, "%s.%ld", f->path, (long)getpid()) < 0)
-        return EXIT_MACHINE;
-    FILE *to = fopen(beside, "w");
-    bool ok = to != NULL;
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    int code = EXIT_MACHINE;
     if (to) {
         put_file(to, f->root);
-        ok = fflush(to) == 0 && fsync(fileno(to)) == 0 && !ferror(to);
-        ok = fclose(to) == 0 && ok;
+        code = fclose(to) == 0 ? write_data(f->path, text, size) : EXIT_MACHINE;
     }
-    ok = ok && rename(beside, f->path) == 0;
-    int code = ok ? EXIT_DONE : report_file(f->path);
-    if (!ok && to)
-        unlink(beside);
-    free(beside);
+    free(text);
     return code;
 }

@@ -2,13 +2,17 @@
  *
  * Text files in and out, and tensors of the tools' own.
  */
+#define _GNU_SOURCE /* asprintf */
 #include "tools/commands.h"
+
+#include "lib/safetensors.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* No program is longer, but /dev/zero is. */
 enum { LONGEST = 1 << 28 };
@@ -69,26 +73,59 @@ int write_text(const char *path, const char *text)
     return write_data(path, text, strlen(text));
 }
 
-static bool is_regular(const char *path)
+static bool write_all(FILE *out, const char *data, size_t n)
 {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return out && fwrite(data, 1, n, out) == n && fflush(out) == 0;
+}
+
+/* False: errno says why. */
+static bool write_close(FILE *out, const char *data, size_t n)
+{
+    bool ok = write_all(out, data, n);
+    int why = errno;
+    if (out && fclose(out) != 0 && ok)
+        return false;
+    errno = why;
+    return ok;
+}
+
+/* Whole or not at all: beside its place, then renamed over what was there,
+ * whose mode (0: it is new) it keeps. */
+static bool write_file(const char *place, mode_t mode, const char *data,
+                       size_t n)
+{
+    char *beside;
+    if (asprintf(&beside, "%s.%ld", place, (long)getpid()) < 0)
+        return false;
+    FILE *out = fopen(beside, "wbx");
+    bool is_made = out != NULL;
+    if (out && mode)
+        (void)!fchmod(fileno(out), mode & 0777);
+    bool ok = write_close(out, data, n) && rename(beside, place) == 0;
+    int why = errno;
+    if (is_made && !ok)
+        unlink(beside);
+    free(beside);
+    errno = why;
+    return ok;
 }
 
 int write_data(const char *path, const char *data, size_t n)
 {
-    FILE *out = path ? fopen(path, "wb") : stdout;
-    if (!out)
-        return report_file(path);
-    bool ok = fwrite(data, 1, n, out) == n && fflush(out) == 0;
-    if (path && fclose(out) != 0)
-        ok = false;
-    if (ok)
-        return EXIT_DONE;
-    report_file(path ? path : "standard output");
-    if (path && is_regular(path)) /* half of it is worse than nothing */
-        remove(path);
-    return EXIT_MACHINE;
+    struct stat st;
+    bool ok;
+    if (!path) {
+        ok = write_all(stdout, data, n);
+    } else if (stat(path, &st) != 0 && lstat(path, &st) != 0) {
+        ok = *path && write_file(path, 0, data, n);
+    } else if (!S_ISREG(st.st_mode)) {
+        ok = write_close(fopen(path, "wb"), data, n);
+    } else {
+        char *place = realpath(path, NULL); /* links stay */
+        ok = place && write_file(place, st.st_mode, data, n);
+        free(place);
+    }
+    return ok ? EXIT_DONE : report_file(path ? path : "standard output");
 }
 
 int64_t tensor_count(const DLTensor *t)
@@ -107,13 +144,18 @@ size_t tensor_bytes(const DLTensor *t)
 bool tensor_new(owned_tensor *t, DLDataType dtype, int ndim,
                 const int64_t *shape)
 {
-    for (int i = 0; i < ndim; i++)
-        t->shape[i] = shape[i];
+    _Static_assert((int)TENSOR_DIMS == (int)TC_SAFETENSORS_MAX_RANK,
+                   "files have more");
+    int64_t bytes = (dtype.bits + 7) / 8;
     t->dl = (DLTensor){
         .device = {kDLCPU, 0}, .ndim = ndim, .dtype = dtype, .shape = t->shape};
-    size_t bytes = tensor_bytes(&t->dl);
+    for (int i = 0; i < ndim; i++) {
+        t->shape[i] = shape[i];
+        if (__builtin_mul_overflow(bytes, shape[i], &bytes))
+            return false;
+    }
     /* aligned_alloc wants a multiple; one line more keeps 0 bytes not NULL. */
-    size_t room = (bytes / 64 + 1) * 64;
+    size_t room = ((size_t)bytes / 64 + 1) * 64;
     t->dl.data = aligned_alloc(64, room);
     if (t->dl.data)
         memset(t->dl.data, 0, room);

@@ -281,9 +281,13 @@ static void keep(inputs *in, input *to)
 int inputs_add(inputs *in, const char *word)
 {
     const char *equals = strchr(word, '=');
-    if (!equals || equals == word || in->n == INPUTS_MOST ||
+    if (!equals || equals == word || !equals[1] ||
         equals - word >= (long)sizeof in->list[0].name)
         return bad_argument(in, word);
+    if (in->n == INPUTS_MOST)
+        return tool_usage(in->command,
+                          "argument `%s`: there are more than %d arguments",
+                          word, INPUTS_MOST);
     input *to = &in->list[in->n];
     memcpy(to->name, word, (size_t)(equals - word));
     if (read_number(equals + 1, to->name, &in->arguments[in->n])) {

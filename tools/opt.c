@@ -25,7 +25,9 @@ struct opt {
     tc_binding bindings[MOST_BINDINGS];
     const tool_args *args;
     tc_context *cx;
-    FILE *out;
+    FILE *out;  /* stdout, or memory: */
+    char *text; /* for the file of -o */
+    size_t size;
     tc_arena arena; /* the input, words of a reproducer */
     struct timing times[MOST_PASSES];
     unsigned ntimes;
@@ -307,20 +309,23 @@ static bool run_parts(struct opt *t, const char *text, size_t n)
     }
 }
 
-static int open_output(struct opt *t, const char *path)
+static int out_of_memory(void)
 {
-    if (!path || strcmp(path, "-") == 0)
-        return EXIT_DONE;
-    t->out = fopen(path, "wb");
-    return t->out ? EXIT_DONE : report_file(path);
+    fputs("tilec: error: out of memory\n", stderr);
+    return EXIT_MACHINE;
 }
 
+/* A file may be the input, so it is written last, and only what is right. */
 static int close_output(struct opt *t, const char *path, int status)
 {
     bool failed = ferror(t->out) || fflush(t->out) != 0;
-    if (t->out != stdout)
-        failed |= fclose(t->out) != 0;
-    return failed ? report_file(path ? path : "standard output") : status;
+    if (t->out == stdout)
+        return failed ? report_file("standard output") : status;
+    failed |= fclose(t->out) != 0;
+    t->out = stdout;
+    if (failed)
+        return out_of_memory();
+    return status ? status : write_data(path, t->text, t->size);
 }
 
 /* Names of passes are words of the command line, wrong ones its fault. */
@@ -351,10 +356,12 @@ static int run_opt(struct opt *t)
         status = load_reproducer(t, &text, &n);
     else if (!read_input(t, t->input, &text, &n))
         status = EXIT_INPUT;
-    if (status == EXIT_DONE)
-        status = open_output(t, path);
     if (status != EXIT_DONE)
         return status;
+    if (path && strcmp(path, "-") != 0)
+        t->out = open_memstream(&t->text, &t->size);
+    if (!t->out)
+        return out_of_memory();
     t->cx->want_remarks = tool_has(t->args, "--remarks");
     bool ok = tool_has(t->args, "--split-input-file") ? run_parts(t, text, n)
                                                       : run_part(t, text, n);
@@ -375,8 +382,11 @@ static int run(const tool_args *args)
             .bindings = t.bindings, .on_event = on_event, .user = &t};
         status = run_opt(&t);
     } else {
-        fputs("tilec: error: out of memory\n", stderr);
+        out_of_memory();
     }
+    if (t.out && t.out != stdout)
+        fclose(t.out);
+    free(t.text);
     tc_arena_reset(&t.arena);
     tc_context_free(t.cx);
     return status;

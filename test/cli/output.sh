@@ -40,4 +40,32 @@ expect 1 compile softmax -o nowhere/it.tile
 err_has "nowhere/it.tile"
 expect 1 opt f.tile -o nowhere/f.tile
 err_has "nowhere/f.tile"
+
+# What was there stays where the program is wrong, the input itself too.
+echo 'func @f(%x: i32) -> i32 { return %y }' >wrong.tile
+cp wrong.tile kept.tile
+expect 1 opt wrong.tile -o wrong.tile
+cmp -s wrong.tile kept.tile || failed "$last: changed its input"
+cp f.tile kept.tile
+expect 1 opt wrong.tile -o f.tile
+cmp -s f.tile kept.tile || failed "$last: changed the file"
+# Links and modes stay too.
+chmod 640 f.tile
+ln -s f.tile link.tile
+expect 0 opt f.tile -p canonicalize -o link.tile
+[ -L link.tile ] || failed "$last: replaced the link"
+[ "$(stat -c %a f.tile)" = 640 ] || failed "$last: changed the mode"
+grep -q '^func @f' f.tile || failed "$last: wrote nothing"
+# A file that grows beyond what it may stays as it was, with nothing beside it.
+mkdir limited
+echo kept >limited/it.s
+(
+    trap '' XFSZ
+    ulimit -f 1
+    "$tilec" compile softmax --emit asm -o limited/it.s >out 2>err
+) && failed "a file beyond the limit is written"
+last="ulimit -f 1; tilec compile softmax --emit asm -o limited/it.s"
+err_has "limited/it.s: File too large"
+[ "$(cat limited/it.s)" = kept ] || failed "$last: changed the file"
+[ "$(ls limited)" = it.s ] || failed "$last: leaves a file"
 finish

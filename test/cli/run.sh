@@ -156,4 +156,24 @@ expect 0 compile attention_bwd@attention_bwd_post -D D=768 -D T=f32 \
     --target sm_86 --emit=machine -o it.tile
 expect 0 compile softmax --print-after=cse --time-passes -o it.tile
 err_has "cse"
+
+# Sizes whose product no machine has, and files of many dims.
+for shape in 65536x65536x65536x65536 2147483647x2147483647x4; do
+    expect 3 run pointers.tile x=zeros:${shape}xf32 y=zeros:4xf32 n=4 --target cpu
+    err_has "no memory for the tensors"
+    expect 3 run pointers.tile x=random:${shape}xf32 y=zeros:4xf32 n=4 --target cpu
+done
+expect 3 bench attention --shape 65536x65536x65536x65536 --target cpu
+python3 - <<'END'
+import json, struct
+dims = [1] * 31 + [4]
+head = json.dumps({n: {"dtype": "F32", "shape": dims,
+                       "data_offsets": [16 * i, 16 * i + 16]}
+                   for i, n in enumerate("xy")}).encode()
+open("dims.st", "wb").write(struct.pack("<Q", len(head)) + head +
+                            struct.pack("<8f", 1, 2, 3, 4, 0, 0, 0, 0))
+END
+expect 0 run pointers.tile x=dims.st y=dims.st n=4 --target cpu -o y=copied.st
+expect 0 run pointers.tile x=copied.st:y y=like:x n=4 --target cpu -o y=again.st
+cmp -s copied.st again.st || failed "$last: tensors of 32 dims"
 finish

@@ -62,4 +62,22 @@ expect 0 info mods
 out_has "causal"
 expect 0 info targets
 out_has "cpu"
+
+# What is read as a number is read to its end, and fits.
+expect 2 attention in.st --scale 1e300
+err_has '--scale is `1e300`, expected a number that is not 0 and fits f32'
+expect 2 attention in.st --quantize f8e4m3 --rows 16x
+err_has '--rows is `16x`, expected 16, 32, 64 or 128'
+expect 2 quantize in.st -o out.st --rows 16.5
+err_has '--rows is `16.5`, expected 16, 32, 64 or 128'
+expect 2 info mask causal --q-len 99999999999
+err_has '--q-len is `99999999999`, expected a number from 1 to 1073741823'
+expect 2 run softmax x=
+err_has 'argument `x=`: expected NAME='
+many=
+for i in 1 2 3 4 5 6 7 8; do
+    many="$many a$i=1 b$i=1 c$i=1 d$i=1 e$i=1 f$i=1 g$i=1 h$i=1"
+done
+expect 2 run softmax $many x=1
+err_has 'argument `x=1`: there are more than 64 arguments'
 finish
