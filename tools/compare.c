@@ -5,6 +5,7 @@
 #include "lib/handles.h"
 #include "tools/commands.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,6 +79,31 @@ difference measure(const DLTensor *got, const DLTensor *ref,
     return d;
 }
 
+/* JSON has no infinities. */
+static void put_number(const char *key, double x)
+{
+    if (isfinite(x))
+        printf("\"%s\": %.3g, ", key, x);
+    else
+        printf("\"%s\": null, ", key);
+}
+
+/* The reference's name comes from a file: any text. */
+static void put_json(const char *name, const char *ref_name,
+                     const difference *d, bool ok)
+{
+    cJSON *text = cJSON_CreateString(ref_name);
+    char *ref = cJSON_PrintUnformatted(text);
+    printf("{\"tensor\": \"%s\", \"reference\": %s, ", name,
+           ref ? ref : "null");
+    put_number("relative_error", d->relative);
+    put_number("max_abs_error", d->largest);
+    printf("\"nonfinite_mismatches\": %lld, \"ok\": %s}\n",
+           (long long)d->strange, ok ? "true" : "false");
+    cJSON_free(ref);
+    cJSON_Delete(text);
+}
+
 bool compare(const char *name, const DLTensor *got, const char *ref_name,
              const DLTensor *ref, double most, bool absolute, bool json)
 {
@@ -94,11 +120,7 @@ bool compare(const char *name, const DLTensor *got, const char *ref_name,
         most = absolute ? TOLERANCE_ABSOLUTE : tolerance_of(got->dtype);
     bool ok = d.strange == 0 && error <= most;
     if (json) {
-        printf("{\"tensor\": \"%s\", \"reference\": \"%s\", "
-               "\"relative_error\": %.3g, \"max_abs_error\": %.3g, "
-               "\"nonfinite_mismatches\": %lld, \"ok\": %s}\n",
-               name, ref_name, d.relative, d.largest, (long long)d.strange,
-               ok ? "true" : "false");
+        put_json(name, ref_name, &d, ok);
         return ok;
     }
     printf("  %s against %s: relative error %.3g, largest absolute error %.3g "

@@ -186,4 +186,28 @@ expect 1 attention "$source/README.md"
 expect 1 attention /
 expect 1 attention out.st
 err_has "there is no tensor 'q'"
+
+# --json is JSON whatever a tensor is called, and whatever the error is.
+python3 - <<'END'
+import json, struct
+old = open("in.st", "rb").read()
+size = struct.unpack("<Q", old[:8])[0]
+head = json.loads(old[8:8 + size])
+data = old[8 + size:]
+for name in ('o"\\\n', "zero"):
+    n = 4 * 4 * 128 * 64
+    head[name] = {"dtype": "F32", "shape": [1, 4, 128, 64],
+                  "data_offsets": [len(data), len(data) + n]}
+    data += bytes(n)
+text = json.dumps(head).encode()
+text += b" " * (-len(text) % 8)
+open("odd.st", "wb").write(struct.pack("<Q", len(text)) + text + data)
+END
+expect 1 attention odd.st --json --check 'o"\
+' zero
+python3 -c 'import json
+rows = [json.loads(line) for line in open("out") if line[0] == "{"]
+assert [row["reference"] for row in rows] == ["o\"\\\n", "zero"], rows
+assert [row["relative_error"] for row in rows] == [None, None], rows' 2>>err ||
+    failed "$last: no JSON"
 finish
