@@ -39,7 +39,7 @@ static int try_one(const workload *w, const trial_options *o, ranked *only)
     trial_run(w, &only->variant, o, cx, &only->trial);
     int code = EXIT_DONE;
     if (only->trial.state == TRIAL_REFUSED)
-        code = report_compile(cx, TILEC_INPUT);
+        code = report_compile(cx, (tilec_status)only->trial.code);
     tilec_context_free(cx);
     return code;
 }

@@ -202,6 +202,6 @@ int ranking_code(const ranked *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (list[i].trial.state >= TRIAL_WRONG)
-            return EXIT_INPUT;
-    return first_done(list, n) ? EXIT_DONE : EXIT_INPUT;
+            return list[i].trial.code;
+    return first_done(list, n) ? EXIT_DONE : list[0].trial.code;
 }

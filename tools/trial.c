@@ -39,17 +39,20 @@ stop(running *r, trial_state state, const char *fmt, ...)
     vsnprintf(r->out->why, sizeof r->out->why, fmt, args);
     va_end(args);
     r->out->state = state;
+    r->out->code = EXIT_INPUT;
     return false;
 }
 
 static bool failed(running *r, const tilec_error *e)
 {
-    return stop(r, TRIAL_FAILED, "%.230s", e->message);
+    stop(r, TRIAL_FAILED, "%.230s", e->message);
+    r->out->code = (int)e->status;
+    return false;
 }
 
 /* ---- Compiling ---- */
 
-static bool refused(running *r)
+static bool say_refused(running *r)
 {
     const tilec_diagnostic *d = tilec_diagnostics(r->cx);
     while (d && d->severity != TILEC_ERROR)
@@ -61,6 +64,13 @@ static bool refused(running *r)
                ? stop(r, TRIAL_REFUSED, "%s:%u:%u: %.*s", d->file, d->line,
                       d->column, n < 180 ? n : 180, d->message)
                : stop(r, TRIAL_REFUSED, "%.*s", n < 230 ? n : 230, d->message);
+}
+
+static bool refused(running *r, tilec_status status)
+{
+    say_refused(r);
+    r->out->code = (int)status;
+    return false;
 }
 
 /* Of a plan the last one. */
@@ -77,8 +87,9 @@ static bool build(running *r, const variant *v, bool load)
 {
     built_free(&r->b);
     double start = seconds_now();
-    if (workload_build(r->w, r->cx, NULL, v, load, &r->b))
-        return refused(r);
+    tilec_status status = workload_build(r->w, r->cx, NULL, v, load, &r->b);
+    if (status)
+        return refused(r, status);
     r->out->compile_ms += 1e3 * (seconds_now() - start);
     snprintf(r->out->target, sizeof r->out->target, "%s",
              tilec_kernel_target(r->b.kernel));
@@ -280,6 +291,7 @@ void trial_run(const workload *w, const variant *v, const trial_options *o,
     running *r = calloc(1, sizeof *r);
     if (!r) {
         out->state = TRIAL_FAILED;
+        out->code = EXIT_MACHINE;
         snprintf(out->why, sizeof out->why, "out of memory");
         return;
     }
@@ -297,7 +309,8 @@ void trial_run(const workload *w, const variant *v, const trial_options *o,
 static void child(const workload *w, const variant *v, const trial_options *o,
                   int to)
 {
-    trial t = {.state = TRIAL_FAILED, .why = "out of memory"};
+    trial t = {
+        .state = TRIAL_FAILED, .code = EXIT_MACHINE, .why = "out of memory"};
     tilec_context *cx;
     if (!tilec_context_new(NULL, &cx))
         trial_run(w, v, o, cx, &t);
@@ -329,7 +342,7 @@ static size_t read_result(int from, double limit, trial *t, bool *is_late)
 __attribute__((format(printf, 2, 0))) static void
 fail(trial *out, const char *why, double number)
 {
-    *out = (trial){.state = TRIAL_FAILED};
+    *out = (trial){.state = TRIAL_FAILED, .code = EXIT_INPUT};
     snprintf(out->why, sizeof out->why, why, number);
 }
 
@@ -341,6 +354,7 @@ void trial_run_apart(const workload *w, const variant *v,
     pid_t pid = pipe(ends) ? -1 : fork();
     if (pid < 0) {
         fail(out, "there can be no further process", 0);
+        out->code = EXIT_MACHINE;
         return;
     }
     if (pid == 0) {

@@ -21,6 +21,7 @@ typedef enum trial_state {
 
 typedef struct trial {
     trial_state state;
+    int code;      /* the exit code for it */
     char why[240]; /* of any state but the first */
     char target[16], device[96];
     double compile_ms;

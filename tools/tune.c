@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SHORT_RUNS = 5, LONG_RUNS = 50, BEST = 5, SECONDS = 60 };
 
@@ -248,7 +249,7 @@ static int finish(const tuning *t)
     if (winner->trial.state != TRIAL_DONE) {
         fprintf(stderr, "tilec: error: no variant of @%s can be used\n",
                 t->w.kernel);
-        return EXIT_INPUT;
+        return winner->trial.code;
     }
     int code = EXIT_DONE;
     bool was_right = t->now.state == TRIAL_DONE;
@@ -296,18 +297,37 @@ static int look(tuning *t)
     if (*t->now.target)
         return EXIT_DONE;
     fprintf(stderr, "tilec: error: %s\n", t->now.why);
-    return EXIT_INPUT;
+    return t->now.code;
+}
+
+/* Before all the timing: there must be a folder for the file. */
+static int check_folder(const tuning *t)
+{
+    char folder[sizeof t->path] = ".";
+    const char *slash = strrchr(t->path, '/');
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash + 1 - t->path),
+                 t->path);
+    if (access(folder, W_OK) == 0)
+        return EXIT_DONE;
+    int code = report_file(t->path);
+    fprintf(stderr,
+            "the folder %s has to be there, and writable: the winner "
+            "is written into it\n",
+            folder);
+    return code;
 }
 
 static int check_file(tuning *t)
 {
     const char *path = tool_value(t->args, "--config");
     config_file f;
-    if (path)
-        snprintf(t->path, sizeof t->path, "%s", path);
-    else
-        snprintf(t->path, sizeof t->path, "kernels/configs/%s.json",
-                 t->w.kernel);
+    int n = path ? snprintf(t->path, sizeof t->path, "%s", path)
+                 : snprintf(t->path, sizeof t->path, "kernels/configs/%s.json",
+                            t->w.kernel);
+    if (n >= (int)sizeof t->path)
+        return tool_usage(t->args->command, "--config is longer than %zu bytes",
+                          sizeof t->path - 1);
     int code = config_file_read(&f, t->path, t->w.kernel);
     config_file_free(&f);
     return code;
@@ -330,6 +350,8 @@ static int tune(tuning *t)
         return tool_usage(t->args->command,
                           "--check-seconds 0: what is not checked is not "
                           "written either");
+    if ((code = check_folder(t)))
+        return code;
     ranking_try(&t->w, &t->space, &t->options, t->list, t->n);
     ranking_sort(t->list, t->n);
     try_best(t);

@@ -104,8 +104,10 @@ expect 1 bench matmul $ab --target cpu --sweep BM=0,3
 out_has "does not compile"
 
 # Without a GPU nothing is run; this is said.
-expect 1 bench attention $shape --target sm_80
-out_has "FAILED: there is no NVIDIA driver"
+for more in '' '--sweep BM=64,128'; do
+    expect 3 bench attention --shape 1x1x64x64 --target sm_80 $more
+    out_has "FAILED: there is no NVIDIA driver"
+done
 
 # The command line.
 expect 2 bench
@@ -206,4 +208,12 @@ expect 2 tune matmul $ab --target cpu --sweep BM=8 --warps 4
 err_has "say --sweep warps=8"
 expect 2 tune matmul $ab --target cpu --sweep BM=8 --check-seconds 0
 err_has "what is not checked is not written"
+expect 1 tune $late --sweep N=1 --config nowhere/t.json
+err_has "the folder nowhere/ has to be there, and writable"
+out_is_empty
+expect 2 tune $late --sweep N=1 --config "$(printf '%0300d' 0)"
+err_has "--config is longer than 255 bytes"
+# Exit codes are those of the other commands.
+expect 2 bench matmul $ab --target vax
+err_has 'there is no target `vax`'
 finish
