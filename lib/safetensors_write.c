@@ -272,6 +272,9 @@ static tilec_status resolve(struct writer *w, struct stat *st)
 {
     w->place = NULL;
     st->st_mode = 0;
+    if (!*w->path)
+        return tc_fail(w->error, TILEC_INPUT,
+                       "the name of the file to write is empty");
     if (stat(w->path, st) == 0) {
         if (!S_ISREG(st->st_mode))
             return REJECT(w, "%s", "is there and is not a regular file");

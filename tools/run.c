@@ -36,7 +36,19 @@ static int write_outputs(const job *j)
     return EXIT_DONE;
 }
 
-/* Before anything runs: every -o names a tensor that was given. */
+/* Whether an earlier -o has the same file. */
+static bool is_repeated(const tool_args *args, int given)
+{
+    const char *file = strchr(args->given[given].value, '=');
+    for (int i = 0; i < given; i++)
+        if (strcmp(args->given[i].name, "-o") == 0 &&
+            strcmp(strchr(args->given[i].value, '='), file) == 0)
+            return true;
+    return false;
+}
+
+/* Before anything runs: every -o names a tensor that was given, and a file of
+ * its own. */
 static int check_outputs(const job *j)
 {
     for (int i = 0; i < j->args->ngiven; i++) {
@@ -45,8 +57,13 @@ static int check_outputs(const job *j)
             continue;
         size_t n = strcspn(value, "=");
         char name[64];
-        if (!value[n] || n == 0 || n >= sizeof name)
+        if (!value[n] || !value[n + 1] || n == 0 || n >= sizeof name)
             return tool_usage(j->args->command, "-o %s: expected NAME=FILE",
+                              value);
+        if (is_repeated(j->args, i))
+            return tool_usage(j->args->command,
+                              "-o %s: that file is written already, expected "
+                              "another for each tensor",
                               value);
         snprintf(name, sizeof name, "%.*s", (int)n, value);
         if (!inputs_find(&j->in, name))

@@ -68,4 +68,6 @@ last="ulimit -f 1; tilec compile softmax --emit asm -o limited/it.s"
 err_has "limited/it.s: File too large"
 [ "$(cat limited/it.s)" = kept ] || failed "$last: changed the file"
 [ "$(ls limited)" = it.s ] || failed "$last: leaves a file"
+expect 1 attention in.st -o ''
+err_has "the name of the file to write is empty"
 finish

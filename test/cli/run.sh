@@ -176,4 +176,11 @@ END
 expect 0 run pointers.tile x=dims.st y=dims.st n=4 --target cpu -o y=copied.st
 expect 0 run pointers.tile x=copied.st:y y=like:x n=4 --target cpu -o y=again.st
 cmp -s copied.st again.st || failed "$last: tensors of 32 dims"
+
+# Each tensor has a file of its own.
+expect 2 run softmax x=zeros:3x7xf32 y=like:x -o x=both.st -o y=both.st
+err_has "-o y=both.st: that file is written already"
+[ ! -e both.st ] || failed "$last: it wrote"
+expect 2 run softmax x=zeros:3x7xf32 y=like:x -o y=
+err_has "-o y=: expected NAME=FILE"
 finish
