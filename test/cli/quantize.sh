@@ -79,4 +79,27 @@ expect 1 quantize none.st -o a.st
 err_has "dim 3 of q is 0, expected 1 to 1024 to quantise"
 expect 1 attention wide.st --quantize f8e4m3
 err_has "dim 3 of q is 1099511627776, expected 1 to 1024 to quantise"
+
+# Zeros stay zeros beside the smallest numbers, whose factor would be 0.
+python3 - <<'END'
+import json, struct
+head = json.dumps({n: {"dtype": "F32", "shape": [1, 1, 16, 16],
+                       "data_offsets": [1024 * i, 1024 * i + 1024]}
+                   for i, n in enumerate("qkv")}).encode()
+open("tiny.st", "wb").write(struct.pack("<Q", len(head)) + head +
+                            3 * struct.pack("<256f", 1e-45, *[0] * 255))
+END
+for more in '' '--rows 16' '--rotate' '--type f8e5m2'; do
+    expect 0 quantize tiny.st -o tiny8.st $more
+    python3 -c 'import json, struct
+data = open("tiny8.st", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+head = json.loads(data[8:8 + size])
+for name in "qkv":
+    a, b = head[name]["data_offsets"]
+    assert not any(data[8 + size + a:8 + size + b]), name
+    a, b = head["descale_" + name]["data_offsets"]
+    assert struct.unpack("<f", data[8 + size + a:8 + size + b]) == (1,)' \
+        2>>err || failed "$last: there is more than zeros"
+done
 finish
