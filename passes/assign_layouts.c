@@ -37,6 +37,11 @@ static bool gives_layouts(const tc_op *op)
     return false;
 }
 
+bool tc_has_layouts(const tc_func *f)
+{
+    return tc_region_any(f->body, gives_layouts);
+}
+
 static void set_layout(tc_placing *s, tc_value *v, const tc_layout *l)
 {
     v->type = tc_type_with_layout(s->cx, v->type, l);
@@ -379,8 +384,14 @@ static uint64_t can_be_aligned(const tc_placing *s)
 
 tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
 {
-    if (!f->is_kernel || f->nparams || tc_region_any(f->body, gives_layouts))
+    if (tc_has_layouts(f))
         return TC_UNCHANGED;
+    if (tc_region_any(f->body, tc_op_is_call))
+        return (void)tc_error(env->cx, f->loc,
+                              "assign-layouts: @%s calls functions: `inline` "
+                              "comes first",
+                              f->name),
+               TC_FAILED;
     /* What every GPU can do, where none is named. */
     const tc_target *target =
         env->target->shared_per_block ? env->target : tc_target_get("sm_80");

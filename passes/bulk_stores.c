@@ -434,8 +434,7 @@ static void visit(tc_bulk *s, tc_region *r)
 tc_change tc_pass_bulk_stores(tc_func *f, tc_pass_env *env)
 {
     tc_bulk s = {.env = env, .f = f};
-    if (!f->is_kernel || !env->target->tma ||
-        !tc_region_any(f->body, tc_is_group_mma))
+    if (!env->target->tma || !tc_region_any(f->body, tc_is_group_mma))
         return TC_UNCHANGED;
     tc_each_op (op, f->body)
         if (tc_is_tile_loop(op))

@@ -331,7 +331,7 @@ static bool visit(tc_func *f, tc_pass_env *env, tc_region *r)
 
 tc_change tc_pass_delay_adds(tc_func *f, tc_pass_env *env)
 {
-    if (!f->is_kernel || !env->target->wgmma || !env->target->tma ||
+    if (!env->target->wgmma || !env->target->tma ||
         env->options->any_alignment || f->warps <= 4)
         return TC_UNCHANGED;
     return visit(f, env, f->body) ? TC_CHANGED : TC_UNCHANGED;

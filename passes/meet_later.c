@@ -307,7 +307,6 @@ static bool visit(tc_func *f, tc_pass_env *env, tc_region *r)
 
 tc_change tc_pass_meet_later(tc_func *f, tc_pass_env *env)
 {
-    bool any = f->is_kernel && f->warps > 4 && f->shared_bytes &&
-               visit(f, env, f->body);
+    bool any = f->warps > 4 && f->shared_bytes && visit(f, env, f->body);
     return any ? TC_CHANGED : TC_UNCHANGED;
 }

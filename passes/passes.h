@@ -114,6 +114,9 @@ void tc_refuse_load(const tc_pass_env *env, const char *pass, const tc_op *load,
 typedef bool tc_visit_op(tc_pass_env *env, tc_op *op);
 tc_change tc_visit_ops(tc_func *f, tc_pass_env *env, tc_visit_op *visit);
 
+/* Is it at machine level? */
+bool tc_has_layouts(const tc_func *f);
+
 typedef tc_change tc_func_pass(tc_func *f, tc_pass_env *env);
 typedef tc_change tc_module_pass(tc_module *m, tc_pass_env *env);
 

@@ -370,7 +370,7 @@ tc_change tc_pass_persist_tiles(tc_func *f, tc_pass_env *env)
 {
     struct persist s = {.env = env, .f = f};
     bool asked = env->options->tiles == TC_TILES_STATIC;
-    if (!f->is_kernel || f->nparams || is_done(f))
+    if (is_done(f))
         return TC_UNCHANGED;
     s.work = tc_tile_work_of(f, env);
     if (!env->target->tma && !asked)

@@ -214,24 +214,10 @@ static void forget_all(tc_module *m)
     }
 }
 
-/* At machine level tiles have layouts. */
-static bool has_layouts(const tc_region *r)
-{
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nout; i++)
-            if (op->out[i]->type->layout)
-                return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (has_layouts(op->regions[i]))
-                return true;
-    }
-    return false;
-}
-
 static bool is_in_scope(const tc_func *f, tc_pass_scope scope)
 {
     switch (scope) {
-    case TC_SCOPE_TILE: return f->nparams == 0 && !has_layouts(f->body);
+    case TC_SCOPE_TILE: return f->nparams == 0 && !tc_has_layouts(f);
     case TC_SCOPE_KERNEL: return f->nparams == 0 && f->is_kernel;
     default: return true;
     }

@@ -508,8 +508,8 @@ static void specialise(tc_specialiser *s)
 static bool may_act(const tc_func *f, const tc_target *target)
 {
     enum { WARPS_OF_GROUP = 4 };
-    if (!f->is_kernel || !target->tma || !f->warps ||
-        f->warps % WARPS_OF_GROUP || f->warps + WARPS_OF_GROUP > TC_MAX_WARPS)
+    if (!target->tma || !f->warps || f->warps % WARPS_OF_GROUP ||
+        f->warps + WARPS_OF_GROUP > TC_MAX_WARPS)
         return false;
     bool found = false;
     tc_each_op (op, f->body) {
