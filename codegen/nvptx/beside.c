@@ -45,7 +45,7 @@ typedef enum kind { PLAIN, LOAD, COPY, COMMIT, OTHER } kind;
 static kind kind_of(LLVMValueRef i)
 {
     if (!LLVMIsACallInst(i))
-        return PLAIN;
+        return LLVMIsAStoreInst(i) ? OTHER : PLAIN;
     size_t n;
     LLVMValueRef f = LLVMGetCalledValue(i);
     if (!LLVMIsAInlineAsm(f))
@@ -89,33 +89,29 @@ static void find_items(tc_beside *x, LLVMValueRef i)
     }
 }
 
-/* Is that no more than loads, copies, and what is computed for them? */
-static bool may_be_passed(const tc_op *op)
-{
-    return op->code == TC_SMEM_LOAD || op->code == TC_ASYNC_COPY ||
-           op->code == TC_ASYNC_COMMIT ||
-           (tc_op_has(op, TC_PURE) && !op->nregions);
-}
-
-/* What stands in front of a product: copies, and before them loads that others
- * need. */
+/* What stands in front of a product: copies, and before them loads, and, back
+ * to the product before, nothing that it needs. */
 static bool is_beside(const tc_op *product)
 {
     const tc_op *op = product->prev;
     while (op && (op->code == TC_ASYNC_COPY || op->code == TC_ASYNC_COMMIT))
         op = op->prev;
-    bool loads = op && op->code == TC_SMEM_LOAD;
-    for (; op && op->code == TC_SMEM_LOAD; op = op->prev)
-        if (op->out[0] == product->in[0] || op->out[0] == product->in[1])
-            return false;
-    return loads;
+    if (!op || op->code != TC_SMEM_LOAD)
+        return false;
+    for (op = product->prev; op && op->code != TC_MMA; op = op->prev)
+        for (unsigned i = 0; i < product->nin; i++)
+            if (product->in[i]->def == op)
+                return false;
+    return true;
 }
 
-/* Products from this one on with nothing else before them. */
+/* Products from this one on with no more before them than loads and what is
+ * computed for these. Copies and what counts them do not change places. */
 static unsigned products_from(const tc_op *op)
 {
     unsigned n = 1;
-    for (op = op->next; op && (op->code == TC_MMA || may_be_passed(op));
+    for (op = op->next; op && (op->code == TC_MMA || op->code == TC_SMEM_LOAD ||
+                               (tc_op_has(op, TC_PURE) && !op->nregions));
          op = op->next)
         n += op->code == TC_MMA;
     return n;
