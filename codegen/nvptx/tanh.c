@@ -148,16 +148,17 @@ static void find_factor(job *j, const tc_value *x)
     }
 }
 
-/* The product by one number that is all that becomes of it, if it is. */
+/* The product by one number, which is there already, that is all that becomes
+ * of it, if it is. */
 static const tc_op *product_of(const tc_op *tanh)
 {
     const tc_value *v = tanh->out[0];
     const tc_op *op = v->uses && !v->uses->next ? v->uses->op : NULL;
-    return op && op->code == TC_MUL && op->in[0] == v &&
-                   op->parent == tanh->parent &&
-                   tc_match_op(op->in[1], TC_SPLAT)
-               ? op
-               : NULL;
+    if (!op || op->code != TC_MUL || op->in[0] != v ||
+        op->parent != tanh->parent)
+        return NULL;
+    const tc_op *splat = tc_match_op(op->in[1], TC_SPLAT);
+    return splat && tc_value_is_visible(splat->in[0], tanh) ? op : NULL;
 }
 
 bool tc_nvptx_is_done_by_tanh(const tc_op *mul)
