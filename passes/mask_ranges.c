@@ -86,9 +86,37 @@ static const tc_op *match_any(const tc_value *v)
     return op && tc_op_is_word(op, "kind", "or") ? op : NULL;
 }
 
+/* Does v go nowhere but into the question and into `all`? */
+static bool is_part_only(const tc_value *v, const tc_value *all,
+                         const tc_op *question)
+{
+    tc_each_use (u, v) {
+        bool part =
+            u->op->code == TC_AND && is_part_only(u->op->out[0], all, question);
+        if (v != all && u->op != question && !part)
+            return false;
+    }
+    return true;
+}
+
+/* Do all selects of a region that hide anything hide what this one does? */
+static bool hide_alike(const tc_region *r, const tc_value *seen)
+{
+    tc_each_op (op, r) {
+        if (op->code == TC_SELECT && op->in[0] != seen &&
+            (tc_match_float(op->in[1], -INFINITY) ||
+             tc_match_float(op->in[2], -INFINITY)))
+            return false;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!hide_alike(op->regions[i], seen))
+                return false;
+    }
+    return true;
+}
+
 /* Is the question whether any row sees anything, and does the step make -inf of
- * what is not seen? Then it is the same for each row. */
-static bool is_by_rows(const tc_op *branch)
+ * what is not seen, and hide nothing else? Then it is the same for each row. */
+static bool is_by_rows(const tc_loop *l, const tc_op *branch)
 {
     const tc_op *any = match_any(branch->in[0]);
     const tc_op *row = any ? match_any(any->in[0]) : NULL;
@@ -97,7 +125,8 @@ static bool is_by_rows(const tc_op *branch)
     tc_each_op (op, branch->regions[0])
         if (op->code == TC_SELECT && has_part(op->in[0], row->in[0]) &&
             tc_match_float(op->in[2], -INFINITY))
-            return true;
+            return is_part_only(row->in[0], op->in[0], row) &&
+                   hide_alike(l->op->regions[0], op->in[0]);
     return false;
 }
 
@@ -108,7 +137,7 @@ static const char *settle(tc_loop *l, tc_op *branch, tc_mask mask)
     if (!tc_op_int(branch, "speculatable"))
         return "each step asks, as the `if` is not speculatable";
     if (tc_truth_is_range(mask.any)) {
-        if (is_by_rows(branch))
+        if (is_by_rows(l, branch))
             tc_op_set_attr(l->op, "by_rows",
                            (tc_attr){.kind = TC_ATTR_BOOL, .i = true});
         tc_question_drop(branch);
