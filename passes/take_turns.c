@@ -117,14 +117,38 @@ static void insert(tc_opcode code, const tc_op *at, tc_op *before)
                  before->parent, before);
 }
 
-/* The loop of idle steps before the op, or behind it; NULL: there is none. */
-static tc_op *idle_beside(const tc_op *op, bool behind)
+/* The op with regions before this one, or behind it. */
+static tc_op *next_beside(const tc_op *op, bool behind)
 {
     do
         op = behind ? op->next : op->prev;
     while (op && op->nregions == 0);
-    bool is = op && op->code == TC_FOR && tc_op_is_word(op, "schedule", "idle");
-    return is ? (tc_op *)op : NULL;
+    return (tc_op *)op;
+}
+
+/* Does the loop, or one that the `if` is there for, end there? */
+static bool ends_at(const tc_op *op, const tc_value *end)
+{
+    if (op->code == TC_FOR)
+        return op->in[1] == end;
+    if (op->code == TC_IF)
+        tc_each_op (loop, op->regions[0])
+            if (loop->code == TC_FOR && loop->in[1] == end)
+                return true;
+    return false;
+}
+
+/* The loop of idle steps before a loop, or behind it; NULL: there is none.
+ * Those behind another loop begin where that ends. */
+static tc_op *idle_beside(const tc_op *at, bool behind)
+{
+    tc_op *idle = next_beside(at, behind);
+    if (!idle || idle->code != TC_FOR ||
+        !tc_op_is_word(idle, "schedule", "idle"))
+        return NULL;
+    const tc_op *before = behind ? at : next_beside(idle, false);
+    bool ends = before && ends_at(before, idle->in[0]);
+    return ends == behind ? idle : NULL;
 }
 
 static void build_turn(tc_builder *b)
@@ -153,8 +177,13 @@ static void build_turn_if(tc_builder *b, tc_value *smaller, tc_value *larger)
  * has a turn more when all is done. */
 static void make_up_for(tc_op *loop)
 {
-    tc_op *at = loop->parent->op->code == TC_IF ? loop->parent->op : loop;
+    tc_op *at = loop;
     tc_op *first = idle_beside(at, false), *last = idle_beside(at, true);
+    if (!first && !last && loop->parent->op->code == TC_IF) {
+        at = loop->parent->op;
+        first = idle_beside(at, false);
+        last = idle_beside(at, true);
+    }
     if (last) {
         tc_builder b = tc_builder_before(last->regions[0]->first);
         build_turn(&b);
