@@ -49,7 +49,7 @@
 
 static const char pass[] = "own-steps";
 
-enum { GROUP_ROWS = 64, MOST_MASKS = 4 };
+enum { GROUP_ROWS = 64, MOST_MASKS = 4, MOST_DEPTH = 16 };
 
 /* select (range(side) <= limit - counter), x, -inf */
 typedef struct mask {
@@ -72,26 +72,59 @@ typedef struct own {
 
 /* ---- Limits ---- */
 
+/* Is it the same in all rows, and computed from a number that the caller gives?
+ * That may be anything. */
+static bool is_given(const tc_value *v, unsigned depth)
+{
+    const tc_op *op = v->def;
+    if (v->type->kind > TC_I64 && !tc_match_op(v, TC_SPLAT))
+        return false;
+    if (!op || depth == MOST_DEPTH)
+        return op || v->region->op == NULL;
+    for (unsigned i = 0; i < op->nin; i++)
+        if (is_given(op->in[i], depth + 1))
+            return true;
+    return false;
+}
+
+/* Positions, which a row's number is added to, do not wrap. */
+static bool may_wrap(const tc_op *op)
+{
+    return tc_type_elem(op->out[0]->type)->kind != TC_I64 &&
+           !tc_match_op(op->in[0], TC_RANGE) &&
+           !tc_match_op(op->in[1], TC_RANGE) &&
+           (is_given(op->in[0], 0) || is_given(op->in[1], 0));
+}
+
+static int slope(const tc_value *v, unsigned depth);
+
+static int either(const tc_op *op, unsigned depth)
+{
+    int a = slope(op->in[0], depth), b = slope(op->in[1], depth);
+    return a < 0 || b < 0 ? -1 : a | b;
+}
+
 /* Ints of rows, as expressions of `range`: 0, the same for all rows; 1, they do
  * not fall; -1, anything. */
-static int slope(const tc_value *v)
+static int slope(const tc_value *v, unsigned depth)
 {
     const tc_op *op = v->def;
     if (v->type->kind != TC_TILE)
         return 0;
-    if (!op)
+    if (!op || depth++ == MOST_DEPTH)
         return -1;
     switch (op->code) {
     case TC_SPLAT: return 0;
     case TC_RANGE: return 1;
-    case TC_CAST: return tc_has_int_lanes(op->in[0]) ? slope(op->in[0]) : -1;
-    case TC_ADD:
+    case TC_CAST:
+        return tc_has_int_lanes(op->in[0]) ? slope(op->in[0], depth) : -1;
     case TC_MIN:
-    case TC_MAX: {
-        int a = slope(op->in[0]), b = slope(op->in[1]);
-        return a < 0 || b < 0 ? -1 : a | b;
-    }
-    case TC_SUB: return slope(op->in[1]) == 0 ? slope(op->in[0]) : -1;
+    case TC_MAX: return either(op, depth);
+    case TC_ADD: return may_wrap(op) ? -1 : either(op, depth);
+    case TC_SUB:
+        return slope(op->in[1], depth) == 0 && !may_wrap(op)
+                   ? slope(op->in[0], depth)
+                   : -1;
     default: return -1;
     }
 }
@@ -133,7 +166,7 @@ static bool match_mask(const own *o, tc_op *select, mask *m)
         base->in[0] != o->loop->regions[0]->args[0] ||
         !(upper || tc_op_is_word(cmp, "pred", "ge")) || by->type->rank != 1 ||
         tc_dim_value(by->type->dims[0]) != o->rows ||
-        !tc_value_is_visible(sub->in[0], o->loop) || slope(sub->in[0]) < 0)
+        !tc_value_is_visible(sub->in[0], o->loop) || slope(sub->in[0], 0) < 0)
         return false;
     *m = (mask){branch_around(select), sub->in[0],
                 tc_dim_value(at->type->dims[0]), upper};
@@ -153,17 +186,19 @@ static bool has_rows(const own *o, const tc_type *t)
            tc_dim_value(t->dims[0]) == o->rows;
 }
 
-/* Does each group compute its own rows, and nothing else? (Who is a step ahead
- * needs what the others have no use for yet: one slot is not enough.) */
+/* Does each group compute its own rows, and nothing else, and wait and arrive
+ * in each step? (Who is a step ahead needs what the others have no use for yet:
+ * one slot is not enough.) */
 static bool is_by_rows(own *o, tc_region *r)
 {
     tc_each_op (op, r) {
         bool fits = tc_op_has(op, TC_PURE) || tc_op_has(op, TC_TERMINATOR) ||
-                    is_sync(op) || op->code == TC_MMA || op->code == TC_IF;
+                    op->code == TC_MMA || op->code == TC_IF ||
+                    (is_sync(op) && r->op == o->loop);
         if (op->code == TC_REDUCE || op->code == TC_CONVERT_LAYOUT)
             fits = tc_exchange_bytes(o->env->cx, op) == 0;
         if (op->code == TC_MBARRIER_WAIT)
-            fits = op->in[0]->type->slots > 1;
+            fits &= op->in[0]->type->slots > 1;
         if (op->code == TC_MMA)
             fits = tc_is_group_mma(op) && has_rows(o, op->out[0]->type);
         if (!fits || op->code == TC_TRANS)
