@@ -455,13 +455,14 @@ static bool is_argument(const tc_op *op, const tc_value *v, unsigned axis)
     return fits && becomes_exponential(op->out[0], 0);
 }
 
-/* By what such an argument takes v; 1 where that is not known. */
+/* By what such an argument takes v; 1 where that is not known, or would be too
+ * large for an f32 when divided by. */
 static double factor_of(const tc_op *argument)
 {
     tc_scalar x;
     bool known = argument->code == TC_FMA &&
-                 tc_match_const(argument->in[1], &x) && x.f > 0 &&
-                 isfinite(x.f);
+                 tc_match_const(argument->in[1], &x) && x.f > 1e-30 &&
+                 x.f < 1e30;
     return known ? x.f : 1;
 }
 
