@@ -345,10 +345,11 @@ static bool check_group_row(const tc_verifier *v, const tc_op *op)
 {
     int64_t rows = tc_op_int(op, "rows"), groups = v->f->warps / 4;
     return check_in_consumer(v, op) &&
-           ((rows > 0 && groups > 0 && rows % groups == 0) ||
+           ((rows > 0 && rows <= INT32_MAX && groups > 0 &&
+             rows % groups == 0) ||
             tc_error(v->cx, op->loc,
                      "group_row: %lld rows, expected a multiple of the %lld "
-                     "groups of four warps",
+                     "groups of four warps, below 2^31",
                      (long long)rows, (long long)groups));
 }
 
