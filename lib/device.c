@@ -113,29 +113,56 @@ static bool find_span(const DLTensor *t, struct span *s)
         if (t->strides)
             overflow |= __builtin_mul_overflow(t->strides[i], bytes, &stride);
         size = t->shape[i];
-        is_empty |= size <= 0;
-        overflow |=
-            __builtin_mul_overflow(size > 0 ? size - 1 : 0, stride, &far);
+        is_empty |= size == 0;
+        overflow |= __builtin_mul_overflow(size ? size - 1 : 0, stride, &far);
         int64_t *to = far < 0 ? &s->low : &s->high;
         overflow |= __builtin_add_overflow(*to, far, to);
         if (!t->strides)
             overflow |= __builtin_mul_overflow(stride, size, &stride);
     }
+    overflow |= __builtin_sub_overflow(s->high, s->low, &size);
     if (is_empty)
         *s = (struct span){0, 0};
     return is_empty || !overflow;
 }
 
-static tilec_status check_host(const DLTensor *t, struct span *s,
-                               const char *what, tilec_error *error)
+static tilec_status check_tensor(const DLTensor *t, struct span *s,
+                                 const char *what, tilec_error *error)
 {
     if (!t || t->ndim < 0 || t->ndim > TC_MAX_RANK || (t->ndim && !t->shape))
         return tc_fail(error, TILEC_USAGE,
                        "%s: tensor is NULL, has no shape, or more than %d dims",
                        what, TC_MAX_RANK);
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] < 0)
+            return tc_fail(error, TILEC_INPUT,
+                           "%s: dim %d is %lld, expected 0 or more", what, i,
+                           (long long)t->shape[i]);
     if (!find_span(t, s))
         return tc_fail(error, TILEC_INPUT,
                        "%s: its strides reach beyond 64-bit addresses", what);
+    return TILEC_OK;
+}
+
+/* What is copied from or to it. */
+static tilec_status check_data(const DLTensor *t, const struct span *s,
+                               const char *what, tilec_error *error)
+{
+    if (!t->data && s->low != s->high)
+        return tc_fail(error, TILEC_INPUT, "%s: data is NULL, but no dim is 0",
+                       what);
+    return TILEC_OK;
+}
+
+static tilec_status check_host(const DLTensor *t, const char *what,
+                               tilec_error *error)
+{
+    DLDeviceType type = t->device.device_type;
+    if (type != kDLCPU && type != kDLCUDAHost && type != kDLCUDAManaged)
+        return tc_fail(error, TILEC_INPUT,
+                       "%s: the host's tensor is on DLPack device %d, expected "
+                       "the CPU (%d)",
+                       what, (int)type, (int)kDLCPU);
     return TILEC_OK;
 }
 
@@ -148,7 +175,7 @@ static struct device_tensor *new_tensor(const DLTensor *like)
     for (int i = like->ndim - 1; i >= 0; i--) {
         t->shape[i] = like->shape[i];
         t->strides[i] = like->strides ? like->strides[i] : dense;
-        dense *= like->shape[i];
+        (void)__builtin_mul_overflow(dense, like->shape[i], &dense);
     }
     t->dl = (DLTensor){.ndim = like->ndim,
                        .dtype = like->dtype,
@@ -162,24 +189,29 @@ static const char *data_of(const DLTensor *t)
     return (const char *)t->data + t->byte_offset;
 }
 
-/* To device memory, for any stream to see: the driver itself may return once
- * it has the bytes, which other streams than the default one don't wait for. */
+/* To device memory (from NULL: zeros), for any stream to see: the driver itself
+ * may return once it has the bytes, which other streams than the default one
+ * don't wait for. */
 static int send(const tilec_device *d, uintptr_t to, const void *from,
                 size_t size)
 {
-    int code = d->cuda->mem_to_device(to, from, size);
+    int code = from ? d->cuda->mem_to_device(to, from, size)
+                    : d->cuda->mem_set(to, 0, size, NULL);
     return code ? code : d->cuda->stream_synchronize(NULL);
 }
 
 tilec_status tilec_device_copy(const tilec_device *d, const DLTensor *host,
                                DLTensor **out, tilec_error *error)
 {
+    static const char what[] = "tilec_device_copy";
     struct span span;
     struct work w;
     if (!out)
-        return tc_fail(error, TILEC_USAGE, "tilec_device_copy: out is NULL");
+        return tc_fail(error, TILEC_USAGE, "%s: out is NULL", what);
     *out = NULL;
-    tilec_status s = check_host(host, &span, "tilec_device_copy", error);
+    tilec_status s = check_tensor(host, &span, what, error);
+    if (s == TILEC_OK && host->data)
+        s = check_host(host, what, error);
     if (s == TILEC_OK)
         s = begin(&w, d, "copy a tensor to", error);
     if (s != TILEC_OK)
@@ -189,8 +221,8 @@ tilec_status tilec_device_copy(const tilec_device *d, const DLTensor *host,
     if (t)
         w.code = d->cuda->mem_alloc(&t->start, size ? size : 1);
     if (t && !w.code && size)
-        w.code = host->data ? send(d, t->start, data_of(host) + span.low, size)
-                            : d->cuda->mem_set(t->start, 0, size, NULL);
+        w.code = send(d, t->start, host->data ? data_of(host) + span.low : NULL,
+                      size);
     s = t ? end(&w, error) : tc_fail_memory(error);
     if (!t)
         tc_cuda_leave(&w.scope);
@@ -221,21 +253,27 @@ void tilec_device_drop(const tilec_device *d, DLTensor *tensor)
 }
 
 /* The same shape and strides: the same bytes. */
-static tilec_status check_pair(const DLTensor *a, const DLTensor *b,
+static tilec_status check_pair(const DLTensor *host, const DLTensor *there,
                                struct span *span, const char *what,
                                tilec_error *error)
 {
     struct span other;
-    tilec_status s = check_host(a, span, what, error);
+    tilec_status s = check_tensor(host, span, what, error);
     if (s == TILEC_OK)
-        s = check_host(b, &other, what, error);
+        s = check_tensor(there, &other, what, error);
+    if (s == TILEC_OK)
+        s = check_host(host, what, error);
+    if (s == TILEC_OK)
+        s = check_data(host, span, what, error);
+    if (s == TILEC_OK)
+        s = check_data(there, &other, what, error);
     if (s != TILEC_OK)
         return s;
-    bool same = a->ndim == b->ndim && span->low == other.low &&
+    bool same = host->ndim == there->ndim && span->low == other.low &&
                 span->high == other.high &&
-                element_bytes(a) == element_bytes(b);
-    for (int i = 0; same && i < a->ndim; i++)
-        same = a->shape[i] == b->shape[i];
+                element_bytes(host) == element_bytes(there);
+    for (int i = 0; same && i < host->ndim; i++)
+        same = host->shape[i] == there->shape[i];
     return same ? TILEC_OK
                 : tc_fail(error, TILEC_INPUT,
                           "%s: the tensors differ in shape, strides or data "
@@ -248,7 +286,7 @@ tilec_status tilec_device_read(const tilec_device *d, const DLTensor *from,
 {
     struct span span;
     struct work w;
-    tilec_status s = check_pair(from, host, &span, "tilec_device_read", error);
+    tilec_status s = check_pair(host, from, &span, "tilec_device_read", error);
     if (s == TILEC_OK)
         s = begin(&w, d, "read a tensor of", error);
     if (s != TILEC_OK)
@@ -283,7 +321,10 @@ tilec_status tilec_device_fill(const tilec_device *d, const DLTensor *t,
 {
     struct span span;
     struct work w;
-    tilec_status s = check_host(t, &span, "tilec_device_fill", error);
+    static const char what[] = "tilec_device_fill";
+    tilec_status s = check_tensor(t, &span, what, error);
+    if (s == TILEC_OK)
+        s = check_data(t, &span, what, error);
     if (s == TILEC_OK)
         s = begin(&w, d, "fill a tensor of", error);
     if (s != TILEC_OK)

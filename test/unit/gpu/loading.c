@@ -170,6 +170,13 @@ START_TEST(tensors_travel)
     gpu_expect_says(tilec_device_read(d, there, &b, &last_error), TILEC_INPUT,
                     "differ in shape");
     tilec_device_drop(d, there);
+    /* Zeros, that other streams see too. */
+    shape[0] = 2;
+    b.data = NULL;
+    int nwaits = fake->synchronizes;
+    ck_assert_int_eq(tilec_device_copy(d, &b, &there, &last_error), TILEC_OK);
+    ck_assert_int_eq(fake->synchronizes, nwaits + 1);
+    tilec_device_drop(d, there);
     fake->alloc = 2;
     gpu_expect_says(tilec_device_copy(d, &a, &there, &last_error),
                     TILEC_MACHINE,
@@ -190,6 +197,48 @@ START_TEST(tensors_travel)
     tilec_event_free(e[0]);
     tilec_event_free(e[1]);
     ck_assert_int_eq(tilec_device_synchronize(d, &last_error), TILEC_OK);
+    tilec_device_free(d);
+}
+END_TEST
+
+START_TEST(tensors_that_cannot_travel)
+{
+    tilec_device *d;
+    ck_assert_int_eq(tilec_device_open(cx, 0, &d, &last_error), TILEC_OK);
+    float from[4] = {0};
+    int64_t shape[2] = {2, 2}, strides[2] = {2, 1};
+    DLTensor a = {.data = from,
+                  .device = {kDLCPU, 0},
+                  .ndim = 2,
+                  .dtype = {kDLFloat, 32, 1},
+                  .shape = shape,
+                  .strides = strides};
+    DLTensor b = a, *there, *other;
+    ck_assert_int_eq(tilec_device_copy(d, &a, &there, &last_error), TILEC_OK);
+    b.data = NULL;
+    gpu_expect_says(tilec_device_read(d, there, &b, &last_error), TILEC_INPUT,
+                    "data is NULL, but no dim is 0");
+    gpu_expect_says(tilec_device_write(d, &b, there, &last_error), TILEC_INPUT,
+                    "data is NULL, but no dim is 0");
+    gpu_expect_says(tilec_device_fill(d, &b, 0, NULL, &last_error), TILEC_INPUT,
+                    "data is NULL, but no dim is 0");
+    gpu_expect_says(
+        tilec_device_copy(d, there, &other, &last_error), TILEC_INPUT,
+        "the host's tensor is on DLPack device 2, expected the CPU (1)");
+    gpu_expect_says(tilec_device_read(d, there, there, &last_error),
+                    TILEC_INPUT, "the host's tensor is on DLPack device 2");
+    gpu_expect_says(tilec_device_write(d, there, there, &last_error),
+                    TILEC_INPUT, "the host's tensor is on DLPack device 2");
+    tilec_device_drop(d, there);
+    shape[1] = -1;
+    gpu_expect_says(tilec_device_copy(d, &a, &there, &last_error), TILEC_INPUT,
+                    "dim 1 is -1, expected 0 or more");
+    /* Each way an int64 of bytes, but not both. */
+    shape[0] = shape[1] = 3;
+    strides[0] = (int64_t)1 << 59;
+    strides[1] = -strides[0];
+    gpu_expect_says(tilec_device_copy(d, &a, &there, &last_error), TILEC_INPUT,
+                    "its strides reach beyond 64-bit addresses");
     tilec_device_free(d);
 }
 END_TEST
@@ -229,5 +278,6 @@ void gpu_loading_tests(TCase *t)
     tcase_add_test(t, reports_have_an_address);
     tcase_add_test(t, memory_is_looked_up);
     tcase_add_test(t, tensors_travel);
+    tcase_add_test(t, tensors_that_cannot_travel);
     tcase_add_test(t, emits);
 }
