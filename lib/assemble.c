@@ -80,10 +80,24 @@ static bool drain(int fd, struct output *o)
     }
 }
 
+/* Its exit code. Where the process ignores what becomes of its children, or
+ * another thread has asked first, nobody knows: then its output says. */
+static int wait_for(pid_t child)
+{
+    int status;
+    pid_t found;
+    do
+        found = waitpid(child, &status, 0);
+    while (found < 0 && errno == EINTR);
+    if (found < 0)
+        return 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
 /* Its exit code, -1 where it did not run (errno). Both outputs to `o`. */
 static int run(char *const *words, struct output *o)
 {
-    int ends[2], status, code = -1;
+    int ends[2], code = -1;
     pid_t child;
     posix_spawn_file_actions_t actions;
     if (pipe2(ends, O_CLOEXEC))
@@ -97,15 +111,15 @@ static int run(char *const *words, struct output *o)
         ends[1] = -1;
         if (errno == 0) {
             drain(ends[0], o);
-            while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-                ;
-            code = WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+            close(ends[0]); /* not to wait for one that has more to say */
+            ends[0] = -1;
+            code = wait_for(child);
         }
         posix_spawn_file_actions_destroy(&actions);
     }
-    if (ends[1] >= 0)
-        close(ends[1]);
-    close(ends[0]);
+    for (int i = 0; i < 2; i++)
+        if (ends[i] >= 0)
+            close(ends[i]);
     return code;
 }
 
@@ -195,10 +209,7 @@ static tilec_status assemble_at(const struct workplace *w, const char *ptxas,
     int code = run(words, o);
     if (code)
         return say(error, ptxas, code, o);
-    return read_file(w->out, cubin, size)
-               ? TILEC_OK
-               : tc_fail(error, TILEC_MACHINE, "%s: %s", w->out,
-                         strerror(errno));
+    return read_file(w->out, cubin, size) ? TILEC_OK : say(error, ptxas, 0, o);
 }
 
 tilec_status tc_assemble(const char *ptxas, const char *arch, unsigned level,

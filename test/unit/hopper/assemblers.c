@@ -4,6 +4,8 @@
  */
 #include "test/unit/hopper/fixture.h"
 
+#include <signal.h>
+
 /* A product of a warp group. */
 static const char product_text[] =
     "kernel @mul(%x: tensor<[64, 64] x f16>, %y: tensor<[64, 64] x f32>)\n"
@@ -221,6 +223,32 @@ START_TEST(ptxas_is_heard)
 }
 END_TEST
 
+/* Who ignores SIGCHLD never learns how a child ended. */
+START_TEST(exit_codes_that_nobody_knows)
+{
+    char path[100];
+    tilec_kernel *k;
+    snprintf(path, sizeof path, "%s/ptxas", folder);
+    write_ptxas(path, "ptxas info    : Used 168 registers");
+    signal(SIGCHLD, SIG_IGN);
+    tilec_context *c = hopper_new_context(FAKE_CUDA, path);
+    tilec_kernel_free(hopper_must_compile(c, product_text, true));
+    ck_assert_int_eq(fake->loads, 1);
+    tilec_context_free(c);
+    size_t n;
+    tc_cache cache = {.folder = folder};
+    ck_assert(tc_cache_clear(&cache, &n));
+    write_script(path, "echo 'ptxas fatal: no' && exit 1");
+    c = hopper_new_context(FAKE_CUDA, path);
+    ck_assert_int_eq(hopper_compile_text(c, product_text, true, &k),
+                     TILEC_MACHINE);
+    ck_assert_ptr_nonnull(
+        strstr(tilec_diagnostics(c)->message, "ptxas fatal: no"));
+    tilec_context_free(c);
+    unlink(path);
+}
+END_TEST
+
 void hopper_assemblers_tests(TCase *t)
 {
     tcase_add_test(t, losses_are_errors);
@@ -229,4 +257,5 @@ void hopper_assemblers_tests(TCase *t)
     tcase_add_test(t, products_are_never_linked);
     tcase_add_loop_test(t, attention_takes_smaller_tiles, 0, 2);
     tcase_add_test(t, ptxas_is_heard);
+    tcase_add_test(t, exit_codes_that_nobody_knows);
 }
