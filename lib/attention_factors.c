@@ -32,11 +32,13 @@ static int64_t divided(int64_t a, int64_t b)
 static int64_t rows_of(int64_t length, int64_t blocks)
 {
     int64_t rows = FEWEST_ROWS;
+    if (blocks < 1 || blocks > length || length > TC_MAX_SIZE)
+        return 0;
     if (blocks == 1)
         rows = 1024;
-    while (blocks > 0 && rows * blocks < length)
+    while (rows * blocks < length)
         rows *= 2;
-    return blocks > 0 && divided(length, rows) == blocks ? rows : 0;
+    return divided(length, rows) == blocks ? rows : 0;
 }
 
 static const char *function_of(const struct factors *f)

@@ -111,6 +111,13 @@ END_TEST
 
 static const factors wrong[] = {
     {'k',
+     3,
+     {B, HK, INT64_C(1) << 60},
+     "argument descale_k: the shape is [2, 2, 1152921504606846976], "
+     "expected [1], [2], [2, 2] or one for each block of a power of two of "
+     "rows",
+     NULL},
+    {'k',
      1,
      {3},
      "argument descale_k: the shape is [3], expected [1], [2], [2, 2] or one "
