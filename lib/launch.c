@@ -241,7 +241,8 @@ static tilec_status check_strides(struct launch *l, const tc_kernel_param *p,
         stride = stride < 0 && !overflow ? -stride : stride;
         overflow |= __builtin_mul_overflow(n ? n - 1 : 0, stride, &span);
         overflow |= __builtin_add_overflow(far, span, &far);
-        overflow |= __builtin_mul_overflow(dense, n ? n : 1, &dense);
+        if (!t->strides)
+            overflow |= __builtin_mul_overflow(dense, n ? n : 1, &dense);
     }
     overflow |= __builtin_mul_overflow(far, 8, &far);
     return overflow

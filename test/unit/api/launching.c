@@ -250,6 +250,43 @@ static const struct {
      "tilec_launch: options have a wrong size: use TILEC_INIT"},
 };
 
+/* A view of one element as more than 2^63 of them. */
+START_TEST(broadcast_views)
+{
+    static const char text[] =
+        "kernel @corner(%x: tensor<[?, ?, ?] x f32>,\n"
+        "    %y: tensor<[8, 8] x f32>) grid(1) {\n"
+        "  %a = load %x[size(%x, 0) - 1, size(%x, 1) - 8 +: 8,\n"
+        "               size(%x, 2) - 8 +: 8]\n"
+        "  store %y[0 +: 8, 0 +: 8], %a\n"
+        "}\n";
+    tilec_kernel *k;
+    ck_assert_int_eq(api_compile_text(cx, text, NULL, 0, &k), TILEC_OK);
+    float one = 2, to[64] = {0};
+    int64_t far[] = {2147418112, 2147418112, 2147418112}, none[3] = {0},
+            square[] = {8, 8};
+    DLTensor x = {.data = &one,
+                  .device = {kDLCPU, 0},
+                  .ndim = 3,
+                  .dtype = {kDLFloat, 32, 1},
+                  .shape = far,
+                  .strides = none},
+             y = x;
+    y.data = to;
+    y.ndim = 2;
+    y.shape = square;
+    y.strides = NULL;
+    tilec_argument args[] = {tilec_tensor(NULL, &x), tilec_tensor(NULL, &y)};
+    tilec_error e;
+    tilec_status s = tilec_launch(k, args, 2, NULL, &e);
+    ck_assert_msg(s == TILEC_OK, "%s", e.message);
+    ck_assert(to[0] == 2 && to[63] == 2);
+    x.strides = NULL;
+    ck_assert_int_eq(tilec_launch(k, args, 2, NULL, &e), TILEC_INPUT);
+    tilec_kernel_free(k);
+}
+END_TEST
+
 START_TEST(launch_refuses)
 {
     tilec_kernel *k = api_scale_kernel(cx);
@@ -445,6 +482,7 @@ void api_launching_tests(TCase *t)
     tcase_add_test(t, what_nothing_reads_may_be_left_out);
     tcase_add_test(t, kernel_outlives_its_context);
     tcase_add_test(t, grid_is_known_before_launch);
+    tcase_add_test(t, broadcast_views);
     tcase_add_loop_test(t, launch_refuses, 0,
                         sizeof wrong_calls / sizeof *wrong_calls);
     tcase_add_test(t, a_sample_runs_each_nth_program_from_the_last);
