@@ -59,6 +59,18 @@ void *fake_cuda_use(int device, int is_primary)
 /* Relaxed: it must not put in order what the library forgot to. */
 #define COUNT(what) __atomic_fetch_add(&fake_cuda.what, 1, __ATOMIC_RELAXED)
 
+/* The call of that number fails, and no other. */
+static int fails(void)
+{
+    return fake_cuda.fail_at &&
+           __atomic_add_fetch(&fake_cuda.calls, 1, __ATOMIC_RELAXED) ==
+               fake_cuda.fail_at;
+}
+
+#define MAY_FAIL                                                               \
+    if (fails())                                                               \
+    return 999
+
 /* Declared here: cuda.h is not needed to build this. */
 #define FAKE(name, ...)                                                        \
     EXPORT int name(__VA_ARGS__);                                              \
@@ -73,6 +85,7 @@ FAKE(cuInit, unsigned flags)
 
 FAKE(cuDriverGetVersion, int *version)
 {
+    MAY_FAIL;
     *version = fake_cuda.driver;
     return 0;
 }
@@ -95,24 +108,28 @@ FAKE(cuGetErrorString, int code, const char **text)
 
 FAKE(cuDeviceGetCount, int *n)
 {
+    MAY_FAIL;
     *n = fake_cuda.devices;
     return 0;
 }
 
 FAKE(cuDeviceGet, int *device, int ordinal)
 {
+    MAY_FAIL;
     *device = 10 + ordinal;
     return 0;
 }
 
 FAKE(cuDeviceGetName, char *name, int room, int device)
 {
+    MAY_FAIL;
     snprintf(name, (size_t)room, "Fake %d", device - 10);
     return 0;
 }
 
 FAKE(cuDeviceGetAttribute, int *value, int what, int device)
 {
+    MAY_FAIL;
     (void)device;
     *value = what == 75   ? fake_cuda.major
              : what == 76 ? fake_cuda.minor
@@ -123,6 +140,7 @@ FAKE(cuDeviceGetAttribute, int *value, int what, int device)
 
 FAKE(cuDevicePrimaryCtxRetain, struct context **cx, int device)
 {
+    MAY_FAIL;
     COUNT(retains);
     *cx = context_of(device - 10, 1);
     return 0;
@@ -130,12 +148,17 @@ FAKE(cuDevicePrimaryCtxRetain, struct context **cx, int device)
 
 FAKE(cuCtxGetCurrent, struct context **cx)
 {
+    MAY_FAIL;
     *cx = depth ? stack[depth - 1] : NULL;
     return 0;
 }
 
 FAKE(cuCtxPushCurrent_v2, struct context *cx)
 {
+    if (fails()) {
+        COUNT(lost);
+        return 999;
+    }
     COUNT(pushes);
     stack[depth++] = cx;
     return 0;
@@ -150,6 +173,7 @@ FAKE(cuCtxPopCurrent_v2, struct context **cx)
 
 FAKE(cuCtxGetDevice, int *device)
 {
+    MAY_FAIL;
     if (!depth)
         return 201;
     *device = 10 + stack[depth - 1]->device;
@@ -158,6 +182,7 @@ FAKE(cuCtxGetDevice, int *device)
 
 FAKE(cuCtxSynchronize, void)
 {
+    MAY_FAIL;
     return fake_cuda.synchronize;
 }
 
@@ -187,6 +212,8 @@ static struct link read_options(unsigned n, const int *options, void **values)
 FAKE(cuLinkCreate_v2, unsigned n, int *options, void **values,
      struct link **link)
 {
+    MAY_FAIL;
+    COUNT(made);
     the_link = read_options(n, options, values);
     *link = &the_link;
     return 0;
@@ -195,6 +222,7 @@ FAKE(cuLinkCreate_v2, unsigned n, int *options, void **values,
 FAKE(cuLinkAddData_v2, struct link *link, int type, void *data, size_t size,
      const char *name, unsigned n, int *options, void **values)
 {
+    MAY_FAIL;
     (void)name, (void)n, (void)options, (void)values;
     COUNT(links);
     if (type != 1 || ((char *)data)[size - 1])
@@ -209,6 +237,7 @@ FAKE(cuLinkAddData_v2, struct link *link, int type, void *data, size_t size,
 
 FAKE(cuLinkComplete, struct link *link, void **cubin, size_t *size)
 {
+    MAY_FAIL;
     (void)link;
     *cubin = "a cubin";
     *size = 7;
@@ -218,12 +247,14 @@ FAKE(cuLinkComplete, struct link *link, void **cubin, size_t *size)
 FAKE(cuLinkDestroy, struct link *link)
 {
     (void)link;
+    COUNT(dropped);
     return 0;
 }
 
 FAKE(cuModuleLoadDataEx, void **module, const void *image, unsigned n,
      int *options, void **values)
 {
+    MAY_FAIL;
     COUNT(loads);
     *module = &fake_cuda.loads;
     bool is_ptx = n > 0 && strstr(image, ".version");
@@ -244,6 +275,7 @@ FAKE(cuModuleUnload, void *module)
 
 FAKE(cuModuleGetFunction, void **function, void *module, const char *name)
 {
+    MAY_FAIL;
     (void)module;
     snprintf(fake_cuda.entry, sizeof fake_cuda.entry, "%s", name);
     *function = &fake_cuda.launches;
@@ -252,6 +284,7 @@ FAKE(cuModuleGetFunction, void **function, void *module, const char *name)
 
 FAKE(cuFuncSetAttribute, void *function, int what, int value)
 {
+    MAY_FAIL;
     (void)function;
     if (what != 8)
         return 1;
@@ -261,6 +294,7 @@ FAKE(cuFuncSetAttribute, void *function, int what, int value)
 
 FAKE(cuFuncGetAttribute, int *value, int what, void *function)
 {
+    MAY_FAIL;
     (void)function;
     *value = what == 0   ? fake_cuda.max_threads
              : what == 1 ? fake_cuda.static_shared
@@ -283,6 +317,7 @@ static size_t place(size_t n, size_t size)
 FAKE(cuFuncGetParamInfo, void *function, size_t index, size_t *offset,
      size_t *size)
 {
+    MAY_FAIL;
     (void)function;
     size_t n = 0;
     for (size_t i = 0; i < (size_t)fake_cuda.nsizes; i++) {
@@ -303,6 +338,7 @@ FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
      unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
      void **params, void **extra)
 {
+    MAY_FAIL;
     (void)function, (void)params;
     COUNT(launches);
     const unsigned char *at = extra[1];
@@ -332,6 +368,8 @@ static _Thread_local int capture_mode;
 FAKE(cuThreadExchangeStreamCaptureMode, int *mode)
 {
     int old = capture_mode;
+    if (*mode && fails())
+        return 999;
     capture_mode = *mode;
     *mode = old;
     return 0;
@@ -339,6 +377,7 @@ FAKE(cuThreadExchangeStreamCaptureMode, int *mode)
 
 FAKE(cuMemAlloc_v2, unsigned long long *address, size_t size)
 {
+    MAY_FAIL;
     COUNT(allocs);
     if (fake_cuda.alloc)
         return fake_cuda.alloc;
@@ -369,12 +408,14 @@ FAKE(cuMemFree_v2, unsigned long long address)
 
 FAKE(cuMemcpyHtoD_v2, unsigned long long to, const void *from, size_t size)
 {
+    MAY_FAIL;
     memcpy((void *)(uintptr_t)to, from, size);
     return 0;
 }
 
 FAKE(cuMemcpyDtoH_v2, void *to, unsigned long long from, size_t size)
 {
+    MAY_FAIL;
     memcpy(to, (void *)(uintptr_t)from, size);
     return 0;
 }
@@ -396,6 +437,7 @@ static int begin_set(void *stream, unsigned width, size_t count)
 FAKE(cuMemsetD8Async, unsigned long long to, unsigned char byte, size_t size,
      void *stream)
 {
+    MAY_FAIL;
     int code = begin_set(stream, 1, size);
     if (!code)
         memset((void *)(uintptr_t)to, byte, size);
@@ -405,6 +447,7 @@ FAKE(cuMemsetD8Async, unsigned long long to, unsigned char byte, size_t size,
 FAKE(cuMemsetD16Async, unsigned long long to, unsigned short word, size_t count,
      void *stream)
 {
+    MAY_FAIL;
     int code = begin_set(stream, 2, count);
     for (size_t i = 0; !code && i < count; i++)
         memcpy((char *)(uintptr_t)to + 2 * i, &word, 2);
@@ -414,6 +457,7 @@ FAKE(cuMemsetD16Async, unsigned long long to, unsigned short word, size_t count,
 FAKE(cuMemsetD32Async, unsigned long long to, unsigned word, size_t count,
      void *stream)
 {
+    MAY_FAIL;
     int code = begin_set(stream, 4, count);
     for (size_t i = 0; !code && i < count; i++)
         memcpy((char *)(uintptr_t)to + 4 * i, &word, 4);
@@ -422,6 +466,7 @@ FAKE(cuMemsetD32Async, unsigned long long to, unsigned word, size_t count,
 
 FAKE(cuPointerGetAttribute, void *value, int what, unsigned long long address)
 {
+    MAY_FAIL;
     for (int i = 0; i < FAKE_BLOCKS; i++) {
         uintptr_t start = (uintptr_t)blocks[i].start;
         if (!start || address < start || address >= start + blocks[i].size)
@@ -439,12 +484,15 @@ FAKE(cuPointerGetAttribute, void *value, int what, unsigned long long address)
 
 FAKE(cuStreamCreate, void **stream, unsigned flags)
 {
+    MAY_FAIL;
+    COUNT(made);
     *stream = &fake_cuda.frees;
     return flags == 1 ? 0 : 1;
 }
 
 FAKE(cuStreamDestroy_v2, void *stream)
 {
+    COUNT(dropped);
     return stream == &fake_cuda.frees ? 0 : 1;
 }
 
@@ -473,6 +521,7 @@ FAKE(cuTensorMapEncodeTiled, void *map, int type, unsigned rank, void *address,
      const uint32_t *steps, int interleave, int swizzle, int promotion,
      int fill)
 {
+    MAY_FAIL;
     fake_map *m = map;
     COUNT(encodes);
     if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || fake_cuda.encode)
@@ -501,6 +550,7 @@ FAKE(cuTensorMapEncodeTiled, void *map, int type, unsigned rank, void *address,
 
 FAKE(cuStreamSynchronize, void *stream)
 {
+    MAY_FAIL;
     (void)stream;
     COUNT(synchronizes);
     return fake_cuda.synchronize;
@@ -508,12 +558,14 @@ FAKE(cuStreamSynchronize, void *stream)
 
 FAKE(cuStreamGetCtx, void *stream, struct context **cx)
 {
+    MAY_FAIL;
     (void)stream;
     return cuCtxGetCurrent(cx);
 }
 
 FAKE(cuStreamIsCapturing, void *stream, int *status)
 {
+    MAY_FAIL;
     (void)stream;
     *status = fake_cuda.capturing;
     return 0;
@@ -521,7 +573,9 @@ FAKE(cuStreamIsCapturing, void *stream, int *status)
 
 FAKE(cuEventCreate, void **event, unsigned flags)
 {
+    MAY_FAIL;
     (void)flags;
+    COUNT(made);
     *event = &fake_cuda;
     return 0;
 }
@@ -529,23 +583,27 @@ FAKE(cuEventCreate, void **event, unsigned flags)
 FAKE(cuEventDestroy_v2, void *event)
 {
     (void)event;
+    COUNT(dropped);
     return 0;
 }
 
 FAKE(cuEventRecord, void *event, void *stream)
 {
+    MAY_FAIL;
     (void)event, (void)stream;
     return 0;
 }
 
 FAKE(cuEventSynchronize, void *event)
 {
+    MAY_FAIL;
     (void)event;
     return fake_cuda.synchronize;
 }
 
 FAKE(cuEventElapsedTime, float *milliseconds, void *from, void *to)
 {
+    MAY_FAIL;
     (void)from, (void)to;
     *milliseconds = 1.5f;
     return 0;

@@ -26,9 +26,14 @@ typedef struct fake_cuda_state {
     int nsizes;
     unsigned char sizes[256];
 
-    /* What it was asked: how often. */
+    /* Of all calls but those that give something back, the one that fails,
+     * counted from 1 while this is not 0. */
+    int fail_at, calls;
+
+    /* What it was asked: how often. made, dropped: links, streams, events;
+     * lost: contexts that could not be made current. */
     int inits, retains, pushes, pops, links, loads, unloads, launches, allocs,
-        frees, synchronizes, encodes, sets;
+        frees, synchronizes, encodes, sets, made, dropped, lost;
     /* Of the last of them. */
     unsigned grid[3], block[3], shared;
     void *stream;

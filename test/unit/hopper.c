@@ -21,6 +21,7 @@ int main(void)
         {"counters", hopper_counters_tests},
         {"entries", hopper_entries_tests},
         {"assemblers", hopper_assemblers_tests},
+        {"failures", hopper_failures_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);

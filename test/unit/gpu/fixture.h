@@ -66,5 +66,6 @@ void gpu_launching_tests(TCase *t);
 void gpu_loading_tests(TCase *t);
 void gpu_cache_tests(TCase *t);
 void gpu_again_tests(TCase *t);
+void gpu_failures_tests(TCase *t);
 
 #endif

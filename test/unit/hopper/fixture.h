@@ -69,5 +69,6 @@ void hopper_maps_tests(TCase *t);
 void hopper_counters_tests(TCase *t);
 void hopper_entries_tests(TCase *t);
 void hopper_assemblers_tests(TCase *t);
+void hopper_failures_tests(TCase *t);
 
 #endif
