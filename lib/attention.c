@@ -270,9 +270,11 @@ tilec_status tilec_attention_plan(tilec_context *cx, const DLTensor *q,
                                   const tilec_attention_options *options,
                                   tilec_attention **out)
 {
-    if (!cx || !out)
+    if (!out)
         return TILEC_USAGE;
     *out = NULL;
+    if (!cx)
+        return TILEC_USAGE;
     tc_attention_request r = {.q = q, .k = k, .v = v};
     bool ok = tc_options_read(&r.options, sizeof r.options, options);
     const char *why = wrong(&r, ok);

@@ -433,9 +433,12 @@ tilec_status tilec_compile(tilec_context *cx, const tilec_source *sources,
                            const tilec_compile_options *options,
                            tilec_kernel **out)
 {
-    return cx && out ? tc_compile(cx, sources, nsources, options, NULL,
-                                  TC_GPU_ALIGNED, out)
-                     : TILEC_USAGE;
+    if (!out)
+        return TILEC_USAGE;
+    *out = NULL;
+    return cx ? tc_compile(cx, sources, nsources, options, NULL, TC_GPU_ALIGNED,
+                           out)
+              : TILEC_USAGE;
 }
 
 void tilec_kernel_free(tilec_kernel *k)

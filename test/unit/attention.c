@@ -388,8 +388,11 @@ END_TEST
 
 START_TEST(plan_refuses)
 {
-    tilec_attention *a;
+    tilec_attention *a = (tilec_attention *)cx;
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    ck_assert_int_eq(tilec_attention_plan(NULL, NULL, NULL, NULL, NULL, &a),
+                     TILEC_USAGE);
+    ck_assert_ptr_null(a);
     ck_assert_int_eq(tilec_attention_plan(cx, NULL, NULL, NULL, NULL, &a),
                      TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message,

@@ -65,10 +65,11 @@ static void expect_compile_error(const char *text, const char *const *bindings,
 
 START_TEST(compile_refuses)
 {
-    tilec_kernel *k;
+    tilec_kernel *k = (tilec_kernel *)cx;
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     tilec_source s = {"a", scale_text, 0};
     ck_assert_int_eq(tilec_compile(NULL, &s, 1, NULL, &k), TILEC_USAGE);
+    ck_assert_ptr_null(k);
     ck_assert_int_eq(tilec_compile(cx, NULL, 0, NULL, &k), TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message,
                      "tilec_compile: no sources");
