@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused, with which exception, and what it says."""
+import gc
 import os
 import pathlib
 import subprocess
 import sys
 import unittest
+import warnings
+from unittest import mock
 
 import numpy as np
 from reference import random
@@ -105,6 +108,16 @@ func @s(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %x: f32) -> f32 {
         options = dict(bindings=narrow, target="sm_89", no_cache=True)
         with self.assertWarnsRegex(tilec.CompileWarning, "byte by byte"):
             tilec.compile("attention_fwd", **options)
+        # As errors they leave no kernel behind.
+        free = tilec._abi.lib.tilec_kernel_free
+        with mock.patch.object(tilec._abi.lib, "tilec_kernel_free",
+                               side_effect=free) as freed:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with self.assertRaises(tilec.CompileWarning):
+                    tilec.compile("attention_fwd", **options)
+            gc.collect()
+            self.assertEqual(freed.call_count, 1)
         tilec.compile("attention_fwd", enforce="off", **options)
         with self.assertRaisesRegex(tilec.Error, "byte by byte"):
             tilec.compile("attention_fwd", enforce="error", **options)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilec.compile and tilec.kernel on numpy arrays."""
+import sys
 import unittest
+from unittest import mock
 
 import numpy as np
 from reference import random
@@ -89,6 +91,31 @@ class Kernels(unittest.TestCase):
             self.assertIn(text.strip("%"), str(e.exception))
         with self.assertRaises(ValueError):
             k.emit("nothing")
+
+    def test_read_only(self):
+        k = tilec.compile(SCALED, target="cpu", bindings={"N": 8})
+        x, y = random(1, 10, 8), np.zeros((10, 8), "float32")
+        x.flags.writeable = False
+        k(x, y, 1.0, 0)
+        np.testing.assert_array_equal(y, x)
+        for call in (lambda: k(y, x, 1.0, 0),
+                     lambda: k(x=y, by=1.0, add=0, y=x)):
+            with self.assertRaisesRegex(ValueError, "y is a read-only array"):
+                call()
+
+    def test_workspaces_of_streams(self):
+        """torch learns of a stream that it does not know to use memory."""
+        memory = tilec._tensors.Memory(np.zeros(1), 64)
+        memory.record_stream(7)  # numpy's is nobody else's
+        owner = mock.Mock(is_cuda=True)
+        torch = mock.Mock(Tensor=mock.Mock)
+        memory.owner = owner
+        with mock.patch.dict(sys.modules, torch=torch):
+            memory.record_stream(7)
+        torch.cuda.ExternalStream.assert_called_once_with(
+            7, device=owner.device)
+        owner.record_stream.assert_called_once_with(
+            torch.cuda.ExternalStream.return_value)
 
     def test_facts(self):
         self.assertIn("cpu", tilec.targets())

@@ -88,7 +88,11 @@ def _compile(spec, device, options, q, k, v, factors):
             C.byref(handle))
         if status:
             raise _errors.compile_failed(cx, status)
-        _errors.warn(cx)
+        try:
+            _errors.warn(cx)
+        except Warning:  # the caller's filters make errors of them
+            _abi.lib.tilec_attention_free(handle)
+            raise
     return handle
 
 

@@ -55,6 +55,8 @@ class Kernel:
         self.parameters = tuple(
             _parameter(_abi.lib.tilec_kernel_parameter(
                 handle, C.c_size_t(i)).contents) for i in range(n))
+        self._written = [(i, p.name) for i, p in enumerate(self.parameters)
+                         if p.written]
         self.name = _abi.lib.tilec_kernel_name(handle).decode()
         self.target = _abi.lib.tilec_kernel_target(handle).decode()
 
@@ -68,6 +70,7 @@ class Kernel:
                                  for p in self.parameters), self.target)
 
     def __call__(self, *args, stream=None, threads=0, **named):
+        self._check_writeable(args, named)
         a = _Arguments(args, named)
         device = a.device or (_tensors.CPU, 0)
         options = _context.launch_options(device, stream, threads)
@@ -80,7 +83,16 @@ class Kernel:
             status = _abi.lib.tilec_launch(
                 self._handle, a.list, C.c_size_t(a.n), C.byref(options),
                 C.byref(error))
+        if stream is not None:
+            memory.record_stream(stream)
         _context.check(status, error)
+
+    def _check_writeable(self, positional, named):
+        for i, name in self._written:
+            x = positional[i] if i < len(positional) else named.get(name)
+            if _tensors.is_numpy(x) and not x.flags.writeable:
+                raise ValueError("%s is a read-only array, and @%s writes to "
+                                 "it" % (name, self.name))
 
     def _workspace(self, a):
         """The bytes that lie between the kernels of a plan."""
@@ -185,8 +197,9 @@ def compile(text, *, name=None, target=None, bindings=None, examples=(),
                                         C.byref(options), C.byref(handle))
         if status:
             raise _errors.compile_failed(cx, status)
+        made = Kernel(handle)
         _errors.warn(cx)
-    return Kernel(handle)
+    return made
 
 
 class _Launcher:

@@ -235,3 +235,12 @@ class Memory:
             self.owner = numpy.empty(size + 256, numpy.uint8)
             start = self.owner.ctypes.data
         self.address = (start + 255) & ~255
+
+    def record_stream(self, stream):
+        """torch gives it out again when that stream (a number), where it is
+        another than its current one, has done with it."""
+        if self.address is None or device_of(self.owner)[0] != CUDA:
+            return
+        torch = sys.modules["torch"]
+        self.owner.record_stream(
+            torch.cuda.ExternalStream(stream, device=self.owner.device))
