@@ -154,7 +154,7 @@ static bool is_number(const tilec_parameter *p)
 }
 
 static tilec_status add_unwanted(struct call *c, struct unwanted *u,
-                                 const tilec_parameter *p)
+                                 const tilec_parameter *p, void *stream)
 {
     *u = (struct unwanted){.shape = {1}};
     u->dl = (DLTensor){.data = &u->host,
@@ -166,7 +166,7 @@ static tilec_status add_unwanted(struct call *c, struct unwanted *u,
     if (!tc_target_is_gpu(c->k->target) ||
         c->t->q->device.device_type == kDLCPU)
         return TILEC_OK;
-    return tc_gpu_spare(any_kernel(c->k), c->t->q->device, &u->dl.data,
+    return tc_gpu_spare(any_kernel(c->k), c->t->q->device, stream, &u->dl.data,
                         c->error);
 }
 
@@ -182,7 +182,8 @@ static tilec_status call(struct call *c, const tilec_launch_options *options)
         if (c->captured[i].name)
             c->args[c->nargs++] = c->captured[i];
         else if (is_number(&c->k->params[i].info))
-            s = add_unwanted(c, &unwanted, &c->k->params[i].info);
+            s = add_unwanted(c, &unwanted, &c->k->params[i].info,
+                             options->stream);
     if (s != TILEC_OK)
         return s;
     return tilec_launch(c->k, c->args, c->nargs, options, c->error);
@@ -249,7 +250,8 @@ static tilec_status spare_memory(struct spare *s, tilec_error *error)
 }
 
 static tilec_status spare_rows(const tilec_kernel *k, const DLTensor *q,
-                               struct spare *s, tilec_error *error)
+                               void *stream, struct spare *s,
+                               tilec_error *error)
 {
     s->tensor = (DLTensor){.device = q->device,
                            .ndim = 3,
@@ -264,10 +266,11 @@ static tilec_status spare_rows(const tilec_kernel *k, const DLTensor *q,
     s->tensor.data = s;
     return q->device.device_type == kDLCPU
                ? TILEC_OK
-               : tc_gpu_spare(any_kernel(k), q->device, &s->tensor.data, error);
+               : tc_gpu_spare(any_kernel(k), q->device, stream, &s->tensor.data,
+                              error);
 }
 
-static tilec_status place_rows(struct call *c, struct spare *lse,
+static tilec_status place_rows(struct call *c, void *stream, struct spare *lse,
                                struct spare *max)
 {
     const tilec_attention_tensors *t = c->t;
@@ -276,14 +279,15 @@ static tilec_status place_rows(struct call *c, struct spare *lse,
     bool is_sound = t->q->ndim == 4 && t->q->shape;
     c->lse = t->lse ? t->lse : &lse->tensor;
     if (!t->lse && is_sound)
-        s = spare_rows(c->k, t->q, lse, c->error);
+        s = spare_rows(c->k, t->q, stream, lse, c->error);
     /* A plan passes something on. */
     if (c->k->plan && !c->a->has_max)
         c->max = c->lse;
     if (!c->a->has_max || s != TILEC_OK)
         return s;
     c->max = t->max ? t->max : &max->tensor;
-    return !t->max && is_sound ? spare_rows(c->k, t->q, max, c->error) : s;
+    return !t->max && is_sound ? spare_rows(c->k, t->q, stream, max, c->error)
+                               : s;
 }
 
 /* What all calls ask. */
@@ -342,7 +346,7 @@ tilec_status tilec_attention_forward(const tilec_attention *a,
                        name);
     struct spare lse = {0}, max = {0};
     struct call c = {.a = a, .k = a->forward, .t = &t, .error = error};
-    s = place_rows(&c, &lse, &max);
+    s = place_rows(&c, o.stream, &lse, &max);
     if (s == TILEC_OK)
         s = call_with_room(&c, &o);
     free(lse.owned);

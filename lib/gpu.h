@@ -264,10 +264,19 @@ tilec_status tc_gpu_fill(const tilec_kernel *k, int device, void *data,
 tilec_status tc_gpu_enter(const tilec_kernel *k, int device,
                           tc_cuda_scope *scope, tilec_error *error);
 
+/* A variant's code, compiled and loaded in the scope's context where that was
+ * not done; a launch into the stream is to follow, and says so where that is
+ * being captured, when it is too late. */
+tilec_status tc_gpu_get_loaded(const tilec_kernel *k, int which,
+                               tc_cu_stream stream, const tc_cuda_scope *scope,
+                               tc_gpu_code **code, const tc_gpu_loaded **loaded,
+                               tilec_error *error);
+
 /* Memory of TC_GPU_SPARE_BYTES on the device that anyone may write and nobody
- * reads; loads the kernel where that was not done. */
-tilec_status tc_gpu_spare(const tilec_kernel *k, DLDevice device, void **out,
-                          tilec_error *error);
+ * reads, for a launch into the stream; loads the kernel where that was not
+ * done. */
+tilec_status tc_gpu_spare(const tilec_kernel *k, DLDevice device,
+                          tc_cu_stream stream, void **out, tilec_error *error);
 
 /* ---- Programs of the toolkit (assemble.c) ---- */
 

@@ -99,17 +99,17 @@ tilec_status tilec_kernel_load(const tilec_kernel *k, int device,
     return s;
 }
 
-tilec_status tc_gpu_spare(const tilec_kernel *k, DLDevice device, void **out,
-                          tilec_error *error)
+tilec_status tc_gpu_spare(const tilec_kernel *k, DLDevice device,
+                          tc_cu_stream stream, void **out, tilec_error *error)
 {
     int ordinal = device.device_type == kDLCUDA ? device.device_id : -1;
-    tc_gpu_code *code = atomic_load(&k->gpu->variants[TC_GPU_ALIGNED]);
+    tc_gpu_code *code;
     const tc_gpu_loaded *l;
     tc_cuda_scope scope;
     tilec_status s = tc_gpu_enter(k, ordinal, &scope, error);
     if (s != TILEC_OK)
         return s;
-    s = tc_gpu_load(code, k->gpu->settings, &scope, &l, NULL, error);
+    s = tc_gpu_get_loaded(k, TC_GPU_ALIGNED, stream, &scope, &code, &l, error);
     if (s == TILEC_OK)
         *out = (void *)(uintptr_t)l->spare;
     tc_cuda_leave(&scope);

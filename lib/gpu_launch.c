@@ -422,28 +422,28 @@ int32_t tc_gpu_num_sms(const tilec_kernel *k, int device)
     return is_known ? (int32_t)cuda->devices[device].sm_count : 1;
 }
 
-static tilec_status get_loaded(const tc_gpu_request *r, int which,
-                               const tc_cuda_scope *scope, tc_gpu_code **code,
-                               const tc_gpu_loaded **loaded)
+tilec_status tc_gpu_get_loaded(const tilec_kernel *k, int which,
+                               tc_cu_stream stream, const tc_cuda_scope *scope,
+                               tc_gpu_code **code, const tc_gpu_loaded **loaded,
+                               tilec_error *error)
 {
     int capturing = 0;
     *code =
-        atomic_load_explicit(&r->k->gpu->variants[which], memory_order_acquire);
+        atomic_load_explicit(&k->gpu->variants[which], memory_order_acquire);
     *loaded = *code ? tc_gpu_find(*code, scope->context) : NULL;
     if (*loaded)
         return TILEC_OK;
-    if (r->options->stream &&
-        !scope->cuda->stream_capturing(r->options->stream, &capturing) &&
+    if (stream && !scope->cuda->stream_capturing(stream, &capturing) &&
         capturing)
-        return tc_fail(r->error, TILEC_USAGE,
+        return tc_fail(error, TILEC_USAGE,
                        "launch of @%s: its stream is being captured, and its "
                        "code is not loaded on this device yet: %s before",
-                       r->k->func->name,
+                       k->func->name,
                        which == TC_GPU_FAR ? "launch such a grid once"
                                            : "call tilec_kernel_load");
-    tilec_status s = tc_gpu_variant(r->k, which, code, r->error);
-    return s == TILEC_OK ? tc_gpu_load(*code, r->k->gpu->settings, scope,
-                                       loaded, NULL, r->error)
+    tilec_status s = tc_gpu_variant(k, which, code, error);
+    return s == TILEC_OK ? tc_gpu_load(*code, k->gpu->settings, scope, loaded,
+                                       NULL, error)
                          : s;
 }
 
@@ -455,7 +455,8 @@ static tilec_status launch_slowly(struct attempt *t, int which)
     tilec_status s = tc_gpu_enter(r->k, r->device, &scope, r->error);
     if (s != TILEC_OK)
         return s;
-    s = get_loaded(r, which, &scope, &code, &t->loaded);
+    s = tc_gpu_get_loaded(r->k, which, r->options->stream, &scope, &code,
+                          &t->loaded, r->error);
     if (s == TILEC_OK && r->options->check_memory)
         s = check_memory(r, scope.cuda, scope.device->ordinal);
     if (s == TILEC_OK) {

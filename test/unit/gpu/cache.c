@@ -335,6 +335,36 @@ START_TEST(attention_without_a_logsumexp)
 }
 END_TEST
 
+/* Not even for that place. */
+START_TEST(attention_loads_nothing_into_a_capture)
+{
+    DLDataType bf16 = {kDLBfloat, 16, 1};
+    int64_t shape[4] = {1, 2, 128, 64};
+    DLTensor q = shaped(bf16, 4, shape, 0x10000);
+    DLTensor o = shaped(bf16, 4, shape, 0x40000);
+    tilec_attention_options options = TILEC_INIT(tilec_attention_options);
+    tilec_attention *plan;
+    options.target = "sm_80";
+    options.no_load = 1;
+    ck_assert_int_eq(tilec_attention_plan(cx, &q, &q, &q, &options, &plan),
+                     TILEC_OK);
+    tilec_attention_tensors t = TILEC_INIT(tilec_attention_tensors);
+    t.q = t.k = t.v = &q, t.o = &o;
+    tilec_launch_options in = TILEC_INIT(tilec_launch_options);
+    in.stream = &in;
+    fake->capturing = 1;
+    gpu_expect_says(tilec_attention_forward(plan, &t, &in, &last_error),
+                    TILEC_USAGE, "call tilec_kernel_load before");
+    ck_assert_int_eq(fake->loads, 0);
+    ck_assert_int_eq(fake->capturing, 1);
+    const tilec_kernel *k = tilec_attention_kernel(plan);
+    ck_assert_int_eq(tilec_kernel_load(k, 0, &last_error), TILEC_OK);
+    ck_assert_int_eq(tilec_attention_forward(plan, &t, &in, &last_error),
+                     TILEC_OK);
+    tilec_attention_free(plan);
+}
+END_TEST
+
 /* By lists it is three kernels, and the last one has the place. */
 START_TEST(attention_by_lists_without_a_logsumexp)
 {
@@ -418,6 +448,7 @@ void gpu_cache_tests(TCase *t)
     tcase_add_test(t, columns_side_by_side);
     tcase_add_test(t, columns_that_end_anywhere);
     tcase_add_test(t, attention_without_a_logsumexp);
+    tcase_add_test(t, attention_loads_nothing_into_a_capture);
     tcase_add_test(t, attention_by_lists_without_a_logsumexp);
     tcase_add_test(t, out_of_memory_at_each_place);
 }
