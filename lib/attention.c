@@ -27,6 +27,11 @@ static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
     if (!t->shape)
         return tc_job_error(job, TILEC_USAGE, "argument %s: shape is NULL",
                             name);
+    for (int i = 0; i < 3; i++)
+        if (t->shape[i] < 0 || t->shape[i] > TC_MAX_SIZE)
+            return tc_job_error(job, TILEC_INPUT,
+                                "argument %s: dim %d is %lld, expected 0 to %d",
+                                name, i, (long long)t->shape[i], TC_MAX_SIZE);
     if (t->shape[3] < 1 || t->shape[3] > 1024)
         return tc_job_error(job, TILEC_INPUT,
                             "argument %s: dim 3 is %lld, expected 1 to 1024",

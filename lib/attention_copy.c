@@ -38,7 +38,7 @@ static bool is_aligned(const DLTensor *t)
         int64_t stride = t->strides ? t->strides[i] : n;
         if (i != closest && t->shape[i] > 1 && stride % unit)
             return false;
-        n *= t->shape[i];
+        (void)__builtin_mul_overflow(n, t->shape[i], &n);
     }
     return true;
 }

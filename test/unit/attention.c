@@ -432,6 +432,15 @@ START_TEST(plan_refuses)
     in.dl[2].shape = NULL;
     expect_plan_error(NULL, TILEC_USAGE, "argument v: shape is NULL");
     in.dl[2].shape = in.shape[2];
+    const int64_t length = in.shape[1][2];
+    in.shape[1][2] = INT64_MAX;
+    expect_plan_error(NULL, TILEC_INPUT,
+                      "argument k: dim 2 is 9223372036854775807, expected 0 to "
+                      "2147418112");
+    in.shape[1][2] = -1;
+    expect_plan_error(NULL, TILEC_INPUT,
+                      "argument k: dim 2 is -1, expected 0 to 2147418112");
+    in.shape[1][2] = length;
     in.shape[0][3] = 0;
     expect_plan_error(NULL, TILEC_INPUT,
                       "argument q: dim 3 is 0, expected 1 to 1024");
