@@ -327,12 +327,12 @@ static void reach(const tc_type *t, const tc_launch_arg *a, int64_t *low,
     *low = 0;
     *high = bytes;
     for (unsigned i = 0; i < t->rank; i++) {
+        if (a->sizes[i] == 0) {
+            *low = *high = 0;
+            return;
+        }
         int64_t span = ((int64_t)a->sizes[i] - 1) * a->strides[i] * bytes;
         *(span < 0 ? low : high) += span;
-        if (a->sizes[i] == 0)
-            *low = *high = 0;
-        if (a->sizes[i] == 0)
-            return;
     }
 }
 

@@ -130,6 +130,10 @@ START_TEST(memory_is_looked_up)
         "of 3840 bytes");
     y.strides[0] = 24;
     ck_assert_int_eq(tilec_launch(k, args, NARGS, &o, &last_error), TILEC_OK);
+    /* Without elements it reaches nowhere, whatever its strides. */
+    x.shape[1] = 0;
+    x.strides[1] = INT64_MAX;
+    ck_assert_int_eq(tilec_launch(k, args, NARGS, &o, &last_error), TILEC_OK);
     tilec_device_drop(d, mine);
     tilec_device_free(d);
     tilec_kernel_free(k);
