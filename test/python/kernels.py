@@ -116,6 +116,10 @@ class Kernels(unittest.TestCase):
             7, device=owner.device)
         owner.record_stream.assert_called_once_with(
             torch.cuda.ExternalStream.return_value)
+        with mock.patch.dict(sys.modules, torch=torch):
+            memory.record_stream(0)
+        owner.record_stream.assert_called_with(
+            torch.cuda.default_stream.return_value)
 
     def test_facts(self):
         self.assertIn("cpu", tilec.targets())

@@ -241,6 +241,7 @@ class Memory:
         another than its current one, has done with it."""
         if self.address is None or device_of(self.owner)[0] != CUDA:
             return
-        torch = sys.modules["torch"]
+        cuda, device = sys.modules["torch"].cuda, self.owner.device
         self.owner.record_stream(
-            torch.cuda.ExternalStream(stream, device=self.owner.device))
+            cuda.ExternalStream(stream, device=device) if stream else
+            cuda.default_stream(device))
