@@ -289,7 +289,10 @@ bool tc_job_choose(tc_job *job, const tilec_compile_options *o,
     const char *name = o->target ? o->target : job->owner->target;
     *target = tc_target_find(job->owner, name);
     if (!*target)
-        return tc_job_error(job, TILEC_USAGE, "there is no target `%s`", name);
+        return tc_job_error(job, TILEC_USAGE,
+                            "there is no target `%s`, expected auto or one of "
+                            "%s",
+                            name, tc_target_names(&job->cx->diag_arena));
     *f = find_kernel(job, o->kernel);
     return *f && tc_bind(job, *f, o, bound);
 }

@@ -93,6 +93,14 @@ const tc_target *tc_target_at(size_t index)
     return index < NTARGETS ? &targets[index] : NULL;
 }
 
+const char *tc_target_names(tc_arena *a)
+{
+    const char *all = targets[0].name;
+    for (size_t i = 1; i < NTARGETS; i++)
+        all = tc_arena_printf(a, "%s, %s", all, targets[i].name);
+    return all;
+}
+
 const tc_target *tc_target_for_device(unsigned major, unsigned minor)
 {
     const tc_target *best = NULL;

@@ -6,6 +6,8 @@
 #ifndef TC_TARGET_H
 #define TC_TARGET_H
 
+#include "ir/arena.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -30,6 +32,8 @@ typedef struct tc_target {
 const tc_target *tc_target_get(const char *name);
 /* In order of capability, "cpu" first; NULL past the end. */
 const tc_target *tc_target_at(size_t index);
+/* All of them, with `, ` between. */
+const char *tc_target_names(tc_arena *a);
 /* The best GPU target that a device of this compute capability runs; NULL if
  * none does. */
 const tc_target *tc_target_for_device(unsigned major, unsigned minor);

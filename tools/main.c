@@ -24,8 +24,8 @@ static void help(void)
     for (int i = 0; i < NCOMMANDS; i++)
         printf("  %-10s %.*s\n", commands[i]->name,
                (int)strcspn(commands[i]->summary, "\n"), commands[i]->summary);
-    printf("\n`tilec COMMAND --help` says more; `tilec --version` the "
-           "version.\n");
+    printf("\n`tilec COMMAND --help`, or `tilec help COMMAND`, says more; "
+           "`tilec --version` the version.\n");
 }
 
 static int unknown(const char *word)
@@ -40,6 +40,14 @@ static int unknown(const char *word)
     return EXIT_USAGE;
 }
 
+static const tool_command *find(const char *word)
+{
+    for (int i = 0; i < NCOMMANDS; i++)
+        if (strcmp(word, commands[i]->name) == 0)
+            return commands[i];
+    return NULL;
+}
+
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
@@ -48,8 +56,13 @@ static int dispatch(int argc, char **argv)
         return EXIT_USAGE;
     }
     const char *word = argv[1];
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
-        strcmp(word, "help") == 0) {
+    const tool_command *command = find(word);
+    bool asks = strcmp(word, "help") == 0;
+    if (asks && argc > 2) {
+        command = find(argv[2]);
+        return command ? (tool_help(command), EXIT_DONE) : unknown(argv[2]);
+    }
+    if (asks || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         help();
         return EXIT_DONE;
     }
@@ -57,19 +70,16 @@ static int dispatch(int argc, char **argv)
         printf("tilec %s\n", tilec_version());
         return EXIT_DONE;
     }
-    for (int i = 0; i < NCOMMANDS; i++) {
-        tool_args args;
-        if (strcmp(word, commands[i]->name) != 0)
-            continue;
-        if (!tool_parse(commands[i], argc - 1, argv + 1, &args))
-            return EXIT_USAGE;
-        if (tool_has(&args, "--help")) {
-            tool_help(commands[i]);
-            return EXIT_DONE;
-        }
-        return commands[i]->run(&args);
+    tool_args args;
+    if (!command)
+        return unknown(word);
+    if (!tool_parse(command, argc - 1, argv + 1, &args))
+        return EXIT_USAGE;
+    if (tool_has(&args, "--help")) {
+        tool_help(command);
+        return EXIT_DONE;
     }
-    return unknown(word);
+    return command->run(&args);
 }
 
 /* LLVM ends the process when it finds itself broken: at least in our words.

@@ -59,7 +59,8 @@ static bool read_target(struct opt *t, const tool_args *args)
     t->options.target = name ? tc_target_get(name) : NULL;
     if (!name || t->options.target)
         return true;
-    tool_usage(&tool_opt, "there is no target `%s`", name);
+    tool_usage(&tool_opt, "there is no target `%s`, expected one of %s", name,
+               tc_target_names(&t->arena));
     return false;
 }
 

@@ -17,6 +17,10 @@ for command in attention quantize run compile inspect opt info cache bench \
     out_has "usage: tilec $command "
     out_has "Exit code: 0 done"
 done
+expect 0 help run
+out_has "usage: tilec run "
+expect 2 help rum
+err_has "did you mean run?"
 expect 0 --version
 out_has "tilec "
 

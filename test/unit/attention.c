@@ -423,7 +423,9 @@ START_TEST(plan_refuses)
                       "ptxas_level of at most 3");
     o = TILEC_INIT(tilec_attention_options);
     o.target = "vax";
-    expect_plan_error(&o, TILEC_USAGE, "there is no target `vax`");
+    expect_plan_error(&o, TILEC_USAGE,
+                      "there is no target `vax`, expected auto or one of cpu, "
+                      "sm_80, sm_86, sm_89, sm_90, sm_90a");
     in.dl[0].ndim = 3;
     expect_plan_error(NULL, TILEC_INPUT,
                       "argument q: rank is 3, expected 4 (batch, heads, "

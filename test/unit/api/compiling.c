@@ -97,7 +97,8 @@ START_TEST(compile_refuses)
     o.target = "vax";
     ck_assert_int_eq(tilec_compile(cx, &s, 1, &o, &k), TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message,
-                     "there is no target `vax`");
+                     "there is no target `vax`, expected auto or one of cpu, "
+                     "sm_80, sm_86, sm_89, sm_90, sm_90a");
     o = TILEC_INIT(tilec_compile_options);
     o.enforce = (tilec_enforce)(TILEC_ENFORCE_ERROR + 1);
     ck_assert_int_eq(tilec_compile(cx, &s, 1, &o, &k), TILEC_USAGE);
