@@ -90,6 +90,8 @@ numeric_test(machine_kernels_sm_89 "machine;asan" machine_kernels --target
              sm_89 --only fp8 ${KERNELS})
 numeric_program(machine_groups machine/groups.c machine/problem.c)
 numeric_test(machine_groups machine machine_groups)
+numeric_program(machine_apart machine/apart.c machine/problem.c)
+numeric_test(machine_apart machine machine_apart)
 numeric_program(machine_mutants machine/mutants.c machine/mutate.c
                 machine/rules_copies.c machine/rules_roles.c
                 machine/problem.c)

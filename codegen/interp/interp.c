@@ -166,12 +166,16 @@ static bool run_program_id(tc_interp *it, const tc_op *op)
     return true;
 }
 
-/* Groups go together, as one that has all rows. */
+/* Groups go together, as one that has all rows, or those of one of them. */
 static bool run_group_row(tc_interp *it, const tc_op *op)
 {
-    (void)it;
-    int64_t last = tc_op_int(op, "rows") - 1;
-    tc_ivalue_of(op->out[0])->x[0].i = tc_op_int(op, "last") ? last : 0;
+    int64_t rows = tc_op_int(op, "rows"), first = 0;
+    if (it->options->group) {
+        rows /= it->nwarps / 4;
+        first = rows * (it->options->group - 1);
+    }
+    tc_ivalue_of(op->out[0])->x[0].i =
+        tc_op_int(op, "last") ? first + rows - 1 : first;
     return true;
 }
 

@@ -36,8 +36,13 @@ typedef struct tc_interp_options {
     int64_t first, count;
     uint64_t max_steps;    /* ops that a program may run; 0: 4 million */
     unsigned max_findings; /* then the run stops; 0: 8 */
-    int32_t num_sms;       /* of the device, for the grid; 0: 1. If they follow
-                            * each other: 1 */
+    /* All groups of the consumer do the steps of this one, from 1 on
+     * (`group_row`): its rows alone are right then. 0: the steps of all rows.
+     */
+    unsigned group;
+    uint64_t *turns; /* how many were taken, if not NULL */
+    int32_t num_sms; /* of the device, for the grid; 0: 1. If they follow
+                      * each other: 1 */
     /* Bytes behind each argument that is a pointer, as many as the kernel has
      * arguments; NULL: not known, pointers are not checked. */
     const uint64_t *pointer_bytes;

@@ -19,7 +19,7 @@
 #define AT(letter) [(letter) - 'A']
 
 /* TRIED: those on which a mutant runs that a rule calls harmless. */
-enum { SHAPES = 9, TRIED = 2 };
+enum { SHAPES = 9, TRIED = 2, MOST_GROUPS = 2 };
 
 /* One program, and shapes to run it on. */
 typedef struct subject {
@@ -159,6 +159,7 @@ typedef struct bench {
     problem problems[SHAPES];
     data data[SHAPES];
     int n;
+    unsigned groups; /* that leave out steps of their own; 0: none does */
 } bench;
 
 static bool make_bench(const subject *s, bench *b)
@@ -178,11 +179,15 @@ static bool make_bench(const subject *s, bench *b)
  * the same in all orders of the copies, so that they take turns. */
 static verdict run_shapes(const char *text, bench *b, int most)
 {
-    trial trials[SHAPES];
-    int n = b->n < most ? b->n : most;
-    for (int i = 0; i < n; i++)
-        trials[i] = (trial){&b->problems[i], &b->data[i],
-                            (tc_interp_order)(i % TC_INTERP_ORDER_COUNT), 5};
+    trial trials[SHAPES * (MOST_GROUPS + 1)];
+    int n = 0;
+    for (unsigned g = 0; g <= b->groups; g++)
+        for (int i = 0; i < b->n && i < most; i++)
+            trials[n++] = (trial){.problem = &b->problems[i],
+                                  .data = &b->data[i],
+                                  .order = i % TC_INTERP_ORDER_COUNT,
+                                  .seed = 5,
+                                  .group = g};
     return run_text(text, trials, n);
 }
 
@@ -236,6 +241,8 @@ static void try_subject(const subject *s, const run_options *o, tally *all,
         verdict v = {.outcome = OUTCOME_REFUSED, .message = "no text"};
         if (text && o->print)
             printf("%s", text);
+        if (text && strstr(text, "group_row"))
+            b.groups = s->schedule.warps / 4;
         if (text)
             v = run_shapes(text, &b, SHAPES);
         if (run_check(counts, v.outcome == OUTCOME_RIGHT, "%s as it is: %s",

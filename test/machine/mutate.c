@@ -93,26 +93,9 @@ unsigned slots_of(const rule_run *r, unsigned i, unsigned ring)
 
 /* ---- Making mutants ---- */
 
-/* In a loop of what a group leaves out: the interpreter runs none, as groups do
- * all steps together there. */
-static bool is_idle(const program *p, unsigned i)
-{
-    unsigned depth = indent(p->lines[i]);
-    while (depth > 0 && i-- > p->body) {
-        if (indent(p->lines[i]) >= depth || !p->lines[i][0])
-            continue;
-        depth = indent(p->lines[i]);
-        if (strstr(p->lines[i], "schedule(idle)"))
-            return true;
-    }
-    return false;
-}
-
 void add(rule_run *r, unsigned first, unsigned last, const char *lines,
          const char *harmless)
 {
-    if (!harmless && is_idle(r->p, first))
-        harmless = "the interpreter runs no idle steps";
     mutants *m = r->out;
     if (m->n == m->room) {
         m->room = 2 * m->room + 64;

@@ -467,8 +467,20 @@ static void clear_outputs(data *d)
     }
 }
 
-static verdict compare(const problem *p, const data *d)
+/* Rows of other groups, of blocks of `rows`, are not asked about. */
+static void forgive(const num_tensor *t, double *got, const double *want,
+                    unsigned group, int64_t rows)
 {
+    int64_t inner = t->rank > 3 ? t->size[3] : 1;
+    for (int64_t i = 0; group && i < num_count(t); i++)
+        if (i / inner % t->size[2] % rows / 64 != group - 1)
+            got[i] = want[i];
+}
+
+static verdict compare(const trial *by, int64_t rows)
+{
+    const problem *p = by->problem;
+    const data *d = by->data;
     verdict v = {.outcome = OUTCOME_RIGHT};
     for (unsigned i = 0; i < d->nargs && v.outcome == OUTCOME_RIGHT; i++) {
         const num_tensor *t = &d->tensors[i];
@@ -476,6 +488,7 @@ static verdict compare(const problem *p, const data *d)
         if (!d->want[i] || !num_is_float(t->type))
             continue;
         double *got = num_tensor_read(t);
+        forgive(t, got, d->want[i], by->group, rows);
         num_error e =
             num_compare(got, d->want[i], num_count(t), t->size[t->rank - 1]);
         free(got);
@@ -504,11 +517,15 @@ static verdict first_finding(const tc_context *cx, outcome what)
 
 static verdict run_trial(const trial *t, tc_module *m)
 {
-    tc_interp_options o = {.order = t->order, .seed = t->seed, .num_sms = 2};
+    tc_interp_options o = {.order = t->order,
+                           .seed = t->seed,
+                           .group = t->group,
+                           .turns = t->turns,
+                           .num_sms = 2};
     clear_outputs(t->data);
     if (!tc_interp_run(m->first, t->data->args, &o))
         return first_finding(m->cx, OUTCOME_FOUND);
-    return compare(t->problem, t->data);
+    return compare(t, 16 * (int64_t)m->first->warps);
 }
 
 static verdict run_trials(const char *text, const trial *trials, int n,

@@ -71,6 +71,8 @@ typedef struct trial {
     data *data;
     tc_interp_order order;
     uint64_t seed;
+    unsigned group;  /* all do the steps of this one; 0: those of all rows */
+    uint64_t *turns; /* taken; or NULL */
 } trial;
 /* Parses the text and makes the trials, up to the first that is not right. */
 verdict run_text(const char *text, const trial *trials, int n);
