@@ -200,7 +200,7 @@ static int read_tensors(workload *w)
         code = inputs_add(&w->in, w->args->words[i]);
     if (!code && !w->is_attention)
         name_kernel(w);
-    for (size_t i = 0; i < w->in.n; i++)
+    for (size_t i = 0; !code && i < w->in.n; i++)
         if (w->in.arguments[i].tensor)
             w->bytes += (double)tensor_bytes(w->in.arguments[i].tensor);
     return code;
