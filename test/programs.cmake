@@ -2,6 +2,19 @@
 #
 # The programs of test/numerics, test/fuzz and test/bench, and how ctest runs
 # them.
+#
+# Sanitizers make all of it slow: half as many random cases there.
+if(TILEC_SANITIZE)
+  set(KERNELS --stages 2 --warps 8)
+  set(MASKS --seeds 75)
+  set(PROGRAMS 30)
+  set(SEEDS 20)
+else()
+  set(KERNELS "")
+  set(MASKS "")
+  set(PROGRAMS 60)
+  set(SEEDS 60)
+endif()
 numeric_program(numerics_attention numerics/attention.c numerics/cases.c)
 numeric_test(numerics_attention numerics numerics_attention)
 numeric_test(numerics_attention_all nightly numerics_attention --nightly 1)
@@ -17,7 +30,7 @@ numeric_test(numerics_gradients_more nightly numerics_gradients --seed 1000
 numeric_program(numerics_captured numerics/captured.c)
 numeric_test(numerics_captured "numerics;asan" numerics_captured)
 numeric_program(numerics_masks numerics/masks.c numerics/pipeline.c)
-numeric_test(numerics_masks "numerics;asan" numerics_masks)
+numeric_test(numerics_masks "numerics;asan" numerics_masks ${MASKS})
 numeric_test(numerics_masks_more nightly numerics_masks --seed 1000
              --seeds 4000)
 numeric_program(numerics_offsets numerics/offsets.c numerics/pipeline.c)
@@ -54,7 +67,7 @@ numeric_test(numerics_programs "numerics;asan" numerics_programs)
 
 numeric_program(random_programs fuzz/random_programs.c fuzz/memory.c
                 fuzz/program.c)
-numeric_test(random_programs "fuzz;asan" random_programs --seeds 60)
+numeric_test(random_programs "fuzz;asan" random_programs --seeds ${PROGRAMS})
 numeric_test(random_programs_long nightly random_programs --seconds 1000
              --seed 100000 --statements 20)
 
@@ -73,13 +86,6 @@ numeric_program(bench_accuracy bench/accuracy.c)
 
 # Machine-level programs, run on the host (codegen/interp). Sanitizers, which
 # make that seven times as slow, see fewer schedules.
-if(TILEC_SANITIZE)
-  set(KERNELS --stages 2 --warps 8)
-  set(SEEDS 20)
-else()
-  set(KERNELS "")
-  set(SEEDS 60)
-endif()
 numeric_program(machine_kernels machine/kernels.c machine/kernels_by_warps.c
                 machine/kernels_by_groups.c machine/problem.c)
 numeric_test(machine_kernels "machine;asan" machine_kernels ${KERNELS})
