@@ -101,7 +101,8 @@ numeric_test(machine_apart machine machine_apart)
 numeric_program(machine_mutants machine/mutants.c machine/mutate.c
                 machine/rules_copies.c machine/rules_roles.c
                 machine/problem.c)
-numeric_test(machine_mutants machine machine_mutants)
+numeric_test(machine_mutants machine machine_mutants --of 3)
+numeric_test(machine_mutants_all nightly machine_mutants)
 numeric_program(machine_loops machine/loops.c)
 numeric_test(machine_loops machine machine_loops)
 numeric_program(machine_roles machine/roles.c)

@@ -6,7 +6,9 @@
  * rule that mutate.c states. Prints the share that was caught.
  *
  *   machine_mutants [--only NAME] [--verbose 1] [--print 1]
- *                   [--pipeline PASSES]
+ *                   [--pipeline PASSES] [--of N]
+ *
+ * --of: one mutant of N is tried.
  */
 #include "test/machine/mutate.h"
 #include "test/machine/problem.h"
@@ -195,13 +197,20 @@ typedef struct tally {
     size_t total, refused, found, wrong, harmless;
 } tally;
 
+typedef struct run_options {
+    const char *only, *pipeline;
+    bool verbose, print;
+    long of; /* one mutant of so many is tried */
+} run_options;
+
 static void run_subject(const subject *s, bench *b, const char *text,
-                        bool verbose, tally *all, run_counts *counts)
+                        const run_options *o, tally *all, run_counts *counts)
 {
     mutants m = mutants_of(text);
-    tally t = {.total = m.n};
-    for (size_t i = 0; i < m.n; i++) {
+    tally t = {0};
+    for (size_t i = 0; i < m.n; i += (size_t)o->of) {
         const mutant *x = &m.of[i];
+        t.total++;
         verdict v = run_shapes(x->text, b, x->harmless ? TRIED : SHAPES);
         t.refused += v.outcome == OUTCOME_REFUSED;
         t.found += v.outcome == OUTCOME_FOUND;
@@ -209,7 +218,7 @@ static void run_subject(const subject *s, bench *b, const char *text,
         t.harmless += v.outcome == OUTCOME_RIGHT && x->harmless;
         run_check(counts, v.outcome != OUTCOME_RIGHT || x->harmless,
                   "%s: nothing shows \"%s\"", s->problem.name, x->what);
-        if (verbose)
+        if (o->verbose)
             printf("  %s\n    %s\n", x->what,
                    v.outcome != OUTCOME_RIGHT ? v.message : "harmless");
     }
@@ -223,11 +232,6 @@ static void run_subject(const subject *s, bench *b, const char *text,
     all->harmless += t.harmless;
     mutants_free(&m);
 }
-
-typedef struct run_options {
-    const char *only, *pipeline;
-    bool verbose, print;
-} run_options;
 
 static void try_subject(const subject *s, const run_options *o, tally *all,
                         run_counts *counts)
@@ -247,7 +251,7 @@ static void try_subject(const subject *s, const run_options *o, tally *all,
             v = run_shapes(text, &b, SHAPES);
         if (run_check(counts, v.outcome == OUTCOME_RIGHT, "%s as it is: %s",
                       s->problem.name, v.message))
-            run_subject(s, &b, text, o->verbose, all, counts);
+            run_subject(s, &b, text, o, all, counts);
         free(text);
     }
     for (int i = 0; i < b.n; i++)
@@ -259,7 +263,9 @@ int main(int argc, char **argv)
     run_counts counts = {0};
     tally all = {0};
     run_options o = {.verbose = run_option(argc, argv, "verbose", 0),
-                     .print = run_option(argc, argv, "print", 0)};
+                     .print = run_option(argc, argv, "print", 0),
+                     .of = run_option(argc, argv, "of", 1)};
+    o.of = o.of < 1 ? 1 : o.of;
     for (int i = 1; i + 1 < argc; i++) {
         if (strcmp(argv[i], "--only") == 0)
             o.only = argv[i + 1];

@@ -8,7 +8,7 @@
 # little beside their loops.
 # Skipped (77) without ptxas.
 #
-#   configs.py TILEC ROOT
+#   configs.py TILEC ROOT [N]      one case of N
 import itertools
 import json
 import os
@@ -19,6 +19,7 @@ import sys
 import tempfile
 
 tilec, root = sys.argv[1:3]
+step = int(sys.argv[3]) if len(sys.argv) > 3 else 1
 ptxas = shutil.which("ptxas", path=os.environ.get("PATH", "") +
                      ":/usr/local/cuda/bin")
 if not ptxas:
@@ -136,7 +137,7 @@ def cases_beside():
 failed = tried = 0
 with tempfile.TemporaryDirectory() as folder:
     cases = [c for kernel in KERNELS for c in cases_of(kernel)]
-    for case in [*cases, *cases_beside()]:
+    for case in [*cases, *cases_beside()][::step]:
         why = fault(*case, folder)
         tried += 1
         if why:
