@@ -27,10 +27,10 @@ typedef struct space {
 
 static uint32_t reduce(const space *s, uint32_t v)
 {
-    for (uint32_t todo = v; todo;) {
-        int bit = 31 - __builtin_clz(todo);
+    for (uint32_t left = v; left;) {
+        int bit = 31 - __builtin_clz(left);
         v ^= s->reduced[bit];
-        todo = v & ((1u << bit) - 1);
+        left = v & ((1u << bit) - 1);
     }
     return v;
 }

@@ -62,13 +62,13 @@ static bool add_column(inverse *v, const tc_layout *l, tc_input in, unsigned i)
 /* Reduces v as far as it goes; what was added is flipped in `made_of`. */
 static uint32_t reduce(const basis *b, uint32_t v, uint64_t *made_of)
 {
-    for (uint32_t todo = v; todo;) {
-        int bit = 31 - __builtin_clz(todo);
+    for (uint32_t left = v; left;) {
+        int bit = 31 - __builtin_clz(left);
         if (b->vector[bit]) {
             v ^= b->vector[bit];
             *made_of ^= b->made_of[bit];
         }
-        todo = v & ((1u << bit) - 1);
+        left = v & ((1u << bit) - 1);
     }
     return v;
 }

@@ -403,21 +403,21 @@ static bool is_too_late(tc_parser *p)
     return false;
 }
 
-static void parse_body(tc_parser *p, const pending *todo)
+static void parse_body(tc_parser *p, const pending *header)
 {
-    tc_func *f = p->f = todo->f;
-    p->at = todo->at;
+    tc_func *f = p->f = header->f;
+    p->at = header->at;
     if (f->is_kernel) {
-        begin_scope(p, todo->name, f->grid);
+        begin_scope(p, header->name, f->grid);
         if (!parse_grid(p, f)) {
             /* The body can still be read for its own errors. */
-            p->at = todo->at + 1;
+            p->at = header->at + 1;
             tc_parser_skip_nested(p);
         }
     }
     if (f->is_kernel && is_too_late(p))
         return;
-    begin_scope(p, todo->name, f->body);
+    begin_scope(p, header->name, f->body);
     tc_opcode implicit = f->nresults ? TC_OPCODE_COUNT : TC_RETURN;
     if (!tc_parse_region(p, f->body, implicit, f->nresults, f->results))
         return; /* reported; the next body has a place of its own */

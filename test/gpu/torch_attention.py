@@ -408,13 +408,13 @@ def test_opcheck(device, backward):
 
 
 def test_threads(device, backward):
-    todo = [small(device, mod, n=n) for mod in ("causal", "sinks", "alibi")
-            for n in (100, 333, 600)]
-    want = [run(tilec_attention, c, i, None, backward) for c, i in todo]
+    tasks = [small(device, mod, n=n) for mod in ("causal", "sinks", "alibi")
+             for n in (100, 333, 600)]
+    want = [run(tilec_attention, c, i, None, backward) for c, i in tasks]
     _attention._plans.clear()
 
     def work(at):
-        c, inputs = todo[at % len(todo)]
+        c, inputs = tasks[at % len(tasks)]
         stream = torch.cuda.Stream() if device == "cuda" else None
         with torch.cuda.stream(stream):
             if stream:
@@ -423,12 +423,12 @@ def test_threads(device, backward):
             if stream:
                 stream.synchronize()
         return all(error_of(got[n], x) < 1e-2
-                   for n, x in want[at % len(todo)].items())
+                   for n, x in want[at % len(tasks)].items())
 
     if device == "cuda":
         torch.cuda.synchronize()
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
-        assert all(pool.map(work, range(4 * len(todo))))
+        assert all(pool.map(work, range(4 * len(tasks))))
 
 
 def test_lengths(device, backward):
@@ -515,18 +515,18 @@ def main():
     args = torch_cases.parse(p)
     torch.backends.cuda.matmul.allow_tf32 = False
     backward = not args.forward
-    todo = [(label(c), lambda c=c: check_case(c, args.device, args.seed,
-                                              backward))
-            for c in cases(args.device)]
+    tasks = [(label(c), lambda c=c: check_case(c, args.device, args.seed,
+                                               backward))
+             for c in cases(args.device)]
     if args.sample:
-        todo = random.Random(args.seed).sample(todo, args.sample)
-    todo += [(t.__name__, lambda t=t: t(args.device, backward))
-             for t in TESTS + (GPU_TESTS if args.device == "cuda" else [])]
-    todo = [(name, f) for name, f in todo if args.only in name]
+        tasks = random.Random(args.seed).sample(tasks, args.sample)
+    tasks += [(t.__name__, lambda t=t: t(args.device, backward))
+              for t in TESTS + (GPU_TESTS if args.device == "cuda" else [])]
+    tasks = [(name, f) for name, f in tasks if args.only in name]
     if args.list:
-        print("\n".join(name for name, _ in todo))
+        print("\n".join(name for name, _ in tasks))
         return
-    torch_cases.run(todo)
+    torch_cases.run(tasks)
 
 
 if __name__ == "__main__":

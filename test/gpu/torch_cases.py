@@ -25,11 +25,11 @@ def parse(p):
     return args
 
 
-def run(todo):
+def run(tasks):
     """Pairs of a name and a function, which returns what is to be said, or
     "skipped", or raises. Exits: 1 where one failed, or none passed."""
     counts, failures = collections.Counter(), []
-    for name, f in todo:
+    for name, f in tasks:
         try:
             said = f() or "ok"
             counts["skipped" if said == "skipped" else "passed"] += 1

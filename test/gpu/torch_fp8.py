@@ -333,10 +333,10 @@ TESTS = [test_quantize, test_rotation, test_lengths, test_numbers,
 
 def main():
     args = torch_cases.parse(torch_cases.parser(__doc__))
-    todo = [(label(c), lambda c=c: check_case(c, args.device, args.seed))
-            for c in CASES]
-    todo += [(t.__name__, lambda t=t: t(args.device)) for t in TESTS]
-    torch_cases.run([(name, f) for name, f in todo if args.only in name])
+    tasks = [(label(c), lambda c=c: check_case(c, args.device, args.seed))
+             for c in CASES]
+    tasks += [(t.__name__, lambda t=t: t(args.device)) for t in TESTS]
+    torch_cases.run([(name, f) for name, f in tasks if args.only in name])
 
 
 if __name__ == "__main__":

@@ -248,11 +248,11 @@ func @less(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
 
     def test_threads(self):
         sizes = [(m, d) for m in (33, 65, 129) for d in (8, 16)]
-        todo = [inputs(m=m, n=m, d=d, dv=d) for m, d in sizes]
-        want = [Attention(*t, mask=lambda h, i, j: j <= i).o for t in todo]
+        tasks = [inputs(m=m, n=m, d=d, dv=d) for m, d in sizes]
+        want = [Attention(*t, mask=lambda h, i, j: j <= i).o for t in tasks]
 
         def work(i):
-            o = tilec.attention(*todo[i % 6], mask_mod="causal",
+            o = tilec.attention(*tasks[i % 6], mask_mod="causal",
                                 enable_gqa=True)
             return error(o, want[i % 6])
 
