@@ -349,6 +349,39 @@ def test_stream(device, backward):
     assert equal(got, want)
 
 
+TWICE = """
+kernel @add(%x: tensor<[?] x f32>, %y: tensor<[?] x f32>)
+    grid { yield cdiv(size(%x, 0), 1024) } {
+  %i = program_id(0) * 1024
+  %a = load %x[%i +: 1024] boundary(0)
+  store %y[%i +: 1024], %a + splat(1.0, tile<1024 x f32>) boundary(0)
+}
+
+plan @twice(%x: tensor<[?] x f32>, %y: tensor<[?] x f32>) {
+  %between = workspace size(%x, 0) : tensor<[?] x f32>
+  launch @add(%x, %between)
+  launch @add(%between, %y)
+}
+"""
+
+
+def test_stream_by_number(device, backward):
+    """torch gives a workspace out again only behind the launch that has it."""
+    n = 1 << 20
+    k = tilec.compile(TWICE, name="twice")
+    x, side = torch.rand(n, device=device), torch.cuda.Stream()
+    ys = [torch.empty_like(x) for _ in range(4)]
+    k(x, ys[0])  # loads it
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(20_000_000)
+    for y in ys:
+        k(x, y, stream=side.cuda_stream)
+        torch.full_like(x, -1)  # would lie where the workspace was
+    torch.cuda.synchronize()
+    assert all(torch.equal(y, x + 1 + 1) for y in ys)
+
+
 def test_cuda_graph(device, backward):
     c, inputs = small(device, "head_bias", n=500)
     q, k, v, captured, (do, dlse) = inputs
@@ -503,7 +536,7 @@ def test_other_device(device, backward):
 
 TESTS = [test_lengths, test_numbers, test_errors, test_threads, test_compile,
          test_opcheck, test_deterministic, test_other_device]
-GPU_TESTS = [test_stream, test_cuda_graph]
+GPU_TESTS = [test_stream, test_stream_by_number, test_cuda_graph]
 
 
 def main():
