@@ -84,6 +84,7 @@ static bool keep_options(tilec_context *cx, const tilec_context_options *o)
         cx->cache_folder = tc_cache_default_folder();
     cx->cache_most = o->cache_bytes;
     cx->remarks = o->remarks;
+    cx->no_graphs = o->no_graphs;
     return ok;
 }
 

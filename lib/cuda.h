@@ -23,7 +23,19 @@ typedef struct CUmod_st *tc_cu_module;
 typedef struct CUfunc_st *tc_cu_function;
 typedef struct CUstream_st *tc_cu_stream;
 typedef struct CUevent_st *tc_cu_event;
+typedef struct CUgraph_st *tc_cu_graph;
+typedef struct CUgraphNode_st *tc_cu_graph_node;
+typedef struct CUgraphExec_st *tc_cu_graph_exec;
 typedef unsigned long long tc_cu_address;
+
+/* CUDA_KERNEL_NODE_PARAMS_v2. */
+typedef struct tc_cu_kernel_node {
+    tc_cu_function function;
+    unsigned gx, gy, gz, bx, by, bz, shared;
+    void **params, **extra;
+    void *kernel;
+    tc_cu_context context;
+} tc_cu_kernel_node;
 
 /* Numbers of cuda.h. */
 enum {

@@ -104,6 +104,7 @@ bool tc_gpu_code_assert(const tc_gpu_code *code, unsigned index,
 typedef struct tc_gpu_settings {
     const char *cuda_library; /* NULL: the usual one */
     const char *ptxas;        /* NULL: the driver's own */
+    bool no_graphs;           /* of single launches */
     tc_cache cache;           /* for cubins */
 } tc_gpu_settings;
 

@@ -17,6 +17,10 @@
  *
  * One thread at a time uses what is kept; another that comes meanwhile does not
  * wait, but goes the usual way too.
+ *
+ * Of many such launches in a row into one stream, those that follow are
+ * launches of a graph (gpu_graph.c), which cannot run beside itself, as the
+ * same kernel in two streams can, and which no capture takes.
  */
 #include "lib/gpu_again.h"
 
@@ -26,6 +30,9 @@
 enum { ALIGNMENT = 16 };
 
 enum { MOST_NAME = 32 };
+
+/* Launches in a row before a graph is worth its making. */
+enum { MANY = 8 };
 
 /* What a launch was given for one parameter. */
 struct like {
@@ -49,6 +56,12 @@ struct tc_gpu_again {
     int32_t grid[3];
     tc_gpu_packed packed;
     size_t nargs;
+    /* How many went into that stream, one behind the other, at most MANY. */
+    tc_cu_stream stream;
+    unsigned in_row;
+    bool has_no_graph; /* can be made */
+    tc_gpu_graph *graph;
+    bool is_set;                           /* it has the bytes */
     struct like likes[TC_GPU_FEW_PARAMS];  /* in the caller's order */
     tc_launch_arg args[TC_GPU_FEW_PARAMS]; /* in the kernel's */
     _Alignas(TC_GPU_MAP_ALIGN) unsigned char bytes[TC_GPU_FEW_BYTES];
@@ -146,19 +159,64 @@ static bool put_counter(tc_gpu_again *g, tc_cu_stream stream)
     tc_cu_address counter;
     if (tc_gpu_counter(g->loaded->counters, stream, &counter))
         return false;
-    memcpy(g->bytes + g->packed.counter, &counter, sizeof counter);
+    unsigned char *to = g->bytes + g->packed.counter;
+    g->is_set &= memcmp(to, &counter, sizeof counter) == 0;
+    memcpy(to, &counter, sizeof counter);
     return true;
+}
+
+/* A thread's own default stream is another one in each thread. */
+static bool are_many(tc_gpu_again *g, tc_cu_stream stream)
+{
+    if (stream != g->stream)
+        g->in_row = 0;
+    g->stream = stream;
+    g->in_row += g->in_row < MANY;
+    return g->in_row == MANY && (uintptr_t)stream != TC_CU_STREAM_PER_THREAD;
+}
+
+/* That of all threads never is. */
+static bool is_captured(const tc_cuda *cuda, tc_cu_stream stream)
+{
+    int status = 0;
+    return (uintptr_t)stream > TC_CU_STREAM_LEGACY &&
+           (cuda->stream_capturing(stream, &status) || status);
+}
+
+/* NULL: it cannot be one. */
+static tc_gpu_graph *graph_of(tc_gpu_again *g, const tc_gpu_call *c)
+{
+    if (!g->graph && !g->has_no_graph) {
+        g->graph = tc_gpu_graph_new(c);
+        g->has_no_graph = !g->graph;
+        g->is_set = g->graph != NULL;
+    }
+    return g->graph && tc_gpu_graph_fits(g->graph, c) ? g->graph : NULL;
+}
+
+/* A code of the driver. */
+static int submit(tc_gpu_again *g, tc_cu_stream stream)
+{
+    tc_gpu_call c = {g->loaded, g->meta, g->grid, g->bytes, g->packed.n};
+    tc_gpu_graph *graph =
+        are_many(g, stream) && !is_captured(g->loaded->cuda, stream)
+            ? graph_of(g, &c)
+            : NULL;
+    if (!graph || (!g->is_set && tc_gpu_graph_set(graph, &c)))
+        return tc_gpu_submit(&c, stream);
+    g->is_set = true;
+    return tc_gpu_graph_launch(graph, stream);
 }
 
 /* False: what is kept may be half of one launch and half of another. */
 static bool launch_kept(tc_gpu_again *g, const tilec_argument *args,
                         tc_cu_stream stream)
 {
-    if (!put_maps(g, put_addresses(g, args)) ||
-        (g->meta->counts_tiles && !put_counter(g, stream)))
-        return false;
-    return !tc_gpu_call(g->loaded, g->meta, g->grid, stream, g->bytes,
-                        g->packed.n);
+    uint64_t moved = put_addresses(g, args);
+    g->is_set &= moved == 0;
+    return put_maps(g, moved) &&
+           (!g->meta->counts_tiles || put_counter(g, stream)) &&
+           !submit(g, stream);
 }
 
 bool tc_gpu_launch_again(const tilec_kernel *k, const tilec_argument *args,
@@ -238,7 +296,10 @@ static tc_gpu_again *room_for(const tilec_kernel *k)
     if (!g)
         return NULL;
     atomic_flag_clear(&g->busy);
-    g->is_there = false;
+    g->is_there = g->is_set = false;
+    g->has_no_graph = k->gpu->settings->no_graphs;
+    g->graph = NULL;
+    g->in_row = 0;
     if (atomic_compare_exchange_strong(&k->gpu->again, &none, g))
         return g;
     free(g);
@@ -258,10 +319,14 @@ void tc_gpu_keep_launch(const tc_gpu_request *r, const tc_gpu_loaded *loaded,
     memcpy(g->grid, r->grid, sizeof g->grid);
     g->packed = *packed;
     memcpy(g->bytes, bytes, packed->n);
+    g->in_row = 0;
+    g->is_set = false;
     atomic_flag_clear_explicit(&g->busy, memory_order_release);
 }
 
 void tc_gpu_again_free(tc_gpu_again *g)
 {
+    if (g)
+        tc_gpu_graph_free(g->graph);
     free(g);
 }

@@ -27,10 +27,34 @@ typedef struct tc_gpu_packed {
     size_t addresses[TC_GPU_FEW_PARAMS]; /* of tensors */
 } tc_gpu_packed;
 
+/* What the driver is given, but for the stream. */
+typedef struct tc_gpu_call {
+    const tc_gpu_loaded *loaded;
+    const tc_gpu_meta *meta;
+    const int32_t *grid;
+    unsigned char *bytes; /* the parameters */
+    size_t n;
+} tc_gpu_call;
+
 /* The driver's launch; its code. */
-int tc_gpu_call(const tc_gpu_loaded *l, const tc_gpu_meta *m,
-                const int32_t grid[3], tc_cu_stream stream,
-                unsigned char *bytes, size_t n);
+int tc_gpu_submit(const tc_gpu_call *c, tc_cu_stream stream);
+
+/* ---- Graphs of one kernel (gpu_graph.c) ---- */
+
+typedef struct tc_gpu_graph tc_gpu_graph;
+
+/* Of a call, in whose context it runs. From one thread at a time, all of it.
+ * NULL: the driver makes none. */
+tc_gpu_graph *tc_gpu_graph_new(const tc_gpu_call *c);
+/* Accepts NULL. */
+void tc_gpu_graph_free(tc_gpu_graph *g);
+bool tc_gpu_graph_fits(const tc_gpu_graph *g, const tc_gpu_call *c);
+/* Other parameters for the launches to come; a code of the driver. */
+int tc_gpu_graph_set(tc_gpu_graph *g, const tc_gpu_call *c);
+/* One launch begins when that before it is done, also in another stream. */
+int tc_gpu_graph_launch(const tc_gpu_graph *g, tc_cu_stream stream);
+
+/* ---- Launches like the one before ---- */
 
 /* False: nothing was launched, or the driver refused it. */
 bool tc_gpu_launch_again(const tilec_kernel *k, const tilec_argument *args,

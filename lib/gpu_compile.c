@@ -138,6 +138,7 @@ static const tc_gpu_settings *copy_settings(tc_job *job)
     tc_gpu_settings *s = tc_arena_new(a, tc_gpu_settings);
     s->cuda_library = tc_arena_string(a, owner->cuda_library);
     s->ptxas = tc_arena_string(a, owner->ptxas);
+    s->no_graphs = owner->no_graphs;
     s->cache.most = owner->cache_most;
     if (owner->cache_folder && *owner->cache_folder)
         s->cache.folder = tc_arena_string(a, owner->cache_folder);
@@ -317,10 +318,10 @@ bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
 
 void tc_gpu_free(tc_gpu *gpu)
 {
-    for (int i = 0; gpu && i < TC_GPU_VARIANTS; i++)
-        tc_gpu_code_unref(atomic_exchange(&gpu->variants[i], NULL));
     if (gpu)
         tc_gpu_again_free(atomic_exchange(&gpu->again, NULL));
+    for (int i = 0; gpu && i < TC_GPU_VARIANTS; i++)
+        tc_gpu_code_unref(atomic_exchange(&gpu->variants[i], NULL));
 }
 
 /* ---- The other variants ---- */

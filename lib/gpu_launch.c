@@ -243,15 +243,15 @@ static tilec_status pack_counter(const struct attempt *t, packed *p)
 }
 
 /* One buffer is less work for the driver than a pointer to each parameter. */
-int tc_gpu_call(const tc_gpu_loaded *l, const tc_gpu_meta *m,
-                const int32_t grid[3], tc_cu_stream stream,
-                unsigned char *bytes, size_t n)
+int tc_gpu_submit(const tc_gpu_call *c, tc_cu_stream stream)
 {
-    void *extra[] = {TC_CU_PARAMS_AT, bytes, TC_CU_PARAMS_SIZE, &n,
+    size_t n = c->n;
+    void *extra[] = {TC_CU_PARAMS_AT, c->bytes, TC_CU_PARAMS_SIZE, &n,
                      TC_CU_PARAMS_END};
-    return l->cuda->launch(l->function, (unsigned)grid[0], (unsigned)grid[1],
-                           (unsigned)grid[2], m->threads, 1, 1, m->shared_bytes,
-                           stream, NULL, extra);
+    return c->loaded->cuda->launch(c->loaded->function, (unsigned)c->grid[0],
+                                   (unsigned)c->grid[1], (unsigned)c->grid[2],
+                                   c->meta->threads, 1, 1,
+                                   c->meta->shared_bytes, stream, NULL, extra);
 }
 
 static tilec_status call_with(struct attempt *t, unsigned char *bytes)
@@ -268,7 +268,8 @@ static tilec_status call_with(struct attempt *t, unsigned char *bytes)
         return s;
     if (m->has_reports)
         put(&p, &l->report, sizeof l->report);
-    int code = tc_gpu_call(l, m, r->grid, r->options->stream, bytes, p.at.n);
+    tc_gpu_call c = {l, m, r->grid, bytes, p.at.n};
+    int code = tc_gpu_submit(&c, r->options->stream);
     if (code)
         return explain(r, l, m, code);
     if (r->k->nparams <= TC_GPU_FEW_PARAMS)

@@ -21,7 +21,7 @@ enum { TC_CODES_KEPT = 64 };
 
 struct tilec_context {
     char *target; /* as it was given */
-    bool remarks;
+    bool remarks, no_graphs;
     char *cuda_library, *ptxas, *cache_folder; /* NULL: see tilec.h */
     uint64_t cache_most;
     struct tc_gpu_code *codes[TC_CODES_KEPT]; /* newest first */

@@ -107,6 +107,11 @@ typedef struct tilec_context_options {
     uint64_t cache_bytes; /* the most in that folder; 0: 512 MiB */
     /* NVIDIA's assembler, to be used in place of the driver's; or NULL. */
     const char *ptxas;
+    /* Kernels that are launched over and over, with tensors alike, into one
+     * stream become CUDA graphs of one kernel, which the driver launches in
+     * half the time. no_graphs: they stay launches, for profilers that show
+     * graphs as a whole. */
+    int no_graphs;
 } tilec_context_options;
 
 TILEC_API tilec_status tilec_context_new(const tilec_context_options *options,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   bench_launch [--library FILE] [--launches N] [--maps 1]
+ *   bench_launch [--library FILE] [--launches N] [--maps 1] [--graphs 0]
  *
  * Host time of a launch on a GPU: a kernel that does next to nothing, with the
  * seven arguments of attention (five tensors of rank 3 and 4, two numbers),
@@ -8,6 +8,8 @@
  * have it; and what of it the driver takes for a kernel with as many bytes of
  * arguments. Both in the default stream, for which the driver does more, and in
  * one of the caller's.
+ * They are launches in a row, which become launches of a graph
+ * (lib/gpu_graph.c); with --graphs 0 they do not.
  * --library: a driver other than libcuda.so.1, such as the one of the tests,
  * which leaves tilec's own share of the time. --maps: the kernel takes tensor
  * maps of four tensors, and a counter of tiles (compute capability 9.0).
@@ -55,7 +57,7 @@ static const char mapped_text[] =
     "    tma_load block %q[0, 0, 0 +: 64, 0 +: 64], %s, %full, 0\n"
     "    tma_load block %k[0, 0, 0 +: 64, 0 +: 64], %s, %full, 0\n"
     "    tma_load block %v[0, 0, 0 +: 64, 0 +: 64], %s, %full, 0\n"
-    "    %t = fetch_tile\n"
+    "    %t = fetch_tile num_programs(0)\n"
     "    end_tiles\n"
     "  } consumer {\n"
     "    mbarrier_wait %full, 0, 0\n"
@@ -207,6 +209,7 @@ int main(int argc, char **argv)
     tilec_error e;
     int launches = (int)run_option(argc, argv, "launches", 100000);
     bool maps = run_option(argc, argv, "maps", 0) != 0;
+    o.no_graphs = !run_option(argc, argv, "graphs", 1);
     for (int i = 1; i + 1 < argc; i++)
         if (strcmp(argv[i], "--library") == 0)
             o.cuda_library = argv[i + 1];

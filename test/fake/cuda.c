@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * FAKE_WITHOUT_LAUNCH: an old one, without cuLaunchKernel. FAKE_WITHOUT_MAPS:
- * not so old, without cuTensorMapEncodeTiled. FAKE_WITHOUT_PLACES: newer still,
- * without cuFuncGetParamInfo.
+ * not so old, without what came with 12.0: cuTensorMapEncodeTiled, graphs.
+ * FAKE_WITHOUT_PLACES: newer still, without cuFuncGetParamInfo.
  */
 #include "test/fake/cuda.h"
 
@@ -331,22 +331,23 @@ FAKE(cuFuncGetParamInfo, void *function, size_t index, size_t *offset,
 }
 #endif
 
-#ifndef FAKE_WITHOUT_LAUNCH
+/* A launch, but for the stream. */
+struct node {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void **params, **extra, *kernel, *context;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
-     unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
-     void **params, void **extra)
+static int launch(const struct node *node, const unsigned char *at,
+                  void *stream)
 {
-    MAY_FAIL;
-    (void)function, (void)params;
     COUNT(launches);
-    const unsigned char *at = extra[1];
-    unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
     pthread_mutex_lock(&lock);
-    memcpy(fake_cuda.grid, grid, sizeof grid);
-    memcpy(fake_cuda.block, block, sizeof block);
-    fake_cuda.shared = shared;
+    memcpy(fake_cuda.grid, node->grid, sizeof node->grid);
+    memcpy(fake_cuda.block, node->block, sizeof node->block);
+    fake_cuda.shared = node->shared;
     fake_cuda.stream = stream;
     fake_cuda.current = stack[depth - 1]->device;
     fake_cuda.nbytes = 0;
@@ -361,9 +362,113 @@ FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
     pthread_mutex_unlock(&lock);
     return fake_cuda.launch;
 }
+
+#ifndef FAKE_WITHOUT_LAUNCH
+FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
+     unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
+     void **params, void **extra)
+{
+    MAY_FAIL;
+    struct node node = {function, {gx, gy, gz}, {bx, by, bz}, shared,
+                        params,   extra,        NULL,         NULL};
+    return launch(&node, extra[1], stream);
+}
 #endif
 
 static _Thread_local int capture_mode;
+
+/* This ends a capture. */
+static int ends_capture(void)
+{
+    if (fake_cuda.capturing != 1 || capture_mode == 2)
+        return 0;
+    fake_cuda.capturing = 2;
+    return 900;
+}
+
+#ifndef FAKE_WITHOUT_MAPS
+/* A graph, its node, and what can be launched are one. */
+struct graph {
+    struct node node;
+    unsigned char *bytes;
+    bool is_made;
+};
+
+FAKE(cuGraphCreate, struct graph **graph, unsigned flags)
+{
+    MAY_FAIL;
+    *graph = calloc(1, sizeof **graph);
+    COUNT(made);
+    return flags || !*graph;
+}
+
+FAKE(cuGraphDestroy, struct graph *graph)
+{
+    COUNT(dropped);
+    if (!graph->is_made) {
+        free(graph->bytes);
+        free(graph);
+    }
+    return 0;
+}
+
+static void keep(struct graph *graph, const struct node *node)
+{
+    size_t size = *(const size_t *)node->extra[3];
+    free(graph->bytes);
+    graph->bytes = malloc(size);
+    memcpy(graph->bytes, node->extra[1], size);
+    graph->node = *node;
+}
+
+FAKE(cuGraphAddKernelNode_v2, struct graph **node, struct graph *graph,
+     const struct graph *behind, size_t n, const struct node *kernel)
+{
+    MAY_FAIL;
+    keep(graph, kernel);
+    *node = graph;
+    return behind || n;
+}
+
+FAKE(cuGraphInstantiateWithFlags, struct graph **exec, struct graph *graph,
+     unsigned long long flags)
+{
+    MAY_FAIL;
+    int code = ends_capture();
+    if (code || fake_cuda.graph)
+        return code ? code : fake_cuda.graph;
+    COUNT(made);
+    graph->is_made = true;
+    *exec = graph;
+    return flags != 0;
+}
+
+FAKE(cuGraphExecKernelNodeSetParams_v2, struct graph *exec,
+     const struct graph *node, const struct node *kernel)
+{
+    MAY_FAIL;
+    COUNT(graph_sets);
+    if (exec != node || fake_cuda.graph_set)
+        return fake_cuda.graph_set ? fake_cuda.graph_set : 1;
+    keep(exec, kernel);
+    return 0;
+}
+
+FAKE(cuGraphExecDestroy, struct graph *exec)
+{
+    COUNT(dropped);
+    exec->is_made = false;
+    return 0;
+}
+
+FAKE(cuGraphLaunch, struct graph *exec, void *stream)
+{
+    MAY_FAIL;
+    COUNT(graph_launches);
+    int code = ends_capture();
+    return code ? code : launch(&exec->node, exec->bytes, stream);
+}
+#endif
 
 FAKE(cuThreadExchangeStreamCaptureMode, int *mode)
 {
@@ -381,10 +486,9 @@ FAKE(cuMemAlloc_v2, unsigned long long *address, size_t size)
     COUNT(allocs);
     if (fake_cuda.alloc)
         return fake_cuda.alloc;
-    if (fake_cuda.capturing == 1 && capture_mode != 2) {
-        fake_cuda.capturing = 2; /* this ends a capture */
-        return 900;
-    }
+    int code = ends_capture();
+    if (code)
+        return code;
     char *p = calloc(1, size);
     *address = fake_cuda.last = (uintptr_t)p;
     for (int i = 0; i < FAKE_BLOCKS; i++)

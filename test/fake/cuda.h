@@ -20,6 +20,7 @@ typedef struct fake_cuda_state {
     const char *info;       /* what it says of what it accepts, when it links */
     const char *whole_info; /* and when it loads PTX */
     int encode;             /* of tensor maps */
+    int graph, graph_set;   /* of graphs that are made, and given others */
     unsigned long long epoch; /* added to a stream's handle, its number */
     int registers, local_bytes, static_shared, max_threads;
     /* The sizes of a launch's parameters, so that it can copy them. */
@@ -30,10 +31,12 @@ typedef struct fake_cuda_state {
      * counted from 1 while this is not 0. */
     int fail_at, calls;
 
-    /* What it was asked: how often. made, dropped: links, streams, events;
-     * lost: contexts that could not be made current. */
+    /* What it was asked: how often. made, dropped: links, streams, events,
+     * graphs; lost: contexts that could not be made current. launches: graphs'
+     * too. */
     int inits, retains, pushes, pops, links, loads, unloads, launches, allocs,
-        frees, synchronizes, encodes, sets, made, dropped, lost;
+        frees, synchronizes, encodes, sets, made, dropped, lost, graph_launches,
+        graph_sets;
     /* Of the last of them. */
     unsigned grid[3], block[3], shared;
     void *stream;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What only a device can show of the runtime: streams, captured graphs,
+ * What only a device can show of the runtime: streams, graphs, captures,
  * reports of asserts, the caller's context, tensors that are not aligned.
  */
 #include "test/numerics/run.h"
@@ -134,6 +134,47 @@ static void test_graphs(const tilec_kernel *k, void *stream, run_counts *counts)
     run_check(counts, ok, "graph: launch: %s", e.message);
     run_check(counts, holds(&v, 0, 9), "graph: another result");
     finish(&v);
+}
+
+static bool add_often(const tilec_kernel *k, vector *v, vector *w, int n,
+                      void *stream, tilec_error *e)
+{
+    for (int i = 0; i < n; i++)
+        if (add(k, i % 4 ? v->there : w->there, 1, N, stream, e))
+            return false;
+    return true;
+}
+
+/* Launches that the library makes graphs of, here and beside a capture, and in
+ * a capture, where it does not. */
+static void test_rows(tilec_context *cx, void *stream, run_counts *counts)
+{
+    static vector v, w;
+    tilec_error e = {0};
+    void *other, *graph, *made;
+    tilec_kernel *k = run_compile(cx, text, NULL);
+    bool ok = k && vector_new(&v, &e) && vector_new(&w, &e) &&
+              !stream_new(&other, 1) && !capture_begin(other, 0) &&
+              add_often(k, &v, &w, 400, stream, &e) &&
+              !capture_end(other, &graph);
+    run_check(counts, ok, "rows: %s", e.message);
+    ok = ok && !tilec_kernel_synchronize(k, stream, &e);
+    run_check(counts, ok && holds(&v, 0, 300) && holds(&w, 0, 100),
+              "rows: another result");
+    ok = ok && !capture_begin(stream, 0) &&
+         add_often(k, &v, &w, 40, stream, &e) && !capture_end(stream, &graph) &&
+         !graph_make(&made, graph, 0) && !graph_launch(made, stream) &&
+         add_often(k, &v, &w, 4, stream, &e) &&
+         !tilec_kernel_synchronize(k, stream, &e) &&
+         add_often(k, &v, &w, 40, NULL, &e) &&
+         !tilec_kernel_synchronize(k, NULL, &e);
+    run_check(counts, ok, "rows: captured: %s", e.message);
+    run_check(counts, ok && holds(&v, 0, 363) && holds(&w, 0, 121),
+              "rows: captured: another result");
+    tilec_kernel_free(k);
+    stream_free(other);
+    finish(&v);
+    finish(&w);
 }
 
 /* A capture of what is not loaded is refused, and goes on. */
@@ -294,6 +335,7 @@ int main(void)
     if (ok) {
         test_streams(k, stream, &counts);
         test_graphs(k, stream, &counts);
+        test_rows(cx, stream, &counts);
         test_unloaded_capture(cx, stream, &counts);
         test_asserts(k, &counts);
         test_alignment(k, &counts);

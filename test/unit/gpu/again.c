@@ -227,17 +227,21 @@ static void expect_sizes(void)
     fake->nsizes = sizeof sizes;
 }
 
-/* Each behind each other, beside a kernel that has not seen the one before. */
+/* Each behind each other, beside a kernel that has not seen the one before; and
+ * behind so many that these are graphs. */
 START_TEST(no_launch_depends_on_the_one_before)
 {
     expect_sizes();
     tilec_kernel *k = gpu_compile(cx, text);
+    int times = _i ? 10 : 1;
+    ck_assert_ptr_nonnull(fake_use(0, 1));
     for (int i = 0; i < NVARIATIONS * NVARIATIONS; i++) {
         const struct variation *before = &variations[i / NVARIATIONS];
         const struct variation *now = &variations[i % NVARIATIONS];
         tilec_kernel *fresh = gpu_compile(cx, text);
         outcome wanted = launch(fresh, now->change);
-        launch(k, before->change);
+        for (int j = 0; j < times; j++)
+            launch(k, before->change);
         outcome found = launch(k, now->change);
         ck_assert_msg(memcmp(&found, &wanted, sizeof found) == 0,
                       "variation %d behind %d: status %d, expected %d",
@@ -245,6 +249,7 @@ START_TEST(no_launch_depends_on_the_one_before)
                       wanted.status);
         tilec_kernel_free(fresh);
     }
+    ck_assert_int_gt(fake->graph_launches, _i ? NVARIATIONS : 0);
     tilec_kernel_free(k);
 }
 END_TEST
@@ -316,9 +321,138 @@ START_TEST(a_refused_launch_is_not_kept)
 }
 END_TEST
 
+/* ---- Graphs ---- */
+
+static void launch_often(const tilec_kernel *k, int n, void (*change)(call *c))
+{
+    for (int i = 0; i < n; i++)
+        ck_assert_int_eq(launch(k, i % 2 ? change : nothing).status, TILEC_OK);
+}
+
+/* The first one is kept, eight more are launches. */
+enum { PLAIN = 1 + 7, OFTEN = 20 };
+
+START_TEST(many_launches_in_a_row_are_graphs)
+{
+    expect_sizes();
+    ck_assert_ptr_nonnull(fake_use(0, 1));
+    tilec_kernel *k = gpu_compile(cx, text);
+    fake->made = fake->dropped = 0;
+    launch_often(k, OFTEN, nothing);
+    ck_assert_int_eq(fake->launches, OFTEN);
+    ck_assert_int_eq(fake->graph_launches, OFTEN - PLAIN);
+    ck_assert_int_eq(fake->graph_sets, 0);
+    launch_often(k, OFTEN, move);
+    ck_assert_int_eq(fake->graph_launches, 2 * OFTEN - PLAIN);
+    ck_assert_int_eq(fake->graph_sets, OFTEN - 1);
+    /* Streams that take turns run beside each other. */
+    launch_often(k, OFTEN, other_stream);
+    ck_assert_int_eq(fake->graph_launches, 2 * OFTEN - PLAIN + 1);
+    /* Another launch, as often. */
+    launch(k, fewer_rows);
+    launch_often(k, OFTEN, nothing);
+    ck_assert_int_eq(fake->graph_launches, 3 * OFTEN - 2 * PLAIN + 1);
+    ck_assert_int_eq(fake->made, 2);
+    tilec_kernel_free(k);
+    ck_assert_int_eq(fake->dropped, 2);
+}
+END_TEST
+
+/* Threads have default streams of their own by one handle. */
+static void own_stream(call *c)
+{
+    c->options.stream = (void *)TC_CU_STREAM_PER_THREAD;
+}
+
+START_TEST(where_graphs_are_none)
+{
+    expect_sizes();
+    ck_assert_ptr_nonnull(fake_use(0, 1));
+    tilec_kernel *k = gpu_compile(cx, text);
+    for (int i = 0; i < OFTEN; i++)
+        launch(k, own_stream);
+    ck_assert_int_eq(fake->graph_launches, 0);
+    /* What is captured gets launches, and the capture goes on. */
+    for (int i = 0; i < OFTEN; i++)
+        launch(k, other_stream);
+    ck_assert_int_eq(fake->graph_launches, OFTEN - PLAIN + 1);
+    fake->capturing = 1;
+    for (int i = 0; i < OFTEN; i++)
+        launch(k, other_stream);
+    ck_assert_int_eq(fake->graph_launches, OFTEN - PLAIN + 1);
+    ck_assert_int_eq(fake->launches, 3 * OFTEN);
+    ck_assert_int_eq(fake->capturing, 1);
+    tilec_kernel_free(k);
+}
+END_TEST
+
+/* Nor does the making of one end a capture of somebody else. */
+START_TEST(graphs_beside_a_capture)
+{
+    expect_sizes();
+    ck_assert_ptr_nonnull(fake_use(0, 1));
+    tilec_kernel *k = gpu_compile(cx, text);
+    launch_often(k, PLAIN, nothing);
+    fake->capturing = 1;
+    fake->made = 0;
+    call c;
+    make_call(&c);
+    (void)tc_gpu_launch_again(k, c.args, GIVEN, &c.options);
+    ck_assert_int_eq(fake->made, 2);
+    tilec_kernel_free(k);
+}
+END_TEST
+
+START_TEST(graphs_that_fail)
+{
+    expect_sizes();
+    ck_assert_ptr_nonnull(fake_use(0, 1));
+    tilec_kernel *k = gpu_compile(cx, text);
+    fake->graph = 801;
+    fake->made = fake->dropped = 0;
+    launch_often(k, OFTEN, move);
+    fake->graph = 0;
+    launch_often(k, OFTEN, move);
+    ck_assert_int_eq(fake->graph_launches, 0);
+    ck_assert_int_eq(fake->made, 1); /* no second attempt */
+    ck_assert_int_eq(fake->dropped, 1);
+    tilec_kernel_free(k);
+    k = gpu_compile(cx, text);
+    fake->graph_set = 910;
+    launch_often(k, OFTEN, move);
+    ck_assert_int_eq(fake->launches, 3 * OFTEN);
+    ck_assert_int_eq(fake->graph_launches, 1);
+    tilec_kernel_free(k);
+}
+END_TEST
+
+START_TEST(graphs_nobody_wants)
+{
+    tilec_context *c;
+    tilec_context_options o = TILEC_INIT(tilec_context_options);
+    o.cuda_library = FAKE_CUDA;
+    o.cache_folder = folder;
+    o.no_graphs = 1;
+    ck_assert_int_eq(tilec_context_new(&o, &c), TILEC_OK);
+    expect_sizes();
+    ck_assert_ptr_nonnull(fake_use(0, 1));
+    tilec_kernel *k = gpu_compile(c, text);
+    launch_often(k, OFTEN, nothing);
+    ck_assert_int_eq(fake->launches, OFTEN);
+    ck_assert_int_eq(fake->graph_launches, 0);
+    tilec_kernel_free(k);
+    tilec_context_free(c);
+}
+END_TEST
+
 void gpu_again_tests(TCase *t)
 {
-    tcase_add_test(t, no_launch_depends_on_the_one_before);
+    tcase_add_test(t, many_launches_in_a_row_are_graphs);
+    tcase_add_test(t, where_graphs_are_none);
+    tcase_add_test(t, graphs_beside_a_capture);
+    tcase_add_test(t, graphs_that_fail);
+    tcase_add_test(t, graphs_nobody_wants);
+    tcase_add_loop_test(t, no_launch_depends_on_the_one_before, 0, 2);
     tcase_add_test(t, what_is_like_the_last_one);
     tcase_add_test(t, names_are_kept);
     tcase_add_test(t, a_refused_launch_is_not_kept);

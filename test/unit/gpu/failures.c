@@ -90,7 +90,8 @@ static void use_kernel(bool loads_late)
     tilec_argument args[] = {tilec_tensor(NULL, &x.dl)};
     tilec_launch_options in = TILEC_INIT(tilec_launch_options);
     in.stream = &x;
-    for (int i = 0; i < 2; i++) {
+    /* Often enough to become graphs, once. */
+    for (int i = 0; i < (loads_late ? 2 : 12); i++) {
         (void)works(tilec_launch(k, args, 1, &in, &last_error));
         (void)works(tilec_kernel_synchronize(k, &x, &last_error));
     }
@@ -108,7 +109,7 @@ static void use_all(void)
 static void forget(void)
 {
     fake->allocs = fake->frees = fake->loads = fake->unloads = 0;
-    fake->lost = 0;
+    fake->lost = fake->made = fake->dropped = 0;
     nrefused = 0;
 }
 
@@ -120,9 +121,9 @@ static void expect_nothing_left(void)
     if (!fake->lost) {
         ck_assert_int_eq(fake->allocs, fake->frees);
         ck_assert_int_eq(fake->loads, fake->unloads);
+        ck_assert_int_eq(fake->made, fake->dropped);
     }
     ck_assert_int_eq(fake->pushes, fake->pops);
-    ck_assert_int_eq(fake->made, fake->dropped);
     ck_assert_int_eq(cuda->thread_capture_mode(&mode), 0);
     ck_assert_int_eq(mode, 0);
 }
