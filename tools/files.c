@@ -123,6 +123,9 @@ int write_data(const char *path, const char *data, size_t n)
     } else {
         char *place = realpath(path, NULL); /* links stay */
         ok = place && write_file(place, st.st_mode, data, n);
+        /* The folder takes no other file. */
+        if (place && !ok && errno == EACCES)
+            ok = write_close(fopen(place, "wb"), data, n);
         free(place);
     }
     return ok ? EXIT_DONE : report_file(path ? path : "standard output");

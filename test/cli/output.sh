@@ -68,6 +68,20 @@ last="ulimit -f 1; tilec compile softmax --emit asm -o limited/it.s"
 err_has "limited/it.s: File too large"
 [ "$(cat limited/it.s)" = kept ] || failed "$last: changed the file"
 [ "$(ls limited)" = it.s ] || failed "$last: leaves a file"
+# In a folder that takes no other file, it is written where it is. Root may write
+# everywhere, where it may not give that up.
+chmod 555 limited
+as=
+setpriv --bounding-set=-dac_override true 2>/dev/null &&
+    as="setpriv --bounding-set=-dac_override"
+last="$as tilec compile softmax --emit asm -o limited/it.s"
+$as "$tilec" compile softmax --emit asm -o limited/it.s >out 2>err ||
+    failed "$last: exit code $?"
+grep -q softmax limited/it.s || failed "$last: wrote nothing"
+chmod 444 limited/it.s
+[ -z "$as" ] || ! $as "$tilec" compile softmax -o limited/it.s >out 2>err ||
+    failed "$last: wrote to a file that may not be written"
+chmod 755 limited
 expect 1 attention in.st -o ''
 err_has "the name of the file to write is empty"
 finish
