@@ -5,7 +5,7 @@
  * Host time of a launch on a GPU: a kernel that does next to nothing, with the
  * seven arguments of attention (five tensors of rank 3 and 4, two numbers),
  * from a thread in which the device's context is current, as host frameworks
- * have it; and what of it the driver takes for a kernel with as many bytes of
+ * have it; and what the driver takes for a kernel with as many bytes of
  * arguments. Both in the default stream, for which the driver does more, and in
  * one of the caller's.
  * They are launches in a row, which become launches of a graph
