@@ -180,6 +180,19 @@ static bool rule_dot(const tc_op *op, tc_results *r)
     return tc_results_add(r, t);
 }
 
+/* Is it a maximum of floats, where it says that others will do? */
+static bool check_near(const tc_op *op)
+{
+    int64_t near = tc_op_int(op, "near");
+    if (near == 0 || (near > 0 && tc_op_is_word(op, "kind", "max") &&
+                      tc_type_is_float(op->in[0]->type->elem)))
+        return true;
+    return tc_error(tc_op_context(op), op->loc,
+                    "reduce: near(%lld), expected octaves, of a maximum of "
+                    "floats",
+                    (long long)near);
+}
+
 static bool rule_reduce(const tc_op *op, tc_results *r)
 {
     tc_context *cx = tc_op_context(op);
@@ -206,6 +219,8 @@ static bool rule_reduce(const tc_op *op, tc_results *r)
                             "reduce: operand %u is %s, expected the shape of "
                             "%s",
                             i, tc_op_in_type(op, i), tc_op_in_type(op, 0));
+    if (!check_near(op))
+        return false;
     unsigned axis = (unsigned)tc_op_int(op, "axis");
     if (!tc_op_is_word(op, "within", "block"))
         return tc_infer_partial(op, r);

@@ -8,11 +8,12 @@
  *   %acc1 = mul %acc, %factors           =>       %acc1 = mul %acc, %factors
  *                                                     skip_ones(true)
  *
- * Such a factor is exactly 1 wherever the old value was kept. The code asks all
- * rows of a warp, and branches (codegen/nvptx). In a step of attention in 8
- * bits that is one instruction in six at D=128, one in three at D=256. H200,
- * with three groups 3 to 5 % faster, at D=256 4 % (in 16 bits 2 %); with two at
- * D=128, and in 16 bits there, 2 % slower: who writes the kernel chooses.
+ * Such a factor is exactly 1 wherever the old value was kept, by a branch also
+ * (near_maxima.c). The code asks all rows of a warp, and branches
+ * (codegen/nvptx). In a step of attention in 8 bits that is one instruction in
+ * six at D=128, one in three at D=256. H200, with three groups 3 to 5 % faster,
+ * at D=256 4 % (in 16 bits 2 %); with two at D=128, and in 16 bits there, 2 %
+ * slower: who writes the kernel chooses.
  * Tests: test/ir/passes/skip-ones.
  */
 #include "passes/match.h"
@@ -21,6 +22,20 @@
 #include "ir/layout.h"
 
 static const char pass[] = "skip-ones";
+
+static bool may_be_same(const tc_value *x, const tc_value *y, unsigned depth);
+
+/* In one of its branches. */
+static bool may_branch_be_same(const tc_value *x, const tc_op *branch,
+                               unsigned result, unsigned depth)
+{
+    for (unsigned i = 0; i < branch->nregions; i++) {
+        const tc_op *yield = tc_region_terminator(branch->regions[i]);
+        if (may_be_same(x, yield->in[result], depth))
+            return true;
+    }
+    return false;
+}
 
 /* May x and y be the same value now and then, because y chooses x? A maximum is
  * left alone: among 16 rows there is mostly one that grows. */
@@ -35,6 +50,8 @@ static bool may_be_same(const tc_value *x, const tc_value *y, unsigned depth)
     if (b->code == TC_SELECT)
         return may_be_same(x, b->in[1], depth) ||
                may_be_same(x, b->in[2], depth);
+    if (b->code == TC_IF)
+        return may_branch_be_same(x, b, y->index, depth);
     if (b->code == TC_MAX) /* .. but not one with a bound */
         return (b->in[0] != x && may_be_same(x, b->in[0], depth)) ||
                (b->in[1] != x && may_be_same(x, b->in[1], depth));

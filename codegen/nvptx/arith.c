@@ -340,8 +340,7 @@ static bool exact_as_is(tc_opcode code, tc_kind kind)
            code == TC_ABS || code == TC_CMP;
 }
 
-/* One register of an elementwise op; NULL: no such op. */
-static LLVMValueRef element_of(tc_gen *g, const tc_op *op, LLVMValueRef *in)
+LLVMValueRef tc_nvptx_element(tc_gen *g, const tc_op *op, LLVMValueRef *in)
 {
     const struct lane_row *row = &rows[op->code];
     if (!row->emit)
@@ -373,13 +372,13 @@ bool tc_nvptx_elementwise(tc_gen *g, const tc_op *op)
         return tc_gen_error(g, op, "it has %u operands", op->nin);
     for (unsigned i = 0; i < op->nin; i++)
         in[i] = tc_gen_get(g, op->in[i]);
-    bool is_done = op->code == TC_MUL && tc_nvptx_is_done_by_tanh(op);
+    bool is_done = tc_nvptx_is_done_by_tanh(op);
     LLVMValueRef *to = tc_gen_set(g, op->out[0]);
     for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++) {
         /* The condition of select may be a scalar. */
         for (unsigned i = 0; i < op->nin; i++)
             x[i] = in[i][op->in[i]->type->kind == TC_TILE ? r : 0];
-        to[r] = is_done ? x[0] : element_of(g, op, x);
+        to[r] = is_done ? x[0] : tc_nvptx_element(g, op, x);
         if (!to[r])
             return tc_gen_error(g, op, "no code for %s on %s", g->target->name,
                                 tc_type_name(g->cx, op->in[0]->type));

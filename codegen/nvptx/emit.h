@@ -207,6 +207,8 @@ void tc_gen_unpack(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef *x,
 LLVMValueRef tc_gen_to_memory(tc_gen *g, const tc_type *elem, LLVMValueRef x);
 LLVMValueRef tc_gen_from_memory(tc_gen *g, const tc_type *elem, LLVMValueRef x);
 LLVMTypeRef tc_gen_memory_type(tc_gen *g, const tc_type *elem);
+/* arith.c: one register of an elementwise op; NULL: no such op. */
+LLVMValueRef tc_nvptx_element(tc_gen *g, const tc_op *op, LLVMValueRef *in);
 /* positions.c: a comparison with `range`; false: it is none. */
 bool tc_nvptx_compare_range(tc_gen *g, const tc_op *op);
 /* skip_ones.c: a product that warps branch around; false: it is none. */
@@ -214,8 +216,9 @@ bool tc_gen_mul_skipping_ones(tc_gen *g, const tc_op *op);
 /* tanh.c: of tiles of f32, off by at most 2^-21. */
 bool tc_nvptx_is_absolute_tanh(const tc_op *op);
 bool tc_nvptx_absolute_tanh(tc_gen *g, const tc_op *op);
-/* A multiple of such a one, which comes with it. */
-bool tc_nvptx_is_done_by_tanh(const tc_op *mul);
+/* A multiple of such a one, a sum with that, or 2 to the power of the sum: what
+ * comes with it. */
+bool tc_nvptx_is_done_by_tanh(const tc_op *op);
 /* sum prod max min and or xor (and add) of two registers of f32, f64, ints
  * (min and max: any). */
 LLVMValueRef tc_gen_combine(tc_gen *g, const char *kind, const tc_type *elem,

@@ -137,13 +137,14 @@ void tc_nvptx_tanh_coefficients(LLVMBuilderRef b, const tc_tanh_fit *fit,
 }
 
 LLVMValueRef tc_nvptx_tanh_near(LLVMBuilderRef b, const tc_tanh_fit *fit,
-                                LLVMValueRef x, const LLVMValueRef *k)
+                                LLVMValueRef x, const LLVMValueRef *k,
+                                LLVMValueRef addend)
 {
     tc_lanes l = tc_lanes_of(b, x);
     LLVMValueRef square = mul(&l, x, x), p = k[fit->n - 1];
     for (unsigned i = fit->n - 1; i-- > 0;)
         p = tc_lanes_fma(&l, p, square, k[i]);
-    return mul(&l, x, p);
+    return addend ? tc_lanes_fma(&l, x, p, addend) : mul(&l, x, p);
 }
 
 /* ---- Reciprocals ---- */

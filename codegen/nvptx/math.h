@@ -19,9 +19,9 @@ LLVMValueRef tc_nvptx_math64(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
 /* 1 / x of floats from 1 on, or NaN, by products and sums alone. */
 LLVMValueRef tc_nvptx_rcp_by_steps(LLVMBuilderRef b, LLVMValueRef x);
 
-/* tanh(x f) of floats, for |x f| up to `most`, by products and sums alone, off
- * by at most 2^-21 absolutely: x P(x^2), whose n coefficients depend on f,
- * which is 2^-12 to 2^12 or the negative of it. */
+/* tanh(x f) + addend (NULL: 0) of floats, for |x f| up to `most`, by products
+ * and sums alone, off by at most 2^-21 absolutely: x P(x^2), whose n
+ * coefficients depend on f, which is 2^-12 to 2^12 or the negative of it. */
 enum { TC_TANH_FITS = 2, TC_TANH_COEFFICIENTS = 5 };
 typedef struct tc_tanh_fit {
     double most;
@@ -32,7 +32,8 @@ extern const tc_tanh_fit tc_tanh_fits[TC_TANH_FITS]; /* the cheapest first */
 void tc_nvptx_tanh_coefficients(LLVMBuilderRef b, const tc_tanh_fit *fit,
                                 LLVMValueRef f, LLVMValueRef *k);
 LLVMValueRef tc_nvptx_tanh_near(LLVMBuilderRef b, const tc_tanh_fit *fit,
-                                LLVMValueRef x, const LLVMValueRef *k);
+                                LLVMValueRef x, const LLVMValueRef *k,
+                                LLVMValueRef addend);
 
 /* angle.c: x = n pi/2 + r, |r| <= pi/4, for any x; r of infinities and NaN is
  * NaN. Calls a function that it adds to the module. */

@@ -14,7 +14,10 @@
  * sums and products: 236, 255, 269, 281 TFLOP/s at D=64, 377 to 415 at D=128.
  *
  * Where x = a * f, f being the same for all, f goes into the coefficients, and
- * so does a number that all results are multiplied by.
+ * so does a number that all results are multiplied by. What is added to that is
+ * so by the last product; 2 to the power of the sum is computed along, as the
+ * unit for special functions works beside sums and products only where a warp
+ * has both at hand.
  */
 #include "codegen/nvptx/emit.h"
 #include "codegen/nvptx/math.h"
@@ -32,6 +35,8 @@ typedef struct job {
     unsigned n;           /* elements of the thread */
     LLVMValueRef *a, f;   /* x = a f; f NULL: 1 */
     LLVMValueRef scale;   /* of the result; NULL: 1 */
+    LLVMValueRef *addend; /* to that; NULL: 0 */
+    const tc_op *power;   /* the exponential of it; NULL: none is wanted */
     LLVMValueRef largest; /* |x|; NaN: too large, whatever it is */
 } job;
 
@@ -111,7 +116,8 @@ static void emit_near(const job *j, const tc_tanh_fit *fit, LLVMValueRef *out)
     for (unsigned i = 0; j->scale && i < fit->n; i++)
         k[i] = mul(j, k[i], j->scale);
     for (unsigned r = 0; r < j->n; r++)
-        out[r] = tc_nvptx_tanh_near(b, fit, j->a[r], k);
+        out[r] = tc_nvptx_tanh_near(b, fit, j->a[r], k,
+                                    j->addend ? j->addend[r] : NULL);
 }
 
 static void emit_far(const job *j, LLVMValueRef *out)
@@ -129,7 +135,9 @@ static void emit_far(const job *j, LLVMValueRef *out)
                 ? tc_nvptx_rcp_by_steps(j->g->b, e)
                 : tc_gen_intrinsic(j->g, "nvvm.rcp.approx.ftz.f", 0, NULL, 1,
                                    &e);
-        out[r] = add_product(j, e, step, most);
+        LLVMValueRef top =
+            j->addend ? LLVMBuildFAdd(j->g->b, most, j->addend[r], "") : most;
+        out[r] = add_product(j, e, step, top);
     }
 }
 
@@ -148,23 +156,49 @@ static void find_factor(job *j, const tc_value *x)
     }
 }
 
-/* The product by one number, which is there already, that is all that becomes
- * of it, if it is. */
+/* The op of its region that is all that becomes of op, if it is such a one. */
+static const tc_op *next_of(const tc_op *op, tc_opcode code)
+{
+    const tc_value *v = op->out[0];
+    const tc_op *next = tc_value_has_one_use(v) ? v->uses->op : NULL;
+    return next && next->code == code && next->in[0] == v &&
+                   next->parent == op->parent
+               ? next
+               : NULL;
+}
+
+/* The product by one number. What these take is there already at tanh. */
 static const tc_op *product_of(const tc_op *tanh)
 {
-    const tc_value *v = tanh->out[0];
-    const tc_op *op = v->uses && !v->uses->next ? v->uses->op : NULL;
-    if (!op || op->code != TC_MUL || op->in[0] != v ||
-        op->parent != tanh->parent)
-        return NULL;
-    const tc_op *splat = tc_match_op(op->in[1], TC_SPLAT);
+    const tc_op *op = next_of(tanh, TC_MUL);
+    const tc_op *splat = op ? tc_match_op(op->in[1], TC_SPLAT) : NULL;
     return splat && tc_value_is_visible(splat->in[0], tanh) ? op : NULL;
 }
 
-bool tc_nvptx_is_done_by_tanh(const tc_op *mul)
+static const tc_op *sum_of(const tc_op *tanh)
 {
-    const tc_op *tanh = tc_match_op(mul->in[0], TC_TANH);
-    return tanh && tc_nvptx_is_absolute_tanh(tanh) && product_of(tanh) == mul;
+    const tc_op *product = product_of(tanh);
+    const tc_op *op = product ? next_of(product, TC_ADD) : NULL;
+    return op && tc_value_is_visible(op->in[1], tanh) ? op : NULL;
+}
+
+static const tc_op *power_of(const tc_op *tanh)
+{
+    const tc_op *sum = sum_of(tanh);
+    return sum ? next_of(sum, TC_EXP2) : NULL;
+}
+
+bool tc_nvptx_is_done_by_tanh(const tc_op *op)
+{
+    static const tc_opcode before[] = {TC_EXP2, TC_ADD, TC_MUL, TC_TANH};
+    const tc_op *first = op;
+    for (unsigned i = 0; i < 3; i++)
+        if (first && first->code == before[i])
+            first = tc_match_op(first->in[0], before[i + 1]);
+    return first && first != op && first->code == TC_TANH &&
+           tc_nvptx_is_absolute_tanh(first) &&
+           (op == product_of(first) || op == sum_of(first) ||
+            op == power_of(first));
 }
 
 bool tc_nvptx_is_absolute_tanh(const tc_op *op)
@@ -181,9 +215,12 @@ bool tc_nvptx_absolute_tanh(tc_gen *g, const tc_op *op)
     LLVMBasicBlockRef ends[WAYS], after = tc_gen_block_new(g, "tanh");
     LLVMValueRef *out[WAYS];
     find_factor(&j, op->in[0]);
-    const tc_op *product = product_of(op);
+    const tc_op *product = product_of(op), *sum = sum_of(op);
     if (product)
         j.scale = tc_gen_scalar(g, product->in[1]->def->in[0]);
+    if (sum)
+        j.addend = tc_gen_get(g, sum->in[1]);
+    j.power = power_of(op);
     j.largest = largest(&j);
     for (unsigned i = 0; i < WAYS; i++) {
         bool near = i < TC_TANH_FITS;
@@ -198,6 +235,8 @@ bool tc_nvptx_absolute_tanh(tc_gen *g, const tc_op *op)
         } else {
             emit_far(&j, out[i]);
         }
+        for (unsigned r = 0; j.power && r < j.n; r++)
+            out[i][r] = tc_nvptx_element(g, j.power, &out[i][r]);
         ends[i] = LLVMGetInsertBlock(g->b);
         LLVMBuildBr(g->b, after);
         if (near)

@@ -48,7 +48,7 @@ def masks(draw, n):
 def scores(h, m, n):
     return (("no_score", {}), ("no_score", {}), ("relative_bias", {}),
             ("alibi", {"slopes": "random:%dxf32" % h}),
-            ("soft_cap", {"cap": 2.5}),
+            ("soft_cap", {"cap": 2.5}), ("soft_cap", {"cap": 0.1}),
             ("row_bias", {"row_bias": "random:%dxf32" % m}),
             ("pair_bias", {"pair_bias": "random:%dx%dx%dxf32" % (h, m, n)}))
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const input_names[] = {"normal", "short", "peaked",
-                                          "huge",   "zeros", "special"};
+static const char *const input_names[] = {"normal", "short", "peaked", "huge",
+                                          "zeros",  "alike", "special"};
 
 /* Dims: batch, head, position, dim. */
 static const num_layout layouts[] = {
@@ -40,10 +40,10 @@ static bool is_short(const group *g)
 
 static input_kind any_input(num_rng *r, const group *g)
 {
-    static const input_kind often[] = {NORMAL,  NORMAL, NORMAL, SHORT,
-                                       PEAKED,  PEAKED, HUGE_,  ZEROS,
-                                       SPECIAL, SPECIAL};
-    input_kind kind = often[num_below(r, 10)];
+    static const input_kind often[] = {NORMAL, NORMAL,  NORMAL, SHORT,
+                                       PEAKED, PEAKED,  HUGE_,  ZEROS,
+                                       ALIKE,  SPECIAL, SPECIAL};
+    input_kind kind = often[num_below(r, 11)];
     if (kind == HUGE_ && !g->score->takes_huge)
         kind = PEAKED;
     if (is_short(g) && kind == NORMAL)
@@ -69,7 +69,8 @@ static double any_scale(num_rng *r, const group *g, input_kind kind)
         return factors[num_below(r, 6)] / sqrt(g->dim);
     case SHORT: return short_scale(g->dim);
     /* Products to 900, sums to about 3 * 300 * sqrt(d). */
-    case PEAKED: return 8 * short_scale(g->dim);
+    case PEAKED:
+    case ALIKE: return 8 * short_scale(g->dim);
     default: return 1;
     }
 }
@@ -125,7 +126,8 @@ static double any_key(num_rng *r, const attention_case *c)
     bool f16 = c->group->type == NUM_F16;
     switch (c->input) {
     case SHORT: return whole_by(r, 8, -2);
-    case PEAKED: return whole_by(r, 30, 0);
+    case PEAKED:
+    case ALIKE: return whole_by(r, 30, 0);
     case HUGE_: return whole_by(r, 3, f16 ? 13 : 57);
     case ZEROS: return 0;
     default: return is_short(c->group) ? whole_by(r, 8, -2) : num_normal(r);
@@ -137,6 +139,17 @@ static void fill(num_tensor *t, num_rng *r, const attention_case *c,
 {
     for (int64_t i = 0, n = num_count(t); i < n; i++)
         num_write(t->type, num_at(t, i), any(r, c));
+}
+
+/* All keys of a head become its first one. */
+static void repeat_first(num_tensor *k)
+{
+    int64_t row = k->size[3], n = k->size[2];
+    for (int64_t i = 0, count = num_count(k); i < count; i++) {
+        int64_t key = i / row % n;
+        num_write(k->type, num_at(k, i),
+                  num_read(k->type, num_at(k, i - key * row)));
+    }
 }
 
 static double any_value(num_rng *r, const attention_case *c)
@@ -199,6 +212,8 @@ tensors make_tensors(const attention_case *c, num_rng *r, const mod_data *mods)
         num_tensor_new(NUM_F32, 3, (int32_t[]){c->batch, heads, c->m}, NULL)};
     fill(&t.q, r, c, any_key);
     fill(&t.k, r, c, any_key);
+    if (c->input == ALIKE)
+        repeat_first(&t.k);
     fill(&t.v, r, c, any_value);
     if (c->input != SPECIAL)
         return t;

@@ -24,6 +24,7 @@ typedef enum input_kind {
     PEAKED,  /* scores to +-1e4, exact */
     HUGE_,   /* scores near the end of what f32 (f16: its input) holds, exact */
     ZEROS,   /* q and k are 0 */
+    ALIKE,   /* all keys are the same, with large scores */
     SPECIAL, /* infinities and NaNs in v, seen by some rows or by none */
     INPUT_KINDS
 } input_kind;

@@ -195,7 +195,7 @@ START_TEST(special_values)
 }
 END_TEST
 
-/* tanh(x f) near 0, absolutely, for factors of any size. */
+/* tanh(x f) near 0, absolutely, for factors of any size; with 1 added, too. */
 START_TEST(tanh_near_0)
 {
     const tc_tanh_fit *fit = &tc_tanh_fits[_i];
@@ -211,7 +211,8 @@ START_TEST(tanh_near_0)
         LLVMValueRef x = LLVMBuildLoad2(j.b, type, LLVMGetParam(f, 0), "");
         tc_nvptx_tanh_coefficients(j.b, fit, LLVMConstReal(type, factors[i]),
                                    k);
-        LLVMBuildStore(j.b, tc_nvptx_tanh_near(j.b, fit, x, k),
+        LLVMValueRef addend = i % 2 ? LLVMConstReal(type, 1) : NULL;
+        LLVMBuildStore(j.b, tc_nvptx_tanh_near(j.b, fit, x, k, addend),
                        LLVMGetParam(f, 1));
         LLVMBuildRetVoid(j.b);
     }
@@ -222,7 +223,7 @@ START_TEST(tanh_near_0)
         double f = (float)factors[i], most = fit->most / fabs(f);
         for (int n = -20000; n <= 20000; n++) {
             double x = (float)(most * n / 20000);
-            double e = fabs(call(fn, false, x) - tanh(x * f));
+            double e = fabs(call(fn, false, x) - (tanh(x * f) + i % 2));
             ck_assert_msg(e <= 0x1p-21, "%a * %a: %a off", x, f, e);
         }
     }
