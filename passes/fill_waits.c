@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fill-waits: what is made of a loop's sums runs beside the last product.
+ * fill-waits: what does not need a product runs beside it.
  *
  *   %sum, %acc = if %any {               %sum, %acc, %r = if %any {
  *     ..                                   ..
@@ -15,7 +15,9 @@
  *   %r = reduce %sum kind(sum)
  *
  * The branch is what overlap-products leaves of a loop that may have no steps.
- * Only what takes few registers moves: rows, not tiles.
+ * Only what takes few registers moves: rows, not tiles. So do reads of mail and
+ * its release, and waits for bulk stores, that come before anything else has an
+ * effect.
  * Tests: test/ir/passes/fill-waits.
  */
 #include "passes/match.h"
@@ -38,7 +40,7 @@ static bool is_small(const tc_type *t)
 {
     enum { MOST_REGISTERS = 4 };
     if (t->kind != TC_TILE)
-        return t->kind <= TC_F64;
+        return t->kind <= TC_F64 || t->kind == TC_SMEM;
     return t->layout &&
            tc_layout_size(t->layout, TC_REGISTER) * tc_type_bytes(t->elem) <=
                4 * MOST_REGISTERS;
@@ -71,8 +73,8 @@ static bool has_it(const ending *e, const tc_value *v)
 static bool can_move(const ending *e, const tc_op *op,
                      bool (*has)(const ending *, const tc_value *))
 {
-    if (op->nout != 1 || op->nregions || !tc_op_is_pure(op) ||
-        !is_small(op->out[0]->type))
+    if (op->nregions || op->nout > 1 ||
+        (op->nout && !is_small(op->out[0]->type)))
         return false;
     for (unsigned i = 0; i < op->nin; i++)
         if (!has(e, op->in[i]))
@@ -84,7 +86,63 @@ static bool can_move(const ending *e, const tc_op *op,
 static bool has_or_gets(const ending *e, const tc_value *v)
 {
     return has_it(e, v) ||
-           (v->def && is_behind(e, v->def) && can_move(e, v->def, has_or_gets));
+           (v->def && is_behind(e, v->def) && tc_op_is_pure(v->def) &&
+            can_move(e, v->def, has_or_gets));
+}
+
+/* ---- Mail ---- */
+
+static const tc_op *next_effect(const tc_op *op)
+{
+    do
+        op = op->next;
+    while (op && tc_op_is_pure(op));
+    return op;
+}
+
+static bool reads_mail(const tc_op *op)
+{
+    return op && (op->code == TC_SMEM_GET ||
+                  (op->code == TC_SMEM_LOAD && tc_op_int(op, "by_mbarrier")));
+}
+
+/* Whoever waits for it then puts scalars there. */
+static bool releases_mail(const tc_op *op)
+{
+    bool found = false;
+    if (!op || op->code != TC_MBARRIER_ARRIVE)
+        return false;
+    tc_each_use (u, op->in[0]) {
+        if (u->op->code != TC_MBARRIER_WAIT)
+            continue;
+        const tc_op *then = next_effect(u->op);
+        if (!then || then->code != TC_SMEM_PUT)
+            return false;
+        found = true;
+    }
+    return found;
+}
+
+/* And no tile, which the product may read. */
+static bool is_for_mail(const tc_op *barrier)
+{
+    const tc_op *op = next_effect(barrier);
+    bool found = releases_mail(op);
+    for (; op && op->code == TC_MBARRIER_ARRIVE; op = next_effect(op))
+        found &= releases_mail(op);
+    return found;
+}
+
+/* Nothing that the product needs, and that comes without its end. `before` is
+ * the last of these that has moved. */
+static bool may_come_early(const tc_op *op, tc_opcode before)
+{
+    switch (op->code) {
+    case TC_TMA_STORE_WAIT: return true;
+    case TC_MBARRIER_WAIT: return reads_mail(next_effect(op));
+    case TC_BARRIER: return before == TC_TMA_STORE_WAIT || is_for_mail(op);
+    default: return reads_mail(op) || releases_mail(op);
+    }
 }
 
 /* ---- Moving ---- */
@@ -101,18 +159,15 @@ static void bring(const ending *e, tc_op *op)
 }
 
 /* The op on what region i of the branch yields. */
-static tc_value *build_in(const ending *e, const tc_op *op, unsigned i,
-                          tc_op *before)
+static tc_op *build_in(const ending *e, tc_op *op, unsigned i, tc_op *before)
 {
     const tc_op *yield = tc_region_terminator(e->branch->regions[i]);
-    tc_value **in =
-        tc_arena_array(&op->func->module->arena, tc_value *, op->nin);
+    tc_op *copy = tc_op_clone(op->func, op);
     for (unsigned k = 0; k < op->nin; k++)
-        in[k] = op->in[k]->def == e->branch ? yield->in[op->in[k]->index]
-                                            : op->in[k];
-    tc_builder b = tc_builder_before(before);
-    b.loc = op->loc;
-    return tc_build_like(&b, op, in, op->out[0]->type);
+        if (op->in[k]->def == e->branch)
+            tc_op_set_in(copy, k, yield->in[op->in[k]->index]);
+    tc_op_insert(copy, before->parent, before);
+    return copy;
 }
 
 static void move(ending *e, tc_op *op)
@@ -121,14 +176,17 @@ static void move(ending *e, tc_op *op)
     for (unsigned i = 0; i < op->nin; i++)
         if (op->in[i]->def && op->in[i]->def != e->branch)
             bring(e, op->in[i]->def);
-    tc_value *v = build_in(e, op, e->full, e->wait);
-    tc_value *w =
+    const tc_op *one = build_in(e, op, e->full, e->wait);
+    const tc_op *two =
         build_in(e, op, other, tc_region_terminator(e->branch->regions[other]));
-    e->branch = tc_slots_add_result(e->branch, e->full, v, w);
-    tc_value *now = e->branch->out[e->branch->nout - 1];
-    now->name = op->out[0]->name;
-    now->loc = op->out[0]->loc;
-    tc_value_replace(op->out[0], now);
+    if (op->nout) {
+        e->branch =
+            tc_slots_add_result(e->branch, e->full, one->out[0], two->out[0]);
+        tc_value *now = e->branch->out[e->branch->nout - 1];
+        now->name = op->out[0]->name;
+        now->loc = op->out[0]->loc;
+        tc_value_replace(op->out[0], now);
+    }
     tc_op_erase(op);
 }
 
@@ -142,11 +200,18 @@ static bool needs_branch(const ending *e, const tc_op *op)
 
 static bool fill(tc_pass_env *env, ending *e)
 {
-    bool changed = false;
+    bool changed = false, alone = true;
+    tc_opcode before = TC_MMA_WAIT;
     for (tc_op *op = e->branch->next, *next; op; op = next) {
         next = op->next;
-        if (!needs_branch(e, op) || !can_move(e, op, has_or_gets))
+        bool pure = tc_op_is_pure(op);
+        bool moves =
+            pure ? needs_branch(e, op) : alone && may_come_early(op, before);
+        if (!moves || !can_move(e, op, has_or_gets)) {
+            alone &= pure;
             continue;
+        }
+        before = pure ? before : op->code;
         move(e, op);
         changed = true;
     }

@@ -6,6 +6,7 @@
 
 #include "passes/exchanges.h"
 #include "passes/match.h"
+#include "passes/mma.h"
 #include "passes/slots.h"
 #include "passes/specialise.h"
 
@@ -220,15 +221,29 @@ static void count_votes(tc_late *l)
                      tc_build_binary(&end, TC_AND, next, int_of(l, &end, 3)));
 }
 
-/* The step's end: the votes of the tile before, then this one's, whose count is
- * the next step's. */
+/* Behind the step's products, where these are waited for anyway; its end,
+ * where it has none, or there is no hurry. */
+static tc_op *where_to_look(const tc_func *f, const tc_region *step)
+{
+    for (tc_op *op = step->last; op && tc_reads_mail_early(f); op = op->prev)
+        if (tc_op_any(op, tc_is_group_mma))
+            return op->next;
+    return tc_region_terminator(step);
+}
+
+/* The votes of the tile before, as soon as the products are done: whoever waits
+ * for these looks at them meanwhile (fill_waits.c). This one's at the step's
+ * end; their count is the next step's. */
 static void vote_in_step(tc_late *l)
 {
-    tc_op *yield = tc_region_terminator(tc_late_step(l->loop));
+    tc_region *step = tc_late_step(l->loop);
+    tc_builder look = tc_builder_before(where_to_look(l->f, step));
+    look.loc = l->branch->loc;
+    tc_value *before = tc_slot_arg(l->loop, l->count);
+    tc_slot_set_next(l->loop, l->late, get_votes(&look, l, before));
+    tc_op *yield = tc_region_terminator(step);
     tc_builder b = tc_builder_before(yield);
     b.loc = l->branch->loc;
-    tc_value *before = tc_slot_arg(l->loop, l->count);
-    tc_slot_set_next(l->loop, l->late, get_votes(&b, l, before));
     tc_value *count = yield->in[l->count], *slot = slot_of(l, &b, count);
     for (unsigned i = 0; i < l->nkept; i++) {
         tc_value *in[] = {in_slot(&b, l->boxes[i], slot), l->kept[i]};

@@ -117,6 +117,11 @@ void tc_wait_until_empty(const tc_ring *r, tc_builder *b);
 /* which: the mbarriers `full` or `empty`. */
 tc_op *tc_build_arrive(const tc_ring *r, tc_builder *b, tc_value *which);
 
+/* Are mail and votes read beside a tile's last product (fill_waits.c)? Not by
+ * three groups: the others multiply while one is between two tiles, and what is
+ * read early takes registers, of which these have few. */
+bool tc_reads_mail_early(const tc_func *f);
+
 /* ---- Slice (specialise_slice.c) ---- */
 
 /* Why the producer, one thread ahead of the others, cannot do the op (a load or

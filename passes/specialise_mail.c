@@ -15,7 +15,9 @@
  *                                       use %z, %m0
  *
  * Each is read where it is first used, and again behind loops with products, so
- * that these have the registers.
+ * that these have the registers. With few groups all are read when the step
+ * begins, before it waits for tiles, and behind the products at once, so that
+ * it can be while the last one runs (fill_waits.c).
  */
 #include "passes/specialise.h"
 
@@ -247,13 +249,29 @@ static bool is_used_in(const tc_region *r, const tc_op *op, const tc_value *v)
     return false;
 }
 
-static void read_where_used(const tc_ring *r, unsigned i, tc_map *reads)
+bool tc_reads_mail_early(const tc_func *f)
+{
+    enum { MOST_GROUPS = 2, WARPS_OF_GROUP = 4 };
+    return f->warps <= MOST_GROUPS * WARPS_OF_GROUP;
+}
+
+/* Where the step knows its slot, before all else. */
+static tc_op *step_begins(const tc_ring *r)
+{
+    const tc_op *slot = r->at->def;
+    return slot && slot->parent == r->region ? slot->next : r->region->first;
+}
+
+static void read_before_use(const tc_ring *r, unsigned i, tc_map *reads)
 {
     tc_value *v = r->scalars[i], *read = NULL;
+    bool early = tc_reads_mail_early(v->def->func);
+    tc_op *at = early ? step_begins(r) : NULL;
     tc_each_op (op, r->region) {
         if (v->uses && is_used_in(r->region, op, v)) {
             if (!read) {
-                tc_builder b = tc_builder_before(op);
+                tc_builder b = tc_builder_before(early ? at : op);
+                b.loc = op->loc;
                 tc_value *box = tc_build_slot(r, &b, r->boxes[i]);
                 read = tc_build(&b, TC_SMEM_GET, 1, &box, NULL);
                 read->name = v->name;
@@ -261,12 +279,36 @@ static void read_where_used(const tc_ring *r, unsigned i, tc_map *reads)
             }
             use_read(r->region, op, v, read);
         }
-        if (op->nregions && tc_op_any(op, tc_is_group_mma))
+        if (op->nregions && tc_op_any(op, tc_is_group_mma)) {
             read = NULL;
+            at = op->next;
+        }
     }
 }
 
-static void wait_and_release(const tc_ring *r, const tc_map *reads)
+static bool releases_mail(const tc_specialiser *s, const tc_op *op)
+{
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        if (op->code == TC_MBARRIER_ARRIVE && r->nscalars &&
+            op->in[0] == r->empty)
+            return true;
+    return false;
+}
+
+/* Where the warps of a group meet to release other mail, with nothing in
+ * between but reads of that; NULL: nowhere. */
+static tc_op *next_meeting(const tc_specialiser *s, tc_op *op)
+{
+    if (!tc_reads_mail_early(s->f))
+        return NULL;
+    while (op->code == TC_MBARRIER_WAIT || op->code == TC_SMEM_GET ||
+           tc_op_is_pure(op))
+        op = op->next;
+    return op->code == TC_BARRIER && releases_mail(s, op->next) ? op : NULL;
+}
+
+static void wait_and_release(const tc_specialiser *s, const tc_ring *r,
+                             const tc_map *reads)
 {
     tc_op *first = NULL, *last = NULL;
     tc_each_op (op, r->region) {
@@ -282,8 +324,10 @@ static void wait_and_release(const tc_ring *r, const tc_map *reads)
     tc_wait_until_full(r, &b);
     if (!r->empty)
         return;
-    tc_builder behind = tc_builder_before(last ? last->next : first);
-    tc_build_group_barrier(&behind);
+    tc_op *next = last ? last->next : first, *meeting = next_meeting(s, next);
+    tc_builder behind = tc_builder_before(meeting ? meeting->next : next);
+    if (!meeting)
+        tc_build_group_barrier(&behind);
     tc_build_arrive(r, &behind, r->empty);
 }
 
@@ -295,11 +339,11 @@ void tc_take_mail(tc_specialiser *s, tc_ring *r)
     /* The last first: it may be computed from those before it. */
     for (unsigned i = r->nscalars; i-- > 0;) {
         tc_op *def = r->scalars[i]->def;
-        read_where_used(r, i, &reads);
+        read_before_use(r, i, &reads);
         if (tc_op_has(def, TC_PURE))
             tc_erase_if_dead(s->env->scratch, def);
         else
             tc_op_erase(def);
     }
-    wait_and_release(r, &reads);
+    wait_and_release(s, r, &reads);
 }
