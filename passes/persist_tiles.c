@@ -412,12 +412,8 @@ bool tc_is_tile_loop(const tc_op *op)
     if (op->code == TC_FOR)
         return is_axis_0(op->in[0], TC_PROGRAM_ID) &&
                is_axis_0(op->in[2], TC_NUM_PROGRAMS);
-    if (op->code == TC_WHILE)
-        tc_each_op (inner, op->regions[1]) {
-            if (inner->code == TC_FETCH_TILE)
-                return true;
-        }
-    return false;
+    return op->code == TC_WHILE &&
+           tc_region_has_op(op->regions[1], TC_FETCH_TILE);
 }
 
 static const tc_op *tile_loop_in(const tc_region *r)

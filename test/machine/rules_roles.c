@@ -420,9 +420,13 @@ static void no_end(rule_run *r, unsigned i)
     remove_op(r, i, "end_tiles", NULL);
 }
 
+/* Of the first fetch_tile: another one is for loops without steps. */
 static void skipped_tile(rule_run *r, unsigned i)
 {
     const char *line = r->p->lines[i];
+    for (unsigned k = 0; k < i; k++)
+        if (is_op(r->p->lines[k], "fetch_tile"))
+            return;
     if (is_op(line, "fetch_tile"))
         replace(r, i, NULL, "%.*s%%skipped = %s\n%s", (int)indent(line), line,
                 op_at(line), line);
