@@ -24,10 +24,9 @@ static bool sums_are_exact(const tc_attention_job *p)
 static const char *score_class(const tc_attention_job *p)
 {
     const tc_mod *score = &p->mods.all[TC_MOD_SCORE];
-    return score->wanted &&
-                   tc_is_curved(p->arena, p->job->module, score->func.name)
-               ? "curved"
-               : NULL;
+    if (!score->wanted)
+        return "none";
+    return tc_score_class(p->arena, p->job->module, score->func.name);
 }
 
 static const char *mask_class(const tc_attention_job *p)

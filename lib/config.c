@@ -24,21 +24,32 @@ static const char *text(const cJSON *entry, const char *name)
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
-/* How closely an entry says which masks it is for; -1: not for this one. */
-static int closeness(const cJSON *entry, const char *mask)
+/* How closely an entry says which masks, or score functions, it is for; -1: not
+ * for this one. */
+static int closeness(const cJSON *entry, const char *mod, const char *any,
+                     const char *class)
 {
-    const char *class = text(entry, "mask");
-    if (!class)
+    const char *said = text(entry, mod);
+    if (!said)
         return 0;
-    if (strcmp(class, mask) == 0)
+    if (strcmp(said, class) == 0)
         return 2;
-    return strcmp(class, "masked") == 0 && strcmp(mask, "none") != 0 ? 1 : -1;
+    return strcmp(said, any) == 0 && strcmp(class, "none") != 0 ? 1 : -1;
+}
+
+static int closeness_of_mask(const cJSON *entry, const tc_config_query *q)
+{
+    return closeness(entry, "mask", "masked", q->mask);
+}
+
+static int closeness_of_score(const cJSON *entry, const tc_config_query *q)
+{
+    return closeness(entry, "score", "scored", q->score);
 }
 
 static bool fits(const cJSON *entry, const tc_config_query *q)
 {
     const char *dtype = text(entry, "dtype");
-    const char *score = text(entry, "score");
     const char *name = text(entry, "target");
     const tc_target *target = name ? tc_target_get(name) : q->target;
     int64_t d = number(entry, "d"), dv = number(entry, "dv"),
@@ -50,11 +61,10 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
                                     (target->major == q->target->major &&
                                      target->minor <= q->target->minor);
     return runs && (!dtype || strcmp(dtype, q->dtype) == 0) &&
-           closeness(entry, q->mask) >= 0 &&
-           (!score || (q->score && strcmp(score, q->score) == 0)) &&
-           (!vc || vc == q->vc) && (!number(entry, "exact") || q->exact) &&
-           (!d || d >= q->d) && (!dv || dv >= q->dv) &&
-           number(entry, "length") <= q->length;
+           closeness_of_mask(entry, q) >= 0 &&
+           closeness_of_score(entry, q) >= 0 && (!vc || vc == q->vc) &&
+           (!number(entry, "exact") || q->exact) && (!d || d >= q->d) &&
+           (!dv || dv >= q->dv) && number(entry, "length") <= q->length;
 }
 
 enum { NFIELDS = 9 };
@@ -64,7 +74,7 @@ typedef struct score {
     int64_t fields[NFIELDS];
 } score;
 
-static score score_of(const cJSON *entry, const char *mask)
+static score score_of(const cJSON *entry, const tc_config_query *q)
 {
     const char *name = text(entry, "target");
     const tc_target *t = name ? tc_target_get(name) : NULL;
@@ -73,7 +83,7 @@ static score score_of(const cJSON *entry, const char *mask)
         {t ? (int64_t)(200 * t->major + 2 * t->minor + t->exact) : -1,
          number(entry, "exact") != 0, text(entry, "dtype") != NULL,
          number(entry, "vc") != 0, d ? -d : INT64_MIN, dv ? -dv : INT64_MIN,
-         closeness(entry, mask), text(entry, "score") != NULL,
+         closeness_of_mask(entry, q), closeness_of_score(entry, q),
          number(entry, "length")}};
 }
 
@@ -122,8 +132,7 @@ bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
     cJSON_ArrayForEach(entry, field(root, "configs"))
     {
         if (fits(entry, query) &&
-            (!best || is_better(score_of(entry, query->mask),
-                                score_of(best, query->mask))))
+            (!best || is_better(score_of(entry, query), score_of(best, query))))
             best = entry;
     }
     if (best)

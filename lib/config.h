@@ -12,9 +12,9 @@
  * its own; fields that are missing fit all, "exact": 1 only those that want
  * exact sums. Of those the best: the nearest target, then that, then the data
  * type and the dim that are named, then the smallest d and dv, then the mask
- * class ("none"; "masked", and of those "window" and "causal") and that of the
- * score function ("score": "curved"), then the nearest length not above its
- * own.
+ * class ("none"; "masked", and of those "window" and "causal"), then that of
+ * the score function ("score": "none"; "scored", and of those "straight" and
+ * "curved"), then the nearest length not above its own.
  */
 #ifndef TC_CONFIG_H
 #define TC_CONFIG_H
@@ -33,7 +33,7 @@ typedef struct tc_config_query {
     int64_t length;    /* of the keys, or the largest side */
     int64_t vc;        /* 0: the kernel has none */
     bool exact;        /* sums are (EXACT of attention_fwd) */
-    const char *score; /* "curved": see mod_slope.h; else NULL */
+    const char *score; /* "none", or see mod_slope.h */
 } tc_config_query;
 
 enum { TC_CONFIG_BINDINGS = 8 };

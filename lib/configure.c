@@ -10,6 +10,7 @@
  */
 #include "lib/compile.h"
 #include "lib/config.h"
+#include "lib/mod_slope.h"
 #include "lib/mod_window.h"
 #include "lib/plan.h"
 
@@ -51,12 +52,21 @@ static const char *mask_class(const tc_module *m, const char *mask)
     return tc_mask_class(m, mask + 1);
 }
 
+/* The same of the score function, "@alibi". */
+static const char *score_class(const tc_job *job, const char *score)
+{
+    if (!score || strcmp(score, "@no_score") == 0)
+        return "none";
+    return tc_score_class(&job->cx->arena, job->module, score + 1);
+}
+
 static tc_config_query query_of(const tc_job *job, const tc_target *target,
                                 const char *kernel, const tc_bound *bound)
 {
     const tc_request *r = job->request;
     const char *dtype = value_of(bound, "T");
     const char *mask = value_of(bound, "mask_mod");
+    const char *score = value_of(bound, "score_mod");
     return (tc_config_query){.kernel = kernel,
                              .target = target,
                              .dtype = dtype ? dtype : "",
@@ -64,6 +74,7 @@ static tc_config_query query_of(const tc_job *job, const tc_target *target,
                              .dv = size_of(bound, "DV"),
                              .vc = size_of(bound, "VC"),
                              .mask = mask_class(job->module, mask),
+                             .score = score_class(job, score),
                              .length = largest_side(&r->options)};
 }
 

@@ -88,13 +88,14 @@ static bool is_curved(const struct walk *caller, const tc_func *f,
     return false;
 }
 
-bool tc_is_curved(tc_arena *a, const tc_module *m, const char *function)
+const char *tc_score_class(tc_arena *a, const tc_module *m,
+                           const char *function)
 {
     const tc_func *f = tc_func_find(m, function);
     const struct walk w = {m, {.arena = a}, 0};
     if (!f || !f->body->nargs)
-        return true;
+        return "curved";
     bool *active = tc_arena_array(a, bool, f->body->nargs);
     active[0] = true;
-    return is_curved(&w, f, active);
+    return is_curved(&w, f, active) ? "curved" : "straight";
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the gradient of a score function needs.
+ * What configurations ask of a score function.
  */
 #ifndef TC_MOD_SLOPE_H
 #define TC_MOD_SLOPE_H
 
 #include "ir/ir.h"
 
-/* Does the slope by the function's first parameter depend on that? Then a
- * gradient keeps more of each element than the weight. True where it is not
- * known. */
-bool tc_is_curved(tc_arena *a, const tc_module *m, const char *function);
+/* "curved" if the slope by the function's first parameter depends on that, so
+ * that a gradient keeps more of each element than the weight, or where that is
+ * not known; else "straight": a bias, or a factor. */
+const char *tc_score_class(tc_arena *a, const tc_module *m,
+                           const char *function);
 
 #endif

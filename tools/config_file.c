@@ -107,6 +107,7 @@ static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
               add_number(entry, "d", k->d) && add_number(entry, "dv", k->dv) &&
               add_number(entry, "vc", k->vc) &&
               add_text(entry, "mask", k->mask) &&
+              add_text(entry, "score", k->score) &&
               add_number(entry, "length", k->length);
     cJSON *use = ok ? cJSON_AddObjectToObject(entry, "use") : NULL;
     ok = use != NULL;

@@ -155,6 +155,11 @@ static const char *mask_class(const workload *w)
     return w->mask ? "masked" : "none";
 }
 
+static const char *score_class(const workload *w)
+{
+    return w->score ? "scored" : "none";
+}
+
 static int64_t longest_side(const workload *w)
 {
     int64_t n = 0;
@@ -190,6 +195,7 @@ static void find_present(void *user)
                              .dv = w->dv,
                              .vc = contiguous_dim(t),
                              .mask = mask_class(w),
+                             .score = score_class(w),
                              .length = w->is_attention ? w->kv_length
                                                        : longest_side(w)};
     const tilec_compile_options *given = &w->program.options;
@@ -213,6 +219,7 @@ static config_key key_of(const tuning *t)
                         .dv = w->dv,
                         .vc = contiguous_dim(t),
                         .mask = w->is_attention ? mask_class(w) : NULL,
+                        .score = w->score ? score_class(w) : NULL,
                         .length = t->length,
                         .present = t->present};
 }

@@ -198,6 +198,14 @@ grep -q '"use": {"BM": 64, "BN": 64, "tiles": "static"' out ||
 expect 0 tune attention --shape 1x2x70x16 --target cpu --dry-run --mask causal
 out_has "BM=128 BN=128"
 out_has '"mask": "masked"'
+expect 0 tune attention --shape 1x2x70x16 --target cpu --dry-run --score relative_bias
+out_has '"mask": "none", "score": "scored"'
+# Scores with a bias have a configuration of their own.
+long="--shape 1x1x2048x64 --dtype bf16 --target sm_90a --sweep ptxas=3 --dry-run"
+expect 0 tune attention $long
+out_has " 153232 "
+expect 0 tune attention $long --score relative_bias
+out_has " 194224 "
 expect 2 tune attention $shape
 err_has "unknown option --runs"
 expect 2 tune softmax x=random:9x9xf32 y=like:x --target cpu

@@ -80,8 +80,9 @@ def fault(kernel, entry, dtype, mask, ordered, target, folder):
     for name in ("pair", "in_order"):  # of plans
         use.pop(name, 0)
     words += ["-D", "FRONT=64"] if use.pop("front", 0) else []
-    if entry.get("score") == "curved":
-        words += ["-D", "score_mod=@soft_cap"]
+    score = {"curved": "@soft_cap", "straight": "@alibi",
+             "scored": "@alibi"}.get(entry.get("score"))
+    words += ["-D", "score_mod=" + score] if score else []
     for name, value in use.items():
         words += ["-D", "%s=%d" % (name, value)]
     if mask:

@@ -12,7 +12,7 @@
 
 static int64_t vc; /* of the queries */
 static bool exact; /* likewise */
-static const char *score;
+static const char *score = "none";
 
 static const char json[] =
     "{\"kernel\": \"k\", \"configs\": ["
@@ -31,6 +31,10 @@ static const char json[] =
     "{\"target\": \"sm_80\", \"exact\": 1, \"d\": 128, \"use\": {\"BM\": 11}},"
     "{\"target\": \"sm_80\", \"d\": 128, \"score\": \"curved\","
     " \"use\": {\"BM\": 12}},"
+    "{\"target\": \"sm_80\", \"d\": 128, \"score\": \"scored\","
+    " \"length\": 4096, \"use\": {\"BM\": 14}},"
+    "{\"target\": \"sm_80\", \"d\": 64, \"score\": \"straight\","
+    " \"use\": {\"BM\": 15}},"
     "{\"target\": \"sm_80\", \"d\": 64, \"mask\": \"window\","
     " \"length\": 2048, \"use\": {\"BM\": 13}},"
     "{\"target\": \"cpu\", \"use\": {\"BM\": 9}}"
@@ -99,10 +103,23 @@ START_TEST(the_nearest_entry_is_taken)
     vc = 3;
     ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 100), 4);
     vc = 0;
+}
+END_TEST
+
+START_TEST(scores_have_classes_behind_those_of_masks)
+{
     score = "curved";
     ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 100), 12);
+    ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 5000), 12);
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "masked", 100), 6);
-    score = NULL;
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 100), 3);
+    score = "straight";
+    ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 100), 4);
+    ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 5000), 14);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 5000), 15);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "masked", 100), 6);
+    score = "none";
+    ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 5000), 4);
 }
 END_TEST
 
@@ -138,7 +155,8 @@ END_TEST
 START_TEST(a_broken_text_fits_nothing)
 {
     tc_config_query q = {
-        "k", tc_target_get("sm_80"), "bf16", 64, 64, "none", 1, 0, false, NULL};
+        "k",   tc_target_get("sm_80"), "bf16", 64, 64, "none", 1, 0, false,
+        "none"};
     static const char *const texts[] = {
         "",
         "{",
@@ -166,7 +184,7 @@ START_TEST(shipped_configurations_are_read)
                          1,
                          0,
                          false,
-                         NULL};
+                         "none"};
     tc_config c;
     ck_assert(tc_config_find(&cx->arena, &q, &c));
     ck_assert_uint_gt(c.nbindings, 0);
@@ -194,7 +212,7 @@ START_TEST(an_embedded_kernel_is_configured)
                                .no_load = 1};
     tc_config_query q = {
         "matmul", tc_target_get("sm_80"), "bf16", 0, 0, "none", 500, 0, false,
-        NULL};
+        "none"};
     tilec_source source = {"matmul", NULL, 0};
     tilec_resources taken = TILEC_INIT(tilec_resources);
     tilec_context *tilec;
@@ -235,7 +253,8 @@ START_TEST(a_data_type_that_is_named_comes_before_dims)
         "{\"configs\": [{\"d\": 64, \"use\": {\"BM\": 1}},"
         "{\"dtype\": \"f32\", \"use\": {\"BM\": 2}}]}";
     tc_config_query q = {
-        "k", tc_target_get("sm_80"), "f32", 64, 64, "none", 1, 0, false, NULL};
+        "k",   tc_target_get("sm_80"), "f32", 64, 64, "none", 1, 0, false,
+        "none"};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
     ck_assert_str_eq(c.bindings[0].value, "2");
@@ -251,6 +270,7 @@ int main(void)
     TCase *t = tcase_create("config");
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_add_test(t, the_nearest_entry_is_taken);
+    tcase_add_test(t, scores_have_classes_behind_those_of_masks);
     tcase_add_test(t, exact_sums_want_tiles_of_their_own);
     tcase_add_test(t, warps_and_stages_are_no_bindings);
     tcase_add_test(t, tiles_are_a_word);
