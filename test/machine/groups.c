@@ -184,8 +184,9 @@ static void run_schedule(const group_problem *g, const char *pipeline,
     run_check(counts, pipeline != chosen || products == g->products,
               "%s: %u products of warp groups, expected %u", p->name, products,
               g->products);
-    const trial trials[] = {{p, d, TC_INTERP_LATE, 3},
-                            {p, d, TC_INTERP_RANDOM, 5}};
+    const trial trials[] = {
+        {.problem = p, .data = d, .order = TC_INTERP_LATE, .seed = 3},
+        {.problem = p, .data = d, .order = TC_INTERP_RANDOM, .seed = 5}};
     verdict v = run_text(text, trials, 2);
     run_check(counts, v.outcome == OUTCOME_RIGHT, "%s, %u stages: %s", p->name,
               stages, v.message);

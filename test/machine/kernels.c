@@ -36,7 +36,10 @@ static void run_orders(const problem *p, const schedule *s, data *d,
     trial trials[TC_INTERP_ORDER_COUNT];
     for (int i = 0; i < n; i++)
         trials[i] =
-            (trial){p, d, o->all ? (tc_interp_order)i : few[which][i], 3};
+            (trial){.problem = p,
+                    .data = d,
+                    .order = o->all ? (tc_interp_order)i : few[which][i],
+                    .seed = 3};
     verdict v = run_text(text, trials, n);
     run_check(counts, v.outcome == OUTCOME_RIGHT,
               "%s, %u stages, %u warps%s%s%s: %s", p->name, s->stages, s->warps,
