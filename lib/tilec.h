@@ -403,11 +403,11 @@ typedef struct tilec_launch_options {
 
 /* Runs the kernel over its grid; on the CPU returns when it is done. On a GPU
  * the launch is put into the stream; it neither allocates nor waits (but that
- * the ninth in a row that is not captured has the driver make a graph of it, see
- * no_graphs), and may be captured into a CUDA graph (which must not run beside
- * itself: two instances of it need two captures). Tensors are then kDLCUDA (kDLCUDAManaged and
- * kDLCUDAHost serve as well), all of one device, whose current context is used
- * if there is one, else its primary context.
+ * the ninth in a row that is not captured has the driver make a graph of it,
+ * see no_graphs), and may be captured into a CUDA graph (which must not run
+ * beside itself: two instances of it need two captures). Tensors are then
+ * kDLCUDA (kDLCUDAManaged and kDLCUDAHost serve as well), all of one device,
+ * whose current context is used if there is one, else its primary context.
  *
  * Arguments come by position, by name, or positions first and then names; all
  * parameters must be given. Checked before anything runs: data type, rank,
