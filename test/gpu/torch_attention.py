@@ -375,11 +375,15 @@ def test_stream_by_number(device, backward):
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
         torch.cuda._sleep(20_000_000)
+    others = []
     for y in ys:
         k(x, y, stream=side.cuda_stream)
-        torch.full_like(x, -1)  # would lie where the workspace was
+        # Where the workspace is free at once, this is filled there and then,
+        # and the kernels, who sleep yet, write to it later.
+        others.append(torch.full_like(x, -1))
     torch.cuda.synchronize()
     assert all(torch.equal(y, x + 1 + 1) for y in ys)
+    assert all(bool((other == -1).all()) for other in others)
 
 
 def test_cuda_graph(device, backward):

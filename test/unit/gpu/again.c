@@ -329,7 +329,7 @@ static void launch_often(const tilec_kernel *k, int n, void (*change)(call *c))
         ck_assert_int_eq(launch(k, i % 2 ? change : nothing).status, TILEC_OK);
 }
 
-/* The first one is kept, eight more are launches. */
+/* The first one is kept; seven more are launches, too. */
 enum { PLAIN = 1 + 7, OFTEN = 20 };
 
 START_TEST(many_launches_in_a_row_are_graphs)
