@@ -43,45 +43,21 @@
  *
  * Tests: test/ir/passes/near-maxima.
  */
+#include "passes/near_maxima.h"
+
 #include "passes/match.h"
-#include "passes/passes.h"
 #include "passes/slots.h"
 
 #include <math.h>
 
 static const char pass[] = "near-maxima";
 
-enum { MOST_OPS = 256 };
-
-typedef struct ops {
-    unsigned n;
-    tc_op *op[MOST_OPS];
-} ops;
-
-typedef struct near {
-    tc_op *loop, *reduce;
-    tc_region *body;     /* of the loop */
-    double octaves;      /* that exponentials may be above 1 */
-    tc_value *full;      /* no mask hides anything; NULL: in any step */
-    tc_op *choice;       /* `if %full`; NULL: no mask */
-    tc_value *bounded;   /* what maxima are of in such steps */
-    tc_value *bound;     /* no element of that is larger .. */
-    tc_value *fits;      /* .. if so; NULL: ever */
-    tc_value *old, *now; /* the maximum of the steps before, with this one */
-    tc_value *step;      /* that of this one */
-    tc_op *power;        /* the exponentials */
-    tc_value *rows;      /* what their arguments add to each row, .. */
-    double unit;         /* .. where the maximum counts times this */
-    ops dependents;      /* of what is bounded, in the body */
-    tc_value *small, *low;
-} near;
-
 /* ---- Dependents ---- */
 
-static bool has(const ops *set, const tc_op *op)
+bool tc_near_depends(const tc_near *x, const tc_op *op)
 {
-    for (unsigned i = 0; i < set->n; i++)
-        if (set->op[i] == op)
+    for (unsigned i = 0; i < x->ndependents; i++)
+        if (x->dependents[i] == op)
             return true;
     return false;
 }
@@ -95,16 +71,16 @@ static tc_op *in_region(tc_op *op, const tc_region *r)
 }
 
 /* op and what depends on it in its region; false: too many. */
-static bool add_dependents(ops *set, tc_op *op)
+static bool add_dependents(tc_near *x, tc_op *op)
 {
-    if (has(set, op))
+    if (tc_near_depends(x, op))
         return true;
-    if (set->n == MOST_OPS)
+    if (x->ndependents == TC_MOST_NEAR)
         return false;
-    set->op[set->n++] = op;
+    x->dependents[x->ndependents++] = op;
     for (unsigned i = 0; i < op->nout; i++)
         tc_each_use (u, op->out[i])
-            if (!add_dependents(set, in_region(u->op, op->parent)))
+            if (!add_dependents(x, in_region(u->op, op->parent)))
                 return false;
     return true;
 }
@@ -126,7 +102,7 @@ static tc_value *match_multiple(const tc_value *v)
 }
 
 /* The same of a choice between two ways to compute it. */
-static bool match_bounded(near *x, tc_value *v)
+static bool match_bounded(tc_near *x, tc_value *v)
 {
     const tc_op *branch = tc_match_op(v, TC_IF);
     x->bounded = v;
@@ -145,7 +121,7 @@ static bool match_bounded(near *x, tc_value *v)
            tc_value_is_visible(x->bound, x->loop);
 }
 
-static bool match_masked(near *x, tc_value *v)
+static bool match_masked(tc_near *x, tc_value *v)
 {
     tc_op *choice = tc_match_op(v, TC_IF);
     if (choice && choice->nout == 1 && choice->parent == x->body) {
@@ -164,7 +140,7 @@ static bool match_masked(near *x, tc_value *v)
 }
 
 /* max(old, m), or a choice between that and old. */
-static bool match_now(near *x, tc_value *v)
+static bool match_now(tc_near *x, tc_value *v)
 {
     const tc_op *select = tc_match_op(v, TC_SELECT);
     const tc_op *max = tc_match_op(select ? select->in[1] : v, TC_MAX);
@@ -177,13 +153,13 @@ static bool match_now(near *x, tc_value *v)
 }
 
 /* The maximum is what the body hands on. */
-static bool find_now(near *x)
+static bool find_now(tc_near *x)
 {
     const tc_op *yield = tc_region_terminator(x->body);
     for (unsigned i = 0; i < yield->nin; i++) {
         tc_value *v = yield->in[i];
         if (v->type == x->reduce->out[0]->type && v->def &&
-            has(&x->dependents, v->def) && match_now(x, v))
+            tc_near_depends(x, v->def) && match_now(x, v))
             return x->old == tc_slot_arg(x->loop, i);
     }
     return false;
@@ -195,7 +171,7 @@ static tc_op *only_user(const tc_value *v)
 }
 
 /* exp2(v + rows), rows the negative of the maximum times a number. */
-static bool match_power(near *x, tc_op *sum)
+static bool match_power(tc_near *x, tc_op *sum)
 {
     tc_op *power = sum->code == TC_ADD ? only_user(sum->out[0]) : NULL;
     const tc_op *op =
@@ -218,7 +194,7 @@ static bool match_power(near *x, tc_op *sum)
 }
 
 /* v has two uses: of its maximum and of its exponentials. */
-static bool find_power(near *x)
+static bool find_power(tc_near *x)
 {
     tc_each_use (u, x->reduce->in[0])
         if (u->op != x->reduce && (x->power || !match_power(x, u->op)))
@@ -227,7 +203,7 @@ static bool find_power(near *x)
 }
 
 /* Does what exponentials are relative to count as much as they do? */
-static bool match_step(const near *x)
+static bool match_step(const tc_near *x)
 {
     const tc_value *most = x->reduce->out[0];
     const tc_op *mul = tc_match_op(x->step, TC_MUL);
@@ -238,7 +214,7 @@ static bool match_step(const near *x)
            fabs(c.f * x->unit - 1) < 1e-6;
 }
 
-static tc_op *first_of_bounded(const near *x)
+static tc_op *first_of_bounded(const tc_near *x)
 {
     tc_op *op = x->bounded->def;
     if (op->code == TC_IF)
@@ -249,208 +225,24 @@ static tc_op *first_of_bounded(const near *x)
     return mul && mul->parent == x->body ? mul : tanh;
 }
 
-static bool are_pure(const near *x)
+static bool are_pure(const tc_near *x)
 {
     for (const tc_op *op = x->body->first; op != x->power; op = op->next)
-        if (has(&x->dependents, op) && !tc_op_is_pure(op))
+        if (tc_near_depends(x, op) && !tc_op_is_pure(op))
             return false;
     return true;
 }
 
-static bool find_all(near *x)
+static bool find_all(tc_near *x)
 {
     x->loop = x->body->op;
     return x->loop && x->loop->code == TC_FOR &&
            match_masked(x, x->reduce->in[0]) &&
-           add_dependents(&x->dependents, first_of_bounded(x)) && find_now(x) &&
+           add_dependents(x, first_of_bounded(x)) && find_now(x) &&
            find_power(x) && match_step(x) && are_pure(x);
 }
 
-/* ---- The ways ---- */
-
-static tc_value *mapped(const near *x, tc_builder *b, tc_value *v);
-
-static void map_operands(const near *x, tc_builder *b, tc_op *op)
-{
-    for (unsigned i = 0; i < op->nin; i++)
-        mapped(x, b, op->in[i]);
-    for (unsigned i = 0; i < op->nregions; i++)
-        tc_each_op (inner, op->regions[i])
-            map_operands(x, b, inner);
-}
-
-/* v there: what depends on bounded numbers is computed again. */
-static tc_value *mapped(const near *x, tc_builder *b, tc_value *v)
-{
-    if (v->data || !v->def || !has(&x->dependents, v->def))
-        return v->data ? v->data : v;
-    map_operands(x, b, v->def);
-    tc_op_insert(tc_op_clone(b->func, v->def), b->region, NULL);
-    return v->data;
-}
-
-/* What a region of `branch` yields for it. */
-static void map_arm(const near *x, tc_builder *b, tc_op *branch, unsigned arm)
-{
-    tc_region *r = branch->regions[arm];
-    tc_op *yield = tc_region_terminator(r);
-    for (tc_op *op = r->first; op != yield; op = op->next) {
-        map_operands(x, b, op);
-        tc_op_insert(tc_op_clone(b->func, op), b->region, NULL);
-    }
-    branch->out[0]->data = mapped(x, b, yield->in[0]);
-}
-
-/* 80 octaves more below %low. */
-static tc_value *build_raised(const near *x, tc_builder *b, tc_value *most)
-{
-    const tc_type *t = most->type;
-    tc_value *low = tc_build(b, TC_SPLAT, 1, (tc_value *[]){x->low}, t);
-    tc_value *up = tc_build_const(b, t, (tc_scalar){.f = x->octaves / x->unit});
-    return tc_build_select(b, tc_build_cmp(b, "lt", most, low),
-                           tc_build_binary(b, TC_ADD, most, up), most);
-}
-
-static void build_yield(const near *x, tc_builder *b)
-{
-    tc_value *out[2] = {mapped(x, b, x->now)};
-    mapped(x, b, x->rows); /* first: tanh.c */
-    out[1] = mapped(x, b, x->power->out[0]);
-    tc_build_yield(b, 2, out);
-}
-
-static tc_builder begin(const near *x, tc_region *r)
-{
-    tc_region_clear_data(x->loop->func->body);
-    return tc_builder_at_end(r, x->reduce->loc);
-}
-
-static void build_known(const near *x, tc_region *r)
-{
-    tc_builder b = begin(x, r);
-    x->now->data = x->old;
-    mapped(x, &b, x->rows);
-    if (x->fits)
-        map_arm(x, &b, x->bounded->def, 0);
-    if (x->choice)
-        map_arm(x, &b, x->choice, 0);
-    build_yield(x, &b);
-}
-
-static void build_unknown(const near *x, tc_region *r, bool full)
-{
-    tc_builder b = begin(x, r);
-    if (x->choice)
-        map_arm(x, &b, x->choice, !full);
-    tc_value *most = mapped(x, &b, x->now);
-    x->now->data = build_raised(x, &b, most);
-    build_yield(x, &b);
-}
-
-static tc_op *build_if(const near *x, tc_region *r, tc_op *before,
-                       tc_value *condition)
-{
-    const tc_type *types[] = {x->now->type, x->power->out[0]->type};
-    tc_op *op =
-        tc_op_new(x->loop->func, TC_IF, x->reduce->loc, 1, &condition, 2);
-    tc_op_set_results(op, 2, types);
-    tc_op_insert(op, r, before);
-    return op;
-}
-
-static tc_op *build_ways(const near *x, tc_region *r, tc_op *before,
-                         tc_value *known)
-{
-    tc_op *op = build_if(x, r, before, known);
-    build_known(x, op->regions[0]);
-    build_unknown(x, op->regions[1], true);
-    return op;
-}
-
-static tc_op *build_branch(const near *x, tc_value *known)
-{
-    if (!x->full)
-        return build_ways(x, x->body, x->power, known);
-    tc_op *outer = build_if(x, x->body, x->power, x->full);
-    tc_op *op = build_ways(x, outer->regions[0], NULL, known);
-    tc_builder b = tc_builder_at_end(outer->regions[0], x->reduce->loc);
-    tc_build_yield(&b, 2, op->out);
-    build_unknown(x, outer->regions[1], false);
-    return outer;
-}
-
-/* ---- The loop ---- */
-
-static void build_limits(near *x)
-{
-    tc_builder b = tc_builder_before(x->loop);
-    b.loc = x->reduce->loc;
-    const tc_type *t = x->bound->type;
-    tc_value *size = tc_build_unary(&b, TC_ABS, x->bound);
-    x->small = tc_build_cmp(&b, "le", size, tc_build_float(&b, t, x->octaves));
-    if (x->fits)
-        x->small = tc_build_binary(&b, TC_AND, x->small, x->fits);
-    tc_value *low =
-        tc_build_binary(&b, TC_SUB, size, tc_build_float(&b, t, x->octaves));
-    low = tc_build_binary(&b, TC_MUL, low, tc_build_float(&b, t, 1 / x->unit));
-    x->low =
-        tc_build_select(&b, x->small, low, tc_build_float(&b, t, -INFINITY));
-}
-
-/* %known0, which ends as %known0 or %full and %small. */
-static tc_value *carry_known(near *x)
-{
-    tc_context *cx = x->loop->func->module->cx;
-    tc_builder b = tc_builder_before(x->loop);
-    tc_value *no = tc_build_int(&b, tc_type_scalar(cx, TC_I1), 0);
-    const char *name = tc_string_get(cx, "known");
-    x->loop = tc_slots_add(x->loop, 1, &no, &name);
-    x->body = x->loop->regions[0];
-    unsigned slot = x->loop->nout - 1;
-    tc_value *known = tc_slot_arg(x->loop, slot), *now = x->small;
-    b = tc_builder_before(tc_region_terminator(x->body));
-    if (x->full)
-        now = tc_build_binary(&b, TC_AND, x->full, now);
-    tc_slot_set_next(x->loop, slot, tc_build_binary(&b, TC_OR, known, now));
-    return known;
-}
-
-/* What uses the results comes behind. */
-static void put_in_front(const near *x, tc_op *branch)
-{
-    tc_op *behind = branch->next;
-    for (tc_op *op = x->body->first, *next; op != branch; op = next) {
-        next = op->next;
-        if (!has(&x->dependents, op))
-            continue;
-        tc_op_remove(op);
-        tc_op_insert(op, x->body, behind);
-    }
-}
-
-static void erase_unused(const near *x)
-{
-    for (tc_op *op = x->power, *prev; op; op = prev) {
-        bool is_used = false;
-        prev = op->prev;
-        for (unsigned i = 0; i < op->nout; i++)
-            is_used |= op->out[i]->uses != NULL;
-        if (!is_used && has(&x->dependents, op) && tc_op_is_pure(op))
-            tc_op_erase(op);
-    }
-}
-
-static void rewrite(near *x)
-{
-    build_limits(x);
-    tc_op *branch = build_branch(x, carry_known(x));
-    tc_value_replace(x->power->out[0], branch->out[1]);
-    tc_value_replace(x->now, branch->out[0]);
-    branch->out[0]->name = x->now->name;
-    branch->out[1]->name = x->power->out[0]->name;
-    erase_unused(x);
-    put_in_front(x, branch);
-}
+/* ---- The pass ---- */
 
 static tc_op *find_near(const tc_region *r)
 {
@@ -470,9 +262,9 @@ tc_change tc_pass_near_maxima(tc_func *f, tc_pass_env *env)
 {
     bool changed = false;
     for (tc_op *op; (op = find_near(f->body)); changed = true) {
-        near x = {.reduce = op,
-                  .body = op->parent,
-                  .octaves = (double)tc_op_int(op, "near")};
+        tc_near x = {.reduce = op,
+                     .body = op->parent,
+                     .octaves = (double)tc_op_int(op, "near")};
         /* Other passes take what is left as it is. */
         tc_op_set_attr(op, "near", (tc_attr){.kind = TC_ATTR_NONE});
         if (!env->target->wgmma || !find_all(&x))
@@ -480,7 +272,7 @@ tc_change tc_pass_near_maxima(tc_func *f, tc_pass_env *env)
         tc_remark(env->cx, op->loc, pass,
                   "steps look for no maximum while one of the first steps "
                   "will do");
-        rewrite(&x);
+        tc_near_expand(&x);
     }
     return changed ? TC_CHANGED : TC_UNCHANGED;
 }
