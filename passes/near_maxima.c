@@ -139,13 +139,19 @@ static bool match_masked(tc_near *x, tc_value *v)
     return match_bounded(x, v);
 }
 
-/* max(old, m), or a choice between that and old. */
+/* max(old, m), or a choice between that, or more, and old. */
 static bool match_now(tc_near *x, tc_value *v)
 {
     const tc_op *select = tc_match_op(v, TC_SELECT);
-    const tc_op *max = tc_match_op(select ? select->in[1] : v, TC_MAX);
+    const tc_value *next = select ? select->in[1] : v;
+    const tc_op *add = tc_match_op(next, TC_ADD);
+    tc_scalar c = {.f = 0};
+    if (add && !tc_match_const(add->in[1], &c))
+        return false;
+    const tc_op *max = tc_match_op(add ? add->in[0] : next, TC_MAX);
     if (!max || (select && select->in[2] != max->in[0]))
         return false;
+    x->more = c.f;
     x->old = max->in[0];
     x->step = max->in[1];
     x->now = v;
@@ -202,6 +208,13 @@ static bool find_power(tc_near *x)
     return x->power != NULL;
 }
 
+/* Those that go up keep 24 octaves above the smallest of f32. */
+static bool has_room(const tc_near *x)
+{
+    enum { OCTAVES = 102 };
+    return x->more >= 0 && x->more * x->unit + x->octaves <= OCTAVES;
+}
+
 /* Does what exponentials are relative to count as much as they do? */
 static bool match_step(const tc_near *x)
 {
@@ -239,7 +252,7 @@ static bool find_all(tc_near *x)
     return x->loop && x->loop->code == TC_FOR &&
            match_masked(x, x->reduce->in[0]) &&
            add_dependents(x, first_of_bounded(x)) && find_now(x) &&
-           find_power(x) && match_step(x) && are_pure(x);
+           find_power(x) && match_step(x) && has_room(x) && are_pure(x);
 }
 
 /* ---- The pass ---- */

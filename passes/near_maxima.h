@@ -22,6 +22,7 @@ typedef struct tc_near {
     tc_value *fits;      /* .. if so; NULL: ever */
     tc_value *old, *now; /* the maximum of the steps before, with this one */
     tc_value *step;      /* that of this one */
+    double more;         /* what is added to a maximum */
     tc_op *power;        /* the exponentials */
     tc_value *rows;      /* what their arguments add to each row, .. */
     double unit;         /* .. where the maximum counts times this */

@@ -178,9 +178,13 @@ static tilec_attention *plan_group(tilec_context *cx, const group *g, int gi)
     /* The compiler says whether rows surely have keys, for as many of both; the
      * promise that they do may be wrong. */
     static const char *const safe[] = {NULL, "0", NULL, "1"};
-    tilec_binding binding = {"SAFE", safe[gi / 2 % 4]};
-    o.bindings = &binding;
-    o.nbindings = binding.value != NULL;
+    tilec_binding bindings[2] = {{"SAFE", safe[gi / 2 % 4]}};
+    o.bindings = bindings;
+    o.nbindings = bindings->value != NULL;
+    /* As configurations for GPUs have it. */
+    if (gi / 3 % 2)
+        bindings[o.nbindings++] =
+            (tilec_binding){"SLACK", g->type == NUM_BF16 ? "1280" : "240"};
     tilec_attention *plan = NULL;
     if (tilec_attention_plan(cx, a, a, b, &o, &plan) != TILEC_OK)
         run_print_diagnostics(cx);

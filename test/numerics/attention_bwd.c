@@ -304,9 +304,11 @@ static void run_case(const plans *p, const group *g, int gi, int ci,
 {
     num_rng r = {o->seed * 1000003 + (uint64_t)gi * 1009 + (uint64_t)ci};
     attention_case c = make_case(&r, g);
-    /* With keys that are alike dq is 0, and what is computed mere rounding. */
-    if (c.input == ALIKE)
+    /* With keys that are alike dq is 0, and what is computed mere rounding;
+     * those that rise are for running maxima. */
+    if (c.input == ALIKE || c.input == RISING)
         c.input = PEAKED;
+    c.power = 0;
     mod_data mods;
     mod_data_init(&mods, &r, c.batch, c.heads * c.ratio, c.m, c.n);
     tensors t = make_tensors(&c, &r, &mods);

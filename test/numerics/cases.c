@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const input_names[] = {"normal", "short", "peaked", "huge",
-                                          "zeros",  "alike", "special"};
+static const char *const input_names[] = {
+    "normal", "short", "peaked", "huge", "zeros", "alike", "rising", "special"};
 
 /* Dims: batch, head, position, dim. */
 static const num_layout layouts[] = {
@@ -40,10 +40,12 @@ static bool is_short(const group *g)
 
 static input_kind any_input(num_rng *r, const group *g)
 {
-    static const input_kind often[] = {NORMAL, NORMAL,  NORMAL, SHORT,
-                                       PEAKED, PEAKED,  HUGE_,  ZEROS,
-                                       ALIKE,  SPECIAL, SPECIAL};
-    input_kind kind = often[num_below(r, 11)];
+    static const input_kind often[] = {NORMAL, NORMAL,  NORMAL, SHORT, PEAKED,
+                                       PEAKED, HUGE_,   ZEROS,  ALIKE, RISING,
+                                       RISING, SPECIAL, SPECIAL};
+    input_kind kind = often[num_below(r, 13)];
+    if (kind == RISING && g->type == NUM_F32)
+        kind = ALIKE;
     if (kind == HUGE_ && !g->score->takes_huge)
         kind = PEAKED;
     if (is_short(g) && kind == NORMAL)
@@ -67,7 +69,8 @@ static double any_scale(num_rng *r, const group *g, input_kind kind)
         if (is_short(g))
             return short_scale(g->dim);
         return factors[num_below(r, 6)] / sqrt(g->dim);
-    case SHORT: return short_scale(g->dim);
+    case SHORT:
+    case RISING: return short_scale(g->dim);
     /* Products to 900, sums to about 3 * 300 * sqrt(d). */
     case PEAKED:
     case ALIKE: return 8 * short_scale(g->dim);
@@ -93,6 +96,10 @@ attention_case make_case(num_rng *r, const group *g)
     c.scale = any_scale(r, g, c.input);
     for (int i = 0; i < 4; i++)
         c.layouts[i] = num_below(r, 2) ? 0 : num_below(r, NLAYOUTS);
+    /* Weights that are large beside 1, or small: sums of bf16 have room for
+     * some of that. */
+    if (c.input == RISING && g->type == NUM_BF16)
+        c.power = 70 * num_between(r, -1, 1);
     c.shared = num_below(r, 8) == 0;
     c.reversed = num_below(r, 8) == 0;
     return c;
@@ -103,12 +110,12 @@ void describe_case(const attention_case *c, char text[512])
     const group *g = c->group;
     snprintf(text, 512,
              "%s d=%d dv=%d mask=%s score=%s b=%d h=%dx%d m=%d n=%d scale=%g "
-             "input=%s q=%s k=%s v=%s o=%s%s%s",
+             "input=%s v=2^%d q=%s k=%s v=%s o=%s%s%s",
              num_name(g->type), g->dim, g->value_dim,
              g->mask->expression ? g->mask->expression : "none",
              g->score->expression ? g->score->expression : "none", c->batch,
              c->heads, c->ratio, c->m, c->n, c->scale, input_names[c->input],
-             layouts[c->layouts[0]].name, layouts[c->layouts[1]].name,
+             c->power, layouts[c->layouts[0]].name, layouts[c->layouts[1]].name,
              layouts[c->layouts[2]].name, layouts[c->layouts[3]].name,
              c->shared ? " shared" : "", c->reversed ? " reversed" : "");
 }
@@ -125,7 +132,8 @@ static double any_key(num_rng *r, const attention_case *c)
 {
     bool f16 = c->group->type == NUM_F16;
     switch (c->input) {
-    case SHORT: return whole_by(r, 8, -2);
+    case SHORT:
+    case RISING: return whole_by(r, 8, -2);
     case PEAKED:
     case ALIKE: return whole_by(r, 30, 0);
     case HUGE_: return whole_by(r, 3, f16 ? 13 : 57);
@@ -141,20 +149,21 @@ static void fill(num_tensor *t, num_rng *r, const attention_case *c,
         num_write(t->type, num_at(t, i), any(r, c));
 }
 
-/* All keys of a head become its first one. */
-static void repeat_first(num_tensor *k)
+/* All keys of a head become its first one, or multiples of it. */
+static void repeat_first(num_tensor *k, bool rising)
 {
     int64_t row = k->size[3], n = k->size[2];
     for (int64_t i = 0, count = num_count(k); i < count; i++) {
         int64_t key = i / row % n;
+        double first = num_read(k->type, num_at(k, i - key * row));
         num_write(k->type, num_at(k, i),
-                  num_read(k->type, num_at(k, i - key * row)));
+                  rising ? first * (1 + (double)key / 4) : first);
     }
 }
 
 static double any_value(num_rng *r, const attention_case *c)
 {
-    return num_normal(r);
+    return ldexp(num_normal(r), c->power);
 }
 
 /* What no key beyond the mask may bring in. Keys are poisoned for whole
@@ -212,8 +221,8 @@ tensors make_tensors(const attention_case *c, num_rng *r, const mod_data *mods)
         num_tensor_new(NUM_F32, 3, (int32_t[]){c->batch, heads, c->m}, NULL)};
     fill(&t.q, r, c, any_key);
     fill(&t.k, r, c, any_key);
-    if (c->input == ALIKE)
-        repeat_first(&t.k);
+    if (c->input == ALIKE || c->input == RISING)
+        repeat_first(&t.k, c->input == RISING);
     fill(&t.v, r, c, any_value);
     if (c->input != SPECIAL)
         return t;

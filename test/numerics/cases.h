@@ -25,6 +25,7 @@ typedef enum input_kind {
     HUGE_,   /* scores near the end of what f32 (f16: its input) holds, exact */
     ZEROS,   /* q and k are 0 */
     ALIKE,   /* all keys are the same, with large scores */
+    RISING,  /* keys are multiples of the first, ever larger; 16 bits only */
     SPECIAL, /* infinities and NaNs in v, seen by some rows or by none */
     INPUT_KINDS
 } input_kind;
@@ -33,6 +34,7 @@ typedef struct attention_case {
     int batch, heads, ratio, m, n; /* heads of k and v; m queries, n keys */
     double scale;
     input_kind input;
+    int power;      /* of two, that values are multiplied by */
     int layouts[4]; /* of q, k, v, o: index into layouts[] */
     bool shared;    /* k and v: one batch for all, by a stride of 0 */
     bool reversed;  /* k and v: keys backwards, by a negative stride */
