@@ -161,6 +161,26 @@ static int current_handle(const tc_cuda *c, tc_cu_context *context)
     return handle;
 }
 
+uint64_t tc_cuda_current(const tc_cuda *c)
+{
+    unsigned long long id;
+    tc_cu_context context;
+    if (c->context_id)
+        return c->context_id(NULL, &id) ? 0 : 1 + (uint64_t)id;
+    return c->context_get(&context) ? 0 : (uintptr_t)context;
+}
+
+bool tc_cuda_resume(const tc_cuda *c, const tc_cuda_context *context)
+{
+    tc_cu_context popped;
+    if (c->context_push(context->handle))
+        return false;
+    if (tc_cuda_current(c) == context->number)
+        return true;
+    c->context_pop(&popped);
+    return false;
+}
+
 int tc_cuda_current_device(const tc_cuda *c)
 {
     tc_cu_context context = NULL;
@@ -185,6 +205,26 @@ static int retain_primary(const tc_cuda *c, tc_cuda_device *d,
     return code;
 }
 
+/* A code of the driver. */
+static int enter(const tc_cuda *c, tc_cuda_scope *scope)
+{
+    tc_cuda_context *context = &scope->context;
+    int code = 0;
+    if (current_handle(c, &context->handle) != scope->device->handle) {
+        code = retain_primary(c, scope->device, &context->handle);
+        if (!code)
+            code = c->context_push(context->handle);
+        scope->pushed = !code;
+    }
+    if (code)
+        return code;
+    context->number = tc_cuda_current(c);
+    if (context->number)
+        return 0;
+    tc_cuda_leave(scope);
+    return TC_CU_INVALID_CONTEXT;
+}
+
 tilec_status tc_cuda_enter(tc_cuda *c, int ordinal, tc_cuda_scope *scope,
                            tilec_error *error)
 {
@@ -196,16 +236,11 @@ tilec_status tc_cuda_enter(tc_cuda *c, int ordinal, tc_cuda_scope *scope,
                        "there is no CUDA device %d, only 0 to %d", ordinal,
                        c->ndevices - 1);
     scope->device = &c->devices[ordinal];
-    if (current_handle(c, &scope->context) == scope->device->handle)
-        return TILEC_OK;
-    int code = retain_primary(c, scope->device, &scope->context);
-    if (!code)
-        code = c->context_push(scope->context);
+    int code = enter(c, scope);
     if (code)
         return tc_fail(error, TILEC_MACHINE,
                        "CUDA device %d (%s) has no context: %s", ordinal,
                        scope->device->name, tc_cuda_error(c, code).text);
-    scope->pushed = true;
     return TILEC_OK;
 }
 

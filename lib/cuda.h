@@ -121,11 +121,23 @@ tc_cuda_text tc_cuda_error(const tc_cuda *c, int code);
 /* The ordinal of the current context's device; 0 where there is none. */
 int tc_cuda_current_device(const tc_cuda *c);
 
+/* A handle may come again when its context is gone; the number does not, but
+ * with a driver before CUDA 12.0, which gives none: it is the handle there. */
+typedef struct tc_cuda_context {
+    tc_cu_context handle;
+    uint64_t number;
+} tc_cuda_context;
+
+/* The number of the current one; 0: there is none. */
+uint64_t tc_cuda_current(const tc_cuda *c);
+/* Makes it current until context_pop; false: it is gone. */
+bool tc_cuda_resume(const tc_cuda *c, const tc_cuda_context *context);
+
 /* Makes a context of the device current, until tc_cuda_leave. */
 typedef struct tc_cuda_scope {
     tc_cuda *cuda;
     tc_cuda_device *device;
-    tc_cu_context context;
+    tc_cuda_context context;
     bool pushed;
 } tc_cuda_scope;
 tilec_status tc_cuda_enter(tc_cuda *c, int ordinal, tc_cuda_scope *scope,

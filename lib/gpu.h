@@ -116,7 +116,7 @@ typedef struct tc_gpu_loaded tc_gpu_loaded;
 struct tc_gpu_loaded {
     tc_gpu_loaded *next;
     tc_cuda *cuda;
-    tc_cu_context context;
+    tc_cuda_context context;
     const tc_cuda_device *device;
     tc_cu_module module;
     tc_cu_function function;
@@ -134,8 +134,8 @@ enum { TC_GPU_SPARE_BYTES = 256 };
 
 /* The newest; NULL: none yet. */
 const tc_gpu_loaded *tc_gpu_first(const tc_gpu_code *code);
-/* In that context; NULL: not loaded there. */
-const tc_gpu_loaded *tc_gpu_find(const tc_gpu_code *code, tc_cu_context cx);
+/* In the context of that number; NULL: not loaded there. */
+const tc_gpu_loaded *tc_gpu_find(const tc_gpu_code *code, uint64_t context);
 
 /* Loads it in the scope's context unless it is there. `log` (may be NULL) gets
  * what an assembler said. */

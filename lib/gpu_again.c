@@ -224,13 +224,12 @@ bool tc_gpu_launch_again(const tilec_kernel *k, const tilec_argument *args,
 {
     tc_gpu_again *g =
         atomic_load_explicit(&k->gpu->again, memory_order_acquire);
-    tc_cu_context cx;
     bool done = false;
     if (!g || options->check_memory ||
         atomic_flag_test_and_set_explicit(&g->busy, memory_order_acquire))
         return false;
     if (g->is_there && is_like(g, args, nargs) &&
-        !g->loaded->cuda->context_get(&cx) && cx == g->loaded->context)
+        tc_cuda_current(g->loaded->cuda) == g->loaded->context.number)
         g->is_there = done = launch_kept(g, args, options->stream);
     atomic_flag_clear_explicit(&g->busy, memory_order_release);
     return done;

@@ -16,7 +16,7 @@
 
 struct tc_gpu_graph {
     const tc_cuda *cuda;
-    tc_cu_context context;
+    tc_cuda_context context;
     tc_cu_graph graph;
     tc_cu_graph_node node;
     tc_cu_graph_exec exec;
@@ -82,7 +82,7 @@ void tc_gpu_graph_free(tc_gpu_graph *g)
     tc_cu_context popped;
     if (!g)
         return;
-    if (!g->cuda->context_push(g->context)) {
+    if (tc_cuda_resume(g->cuda, &g->context)) {
         if (g->exec)
             g->cuda->graph_exec_free(g->exec);
         if (g->graph)
@@ -94,7 +94,7 @@ void tc_gpu_graph_free(tc_gpu_graph *g)
 
 bool tc_gpu_graph_fits(const tc_gpu_graph *g, const tc_gpu_call *c)
 {
-    return g->context == c->loaded->context;
+    return g->context.number == c->loaded->context.number;
 }
 
 int tc_gpu_graph_set(tc_gpu_graph *g, const tc_gpu_call *c)

@@ -193,7 +193,7 @@ static bool is_of(tc_cu_stream stream, const tc_gpu_loaded *l)
 {
     tc_cu_context cx;
     return (uintptr_t)stream <= 2 || l->cuda->stream_context(stream, &cx) ||
-           cx == l->context;
+           cx == l->context.handle;
 }
 
 static tilec_status wait_for(const tilec_kernel *k, const tc_gpu_code *code,
@@ -204,7 +204,7 @@ static tilec_status wait_for(const tilec_kernel *k, const tc_gpu_code *code,
     for (; s == TILEC_OK && l; l = l->next) {
         tc_cu_context popped;
         /* A context that cannot be made current is gone. */
-        if (!is_of(stream, l) || l->cuda->context_push(l->context))
+        if (!is_of(stream, l) || !tc_cuda_resume(l->cuda, &l->context))
             continue;
         s = read_report(k, code, l, stream, error);
         l->cuda->context_pop(&popped);

@@ -431,7 +431,7 @@ tilec_status tc_gpu_get_loaded(const tilec_kernel *k, int which,
     int capturing = 0;
     *code =
         atomic_load_explicit(&k->gpu->variants[which], memory_order_acquire);
-    *loaded = *code ? tc_gpu_find(*code, scope->context) : NULL;
+    *loaded = *code ? tc_gpu_find(*code, scope->context.number) : NULL;
     if (*loaded)
         return TILEC_OK;
     if (stream && !scope->cuda->stream_capturing(stream, &capturing) &&
@@ -474,10 +474,9 @@ static tilec_status launch_variant(struct attempt *t, int which)
     const tc_gpu_code *code =
         atomic_load_explicit(&r->k->gpu->variants[which], memory_order_acquire);
     const tc_gpu_loaded *l = code ? tc_gpu_first(code) : NULL;
-    tc_cu_context cx = NULL;
-    if (!l || r->options->check_memory || l->cuda->context_get(&cx) || !cx)
+    if (!l || r->options->check_memory)
         return launch_slowly(t, which);
-    t->loaded = tc_gpu_find(code, cx);
+    t->loaded = tc_gpu_find(code, tc_cuda_current(l->cuda));
     if (!t->loaded ||
         (r->device >= 0 && r->device != t->loaded->device->ordinal))
         return launch_slowly(t, which);

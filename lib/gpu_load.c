@@ -17,10 +17,10 @@ const tc_gpu_loaded *tc_gpu_first(const tc_gpu_code *c)
     return atomic_load_explicit(&c->loaded, memory_order_acquire);
 }
 
-const tc_gpu_loaded *tc_gpu_find(const tc_gpu_code *c, tc_cu_context cx)
+const tc_gpu_loaded *tc_gpu_find(const tc_gpu_code *c, uint64_t context)
 {
     const tc_gpu_loaded *l = tc_gpu_first(c);
-    while (l && l->context != cx)
+    while (l && l->context.number != context)
         l = l->next;
     return l;
 }
@@ -302,7 +302,7 @@ static tilec_status load_locked(tc_gpu_code *c, const tc_gpu_settings *settings,
                                 const tc_gpu_loaded **out, tc_cuda_log *log,
                                 tilec_error *error)
 {
-    *out = tc_gpu_find(c, scope->context);
+    *out = tc_gpu_find(c, scope->context.number);
     if (*out)
         return TILEC_OK;
     const tc_section *image;
@@ -330,7 +330,7 @@ tilec_status tc_gpu_load(tc_gpu_code *c, const tc_gpu_settings *settings,
                          const tc_cuda_scope *scope, const tc_gpu_loaded **out,
                          tc_cuda_log *log, tilec_error *error)
 {
-    *out = tc_gpu_find(c, scope->context);
+    *out = tc_gpu_find(c, scope->context.number);
     if (*out)
         return TILEC_OK;
     /* Too large for a stack that a caller of a launch may have. */
@@ -368,7 +368,7 @@ void tc_gpu_unload(tc_gpu_code *c)
         tc_gpu_loaded *next = l->next;
         tc_cu_context popped;
         tc_cuda *cuda = l->cuda;
-        bool is_gone = cuda->context_push(l->context) != 0;
+        bool is_gone = !tc_cuda_resume(cuda, &l->context);
         unload(l, is_gone);
         if (!is_gone)
             cuda->context_pop(&popped);

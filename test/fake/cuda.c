@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * FAKE_WITHOUT_LAUNCH: an old one, without cuLaunchKernel. FAKE_WITHOUT_MAPS:
- * not so old, without what came with 12.0: cuTensorMapEncodeTiled, graphs.
+ * not so old, without what came with 12.0: cuTensorMapEncodeTiled, graphs,
+ * numbers of contexts.
  * FAKE_WITHOUT_PLACES: newer still, without cuFuncGetParamInfo.
  */
 #include "test/fake/cuda.h"
@@ -152,6 +153,21 @@ FAKE(cuCtxGetCurrent, struct context **cx)
     *cx = depth ? stack[depth - 1] : NULL;
     return 0;
 }
+
+#ifndef FAKE_WITHOUT_MAPS
+FAKE(cuCtxGetId, struct context *cx, unsigned long long *id)
+{
+    if (fails()) {
+        COUNT(lost);
+        return 999;
+    }
+    cx = cx || !depth ? cx : stack[depth - 1];
+    if (!cx)
+        return 201;
+    *id = (unsigned long long)(cx - &contexts[0][0]) + fake_cuda.age;
+    return 0;
+}
+#endif
 
 FAKE(cuCtxPushCurrent_v2, struct context *cx)
 {

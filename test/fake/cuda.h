@@ -22,6 +22,7 @@ typedef struct fake_cuda_state {
     int encode;             /* of tensor maps */
     int graph, graph_set;   /* of graphs that are made, and given others */
     unsigned long long epoch; /* added to a stream's handle, its number */
+    unsigned long long age;   /* added to a context's number: it is another */
     int registers, local_bytes, static_shared, max_threads;
     /* The sizes of a launch's parameters, so that it can copy them. */
     int nsizes;
@@ -32,8 +33,8 @@ typedef struct fake_cuda_state {
     int fail_at, calls;
 
     /* What it was asked: how often. made, dropped: links, streams, events,
-     * graphs; lost: contexts that could not be made current. launches: graphs'
-     * too. */
+     * graphs; lost: contexts that could not be made current, or told. launches:
+     * graphs' too. */
     int inits, retains, pushes, pops, links, loads, unloads, launches, allocs,
         frees, synchronizes, encodes, sets, made, dropped, lost, graph_launches,
         graph_sets;

@@ -426,6 +426,26 @@ START_TEST(graphs_that_fail)
 }
 END_TEST
 
+START_TEST(graphs_of_a_context_that_is_gone)
+{
+    expect_sizes();
+    ck_assert_ptr_nonnull(fake_use(0, 1));
+    tilec_kernel *k = gpu_compile(cx, text);
+    launch_often(k, OFTEN, nothing);
+    int graphs = fake->graph_launches;
+    call c;
+    make_call(&c);
+    fake->age = 100;
+    ck_assert(!tc_gpu_launch_again(k, c.args, GIVEN, &c.options));
+    launch_often(k, PLAIN, nothing);
+    ck_assert_int_eq(fake->graph_launches, graphs);
+    fake->age = 200;
+    int dropped = fake->dropped;
+    tilec_kernel_free(k);
+    ck_assert_int_eq(fake->dropped, dropped);
+}
+END_TEST
+
 START_TEST(graphs_nobody_wants)
 {
     tilec_context *c;
@@ -451,6 +471,7 @@ void gpu_again_tests(TCase *t)
     tcase_add_test(t, where_graphs_are_none);
     tcase_add_test(t, graphs_beside_a_capture);
     tcase_add_test(t, graphs_that_fail);
+    tcase_add_test(t, graphs_of_a_context_that_is_gone);
     tcase_add_test(t, graphs_nobody_wants);
     tcase_add_loop_test(t, no_launch_depends_on_the_one_before, 0, 2);
     tcase_add_test(t, what_is_like_the_last_one);

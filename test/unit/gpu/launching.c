@@ -363,6 +363,31 @@ START_TEST(callers_contexts_stay)
 }
 END_TEST
 
+/* One that is gone has taken along what was in it; another one by its handle
+ * has nothing of that. */
+START_TEST(a_context_by_the_handle_of_another)
+{
+    ck_assert_ptr_nonnull(fake_use(0, 0));
+    tilec_context *c = gpu_new_context(FAKE_CUDA);
+    tilec_kernel *k = gpu_compile_unloaded(c, careful_text);
+    ck_assert_int_eq(tilec_kernel_load(k, -1, &last_error), TILEC_OK);
+    ck_assert_int_eq(tilec_kernel_load(k, -1, &last_error), TILEC_OK);
+    int loads = fake->loads;
+    fake->age = 100;
+    ck_assert_int_eq(tilec_kernel_load(k, -1, &last_error), TILEC_OK);
+    ck_assert_int_eq(tilec_kernel_load(k, -1, &last_error), TILEC_OK);
+    ck_assert_int_eq(fake->loads, 2 * loads);
+    int nwaits = fake->synchronizes;
+    ck_assert_int_eq(tilec_kernel_synchronize(k, NULL, &last_error), TILEC_OK);
+    ck_assert_int_eq(fake->synchronizes, nwaits + loads);
+    tilec_kernel_free(k);
+    tilec_context_free(c);
+    ck_assert_int_eq(fake->unloads, loads);
+    ck_assert_int_eq(fake->frees, fake->allocs / 2);
+    ck_assert_int_eq(fake->pushes, fake->pops);
+}
+END_TEST
+
 START_TEST(nothing_is_loaded_into_a_capture)
 {
     tilec_kernel *k = gpu_compile_unloaded(cx, scale_text);
@@ -424,6 +449,7 @@ void gpu_launching_tests(TCase *t)
     tcase_add_test(t, long_axes_behind_the_first);
     tcase_add_test(t, refuses_launches);
     tcase_add_test(t, callers_contexts_stay);
+    tcase_add_test(t, a_context_by_the_handle_of_another);
     tcase_add_test(t, nothing_is_loaded_into_a_capture);
     tcase_add_test(t, threads_load_once);
 }
