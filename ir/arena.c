@@ -38,6 +38,12 @@ void tc_arena_reset(tc_arena *a)
     a->used = 0;
 }
 
+void tc_memory_fail(const tc_memory *m)
+{
+    assert(m->unwind && "allocation outside of a public entry");
+    longjmp(*m->unwind, 1);
+}
+
 /* The one place where running out of memory is noticed. */
 static tc_chunk *new_chunk(tc_memory *m, size_t size)
 {
@@ -45,10 +51,8 @@ static tc_chunk *new_chunk(tc_memory *m, size_t size)
     bool planned = m->fail_after && --m->fail_after == 0;
     if (!planned && size <= SIZE_MAX - sizeof *c)
         c = calloc(1, sizeof *c + size);
-    if (!c) {
-        assert(m->unwind && "allocation outside of a public entry");
-        longjmp(*m->unwind, 1);
-    }
+    if (!c)
+        tc_memory_fail(m);
     c->size = size;
     return c;
 }

@@ -35,6 +35,10 @@ typedef struct tc_arena {
     size_t used;      /* bytes taken from the newest chunk */
 } tc_arena;
 
+/* Jumps to the unwind point, when memory that is no arena's was not to be had.
+ */
+_Noreturn void tc_memory_fail(const tc_memory *memory);
+
 void tc_arena_init(tc_arena *a, tc_memory *memory);
 /* Gives back all memory; the arena is empty and can be used again. */
 void tc_arena_reset(tc_arena *a);

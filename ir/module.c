@@ -12,7 +12,7 @@ tc_module *tc_module_new(tc_context *cx)
 {
     tc_module *m = calloc(1, sizeof *m);
     if (!m)
-        longjmp(*cx->memory.unwind, 1);
+        tc_memory_fail(&cx->memory);
     m->cx = cx;
     tc_arena_init(&m->arena, &cx->memory);
     return m;

@@ -123,12 +123,12 @@ static void take(tc_arena *a, const cJSON *entry, tc_config *out)
     }
 }
 
-bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
-                       const tc_config_query *query, tc_config *out)
+/* Deletes root. */
+static bool find_in(tc_arena *a, cJSON *root, const tc_config_query *query,
+                    tc_config *out)
 {
     const cJSON *entry, *best = NULL;
     *out = (tc_config){0};
-    cJSON *root = cJSON_ParseWithLength(json, len);
     cJSON_ArrayForEach(entry, field(root, "configs"))
     {
         if (fits(entry, query) &&
@@ -142,13 +142,25 @@ bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
     return found;
 }
 
+bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
+                       const tc_config_query *query, tc_config *out)
+{
+    return find_in(a, cJSON_ParseWithLength(json, len), query, out);
+}
+
+/* What is embedded is JSON: if it does not parse, there is no memory. */
 bool tc_config_find(tc_arena *a, const tc_config_query *query, tc_config *out)
 {
     const tc_embedded *e = tc_embedded_configs;
     while (e->name && strcmp(e->name, query->kernel) != 0)
         e++;
     *out = (tc_config){0};
-    return e->name && tc_config_find_in(a, e->text, e->len, query, out);
+    if (!e->name)
+        return false;
+    cJSON *root = cJSON_ParseWithLength(e->text, e->len);
+    if (!root)
+        tc_memory_fail(a->memory);
+    return find_in(a, root, query, out);
 }
 
 bool tc_config_suits(const tc_config *c, const tilec_binding *bindings,

@@ -327,7 +327,7 @@ static bool make_kernel(compiler *c)
 {
     tc_host_kernel *k = calloc(1, sizeof *k);
     if (!k)
-        longjmp(*c->cx->memory.unwind, 1);
+        tc_memory_fail(&c->cx->memory);
     c->result = k;
     tc_arena_init(&k->arena, &c->cx->memory);
     k->sites = copy_sites(&k->arena, &c->emit);

@@ -176,7 +176,7 @@ static bool give_text(compiler *c, const char *s, size_t n)
 {
     c->text = malloc(n + 1);
     if (!c->text)
-        longjmp(*c->cx->memory.unwind, 1);
+        tc_memory_fail(&c->cx->memory);
     memcpy(c->text, s, n);
     c->text[n] = 0;
     c->len = n;
@@ -192,7 +192,7 @@ static bool give_module_text(compiler *c)
         memcpy(c->text, s, n + 1);
     LLVMDisposeMessage(s);
     if (!c->text)
-        longjmp(*c->cx->memory.unwind, 1);
+        tc_memory_fail(&c->cx->memory);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include "test/unit/run.h"
 
 #include <check.h>
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,6 +194,38 @@ START_TEST(shipped_configurations_are_read)
 }
 END_TEST
 
+static void *no_memory(size_t size)
+{
+    (void)size;
+    return NULL;
+}
+
+/* Not the same as one that is not there. */
+START_TEST(no_memory_for_configurations)
+{
+    cJSON_Hooks none = {no_memory, free};
+    tc_config_query q = {.kernel = "attention_fwd",
+                         .target = tc_target_get("sm_80"),
+                         .dtype = "bf16",
+                         .d = 64,
+                         .dv = 64,
+                         .mask = "none",
+                         .length = 1,
+                         .score = "none"};
+    tc_config c;
+    jmp_buf here;
+    cJSON_InitHooks(&none);
+    cx->memory.unwind = &here;
+    bool unwound = setjmp(here) != 0;
+    if (!unwound)
+        (void)tc_config_find(&cx->arena, &q, &c);
+    cx->memory.unwind = NULL;
+    cJSON_InitHooks(NULL);
+    ck_assert(unwound);
+    ck_assert(tc_config_find(&cx->arena, &q, &c));
+}
+END_TEST
+
 /* What is compiled by its name alone is as configured, but for what the caller
  * says. */
 START_TEST(an_embedded_kernel_is_configured)
@@ -278,6 +311,7 @@ int main(void)
     tcase_add_test(t, shipped_configurations_are_read);
     suite_add_tcase(s, t);
     tcase_add_test(t, an_embedded_kernel_is_configured);
+    tcase_add_test(t, no_memory_for_configurations);
     tcase_add_test(t, a_data_type_that_is_named_comes_before_dims);
     return run_suite(s);
 }
