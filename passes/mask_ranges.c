@@ -23,6 +23,7 @@
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/question.h"
+#include "passes/span.h"
 #include "passes/truth.h"
 
 #include <math.h>
@@ -114,13 +115,20 @@ static bool hide_alike(const tc_region *r, const tc_value *seen)
     return true;
 }
 
+/* Is the loop's index a position? */
+static bool is_in_tensors(const tc_loop *l)
+{
+    tc_span lo = tc_span_of(l->op->in[0]), hi = tc_span_of(l->op->in[1]);
+    return lo.low >= 0 && hi.low >= 0 && hi.high <= TC_MAX_SIZE;
+}
+
 /* Is the question whether any row sees anything, and does the step make -inf of
  * what is not seen, and hide nothing else? Then it is the same for each row. */
 static bool is_by_rows(const tc_loop *l, const tc_op *branch)
 {
     const tc_op *any = match_any(branch->in[0]);
     const tc_op *row = any ? match_any(any->in[0]) : NULL;
-    if (!row || tc_op_int(row, "axis") != 1)
+    if (!row || tc_op_int(row, "axis") != 1 || !is_in_tensors(l))
         return false;
     tc_each_op (op, branch->regions[0])
         if (op->code == TC_SELECT && has_part(op->in[0], row->in[0]) &&

@@ -69,12 +69,23 @@ static void go_to(tc_interp *it, const tc_region *r)
     top(it)->next = r->first;
 }
 
+/* What is promised of its ends. */
+static bool check_ends(tc_interp *it, const tc_op *op, int64_t lo, int64_t hi)
+{
+    bool fits = lo >= 0 && hi >= 0 && hi <= TC_MAX_SIZE;
+    return fits || !tc_op_int(op, "by_rows") ||
+           tc_interp_find(it, op, NULL, NULL,
+                          "by_rows: it runs from %lld to %lld, expected ends "
+                          "from 0 to %d",
+                          (long long)lo, (long long)hi, TC_MAX_SIZE);
+}
+
 bool tc_interp_for(tc_interp *it, const tc_op *op)
 {
     tc_inum lo, hi, step;
     if (!tc_interp_decide(it, op, 0, &lo) ||
         !tc_interp_decide(it, op, 1, &hi) ||
-        !tc_interp_decide(it, op, 2, &step))
+        !tc_interp_decide(it, op, 2, &step) || !check_ends(it, op, lo.i, hi.i))
         return false;
     const tc_region *r = op->regions[0];
     uint64_t trips = tc_trip_count(lo.i, hi.i, step.i);

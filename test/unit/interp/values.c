@@ -240,6 +240,34 @@ START_TEST(control)
 }
 END_TEST
 
+/* Positions end well before ints wrap. */
+START_TEST(ends_that_are_no_positions)
+{
+    static const struct {
+        const char *lo, *hi;
+        bool fits;
+    } ends[] = {{"0", "9", true},
+                {"2147483000", "2147418112", true},
+                {"-1", "9", false},
+                {"9", "-1", false},
+                {"2147418000", "2147418113", false}};
+    for (unsigned i = 0; i < sizeof ends / sizeof *ends; i++) {
+        interp_text("kernel @k() warps(1) grid(1) {\n"
+                    "  for %i = LO to HI step 64 by_rows(true) {\n"
+                    "  }\n"
+                    "}\n");
+        interp_change("LO", ends[i].lo);
+        interp_change("HI", ends[i].hi);
+        interp_parse();
+        ck_assert(interp_try(NULL, NULL) == ends[i].fits);
+        if (ends[i].fits)
+            interp_expect_nothing();
+        else
+            interp_expect("expected ends from 0 to 2147418112", "for %i", NULL);
+    }
+}
+END_TEST
+
 /* Every element once, though four threads hold each. */
 START_TEST(atomics)
 {
@@ -286,6 +314,7 @@ void interp_value_tests(TCase *t)
     tcase_add_test(t, mma_wants_its_layouts);
     tcase_add_test(t, convert_across_warps);
     tcase_add_test(t, control);
+    tcase_add_test(t, ends_that_are_no_positions);
     tcase_add_test(t, atomics);
     tcase_add_test(t, stores_that_add);
 }
