@@ -19,8 +19,8 @@
  * wait, but goes the usual way too.
  *
  * Of many such launches in a row into one stream, those that follow are
- * launches of a graph (gpu_graph.c), which cannot run beside itself, as the
- * same kernel in two streams can, and which no capture takes.
+ * launches of a graph of that stream (gpu_graph.c), which cannot run beside
+ * itself, as the same kernel in two streams can, and which no capture takes.
  */
 #include "lib/gpu_again.h"
 
@@ -31,8 +31,9 @@ enum { ALIGNMENT = 16 };
 
 enum { MOST_NAME = 32 };
 
-/* Launches in a row before a graph is worth its making. */
-enum { MANY = 8 };
+/* Launches in a row before a graph is worth its making: those before the first
+ * one, and at most; each takes twice as many as that before. */
+enum { MANY = 8, MOST = 1 << 30 };
 
 /* What a launch was given for one parameter. */
 struct like {
@@ -56,9 +57,10 @@ struct tc_gpu_again {
     int32_t grid[3];
     tc_gpu_packed packed;
     size_t nargs;
-    /* How many went into that stream, one behind the other, at most MANY. */
+    /* How many went into that stream, one behind the other; and have to before
+     * it gets a graph. */
     tc_cu_stream stream;
-    unsigned in_row;
+    unsigned in_row, worth;
     bool has_no_graph; /* can be made */
     tc_gpu_graph *graph;
     bool is_set;                           /* it has the bytes */
@@ -171,8 +173,8 @@ static bool are_many(tc_gpu_again *g, tc_cu_stream stream)
     if (stream != g->stream)
         g->in_row = 0;
     g->stream = stream;
-    g->in_row += g->in_row < MANY;
-    return g->in_row == MANY && (uintptr_t)stream != TC_CU_STREAM_PER_THREAD;
+    g->in_row += g->in_row < MOST;
+    return g->in_row >= MANY && (uintptr_t)stream != TC_CU_STREAM_PER_THREAD;
 }
 
 /* That of all threads never is. */
@@ -183,15 +185,20 @@ static bool is_captured(const tc_cuda *cuda, tc_cu_stream stream)
            (cuda->stream_capturing(stream, &status) || status);
 }
 
-/* NULL: it cannot be one. */
+/* NULL: it is none. Streams that take turns with many launches each soon keep
+ * what they have. */
 static tc_gpu_graph *graph_of(tc_gpu_again *g, const tc_gpu_call *c)
 {
-    if (!g->graph && !g->has_no_graph) {
-        g->graph = tc_gpu_graph_new(c);
-        g->has_no_graph = !g->graph;
-        g->is_set = g->graph != NULL;
-    }
-    return g->graph && tc_gpu_graph_fits(g->graph, c) ? g->graph : NULL;
+    if (g->graph && tc_gpu_graph_fits(g->graph, c, g->stream))
+        return g->graph;
+    if (g->in_row < g->worth || g->has_no_graph)
+        return NULL;
+    tc_gpu_graph_free(g->graph);
+    g->graph = tc_gpu_graph_new(c, g->stream);
+    g->has_no_graph = !g->graph;
+    g->is_set = g->graph != NULL;
+    g->worth = 2 * g->worth < MOST ? 2 * g->worth : MOST;
+    return g->graph;
 }
 
 /* A code of the driver. */
@@ -205,7 +212,7 @@ static int submit(tc_gpu_again *g, tc_cu_stream stream)
     if (!graph || (!g->is_set && tc_gpu_graph_set(graph, &c)))
         return tc_gpu_submit(&c, stream);
     g->is_set = true;
-    return tc_gpu_graph_launch(graph, stream);
+    return tc_gpu_graph_launch(graph);
 }
 
 /* False: what is kept may be half of one launch and half of another. */
@@ -299,6 +306,7 @@ static tc_gpu_again *room_for(const tilec_kernel *k)
     g->has_no_graph = k->gpu->settings->no_graphs;
     g->graph = NULL;
     g->in_row = 0;
+    g->worth = MANY;
     if (atomic_compare_exchange_strong(&k->gpu->again, &none, g))
         return g;
     free(g);

@@ -43,16 +43,16 @@ int tc_gpu_submit(const tc_gpu_call *c, tc_cu_stream stream);
 
 typedef struct tc_gpu_graph tc_gpu_graph;
 
-/* Of a call, in whose context it runs. From one thread at a time, all of it.
- * NULL: the driver makes none. */
-tc_gpu_graph *tc_gpu_graph_new(const tc_gpu_call *c);
-/* Accepts NULL. */
+/* Of a call into a stream, in whose context it runs. From one thread at a time,
+ * all of it. NULL: the driver makes none. */
+tc_gpu_graph *tc_gpu_graph_new(const tc_gpu_call *c, tc_cu_stream stream);
+/* Accepts NULL; it may run. */
 void tc_gpu_graph_free(tc_gpu_graph *g);
-bool tc_gpu_graph_fits(const tc_gpu_graph *g, const tc_gpu_call *c);
+bool tc_gpu_graph_fits(const tc_gpu_graph *g, const tc_gpu_call *c,
+                       tc_cu_stream stream);
 /* Other parameters for the launches to come; a code of the driver. */
 int tc_gpu_graph_set(tc_gpu_graph *g, const tc_gpu_call *c);
-/* One launch begins when that before it is done, also in another stream. */
-int tc_gpu_graph_launch(const tc_gpu_graph *g, tc_cu_stream stream);
+int tc_gpu_graph_launch(const tc_gpu_graph *g);
 
 /* ---- Launches like the one before ---- */
 

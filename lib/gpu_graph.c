@@ -17,6 +17,7 @@
 struct tc_gpu_graph {
     const tc_cuda *cuda;
     tc_cuda_context context;
+    tc_cu_stream stream;
     tc_cu_graph graph;
     tc_cu_graph_node node;
     tc_cu_graph_exec exec;
@@ -57,7 +58,7 @@ static int make(tc_gpu_graph *g, const tc_gpu_call *c)
 
 /* Making one would end a capture that is under way, as an allocation would
  * (tc_cuda_zeros). */
-tc_gpu_graph *tc_gpu_graph_new(const tc_gpu_call *c)
+tc_gpu_graph *tc_gpu_graph_new(const tc_gpu_call *c, tc_cu_stream stream)
 {
     const tc_cuda *cuda = c->loaded->cuda;
     int mode = TC_CU_CAPTURE_RELAXED;
@@ -66,6 +67,7 @@ tc_gpu_graph *tc_gpu_graph_new(const tc_gpu_call *c)
         return NULL;
     g->cuda = cuda;
     g->context = c->loaded->context;
+    g->stream = stream;
     if (!cuda->thread_capture_mode(&mode)) {
         int code = make(g, c);
         cuda->thread_capture_mode(&mode);
@@ -92,9 +94,13 @@ void tc_gpu_graph_free(tc_gpu_graph *g)
     free(g);
 }
 
-bool tc_gpu_graph_fits(const tc_gpu_graph *g, const tc_gpu_call *c)
+/* One launch of it begins when that before it is done: into another stream it
+ * would wait for what that one waits for. */
+bool tc_gpu_graph_fits(const tc_gpu_graph *g, const tc_gpu_call *c,
+                       tc_cu_stream stream)
 {
-    return g->context.number == c->loaded->context.number;
+    return g->stream == stream &&
+           g->context.number == c->loaded->context.number;
 }
 
 int tc_gpu_graph_set(tc_gpu_graph *g, const tc_gpu_call *c)
@@ -106,7 +112,7 @@ int tc_gpu_graph_set(tc_gpu_graph *g, const tc_gpu_call *c)
     return g->cuda->graph_exec_set(g->exec, g->node, &node);
 }
 
-int tc_gpu_graph_launch(const tc_gpu_graph *g, tc_cu_stream stream)
+int tc_gpu_graph_launch(const tc_gpu_graph *g)
 {
-    return g->cuda->graph_launch(g->exec, stream);
+    return g->cuda->graph_launch(g->exec, g->stream);
 }

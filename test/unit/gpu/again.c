@@ -358,6 +358,33 @@ START_TEST(many_launches_in_a_row_are_graphs)
 }
 END_TEST
 
+/* It would wait there for what the first stream waits for. */
+START_TEST(another_stream_gets_a_graph_of_its_own)
+{
+    expect_sizes();
+    ck_assert_ptr_nonnull(fake_use(0, 1));
+    tilec_kernel *k = gpu_compile(cx, text);
+    launch_often(k, OFTEN, nothing);
+    fake->made = fake->dropped = fake->graph_launches = 0;
+    for (int i = 0; i < 40; i++)
+        ck_assert_int_eq(launch(k, other_stream).status, TILEC_OK);
+    ck_assert_int_eq(fake->graph_launches, 40 - 15);
+    ck_assert_int_eq(fake->made, 2);
+    ck_assert_int_eq(fake->dropped, 2);
+    /* Not for each row of launches. */
+    for (int i = 0; i < 10; i++)
+        launch_often(k, 31, nothing);
+    ck_assert_int_eq(fake->graph_launches, 40 - 15 + 10 * 31 - 31);
+    for (int i = 0; i < 10; i++) {
+        launch_often(k, 40, nothing);
+        launch(k, other_stream);
+    }
+    ck_assert_int_eq(fake->made, 4);
+    tilec_kernel_free(k);
+    ck_assert_int_eq(fake->dropped, 2 + 4);
+}
+END_TEST
+
 /* Threads have default streams of their own by one handle. */
 static void own_stream(call *c)
 {
@@ -468,6 +495,7 @@ END_TEST
 void gpu_again_tests(TCase *t)
 {
     tcase_add_test(t, many_launches_in_a_row_are_graphs);
+    tcase_add_test(t, another_stream_gets_a_graph_of_its_own);
     tcase_add_test(t, where_graphs_are_none);
     tcase_add_test(t, graphs_beside_a_capture);
     tcase_add_test(t, graphs_that_fail);
