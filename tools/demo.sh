@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 setup
 mkdir -p build
 log=build/build.log
-{ cmake -S . -B build -G Ninja -D TILEC_TESTS=OFF && cmake --build build --target tilec; } \
+{ cmake -S . -B build -G Ninja -D TILEC_TESTS=OFF && cmake --build build; } \
     >$log 2>&1 || {
     tail -40 $log >&2
     echo "demo: the build failed; all of its output is in $log" >&2
