@@ -251,6 +251,20 @@ void tc_cuda_leave(const tc_cuda_scope *scope)
         scope->cuda->context_pop(&popped);
 }
 
+/* ---- Captures ---- */
+
+int tc_cuda_relax(const tc_cuda *c)
+{
+    int mode = TC_CU_CAPTURE_RELAXED;
+    return c->thread_capture_mode(&mode) ? -1 : mode;
+}
+
+void tc_cuda_restore(const tc_cuda *c, int mode)
+{
+    if (mode >= 0)
+        c->thread_capture_mode(&mode);
+}
+
 /* ---- Memory ---- */
 
 /* By a stream of its own: the default one waits for others. */
@@ -278,16 +292,11 @@ static int allocate(const tc_cuda *c, size_t size, tc_cu_address *out)
     return code;
 }
 
-/* Some stream may be captured, by this thread or another, and an allocation
- * would end that, but in the relaxed mode: this is none of the graph's. */
 int tc_cuda_zeros(const tc_cuda *c, size_t size, tc_cu_address *out)
 {
-    int mode = TC_CU_CAPTURE_RELAXED;
-    int code = c->thread_capture_mode(&mode);
-    if (code)
-        return code;
-    code = allocate(c, size, out);
-    c->thread_capture_mode(&mode);
+    int mode = tc_cuda_relax(c);
+    int code = allocate(c, size, out);
+    tc_cuda_restore(c, mode);
     return code;
 }
 

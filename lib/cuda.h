@@ -144,6 +144,12 @@ tilec_status tc_cuda_enter(tc_cuda *c, int ordinal, tc_cuda_scope *scope,
                            tilec_error *error);
 void tc_cuda_leave(const tc_cuda_scope *scope);
 
+/* What allocates, frees or loads would end a capture that is under way, of this
+ * thread or another, but in the relaxed mode: it is none of the graph's.
+ * Between these two, which hand over the mode before. */
+int tc_cuda_relax(const tc_cuda *c);
+void tc_cuda_restore(const tc_cuda *c, int mode);
+
 /* Memory of zeros on the current context's device, for all streams. Waits for
  * none, and may be called while one is captured. A code of the driver. */
 int tc_cuda_zeros(const tc_cuda *c, size_t size, tc_cu_address *out);

@@ -56,24 +56,19 @@ static int make(tc_gpu_graph *g, const tc_gpu_call *c)
     return code ? code : g->cuda->graph_make(&g->exec, g->graph, 0);
 }
 
-/* Making one would end a capture that is under way, as an allocation would
- * (tc_cuda_zeros). */
 tc_gpu_graph *tc_gpu_graph_new(const tc_gpu_call *c, tc_cu_stream stream)
 {
     const tc_cuda *cuda = c->loaded->cuda;
-    int mode = TC_CU_CAPTURE_RELAXED;
     tc_gpu_graph *g = has_graphs(cuda) ? calloc(1, sizeof *g) : NULL;
     if (!g)
         return NULL;
     g->cuda = cuda;
     g->context = c->loaded->context;
     g->stream = stream;
-    if (!cuda->thread_capture_mode(&mode)) {
-        int code = make(g, c);
-        cuda->thread_capture_mode(&mode);
-        if (!code)
-            return g;
-    }
+    int mode = tc_cuda_relax(cuda), code = make(g, c);
+    tc_cuda_restore(cuda, mode);
+    if (!code)
+        return g;
     tc_gpu_graph_free(g);
     return NULL;
 }
@@ -85,10 +80,12 @@ void tc_gpu_graph_free(tc_gpu_graph *g)
     if (!g)
         return;
     if (tc_cuda_resume(g->cuda, &g->context)) {
+        int mode = tc_cuda_relax(g->cuda);
         if (g->exec)
             g->cuda->graph_exec_free(g->exec);
         if (g->graph)
             g->cuda->graph_free(g->graph);
+        tc_cuda_restore(g->cuda, mode);
         g->cuda->context_pop(&popped);
     }
     free(g);

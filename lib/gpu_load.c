@@ -340,8 +340,10 @@ tilec_status tc_gpu_load(tc_gpu_code *c, const tc_gpu_settings *settings,
     *(log ? log : own)->errors = 0;
     *(log ? log : own)->info = 0;
     pthread_mutex_lock(&c->lock);
+    int mode = tc_cuda_relax(scope->cuda);
     tilec_status s =
         load_locked(c, settings, scope, out, log ? log : own, error);
+    tc_cuda_restore(scope->cuda, mode);
     pthread_mutex_unlock(&c->lock);
     free(own);
     return s;
@@ -369,7 +371,9 @@ void tc_gpu_unload(tc_gpu_code *c)
         tc_cu_context popped;
         tc_cuda *cuda = l->cuda;
         bool is_gone = !tc_cuda_resume(cuda, &l->context);
+        int mode = tc_cuda_relax(cuda);
         unload(l, is_gone);
+        tc_cuda_restore(cuda, mode);
         if (!is_gone)
             cuda->context_pop(&popped);
         l = next;

@@ -72,6 +72,17 @@ static int fails(void)
     if (fails())                                                               \
     return 999
 
+static _Thread_local int capture_mode;
+
+/* This ends a capture. */
+static int ends_capture(void)
+{
+    if (fake_cuda.capturing != 1 || capture_mode == 2)
+        return 0;
+    fake_cuda.capturing = 2;
+    return 900;
+}
+
 /* Declared here: cuda.h is not needed to build this. */
 #define FAKE(name, ...)                                                        \
     EXPORT int name(__VA_ARGS__);                                              \
@@ -391,17 +402,6 @@ FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
 }
 #endif
 
-static _Thread_local int capture_mode;
-
-/* This ends a capture. */
-static int ends_capture(void)
-{
-    if (fake_cuda.capturing != 1 || capture_mode == 2)
-        return 0;
-    fake_cuda.capturing = 2;
-    return 900;
-}
-
 #ifndef FAKE_WITHOUT_MAPS
 /* A graph, its node, and what can be launched are one. */
 struct graph {
@@ -519,6 +519,7 @@ FAKE(cuMemAlloc_v2, unsigned long long *address, size_t size)
 FAKE(cuMemFree_v2, unsigned long long address)
 {
     COUNT(frees);
+    ends_capture();
     for (int i = 0; i < FAKE_BLOCKS; i++)
         if ((uintptr_t)blocks[i].start == address)
             blocks[i].start = NULL;

@@ -409,6 +409,21 @@ START_TEST(nothing_is_loaded_into_a_capture)
 }
 END_TEST
 
+/* Somebody else captures when a kernel is freed. */
+START_TEST(nothing_that_is_freed_ends_a_capture)
+{
+    tilec_context *c = gpu_new_context(FAKE_CUDA);
+    tilec_kernel *k = gpu_compile(c, scale_text);
+    ck_assert_int_eq(gpu_launch_scale(k, NULL), TILEC_OK);
+    fake->frees = 0;
+    fake->capturing = 1;
+    tilec_kernel_free(k);
+    tilec_context_free(c);
+    ck_assert_int_gt(fake->frees, 0);
+    ck_assert_int_eq(fake->capturing, 1);
+}
+END_TEST
+
 static void *launch_once(void *arg)
 {
     for (int i = 0; i < 20; i++)
@@ -451,5 +466,6 @@ void gpu_launching_tests(TCase *t)
     tcase_add_test(t, callers_contexts_stay);
     tcase_add_test(t, a_context_by_the_handle_of_another);
     tcase_add_test(t, nothing_is_loaded_into_a_capture);
+    tcase_add_test(t, nothing_that_is_freed_ends_a_capture);
     tcase_add_test(t, threads_load_once);
 }
