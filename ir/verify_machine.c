@@ -326,6 +326,11 @@ static bool check_fetch(const tc_verifier *v, const tc_op *op)
                     tc_type_name(v->cx, op->in[0]->type));
 }
 
+static bool meets_all(const tc_op *op)
+{
+    return op->code == TC_BARRIER && !tc_op_is_word(op, "scope", "group");
+}
+
 /* In the consumer, whose groups all take the same turns, by pairs. */
 static bool check_turn(const tc_verifier *v, const tc_op *op)
 {
@@ -334,8 +339,15 @@ static bool check_turn(const tc_verifier *v, const tc_op *op)
     if (!check_in_consumer(v, op))
         return false;
     const tc_op *other = takes ? op->next : op->prev;
-    while (other && other->code != TC_TAKE_TURN && other->code != TC_PASS_TURN)
+    while (other && other->code != TC_TAKE_TURN &&
+           other->code != TC_PASS_TURN) {
+        if (takes && tc_op_any(other, meets_all))
+            return tc_error(v->cx, other->loc,
+                            "a barrier of all groups in the turn of one: "
+                            "others wait for theirs, expected it before "
+                            "take_turn or behind pass_turn");
         other = takes ? other->next : other->prev;
+    }
     return (other && other->code != op->code) ||
            tc_error(v->cx, op->loc, "%s: expected %s it in the same region",
                     name, takes ? "pass_turn behind" : "take_turn before");

@@ -85,11 +85,12 @@ static void add_places(struct reader *h, tc_access_node *node)
 static tc_access_node *nodes_of(struct reader *h, const tc_region *r,
                                 unsigned depth);
 
+/* Or keeps barriers apart from them. */
 static bool orders_accesses(const tc_op *op)
 {
-    return op->code == TC_BARRIER || op->code == TC_ASYNC_COMMIT ||
-           op->code == TC_ASYNC_WAIT || op->code == TC_MMA_WAIT ||
-           op->code == TC_TMA_STORE_WAIT;
+    return op->code == TC_BARRIER || op->code == TC_TAKE_TURN ||
+           op->code == TC_ASYNC_COMMIT || op->code == TC_ASYNC_WAIT ||
+           op->code == TC_MMA_WAIT || op->code == TC_TMA_STORE_WAIT;
 }
 
 /* mbarriers are between the consumer and all other roles. */

@@ -195,14 +195,25 @@ static bool have_met(const struct access *before, const struct access *a)
            before->end == a->end;
 }
 
-/* As late as may be, but outside of loops that do not hold both ends. */
+/* A group that waits for others must not keep them from having their turn. */
+static tc_op *outside_turn(const struct access *from, tc_op *at)
+{
+    const tc_op *op = at->prev;
+    while (op && op != from->at && op->code != TC_TAKE_TURN &&
+           op->code != TC_PASS_TURN)
+        op = op->prev;
+    return op && op->code == TC_TAKE_TURN ? (tc_op *)op : NULL;
+}
+
+/* As late as may be, but outside of loops that do not hold both ends, and of
+ * turns. */
 static tc_op *place_of(const struct access *from, tc_op *to)
 {
     tc_op *place = to;
     for (tc_op *at = to;; at = at->parent->op) {
-        tc_op *around = at->parent->op;
-        if (tc_op_is_loop(at))
-            place = at;
+        tc_op *around = at->parent->op, *turn = outside_turn(from, at);
+        if (turn || tc_op_is_loop(at))
+            place = turn ? turn : at;
         if (!around || around == from->carrier ||
             tc_is_nested_in(from->at, around))
             return place;

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * take-turns: warp groups issue the products of a step one group after the
- * other.
+ * take-turns: warp groups issue products one group after the other: the first
+ * of a loop, or those of each step.
  *
+ *   take_turn
+ *   %f0 = mma %q, %k0, %zero instr(m64k16) async(true)
+ *   %f = mma_wait %f0 pending(0)
+ *   pass_turn
+ *   ..
  *   for .. schedule(overlap) {
  *     mbarrier_wait %k.full, ..
- *     take_turn
+ *     take_turn                        (the one or the other)
  *     %s0 = mma %q, %k, %zero instr(m64k16) async(true)
  *     mbarrier_wait %v.full, ..
  *     %acc0 = mma %p0, %v, %a0 instr(m64k16) async(true)
@@ -17,14 +22,22 @@
  * at once what they need for the next ones, while the tensor cores have nothing
  * to do. In turns one group computes while the products of another run.
  *
- * Done where a step has special functions that take part of the time of its
- * products, or not much more. Measured on an H200, without turns and with them,
- * the one as a share of the other: 0.5, 3.7 % faster (12 % with as many more
- * ops that are not special); 1, 2 to 4 %; 1.5, no matter; 2, 1 %; 3, 3 %
- * slower, as then there is always somebody who wants the special functions.
- * Products of 8 bits, by the cycles that those of a step take: 512, 9 % slower
- * with turns; 768, 4 %; 1024, 3 % with a causal mask, none without one; 1152, 1
- * % faster; 1792, 4 %.
+ * Two groups that have begun so stay apart: turns in each step cost them more
+ * than they bring. H200, as a share of the time with turns in each step (D=256:
+ * with none), by 1024, 4096, 16384 keys: bf16, D=128, 0.98, 0.97, 0.97, with a
+ * causal mask 1.01, 0.99, 0.98; D=256, 0.99, 1, 1, causal 0.98, 0.98; of 8
+ * bits, 1024 keys, D=128, 0.89 of the time with none, D=64 0.94. Where the
+ * loops of 8 bits differ from tile to tile, as with a causal mask, it is 1.02:
+ * not done.
+ *
+ * Three groups have turns in each step, and so have those, where a step has
+ * special functions that take part of the time of its products, or not much
+ * more. Measured on an H200, without turns and with them, the one as a share of
+ * the other: 0.5, 3.7 % faster (12 % with as many more ops that are not
+ * special); 1, 2 to 4 %; 1.5, no matter; 2, 1 %; 3, 3 % slower, as then there
+ * is always somebody who wants the special functions. Products of 8 bits, by
+ * the cycles that those of a step take: 512, 9 % slower with turns; 768, 4 %;
+ * 1024, 3 % with a causal mask, none without one; 1152, 1 % faster; 1792, 4 %.
  *
  * Where three groups add one more product to the first, a ramp
  * (ramp_product.c), they pass their turns behind the wait for both: H200,
@@ -46,7 +59,8 @@ enum {
     SPECIAL_FUNCTIONS = 16,
     PRODUCTS = 2048, /* multiplications of 16-bit numbers */
     /* Of a step, those of 8 bits, for turns to be worth it. */
-    LONG_ENOUGH = 1152
+    LONG_ENOUGH = 1152,
+    THREE_GROUPS = 12 /* warps */
 };
 
 /* ---- What a step costs ---- */
@@ -102,18 +116,33 @@ static bool is_narrow(const tc_op *mma)
     return tc_scalar_infos[mma->in[0]->type->elem->kind].bits == 8;
 }
 
-static bool is_worth_it(const tc_region *r)
+/* Of a step. */
+typedef struct cycles {
+    int64_t special, products;
+    bool narrow; /* products of 8 bits */
+} cycles;
+
+static cycles cycles_of(const tc_region *r)
 {
-    int64_t products = 0;
-    bool narrow = false;
+    cycles c = {.special = special_cycles(r)};
     tc_each_op (op, r)
         if (is_flying(op)) {
-            products += product_cycles(op);
-            narrow |= is_narrow(op);
+            c.products += product_cycles(op);
+            c.narrow |= is_narrow(op);
         }
-    int64_t special = special_cycles(r);
-    return 5 * special >= 2 * products && 2 * special <= 5 * products &&
-           (!narrow || products >= LONG_ENOUGH);
+    return c;
+}
+
+/* There is always somebody who wants the special functions. */
+static bool wants_special(const cycles *c)
+{
+    return 2 * c->special > 5 * c->products;
+}
+
+static bool is_worth_it(const cycles *c)
+{
+    return 5 * c->special >= 2 * c->products && !wants_special(c) &&
+           (!c->narrow || c->products >= LONG_ENOUGH);
 }
 
 static void insert(tc_opcode code, const tc_op *at, tc_op *before)
@@ -214,7 +243,6 @@ static bool leaves_out_steps(const tc_op *loop)
  * sums of the one before, pass their turns later. */
 static bool passes_late(const tc_op *loop, const tc_op *first)
 {
-    enum { THREE_GROUPS = 12 /* warps */ };
     const tc_op *next = first->next;
     while (next->code != TC_MMA_WAIT && !is_flying(next))
         next = next->next;
@@ -229,11 +257,69 @@ static tc_op *behind_wait(tc_op *op)
     return op->next;
 }
 
+/* ---- The first of a loop ---- */
+
+typedef struct begin {
+    tc_op *product, *wait;
+} begin;
+
+/* What comes in front of the loop, for its first step; false: nothing. */
+static bool find_begin(const tc_op *loop, begin *out)
+{
+    *out = (begin){0};
+    for (tc_op *op = loop->prev; op && !tc_op_is_loop(op); op = op->prev) {
+        if (op->code == TC_MMA_WAIT)
+            out->wait = op;
+        if (is_flying(op)) {
+            out->product = op;
+            return out->wait != NULL;
+        }
+    }
+    return false;
+}
+
+static const tc_op *roles_around(const tc_op *op)
+{
+    while (op->code != TC_WARP_GROUPS)
+        op = op->parent->op;
+    return op;
+}
+
+/* Has it as many steps in all tiles? */
+static bool is_same_in_tiles(const tc_op *loop)
+{
+    const tc_op *roles = roles_around(loop);
+    return tc_value_is_visible(loop->in[0], roles) &&
+           tc_value_is_visible(loop->in[1], roles);
+}
+
+static bool begins_in_turn(const tc_op *loop, const cycles *c)
+{
+    return loop->func->warps < THREE_GROUPS && 4 * c->special >= c->products &&
+           !wants_special(c) && (!c->narrow || is_same_in_tiles(loop));
+}
+
+/* Groups that do not get there have a turn too. */
+static void build_begin(const begin *x)
+{
+    insert(TC_TAKE_TURN, x->product, x->product);
+    insert(TC_PASS_TURN, x->product, x->wait->next);
+    for (const tc_region *r = x->product->parent; r->op->code == TC_IF;
+         r = r->op->parent) {
+        tc_region *other = r->op->regions[r == r->op->regions[0]];
+        tc_builder b = tc_builder_before(other->first);
+        build_turn(&b);
+    }
+}
+
+/* ---- The loop ---- */
+
 /* The products that a step begins with, up to the first wait for one. */
 static bool visit_loop(tc_pass_env *env, tc_op *loop)
 {
     tc_region *r = loop->regions[0];
     tc_op *first = NULL, *last = NULL;
+    begin x;
     tc_each_op (op, r) {
         if (op->code == TC_TAKE_TURN)
             return false;
@@ -244,7 +330,19 @@ static bool visit_loop(tc_pass_env *env, tc_op *loop)
         first = first ? first : op;
         last = op;
     }
-    if (!first || !is_worth_it(r))
+    if (!first)
+        return false;
+    cycles c = cycles_of(r);
+    if (begins_in_turn(loop, &c) && find_begin(loop, &x)) {
+        if (x.wait->next->code == TC_PASS_TURN)
+            return false;
+        build_begin(&x);
+        tc_remark(env->cx, loop->loc, pass,
+                  "groups of warps begin one after the other, so that the "
+                  "products of one run while another computes");
+        return true;
+    }
+    if (!is_worth_it(&c))
         return false;
     insert(TC_TAKE_TURN, first, first);
     insert(TC_PASS_TURN, last,
