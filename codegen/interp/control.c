@@ -72,11 +72,11 @@ static void go_to(tc_interp *it, const tc_region *r)
 /* What is promised of its ends. */
 static bool check_ends(tc_interp *it, const tc_op *op, int64_t lo, int64_t hi)
 {
-    bool fits = lo >= 0 && hi >= 0 && hi <= TC_MAX_SIZE;
+    bool fits = lo >= 0 && hi >= -TC_MAX_SIZE && hi <= TC_MAX_SIZE;
     return fits || !tc_op_int(op, "by_rows") ||
            tc_interp_find(it, op, NULL, NULL,
-                          "by_rows: it runs from %lld to %lld, expected ends "
-                          "from 0 to %d",
+                          "by_rows: it runs from %lld to %lld, expected 0 or "
+                          "more, and ends within %d of 0",
                           (long long)lo, (long long)hi, TC_MAX_SIZE);
 }
 
