@@ -161,13 +161,18 @@ static int current_handle(const tc_cuda *c, tc_cu_context *context)
     return handle;
 }
 
-uint64_t tc_cuda_current(const tc_cuda *c)
+static uint64_t number_of(const tc_cuda *c, tc_cu_context context)
 {
     unsigned long long id;
+    if (!c->context_id)
+        return (uintptr_t)context;
+    return c->context_id(context, &id) ? 0 : 1 + (uint64_t)id;
+}
+
+uint64_t tc_cuda_current(const tc_cuda *c)
+{
     tc_cu_context context;
-    if (c->context_id)
-        return c->context_id(NULL, &id) ? 0 : 1 + (uint64_t)id;
-    return c->context_get(&context) ? 0 : (uintptr_t)context;
+    return c->context_get(&context) || !context ? 0 : number_of(c, context);
 }
 
 bool tc_cuda_resume(const tc_cuda *c, const tc_cuda_context *context)
@@ -175,7 +180,7 @@ bool tc_cuda_resume(const tc_cuda *c, const tc_cuda_context *context)
     tc_cu_context popped;
     if (c->context_push(context->handle))
         return false;
-    if (tc_cuda_current(c) == context->number)
+    if (number_of(c, context->handle) == context->number)
         return true;
     c->context_pop(&popped);
     return false;
@@ -218,7 +223,7 @@ static int enter(const tc_cuda *c, tc_cuda_scope *scope)
     }
     if (code)
         return code;
-    context->number = tc_cuda_current(c);
+    context->number = number_of(c, context->handle);
     if (context->number)
         return 0;
     tc_cuda_leave(scope);

@@ -32,8 +32,12 @@ enum { ALIGNMENT = 16 };
 enum { MOST_NAME = 32 };
 
 /* Launches in a row before a graph is worth its making: those before the first
- * one, and at most; each takes twice as many as that before. */
+ * ones, and at most; each in place of another takes twice as many as that
+ * before. */
 enum { MANY = 8, MOST = 1 << 30 };
+
+/* Streams that have a graph. */
+enum { GRAPHS = 4 };
 
 /* What a launch was given for one parameter. */
 struct like {
@@ -58,12 +62,13 @@ struct tc_gpu_again {
     tc_gpu_packed packed;
     size_t nargs;
     /* How many went into that stream, one behind the other; and have to before
-     * it gets a graph. */
+     * it gets the graph of another. */
     tc_cu_stream stream;
     unsigned in_row, worth;
     bool has_no_graph; /* can be made */
-    tc_gpu_graph *graph;
-    bool is_set;                           /* it has the bytes */
+    tc_gpu_graph *graphs[GRAPHS];
+    bool is_set[GRAPHS]; /* it has the bytes */
+    unsigned oldest;
     struct like likes[TC_GPU_FEW_PARAMS];  /* in the caller's order */
     tc_launch_arg args[TC_GPU_FEW_PARAMS]; /* in the kernel's */
     _Alignas(TC_GPU_MAP_ALIGN) unsigned char bytes[TC_GPU_FEW_BYTES];
@@ -162,7 +167,8 @@ static bool put_counter(tc_gpu_again *g, tc_cu_stream stream)
     if (tc_gpu_counter(g->loaded->counters, stream, &counter))
         return false;
     unsigned char *to = g->bytes + g->packed.counter;
-    g->is_set &= memcmp(to, &counter, sizeof counter) == 0;
+    if (memcmp(to, &counter, sizeof counter) != 0)
+        memset(g->is_set, 0, sizeof g->is_set);
     memcpy(to, &counter, sizeof counter);
     return true;
 }
@@ -185,33 +191,47 @@ static bool is_captured(const tc_cuda *cuda, tc_cu_stream stream)
            (cuda->stream_capturing(stream, &status) || status);
 }
 
-/* NULL: it is none. Streams that take turns with many launches each soon keep
- * what they have. */
-static tc_gpu_graph *graph_of(tc_gpu_again *g, const tc_gpu_call *c)
+/* That of the stream, else the one whose place another gets. */
+static unsigned place_of(const tc_gpu_again *g, const tc_gpu_call *c)
 {
-    if (g->graph && tc_gpu_graph_fits(g->graph, c, g->stream))
-        return g->graph;
-    if (g->in_row < g->worth || g->has_no_graph)
+    unsigned i = 0;
+    while (i < GRAPHS && g->graphs[i] &&
+           !tc_gpu_graph_fits(g->graphs[i], c, g->stream))
+        i++;
+    return i < GRAPHS ? i : g->oldest;
+}
+
+/* NULL: it is none. Many streams that take turns with many launches each soon
+ * keep what they have. */
+static tc_gpu_graph *graph_of(tc_gpu_again *g, const tc_gpu_call *c,
+                              unsigned at)
+{
+    if (g->graphs[at] && tc_gpu_graph_fits(g->graphs[at], c, g->stream))
+        return g->graphs[at];
+    if (g->has_no_graph || (g->graphs[at] && g->in_row < g->worth))
         return NULL;
-    tc_gpu_graph_free(g->graph);
-    g->graph = tc_gpu_graph_new(c, g->stream);
-    g->has_no_graph = !g->graph;
-    g->is_set = g->graph != NULL;
-    g->worth = 2 * g->worth < MOST ? 2 * g->worth : MOST;
-    return g->graph;
+    if (g->graphs[at]) {
+        g->worth = 2 * g->worth < MOST ? 2 * g->worth : MOST;
+        g->oldest = (at + 1) % GRAPHS;
+    }
+    tc_gpu_graph_free(g->graphs[at]);
+    g->graphs[at] = tc_gpu_graph_new(c, g->stream);
+    g->has_no_graph = !g->graphs[at];
+    g->is_set[at] = g->graphs[at] != NULL;
+    return g->graphs[at];
 }
 
 /* A code of the driver. */
 static int submit(tc_gpu_again *g, tc_cu_stream stream)
 {
     tc_gpu_call c = {g->loaded, g->meta, g->grid, g->bytes, g->packed.n};
-    tc_gpu_graph *graph =
-        are_many(g, stream) && !is_captured(g->loaded->cuda, stream)
-            ? graph_of(g, &c)
-            : NULL;
-    if (!graph || (!g->is_set && tc_gpu_graph_set(graph, &c)))
+    if (!are_many(g, stream) || is_captured(g->loaded->cuda, stream))
         return tc_gpu_submit(&c, stream);
-    g->is_set = true;
+    unsigned at = place_of(g, &c);
+    tc_gpu_graph *graph = graph_of(g, &c, at);
+    if (!graph || (!g->is_set[at] && tc_gpu_graph_set(graph, &c)))
+        return tc_gpu_submit(&c, stream);
+    g->is_set[at] = true;
     return tc_gpu_graph_launch(graph);
 }
 
@@ -220,7 +240,8 @@ static bool launch_kept(tc_gpu_again *g, const tilec_argument *args,
                         tc_cu_stream stream)
 {
     uint64_t moved = put_addresses(g, args);
-    g->is_set &= moved == 0;
+    if (moved)
+        memset(g->is_set, 0, sizeof g->is_set);
     return put_maps(g, moved) &&
            (!g->meta->counts_tiles || put_counter(g, stream)) &&
            !submit(g, stream);
@@ -302,9 +323,11 @@ static tc_gpu_again *room_for(const tilec_kernel *k)
     if (!g)
         return NULL;
     atomic_flag_clear(&g->busy);
-    g->is_there = g->is_set = false;
+    g->is_there = false;
+    memset(g->is_set, 0, sizeof g->is_set);
     g->has_no_graph = k->gpu->settings->no_graphs;
-    g->graph = NULL;
+    memset(g->graphs, 0, sizeof g->graphs);
+    g->oldest = 0;
     g->in_row = 0;
     g->worth = MANY;
     if (atomic_compare_exchange_strong(&k->gpu->again, &none, g))
@@ -327,13 +350,14 @@ void tc_gpu_keep_launch(const tc_gpu_request *r, const tc_gpu_loaded *loaded,
     g->packed = *packed;
     memcpy(g->bytes, bytes, packed->n);
     g->in_row = 0;
-    g->is_set = false;
+    memset(g->is_set, 0, sizeof g->is_set);
     atomic_flag_clear_explicit(&g->busy, memory_order_release);
 }
 
 void tc_gpu_again_free(tc_gpu_again *g)
 {
     if (g)
-        tc_gpu_graph_free(g->graph);
+        for (unsigned i = 0; i < GRAPHS; i++)
+            tc_gpu_graph_free(g->graphs[i]);
     free(g);
 }

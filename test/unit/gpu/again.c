@@ -358,30 +358,51 @@ START_TEST(many_launches_in_a_row_are_graphs)
 }
 END_TEST
 
-/* It would wait there for what the first stream waits for. */
-START_TEST(another_stream_gets_a_graph_of_its_own)
+/* In that of another stream it would wait for what that one waits for. */
+static int stream;
+
+static void one_stream(call *c)
 {
+    c->options.stream = (char *)fake + 16 * stream;
+}
+
+static void launch_in(const tilec_kernel *k, int which, int times)
+{
+    stream = which;
+    for (int i = 0; i < times; i++)
+        ck_assert_int_eq(launch(k, one_stream).status, TILEC_OK);
+}
+
+START_TEST(streams_get_graphs_of_their_own)
+{
+    enum { GRAPHS = 4, FEW = 7 };
     expect_sizes();
     ck_assert_ptr_nonnull(fake_use(0, 1));
     tilec_kernel *k = gpu_compile(cx, text);
-    launch_often(k, OFTEN, nothing);
+    launch_often(k, 1, nothing);
     fake->made = fake->dropped = fake->graph_launches = 0;
-    for (int i = 0; i < 40; i++)
-        ck_assert_int_eq(launch(k, other_stream).status, TILEC_OK);
-    ck_assert_int_eq(fake->graph_launches, 40 - 15);
-    ck_assert_int_eq(fake->made, 2);
-    ck_assert_int_eq(fake->dropped, 2);
-    /* Not for each row of launches. */
-    for (int i = 0; i < 10; i++)
-        launch_often(k, 31, nothing);
-    ck_assert_int_eq(fake->graph_launches, 40 - 15 + 10 * 31 - 31);
-    for (int i = 0; i < 10; i++) {
-        launch_often(k, 40, nothing);
-        launch(k, other_stream);
-    }
-    ck_assert_int_eq(fake->made, 4);
+    for (int i = 0; i < GRAPHS; i++)
+        launch_in(k, i, OFTEN);
+    ck_assert_int_eq(fake->graph_launches, GRAPHS * (OFTEN - FEW));
+    ck_assert_int_eq(fake->made, 2 * GRAPHS);
+    /* Those stay. */
+    for (int i = 0; i < GRAPHS; i++)
+        launch_in(k, i, OFTEN);
+    ck_assert_int_eq(fake->graph_launches, 2 * GRAPHS * (OFTEN - FEW));
+    ck_assert_int_eq(fake->made, 2 * GRAPHS);
+    ck_assert_int_eq(fake->dropped, 0);
+    /* One more than there is room for: after more launches each time. */
+    fake->graph_launches = 0;
+    launch_in(k, GRAPHS, FEW + 1);
+    ck_assert_int_eq(fake->graph_launches, 1);
+    launch_in(k, 0, 2 * FEW + 1);
+    ck_assert_int_eq(fake->graph_launches, 1);
+    launch_in(k, 0, 1);
+    ck_assert_int_eq(fake->graph_launches, 2);
+    ck_assert_int_eq(fake->made, 2 * (GRAPHS + 2));
+    ck_assert_int_eq(fake->dropped, 4);
     tilec_kernel_free(k);
-    ck_assert_int_eq(fake->dropped, 2 + 4);
+    ck_assert_int_eq(fake->dropped, 2 * (GRAPHS + 2));
 }
 END_TEST
 
@@ -495,7 +516,7 @@ END_TEST
 void gpu_again_tests(TCase *t)
 {
     tcase_add_test(t, many_launches_in_a_row_are_graphs);
-    tcase_add_test(t, another_stream_gets_a_graph_of_its_own);
+    tcase_add_test(t, streams_get_graphs_of_their_own);
     tcase_add_test(t, where_graphs_are_none);
     tcase_add_test(t, graphs_beside_a_capture);
     tcase_add_test(t, graphs_that_fail);
