@@ -411,7 +411,7 @@ struct graph {
 };
 
 /* Nobody drops those of contexts that are gone. */
-static struct graph *newest;
+static struct graph *volatile newest;
 
 FAKE(cuGraphCreate, struct graph **graph, unsigned flags)
 {
