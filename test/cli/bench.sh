@@ -86,21 +86,21 @@ expect 0 bench add.tile@sum x=random:1000xf32 y=zeros:1xf32 --target cpu --runs 
 out_has "checked: all that 63 programs"
 
 # Sweeps.
-expect 0 bench attention $shape --target cpu --sweep BM=16,32 --sweep BN=16,0
+expect 0 bench attention $shape --target cpu --sweep BM=16,32 --sweep BN=16,0 --timeout 600
 out_has "BM=16 BN=16"
 out_has "BM=32 BN=16"
 out_has "BM=32 BN=0   does not compile: attention_fwd.tile:"
 err_is_empty
-expect 0 bench attention $shape --target cpu --sweep BM=16,32 --json
+expect 0 bench attention $shape --target cpu --sweep BM=16,32 --json --timeout 600
 is_json median_us variant
 [ "$(wc -l <out)" = 2 ] || failed "$last: not two lines"
 # A variant that does not end is stopped, the others are not.
 expect 1 bench add.tile@turns x=zeros:16xf32 --target cpu --sweep N=1,100000000 --timeout 2 --runs 1
 out_has "N=100000000  FAILED: not done after 2 s"
 # A "sweep" that changes the result is found out.
-expect 1 bench add.tile@turns x=zeros:16xf32 --target cpu --sweep N=0,1 --runs 1
+expect 1 bench add.tile@turns x=zeros:16xf32 --target cpu --sweep N=0,1 --runs 1 --timeout 600
 out_has "N=0      WRONG: x: relative error"
-expect 1 bench matmul $ab --target cpu --sweep BM=0,3
+expect 1 bench matmul $ab --target cpu --sweep BM=0,3 --timeout 600
 out_has "does not compile"
 
 # Without a GPU nothing is run; this is said.
@@ -152,16 +152,16 @@ out_has "1 of 1 variants would be timed"
 cat >t.json <<'END2'
 {"kernel": "late", "note": "kept", "configs": [
   {"target": "sm_80", "use": {"N": 128, "warps": 4}},
-  {"target": "cpu", "use": {"N": 7}}]}
+  {"target": "cpu", "use": {"N": 50}}]}
 END2
 cp t.json before.json
 late="add.tile@late x=zeros:16xf32 --target cpu --config t.json"
-expect 0 tune $late --sweep N=100
+expect 0 tune $late --sweep N=1000 --timeout 600
 out_has "nothing is faster, left as it is"
 cmp -s t.json before.json || failed "$last: it wrote"
-expect 0 tune $late --sweep N=20,2
+expect 0 tune $late --sweep N=200,2 --timeout 600
 out_has 't.json: {"target": "cpu", "use": {"N": 2}}'
-expect 0 tune $late --sweep N=1 --min-length 5
+expect 0 tune $late --sweep N=1 --min-length 5 --timeout 600
 python3 - <<'PY' 2>>err || failed "$last: $(cat t.json)"
 import json
 f = json.load(open("t.json"))
@@ -182,7 +182,7 @@ for text in '{"kernel": "matmul", "configs": [' '[]' '{"kernel": "matmul"}' \
     err_has "it is left as it is"
     [ "$(cat bad.json)" = "$text" ] || failed "$last: it wrote over $text"
 done
-expect 1 tune $late --sweep N=1 --config nowhere/t.json
+expect 1 tune $late --sweep N=1 --config nowhere/t.json --timeout 600
 err_has "nowhere/t.json: No such file or directory"
 
 # What asks for too much is left out before it is loaded.
@@ -216,7 +216,7 @@ expect 2 tune matmul $ab --target cpu --sweep BM=8 --warps 4
 err_has "say --sweep warps=8"
 expect 2 tune matmul $ab --target cpu --sweep BM=8 --check-seconds 0
 err_has "what is not checked is not written"
-expect 1 tune $late --sweep N=1 --config nowhere/t.json
+expect 1 tune $late --sweep N=1 --config nowhere/t.json --timeout 600
 err_has "the folder nowhere/ has to be there, and writable"
 out_is_empty
 expect 2 tune $late --sweep N=1 --config "$(printf '%0300d' 0)"

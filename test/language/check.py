@@ -72,7 +72,7 @@ class Checker:
 
     def run(self, *words):
         done = subprocess.run([self.tilec, *words], capture_output=True,
-                              text=True, timeout=60)
+                              text=True)
         return done.returncode, done.stdout, done.stderr
 
     def errors(self, stderr):

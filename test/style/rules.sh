@@ -40,5 +40,12 @@ find ir passes codegen lib kernels tools test \( -name '*.[ch]' -o \
             echo "$file"
     done | complain "each file names its licence"
 
+# CMakePresets.json and test/unit/run.h have the limits of time. What a test adds
+# ends what hangs, after ten minutes or more.
+short='([0-9]{1,2}|[1-5][0-9]{2})'
+find test -type f -not -path 'test/bench/*' -not -path test/style/rules.sh |
+    xargs grep -nE "tcase_set_timeout|\bTIMEOUT +[0-9]|\balarm\(|(^|[ (;|&])timeout[ =]$short\b" |
+    complain "a busy machine passes all tests"
+
 cat "$found"
 [ ! -s "$found" ]

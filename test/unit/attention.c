@@ -603,7 +603,6 @@ int main(void)
 {
     TCase *t = tcase_create("attention");
     tcase_add_checked_fixture(t, set_up, tear_down);
-    tcase_set_timeout(t, 300);
     tcase_add_test(t, computes_attention);
     tcase_add_loop_test(t, masks_by_expression, 0, 8);
     tcase_add_test(t, scores_apply_in_turn);

@@ -358,7 +358,6 @@ int main(void)
     Suite *s = suite_create("cache");
     TCase *c = tcase_create("cache");
     tcase_add_checked_fixture(c, make_folder, remove_folder);
-    tcase_set_timeout(c, 120);
     tcase_add_test(c, keeps_entries);
     tcase_add_test(c, too_many_sections);
     tcase_add_test(c, damage_is_a_miss);

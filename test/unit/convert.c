@@ -362,7 +362,6 @@ int main(void)
         fill(&tables[i]);
     Suite *s = suite_create("convert");
     TCase *c = tcase_create("convert");
-    tcase_set_timeout(c, 240);
     tcase_add_loop_test(c, rounding_of_floats, 0, NMACHINES * NTABLES);
     tcase_add_loop_test(c, packing_of_floats, 0, NMACHINES * NTABLES);
     tcase_add_loop_test(c, rounding_of_doubles, 0, NMACHINES * NTABLES);

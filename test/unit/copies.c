@@ -164,7 +164,6 @@ int main(void)
 {
     Suite *s = suite_create("copies");
     TCase *t = tcase_create("copies");
-    tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_add_loop_test(t, where_enough_read_it, 0,
                         sizeof plans / sizeof *plans);

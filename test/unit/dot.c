@@ -288,7 +288,6 @@ int main(void)
 {
     Suite *s = suite_create("dot");
     TCase *c = tcase_create("dot");
-    tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, dot_is_exact, 0, NMACHINES * NSIZES);
     tcase_add_test(c, fma_where_there_is_one);
     tcase_add_loop_test(c, transpose_moves_all, 0, NMACHINES * NSHAPES);

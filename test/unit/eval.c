@@ -609,13 +609,11 @@ static Suite *eval_suite(void)
 {
     Suite *s = suite_create("eval");
     TCase *formats_case = tcase_create("formats");
-    tcase_set_timeout(formats_case, 120);
     tcase_add_loop_test(formats_case, test_bits_of_every_pattern, 0, 4);
     tcase_add_loop_test(formats_case, test_rounding_at_every_boundary, 0, 4);
     tcase_add_test(formats_case, test_round_to_f32);
     suite_add_tcase(s, formats_case);
     TCase *ops = tcase_create("ops");
-    tcase_set_timeout(ops, 120);
     tcase_add_checked_fixture(ops, setup, teardown);
     tcase_add_test(ops, test_ints_wrap);
     tcase_add_test(ops, test_div_and_rem_floor);

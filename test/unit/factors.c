@@ -213,7 +213,6 @@ int main(void)
 {
     Suite *s = suite_create("factors");
     TCase *c = tcase_create("factors");
-    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_add_loop_test(c, functions, 0, sizeof right / sizeof *right);
     tcase_add_test(c, tiles);

@@ -594,7 +594,6 @@ int main(void)
     int n = sizeof rewrites / sizeof *rewrites;
     Suite *s = suite_create("fold");
     TCase *t = tcase_create("rules");
-    tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, test_rewrite, 0, n);
     tcase_add_loop_test(t, test_casts_of_casts, 0, NKINDS);

@@ -21,7 +21,6 @@ int main(void)
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);
         tcase_add_checked_fixture(t, gpu_set_up, gpu_tear_down);
-        tcase_set_timeout(t, 300);
         cases[i].add(t);
         suite_add_tcase(s, t);
     }

@@ -479,7 +479,6 @@ int main(void)
     Suite *s = suite_create("gradients");
     TCase *c = tcase_create("gradients");
     tcase_add_checked_fixture(c, set_up, tear_down);
-    tcase_set_timeout(c, 120);
     tcase_add_test(c, gradients_are_slopes);
     tcase_add_test(c, captured_gradients);
     tcase_add_test(c, strides_of_any_order);

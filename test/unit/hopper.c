@@ -26,7 +26,6 @@ int main(void)
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);
         tcase_add_checked_fixture(t, hopper_set_up, hopper_tear_down);
-        tcase_set_timeout(t, 300);
         cases[i].add(t);
         suite_add_tcase(s, t);
     }

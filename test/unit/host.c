@@ -19,7 +19,6 @@ int main(void)
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);
         tcase_add_checked_fixture(t, NULL, host_close);
-        tcase_set_timeout(t, 60);
         cases[i].add(t);
         suite_add_tcase(s, t);
     }

@@ -439,7 +439,6 @@ int main(void)
     };
     Suite *s = suite_create("layout_text");
     TCase *t = tcase_create("layout_text");
-    tcase_set_timeout(t, 300);
     tcase_add_checked_fixture(t, setup, teardown);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(t, tests[i]);

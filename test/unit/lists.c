@@ -256,7 +256,6 @@ int main(void)
 {
     TCase *t = tcase_create("lists");
     tcase_add_checked_fixture(t, set_up, tear_down);
-    tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, lists_where_the_compiler_cannot_tell, 0,
                         sizeof choices / sizeof *choices);
     tcase_add_test(t, says_why);

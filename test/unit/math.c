@@ -258,7 +258,6 @@ int main(void)
 {
     Suite *s = suite_create("math");
     TCase *c = tcase_create("math");
-    tcase_set_timeout(c, 240);
     tcase_add_loop_test(c, f32_within_bounds, 0, NMACHINES * NFUNCTIONS);
     tcase_add_loop_test(c, f32_any_width, 0, NMACHINES * 7);
     tcase_add_loop_test(c, f64_is_the_c_library, 0, NMACHINES * 2);

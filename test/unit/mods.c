@@ -208,7 +208,6 @@ int main(void)
 {
     TCase *t = tcase_create("mods");
     tcase_add_checked_fixture(t, make_context, free_context);
-    tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, refuses, 0, sizeof bad / sizeof *bad);
     tcase_add_test(t, limits_depth_and_length);
     tcase_add_test(t, names_what_is_captured);

@@ -324,7 +324,6 @@ int main(void)
     int n = sizeof functions / sizeof *functions;
     Suite *s = suite_create("nvptx");
     TCase *c = tcase_create("nvptx");
-    tcase_set_timeout(c, 120);
     tcase_add_test(c, every_op_has_an_emitter);
     tcase_add_loop_test(c, functions_within_bounds, 0, n);
     tcase_add_loop_test(c, special_values, 0, n);

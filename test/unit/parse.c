@@ -221,7 +221,6 @@ END_TEST
 int main(void)
 {
     TCase *tc = tcase_create("parse");
-    tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, sources_add_up_in_one_module);
     tcase_add_test(tc, an_empty_text_is_an_empty_module);

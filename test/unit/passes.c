@@ -362,7 +362,6 @@ int main(void)
     tcase_add_test(t, test_remarks_only_when_wanted);
     suite_add_tcase(s, t);
     TCase *memory = tcase_create("memory");
-    tcase_set_timeout(memory, 120);
     tcase_add_test(memory, test_out_of_memory_at_every_place);
     suite_add_tcase(s, memory);
     TCase *grid = tcase_create("grid");

@@ -556,7 +556,6 @@ int main(void)
     tcase_add_test(memory, pieces_in_use_together_lie_apart);
     tcase_add_test(memory, pieces_share_what_is_free_again);
     tcase_add_checked_fixture(plans, set_up, tear_down);
-    tcase_set_timeout(plans, 120);
     tcase_add_test(plans, workspace_by_use);
     tcase_add_test(plans, launches_in_order);
     tcase_add_test(plans, what_a_plan_says_of_itself);

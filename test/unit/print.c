@@ -219,7 +219,6 @@ END_TEST
 int main(void)
 {
     TCase *tc = tcase_create("print");
-    tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, numbers_as_people_write_them);
     tcase_add_test(tc, narrow_numbers_all_read_back);

@@ -140,7 +140,6 @@ int main(void)
     Suite *s = suite_create("safe_rows");
     TCase *c = tcase_create("safe_rows");
     tcase_add_checked_fixture(c, set_up, tear_down);
-    tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, rows_with_keys, 0, sizeof masks / sizeof *masks);
     tcase_add_test(c, promises);
     tcase_add_test(c, wrong_masks);

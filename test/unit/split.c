@@ -185,7 +185,6 @@ int main(void)
 {
     Suite *s = suite_create("split");
     TCase *t = tcase_create("split");
-    tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_add_loop_test(t, as_many_as_pay, 0, sizeof choices / sizeof *choices);
     tcase_add_loop_test(t, plans_are_split, 0, sizeof plans / sizeof *plans);

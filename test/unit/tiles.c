@@ -358,7 +358,6 @@ int main(void)
 {
     Suite *s = suite_create("tiles");
     TCase *t = tcase_create("tiles");
-    tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_plain);
     tcase_add_test(t, test_groups);

@@ -513,7 +513,6 @@ int main(void)
 {
     Suite *s = suite_create("tma");
     TCase *c = tcase_create("tma");
-    tcase_set_timeout(c, 300);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, copies_are_what_the_layout_says, 0, NSAMPLES);
     tcase_add_loop_test(c, rows_in_another_order, 0, 10);

@@ -406,7 +406,6 @@ int main(void)
     Suite *s = suite_create("wgmma");
     TCase *t = tcase_create("wgmma");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_set_timeout(t, 120);
     tcase_add_test(t, a_k_major);
     tcase_add_test(t, a_mn_major);
     tcase_add_test(t, b_k_major);
