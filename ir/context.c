@@ -148,17 +148,33 @@ void tc_note(tc_context *cx, tc_loc loc, const char *fmt, ...)
     va_end(args);
 }
 
-void tc_remark(tc_context *cx, tc_loc loc, const char *pass, const char *fmt,
-               ...)
+static void add_remark(tc_context *cx, tc_loc loc, const char *pass,
+                       bool missed, const char *fmt, va_list args)
 {
     if (!cx->want_remarks)
         return;
+    tc_diag *d = new_diag(cx, TC_REMARK, loc, fmt, args);
+    d->pass = pass;
+    d->missed = missed;
+    append(cx, d);
+}
+
+void tc_remark(tc_context *cx, tc_loc loc, const char *pass, const char *fmt,
+               ...)
+{
     va_list args;
     va_start(args, fmt);
-    tc_diag *d = new_diag(cx, TC_REMARK, loc, fmt, args);
+    add_remark(cx, loc, pass, false, fmt, args);
     va_end(args);
-    d->pass = pass;
-    append(cx, d);
+}
+
+void tc_missed(tc_context *cx, tc_loc loc, const char *pass, const char *fmt,
+               ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    add_remark(cx, loc, pass, true, fmt, args);
+    va_end(args);
 }
 
 void tc_diags_clear(tc_context *cx)

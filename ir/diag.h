@@ -39,6 +39,7 @@ struct tc_diag {
     tc_loc loc;
     const char *message;
     const char *pass; /* remarks: who says so, else NULL */
+    bool missed;      /* remarks: a faster way was not taken */
     tc_diag *notes;   /* list through next */
 };
 
@@ -88,6 +89,9 @@ void tc_note(tc_context *cx, tc_loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Dropped unless cx->want_remarks. */
 void tc_remark(tc_context *cx, tc_loc loc, const char *pass, const char *fmt,
+               ...) __attribute__((format(printf, 4, 5)));
+/* The same of a faster way that was not taken: what `--remarks` shows first. */
+void tc_missed(tc_context *cx, tc_loc loc, const char *pass, const char *fmt,
                ...) __attribute__((format(printf, 4, 5)));
 void tc_diags_clear(tc_context *cx);
 

@@ -188,7 +188,7 @@ static bool build(tc_job *job)
         !read_mods(&p))
         return false;
     if (r->smaller[r->direction])
-        tc_remark(job->cx, (tc_loc){0}, "attention",
+        tc_missed(job->cx, (tc_loc){0}, "attention",
                   "tiles smaller than configured: those take too much shared "
                   "memory, or lose speed in the assembler");
     return forward ? build_forward(&p, r) : build_backward(&p, o);

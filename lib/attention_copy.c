@@ -79,7 +79,7 @@ static void say_alignment(const tc_attention_job *p, char name,
                           const DLTensor *t)
 {
     if (!is_aligned(t))
-        tc_remark(p->job->cx, (tc_loc){0}, pass,
+        tc_missed(p->job->cx, (tc_loc){0}, pass,
                   "%c does not lie at multiples of 16 bytes (its address, and "
                   "the strides of all dims but the closest): launches with "
                   "such a tensor take the variant for any tensors, which is "

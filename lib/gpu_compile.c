@@ -93,7 +93,7 @@ static bool publish(const struct making *m, const tc_entry *entry)
         return false;
     if (tc_cache_write(&m->cache, entry, why, sizeof why))
         return true;
-    tc_remark(m->job->cx, (tc_loc){0}, "cache",
+    tc_missed(m->job->cx, (tc_loc){0}, "cache",
               "the code of @%s is not kept: %s", m->kernel, why);
     return false;
 }
@@ -247,7 +247,7 @@ static void say_resources(tc_job *job, const tc_gpu_loaded *l,
         snprintf(spills, sizeof spills,
                  "%u bytes a thread spilled to local memory", l->local_bytes);
     if (m->nmaps && (!l->cuda->map_encode || !l->cuda->function_parameter))
-        tc_remark(job->cx, job->kernel->func->loc, "load",
+        tc_missed(job->cx, job->kernel->func->loc, "load",
                   "@%s: the driver has no tensor maps (CUDA 12.4): "
                   "launches take the variant for any tensors",
                   m->entry);

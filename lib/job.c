@@ -39,6 +39,7 @@ static tilec_diagnostic *copy_diags(tc_arena *a, const tc_context *cx,
         d->severity = (tilec_severity)from->severity;
         d->message = tc_arena_string(a, from->message);
         d->pass = tc_arena_string(a, from->pass);
+        d->missed = from->missed;
         if (from->loc.file) {
             const tc_source *source = &cx->sources[from->loc.file - 1];
             d->file = tc_arena_string(a, source->name);

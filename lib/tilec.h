@@ -131,6 +131,7 @@ struct tilec_diagnostic {
     tilec_severity severity;
     const char *message;
     const char *pass;      /* of a remark; else NULL */
+    int missed;            /* a remark: a faster way was not taken */
     const char *file;      /* NULL: at no place in a text */
     uint32_t line, column; /* from 1, columns in bytes */
     const char *source;    /* the text of that line, without its end; or NULL */

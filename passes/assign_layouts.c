@@ -338,7 +338,7 @@ static void plan_access(tc_placing *s, const tc_op *op)
                               "its layout, which follows from others, has %u "
                               "side by side",
                               held);
-    tc_remark(s->cx, op->loc, pass, "%s: element by element: %s", name, why);
+    tc_missed(s->cx, op->loc, pass, "%s: element by element: %s", name, why);
 }
 
 /* What only bulk copies bring to products may end anywhere; by threads it is

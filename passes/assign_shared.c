@@ -383,9 +383,11 @@ static void say(const buffer *b, const tc_layout *l)
     if (!cx->want_remarks)
         return;
     tc_text text = {.arena = b->env->scratch};
+    bool conflicts = false;
     for (unsigned i = 0; i < b->n; i++) {
         const access *a = &b->accesses[i];
         verdict v = judge(b, a, l);
+        conflicts |= v.ways > 1;
         tc_text_printf(&text, "%s%s ", i ? "; " : "", tc_op_name(a->op));
         if (v.descriptor)
             tc_text_printf(&text, "by wgmma, %s",
@@ -401,8 +403,9 @@ static void say(const buffer *b, const tc_layout *l)
         else
             tc_text_add(&text, ", no bank conflicts");
     }
-    tc_remark(cx, b->alloc->loc, pass, "smem_alloc: %s: %s", layout_text(b, l),
-              text.data ? text.data : "not used");
+    (conflicts ? tc_missed : tc_remark)(cx, b->alloc->loc, pass,
+                                        "smem_alloc: %s: %s", layout_text(b, l),
+                                        text.data ? text.data : "not used");
 }
 
 static bool assign(tc_pass_env *env, tc_op *alloc)
@@ -435,7 +438,7 @@ static bool assign(tc_pass_env *env, tc_op *alloc)
         }
     }
     if (b.for_group && least == UINT64_MAX) {
-        tc_remark(env->cx, alloc->loc, pass,
+        tc_missed(env->cx, alloc->loc, pass,
                   "smem_alloc: keeps %s: no layout suits wgmma and all else "
                   "that uses it",
                   layout_text(&b, t->layout));

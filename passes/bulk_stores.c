@@ -427,7 +427,7 @@ static void visit(tc_bulk *s, tc_region *r)
         tc_loc loc = op->loc;
         const char *why = is_candidate(s, op) ? try_store(s, op) : NULL;
         if (why)
-            tc_remark(s->env->cx, loc, pass, "store: no bulk copy: %s", why);
+            tc_missed(s->env->cx, loc, pass, "store: no bulk copy: %s", why);
     }
 }
 

@@ -249,7 +249,7 @@ static void check_index(checker *c, tc_op *op, unsigned d)
                    "compute it in 64 bits",
                    name_of(c, op, d), (long long)w->index, w->at);
     else if (w->at)
-        tc_remark(c->cx, op->loc, "check-indices",
+        tc_missed(c->cx, op->loc, "check-indices",
                   "%s is %lld for %s: reads there give the pad",
                   name_of(c, op, d), (long long)w->index, w->at);
 }

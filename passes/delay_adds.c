@@ -303,7 +303,7 @@ static bool try_loop(tc_func *f, tc_pass_env *env, tc_op *loop)
         if (!match(&a, op))
             continue;
         if (!has_room(&a)) {
-            tc_remark(env->cx, op->loc, pass,
+            tc_missed(env->cx, op->loc, pass,
                       "store: all warp groups wait for each other before its "
                       "product: no shared memory for %u bytes more",
                       tc_smem_bytes(a.alloc->out[0]->type));

@@ -130,7 +130,7 @@ static bool has_room(const ahead *x)
         /* two parts, two numbers a register */
         sum += tc_layout_size(part_type(x, i)->layout, TC_REGISTER);
     if (sum > room)
-        tc_remark(x->env->cx, x->mma->loc, pass,
+        tc_missed(x->env->cx, x->mma->loc, pass,
                   "operands are read when they are needed: reading them a part "
                   "ahead takes about %u registers of a thread, which has %u: "
                   "more warps or a smaller tile",

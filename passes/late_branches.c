@@ -264,7 +264,7 @@ tc_change tc_pass_late_branches(tc_func *f, tc_pass_env *env)
         return TC_UNCHANGED;
     const char *why = try_loop(&l);
     if (why)
-        tc_remark(env->cx, l.branch->loc, pass,
+        tc_missed(env->cx, l.branch->loc, pass,
                   "the warp groups meet to decide this: %s", why);
     if (why || !l.votes)
         return TC_UNCHANGED;

@@ -232,7 +232,7 @@ static void choose_store(tc_placing *s, const tc_op *op)
         return;
     if (c->dot && tc_dot_is_group(c->dot) &&
         all + tc_dots_double_buffers(s) > s->target->shared_per_block) {
-        tc_remark(s->cx, op->loc, pass,
+        tc_missed(s->cx, op->loc, pass,
                   "store: in pieces of %u bytes from the layout of its value: "
                   "an exchange through %lld bytes of shared memory would leave "
                   "no room to load operands of products ahead",

@@ -140,7 +140,7 @@ static void use_fma(tc_placing *s, tc_dot *d, const char *why)
     tc_kind kind = d->op->in[0]->type->elem->kind;
     if (kind != TC_F64)
         cast_operands(s, d->op, TC_F32);
-    tc_remark(s->cx, d->op->loc, pass, "dot: no matrix instruction: %s", why);
+    tc_missed(s->cx, d->op->loc, pass, "dot: no matrix instruction: %s", why);
 }
 
 static void use_mma(tc_placing *s, tc_dot *d, const char *instr, int32_t step)
@@ -160,7 +160,7 @@ static void choose_fp8(tc_placing *s, tc_dot *d)
     }
     if (!s->target->mma_fp8)
         why = tc_arena_printf(s->scratch, "%s has none", s->target->name);
-    tc_remark(s->cx, d->op->loc, pass,
+    tc_missed(s->cx, d->op->loc, pass,
               "dot: no instruction for 8-bit floats: %s; multiplied as f16, "
               "which holds them exactly",
               why);
@@ -433,7 +433,7 @@ static bool use_groups(tc_placing *s, tc_dot *group)
             continue;
         const char *why = why_no_group(s, d, s->warps / n, n);
         if (why) {
-            tc_remark(s->cx, d->op->loc, pass, "dot: not %s: %s",
+            tc_missed(s->cx, d->op->loc, pass, "dot: not %s: %s",
                       group_instr(d), why);
             continue;
         }
@@ -496,7 +496,7 @@ static void say_grid(const tc_placing *s, const tc_dot *d)
                   "every step; a dot without a third operand, added in f32, "
                   "keeps all");
     if (!grid_fits(s, g, g->wm, g->wn))
-        tc_remark(s->cx, d->op->loc, pass,
+        tc_missed(s->cx, d->op->loc, pass,
                   "dot: %dx%d is too small for %u warps, some do the same work",
                   rows(d), columns(d), s->warps);
 }

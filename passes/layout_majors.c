@@ -199,7 +199,7 @@ static void say_remedies(const tc_placing *s, tc_loc loc)
 static void say_moved(tc_placing *s, const tc_dot *d, unsigned i,
                       const tc_value *v)
 {
-    tc_remark(
+    tc_missed(
         s->cx, d->op->loc, pass,
         "dot: operand %s is transposed on the way, by warps beside the "
         "products': %lld bytes in each step, and as much more shared "
@@ -248,7 +248,7 @@ void tc_dot_enforce_major(tc_placing *s, const tc_dot *d, unsigned i)
     switch (s->env->options->enforce) {
     case TC_ENFORCE_ERROR: s->failed = !tc_error(s->cx, loc, "%s", what); break;
     case TC_ENFORCE_WARN: tc_warning(s->cx, loc, "%s", what); break;
-    default: tc_remark(s->cx, loc, pass, "%s", what); return;
+    default: tc_missed(s->cx, loc, pass, "%s", what); return;
     }
     say_remedies(s, from->def ? from->def->loc : loc);
 }

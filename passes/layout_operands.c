@@ -128,14 +128,15 @@ static tc_value *keep_fragments(tc_placing *s, tc_dot *d, tc_value *v,
     budget b = budget_of(s, d);
     int64_t more = registers_of(v->type, l);
     bool fits = b.held + more + b.others <= b.most;
-    tc_remark(s->cx, d->op->loc, pass,
-              "dot: operand A is the same in every step: %s (%lld registers "
-              "for it, %lld for accumulators%s, %lld others, expected at most "
-              "%lld)",
-              fits ? "kept in registers" : "read from shared memory each time",
-              (long long)more, (long long)b.held,
-              tc_dot_is_group(d) ? " and products' operands" : "",
-              (long long)b.others, (long long)b.most);
+    (fits ? tc_remark : tc_missed)(
+        s->cx, d->op->loc, pass,
+        "dot: operand A is the same in every step: %s (%lld registers "
+        "for it, %lld for accumulators%s, %lld others, expected at most "
+        "%lld)",
+        fits ? "kept in registers" : "read from shared memory each time",
+        (long long)more, (long long)b.held,
+        tc_dot_is_group(d) ? " and products' operands" : "",
+        (long long)b.others, (long long)b.most);
     if (!fits)
         return NULL;
     d->kept = more;

@@ -141,7 +141,7 @@ static void say(tc_placing *s, const tc_dot *d, unsigned of, const rows *r,
                 const char *why)
 {
     if (why)
-        tc_remark(s->cx, d->op->loc, pass,
+        tc_missed(s->cx, d->op->loc, pass,
                   "dot: operand A is exchanged between lanes; columns of the "
                   "product that it comes from could be reordered in %us "
                   "instead, but: %s",

@@ -136,7 +136,7 @@ static bool may_move(struct licm *s, const tc_op *op, const tc_op *loop,
         return false;
     const char *why = why_load_stays(s, op, loop, r);
     if (why)
-        tc_remark(s->env->cx, op->loc, "licm",
+        tc_missed(s->env->cx, op->loc, "licm",
                   "%s is the same in every step but stays in the loop: %s",
                   tc_op_name(op), why);
     return !why;

@@ -65,7 +65,7 @@ static void lower_conversion(struct lowering *s, tc_op *op)
     tc_value *z = exchange(s, &b, x, y->type->layout);
     z->name = y->name;
     if (s->env->cx->want_remarks)
-        tc_remark(s->env->cx, op->loc, "lower-exchanges",
+        tc_missed(s->env->cx, op->loc, "lower-exchanges",
                   "a conversion of %s to %s goes through %lld bytes of shared "
                   "memory",
                   tc_type_name(s->env->cx, x->type),

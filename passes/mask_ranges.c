@@ -170,12 +170,12 @@ static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
     const char *why;
     tc_loc loc = branch->loc;
     if (!tc_loop_open(&l, loop, env->scratch, &why)) {
-        tc_remark(cx, loc, "mask-ranges", "the loop visits all steps: %s", why);
+        tc_missed(cx, loc, "mask-ranges", "the loop visits all steps: %s", why);
         return false;
     }
     tc_mask mask = tc_mask_of(&l, branch->in[0]);
     if (mask.unknown)
-        tc_remark(cx, mask.unknown->loc, "mask-ranges",
+        tc_missed(cx, mask.unknown->loc, "mask-ranges",
                   "which steps this leaves empty is not known: %s",
                   tc_truth_why(&l, mask.unknown));
     tc_hull hull = tc_truth_hull(&l, mask.any);

@@ -157,11 +157,11 @@ static void explain(tc_pass_env *env, const tc_op *dot, struct operand x,
     if ((x.wide && y.wide) || (!x.from && !y.from))
         return;
     if (!wide)
-        tc_remark(env->cx, dot->loc, "narrow-dots",
+        tc_missed(env->cx, dot->loc, "narrow-dots",
                   "dot stays as it is: no type of 16 bits or less holds the "
                   "elements of both operands");
     else
-        tc_remark(env->cx, dot->loc, "narrow-dots",
+        tc_missed(env->cx, dot->loc, "narrow-dots",
                   "dot stays in f32: operand %d is `%s` in f32; cast it to the "
                   "type of the other if its rounding may be seen",
                   x.wide ? 0 : 1,

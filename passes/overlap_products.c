@@ -131,11 +131,11 @@ static void say_apart(struct overlap *o, const tc_op *loop, const char *why)
 {
     bool asked = is_asked(loop, "overlap") || is_asked(loop, "ahead");
     if (why)
-        tc_remark(o->env->cx, loop->loc, pass,
+        tc_missed(o->env->cx, loop->loc, pass,
                   "steps do not overlap, products run within theirs only: %s",
                   why);
     else if (asked)
-        tc_remark(o->env->cx, loop->loc, pass,
+        tc_missed(o->env->cx, loop->loc, pass,
                   "steps do not overlap although that is asked for: each "
                   "product's result is needed within its step");
 }
@@ -165,7 +165,7 @@ static void visit_products(struct overlap *o, tc_op *loop)
     tc_region *r = loop->regions[0];
     const char *why = NULL;
     if (!make_async(o, r)) {
-        tc_remark(o->env->cx, loop->loc, pass,
+        tc_missed(o->env->cx, loop->loc, pass,
                   "products are waited for at once: their buffers are filled "
                   "in the loop by the threads that compute");
         return;

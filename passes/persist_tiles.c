@@ -379,7 +379,7 @@ tc_change tc_pass_persist_tiles(tc_func *f, tc_pass_env *env)
         f->tiles = env->options->tiles;
     const char *why = why_not(&s);
     if (why) {
-        tc_remark(env->cx, f->loc, pass, "@%s: a program for each tile: %s",
+        tc_missed(env->cx, f->loc, pass, "@%s: a program for each tile: %s",
                   f->name, why);
         return begin_with_last(&s);
     }

@@ -35,7 +35,7 @@ static void say_refused(tc_pipeliner *p, const tc_staged *s, const char *why)
     tc_context *cx = p->env->cx;
     tc_refuse_load(p->env, pass, s->load, why);
     if (cx->want_remarks)
-        tc_remark(cx, s->load->loc, pass, "load of %s not pipelined: %s",
+        tc_missed(cx, s->load->loc, pass, "load of %s not pipelined: %s",
                   tc_loaded_name(cx, s->load), why);
 }
 
@@ -135,7 +135,7 @@ static unsigned choose_stages(tc_pipeliner *p, const tc_schedule *s,
     while (n > 1 && beside + n * slots > limit)
         n--;
     if (n < wanted && (asked || n < 2))
-        tc_remark(p->env->cx, s->loop->loc, pass,
+        tc_missed(p->env->cx, s->loop->loc, pass,
                   "%u stages instead of %u: each takes %llu bytes of shared "
                   "memory, other buffers %llu, and a block of %s has %llu: "
                   "smaller tiles take less",
@@ -175,7 +175,7 @@ static void say_in_registers(tc_pipeliner *p, const tc_region *body)
             tc_type_count(op->out[0]->type) < LARGE || tc_is_staged(op))
             continue;
         tc_refuse_load(p->env, pass, op, why);
-        tc_remark(cx, op->loc, pass, "load of %s not pipelined: %s",
+        tc_missed(cx, op->loc, pass, "load of %s not pipelined: %s",
                   tc_loaded_name(cx, op), why);
     }
 }
@@ -217,7 +217,7 @@ static bool pipeline_loop(tc_pipeliner *p, tc_op *loop, const tc_staged *around,
     unsigned stages = choose_stages(p, &s, around);
     s.ahead = stages - 1;
     if (!tc_can_expand(p, &s)) {
-        tc_remark(p->env->cx, loop->loc, pass,
+        tc_missed(p->env->cx, loop->loc, pass,
                   "not pipelined: its step is too large, or its addresses "
                   "depend on too many loads");
         return false;

@@ -219,7 +219,7 @@ static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
     if (mask.unknown || tc_truth_is_range(mask.any))
         return true; /* what was built is dead */
     if (!ranges_of(&l, mask.any, &r)) {
-        tc_remark(env->cx, loop->loc, "skip-gaps",
+        tc_missed(env->cx, loop->loc, "skip-gaps",
                   "the loop runs over the gaps between its ranges: they are "
                   "more than %d",
                   MOST);

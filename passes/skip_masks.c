@@ -173,11 +173,11 @@ static void explain(tc_pass_env *env, tc_loop *l, const tc_op *select,
                     tc_mask mask)
 {
     if (!mask.unknown)
-        tc_remark(env->cx, select->loc, "skip-masks",
+        tc_missed(env->cx, select->loc, "skip-masks",
                   "the mask is applied in every step: in none it is sure to "
                   "hold in all lanes");
     else if (!is_of_floats(mask.unknown))
-        tc_remark(env->cx, mask.unknown->loc, "skip-masks",
+        tc_missed(env->cx, mask.unknown->loc, "skip-masks",
                   "the mask is applied in every step: %s",
                   tc_truth_why(l, mask.unknown));
 }
@@ -191,7 +191,7 @@ static bool try_select(tc_pass_env *env, tc_op *select)
         tc_value_is_visible(select->in[0], loop))
         return false;
     if (!tc_loop_open(&l, loop, env->scratch, &why)) {
-        tc_remark(env->cx, select->loc, "skip-masks",
+        tc_missed(env->cx, select->loc, "skip-masks",
                   "the mask is applied in every step of the loop: %s", why);
         return false;
     }

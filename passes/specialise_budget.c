@@ -237,7 +237,7 @@ static const char *list_others(const budget *b, const tc_region *region)
 static void say_fewer(const budget *b, const tc_ring *r, unsigned wanted)
 {
     const tc_target *target = b->s->env->target;
-    tc_remark(b->s->env->cx, r->region->op->loc, pass,
+    tc_missed(b->s->env->cx, r->region->op->loc, pass,
               "%u slots instead of %u: each takes bytes of shared memory for "
               "%s, beside %s, and a block of %s has %u: smaller tiles take "
               "less",
@@ -248,7 +248,7 @@ static void say_fewer(const budget *b, const tc_ring *r, unsigned wanted)
 static void say_nothing_fits(const budget *b)
 {
     const tc_target *target = b->s->env->target;
-    tc_remark(b->s->env->cx, b->s->f->loc, pass,
+    tc_missed(b->s->env->cx, b->s->f->loc, pass,
               "no bulk copies: buffers that are filled ahead share no memory, "
               "the bytes of %s are too many, a block of %s has %u: smaller "
               "tiles take less",
@@ -390,7 +390,7 @@ static void copy_slots(tc_specialiser *s, unsigned *to, const unsigned *from)
 static void say_lent(const tc_specialiser *s, const tc_ring *r)
 {
     const tc_op *load = r->bulk[0]->staged.load;
-    tc_remark(s->env->cx, load->loc, pass,
+    tc_missed(s->env->cx, load->loc, pass,
               "load of %s waits for the end of the step before: its %u bytes "
               "are lent to what comes behind its last use",
               tc_loaded_name(s->env->cx, load), tc_ring_slot_bytes(r));

@@ -138,7 +138,7 @@ static void say_loads(const tc_specialiser *s)
             continue;
         tc_refuse_load(s->env, pass, b->staged.load, b->refusal);
         if (cx->want_remarks)
-            tc_remark(cx, b->staged.load->loc, pass,
+            tc_missed(cx, b->staged.load->loc, pass,
                       "load of %s not made a bulk copy: %s",
                       tc_loaded_name(cx, b->staged.load), b->refusal);
     }
@@ -258,7 +258,7 @@ static tc_op *first_use(const tc_region *r, const tc_value *v)
 static bool refuse_all(const tc_specialiser *s, const tc_op *op,
                        const char *why)
 {
-    tc_remark(s->env->cx, op->loc, pass,
+    tc_missed(s->env->cx, op->loc, pass,
               "no bulk copies: the producer cannot do this %s: %s",
               tc_op_name(op), why);
     return false;

@@ -287,7 +287,7 @@ static void say(const struct beforehand *p, const tc_op *launch,
     if (!p->cx->want_remarks)
         return;
     if (why)
-        tc_remark(p->cx, launch->loc, pass,
+        tc_missed(p->cx, launch->loc, pass,
                   "launch: %s is passed as it is, although a dot wants dim %u "
                   "in one piece: %s",
                   name, c->wish.dim, why);

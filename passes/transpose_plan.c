@@ -69,7 +69,7 @@ static void say_conflict(const struct planner *p, const tc_op *workspace,
 {
     if (!p->env->cx->want_remarks)
         return;
-    tc_remark(p->env->cx, workspace->loc, pass,
+    tc_missed(p->env->cx, workspace->loc, pass,
               "%s stays as it is: a dot of @%s wants dim %u in one piece, one "
               "of @%s another dim",
               tc_value_name(p->env->cx, workspace->out[0]), o->reader->name,
@@ -136,7 +136,7 @@ static void say_order(const struct planner *p, const struct order *o,
     if (!cx->want_remarks)
         return;
     if (why)
-        tc_remark(cx, o->workspace->loc, pass,
+        tc_missed(cx, o->workspace->loc, pass,
                   "%s is not stored with dim %u in one piece, as a dot of @%s "
                   "wants it: %s",
                   name, o->wish.dim, o->reader->name, why);

@@ -3,6 +3,8 @@
 
 #include "ir/diag.h"
 #include "passes/passes.h"
+#include "tools/progress.h"
+#include "tools/render.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,20 +12,30 @@
 
 int tool_usage(const tool_command *c, const char *fmt, ...)
 {
+    char text[1024];
     va_list args;
     va_start(args, fmt);
-    fprintf(stderr, "tilec %s: ", c->name);
-    vfprintf(stderr, fmt, args);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    fprintf(stderr, "\n`tilec %s --help` lists what it takes\n", c->name);
+    render_usage(stderr, c->name, text);
     return EXIT_USAGE;
 }
 
+/* Options of every command; --help is one by itself. */
+static const tool_option everywhere[] = {
+    {"--diagnostics", "FORMAT",
+     "errors, warnings and remarks as text (default) or json: an object a\n"
+     "line"},
+    {0}};
+
 static bool unknown(const tool_command *c, const char *word)
 {
-    const char *names[32];
+    enum { MOST = 40 };
+    const char *names[MOST + 2];
     size_t n = 0, len = strcspn(word, "=");
-    for (const tool_option *o = c->options; o->name && n < 31; o++)
+    for (const tool_option *o = c->options; o->name && n < MOST; o++)
+        names[n++] = o->name;
+    for (const tool_option *o = everywhere; o->name; o++)
         names[n++] = o->name;
     names[n++] = "--help";
     char name[64];
@@ -76,6 +88,12 @@ static bool takes_many(const tool_option *o)
     return n > 3 && strcmp(o->value + n - 3, "...") == 0;
 }
 
+/* "[=WHICH]": a value in the same word only, or none. */
+static bool is_optional(const tool_option *o)
+{
+    return o->value[0] == '[';
+}
+
 static bool take_option(const tool_command *c, int argc, char **argv, int *i,
                         tool_args *out)
 {
@@ -83,10 +101,10 @@ static bool take_option(const tool_command *c, int argc, char **argv, int *i,
     const tool_option *o = find_option(c, argv[*i], &value);
     if (!o)
         return unknown(c, argv[*i]);
-    if (!o->value)
-        return give(c, out, o->name, NULL);
     if (value)
         return give(c, out, o->name, value);
+    if (!o->value || is_optional(o))
+        return give(c, out, o->name, NULL);
     if (*i + 1 == argc) {
         tool_usage(c, "%s needs a value: %s %s", o->name, o->name, o->value);
         return false;
@@ -99,8 +117,26 @@ static bool take_option(const tool_command *c, int argc, char **argv, int *i,
     return true;
 }
 
+static bool take_everywhere(const tool_command *c, int argc, char **argv,
+                            int *i, tool_args *out)
+{
+    const tool_command table = {.name = c->name, .options = everywhere};
+    if (!take_option(&table, argc, argv, i, out))
+        return false;
+    const char *format = tool_value(out, "--diagnostics");
+    if (strcmp(format, "json") == 0)
+        render_as_json(), progress_off();
+    else if (strcmp(format, "text") != 0)
+        return tool_usage(c, "--diagnostics is `%s`, expected text or json",
+                          format),
+               false;
+    return true;
+}
+
 bool tool_parse(const tool_command *c, int argc, char **argv, tool_args *out)
 {
+    const char *value;
+    const tool_command common = {.options = everywhere};
     *out = (tool_args){.command = c};
     bool options = true;
     for (int i = 1; i < argc; i++) {
@@ -110,6 +146,9 @@ bool tool_parse(const tool_command *c, int argc, char **argv, tool_args *out)
         } else if (options && word[0] == '-' && word[1]) {
             if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
                 if (!give(c, out, "--help", NULL))
+                    return false;
+            } else if (find_option(&common, word, &value)) {
+                if (!take_everywhere(c, argc, argv, &i, out))
                     return false;
             } else if (!take_option(c, argc, argv, &i, out)) {
                 return false;
@@ -161,6 +200,20 @@ bool tool_enforce(const tool_args *args, int *out)
     return false;
 }
 
+bool tool_remarks(const tool_args *args, bool *want)
+{
+    const char *which = tool_value(args, "--remarks");
+    *want = tool_has(args, "--remarks");
+    if (which && strcmp(which, "all") != 0 && strcmp(which, "missed") != 0) {
+        tool_usage(args->command, "--remarks is `%s`, expected missed or all",
+                   which);
+        return false;
+    }
+    if (!which || strcmp(which, "missed") == 0)
+        render_only_missed();
+    return true;
+}
+
 int tool_lists(const tool_args *args, int *out)
 {
     const char *when = tool_value(args, "--lists");
@@ -177,8 +230,8 @@ int tool_lists(const tool_args *args, int *out)
 static void put_option(const char *name, const char *value, const char *help)
 {
     char left[64];
-    snprintf(left, sizeof left, "%s%s%s", name, value ? " " : "",
-             value ? value : "");
+    snprintf(left, sizeof left, "%s%s%s", name,
+             value && value[0] != '[' ? " " : "", value ? value : "");
     printf("  %-24s ", left);
     if (strlen(left) > 24)
         printf("\n  %-24s ", "");
@@ -195,6 +248,8 @@ void tool_help(const tool_command *c)
     printf("usage: tilec %s %s\n\n%s\n%s\n", c->name, c->words, c->summary,
            c->help);
     for (const tool_option *o = c->options; o->name; o++)
+        put_option(o->name, o->value, o->help);
+    for (const tool_option *o = everywhere; o->name; o++)
         put_option(o->name, o->value, o->help);
     put_option("--help", NULL, "print this");
     printf("\nExit code: 0 done, 1 the input is wrong, 2 the command line is "

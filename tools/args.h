@@ -15,9 +15,16 @@ enum { EXIT_DONE = 0, EXIT_INPUT = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
 typedef struct tool_option {
     const char *name;  /* "--mask", or "-o" */
     const char *value; /* what follows it, for the help; NULL: nothing. Ends
-                        * in "..." where all words up to the next option do */
+                        * in "..." where all words up to the next option do;
+                        * "[=WHICH]" where it may be left out */
     const char *help;  /* lines separated by \n */
 } tool_option;
+
+#define REMARKS_OPTION                                                         \
+    {                                                                          \
+        "--remarks", "[=WHICH]",                                               \
+            "say what the compiler did not do and why; all: what it did, too"  \
+    }
 
 typedef struct tool_args tool_args;
 typedef struct tool_command {
@@ -51,6 +58,9 @@ bool tool_precision(const tool_args *args, const char **out);
 /* --enforce, as a tc_enforce and tilec_enforce; 0 where it is not given. False:
  * said what is wrong. */
 bool tool_enforce(const tool_args *args, int *out);
+/* --remarks: are there to be any, and shows those that it names. False: said
+ * what is wrong. */
+bool tool_remarks(const tool_args *args, bool *want);
 /* --lists, as block_lists of tilec_attention_options. Exit code. */
 int tool_lists(const tool_args *args, int *out);
 void tool_help(const tool_command *c);

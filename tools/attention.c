@@ -5,6 +5,7 @@
 #include "tools/commands.h"
 #include "tools/compare.h"
 #include "tools/device.h"
+#include "tools/progress.h"
 #include "tools/quantizer.h"
 
 #include <float.h>
@@ -221,10 +222,9 @@ static int find_captured(job *j)
             *t = *factor;
         else if (tilec_safetensors_get(j->in, p->name, t, NULL) &&
                  (!dot || tilec_safetensors_get(j->in, dot + 1, t, &e))) {
-            fprintf(stderr,
-                    "tilec: error: the mod reads `%s`, a %s, but %s has no "
-                    "tensor of that name\n",
-                    dot ? dot + 1 : p->name, p->type, j->args->words[0]);
+            report("the mod reads `%s`, a %s, but %s has no "
+                   "tensor of that name",
+                   dot ? dot + 1 : p->name, p->type, j->args->words[0]);
             return EXIT_INPUT;
         }
         j->captured[j->ncaptured++] = tilec_tensor(p->name, t);
@@ -327,7 +327,7 @@ static int launch_backward(job *j, tilec_attention_tensors *t)
 static int launch(job *j, const tilec_attention_tensors *t)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
-    o.progress = show_progress;
+    o.progress = progress_launch;
     o.print = show_line;
     tilec_error e;
     double start = seconds_now();
@@ -335,7 +335,7 @@ static int launch(job *j, const tilec_attention_tensors *t)
     int code = status ? report_error(&e)
                       : device_wait(tilec_attention_kernel(j->plan));
     j->run_seconds = seconds_now() - start;
-    end_progress();
+    progress_end();
     return code;
 }
 
@@ -360,7 +360,7 @@ static int compute(job *j)
         !tensor_new(&j->lse, f32, 3, shape) ||
         (j->wants_max && !tensor_new(&j->max, f32, 3, shape)) ||
         (j->is_backward && !new_gradients(j))) {
-        fprintf(stderr, "tilec: error: no memory for the output\n");
+        report("no memory for the output");
         return EXIT_MACHINE;
     }
     tilec_attention_tensors t = TILEC_INIT(tilec_attention_tensors);
@@ -515,9 +515,12 @@ static int run(const tool_args *args)
                           args->nwords);
     job j = {.args = args};
     tilec_context_options o = TILEC_INIT(tilec_context_options);
-    o.remarks = tool_has(args, "--remarks");
+    bool remarks;
+    if (!tool_remarks(args, &remarks))
+        return EXIT_USAGE;
+    o.remarks = remarks;
     if (tilec_context_new(&o, &j.cx)) {
-        fprintf(stderr, "tilec: error: out of memory\n");
+        report("out of memory");
         return EXIT_MACHINE;
     }
     int code = run_job(&j);
@@ -570,7 +573,7 @@ static const tool_option options[] = {
      "or grad.NAME, with one of that name) with that tensor of the\n"
      "input file; beyond the tolerance (0.1 of 8-bit inputs): exit 1"},
     {"--json", NULL, "print the checks as JSON, one object a line"},
-    {"--remarks", NULL, "say what the compiler did and did not do"},
+    REMARKS_OPTION,
     {0}};
 
 const tool_command tool_attention = {

@@ -2,6 +2,7 @@
  *
  * tilec bench: how fast a kernel is, and whether what it gives is right.
  */
+#include "tools/progress.h"
 #include "tools/ranking.h"
 
 #include <errno.h>
@@ -33,10 +34,12 @@ static int try_one(const workload *w, const trial_options *o, ranked *only)
 {
     tilec_context *cx;
     if (tilec_context_new(NULL, &cx)) {
-        fprintf(stderr, "tilec: error: out of memory\n");
+        report("out of memory");
         return EXIT_MACHINE;
     }
+    progress_show("timing @%s", w->kernel);
     trial_run(w, &only->variant, o, cx, &only->trial);
+    progress_end();
     int code = EXIT_DONE;
     if (only->trial.state == TRIAL_REFUSED)
         code = report_compile(cx, (tilec_status)only->trial.code);
@@ -48,6 +51,7 @@ static int bench(workload *w, const space *s, ranked *list, size_t n)
 {
     trial_options o = {0};
     int code = read_trial_options(w->args, &o);
+    code = code ? code : progress_read(w->args);
     if (!code)
         code = workload_prepare(w, s);
     for (size_t i = 0; i < n; i++)
@@ -89,6 +93,7 @@ static int run(const tool_args *args)
 
 static const tool_option options[] = {
     WORKLOAD_OPTIONS,
+    PROGRESS_OPTION,
     {"--runs", "N", "how often it is timed (default: 30); the median counts"},
     {"--timeout", "SECONDS", "of a variant of a --sweep (default: 60)"},
     {"--json", NULL, "print an object a line, one for each variant"},

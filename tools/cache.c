@@ -97,7 +97,7 @@ static int run(const tool_args *args)
                           "expected list, clear, or why and a program");
     tilec_context *cx;
     if (tilec_context_new(NULL, &cx)) {
-        fprintf(stderr, "tilec: error: out of memory\n");
+        report("out of memory");
         return EXIT_MACHINE;
     }
     int code = actions[a].run(args, cx);

@@ -120,7 +120,7 @@ static int check_variant(const tilec_kernel *k, int which,
     if (ran)
         render_diags(stderr, c.cx);
     else
-        fprintf(stderr, "tilec: error: out of memory\n");
+        report("out of memory");
     tc_module_free(c.module);
     tc_context_free(c.cx);
     *fits = c.fits;
@@ -131,15 +131,14 @@ int check_schedule(const tilec_kernel *k, const tilec_argument *args,
                    size_t nargs)
 {
     if (k->plan) {
-        fprintf(stderr,
-                "tilec: error: --check-schedule is for a kernel, and "
-                "@%s is a plan: name one, as FILE@kernel\n",
-                tilec_kernel_name(k));
+        report("--check-schedule is for a kernel, and "
+               "@%s is a plan: name one, as FILE@kernel",
+               tilec_kernel_name(k));
         return EXIT_USAGE;
     }
     if (!k->gpu) {
-        fprintf(stderr, "tilec: error: --check-schedule is for GPU targets, as "
-                        "--target sm_80\n");
+        report("--check-schedule is for GPU targets, as "
+               "--target sm_80");
         return EXIT_USAGE;
     }
     bool fits;
@@ -149,13 +148,12 @@ int check_schedule(const tilec_kernel *k, const tilec_argument *args,
     if (!fits)
         code = check_variant(k, TC_GPU_ANY, args, nargs, &fits);
     if (!fits)
-        fprintf(stderr,
-                "tilec: error: @%s asks for tensors that are "
-                "`aligned`, which these are not: addresses and "
-                "strides of multiples of 16 bytes\n",
-                tilec_kernel_name(k));
+        report("@%s asks for tensors that are "
+               "`aligned`, which these are not: addresses and "
+               "strides of multiples of 16 bytes",
+               tilec_kernel_name(k));
     if (code == EXIT_DONE)
-        fprintf(stderr, "%s: the schedule for %s has no races\n",
-                tilec_kernel_name(k), tilec_kernel_target(k));
+        render_line(stderr, "%s: the schedule for %s has no races",
+                    tilec_kernel_name(k), tilec_kernel_target(k));
     return code;
 }

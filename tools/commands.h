@@ -21,6 +21,8 @@ extern const tool_command tool_attention, tool_run, tool_compile, tool_opt,
     "auto (the GPU if there is one, the default), cpu,\n"                      \
     "sm_80, ... (`tilec info targets`)"
 
+/* An error at no place in a text: `tilec: error: ...`. */
+void report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Says on stderr what went wrong (all diagnostics of a compile; one error) and
  * returns the exit code for the status. */
 int report_compile(const tilec_context *cx, tilec_status status);
@@ -33,9 +35,6 @@ int report_file(const char *path);
 double seconds_now(void);
 /* "AMD EPYC 9654, 2 cores": what the CPU target runs on. */
 void machine_name(char *out, size_t size);
-/* A progress callback for launches: after a second, on a terminal. */
-void show_progress(void *user, int64_t done, int64_t total);
-void end_progress(void);
 /* A print callback: to stdout. */
 void show_line(void *user, const char *line);
 

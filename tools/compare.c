@@ -108,10 +108,9 @@ bool compare(const char *name, const DLTensor *got, const char *ref_name,
              const DLTensor *ref, double most, bool absolute, bool json)
 {
     if (!same_shape(got, ref) || !is_float(ref)) {
-        fprintf(stderr,
-                "tilec: error: %s cannot be compared with %s: expected a "
-                "tensor of floats in the shape of the result\n",
-                name, ref_name);
+        report("%s cannot be compared with %s: expected a "
+               "tensor of floats in the shape of the result",
+               name, ref_name);
         return false;
     }
     difference d = measure(got, ref, NULL);

@@ -58,8 +58,7 @@ int config_file_read(config_file *f, const char *path, const char *kernel)
     free(text);
     if (!why)
         return EXIT_DONE;
-    fprintf(stderr, "tilec: error: %s: %s (@%s); it is left as it is\n", path,
-            why, kernel);
+    report("%s: %s (@%s); it is left as it is", path, why, kernel);
     return EXIT_INPUT;
 }
 

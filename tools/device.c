@@ -21,8 +21,7 @@ int device_put(device_tensors *d, const DLTensor **tensor, bool written)
     if (!d->device)
         return EXIT_DONE;
     if (d->n == DEVICE_MOST_TENSORS) {
-        fprintf(stderr, "tilec: error: more than %d tensors\n",
-                DEVICE_MOST_TENSORS);
+        report("more than %d tensors", DEVICE_MOST_TENSORS);
         return EXIT_USAGE;
     }
     DLTensor *copy;
@@ -53,10 +52,9 @@ int device_workspace(device_tensors *d, uint64_t bytes, void **out)
     *out = d->memory =
         aligned_alloc(ALIGN, (size_t)(bytes + ALIGN - 1) / ALIGN * ALIGN);
     if (!*out)
-        fprintf(stderr,
-                "tilec: error: no memory for the workspace, %llu "
-                "bytes\n",
-                (unsigned long long)bytes);
+        report("no memory for the workspace, %llu "
+               "bytes",
+               (unsigned long long)bytes);
     return *out ? EXIT_DONE : EXIT_MACHINE;
 }
 

@@ -21,7 +21,7 @@ static int bad_argument(const inputs *in, const char *word)
 
 static int out_of_memory(void)
 {
-    fprintf(stderr, "tilec: error: no memory for the tensors\n");
+    report("no memory for the tensors");
     return EXIT_MACHINE;
 }
 

@@ -334,7 +334,7 @@ int info_layout(const tool_args *args)
         v.cx->memory.unwind = &unwind;
         code = show(&v);
     } else {
-        fprintf(stderr, "tilec: out of memory\n");
+        report("out of memory");
     }
     tc_context_free(v.cx);
     return code;

@@ -4,6 +4,7 @@
  */
 #include "ir/diag.h"
 #include "tools/commands.h"
+#include "tools/render.h"
 
 #include <llvm-c/ErrorHandling.h>
 
@@ -34,9 +35,10 @@ static int unknown(const char *word)
     for (int i = 0; i < NCOMMANDS; i++)
         names[i] = commands[i]->name;
     const char *near = tc_nearest_name(word, names, NCOMMANDS);
-    fprintf(stderr, "tilec: unknown command `%s`%s%s%s\n", word,
-            near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-    fprintf(stderr, "`tilec --help` lists them\n");
+    char text[160];
+    snprintf(text, sizeof text, "unknown command `%.60s`%s%s%s", word,
+             near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    render_usage(stderr, NULL, text);
     return EXIT_USAGE;
 }
 
@@ -51,8 +53,7 @@ static const tool_command *find(const char *word)
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "tilec: expected a command; `tilec --help` lists "
-                        "them\n");
+        render_usage(stderr, NULL, "expected a command");
         return EXIT_USAGE;
     }
     const char *word = argv[1];
@@ -86,7 +87,7 @@ static int dispatch(int argc, char **argv)
  * No exit handlers: LLVM's own could wait for the thread that is here. */
 static void llvm_failed(const char *why)
 {
-    fprintf(stderr, "tilec: error: LLVM failed: %s\n", why);
+    report("LLVM failed: %s", why);
     _exit(EXIT_MACHINE);
 }
 

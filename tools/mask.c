@@ -135,10 +135,9 @@ static int add_captured(const job *j, const tilec_kernel *k,
                 from = &values[v];
         if (!from) {
             const char *dot = strchr(p->name, '.');
-            fprintf(stderr,
-                    "tilec: error: the mask reads `%s`, a %s: give it as "
-                    "%s=VALUE\n",
-                    dot ? dot + 1 : p->name, p->type, dot ? dot + 1 : p->name);
+            report("the mask reads `%s`, a %s: give it as "
+                   "%s=VALUE",
+                   dot ? dot + 1 : p->name, p->type, dot ? dot + 1 : p->name);
             return -1;
         }
         args[n] = *from;
@@ -190,7 +189,7 @@ static int run_kernel(job *j, const char *kernel, bool by_key,
 
 static int out_of_memory(void)
 {
-    fprintf(stderr, "tilec: error: out of memory\n");
+    report("out of memory");
     return EXIT_MACHINE;
 }
 

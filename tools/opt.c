@@ -312,7 +312,7 @@ static bool run_parts(struct opt *t, const char *text, size_t n)
 
 static int out_of_memory(void)
 {
-    fputs("tilec: error: out of memory\n", stderr);
+    report("out of memory");
     return EXIT_MACHINE;
 }
 
@@ -363,7 +363,8 @@ static int run_opt(struct opt *t)
         t->out = open_memstream(&t->text, &t->size);
     if (!t->out)
         return out_of_memory();
-    t->cx->want_remarks = tool_has(t->args, "--remarks");
+    if (!tool_remarks(t->args, &t->cx->want_remarks))
+        return EXIT_USAGE;
     bool ok = tool_has(t->args, "--split-input-file") ? run_parts(t, text, n)
                                                       : run_part(t, text, n);
     if (tool_has(t->args, "--time-passes"))
@@ -416,7 +417,7 @@ static const tool_option options[] = {
     {"--print-after", "PASSES", "print the program after these, or `all`"},
     {"--print-before", "PASSES", "print it before them"},
     {"--time-passes", NULL, "print the time of each pass"},
-    {"--remarks", NULL, "say what passes did not do, and why"},
+    REMARKS_OPTION,
     {"--verify-each", NULL, "verify after every pass: the default"},
     {"--no-verify-each", NULL, "verify only after specialize and inline"},
     {"--round-trip", NULL,

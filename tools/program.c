@@ -178,9 +178,12 @@ int program_command(const tool_args *args,
                           args->nwords);
     tilec_context *cx;
     tilec_context_options o = TILEC_INIT(tilec_context_options);
-    o.remarks = tool_has(args, "--remarks");
+    bool remarks;
+    if (!tool_remarks(args, &remarks))
+        return EXIT_USAGE;
+    o.remarks = remarks;
     if (tilec_context_new(&o, &cx)) {
-        fprintf(stderr, "tilec: error: out of memory\n");
+        report("out of memory");
         return EXIT_MACHINE;
     }
     int code = work(args, cx);

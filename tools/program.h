@@ -27,9 +27,7 @@
          "print the program after these passes, or `all`"},                    \
         {"--time-passes", NULL, "print the time of each pass to stderr"},      \
         {"--no-cache", NULL, "GPU targets: compile anew, and keep nothing"},   \
-    {                                                                          \
-        "--remarks", NULL, "say what the compiler did and did not do"          \
-    }
+        REMARKS_OPTION
 
 /* What the command line says: freed with program_free in any case. */
 enum { PROGRAM_BINDINGS = 64 };

@@ -45,8 +45,8 @@ static int keep_others(job *j)
         if (is_replaced(j, name))
             continue;
         if (j->n + 6 >= MOST_TENSORS) {
-            fprintf(stderr, "tilec: error: %s has more than %d tensors\n",
-                    j->args->words[0], MOST_TENSORS - 6);
+            report("%s has more than %d tensors", j->args->words[0],
+                   MOST_TENSORS - 6);
             return EXIT_INPUT;
         }
         if (tilec_safetensors_get(j->in, name, &j->kept[i], &e))
@@ -103,7 +103,7 @@ static int run(const tool_args *args)
     job *j = calloc(1, sizeof *j);
     if (!j || tilec_context_new(NULL, &j->z.cx)) {
         free(j);
-        fprintf(stderr, "tilec: error: out of memory\n");
+        report("out of memory");
         return EXIT_MACHINE;
     }
     j->args = args;

@@ -161,23 +161,21 @@ int quantize(const quantizer *z, char what, const DLTensor *x, bool by_columns,
     owned_tensor largest = {0};
     int code;
     if (x->ndim != 4 || !is_wide(x->dtype)) {
-        fprintf(stderr,
-                "tilec: error: %c has %d dims of %s, expected [batch, heads, "
-                "length, dim] of f16, bf16 or f32 to quantise\n",
-                what, x->ndim, tc_dtype_name(x->dtype).text);
+        report("%c has %d dims of %s, expected [batch, heads, "
+               "length, dim] of f16, bf16 or f32 to quantise",
+               what, x->ndim, tc_dtype_name(x->dtype).text);
         return EXIT_INPUT;
     }
     if (x->shape[3] < 1 || x->shape[3] > MOST_COLUMNS) {
-        fprintf(stderr,
-                "tilec: error: dim 3 of %c is %lld, expected 1 to %d to "
-                "quantise\n",
-                what, (long long)x->shape[3], MOST_COLUMNS);
+        report("dim 3 of %c is %lld, expected 1 to %d to "
+               "quantise",
+               what, (long long)x->shape[3], MOST_COLUMNS);
         return EXIT_INPUT;
     }
     /* The largest power of two that divides D. */
     int64_t side = z->rotates && what != 'v' ? x->shape[3] & -x->shape[3] : 0;
     if (!new_tensors(z, x, by_columns, &largest, out)) {
-        fprintf(stderr, "tilec: error: no memory for %c in 8 bits\n", what);
+        report("no memory for %c in 8 bits", what);
         code = EXIT_MACHINE;
     } else if (z->rows) {
         code = by_block(z, x, (int)side, out);

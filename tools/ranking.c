@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ranking.h"
 
+#include "tools/commands.h"
+#include "tools/progress.h"
+
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void ranking_try(const workload *w, const space *s, const trial_options *o,
                  ranked *list, size_t n)
 {
-    bool shows = isatty(STDERR_FILENO);
     for (size_t i = 0; i < n; i++) {
-        if (shows)
-            fprintf(stderr, "\r\033[K%zu of %zu: %s", i + 1, n,
-                    variant_name(s, &list[i].variant).text);
+        progress_show("%zu of %zu: %s", i + 1, n,
+                      variant_name(s, &list[i].variant).text);
         trial_run_apart(w, &list[i].variant, o, &list[i].trial);
     }
-    if (shows)
-        fputs("\r\033[K", stderr);
+    progress_end();
 }
 
 static int by_time(const void *a, const void *b)
@@ -189,7 +188,7 @@ int ranking_print_json(const workload *w, const space *s, const ranked *list,
         char *text = cJSON_PrintUnformatted(row);
         cJSON_Delete(row);
         if (!text) {
-            fprintf(stderr, "tilec: error: out of memory\n");
+            report("out of memory");
             return EXIT_MACHINE;
         }
         puts(text);

@@ -6,6 +6,7 @@
  */
 #include "tools/compare.h"
 #include "tools/flops.h"
+#include "tools/progress.h"
 #include "tools/workload.h"
 
 #include <math.h>
@@ -135,13 +136,13 @@ static int launch(reference *r, int64_t every, double *seconds)
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     tilec_error e;
     o.every = every;
-    o.progress = show_progress;
+    o.progress = progress_launch;
     begin(r, every > 1);
     double start = seconds_now();
     if (workload_launch(r->w, &r->b, r->args, &o, &e))
         return report_error(&e);
     *seconds = seconds_now() - start;
-    end_progress();
+    progress_end();
     return EXIT_DONE;
 }
 
@@ -220,7 +221,7 @@ static int place(reference *r)
         if (!t || !kernel_writes(r->b.kernel, w->in.list[i].name))
             continue;
         if (!tensor_new(&w->want[i], t->dtype, t->ndim, t->shape)) {
-            fprintf(stderr, "tilec: error: no memory for the reference\n");
+            report("no memory for the reference");
             return EXIT_MACHINE;
         }
         r->args[i].tensor = &w->want[i].dl;
@@ -298,7 +299,7 @@ int workload_prepare(workload *w, const space *s)
                               seconds);
     }
     if (tilec_context_new(NULL, &cx)) {
-        fprintf(stderr, "tilec: error: out of memory\n");
+        report("out of memory");
         return EXIT_MACHINE;
     }
     int code = prepare(&r, cx, s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/render.h"
 
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,9 +62,23 @@ struct shown {
     uint32_t line, col;
     size_t length; /* of text */
     int severity;
+    bool missed;
 };
 
-static void put(FILE *out, const struct shown *d, bool color)
+/* What the command line asks for. */
+static bool as_json, only_missed;
+
+void render_as_json(void)
+{
+    as_json = true;
+}
+
+void render_only_missed(void)
+{
+    only_missed = true;
+}
+
+static void put_text(FILE *out, const struct shown *d, bool color)
 {
     fputs(color ? BOLD : "", out);
     if (!d->file)
@@ -88,11 +103,43 @@ static void put(FILE *out, const struct shown *d, bool color)
         put_caret(out, d->text, n, d->col, color);
 }
 
-void render_diag(FILE *out, const tc_context *cx, const tc_diag *d, bool color)
+/* An object of one diagnostic without its notes. NULL: out of memory. */
+static cJSON *json_of(const struct shown *d)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "severity", severities[d->severity].word);
+    cJSON_AddStringToObject(o, "message", d->message);
+    if (d->file) {
+        cJSON_AddStringToObject(o, "file", d->file);
+        cJSON_AddNumberToObject(o, "line", d->line);
+        cJSON_AddNumberToObject(o, "column", d->col);
+    }
+    if (d->pass)
+        cJSON_AddStringToObject(o, "pass", d->pass);
+    if (d->severity == TC_REMARK)
+        cJSON_AddBoolToObject(o, "missed", d->missed);
+    cJSON_AddArrayToObject(o, "notes");
+    return o;
+}
+
+/* Frees it. */
+static void put_json(FILE *out, cJSON *o)
+{
+    char *text = cJSON_PrintUnformatted(o);
+    fprintf(out, "%s\n",
+            text ? text
+                 : "{\"severity\":\"error\",\"message\":\"out of memory\"}");
+    cJSON_free(text);
+    cJSON_Delete(o);
+}
+
+static struct shown shown_of(const tc_context *cx, const tc_diag *d)
 {
     const tc_source *s = source_of(cx, d->loc);
-    struct shown shown = {
-        .message = d->message, .pass = d->pass, .severity = (int)d->severity};
+    struct shown shown = {.message = d->message,
+                          .pass = d->pass,
+                          .severity = (int)d->severity,
+                          .missed = d->missed};
     if (s) {
         shown.file = s->name;
         shown.line = d->loc.line;
@@ -100,44 +147,150 @@ void render_diag(FILE *out, const tc_context *cx, const tc_diag *d, bool color)
         if (d->loc.line)
             shown.text = find_line(s, d->loc.line, &shown.length);
     }
-    put(out, &shown, color);
+    return shown;
+}
+
+void render_diag(FILE *out, const tc_context *cx, const tc_diag *d, bool color)
+{
+    struct shown shown = shown_of(cx, d);
+    put_text(out, &shown, color);
     for (const tc_diag *note = d->notes; note; note = note->next)
         render_diag(out, cx, note, color);
 }
 
-static void more_errors(FILE *out, size_t nerrors)
+static cJSON *diag_json(const tc_context *cx, const tc_diag *d)
+{
+    struct shown shown = shown_of(cx, d);
+    cJSON *o = json_of(&shown), *notes = cJSON_GetObjectItem(o, "notes");
+    for (const tc_diag *note = d->notes; note; note = note->next)
+        cJSON_AddItemToArray(notes, diag_json(cx, note));
+    return o;
+}
+
+/* Remarks on what was done come after all else, where they are shown. */
+static bool is_background(int severity, bool missed)
+{
+    return severity == TC_REMARK && !missed;
+}
+
+static void put_rest(FILE *out, size_t nerrors, size_t hidden)
 {
     if (nerrors > TC_MAX_ERRORS)
-        fprintf(out, "tilec: %zu more errors\n", nerrors - TC_MAX_ERRORS);
+        render_message(out, TC_NOTE, "%zu more errors",
+                       nerrors - TC_MAX_ERRORS);
+    if (hidden && !as_json)
+        render_message(out, TC_NOTE,
+                       "%zu more remarks, on what was done: --remarks=all",
+                       hidden);
 }
 
 void render_diags(FILE *out, const tc_context *cx)
 {
     bool color = render_wants_color(out);
-    for (const tc_diag *d = cx->diags; d; d = d->next)
-        render_diag(out, cx, d, color);
-    more_errors(out, cx->nerrors);
+    size_t hidden = 0;
+    for (int background = 0; background < 2; background++)
+        for (const tc_diag *d = cx->diags; d; d = d->next) {
+            if (is_background(d->severity, d->missed) != background)
+                continue;
+            if (background && only_missed)
+                hidden++;
+            else if (as_json)
+                put_json(out, diag_json(cx, d));
+            else
+                render_diag(out, cx, d, color);
+        }
+    put_rest(out, cx->nerrors, hidden);
 }
 
-static void put_public(FILE *out, const tilec_diagnostic *d, bool color)
+static struct shown shown_of_public(const tilec_diagnostic *d)
 {
-    struct shown shown = {.file = d->file,
+    return (struct shown){.file = d->file,
                           .message = d->message,
                           .pass = d->pass,
                           .text = d->source,
                           .line = d->line,
                           .col = d->column,
                           .length = d->source ? strlen(d->source) : 0,
-                          .severity = (int)d->severity};
-    put(out, &shown, color);
+                          .severity = (int)d->severity,
+                          .missed = d->missed};
+}
+
+static void put_public(FILE *out, const tilec_diagnostic *d, bool color)
+{
+    struct shown shown = shown_of_public(d);
+    put_text(out, &shown, color);
     for (const tilec_diagnostic *note = d->notes; note; note = note->next)
         put_public(out, note, color);
+}
+
+static cJSON *public_json(const tilec_diagnostic *d)
+{
+    struct shown shown = shown_of_public(d);
+    cJSON *o = json_of(&shown), *notes = cJSON_GetObjectItem(o, "notes");
+    for (const tilec_diagnostic *note = d->notes; note; note = note->next)
+        cJSON_AddItemToArray(notes, public_json(note));
+    return o;
 }
 
 void render_list(FILE *out, const tilec_diagnostic *list, size_t nerrors)
 {
     bool color = render_wants_color(out);
-    for (const tilec_diagnostic *d = list; d; d = d->next)
-        put_public(out, d, color);
-    more_errors(out, nerrors);
+    size_t hidden = 0;
+    for (int background = 0; background < 2; background++)
+        for (const tilec_diagnostic *d = list; d; d = d->next) {
+            if (is_background((int)d->severity, d->missed) != background)
+                continue;
+            if (background && only_missed)
+                hidden++;
+            else if (as_json)
+                put_json(out, public_json(d));
+            else
+                put_public(out, d, color);
+        }
+    put_rest(out, nerrors, hidden);
+}
+
+void render_message_v(FILE *out, int severity, const char *fmt, va_list args)
+{
+    char text[1024];
+    vsnprintf(text, sizeof text, fmt, args);
+    struct shown d = {.message = text, .severity = severity};
+    if (as_json)
+        put_json(out, json_of(&d));
+    else
+        put_text(out, &d, render_wants_color(out));
+}
+
+void render_message(FILE *out, int severity, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    render_message_v(out, severity, fmt, args);
+    va_end(args);
+}
+
+void render_line(FILE *out, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    if (as_json) {
+        render_message_v(out, TC_NOTE, fmt, args);
+    } else {
+        vfprintf(out, fmt, args);
+        fputc('\n', out);
+    }
+    va_end(args);
+}
+
+void render_usage(FILE *out, const char *command, const char *text)
+{
+    const char *blank = command ? " " : "";
+    if (!command)
+        command = "";
+    if (as_json)
+        render_message(out, TC_ERROR, "tilec%s%s: %s", blank, command, text);
+    else
+        fprintf(out, "tilec%s%s: %s\n`tilec%s%s --help` lists %s\n", blank,
+                command, text, blank, command,
+                *blank ? "what it takes" : "them");
 }

@@ -4,15 +4,26 @@
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "tools/commands.h"
+#include "tools/progress.h"
 #include "tools/render.h"
 
 #include <errno.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+void report(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    progress_end();
+    render_message_v(stderr, TC_ERROR, fmt, args);
+    va_end(args);
+}
 
 int report_compile(const tilec_context *cx, tilec_status status)
 {
@@ -53,7 +64,7 @@ static char *cut_line(char *text, uint32_t line)
 
 int report_error(const tilec_error *e)
 {
-    end_progress();
+    progress_end();
     char *text = e->line ? text_of(e->file) : NULL;
     tilec_diagnostic d = {.severity = TILEC_ERROR,
                           .message = e->message,
@@ -70,7 +81,7 @@ int report_file(const char *path)
 {
     int code = errno == ENOSPC || errno == EIO || errno == ENOMEM ? EXIT_MACHINE
                                                                   : EXIT_INPUT;
-    fprintf(stderr, "tilec: error: %s: %s\n", path, strerror(errno));
+    report("%s: %s", path, strerror(errno));
     return code;
 }
 
@@ -93,33 +104,6 @@ void machine_name(char *out, size_t size)
     int cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
     snprintf(out, size, "%s%s%d core%s", name, *name ? ", " : "", cores,
              cores == 1 ? "" : "s");
-}
-
-/* One launch at a time in this program. */
-static double progress_start;
-static bool progress_shown;
-
-void show_progress(void *user, int64_t done, int64_t total)
-{
-    (void)user;
-    if (!isatty(STDERR_FILENO) || total == 0)
-        return;
-    if (progress_start == 0.0)
-        progress_start = seconds_now();
-    double gone = seconds_now() - progress_start;
-    if (gone < 1.0)
-        return;
-    fprintf(stderr, "\r%3d %%  %.0f s", (int)(100 * done / total), gone);
-    fflush(stderr);
-    progress_shown = true;
-}
-
-void end_progress(void)
-{
-    if (progress_shown)
-        fputs("\r               \r", stderr);
-    progress_shown = false;
-    progress_start = 0.0;
 }
 
 void show_line(void *user, const char *line)

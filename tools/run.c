@@ -6,6 +6,8 @@
 #include "tools/device.h"
 #include "tools/inputs.h"
 #include "tools/program.h"
+#include "tools/progress.h"
+#include "tools/render.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,16 +109,16 @@ static int say_done(const job *j, const tilec_argument *args, double seconds)
     while (tilec_kernel_part(j->kernel, n))
         n++;
     if (n) {
-        fprintf(stderr, "%s: %zu kernel%s on %s, %.3f ms\n",
-                tilec_kernel_name(j->kernel), n, n == 1 ? "" : "s",
-                tilec_kernel_target(j->kernel), 1e3 * seconds);
+        render_line(stderr, "%s: %zu kernel%s on %s, %.3f ms",
+                    tilec_kernel_name(j->kernel), n, n == 1 ? "" : "s",
+                    tilec_kernel_target(j->kernel), 1e3 * seconds);
         return EXIT_DONE;
     }
     if (tilec_kernel_grid(j->kernel, args, j->in.n, grid, &e))
         return report_error(&e);
-    fprintf(stderr, "%s: grid %dx%dx%d on %s, %.3f ms\n",
-            tilec_kernel_name(j->kernel), grid[0], grid[1], grid[2],
-            tilec_kernel_target(j->kernel), 1e3 * seconds);
+    render_line(stderr, "%s: grid %dx%dx%d on %s, %.3f ms",
+                tilec_kernel_name(j->kernel), grid[0], grid[1], grid[2],
+                tilec_kernel_target(j->kernel), 1e3 * seconds);
     return EXIT_DONE;
 }
 
@@ -124,7 +126,7 @@ static int launch(job *j)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     o.print = show_line;
-    o.progress = show_progress;
+    o.progress = progress_launch;
     tilec_error e;
     tilec_argument args[INPUTS_MOST];
     int code = place_arguments(j, args);
@@ -137,7 +139,7 @@ static int launch(job *j)
     if ((code = device_wait(j->kernel)))
         return code;
     double seconds = seconds_now() - start;
-    end_progress();
+    progress_end();
     if ((code = say_done(j, args, seconds)))
         return code;
     return device_get(&j->device);
@@ -166,12 +168,15 @@ static int run(const tool_args *args)
 {
     if (args->nwords < 1)
         return tool_usage(args->command, "expected a program");
+    bool remarks;
+    if (!tool_remarks(args, &remarks))
+        return EXIT_USAGE;
     job *j = calloc(1, sizeof *j);
     tilec_context_options o = TILEC_INIT(tilec_context_options);
-    o.remarks = tool_has(args, "--remarks");
+    o.remarks = remarks;
     if (!j || tilec_context_new(&o, &j->cx)) {
         free(j);
-        fprintf(stderr, "tilec: error: out of memory\n");
+        report("out of memory");
         return EXIT_MACHINE;
     }
     j->args = args;

@@ -66,7 +66,7 @@ setup() {
     want="gcc libc6-dev cmake ninja-build pkg-config llvm-$LLVM-dev
           libcjson-dev libdlpack-dev libxxhash-dev libzstd-dev zlib1g-dev"
     [ "${1:-}" = test ] &&
-        want="$want check python3 python3-numpy llvm-$LLVM-tools clang-$LLVM
+        want="$want check python3 python3-numpy python3-pil librsvg2-bin llvm-$LLVM-tools clang-$LLVM
               libclang-rt-$LLVM-dev libopenblas-dev clang-format-14"
     missing=
     for package in $want; do

@@ -2,6 +2,7 @@
 #include "tools/trial.h"
 
 #include "tools/device.h"
+#include "tools/progress.h"
 
 #include "passes/target.h"
 
@@ -327,9 +328,14 @@ static size_t read_result(int from, double limit, trial *t, bool *is_late)
     while (n < sizeof *t) {
         struct pollfd p = {.fd = from, .events = POLLIN};
         double left = end - seconds_now();
-        if (left <= 0 || poll(&p, 1, (int)(1e3 * fmin(left, 1e6)) + 1) == 0) {
+        if (left <= 0) {
             *is_late = true;
             break;
+        }
+        left = fmin(left, progress_interval());
+        if (poll(&p, 1, (int)(1e3 * fmin(left, 1e6)) + 1) == 0) {
+            progress_tick();
+            continue;
         }
         ssize_t got = read(from, (char *)t + n, sizeof *t - n);
         if (got <= 0)

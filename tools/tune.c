@@ -8,6 +8,7 @@
  */
 #include "lib/handles.h"
 #include "tools/config_file.h"
+#include "tools/progress.h"
 #include "tools/ranking.h"
 
 #include <stdio.h>
@@ -91,7 +92,8 @@ static int read_options(tuning *t)
                           "--warps and --stages are for one run: say --sweep "
                           "warps=8, which the entry then has");
     int code = space_read(&t->space, t->args);
-    return code ? code : check_space(t);
+    code = code ? code : check_space(t);
+    return code ? code : progress_read(t->args);
 }
 
 /* ---- The space ---- */
@@ -254,8 +256,7 @@ static int finish(const tuning *t)
     const ranked *winner = t->list;
     ranking_print(&t->w, &t->space, t->list, t->n);
     if (winner->trial.state != TRIAL_DONE) {
-        fprintf(stderr, "tilec: error: no variant of @%s can be used\n",
-                t->w.kernel);
+        report("no variant of @%s can be used", t->w.kernel);
         return winner->trial.code;
     }
     int code = EXIT_DONE;
@@ -293,6 +294,7 @@ static int look(tuning *t)
     static const variant none;
     trial_options o = t->options;
     o.is_dry = true;
+    progress_show("compiling @%s as it is configured", t->w.kernel);
     trial_run_apart(&t->w, &none, &o, &t->now);
     if (*t->now.target)
         return EXIT_DONE;
@@ -303,7 +305,7 @@ static int look(tuning *t)
     }
     if (*t->now.target)
         return EXIT_DONE;
-    fprintf(stderr, "tilec: error: %s\n", t->now.why);
+    report("%s", t->now.why);
     return t->now.code;
 }
 
@@ -369,7 +371,7 @@ static int run(const tool_args *args)
 {
     tuning *t = calloc(1, sizeof *t);
     if (!t) {
-        fprintf(stderr, "tilec: error: out of memory\n");
+        report("out of memory");
         return EXIT_MACHINE;
     }
     t->args = args;
@@ -384,6 +386,7 @@ static int run(const tool_args *args)
 
 static const tool_option options[] = {
     WORKLOAD_OPTIONS,
+    PROGRESS_OPTION,
     {"--config", "FILE",
      "where the winner is written (default:\n"
      "kernels/configs/KERNEL.json)"},

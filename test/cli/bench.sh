@@ -6,7 +6,7 @@
 
 TILEC_CACHE_DIR=$folder/cache
 export TILEC_CACHE_DIR
-shape="--shape 1x2x70x16 --runs 2"
+shape="--shape 1x2x70x16 --runs 2 --progress 0"
 ab="a=random:40x24xf32 b=random:24x33xf32 c=zeros:40x33xf32"
 
 # is_json: each line of the output is an object that has these names.
