@@ -24,6 +24,9 @@ torch._dynamo.config.accumulated_recompile_limit = 10000
 torch._functorch.config.donated_buffer = False
 torch.backends.cuda.matmul.allow_tf32 = False
 
+# The tilec of another commit (before.py), a contender where there is one.
+before = None
+
 # The largest relative error of a bf16 result that passes for right.
 TOLERANCE = {"forward": 1e-2, "backward": 2e-2}
 
@@ -56,9 +59,14 @@ class Attention:
         return {at: self._reference(*at) for at in {(0, 0), last}}
 
     def makers(self):
-        found = {"tilec": lambda: self._tilec(False), "flex": self._flex}
+        found = {"tilec": lambda: self._tilec(tilec, False),
+                 "flex": self._flex}
+        if before:
+            found["before"] = lambda: self._tilec(before, False)
         if self.backward:
-            found["tilec_deterministic"] = lambda: self._tilec(True)
+            found["tilec_deterministic"] = lambda: self._tilec(tilec, True)
+        if self.backward and before:
+            found["before_deterministic"] = lambda: self._tilec(before, True)
         if not self.case["mod"]:
             found["cudnn"] = lambda: self._sdpa(SDPBackend.CUDNN_ATTENTION)
             found["fa2"] = lambda: self._sdpa(SDPBackend.FLASH_ATTENTION)
@@ -71,9 +79,9 @@ class Attention:
         return lambda: torch.autograd.grad(o, self.inputs, self.dout,
                                            retain_graph=True)
 
-    def _tilec(self, deterministic):
+    def _tilec(self, package, deterministic):
         m = self.mods
-        return self._run(lambda: tilec.attention(
+        return self._run(lambda: package.attention(
             *self.inputs, score_mod=m.score, mask_mod=m.mask,
             captured=m.captured, enable_gqa=self.gqa,
             deterministic=deterministic, kernel_options=self.options))
@@ -156,12 +164,15 @@ class Matmul:
         self.wanted = self.a[:64].float() @ self.b.float()
 
     def makers(self):
-        return {"tilec": self._tilec,
-                "cublas": lambda: (lambda: (self.a @ self.b,))}
+        found = {"tilec": lambda: self._tilec(tilec),
+                 "cublas": lambda: (lambda: (self.a @ self.b,))}
+        if before:
+            found["before"] = lambda: self._tilec(before)
+        return found
 
-    def _tilec(self):
+    def _tilec(self, package):
         c = self.a.new_empty(self.a.shape[0], self.b.shape[1])
-        run = tilec.kernel("matmul", target=self.target)
+        run = package.kernel("matmul", target=self.target)
         return lambda: (run(self.a, self.b, c), c)[1:]
 
     def tolerance(self, name):

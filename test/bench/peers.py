@@ -5,6 +5,7 @@
     python3 test/bench/peers.py --lib build/libtilec.so [--set forward]
         [--direction backward] [--only 4096x128] [--part 2/4] [--warm 12]
         [--rest 30] [--json out.json] [--table out.md]
+        [--before LIB PACKAGE]
     python3 test/bench/peers.py --from out.json         # the tables of a file
 
 tilec (lib/python) beside torch: FlexAttention, cuDNN and FlashAttention-2 (both
@@ -19,6 +20,8 @@ lse and dout to dq, dk and dv.
 The JSON holds every turn, the commit, the GPU and what failed. --part i/n runs
 each n-th case only; then, and with --only, the rows are added to those of an
 existing file, where later rows of a case take the place of earlier ones.
+--before has the tilec of another commit take part: its library, and the folder
+lib/python/tilec of its checkout.
 --warm N has N processes compile everything first, side by side, into the caches
 on disk. --rest MS lets the GPU rest before each turn: without, products of
 matrices take all the power it may have, and clocks fall with what each needs.
@@ -162,8 +165,12 @@ def run(args):
     import torch
 
     import tilec
+    import before
+    import contenders
     from contenders import problem
     from turns import clean_up, compile_all, take_turns
+    if args.before:
+        contenders.before = before.load(*args.before)
     torch.manual_seed(random.SystemRandom().getrandbits(32))
     target = None if args.target == "auto" else args.target
     some = args.only or args.part != (0, 1)
@@ -207,6 +214,8 @@ def main():
                    help="without it what the set is meant for")
     p.add_argument("--only", help="cases whose label holds this text")
     p.add_argument("--contenders", type=lambda s: s.split(","))
+    p.add_argument("--before", nargs=2, metavar=("LIB", "PACKAGE"),
+                   help="libtilec.so and lib/python/tilec of another commit")
     p.add_argument("--part", type=share, default=(0, 1), metavar="I/N")
     p.add_argument("--warm", type=int, default=0, metavar="N")
     p.add_argument("--warming", type=share, default=(0, 1),
