@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* mkostemp */
-#include "lib/cache.h"
+#include "lib/cache_folder.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -8,14 +8,11 @@
 #include <zstd.h>
 #endif
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- Keys ---- */
@@ -141,54 +138,6 @@ const tc_section *tc_entry_find(const tc_entry *entry, const char *name)
     return NULL;
 }
 
-/* ---- Where ---- */
-
-static char *join(const char *a, const char *b)
-{
-    size_t n = strlen(a) + strlen(b) + 2;
-    char *path = malloc(n);
-    if (path)
-        snprintf(path, n, "%s/%s", a, b);
-    return path;
-}
-
-char *tc_cache_default_folder(void)
-{
-    const char *folder = getenv("TILEC_CACHE_DIR");
-    if (folder && *folder)
-        return strdup(folder);
-    folder = getenv("XDG_CACHE_HOME");
-    /* The XDG specification: what is not absolute is to be ignored. */
-    if (folder && *folder == '/')
-        return join(folder, "tilec");
-    folder = getenv("HOME");
-    return folder && *folder ? join(folder, ".cache/tilec") : NULL;
-}
-
-static const char suffix[] = ".tilec";
-/* Files that are being written. */
-#define TEMPORARY ".tilec-"
-
-static char *entry_path(const tc_cache *cache, tc_key key)
-{
-    char name[64];
-    snprintf(name, sizeof name, "%s%s", tc_key_print(key).text, suffix);
-    return join(cache->folder, name);
-}
-
-/* Also for files of this process's own making: `name` may be anything. */
-static bool read_name(const char *name, tc_key *key)
-{
-    unsigned long long high, low;
-    if (strlen(name) != 32 + sizeof suffix - 1 ||
-        strspn(name, "0123456789abcdef") != 32 ||
-        strcmp(name + 32, suffix) != 0 ||
-        sscanf(name, "%16llx%16llx", &high, &low) != 2)
-        return false;
-    *key = (tc_key){low, high};
-    return true;
-}
-
 /* ---- Files ---- */
 
 static const char magic[8] = "tilecach";
@@ -291,7 +240,7 @@ static bool read_entry(int fd, tc_key key, tc_entry *out)
 {
     struct file_head h;
     struct stat s;
-    if (fstat(fd, &s) || !read_all(fd, &h, sizeof h) ||
+    if (fstat(fd, &s) || !tc_file_is_own(&s) || !read_all(fd, &h, sizeof h) ||
         !is_sound(&h, key, (uint64_t)s.st_size))
         return false;
     void *stored = malloc(h.stored ? h.stored : 1);
@@ -304,13 +253,26 @@ static bool read_entry(int fd, tc_key key, tc_entry *out)
     return payload && open_payload(out, key, payload, h.size);
 }
 
-static bool open_file(const tc_cache *cache, tc_key key, bool is_use,
+/* Not to hang on a FIFO before fstat can refuse it; where links lead is not
+ * looked at. */
+static int open_file(const tc_cache *cache, tc_key key)
+{
+    char why[TC_CACHE_WHY];
+    int folder =
+        cache->folder ? tc_folder_open(cache->folder, why, sizeof why) : -1;
+    if (folder < 0)
+        return -1;
+    int fd = openat(folder, tc_entry_name_of(key).text,
+                    O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    close(folder);
+    return fd;
+}
+
+static bool read_file(const tc_cache *cache, tc_key key, bool is_use,
                       tc_entry *out)
 {
     *out = (tc_entry){0};
-    char *path = cache->folder ? entry_path(cache, key) : NULL;
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    free(path);
+    int fd = open_file(cache, key);
     if (fd < 0)
         return false;
     bool ok = read_entry(fd, key, out);
@@ -322,32 +284,15 @@ static bool open_file(const tc_cache *cache, tc_key key, bool is_use,
 
 bool tc_cache_read(const tc_cache *cache, tc_key key, tc_entry *out)
 {
-    return open_file(cache, key, true, out);
+    return read_file(cache, key, true, out);
 }
 
 bool tc_cache_peek(const tc_cache *cache, tc_key key, tc_entry *out)
 {
-    return open_file(cache, key, false, out);
+    return read_file(cache, key, false, out);
 }
 
 /* ---- Writing ---- */
-
-/* mkdir -p, for its owner only: what is in it will be run. */
-static bool make_folder(const char *folder)
-{
-    char *path = strdup(folder);
-    if (!path)
-        return false;
-    for (char *slash = strchr(path + 1, '/'); slash;
-         slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(path, 0777);
-        *slash = '/';
-    }
-    bool ok = mkdir(path, 0700) == 0 || errno == EEXIST;
-    free(path);
-    return ok;
-}
 
 static bool write_entry(int fd, const tc_entry *entry)
 {
@@ -368,11 +313,14 @@ static bool write_entry(int fd, const tc_entry *entry)
 }
 
 /* Not synced: after a crash the hashes tell what did not reach the disk. */
-static bool publish(const tc_cache *cache, const tc_entry *entry,
-                    const char *path)
+static bool publish(const char *folder, const tc_entry *entry)
 {
-    char *temporary = join(cache->folder, TEMPORARY "XXXXXX");
-    int fd = temporary ? mkostemp(temporary, O_CLOEXEC) : -1;
+    char *path = tc_entry_path(folder, entry->key);
+    size_t n = strlen(folder) + sizeof "/" TC_CACHE_TEMPORARY "XXXXXX";
+    char *temporary = malloc(n);
+    if (temporary)
+        snprintf(temporary, n, "%s/" TC_CACHE_TEMPORARY "XXXXXX", folder);
+    int fd = path && temporary ? mkostemp(temporary, O_CLOEXEC) : -1;
     bool ok = fd >= 0;
     if (ok) {
         ok = write_entry(fd, entry);
@@ -384,122 +332,8 @@ static bool publish(const tc_cache *cache, const tc_entry *entry,
         errno = why;
     }
     free(temporary);
+    free(path);
     return ok;
-}
-
-/* ---- The folder ---- */
-
-/* Calls visit for each name but `.` and `..`. A folder that is not there has
- * none; false: it cannot be read. */
-static bool each_name(const tc_cache *cache,
-                      bool (*visit)(void *user, const char *path,
-                                    const char *name, const struct stat *s),
-                      void *user)
-{
-    DIR *d = cache->folder ? opendir(cache->folder) : NULL;
-    if (!d)
-        return !cache->folder || errno == ENOENT;
-    bool ok = true;
-    for (struct dirent *e; ok && (e = readdir(d));) {
-        struct stat s;
-        char *path = join(cache->folder, e->d_name);
-        ok = path != NULL;
-        /* What another process deletes meanwhile is not there. */
-        if (ok && stat(path, &s) == 0 && S_ISREG(s.st_mode))
-            ok = visit(user, path, e->d_name, &s);
-        free(path);
-    }
-    int why = errno;
-    closedir(d);
-    errno = why;
-    return ok;
-}
-
-struct files {
-    tc_cache_file *list;
-    size_t n, room;
-};
-
-static bool add_file(void *user, const char *path, const char *name,
-                     const struct stat *s)
-{
-    struct files *f = user;
-    tc_key key;
-    (void)path;
-    if (!read_name(name, &key))
-        return true;
-    if (f->n == f->room) {
-        size_t room = f->room ? 2 * f->room : 64;
-        tc_cache_file *more = realloc(f->list, room * sizeof *more);
-        if (!more)
-            return false;
-        f->list = more;
-        f->room = room;
-    }
-    f->list[f->n++] =
-        (tc_cache_file){key, (uint64_t)s->st_size, (int64_t)s->st_mtime};
-    return true;
-}
-
-static int newest_first(const void *a, const void *b)
-{
-    const tc_cache_file *x = a, *y = b;
-    return (x->used < y->used) - (x->used > y->used);
-}
-
-bool tc_cache_files(const tc_cache *cache, tc_cache_file **files, size_t *n)
-{
-    struct files f = {0};
-    bool ok = each_name(cache, add_file, &f);
-    if (!ok) {
-        free(f.list);
-        f = (struct files){0};
-    }
-    if (f.n)
-        qsort(f.list, f.n, sizeof *f.list, newest_first);
-    *files = f.list;
-    *n = f.n;
-    return ok;
-}
-
-static bool is_temporary(const char *name)
-{
-    return strncmp(name, TEMPORARY, sizeof TEMPORARY - 1) == 0;
-}
-
-/* What a write that was broken off an hour ago has left. */
-static bool delete_leftover(void *user, const char *path, const char *name,
-                            const struct stat *s)
-{
-    (void)user;
-    if (is_temporary(name) && s->st_mtime < time(NULL) - 3600)
-        unlink(path);
-    return true;
-}
-
-/* Deletes the entries that were not used for longest, down to 7/8 of the
- * limit, so that not each write has to. The newest one stays. */
-static void trim(const tc_cache *cache)
-{
-    tc_cache_file *files;
-    size_t n, i = 0;
-    uint64_t bytes = 0, most = cache->most ? cache->most : TC_CACHE_MOST;
-    if (!tc_cache_files(cache, &files, &n))
-        return;
-    for (size_t k = 0; k < n; k++)
-        bytes += files[k].bytes;
-    if (bytes > most) {
-        for (bytes = 0; i < n && (bytes += files[i].bytes) <= most / 8 * 7;)
-            i++;
-        for (i = i ? i : 1; i < n; i++) {
-            char *path = entry_path(cache, files[i].key);
-            if (path)
-                unlink(path);
-            free(path);
-        }
-        each_name(cache, delete_leftover, NULL);
-    }
-    free(files);
 }
 
 bool tc_cache_write(const tc_cache *cache, const tc_entry *entry, char *why,
@@ -509,43 +343,16 @@ bool tc_cache_write(const tc_cache *cache, const tc_entry *entry, char *why,
         snprintf(why, room, "there is no folder for it: set TILEC_CACHE_DIR");
         return false;
     }
-    char *path = entry_path(cache, entry->key);
-    bool ok = path && make_folder(cache->folder) && publish(cache, entry, path);
-    if (!ok)
+    int folder = -1;
+    *why = 0;
+    bool ok = tc_folder_make(cache->folder) &&
+              (folder = tc_folder_open(cache->folder, why, room)) >= 0 &&
+              publish(cache->folder, entry);
+    if (!ok && !*why)
         snprintf(why, room, "%s: %s", cache->folder, strerror(errno));
-    free(path);
+    if (folder >= 0)
+        close(folder);
     if (ok)
-        trim(cache);
+        tc_folder_trim(cache);
     return ok;
-}
-
-struct clearing {
-    size_t deleted;
-    int failed; /* errno */
-};
-
-static bool delete_file(void *user, const char *path, const char *name,
-                        const struct stat *s)
-{
-    struct clearing *c = user;
-    tc_key key;
-    bool is_entry = read_name(name, &key);
-    (void)s;
-    if (!is_entry && !is_temporary(name))
-        return true;
-    if (unlink(path) == 0)
-        c->deleted += is_entry;
-    else if (errno != ENOENT)
-        c->failed = errno;
-    return true;
-}
-
-bool tc_cache_clear(const tc_cache *cache, size_t *deleted)
-{
-    struct clearing c = {0};
-    bool ok = each_name(cache, delete_file, &c);
-    *deleted = c.deleted;
-    if (ok && c.failed)
-        errno = c.failed;
-    return ok && !c.failed;
 }

@@ -66,7 +66,15 @@ enum { TC_CACHE_MOST = 512 << 20 };
  * NULL: none of them is set, or no memory. */
 char *tc_cache_default_folder(void);
 
-/* False: there is none, or it is damaged. Marks it as used now. */
+/* Room for why a folder is not used. */
+enum { TC_CACHE_WHY = 512 };
+/* Is the folder the user's alone (cache_folder.h)? One that is not there yet
+ * is. False: nothing is read from it, nor written or deleted; `why` says why
+ * and what to do. */
+bool tc_cache_is_safe(const tc_cache *cache, char *why, size_t room);
+
+/* False: there is none, or it is damaged or not a file of the user's. Marks it
+ * as used now. */
 bool tc_cache_read(const tc_cache *cache, tc_key key, tc_entry *out);
 /* The same without marking it. */
 bool tc_cache_peek(const tc_cache *cache, tc_key key, tc_entry *out);
@@ -81,11 +89,12 @@ typedef struct tc_cache_file {
     uint64_t bytes;
     int64_t used; /* seconds since 1970 */
 } tc_cache_file;
-/* All entries, newest first; malloc'd. False: the folder cannot be read (errno
- * says why; a folder that is not there has none). */
+/* All that have an entry's name, newest first; malloc'd. False: the folder
+ * cannot be read (errno says why; a folder that is not there has none; EPERM:
+ * it is not safe). */
 bool tc_cache_files(const tc_cache *cache, tc_cache_file **files, size_t *n);
-/* Deletes all entries, and what broken-off writes have left. False: some could
- * not be deleted (errno). */
+/* Deletes all of these, whatever they are, and what broken-off writes have
+ * left. False: some could not be deleted (errno). */
 bool tc_cache_clear(const tc_cache *cache, size_t *deleted);
 
 #endif

@@ -23,6 +23,15 @@ static tilec_status unreadable(const tc_cache *cache, tilec_error *error)
                    strerror(errno));
 }
 
+/* No status of TILEC_OK: says why the folder is not used. */
+static tilec_status check_folder(const tc_cache *cache, tilec_error *error)
+{
+    char why[TC_CACHE_WHY];
+    if (tc_cache_is_safe(cache, why, sizeof why))
+        return TILEC_OK;
+    return tc_fail(error, TILEC_INPUT, "the cache is not used: %s", why);
+}
+
 const char *tilec_cache_folder(const tilec_context *cx)
 {
     return cx ? cache_of(cx).folder : NULL;
@@ -76,6 +85,9 @@ tilec_status tilec_cache_list(const tilec_context *cx,
     tc_cache cache = cache_of(cx);
     tc_cache_file *files;
     size_t n;
+    tilec_status s = check_folder(&cache, error);
+    if (s != TILEC_OK)
+        return s;
     if (!tc_cache_files(&cache, &files, &n))
         return unreadable(&cache, error);
     for (size_t i = 0; i < n; i++) {
@@ -98,9 +110,14 @@ tilec_status tilec_cache_clear(const tilec_context *cx, size_t *deleted,
                                tilec_error *error)
 {
     size_t n;
+    if (deleted)
+        *deleted = 0;
     if (!cx)
         return tc_fail(error, TILEC_USAGE, "tilec_cache_clear: cx is NULL");
     tc_cache cache = cache_of(cx);
+    tilec_status s = check_folder(&cache, error);
+    if (s != TILEC_OK)
+        return s;
     bool ok = tc_cache_clear(&cache, &n);
     if (deleted)
         *deleted = n;
@@ -238,6 +255,16 @@ static void explain_miss(struct why *w, const char *kernel)
     close_entry(&o);
 }
 
+static bool has_entry(const struct why *w)
+{
+    tc_entry entry;
+    if (!tc_cache_peek(&w->cache, w->recipe->key, &entry))
+        return false;
+    bool same = tc_recipe_is_of(w->recipe, &entry);
+    tc_entry_free(&entry);
+    return same;
+}
+
 static bool build_why(tc_job *job)
 {
     tc_request *r = job->request;
@@ -252,15 +279,16 @@ static bool build_why(tc_job *job)
                     .recipe = &recipe,
                     .cache = cache_of(job->owner),
                     .text = {.arena = &job->cx->arena}};
-    tc_entry entry;
+    char why[TC_CACHE_WHY];
     tc_recipe_make(job, &r->options, target, f->name, &bound, &recipe);
     tc_text_printf(&w.text, "@%s for %s: ", f->name, target->name);
     if (!tc_target_is_gpu(target)) {
         tc_text_add(&w.text, "compiled each time, nothing is kept\n");
-    } else if (tc_cache_peek(&w.cache, recipe.key, &entry)) {
+    } else if (!tc_cache_is_safe(&w.cache, why, sizeof why)) {
+        tc_text_printf(&w.text, "the cache is not used: %s\n", why);
+    } else if (has_entry(&w)) {
         tc_text_printf(&w.text, "the cache has it: key %s\n",
                        tc_key_print(recipe.key).text);
-        tc_entry_free(&entry);
     } else {
         explain_miss(&w, f->name);
     }

@@ -46,6 +46,12 @@ typedef struct tc_recipe {
 void tc_recipe_make(tc_job *job, const tilec_compile_options *options,
                     const tc_target *target, const char *kernel,
                     const tc_bound *bound, tc_recipe *out);
+const char *tc_recipe_program(const tc_recipe *r);
+/* All parts but the program as JSON, malloc'd. NULL: out of memory. */
+char *tc_recipe_print(const tc_recipe *r);
+/* Does the entry hold this recipe? Its key alone does not tell: a hash that is
+ * fast is not one that nobody can find two texts for. */
+bool tc_recipe_is_of(const tc_recipe *r, const tc_entry *entry);
 
 /* ---- Code (gpu_code.c) ---- */
 
@@ -77,6 +83,7 @@ tc_gpu_code *tc_gpu_code_ref(tc_gpu_code *code);
 void tc_gpu_code_unref(tc_gpu_code *code);
 
 tc_key tc_gpu_code_key(const tc_gpu_code *code);
+bool tc_gpu_code_is_of(const tc_gpu_code *code, const tc_recipe *recipe);
 const tc_gpu_meta *tc_gpu_code_meta(const tc_gpu_code *code);
 /* NUL-terminated; empty where there is none. */
 const char *tc_gpu_code_text(const tc_gpu_code *code, const char *name);

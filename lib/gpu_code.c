@@ -163,18 +163,6 @@ static char *print_meta(const tc_func *f, const tc_nvptx_code *code,
     return text;
 }
 
-static char *print_recipe(const tc_recipe *recipe)
-{
-    cJSON *j = cJSON_CreateObject();
-    bool ok = j != NULL;
-    for (unsigned i = 0; ok && i + 1 < recipe->n; i++)
-        ok = cJSON_AddStringToObject(j, recipe->parts[i].name,
-                                     recipe->parts[i].value);
-    char *text = ok ? cJSON_PrintUnformatted(j) : NULL;
-    cJSON_Delete(j);
-    return text;
-}
-
 /* The kernel with nothing in its body; printed to the module's arena. */
 static const char *print_header(tc_func *f)
 {
@@ -200,12 +188,12 @@ bool tc_gpu_encode(tc_module *m, const tc_nvptx_code *code,
                    const char *machine, tc_entry *out)
 {
     tc_func *f = kernel_of(m);
-    const char *program = recipe->parts[recipe->n - 1].value;
+    const char *program = tc_recipe_program(recipe);
     /* First what may unwind for want of memory, then what is malloc'd. */
     struct facts facts = collect_facts(f);
     const char *header = print_header(f);
     char *meta = print_meta(f, code, recipe, &facts),
-         *parts = print_recipe(recipe);
+         *parts = tc_recipe_print(recipe);
     bool ok = meta && parts;
     if (ok) {
         tc_section s[] = {{"recipe", parts, strlen(parts)},
@@ -237,11 +225,14 @@ static const char *string_at(const cJSON *array, int index)
     return s ? s : "";
 }
 
+/* 0: there is no such number. */
 static uint32_t number_at(const cJSON *array, int index)
 {
     const cJSON *n = cJSON_GetArrayItem(array, index);
-    return cJSON_IsNumber(n) && n->valuedouble > 0 ? (uint32_t)n->valuedouble
-                                                   : 0;
+    return cJSON_IsNumber(n) && n->valuedouble > 0 &&
+                   n->valuedouble <= UINT32_MAX
+               ? (uint32_t)n->valuedouble
+               : 0;
 }
 
 static const char *text_of(const cJSON *j, const char *name)
@@ -263,33 +254,61 @@ static bool read_number(const cJSON *j, const char *name, unsigned least,
     return n >= least && n <= most;
 }
 
+/* The number at `index`, if it is one from `least` to `most`. */
+static bool read_at(const cJSON *array, int index, unsigned least,
+                    unsigned most, unsigned *out)
+{
+    const cJSON *n = cJSON_GetArrayItem(array, index);
+    bool ok =
+        cJSON_IsNumber(n) && n->valuedouble >= least && n->valuedouble <= most;
+    *out = ok ? (unsigned)n->valuedouble : 0;
+    return ok;
+}
+
+static bool read_element(const cJSON *list, int index, tc_kind *out)
+{
+    int kind = 0;
+    const char *name = string_at(list, index);
+    while (kind <= TC_F64 && strcmp(tc_scalar_infos[kind].name, name) != 0)
+        kind++;
+    *out = (tc_kind)kind;
+    return kind <= TC_F64;
+}
+
+static bool is_swizzle(unsigned bytes)
+{
+    return bytes == 0 || bytes == 32 || bytes == 64 || bytes == 128;
+}
+
+/* What divides, sizes an array or is an index is in its range: a file with the
+ * right hashes may still hold anything. `arg` is looked at when there is a
+ * kernel. */
 static bool read_map(const cJSON *list, tc_tensor_map *out)
 {
-    const char *elem = string_at(list, 1);
-    enum { BEFORE_PARTS = 6 };
-    unsigned nparts = number_at(list, 5);
-    int box = BEFORE_PARTS + 2 * (int)nparts;
-    int rank = cJSON_GetArraySize(list) - box, kind = 0;
-    while (kind <= TC_F64 && strcmp(tc_scalar_infos[kind].name, elem) != 0)
-        kind++;
-    *out = (tc_tensor_map){.arg = number_at(list, 0),
-                           .elem = (tc_kind)kind,
-                           .swizzle = number_at(list, 2),
-                           .contiguous = number_at(list, 3),
-                           .apart = number_at(list, 4),
-                           .nparts = nparts};
-    if (kind > TC_F64 || nparts > TC_MAX_ROW_PARTS ||
-        out->apart >= (unsigned)rank || rank < 1 ||
-        out->contiguous >= (unsigned)rank ||
-        rank > (int)(sizeof out->box / sizeof *out->box))
+    enum { BEFORE_PARTS = 6, MOST_STEP = 1 << 16 };
+    *out = (tc_tensor_map){0};
+    if (!read_at(list, 0, 0, UINT32_MAX, &out->arg) ||
+        !read_element(list, 1, &out->elem) ||
+        !read_at(list, 2, 0, 128, &out->swizzle) || !is_swizzle(out->swizzle) ||
+        !read_at(list, 5, 0, TC_MAX_ROW_PARTS, &out->nparts))
+        return false;
+    int box = BEFORE_PARTS + 2 * (int)out->nparts;
+    int rank = cJSON_GetArraySize(list) - box;
+    if (rank < 1 || rank > TC_TMA_MAX_RANK)
         return false;
     out->rank = (unsigned)rank;
-    for (unsigned i = 0; i < nparts; i++)
-        out->parts[i] =
-            (tc_row_part){number_at(list, BEFORE_PARTS + 2 * (int)i),
-                          number_at(list, BEFORE_PARTS + 2 * (int)i + 1)};
+    if (!read_at(list, 3, 0, out->rank - 1, &out->contiguous) ||
+        !read_at(list, 4, 0, out->rank - 1, &out->apart))
+        return false;
+    for (int i = 0; i < (int)out->nparts; i++)
+        if (!read_at(list, BEFORE_PARTS + 2 * i, 1, TC_TMA_MAX_BOX,
+                     &out->parts[i].count) ||
+            !read_at(list, BEFORE_PARTS + 2 * i + 1, 1, MOST_STEP,
+                     &out->parts[i].step))
+            return false;
     for (int i = 0; i < rank; i++)
-        out->box[i] = number_at(list, box + i);
+        if (!read_at(list, box + i, 1, MOST_STEP, &out->box[i]))
+            return false;
     return true;
 }
 
@@ -321,6 +340,7 @@ static bool read_meta(tc_gpu_code *c)
            read_number(j, "abi", TC_NVPTX_ABI, TC_NVPTX_ABI, &m->abi) &&
            read_number(j, "warps", 1, TC_MAX_WARPS, &m->warps) &&
            read_number(j, "threads", 32, MOST_THREADS, &m->threads) &&
+           m->threads % 32 == 0 && m->threads >= 32 * m->warps &&
            read_number(j, "shared", 0, TC_MAX_SHARED, &m->shared_bytes) &&
            read_number(j, "ptxas", 0, 3, &m->ptxas_level) && read_maps(j, m) &&
            tc_entry_find(&c->entry, "ptx") &&
@@ -366,6 +386,11 @@ void tc_gpu_code_unref(tc_gpu_code *c)
 tc_key tc_gpu_code_key(const tc_gpu_code *c)
 {
     return c->entry.key;
+}
+
+bool tc_gpu_code_is_of(const tc_gpu_code *c, const tc_recipe *recipe)
+{
+    return tc_recipe_is_of(recipe, &c->entry);
 }
 
 const tc_gpu_meta *tc_gpu_code_meta(const tc_gpu_code *c)

@@ -74,13 +74,22 @@ static bool may_write(const struct making *m)
     return !m->options->no_cache && !d;
 }
 
+/* Takes the code; one that is not made from this recipe is none. */
+static tc_gpu_code *check(const struct making *m, tc_gpu_code *c)
+{
+    if (!c || tc_gpu_code_is_of(c, &m->recipe))
+        return c;
+    tc_gpu_code_unref(c);
+    return NULL;
+}
+
 static tc_gpu_code *find(const struct making *m)
 {
     tc_entry entry;
-    tc_gpu_code *c = find_kept(m->job->owner, m->recipe.key);
+    tc_gpu_code *c = check(m, find_kept(m->job->owner, m->recipe.key));
     if (c || !tc_cache_read(&m->cache, m->recipe.key, &entry))
         return c;
-    c = tc_gpu_code_new(&entry, true);
+    c = check(m, tc_gpu_code_new(&entry, true));
     if (c)
         keep(m->job->owner, c);
     return c;
@@ -88,7 +97,7 @@ static tc_gpu_code *find(const struct making *m)
 
 static bool publish(const struct making *m, const tc_entry *entry)
 {
-    char why[256];
+    char why[TC_CACHE_WHY];
     if (!m->cache.folder)
         return false;
     if (tc_cache_write(&m->cache, entry, why, sizeof why))
@@ -131,7 +140,7 @@ static tc_gpu_code *make(const struct making *m)
 
 /* ---- Putting the kernel together ---- */
 
-static const tc_gpu_settings *copy_settings(tc_job *job)
+static tc_gpu_settings *copy_settings(tc_job *job)
 {
     const tilec_context *owner = job->owner;
     tc_arena *a = &job->cx->arena;
@@ -210,8 +219,9 @@ static bool assemble(const struct making *m, tc_gpu_code *code, unsigned nown)
     job->module = NULL;
     job->module = tc_module_new(job->cx);
     tc_func *f = tc_gpu_code_header(code, job->cx, job->module);
-    tilec_kernel *k =
-        f ? tc_job_kernel(job, m->target, f, m->bound, nown) : NULL;
+    tilec_kernel *k = f && f->body->nargs >= nown
+                          ? tc_job_kernel(job, m->target, f, m->bound, nown)
+                          : NULL;
     if (!k || !maps_fit(k, tc_gpu_code_meta(code)))
         return tc_job_error(job, TILEC_MACHINE,
                             "the code of @%s is not sound: clear the cache",
@@ -285,6 +295,23 @@ static bool load(const struct making *m, tc_gpu_code *code)
     return true;
 }
 
+/* ---- The cache ---- */
+
+/* Takes the folder away from a kernel's settings where it is not to be used,
+ * and says so once a context. */
+static void check_folder(tc_job *job, const tilec_compile_options *o,
+                         tc_gpu_settings *settings, const char **said)
+{
+    char why[TC_CACHE_WHY];
+    *said = NULL;
+    if (o->no_cache || tc_cache_is_safe(&settings->cache, why, sizeof why))
+        return;
+    settings->cache.folder = NULL;
+    if (!job->owner->warned_of_cache)
+        *said = tc_arena_string(&job->cx->arena, why);
+    job->owner->warned_of_cache = true;
+}
+
 /* ---- All of it ---- */
 
 bool tc_gpu_fits(const tc_target *t, const tc_cuda_device *d)
@@ -301,8 +328,11 @@ bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
     struct making m = {job, o, target, bound, f->name, {0}, {0}};
     unsigned nown = f->body->nargs;
     job->gpu = tc_arena_new(&job->cx->arena, tc_gpu);
-    job->gpu->settings = copy_settings(job);
-    m.cache = job->gpu->settings->cache;
+    const char *unsafe;
+    tc_gpu_settings *settings = copy_settings(job);
+    check_folder(job, o, settings, &unsafe);
+    job->gpu->settings = settings;
+    m.cache = settings->cache;
     copy_options(&m, &job->gpu->options);
     job->gpu->part = copy_part(&job->cx->arena, job->part);
     job->gpu->nsources = job->nparsed;
@@ -312,6 +342,9 @@ bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
     code = code ? code : make(&m);
     if (!code)
         return false;
+    /* Only now: what warns is not kept, in memory either. */
+    if (unsafe)
+        tc_warning(job->cx, (tc_loc){0}, "the cache is not used: %s", unsafe);
     atomic_store(&job->gpu->variants[TC_GPU_ALIGNED], code);
     return assemble(&m, code, nown) && load(&m, code);
 }

@@ -22,6 +22,7 @@ enum { TC_CODES_KEPT = 64 };
 struct tilec_context {
     char *target; /* as it was given */
     bool remarks, no_graphs;
+    bool warned_of_cache;                      /* that its folder is not used */
     char *cuda_library, *ptxas, *cache_folder; /* NULL: see tilec.h */
     uint64_t cache_most;
     struct tc_gpu_code *codes[TC_CODES_KEPT]; /* newest first */

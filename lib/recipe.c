@@ -9,10 +9,12 @@
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include "lib/gpu.h"
 
+#include <cjson/cJSON.h>
 #include <llvm-c/Core.h>
 
 #include <elf.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -161,4 +163,37 @@ void tc_recipe_make(tc_job *job, const tilec_compile_options *o,
     tc_module_print(&program, job->module, TC_PRINT_LOCATIONS);
     add(&l, "program", program.data ? program.data : "");
     out->key = hash(a, out);
+}
+
+/* ---- In an entry ---- */
+
+const char *tc_recipe_program(const tc_recipe *r)
+{
+    return r->parts[r->n - 1].value;
+}
+
+char *tc_recipe_print(const tc_recipe *r)
+{
+    cJSON *j = cJSON_CreateObject();
+    bool ok = j != NULL;
+    for (unsigned i = 0; ok && i + 1 < r->n; i++)
+        ok = cJSON_AddStringToObject(j, r->parts[i].name, r->parts[i].value);
+    char *text = ok ? cJSON_PrintUnformatted(j) : NULL;
+    cJSON_Delete(j);
+    return text;
+}
+
+static bool has_text(const tc_entry *entry, const char *name, const char *text)
+{
+    const tc_section *s = tc_entry_find(entry, name);
+    return s && s->size == strlen(text) && memcmp(s->data, text, s->size) == 0;
+}
+
+bool tc_recipe_is_of(const tc_recipe *r, const tc_entry *entry)
+{
+    char *parts = tc_recipe_print(r);
+    bool same = parts && has_text(entry, "recipe", parts) &&
+                has_text(entry, "program", tc_recipe_program(r));
+    free(parts);
+    return same;
 }

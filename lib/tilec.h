@@ -501,6 +501,10 @@ TILEC_API tilec_status tilec_event_elapsed(const tilec_event *from,
  * is damaged counts as missing; what cannot be kept (a full disk) is no error.
  * The machine code is kept along, but that of products of warp groups (sm_90a):
  * the driver's own cache has it, unless a ptxas is given.
+ *
+ * What is in the folder is run. One that another user owns, or that others may
+ * write to, is not used: a compile warns (once a context), the functions below
+ * return TILEC_INPUT.
  * Events, remarks and verify_each make a compile look away from it. */
 
 typedef struct tilec_cache_entry {

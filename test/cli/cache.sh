@@ -80,6 +80,45 @@ cmp -s first.ptx third.ptx || failed "code made again differs"
 expect 0 cache why scale.tile --target sm_80
 out_has "the cache has it"
 
+# A pipe in the place of an entry is not waited for; it is shown, and goes.
+for entry in cache/*.tilec; do
+    rm "$entry"
+    mkfifo "$entry"
+done
+expect 0 cache list
+out_has "damaged"
+expect 0 compile scale.tile --target sm_80 --emit=ptx --no-cache -o third.ptx
+expect 0 cache why scale.tile --target sm_80
+out_has "does not have it"
+expect 0 cache clear
+out_has "1 entry deleted"
+[ -z "$(ls cache)" ] || failed "$last: leaves something"
+mkfifo "$entry"
+expect 0 compile scale.tile --target sm_80 --emit=ptx -o third.ptx
+cmp -s first.ptx third.ptx || failed "code made beside a pipe differs"
+[ -f "$entry" ] || failed "$last: the pipe is still there"
+
+# A folder that all may write to is not used.
+chmod 777 cache
+for words in list clear; do
+    expect 1 cache $words
+    err_has "the cache is not used: all users may write to the folder"
+    err_has "chmod go-w"
+done
+expect 0 cache why scale.tile --target sm_80
+out_has "@scale for sm_80: the cache is not used: all users"
+echo 'none of the kind' >"$entry"
+expect 0 compile scale.tile --target sm_80 --emit=ptx -o third.ptx
+err_has "warning: the cache is not used: all users may write to the folder"
+cmp -s first.ptx third.ptx || failed "code without a cache differs"
+grep -q 'none of the kind' "$entry" || failed "$last: writes to the folder"
+expect 0 compile scale.tile --target sm_80 --emit=ptx --no-cache -o third.ptx
+err_is_empty
+chmod 700 cache
+expect 0 cache clear
+expect 0 compile scale.tile --target sm_80 --emit=ptx -o third.ptx
+err_is_empty
+
 # Why not.
 expect 0 cache why scale.tile --target sm_90 -D D=16 --stages 2
 out_has "differs in"

@@ -184,6 +184,137 @@ START_TEST(damage_is_a_miss)
 }
 END_TEST
 
+/* What has an entry's name and is none of the user's files is not read, not
+ * waited for, and deleted with the others. */
+enum { FIFO, LINK, DIRECTORY, SHARED, FOREIGN, NKINDS };
+
+static void put_other(int kind, const char *path)
+{
+    char aside[220];
+    snprintf(aside, sizeof aside, "%s/aside", folder);
+    switch (kind) {
+    case FIFO:
+        unlink(path);
+        ck_assert_int_eq(mkfifo(path, 0600), 0);
+        break;
+    case LINK:
+        ck_assert_int_eq(rename(path, aside), 0);
+        ck_assert_int_eq(symlink(aside, path), 0);
+        break;
+    case DIRECTORY:
+        unlink(path);
+        ck_assert_int_eq(mkdir(path, 0700), 0);
+        break;
+    case SHARED: ck_assert_int_eq(chmod(path, 0620), 0); break;
+    default: ck_assert_int_eq(chown(path, 65534, 65534), 0);
+    }
+}
+
+START_TEST(only_own_files_are_entries)
+{
+    for (int kind = 0; kind < NKINDS; kind++) {
+        char path[200];
+        tc_cache_file *files;
+        size_t n;
+        if (kind == FOREIGN && geteuid() != 0)
+            continue;
+        path_of(5, path, sizeof path);
+        for (int way = 0; way < 2; way++) {
+            ck_assert(write_number(5, 10));
+            ck_assert(has_number(5));
+            put_other(kind, path);
+            ck_assert_msg(!has_number(5), "kind %d", kind);
+            ck_assert(tc_cache_files(&cache, &files, &n));
+            ck_assert_uint_eq(n, 1);
+            free(files);
+            /* An entry takes the place of anything but a folder. */
+            ck_assert_int_eq(write_number(5, 10), kind != DIRECTORY);
+            ck_assert_int_eq(has_number(5), kind != DIRECTORY);
+            if (way == 1 && kind != DIRECTORY)
+                put_other(kind, path);
+            ck_assert(tc_cache_clear(&cache, &n));
+            ck_assert_uint_eq(n, 1);
+            ck_assert_int_ne(access(path, F_OK), 0);
+        }
+        snprintf(path, sizeof path, "%s/aside", folder);
+        unlink(path);
+    }
+}
+END_TEST
+
+/* Nothing is read, written or deleted in it. */
+static void expect_unsafe(const char *words)
+{
+    char why[TC_CACHE_WHY], path[200];
+    tc_entry e = number_entry(2, 10);
+    tc_cache_file *files;
+    size_t n;
+    ck_assert(!tc_cache_is_safe(&cache, why, sizeof why));
+    ck_assert_msg(strstr(why, words) != NULL, "%s", why);
+    ck_assert_ptr_nonnull(strstr(why, folder));
+    ck_assert_ptr_nonnull(strstr(why, "TILEC_CACHE_DIR"));
+    ck_assert(!has_number(1));
+    *why = 0;
+    ck_assert(!tc_cache_write(&cache, &e, why, sizeof why));
+    ck_assert_msg(strstr(why, words) != NULL, "%s", why);
+    path_of(2, path, sizeof path);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    ck_assert(!tc_cache_files(&cache, &files, &n));
+    ck_assert_int_eq(errno, EPERM);
+    ck_assert(!tc_cache_clear(&cache, &n));
+    ck_assert_uint_eq(n, 0);
+    path_of(1, path, sizeof path);
+    ck_assert_int_eq(access(path, F_OK), 0);
+    tc_entry_free(&e);
+}
+
+START_TEST(folders_of_others_are_not_used)
+{
+    char why[TC_CACHE_WHY], link[80];
+    ck_assert(write_number(1, 10));
+    ck_assert_int_eq(chmod(folder, 0777), 0);
+    expect_unsafe("all users may write to the folder (mode 0777)");
+    ck_assert_int_eq(chmod(folder, 01777), 0);
+    expect_unsafe("all users may write to the folder (mode 1777)");
+    ck_assert_int_eq(chmod(folder, 0770), 0);
+    expect_unsafe("a group may write to the folder (mode 0770)");
+    ck_assert_int_eq(chmod(folder, 0755), 0);
+    ck_assert(tc_cache_is_safe(&cache, why, sizeof why));
+    ck_assert(has_number(1));
+    if (geteuid() == 0) {
+        ck_assert_int_eq(chown(folder, 65534, 65534), 0);
+        expect_unsafe("belongs to user 65534, and this is user 0");
+        ck_assert_int_eq(chown(folder, 0, 0), 0);
+    }
+    /* By a link it is the same folder. */
+    snprintf(link, sizeof link, "%s.link", folder);
+    ck_assert_int_eq(symlink(folder, link), 0);
+    tc_cache by_link = {.folder = link};
+    ck_assert(tc_cache_is_safe(&by_link, why, sizeof why));
+    ck_assert_int_eq(chmod(folder, 0777), 0);
+    ck_assert(!tc_cache_is_safe(&by_link, why, sizeof why));
+    ck_assert_int_eq(chmod(folder, 0700), 0);
+    unlink(link);
+    ck_assert(has_number(1));
+}
+END_TEST
+
+/* A write that was broken off long ago; one that may be under way. */
+START_TEST(leftovers_go)
+{
+    char stale[200], fresh[200];
+    struct timespec old[2] = {{1, 0}, {1, 0}};
+    snprintf(stale, sizeof stale, "%s/.tilec-abcdef", folder);
+    snprintf(fresh, sizeof fresh, "%s/.tilec-ghijkl", folder);
+    spill(stale, "x", 1);
+    spill(fresh, "x", 1);
+    utimensat(AT_FDCWD, stale, old, 0);
+    ck_assert(write_number(1, 10));
+    ck_assert_int_ne(access(stale, F_OK), 0);
+    ck_assert_int_eq(access(fresh, F_OK), 0);
+}
+END_TEST
+
 START_TEST(no_folder_is_no_failure)
 {
     char why[200], file[100];
@@ -361,6 +492,9 @@ int main(void)
     tcase_add_test(c, keeps_entries);
     tcase_add_test(c, too_many_sections);
     tcase_add_test(c, damage_is_a_miss);
+    tcase_add_test(c, only_own_files_are_entries);
+    tcase_add_test(c, folders_of_others_are_not_used);
+    tcase_add_test(c, leftovers_go);
     tcase_add_test(c, no_folder_is_no_failure);
     tcase_add_test(c, full_disk_leaves_nothing);
     tcase_add_test(c, least_recently_used_goes);

@@ -22,6 +22,7 @@ int main(void)
         {"entries", hopper_entries_tests},
         {"assemblers", hopper_assemblers_tests},
         {"failures", hopper_failures_tests},
+        {"damage", hopper_damage_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);

@@ -4,6 +4,8 @@
  */
 #include "test/unit/gpu/fixture.h"
 
+#include <sys/stat.h>
+
 static const char choosy_text[] =
     "kernel @choosy(%x: tensor<[?, ?] x f32>, %n: i32) aligned(0) grid(1) {\n"
     "  store %x[0 +: 16, 0 +: 16], splat(1.0, tile<16x16 x f32>) boundary(0, "
@@ -147,6 +149,92 @@ START_TEST(damaged_code_is_made_again)
         tc_entry_free(&e);
     }
     free(files);
+}
+END_TEST
+
+/* A sound entry under the key of another program: whoever makes one has code of
+ * their own in it. */
+START_TEST(code_of_another_recipe_is_made_again)
+{
+    tc_cache cache = {.folder = folder};
+    static const char *const parts[] = {"program", "recipe"};
+    tilec_kernel_free(gpu_compile(cx, scale_text));
+    for (int i = 0; i < 2; i++) {
+        tilec_context *c = gpu_new_context(FAKE_CUDA);
+        tc_cache_file *files;
+        size_t n;
+        tc_entry old, e;
+        char why[TC_CACHE_WHY];
+        ck_assert(tc_cache_files(&cache, &files, &n));
+        ck_assert(tc_cache_read(&cache, files->key, &old));
+        tc_section *s = (tc_section *)tc_entry_find(&old, parts[i]);
+        char *other = strdup(s->data);
+        char *at = strstr(other, i ? "\"kernel\":\"scale\"" : "scale");
+        ck_assert_ptr_nonnull(at);
+        strchr(at, 's')[0] = 'S';
+        s->data = other;
+        ck_assert(tc_entry_make(&e, old.key, old.sections, old.n));
+        ck_assert(tc_cache_write(&cache, &e, why, sizeof why));
+        free(files);
+        free(other);
+        tc_entry_free(&old);
+        tc_entry_free(&e);
+        int links = fake->links;
+        tilec_kernel_free(gpu_compile(c, scale_text));
+        ck_assert_int_eq(fake->links, links + 1);
+        tilec_context_free(c);
+        /* It is there again. */
+        c = gpu_new_context(FAKE_CUDA);
+        tilec_kernel_free(gpu_compile(c, scale_text));
+        ck_assert_int_eq(fake->links, links + 1);
+        tilec_context_free(c);
+    }
+}
+END_TEST
+
+static const tilec_diagnostic *warning_of(tilec_context *c)
+{
+    const tilec_diagnostic *d = tilec_diagnostics(c);
+    while (d && d->severity != TILEC_WARNING)
+        d = d->next;
+    return d;
+}
+
+START_TEST(folders_of_others_are_not_used)
+{
+    tilec_kernel_free(gpu_compile(cx, scale_text));
+    tilec_context *c = gpu_new_context(FAKE_CUDA);
+    tilec_kernel *k;
+    ck_assert_int_eq(chmod(folder, 0777), 0);
+    int links = fake->links;
+    k = gpu_compile(c, scale_text);
+    ck_assert_int_eq(fake->links, links + 1);
+    ck_assert_int_eq(gpu_launch_scale(k, NULL), TILEC_OK);
+    ck_assert_ptr_nonnull(warning_of(c));
+    ck_assert_ptr_nonnull(
+        strstr(warning_of(c)->message,
+               "the cache is not used: all users may write to the folder "
+               "(mode 0777)"));
+    ck_assert_ptr_nonnull(strstr(warning_of(c)->message, folder));
+    tilec_kernel_free(k);
+    /* Said once a context; code is kept in its memory all the same. */
+    k = gpu_compile(c, scale_text);
+    ck_assert_int_eq(fake->links, links + 1);
+    ck_assert_ptr_null(warning_of(c));
+    tilec_kernel_free(k);
+    ck_assert_int_eq(tilec_cache_list(c, NULL, NULL, &last_error), TILEC_USAGE);
+    size_t n = 9;
+    gpu_expect_says(tilec_cache_clear(c, &n, &last_error), TILEC_INPUT,
+                    "the cache is not used: all users may write");
+    ck_assert_uint_eq(n, 0);
+    ck_assert_int_eq(chmod(folder, 0700), 0);
+    tilec_context_free(c);
+    c = gpu_new_context(FAKE_CUDA);
+    k = gpu_compile(c, scale_text);
+    ck_assert_int_eq(fake->links, links + 1);
+    ck_assert_ptr_null(warning_of(c));
+    tilec_kernel_free(k);
+    tilec_context_free(c);
 }
 END_TEST
 
@@ -442,6 +530,8 @@ void gpu_cache_tests(TCase *t)
     tcase_add_test(t, other_wishes_are_other_code);
     tcase_add_test(t, those_who_watch_see_passes);
     tcase_add_test(t, damaged_code_is_made_again);
+    tcase_add_test(t, code_of_another_recipe_is_made_again);
+    tcase_add_test(t, folders_of_others_are_not_used);
     tcase_add_test(t, no_place_for_a_cache);
     tcase_add_test(t, contexts_forget_the_oldest);
     tcase_add_test(t, other_tensors_get_a_variant);

@@ -70,5 +70,6 @@ void hopper_counters_tests(TCase *t);
 void hopper_entries_tests(TCase *t);
 void hopper_assemblers_tests(TCase *t);
 void hopper_failures_tests(TCase *t);
+void hopper_damage_tests(TCase *t);
 
 #endif
