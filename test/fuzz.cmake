@@ -4,7 +4,9 @@
 # are built by it whatever compiles the rest; where it is not to be had they
 # are left out, with a message. By hand, for longer:
 #
+#     cmake --build build --target fuzz_programs
 #     build/test/fuzz_parse -max_total_time=3600 CORPUS kernels
+add_custom_target(fuzz_programs) # not in `all`: only long tests want them
 if(TILEC_SANITIZE)
   return() # they have sanitizers of their own: once is enough
 endif()
@@ -40,8 +42,8 @@ function(fuzz_program name)
             -o ${program} ${CJSON_LIBRARY} -lm -lpthread
     DEPENDS ${main} ${F_SOURCES} ${headers}
     COMMENT "Building fuzz_${name}")
-  add_custom_target(fuzz_program_${name} ALL DEPENDS ${program})
-  add_dependencies(fuzz_program_${name} tilec_objects)
+  add_custom_target(fuzz_program_${name} DEPENDS ${program})
+  add_dependencies(fuzz_programs fuzz_program_${name})
   if(NOT F_SEEDS)
     set(F_SEEDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/seeds/${name})
   endif()
@@ -55,7 +57,7 @@ function(fuzz_program name)
            COMMAND ${program} -max_total_time=20 -timeout=60
                    -max_len=${F_MOST} ${words} ${corpus} ${F_SEEDS}
            WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
-  set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz)
+  set_tests_properties(fuzz_${name} PROPERTIES LABELS "fuzz;long")
 endfunction()
 
 file(GLOB FUZZ_LAYOUT CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}

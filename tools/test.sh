@@ -1,17 +1,32 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Sets up, builds, and runs all tests but the label `nightly`: what has threads
-# under ThreadSanitizer in build-tsan/, most under AddressSanitizer and UBSan
-# in build-asan/, and everything in build/. Each ends with ctest's summary. The
-# exit status is 0 if all passed.
+# Sets up, builds, and runs tests; ends with ctest's summary. The exit status is
+# 0 if all passed.
 #
-#   sh tools/test.sh            all of that
-#   sh tools/test.sh build      the plain build only
+#   sh tools/test.sh        build/ and its tests but the labels `long` and
+#                           `nightly`
+#   sh tools/test.sh all    also the label `long`; before that, what has threads
+#                           under ThreadSanitizer in build-tsan/, and most under
+#                           AddressSanitizer and UBSan in build-asan/
 set -eu
 cd "$(dirname "$0")/.."
+what=${1:-plain}
+# Minutes of one core; at least so many pass, whatever the cores.
+case $what in
+plain) minutes=12 least=2 ;;
+all) minutes=50 least=5 ;;
+*)
+    echo "test: \`$what\` is unknown, expected \`all\` or nothing" >&2
+    exit 2
+    ;;
+esac
+cores=$(nproc)
 . tools/setup.sh
 setup test
+minutes=$(((minutes + cores - 1) / cores))
+[ "$minutes" -ge "$least" ] || minutes=$least
+echo "test: takes $minutes minutes on $cores idle cores, more on busy ones"
 status=0
 
 # build PRESET FOLDER TARGET...
@@ -30,15 +45,18 @@ build() {
 }
 
 run() {
-    ctest --preset "$1" -j "$(nproc)" --no-tests=error || status=1
+    ctest --preset "$1" -j "$cores" --no-tests=error || status=1
 }
 
-if [ "${1:-all}" != build ]; then
+if [ "$what" = all ]; then
     build tsan build-tsan threads_tests
     run tsan
     build asan build-asan all
     run asan
+    build default build all fuzz_programs
+    run all
+else
+    build default build all
+    run default
 fi
-build default build all
-run default
 exit $status
