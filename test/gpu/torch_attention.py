@@ -231,9 +231,10 @@ def math_attention(c, q, k, v, captured):
         s = m.score_fn(s, h, i, j, captured)
     see = (m.mask_fn(i, j, c, captured) if m.mask_fn else
            torch.ones(c.M, c.N, dtype=torch.bool, device=q.device))
-    # Rows without a key: no infinity meets another.
+    # Rows without a key: no infinity meets another. No clamp: at its bound,
+    # where each row's maximum lies, its gradient is 0 since torch 2.15.
     top = s.masked_fill(~see, -1e30).amax(-1, keepdim=True).detach()
-    p = torch.where(see, (s - top).clamp(max=0).exp(), 0)
+    p = (s.masked_fill(~see, -math.inf) - top).exp()
     total = p.sum(-1, keepdim=True)
     some = total > 0
     p = p / torch.where(some, total, 1)
