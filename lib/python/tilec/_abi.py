@@ -58,7 +58,8 @@ class tilec_diagnostic(C.Structure):
 
 tilec_diagnostic._fields_ = [
     ("next", C.POINTER(tilec_diagnostic)), ("severity", C.c_int),
-    ("message", C.c_char_p), ("pass", C.c_char_p), ("file", C.c_char_p),
+    ("message", C.c_char_p), ("pass", C.c_char_p), ("missed", C.c_int),
+    ("file", C.c_char_p),
     ("line", C.c_uint32), ("column", C.c_uint32), ("source", C.c_char_p),
     ("notes", C.POINTER(tilec_diagnostic))]
 
