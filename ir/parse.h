@@ -176,6 +176,8 @@ bool tc_parse_number(tc_parser *p, tc_number *number,
                      bool *is_hex) TC_MUST_CHECK;
 void tc_operands_add(tc_parser *p, tc_operands *list, tc_operand o);
 tc_operand tc_operand_value(tc_value *v, tc_loc loc); /* v == NULL: poison */
+/* A size as a value: a literal, or `dim` of it. */
+tc_operand tc_operand_dim(tc_parser *p, tc_loc loc, const tc_dim *d);
 tc_operand tc_operand_poison(tc_loc loc);
 
 /* ---- parse_index.c ---- */
@@ -216,6 +218,7 @@ typedef struct tc_op_parts {
     bool has_error; /* the op cannot be made, though the text is well formed */
     unsigned nstated;
     const tc_type *const *stated;
+    const tc_dim *start; /* of range(start, end), else NULL */
 } tc_op_parts;
 
 /* Some name of an op is here. */

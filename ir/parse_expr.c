@@ -233,8 +233,10 @@ static tc_operand build_bool(tc_parser *p, tc_loc loc, bool value)
                             loc);
 }
 
-static tc_operand build_dim(tc_parser *p, tc_loc loc, const tc_dim *d)
+tc_operand tc_operand_dim(tc_parser *p, tc_loc loc, const tc_dim *d)
 {
+    if (d->kind == TC_DIM_CONST)
+        return literal(loc, (tc_number){.i = d->value});
     tc_op *op = tc_op_new(p->f, TC_DIM, loc, 0, NULL, 0);
     tc_op_set_dims(op, "value", 1, &d);
     op = tc_parser_emit(p, op, 0, NULL);
@@ -342,7 +344,8 @@ static bool parse_name(tc_parser *p, tc_operand *out)
     if (tc_parser_is_word(p, "true") || tc_parser_is_word(p, "false")) {
         *out = build_bool(p, loc, tc_parser_is_word(p, "true"));
     } else if (tc_parser_param_of_kind(p, t, TC_PARAM_INT)) {
-        *out = build_dim(p, loc, tc_dim_param(p->cx, tc_parser_text(p, t)));
+        *out =
+            tc_operand_dim(p, loc, tc_dim_param(p->cx, tc_parser_text(p, t)));
     } else {
         return unknown_name(p);
     }

@@ -170,22 +170,33 @@ static tc_op *finish(tc_parser *p, tc_op_parts *parts)
     return tc_parser_emit(p, op, parts->nstated, parts->stated);
 }
 
-static void state_one(tc_parser *p, tc_op_parts *parts, const tc_type *t)
+static bool state_one(tc_parser *p, tc_op_parts *parts, tc_loc loc,
+                      const tc_type *t)
 {
+    if (parts->nstated)
+        return tc_error(p->cx, loc,
+                        "%s: %s is a second result type after %s, expected "
+                        "one",
+                        tc_op_infos[parts->code].name, tc_type_name(p->cx, t),
+                        tc_type_name(p->cx, parts->stated[0]));
     parts->nstated = 1;
     parts->stated = tc_arena_copy(p->arena, &t, sizeof t);
+    return true;
 }
 
 /* ---- Elements of the list ---- */
 
-/* The first attribute of the op of that kind not given yet, or -1. */
+/* The first attribute of the op of that kind not given yet, or -1. Optional
+ * ones are given by name only: a number too many must not become one. */
 static int next_attr(const tc_op_parts *parts, tc_attr_kind kind)
 {
     unsigned n = tc_op_nattrs(parts->code);
-    for (unsigned i = 0; i < n; i++)
-        if (parts->attrs[i].kind == TC_ATTR_NONE &&
-            tc_op_attr_decl(parts->code, i).kind == kind)
+    for (unsigned i = 0; i < n; i++) {
+        tc_attr_decl d = tc_op_attr_decl(parts->code, i);
+        if (parts->attrs[i].kind == TC_ATTR_NONE && !d.optional &&
+            d.kind == kind)
             return (int)i;
+    }
     return -1;
 }
 
@@ -217,15 +228,47 @@ static bool parse_element(tc_parser *p, tc_op_parts *parts)
 
 /* ---- Ops whose elements are no operands ---- */
 
-/* range(BN), range(tile<64 x i32>) */
+/* After a comma: a size, not a type or name=value of a call. */
+static bool at_another_size(const tc_parser *p)
+{
+    tc_parser q = *p;
+    q.at++;
+    return tc_parser_is(p, TC_TOKEN_COMMA) && !tc_parser_at_type(&q) &&
+           tc_parser_peek(p, 2)->kind != TC_TOKEN_ASSIGN;
+}
+
+/* end - start; N of start + N, so that the type is that of other tiles of N. */
+static const tc_dim *extent(tc_parser *p, const tc_dim *start,
+                            const tc_dim *end)
+{
+    if (tc_dim_is(start, 0))
+        return end;
+    if (end->kind == TC_DIM_ADD && (end->a == start || end->b == start))
+        return end->a == start ? end->b : end->a;
+    return tc_dim_binary(p->cx, TC_DIM_SUB, end, start);
+}
+
+/* range(BN), range(8, 16), range(tile<64 x i32>) */
 static bool parse_range_side(tc_parser *p, tc_op_parts *parts)
 {
+    tc_loc loc = tc_parser_loc(p);
     const tc_dim *side;
     if (!tc_parse_size(p, &side))
         return false;
+    if (!parts->nstated && at_another_size(p)) {
+        parts->start = side;
+        p->at++;
+        if (!tc_parse_size(p, &side))
+            return false;
+        side = extent(p, parts->start, side);
+    }
+    if (at_another_size(p))
+        return tc_error(p->cx, loc,
+                        "range: a third size, expected `range(side)` or "
+                        "`range(start, end)`");
     const tc_type *i32 = tc_type_scalar(p->cx, TC_I32);
-    state_one(p, parts, tc_type_shaped(p->cx, TC_TILE, 1, &side, i32));
-    return true;
+    return state_one(p, parts, loc,
+                     tc_type_shaped(p->cx, TC_TILE, 1, &side, i32));
 }
 
 static bool parse_const_value(tc_parser *p, tc_op_parts *parts)
@@ -235,8 +278,8 @@ static bool parse_const_value(tc_parser *p, tc_op_parts *parts)
         tc_parser_is_word(p, "true") || tc_parser_is_word(p, "false");
     if (!tc_parse_number(p, &o.number, &o.is_hex))
         return false;
-    if (is_bool)
-        state_one(p, parts, tc_type_scalar(p->cx, TC_I1));
+    if (is_bool && !state_one(p, parts, o.loc, tc_type_scalar(p->cx, TC_I1)))
+        return false;
     tc_operands_add(p, &parts->in, o);
     return true;
 }
@@ -274,6 +317,34 @@ static tc_outcome finish_const(tc_parser *p, const tc_op_parts *parts)
     tc_operand o = parts->in.all[0];
     o.loc = parts->loc;
     return tc_outcome_of_value(p, tc_fit_value(p, &o, type));
+}
+
+/* range(start, end) is start + range(end - start). */
+static tc_outcome finish_range(tc_parser *p, tc_op_parts *parts)
+{
+    tc_op *range = finish(p, parts);
+    if (!range || !parts->start || tc_dim_is(parts->start, 0))
+        return tc_outcome_of_op(range);
+    tc_operand ops[] = {
+        tc_operand_dim(p, parts->loc, parts->start),
+        tc_operand_value(range->out[0], parts->loc),
+    };
+    tc_operands list = {ops, 2, 2};
+    tc_value *in[2];
+    if (!tc_fit_op(p, TC_ADD, parts->loc, &list, NULL, in))
+        return (tc_outcome){.poison = true};
+    tc_op *sum = tc_op_new(p->f, TC_ADD, parts->loc, 2, in, 0);
+    return tc_outcome_of_op(tc_parser_emit(p, sum, 0, NULL));
+}
+
+/* What the op, all parts read, gives. */
+static tc_outcome finish_any(tc_parser *p, tc_op_parts *parts)
+{
+    switch (parts->code) {
+    case TC_CONST: return finish_const(p, parts);
+    case TC_RANGE: return finish_range(p, parts);
+    default: return tc_outcome_of_op(finish(p, parts));
+    }
 }
 
 /* ---- Statement form ---- */
@@ -347,8 +418,7 @@ bool tc_parse_op(tc_parser *p, tc_outcome *out)
         return tc_parse_reduce(p, &parts, out);
     if (!tc_parse_stated(p, &parts))
         return false;
-    *out = parts.code == TC_CONST ? finish_const(p, &parts)
-                                  : tc_outcome_of_op(finish(p, &parts));
+    *out = finish_any(p, &parts);
     return true;
 }
 
@@ -386,11 +456,9 @@ static bool parse_call_element(tc_parser *p, tc_op_parts *parts)
         tc_parser_peek(p, 1)->kind == TC_TOKEN_ASSIGN)
         return tc_parse_key_value(p, parts);
     if (tc_parser_at_type(p)) {
+        tc_loc loc = tc_parser_loc(p);
         const tc_type *t;
-        if (!tc_parse_a_type(p, &t))
-            return false;
-        state_one(p, parts, t);
-        return true;
+        return tc_parse_a_type(p, &t) && state_one(p, parts, loc, t);
     }
     if (is_special(parts->code))
         return parse_special(p, parts);
@@ -421,7 +489,6 @@ bool tc_parse_call_form(tc_parser *p, tc_outcome *out)
     p->at++;
     if (!parse_call_elements(p, &parts))
         return false;
-    *out = parts.code == TC_CONST ? finish_const(p, &parts)
-                                  : tc_outcome_of_op(finish(p, &parts));
+    *out = finish_any(p, &parts);
     return true;
 }
