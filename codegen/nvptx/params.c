@@ -71,17 +71,44 @@ static LLVMValueRef map_param(tc_gen *g, unsigned index)
     return LLVMGetParam(g->fn, index);
 }
 
-/* All its loops stand in branches: what it does always is to move memory. */
-static bool loops_in_branches(const tc_region *body)
+/* Does every way through the region run a loop? */
+static bool always_loops(const tc_region *r)
 {
-    bool any = false;
-    tc_each_op (op, body) {
-        if (tc_op_is_loop(op))
-            return false;
-        for (unsigned i = 0; i < op->nregions; i++)
-            any |= tc_region_any(op->regions[i], tc_op_is_loop);
+    tc_each_op (op, r) {
+        bool all = op->code == TC_IF;
+        for (unsigned i = 0; all && i < op->nregions; i++)
+            all = always_loops(op->regions[i]);
+        if (all || tc_op_is_loop(op))
+            return true;
     }
-    return any;
+    return false;
+}
+
+/* The registers that a thread carries round the loops of the region, in the one
+ * that carries most. */
+static unsigned most_carried(const tc_region *r)
+{
+    unsigned most = 0;
+    tc_each_op (op, r) {
+        unsigned n = 0;
+        for (unsigned i = 0; tc_op_is_loop(op) && i < op->nout; i++)
+            n += tc_gen_registers(op->out[i]->type);
+        for (unsigned i = 0; i < op->nregions; i++) {
+            unsigned inside = most_carried(op->regions[i]);
+            n = n > inside ? n : inside;
+        }
+        most = most > n ? most : n;
+    }
+    return most;
+}
+
+/* Loops that a program may leave out: what it does always is to move memory,
+ * and what the loops carry leaves room for several blocks. */
+static bool loops_are_rare(const tc_region *body)
+{
+    enum { FEW_CARRIED = 64 };
+    return tc_region_any(body, tc_op_is_loop) && !always_loops(body) &&
+           most_carried(body) <= FEW_CARRIED;
 }
 
 /* Registers move between warp groups only where ptxas knows how many there are:
@@ -96,7 +123,7 @@ static void set_launch(tc_gen *g)
     if (g->groups && tc_op_has_attr(g->groups, "registers"))
         set_string(g, "nvvm.minctasm", "1");
     else if (!g->groups && g->f->warps <= FEW_WARPS &&
-             loops_in_branches(g->f->body))
+             loops_are_rare(g->f->body))
         set_string(g, "nvvm.minctasm", "4");
 }
 
