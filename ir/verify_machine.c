@@ -77,6 +77,29 @@ static bool check_smem_copy(const tc_verifier *v, const tc_op *op)
                             tc_type_name(v->cx, from), tc_type_name(v->cx, to));
 }
 
+/* Pointers whose layout holds so many bytes together, as cp.async moves them.
+ */
+static bool check_copied_bytes(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *from = op->in[0]->type;
+    int64_t bytes = tc_op_int(op, "bytes");
+    if (!tc_op_has_attr(op, "bytes"))
+        return true;
+    if (from->kind != TC_TILE || (bytes != 4 && bytes != 8 && bytes != 16))
+        return tc_error(v->cx, op->loc,
+                        "async_copy: bytes(%lld) from %s, expected 4, 8 or 16 "
+                        "from a tile of pointers",
+                        (long long)bytes, tc_type_name(v->cx, from));
+    int64_t n = bytes / tc_type_bytes(from->elem->elem);
+    for (unsigned i = 0; from->layout && i < from->rank; i++)
+        if (n <= 1 || tc_layout_contiguous(from->layout, i, (unsigned)n) >= n)
+            return true;
+    return tc_error(v->cx, op->loc,
+                    "async_copy: bytes(%lld), but no thread has %lld pointers "
+                    "side by side",
+                    (long long)bytes, (long long)n);
+}
+
 static bool check_async_copy(const tc_verifier *v, const tc_op *op)
 {
     const tc_type *from = tc_type_pointee(v->cx, op->in[0]->type);
@@ -106,7 +129,7 @@ static bool check_async_copy(const tc_verifier *v, const tc_op *op)
         if (problem)
             return tc_error(v->cx, op->loc, "async_copy: %s", problem);
     }
-    return tc_verify_boundary(v, op);
+    return check_copied_bytes(v, op) && tc_verify_boundary(v, op);
 }
 
 static bool check_pending(const tc_verifier *v, const tc_op *op)

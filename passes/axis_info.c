@@ -6,6 +6,8 @@
  */
 #include "passes/axis_info.h"
 
+#include "passes/shared_memory.h"
+
 #include <string.h>
 
 enum { MOST = 1 << 30 };
@@ -469,6 +471,41 @@ static tc_axis_info rule_same(const tc_axis_analysis *a, const tc_op *op)
     return *in(a, op, 0);
 }
 
+/* The store of a buffer that nothing else writes to, before the load. */
+static const tc_op *only_store(const tc_op *load)
+{
+    const tc_op *store = NULL;
+    const tc_value *buffer = load->in[0];
+    if (!buffer->def || buffer->def->code != TC_SMEM_ALLOC)
+        return NULL;
+    tc_each_use (u, buffer) {
+        if (u->op->code == TC_SMEM_LOAD)
+            continue;
+        if (store || u->op->code != TC_SMEM_STORE)
+            return NULL;
+        store = u->op;
+    }
+    if (!store || store->parent != buffer->def->parent)
+        return NULL;
+    for (const tc_op *op = tc_ancestor_in(store->parent, (tc_op *)load); op;
+         op = op->prev)
+        if (op == store)
+            return store;
+    return NULL;
+}
+
+/* A tile that goes to other threads through shared memory: convert_layout,
+ * lowered. */
+static tc_axis_info rule_smem_load(const tc_axis_analysis *a, const tc_op *op)
+{
+    const tc_op *store = only_store(op);
+    const tc_type *t = op->out[0]->type;
+    bool whole = store && tc_op_attr(op, "at")->kind == TC_ATTR_NONE;
+    for (unsigned i = 0; whole && i < t->rank; i++)
+        whole = t->dims[i] == store->in[1]->type->dims[i];
+    return whole ? *in(a, store, 1) : unknown(t);
+}
+
 static rule_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_CONST] = rule_const,
     [TC_DIM] = rule_dim,
@@ -496,6 +533,7 @@ static rule_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_CAST] = rule_cast,
     [TC_PTR_ADD] = rule_ptr_add,
     [TC_CONVERT_LAYOUT] = rule_same,
+    [TC_SMEM_LOAD] = rule_smem_load,
 };
 
 /* ---- The walk ---- */

@@ -64,6 +64,8 @@ void tc_build_copy(tc_builder *b, const tc_staged *s, tc_value *from,
     if (from->type->kind == TC_BLOCK_PTR)
         tc_op_set_layout(copy, "layout",
                          layout_of_copy(cx, s->load->out[0]->type));
+    else
+        tc_op_set_int(copy, "bytes", s->width);
     tc_op_insert(copy, b->region, b->before);
     tc_forget_speculatable(b->region);
 }

@@ -255,10 +255,13 @@ static window window_of(tc_gen *g, const tc_op *op, const tc_layout *layout)
 }
 
 /* Elements that are side by side in the tensor, in registers and in shared
- * memory. */
+ * memory. What made a copy of pointers knows more of them than is seen here,
+ * where they may have gone through shared memory. */
 static unsigned vector_of(const copy *c)
 {
-    unsigned n = tc_gen_vector(c->g, c->op, c->layout);
+    unsigned n = tc_op_has_attr(c->op, "bytes")
+                     ? (unsigned)tc_op_int(c->op, "bytes") / c->bytes
+                     : tc_gen_vector(c->g, c->op, c->layout);
     unsigned k = tc_layout_contiguous(c->to.offsets, 0, n);
     return n < k ? n : k;
 }

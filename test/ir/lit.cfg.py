@@ -6,7 +6,8 @@
 #
 # Substitutions: tilec, FileCheck, not, split-file, %s (the file), %t (a
 # temporary name), nvptx_ptx (a kernel at machine level to PTX), %ptxas (does it
-# assemble, without spills?). A file that expects nothing fails: it needs a CHECK line, or
+# assemble, without spills?), %same (do two safetensors files hold the same
+# numbers?). A file that expects nothing fails: it needs a CHECK line, or
 # an expected-error (-warning, -remark, -note) with --verify-diagnostics.
 import os
 import re
@@ -71,6 +72,9 @@ config.substitutions.append((r"(?<![\w/.-])nvptx_ptx(?![\w.-])",
 config.substitutions.append(("%ptxas", "%s %s" % (
     sys.executable,
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "ptxas.py"))))
+config.substitutions.append(("%same", "%s %s" % (
+    sys.executable,
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "same.py"))))
 config.substitutions.append(("%root", os.path.dirname(os.path.dirname(
     os.path.dirname(os.path.abspath(__file__))))))
 
