@@ -76,10 +76,13 @@ static void want(struct collector *c, const tc_value *v, unsigned depth)
     }
     for (unsigned i = 0; i < v->def->nin; i++)
         want(c, v->def->in[i], depth + 1);
-    /* The start of a ring's index in a loop nested in this one. */
-    for (unsigned i = 0; i < v->def->nregions; i++)
-        want(c, tc_region_terminator(v->def->regions[i])->in[v->index],
-             depth + 1);
+    /* The start of a ring's index in a loop nested in this one. (The first
+     * region of a `while` hands on no values: its second one does.) */
+    for (unsigned i = 0; i < v->def->nregions; i++) {
+        const tc_op *last = tc_region_terminator(v->def->regions[i]);
+        if (last->code == TC_YIELD)
+            want(c, last->in[v->index], depth + 1);
+    }
 }
 
 static void want_indices(struct collector *c, const tc_region *r)
