@@ -340,6 +340,19 @@ static const char *why_apart(const tc_step *s)
     return NULL;
 }
 
+/* Back to one step: its sums are handed on by their waits again. */
+static void unset_stages(tc_step *s)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        p->stage = p->late = 0;
+        if (p->in_flight)
+            tc_op_set_in(tc_region_terminator(s->region), p->slot,
+                         p->op->out[0]);
+        p->in_flight = false;
+    }
+}
+
 bool tc_schedule_turn(tc_step *s, const char **why)
 {
     struct later l = {s, tc_arena_array(s->arena, bool, s->nparts),
@@ -356,8 +369,7 @@ bool tc_schedule_turn(tc_step *s, const char **why)
     set_stages(&l);
     *why = tc_why_no_room(s);
     if (*why) {
-        for (unsigned i = 0; i < s->nparts; i++)
-            s->parts[i]->stage = s->parts[i]->late = 0;
+        unset_stages(s);
         return false;
     }
     hold_back_operands(s);
