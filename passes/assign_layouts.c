@@ -262,7 +262,7 @@ static bool choose_warps(tc_placing *s)
 {
     unsigned warps = s->env->options->warps;
     warps = warps ? warps : s->f->warps;
-    warps = warps ? warps : tc_dots_warps(s);
+    warps = warps ? warps : tc_dots_spread(s, tc_dots_warps(s));
     warps = warps ? warps : warps_by_size(s);
     if (warps > TC_MAX_WARPS || !can_have(s, warps))
         return tc_error(s->cx, s->f->loc,
@@ -270,6 +270,7 @@ static bool choose_warps(tc_placing *s)
                         "multiple of 4 that divides the rows of a dot in 16s",
                         s->f->name, warps, TC_MAX_WARPS);
     s->warps = s->f->warps = warps;
+    tc_dots_warn_crowded(s);
     if (s->env->options->ptxas_level)
         s->f->ptxas_level = s->env->options->ptxas_level;
     return true;

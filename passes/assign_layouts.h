@@ -111,6 +111,8 @@ void tc_dots_group(tc_placing *s);
 unsigned tc_dots_warps(const tc_placing *s); /* 0: no matter */
 /* Is there a dot whose rows so many warps divide, in 16s? */
 bool tc_dots_divide(const tc_placing *s, unsigned warps);
+/* Does a grid of so many warps leave none of them idle? */
+bool tc_dots_share(const tc_placing *s, unsigned warps);
 void tc_dots_arrange(tc_placing *s);
 /* Of shared memory, that the operands of a loop's dots take when each is loaded
  * while its last one is in use; of the loop where that is most. */
@@ -118,6 +120,12 @@ int64_t tc_dots_double_buffers(const tc_placing *s);
 /* Registers of a thread: what other values are thought to need, and what all
  * may need so that nothing spills. */
 enum { TC_OTHER_REGISTERS = 40, TC_MOST_REGISTERS = 200 };
+
+/* layout_registers.c. As many warps, or twice or four times as many where the
+ * accumulators would not fit in registers. */
+unsigned tc_dots_spread(tc_placing *s, unsigned warps);
+/* A warning where they do not fit in those of s->warps. */
+void tc_dots_warn_crowded(tc_placing *s);
 
 /* layout_operands.c */
 /* Dots become mma. After types have got layouts. */

@@ -537,6 +537,15 @@ bool tc_dots_divide(const tc_placing *s, unsigned warps)
     return false;
 }
 
+bool tc_dots_share(const tc_placing *s, unsigned warps)
+{
+    int wm, wn;
+    for (tc_dot *d = s->dots; d; d = d->next)
+        if (!d->group && tc_dot_is_mma(d) && !arrange(s, d, warps, &wm, &wn))
+            return false;
+    return true;
+}
+
 void tc_dots_arrange(tc_placing *s)
 {
     for (tc_dot *d = s->dots; d; d = d->next)
