@@ -451,6 +451,7 @@ void tilec_kernel_free(tilec_kernel *k)
     pthread_mutex_destroy(&k->lock);
     tc_gpu_free(k->gpu);
     tc_host_free(k->host);
+    tc_host_pool_unref(k->workers.pool);
     tc_launch_plan_free(k->plan);
     tc_module_free(k->module);
     tc_context_free(k->cx);

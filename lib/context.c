@@ -74,12 +74,24 @@ static bool keep_text(const char *text, char **to)
     return *to || !text;
 }
 
+static bool find_workers(const tilec_context_options *o, tc_workers *out)
+{
+    *out =
+        (tc_workers){.parallel_for = o->parallel_for, .user = o->parallel_user};
+    if (o->parallel_for)
+        return true;
+    out->parallel_for = tc_host_pool_run;
+    out->user = out->pool = tc_host_pool_new();
+    return out->pool != NULL;
+}
+
 static bool keep_options(tilec_context *cx, const tilec_context_options *o)
 {
     bool ok = keep_text(o->target, &cx->target) &&
               keep_text(o->cuda_library, &cx->cuda_library) &&
               keep_text(o->ptxas, &cx->ptxas) &&
-              keep_text(o->cache_folder, &cx->cache_folder);
+              keep_text(o->cache_folder, &cx->cache_folder) &&
+              find_workers(o, &cx->workers);
     if (!o->cache_folder)
         cx->cache_folder = tc_cache_default_folder();
     cx->cache_most = o->cache_bytes;
@@ -117,6 +129,7 @@ void tilec_context_free(tilec_context *cx)
         return;
     for (unsigned i = 0; i < cx->ncodes; i++)
         tc_gpu_code_unref(cx->codes[i]);
+    tc_host_pool_unref(cx->workers.pool);
     free(cx->target);
     free(cx->cuda_library);
     free(cx->ptxas);

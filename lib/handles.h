@@ -10,6 +10,7 @@
 #define TC_HANDLES_H
 
 #include "codegen/host/host.h"
+#include "codegen/host/pool.h"
 #include "ir/eval.h"
 #include "ir/ir.h"
 #include "lib/tilec.h"
@@ -19,10 +20,18 @@
 
 enum { TC_CODES_KEPT = 64 };
 
+/* What runs the programs of launches on the CPU. */
+typedef struct tc_workers {
+    tc_host_parallel_for *parallel_for;
+    void *user;
+    tc_host_pool *pool; /* a reference; NULL: they are the caller's */
+} tc_workers;
+
 struct tilec_context {
     char *target; /* as it was given */
     bool remarks, no_graphs;
-    bool warned_of_cache;                      /* that its folder is not used */
+    bool warned_of_cache; /* that its folder is not used */
+    tc_workers workers;
     char *cuda_library, *ptxas, *cache_folder; /* NULL: see tilec.h */
     uint64_t cache_most;
     struct tc_gpu_code *codes[TC_CODES_KEPT]; /* newest first */
@@ -47,6 +56,7 @@ struct tilec_kernel {
     tc_module *module; /* holds the one kernel, after the passes */
     tc_func *func;
     tc_host_kernel *host;        /* of the CPU target; else NULL */
+    tc_workers workers;          /* the context's */
     struct tc_gpu *gpu;          /* of GPU targets; else NULL */
     struct tc_launch_plan *plan; /* of a plan, which has neither; else NULL */
     const tc_target *target;

@@ -160,6 +160,8 @@ tilec_status tc_job_run(tc_job *job, tilec_kernel **out)
     owner->memory.fail_after = job->cx->memory.fail_after;
     ok = ok && tc_guard(&owner->memory, publish, job);
     if (ok && job->kernel) {
+        job->kernel->workers = owner->workers;
+        tc_host_pool_ref(owner->workers.pool);
         *out = job->kernel;
         return TILEC_OK;
     }

@@ -358,7 +358,10 @@ static tilec_status run_host(struct launch *l, const int32_t grid[3],
                              const tilec_launch_options *o)
 {
     tc_host_report report = {0};
+    const tc_workers *w = &l->k->workers;
     tc_host_launch_options h = {.threads = (unsigned)o->threads,
+                                .parallel_for = w->parallel_for,
+                                .parallel_user = w->user,
                                 .print = o->print,
                                 .progress = o->progress,
                                 .user = o->user,

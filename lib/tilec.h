@@ -112,6 +112,23 @@ typedef struct tilec_context_options {
      * half the time. no_graphs: they stay launches, for profilers that show
      * graphs as a whole. */
     int no_graphs;
+    /* CPU target: who runs the programs of a launch. A launch is cut into
+     * `count` parts, as many as it wants threads (tilec_launch_options.threads,
+     * at most one a program); parallel_for is to call run(task, i) for each i
+     * below count, on whatever threads, and to return when all its calls have
+     * returned. Any order will do, one after the other too: a part takes
+     * programs until none are left. Programs that it leaves, because it makes
+     * fewer calls or none, run in the calling thread afterwards. It is called
+     * from any thread that launches, from several at once, and again from
+     * within a part whose callbacks launch; not for a launch of one program or
+     * thread, which runs in the calling thread. task is dead once it returns.
+     * NULL: threads of the library's own, which the context and its kernels
+     * share: they start when first wanted (again in a child of fork()), wait
+     * between launches, have all signals blocked, and end with the last of
+     * those. Kernels keep parallel_for and parallel_user. */
+    void (*parallel_for)(void *user, size_t count,
+                         void (*run)(void *task, size_t i), void *task);
+    void *parallel_user;
 } tilec_context_options;
 
 TILEC_API tilec_status tilec_context_new(const tilec_context_options *options,
@@ -378,14 +395,16 @@ TILEC_API tilec_status tilec_kernel_load(const tilec_kernel *k, int device,
 typedef struct tilec_launch_options {
     size_t size;
     void *stream; /* GPU targets: the CUstream; the CPU has none: NULL */
-    int threads;  /* CPU target: at most so many; 0: one a core */
+    int threads;  /* CPU target: at most so many; 0: one a core that the
+                   * calling thread may use */
     /* CPU target: output of the kernel's `print`, one line without its end a
      * call, from any thread but never from two at once. NULL: dropped. GPU
      * targets do not call it: the driver's printf writes scalars to the
      * process's standard output, at the latest when the stream is waited for;
      * a kernel that prints a tile does not compile. */
     void (*print)(void *user, const char *line);
-    /* CPU target: now and then, from one thread. NULL: not wanted. */
+    /* CPU target: now and then, from one thread at a time: the calling one,
+     * unless the context has a parallel_for. NULL: not wanted. */
     void (*progress)(void *user, int64_t done, int64_t total);
     void *user;
     /* GPU targets: look up each tensor's memory before the launch, and say

@@ -82,6 +82,7 @@ if(OPENBLAS_LIBRARY)
 endif()
 numeric_program(bench_compile_time bench/compile_time.c)
 numeric_program(bench_launch bench/launch.c)
+numeric_program(bench_launch_cpu bench/launch_cpu.c)
 numeric_program(bench_accuracy bench/accuracy.c)
 
 # Machine-level programs, run on the host (codegen/interp). Sanitizers, which

@@ -39,12 +39,24 @@ typedef struct tc_host_report {
     char message[256];
 } tc_host_report;
 
+/* Calls run(task, i) for i below count, in any order and any threads, at the
+ * same time or not, and returns when all calls have returned. Calls that it
+ * leaves out are no failure. */
+typedef void tc_host_parallel_for(void *user, size_t count,
+                                  void (*run)(void *task, size_t i),
+                                  void *task);
+
 typedef struct tc_host_launch_options {
     unsigned threads; /* at most so many; 0: one a core */
+    /* Who runs the parts of a launch (tc_host_pool_run); not called for a
+     * launch of one program or thread. NULL: the calling thread alone. */
+    tc_host_parallel_for *parallel_for;
+    void *parallel_user;
     /* A line of the kernel's `print` (without its end), from any thread, never
      * from two at once. NULL: dropped. */
     void (*print)(void *user, const char *line);
-    /* Now and then, from the calling thread. NULL: not wanted. */
+    /* Now and then, from one thread at a time: the calling one, where
+     * parallel_for is the pool's. NULL: not wanted. */
     void (*progress)(void *user, int64_t done, int64_t total);
     void *user;
     uint64_t every; /* run only each such program, counted from the last one;

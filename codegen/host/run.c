@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launching a kernel: the programs of the grid on all cores. Threads take
- * programs from a counter, a few at a time; each has scratch memory of its own,
- * allocated once. The calling thread is one of them.
+ * Launching a kernel: the programs of the grid on all cores. A launch is cut
+ * into as many parts as threads are wanted, which options.parallel_for runs.
+ * Each part takes programs from a common counter, a few at a time, until there
+ * are none left, in scratch memory of its own: so it does not matter how many
+ * parts run at the same time, in which order, or whether all do.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "codegen/host/compile.h"
+#include "codegen/host/pool.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -77,18 +80,15 @@ static void run_program(launch *l, tc_run_thread *t, void *scratch, uint64_t i)
                   t->program[2], grid[0], grid[1], grid[2], t);
 }
 
-/* Takes programs until there are none left. */
-static void work(launch *l, bool is_caller)
+static bool has_programs(launch *l)
+{
+    return atomic_load(&l->run.next) < l->run.total &&
+           !atomic_load(&l->run.stop);
+}
+
+static void take_programs(launch *l, void *scratch, bool reports_progress)
 {
     tc_run *run = &l->run;
-    /* (At least a vector: code may read there in the place of lanes that are
-     * off.) */
-    size_t bytes = l->kernel->scratch_bytes + 64;
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (!scratch) {
-        fail(run, "out of memory: no scratch memory for a thread");
-        return;
-    }
     tc_run_thread t = {.run = run};
     const tc_host_launch_options *o = run->options;
     while (!atomic_load_explicit(&run->stop, memory_order_relaxed)) {
@@ -100,16 +100,27 @@ static void work(launch *l, bool is_caller)
         for (uint64_t i = first; i < end && !atomic_load(&run->stop); i++)
             run_program(l, &t, scratch,
                         l->forwards ? i : l->last - i * l->every);
-        if (is_caller && o->progress)
+        if (reports_progress && o->progress)
             o->progress(o->user, (int64_t)end, (int64_t)run->total);
     }
-    free(scratch);
 }
 
-static void *thread_main(void *l)
+/* Takes programs until there are none left. */
+static void run_part(void *task, size_t part)
 {
-    work(l, false);
-    return NULL;
+    launch *l = task;
+    if (!has_programs(l))
+        return;
+    /* (At least a vector: code may read there in the place of lanes that are
+     * off.) */
+    size_t bytes = l->kernel->scratch_bytes + 64;
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!scratch) {
+        fail(&l->run, "out of memory: no scratch memory for a thread");
+        return;
+    }
+    take_programs(l, scratch, part == 0);
+    free(scratch);
 }
 
 static unsigned count_cores(void)
@@ -120,17 +131,16 @@ static unsigned count_cores(void)
     return 1;
 }
 
-enum { MOST_THREADS = 1024 };
-
 unsigned tc_host_threads(const tc_host_launch_options *o)
 {
     unsigned n = o && o->threads ? o->threads : count_cores();
-    return n < MOST_THREADS ? n : MOST_THREADS;
+    return n < TC_HOST_MOST_THREADS ? n : TC_HOST_MOST_THREADS;
 }
 
-static void run_threads(launch *l)
+static void run_parts(launch *l)
 {
-    uint64_t n = tc_host_threads(l->run.options);
+    const tc_host_launch_options *o = l->run.options;
+    uint64_t n = o->parallel_for && l->run.total > 1 ? tc_host_threads(o) : 1;
     if (n > l->run.total)
         n = l->run.total;
     /* Some 32 turns a thread: even loads, and few turns at the counter. */
@@ -139,15 +149,10 @@ static void run_threads(launch *l)
         l->batch = 64;
     if (l->run.total < n * 32)
         l->batch = 1;
-    pthread_t threads[MOST_THREADS];
-    unsigned started = 0;
-    /* Fewer than wanted is no failure: the others do the work. */
-    while (started + 1 < n &&
-           pthread_create(&threads[started], NULL, thread_main, l) == 0)
-        started++;
-    work(l, true);
-    for (unsigned i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+    if (n > 1)
+        o->parallel_for(o->parallel_user, n, run_part, l);
+    /* What it has left, all of it if there is but one part. */
+    run_part(l, 0);
 }
 
 /* ---- The launch ---- */
@@ -197,7 +202,7 @@ bool tc_host_launch(const tc_host_kernel *k, const tc_launch_arg *args,
     l.forwards = k->ordered;
     l.every = options && options->every && !k->ordered ? options->every : 1;
     l.run.total = l.last / l.every + 1;
-    run_threads(&l);
+    run_parts(&l);
     pthread_mutex_destroy(&l.run.lock);
     free(words);
     return !report->failed;

@@ -16,6 +16,7 @@ int main(void)
         {"compiling", api_compiling_tests},
         {"launching", api_launching_tests},
         {"limits", api_limits_tests},
+        {"workers", api_workers_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);

@@ -5,6 +5,12 @@
 #include "test/unit/host/fixture.h"
 #include "test/unit/run.h"
 
+static void close_all(void)
+{
+    host_close();
+    host_free_pool();
+}
+
 int main(void)
 {
     Suite *s = suite_create("host");
@@ -18,7 +24,7 @@ int main(void)
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);
-        tcase_add_checked_fixture(t, NULL, host_close);
+        tcase_add_checked_fixture(t, host_make_pool, close_all);
         cases[i].add(t);
         suite_add_tcase(s, t);
     }

@@ -68,7 +68,8 @@ class tilec_context_options(C.Structure):
     _fields_ = [("size", C.c_size_t), ("target", C.c_char_p),
                 ("remarks", C.c_int), ("cuda_library", C.c_char_p),
                 ("cache_folder", C.c_char_p), ("cache_bytes", C.c_uint64),
-                ("ptxas", C.c_char_p), ("no_graphs", C.c_int)]
+                ("ptxas", C.c_char_p), ("no_graphs", C.c_int),
+                ("parallel_for", C.c_void_p), ("parallel_user", C.c_void_p)]
 
 
 class tilec_compile_options(C.Structure):

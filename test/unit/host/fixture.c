@@ -2,6 +2,7 @@
 #include "test/unit/host/fixture.h"
 
 #include "codegen/host/compile.h"
+#include "codegen/host/pool.h"
 #include "passes/passes.h"
 
 #include <setjmp.h>
@@ -128,6 +129,27 @@ static void take_line(void *user, const char *line)
     snprintf(h->printed + used, sizeof h->printed - used, "%s\n", line);
 }
 
+/* Of all launches of the process. */
+static tc_host_pool *pool;
+
+void host_run(void *user, size_t count, void (*run)(void *task, size_t i),
+              void *task)
+{
+    (void)user;
+    tc_host_pool_run(pool, count, run, task);
+}
+
+void host_make_pool(void)
+{
+    pool = tc_host_pool_new();
+    ck_assert_ptr_nonnull(pool);
+}
+
+void host_free_pool(void)
+{
+    tc_host_pool_unref(pool);
+}
+
 static const tc_host_launch_options taking_lines = {.print = take_line,
                                                     .user = &host};
 
@@ -137,6 +159,7 @@ bool host_launch_threads(const tc_launch_arg *args, unsigned threads)
     ck_assert(tc_eval_grid(host.cx, host.func, args, 1, grid));
     tc_host_launch_options o = taking_lines;
     o.threads = threads;
+    o.parallel_for = host_run;
     return tc_host_launch(host.kernel, args, grid, &o, &host.report);
 }
 

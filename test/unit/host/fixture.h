@@ -30,6 +30,11 @@ void host_close(void);
  * memory that a guard page follows; or as any launch does. */
 bool host_launch(const tc_launch_arg *args);
 bool host_launch_threads(const tc_launch_arg *args, unsigned threads);
+/* A tc_host_parallel_for: on threads that all launches of a test share. */
+void host_run(void *user, size_t count, void (*run)(void *task, size_t i),
+              void *task);
+void host_make_pool(void);
+void host_free_pool(void);
 /* The first error of the compile. */
 const char *host_error(void);
 /* Machines that this one can be: with AVX2 only, and the plainest. */

@@ -68,8 +68,9 @@ static void *launch_often(void *arg)
 {
     const tc_launch_arg *args = arg;
     tc_host_report report;
+    tc_host_launch_options o = {.threads = 3, .parallel_for = host_run};
     for (int i = 0; i < 20; i++)
-        if (!tc_host_launch(host.kernel, args, (int32_t[]){64, 1, 1}, NULL,
+        if (!tc_host_launch(host.kernel, args, (int32_t[]){64, 1, 1}, &o,
                             &report))
             return arg;
     return NULL;
