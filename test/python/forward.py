@@ -223,6 +223,26 @@ func @less(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
                             mask_mod="sliding_window", w=n, enable_gqa=True)
         self.assertEqual(len(_attention._plans), before)
 
+    def count_compiles(self, lengths):
+        """Of calls that follow each other, with so many queries and keys."""
+        with mock.patch.object(_attention, "_compile",
+                               wraps=_attention._compile) as compiles:
+            for m, n in lengths:
+                t = inputs(b=1, m=m, n=n, d=20, dv=20)
+                self.check(t, Attention(*t, mask=lambda h, i, j:
+                                        j - i <= n - m),
+                           mask_mod="causal_bottom_right")
+        return compiles.call_count
+
+    def test_decoding_compiles_once(self):
+        keys = (1, 100, 255, 256, 257, 511, 512, 600, 1024, 1025, 2048, 4100)
+        self.assertEqual(self.count_compiles([(1, n) for n in keys]), 1)
+        self.assertEqual(self.count_compiles([(1, n) for n in keys]), 0)
+
+    def test_prompts_of_any_length_compile_once(self):
+        self.assertEqual(self.count_compiles(
+            [(n, n) for n in (60, 255, 256, 300, 512, 700)]), 1)
+
     def test_plans_used_last_are_kept(self):
         t = inputs(d=8, dv=8)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilec.attention_backward on numpy arrays against float64."""
 import unittest
+from unittest import mock
 
 import numpy as np
 from reference import Attention, error, random
@@ -141,13 +142,23 @@ class Gradients(unittest.TestCase):
         self.assertEqual([key[0].backward for key in _attention._plans],
                          [False, True])
 
-    def test_grouped_heads_share_no_plan_with_others(self):
+    def test_all_lengths_and_heads_share_a_plan(self):
         _attention._plans.clear()
-        for hk in (4, 2):  # the library may split what shares a key
-            t = inputs(hk=hk, d=8, dv=8)
+        for hk, m, n in ((4, 70, 90), (2, 70, 90), (2, 140, 260), (1, 20, 600)):
+            t = inputs(hk=hk, m=m, n=n, d=8, dv=8)
             self.check(t, Attention(*t))
+        # `few` queries have tiles of their own.
         self.assertEqual([key[0].backward for key in _attention._plans],
-                         [False, True, True])
+                         [False, True, False, True])
+
+    def test_grouped_heads_share_no_plan_with_others_on_a_gpu(self):
+        spec = _attention.Spec(backward=True)
+        where = mock.patch.object(_attention._tensors, "device_of",
+                                  return_value=(_attention._tensors.CUDA, 0))
+        with where:  # the library may split what shares a key
+            kinds = {_attention._sharing(spec, *inputs(hk=hk, d=8, dv=8)[:2])
+                     for hk in (4, 2, 1)}
+        self.assertEqual(len(kinds), 3)
 
     def test_errors(self):
         t = inputs()

@@ -171,10 +171,15 @@ def _keep(key, plan):
     _plans[key] = plan
 
 
-def _length_class(n):
-    """Tuned configurations differ by length: powers of two, so that any
-    length meets one of a few plans."""
-    return min(max(n.bit_length() - 1, 8), 15)
+def _lengths(spec, q, k):
+    """What plans differ by. On a GPU configurations are tuned by length: powers
+    of two, so that any length meets one of a few plans; and short gradients have
+    kernels of their own. On the CPU none are: it only matters whether a list of
+    the mask's blocks may pay (lib/attention_lists.c)."""
+    if _tensors.device_of(q)[0] == _tensors.CPU:
+        return q.shape[2] >= 512 and k.shape[2] >= 2048
+    return (min(max(k.shape[2].bit_length() - 1, 8), 15),
+            spec.backward and max(q.shape[2], k.shape[2]) <= 512)
 
 
 def _reuse(q, k, v):
@@ -190,9 +195,10 @@ def _reuse(q, k, v):
 def _sharing(spec, q, k):
     """Of gradients of grouped heads: how many heads share one of k, and how
     many blocks of keys and queries there are, in powers of two: where there are
-    few, the library shares them out (SPLIT)."""
+    few, the library shares them out (SPLIT). On the CPU it never does."""
     group = q.shape[1] // max(k.shape[1], 1)
-    if not spec.backward or group < 2:
+    if (not spec.backward or group < 2 or
+            _tensors.device_of(q)[0] == _tensors.CPU):
         return None
     blocks = k.shape[0] * k.shape[1] * (k.shape[2] + 127) // 128
     return group, blocks.bit_length(), q.shape[2].bit_length()
@@ -200,19 +206,18 @@ def _sharing(spec, q, k):
 
 def plan_for(spec, q, k, v, captured=()):
     """The plan for tensors like these. Lengths, batch and heads don't matter,
-    but for the few classes of lengths that configurations are tuned for,
-    whether there are keys for all queries, what gradients of grouped heads
-    share, and whether gradients are of short lengths. Nor do strides, but for which dim of v lies in memory in one piece.
+    but for a few classes of lengths, whether there are keys for all queries, and
+    what gradients of grouped heads share. Nor do strides, but for which dim of v
+    lies in memory in one piece.
     Of 8 bits it also matters how often v is read."""
     factors = _factors.of(captured)
     kinds = tuple([(n, _factors.kind(x, {"k": k, "v": v}.get(n[-1], q)))
                    for n, x in factors.items()])
     few = 16 if q.shape[2] <= 16 else 32 if q.shape[2] <= 32 else 0
     key = (spec, _tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
-           v.shape[3], few, _length_class(k.shape[2]),
-           q.shape[2] <= k.shape[2], _tensors.contiguous_dim(v), _reuse(q, k, v),
-           _sharing(spec, q, k),
-           spec.backward and max(q.shape[2], k.shape[2]) <= 512, kinds)
+           v.shape[3], few, _lengths(spec, q, k), q.shape[2] <= k.shape[2],
+           _tensors.contiguous_dim(v), _reuse(q, k, v), _sharing(spec, q, k),
+           kinds)
     plan = _plans.get(key)
     if plan is None:
         with _lock:
