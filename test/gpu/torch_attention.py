@@ -523,7 +523,7 @@ def test_errors(device, backward):
     assert e.diagnostics[0].line == 1
     refused(ValueError, "expected the same", q, q.float(), q)
     refused(ValueError, "expected f32", q, q, q, score_mod="head_bias",
-            bias=torch.zeros(4, device=device, dtype=torch.float64))
+            bias=torch.zeros(4, device=device, dtype=torch.int32))
     if device == "cuda":
         refused(ValueError, "device", q, q.cpu(), q)
         refused(ValueError, "bias", q, q, q, score_mod="head_bias",

@@ -307,7 +307,7 @@ def test_errors(device):
                 descale_k=torch.ones(3, device=device))),
             ("expected f32", lambda: tilec.attention(
                 q, k, v, enable_gqa=True,
-                descale_k=torch.ones(1, device=device).double())),
+                descale_k=torch.ones(1, device=device).int())),
             ("out_dtype is int8", lambda: tilec.attention(
                 q, k, v, enable_gqa=True, out_dtype=torch.int8)),
             ("enforce is 'no'", lambda: tilec.attention(

@@ -81,7 +81,9 @@ func @mine(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {
         self.refused("more than 64 bits", Q, Q, Q, mask_mod="sliding_window",
                      w=2**70)
         self.refused("score.bias", Q, Q, Q, score_mod="head_bias",
-                     bias=np.zeros(4))
+                     bias=np.zeros(4, "int32"))
+        self.refused('attention has no return_aux; in its place: return_lse',
+                     Q, Q, Q, return_aux=1, kind=TypeError)
         self.refused("both mods capture `x`", Q, Q, Q, x=1, mask_mod="""
 func @m(%b: i32, %h: i32, %q: i32, %k: i32, %x: i32) -> i1 {
   return %k <= %x
@@ -101,6 +103,75 @@ func @s(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %x: f32) -> f32 {
         self.refused("threads is 'x'", Q, Q, Q,
                      kernel_options=dict(threads="x"))
         self.refused("vax", Q, Q, Q, kernel_options=dict(target="vax"))
+
+    def test_options_of_torch(self):
+        """What chooses among FlexAttention's kernels: a warning for each
+        name."""
+        tilec._api._warned.clear()
+        for name in ("BACKEND", "fwd_USE_TMA", "bwd_WRITE_DQ", "kpack"):
+            options = {name: "AUTO", "BLOCK_M": 16}
+            with self.assertWarnsRegex(UserWarning, name) as caught:
+                tilec.attention(Q, Q, Q, kernel_options=options)
+            self.assertEqual(caught.filename, __file__)
+            tilec.attention(Q, Q, Q, kernel_options=options)  # -W error
+        self.refused("no kernel option `BACKND`", Q, Q, Q,
+                     kernel_options=dict(BACKND="AUTO"))
+
+    def test_option_types(self):
+        for kind, text, options in (
+                (TypeError, "kernel_options is a list", []),
+                (TypeError, "kernel_options: 5 is no name", {5: 3}),
+                (ValueError, "cannot be read", {"a": "b;target=sm_80"}),
+                (ValueError, "cannot be read", {"target": "cpu\0"}),
+                (ValueError, "cannot be read", {"bindings": {"a;b": 3}})):
+            self.refused(text, Q, Q, Q, kernel_options=options, kind=kind)
+        for kind, given in ((TypeError, 5), (TypeError, [np.float16]),
+                            (ValueError, int), (ValueError, "float"),
+                            (ValueError, "float64")):
+            self.refused("out_dtype is ", Q, Q, Q, out_dtype=given, kind=kind)
+        with self.assertRaisesRegex(TypeError, "dtype is 5"):
+            tilec.quantize(Q, 5)
+        with self.assertRaisesRegex(TypeError, "expected a list of names"):
+            tilec.attention_backward(Q, Q, Q, Q, Q, Q, gradients="bias")
+
+    def test_texts(self):
+        """A NUL would end a text early, without a word."""
+        for name in ("mask_mod", "score_mod"):
+            self.refused(name + " has a NUL at position 6", Q, Q, Q,
+                         **{name: "causal\0 & !causal"})
+            self.refused("expected text", Q, Q, Q, kind=TypeError,
+                         **{name: b"causal"})
+        compiled = tilec.compile("softmax", target="cpu")
+        for make in (tilec.compile, tilec.kernel):
+            for text in (5, b"", None):
+                with self.assertRaisesRegex(TypeError, "text is a"):
+                    make(text)
+            with self.assertRaisesRegex(ValueError, "text has a NUL"):
+                make("softmax\0")
+        for kind, text, call in (
+                (TypeError, "target is a", dict(target=5)),
+                (TypeError, "name is a", dict(name=5)),
+                (ValueError, "name has a NUL", dict(name="softmax\0")),
+                (TypeError, "bindings is a list", dict(bindings=["N"])),
+                (ValueError, "binding N has a NUL",
+                 dict(bindings={"N": "8\0"})),
+                (ValueError, "name has a NUL", dict(bindings={"N\0": "8"}))):
+            with self.assertRaisesRegex(kind, text):
+                tilec.compile("softmax", **call)
+        for call in (compiled.emit, compiled.binding):
+            with self.assertRaisesRegex(TypeError, "is a int, expected text"):
+                call(5)
+            with self.assertRaisesRegex(ValueError, "has a NUL"):
+                call("ptx\0")
+
+    def test_library_of_another_version(self):
+        done = subprocess.run(
+            [sys.executable, "-c", "import tilec; tilec.version()"],
+            capture_output=True, text=True,
+            env={**os.environ, "TILEC_LIBRARY": "libc.so.6",
+                 "PYTHONPATH": str(pathlib.Path(tilec.__file__).parents[1])})
+        self.assertIn("ImportError: tilec: libc.so.6 is another version's",
+                      done.stderr)
 
     def test_warnings(self):
         """By rows v is read byte by byte on sm_89."""

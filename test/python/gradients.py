@@ -135,6 +135,27 @@ class Gradients(unittest.TestCase):
                        [np.where(column == c, ds, 0).sum((0, 2, 3))
                         for c in range(9)], axis=1)})
 
+    def test_out_dtype(self):
+        """o and its gradient may have another type than q, k and v."""
+        t = inputs()
+        do, want = None, None
+        for dtype, tolerance in (("float32", 0), ("float16", 2e-3)):
+            o, lse = tilec.attention(*t, enable_gqa=True, return_lse=True,
+                                     out_dtype=dtype)
+            do = random(77, *o.shape).astype("float16").astype(dtype)
+            found = tilec.attention_backward(do, *t, o, lse, enable_gqa=True)
+            want = want or found
+            for x, w in zip(found[:3], want[:3]):
+                self.assertEqual(x.dtype, np.float32)
+                self.assertLessEqual(error(x, w), tolerance)
+
+    def test_factors_have_no_gradients(self):
+        t = inputs()
+        o, lse = tilec.attention(*t, enable_gqa=True, return_lse=True)
+        with self.assertRaisesRegex(ValueError, "gradients .* with scale_o"):
+            tilec.attention_backward(o, *t, o, lse, enable_gqa=True,
+                                     captured={"scale_o.scales": o[0, 0, 0]})
+
     def test_forward_does_not_wait_for_backward(self):
         t = inputs(d=8, dv=8)
         _attention._plans.clear()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilec.compile and tilec.kernel on numpy arrays."""
+import os
+import pathlib
+import subprocess
 import sys
 import unittest
 from unittest import mock
@@ -102,6 +105,31 @@ class Kernels(unittest.TestCase):
                      lambda: k(x=y, by=1.0, add=0, y=x)):
             with self.assertRaisesRegex(ValueError, "y is a read-only array"):
                 call()
+
+    def test_numpy_numbers(self):
+        k = tilec.compile(SCALED, target="cpu", bindings={"N": 8})
+        x, y = random(1, 10, 8), np.zeros((10, 8), "float32")
+        k(x, y, np.float32(2), np.int64(3))
+        np.testing.assert_allclose(y, 2 * x + 3, rtol=1e-6)
+        scaled = tilec.kernel(SCALED)
+        for add in (1, np.int32(1), np.bool_(True)):
+            scaled(x, y, by=np.float64(1), add=add)
+            np.testing.assert_allclose(y, x + 1, rtol=1e-6)
+        self.assertEqual(len(scaled._kernels), 1)
+
+    def test_end_of_the_process(self):
+        """A kernel may be collected after the modules that it needs."""
+        text = """if True:
+            import gc, tilec
+            cycle = [tilec.compile("softmax", target="cpu")]
+            cycle.append(cycle)
+            gc.freeze()
+            """
+        done = subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": str(
+                pathlib.Path(tilec.__file__).parents[1])})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_workspaces_of_streams(self):
         """torch learns of a stream that it does not know to use memory."""

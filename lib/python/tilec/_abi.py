@@ -189,8 +189,12 @@ def _load():
         except OSError as e:
             tried.append(str(e))
             continue
-        for name, result in _RESULTS.items():
-            getattr(lib, name).restype = result
+        try:
+            for name, result in _RESULTS.items():
+                getattr(lib, name).restype = result
+        except AttributeError as e:
+            raise ImportError("tilec: %s is another version's: %s" %
+                              (path, e)) from None
         lib.path = path
         return lib
     raise ImportError(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilec.attention: what is asked for, checked, and sent to torch or numpy."""
-from . import _attention, _factors, _tensors, _texts
+import warnings
+
+from . import _attention, _captured, _factors, _tensors, _texts
 
 
 def _check_mod(name, mod):
@@ -9,6 +11,7 @@ def _check_mod(name, mod):
             "%s is a %s, expected text: an expression ('causal & "
             "sliding_window(w=1024)') or a function in tile IR" %
             (name, type(mod).__name__))
+    _texts.encoded(mod, name)
 
 
 # What other libraries' attention takes, and what is meant by it here.
@@ -17,6 +20,7 @@ _ELSEWHERE = {
     "attn_mask": "a mask_mod or score_mod that reads a captured tensor",
     "block_mask": "mask_mod: which blocks it leaves is found out",
     "dropout_p": "nothing: there is no dropout",
+    "return_aux": "return_lse=True, return_max=True",
 }
 
 
@@ -31,6 +35,9 @@ def _scale(scale):
     """For the library, to which 0 says that there is none."""
     if scale is None:
         return 0.0
+    if getattr(scale, "requires_grad", False):
+        raise ValueError("scale requires grad, and is a number here: multiply "
+                         "query by it, or score in a score_mod")
     scale = float(scale)
     if scale != scale:
         raise ValueError("scale is nan, expected a number")
@@ -70,17 +77,15 @@ def _check_shapes(q, k, v, enable_gqa):
                          "and value" % (q.shape[1], k.shape[1]))
 
 
-def _split(captured):
-    """Captured values: tensors as a dict, numbers as text."""
-    tensors, numbers = {}, {}
-    for name, value in captured.items():
-        if isinstance(value, (bool, int, float)):
-            numbers[name] = value + 0  # True is 1
-        elif not _tensors.is_tensor(value) and hasattr(value, "item"):
-            numbers[name] = value.item()  # numpy's
-        else:
-            tensors[name] = _tensors.adopt(value, name)
-    return tensors, _texts.numbers_text(numbers)
+def _all_captured(captured, by_name):
+    """Both ways of giving them as one dict."""
+    _check_names(by_name)
+    if captured is None:
+        return by_name
+    if not isinstance(captured, dict):
+        raise TypeError("captured is a %s, expected a dict by name" %
+                        type(captured).__name__)
+    return {**captured, **by_name}
 
 
 def _deterministic(asked, q):
@@ -90,11 +95,31 @@ def _deterministic(asked, q):
     return bool(asked)
 
 
+_warned = set()
+
+
+def _warn_of(hints):
+    """Once each; the caller of attention."""
+    for name in hints:
+        if name not in _warned:
+            _warned.add(name)
+            warnings.warn("kernel_options: %s chooses among FlexAttention's "
+                          "kernels, and changes nothing here" % name,
+                          stacklevel=5)
+
+
 def _options(given, out_dtype):
-    options = dict(given or {})
+    if given is not None and not isinstance(given, dict):
+        raise TypeError("kernel_options is a %s, expected a dict" %
+                        type(given).__name__)
+    options, hints = _texts.without_hints(given or {})
     if out_dtype is not None:
-        options["out_dtype"] = _tensors.name_of(out_dtype)
-    return _texts.options_text(options)
+        options["out_dtype"] = _tensors.name_of(out_dtype, "out_dtype")
+    text = _texts.options_text(options)
+    if not _tensors.is_traced():
+        _texts.options_of(text)  # its errors now, not out of an operator
+        _warn_of(hints)
+    return text
 
 
 def _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa, deterministic,
@@ -137,17 +162,22 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
         tell which they are); enforce: "error" or "off" where a product cannot
         take an operand in the order in which it lies in memory; bindings and
         backward_bindings, dicts of the kernels' compile-time parameters. What is left open is
-        taken from tuned configurations.
+        taken from tuned configurations. Options that choose among
+        FlexAttention's kernels (BACKEND, USE_TMA, ...) are warned of, once
+        each, and change nothing.
     captured, or any further keyword: what the mods capture, tensors and
         numbers, by name: `slopes=t`, `w=1024`; {"mask.w": 5} where both mods
-        capture a `w`. Another number needs no other compilation.
+        capture a `w`. Another number needs no other compilation. Tensors of
+        other types are converted, where that keeps their values (int64 to
+        i32, bool to i8) or rounds float64 to f32; one of rank 0 may stand for
+        a number.
 
     descale_q, descale_k, descale_v: what numbers of 8 bits are times of, in
         float32: a number, [H], [B, H] (of q also one for each batch and head
         of k), or [B, H, blocks], of blocks of a power of two of rows:
         `tilec.quantize` makes both.
     scale_o: o is multiplied by it; likewise, but not by blocks.
-    out_dtype: of o.
+    out_dtype: of o. Backward computes with o in query's type.
 
     key and value may be of 8 bits (float8_e4m3fn, float8_e5m2) beside any
     query, query then also; a product wants such values by columns (`tilec.
@@ -155,7 +185,10 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
     pays (kernel_options: COPY_VALUES).
 
     Differentiable in torch: by query, key, value, captured float tensors of
-    score mods, and through the logsumexp.
+    score mods, and through the logsumexp. Once, and backward: forward-mode
+    derivatives, second ones and torch.func's transforms are refused. Under
+    torch.autocast query, key and value are cast as those of
+    scaled_dot_product_attention are.
 
     Compiles at the first call for some data types, head dims and mods; lengths,
     batch and heads may then change freely. May be called from any thread, in
@@ -166,14 +199,16 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
     q = _tensors.adopt(query, "query")
     k = _tensors.adopt(key, "key")
     v = _tensors.adopt(value, "value")
+    if _tensors.is_torch(q):
+        from . import _torch
+        q, k, v = _torch.autocast(q, k, v)
     spec = _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa,
                  deterministic, kernel_options, out_dtype)
-    _check_names(captured_by_name)
-    tensors, numbers = _split({**(captured or {}), **captured_by_name})
+    tensors, numbers = _captured.split(
+        _all_captured(captured, captured_by_name), q)
     tensors.update(_factors.given(
         q, (descale_q, descale_k, descale_v, scale_o)))
     if _tensors.is_torch(q):
-        from . import _torch
         found = _torch.attention(q, k, v, return_max, spec, tensors, numbers)
     else:
         found = _attention.forward(
@@ -200,7 +235,10 @@ def attention_backward(dout, query, key, value, o, lse, *, dlse=None,
     v = _tensors.adopt(value, "value")
     spec = _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa,
                  deterministic, kernel_options)
-    tensors, numbers = _split({**(captured or {}), **captured_by_name})
+    tensors, numbers = _captured.split(
+        _all_captured(captured, captured_by_name), q)
+    if isinstance(gradients, str):
+        raise TypeError("gradients is one text, expected a list of names")
     return _attention.backward(
         _attention.Spec(*spec), q, k, v, _tensors.adopt(o, "o"),
         _tensors.adopt(lse, "lse"), _tensors.adopt(dout, "dout"),

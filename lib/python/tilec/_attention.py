@@ -12,8 +12,8 @@ import sys
 import threading
 import typing
 
-from . import _abi, _context, _errors, _factors, _tensors
-from ._texts import mod_of, options_of
+from . import _abi, _captured, _context, _errors, _factors, _tensors
+from ._texts import O_TYPES, encoded, mod_of, options_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,22 +41,14 @@ class _Texts:
             if body and body not in bodies.values():
                 bodies[name] = body
         self.sources, self.nsources = _abi.array(_abi.tilec_source, [
-            _abi.tilec_source(name.encode(), body.encode(), 0)
+            _abi.tilec_source(name.encode(), encoded(body, name), 0)
             for name, body in bodies.items()])
-
-
-# tilec's names for what o may be.
-_O_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16",
-            "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 
 def _bindings(options):
     if not options.out_dtype:
         return options.bindings
-    if options.out_dtype not in _O_TYPES:
-        raise ValueError("out_dtype is %s, expected %s" % (
-            options.out_dtype, ", ".join(_O_TYPES)))
-    return (*options.bindings, ("TO", _O_TYPES[options.out_dtype]))
+    return (*options.bindings, ("TO", O_TYPES[options.out_dtype]))
 
 
 def _compile(spec, device, options, q, k, v, factors):
@@ -65,8 +57,8 @@ def _compile(spec, device, options, q, k, v, factors):
     asked = _abi.new(
         _abi.tilec_attention_options, scale=spec.scale,
         target=_context.target_for(device, options.target),
-        mask=_context.bytes_or_none(texts.mask),
-        score=_context.bytes_or_none(texts.score), sources=texts.sources,
+        mask=encoded(texts.mask, "mask_mod"),
+        score=encoded(texts.score, "score_mod"), sources=texts.sources,
         nsources=texts.nsources, read_source=_context.read_source,
         backward=spec.backward, deterministic=spec.deterministic,
         captured_gradients=spec.captured_gradients, max=spec.max,
@@ -106,6 +98,8 @@ class Plan:
         self._handle = _compile(spec, self.device, options, q, k, v,
                                 factors)
         self.gradients = self._gradients()
+        self._captured = _captured.parameters(
+            _abi.lib.tilec_attention_kernel(self._handle))
         self.used = 0  # by _clock
 
     def __del__(self):
@@ -136,7 +130,8 @@ class Plan:
         """tensors: {"q": .., "o": ..}; captured, grads: [(name, value)]."""
         views = {n: _tensors.View(t, n) for n, t in tensors.items()}
         held = []
-        given, ngiven = _tensors.arguments(captured, held)
+        given, ngiven = _tensors.arguments(
+            _captured.fitted(captured, self._captured, self.device), held)
         asked, nasked = _tensors.arguments(grads, held)
         call = _abi.new(
             _abi.tilec_attention_tensors, captured=given, ncaptured=ngiven,
@@ -260,6 +255,11 @@ def backward(spec, q, k, v, o, lse, dout, dlse, captured, wanted=()):
     if any(_tensors.has_8_bits(x) for x in (q, k, v)):
         raise ValueError("there are no gradients of attention on numbers of 8 "
                          "bits")
+    for name in _factors.of(captured):
+        raise ValueError("there are no gradients of attention with %s: "
+                         "multiply by it outside" % name)
+    # out_dtype gave o another type; the kernels know one.
+    o, dout = _tensors.cast(o, q.dtype), _tensors.cast(dout, q.dtype)
     spec = dataclasses.replace(spec, backward=True,
                                captured_gradients=bool(wanted))
     plan = plan_for(spec, q, k, v)
@@ -272,7 +272,7 @@ def backward(spec, q, k, v, o, lse, dout, dlse, captured, wanted=()):
     for full in plan.gradients:
         name = _captured_of(full, values)
         value = values.get(name)
-        shape = value.shape if _tensors.is_tensor(value) else (1,)
+        shape = value.shape if _tensors.rank(value) else (1,)
         found[name] = _tensors.empty(q, shape, "float32")
         grads.append((full, found[name]))
     for name in wanted:
@@ -280,4 +280,6 @@ def backward(spec, q, k, v, o, lse, dout, dlse, captured, wanted=()):
             raise ValueError("captured `%s` has no gradient: no score mod "
                              "reads it as float; detach it" % name)
     plan.run("backward", t, captured, grads)
-    return t["dq"], t["dk"], t["dv"], {n: found[n] for n in wanted}
+    return t["dq"], t["dk"], t["dv"], {
+        n: found[n].reshape(values[n].shape) if _tensors.rank(values[n]) == 0
+        else found[n] for n in wanted}

@@ -7,6 +7,7 @@ import sys
 import threading
 
 from . import _abi, _errors, _tensors
+from ._texts import encoded
 
 _lock = threading.Lock()
 _handle = None
@@ -26,21 +27,18 @@ def context():
         yield _handle
 
 
-def bytes_or_none(text):
-    return None if text is None else text.encode()
-
-
 def bindings(pairs):
     """A C array of {name: value}: sizes, types ("bf16"), functions ("@f")."""
     return _abi.array(_abi.tilec_binding, [
-        _abi.tilec_binding(str(n).encode(), str(v).encode())
+        _abi.tilec_binding(encoded(str(n), "a binding's name"),
+                           encoded(str(v), "binding %s" % n))
         for n, v in pairs])
 
 
 def target_for(device, target=None):
     """What to compile for: the CPU's tensors stay there."""
     if target is not None:
-        return target.encode()
+        return encoded(target, "target")
     return b"cpu" if device[0] == _tensors.CPU else b"auto"
 
 

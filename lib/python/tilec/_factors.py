@@ -6,7 +6,7 @@ them: "descale_k.scales".
 """
 import threading
 
-from . import _kernel, _tensors
+from . import _captured, _kernel, _tensors
 
 NAMES = ("descale_q", "descale_k", "descale_v", "scale_o")
 _SUFFIX = ".scales"
@@ -19,9 +19,12 @@ def given(q, values):
     for name, value in zip(NAMES, values):
         if value is None:
             continue
-        if isinstance(value, (int, float)):
-            value = _tensors.filled(q, (1,), float(value))
-        found[name + _SUFFIX] = _tensors.adopt(value, name)
+        number = _tensors.number_of(value)
+        if number is not None:
+            value = _tensors.filled(q, (1,), float(number))
+        value = _captured.beside(_tensors.adopt(value, name), q, name)
+        found[name + _SUFFIX] = (value if _tensors.rank(value) else
+                                 value.reshape(1))
     return found
 
 
@@ -84,7 +87,7 @@ def quantize(x, dtype="float8_e4m3fn", *, rows=None, hadamard=0,
         v want to read it.
     """
     x = _tensors.adopt(x, "x")
-    name = str(dtype).rpartition(".")[2]
+    name = _tensors.name_of(dtype, "dtype")
     if name not in ("float8_e4m3fn", "float8_e5m2"):
         raise ValueError("dtype is %s, expected float8_e4m3fn or float8_e5m2" %
                          name)

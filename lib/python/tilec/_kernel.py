@@ -2,10 +2,12 @@
 """Kernels of one's own: compiled, looked at, launched."""
 import ctypes as C
 import dataclasses
+import sys
 import threading
 import typing
 
 from . import _abi, _context, _errors, _tensors, _texts
+from ._texts import encoded
 
 _KINDS = ("tensor", "pointer", "int", "float")
 
@@ -23,7 +25,7 @@ class Parameter:
     shape: typing.Tuple[int, ...]  # -1: any size
 
 
-def _parameter(p):
+def parameter(p):
     return Parameter(p.name.decode(), p.type.decode(), _KINDS[p.kind],
                      bool(p.captured), bool(p.written),
                      (p.dtype.code, p.dtype.bits),
@@ -53,7 +55,7 @@ class Kernel:
         self._handle = handle
         n = _abi.lib.tilec_kernel_parameter_count(handle)
         self.parameters = tuple(
-            _parameter(_abi.lib.tilec_kernel_parameter(
+            parameter(_abi.lib.tilec_kernel_parameter(
                 handle, C.c_size_t(i)).contents) for i in range(n))
         self._written = [(i, p.name) for i, p in enumerate(self.parameters)
                          if p.written]
@@ -61,7 +63,8 @@ class Kernel:
         self.target = _abi.lib.tilec_kernel_target(handle).decode()
 
     def __del__(self):
-        if getattr(self, "_handle", None):
+        # A process that ends takes modules apart, this one's too.
+        if getattr(self, "_handle", None) and not sys.is_finalizing():
             _abi.lib.tilec_kernel_free(self._handle)
 
     def __repr__(self):
@@ -70,7 +73,7 @@ class Kernel:
                                  for p in self.parameters), self.target)
 
     def __call__(self, *args, stream=None, threads=0, **named):
-        self._check_writeable(args, named)
+        written = self._written_of(args, named)
         a = _Arguments(args, named)
         device = a.device or (_tensors.CPU, 0)
         options = _context.launch_options(device, stream, threads)
@@ -79,6 +82,7 @@ class Kernel:
         options.workspace, options.workspace_bytes = (memory.address,
                                                       memory.size)
         error = _abi.tilec_error()
+        _tensors.will_change(written)
         with _context.on_device(device):
             status = _abi.lib.tilec_launch(
                 self._handle, a.list, C.c_size_t(a.n), C.byref(options),
@@ -87,12 +91,17 @@ class Kernel:
             memory.record_stream(stream)
         _context.check(status, error)
 
-    def _check_writeable(self, positional, named):
+    def _written_of(self, positional, named):
+        """The tensors that a launch writes to; ValueError where it may not."""
+        found = []
         for i, name in self._written:
             x = positional[i] if i < len(positional) else named.get(name)
-            if _tensors.is_numpy(x) and not x.flags.writeable:
-                raise ValueError("%s is a read-only array, and @%s writes to "
-                                 "it" % (name, self.name))
+            why = _tensors.why_unwritable(x)
+            if why:
+                raise ValueError("%s %s, and @%s writes to it" % (
+                    name, why, self.name))
+            found.append(x)
+        return found
 
     def _workspace(self, a):
         """The bytes that lie between the kernels of a plan."""
@@ -129,7 +138,7 @@ class Kernel:
         data, size = C.c_void_p(), C.c_size_t()
         error = _abi.tilec_error()
         _context.check(_abi.lib.tilec_kernel_emit_data(
-            self._handle, what.encode(), C.byref(data), C.byref(size),
+            self._handle, encoded(what, "what"), C.byref(data), C.byref(size),
             C.byref(error)), error)
         try:
             found = C.string_at(data, size.value)
@@ -139,7 +148,8 @@ class Kernel:
 
     def binding(self, name):
         """The value of a compile-time parameter as text, or None."""
-        found = _abi.lib.tilec_kernel_binding(self._handle, name.encode())
+        found = _abi.lib.tilec_kernel_binding(self._handle,
+                                              encoded(name, "name"))
         return found.decode() if found is not None else None
 
     def fits(self, positional, named):
@@ -164,6 +174,13 @@ def _fits(p, x):
         all(want in (-1, n) for want, n in zip(p.shape, x.shape)))
 
 
+def _code(text):
+    if not isinstance(text, str):
+        raise TypeError("text is a %s, expected text in tile IR, or the name "
+                        "of a kernel of the library" % type(text).__name__)
+    return encoded(text, "text")
+
+
 def compile(text, *, name=None, target=None, bindings=None, examples=(),
             num_warps=0, num_stages=0, no_cache=False, enforce="warn"):
     """A Kernel of a text in tile IR, or of the library's kernel so called.
@@ -178,15 +195,19 @@ def compile(text, *, name=None, target=None, bindings=None, examples=(),
     enforce: "warn", "error" or "off" where a product on a GPU cannot take an
         operand in the order in which it lies in memory.
     """
+    code = _code(text)
+    if bindings is not None and not isinstance(bindings, dict):
+        raise TypeError("bindings is a %s, expected a dict" %
+                        type(bindings).__name__)
     named = examples if isinstance(examples, dict) else {}
     a = _Arguments(() if named else tuple(examples), named)
     device = a.device or (_tensors.CUDA, 0)
-    embedded = _abi.lib.tilec_embedded_text(text.encode()) is not None
-    source = _abi.tilec_source(text.encode() if embedded else b"kernel",
-                               None if embedded else text.encode(), 0)
+    embedded = _abi.lib.tilec_embedded_text(code) is not None
+    source = _abi.tilec_source(code if embedded else b"kernel",
+                               None if embedded else code, 0)
     pairs, npairs = _context.bindings((bindings or {}).items())
     options = _abi.new(
-        _abi.tilec_compile_options, kernel=_context.bytes_or_none(name),
+        _abi.tilec_compile_options, kernel=encoded(name, "name"),
         target=_context.target_for(device, target), bindings=pairs,
         nbindings=npairs, examples=a.list, nexamples=a.n, warps=num_warps,
         stages=num_stages, no_cache=int(no_cache),
@@ -206,6 +227,7 @@ class _Launcher:
     """A kernel that is compiled for the arguments it is called with."""
 
     def __init__(self, text, options):
+        _code(text)
         self._text, self._options = text, options
         self._kernels, self._lock = [], threading.Lock()
 

@@ -7,6 +7,7 @@ import ctypes as C
 import sys
 
 from . import _abi
+from ._texts import encoded
 
 CPU, CUDA = 1, 2  # DLDeviceType
 
@@ -24,6 +25,12 @@ def is_torch(x):
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+def is_traced():
+    """Whether torch.compile reads the caller just now."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()
+
+
 def is_numpy(x):
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(x, numpy.ndarray)
@@ -37,9 +44,35 @@ def kind(x):
     return "torch tensor" if is_torch(x) else "numpy array"
 
 
+def rank(x):
+    """None of what is no tensor."""
+    return len(x.shape) if is_torch(x) or is_numpy(x) else None
+
+
+def number_of(x):
+    """A number of Python's or numpy's as one of Python's; else None."""
+    if not isinstance(x, (bool, int, float)):
+        x = x.item() if hasattr(x, "item") and not is_tensor(x) else None
+    return x if isinstance(x, (bool, int, float)) else None
+
+
+def _check_layout(x, name):
+    """Of torch: that it has one shape, and strides."""
+    if x.is_nested:
+        raise ValueError("%s is a nested tensor, expected one shape for all: "
+                         "pack the sequences, and separate them by "
+                         'mask_mod="document", or pad them' % name)
+    if str(x.layout) != "torch.strided":
+        raise ValueError("%s has the layout %s, expected a dense tensor" %
+                         (name, x.layout))
+
+
 def adopt(x, name):
     """A torch tensor or numpy array of x; other libraries' through DLPack."""
-    if is_torch(x) or is_numpy(x):
+    if is_torch(x):
+        _check_layout(x, name)
+        return x
+    if is_numpy(x):
         return x
     if not hasattr(x, "__dlpack__"):
         raise TypeError("%s is a %s, expected a torch tensor, a numpy array, "
@@ -55,10 +88,27 @@ def dtype_name(x):
     return str(x.dtype).rpartition(".")[2]
 
 
-def name_of(dtype):
+def name_of(dtype, what):
     """The same of a dtype: numpy's also as classes (numpy.float16)."""
     name = dtype.__name__ if isinstance(dtype, type) else str(dtype)
+    if not isinstance(dtype, (str, type)) and type(dtype).__name__ != "dtype" \
+            and type(dtype).__module__.partition(".")[0] != "numpy":
+        raise TypeError("%s is %r, expected a data type, or its name" % (
+            what, dtype))
     return name.rpartition(".")[2]
+
+
+def dtype_names():
+    """By DLPack's code and bits."""
+    return {code: name for name, code in _DTYPES.items()}
+
+
+def cast(x, dtype):
+    """x in a data type of its library's, by name or itself."""
+    if is_torch(x):
+        return x.to(getattr(sys.modules["torch"], dtype)
+                    if isinstance(dtype, str) else dtype)
+    return x.astype(dtype, copy=False)
 
 
 _codes = {}  # by torch's or numpy's own objects, as they are met
@@ -87,6 +137,24 @@ def device_of(x):
                      % x.device)
 
 
+def why_unwritable(x):
+    """Why no kernel may write to x; None: it may."""
+    if is_numpy(x):
+        return None if x.flags.writeable else "is a read-only array"
+    if is_torch(x) and x.requires_grad and \
+            sys.modules["torch"].is_grad_enabled():
+        return ("requires grad (give it detached, or launch under "
+                "torch.no_grad())")
+    return None
+
+
+def will_change(tensors):
+    """Tells torch, whose backward refuses what changed since it was saved."""
+    for x in filter(is_torch, tensors):
+        if not x.is_inference():
+            sys.modules["torch"].autograd.graph.increment_version(x)
+
+
 _ROWS = [C.c_int64 * n for n in range(9)]
 
 
@@ -103,6 +171,9 @@ class View:
     def __init__(self, x, name):
         code, bits = dl_dtype(x, name)
         if is_torch(x):
+            if x.is_neg():  # lazily: memory has the other sign
+                raise ValueError("%s is a view with its sign changed: give "
+                                 "%s.resolve_neg()" % (name, name))
             data, strides = x.data_ptr(), x.stride()
         else:
             data, strides = x.ctypes.data, _numpy_strides(x, name)
@@ -199,8 +270,10 @@ def empty(like, shape, dtype=None):
 
 def argument(name, value, views):
     """A tilec_argument of a tensor or a number; its view joins views."""
-    name = name.encode() if name is not None else None
-    if isinstance(value, bool) or isinstance(value, int):
+    name = encoded(name, "the name of an argument")
+    number = number_of(value)
+    value = value if number is None else number
+    if isinstance(value, (bool, int)):
         if not -2**63 <= value < 2**63:
             raise ValueError("%s is %d, which has more than 64 bits" % (
                 (name or b"argument").decode(), value))

@@ -9,6 +9,19 @@ import re
 import typing
 
 
+def encoded(text, what):
+    """text as C reads it; None stays None."""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise TypeError("%s is a %s, expected text" % (
+            what, type(text).__name__))
+    if "\0" in text:
+        raise ValueError("%s has a NUL at position %d: C's texts end there" %
+                         (what, text.index("\0")))
+    return text.encode()
+
+
 @functools.lru_cache(maxsize=256)
 def mod_of(text):
     """What a mod's text says: (expression, tile IR or None).
@@ -30,8 +43,8 @@ def mod_of(text):
 
 
 def numbers_text(numbers):
-    """Captured numbers: `cap=30.0;w=1024`."""
-    return ";".join(["%s=%s" % (n, numbers[n]) for n in sorted(numbers)])
+    """Captured numbers: `cap=30.0;w=1024`; True is 1."""
+    return ";".join(["%s=%s" % (n, numbers[n] + 0) for n in sorted(numbers)])
 
 
 @functools.lru_cache(maxsize=1024)
@@ -53,6 +66,27 @@ class Options(typing.NamedTuple):
     backward_bindings: tuple = ()
 
 
+# tilec's names for what o may be.
+O_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16",
+           "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
+
+# FlexAttention's options (FlexKernelOptions up to torch 2.15, and what Triton
+# is told through them) that choose among its kernels: none of them changes what
+# is computed, and there are no such kernels here.
+_OF_TRITON = frozenset((
+    "BACKEND", "BLOCKS_ARE_CONTIGUOUS", "FORCE_USE_FLEX_ATTENTION",
+    "PARTITION_SIZE", "SPLIT_KV", "USE_TMA", "WRITE_DQ", "force_flash",
+    "kpack", "matrix_instr_nonkdim", "num_buffers_warp_spec",
+    "num_consumer_groups", "waves_per_eu"))
+
+
+def without_hints(options):
+    """kernel_options, and the names of those that mean nothing here."""
+    hints = [n for n in options
+             if isinstance(n, str) and re.sub("^[fb]wd_", "", n) in _OF_TRITON]
+    return {n: x for n, x in options.items() if n not in hints}, hints
+
+
 _ENFORCE = ("warn", "off", "error")  # by tilec_enforce
 
 
@@ -63,16 +97,22 @@ def enforce_of(word):
     return _ENFORCE.index(word)
 
 
+def _item(name, value):
+    if not re.fullmatch(r"[\w.]+", name) or re.search("[;\0]", str(value)):
+        raise ValueError("kernel_options: %r: %r cannot be read" % (
+            name, value))
+    return "%s=%s" % (name, value)
+
+
 def options_text(options):
     """kernel_options, a dict: `BLOCK_M=128;bindings.BM=64;target=sm_80`."""
     items = []
-    for name in sorted(options):
-        value = options[name]
-        if isinstance(value, dict):
-            items += ["%s.%s=%s" % (name, n, value[n]) for n in sorted(value)]
-        else:
-            items.append("%s=%s" % (name, value))
-    return ";".join(items)
+    for name, value in options.items():
+        if not isinstance(name, str):
+            raise TypeError("kernel_options: %r is no name" % (name,))
+        items += ([_item("%s.%s" % (name, n), x) for n, x in value.items()]
+                  if isinstance(value, dict) else [_item(name, value)])
+    return ";".join(sorted(items))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -97,6 +137,9 @@ def options_of(text):
         elif name == "enforce":
             enforce = enforce_of(value)
         elif name == "out_dtype":
+            if value not in O_TYPES:
+                raise ValueError("out_dtype is %s, expected %s" % (
+                    value, ", ".join(O_TYPES)))
             out_dtype = value
         elif rest and group in lists:
             lists[group].append((rest, value))

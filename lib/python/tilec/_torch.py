@@ -9,12 +9,33 @@ opaque to torch.compile, which learns the shapes of their results from the
 functions registered as fake, and backward from `_backward`.
 """
 import torch
+from torch.autograd import forward_ad
 
 from . import _attention, _tensors
 from ._texts import numbers_of
 
 _SPEC = ("Tensor[] captured, str names, str numbers, str score_mod, "
          "str mask_mod, float scale, str kernel_options, bool deterministic")
+
+
+_NO_TANGENT = ("attention has no forward-mode derivative (torch.func.jvp, "
+               "torch.autograd.forward_ad): use backward, or finite "
+               "differences")
+
+
+def _refuse_tangents(*tensors):
+    """An operator without a rule for them would drop them, and give 0."""
+    if forward_ad._current_level < 0:
+        return
+    for t in tensors:
+        if t is not None and forward_ad.unpack_dual(t).tangent is not None:
+            raise ValueError(_NO_TANGENT)
+
+
+def _refuse_traced_tangents():
+    """torch.compile traces jvp with tensors that hide their tangents."""
+    if forward_ad._current_level >= 0:
+        raise ValueError(_NO_TANGENT)
 
 
 def _captured(tensors, names, numbers):
@@ -26,6 +47,7 @@ def _captured(tensors, names, numbers):
     schema="(Tensor query, Tensor key, Tensor value, bool want_max, " + _SPEC +
     ") -> (Tensor, Tensor, Tensor)")
 def _forward(query, key, value, want_max, captured, names, numbers, *spec):
+    _refuse_tangents(query, key, value, *captured)
     o, lse, largest = _attention.forward(
         _attention.Spec(*spec), query, key, value,
         _captured(captured, names, numbers), want_max)
@@ -36,6 +58,7 @@ def _forward(query, key, value, want_max, captured, names, numbers, *spec):
 @_forward.register_fake
 def _forward_shapes(query, key, value, want_max, captured, names, numbers,
                     *spec):
+    _refuse_traced_tangents()
     o = _attention.empty_output(_attention.Spec(*spec), query, value)
     lse = _tensors.empty(query, query.shape[:3], "float32")
     return o, lse, torch.empty_like(lse) if want_max else lse.new_empty(0)
@@ -48,6 +71,7 @@ def _forward_shapes(query, key, value, want_max, captured, names, numbers,
            ") -> (Tensor, Tensor, Tensor, Tensor[])")
 def _gradients(query, key, value, o, lse, dout, dlse, wanted, captured, names,
                numbers, *spec):
+    _refuse_tangents(query, key, value, o, lse, dout, dlse, *captured)
     wanted = [n for n in wanted.split(",") if n]
     dq, dk, dv, found = _attention.backward(
         _attention.Spec(*spec), query, key, value, o, lse, dout, dlse,
@@ -93,11 +117,56 @@ def _backward(ctx, dout, dlse, _):
             *[None] * len(ctx.rest))
 
 
+def _no_second(ctx, *gradients):
+    raise ValueError("attention has no second derivative: its gradients are "
+                     "not differentiable (create_graph=True)")
+
+
 _forward.register_autograd(_backward, setup_context=_keep)
+_gradients.register_autograd(_no_second)
+
+
+def autocast(*tensors):
+    """Under torch.autocast in its data type, as
+    scaled_dot_product_attention's are; numbers of 8 bits stay."""
+    kind = tensors[0].device.type
+    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    return [t.to(dtype) if _tensors.is_torch(t) and t.device.type == kind and
+            t.dtype in _CASTED else t for t in tensors]
+
+
+_CASTED = (torch.float16, torch.bfloat16, torch.float32)
+
+
+_functorch = torch._C._functorch
+_REFUSED = {
+    _functorch.TransformType.Vmap: "attention cannot be mapped by torch.vmap: "
+    "it has dims for batch and heads",
+    _functorch.TransformType.Grad: "attention cannot be differentiated by "
+    "torch.func.grad or vjp: use torch.autograd.grad",
+}
+
+
+@torch.compiler.disable  # which cannot read it; it has fakes of its own
+def _refuse_transforms(tensors):
+    """Those of torch.func wrap tensors, and want rules of an operator."""
+    _refuse_tangents(*tensors)
+    kinds = {x.level(): x.key() for x in
+             _functorch.get_interpreter_stack() or ()}
+    for t in tensors if kinds else ():
+        while _functorch.is_functorch_wrapped_tensor(t):
+            why = _REFUSED.get(kinds.get(_functorch.maybe_get_level(t)))
+            if why:
+                raise ValueError(why)
+            t = _functorch.get_unwrapped(t)
 
 
 def attention(q, k, v, want_max, spec, tensors, numbers):
     """spec: as the fields of _attention.Spec; tensors: a dict; numbers: text.
     """
+    if not torch.compiler.is_compiling():
+        _refuse_transforms([q, k, v, *tensors.values()])
     return _forward(q, k, v, want_max, list(tensors.values()),
                     ",".join(tensors), numbers, *spec)

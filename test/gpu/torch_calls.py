@@ -1,0 +1,431 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tilec among torch's own ways: transforms, autocast, versions, data types.
+
+    TILEC_LIBRARY=build/libtilec.so python3 test/gpu/torch_calls.py
+        [--device cpu] [--only TEXT]
+
+What torch_attention.py has no numbers for: what calls take and what they
+refuse, with which exception. Ends with `N passed, N failed`; exit status 77: no
+torch, or no such device.
+"""
+import pathlib
+import sys
+import warnings
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] /
+                       "lib" / "python"))
+try:
+    import torch
+except ImportError:
+    print("no torch here")
+    sys.exit(77)
+import torch_cases
+from torch.autograd import forward_ad
+
+import tilec
+
+TIMES = """
+func @times(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %by: f32) -> f32 {
+  return %s * %by
+}
+"""
+TIMES_FIRST = """
+func @times(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %by: tensor<[?] x f32>) -> f32 {
+  return %s * %by[0]
+}
+"""
+
+
+def inputs(device, dtype=torch.float32):
+    torch.manual_seed(0)
+    return [torch.randn(1, 2, 40, 32).to(device, dtype) for _ in range(3)]
+
+
+def refused(kind, text, f):
+    try:
+        f()
+    except kind as e:
+        assert text in str(e), "%r, expected %r" % (str(e), text)
+        return
+    raise AssertionError("not refused: expected %r" % text)
+
+
+def near(x, y, most=1e-5):
+    x, y = x.double(), y.double()
+    return (x - y).norm().item() <= most * y.norm().item()
+
+
+def grads(f, *leaves):
+    """Of f's sum of squares, of leaves made of those."""
+    leaves = [x.detach().clone().requires_grad_() for x in leaves]
+    f(*leaves).float().square().sum().backward()
+    return [x.grad for x in leaves]
+
+
+# ---- Derivatives of other kinds ----
+
+
+def test_forward_mode(device):
+    """Every way of giving attention a tangent."""
+    q, k, v = inputs(device)
+    none = "no forward-mode derivative"
+
+    def attend(x):
+        return tilec.attention(x, k, v)
+
+    def dual(f, *leaves):
+        with forward_ad.dual_level():
+            return f(*[forward_ad.make_dual(x, torch.ones_like(x))
+                       for x in leaves])
+
+    def jvp(f, x):
+        return torch.func.jvp(f, (x,), (torch.ones_like(x),))
+
+    bias = torch.ones(2, device=device)
+
+    def biased(x):
+        return tilec.attention(q, k, v, score_mod="head_bias", bias=x)
+
+    for f in (lambda: jvp(attend, q), lambda: dual(attend, q),
+              lambda: dual(attend, q.clone().requires_grad_()),
+              lambda: jvp(lambda x: tilec.attention(q, k, x), v),
+              lambda: jvp(biased, bias), lambda: dual(biased, bias),
+              lambda: torch.func.jacfwd(biased)(bias)):
+        refused(ValueError, none, f)
+    # What has no tangent may stand beside what has one.
+    one = torch.ones((), device=device)
+    got, tangent = jvp(lambda x: x * attend(q), one)
+    assert torch.equal(got, tangent) and torch.equal(got, attend(q))
+    got, tangent = jvp(lambda x: attend((x * q).detach()) * x, one)
+    assert torch.equal(got, tangent)
+
+
+def test_forward_mode_compiled(device):
+    q, k, v = inputs(device)
+    compiled = torch.compile(
+        lambda x: torch.func.jvp(lambda y: tilec.attention(y, k, v), (x,),
+                                 (x,)), backend="aot_eager")
+    refused(Exception, "no forward-mode derivative", lambda: compiled(q))
+    compiled = torch.compile(lambda x: tilec.attention(x, k, v),
+                             backend="aot_eager")
+    with forward_ad.dual_level():
+        refused(Exception, "no forward-mode derivative",
+                lambda: compiled(forward_ad.make_dual(q, q)))
+
+
+def test_transforms(device):
+    q, k, v = inputs(device)
+
+    def attend(x):
+        return tilec.attention(x, k, v)
+
+    refused(ValueError, "torch.vmap", lambda: torch.vmap(attend)(q[None]))
+    for f in (torch.func.grad, torch.func.hessian):
+        refused(ValueError, "torch.func.grad",
+                lambda f=f: f(lambda x: attend(x).sum())(q))
+    x = q.clone().requires_grad_()
+    first, = torch.autograd.grad(attend(x).sum(), x, create_graph=True)
+    refused(ValueError, "no second derivative",
+            lambda: torch.autograd.grad(first.sum(), x))
+
+
+# ---- Kernels that write ----
+
+
+def test_version(device):
+    softmax = tilec.kernel("softmax")
+    x, w = (torch.randn(4, 8, device=device) for _ in range(2))
+    a = torch.ones(4, 8, device=device, requires_grad=True)
+    y = (a * w).sum()
+    before, read = w._version, x._version
+    softmax(x, w)
+    assert (w._version > before, x._version) == (True, read)
+    refused(RuntimeError, "modified by an inplace operation", y.backward)
+    softmax(x=x, y=w[:])  # a view: its base's version
+    assert w._version > before + 1
+    with torch.inference_mode():
+        z = torch.zeros(4, 8, device=device)
+        softmax(x, z)  # which has no version
+        assert torch.equal(z, w)
+
+
+def test_leaves(device):
+    softmax = tilec.kernel("softmax")
+    x = torch.randn(4, 8, device=device)
+    leaf = torch.zeros(4, 8, device=device, requires_grad=True)
+    for y in (leaf, leaf * 1, torch.nn.Parameter(x.clone())):
+        was = y.detach().clone()
+        refused(ValueError, "y requires grad", lambda y=y: softmax(x, y))
+        refused(ValueError, "y requires grad", lambda y=y: softmax(x=x, y=y))
+        assert torch.equal(y, was)
+    with torch.no_grad():
+        softmax(x, leaf)
+    softmax(x, leaf.detach())
+    assert leaf._version == 2 and near(leaf, x.softmax(1))
+    softmax(leaf, torch.empty_like(x))  # reading is free
+
+
+def test_signs(device):
+    """Memory that holds the other sign of what torch shows."""
+    x = torch.randn(4, 8, device=device)
+    lazy = torch.complex(x, x).conj().imag
+    y = torch.empty_like(x)
+    softmax = tilec.kernel("softmax")
+    refused(ValueError, "resolve_neg", lambda: softmax(lazy, y))
+    softmax(lazy.resolve_neg(), y)
+    assert near(y, (-x).softmax(1))
+    q, k, v = inputs(device)
+    lazy = torch.complex(q, q).conj().imag
+    assert torch.equal(tilec.attention(lazy, k, v),
+                       tilec.attention(-q, k, v))
+
+
+# ---- Data types ----
+
+
+def test_out_dtype(device):
+    """Gradients are those of o in q's own type, but for rounding."""
+    for dtype, out, most in ((torch.float32, torch.float16, 5e-3),
+                             (torch.float32, torch.bfloat16, 4e-2),
+                             (torch.bfloat16, torch.float32, 4e-2),
+                             (torch.float16, torch.bfloat16, 4e-2)):
+        t = inputs(device, dtype)
+        want = grads(tilec.attention, *t)
+        got = grads(lambda *x: tilec.attention(*x, out_dtype=out), *t)
+        for x, y in zip(got, want):
+            assert x.dtype == dtype and near(x, y, most), (dtype, out)
+    refused(TypeError, "out_dtype is 5",
+            lambda: tilec.attention(*t, out_dtype=5))
+    refused(ValueError, "out_dtype is int8",
+            lambda: tilec.attention(*t, out_dtype=torch.int8))
+
+
+def test_autocast(device):
+    """As of scaled_dot_product_attention: query, key, value, and no more."""
+    q, k, v = inputs(device)
+    slopes = torch.tensor([0.5, 0.25], device=device)
+    options = dict(score_mod="alibi", slopes=slopes)
+    # Whatever the types of the three are.
+    mixed = [q, k.bfloat16(), v.half()]
+    for dtype in (torch.bfloat16, torch.float16):
+        narrow = [t.to(dtype) for t in mixed]
+        want = tilec.attention(*narrow, **options)
+        slope_want = grads(lambda s: tilec.attention(
+            *narrow, score_mod="alibi", slopes=s), slopes)[0]
+        with torch.autocast(device, dtype=dtype):
+            got = tilec.attention(*mixed, **options)
+            theirs = torch.nn.functional.scaled_dot_product_attention(*mixed)
+            slope = grads(lambda s: tilec.attention(
+                *mixed, score_mod="alibi", slopes=s), slopes)[0]
+            three = grads(lambda *t: tilec.attention(*t, **options), *mixed)
+        assert got.dtype == theirs.dtype == dtype and torch.equal(got, want)
+        assert slope.dtype == torch.float32 and near(slope, slope_want, 1e-2)
+        assert [x.dtype for x in three] == [t.dtype for t in mixed]
+        with torch.autocast(device, dtype=dtype, enabled=False):
+            assert tilec.attention(q, k, v).dtype == torch.float32
+    refused(ValueError, "expected the same", lambda: tilec.attention(*mixed))
+    with torch.autocast(device, dtype=torch.bfloat16):
+        compiled = torch.compile(lambda x: tilec.attention(x, k, v),
+                                 fullgraph=True, backend="aot_eager")
+        assert compiled(q).dtype == torch.bfloat16
+        refused(ValueError, "expected the same", lambda: tilec.attention(
+            q.double(), k, v))  # SDPA leaves float64 alone too
+
+
+def same(device, text, name, values):
+    q, k, v = inputs(device)
+    want = tilec.attention(q, k, v, **text, **{name: values[0]})
+    for value in values[1:]:
+        got = tilec.attention(q, k, v, **text, **{name: value})
+        assert torch.equal(got, want), (name, value.dtype)
+
+
+def test_captured_types(device):
+    starts = torch.tensor([0, 7, 15], dtype=torch.int32, device=device)
+    same(device, dict(mask_mod="document"), "offsets",
+         [starts, *[starts.to(t) for t in (torch.int64, torch.uint8,
+                                           torch.int16)]])
+    marked = torch.arange(40, device=device) % 7 == 2
+    same(device, dict(mask_mod="causal | global_positions"), "is_global",
+         [marked.to(torch.int8), marked, marked.to(torch.uint8)])
+    seen = torch.ones(40, 40, device=device).tril()
+    same(device, dict(mask_mod="tree_ancestors", prefix=0), "ancestors",
+         [seen.to(torch.int8), seen.bool(), seen.bool().T.contiguous().T])
+    slopes = torch.tensor([0.5, 0.25], device=device)
+    same(device, dict(score_mod="alibi"), "slopes",
+         [slopes, slopes.double(), slopes.half(), slopes.bfloat16()])
+    q, k, v = inputs(device)
+    refused(tilec.Error, "expected i32", lambda: tilec.attention(
+        q, k, v, mask_mod="document", offsets=starts.float()))
+    if device == "cpu":  # on a GPU an assertion there, which ends the process
+        refused(ValueError, "captured offsets has 1099511627", lambda:
+                tilec.attention(q, k, v, mask_mod="document",
+                                offsets=starts.long() + (1 << 40)))
+
+
+def test_gradients_of_captured_types(device):
+    """Each gradient has the type and the shape of its tensor."""
+    q, k, v = inputs(device)
+
+    def of(bias, shape=None):
+        return grads(lambda x: tilec.attention(
+            q, k, v, score_mod="head_bias, alibi", bias=torch.zeros(
+                2, device=device), slopes=x), bias)[0]
+
+    want = of(torch.tensor([0.5, 0.25], device=device))
+    for dtype, most in ((torch.float64, 1e-5), (torch.bfloat16, 1e-2)):
+        got = of(torch.tensor([0.5, 0.25], dtype=dtype, device=device))
+        assert got.dtype == dtype and near(got, want, most)
+
+
+def test_rank_0(device):
+    """A number to the mod, or the one element of a tensor."""
+    q, k, v = inputs(device)
+
+    def dense(by):
+        s = (q.double() @ k.double().mT) / 32 ** 0.5 * by
+        return s.softmax(-1) @ v.double()
+
+    by = torch.tensor(0.7, device=device)
+    want, = grads(dense, by)
+    for text in (TIMES, TIMES_FIRST):
+        def attend(x, text=text):
+            return tilec.attention(q, k, v, score_mod=text, by=x)
+
+        assert near(attend(by), dense(by))
+        for x in (by, by.double()):
+            got, = grads(attend, x)
+            assert got.dtype == x.dtype and got.shape == ()
+            assert near(got, want, 1e-4)
+        compiled = torch.compile(attend, fullgraph=True, backend="aot_eager")
+        assert near(grads(compiled, by)[0], want, 1e-4)
+    same(device, dict(mask_mod="sliding_window"), "w",
+         [torch.tensor([3])[0].item() * torch.ones((), dtype=torch.int32),
+          torch.tensor(3, device=device), torch.tensor(3)])
+
+
+def test_rank_0_in_a_graph(device):
+    """A number cannot be read there; an element can."""
+    if device == "cpu":
+        return "skipped"
+    q, k, v = inputs(device)
+    by = torch.tensor(0.5, device=device)
+    for text in (TIMES, TIMES_FIRST):
+        tilec.attention(q, k, v, score_mod=text, by=by)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        refused(ValueError, "while a CUDA graph is captured", lambda:
+                tilec.attention(q, k, v, score_mod=TIMES, by=by))
+        got = tilec.attention(q, k, v, score_mod=TIMES_FIRST, by=by)
+    for x in (0.5, 2.0):
+        by.fill_(x)
+        graph.replay()
+        assert torch.equal(got, tilec.attention(q, k, v, score_mod=TIMES,
+                                                by=x))
+
+
+def test_integers_in_a_graph(device):
+    """int64 is converted, and its range checked, without a wait."""
+    if device == "cpu":
+        return "skipped"
+    q, k, v = inputs(device)
+    starts = torch.tensor([0, 7, 15], device=device)
+
+    def attend():
+        return tilec.attention(q, k, v, mask_mod="document", offsets=starts)
+
+    attend()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        got = attend()
+    for first in (7, 3):
+        starts[1] = first
+        graph.replay()
+        assert torch.equal(got, attend())
+
+
+def test_numpy_captured(device):
+    try:
+        import numpy as np
+    except ImportError:
+        return "skipped"
+    q, k, v = inputs(device)
+    slopes = np.array([0.5, 0.25], "float32")
+
+    def attend(x):
+        return tilec.attention(q, k, v, score_mod="alibi", slopes=x)
+
+    if device == "cuda":
+        refused(ValueError, "slopes is a numpy array", lambda: attend(slopes))
+        return None
+    want = attend(torch.from_numpy(slopes))
+    fixed = slopes.copy()
+    fixed.flags.writeable = False
+    for x in (slopes, slopes.astype("float64"), fixed,
+              slopes[::-1].copy()[::-1]):
+        assert torch.equal(attend(x), want)
+    return None
+
+
+# ---- What is refused, or not needed ----
+
+
+def test_layouts(device):
+    t = inputs(device)
+    parts = [torch.randn(2, n, 8, device=device) for n in (3, 4)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, of a prototype
+        nested = [torch.nested.nested_tensor(parts, layout=layout)
+                  for layout in (torch.strided, torch.jagged)]
+        sparse = torch.eye(40, device=device).to_sparse()
+    softmax = tilec.kernel("softmax")
+    for x in nested:
+        refused(ValueError, "query is a nested tensor",
+                lambda x=x: tilec.attention(x, x, x))
+        refused(ValueError, "nested tensor", lambda x=x: softmax(x, x))
+    refused(ValueError, "the layout torch.sparse_coo", lambda: tilec.attention(
+        *t, mask_mod="document", offsets=sparse))
+    refused(ValueError, "meta", lambda: tilec.attention(
+        *[x.to("meta") for x in t]))
+    refused(ValueError, "scale requires grad", lambda: tilec.attention(
+        *t, scale=torch.ones((), requires_grad=True)))
+
+
+def test_options_of_torch(device):
+    """All the names that this torch has are taken, some with a warning."""
+    t = inputs(device)
+    want = tilec.attention(*t, mask_mod="causal")
+    try:
+        from torch.nn.attention.flex_attention import FlexKernelOptions
+        names = set(FlexKernelOptions.__annotations__)
+    except ImportError:  # before 2.9
+        names = {"BLOCK_M", "BACKEND", "USE_TMA"}
+    values = dict(num_warps=4, num_stages=2, BACKEND="AUTO", kpack=2,
+                  matrix_instr_nonkdim=16, waves_per_eu=2)
+    for name in sorted(names):
+        value = values.get(name, 64 if name.startswith("BLOCK_") else True)
+        for prefix in ("", "fwd_", "bwd_"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                got = tilec.attention(*t, mask_mod="causal", kernel_options={
+                    prefix + name: value})
+            assert near(got, want), prefix + name
+    compiled = torch.compile(lambda x: tilec.attention(
+        x, *t[1:], mask_mod="causal", kernel_options={"WRITE_DQ": False}),
+        fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(t[0]), want)
+
+
+TESTS = [f for name, f in sorted(globals().items())
+         if name.startswith("test_")]
+
+
+def main():
+    args = torch_cases.parse(torch_cases.parser(__doc__))
+    torch_cases.run([(f.__name__, lambda f=f: f(args.device)) for f in TESTS
+                     if args.only in f.__name__])
+
+
+if __name__ == "__main__":
+    main()
