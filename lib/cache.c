@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* mkostemp */
 #include "lib/cache_folder.h"
+#include "lib/replace.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -213,21 +213,6 @@ static bool read_all(int fd, void *to, size_t size)
     return true;
 }
 
-static bool write_all(int fd, const void *from, size_t size)
-{
-    const char *at = from;
-    while (size) {
-        ssize_t n = write(fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
 static bool is_sound(const struct file_head *h, tc_key key, uint64_t file_size)
 {
     return memcmp(h->magic, magic, sizeof magic) == 0 && h->format == FORMAT &&
@@ -294,7 +279,7 @@ bool tc_cache_peek(const tc_cache *cache, tc_key key, tc_entry *out)
 
 /* ---- Writing ---- */
 
-static bool write_entry(int fd, const tc_entry *entry)
+static bool write_entry(tc_replace *r, const tc_entry *entry)
 {
     struct file_head h = {.format = FORMAT, .key = entry->key};
     memcpy(h.magic, magic, sizeof magic);
@@ -307,7 +292,8 @@ static bool write_entry(int fd, const tc_entry *entry)
     h.stored = stored;
     h.payload_hash = XXH3_64bits(payload, stored);
     h.head_hash = hash_head(&h);
-    bool ok = write_all(fd, &h, sizeof h) && write_all(fd, payload, stored);
+    bool ok = tc_replace_write(r, &h, sizeof h) &&
+              tc_replace_write(r, payload, stored);
     free(payload);
     return ok;
 }
@@ -316,22 +302,17 @@ static bool write_entry(int fd, const tc_entry *entry)
 static bool publish(const char *folder, const tc_entry *entry)
 {
     char *path = tc_entry_path(folder, entry->key);
-    size_t n = strlen(folder) + sizeof "/" TC_CACHE_TEMPORARY "XXXXXX";
-    char *temporary = malloc(n);
-    if (temporary)
-        snprintf(temporary, n, "%s/" TC_CACHE_TEMPORARY "XXXXXX", folder);
-    int fd = path && temporary ? mkostemp(temporary, O_CLOEXEC) : -1;
-    bool ok = fd >= 0;
+    size_t n = strlen(folder) + sizeof "/" TC_CACHE_TEMPORARY;
+    char *base = malloc(n);
+    bool ok = path && base;
     if (ok) {
-        ok = write_entry(fd, entry);
-        ok = close(fd) == 0 && ok;
-        ok = ok && rename(temporary, path) == 0;
-        int why = errno;
-        if (!ok)
-            unlink(temporary);
-        errno = why;
+        tc_replace r;
+        snprintf(base, n, "%s/" TC_CACHE_TEMPORARY, folder);
+        ok = tc_replace_begin(&r, path, base, 0600) && write_entry(&r, entry) &&
+             tc_replace_publish(&r, false);
+        tc_replace_end(&r);
     }
-    free(temporary);
+    free(base);
     free(path);
     return ok;
 }

@@ -1,31 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The writer of safetensors files. The file appears whole or not at all:
- * written beside its place under another name, synced, then renamed over it;
- * whatever fails on the way, the temporary file goes and the old one stays.
+ * The writer of safetensors files. The file appears whole or not at all
+ * (replace.h), and is synced before.
  */
+#include "lib/replace.h"
 #include "lib/safetensors.h"
 
 #include <cjson/cJSON.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 struct writer {
     const char *path;
     tilec_error *error;
     const tilec_named_tensor *tensors;
     size_t ntensors;
-    size_t *order;   /* of the data: wide elements first, so that all align */
-    char *place;     /* the path with links followed */
-    char *temporary; /* beside it; "" once it is not there */
-    int fd;
+    size_t *order; /* of the data: wide elements first, so that all align */
+    char *place;   /* the path with links followed */
+    tc_replace file;
     char *buffer;
     size_t used;
 };
@@ -38,6 +34,12 @@ enum { BUFFER = 1 << 20 };
 static tilec_status machine_failed(struct writer *w, const char *what)
 {
     return tc_fail(w->error, TILEC_MACHINE, "%s: %s: %s", w->path, what,
+                   strerror(errno));
+}
+
+static tilec_status cannot_create(struct writer *w)
+{
+    return tc_fail(w->error, TILEC_INPUT, "%s: cannot be created: %s", w->path,
                    strerror(errno));
 }
 
@@ -55,6 +57,20 @@ static bool count_bytes(const DLTensor *t, int64_t *bytes)
     for (int i = 0; i < t->ndim; i++)
         if (__builtin_mul_overflow(*bytes, t->shape[i], bytes))
             return false;
+    return true;
+}
+
+/* Can the bytes be counted from the first element to each other one? */
+static bool reaches_are_counted(const DLTensor *t)
+{
+    int64_t low = 0, high = 0;
+    for (int i = 0; t->strides && i < t->ndim; i++) {
+        int64_t reach, *end = t->strides[i] < 0 ? &low : &high;
+        if (__builtin_mul_overflow(t->shape[i] - 1, t->strides[i], &reach) ||
+            __builtin_mul_overflow(reach, element_bytes(t), &reach) ||
+            __builtin_add_overflow(*end, reach, end))
+            return false;
+    }
     return true;
 }
 
@@ -90,6 +106,11 @@ static tilec_status check_tensor(struct writer *w, const tilec_named_tensor *n)
                       n->name, (int)t->device.device_type, (int)kDLCPU);
     if (!t->data && bytes)
         return REJECT(w, "tensor '%.64s': data is NULL", n->name);
+    if (bytes && !reaches_are_counted(t))
+        return REJECT(w,
+                      "tensor '%.64s': its last element is 2^63 bytes or more "
+                      "from its first: strides overflow",
+                      n->name);
     return TILEC_OK;
 }
 
@@ -176,16 +197,9 @@ static char *make_header(struct writer *w, const tilec_binding *metadata,
 
 static tilec_status write_all(struct writer *w, const char *p, size_t n)
 {
-    while (n) {
-        ssize_t done = write(w->fd, p, n < (1u << 30) ? n : 1u << 30);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return machine_failed(w, "writing failed");
-        p += done;
-        n -= (size_t)done;
-    }
-    return TILEC_OK;
+    return tc_replace_write(&w->file, p, n)
+               ? TILEC_OK
+               : machine_failed(w, "writing failed");
 }
 
 static tilec_status flush(struct writer *w)
@@ -270,40 +284,15 @@ static tilec_status write_file(struct writer *w, const char *header)
  * but a regular file (a device, a folder) must not be renamed over. */
 static tilec_status resolve(struct writer *w, struct stat *st)
 {
-    w->place = NULL;
-    st->st_mode = 0;
     if (!*w->path)
         return tc_fail(w->error, TILEC_INPUT,
                        "the name of the file to write is empty");
-    if (stat(w->path, st) == 0) {
-        if (!S_ISREG(st->st_mode))
-            return REJECT(w, "%s", "is there and is not a regular file");
-        w->place = realpath(w->path, NULL);
-    } else {
-        w->place = strdup(w->path);
-    }
-    return w->place ? TILEC_OK : tc_fail_memory(w->error);
-}
-
-/* Not mkstemp, whose files only the owner may read: this leaves the mode to
- * the process's mask. */
-static int create_beside(char *temporary, size_t len)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
-    for (unsigned try = 0; try < 100; try++) {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        uint64_t seed = (uint64_t)t.tv_nsec ^ (uint64_t)t.tv_sec << 30 ^
-                        (uint64_t)getpid() << 40 ^ (uint64_t)try << 20 ^
-                        (uintptr_t)temporary;
-        seed = seed * 0x9e3779b97f4a7c15u;
-        for (unsigned i = 1; i <= 6; i++)
-            temporary[len + i] = letters[seed >> (64 - 5 * i) & 31];
-        int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST)
-            return fd;
-    }
-    return -1;
+    w->place = tc_replace_place(w->path, st);
+    if (!w->place)
+        return errno == ENOMEM ? tc_fail_memory(w->error) : cannot_create(w);
+    if (st->st_mode && !S_ISREG(st->st_mode))
+        return REJECT(w, "%s", "is there and is not a regular file");
+    return TILEC_OK;
 }
 
 static tilec_status open_temporary(struct writer *w)
@@ -313,36 +302,21 @@ static tilec_status open_temporary(struct writer *w)
     if (s != TILEC_OK)
         return s;
     size_t n = strlen(w->place);
-    w->temporary = calloc(1, n + 8);
+    char *base = calloc(1, n + 2);
     w->buffer = malloc(BUFFER);
-    if (!w->temporary || !w->buffer)
+    if (!base || !w->buffer) {
+        free(base);
         return tc_fail_memory(w->error);
-    memcpy(w->temporary, w->place, n);
-    w->temporary[n] = '.';
-    w->fd = create_beside(w->temporary, n);
-    if (w->fd < 0) {
-        tc_fail(w->error, TILEC_INPUT, "%s: cannot be created: %s", w->path,
-                strerror(errno));
-        w->temporary[0] = 0;
-        return TILEC_INPUT;
     }
+    memcpy(base, w->place, n);
+    base[n] = '.';
+    bool ok = tc_replace_begin(&w->file, w->place, base, 0666);
+    free(base);
+    if (!ok)
+        return cannot_create(w);
     /* A file that was there keeps its mode, where the file system has any. */
-    if (st.st_mode && fchmod(w->fd, st.st_mode & 0777) != 0)
+    if (st.st_mode && fchmod(w->file.fd, st.st_mode & 0777) != 0)
         errno = 0;
-    return TILEC_OK;
-}
-
-static tilec_status publish(struct writer *w)
-{
-    if (fsync(w->fd) != 0)
-        return machine_failed(w, "writing failed");
-    int fd = w->fd;
-    w->fd = -1;
-    if (close(fd) != 0)
-        return machine_failed(w, "writing failed");
-    if (rename(w->temporary, w->place) != 0)
-        return machine_failed(w, "renaming the finished file failed");
-    w->temporary[0] = 0;
     return TILEC_OK;
 }
 
@@ -359,7 +333,9 @@ static tilec_status run(struct writer *w, const tilec_binding *metadata,
     if (s == TILEC_OK)
         s = write_file(w, header);
     free(header);
-    return s == TILEC_OK ? publish(w) : s;
+    if (s == TILEC_OK && !tc_replace_publish(&w->file, true))
+        return machine_failed(w, "writing failed");
+    return s;
 }
 
 tilec_status tilec_safetensors_write(const char *path,
@@ -380,14 +356,10 @@ tilec_status tilec_safetensors_write(const char *path,
                        .error = error,
                        .tensors = tensors,
                        .ntensors = ntensors,
-                       .fd = -1};
+                       .file = {.fd = -1}};
     tilec_status s = run(&w, metadata, nmetadata);
-    if (w.fd >= 0)
-        close(w.fd);
-    if (w.temporary && w.temporary[0])
-        unlink(w.temporary);
+    tc_replace_end(&w.file);
     free(w.place);
-    free(w.temporary);
     free(w.buffer);
     free(w.order);
     return s;

@@ -774,8 +774,10 @@ typedef struct tilec_named_tensor {
     const DLTensor *tensor; /* on the CPU; any strides, stored row-major */
 } tilec_named_tensor;
 
-/* Writes a file whole or not at all: to a temporary file beside it, synced,
- * then renamed. metadata: pairs of names and values, may be NULL. */
+/* Writes a file whole or not at all: aside, synced, then renamed; a process
+ * that is ended by SIGINT or SIGTERM meanwhile leaves nothing. Links are
+ * followed, also to what is not there yet. metadata: pairs of names and values,
+ * may be NULL. */
 TILEC_API tilec_status tilec_safetensors_write(
     const char *path, const tilec_named_tensor *tensors, size_t ntensors,
     const tilec_binding *metadata, size_t nmetadata, tilec_error *error);

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "tools/commands.h"
 
+#include "lib/replace.h"
 #include "lib/safetensors.h"
 
 #include <errno.h>
@@ -89,24 +90,20 @@ static bool write_close(FILE *out, const char *data, size_t n)
     return ok;
 }
 
-/* Whole or not at all: beside its place, then renamed over what was there,
- * whose mode (0: it is new) it keeps. */
+/* Whole or not at all; the mode of what was there (0: nothing) stays. */
 static bool write_file(const char *place, mode_t mode, const char *data,
                        size_t n)
 {
-    char *beside;
-    if (asprintf(&beside, "%s.%ld", place, (long)getpid()) < 0)
+    tc_replace r;
+    char *base;
+    if (asprintf(&base, "%s.", place) < 0)
         return false;
-    FILE *out = fopen(beside, "wbx");
-    bool is_made = out != NULL;
-    if (out && mode)
-        (void)!fchmod(fileno(out), mode & 0777);
-    bool ok = write_close(out, data, n) && rename(beside, place) == 0;
-    int why = errno;
-    if (is_made && !ok)
-        unlink(beside);
-    free(beside);
-    errno = why;
+    bool ok = tc_replace_begin(&r, place, base, 0666);
+    if (ok && mode)
+        (void)!fchmod(r.fd, mode & 0777);
+    ok = ok && tc_replace_write(&r, data, n) && tc_replace_publish(&r, false);
+    tc_replace_end(&r);
+    free(base);
     return ok;
 }
 
@@ -116,19 +113,22 @@ int write_data(const char *path, const char *data, size_t n)
     bool ok;
     if (!path) {
         ok = write_all(stdout, data, n);
-    } else if (stat(path, &st) != 0 && lstat(path, &st) != 0) {
-        ok = *path && write_file(path, 0, data, n);
-    } else if (!S_ISREG(st.st_mode)) {
-        ok = write_close(fopen(path, "wb"), data, n);
-    } else {
-        char *place = realpath(path, NULL); /* links stay */
-        ok = place && write_file(place, st.st_mode, data, n);
-        /* The folder takes no other file. */
-        if (place && !ok && errno == EACCES)
-            ok = write_close(fopen(place, "wb"), data, n);
-        free(place);
+        return ok ? EXIT_DONE : report_file("standard output");
     }
-    return ok ? EXIT_DONE : report_file(path ? path : "standard output");
+    char *place = tc_replace_place(path, &st); /* links stay */
+    ok = place != NULL;
+    if (ok && st.st_mode && !S_ISREG(st.st_mode)) {
+        ok = write_close(fopen(place, "wb"), data, n);
+    } else if (ok) {
+        ok = write_file(place, st.st_mode, data, n);
+        /* The folder takes no other file. */
+        if (!ok && st.st_mode && errno == EACCES)
+            ok = write_close(fopen(place, "wb"), data, n);
+    }
+    int why = errno;
+    free(place);
+    errno = why;
+    return ok ? EXIT_DONE : report_file(path);
 }
 
 int64_t tensor_count(const DLTensor *t)

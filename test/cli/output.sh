@@ -56,6 +56,23 @@ expect 0 opt f.tile -p canonicalize -o link.tile
 [ -L link.tile ] || failed "$last: replaced the link"
 [ "$(stat -c %a f.tile)" = 640 ] || failed "$last: changed the mode"
 grep -q '^func @f' f.tile || failed "$last: wrote nothing"
+# Links to what is not there yet lead there, in every command; loops are said.
+mkdir far
+ln -s far/new.st to_new.st
+ln -s far/new.tile to_new.tile
+expect 0 quantize in.st -o to_new.st
+expect 0 opt f.tile -o to_new.tile
+[ -L to_new.st ] && [ -f far/new.st ] || failed "quantize: replaced the link"
+[ -L to_new.tile ] && [ -f far/new.tile ] || failed "opt: replaced the link"
+ln -s loop.b loop.a
+ln -s loop.a loop.b
+for words in "quantize in.st" "opt f.tile" "attention in.st"; do
+    expect 1 $words -o loop.a
+    err_has "loop.a"
+    err_has "Too many levels of symbolic links"
+    [ -L loop.a ] || failed "$last: replaced the link"
+done
+[ "$(ls far | wc -l)" = 2 ] || failed "a temporary file is left"
 # A file that grows beyond what it may stays as it was, with nothing beside it.
 mkdir limited
 echo kept >limited/it.s

@@ -427,6 +427,18 @@ START_TEST(writer_refuses)
     t = good;
     t.data = NULL;
     expect_write_error(&a, 1, TILEC_INPUT, "F: tensor 'a': data is NULL");
+    /* Too far by a stride, in bytes, by the sum of two. */
+    static int64_t far[][2] = {{INT64_MAX, INT64_MAX},
+                               {1, INT64_MIN},
+                               {1, INT64_MAX / 2},
+                               {(int64_t)1 << 60, (int64_t)1 << 60}};
+    for (int i = 0; i < 4; i++) {
+        t = good;
+        t.strides = far[i];
+        expect_write_error(&a, 1, TILEC_INPUT,
+                           "F: tensor 'a': its last element is 2^63 bytes or "
+                           "more from its first: strides overflow");
+    }
     tilec_error e;
     ck_assert_int_eq(tilec_safetensors_write(NULL, &a, 1, NULL, 0, &e),
                      TILEC_USAGE);
