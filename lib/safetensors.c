@@ -2,15 +2,17 @@
  *
  * The reader of safetensors files. Every rule of the format is checked when
  * the file is opened, so that a handle is always sound; a data type that
- * tilec lacks is refused only when its tensor is asked for.
+ * tilec lacks is refused only when its tensor is asked for. Then its bytes are
+ * read, too.
  */
+#define _DEFAULT_SOURCE /* madvise */
 #include "lib/safetensors.h"
-
-#include <cjson/cJSON.h>
+#include "lib/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,23 +46,24 @@ const char *tc_safetensors_dtype(tc_kind kind)
 }
 
 struct entry {
-    const char *name; /* of the JSON tree */
-    unsigned dtype;   /* index of dtypes[] */
+    char *name;
+    unsigned dtype; /* index of dtypes[] */
     int rank;
     int64_t *shape;
     uint64_t begin, end;
-    void *copy; /* aligned, where the file is not; else NULL */
+    void *copy; /* aligned; NULL: none yet, or the caller's memory is */
 };
 
 struct tilec_safetensors {
-    char *path; /* for messages */
-    void *map;  /* NULL: the caller's memory */
-    size_t map_size;
-    const char *data;
-    uint64_t data_size;
-    cJSON *header;
+    char *path;                  /* for messages */
+    int fd;                      /* -1: the caller's memory */
+    pthread_mutex_t lock;        /* for copies from the file */
+    const char *data;            /* of the caller's memory */
+    uint64_t data_at, data_size; /* in the file */
+    char *metadata;              /* names and values, a NUL behind each */
+    size_t metadata_size;
     struct entry *entries;
-    size_t nentries;
+    size_t nentries, room;
 };
 
 /* The checks' view: where to report, and what is being read. */
@@ -68,6 +71,7 @@ struct reader {
     tilec_safetensors *f;
     const char *path; /* "FILE" for messages */
     tilec_error *error;
+    const char *header;
 };
 
 #define REJECT(r, fmt, ...)                                                    \
@@ -207,16 +211,6 @@ static tilec_status read_tensor(struct reader *r, const cJSON *tensor,
     return s == TILEC_OK ? check_size(r, e) : s;
 }
 
-static tilec_status check_metadata(struct reader *r, const cJSON *j)
-{
-    if (!cJSON_IsObject(j))
-        return REJECT(r, "%s", "__metadata__ is no object");
-    const cJSON *value;
-    cJSON_ArrayForEach(value, j) if (!cJSON_IsString(value)) return REJECT(
-        r, "__metadata__: '" NAME "' is no string", value->string);
-    return TILEC_OK;
-}
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp((*(struct entry *const *)a)->name,
@@ -282,31 +276,139 @@ static tilec_status check_entries(struct reader *r)
     return s;
 }
 
-static tilec_status read_entries(struct reader *r)
+/* ---- The header, a member at a time ---- */
+
+/* At a text of the header. */
+static tilec_status no_json(struct reader *r, const char *at)
 {
-    tilec_safetensors *f = r->f;
-    size_t n = (size_t)cJSON_GetArraySize(f->header);
-    f->entries = calloc(n ? n : 1, sizeof *f->entries);
-    if (!f->entries)
+    return REJECT(r, "the header is no JSON (byte %zu)",
+                  (size_t)(at - r->header));
+}
+
+/* NULL: *s says why. */
+static cJSON *parse(struct reader *r, const char *text, size_t size,
+                    tilec_status *s)
+{
+    bool no_memory;
+    const char *end;
+    cJSON *j = tc_json_parse(text, size, &end, &no_memory);
+    /* All of it, but for blanks. */
+    while (j && end < text + size && strchr(" \t\r\n", *end))
+        end++;
+    if (j && end == text + size)
+        return j;
+    cJSON_Delete(j);
+    *s = no_memory ? tc_fail_memory(r->error) : no_json(r, end);
+    return NULL;
+}
+
+/* malloc'd; NULL: *s says why. */
+static char *parse_name(struct reader *r, const tc_json_walk *w,
+                        tilec_status *s)
+{
+    cJSON *j = parse(r, w->name, w->name_size, s);
+    char *name = j ? strdup(j->valuestring) : NULL;
+    if (j && !name)
+        *s = tc_fail_memory(r->error);
+    cJSON_Delete(j);
+    return name;
+}
+
+static void add_text(tilec_safetensors *f, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    memcpy(f->metadata + f->metadata_size, text, n);
+    f->metadata_size += n;
+}
+
+static tilec_status read_pair(struct reader *r, const tc_json_walk *w)
+{
+    tilec_status s = TILEC_OK;
+    char *name = parse_name(r, w, &s);
+    if (!name)
+        return s;
+    cJSON *value =
+        w->value[0] == '"' ? parse(r, w->value, w->value_size, &s) : NULL;
+    if (value) {
+        add_text(r->f, name);
+        add_text(r->f, value->valuestring);
+    } else if (s == TILEC_OK) {
+        s = REJECT(r, "__metadata__: '" NAME "' is no string", name);
+    }
+    cJSON_Delete(value);
+    free(name);
+    return s;
+}
+
+static tilec_status read_metadata(struct reader *r, const tc_json_walk *member)
+{
+    if (r->f->metadata)
+        return REJECT(r, "%s", "__metadata__ is there twice");
+    if (member->value[0] != '{')
+        return REJECT(r, "%s", "__metadata__ is no object");
+    /* A string is no longer than its text with quotes. */
+    r->f->metadata = malloc(member->value_size);
+    if (!r->f->metadata)
         return tc_fail_memory(r->error);
-    const cJSON *j;
-    bool metadata = false;
-    cJSON_ArrayForEach(j, f->header)
-    {
-        tilec_status s;
-        if (strcmp(j->string, "__metadata__") == 0) {
-            s = metadata ? REJECT(r, "%s", "__metadata__ is there twice")
-                         : check_metadata(r, j);
-            metadata = true;
-        } else {
-            struct entry *e = &f->entries[f->nentries++];
-            e->name = j->string;
-            s = read_tensor(r, j, e);
-        }
+    tc_json_walk w = tc_json_walk_begin(member->value, member->value_size);
+    tc_json_step step;
+    while ((step = tc_json_next(&w)) == TC_JSON_MEMBER) {
+        tilec_status s = read_pair(r, &w);
         if (s != TILEC_OK)
             return s;
     }
-    return check_entries(r);
+    return step == TC_JSON_END ? TILEC_OK : no_json(r, w.at);
+}
+
+/* NULL: no memory. */
+static struct entry *add_entry(tilec_safetensors *f)
+{
+    if (f->nentries == f->room) {
+        size_t room = f->room ? f->room + f->room / 2 : 16;
+        struct entry *more = realloc(f->entries, room * sizeof *more);
+        if (!more)
+            return NULL;
+        f->entries = more;
+        f->room = room;
+    }
+    f->entries[f->nentries] = (struct entry){0};
+    return &f->entries[f->nentries++];
+}
+
+/* Takes the name. */
+static tilec_status read_entry(struct reader *r, const tc_json_walk *w,
+                               char *name)
+{
+    enum { MOST_COMMAS = 2 * TC_SAFETENSORS_MAX_RANK };
+    tilec_status s = TILEC_OK;
+    struct entry *e = add_entry(r->f);
+    if (!e) {
+        free(name);
+        return tc_fail_memory(r->error);
+    }
+    e->name = name;
+    if (tc_json_commas(w->value, w->value_size) > MOST_COMMAS)
+        return REJECT(r,
+                      "tensor '" NAME "' has more than %d dims and fields, at "
+                      "most %d dims are read",
+                      e->name, MOST_COMMAS, TC_SAFETENSORS_MAX_RANK);
+    cJSON *j = parse(r, w->value, w->value_size, &s);
+    if (j)
+        s = read_tensor(r, j, e);
+    cJSON_Delete(j);
+    return s;
+}
+
+static tilec_status read_member(struct reader *r, const tc_json_walk *w)
+{
+    tilec_status s = TILEC_OK;
+    char *name = parse_name(r, w, &s);
+    if (!name)
+        return s;
+    if (strcmp(name, "__metadata__") != 0)
+        return read_entry(r, w, name);
+    free(name);
+    return read_metadata(r, w);
 }
 
 /* What cJSON takes, but JSON texts as these must not have: NUL bytes and
@@ -338,6 +440,7 @@ static tilec_status check_text(struct reader *r, const char *text, size_t n)
 
 static tilec_status parse_header(struct reader *r, const char *text, size_t n)
 {
+    r->header = text;
     tilec_status s = check_text(r, text, n);
     if (s != TILEC_OK)
         return s;
@@ -345,15 +448,20 @@ static tilec_status parse_header(struct reader *r, const char *text, size_t n)
         return REJECT(r, "%s",
                       "the header does not begin with `{`: is this a "
                       "safetensors file?");
-    const char *end = NULL;
-    r->f->header = cJSON_ParseWithLengthOpts(text, n, &end, 0);
-    if (!r->f->header)
-        return REJECT(r, "the header is no JSON (byte %zu)",
-                      end ? (size_t)(end - text) : 0);
-    for (size_t i = (size_t)(end - text); i < n; i++)
-        if (!strchr(" \t\r\n", text[i]))
-            return REJECT(r, "text behind the header's JSON (byte %zu)", i);
-    return read_entries(r);
+    tc_json_walk w = tc_json_walk_begin(text, n);
+    tc_json_step step;
+    while ((step = tc_json_next(&w)) == TC_JSON_MEMBER) {
+        s = read_member(r, &w);
+        if (s != TILEC_OK)
+            return s;
+    }
+    if (step == TC_JSON_WRONG)
+        return no_json(r, w.at);
+    for (; w.at < w.end; w.at++)
+        if (!strchr(" \t\r\n", *w.at))
+            return REJECT(r, "text behind the header's JSON (byte %zu)",
+                          (size_t)(w.at - text));
+    return check_entries(r);
 }
 
 static uint64_t little_endian(const unsigned char *p)
@@ -364,29 +472,34 @@ static uint64_t little_endian(const unsigned char *p)
     return n;
 }
 
-static tilec_status read_bytes(struct reader *r, const void *bytes, size_t size)
+/* The header's length, by the first 8 bytes of `size`. */
+static tilec_status read_length(struct reader *r, const unsigned char *bytes,
+                                uint64_t size, size_t *n)
 {
     if (size < 8)
-        return REJECT(r, "%zu bytes are too short for a safetensors file",
-                      size);
-    uint64_t n = little_endian(bytes);
-    if (n > TC_SAFETENSORS_MAX_HEADER)
+        return REJECT(r, "%llu bytes are too short for a safetensors file",
+                      (unsigned long long)size);
+    uint64_t length = little_endian(bytes);
+    if (length > TC_SAFETENSORS_MAX_HEADER)
         return REJECT(r,
                       "the header's length is %llu, more than the %u that "
                       "are allowed: is this a safetensors file?",
-                      (unsigned long long)n, TC_SAFETENSORS_MAX_HEADER);
-    if (n > size - 8)
+                      (unsigned long long)length, TC_SAFETENSORS_MAX_HEADER);
+    if (length > size - 8)
         return REJECT(r,
-                      "the header's length is %llu, but only %zu bytes "
+                      "the header's length is %llu, but only %llu bytes "
                       "follow: is the file cut off?",
-                      (unsigned long long)n, size - 8);
-    r->f->data = (const char *)bytes + 8 + n;
-    r->f->data_size = size - 8 - n;
-    return parse_header(r, (const char *)bytes + 8, n);
+                      (unsigned long long)length, (unsigned long long)size - 8);
+    *n = (size_t)length;
+    r->f->data_at = 8 + length;
+    r->f->data_size = size - 8 - length;
+    return TILEC_OK;
 }
 
-/* Files of old writers need not align their tensors; kernels want aligned
- * ones. What is not gets a copy. */
+/* ---- Memory of the caller ---- */
+
+/* Old writers need not align their tensors; kernels want aligned ones. What is
+ * not gets a copy. */
 static tilec_status align_entries(tilec_safetensors *f, tilec_error *error)
 {
     for (size_t i = 0; i < f->nentries; i++) {
@@ -403,24 +516,124 @@ static tilec_status align_entries(tilec_safetensors *f, tilec_error *error)
     return TILEC_OK;
 }
 
-static tilec_status open_bytes(const char *path, const void *bytes, size_t size,
-                               void *map, tilec_safetensors **out,
-                               tilec_error *error)
+static tilec_status read_bytes(struct reader *r, const char *bytes, size_t size)
+{
+    size_t n = 0;
+    tilec_status s = read_length(r, (const unsigned char *)bytes, size, &n);
+    r->f->data = bytes + 8 + n;
+    if (s == TILEC_OK)
+        s = parse_header(r, bytes + 8, n);
+    return s == TILEC_OK ? align_entries(r->f, r->error) : s;
+}
+
+/* ---- Files ---- */
+
+/* A file is read, not mapped: of one that shrinks meanwhile a mapping gives
+ * SIGBUS, and a library handles no signals. False: errno says why, 0: the file
+ * ends before. */
+static bool read_at(int fd, void *to, size_t size, uint64_t at)
+{
+    enum { MOST = 1 << 30 };
+    char *p = to;
+    while (size) {
+        ssize_t n = pread(fd, p, size < MOST ? size : MOST, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n ? errno : 0;
+            return false;
+        }
+        p += n;
+        at += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static tilec_status read_failed(const char *path, tilec_error *error)
+{
+    if (errno)
+        return tc_fail(error, TILEC_MACHINE, "%s: cannot be read: %s", path,
+                       strerror(errno));
+    return tc_fail(error, TILEC_INPUT,
+                   "%s: became shorter while it was read: is another program "
+                   "writing it?",
+                   path);
+}
+
+static tilec_status read_file(struct reader *r, int fd, uint64_t size)
+{
+    unsigned char length[8];
+    size_t n = 0;
+    if (size >= sizeof length && !read_at(fd, length, sizeof length, 0))
+        return read_failed(r->path, r->error);
+    tilec_status s = read_length(r, length, size, &n);
+    if (s != TILEC_OK)
+        return s;
+    char *header = malloc(n + 1);
+    if (!header)
+        return tc_fail_memory(r->error);
+    s = read_at(fd, header, n, 8) ? parse_header(r, header, n)
+                                  : read_failed(r->path, r->error);
+    free(header);
+    return s;
+}
+
+/* In large pages, where it fills some: those of 4 KiB cost more than reading.
+ */
+static void *alloc_bytes(size_t size)
+{
+    enum { LINE = 64, PAGE = 2 << 20 };
+    size_t unit = size < PAGE ? LINE : PAGE;
+    void *p = aligned_alloc(unit, (size / unit + 1) * unit);
+    if (p && unit == PAGE)
+        madvise(p, size / unit * unit, MADV_HUGEPAGE);
+    return p;
+}
+
+/* The bytes of a tensor, once. */
+static tilec_status load(tilec_safetensors *f, struct entry *e,
+                         tilec_error *error)
+{
+    size_t size = (size_t)(e->end - e->begin);
+    pthread_mutex_lock(&f->lock);
+    tilec_status s = TILEC_OK;
+    void *copy = e->copy ? NULL : alloc_bytes(size);
+    if (!e->copy && !copy) {
+        s = tc_fail_memory(error);
+    } else if (!e->copy && !read_at(f->fd, copy, size, f->data_at + e->begin)) {
+        s = read_failed(f->path, error);
+        free(copy);
+    } else if (!e->copy) {
+        e->copy = copy;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return s;
+}
+
+/* ---- Handles ---- */
+
+/* Takes the descriptor. NULL: no memory. */
+static tilec_safetensors *new_handle(const char *path, int fd)
 {
     tilec_safetensors *f = calloc(1, sizeof *f);
-    if (!f) {
-        if (map)
-            munmap(map, size);
-        return tc_fail_memory(error);
+    char *copy = strdup(path);
+    if (!f || !copy) {
+        if (fd >= 0)
+            close(fd);
+        free(f);
+        free(copy);
+        return NULL;
     }
-    f->map = map;
-    f->map_size = size;
-    f->path = strdup(path);
-    struct reader r = {f, path, error};
-    tilec_status s =
-        f->path ? read_bytes(&r, bytes, size) : tc_fail_memory(error);
-    if (s == TILEC_OK)
-        s = align_entries(f, error);
+    f->path = copy;
+    f->fd = fd;
+    pthread_mutex_init(&f->lock, NULL);
+    return f;
+}
+
+static tilec_status finish(tilec_safetensors *f, tilec_status s,
+                           tilec_safetensors **out)
+{
     if (s == TILEC_OK)
         *out = f;
     else
@@ -435,27 +648,11 @@ tilec_status tilec_safetensors_read(const void *bytes, size_t size,
         return tc_fail(error, TILEC_USAGE,
                        "tilec_safetensors_read: bytes or out is NULL");
     *out = NULL;
-    return open_bytes("safetensors", bytes, size, NULL, out, error);
-}
-
-static tilec_status map_file(const char *path, int fd, void **map, size_t *size,
-                             tilec_error *error)
-{
-    struct stat st;
-    if (fstat(fd, &st) != 0)
-        return tc_fail(error, TILEC_INPUT, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return tc_fail(error, TILEC_INPUT, "%s: is not a regular file", path);
-    *size = (size_t)st.st_size;
-    *map = NULL;
-    if (*size == 0) /* nothing to map; the reader says that it is too short */
-        return TILEC_OK;
-    void *p = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED)
-        return tc_fail(error, TILEC_MACHINE, "%s: can't be mapped: %s", path,
-                       strerror(errno));
-    *map = p;
-    return TILEC_OK;
+    tilec_safetensors *f = new_handle("safetensors", -1);
+    if (!f)
+        return tc_fail_memory(error);
+    struct reader r = {f, f->path, error, NULL};
+    return finish(f, read_bytes(&r, bytes, size), out);
 }
 
 tilec_status tilec_safetensors_open(const char *path, tilec_safetensors **out,
@@ -465,15 +662,22 @@ tilec_status tilec_safetensors_open(const char *path, tilec_safetensors **out,
         return tc_fail(error, TILEC_USAGE,
                        "tilec_safetensors_open: path or out is NULL");
     *out = NULL;
+    struct stat st;
     /* Not to hang on a FIFO before fstat can refuse it. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return tc_fail(error, TILEC_INPUT, "%s: %s", path, strerror(errno));
-    void *map = NULL;
-    size_t size = 0;
-    tilec_status s = map_file(path, fd, &map, &size, error);
-    close(fd);
-    return s == TILEC_OK ? open_bytes(path, map, size, map, out, error) : s;
+    bool is_known = fstat(fd, &st) == 0;
+    if (!is_known || !S_ISREG(st.st_mode)) {
+        const char *why = is_known ? "is not a regular file" : strerror(errno);
+        close(fd);
+        return tc_fail(error, TILEC_INPUT, "%s: %s", path, why);
+    }
+    tilec_safetensors *f = new_handle(path, fd);
+    if (!f)
+        return tc_fail_memory(error);
+    struct reader r = {f, f->path, error, NULL};
+    return finish(f, read_file(&r, fd, (uint64_t)st.st_size), out);
 }
 
 void tilec_safetensors_free(tilec_safetensors *f)
@@ -481,14 +685,16 @@ void tilec_safetensors_free(tilec_safetensors *f)
     if (!f)
         return;
     for (size_t i = 0; i < f->nentries; i++) {
+        free(f->entries[i].name);
         free(f->entries[i].shape);
         free(f->entries[i].copy);
     }
     free(f->entries);
+    free(f->metadata);
     free(f->path);
-    cJSON_Delete(f->header);
-    if (f->map)
-        munmap(f->map, f->map_size);
+    if (f->fd >= 0)
+        close(f->fd);
+    pthread_mutex_destroy(&f->lock);
     free(f);
 }
 
@@ -520,7 +726,7 @@ static void suggest(const tilec_safetensors *f, const char *name, char *out,
                               i ? ", " : "; there are ", f->entries[i].name);
 }
 
-static tilec_status give(const struct entry *e, const tilec_safetensors *f,
+static tilec_status give(struct entry *e, const tilec_safetensors *f,
                          DLTensor *out, tilec_error *error)
 {
     tc_kind kind = dtypes[e->dtype].kind;
@@ -529,6 +735,11 @@ static tilec_status give(const struct entry *e, const tilec_safetensors *f,
                        "tensor '" NAME "' is of dtype %s, which tilec does not "
                        "have",
                        e->name, dtypes[e->dtype].name);
+    /* A handle as callers know it is read-only; this makes it whole. */
+    tilec_status s =
+        f->fd < 0 ? TILEC_OK : load((void *)(uintptr_t)f, e, error);
+    if (s != TILEC_OK)
+        return s;
     const char *data = e->copy ? e->copy : f->data + e->begin;
     *out = (DLTensor){.data = (void *)(uintptr_t)data,
                       .device = {kDLCPU, 0},
@@ -559,7 +770,11 @@ const char *tilec_safetensors_metadata(const tilec_safetensors *f,
 {
     if (!f || !key)
         return NULL;
-    const cJSON *m =
-        cJSON_GetObjectItemCaseSensitive(f->header, "__metadata__");
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, key));
+    for (size_t at = 0; at < f->metadata_size;) {
+        const char *name = f->metadata + at, *value = name + strlen(name) + 1;
+        if (strcmp(name, key) == 0)
+            return value;
+        at += strlen(name) + strlen(value) + 2;
+    }
+    return NULL;
 }

@@ -746,8 +746,10 @@ TILEC_API tilec_status tilec_attention_backward(
 
 typedef struct tilec_safetensors tilec_safetensors;
 
-/* Maps a file; tensors point into the mapping, which is read-only. The whole
- * header is checked here. */
+/* Reads and checks the header of a file, which stays open. A tensor's bytes are
+ * read when it is first asked for (from any thread), and stay: a file that
+ * changes afterwards does not matter, one that is shorter by then is
+ * TILEC_INPUT. */
 TILEC_API tilec_status tilec_safetensors_open(const char *path,
                                               tilec_safetensors **out,
                                               tilec_error *error);
@@ -760,8 +762,8 @@ TILEC_API size_t tilec_safetensors_count(const tilec_safetensors *f);
 /* Names in the order of the header; NULL past the end. */
 TILEC_API const char *tilec_safetensors_name(const tilec_safetensors *f,
                                              size_t index);
-/* A row-major tensor on the CPU, aligned to its elements (a copy where the file
- * is not); its arrays belong to the handle. */
+/* A row-major tensor on the CPU, aligned to its elements (a copy where bytes in
+ * memory are not); its arrays belong to the handle. */
 TILEC_API tilec_status tilec_safetensors_get(const tilec_safetensors *f,
                                              const char *name, DLTensor *out,
                                              tilec_error *error);

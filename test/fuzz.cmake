@@ -64,7 +64,8 @@ file(GLOB FUZZ_LAYOUT CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
      ${CMAKE_SOURCE_DIR}/ir/layout*.c)
 set(FUZZ_CORE ir/arena.c ir/context.c ir/intern.c ir/type.c lib/status.c
               lib/dtype.c ${FUZZ_LAYOUT})
-fuzz_program(safetensors MOST 1024 SOURCES lib/safetensors.c ${FUZZ_CORE})
+fuzz_program(safetensors MOST 1024 SOURCES lib/safetensors.c lib/json.c
+             ${FUZZ_CORE})
 fuzz_program(mods MOST 300 SOURCES lib/mods_parse.c ${FUZZ_CORE})
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_parse.c)
   file(GLOB ir CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}

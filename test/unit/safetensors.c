@@ -95,7 +95,7 @@ static const struct {
     {"[]", 0,
      "safetensors: the header does not begin with `{`: is this a safetensors "
      "file?"},
-    {"{\"a\":", 0, "safetensors: the header is no JSON (byte 4)"},
+    {"{\"a\":", 0, "safetensors: the header is no JSON (byte 5)"},
     {"{} x", 0, "safetensors: text behind the header's JSON (byte 3)"},
     {"{\"a\\u0000b\":{}}", 0,
      "safetensors: a string of the header holds a NUL"},
@@ -288,6 +288,104 @@ START_TEST(gives_tensors)
     free(p);
 }
 END_TEST
+
+/* A file that another program cuts off: an error, no SIGBUS. What was read
+ * before stays. */
+START_TEST(files_that_shrink_are_errors)
+{
+    enum { N = 1 << 18 };
+    float *data = calloc(N, sizeof *data);
+    int64_t shape[1] = {N};
+    data[N - 1] = 3.0f;
+    DLTensor t = {.data = data,
+                  .device = {kDLCPU, 0},
+                  .ndim = 1,
+                  .dtype = {kDLFloat, 32, 1},
+                  .shape = shape};
+    tilec_named_tensor list[] = {{"a", &t}, {"b", &t}};
+    const char *path = in_folder("shrinks");
+    tilec_safetensors *f;
+    tilec_error e;
+    ck_assert_int_eq(tilec_safetensors_write(path, list, 2, NULL, 0, &e),
+                     TILEC_OK);
+    ck_assert_int_eq(tilec_safetensors_open(path, &f, &e), TILEC_OK);
+    DLTensor a, b;
+    ck_assert_int_eq(tilec_safetensors_get(f, "a", &a, &e), TILEC_OK);
+    ck_assert_int_eq(truncate(path, 1000), 0);
+    ck_assert_int_eq(tilec_safetensors_get(f, "b", &b, &e), TILEC_INPUT);
+    ck_assert_ptr_nonnull(
+        strstr(e.message, "shrinks: became shorter while it was read"));
+    ck_assert_int_eq(tilec_safetensors_get(f, "a", &b, &e), TILEC_OK);
+    ck_assert_ptr_eq(a.data, b.data);
+    ck_assert_mem_eq(a.data, data, N * sizeof *data);
+    tilec_safetensors_free(f);
+    free(data);
+}
+END_TEST
+
+START_TEST(long_shapes_are_refused_before_they_are_read)
+{
+    enum { N = 100000 };
+    char *h = malloc(2 * N + 100);
+    char *at = h + sprintf(h, "{\"a\":{\"dtype\":\"F32\",\"shape\":[1");
+    for (int i = 1; i < N; i++)
+        at += sprintf(at, ",1");
+    sprintf(at, "],\"data_offsets\":[0,4]}}");
+    tilec_error e = read_error(h, strlen(h), 4, strlen(h));
+    ck_assert_str_eq(e.message,
+                     "safetensors: tensor 'a' has more than 64 dims and "
+                     "fields, at most 32 dims are read");
+    free(h);
+}
+END_TEST
+
+#ifndef __SANITIZE_ADDRESS__
+/* A header of 8 MB, full of metadata or tensors, in 12 times as much. */
+static int read_in_little(const char *header, size_t data)
+{
+    size_t size;
+    char *p = image(header, strlen(header), data, strlen(header), &size);
+    pid_t child = fork();
+    if (child == 0) {
+        unsigned long pages = 0;
+        FILE *f = fopen("/proc/self/statm", "r");
+        struct rlimit most;
+        tilec_safetensors *st;
+        if (!f || fscanf(f, "%lu", &pages) != 1)
+            _exit(9);
+        most.rlim_cur = most.rlim_max =
+            pages * (unsigned long)sysconf(_SC_PAGESIZE) + 12 * size;
+        _exit(setrlimit(RLIMIT_AS, &most)
+                  ? 9
+                  : (int)tilec_safetensors_read(p, size, &st, NULL));
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    free(p);
+    return WEXITSTATUS(status);
+}
+
+START_TEST(long_headers_cost_memory_in_proportion)
+{
+    enum { SIZE = 8 << 20 };
+    static const char *const items[] = {
+        "\"%x\":\"\"",
+        "\"%x\":{\"dtype\":\"F32\",\"shape\":[0,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+        "1,1,1,1,1],\"data_offsets\":[0,0]}"};
+    char *h = malloc(SIZE + 300);
+    for (int k = 0; k < 2; k++) {
+        char *at = h + sprintf(h, k ? "{" : "{\"__metadata__\":{");
+        for (unsigned i = 0; at < h + SIZE; i++) {
+            at += sprintf(at, i ? "," : "");
+            at += k ? sprintf(at, items[1], i) : sprintf(at, items[0], i);
+        }
+        sprintf(at, k ? "}" : "}}");
+        ck_assert_int_eq(read_in_little(h, 0), TILEC_OK);
+    }
+    free(h);
+}
+END_TEST
+#endif
 
 /* The writer. */
 
@@ -529,6 +627,11 @@ int main(void)
     tcase_add_test(t, names_the_argument_that_is_null);
     tcase_add_test(t, explains_paths);
     tcase_add_test(t, gives_tensors);
+    tcase_add_test(t, files_that_shrink_are_errors);
+    tcase_add_test(t, long_shapes_are_refused_before_they_are_read);
+#ifndef __SANITIZE_ADDRESS__
+    tcase_add_test(t, long_headers_cost_memory_in_proportion);
+#endif
     tcase_add_test(t, round_trips_every_dtype);
     tcase_add_test(t, writes_strides_scalars_and_empty_tensors);
     tcase_add_test(t, writer_refuses);
