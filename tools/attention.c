@@ -99,6 +99,9 @@ static int check_options(job *j)
     static const char *const options[] = {"--do", "--dlse", "--deterministic",
                                           "--captured"};
     static const char *const narrow[] = {"--rows", "--rotate"};
+    const char *path = tool_value(j->args, "-o");
+    if (path && !is_tensor_file(j->args->command, path))
+        return EXIT_USAGE;
     bool quantizes = tool_has(j->args, "--quantize");
     j->is_backward = tool_has(j->args, "--backward");
     j->wants_max = tool_has(j->args, "--max");

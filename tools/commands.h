@@ -8,6 +8,8 @@
 #include "lib/tilec.h"
 #include "tools/args.h"
 
+#include <stdio.h>
+
 extern const tool_command tool_attention, tool_run, tool_compile, tool_opt,
     tool_info, tool_cache, tool_bench, tool_tune, tool_inspect, tool_quantize;
 
@@ -43,8 +45,14 @@ void show_line(void *user, const char *line);
 char *read_text(const char *path, size_t *length);
 /* tilec_attention_options.read_source */
 int read_source(void *user, const char *file, char **text);
-/* text to the file of -o, else to stdout; the exit code. Where that fails, what
- * was in the file is still there. */
+/* Writes out what is left. False: that, or something before, failed; errno. */
+bool flush_stream(FILE *out);
+/* Is the value of -o (NULL: none given) standard output? */
+bool is_stdout(const char *path);
+/* Where tensors are written; false: said that this is no place for them. */
+bool is_tensor_file(const tool_command *command, const char *path);
+/* text to the file of -o, else (or where that is `-`) to stdout; the exit code.
+ * Where that fails, what was in the file is still there. */
 int write_text(const char *path, const char *text);
 int write_data(const char *path, const char *data, size_t size);
 /* As many as a tensor of a safetensors file may have. */

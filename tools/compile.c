@@ -15,7 +15,7 @@ static int emit(const tool_args *args, tilec_context *cx)
     tilec_kernel *kernel = NULL;
     what = what ? what : "tile";
     bool is_binary = strcmp(what, "cubin") == 0;
-    if (is_binary && !path && isatty(STDOUT_FILENO))
+    if (is_binary && is_stdout(path) && isatty(STDOUT_FILENO))
         return tool_usage(args->command,
                           "a cubin is nothing for a terminal: -o FILE");
     /* What the driver says of the registers is in the JSON and a remark. */

@@ -74,9 +74,24 @@ int write_text(const char *path, const char *text)
     return write_data(path, text, strlen(text));
 }
 
+bool flush_stream(FILE *out)
+{
+    bool has_failed = ferror(out);
+    clearerr(out); /* said once */
+    if (fflush(out) != 0)
+        return false;
+    /* An earlier call's errno is gone: what the file says to one byte more. */
+    if (has_failed && write(fileno(out), "\n", 1) == 1)
+        errno = EIO;
+    return !has_failed;
+}
+
 static bool write_all(FILE *out, const char *data, size_t n)
 {
-    return out && fwrite(data, 1, n, out) == n && fflush(out) == 0;
+    if (!out)
+        return false;
+    fwrite(data, 1, n, out);
+    return flush_stream(out);
 }
 
 /* False: errno says why. */
@@ -107,11 +122,25 @@ static bool write_file(const char *place, mode_t mode, const char *data,
     return ok;
 }
 
+bool is_stdout(const char *path)
+{
+    return !path || strcmp(path, "-") == 0;
+}
+
+bool is_tensor_file(const tool_command *command, const char *path)
+{
+    if (strcmp(path, "-") != 0)
+        return true;
+    tool_usage(command, "-o -: tensors are not for standard output, expected a "
+                        "file (`./-` is one of that name)");
+    return false;
+}
+
 int write_data(const char *path, const char *data, size_t n)
 {
     struct stat st;
     bool ok;
-    if (!path) {
+    if (is_stdout(path)) {
         ok = write_all(stdout, data, n);
         return ok ? EXIT_DONE : report_file("standard output");
     }

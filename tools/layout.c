@@ -303,11 +303,13 @@ static int show(view *v)
         return EXIT_INPUT;
     }
     const char *path = tool_value(v->args, "-o");
-    put_summary(v);
-    if (tc_layout_is_shared(v->l))
-        put_shared_accesses(v);
-    else
-        put_register_accesses(v);
+    if (!path || !is_stdout(path)) {
+        put_summary(v);
+        if (tc_layout_is_shared(v->l))
+            put_shared_accesses(v);
+        else
+            put_register_accesses(v);
+    }
     if (!path) {
         put_table(v);
         return EXIT_DONE;

@@ -96,7 +96,7 @@ int main(int argc, char **argv)
     LLVMInstallFatalErrorHandler(llvm_failed);
     int code = dispatch(argc, argv);
     /* A full disk shows when the rest is written out. */
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    if (!flush_stream(stdout)) {
         report_file("standard output");
         return EXIT_MACHINE;
     }

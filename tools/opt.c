@@ -319,7 +319,7 @@ static int out_of_memory(void)
 /* A file may be the input, so it is written last, and only what is right. */
 static int close_output(struct opt *t, const char *path, int status)
 {
-    bool failed = ferror(t->out) || fflush(t->out) != 0;
+    bool failed = !flush_stream(t->out);
     if (t->out == stdout)
         return failed ? report_file("standard output") : status;
     failed |= fclose(t->out) != 0;

@@ -83,6 +83,8 @@ static int run_job(job *j)
                           "it is");
     if (!path)
         return tool_usage(j->args->command, "-o is missing: where to write");
+    if (!is_tensor_file(j->args->command, path))
+        return EXIT_USAGE;
     if (tilec_safetensors_open(j->args->words[0], &j->in, &e))
         return report_error(&e);
     if ((code = keep_others(j)))

@@ -62,6 +62,8 @@ static int check_outputs(const job *j)
         if (!value[n] || !value[n + 1] || n == 0 || n >= sizeof name)
             return tool_usage(j->args->command, "-o %s: expected NAME=FILE",
                               value);
+        if (!is_tensor_file(j->args->command, value + n + 1))
+            return EXIT_USAGE;
         if (is_repeated(j->args, i))
             return tool_usage(j->args->command,
                               "-o %s: that file is written already, expected "

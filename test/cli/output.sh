@@ -30,6 +30,33 @@ full compile softmax --emit=tile -o /dev/full
 full opt f.tile
 full opt f.tile -o /dev/full
 
+# More than a buffer holds: the first failure is not the last call.
+i=0
+while [ $i -lt 600 ]; do
+    echo "func @f$i(%x: i32) -> i32 { return %x }"
+    i=$((i + 1))
+done >large.tile
+full opt large.tile
+full opt large.tile -o -
+full compile softmax --emit=asm
+full compile softmax --emit=asm -o -
+full info ops
+
+# `-` is standard output where texts are written, and no place for tensors.
+expect 0 opt f.tile -o -
+out_has "func @f"
+expect 0 compile softmax --emit=tile -o -
+out_has "kernel @softmax"
+expect 0 inspect softmax --target sm_80 -o -
+[ -s out ] || failed "$last: nothing on stdout"
+expect 0 info layout "#rows" 16x8 -o -
+head -1 out | grep -q "<svg" || failed "$last: not only a picture"
+expect 2 attention in.st -o -
+err_has "tensors are not for standard output"
+expect 2 quantize in.st -o -
+err_has "tensors are not for standard output"
+[ ! -e ./- ] || failed "a file is named -"
+
 # A place where nothing can be written is a wrong input.
 expect 1 attention in.st -o nowhere/out.st
 err_has "nowhere/out.st"
