@@ -172,6 +172,13 @@ func @s(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %x: f32) -> f32 {
                  "PYTHONPATH": str(pathlib.Path(tilec.__file__).parents[1])})
         self.assertIn("ImportError: tilec: libc.so.6 is another version's",
                       done.stderr)
+        done = subprocess.run(
+            [sys.executable, "-c", "import tilec; tilec._abi.VERSION = '0.0.9'"
+             "; tilec.version()"], capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": str(
+                pathlib.Path(tilec.__file__).parents[1])})
+        self.assertIn("is version %s, this package 0.0.9" % tilec.version(),
+                      done.stderr)
 
     def test_warnings(self):
         """By rows v is read byte by byte on sm_89."""

@@ -9,6 +9,7 @@ libtilec.so and nothing else; it is looked for in $TILEC_LIBRARY, beside this
 package, in the build folder of a source tree, and where the system has its
 libraries. See lib/python/README.md.
 """
+from ._abi import VERSION as __version__
 from ._api import attention, attention_backward
 from ._errors import CompileWarning, Diagnostic, Error, MachineError
 from ._factors import quantize

@@ -12,6 +12,9 @@ import pathlib
 import threading
 
 
+VERSION = "0.1.0"  # of this package: a library may differ in the last number
+
+
 class DLDevice(C.Structure):
     _fields_ = [("device_type", C.c_int), ("device_id", C.c_int)]
 
@@ -195,6 +198,10 @@ def _load():
         except AttributeError as e:
             raise ImportError("tilec: %s is another version's: %s" %
                               (path, e)) from None
+        theirs = lib.tilec_version().decode()
+        if theirs.split(".")[:2] != VERSION.split(".")[:2]:
+            raise ImportError("tilec: %s is version %s, this package %s" % (
+                path, theirs, VERSION))
         lib.path = path
         return lib
     raise ImportError(
