@@ -4,7 +4,8 @@
  *
  * A context owns interned strings, types, the texts that were parsed and the
  * list of diagnostics. Nothing here prints: a caller reads the list. The
- * tools render it as `file:line:col: error: message`, the line and a caret.
+ * tools render it as `file:line:col: error: message`, the line and a caret
+ * with `~` to the end of the range.
  */
 #ifndef TC_DIAG_H
 #define TC_DIAG_H
@@ -19,11 +20,12 @@ typedef struct tc_dim tc_dim;
 typedef struct tc_layout tc_layout;
 
 /* file: 1 + index into the context's sources, 0 for none. line and column
- * count from 1, columns in bytes. */
+ * count from 1, columns in bytes. end: the column behind the range, which is of
+ * one line; 0 where only its first column is known. */
 typedef struct tc_loc {
-    uint32_t file, line, col;
+    uint32_t file, line, col, end;
 } tc_loc;
-bool tc_loc_is(tc_loc a, tc_loc b); /* the same */
+bool tc_loc_is(tc_loc a, tc_loc b); /* they begin at the same place */
 
 typedef enum tc_severity {
     TC_ERROR,

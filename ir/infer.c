@@ -118,7 +118,7 @@ static bool rule_gather(const tc_op *op, tc_results *r)
         tc_kind k = tc_type_elem(op->in[i]->type)->kind;
         if ((k != TC_I32 && k != TC_I64) ||
             !tc_type_same_shape(op->in[i]->type, like))
-            return tc_error(tc_op_context(op), op->loc,
+            return tc_error(tc_op_context(op), tc_op_in_loc(op, i),
                             "gather: index %u is %s, expected i32 or i64 in "
                             "the shape of %s",
                             i - 1, tc_op_in_type(op, i),
@@ -133,12 +133,12 @@ static bool rule_bisect(const tc_op *op, tc_results *r)
     const tc_type *t = op->in[0]->type, *x = op->in[1]->type;
     tc_kind k = t->elem->kind;
     if (t->rank != 1 || (k != TC_I32 && k != TC_I64))
-        return tc_error(tc_op_context(op), op->loc,
+        return tc_error(tc_op_context(op), tc_op_in_loc(op, 0),
                         "bisect: operand 0 is %s, expected a tensor of one "
                         "dim, of i32 or i64",
                         tc_op_in_type(op, 0));
     if (tc_type_elem(x) != t->elem)
-        return tc_error(tc_op_context(op), op->loc,
+        return tc_error(tc_op_context(op), tc_op_in_loc(op, 1),
                         "bisect: operand 1 is %s, expected elements of %s",
                         tc_op_in_type(op, 1),
                         tc_type_name(tc_op_context(op), t->elem));
@@ -175,7 +175,8 @@ static bool rule_dot(const tc_op *op, tc_results *r)
     const tc_type *t =
         tc_infer_tile(op, 2, dims, tc_type_scalar(cx, wide ? TC_F64 : TC_F32));
     if (op->nin == 3 && op->in[2]->type != t)
-        return tc_error(cx, op->loc, "dot: accumulator is %s, expected %s",
+        return tc_error(cx, tc_op_in_loc(op, 2),
+                        "dot: accumulator is %s, expected %s",
                         tc_op_in_type(op, 2), tc_type_name(cx, t));
     return tc_results_add(r, t);
 }
@@ -215,7 +216,7 @@ static bool rule_reduce(const tc_op *op, tc_results *r)
                         op->nin);
     for (unsigned i = 1; i < op->nin; i++)
         if (!tc_type_same_shape(op->in[i]->type, first))
-            return tc_error(cx, op->loc,
+            return tc_error(cx, tc_op_in_loc(op, i),
                             "reduce: operand %u is %s, expected the shape of "
                             "%s",
                             i, tc_op_in_type(op, i), tc_op_in_type(op, 0));
@@ -256,7 +257,7 @@ static bool check_reduce_elem(const tc_op *op)
     bool fits = bits ? tc_type_is_int(elem) || tc_type_is_bool(elem)
                      : tc_type_is_int(elem) || tc_type_is_float(elem);
     return fits ||
-           tc_error(tc_op_context(op), op->loc,
+           tc_error(tc_op_context(op), tc_op_in_loc(op, 0),
                     "reduce: operand is %s, expected %s for kind(%s)",
                     tc_op_in_type(op, 0), bits ? "ints or i1" : "numbers",
                     tc_op_word(op, "kind"));
@@ -290,7 +291,7 @@ static bool rule_select(const tc_op *op, tc_results *r)
     /* A scalar condition chooses between whole values of any type. */
     if (op->in[0]->type->kind == TC_TILE &&
         !tc_type_same_shape(op->in[0]->type, t))
-        return tc_error(cx, op->loc,
+        return tc_error(cx, tc_op_in_loc(op, 0),
                         "select: condition is %s, expected the shape of %s",
                         tc_op_in_type(op, 0), tc_op_in_type(op, 1));
     return tc_results_add(r, t);
@@ -439,7 +440,7 @@ static bool check_bitwise(const tc_op *op)
                    op->code == TC_XOR || op->code == TC_NOT;
     const tc_type *t = bitwise ? op->in[0]->type : NULL;
     return !bitwise || tc_type_is_int(t) || tc_type_is_bool(t) ||
-           tc_error(tc_op_context(op), op->loc,
+           tc_error(tc_op_context(op), tc_op_in_loc(op, 0),
                     "%s: operand is %s, expected ints or i1", tc_op_name(op),
                     tc_op_in_type(op, 0));
 }

@@ -105,7 +105,7 @@ static bool find_lanes(const tc_op *op, unsigned n, const struct signature *s,
         if (t->kind != TC_TILE)
             continue;
         if (*lanes && !tc_type_same_shape(t, *lanes))
-            return tc_error(tc_op_context(op), op->loc,
+            return tc_error(tc_op_context(op), tc_op_in_loc(op, i),
                             "%s: arguments are %s and %s, expected one "
                             "shape",
                             tc_op_name(op), tc_op_in_type(op, i),
@@ -130,8 +130,9 @@ static bool check_arguments(const tc_op *op, struct signature *s, bool lifted)
             got = tc_type_elem(got);
         if (!tc_type_unify(cx, s->ins[i], got, &s->bound))
             ok = tc_error(
-                cx, op->loc, "%s: argument %u of %s is %s, expected %s",
-                tc_op_name(op), i, s->callee, tc_op_in_type(op, i),
+                cx, tc_op_in_loc(op, i),
+                "%s: argument %u of %s is %s, expected %s", tc_op_name(op), i,
+                s->callee, tc_op_in_type(op, i),
                 tc_type_name(cx, tc_type_substitute(cx, s->ins[i], &s->bound)));
     }
     return ok;
@@ -183,7 +184,7 @@ static bool check_seed(const tc_op *op, const struct signature *s)
     const tc_type *out = tc_type_substitute(cx, s->outs[0], &s->bound);
     unsigned seed = tc_vjp_seed(op);
     return tc_type_elem(op->in[seed]->type) == out ||
-           tc_error(cx, op->loc,
+           tc_error(cx, tc_op_in_loc(op, seed),
                     "vjp: the seed is %s, expected %s, which %s gives",
                     tc_op_in_type(op, seed), tc_type_name(cx, out), s->callee);
 }
@@ -217,7 +218,7 @@ static bool check_into(const tc_op *op, const struct signature *s, unsigned i)
     bool bins = got->kind == TC_TENSOR && got->elem->kind == TC_I64;
     return (got->kind == TC_TENSOR && got->rank == rank + bins &&
             (bins || got->elem->kind == TC_F32)) ||
-           tc_error(cx, op->loc,
+           tc_error(cx, tc_op_in_loc(op, at),
                     "vjp: into(%s=..) is %s, expected a tensor of f32 with %u "
                     "dim%s",
                     name, tc_op_in_type(op, at), rank, rank == 1 ? "" : "s");

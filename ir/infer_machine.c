@@ -57,7 +57,7 @@ bool tc_infer_smem_index(const tc_op *op, tc_results *r)
     tc_context *cx = tc_op_context(op);
     const tc_type *t = op->in[0]->type;
     if (!t->slots)
-        return tc_error(cx, op->loc,
+        return tc_error(cx, tc_op_in_loc(op, 0),
                         "smem_index: operand is %s, expected a ring",
                         tc_op_in_type(op, 0));
     return tc_results_add(

@@ -20,7 +20,7 @@ bool tc_infer_splat(const tc_op *op, tc_results *r)
     if (!expect_tile(op, t))
         return false;
     return t->elem == op->in[0]->type ||
-           tc_error(tc_op_context(op), op->loc,
+           tc_error(tc_op_context(op), tc_op_in_loc(op, 0),
                     "splat: operand is %s, expected %s, the element of the "
                     "result",
                     tc_op_in_type(op, 0),
@@ -94,7 +94,7 @@ bool tc_infer_trans(const tc_op *op, tc_results *r)
     const tc_dim *dims[TC_MAX_RANK];
     unsigned seen = 0, order[TC_MAX_RANK] = {0};
     if (perm->kind == TC_ATTR_NONE && t->rank < 2)
-        return tc_error(tc_op_context(op), op->loc,
+        return tc_error(tc_op_context(op), tc_op_in_loc(op, 0),
                         "%s: operand is %s, expected at least two axes",
                         tc_op_name(op), tc_op_in_type(op, 0));
     for (unsigned i = 0; i < t->rank; i++) {

@@ -155,6 +155,8 @@ struct tc_op {
     unsigned nin, nout, nregions;
     tc_value **in; /* change with tc_op_set_in only */
     tc_use *uses;  /* uses[i] stands for in[i] */
+    /* Where the text writes the operands; NULL: not known. */
+    const tc_loc *in_locs;
     tc_value **out;
     tc_region **regions;
     tc_attr *attrs; /* in the order of ops.def */
@@ -313,6 +315,8 @@ void tc_region_clear_data(tc_region *r);
 
 const char *tc_op_name(const tc_op *op); /* its mnemonic */
 tc_context *tc_op_context(const tc_op *op);
+/* Where the text writes operand i, or the op. */
+tc_loc tc_op_in_loc(const tc_op *op, unsigned i);
 /* The type of operand i as text, for messages. */
 const char *tc_op_in_type(const tc_op *op, unsigned i);
 bool tc_op_has(const tc_op *op, tc_trait trait);

@@ -34,6 +34,7 @@ typedef struct subject {
 static tc_loc loc_of(const reader *r, size_t at)
 {
     tc_loc loc = r->loc;
+    loc.end = 0;
     for (size_t i = 0; i < at; i++) {
         loc.col++;
         if (r->text[i] == '\n') {

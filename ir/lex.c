@@ -111,8 +111,18 @@ static tc_loc loc_here(const lexer *l)
 {
     if (!l->out.file)
         return l->where;
-    return (tc_loc){l->out.file, l->line,
-                    (uint32_t)(l->at - l->line_start) + 1};
+    return (tc_loc){.file = l->out.file,
+                    .line = l->line,
+                    .col = (uint32_t)(l->at - l->line_start) + 1};
+}
+
+/* Of the next n bytes. */
+static tc_loc loc_of_next(const lexer *l, size_t n)
+{
+    tc_loc loc = loc_here(l);
+    if (loc.file == l->out.file)
+        loc.end = loc.col + (uint32_t)n;
+    return loc;
 }
 
 static void new_line(lexer *l)
@@ -245,7 +255,8 @@ static void lex_number(lexer *l, bool glued)
         while (p < l->end && (is_letter(*p) || is_digit(*p)))
             p++;
         int n = p - l->at > 40 ? 40 : (int)(p - l->at);
-        tc_error(l->cx, loc_here(l), "`%.*s` is not a number", n, l->at);
+        tc_error(l->cx, loc_of_next(l, (size_t)(p - l->at)),
+                 "`%.*s` is not a number", n, l->at);
         kind = TC_TOKEN_BAD;
     }
     push(l, kind, glued, (size_t)(p - l->at), 0, (size_t)(p - l->at));

@@ -321,6 +321,7 @@ tc_op *tc_op_clone(tc_func *f, tc_op *op)
     for (unsigned i = 0; i < op->nin; i++)
         in[i] = mapped(op->in[i]);
     tc_op *copy = tc_op_new(f, op->code, op->loc, op->nin, in, op->nregions);
+    copy->in_locs = op->in_locs;
     unsigned nattrs = tc_op_nattrs(op->code);
     if (nattrs)
         memcpy(copy->attrs, op->attrs, nattrs * sizeof *copy->attrs);

@@ -46,7 +46,8 @@ typedef enum tc_operand_kind {
 
 typedef struct tc_operand {
     tc_operand_kind kind;
-    tc_loc loc;
+    tc_loc loc;  /* of its op: an operator, a name */
+    tc_loc span; /* of all of its text; no line: loc */
     tc_value *v;
     tc_number number;
     bool is_hex;          /* 0xff: may use all bits of the type */
@@ -115,6 +116,11 @@ bool tc_parser_expect_gt(tc_parser *p) TC_MUST_CHECK;
 bool tc_parser_expected(tc_parser *p, const char *what);
 tc_loc tc_parser_loc_of(const tc_parser *p, const tc_token *t);
 tc_loc tc_parser_loc(const tc_parser *p);
+/* From token `first` to the one before the cursor, on the line of the first. */
+tc_loc tc_parser_span(const tc_parser *p, uint32_t first);
+/* The text there, for messages; `otherwise` where it is long or no text. */
+const char *tc_parser_quote(const tc_parser *p, tc_loc span,
+                            const char *otherwise);
 /* The text of a token, interned. */
 const char *tc_parser_text(const tc_parser *p, const tc_token *t);
 /* `func @`, `kernel @` or `plan @`: nothing skips over it. */
@@ -165,8 +171,10 @@ bool tc_parse_size(tc_parser *p, const tc_dim **d) TC_MUST_CHECK;
 /* ---- parse_expr.c ---- */
 
 bool tc_parse_expr(tc_parser *p, tc_operand *out) TC_MUST_CHECK;
-/* What follows an expression's first part: * 2 + 1 */
-bool tc_parse_expr_from(tc_parser *p, tc_operand *inout) TC_MUST_CHECK;
+/* What follows an expression's first part, which begins at token `first`:
+ * * 2 + 1 */
+bool tc_parse_expr_from(tc_parser *p, uint32_t first,
+                        tc_operand *inout) TC_MUST_CHECK;
 bool tc_parse_exprs(tc_parser *p, tc_operands *list) TC_MUST_CHECK;
 /* A call of any kind: @f(...), mod(...), exp2(...), cdiv(...). */
 bool tc_parser_at_call(const tc_parser *p);
@@ -179,6 +187,7 @@ tc_operand tc_operand_value(tc_value *v, tc_loc loc); /* v == NULL: poison */
 /* A size as a value: a literal, or `dim` of it. */
 tc_operand tc_operand_dim(tc_parser *p, tc_loc loc, const tc_dim *d);
 tc_operand tc_operand_poison(tc_loc loc);
+tc_loc tc_operand_span(const tc_operand *o);
 
 /* ---- parse_index.c ---- */
 
@@ -203,6 +212,8 @@ bool tc_fit_shapes(tc_parser *p, const char *what, tc_loc loc, unsigned n,
 /* Constants of a group of values that must agree (bounds of a loop). */
 bool tc_fit_alike(tc_parser *p, unsigned n, const tc_operand *ops,
                   tc_value **values) TC_MUST_CHECK;
+/* Notes where the operands of an op stand in the text. */
+void tc_parser_place(tc_parser *p, tc_op *op, const tc_operand *operands);
 /* The op with its results inserted, or NULL: reported. */
 tc_op *tc_parser_emit(tc_parser *p, tc_op *op, unsigned nstated,
                       const tc_type *const *stated);

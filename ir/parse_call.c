@@ -238,6 +238,7 @@ static tc_op *build_call(tc_parser *p, const callee *c, tc_loc loc,
     tc_op_set_word(op, "callee", c->word);
     if (a->nnames)
         tc_op_set_attr(op, "names", names_of(p, a));
+    tc_parser_place(p, op, a->in.all);
     return tc_parser_emit(p, op, parts->nstated, parts->stated);
 }
 

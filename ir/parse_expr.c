@@ -44,6 +44,11 @@ tc_operand tc_operand_value(tc_value *v, tc_loc loc)
     return (tc_operand){.kind = TC_OPERAND_VALUE, .loc = loc, .v = v};
 }
 
+tc_loc tc_operand_span(const tc_operand *o)
+{
+    return o->span.line ? o->span : o->loc;
+}
+
 static tc_operand literal(tc_loc loc, tc_number number)
 {
     return (tc_operand){
@@ -77,6 +82,7 @@ static tc_operand build(tc_parser *p, tc_opcode code, const char *pred,
     tc_op *op = tc_op_new(p->f, code, loc, n, in, 0);
     if (pred)
         tc_op_set_word(op, "pred", pred);
+    tc_parser_place(p, op, ops);
     op = tc_parser_emit(p, op, 0, NULL);
     return tc_operand_value(op ? op->out[0] : NULL, loc);
 }
@@ -459,9 +465,12 @@ static const struct infix *find_infix(const tc_parser *p, int level)
     return NULL;
 }
 
-static bool parse_infixes(tc_parser *p, int level, tc_operand *inout)
+/* `first`: the token where *inout begins. */
+static bool parse_infixes(tc_parser *p, int level, uint32_t first,
+                          tc_operand *inout)
 {
     const struct infix *infix;
+    inout->span = tc_parser_span(p, first);
     bool compared = false;
     while ((infix = find_infix(p, level))) {
         tc_loc loc = tc_parser_loc(p);
@@ -475,6 +484,7 @@ static bool parse_infixes(tc_parser *p, int level, tc_operand *inout)
         if (!parse_level(p, infix->level + 1, &right))
             return false;
         *inout = build_infix(p, infix, loc, *inout, right);
+        inout->span = tc_parser_span(p, first);
     }
     return true;
 }
@@ -486,7 +496,9 @@ static bool parse_level(tc_parser *p, int level, tc_operand *out)
                         "nested too deeply, at most %d levels",
                         TC_MAX_EXPR_DEPTH);
     p->expr_depth++;
-    bool ok = parse_prefix(p, level, out) && parse_infixes(p, level, out);
+    uint32_t first = p->at;
+    bool ok =
+        parse_prefix(p, level, out) && parse_infixes(p, level, first, out);
     p->expr_depth--;
     return ok;
 }
@@ -496,12 +508,12 @@ bool tc_parse_expr(tc_parser *p, tc_operand *out)
     return parse_level(p, LEVEL_LOOSEST, out);
 }
 
-bool tc_parse_expr_from(tc_parser *p, tc_operand *inout)
+bool tc_parse_expr_from(tc_parser *p, uint32_t first, tc_operand *inout)
 {
     while (tc_parser_is(p, TC_TOKEN_LBRACKET))
         if (!tc_parse_index(p, inout, false, tc_parser_loc(p)))
             return false;
-    return parse_infixes(p, LEVEL_LOOSEST, inout);
+    return parse_infixes(p, LEVEL_LOOSEST, first, inout);
 }
 
 bool tc_parse_exprs(tc_parser *p, tc_operands *list)

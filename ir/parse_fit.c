@@ -20,6 +20,14 @@
 #include <math.h>
 #include <string.h>
 
+void tc_parser_place(tc_parser *p, tc_op *op, const tc_operand *operands)
+{
+    tc_loc *locs = tc_arena_array(p->arena, tc_loc, op->nin);
+    for (unsigned i = 0; i < op->nin; i++)
+        locs[i] = tc_operand_span(&operands[i]);
+    op->in_locs = locs;
+}
+
 tc_op *tc_parser_emit(tc_parser *p, tc_op *op, unsigned nstated,
                       const tc_type *const *stated)
 {

@@ -24,6 +24,7 @@ typedef struct index_list {
 
 static bool parse_index_item(tc_parser *p, index_list *list, index_item *item)
 {
+    uint32_t first = p->at;
     tc_operand o = tc_operand_poison(tc_parser_loc(p));
     if (tc_parser_accept(p, TC_TOKEN_COLON)) {
         item->kind = INDEX_ALL;
@@ -40,6 +41,7 @@ static bool parse_index_item(tc_parser *p, index_list *list, index_item *item)
                 return false;
         }
     }
+    o.span = tc_parser_span(p, first);
     tc_operands_add(p, &list->offsets, o);
     return true;
 }
@@ -47,8 +49,7 @@ static bool parse_index_item(tc_parser *p, index_list *list, index_item *item)
 static bool parse_index_list(tc_parser *p, index_list *list)
 {
     memset(list, 0, sizeof *list);
-    list->loc = tc_parser_loc(p);
-    p->at++;
+    uint32_t first = p->at++;
     do {
         if (list->n == 2 * TC_MAX_RANK)
             return tc_error(p->cx, tc_parser_loc(p), "more than %d indices",
@@ -56,7 +57,9 @@ static bool parse_index_list(tc_parser *p, index_list *list)
         if (!parse_index_item(p, list, &list->items[list->n++]))
             return false;
     } while (tc_parser_accept(p, TC_TOKEN_COMMA));
-    return tc_parser_expect(p, TC_TOKEN_RBRACKET);
+    bool ok = tc_parser_expect(p, TC_TOKEN_RBRACKET);
+    list->loc = tc_parser_span(p, first);
+    return ok;
 }
 
 /* %m[:, none] */
@@ -84,17 +87,17 @@ static tc_operand index_tile(tc_parser *p, tc_value *v, const index_list *list)
 }
 
 /* %t[%z, %m0 +: BM] is a block, %t[%i, %j] a gather. */
-static tc_operand index_tensor(tc_parser *p, tc_value *v, index_list *list,
-                               tc_loc loc)
+static tc_operand index_tensor(tc_parser *p, const tc_operand *tensor,
+                               index_list *list, tc_loc loc)
 {
     if (list->nvalues != list->n) {
         tc_error(p->cx, list->loc,
                  "%s is indexed with offsets, found `:` or `none`",
-                 tc_type_name(p->cx, v->type));
+                 tc_type_name(p->cx, tensor->v->type));
         return tc_operand_poison(loc);
     }
     tc_operands ops = {0};
-    tc_operands_add(p, &ops, tc_operand_value(v, loc));
+    tc_operands_add(p, &ops, *tensor);
     for (unsigned i = 0; i < list->n; i++)
         tc_operands_add(p, &ops, list->offsets.all[i]);
     tc_opcode code = list->nsides ? TC_BLOCK : TC_GATHER;
@@ -107,6 +110,7 @@ static tc_operand index_tensor(tc_parser *p, tc_value *v, index_list *list,
         sides[i] = list->items[i].side;
     if (code == TC_BLOCK)
         tc_op_set_dims(op, "sides", list->n, sides);
+    tc_parser_place(p, op, ops.all);
     op = tc_parser_emit(p, op, 0, NULL);
     return tc_operand_value(op ? op->out[0] : NULL, loc);
 }
@@ -118,6 +122,8 @@ bool tc_parse_index(tc_parser *p, tc_operand *o, bool is_block, tc_loc loc)
         return false;
     if (o->kind == TC_OPERAND_POISON)
         return true;
+    if (tc_loc_is(loc, list.loc))
+        loc = list.loc;
     tc_kind kind = o->kind == TC_OPERAND_VALUE ? o->v->type->kind : TC_I32;
     const char *got = o->kind == TC_OPERAND_VALUE
                           ? tc_type_name(p->cx, o->v->type)
@@ -128,7 +134,7 @@ bool tc_parse_index(tc_parser *p, tc_operand *o, bool is_block, tc_loc loc)
                  "+: side` for at least one dim");
         *o = tc_operand_poison(loc);
     } else if (kind == TC_TENSOR) {
-        *o = index_tensor(p, o->v, &list, loc);
+        *o = index_tensor(p, o, &list, loc);
     } else if (kind == TC_TILE && !is_block) {
         *o = index_tile(p, o->v, &list);
     } else {

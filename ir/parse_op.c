@@ -167,6 +167,7 @@ static tc_op *finish(tc_parser *p, tc_op_parts *parts)
         parts->code = TC_SPLAT;
     tc_op *op = tc_op_new(p->f, parts->code, parts->loc, parts->in.n, in, 0);
     tc_parts_apply_attrs(parts, op);
+    tc_parser_place(p, op, parts->in.all);
     return tc_parser_emit(p, op, parts->nstated, parts->stated);
 }
 

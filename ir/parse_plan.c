@@ -123,6 +123,7 @@ static tc_op *build_launch(tc_parser *p, const tc_func *kernel, tc_loc loc,
     if (!kernel || !fit_arguments(p, kernel, list, in))
         return NULL;
     tc_op *op = tc_op_new(p->f, TC_LAUNCH, loc, list->n, in, 0);
+    tc_parser_place(p, op, list->all);
     tc_op_set_word(op, "callee",
                    tc_arena_printf(p->arena, "@%s", kernel->name));
     if (b->n) {

@@ -157,6 +157,17 @@ static bool parse_for_head(tc_parser *p, for_head *h)
            tc_parse_expr(p, &h->bounds[1]) && parse_for_clauses(p, h);
 }
 
+/* In the order of the op. */
+static const tc_operand *operands_of(tc_parser *p, const for_head *h)
+{
+    tc_operands list = {0};
+    for (unsigned i = 0; i < 3; i++)
+        tc_operands_add(p, &list, h->bounds[i]);
+    for (unsigned i = 0; i < h->carried.inits.n; i++)
+        tc_operands_add(p, &list, h->carried.inits.all[i]);
+    return list.all;
+}
+
 static bool parse_for_body(tc_parser *p, for_head *h, tc_outcome *out)
 {
     unsigned n = h->carried.inits.n;
@@ -166,6 +177,7 @@ static bool parse_for_body(tc_parser *p, for_head *h, tc_outcome *out)
     /* With poison among the operands the body is read for its errors only. */
     tc_op *op = tc_op_new(p->f, TC_FOR, h->loc, ok ? 3 + n : 0, in, 1);
     tc_parts_apply_attrs(&h->parts, op);
+    tc_parser_place(p, op, operands_of(p, h));
     tc_region *body = op->regions[0];
     unsigned mark = tc_scope_open(p);
     define_arg(p, body, h->i, in[0] ? in[0]->type : NULL);
@@ -220,6 +232,7 @@ bool tc_parse_if(tc_parser *p, unsigned nnames, tc_outcome *out)
         return false;
     tc_value *c = tc_fit_value(p, &condition, NULL);
     tc_op *op = tc_op_new(p->f, TC_IF, loc, c ? 1 : 0, &c, 2);
+    tc_parser_place(p, op, &condition);
     if (tc_parser_accept_word(p, "speculatable"))
         tc_op_set_attr(op, "speculatable",
                        (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
@@ -254,6 +267,7 @@ bool tc_parse_while(tc_parser *p, tc_outcome *out)
     tc_value **in = tc_arena_array(p->arena, tc_value *, n);
     bool ok = fit_carried(p, c, in);
     tc_op *op = tc_op_new(p->f, TC_WHILE, loc, ok ? n : 0, in, 2);
+    tc_parser_place(p, op, c->inits.all);
     /* The second region sees what the first one computed. */
     unsigned mark = tc_scope_open(p);
     define_carried(p, op->regions[0], c, in);
@@ -338,6 +352,7 @@ bool tc_parse_reduce(tc_parser *p, tc_op_parts *parts, tc_outcome *out)
               tc_fit_op(p, TC_REDUCE, parts->loc, &parts->in, NULL, in);
     tc_op *op = tc_op_new(p->f, TC_REDUCE, parts->loc, ok ? parts->in.n : 0, in,
                           region);
+    tc_parser_place(p, op, parts->in.all);
     unsigned failed = p->nfailed;
     if ((region && !parse_reduce_region(p, op->regions[0])) ||
         !tc_parse_stated(p, parts))

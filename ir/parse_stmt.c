@@ -73,12 +73,13 @@ static bool parse_expr(tc_parser *p, tc_outcome *out)
 static bool parse_call(tc_parser *p, tc_outcome *out)
 {
     tc_loc loc = tc_parser_loc(p);
+    uint32_t first = p->at;
     if (!tc_parse_call(p, out))
         return false;
     if (!out->poison && out->n != 1)
         return true;
     tc_operand o = tc_operand_value(out->poison ? NULL : out->values[0], loc);
-    return tc_parse_expr_from(p, &o) && finish_expr(p, &o, out);
+    return tc_parse_expr_from(p, first, &o) && finish_expr(p, &o, out);
 }
 
 static bool is_word_of_expr(tc_opcode code)

@@ -98,16 +98,51 @@ bool tc_parser_expected(tc_parser *p, const char *what)
                     found(p, t));
 }
 
+/* The column behind the token. */
+static uint32_t end_of(const tc_token *t)
+{
+    bool sigil = t->kind == TC_TOKEN_VALUE || t->kind == TC_TOKEN_FUNC;
+    return t->col + t->len + sigil + (t->kind == TC_TOKEN_STRING ? 2 : 0);
+}
+
 tc_loc tc_parser_loc_of(const tc_parser *p, const tc_token *t)
 {
     if (!p->tokens.file)
         return p->where;
-    return (tc_loc){p->tokens.file, t->line, t->col};
+    return (tc_loc){p->tokens.file, t->line, t->col, end_of(t)};
 }
 
 tc_loc tc_parser_loc(const tc_parser *p)
 {
     return tc_parser_loc_of(p, tc_parser_peek(p, 0));
+}
+
+tc_loc tc_parser_span(const tc_parser *p, uint32_t first)
+{
+    const tc_token *t = &p->tokens.all[first];
+    tc_loc span = tc_parser_loc_of(p, t);
+    uint32_t last = p->at > first ? p->at - 1 : first;
+    while (p->tokens.all[last].line != t->line)
+        last--;
+    if (p->tokens.file)
+        span.end = end_of(&p->tokens.all[last]);
+    return span;
+}
+
+const char *tc_parser_quote(const tc_parser *p, tc_loc span,
+                            const char *otherwise)
+{
+    enum { LONGEST = 32 };
+    const tc_token *t = p->tokens.all;
+    if (!p->tokens.file || span.file != p->tokens.file ||
+        span.end <= span.col || span.end - span.col > LONGEST)
+        return otherwise;
+    while (t->kind != TC_TOKEN_END &&
+           (t->line != span.line || t->col != span.col))
+        t++;
+    bool sigil = t->kind == TC_TOKEN_VALUE || t->kind == TC_TOKEN_FUNC;
+    return tc_arena_printf(p->arena, "%.*s", (int)(span.end - span.col),
+                           p->tokens.text + t->at - sigil);
 }
 
 const char *tc_parser_text(const tc_parser *p, const tc_token *t)

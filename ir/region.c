@@ -14,6 +14,12 @@ tc_context *tc_op_context(const tc_op *op)
     return op->func->module->cx;
 }
 
+tc_loc tc_op_in_loc(const tc_op *op, unsigned i)
+{
+    bool known = op->in_locs && i < op->nin && op->in_locs[i].line;
+    return known ? op->in_locs[i] : op->loc;
+}
+
 const char *tc_op_in_type(const tc_op *op, unsigned i)
 {
     return tc_type_name(tc_op_context(op), op->in[i]->type);

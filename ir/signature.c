@@ -100,7 +100,7 @@ static bool check_operand(const tc_op *op, unsigned i, char letter)
         if ((k == TC_I32 || k == TC_I64) &&
             tc_type_same_shape(got, op->in[0]->type))
             return true;
-        return tc_error(cx, op->loc,
+        return tc_error(cx, tc_op_in_loc(op, i),
                         "%s: operand %u is %s, expected i32 or i64 in the "
                         "shape of %s",
                         tc_op_name(op), i, tc_op_in_type(op, i),
@@ -113,13 +113,13 @@ static bool check_operand(const tc_op *op, unsigned i, char letter)
                    ? tc_type_with_layout(cx, want, got->layout)
                    : want;
     if (want && want != got)
-        return tc_error(cx, op->loc, "%s: operand %u is %s, expected %s",
-                        tc_op_name(op), i, tc_op_in_type(op, i),
-                        tc_type_name(cx, want));
+        return tc_error(cx, tc_op_in_loc(op, i),
+                        "%s: operand %u is %s, expected %s", tc_op_name(op), i,
+                        tc_op_in_type(op, i), tc_type_name(cx, want));
     if (!want && !is_of_kind(letter, got))
-        return tc_error(cx, op->loc, "%s: operand %u is %s, expected %s",
-                        tc_op_name(op), i, tc_op_in_type(op, i),
-                        expected_of(letter));
+        return tc_error(cx, tc_op_in_loc(op, i),
+                        "%s: operand %u is %s, expected %s", tc_op_name(op), i,
+                        tc_op_in_type(op, i), expected_of(letter));
     return true;
 }
 

@@ -77,9 +77,9 @@ static bool check_handed_type(const tc_verifier *v, const tc_op *op, unsigned i,
                               const tc_type *want, const char *to)
 {
     return op->in[i]->type == want ||
-           tc_error(v->cx, op->loc, "%s: value %u is %s, expected %s for %s",
-                    tc_op_name(op), i, type_name(v, op->in[i]->type),
-                    type_name(v, want), to);
+           tc_error(v->cx, tc_op_in_loc(op, i),
+                    "%s: value %u is %s, expected %s for %s", tc_op_name(op), i,
+                    type_name(v, op->in[i]->type), type_name(v, want), to);
 }
 
 static bool check_return(const tc_verifier *v, const tc_op *op)
@@ -214,7 +214,8 @@ static bool check_for(const tc_verifier *v, const tc_op *op)
     const tc_op *step = op->in[2]->def;
     if (step && step->code == TC_CONST &&
         step->attrs[0].kind == TC_ATTR_NUMBER && step->attrs[0].number.i <= 0)
-        ok = tc_error(v->cx, op->loc, "for: step is %lld, expected more than 0",
+        ok = tc_error(v->cx, tc_op_in_loc(op, 2),
+                      "for: step is %lld, expected more than 0",
                       (long long)step->attrs[0].number.i);
     if (tc_op_has_attr(op, "stages") && tc_op_int(op, "stages") < 1)
         ok = tc_error(v->cx, op->loc, "for: stages is %lld, expected 1 or more",
@@ -442,8 +443,9 @@ bool tc_verify_follow(const tc_verifier *v, const tc_op *op, unsigned first)
         bool is_step = i == first + 2;
         if (is_step ? t->kind != TC_I32
                     : t->kind != TC_PTR || t->elem->kind != TC_I32)
-            return tc_error(v->cx, op->loc, "%s: operand %u is %s, expected %s",
-                            tc_op_name(op), i, tc_type_name(v->cx, t),
+            return tc_error(v->cx, tc_op_in_loc(op, i),
+                            "%s: operand %u is %s, expected %s", tc_op_name(op),
+                            i, tc_type_name(v->cx, t),
                             is_step ? "i32" : "ptr<i32>");
     }
     return true;
@@ -527,7 +529,7 @@ static bool check_print(const tc_verifier *v, const tc_op *op)
     for (unsigned i = 0; i < op->nin; i++) {
         const tc_type *t = op->in[i]->type;
         if (t->kind != TC_TILE && !tc_type_is_scalar(t))
-            ok = tc_error(v->cx, op->loc,
+            ok = tc_error(v->cx, tc_op_in_loc(op, i),
                           "print: operand %u is %s, expected a scalar or a "
                           "tile",
                           i, tc_type_name(v->cx, t));

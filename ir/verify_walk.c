@@ -111,7 +111,7 @@ static bool check_operand(tc_verifier *v, const tc_op *op, unsigned i)
                        "value",
                        tc_op_name(op), i, describe(v, value));
     if (value->data != v) {
-        ok = tc_error(v->cx, op->loc,
+        ok = tc_error(v->cx, tc_op_in_loc(op, i),
                       "%s: operand %u (%s) cannot be used here: %s",
                       tc_op_name(op), i, describe(v, value),
                       why_not_visible(v, value, op));

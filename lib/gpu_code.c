@@ -451,7 +451,9 @@ static tc_loc find_place(const tc_context *cx, const cJSON *place)
     const char *file = string_at(place, 0);
     for (unsigned i = 0; i < cx->nsources; i++)
         if (strcmp(cx->sources[i].name, file) == 0)
-            return (tc_loc){i + 1, number_at(place, 1), number_at(place, 2)};
+            return (tc_loc){.file = i + 1,
+                            .line = number_at(place, 1),
+                            .col = number_at(place, 2)};
     return (tc_loc){0};
 }
 

@@ -45,6 +45,7 @@ static tilec_diagnostic *copy_diags(tc_arena *a, const tc_context *cx,
             d->file = tc_arena_string(a, source->name);
             d->line = from->loc.line;
             d->column = from->loc.col;
+            d->end_column = from->loc.end;
             d->source = copy_line(a, source, d->line);
         }
         d->notes = copy_diags(a, cx, from->notes);

@@ -139,7 +139,7 @@ static const tc_mod_arg *given(const tc_mod_node *use, const char *name)
 
 static tc_loc arg_loc(const struct composer *c, const tc_mod_arg *a)
 {
-    return (tc_loc){c->e->source, 1, (uint32_t)(a->at - c->e->text) + 1};
+    return tc_mod_place(c->e, a->at, strlen(a->name));
 }
 
 static bool check_value(struct composer *c, const tc_mod_node *use,

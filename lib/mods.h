@@ -36,6 +36,8 @@ bool tc_mods_parse(tc_job *job, tc_mod_kind kind, const char *text,
 const char *tc_mod_name(const tc_mod_node *use);
 const char *tc_mod_file(const tc_mod_node *use);
 tc_loc tc_mod_loc(const tc_mod_expr *e, const tc_mod_node *use);
+/* Of n bytes of the expression. */
+tc_loc tc_mod_place(const tc_mod_expr *e, const char *at, size_t n);
 
 /* A captured scalar whose value the expression gives. */
 typedef struct tc_mod_value {

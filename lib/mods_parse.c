@@ -22,9 +22,16 @@ struct parser {
     unsigned depth;
 };
 
+tc_loc tc_mod_place(const tc_mod_expr *e, const char *at, size_t n)
+{
+    uint32_t col = (uint32_t)(at - e->text) + 1;
+    return (tc_loc){
+        .file = e->source, .line = 1, .col = col, .end = col + (uint32_t)n};
+}
+
 static tc_loc here(const struct parser *p, const char *at)
 {
-    return (tc_loc){p->e->source, 1, (uint32_t)(at - p->e->text) + 1};
+    return tc_mod_place(p->e, at, strcspn(at, " \t,|&()"));
 }
 
 static bool expected(struct parser *p, const char *what)
@@ -275,5 +282,5 @@ const char *tc_mod_file(const tc_mod_node *use)
 
 tc_loc tc_mod_loc(const tc_mod_expr *e, const tc_mod_node *use)
 {
-    return (tc_loc){e->source, 1, (uint32_t)(use->at - e->text) + 1};
+    return tc_mod_place(e, use->at, strlen(use->name));
 }

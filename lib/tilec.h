@@ -153,6 +153,7 @@ struct tilec_diagnostic {
     uint32_t line, column; /* from 1, columns in bytes */
     const char *source;    /* the text of that line, without its end; or NULL */
     const tilec_diagnostic *notes; /* a list through next */
+    uint32_t end_column; /* behind the range in that line; 0: not known */
 };
 
 /* Diagnostics of the latest compile in the order they arose; a list that

@@ -143,13 +143,13 @@ static bool check_round_trip(struct run *r, const char *pass)
     const char *name = tc_arena_printf(&r->scratch, "<text after %s>", pass);
     uint32_t source = tc_source_add(r->cx, name, text, strlen(text));
     tc_module *copy = r->copy = tc_module_new(r->cx);
-    tc_loc start = {source, 1, 1};
+    tc_loc start = {source, 1, 1, 0};
     bool ok = tc_parse(copy, source);
     if (!ok)
         tc_note(r->cx, start, "the text after pass `%s` does not parse", pass);
     const char *again = ok ? print_module(&r->scratch, copy) : NULL;
     if (ok && strcmp(text, again) != 0) {
-        tc_loc at = {source, differing_line(text, again), 1};
+        tc_loc at = {source, differing_line(text, again), 1, 0};
         ok = tc_error(r->cx, at,
                       "round trip after pass `%s`: the text parses to a "
                       "different program",

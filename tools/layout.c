@@ -286,7 +286,7 @@ static bool read_bits(view *v)
 static bool read_layout(view *v)
 {
     size_t len = strlen(v->text), used;
-    tc_loc loc = {tc_source_add(v->cx, "layout", v->text, len), 1, 1};
+    tc_loc loc = {tc_source_add(v->cx, "layout", v->text, len), 1, 1, 0};
     v->l = tc_layout_parse(v->cx, v->text, len, v->rank, v->shape, v->bits, loc,
                            &used);
     if (v->l && used < len) {

@@ -45,21 +45,31 @@ static const char *find_line(const tc_source *s, uint32_t line, size_t *n)
     return at;
 }
 
-/* Blank up to the column: tabs stay, other characters become a blank each
- * (bytes 10xxxxxx continue a UTF-8 character). */
+/* Bytes 10xxxxxx continue a UTF-8 character. */
+static bool begins_character(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+/* Blank up to the column: tabs stay, other characters become a blank each;
+ * then ^, and ~ for each further character before the column `end`. */
 static void put_caret(FILE *out, const char *line, size_t n, uint32_t col,
-                      bool color)
+                      uint32_t end, bool color)
 {
     for (size_t i = 0; i + 1 < col && i < n; i++)
-        if (((unsigned char)line[i] & 0xc0) != 0x80)
+        if (begins_character(line[i]))
             fputc(line[i] == '\t' ? '\t' : ' ', out);
-    fprintf(out, "%s^%s\n", color ? "\033[1;32m" : "", color ? RESET : "");
+    fprintf(out, "%s^", color ? "\033[1;32m" : "");
+    for (size_t i = col; i + 1 < end && i < n; i++)
+        if (begins_character(line[i]))
+            fputc('~', out);
+    fprintf(out, "%s\n", color ? RESET : "");
 }
 
 /* A diagnostic of either kind; file NULL: at no place; line NULL: no text. */
 struct shown {
     const char *file, *message, *pass, *text;
-    uint32_t line, col;
+    uint32_t line, col, end;
     size_t length; /* of text */
     int severity;
     bool missed;
@@ -100,7 +110,7 @@ static void put_text(FILE *out, const struct shown *d, bool color)
         n--;
     fprintf(out, "%.*s\n", (int)n, d->text);
     if (d->col)
-        put_caret(out, d->text, n, d->col, color);
+        put_caret(out, d->text, n, d->col, d->end, color);
 }
 
 /* An object of one diagnostic without its notes. NULL: out of memory. */
@@ -144,6 +154,7 @@ static struct shown shown_of(const tc_context *cx, const tc_diag *d)
         shown.file = s->name;
         shown.line = d->loc.line;
         shown.col = d->loc.col;
+        shown.end = d->loc.end;
         if (d->loc.line)
             shown.text = find_line(s, d->loc.line, &shown.length);
     }
@@ -210,6 +221,7 @@ static struct shown shown_of_public(const tilec_diagnostic *d)
                           .text = d->source,
                           .line = d->line,
                           .col = d->column,
+                          .end = d->end_column,
                           .length = d->source ? strlen(d->source) : 0,
                           .severity = (int)d->severity,
                           .missed = d->missed};

@@ -4,7 +4,7 @@
  *
  *   matmul.tile:12:8: error: dot: operands are ..., expected ...
  *     %acc = dot %a, %b
- *            ^
+ *            ^~~
  *   matmul.tile:3:1: note: ...
  */
 #ifndef TOOL_RENDER_H

@@ -196,7 +196,7 @@ static char *program_text(const suite *s, bool lanes)
 /* The same ops on scalar arguments, for the reference. */
 static void build_references(tc_module *m, suite *s)
 {
-    tc_loc nowhere = {0, 0, 0};
+    tc_loc nowhere = {0, 0, 0, 0};
     tc_func *f = tc_func_new(m, "reference", false, nowhere);
     tc_func_append(m, f);
     const tc_type *type = tc_type_scalar(m->cx, (tc_kind)s->type);

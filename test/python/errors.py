@@ -66,7 +66,7 @@ func @mine(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {
         self.assertEqual((d.file, d.line, d.column), ("mask_mod", 4, 16))
         self.assertEqual(str(e).splitlines(), [
             "mask_mod:4:16: error: %z is not defined",
-            "    return %k <= %z", "                 ^"])
+            "    return %k <= %z", "                 ^~"])
         self.refused("is a mask function, expected a score function", Q, Q, Q,
                      score_mod="causal")
         self.refused("cannot be read", Q, Q, Q, mask_mod="none.tile@f")

@@ -167,7 +167,7 @@ END_TEST
 
 START_TEST(test_diagnostics_in_order)
 {
-    tc_loc loc = {1, 2, 3};
+    tc_loc loc = {1, 2, 3, 0};
     ck_assert(!tc_error(cx, loc, "add: operand %d", 1));
     tc_warning(cx, nowhere, "odd");
     tc_note(cx, nowhere, "first");

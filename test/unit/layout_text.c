@@ -40,7 +40,7 @@ static const tc_layout *parse(const char *text, unsigned rank,
 {
     size_t used = 0;
     const tc_layout *l = tc_layout_parse(cx, text, strlen(text), rank, shape,
-                                         bits, (tc_loc){1, 1, 1}, &used);
+                                         bits, (tc_loc){1, 1, 1, 0}, &used);
     if (l)
         ck_assert_uint_eq(used, strlen(text));
     return l;

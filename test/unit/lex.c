@@ -224,7 +224,7 @@ END_TEST
 
 START_TEST(a_text_without_a_file_reports_at_the_given_place)
 {
-    tc_loc where = {7, 8, 9};
+    tc_loc where = {7, 8, 9, 0};
     tc_lex(cx, &arena, 0, "  $", 3, where);
     ck_assert_uint_eq(cx->diags->loc.file, 7);
     ck_assert_uint_eq(cx->diags->loc.line, 8);

@@ -140,7 +140,7 @@ END_TEST
 
 START_TEST(a_type_alone)
 {
-    tc_loc at = {1, 2, 3};
+    tc_loc at = {1, 2, 3, 0};
     const tc_type *t = tc_type_parse(cx, "tile<64x32xbf16>", at);
     ck_assert_ptr_nonnull(t);
     ck_assert_str_eq(tc_type_name(cx, t), "tile<64x32 x bf16>");

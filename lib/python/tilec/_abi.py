@@ -64,7 +64,7 @@ tilec_diagnostic._fields_ = [
     ("message", C.c_char_p), ("pass", C.c_char_p), ("missed", C.c_int),
     ("file", C.c_char_p),
     ("line", C.c_uint32), ("column", C.c_uint32), ("source", C.c_char_p),
-    ("notes", C.POINTER(tilec_diagnostic))]
+    ("notes", C.POINTER(tilec_diagnostic)), ("end_column", C.c_uint32)]
 
 
 class tilec_context_options(C.Structure):

@@ -21,6 +21,7 @@ class Diagnostic:
     column: int = 0  # from 1, in bytes
     source: typing.Optional[str] = None  # the text of that line
     notes: typing.Tuple["Diagnostic", ...] = ()
+    end_column: int = 0  # behind the range in that line; 0: not known
 
     def __str__(self):
         where = ("%s:%d:%d: " % (self.file, self.line, self.column)
@@ -31,7 +32,11 @@ class Diagnostic:
             before = self.source.encode()[:max(self.column - 1, 0)].decode(
                 errors="replace")
             pad = "".join(c if c == "\t" else " " for c in before)
-            lines += ["  " + self.source, "  " + pad + "^"]
+            end = max(self.end_column, self.column) - 1
+            under = self.source.encode()[max(self.column - 1, 0):end].decode(
+                errors="replace")
+            lines += ["  " + self.source,
+                      "  " + pad + "^" + "~" * (len(under) - 1)]
         return "\n".join(lines + [str(note) for note in self.notes])
 
 
@@ -66,7 +71,8 @@ def diagnostics_of(first):
         c = d.contents
         found.append(Diagnostic(
             _SEVERITIES[c.severity], _text(c.message), _text(c.file), c.line,
-            c.column, _text(c.source), tuple(diagnostics_of(c.notes))))
+            c.column, _text(c.source), tuple(diagnostics_of(c.notes)),
+            c.end_column))
         d = c.next
     return found
 

@@ -172,6 +172,7 @@ START_TEST(diagnostics_are_located_and_start_afresh)
     ck_assert_str_eq(d->file, "test.tile");
     ck_assert_uint_eq(d->line, 2);
     ck_assert_uint_eq(d->column, 8);
+    ck_assert_uint_eq(d->end_column, 12);
     ck_assert_str_eq(d->source, "  %x = nope");
     k = api_scale_kernel(cx);
     ck_assert_ptr_null(tilec_diagnostics(cx));
