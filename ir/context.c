@@ -212,16 +212,57 @@ static size_t distance(const char *a, const char *b)
     return d[na][nb];
 }
 
+enum { SHORT = 6 }; /* Of shorter names a letter may be wrong. */
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+/* A letter of a short name is much: `rand` is not `and`. */
+static bool may_be_typo(const char *got, const char *name)
+{
+    return strlen(got) >= SHORT || lower(*got) == lower(*name) ||
+           (*got && got[0] == name[1] && got[1] == name[0]);
+}
+
+/* The letters that both begin with, where that is one of them whole and what
+ * the other has more is an ending; else 0. */
+static size_t common_stem(const char *got, const char *name)
+{
+    enum { STEM = 3, ENDING = 4 };
+    size_t n = 0;
+    while (got[n] && got[n] == name[n])
+        n++;
+    bool stem = !name[n] ? strlen(got + n) <= ENDING : !got[n];
+    return stem && n >= STEM ? n : 0;
+}
+
+static const char *nearest_stem(const char *got, const char *const *names,
+                                size_t n)
+{
+    const char *nearest = NULL;
+    size_t best = 0;
+    for (size_t i = 0; i < n; i++)
+        if (common_stem(got, names[i]) > best) {
+            best = common_stem(got, names[i]);
+            nearest = names[i];
+        }
+    return nearest;
+}
+
 const char *tc_nearest_name(const char *got, const char *const *names, size_t n)
 {
     const char *nearest = NULL;
-    size_t best = strlen(got) / 3 + 2; /* one more than what counts as near */
+    size_t len = strlen(got);
+    size_t best = (len < SHORT ? 1 : len / 3) + 1; /* one more than is near */
     for (size_t i = 0; i < n; i++) {
         size_t far = distance(got, names[i]);
-        if (far < best && far < strlen(names[i])) {
+        if (far < best && far < strlen(names[i]) &&
+            may_be_typo(got, names[i])) {
             best = far;
             nearest = names[i];
         }
     }
-    return nearest;
+    return nearest ? nearest : nearest_stem(got, names, n);
 }

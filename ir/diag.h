@@ -98,7 +98,9 @@ void tc_missed(tc_context *cx, tc_loc loc, const char *pass, const char *fmt,
 void tc_diags_clear(tc_context *cx);
 
 /* The name among `names` nearest to `got`, for "did you mean"; NULL when none
- * is near (more than a third of its letters differ). */
+ * is near. Near are names that differ by a letter, long ones by a third of
+ * their letters (a swap of neighbours is one), and short ones begin alike; else
+ * a name that goes on as the other one ends: pad and padding. */
 const char *tc_nearest_name(const char *got, const char *const *names,
                             size_t n);
 

@@ -19,7 +19,8 @@ typedef struct lexer {
     uint32_t line;
     tc_loc where;
     shape_mode shape;
-    unsigned parens; /* open ones in the shape */
+    unsigned parens;              /* open ones in the shape */
+    bool has_semicolon, has_hash; /* reported: once is enough */
 } lexer;
 
 /* Longest first. */
@@ -154,6 +155,45 @@ static void push(lexer *l, tc_token_kind kind, bool glued, size_t len,
     l->at += len;
 }
 
+static void skip_line(lexer *l)
+{
+    const char *eol = memchr(l->at, '\n', (size_t)(l->end - l->at));
+    l->at = eol ? eol : l->end;
+}
+
+/* Layouts begin with `#` too, behind a comma or a parenthesis. */
+static bool at_hash_comment(const lexer *l)
+{
+    const tc_token *last = l->out.n ? &l->out.all[l->out.n - 1] : NULL;
+    bool inside =
+        last && (last->kind == TC_TOKEN_COMMA || last->kind == TC_TOKEN_LPAREN);
+    return *l->at == '#' && (!is_letter(peek(l, 1)) ||
+                             (!inside && (!last || last->line != l->line)));
+}
+
+/* `;` and `# ...`, which are blanks of other languages; true if there was one:
+ * reported, and read as a blank. */
+static bool skip_foreign_blank(lexer *l)
+{
+    if (*l->at == ';') {
+        if (!l->has_semicolon)
+            tc_error(l->cx, loc_here(l),
+                     "unexpected character `;`: statements need none between "
+                     "them");
+        l->has_semicolon = true;
+        l->at++;
+        return true;
+    }
+    if (!at_hash_comment(l))
+        return false;
+    if (!l->has_hash)
+        tc_error(l->cx, loc_here(l),
+                 "unexpected character `#`: comments begin with `//`");
+    l->has_hash = true;
+    skip_line(l);
+    return true;
+}
+
 /* True if there was any. */
 static bool skip_blanks(lexer *l)
 {
@@ -166,9 +206,8 @@ static bool skip_blanks(lexer *l)
         } else if (c == ' ' || c == '\t' || c == '\r') {
             l->at++;
         } else if (c == '/' && peek(l, 1) == '/') {
-            const char *eol = memchr(l->at, '\n', (size_t)(l->end - l->at));
-            l->at = eol ? eol : l->end;
-        } else {
+            skip_line(l);
+        } else if (!skip_foreign_blank(l)) {
             break;
         }
     }
@@ -329,6 +368,15 @@ static void lex_string(lexer *l, bool glued)
     push(l, ok ? TC_TOKEN_STRING : TC_TOKEN_BAD, glued, len, 1, n - 1);
 }
 
+/* From a `'` to the next one on the line. */
+static size_t quoted_length(const lexer *l)
+{
+    size_t n = 1, left = (size_t)(l->end - l->at);
+    while (n < left && l->at[n] != '\'' && l->at[n] != '\n')
+        n++;
+    return n < left && l->at[n] == '\'' ? n + 1 : 1;
+}
+
 static void lex_unknown(lexer *l, bool glued)
 {
     size_t n = tc_utf8_length(l->at, (size_t)(l->end - l->at));
@@ -336,8 +384,10 @@ static void lex_unknown(lexer *l, bool glued)
         tc_error(l->cx, loc_here(l), "unexpected byte 0x%02x",
                  (unsigned char)*l->at);
     else
-        tc_error(l->cx, loc_here(l), "unexpected character `%.*s`", (int)n,
-                 l->at);
+        tc_error(l->cx, loc_here(l), "unexpected character `%.*s`%s", (int)n,
+                 l->at, *l->at == '\'' ? ": texts are written \"..\"" : "");
+    if (*l->at == '\'')
+        n = quoted_length(l);
     push(l, TC_TOKEN_BAD, glued, n ? n : 1, 0, n ? n : 1);
 }
 
@@ -416,6 +466,23 @@ static void lex_token(lexer *l, bool glued)
         lex_punctuation(l, glued);
 }
 
+uint32_t tc_token_end(const tc_token *t)
+{
+    bool sigil = t->kind == TC_TOKEN_VALUE || t->kind == TC_TOKEN_FUNC;
+    return t->col + t->len + sigil + (t->kind == TC_TOKEN_STRING ? 2 : 0);
+}
+
+/* The end stands behind the last token, not on an empty line after it. */
+static void push_end(lexer *l)
+{
+    push(l, TC_TOKEN_END, false, 0, 0, 0);
+    if (l->out.n == 1)
+        return;
+    tc_token *end = &l->out.all[l->out.n - 1];
+    end->line = end[-1].line;
+    end->col = tc_token_end(&end[-1]);
+}
+
 tc_tokens tc_lex(tc_context *cx, tc_arena *a, uint32_t file, const char *text,
                  size_t len, tc_loc where)
 {
@@ -440,6 +507,6 @@ tc_tokens tc_lex(tc_context *cx, tc_arena *a, uint32_t file, const char *text,
             break;
         lex_token(&l, glued);
     }
-    push(&l, TC_TOKEN_END, false, 0, 0, 0);
+    push_end(&l);
     return l.out;
 }

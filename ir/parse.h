@@ -12,6 +12,7 @@
  *   parse.c         modules, functions, kernels, their parameters
  *   parse_token.c   the cursor on the tokens, skipping after an error
  *   parse_scope.c   names of values; suggestions
+ *   parse_unknown.c names that mean nothing, and what may be meant
  *   parse_type.c    types and sizes
  *   parse_expr.c    infix expressions, literals
  *   parse_index.c   indexing
@@ -92,7 +93,8 @@ typedef struct tc_parser {
     tc_builder b;
     tc_scope scope;
     unsigned expr_depth, region_depth, type_depth, size_ops;
-    unsigned nfailed; /* statements without a result, for an error */
+    unsigned nfailed;      /* statements without a result, for an error */
+    const tc_token *ended; /* where a region ended too early: said once */
     /* What the region's terminator hands over, as far as known: types for
      * literals. */
     unsigned nyields;
@@ -110,6 +112,8 @@ bool tc_parser_accept(tc_parser *p, tc_token_kind kind);
 bool tc_parser_accept_word(tc_parser *p, const char *word);
 bool tc_parser_expect(tc_parser *p, tc_token_kind kind) TC_MUST_CHECK;
 bool tc_parser_expect_word(tc_parser *p, const char *word) TC_MUST_CHECK;
+/* The `}` of the `{` that token `open` is. */
+bool tc_parser_expect_brace(tc_parser *p, uint32_t open) TC_MUST_CHECK;
 /* A `>`, which may be the beginning of `>>`. */
 bool tc_parser_expect_gt(tc_parser *p) TC_MUST_CHECK;
 /* Reports "expected WHAT, found ...", false. */
@@ -148,12 +152,23 @@ const char *tc_scope_hint(tc_parser *p, const tc_token *name);
 /* "; did you mean `exp2`?" or "", for the end of a message. */
 const char *tc_did_you_mean(tc_parser *p, const char *got, unsigned n,
                             const char *const *names);
+/* Is a value of that name visible? */
+bool tc_scope_has(tc_parser *p, const tc_token *name);
 /* The compile-time parameter of the function, or NULL. */
 const tc_param *tc_parser_param(const tc_parser *p, const tc_token *name);
 const tc_param *tc_parser_param_of_kind(const tc_parser *p,
                                         const tc_token *name,
                                         tc_param_kind kind);
 extern const tc_func tc_broken_func;
+
+/* ---- parse_unknown.c ---- */
+
+/* Reports the name at hand, which is none of an op, a function, a type, a value
+ * of an expression; with what may be meant. False. */
+bool tc_parser_unknown_op(tc_parser *p);
+bool tc_parser_unknown_func(tc_parser *p);
+bool tc_parser_unknown_type(tc_parser *p);
+bool tc_parser_unknown_name(tc_parser *p);
 
 /* ---- parse_type.c ---- */
 
@@ -206,9 +221,10 @@ tc_value *tc_fit_value(tc_parser *p, const tc_operand *o, const tc_type *type);
 bool tc_fit_op(tc_parser *p, tc_opcode code, tc_loc loc, const tc_operands *ops,
                const tc_type *stated, tc_value **in) TC_MUST_CHECK;
 /* Brings the tiles among the values to one shape, and with `splat` the
- * scalars too. */
+ * scalars too. `ops` are the operands that have these values. */
 bool tc_fit_shapes(tc_parser *p, const char *what, tc_loc loc, unsigned n,
-                   tc_value **values, bool splat) TC_MUST_CHECK;
+                   const tc_operand *ops, tc_value **values,
+                   bool splat) TC_MUST_CHECK;
 /* Constants of a group of values that must agree (bounds of a loop). */
 bool tc_fit_alike(tc_parser *p, unsigned n, const tc_operand *ops,
                   tc_value **values) TC_MUST_CHECK;
@@ -241,8 +257,6 @@ bool tc_parse_call_form(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 /* `: type, type`, if there. */
 bool tc_parse_stated(tc_parser *p, tc_op_parts *parts) TC_MUST_CHECK;
 void tc_parts_apply_attrs(const tc_op_parts *parts, tc_op *op);
-/* Suggestions among ops, functions, keywords. */
-bool tc_parser_unknown_op(tc_parser *p);
 tc_outcome tc_outcome_of_op(tc_op *op); /* NULL: poison */
 tc_outcome tc_outcome_of_value(tc_parser *p, tc_value *v);
 
@@ -253,6 +267,8 @@ bool tc_parse_clauses(tc_parser *p, tc_op_parts *parts) TC_MUST_CHECK;
 /* The value of attribute `index`, or the list of them without parentheses. */
 bool tc_parse_attr_value(tc_parser *p, tc_op_parts *parts, unsigned index,
                          bool list) TC_MUST_CHECK;
+/* Makes min or max the reduction of that kind. */
+void tc_parts_reduce(tc_parser *p, tc_op_parts *parts);
 /* key=value in call form */
 bool tc_parse_key_value(tc_parser *p, tc_op_parts *parts) TC_MUST_CHECK;
 

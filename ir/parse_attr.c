@@ -222,16 +222,20 @@ bool tc_parse_clauses(tc_parser *p, tc_op_parts *parts)
     return true;
 }
 
-/* max(%x, axis=1) reduces, max(%x, %y) does not. */
-static void turn_into_reduce(tc_parser *p, tc_op_parts *parts, const char *name)
+void tc_parts_reduce(tc_parser *p, tc_op_parts *parts)
 {
-    if (!is_extremum(parts->code) || strcmp(name, "axis") != 0 ||
-        parts->in.n != 1)
-        return;
     const char *kind = tc_string_get(p->cx, tc_op_infos[parts->code].name);
     parts->code = TC_REDUCE;
     parts->attrs[tc_op_attr_index(TC_REDUCE, "kind")] =
         (tc_attr){.kind = TC_ATTR_SYMBOL, .s = kind};
+}
+
+/* max(%x, axis=1) reduces, max(%x, %y) does not. */
+static void turn_into_reduce(tc_parser *p, tc_op_parts *parts, const char *name)
+{
+    if (is_extremum(parts->code) && strcmp(name, "axis") == 0 &&
+        parts->in.n == 1)
+        tc_parts_reduce(p, parts);
 }
 
 bool tc_parse_key_value(tc_parser *p, tc_op_parts *parts)
@@ -242,6 +246,11 @@ bool tc_parse_key_value(tc_parser *p, tc_op_parts *parts)
     if (index < 0)
         return unknown_attr(p, parts);
     p->at += 2;
+    if (tc_parser_is(p, TC_TOKEN_LBRACKET))
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "%s: expected `(`, found `[`: a list is written "
+                        "%s=(0, 1)",
+                        tc_op_infos[parts->code].name, name);
     bool list = tc_parser_accept(p, TC_TOKEN_LPAREN);
     return tc_parse_attr_value(p, parts, (unsigned)index, list) &&
            (!list || tc_parser_expect(p, TC_TOKEN_RPAREN));

@@ -28,23 +28,6 @@ bool tc_parser_at_func_call(const tc_parser *p)
             tc_parser_param_of_kind(p, tc_parser_peek(p, 0), TC_PARAM_FUNC));
 }
 
-static bool unknown_func(tc_parser *p, const char *name)
-{
-    unsigned n = 0;
-    tc_each_func (f, p->m)
-        n++;
-    const char **names = tc_arena_array(p->arena, const char *, n);
-    n = 0;
-    tc_each_func (f, p->m)
-        if (!f->is_kernel && !f->is_plan)
-            names[n++] = f->name;
-    const char *near =
-        p->cx->nerrors < TC_MAX_ERRORS ? tc_nearest_name(name, names, n) : NULL;
-    return tc_error(p->cx, tc_parser_loc(p), "there is no function @%s%s%s%s",
-                    name, near ? "; did you mean `@" : "", near ? near : "",
-                    near ? "`?" : "");
-}
-
 static void describe_func(tc_parser *p, const tc_func *f, callee *c)
 {
     c->nins = f->body->nargs;
@@ -71,7 +54,7 @@ static void find_callee(tc_parser *p, callee *c)
     const tc_func *f = tc_map_get(&p->funcs, name);
     c->broken = !f || f == &tc_broken_func;
     if (!f)
-        unknown_func(p, name);
+        tc_parser_unknown_func(p);
     else if (!c->broken)
         describe_func(p, f, c);
 }
@@ -213,9 +196,10 @@ static bool fit_arguments(tc_parser *p, const callee *c, const arguments *a,
 }
 
 static bool fit_lanes(tc_parser *p, const callee *c, const char *what,
-                      tc_loc loc, unsigned n, tc_value **in)
+                      tc_loc loc, unsigned n, const tc_operand *ops,
+                      tc_value **in)
 {
-    return takes_tiles(c) || tc_fit_shapes(p, what, loc, n, in, false);
+    return takes_tiles(c) || tc_fit_shapes(p, what, loc, n, ops, in, false);
 }
 
 static tc_attr names_of(tc_parser *p, const arguments *a)
@@ -232,7 +216,7 @@ static tc_op *build_call(tc_parser *p, const callee *c, tc_loc loc,
 {
     tc_value **in = tc_arena_array(p->arena, tc_value *, a->in.n);
     if (!fit_arguments(p, c, a, in) ||
-        !fit_lanes(p, c, "call", loc, a->in.n, in))
+        !fit_lanes(p, c, "call", loc, a->in.n, a->in.all, in))
         return NULL;
     tc_op *op = tc_op_new(p->f, TC_CALL, loc, a->in.n, in, 0);
     tc_op_set_word(op, "callee", c->word);
@@ -242,6 +226,19 @@ static tc_op *build_call(tc_parser *p, const callee *c, tc_loc loc,
     return tc_parser_emit(p, op, parts->nstated, parts->stated);
 }
 
+/* In the order of the op. */
+static tc_operands operands_of_vjp(tc_parser *p, const arguments *a,
+                                   const clauses *k)
+{
+    tc_operands all = {0};
+    for (unsigned i = 0; i < a->in.n; i++)
+        tc_operands_add(p, &all, a->in.all[i]);
+    tc_operands_add(p, &all, k->seed);
+    for (unsigned i = 0; i < k->into.in.n; i++)
+        tc_operands_add(p, &all, k->into.in.all[i]);
+    return all;
+}
+
 static tc_op *build_vjp(tc_parser *p, const callee *c, tc_loc loc,
                         const arguments *a, const clauses *k,
                         const tc_op_parts *parts)
@@ -249,12 +246,14 @@ static tc_op *build_vjp(tc_parser *p, const callee *c, tc_loc loc,
     unsigned nlanes = a->in.n + 1, n = nlanes + k->into.in.n;
     tc_value **in = tc_arena_array(p->arena, tc_value *, n);
     callee none = {.nins = 0};
+    tc_operands all = operands_of_vjp(p, a, k);
     if (!fit_arguments(p, c, a, in) ||
         !fit_argument(p, &k->seed, c->out, &in[a->in.n]) ||
         !fit_arguments(p, &none, &k->into, in + nlanes) ||
-        !fit_lanes(p, c, "vjp", loc, nlanes, in))
+        !fit_lanes(p, c, "vjp", loc, nlanes, all.all, in))
         return NULL;
     tc_op *op = tc_op_new(p->f, TC_VJP, loc, n, in, 0);
+    tc_parser_place(p, op, all.all);
     tc_op_set_word(op, "callee", c->word);
     if (a->nnames)
         tc_op_set_attr(op, "names", names_of(p, a));

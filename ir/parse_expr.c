@@ -249,34 +249,6 @@ tc_operand tc_operand_dim(tc_parser *p, tc_loc loc, const tc_dim *d)
     return tc_operand_value(op ? op->out[0] : NULL, loc);
 }
 
-static bool unknown_name(tc_parser *p)
-{
-    const tc_token *t = tc_parser_peek(p, 0);
-    const char *text = tc_parser_text(p, t);
-    static const char *const words[] = {"true", "false", "inf", "nan", "block"};
-    enum { NWORDS = sizeof words / sizeof *words };
-    unsigned nparams = p->f->nparams, n = 0;
-    const char **names =
-        tc_arena_array(p->arena, const char *, nparams + NWORDS + TC_F64 + 1);
-    for (unsigned i = 0; i < nparams; i++)
-        if (p->f->params[i].kind == TC_PARAM_INT)
-            names[n++] = p->f->params[i].name;
-    for (int i = 0; i < NWORDS; i++)
-        names[n++] = words[i];
-    for (tc_kind k = TC_I1; k <= TC_F64; k++)
-        names[n++] = tc_scalar_infos[k].name;
-    const tc_param *param = tc_parser_param(p, t);
-    if (tc_parser_at_type(p))
-        return tc_parser_expected(p, "a value");
-    if (param)
-        return tc_error(p->cx, tc_parser_loc(p),
-                        "`%s` is a function, expected `%s(...)`", text, text);
-    return tc_error(p->cx, tc_parser_loc(p),
-                    "`%s` is no compile-time int parameter (values are "
-                    "written %%name)%s",
-                    text, tc_did_you_mean(p, text, n, names));
-}
-
 /* cdiv(a, b) is no op: -floor(-a / b) rounds up without overflow. */
 static tc_operand build_cdiv(tc_parser *p, tc_loc loc, const tc_operands *list)
 {
@@ -353,7 +325,7 @@ static bool parse_name(tc_parser *p, tc_operand *out)
         *out =
             tc_operand_dim(p, loc, tc_dim_param(p->cx, tc_parser_text(p, t)));
     } else {
-        return unknown_name(p);
+        return tc_parser_unknown_name(p);
     }
     p->at++;
     return true;

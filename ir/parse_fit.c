@@ -149,6 +149,7 @@ typedef struct shape {
     unsigned rank;
     const tc_dim *dims[TC_MAX_RANK];
     const tc_type *like; /* a tile that gave it; NULL: no tile yet */
+    unsigned from;       /* the operand that is that tile */
 } shape;
 
 /* The side that both become, NULL where they cannot. */
@@ -159,8 +160,37 @@ static const tc_dim *common_side(const tc_dim *a, const tc_dim *b)
     return tc_dim_is(a, 1) ? b : NULL;
 }
 
-static bool widen(tc_parser *p, shape *s, const tc_type *t, const char *what,
-                  tc_loc loc)
+/* The text of an operand as what an index can follow. */
+static const char *indexable(tc_parser *p, const tc_operand *o)
+{
+    const char *text = tc_parser_quote(p, tc_operand_span(o), "...");
+    int depth = 0;
+    bool loose = false;
+    for (const char *s = text; *s; s++) {
+        depth += *s == '(' || *s == '[';
+        depth -= *s == ')' || *s == ']';
+        loose |= depth == 0 && *s == ' ';
+    }
+    return loose ? tc_arena_printf(p->arena, "(%s)", text) : text;
+}
+
+/* ": write %m[:, none]", where new axes make the shorter tile fit. */
+static const char *how_to_index(tc_parser *p, const shape *s,
+                                const tc_operand *ops, unsigned i,
+                                const tc_type *t)
+{
+    const tc_type *other = s->like;
+    bool shorter = t->rank < other->rank;
+    const char *index =
+        tc_type_index_to(p->arena, shorter ? t : other, shorter ? other : t);
+    return index ? tc_arena_printf(p->arena, ": write %s%s",
+                                   indexable(p, &ops[shorter ? i : s->from]),
+                                   index)
+                 : "";
+}
+
+static bool widen(tc_parser *p, shape *s, const tc_operand *ops, unsigned n,
+                  const tc_type *t, const char *what, tc_loc loc)
 {
     shape old = *s;
     s->rank = t->rank > old.rank ? t->rank : old.rank;
@@ -175,14 +205,17 @@ static bool widen(tc_parser *p, shape *s, const tc_type *t, const char *what,
             tc_dim_print(&sides, b);
             return tc_error(p->cx, loc,
                             "%s: %s and %s do not broadcast, their sides %s "
-                            "differ",
+                            "differ%s",
                             what, tc_type_name(p->cx, old.like),
-                            tc_type_name(p->cx, t), sides.data);
+                            tc_type_name(p->cx, t), sides.data,
+                            how_to_index(p, &old, ops, n, t));
         }
         s->dims[s->rank - i] = side;
     }
-    if (!s->like || t->rank >= old.rank)
+    if (!s->like || t->rank >= old.rank) {
         s->like = t;
+        s->from = n;
+    }
     return true;
 }
 
@@ -212,12 +245,12 @@ static tc_value *broadcast(tc_parser *p, tc_loc loc, tc_value *v,
 }
 
 bool tc_fit_shapes(tc_parser *p, const char *what, tc_loc loc, unsigned n,
-                   tc_value **values, bool splat)
+                   const tc_operand *ops, tc_value **values, bool splat)
 {
     shape s = {0};
     for (unsigned i = 0; i < n; i++)
         if (values[i]->type->kind == TC_TILE &&
-            !widen(p, &s, values[i]->type, what, loc))
+            !widen(p, &s, ops, i, values[i]->type, what, loc))
             return false;
     bool ok = true;
     for (unsigned i = 0; s.like && i < n; i++) {
@@ -234,7 +267,7 @@ static tc_value *fit_to(tc_parser *p, tc_loc loc, tc_value *v,
 {
     if (type->kind != TC_TILE)
         return v;
-    shape s = {type->rank, {0}, type};
+    shape s = {.rank = type->rank, .like = type};
     memcpy(s.dims, type->dims, type->rank * sizeof *s.dims);
     if (v->type->kind == TC_TILE) {
         if (v->type->rank > s.rank)
@@ -303,6 +336,28 @@ static bool check_one_elem(tc_parser *p, tc_opcode code, tc_loc loc, unsigned n,
     return true;
 }
 
+/* A float literal next to ints: which of them is to be cast? */
+static bool check_literals(tc_parser *p, tc_opcode code, unsigned n,
+                           const tc_operand *group)
+{
+    const tc_operand *value = NULL, *literal = NULL;
+    for (unsigned i = 0; i < n; i++) {
+        if (group[i].kind == TC_OPERAND_VALUE && !value)
+            value = &group[i];
+        if (group[i].kind == TC_OPERAND_LITERAL && group[i].number.is_float &&
+            !literal)
+            literal = &group[i];
+    }
+    if (!value || !literal || !tc_type_is_int(value->v->type))
+        return true;
+    return tc_error(p->cx, tc_operand_span(literal),
+                    "%s: a float literal cannot stand for %s: write "
+                    "cast(%s, f32)",
+                    tc_op_infos[code].name,
+                    tc_type_name(p->cx, tc_type_elem(value->v->type)),
+                    tc_parser_quote(p, tc_operand_span(value), "..."));
+}
+
 /* The type that literals of the group get. */
 static const tc_type *group_elem(tc_parser *p, tc_opcode code, unsigned n,
                                  const tc_operand *group, const tc_type *stated)
@@ -324,7 +379,8 @@ static bool fit_lanes(tc_parser *p, tc_opcode code, tc_loc loc,
 {
     tc_operand *group = tc_arena_array(p->arena, tc_operand, ops->n);
     unsigned ngroup = group_of(code, ops, group);
-    if (!check_one_elem(p, code, loc, ngroup, group))
+    if (!check_one_elem(p, code, loc, ngroup, group) ||
+        !check_literals(p, code, ngroup, group))
         return false;
     const tc_type *elem = group_elem(p, code, ngroup, group, stated);
     bool ok = true;
@@ -338,7 +394,7 @@ static bool fit_lanes(tc_parser *p, tc_opcode code, tc_loc loc,
     /* A scalar condition selects whole values. */
     bool whole = code == TC_SELECT && ops->n && in[0]->type->kind != TC_TILE;
     return tc_fit_shapes(p, tc_op_infos[code].name, loc, ops->n - whole,
-                         in + whole, true);
+                         ops->all + whole, in + whole, true);
 }
 
 /* The type that operand i has to have, where operand 0 says that. */
@@ -378,7 +434,8 @@ static bool fit_each(tc_parser *p, tc_opcode code, tc_loc loc,
         ok &= in[i] != NULL;
     }
     if (ok && code == TC_GATHER && ops->n > 1)
-        return tc_fit_shapes(p, "gather", loc, ops->n - 1, in + 1, true);
+        return tc_fit_shapes(p, "gather", loc, ops->n - 1, ops->all + 1, in + 1,
+                             true);
     if (ok && code == TC_BROADCAST && ops->n == 1 && stated) {
         /* The op wants all axes there. */
         while (in[0] && in[0]->type->kind == TC_TILE &&

@@ -59,31 +59,6 @@ void tc_parts_apply_attrs(const tc_op_parts *parts, tc_op *op)
             op->attrs[i] = parts->attrs[i];
 }
 
-bool tc_parser_unknown_op(tc_parser *p)
-{
-    const tc_token *t = tc_parser_peek(p, 0);
-    const char *text = tc_parser_text(p, t);
-    static const char *const more[] = {"cdiv", "sum", "prod", "any", "all"};
-    enum { NMORE = sizeof more / sizeof *more };
-    unsigned n = 0;
-    const char **names = tc_arena_array(
-        p->arena, const char *, TC_OPCODE_COUNT + NMORE + p->f->nparams);
-    for (tc_opcode c = 0; c < TC_OPCODE_COUNT; c++)
-        names[n++] = tc_op_infos[c].name;
-    for (int i = 0; i < NMORE; i++)
-        names[n++] = more[i];
-    for (unsigned i = 0; i < p->f->nparams; i++)
-        if (p->f->params[i].kind == TC_PARAM_FUNC)
-            names[n++] = p->f->params[i].name;
-    if (tc_map_get(&p->funcs, text))
-        return tc_error(p->cx, tc_parser_loc(p),
-                        "there is no op `%s`; the function is called as "
-                        "`@%s(...)`",
-                        text, text);
-    return tc_error(p->cx, tc_parser_loc(p), "there is no op `%s`%s", text,
-                    tc_did_you_mean(p, text, n, names));
-}
-
 /* ---- From the parts to the op ---- */
 
 /* What a terminator hands over: literals get the types expected. */
@@ -135,15 +110,31 @@ static tc_op *finish_gather(tc_parser *p, const tc_op_parts *parts)
     return gather;
 }
 
-/* sum(%x) of a tile with one axis needs no axis=0. */
-static void default_axis(tc_op_parts *parts)
+/* max(%x) of one tile reduces: of two values it is the elementwise op. */
+static void reduce_one_tile(tc_parser *p, tc_op_parts *parts)
+{
+    const tc_operand *o = parts->in.all;
+    bool extremum = parts->code == TC_MAX || parts->code == TC_MIN;
+    if (extremum && parts->in.n == 1 && o->kind == TC_OPERAND_VALUE &&
+        o->v->type->kind == TC_TILE)
+        tc_parts_reduce(p, parts);
+}
+
+/* sum(%x) of a tile with one axis needs no axis=0; of others it is an error. */
+static bool default_axis(tc_parser *p, tc_op_parts *parts)
 {
     tc_attr *axis = &parts->attrs[tc_op_attr_index(TC_REDUCE, "axis")];
     const tc_operand *o = parts->in.all;
-    if (axis->kind == TC_ATTR_NONE && parts->in.n &&
-        o->kind == TC_OPERAND_VALUE && o->v->type->kind == TC_TILE &&
-        o->v->type->rank == 1)
-        *axis = (tc_attr){.kind = TC_ATTR_INT, .i = 0};
+    const tc_type *t =
+        parts->in.n && o->kind == TC_OPERAND_VALUE ? o->v->type : NULL;
+    if (axis->kind != TC_ATTR_NONE || !t || t->kind != TC_TILE)
+        return true;
+    *axis = (tc_attr){.kind = TC_ATTR_INT, .i = 0};
+    return t->rank == 1 ||
+           tc_error(p->cx, parts->loc,
+                    "reduce: attribute `axis` is missing, expected axis=0 to "
+                    "axis=%u of %s",
+                    t->rank - 1, tc_type_name(p->cx, t));
 }
 
 static tc_op *finish(tc_parser *p, tc_op_parts *parts)
@@ -152,8 +143,8 @@ static tc_op *finish(tc_parser *p, tc_op_parts *parts)
         return NULL;
     if (is_gather_load(parts))
         return finish_gather(p, parts);
-    if (parts->code == TC_REDUCE)
-        default_axis(parts);
+    if (parts->code == TC_REDUCE && !default_axis(p, parts))
+        return NULL;
     tc_value **in = tc_arena_array(p->arena, tc_value *, parts->in.n);
     const tc_type *stated = parts->nstated == 1 ? parts->stated[0] : NULL;
     bool terminator = tc_op_infos[parts->code].traits & TC_TERMINATOR;
@@ -490,6 +481,7 @@ bool tc_parse_call_form(tc_parser *p, tc_outcome *out)
     p->at++;
     if (!parse_call_elements(p, &parts))
         return false;
+    reduce_one_tile(p, &parts);
     *out = finish_any(p, &parts);
     return true;
 }

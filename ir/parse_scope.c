@@ -109,6 +109,12 @@ tc_operand tc_scope_find(tc_parser *p, const tc_token *t)
     return tc_operand_poison(loc);
 }
 
+bool tc_scope_has(tc_parser *p, const tc_token *t)
+{
+    const tc_scope_name *name = find(p, t);
+    return name && name->visible;
+}
+
 const char *tc_scope_hint(tc_parser *p, const tc_token *t)
 {
     const char *text = tc_parser_text(p, t);

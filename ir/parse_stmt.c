@@ -26,14 +26,58 @@ static void add_name(tc_parser *p, names *list, const tc_token *t)
     list->all[list->n++] = t;
 }
 
+/* `+=`, `*=` and their kin behind a value. */
+static bool at_compound_assignment(const tc_parser *p)
+{
+    const tc_token *op = tc_parser_peek(p, 1), *assign = tc_parser_peek(p, 2);
+    bool is_op = op->kind >= TC_TOKEN_PLUS && op->kind <= TC_TOKEN_AND;
+    return is_op && assign->kind == TC_TOKEN_ASSIGN && assign->glued;
+}
+
+/* A statement begins with a value, which no `=` follows. */
+static bool not_a_definition(tc_parser *p)
+{
+    const tc_token *next = tc_parser_peek(p, 1);
+    const char *name = tc_parser_text(p, tc_parser_peek(p, 0));
+    if (at_compound_assignment(p))
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "%%%s cannot be changed, for a name stands for one "
+                        "value: write `%%new = %%%s %.*s ...` (a loop hands "
+                        "values on by carry)",
+                        name, name, (int)next->len, p->tokens.text + next->at);
+    if (next->kind == TC_TOKEN_LBRACKET)
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "expected an op or `%%name = ...`, found `%%%s[`: "
+                        "memory is written by `store %%%s[...], %%value`",
+                        name, name);
+    return tc_parser_expected(p, "an op or `%name = ...`");
+}
+
+/* `t = ..`: its `%` is missing. */
+static bool lacks_mark(tc_parser *p)
+{
+    const tc_token *t = tc_parser_peek(p, 0);
+    if (t->kind != TC_TOKEN_NAME ||
+        tc_parser_peek(p, 1)->kind != TC_TOKEN_ASSIGN)
+        return false;
+    const char *name = tc_parser_text(p, t);
+    tc_error(p->cx, tc_parser_loc(p),
+             "expected `%%%s = ...`, found `%s =`: values are written %%name",
+             name, name);
+    tc_scope_poison(p, t);
+    return true;
+}
+
 /* %a, %b = */
 static bool parse_names(tc_parser *p, names *list)
 {
+    if (lacks_mark(p))
+        return false;
     if (!tc_parser_is(p, TC_TOKEN_VALUE))
         return true;
     unsigned next = tc_parser_peek(p, 1)->kind;
     if (next != TC_TOKEN_COMMA && next != TC_TOKEN_ASSIGN)
-        return tc_parser_expected(p, "an op or `%name = ...`");
+        return not_a_definition(p);
     do {
         const tc_token *t = tc_parser_peek(p, 0);
         if (!tc_parser_expect(p, TC_TOKEN_VALUE))
@@ -224,6 +268,7 @@ bool tc_parse_region(tc_parser *p, tc_region *r, tc_opcode implicit,
         return tc_error(p->cx, tc_parser_loc(p),
                         "regions are nested too deeply, at most %d levels",
                         TC_MAX_REGION_DEPTH);
+    uint32_t open = p->at;
     if (!tc_parser_expect(p, TC_TOKEN_LBRACE))
         return false;
     tc_builder outer_b = p->b;
@@ -239,5 +284,5 @@ bool tc_parse_region(tc_parser *p, tc_region *r, tc_opcode implicit,
     p->b = outer_b;
     p->nyields = outer_n;
     p->yields = outer_yields;
-    return tc_parser_expect(p, TC_TOKEN_RBRACE);
+    return tc_parser_expect_brace(p, open);
 }

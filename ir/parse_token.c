@@ -98,18 +98,11 @@ bool tc_parser_expected(tc_parser *p, const char *what)
                     found(p, t));
 }
 
-/* The column behind the token. */
-static uint32_t end_of(const tc_token *t)
-{
-    bool sigil = t->kind == TC_TOKEN_VALUE || t->kind == TC_TOKEN_FUNC;
-    return t->col + t->len + sigil + (t->kind == TC_TOKEN_STRING ? 2 : 0);
-}
-
 tc_loc tc_parser_loc_of(const tc_parser *p, const tc_token *t)
 {
     if (!p->tokens.file)
         return p->where;
-    return (tc_loc){p->tokens.file, t->line, t->col, end_of(t)};
+    return (tc_loc){p->tokens.file, t->line, t->col, tc_token_end(t)};
 }
 
 tc_loc tc_parser_loc(const tc_parser *p)
@@ -125,7 +118,7 @@ tc_loc tc_parser_span(const tc_parser *p, uint32_t first)
     while (p->tokens.all[last].line != t->line)
         last--;
     if (p->tokens.file)
-        span.end = end_of(&p->tokens.all[last]);
+        span.end = tc_token_end(&p->tokens.all[last]);
     return span;
 }
 
@@ -216,6 +209,13 @@ static bool at_keyword(const tc_parser *p)
     return !tc_parser_is_call(p) && tc_parser_at_op(p, &code);
 }
 
+/* name = .., which lacks a %. */
+static bool at_unmarked_definition(const tc_parser *p)
+{
+    return tc_parser_is(p, TC_TOKEN_NAME) &&
+           tc_parser_peek(p, 1)->kind == TC_TOKEN_ASSIGN;
+}
+
 /* Parentheses and brackets left open between `start` and the cursor. */
 static uint32_t open_parens(const tc_parser *p, uint32_t start)
 {
@@ -230,6 +230,57 @@ static uint32_t open_parens(const tc_parser *p, uint32_t start)
     return open;
 }
 
+/* The column of the first token in the line of token i. */
+static uint32_t indent_of(const tc_parser *p, uint32_t i)
+{
+    while (i > 0 && p->tokens.all[i - 1].line == p->tokens.all[i].line)
+        i--;
+    return p->tokens.all[i].col;
+}
+
+/* The first `{` behind `open` whose `}` begins its line in the column of one
+ * around it: likely the one that lacks its own; `open` if there is none. */
+static uint32_t unclosed_brace(const tc_parser *p, uint32_t open)
+{
+    uint32_t stack[TC_MAX_REGION_DEPTH], n = 0;
+    for (uint32_t i = open; i < p->at; i++) {
+        const tc_token *t = &p->tokens.all[i];
+        if (t->kind == TC_TOKEN_LBRACE && n == TC_MAX_REGION_DEPTH)
+            return open;
+        if (t->kind == TC_TOKEN_LBRACE)
+            stack[n++] = i;
+        if (t->kind != TC_TOKEN_RBRACE || n == 0)
+            continue;
+        uint32_t closed = stack[--n], indent = indent_of(p, closed);
+        for (uint32_t k = 0; k < n; k++)
+            if (t->line != t[-1].line && t->col < indent &&
+                t->col == indent_of(p, stack[k]))
+                return closed;
+    }
+    return open;
+}
+
+bool tc_parser_expect_brace(tc_parser *p, uint32_t open)
+{
+    unsigned errors = p->cx->nerrors;
+    const tc_token *here = tc_parser_peek(p, 0);
+    if (tc_parser_accept(p, TC_TOKEN_RBRACE))
+        return true;
+    if (p->ended == here)
+        return false;
+    p->ended = here;
+    tc_parser_expected(p, tc_token_kind_name(TC_TOKEN_RBRACE));
+    uint32_t inner = unclosed_brace(p, open);
+    if (p->cx->nerrors > errors && inner != open)
+        tc_note(p->cx, tc_parser_loc_of(p, &p->tokens.all[inner]),
+                "this `{` may lack its `}`: the one that closes it is indented "
+                "less");
+    if (p->cx->nerrors > errors)
+        tc_note(p->cx, tc_parser_loc_of(p, &p->tokens.all[open]),
+                "the `{` is here");
+    return false;
+}
+
 void tc_parser_recover(tc_parser *p, uint32_t start)
 {
     if (p->cx->nerrors >= TC_MAX_ERRORS)
@@ -240,7 +291,8 @@ void tc_parser_recover(tc_parser *p, uint32_t start)
     while (!tc_parser_is(p, TC_TOKEN_END) &&
            !tc_parser_is(p, TC_TOKEN_RBRACE) && !tc_parser_at_top(p)) {
         if (p->at > start && is_first_of_line(p) &&
-            ((open == 0 && at_definition(p)) || at_keyword(p)))
+            ((open == 0 && (at_definition(p) || at_unmarked_definition(p))) ||
+             at_keyword(p)))
             return;
         if (tc_parser_is(p, TC_TOKEN_LBRACE)) {
             tc_parser_skip_nested(p);

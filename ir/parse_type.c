@@ -379,28 +379,6 @@ static bool parse_shaped(tc_parser *p, const tc_type **t)
     return ok && tc_parser_expect_gt(p);
 }
 
-static bool unknown_type(tc_parser *p)
-{
-    if (!tc_parser_is(p, TC_TOKEN_NAME))
-        return tc_parser_expected(p, "a type");
-    static const char *const shaped[] = {"ptr",       "tensor", "tile",
-                                         "block_ptr", "smem",   "mbarrier"};
-    enum { NSHAPED = sizeof shaped / sizeof *shaped };
-    unsigned nparams = p->f ? p->f->nparams : 0, n = 0;
-    const char **names =
-        tc_arena_array(p->arena, const char *, nparams + TC_F64 + 1 + NSHAPED);
-    for (unsigned i = 0; i < nparams; i++)
-        if (p->f->params[i].kind == TC_PARAM_TYPE)
-            names[n++] = p->f->params[i].name;
-    for (tc_kind k = TC_I1; k <= TC_F64; k++)
-        names[n++] = tc_scalar_infos[k].name;
-    for (int i = 0; i < NSHAPED; i++)
-        names[n++] = shaped[i];
-    const char *text = tc_parser_text(p, tc_parser_peek(p, 0));
-    return tc_error(p->cx, tc_parser_loc(p), "`%s` is no type%s", text,
-                    tc_did_you_mean(p, text, n, names));
-}
-
 static bool parse_type(tc_parser *p, const tc_type **t)
 {
     tc_kind kind = scalar_kind(p);
@@ -412,7 +390,7 @@ static bool parse_type(tc_parser *p, const tc_type **t)
     else if (tc_parser_param_of_kind(p, name, TC_PARAM_TYPE))
         *t = tc_type_param(p->cx, tc_parser_text(p, name));
     else
-        return unknown_type(p);
+        return tc_parser_unknown_type(p);
     p->at++;
     return true;
 }

@@ -112,10 +112,13 @@ static bool check_operand(const tc_op *op, unsigned i, char letter)
         want = tc_type_same_sides(want, got)
                    ? tc_type_with_layout(cx, want, got->layout)
                    : want;
-    if (want && want != got)
+    if (want && want != got) {
+        const char *index = tc_type_index_to(&cx->diag_arena, got, want);
         return tc_error(cx, tc_op_in_loc(op, i),
-                        "%s: operand %u is %s, expected %s", tc_op_name(op), i,
-                        tc_op_in_type(op, i), tc_type_name(cx, want));
+                        "%s: operand %u is %s, expected %s%s%s", tc_op_name(op),
+                        i, tc_op_in_type(op, i), tc_type_name(cx, want),
+                        index ? ": index it with " : "", index ? index : "");
+    }
     if (!want && !is_of_kind(letter, got))
         return tc_error(cx, tc_op_in_loc(op, i),
                         "%s: operand %u is %s, expected %s", tc_op_name(op), i,

@@ -536,3 +536,20 @@ bool tc_type_same_sides(const tc_type *a, const tc_type *b)
            (a->rank == 0 ||
             memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
 }
+
+const char *tc_type_index_to(tc_arena *a, const tc_type *from,
+                             const tc_type *to)
+{
+    tc_text text = {.arena = a};
+    unsigned k = 0;
+    if (from->kind != TC_TILE || from->rank >= to->rank)
+        return NULL;
+    for (unsigned i = 0; i < to->rank; i++) {
+        bool axis = k < from->rank && (from->dims[k] == to->dims[i] ||
+                                       tc_dim_is(from->dims[k], 1));
+        tc_text_printf(&text, "%s%s", i ? ", " : "[", axis ? ":" : "none");
+        k += axis;
+    }
+    tc_text_add(&text, "]");
+    return k == from->rank ? text.data : NULL;
+}

@@ -124,6 +124,10 @@ bool tc_type_is_generic(const tc_type *t); /* some name is left in it */
 void tc_type_sides(const tc_type *t, int32_t sides[TC_MAX_RANK]);
 /* What a block pointer, a pointer or a tile of pointers holds, in its shape. */
 const tc_type *tc_type_pointee(tc_context *cx, const tc_type *t);
+/* "[:, none]": the index that gives a tile new axes so that it broadcasts to
+ * one of more axes; NULL where none does. */
+const char *tc_type_index_to(tc_arena *a, const tc_type *from,
+                             const tc_type *to);
 /* Both scalars, or both tiles (or both else) of the same sides. */
 bool tc_type_same_sides(const tc_type *a, const tc_type *b);
 /* The same sides in the same layout. */

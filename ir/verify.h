@@ -31,11 +31,15 @@ typedef struct tc_verifier {
     bool speculated;       /* the walk is in what may run unasked */
     bool in_grid;
     bool broken; /* something could not be entered: lists, types are missing */
+    const tc_dim *bad_sides[8]; /* reported: each once */
+    unsigned nbad_sides;
 } tc_verifier;
 
 /* Why `t` is no type for a value of f, NULL if it is one. The text lives until
  * the diagnostics are cleared. */
 const char *tc_type_problem(const tc_func *f, const tc_type *t);
+/* The first side of a tile or block pointer that is none; NULL: all are. */
+const tc_dim *tc_type_bad_side(const tc_func *f, const tc_type *t);
 /* The same for a size expression (not `?`). */
 const char *tc_dim_problem(const tc_func *f, const tc_dim *d);
 

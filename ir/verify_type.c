@@ -51,6 +51,15 @@ static const char *side_problem(const tc_func *f, const tc_type *t,
                            (long long)side->value);
 }
 
+const tc_dim *tc_type_bad_side(const tc_func *f, const tc_type *t)
+{
+    if (t->kind == TC_TILE || t->kind == TC_BLOCK_PTR)
+        for (unsigned i = 0; i < t->rank; i++)
+            if (side_problem(f, t, t->dims[i]))
+                return t->dims[i];
+    return NULL;
+}
+
 /* Tiles and block pointers. */
 static const char *sides_problem(const tc_func *f, const tc_type *t)
 {

@@ -6,6 +6,8 @@
  */
 #include "ir/verify.h"
 
+#include <string.h>
+
 /* ---- Values ---- */
 
 static const char *describe(const tc_verifier *v, const tc_value *value)
@@ -53,6 +55,50 @@ static bool check_uses(const tc_verifier *v, const tc_value *value, tc_loc loc,
     return true;
 }
 
+/* Does an operand of what makes the value have the same problem? */
+static bool is_inherited(const tc_verifier *v, const tc_value *value,
+                         const char *problem)
+{
+    const tc_op *op = value->def ? value->def : value->region->op;
+    for (unsigned i = 0; op && i < op->nin; i++) {
+        const tc_type *t = op->in[i] ? op->in[i]->type : NULL;
+        const char *cause = t ? tc_type_problem(v->f, t) : NULL;
+        if (cause && strcmp(cause, problem) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The same side is wrong in what is loaded, computed and stored: one mistake,
+ * one error. */
+static bool is_said(tc_verifier *v, const tc_value *value, const char *problem)
+{
+    enum { MOST = sizeof v->bad_sides / sizeof *v->bad_sides };
+    if (v->cx->nerrors && is_inherited(v, value, problem))
+        return true;
+    const tc_dim *side = tc_type_bad_side(v->f, value->type);
+    for (unsigned i = 0; side && i < v->nbad_sides; i++)
+        if (v->bad_sides[i] == side)
+            return true;
+    if (side && v->nbad_sides < MOST)
+        v->bad_sides[v->nbad_sides++] = side;
+    return false;
+}
+
+/* Where the text writes that side; else the place of the value. */
+static tc_loc loc_of_problem(const tc_verifier *v, const tc_value *value,
+                             tc_loc loc)
+{
+    const tc_op *op = value->def;
+    const tc_dim *side = tc_type_bad_side(v->f, value->type);
+    const tc_attr *sides =
+        side && op && op->code == TC_BLOCK ? tc_op_attr(op, "sides") : NULL;
+    for (unsigned i = 0; sides && i < sides->n; i++)
+        if (sides->dims[i] == side)
+            return tc_op_in_loc(op, 1 + i);
+    return loc;
+}
+
 static bool check_value(tc_verifier *v, const tc_value *value, tc_loc loc,
                         const char *owner)
 {
@@ -62,10 +108,11 @@ static bool check_value(tc_verifier *v, const tc_value *value, tc_loc loc,
         return tc_error(v->cx, loc, "%s: %s has no type", owner,
                         describe(v, value));
     bool ok = check_uses(v, value, loc, owner);
-    if (problem)
-        ok = tc_error(v->cx, loc, "%s: %s is %s: %s", owner, describe(v, value),
-                      tc_type_name(v->cx, value->type), problem);
-    return ok;
+    if (problem && !is_said(v, value, problem))
+        tc_error(v->cx, loc_of_problem(v, value, loc), "%s: %s is %s: %s",
+                 owner, describe(v, value), tc_type_name(v->cx, value->type),
+                 problem);
+    return ok && !problem;
 }
 
 static void open_value(tc_verifier *v, tc_value *value)

@@ -251,7 +251,7 @@ START_TEST(test_nearest_name)
 {
     ck_assert_str_eq(nearest("ex2"), "exp2");
     ck_assert_str_eq(nearest("slect"), "select");
-    ck_assert_str_eq(nearest("sletec"), "select");
+    ck_assert_str_eq(nearest("slecet"), "select");
     ck_assert_str_eq(nearest("programid"), "program_id");
     ck_assert_str_eq(nearest("rdeuce"), "reduce"); /* a swap is one step */
     ck_assert_str_eq(nearest("splat"), "splat");
@@ -259,6 +259,24 @@ START_TEST(test_nearest_name)
     ck_assert_ptr_null(nearest("q"));
     ck_assert_ptr_null(nearest(""));
     ck_assert_ptr_null(tc_nearest_name("x", ops, 0));
+}
+END_TEST
+
+START_TEST(test_nearest_name_is_no_other_word)
+{
+    static const char *const words[] = {"and", "for", "call", "min", "pad",
+                                        "max", "exp", "expand_dims"};
+    static const struct {
+        const char *got, *nearest;
+    } cases[] = {{"rand", NULL},      {"pow", NULL},  {"clz", NULL},
+                 {"join", NULL},      {"mean", NULL}, {"pading", "pad"},
+                 {"maximum", "max"},  {"adn", "and"}, {"Max", "max"},
+                 {"expand", "expand_dims"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *name = tc_nearest_name(cases[i].got, words,
+                                           sizeof words / sizeof *words);
+        ck_assert_pstr_eq(name, cases[i].nearest);
+    }
 }
 END_TEST
 
@@ -295,6 +313,7 @@ int main(void)
     tcase_add_test(t, test_remarks_are_asked_for);
     tcase_add_test(t, test_clear);
     tcase_add_test(t, test_nearest_name);
+    tcase_add_test(t, test_nearest_name_is_no_other_word);
     tcase_add_test(t, test_nearest_name_of_very_long_names);
     suite_add_tcase(s, t);
     return run_suite(s);
