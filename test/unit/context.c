@@ -264,17 +264,17 @@ END_TEST
 
 START_TEST(test_nearest_name_is_no_other_word)
 {
-    static const char *const words[] = {"and", "for", "call", "min", "pad",
-                                        "max", "exp", "expand_dims"};
+    static const char *const words[] = {"and", "for", "call", "min",
+                                        "pad", "max", "exp",  "expand_dims"};
     static const struct {
         const char *got, *nearest;
-    } cases[] = {{"rand", NULL},      {"pow", NULL},  {"clz", NULL},
-                 {"join", NULL},      {"mean", NULL}, {"pading", "pad"},
-                 {"maximum", "max"},  {"adn", "and"}, {"Max", "max"},
+    } cases[] = {{"rand", NULL},           {"pow", NULL},  {"clz", NULL},
+                 {"join", NULL},           {"mean", NULL}, {"pading", "pad"},
+                 {"maximum", "max"},       {"adn", "and"}, {"Max", "max"},
                  {"expand", "expand_dims"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *name = tc_nearest_name(cases[i].got, words,
-                                           sizeof words / sizeof *words);
+        const char *name =
+            tc_nearest_name(cases[i].got, words, sizeof words / sizeof *words);
         ck_assert_pstr_eq(name, cases[i].nearest);
     }
 }
