@@ -7,7 +7,7 @@
  *         | smem<SIDExSIDE x type, #layout [, slots]>
  *   size := product {(+|-) product}    product := factor {(*|/) factor}
  *   factor := number | NAME | (size) | -factor
- *           | (cdiv|min|max|rem)(size, size)
+ *           | (cdiv|min|max|rem)(size, size) | pow2ceil(size)
  * A side is a factor, or `?` in a tensor.
  */
 #include "ir/layout.h"
@@ -22,10 +22,8 @@ static const struct {
     const char *name;
     tc_dim_kind kind;
 } size_functions[] = {
-    {"cdiv", TC_DIM_CDIV},
-    {"min", TC_DIM_MIN},
-    {"max", TC_DIM_MAX},
-    {"rem", TC_DIM_REM},
+    {"cdiv", TC_DIM_CDIV}, {"min", TC_DIM_MIN},           {"max", TC_DIM_MAX},
+    {"rem", TC_DIM_REM},   {"pow2ceil", TC_DIM_POW2CEIL},
 };
 enum { NSIZE_FUNCTIONS = sizeof size_functions / sizeof *size_functions };
 
@@ -44,10 +42,13 @@ static bool combine(tc_parser *p, tc_dim_kind kind, const tc_dim **a,
 
 static bool parse_size_call(tc_parser *p, tc_dim_kind kind, const tc_dim **d)
 {
+    bool one = kind == TC_DIM_POW2CEIL;
     const tc_dim *b;
     p->at++;
-    return tc_parser_expect(p, TC_TOKEN_LPAREN) && parse_sum(p, d) &&
-           tc_parser_expect(p, TC_TOKEN_COMMA) && parse_sum(p, &b) &&
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN) || !parse_sum(p, d))
+        return false;
+    b = tc_dim_const(p->cx, 1);
+    return (one || (tc_parser_expect(p, TC_TOKEN_COMMA) && parse_sum(p, &b))) &&
            tc_parser_expect(p, TC_TOKEN_RPAREN) && combine(p, kind, d, b);
 }
 

@@ -273,6 +273,15 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
+/* Up to 2^62. */
+static int64_t pow2ceil(int64_t a)
+{
+    int64_t power = 1;
+    while (power < a && power <= INT64_MAX / 2)
+        power *= 2;
+    return power;
+}
+
 static int64_t fold(tc_dim_kind kind, int64_t a, int64_t b)
 {
     uint64_t x = (uint64_t)a, y = (uint64_t)b;
@@ -286,6 +295,7 @@ static int64_t fold(tc_dim_kind kind, int64_t a, int64_t b)
         return (int64_t)(0 - (uint64_t)floor_div((int64_t)(0 - x), b));
     case TC_DIM_MIN: return a < b ? a : b;
     case TC_DIM_MAX: return a > b ? a : b;
+    case TC_DIM_POW2CEIL: return pow2ceil(a);
     default: assert(!"not a binary size"); return 0;
     }
 }
@@ -409,10 +419,15 @@ static const struct {
     const char *text;
     bool infix;
 } dim_words[] = {
-    [TC_DIM_ADD] = {"+", true},    [TC_DIM_SUB] = {"-", true},
-    [TC_DIM_MUL] = {"*", true},    [TC_DIM_DIV] = {"/", true},
-    [TC_DIM_REM] = {"rem", false}, [TC_DIM_CDIV] = {"cdiv", false},
-    [TC_DIM_MIN] = {"min", false}, [TC_DIM_MAX] = {"max", false},
+    [TC_DIM_ADD] = {"+", true},
+    [TC_DIM_SUB] = {"-", true},
+    [TC_DIM_MUL] = {"*", true},
+    [TC_DIM_DIV] = {"/", true},
+    [TC_DIM_REM] = {"rem", false},
+    [TC_DIM_CDIV] = {"cdiv", false},
+    [TC_DIM_MIN] = {"min", false},
+    [TC_DIM_MAX] = {"max", false},
+    [TC_DIM_POW2CEIL] = {"pow2ceil", false},
 };
 
 void tc_dim_print(tc_text *out, const tc_dim *d)
@@ -429,9 +444,10 @@ void tc_dim_print(tc_text *out, const tc_dim *d)
         tc_dim_print(out, d->a);
         if (infix)
             tc_text_printf(out, " %s ", dim_words[d->kind].text);
-        else
+        else if (d->kind != TC_DIM_POW2CEIL)
             tc_text_add(out, ", ");
-        tc_dim_print(out, d->b);
+        if (d->kind != TC_DIM_POW2CEIL)
+            tc_dim_print(out, d->b);
         tc_text_add(out, ")");
     }
 }

@@ -63,7 +63,8 @@ typedef enum tc_dim_kind {
     TC_DIM_REM,  /* of that floor */
     TC_DIM_CDIV, /* rounds up; by 0 gives 0 */
     TC_DIM_MIN,
-    TC_DIM_MAX
+    TC_DIM_MAX,
+    TC_DIM_POW2CEIL /* the least power of two that is not below a; b is 1 */
 } tc_dim_kind;
 
 struct tc_dim {

@@ -25,8 +25,6 @@
 
 #include "passes/match.h"
 
-static const char pass[] = "assign-layouts";
-
 /* ---- Types ---- */
 
 static bool gives_layouts(const tc_op *op)
@@ -276,72 +274,6 @@ static bool choose_warps(tc_placing *s)
     return true;
 }
 
-/* The tile that an access moves, in its layout. */
-static const tc_type *moved(const tc_op *op)
-{
-    switch (op->code) {
-    case TC_LOAD:
-    case TC_GATHER:
-    case TC_ATOMIC:
-    case TC_ATOMIC_CAS: return op->out[0]->type;
-    case TC_STORE: return op->in[1]->type;
-    default: return NULL;
-    }
-}
-
-/* Bytes that are worth asking for alignment. Sums in memory count by accesses,
- * and those of f32 come in vectors from sm_90 on; stores of single bytes are as
- * many as those. */
-static unsigned least_vector(const tc_placing *s, const tc_op *op)
-{
-    if (op->code != TC_STORE)
-        return 16;
-    bool adds = tc_op_is_word(op, "kind", "add") && s->target->major >= 9;
-    return adds || tc_type_bytes(moved(op)->elem) == 1 ? 8 : 16;
-}
-
-/* Does a bulk copy bring it to shared memory? */
-static bool comes_in_bulk(const tc_placing *s, const tc_op *op,
-                          const tc_value *tensor)
-{
-    if (op->code != TC_LOAD || !tensor || tensor->def ||
-        !(s->f->ragged >> tensor->index & 1))
-        return false;
-    tc_each_use (u, op->out[0])
-        if (u->op->code != TC_SMEM_STORE)
-            return false;
-    return true;
-}
-
-/* A tensor must be aligned if an access of it moves so many bytes at once. */
-static void plan_access(tc_placing *s, const tc_op *op)
-{
-    const tc_type *t = moved(op);
-    if (!t || t->kind != TC_TILE)
-        return;
-    const char *name = tc_op_name(op);
-    tc_vector v = tc_axis_vector(s->axes, op);
-    unsigned held = tc_layout_contiguous(t->layout, v.axis, v.elements);
-    unsigned bytes = held * tc_type_bytes(t->elem);
-    const tc_value *tensor = tc_accessed_tensor(op);
-    if (bytes >= least_vector(s, op) && tensor && !tensor->def &&
-        tensor->index < 64) {
-        s->f->aligned |= (uint64_t)1 << tensor->index;
-        tc_remark(s->cx, op->loc, pass, "%s: in vectors of %u bytes", name,
-                  bytes);
-        return;
-    }
-    if (comes_in_bulk(s, op, tensor) || (v.elements == held && !v.why))
-        return; /* elements of 16 bytes, atomics: nothing was hoped for */
-    const char *why = v.why;
-    if (held < v.elements)
-        why = tc_arena_printf(s->scratch,
-                              "its layout, which follows from others, has %u "
-                              "side by side",
-                              held);
-    tc_missed(s->cx, op->loc, pass, "%s: element by element: %s", name, why);
-}
-
 /* What only bulk copies bring to products may end anywhere; by threads it is
  * then read element by element. Of tensors with columns side by side, which are
  * as long as a sequence. */
@@ -359,15 +291,6 @@ static void find_ragged(tc_placing *s)
                 s->f->ragged |= (uint64_t)1 << tensor->index;
         }
     s->f->aligned |= s->f->ragged;
-}
-
-static void plan_vectors(tc_placing *s, const tc_region *r)
-{
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            plan_vectors(s, op->regions[i]);
-        plan_access(s, op);
-    }
 }
 
 static uint64_t can_be_aligned(const tc_placing *s)
@@ -423,6 +346,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
     sweep(f->body);
     tc_rows_stage(&s, f->body);
     s.axes = tc_axis_analyse(env->scratch, f, s.axes->aligned);
-    plan_vectors(&s, f->body);
+    tc_vectors_plan(&s, f->body);
+    tc_vectors_say(&s);
     return TC_CHANGED;
 }

@@ -157,6 +157,12 @@ void tc_dot_enforce_major(tc_placing *s, const tc_dot *d, unsigned i);
 /* When dots have become mma. */
 void tc_rows_stage(tc_placing *s, tc_region *r);
 
+/* layout_vectors.c. After all types have layouts: tensors that must be aligned
+ * for accesses of 16 bytes; remarks on all accesses, and a warning where a tile
+ * takes more registers than there are. */
+void tc_vectors_plan(tc_placing *s, const tc_region *r);
+void tc_vectors_say(tc_placing *s);
+
 /* layout_choice.c */
 void tc_layouts_choose(tc_placing *s);
 /* The one that a class has by itself. */

@@ -17,6 +17,7 @@
 
 #include "ir/ir.h"
 #include "ir/map.h"
+#include "passes/target.h"
 
 /* Lanes along one axis, cut into pieces of `run` from lane 0 on: within a
  * piece values count up by 1 (addresses by one element), and its first value
@@ -67,6 +68,14 @@ typedef struct tc_vector {
     const char *why; /* not 16 bytes; NULL: they are */
 } tc_vector;
 tc_vector tc_axis_vector(const tc_axis_analysis *a, const tc_op *op);
+
+/* How many of them threads in this layout move at once: what code generation
+ * does with a load, store, gather or async_copy, and what remarks say of it. */
+unsigned tc_access_vector(const tc_axis_analysis *a, const tc_op *op,
+                          const tc_layout *l);
+/* Of n elements side by side, how many a sum in memory adds to at once. */
+unsigned tc_added_at_once(const tc_target *target, const tc_type *elem,
+                          unsigned n);
 
 /* The `block` that a block pointer comes from, through loops and `advance`. */
 tc_op *tc_block_of(const tc_value *v);

@@ -4,6 +4,8 @@
  */
 #include "passes/axis_info.h"
 
+#include "ir/layout.h"
+
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -215,4 +217,33 @@ tc_vector tc_axis_vector(const tc_axis_analysis *a, const tc_op *op)
         return block_vector(a, op, most);
     return t->kind == TC_TILE ? pointer_vector(a, op, most)
                               : (tc_vector){0, 1, NULL};
+}
+
+/* ---- What is done ---- */
+
+/* Each element has a condition of its own: its index, or a mask of a block. */
+static bool is_by_elements(const tc_op *op)
+{
+    bool block = op->in[0]->type->kind == TC_BLOCK_PTR;
+    switch (op->code) {
+    case TC_GATHER: return true;
+    case TC_LOAD: return block && op->nin > 1;
+    case TC_STORE: return block && op->nin > 2;
+    default: return false;
+    }
+}
+
+unsigned tc_access_vector(const tc_axis_analysis *a, const tc_op *op,
+                          const tc_layout *l)
+{
+    tc_vector v = tc_axis_vector(a, op);
+    bool one = v.elements <= 1 || is_by_elements(op);
+    return one ? 1 : tc_layout_contiguous(l, v.axis, v.elements);
+}
+
+/* PTX ISA, red: vectors of f32 since sm_90. */
+unsigned tc_added_at_once(const tc_target *target, const tc_type *elem,
+                          unsigned n)
+{
+    return target->major >= 9 && elem->kind == TC_F32 ? n : 1;
 }

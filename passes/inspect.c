@@ -90,11 +90,6 @@ static bool is_hot(const inspector *s, const tc_op *op)
 
 /* ---- Loads ---- */
 
-static unsigned along(const tc_layout *l, unsigned axis, unsigned most)
-{
-    return l ? tc_layout_contiguous(l, axis, most) : 1;
-}
-
 /* Neighbours in memory that the tile has, as far as they are known. */
 static unsigned contiguous_elements(const inspector *s, const tc_op *op,
                                     const tc_vector *v)
@@ -115,14 +110,15 @@ static void measure(const inspector *s, tc_load_info *l)
     tc_tma tma;
     const char *why;
     const tc_op *op = l->op;
-    unsigned bytes = tc_type_bytes(l->tile->elem), most = 16 / bytes;
+    unsigned bytes = tc_type_bytes(l->tile->elem);
     tc_vector v = tc_axis_vector(s->axes, op);
     const tc_layout *held = l->tile->layout;
     if (op->code == TC_ASYNC_COPY && tc_op_layout(op, "layout"))
         held = tc_op_layout(op, "layout");
-    unsigned n = along(held, v.axis, most);
     l->contiguous = bytes * contiguous_elements(s, op, &v);
-    l->width = bytes * (n < v.elements ? n : v.elements);
+    l->width = bytes * (held ? tc_access_vector(s->axes, op, held) : 1);
+    if (tc_op_has_attr(op, "bytes"))
+        l->width = (unsigned)tc_op_int(op, "bytes");
     if (op->code == TC_TMA_LOAD && tc_tma_of_op(op, &tma, &why)) {
         l->width = bytes * tma.box[tma.contiguous];
         l->contiguous = bytes * (unsigned)tc_dim_value(l->tile->dims[v.axis]);

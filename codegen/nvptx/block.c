@@ -79,6 +79,5 @@ tc_gen_block tc_gen_block_of(tc_gen *g, const tc_value *v)
 
 unsigned tc_gen_vector(tc_gen *g, const tc_op *op, const tc_layout *l)
 {
-    tc_vector v = tc_axis_vector(g->axes, op);
-    return v.elements > 1 ? tc_layout_contiguous(l, v.axis, v.elements) : 1;
+    return tc_access_vector(g->axes, op, l);
 }

@@ -202,7 +202,6 @@ static void store(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
 
 /* ---- Adding ---- */
 
-/* PTX ISA, red: vectors of f32 since sm_90. */
 static void add_words(tc_gen *g, const tc_type *elem, unsigned n,
                       LLVMValueRef p, LLVMValueRef on, const LLVMValueRef *x)
 {
@@ -227,7 +226,7 @@ static void add_to_memory(tc_gen *g, const tc_type *elem, unsigned n,
                           LLVMValueRef p, LLVMValueRef on,
                           const LLVMValueRef *x)
 {
-    unsigned each = g->target->major >= 9 && elem->kind == TC_F32 ? n : 1;
+    unsigned each = tc_added_at_once(g->target, elem, n);
     on = on ? on : LLVMConstInt(g->i1, 1, false);
     for (unsigned i = 0; i < n; i += each) {
         LLVMValueRef at = i ? tc_gen_address(g, elem, p, tc_gen_i64(g, i)) : p;
@@ -352,7 +351,6 @@ static bool load_block(tc_gen *g, const tc_op *op)
     LLVMValueRef pad = pad_of(g, op, w.elem);
     LLVMValueRef *x = tc_gen_set(g, op->out[0]);
     unsigned n = tc_gen_registers(op->out[0]->type);
-    w.vector = w.mask ? 1 : w.vector;
     for (unsigned r = 0; r < n; r += w.vector) {
         for (unsigned i = 0; i < w.vector; i++)
             x[r + i] = pad;
@@ -375,7 +373,6 @@ static bool store_block(tc_gen *g, const tc_op *op)
     w.mask = op->nin > 2 ? tc_gen_get(g, op->in[2]) : NULL;
     LLVMValueRef *x = tc_gen_get(g, op->in[1]);
     LLVMValueRef owner = tc_coords_owner(g, w.layout);
-    w.vector = w.mask ? 1 : w.vector;
     for (unsigned r = 0; r < tc_gen_registers(op->in[1]->type); r += w.vector)
         put(g, op, w.elem, w.vector, address_at(&w, r),
             both(g, owner, condition_at(&w, r)), x + r);

@@ -146,6 +146,21 @@ START_TEST(test_cdiv_of_the_smallest)
 }
 END_TEST
 
+START_TEST(test_power_of_two_above)
+{
+    static const int64_t pairs[][2] = {
+        {INT64_MIN, 1}, {-3, 1},
+        {0, 1},         {1, 1},
+        {2, 2},         {3, 4},
+        {1000, 1024},   {1024, 1024},
+        {1025, 2048},   {(int64_t)1 << 62, (int64_t)1 << 62}};
+    for (unsigned i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        ck_assert_int_eq(
+            binary(TC_DIM_POW2CEIL, number(pairs[i][0]), number(1))->value,
+            pairs[i][1]);
+}
+END_TEST
+
 START_TEST(test_equal_sizes_are_the_same_pointer)
 {
     ck_assert_ptr_eq(number(8), number(8));
@@ -191,6 +206,8 @@ START_TEST(test_text_of_sizes)
     ck_assert_str_eq(dim_text(binary(TC_DIM_MAX, M, N)), "max(M, N)");
     ck_assert_str_eq(dim_text(binary(TC_DIM_REM, M, N)), "rem(M, N)");
     ck_assert_str_eq(dim_text(binary(TC_DIM_DIV, M, N)), "(M / N)");
+    ck_assert_str_eq(dim_text(binary(TC_DIM_POW2CEIL, N, number(1))),
+                     "pow2ceil(N)");
     ck_assert_str_eq(dim_text(number(INT64_MIN)), "-9223372036854775808");
     ck_assert_str_eq(dim_text(NULL), "?");
 }
@@ -456,6 +473,7 @@ static void add_sizes(TCase *t)
 {
     tcase_add_test(t, test_constant_sizes_fold);
     tcase_add_test(t, test_cdiv_of_the_smallest);
+    tcase_add_test(t, test_power_of_two_above);
     tcase_add_test(t, test_equal_sizes_are_the_same_pointer);
     tcase_add_test(t, test_value_of_a_size);
     tcase_add_test(t, test_text_of_sizes);
