@@ -55,12 +55,18 @@ static tilec_status missing(const struct launch *l, const tilec_parameter *p)
                        "argument %s of @%s is missing: %s, the gradient for "
                        "what a mod captures",
                        p->name, kernel, p->type);
+    /* Only numbers can stand in the expression. */
+    if (p->captured && dot && strchr(p->type, '<'))
+        return tc_fail(l->error, TILEC_USAGE,
+                       "argument %s of @%s is missing: %s, which a mod "
+                       "captures: give it by that name",
+                       p->name, kernel, p->type);
     if (p->captured && dot)
         return tc_fail(l->error, TILEC_USAGE,
                        "argument %s of @%s is missing: %s, which a mod "
                        "captures: give it by that name, or a number in the "
-                       "expression, as in `mod(%s=...)`",
-                       p->name, kernel, p->type, dot + 1);
+                       "expression, `mod(%s=8)` (or 8 for `%s` in `=%s`)",
+                       p->name, kernel, p->type, dot + 1, dot + 1, dot + 1);
     return tc_fail(l->error, TILEC_USAGE, "argument %s of @%s is missing: %s",
                    p->name, kernel, p->type);
 }

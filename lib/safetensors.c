@@ -482,9 +482,9 @@ static tilec_status read_length(struct reader *r, const unsigned char *bytes,
     uint64_t length = little_endian(bytes);
     if (length > TC_SAFETENSORS_MAX_HEADER)
         return REJECT(r,
-                      "the header's length is %llu, more than the %u that "
-                      "are allowed: is this a safetensors file?",
-                      (unsigned long long)length, TC_SAFETENSORS_MAX_HEADER);
+                      "the first 8 bytes are no length of a header (0 to %u): "
+                      "is this a safetensors file?",
+                      TC_SAFETENSORS_MAX_HEADER);
     if (length > size - 8)
         return REJECT(r,
                       "the header's length is %llu, but only %llu bytes "

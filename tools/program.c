@@ -102,6 +102,20 @@ static int read_bindings(program *p, const tool_args *args)
     return EXIT_DONE;
 }
 
+/* No file has that name: one of the programs of tilec may be meant. */
+static void suggest_embedded(const char *file)
+{
+    const char *names[64];
+    size_t n = 0;
+    while (n < 64 && (names[n] = tilec_embedded_name(n)))
+        n++;
+    const char *near = tc_nearest_name(file, names, n);
+    fprintf(stderr,
+            "%s%s%s`tilec info kernels` lists the programs that come with "
+            "tilec\n",
+            near ? "did you mean `" : "", near ? near : "", near ? "`? " : "");
+}
+
 int program_read(program *p, const tool_args *args, const char *word)
 {
     *p = (program){.options = TILEC_INIT(tilec_compile_options)};
@@ -120,8 +134,7 @@ int program_read(program *p, const tool_args *args, const char *word)
     p->text = read_text(p->file, &p->source.length);
     p->source.text = p->text;
     if (!p->text && !strpbrk(p->file, "./"))
-        fprintf(stderr, "`tilec info kernels` lists the programs that come "
-                        "with tilec\n");
+        suggest_embedded(p->file);
     return p->text ? EXIT_DONE : EXIT_INPUT;
 }
 

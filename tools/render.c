@@ -123,6 +123,8 @@ static cJSON *json_of(const struct shown *d)
         cJSON_AddStringToObject(o, "file", d->file);
         cJSON_AddNumberToObject(o, "line", d->line);
         cJSON_AddNumberToObject(o, "column", d->col);
+        if (d->end > d->col)
+            cJSON_AddNumberToObject(o, "end_column", d->end);
     }
     if (d->pass)
         cJSON_AddStringToObject(o, "pass", d->pass);

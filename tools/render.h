@@ -41,7 +41,7 @@ void render_line(FILE *out, const char *fmt, ...)
 
 /* --diagnostics=json: an object a line:
  *   {"severity": "error", "message": "dot: ...", "file": "matmul.tile",
- *    "line": 12, "column": 8, "notes": [...]}
+ *    "line": 12, "column": 8, "end_column": 11, "notes": [...]}
  * file, line and column only where there is a place; remarks have `pass` and
  * `missed` besides. */
 void render_as_json(void);

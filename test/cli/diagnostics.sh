@@ -18,10 +18,14 @@ kernel @k(%x: tensor<[?, ?] x f32>) grid(1) {
   %t = load %x[0 +: 8, 0 +: 64] boundary(0, 1)
 }
 END
+expect 1 compile wrong.tile
+err_has "  %t = laod %x[0 +: 8, 0 +: 64] boundary(0, 1)"
+grep -qx '       ^~~~' err || failed "$last: the name is not underlined"
 expect 1 compile wrong.tile --diagnostics=json
 out_is_empty
 json 'all[0]["severity"] == "error" and "laod" in all[0]["message"]'
 json '(all[0]["file"], all[0]["line"], all[0]["column"]) == ("wrong.tile", 2, 8)'
+json 'all[0]["end_column"] == 12'
 json 'any(n["severity"] == "note" and n["line"] for d in all for n in d["notes"])'
 for command in attention run compile inspect opt bench tune cache info quantize; do
     expect 2 $command --nonsense --diagnostics json
@@ -82,4 +86,12 @@ expect 0 tune matmul --target sm_80 --dry-run --progress 0 \
 err_is_empty
 expect 2 tune matmul --progress soon
 err_has "--progress is \`soon\`, expected seconds, 0 or more"
+
+# What a mod's argument or a file is not.
+expect 2 attention in.st -o o.st --mask 'sliding_window(w=foo)'
+err_has "argument mask.foo of @attention_fwd is missing: i32"
+err_has "\`mod(foo=8)\` (or 8 for \`foo\` in \`=foo\`)"
+expect 1 attention "$source/README.md" -o o.st
+err_has "the first 8 bytes are no length of a header"
+err_has "is this a safetensors file?"
 finish

@@ -147,6 +147,8 @@ err_has "there is no pass \`cce\`, did you mean \`cse\`?"
 expect 2 run softmax x=zeros:3x4xf32 y=like:x --print-after=cse,nothing
 expect 1 compile softmix
 err_has "\`tilec info kernels\` lists the programs that come with tilec"
+expect 1 run softmx
+err_has "did you mean \`softmax\`? \`tilec info kernels\` lists"
 expect 1 compile /dev/zero
 err_has "/dev/zero: File too large"
 # The last kernel of the gradients fits the widest heads.

@@ -581,8 +581,7 @@ START_TEST(forward_refuses)
     expect_forward_error(a, &t, TILEC_USAGE,
                          "argument score.slopes of @attention_fwd is missing: "
                          "tensor<[?] x f32>, which a mod captures: give it by "
-                         "that name, or a number in the expression, as in "
-                         "`mod(slopes=...)`");
+                         "that name");
     tilec_attention_free(a);
     a = plan(NULL, NULL, 0);
     t = all_tensors();

@@ -188,11 +188,10 @@ START_TEST(refuses_frames)
                                 "only 2 bytes follow: is the file cut off?");
     e = read_error("{}", 2, 0, 100000001);
     ck_assert_str_eq(e.message,
-                     "safetensors: the header's length is 100000001, more than "
-                     "the 100000000 that are allowed: is this a safetensors "
-                     "file?");
+                     "safetensors: the first 8 bytes are no length of a header "
+                     "(0 to 100000000): is this a safetensors file?");
     e = read_error("{}", 2, 0, UINT64_MAX);
-    ck_assert_ptr_nonnull(strstr(e.message, "more than the 100000000"));
+    ck_assert_ptr_nonnull(strstr(e.message, "0 to 100000000"));
     e = read_error("{\"\0\":1}", 7, 0, 7);
     ck_assert_str_eq(e.message, "safetensors: the header has a NUL byte at 2");
 }
