@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/diag.h"
 
+#include "ir/escape.h"
 #include "ir/intern.h"
 
 #include <stdio.h>
@@ -104,7 +105,8 @@ static tc_diag *new_diag(tc_context *cx, tc_severity severity, tc_loc loc,
     tc_diag *d = tc_arena_new(&cx->diag_arena, tc_diag);
     d->severity = severity;
     d->loc = loc;
-    d->message = tc_arena_vprintf(&cx->diag_arena, fmt, args);
+    d->message = tc_escape_in(
+        &cx->diag_arena, tc_arena_vprintf(&cx->diag_arena, fmt, args), "\n\t");
     return d;
 }
 

@@ -183,8 +183,8 @@ static tilec_status say(tilec_error *error, const char *program, int code,
     if (code < 0)
         return tc_fail(error, TILEC_MACHINE, "%s does not run: %s", program,
                        strerror(errno));
-    return tc_fail(error, TILEC_MACHINE, "%s failed: %s", program,
-                   o->text ? o->text : "it does not say why");
+    return tc_fail_lines(error, TILEC_MACHINE, "%s failed: %s", program,
+                         o->text ? o->text : "it does not say why");
 }
 
 static tilec_status assemble_at(const struct workplace *w, const char *ptxas,

@@ -72,9 +72,14 @@ struct tilec_kernel {
 /* Calls run(arg) with m's unwind point set. False: out of memory. */
 bool tc_guard(tc_memory *m, void (*run)(void *arg), void *arg) TC_MUST_CHECK;
 
-/* Fills in *error (which may be NULL) and returns the status. */
+/* Fills in *error (which may be NULL) and returns the status. What a terminal
+ * would obey, in names from files, is escaped (ir/escape.h). */
 tilec_status tc_fail(tilec_error *error, tilec_status status, const char *fmt,
                      ...) __attribute__((format(printf, 3, 4)));
+/* The same of what a program said in several lines, which stay. */
+tilec_status tc_fail_lines(tilec_error *error, tilec_status status,
+                           const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 tilec_status tc_fail_memory(tilec_error *error);
 
 /* An option struct of the caller, of any version: copies what it has (by its

@@ -5,6 +5,8 @@
  */
 #include "lib/handles.h"
 
+#include "ir/escape.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +29,34 @@ bool tc_guard(tc_memory *m, void (*run)(void *arg), void *arg)
     return true;
 }
 
+static void fill(tilec_error *error, tilec_status status, const char *kept,
+                 const char *fmt, va_list args)
+{
+    char text[sizeof error->message];
+    if (!error)
+        return;
+    memset(error, 0, sizeof *error);
+    error->status = status;
+    vsnprintf(text, sizeof text, fmt, args);
+    tc_escape(error->message, sizeof error->message, text, strlen(text), kept);
+}
+
 tilec_status tc_fail(tilec_error *error, tilec_status status, const char *fmt,
                      ...)
 {
-    if (!error)
-        return status;
-    memset(error, 0, sizeof *error);
-    error->status = status;
     va_list args;
     va_start(args, fmt);
-    vsnprintf(error->message, sizeof error->message, fmt, args);
+    fill(error, status, "", fmt, args);
+    va_end(args);
+    return status;
+}
+
+tilec_status tc_fail_lines(tilec_error *error, tilec_status status,
+                           const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fill(error, status, "\n\t", fmt, args);
     va_end(args);
     return status;
 }

@@ -399,7 +399,7 @@ static void describe(const job *j)
     double flop = 2.0 * (double)j->q.shape[0] * (double)j->q.shape[1] *
                   (double)j->q.shape[2] * (double)j->k.shape[2] *
                   (double)(j->q.shape[3] + j->v.shape[3]);
-    printf("%s: attention", j->args->words[0]);
+    printf("%s: attention", printable(j->args->words[0]).text);
     put_shape("q", &j->q);
     put_shape("k", &j->k);
     put_shape("v", &j->v);

@@ -31,7 +31,8 @@ static void put_entry(void *user, const tilec_cache_entry *e)
                (unsigned long long)e->bytes, (long long)e->used);
     else if (e->kernel)
         printf("%s  %s  %8llu  %-6s @%s\n", e->key, when,
-               (unsigned long long)e->bytes, e->target, e->kernel);
+               (unsigned long long)e->bytes, printable(e->target).text,
+               printable(e->kernel).text);
     else
         printf("%s  %s  %8llu  damaged\n", e->key, when,
                (unsigned long long)e->bytes);
@@ -46,7 +47,8 @@ static int list(const tool_args *args, tilec_context *cx)
     const char *folder = tilec_cache_folder(cx);
     if (!l.json)
         printf("%zu entr%s, %.1f MiB in %s\n", l.n, l.n == 1 ? "y" : "ies",
-               (double)l.bytes / (1 << 20), folder ? folder : "no folder");
+               (double)l.bytes / (1 << 20),
+               folder ? printable(folder).text : "no folder");
     return EXIT_DONE;
 }
 

@@ -34,6 +34,12 @@ void report_remarks(const tilec_context *cx);
 /* `path: why`, from errno; returns EXIT_INPUT or EXIT_MACHINE. */
 int report_file(const char *path);
 
+/* A name from outside as a terminal may be shown it (ir/escape.h). */
+typedef struct printable_text {
+    char text[512];
+} printable_text;
+printable_text printable(const char *text);
+
 double seconds_now(void);
 /* "AMD EPYC 9654, 2 cores": what the CPU target runs on. */
 void machine_name(char *out, size_t size);

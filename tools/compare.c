@@ -124,7 +124,7 @@ bool compare(const char *name, const DLTensor *got, const char *ref_name,
     }
     printf("  %s against %s: relative error %.3g, largest absolute error %.3g "
            "(%s at most %.3g)%s\n",
-           name, ref_name, d.relative, d.largest,
+           name, printable(ref_name).text, d.relative, d.largest,
            absolute ? "absolute" : "relative", most, ok ? "" : "  FAILED");
     if (d.strange)
         printf("  %lld infinities or NaNs do not agree\n",

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/render.h"
 
+#include "ir/escape.h"
+
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,23 +47,37 @@ static const char *find_line(const tc_source *s, uint32_t line, size_t *n)
     return at;
 }
 
-/* Bytes 10xxxxxx continue a UTF-8 character. */
-static bool begins_character(char c)
+/* Text from outside; characters of `kept` go to the terminal as they are. */
+static void put_escaped(FILE *out, const char *text, size_t n, const char *kept)
 {
-    return ((unsigned char)c & 0xc0) != 0x80;
+    for (size_t at = 0, taken; at < n; at += taken) {
+        char one[TC_ESCAPE_MOST];
+        fwrite(one, 1, tc_escape_one(text + at, n - at, kept, one, &taken),
+               out);
+    }
 }
 
-/* Blank up to the column: tabs stay, other characters become a blank each;
- * then ^, and ~ for each further character before the column `end`. */
+/* Columns of a terminal that a character takes. */
+static size_t width_of(const char *s, size_t n, size_t *taken)
+{
+    char one[TC_ESCAPE_MOST];
+    size_t len = tc_escape_one(s, n, "\t", one, taken);
+    return len == *taken && memcmp(one, s, len) == 0 ? 1 : len;
+}
+
+/* Blank up to the column: tabs stay; then ^, and ~ for what else there is of
+ * the characters before the column `end`. */
 static void put_caret(FILE *out, const char *line, size_t n, uint32_t col,
                       uint32_t end, bool color)
 {
-    for (size_t i = 0; i + 1 < col && i < n; i++)
-        if (begins_character(line[i]))
-            fputc(line[i] == '\t' ? '\t' : ' ', out);
+    size_t at = 0, taken;
+    for (; at + 1 < col && at < n; at += taken)
+        for (size_t w = width_of(line + at, n - at, &taken); w; w--)
+            fputc(line[at] == '\t' ? '\t' : ' ', out);
     fprintf(out, "%s^", color ? "\033[1;32m" : "");
-    for (size_t i = col; i + 1 < end && i < n; i++)
-        if (begins_character(line[i]))
+    for (bool is_first = true; at < n && (is_first || at + 1 < end);
+         at += taken, is_first = false)
+        for (size_t w = width_of(line + at, n - at, &taken); w > is_first; w--)
             fputc('~', out);
     fprintf(out, "%s\n", color ? RESET : "");
 }
@@ -93,13 +109,16 @@ static void put_text(FILE *out, const struct shown *d, bool color)
     fputs(color ? BOLD : "", out);
     if (!d->file)
         fputs("tilec: ", out);
-    else if (d->col)
-        fprintf(out, "%s:%u:%u: ", d->file, d->line, d->col);
     else
-        fprintf(out, "%s:%u: ", d->file, d->line);
+        put_escaped(out, d->file, strlen(d->file), "");
+    if (d->file && d->col)
+        fprintf(out, ":%u:%u: ", d->line, d->col);
+    else if (d->file)
+        fprintf(out, ":%u: ", d->line);
     fprintf(out, "%s%s: %s", color ? severities[d->severity].color : "",
             severities[d->severity].word, color ? RESET BOLD : "");
-    fprintf(out, "%s%s", d->message, color ? RESET : "");
+    put_escaped(out, d->message, strlen(d->message), "\n\t");
+    fputs(color ? RESET : "", out);
     if (d->pass)
         fprintf(out, " [%s]", d->pass);
     fputc('\n', out);
@@ -108,7 +127,8 @@ static void put_text(FILE *out, const struct shown *d, bool color)
     size_t n = d->length;
     if (n && d->text[n - 1] == '\r')
         n--;
-    fprintf(out, "%.*s\n", (int)n, d->text);
+    put_escaped(out, d->text, n, "\t");
+    fputc('\n', out);
     if (d->col)
         put_caret(out, d->text, n, d->col, d->end, color);
 }

@@ -4,6 +4,8 @@
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "tools/commands.h"
+
+#include "ir/escape.h"
 #include "tools/progress.h"
 #include "tools/render.h"
 
@@ -23,6 +25,13 @@ void report(const char *fmt, ...)
     progress_end();
     render_message_v(stderr, TC_ERROR, fmt, args);
     va_end(args);
+}
+
+printable_text printable(const char *text)
+{
+    printable_text s;
+    tc_escape(s.text, sizeof s.text, text, strlen(text), "");
+    return s;
 }
 
 int report_compile(const tilec_context *cx, tilec_status status)

@@ -42,6 +42,24 @@ full compile softmax --emit=asm
 full compile softmax --emit=asm -o -
 full info ops
 
+# What a terminal would obey, in names of tensors and files and in programs, is
+# shown escaped.
+esc=$(printf '\033')
+printf '\110\0\0\0\0\0\0\0' >hostile.st
+printf '%s1234' '{"\u001b[2J\n\u009b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  ' >>hostile.st
+cp hostile.st "hostile$esc[2J.st"
+printf 'func @f(%%x: i32) -> i32 { return %%\033[2J }\n' >"hostile$esc.tile"
+for words in "attention hostile.st" "attention hostile$esc[2J.st" \
+    "quantize hostile.st -o x.st" "opt hostile$esc.tile" \
+    "compile hostile$esc.tile" "opt nowhere$esc.tile" \
+    "attention in.st -o nowhere$esc/x.st"; do
+    expect 1 $words
+    err_has '\x1b'
+    ! grep -q "$esc" err || failed "$last: an escape goes to the terminal"
+done
+expect 1 attention hostile.st
+err_has '\x1b[2J\n\u009b'
+
 # `-` is standard output where texts are written, and no place for tensors.
 expect 0 opt f.tile -o -
 out_has "func @f"
