@@ -4,8 +4,7 @@
  * parts of its recipe beside those of the nearest entry.
  */
 #include "lib/gpu.h"
-
-#include <cjson/cJSON.h>
+#include "lib/json.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -41,7 +40,8 @@ const char *tilec_cache_folder(const tilec_context *cx)
 
 struct opened {
     tc_entry entry;
-    cJSON *recipe; /* NULL: the file is damaged, or gone meanwhile */
+    cJSON *recipe;  /* NULL: the file is damaged, or gone meanwhile */
+    bool no_memory; /* for the recipe, which is no damage */
 };
 
 static struct opened open_entry(const tc_cache *cache, tc_key key)
@@ -51,7 +51,8 @@ static struct opened open_entry(const tc_cache *cache, tc_key key)
     if (!tc_cache_peek(cache, key, &o.entry))
         return o;
     const tc_section *s = tc_entry_find(&o.entry, "recipe");
-    o.recipe = s ? cJSON_Parse(s->data) : NULL;
+    if (s)
+        o.recipe = tc_json_parse(s->data, s->size, NULL, &o.no_memory);
     return o;
 }
 
@@ -90,7 +91,7 @@ tilec_status tilec_cache_list(const tilec_context *cx,
         return s;
     if (!tc_cache_files(&cache, &files, &n))
         return unreadable(&cache, error);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; s == TILEC_OK && i < n; i++) {
         struct opened o = open_entry(&cache, files[i].key);
         tc_key_text key = tc_key_print(files[i].key);
         tilec_cache_entry e = {
@@ -99,11 +100,14 @@ tilec_status tilec_cache_list(const tilec_context *cx,
             e.kernel = part_of(&o, "kernel");
             e.target = part_of(&o, "target");
         }
-        visit(user, &e);
+        if (o.no_memory)
+            s = tc_fail_memory(error);
+        else
+            visit(user, &e);
         close_entry(&o);
     }
     free(files);
-    return TILEC_OK;
+    return s;
 }
 
 tilec_status tilec_cache_clear(const tilec_context *cx, size_t *deleted,

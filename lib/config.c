@@ -2,6 +2,7 @@
 #include "lib/config.h"
 
 #include "lib/handles.h"
+#include "lib/json.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -145,7 +146,11 @@ static bool find_in(tc_arena *a, cJSON *root, const tc_config_query *query,
 bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
                        const tc_config_query *query, tc_config *out)
 {
-    return find_in(a, cJSON_ParseWithLength(json, len), query, out);
+    bool no_memory;
+    cJSON *root = tc_json_parse(json, len, NULL, &no_memory);
+    if (no_memory)
+        tc_memory_fail(a->memory);
+    return find_in(a, root, query, out);
 }
 
 /* What is embedded is JSON: if it does not parse, there is no memory. */

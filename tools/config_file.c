@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/config_file.h"
 
+#include "lib/json.h"
+
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
@@ -52,10 +54,17 @@ int config_file_read(config_file *f, const char *path, const char *kernel)
     char *text = read_text(path, &length);
     if (!text)
         return EXIT_INPUT;
-    const char *end = NULL;
-    f->root = cJSON_ParseWithLengthOpts(text, length + 1, &end, 1);
-    const char *why = f->root ? fault(f->root, kernel) : "it is no JSON";
+    bool no_memory;
+    const char *end;
+    f->root = tc_json_parse(text, length, &end, &no_memory);
+    const char *why = !f->root || end[strspn(end, " \t\r\n")]
+                          ? "it is no JSON"
+                          : fault(f->root, kernel);
     free(text);
+    if (no_memory) {
+        report("%s: out of memory", path);
+        return EXIT_MACHINE;
+    }
     if (!why)
         return EXIT_DONE;
     report("%s: %s (@%s); it is left as it is", path, why, kernel);
