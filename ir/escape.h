@@ -12,6 +12,9 @@
 
 #include <stddef.h>
 
+/* The bytes of the UTF-8 sequence at s, 0 if it is none. */
+size_t tc_utf8_length(const char *s, size_t n);
+
 enum { TC_ESCAPE_MOST = 8 };
 
 /* What is shown for the first character of s (n > 0 bytes): *taken bytes of it,

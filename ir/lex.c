@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/lex.h"
 
+#include "ir/escape.h"
+
 #include <string.h>
 
 /* Where in `tile<...>` the lexer is. */

@@ -86,8 +86,6 @@ const char *tc_string_unescape(tc_context *cx, tc_arena *a, const char *s,
                                size_t n);
 /* Appends the literal, quotes included. */
 void tc_string_print(tc_text *out, const char *s);
-/* The bytes of the UTF-8 sequence at s, 0 if it is none. */
-size_t tc_utf8_length(const char *s, size_t n);
 
 /* The value of an INT token; false if it needs more than 64 bits. */
 bool tc_int_parse(const char *s, size_t n, uint64_t *value);

@@ -6,6 +6,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* strtod_l */
 #endif
+#include "ir/escape.h"
 #include "ir/eval.h"
 #include "ir/lex.h"
 
@@ -16,26 +17,6 @@
 #include <string.h>
 
 /* ---- Strings ---- */
-
-size_t tc_utf8_length(const char *s, size_t n)
-{
-    const unsigned char *p = (const unsigned char *)s;
-    if (n == 0)
-        return 0;
-    if (p[0] < 0x80)
-        return 1;
-    size_t len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || n < len)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    /* Overlong forms, surrogates, beyond U+10FFFF. */
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return len;
-}
 
 static unsigned hex_digit(char c)
 {

@@ -62,7 +62,7 @@ endfunction()
 
 file(GLOB FUZZ_LAYOUT CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
      ${CMAKE_SOURCE_DIR}/ir/layout*.c)
-set(FUZZ_CORE ir/arena.c ir/context.c ir/intern.c ir/type.c ir/escape.c ir/literal.c lib/status.c
+set(FUZZ_CORE ir/arena.c ir/context.c ir/intern.c ir/type.c ir/escape.c lib/status.c
               lib/dtype.c ${FUZZ_LAYOUT})
 fuzz_program(safetensors MOST 1024 SOURCES lib/safetensors.c lib/json.c
              ${FUZZ_CORE})
