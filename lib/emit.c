@@ -210,6 +210,20 @@ static tilec_status emit_sass(struct emission *e)
 
 /* ---- Plans ---- */
 
+/* A module of PTX is a text of its own: assemblers take one at a time. */
+static void name_part(const struct emission *e, unsigned i, char *head,
+                      size_t size)
+{
+    const tc_launch_plan *plan = e->k->plan;
+    *head = 0;
+    if (strcmp(e->what, "ptx") == 0 && plan->nkernels > 1)
+        snprintf(head, size,
+                 "// module %u of %u, @%.80s: an assembler takes one, which "
+                 "FILE@%.80s gives\n",
+                 i + 1, plan->nkernels, plan->kernels[i]->func->name,
+                 plan->kernels[i]->func->name);
+}
+
 /* The plan, where its own text is asked for, and then each of its kernels. */
 static tilec_status emit_parts(struct emission *e)
 {
@@ -222,9 +236,11 @@ static tilec_status emit_parts(struct emission *e)
         if (s != TILEC_OK)
             break;
         size_t n = e->text ? strlen(e->text) : 0;
-        char *all = realloc(e->text, n + strlen(part) + 2);
+        char head[256];
+        name_part(e, i, head, sizeof head);
+        char *all = realloc(e->text, n + strlen(head) + strlen(part) + 2);
         if (all)
-            sprintf(all + n, "%s%s", n ? "\n" : "", part);
+            sprintf(all + n, "%s%s%s", n ? "\n" : "", head, part);
         else
             s = tc_fail_memory(e->error);
         e->text = all ? all : e->text;
@@ -263,6 +279,13 @@ static const struct form *forms_of(const tilec_kernel *k)
     return k->gpu ? gpu_forms : host_forms;
 }
 
+static bool has_form(const struct form *forms, const char *what)
+{
+    while (forms->what && strcmp(forms->what, what) != 0)
+        forms++;
+    return forms->what;
+}
+
 static tilec_status unknown_form(const struct emission *e,
                                  const struct form *forms)
 {
@@ -271,9 +294,13 @@ static tilec_status unknown_form(const struct emission *e,
         strcat(list, f == forms ? "" : f[1].what ? ", " : " and ");
         strcat(list, f->what);
     }
-    return tc_fail(e->error, TILEC_USAGE, "%s %s cannot emit `%s`, only %s",
+    bool of_kernels = e->k->plan && has_form(gpu_forms, e->what) &&
+                      tc_target_is_gpu(e->k->target);
+    return tc_fail(e->error, TILEC_USAGE, "%s %s cannot emit `%s`, only %s%s%s",
                    e->k->plan ? "a plan for target" : "target",
-                   e->k->target->name, e->what, list);
+                   e->k->target->name, e->what, list,
+                   of_kernels ? ": each of its kernels can, as FILE@" : "",
+                   of_kernels ? e->k->plan->kernels[0]->func->name : "");
 }
 
 tilec_status tilec_kernel_emit_data(const tilec_kernel *k, const char *what,
