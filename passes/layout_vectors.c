@@ -165,33 +165,47 @@ static int64_t odd_side(const tc_type *t)
     return most;
 }
 
-/* Each thread holds more than its part, as the side has too few twos. */
-static void say_shared_elements(tc_placing *s, const tc_op *op)
+enum { REGISTERS = 255 }; /* that a thread can have */
+
+/* How many threads hold each element because a side has few twos; 1: that is
+ * not why, or none does. */
+static int64_t holders_of(const tc_placing *s, const tc_type *t, int64_t each)
 {
-    enum { ROOM = 231 }; /* of 255 registers; others need some */
+    int64_t threads = 32 * (int64_t)s->warps, count = tc_type_count(t);
+    int64_t side = odd_side(t);
+    bool padded_is_less =
+        side && count / side * power_above(side) / threads < each;
+    return count >= threads && padded_is_less ? threads * each / count : 1;
+}
+
+/* Each thread holds more than its part, or more than it has room for. */
+static void say_held(tc_placing *s, const tc_op *op)
+{
     const tc_type *t = op->nout ? moved(op) : NULL;
     if (!t || t->kind != TC_TILE || is_staged(op))
         return;
-    int64_t threads = 32 * (int64_t)s->warps, count = tc_type_count(t);
     int64_t each = tc_layout_size(t->layout, TC_REGISTER);
-    int64_t side = odd_side(t), holders = threads * each / count;
-    if (!side || holders < 2 || count < threads ||
-        count / side * power_above(side) / threads >= each)
-        return;
+    int64_t holders = holders_of(s, t, each), side = odd_side(t);
     int64_t registers = (each * tc_type_bytes(t->elem) + 3) / 4;
-    bool spills = registers > ROOM;
+    bool many = registers > REGISTERS;
     const char *text = tc_arena_printf(
         s->scratch,
         "%s: each element is held by %lld threads, %lld registers of each%s: "
         "threads share a side by powers of two, and %lld has few; use %lld "
         "(pow2ceil) and let the boundary cut it",
         tc_op_name(op), (long long)holders, (long long)registers,
-        spills ? ", which spill to memory" : "", (long long)side,
+        many ? ", more than the 255 that there are" : "", (long long)side,
         (long long)power_above(side));
-    if (spills)
+    if (holders >= 2 && many)
         tc_warning(s->cx, op->loc, "%s", text);
-    else
+    else if (holders >= 2)
         tc_missed(s->cx, op->loc, pass, "%s", text);
+    else if (many)
+        tc_missed(s->cx, op->loc, pass,
+                  "%s: its tile takes %lld registers of a thread, more than "
+                  "the 255 that there are: use smaller tiles%s",
+                  tc_op_name(op), (long long)registers,
+                  s->warps < 8 ? ", or more warps" : "");
 }
 
 static void say_accesses(tc_placing *s, const tc_axis_analysis *axes,
@@ -201,7 +215,7 @@ static void say_accesses(tc_placing *s, const tc_axis_analysis *axes,
         for (unsigned i = 0; i < op->nregions; i++)
             say_accesses(s, axes, op->regions[i]);
         say_access(s, axes, op);
-        say_shared_elements(s, op);
+        say_held(s, op);
     }
 }
 
