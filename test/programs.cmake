@@ -9,11 +9,13 @@ if(TILEC_SANITIZE)
   set(MASKS --seeds 75)
   set(PROGRAMS 30)
   set(SEEDS 20)
+  set(BATCHES 40)
 else()
   set(KERNELS "")
   set(MASKS "")
   set(PROGRAMS 60)
   set(SEEDS 60)
+  set(BATCHES 60)
 endif()
 numeric_program(numerics_attention numerics/attention.c numerics/cases.c)
 numeric_test(numerics_attention numerics numerics_attention)
@@ -70,6 +72,13 @@ numeric_program(random_programs fuzz/random_programs.c fuzz/memory.c
 numeric_test(random_programs "fuzz;asan" random_programs --seeds ${PROGRAMS})
 numeric_test(random_programs_long nightly random_programs --seconds 1000
              --seed 100000 --statements 20)
+
+# Mutants of machine-level programs; a minute of them. Left to itself, without
+# sanitizers, it finds crashes only.
+numeric_program(machine_programs fuzz/machine_programs.c fuzz/attempt.c
+                fuzz/mutant.c fuzz/texts.c)
+numeric_test(machine_programs "fuzz;asan" machine_programs --count ${BATCHES}
+             --out ${CMAKE_CURRENT_BINARY_DIR} kernels test ir/LANGUAGE.md)
 
 # Benchmarks are programs for a quiet machine, never tests (bench/README.md).
 find_library(OPENBLAS_LIBRARY openblas)
