@@ -36,7 +36,8 @@ typedef enum tc_trait {
     TC_ELEMENTWISE = 4,
     TC_READS = 8,
     TC_WRITES = 16,
-    TC_TERMINATOR = 32
+    TC_TERMINATOR = 32,
+    TC_MACHINE = 64
 } tc_trait;
 
 typedef enum tc_syntax {
@@ -393,6 +394,10 @@ bool tc_op_check_signature(const tc_op *op) TC_MUST_CHECK;
 bool tc_op_check_results(const tc_op *op) TC_MUST_CHECK;
 
 /* verify.c: reports every violation, located; false if there was one. */
+/* The levels of a function: the first value that is a tile without a layout;
+ * the first op of the machine level, or with a layout. NULL: there is none. */
+const tc_value *tc_func_bare_tile(const tc_func *f);
+const tc_op *tc_func_machine_op(const tc_func *f);
 bool tc_module_verify(const tc_module *m) TC_MUST_CHECK;
 bool tc_func_verify(const tc_func *f) TC_MUST_CHECK;
 

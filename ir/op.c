@@ -13,6 +13,7 @@
 #define READS       TC_READS
 #define WRITES      TC_WRITES
 #define TERMINATOR  TC_TERMINATOR
+#define MACHINE     TC_MACHINE
 #define OP(id, name, syntax, traits, in, out, attrs, summary)                  \
     [TC_##id] = {name, TC_SYNTAX_##syntax, traits, in, out, attrs, summary},
 const tc_op_info tc_op_infos[TC_OPCODE_COUNT] = {

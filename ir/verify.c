@@ -69,19 +69,23 @@
  *      overflow nor saturate (inf is none of f8e4m3), pointers have none.
  *   30 dim: a known size fits i32.
  *   31 load, store: boundary is for block pointers; its axes are axes of the
- *      block, none twice. What a store adds is i32, i64, f32 or f64.
+ *      block, none twice. What a store adds is i32, i64, f32 or f64. Mask and
+ *      pad have the layout of the tile that is moved.
  *   32 advance: an offset a dim of the tensor.
  *   33 atomic, atomic_cas: elements are i32, i64, f16, bf16, f32 or f64.
  *   34 print: operands are scalars and tiles.
- * Machine level (35 in verify_type.c, the others in verify_machine.c)
+ * Machine level (35 in verify_type.c, 51 in verify_level.c, the others in
+ * verify_machine.c)
  *   35 A layout has the sides of its type, of a tile over 32 lanes and the
  *      kernel's warps, of shared memory over offsets.
  *   36 smem_store, smem_load, smem_copy, async_copy, tma_load, tma_store: the
  *      same sides and elements on both sides; an async_copy from a block
- *      pointer has a layout, of that shape.
+ *      pointer has a layout, of that shape, which its mask has too.
  *   37 A ring has at most 64 buffers, no view of one is chosen by select.
- *   38 mma: elements are those of the instruction. Those of warp groups (m64)
- *      read operand 1 from shared memory; only they are asynchronous.
+ *   38 mma: elements are those of the instruction (of fma: f64 only to f64),
+ *      sides of all but fma multiples of 8 (M and N may be 1). Those of warp
+ *      groups (m64) read operand 1 from shared memory; only they are
+ *      asynchronous.
  *   39 smem_alloc: the offset is a multiple of 128; mbarrier_alloc: of 8, with
  *      1 to 2^20 - 1 arrivals.
  *   40 mbarrier_arrive: 0 to 2^20 - 1 bytes. mma_wait, async_wait,
@@ -91,12 +95,17 @@
  *   42 smem_put, smem_get: a buffer of one element of the scalar's type.
  *   43 warp_groups: at most one, in the body of a kernel of whole warp groups,
  *      with two or three regions without arguments; registers are two multiples
- *      of 8, 24 to 256. Beside it stand allocations, barriers, assume, assert
- *      and pure ops, no tiles.
+ *      of 8, 24 to 256. Beside it stand allocations, barriers, fences,
+ *      assume, assert and pure ops, no tiles.
  *   44 warp_groups: producer and mover hold no tiles; the mover writes memory
  *      by smem_copy only.
  *   45 take_turn, pass_turn: in the consumer, by pairs in a region. group_row:
  *      in the consumer, of as many rows for each group.
+ *   51 A function is at one level: all tiles have layouts, or none has and no
+ * op is of the machine level (a trait of ops.def). At machine level a kernel
+ *      has warps.
+ *   52 barrier: not in the producer; scope(group) in the consumer, or in a
+ *      kernel of whole warp groups without roles.
  * Plans (verify_plan.c)
  *   46 A plan has arguments as a kernel has, no results and no grid. It holds
  *      workspace, fill, launch (which stand nowhere else), assert, `if` without
@@ -323,7 +332,7 @@ bool tc_func_verify(const tc_func *f)
     v = (tc_verifier){.cx = cx, .f = f, .in_grid = true};
     if (f->is_kernel)
         ok &= tc_verify_region(&v, f->grid);
-    return ok;
+    return ok && tc_verify_level(&v);
 }
 
 /* ---- Modules ---- */

@@ -49,6 +49,8 @@ bool tc_verify_region(tc_verifier *v, tc_region *r) TC_MUST_CHECK;
 /* Of an op whose structure, operands and attributes are right: its regions'
  * number and arguments, and its entry in the table of extra rules. */
 bool tc_verify_op_rules(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
+/* Of a function whose ops are right: does it mix levels? */
+bool tc_verify_level(const tc_verifier *v) TC_MUST_CHECK;
 bool tc_verify_machine_op(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
 /* Does the number fit an element of that type? `what` is "pad ", "". */
 bool tc_verify_fits(const tc_verifier *v, const tc_op *op, const char *what,
@@ -66,6 +68,9 @@ bool tc_verify_arg_count(const tc_verifier *v, const tc_region *r,
 bool tc_verify_follow(const tc_verifier *v, const tc_op *op,
                       unsigned first) TC_MUST_CHECK;
 bool tc_verify_boundary(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
+/* Tiles among the operands have this layout. */
+bool tc_verify_places(const tc_verifier *v, const tc_op *op,
+                      const tc_layout *layout) TC_MUST_CHECK;
 /* Whether a terminator hands the owner of its region what that expects. */
 bool tc_verify_terminator(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
 /* What the region must end in. */

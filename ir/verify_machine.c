@@ -7,18 +7,32 @@
 
 #include <string.h>
 
-/* What mma.sync and wgmma (m64) take; fma is arithmetic, of whatever casts to
- * the sum. */
+/* What mma.sync and wgmma (m64) take; fma is arithmetic, of whatever the sum
+ * holds. */
 static bool mma_fits(const char *instr, tc_kind a, tc_kind b, tc_kind c)
 {
     if (strcmp(instr, "fma") == 0)
         return tc_kind_is_float(a) && tc_kind_is_float(b) &&
-               (c == TC_F32 || c == TC_F64);
+               (c == TC_F64 || (c == TC_F32 && a != TC_F64 && b != TC_F64));
     const char *k = strchr(instr, 'k');
     return c == TC_F32 &&
            (strcmp(k, "k8") == 0    ? a == TC_F32 && b == a
             : strcmp(k, "k16") == 0 ? (a == TC_F16 || a == TC_BF16) && b == a
                                     : tc_kind_is_f8(a) && tc_kind_is_f8(b));
+}
+
+/* Fragments are whole words along K, and 8 rows or columns. */
+static bool check_mma_sides(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *a = op->in[0]->type, *c = op->in[2]->type;
+    int64_t m = tc_dim_value(c->dims[0]), n = tc_dim_value(c->dims[1]);
+    int64_t k = tc_dim_value(a->dims[1]);
+    return ((m == 1 || m % 8 == 0) && (n == 1 || n % 8 == 0) && k % 8 == 0) ||
+           tc_error(v->cx, op->loc,
+                    "mma: %s of %lldx%lldx%lld (M, N, K), expected multiples "
+                    "of 8",
+                    tc_op_word(op, "instr"), (long long)m, (long long)n,
+                    (long long)k);
 }
 
 static bool check_mma(const tc_verifier *v, const tc_op *op)
@@ -37,10 +51,12 @@ static bool check_mma(const tc_verifier *v, const tc_op *op)
                         "mma: %s is not asynchronous, only m64k8, m64k16 and "
                         "m64k32 are",
                         instr);
-    return mma_fits(instr, a->elem->kind, b->elem->kind, c->elem->kind) ||
-           tc_error(v->cx, op->loc, "mma: %s cannot multiply %s and %s to %s",
-                    instr, tc_type_name(v->cx, a->elem),
-                    tc_type_name(v->cx, b->elem), tc_type_name(v->cx, c->elem));
+    if (!mma_fits(instr, a->elem->kind, b->elem->kind, c->elem->kind))
+        return tc_error(
+            v->cx, op->loc, "mma: %s cannot multiply %s and %s to %s", instr,
+            tc_type_name(v->cx, a->elem), tc_type_name(v->cx, b->elem),
+            tc_type_name(v->cx, c->elem));
+    return strcmp(instr, "fma") == 0 || check_mma_sides(v, op);
 }
 
 static bool check_smem_alloc(const tc_verifier *v, const tc_op *op)
@@ -128,6 +144,8 @@ static bool check_async_copy(const tc_verifier *v, const tc_op *op)
                 tc_type_problem(v->f, tc_type_with_layout(v->cx, from, l));
         if (problem)
             return tc_error(v->cx, op->loc, "async_copy: %s", problem);
+        if (!tc_verify_places(v, op, l))
+            return false;
     }
     return check_copied_bytes(v, op) && tc_verify_boundary(v, op);
 }
@@ -279,7 +297,8 @@ static bool check_beside(const tc_verifier *v, const tc_op *roles)
         bool fits = op == roles || tc_op_has(op, TC_PURE) ||
                     tc_op_has(op, TC_TERMINATOR) || op->code == TC_SMEM_ALLOC ||
                     op->code == TC_MBARRIER_ALLOC || op->code == TC_BARRIER ||
-                    op->code == TC_ASSUME || op->code == TC_ASSERT;
+                    op->code == TC_FENCE_ASYNC || op->code == TC_ASSUME ||
+                    op->code == TC_ASSERT;
         if (!fits || has_tiles(op))
             return tc_error(v->cx, op->loc,
                             "%s: beside warp_groups, expected it in one of "
@@ -331,12 +350,45 @@ static bool check_warp_groups(const tc_verifier *v, const tc_op *op)
            check_mover(v, op->regions[2]);
 }
 
-static bool check_in_consumer(const tc_verifier *v, const tc_op *op)
+/* The region of warp_groups that the op is in; NULL: none. */
+static const tc_region *role_of(const tc_op *op)
 {
     const tc_region *r = op->parent;
     while (r->op && r->op->code != TC_WARP_GROUPS)
         r = r->op->parent;
-    return (r->op && r == r->op->regions[1]) ||
+    return r->op ? r : NULL;
+}
+
+static bool is_roles(const tc_op *op)
+{
+    return op->code == TC_WARP_GROUPS;
+}
+
+static bool check_barrier(const tc_verifier *v, const tc_op *op)
+{
+    const tc_region *role = role_of(op);
+    bool by_group = tc_op_is_word(op, "scope", "group");
+    if (role && role == role->op->regions[0])
+        return tc_error(v->cx, op->loc,
+                        "barrier: in the producer, which is one thread: "
+                        "expected mbarriers");
+    if (!by_group || role || !v->f->is_kernel)
+        return true;
+    if (tc_region_any(v->f->body, is_roles))
+        return tc_error(v->cx, op->loc,
+                        "barrier: scope(group) outside of the consumer, where "
+                        "all warps of the kernel meet: expected no scope");
+    return (v->f->warps && v->f->warps % 4 == 0) ||
+           tc_error(v->cx, op->loc,
+                    "barrier: scope(group) of %u warps, expected groups of "
+                    "four",
+                    v->f->warps);
+}
+
+static bool check_in_consumer(const tc_verifier *v, const tc_op *op)
+{
+    const tc_region *r = role_of(op);
+    return (r && r == r->op->regions[1]) ||
            tc_error(v->cx, op->loc,
                     "%s: expected it in the consumer of warp_groups",
                     tc_op_name(op));
@@ -400,6 +452,7 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_SMEM_COPY] = check_smem_copy,
     [TC_ASYNC_COPY] = check_async_copy,
     [TC_ASYNC_WAIT] = check_pending,
+    [TC_BARRIER] = check_barrier,
     [TC_WARP_GROUPS] = check_warp_groups,
     [TC_MBARRIER_ALLOC] = check_mbarrier_alloc,
     [TC_MBARRIER_ARRIVE] = check_mbarrier_arrive,

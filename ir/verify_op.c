@@ -413,9 +413,24 @@ static bool check_pad(const tc_verifier *v, const tc_op *op)
     return tc_verify_fits(v, op, "pad ", pad->number, elem);
 }
 
+bool tc_verify_places(const tc_verifier *v, const tc_op *op,
+                      const tc_layout *layout)
+{
+    for (unsigned i = 0; i < op->nin; i++) {
+        const tc_type *t = op->in[i]->type;
+        if (t->kind == TC_TILE && t->layout != layout)
+            return tc_error(
+                v->cx, op->loc, "%s: operand %u is %s, expected %s",
+                tc_op_name(op), i, tc_type_name(v->cx, t),
+                tc_type_name(v->cx, tc_type_with_layout(v->cx, t, layout)));
+    }
+    return true;
+}
+
 static bool check_load(const tc_verifier *v, const tc_op *op)
 {
-    return tc_verify_boundary(v, op) & check_pad(v, op);
+    return tc_verify_places(v, op, op->out[0]->type->layout) &
+           tc_verify_boundary(v, op) & check_pad(v, op);
 }
 
 /* What GPUs add to memory in one step. */
@@ -432,7 +447,8 @@ static bool check_store(const tc_verifier *v, const tc_op *op)
         tc_error(v->cx, op->loc,
                  "store: kind(add) to %s, expected i32, i64, f32 or f64",
                  tc_type_name(v->cx, elem));
-    return tc_verify_boundary(v, op) & fits;
+    return tc_verify_places(v, op, op->in[1]->type->layout) &
+           tc_verify_boundary(v, op) & fits;
 }
 
 /* Operands `first` and the next one, and the step behind them. */

@@ -27,19 +27,6 @@
 
 /* ---- Types ---- */
 
-static bool gives_layouts(const tc_op *op)
-{
-    for (unsigned i = 0; i < op->nout; i++)
-        if (op->out[i]->type->kind == TC_TILE && op->out[i]->type->layout)
-            return true;
-    return false;
-}
-
-bool tc_has_layouts(const tc_func *f)
-{
-    return tc_region_any(f->body, gives_layouts);
-}
-
 static void set_layout(tc_placing *s, tc_value *v, const tc_layout *l)
 {
     v->type = tc_type_with_layout(s->cx, v->type, l);
@@ -306,10 +293,22 @@ static uint64_t can_be_aligned(const tc_placing *s)
     return bits;
 }
 
+/* The layouts of a text at machine level are for so many warps, no others. */
+static bool has_warps_asked_for(const tc_func *f, const tc_pass_env *env)
+{
+    unsigned asked = env->options->warps;
+    return !asked || asked == f->warps ||
+           tc_error(env->cx, f->loc,
+                    "@%s: %u warps are asked for, but the text is at machine "
+                    "level, for %u: leave the number of warps open, or give "
+                    "the program at tile level",
+                    f->name, asked, f->warps);
+}
+
 tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
 {
-    if (tc_has_layouts(f))
-        return TC_UNCHANGED;
+    if (tc_func_machine_op(f))
+        return has_warps_asked_for(f, env) ? TC_UNCHANGED : TC_FAILED;
     if (tc_region_any(f->body, tc_op_is_call))
         return (void)tc_error(env->cx, f->loc,
                               "assign-layouts: @%s calls functions: `inline` "

@@ -114,15 +114,13 @@ void tc_refuse_load(const tc_pass_env *env, const char *pass, const tc_op *load,
 typedef bool tc_visit_op(tc_pass_env *env, tc_op *op);
 tc_change tc_visit_ops(tc_func *f, tc_pass_env *env, tc_visit_op *visit);
 
-/* Is it at machine level? */
-bool tc_has_layouts(const tc_func *f);
-
 typedef tc_change tc_func_pass(tc_func *f, tc_pass_env *env);
 typedef tc_change tc_module_pass(tc_module *m, tc_pass_env *env);
 
 #define TC_PASS_TYPE_FUNC              tc_func_pass
 #define TC_PASS_TYPE_TILE              tc_func_pass
 #define TC_PASS_TYPE_KERNEL            tc_func_pass
+#define TC_PASS_TYPE_MACHINE           tc_func_pass
 #define TC_PASS_TYPE_MODULE            tc_module_pass
 #define PASS(id, name, scope, summary) TC_PASS_TYPE_##scope tc_pass_##id;
 #define PIPELINE(name, passes, summary)
@@ -131,11 +129,13 @@ typedef tc_change tc_module_pass(tc_module *m, tc_pass_env *env);
 #undef PIPELINE
 
 /* Functions that a pass runs on: all; of those without compile-time parameters
- * what is not at machine level; of those the kernels. */
+ * what is not at machine level; of those the kernels; kernels that have
+ * warps, and layouts for all tiles. */
 typedef enum tc_pass_scope {
     TC_SCOPE_FUNC,
     TC_SCOPE_TILE,
-    TC_SCOPE_KERNEL
+    TC_SCOPE_KERNEL,
+    TC_SCOPE_MACHINE
 } tc_pass_scope;
 
 /* A row of passes.def. Of a pass one of the functions is set, of a pipeline

@@ -10,10 +10,11 @@
 #include <string.h>
 #include <time.h>
 
-#define RUN_FUNC(id)   .run_func = tc_pass_##id, .scope = TC_SCOPE_FUNC
-#define RUN_TILE(id)   .run_func = tc_pass_##id, .scope = TC_SCOPE_TILE
-#define RUN_KERNEL(id) .run_func = tc_pass_##id, .scope = TC_SCOPE_KERNEL
-#define RUN_MODULE(id) .run_module = tc_pass_##id
+#define RUN_FUNC(id)    .run_func = tc_pass_##id, .scope = TC_SCOPE_FUNC
+#define RUN_TILE(id)    .run_func = tc_pass_##id, .scope = TC_SCOPE_TILE
+#define RUN_KERNEL(id)  .run_func = tc_pass_##id, .scope = TC_SCOPE_KERNEL
+#define RUN_MACHINE(id) .run_func = tc_pass_##id, .scope = TC_SCOPE_MACHINE
+#define RUN_MODULE(id)  .run_module = tc_pass_##id
 #define PASS(id, pass_name, scope, text)                                       \
     {.name = pass_name, .summary = text, RUN_##scope(id)},
 #define PIPELINE(pipeline_name, list, text)                                    \
@@ -217,8 +218,11 @@ static void forget_all(tc_module *m)
 static bool is_in_scope(const tc_func *f, tc_pass_scope scope)
 {
     switch (scope) {
-    case TC_SCOPE_TILE: return f->nparams == 0 && !tc_has_layouts(f);
+    case TC_SCOPE_TILE: return f->nparams == 0 && !tc_func_machine_op(f);
     case TC_SCOPE_KERNEL: return f->nparams == 0 && f->is_kernel;
+    case TC_SCOPE_MACHINE:
+        return f->nparams == 0 && f->is_kernel && f->warps &&
+               !tc_func_bare_tile(f);
     default: return true;
     }
 }

@@ -25,10 +25,11 @@ static void put_targets(void)
 
 static void put_traits(unsigned traits)
 {
-    static const char *const names[] = {"pure",  "commutes", "elementwise",
-                                        "reads", "writes",   "terminator"};
+    static const char *const names[] = {"pure",   "commutes", "elementwise",
+                                        "reads",  "writes",   "terminator",
+                                        "machine"};
     const char *between = "";
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         if (traits & (1u << i)) {
             printf("%s%s", between, names[i]);
             between = ", ";

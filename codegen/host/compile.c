@@ -343,6 +343,18 @@ static bool make_kernel(compiler *c)
     return true;
 }
 
+/* Of the machine level there is no code for the host: plans and emitters may
+ * take it that there is nothing of it. */
+static bool check_level(const compiler *c)
+{
+    const tc_op *op = tc_func_machine_op(c->kernel);
+    return !op || tc_error(c->cx, op->loc,
+                           "%s: of the machine level, for which the CPU target "
+                           "has no code: compile for a GPU, or give the "
+                           "program at tile level",
+                           tc_op_name(op));
+}
+
 static bool compile(compiler *c)
 {
     uint64_t most = c->options && c->options->scratch_most
@@ -350,6 +362,8 @@ static bool compile(compiler *c)
                         : 1ull << 30;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, init_llvm);
+    if (!check_level(c))
+        return false;
     c->plan = tc_plan_new(c->kernel, &c->arena, most);
     if (!c->plan || !find_machine(c) || !make_module(c))
         return false;

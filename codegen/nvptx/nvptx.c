@@ -230,6 +230,14 @@ static bool find_kernel(compiler *c)
         return tc_error(c->cx, c->kernel->loc,
                         "kernel @%s is not at machine level: it has no warps",
                         c->kernel->name);
+    /* Emitters may take it that every tile has a layout. */
+    const tc_value *bare = tc_func_bare_tile(c->kernel);
+    if (bare)
+        return tc_error(c->cx, bare->def ? bare->def->loc : c->kernel->loc,
+                        "kernel @%s is not at machine level: %s is a tile "
+                        "without a layout, expected those of assign-layouts",
+                        c->kernel->name,
+                        bare->def ? tc_op_name(bare->def) : "an argument");
     return tc_module_verify(c->m);
 }
 
