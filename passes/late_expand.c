@@ -134,6 +134,14 @@ static tc_value *own_vote(tc_late *l, tc_builder *b)
 
 /* ---- Loops ---- */
 
+/* What the branch takes along may be the loop's own. */
+static void keep_instead(tc_late *l, const tc_value *before, tc_value *now)
+{
+    for (unsigned i = 0; i < l->nkept; i++)
+        if (l->kept[i] == before)
+            l->kept[i] = now;
+}
+
 /* The same as a `while`, its counter the first of what it carries. */
 static tc_op *as_while(tc_late *l, tc_op *loop)
 {
@@ -149,10 +157,12 @@ static tc_op *as_while(tc_late *l, tc_op *loop)
     tc_op *now = tc_op_new(l->f, TC_WHILE, loop->loc, n, in, 2);
     tc_op_set_results(now, n, types);
     tc_op_insert(now, loop->parent, loop);
-    for (unsigned i = 0; i < n; i++)
-        tc_value_replace(body->args[i],
-                         tc_region_add_arg(now->regions[0], types[i],
-                                           body->args[i]->name, loop->loc));
+    for (unsigned i = 0; i < n; i++) {
+        tc_value *arg = tc_region_add_arg(now->regions[0], types[i],
+                                          body->args[i]->name, loop->loc);
+        tc_value_replace(body->args[i], arg);
+        keep_instead(l, body->args[i], arg);
+    }
     tc_value *counter = now->regions[0]->args[0];
     tc_builder b = tc_builder_at_end(now->regions[0], loop->loc);
     tc_value *more = tc_build_cmp(&b, "lt", counter, loop->in[1]);
