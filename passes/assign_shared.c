@@ -233,7 +233,7 @@ static verdict by_group(const buffer *b, const access *a, const tc_layout *view)
 {
     tc_context *cx = b->env->cx;
     const tc_type *t = tc_type_smem(cx, a->op->in[a->operand]->type, view, 0);
-    tc_wgmma_operand o;
+    tc_wgmma_operand o = {0};
     tc_bit_order columns;
     const char *why;
     verdict v = {.descriptor = true, .ways = 1};

@@ -126,9 +126,13 @@ static bool has_room(const ahead *x)
         room = t->max_registers;
     unsigned sum = REGISTERS_BESIDE +
                    tc_layout_size(x->mma->out[0]->type->layout, TC_REGISTER);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < 2; i++) {
+        const tc_layout *part = part_type(x, i)->layout;
+        if (!part)
+            return false; /* no accumulator of that instruction */
         /* two parts, two numbers a register */
-        sum += tc_layout_size(part_type(x, i)->layout, TC_REGISTER);
+        sum += tc_layout_size(part, TC_REGISTER);
+    }
     if (sum > room)
         tc_missed(x->env->cx, x->mma->loc, pass,
                   "operands are read when they are needed: reading them a part "

@@ -262,6 +262,11 @@ static bool check_waits(tc_pass_env *env, const tc_hazards *all)
     bool ok = true;
     for (unsigned i = 0; i < all->n; i++) {
         const tc_hazard *h = &all->of[i];
+        if (h->from == h->to && !h->carried)
+            ok = tc_error(cx, h->to->loc,
+                          "%s: reads and writes the same bytes of shared "
+                          "memory, expected buffers apart from each other",
+                          tc_op_infos[h->to->code].name);
         if (!h->under_way)
             continue;
         tc_opcode code = h->under_way->code;
