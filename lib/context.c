@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef TILEC_VERSION
-#define TILEC_VERSION "0"
-#endif
+#define TEXT_OF(n)            #n
+#define VERSION_TEXT(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
 
 const char *tilec_version(void)
 {
-    return TILEC_VERSION;
+    return VERSION_TEXT(TILEC_VERSION_MAJOR, TILEC_VERSION_MINOR,
+                        TILEC_VERSION_PATCH);
 }
 
 const char *tilec_target_name(size_t index)
@@ -113,6 +113,7 @@ tilec_status tilec_context_new(const tilec_context_options *options,
     tilec_context *cx = calloc(1, sizeof *cx);
     if (!cx)
         return TILEC_MACHINE;
+    cx->oom.size = sizeof cx->oom;
     cx->oom.message = "out of memory";
     tc_arena_init(&cx->arena, &cx->memory);
     if (!keep_options(cx, &o)) {

@@ -33,7 +33,9 @@
 #ifndef TILEC_H
 #define TILEC_H
 
-#include <dlpack/dlpack.h>
+#include "tilec/dlpack.h"
+#include "tilec/version.h"
+
 #include <stddef.h>
 #include <stdint.h>
 

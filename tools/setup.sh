@@ -55,8 +55,8 @@ setup() {
     command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null ||
         fail "no apt here. Install by hand: a C compiler, cmake, ninja," \
             "pkg-config, LLVM 22 (or 21, 20) with its C headers, cJSON," \
-            "DLPack, xxHash, and for the tests check, python3 with numpy and LLVM's lit and" \
-            "FileCheck; then: cmake -B build -G Ninja && cmake --build build"
+            "xxHash, and for the tests check, a C++ compiler, python3 with numpy" \
+            "and LLVM's lit and FileCheck; then: cmake -B build -G Ninja && cmake --build build"
     if ! find_llvm; then
         as_root apt-get update -q >/dev/null ||
             fail "apt-get update failed: is there a network?"
@@ -64,9 +64,9 @@ setup() {
             "llvm-20-dev: add a package source that has LLVM 22"
     fi
     want="gcc libc6-dev cmake ninja-build pkg-config llvm-$LLVM-dev
-          libcjson-dev libdlpack-dev libxxhash-dev libzstd-dev zlib1g-dev"
+          libcjson-dev libxxhash-dev libzstd-dev zlib1g-dev"
     [ "${1:-}" = test ] &&
-        want="$want check python3 python3-numpy python3-pil librsvg2-bin llvm-$LLVM-tools clang-$LLVM
+        want="$want check g++ python3 python3-numpy python3-pil librsvg2-bin llvm-$LLVM-tools clang-$LLVM
               libclang-rt-$LLVM-dev libopenblas-dev clang-format-14"
     missing=
     for package in $want; do

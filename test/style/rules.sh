@@ -18,7 +18,7 @@ for folder in ir passes codegen lib tools; do
     allowed=$(echo $lower | tr ' ' '|')
     find $folder -name '*.[ch]' -not -path '*/example/*' -print |
         xargs grep -nE '^#include "' |
-        grep -vE "#include \"($allowed)/" |
+        grep -vE "#include \"($allowed|tilec|dlpack)/" |
         complain "$folder includes only itself and what is below it"
 done
 
@@ -30,11 +30,12 @@ find ir passes codegen lib -name '*.[ch]' -not -path '*/example/*' -print |
 
 find ir passes codegen lib tools test -name '*.[ch]' -print |
     xargs wc -l | awk '$1 > 800 && $2 != "total"' |
-    grep -v ' test/' |
-    complain "no file is beyond 800 lines"
+    grep -vE ' test/|^ *[89][0-9][0-9] lib/tilec.h$' |
+    complain "no file is beyond 800 lines (the whole interface: 1000)"
 
 find ir passes codegen lib kernels tools test \( -name '*.[ch]' -o \
-    -name '*.tile' -o -name '*.sh' -o -name '*.py' \) -not -path 'test/ir/*' -print |
+    -name '*.tile' -o -name '*.sh' -o -name '*.py' \) -not -path 'test/ir/*' \
+    -not -path 'lib/tilec/dlpack/*' -print |
     while read -r file; do
         head -3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' ||
             echo "$file"
