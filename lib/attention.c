@@ -115,7 +115,7 @@ static const char **bound_functions(const tc_attention_job *p, unsigned *n)
 /* A plan with what it launches. */
 static bool parse_program(tc_attention_job *p, const char *name)
 {
-    tilec_source embedded = {name, NULL, 0};
+    tilec_source embedded = tilec_text(name, NULL, 0);
     tc_source program;
     unsigned n, nnames;
     const char **names = bound_functions(p, &nnames);
@@ -214,6 +214,9 @@ static const char *wrong(const tc_attention_request *r, bool options_ok)
                "TILEC_INIT";
     if (o->nsources && !o->sources)
         return "tilec_attention_plan: sources is NULL";
+    if (!tc_sources_fit(o->sources, o->nsources))
+        return "tilec_attention_plan: a source has a wrong size: use "
+               "tilec_text";
     if (is_wrong_list(o->bindings, o->nbindings) ||
         is_wrong_list(o->backward_bindings, o->nbackward_bindings))
         return "tilec_attention_plan: a binding has no name or no value";

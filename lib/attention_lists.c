@@ -30,7 +30,7 @@ static bool asks_in_loop(const tc_region *r)
 /* With the kernel beside the mask. */
 static bool parse_kernel(tc_job *job)
 {
-    tilec_source embedded = {"block_mask", NULL, 0};
+    tilec_source embedded = tilec_text("block_mask", NULL, 0);
     tc_source text;
     return tc_job_source(job, &embedded, &text) &&
            tc_parse(job->trial,

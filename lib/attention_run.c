@@ -304,6 +304,12 @@ static tilec_status read_tensors(const tilec_attention *a,
     if ((t->ncaptured && !t->captured) ||
         (t->ncaptured_grads && !t->captured_grads))
         return tc_fail(error, TILEC_USAGE, "%s: captured is NULL", function);
+    if (!tc_arguments_fit(t->captured, t->ncaptured) ||
+        !tc_arguments_fit(t->captured_grads, t->ncaptured_grads))
+        return tc_fail(error, TILEC_USAGE,
+                       "%s: an argument has a wrong size: use tilec_tensor, "
+                       "tilec_int or tilec_float",
+                       function);
     return TILEC_OK;
 }
 

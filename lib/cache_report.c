@@ -94,8 +94,10 @@ tilec_status tilec_cache_list(const tilec_context *cx,
     for (size_t i = 0; s == TILEC_OK && i < n; i++) {
         struct opened o = open_entry(&cache, files[i].key);
         tc_key_text key = tc_key_print(files[i].key);
-        tilec_cache_entry e = {
-            .key = key.text, .bytes = files[i].bytes, .used = files[i].used};
+        tilec_cache_entry e = {.size = sizeof e,
+                               .key = key.text,
+                               .bytes = files[i].bytes,
+                               .used = files[i].used};
         if (o.recipe) {
             e.kernel = part_of(&o, "kernel");
             e.target = part_of(&o, "target");

@@ -172,7 +172,8 @@ static void on_event(void *user, const tc_pass_event *e)
 {
     struct watch *w = user;
     const tilec_compile_options *o = w->options;
-    tilec_pass_event event = {.pass = e->pass,
+    tilec_pass_event event = {.size = sizeof event,
+                              .pass = e->pass,
                               .index = e->index,
                               .after = e->after,
                               .changed = e->change == TC_CHANGED,
@@ -353,6 +354,9 @@ static const char *wrong_options(const tilec_compile_options *o)
         return "tilec_compile: bindings is NULL";
     if (o->nexamples && !o->examples)
         return "tilec_compile: examples is NULL";
+    if (!tc_arguments_fit(o->examples, o->nexamples))
+        return "tilec_compile: an example has a wrong size: use tilec_tensor, "
+               "tilec_int or tilec_float";
     for (size_t i = 0; i < o->nbindings; i++)
         if (!o->bindings[i].name || !o->bindings[i].value)
             return "tilec_compile: a binding has no name or no value";
@@ -377,6 +381,8 @@ static tilec_status request_run(tc_job *job,
     const char *wrong = NULL;
     if (!r->sources || r->nsources == 0 || r->nsources > UINT16_MAX)
         wrong = "tilec_compile: no sources";
+    else if (!tc_sources_fit(r->sources, r->nsources))
+        wrong = "tilec_compile: a source has a wrong size: use tilec_text";
     else if (!tc_options_read(&r->options, sizeof r->options, options))
         wrong = "tilec_compile: options have a wrong size: use TILEC_INIT";
     else

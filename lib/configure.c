@@ -3,7 +3,8 @@
  * An embedded kernel compiled by its name gets the tile sizes, warps and
  * stages that were tuned for the target, where the caller leaves them open:
  *
- *     tilec_compile(cx, &(tilec_source){"matmul"}, 1, &options, &kernel);
+ *     tilec_source source = tilec_text("matmul", NULL, 0);
+ *     tilec_compile(cx, &source, 1, &options, &kernel);
  *
  * is as if options gave what kernels/configs/matmul.json says of the target.
  * A plan gets what is said of the attention kernel that it launches.

@@ -282,7 +282,7 @@ static bool load(const struct making *m, tc_gpu_code *code)
         return true;
     const tc_gpu_loaded *loaded;
     tc_cuda_scope scope;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tc_cuda_log *log = tc_arena_new(&job->cx->arena, tc_cuda_log);
     tilec_status s = tc_cuda_enter(cuda, ordinal, &scope, &error);
     if (s == TILEC_OK) {
@@ -402,7 +402,7 @@ static tilec_status compile_variant(const tilec_kernel *k, int which,
     }
     for (unsigned i = 0; i < n; i++) {
         const tc_source *from = &k->cx->sources[k->gpu->sources[i] - 1];
-        sources[i] = (tilec_source){from->name, from->text, from->len};
+        sources[i] = tilec_text(from->name, from->text, from->len);
     }
     tilec_compile_options options = options_of(k, which);
     status = tc_compile(cx, sources, n, &options, k->gpu->part, which, &any);

@@ -160,12 +160,8 @@ static tilec_status say_failed(const tilec_kernel *k, const tc_gpu_code *code,
     tc_gpu_assert a = {.message = "an assert failed", .file = ""};
     (void)tc_gpu_code_assert(code, report->set - 1, &a);
     tc_fail(error, TILEC_INPUT, "@%s: %s", k->func->name, a.message);
-    if (error) {
-        snprintf(error->file, sizeof error->file, "%s", a.file);
-        error->line = a.line;
-        error->column = a.column;
-        memcpy(error->program, report->program, sizeof error->program);
-    }
+    tc_error_at(error, a.file, a.line, a.column);
+    tc_error_program(error, report->program);
     return TILEC_INPUT;
 }
 

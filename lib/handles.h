@@ -81,6 +81,14 @@ tilec_status tc_fail_lines(tilec_error *error, tilec_status status,
                            const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 tilec_status tc_fail_memory(tilec_error *error);
+/* More of what tc_fail has filled in. */
+void tc_error_at(tilec_error *error, const char *file, uint32_t line,
+                 uint32_t column);
+void tc_error_program(tilec_error *error, const int32_t program[3]);
+
+/* Lists of the caller whose structs have this library's size. */
+bool tc_arguments_fit(const tilec_argument *args, size_t n) TC_MUST_CHECK;
+bool tc_sources_fit(const tilec_source *sources, size_t n) TC_MUST_CHECK;
 
 /* An option struct of the caller, of any version: copies what it has (by its
  * leading size) over the zeroed *to. False where the size is impossible. */

@@ -36,6 +36,7 @@ static tilec_diagnostic *copy_diags(tc_arena *a, const tc_context *cx,
     tilec_diagnostic *first = NULL, *last = NULL;
     for (; from; from = from->next) {
         tilec_diagnostic *d = tc_arena_new(a, tilec_diagnostic);
+        d->size = sizeof *d;
         d->severity = (tilec_severity)from->severity;
         d->message = tc_arena_string(a, from->message);
         d->pass = tc_arena_string(a, from->pass);

@@ -328,12 +328,9 @@ tilec_status tc_arguments_check(const tilec_kernel *k,
 
 void tc_error_place(tilec_error *error, const tilec_kernel *k, tc_loc loc)
 {
-    if (!error || !loc.file)
-        return;
-    snprintf(error->file, sizeof error->file, "%s",
-             k->cx->sources[loc.file - 1].name);
-    error->line = loc.line;
-    error->column = loc.col;
+    if (loc.file)
+        tc_error_at(error, k->cx->sources[loc.file - 1].name, loc.line,
+                    loc.col);
 }
 
 /* What runs programs side by side; o NULL: no launch, only its grid. */
@@ -378,8 +375,7 @@ static tilec_status run_host(struct launch *l, const int32_t grid[3],
         return tc_fail(l->error, TILEC_MACHINE, "%s", report.message);
     tc_fail(l->error, TILEC_INPUT, "%s", report.message);
     tc_error_place(l->error, l->k, report.loc);
-    if (l->error)
-        memcpy(l->error->program, report.program, sizeof report.program);
+    tc_error_program(l->error, report.program);
     return TILEC_INPUT;
 }
 
@@ -453,6 +449,14 @@ static tilec_status prepare_and(const tilec_kernel *k,
     return s;
 }
 
+static tilec_status wrong_size(const char *function, tilec_error *error)
+{
+    return tc_fail(error, TILEC_USAGE,
+                   "%s: an argument has a wrong size: use tilec_tensor, "
+                   "tilec_int or tilec_float",
+                   function);
+}
+
 tilec_status tilec_launch(const tilec_kernel *k, const tilec_argument *args,
                           size_t nargs, const tilec_launch_options *options,
                           tilec_error *error)
@@ -462,6 +466,8 @@ tilec_status tilec_launch(const tilec_kernel *k, const tilec_argument *args,
         return tc_fail(error, TILEC_USAGE,
                        "tilec_launch: kernel or args is "
                        "NULL");
+    if (!tc_arguments_fit(args, nargs))
+        return wrong_size("tilec_launch", error);
     if (!tc_options_read(&o, sizeof o, options))
         return tc_fail(error, TILEC_USAGE,
                        "tilec_launch: options have a wrong size: use "
@@ -496,6 +502,8 @@ tilec_status tilec_kernel_workspace(const tilec_kernel *k,
         return tc_fail(error, TILEC_USAGE,
                        "tilec_kernel_workspace: an argument is NULL");
     *bytes = 0;
+    if (!tc_arguments_fit(args, nargs))
+        return wrong_size("tilec_kernel_workspace", error);
     return k->plan ? tc_plan_workspace(k, args, nargs, bytes, error) : TILEC_OK;
 }
 
@@ -506,6 +514,8 @@ tilec_status tilec_kernel_grid(const tilec_kernel *k,
     if (!k || !grid || (nargs && !args))
         return tc_fail(error, TILEC_USAGE,
                        "tilec_kernel_grid: an argument is NULL");
+    if (!tc_arguments_fit(args, nargs))
+        return wrong_size("tilec_kernel_grid", error);
     if (k->plan)
         return tc_fail(error, TILEC_USAGE,
                        "@%s is a plan: its kernels have a grid each",

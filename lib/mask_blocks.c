@@ -26,7 +26,7 @@ static bool build(tc_job *job)
 {
     const tc_mask_blocks *from = ((struct request *)job->request)->from;
     tc_arena *a = &job->cx->arena;
-    tilec_source embedded = {"block_mask", NULL, 0};
+    tilec_source embedded = tilec_text("block_mask", NULL, 0);
     tc_source kernel;
     tc_mods mods;
     if (!tc_mods_add(job, &from->texts, &mods))

@@ -143,6 +143,7 @@ static void describe_param(tilec_kernel *k, unsigned i)
     const tc_type *elem = t->elem ? t->elem : t;
     k->params[i].type = t;
     k->params[i].info = (tilec_parameter){
+        .size = sizeof(tilec_parameter),
         .name = v->name,
         .type = text.data,
         .kind = param_kind(t),

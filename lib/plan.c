@@ -164,7 +164,7 @@ static bool compile_kernel(struct maker *m, const tilec_compile_options *o,
         tc_arena_array(m->arena, tilec_source, job->nparsed);
     for (unsigned s = 0; s < job->nparsed; s++) {
         const tc_source *from = &job->cx->sources[job->parsed[s] - 1];
-        sources[s] = (tilec_source){from->name, from->text, from->len};
+        sources[s] = tilec_text(from->name, from->text, from->len);
     }
     tilec_compile_options own = *o;
     own.size = sizeof own;

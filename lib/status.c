@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What all calls have in common: statuses and errors, the unwind point for out
- * of memory, option structs of any version.
+ * of memory, structs of any version.
  */
 #include "lib/handles.h"
 
@@ -29,16 +29,34 @@ bool tc_guard(tc_memory *m, void (*run)(void *arg), void *arg)
     return true;
 }
 
+/* What the caller's header has of a tilec_error. */
+static size_t known_size(const tilec_error *error)
+{
+    size_t first = offsetof(tilec_error, program) + sizeof error->program;
+    size_t size = error->size ? error->size : first;
+    return size < sizeof *error ? size : sizeof *error;
+}
+
+static void read_error(tilec_error *to, const tilec_error *from)
+{
+    memcpy(to, from, known_size(from));
+}
+
+static void write_error(tilec_error *to, const tilec_error *from)
+{
+    memcpy(to, from, known_size(to));
+}
+
 static void fill(tilec_error *error, tilec_status status, const char *kept,
                  const char *fmt, va_list args)
 {
-    char text[sizeof error->message];
     if (!error)
         return;
-    memset(error, 0, sizeof *error);
-    error->status = status;
+    tilec_error full = {.size = error->size, .status = status};
+    char text[sizeof full.message];
     vsnprintf(text, sizeof text, fmt, args);
-    tc_escape(error->message, sizeof error->message, text, strlen(text), kept);
+    tc_escape(full.message, sizeof full.message, text, strlen(text), kept);
+    write_error(error, &full);
 }
 
 tilec_status tc_fail(tilec_error *error, tilec_status status, const char *fmt,
@@ -61,9 +79,48 @@ tilec_status tc_fail_lines(tilec_error *error, tilec_status status,
     return status;
 }
 
+void tc_error_at(tilec_error *error, const char *file, uint32_t line,
+                 uint32_t column)
+{
+    if (!error)
+        return;
+    tilec_error full = {0};
+    read_error(&full, error);
+    snprintf(full.file, sizeof full.file, "%s", file);
+    full.line = line;
+    full.column = column;
+    write_error(error, &full);
+}
+
+void tc_error_program(tilec_error *error, const int32_t program[3])
+{
+    if (!error)
+        return;
+    tilec_error full = {0};
+    read_error(&full, error);
+    memcpy(full.program, program, sizeof full.program);
+    write_error(error, &full);
+}
+
 tilec_status tc_fail_memory(tilec_error *error)
 {
     return tc_fail(error, TILEC_MACHINE, "out of memory");
+}
+
+bool tc_arguments_fit(const tilec_argument *args, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (args[i].size != sizeof *args)
+            return false;
+    return true;
+}
+
+bool tc_sources_fit(const tilec_source *sources, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (sources[i].size != sizeof *sources)
+            return false;
+    return true;
 }
 
 bool tc_options_read(void *to, size_t room, const void *from)

@@ -25,8 +25,13 @@
  * at a time. A kernel, an attention plan and an open file are read-only once
  * made: any number of threads may launch and query them at once.
  *
- * Option structs begin with their size, so that they can grow: set it to
- * sizeof, zero the rest, e.g. with TILEC_INIT. NULL options: the defaults.
+ * Sizes. A struct that may grow begins with its size. Set it to sizeof and zero
+ * the rest, e.g. with TILEC_INIT; arguments and sources by tilec_tensor,
+ * tilec_int, tilec_float, tilec_text. In what the library gives it is what the
+ * library knows. NULL options: the defaults. tilec_binding and
+ * tilec_named_tensor, pairs, stay as they are.
+ *
+ * What is stable is in lib/README.md.
  *
  * Units: sizes, strides and counts are in elements unless they say bytes.
  */
@@ -71,8 +76,9 @@ enum {
 };
 
 /* What went wrong outside of a compile. The caller owns it; nothing in it
- * needs freeing. */
+ * needs freeing. Only the size is read (0: that of version 0.1.0). */
 typedef struct tilec_error {
+    size_t size;
     tilec_status status;
     char message[480];
     /* Where, for a failed `assert` or an access out of bounds in a kernel;
@@ -82,6 +88,7 @@ typedef struct tilec_error {
     int32_t program[3]; /* the grid position that failed */
 } tilec_error;
 
+/* "0.1.0" */
 TILEC_API const char *tilec_version(void);
 /* Targets of this build: "cpu", "sm_80", ...; NULL past the end. A kernel can
  * be compiled for any of them anywhere. */
@@ -146,6 +153,7 @@ typedef enum tilec_severity {
 
 typedef struct tilec_diagnostic tilec_diagnostic;
 struct tilec_diagnostic {
+    size_t size;
     const tilec_diagnostic *next;
     tilec_severity severity;
     const char *message;
@@ -172,7 +180,9 @@ typedef enum tilec_argument_kind {
     TILEC_ARG_FLOAT   /* for float parameters */
 } tilec_argument_kind;
 
+/* As tilec_tensor, tilec_int and tilec_float make them. */
 typedef struct tilec_argument {
+    size_t size;
     const char *name; /* without `%`; NULL: the next one by position */
     tilec_argument_kind kind;
     const DLTensor *tensor;
@@ -182,19 +192,22 @@ typedef struct tilec_argument {
 
 static inline tilec_argument tilec_tensor(const char *name, const DLTensor *t)
 {
-    tilec_argument a = {name, TILEC_ARG_TENSOR, t, 0, 0.0};
+    tilec_argument a = {
+        sizeof(tilec_argument), name, TILEC_ARG_TENSOR, t, 0, 0.0};
     return a;
 }
 
 static inline tilec_argument tilec_int(const char *name, int64_t i)
 {
-    tilec_argument a = {name, TILEC_ARG_INT, NULL, i, 0.0};
+    tilec_argument a = {
+        sizeof(tilec_argument), name, TILEC_ARG_INT, NULL, i, 0.0};
     return a;
 }
 
 static inline tilec_argument tilec_float(const char *name, double f)
 {
-    tilec_argument a = {name, TILEC_ARG_FLOAT, NULL, 0, f};
+    tilec_argument a = {
+        sizeof(tilec_argument), name, TILEC_ARG_FLOAT, NULL, 0, f};
     return a;
 }
 
@@ -202,11 +215,20 @@ static inline tilec_argument tilec_float(const char *name, double f)
 
 typedef struct tilec_kernel tilec_kernel;
 
+/* As tilec_text makes it. */
 typedef struct tilec_source {
+    size_t size;
     const char *name; /* for diagnostics; of an embedded text if text is NULL */
     const char *text;
     size_t length; /* bytes; 0: up to the NUL */
 } tilec_source;
+
+static inline tilec_source tilec_text(const char *name, const char *text,
+                                      size_t length)
+{
+    tilec_source s = {sizeof(tilec_source), name, text, length};
+    return s;
+}
 
 typedef struct tilec_binding {
     const char *name;
@@ -215,6 +237,7 @@ typedef struct tilec_binding {
 
 /* Sent before (after == 0) and after each pass. */
 typedef struct tilec_pass_event {
+    size_t size;
     const char *pass;
     unsigned index; /* in the pipeline, from 0 */
     int after;
@@ -319,6 +342,7 @@ typedef enum tilec_parameter_kind {
 } tilec_parameter_kind;
 
 typedef struct tilec_parameter {
+    size_t size;
     const char *name; /* "q"; "mask.w" for what a mod captures */
     const char *type; /* "tensor<[?, ?, ?, 128] x bf16>" */
     tilec_parameter_kind kind;
@@ -530,6 +554,7 @@ TILEC_API tilec_status tilec_event_elapsed(const tilec_event *from,
  * Events, remarks and verify_each make a compile look away from it. */
 
 typedef struct tilec_cache_entry {
+    size_t size;
     const char *key;             /* 32 hexadecimal digits: KEY.tilec */
     const char *kernel, *target; /* NULL: the file is damaged */
     uint64_t bytes;

@@ -76,7 +76,7 @@ static int get_inputs(job *j)
         const char *name;
         DLTensor *to;
     } wanted[] = {{"q", &j->q}, {"k", &j->k}, {"v", &j->v}};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (tilec_safetensors_open(j->args->words[0], &j->in, &e))
         return report_error(&e);
     for (int i = 0; i < 3; i++)
@@ -220,7 +220,7 @@ static int find_captured(job *j)
             continue;
         DLTensor *t = &j->captured_tensors[j->ncaptured];
         const DLTensor *factor = find_factor(j, p->name);
-        tilec_error e;
+        tilec_error e = TILEC_INIT(tilec_error);
         if (factor)
             *t = *factor;
         else if (tilec_safetensors_get(j->in, p->name, t, NULL) &&
@@ -239,7 +239,7 @@ static int find_captured(job *j)
 static int give_workspace(job *j, tilec_attention_tensors *t)
 {
     uint64_t forward = 0, backward = 0;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (tilec_attention_workspace(j->plan, t, &forward,
                                   j->is_backward ? &backward : NULL, &e))
         return report_error(&e);
@@ -315,7 +315,7 @@ static int put_gradients(job *j, tilec_attention_tensors *t)
 static int launch_backward(job *j, tilec_attention_tensors *t)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     int code = put_gradients(j, t);
     if (code)
         return code;
@@ -332,7 +332,7 @@ static int launch(job *j, const tilec_attention_tensors *t)
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     o.progress = progress_launch;
     o.print = show_line;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     double start = seconds_now();
     tilec_status status = tilec_attention_forward(j->plan, t, &o, &e);
     int code = status ? report_error(&e)
@@ -458,7 +458,7 @@ static int check(const job *j)
         if (strcmp(j->args->given[i].name, "--check") != 0)
             continue;
         DLTensor ref;
-        tilec_error e;
+        tilec_error e = TILEC_INIT(tilec_error);
         const char *name = j->args->given[i].value;
         if (tilec_safetensors_get(j->in, name, &ref, &e))
             return report_error(&e);
@@ -486,7 +486,7 @@ static int write_output(const job *j)
                                                {"dk", &j->dk.dl},
                                                {"dv", &j->dv.dl}};
     size_t n = j->is_backward ? 5 : 2;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     for (size_t i = 0; i < j->ngradients; i++)
         t[n++] = (tilec_named_tensor){
             tilec_attention_gradient(j->plan, i)->name, &j->gradients[i].dl};

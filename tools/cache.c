@@ -41,7 +41,7 @@ static void put_entry(void *user, const tilec_cache_entry *e)
 static int list(const tool_args *args, tilec_context *cx)
 {
     struct listing l = {.json = tool_has(args, "--json")};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (tilec_cache_list(cx, put_entry, &l, &e))
         return report_error(&e);
     const char *folder = tilec_cache_folder(cx);
@@ -55,7 +55,7 @@ static int list(const tool_args *args, tilec_context *cx)
 static int clear(const tool_args *args, tilec_context *cx)
 {
     size_t n;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     (void)args;
     if (tilec_cache_clear(cx, &n, &e))
         return report_error(&e);

@@ -108,7 +108,7 @@ static int check_variant(const tilec_kernel *k, int which,
                          const tilec_argument *args, size_t nargs, bool *fits)
 {
     tc_gpu_code *code;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (tc_gpu_variant(k, which, &code, &e))
         return report_error(&e);
     checking c = {.args = args,

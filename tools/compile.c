@@ -26,7 +26,7 @@ static int emit(const tool_args *args, tilec_context *cx)
         return code;
     char *data = NULL;
     size_t size;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     tilec_status status =
         tilec_kernel_emit_data(kernel, what, &data, &size, &e);
     code = status ? report_error(&e) : write_data(path, data, size);

@@ -8,7 +8,7 @@
 int device_open(device_tensors *d, const tilec_context *cx,
                 const tilec_kernel *kernel)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (strcmp(tilec_kernel_target(kernel), "cpu") == 0)
         return EXIT_DONE;
     return tilec_device_open(cx, -1, &d->device, &e) ? report_error(&e)
@@ -17,7 +17,7 @@ int device_open(device_tensors *d, const tilec_context *cx,
 
 int device_put(device_tensors *d, const DLTensor **tensor, bool written)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (!d->device)
         return EXIT_DONE;
     if (d->n == DEVICE_MOST_TENSORS) {
@@ -39,7 +39,7 @@ int device_workspace(device_tensors *d, uint64_t bytes, void **out)
     enum { ALIGN = 256 };
     int64_t shape = (int64_t)bytes;
     DLTensor like = {.ndim = 1, .dtype = {kDLInt, 8, 1}, .shape = &shape};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     *out = NULL;
     if (bytes == 0)
         return EXIT_DONE;
@@ -60,14 +60,14 @@ int device_workspace(device_tensors *d, uint64_t bytes, void **out)
 
 int device_wait(const tilec_kernel *kernel)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     return tilec_kernel_synchronize(kernel, NULL, &e) ? report_error(&e)
                                                       : EXIT_DONE;
 }
 
 int device_get(const device_tensors *d)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     for (size_t i = 0; i < d->n; i++)
         if (d->list[i].written &&
             tilec_device_read(d->device, d->list[i].copy, d->list[i].host, &e))

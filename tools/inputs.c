@@ -188,7 +188,7 @@ static int read_like(inputs *in, input *to, const char *other, const char *word)
  * one. A file name may hold a colon itself: the last one counts. */
 static int open_tensor(input *to, const char *value)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     const char *colon = strrchr(value, ':');
     char *path =
         strndup(value, colon ? (size_t)(colon - value) : strlen(value));

@@ -156,7 +156,7 @@ static int launch(const job *j, const tilec_kernel *k,
     if (n < 0)
         return EXIT_INPUT;
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     return tilec_launch(k, args, (size_t)n, &o, &e) ? report_error(&e)
                                                     : EXIT_DONE;
 }

@@ -128,7 +128,7 @@ int program_read(program *p, const tool_args *args, const char *word)
     p->file = split_kernel(word, &p->options.kernel);
     if (!p->file)
         return EXIT_MACHINE;
-    p->source.name = p->file;
+    p->source = tilec_text(p->file, NULL, 0);
     if (tilec_embedded_text(p->file))
         return EXIT_DONE;
     p->text = read_text(p->file, &p->source.length);

@@ -40,7 +40,7 @@ static bool is_replaced(const job *j, const char *name)
 static int keep_others(job *j)
 {
     const char *name;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     for (size_t i = 0; (name = tilec_safetensors_name(j->in, i)); i++) {
         if (is_replaced(j, name))
             continue;
@@ -59,7 +59,7 @@ static int keep_others(job *j)
 static int quantize_one(job *j, int i)
 {
     DLTensor x;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (tilec_safetensors_get(j->in, names[i], &x, &e))
         return report_error(&e);
     int code = quantize(&j->z, *names[i], &x, false, &j->made[i]);
@@ -70,7 +70,7 @@ static int quantize_one(job *j, int i)
 
 static int run_job(job *j)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     const char *type = tool_value(j->args, "--type"),
                *path = tool_value(j->args, "-o");
     int code = quantizer_read(j->args, type ? type : "f8e4m3", &j->z);

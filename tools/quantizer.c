@@ -58,7 +58,7 @@ static tilec_status compile(const quantizer *z, const step *s, int hadamard,
     snprintf(rows, sizeof rows, "%d", z->rows ? z->rows : ROWS);
     snprintf(side, sizeof side, "%d", hadamard);
     const tilec_binding bindings[] = {{"BM", rows}, {"HADAMARD", side}};
-    const tilec_source source = {.name = "quantize"};
+    const tilec_source source = tilec_text("quantize", NULL, 0);
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     o.kernel = s->kernel;
     o.target = z->target;
@@ -72,7 +72,7 @@ static tilec_status compile(const quantizer *z, const step *s, int hadamard,
 static int launch(const quantizer *z, step *s, const tilec_kernel *kernel)
 {
     device_tensors device = {0};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     int code = device_open(&device, z->cx, kernel);
     for (size_t i = 0; !code && i < s->n; i++)
         code = device_put(&device, &s->args[i].tensor, i >= s->nread);

@@ -134,7 +134,7 @@ static void begin(const reference *r, bool is_sample)
 static int launch(reference *r, int64_t every, double *seconds)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     o.every = every;
     o.progress = progress_launch;
     begin(r, every > 1);
@@ -179,7 +179,7 @@ static int64_t choose_every(const reference *r, double one, int64_t first_axis)
 static int find_grid(const reference *r, int32_t grid[3])
 {
     const workload *w = r->w;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (!w->is_attention)
         return tilec_kernel_grid(r->b.kernel, r->args, w->in.n, grid, &e)
                    ? report_error(&e)

@@ -31,7 +31,7 @@ static int write_outputs(const job *j)
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(value, "="), value);
         tilec_named_tensor t = {name, inputs_find(&j->in, name)};
-        tilec_error e;
+        tilec_error e = TILEC_INIT(tilec_error);
         if (tilec_safetensors_write(strchr(value, '=') + 1, &t, 1, NULL, 0, &e))
             return report_error(&e);
     }
@@ -96,7 +96,7 @@ static int place_arguments(job *j, tilec_argument *args)
 static int give_workspace(job *j, const tilec_argument *args,
                           tilec_launch_options *o)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (tilec_kernel_workspace(j->kernel, args, j->in.n, &o->workspace_bytes,
                                &e))
         return report_error(&e);
@@ -106,7 +106,7 @@ static int give_workspace(job *j, const tilec_argument *args,
 static int say_done(const job *j, const tilec_argument *args, double seconds)
 {
     int32_t grid[3];
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     size_t n = 0;
     while (tilec_kernel_part(j->kernel, n))
         n++;
@@ -129,7 +129,7 @@ static int launch(job *j)
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     o.print = show_line;
     o.progress = progress_launch;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     tilec_argument args[INPUTS_MOST];
     int code = place_arguments(j, args);
     code = code ? code : give_workspace(j, args, &o);

@@ -141,7 +141,7 @@ static bool compile(running *r, const variant *v)
 static bool place(running *r)
 {
     const workload *w = r->w;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     memcpy(r->args, w->in.arguments, sizeof r->args);
     for (size_t i = 0; i < w->in.n; i++) {
         const DLTensor *t = w->in.arguments[i].tensor;
@@ -164,7 +164,7 @@ static bool place(running *r)
 
 static bool open_device(running *r)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (!r->out->is_gpu)
         return true;
     if (tilec_device_open(r->cx, -1, &r->device, &e) ||
@@ -193,7 +193,7 @@ static void close_device(running *r)
 
 static bool make_room(running *r)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     r->room.device = r->device;
     if (workload_workspace(r->w, &r->b, &r->room_bytes, &e))
         return failed(r, &e);
@@ -204,7 +204,7 @@ static bool make_room(running *r)
 static bool launch(running *r)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     o.workspace = r->room_address;
     o.workspace_bytes = r->room_bytes;
     return !workload_launch(r->w, &r->b, r->args, &o, &e) || failed(r, &e);
@@ -212,14 +212,14 @@ static bool launch(running *r)
 
 static bool wait_for(running *r)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     return !tilec_kernel_synchronize(r->b.kernel, NULL, &e) || failed(r, &e);
 }
 
 static bool check(running *r)
 {
     const DLTensor *got[INPUTS_MOST] = {0};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     for (size_t i = 0; i < r->w->in.n; i++) {
         if (!r->results[i].dl.data)
             continue;
@@ -237,7 +237,7 @@ static bool check(running *r)
 /* Microseconds of one launch, of n in a row. */
 static bool time_launches(running *r, unsigned n, double *us)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     double ms = 0, begin = seconds_now();
     if (r->device && tilec_event_record(r->start, NULL, &e))
         return failed(r, &e);

@@ -53,7 +53,7 @@ static int run_batch(const tilec_attention *plan, int64_t batch, int64_t length)
     t.k = &k.dl;
     t.v = &v.dl;
     t.o = &o.dl;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     if (ok && tilec_attention_forward(plan, &t, NULL, &error) != TILEC_OK) {
         fprintf(stderr, "launch: %s\n", error.message);
         ok = 0;

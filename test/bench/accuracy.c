@@ -75,7 +75,7 @@ static void scale_by(num_tensor *x, double factor)
 static num_tensor read_tensor(const tilec_safetensors *f, const char *name)
 {
     DLTensor t;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     if (tilec_safetensors_get(f, name, &t, &error) != TILEC_OK) {
         printf("%s\n", error.message);
         exit(1);
@@ -99,7 +99,7 @@ static tensors make(const input *in, const char *folder)
         return t;
     }
     char path[512];
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tensors t = {.file = NULL};
     snprintf(path, sizeof path, "%s/%s.safetensors", folder, in->file);
     if (tilec_safetensors_open(path, &t.file, &error) != TILEC_OK) {
@@ -159,7 +159,7 @@ static bool launch(tilec_context *cx, const char *kernel, int d, int hadamard,
     tilec_argument args[4];
     for (size_t i = 0; i < n; i++)
         args[i] = tilec_tensor(names[i], run_view_of(&views[i], t[i]));
-    tilec_source source = {.name = "quantize"};
+    tilec_source source = tilec_text("quantize", NULL, 0);
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     o.kernel = kernel;
     o.bindings = b;
@@ -167,7 +167,7 @@ static bool launch(tilec_context *cx, const char *kernel, int d, int hadamard,
     o.examples = args;
     o.nexamples = n;
     tilec_kernel *k;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     if (tilec_compile(cx, &source, 1, &o, &k) != TILEC_OK) {
         run_print_diagnostics(cx);
         return false;
@@ -273,7 +273,7 @@ static double *attend(tilec_context *cx, rounded r[3])
     num_tensor out = num_tensor_new(type, 4, r[0].x.size, NULL);
     t.o = run_view_of(&views[6], &out);
     tilec_attention *plan;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     if (tilec_attention_plan(cx, t.q, t.k, t.v, &o, &plan) != TILEC_OK) {
         run_print_diagnostics(cx);
         exit(1);

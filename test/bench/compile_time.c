@@ -76,7 +76,7 @@ static double compile_time(const char *target, const char *dim,
 {
     double t[MAX_ROUNDS];
     tilec_context *cx;
-    tilec_source source = {.name = "attention_fwd"};
+    tilec_source source = tilec_text("attention_fwd", NULL, 0);
     tilec_binding bindings[] = {{"D", dim}, {"T", type}};
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     o.target = target;

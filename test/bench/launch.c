@@ -206,7 +206,7 @@ int main(int argc, char **argv)
     tilec_context *cx;
     tilec_context_options o = TILEC_INIT(tilec_context_options);
     tilec_device *d;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     int launches = (int)run_option(argc, argv, "launches", 100000);
     bool maps = run_option(argc, argv, "maps", 0) != 0;
     o.no_graphs = !run_option(argc, argv, "graphs", 1);

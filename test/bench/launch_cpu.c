@@ -64,7 +64,7 @@ struct small {
 static bool launch_small(void *user)
 {
     struct small *s = user;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     return tilec_launch(s->k, s->args, 3, &s->options, &e) == TILEC_OK;
 }
 
@@ -109,7 +109,7 @@ struct decoding {
 static bool attend(void *user)
 {
     struct decoding *d = user;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     return tilec_attention_forward(d->plan, &d->t, &d->options, &e) == TILEC_OK;
 }
 
@@ -173,7 +173,7 @@ static void time_attention(int launches, int threads)
         d.options.threads = i ? threads : 1;
         us[i] = median(attend, &d, launches);
     }
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     tilec_cache_clear(d.cx, NULL, &e);
     end_call(&d);
     remove(folder);

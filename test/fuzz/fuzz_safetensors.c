@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(bytes, data, size);
     tilec_safetensors *f = NULL;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tilec_status s = tilec_safetensors_read(bytes, size, &f, &error);
     if ((s == TILEC_OK) != (f != NULL) || (s && !error.message[0]))
         abort();

@@ -112,9 +112,9 @@ static void free_problem(problem *p)
 static tilec_kernel *compile(tilec_context *cx)
 {
     tilec_source sources[] = {
-        {.name = "attention_bwd", .text = tilec_embedded_text("attention_bwd")},
-        {.name = "masks", .text = tilec_embedded_text("mods/masks")},
-        {.name = "mod", .text = mod_text}};
+        tilec_text("attention_bwd", tilec_embedded_text("attention_bwd"), 0),
+        tilec_text("masks", tilec_embedded_text("mods/masks"), 0),
+        tilec_text("mod", mod_text, 0)};
     const tilec_binding bindings[] = {{"D", "64"},
                                       {"T", "bf16"},
                                       {"score_mod", "@cells"},

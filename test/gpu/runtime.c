@@ -88,7 +88,7 @@ static tilec_status add(const tilec_kernel *k, const DLTensor *x, float by,
 /* Reads it back: are elements first to N all `value`, those before 0? */
 static bool holds(vector *v, int first, float value)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (tilec_device_read(run_device(), v->there, &v->host, &e)) {
         printf("%s\n", e.message);
         return false;
@@ -287,7 +287,7 @@ struct thread {
 static void *run_thread(void *arg)
 {
     struct thread *t = arg;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     t->ok = vector_new(&t->v, &e);
     for (int i = 0; t->ok && i < 100; i++)
         t->ok = !add(t->k, t->v.there, 1, N, NULL, &e);

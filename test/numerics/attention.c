@@ -167,7 +167,7 @@ static tilec_attention *plan_group(tilec_context *cx, const group *g, int gi)
     run_view view_qk, view_v;
     const DLTensor *a = run_view_of(&view_qk, &qk);
     const DLTensor *b = run_view_of(&view_v, &v);
-    tilec_source source = {.name = "test mods", .text = mods_text};
+    tilec_source source = tilec_text("test mods", mods_text, 0);
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     o.mask = g->mask->expression;
     o.score = g->score->expression;

@@ -37,7 +37,7 @@ static tilec_attention *compile(tilec_context *cx, const group *g, int gi,
     run_view like_view, values_view;
     const DLTensor *a = run_view_of(&like_view, &like),
                    *b = run_view_of(&values_view, &values);
-    tilec_source source = {"test mods", mods_text, 0};
+    tilec_source source = tilec_text("test mods", mods_text, 0);
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     o.mask = g->mask->expression;
     o.score = g->score->expression;

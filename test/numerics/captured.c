@@ -211,10 +211,10 @@ static double derivative(problem *p, const double *ds, const num_tensor *t,
 static tilec_kernel *compile(tilec_context *cx, const problem *p, bool exact)
 {
     tilec_source sources[] = {
-        {.name = "attention_bwd", .text = tilec_embedded_text("attention_bwd")},
-        {.name = "masks", .text = tilec_embedded_text("mods/masks")},
-        {.name = "scores", .text = tilec_embedded_text("mods/scores")},
-        {.name = "plan", .text = plan_text}};
+        tilec_text("attention_bwd", tilec_embedded_text("attention_bwd"), 0),
+        tilec_text("masks", tilec_embedded_text("mods/masks"), 0),
+        tilec_text("scores", tilec_embedded_text("mods/scores"), 0),
+        tilec_text("plan", plan_text, 0)};
     char mask[64], score_name[64];
     snprintf(mask, sizeof mask, "@%s",
              p->mask->expression ? p->mask->expression : "no_mask");
@@ -287,7 +287,7 @@ static bool run(const tilec_kernel *k, problem *p, gradients *g)
     }
     for (int i = 0; i < g->n; i++, n++)
         args[n] = tilec_tensor(g->name[i], run_view_of(&views[n], &g->t[i]));
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tilec_status s = run_launch(k, args, n, NULL, &error);
     if (s != TILEC_OK)
         printf("%s\n", error.message);

@@ -127,7 +127,7 @@ static bool launch_random(const tilec_kernel *k, problem *p)
         args[i] =
             tilec_tensor(tensors[i].name, run_view_of(&views[i], tensors[i].t));
     args[N] = tilec_float("mod.number", p->number);
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tilec_status s = run_launch(k, args, N + 1, NULL, &error);
     if (s != TILEC_OK)
         printf("%s\n", error.message);
@@ -258,9 +258,9 @@ static tilec_kernel *compile_score(tilec_context *cx, const char *name,
                                    const char *accumulate)
 {
     tilec_source sources[] = {
-        {.name = "kernel", .text = score_kernel},
-        {.name = "scores", .text = tilec_embedded_text("mods/scores")},
-        {.name = "test mods", .text = mods_text}};
+        tilec_text("kernel", score_kernel, 0),
+        tilec_text("scores", tilec_embedded_text("mods/scores"), 0),
+        tilec_text("test mods", mods_text, 0)};
     char symbol[64];
     snprintf(symbol, sizeof symbol, "@%s", name);
     const tilec_binding bindings[] = {{"CG", accumulate},
@@ -321,7 +321,7 @@ static bool launch_score(const tilec_kernel *plain, const tilec_kernel *k,
     args[n] = tilec_tensor("x", run_view_of(&views[n], &p->x)), n++;
     args[n] = tilec_tensor("seed", run_view_of(&views[n], &p->seed)), n++;
     args[n] = tilec_tensor("dx", run_view_of(&views[n], &p->dx)), n++;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tilec_status s = run_launch(k, args, n, NULL, &error);
     if (s != TILEC_OK)
         printf("%s\n", error.message);

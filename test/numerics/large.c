@@ -42,7 +42,7 @@ static void find_row(rows *r, const DLTensor *x, int64_t row)
 
 static void write_row(const rows *r)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (!run_device())
         memcpy(r->there.data, r->values, sizeof r->values);
     else if (tilec_device_write(run_device(), &r->here, &r->there, &e))
@@ -51,7 +51,7 @@ static void write_row(const rows *r)
 
 static void read_row(rows *r)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (!run_device())
         memcpy(r->values, r->there.data, sizeof r->values);
     else if (tilec_device_read(run_device(), &r->there, &r->here, &e))
@@ -108,7 +108,7 @@ int main(void)
     run_counts counts = {0};
     tilec_context *cx = run_context();
     DLTensor *there = NULL;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     if (run_device() && tilec_device_copy(run_device(), &x, &there, &e))
         return skip(e.message);
     if (!run_device())

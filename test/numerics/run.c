@@ -79,7 +79,7 @@ tilec_context *run_context(void)
     bool any = target && strcmp(target, "gpu") == 0;
     tilec_context_options o = TILEC_INIT(tilec_context_options);
     tilec_context *cx;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     o.target = any ? "auto" : target && *target ? target : "cpu";
     if (tilec_context_new(&o, &cx) != TILEC_OK) {
         printf("FAILED: no context for target %s\n", o.target);
@@ -311,13 +311,15 @@ static tilec_kernel *compile(tilec_context *cx, const tilec_source *source,
 tilec_kernel *run_compile(tilec_context *cx, const char *text,
                           const tilec_compile_options *options)
 {
-    return compile(cx, &(tilec_source){.name = "test", .text = text}, options);
+    tilec_source source = tilec_text("test", text, 0);
+    return compile(cx, &source, options);
 }
 
 tilec_kernel *run_compile_embedded(tilec_context *cx, const char *program,
                                    const tilec_compile_options *options)
 {
-    return compile(cx, &(tilec_source){.name = program}, options);
+    tilec_source source = tilec_text(program, NULL, 0);
+    return compile(cx, &source, options);
 }
 
 tilec_kernel *run_compile_bound(tilec_context *cx, const char *program,

@@ -3,6 +3,7 @@
 import ctypes as C
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,8 @@ from tilec import _abi
 
 STRUCTS = sorted(
     (s for s in vars(_abi).values()
-     if isinstance(s, type) and issubclass(s, C.Structure)),
+     if isinstance(s, type) and issubclass(s, C.Structure) and
+    not s.__name__.startswith("_")),
     key=lambda s: s.__name__)
 
 
@@ -51,6 +53,16 @@ class Layout(unittest.TestCase):
                                             f.size))
         self.assertGreater(len(got), 100)
         self.assertEqual(got, want)
+
+    def test_version(self):
+        """The package, the library and the header are of one version."""
+        project = (ROOT / "lib" / "python" / "pyproject.toml").read_text()
+        version = re.search('^version = "(.*)"$', project, re.M).group(1)
+        self.assertEqual(_abi.lib.tilec_version().decode(), version)
+        header = (ROOT / "lib" / "tilec" / "version.h").read_text()
+        self.assertEqual(
+            re.findall(r"^#define TILEC_VERSION_[A-Z]+ (\d+)$", header, re.M),
+            version.split("."))
 
     def test_no_field_is_missing(self):
         """A struct's last field ends where it does: none was added since."""

@@ -13,9 +13,8 @@ int main(void)
         const char *name;
         void (*add)(TCase *t);
     } cases[] = {
-        {"compiling", api_compiling_tests},
-        {"launching", api_launching_tests},
-        {"limits", api_limits_tests},
+        {"compiling", api_compiling_tests}, {"launching", api_launching_tests},
+        {"limits", api_limits_tests},       {"sizes", api_sizes_tests},
         {"workers", api_workers_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {

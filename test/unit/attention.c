@@ -92,7 +92,7 @@ static tilec_attention_tensors all_tensors(void)
 
 static void forward(const tilec_attention *a, const tilec_attention_tensors *t)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     tilec_status s = tilec_attention_forward(a, t, NULL, &e);
     ck_assert_msg(s == TILEC_OK, "%s", s == TILEC_OK ? "" : e.message);
 }
@@ -553,7 +553,7 @@ static void expect_forward_error(const tilec_attention *a,
                                  const tilec_attention_tensors *t,
                                  tilec_status status, const char *message)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_attention_forward(a, t, NULL, &e), status);
     ck_assert_str_eq(e.message, message);
 }

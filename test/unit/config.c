@@ -246,7 +246,7 @@ START_TEST(an_embedded_kernel_is_configured)
     tc_config_query q = {
         "matmul", tc_target_get("sm_80"), "bf16", 0, 0, "none", 500, 0, false,
         "none"};
-    tilec_source source = {"matmul", NULL, 0};
+    tilec_source source = tilec_text("matmul", NULL, 0);
     tilec_resources taken = TILEC_INIT(tilec_resources);
     tilec_context *tilec;
     tilec_kernel *k;

@@ -451,11 +451,12 @@ END_TEST
 /* All kernels have the score function, and each is compiled by itself. */
 START_TEST(warnings_are_said_once)
 {
-    tilec_source source = {
-        .name = "wrapping.tile",
-        .text = "func @wrapping(%score: f32, %b: i32, %h: i32, %q: i32, "
-                "%k: i32, %t: tensor<[?] x f32>) -> f32 {\n"
-                "  return %score + %t[(%q * 70000) / 2]\n}\n"};
+    tilec_source source =
+        tilec_text("wrapping.tile",
+                   "func @wrapping(%score: f32, %b: i32, %h: i32, %q: i32, "
+                   "%k: i32, %t: tensor<[?] x f32>) -> f32 {\n"
+                   "  return %score + %t[(%q * 70000) / 2]\n}\n",
+                   0);
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     o.score = "wrapping";
     o.sources = &source;

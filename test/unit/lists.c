@@ -137,16 +137,17 @@ START_TEST(as_many_lists_as_are_different)
     tilec_attention_tensors t = TILEC_INIT(tilec_attention_tensors);
     o.mask = cases[_i].mask;
     o.block_lists = 1;
-    o.sources = &(tilec_source){
-        "heads.tile",
-        "func @heads(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {\n"
-        "  return %k <= %q + %h\n"
-        "}\n",
-        0};
+    tilec_source heads =
+        tilec_text("heads.tile",
+                   "func @heads(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {\n"
+                   "  return %k <= %q + %h\n"
+                   "}\n",
+                   0);
+    o.sources = &heads;
     o.nsources = 1;
     tilec_attention *a = plan(&o);
     t.q = t.k = t.v = &q;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     uint64_t bytes;
     ck_assert_int_eq(tilec_attention_workspace(a, &t, &bytes, NULL, &e),
                      TILEC_OK);
@@ -166,7 +167,7 @@ START_TEST(workspace_of_tensors_anywhere)
     o.block_lists = o.no_load = 1;
     tilec_attention *a = plan(&o);
     t.q = t.k = t.v = &q;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     uint64_t bytes;
     ck_assert_int_eq(tilec_attention_workspace(a, &t, &bytes, NULL, &e),
                      TILEC_OK);
@@ -205,7 +206,7 @@ START_TEST(refuses_calls)
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     tilec_attention_tensors t = TILEC_INIT(tilec_attention_tensors);
     tilec_binding side = {"SPARSE_Q_BLOCK_SIZE", "32"};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     float *room = calloc(3 * 4 * 2048 * 8, sizeof *room);
     memcpy(shape, (int64_t[]){1, 1, 64, 8}, sizeof shape);
     q.data = room;

@@ -164,7 +164,7 @@ static void tear_down(void)
 static tilec_status compile_as(const char *name, const char *target,
                                tilec_kernel **k)
 {
-    tilec_source source = {"test.tile", text, 0};
+    tilec_source source = tilec_text("test.tile", text, 0);
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     o.kernel = name;
     o.target = target;
@@ -407,11 +407,11 @@ END_TEST
 /* A plan whose kernel does not compile says so with the kernel's place. */
 START_TEST(errors_of_kernels)
 {
-    tilec_source source = {
-        "k.tile",
-        "kernel @k(%x: tensor<[?] x f32>) warps(3) grid(1) { }\n"
-        "plan @p(%x: tensor<[?] x f32>) { launch @k(%x) }\n",
-        0};
+    tilec_source source =
+        tilec_text("k.tile",
+                   "kernel @k(%x: tensor<[?] x f32>) warps(3) grid(1) { }\n"
+                   "plan @p(%x: tensor<[?] x f32>) { launch @k(%x) }\n",
+                   0);
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     tilec_kernel *k;
     o.target = "sm_80";
@@ -426,11 +426,11 @@ END_TEST
 /* What a launch binds and the kernel has not. */
 START_TEST(errors_of_launches)
 {
-    tilec_source source = {
-        "p.tile",
-        "kernel @k[N: int = 8](%x: tensor<[?] x f32>) grid(N) { }\n"
-        "plan @p(%x: tensor<[?] x f32>) { launch @k[M=3](%x) }\n",
-        0};
+    tilec_source source =
+        tilec_text("p.tile",
+                   "kernel @k[N: int = 8](%x: tensor<[?] x f32>) grid(N) { }\n"
+                   "plan @p(%x: tensor<[?] x f32>) { launch @k[M=3](%x) }\n",
+                   0);
     tilec_kernel *k;
     ck_assert_int_eq(tilec_compile(cx, &source, 1, NULL, &k), TILEC_INPUT);
     ck_assert_str_eq(tilec_diagnostics(cx)->message,
@@ -520,15 +520,15 @@ END_TEST
 
 START_TEST(wide_fills)
 {
-    tilec_source source = {
-        "wide.tile",
-        "kernel @k(%x: tensor<[?] x f64>) grid(0) { }\n"
-        "plan @p(%x: tensor<[?] x f64>, %y: tensor<[?] x i64>) {\n"
-        "  fill %y value(-1)\n"
-        "  fill %x value(1)\n"
-        "  launch @k(%x)\n"
-        "}\n",
-        0};
+    tilec_source source =
+        tilec_text("wide.tile",
+                   "kernel @k(%x: tensor<[?] x f64>) grid(0) { }\n"
+                   "plan @p(%x: tensor<[?] x f64>, %y: tensor<[?] x i64>) {\n"
+                   "  fill %y value(-1)\n"
+                   "  fill %x value(1)\n"
+                   "  launch @k(%x)\n"
+                   "}\n",
+                   0);
     static double d[4];
     static int64_t i64[4];
     int64_t four = 4;

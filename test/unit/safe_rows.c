@@ -121,7 +121,7 @@ START_TEST(wrong_masks)
                   .ndim = 4,
                   .dtype = {kDLFloat, 32, 1},
                   .shape = shape};
-    tilec_source source = {.name = "wrong.tile", .text = text};
+    tilec_source source = tilec_text("wrong.tile", text, 0);
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     o.mask = "wrong";
     o.sources = &source;

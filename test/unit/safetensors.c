@@ -179,7 +179,7 @@ END_TEST
 START_TEST(refuses_frames)
 {
     tilec_safetensors *f = NULL;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_safetensors_read("\1\0\0", 3, &f, &e), TILEC_INPUT);
     ck_assert_str_eq(e.message, "safetensors: 3 bytes are too short for a "
                                 "safetensors file");
@@ -200,7 +200,7 @@ END_TEST
 START_TEST(names_the_argument_that_is_null)
 {
     tilec_safetensors *f;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     DLTensor t;
     ck_assert_int_eq(tilec_safetensors_read(NULL, 1, &f, &e), TILEC_USAGE);
     ck_assert_str_eq(e.message, "tilec_safetensors_read: bytes or out is NULL");
@@ -217,7 +217,7 @@ END_TEST
 START_TEST(explains_paths)
 {
     tilec_safetensors *f;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_safetensors_open("/no/such", &f, &e), TILEC_INPUT);
     ck_assert_str_eq(e.message, "/no/such: No such file or directory");
     ck_assert_int_eq(tilec_safetensors_open("/tmp", &f, &e), TILEC_INPUT);
@@ -250,7 +250,7 @@ START_TEST(gives_tensors)
     memcpy(padded, h, strlen(h));
     char *p = image(padded, len, 25, len, &size);
     tilec_safetensors *f;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_safetensors_read(p, size, &f, &e), TILEC_OK);
     ck_assert_uint_eq(tilec_safetensors_count(f), 5);
     ck_assert_str_eq(tilec_safetensors_name(f, 0), "m");
@@ -304,7 +304,7 @@ START_TEST(files_that_shrink_are_errors)
     tilec_named_tensor list[] = {{"a", &t}, {"b", &t}};
     const char *path = in_folder("shrinks");
     tilec_safetensors *f;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_safetensors_write(path, list, 2, NULL, 0, &e),
                      TILEC_OK);
     ck_assert_int_eq(tilec_safetensors_open(path, &f, &e), TILEC_OK);
@@ -418,7 +418,7 @@ START_TEST(round_trips_every_dtype)
         list[i] = (tilec_named_tensor){names[i], &tensors[i]};
     }
     tilec_binding metadata = {"origin", "a \"test\"\n"};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     const char *path = in_folder("all.safetensors");
     ck_assert_int_eq(tilec_safetensors_write(path, list, N, &metadata, 1, &e),
                      TILEC_OK);
@@ -452,7 +452,7 @@ START_TEST(writes_strides_scalars_and_empty_tensors)
     s = tensor(data + 7, 0, NULL, kDLInt, 32);
     n = tensor(NULL, 2, none, kDLFloat, 64);
     tilec_named_tensor list[] = {{"t", &t}, {"s", &s}, {"n", &n}, {"x", &x}};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     const char *path = in_folder("s.safetensors");
     ck_assert_int_eq(tilec_safetensors_write(path, list, 4, NULL, 0, &e),
                      TILEC_OK);
@@ -482,7 +482,7 @@ END_TEST
 static void expect_write_error(const tilec_named_tensor *list, size_t n,
                                tilec_status status, const char *message)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_safetensors_write("F", list, n, NULL, 0, &e),
                      status);
     ck_assert_str_eq(e.message, message);
@@ -536,7 +536,7 @@ START_TEST(writer_refuses)
                            "F: tensor 'a': its last element is 2^63 bytes or "
                            "more from its first: strides overflow");
     }
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_safetensors_write(NULL, &a, 1, NULL, 0, &e),
                      TILEC_USAGE);
     ck_assert_str_eq(e.message, "tilec_safetensors_write: an argument is NULL");
@@ -550,7 +550,7 @@ END_TEST
 
 START_TEST(writer_explains_paths)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     const char *path = in_folder("no/such/f");
     ck_assert_int_eq(tilec_safetensors_write(path, NULL, 0, NULL, 0, &e),
                      TILEC_INPUT);
@@ -565,7 +565,7 @@ END_TEST
 
 START_TEST(writer_keeps_links_and_modes)
 {
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(
         tilec_safetensors_write(in_folder("real"), NULL, 0, NULL, 0, &e),
         TILEC_OK);
@@ -596,7 +596,7 @@ START_TEST(failed_write_leaves_the_old_file)
     int64_t n = sizeof data;
     DLTensor t = tensor(data, 1, &n, kDLInt, 8);
     tilec_named_tensor list = {"t", &t};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     const char *path = in_folder("f");
     ck_assert_int_eq(tilec_safetensors_write(path, NULL, 0, NULL, 0, &e),
                      TILEC_OK);

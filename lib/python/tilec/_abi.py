@@ -34,8 +34,15 @@ class DLTensor(C.Structure):
 TENSOR, INT, FLOAT = range(3)  # tilec_argument_kind
 
 
-class tilec_argument(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("kind", C.c_int),
+class _Sized(C.Structure):
+    """A struct that begins with its size, which it sets itself."""
+
+    def __init__(self, *values, **fields):
+        super().__init__(C.sizeof(self), *values, **fields)
+
+
+class tilec_argument(_Sized):
+    _fields_ = [("size", C.c_size_t), ("name", C.c_char_p), ("kind", C.c_int),
                 ("tensor", C.POINTER(DLTensor)), ("i", C.c_int64),
                 ("f", C.c_double)]
 
@@ -44,15 +51,16 @@ class tilec_binding(C.Structure):
     _fields_ = [("name", C.c_char_p), ("value", C.c_char_p)]
 
 
-class tilec_source(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("text", C.c_char_p),
-                ("length", C.c_size_t)]
+class tilec_source(_Sized):
+    _fields_ = [("size", C.c_size_t), ("name", C.c_char_p),
+                ("text", C.c_char_p), ("length", C.c_size_t)]
 
 
-class tilec_error(C.Structure):
-    _fields_ = [("status", C.c_int), ("message", C.c_char * 480),
-                ("file", C.c_char * 160), ("line", C.c_uint32),
-                ("column", C.c_uint32), ("program", C.c_int32 * 3)]
+class tilec_error(_Sized):
+    _fields_ = [("size", C.c_size_t), ("status", C.c_int),
+                ("message", C.c_char * 480), ("file", C.c_char * 160),
+                ("line", C.c_uint32), ("column", C.c_uint32),
+                ("program", C.c_int32 * 3)]
 
 
 class tilec_diagnostic(C.Structure):
@@ -60,10 +68,10 @@ class tilec_diagnostic(C.Structure):
 
 
 tilec_diagnostic._fields_ = [
-    ("next", C.POINTER(tilec_diagnostic)), ("severity", C.c_int),
-    ("message", C.c_char_p), ("pass", C.c_char_p), ("missed", C.c_int),
-    ("file", C.c_char_p),
-    ("line", C.c_uint32), ("column", C.c_uint32), ("source", C.c_char_p),
+    ("size", C.c_size_t), ("next", C.POINTER(tilec_diagnostic)),
+    ("severity", C.c_int), ("message", C.c_char_p), ("pass", C.c_char_p),
+    ("missed", C.c_int), ("file", C.c_char_p), ("line", C.c_uint32),
+    ("column", C.c_uint32), ("source", C.c_char_p),
     ("notes", C.POINTER(tilec_diagnostic)), ("end_column", C.c_uint32)]
 
 
@@ -91,9 +99,9 @@ class tilec_compile_options(C.Structure):
 
 
 class tilec_parameter(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("type", C.c_char_p), ("kind", C.c_int),
-                ("dtype", DLDataType), ("captured", C.c_int),
-                ("written", C.c_int), ("ndim", C.c_int32),
+    _fields_ = [("size", C.c_size_t), ("name", C.c_char_p),
+                ("type", C.c_char_p), ("kind", C.c_int), ("dtype", DLDataType),
+                ("captured", C.c_int), ("written", C.c_int), ("ndim", C.c_int32),
                 ("shape", C.POINTER(C.c_int64)), ("unused", C.c_int)]
 
 
@@ -181,7 +189,7 @@ def _candidates():
     beside = [here / "libtilec.so",
               here.parents[2] / "build" / "libtilec.so"]  # of a source tree
     found = [str(path) for path in beside if path.exists()]
-    return found + [ctypes.util.find_library("tilec") or "libtilec.so.0"]
+    return found + [ctypes.util.find_library("tilec") or "libtilec.so.0.1"]
 
 
 def _load():

@@ -67,7 +67,7 @@ START_TEST(compile_refuses)
 {
     tilec_kernel *k = (tilec_kernel *)cx;
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
-    tilec_source s = {"a", scale_text, 0};
+    tilec_source s = tilec_text("a", scale_text, 0);
     ck_assert_int_eq(tilec_compile(NULL, &s, 1, NULL, &k), TILEC_USAGE);
     ck_assert_ptr_null(k);
     ck_assert_int_eq(tilec_compile(cx, NULL, 0, NULL, &k), TILEC_USAGE);
@@ -116,7 +116,7 @@ START_TEST(compile_refuses)
                      "tilec_compile: expected at most 16 stages, a "
                      "ptxas_level of at most 3");
     o = TILEC_INIT(tilec_compile_options);
-    tilec_source generic = {"softmax", NULL, 0};
+    tilec_source generic = tilec_text("softmax", NULL, 0);
     o.pipeline = "canonicalize";
     ck_assert_int_eq(tilec_compile(cx, &generic, 1, &o, &k), TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message,
@@ -125,7 +125,7 @@ START_TEST(compile_refuses)
     s.name = NULL;
     ck_assert_int_eq(tilec_compile(cx, &s, 1, NULL, &k), TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message, "a source has no name");
-    s = (tilec_source){"attention_fwt", NULL, 0};
+    s = tilec_text("attention_fwt", NULL, 0);
     ck_assert_int_eq(tilec_compile(cx, &s, 1, NULL, &k), TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message,
                      "there is no embedded text `attention_fwt`; did you mean "
@@ -141,7 +141,7 @@ START_TEST(compile_finds_the_kernel)
                          "there is no kernel in the text");
     expect_compile_error(two, NULL, 0, TILEC_USAGE,
                          "there are several kernels, name one: @abc, @xyz");
-    tilec_source s = {"two.tile", two, 0};
+    tilec_source s = tilec_text("two.tile", two, 0);
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     tilec_kernel *k;
     o.kernel = "abd";
@@ -208,7 +208,7 @@ START_TEST(mods_are_linked_by_name)
                   .dtype = {kDLInt, 32, 1},
                   .shape = &n};
     tilec_argument args[] = {tilec_tensor(NULL, &t), tilec_int("m.prefix", 2)};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_launch(k, args, 2, NULL, &e), TILEC_OK);
     for (int i = 0; i < 8; i++)
         ck_assert_int_eq(y[i], i >= 3);
@@ -222,7 +222,7 @@ static tilec_status compile_like(const tilec_argument *examples, size_t n,
                                  const char *const *bindings, size_t nb,
                                  tilec_kernel **k)
 {
-    tilec_source s = {"test.tile", scale_text, 0};
+    tilec_source s = tilec_text("test.tile", scale_text, 0);
     tilec_binding b[4];
     for (size_t i = 0; i < nb; i++)
         b[i] = (tilec_binding){bindings[2 * i], bindings[2 * i + 1]};
@@ -289,12 +289,12 @@ START_TEST(infers_contiguous_dims)
                  {{4, 8}, {1, 16}, "0"}, {{4, 8}, {1, 1}, "1"},
                  {{4, 1}, {1, 1}, "0"},  {{1, 4}, {1, 7}, "1"},
                  {{4, 8}, {16, 2}, "1"}};
-    tilec_source s = {
+    tilec_source s = tilec_text(
         "test.tile",
         "kernel @k[C: int = 1](%x: tensor<[?, ?] x f32, contiguous(C)>,\n"
         "                      %y: tensor<[?, ?] x f32, contiguous(C)>)\n"
         "    grid(1) { store %x[0 +: 8, 0 +: 8], 0.0 boundary(0, 1) }\n",
-        0};
+        0);
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int64_t shape[] = {cases[i].shape[0], cases[i].shape[1]};
@@ -350,7 +350,7 @@ START_TEST(emits)
 {
     tilec_kernel *k = api_scale_kernel(cx);
     char *text;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_kernel_emit(k, "json", &text, &e), TILEC_OK);
     cJSON *j = cJSON_Parse(text);
     const cJSON *params = cJSON_GetObjectItem(j, "parameters");
@@ -382,7 +382,7 @@ END_TEST
 
 START_TEST(inspects)
 {
-    tilec_source s = {"matmul", NULL, 0};
+    tilec_source s = tilec_text("matmul", NULL, 0);
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     char *text = NULL;
     o.target = "sm_90a";
@@ -412,7 +412,7 @@ static void note_pass(void *user, const tilec_pass_event *event)
 
 START_TEST(tells_of_passes)
 {
-    tilec_source s = {"test.tile", scale_text, 0};
+    tilec_source s = tilec_text("test.tile", scale_text, 0);
     tilec_binding b = {"D", "8"};
     unsigned seen[2] = {0};
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);

@@ -32,7 +32,7 @@ tilec_status api_compile_text(tilec_context *c, const char *text,
                               const char *const *bindings, size_t n,
                               tilec_kernel **out)
 {
-    tilec_source source = {"test.tile", text, 0};
+    tilec_source source = tilec_text("test.tile", text, 0);
     tilec_binding b[8];
     for (size_t i = 0; i < n; i++)
         b[i] = (tilec_binding){bindings[2 * i], bindings[2 * i + 1]};

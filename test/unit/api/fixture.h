@@ -31,6 +31,7 @@ void api_fill(matrix *m, int64_t rows, float value);
 void api_compiling_tests(TCase *t);
 void api_launching_tests(TCase *t);
 void api_limits_tests(TCase *t);
+void api_sizes_tests(TCase *t);
 void api_workers_tests(TCase *t);
 
 #endif

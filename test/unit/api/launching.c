@@ -19,7 +19,7 @@ START_TEST(kernel_outlives_its_context)
     tilec_kernel *k = api_scale_kernel(c);
     tilec_context_free(c);
     matrix x, y;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     /* Lengths other than before need no other kernel. */
     for (int64_t rows = 0; rows <= 64; rows += 13) {
         api_fill(&x, rows, 1);
@@ -44,7 +44,7 @@ START_TEST(grid_is_known_before_launch)
                              tilec_tensor(NULL, &y.dl), tilec_int(NULL, 1),
                              tilec_int(NULL, 1)};
     int32_t grid[3];
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_kernel_grid(k, args, 4, grid, &e), TILEC_OK);
     ck_assert_int_eq(grid[0], 3);
     ck_assert_int_eq(grid[1], 1);
@@ -277,7 +277,7 @@ START_TEST(broadcast_views)
     y.shape = square;
     y.strides = NULL;
     tilec_argument args[] = {tilec_tensor(NULL, &x), tilec_tensor(NULL, &y)};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     tilec_status s = tilec_launch(k, args, 2, NULL, &e);
     ck_assert_msg(s == TILEC_OK, "%s", e.message);
     ck_assert(to[0] == 2 && to[63] == 2);
@@ -297,7 +297,7 @@ START_TEST(launch_refuses)
     c.args[1] = tilec_tensor(NULL, &c.y.dl);
     c.args[2] = tilec_float(NULL, 1);
     c.args[3] = tilec_int(NULL, 1);
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_launch(k, c.args, 4, &c.options, &e), TILEC_OK);
     wrong_calls[_i].spoil(&c);
     ck_assert_int_eq(tilec_launch(k, c.args, c.nargs, &c.options, &e),
@@ -347,7 +347,7 @@ START_TEST(failed_assert_of_the_grid_is_located)
     tilec_argument args[] = {tilec_tensor(NULL, &x.dl),
                              tilec_tensor(NULL, &y.dl), tilec_int(NULL, 1),
                              tilec_int(NULL, 1)};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_launch(k, args, 4, NULL, &e), TILEC_INPUT);
     ck_assert_str_eq(e.file, "test.tile");
     ck_assert_uint_eq(e.line, 4);
@@ -367,7 +367,7 @@ START_TEST(failed_assert_of_a_program_is_located)
     tilec_kernel *k;
     ck_assert_int_eq(api_compile_text(cx, text, NULL, 0, &k), TILEC_OK);
     tilec_argument n = tilec_int("n", 4);
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_launch(k, &n, 1, NULL, &e), TILEC_OK);
     n.i = 2;
     ck_assert_int_eq(tilec_launch(k, &n, 1, NULL, &e), TILEC_INPUT);
@@ -417,7 +417,7 @@ START_TEST(strides_are_taken_as_they_are)
     tilec_argument args[] = {tilec_tensor(NULL, &x.dl),
                              tilec_tensor(NULL, &y.dl), tilec_int(NULL, 1),
                              tilec_int(NULL, 0)};
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     ck_assert_int_eq(tilec_launch(k, args, 4, NULL, &e), TILEC_OK);
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < 8; j++)
@@ -442,10 +442,11 @@ START_TEST(what_nothing_reads_may_be_left_out)
         "  }\n"
         "}\n";
     matrix x, y;
-    tilec_error e;
-    tilec_argument args[] = {{0}, {0}, tilec_tensor("z", &x.dl)};
+    tilec_error e = TILEC_INIT(tilec_error);
+    tilec_argument args[] = {tilec_int(NULL, 0), tilec_int(NULL, 0),
+                             tilec_tensor("z", &x.dl)};
     for (int add = 0; add < 2; add++) {
-        tilec_source source = {"k", text, 0};
+        tilec_source source = tilec_text("k", text, 0);
         tilec_binding b = {"ADD", add ? "1" : "0"};
         tilec_compile_options o = TILEC_INIT(tilec_compile_options);
         o.bindings = &b;

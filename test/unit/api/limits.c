@@ -39,7 +39,7 @@ static void *launch_many(void *arg)
 {
     const tilec_kernel *k = arg;
     matrix x, y;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     for (int i = 0; i < 20; i++) {
         api_fill(&x, 40, (float)i);
         api_fill(&y, 40, 0);

@@ -125,7 +125,7 @@ START_TEST(programs_run_on_an_engines_threads)
     tilec_kernel *k = api_scale_kernel(c);
     tilec_context_free(c);
     matrix x, y;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     static const int threads[] = {2, 3, 4, 7};
     for (unsigned i = 0; i < 4; i++) {
         tilec_launch_options o = TILEC_INIT(tilec_launch_options);
@@ -147,7 +147,7 @@ START_TEST(one_thread_or_program_runs_in_the_caller)
     tilec_context *c = context_with(&ways[0], &e);
     tilec_kernel *k = api_scale_kernel(c);
     matrix x, y;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     o.threads = 1;
     tilec_argument *args = arguments(&x, &y);
@@ -214,7 +214,7 @@ static void launch_from_print(void *user, const char *line)
 {
     struct inner *in = user;
     matrix x, y;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     (void)line;
     o.threads = 3;
@@ -239,7 +239,7 @@ START_TEST(callbacks_may_launch)
                                       NULL, 0, &outer),
                      TILEC_OK);
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     o.threads = 4;
     o.print = launch_from_print;
     o.user = &in;
@@ -273,7 +273,7 @@ START_TEST(progress_comes_from_one_thread_at_a_time)
     tilec_kernel *k = api_scale_kernel(c);
     matrix x, y;
     struct progress p = {0};
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     o.threads = 4;
     o.progress = see_progress;
@@ -291,7 +291,7 @@ END_TEST
 static int use_in_child(const tilec_kernel *k)
 {
     matrix x, y;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     o.threads = 4;
     for (int i = 0; i < 20; i++) {
@@ -312,7 +312,7 @@ static atomic_bool enough;
 static void *launch_on(void *arg)
 {
     matrix x, y;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     o.threads = 3;
     api_fill(&x, ROWS, 1);
@@ -339,7 +339,7 @@ static void fork_and_use(const tilec_kernel *k)
 START_TEST(child_of_fork_launches)
 {
     matrix x, y;
-    tilec_error error;
+    tilec_error error = TILEC_INIT(tilec_error);
     tilec_kernel *k = api_scale_kernel(cx);
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     o.threads = 3;

@@ -24,7 +24,7 @@ tilec_context *cx;
 
 char folder[64];
 
-tilec_error last_error;
+tilec_error last_error = TILEC_INIT(tilec_error);
 
 tilec_context *gpu_new_context(const char *library)
 {
@@ -63,7 +63,7 @@ tilec_status gpu_compile_with(tilec_context *c, const char *text,
                               const tilec_compile_options *options,
                               tilec_kernel **k)
 {
-    tilec_source source = {"test.tile", text, 0};
+    tilec_source source = tilec_text("test.tile", text, 0);
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     o.target = "sm_80";
     return tilec_compile(c, &source, 1, options ? options : &o, k);

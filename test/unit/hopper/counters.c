@@ -148,7 +148,7 @@ END_TEST
 static void *launch_much(void *arg)
 {
     tensor x, y;
-    tilec_error e;
+    tilec_error e = TILEC_INIT(tilec_error);
     hopper_make_tensor(&x, 0x10000);
     hopper_make_tensor(&y, 0x20000);
     tilec_argument args[] = {tilec_tensor(NULL, &x.dl),

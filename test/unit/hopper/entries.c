@@ -27,7 +27,7 @@ static const char machine_text[] =
 static tilec_kernel *compile_machine(tilec_context *c)
 {
     tilec_kernel *k;
-    tilec_source source = {"test.tile", machine_text, 0};
+    tilec_source source = tilec_text("test.tile", machine_text, 0);
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     o.target = "sm_90a";
     o.pipeline = "";
@@ -89,7 +89,7 @@ START_TEST(bulk_stores_write)
         "  tma_store_wait pending(0)\n"
         "}\n";
     tilec_kernel *k;
-    tilec_source source = {"test.tile", put_text, 0};
+    tilec_source source = tilec_text("test.tile", put_text, 0);
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     o.target = "sm_90a";
     o.pipeline = "allocate-shared";

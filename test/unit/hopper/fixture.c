@@ -21,7 +21,7 @@ tilec_context *cx;
 
 char folder[64];
 
-tilec_error last_error;
+tilec_error last_error = TILEC_INIT(tilec_error);
 
 tilec_context *hopper_new_context(const char *library, const char *ptxas)
 {
@@ -61,7 +61,7 @@ void hopper_tear_down(void)
 tilec_status hopper_compile_text(tilec_context *c, const char *program,
                                  bool loads, tilec_kernel **k)
 {
-    tilec_source source = {"test.tile", program, 0};
+    tilec_source source = tilec_text("test.tile", program, 0);
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     o.target = "sm_90a";
     o.no_load = !loads;
