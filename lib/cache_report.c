@@ -288,9 +288,7 @@ static bool build_why(tc_job *job)
     char why[TC_CACHE_WHY];
     tc_recipe_make(job, &r->options, target, f->name, &bound, &recipe);
     tc_text_printf(&w.text, "@%s for %s: ", f->name, target->name);
-    if (!tc_target_is_gpu(target)) {
-        tc_text_add(&w.text, "compiled each time, nothing is kept\n");
-    } else if (!tc_cache_is_safe(&w.cache, why, sizeof why)) {
+    if (!tc_cache_is_safe(&w.cache, why, sizeof why)) {
         tc_text_printf(&w.text, "the cache is not used: %s\n", why);
     } else if (has_entry(&w)) {
         tc_text_printf(&w.text, "the cache has it: key %s\n",

@@ -5,6 +5,7 @@
 #include "lib/compile.h"
 
 #include "lib/gpu.h"
+#include "lib/host_code.h"
 #include "lib/link.h"
 #include "lib/plan.h"
 
@@ -266,24 +267,6 @@ tilec_kernel *tc_job_kernel(tc_job *job, const tc_target *target, tc_func *f,
     return k;
 }
 
-static bool host_finish(tc_job *job, const tilec_compile_options *o,
-                        const tc_target *target, tc_func *f,
-                        const tc_bound *bound)
-{
-    unsigned nown = f->body->nargs;
-    const char *name = f->name;
-    if (!tc_job_passes(job, o, target, name, bound, NULL))
-        return false;
-    f = tc_func_find(job->module, name);
-    tilec_kernel *k = tc_job_kernel(job, target, f, bound, nown);
-    job->host = tc_host_compile(f, NULL);
-    if (!job->host)
-        return false;
-    k->host = job->host;
-    job->kernel = k;
-    return true;
-}
-
 bool tc_job_choose(tc_job *job, const tilec_compile_options *o,
                    const tc_target **target, tc_func **f, tc_bound *bound)
 {
@@ -308,7 +291,7 @@ bool tc_job_finish(tc_job *job, const tilec_compile_options *o)
     bool ok = f->is_plan ? tc_launch_plan_finish(job, o, target, f, &bound)
               : tc_target_is_gpu(target)
                   ? tc_gpu_finish(job, o, target, f, &bound)
-                  : host_finish(job, o, target, f, &bound);
+                  : tc_host_finish(job, o, target, f, &bound);
     if (ok)
         pthread_mutex_init(&job->kernel->lock, NULL);
     return ok;
@@ -456,7 +439,7 @@ void tilec_kernel_free(tilec_kernel *k)
         return;
     pthread_mutex_destroy(&k->lock);
     tc_gpu_free(k->gpu);
-    tc_host_free(k->host);
+    tc_code_unref(k->host_code ? &k->host_code->code : NULL);
     tc_host_pool_unref(k->workers.pool);
     tc_launch_plan_free(k->plan);
     tc_module_free(k->module);

@@ -19,7 +19,8 @@ struct tc_job {
     tc_context *cx;
     tc_module *module;           /* malloc'd; NULL once the kernel has it */
     tc_module *trial;            /* malloc'd; of tc_job_try, while it lasts */
-    tc_host_kernel *host;        /* likewise */
+    struct tc_host_code *host;   /* of the CPU; a reference, likewise */
+    tc_host_kernel *object;      /* its code while it is not linked, likewise */
     struct tc_gpu *gpu;          /* of a GPU target; tc_gpu_free, likewise */
     struct tc_launch_plan *plan; /* of a plan; tc_launch_plan_free, likewise */
     /* A kernel of a plan, within the plan's own job: diagnostics add up. */

@@ -129,7 +129,7 @@ void tilec_context_free(tilec_context *cx)
     if (!cx)
         return;
     for (unsigned i = 0; i < cx->ncodes; i++)
-        tc_gpu_code_unref(cx->codes[i]);
+        tc_code_unref(cx->codes[i]);
     tc_host_pool_unref(cx->workers.pool);
     free(cx->target);
     free(cx->cuda_library);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was made of a kernel, as text: of the CPU target from the kernel's
- * program, of GPU targets from the sections of its code.
+ * What was made of a kernel, as text: from the sections of its code.
  */
 #include "lib/gpu.h"
+#include "lib/host_code.h"
 #include "lib/plan.h"
 
 #include <stdio.h>
@@ -33,52 +33,34 @@ static tilec_status emit_json(struct emission *e)
     return e->text ? TILEC_OK : tc_fail_memory(e->error);
 }
 
-/* ---- The CPU target ---- */
+/* ---- Plans: their own text ---- */
 
-static void run_host(void *arg)
+static void print_plan(void *arg)
 {
     struct emission *e = arg;
-    if (strcmp(e->what, "tile") != 0) {
-        e->text = tc_host_emit(e->k->func, e->what, NULL);
-        return;
-    }
     tc_text text = {.arena = &e->k->cx->diag_arena};
-    if (e->k->plan)
-        tc_func_print(&text, e->k->func, TC_PRINT_PLAIN);
-    else
-        tc_module_print(&text, e->k->module, TC_PRINT_PLAIN);
+    tc_func_print(&text, e->k->func, TC_PRINT_PLAIN);
     e->text = strdup(text.data ? text.data : "");
-}
-
-static tilec_status emit_locked(struct emission *e)
-{
-    tc_context *cx = e->k->cx;
-    tc_diags_clear(cx);
-    if (!tc_guard(&cx->memory, run_host, e))
-        return tc_fail_memory(e->error);
-    if (e->text)
-        return TILEC_OK;
-    return cx->diags
-               ? tc_fail(e->error, TILEC_MACHINE, "%s", cx->diags->message)
-               : tc_fail_memory(e->error);
 }
 
 /* The kernel as callers know it is read-only; under the lock its arenas serve
  * once more. */
-static tilec_status emit_host(struct emission *e)
+static tilec_status emit_plan(struct emission *e)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&e->k->lock;
     pthread_mutex_lock(lock);
-    tilec_status s = emit_locked(e);
+    bool ok = tc_guard(&e->k->cx->memory, print_plan, e);
     pthread_mutex_unlock(lock);
-    return s;
+    return ok && e->text ? TILEC_OK : tc_fail_memory(e->error);
 }
 
-/* ---- GPU targets ---- */
+/* ---- Kernels ---- */
 
-static tc_gpu_code *code_of(const struct emission *e)
+static const tc_code *code_of(const struct emission *e)
 {
-    return atomic_load(&e->k->gpu->variants[TC_GPU_ALIGNED]);
+    if (e->k->host)
+        return (const tc_code *)e->k->host_code;
+    return (const tc_code *)atomic_load(&e->k->gpu->variants[TC_GPU_ALIGNED]);
 }
 
 static tilec_status copy_out(struct emission *e, const void *data, size_t size)
@@ -95,7 +77,7 @@ static tilec_status copy_out(struct emission *e, const void *data, size_t size)
 
 static tilec_status emit_section(struct emission *e)
 {
-    const char *text = tc_gpu_code_text(code_of(e), e->what);
+    const char *text = tc_code_text(code_of(e), e->what);
     if (!*text)
         return tc_fail(e->error, TILEC_USAGE,
                        "there is no `%s`: the passes that were asked for do "
@@ -104,7 +86,8 @@ static tilec_status emit_section(struct emission *e)
     return copy_out(e, text, strlen(text));
 }
 
-/* The machine text back through code generation, in a context of its own. */
+/* The text after the passes back through code generation, in a context of its
+ * own. */
 struct reading {
     struct emission *e;
     tc_context *cx;
@@ -114,10 +97,15 @@ struct reading {
 static void run_llvm(void *arg)
 {
     struct reading *r = arg;
-    const char *text = tc_gpu_code_text(code_of(r->e), "machine");
+    struct emission *e = r->e;
+    const char *form = e->k->host ? "tile" : "machine";
+    const char *text = tc_code_text(code_of(e), form);
     r->m = tc_module_new(r->cx);
-    if (tc_parse(r->m, tc_source_add(r->cx, "machine", text, strlen(text))))
-        r->e->text = tc_nvptx_llvm(r->m, r->e->k->target, r->e->what);
+    if (!tc_parse(r->m, tc_source_add(r->cx, form, text, strlen(text))))
+        return;
+    e->text = e->k->host ? tc_host_emit(tc_func_find(r->m, e->k->func->name),
+                                        e->what, NULL)
+                         : tc_nvptx_llvm(r->m, e->k->target, e->what);
 }
 
 static tilec_status emit_llvm(struct emission *e)
@@ -133,6 +121,13 @@ static tilec_status emit_llvm(struct emission *e)
     return e->text ? TILEC_OK : TILEC_MACHINE;
 }
 
+/* ---- GPU targets ---- */
+
+static tc_gpu_code *gpu_code_of(const struct emission *e)
+{
+    return atomic_load(&e->k->gpu->variants[TC_GPU_ALIGNED]);
+}
+
 static tilec_status cubin_by_driver(struct emission *e, tc_cuda *cuda,
                                     int ordinal)
 {
@@ -141,7 +136,8 @@ static tilec_status cubin_by_driver(struct emission *e, tc_cuda *cuda,
     tilec_status s = tc_cuda_enter(cuda, ordinal, &scope, e->error);
     if (s != TILEC_OK)
         return s;
-    s = tc_gpu_cubin(code_of(e), e->k->gpu->settings, &scope, &cubin, e->error);
+    s = tc_gpu_cubin(gpu_code_of(e), e->k->gpu->settings, &scope, &cubin,
+                     e->error);
     tc_cuda_leave(&scope);
     return s == TILEC_OK ? copy_out(e, cubin->data, cubin->size) : s;
 }
@@ -152,9 +148,9 @@ static tilec_status cubin_by_program(struct emission *e, const char *ptxas)
     void *cubin;
     size_t size;
     tilec_status s = tc_assemble(ptxas, e->k->target->cpu,
-                                 tc_gpu_code_meta(code_of(e))->ptxas_level,
-                                 tc_gpu_code_text(code_of(e), "ptx"), &cubin,
-                                 &size, said, sizeof said, e->error);
+                                 tc_gpu_code_meta(gpu_code_of(e))->ptxas_level,
+                                 tc_gpu_code_text(gpu_code_of(e), "ptx"),
+                                 &cubin, &size, said, sizeof said, e->error);
     if (s != TILEC_OK)
         return s;
     /* Its machine code may be looked at to find out why. */
@@ -177,7 +173,7 @@ static tilec_status emit_cubin(struct emission *e)
     if (!settings->ptxas && !*why_not) {
         int ordinal = tc_cuda_current_device(cuda);
         bool fits = tc_gpu_fits(e->k->target, &cuda->devices[ordinal]);
-        if (fits && tc_gpu_is_linked(code_of(e)))
+        if (fits && tc_gpu_is_linked(gpu_code_of(e)))
             return cubin_by_driver(e, cuda, ordinal);
         why_not = fits ? "its linker would spoil products of warp groups"
                        : "its device does not run the target";
@@ -229,7 +225,7 @@ static tilec_status emit_parts(struct emission *e)
 {
     const tc_launch_plan *plan = e->k->plan;
     bool is_tile = strcmp(e->what, "tile") == 0;
-    tilec_status s = is_tile ? emit_host(e) : TILEC_OK;
+    tilec_status s = is_tile ? emit_plan(e) : TILEC_OK;
     for (unsigned i = 0; s == TILEC_OK && i < plan->nkernels; i++) {
         char *part = NULL;
         s = tilec_kernel_emit(plan->kernels[i], e->what, &part, e->error);
@@ -256,8 +252,8 @@ static tilec_status emit_parts(struct emission *e)
 /* ---- Entries ---- */
 
 static const struct form host_forms[] = {
-    {"tile", emit_host},     {"json", emit_json}, {"llvm", emit_host},
-    {"llvm-opt", emit_host}, {"asm", emit_host},  {0}};
+    {"tile", emit_section},  {"json", emit_json}, {"llvm", emit_llvm},
+    {"llvm-opt", emit_llvm}, {"asm", emit_llvm},  {0}};
 static const struct form gpu_forms[] = {
     {"tile", emit_section}, {"machine", emit_section}, {"json", emit_json},
     {"llvm", emit_llvm},    {"llvm-opt", emit_llvm},   {"ptx", emit_section},

@@ -2,19 +2,13 @@
  *
  * A kernel's code for NVIDIA GPUs.
  *
- *   recipe    what the code is made from, as text: its hash is the cache's key
- *   code      what was made: sections of a cache entry, one way in memory and
- *             on disk; shared by kernels, counted
+ *   code      what was made (code.h)
  *   loaded    the code on one device, ready to be launched
  *
- * A kernel from the cache and one just compiled are put together in the same
- * way, from the code's sections:
+ * Besides the sections that all code has:
  *
- *   recipe    JSON, all parts but the program
- *   program   the text that was compiled, with the place of each op
- *   meta      JSON: entry point, what a launch has to hand over, places
- *   header    the kernel with its grid and an empty body
- *   tile, machine, ptx    what `emit` gives
+ *   meta      entry point, what a launch has to hand over (gpu_code.c)
+ *   machine, ptx    what `emit` gives
  *   cubin sm_90 12080     assembled for a device, by that driver version; of
  *             code that one kind of device runs: cubin sm_90a 12080. None where
  *             the driver assembles the code as it loads it (tc_gpu_is_linked)
@@ -23,35 +17,10 @@
 #define TC_GPU_H
 
 #include "codegen/nvptx/nvptx.h"
-#include "lib/cache.h"
-#include "lib/compile.h"
+#include "lib/code.h"
 #include "lib/cuda.h"
 
 #include <stdatomic.h>
-
-/* ---- Recipes (recipe.c) ---- */
-
-typedef struct tc_recipe_part {
-    const char *name, *value;
-} tc_recipe_part;
-
-/* The last part is the program. */
-typedef struct tc_recipe {
-    unsigned n;
-    tc_recipe_part *parts;
-    tc_key key;
-} tc_recipe;
-
-/* Of the job's module, as it was parsed. */
-void tc_recipe_make(tc_job *job, const tilec_compile_options *options,
-                    const tc_target *target, const char *kernel,
-                    const tc_bound *bound, tc_recipe *out);
-const char *tc_recipe_program(const tc_recipe *r);
-/* All parts but the program as JSON, malloc'd. NULL: out of memory. */
-char *tc_recipe_print(const tc_recipe *r);
-/* Does the entry hold this recipe? Its key alone does not tell: a hash that is
- * fast is not one that nobody can find two texts for. */
-bool tc_recipe_is_of(const tc_recipe *r, const tc_entry *entry);
 
 /* ---- Code (gpu_code.c) ---- */
 
@@ -82,8 +51,6 @@ tc_gpu_code *tc_gpu_code_ref(tc_gpu_code *code);
 /* Accepts NULL. */
 void tc_gpu_code_unref(tc_gpu_code *code);
 
-tc_key tc_gpu_code_key(const tc_gpu_code *code);
-bool tc_gpu_code_is_of(const tc_gpu_code *code, const tc_recipe *recipe);
 const tc_gpu_meta *tc_gpu_code_meta(const tc_gpu_code *code);
 /* NUL-terminated; empty where there is none. */
 const char *tc_gpu_code_text(const tc_gpu_code *code, const char *name);

@@ -2,9 +2,6 @@
  *
  * A kernel for a GPU target: found by its recipe among the context's codes or
  * in the cache, else compiled; then put together and loaded.
- *
- * Where the caller wants to see the passes at work (events, remarks), nothing
- * is taken from the cache.
  */
 #include "lib/gpu.h"
 #include "lib/plan.h"
@@ -13,101 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The codes of a context ---- */
-
-static tc_gpu_code *find_kept(tilec_context *owner, tc_key key)
-{
-    for (unsigned i = 0; i < owner->ncodes; i++) {
-        tc_gpu_code *c = owner->codes[i];
-        if (!tc_key_equal(tc_gpu_code_key(c), key))
-            continue;
-        memmove(owner->codes + 1, owner->codes, i * sizeof *owner->codes);
-        owner->codes[0] = c;
-        return tc_gpu_code_ref(c);
-    }
-    return NULL;
-}
-
-static void keep(tilec_context *owner, tc_gpu_code *c)
-{
-    tc_gpu_code *old = find_kept(owner, tc_gpu_code_key(c));
-    if (old) {
-        /* At the front now; made anew on demand. */
-        tc_gpu_code_unref(old);
-        tc_gpu_code_unref(old);
-        owner->codes[0] = tc_gpu_code_ref(c);
-        return;
-    }
-    if (owner->ncodes == TC_CODES_KEPT)
-        tc_gpu_code_unref(owner->codes[--owner->ncodes]);
-    memmove(owner->codes + 1, owner->codes,
-            owner->ncodes * sizeof *owner->codes);
-    owner->codes[0] = tc_gpu_code_ref(c);
-    owner->ncodes++;
-}
-
 /* ---- Finding or making code ---- */
 
-struct making {
-    tc_job *job;
-    const tilec_compile_options *options;
-    const tc_target *target;
-    const tc_bound *bound;
-    const char *kernel;
-    tc_recipe recipe;
-    tc_cache cache;
-};
-
-static bool may_read(const struct making *m)
-{
-    const tilec_compile_options *o = m->options;
-    return !o->no_cache && !o->on_pass && !o->verify_each &&
-           !m->job->cx->want_remarks;
-}
-
-/* What warns is compiled each time, so that it warns each time. */
-static bool may_write(const struct making *m)
-{
-    const tc_diag *d = m->job->cx->diags;
-    while (d && d->severity == TC_REMARK)
-        d = d->next;
-    return !m->options->no_cache && !d;
-}
-
-/* Takes the code; one that is not made from this recipe is none. */
-static tc_gpu_code *check(const struct making *m, tc_gpu_code *c)
-{
-    if (!c || tc_gpu_code_is_of(c, &m->recipe))
-        return c;
-    tc_gpu_code_unref(c);
-    return NULL;
-}
-
-static tc_gpu_code *find(const struct making *m)
+static tc_gpu_code *find(const tc_making *m)
 {
     tc_entry entry;
-    tc_gpu_code *c = check(m, find_kept(m->job->owner, m->recipe.key));
-    if (c || !tc_cache_read(&m->cache, m->recipe.key, &entry))
+    tc_gpu_code *c = (tc_gpu_code *)tc_making_find(m);
+    if (c || !tc_making_read(m, &entry))
         return c;
-    c = check(m, tc_gpu_code_new(&entry, true));
+    c = tc_gpu_code_new(&entry, true);
     if (c)
-        keep(m->job->owner, c);
+        tc_making_keep(m, (tc_code *)c);
     return c;
 }
 
-static bool publish(const struct making *m, const tc_entry *entry)
-{
-    char why[TC_CACHE_WHY];
-    if (!m->cache.folder)
-        return false;
-    if (tc_cache_write(&m->cache, entry, why, sizeof why))
-        return true;
-    tc_missed(m->job->cx, (tc_loc){0}, "cache",
-              "the code of @%s is not kept: %s", m->kernel, why);
-    return false;
-}
-
-static tc_gpu_code *make(const struct making *m)
+static tc_gpu_code *make(const tc_making *m)
 {
     tc_job *job = m->job;
     const char *tile;
@@ -128,29 +45,27 @@ static tc_gpu_code *make(const struct making *m)
         tc_job_error(job, TILEC_MACHINE, "out of memory");
         return NULL;
     }
-    bool may_keep = may_write(m);
-    bool is_kept = may_keep && publish(m, &entry);
+    bool may_keep = tc_making_may_write(m);
+    bool is_kept = may_keep && tc_making_publish(m, &entry);
     tc_gpu_code *c = tc_gpu_code_new(&entry, is_kept);
     if (!c)
         tc_job_error(job, TILEC_MACHINE, "out of memory");
     else if (may_keep)
-        keep(job->owner, c);
+        tc_making_keep(m, (tc_code *)c);
     return c;
 }
 
 /* ---- Putting the kernel together ---- */
 
-static tc_gpu_settings *copy_settings(tc_job *job)
+static const tc_gpu_settings *copy_settings(const tc_making *m)
 {
-    const tilec_context *owner = job->owner;
-    tc_arena *a = &job->cx->arena;
+    const tilec_context *owner = m->job->owner;
+    tc_arena *a = &m->job->cx->arena;
     tc_gpu_settings *s = tc_arena_new(a, tc_gpu_settings);
     s->cuda_library = tc_arena_string(a, owner->cuda_library);
     s->ptxas = tc_arena_string(a, owner->ptxas);
     s->no_graphs = owner->no_graphs;
-    s->cache.most = owner->cache_most;
-    if (owner->cache_folder && *owner->cache_folder)
-        s->cache.folder = tc_arena_string(a, owner->cache_folder);
+    s->cache = m->cache;
     return s;
 }
 
@@ -169,7 +84,7 @@ static const tc_plan_part *copy_part(tc_arena *a, const tc_plan_part *from)
 }
 
 /* For the other variants: what was bound and inferred, by name and value. */
-static void copy_options(const struct making *m, tilec_compile_options *to)
+static void copy_options(const tc_making *m, tilec_compile_options *to)
 {
     tc_arena *a = &m->job->cx->arena;
     const tilec_compile_options *o = m->options;
@@ -212,7 +127,7 @@ static bool maps_fit(const tilec_kernel *k, const tc_gpu_meta *m)
     return true;
 }
 
-static bool assemble(const struct making *m, tc_gpu_code *code, unsigned nown)
+static bool assemble(const tc_making *m, tc_gpu_code *code, unsigned nown)
 {
     tc_job *job = m->job;
     tc_module_free(job->module);
@@ -269,7 +184,7 @@ static void say_resources(tc_job *job, const tc_gpu_loaded *l,
 }
 
 /* On the device that this thread would use, if there is one that runs it. */
-static bool load(const struct making *m, tc_gpu_code *code)
+static bool load(const tc_making *m, tc_gpu_code *code)
 {
     tc_job *job = m->job;
     if (m->options->no_load)
@@ -295,23 +210,6 @@ static bool load(const struct making *m, tc_gpu_code *code)
     return true;
 }
 
-/* ---- The cache ---- */
-
-/* Takes the folder away from a kernel's settings where it is not to be used,
- * and says so once a context. */
-static void check_folder(tc_job *job, const tilec_compile_options *o,
-                         tc_gpu_settings *settings, const char **said)
-{
-    char why[TC_CACHE_WHY];
-    *said = NULL;
-    if (o->no_cache || tc_cache_is_safe(&settings->cache, why, sizeof why))
-        return;
-    settings->cache.folder = NULL;
-    if (!job->owner->warned_of_cache)
-        *said = tc_arena_string(&job->cx->arena, why);
-    job->owner->warned_of_cache = true;
-}
-
 /* ---- All of it ---- */
 
 bool tc_gpu_fits(const tc_target *t, const tc_cuda_device *d)
@@ -325,26 +223,20 @@ bool tc_gpu_fits(const tc_target *t, const tc_cuda_device *d)
 bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
                    const tc_target *target, tc_func *f, const tc_bound *bound)
 {
-    struct making m = {job, o, target, bound, f->name, {0}, {0}};
+    tc_making m = tc_making_begin(job, o, target, f->name, bound);
     unsigned nown = f->body->nargs;
     job->gpu = tc_arena_new(&job->cx->arena, tc_gpu);
-    const char *unsafe;
-    tc_gpu_settings *settings = copy_settings(job);
-    check_folder(job, o, settings, &unsafe);
-    job->gpu->settings = settings;
-    m.cache = settings->cache;
+    job->gpu->settings = copy_settings(&m);
     copy_options(&m, &job->gpu->options);
     job->gpu->part = copy_part(&job->cx->arena, job->part);
     job->gpu->nsources = job->nparsed;
     job->gpu->sources = job->parsed;
     tc_recipe_make(job, o, target, f->name, bound, &m.recipe);
-    tc_gpu_code *code = may_read(&m) ? find(&m) : NULL;
+    tc_gpu_code *code = tc_making_may_read(&m) ? find(&m) : NULL;
     code = code ? code : make(&m);
     if (!code)
         return false;
-    /* Only now: what warns is not kept, in memory either. */
-    if (unsafe)
-        tc_warning(job->cx, (tc_loc){0}, "the cache is not used: %s", unsafe);
+    tc_making_end(&m);
     atomic_store(&job->gpu->variants[TC_GPU_ALIGNED], code);
     return assemble(&m, code, nown) && load(&m, code);
 }

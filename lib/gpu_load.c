@@ -58,14 +58,14 @@ static tc_cuda_jit jit_of(const tc_gpu_meta *m)
 static void write_entry(const tc_gpu_code *c, const tc_cache *cache)
 {
     tc_section sections[TC_ENTRY_MOST_SECTIONS];
-    unsigned n = c->entry.n;
+    unsigned n = c->code.entry.n;
     char why[8];
     tc_entry more;
-    memcpy(sections, c->entry.sections, n * sizeof *sections);
+    memcpy(sections, c->code.entry.sections, n * sizeof *sections);
     for (struct tc_gpu_cubin *k = c->cubins; k; k = k->next)
         if (n < TC_ENTRY_MOST_SECTIONS)
             sections[n++] = k->section;
-    if (!tc_entry_make(&more, c->entry.key, sections, n))
+    if (!tc_entry_make(&more, c->code.entry.key, sections, n))
         return;
     tc_cache_write(cache, &more, why, sizeof why);
     tc_entry_free(&more);
@@ -93,7 +93,7 @@ static const tc_section *find_cubin(const tc_gpu_code *c, const char *name)
     for (const struct tc_gpu_cubin *k = c->cubins; k; k = k->next)
         if (strcmp(k->section.name, name) == 0)
             return &k->section;
-    return tc_entry_find(&c->entry, name);
+    return tc_entry_find(&c->code.entry, name);
 }
 
 static tilec_status assemble(const tc_gpu_code *c,
@@ -171,7 +171,7 @@ static tilec_status get_image(tc_gpu_code *c, const tc_gpu_settings *settings,
 {
     if (settings->ptxas || tc_gpu_is_linked(c))
         return get_cubin(c, settings, scope, out, log, error);
-    *out = tc_entry_find(&c->entry, "ptx");
+    *out = tc_entry_find(&c->code.entry, "ptx");
     return TILEC_OK;
 }
 

@@ -16,8 +16,7 @@ struct tc_gpu_cubin {
 };
 
 struct tc_gpu_code {
-    atomic_uint references;
-    tc_entry entry;
+    tc_code code; /* the first */
     bool is_kept; /* see tc_gpu_code_new */
     tc_gpu_meta meta;
     cJSON *json;          /* of the meta section */

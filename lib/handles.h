@@ -34,7 +34,7 @@ struct tilec_context {
     tc_workers workers;
     char *cuda_library, *ptxas, *cache_folder; /* NULL: see tilec.h */
     uint64_t cache_most;
-    struct tc_gpu_code *codes[TC_CODES_KEPT]; /* newest first */
+    struct tc_code *codes[TC_CODES_KEPT]; /* newest first */
     unsigned ncodes;
     tc_memory memory; /* of `arena`; fail_after is handed to compiles */
     tc_arena arena;   /* the diagnostics below */
@@ -55,9 +55,10 @@ struct tilec_kernel {
     tc_context *cx;
     tc_module *module; /* holds the one kernel, after the passes */
     tc_func *func;
-    tc_host_kernel *host;        /* of the CPU target; else NULL */
-    tc_workers workers;          /* the context's */
-    struct tc_gpu *gpu;          /* of GPU targets; else NULL */
+    const tc_host_kernel *host; /* of the CPU target; else NULL; it is of: */
+    struct tc_host_code *host_code; /* a reference */
+    tc_workers workers;             /* the context's */
+    struct tc_gpu *gpu;             /* of GPU targets; else NULL */
     struct tc_launch_plan *plan; /* of a plan, which has neither; else NULL */
     const tc_target *target;
     const tc_grid *grid; /* NULL of a plan */

@@ -6,6 +6,7 @@
 #include "lib/compile.h"
 
 #include "lib/gpu.h"
+#include "lib/host_code.h"
 #include "lib/plan.h"
 
 #include <stdlib.h>
@@ -120,12 +121,19 @@ static tilec_status out_of_memory(tilec_context *owner)
 
 /* ---- The job ---- */
 
+static void drop_host(tc_job *job)
+{
+    tc_host_free(job->object);
+    tc_code_unref(job->host ? &job->host->code : NULL);
+    job->object = NULL;
+    job->host = NULL;
+}
+
 static void build(void *arg)
 {
     tc_job *job = arg;
     if (!job->build(job)) {
-        tc_host_free(job->host);
-        job->host = NULL;
+        drop_host(job);
         tc_gpu_free(job->gpu);
         job->gpu = NULL;
         tc_launch_plan_free(job->plan);
@@ -139,7 +147,7 @@ static void build(void *arg)
 static void drop(tc_job *job)
 {
     free(job->foreign);
-    tc_host_free(job->host);
+    drop_host(job);
     tc_gpu_free(job->gpu);
     tc_launch_plan_free(job->plan);
     tc_module_free(job->trial);

@@ -9,6 +9,7 @@
 #include "lib/launch.h"
 
 #include "lib/gpu_again.h"
+#include "lib/host_code.h"
 #include "lib/plan.h"
 
 #include <math.h>
@@ -357,6 +358,13 @@ evaluate_grid(struct launch *l, const tilec_launch_options *o, int32_t grid[3])
 
 /* ---- Entries ---- */
 
+/* Files are the code's, which other kernels may share. */
+static void place_report(tilec_error *error, const tc_host_code *c, tc_loc loc)
+{
+    if (loc.file)
+        tc_error_at(error, c->files[loc.file - 1], loc.line, loc.col);
+}
+
 static tilec_status run_host(struct launch *l, const int32_t grid[3],
                              const tilec_launch_options *o)
 {
@@ -374,7 +382,7 @@ static tilec_status run_host(struct launch *l, const int32_t grid[3],
     if (report.out_of_memory)
         return tc_fail(l->error, TILEC_MACHINE, "%s", report.message);
     tc_fail(l->error, TILEC_INPUT, "%s", report.message);
-    tc_error_place(l->error, l->k, report.loc);
+    place_report(l->error, l->k->host_code, report.loc);
     tc_error_program(l->error, report.program);
     return TILEC_INPUT;
 }

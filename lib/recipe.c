@@ -7,6 +7,7 @@
  * and in failed asserts.
  */
 #define _GNU_SOURCE /* dl_iterate_phdr */
+#include "codegen/host/compile.h"
 #include "lib/gpu.h"
 
 #include <cjson/cJSON.h>
@@ -123,6 +124,15 @@ static const char *llvm_version(tc_arena *a)
     return tc_arena_printf(a, "%u.%u.%u", major, minor, patch);
 }
 
+/* Code for the CPU is for this one. */
+static void add_machine(struct list *l)
+{
+    tc_host_machine machine = tc_host_this_machine(l->arena);
+    add(l, "triple", machine.triple);
+    add(l, "CPU", machine.cpu);
+    add(l, "features", machine.features);
+}
+
 static tc_key hash(tc_arena *a, const tc_recipe *r)
 {
     tc_text all = {.arena = a};
@@ -141,10 +151,13 @@ void tc_recipe_make(tc_job *job, const tilec_compile_options *o,
     tc_arena *a = &job->cx->arena;
     struct list l = {a, out};
     *out = (tc_recipe){0};
-    out->parts = tc_arena_array(a, tc_recipe_part, 15 + bound->ngiven);
+    out->parts = tc_arena_array(a, tc_recipe_part, 18 + bound->ngiven);
     add(&l, "tilec", build_id(a));
     add(&l, "LLVM", llvm_version(a));
-    add_number(&l, "ABI", TC_NVPTX_ABI);
+    if (tc_target_is_gpu(target))
+        add_number(&l, "ABI", TC_NVPTX_ABI);
+    else
+        add_machine(&l);
     add(&l, "target", target->name);
     add(&l, "pipeline", o->pipeline ? o->pipeline : target->pipeline);
     add(&l, "kernel", kernel);

@@ -295,9 +295,8 @@ typedef struct tilec_compile_options {
     /* GPU targets: optimisation level of NVIDIA's assembler, 1 to 3; 0: as the
      * tuned configuration says, else its own. */
     unsigned ptxas_level;
-    /* GPU targets. no_load: leave it to the first launch (or
-     * tilec_kernel_load) to load the code on a device. no_cache: compile, and
-     * keep nothing. */
+    /* no_load: leave it to the first launch (or tilec_kernel_load) to load the
+     * code on a device (GPU targets). no_cache: compile, and keep nothing. */
     int no_load, no_cache;
     /* GPU targets with bulk copies: which programs compute which tiles. */
     tilec_tiles tiles;
@@ -541,12 +540,12 @@ TILEC_API tilec_status tilec_event_elapsed(const tilec_event *from,
 
 /* The cache of compiled code --------------------------------------------- */
 
-/* Code for GPU targets is kept in the context's cache_folder, a file an entry,
- * and found there by any process that compiles the same: text, bindings,
- * target, options, tilec itself. Processes and threads may share a folder. What
- * is damaged counts as missing; what cannot be kept (a full disk) is no error.
- * The machine code is kept along, but that of products of warp groups (sm_90a):
- * the driver's own cache has it, unless a ptxas is given.
+/* Code is kept in the context's cache_folder, a file an entry, and found there
+ * by any process that compiles the same: text, bindings, target (for "cpu":
+ * that CPU), options, tilec itself. Processes and threads may share a folder.
+ * What is damaged counts as missing; what cannot be kept (a full disk) is no
+ * error. The machine code is kept along, but that of products of warp groups
+ * (sm_90a): the driver's own cache has it, unless a ptxas is given.
  *
  * What is in the folder is run. One that another user owns, or that others may
  * write to, is not used: a compile warns (once a context), the functions below

@@ -13,12 +13,9 @@
 #include "codegen/host/math.h"
 
 #include <llvm-c/Analysis.h>
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Orc.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +41,6 @@ typedef struct compiler {
     LLVMBuilderRef builder;
     LLVMTargetMachineRef machine;
     LLVMMemoryBufferRef object;
-    LLVMOrcLLJITRef jit;
     tc_emit emit;
     const char *what; /* to give as text; NULL: to make a kernel */
     char *text;
@@ -55,6 +51,12 @@ static void init_llvm(void)
 {
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
+}
+
+void tc_host_start_llvm(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_llvm);
 }
 
 static bool llvm_error(compiler *c, const char *doing, const char *message)
@@ -206,96 +208,6 @@ static bool give_assembly(compiler *c)
     return true;
 }
 
-/* ---- Linking ---- */
-
-/* What LLVM may call on its own account, and the kernel's run time. */
-static const tc_host_symbol runtime_symbols[] = {
-    {"memcpy", (void *)memcpy},
-    {"memmove", (void *)memmove},
-    {"memset", (void *)memset},
-    {"fma", (void *)fma},
-    {"fmaf", (void *)fmaf},
-    {"floor", (void *)floor},
-    {"floorf", (void *)floorf},
-    {"fmin", (void *)fmin},
-    {"fminf", (void *)fminf},
-    {"fmax", (void *)fmax},
-    {"fmaxf", (void *)fmaxf},
-    {"tc_host_rt_fail", (void *)tc_host_rt_fail},
-    {"tc_host_rt_print", (void *)tc_host_rt_print},
-    {"tc_host_rt_follow", (void *)tc_host_rt_follow},
-    {NULL, NULL},
-};
-
-static unsigned count_symbols(const tc_host_symbol *list)
-{
-    unsigned n = 0;
-    while (list[n].name)
-        n++;
-    return n;
-}
-
-static bool is_among(const tc_host_symbol *list, const char *name)
-{
-    for (; list->name; list++)
-        if (strcmp(list->name, name) == 0)
-            return true;
-    return false;
-}
-
-static unsigned add_symbols(compiler *c, const tc_host_symbol *list,
-                            const tc_host_symbol *known,
-                            LLVMOrcCSymbolMapPair *out)
-{
-    unsigned n = 0;
-    for (; list->name; list++) {
-        if (known && is_among(known, list->name))
-            continue;
-        out[n].Name = LLVMOrcLLJITMangleAndIntern(c->jit, list->name);
-        out[n].Sym.Address = (LLVMOrcExecutorAddress)(uintptr_t)list->address;
-        out[n].Sym.Flags =
-            (LLVMJITSymbolFlags){LLVMJITSymbolGenericFlagsExported |
-                                     LLVMJITSymbolGenericFlagsCallable,
-                                 0};
-        n++;
-    }
-    return n;
-}
-
-static bool define_symbols(compiler *c)
-{
-    unsigned room =
-        count_symbols(runtime_symbols) + count_symbols(tc_host_libm);
-    LLVMOrcCSymbolMapPair *pairs =
-        tc_arena_array(&c->arena, LLVMOrcCSymbolMapPair, room);
-    unsigned n = add_symbols(c, runtime_symbols, NULL, pairs);
-    n += add_symbols(c, tc_host_libm, runtime_symbols, pairs + n);
-    LLVMOrcMaterializationUnitRef unit = LLVMOrcAbsoluteSymbols(pairs, n);
-    LLVMErrorRef error =
-        LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(c->jit), unit);
-    if (error)
-        LLVMOrcDisposeMaterializationUnit(unit);
-    return no_error(c, "linking", error);
-}
-
-static bool link_object(compiler *c, tc_host_fn **fn)
-{
-    if (!no_error(c, "linking", LLVMOrcCreateLLJIT(&c->jit, NULL)) ||
-        !define_symbols(c))
-        return false;
-    /* Takes the object over, failed or not. */
-    LLVMMemoryBufferRef object = c->object;
-    c->object = NULL;
-    LLVMOrcExecutorAddress address = 0;
-    if (!no_error(c, "linking",
-                  LLVMOrcLLJITAddObjectFile(
-                      c->jit, LLVMOrcLLJITGetMainJITDylib(c->jit), object)) ||
-        !no_error(c, "linking", LLVMOrcLLJITLookup(c->jit, &address, "kernel")))
-        return false;
-    *fn = (tc_host_fn *)(uintptr_t)address;
-    return true;
-}
-
 /* ---- The kernel ---- */
 
 static tc_site *copy_sites(tc_arena *a, const tc_emit *e)
@@ -312,32 +224,27 @@ static tc_site *copy_sites(tc_arena *a, const tc_emit *e)
     return sites;
 }
 
-static void describe_args(tc_host_kernel *k, const tc_func *f)
-{
-    k->nargs = f->body->nargs;
-    k->args = tc_arena_array(&k->arena, tc_host_arg, k->nargs);
-    for (unsigned i = 0; i < k->nargs; i++) {
-        const tc_type *t = f->body->args[i]->type;
-        k->args[i] = (tc_host_arg){t->kind, t->rank};
-        k->nwords += t->kind == TC_TENSOR ? 1 + 2 * t->rank : 1;
-    }
-}
-
 static bool make_kernel(compiler *c)
 {
+    const tc_func *f = c->kernel;
     tc_host_kernel *k = calloc(1, sizeof *k);
     if (!k)
         tc_memory_fail(&c->cx->memory);
     c->result = k;
     tc_arena_init(&k->arena, &c->cx->memory);
+    k->nsites = c->emit.nsites;
     k->sites = copy_sites(&k->arena, &c->emit);
-    describe_args(k, c->kernel);
+    k->nargs = f->body->nargs;
+    k->args = tc_arena_array(&k->arena, tc_host_arg, k->nargs);
+    for (unsigned i = 0; i < k->nargs; i++)
+        k->args[i] = tc_host_arg_of(f->body->args[i]->type);
     k->scratch_bytes = c->plan->scratch_bytes;
-    k->ordered = tc_region_has_op(c->kernel->body, TC_FOLLOW);
-    if (!link_object(c, &k->fn))
-        return false;
-    k->jit = c->jit;
-    c->jit = NULL;
+    k->ordered = tc_region_has_op(f->body, TC_FOLLOW);
+    k->object_size = LLVMGetBufferSize(c->object);
+    k->object = malloc(k->object_size);
+    if (!k->object)
+        tc_memory_fail(&c->cx->memory);
+    memcpy(k->object, LLVMGetBufferStart(c->object), k->object_size);
     /* It may outlive the context; nothing is allocated in it any more. */
     k->arena.memory = NULL;
     return true;
@@ -360,8 +267,7 @@ static bool compile(compiler *c)
     uint64_t most = c->options && c->options->scratch_most
                         ? c->options->scratch_most
                         : 1ull << 30;
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, init_llvm);
+    tc_host_start_llvm();
     if (!check_level(c))
         return false;
     c->plan = tc_plan_new(c->kernel, &c->arena, most);
@@ -384,8 +290,6 @@ static void dispose(compiler *c)
 {
     if (c->plan)
         tc_plan_free(c->plan);
-    if (c->jit)
-        LLVMConsumeError(LLVMOrcDisposeLLJIT(c->jit));
     if (c->object)
         LLVMDisposeMemoryBuffer(c->object);
     if (c->builder)
@@ -420,7 +324,8 @@ static bool compile_guarded(compiler *c)
     return ok;
 }
 
-tc_host_kernel *tc_host_compile(tc_func *kernel, const tc_host_options *options)
+tc_host_kernel *tc_host_generate(tc_func *kernel,
+                                 const tc_host_options *options)
 {
     compiler c = {
         .cx = kernel->module->cx, .kernel = kernel, .options = options};
@@ -428,6 +333,18 @@ tc_host_kernel *tc_host_compile(tc_func *kernel, const tc_host_options *options)
     if (compile_guarded(&c))
         return c.result;
     tc_host_free(c.result);
+    return NULL;
+}
+
+tc_host_kernel *tc_host_compile(tc_func *kernel, const tc_host_options *options)
+{
+    char why[TC_HOST_WHY];
+    tc_host_kernel *k = tc_host_generate(kernel, options);
+    if (!k || tc_host_link(k, why, sizeof why))
+        return k;
+    tc_host_free(k);
+    tc_error(kernel->module->cx, kernel->loc, "kernel @%s: LLVM, linking: %s",
+             kernel->name, why);
     return NULL;
 }
 
@@ -453,12 +370,22 @@ char *tc_host_emit(tc_func *kernel, const char *what,
     return compile_guarded(&c) ? c.text : NULL;
 }
 
-void tc_host_free(tc_host_kernel *k)
+/* ---- This machine ---- */
+
+static const char *keep_message(tc_arena *a, char *message)
 {
-    if (!k)
-        return;
-    if (k->jit)
-        LLVMConsumeError(LLVMOrcDisposeLLJIT(k->jit));
-    tc_arena_reset(&k->arena);
-    free(k);
+    if (!message)
+        tc_memory_fail(a->memory);
+    const char *text = tc_arena_string(a, message);
+    LLVMDisposeMessage(message);
+    return text;
+}
+
+tc_host_machine tc_host_this_machine(tc_arena *a)
+{
+    tc_host_start_llvm();
+    return (tc_host_machine){
+        .triple = keep_message(a, LLVMGetDefaultTargetTriple()),
+        .cpu = keep_message(a, LLVMGetHostCPUName()),
+        .features = keep_message(a, LLVMGetHostCPUFeatures())};
 }

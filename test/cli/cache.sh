@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Code for GPU targets without a GPU: what is emitted; a second process finds
+# Code for GPU targets without a GPU, and for the CPU: what is emitted; a second process finds
 # it in the cache; tilec cache.
 . "$2/test/cli/expect.inc"
 
@@ -20,7 +20,7 @@ expect 0 cache why scale.tile --target sm_80
 out_has "@scale for sm_80: the cache does not have it"
 out_has "no entry is of a kernel @scale"
 expect 0 cache why scale.tile --target cpu
-out_has "@scale for cpu: compiled each time"
+out_has "@scale for cpu: the cache does not have it"
 
 for what in tile machine llvm llvm-opt ptx json; do
     expect 0 compile scale.tile --target sm_80 --emit=$what
@@ -30,7 +30,7 @@ done
 out_has '"abi"'
 expect 2 compile scale.tile --target sm_80 --emit=asm
 err_has "target sm_80 cannot emit \`asm\`, only tile, machine, json, llvm"
-expect 2 compile scale.tile --target cpu --emit=ptx
+expect 2 compile scale.tile --target cpu --emit=ptx --no-cache
 err_has "target cpu cannot emit \`ptx\`"
 expect 2 compile scale.tile --target sm_80 --warps 33
 err_has "--warps is \`33\`, expected 1 to 32"
@@ -118,6 +118,22 @@ chmod 700 cache
 expect 0 cache clear
 expect 0 compile scale.tile --target sm_80 --emit=ptx -o third.ptx
 err_is_empty
+
+# The CPU's.
+kept=$TILEC_CACHE_DIR
+TILEC_CACHE_DIR=$PWD/cpu_cache
+expect 0 compile scale.tile --target cpu --emit=asm -o first.s
+expect 0 cache why scale.tile --target cpu
+out_has "@scale for cpu: the cache has it"
+expect 0 cache list
+out_has "cpu    @scale"
+expect 0 compile scale.tile --target cpu --emit=asm -o second.s
+expect 0 compile scale.tile --target cpu --emit=asm --no-cache -o third.s
+cmp -s first.s second.s || failed "code for the CPU from the cache differs"
+cmp -s first.s third.s || failed "code for the CPU without a cache differs"
+expect 0 cache why scale.tile --target cpu -D D=16
+out_has "-D D: 16, there not given"
+TILEC_CACHE_DIR=$kept
 
 # Why not.
 expect 0 cache why scale.tile --target sm_90 -D D=16 --stages 2

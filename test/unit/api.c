@@ -15,7 +15,7 @@ int main(void)
     } cases[] = {
         {"compiling", api_compiling_tests}, {"launching", api_launching_tests},
         {"limits", api_limits_tests},       {"sizes", api_sizes_tests},
-        {"workers", api_workers_tests},
+        {"workers", api_workers_tests},     {"kept", api_kept_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);

@@ -18,6 +18,7 @@ static void set_up(void)
 {
     tilec_context_options o = TILEC_INIT(tilec_context_options);
     o.target = "cpu";
+    o.cache_folder = "";
     o.remarks = 1;
     ck_assert_int_eq(tilec_context_new(&o, &cx), TILEC_OK);
     memcpy(shape, (int64_t[]){3, 4, 2048, 8}, sizeof shape);

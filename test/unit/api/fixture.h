@@ -33,5 +33,6 @@ void api_launching_tests(TCase *t);
 void api_limits_tests(TCase *t);
 void api_sizes_tests(TCase *t);
 void api_workers_tests(TCase *t);
+void api_kept_tests(TCase *t);
 
 #endif
