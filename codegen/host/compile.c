@@ -372,12 +372,20 @@ char *tc_host_emit(tc_func *kernel, const char *what,
 
 /* ---- This machine ---- */
 
-static const char *keep_message(tc_arena *a, char *message)
+/* Asks twice: nothing of LLVM's may be held while the arena may unwind. */
+static const char *keep_message(tc_arena *a, char *(*get)(void))
 {
-    if (!message)
-        tc_memory_fail(a->memory);
-    const char *text = tc_arena_string(a, message);
+    char *message = get();
+    size_t n = message ? strlen(message) : 0;
     LLVMDisposeMessage(message);
+    char *text = tc_arena_alloc(a, n + 1);
+    message = get();
+    bool same = message && strlen(message) == n;
+    if (same)
+        memcpy(text, message, n);
+    LLVMDisposeMessage(message);
+    if (!same)
+        tc_memory_fail(a->memory);
     return text;
 }
 
@@ -385,7 +393,7 @@ tc_host_machine tc_host_this_machine(tc_arena *a)
 {
     tc_host_start_llvm();
     return (tc_host_machine){
-        .triple = keep_message(a, LLVMGetDefaultTargetTriple()),
-        .cpu = keep_message(a, LLVMGetHostCPUName()),
-        .features = keep_message(a, LLVMGetHostCPUFeatures())};
+        .triple = keep_message(a, LLVMGetDefaultTargetTriple),
+        .cpu = keep_message(a, LLVMGetHostCPUName),
+        .features = keep_message(a, LLVMGetHostCPUFeatures)};
 }
