@@ -117,7 +117,7 @@ static void measure(const inspector *s, tc_load_info *l)
         held = tc_op_layout(op, "layout");
     l->contiguous = bytes * contiguous_elements(s, op, &v);
     l->width = bytes * (held ? tc_access_vector(s->axes, op, held) : 1);
-    if (tc_op_has_attr(op, "bytes"))
+    if (op->code == TC_ASYNC_COPY && tc_op_has_attr(op, "bytes"))
         l->width = (unsigned)tc_op_int(op, "bytes");
     if (op->code == TC_TMA_LOAD && tc_tma_of_op(op, &tma, &why)) {
         l->width = bytes * tma.box[tma.contiguous];
