@@ -145,7 +145,8 @@ static void build_wide_bounds(tc_builder *b, const tc_op *loop, const bound *at,
     if (at->inclusive)
         stop = tc_build_binary(b, TC_ADD, stop, one);
     stop = tc_build_binary(b, TC_MIN, stop, hi);
-    *end = narrow(b, stop);
+    bool positions = tc_op_int(loop, "by_rows");
+    *end = narrow(b, positions ? tc_build_binary(b, TC_MAX, stop, lo) : stop);
     /* lo + ceil((stop - lo) / step) step, of no steps lo. */
     tc_value *span = tc_build_binary(b, TC_SUB, stop, lo);
     span = tc_build_binary(b, TC_MAX, span, tc_build_int(b, t, 0));
@@ -154,7 +155,10 @@ static void build_wide_bounds(tc_builder *b, const tc_op *loop, const bound *at,
     steps = tc_build_binary(b, TC_ADD, steps, one);
     tc_value *mid =
         tc_build_binary(b, TC_ADD, lo, tc_build_binary(b, TC_MUL, steps, step));
-    *next = narrow(b, tc_build_binary(b, TC_MIN, mid, hi));
+    tc_value *begin = tc_build_binary(b, TC_MIN, mid, hi);
+    /* Where hi is below lo too: by_rows promises positions. */
+    *next =
+        narrow(b, positions ? tc_build_binary(b, TC_MAX, begin, lo) : begin);
 }
 
 /* The same where the step is a power of two: in the few ops that stand between
