@@ -97,14 +97,24 @@ static unsigned vector_width(const char *features)
     return strstr(features, "+avx") ? 8 : 4;
 }
 
+/* Texts of LLVM are copies, NULL where there was no memory for one. */
+static char *copied(compiler *c, char *text)
+{
+    if (!text)
+        tc_memory_fail(&c->cx->memory);
+    return text;
+}
+
 static bool find_machine(compiler *c)
 {
     const tc_host_options *o = c->options;
     bool native = !o || !o->cpu;
-    c->triple = LLVMGetDefaultTargetTriple();
-    c->cpu = native ? LLVMGetHostCPUName() : LLVMCreateMessage(o->cpu);
-    c->features = native ? LLVMGetHostCPUFeatures()
-                         : LLVMCreateMessage(o->features ? o->features : "");
+    const char *features = !native && o->features ? o->features : "";
+    c->triple = copied(c, LLVMGetDefaultTargetTriple());
+    c->cpu =
+        copied(c, native ? LLVMGetHostCPUName() : LLVMCreateMessage(o->cpu));
+    c->features = copied(c, native ? LLVMGetHostCPUFeatures()
+                                   : LLVMCreateMessage(features));
     LLVMTargetRef target;
     char *message = NULL;
     if (LLVMGetTargetFromTriple(c->triple, &target, &message)) {
@@ -181,31 +191,29 @@ static bool make_code(compiler *c, LLVMCodeGenFileType type,
 
 /* ---- Text ---- */
 
-static char *copy_text(const char *s, size_t n)
+static void copy_text(compiler *c, const char *s, size_t n)
 {
-    char *copy = malloc(n + 1);
-    if (copy) {
-        memcpy(copy, s, n);
-        copy[n] = 0;
-    }
-    return copy;
+    c->text = malloc(n + 1);
+    if (!c->text)
+        return;
+    memcpy(c->text, s, n);
+    c->text[n] = 0;
 }
 
 static bool give_module_text(compiler *c)
 {
-    char *s = LLVMPrintModuleToString(c->module);
-    c->text = copy_text(s, strlen(s));
+    char *s = copied(c, LLVMPrintModuleToString(c->module));
+    copy_text(c, s, strlen(s));
     LLVMDisposeMessage(s);
-    return true;
+    return copied(c, c->text);
 }
 
 static bool give_assembly(compiler *c)
 {
     if (!make_code(c, LLVMAssemblyFile, &c->object))
         return false;
-    c->text =
-        copy_text(LLVMGetBufferStart(c->object), LLVMGetBufferSize(c->object));
-    return true;
+    copy_text(c, LLVMGetBufferStart(c->object), LLVMGetBufferSize(c->object));
+    return copied(c, c->text);
 }
 
 /* ---- The kernel ---- */

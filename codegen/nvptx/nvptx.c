@@ -186,6 +186,8 @@ static bool give_text(compiler *c, const char *s, size_t n)
 static bool give_module_text(compiler *c)
 {
     char *s = LLVMPrintModuleToString(c->module);
+    if (!s)
+        tc_memory_fail(&c->cx->memory);
     size_t n = strlen(s);
     c->text = malloc(n + 1);
     if (c->text)
