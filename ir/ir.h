@@ -250,6 +250,10 @@ struct tc_module {
     tc_context *cx;
     tc_arena arena;
     tc_func *first, *last;
+    /* While passes run: the ops that there are, how many there may be, and
+     * where tc_op_new jumps to with more (ir/limits.h). NULL: any number. */
+    unsigned nops, most_ops;
+    jmp_buf *too_many_ops;
 };
 
 #define tc_each_func(f, m) for (tc_func *f = (m)->first; f; f = f->next)

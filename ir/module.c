@@ -149,7 +149,10 @@ static void unlink_use(tc_op *op, unsigned index)
 tc_op *tc_op_new(tc_func *f, tc_opcode code, tc_loc loc, unsigned nin,
                  tc_value *const *in, unsigned nregions)
 {
-    tc_arena *a = &f->module->arena;
+    tc_module *m = f->module;
+    tc_arena *a = &m->arena;
+    if (++m->nops > m->most_ops && m->too_many_ops)
+        longjmp(*m->too_many_ops, 1);
     tc_op *op = tc_arena_new(a, tc_op);
     op->code = code;
     op->loc = loc;
@@ -219,6 +222,7 @@ void tc_op_erase(tc_op *op)
     for (unsigned i = 0; i < op->nin; i++)
         unlink_use(op, i);
     op->nin = 0;
+    op->func->module->nops--;
     if (op->parent)
         tc_op_remove(op);
 }

@@ -5,6 +5,8 @@
  */
 #include "passes/passes.h"
 
+#include "ir/growth.h"
+#include "ir/limits.h"
 #include "passes/reproducer.h"
 
 #include <string.h>
@@ -36,6 +38,7 @@ struct run {
     tc_module *copy;  /* of the round trip, while it lasts */
     const tc_pass_info **passes;
     unsigned npasses, room;
+    unsigned most_ops;
 };
 
 /* ---- The text of a pipeline ---- */
@@ -252,6 +255,66 @@ static void tell(struct run *r, tc_pass_event event, const char *list)
     r->options->on_event(r->options->user, &event);
 }
 
+static unsigned count_ops(const tc_module *m)
+{
+    unsigned n = 0;
+    tc_each_func (f, m) {
+        n += tc_region_count(f->body);
+        if (f->grid)
+            n += tc_region_count(f->grid);
+    }
+    return n;
+}
+
+/* What to do about a pass that makes too much. */
+static const char *remedy(const tc_pass_info *pass)
+{
+    static const struct {
+        tc_module_pass *run;
+        const char *text;
+    } remedies[] = {
+        {tc_pass_inline,
+         "each call becomes a copy of the function: call it from fewer places, "
+         "or in a loop"},
+        {tc_pass_differentiate,
+         "gradients compute again what each loop and branch needs: nest fewer, "
+         "or differentiate a smaller function"},
+    };
+    for (unsigned i = 0; i < sizeof remedies / sizeof *remedies; i++)
+        if (pass->run_module && pass->run_module == remedies[i].run)
+            return remedies[i].text;
+    return "loops, branches and products are copied: make it several kernels, "
+           "or have fewer of them";
+}
+
+static tc_change too_many_ops(struct run *r, const tc_pass_info *pass)
+{
+    tc_share most = tc_growth_of_module(&r->scratch, r->m, NULL);
+    tc_error(r->cx, most.loc,
+             "the program gets too large: %s makes more than %u ops of it, "
+             "%llu of them of this line",
+             pass->name, r->most_ops, (unsigned long long)most.weight);
+    tc_note(r->cx, most.loc, "%s", remedy(pass));
+    return TC_FAILED;
+}
+
+static tc_change call_pass(struct run *r, const tc_pass_info *pass,
+                           tc_pass_env *env)
+{
+    jmp_buf here;
+    if (setjmp(here)) {
+        r->m->too_many_ops = NULL;
+        return too_many_ops(r, pass);
+    }
+    r->m->nops = count_ops(r->m);
+    r->m->most_ops = r->most_ops;
+    r->m->too_many_ops = &here;
+    tc_change change = pass->run_module ? pass->run_module(r->m, env)
+                                        : run_on_funcs(r, pass, env);
+    r->m->too_many_ops = NULL;
+    return change;
+}
+
 static bool run_pass(struct run *r, unsigned index)
 {
     const tc_pass_info *pass = r->passes[index];
@@ -264,8 +327,7 @@ static bool run_pass(struct run *r, unsigned index)
         r->options->reproducer_dir ? print_module(&r->lasting, r->m) : NULL;
     forget_all(r->m);
     uint64_t start = now_ns();
-    event.change = pass->run_module ? pass->run_module(r->m, &env)
-                                    : run_on_funcs(r, pass, &env);
+    event.change = call_pass(r, pass, &env);
     event.ns = now_ns() - start;
     event.after = true;
     bool ok = event.change != TC_FAILED && check(r, pass);
@@ -282,6 +344,8 @@ static bool run_all(struct run *r, const char *pipeline)
 {
     if (!read_pipeline(r, pipeline))
         return false;
+    unsigned n = count_ops(r->m);
+    r->most_ops = n > TC_MOST_OPS / 2 ? 2 * n : TC_MOST_OPS;
     for (unsigned i = 0; i < r->npasses; i++)
         if (!run_pass(r, i))
             return false;
@@ -304,6 +368,8 @@ static bool with_arenas(struct run *r, const char *pipeline,
         unwound = false;
     }
     memory->unwind = outer;
+    if (r->m)
+        r->m->too_many_ops = NULL;
     tc_module_free(r->copy);
     tc_arena_reset(&r->lasting);
     tc_arena_reset(&r->scratch);

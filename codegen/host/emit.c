@@ -291,6 +291,14 @@ static void emit_op(tc_emit *e, tc_op *op)
         no_code(e, op);
 }
 
+static void count_item(tc_emit *e, const tc_item *item)
+{
+    for (unsigned j = 0; j < item->nroots && !e->failed; j++)
+        e->failed = !tc_code_size_take(&e->size, item->roots[j], e->arena);
+    for (unsigned j = 0; j < item->nscalars && !e->failed; j++)
+        e->failed = !tc_code_size_take(&e->size, item->scalars[j], e->arena);
+}
+
 void tc_emit_schedule(tc_emit *e, const tc_host_schedule *list)
 {
     for (unsigned i = 0; i < list->nitems && !e->failed; i++) {
@@ -301,6 +309,8 @@ void tc_emit_schedule(tc_emit *e, const tc_host_schedule *list)
             emit_op(e, item->roots[0]);
         for (unsigned j = 0; j < item->nscalars && !e->failed; j++)
             emit_scalar(e, item->scalars[j]);
+        if (!e->failed)
+            count_item(e, item);
     }
 }
 
@@ -379,6 +389,10 @@ static void load_args(tc_emit *e)
 bool tc_emit_kernel(tc_emit *e)
 {
     set_types(e);
+    e->size = (tc_code_size){
+        .kernel = e->plan->kernel,
+        .module = e->module,
+        .remedy = "make it several kernels, or loops over parts of tiles"};
     create_function(e);
     load_args(e);
     tc_emit_schedule(e, e->plan->body);

@@ -10,6 +10,7 @@
 #ifndef TC_HOST_EMIT_H
 #define TC_HOST_EMIT_H
 
+#include "codegen/code_size.h"
 #include "codegen/host/plan.h"
 #include "codegen/host/runtime.h"
 
@@ -30,7 +31,8 @@ typedef struct tc_emit {
     unsigned width; /* f32 lanes of a vector register */
     unsigned nregs; /* vector registers */
     const char *cpu, *features;
-    bool failed; /* a diagnostic says why */
+    tc_code_size size; /* so far */
+    bool failed;       /* a diagnostic says why */
     unsigned nsites;
     tc_site *sites; /* what asserts, checks and prints say */
 } tc_emit;

@@ -340,7 +340,8 @@ bool tc_nvptx_region(tc_gen *g, const tc_region *r)
         if (!emit)
             return tc_gen_error(g, op, "it should be gone before code is made");
         tc_gen_locate(g, op->loc);
-        if (!emit(g, op) || g->failed)
+        if (!emit(g, op) || g->failed ||
+            !tc_code_size_take(&g->size, op, g->arena))
             return false;
     }
     return true;
@@ -494,6 +495,15 @@ bool tc_gen_kernel(tc_gen *g)
 {
     const tc_region *body = g->f->body;
     g->values.arena = g->arena;
+    g->size = (tc_code_size){
+        .kernel = g->f,
+        .module = g->module,
+        .weigh = tc_gen_weight,
+        .remedy = "a tile is an instruction for each of a thread's registers, "
+                  "of which there are 255: choose smaller tiles, more warps, "
+                  "or loops over parts of them"};
+    if (!tc_code_size_expect(&g->size, g->arena))
+        return false;
     g->axes = tc_axis_analyse(g->arena, g->f, g->f->aligned);
     init_types(g);
     add_shared(g);

@@ -13,6 +13,7 @@
  *   arith.c convert.c    elementwise ops, register by register
  *   skip_ones.c products that are often by 1
  *   math.c math64.c angle.c   elementary functions
+ *   weight.c    how much code an op becomes
  *   block.c     block pointers: parts, and what an access may move
  *   memory.c    loads, stores, gathers in global memory
  *   atomic.c    atomics
@@ -43,6 +44,7 @@
 #ifndef TC_NVPTX_EMIT_H
 #define TC_NVPTX_EMIT_H
 
+#include "codegen/code_size.h"
 #include "codegen/nvptx/nvptx.h"
 #include "ir/layout.h"
 #include "ir/map.h"
@@ -95,8 +97,12 @@ typedef struct tc_gen {
     unsigned exchange;     /* 1 + offset of a word a thread; 0: none yet */
     tc_counters *counters; /* of the `for` around; NULL: none */
     tc_beside *beside;     /* beside.c; NULL: there is nothing */
+    tc_code_size size;     /* so far */
     bool failed;           /* reported */
 } tc_gen;
+
+/* weight.c: at least so many instructions (tc_code_size). */
+uint64_t tc_gen_weight(const tc_op *op);
 
 typedef bool tc_nvptx_fn(tc_gen *g, const tc_op *op);
 

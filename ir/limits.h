@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How much a compile may make of a text: counts, so that the same program
+ * compiles on every machine or on none. What ships with tilec needs a tenth of
+ * them at most (attention_fwd: 1,500 ops, 12,000 instructions of LLVM).
+ *
+ * Text alone gives at most some 30,000 ops in 64 KiB; passes that copy code
+ * (inlining, gradients, loops that are split) are where more comes from.
+ */
+#ifndef TC_LIMITS_H
+#define TC_LIMITS_H
+
+enum {
+    /* Ops of a module while passes run; of one that has more than half of
+     * that to begin with, twice as many as those (passes/runner.c). */
+    TC_MOST_OPS = 1 << 16,
+    /* Of LLVM, of a kernel: before LLVM's own passes (codegen/code_size.h). */
+    TC_MOST_INSTRUCTIONS = 1 << 18,
+};
+
+#endif
