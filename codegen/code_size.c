@@ -10,7 +10,7 @@ static uint64_t count_function(LLVMValueRef fn)
 {
     uint64_t n = 0;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b;
-         b = LLVMGetNextBasicBlock(b))
+         b = LLVMGetNextBasicBlock(b), n += TC_BLOCK_INSTRUCTIONS)
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i;
              i = LLVMGetNextInstruction(i))
             n++;

@@ -250,10 +250,12 @@ struct tc_module {
     tc_context *cx;
     tc_arena arena;
     tc_func *first, *last;
-    /* While passes run: the ops that there are, how many there may be, and
-     * where tc_op_new jumps to with more (ir/limits.h). NULL: any number. */
+    /* While passes run: the ops that there are, how many there may be, what
+     * was spent, and where tc_op_new and tc_module_spend jump to with more
+     * (ir/limits.h). NULL: any number. */
     unsigned nops, most_ops;
-    jmp_buf *too_many_ops;
+    uint64_t steps;
+    jmp_buf *too_large;
 };
 
 #define tc_each_func(f, m) for (tc_func *f = (m)->first; f; f = f->next)
@@ -265,6 +267,9 @@ struct tc_module {
 #define tc_each_use(u, v) for (tc_use *u = (v)->uses; u; u = u->next)
 
 /* NULL never: out of memory unwinds. */
+/* A pass that takes time with the square of something says so here, as it goes:
+ * n looks at an op, or at whatever takes as long. */
+void tc_module_spend(tc_module *m, uint64_t n);
 tc_module *tc_module_new(tc_context *cx);
 /* Accepts NULL. Types and strings stay with the context. */
 void tc_module_free(tc_module *m);

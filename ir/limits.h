@@ -14,8 +14,13 @@ enum {
     /* Ops of a module while passes run; of one that has more than half of
      * that to begin with, twice as many as those (passes/runner.c). */
     TC_MOST_OPS = 1 << 16,
-    /* Of LLVM, of a kernel: before LLVM's own passes (codegen/code_size.h). */
+    /* Of one pass that compares what there is with all else (tc_module_spend).
+     */
+    TC_MOST_STEPS = 1 << 30,
+    /* Of LLVM, of a kernel: before LLVM's own passes (codegen/code_size.h);
+     * a basic block counts as TC_BLOCK_INSTRUCTIONS. */
     TC_MOST_INSTRUCTIONS = 1 << 18,
+    TC_BLOCK_INSTRUCTIONS = 16,
 };
 
 #endif

@@ -4,6 +4,8 @@
  */
 #include "ir/ir.h"
 
+#include "ir/limits.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,13 @@ tc_module *tc_module_new(tc_context *cx)
     m->cx = cx;
     tc_arena_init(&m->arena, &cx->memory);
     return m;
+}
+
+void tc_module_spend(tc_module *m, uint64_t n)
+{
+    m->steps += n;
+    if (m->steps > TC_MOST_STEPS && m->too_large)
+        longjmp(*m->too_large, 1);
 }
 
 void tc_module_free(tc_module *m)
@@ -151,8 +160,8 @@ tc_op *tc_op_new(tc_func *f, tc_opcode code, tc_loc loc, unsigned nin,
 {
     tc_module *m = f->module;
     tc_arena *a = &m->arena;
-    if (++m->nops > m->most_ops && m->too_many_ops)
-        longjmp(*m->too_many_ops, 1);
+    if (++m->nops > m->most_ops && m->too_large)
+        longjmp(*m->too_large, 1);
     tc_op *op = tc_arena_new(a, tc_op);
     op->code = code;
     op->loc = loc;

@@ -47,9 +47,11 @@ bool tc_op_any(const tc_op *op, bool (*is)(const tc_op *op))
 
 bool tc_region_any(const tc_region *r, bool (*is)(const tc_op *op))
 {
-    tc_each_op (op, r)
+    tc_each_op (op, r) {
+        tc_module_spend(r->func->module, 1);
         if (tc_op_any(op, is))
             return true;
+    }
     return false;
 }
 

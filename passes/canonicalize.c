@@ -74,6 +74,7 @@ static bool sweep(tc_region *r)
 {
     bool changed = false;
     for (tc_op *op = r->last, *prev; op; op = prev) {
+        tc_module_spend(r->func->module, 8); /* of all rules */
         for (unsigned i = op->nregions; i-- > 0;)
             changed |= sweep(op->regions[i]);
         tc_op *next = op->next;

@@ -48,19 +48,27 @@ struct spare {
     struct spare *next;
 };
 
+/* Loops that are walked in one walk of the program, one by one, before what is
+ * known of each is only added to: each level of nesting walks the loops in it
+ * at least twice. */
+enum { MOST_LOOPS = 4096 };
+
 /* What came out of a loop when this went in, in this walk. */
 struct tc_loop_walk {
     struct set in, out;
     unsigned walk;
+    bool with_all; /* since too many were walked */
 };
 
 struct tc_hazard_finder {
     tc_arena *arena;
+    tc_module *m;
     tc_access_node *first;
     tc_hazards found;
     unsigned *before; /* 1 + the hazard found at the same place before it */
     unsigned room;
-    unsigned walk; /* counts */
+    unsigned walk;   /* counts */
+    unsigned nloops; /* walked in this one */
     const tc_known *known;
     bool one_will_do, enough;         /* stop at the first hazard */
     struct spare *spare[SPARE_SIZES]; /* of sets that are gone */
@@ -116,6 +124,7 @@ static bool is_under_way(const struct access *a)
 /* True: the set has grown (or what is under way got younger). */
 static bool set_add(tc_hazard_finder *w, struct set *s, struct access a)
 {
+    tc_module_spend(w->m, s->n);
     for (unsigned i = 0; i < s->n; i++) {
         struct access *old = &s->of[i];
         if (!same_access(old, &a))
@@ -268,6 +277,7 @@ static void add_hazard(tc_hazard_finder *w, const tc_hazard *h)
 static void report(tc_hazard_finder *w, const struct access *from, tc_op *to)
 {
     tc_hazard h = {.from = from->at, .to = to};
+    tc_module_spend(w->m, 64);
     if (is_under_way(from)) {
         h.under_way = from->op;
     } else {
@@ -514,10 +524,58 @@ static void walk_if(tc_hazard_finder *w, struct set *s, tc_access_node *node)
     set_drop(w, &other);
 }
 
+static void walk_steps(tc_hazard_finder *w, struct set *s, tc_access_node *node)
+{
+    w->nloops++;
+    if (node->op->code == TC_FOR)
+        walk_for(w, s, node);
+    else
+        walk_while(w, s, node);
+}
+
+static struct tc_loop_walk *walk_of(tc_hazard_finder *w, tc_access_node *node)
+{
+    if (!node->last)
+        node->last = tc_arena_new(w->arena, struct tc_loop_walk);
+    struct tc_loop_walk *l = node->last;
+    if (l->walk != w->walk) {
+        set_drop(w, &l->in);
+        set_drop(w, &l->out);
+        *l = (struct tc_loop_walk){.walk = w->walk};
+    }
+    return l;
+}
+
+/* With all that ever went in, whatever rings are at: so the loop is walked once
+ * for each access that is new to it, at most. */
+static void walk_with_all(tc_hazard_finder *w, struct set *s,
+                          tc_access_node *node)
+{
+    const tc_known *known = w->known;
+    struct tc_loop_walk *l = walk_of(w, node);
+    bool first = !l->with_all;
+    l->with_all = true;
+    bool grown = set_unite(w, &l->in, s);
+    if (grown || first) {
+        set_drop(w, s);
+        *s = set_copy(w, &l->in);
+        w->known = NULL;
+        walk_steps(w, s, node);
+        w->known = known;
+        set_unite(w, &l->out, s);
+    }
+    set_drop(w, s);
+    *s = set_copy(w, &l->out);
+}
+
 /* Inner loops are come upon again and again: not walked where nothing is new.
  */
 static void walk_loop(tc_hazard_finder *w, struct set *s, tc_access_node *node)
 {
+    if (w->nloops > MOST_LOOPS) {
+        walk_with_all(w, s, node);
+        return;
+    }
     bool may_keep = !w->known;
     struct tc_loop_walk *last = node->last;
     if (may_keep && last && last->walk == w->walk && set_equal(&last->in, s)) {
@@ -526,20 +584,16 @@ static void walk_loop(tc_hazard_finder *w, struct set *s, tc_access_node *node)
         return;
     }
     struct set in = set_copy(w, s);
-    if (node->op->code == TC_FOR)
-        walk_for(w, s, node);
-    else
-        walk_while(w, s, node);
-    if (!may_keep) {
+    walk_steps(w, s, node);
+    struct tc_loop_walk *l = may_keep ? walk_of(w, node) : NULL;
+    if (!l || l->with_all) {
         set_drop(w, &in);
-    } else {
-        if (last) {
-            set_drop(w, &last->in);
-            set_drop(w, &last->out);
-        }
-        node->last = last ? last : tc_arena_new(w->arena, struct tc_loop_walk);
-        *node->last = (struct tc_loop_walk){in, set_copy(w, s), w->walk};
+        return;
     }
+    set_drop(w, &l->in);
+    set_drop(w, &l->out);
+    l->in = in;
+    l->out = set_copy(w, s);
 }
 
 static void walk_nodes(tc_hazard_finder *w, struct set *s,
@@ -574,6 +628,7 @@ static void walk_all(tc_hazard_finder *h, bool one_will_do)
     h->found = (tc_hazards){0};
     h->room = 0;
     h->walk++;
+    h->nloops = 0;
     h->one_will_do = one_will_do;
     h->enough = false;
     walk_nodes(h, &none, h->first);
@@ -602,6 +657,7 @@ tc_hazard_finder *tc_hazard_finder_new(tc_arena *a, tc_func *f)
 {
     tc_hazard_finder *h = tc_arena_new(a, tc_hazard_finder);
     h->arena = a;
+    h->m = f->module;
     h->first = tc_access_nodes_new(a, f);
     return h;
 }

@@ -287,13 +287,16 @@ static const char *remedy(const tc_pass_info *pass)
            "or have fewer of them";
 }
 
-static tc_change too_many_ops(struct run *r, const tc_pass_info *pass)
+static tc_change too_large(struct run *r, const tc_pass_info *pass)
 {
     tc_share most = tc_growth_of_module(&r->scratch, r->m, NULL);
+    bool steps = r->m->steps > TC_MOST_STEPS;
     tc_error(r->cx, most.loc,
-             "the program gets too large: %s makes more than %u ops of it, "
-             "%llu of them of this line",
-             pass->name, r->most_ops, (unsigned long long)most.weight);
+             "the program gets too large: %s %s more than %u %s, %llu of its "
+             "%llu ops are of this line",
+             pass->name, steps ? "takes" : "makes",
+             steps ? TC_MOST_STEPS : r->most_ops, steps ? "steps" : "ops of it",
+             (unsigned long long)most.weight, (unsigned long long)most.total);
     tc_note(r->cx, most.loc, "%s", remedy(pass));
     return TC_FAILED;
 }
@@ -303,15 +306,16 @@ static tc_change call_pass(struct run *r, const tc_pass_info *pass,
 {
     jmp_buf here;
     if (setjmp(here)) {
-        r->m->too_many_ops = NULL;
-        return too_many_ops(r, pass);
+        r->m->too_large = NULL;
+        return too_large(r, pass);
     }
+    r->m->steps = 0;
     r->m->nops = count_ops(r->m);
     r->m->most_ops = r->most_ops;
-    r->m->too_many_ops = &here;
+    r->m->too_large = &here;
     tc_change change = pass->run_module ? pass->run_module(r->m, env)
                                         : run_on_funcs(r, pass, env);
-    r->m->too_many_ops = NULL;
+    r->m->too_large = NULL;
     return change;
 }
 
@@ -369,7 +373,7 @@ static bool with_arenas(struct run *r, const char *pipeline,
     }
     memory->unwind = outer;
     if (r->m)
-        r->m->too_many_ops = NULL;
+        r->m->too_large = NULL;
     tc_module_free(r->copy);
     tc_arena_reset(&r->lasting);
     tc_arena_reset(&r->scratch);

@@ -132,6 +132,7 @@ static void find_cost(const tc_op *op)
         p->cost = cost + own_cost(op);
         if (must_be_root(op) || p->cost > DEAR) {
             p->root = true;
+            p->dear = p->cost > DEAR;
             p->cost = 1;
         }
     }

@@ -63,6 +63,7 @@ typedef struct tc_item {
     unsigned index;         /* in its region */
     unsigned position, end; /* in the kernel; of a loop: with its body */
     const tc_type *shape;   /* nest: any tile type of that shape */
+    unsigned ndear;         /* nest: roots that take many ops */
     unsigned nroots, nscalars, roots_room, scalars_room;
     tc_op **roots;   /* nest: what it computes; op: the one op */
     tc_op **scalars; /* pure scalar ops that run after it, in order */
@@ -76,6 +77,7 @@ typedef struct tc_host_schedule {
 /* What the plan and the emitter know of a value. */
 typedef struct tc_place {
     bool root;        /* computed as a whole */
+    bool dear;        /* ... as it takes many ops */
     bool escapes;     /* needed outside of its own nest: has a buffer */
     unsigned nest;    /* which nest consumes it: an op's number, NONE or MANY */
     bool nested;      /* used inside a region below its own */

@@ -116,8 +116,12 @@ static const tc_type *nest_shape(const tc_op *op)
     return op->code == TC_REDUCE ? op->in[0]->type : op->out[0]->type;
 }
 
+/* LLVM takes time with the square of what stands in one loop. */
+enum { MOST_DEAR = 6 };
+
 static tc_item *nest_for(scheduler *s, tc_op *op)
 {
+    bool dear = tc_place_of(op->out[0])->dear;
     needs n = {s, 0, 0, op_reads_memory(op)};
     tc_plan_visit_op(s->plan, op, need, &n);
     if (n.memory && s->last_write > n.behind)
@@ -126,12 +130,15 @@ static tc_item *nest_for(scheduler *s, tc_op *op)
         tc_item *item = s->list->items[i];
         if (i <= n.behind || i < n.with)
             break;
-        if (item->kind == TC_ITEM_NEST &&
-            tc_type_same_sides(item->shape, nest_shape(op)))
+        if (item->kind == TC_ITEM_NEST && item->ndear < MOST_DEAR &&
+            tc_type_same_sides(item->shape, nest_shape(op))) {
+            item->ndear += dear;
             return item;
+        }
     }
     tc_item *item = add_item(s, TC_ITEM_NEST);
     item->shape = nest_shape(op);
+    item->ndear = dear;
     return item;
 }
 

@@ -9,6 +9,8 @@
 #ifndef TC_TEST_GROWTH_TEXTS_H
 #define TC_TEST_GROWTH_TEXTS_H
 
+#include "lib/tilec.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -33,5 +35,9 @@ const struct growth_case *growth_find(const char *name);
 /* With so many pieces, or (0) as many as fit. To be freed; at most GROWTH_MOST
  * bytes. */
 char *growth_text(const struct growth_case *c, unsigned pieces);
+/* Compiles that; the result is to be freed, NULL where it failed. */
+tilec_status growth_compile(tilec_context *cx, const struct growth_case *c,
+                            const char *target, unsigned pieces,
+                            tilec_kernel **out);
 
 #endif
