@@ -13,7 +13,7 @@
  *   arith.c convert.c    elementwise ops, register by register
  *   skip_ones.c products that are often by 1
  *   math.c math64.c angle.c   elementary functions
- *   weight.c    how much code an op becomes
+ *   weight.c    how much code an op becomes, at least
  *   block.c     block pointers: parts, and what an access may move
  *   memory.c    loads, stores, gathers in global memory
  *   atomic.c    atomics
