@@ -16,7 +16,7 @@ enum {
     TC_MOST_OPS = 1 << 16,
     /* Of one pass that compares what there is with all else (tc_module_spend).
      */
-    TC_MOST_STEPS = 1 << 30,
+    TC_MOST_STEPS = 1 << 29,
     /* Of LLVM, of a kernel: before LLVM's own passes (codegen/code_size.h);
      * a basic block counts as TC_BLOCK_INSTRUCTIONS. */
     TC_MOST_INSTRUCTIONS = 1 << 18,

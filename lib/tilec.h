@@ -33,12 +33,8 @@
  *
  * What is stable is in lib/README.md.
  *
- * Memory and stack. Out of memory is TILEC_MACHINE, but in LLVM: it prints
- * "LLVM ERROR: out of memory", "Allocation failed", and aborts the process; its
- * C interface has no way to be told. A caller that must survive that compiles
- * in a process of its own. A compile needs 128 KiB of stack for the kernels that
- * come with tilec, and should have 1 MiB for any others; a launch needs 64 KiB.
- *
+ * LLVM's own out of memory ends the process (lib/README.md). A compile needs
+ * 128 KiB of stack, a launch 64 KiB; give compiles of any text 1 MiB.
  * Units: sizes, strides and counts are in elements unless they say bytes.
  */
 #ifndef TILEC_H

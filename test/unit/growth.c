@@ -91,7 +91,6 @@ int main(void)
     Suite *s = suite_create("growth");
     TCase *t = tcase_create("bounds");
     const int n = (int)(sizeof bounds / sizeof *bounds);
-    tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, text_ends_in_an_error, 0, n);
     tcase_add_loop_test(t, few_pieces_compile, 0, n);
     tcase_add_test(t, nested_loops_compile);

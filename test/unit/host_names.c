@@ -112,7 +112,6 @@ int main(void)
 {
     Suite *s = suite_create("host_names");
     TCase *t = tcase_create("out of memory");
-    tcase_set_timeout(t, 60);
     tcase_add_test(t, compile_reports_it);
     tcase_add_test(t, emit_reports_it);
     suite_add_tcase(s, t);
