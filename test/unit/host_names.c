@@ -38,7 +38,7 @@ static tilec_context *new_context(void)
 
 static tilec_status compile_text(tilec_context *cx, tilec_kernel **k)
 {
-    tilec_source source = {.name = "k.tile", .text = program};
+    tilec_source source = tilec_text("k.tile", program, 0);
     return tilec_compile(cx, &source, 1, NULL, k);
 }
 

@@ -756,8 +756,8 @@ tilec_status growth_compile(tilec_context *cx, const struct growth_case *c,
                             tilec_kernel **out)
 {
     char *text = growth_text(c, pieces);
-    tilec_source sources[] = {{.name = c->kernel},
-                              {.name = c->name, .text = text}};
+    tilec_source sources[] = {tilec_text(c->kernel, NULL, 0),
+                              tilec_text(c->name, text, 0)};
     tilec_binding bindings[GROWTH_BINDINGS];
     char names[GROWTH_BINDINGS][32];
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
