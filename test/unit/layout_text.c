@@ -283,7 +283,7 @@ START_TEST(test_errors_of_form)
     refuses("mma", 32, 1, "found `mma`, expected `#`");
     refuses("", 32, 1, "found the end, expected `#`");
     refuses("#", 32, 1, "unknown name `#`");
-    refuses("#nma(4x1)", 32, 1, "unknown name `#nma`; did you mean #mma?");
+    refuses("#mna(4x1)", 32, 1, "unknown name `#mna`; did you mean #mma?");
     refuses("#swizzle256", 16, 1, "unknown name `#swizzle256`; did you mean");
     refuses("#mma", 32, 5, "found the end, expected `(`");
     refuses("#mma(4)", 32, 7, "found `)`, expected `x`");

@@ -246,10 +246,6 @@ static const mistake mistakes[] = {
      "    tma_load block %c[%m +: 128, %n +: 32], %out, "
      "%full, 0\n    tma_store block",
      "not in the producer", "tma_load block %c", NULL},
-    {"      %last = %slot == 2\n      yield select(%last, 0, %slot + 1), "
-     "%phase ^ cast(%last, i32)\n",
-     "      barrier // here\n      yield %slot, %phase\n",
-     "in the producer, which is one thread", "// here", NULL},
     /* What others may see of it hangs on the order. */
     {"      mbarrier_wait %full, %slot, %phase // consumer\n", "", "", "",
      NULL},
