@@ -5,9 +5,23 @@
  */
 #include "codegen/nvptx/emit.h"
 
+#include "ir/limits.h"
+
+/* Lanes of their own: each may have a branch around it. */
+enum { BRANCH = 3 + 2 * TC_BLOCK_INSTRUCTIONS };
+
+static bool is_masked(const tc_op *op)
+{
+    bool load = op->code == TC_LOAD, store = op->code == TC_STORE;
+    return (load || store) && op->in[0]->type->kind == TC_TILE &&
+           op->nin > (load ? 1 : 2);
+}
+
 /* Instructions an element. */
 static unsigned of_element(const tc_op *op)
 {
+    if (is_masked(op))
+        return BRANCH;
     bool is_wide = op->nout && tc_type_elem(op->out[0]->type)->kind == TC_F64;
     switch (op->code) {
     case TC_SPLAT:
@@ -25,6 +39,8 @@ static unsigned of_element(const tc_op *op)
     case TC_SIN:
     case TC_COS: return is_wide ? 32 : 4;
     case TC_GATHER: return op->nin;
+    case TC_ATOMIC:
+    case TC_ATOMIC_CAS: return BRANCH;
     default: return 1;
     }
 }

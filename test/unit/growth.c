@@ -26,6 +26,8 @@ static const struct bound {
     {"row", "sm_90a", "more than 262144 instructions", "smaller tiles", 3},
     {"wide-region", "sm_80", "more than 262144 instructions", "smaller", 3},
     {"wide-gather", "sm_80", "more than 262144 instructions", "smaller", 3},
+    {"wide-atomic", "sm_80", "more than 262144 instructions", "smaller", 3},
+    {"wide-masked", "sm_90a", "more than 262144 instructions", "smaller", 4},
     {"machine-wide", "sm_80", "more than 262144 instructions", "smaller", 3},
 };
 

@@ -262,6 +262,10 @@ const struct growth_case growth_cases[] = {
      "%at = %p + range(4194304)\n"
      "%o = atomic %at, splat(1.0, tile<4194304 x f32>) "
      "kind(add)\n}\n"},
+    {.name = "wide-masked",
+     "kernel @k(%p: ptr<f32>, %n: i32) grid(1) {\n%i = range(4194304)\n"
+     "%at = %p + %i\n%v = load %at, %i < %n, 0.0\n"
+     "store %at, %v * 2.0, %i < %n\n}\n"},
     {.name = "wide-dot",
      KERNEL LOAD("1024, 0 +: 1024") STORE("dot(%v0, %v0)", "1024, 0 +: 1024")},
     {.name = "axes",
