@@ -19,8 +19,8 @@ enum {
     TC_MOST_STEPS = 1 << 29,
     /* Of LLVM, of a kernel: before LLVM's own passes (codegen/code_size.h);
      * a basic block counts as TC_BLOCK_INSTRUCTIONS. */
-    TC_MOST_INSTRUCTIONS = 1 << 18,
-    TC_BLOCK_INSTRUCTIONS = 16,
+    TC_MOST_INSTRUCTIONS = 1 << 17,
+    TC_BLOCK_INSTRUCTIONS = 32,
 };
 
 #endif

@@ -327,6 +327,7 @@ static void find_uses(struct finder *s, tc_region *r)
 static tc_op *next_drain(tc_region *r, tc_opcode wait, unsigned position)
 {
     tc_each_op (op, r) {
+        tc_module_spend(r->func->module, 2);
         if (span_of(op)->last <= position)
             continue;
         if (op->code == wait && tc_op_int(op, "pending") == 0)
