@@ -90,9 +90,29 @@ static struct chosen **choose(tc_pass_env *env, const tc_hazards *all,
     return end;
 }
 
-static void insert(tc_pass_env *env, const tc_hazard *h)
+/* Between take_turn and pass_turn, where the other groups are not. */
+static bool is_in_turn(const tc_op *op)
+{
+    for (; op; op = op->parent->op)
+        for (const tc_op *p = op->prev; p && p->code != TC_PASS_TURN;
+             p = p->prev)
+            if (p->code == TC_TAKE_TURN)
+                return true;
+    return false;
+}
+
+static bool insert(tc_pass_env *env, const tc_hazard *h)
 {
     tc_op *before = h->before;
+    if (is_in_turn(before)) {
+        tc_error(env->cx, h->to->loc,
+                 "%s: needs a barrier before it, which all groups meet, but is "
+                 "in the turn of one: expected the %s of line %u before "
+                 "take_turn",
+                 tc_op_infos[h->to->code].name, tc_op_infos[h->from->code].name,
+                 h->from->loc.line);
+        return false;
+    }
     tc_op *barrier =
         tc_op_new(before->func, TC_BARRIER, h->to->loc, 0, NULL, 0);
     tc_op_insert(barrier, before->parent, before);
@@ -101,19 +121,22 @@ static void insert(tc_pass_env *env, const tc_hazard *h)
               "a barrier before %s: another thread's %s of line %u comes first",
               tc_op_infos[h->to->code].name, tc_op_infos[h->from->code].name,
               h->from->loc.line);
+    return true;
 }
 
 /* All but those without which nothing is missing. */
-static void insert_needed(tc_pass_env *env, tc_hazard_finder *finder,
+static bool insert_needed(tc_pass_env *env, tc_hazard_finder *finder,
                           const struct chosen *list)
 {
+    bool ok = true;
     for (const struct chosen *c = list; c; c = c->next) {
         tc_assume_barrier(c->why.before, false);
         bool needed = tc_needs_barrier(finder);
         tc_assume_barrier(c->why.before, needed);
         if (needed)
-            insert(env, &c->why);
+            ok &= insert(env, &c->why);
     }
+    return ok;
 }
 
 /* ---- Groups that meet shortly before all do ---- */
@@ -294,7 +317,8 @@ tc_change tc_pass_insert_barriers(tc_func *f, tc_pass_env *env)
         before = end;
         end = choose(env, &all, end);
     }
-    insert_needed(env, finder, list);
+    if (!insert_needed(env, finder, list))
+        return TC_FAILED;
     bool merged = merge_barriers(f, env, f->body);
     bool fenced = tc_insert_fences(f, env);
     return list || widened || merged || fenced ? TC_CHANGED : TC_UNCHANGED;

@@ -517,11 +517,25 @@ bool tc_can_expand(tc_pipeliner *p, const tc_schedule *s)
     return !constant_step(s->loop, &step) || step <= INT32_MAX / MOST_STEPS;
 }
 
+/* The last op before the loop, but for buffers that rings take the place of. */
+static tc_op *last_kept(const tc_schedule *s)
+{
+    tc_op *before = s->loop->prev;
+    for (const tc_staged *c = s->copies; c;)
+        if (c->alloc == before) {
+            before = before->prev;
+            c = s->copies;
+        } else {
+            c = c->next;
+        }
+    return before;
+}
+
 tc_expanded tc_expand_loop(tc_pipeliner *p, const tc_schedule *s)
 {
     struct expander x = {p, s, s->loop, p->env->scratch, NULL};
     need_all(&x);
-    tc_op *before = s->loop->prev;
+    tc_op *before = last_kept(s);
     tc_region *around = s->loop->parent;
 
     struct frame start = new_frame(&x, tc_builder_before(s->loop), true);

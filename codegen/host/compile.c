@@ -270,13 +270,23 @@ static bool check_level(const compiler *c)
                            tc_op_name(op));
 }
 
+/* Searches are loops by now, where the pipeline was whole. */
+static bool check_lowered(const compiler *c)
+{
+    return !tc_region_has_op(c->kernel->body, TC_BISECT) ||
+           tc_error(c->cx, c->kernel->loc,
+                    "@%s: has a bisect, for which the CPU target has no code: "
+                    "run expand-bisections before",
+                    c->kernel->name);
+}
+
 static bool compile(compiler *c)
 {
     uint64_t most = c->options && c->options->scratch_most
                         ? c->options->scratch_most
                         : 1ull << 30;
     tc_host_start_llvm();
-    if (!check_level(c))
+    if (!check_level(c) || !check_lowered(c))
         return false;
     c->plan = tc_plan_new(c->kernel, &c->arena, most);
     if (!c->plan || !find_machine(c) || !make_module(c))

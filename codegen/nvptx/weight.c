@@ -7,6 +7,9 @@
 
 /* Lanes of their own: each may have a branch around it. */
 enum { BRANCH = 20 };
+/* Vectors of their own, each with a condition: LLVM's time grows with the
+ * square of how many there are. */
+enum { CONDITION = 10 };
 
 static bool is_masked(const tc_op *op)
 {
@@ -15,11 +18,19 @@ static bool is_masked(const tc_op *op)
            op->nin > (load ? 1 : 2);
 }
 
+static bool is_bounded(const tc_op *op)
+{
+    return (op->code == TC_LOAD || op->code == TC_STORE) &&
+           tc_op_has_attr(op, "boundary");
+}
+
 /* Instructions an element. */
 static unsigned of_element(const tc_op *op)
 {
     if (is_masked(op))
         return BRANCH;
+    if (is_bounded(op))
+        return CONDITION;
     bool is_wide = op->nout && tc_type_elem(op->out[0]->type)->kind == TC_F64;
     switch (op->code) {
     case TC_SPLAT:

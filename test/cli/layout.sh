@@ -41,8 +41,8 @@ expect 1 info layout '#rows' 16x8 -o nowhere/b.svg
 err_has "nowhere/b.svg"
 
 # Located errors.
-expect 1 info layout '#nma(4x1)' 64x64
-err_has "layout:1:1: error: layout: unknown name \`#nma\`; did you mean #mma?"
+expect 1 info layout '#mna(4x1)' 64x64
+err_has "layout:1:1: error: layout: unknown name \`#mna\`; did you mean #mma?"
 expect 1 info layout '#mma(4x1' 64x64
 err_has "layout:1:9: error: layout: found the end, expected \`)\`"
 expect 1 info layout '#mma(4x1) and' 64x64

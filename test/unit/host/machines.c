@@ -134,11 +134,12 @@ END_TEST
 /* Contexts of their own compile at once. */
 static void *compile_alone(void *arg)
 {
+    void *volatile failed = arg;
     tc_context *cx = tc_context_new();
     jmp_buf unwind;
     cx->memory.unwind = &unwind;
     if (setjmp(unwind))
-        return arg;
+        return failed;
     tc_module *m = tc_module_new(cx);
     uint32_t source =
         tc_source_add(cx, "test.tile", mixed_text, strlen(mixed_text));
@@ -149,7 +150,7 @@ static void *compile_alone(void *arg)
     tc_module_free(m);
     tc_context_free(cx);
     tc_host_free(k);
-    return k ? NULL : arg;
+    return k ? NULL : failed;
 }
 
 START_TEST(compiles_at_once)
@@ -185,8 +186,30 @@ START_TEST(out_of_memory)
 }
 END_TEST
 
+/* Passes may have been left out. */
+START_TEST(bisections_have_no_code)
+{
+    static const char text[] =
+        "kernel @k(%starts: tensor<[?] x i32>) grid(1) {\n"
+        "  print \"\", bisect(%starts, range(8))\n"
+        "}\n";
+    tc_context *cx = tc_context_new();
+    tc_module *m = tc_module_new(cx);
+    tc_pass_options none = {0};
+    uint32_t source = tc_source_add(cx, "test.tile", text, strlen(text));
+    ck_assert(tc_parse(m, source) && tc_run_pipeline(m, "inline", &none));
+    ck_assert_ptr_null(tc_host_compile(m->first, NULL));
+    ck_assert_str_eq(cx->diags->message,
+                     "@k: has a bisect, for which the CPU target has no code: "
+                     "run expand-bisections before");
+    tc_module_free(m);
+    tc_context_free(cx);
+}
+END_TEST
+
 void host_machine_tests(TCase *t)
 {
+    tcase_add_test(t, bisections_have_no_code);
     tcase_add_test(t, machines_agree);
     tcase_add_test(t, launches_at_once);
     tcase_add_test(t, programs_in_order);
