@@ -222,16 +222,41 @@ static const tc_func *func_of(const tc_value *v)
     return r ? r->func : NULL;
 }
 
+/* As the function's text has it: printed to `a`. */
+static const char *name_in_text(tc_context *cx, tc_arena *a, const tc_func *f,
+                                const tc_value *v)
+{
+    tc_text text = {.arena = a};
+    tc_printer p = new_printer(&text, f, TC_PRINT_PLAIN);
+    print_func(&p);
+    return tc_arena_printf(&cx->diag_arena, "%%%s", tc_print_name_of(&p, v));
+}
+
+/* Texts of whole functions go away again: there may be a name for each op. */
+static const char *print_name(tc_context *cx, const tc_func *f,
+                              const tc_value *v)
+{
+    tc_memory *memory = &cx->memory;
+    jmp_buf here, *outer = memory->unwind;
+    tc_arena a;
+    tc_arena_init(&a, memory);
+    if (setjmp(here)) {
+        memory->unwind = outer;
+        tc_arena_reset(&a);
+        longjmp(*outer, 1);
+    }
+    memory->unwind = &here;
+    const char *name = name_in_text(cx, &a, f, v);
+    memory->unwind = outer;
+    tc_arena_reset(&a);
+    return name;
+}
+
 const char *tc_value_name(tc_context *cx, const tc_value *v)
 {
     const tc_func *f = func_of(v);
-    const char *name = v->name ? v->name : "?";
     /* Beyond the last error that is kept nobody sees it. */
-    if (f && cx->nerrors <= TC_MAX_ERRORS) {
-        tc_text text = {.arena = &cx->diag_arena};
-        tc_printer p = new_printer(&text, f, TC_PRINT_PLAIN);
-        print_func(&p);
-        name = tc_print_name_of(&p, v);
-    }
-    return tc_arena_printf(&cx->diag_arena, "%%%s", name);
+    if (f && cx->nerrors <= TC_MAX_ERRORS)
+        return print_name(cx, f, v);
+    return tc_arena_printf(&cx->diag_arena, "%%%s", v->name ? v->name : "?");
 }

@@ -225,9 +225,11 @@ static void refuse(checker *c, const tc_op *op, unsigned d,
 
 static void widen(checker *c, tc_op *op, unsigned d, const tc_index_witness *w)
 {
-    tc_remark(c->cx, op->loc, "check-indices",
-              "%s is computed in 64 bits: %s%s", name_of(c, op, d),
-              w->wraps ? "32 wrap for " : "32 may wrap", w->wraps ? w->at : "");
+    if (c->cx->want_remarks) /* names take as long as the function's text */
+        tc_remark(c->cx, op->loc, "check-indices",
+                  "%s is computed in 64 bits: %s%s", name_of(c, op, d),
+                  w->wraps ? "32 wrap for " : "32 may wrap",
+                  w->wraps ? w->at : "");
     tc_builder b = tc_builder_before(op);
     tc_op_set_in(op, 1 + d, in_64_bits(&b, op->in[1 + d], 0));
     c->changed = true;
@@ -248,7 +250,7 @@ static void check_index(checker *c, tc_op *op, unsigned d)
                    "%s reads element %lld for %s, as an int wraps there: "
                    "compute it in 64 bits",
                    name_of(c, op, d), (long long)w->index, w->at);
-    else if (w->at)
+    else if (w->at && c->cx->want_remarks)
         tc_missed(c->cx, op->loc, "check-indices",
                   "%s is %lld for %s: reads there give the pad",
                   name_of(c, op, d), (long long)w->index, w->at);

@@ -208,9 +208,12 @@ static bool have_met(const struct access *before, const struct access *a)
 static tc_op *outside_turn(const struct access *from, tc_op *at)
 {
     const tc_op *op = at->prev;
-    while (op && op != from->at && op->code != TC_TAKE_TURN &&
-           op->code != TC_PASS_TURN)
+    unsigned n = 1;
+    for (; op && op != from->at && op->code != TC_TAKE_TURN &&
+           op->code != TC_PASS_TURN;
+         n++)
         op = op->prev;
+    tc_module_spend(at->func->module, n);
     return op && op->code == TC_TAKE_TURN ? (tc_op *)op : NULL;
 }
 
@@ -318,6 +321,7 @@ static bool is_read(const struct access *a)
 static void check(tc_hazard_finder *w, const struct set *s,
                   const struct access *a)
 {
+    tc_module_spend(w->m, 4 * (uint64_t)s->n);
     for (unsigned i = 0; i < s->n; i++) {
         const struct access *b = &s->of[i];
         bool overlap = a->first < b->end && b->first < a->end;
@@ -600,6 +604,7 @@ static void walk_nodes(tc_hazard_finder *w, struct set *s,
                        tc_access_node *first)
 {
     for (tc_access_node *node = first; node && !w->enough; node = node->next) {
+        tc_module_spend(w->m, 1 + s->n);
         if (node->barrier)
             pass_barrier(s);
         switch (node->op->code) {

@@ -22,6 +22,7 @@ typedef struct trial {
     tc_arena *scratch;
     const tc_func *f;
     const tc_map *given;
+    const char *text; /* of the positions; NULL: nobody asked yet */
 } trial;
 
 static const known *value_of(const tc_value *v)
@@ -83,8 +84,10 @@ static void try_op(const trial *t, tc_op *op)
 }
 
 /* Parameters that are ints, as "%q = 1, %k = 0". */
-static const char *describe(const trial *t)
+static const char *describe(trial *t)
 {
+    if (t->text)
+        return t->text;
     const char *text = "";
     const tc_region *body = t->f->body;
     for (unsigned i = 0; i < body->nargs; i++)
@@ -93,11 +96,11 @@ static const char *describe(const trial *t)
                                    *text ? ", " : "",
                                    tc_value_name(t->cx, body->args[i]),
                                    (long long)value_of(body->args[i])->i);
-    return *text ? text : "any position";
+    return t->text = *text ? text : "any position";
 }
 
 /* Keeps the first that wraps, or else the first outside. */
-static void try_gather(const trial *t, const tc_op *op)
+static void try_gather(trial *t, const tc_op *op)
 {
     tc_index_witness *found = op->data;
     const tc_type *type = op->in[0]->type;
@@ -113,8 +116,9 @@ static void try_gather(const trial *t, const tc_op *op)
     }
 }
 
-static void try_once(const trial *t)
+static void try_once(trial *t)
 {
+    t->text = NULL;
     tc_each_op (op, t->f->body) {
         for (unsigned i = 0; i < op->nout; i++)
             op->out[i]->data = NULL;
@@ -165,7 +169,7 @@ static void forget_findings(const trial *t)
 void tc_indices_try(tc_context *cx, tc_arena *scratch, const tc_func *f,
                     const tc_op *call, const tc_map *given)
 {
-    trial t = {cx, scratch, f, given};
+    trial t = {cx, scratch, f, given, NULL};
     tc_value *pair[2] = {NULL, NULL};
     forget_findings(&t);
     for (unsigned i = 0; i < f->body->nargs; i++) {

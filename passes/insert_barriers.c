@@ -66,6 +66,7 @@ static struct chosen **choose_in_loop(tc_pass_env *env, const tc_hazards *all,
 {
     const tc_hazard *last = NULL;
     while ((last = next_in_loop(all, loop, last))) {
+        tc_module_spend(last->to->func->module, all->n);
         tc_assume_barrier(last->before, true);
         *end = tc_arena_new(env->scratch, struct chosen);
         (*end)->why = *last;
@@ -81,6 +82,7 @@ static struct chosen **choose(tc_pass_env *env, const tc_hazards *all,
     unsigned depth = deepest(all);
     for (unsigned i = 0; i < all->n; i++) {
         const tc_hazard *h = &all->of[i];
+        tc_module_spend(h->to->func->module, i);
         bool first = h->before && h->depth == depth;
         for (unsigned k = 0; k < i && first; k++)
             first = !all->of[k].before || all->of[k].loop != h->loop;
