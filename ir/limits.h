@@ -14,6 +14,8 @@ enum {
     /* Ops of a module while passes run; of one that has more than half of
      * that to begin with, twice as many as those (passes/runner.c). */
     TC_MOST_OPS = 1 << 16,
+    /* Of a plan: each is compiled by itself. */
+    TC_MOST_KERNELS = 64,
     /* Of one pass that compares what there is with all else (tc_module_spend).
      */
     TC_MOST_STEPS = 1 << 29,

@@ -23,6 +23,7 @@
  * kernels, branches, other plans. Tests: test/ir/passes/specialize_plan.
  */
 #include "ir/eval.h"
+#include "ir/limits.h"
 #include "ir/plan.h"
 #include "passes/specialize.h"
 #include "passes/substitute.h"
@@ -44,6 +45,7 @@ struct planner {
     tc_func *plan;
     const tc_func *const *funcs; /* of the plan's func parameters, by index */
     struct instance *first, **end;
+    unsigned ninstances;
 };
 
 static const tc_loc nowhere;
@@ -219,6 +221,7 @@ static const struct instance *find_instance(struct planner *p, tc_func *f,
     new->kernel = is_taken ? tc_kernel_copy(f) : f;
     *p->end = new;
     p->end = &new->next;
+    p->ninstances++;
     return new;
 }
 
@@ -235,6 +238,12 @@ static bool choose_kernels(struct planner *p, tc_region *r)
             return false;
         const struct instance *i =
             find_instance(p, tc_launch_kernel(op), &wanted);
+        if (p->ninstances > TC_MOST_KERNELS)
+            return tc_error(p->cx, op->loc,
+                            "launch: the plan needs more than %u kernels, one "
+                            "for each set of values for their parameters: pass "
+                            "sizes as arguments, or make it several plans",
+                            TC_MOST_KERNELS);
         tc_op_set_word(
             op, "callee",
             tc_arena_printf(p->env->scratch, "@%s", i->kernel->name));

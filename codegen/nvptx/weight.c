@@ -11,6 +11,9 @@ enum { BRANCH = 20 };
  * square of how many there are. */
 enum { CONDITION = 10 };
 
+/* LLVM looks far back from an address for what it is made of. */
+enum { SCALAR_GATHER = 64 };
+
 static bool is_masked(const tc_op *op)
 {
     bool load = op->code == TC_LOAD, store = op->code == TC_STORE;
@@ -74,5 +77,7 @@ uint64_t tc_gen_weight(const tc_op *op)
         return count_registers(op) * tc_region_count(op->regions[0]);
     if (tc_op_is_loop(op) || op->code == TC_IF)
         return 1;
+    if (op->code == TC_GATHER && op->out[0]->type->kind != TC_TILE)
+        return SCALAR_GATHER;
     return 1 + count_registers(op) * of_element(op);
 }
