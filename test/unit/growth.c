@@ -22,15 +22,15 @@ static const struct bound {
     {"calls-derived", "cpu", "differentiate makes more than", "gradients", 1},
     {"wide", "sm_80", "more than 131072 instructions", "smaller tiles", 3},
     {"wide", "sm_90a", "more than 131072 instructions", "smaller tiles", 3},
-    {"wide-chain", "sm_80", "more than 131072 instructions", "more warps", 3},
+    {"wide-chain", "sm_80", "more than 131072 instructions", "more warps", 2},
     {"row", "sm_90a", "more than 131072 instructions", "smaller tiles", 3},
     {"wide-region", "sm_80", "more than 131072 instructions", "smaller", 3},
-    {"wide-gather", "sm_80", "more than 131072 instructions", "smaller", 3},
+    {"wide-gather", "sm_80", "more than 131072 instructions", "smaller", 4},
     {"wide-atomic", "sm_80", "more than 131072 instructions", "smaller", 3},
     {"wide-masked", "sm_90a", "more than 131072 instructions", "smaller", 4},
     {"gathers", "sm_80", "more than 131072 instructions", "smaller", 3},
     {"plan-launches", "cpu", "needs more than 64 kernels", NULL, 70},
-    {"machine-wide", "sm_80", "more than 131072 instructions", "smaller", 3},
+    {"machine-wide", "sm_80", "more than 131072 instructions", "smaller", 2},
 };
 
 static const tilec_diagnostic *first_error(const tilec_context *cx)
