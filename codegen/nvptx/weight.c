@@ -9,7 +9,7 @@
 enum { BRANCH = 20 };
 /* Vectors of their own, each with a condition: LLVM's time grows with the
  * square of how many there are. */
-enum { CONDITION = 10 };
+enum { CONDITION = 24 };
 
 /* LLVM looks far back from an address for what it is made of. */
 enum { SCALAR_GATHER = 64 };
@@ -50,7 +50,7 @@ static unsigned of_element(const tc_op *op)
     case TC_ERF:
     case TC_SIN:
     case TC_COS: return is_wide ? 32 : 4;
-    case TC_GATHER: return op->nin;
+    case TC_GATHER: return BRANCH + op->nin;
     case TC_ATOMIC:
     case TC_ATOMIC_CAS: return BRANCH;
     default: return 1;
