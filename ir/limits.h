@@ -16,9 +16,10 @@ enum {
     TC_MOST_OPS = 1 << 16,
     /* Of a plan: each is compiled by itself. */
     TC_MOST_KERNELS = 64,
-    /* Of one pass that compares what there is with all else (tc_module_spend).
-     */
-    TC_MOST_STEPS = 1 << 29,
+    /* Of one pass that compares each op with many others (tc_module_spend). The
+     * most that a kernel of ours takes is a seventh: insert-barriers, backward
+     * attention with 4 stages on 12 warps. */
+    TC_MOST_STEPS = 1 << 30,
     /* Of LLVM, of a kernel: before LLVM's own passes (codegen/code_size.h);
      * a basic block counts as TC_BLOCK_INSTRUCTIONS. */
     TC_MOST_INSTRUCTIONS = 1 << 17,

@@ -124,7 +124,7 @@ static bool is_under_way(const struct access *a)
 /* True: the set has grown (or what is under way got younger). */
 static bool set_add(tc_hazard_finder *w, struct set *s, struct access a)
 {
-    tc_module_spend(w->m, 4 * (uint64_t)s->n); /* wide entries */
+    tc_module_spend(w->m, s->n); /* wide entries */
     for (unsigned i = 0; i < s->n; i++) {
         struct access *old = &s->of[i];
         if (!same_access(old, &a))
@@ -321,7 +321,7 @@ static bool is_read(const struct access *a)
 static void check(tc_hazard_finder *w, const struct set *s,
                   const struct access *a)
 {
-    tc_module_spend(w->m, 4 * (uint64_t)s->n);
+    tc_module_spend(w->m, s->n);
     for (unsigned i = 0; i < s->n; i++) {
         const struct access *b = &s->of[i];
         bool overlap = a->first < b->end && b->first < a->end;
