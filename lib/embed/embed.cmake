@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Writes the C table of embedded texts: every kernels/*.tile as NAME, every
-# kernels/mods/*.tile as mods/NAME, and that of kernels/configs/*.json. Runs at build time:
+# kernels/mods/*.tile as mods/NAME (not kernels/tutorial), and that of
+# kernels/configs/*.json. Runs at build time:
 #
 #     cmake -D KERNELS=<folder> -D OUT=<file.c> -P embed.cmake
 #
 # Bytes as numbers, since C limits the length of string literals.
 file(GLOB_RECURSE files RELATIVE ${KERNELS} ${KERNELS}/*.tile
      ${KERNELS}/configs/*.json)
+list(FILTER files EXCLUDE REGEX "^tutorial/")
 list(SORT files)
 set(arrays "")
 set(rows "")

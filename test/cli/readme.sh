@@ -5,20 +5,14 @@
 # one after the other, as a reader would in the root of the source. Lines of a
 # text block behind <!-- said --> are in what the block before wrote to stderr.
 . "$2/test/cli/expect.inc"
+. "$2/test/cli/blocks.inc"
 
 mkdir build
 ln -s "$tilec" build/tilec
 for name in test kernels lib; do
     ln -s "$source/$name" $name
 done
-awk '/^<!-- test -->$/ { wanted = 1; next }
-     /^```sh$/ && wanted { inside = 1; wanted = 0; n++; next }
-     /^```$/ { inside = 0 }
-     /^<!-- said -->$/ { said = 1; next }
-     /^```text$/ && said { saying = 1; said = 0; next }
-     /^```$/ { saying = 0 }
-     saying { print >("said" n) }
-     inside { print >("block" n) }' "$source/README.md"
+blocks_of "$source/README.md" ""
 
 n=0
 for block in block*; do

@@ -20,18 +20,6 @@ static num_tensor normal(num_rng *r, num_type t, int rank, int m, int n,
     return x;
 }
 
-/* Rounding of the stored result, relative. */
-static double step_of(num_type t)
-{
-    switch (t) {
-    case NUM_F16: return 0x1p-11;
-    case NUM_BF16: return 0x1p-8;
-    case NUM_F8E4M3: return 0x1p-4;
-    case NUM_F8E5M2: return 0x1p-3;
-    default: return 0;
-    }
-}
-
 static const int lengths[] = {1, 7, 8, 16, 33, 63, 64, 65, 100, 129, 257};
 enum { NLENGTHS = sizeof lengths / sizeof *lengths };
 /* Row by row, column by column, and within a larger matrix. */
@@ -62,7 +50,7 @@ static void check_product(const num_tensor *a, const num_tensor *b,
     ref_matmul(a, b, want, scale);
     char why[128] = "";
     for (size_t i = 0; i < n; i++) {
-        double limit = 1e-6 * scale[i] + step_of(c->type) * fabs(want[i]);
+        double limit = 1e-6 * scale[i] + num_half_step(c->type) * fabs(want[i]);
         if (!(fabs(got[i] - want[i]) <= limit + 1e-30))
             snprintf(why, sizeof why, "element %zu is %.9g, should be %.9g", i,
                      got[i], want[i]);
@@ -121,19 +109,6 @@ static void run_matmul(tilec_context *cx, num_rng *r, run_counts *counts)
 
 /* ---- softmax and layernorm ---- */
 
-static void check_rows(const char *name, const num_tensor *y,
-                       const double *want, double tolerance, run_counts *counts)
-{
-    double *got = num_tensor_read(y);
-    num_error e = num_compare(got, want, num_count(y), y->size[1]);
-    double limit = tolerance + 1.2 * step_of(y->type);
-    run_check(counts, e.worst_row <= limit && num_tensor_intact(y),
-              "%s %dx%d %s: worst row %.2e%s", name, y->size[0], y->size[1],
-              num_name(y->type), e.worst_row,
-              num_tensor_intact(y) ? "" : ", wrote outside");
-    free(got);
-}
-
 static void softmax_once(const tilec_kernel *k, num_rng *r, num_type type,
                          int n, run_counts *counts)
 {
@@ -150,7 +125,7 @@ static void softmax_once(const tilec_kernel *k, num_rng *r, num_type type,
     tilec_error error = {0};
     if (run_check(counts, run_launch(k, args, 2, NULL, &error) == TILEC_OK,
                   "softmax: %s", error.message))
-        check_rows("softmax", &y, want, 2e-6, counts);
+        run_check_rows(counts, "softmax", &y, want, 2e-6);
     free(want);
     num_tensor_free(&x);
     num_tensor_free(&y);
@@ -180,7 +155,7 @@ static void layernorm_once(const tilec_kernel *k, num_rng *r, num_type type,
     tilec_error error = {0};
     if (run_check(counts, run_launch(k, args, 7, NULL, &error) == TILEC_OK,
                   "layernorm: %s", error.message))
-        check_rows("layernorm", &y, want, 5e-6, counts);
+        run_check_rows(counts, "layernorm", &y, want, 5e-6);
     free(want);
     num_tensor *all[] = {&x, &y, &weight, &bias, &mean, &rstd};
     for (int i = 0; i < 6; i++)

@@ -150,6 +150,17 @@ static int64_t read_int(const void *p, size_t bytes)
     return (int64_t)(u << unused) >> unused;
 }
 
+double num_half_step(num_type t)
+{
+    switch (t) {
+    case NUM_F16: return 0x1p-11;
+    case NUM_BF16: return 0x1p-8;
+    case NUM_F8E4M3: return 0x1p-4;
+    case NUM_F8E5M2: return 0x1p-3;
+    default: return 0;
+    }
+}
+
 double num_read(num_type t, const void *p)
 {
     if (t == NUM_I1)

@@ -34,6 +34,9 @@ double num_from_bits(num_type t, uint64_t bits);
 uint64_t num_to_bits(num_type t, double x);
 /* The nearest value that the type has. */
 double num_round(num_type t, double x);
+/* The relative error of that rounding, of a float type; 0 of f32 and f64, whose
+ * rounding is none of the errors that count. */
+double num_half_step(num_type t);
 double num_read(num_type t, const void *p);
 void num_write(num_type t, void *p, double x);
 

@@ -54,6 +54,21 @@ bool run_check(run_counts *c, bool ok, const char *fmt, ...)
     return false;
 }
 
+bool run_check_rows(run_counts *c, const char *name, const num_tensor *x,
+                    const double *want, double tolerance)
+{
+    double *got = num_tensor_read(x);
+    int width = x->size[x->rank - 1];
+    num_error e = num_compare(got, want, num_count(x), width);
+    bool ok = e.worst_row <= tolerance + 1.2 * num_half_step(x->type);
+    free(got);
+    return run_check(c, ok && num_tensor_intact(x),
+                     "%s, %lld rows of %d %s: worst row %.2e%s", name,
+                     (long long)(num_count(x) / width), width,
+                     num_name(x->type), e.worst_row,
+                     num_tensor_intact(x) ? "" : ", wrote outside");
+}
+
 int run_finish(const run_counts *c)
 {
     printf("%d passed, %d failed\n", c->passed, c->failed);

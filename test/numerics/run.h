@@ -24,6 +24,10 @@ typedef struct run_counts {
 /* Counts; what failed is printed as `FAILED what: why`. */
 bool run_check(run_counts *c, bool ok, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Each row of x, along its last dim, is within `tolerance`, plus the rounding
+ * to x's type, of `want`, and nothing was written outside. */
+bool run_check_rows(run_counts *c, const char *name, const num_tensor *x,
+                    const double *want, double tolerance);
 /* Prints the last line, `N passed, N failed`; the exit status. */
 int run_finish(const run_counts *c);
 
