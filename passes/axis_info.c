@@ -6,7 +6,7 @@
  */
 #include "passes/axis_info.h"
 
-#include "passes/shared_memory.h"
+#include "passes/nesting.h"
 
 #include <string.h>
 

@@ -35,7 +35,7 @@
 #include "passes/hazards.h"
 #include "passes/match.h"
 #include "passes/shared_memory.h"
-#include "passes/tile_order.h"
+#include "passes/tile_loop.h"
 #include "passes/tma.h"
 #include "passes/wgmma.h"
 

@@ -9,7 +9,7 @@
 
 #include "ir/layout.h"
 #include "passes/access_nodes.h"
-#include "passes/tile_order.h"
+#include "passes/tile_loop.h"
 
 #include <string.h>
 

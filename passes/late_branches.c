@@ -33,7 +33,7 @@
 #include "passes/hazards.h"
 #include "passes/match.h"
 #include "passes/passes.h"
-#include "passes/tile_order.h"
+#include "passes/tile_loop.h"
 
 #include "ir/layout.h"
 

@@ -11,7 +11,7 @@
  *   %p = exp2 (%s - ..)    class 1
  */
 #include "passes/assign_layouts.h"
-#include "passes/tile_order.h"
+#include "passes/tile_loop.h"
 
 tc_class *tc_class_root(tc_class *c)
 {

@@ -19,6 +19,7 @@
 #include "passes/effects.h"
 #include "passes/match.h"
 #include "passes/mma.h"
+#include "passes/nesting.h"
 #include "passes/wgmma.h"
 
 #include <string.h>

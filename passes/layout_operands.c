@@ -17,6 +17,7 @@
 #include "passes/effects.h"
 #include "passes/match.h"
 #include "passes/mma.h"
+#include "passes/nesting.h"
 
 #include <string.h>
 

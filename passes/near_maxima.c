@@ -46,6 +46,7 @@
 #include "passes/near_maxima.h"
 
 #include "passes/match.h"
+#include "passes/nesting.h"
 #include "passes/slots.h"
 
 #include <math.h>
@@ -62,14 +63,6 @@ bool tc_near_depends(const tc_near *x, const tc_op *op)
     return false;
 }
 
-/* The op of the region that op is, or is in. */
-static tc_op *in_region(tc_op *op, const tc_region *r)
-{
-    while (op->parent != r)
-        op = op->parent->op;
-    return op;
-}
-
 /* op and what depends on it in its region; false: too many. */
 static bool add_dependents(tc_near *x, tc_op *op)
 {
@@ -80,7 +73,7 @@ static bool add_dependents(tc_near *x, tc_op *op)
     x->dependents[x->ndependents++] = op;
     for (unsigned i = 0; i < op->nout; i++)
         tc_each_use (u, op->out[i])
-            if (!add_dependents(x, in_region(u->op, op->parent)))
+            if (!add_dependents(x, tc_ancestor_in(op->parent, u->op)))
                 return false;
     return true;
 }

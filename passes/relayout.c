@@ -2,6 +2,7 @@
 #include "passes/relayout.h"
 
 #include "passes/match.h"
+#include "passes/nesting.h"
 
 /* ---- Through ops on shapes ---- */
 
@@ -105,12 +106,6 @@ bool tc_relayout_is_cheap(tc_relayout *r, const tc_value *v)
             cheap = tc_relayout_is_cheap(r, v->def->in[i]);
     tc_map_set(&r->cheap, v, cheap ? &yes : &no);
     return cheap;
-}
-
-tc_builder tc_builder_behind(tc_func *f, tc_value *v, tc_loc loc)
-{
-    tc_region *r = v->def ? v->def->parent : v->region;
-    return (tc_builder){f, r, v->def ? v->def->next : r->first, loc};
 }
 
 typedef struct copy copy;

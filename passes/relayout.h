@@ -41,7 +41,4 @@ bool tc_relayout_is_cheap(tc_relayout *r, const tc_value *v);
  * behind it and is made once. Of values that are not cheap the layout must be
  * known. */
 tc_value *tc_relayout_get(tc_relayout *r, tc_value *v, const tc_layout *l);
-/* Where an op goes that uses v as early as possible. */
-tc_builder tc_builder_behind(tc_func *f, tc_value *v, tc_loc loc);
-
 #endif

@@ -4,7 +4,7 @@
 #include "ir/layout.h"
 #include "passes/mma.h"
 #include "passes/slots.h"
-#include "passes/tile_order.h"
+#include "passes/tile_loop.h"
 #include "passes/wgmma.h"
 
 /* ---- Which buffer ---- */
@@ -145,31 +145,6 @@ tc_opcode tc_waited_for_by(const tc_op *op)
 bool tc_reads_as_bulk(const tc_op *op)
 {
     return op->code == TC_TMA_STORE || tc_is_group_mma(op);
-}
-
-/* ---- Where ---- */
-
-tc_op *tc_loop_around(const tc_op *op)
-{
-    tc_op *at = op->parent ? op->parent->op : NULL;
-    while (at && !tc_op_is_loop(at))
-        at = at->parent ? at->parent->op : NULL;
-    return at;
-}
-
-tc_op *tc_ancestor_in(const tc_region *r, tc_op *op)
-{
-    while (op && op->parent != r)
-        op = op->parent ? op->parent->op : NULL;
-    return op;
-}
-
-bool tc_is_nested_in(const tc_op *op, const tc_op *outer)
-{
-    for (const tc_region *r = op->parent; r; r = r->op ? r->op->parent : NULL)
-        if (r->op == outer)
-            return true;
-    return false;
 }
 
 /* ---- When ---- */

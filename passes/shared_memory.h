@@ -6,6 +6,7 @@
 #ifndef TC_SHARED_MEMORY_H
 #define TC_SHARED_MEMORY_H
 
+#include "passes/nesting.h"
 #include "passes/passes.h"
 
 /* The words of the error that says so. */
@@ -53,13 +54,6 @@ bool tc_reads_as_bulk(const tc_op *op);
  * that is the result's own layout. */
 const tc_layout *tc_smem_load_layout(tc_context *cx, const tc_op *load,
                                      uint32_t *first);
-
-/* The innermost loop around an op, or NULL. */
-tc_op *tc_loop_around(const tc_op *op);
-/* The op of region `r` that `op` is, or is nested in; NULL: neither. */
-tc_op *tc_ancestor_in(const tc_region *r, tc_op *op);
-/* Is `op` nested in `outer`? */
-bool tc_is_nested_in(const tc_op *op, const tc_op *outer);
 
 /* When the buffers of a function are in use. */
 typedef struct tc_lifetime {

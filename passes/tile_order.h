@@ -64,11 +64,4 @@ void tc_tile_order_decode(tc_builder *b, const tc_tile_order *o, tc_value *t,
 /* For remarks. */
 const char *tc_tile_order_name(const tc_tile_order *o);
 
-/* Is it the loop over tiles that persist-tiles makes? Also within
- * `warp_groups`, as long as it counts or fetches. */
-bool tc_is_tile_loop(const tc_op *op);
-/* The same, or the consumers' part of such a loop, which the producer tells
- * what tiles there are. */
-bool tc_goes_through_tiles(const tc_op *op);
-
 #endif

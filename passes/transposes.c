@@ -3,7 +3,7 @@
 
 #include "passes/axis_info.h"
 #include "passes/match.h"
-#include "passes/relayout.h"
+#include "passes/nesting.h"
 
 /* ---- What is passed through ---- */
 

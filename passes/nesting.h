@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where an op is: loops and ops around it, and insertion points.
+ */
+#ifndef TC_NESTING_H
+#define TC_NESTING_H
+
+#include "ir/ir.h"
+
+/* The innermost loop around an op, or NULL. */
+tc_op *tc_loop_around(const tc_op *op);
+/* The op of region `r` that `op` is, or is nested in; NULL: neither. */
+tc_op *tc_ancestor_in(const tc_region *r, tc_op *op);
+/* Is `op` nested in `outer`? */
+bool tc_is_nested_in(const tc_op *op, const tc_op *outer);
+
+/* Where an op goes that uses v as early as possible. */
+tc_builder tc_builder_behind(tc_func *f, tc_value *v, tc_loc loc);
+
+#endif
