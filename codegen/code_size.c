@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codegen/code_size.h"
 
-#include "ir/limits.h"
+#include "ir/base/limits.h"
 
 /* Counting takes time too: it waits for weights of this much. */
 enum { STRIDE = TC_MOST_INSTRUCTIONS / 1024 };

@@ -5,8 +5,8 @@
  * each of a thread's registers.
  *
  * Before code is made ops are weighed, and while it is made the instructions
- * are counted now and then; with more than TC_MOST_INSTRUCTIONS (ir/limits.h)
- * there is an error, at the line that has most of them.
+ * are counted now and then; with more than TC_MOST_INSTRUCTIONS
+ * (ir/base/limits.h) there is an error, at the line that has most of them.
  */
 #ifndef TC_CODE_SIZE_H
 #define TC_CODE_SIZE_H

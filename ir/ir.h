@@ -21,7 +21,7 @@
 #ifndef TC_IR_H
 #define TC_IR_H
 
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 typedef enum tc_opcode {
 #define OP(id, ...) TC_##id,
@@ -187,12 +187,13 @@ typedef struct tc_param {
     const tc_type *type; /* default of a TYPE, likewise */
     const char *symbol;  /* default of a FUNC; all NULL: must be given */
     /* FUNC: the signature. A function bound to it has these parameters first;
-     * those that follow are captured (see passes/specialize.c). */
+     * those that follow are captured (see passes/bind/bind_params.c). */
     unsigned nins, nouts;
     const tc_type *const *ins, *const *outs;
 } tc_param;
 
-/* Who computes the tiles of a kernel on a GPU (passes/persist_tiles.c). */
+/* Who computes the tiles of a kernel on a GPU
+ * (passes/persistent/persist_tiles.c). */
 typedef enum tc_tiles {
     TC_TILES_ANY,     /* not said: as the compiler chooses */
     TC_TILES_NONE,    /* a program for each */
@@ -252,7 +253,7 @@ struct tc_module {
     tc_func *first, *last;
     /* While passes run: the ops that there are, how many there may be, what
      * was spent, and where tc_op_new and tc_module_spend jump to with more
-     * (ir/limits.h). NULL: any number. */
+     * (ir/base/limits.h). NULL: any number. */
     unsigned nops, most_ops;
     uint64_t steps;
     jmp_buf *too_large;

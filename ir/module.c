@@ -4,7 +4,7 @@
  */
 #include "ir/ir.h"
 
-#include "ir/limits.h"
+#include "ir/base/limits.h"
 
 #include <assert.h>
 #include <stdlib.h>

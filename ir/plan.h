@@ -18,7 +18,8 @@
  *                     same ones share it)
  *   bind-captured     what mods capture becomes arguments of the plan
  *
- * A plan is run by the host (lib/plan.c), its kernels are compiled one by one.
+ * A plan is run by the host (lib/plan/plan.c), its kernels are compiled one by
+ * one.
  */
 #ifndef TC_PLAN_H
 #define TC_PLAN_H

@@ -10,11 +10,11 @@
 #define TC_HANDLES_H
 
 #include "codegen/host/host.h"
-#include "codegen/host/pool.h"
-#include "ir/eval.h"
+#include "codegen/host/runtime/pool.h"
+#include "ir/eval/eval.h"
 #include "ir/ir.h"
 #include "lib/tilec.h"
-#include "passes/target.h"
+#include "passes/target/target.h"
 
 #include <pthread.h>
 
@@ -74,7 +74,7 @@ struct tilec_kernel {
 bool tc_guard(tc_memory *m, void (*run)(void *arg), void *arg) TC_MUST_CHECK;
 
 /* Fills in *error (which may be NULL) and returns the status. What a terminal
- * would obey, in names from files, is escaped (ir/escape.h). */
+ * would obey, in names from files, is escaped (ir/base/escape.h). */
 tilec_status tc_fail(tilec_error *error, tilec_status status, const char *fmt,
                      ...) __attribute__((format(printf, 3, 4)));
 /* The same of what a program said in several lines, which stay. */

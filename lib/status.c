@@ -5,7 +5,7 @@
  */
 #include "lib/handles.h"
 
-#include "ir/escape.h"
+#include "ir/base/escape.h"
 
 #include <stdio.h>
 #include <stdlib.h>

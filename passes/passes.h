@@ -11,7 +11,7 @@
 #define TC_PASSES_H
 
 #include "ir/ir.h"
-#include "passes/target.h"
+#include "passes/target/target.h"
 
 typedef enum tc_change {
     TC_UNCHANGED,

@@ -5,8 +5,8 @@
  */
 #include "passes/passes.h"
 
+#include "ir/base/limits.h"
 #include "ir/growth.h"
-#include "ir/limits.h"
 #include "passes/reproducer.h"
 
 #include <string.h>

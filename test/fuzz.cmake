@@ -33,7 +33,7 @@ function(fuzz_program name)
   cmake_parse_arguments(PARSE_ARGV 1 F "" "MOST" "SEEDS;SOURCES")
   set(program ${CMAKE_CURRENT_BINARY_DIR}/fuzz_${name})
   list(TRANSFORM F_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/ REGEX "^[^/]")
-  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ir/*.h
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ir/*.h
        ${CMAKE_SOURCE_DIR}/ir/*.def ${CMAKE_SOURCE_DIR}/lib/*.h)
   set(main ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_${name}.c)
   add_custom_command(
@@ -61,14 +61,15 @@ function(fuzz_program name)
 endfunction()
 
 file(GLOB FUZZ_LAYOUT CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
-     ${CMAKE_SOURCE_DIR}/ir/layout*.c)
-set(FUZZ_CORE ir/arena.c ir/context.c ir/intern.c ir/type.c ir/escape.c lib/status.c
-              lib/dtype.c ${FUZZ_LAYOUT})
-fuzz_program(safetensors MOST 1024 SOURCES lib/safetensors.c lib/json.c
+     ${CMAKE_SOURCE_DIR}/ir/types/layout*.c)
+set(FUZZ_CORE ir/base/arena.c ir/base/context.c ir/base/intern.c
+              ir/base/escape.c ir/types/type.c lib/status.c lib/dtype.c
+              ${FUZZ_LAYOUT})
+fuzz_program(safetensors MOST 1024 SOURCES lib/files/safetensors.c lib/files/json.c
              ${FUZZ_CORE})
-fuzz_program(mods MOST 300 SOURCES lib/mods_parse.c ${FUZZ_CORE})
+fuzz_program(mods MOST 300 SOURCES lib/mods/mods_parse.c ${FUZZ_CORE})
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_parse.c)
-  file(GLOB ir CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
+  file(GLOB_RECURSE ir CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
        ${CMAKE_SOURCE_DIR}/ir/*.c)
   fuzz_program(parse MOST 4096 SEEDS ${CMAKE_SOURCE_DIR}/kernels
                ${CMAKE_SOURCE_DIR}/test/ir/roundtrip SOURCES ${ir})

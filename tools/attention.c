@@ -2,11 +2,11 @@
  *
  * tilec attention: attention on the tensors of a file, and its gradients.
  */
-#include "tools/commands.h"
-#include "tools/compare.h"
-#include "tools/device.h"
-#include "tools/progress.h"
-#include "tools/quantizer.h"
+#include "tools/common/commands.h"
+#include "tools/common/progress.h"
+#include "tools/measure/compare.h"
+#include "tools/measure/device.h"
+#include "tools/measure/quantizer.h"
 
 #include <float.h>
 #include <math.h>

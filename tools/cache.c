@@ -2,7 +2,7 @@
  *
  * tilec cache: what compiled code is kept, and why some is not found.
  */
-#include "tools/program.h"
+#include "tools/measure/program.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #include "tools/check.h"
 
 #include "codegen/interp/interp.h"
-#include "lib/gpu.h"
+#include "lib/gpu/gpu.h"
 #include "lib/handles.h"
-#include "tools/render.h"
+#include "tools/common/render.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef TOOL_CHECK_H
 #define TOOL_CHECK_H
 
-#include "tools/commands.h"
+#include "tools/common/commands.h"
 
 /* Runs the kernel over its grid with arguments in host memory, all named. The
  * exit code; what was found has been printed with the lines of the machine

@@ -2,7 +2,7 @@
  *
  * tilec compile: what a kernel becomes.
  */
-#include "tools/program.h"
+#include "tools/measure/program.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/config_file.h"
 
-#include "lib/json.h"
+#include "lib/files/json.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file of tuned configurations (lib/config.h has the format): read, an entry
- * added or replaced, published whole.
+ * A file of tuned configurations (lib/files/config.h has the format): read, an
+ * entry added or replaced, published whole.
  */
 #ifndef TOOL_CONFIG_FILE_H
 #define TOOL_CONFIG_FILE_H
 
-#include "lib/config.h"
-#include "tools/space.h"
+#include "lib/files/config.h"
+#include "tools/measure/space.h"
 
 /* What an entry is for; what is NULL or 0 it leaves open. */
 typedef struct config_key {

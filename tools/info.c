@@ -3,13 +3,13 @@
  * tilec info: what this build has.
  */
 #include "ir/ir.h"
-#include "lib/cuda.h"
+#include "lib/gpu/cuda.h"
 #include "passes/passes.h"
-#include "passes/target.h"
-#include "tools/commands.h"
-#include "tools/inputs.h"
-#include "tools/layout.h"
-#include "tools/mask.h"
+#include "passes/target/target.h"
+#include "tools/common/commands.h"
+#include "tools/draw/layout.h"
+#include "tools/draw/mask.h"
+#include "tools/measure/inputs.h"
 
 #include <llvm-c/Core.h>
 

@@ -2,7 +2,7 @@
  *
  * tilec inspect: what became of a kernel's loads and products.
  */
-#include "tools/program.h"
+#include "tools/measure/program.h"
 
 #include <stdio.h>
 

@@ -2,9 +2,9 @@
  *
  * The tilec command: a table of subcommands.
  */
-#include "ir/diag.h"
-#include "tools/commands.h"
-#include "tools/render.h"
+#include "ir/base/diag.h"
+#include "tools/common/commands.h"
+#include "tools/common/render.h"
 
 #include <llvm-c/ErrorHandling.h>
 

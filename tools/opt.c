@@ -4,9 +4,9 @@
  */
 #include "passes/passes.h"
 #include "passes/reproducer.h"
-#include "tools/commands.h"
-#include "tools/expect.h"
-#include "tools/render.h"
+#include "tools/common/commands.h"
+#include "tools/common/render.h"
+#include "tools/measure/expect.h"
 
 #include <stdio.h>
 #include <stdlib.h>

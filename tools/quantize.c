@@ -2,7 +2,7 @@
  *
  * tilec quantize: q, k and v of a file in 8 bits, with their factors.
  */
-#include "tools/quantizer.h"
+#include "tools/measure/quantizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,11 +3,11 @@
  * tilec run: any kernel on the tensors of files.
  */
 #include "tools/check.h"
-#include "tools/device.h"
-#include "tools/inputs.h"
-#include "tools/program.h"
-#include "tools/progress.h"
-#include "tools/render.h"
+#include "tools/common/progress.h"
+#include "tools/common/render.h"
+#include "tools/measure/device.h"
+#include "tools/measure/inputs.h"
+#include "tools/measure/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>

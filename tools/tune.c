@@ -7,9 +7,9 @@
  *   rest, shortly -> time the best for longer -> write the winner
  */
 #include "lib/handles.h"
+#include "tools/common/progress.h"
 #include "tools/config_file.h"
-#include "tools/progress.h"
-#include "tools/ranking.h"
+#include "tools/measure/ranking.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #ifndef TC_HOST_H
 #define TC_HOST_H
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 #include "ir/ir.h"
 
 typedef struct tc_host_kernel tc_host_kernel;

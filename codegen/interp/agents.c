@@ -12,7 +12,7 @@
  *   RANDOM          by chance, at each op that the other may notice
  */
 #include "codegen/interp/state.h"
-#include "passes/mma.h"
+#include "passes/instructions/mma.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  */
 #include "codegen/interp/state.h"
 
-#include "passes/tma.h"
+#include "passes/instructions/tma.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #ifndef TC_INTERP_H
 #define TC_INTERP_H
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 #include "ir/ir.h"
 
 /* When an asynchronous copy reads its source and writes its bytes, between

@@ -12,8 +12,8 @@
  */
 #include "codegen/interp/state.h"
 
-#include "passes/mma.h"
-#include "passes/wgmma.h"
+#include "passes/instructions/mma.h"
+#include "passes/instructions/wgmma.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * mma_wait keeps uses of a value behind it.
  */
 #include "codegen/interp/state.h"
-#include "passes/mma.h"
+#include "passes/instructions/mma.h"
 
 #include <string.h>
 

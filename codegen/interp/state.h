@@ -24,8 +24,8 @@
 
 #include "codegen/interp/interp.h"
 #include "codegen/interp/sync.h"
-#include "ir/layout.h"
-#include "ir/map.h"
+#include "ir/base/map.h"
+#include "ir/types/layout.h"
 
 enum { TC_LANES = 32 };
 

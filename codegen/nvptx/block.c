@@ -4,7 +4,7 @@
  * tensor; the tensor is known, since a block pointer is a window on one.
  *
  * How much one access may move follows from what is known along the axes
- * (passes/axis_info.h) and from what a thread holds together.
+ * (passes/analysis/axis_info.h) and from what a thread holds together.
  */
 #include "codegen/nvptx/emit.h"
 

@@ -5,7 +5,7 @@
  */
 #include "codegen/nvptx/emit.h"
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 #include <stdarg.h>
 #include <string.h>

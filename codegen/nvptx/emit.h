@@ -4,36 +4,15 @@
  * share. An emitter is a function in the table by opcode (emit.c); each family
  * has a file.
  *
- *   emit.c      function, values, the table
- *   params.c    parameters and attributes of the function
- *   control.c   for, if, while
- *   locations.c the lines that profilers show
- *   extended.c  what LLVM's code generator would take long for
- *   coords.c     where a thread's elements are: coordinates, offsets, owners
- *   arith.c convert.c    elementwise ops, register by register
- *   skip_ones.c products that are often by 1
- *   math.c math64.c angle.c   elementary functions
- *   weight.c    how much code an op becomes, at least
- *   block.c     block pointers: parts, and what an access may move
- *   memory.c    loads, stores, gathers in global memory
- *   atomic.c    atomics
- *   follow.c    programs that follow others
- *   send.c      their additions, by warps beside the producer's
- *   reduce.c    reductions within a thread and a warp
- *   shape.c     splat, range, broadcast, trans, reshape
- *   report.c    assert, print
- *   shared.c    shared memory: addresses, ldmatrix, stmatrix, vectors
- *   shuffle.c   layout conversions within a warp
- *   smem_copy.c from buffer to buffer
- *   async.c     cp.async
- *   roles.c     warp groups with roles, barriers
- *   mbarrier.c  mbarriers
- *   tma.c       bulk copies, their tensor maps
- *   tiles.c     which tile is next, and telling it
- *   mma.c fragment.c    matrix products by mma.sync, and their operands
- *   beside.c    loads and copies among their instructions
- *   wgmma.c     matrix products of warp groups
- *   dot.c       matrix products by fma
+ *   ./       emit.c function, values, the table; control.c for, if, while;
+ *            block.c block pointers; locations.c lines for profilers; report.c
+ *            assert, print; weight.c a lower bound of an op's instructions
+ *   math/    elementwise ops, conversions, elementary functions, reductions
+ *            within a warp, splat, range, broadcast, trans, reshape
+ *   memory/  parameters; loads, stores, gathers and atomics in global memory;
+ *            ldmatrix, stmatrix and layout conversions in shared memory
+ *   mma/     mma.sync, wgmma, their fragments; the persistent tile scheduler
+ *   async/   cp.async, mbarriers, TMA, warp roles, the store warp
  *
  * A scalar is one LLVM value, the same in all threads. A tile is an array of
  * LLVM values, one for each register index of its layout, in that order: i1 as
@@ -46,9 +25,9 @@
 
 #include "codegen/code_size.h"
 #include "codegen/nvptx/nvptx.h"
-#include "ir/layout.h"
-#include "ir/map.h"
-#include "passes/axis_info.h"
+#include "ir/base/map.h"
+#include "ir/types/layout.h"
+#include "passes/analysis/axis_info.h"
 
 #include <llvm-c/Core.h>
 
@@ -92,11 +71,11 @@ typedef struct tc_gen {
     unsigned nasserts;       /* so far */
     unsigned shared_bytes;   /* f->shared_bytes and what emitters added */
     const tc_op *sent;     /* an addition behind other programs'; NULL: none */
-    bool senders;          /* they do it (send.c) */
+    bool senders;          /* they do it (store_warp.c) */
     unsigned messages;     /* offset of those to them */
     unsigned exchange;     /* 1 + offset of a word a thread; 0: none yet */
     tc_counters *counters; /* of the `for` around; NULL: none */
-    tc_beside *beside;     /* beside.c; NULL: there is nothing */
+    tc_beside *beside;     /* interleave.c; NULL: there is nothing */
     tc_code_size size;     /* so far */
     bool failed;           /* reported */
 } tc_gen;
@@ -217,7 +196,7 @@ LLVMTypeRef tc_gen_memory_type(tc_gen *g, const tc_type *elem);
 LLVMValueRef tc_nvptx_element(tc_gen *g, const tc_op *op, LLVMValueRef *in);
 /* positions.c: a comparison with `range`; false: it is none. */
 bool tc_nvptx_compare_range(tc_gen *g, const tc_op *op);
-/* skip_ones.c: a product that warps branch around; false: it is none. */
+/* skip_rescale.c: a product that warps branch around; false: it is none. */
 bool tc_gen_mul_skipping_ones(tc_gen *g, const tc_op *op);
 /* tanh.c: of tiles of f32, off by at most 2^-21. */
 bool tc_nvptx_is_absolute_tanh(const tc_op *op);
@@ -259,13 +238,13 @@ unsigned tc_gen_role_warps(const tc_gen *g);
 LLVMValueRef tc_gen_share(tc_gen *g, LLVMValueRef from, LLVMValueRef x);
 /* roles.c: the same of the current warp. */
 tc_one tc_gen_elect_in_warp(tc_gen *g);
-/* follow.c, by one thread: what a program is done with, in its word; and until
- * that of the program ahead is done with more, if it is another one; seen:
- * where an i32 is kept that was read there before, or NULL. */
+/* ordered_sum.c, by one thread: what a program is done with, in its word; and
+ * until that of the program ahead is done with more, if it is another one;
+ * seen: where an i32 is kept that was read there before, or NULL. */
 void tc_gen_announce(tc_gen *g, LLVMValueRef own, LLVMValueRef step);
 void tc_gen_await(tc_gen *g, LLVMValueRef own, LLVMValueRef ahead,
                   LLVMValueRef step, LLVMValueRef seen);
-/* send.c: do senders add what follows other programs? */
+/* store_warp.c: do senders add what follows other programs? */
 bool tc_gen_has_senders(tc_gen *g, const tc_op *groups);
 /* By all threads: wait until the buffer has been read; the next addition; the
  * program's end, the kernel's. False: reported. */

@@ -19,8 +19,8 @@
 #define TC_NVPTX_H
 
 #include "ir/ir.h"
-#include "passes/target.h"
-#include "passes/tma.h"
+#include "passes/instructions/tma.h"
+#include "passes/target/target.h"
 
 enum { TC_NVPTX_ABI = 2 };
 
@@ -34,8 +34,9 @@ typedef struct tc_tensor_map {
     unsigned contiguous; /* its dim with stride 1 */
     uint32_t box[5];     /* elements, in the order of the tensor's dims */
     unsigned swizzle;    /* bytes: 0, 32, 64 or 128 */
-    /* Rows taken apart (passes/tma.h): the map's dims are the contiguous one,
-     * along which all but dim `apart` are counted, and the parts. */
+    /* Rows taken apart (passes/instructions/tma.h): the map's dims are the
+     * contiguous one, along which all but dim `apart` are counted, and the
+     * parts. */
     unsigned apart, nparts;
     tc_row_part parts[TC_MAX_ROW_PARTS];
 } tc_tensor_map;

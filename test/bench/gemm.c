@@ -6,7 +6,7 @@
  *
  *   bench_gemm [native|avx2|x86-64 [MxNxK ...]]
  */
-#include "codegen/host/dot.h"
+#include "codegen/host/emit/dot.h"
 
 #include "test/unit/jit.h"
 

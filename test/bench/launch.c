@@ -9,7 +9,7 @@
  * arguments. Both in the default stream, for which the driver does more, and in
  * one of the caller's.
  * They are launches in a row, which become launches of a graph
- * (lib/gpu_graph.c); with --graphs 0 they do not.
+ * (lib/gpu/gpu_graph.c); with --graphs 0 they do not.
  * --library: a driver other than libcuda.so.1, such as the one of the tests,
  * which leaves tilec's own share of the time. --maps: the kernel takes tensor
  * maps of four tensors, and a counter of tiles (compute capability 9.0).

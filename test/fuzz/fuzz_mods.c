@@ -3,7 +3,7 @@
  * libFuzzer target: any text through the parser of mod expressions, as a mask
  * and as a score.
  */
-#include "lib/mods.h"
+#include "lib/mods/mods.h"
 
 #include <stdlib.h>
 #include <string.h>

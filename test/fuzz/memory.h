@@ -5,7 +5,7 @@
 #ifndef TEST_FUZZ_MEMORY_H
 #define TEST_FUZZ_MEMORY_H
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 #include "test/fuzz/program.h"
 #include "test/numerics/number.h"
 

@@ -7,7 +7,7 @@
 #ifndef TEST_MUTANT_H
 #define TEST_MUTANT_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 #include "test/numerics/number.h"
 
 /* `text` with one to five changes; lines may come from `donor`. In the arena.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What each elementwise op computes at run time, on tiles and on scalars, for
- * each type it takes, against the reference semantics (ir/eval.c): all pairs
- * of edge cases and thousands of random inputs; types of 8 and 16 bits see
- * each of their values.
+ * each type it takes, against the reference semantics (ir/eval/eval.c): all
+ * pairs of edge cases and thousands of random inputs; types of 8 and 16 bits
+ * see each of their values.
  *
  *   semantics [--seed N] [--type I] [--text 1]
  */
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 #include "test/numerics/run.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shipped configurations for GPUs spill no registers, and none loses what it is
-# made for (C75..: lib/loss.c): each entry of kernels/configs, with the data
+# made for (C75..: lib/gpu/ptxas_advisory.c): each entry of kernels/configs, with the data
 # types it is taken for, through ptxas; those of attention_fwd and of gradients on
 # sm_90a with and without a mask, in order too where plans take them so. Besides,
 # the kernels of gradients that have no configuration. Some gradients may spill a

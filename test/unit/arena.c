@@ -2,7 +2,7 @@
  *
  * Arenas: alignment, growth, the one place where memory runs out; texts.
  */
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 #include "test/unit/run.h"
 
 #include <check.h>

@@ -3,7 +3,7 @@
  * What is known along axes: each fact is checked against the values that an
  * example computes, lane by lane, or against what a launch may bring.
  */
-#include "passes/axis_info.h"
+#include "passes/analysis/axis_info.h"
 #include "test/unit/run.h"
 
 #include <check.h>

@@ -4,7 +4,7 @@
  * missing, and nothing that the file system does is worse than a miss.
  */
 #define _GNU_SOURCE
-#include "lib/cache.h"
+#include "lib/cache/cache.h"
 #include "test/unit/run.h"
 
 #include <check.h>

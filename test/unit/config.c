@@ -2,8 +2,8 @@
  *
  * Which tuned configuration a query gets.
  */
-#include "lib/config.h"
-#include "ir/diag.h"
+#include "lib/files/config.h"
+#include "ir/base/diag.h"
 #include "test/unit/run.h"
 
 #include <check.h>

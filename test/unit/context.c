@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The context: interned strings, sources, diagnostics, suggestions; and the
- * tables (ir/intern.h, ir/map.h) behind it.
+ * tables (ir/base/intern.h, ir/base/map.h) behind it.
  */
-#include "ir/diag.h"
-#include "ir/intern.h"
-#include "ir/map.h"
+#include "ir/base/diag.h"
+#include "ir/base/intern.h"
+#include "ir/base/map.h"
 #include "test/unit/run.h"
 
 #include <check.h>

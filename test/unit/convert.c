@@ -5,7 +5,7 @@
  * Tried are every number, every midpoint of two neighbours and what is next to
  * these in float and in double, and random bits.
  */
-#include "codegen/host/convert.h"
+#include "codegen/host/emit/convert.h"
 
 #include "test/unit/jit.h"
 #include "test/unit/run.h"

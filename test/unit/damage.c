@@ -4,7 +4,7 @@
  * operands, attributes, regions and lists, it ends and reports.
  */
 #include "ir/ir.h"
-#include "ir/layout.h"
+#include "ir/types/layout.h"
 #include "test/unit/run.h"
 
 #include <check.h>

@@ -4,7 +4,7 @@
  * order of summation gives the same bits; what lies beside the matrices must
  * stay as it is, and A and B end at the end of a page that cannot be read on.
  */
-#include "codegen/host/dot.h"
+#include "codegen/host/emit/dot.h"
 
 #include "test/unit/jit.h"
 #include "test/unit/run.h"

@@ -2,7 +2,7 @@
  *
  * Text from outside as a terminal may be shown it.
  */
-#include "ir/escape.h"
+#include "ir/base/escape.h"
 #include "test/unit/run.h"
 
 #include <check.h>

@@ -3,10 +3,10 @@
  * The scalar semantics, rule by rule (ir/LANGUAGE.md, "Scalar semantics").
  *
  * Conversions to floats are compared with a reference that shares nothing
- * with ir/eval.c: the list of all numbers that a format has, decoded bit by
- * bit, and a search for the nearest one.
+ * with ir/eval/eval.c: the list of all numbers that a format has, decoded bit
+ * by bit, and a search for the nearest one.
  */
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 #include "test/unit/run.h"
 
 #include <check.h>

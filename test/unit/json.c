@@ -3,7 +3,7 @@
  * JSON from outside: members one at a time, whatever the text is; want of
  * memory told from a wrong text.
  */
-#include "lib/json.h"
+#include "lib/files/json.h"
 #include "test/unit/run.h"
 
 #include <check.h>

@@ -3,7 +3,7 @@
  * Accesses to memory: vectors, bank conflicts counted for every phase of every
  * access, ldmatrix as the instruction defines it, conversions, scratch memory.
  */
-#include "ir/layout.h"
+#include "ir/types/layout.h"
 #include "test/unit/run.h"
 
 #include <check.h>

@@ -3,7 +3,7 @@
  * The algebra of layouts: each result against what it means, at every index,
  * for pairs of known layouts and for random ones.
  */
-#include "ir/layout.h"
+#include "ir/types/layout.h"
 #include "test/unit/run.h"
 
 #include <check.h>

@@ -2,7 +2,7 @@
  *
  * The text of layouts: names, round trips, what is refused and where.
  */
-#include "ir/layout.h"
+#include "ir/types/layout.h"
 #include "test/unit/run.h"
 
 #include <check.h>

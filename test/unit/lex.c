@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ir/lex.h"
-#include "ir/escape.h"
+#include "ir/text/lex.h"
+#include "ir/base/escape.h"
 #include "test/unit/run.h"
 
 #include <check.h>

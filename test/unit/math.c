@@ -5,7 +5,7 @@
  * places where something changes, and the special values. Each on the machine
  * at hand, with AVX2, and with nothing but x86-64.
  */
-#include "codegen/host/math.h"
+#include "codegen/host/emit/math.h"
 
 #include "test/unit/jit.h"
 #include "test/unit/run.h"

@@ -2,7 +2,7 @@
  *
  * Mod expressions: their errors, at their places, and what they capture.
  */
-#include "lib/mods.h"
+#include "lib/mods/mods.h"
 #include "test/unit/run.h"
 
 #include <check.h>

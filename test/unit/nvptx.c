@@ -6,7 +6,7 @@
  * test/numerics/semantics.c, on a GPU, has these as they are.
  */
 #include "codegen/nvptx/emit.h"
-#include "codegen/nvptx/math.h"
+#include "codegen/nvptx/math/math.h"
 #include "test/unit/jit.h"
 #include "test/unit/run.h"
 

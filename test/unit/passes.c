@@ -3,7 +3,7 @@
  * The pass runner, and the evaluation of launch grids.
  */
 #include "passes/passes.h"
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 #include "test/unit/run.h"
 
 #include <check.h>

@@ -5,9 +5,9 @@
  * it is asked (test/fake).
  */
 #define _GNU_SOURCE
-#include "lib/plan.h"
+#include "lib/program/plan.h"
 
-#include "lib/gpu.h"
+#include "lib/gpu/gpu.h"
 #include "test/fake/cuda.h"
 #include "test/unit/run.h"
 

@@ -2,7 +2,7 @@
  *
  * The pool of threads that launches on the CPU share.
  */
-#include "codegen/host/pool.h"
+#include "codegen/host/runtime/pool.h"
 
 #include "test/unit/run.h"
 

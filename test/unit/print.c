@@ -2,9 +2,9 @@
  *
  * The printer: numbers, names, locations, programs built by hand.
  */
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
-#include "ir/lex.h"
+#include "ir/text/lex.h"
 #include "test/unit/run.h"
 
 #include <check.h>

@@ -5,7 +5,7 @@
  * systems that lack them.
  */
 #define _GNU_SOURCE
-#include "lib/replace.h"
+#include "lib/files/replace.h"
 #include "test/unit/run.h"
 
 #include <check.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which masks surely leave every query a key (lib/mask_rows.h), as the kernels
- * of plans show it.
+ * Which masks surely leave every query a key (lib/attention/mask_rows.h), as
+ * the kernels of plans show it.
  */
 #include "lib/tilec.h"
 #include "test/unit/run.h"

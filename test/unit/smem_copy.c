@@ -4,7 +4,7 @@
  * byte arrives where the other buffer's layout has it, and no phase of either
  * meets in a bank more often than expected.
  */
-#include "passes/smem_copy.h"
+#include "passes/instructions/smem_copy.h"
 #include "test/unit/run.h"
 
 #include <check.h>

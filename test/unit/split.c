@@ -3,8 +3,8 @@
  * Over how many programs backward splits the query heads of a block of keys,
  * and that its plan does so. That the sums are right: test/numerics.
  */
-#include "lib/attention.h"
-#include "lib/cache.h"
+#include "lib/attention/attention.h"
+#include "lib/cache/cache.h"
 #include "lib/handles.h"
 #include "test/unit/run.h"
 

@@ -4,8 +4,8 @@
  * that tile_order.c promises. The kernels print their indices; the scalar ops
  * up to there are evaluated for each number of a tile.
  */
-#include "ir/eval.h"
-#include "ir/map.h"
+#include "ir/base/map.h"
+#include "ir/eval/eval.h"
 #include "passes/passes.h"
 #include "test/unit/run.h"
 

@@ -3,7 +3,7 @@
  * Bulk copies against a model of the hardware: every byte that the copies of a
  * window write must be the one that the buffer's layout has there.
  */
-#include "passes/tma.h"
+#include "passes/instructions/tma.h"
 #include "test/unit/run.h"
 
 #include <check.h>

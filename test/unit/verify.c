@@ -2,7 +2,7 @@
  *
  * The verifier on programs that no text can express: broken links, uses,
  * dominance, missing terminators, wrong results. What text can express is in
- * test/ir/verify. One test a rule of ir/verify.c, each with its message.
+ * test/ir/verify. One test a rule of ir/verify/verify.c, each with its message.
  */
 #include "test/unit/run.h"
 #include "test/unit/verify/fixture.h"

@@ -3,7 +3,7 @@
  * Descriptors of wgmma: where the instruction, as PTX defines its canonical
  * layouts, reads each element of an operand, and where the buffer has it.
  */
-#include "passes/wgmma.h"
+#include "passes/instructions/wgmma.h"
 #include "test/unit/run.h"
 
 #include <check.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which masks count as windows, and as causal (lib/mod_window.h).
+ * Which masks count as windows, and as causal (lib/mods/mod_window.h).
  */
-#include "lib/mod_window.h"
+#include "lib/mods/mod_window.h"
 
-#include "ir/diag.h"
+#include "ir/base/diag.h"
 #include "lib/handles.h"
 #include "test/unit/run.h"
 

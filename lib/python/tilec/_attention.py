@@ -170,7 +170,7 @@ def _lengths(spec, q, k):
     """What plans differ by. On a GPU configurations are tuned by length: powers
     of two, so that any length meets one of a few plans; and short gradients have
     kernels of their own. On the CPU none are: it only matters whether a list of
-    the mask's blocks may pay (lib/attention_lists.c)."""
+    the mask's blocks may pay (lib/attention/attention_lists.c)."""
     if _tensors.device_of(q)[0] == _tensors.CPU:
         return q.shape[2] >= 512 and k.shape[2] >= 2048
     return (min(max(k.shape[2].bit_length() - 1, 8), 15),

@@ -5,8 +5,8 @@
  */
 #include "test/unit/api/fixture.h"
 
-#include "lib/cache.h"
-#include "lib/host_code.h"
+#include "lib/cache/cache.h"
+#include "lib/host/host_code.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

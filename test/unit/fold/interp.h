@@ -6,7 +6,7 @@
 #ifndef TEST_INTERP_H
 #define TEST_INTERP_H
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 /* A scalar, the lanes of a tile in row-major order, or a tensor (its elements,
  * packed, and its sizes). A block pointer is its tensor and the offsets. */

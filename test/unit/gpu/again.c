@@ -3,7 +3,7 @@
  * Launches like the one before: they hand over what any other launch would, and
  * what is not like it is looked at anew.
  */
-#include "lib/gpu_again.h"
+#include "lib/gpu/launch_graph_cache.h"
 #include "test/unit/gpu/fixture.h"
 
 static const char text[] =

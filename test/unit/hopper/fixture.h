@@ -7,7 +7,7 @@
 #define TEST_HOPPER_FIXTURE_H
 
 #define _GNU_SOURCE
-#include "lib/gpu.h"
+#include "lib/gpu/gpu.h"
 #include "test/fake/cuda.h"
 #include <check.h>
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/unit/host/fixture.h"
 
-#include "codegen/host/compile.h"
-#include "codegen/host/pool.h"
+#include "codegen/host/jit/compile.h"
+#include "codegen/host/runtime/pool.h"
 #include "passes/passes.h"
 
 #include <setjmp.h>

@@ -5,7 +5,7 @@
 #ifndef TEST_LAYOUT_FIXTURE_H
 #define TEST_LAYOUT_FIXTURE_H
 
-#include "ir/layout.h"
+#include "ir/types/layout.h"
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

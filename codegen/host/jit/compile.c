@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a kernel to machine code: plan, LLVM module, LLVM's passes, object,
+ * linked into this process by LLJIT.
+ *
+ * LLVM must never stop the process: its messages become diagnostics, and a
+ * module is verified before LLVM makes code of it.
+ */
+#include "codegen/host/jit/compile.h"
+
+#include "codegen/host/emit/emit.h"
+#include "codegen/host/emit/lanes.h"
+#include "codegen/host/emit/math.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The nests come out of emission with little to improve: what is left is
+ * shared subexpressions and addresses, and what is the same in every turn of a
+ * loop. More passes (gvn, loop-unroll, slp-vectorizer) cost compile time and
+ * gain nothing measurable. */
+static const char passes[] =
+    "early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(licm)";
+
+/* One compile. What is not NULL has to be disposed of. */
+typedef struct compiler {
+    tc_context *cx;
+    tc_func *kernel;
+    const tc_host_options *options;
+    tc_arena arena;
+    tc_plan *plan;
+    char *triple, *cpu, *features; /* LLVM's messages */
+    LLVMContextRef llvm;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder;
+    LLVMTargetMachineRef machine;
+    LLVMMemoryBufferRef object;
+    tc_emit emit;
+    const char *what; /* to give as text; NULL: to make a kernel */
+    char *text;
+    tc_host_kernel *result;
+} compiler;
+
+static void init_llvm(void)
+{
+    LLVMInitializeNativeTarget();
+    LLVMInitializeNativeAsmPrinter();
+}
+
+void tc_host_start_llvm(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_llvm);
+}
+
+static bool llvm_error(compiler *c, const char *doing, const char *message)
+{
+    return tc_error(c->cx, c->kernel->loc, "kernel @%s: LLVM, %s: %s",
+                    c->kernel->name, doing, message);
+}
+
+/* Takes over the error; true: there is none. */
+static bool no_error(compiler *c, const char *doing, LLVMErrorRef error)
+{
+    if (!error)
+        return true;
+    char *message = LLVMGetErrorMessage(error);
+    llvm_error(c, doing, message);
+    LLVMDisposeErrorMessage(message);
+    return false;
+}
+
+/* Called by LLVM from within its passes and code generator. */
+static void take_diagnostic(LLVMDiagnosticInfoRef info, void *user)
+{
+    compiler *c = user;
+    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError)
+        return;
+    char *message = LLVMGetDiagInfoDescription(info);
+    llvm_error(c, "generating code", message);
+    LLVMDisposeMessage(message);
+    c->emit.failed = true;
+}
+
+/* ---- The machine ---- */
+
+static unsigned vector_width(const char *features)
+{
+    if (strstr(features, "+avx512f"))
+        return 16;
+    return strstr(features, "+avx") ? 8 : 4;
+}
+
+/* Texts of LLVM are copies, NULL where there was no memory for one. */
+static char *copied(compiler *c, char *text)
+{
+    if (!text)
+        tc_memory_fail(&c->cx->memory);
+    return text;
+}
+
+static bool find_machine(compiler *c)
+{
+    const tc_host_options *o = c->options;
+    bool native = !o || !o->cpu;
+    const char *features = !native && o->features ? o->features : "";
+    c->triple = copied(c, LLVMGetDefaultTargetTriple());
+    c->cpu =
+        copied(c, native ? LLVMGetHostCPUName() : LLVMCreateMessage(o->cpu));
+    c->features = copied(c, native ? LLVMGetHostCPUFeatures()
+                                   : LLVMCreateMessage(features));
+    LLVMTargetRef target;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(c->triple, &target, &message)) {
+        llvm_error(c, "finding the target", message);
+        LLVMDisposeMessage(message);
+        return false;
+    }
+    c->machine = LLVMCreateTargetMachine(target, c->triple, c->cpu, c->features,
+                                         LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                         LLVMCodeModelJITDefault);
+    return c->machine ||
+           llvm_error(c, "setting up the target", "no such machine");
+}
+
+/* ---- The module ---- */
+
+static bool make_module(compiler *c)
+{
+    c->llvm = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(c->llvm, take_diagnostic, c);
+    c->module = LLVMModuleCreateWithNameInContext(c->kernel->name, c->llvm);
+    LLVMSetTarget(c->module, c->triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(c->machine);
+    LLVMSetModuleDataLayout(c->module, layout);
+    LLVMDisposeTargetData(layout);
+    c->builder = LLVMCreateBuilderInContext(c->llvm);
+    tc_emit *e = &c->emit;
+    *e = (tc_emit){.cx = c->cx,
+                   .arena = &c->arena,
+                   .plan = c->plan,
+                   .llvm = c->llvm,
+                   .module = c->module,
+                   .b = c->builder,
+                   .cpu = c->cpu,
+                   .features = c->features};
+    e->width = vector_width(c->features);
+    e->nregs = e->width == 8 ? 16 : 32;
+    if (e->width == 4 && strstr(c->features, "+sse"))
+        e->nregs = 16;
+    return tc_emit_kernel(e);
+}
+
+static bool verify_module(compiler *c)
+{
+    char *message = NULL;
+    bool bad =
+        LLVMVerifyModule(c->module, LLVMReturnStatusAction, &message) != 0;
+    if (bad)
+        llvm_error(c, "verifying its input", message);
+    LLVMDisposeMessage(message);
+    return !bad;
+}
+
+static bool run_passes(compiler *c)
+{
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(c->module, passes, c->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    return no_error(c, "optimising", error) && !c->emit.failed;
+}
+
+static bool make_code(compiler *c, LLVMCodeGenFileType type,
+                      LLVMMemoryBufferRef *out)
+{
+    char *message = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(c->machine, c->module, type,
+                                            &message, out)) {
+        llvm_error(c, "generating code", message);
+        LLVMDisposeMessage(message);
+        return false;
+    }
+    return !c->emit.failed;
+}
+
+/* ---- Text ---- */
+
+static void copy_text(compiler *c, const char *s, size_t n)
+{
+    c->text = malloc(n + 1);
+    if (!c->text)
+        return;
+    memcpy(c->text, s, n);
+    c->text[n] = 0;
+}
+
+static bool give_module_text(compiler *c)
+{
+    char *s = copied(c, LLVMPrintModuleToString(c->module));
+    copy_text(c, s, strlen(s));
+    LLVMDisposeMessage(s);
+    return copied(c, c->text);
+}
+
+static bool give_assembly(compiler *c)
+{
+    if (!make_code(c, LLVMAssemblyFile, &c->object))
+        return false;
+    copy_text(c, LLVMGetBufferStart(c->object), LLVMGetBufferSize(c->object));
+    return copied(c, c->text);
+}
+
+/* ---- The kernel ---- */
+
+static tc_site *copy_sites(tc_arena *a, const tc_emit *e)
+{
+    tc_site *sites = tc_arena_array(a, tc_site, e->nsites);
+    for (unsigned i = 0; i < e->nsites; i++) {
+        const tc_site *s = &e->sites[i];
+        sites[i] = *s;
+        sites[i].message = tc_arena_printf(a, "%s", s->message);
+        if (s->nvalues)
+            sites[i].values =
+                tc_arena_copy(a, s->values, s->nvalues * sizeof *s->values);
+    }
+    return sites;
+}
+
+static bool make_kernel(compiler *c)
+{
+    const tc_func *f = c->kernel;
+    tc_host_kernel *k = calloc(1, sizeof *k);
+    if (!k)
+        tc_memory_fail(&c->cx->memory);
+    c->result = k;
+    tc_arena_init(&k->arena, &c->cx->memory);
+    k->nsites = c->emit.nsites;
+    k->sites = copy_sites(&k->arena, &c->emit);
+    k->nargs = f->body->nargs;
+    k->args = tc_arena_array(&k->arena, tc_host_arg, k->nargs);
+    for (unsigned i = 0; i < k->nargs; i++)
+        k->args[i] = tc_host_arg_of(f->body->args[i]->type);
+    k->scratch_bytes = c->plan->scratch_bytes;
+    k->ordered = tc_region_has_op(f->body, TC_FOLLOW);
+    k->object_size = LLVMGetBufferSize(c->object);
+    k->object = malloc(k->object_size);
+    if (!k->object)
+        tc_memory_fail(&c->cx->memory);
+    memcpy(k->object, LLVMGetBufferStart(c->object), k->object_size);
+    /* It may outlive the context; nothing is allocated in it any more. */
+    k->arena.memory = NULL;
+    return true;
+}
+
+/* Of the machine level there is no code for the host: plans and emitters may
+ * take it that there is nothing of it. */
+static bool check_level(const compiler *c)
+{
+    const tc_op *op = tc_func_machine_op(c->kernel);
+    return !op || tc_error(c->cx, op->loc,
+                           "%s: of the machine level, for which the CPU target "
+                           "has no code: compile for a GPU, or give the "
+                           "program at tile level",
+                           tc_op_name(op));
+}
+
+/* Searches are loops by now, where the pipeline was whole. */
+static bool check_lowered(const compiler *c)
+{
+    return !tc_region_has_op(c->kernel->body, TC_BISECT) ||
+           tc_error(c->cx, c->kernel->loc,
+                    "@%s: has a bisect, for which the CPU target has no code: "
+                    "run expand-bisections before",
+                    c->kernel->name);
+}
+
+static bool compile(compiler *c)
+{
+    uint64_t most = c->options && c->options->scratch_most
+                        ? c->options->scratch_most
+                        : 1ull << 30;
+    tc_host_start_llvm();
+    if (!check_level(c) || !check_lowered(c))
+        return false;
+    c->plan = tc_plan_new(c->kernel, &c->arena, most);
+    if (!c->plan || !find_machine(c) || !make_module(c))
+        return false;
+    if (!verify_module(c))
+        return false;
+    if (c->what && strcmp(c->what, "llvm") == 0)
+        return give_module_text(c);
+    if (!run_passes(c))
+        return false;
+    if (c->what && strcmp(c->what, "llvm-opt") == 0)
+        return give_module_text(c);
+    if (c->what)
+        return give_assembly(c);
+    return make_code(c, LLVMObjectFile, &c->object) && make_kernel(c);
+}
+
+static void dispose(compiler *c)
+{
+    if (c->plan)
+        tc_plan_free(c->plan);
+    if (c->object)
+        LLVMDisposeMemoryBuffer(c->object);
+    if (c->builder)
+        LLVMDisposeBuilder(c->builder);
+    if (c->module)
+        LLVMDisposeModule(c->module);
+    if (c->llvm)
+        LLVMContextDispose(c->llvm);
+    if (c->machine)
+        LLVMDisposeTargetMachine(c->machine);
+    LLVMDisposeMessage(c->triple);
+    LLVMDisposeMessage(c->cpu);
+    LLVMDisposeMessage(c->features);
+    tc_arena_reset(&c->arena);
+}
+
+/* Out of memory: disposes of what there is and unwinds further. */
+static bool compile_guarded(compiler *c)
+{
+    jmp_buf here, *outer = c->cx->memory.unwind;
+    if (setjmp(here)) {
+        c->cx->memory.unwind = outer;
+        dispose(c);
+        tc_host_free(c->result);
+        free(c->text);
+        longjmp(*outer, 1);
+    }
+    c->cx->memory.unwind = &here;
+    bool ok = compile(c);
+    c->cx->memory.unwind = outer;
+    dispose(c);
+    return ok;
+}
+
+tc_host_kernel *tc_host_generate(tc_func *kernel,
+                                 const tc_host_options *options)
+{
+    compiler c = {
+        .cx = kernel->module->cx, .kernel = kernel, .options = options};
+    tc_arena_init(&c.arena, &c.cx->memory);
+    if (compile_guarded(&c))
+        return c.result;
+    tc_host_free(c.result);
+    return NULL;
+}
+
+tc_host_kernel *tc_host_compile(tc_func *kernel, const tc_host_options *options)
+{
+    char why[TC_HOST_WHY];
+    tc_host_kernel *k = tc_host_generate(kernel, options);
+    if (!k || tc_host_link(k, why, sizeof why))
+        return k;
+    tc_host_free(k);
+    tc_error(kernel->module->cx, kernel->loc, "kernel @%s: LLVM, linking: %s",
+             kernel->name, why);
+    return NULL;
+}
+
+char *tc_host_emit(tc_func *kernel, const char *what,
+                   const tc_host_options *options)
+{
+    static const char *const kinds[] = {"llvm", "llvm-opt", "asm"};
+    compiler c = {.cx = kernel->module->cx,
+                  .kernel = kernel,
+                  .options = options,
+                  .what = what};
+    bool known = false;
+    for (unsigned i = 0; i < 3; i++)
+        known |= strcmp(what, kinds[i]) == 0;
+    if (!known) {
+        tc_error(c.cx, kernel->loc,
+                 "the CPU target has no \"%s\", expected llvm, llvm-opt or "
+                 "asm",
+                 what);
+        return NULL;
+    }
+    tc_arena_init(&c.arena, &c.cx->memory);
+    return compile_guarded(&c) ? c.text : NULL;
+}
+
+/* ---- This machine ---- */
+
+/* Asks twice: nothing of LLVM's may be held while the arena may unwind. */
+static const char *keep_message(tc_arena *a, char *(*get)(void))
+{
+    char *message = get();
+    size_t n = message ? strlen(message) : 0;
+    LLVMDisposeMessage(message);
+    char *text = tc_arena_alloc(a, n + 1);
+    message = get();
+    bool same = message && strlen(message) == n;
+    if (same)
+        memcpy(text, message, n);
+    LLVMDisposeMessage(message);
+    if (!same)
+        tc_memory_fail(a->memory);
+    return text;
+}
+
+tc_host_machine tc_host_this_machine(tc_arena *a)
+{
+    tc_host_start_llvm();
+    return (tc_host_machine){
+        .triple = keep_message(a, LLVMGetDefaultTargetTriple),
+        .cpu = keep_message(a, LLVMGetHostCPUName),
+        .features = keep_message(a, LLVMGetHostCPUFeatures)};
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From an object to a kernel that can be launched: LLJIT links it into this
+ * process, with the few functions that code may call and nothing else.
+ */
+#include "codegen/host/jit/compile.h"
+
+#include "codegen/host/emit/math.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Orc.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What LLVM may call on its own account, and the kernel's run time. */
+static const tc_host_symbol runtime_symbols[] = {
+    {"memcpy", (void *)memcpy},
+    {"memmove", (void *)memmove},
+    {"memset", (void *)memset},
+    {"fma", (void *)fma},
+    {"fmaf", (void *)fmaf},
+    {"floor", (void *)floor},
+    {"floorf", (void *)floorf},
+    {"fmin", (void *)fmin},
+    {"fminf", (void *)fminf},
+    {"fmax", (void *)fmax},
+    {"fmaxf", (void *)fmaxf},
+    {"tc_host_rt_fail", (void *)tc_host_rt_fail},
+    {"tc_host_rt_print", (void *)tc_host_rt_print},
+    {"tc_host_rt_follow", (void *)tc_host_rt_follow},
+    {NULL, NULL},
+};
+
+static unsigned count_symbols(const tc_host_symbol *list)
+{
+    unsigned n = 0;
+    while (list[n].name)
+        n++;
+    return n;
+}
+
+static bool is_among(const tc_host_symbol *list, const char *name)
+{
+    for (; list->name; list++)
+        if (strcmp(list->name, name) == 0)
+            return true;
+    return false;
+}
+
+static unsigned add_symbols(LLVMOrcLLJITRef jit, const tc_host_symbol *list,
+                            const tc_host_symbol *known,
+                            LLVMOrcCSymbolMapPair *out)
+{
+    unsigned n = 0;
+    for (; list->name; list++) {
+        if (known && is_among(known, list->name))
+            continue;
+        out[n].Name = LLVMOrcLLJITMangleAndIntern(jit, list->name);
+        out[n].Sym.Address = (LLVMOrcExecutorAddress)(uintptr_t)list->address;
+        out[n].Sym.Flags =
+            (LLVMJITSymbolFlags){LLVMJITSymbolGenericFlagsExported |
+                                     LLVMJITSymbolGenericFlagsCallable,
+                                 0};
+        n++;
+    }
+    return n;
+}
+
+/* ---- Linking ---- */
+
+/* Why a link failed goes here. */
+typedef struct reason {
+    char *text;
+    size_t room;
+} reason;
+
+static bool say(const reason *r, const char *text)
+{
+    snprintf(r->text, r->room, "%s", text);
+    return false;
+}
+
+/* Takes over the error; true: there is none. */
+static bool no_error(const reason *r, LLVMErrorRef error)
+{
+    if (!error)
+        return true;
+    char *message = LLVMGetErrorMessage(error);
+    say(r, message);
+    LLVMDisposeErrorMessage(message);
+    return false;
+}
+
+static bool define_symbols(LLVMOrcLLJITRef jit, const reason *r)
+{
+    unsigned room =
+        count_symbols(runtime_symbols) + count_symbols(tc_host_libm);
+    LLVMOrcCSymbolMapPair *pairs = calloc(room, sizeof *pairs);
+    if (!pairs)
+        return say(r, "out of memory");
+    unsigned n = add_symbols(jit, runtime_symbols, NULL, pairs);
+    n += add_symbols(jit, tc_host_libm, runtime_symbols, pairs + n);
+    LLVMOrcMaterializationUnitRef unit = LLVMOrcAbsoluteSymbols(pairs, n);
+    free(pairs);
+    LLVMErrorRef error =
+        LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(jit), unit);
+    if (error)
+        LLVMOrcDisposeMaterializationUnit(unit);
+    return no_error(r, error);
+}
+
+static bool add_object(tc_host_kernel *k, const reason *r)
+{
+    LLVMMemoryBufferRef copy = LLVMCreateMemoryBufferWithMemoryRangeCopy(
+        k->object, k->object_size, "kernel");
+    LLVMOrcExecutorAddress address = 0;
+    /* Takes the copy over, failed or not. */
+    if (!no_error(r, LLVMOrcLLJITAddObjectFile(
+                         k->jit, LLVMOrcLLJITGetMainJITDylib(k->jit), copy)) ||
+        !no_error(r, LLVMOrcLLJITLookup(k->jit, &address, "kernel")))
+        return false;
+    k->fn = (tc_host_fn *)(uintptr_t)address;
+    return true;
+}
+
+tc_host_arg tc_host_arg_of(const tc_type *t)
+{
+    return (tc_host_arg){t->kind, t->rank};
+}
+
+bool tc_host_link(tc_host_kernel *k, char *why, size_t room)
+{
+    reason r = {why, room};
+    tc_host_start_llvm();
+    if (!no_error(&r, LLVMOrcCreateLLJIT(&k->jit, NULL)) ||
+        !define_symbols(k->jit, &r) || !add_object(k, &r))
+        return false;
+    k->nwords = 0;
+    for (unsigned i = 0; i < k->nargs; i++)
+        k->nwords += k->args[i].kind == TC_TENSOR ? 1 + 2 * k->args[i].rank : 1;
+    free(k->object);
+    k->object = NULL;
+    k->object_size = 0;
+    return true;
+}
+
+void tc_host_free(tc_host_kernel *k)
+{
+    if (!k)
+        return;
+    if (k->jit)
+        LLVMConsumeError(LLVMOrcDisposeLLJIT(k->jit));
+    tc_arena_reset(&k->arena);
+    free(k->object);
+    free(k);
+}

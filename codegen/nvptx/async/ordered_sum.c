@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs that follow others. One word says what a program, and all before it,
+ * are done with: one thread reads and writes it for all.
+ *
+ *   bar.sync                          the program has added what it adds
+ *   st.release [%own], %step          so far
+ *   again: ld.acquire %done, [%ahead]
+ *   @(%done <= %step) bra again       (but where that is its own)
+ *   bar.sync
+ *
+ * Where additions are sent (store_warp.c) that is done beside them.
+ */
+#include "codegen/nvptx/emit.h"
+
+void tc_gen_announce(tc_gen *g, LLVMValueRef own, LLVMValueRef step)
+{
+    LLVMValueRef args[] = {own, step};
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm),
+               "st.release.gpu.global.b32 [$0], $1;", "l,r,~{memory}", 2, args);
+}
+
+void tc_gen_await(tc_gen *g, LLVMValueRef own, LLVMValueRef ahead,
+                  LLVMValueRef step, LLVMValueRef seen)
+{
+    LLVMBasicBlockRef again = tc_gen_block_new(g, "await");
+    LLVMBasicBlockRef done = tc_gen_block_new(g, "awaited");
+    LLVMValueRef is = LLVMBuildICmp(g->b, LLVMIntEQ, own, ahead, "");
+    if (seen) {
+        LLVMValueRef last = LLVMBuildLoad2(g->b, g->i32, seen, "");
+        last = LLVMBuildICmp(g->b, LLVMIntSGT, last, step, "");
+        is = LLVMBuildOr(g->b, is, last, "");
+    }
+    LLVMBuildCondBr(g->b, is, done, again);
+    LLVMPositionBuilderAtEnd(g->b, again);
+    LLVMValueRef now =
+        tc_gen_asm(g, g->i32, "ld.acquire.gpu.global.b32 $0, [$1];",
+                   "=r,l,~{memory}", 1, &ahead);
+    if (seen)
+        LLVMBuildStore(g->b, now, seen);
+    LLVMValueRef less = LLVMBuildICmp(g->b, LLVMIntSLE, now, step, "");
+    LLVMBuildCondBr(g->b, less, again, done);
+    LLVMPositionBuilderAtEnd(g->b, done);
+}
+
+/* By one thread. */
+static void follow(tc_gen *g, const tc_op *op, LLVMValueRef own,
+                   LLVMValueRef ahead)
+{
+    if (op->code == TC_FOLLOW_END) {
+        tc_gen_await(g, own, ahead, tc_gen_i32(g, INT32_MAX - 1), NULL);
+        tc_gen_announce(g, own, tc_gen_i32(g, INT32_MAX));
+        return;
+    }
+    LLVMValueRef step = tc_gen_scalar(g, op->in[2]);
+    tc_gen_announce(g, own, step);
+    tc_gen_await(g, own, ahead, step, NULL);
+}
+
+bool tc_nvptx_follow(tc_gen *g, const tc_op *op)
+{
+    LLVMValueRef own = tc_gen_scalar(g, op->in[0]);
+    LLVMValueRef ahead = tc_gen_scalar(g, op->in[1]);
+    if (g->role == TC_ROLE_PRODUCER || g->role == TC_ROLE_MOVER)
+        return tc_gen_error(g, op, "in a role that stores nothing");
+    if (g->sent && op->code == TC_FOLLOW)
+        return tc_gen_error(g, op, "beside a store that is sent");
+    if (g->sent) {
+        tc_gen_send_end(g, own, ahead);
+        return true;
+    }
+    tc_gen_barrier(g);
+    LLVMBasicBlockRef chosen = tc_gen_block_new(g, "one");
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "all");
+    LLVMBuildCondBr(g->b, tc_gen_first_thread(g), chosen, after);
+    LLVMPositionBuilderAtEnd(g->b, chosen);
+    follow(g, op, own, ahead);
+    tc_gen_enter(g, after);
+    tc_gen_barrier(g);
+    return true;
+}

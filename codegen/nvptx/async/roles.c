@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Warp groups with roles, and barriers, which are a role's own.
+ *
+ *   threads 0 .. 32n-1      the consumer: warp and lane are what they are
+ *                           without roles
+ *   32n .. 32n+127          the producer: a group of four warps, since
+ * registers move by groups; one thread of its first warp works. The other three
+ * warps are the mover, if there is one: its warps are 0, 1, 2; or one for each
+ * of the consumer's groups is its sender (store_warp.c).
+ *
+ * Barrier 0 is for all threads of the block, 1 for the consumer, 2, 3, ... for
+ * its groups of four warps, one each, and then one for the turn of each; the
+ * last one is the mover's.
+ */
+#include "codegen/nvptx/emit.h"
+
+enum { ALL_THREADS, CONSUMER, FIRST_GROUP, MOVER = 15 };
+enum { GROUP = 128, PRODUCER = 128 }; /* threads */
+enum { MOVER_WARPS = 3 };
+
+unsigned tc_gen_role_warps(const tc_gen *g)
+{
+    return g->role == TC_ROLE_MOVER ? MOVER_WARPS : g->f->warps;
+}
+
+unsigned tc_gen_threads(const tc_gen *g)
+{
+    return 32 * g->f->warps + (g->groups ? PRODUCER : 0);
+}
+
+/* ---- Barriers ---- */
+
+static void sync(tc_gen *g, LLVMValueRef id, unsigned threads)
+{
+    LLVMValueRef args[] = {id, tc_gen_i32(g, threads)};
+    const char *constraints =
+        LLVMIsAConstantInt(id) ? "n,n,~{memory}" : "r,n,~{memory}";
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), "bar.sync $0, $1;",
+               constraints, 2, args);
+}
+
+void tc_gen_barrier(tc_gen *g)
+{
+    if (g->role == TC_ROLE_CONSUMER)
+        sync(g, tc_gen_i32(g, CONSUMER), 32 * g->f->warps);
+    if (g->role == TC_ROLE_MOVER)
+        sync(g, tc_gen_i32(g, MOVER), 32 * MOVER_WARPS);
+    if (g->role == TC_ROLE_ALL)
+        tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), "bar.sync 0;",
+                   "~{memory}", 0, NULL);
+}
+
+/* The number in a register makes ptxas reserve all barriers; blocks with groups
+ * are alone on their multiprocessor. */
+static void sync_group(tc_gen *g)
+{
+    LLVMValueRef id = LLVMBuildAdd(g->b, tc_gen_warp_group(g),
+                                   tc_gen_i32(g, FIRST_GROUP), "");
+    sync(g, id, GROUP);
+}
+
+bool tc_nvptx_barrier(tc_gen *g, const tc_op *op)
+{
+    if (g->role == TC_ROLE_PRODUCER)
+        return tc_gen_error(g, op, "in the producer, which is one thread");
+    if (!tc_op_is_word(op, "scope", "group") || g->role == TC_ROLE_MOVER)
+        tc_gen_barrier(g);
+    else if (g->f->warps % 4)
+        return tc_gen_error(g, op,
+                            "scope group of %u warps, expected groups "
+                            "of four",
+                            g->f->warps);
+    else
+        sync_group(g);
+    return true;
+}
+
+/* ---- Turns ---- */
+
+/* A barrier for each group, behind the groups' own: the group itself waits
+ * there, the one before arrives. */
+static void meet_turn(tc_gen *g, const char *text, LLVMValueRef group)
+{
+    unsigned first = FIRST_GROUP + g->f->warps / 4;
+    LLVMValueRef args[] = {LLVMBuildAdd(g->b, group, tc_gen_i32(g, first), ""),
+                           tc_gen_i32(g, 2 * GROUP)};
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, "r,n,~{memory}", 2,
+               args);
+}
+
+static bool has_turns(const tc_gen *g)
+{
+    return g->role == TC_ROLE_CONSUMER && g->f->warps > 4;
+}
+
+bool tc_nvptx_take_turn(tc_gen *g, const tc_op *op)
+{
+    (void)op;
+    if (has_turns(g))
+        meet_turn(g, "bar.sync $0, $1;", tc_gen_warp_group(g));
+    return true;
+}
+
+bool tc_nvptx_pass_turn(tc_gen *g, const tc_op *op)
+{
+    (void)op;
+    if (!has_turns(g))
+        return true;
+    LLVMValueRef next =
+        LLVMBuildAdd(g->b, tc_gen_warp_group(g), tc_gen_i32(g, 1), "");
+    LLVMValueRef is_last = LLVMBuildICmp(g->b, LLVMIntEQ, next,
+                                         tc_gen_i32(g, g->f->warps / 4), "");
+    next = LLVMBuildSelect(g->b, is_last, tc_gen_i32(g, 0), next, "");
+    meet_turn(g, "bar.arrive $0, $1;", next);
+    return true;
+}
+
+/* Done by one group only. */
+static void meet_first_turn(tc_gen *g, const char *text, unsigned group)
+{
+    LLVMBasicBlockRef chosen = tc_gen_block_new(g, "turn");
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "turns");
+    LLVMValueRef is = LLVMBuildICmp(g->b, LLVMIntEQ, tc_gen_warp_group(g),
+                                    tc_gen_i32(g, group), "");
+    LLVMBuildCondBr(g->b, is, chosen, after);
+    LLVMPositionBuilderAtEnd(g->b, chosen);
+    meet_turn(g, text, tc_gen_i32(g, 0));
+    tc_gen_enter(g, after);
+}
+
+/* The last group passes on a turn that it has not had, and the first one ends
+ * with the one that nobody takes: barriers are left as they were. */
+static bool emit_in_turns(tc_gen *g, const tc_region *r)
+{
+    bool turns = has_turns(g) && tc_region_has_op(r, TC_TAKE_TURN);
+    if (turns)
+        meet_first_turn(g, "bar.arrive $0, $1;", g->f->warps / 4 - 1);
+    if (!tc_nvptx_region(g, r))
+        return false;
+    if (turns)
+        meet_first_turn(g, "bar.sync $0, $1;", 0);
+    return true;
+}
+
+bool tc_nvptx_group_row(tc_gen *g, const tc_op *op)
+{
+    int64_t rows = tc_op_int(op, "rows") / (g->f->warps / 4);
+    LLVMValueRef row = LLVMBuildMul(g->b, tc_gen_warp_group(g),
+                                    tc_gen_i32(g, (int32_t)rows), "");
+    int32_t last = tc_op_int(op, "last") ? (int32_t)rows - 1 : 0;
+    *tc_gen_set(g, op->out[0]) =
+        LLVMBuildAdd(g->b, row, tc_gen_i32(g, last), "");
+    return true;
+}
+
+/* ---- One thread ---- */
+
+/* i1: of the current warp one thread, always the same. */
+static LLVMValueRef elect_of_warp(tc_gen *g)
+{
+    LLVMValueRef all = tc_gen_i32(g, -1);
+    LLVMValueRef r = tc_gen_intrinsic(g, "nvvm.elect.sync", 0, NULL, 1, &all);
+    return g->failed ? LLVMGetUndef(g->i1)
+                     : LLVMBuildExtractValue(g->b, r, 1, "");
+}
+
+/* The current warp is `warp` (i1): one of its threads goes to `chosen`, the
+ * rest to `after`. */
+static void elect_in(tc_gen *g, LLVMValueRef warp, LLVMBasicBlockRef chosen,
+                     LLVMBasicBlockRef after)
+{
+    LLVMBasicBlockRef elect = tc_gen_block_new(g, "elect");
+    LLVMBuildCondBr(g->b, warp, elect, after);
+    LLVMPositionBuilderAtEnd(g->b, elect);
+    LLVMBuildCondBr(g->b, elect_of_warp(g), chosen, after);
+    LLVMPositionBuilderAtEnd(g->b, chosen);
+}
+
+/* Of the warps whose number, or what is left of it, is 0. */
+static tc_one elect(tc_gen *g, LLVMValueRef warp)
+{
+    LLVMBasicBlockRef chosen = tc_gen_block_new(g, "one");
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "all");
+    LLVMValueRef first =
+        LLVMBuildICmp(g->b, LLVMIntEQ, warp, tc_gen_i32(g, 0), "");
+    elect_in(g, first, chosen, after);
+    return (tc_one){after};
+}
+
+static LLVMValueRef warp_of(tc_gen *g, bool each)
+{
+    return each ? LLVMBuildAnd(g->b, g->warp, tc_gen_i32(g, 3), "") : g->warp;
+}
+
+tc_one tc_gen_elect(tc_gen *g, bool each)
+{
+    return g->role == TC_ROLE_PRODUCER ? (tc_one){NULL}
+                                       : elect(g, warp_of(g, each));
+}
+
+LLVMValueRef tc_gen_elected(tc_gen *g, bool each)
+{
+    if (g->role == TC_ROLE_PRODUCER)
+        return NULL;
+    LLVMValueRef first =
+        LLVMBuildICmp(g->b, LLVMIntEQ, warp_of(g, each), tc_gen_i32(g, 0), "");
+    return LLVMBuildAnd(g->b, first, elect_of_warp(g), "");
+}
+
+tc_one tc_gen_elect_in_warp(tc_gen *g)
+{
+    LLVMBasicBlockRef chosen = tc_gen_block_new(g, "one");
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "all");
+    LLVMBuildCondBr(g->b, elect_of_warp(g), chosen, after);
+    LLVMPositionBuilderAtEnd(g->b, chosen);
+    return (tc_one){after};
+}
+
+void tc_gen_join(tc_gen *g, tc_one one)
+{
+    if (one.after)
+        tc_gen_enter(g, one.after);
+}
+
+/* ---- The op ---- */
+
+static void set_registers(tc_gen *g, const tc_op *op, bool consumer)
+{
+    if (!tc_op_has_attr(op, "registers"))
+        return;
+    LLVMValueRef n = tc_gen_i32(g, tc_op_attr(op, "registers")->ints[consumer]);
+    tc_gen_intrinsic(g,
+                     consumer ? "nvvm.setmaxnreg.inc.sync.aligned.u32"
+                              : "nvvm.setmaxnreg.dec.sync.aligned.u32",
+                     0, NULL, 1, &n);
+}
+
+/* The first copies need not wait for their maps. */
+static void prefetch_maps(tc_gen *g)
+{
+    for (unsigned i = 0; i < g->nmaps; i++)
+        tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm),
+                   "prefetch.tensormap [$0];", "l,~{memory}", 1,
+                   &g->map_params[i]);
+}
+
+/* Its warps count from the first one behind the producer's. */
+static bool emit_mover(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
+{
+    tc_phase outer = tc_gen_phase(g);
+    tc_gen_enter_again(g);
+    g->warp =
+        LLVMBuildSub(g->entry, g->warp, tc_gen_i32(g, g->f->warps + 1), "");
+    g->role = TC_ROLE_MOVER;
+    if (!tc_nvptx_region(g, op->regions[2]))
+        return false;
+    tc_gen_resume(g, &outer);
+    LLVMBuildBr(g->b, end);
+    return true;
+}
+
+/* The group's first warp goes on here, the others there. */
+static void split_producer(tc_gen *g, LLVMBasicBlockRef others)
+{
+    LLVMBasicBlockRef copier = tc_gen_block_new(g, "copier");
+    LLVMValueRef first =
+        LLVMBuildICmp(g->b, LLVMIntEQ, g->warp, tc_gen_i32(g, g->f->warps), "");
+    LLVMBuildCondBr(g->b, first, copier, others);
+    LLVMPositionBuilderAtEnd(g->b, copier);
+}
+
+/* Behind the consumer's code, which makes the buffers. */
+static bool emit_senders(tc_gen *g, LLVMBasicBlockRef senders,
+                         LLVMBasicBlockRef end)
+{
+    LLVMBasicBlockRef sender = tc_gen_block_new(g, "sends");
+    LLVMValueRef outer = g->group;
+    LLVMPositionBuilderAtEnd(g->b, senders);
+    g->group = LLVMBuildSub(g->b, g->warp, tc_gen_i32(g, g->f->warps + 1), "");
+    LLVMValueRef has_group = LLVMBuildICmp(g->b, LLVMIntULT, g->group,
+                                           tc_gen_i32(g, g->f->warps / 4), "");
+    LLVMBuildCondBr(g->b, has_group, sender, end);
+    LLVMPositionBuilderAtEnd(g->b, sender);
+    if (!tc_gen_sender(g, end))
+        return false;
+    g->group = outer;
+    return true;
+}
+
+/* senders: where their code will be, or NULL. */
+static bool emit_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef senders,
+                          LLVMBasicBlockRef end)
+{
+    set_registers(g, op, false);
+    if (op->nregions == 3) {
+        LLVMBasicBlockRef mover = tc_gen_block_new(g, "mover");
+        split_producer(g, mover);
+        LLVMBasicBlockRef copier = LLVMGetInsertBlock(g->b);
+        LLVMPositionBuilderAtEnd(g->b, mover);
+        if (!emit_mover(g, op, end))
+            return false;
+        LLVMPositionBuilderAtEnd(g->b, copier);
+    } else if (senders) {
+        split_producer(g, senders);
+    }
+    LLVMValueRef first =
+        LLVMBuildICmp(g->b, LLVMIntEQ, g->warp, tc_gen_i32(g, g->f->warps), "");
+    elect_in(g, first, tc_gen_block_new(g, "produce"), end);
+    g->role = TC_ROLE_PRODUCER;
+    prefetch_maps(g);
+    if (!tc_nvptx_region(g, op->regions[0]))
+        return false;
+    LLVMBuildBr(g->b, end);
+    return true;
+}
+
+/* Its threads' places are computed here, where it has its registers. */
+static bool emit_consumer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
+{
+    tc_phase outer = tc_gen_phase(g);
+    set_registers(g, op, true);
+    tc_gen_enter_again(g);
+    g->role = TC_ROLE_CONSUMER;
+    if (!emit_in_turns(g, op->regions[1]))
+        return false;
+    if (g->senders) {
+        tc_gen_enter_again(g);
+        tc_gen_dismiss_senders(g);
+    }
+    tc_gen_resume(g, &outer);
+    LLVMBuildBr(g->b, end);
+    return true;
+}
+
+bool tc_nvptx_warp_groups(tc_gen *g, const tc_op *op)
+{
+    if (!g->target->tma)
+        return tc_gen_error(g, op, "%s has no mbarriers for it",
+                            g->target->name);
+    if (tc_op_has_attr(op, "registers") && !g->target->setmaxnreg)
+        return tc_gen_error(g, op, "%s cannot move registers between groups",
+                            g->target->name);
+    LLVMBasicBlockRef producer = tc_gen_block_new(g, "producer");
+    LLVMBasicBlockRef consumer = tc_gen_block_new(g, "consumer");
+    LLVMBasicBlockRef end = tc_gen_block_new(g, "roles.end"), senders = NULL;
+    if (tc_gen_has_senders(g, op))
+        senders = tc_gen_block_new(g, "senders");
+    LLVMValueRef behind = LLVMBuildICmp(g->b, LLVMIntUGE, g->warp,
+                                        tc_gen_i32(g, g->f->warps), "");
+    LLVMBuildCondBr(g->b, behind, producer, consumer);
+    LLVMPositionBuilderAtEnd(g->b, producer);
+    if (!emit_producer(g, op, senders, end))
+        return false;
+    LLVMPositionBuilderAtEnd(g->b, consumer);
+    if (!emit_consumer(g, op, end) ||
+        (senders && !emit_senders(g, senders, end)))
+        return false;
+    g->role = TC_ROLE_ALL;
+    LLVMPositionBuilderAtEnd(g->b, end);
+    return true;
+}

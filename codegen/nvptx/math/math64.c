@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elementary functions of f64: GPUs have no instructions for them. Range
+ * reduction, a polynomial, reconstruction, as for f32
+ * (codegen/host/emit/math.c); within a few ulp.
+ *
+ * The coefficients are minimax (Remez); comments give the polynomial's own
+ * error, relative to the result.
+ */
+#include "codegen/nvptx/math/math.h"
+
+#include "codegen/host/emit/lanes.h"
+
+#include <math.h>
+
+#define LOG2_E    0x1.71547652b82fep+0
+#define LOG2_E_LO 0x1.777d0ffda0d24p-56
+/* Of ln 2, 32 bits and the rest: n times the first is exact. */
+#define LN2_HI 0x1.62e42feep-1
+#define LN2_LO 0x1.a39ef35793c76p-33
+enum { MANTISSA = 52, BIAS = 1023 };
+
+static LLVMValueRef number(const tc_lanes *l, double x)
+{
+    return tc_lanes_float(l, x);
+}
+
+static LLVMValueRef add(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildFAdd(l->b, a, b, "");
+}
+
+static LLVMValueRef sub(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildFSub(l->b, a, b, "");
+}
+
+static LLVMValueRef mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildFMul(l->b, a, b, "");
+}
+
+static LLVMValueRef divide(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildFDiv(l->b, a, b, "");
+}
+
+static LLVMValueRef fma_by(const tc_lanes *l, LLVMValueRef a, double b,
+                           LLVMValueRef c)
+{
+    return tc_lanes_fma(l, a, number(l, b), c);
+}
+
+/* x `pred` limit ? yes : no. */
+static LLVMValueRef choose(const tc_lanes *l, LLVMValueRef x,
+                           LLVMRealPredicate pred, double limit,
+                           LLVMValueRef yes, LLVMValueRef no)
+{
+    LLVMValueRef c = LLVMBuildFCmp(l->b, pred, x, number(l, limit), "");
+    return LLVMBuildSelect(l->b, c, yes, no, "");
+}
+
+/* NaN stays. */
+static LLVMValueRef at_most(const tc_lanes *l, LLVMValueRef x, double limit)
+{
+    return choose(l, x, LLVMRealOGT, limit, number(l, limit), x);
+}
+
+static LLVMValueRef at_least(const tc_lanes *l, LLVMValueRef x, double limit)
+{
+    return choose(l, x, LLVMRealOLT, limit, number(l, limit), x);
+}
+
+static LLVMValueRef nearest(const tc_lanes *l, LLVMValueRef x)
+{
+    return tc_lanes_call(l->b, "llvm.roundeven", 1, &x);
+}
+
+/* c[0] + c[1] x + ... + c[n - 1] x^(n - 1). */
+static LLVMValueRef poly(const tc_lanes *l, LLVMValueRef x, unsigned n,
+                         const double *c)
+{
+    LLVMValueRef p = number(l, c[n - 1]);
+    for (unsigned i = n - 1; i-- > 0;)
+        p = tc_lanes_fma(l, p, x, number(l, c[i]));
+    return p;
+}
+#define POLY(l, x, c) poly(l, x, sizeof(c) / sizeof *(c), c)
+
+/* ---- Powers ---- */
+
+/* 2^n of a whole number in an i64, -1022 to 1023. */
+static LLVMValueRef power(const tc_lanes *l, LLVMValueRef n)
+{
+    n = LLVMBuildAdd(l->b, n, tc_lanes_int(l, BIAS), "");
+    n = LLVMBuildShl(l->b, n, tc_lanes_int(l, MANTISSA), "");
+    return tc_lanes_as_float(l, n);
+}
+
+/* p * 2^n in two steps, as either may leave the range: |n| < 2000. NaN in p
+ * stays; n is then anything. */
+static LLVMValueRef scaled(const tc_lanes *l, LLVMValueRef p, LLVMValueRef n)
+{
+    n = choose(l, n, LLVMRealUNO, 0, number(l, 0), n);
+    n = LLVMBuildFPToSI(l->b, n, l->ints, "");
+    LLVMValueRef half = LLVMBuildAShr(l->b, n, tc_lanes_int(l, 1), "");
+    LLVMValueRef rest = LLVMBuildSub(l->b, n, half, "");
+    return mul(l, mul(l, p, power(l, half)), power(l, rest));
+}
+
+/* e^r for |r| <= (ln 2) / 2, 1 + r + r^2 P(r); error 2^-64. */
+static LLVMValueRef exp_fraction(const tc_lanes *l, LLVMValueRef r)
+{
+    static const double c[] = {0x1p-1,
+                               0x1.555555555555cp-3,
+                               0x1.555555555555ep-5,
+                               0x1.111111110eb72p-7,
+                               0x1.6c16c16c134c3p-10,
+                               0x1.a01a01b3d51dcp-13,
+                               0x1.a01a01b48df73p-16,
+                               0x1.71ddef51295a1p-19,
+                               0x1.27e4bebc2dd27p-22,
+                               0x1.af6d43baaaac1p-26,
+                               0x1.1f9e9e94ba841p-29};
+    LLVMValueRef tail = tc_lanes_fma(l, mul(l, r, r), POLY(l, r, c), r);
+    return add(l, number(l, 1), tail);
+}
+
+static LLVMValueRef emit_exp(const tc_lanes *l, LLVMValueRef x)
+{
+    /* Beyond, the result is infinity or 0 all the same. */
+    x = at_least(l, at_most(l, x, 800), -800);
+    LLVMValueRef n = nearest(l, mul(l, x, number(l, LOG2_E)));
+    LLVMValueRef r = fma_by(l, n, -LN2_HI, x);
+    return scaled(l, exp_fraction(l, fma_by(l, n, -LN2_LO, r)), n);
+}
+
+static LLVMValueRef emit_exp2(const tc_lanes *l, LLVMValueRef x)
+{
+    x = at_least(l, at_most(l, x, 1100), -1100);
+    LLVMValueRef n = nearest(l, x), f = sub(l, x, n);
+    LLVMValueRef low = mul(l, f, number(l, LN2_LO));
+    return scaled(l, exp_fraction(l, fma_by(l, f, LN2_HI, low)), n);
+}
+
+/* ---- Logarithms ---- */
+
+/* x = 2^n (1 + f), 1 + f in [sqrt 1/2, sqrt 2), for finite x > 0. */
+struct split {
+    LLVMValueRef n, f;
+};
+
+static struct split split_exponent(const tc_lanes *l, LLVMValueRef x)
+{
+    /* Subnormal numbers are scaled up by 2^52 first. */
+    LLVMValueRef up = mul(l, x, number(l, 0x1p52));
+    LLVMValueRef y = choose(l, x, LLVMRealOLT, 0x1p-1022, up, x);
+    LLVMValueRef bias =
+        choose(l, x, LLVMRealOLT, 0x1p-1022, number(l, -52), number(l, 0));
+    LLVMValueRef sqrt_half = tc_lanes_int(l, 0x3fe6a09e667f3bcd);
+    LLVMValueRef i = LLVMBuildSub(l->b, tc_lanes_as_int(l, y), sqrt_half, "");
+    LLVMValueRef n = LLVMBuildAShr(l->b, i, tc_lanes_int(l, MANTISSA), "");
+    LLVMValueRef m = LLVMBuildAnd(
+        l->b, i, tc_lanes_int(l, (UINT64_C(1) << MANTISSA) - 1), "");
+    m = tc_lanes_as_float(l, LLVMBuildAdd(l->b, m, sqrt_half, ""));
+    n = LLVMBuildSIToFP(l->b, n, l->floats, "");
+    return (struct split){add(l, n, bias), sub(l, m, number(l, 1))};
+}
+
+/* log1p(f) = f - (f^2 / 2 - s (f^2 / 2 + R(s^2))), s = f / (2 + f); R error
+ * 2^-66. The parts: f, and what is to be taken off. */
+static LLVMValueRef log_tail(const tc_lanes *l, LLVMValueRef f,
+                             LLVMValueRef low)
+{
+    static const double c[] = {0x1.5555555555555p-1, 0x1.9999999999e0fp-2,
+                               0x1.249249242a072p-2, 0x1.c71c725a71dc9p-3,
+                               0x1.745cddc097396p-3, 0x1.3b20bfa6f945dp-3,
+                               0x1.0f5b01e9c7ef8p-3, 0x1.0f734dacc5627p-3};
+    LLVMValueRef s = divide(l, f, add(l, f, number(l, 2)));
+    LLVMValueRef z = mul(l, s, s);
+    LLVMValueRef half = mul(l, mul(l, f, f), number(l, 0.5));
+    LLVMValueRef r = tc_lanes_fma(l, z, POLY(l, z, c), half);
+    return sub(l, half, tc_lanes_fma(l, s, r, low));
+}
+
+/* Infinity and NaN stay, 0 gives -infinity, numbers below it NaN. */
+static LLVMValueRef log_ends(const tc_lanes *l, LLVMValueRef x, LLVMValueRef r)
+{
+    r = choose(l, x, LLVMRealOLT, INFINITY, r, x);
+    LLVMValueRef low =
+        choose(l, x, LLVMRealOEQ, 0, number(l, -INFINITY), number(l, NAN));
+    return choose(l, x, LLVMRealOLE, 0, low, r);
+}
+
+static LLVMValueRef emit_log(const tc_lanes *l, LLVMValueRef x)
+{
+    struct split s = split_exponent(l, x);
+    LLVMValueRef low = mul(l, s.n, number(l, LN2_LO));
+    LLVMValueRef r = sub(l, s.f, log_tail(l, s.f, low));
+    return log_ends(l, x, fma_by(l, s.n, LN2_HI, r));
+}
+
+static LLVMValueRef emit_log2(const tc_lanes *l, LLVMValueRef x)
+{
+    struct split s = split_exponent(l, x);
+    LLVMValueRef r = sub(l, s.f, log_tail(l, s.f, number(l, 0)));
+    LLVMValueRef low = mul(l, r, number(l, LOG2_E_LO));
+    return log_ends(l, x, add(l, s.n, fma_by(l, r, LOG2_E, low)));
+}
+
+/* ---- Sigmoid shapes: odd functions, computed for |x| ---- */
+
+static LLVMValueRef emit_tanh(const tc_lanes *l, LLVMValueRef x)
+{
+    /* tanh(t) = t + t^3 P(t^2) for t < 0.55; error 2^-76. */
+    static const double c[] = {
+        -0x1.5555555555555p-2,  0x1.1111111111111p-3,   -0x1.ba1ba1ba1b9e2p-5,
+        0x1.664f4882bf8aap-6,   -0x1.226e355e0b76fp-7,  0x1.d6d3d0c233ef9p-9,
+        -0x1.7da360e5486bap-10, 0x1.3557e0536f277p-11,  -0x1.f575d994ce746p-13,
+        0x1.962f4bca25b7ap-14,  -0x1.473226555c6cep-15, 0x1.fdeb9adf88176p-17,
+        -0x1.595bc5aaf8594p-18, 0x1.2447ed80a3ad2p-20};
+    LLVMValueRef one = number(l, 1), t = tc_lanes_abs(l, x);
+    LLVMValueRef tt = mul(l, t, t);
+    LLVMValueRef near_0 = tc_lanes_fma(l, mul(l, t, tt), POLY(l, tt, c), t);
+    /* From 19.1 on it is 1. */
+    LLVMValueRef far = at_most(l, t, 20);
+    LLVMValueRef e = emit_exp(l, add(l, far, far));
+    far = sub(l, one, divide(l, number(l, 2), add(l, e, one)));
+    LLVMValueRef r = choose(l, t, LLVMRealOLT, 0.55, near_0, far);
+    return tc_lanes_copysign(l, r, x);
+}
+
+static LLVMValueRef emit_erf(const tc_lanes *l, LLVMValueRef x)
+{
+    /* erf(t) = t + t P(t^2) for t < 0.9375; error 2^-71. */
+    static const double near_c[] = {
+        0x1.06eba8214db69p-3,   -0x1.812746b0379e7p-2,  0x1.ce2f21a042be1p-4,
+        -0x1.b82ce31288aebp-6,  0x1.565bcd0e68cedp-8,   -0x1.c02db3ffd17d8p-11,
+        0x1.f9a326e51c9ccp-14,  -0x1.f4d259a5e94d7p-17, 0x1.b9e68f84a114bp-20,
+        -0x1.5f709055923e7p-23, 0x1.fc747b0757115p-27,  -0x1.4f64a39e2ba88p-30,
+        0x1.854a636e25777p-34,  -0x1.3acb5cc8263ccp-38};
+    /* -log(1 - erf(t)) = t Q(t) from there to 6, where erf is 1; error of erf
+     * 2^-67. */
+    static const double far_c[] = {
+        0x1.20dd75252ee29p+0,   0x1.45f303a6b796fp-1,   0x1.a4f5793c9e54cp-4,
+        -0x1.396f29524fb32p-6,  -0x1.ab963ba7b236cp-13, 0x1.b9fbce52bf2bbp-10,
+        -0x1.2d851143b99c1p-11, 0x1.1c64d86dd484bp-17,  0x1.5137fe8f0fe7bp-14,
+        -0x1.58a326a83c2d5p-15, 0x1.3e94bb85a9724p-17,  0x1.7f79c9ac7eb52p-21,
+        -0x1.b807ddcfb39d3p-20, 0x1.b1bb3d189aad6p-21,  -0x1.18675d2c74433p-22,
+        0x1.0f3ebc336c908p-24,  -0x1.96d6af1511dbep-27, 0x1.db198029d0ab3p-30,
+        -0x1.a9f8ee3b7c984p-33, 0x1.1c0e0ee3c1ac4p-36,  -0x1.09cb2039df0f0p-40,
+        0x1.379f8c673f3adp-45,  -0x1.588b14fd47115p-51};
+    LLVMValueRef t = tc_lanes_abs(l, x);
+    LLVMValueRef near_0 = tc_lanes_fma(l, t, POLY(l, mul(l, t, t), near_c), t);
+    LLVMValueRef far = at_most(l, t, 6);
+    LLVMValueRef q = LLVMBuildFNeg(l->b, mul(l, far, POLY(l, far, far_c)), "");
+    far = sub(l, number(l, 1), emit_exp(l, q));
+    LLVMValueRef r = choose(l, t, LLVMRealOLT, 0.9375, near_0, far);
+    return tc_lanes_copysign(l, r, x);
+}
+
+/* ---- The table ---- */
+
+typedef LLVMValueRef emit_fn(const tc_lanes *l, LLVMValueRef x);
+
+static emit_fn *const rows[TC_OPCODE_COUNT] = {
+    [TC_EXP] = emit_exp,   [TC_EXP2] = emit_exp2, [TC_LOG] = emit_log,
+    [TC_LOG2] = emit_log2, [TC_TANH] = emit_tanh, [TC_ERF] = emit_erf,
+};
+
+LLVMValueRef tc_nvptx_math64(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x)
+{
+    tc_lanes l = tc_lanes_of(b, x);
+    return rows[op] ? rows[op](&l, x) : NULL;
+}

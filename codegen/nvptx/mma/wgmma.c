@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The op `mma` by wgmma, and `mma_wait`. Each warp group multiplies its rows
+ * (and columns) of the accumulator: blocks of 64 rows and at most 256 columns.
+ *
+ * An op is one piece of inline assembly, of which LLVM knows only what goes in
+ * and out: it puts no move between instructions that are under way, and the
+ * accumulators (tied, "=f,..,0,..") and the registers of A are those that the
+ * fence at its begin is about.
+ *
+ *   wgmma.fence
+ *   for each block of rows, each block of columns, each step along K
+ *     descriptors: low word + constant      ptxas: uniform registers
+ *     wgmma.mma_async
+ *   wgmma.commit_group; of an op that is not async: wgmma.wait_group 0
+ *
+ * Zero as the accumulator costs nothing: the first step does not add.
+ */
+#include "passes/instructions/wgmma.h"
+#include "codegen/nvptx/mma/fragment.h"
+#include "passes/instructions/mma.h"
+
+#include <string.h>
+
+enum { BLOCK = 64, PENDING_MOST = 7 };
+
+typedef struct product {
+    tc_gen *g;
+    const tc_op *op;
+    const tc_layout *c; /* the accumulator's, columns as in the instruction */
+    tc_bit_order order; /* in which they are, really */
+    const char *instr;
+    int groups_m, groups_n;
+    bool zero;       /* nothing is added to */
+    unsigned n;      /* columns of an instruction */
+    tc_origins rows; /* blocks of this group; and the columns it holds */
+    unsigned columns;
+    unsigned nsteps;
+    bool a_registers;
+    bool a_whole; /* all its descriptors are operands of the assembly */
+    tc_wgmma_operand a, b;
+    unsigned at_a, at_b; /* first operand of the assembly */
+    tc_held held;        /* of the accumulator */
+    tc_text text, constraints;
+    LLVMValueRef *args;
+    unsigned nargs;
+} product;
+
+static const char *element_name(const tc_type *elem)
+{
+    switch (elem->kind) {
+    case TC_F16: return "f16";
+    case TC_BF16: return "bf16";
+    case TC_F8E4M3: return "e4m3";
+    case TC_F8E5M2: return "e5m2";
+    default: return NULL;
+    }
+}
+
+/* ---- Checks ---- */
+
+static bool find_buffer(product *p, unsigned i, tc_wgmma_operand *o)
+{
+    const tc_type *t = p->op->in[i]->type;
+    const tc_type *plain = tc_mma_plain_operand(p->g->cx, t, i, &p->order);
+    const char *why;
+    return tc_wgmma_operand_of(p->g->cx, plain, i, p->instr, o, &why) ||
+           tc_gen_error(p->g, p->op, "operand %u of %s is %s: %s", i, p->instr,
+                        tc_type_name(p->g->cx, t), why);
+}
+
+static bool find_a(product *p)
+{
+    const tc_type *t = p->op->in[0]->type;
+    int32_t sides[TC_MAX_RANK];
+    p->a_registers = t->kind != TC_SMEM;
+    if (!p->a_registers)
+        return find_buffer(p, 0, &p->a);
+    tc_type_sides(t, sides);
+    return t->layout == tc_layout_wgmma_a(p->g->cx, sides, p->groups_m,
+                                          p->groups_n,
+                                          8 * tc_type_bytes(t->elem)) ||
+           tc_gen_error(p->g, p->op,
+                        "operand 0 of %s is %s, expected layout "
+                        "#wgmma_a(%dx%d) or shared memory",
+                        p->instr, tc_type_name(p->g->cx, t), p->groups_m,
+                        p->groups_n);
+}
+
+/* A group's columns begin where an instruction can. */
+static bool check_columns(product *p)
+{
+    unsigned begins = p->columns == p->n && p->groups_n == 1 ? 0 : p->n;
+    return begins % p->b.row_unit == 0 ||
+           tc_gen_error(p->g, p->op,
+                        "columns from %u on are not at the begin of a panel of "
+                        "%u",
+                        begins, p->b.row_unit);
+}
+
+/* Left operands in shared memory mostly stay there while a loop runs: q. Few
+ * descriptors of them fit into registers next to all others, and as words of 64
+ * bits they are computed in front of it. ptxas would compute them again in each
+ * step if it knew the high word: the top bit of an address, which is 0, is
+ * added to that. (H200, attention of 8 bits, 192x96: 382 to 370 instructions a
+ * step, 1.2 to 1.7 % faster.) */
+static bool is_whole(const product *p)
+{
+    enum { MOST = 4 };
+    return !p->a_registers && tc_mma_bits(p->instr) == 8 &&
+           p->rows.n * p->b.nsteps <= MOST;
+}
+
+static bool set_up(product *p)
+{
+    tc_gen *g = p->g;
+    const tc_op *op = p->op;
+    const tc_type *a = op->in[0]->type->elem, *b = op->in[1]->type->elem;
+    if (!g->target->wgmma || !element_name(a) || !element_name(b))
+        return tc_gen_error(g, op, "%s cannot multiply %s and %s on %s",
+                            p->instr, tc_type_name(g->cx, a),
+                            tc_type_name(g->cx, b), g->target->name);
+    if (!tc_wgmma_grid(p->c, &p->groups_m, &p->groups_n))
+        return tc_gen_error(g, op, "%s is no accumulator of %s",
+                            tc_type_name(g->cx, op->out[0]->type), p->instr);
+    p->columns = (unsigned)(p->c->shape[1] / p->groups_n);
+    p->n = tc_wgmma_n((int32_t)p->columns);
+    p->rows = tc_origins_of(g, p->c, 0, BLOCK);
+    p->held = tc_held_new(g, p->c);
+    if (!find_a(p) || !find_buffer(p, 1, &p->b))
+        return false;
+    p->nsteps = p->b.nsteps;
+    p->a_whole = is_whole(p);
+    return check_columns(p);
+}
+
+/* ---- What goes in ---- */
+
+static void add_input(product *p, LLVMValueRef x, const char *constraint)
+{
+    p->args[p->nargs++] = x;
+    tc_text_add(&p->constraints, constraint);
+}
+
+static bool all_zero(const LLVMValueRef *x, unsigned n)
+{
+    unsigned i = 0;
+    while (i < n && LLVMIsConstant(x[i]) && LLVMIsNull(x[i]))
+        i++;
+    return i == n;
+}
+
+static void add_accumulators(product *p)
+{
+    unsigned n = tc_gen_registers(p->op->out[0]->type);
+    const LLVMValueRef *c = tc_gen_get(p->g, p->op->in[2]);
+    p->zero = all_zero(c, n);
+    for (unsigned i = 0; i < n; i++)
+        tc_text_add(&p->constraints, p->zero ? "=&f," : "=f,");
+    for (unsigned i = 0; i < n && !p->zero; i++)
+        add_input(p, c[i], tc_arena_printf(p->g->arena, "%u,", i));
+    p->at_a = p->zero ? n : 2 * n;
+}
+
+/* Word r of a step's fragment: rows g + 8 (r & 1), k in the lower or upper half
+ * (r >> 1). PTX ISA, register fragments of wgmma. */
+static void add_a_registers(product *p)
+{
+    tc_gen *g = p->g;
+    const tc_type *t = p->op->in[0]->type;
+    const LLVMValueRef *a = tc_gen_get(g, p->op->in[0]);
+    tc_held held = tc_held_new(g, t->layout);
+    int32_t unit = (int32_t)(4 / tc_type_bytes(t->elem));
+    for (unsigned m = 0; m < p->rows.n; m++)
+        for (unsigned i = 0; i < 4 * p->nsteps; i++) {
+            LLVMValueRef x[4], word;
+            for (int32_t j = 0; j < unit; j++) {
+                int32_t k = (int32_t)(i / 4) * 8 * unit +
+                            (int32_t)(i >> 1 & 1) * 4 * unit + j;
+                int32_t at[TC_MAX_RANK] = {p->rows.at[m] + 8 * (int32_t)(i & 1),
+                                           k};
+                x[j] = a[tc_held_find(&held, at)];
+            }
+            tc_gen_pack(g, t->elem, (unsigned)unit, x, &word);
+            add_input(p, word, "r,");
+        }
+}
+
+/* The part of the start address that the warp group adds: its number has a
+ * digit for each of the accumulator's warp modes behind those of its four
+ * warps. */
+static LLVMValueRef group_byte(product *p, const tc_wgmma_operand *o,
+                               unsigned axis)
+{
+    tc_gen *g = p->g;
+    unsigned n = p->c->nmodes[TC_WARP];
+    LLVMValueRef group = tc_gen_warp_group(g), sum = tc_gen_i32(g, 0);
+    for (unsigned i = 2; i < n; i++) {
+        const tc_mode *m = &p->c->modes[TC_WARP][i];
+        LLVMValueRef count = tc_gen_i32(g, m->count), digit = group;
+        uint32_t byte = tc_wgmma_row_byte(o, (unsigned)m->image[axis]);
+        if (i + 1 < n)
+            digit = LLVMBuildURem(g->b, group, count, "");
+        digit = LLVMBuildMul(g->b, digit, tc_gen_i32(g, byte), "");
+        sum = LLVMBuildAdd(g->b, sum, digit, "");
+        group = LLVMBuildUDiv(g->b, group, count, "");
+    }
+    return sum;
+}
+
+/* Of a multiple of 16 below 2^18, as all addresses in shared memory are that
+ * descriptors name: parts of a sum may be taken by themselves. */
+static LLVMValueRef chunk_of(tc_gen *g, LLVMValueRef byte)
+{
+    LLVMValueRef chunk = LLVMBuildLShr(g->b, byte, tc_gen_i32(g, 4), "");
+    if (LLVMIsAInstruction(chunk))
+        LLVMSetExact(chunk, true);
+    return chunk;
+}
+
+/* The low word of the first descriptor: those of other blocks and steps add
+ * constants to it. */
+static LLVMValueRef low_word(product *p, unsigned i, const tc_wgmma_operand *o)
+{
+    tc_gen *g = p->g;
+    LLVMValueRef base = LLVMBuildPtrToInt(g->b, g->shared, g->i32, "");
+    LLVMValueRef at = tc_gen_get(g, p->op->in[i])[0];
+    uint32_t low = (uint32_t)tc_wgmma_descriptor(o);
+    at = LLVMBuildAdd(g->b, at, group_byte(p, o, i), "");
+    at = LLVMBuildAdd(g->b, chunk_of(g, base), chunk_of(g, at), "");
+    return LLVMBuildAdd(g->b, at, tc_gen_i32(g, low), "");
+}
+
+static void add_buffer(product *p, unsigned i, const tc_wgmma_operand *o)
+{
+    add_input(p, low_word(p, i, o), "r,");
+}
+
+/* In units of 16 bytes: where a block and step of an operand begin. */
+static unsigned chunk_at(const tc_wgmma_operand *o, unsigned row, unsigned step)
+{
+    return (tc_wgmma_row_byte(o, row) + tc_wgmma_step_byte(o, step)) >> 4;
+}
+
+static void add_descriptors(product *p)
+{
+    tc_gen *g = p->g;
+    LLVMValueRef base = LLVMBuildPtrToInt(g->b, g->shared, g->i32, "");
+    LLVMValueRef none = LLVMBuildLShr(g->b, base, tc_gen_i32(g, 31), "");
+    uint32_t word = (uint32_t)(tc_wgmma_descriptor(&p->a) >> 32);
+    LLVMValueRef high = LLVMBuildAdd(g->b, none, tc_gen_i32(g, word), "");
+    high = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, high, g->i64, ""),
+                        tc_gen_i64(g, 32), "");
+    LLVMValueRef low = LLVMBuildZExt(g->b, low_word(p, 0, &p->a), g->i64, "");
+    LLVMValueRef first = LLVMBuildOr(g->b, high, low, "");
+    for (unsigned m = 0; m < p->rows.n; m++)
+        for (unsigned step = 0; step < p->nsteps; step++) {
+            unsigned at = chunk_at(&p->a, (unsigned)p->rows.at[m], step);
+            add_input(p, LLVMBuildAdd(g->b, first, tc_gen_i64(g, at), ""),
+                      "l,");
+        }
+}
+
+/* ---- The instructions ---- */
+
+static void put_descriptor(product *p, char name, const tc_wgmma_operand *o,
+                           unsigned row, unsigned step)
+{
+    tc_text_printf(&p->text, "add.s64 wgmma_%c, wgmma_first_%c, %u;\n\t", name,
+                   name, chunk_at(o, row, step));
+}
+
+static void put_accumulators(product *p, int32_t row, unsigned column)
+{
+    for (unsigned i = 0; i < p->n / 2; i++) {
+        int32_t at[TC_MAX_RANK] = {row + 8 * (int32_t)(i >> 1 & 1),
+                                   (int32_t)(column + 8 * (i >> 2) + (i & 1))};
+        tc_text_printf(&p->text, "%s$%u", i ? ", " : "{",
+                       (unsigned)tc_held_find(&p->held, at));
+    }
+    tc_text_add(&p->text, "}, ");
+}
+
+static void put_a(product *p, unsigned m, unsigned step)
+{
+    unsigned at = m * p->nsteps + step, first = p->at_a + 4 * at;
+    if (p->a_registers)
+        tc_text_printf(&p->text, "{$%u, $%u, $%u, $%u}", first, first + 1,
+                       first + 2, first + 3);
+    else if (p->a_whole)
+        tc_text_printf(&p->text, "$%u", p->at_a + at);
+    else
+        tc_text_add(&p->text, "wgmma_a");
+}
+
+static void put_instruction(product *p, unsigned m, unsigned column,
+                            unsigned step)
+{
+    const tc_op *op = p->op;
+    if (!p->a_registers && !p->a_whole)
+        put_descriptor(p, 'a', &p->a, (unsigned)p->rows.at[m], step);
+    put_descriptor(p, 'b', &p->b, column, step);
+    tc_text_printf(&p->text,
+                   "wgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s ", p->n,
+                   tc_wgmma_k(p->instr), element_name(op->in[0]->type->elem),
+                   element_name(op->in[1]->type->elem));
+    put_accumulators(p, p->rows.at[m], column);
+    put_a(p, m, step);
+    tc_text_printf(&p->text, ", wgmma_b, %d, 1, 1", !p->zero || step);
+    if (tc_wgmma_k(p->instr) == 16) { /* 1: transposed, MN-major */
+        if (!p->a_registers)
+            tc_text_printf(&p->text, ", %d", !p->a.k_major);
+        tc_text_printf(&p->text, ", %d", !p->b.k_major);
+    }
+    tc_text_add(&p->text, ";\n\t");
+}
+
+/* The descriptor of the first block and step. (Sums of 64 bits are one
+ * instruction of ptxas's, with the high word in place.) */
+static void put_first(product *p, char name, const tc_wgmma_operand *o,
+                      unsigned operand)
+{
+    tc_text_printf(&p->text,
+                   ".reg .b64 wgmma_first_%c, wgmma_%c;\n\t"
+                   "mov.b64 wgmma_first_%c, {$%u, 0x%x};\n\t",
+                   name, name, name, operand,
+                   (unsigned)(tc_wgmma_descriptor(o) >> 32));
+}
+
+static void put_all(product *p)
+{
+    tc_text_add(&p->text, "{\n\t");
+    if (!p->a_registers && !p->a_whole)
+        put_first(p, 'a', &p->a, p->at_a);
+    put_first(p, 'b', &p->b, p->at_b);
+    tc_text_add(&p->text, "wgmma.fence.sync.aligned;\n\t");
+    for (unsigned m = 0; m < p->rows.n; m++)
+        for (unsigned column = 0; column < p->columns; column += p->n)
+            for (unsigned step = 0; step < p->nsteps; step++)
+                put_instruction(p, m, column, step);
+    tc_text_add(&p->text, "wgmma.commit_group.sync.aligned;\n\t");
+    if (!tc_op_int(p->op, "async"))
+        tc_text_add(&p->text, "wgmma.wait_group.sync.aligned 0;\n\t");
+    tc_text_add(&p->text, "}");
+}
+
+/* Assembly whose n results are f32. */
+static void call(tc_gen *g, unsigned n, const char *text,
+                 const char *constraints, unsigned nargs, LLVMValueRef *args,
+                 LLVMValueRef *out)
+{
+    LLVMTypeRef *types = tc_arena_array(g->arena, LLVMTypeRef, n);
+    for (unsigned i = 0; i < n; i++)
+        types[i] = g->f32;
+    LLVMTypeRef all = LLVMStructTypeInContext(g->llvm, types, n, false);
+    LLVMValueRef x = tc_gen_asm(g, all, text, constraints, nargs, args);
+    for (unsigned i = 0; i < n; i++)
+        out[i] = LLVMBuildExtractValue(g->b, x, i, "");
+}
+
+bool tc_gen_wgmma(tc_gen *g, const tc_op *op)
+{
+    product p = {.g = g,
+                 .op = op,
+                 .instr = tc_op_word(op, "instr"),
+                 .text.arena = g->arena,
+                 .constraints.arena = g->arena};
+    p.c = tc_mma_plain(op->out[0]->type->layout, &p.order);
+    if (!set_up(&p))
+        return false;
+    unsigned n = tc_gen_registers(op->out[0]->type);
+    unsigned words = p.a_registers ? 4 * p.rows.n * p.nsteps
+                     : p.a_whole   ? p.rows.n * p.nsteps
+                                   : 1;
+    p.args = tc_arena_array(g->arena, LLVMValueRef, n + words + 1);
+    add_accumulators(&p);
+    if (p.a_registers)
+        add_a_registers(&p);
+    else if (p.a_whole)
+        add_descriptors(&p);
+    else
+        add_buffer(&p, 0, &p.a);
+    p.at_b = p.at_a + words;
+    add_buffer(&p, 1, &p.b);
+    tc_text_add(&p.constraints, "~{memory}");
+    put_all(&p);
+    call(g, n, p.text.data, p.constraints.data, p.nargs, p.args,
+         tc_gen_set(g, op->out[0]));
+    return true;
+}
+
+/* ---- Waiting ---- */
+
+/* Values that no instruction computes asynchronously are handed on. */
+static bool is_accumulator(const tc_value *v)
+{
+    return v->type->kind == TC_TILE && v->type->elem->kind == TC_F32;
+}
+
+/* The accumulators go through the assembly: what uses them comes after it. */
+bool tc_nvptx_mma_wait(tc_gen *g, const tc_op *op)
+{
+    unsigned n = 0, k = 0;
+    for (unsigned i = 0; i < op->nin; i++)
+        n += is_accumulator(op->in[i]) ? tc_gen_registers(op->in[i]->type) : 0;
+    LLVMValueRef *x = tc_arena_array(g->arena, LLVMValueRef, n + 1);
+    tc_text constraints = {.arena = g->arena};
+    for (unsigned i = 0; i < op->nin; i++) {
+        unsigned size = tc_gen_registers(op->in[i]->type);
+        LLVMValueRef *in = tc_gen_get(g, op->in[i]);
+        if (!is_accumulator(op->in[i])) {
+            memcpy(tc_gen_set(g, op->out[i]), in, size * sizeof *in);
+            continue;
+        }
+        memcpy(x + k, in, size * sizeof *in);
+        k += size;
+    }
+    for (unsigned i = 0; i < n; i++)
+        tc_text_add(&constraints, "=f,");
+    for (unsigned i = 0; i < n; i++)
+        tc_text_printf(&constraints, "%u,", i);
+    tc_text_add(&constraints, "~{memory}");
+    int64_t pending = tc_op_int(op, "pending");
+    const char *text =
+        tc_arena_printf(g->arena, "wgmma.wait_group.sync.aligned %d;",
+                        pending < PENDING_MOST ? (int)pending : PENDING_MOST);
+    if (!n) {
+        tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, constraints.data, 0,
+                   NULL);
+        return true;
+    }
+    call(g, n, text, constraints.data, n, x, x);
+    for (unsigned i = 0, from = 0; i < op->nin; i++)
+        if (is_accumulator(op->in[i])) {
+            unsigned size = tc_gen_registers(op->in[i]->type);
+            memcpy(tc_gen_set(g, op->out[i]), x + from, size * sizeof *x);
+            from += size;
+        }
+    return true;
+}

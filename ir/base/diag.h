@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The compilation context and its diagnostics.
+ *
+ * A context owns interned strings, types, the texts that were parsed and the
+ * list of diagnostics. Nothing here prints: a caller reads the list. The
+ * tools render it as `file:line:col: error: message`, the line and a caret
+ * with `~` to the end of the range.
+ */
+#ifndef TC_DIAG_H
+#define TC_DIAG_H
+
+#include "ir/base/arena.h"
+
+#define TC_MUST_CHECK __attribute__((warn_unused_result))
+#define TC_MAX_ERRORS 20
+
+typedef struct tc_type tc_type;
+typedef struct tc_dim tc_dim;
+typedef struct tc_layout tc_layout;
+
+/* file: 1 + index into the context's sources, 0 for none. line and column
+ * count from 1, columns in bytes. end: the column behind the range, which is of
+ * one line; 0 where only its first column is known. */
+typedef struct tc_loc {
+    uint32_t file, line, col, end;
+} tc_loc;
+bool tc_loc_is(tc_loc a, tc_loc b); /* they begin at the same place */
+
+typedef enum tc_severity {
+    TC_ERROR,
+    TC_WARNING,
+    TC_REMARK,
+    TC_NOTE
+} tc_severity;
+
+typedef struct tc_diag tc_diag;
+struct tc_diag {
+    tc_diag *next;
+    tc_severity severity;
+    tc_loc loc;
+    const char *message;
+    const char *pass; /* remarks: who says so, else NULL */
+    bool missed;      /* remarks: a faster way was not taken */
+    tc_diag *notes;   /* list through next */
+};
+
+typedef struct tc_source {
+    const char *name, *text;
+    size_t len;
+} tc_source;
+
+typedef struct tc_context {
+    tc_memory memory;
+    tc_arena arena; /* until tc_context_free: strings, types, sources */
+    tc_source *sources;
+    unsigned nsources;
+    struct tc_intern *strings; /* hash tables, see context.c and type.c */
+    struct tc_intern *types;
+    struct tc_intern *dims;
+    struct tc_intern *layouts;
+    const tc_type *scalars[32]; /* by tc_kind */
+
+    tc_arena diag_arena; /* emptied by tc_diags_clear */
+    tc_diag *diags, *last_diag;
+    unsigned nerrors;
+    bool want_remarks;
+} tc_context;
+
+/* NULL when out of memory. */
+tc_context *tc_context_new(void);
+/* Accepts NULL. */
+void tc_context_free(tc_context *cx);
+
+/* The same pointer for the same text, for as long as the context lives. */
+const char *tc_string_get(tc_context *cx, const char *s);
+const char *tc_string_getn(tc_context *cx, const char *s, size_t n);
+
+/* Keeps a copy of name and text; returns the number for tc_loc.file. */
+uint32_t tc_source_add(tc_context *cx, const char *name, const char *text,
+                       size_t len);
+
+/* Appends an error and returns false, so that `return tc_error(...)` says it
+ * all. After TC_MAX_ERRORS further ones are only counted. */
+bool tc_error(tc_context *cx, tc_loc loc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void tc_warning(tc_context *cx, tc_loc loc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Attaches a note to the newest diagnostic. */
+void tc_note(tc_context *cx, tc_loc loc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Dropped unless cx->want_remarks. */
+void tc_remark(tc_context *cx, tc_loc loc, const char *pass, const char *fmt,
+               ...) __attribute__((format(printf, 4, 5)));
+/* The same of a faster way that was not taken: what `--remarks` shows first. */
+void tc_missed(tc_context *cx, tc_loc loc, const char *pass, const char *fmt,
+               ...) __attribute__((format(printf, 4, 5)));
+void tc_diags_clear(tc_context *cx);
+
+/* The name among `names` nearest to `got`, for "did you mean"; NULL when none
+ * is near. Near are names that differ by a letter, long ones by a third of
+ * their letters (a swap of neighbours is one), and short ones begin alike; else
+ * a name that goes on as the other one ends: pad and padding. */
+const char *tc_nearest_name(const char *got, const char *const *names,
+                            size_t n);
+
+#endif

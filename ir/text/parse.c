@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Modules: functions and kernels. All headers are read first, bodies are
+ * skipped; then the bodies, so that a call may stand before what it calls.
+ */
+#include "ir/text/parse.h"
+
+#include <string.h>
+
+/* A function whose header was read and whose body is still to come. */
+typedef struct pending {
+    tc_func *f;
+    const tc_token *name; /* in the header */
+    uint32_t at;          /* of `grid` or `{` */
+} pending;
+
+/* ---- Compile-time parameters ---- */
+
+static bool parse_func_param(tc_parser *p, tc_param *param)
+{
+    param->kind = TC_PARAM_FUNC;
+    if (!tc_parser_is(p, TC_TOKEN_LPAREN))
+        return tc_parser_expected(p, "the function's types, as (f32, i32) -> "
+                                     "f32");
+    if (!tc_parse_types(p, &param->nins, &param->ins) ||
+        !tc_parser_expect(p, TC_TOKEN_ARROW) ||
+        !tc_parse_types(p, &param->nouts, &param->outs))
+        return false;
+    if (!tc_parser_accept(p, TC_TOKEN_ASSIGN))
+        return true;
+    param->symbol = tc_parser_text(p, tc_parser_peek(p, 0));
+    return tc_parser_expect(p, TC_TOKEN_FUNC);
+}
+
+static bool parse_type_param(tc_parser *p, tc_param *param)
+{
+    param->kind = TC_PARAM_TYPE;
+    return !tc_parser_accept(p, TC_TOKEN_ASSIGN) ||
+           tc_parse_a_type(p, &param->type);
+}
+
+static bool parse_int_param(tc_parser *p, tc_param *param)
+{
+    param->kind = TC_PARAM_INT;
+    return !tc_parser_accept(p, TC_TOKEN_ASSIGN) ||
+           tc_parse_size(p, &param->dim);
+}
+
+static bool parse_param_kind(tc_parser *p, tc_param *param)
+{
+    if (tc_parser_accept_word(p, "int"))
+        return parse_int_param(p, param);
+    if (tc_parser_accept_word(p, "type"))
+        return parse_type_param(p, param);
+    if (tc_parser_accept_word(p, "func"))
+        return parse_func_param(p, param);
+    return tc_parser_expected(p, "`int`, `type` or `func`");
+}
+
+/* Names that would read as something else. */
+static bool check_param_name(tc_parser *p, const tc_param *param)
+{
+    static const char *const taken[] = {
+        "true",  "false", "inf", "nan", "none",   "x",    "cdiv",
+        "min",   "max",   "rem", "ptr", "tensor", "tile", "block_ptr",
+        "block", "call",  "not", "and", "or"};
+    bool is_taken =
+        tc_kind_parse(param->name, strlen(param->name)) != TC_KIND_COUNT;
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        is_taken |= strcmp(param->name, taken[i]) == 0;
+    if (is_taken)
+        return tc_error(p->cx, param->loc,
+                        "`%s` has a meaning of its own, expected another name",
+                        param->name);
+    return strchr(param->name, 'x') == NULL || tc_parser_is_word(p, "func") ||
+           tc_error(p->cx, param->loc,
+                    "`%s` holds a lower-case x, which stands between the "
+                    "sides of a tile: expected another name",
+                    param->name);
+}
+
+static bool parse_param(tc_parser *p, tc_param *param)
+{
+    const tc_token *t = tc_parser_peek(p, 0);
+    param->loc = tc_parser_loc(p);
+    param->name = tc_parser_text(p, t);
+    if (!tc_parser_expect(p, TC_TOKEN_NAME) ||
+        !tc_parser_expect(p, TC_TOKEN_COLON) || !check_param_name(p, param))
+        return false;
+    const tc_param *first = tc_parser_param(p, t);
+    if (!first)
+        return parse_param_kind(p, param);
+    tc_error(p->cx, param->loc, "parameter `%s` is there twice", param->name);
+    tc_note(p->cx, first->loc, "the first is here");
+    return false;
+}
+
+static bool parse_params(tc_parser *p, tc_func *f)
+{
+    enum { MOST = 256 };
+    if (!tc_parser_accept(p, TC_TOKEN_LBRACKET) ||
+        tc_parser_accept(p, TC_TOKEN_RBRACKET))
+        return true;
+    unsigned room = 8;
+    f->params = tc_arena_array(p->arena, tc_param, room);
+    do {
+        tc_param param = {0};
+        if (f->nparams == MOST)
+            return tc_error(p->cx, tc_parser_loc(p), "more than %d parameters",
+                            MOST);
+        /* Counted when complete: a default names earlier ones only. */
+        if (!parse_param(p, &param))
+            return false;
+        if (f->nparams == room) {
+            tc_param *more = tc_arena_array(p->arena, tc_param, room *= 2);
+            memcpy(more, f->params, f->nparams * sizeof *more);
+            f->params = more;
+        }
+        f->params[f->nparams++] = param;
+    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    return tc_parser_expect(p, TC_TOKEN_RBRACKET);
+}
+
+/* ---- Headers ---- */
+
+static bool parse_arg(tc_parser *p, tc_func *f)
+{
+    const tc_token *name = tc_parser_peek(p, 0);
+    const tc_type *type;
+    if (!tc_parser_expect(p, TC_TOKEN_VALUE) ||
+        !tc_parser_expect(p, TC_TOKEN_COLON) || !tc_parse_a_type(p, &type))
+        return false;
+    if (f->body->nargs == TC_MAX_ARGS)
+        return tc_error(p->cx, tc_parser_loc(p), "more than %d arguments",
+                        TC_MAX_ARGS);
+    unsigned errors = p->cx->nerrors;
+    tc_loc loc = tc_parser_loc_of(p, name);
+    const char *hint = tc_scope_hint(p, name);
+    tc_value *v = tc_region_add_arg(f->body, type, hint, loc);
+    if (f->is_kernel)
+        tc_region_add_arg(f->grid, type, hint, loc);
+    tc_scope_define(p, name, v);
+    return p->cx->nerrors == errors; /* a name twice */
+}
+
+static bool parse_args(tc_parser *p, tc_func *f)
+{
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    if (tc_parser_accept(p, TC_TOKEN_RPAREN))
+        return true;
+    do {
+        if (!parse_arg(p, f))
+            return false;
+    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    return tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
+/* aligned(0, 2): tensors by the number of their parameter. */
+static bool parse_tensors(tc_parser *p, const tc_func *f, const char *word,
+                          uint64_t *which)
+{
+    const tc_dim *d;
+    if (!tc_parser_accept_word(p, word))
+        return true;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    do {
+        tc_loc loc = tc_parser_loc(p);
+        if (!tc_parse_size(p, &d))
+            return false;
+        int64_t i = tc_dim_value(d);
+        if (i < 0 || i >= 64 || i >= f->body->nargs ||
+            f->body->args[i]->type->kind != TC_TENSOR)
+            return tc_error(p->cx, loc,
+                            "%s: expected the number of a tensor parameter",
+                            word);
+        *which |= (uint64_t)1 << i;
+    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    return tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
+/* aligned(0, 1) ragged(2) */
+static bool parse_alignment(tc_parser *p, tc_func *f)
+{
+    if (!parse_tensors(p, f, "aligned", &f->aligned) ||
+        !parse_tensors(p, f, "ragged", &f->ragged))
+        return false;
+    f->aligned |= f->ragged;
+    return true;
+}
+
+static bool parse_multiple(tc_parser *p, tc_func *f)
+{
+    int64_t n[3];
+    tc_loc loc = tc_parser_loc(p);
+    for (unsigned i = 0; i < 3; i++) {
+        const tc_dim *d;
+        if ((i && !tc_parser_expect(p, TC_TOKEN_COMMA)) ||
+            !tc_parse_size(p, &d))
+            return false;
+        n[i] = tc_dim_value(d);
+    }
+    if (n[0] < 0 || n[0] >= f->body->nargs ||
+        f->body->args[n[0]]->type->kind != TC_TENSOR || n[1] < 0 ||
+        n[1] >= f->body->args[n[0]]->type->rank || n[2] < 1 || n[2] > 1 << 16)
+        return tc_error(p->cx, loc,
+                        "multiples: expected the number of a tensor parameter, "
+                        "of a dim of it, and what its size is a multiple of");
+    if (f->nmultiples == TC_MAX_MULTIPLES)
+        return tc_error(p->cx, loc, "multiples: more than %d",
+                        TC_MAX_MULTIPLES);
+    f->multiples[f->nmultiples++] =
+        (tc_multiple){(unsigned)n[0], (unsigned)n[1], (unsigned)n[2]};
+    return true;
+}
+
+/* multiples(1, 2, 16): parameter, dim, what its size is a multiple of. */
+static bool parse_multiples(tc_parser *p, tc_func *f)
+{
+    if (!tc_parser_accept_word(p, "multiples"))
+        return true;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    do {
+        if (!parse_multiple(p, f))
+            return false;
+    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    return tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
+/* warps(4) shared(16384) of a kernel at machine level. */
+static bool parse_resource(tc_parser *p, const char *word, unsigned most,
+                           unsigned *value)
+{
+    const tc_dim *d;
+    if (!tc_parser_is_word(p, word))
+        return true;
+    p->at++;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    tc_loc loc = tc_parser_loc(p);
+    if (!tc_parse_size(p, &d) || !tc_parser_expect(p, TC_TOKEN_RPAREN))
+        return false;
+    if (tc_dim_value(d) < 1 || tc_dim_value(d) > most)
+        return tc_error(p->cx, loc, "%s: expected 1 to %u", word, most);
+    *value = (unsigned)tc_dim_value(d);
+    return true;
+}
+
+/* tiles(static) */
+static bool parse_tiles(tc_parser *p, tc_func *f)
+{
+    if (!tc_parser_accept_word(p, "tiles"))
+        return true;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    f->tiles = tc_tiles_parse(tc_parser_text(p, tc_parser_peek(p, 0)));
+    if (f->tiles == TC_TILES_ANY)
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "tiles: expected none, static or dynamic");
+    p->at++;
+    return tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
+/* func @f[...](...) -> type, up to the body. */
+static bool parse_signature(tc_parser *p, tc_func *f)
+{
+    if (!parse_params(p, f) || !parse_args(p, f))
+        return false;
+    if (f->is_kernel)
+        return parse_alignment(p, f) && parse_multiples(p, f) &&
+               parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
+               parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
+               parse_resource(p, "ptxas", 3, &f->ptxas_level) &&
+               parse_tiles(p, f) &&
+               (tc_parser_is_word(p, "grid") ||
+                tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));
+    if (!f->is_plan && tc_parser_accept(p, TC_TOKEN_ARROW) &&
+        !tc_parse_types(p, &f->nresults, &f->results))
+        return false;
+    return tc_parser_is(p, TC_TOKEN_LBRACE) ||
+           tc_parser_expected(p, f->nresults || f->is_plan ? "`{`"
+                                                           : "`->` or `{`");
+}
+
+/* Over what is left of a function whose header could not be read. */
+static void skip_function(tc_parser *p)
+{
+    uint32_t start = p->at;
+    while (!tc_parser_is(p, TC_TOKEN_END) && !tc_parser_at_top(p) &&
+           !tc_parser_is(p, TC_TOKEN_LBRACE))
+        p->at++;
+    while (tc_parser_is(p, TC_TOKEN_LBRACE)) /* grid and body */
+        tc_parser_skip_nested(p);
+    /* What is no function at all: a token at a time would be an error each. */
+    while (p->at == start && !tc_parser_is(p, TC_TOKEN_END) &&
+           !tc_parser_at_top(p))
+        p->at++;
+}
+
+/* Skips `grid (...)`, `grid {...}` and the body; what stands in between is an
+ * error of parse_body's. */
+static void skip_bodies(tc_parser *p)
+{
+    if (tc_parser_accept_word(p, "grid") &&
+        (tc_parser_is(p, TC_TOKEN_LPAREN) || tc_parser_is(p, TC_TOKEN_LBRACE)))
+        tc_parser_skip_nested(p);
+    if (tc_parser_is(p, TC_TOKEN_LBRACE))
+        tc_parser_skip_nested(p);
+    else if (!tc_parser_at_top(p))
+        skip_function(p);
+}
+
+static tc_func *parse_header(tc_parser *p)
+{
+    bool is_kernel = tc_parser_is_word(p, "kernel");
+    bool is_plan = tc_parser_is_word(p, "plan");
+    tc_loc loc = tc_parser_loc_of(p, tc_parser_peek(p, 1));
+    const char *name = tc_parser_text(p, tc_parser_peek(p, 1));
+    p->at += 2;
+    tc_func *f = p->f = tc_func_new(p->m, name, is_kernel, loc);
+    f->is_plan = is_plan;
+    const tc_func *other = tc_map_get(&p->funcs, name);
+    p->scope = (tc_scope){.names.arena = p->arena};
+    if (!parse_signature(p, f)) {
+        if (!other)
+            tc_map_set(&p->funcs, name, (void *)&tc_broken_func);
+        return NULL;
+    }
+    if (other) {
+        tc_error(p->cx, loc, "@%s is defined already", name);
+        if (other != &tc_broken_func)
+            tc_note(p->cx, other->loc, "@%s is defined here", name);
+        skip_bodies(p);
+        return NULL;
+    }
+    tc_map_set(&p->funcs, name, f);
+    tc_func_append(p->m, f);
+    return f;
+}
+
+/* ---- Bodies ---- */
+
+/* Binds the names of the arguments, behind the function's name in the header,
+ * to those of a region. */
+static void begin_scope(tc_parser *p, const tc_token *first, tc_region *r)
+{
+    p->scope = (tc_scope){.names.arena = p->arena};
+    for (unsigned i = 0; i < r->nargs; i++) {
+        /* Types hold no value names, so the next one is the next argument. */
+        while (first->kind != TC_TOKEN_VALUE)
+            first++;
+        tc_scope_define(p, first++, r->args[i]);
+    }
+}
+
+/* grid(a, b, c) */
+static bool parse_grid_list(tc_parser *p)
+{
+    tc_operands list = {0};
+    tc_loc loc = tc_parser_loc(p);
+    p->at++;
+    if (!tc_parse_exprs(p, &list) || !tc_parser_expect(p, TC_TOKEN_RPAREN))
+        return false;
+    tc_value **in = tc_arena_array(p->arena, tc_value *, list.n);
+    const tc_type *i32 = tc_type_scalar(p->cx, TC_I32);
+    bool ok = true;
+    for (unsigned i = 0; i < list.n; i++) {
+        in[i] = tc_fit_value(p, &list.all[i], i32);
+        ok &= in[i] != NULL;
+    }
+    p->b.loc = loc;
+    if (ok)
+        tc_build_yield(&p->b, list.n, in);
+    return true;
+}
+
+static bool parse_grid(tc_parser *p, tc_func *f)
+{
+    const tc_type *i32 = tc_type_scalar(p->cx, TC_I32);
+    const tc_type *axes[] = {i32, i32, i32};
+    p->at++;
+    if (tc_parser_is(p, TC_TOKEN_LBRACE))
+        return tc_parse_region(p, f->grid, TC_OPCODE_COUNT, 3, axes);
+    if (!tc_parser_is(p, TC_TOKEN_LPAREN))
+        return tc_parser_expected(p, "`(` or `{`");
+    p->b = tc_builder_at_end(f->grid, tc_parser_loc(p));
+    return parse_grid_list(p);
+}
+
+/* Of what a kernel's header holds before its grid. */
+static bool is_too_late(tc_parser *p)
+{
+    static const char *const words[] = {
+        "aligned", "ragged", "multiples", "warps", "shared", "ptxas", "tiles"};
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
+        if (tc_parser_is_word(p, words[i]))
+            return !tc_error(p->cx, tc_parser_loc(p),
+                             "expected `{`, found `%s`, which stands before "
+                             "`grid`",
+                             words[i]);
+    return false;
+}
+
+static void parse_body(tc_parser *p, const pending *header)
+{
+    tc_func *f = p->f = header->f;
+    p->at = header->at;
+    if (f->is_kernel) {
+        begin_scope(p, header->name, f->grid);
+        if (!parse_grid(p, f)) {
+            /* The body can still be read for its own errors. */
+            p->at = header->at + 1;
+            tc_parser_skip_nested(p);
+        }
+    }
+    if (f->is_kernel && is_too_late(p))
+        return;
+    begin_scope(p, header->name, f->body);
+    tc_opcode implicit = f->nresults ? TC_OPCODE_COUNT : TC_RETURN;
+    if (!tc_parse_region(p, f->body, implicit, f->nresults, f->results))
+        return; /* reported; the next body has a place of its own */
+}
+
+/* ---- The module ---- */
+
+static bool unknown_top(tc_parser *p)
+{
+    static const char *const words[] = {"func", "kernel", "plan"};
+    enum { NWORDS = sizeof words / sizeof *words };
+    const tc_token *t = tc_parser_peek(p, 0);
+    if (t->kind != TC_TOKEN_NAME)
+        return tc_parser_expected(p, "`func`, `kernel` or `plan`");
+    const char *text = tc_parser_text(p, t);
+    for (int i = 0; i < NWORDS; i++)
+        if (strcmp(text, words[i]) == 0) {
+            p->at++;
+            return tc_parser_expected(p, "a function name, as `@name`");
+        }
+    return tc_error(p->cx, tc_parser_loc(p),
+                    "expected `func`, `kernel` or `plan`, found `%s`%s", text,
+                    tc_did_you_mean(p, text, NWORDS, words));
+}
+
+static pending *parse_headers(tc_parser *p, unsigned *n)
+{
+    unsigned room = 16;
+    pending *all = tc_arena_array(p->arena, pending, room);
+    *n = 0;
+    while (!tc_parser_is(p, TC_TOKEN_END) && p->cx->nerrors < TC_MAX_ERRORS) {
+        if (!tc_parser_at_top(p)) {
+            unknown_top(p);
+            skip_function(p);
+            continue;
+        }
+        const tc_token *name = tc_parser_peek(p, 1);
+        tc_func *f = parse_header(p);
+        if (!f) {
+            skip_function(p);
+            continue;
+        }
+        if (*n == room) {
+            pending *more = tc_arena_array(p->arena, pending, room *= 2);
+            memcpy(more, all, *n * sizeof *more);
+            all = more;
+        }
+        all[(*n)++] = (pending){f, name, p->at};
+        skip_bodies(p);
+    }
+    return all;
+}
+
+static void parse_bodies(tc_parser *p, const pending *all, unsigned n)
+{
+    for (unsigned i = 0; i < n && p->cx->nerrors < TC_MAX_ERRORS; i++)
+        parse_body(p, &all[i]);
+}
+
+bool tc_parse(tc_module *m, uint32_t source)
+{
+    tc_context *cx = m->cx;
+    const tc_source *s = &cx->sources[source - 1];
+    unsigned errors = cx->nerrors, n;
+    tc_parser *p = tc_arena_new(&m->arena, tc_parser);
+    *p = (tc_parser){
+        .cx = cx, .m = m, .arena = &m->arena, .funcs.arena = &m->arena};
+    tc_each_func (f, m)
+        tc_map_set(&p->funcs, f->name, f);
+    p->tokens = tc_lex(cx, p->arena, source, s->text, s->len, (tc_loc){0});
+    const pending *all = parse_headers(p, &n);
+    parse_bodies(p, all, n);
+    return cx->nerrors == errors;
+}

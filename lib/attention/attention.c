@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention for callers who have tensors and no interest in kernels: chooses
+ * the kernels, turns mod expressions into functions, and keeps the values that
+ * the expressions give.
+ *
+ * Forward is one kernel, or with lists of blocks a plan; backward a plan. Each
+ * is a compile of its own, from the same mods.
+ */
+#include "lib/attention/attention.h"
+
+#include "lib/attention/mask_rows.h"
+#include "lib/gpu/gpu.h"
+#include "lib/program/link.h"
+#include "passes/sync/shared_memory.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
+{
+    if (t->ndim != 4)
+        return tc_job_error(job, TILEC_INPUT,
+                            "argument %s: rank is %d, expected 4 (batch, "
+                            "heads, length, dim)",
+                            name, t->ndim);
+    if (!t->shape)
+        return tc_job_error(job, TILEC_USAGE, "argument %s: shape is NULL",
+                            name);
+    for (int i = 0; i < 3; i++)
+        if (t->shape[i] < 0 || t->shape[i] > TC_MAX_SIZE)
+            return tc_job_error(job, TILEC_INPUT,
+                                "argument %s: dim %d is %lld, expected 0 to %d",
+                                name, i, (long long)t->shape[i], TC_MAX_SIZE);
+    if (t->shape[3] < 1 || t->shape[3] > 1024)
+        return tc_job_error(job, TILEC_INPUT,
+                            "argument %s: dim 3 is %lld, expected 1 to 1024",
+                            name, (long long)t->shape[3]);
+    return true;
+}
+
+/* k and v are of q's type, or 8 bits of either kind. */
+static bool check_type(tc_job *job, const char *name, const DLTensor *t,
+                       const DLTensor *q)
+{
+    tc_kind kind = tc_kind_from_dl(t->dtype);
+    if (tc_kind_is_f8(kind) || kind == tc_kind_from_dl(q->dtype))
+        return true;
+    return tc_job_error(job, TILEC_INPUT,
+                        "argument %s: data type is %s, expected %s (as q), "
+                        "f8e4m3 or f8e5m2",
+                        name, tc_dtype_name(t->dtype).text,
+                        tc_dtype_name(q->dtype).text);
+}
+
+static void keep_values(tilec_attention *a, const tc_mod *m)
+{
+    for (unsigned i = 0; i < m->func.nvalues; i++) {
+        const tc_mod_value *v = &m->func.values[i];
+        a->values[a->nvalues++] = v->number.is_float
+                                      ? tilec_float(v->name, v->number.f)
+                                      : tilec_int(v->name, v->number.i);
+    }
+}
+
+static tilec_attention *make_plan(tc_attention_job *p)
+{
+    const tilec_attention_options *o = &p->r->options;
+    tilec_attention *a = tc_arena_new(p->arena, tilec_attention);
+    a->has_max = o->max != 0;
+    a->scale = o->scale;
+    if (o->scale == 0.0 || isnan(o->scale))
+        a->scale = 1.0 / sqrt((double)p->r->q->shape[3]);
+    a->values = tc_arena_array(p->arena, tilec_argument,
+                               p->mods.all[0].func.nvalues +
+                                   p->mods.all[1].func.nvalues);
+    keep_values(a, &p->mods.all[0]);
+    keep_values(a, &p->mods.all[1]);
+    return a;
+}
+
+static bool read_mods(tc_attention_job *p)
+{
+    const tilec_attention_options *o = &p->r->options;
+    tc_mods_texts texts = {
+        .texts = {[TC_MOD_MASK] = o->mask, [TC_MOD_SCORE] = o->score},
+        .sources = o->sources,
+        .nsources = o->nsources,
+        .read_source = o->read_source,
+        .user = o->user};
+    return tc_mods_add(p->job, &texts, &p->mods);
+}
+
+static void add_functions(const tilec_binding *list, size_t n,
+                          const char **names, unsigned *nnames)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].value[0] == '@')
+            names[(*nnames)++] = list[i].value + 1;
+}
+
+/* Functions that bindings name: descale_k=@per_head. */
+static const char **bound_functions(const tc_attention_job *p, unsigned *n)
+{
+    const tilec_attention_options *o = &p->r->options;
+    const tc_attention_factors *f = &p->factors;
+    const char **names =
+        tc_arena_array(p->arena, const char *, o->nbindings + f->n);
+    *n = 0;
+    add_functions(o->bindings, o->nbindings, names, n);
+    add_functions(f->bindings, f->n, names, n);
+    return names;
+}
+
+/* A plan with what it launches. */
+static bool parse_program(tc_attention_job *p, const char *name)
+{
+    tilec_source embedded = tilec_text(name, NULL, 0);
+    tc_source program;
+    unsigned n, nnames;
+    const char **names = bound_functions(p, &nnames);
+    if (!tc_job_source(p->job, &embedded, &program))
+        return false;
+    tc_source *linked = tc_link(p->arena, &program, 1, names, nnames, &n);
+    return tc_job_parse(p->job, linked, n) && tc_job_parse(p->job, &program, 1);
+}
+
+static bool is_float(tc_job *job, const DLTensor *q)
+{
+    tc_kind kind = tc_kind_from_dl(q->dtype);
+    if (tc_kind_is_f8(kind) || kind == TC_F16 || kind == TC_BF16 ||
+        kind == TC_F32)
+        return true;
+    return tc_job_error(job, TILEC_INPUT,
+                        "argument q: data type is %s, expected f32, f16, bf16, "
+                        "f8e4m3 or f8e5m2",
+                        tc_dtype_name(q->dtype).text);
+}
+
+static bool check_tensors(tc_job *job, const tc_attention_request *r)
+{
+    return check_tensor(job, "q", r->q) && check_tensor(job, "k", r->k) &&
+           check_tensor(job, "v", r->v) && is_float(job, r->q) &&
+           check_type(job, "k", r->k, r->q) && check_type(job, "v", r->v, r->q);
+}
+
+/* Before the kernels are in its module. */
+static tc_attention_lists find_lists(const tc_attention_job *p)
+{
+    const tc_attention_request *r = p->r;
+    return tc_attention_find_lists(p->job, &r->options, r->direction, r->q,
+                                   r->k, &p->mods.all[TC_MOD_MASK]);
+}
+
+static bool build_forward(tc_attention_job *p, tc_attention_request *r)
+{
+    p->rows_are_safe = tc_mask_sure_key(p->job, &p->mods.all[TC_MOD_MASK],
+                                        r->q->shape[2], r->k->shape[2]) != NULL;
+    p->lists = find_lists(p);
+    p->copies_values = tc_attention_copies_values(p);
+    bool is_plan = p->lists.of_queries || p->copies_values;
+    if (!parse_program(p, is_plan ? "attention" : "attention_fwd"))
+        return false;
+    r->plan = make_plan(p);
+    return tc_attention_finish_forward(p);
+}
+
+static bool build_backward(tc_attention_job *p, tilec_attention_options *o)
+{
+    if (tc_attention_prefers_pair(p))
+        o->deterministic = 1;
+    p->lists = find_lists(p);
+    return parse_program(p, "attention") && tc_attention_finish_backward(p);
+}
+
+static bool build(tc_job *job)
+{
+    tc_attention_request *r = job->request;
+    tilec_attention_options *o = &r->options;
+    tc_attention_job p = {.job = job, .arena = &job->cx->arena, .r = r};
+    bool forward = r->direction == TC_FORWARD;
+    p.target =
+        tc_target_find(job->owner, o->target ? o->target : job->owner->target);
+    if (!check_tensors(job, r) ||
+        (forward &&
+         !tc_attention_find_factors(job, o, r->q, r->k, r->v, &p.factors)) ||
+        !tc_attention_read_options(job, o, r->direction, &p.tuning) ||
+        !read_mods(&p))
+        return false;
+    if (r->smaller[r->direction])
+        tc_missed(job->cx, (tc_loc){0}, "attention",
+                  "tiles smaller than configured: those take too much shared "
+                  "memory, or lose speed in the assembler");
+    return forward ? build_forward(&p, r) : build_backward(&p, o);
+}
+
+/* ---- The call ---- */
+
+static bool is_wrong_list(const tilec_binding *list, size_t n)
+{
+    for (size_t i = 0; list && i < n; i++)
+        if (!list[i].name || !list[i].value)
+            return true;
+    return n && !list;
+}
+
+static const char *wrong(const tc_attention_request *r, bool options_ok)
+{
+    const tilec_attention_options *o = &r->options;
+    if (!r->q || !r->k || !r->v)
+        return "tilec_attention_plan: q, k or v is NULL";
+    if (!options_ok)
+        return "tilec_attention_plan: options have a wrong size: use "
+               "TILEC_INIT";
+    if (o->nsources && !o->sources)
+        return "tilec_attention_plan: sources is NULL";
+    if (!tc_sources_fit(o->sources, o->nsources))
+        return "tilec_attention_plan: a source has a wrong size: use "
+               "tilec_text";
+    if (is_wrong_list(o->bindings, o->nbindings) ||
+        is_wrong_list(o->backward_bindings, o->nbackward_bindings))
+        return "tilec_attention_plan: a binding has no name or no value";
+    if (is_wrong_list(o->kernel_options, o->nkernel_options))
+        return "tilec_attention_plan: a kernel option has no name or no value";
+    if ((unsigned)o->enforce >= TC_ENFORCE_COUNT ||
+        (unsigned)o->tiles >= TC_TILES_COUNT)
+        return "tilec_attention_plan: enforce is none of tilec_enforce, or "
+               "tiles none of tilec_tiles";
+    if (o->stages > 16 || o->ptxas_level > 3)
+        return "tilec_attention_plan: expected at most 16 stages, a "
+               "ptxas_level of at most 3";
+    if (!o->backward && (o->deterministic || o->captured_gradients))
+        return "tilec_attention_plan: deterministic and captured_gradients are "
+               "of backward, which is not asked for";
+    return NULL;
+}
+
+static tilec_status compile(tilec_context *cx, tc_attention_request *r,
+                            tc_direction direction, tilec_kernel **out)
+{
+    r->direction = direction;
+    tc_job job = {.owner = cx,
+                  .build = build,
+                  .request = r,
+                  .is_nested = direction == TC_BACKWARD};
+    return tc_job_run(&job, out);
+}
+
+/* How often smaller tiles may help: often where they take more shared memory
+ * than there is; at times where an assembler refuses to make fast code. */
+static unsigned smallest(const tilec_context *cx)
+{
+    for (const tilec_diagnostic *d = tilec_diagnostics(cx); d; d = d->next) {
+        if (d->severity != TILEC_ERROR)
+            continue;
+        if (strstr(d->message, TC_TOO_MUCH_SHARED))
+            return 8;
+        if (tc_loss_find(d->message))
+            return 2;
+    }
+    return 0;
+}
+
+static tilec_status compile_all(tilec_context *cx, tc_attention_request *r,
+                                tilec_kernel **forward, tilec_kernel **backward)
+{
+    *forward = *backward = NULL;
+    tilec_status s = compile(cx, r, TC_FORWARD, forward);
+    if (s == TILEC_OK && r->options.backward)
+        s = compile(cx, r, TC_BACKWARD, backward);
+    if (s != TILEC_OK)
+        tilec_kernel_free(*forward);
+    return s;
+}
+
+tilec_status tilec_attention_plan(tilec_context *cx, const DLTensor *q,
+                                  const DLTensor *k, const DLTensor *v,
+                                  const tilec_attention_options *options,
+                                  tilec_attention **out)
+{
+    if (!out)
+        return TILEC_USAGE;
+    *out = NULL;
+    if (!cx)
+        return TILEC_USAGE;
+    tc_attention_request r = {.q = q, .k = k, .v = v};
+    bool ok = tc_options_read(&r.options, sizeof r.options, options);
+    const char *why = wrong(&r, ok);
+    tilec_kernel *forward, *backward;
+    if (why)
+        return tc_job_refuse(cx, why, &forward);
+    tilec_status s = compile_all(cx, &r, &forward, &backward);
+    /* Wide heads, or what a mod computes, may need what a tile takes. */
+    while (s != TILEC_OK && r.smaller[r.direction] < smallest(cx)) {
+        r.smaller[r.direction]++;
+        s = compile_all(cx, &r, &forward, &backward);
+    }
+    if (s != TILEC_OK)
+        return s;
+    r.plan->forward = forward;
+    r.plan->backward = backward;
+    *out = r.plan;
+    return TILEC_OK;
+}
+
+void tilec_attention_free(tilec_attention *a)
+{
+    if (!a)
+        return;
+    tilec_kernel_free(a->backward);
+    tilec_kernel_free(a->forward);
+}
+
+const tilec_kernel *tilec_attention_kernel(const tilec_attention *a)
+{
+    return a ? a->forward : NULL;
+}
+
+const tilec_kernel *tilec_attention_backward_kernel(const tilec_attention *a)
+{
+    return a ? a->backward : NULL;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What attention's two compiles are given. A parameter is bound by the first of
+ * these that says something of it: the caller's bindings, FlexAttention's
+ * kernel_options, the tuned configurations, what follows from tensors and mods.
+ */
+#include "lib/attention/attention.h"
+
+#include "lib/gpu/cuda.h"
+#include "lib/program/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Bindings ---- */
+
+/* Bindings as they are found; what is there already stays. */
+struct bindings {
+    tilec_binding *all;
+    size_t n;
+};
+
+static bool is_bound(const struct bindings *b, const char *name)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (strcmp(b->all[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void bind(struct bindings *b, const char *name, const char *value)
+{
+    if (!is_bound(b, name))
+        b->all[b->n++] = (tilec_binding){name, value};
+}
+
+static void bind_all(struct bindings *b, const tilec_binding *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        bind(b, list[i].name, list[i].value);
+}
+
+/* Twice the same is for `specialize` to refuse. */
+static void copy_all(struct bindings *b, const tilec_binding *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        b->all[b->n++] = list[i];
+}
+
+static struct bindings new_bindings(const tc_attention_job *p)
+{
+    const tilec_attention_options *o = &p->r->options;
+    enum { BESIDES = 2 * TC_CONFIG_BINDINGS + TC_ATTENTION_BINDINGS + 24 };
+    size_t room = o->nbindings + o->nbackward_bindings + BESIDES;
+    return (struct bindings){tc_arena_array(p->arena, tilec_binding, room), 0};
+}
+
+static void bind_mods(const tc_attention_job *p, struct bindings *b)
+{
+    static const char *const names[] = {
+        [TC_MOD_MASK] = "mask_mod", [TC_MOD_SCORE] = "score_mod"};
+    for (int i = 0; i < 2; i++)
+        if (p->mods.all[i].wanted)
+            copy_all(b, &(tilec_binding){names[i], p->mods.all[i].binding}, 1);
+}
+
+/* What a plan has to know of lists; `sides`: the names of theirs. */
+static void bind_lists(const tc_attention_job *p, struct bindings *b,
+                       const char *const sides[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (p->tuning.list_sides[i])
+            bind(b, sides[i], p->tuning.list_sides[i]);
+    bind(b, "BATCHES", p->lists.by_batch ? "1" : "0");
+    bind(b, "HEADS", p->lists.by_head ? "1" : "0");
+}
+
+/* Of queries of 8 bits: the weights meet v in that type with more digits,
+ * scaled into its range; 16 bits for o, unless gradients are computed from it.
+ */
+static void bind_narrow(const tc_attention_job *p, struct bindings *b)
+{
+    if (!tc_kind_is_f8(tc_kind_from_dl(p->r->q->dtype)))
+        return;
+    bind(b, "TP", "f8e4m3");
+    bind(b, "PBITS", "8");
+    if (!p->r->options.backward)
+        bind(b, "TO", "bf16");
+}
+
+/* What both directions say alike. */
+static tilec_compile_options options_of(const tc_attention_job *p,
+                                        const struct bindings *b)
+{
+    const tc_attention_request *r = p->r;
+    const tilec_attention_options *o = &r->options;
+    const tilec_argument examples[] = {tilec_tensor("q", r->q),
+                                       tilec_tensor("k", r->k),
+                                       tilec_tensor("v", r->v)};
+    return (tilec_compile_options){
+        .target = o->target,
+        .bindings = b->all,
+        .nbindings = b->n,
+        .examples = tc_arena_copy(p->arena, examples, sizeof examples),
+        .nexamples = 3,
+        .warps = p->tuning.warps,
+        .stages = p->tuning.stages,
+        .no_load = o->no_load,
+        .no_cache = o->no_cache,
+        .float32_precision = p->tuning.precision,
+        .enforce = o->enforce,
+    };
+}
+
+/* ---- Forward ---- */
+
+/* Rows of a query tile: 64 keep a core's registers and first cache busy; few
+ * queries (decoding) take no more rows than they are. */
+static const char *query_rows(int64_t length)
+{
+    return length <= 16 ? "16" : length <= 32 ? "32" : "64";
+}
+
+static void find_forward_config(const tc_attention_job *p, tc_config *config)
+{
+    int64_t queries = p->r->q->shape[2];
+    bool is_gpu = p->target && tc_target_is_gpu(p->target);
+    *config = (tc_config){0};
+    if (p->target && (is_gpu || queries > 32))
+        tc_attention_config(p, "attention_fwd", config);
+    if (config->nbindings == 0 && p->target && !is_gpu)
+        config->bindings[config->nbindings++] =
+            (tilec_binding){"BM", query_rows(queries)};
+}
+
+/* *config: empty afterwards if its warps are not for these tiles. */
+static void bind_forward(const tc_attention_job *p, struct bindings *b,
+                         tc_config *config)
+{
+    static const char *const sides[] = {"LQ", "LK"};
+    const tilec_attention_options *o = &p->r->options;
+    copy_all(b, o->bindings, o->nbindings);
+    bind_all(b, p->factors.bindings, p->factors.n);
+    bind_all(b, p->tuning.bindings, p->tuning.nbindings);
+    /* Lists, and factors of blocks, are of blocks that begin at multiples of
+     * their rows. */
+    if (config->front && !p->lists.of_queries && !is_bound(b, "SQ"))
+        bind(b, "FRONT", "64");
+    bind_all(b, config->bindings, config->nbindings);
+    if (p->factors.n) { /* the kernel's own */
+        bind(b, "BM", "64");
+        bind(b, "BN", "64");
+    }
+    if (!tc_config_suits(config, b->all, b->n))
+        *config = (tc_config){0};
+    tc_attention_fit_sides(p->arena, b->all, b->n);
+    bind(b, "MAX", o->max ? "1" : "0");
+    bind(b, "SAFE", p->rows_are_safe ? "1" : "0");
+    bind_narrow(p, b);
+    if (p->lists.of_queries)
+        bind_lists(p, b, sides);
+    bind_mods(p, b);
+}
+
+static unsigned first_of(unsigned a, unsigned b, unsigned c)
+{
+    return a ? a : b ? b : c;
+}
+
+/* The options of the forward kernel within its plan are of no other kernel. */
+static void keep_for_forward(tc_attention_job *p, tilec_compile_options *c)
+{
+    tc_plan_tuning *t = tc_arena_new(p->arena, tc_plan_tuning);
+    *t = (tc_plan_tuning){.kernel = c->kernel,
+                          .warps = c->warps,
+                          .stages = c->stages,
+                          .ptxas_level = c->ptxas_level,
+                          .tiles = c->tiles};
+    p->job->tunings = t;
+    p->job->ntunings = 1;
+    c->kernel = p->lists.of_queries ? "attention_forward" : "copied_attention";
+    c->warps = c->stages = c->ptxas_level = 0;
+    c->tiles = TILEC_TILES_ANY;
+}
+
+bool tc_attention_finish_forward(tc_attention_job *p)
+{
+    const tilec_attention_options *o = &p->r->options;
+    tc_config config;
+    struct bindings b = new_bindings(p);
+    find_forward_config(p, &config);
+    bind_forward(p, &b, &config);
+    tilec_compile_options c = options_of(p, &b);
+    c.kernel = "attention_fwd";
+    c.warps = first_of(o->warps, c.warps, config.warps);
+    c.stages = first_of(o->stages, c.stages, config.stages);
+    c.ptxas_level = first_of(o->ptxas_level, config.ptxas_level, 0);
+    c.tiles = o->tiles ? o->tiles : (tilec_tiles)config.tiles;
+    if (p->lists.of_queries || p->copies_values)
+        keep_for_forward(p, &c);
+    return tc_job_finish(p->job, &c);
+}
+
+/* ---- Backward ---- */
+
+/* The kernels that are tuned, and what the plan calls their blocks. */
+static const struct tuned {
+    const char *kernel;
+    bool is_of_pair;
+    const char *rows, *columns;
+} tuned[] = {{"attention_bwd", false, "BM", "BN"},
+             {"attention_bwd_dkv", true, "BM", "BN"},
+             {"attention_bwd_dq", true, "BMQ", "BNQ"}};
+enum { NTUNED = sizeof tuned / sizeof *tuned };
+
+static void use_config(tc_attention_job *p, const struct tuned *t,
+                       struct bindings *b, tc_plan_tuning *tuning)
+{
+    tc_config *c = tc_arena_new(p->arena, tc_config);
+    *tuning = (tc_plan_tuning){.kernel = t->kernel};
+    if (!p->target || !tc_attention_config(p, t->kernel, c))
+        return;
+    for (unsigned i = 0; i < c->nbindings; i++) {
+        if (strcmp(c->bindings[i].name, "BM") == 0)
+            bind(b, t->rows, c->bindings[i].value);
+        if (strcmp(c->bindings[i].name, "BN") == 0)
+            bind(b, t->columns, c->bindings[i].value);
+    }
+    tuning->warps = c->warps;
+    tuning->stages = c->stages;
+    tuning->ptxas_level = c->ptxas_level;
+    tuning->tiles = (tilec_tiles)c->tiles;
+}
+
+static void bind_key_and_query_lists(const tc_attention_job *p,
+                                     struct bindings *b)
+{
+    static const char *const of_keys[] = {"LQ", "LK"}, *const of_queries[] = {
+                                                           "LQQ", "LKQ"};
+    bind(b, "KEY_LISTS", p->lists.of_keys ? "1" : "0");
+    bind(b, "QUERY_LISTS", p->lists.of_queries ? "1" : "0");
+    if (p->lists.of_keys)
+        bind_lists(p, b, of_keys);
+    if (p->lists.of_queries)
+        bind_lists(p, b, of_queries);
+}
+
+/* Of the GPU that q is on, or else the current one; 0: no GPU. */
+static unsigned multiprocessors(const tc_attention_job *p)
+{
+    const DLDevice *at = &p->r->q->device;
+    if (!p->target || !tc_target_is_gpu(p->target))
+        return 0;
+    const tc_cuda *cuda = tc_cuda_get(p->job->owner->cuda_library);
+    if (*cuda->why_not)
+        return 0;
+    int i = at->device_type == kDLCUDA ? at->device_id
+                                       : tc_cuda_current_device(cuda);
+    return i >= 0 && i < cuda->ndevices ? cuda->devices[i].sm_count : 0;
+}
+
+unsigned tc_attention_split_of(const tc_attention_job *p, int64_t block)
+{
+    const int64_t *q = p->r->q->shape, *k = p->r->k->shape;
+    tc_attention_work w = {.batch = k[0],
+                           .heads = k[1],
+                           .group = k[1] > 0 ? q[1] / k[1] : 0,
+                           .queries = q[2],
+                           .keys = k[2],
+                           .block = block,
+                           .is_masked = p->mods.all[TC_MOD_MASK].wanted,
+                           .longest_first = p->target && p->target->tma};
+    if (w.group > 1)
+        w.sms = multiprocessors(p);
+    return tc_attention_split(&w);
+}
+
+/* Once BN is known. */
+static void bind_split(const tc_attention_job *p, struct bindings *b)
+{
+    int64_t block = 64;
+    for (size_t i = 0; i < b->n; i++)
+        if (strcmp(b->all[i].name, "BN") == 0)
+            block = strtoll(b->all[i].value, NULL, 0);
+    unsigned split = tc_attention_split_of(p, block);
+    if (split == 1)
+        return;
+    tc_remark(
+        p->job->cx, (tc_loc){0}, "attention",
+        "%u programs share the query heads of a block of keys: blocks are "
+        "few for %u multiprocessors",
+        split, multiprocessors(p));
+    bind(b, "SPLIT", tc_arena_printf(p->arena, "%u", split));
+}
+
+bool tc_attention_finish_backward(tc_attention_job *p)
+{
+    const tilec_attention_options *o = &p->r->options;
+    struct bindings b = new_bindings(p);
+    tc_plan_tuning *tunings = tc_arena_array(p->arena, tc_plan_tuning, NTUNED);
+    bool in_order = tc_attention_adds_in_order(p);
+    bool pair = o->deterministic && !in_order;
+    copy_all(&b, o->backward_bindings, o->nbackward_bindings);
+    bind_all(&b, p->tuning.bindings, p->tuning.nbindings);
+    for (int i = 0; i < NTUNED; i++)
+        if (tuned[i].is_of_pair == pair)
+            use_config(p, &tuned[i], &b, &tunings[p->job->ntunings++]);
+    p->job->tunings = tunings;
+    bind(&b, "DETERMINISTIC", in_order ? "2" : pair ? "1" : "0");
+    bind(&b, "CAPTURED", o->captured_gradients ? "1" : "0");
+    bind_key_and_query_lists(p, &b);
+    bind_split(p, &b);
+    bind_mods(p, &b);
+    tilec_compile_options c = options_of(p, &b);
+    c.kernel = "attention_backward";
+    return tc_job_finish(p->job, &c);
+}

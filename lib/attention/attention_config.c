@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the tuned configurations say of the kernels of attention: the query that
+ * follows from tensors, mods and options.
+ */
+#include "lib/attention/attention.h"
+
+#include "lib/mods/mod_slope.h"
+#include "lib/mods/mod_window.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool sums_are_exact(const tc_attention_job *p)
+{
+    const tc_attention_tuning *t = &p->tuning;
+    for (size_t i = 0; i < t->nbindings; i++)
+        if (strcmp(t->bindings[i].name, "EXACT") == 0)
+            return strcmp(t->bindings[i].value, "0") != 0;
+    return false;
+}
+
+static const char *score_class(const tc_attention_job *p)
+{
+    const tc_mod *score = &p->mods.all[TC_MOD_SCORE];
+    if (!score->wanted)
+        return "none";
+    return tc_score_class(p->arena, p->job->module, score->func.name);
+}
+
+static const char *mask_class(const tc_attention_job *p)
+{
+    const tc_mod *mask = &p->mods.all[TC_MOD_MASK];
+    if (!mask->wanted)
+        return "none";
+    return tc_mask_class(p->job->module, mask->func.name);
+}
+
+/* What a step of its loop takes (1): keys, or queries where keys stay (0). */
+static int step_of(const char *kernel)
+{
+    return strcmp(kernel, "attention_fwd") == 0 ||
+           strcmp(kernel, "attention_bwd_dq") == 0;
+}
+
+/* The configuration's value for a side, else the kernel's own, put there. */
+static const char **side(tc_config *c, const char *name)
+{
+    unsigned i = 0;
+    while (i < c->nbindings && strcmp(c->bindings[i].name, name) != 0)
+        i++;
+    assert(i < TC_CONFIG_BINDINGS); /* shipped ones have three */
+    if (i == c->nbindings)
+        c->bindings[c->nbindings++] = (tilec_binding){name, "64"};
+    return &c->bindings[i].value;
+}
+
+/* In turn the step, to half of it, and what stays: 128x64, 128x32, 64x32, .. to
+ * 8x8. Warps are meant for the tile that stays. */
+static void make_smaller(tc_arena *a, const char *kernel, tc_config *c,
+                         unsigned times)
+{
+    const char **sides[] = {side(c, "BM"), side(c, "BN")};
+    int step = step_of(kernel);
+    for (unsigned i = 0; i < times; i++) {
+        int which = i % 2 ? !step : step;
+        long n = strtol(*sides[which], NULL, 0);
+        long half = n > 16 ? (n / 2 + 15) / 16 * 16 : 8;
+        *sides[which] = tc_arena_printf(a, "%ld", half);
+        if (which != step)
+            c->warps = c->stages = c->ptxas_level = 0;
+    }
+}
+
+static bool is_for_parts(const tc_config *c)
+{
+    for (unsigned i = 0; i < c->nbindings; i++)
+        if (strcmp(c->bindings[i].name, "BD") == 0)
+            return true;
+    return false;
+}
+
+/* Is it a head wider than any that was tuned? By whole warps' rows one of its
+ * sums takes all the registers of a thread. */
+static int64_t wide(const tc_attention_job *p, const tc_config *c)
+{
+    int64_t d = p->r->q->shape[3], dv = p->r->v->shape[3];
+    int64_t width = d > dv ? d : dv;
+    bool is_gpu = p->target && tc_target_is_gpu(p->target);
+    return is_gpu && width > 256 && !is_for_parts(c) ? width : 0;
+}
+
+/* Smaller tiles, by as many threads as have registers for their sums: by the
+ * warps that 16 rows would take they spill tens of kilobytes, and the assembler
+ * takes 10 seconds for that. */
+static void make_narrower(tc_arena *a, const char *kernel, tc_config *c,
+                          int64_t width, unsigned smaller)
+{
+    make_smaller(a, kernel, c, smaller + (width <= 512 ? 2 : 4));
+    c->warps = width <= 512 ? 8 : 16;
+}
+
+bool tc_attention_config(const tc_attention_job *p, const char *kernel,
+                         tc_config *config)
+{
+    const tc_attention_request *r = p->r;
+    tc_dtype_text dtype = tc_dtype_name(r->q->dtype);
+    tc_config_query query = {
+        .kernel = kernel,
+        .target = p->target,
+        .dtype = dtype.text,
+        .d = r->q->shape[3],
+        .dv = r->v->shape[3],
+        .vc = p->copies_values ? 2 : tc_contiguous_dim(r->v),
+        .mask = mask_class(p),
+        .score = score_class(p),
+        .length = r->k->shape[2],
+        .exact = sums_are_exact(p),
+    };
+    bool is_found = tc_config_find(p->arena, &query, config);
+    unsigned smaller = r->smaller[r->direction];
+    int64_t width = wide(p, config);
+    if (width)
+        make_narrower(p->arena, kernel, config, width, smaller);
+    else if (smaller)
+        make_smaller(p->arena, kernel, config, smaller);
+    return is_found || smaller || width;
+}
+
+enum { NARROW = 64, SHORT = 512 };
+
+static bool is_masked_and_wide(const tc_attention_job *p)
+{
+    return p->target->tma && p->mods.all[TC_MOD_MASK].wanted &&
+           p->r->q->dtype.bits == 16 && p->r->q->shape[3] > NARROW;
+}
+
+/* The sum of dq is cleared, added to and cast whatever the mask leaves.
+ * (16 x 16 x 512, causal: D = 128 199 us, by one kernel 210; 256 429, 484.) */
+static bool is_short_and_masked(const tc_attention_job *p)
+{
+    const int64_t *q = p->r->q->shape, *k = p->r->k->shape;
+    return is_masked_and_wide(p) && q[2] <= SHORT && k[2] <= SHORT;
+}
+
+/* Few blocks of keys, of unequal length: what dq takes need not wait for them.
+ * (8 x 32/2 x 1024 x 128, causal: 514 us, by one kernel 552.) Narrow heads lose
+ * more by computing their scores twice. */
+static bool is_few_and_masked(const tc_attention_job *p, const tc_config *c)
+{
+    int64_t block = 0;
+    for (unsigned i = 0; i < c->nbindings; i++)
+        if (strcmp(c->bindings[i].name, "BN") == 0)
+            block = strtoll(c->bindings[i].value, NULL, 0);
+    return is_masked_and_wide(p) && block > 0 &&
+           tc_attention_split_of(p, block) > 1;
+}
+
+bool tc_attention_prefers_pair(const tc_attention_job *p)
+{
+    tc_config c;
+    return p->target && !p->r->options.captured_gradients &&
+           tc_attention_config(p, "attention_bwd", &c) &&
+           (c.pair || is_few_and_masked(p, &c) || is_short_and_masked(p));
+}
+
+bool tc_attention_adds_in_order(const tc_attention_job *p)
+{
+    tc_config c;
+    return p->target && p->r->options.deterministic && !p->lists.of_keys &&
+           !p->r->smaller[TC_BACKWARD] && !tc_attention_prefers_pair(p) &&
+           tc_attention_config(p, "attention_bwd", &c) && c.in_order;
+}

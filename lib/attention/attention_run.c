@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Running planned attention: tensors and captured values to the arguments of
+ * the forward kernel, or of the plan that computes the gradients.
+ */
+#include "lib/attention/attention.h"
+
+#include "lib/gpu/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- What mods capture ---- */
+
+static const char gradient_prefix[] = "grad.";
+enum { PREFIX = sizeof gradient_prefix - 1 };
+
+static bool is_gradient(const char *name)
+{
+    return strncmp(name, gradient_prefix, PREFIX) == 0;
+}
+
+/* "score.offsets", or "offsets"; of a gradient also "grad.score.offsets". */
+static bool is_named(const char *full, const char *name, bool *exactly)
+{
+    const char *rest = is_gradient(full) ? full + PREFIX : full;
+    const char *dot = strchr(rest, '.');
+    *exactly = strcmp(full, name) == 0 || strcmp(rest, name) == 0;
+    return *exactly || (dot && strcmp(dot + 1, name) == 0);
+}
+
+/* The captured parameter (or gradient) of that name. -1: none, -2: several. */
+static int captured_index(const tilec_kernel *k, const char *name,
+                          bool gradients)
+{
+    int found = -1;
+    for (unsigned i = k->nown; i < k->nparams; i++) {
+        const char *full = k->params[i].info.name;
+        bool exactly;
+        if (is_gradient(full) != gradients || !is_named(full, name, &exactly))
+            continue;
+        if (exactly)
+            return (int)i;
+        found = found == -1 ? (int)i : -2;
+    }
+    return found;
+}
+
+/* Arguments by parameter; those without a name are not there. */
+struct call {
+    const tilec_attention *a;
+    const tilec_kernel *k;
+    const tilec_attention_tensors *t;
+    const DLTensor *lse, *max; /* also where the caller wants none */
+    tilec_argument *captured;  /* by parameter of k */
+    tilec_argument *args;
+    size_t nargs;
+    uint64_t *workspace; /* what is asked for, in place of a launch; or NULL */
+    tilec_error *error;
+};
+
+static tilec_status place_one(const struct call *c, const tilec_argument *given,
+                              bool gradient)
+{
+    const char *what = gradient ? "gradient" : "argument";
+    if (!given->name)
+        return tc_fail(
+            c->error, TILEC_USAGE, "captured %s %td has no name", what,
+            given - (gradient ? c->t->captured_grads : c->t->captured));
+    int at = captured_index(c->k, given->name, gradient);
+    if (at == -2)
+        return tc_fail(c->error, TILEC_USAGE,
+                       "both mods capture `%.64s`: say mask.%.64s or "
+                       "score.%.64s",
+                       given->name, given->name, given->name);
+    if (at < 0 && gradient)
+        return tc_fail(c->error, TILEC_USAGE,
+                       "there is no gradient for `%.64s`", given->name);
+    if (at < 0)
+        return tc_fail(c->error, TILEC_USAGE, "no mod captures `%.64s`",
+                       given->name);
+    c->captured[at] = *given;
+    c->captured[at].name = c->k->params[at].info.name;
+    return TILEC_OK;
+}
+
+static tilec_status place_captured(const struct call *c)
+{
+    const tilec_attention *a = c->a;
+    for (unsigned i = 0; i < a->nvalues; i++) {
+        int at = tc_kernel_param_index(c->k, a->values[i].name);
+        if (at >= 0)
+            c->captured[at] = a->values[i];
+    }
+    tilec_status s = TILEC_OK;
+    for (size_t i = 0; s == TILEC_OK && i < c->t->ncaptured; i++)
+        s = place_one(c, &c->t->captured[i], false);
+    bool gradients = c->k == a->backward;
+    for (size_t i = 0; gradients && s == TILEC_OK && i < c->t->ncaptured_grads;
+         i++)
+        s = place_one(c, &c->t->captured_grads[i], true);
+    return s;
+}
+
+/* ---- Launching ---- */
+
+static void add_tensor(struct call *c, const char *name, const DLTensor *t)
+{
+    c->args[c->nargs++] = tilec_tensor(name, t);
+}
+
+static void add_inputs(struct call *c)
+{
+    add_tensor(c, "q", c->t->q);
+    add_tensor(c, "k", c->t->k);
+    add_tensor(c, "v", c->t->v);
+}
+
+static void add_own(struct call *c)
+{
+    const tilec_attention_tensors *t = c->t;
+    add_inputs(c);
+    add_tensor(c, "o", t->o);
+    add_tensor(c, "lse", c->lse);
+    c->args[c->nargs++] = tilec_float("scale", c->a->scale);
+    if (c->max)
+        add_tensor(c, "max", c->max);
+    if (c->k != c->a->backward)
+        return;
+    add_tensor(c, "do", t->dout);
+    add_tensor(c, "dlse", t->dlse ? t->dlse : c->lse);
+    add_tensor(c, "dq", t->dq);
+    add_tensor(c, "dk", t->dk);
+    add_tensor(c, "dv", t->dv);
+    c->args[c->nargs++] = tilec_int("with_dlse", t->dlse != NULL);
+}
+
+/* One of the kernels, which have code. */
+static const tilec_kernel *any_kernel(const tilec_kernel *k)
+{
+    return k->plan ? tilec_kernel_part(k, 0) : k;
+}
+
+/* The gradient for a number, one element, where the caller does not want it. */
+struct unwanted {
+    DLTensor dl;
+    int64_t shape[1];
+    float host;
+};
+
+static bool is_number(const tilec_parameter *p)
+{
+    return is_gradient(p->name) && p->ndim == 1 && p->shape[0] == 1;
+}
+
+static tilec_status add_unwanted(struct call *c, struct unwanted *u,
+                                 const tilec_parameter *p, void *stream)
+{
+    *u = (struct unwanted){.shape = {1}};
+    u->dl = (DLTensor){.data = &u->host,
+                       .device = c->t->q->device,
+                       .ndim = 1,
+                       .dtype = {kDLFloat, 32, 1},
+                       .shape = u->shape};
+    add_tensor(c, p->name, &u->dl);
+    if (!tc_target_is_gpu(c->k->target) ||
+        c->t->q->device.device_type == kDLCPU)
+        return TILEC_OK;
+    return tc_gpu_spare(any_kernel(c->k), c->t->q->device, stream, &u->dl.data,
+                        c->error);
+}
+
+/* Captured parameters without an argument stay out: the launch names them. */
+static tilec_status call(struct call *c, const tilec_launch_options *options)
+{
+    tilec_status s = place_captured(c);
+    if (s != TILEC_OK)
+        return s;
+    add_own(c);
+    struct unwanted unwanted;
+    for (unsigned i = c->k->nown; s == TILEC_OK && i < c->k->nparams; i++)
+        if (c->captured[i].name)
+            c->args[c->nargs++] = c->captured[i];
+        else if (is_number(&c->k->params[i].info))
+            s = add_unwanted(c, &unwanted, &c->k->params[i].info,
+                             options->stream);
+    if (s != TILEC_OK)
+        return s;
+    return tilec_launch(c->k, c->args, c->nargs, options, c->error);
+}
+
+/* The size of the workspace, from what there is: it may be that of what is
+ * captured, and of its gradients. */
+static tilec_status measure(struct call *c)
+{
+    tilec_status s = place_captured(c);
+    if (s != TILEC_OK)
+        return s;
+    add_inputs(c);
+    for (unsigned i = c->k->nown; i < c->k->nparams; i++)
+        if (c->captured[i].name)
+            c->args[c->nargs++] = c->captured[i];
+    return tilec_kernel_workspace(c->k, c->args, c->nargs, c->workspace,
+                                  c->error);
+}
+
+/* As many arguments as attention has but with the wildest mods: no malloc. */
+enum { FEW = 40 };
+
+static tilec_status call_with_room(struct call *c,
+                                   const tilec_launch_options *options)
+{
+    size_t n = 2 * (size_t)c->k->nparams;
+    tilec_argument few[FEW];
+    c->captured = few;
+    if (n > FEW)
+        c->captured = malloc(n * sizeof *c->captured);
+    if (!c->captured)
+        return tc_fail_memory(c->error);
+    memset(c->captured, 0, n * sizeof *c->captured);
+    c->args = c->captured + c->k->nparams;
+    tilec_status s = c->workspace ? measure(c) : call(c, options);
+    if (n > FEW)
+        free(c->captured);
+    return s;
+}
+
+/* ---- Forward ---- */
+
+/* A place for what rows have one of each (the logsumexp, the largest score)
+ * where the caller wants none. On the CPU one of its size; on a GPU, where a
+ * launch must not allocate, all of it is one element that every row is written
+ * to. */
+struct spare {
+    DLTensor tensor;
+    int64_t shape[3], strides[3];
+    void *owned;
+};
+
+static tilec_status spare_memory(struct spare *s, tilec_error *error)
+{
+    int64_t n = 4;
+    bool overflow = false;
+    for (int i = 0; i < 3; i++)
+        overflow |=
+            __builtin_mul_overflow(n, s->shape[i] < 0 ? 0 : s->shape[i], &n);
+    s->owned = overflow ? NULL : malloc(n ? (size_t)n : 1);
+    s->tensor.data = s->owned;
+    return s->owned ? TILEC_OK : tc_fail_memory(error);
+}
+
+static tilec_status spare_rows(const tilec_kernel *k, const DLTensor *q,
+                               void *stream, struct spare *s,
+                               tilec_error *error)
+{
+    s->tensor = (DLTensor){.device = q->device,
+                           .ndim = 3,
+                           .dtype = {kDLFloat, 32, 1},
+                           .shape = s->shape};
+    for (int i = 0; i < 3; i++)
+        s->shape[i] = q->shape[i];
+    if (!tc_target_is_gpu(k->target))
+        return spare_memory(s, error);
+    s->tensor.strides = s->strides;
+    /* What is not on a device the launch refuses, q first. */
+    s->tensor.data = s;
+    return q->device.device_type == kDLCPU
+               ? TILEC_OK
+               : tc_gpu_spare(any_kernel(k), q->device, stream, &s->tensor.data,
+                              error);
+}
+
+static tilec_status place_rows(struct call *c, void *stream, struct spare *lse,
+                               struct spare *max)
+{
+    const tilec_attention_tensors *t = c->t;
+    tilec_status s = TILEC_OK;
+    /* A q of another rank is refused by the launch. */
+    bool is_sound = t->q->ndim == 4 && t->q->shape;
+    c->lse = t->lse ? t->lse : &lse->tensor;
+    if (!t->lse && is_sound)
+        s = spare_rows(c->k, t->q, stream, lse, c->error);
+    /* A plan passes something on. */
+    if (c->k->plan && !c->a->has_max)
+        c->max = c->lse;
+    if (!c->a->has_max || s != TILEC_OK)
+        return s;
+    c->max = t->max ? t->max : &max->tensor;
+    return !t->max && is_sound ? spare_rows(c->k, t->q, stream, max, c->error)
+                               : s;
+}
+
+/* What all calls ask. */
+static tilec_status read_tensors(const tilec_attention *a,
+                                 const tilec_attention_tensors *from,
+                                 const char *function,
+                                 tilec_attention_tensors *t, tilec_error *error)
+{
+    if (!a || !from || !tc_options_read(t, sizeof *t, from))
+        return tc_fail(error, TILEC_USAGE,
+                       "%s: plan or tensors is NULL or of a wrong size: use "
+                       "TILEC_INIT",
+                       function);
+    if ((t->ncaptured && !t->captured) ||
+        (t->ncaptured_grads && !t->captured_grads))
+        return tc_fail(error, TILEC_USAGE, "%s: captured is NULL", function);
+    if (!tc_arguments_fit(t->captured, t->ncaptured) ||
+        !tc_arguments_fit(t->captured_grads, t->ncaptured_grads))
+        return tc_fail(error, TILEC_USAGE,
+                       "%s: an argument has a wrong size: use tilec_tensor, "
+                       "tilec_int or tilec_float",
+                       function);
+    return TILEC_OK;
+}
+
+static tilec_status read_call(const tilec_attention *a,
+                              const tilec_attention_tensors *tensors,
+                              const tilec_launch_options *options,
+                              const char *function, tilec_attention_tensors *t,
+                              tilec_launch_options *o, tilec_error *error)
+{
+    tilec_status s = read_tensors(a, tensors, function, t, error);
+    if (s != TILEC_OK)
+        return s;
+    if (!tc_options_read(o, sizeof *o, options))
+        return tc_fail(error, TILEC_USAGE,
+                       "%s: options have a wrong size: use TILEC_INIT",
+                       function);
+    o->size = sizeof *o;
+    o->workspace = t->workspace;
+    o->workspace_bytes = t->workspace_bytes;
+    return TILEC_OK;
+}
+
+tilec_status tilec_attention_forward(const tilec_attention *a,
+                                     const tilec_attention_tensors *tensors,
+                                     const tilec_launch_options *options,
+                                     tilec_error *error)
+{
+    static const char name[] = "tilec_attention_forward";
+    tilec_attention_tensors t = {0};
+    tilec_launch_options o = {0};
+    tilec_status s = read_call(a, tensors, options, name, &t, &o, error);
+    if (s != TILEC_OK)
+        return s;
+    if (!t.q || !t.k || !t.v || !t.o)
+        return tc_fail(error, TILEC_USAGE, "%s: q, k, v or o is NULL", name);
+    if (t.max && !a->has_max)
+        return tc_fail(error, TILEC_USAGE,
+                       "%s: the plan gives no max: it was made without that "
+                       "option",
+                       name);
+    struct spare lse = {0}, max = {0};
+    struct call c = {.a = a, .k = a->forward, .t = &t, .error = error};
+    s = place_rows(&c, o.stream, &lse, &max);
+    if (s == TILEC_OK)
+        s = call_with_room(&c, &o);
+    free(lse.owned);
+    free(max.owned);
+    return s;
+}
+
+/* ---- Backward ---- */
+
+static tilec_status no_backward(const char *function, tilec_error *error)
+{
+    return tc_fail(error, TILEC_USAGE,
+                   "%s: the plan has no backward: it was made without that "
+                   "option",
+                   function);
+}
+
+tilec_status tilec_attention_backward(const tilec_attention *a,
+                                      const tilec_attention_tensors *tensors,
+                                      const tilec_launch_options *options,
+                                      tilec_error *error)
+{
+    static const char name[] = "tilec_attention_backward";
+    tilec_attention_tensors t = {0};
+    tilec_launch_options o = {0};
+    tilec_status s = read_call(a, tensors, options, name, &t, &o, error);
+    if (s != TILEC_OK)
+        return s;
+    if (!a->backward)
+        return no_backward(name, error);
+    if (!t.q || !t.k || !t.v || !t.o || !t.lse || !t.dout)
+        return tc_fail(error, TILEC_USAGE,
+                       "%s: q, k, v, o, lse or dout is NULL", name);
+    if (!t.dq || !t.dk || !t.dv)
+        return tc_fail(error, TILEC_USAGE, "%s: dq, dk or dv is NULL", name);
+    struct call c = {
+        .a = a, .k = a->backward, .t = &t, .lse = t.lse, .error = error};
+    return call_with_room(&c, &o);
+}
+
+const tilec_parameter *tilec_attention_gradient(const tilec_attention *a,
+                                                size_t index)
+{
+    const tilec_kernel *k = a ? a->backward : NULL;
+    for (unsigned i = k ? k->nown : 0; k && i < k->nparams; i++)
+        if (is_gradient(k->params[i].info.name) && index-- == 0)
+            return &k->params[i].info;
+    return NULL;
+}
+
+/* ---- Workspace ---- */
+
+tilec_status tilec_attention_workspace(const tilec_attention *a,
+                                       const tilec_attention_tensors *tensors,
+                                       uint64_t *forward, uint64_t *backward,
+                                       tilec_error *error)
+{
+    static const char name[] = "tilec_attention_workspace";
+    tilec_attention_tensors t = {0};
+    tilec_status s = read_tensors(a, tensors, name, &t, error);
+    if (s != TILEC_OK)
+        return s;
+    if (!t.q || !t.k || !t.v)
+        return tc_fail(error, TILEC_USAGE, "%s: q, k or v is NULL", name);
+    if (backward && !a->backward)
+        return no_backward(name, error);
+    struct call of[] = {
+        {.k = a->forward, .workspace = forward},
+        {.k = a->backward, .workspace = backward},
+    };
+    for (int i = 0; i < 2; i++) {
+        of[i].a = a;
+        of[i].t = &t;
+        of[i].error = error;
+        if (of[i].workspace && s == TILEC_OK)
+            s = call_with_room(&of[i], NULL);
+    }
+    return s;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tuned configurations: kernels/configs/KERNEL.json, embedded in the library.
+ *
+ *   {"kernel": "attention_fwd", "configs": [
+ *     {"target": "sm_80", "dtype": "bf16", "d": 64, "dv": 64, "mask": "none",
+ *      "length": 4096,
+ *      "use": {"BM": 128, "BN": 64, "warps": 4, "stages": 2}}, ...]}
+ *
+ * A query fits an entry whose target it can run, whose data type and vc (the
+ * dim that v is contiguous in) are its own, and whose d and dv are not below
+ * its own; fields that are missing fit all, "exact": 1 only those that want
+ * exact sums. Of those the best: the nearest target, then that, then the data
+ * type and the dim that are named, then the smallest d and dv, then the mask
+ * class ("none"; "masked", and of those "window" and "causal"), then that of
+ * the score function ("score": "none"; "scored", and of those "straight" and
+ * "curved"), then the nearest length not above its own.
+ */
+#ifndef TC_CONFIG_H
+#define TC_CONFIG_H
+
+#include "ir/base/arena.h"
+#include "ir/ir.h"
+#include "lib/tilec.h"
+#include "passes/target/target.h"
+
+typedef struct tc_config_query {
+    const char *kernel; /* without `@` */
+    const tc_target *target;
+    const char *dtype; /* "bf16" */
+    int64_t d, dv;     /* 0: the kernel has none */
+    const char *mask;  /* "none", or see mod_window.h */
+    int64_t length;    /* of the keys, or the largest side */
+    int64_t vc;        /* 0: the kernel has none */
+    bool exact;        /* sums are (EXACT of attention_fwd) */
+    const char *score; /* "none", or see mod_slope.h */
+} tc_config_query;
+
+enum { TC_CONFIG_BINDINGS = 8 };
+typedef struct tc_config {
+    unsigned warps, stages; /* 0: not said */
+    unsigned ptxas_level;   /* "ptxas" */
+    tc_tiles tiles;         /* "none", "static", "dynamic" */
+    bool pair;  /* "pair": two kernels, as for the same bits, are faster than it
+                 */
+    bool front; /* "front": FRONT of attention_fwd, where the plan allows it */
+    bool in_order; /* "in_order": of the same bits, faster than those */
+    unsigned nbindings;
+    tilec_binding bindings[TC_CONFIG_BINDINGS];
+} tc_config;
+
+/* False: no entry fits; *out is empty. Texts are in the arena. */
+bool tc_config_find(tc_arena *a, const tc_config_query *query, tc_config *out);
+/* The same from a text; false also where the text is no such JSON. */
+bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
+                       const tc_config_query *query, tc_config *out);
+
+/* Are warps and the like meant for these bindings? They share rows, and were
+ * measured with the configuration's BM: not with another one. */
+bool tc_config_suits(const tc_config *c, const tilec_binding *bindings,
+                     size_t n);
+
+#endif

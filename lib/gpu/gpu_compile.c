@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A kernel for a GPU target: found by its recipe among the context's codes or
+ * in the cache, else compiled; then put together and loaded.
+ */
+#include "lib/gpu/gpu.h"
+#include "lib/program/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Finding or making code ---- */
+
+static tc_gpu_code *find(const tc_making *m)
+{
+    tc_entry entry;
+    tc_gpu_code *c = (tc_gpu_code *)tc_making_find(m);
+    if (c || !tc_making_read(m, &entry))
+        return c;
+    c = tc_gpu_code_new(&entry, true);
+    if (c)
+        tc_making_keep(m, (tc_code *)c);
+    return c;
+}
+
+static tc_gpu_code *make(const tc_making *m)
+{
+    tc_job *job = m->job;
+    const char *tile;
+    tc_nvptx_code code = {0};
+    tc_entry entry;
+    if (!tc_job_passes(job, m->options, m->target, m->kernel, m->bound, &tile))
+        return NULL;
+    tc_text machine = {.arena = &job->cx->arena};
+    tc_module_print(&machine, job->module, TC_PRINT_PLAIN);
+    if (!tc_nvptx_compile(job->module, m->target, &code))
+        return NULL;
+    job->foreign = code.ptx;
+    bool ok = tc_gpu_encode(job->module, &code, &m->recipe, tile, machine.data,
+                            &entry);
+    job->foreign = NULL;
+    tc_nvptx_code_free(&code);
+    if (!ok) {
+        tc_job_error(job, TILEC_MACHINE, "out of memory");
+        return NULL;
+    }
+    bool may_keep = tc_making_may_write(m);
+    bool is_kept = may_keep && tc_making_publish(m, &entry);
+    tc_gpu_code *c = tc_gpu_code_new(&entry, is_kept);
+    if (!c)
+        tc_job_error(job, TILEC_MACHINE, "out of memory");
+    else if (may_keep)
+        tc_making_keep(m, (tc_code *)c);
+    return c;
+}
+
+/* ---- Putting the kernel together ---- */
+
+static const tc_gpu_settings *copy_settings(const tc_making *m)
+{
+    const tilec_context *owner = m->job->owner;
+    tc_arena *a = &m->job->cx->arena;
+    tc_gpu_settings *s = tc_arena_new(a, tc_gpu_settings);
+    s->cuda_library = tc_arena_string(a, owner->cuda_library);
+    s->ptxas = tc_arena_string(a, owner->ptxas);
+    s->no_graphs = owner->no_graphs;
+    s->cache = m->cache;
+    return s;
+}
+
+static const tc_plan_part *copy_part(tc_arena *a, const tc_plan_part *from)
+{
+    if (!from)
+        return NULL;
+    tc_plan_part *to = tc_arena_new(a, tc_plan_part);
+    tc_binding *b = tc_arena_array(a, tc_binding, from->nbindings);
+    for (unsigned i = 0; i < from->nbindings; i++)
+        b[i] = (tc_binding){tc_arena_string(a, from->bindings[i].name),
+                            tc_arena_string(a, from->bindings[i].value)};
+    *to = (tc_plan_part){tc_arena_string(a, from->plan), from->nbindings, b,
+                         from->enforce};
+    return to;
+}
+
+/* For the other variants: what was bound and inferred, by name and value. */
+static void copy_options(const tc_making *m, tilec_compile_options *to)
+{
+    tc_arena *a = &m->job->cx->arena;
+    const tilec_compile_options *o = m->options;
+    tilec_binding *b = tc_arena_array(a, tilec_binding, m->bound->ngiven);
+    for (unsigned i = 0; i < m->bound->ngiven; i++)
+        b[i] =
+            (tilec_binding){m->bound->given[i].name, m->bound->given[i].value};
+    /* What it says has been said; the same is done about it. */
+    tilec_enforce enforce =
+        o->enforce == TILEC_ENFORCE_ERROR ? TILEC_ENFORCE_WARN : o->enforce;
+    *to = (tilec_compile_options){.size = sizeof *to,
+                                  .kernel = m->kernel,
+                                  .target = m->target->name,
+                                  .bindings = b,
+                                  .nbindings = m->bound->ngiven,
+                                  .pipeline = tc_arena_string(a, o->pipeline),
+                                  .warps = o->warps,
+                                  .stages = o->stages,
+                                  .ptxas_level = o->ptxas_level,
+                                  .float32_precision =
+                                      tc_arena_string(a, o->float32_precision),
+                                  .tiles = o->tiles,
+                                  .enforce = enforce,
+                                  .no_load = 1,
+                                  .no_cache = o->no_cache};
+}
+
+/* Are the tensor maps of what the kernel takes? */
+static bool maps_fit(const tilec_kernel *k, const tc_gpu_meta *m)
+{
+    for (unsigned i = 0; i < m->nmaps; i++) {
+        const tc_tensor_map *map = &m->maps[i];
+        if (map->arg >= k->nparams)
+            return false;
+        const tc_type *t = k->params[map->arg].type;
+        if (t->kind != TC_TENSOR || t->rank != map->rank ||
+            t->elem->kind != map->elem)
+            return false;
+    }
+    return true;
+}
+
+static bool assemble(const tc_making *m, tc_gpu_code *code, unsigned nown)
+{
+    tc_job *job = m->job;
+    tc_module_free(job->module);
+    job->module = NULL;
+    job->module = tc_module_new(job->cx);
+    tc_func *f = tc_gpu_code_header(code, job->cx, job->module);
+    tilec_kernel *k = f && f->body->nargs >= nown
+                          ? tc_job_kernel(job, m->target, f, m->bound, nown)
+                          : NULL;
+    if (!k || !maps_fit(k, tc_gpu_code_meta(code)))
+        return tc_job_error(job, TILEC_MACHINE,
+                            "the code of @%s is not sound: clear the cache",
+                            m->kernel);
+    for (unsigned i = 0; i < k->nparams; i++) {
+        k->params[i].info.written = tc_gpu_code_writes(code, i);
+        k->params[i].info.unused = tc_gpu_code_ignores(code, i);
+    }
+    k->gpu = job->gpu;
+    job->kernel = k;
+    return true;
+}
+
+/* ---- Loading ---- */
+
+static bool load_failed(tc_job *job, tilec_status status, tilec_error *error,
+                        char *log)
+{
+    tc_job_error(job, status, "%s", error->message);
+    /* A line of the assembler a note. */
+    char *rest;
+    for (char *line = strtok_r(log, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest))
+        tc_note(job->cx, (tc_loc){0}, "%s", line);
+    return false;
+}
+
+static void say_resources(tc_job *job, const tc_gpu_loaded *l,
+                          const tc_gpu_meta *m)
+{
+    char spills[64] = "no spills";
+    if (l->local_bytes)
+        snprintf(spills, sizeof spills,
+                 "%u bytes a thread spilled to local memory", l->local_bytes);
+    if (m->nmaps && (!l->cuda->map_encode || !l->cuda->function_parameter))
+        tc_missed(job->cx, job->kernel->func->loc, "load",
+                  "@%s: the driver has no tensor maps (CUDA 12.4): "
+                  "launches take the variant for any tensors",
+                  m->entry);
+    tc_remark(job->cx, job->kernel->func->loc, "load",
+              "@%s on %s: %u warps of %u registers a thread, %u bytes of "
+              "shared memory a block, %s",
+              m->entry, l->device->name, m->threads / 32, l->registers,
+              m->shared_bytes + l->static_shared, spills);
+}
+
+/* On the device that this thread would use, if there is one that runs it. */
+static bool load(const tc_making *m, tc_gpu_code *code)
+{
+    tc_job *job = m->job;
+    if (m->options->no_load)
+        return true; /* to start a driver can take longer than to compile */
+    tc_cuda *cuda = tc_cuda_get(job->gpu->settings->cuda_library);
+    if (*cuda->why_not)
+        return true;
+    int ordinal = tc_cuda_current_device(cuda);
+    if (!tc_gpu_fits(m->target, &cuda->devices[ordinal]))
+        return true;
+    const tc_gpu_loaded *loaded;
+    tc_cuda_scope scope;
+    tilec_error error = TILEC_INIT(tilec_error);
+    tc_cuda_log *log = tc_arena_new(&job->cx->arena, tc_cuda_log);
+    tilec_status s = tc_cuda_enter(cuda, ordinal, &scope, &error);
+    if (s == TILEC_OK) {
+        s = tc_gpu_load(code, job->gpu->settings, &scope, &loaded, log, &error);
+        tc_cuda_leave(&scope);
+    }
+    if (s != TILEC_OK)
+        return load_failed(job, s, &error, log->errors);
+    say_resources(job, loaded, tc_gpu_code_meta(code));
+    return true;
+}
+
+/* ---- All of it ---- */
+
+bool tc_gpu_fits(const tc_target *t, const tc_cuda_device *d)
+{
+    bool same = d->major == t->major && d->minor == t->minor;
+    bool later =
+        d->major > t->major || (d->major == t->major && d->minor > t->minor);
+    return same || (later && !t->exact);
+}
+
+bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
+                   const tc_target *target, tc_func *f, const tc_bound *bound)
+{
+    tc_making m = tc_making_begin(job, o, target, f->name, bound);
+    unsigned nown = f->body->nargs;
+    job->gpu = tc_arena_new(&job->cx->arena, tc_gpu);
+    job->gpu->settings = copy_settings(&m);
+    copy_options(&m, &job->gpu->options);
+    job->gpu->part = copy_part(&job->cx->arena, job->part);
+    job->gpu->nsources = job->nparsed;
+    job->gpu->sources = job->parsed;
+    tc_recipe_make(job, o, target, f->name, bound, &m.recipe);
+    tc_gpu_code *code = tc_making_may_read(&m) ? find(&m) : NULL;
+    code = code ? code : make(&m);
+    if (!code)
+        return false;
+    tc_making_end(&m);
+    atomic_store(&job->gpu->variants[TC_GPU_ALIGNED], code);
+    return assemble(&m, code, nown) && load(&m, code);
+}
+
+void tc_gpu_free(tc_gpu *gpu)
+{
+    if (gpu)
+        tc_gpu_again_free(atomic_exchange(&gpu->again, NULL));
+    for (int i = 0; gpu && i < TC_GPU_VARIANTS; i++)
+        tc_gpu_code_unref(atomic_exchange(&gpu->variants[i], NULL));
+}
+
+/* ---- The other variants ---- */
+
+/* Bulk copies and roles are for tiles of some size: not here. */
+static tilec_compile_options options_of(const tilec_kernel *k, int which)
+{
+    tilec_compile_options o = k->gpu->options;
+    if (which == TC_GPU_FAR) {
+        o.tiles = TILEC_TILES_STATIC;
+        o.target = k->target->tma ? "sm_90" : o.target;
+    }
+    return o;
+}
+
+static const char *purpose(int which)
+{
+    static const char *const of[TC_GPU_VARIANTS] = {
+        [TC_GPU_UNEVEN] = "tensors that are not aligned in size",
+        [TC_GPU_ANY] = "tensors that are not aligned",
+        [TC_GPU_FAR] = "grids with a long axis 1 or 2",
+    };
+    return of[which];
+}
+
+/* In a context of its own, from the texts of the first compile. */
+static tilec_status compile_variant(const tilec_kernel *k, int which,
+                                    tc_gpu_code **out, tilec_error *error)
+{
+    const tc_gpu_settings *s = k->gpu->settings;
+    tilec_context_options o = TILEC_INIT(tilec_context_options);
+    o.cuda_library = s->cuda_library;
+    o.ptxas = s->ptxas;
+    o.cache_folder = s->cache.folder ? s->cache.folder : "";
+    o.cache_bytes = s->cache.most;
+    tilec_context *cx;
+    tilec_kernel *any = NULL;
+    unsigned n = k->gpu->nsources;
+    tilec_source *sources = calloc(n ? n : 1, sizeof *sources);
+    tilec_status status = tilec_context_new(&o, &cx);
+    if (status != TILEC_OK || !sources) {
+        free(sources);
+        tilec_context_free(status == TILEC_OK ? cx : NULL);
+        return tc_fail_memory(error);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        const tc_source *from = &k->cx->sources[k->gpu->sources[i] - 1];
+        sources[i] = tilec_text(from->name, from->text, from->len);
+    }
+    tilec_compile_options options = options_of(k, which);
+    status = tc_compile(cx, sources, n, &options, k->gpu->part, which, &any);
+    if (status == TILEC_OK)
+        *out =
+            tc_gpu_code_ref(atomic_load(&any->gpu->variants[TC_GPU_ALIGNED]));
+    else
+        tc_fail(error, status, "@%s for %s does not compile: %s", k->func->name,
+                purpose(which),
+                cx->diags ? cx->diags->message : "out of memory");
+    tilec_kernel_free(any);
+    tilec_context_free(cx);
+    free(sources);
+    return status;
+}
+
+tilec_status tc_gpu_variant(const tilec_kernel *k, int which, tc_gpu_code **out,
+                            tilec_error *error)
+{
+    *out = atomic_load_explicit(&k->gpu->variants[which], memory_order_acquire);
+    if (*out)
+        return TILEC_OK;
+    /* A kernel as callers know it is read-only; this makes it whole. */
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&k->lock;
+    pthread_mutex_lock(lock);
+    tilec_status s = TILEC_OK;
+    *out = atomic_load(&k->gpu->variants[which]);
+    if (!*out)
+        s = compile_variant(k, which, out, error);
+    if (s == TILEC_OK)
+        atomic_store_explicit(&k->gpu->variants[which], *out,
+                              memory_order_release);
+    pthread_mutex_unlock(lock);
+    return s;
+}

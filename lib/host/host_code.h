@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A kernel's code for the CPU, in the cache as that for GPUs is (code.h).
+ * Besides the sections that all code has:
+ *
+ *   meta    {"scratch": 4096, "ordered": false,
+ *            "args": [[kind, rank], ...],
+ *            "sites": [["a.tile", 7, 3, "message %lld", [kind, rank, side..],
+ *                       ...], ...]}
+ *   object  ELF for the CPU of the recipe, as LLVM's assembler makes it
+ *
+ * Kinds are numbers of tc_kind: the recipe has the build.
+ */
+#ifndef TC_HOST_CODE_H
+#define TC_HOST_CODE_H
+
+#include "lib/cache/code.h"
+#include "lib/cache/code_meta.h"
+
+/* Linked, ready to be launched from any kernel made of it. */
+typedef struct tc_host_code {
+    tc_code code; /* the first */
+    cJSON *meta;
+    tc_host_kernel *kernel;
+    unsigned nfiles; /* of the places in reports: tc_loc.file is one more than
+                      * the index */
+    const char **files;
+} tc_host_code;
+
+/* After the passes: of a kernel whose body is gone thereafter, and its code,
+ * not linked. tile: its module's text. False: out of memory. */
+bool tc_host_encode(tc_func *f, const tc_host_kernel *code,
+                    const tc_recipe *recipe, const char *tile,
+                    tc_entry *out) TC_MUST_CHECK;
+/* Takes the entry; one reference. NULL: it is no code, or cannot be linked:
+ * `why` says why. */
+tc_host_code *tc_host_decode(tc_entry *entry, char *why, size_t room);
+
+/* The CPU target's way through tc_job_finish. */
+bool tc_host_finish(tc_job *job, const tilec_compile_options *options,
+                    const tc_target *target, tc_func *f,
+                    const tc_bound *bound) TC_MUST_CHECK;
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A kernel for the CPU: found by its recipe among the context's codes or in the
+ * cache, else compiled; then put together.
+ */
+#include "lib/host/host_code.h"
+
+#include "codegen/host/jit/compile.h"
+
+/* ---- Finding or making code ---- */
+
+/* What does not link counts as missing. */
+static tc_host_code *find(const tc_making *m)
+{
+    char why[TC_HOST_WHY];
+    tc_entry entry;
+    tc_host_code *c = (tc_host_code *)tc_making_find(m);
+    if (c || !tc_making_read(m, &entry))
+        return c;
+    c = tc_host_decode(&entry, why, sizeof why);
+    if (c)
+        tc_making_keep(m, &c->code);
+    return c;
+}
+
+/* The program after the passes, as text; job->object is its code. */
+static const char *generate(const tc_making *m)
+{
+    tc_job *job = m->job;
+    if (!tc_job_passes(job, m->options, m->target, m->kernel, m->bound, NULL))
+        return NULL;
+    tc_text tile = {.arena = &job->cx->arena};
+    tc_module_print(&tile, job->module, TC_PRINT_PLAIN);
+    job->object = tc_host_generate(tc_func_find(job->module, m->kernel), NULL);
+    return job->object ? tile.data : NULL;
+}
+
+static tc_host_code *link_code(const tc_making *m, tc_entry *entry)
+{
+    char why[TC_HOST_WHY];
+    tc_host_code *c = tc_host_decode(entry, why, sizeof why);
+    if (!c)
+        tc_job_error(m->job, TILEC_MACHINE, "kernel @%s: LLVM, linking: %s",
+                     m->kernel, why);
+    return c;
+}
+
+static tc_host_code *make(const tc_making *m)
+{
+    tc_job *job = m->job;
+    tc_entry entry;
+    const char *tile = generate(m);
+    if (!tile)
+        return NULL;
+    bool ok = tc_host_encode(tc_func_find(job->module, m->kernel), job->object,
+                             &m->recipe, tile, &entry);
+    tc_host_free(job->object);
+    job->object = NULL;
+    if (!ok) {
+        tc_job_error(job, TILEC_MACHINE, "out of memory");
+        return NULL;
+    }
+    bool may_keep = tc_making_may_write(m);
+    if (may_keep)
+        tc_making_publish(m, &entry);
+    tc_host_code *c = link_code(m, &entry);
+    if (c && may_keep)
+        tc_making_keep(m, &c->code);
+    return c;
+}
+
+/* ---- Putting the kernel together ---- */
+
+static bool args_fit(const tilec_kernel *k, const tc_host_kernel *h)
+{
+    bool fit = k->nparams == h->nargs;
+    for (unsigned i = 0; fit && i < k->nparams; i++) {
+        tc_host_arg a = tc_host_arg_of(k->params[i].type);
+        fit = a.kind == h->args[i].kind && a.rank == h->args[i].rank;
+    }
+    return fit;
+}
+
+static bool assemble(const tc_making *m, tc_host_code *c, unsigned nown)
+{
+    tc_job *job = m->job;
+    tc_module_free(job->module);
+    job->module = NULL;
+    job->module = tc_module_new(job->cx);
+    const tc_section *header = tc_entry_find(&c->code.entry, "header");
+    tc_func *f = tc_meta_read_header(c->meta, header->data, header->size,
+                                     job->cx, job->module);
+    tilec_kernel *k = f && f->body->nargs >= nown
+                          ? tc_job_kernel(job, m->target, f, m->bound, nown)
+                          : NULL;
+    if (!k || !args_fit(k, c->kernel))
+        return tc_job_error(job, TILEC_MACHINE,
+                            "the code of @%s is not sound: clear the cache",
+                            m->kernel);
+    for (unsigned i = 0; i < k->nparams; i++) {
+        k->params[i].info.written = tc_meta_lists(c->meta, "written", i);
+        k->params[i].info.unused = tc_meta_lists(c->meta, "unused", i);
+    }
+    k->host = c->kernel;
+    k->host_code = c;
+    job->kernel = k;
+    return true;
+}
+
+bool tc_host_finish(tc_job *job, const tilec_compile_options *o,
+                    const tc_target *target, tc_func *f, const tc_bound *bound)
+{
+    tc_making m = tc_making_begin(job, o, target, f->name, bound);
+    unsigned nown = f->body->nargs;
+    tc_recipe_make(job, o, target, f->name, bound, &m.recipe);
+    tc_host_code *c = tc_making_may_read(&m) ? find(&m) : NULL;
+    job->host = c = c ? c : make(&m);
+    if (!c)
+        return false;
+    tc_making_end(&m);
+    return assemble(&m, c, nown);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An embedded kernel compiled by its name gets the tile sizes, warps and
+ * stages that were tuned for the target, where the caller leaves them open:
+ *
+ *     tilec_source source = tilec_text("matmul", NULL, 0);
+ *     tilec_compile(cx, &source, 1, &options, &kernel);
+ *
+ * is as if options gave what kernels/configs/matmul.json says of the target.
+ * A plan gets what is said of the attention kernel that it launches.
+ */
+#include "lib/files/config.h"
+#include "lib/mods/mod_slope.h"
+#include "lib/mods/mod_window.h"
+#include "lib/program/compile.h"
+#include "lib/program/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *value_of(const tc_bound *bound, const char *name)
+{
+    for (unsigned i = 0; i < bound->nall; i++)
+        if (strcmp(bound->all[i].name, name) == 0)
+            return bound->all[i].value;
+    return NULL;
+}
+
+static int64_t size_of(const tc_bound *bound, const char *name)
+{
+    const char *value = value_of(bound, name);
+    return value ? strtoll(value, NULL, 10) : 0;
+}
+
+static int64_t largest_side(const tilec_compile_options *o)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < o->nexamples; i++) {
+        const DLTensor *t = o->examples[i].tensor;
+        if (o->examples[i].kind != TILEC_ARG_TENSOR || !t || !t->shape)
+            continue;
+        for (int d = 0; d < t->ndim; d++)
+            n = t->shape[d] > n ? t->shape[d] : n;
+    }
+    return n;
+}
+
+/* The class of the mask that is bound, "@causal". */
+static const char *mask_class(const tc_module *m, const char *mask)
+{
+    if (!mask || strcmp(mask, "@no_mask") == 0)
+        return "none";
+    return tc_mask_class(m, mask + 1);
+}
+
+/* The same of the score function, "@alibi". */
+static const char *score_class(const tc_job *job, const char *score)
+{
+    if (!score || strcmp(score, "@no_score") == 0)
+        return "none";
+    return tc_score_class(&job->cx->arena, job->module, score + 1);
+}
+
+static tc_config_query query_of(const tc_job *job, const tc_target *target,
+                                const char *kernel, const tc_bound *bound)
+{
+    const tc_request *r = job->request;
+    const char *dtype = value_of(bound, "T");
+    const char *mask = value_of(bound, "mask_mod");
+    const char *score = value_of(bound, "score_mod");
+    return (tc_config_query){.kernel = kernel,
+                             .target = target,
+                             .dtype = dtype ? dtype : "",
+                             .d = size_of(bound, "D"),
+                             .dv = size_of(bound, "DV"),
+                             .vc = size_of(bound, "VC"),
+                             .mask = mask_class(job->module, mask),
+                             .score = score_class(job, score),
+                             .length = largest_side(&r->options)};
+}
+
+static bool is_given(const tilec_compile_options *o, const char *name)
+{
+    for (size_t i = 0; i < o->nbindings; i++)
+        if (strcmp(o->bindings[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void apply(tc_arena *a, tilec_compile_options *o, const tc_config *c)
+{
+    tilec_binding *b =
+        tc_arena_array(a, tilec_binding, o->nbindings + c->nbindings);
+    size_t n = 0;
+    for (; n < o->nbindings; n++)
+        b[n] = o->bindings[n];
+    for (unsigned i = 0; i < c->nbindings; i++)
+        if (!is_given(o, c->bindings[i].name))
+            b[n++] = c->bindings[i];
+    bool suits = tc_config_suits(c, o->bindings, o->nbindings);
+    o->bindings = b;
+    o->nbindings = n;
+    if (!suits)
+        return;
+    o->warps = o->warps ? o->warps : c->warps;
+    o->stages = o->stages ? o->stages : c->stages;
+    o->ptxas_level = o->ptxas_level ? o->ptxas_level : c->ptxas_level;
+    o->tiles = o->tiles ? o->tiles : (tilec_tiles)c->tiles;
+}
+
+/* ---- Plans ---- */
+
+static const char attention[] = "attention_fwd";
+
+static bool launches(const tc_region *r, const char *kernel)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (launches(op->regions[i], kernel))
+                return true;
+        if (op->code == TC_LAUNCH &&
+            strcmp(tc_op_word(op, "callee") + 1, kernel) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Values of 8 bits that a plan makes lie by columns
+ * (passes/transpose/transpose_plan.c). */
+static int64_t columns_of_values(const tc_func *plan, const tc_bound *bound)
+{
+    const char *type = value_of(bound, "TV");
+    for (unsigned i = 0; i < plan->body->nargs; i++)
+        if (strcmp(plan->body->args[i]->name, "v") == 0)
+            return 0;
+    return type && strncmp(type, "f8", 2) == 0 ? 2 : 0;
+}
+
+/* Of a plan with the sides of its blocks; warps and the like are for that
+ * kernel alone. */
+static void configure_plan(tc_job *job, const tc_func *plan,
+                           tc_config_query *query, const tc_bound *bound)
+{
+    tc_request *r = job->request;
+    tc_arena *a = &job->cx->arena;
+    tc_config config;
+    query->kernel = attention;
+    query->vc = columns_of_values(plan, bound);
+    if (!value_of(bound, "BM") || !value_of(bound, "BN") ||
+        !launches(plan->body, attention) || !tc_config_find(a, query, &config))
+        return;
+    if (!tc_config_suits(&config, r->options.bindings, r->options.nbindings))
+        return;
+    tc_plan_tuning *t = tc_arena_new(a, tc_plan_tuning);
+    *t = (tc_plan_tuning){attention, config.warps, config.stages,
+                          config.ptxas_level, (tilec_tiles)config.tiles};
+    job->tunings = t;
+    job->ntunings = 1;
+    config.warps = config.stages = config.ptxas_level = 0;
+    config.tiles = TC_TILES_ANY;
+    apply(a, &r->options, &config);
+}
+
+bool tc_request_configure(tc_job *job)
+{
+    tc_request *r = job->request;
+    const tc_target *target;
+    tc_func *f;
+    tc_bound bound;
+    tc_config config;
+    if (r->nsources != 1 || r->sources[0].text)
+        return true;
+    if (!tc_job_choose(job, &r->options, &target, &f, &bound))
+        return false;
+    tc_config_query query = query_of(job, target, f->name, &bound);
+    if (f->is_plan)
+        configure_plan(job, f, &query, &bound);
+    else if (tc_config_find(&job->cx->arena, &query, &config))
+        apply(&job->cx->arena, &r->options, &config);
+    return true;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What was made of a kernel, as text: from the sections of its code.
+ */
+#include "lib/gpu/gpu.h"
+#include "lib/host/host_code.h"
+#include "lib/program/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct emission {
+    const tilec_kernel *k;
+    const char *what;
+    tilec_error *error;
+    char *text; /* malloc'd, with a NUL behind it */
+    size_t size;
+};
+
+typedef tilec_status emit_fn(struct emission *e);
+
+struct form {
+    const char *what;
+    emit_fn *emit;
+};
+
+/* ---- Both ---- */
+
+static tilec_status emit_json(struct emission *e)
+{
+    e->text = tc_kernel_json(e->k);
+    return e->text ? TILEC_OK : tc_fail_memory(e->error);
+}
+
+/* ---- Plans: their own text ---- */
+
+static void print_plan(void *arg)
+{
+    struct emission *e = arg;
+    tc_text text = {.arena = &e->k->cx->diag_arena};
+    tc_func_print(&text, e->k->func, TC_PRINT_PLAIN);
+    e->text = strdup(text.data ? text.data : "");
+}
+
+/* The kernel as callers know it is read-only; under the lock its arenas serve
+ * once more. */
+static tilec_status emit_plan(struct emission *e)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&e->k->lock;
+    pthread_mutex_lock(lock);
+    bool ok = tc_guard(&e->k->cx->memory, print_plan, e);
+    pthread_mutex_unlock(lock);
+    return ok && e->text ? TILEC_OK : tc_fail_memory(e->error);
+}
+
+/* ---- Kernels ---- */
+
+static const tc_code *code_of(const struct emission *e)
+{
+    if (e->k->host)
+        return (const tc_code *)e->k->host_code;
+    return (const tc_code *)atomic_load(&e->k->gpu->variants[TC_GPU_ALIGNED]);
+}
+
+static tilec_status copy_out(struct emission *e, const void *data, size_t size)
+{
+    e->text = malloc(size + 1);
+    if (!e->text)
+        return tc_fail_memory(e->error);
+    if (size)
+        memcpy(e->text, data, size);
+    e->text[size] = 0;
+    e->size = size;
+    return TILEC_OK;
+}
+
+static tilec_status emit_section(struct emission *e)
+{
+    const char *text = tc_code_text(code_of(e), e->what);
+    if (!*text)
+        return tc_fail(e->error, TILEC_USAGE,
+                       "there is no `%s`: the passes that were asked for do "
+                       "not go through it",
+                       e->what);
+    return copy_out(e, text, strlen(text));
+}
+
+/* The text after the passes back through code generation, in a context of its
+ * own. */
+struct reading {
+    struct emission *e;
+    tc_context *cx;
+    tc_module *m;
+};
+
+static void run_llvm(void *arg)
+{
+    struct reading *r = arg;
+    struct emission *e = r->e;
+    const char *form = e->k->host ? "tile" : "machine";
+    const char *text = tc_code_text(code_of(e), form);
+    r->m = tc_module_new(r->cx);
+    if (!tc_parse(r->m, tc_source_add(r->cx, form, text, strlen(text))))
+        return;
+    e->text = e->k->host ? tc_host_emit(tc_func_find(r->m, e->k->func->name),
+                                        e->what, NULL)
+                         : tc_nvptx_llvm(r->m, e->k->target, e->what);
+}
+
+static tilec_status emit_llvm(struct emission *e)
+{
+    struct reading r = {e, tc_context_new(), NULL};
+    if (!r.cx || !tc_guard(&r.cx->memory, run_llvm, &r))
+        tc_fail_memory(e->error);
+    else if (!e->text)
+        tc_fail(e->error, TILEC_MACHINE, "%s",
+                r.cx->diags ? r.cx->diags->message : "out of memory");
+    tc_module_free(r.m);
+    tc_context_free(r.cx);
+    return e->text ? TILEC_OK : TILEC_MACHINE;
+}
+
+/* ---- GPU targets ---- */
+
+static tc_gpu_code *gpu_code_of(const struct emission *e)
+{
+    return atomic_load(&e->k->gpu->variants[TC_GPU_ALIGNED]);
+}
+
+static tilec_status cubin_by_driver(struct emission *e, tc_cuda *cuda,
+                                    int ordinal)
+{
+    tc_cuda_scope scope;
+    const tc_section *cubin;
+    tilec_status s = tc_cuda_enter(cuda, ordinal, &scope, e->error);
+    if (s != TILEC_OK)
+        return s;
+    s = tc_gpu_cubin(gpu_code_of(e), e->k->gpu->settings, &scope, &cubin,
+                     e->error);
+    tc_cuda_leave(&scope);
+    return s == TILEC_OK ? copy_out(e, cubin->data, cubin->size) : s;
+}
+
+static tilec_status cubin_by_program(struct emission *e, const char *ptxas)
+{
+    char said[8192];
+    void *cubin;
+    size_t size;
+    tilec_status s = tc_assemble(ptxas, e->k->target->cpu,
+                                 tc_gpu_code_meta(gpu_code_of(e))->ptxas_level,
+                                 tc_gpu_code_text(gpu_code_of(e), "ptx"),
+                                 &cubin, &size, said, sizeof said, e->error);
+    if (s != TILEC_OK)
+        return s;
+    /* Its machine code may be looked at to find out why. */
+    const tc_loss *loss =
+        strcmp(e->what, "cubin") == 0 ? tc_loss_find(said) : NULL;
+    s = loss ? tc_fail(e->error, TILEC_MACHINE, "@%s would be slow: %s %s: %s",
+                       e->k->func->name, loss->what, loss->mark, loss->remedy)
+             : copy_out(e, cubin, size);
+    free(cubin);
+    return s;
+}
+
+/* For the device that there is, by the driver, which keeps it for the launch;
+ * else for the target by ptxas, as is what the driver does not link. */
+static tilec_status emit_cubin(struct emission *e)
+{
+    const tc_gpu_settings *settings = e->k->gpu->settings;
+    tc_cuda *cuda = tc_cuda_get(settings->cuda_library);
+    const char *why_not = cuda->why_not;
+    if (!settings->ptxas && !*why_not) {
+        int ordinal = tc_cuda_current_device(cuda);
+        bool fits = tc_gpu_fits(e->k->target, &cuda->devices[ordinal]);
+        if (fits && tc_gpu_is_linked(gpu_code_of(e)))
+            return cubin_by_driver(e, cuda, ordinal);
+        why_not = fits ? "its linker would spoil products of warp groups"
+                       : "its device does not run the target";
+    }
+    char *ptxas = tc_find_program("ptxas", settings->ptxas);
+    if (!ptxas)
+        return tc_fail(e->error, TILEC_MACHINE,
+                       "a cubin is made by the NVIDIA driver, but %s, or by "
+                       "ptxas, which is neither on $PATH nor in "
+                       "/usr/local/cuda/bin",
+                       settings->ptxas ? "another assembler was asked for"
+                                       : why_not);
+    tilec_status s = cubin_by_program(e, ptxas);
+    free(ptxas);
+    return s;
+}
+
+static tilec_status emit_sass(struct emission *e)
+{
+    tilec_status s = emit_cubin(e);
+    if (s != TILEC_OK)
+        return s;
+    char *cubin = e->text;
+    e->text = NULL;
+    s = tc_disassemble(cubin, e->size, &e->text, e->error);
+    free(cubin);
+    e->size = e->text ? strlen(e->text) : 0;
+    return s;
+}
+
+/* ---- Plans ---- */
+
+/* A module of PTX is a text of its own: assemblers take one at a time. */
+static void name_part(const struct emission *e, unsigned i, char *head,
+                      size_t size)
+{
+    const tc_launch_plan *plan = e->k->plan;
+    *head = 0;
+    if (strcmp(e->what, "ptx") == 0 && plan->nkernels > 1)
+        snprintf(head, size,
+                 "// module %u of %u, @%.80s: an assembler takes one, which "
+                 "FILE@%.80s gives\n",
+                 i + 1, plan->nkernels, plan->kernels[i]->func->name,
+                 plan->kernels[i]->func->name);
+}
+
+/* The plan, where its own text is asked for, and then each of its kernels. */
+static tilec_status emit_parts(struct emission *e)
+{
+    const tc_launch_plan *plan = e->k->plan;
+    bool is_tile = strcmp(e->what, "tile") == 0;
+    tilec_status s = is_tile ? emit_plan(e) : TILEC_OK;
+    for (unsigned i = 0; s == TILEC_OK && i < plan->nkernels; i++) {
+        char *part = NULL;
+        s = tilec_kernel_emit(plan->kernels[i], e->what, &part, e->error);
+        if (s != TILEC_OK)
+            break;
+        size_t n = e->text ? strlen(e->text) : 0;
+        char head[256];
+        name_part(e, i, head, sizeof head);
+        char *all = realloc(e->text, n + strlen(head) + strlen(part) + 2);
+        if (all)
+            sprintf(all + n, "%s%s%s", n ? "\n" : "", head, part);
+        else
+            s = tc_fail_memory(e->error);
+        e->text = all ? all : e->text;
+        free(part);
+    }
+    if (s != TILEC_OK) {
+        free(e->text);
+        e->text = NULL;
+    }
+    return s;
+}
+
+/* ---- Entries ---- */
+
+static const struct form host_forms[] = {
+    {"tile", emit_section},  {"json", emit_json}, {"llvm", emit_llvm},
+    {"llvm-opt", emit_llvm}, {"asm", emit_llvm},  {0}};
+static const struct form gpu_forms[] = {
+    {"tile", emit_section}, {"machine", emit_section}, {"json", emit_json},
+    {"llvm", emit_llvm},    {"llvm-opt", emit_llvm},   {"ptx", emit_section},
+    {"cubin", emit_cubin},  {"sass", emit_sass},       {0}};
+
+static const struct form plan_host_forms[] = {
+    {"tile", emit_parts},     {"json", emit_json}, {"llvm", emit_parts},
+    {"llvm-opt", emit_parts}, {"asm", emit_parts}, {0}};
+static const struct form plan_gpu_forms[] = {
+    {"tile", emit_parts},     {"machine", emit_parts},
+    {"json", emit_json},      {"llvm", emit_parts},
+    {"llvm-opt", emit_parts}, {"ptx", emit_parts},
+    {"sass", emit_parts},     {0}};
+
+static const struct form *forms_of(const tilec_kernel *k)
+{
+    if (k->plan)
+        return tc_target_is_gpu(k->target) ? plan_gpu_forms : plan_host_forms;
+    return k->gpu ? gpu_forms : host_forms;
+}
+
+static bool has_form(const struct form *forms, const char *what)
+{
+    while (forms->what && strcmp(forms->what, what) != 0)
+        forms++;
+    return forms->what;
+}
+
+static tilec_status unknown_form(const struct emission *e,
+                                 const struct form *forms)
+{
+    char list[128] = "";
+    for (const struct form *f = forms; f->what; f++) {
+        strcat(list, f == forms ? "" : f[1].what ? ", " : " and ");
+        strcat(list, f->what);
+    }
+    bool of_kernels = e->k->plan && has_form(gpu_forms, e->what) &&
+                      tc_target_is_gpu(e->k->target);
+    return tc_fail(e->error, TILEC_USAGE, "%s %s cannot emit `%s`, only %s%s%s",
+                   e->k->plan ? "a plan for target" : "target",
+                   e->k->target->name, e->what, list,
+                   of_kernels ? ": each of its kernels can, as FILE@" : "",
+                   of_kernels ? e->k->plan->kernels[0]->func->name : "");
+}
+
+tilec_status tilec_kernel_emit_data(const tilec_kernel *k, const char *what,
+                                    char **data, size_t *size,
+                                    tilec_error *error)
+{
+    if (!k || !what || !data || !size)
+        return tc_fail(error, TILEC_USAGE,
+                       "tilec_kernel_emit: an argument is NULL");
+    *data = NULL;
+    *size = 0;
+    struct emission e = {.k = k, .what = what, .error = error};
+    const struct form *forms = forms_of(k), *f = forms;
+    while (f->what && strcmp(f->what, what) != 0)
+        f++;
+    if (!f->what)
+        return unknown_form(&e, forms);
+    tilec_status s = f->emit(&e);
+    if (s != TILEC_OK)
+        return s;
+    *data = e.text;
+    *size = e.size ? e.size : strlen(e.text);
+    return TILEC_OK;
+}
+
+tilec_status tilec_kernel_emit(const tilec_kernel *k, const char *what,
+                               char **text, tilec_error *error)
+{
+    size_t size;
+    if (what && strcmp(what, "cubin") == 0 && k && k->gpu)
+        return tc_fail(error, TILEC_USAGE,
+                       "a cubin is no text: use tilec_kernel_emit_data");
+    return tilec_kernel_emit_data(k, what, text, text ? &size : NULL, error);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/mods/mods_job.h"
+
+#include "lib/program/link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct reader {
+    tc_job *job;
+    tc_arena *arena;
+    const tc_mods_texts *from;
+    tc_mod *mods;       /* two, by tc_mod_kind */
+    tc_source *sources; /* the caller's, and the files that mods name */
+    unsigned nsources;
+};
+
+static bool parse_mods(struct reader *p)
+{
+    bool ok = true;
+    for (int i = 0; i < 2; i++) {
+        const char *text = p->from->texts[i];
+        p->mods[i].wanted = text != NULL;
+        if (text)
+            ok &= tc_mods_parse(p->job, (tc_mod_kind)i, text, &p->mods[i].expr);
+    }
+    return ok;
+}
+
+static unsigned count_uses(const struct reader *p)
+{
+    return p->mods[0].expr.nuses + p->mods[1].expr.nuses;
+}
+
+static tc_source *find_source(struct reader *p, const char *name)
+{
+    for (unsigned i = 0; i < p->nsources; i++)
+        if (strcmp(p->sources[i].name, name) == 0)
+            return &p->sources[i];
+    return NULL;
+}
+
+/* The reader's text is malloc'd: copied at once, so that no way out of here
+ * can lose it. */
+static bool read_file(struct reader *p, const tc_mod_expr *e,
+                      const tc_mod_node *use)
+{
+    const tc_mods_texts *o = p->from;
+    const char *file = tc_mod_file(use);
+    tc_loc loc = tc_mod_loc(e, use);
+    if (find_source(p, file))
+        return true;
+    char *text = NULL;
+    if (!o->read_source || !o->read_source(o->user, file, &text) || !text)
+        return tc_error(p->job->cx, loc, "`%s` cannot be read", file);
+    p->job->foreign = text;
+    size_t n = strlen(text);
+    p->sources[p->nsources++] =
+        (tc_source){file, tc_arena_copy(p->arena, text, n + 1), n};
+    p->job->foreign = NULL;
+    free(text);
+    return true;
+}
+
+/* A function that is named with its file must be in it. */
+static bool check_in_file(struct reader *p, const tc_mod_expr *e,
+                          const tc_mod_node *use)
+{
+    const tc_source *s = find_source(p, tc_mod_file(use));
+    unsigned n;
+    tc_definition *defs = tc_definitions(p->arena, s->text, s->len, &n);
+    const char **names = tc_arena_array(p->arena, const char *, n);
+    for (unsigned i = 0; i < n; i++) {
+        names[i] = defs[i].name;
+        if (strcmp(defs[i].name, tc_mod_name(use)) == 0)
+            return true;
+    }
+    const char *near = tc_nearest_name(tc_mod_name(use), names, n);
+    return tc_error(p->job->cx, tc_mod_loc(e, use),
+                    "there is no function `%s` in `%s`%s%s%s", tc_mod_name(use),
+                    s->name, near ? "; did you mean `" : "", near ? near : "",
+                    near ? "`?" : "");
+}
+
+static bool read_sources(struct reader *p)
+{
+    const tc_mods_texts *o = p->from;
+    p->sources =
+        tc_arena_array(p->arena, tc_source, o->nsources + count_uses(p));
+    for (size_t i = 0; i < o->nsources; i++)
+        if (!tc_job_source(p->job, &o->sources[i], &p->sources[p->nsources++]))
+            return false;
+    bool ok = true;
+    for (int m = 0; m < 2; m++)
+        for (unsigned i = 0; i < p->mods[m].expr.nuses; i++) {
+            const tc_mod_expr *e = &p->mods[m].expr;
+            if (tc_mod_file(e->uses[i]))
+                ok &= read_file(p, e, e->uses[i]) &&
+                      check_in_file(p, e, e->uses[i]);
+        }
+    return ok;
+}
+
+static bool parse_sources(struct reader *p)
+{
+    unsigned n = count_uses(p), k = 0, nmods;
+    const char **names = tc_arena_array(p->arena, const char *, n);
+    for (int m = 0; m < 2; m++)
+        for (unsigned i = 0; i < p->mods[m].expr.nuses; i++)
+            names[k++] = tc_mod_name(p->mods[m].expr.uses[i]);
+    tc_source *mods =
+        tc_link(p->arena, p->sources, p->nsources, names, n, &nmods);
+    return tc_job_parse(p->job, mods, nmods) &&
+           tc_job_parse(p->job, p->sources, p->nsources);
+}
+
+static bool compose(struct reader *p, tc_mod *m)
+{
+    if (!m->wanted)
+        return true;
+    if (!tc_mods_compose(p->job, &m->expr, &m->func))
+        return false;
+    m->binding = tc_arena_printf(p->arena, "@%s", m->func.name);
+    return tc_job_parse(p->job, &m->func.source, 1);
+}
+
+bool tc_mods_add(tc_job *job, const tc_mods_texts *from, tc_mods *out)
+{
+    *out = (tc_mods){0};
+    struct reader p = {
+        .job = job, .arena = &job->cx->arena, .from = from, .mods = out->all};
+    return parse_mods(&p) && read_sources(&p) && parse_sources(&p) &&
+           compose(&p, &out->all[TC_MOD_MASK]) &&
+           compose(&p, &out->all[TC_MOD_SCORE]);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Linking is by name and on the text: whatever `@name` a text mentions and
+ * does not define is looked for in the embedded mods. Of a mod file only the
+ * functions that are needed are kept; the others become blanks, so that lines
+ * and columns stay those of the file:
+ *
+ *     func @causal(...) -> i1 {          func @causal(...) -> i1 {
+ *       ...                                ...
+ *     }                            ->    }
+ *     func @sliding_window(...)
+ */
+#include "lib/program/link.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* Tokens, as far as linking cares. */
+struct cursor {
+    const char *text;
+    size_t at, len;
+};
+
+struct token {
+    char kind; /* 'w' word, '@' symbol, `{`, `}`, or 0 at the end */
+    size_t begin;
+    const char *name; /* of a word or symbol */
+    size_t n;
+};
+
+static bool is_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '.';
+}
+
+static void skip_line(struct cursor *c)
+{
+    while (c->at < c->len && c->text[c->at] != '\n')
+        c->at++;
+}
+
+static void skip_string(struct cursor *c)
+{
+    for (c->at++; c->at < c->len && c->text[c->at] != '"'; c->at++) {
+        if (c->text[c->at] == '\n')
+            return;
+        if (c->text[c->at] == '\\')
+            c->at++;
+    }
+    c->at++;
+}
+
+static size_t skip_name(struct cursor *c)
+{
+    size_t from = c->at;
+    while (c->at < c->len && is_name(c->text[c->at]))
+        c->at++;
+    return c->at - from;
+}
+
+static struct token next(struct cursor *c)
+{
+    while (c->at < c->len) {
+        size_t begin = c->at;
+        const char *p = c->text + begin;
+        if (*p == '/' && begin + 1 < c->len && p[1] == '/') {
+            skip_line(c);
+        } else if (*p == '"') {
+            skip_string(c);
+        } else if (*p == '@' || *p == '%') {
+            c->at++;
+            size_t n = skip_name(c);
+            if (*p == '@' && n)
+                return (struct token){'@', begin, p + 1, n};
+        } else if (is_name(*p)) {
+            size_t n = skip_name(c);
+            return (struct token){'w', begin, p, n};
+        } else {
+            c->at++;
+            if (*p == '{' || *p == '}')
+                return (struct token){*p, begin, NULL, 0};
+        }
+    }
+    return (struct token){0, c->len, NULL, 0};
+}
+
+static bool is_word(struct token t, const char *word)
+{
+    return t.kind == 'w' && t.n == strlen(word) &&
+           memcmp(t.name, word, t.n) == 0;
+}
+
+static char *copy_name(tc_arena *a, struct token t)
+{
+    char *s = tc_arena_alloc(a, t.n + 1);
+    memcpy(s, t.name, t.n);
+    return s;
+}
+
+/* Keywords stand outside of braces; there a word before a symbol is one. */
+static bool next_definition(struct cursor *c, struct token *keyword,
+                            struct token *name)
+{
+    int depth = 0;
+    for (struct token t = next(c); t.kind; t = next(c)) {
+        depth += (t.kind == '{') - (t.kind == '}' && depth > 0);
+        if (depth ||
+            !(is_word(t, "func") || is_word(t, "kernel") || is_word(t, "plan")))
+            continue;
+        size_t back = c->at;
+        *keyword = t;
+        *name = next(c);
+        if (name->kind == '@')
+            return true;
+        c->at = back;
+    }
+    return false;
+}
+
+tc_definition *tc_definitions(tc_arena *a, const char *text, size_t len,
+                              unsigned *n)
+{
+    struct token keyword, name;
+    *n = 0;
+    for (struct cursor c = {text, 0, len};
+         next_definition(&c, &keyword, &name);)
+        ++*n;
+    tc_definition *defs = tc_arena_array(a, tc_definition, *n);
+    struct cursor c = {text, 0, len};
+    for (unsigned i = 0; next_definition(&c, &keyword, &name); i++) {
+        if (i)
+            defs[i - 1].end = keyword.begin;
+        defs[i] =
+            (tc_definition){copy_name(a, name), is_word(keyword, "kernel"),
+                            is_word(keyword, "plan"), keyword.begin, len};
+    }
+    return defs;
+}
+
+/* An embedded file and which of its functions are wanted. */
+struct mod_file {
+    const tc_embedded *text;
+    tc_definition *defs;
+    bool *wanted;
+    unsigned ndefs, nwanted;
+};
+
+struct linker {
+    tc_arena *arena;
+    struct mod_file *files;
+    unsigned nfiles;
+    tc_definition **own; /* of each source */
+    unsigned *nown, nsources;
+};
+
+static bool is_mod(const tc_embedded *e)
+{
+    return strncmp(e->name, "mods/", 5) == 0;
+}
+
+static void read_files(struct linker *l, bool mods)
+{
+    for (const tc_embedded *e = tc_embedded_texts; e->name; e++) {
+        if (is_mod(e) != mods)
+            continue;
+        struct mod_file *f = &l->files[l->nfiles++];
+        f->text = e;
+        f->defs = tc_definitions(l->arena, e->text, e->len, &f->ndefs);
+        f->wanted = tc_arena_array(l->arena, bool, f->ndefs);
+    }
+}
+
+/* Mods first: of functions with the same name the first is taken. */
+static void read_embedded(struct linker *l, bool mods_only)
+{
+    unsigned n = 0;
+    for (const tc_embedded *e = tc_embedded_texts; e->name; e++)
+        n++;
+    l->files = tc_arena_array(l->arena, struct mod_file, n);
+    read_files(l, true);
+    if (!mods_only)
+        read_files(l, false);
+}
+
+static bool same_name(const char *name, struct token t)
+{
+    return strncmp(name, t.name, t.n) == 0 && name[t.n] == 0;
+}
+
+static bool is_own(const struct linker *l, struct token symbol)
+{
+    for (unsigned i = 0; i < l->nsources; i++)
+        for (unsigned j = 0; j < l->nown[i]; j++)
+            if (same_name(l->own[i][j].name, symbol))
+                return true;
+    return false;
+}
+
+static void want_text(struct linker *l, const char *text, size_t len);
+
+static void want(struct linker *l, struct token symbol)
+{
+    if (is_own(l, symbol))
+        return;
+    for (unsigned i = 0; i < l->nfiles; i++) {
+        struct mod_file *f = &l->files[i];
+        for (unsigned j = 0; j < f->ndefs; j++) {
+            if (!same_name(f->defs[j].name, symbol))
+                continue;
+            if (f->wanted[j])
+                return;
+            f->wanted[j] = true;
+            f->nwanted++;
+            want_text(l, f->text->text + f->defs[j].begin,
+                      f->defs[j].end - f->defs[j].begin);
+            return;
+        }
+    }
+}
+
+static void want_text(struct linker *l, const char *text, size_t len)
+{
+    struct cursor c = {text, 0, len};
+    for (struct token t = next(&c); t.kind; t = next(&c))
+        if (t.kind == '@')
+            want(l, t);
+}
+
+static tc_source excerpt(tc_arena *a, const struct mod_file *f)
+{
+    char *text = tc_arena_copy(a, f->text->text, f->text->len + 1);
+    for (unsigned i = 0; i < f->ndefs; i++)
+        for (size_t at = f->defs[i].begin; !f->wanted[i] && at < f->defs[i].end;
+             at++)
+            if (text[at] != '\n')
+                text[at] = ' ';
+    return (tc_source){f->text->file, text, f->text->len};
+}
+
+static bool has_plan(const struct linker *l)
+{
+    for (unsigned i = 0; i < l->nsources; i++)
+        for (unsigned j = 0; j < l->nown[i]; j++)
+            if (l->own[i][j].is_plan)
+                return true;
+    return false;
+}
+
+tc_source *tc_link(tc_arena *a, const tc_source *sources, unsigned nsources,
+                   const char *const *names, unsigned nnames, unsigned *n)
+{
+    struct linker l = {.arena = a, .nsources = nsources};
+    l.own = tc_arena_array(a, tc_definition *, nsources);
+    l.nown = tc_arena_array(a, unsigned, nsources);
+    for (unsigned i = 0; i < nsources; i++)
+        l.own[i] =
+            tc_definitions(a, sources[i].text, sources[i].len, &l.nown[i]);
+    read_embedded(&l, !has_plan(&l));
+    for (unsigned i = 0; i < nsources; i++)
+        want_text(&l, sources[i].text, sources[i].len);
+    for (unsigned i = 0; i < nnames; i++)
+        want(&l, (struct token){'@', 0, names[i], strlen(names[i])});
+    tc_source *out = tc_arena_array(a, tc_source, l.nfiles);
+    *n = 0;
+    for (unsigned i = 0; i < l.nfiles; i++)
+        if (l.files[i].nwanted)
+            out[(*n)++] = excerpt(a, &l.files[i]);
+    return out;
+}
+
+const char **tc_mod_names(tc_arena *a, unsigned *n)
+{
+    struct linker l = {.arena = a};
+    read_embedded(&l, true);
+    *n = 0;
+    for (unsigned i = 0; i < l.nfiles; i++)
+        *n += l.files[i].ndefs;
+    const char **names = tc_arena_array(a, const char *, *n);
+    for (unsigned i = 0, k = 0; i < l.nfiles; i++)
+        for (unsigned j = 0; j < l.files[i].ndefs; j++)
+            names[k++] = l.files[i].defs[j].name;
+    return names;
+}
+
+const char *tc_grid_of_text(const char *text, size_t *len)
+{
+    struct cursor c = {text, 0, strlen(text)};
+    struct token grid = next(&c);
+    while (grid.kind && !is_word(grid, "grid"))
+        grid = next(&c);
+    int depth = 0;
+    for (struct token t = next(&c); t.kind; t = next(&c)) {
+        depth += (t.kind == '{') - (t.kind == '}');
+        if (depth == 0) {
+            *len = c.at - grid.begin;
+            return text + grid.begin;
+        }
+    }
+    *len = 0;
+    return text;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How small and how large the ints of a loop can be, over all lanes of a tile,
+ * as functions of the induction variable.
+ *
+ *   for %i = 0 to %n step 64 {
+ *     %x = min(%i + range(64), %n - 1)     low  min(%i, %n - 1)
+ *                                          high min(%i + 63, %n - 1)
+ *
+ * A bound is linear in %i, rounded down after a division, or the smaller or
+ * larger of two bounds. Its other parts are the same in every step: they are
+ * computed before the loop as i64, where nothing overflows. The ints of the
+ * program wrap, and what it divides by may be no positive number; where it is
+ * not known at compile time that this does not happen, the program asks, once,
+ * before the loop (`sure`), and without that the bounds mean nothing.
+ */
+#ifndef TC_BOUNDS_H
+#define TC_BOUNDS_H
+
+#include "passes/analysis/bound_terms.h"
+
+#include "ir/base/map.h"
+
+/* Both NULL where nothing is known. */
+typedef struct tc_bounds {
+    const tc_limit *low, *high;
+} tc_bounds;
+
+/* A loop under analysis. */
+struct tc_loop {
+    tc_op *op; /* a `for` over i32 */
+    tc_arena *scratch;
+    tc_builder before; /* where new ops go */
+    int64_t low, high; /* what the induction variable can be */
+    /* i1: nothing that the bounds rest on wraps; NULL: that is known. */
+    tc_value *sure;
+    tc_map known; /* value -> tc_bounds */
+    /* Set by whoever asks in the loop: scalar conditions computed there count
+     * as known (TC_TRUTH_HERE). */
+    bool asks_here;
+};
+
+/* False where the loop cannot be analysed; `why` says it. */
+bool tc_loop_open(tc_loop *l, tc_op *op, tc_arena *scratch, const char **why);
+/* Is v the same in every step? */
+bool tc_loop_has_outside(const tc_loop *l, const tc_value *v);
+/* All lanes of what is, reduced before the loop: "min", "or". */
+tc_value *tc_loop_reduce(tc_loop *l, tc_value *v, const char *kind);
+
+/* The program asks, before the loop: x <= limit (most), or x >= limit. */
+void tc_loop_ask(tc_loop *l, tc_value *x, bool most, int64_t limit);
+/* A scalar int as an i64 before the loop. */
+tc_value *tc_loop_i64(tc_loop *l, tc_value *scalar);
+
+/* Of an int, or a tile of ints, in the loop or before it. */
+tc_bounds tc_bounds_of(tc_loop *l, tc_value *v);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Questions and builders that rewrite rules share.
+ */
+#ifndef TC_MATCH_H
+#define TC_MATCH_H
+
+#include "ir/eval/eval.h"
+
+/* The kind of the elements; TC_KIND_COUNT of pointers and of names. */
+tc_kind tc_lane_kind(const tc_value *v);
+/* i1 to i64; floats. False while the type is a name. */
+bool tc_has_int_lanes(const tc_value *v);
+bool tc_has_float_lanes(const tc_value *v);
+
+/* A constant, or a tile with one constant in every lane. */
+bool tc_match_const(const tc_value *v, tc_scalar *x);
+bool tc_match_int(const tc_value *v, int64_t i);
+/* Tells -0 from +0. */
+bool tc_match_float(const tc_value *v, double f);
+/* The op that defines v if it is that one, else NULL. */
+tc_op *tc_match_op(const tc_value *v, tc_opcode code);
+
+/* What was broadcast to this, as it was before. */
+tc_value *tc_match_unbroadcast(tc_value *v);
+/* The same constant, or the same value. */
+bool tc_match_same_int(const tc_value *a, const tc_value *b);
+
+/* Does every value of `from` keep its value in `to`? Both are i1 to f64. */
+bool tc_cast_is_exact(tc_kind from, tc_kind to);
+
+/* A constant of a scalar type, or a tile of it. */
+tc_value *tc_build_const(tc_builder *b, const tc_type *type, tc_scalar x);
+tc_value *tc_build_int_const(tc_builder *b, const tc_type *type, int64_t i);
+/* An op of one result like `op` (code, attributes), on other operands. */
+tc_value *tc_build_like(tc_builder *b, const tc_op *op, tc_value *const *in,
+                        const tc_type *type);
+tc_value *tc_build_unary(tc_builder *b, tc_opcode code, tc_value *x);
+tc_value *tc_build_binary(tc_builder *b, tc_opcode code, tc_value *x,
+                          tc_value *y);
+tc_value *tc_build_cmp(tc_builder *b, const char *pred, tc_value *x,
+                       tc_value *y);
+tc_value *tc_build_select(tc_builder *b, tc_value *condition, tc_value *x,
+                          tc_value *y);
+
+#endif

@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * specialize: one kernel with its compile-time parameters bound.
+ *
+ *   kernel @scale[N: int = 64, T: type, mod: func(f32, i32) -> f32](...) {
+ *     %x = load %p : tile<N x T>
+ *     %c = dim N : i32
+ *     %y = call mod(%s, %i, n=%n) : f32
+ *
+ * with T=bf16 and mod=@bias, where `func @bias(%x: f32, %i: i32, %n: i32,
+ * %table: tensor<[?] x f32>) -> f32`, becomes
+ *
+ *   kernel @scale(..., %mod.table: tensor<[?] x f32>) {
+ *     %x = load %p : tile<64 x bf16>
+ *     %c = dim 64 : i32
+ *     %y = call @bias(%s, %i, %n, %mod.table) : f32
+ *
+ * Captured: the parameters of a bound function behind those of the signature.
+ * An argument that the call offers by that name is passed, what it offers
+ * besides is dropped; for the rest the kernel gets a parameter PARAM.NAME
+ * (PARAM without a trailing `_mod`), in the order of the compile-time
+ * parameters. All other kernels go. Tests: test/ir/passes/specialize.
+ *
+ * A vjp is bound like a call, and shares what calls capture. Where it has a
+ * clause accumulate that is not 0, the kernel gets behind all captured ones a
+ * parameter grad.PARAM.NAME for each that is a float or a tensor of floats,
+ *
+ *     %d = vjp mod(%s, %i, n=%n) seed(%g) accumulate(1) : f32
+ *     %d = vjp @bias(%s, %i, %n, %mod.table) seed(%g)
+ *              into(table=%grad.mod.table) : f32
+ *
+ * a tensor of f32 of the same rank, of one element for a number.
+ */
+#include "passes/bind/bind_params.h"
+#include "ir/eval/eval.h"
+#include "passes/analysis/substitute.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct specializer {
+    tc_context *cx;
+    tc_arena *scratch;
+    tc_module *m;
+    tc_func *kernel;
+    const tc_binding *bindings;
+    unsigned nbindings;
+    tc_loc loc;            /* of who binds: nowhere, or a launch */
+    tc_bindings types;     /* of int and type parameters */
+    const tc_func **funcs; /* of func parameters, by index */
+};
+
+static const tc_loc nowhere;
+
+/* ---- Which kernel ---- */
+
+static const char *kernel_list(struct specializer *s)
+{
+    tc_text list = {.arena = s->scratch};
+    tc_each_func (f, s->m)
+        if (f->is_kernel)
+            tc_text_printf(&list, "%s@%s", list.len ? ", " : "", f->name);
+    return list.len ? list.data : "none";
+}
+
+static const char *nearest_kernel(struct specializer *s, const char *name)
+{
+    unsigned n = 0;
+    tc_each_func (f, s->m)
+        n++;
+    const char **names = tc_arena_array(s->scratch, const char *, n);
+    n = 0;
+    tc_each_func (f, s->m)
+        if (f->is_kernel)
+            names[n++] = f->name;
+    return tc_nearest_name(name, names, n);
+}
+
+static bool find_named_kernel(struct specializer *s, const char *name)
+{
+    name += *name == '@';
+    s->kernel = tc_func_find(s->m, name);
+    if (s->kernel && s->kernel->is_kernel)
+        return true;
+    const char *near = nearest_kernel(s, name);
+    if (s->kernel)
+        tc_error(s->cx, s->kernel->loc,
+                 "specialize: @%s is a %s, expected a kernel", name,
+                 tc_func_word(s->kernel));
+    else
+        tc_error(s->cx, nowhere, "specialize: there is no kernel @%s%s%s%s",
+                 name, near ? ", did you mean @" : "", near ? near : "",
+                 near ? "?" : "");
+    tc_note(s->cx, nowhere, "kernels: %s", kernel_list(s));
+    return false;
+}
+
+static bool find_kernel(struct specializer *s, const char *name)
+{
+    if (name)
+        return find_named_kernel(s, name);
+    tc_each_func (f, s->m) {
+        if (f->is_kernel && s->kernel)
+            return tc_error(s->cx, f->loc,
+                            "specialize: there are several kernels (%s), say "
+                            "which",
+                            kernel_list(s));
+        if (f->is_kernel)
+            s->kernel = f;
+    }
+    return s->kernel ||
+           tc_error(s->cx, nowhere, "specialize: there is no kernel");
+}
+
+/* ---- Values of parameters ---- */
+
+static bool wrong_value(struct specializer *s, const tc_param *p,
+                        const char *value, const char *expected)
+{
+    tc_error(s->cx, s->loc, "specialize: %s=%s: expected %s", p->name, value,
+             expected);
+    tc_note(s->cx, p->loc, "parameter `%s` of @%s", p->name, s->kernel->name);
+    return false;
+}
+
+static bool bind_int(struct specializer *s, unsigned i, const char *value)
+{
+    const tc_param *p = &s->kernel->params[i];
+    char *end;
+    errno = 0;
+    long long n = strtoll(value, &end, 0);
+    if (end == value || *end)
+        return wrong_value(s, p, value, "a whole number");
+    /* `dim` ops are i32, and so are all sizes. */
+    if (errno || n < INT32_MIN || n > INT32_MAX)
+        return wrong_value(s, p, value, "a number of at most 32 bits");
+    s->types.dims[i] = tc_dim_const(s->cx, n);
+    return true;
+}
+
+static bool bind_type(struct specializer *s, unsigned i, const char *value)
+{
+    const char *expected = "an element type, one of i1 i8 i16 i32 i64 f8e4m3 "
+                           "f8e5m2 f16 bf16 f32 f64";
+    tc_kind kind = tc_kind_parse(value, strlen(value));
+    if (kind == TC_KIND_COUNT)
+        return wrong_value(s, &s->kernel->params[i], value, expected);
+    s->types.types[i] = tc_type_scalar(s->cx, kind);
+    return true;
+}
+
+static bool unknown_func(struct specializer *s, const tc_param *p,
+                         const char *name)
+{
+    unsigned n = 0;
+    tc_each_func (f, s->m)
+        n++;
+    const char **names = tc_arena_array(s->scratch, const char *, n);
+    tc_text list = {.arena = s->scratch};
+    n = 0;
+    tc_each_func (f, s->m) {
+        if (f->is_kernel || f->is_plan)
+            continue;
+        tc_text_printf(&list, "%s@%s", n ? ", " : "", f->name);
+        names[n++] = f->name;
+    }
+    const char *near = tc_nearest_name(name, names, n);
+    tc_error(s->cx, s->loc, "specialize: %s=@%s: there is no func @%s%s%s%s",
+             p->name, name, name, near ? ", did you mean @" : "",
+             near ? near : "", near ? "?" : "");
+    tc_note(s->cx, p->loc, "parameter `%s` of @%s; funcs: %s", p->name,
+            s->kernel->name, n ? list.data : "none");
+    return false;
+}
+
+static bool bind_func(struct specializer *s, unsigned i, const char *value)
+{
+    const tc_func *f = tc_func_find(s->m, value + (*value == '@'));
+    if (!f || f->is_kernel || f->is_plan)
+        return unknown_func(s, &s->kernel->params[i], value + (*value == '@'));
+    s->funcs[i] = f;
+    return true;
+}
+
+static bool bind_text(struct specializer *s, unsigned i, const char *value)
+{
+    switch (s->kernel->params[i].kind) {
+    case TC_PARAM_INT: return bind_int(s, i, value);
+    case TC_PARAM_TYPE: return bind_type(s, i, value);
+    default: return bind_func(s, i, value);
+    }
+}
+
+static bool is_bound(const struct specializer *s, unsigned i)
+{
+    return s->types.dims[i] || s->types.types[i] || s->funcs[i];
+}
+
+/* A default may name earlier parameters, which are bound by now (or missing,
+ * which is reported for them). */
+static bool bind_default(struct specializer *s, unsigned i)
+{
+    const tc_param *p = &s->kernel->params[i];
+    if (p->kind == TC_PARAM_FUNC)
+        return p->symbol && bind_func(s, i, p->symbol);
+    if (p->dim)
+        s->types.dims[i] = tc_dim_substitute(s->cx, p->dim, &s->types);
+    if (p->type)
+        s->types.types[i] = tc_type_substitute(s->cx, p->type, &s->types);
+    return is_bound(s, i);
+}
+
+static const char *param_list(struct specializer *s)
+{
+    static const char *const kinds[] = {"int", "type", "func"};
+    tc_text list = {.arena = s->scratch};
+    for (unsigned i = 0; i < s->kernel->nparams; i++) {
+        const tc_param *p = &s->kernel->params[i];
+        bool has_default = p->dim || p->type || p->symbol;
+        tc_text_printf(&list, "%s%s: %s%s", i ? ", " : "", p->name,
+                       kinds[p->kind], has_default ? "" : " (required)");
+    }
+    return list.len ? list.data : "none";
+}
+
+static bool unknown_param(struct specializer *s, const char *name)
+{
+    const tc_func *k = s->kernel;
+    const char **names = tc_arena_array(s->scratch, const char *, k->nparams);
+    for (unsigned i = 0; i < k->nparams; i++)
+        names[i] = k->params[i].name;
+    const char *near = tc_nearest_name(name, names, k->nparams);
+    tc_error(s->cx, s->loc,
+             "specialize: @%s has no compile-time parameter `%s`%s%s%s",
+             k->name, name, near ? ", did you mean `" : "", near ? near : "",
+             near ? "`?" : "");
+    tc_note(s->cx, k->loc, "parameters of @%s: %s", k->name, param_list(s));
+    return false;
+}
+
+static bool bind_given(struct specializer *s)
+{
+    bool ok = true;
+    for (unsigned b = 0; b < s->nbindings; b++) {
+        const tc_binding *given = &s->bindings[b];
+        unsigned i = 0;
+        while (i < s->kernel->nparams &&
+               strcmp(s->kernel->params[i].name, given->name) != 0)
+            i++;
+        if (i == s->kernel->nparams)
+            ok = unknown_param(s, given->name);
+        else if (is_bound(s, i))
+            ok = tc_error(s->cx, s->loc, "specialize: `%s` is given twice",
+                          given->name);
+        else
+            ok &= bind_text(s, i, given->value);
+    }
+    return ok;
+}
+
+static bool bind_all(struct specializer *s)
+{
+    const tc_func *k = s->kernel;
+    s->types = tc_bindings_of(s->scratch, k);
+    s->funcs = tc_arena_array(s->scratch, const tc_func *, k->nparams);
+    if (!bind_given(s))
+        return false;
+    tc_text missing = {.arena = s->scratch};
+    unsigned errors = s->cx->nerrors;
+    for (unsigned i = 0; i < k->nparams; i++)
+        if (!is_bound(s, i) && !bind_default(s, i) && !k->params[i].symbol)
+            tc_text_printf(&missing, "%s`%s`", missing.len ? ", " : "",
+                           k->params[i].name);
+    if (missing.len) {
+        tc_error(s->cx, s->loc, "specialize: @%s needs a value for %s", k->name,
+                 missing.data);
+        tc_note(s->cx, k->loc, "parameters of @%s: %s", k->name, param_list(s));
+    }
+    return s->cx->nerrors == errors;
+}
+
+/* ---- Function parameters ---- */
+
+static const char *signature(struct specializer *s, unsigned nins,
+                             const tc_type *const *ins, unsigned nouts,
+                             const tc_type *const *outs)
+{
+    tc_text out = {.arena = s->scratch};
+    tc_text_add(&out, "(");
+    for (unsigned i = 0; i < nins; i++)
+        tc_text_printf(&out, "%s%s", i ? ", " : "",
+                       tc_type_name(s->cx, ins[i]));
+    tc_text_add(&out, nouts == 1 ? ") -> " : ") -> (");
+    for (unsigned i = 0; i < nouts; i++)
+        tc_text_printf(&out, "%s%s", i ? ", " : "",
+                       tc_type_name(s->cx, outs[i]));
+    tc_text_add(&out, nouts == 1 ? "" : ")");
+    return out.data;
+}
+
+static const tc_type **arg_types(struct specializer *s, const tc_func *f)
+{
+    const tc_type **types =
+        tc_arena_array(s->scratch, const tc_type *, f->body->nargs);
+    for (unsigned i = 0; i < f->body->nargs; i++)
+        types[i] = f->body->args[i]->type;
+    return types;
+}
+
+/* Does the bound function begin with the parameters of the signature? What a
+ * generic one infers from them goes to `b`. */
+static bool check_func(struct specializer *s, unsigned index, tc_bindings *b)
+{
+    const tc_param *p = &s->kernel->params[index];
+    const tc_func *f = s->funcs[index];
+    *b = tc_bindings_of(s->scratch, f);
+    bool fits = f->body->nargs >= p->nins && f->nresults == p->nouts;
+    for (unsigned i = 0; fits && i < p->nins; i++)
+        fits =
+            tc_type_unify(s->cx, f->body->args[i]->type,
+                          tc_type_substitute(s->cx, p->ins[i], &s->types), b);
+    for (unsigned i = 0; fits && i < p->nouts; i++)
+        fits = tc_type_substitute(s->cx, f->results[i], b) ==
+               tc_type_substitute(s->cx, p->outs[i], &s->types);
+    if (fits)
+        return true;
+    tc_error(
+        s->cx, f->loc,
+        "specialize: @%s is %s, expected %s, with captured parameters "
+        "behind, for `%s`",
+        f->name,
+        signature(s, f->body->nargs, arg_types(s, f), f->nresults, f->results),
+        signature(s, p->nins, p->ins, p->nouts, p->outs), p->name);
+    tc_note(s->cx, p->loc, "parameter `%s` of @%s", p->name, s->kernel->name);
+    return false;
+}
+
+/* `score_mod` and `bias`: "score.bias". */
+static const char *captured_name(struct specializer *s, const tc_param *p,
+                                 const char *name)
+{
+    size_t n = strlen(p->name);
+    if (n > 4 && strcmp(p->name + n - 4, "_mod") == 0)
+        n -= 4;
+    return tc_arena_printf(s->scratch, "%.*s.%s", (int)n, p->name, name);
+}
+
+/* The kernel's argument of that name, added where there is none. */
+static tc_value *kernel_arg(struct specializer *s, const char *name,
+                            const tc_type *type, tc_loc loc)
+{
+    tc_region *body = s->kernel->body;
+    name = tc_string_get(s->cx, name);
+    for (unsigned i = 0; i < body->nargs; i++)
+        if (body->args[i]->name == name)
+            return body->args[i];
+    tc_region_add_arg(s->kernel->grid, type, name, loc);
+    return tc_region_add_arg(body, type, name, loc);
+}
+
+/* The operand that the call offers under that name, or NULL. */
+static tc_value *offered(const tc_op *call, const char *name)
+{
+    const tc_attr *names = tc_op_attr(call, "names");
+    unsigned first = tc_call_npositional(call);
+    for (unsigned i = 0; i < names->n; i++)
+        if (strcmp(names->strings[i], name) == 0)
+            return call->in[first + i];
+    return NULL;
+}
+
+/* What the captured parameter gets at this call; NULL: reported. */
+static tc_value *captured_value(struct specializer *s, const tc_op *call,
+                                unsigned index, const tc_value *captured,
+                                const tc_bindings *b)
+{
+    const tc_param *p = &s->kernel->params[index];
+    const tc_type *type = tc_type_substitute(s->cx, captured->type, b);
+    tc_value *v = captured->name ? offered(call, captured->name) : NULL;
+    if (v && tc_type_elem(v->type) != type) {
+        tc_error(s->cx, call->loc,
+                 "specialize: the call offers %s as %s, but @%s takes %s",
+                 captured->name, tc_type_name(s->cx, v->type),
+                 s->funcs[index]->name, tc_type_name(s->cx, type));
+        tc_note(s->cx, captured->loc, "captured parameter");
+        return NULL;
+    }
+    if (v)
+        return v;
+    if (!captured->name || tc_type_is_generic(type) || type->kind == TC_TILE ||
+        type->kind == TC_BLOCK_PTR) {
+        tc_error(s->cx, captured->loc,
+                 "specialize: captured parameter %s of @%s is %s, expected a "
+                 "tensor, pointer or scalar of known type, as it becomes a "
+                 "parameter of @%s",
+                 captured->name ? captured->name : "?", s->funcs[index]->name,
+                 tc_type_name(s->cx, type), s->kernel->name);
+        return NULL;
+    }
+    return kernel_arg(s, captured_name(s, p, captured->name), type,
+                      captured->loc);
+}
+
+static void replace_call(tc_op *call, tc_op *direct)
+{
+    tc_arena *a = &call->func->module->arena;
+    const tc_type **types = tc_arena_array(a, const tc_type *, call->nout);
+    for (unsigned i = 0; i < call->nout; i++)
+        types[i] = call->out[i]->type;
+    tc_op_set_results(direct, call->nout, types);
+    tc_op_insert(direct, call->parent, call);
+    for (unsigned i = 0; i < call->nout; i++) {
+        direct->out[i]->name = call->out[i]->name;
+        tc_value_replace(call->out[i], direct->out[i]);
+    }
+    tc_op_erase(call);
+}
+
+/* call score_mod(...) to call @alibi(...), likewise vjp. */
+static bool rewrite_call(struct specializer *s, tc_op *call, unsigned index,
+                         const tc_bindings *b)
+{
+    const tc_func *f = s->funcs[index];
+    unsigned nfixed = tc_call_npositional(call), n = f->body->nargs;
+    tc_value **in = tc_arena_array(s->scratch, tc_value *, n + 1);
+    for (unsigned i = 0; i < n; i++) {
+        in[i] = i < nfixed
+                    ? call->in[i]
+                    : captured_value(s, call, index, f->body->args[i], b);
+        if (!in[i])
+            return false;
+    }
+    bool vjp = call->code == TC_VJP;
+    if (vjp)
+        in[n++] = call->in[tc_vjp_seed(call)];
+    tc_op *direct = tc_op_new(call->func, call->code, call->loc, n, in, 0);
+    tc_op_set_word(direct, "callee",
+                   tc_arena_printf(s->scratch, "@%s", f->name));
+    if (vjp)
+        tc_op_set_attr(direct, "accumulate", *tc_op_attr(call, "accumulate"));
+    replace_call(call, direct);
+    return true;
+}
+
+static bool rewrite_calls(struct specializer *s, tc_region *r, unsigned index,
+                          const tc_bindings *b)
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!rewrite_calls(s, op->regions[i], index, b))
+                return false;
+        if (tc_op_is_call(op) &&
+            tc_op_is_word(op, "callee", s->kernel->params[index].name) &&
+            !rewrite_call(s, op, index, b))
+            return false;
+    }
+    return true;
+}
+
+static bool bind_calls(struct specializer *s)
+{
+    for (unsigned i = 0; i < s->kernel->nparams; i++) {
+        tc_bindings b;
+        if (s->funcs[i] && (!check_func(s, i, &b) ||
+                            !rewrite_calls(s, s->kernel->body, i, &b)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Gradients of what is captured ---- */
+
+/* An argument of the kernel because some function captures it. */
+static bool is_captured(const tc_value *v, unsigned nown)
+{
+    return !v->def && !v->region->op && v->index >= nown;
+}
+
+/* The argument that takes the gradient for `captured`; NULL: it has none. */
+static tc_value *gradient_arg(struct specializer *s, const tc_value *captured)
+{
+    const tc_type *t = captured->type;
+    bool tensor = t->kind == TC_TENSOR;
+    if ((!tensor && !tc_type_is_scalar(t)) ||
+        !tc_type_is_float(tensor ? t->elem : t))
+        return NULL;
+    const tc_dim *one = tc_dim_const(s->cx, 1);
+    const tc_type *f32 = tc_type_scalar(s->cx, TC_F32);
+    const tc_type *type =
+        tensor ? tc_type_shaped(s->cx, TC_TENSOR, t->rank, t->dims, f32)
+               : tc_type_shaped(s->cx, TC_TENSOR, 1, &one, f32);
+    return kernel_arg(s, tc_arena_printf(s->scratch, "grad.%s", captured->name),
+                      type, captured->loc);
+}
+
+static void add_into(struct specializer *s, tc_op *op, unsigned nown)
+{
+    const tc_func *f = tc_func_find(s->m, tc_op_word(op, "callee") + 1);
+    const char **names =
+        tc_arena_array(&s->m->arena, const char *, f->body->nargs);
+    tc_value **in =
+        tc_arena_array(s->scratch, tc_value *, op->nin + f->body->nargs);
+    unsigned n = 0;
+    memcpy(in, op->in, op->nin * sizeof *in);
+    for (unsigned i = 1; i < f->body->nargs; i++) {
+        if (!is_captured(op->in[i], nown))
+            continue;
+        tc_value *arg = gradient_arg(s, op->in[i]);
+        if (!arg)
+            continue;
+        names[n] = f->body->args[i]->name;
+        in[op->nin + n++] = arg;
+    }
+    tc_op *with = tc_op_new(op->func, TC_VJP, op->loc, op->nin + n, in, 0);
+    tc_op_set_word(with, "callee", tc_op_word(op, "callee"));
+    if (n)
+        tc_op_set_attr(
+            with, "into",
+            (tc_attr){.kind = TC_ATTR_STRINGS, .n = n, .strings = names});
+    if (n && !tc_dim_is(tc_op_attr(op, "accumulate")->dims[0], 1))
+        tc_op_set_attr(with, "accumulate", *tc_op_attr(op, "accumulate"));
+    replace_call(op, with);
+}
+
+/* The clause accumulate, which is a number by now, becomes into. */
+static bool resolve_accumulate(struct specializer *s, tc_region *r,
+                               unsigned nown)
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!resolve_accumulate(s, op->regions[i], nown))
+                return false;
+        if (op->code != TC_VJP || !tc_op_has_attr(op, "accumulate"))
+            continue;
+        const tc_dim *d = tc_op_attr(op, "accumulate")->dims[0];
+        if (d->kind != TC_DIM_CONST || d->value < 0 || d->value > 3)
+            return tc_error(s->cx, op->loc,
+                            "specialize: accumulate is %lld, expected 0 to 3",
+                            (long long)d->value);
+        if (d->value == 0)
+            tc_op_set_attr(op, "accumulate", (tc_attr){0});
+        else
+            add_into(s, op, nown);
+    }
+    return true;
+}
+
+/* And the plans, which launch them. */
+static bool erase_other_kernels(struct specializer *s)
+{
+    bool any = false;
+    for (tc_func *f = s->m->first, *next; f; f = next) {
+        next = f->next;
+        if (f->is_plan || (f->is_kernel && f != s->kernel)) {
+            tc_func_erase(f);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* ---- The parts ---- */
+
+static bool specialize(struct specializer *s)
+{
+    if (s->kernel->nparams == 0)
+        return true;
+    tc_substitute_region(s->kernel->grid, &s->types);
+    tc_substitute_region(s->kernel->body, &s->types);
+    unsigned nown = s->kernel->body->nargs;
+    if (!bind_calls(s))
+        return false;
+    if (!resolve_accumulate(s, s->kernel->body, nown))
+        return false;
+    s->kernel->nparams = 0;
+    s->kernel->params = NULL;
+    return true;
+}
+
+static struct specializer new_specializer(tc_func *f, const tc_parameters *p,
+                                          tc_pass_env *env)
+{
+    return (struct specializer){.cx = env->cx,
+                                .scratch = env->scratch,
+                                .m = f->module,
+                                .kernel = f,
+                                .bindings = p->all,
+                                .nbindings = p->n,
+                                .loc = p->loc};
+}
+
+bool tc_specialize_bind(tc_func *f, const tc_parameters *p, tc_pass_env *env,
+                        tc_bindings *types, const tc_func *const **funcs)
+{
+    struct specializer s = new_specializer(f, p, env);
+    bool ok = bind_all(&s);
+    *types = s.types;
+    *funcs = s.funcs;
+    return ok;
+}
+
+bool tc_specialize_kernel(tc_func *f, const tc_parameters *p, tc_pass_env *env)
+{
+    struct specializer s = new_specializer(f, p, env);
+    return bind_all(&s) && specialize(&s);
+}
+
+tc_change tc_pass_specialize(tc_module *m, tc_pass_env *env)
+{
+    const tc_pass_options *o = env->options;
+    struct specializer s = {.cx = env->cx,
+                            .scratch = env->scratch,
+                            .m = m,
+                            .bindings = o->bindings,
+                            .nbindings = o->nbindings};
+    if (!find_kernel(&s, o->kernel) || !bind_all(&s))
+        return TC_FAILED;
+    bool erased = erase_other_kernels(&s);
+    bool bound = s.kernel->nparams > 0;
+    if (!specialize(&s))
+        return TC_FAILED;
+    return erased || bound ? TC_CHANGED : TC_UNCHANGED;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Binding compile-time parameters, for `specialize` (one kernel) and
+ * `specialize-plan` (a plan and its kernels).
+ */
+#ifndef TC_BIND_PARAMS_H
+#define TC_BIND_PARAMS_H
+
+#include "passes/passes.h"
+
+/* Values for the parameters of one function. */
+typedef struct tc_parameters {
+    const tc_binding *all;
+    unsigned n;
+    tc_loc loc; /* of who gives them, for messages; or nowhere */
+} tc_parameters;
+
+/* What the parameters of f come to, with its defaults. Reports values that are
+ * wrong, unknown or missing. Types and funcs are by parameter, in scratch. */
+bool tc_specialize_bind(tc_func *f, const tc_parameters *p, tc_pass_env *env,
+                        tc_bindings *types,
+                        const tc_func *const **funcs) TC_MUST_CHECK;
+/* A kernel without parameters is left of it. */
+bool tc_specialize_kernel(tc_func *f, const tc_parameters *p,
+                          tc_pass_env *env) TC_MUST_CHECK;
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a function reads of captured tensors, tried at some positions.
+ */
+#ifndef TC_INDEX_WITNESS_H
+#define TC_INDEX_WITNESS_H
+
+#include "ir/base/map.h"
+#include "ir/ir.h"
+
+/* What was found of one index of a gather. */
+typedef struct tc_index_witness {
+    bool wraps;     /* ints wrap on the way to it */
+    bool outside;   /* of the tensor */
+    int64_t index;  /* where `at` is so */
+    const char *at; /* "%q = 1, %k = 0"; NULL: neither was found */
+} tc_index_witness;
+
+/* Tries the function with what `call` may pass: queries and keys near the
+ * begin, in the middle and far out, 1 for ints that its caller passes on, all
+ * as far as `given` (parameter -> tc_span) allows. Leaves one tc_index_witness
+ * a dim in `data` of each gather of the body. */
+void tc_indices_try(tc_context *cx, tc_arena *scratch, const tc_func *f,
+                    const tc_op *call, const tc_map *given);
+
+#endif

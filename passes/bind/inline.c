@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * inline: calls become the bodies of the functions called.
+ *
+ *   func @twice[T: type](%x: T) -> T { %y = add %x, %x : T  return %y }
+ *   %b = call @twice(%a) : tile<64 x f32>
+ *
+ * becomes
+ *
+ *   %y = add %a, %a : tile<64 x f32>
+ *
+ * Callees first, so that each body is without calls when it is copied. The
+ * compile-time parameters of a function follow from the types of the operands
+ * and are substituted in the copy; a function of scalars called with tiles is
+ * lifted (lift.c). Where the module has a kernel, functions that nobody needs
+ * any more are removed. Tests: test/ir/passes/inline.
+ */
+#include "passes/bind/inline.h"
+
+#include "passes/analysis/substitute.h"
+#include "passes/bind/lift.h"
+
+#include <assert.h>
+
+/* A function and whether its calls have been inlined. */
+struct node {
+    tc_func *f;
+    bool done;
+};
+
+struct inliner {
+    tc_pass_env *env;
+    tc_module *m;
+    struct node *nodes;
+    unsigned nnodes;
+    bool changed;
+};
+
+static struct node *node_of(struct inliner *s, const tc_func *f)
+{
+    struct node *n = s->nodes;
+    while (n->f != f)
+        n++;
+    return n;
+}
+
+/* ---- One call ---- */
+
+static bool takes_tiles(const tc_func *f)
+{
+    for (unsigned i = 0; i < f->body->nargs; i++)
+        if (f->body->args[i]->type->kind == TC_TILE)
+            return true;
+    return false;
+}
+
+static bool has_tile_operand(const tc_op *op)
+{
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->type->kind == TC_TILE)
+            return true;
+    return false;
+}
+
+/* What the operands say of the callee's compile-time parameters; the verifier
+ * has seen that they say all. */
+static tc_bindings infer_bindings(struct inliner *s, const tc_op *call,
+                                  const tc_func *callee, bool lifted)
+{
+    tc_bindings b = tc_bindings_of(s->env->scratch, callee);
+    for (unsigned i = 0; i < call->nin; i++) {
+        const tc_type *want = callee->body->args[i]->type;
+        const tc_type *got = call->in[i]->type;
+        if (lifted && want->kind != TC_TENSOR)
+            got = tc_type_elem(got);
+        bool fits = tc_type_unify(s->env->cx, want, got, &b);
+        assert(fits && "inline: a call that does not verify");
+        (void)fits;
+    }
+    return b;
+}
+
+/* A detached copy of the body that belongs to the caller. */
+static tc_region *copy_body(const tc_func *callee, tc_func *caller,
+                            const tc_bindings *b)
+{
+    tc_region *copy = tc_region_new(caller, NULL);
+    for (unsigned i = 0; i < callee->body->nargs; i++) {
+        tc_value *arg = callee->body->args[i];
+        arg->data = tc_region_add_arg(copy, arg->type, arg->name, arg->loc);
+    }
+    tc_each_op (op, callee->body)
+        tc_op_insert(tc_op_clone(caller, op), copy, NULL);
+    if (b->n)
+        tc_substitute_region(copy, b);
+    return copy;
+}
+
+static void splice(tc_region *body, tc_op *call, tc_value **results)
+{
+    for (unsigned i = 0; i < body->nargs; i++)
+        tc_value_replace(body->args[i], call->in[i]);
+    const tc_op *ret = tc_region_terminator(body);
+    for (unsigned i = 0; i < ret->nin; i++)
+        results[i] = ret->in[i];
+    tc_each_op_safe (op, body) {
+        tc_op_remove(op);
+        if (op == ret)
+            tc_op_erase(op);
+        else
+            tc_op_insert(op, call->parent, call);
+    }
+}
+
+static bool is_operand(const tc_op *op, const tc_value *v)
+{
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i] == v)
+            return true;
+    return false;
+}
+
+static bool inline_call(struct inliner *s, tc_op *call, const tc_func *callee)
+{
+    bool lifted = has_tile_operand(call) && !takes_tiles(callee);
+    tc_bindings b = infer_bindings(s, call, callee, lifted);
+    tc_region *body = copy_body(callee, call->func, &b);
+    tc_value **results =
+        tc_arena_array(s->env->scratch, tc_value *, call->nout);
+    const char *name = tc_op_word(call, "callee");
+    if (!lifted)
+        splice(body, call, results);
+    else if (!tc_lift(s->env, body, call, name, results))
+        return false;
+    for (unsigned i = 0; i < call->nout; i++) {
+        if (call->out[i]->name && !is_operand(call, results[i]))
+            results[i]->name = call->out[i]->name;
+        tc_value_replace(call->out[i], results[i]);
+    }
+    tc_op_erase(call);
+    s->changed = true;
+    return true;
+}
+
+/* ---- All calls ---- */
+
+static bool inline_func(struct inliner *s, struct node *n);
+
+static bool inline_region(struct inliner *s, tc_region *r)
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!inline_region(s, op->regions[i]))
+                return false;
+        const char *name =
+            op->code == TC_CALL ? tc_op_word(op, "callee") : NULL;
+        if (!name || *name != '@') /* a parameter: not bound yet */
+            continue;
+        struct node *callee = node_of(s, tc_func_find(s->m, name + 1));
+        if (!inline_func(s, callee) || !inline_call(s, op, callee->f))
+            return false;
+    }
+    return true;
+}
+
+/* The verifier has seen that no function calls itself: this ends. */
+static bool inline_func(struct inliner *s, struct node *n)
+{
+    if (n->done)
+        return true;
+    n->done = true;
+    return inline_region(s, n->f->body);
+}
+
+static struct inliner new_inliner(tc_module *m, tc_pass_env *env)
+{
+    struct inliner s = {.env = env, .m = m};
+    tc_each_func (f, m)
+        s.nnodes++;
+    s.nodes = tc_arena_array(env->scratch, struct node, s.nnodes);
+    unsigned n = 0;
+    tc_each_func (f, m)
+        s.nodes[n++].f = f;
+    return s;
+}
+
+bool tc_inline_calls(tc_func *f, tc_pass_env *env)
+{
+    struct inliner s = new_inliner(f->module, env);
+    return inline_func(&s, node_of(&s, f));
+}
+
+/* ---- Functions that nobody needs ---- */
+
+/* An unbound func parameter may yet be bound to any function. */
+static bool takes_func(const tc_func *f)
+{
+    for (unsigned i = 0; i < f->nparams; i++)
+        if (f->params[i].kind == TC_PARAM_FUNC)
+            return true;
+    return false;
+}
+
+static void erase_unneeded(struct inliner *s)
+{
+    bool kernel = false;
+    tc_each_func (f, s->m) {
+        kernel |= f->is_kernel;
+        if (takes_func(f))
+            return;
+    }
+    for (tc_func *f = s->m->first, *next; kernel && f; f = next) {
+        next = f->next;
+        if (f->is_kernel)
+            continue;
+        tc_func_erase(f);
+        s->changed = true;
+    }
+}
+
+tc_change tc_pass_inline(tc_module *m, tc_pass_env *env)
+{
+    struct inliner s = new_inliner(m, env);
+    for (unsigned i = 0; i < s.nnodes; i++)
+        if (!inline_func(&s, &s.nodes[i]))
+            return TC_FAILED;
+    erase_unneeded(&s);
+    return s.changed ? TC_CHANGED : TC_UNCHANGED;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * late-branches, between what it finds (defer_branches.c) and what it makes of
+ * that (defer_branches_expand.c).
+ */
+#ifndef TC_DEFER_BRANCHES_H
+#define TC_DEFER_BRANCHES_H
+
+#include "passes/passes.h"
+
+enum { TC_MOST_KEPT = 12 };
+
+/* A branch at the end of a loop over tiles, to be decided a tile later. */
+typedef struct tc_late {
+    tc_pass_env *env;
+    tc_func *f;
+    tc_context *cx;
+    tc_op *roles, *loop, *branch;
+    tc_region *taken; /* of the branch */
+    tc_op *reduce;    /* what its condition waits for */
+    const char *kind; /* the votes are combined by it: `and`, `or` */
+    unsigned nkept;
+    tc_value *kept[TC_MOST_KEPT], *boxes[TC_MOST_KEPT];
+    tc_value *votes, *voted; /* rings: buffers, mbarriers */
+    const tc_type *part;     /* what warps hold of the votes */
+    unsigned late, count;    /* slots of the loop */
+} tc_late;
+
+/* The reduction over all warps in a condition of `and`, `or`, `not`; *turned:
+ * an odd number of `not`. NULL: there is none, or more. */
+tc_op *tc_late_reduce(const tc_value *v, bool *turned);
+/* Is it made in the branch? */
+bool tc_late_is_inside(const tc_late *l, const tc_value *v);
+/* The last barrier before the roles, or NULL. */
+tc_op *tc_late_barrier(const tc_op *roles);
+
+/* What runs in each step, also of a `while`. */
+tc_region *tc_late_step(const tc_op *loop);
+
+/* Rewrites the loop and the branch. */
+void tc_late_expand(tc_late *l);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What else accesses the memory that a bulk store writes: before it, and then
+ * there is none; behind it, and then that waits.
+ */
+#include "passes/epilogue/tma_stores.h"
+
+#include "passes/analysis/axis_info.h"
+#include "passes/analysis/effects.h"
+#include "passes/analysis/match.h"
+#include "passes/sync/hazards.h"
+
+/* In different branches of one `if`. */
+static bool exclude_each_other(const tc_op *a, const tc_op *b)
+{
+    for (const tc_region *r = a->parent; r; r = r->op ? r->op->parent : NULL)
+        for (const tc_region *q = b->parent; q;
+             q = q->op ? q->op->parent : NULL)
+            if (r != q && r->op && r->op == q->op && r->op->code == TC_IF)
+                return true;
+    return false;
+}
+
+/* Behind it in the same step: then it can be waited for. */
+static bool comes_later(const tc_op *store, tc_op *op)
+{
+    const tc_op *at = tc_ancestor_in(store->parent, op);
+    const tc_op *next = at ? store->next : NULL;
+    while (next && next != at)
+        next = next->next;
+    return next != NULL;
+}
+
+static const char *why_ordered(tc_op *op, const tc_op *store)
+{
+    bool atomic = op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS;
+    if (atomic && !tc_op_is_word(op, "order", "relaxed"))
+        return "an atomic may tell others that it is done";
+    bool reads = tc_reads_global(op);
+    if (op->code == TC_STORE && tc_bulk_adds(op) && tc_bulk_adds(store))
+        return NULL; /* in any order */
+    if (op == store || (!reads && !tc_writes_global(op)))
+        return NULL;
+    const tc_value *x = tc_accessed_tensor(store), *y = tc_accessed_tensor(op);
+    if (x && y && !x->def && !y->def && x != y)
+        return NULL;
+    if (reads)
+        return "the kernel reads that tensor too, or what it reads is not "
+               "known";
+    if (exclude_each_other(op, store) ||
+        (x && x == y && comes_later(store, op)))
+        return NULL;
+    return "the kernel writes that tensor before";
+}
+
+const char *tc_bulk_why_ordered(const tc_region *r, const tc_op *store)
+{
+    const char *why = NULL;
+    tc_each_op (op, r) {
+        if (op->nregions == 0)
+            why = why_ordered(op, store);
+        for (unsigned i = 0; i < op->nregions && !why; i++)
+            why = tc_bulk_why_ordered(op->regions[i], store);
+        if (why)
+            return why;
+    }
+    return NULL;
+}
+
+/* Where `store`, to that tensor, writes; but what both add comes in any order.
+ */
+static bool writes_there(const tc_op *op, const tc_op *store,
+                         const tc_value *tensor)
+{
+    if (op->nregions == 0)
+        return tc_writes_global(op) && tc_accessed_tensor(op) == tensor &&
+               !(tc_adds_to_memory(op) && tc_adds_to_memory(store)) &&
+               !tc_surely_apart(op, store);
+    for (unsigned i = 0; i < op->nregions; i++)
+        tc_each_op (inner, op->regions[i])
+            if (writes_there(inner, store, tensor))
+                return true;
+    return false;
+}
+
+/* All threads, for what all groups have stored. */
+static void build_written(tc_builder b)
+{
+    tc_op *op = tc_bulk_build_wait(&b);
+    tc_op_set_attr(op, "written", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    tc_build_effect(&b, TC_BARRIER, 0, NULL);
+    tc_forget_speculatable(b.region);
+}
+
+static bool is_written_in(const tc_region *r, const tc_op *store,
+                          const tc_value *tensor)
+{
+    tc_each_op (op, r)
+        if (writes_there(op, store, tensor))
+            return true;
+    return false;
+}
+
+void tc_bulk_wait_before_writers(const tc_op *store, const tc_value *tensor)
+{
+    for (tc_op *op = store->next; op; op = op->next) {
+        bool branch = op->code == TC_IF;
+        for (unsigned i = 0; branch && i < op->nregions; i++) {
+            tc_region *r = op->regions[i];
+            if (is_written_in(r, store, tensor))
+                build_written((tc_builder){store->func, r, r->first, op->loc});
+        }
+        if (!branch && writes_there(op, store, tensor))
+            build_written(tc_builder_before(op));
+    }
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the buffer of a bulk store finds room: beside two slots for each load
+ * of the hot loop, or while it is written and copied only.
+ */
+#include "passes/epilogue/tma_stores.h"
+
+#include "passes/analysis/effects.h"
+#include "passes/analysis/match.h"
+#include "passes/instructions/mma.h"
+#include "passes/persistent/rasterize.h"
+#include "passes/sync/shared_memory.h"
+
+/* mbarriers and mailboxes that are still to come; beside a buffer in use in a
+ * loop, where one slot less for its loads would cost more than a copy that is
+ * waited for. */
+enum { RESERVED = 1024, RESERVED_BESIDE = 3072 };
+/* Of loads in the hot loop, if no fewer are asked for. */
+enum { SLOTS = 2 };
+
+const tc_op *tc_bulk_loop(const tc_bulk *s, const tc_op *op)
+{
+    const tc_op *loop = tc_loop_around(op);
+    return loop == s->tiles ? NULL : loop;
+}
+
+unsigned tc_bulk_hot_slots(const tc_bulk *s)
+{
+    return s->env->options->stages == 1 ? 1 : SLOTS;
+}
+
+/* Slots of the buffer that a bulk copy may fill ahead, 0: none will. */
+static unsigned slots_of(const tc_bulk *s, const tc_op *alloc)
+{
+    const tc_op *store = NULL;
+    tc_each_use (u, alloc->out[0])
+        if (u->op->code == TC_SMEM_STORE && tc_match_op(u->op->in[1], TC_LOAD))
+            store = u->op;
+    if (!store)
+        return 0;
+    for (const tc_op *op = store->parent->op; op; op = op->parent->op)
+        if (op->code == TC_IF)
+            return 0;
+    const tc_op *loop = tc_bulk_loop(s, store);
+    return loop && tc_region_any(loop->regions[0], tc_is_group_mma)
+               ? tc_bulk_hot_slots(s)
+               : 1;
+}
+
+struct room {
+    tc_bulk *s;
+    tc_lifetimes all;
+    uint64_t rings;       /* bytes of what is filled ahead: always in use */
+    const tc_op *convert; /* will go */
+};
+
+static uint64_t others_at(const struct room *m, const tc_op *op)
+{
+    uint64_t sum = op == m->convert ? 0 : tc_exchange_bytes(m->s->env->cx, op);
+    for (unsigned i = 0; i < m->all.n; i++)
+        if (!slots_of(m->s, m->all.of[i].alloc) &&
+            tc_is_in_use_at(&m->all.of[i], op))
+            sum += m->all.of[i].bytes;
+    return sum;
+}
+
+static uint64_t most_others(const struct room *m, const tc_region *r)
+{
+    uint64_t most = 0;
+    tc_each_op (op, r) {
+        bool leaf = op->nregions == 0 || op->code == TC_REDUCE;
+        uint64_t here = leaf ? others_at(m, op) : 0;
+        for (unsigned i = 0; i < op->nregions && !leaf; i++) {
+            uint64_t inner = most_others(m, op->regions[i]);
+            here = inner > here ? inner : here;
+        }
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+/* Of a load that the tile is done with before the store: where there is no room
+ * otherwise the next one waits, and its memory is free (specialise-warps). */
+static uint64_t lent_bytes(const struct room *m, tc_op *store)
+{
+    tc_op *tiles = m->s->tiles;
+    uint64_t most = 0;
+    for (unsigned i = 0; tiles && i < m->all.n; i++) {
+        const tc_lifetime *l = &m->all.of[i];
+        const tc_region *r = tiles->regions[tiles->code == TC_WHILE];
+        if (slots_of(m->s, l->alloc) != 1 || l->alloc->parent != r)
+            continue;
+        const tc_op *last = tc_ancestor_in(r, l->last_op);
+        const tc_op *op = tc_ancestor_in(r, store);
+        while (op && op != last)
+            op = op->prev;
+        if (op && !tc_is_in_use_at(l, store) && l->bytes > most)
+            most = l->bytes;
+    }
+    return most;
+}
+
+tc_op *tc_bulk_whole_loop(const tc_bulk *s, const tc_op *op)
+{
+    tc_op *whole = NULL;
+    for (tc_op *loop = tc_loop_around(op); loop && loop != s->tiles;
+         loop = tc_loop_around(loop))
+        whole = loop;
+    return whole;
+}
+
+tc_bulk_place tc_bulk_find_place(tc_bulk *s, tc_op *store,
+                                 const tc_type *buffer)
+{
+    struct room m = {.s = s,
+                     .all = tc_find_lifetimes(s->env->scratch, s->f, false)};
+    if (tc_bulk_source(s, store) != store->in[1] && !store->in[1]->uses->next)
+        m.convert = tc_bulk_is_transposed(store, tc_bulk_source(s, store))
+                        ? store->in[1]->def->in[0]->def
+                        : store->in[1]->def;
+    for (unsigned i = 0; i < m.all.n; i++)
+        m.rings += (uint64_t)m.all.of[i].bytes * slots_of(s, m.all.of[i].alloc);
+    uint64_t bytes = m.rings + tc_smem_bytes(buffer) +
+                     (s->added_from ? RESERVED_BESIDE : RESERVED);
+    uint32_t limit = tc_shared_limit(s->env->target);
+    if (s->tiles && bytes + most_others(&m, s->f->body) <= limit)
+        return TC_BULK_ALWAYS;
+    const tc_op *loop = tc_bulk_whole_loop(s, store);
+    if (loop) {
+        const tc_region *body = loop->regions[loop->nregions - 1];
+        return bytes + most_others(&m, body) <= limit ? TC_BULK_IN_LOOP
+                                                      : TC_BULK_NOWHERE;
+    }
+    bytes += others_at(&m, store);
+    return bytes <= limit + lent_bytes(&m, store) ? TC_BULK_WHILE_COPIED
+                                                  : TC_BULK_NOWHERE;
+}

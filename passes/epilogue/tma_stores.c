@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bulk-stores: accumulators go to global memory through shared memory, from
+ * where one bulk copy takes them while the next tile is under way.
+ *
+ *   for %tile = .. {                        %s = smem_alloc
+ *     ...                                   for %tile = .. {
+ *     %w = block %o[..]                       ...
+ *     %y = convert_layout %x                  %w = block %o[..]
+ *     store %w, %y               becomes      tma_store_wait pending(0)
+ *   }                                         barrier
+ *                                             smem_store %s, %x
+ *                                             fence_async
+ *                                             barrier
+ *                                             tma_store %w, %s
+ *                                           }
+ *                                           tma_store_wait pending(0)
+ *
+ * Of a tile in the layout of m64 products, whose rows lie in short pieces in
+ * every thread's registers; its buffer is one that stmatrix writes and bulk
+ * copies read without conflicts. Where the buffer does not fit into a block's
+ * shared memory beside two slots for each load of the hot loop, it lives from
+ * the smem_store to the end of the copy only, which is then waited for; or, if
+ * not even that fits, nothing is done.
+ * What a step of an inner loop tc_bulk_adds goes the same way, its buffer
+ * waited for in the next step; where it does not fit beside what comes behind
+ * the loop, its copies have ended there. Behind a `follow` it goes only from a
+ * buffer of its own: codegen leaves it to warps beside, which wait. Tests:
+ * test/ir/passes/bulk-stores.
+ */
+#include "passes/epilogue/tma_stores.h"
+
+#include "passes/analysis/axis_info.h"
+#include "passes/analysis/effects.h"
+#include "passes/analysis/match.h"
+#include "passes/analysis/tile_loop.h"
+#include "passes/instructions/tma.h"
+#include "passes/instructions/wgmma.h"
+#include "passes/sync/hazards.h"
+#include "passes/sync/shared_memory.h"
+
+#include "ir/types/layout.h"
+#include "passes/instructions/mma.h"
+
+static const char pass[] = "bulk-stores";
+
+/* Smaller tiles are not worth two barriers; whole sectors of global memory are
+ * written well as it is. */
+enum { FEW_BYTES = 1024, SECTOR = 32 };
+
+/* Of a tile that warp groups hold. */
+typedef struct parts {
+    bool by_group; /* each group stores its own */
+    unsigned axis; /* along which they lie */
+    bool front;    /* whole boxes may lie in front of the tensor */
+} parts;
+
+/* ---- Which stores ---- */
+
+static const unsigned swap[] = {1, 0};
+
+tc_value *tc_bulk_source(tc_bulk *s, const tc_op *store)
+{
+    tc_value *v = store->in[1];
+    const tc_op *trans = tc_match_op(v, TC_TRANS);
+    const tc_op *convert =
+        tc_match_op(trans ? trans->in[0] : v, TC_CONVERT_LAYOUT);
+    if (convert && tc_layout_conversion(
+                       s->env->cx, convert->in[0]->type->layout,
+                       convert->out[0]->type->layout) == TC_CONVERT_SHARED)
+        return convert->in[0];
+    return v;
+}
+
+bool tc_bulk_is_transposed(const tc_op *store, const tc_value *source)
+{
+    return source != store->in[1] && tc_match_op(store->in[1], TC_TRANS);
+}
+
+/* Of what is stored, in the layout that it has then. */
+static const tc_type *stored_type(tc_bulk *s, const tc_op *store)
+{
+    tc_context *cx = s->env->cx;
+    const tc_value *from = tc_bulk_source(s, store);
+    if (!tc_bulk_is_transposed(store, from))
+        return from->type;
+    return tc_type_with_layout(cx, store->in[1]->type,
+                               tc_layout_trans(cx, from->type->layout, swap));
+}
+
+static tc_value *build_stored(tc_bulk *s, tc_builder *b, const tc_op *store)
+{
+    tc_value *from = tc_bulk_source(s, store);
+    return tc_bulk_is_transposed(store, from)
+               ? tc_build(b, TC_TRANS, 1, &from, NULL)
+               : from;
+}
+
+static uint32_t bytes_of(const tc_type *t)
+{
+    return (uint32_t)tc_type_count(t) * tc_type_bytes(t->elem);
+}
+
+bool tc_bulk_adds(const tc_op *store)
+{
+    return tc_op_is_word(store, "kind", "add");
+}
+
+/* Of m64 products, or of the transposed tile. */
+static bool is_accumulator(tc_context *cx, const tc_type *t)
+{
+    int m, n;
+    return tc_wgmma_grid(t->layout, &m, &n) ||
+           tc_wgmma_grid(tc_layout_trans(cx, t->layout, swap), &m, &n);
+}
+
+/* Accumulators of m64 products, in pieces of a sector or less, or added. */
+static bool is_candidate(tc_bulk *s, const tc_op *op)
+{
+    if (op->code != TC_STORE || op->nin != 2 ||
+        op->in[0]->type->kind != TC_BLOCK_PTR ||
+        op->in[1]->type->kind != TC_TILE)
+        return false;
+    const tc_type *t = stored_type(s, op);
+    if (!t->layout || t->rank != 2 || bytes_of(t) < FEW_BYTES ||
+        !is_accumulator(s->env->cx, t))
+        return false;
+    if (tc_bulk_adds(op))
+        return t->elem->kind == TC_F32;
+    /* Four lanes side by side hold two elements each. */
+    return 8 * tc_type_bytes(t->elem) < SECTOR;
+}
+
+/* ---- The buffer ---- */
+
+/* Words of one bank that an access of the smem_store hits; *by_matrix. 0: it
+ * cannot be written. */
+static unsigned ways_of(tc_bulk *s, const tc_type *tile,
+                        const tc_layout *shared, bool *by_matrix)
+{
+    tc_context *cx = s->env->cx;
+    unsigned bits = 8 * tc_type_bytes(tile->elem);
+    tc_matrix_access m;
+    *by_matrix = s->env->target->stmatrix &&
+                 tc_layout_matrix_access(cx, shared, tile->layout, bits, &m);
+    if (*by_matrix)
+        return m.ways;
+    const tc_layout *offsets = tc_layout_offsets(cx, shared, tile->layout);
+    return offsets ? tc_layout_stagger(offsets, bits).ways : 0;
+}
+
+/* The type of the buffer with the fewest conflicts, then the widest swizzle.
+ * NULL: no bulk copy takes it. */
+static const tc_type *choose_buffer(tc_bulk *s, const tc_op *store,
+                                    const tc_type *tile, const parts *p,
+                                    const char **why)
+{
+    tc_context *cx = s->env->cx;
+    const tc_type *best = NULL;
+    unsigned bits = 8 * tc_type_bytes(tile->elem), least = 0;
+    static const unsigned orders[2][2] = {{0, 1}, {1, 0}};
+    const unsigned *order =
+        orders[tc_contiguous_axis(tc_block_of(store->in[0])) != 0];
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(tile, sides);
+    for (unsigned w = tc_layout_widest_swizzle(sides[order[0]], bits);;
+         w /= 2) {
+        tc_tma t;
+        bool by_matrix;
+        w = w < 32 ? 0 : w;
+        const tc_layout *l =
+            tc_layout_swizzled(cx, tile->rank, sides, order, bits, w);
+        const tc_type *type = tc_type_smem(cx, tile, l, 0);
+        unsigned groups = p->by_group ? s->f->warps / 4 : 1;
+        unsigned ways =
+            tc_tma_of_groups(store->in[0], type, p->axis, groups, &t, why)
+                ? ways_of(s, tile, l, &by_matrix)
+                : 0;
+        ways = 2 * ways - (ways && by_matrix);
+        if (ways && (!best || ways < least)) {
+            best = type;
+            least = ways;
+        }
+        if (!w)
+            return best;
+    }
+}
+
+/* ---- Building ---- */
+
+tc_op *tc_bulk_build_wait(tc_builder *b)
+{
+    tc_op *op = tc_build_effect(b, TC_TMA_STORE_WAIT, 0, NULL);
+    tc_op_set_int(op, "pending", 0);
+    return op;
+}
+
+/* parts: each warp group stores its own, and need not meet the others. */
+static void build_barrier(tc_builder *b, const parts *p)
+{
+    tc_op *op = tc_build_effect(b, TC_BARRIER, 0, NULL);
+    if (p->by_group)
+        tc_op_set_word(op, "scope", "group");
+}
+
+/* follow: what stands before the store, or NULL. */
+static void build_copy(tc_builder *b, const tc_op *store, const tc_op *follow,
+                       tc_value *buffer, tc_value *tile, const parts *p)
+{
+    tc_value *write[] = {buffer, tile}, *copy[5] = {store->in[0], buffer};
+    for (unsigned i = 0; i < 3 && follow; i++)
+        copy[2 + i] = follow->in[i];
+    tc_build_effect(b, TC_SMEM_STORE, 2, write);
+    tc_build_effect(b, TC_FENCE_ASYNC, 0, NULL);
+    build_barrier(b, p);
+    tc_op *op = tc_build_effect(b, TC_TMA_STORE, follow ? 5 : 2, copy);
+    if (p->by_group)
+        tc_op_set_word(op, "scope", "group");
+    if (p->by_group && p->axis)
+        tc_op_set_int(op, "axis", p->axis);
+    if (tc_bulk_adds(store))
+        tc_op_set_word(op, "kind", "add");
+    if (p->front)
+        tc_op_set_attr(op, "front", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+}
+
+/* No copy out of the loop is left; its buffer's memory is anybody's. */
+static void wait_behind(tc_bulk *s, tc_op *loop)
+{
+    const parts whole = {false, 0, false};
+    tc_builder b = {s->f, loop->parent, loop->next, loop->loc};
+    tc_bulk_build_wait(&b);
+    build_barrier(&b, &whole);
+    tc_forget_speculatable(loop->parent);
+}
+
+static void erase_unused(tc_op *op)
+{
+    if (!op || op->out[0]->uses)
+        return;
+    tc_op *from = op->in[0]->def;
+    tc_op_erase(op);
+    if (from && from->code == TC_CONVERT_LAYOUT)
+        erase_unused(from);
+}
+
+/* The buffer from which a loop beside or around it tc_bulk_adds there, or NULL.
+ */
+static tc_value *shared_buffer(const tc_bulk *s, const tc_op *store,
+                               const tc_type *type)
+{
+    tc_value *buffer = s->added_from;
+    return buffer && tc_bulk_adds(store) &&
+                   s->added_to == tc_accessed_tensor(store) &&
+                   buffer->type == type && tc_value_is_visible(buffer, store) &&
+                   tc_bulk_loop(s, store)
+               ? buffer
+               : NULL;
+}
+
+static void replace(tc_bulk *s, tc_op *store, const tc_type *type,
+                    const parts *p, tc_bulk_place place)
+{
+    tc_op *follow = tc_follow_of(store);
+    tc_builder b = tc_builder_before(store);
+    tc_op *loop = place == TC_BULK_IN_LOOP  ? tc_bulk_whole_loop(s, store)
+                  : place == TC_BULK_ALWAYS ? s->tiles
+                                            : NULL;
+    tc_builder top = loop ? tc_builder_before(loop) : b;
+    top.loc = store->loc;
+    tc_value *buffer = shared_buffer(s, store, type);
+    bool shared = buffer != NULL;
+    if (!shared)
+        buffer = tc_build(&top, TC_SMEM_ALLOC, 0, NULL, type);
+    if (tc_bulk_adds(store) && loop) {
+        s->added_from = buffer;
+        s->added_to = tc_accessed_tensor(store);
+    }
+    if (loop || shared) {
+        tc_op *wait = tc_bulk_build_wait(&b);
+        if (follow)
+            tc_op_set_attr(wait, "sent",
+                           (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    }
+    if (loop || shared || p->by_group)
+        build_barrier(&b, p);
+    build_copy(&b, store, follow, buffer, build_stored(s, &b, store), p);
+    if (!loop && !shared) {
+        tc_bulk_build_wait(&b);
+        build_barrier(&b, p);
+    }
+    if (place == TC_BULK_IN_LOOP && !shared)
+        wait_behind(s, loop);
+    s->waits_at_end |= place == TC_BULK_ALWAYS;
+    tc_forget_speculatable(store->parent);
+    tc_value *stored = store->in[1];
+    tc_op_erase(store);
+    if (follow)
+        tc_op_erase(follow);
+    erase_unused(tc_match_op(stored, TC_TRANS));
+    erase_unused(tc_match_op(stored, TC_CONVERT_LAYOUT));
+    s->changed = true;
+}
+
+/* ---- The walk ---- */
+
+/* What the launch must promise of the tensor from now on. */
+static bool may_be_aligned(const tc_bulk *s, const tc_value *tensor)
+{
+    return tensor && !tensor->def && tensor->index < 64 &&
+           !s->env->options->any_alignment && tc_can_be_aligned(tensor->type);
+}
+
+static parts parts_of(const tc_bulk *s, const tc_type *tile)
+{
+    unsigned groups = s->f->warps / 4, axis;
+    bool apart = groups > 1 && tc_held_by_groups(tile->layout, groups, &axis);
+    return (parts){apart, apart ? axis : 0, false};
+}
+
+/* As far as it can be seen. Where tiles are taken apart, as remainders, there
+ * are products around the difference. */
+static bool may_be_negative(const tc_value *offset)
+{
+    const tc_op *op = offset->def;
+    if (op && op->code == TC_ADD)
+        return may_be_negative(op->in[0]) || may_be_negative(op->in[1]);
+    tc_scalar x;
+    return op && (op->code == TC_SUB || op->code == TC_NEG ||
+                  (tc_match_const(offset, &x) && x.i < 0));
+}
+
+/* Bulk stores that begin in front of the tensor are illegal instructions (those
+ * that end behind it are not, nor are such loads): boxes have to lie there as a
+ * whole, and are left out then. */
+static bool may_begin_there(tc_bulk *s, const tc_op *store, const tc_type *type,
+                            parts *p)
+{
+    const tc_op *block = tc_block_of(store->in[0]);
+    const char *why;
+    tc_tma t;
+    if (!tc_tma_of_groups(store->in[0], type, p->axis,
+                          p->by_group ? s->f->warps / 4 : 1, &t, &why))
+        return false;
+    for (unsigned dim = 0; dim < t.rank; dim++) {
+        const tc_value *offset = block->in[1 + dim];
+        if (t.box[dim] == 1 || !may_be_negative(offset))
+            continue;
+        const tc_axis_analysis *a =
+            tc_axis_analyse(s->env->scratch, s->f, s->f->aligned);
+        if (tc_axis_divisor(tc_axis_info_of(a, offset)) % t.box[dim] != 0)
+            return false;
+        p->front = true;
+    }
+    return true;
+}
+
+/* By a warp of its own, which says when the buffer may be written again, once
+ * for each time. */
+static bool may_be_sent(const parts *p, tc_bulk_place place)
+{
+    return p->by_group && (place == TC_BULK_ALWAYS || place == TC_BULK_SHARED);
+}
+
+static const char *try_store(tc_bulk *s, tc_op *store)
+{
+    if (tc_bulk_loop(s, store) && !tc_bulk_adds(store))
+        return "it stands in a loop within that over the tiles";
+    if (!tc_match_op(store->in[0], TC_BLOCK))
+        return "a bulk copy needs a `block` of a tensor with its offsets here";
+    const char *why = tc_bulk_why_ordered(s->f->body, store);
+    if (why)
+        return why;
+    uint64_t aligned = s->f->aligned;
+    const tc_value *tensor = tc_accessed_tensor(store);
+    if (may_be_aligned(s, tensor))
+        s->f->aligned |= (uint64_t)1 << tensor->index;
+    const tc_type *tile = stored_type(s, store);
+    const parts whole = {false, 0, false};
+    parts p = parts_of(s, tile);
+    const tc_type *type = choose_buffer(s, store, tile, &p, &why);
+    if (!type) {
+        p = whole;
+        type = choose_buffer(s, store, tile, &p, &why);
+    }
+    if (type && !may_begin_there(s, store, type, &p)) {
+        why = "it may begin in front of the tensor, within what is copied";
+        type = NULL;
+    }
+    tc_bulk_place place = !type ? TC_BULK_NOWHERE
+                          : shared_buffer(s, store, type)
+                              ? TC_BULK_SHARED
+                              : tc_bulk_find_place(s, store, type);
+    if (type && !place)
+        why = tc_arena_printf(
+            s->env->scratch,
+            "its %u bytes of shared memory do not fit beside %u slots for each "
+            "load of the loop: smaller tiles take less",
+            tc_smem_bytes(type), tc_bulk_hot_slots(s));
+    if (place && tc_follow_of(store) && !may_be_sent(&p, place)) {
+        place = TC_BULK_NOWHERE;
+        why = "it follows other programs, which takes parts of warp groups and "
+              "a buffer of its own";
+    }
+    if (!place) {
+        s->f->aligned = aligned;
+        return why;
+    }
+    tc_remark(s->env->cx, store->loc, pass,
+              "store: one bulk copy of %u bytes%s%s", tc_smem_bytes(type),
+              p.by_group ? ", a part of it by each warp group" : "",
+              tc_bulk_loop(s, store) ? ", added to what is there"
+              : place == TC_BULK_ALWAYS
+                  ? ", while the next tile is under way"
+                  : ", which is waited for: there is no room for a "
+                    "buffer of its own");
+    tc_bulk_wait_before_writers(store, tensor);
+    replace(s, store, type, &p, place);
+    return NULL;
+}
+
+static void visit(tc_bulk *s, tc_region *r)
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++)
+            visit(s, op->regions[i]);
+        tc_loc loc = op->loc;
+        const char *why = is_candidate(s, op) ? try_store(s, op) : NULL;
+        if (why)
+            tc_missed(s->env->cx, loc, pass, "store: no bulk copy: %s", why);
+    }
+}
+
+tc_change tc_pass_bulk_stores(tc_func *f, tc_pass_env *env)
+{
+    tc_bulk s = {.env = env, .f = f};
+    if (!env->target->tma || !tc_region_any(f->body, tc_is_group_mma))
+        return TC_UNCHANGED;
+    tc_each_op (op, f->body)
+        if (tc_is_tile_loop(op))
+            s.tiles = op;
+    visit(&s, f->body);
+    if (s.waits_at_end) {
+        tc_builder b = {f, f->body, s.tiles->next, s.tiles->loc};
+        tc_bulk_build_wait(&b);
+    }
+    return s.changed ? TC_CHANGED : TC_UNCHANGED;
+}

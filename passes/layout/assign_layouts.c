@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * assign-layouts: from tile level to machine level. Warps are chosen, every
+ * tile gets a layout, dots become mma on operands in shared memory or
+ * registers; where layouts meet stands a convert_layout.
+ *
+ *   kernel @k(...) grid {..} {
+ *     %q = load %a : tile<64x64 x bf16>
+ *     %s = dot %q, %k : tile<64x64 x f32>
+ *     %m = reduce %s axis(1) kind(max) : tile<64 x f32>
+ *
+ *   kernel @k(...) aligned(0, 1) warps(4) grid {..} {
+ *     %q = load %a : tile<64x64 x bf16, #blocked(1x8, 4x8, 4x1)>
+ *     %0 = smem_alloc : smem<64x64 x bf16, #rows>
+ *     smem_store %0, %q
+ *     ...
+ *     %s = mma %0, %1, %2 instr(m16n8k16) : tile<64x64 x f32, #mma(4x1)>
+ *     %m = reduce %s axis(1) kind(max)
+ *         : tile<64 x f32, #slice(1 of 64, #mma(4x1))>
+ *
+ * Nothing in it knows a kernel: see classes.c, dots.c,
+ * choice.c and rows.c. Tests: test/ir/passes/assign-layouts.
+ */
+#include "passes/layout/assign_layouts.h"
+
+#include "passes/analysis/match.h"
+
+/* ---- Types ---- */
+
+static void set_layout(tc_placing *s, tc_value *v, const tc_layout *l)
+{
+    v->type = tc_type_with_layout(s->cx, v->type, l);
+}
+
+/* Layouts to try for the operand of a reshape where neither side's fits. */
+static const tc_layout *any_reshape(tc_placing *s, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type;
+    tc_class *classes[] = {tc_class_of(s, op->in[0]), NULL};
+    const tc_layout *tries[] = {
+        classes[0] ? classes[0]->layout : NULL,
+        tc_layout_default(s, tc_type_with_layout(s->cx, t, NULL))};
+    for (unsigned i = 0; i < 2; i++)
+        if (tries[i] && tc_layout_of_result(s->cx, op, tries[i]))
+            return tries[i];
+    return NULL;
+}
+
+static tc_value *insert(tc_placing *s, tc_op *before, tc_opcode code,
+                        tc_value *in, const tc_type *type)
+{
+    tc_op *op = tc_op_new(s->f, code, before->loc, 1, &in, 0);
+    tc_op_set_results(op, 1, &type);
+    tc_op_insert(op, before->parent, before);
+    return op->out[0];
+}
+
+/* Where no layout counts rows and columns of both shapes: one long row between
+ * them, in the digits of the one, then exchanged, in those of the other. */
+static bool reshape_in_two(tc_placing *s, tc_op *op, const tc_layout *l)
+{
+    const tc_type *t = tc_type_with_layout(s->cx, op->in[0]->type, NULL);
+    int32_t count = (int32_t)tc_type_count(t);
+    const tc_dim *dims[] = {tc_dim_const(s->cx, count)};
+    const tc_layout *in = tc_layout_default(s, t);
+    const tc_layout *from = tc_layout_reshape(s->cx, in, 1, &count);
+    const tc_layout *to = tc_layout_reshape(s->cx, l, 1, &count);
+    if (!from || !to || tc_layout_of_result(s->cx, op, to) != l)
+        return tc_error(
+            s->cx, op->loc,
+            "reshape: %s cannot become %s in registers; use sides "
+            "that are powers of two",
+            tc_type_name(s->cx, t),
+            tc_type_name(s->cx,
+                         tc_type_with_layout(s->cx, op->out[0]->type, NULL)));
+    t = tc_type_shaped(s->cx, TC_TILE, 1, dims, t->elem);
+    tc_value *v = insert(s, op, TC_RESHAPE, op->in[0],
+                         tc_type_with_layout(s->cx, t, from));
+    tc_map_set(&s->shapes, v->def, (void *)in);
+    v = insert(s, op, TC_CONVERT_LAYOUT, v, tc_type_with_layout(s->cx, t, to));
+    tc_op_set_in(op, 0, v);
+    tc_map_set(&s->shapes, op, (void *)to);
+    return true;
+}
+
+static bool type_reshape(tc_placing *s, tc_op *op, const tc_layout *l)
+{
+    if (tc_layout_of_operand(s->cx, op, l))
+        return true;
+    const tc_layout *from = any_reshape(s, op);
+    if (!from)
+        return reshape_in_two(s, op, l);
+    tc_map_set(&s->shapes, op, (void *)from);
+    set_layout(s, op->out[0], tc_layout_of_result(s->cx, op, from));
+    return true;
+}
+
+static bool type_op(tc_placing *s, tc_op *op)
+{
+    const tc_layout *fixed = NULL;
+    if (op->code == TC_REDUCE && tc_class_of(s, op))
+        fixed = tc_layout_of_result(s->cx, op, tc_class_of(s, op)->layout);
+    for (unsigned i = 0; i < op->nout; i++) {
+        tc_class *c = tc_class_of(s, op->out[i]);
+        if (c)
+            set_layout(s, op->out[i], fixed ? fixed : c->layout);
+    }
+    if (op->code != TC_RESHAPE)
+        return true;
+    return type_reshape(s, op, op->out[0]->type->layout);
+}
+
+static bool type_region(tc_placing *s, tc_region *r)
+{
+    for (unsigned i = 0; i < r->nargs; i++) {
+        tc_class *c = tc_class_of(s, r->args[i]);
+        if (c)
+            set_layout(s, r->args[i], c->layout);
+    }
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!type_region(s, op->regions[i]))
+                return false;
+        if (!type_op(s, op))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Operands ---- */
+
+static const tc_layout *yielded(const tc_op *yield, unsigned i)
+{
+    const tc_op *owner = yield->parent->op;
+    switch (owner->code) {
+    case TC_FOR: return owner->regions[0]->args[1 + i]->type->layout;
+    case TC_WHILE: return owner->regions[0]->args[i]->type->layout;
+    case TC_IF: return owner->out[i]->type->layout;
+    default: return NULL; /* scalars of a reduce */
+    }
+}
+
+/* What layout an op wants operand i, a tile, to have. */
+static const tc_layout *wanted(tc_placing *s, const tc_op *op, unsigned i)
+{
+    const tc_layout *l;
+    switch (op->code) {
+    case TC_EXPAND_DIMS:
+    case TC_BROADCAST:
+    case TC_TRANS:
+        return tc_layout_of_operand(s->cx, op, op->out[0]->type->layout);
+    case TC_RESHAPE:
+        l = tc_map_get(&s->shapes, op);
+        return l ? l
+                 : tc_layout_of_operand(s->cx, op, op->out[0]->type->layout);
+    case TC_STORE:
+        l = tc_map_get(&s->stores, op);
+        return l ? l : tc_class_of(s, op)->layout;
+    case TC_REDUCE: return tc_class_of(s, op)->layout;
+    case TC_YIELD: return yielded(op, i);
+    case TC_FOR: return op->regions[0]->args[i - 2]->type->layout;
+    case TC_WHILE: return op->regions[0]->args[i]->type->layout;
+    case TC_ASSERT:
+    case TC_ASSUME:
+    case TC_PRINT:
+        l = op->in[i]->type->layout;
+        return l ? l : tc_layout_default(s, op->in[i]->type);
+    default: return op->nout ? op->out[0]->type->layout : NULL;
+    }
+}
+
+static void place_operands(tc_placing *s, tc_op *op)
+{
+    if (op->code == TC_DOT || op->code == TC_CONVERT_LAYOUT ||
+        (op->nout == 1 && tc_relayout_is_cheap(&s->relayout, op->out[0])))
+        return;
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->type->kind == TC_TILE)
+            tc_op_set_in(
+                op, i,
+                tc_relayout_get(&s->relayout, op->in[i], wanted(s, op, i)));
+}
+
+/* What is inserted on the way has its layouts: it stands before or behind the
+ * op at hand, and is left alone by being walked from back to front. */
+static void place_region(tc_placing *s, tc_region *r)
+{
+    for (tc_op *op = r->last, *prev; op; op = prev) {
+        prev = op->prev;
+        for (unsigned i = 0; i < op->nregions; i++)
+            place_region(s, op->regions[i]);
+        place_operands(s, op);
+    }
+}
+
+/* Cheap values that now have copies, conversions that nothing uses. */
+static void sweep(tc_region *r)
+{
+    for (tc_op *op = r->last, *prev; op; op = prev) {
+        prev = op->prev;
+        for (unsigned i = 0; i < op->nregions; i++)
+            sweep(op->regions[i]);
+        bool used = op->nout == 0;
+        for (unsigned i = 0; i < op->nout; i++)
+            used |= op->out[i]->uses != NULL;
+        if (!used && tc_op_is_pure(op))
+            tc_op_erase(op);
+    }
+}
+
+/* ---- Warps and vectors ---- */
+
+static void find_largest(const tc_region *r, int64_t *most)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_largest(op->regions[i], most);
+        for (unsigned i = 0; i < op->nout; i++)
+            if (op->out[i]->type->kind == TC_TILE &&
+                tc_type_count(op->out[i]->type) > *most)
+                *most = tc_type_count(op->out[i]->type);
+    }
+}
+
+/* Enough threads that each holds few elements, none idle. */
+static unsigned warps_by_size(const tc_placing *s)
+{
+    int64_t most = 1;
+    unsigned warps = 4;
+    find_largest(s->f->body, &most);
+    while (warps < 8 && most / (32 * warps) > 32)
+        warps *= 2;
+    while (warps > 1 && most < 32 * warps)
+        warps /= 2;
+    return warps;
+}
+
+/* Three or five groups of four warps are for tiles whose rows they share: of
+ * others they would leave a part idle. */
+static bool can_have(const tc_placing *s, unsigned warps)
+{
+    return (warps & (warps - 1)) == 0 ||
+           (warps % 4 == 0 && tc_dots_divide(s, warps));
+}
+
+static bool choose_warps(tc_placing *s)
+{
+    unsigned warps = s->env->options->warps;
+    warps = warps ? warps : s->f->warps;
+    warps = warps ? warps : tc_dots_spread(s, tc_dots_warps(s));
+    warps = warps ? warps : warps_by_size(s);
+    if (warps > TC_MAX_WARPS || !can_have(s, warps))
+        return tc_error(s->cx, s->f->loc,
+                        "@%s: %u warps, expected a power of two up to %d, or a "
+                        "multiple of 4 that divides the rows of a dot in 16s",
+                        s->f->name, warps, TC_MAX_WARPS);
+    s->warps = s->f->warps = warps;
+    tc_dots_warn_crowded(s);
+    if (s->env->options->ptxas_level)
+        s->f->ptxas_level = s->env->options->ptxas_level;
+    return true;
+}
+
+/* What only bulk copies bring to products may end anywhere; by threads it is
+ * then read element by element. Of tensors with columns side by side, which are
+ * as long as a sequence. */
+static void find_ragged(tc_placing *s)
+{
+    for (const tc_dot *d = s->dots; d; d = d->next)
+        for (unsigned i = 0; i < 2 && tc_dot_is_group(d); i++) {
+            const tc_value *v = d->op->in[i];
+            const tc_op *trans = tc_match_op(v, TC_TRANS);
+            const tc_op *load = tc_match_op(trans ? trans->in[0] : v, TC_LOAD);
+            const tc_value *tensor = load ? tc_accessed_tensor(load) : NULL;
+            if (tensor && tensor->type->contiguous &&
+                tc_is_aligned(s->axes, tensor) &&
+                !tensor->type->dims[tc_type_contiguous(tensor->type)])
+                s->f->ragged |= (uint64_t)1 << tensor->index;
+        }
+    s->f->aligned |= s->f->ragged;
+}
+
+static uint64_t can_be_aligned(const tc_placing *s)
+{
+    uint64_t bits = 0;
+    const tc_region *body = s->f->body;
+    if (s->env->options->any_alignment)
+        return 0;
+    for (unsigned i = 0; i < body->nargs && i < 64; i++)
+        if (body->args[i]->type->kind == TC_TENSOR &&
+            tc_can_be_aligned(body->args[i]->type))
+            bits |= (uint64_t)1 << i;
+    return bits;
+}
+
+/* The layouts of a text at machine level are for so many warps, no others. */
+static bool has_warps_asked_for(const tc_func *f, const tc_pass_env *env)
+{
+    unsigned asked = env->options->warps;
+    return !asked || asked == f->warps ||
+           tc_error(env->cx, f->loc,
+                    "@%s: %u warps are asked for, but the text is at machine "
+                    "level, for %u: leave the number of warps open, or give "
+                    "the program at tile level",
+                    f->name, asked, f->warps);
+}
+
+tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
+{
+    if (tc_func_machine_op(f))
+        return has_warps_asked_for(f, env) ? TC_UNCHANGED : TC_FAILED;
+    if (tc_region_any(f->body, tc_op_is_call))
+        return (void)tc_error(env->cx, f->loc,
+                              "assign-layouts: @%s calls functions: `inline` "
+                              "comes first",
+                              f->name),
+               TC_FAILED;
+    /* What every GPU can do, where none is named. */
+    const tc_target *target =
+        env->target->shared_per_block ? env->target : tc_target_get("sm_80");
+    tc_placing s = {.env = env,
+                    .cx = env->cx,
+                    .scratch = env->scratch,
+                    .f = f,
+                    .target = target,
+                    .relayout = {.cx = env->cx, .arena = env->scratch}};
+    s.shapes.arena = s.moved.arena = env->scratch;
+    tc_dots_prepare(&s);
+    s.axes = tc_axis_analyse(env->scratch, f, can_be_aligned(&s));
+    s.relayout = (tc_relayout){.cx = env->cx, .arena = env->scratch};
+    tc_classes_build(&s);
+    tc_dots_group(&s);
+    if (!choose_warps(&s))
+        return TC_FAILED;
+    tc_dots_arrange(&s);
+    tc_dots_reorder(&s);
+    tc_layouts_choose(&s);
+    if (!type_region(&s, f->body))
+        return TC_FAILED;
+    place_region(&s, f->body);
+    find_ragged(&s);
+    tc_dots_lower(&s);
+    if (s.failed)
+        return TC_FAILED;
+    sweep(f->body);
+    tc_rows_stage(&s, f->body);
+    s.axes = tc_axis_analyse(env->scratch, f, s.axes->aligned);
+    tc_vectors_plan(&s, f->body);
+    tc_vectors_say(&s);
+    return TC_CHANGED;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The layout of each class. Accumulators first, then from the largest tiles to
+ * the smallest: what accesses global memory so that neighbouring lanes move
+ * neighbouring vectors, the rest as it comes. After each the classes whose
+ * layout follows from it: row statistics are slices of what they come from.
+ */
+#include "passes/layout/assign_layouts.h"
+
+static const char pass[] = "assign-layouts";
+
+/* Of a tile that is stored: not worth two barriers. */
+enum { FEW_BYTES = 1024 };
+
+static int32_t power_of(int32_t side)
+{
+    return side & -side;
+}
+
+static int32_t odd_of(int32_t n)
+{
+    return n / power_of(n);
+}
+
+static int32_t smaller(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* `vector` elements a thread along `axis`, `deep` ones along `across`, lanes
+ * along `axis` first, warps along the other axes first: what is reduced along
+ * the fast axis stays in a warp. */
+static const tc_layout *blocked_deep(const tc_placing *s, const tc_type *tile,
+                                     unsigned axis, unsigned vector,
+                                     unsigned across, unsigned deep)
+{
+    unsigned order[TC_MAX_RANK], n = 0, rank = tile->rank;
+    int32_t sides[TC_MAX_RANK], left[TC_MAX_RANK], per_thread[TC_MAX_RANK],
+        lanes[TC_MAX_RANK], warps[TC_MAX_RANK];
+    tc_type_sides(tile, sides);
+    order[n++] = axis;
+    for (unsigned i = rank; i-- > 0;)
+        if (i != axis)
+            order[n++] = i;
+    for (unsigned i = 0; i < rank; i++) {
+        per_thread[i] = i == axis     ? (int32_t)vector
+                        : i == across ? (int32_t)deep
+                                      : 1;
+        left[i] = power_of(sides[i]) / per_thread[i];
+        lanes[i] = warps[i] = 1;
+    }
+    int32_t threads = 32;
+    for (unsigned i = 0; i < rank; i++) {
+        lanes[order[i]] = smaller(left[order[i]], threads);
+        left[order[i]] /= lanes[order[i]];
+        threads /= lanes[order[i]];
+    }
+    lanes[axis] *= threads; /* too many: broadcast */
+    threads = power_of((int32_t)s->warps);
+    for (unsigned i = 1; i <= rank; i++) {
+        unsigned a = order[i % rank];
+        warps[a] = smaller(left[a], threads);
+        threads /= warps[a];
+    }
+    warps[axis] *= threads;
+    warps[order[1 % rank]] *= odd_of((int32_t)s->warps);
+    return tc_layout_blocked(s->cx, rank, sides, per_thread, lanes, warps,
+                             order);
+}
+
+static const tc_layout *blocked(const tc_placing *s, const tc_type *tile,
+                                unsigned axis, unsigned vector)
+{
+    return blocked_deep(s, tile, axis, vector, axis, 1);
+}
+
+const tc_layout *tc_layout_default(const tc_placing *s, const tc_type *tile)
+{
+    int64_t count = tc_type_count(tile);
+    int32_t side = (int32_t)tc_dim_value(tile->dims[tile->rank - 1]);
+    unsigned vector = (unsigned)smaller(4, power_of(side));
+    while (vector > 1 && count / vector < 32 * (int64_t)s->warps)
+        vector /= 2;
+    return blocked(s, tile, tile->rank - 1, vector);
+}
+
+/* An accumulator computed by fma: 4 columns a thread, so that operand B is read
+ * in vectors; warps along the rows, as after mma. */
+static const tc_layout *for_fma(const tc_placing *s, const tc_type *tile)
+{
+    static const unsigned order[] = {1, 0};
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(tile, sides);
+    int32_t m = power_of(sides[0]), n = power_of(sides[1]);
+    int32_t across = smaller(n, 4);
+    int32_t lanes_n = smaller(n / across, 8);
+    int32_t lanes_m = smaller(32 / lanes_n, m);
+    int32_t all = power_of((int32_t)s->warps);
+    int32_t down = smaller(4, m / lanes_m / all);
+    down = down < 1 ? 1 : down;
+    int32_t wm = smaller(all, m / lanes_m / down);
+    const int32_t per_thread[] = {down, across};
+    const int32_t lanes[] = {lanes_m, 32 / lanes_m};
+    const int32_t warps[] = {wm * odd_of((int32_t)s->warps), all / wm};
+    return tc_layout_blocked(s->cx, 2, sides, per_thread, lanes, warps, order);
+}
+
+/* Bytes next to each other in memory that one access of a warp moves, when the
+ * tile's axis `axis` is the fast one in memory. */
+static unsigned run_bytes(const tc_layout *l, unsigned axis, unsigned bytes)
+{
+    unsigned run = tc_layout_contiguous(l, axis, 1024);
+    for (unsigned i = 0; i < l->nmodes[TC_LANE]; i++) {
+        const tc_mode *m = &l->modes[TC_LANE][i];
+        bool only = true;
+        for (unsigned a = 0; a < l->rank; a++)
+            only &= m->image[a] == (a == axis ? (int32_t)run : 0);
+        if (only)
+            run *= m->count;
+    }
+    return run * bytes;
+}
+
+/* Of a tile that is stored along another axis: a thread has a word along that
+ * one, too, so that the exchange writes words. */
+static const tc_layout *for_access(const tc_placing *s, const tc_type *tile,
+                                   const tc_op *access, const tc_op *across)
+{
+    tc_vector v = tc_axis_vector(s->axes, access);
+    if (!across)
+        return blocked(s, tile, v.axis, v.elements);
+    enum { WORD = 4 };
+    unsigned axis = tc_axis_vector(s->axes, across).axis;
+    unsigned bytes = tc_type_bytes(across->in[1]->type->elem);
+    unsigned deep = bytes < WORD ? WORD / bytes : 1;
+    int64_t each = tc_type_count(tile) / (32 * (int64_t)s->warps);
+    while (deep > 1 &&
+           (each < v.elements * deep ||
+            power_of((int32_t)tc_dim_value(tile->dims[axis])) < (int32_t)deep))
+        deep /= 2;
+    return blocked_deep(s, tile, v.axis, v.elements, axis, deep);
+}
+
+static const tc_layout *of_mma(const tc_placing *s, const tc_class *c)
+{
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(c->tile, sides);
+    const tc_dot *g = tc_dot_group(c->dot);
+    const tc_layout *l = tc_dot_is_group(c->dot)
+                             ? tc_layout_wgmma_c(s->cx, sides, g->wm / 4, g->wn)
+                             : tc_layout_mma_c(s->cx, sides, g->wm, g->wn);
+    return c->order.n ? tc_layout_reorder(s->cx, l, 1, &c->order) : l;
+}
+
+const tc_layout *tc_layout_of_class(const tc_placing *s, const tc_class *c)
+{
+    if (c->dot && tc_dot_is_mma(c->dot))
+        return of_mma(s, c);
+    if (c->dot)
+        return for_fma(s, c->tile);
+    return c->access ? for_access(s, c->tile, c->access, c->across)
+                     : tc_layout_default(s, c->tile);
+}
+
+/* ---- What follows from others ---- */
+
+/* May the class take what follows from another by trans or reshape, although
+ * it accesses memory itself? */
+static bool suits(const tc_placing *s, const tc_class *c, const tc_layout *l)
+{
+    if (!c->access)
+        return true;
+    tc_vector v = tc_axis_vector(s->axes, c->access);
+    return tc_layout_contiguous(l, v.axis, v.elements) == v.elements &&
+           run_bytes(l, v.axis, 1) >= 8 * v.elements;
+}
+
+static void choose(tc_placing *s, tc_class *c, const tc_layout *l);
+
+static void offer(tc_placing *s, tc_class *c, const tc_op *op,
+                  const tc_layout *l)
+{
+    bool as_large = op->code == TC_TRANS || op->code == TC_RESHAPE;
+    if (l && !c->layout && !c->dot && (!as_large || suits(s, c, l)))
+        choose(s, c, l);
+}
+
+static void choose(tc_placing *s, tc_class *c, const tc_layout *l)
+{
+    c->layout = l;
+    for (tc_relation *r = s->relations; r; r = r->next) {
+        tc_class *from = tc_class_root(r->from), *to = tc_class_root(r->to);
+        if (from == c && !to->layout)
+            offer(s, to, r->op, tc_layout_of_result(s->cx, r->op, l));
+        if (to == c && !from->layout)
+            offer(s, from, r->op, tc_layout_of_operand(s->cx, r->op, l));
+    }
+}
+
+/* Which of two is chosen first. */
+static bool is_before(const tc_class *a, const tc_class *b)
+{
+    if (!a->dot != !b->dot)
+        return a->dot;
+    int64_t x = tc_type_count(a->tile), y = tc_type_count(b->tile);
+    if (x != y)
+        return x > y;
+    if (a->tile->rank != b->tile->rank)
+        return a->tile->rank > b->tile->rank;
+    return a->weight > b->weight;
+}
+
+/* ---- Stores ---- */
+
+/* A store whose class moves short pieces of rows, where another layout would
+ * move whole sectors of 32 bytes: that one is worth an exchange through shared
+ * memory, out of loops. */
+static void choose_store(tc_placing *s, const tc_op *op)
+{
+    const tc_class *c = tc_class_of(s, op);
+    if (!c || op->in[0]->type->kind != TC_BLOCK_PTR || tc_layout_depth(op) > 0)
+        return;
+    unsigned bytes = tc_type_bytes(op->in[1]->type->elem);
+    int64_t all = tc_type_count(c->tile) * bytes;
+    if (all < FEW_BYTES || all > s->target->shared_per_block / 2)
+        return;
+    tc_vector v = tc_axis_vector(s->axes, op);
+    const tc_layout *own = blocked(s, c->tile, v.axis, v.elements);
+    unsigned run = run_bytes(c->layout, v.axis, bytes);
+    unsigned best = run_bytes(own, v.axis, bytes);
+    if (run >= 32 || best < 2 * run)
+        return;
+    if (c->dot && tc_dot_is_group(c->dot) &&
+        all + tc_dots_double_buffers(s) > s->target->shared_per_block) {
+        tc_missed(s->cx, op->loc, pass,
+                  "store: in pieces of %u bytes from the layout of its value: "
+                  "an exchange through %lld bytes of shared memory would leave "
+                  "no room to load operands of products ahead",
+                  run, (long long)all);
+        return;
+    }
+    tc_map_set(&s->stores, op, (void *)own);
+    tc_remark(s->cx, op->loc, pass,
+              "store: in pieces of %u bytes from the layout of its value, %u "
+              "after an exchange through shared memory: exchanged",
+              run, best);
+}
+
+static void choose_stores(tc_placing *s, const tc_region *r)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            choose_stores(s, op->regions[i]);
+        if (op->code == TC_STORE)
+            choose_store(s, op);
+    }
+}
+
+void tc_layouts_choose(tc_placing *s)
+{
+    for (;;) {
+        tc_class *best = NULL;
+        for (tc_class *c = s->all; c; c = c->next)
+            if (!c->parent && !c->layout && (!best || is_before(c, best)))
+                best = c;
+        if (!best)
+            break;
+        choose(s, best, tc_layout_of_class(s, best));
+    }
+    s->stores.arena = s->scratch;
+    choose_stores(s, s->f->body);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lower-exchanges: what goes from warp to warp goes through shared memory, in
+ * so many words.
+ *
+ *   %y = convert_layout %x                 %s = smem_alloc : smem<.., scratch>
+ *                              becomes     smem_store %s, %x
+ *                                          %y = smem_load %s
+ *
+ * where the conversion needs more than registers and shuffles; and a reduction
+ * along an axis that several warps share becomes one within each warp, and one
+ * of the warps' parts, which every thread holds all of:
+ *
+ *   %r = reduce %x axis(1)                 %p = reduce %x axis(1) within(warp)
+ *                                          %s = smem_alloc
+ *                              becomes     smem_store %s, %p
+ *                                          %q = smem_load %s
+ *                                          %r = reduce %q axis(1)
+ *
+ * Tests: test/ir/passes/lower-exchanges.
+ */
+#include "passes/analysis/effects.h"
+#include "passes/layout/conversion_scratch.h"
+#include "passes/passes.h"
+
+#include "ir/types/layout.h"
+
+#include <string.h>
+
+struct lowering {
+    tc_pass_env *env;
+    bool changed;
+};
+
+static unsigned bits_of(const tc_type *tile)
+{
+    return 8 * tc_type_bytes(tile->elem);
+}
+
+/* Through shared memory into another layout. */
+static tc_value *exchange(struct lowering *s, tc_builder *b, tc_value *x,
+                          const tc_layout *to)
+{
+    tc_context *cx = s->env->cx;
+    const tc_layout *scratch =
+        tc_layout_scratch(cx, x->type->layout, to, bits_of(x->type));
+    tc_value *buffer = tc_build(b, TC_SMEM_ALLOC, 0, NULL,
+                                tc_type_smem(cx, x->type, scratch, 0));
+    tc_value *in[] = {buffer, x};
+    tc_build_effect(b, TC_SMEM_STORE, 2, in);
+    tc_forget_speculatable(b->region);
+    return tc_build(b, TC_SMEM_LOAD, 1, &buffer,
+                    tc_type_with_layout(cx, x->type, to));
+}
+
+/* ---- Conversions ---- */
+
+static void lower_conversion(struct lowering *s, tc_op *op)
+{
+    tc_value *x = op->in[0], *y = op->out[0];
+    if (tc_layout_conversion(s->env->cx, x->type->layout, y->type->layout) !=
+        TC_CONVERT_SHARED)
+        return;
+    tc_builder b = tc_builder_before(op);
+    tc_value *z = exchange(s, &b, x, y->type->layout);
+    z->name = y->name;
+    if (s->env->cx->want_remarks)
+        tc_missed(s->env->cx, op->loc, "lower-exchanges",
+                  "a conversion of %s to %s goes through %lld bytes of shared "
+                  "memory",
+                  tc_type_name(s->env->cx, x->type),
+                  tc_type_name(s->env->cx, y->type),
+                  (long long)tc_type_count(x->type) *
+                      tc_type_bytes(x->type->elem));
+    tc_value_replace(y, z);
+    tc_op_erase(op);
+    s->changed = true;
+}
+
+/* ---- Reductions ---- */
+
+const tc_layout *tc_gathered_layout(tc_context *cx, const tc_layout *parts,
+                                    unsigned axis)
+{
+    tc_layout_spec spec = {.rank = parts->rank};
+    memcpy(spec.shape, parts->shape, sizeof spec.shape);
+    tc_mode *registers = spec.modes[TC_REGISTER];
+    for (unsigned i = 0; i < parts->nmodes[TC_WARP]; i++) {
+        tc_mode warp = parts->modes[TC_WARP][i];
+        if (warp.image[axis]) {
+            tc_mode *m = &registers[spec.nmodes[TC_REGISTER]++];
+            *m = (tc_mode){.count = warp.count};
+            m->image[axis] = warp.image[axis];
+            warp.image[axis] = 0;
+        }
+        spec.modes[TC_WARP][spec.nmodes[TC_WARP]++] = warp;
+    }
+    for (unsigned i = 0; i < parts->nmodes[TC_REGISTER]; i++)
+        registers[spec.nmodes[TC_REGISTER]++] = parts->modes[TC_REGISTER][i];
+    memcpy(spec.modes[TC_LANE], parts->modes[TC_LANE],
+           parts->nmodes[TC_LANE] * sizeof(tc_mode));
+    spec.nmodes[TC_LANE] = parts->nmodes[TC_LANE];
+    return tc_layout_get(cx, &spec);
+}
+
+/* A copy of the reduction (its kind, its region) of other operands. */
+static tc_op *reduce_like(struct lowering *s, tc_builder *b, tc_op *op,
+                          tc_value *const *in, bool partial)
+{
+    tc_op *copy = tc_op_clone(op->func, op);
+    for (unsigned i = 0; i < op->nin; i++)
+        tc_op_set_in(copy, i, in[i]);
+    copy->nout = 0;
+    if (partial)
+        tc_op_set_word(copy, "within", "warp");
+    bool ok = tc_op_infer(copy, 0, NULL);
+    (void)ok;
+    tc_op_insert(copy, b->region, b->before);
+    return copy;
+}
+
+tc_op *tc_reduce_like_within(tc_op *reduce)
+{
+    tc_op *copy = tc_op_clone(reduce->func, reduce);
+    copy->nout = 0;
+    tc_op_set_word(copy, "within", "warp");
+    bool ok = tc_op_infer(copy, 0, NULL);
+    (void)ok;
+    return copy;
+}
+
+tc_op *tc_reduce_within_warps(tc_builder *b, tc_op *reduce)
+{
+    tc_op *copy = tc_reduce_like_within(reduce);
+    tc_op_insert(copy, b->region, b->before);
+    return copy;
+}
+
+const tc_layout *tc_exchange_layout(tc_context *cx, const tc_type *parts)
+{
+    return tc_layout_scratch(cx, parts->layout,
+                             tc_gathered_layout(cx, parts->layout, 0),
+                             bits_of(parts));
+}
+
+/* Sums of narrow floats are rounded once, at the end. */
+static bool needs_wide(const tc_op *op)
+{
+    const tc_type *elem = op->in[0]->type->elem;
+    return (tc_op_is_word(op, "kind", "sum") ||
+            tc_op_is_word(op, "kind", "prod")) &&
+           tc_kind_is_narrow(elem->kind);
+}
+
+static tc_value *cast_like(tc_builder *b, tc_value *x, const tc_type *elem)
+{
+    tc_context *cx = b->func->module->cx;
+    return tc_build(b, TC_CAST, 1, &x, tc_type_with_elem(cx, x->type, elem));
+}
+
+static void replace_results(tc_builder *b, tc_op *op, tc_op *with, bool wide)
+{
+    for (unsigned i = 0; i < op->nout; i++) {
+        tc_value *v = with->out[i];
+        if (wide)
+            v = cast_like(b, v, tc_type_elem(op->out[i]->type));
+        /* The same places, maybe by other registers. */
+        if (v->type != op->out[i]->type)
+            v = tc_build(b, TC_CONVERT_LAYOUT, 1, &v, op->out[i]->type);
+        v->name = op->out[i]->name;
+        tc_value_replace(op->out[i], v);
+    }
+}
+
+static void lower_reduction(struct lowering *s, tc_op *op)
+{
+    tc_context *cx = s->env->cx;
+    const tc_layout *l = op->in[0]->type->layout;
+    unsigned axis = (unsigned)tc_op_int(op, "axis");
+    if (!l || !tc_op_is_word(op, "within", "block"))
+        return;
+    const tc_layout *parts = tc_layout_partial(cx, l, axis, TC_WARP);
+    if (parts->shape[axis] == 1)
+        return;
+    bool wide = needs_wide(op);
+    tc_builder b = tc_builder_before(op);
+    tc_value **in = tc_arena_array(s->env->scratch, tc_value *, op->nin);
+    for (unsigned i = 0; i < op->nin; i++)
+        in[i] = wide ? cast_like(&b, op->in[i], tc_type_scalar(cx, TC_F32))
+                     : op->in[i];
+    tc_op *within = reduce_like(s, &b, op, in, true);
+    const tc_layout *to = tc_gathered_layout(cx, parts, axis);
+    for (unsigned i = 0; i < op->nin; i++)
+        in[i] = exchange(s, &b, within->out[i], to);
+    tc_op *across = reduce_like(s, &b, op, in, false);
+    replace_results(&b, op, across, wide);
+    tc_remark(cx, op->loc, "lower-exchanges",
+              "%d warps share the axis that is reduced: their parts meet in "
+              "shared memory",
+              parts->shape[axis]);
+    tc_op_erase(op);
+    s->changed = true;
+}
+
+/* ---- The walk ---- */
+
+static void visit(struct lowering *s, tc_region *r)
+{
+    tc_each_op_safe (op, r) {
+        if (op->code == TC_CONVERT_LAYOUT)
+            lower_conversion(s, op);
+        else if (op->code == TC_REDUCE)
+            lower_reduction(s, op);
+        else
+            for (unsigned i = 0; i < op->nregions; i++)
+                visit(s, op->regions[i]);
+    }
+}
+
+tc_change tc_pass_lower_exchanges(tc_func *f, tc_pass_env *env)
+{
+    struct lowering s = {env, false};
+    visit(&s, f->body);
+    return s.changed ? TC_CHANGED : TC_UNCHANGED;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Dots become mma: where their operands come from.
+ *
+ *   %d = dot %q, trans(%k), %c
+ *
+ *   %b = smem_alloc : smem<64x128 x bf16, #rows>    right behind %k
+ *   smem_store %b, %k
+ *   %t = smem_trans %b
+ *   %d = mma %q1, %t, %c instr(m16n8k16)            %q1: tile<.., #mma_a(4x1)>
+ *
+ * Operand A stays in registers where the same warp holds it, or where a loop
+ * does not change it and there are registers for all of it. B of wgmma is
+ * always a buffer.
+ */
+#include "passes/analysis/effects.h"
+#include "passes/analysis/match.h"
+#include "passes/analysis/nesting.h"
+#include "passes/instructions/mma.h"
+#include "passes/layout/assign_layouts.h"
+
+#include <string.h>
+
+static const char pass[] = "assign-layouts";
+
+static int64_t count_of(const tc_value *v)
+{
+    return tc_type_count(v->type);
+}
+
+/* ---- Buffers ---- */
+
+/* The buffer that holds v, written right behind its definition. */
+static tc_value *buffer_of(tc_placing *s, tc_value *v)
+{
+    tc_value *made = tc_map_get(&s->buffers, v);
+    if (made)
+        return made;
+    tc_value *tile = v;
+    if (!v->type->layout)
+        tile = tc_relayout_get(&s->relayout, v, tc_layout_default(s, v->type));
+    unsigned order[TC_MAX_RANK], rank = v->type->rank;
+    unsigned fast = tc_tile_fast_axis(s, v);
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(v->type, sides);
+    for (unsigned i = 0; i < rank; i++)
+        order[i] = tc_dim_by_stride(rank, fast, i);
+    const tc_layout *layout = tc_layout_swizzled(
+        s->cx, rank, sides, order, 8 * tc_type_bytes(v->type->elem), 0);
+    tc_builder b = tc_builder_behind(s->f, tile, v->loc);
+    if (v->def)
+        b.loc = v->def->loc;
+    made = tc_build(&b, TC_SMEM_ALLOC, 0, NULL,
+                    tc_type_smem(s->cx, tile->type, layout, 0));
+    tc_value *in[] = {made, tile};
+    tc_op_insert(tc_op_new(s->f, TC_SMEM_STORE, b.loc, 2, in, 0), b.region,
+                 b.before);
+    tc_forget_speculatable(b.region);
+    tc_map_set(&s->buffers, v, made);
+    return made;
+}
+
+static bool is_before(const tc_value *v, const tc_op *loop)
+{
+    const tc_region *r = v->def ? v->def->parent : v->region;
+    for (; loop && r; r = r->op ? r->op->parent : NULL)
+        if (r->op == loop)
+            return false;
+    return loop != NULL;
+}
+
+/* 32-bit registers that an operand in this layout takes. */
+static int64_t registers_of(const tc_type *t, const tc_layout *l)
+{
+    return (int64_t)tc_layout_size(l, TC_REGISTER) * tc_type_bytes(t->elem) / 4;
+}
+
+/* Registers of a thread that may be in use so that nothing spills. */
+typedef struct budget {
+    int64_t held; /* by accumulators, and operands that stay in registers */
+    int64_t others, most;
+} budget;
+
+/* Of consumers of wgmma: what a multiprocessor has but for a group of four
+ * warps that only copies; the accumulators of one step are in use while the
+ * next ones are computed from them. */
+static int64_t most_of_group(const tc_placing *s)
+{
+    enum { COPIER = 128 * 24, MOST = 240 };
+    int64_t each =
+        ((int64_t)s->target->registers_per_sm - COPIER) / (32 * s->warps);
+    return each < MOST ? each / 8 * 8 : MOST;
+}
+
+/* Does it add to another product's sum, in the same registers? */
+static bool adds_to_product(const tc_dot *d)
+{
+    const tc_op *sum = d->op->nin == 3 ? d->op->in[2]->def : NULL;
+    return sum && (sum->code == TC_DOT || sum->code == TC_MMA) &&
+           sum->parent == d->op->parent;
+}
+
+static budget budget_of(const tc_placing *s, const tc_dot *d)
+{
+    enum { OTHERS_OF_GROUP = 48 };
+    bool group = tc_dot_is_group(d);
+    budget b = {0, TC_OTHER_REGISTERS, TC_MOST_REGISTERS};
+    if (group)
+        b = (budget){0, OTHERS_OF_GROUP, most_of_group(s)};
+    for (tc_dot *e = s->dots; e; e = e->next) {
+        if (e->loop != d->loop)
+            continue;
+        b.held += e->kept + count_of(e->op->out[0]) / (int64_t)(32 * s->warps);
+        if (group)
+            b.held += e->packed / (int64_t)(4 * 32 * s->warps);
+    }
+    if (adds_to_product(d))
+        b.held -= count_of(d->op->out[0]) / (int64_t)(32 * s->warps);
+    return b;
+}
+
+/* An operand A that a loop does not change, in shared memory: its fragments are
+ * read once, before the loop, if there are registers for them. */
+static tc_value *keep_fragments(tc_placing *s, tc_dot *d, tc_value *v,
+                                tc_value *buffer, const tc_layout *l)
+{
+    if (!l || !is_before(v, d->loop))
+        return NULL;
+    budget b = budget_of(s, d);
+    int64_t more = registers_of(v->type, l);
+    bool fits = b.held + more + b.others <= b.most;
+    (fits ? tc_remark : tc_missed)(
+        s->cx, d->op->loc, pass,
+        "dot: operand A is the same in every step: %s (%lld registers "
+        "for it, %lld for accumulators%s, %lld others, expected at most "
+        "%lld)",
+        fits ? "kept in registers" : "read from shared memory each time",
+        (long long)more, (long long)b.held,
+        tc_dot_is_group(d) ? " and products' operands" : "",
+        (long long)b.others, (long long)b.most);
+    if (!fits)
+        return NULL;
+    d->kept = more;
+    tc_op *store = buffer->uses->op;
+    tc_each_use (u, buffer)
+        if (u->op->code == TC_SMEM_STORE)
+            store = u->op;
+    /* One tile for all dots that read it. */
+    for (tc_op *op = store->next; op && op->code == TC_SMEM_LOAD; op = op->next)
+        if (op->in[0] == buffer && op->out[0]->type->layout == l)
+            return op->out[0];
+    tc_builder at = {s->f, store->parent, store->next, store->loc};
+    return tc_build(&at, TC_SMEM_LOAD, 1, &buffer,
+                    tc_type_with_layout(s->cx, v->type, l));
+}
+
+/* From registers of the same warp, in the layout of the fragments; NULL: other
+ * warps hold what is needed. */
+static tc_value *from_registers(tc_placing *s, const tc_dot *d, tc_value *v,
+                                unsigned i, const tc_layout *l)
+{
+    const tc_layout *from = v->type->layout;
+    if (!l || !from || tc_relayout_is_cheap(&s->relayout, v))
+        return NULL;
+    tc_conversion c = tc_layout_conversion(s->cx, from, l);
+    if (c == TC_CONVERT_SHARED)
+        return NULL;
+    tc_remark(s->cx, d->op->loc, pass, "dot: operand %s stays in registers%s",
+              i ? "B" : "A",
+              c == TC_CONVERT_SHUFFLES ? ", exchanged by shuffles" : "");
+    return tc_relayout_get(&s->relayout, v, l);
+}
+
+static tc_value *operand(tc_placing *s, tc_dot *d, unsigned i)
+{
+    tc_value *v = d->op->in[i];
+    const tc_layout *c = d->op->out[0]->type->layout;
+    const tc_layout *l = tc_mma_operand_of(s->cx, c, d->instr, v->type, i);
+    tc_value *kept = from_registers(s, d, v, i, l);
+    if (kept)
+        return kept;
+    if (i == 0 && l && tc_dot_is_group(d) &&
+        tc_relayout_is_cheap(&s->relayout, v)) /* each warp computes its own */
+        return tc_relayout_get(&s->relayout, v, l);
+    tc_op *trans = tc_match_op(v, TC_TRANS);
+    tc_value *from = trans ? trans->in[0] : v;
+    tc_value *buffer = buffer_of(s, from);
+    if (d->moved[i])
+        buffer = tc_dot_move(s, d, i, buffer);
+    else
+        tc_dot_enforce_major(s, d, i);
+    kept = i == 0 && !trans ? keep_fragments(s, d, from, buffer, l) : NULL;
+    if (kept || !trans)
+        return kept ? kept : buffer;
+    tc_builder b = tc_builder_before(d->op);
+    b.loc = trans->loc;
+    tc_op *view = tc_op_new(s->f, TC_SMEM_TRANS, b.loc, 1, &buffer, 0);
+    tc_op_set_attr(view, "perm", *tc_op_attr(trans, "perm"));
+    return tc_build_op(&b, view, NULL);
+}
+
+static tc_value *accumulator(tc_placing *s, const tc_dot *d)
+{
+    const tc_op *op = d->op;
+    const tc_type *t = op->out[0]->type;
+    if (op->nin == 3)
+        return tc_relayout_get(&s->relayout, op->in[2], t->layout);
+    tc_builder b = tc_builder_before(d->op);
+    tc_value *zero = tc_build_float(&b, t->elem, 0.0);
+    return tc_build(&b, TC_SPLAT, 1, &zero, t);
+}
+
+static void lower(tc_placing *s, tc_dot *d)
+{
+    tc_op *op = d->op;
+    tc_value *in[3];
+    for (unsigned i = 0; i < 2; i++)
+        in[i] = operand(s, d, i);
+    in[2] = accumulator(s, d);
+    tc_builder b = tc_builder_before(op);
+    tc_op *mma = tc_op_new(s->f, TC_MMA, op->loc, 3, in, 0);
+    tc_op_set_word(mma, "instr", d->instr);
+    if (strcmp(d->instr, "m16n8k8") == 0)
+        tc_op_set_word(mma, "precision", tc_op_word(op, "precision"));
+    tc_value *result = tc_build_op(&b, mma, NULL);
+    result->name = op->out[0]->name;
+    result->loc = op->out[0]->loc;
+    tc_value_replace(op->out[0], result);
+    tc_op_erase(op);
+}
+
+void tc_dots_lower(tc_placing *s)
+{
+    s->buffers.arena = s->scratch;
+    for (tc_dot *d = s->dots; d; d = d->next)
+        lower(s, d);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mask-ranges: a loop does not visit steps in which its `if` has nothing to do.
+ *
+ *   for %i = 0 to %n step 64 carry(%a = %x) {
+ *     %c = any(%i + range(64) <= %q)             (of many mask)
+ *     %b = if %c speculatable { ... } else { yield %a }
+ *     yield %b
+ *   }
+ * becomes
+ *   %end = min(%n, %q + 1)
+ *   for %i = 0 to %end step 64 carry(%a = %x) { ... }
+ *
+ * All that the body does must be that `if`, whose second region changes
+ * nothing. Where the condition may hold is found by mask_truth.h: exactly, or
+ * as a range that holds all such steps; a lower end goes up to the next step.
+ * Of a speculatable `if` the question itself goes too; or, if the steps are no
+ * single range, it becomes one about the index. A condition of which something
+ * is not known (a gather) bounds the loop by the rest, and is asked as before.
+ * Remarks say what was done, or why not. Tests: test/ir/passes/mask-ranges,
+ * test/numerics/masks.c, ranges.c.
+ */
+#include "passes/analysis/int_range.h"
+#include "passes/analysis/mask_truth.h"
+#include "passes/analysis/match.h"
+#include "passes/masks/guarded_step.h"
+#include "passes/passes.h"
+
+#include <math.h>
+
+/* ---- The loop's ends ---- */
+
+static tc_value *as_i64(tc_builder *b, tc_value *v)
+{
+    const tc_type *i64 = tc_type_scalar(b->func->module->cx, TC_I64);
+    return tc_build(b, TC_CAST, 1, &v, i64);
+}
+
+static void set_end(tc_loop *l, unsigned index, tc_value *v)
+{
+    const tc_type *type = l->op->in[index]->type;
+    v = tc_build(&l->before, TC_CAST, 1, &v, type);
+    v->name = index ? "end" : "start";
+    tc_op_set_in(l->op, index, v);
+}
+
+/* Between the old ends, where an i32 holds it. The first step is one of the
+ * old ones. */
+static void cut(tc_loop *l, tc_hull hull)
+{
+    tc_builder *b = &l->before;
+    tc_value *lo = as_i64(b, l->op->in[0]), *hi = as_i64(b, l->op->in[1]);
+    if (hull.high)
+        set_end(l, 1,
+                tc_build_binary(b, TC_MIN, hi,
+                                tc_build_binary(b, TC_MAX, hull.high, lo)));
+    if (!hull.low)
+        return;
+    tc_value *first = tc_build_binary(
+        b, TC_MAX, tc_build_binary(b, TC_MIN, hull.low, hi), lo);
+    /* Up to the next step; where that is beyond the end, none is left. */
+    tc_value *step = as_i64(b, l->op->in[2]);
+    tc_value *most =
+        tc_build_binary(b, TC_SUB, step, tc_build_int(b, step->type, 1));
+    tc_value *n = tc_build_binary(b, TC_SUB, first, lo);
+    n = tc_build_binary(b, TC_DIV, tc_build_binary(b, TC_ADD, n, most), step);
+    tc_value *start =
+        tc_build_binary(b, TC_ADD, lo, tc_build_binary(b, TC_MUL, n, step));
+    set_end(
+        l, 0,
+        tc_build_binary(b, TC_MIN, start, tc_build_binary(b, TC_MAX, hi, lo)));
+}
+
+/* ---- The question ---- */
+
+/* %v, or what it is the conjunction of. */
+static bool has_part(const tc_value *v, const tc_value *part)
+{
+    const tc_op *op = tc_match_op(v, TC_AND);
+    return v == part ||
+           (op && (has_part(op->in[0], part) || has_part(op->in[1], part)));
+}
+
+static const tc_op *match_any(const tc_value *v)
+{
+    const tc_op *op = tc_match_op(v, TC_REDUCE);
+    return op && tc_op_is_word(op, "kind", "or") ? op : NULL;
+}
+
+/* Does v go nowhere but into the question and into `all`? */
+static bool is_part_only(const tc_value *v, const tc_value *all,
+                         const tc_op *question)
+{
+    tc_each_use (u, v) {
+        bool part =
+            u->op->code == TC_AND && is_part_only(u->op->out[0], all, question);
+        if (v != all && u->op != question && !part)
+            return false;
+    }
+    return true;
+}
+
+/* Do all selects of a region that hide anything hide what this one does? */
+static bool hide_alike(const tc_region *r, const tc_value *seen)
+{
+    tc_each_op (op, r) {
+        if (op->code == TC_SELECT && op->in[0] != seen &&
+            (tc_match_float(op->in[1], -INFINITY) ||
+             tc_match_float(op->in[2], -INFINITY)))
+            return false;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!hide_alike(op->regions[i], seen))
+                return false;
+    }
+    return true;
+}
+
+/* Is the loop's index a position? */
+static bool is_in_tensors(const tc_loop *l)
+{
+    tc_span lo = tc_span_of(l->op->in[0]), hi = tc_span_of(l->op->in[1]);
+    return lo.low >= 0 && hi.low >= 0 && hi.high <= TC_MAX_SIZE;
+}
+
+/* Is the question whether any row sees anything, and does the step make -inf of
+ * what is not seen, and hide nothing else? Then it is the same for each row. */
+static bool is_by_rows(const tc_loop *l, const tc_op *branch)
+{
+    const tc_op *any = match_any(branch->in[0]);
+    const tc_op *row = any ? match_any(any->in[0]) : NULL;
+    if (!row || tc_op_int(row, "axis") != 1 || !is_in_tensors(l))
+        return false;
+    tc_each_op (op, branch->regions[0])
+        if (op->code == TC_SELECT && has_part(op->in[0], row->in[0]) &&
+            tc_match_float(op->in[2], -INFINITY))
+            return is_part_only(row->in[0], op->in[0], row) &&
+                   hide_alike(l->op->regions[0], op->in[0]);
+    return false;
+}
+
+static const char *settle(tc_loop *l, tc_op *branch, tc_mask mask)
+{
+    if (mask.unknown)
+        return "each step asks for the rest of the condition";
+    if (!tc_op_int(branch, "speculatable"))
+        return "each step asks, as the `if` is not speculatable";
+    if (tc_truth_is_range(mask.any)) {
+        if (is_by_rows(l, branch))
+            tc_op_set_attr(l->op, "by_rows",
+                           (tc_attr){.kind = TC_ATTR_BOOL, .i = true});
+        tc_question_drop(branch);
+        return "no step asks";
+    }
+    tc_builder b = tc_builder_before(branch);
+    tc_op_set_in(branch, 0, tc_truth_value(l, mask.any, &b));
+    return "each step asks by its index alone, as they are no single range";
+}
+
+static const char *name_of_ends(tc_hull hull)
+{
+    if (hull.low && hull.high)
+        return "at both ends";
+    return hull.low ? "at its start" : "at its end";
+}
+
+static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
+{
+    tc_context *cx = env->cx;
+    tc_loop l;
+    const char *why;
+    tc_loc loc = branch->loc;
+    if (!tc_loop_open(&l, loop, env->scratch, &why)) {
+        tc_missed(cx, loc, "mask-ranges", "the loop visits all steps: %s", why);
+        return false;
+    }
+    tc_mask mask = tc_mask_of(&l, branch->in[0]);
+    if (mask.unknown)
+        tc_missed(cx, mask.unknown->loc, "mask-ranges",
+                  "which steps this leaves empty is not known: %s",
+                  tc_truth_why(&l, mask.unknown));
+    tc_hull hull = tc_truth_hull(&l, mask.any);
+    if (!hull.low && !hull.high && mask.unknown)
+        return true; /* what was built is dead */
+    const char *asked = settle(&l, branch, mask);
+    if (!hull.low && !hull.high) {
+        tc_remark(cx, loc, "mask-ranges",
+                  "no step is surely empty at the ends of the loop; %s", asked);
+        return true;
+    }
+    cut(&l, hull);
+    tc_remark(cx, loc, "mask-ranges",
+              "the loop is cut %s, where the condition surely is false; %s",
+              name_of_ends(hull), asked);
+    return true;
+}
+
+static bool visit(tc_pass_env *env, tc_op *op)
+{
+    tc_op *branch = op->code == TC_FOR ? tc_question_of(op) : NULL;
+    return branch && try_branch(env, op, branch);
+}
+
+tc_change tc_pass_mask_ranges(tc_func *f, tc_pass_env *env)
+{
+    return tc_visit_ops(f, env, visit);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * skip-masks: in the steps of a loop in which a mask surely holds in all lanes,
+ * it is not computed.
+ *
+ *   for %i = 0 to %n step 64 {                %full = ...
+ *     %c = %i + range(64) <= %q               for %i = 0 to %n step 64 {
+ *     %s = select %c, %x, -inf       becomes    %s = if %i < %full {
+ *                                                 yield %x
+ *                                               } else {
+ *                                                 %c = %i + range(64) <= %q
+ *                                                 %0 = select %c, %x, -inf
+ *                                                 yield %0
+ *                                               }
+ *
+ * The index answers for all lanes at once (mask_truth.h). Only for large tiles:
+ * a small one is masked faster than asked about. Ops that nothing but the mask
+ * needs move along. So do counts of a mask's lanes. Tests:
+ * test/ir/passes/skip-masks, test/numerics/masks.c.
+ */
+#include "passes/analysis/effects.h"
+#include "passes/analysis/mask_truth.h"
+#include "passes/analysis/match.h"
+#include "passes/passes.h"
+
+/* Elements of a tile that is worth a branch. */
+enum { LARGE = 2048 };
+
+static tc_op *loop_around(const tc_op *op)
+{
+    tc_op *owner = op->parent->op;
+    while (owner && owner->code != TC_FOR) {
+        if (owner->code == TC_WHILE || owner->code == TC_REDUCE)
+            return NULL;
+        owner = owner->parent->op;
+    }
+    return owner;
+}
+
+/* Has this been done: is it what an `if` does with the value of its other
+ * region? */
+static bool is_behind_question(const tc_op *select)
+{
+    const tc_op *owner = select->parent->op;
+    if (!owner || owner->code != TC_IF || owner->nout != 1)
+        return false;
+    const tc_value *other = tc_region_terminator(owner->regions[0])->in[0];
+    return select->parent == owner->regions[1] &&
+           (other == select->in[1] || other == select->in[2]);
+}
+
+/* Likewise of a count, for which the other region has a constant. */
+static bool is_behind_count(const tc_op *count)
+{
+    const tc_op *owner = count->parent->op;
+    tc_scalar c;
+    return owner && owner->code == TC_IF && owner->nout == 1 &&
+           count->parent == owner->regions[1] &&
+           tc_match_const(tc_region_terminator(owner->regions[0])->in[0], &c);
+}
+
+/* A count of a mask's lanes along an axis. */
+static bool is_count(const tc_op *op)
+{
+    if (op->code != TC_REDUCE || op->nin != 1 ||
+        !tc_op_is_word(op, "kind", "sum"))
+        return false;
+    const tc_op *cast = tc_match_op(op->in[0], TC_CAST);
+    return cast && tc_lane_kind(cast->in[0]) == TC_I1 &&
+           tc_type_count(op->in[0]->type) >= LARGE && !is_behind_count(op);
+}
+
+static bool is_candidate(const tc_op *op)
+{
+    return op->code == TC_SELECT && op->in[0]->type->kind == TC_TILE &&
+           tc_type_count(op->out[0]->type) >= LARGE && !is_behind_question(op);
+}
+
+static bool only_used_in(const tc_op *op, const tc_region *r)
+{
+    for (unsigned i = 0; i < op->nout; i++)
+        tc_each_use (u, op->out[i])
+            if (!tc_region_contains(r, u->op))
+                return false;
+    return true;
+}
+
+/* Pure, or a read that cannot fail, of memory that the steps leave alone. */
+static bool may_sink(const tc_op *op, bool stores)
+{
+    bool reads = op->code == TC_GATHER || op->code == TC_BISECT;
+    return tc_op_is_pure(op) || (reads && !stores);
+}
+
+/* Ops before `branch` that only its region `r` needs go there. */
+static void sink(tc_op *branch, tc_region *r)
+{
+    bool stores = tc_region_effects(branch->parent).stores;
+    for (tc_op *op = branch->prev, *prev; op; op = prev) {
+        prev = op->prev;
+        if (!may_sink(op, stores) || op->nout == 0 || !only_used_in(op, r))
+            continue;
+        tc_op_remove(op);
+        tc_op_insert(op, r, r->first);
+    }
+}
+
+/* if %question { yield %x } else { the select } */
+static void branch_around(tc_op *select, tc_value *question, tc_value *x)
+{
+    tc_op *branch =
+        tc_op_new(select->func, TC_IF, select->loc, 1, &question, 2);
+    tc_op_set_results(branch, 1, &select->out[0]->type);
+    tc_op_insert(branch, select->parent, select);
+    branch->out[0]->name = select->out[0]->name;
+    branch->out[0]->loc = select->out[0]->loc;
+    tc_value_replace(select->out[0], branch->out[0]);
+    tc_op_remove(select);
+    tc_op_insert(select, branch->regions[1], NULL);
+    tc_builder b = tc_builder_at_end(branch->regions[0], select->loc);
+    tc_build_yield(&b, 1, &x);
+    b = tc_builder_at_end(branch->regions[1], select->loc);
+    tc_build_yield(&b, 1, select->out);
+    sink(branch, branch->regions[1]);
+}
+
+/* The same for a count: the side of the axis. */
+static bool try_count(tc_pass_env *env, tc_op *count)
+{
+    tc_loop l;
+    const char *why;
+    tc_op *loop = loop_around(count);
+    tc_value *mask = count->in[0]->def->in[0];
+    if (!loop || tc_value_is_visible(mask, loop) ||
+        !tc_loop_open(&l, loop, env->scratch, &why))
+        return false;
+    tc_mask m = tc_mask_of(&l, mask);
+    if (m.all->kind == TC_TRUTH_NEVER)
+        return true; /* what was built is dead */
+    tc_builder b = tc_builder_before(count);
+    tc_value *side = tc_build_int_const(
+        &b, count->out[0]->type,
+        tc_dim_value(count->in[0]->type->dims[tc_op_int(count, "axis")]));
+    branch_around(count, tc_truth_value(&l, m.all, &b), side);
+    tc_remark(env->cx, count->loc, "skip-masks",
+              "steps in which the mask surely holds in all lanes count none");
+    return true;
+}
+
+/* When is the select surely one of its operands, and which? A constant one
+ * saves nothing. NULL: never. */
+static const tc_truth *when_surely(tc_loop *l, const tc_op *select,
+                                   tc_mask mask, tc_value **x)
+{
+    tc_scalar c;
+    const tc_truth *all[] = {mask.all, tc_truth_not(l, mask.any)};
+    for (unsigned i = 0; i < 2; i++) {
+        *x = select->in[1 + i];
+        if (all[i]->kind != TC_TRUTH_NEVER && !tc_match_const(*x, &c))
+            return all[i];
+    }
+    return NULL;
+}
+
+/* Conditions on floats are no masks: they are expected to stay. */
+static bool is_of_floats(const tc_value *unknown)
+{
+    const tc_op *cmp = tc_match_op(unknown, TC_CMP);
+    return cmp && tc_has_float_lanes(cmp->in[0]);
+}
+
+static void explain(tc_pass_env *env, tc_loop *l, const tc_op *select,
+                    tc_mask mask)
+{
+    if (!mask.unknown)
+        tc_missed(env->cx, select->loc, "skip-masks",
+                  "the mask is applied in every step: in none it is sure to "
+                  "hold in all lanes");
+    else if (!is_of_floats(mask.unknown))
+        tc_missed(env->cx, mask.unknown->loc, "skip-masks",
+                  "the mask is applied in every step: %s",
+                  tc_truth_why(l, mask.unknown));
+}
+
+static bool try_select(tc_pass_env *env, tc_op *select)
+{
+    tc_loop l;
+    const char *why;
+    tc_op *loop = loop_around(select);
+    if (!loop || !is_candidate(select) ||
+        tc_value_is_visible(select->in[0], loop))
+        return false;
+    if (!tc_loop_open(&l, loop, env->scratch, &why)) {
+        tc_missed(env->cx, select->loc, "skip-masks",
+                  "the mask is applied in every step of the loop: %s", why);
+        return false;
+    }
+    tc_value *x;
+    l.asks_here = true;
+    tc_mask mask = tc_mask_of(&l, select->in[0]);
+    const tc_truth *when = when_surely(&l, select, mask, &x);
+    if (!when) {
+        explain(env, &l, select, mask);
+        return true; /* what was built is dead */
+    }
+    tc_builder b = tc_builder_before(select);
+    branch_around(select, tc_truth_value(&l, when, &b), x);
+    tc_remark(env->cx, select->loc, "skip-masks",
+              "steps in which the mask surely holds in all lanes do without");
+    return true;
+}
+
+static bool visit(tc_pass_env *env, tc_op *op)
+{
+    if (op->code == TC_SELECT)
+        return try_select(env, op);
+    return is_count(op) && try_count(env, op);
+}
+
+tc_change tc_pass_skip_masks(tc_func *f, tc_pass_env *env)
+{
+    return tc_visit_ops(f, env, visit);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loops whose steps are an `if` that may have nothing to do:
+ *
+ *   for %i = 0 to %n step 64 carry(%a = %x) {
+ *     %b = if %c speculatable { ... } else { yield %a }
+ *     yield %b
+ *   }
+ */
+#ifndef TC_GUARDED_STEP_H
+#define TC_GUARDED_STEP_H
+
+#include "ir/ir.h"
+
+/* The `if` that is all that a step does, and whose second region changes
+ * nothing; NULL: there is none. */
+tc_op *tc_question_of(const tc_op *loop);
+/* Its first region runs unasked. */
+void tc_question_drop(tc_op *branch);
+
+#endif

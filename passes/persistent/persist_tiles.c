@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * persist-tiles: as many programs as the device has multiprocessors, each of
+ * which computes one tile after the other, so that the copies for one tile run
+ * while another is finished.
+ *
+ *   kernel @k(..) grid {                    kernel @k(..) tiles(static) grid {
+ *     yield %m, %n                            %total = mul %m, %n
+ *   } {                                       yield min(%total, num_sms)
+ *     %i = program_id axis(0)               } {
+ *     %j = program_id axis(1)                 %m = .., %n = ..
+ *     ...                                     %total = mul %m, %n
+ *   }                                         for %tile = program_id axis(0)
+ *                                   becomes       to %total
+ *                                                 step num_programs axis(0) {
+ *                                               %j = div %tile, %m
+ *                                               %i = sub %tile, mul %j, %m
+ *                                               ...
+ *                                             }
+ *                                           }
+ *
+ * Where tiles take different numbers of steps, a program fetches its next tile
+ * when it has done one (has asked for all that one loads, in a kernel with
+ * roles), so that whoever is first free takes it:
+ *
+ *   while carry(%tile = program_id axis(0)) {
+ *     condition %tile < %total
+ *   } do {
+ *     ...
+ *     %next = fetch_tile %total
+ *     yield %next
+ *   }
+ *   end_tiles
+ *
+ * (Where tiles follow others: < 2147483647, which is what there is when none is
+ * left; the threads that compute have no register for the total there.)
+ *
+ * Only for targets with bulk copies, and kernels whose loops hold products that
+ * are large enough for warp groups; on others, of any kernel, where the options
+ * ask for tiles(static), so that a grid may be larger than the hardware's.
+ * Programs run in any order, so any order of tiles is right; rasterize.c
+ * chooses it. `tiles(none|static|dynamic)` in the kernel's header, or the
+ * options, decide otherwise. Tests: test/ir/passes/persist-tiles,
+ * test/unit/tiles.c.
+ *
+ * Where each program stays with one tile, and the loops of tiles take more
+ * steps the larger their index along axis 0, the last are begun first:
+ *
+ *   %i = program_id axis(0)     becomes     %i = num_programs axis(0) - 1
+ *                                                - program_id axis(0)
+ *
+ * so that short ones fill up the end; unless programs follow others.
+ */
+#include "passes/persistent/rasterize.h"
+
+#include "passes/analysis/int_range.h"
+#include "passes/analysis/loop_slots.h"
+#include "passes/analysis/match.h"
+
+static const char pass[] = "persist-tiles";
+
+/* Room for numbers of tiles behind the last, one a program. */
+enum { MOST_TILES = INT32_MAX - (1 << 16) };
+
+struct persist {
+    tc_pass_env *env;
+    tc_func *f;
+    tc_tile_work work;
+    tc_tile_order order;
+};
+
+static tc_value *axis_op(tc_builder *b, tc_opcode code, unsigned axis)
+{
+    tc_op *op = tc_op_new(b->func, code, b->loc, 0, NULL, 0);
+    tc_op_set_int(op, "axis", axis);
+    return tc_build_op(b, op, NULL);
+}
+
+static void insert(tc_builder *b, tc_op *op)
+{
+    tc_op_insert(op, b->region, b->before);
+}
+
+/* ---- The grid ---- */
+
+static void require(tc_builder *b, tc_value *condition, const char *message)
+{
+    tc_op *op = tc_op_new(b->func, TC_ASSERT, b->loc, 1, &condition, 0);
+    tc_context *cx = b->func->module->cx;
+    tc_op_set_attr(
+        op, "message",
+        (tc_attr){.kind = TC_ATTR_STRING, .s = tc_string_get(cx, message)});
+    insert(b, op);
+}
+
+/* x * y, where neither is negative and x is below 2^31. */
+static tc_value *checked_product(tc_builder *b, tc_value *x, tc_value *y)
+{
+    const tc_type *i64 = tc_type_scalar(b->func->module->cx, TC_I64);
+    tc_value *product =
+        tc_build_binary(b, TC_MUL, x, tc_build(b, TC_CAST, 1, &y, i64));
+    tc_value *most = tc_build_int(b, i64, MOST_TILES);
+    require(b, tc_build_cmp(b, "le", product, most),
+            "the programs of the grid are too many for one launch");
+    return product;
+}
+
+/* What a grid of axes checks by itself. */
+static void require_sizes(tc_builder *b, const tc_op *yield)
+{
+    for (unsigned i = 0; i < yield->nin; i++)
+        if (tc_span_of(yield->in[i]).low < 0) {
+            tc_value *zero = tc_build_int(b, yield->in[i]->type, 0);
+            require(b, tc_build_cmp(b, "ge", yield->in[i], zero),
+                    "an axis of the grid is negative");
+        }
+}
+
+static void change_grid(tc_func *f)
+{
+    tc_context *cx = f->module->cx;
+    const tc_type *i32 = tc_type_scalar(cx, TC_I32);
+    const tc_type *i64 = tc_type_scalar(cx, TC_I64);
+    tc_op *yield = tc_region_terminator(f->grid);
+    tc_builder b = tc_builder_before(yield);
+    require_sizes(&b, yield);
+    tc_value *total = yield->in[0];
+    if (yield->nin > 1) {
+        total = tc_build(&b, TC_CAST, 1, &total, i64);
+        for (unsigned i = 1; i < yield->nin; i++)
+            total = checked_product(&b, total, yield->in[i]);
+        total = tc_build(&b, TC_CAST, 1, &total, i32);
+    } else {
+        require(
+            &b,
+            tc_build_cmp(&b, "le", total, tc_build_int(&b, i32, MOST_TILES)),
+            "the programs of the grid are too many for one launch");
+    }
+    total->name = "total";
+    tc_value *sms = tc_build(&b, TC_NUM_SMS, 0, NULL, NULL);
+    tc_value *n = tc_build_binary(&b, TC_MIN, total, sms);
+    tc_build_yield(&b, 1, &n);
+    tc_op_erase(yield);
+}
+
+/* ---- Its sizes in the body ---- */
+
+/* Pure ops right in the region that nothing needs. */
+static void erase_unused(tc_region *r)
+{
+    for (tc_op *op = r->last, *prev; op; op = prev) {
+        prev = op->prev;
+        bool used = !tc_op_is_pure(op) || op->nout == 0;
+        for (unsigned i = 0; i < op->nout; i++)
+            used |= op->out[i]->uses != NULL;
+        if (!used)
+            tc_op_erase(op);
+    }
+}
+
+/* Computes the axes of the grid at the body's begin. */
+static void clone_sizes(struct persist *s, tc_builder *b)
+{
+    tc_func *f = s->f;
+    const tc_op *yield = tc_region_terminator(f->grid);
+    for (unsigned i = 0; i < f->grid->nargs; i++)
+        f->grid->args[i]->data = f->body->args[i];
+    tc_each_op (op, f->grid)
+        for (unsigned i = 0; i < op->nout; i++)
+            op->out[i]->data = NULL;
+    tc_each_op (op, f->grid)
+        if (tc_op_is_pure(op) && op != yield)
+            insert(b, tc_op_clone(f, op));
+    for (unsigned i = 0; i < yield->nin; i++)
+        s->order.sizes[i] = yield->in[i]->data;
+    tc_value *total = s->order.sizes[0];
+    for (unsigned i = 1; i < yield->nin; i++)
+        total = tc_build_binary(b, TC_MUL, total, s->order.sizes[i]);
+    s->order.total = total;
+}
+
+/* ---- The loop ---- */
+
+/* `first` and all behind it, but what ends the body, goes to the region's end.
+ */
+static void move_body(tc_region *to, tc_op *first)
+{
+    for (tc_op *op = first, *next; !tc_op_has(op, TC_TERMINATOR); op = next) {
+        next = op->next;
+        tc_op_remove(op);
+        tc_op_insert(op, to, NULL);
+    }
+}
+
+static tc_value *size_along(struct persist *s, const tc_op *op, unsigned axis)
+{
+    tc_builder b = tc_builder_before((tc_op *)op);
+    return axis < s->order.naxes ? s->order.sizes[axis]
+                                 : tc_build_int(&b, op->out[0]->type, 1);
+}
+
+/* It says which program it is of: from now on that is the tile. */
+static void name_program(struct persist *s, tc_op *op,
+                         tc_value *const ids[TC_GRID_AXES])
+{
+    unsigned n = op->nin + TC_GRID_AXES;
+    tc_value **in = tc_arena_array(s->env->scratch, tc_value *, n);
+    for (unsigned i = 0; i < op->nin; i++)
+        in[i] = op->in[i];
+    for (unsigned i = 0; i < TC_GRID_AXES; i++)
+        in[op->nin + i] = ids[i];
+    tc_builder b = tc_builder_before(op);
+    tc_op *now = tc_build_effect(&b, op->code, n, in);
+    for (unsigned i = 0; i < tc_op_nattrs(op->code); i++)
+        now->attrs[i] = op->attrs[i];
+    tc_op_set_attr(now, "of_program", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    tc_op_erase(op);
+}
+
+static void replace_ids(struct persist *s, tc_region *r,
+                        tc_value *const ids[TC_GRID_AXES])
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            replace_ids(s, op->regions[i], ids);
+        bool is_id = op->code == TC_PROGRAM_ID;
+        if (op->code == TC_ASSERT || op->code == TC_PRINT)
+            name_program(s, op, ids);
+        if (!is_id && op->code != TC_NUM_PROGRAMS)
+            continue;
+        unsigned axis = (unsigned)tc_op_int(op, "axis");
+        tc_value *with = is_id ? ids[axis] : size_along(s, op, axis);
+        with->name = with->name ? with->name : op->out[0]->name;
+        tc_value_replace(op->out[0], with);
+        tc_op_erase(op);
+    }
+}
+
+/* What was the body, behind what is in the region already. */
+static void fill(struct persist *s, tc_region *r, tc_value *tile, tc_op *first)
+{
+    tc_value *ids[TC_GRID_AXES];
+    tc_builder b = tc_builder_at_end(r, first->loc);
+    tc_tile_order_decode(&b, &s->order, tile, ids);
+    move_body(r, first);
+    replace_ids(s, r, ids);
+    erase_unused(r);
+}
+
+static void count(struct persist *s, tc_builder *b, tc_op *first)
+{
+    tc_value *in[] = {axis_op(b, TC_PROGRAM_ID, 0), s->order.total,
+                      axis_op(b, TC_NUM_PROGRAMS, 0)};
+    tc_op *loop = tc_op_new(s->f, TC_FOR, b->loc, 3, in, 1);
+    tc_region *body = loop->regions[0];
+    tc_value *tile = tc_region_add_arg(body, in[0]->type, "tile", b->loc);
+    tc_op_set_results(loop, 0, NULL);
+    insert(b, loop);
+    fill(s, body, tile, first);
+    tc_builder end = tc_builder_at_end(body, b->loc);
+    tc_build_yield(&end, 0, NULL);
+}
+
+static void fetch(struct persist *s, tc_builder *b, tc_op *first)
+{
+    tc_value *start = axis_op(b, TC_PROGRAM_ID, 0);
+    tc_op *loop = tc_op_new(s->f, TC_WHILE, b->loc, 1, &start, 2);
+    tc_region *question = loop->regions[0], *body = loop->regions[1];
+    tc_value *tile = tc_region_add_arg(question, start->type, "tile", b->loc);
+    tc_op_set_results(loop, 1, &start->type);
+    insert(b, loop);
+    tc_builder at = tc_builder_at_end(question, b->loc);
+    tc_value *end = s->work.follows ? tc_build_int(&at, start->type, INT32_MAX)
+                                    : s->order.total;
+    tc_value *more = tc_build_cmp(&at, "lt", tile, end);
+    tc_build_effect(&at, TC_CONDITION, 1, &more);
+    fill(s, body, tile, first);
+    at = tc_builder_at_end(body, b->loc);
+    tc_value *next = tc_build(&at, TC_FETCH_TILE, 1, &s->order.total, NULL);
+    next->name = "next";
+    tc_build_yield(&at, 1, &next);
+    at = tc_builder_before(tc_region_terminator(s->f->body));
+    tc_build_effect(&at, TC_END_TILES, 0, NULL);
+}
+
+static void change_body(struct persist *s)
+{
+    tc_op *first = s->f->body->first;
+    tc_builder b = tc_builder_before(first);
+    b.loc = s->f->loc;
+    clone_sizes(s, &b);
+    tc_tile_order_prepare(&b, &s->order, &s->work);
+    if (s->f->tiles == TC_TILES_DYNAMIC)
+        fetch(s, &b, first);
+    else
+        count(s, &b, first);
+    erase_unused(s->f->body);
+}
+
+/* ---- A program a tile ---- */
+
+static void rename_first(struct persist *s, tc_region *r, const tc_op *own,
+                         tc_value *const ids[TC_GRID_AXES])
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            rename_first(s, op->regions[i], own, ids);
+        if ((op->code == TC_ASSERT || op->code == TC_PRINT) &&
+            !tc_op_int(op, "of_program"))
+            name_program(s, op, ids);
+        if (op->code == TC_PROGRAM_ID && tc_op_int(op, "axis") == 0 &&
+            op != own) {
+            ids[0]->name = ids[0]->name ? ids[0]->name : op->out[0]->name;
+            tc_value_replace(op->out[0], ids[0]);
+            tc_op_erase(op);
+        }
+    }
+}
+
+static tc_change begin_with_last(struct persist *s)
+{
+    tc_func *f = s->f;
+    if (s->work.steps[0] != TC_TREND_GROWS || s->work.follows)
+        return TC_UNCHANGED;
+    tc_builder b = tc_builder_before(f->body->first);
+    b.loc = f->loc;
+    tc_value *own = axis_op(&b, TC_PROGRAM_ID, 0);
+    tc_value *n = axis_op(&b, TC_NUM_PROGRAMS, 0);
+    tc_value *last =
+        tc_build_binary(&b, TC_SUB, n, tc_build_int(&b, n->type, 1));
+    tc_value *ids[] = {tc_build_binary(&b, TC_SUB, last, own),
+                       axis_op(&b, TC_PROGRAM_ID, 1),
+                       axis_op(&b, TC_PROGRAM_ID, 2)};
+    rename_first(s, f->body, own->def, ids);
+    erase_unused(f->body);
+    tc_remark(s->env->cx, f->loc, pass,
+              "@%s: programs begin with the last along axis 0, whose loops "
+              "take the most steps",
+              f->name);
+    return TC_CHANGED;
+}
+
+/* ---- Choosing ---- */
+
+static bool is_equal_work(const tc_tile_work *w)
+{
+    for (unsigned axis = 0; axis < TC_GRID_AXES; axis++)
+        if (w->steps[axis] != TC_TREND_SAME)
+            return false;
+    return true;
+}
+
+/* NULL: the kernel's programs shall compute many tiles. */
+static const char *why_not(const struct persist *s)
+{
+    if (s->f->tiles == TC_TILES_NONE)
+        return "tiles(none) asks for a program each";
+    return s->env->target->tma ? s->work.why : NULL;
+}
+
+static bool is_done(const tc_func *f)
+{
+    return tc_region_has_op(f->grid, TC_NUM_SMS) ||
+           tc_region_has_op(f->body, TC_FETCH_TILE) ||
+           tc_region_has_op(f->body, TC_END_TILES) ||
+           tc_region_has_op(f->body, TC_WARP_GROUPS);
+}
+
+tc_change tc_pass_persist_tiles(tc_func *f, tc_pass_env *env)
+{
+    struct persist s = {.env = env, .f = f};
+    bool asked = env->options->tiles == TC_TILES_STATIC;
+    if (is_done(f))
+        return TC_UNCHANGED;
+    s.work = tc_tile_work_of(f, env);
+    if (!env->target->tma && !asked)
+        return begin_with_last(&s);
+    if (env->options->tiles)
+        f->tiles = env->options->tiles;
+    const char *why = why_not(&s);
+    if (why) {
+        tc_missed(env->cx, f->loc, pass, "@%s: a program for each tile: %s",
+                  f->name, why);
+        return begin_with_last(&s);
+    }
+    bool equal = is_equal_work(&s.work);
+    const tc_op *yield = tc_region_terminator(f->grid);
+    s.order = tc_tile_order_of(&s.work, yield->nin);
+    if (f->tiles == TC_TILES_ANY)
+        f->tiles = equal ? TC_TILES_STATIC : TC_TILES_DYNAMIC;
+    tc_remark(env->cx, f->loc, pass,
+              "@%s: a program for each multiprocessor %s tiles, %s; the steps "
+              "of the loop are %s for all tiles",
+              f->name,
+              f->tiles == TC_TILES_DYNAMIC ? "fetches its" : "counts its",
+              tc_tile_order_name(&s.order), equal ? "as many" : "not as many");
+    change_body(&s);
+    change_grid(f);
+    return TC_CHANGED;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order of tiles: what runs side by side should share what it loads in the
+ * L2 cache, and the longest tiles come first, so that the short ones fill up
+ * the end.
+ *
+ *   plain      axis 0 fastest: blocks of queries of one head, which share its
+ *              keys.
+ *   grouped    of operands that move with axis 0 alone and with axis 1 alone
+ *              (a product of matrices): a group of rows along axis 0, through
+ *              all of axis 1, so that what runs side by side is about square.
+ *                0 2 4   6  7
+ *                1 3 5              2 rows a group, 3 x 3 tiles:  0 2 4
+ *                                                                 1 3 5
+ *                                                                 6 7 8
+ *   sections   of loops with more steps the larger (or smaller) the index along
+ *              axis 0: all tiles of the longest index, then of the next. The
+ *              other axes are cut into sections of equal length whose tensors,
+ *              what they load that does not move with axis 0, fit the cache;
+ *              but of tiles enough for all programs, as each section ends with
+ *              short ones and the next begins with long ones. A last section
+ *              that is much shorter leaves programs with nothing to do at the
+ *              end: there are as many as a power of two says, since heads and
+ *              batches mostly are multiples of some.
+ *              So are tiles that follow those before them along axis 0: fewer
+ *              follow each other in a row then. Ascending, so that none waits
+ *              for one that nobody has begun.
+ *
+ * test/unit/tiles.c decodes all tiles of many grids.
+ */
+#include "passes/persistent/rasterize.h"
+
+#include "passes/analysis/match.h"
+
+#include "ir/base/map.h"
+
+/* What the loops of a section read, at least; at most it is twice that, of the
+ * 50 MB of an H100's L2 cache, each half of which keeps copies of its own.
+ * H200, beside 32 MiB: 2 to 5 % faster where loops are short, the same where
+ * they are long; with 8 MiB these are up to 2 % slower. */
+enum { SECTION_BYTES = 16 << 20, MOST_SECTIONS = 256 };
+/* Tiles that run side by side, about: a section has as many. */
+enum { SIDE_BY_SIDE = 128 };
+
+/* ---- Choosing ---- */
+
+/* Bytes of a step that move with `axis` and not with `other`. False: something
+ * moves with both. */
+static bool moved_bytes(const tc_tile_work *w, unsigned axis, unsigned other,
+                        int64_t *bytes)
+{
+    *bytes = 0;
+    for (unsigned i = 0; i < w->nloads; i++) {
+        if (w->loads[i].moves[axis] && w->loads[i].moves[other])
+            return false;
+        if (w->loads[i].moves[axis])
+            *bytes += w->loads[i].bytes;
+    }
+    return true;
+}
+
+/* `rows` along axis 0 and SIDE_BY_SIDE / rows along axis 1 load the least where
+ * both load the same. */
+static int64_t group_rows(const tc_tile_work *w)
+{
+    int64_t down, across, rows = 4;
+    if (!moved_bytes(w, 0, 1, &down) || !moved_bytes(w, 1, 0, &across) ||
+        !down || !across)
+        return 0;
+    while (rows < 32 && 2 * rows * rows * down < SIDE_BY_SIDE * across)
+        rows *= 2;
+    return rows;
+}
+
+/* Longer tiles come first along axis 0. */
+static bool has_trend(const tc_tile_work *w)
+{
+    return w->steps[0] == TC_TREND_GROWS || w->steps[0] == TC_TREND_SHRINKS;
+}
+
+tc_tile_order tc_tile_order_of(const tc_tile_work *work, unsigned naxes)
+{
+    tc_tile_order o = {.naxes = naxes};
+    if (has_trend(work) || work->follows) {
+        o.kind = TC_ORDER_SECTIONS;
+        o.descending = work->steps[0] == TC_TREND_GROWS && !work->follows;
+        return o;
+    }
+    o.group = naxes > 1 ? group_rows(work) : 0;
+    o.kind = o.group ? TC_ORDER_GROUPED : TC_ORDER_PLAIN;
+    return o;
+}
+
+const char *tc_tile_order_name(const tc_tile_order *o)
+{
+    switch (o->kind) {
+    case TC_ORDER_GROUPED: return "in groups of rows along axis 0";
+    case TC_ORDER_SECTIONS:
+        return o->descending ? "the last along axis 0 first"
+                             : "the first along axis 0 first";
+    default: return "axis 0 fastest";
+    }
+}
+
+/* ---- Building ---- */
+
+static tc_value *integer(tc_builder *b, tc_kind kind, int64_t i)
+{
+    return tc_build_int(b, tc_type_scalar(b->func->module->cx, kind), i);
+}
+
+static tc_value *as(tc_builder *b, tc_kind kind, tc_value *v)
+{
+    const tc_type *t = tc_type_scalar(b->func->module->cx, kind);
+    return v->type == t ? v : tc_build(b, TC_CAST, 1, &v, t);
+}
+
+static tc_value *mul(tc_builder *b, tc_value *x, tc_value *y)
+{
+    return tc_build_binary(b, TC_MUL, x, y);
+}
+
+static tc_value *divide(tc_builder *b, tc_value *x, tc_value *y)
+{
+    return tc_build_binary(b, TC_DIV, x, y);
+}
+
+static tc_value *add(tc_builder *b, tc_value *x, tc_value *y)
+{
+    return tc_build_binary(b, TC_ADD, x, y);
+}
+
+static tc_value *sub(tc_builder *b, tc_value *x, tc_value *y)
+{
+    return tc_build_binary(b, TC_SUB, x, y);
+}
+
+/* x = q * y + rest; nothing is negative. */
+static tc_value *split(tc_builder *b, tc_value *x, tc_value *y, tc_value **rest)
+{
+    tc_value *q = divide(b, x, y);
+    *rest = sub(b, x, mul(b, q, y));
+    return q;
+}
+
+/* Bytes of a tensor, as i64. */
+static tc_value *tensor_bytes(tc_builder *b, tc_value *tensor)
+{
+    const tc_type *t = tensor->type;
+    int64_t known = tc_type_bytes(t->elem);
+    tc_value *product = NULL;
+    for (unsigned i = 0; i < t->rank; i++) {
+        if (t->dims[i]) {
+            known *= tc_dim_value(t->dims[i]);
+            continue;
+        }
+        tc_op *op = tc_op_new(b->func, TC_SIZE, b->loc, 1, &tensor, 0);
+        tc_op_set_int(op, "dim", i);
+        tc_value *size = as(b, TC_I64, tc_build_op(b, op, NULL));
+        product = product ? mul(b, product, size) : size;
+    }
+    tc_value *k = integer(b, TC_I64, known);
+    return product ? mul(b, product, k) : k;
+}
+
+/* Of the tensors whose windows do not move with axis 0, each once. NULL: there
+ * are none. */
+static tc_value *section_bytes(tc_builder *b, const tc_tile_work *w)
+{
+    tc_value *sum = NULL;
+    for (unsigned i = 0; i < w->nloads; i++) {
+        bool counts = !w->loads[i].moves[0];
+        for (unsigned k = 0; k < i && counts; k++)
+            counts = w->loads[k].moves[0] ||
+                     w->loads[k].tensor != w->loads[i].tensor;
+        if (!counts)
+            continue;
+        tc_value *bytes = tensor_bytes(b, (tc_value *)w->loads[i].tensor);
+        sum = sum ? add(b, sum, bytes) : bytes;
+    }
+    return sum;
+}
+
+/* Tiles that differ in the axes behind axis 0. */
+static tc_value *others(tc_builder *b, const tc_tile_order *o)
+{
+    tc_value *n = o->naxes > 1 ? o->sizes[1] : integer(b, TC_I32, 1);
+    return o->naxes > 2 ? mul(b, n, o->sizes[2]) : n;
+}
+
+/* The logarithm of the largest power of two that is not above `most`, nor above
+ * MOST_SECTIONS: the last section is as long as the others then, where that
+ * divides them. */
+static tc_value *log_of_sections(tc_builder *b, tc_value *most)
+{
+    tc_value *log = integer(b, TC_I32, 0);
+    for (int n = 1; 1 << n <= MOST_SECTIONS; n++) {
+        tc_value *power = integer(b, TC_I64, 1 << n);
+        log = tc_build_select(b, tc_build_cmp(b, "ge", most, power),
+                              integer(b, TC_I32, n), log);
+    }
+    return log;
+}
+
+void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
+                           const tc_tile_work *work)
+{
+    if (o->kind != TC_ORDER_SECTIONS || o->naxes < 2)
+        return;
+    tc_value *n = as(b, TC_I64, others(b, o)), *length = n;
+    tc_value *bytes = section_bytes(b, work);
+    if (bytes) {
+        /* Where tiles follow others, long ones end a section while the next
+         * one has begun, and sums are in the cache as well. */
+        int64_t room = SECTION_BYTES;
+        if (work->follows && has_trend(work))
+            room /= 2;
+        tc_value *tiles = mul(b, n, as(b, TC_I64, o->sizes[0]));
+        tc_value *most = tc_build_binary(
+            b, TC_MIN, divide(b, bytes, integer(b, TC_I64, room)),
+            divide(b, tiles, integer(b, TC_I64, SIDE_BY_SIDE)));
+        most = tc_build_binary(b, TC_MIN, most, n);
+        tc_value *log = as(b, TC_I64, log_of_sections(b, most));
+        tc_value *one = integer(b, TC_I64, 1);
+        tc_value *sections = tc_build_binary(b, TC_SHL, one, log);
+        tc_value *up = add(b, n, sub(b, sections, one));
+        length = tc_build_binary(b, TC_SHR, up, log);
+    }
+    o->section = as(b, TC_I32, length);
+    o->section->name = "section";
+}
+
+/* Axes 1 and 2 of `rest`, a tile's number without axis 0. */
+static void decode_others(tc_builder *b, const tc_tile_order *o, tc_value *rest,
+                          tc_value *ids[TC_GRID_AXES])
+{
+    if (o->naxes > 2)
+        ids[2] = split(b, rest, o->sizes[1], &ids[1]);
+    else if (o->naxes > 1)
+        ids[1] = rest;
+}
+
+static void decode_plain(tc_builder *b, const tc_tile_order *o, tc_value *t,
+                         tc_value *ids[TC_GRID_AXES])
+{
+    if (o->naxes == 1)
+        ids[0] = t;
+    else
+        decode_others(b, o, split(b, t, o->sizes[0], &ids[0]), ids);
+}
+
+/* `length` rows at a time of axis `rows`, each as far as `across` goes: the
+ * number of the row, and how far. */
+static tc_value *decode_band(tc_builder *b, tc_value *t, tc_value *rows,
+                             tc_value *across, tc_value *length, tc_value **far)
+{
+    tc_value *within;
+    tc_value *first =
+        mul(b, split(b, t, mul(b, length, across), &within), length);
+    tc_value *here = tc_build_binary(b, TC_MIN, length, sub(b, rows, first));
+    tc_value *row;
+    *far = split(b, within, here, &row);
+    return add(b, first, row);
+}
+
+static void decode_grouped(tc_builder *b, const tc_tile_order *o, tc_value *t,
+                           tc_value *ids[TC_GRID_AXES])
+{
+    if (o->naxes > 2)
+        ids[2] = split(b, t, mul(b, o->sizes[0], o->sizes[1]), &t);
+    /* No more rows than there are, so that nothing overflows. */
+    tc_value *rows =
+        tc_build_binary(b, TC_MIN, integer(b, TC_I32, o->group), o->sizes[0]);
+    ids[0] = decode_band(b, t, o->sizes[0], o->sizes[1], rows, &ids[1]);
+}
+
+static void decode_sections(tc_builder *b, const tc_tile_order *o, tc_value *t,
+                            tc_value *ids[TC_GRID_AXES])
+{
+    ids[0] = t;
+    if (o->naxes > 1)
+        decode_others(
+            b, o,
+            decode_band(b, t, others(b, o), o->sizes[0], o->section, &ids[0]),
+            ids);
+    if (o->descending)
+        ids[0] = sub(b, sub(b, o->sizes[0], integer(b, TC_I32, 1)), ids[0]);
+}
+
+void tc_tile_order_decode(tc_builder *b, const tc_tile_order *o, tc_value *t,
+                          tc_value *ids[TC_GRID_AXES])
+{
+    for (unsigned i = o->naxes; i < TC_GRID_AXES; i++)
+        ids[i] = NULL;
+    if (o->kind == TC_ORDER_GROUPED)
+        decode_grouped(b, o, t, ids);
+    else if (o->kind == TC_ORDER_SECTIONS)
+        decode_sections(b, o, t, ids);
+    else
+        decode_plain(b, o, t, ids);
+    for (unsigned i = o->naxes; i < TC_GRID_AXES; i++)
+        ids[i] = integer(b, TC_I32, 0);
+}

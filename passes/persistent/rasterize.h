@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tiles of a kernel: the programs of its grid, when fewer programs than that
+ * compute them one after the other (persist_tiles.c). How much work they are,
+ * and in which order they are best done.
+ */
+#ifndef TC_RASTERIZE_H
+#define TC_RASTERIZE_H
+
+#include "passes/passes.h"
+
+/* How a number changes from one tile to the next along an axis of the grid. */
+typedef enum tc_trend {
+    TC_TREND_SAME,
+    TC_TREND_GROWS, /* or stays */
+    TC_TREND_SHRINKS,
+    TC_TREND_UNKNOWN
+} tc_trend;
+
+enum { TC_WORK_LOADS = 16 };
+/* The hot loops, which hold the large products, and what they load. */
+typedef struct tc_tile_work {
+    tc_op *hot;                   /* NULL: there is none */
+    const char *why;              /* then */
+    bool follows;                 /* those before along axis 0 */
+    tc_trend steps[TC_GRID_AXES]; /* of the loops */
+    unsigned nloads;
+    /* Of the loads in the loops: the tensor (an argument of the kernel), bytes
+     * of a step, whether the window depends on program_id(axis). */
+    struct tc_tile_load {
+        const tc_value *tensor;
+        uint32_t bytes;
+        bool moves[TC_GRID_AXES];
+    } loads[TC_WORK_LOADS];
+} tc_tile_work;
+
+/* tile_cost.c */
+tc_tile_work tc_tile_work_of(const tc_func *f, const tc_pass_env *env);
+
+typedef enum tc_order_kind {
+    TC_ORDER_PLAIN,   /* axis 0 fastest, then 1, then 2 */
+    TC_ORDER_GROUPED, /* the same in groups of rows along axis 0 */
+    /* Axis 0 slowest, in sections of the other axes. */
+    TC_ORDER_SECTIONS
+} tc_order_kind;
+
+typedef struct tc_tile_order {
+    tc_order_kind kind;
+    int64_t group;   /* GROUPED: rows */
+    bool descending; /* SECTIONS: the last of axis 0 first */
+    unsigned naxes;  /* of the grid */
+    tc_value *sizes[TC_GRID_AXES], *total;
+    tc_value *section; /* SECTIONS: of how many; see tc_tile_order_prepare */
+} tc_tile_order;
+
+/* Chooses; sizes and total are left to the caller. */
+tc_tile_order tc_tile_order_of(const tc_tile_work *work, unsigned naxes);
+/* Builds what is the same for all tiles. */
+void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
+                           const tc_tile_work *work);
+/* The indices of tile t. Axes that the grid does not have are 0. */
+void tc_tile_order_decode(tc_builder *b, const tc_tile_order *o, tc_value *t,
+                          tc_value *ids[TC_GRID_AXES]);
+/* For remarks. */
+const char *tc_tile_order_name(const tc_tile_order *o);
+
+#endif

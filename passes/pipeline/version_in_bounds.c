@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * inside-copies: where copies stand among products (fetch-ahead), the checks of
+ * their boundaries take the tensor cores' time: each instruction beside a
+ * product does. So a loop whose windows all lie inside has none.
+ *
+ *   for .. {                            if (all windows lie inside) {
+ *     async_copy .. boundary(0, 1)        for .. { async_copy .. }
+ *     ..                       becomes  } else {
+ *   }                                     for .. { async_copy .. boundary(0, 1)
+ *                                       } }
+ *
+ * That is asked once, in front of the loop: of offsets that stay, and of those
+ * that go with the loop's counter, which end where it ends.
+ * Test: test/ir/passes/inside-copies.
+ */
+#include "passes/analysis/axis_info.h"
+#include "passes/analysis/match.h"
+#include "passes/passes.h"
+
+static const char pass[] = "inside-copies";
+
+typedef struct asking {
+    tc_op *loop;
+    tc_builder b;  /* in front of it */
+    tc_value *all; /* i1; NULL: nothing was asked */
+} asking;
+
+static void ask(asking *x, tc_value *question)
+{
+    x->all =
+        x->all ? tc_build_binary(&x->b, TC_AND, x->all, question) : question;
+}
+
+static tc_value *int_of(asking *x, int64_t i)
+{
+    return tc_build_int(&x->b, x->loop->in[0]->type, i);
+}
+
+/* 0 <= at <= size - side */
+static void ask_fixed(asking *x, tc_value *at, tc_value *size, int64_t side)
+{
+    tc_value *last = tc_build_binary(&x->b, TC_SUB, size, int_of(x, side));
+    ask(x, tc_build_cmp(&x->b, "ge", at, int_of(x, 0)));
+    ask(x, tc_build_cmp(&x->b, "le", at, last));
+}
+
+/* In `for %k = 0 to %n` an offset %k + c of a copy that is made where %n - %k
+ * is more than c. */
+static bool goes_with_counter(const asking *x, const tc_op *copy,
+                              const tc_value *at, int64_t side)
+{
+    const tc_op *loop = x->loop, *add = tc_match_op(at, TC_ADD);
+    const tc_op *cmp = copy->nin > 2 ? tc_match_op(copy->in[2], TC_CMP) : NULL;
+    const tc_op *sub = cmp ? tc_match_op(cmp->in[0], TC_SUB) : NULL;
+    const tc_value *k = loop->regions[0]->args[0];
+    tc_scalar c, step;
+    return add && sub && tc_op_is_word(cmp, "pred", "ugt") &&
+           tc_match_int(loop->in[0], 0) && sub->in[0] == loop->in[1] &&
+           sub->in[1] == k && add->in[0] == k &&
+           tc_match_same_int(add->in[1], cmp->in[1]) &&
+           tc_match_const(add->in[1], &c) &&
+           tc_match_const(loop->in[2], &step) && c.i % side == 0 &&
+           step.i % side == 0;
+}
+
+/* The counter's end is a multiple of the side, and not behind the tensor's. */
+static void ask_counter(asking *x, tc_value *size, int64_t side)
+{
+    tc_value *end = x->loop->in[1];
+    tc_value *rest = tc_build_binary(&x->b, TC_REM, end, int_of(x, side));
+    ask(x, tc_build_cmp(&x->b, "eq", rest, int_of(x, 0)));
+    ask(x, tc_build_cmp(&x->b, "le", end, size));
+}
+
+static tc_value *size_of(asking *x, tc_value *tensor, unsigned dim)
+{
+    tc_op *size = tc_op_new(x->b.func, TC_SIZE, x->b.loc, 1, &tensor, 0);
+    tc_op_set_int(size, "dim", dim);
+    return tc_build_op(&x->b, size, x->loop->in[0]->type);
+}
+
+/* An axis of a copy's window. */
+typedef struct side {
+    tc_value *tensor, *at;
+    unsigned dim; /* of the tensor */
+    int64_t n;
+    bool fixed;
+} side;
+
+/* False: nothing can be asked in front of the loop. */
+static bool find_side(const asking *x, const tc_op *copy, unsigned axis,
+                      side *s)
+{
+    const tc_op *block = tc_match_op(copy->in[0], TC_BLOCK);
+    if (!block || !tc_value_is_visible(block->in[0], x->loop))
+        return false;
+    s->tensor = block->in[0];
+    s->dim = tc_block_dim(block, axis);
+    s->at = block->in[1 + s->dim];
+    s->n = block->out[0]->type->dims[axis]->value;
+    s->fixed = tc_value_is_visible(s->at, x->loop);
+    return s->at->type == x->loop->in[0]->type &&
+           (s->fixed || goes_with_counter(x, copy, s->at, s->n));
+}
+
+static void ask_side(asking *x, const side *s)
+{
+    tc_value *size = size_of(x, s->tensor, s->dim);
+    if (s->fixed)
+        ask_fixed(x, s->at, size, s->n);
+    else
+        ask_counter(x, size, s->n);
+}
+
+static bool is_checked(const tc_op *op)
+{
+    return op->code == TC_ASYNC_COPY && tc_op_int(op, "straight") &&
+           tc_op_attr(op, "boundary")->n;
+}
+
+/* Of all copies: can it be asked? `now`: asks. */
+static bool ask_all(asking *x, bool now)
+{
+    tc_each_op (op, x->loop->regions[0]) {
+        const tc_attr *axes =
+            is_checked(op) ? tc_op_attr(op, "boundary") : NULL;
+        for (unsigned i = 0; axes && i < axes->n; i++) {
+            side s;
+            if (!find_side(x, op, (unsigned)axes->ints[i], &s))
+                return false;
+            if (now)
+                ask_side(x, &s);
+        }
+    }
+    return true;
+}
+
+static void put(tc_op *loop, tc_region *r)
+{
+    tc_op_insert(loop, r, NULL);
+    tc_builder b = tc_builder_at_end(r, loop->loc);
+    tc_build_yield(&b, loop->nout, loop->out);
+}
+
+static void expand(tc_pass_env *env, const asking *x)
+{
+    tc_op *loop = x->loop;
+    const tc_type **types =
+        tc_arena_array(env->scratch, const tc_type *, loop->nout);
+    for (unsigned i = 0; i < loop->nout; i++)
+        types[i] = loop->out[i]->type;
+    tc_value *all = x->all;
+    tc_op *branch = tc_op_new(x->b.func, TC_IF, loop->loc, 1, &all, 2);
+    tc_op_set_results(branch, loop->nout, types);
+    tc_op_insert(branch, loop->parent, loop);
+    for (unsigned i = 0; i < loop->nout; i++)
+        tc_value_replace(loop->out[i], branch->out[i]);
+    tc_region_clear_data(loop->func->body);
+    tc_op *twin = tc_op_clone(x->b.func, loop);
+    tc_region_clear_data(loop->func->body);
+    tc_op_remove(loop);
+    put(twin, branch->regions[0]);
+    put(loop, branch->regions[1]);
+    tc_each_op (op, twin->regions[0])
+        if (is_checked(op))
+            tc_op_set_attr(op, "boundary", (tc_attr){.kind = TC_ATTR_NONE});
+}
+
+/* It has a twin already. */
+static bool is_other(const tc_op *loop)
+{
+    const tc_op *branch = loop->parent->op;
+    return branch && branch->code == TC_IF &&
+           loop->parent == branch->regions[1] &&
+           branch->regions[0]->first->code == TC_FOR;
+}
+
+static bool visit(tc_pass_env *env, tc_op *op)
+{
+    asking x = {.loop = op};
+    if (op->code != TC_FOR || is_other(op))
+        return false;
+    x.b = tc_builder_before(op);
+    if (!ask_all(&x, false) || !ask_all(&x, true) || !x.all)
+        return false;
+    tc_remark(env->cx, op->loc, pass,
+              "copies check no boundary where all windows lie inside");
+    expand(env, &x);
+    return true;
+}
+
+tc_change tc_pass_inside_copies(tc_func *f, tc_pass_env *env)
+{
+    return f->warps ? tc_visit_ops(f, env, visit) : TC_UNCHANGED;
+}

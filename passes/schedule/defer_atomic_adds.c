@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * delay-adds: what a step adds to global memory, if it comes of a product of
+ * warp groups that reads what the step has computed for all of them, is
+ * computed a step later.
+ *
+ *   for %i = .. {                        %ring = smem_alloc : smem<.., 2>
+ *     ..                                 smem_store (slot 1 of %ring), zeros
+ *     %s = smem_alloc : smem<..>         for %i = .. carry(%slot = 0, %at = M)
+ * { smem_store %s, %x                    .. %w = block %t[%i +: 64, ..]
+ * smem_store (slot %slot), %x %y = mma %s, %k, 0                   %w = block
+ * %t[%at +: 64, ..] store %w, %y kind(add)     becomes   %y = mma (the other
+ * slot), %k, 0
+ *     ..                                   store %w, %y kind(add)
+ *   }                                      ..
+ *                                          yield %slot xor 1, %i
+ *                                        }
+ *                                        .. and those of the last step
+ *
+ * Warp groups then meet once a step, when their products are under way, instead
+ * of waiting for each other in front of that one (FlashAttention's gradients:
+ * dq needs the ds of all groups). The first step adds to a window behind the
+ * end of the tensor, which is to add nothing.
+ * Tests: test/ir/passes/delay-adds.
+ */
+#include "passes/analysis/effects.h"
+#include "passes/analysis/loop_slots.h"
+#include "passes/analysis/match.h"
+#include "passes/instructions/wgmma.h"
+#include "passes/sync/hazards.h"
+#include "passes/sync/shared_memory.h"
+
+#include "ir/types/layout.h"
+
+static const char pass[] = "delay-adds";
+
+/* Mailboxes and mbarriers that are still to come; slots of what is loaded in
+ * the loop, if no fewer are asked for. */
+enum { RESERVED = 4096, SLOTS = 2 };
+
+typedef struct adding {
+    tc_pass_env *env;
+    tc_func *f;
+    tc_op *loop, *store, *block, *product;
+    tc_op *follow; /* tc_follow_of the store */
+    tc_op *view;   /* smem_trans, or NULL */
+    tc_op *alloc, *fill;
+    unsigned operand; /* of the product: the buffer */
+    unsigned outside; /* of the block: the offset that leaves the tensor */
+} adding;
+
+/* ---- What is added ---- */
+
+static bool is_of_step(const adding *a, const tc_value *v)
+{
+    const tc_region *r = a->loop->regions[0];
+    return v->def ? v->def->parent == r : v->region == r;
+}
+
+/* The buffer is the step's own: filled once with what it has computed, read by
+ * the product. */
+static bool match_buffer(adding *a, unsigned operand)
+{
+    tc_value *v = a->product->in[operand];
+    a->view = tc_match_op(v, TC_SMEM_TRANS);
+    if (a->view && !tc_value_has_one_use(v))
+        return false;
+    v = a->view ? a->view->in[0] : v;
+    a->alloc = tc_match_op(v, TC_SMEM_ALLOC);
+    if (!a->alloc || a->alloc->parent != a->loop->regions[0] ||
+        a->alloc->out[0]->type->slots)
+        return false;
+    unsigned uses = 0;
+    a->fill = NULL;
+    tc_each_use (u, v) {
+        uses++;
+        if (u->op->code == TC_SMEM_STORE && u->op->parent == a->alloc->parent)
+            a->fill = u->op;
+    }
+    a->operand = operand;
+    return uses == 2 && a->fill && !tc_match_op(a->fill->in[1], TC_LOAD);
+}
+
+static bool match_product(adding *a)
+{
+    tc_scalar zero;
+    a->product = tc_match_op(a->store->in[1], TC_MMA);
+    if (!a->product || !tc_value_has_one_use(a->store->in[1]) ||
+        a->product->parent != a->store->parent ||
+        !tc_wgmma_k(tc_op_word(a->product, "instr")) ||
+        !tc_match_const(a->product->in[2], &zero) || zero.f != 0)
+        return false;
+    for (unsigned i = 0; i < 2; i++)
+        if (match_buffer(a, i))
+            return !is_of_step(a, a->product->in[1 - i]);
+    return false;
+}
+
+/* An offset that changes from step to step, along a dim whose end is heeded. */
+static bool match_window(adding *a)
+{
+    a->block = tc_match_op(a->store->in[0], TC_BLOCK);
+    if (!a->block || !tc_value_has_one_use(a->block->out[0]) ||
+        a->block->parent != a->store->parent)
+        return false;
+    const tc_attr *sides = tc_op_attr(a->block, "sides");
+    const tc_attr *heeded = tc_op_attr(a->store, "boundary");
+    unsigned axis = 0;
+    a->outside = 0;
+    for (unsigned i = 1; i < a->block->nin; i++) {
+        bool is_axis = sides->dims[i - 1] != NULL;
+        for (unsigned k = 0; is_axis && k < heeded->n; k++)
+            if (heeded->ints[k] == axis && is_of_step(a, a->block->in[i]) &&
+                a->block->in[i]->type->kind == TC_I32)
+                a->outside = i;
+        axis += is_axis;
+    }
+    return a->outside != 0;
+}
+
+static bool match(adding *a, tc_op *op)
+{
+    a->store = op;
+    a->follow = tc_follow_of(op);
+    return op->code == TC_STORE && op->nin == 2 &&
+           tc_op_is_word(op, "kind", "add") && tc_op_has_attr(op, "boundary") &&
+           match_product(a) && match_window(a);
+}
+
+/* ---- Room ---- */
+
+/* Slots that the buffer will have. */
+static unsigned slots_of(const adding *a, const tc_op *alloc)
+{
+    unsigned hot = a->env->options->stages == 1 ? 1 : SLOTS;
+    tc_each_use (u, alloc->out[0])
+        if (u->op->code == TC_SMEM_STORE && tc_match_op(u->op->in[1], TC_LOAD))
+            return alloc->parent == a->loop->regions[0] ? hot : 1;
+    return alloc == a->alloc ? 2 : 1;
+}
+
+/* The ring beside what is in use while the loop runs, and the buffer from
+ * which sums are added. */
+static bool has_room(const adding *a)
+{
+    tc_lifetimes all = tc_find_lifetimes(a->env->scratch, a->f, false);
+    const tc_type *sum = a->store->in[1]->type;
+    uint64_t bytes =
+        RESERVED + (uint64_t)tc_type_count(sum) * tc_type_bytes(sum->elem);
+    for (unsigned i = 0; i < all.n; i++)
+        if (tc_is_nested_in(all.of[i].alloc, a->loop) ||
+            tc_is_in_use_at(&all.of[i], a->store))
+            bytes += (uint64_t)all.of[i].bytes * slots_of(a, all.of[i].alloc);
+    return bytes <= tc_shared_limit(a->env->target);
+}
+
+/* ---- Building ---- */
+
+static tc_value *int_of(tc_builder *b, int64_t i)
+{
+    return tc_build_int(b, tc_type_scalar(b->func->module->cx, TC_I32), i);
+}
+
+static tc_value *slot_of(tc_builder *b, tc_value *ring, tc_value *slot)
+{
+    tc_value *in[] = {ring, slot};
+    return tc_build(b, TC_SMEM_INDEX, 2, in, NULL);
+}
+
+static tc_value *other_slot(tc_builder *b, tc_value *ring, tc_value *slot)
+{
+    return slot_of(b, ring, tc_build_binary(b, TC_XOR, slot, int_of(b, 1)));
+}
+
+/* What has not been filled yet is read all the same. */
+static tc_value *build_ring(const adding *a, tc_builder *b)
+{
+    const tc_type *one = a->alloc->out[0]->type;
+    const tc_type *held = a->fill->in[1]->type;
+    tc_value *ring =
+        tc_build(b, TC_SMEM_ALLOC, 0, NULL,
+                 tc_type_smem(b->func->module->cx, one, one->layout, 2));
+    tc_value *write[] = {slot_of(b, ring, int_of(b, 1)),
+                         tc_build_const(b, held, (tc_scalar){0})};
+    tc_build_effect(b, TC_SMEM_STORE, 2, write);
+    return ring;
+}
+
+static tc_value *end_of_dim(const adding *a, tc_builder *b)
+{
+    tc_op *size = tc_op_new(b->func, TC_SIZE, b->loc, 1, &a->block->in[0], 0);
+    tc_op_set_int(size, "dim", a->outside - 1);
+    return tc_build_op(b, size, NULL);
+}
+
+/* The product of what is in that slot, added where `offsets` say, behind
+ * others at that step. */
+static void build_add(const adding *a, tc_builder *b, tc_value *slot,
+                      tc_value *const *offsets, tc_value *step)
+{
+    tc_value *in[3] = {a->product->in[0], a->product->in[1]};
+    const tc_type *sum = a->product->out[0]->type;
+    in[2] = tc_build_const(b, sum, (tc_scalar){0});
+    in[a->operand] = slot;
+    if (a->view)
+        in[a->operand] =
+            tc_build_like(b, a->view, &slot, a->view->out[0]->type);
+    tc_value *write[] = {
+        tc_build_like(b, a->block, offsets, a->block->out[0]->type),
+        tc_build_like(b, a->product, in, sum)};
+    if (a->follow) {
+        tc_value *who[] = {a->follow->in[0], a->follow->in[1], step};
+        tc_build_effect(b, TC_FOLLOW, 3, who);
+    }
+    tc_op *store = tc_op_new(b->func, TC_STORE, b->loc, 2, write, 0);
+    for (unsigned i = 0; i < tc_op_nattrs(TC_STORE); i++)
+        store->attrs[i] = a->store->attrs[i];
+    tc_op_insert(store, b->region, b->before);
+}
+
+static void erase_old(const adding *a)
+{
+    tc_op *old[] = {a->store, a->product, a->view,
+                    a->block, a->alloc,   a->follow};
+    for (unsigned i = 0; i < sizeof old / sizeof *old; i++)
+        if (old[i])
+            tc_op_erase(old[i]);
+}
+
+/* Behind the loop, if it had any step: overlap-products finds that there. */
+static tc_builder build_if_run(const adding *a)
+{
+    tc_builder b = {a->f, a->loop->parent, a->loop->next, a->store->loc};
+    tc_value *any = tc_build_cmp(&b, "lt", a->loop->in[0], a->loop->in[1]);
+    tc_op *branch = tc_op_new(a->f, TC_IF, b.loc, 1, &any, 2);
+    tc_op_insert(branch, b.region, b.before);
+    for (unsigned i = 0; i < 2; i++) {
+        tc_builder end = tc_builder_at_end(branch->regions[i], b.loc);
+        tc_build_yield(&end, 0, NULL);
+    }
+    return tc_builder_before(branch->regions[0]->first);
+}
+
+static void delay(adding *a)
+{
+    enum { MOST = 1 + TC_MAX_RANK + 1 };
+    tc_builder b = tc_builder_before(a->loop);
+    b.loc = a->store->loc;
+    tc_value *ring = build_ring(a, &b), *init[MOST] = {int_of(&b, 0)};
+    const char *names[MOST] = {NULL};
+    tc_value *now[MOST], *offsets[MOST], *last[MOST];
+    tc_value **earlier[MOST], **latest[MOST];
+    tc_value *step = NULL, *last_step = NULL;
+    unsigned n = 1;
+    for (unsigned i = 0; i < a->block->nin; i++) {
+        offsets[i] = last[i] = a->block->in[i];
+        if (i == 0 || !is_of_step(a, a->block->in[i]))
+            continue;
+        now[n] = a->block->in[i];
+        earlier[n] = &offsets[i];
+        latest[n] = &last[i];
+        init[n++] = i == a->outside
+                        ? end_of_dim(a, &b)
+                        : tc_build_int(&b, a->block->in[i]->type, 0);
+    }
+    if (a->follow) {
+        step = last_step = a->follow->in[2];
+        now[n] = step;
+        earlier[n] = &step;
+        latest[n] = &last_step;
+        init[n++] = int_of(&b, -1); /* behind nobody, before everybody */
+    }
+    unsigned first = a->loop->nout;
+    a->loop = tc_slots_add(a->loop, n, init, names);
+    for (unsigned i = 1; i < n; i++) {
+        *earlier[i] = tc_slot_arg(a->loop, first + i);
+        *latest[i] = a->loop->out[first + i];
+        tc_slot_set_next(a->loop, first + i, now[i]);
+    }
+
+    tc_value *slot = tc_slot_arg(a->loop, first);
+    tc_builder in = tc_builder_before(a->fill);
+    tc_op_set_in(a->fill, 0, slot_of(&in, ring, slot));
+    in = tc_builder_before(a->store);
+    tc_value *other = tc_build_binary(&in, TC_XOR, slot, int_of(&in, 1));
+    build_add(a, &in, slot_of(&in, ring, other), offsets, step);
+    tc_slot_set_next(a->loop, first, other);
+
+    tc_builder behind = build_if_run(a);
+    build_add(a, &behind, other_slot(&behind, ring, a->loop->out[first]), last,
+              last_step);
+    erase_old(a);
+    tc_forget_speculatable(a->loop->regions[0]);
+    tc_forget_speculatable(a->loop->parent);
+}
+
+/* ---- The walk ---- */
+
+static bool try_loop(tc_func *f, tc_pass_env *env, tc_op *loop)
+{
+    adding a = {.env = env, .f = f, .loop = loop};
+    tc_each_op (op, loop->regions[0]) {
+        if (!match(&a, op))
+            continue;
+        if (!has_room(&a)) {
+            tc_missed(env->cx, op->loc, pass,
+                      "store: all warp groups wait for each other before its "
+                      "product: no shared memory for %u bytes more",
+                      tc_smem_bytes(a.alloc->out[0]->type));
+            continue;
+        }
+        tc_remark(env->cx, op->loc, pass,
+                  "store: a step later, so that warp groups need not wait for "
+                  "each other before its product");
+        delay(&a);
+        return true;
+    }
+    return false;
+}
+
+static bool visit(tc_func *f, tc_pass_env *env, tc_region *r)
+{
+    bool any = false;
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            any |= visit(f, env, op->regions[i]);
+        any |= op->code == TC_FOR && try_loop(f, env, op);
+    }
+    return any;
+}
+
+tc_change tc_pass_delay_adds(tc_func *f, tc_pass_env *env)
+{
+    if (!env->target->wgmma || !env->target->tma ||
+        env->options->any_alignment || f->warps <= 4)
+        return TC_UNCHANGED;
+    return visit(f, env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fill-waits: what does not need a product runs beside it.
+ *
+ *   %sum, %acc = if %any {               %sum, %acc, %r = if %any {
+ *     ..                                   ..
+ *     %0 = mma .. async(true)              %0 = mma .. async(true)
+ *                                          %r1 = reduce %sum1 kind(sum)
+ *     %acc1 = mma_wait %0 pending(0)       %acc1 = mma_wait %0 pending(0)
+ *     yield %sum1, %acc1           =>      yield %sum1, %acc1, %r1
+ *   } else {                             } else {
+ *                                          %r2 = reduce %sum2 kind(sum)
+ *     yield %sum2, %zero                   yield %sum2, %zero, %r2
+ *   }                                    }
+ *   %r = reduce %sum kind(sum)
+ *
+ * The branch is what overlap-products leaves of a loop that may have no steps.
+ * Only what takes few registers moves: rows, not tiles. So do reads of mail and
+ * its release, and waits for bulk stores, that come before anything else has an
+ * effect.
+ * Tests: test/ir/passes/fill-waits.
+ */
+#include "passes/analysis/loop_slots.h"
+#include "passes/analysis/match.h"
+#include "passes/passes.h"
+
+#include "ir/types/layout.h"
+
+static const char pass[] = "fill-waits";
+
+/* An `if` whose region `full` ends with a wait for a product. */
+typedef struct ending {
+    tc_op *branch, *wait;
+    unsigned full;
+} ending;
+
+/* ---- What can move ---- */
+
+static bool is_small(const tc_type *t)
+{
+    enum { MOST_REGISTERS = 4 };
+    if (t->kind != TC_TILE)
+        return t->kind <= TC_F64 || t->kind == TC_SMEM;
+    return t->layout &&
+           tc_layout_size(t->layout, TC_REGISTER) * tc_type_bytes(t->elem) <=
+               4 * MOST_REGISTERS;
+}
+
+static bool is_behind(const ending *e, const tc_op *op)
+{
+    if (op->parent != e->branch->parent)
+        return false;
+    for (const tc_op *o = e->branch->next; o; o = o->next)
+        if (o == op)
+            return true;
+    return false;
+}
+
+/* A result of the branch that is there before the wait. */
+static bool is_early(const ending *e, const tc_value *v)
+{
+    if (v->def != e->branch)
+        return false;
+    const tc_op *yield = tc_region_terminator(e->branch->regions[e->full]);
+    return tc_value_is_visible(yield->in[v->index], e->wait);
+}
+
+static bool has_it(const ending *e, const tc_value *v)
+{
+    return is_early(e, v) || tc_value_is_visible(v, e->branch);
+}
+
+static bool can_move(const ending *e, const tc_op *op,
+                     bool (*has)(const ending *, const tc_value *))
+{
+    if (op->nregions || op->nout > 1 ||
+        (op->nout && !is_small(op->out[0]->type)))
+        return false;
+    for (unsigned i = 0; i < op->nin; i++)
+        if (!has(e, op->in[i]))
+            return false;
+    return true;
+}
+
+/* Constants and the like, which stand behind the branch but don't need it. */
+static bool has_or_gets(const ending *e, const tc_value *v)
+{
+    return has_it(e, v) ||
+           (v->def && is_behind(e, v->def) && tc_op_is_pure(v->def) &&
+            can_move(e, v->def, has_or_gets));
+}
+
+/* ---- Mail ---- */
+
+static const tc_op *next_effect(const tc_op *op)
+{
+    do
+        op = op->next;
+    while (op && tc_op_is_pure(op));
+    return op;
+}
+
+static bool reads_mail(const tc_op *op)
+{
+    return op && (op->code == TC_SMEM_GET ||
+                  (op->code == TC_SMEM_LOAD && tc_op_int(op, "by_mbarrier")));
+}
+
+/* Whoever waits for it then puts scalars there. */
+static bool releases_mail(const tc_op *op)
+{
+    bool found = false;
+    if (!op || op->code != TC_MBARRIER_ARRIVE)
+        return false;
+    tc_each_use (u, op->in[0]) {
+        if (u->op->code != TC_MBARRIER_WAIT)
+            continue;
+        const tc_op *then = next_effect(u->op);
+        if (!then || then->code != TC_SMEM_PUT)
+            return false;
+        found = true;
+    }
+    return found;
+}
+
+/* And no tile, which the product may read. */
+static bool is_for_mail(const tc_op *barrier)
+{
+    const tc_op *op = next_effect(barrier);
+    bool found = releases_mail(op);
+    for (; op && op->code == TC_MBARRIER_ARRIVE; op = next_effect(op))
+        found &= releases_mail(op);
+    return found;
+}
+
+/* Nothing that the product needs, and that comes without its end. `before` is
+ * the last of these that has moved. */
+static bool may_come_early(const tc_op *op, tc_opcode before)
+{
+    switch (op->code) {
+    case TC_TMA_STORE_WAIT: return true;
+    case TC_MBARRIER_WAIT: return reads_mail(next_effect(op));
+    case TC_BARRIER: return before == TC_TMA_STORE_WAIT || is_for_mail(op);
+    default: return reads_mail(op) || releases_mail(op);
+    }
+}
+
+/* ---- Moving ---- */
+
+static void bring(const ending *e, tc_op *op)
+{
+    if (!is_behind(e, op))
+        return;
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->def)
+            bring(e, op->in[i]->def);
+    tc_op_remove(op);
+    tc_op_insert(op, e->branch->parent, e->branch);
+}
+
+/* The op on what region i of the branch yields. */
+static tc_op *build_in(const ending *e, tc_op *op, unsigned i, tc_op *before)
+{
+    const tc_op *yield = tc_region_terminator(e->branch->regions[i]);
+    tc_op *copy = tc_op_clone(op->func, op);
+    for (unsigned k = 0; k < op->nin; k++)
+        if (op->in[k]->def == e->branch)
+            tc_op_set_in(copy, k, yield->in[op->in[k]->index]);
+    tc_op_insert(copy, before->parent, before);
+    return copy;
+}
+
+static void move(ending *e, tc_op *op)
+{
+    unsigned other = 1 - e->full;
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->def && op->in[i]->def != e->branch)
+            bring(e, op->in[i]->def);
+    const tc_op *one = build_in(e, op, e->full, e->wait);
+    const tc_op *two =
+        build_in(e, op, other, tc_region_terminator(e->branch->regions[other]));
+    if (op->nout) {
+        e->branch =
+            tc_slots_add_result(e->branch, e->full, one->out[0], two->out[0]);
+        tc_value *now = e->branch->out[e->branch->nout - 1];
+        now->name = op->out[0]->name;
+        now->loc = op->out[0]->loc;
+        tc_value_replace(op->out[0], now);
+    }
+    tc_op_erase(op);
+}
+
+static bool needs_branch(const ending *e, const tc_op *op)
+{
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->def == e->branch)
+            return true;
+    return false;
+}
+
+static bool fill(tc_pass_env *env, ending *e)
+{
+    bool changed = false, alone = true;
+    tc_opcode before = TC_MMA_WAIT;
+    for (tc_op *op = e->branch->next, *next; op; op = next) {
+        next = op->next;
+        bool pure = tc_op_is_pure(op);
+        bool moves =
+            pure ? needs_branch(e, op) : alone && may_come_early(op, before);
+        if (!moves || !can_move(e, op, has_or_gets)) {
+            alone &= pure;
+            continue;
+        }
+        before = pure ? before : op->code;
+        move(e, op);
+        changed = true;
+    }
+    if (changed)
+        tc_remark(env->cx, e->wait->loc, pass,
+                  "what is made of the rows' sums is computed while the last "
+                  "product runs");
+    return changed;
+}
+
+/* ---- The walk ---- */
+
+/* The wait that a region ends with, but for releases; NULL: none. */
+static tc_op *last_wait(const tc_region *r)
+{
+    for (tc_op *op = r->last; op; op = op->prev)
+        if (op->code == TC_MMA_WAIT)
+            return tc_op_int(op, "pending") == 0 ? op : NULL;
+        else if (op->code != TC_MBARRIER_ARRIVE &&
+                 !tc_op_has(op, TC_TERMINATOR) && !tc_op_is_pure(op))
+            return NULL;
+    return NULL;
+}
+
+static bool visit(tc_pass_env *env, tc_region *r)
+{
+    bool changed = false;
+    for (tc_op *op = r->first, *next; op; op = next) {
+        next = op->next;
+        for (unsigned i = 0; i < op->nregions; i++)
+            changed |= visit(env, op->regions[i]);
+        if (op->code != TC_IF || !op->nout)
+            continue;
+        ending e = {.branch = op};
+        for (e.full = 0; e.full < 2 && !e.wait; e.full++)
+            e.wait = last_wait(op->regions[e.full]);
+        e.full--;
+        if (e.wait && fill(env, &e)) {
+            changed = true;
+            next = e.branch->next;
+        }
+    }
+    return changed;
+}
+
+tc_change tc_pass_fill_waits(tc_func *f, tc_pass_env *env)
+{
+    return visit(env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+}

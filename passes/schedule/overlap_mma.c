@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * overlap-products: products of warp groups run while other things are done.
+ *
+ *   for %i = %lo to %hi carry(%acc0 = %z, %kslot .., %vslot ..) {
+ *     mbarrier_wait %k.full, %kslot, %kphase
+ *     %s = mma %q, %k, %zero instr(m64k16)
+ *     mbarrier_arrive %k.empty, %kslot
+ *     .. %p, %alpha from %s ..
+ *     %a = mul %acc0, %alpha
+ *     mbarrier_wait %v.full, %vslot, %vphase
+ *     %acc = mma %p, %v, %a instr(m64k16)
+ *     mbarrier_arrive %v.empty, %vslot
+ *     yield %acc, ..
+ *   }
+ *
+ * becomes, with a step before the loop and half a one behind it,
+ *
+ *   for %i = %lo + .. to %hi carry(%p0, %a0, %vslot0, .. of the step before) {
+ *     mbarrier_wait %k.full, %kslot, %kphase
+ *     %s0 = mma %q, %k, %zero instr(m64k16) async(true)
+ *     mbarrier_wait %v.full, %vslot0, %vphase0
+ *     %acc0 = mma %p0, %v, %a0 instr(m64k16) async(true)
+ *     %s = mma_wait %s0 pending(1)
+ *     mbarrier_arrive %k.empty, %kslot
+ *     .. %p, %alpha from %s ..
+ *     %acc = mma_wait %acc0 pending(0)
+ *     mbarrier_arrive %v.empty, %vslot0
+ *     %a = mul %acc, %alpha
+ *     yield %p, %a, %vslot, ..
+ *   }
+ *
+ * Where steps cannot overlap, the first product of a step is issued at the end
+ * of the step before, or else products are asynchronous within their step.
+ * Where their buffers are filled in the loop with copies of tensors, they stay
+ * as they are: pipeline-loops makes copies of such loads, which no product may
+ * read late.
+ *
+ * overlap_schedule.c says when and how; nothing here knows what is computed.
+ *
+ * `schedule(..)` of a loop asks for one or the other (or `none`), and says
+ * afterwards what was made of it. Products that are asynchronous already are
+ * left alone. Tests: test/ir/passes/overlap-products.
+ */
+#include "passes/schedule/overlap_mma.h"
+
+#include "passes/analysis/effects.h"
+#include "passes/instructions/mma.h"
+
+static const char pass[] = "overlap-products";
+
+struct overlap {
+    tc_func *f;
+    tc_pass_env *env;
+    bool changed;
+};
+
+/* ---- Waits ---- */
+
+/* Only as the sum that another such product of the region adds to. */
+static bool only_added_to(const tc_value *v, tc_region *r)
+{
+    const tc_use *u = v->uses;
+    return u && !u->next && u->index == 2 && u->op->parent == r &&
+           tc_is_group_mma(u->op) && tc_may_run_on(r, u->op);
+}
+
+static void add_wait(tc_op *product)
+{
+    tc_value *sum = product->out[0];
+    bool added = only_added_to(sum, product->parent);
+    tc_op *wait =
+        tc_op_new(product->func, TC_MMA_WAIT, product->loc, 1, &sum, 0);
+    tc_op_set_attr(product, "async", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    tc_op_set_int(wait, "pending", 0);
+    tc_op_set_results(wait, 1, &sum->type);
+    tc_op_insert(wait, product->parent, product->next);
+    if (added)
+        return;
+    wait->out[0]->name = sum->name;
+    sum->name = NULL;
+    tc_value_replace(sum, wait->out[0]);
+    tc_op_set_in(wait, 0, sum);
+}
+
+/* A wait behind each product: as it was, in other words. False: there are
+ * none that may run on. */
+static bool make_async(struct overlap *o, tc_region *r)
+{
+    bool any = false;
+    tc_each_op_safe (op, r)
+        if (tc_is_group_mma(op) && tc_may_run_on(r, op)) {
+            add_wait(op);
+            any = true;
+        }
+    if (any)
+        tc_forget_speculatable(r);
+    o->changed |= any;
+    return any;
+}
+
+/* ---- Loops ---- */
+
+struct products {
+    unsigned here, async; /* in the region itself; that are so already */
+    unsigned inside;      /* in branches of it (loops are on their own) */
+};
+
+static struct products count(const tc_region *r)
+{
+    struct products n = {0};
+    tc_each_op (op, r) {
+        bool product = tc_is_group_mma(op);
+        n.here += product;
+        n.async +=
+            (product && tc_op_int(op, "async")) || op->code == TC_MMA_WAIT;
+        for (unsigned i = 0; op->code == TC_IF && i < op->nregions; i++) {
+            struct products inner = count(op->regions[i]);
+            n.inside += inner.here + inner.inside;
+        }
+    }
+    return n;
+}
+
+static bool is_asked(const tc_op *loop, const char *schedule)
+{
+    return tc_op_is_word(loop, "schedule", schedule);
+}
+
+static void say_apart(struct overlap *o, const tc_op *loop, const char *why)
+{
+    bool asked = is_asked(loop, "overlap") || is_asked(loop, "ahead");
+    if (why)
+        tc_missed(o->env->cx, loop->loc, pass,
+                  "steps do not overlap, products run within theirs only: %s",
+                  why);
+    else if (asked)
+        tc_missed(o->env->cx, loop->loc, pass,
+                  "steps do not overlap although that is asked for: each "
+                  "product's result is needed within its step");
+}
+
+static void say_done(struct overlap *o, const tc_step *s, tc_loc loc)
+{
+    unsigned later = 0, flying = 0;
+    for (unsigned i = 0; i < s->nparts; i++) {
+        const tc_part *p = s->parts[i];
+        later += p->kind == TC_PART_PRODUCT && p->stage == 1;
+        flying += p->kind == TC_PART_WAIT && p->in_flight;
+    }
+    if (later)
+        tc_remark(o->env->cx, loc, pass,
+                  "steps overlap: %u product%s one step late, beside what the "
+                  "next step computes",
+                  later, later == 1 ? " runs" : "s run");
+    if (flying)
+        tc_remark(o->env->cx, loc, pass,
+                  "steps overlap: %u sum%s under way from step to step", flying,
+                  flying == 1 ? " stays" : "s stay");
+}
+
+/* A loop whose own region has products. */
+static void visit_products(struct overlap *o, tc_op *loop)
+{
+    tc_region *r = loop->regions[0];
+    const char *why = NULL;
+    if (!make_async(o, r)) {
+        tc_missed(o->env->cx, loop->loc, pass,
+                  "products are waited for at once: their buffers are filled "
+                  "in the loop by the threads that compute");
+        return;
+    }
+    tc_step *s = tc_step_new(o->env->scratch, r);
+    if (!is_asked(loop, "step")) {
+        if (!is_asked(loop, "ahead") && tc_schedule_turn(s, &why)) {
+            say_done(o, s, loop->loc);
+            tc_op_set_word(tc_expand_turns(s), "schedule", "overlap");
+            return;
+        }
+        if (!is_asked(loop, "overlap") && tc_schedule_ahead(s, &why)) {
+            tc_remark(o->env->cx, loop->loc, pass,
+                      "steps overlap: the first product of a step is issued at "
+                      "the end of the step before%s%s",
+                      why ? ", no more: " : "", why ? why : "");
+            tc_op_set_word(tc_expand_turns(s), "schedule", "ahead");
+            return;
+        }
+        say_apart(o, loop, why);
+    }
+    tc_schedule_step(s, true);
+    tc_expand_step(s);
+    tc_op_set_word(loop, "schedule", "step");
+}
+
+static void visit_region(struct overlap *o, tc_region *r, bool in_loop);
+
+static void visit_for(struct overlap *o, tc_op *loop)
+{
+    struct products n = count(loop->regions[0]);
+    if (is_asked(loop, "none"))
+        return;
+    visit_region(o, loop->regions[0], true);
+    if (n.here && !n.async)
+        visit_products(o, loop);
+    else if (n.inside)
+        say_apart(o, loop, "they stand in a branch of the loop");
+}
+
+static void visit_op(struct overlap *o, tc_op *op, bool in_loop)
+{
+    if (op->code == TC_FOR)
+        visit_for(o, op);
+    else
+        for (unsigned i = 0; i < op->nregions; i++)
+            visit_region(o, op->regions[i], in_loop || op->code == TC_WHILE);
+}
+
+/* Its own products run within it; those of a `for` are for visit_for. */
+static void visit_region(struct overlap *o, tc_region *r, bool in_loop)
+{
+    tc_each_op_safe (op, r)
+        visit_op(o, op, in_loop);
+    struct products n = count(r);
+    if (!n.here || n.async || (r->op && r->op->code == TC_FOR))
+        return;
+    if (!make_async(o, r))
+        return;
+    tc_step *s = tc_step_new(o->env->scratch, r);
+    tc_schedule_step(s, in_loop);
+    tc_expand_step(s);
+}
+
+tc_change tc_pass_overlap_products(tc_func *f, tc_pass_env *env)
+{
+    struct overlap o = {f, env, false};
+    tc_region_clear_data(f->body); /* tc_op_clone goes by it */
+    visit_region(&o, f->body, false);
+    return o.changed ? TC_CHANGED : TC_UNCHANGED;
+}

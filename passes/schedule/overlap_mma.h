@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of overlap-products: what a step of a loop consists of
+ * (overlap_step.c), in which stage its parts run (overlap_schedule.c) and in
+ * which order (overlap_order.c), the loop made of that (overlap_expand.c).
+ *
+ * A step is the body of a loop, or any other region. Its parts are the ops of
+ * the region but the terminator, nested ops belonging to their part. Products
+ * are asynchronous here, and each has a part of its own that waits for it.
+ */
+#ifndef TC_OVERLAP_MMA_H
+#define TC_OVERLAP_MMA_H
+
+#include "passes/passes.h"
+
+typedef enum tc_part_kind {
+    TC_PART_PLAIN,
+    TC_PART_PRODUCT, /* mma instr(m64*) async(true) */
+    TC_PART_WAIT,    /* mma_wait of one of them */
+    TC_PART_FULL,    /* mbarrier_wait: buffers hold their data */
+    TC_PART_RELEASE  /* mbarrier_arrive: buffers were read */
+} tc_part_kind;
+
+/* What a plain part does besides computing its results. */
+typedef enum tc_part_effect {
+    TC_PART_LOADS = 1,  /* from global memory */
+    TC_PART_WORLD = 2,  /* stores there, assert, print */
+    TC_PART_SHARED = 4, /* reads shared memory */
+    TC_PART_FILLS = 8,  /* stores a tile to a buffer that is in no ring */
+    TC_PART_BULK = 16,  /* tma_store and its wait */
+    TC_PART_MEETS = 32, /* barrier scope(group), fence_async */
+    TC_PART_OTHER = 64  /* all else: stays where it is among effects */
+} tc_part_effect;
+
+/* Where a part is in a loop whose steps overlap. */
+typedef enum tc_section {
+    TC_PROLOGUE, /* stage 0 of the first step */
+    TC_TURN,     /* stage 0 of a step, stage 1 of the step before */
+    TC_EPILOGUE, /* stage 1 of the last step */
+    TC_NSECTIONS
+} tc_section;
+
+typedef struct tc_part tc_part;
+struct tc_part {
+    tc_op *op;
+    tc_part_kind kind;
+    unsigned effects; /* tc_part_effect of a plain part */
+    unsigned index;   /* among the parts, as the program has them */
+    unsigned stage;   /* 1: runs in the turn after the step's own */
+    bool late;        /* stage 0, behind what stage 1 gives in this turn */
+    bool lazy;        /* placed where something needs it, or at the end */
+    bool placed;      /* in tc_step.order, there: */
+    unsigned place;
+    bool after_wait; /* needs a product of its step, other than to add to it */
+    bool constant;   /* the same in every step, and costs next to nothing */
+    bool issuable;   /* scratch of the schedule */
+    /* Values of the step (results of parts, the region's arguments) that it
+     * or an op nested in it uses. */
+    unsigned nuses;
+    tc_value **uses;
+    /* Parts of the same step that come first. */
+    unsigned nbefore, room;
+    tc_part **before;
+    tc_part *product; /* WAIT: which; PRODUCT: its wait */
+    bool spare;       /* WAIT: another one does */
+    bool in_flight;   /* WAIT: for a sum that the next step adds to */
+    unsigned slot;    /* such a sum's among those that the loop carries */
+    unsigned pending[TC_NSECTIONS]; /* WAIT */
+};
+
+typedef struct tc_step {
+    tc_arena *arena;
+    tc_region *region;
+    tc_op *loop; /* the `for` whose body it is, or NULL */
+    unsigned nparts;
+    tc_part **parts;
+    unsigned norder; /* the parts as they shall run */
+    tc_part **order;
+} tc_step;
+
+/* overlap_step.c. Keeps the parts in op->data. */
+tc_step *tc_step_new(tc_arena *a, tc_region *r);
+bool tc_is_step_value(const tc_step *s, const tc_value *v);
+/* The part whose result `v` is; NULL: an argument, or from outside. */
+tc_part *tc_part_of(const tc_step *s, const tc_value *v);
+/* Are the buffers of a product of the region guarded by mbarriers, left alone
+ * by the threads that compute as long as the loop around runs, or the step's
+ * own, filled before with what it has computed? They may be read late then;
+ * others stay for pipeline-loops. */
+bool tc_may_run_on(tc_region *r, const tc_op *product);
+/* Does a product read a buffer that is the step's own? */
+bool tc_reads_own_buffer(const tc_step *s, const tc_op *product);
+
+/* Does a product add to the sum of another one of its step, in its registers?
+ */
+bool tc_adds_to_product(const tc_step *s, const tc_part *p);
+
+/* It can be issued before any other product of its step is done. */
+bool tc_is_root(const tc_part *p);
+
+/* overlap_registers.c. NULL: the registers will do for a turn with the stages
+ * that are set (or the text insists). */
+const char *tc_why_no_room(tc_step *s);
+/* The producer gives all registers that it can do without. */
+void tc_take_registers(const tc_step *s);
+
+/* overlap_order.c. It needs `first` in its step. */
+bool tc_comes_before(const tc_part *first, const tc_part *p);
+bool tc_is_pure_part(const tc_part *p);
+bool tc_has_tiles(const tc_op *op); /* as results */
+/* Is operand A of a product in registers? */
+bool tc_takes_registers(const tc_part *p);
+/* Places the parts. ahead: the product of the next step that is issued in this
+ * one, or NULL. */
+void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead);
+
+/* overlap_schedule.c. All in one step: issued early (`hoist`) or where the
+ * program has them, waited for late. */
+void tc_schedule_step(tc_step *s, bool hoist);
+/* Steps that overlap: sets stages and the order of a turn. False: they cannot,
+ * or it would give nothing; *why says why, where one would expect it. */
+bool tc_schedule_turn(tc_step *s, const char **why);
+/* The same for a step whose first product is issued by the step before, at its
+ * end. */
+bool tc_schedule_ahead(tc_step *s, const char **why);
+
+/* overlap_expand.c. The region's ops in the order of the schedule. */
+void tc_expand_step(tc_step *s);
+/* Prologue, loop and epilogue in place of the loop; the new loop. */
+tc_op *tc_expand_turns(tc_step *s);
+
+#endif

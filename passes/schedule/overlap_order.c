@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order of a turn whose stages are set, or of a step by itself. Buffers are
+ * released as soon as they are known to have been read. Waits say how many
+ * products were issued after theirs, in the turn with the fewest.
+ */
+#include "passes/schedule/overlap_mma.h"
+
+#include <limits.h>
+
+/* ---- Questions ---- */
+
+bool tc_comes_before(const tc_part *first, const tc_part *p)
+{
+    for (unsigned i = 0; i < p->nbefore; i++)
+        if (p->before[i] == first)
+            return true;
+    return false;
+}
+
+bool tc_is_pure_part(const tc_part *p)
+{
+    return p->kind == TC_PART_PLAIN && !p->effects;
+}
+
+bool tc_has_tiles(const tc_op *op)
+{
+    for (unsigned i = 0; i < op->nout; i++)
+        if (op->out[i]->type->kind == TC_TILE)
+            return true;
+    return false;
+}
+
+bool tc_takes_registers(const tc_part *p)
+{
+    return p->op->in[0]->type->kind == TC_TILE;
+}
+
+/* ---- Places ---- */
+
+static void place(tc_step *s, tc_part *p);
+
+static bool is_ready(const tc_part *p)
+{
+    for (unsigned i = 0; i < p->nbefore; i++)
+        if (p->before[i]->stage == p->stage && !p->before[i]->placed)
+            return false;
+    return true;
+}
+
+static bool has_wait_before(const tc_part *p)
+{
+    for (unsigned i = 0; i < p->nbefore; i++)
+        if (p->before[i]->kind == TC_PART_WAIT)
+            return true;
+    return false;
+}
+
+static void place_releases(tc_step *s, unsigned stage)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_RELEASE && p->stage == stage && !p->placed &&
+            has_wait_before(p) && is_ready(p))
+            place(s, p);
+    }
+}
+
+/* Does the wait `w` mean that of `p` too? Products end in the order in which
+ * they were issued. */
+static bool implies(const tc_part *w, const tc_part *p)
+{
+    bool w_before = w->stage != w->product->stage;
+    bool p_before = p->stage != p->product->stage;
+    return w_before == p_before ? p->product->place < w->product->place
+                                : p_before;
+}
+
+/* Nothing is left to wait for: what the results release is free. */
+static void place_implied(tc_step *s, const tc_part *wait)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_WAIT && !p->placed && p->product->placed &&
+            implies(wait, p))
+            place(s, p);
+    }
+}
+
+/* Nothing adds to its sum meanwhile. */
+static bool frees(const tc_step *s, const tc_part *wait)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->kind == TC_PART_RELEASE &&
+            tc_comes_before(wait, s->parts[i]))
+            return tc_value_has_one_use(wait->product->op->out[0]);
+    return false;
+}
+
+/* What ends before it, and has buffers to release, is waited for before it. */
+static void place_sooner(tc_step *s, const tc_part *wait)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_WAIT && p != wait && !p->placed &&
+            p->stage == wait->stage && p->product->placed && implies(wait, p) &&
+            frees(s, p))
+            place(s, p);
+    }
+}
+
+/* With what it needs of its stage. */
+static void place(tc_step *s, tc_part *p)
+{
+    for (unsigned i = 0; i < p->nbefore && !p->placed; i++)
+        if (p->before[i]->stage == p->stage)
+            place(s, p->before[i]);
+    if (p->kind == TC_PART_WAIT && !p->placed)
+        place_sooner(s, p);
+    if (p->placed) /* maybe by now: an arrival by its wait */
+        return;
+    p->placed = true;
+    p->place = s->norder;
+    s->order[s->norder++] = p;
+    if (p->kind == TC_PART_WAIT) {
+        place_releases(s, p->stage);
+        place_implied(s, p);
+    }
+}
+
+/* What is placed, or could be at no more cost than waiting for data. */
+static void find_issuable(tc_step *s)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        bool cheap =
+            p->kind == TC_PART_FULL || p->kind == TC_PART_PRODUCT ||
+            (tc_is_pure_part(p) && !tc_has_tiles(p->op) && !p->op->nregions);
+        p->issuable = p->placed || cheap;
+        for (unsigned k = 0; k < p->nbefore && !p->placed; k++)
+            p->issuable &=
+                p->before[k]->stage != p->stage || p->before[k]->issuable;
+    }
+}
+
+/* Products of a stage that can be issued now, in the order that they have. */
+static void place_products(tc_step *s, unsigned stage)
+{
+    bool found = false;
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind != TC_PART_PRODUCT || p->stage != stage || p->placed)
+            continue;
+        if (!found)
+            find_issuable(s);
+        found = true;
+        if (!p->issuable)
+            return;
+        place(s, p);
+    }
+}
+
+/* A wait that nothing needs, as another product adds to its one's sum. */
+static bool is_idle(const tc_step *s, const tc_part *p)
+{
+    if (p->kind != TC_PART_WAIT || p->in_flight || p->op->out[0]->uses ||
+        tc_value_has_one_use(p->product->op->out[0]))
+        return false;
+    for (unsigned i = p->index + 1; i < s->nparts; i++)
+        if (tc_comes_before(p, s->parts[i]))
+            return false;
+    return true;
+}
+
+static bool has_lazy_read_before(const tc_part *p)
+{
+    for (unsigned i = 0; i < p->nbefore; i++)
+        if (p->before[i]->lazy && p->before[i]->kind == TC_PART_PLAIN)
+            return true;
+    return false;
+}
+
+/* Waits are placed by what needs them, arrivals by the waits. What is read from
+ * shared memory is read where it is used: it takes registers from then on, and
+ * threads meet when they have to. So it is with the thread that waits for bulk
+ * stores, where the next step's product is on its way meanwhile. */
+static void find_lazy(tc_step *s, bool ahead)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        bool follows = tc_is_pure_part(p) || p->kind == TC_PART_RELEASE;
+        p->lazy = p->kind == TC_PART_WAIT || p->effects == TC_PART_MEETS ||
+                  (p->op->code == TC_SMEM_LOAD) ||
+                  (ahead && p->op->code == TC_TMA_STORE_WAIT) ||
+                  (p->kind == TC_PART_RELEASE && has_wait_before(p)) ||
+                  (follows && has_lazy_read_before(p));
+    }
+}
+
+static void place_early(tc_step *s)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->stage == 0 && tc_is_root(s->parts[i]))
+            place(s, s->parts[i]);
+    place_products(s, 1);
+}
+
+/* The last one but for which all products of stage 1 whose operand A takes
+ * registers are waited for: these are free for the sum of another one. */
+static void place_waits(tc_step *s)
+{
+    const tc_part *last = NULL;
+    for (unsigned i = 0; i < s->norder; i++)
+        if (s->order[i]->kind == TC_PART_PRODUCT)
+            last = s->order[i];
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_PRODUCT && p->stage == 1 && p != last &&
+            tc_takes_registers(p))
+            place(s, p->product);
+    }
+}
+
+static bool all_issued(const tc_step *s, unsigned stage)
+{
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->kind == TC_PART_PRODUCT &&
+            s->parts[i]->stage == stage && !s->parts[i]->placed)
+            return false;
+    return true;
+}
+
+/* In the order of the program, with products as soon as they can be issued. One
+ * thread starts bulk stores, which takes a while: the product that is issued
+ * ahead comes before, when all others are on their way. */
+static void place_eager(tc_step *s, unsigned stage, bool hoist, tc_part *ahead)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->stage != stage || p->late || p->lazy)
+            continue;
+        if (ahead && p->op->code == TC_TMA_STORE && all_issued(s, stage)) {
+            place_waits(s);
+            place(s, ahead);
+        }
+        place(s, p);
+        if (hoist)
+            place_products(s, stage);
+    }
+}
+
+static void place_rest(tc_step *s)
+{
+    for (unsigned turn = 0; turn < 3; turn++)
+        for (unsigned i = 0; i < s->nparts; i++) {
+            tc_part *p = s->parts[i];
+            if (turn == 0   ? p->stage == 0 && !p->late
+                : turn == 1 ? p->stage == 1
+                            : true)
+                place(s, p);
+        }
+}
+
+static void place_all(tc_step *s, bool hoist)
+{
+    if (hoist)
+        place_early(s);
+    place_eager(s, 0, hoist, NULL);
+    place_rest(s);
+}
+
+/* Waits for data, and branches (a mask's): between a product and what is
+ * computed beside it they would keep the assembler from issuing it piece by
+ * piece, as the tensor cores take it. */
+static void place_branches(tc_step *s, unsigned stage)
+{
+    find_issuable(s);
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        bool branch = p->op->code == TC_IF && !p->effects;
+        bool ready = p->stage == stage && (branch || p->kind == TC_PART_FULL);
+        for (unsigned k = 0; k < p->nbefore; k++)
+            ready &= p->before[k]->stage != stage || p->before[k]->issuable;
+        if (ready)
+            place(s, p);
+    }
+}
+
+/* The product in stage 0 is of the next step. Its sum goes round the loop under
+ * way: it has to be waited for before anything else is issued (C7514). */
+static void place_ahead(tc_step *s, tc_part *first)
+{
+    place(s, first->product);
+    for (unsigned i = 0; i < s->nparts; i++)
+        if (s->parts[i]->stage == 1 && tc_is_root(s->parts[i])) {
+            place_branches(s, 1);
+            place(s, s->parts[i]);
+        }
+    place_eager(s, 1, true, first);
+    place_waits(s);
+    place(s, first);
+    place_rest(s);
+}
+
+/* ---- How many may stay under way ---- */
+
+/* Products among the places from `first` to before `end`; of one stage, or of
+ * both (2). */
+static unsigned count_products(const tc_step *s, unsigned first, unsigned end,
+                               unsigned stage)
+{
+    unsigned n = 0;
+    for (unsigned i = first; i < end; i++)
+        n += s->order[i]->kind == TC_PART_PRODUCT &&
+             (stage == 2 || s->order[i]->stage == stage);
+    return n;
+}
+
+static void count_pending(tc_step *s, tc_part *wait)
+{
+    enum { ANY = 2 };
+    unsigned from = wait->product->place + 1, to = wait->place;
+    if (wait->stage == wait->product->stage) {
+        wait->pending[TC_PROLOGUE] = count_products(s, from, to, 0);
+        wait->pending[TC_TURN] = count_products(s, from, to, ANY);
+        wait->pending[TC_EPILOGUE] = count_products(s, from, to, 1);
+        return;
+    }
+    /* Its product was issued in the turn before; the first turn has only the
+     * prologue before it. */
+    unsigned rest = count_products(s, from, s->norder, 0);
+    wait->pending[TC_TURN] = rest + count_products(s, 0, to, ANY);
+    wait->pending[TC_EPILOGUE] = rest + count_products(s, 0, to, 1);
+}
+
+/* Another wait of its stage, before it or right behind it, does as well, and
+ * nobody wants the result. */
+static bool is_spare(const tc_step *s, const tc_part *wait)
+{
+    if (wait->in_flight || wait->op->out[0]->uses)
+        return false;
+    unsigned end = wait->place + 2;
+    for (unsigned i = 0; i < end && i < s->norder; i++) {
+        const tc_part *w = s->order[i];
+        if (w != wait && w->kind == TC_PART_WAIT && w->stage == wait->stage &&
+            w->product->stage == wait->product->stage && implies(w, wait))
+            return true;
+    }
+    return false;
+}
+
+/* No wait lets more be under way than waits before it have left, and products
+ * that came since: ptxas takes the number at its word. */
+static void tighten_pending(tc_step *s, tc_section section)
+{
+    unsigned most = UINT_MAX - s->nparts;
+    for (unsigned i = 0; i < s->norder; i++) {
+        tc_part *p = s->order[i];
+        bool here = section == TC_TURN || p->stage == (section == TC_EPILOGUE);
+        if (here && p->kind == TC_PART_PRODUCT)
+            most++;
+        if (!here || p->kind != TC_PART_WAIT)
+            continue;
+        if (p->pending[section] > most)
+            p->pending[section] = most;
+        most = p->pending[section];
+    }
+}
+
+void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead)
+{
+    find_lazy(s, ahead != NULL);
+    for (unsigned i = 0; i < s->nparts; i++)
+        s->parts[i]->placed = is_idle(s, s->parts[i]);
+    if (ahead)
+        place_ahead(s, ahead);
+    else
+        place_all(s, hoist);
+    for (unsigned i = 0; i < s->norder; i++)
+        if (s->order[i]->kind == TC_PART_WAIT) {
+            count_pending(s, s->order[i]);
+            s->order[i]->spare = is_spare(s, s->order[i]);
+        }
+    for (unsigned i = 0; i < TC_NSECTIONS; i++)
+        tighten_pending(s, (tc_section)i);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * take-turns: warp groups issue products one group after the other: the first
+ * of a loop, or those of each step.
+ *
+ *   take_turn
+ *   %f0 = mma %q, %k0, %zero instr(m64k16) async(true)
+ *   %f = mma_wait %f0 pending(0)
+ *   pass_turn
+ *   ..
+ *   for .. schedule(overlap) {
+ *     mbarrier_wait %k.full, ..
+ *     take_turn                        (the one or the other)
+ *     %s0 = mma %q, %k, %zero instr(m64k16) async(true)
+ *     mbarrier_wait %v.full, ..
+ *     %acc0 = mma %p0, %v, %a0 instr(m64k16) async(true)
+ *     pass_turn
+ *     %s = mma_wait %s0 pending(1)
+ *     ..
+ *
+ * Groups that begin together get their products together, and then all compute
+ * at once what they need for the next ones, while the tensor cores have nothing
+ * to do. In turns one group computes while the products of another run.
+ *
+ * Two groups that have begun so stay apart: turns in each step cost them more
+ * than they bring. H200, as a share of the time with turns in each step (D=256,
+ * and 8 bits: with none), by 1024, 4096, 16384 keys: bf16, D=128, 0.98, 0.97,
+ * 0.97; D=256, 0.99, 1, 1, with a causal mask 0.98, 0.98, -; 8 bits, 1024 keys,
+ * D=128, 0.89, D=64 0.94. Loops that differ from tile to tile are short now and
+ * then: D=128 with a causal mask 1.01 to 1.03, 0.98 to 1, 0.98; 8 bits 1.02.
+ * They have turns in each step, or none.
+ *
+ * Those, and three groups, have turns in each step where a step has
+ * special functions that take part of the time of its products, or not much
+ * more. Measured on an H200, without turns and with them, the one as a share of
+ * the other: 0.5, 3.7 % faster (12 % with as many more ops that are not
+ * special); 1, 2 to 4 %; 1.5, no matter; 2, 1 %; 3, 3 % slower, as then there
+ * is always somebody who wants the special functions. Products of 8 bits, by
+ * the cycles that those of a step take: 512, 9 % slower with turns; 768, 4 %;
+ * 1024, 3 % with a causal mask, none without one; 1152, 1 % faster; 1792, 4 %.
+ *
+ * Where three groups add one more product to the first, a ramp
+ * (linear_bias.c), they pass their turns behind the wait for both: H200,
+ * D=64, 1.2 to 2.3 % faster (two groups 22 % slower; with steps that groups
+ * leave out 0 to 2 % slower).
+ *
+ * All groups take the same turns, also for steps that they leave out
+ * (own-steps). Loops that have turns stay as they are.
+ * Tests: test/ir/passes/take-turns.
+ */
+#include "passes/analysis/match.h"
+#include "passes/instructions/mma.h"
+#include "passes/schedule/overlap_mma.h"
+
+static const char pass[] = "take-turns";
+
+/* What a multiprocessor does in a cycle. */
+enum {
+    SPECIAL_FUNCTIONS = 16,
+    PRODUCTS = 2048, /* multiplications of 16-bit numbers */
+    /* Of a step, those of 8 bits, for turns to be worth it. */
+    LONG_ENOUGH = 1152,
+    THREE_GROUPS = 12 /* warps */
+};
+
+/* ---- What a step costs ---- */
+
+static bool is_special(const tc_op *op)
+{
+    switch (op->code) {
+    case TC_EXP:
+    case TC_EXP2:
+    case TC_LOG:
+    case TC_LOG2:
+    case TC_SQRT:
+    case TC_RSQRT:
+    case TC_RCP:
+    case TC_SIN:
+    case TC_COS:
+    case TC_DIV: return true;
+    case TC_TANH: return !tc_op_int(op, "absolute");
+    default: return false;
+    }
+}
+
+/* Of a branch, its first region's. */
+static int64_t special_cycles(const tc_region *r)
+{
+    int64_t sum = 0;
+    tc_each_op (op, r) {
+        if (is_special(op) && op->out[0]->type->kind == TC_TILE)
+            sum += tc_type_count(op->out[0]->type) / SPECIAL_FUNCTIONS;
+        if (op->nregions)
+            sum += special_cycles(op->regions[0]);
+    }
+    return sum;
+}
+
+static int64_t product_cycles(const tc_op *mma)
+{
+    const tc_type *a = mma->in[0]->type;
+    int64_t k = tc_dim_value(a->dims[a->rank - 1]);
+    unsigned bits = tc_scalar_infos[a->elem->kind].bits;
+    return tc_type_count(mma->out[0]->type) * k * bits / 16 / PRODUCTS;
+}
+
+/* ---- The walk ---- */
+
+static bool is_flying(const tc_op *op)
+{
+    return tc_is_group_mma(op) && tc_op_int(op, "async");
+}
+
+static bool is_narrow(const tc_op *mma)
+{
+    return tc_scalar_infos[mma->in[0]->type->elem->kind].bits == 8;
+}
+
+/* Of a step. */
+typedef struct cycles {
+    int64_t special, products;
+    bool narrow; /* products of 8 bits */
+} cycles;
+
+static cycles cycles_of(const tc_region *r)
+{
+    cycles c = {.special = special_cycles(r)};
+    tc_each_op (op, r)
+        if (is_flying(op)) {
+            c.products += product_cycles(op);
+            c.narrow |= is_narrow(op);
+        }
+    return c;
+}
+
+/* There is always somebody who wants the special functions. */
+static bool wants_special(const cycles *c)
+{
+    return 2 * c->special > 5 * c->products;
+}
+
+static bool is_worth_it(const cycles *c)
+{
+    return 5 * c->special >= 2 * c->products && !wants_special(c) &&
+           (!c->narrow || c->products >= LONG_ENOUGH);
+}
+
+static void insert(tc_opcode code, const tc_op *at, tc_op *before)
+{
+    tc_op_insert(tc_op_new(before->func, code, at->loc, 0, NULL, 0),
+                 before->parent, before);
+}
+
+/* The op with regions before this one, or behind it. */
+static tc_op *next_beside(const tc_op *op, bool behind)
+{
+    do
+        op = behind ? op->next : op->prev;
+    while (op && op->nregions == 0);
+    return (tc_op *)op;
+}
+
+/* Does the loop, or one that the `if` is there for, end there? */
+static bool ends_at(const tc_op *op, const tc_value *end)
+{
+    if (op->code == TC_FOR)
+        return op->in[1] == end;
+    if (op->code == TC_IF)
+        tc_each_op (loop, op->regions[0])
+            if (loop->code == TC_FOR && loop->in[1] == end)
+                return true;
+    return false;
+}
+
+/* The loop of idle steps before a loop, or behind it; NULL: there is none.
+ * Those behind another loop begin where that ends. */
+static tc_op *idle_beside(const tc_op *at, bool behind)
+{
+    tc_op *idle = next_beside(at, behind);
+    if (!idle || idle->code != TC_FOR ||
+        !tc_op_is_word(idle, "schedule", "idle"))
+        return NULL;
+    const tc_op *before = behind ? at : next_beside(idle, false);
+    bool ends = before && ends_at(before, idle->in[0]);
+    return ends == behind ? idle : NULL;
+}
+
+static void build_turn(tc_builder *b)
+{
+    tc_build_effect(b, TC_TAKE_TURN, 0, NULL);
+    tc_build_effect(b, TC_PASS_TURN, 0, NULL);
+}
+
+/* A turn before b where the one is smaller than the other. */
+static void build_turn_if(tc_builder *b, tc_value *smaller, tc_value *larger)
+{
+    tc_value *c = tc_build_cmp(b, "lt", smaller, larger);
+    tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &c, 2);
+    tc_op_insert(branch, b->region, b->before);
+    for (unsigned i = 0; i < 2; i++) {
+        tc_builder in = tc_builder_at_end(branch->regions[i], b->loc);
+        if (i == 0)
+            build_turn(&in);
+        tc_build_yield(&in, 0, NULL);
+    }
+}
+
+/* Steps that groups leave out have their turns too, before they wait for
+ * anything that others may need a turn for. The first step of all has none, nor
+ * has the first one that a group does: who begins later is a step ahead, and
+ * has a turn more when all is done. */
+static void make_up_for(tc_op *loop)
+{
+    tc_op *at = loop;
+    tc_op *first = idle_beside(at, false), *last = idle_beside(at, true);
+    if (!first && !last && loop->parent->op->code == TC_IF) {
+        at = loop->parent->op;
+        first = idle_beside(at, false);
+        last = idle_beside(at, true);
+    }
+    if (last) {
+        tc_builder b = tc_builder_before(last->regions[0]->first);
+        build_turn(&b);
+    }
+    if (first) {
+        tc_builder b = tc_builder_before(first->regions[0]->first);
+        build_turn_if(&b, first->in[0], first->regions[0]->args[0]);
+        b = tc_builder_before((last ? last : at)->next);
+        build_turn_if(&b, first->in[0], first->in[1]);
+    }
+}
+
+static bool leaves_out_steps(const tc_op *loop)
+{
+    const tc_op *around = loop->parent->op;
+    if (around->code == TC_IF &&
+        (idle_beside(around, false) || idle_beside(around, true)))
+        return true;
+    return idle_beside(loop, false) || idle_beside(loop, true);
+}
+
+/* Three groups whose products a step has one more of, which goes on with the
+ * sums of the one before, pass their turns later. */
+static bool passes_late(const tc_op *loop, const tc_op *first)
+{
+    const tc_op *next = first->next;
+    while (next->code != TC_MMA_WAIT && !is_flying(next))
+        next = next->next;
+    return loop->func->warps >= THREE_GROUPS && is_flying(next) &&
+           next->in[2] == first->out[0] && !leaves_out_steps(loop);
+}
+
+static tc_op *behind_wait(tc_op *op)
+{
+    while (op->code != TC_MMA_WAIT)
+        op = op->next;
+    return op->next;
+}
+
+/* ---- The first of a loop ---- */
+
+typedef struct begin {
+    tc_op *product, *wait;
+} begin;
+
+/* What comes in front of the loop, for its first step; false: nothing. */
+static bool find_begin(const tc_op *loop, begin *out)
+{
+    *out = (begin){0};
+    for (tc_op *op = loop->prev; op && !tc_op_is_loop(op); op = op->prev) {
+        if (op->code == TC_MMA_WAIT)
+            out->wait = op;
+        if (is_flying(op)) {
+            out->product = op;
+            return out->wait != NULL;
+        }
+    }
+    return false;
+}
+
+static const tc_op *roles_around(const tc_op *op)
+{
+    while (op->code != TC_WARP_GROUPS)
+        op = op->parent->op;
+    return op;
+}
+
+/* Is it computed from what is known before the roles begin? */
+static bool is_same_in_all(const tc_value *v, const tc_op *roles)
+{
+    const tc_op *op = v->def;
+    if (tc_value_is_visible(v, roles))
+        return true;
+    if (!op || !tc_op_is_pure(op) || op->nregions)
+        return false;
+    for (unsigned i = 0; i < op->nin; i++)
+        if (!is_same_in_all(op->in[i], roles))
+            return false;
+    return true;
+}
+
+/* Has it as many steps in all tiles? */
+static bool is_same_in_tiles(const tc_op *loop)
+{
+    const tc_op *roles = roles_around(loop);
+    return is_same_in_all(loop->in[0], roles) &&
+           is_same_in_all(loop->in[1], roles);
+}
+
+static bool begins_in_turn(const tc_op *loop, const cycles *c)
+{
+    bool may_differ = !c->narrow && !is_worth_it(c);
+    return loop->func->warps < THREE_GROUPS && 4 * c->special >= c->products &&
+           !wants_special(c) && (may_differ || is_same_in_tiles(loop));
+}
+
+/* Groups that do not get there have a turn too. */
+static void build_begin(const begin *x)
+{
+    insert(TC_TAKE_TURN, x->product, x->product);
+    insert(TC_PASS_TURN, x->product, x->wait->next);
+    for (const tc_region *r = x->product->parent; r->op->code == TC_IF;
+         r = r->op->parent) {
+        tc_region *other = r->op->regions[r == r->op->regions[0]];
+        tc_builder b = tc_builder_before(other->first);
+        build_turn(&b);
+    }
+}
+
+/* ---- The loop ---- */
+
+/* The products that a step begins with, up to the first wait for one. */
+static bool visit_loop(tc_pass_env *env, tc_op *loop)
+{
+    tc_region *r = loop->regions[0];
+    tc_op *first = NULL, *last = NULL;
+    begin x;
+    tc_each_op (op, r) {
+        if (op->code == TC_TAKE_TURN)
+            return false;
+        if (op->code == TC_MMA_WAIT)
+            break;
+        if (!is_flying(op))
+            continue;
+        first = first ? first : op;
+        last = op;
+    }
+    if (!first)
+        return false;
+    cycles c = cycles_of(r);
+    if (begins_in_turn(loop, &c) && find_begin(loop, &x)) {
+        if (x.wait->next->code == TC_PASS_TURN)
+            return false;
+        build_begin(&x);
+        tc_remark(env->cx, loop->loc, pass,
+                  "groups of warps begin one after the other, so that the "
+                  "products of one run while another computes");
+        return true;
+    }
+    if (!is_worth_it(&c))
+        return false;
+    insert(TC_TAKE_TURN, first, first);
+    insert(TC_PASS_TURN, last,
+           passes_late(loop, first) ? behind_wait(last) : last->next);
+    make_up_for(loop);
+    tc_remark(env->cx, loop->loc, pass,
+              "groups of warps begin their products one after the other, so "
+              "that one's run while another computes");
+    return true;
+}
+
+static bool visit(tc_pass_env *env, tc_region *r)
+{
+    bool changed = false;
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            changed |= visit(env, op->regions[i]);
+        if (op->code == TC_FOR && tc_op_is_word(op, "schedule", "overlap"))
+            changed |= visit_loop(env, op);
+    }
+    return changed;
+}
+
+tc_change tc_pass_take_turns(tc_func *f, tc_pass_env *env)
+{
+    const tc_op *roles = f->body->last;
+    while (roles && roles->code != TC_WARP_GROUPS)
+        roles = roles->prev;
+    if (!roles || f->warps < 8)
+        return TC_UNCHANGED;
+    return visit(env, roles->regions[1]) ? TC_CHANGED : TC_UNCHANGED;
+}

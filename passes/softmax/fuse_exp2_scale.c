@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fold-exponents: an exponential of a scaled difference takes one op for its
+ * argument. For targets where the other ops take as long as the products.
+ *
+ *   %s = select %m, %d * %f, -inf
+ *   %t = max(%s, axis=1)
+ *   %p = exp2((%s - %b[:, none]) * %c)
+ *   %q = cast(%p, bf16)
+ * becomes
+ *   %s = select %m, %d, -inf
+ *   %t = max(%s, axis=1) * %f
+ *   %p = exp2(fma(%s, %f * %c, (-(%b * %c))[:, none]))
+ *   %q = cast(%p, bf16)
+ *
+ * Four rules.
+ *   difference  exp2((a - b) c) is exp2(fma(a, c, -(b c))), where b is a
+ *               smaller tile, repeated, and c is one number. Infinities and
+ *               NaNs come out alike.
+ *   factor      fma(a f, c, b) is fma(a, f c, b) in an argument of exp2.
+ *   outwards    A factor f > 0 goes behind select(m, a f, k), k an infinity
+ *               or 0, and behind max and min over an axis: exactly, as rounding
+ *               keeps the order. f must be known to be above 0 and finite.
+ *   sum         What is added to such a maximum times f is so in one op, which
+ *               rounds once; what is relative to it is so to the same number.
+ * The first two change the rounding of an argument x by as much as 2^-24 |b c|
+ * and 2^-24 |x|, so the exponential by that times ln 2 of itself; all elements
+ * of a row that share b share the first error. They are applied only where the
+ * exponential becomes a float of 16 bits or less, whose own rounding is 2^-12
+ * or more: that is larger as long as |b c| is below 2^12. A program that meets
+ * larger ones must look after that itself (kernels/attention_fwd.tile does).
+ * Tests: test/ir/passes/fold-exponents.
+ */
+#include "passes/analysis/match.h"
+#include "passes/passes.h"
+#include "passes/target/exponents.h"
+
+#include <math.h>
+
+/* Uses are followed no further. */
+enum { DEPTH = 4 };
+
+static bool feeds_narrow(const tc_value *v, unsigned depth)
+{
+    tc_each_use (u, v) {
+        const tc_op *op = u->op;
+        if (op->nout != 1 || !tc_has_float_lanes(op->out[0]))
+            continue;
+        if (op->code == TC_CAST &&
+            tc_scalar_infos[tc_lane_kind(op->out[0])].bits <= 16)
+            return true;
+        if (depth < DEPTH && tc_op_has(op, TC_ELEMENTWISE) &&
+            op->code != TC_CAST && feeds_narrow(op->out[0], depth + 1))
+            return true;
+    }
+    return false;
+}
+
+bool tc_feeds_narrow(const tc_value *v)
+{
+    return feeds_narrow(v, 0);
+}
+
+/* The scalar that is in all lanes; NULL. */
+static tc_value *uniform(const tc_value *v)
+{
+    const tc_op *splat = tc_match_op(v, TC_SPLAT);
+    return splat ? splat->in[0] : NULL;
+}
+
+/* a * f with f in all lanes: writes both. */
+static bool match_scaled(const tc_value *v, tc_value **a, tc_value **f)
+{
+    const tc_op *mul = tc_match_op(v, TC_MUL);
+    for (unsigned i = 0; mul && i < 2; i++)
+        if ((*f = uniform(mul->in[i]))) {
+            *a = mul->in[1 - i];
+            return true;
+        }
+    return false;
+}
+
+static tc_value *splat_like(tc_builder *b, tc_value *scalar, const tc_value *v)
+{
+    return tc_build(b, TC_SPLAT, 1, &scalar, v->type);
+}
+
+/* ---- difference ---- */
+
+/* -(b c), b repeated: computed as small as b is. NULL where it is not. */
+static tc_value *minus_product(tc_builder *b, const tc_value *v, tc_value *c)
+{
+    const tc_op *broadcast = tc_match_op(v, TC_BROADCAST);
+    if (!broadcast)
+        return NULL;
+    tc_value *small = broadcast->in[0];
+    tc_value *x = tc_build_binary(b, TC_MUL, small, splat_like(b, c, small));
+    x = tc_build_unary(b, TC_NEG, x);
+    return tc_build(b, TC_BROADCAST, 1, &x, v->type);
+}
+
+/* exp2((a - b) * c) */
+static tc_value *difference(tc_builder *b, tc_op *exp2)
+{
+    tc_value *x, *c;
+    if (!match_scaled(exp2->in[0], &x, &c) || !tc_feeds_narrow(exp2->out[0]))
+        return NULL;
+    const tc_op *sub = tc_match_op(x, TC_SUB);
+    tc_value *shift = sub ? minus_product(b, sub->in[1], c) : NULL;
+    if (!shift)
+        return NULL;
+    tc_value *in[] = {sub->in[0], splat_like(b, c, sub->in[0]), shift};
+    return tc_build_unary(b, TC_EXP2, tc_build(b, TC_FMA, 3, in, NULL));
+}
+
+/* ---- factor ---- */
+
+/* exp2(fma(a * f, c, b)) */
+static tc_value *factor(tc_builder *b, tc_op *exp2)
+{
+    tc_value *a, *f, *c;
+    const tc_op *fma = tc_match_op(exp2->in[0], TC_FMA);
+    if (!fma || !(c = uniform(fma->in[1])) ||
+        !match_scaled(fma->in[0], &a, &f) || !tc_feeds_narrow(exp2->out[0]))
+        return NULL;
+    tc_value *both = tc_build_binary(b, TC_MUL, f, c);
+    tc_value *in[] = {a, splat_like(b, both, a), fma->in[2]};
+    return tc_build_unary(b, TC_EXP2, tc_build(b, TC_FMA, 3, in, NULL));
+}
+
+/* ---- outwards ---- */
+
+/* Is a scalar above 0, and no NaN? (max and min prefer numbers to NaN.) */
+static bool is_positive(const tc_value *v)
+{
+    tc_scalar x;
+    if (tc_match_const(v, &x))
+        return x.f > 0;
+    const tc_op *max = tc_match_op(v, TC_MAX), *min = tc_match_op(v, TC_MIN);
+    if (max)
+        return is_positive(max->in[0]) || is_positive(max->in[1]);
+    return min && is_positive(min->in[0]) && is_positive(min->in[1]);
+}
+
+static bool is_below_infinity(const tc_value *v)
+{
+    tc_scalar x;
+    if (tc_match_const(v, &x))
+        return x.f < INFINITY;
+    const tc_op *max = tc_match_op(v, TC_MAX), *min = tc_match_op(v, TC_MIN);
+    if (min)
+        return is_below_infinity(min->in[0]) || is_below_infinity(min->in[1]);
+    return max && is_below_infinity(max->in[0]) &&
+           is_below_infinity(max->in[1]);
+}
+
+bool tc_keeps_order(const tc_value *f)
+{
+    return is_positive(f) && is_below_infinity(f);
+}
+
+/* select(m, a f, k), select(m, k, a f) */
+static tc_value *out_of_select(tc_builder *b, tc_op *select)
+{
+    tc_value *a, *f;
+    tc_scalar k;
+    for (unsigned i = 1; i <= 2; i++) {
+        tc_value *other = select->in[3 - i];
+        if (!tc_has_float_lanes(other) || !tc_match_const(other, &k) ||
+            (k.f != 0 && !isinf(k.f)) || !tc_value_has_one_use(select->in[i]) ||
+            !match_scaled(select->in[i], &a, &f) || !tc_keeps_order(f))
+            continue;
+        tc_value *in[] = {select->in[0], other, other};
+        in[i] = a;
+        tc_value *x = tc_build(b, TC_SELECT, 3, in, NULL);
+        return tc_build_binary(b, TC_MUL, x, splat_like(b, f, x));
+    }
+    return NULL;
+}
+
+/* max(a f), min(a f) over an axis */
+static tc_value *out_of_reduce(tc_builder *b, tc_op *reduce)
+{
+    tc_value *a, *f;
+    bool ordered = tc_op_is_word(reduce, "kind", "max") ||
+                   tc_op_is_word(reduce, "kind", "min");
+    if (!ordered || reduce->nin != 1 || !tc_has_float_lanes(reduce->in[0]) ||
+        !match_scaled(reduce->in[0], &a, &f) || !tc_keeps_order(f))
+        return NULL;
+    tc_value *x = tc_build_like(b, reduce, &a, reduce->out[0]->type);
+    tc_value *scale = x->type->kind == TC_TILE ? splat_like(b, f, x) : f;
+    return tc_build_binary(b, TC_MUL, x, scale);
+}
+
+/* ---- sum ---- */
+
+/* max(a) * f + b */
+static tc_value *sum(tc_builder *b, tc_op *add)
+{
+    tc_value *a, *f;
+    for (unsigned i = 0; i < 2 && tc_has_float_lanes(add->in[0]); i++) {
+        const tc_op *reduce;
+        if (!match_scaled(add->in[i], &a, &f) ||
+            !tc_value_has_one_use(add->in[i]) ||
+            !(reduce = tc_match_op(a, TC_REDUCE)) ||
+            !tc_op_is_word(reduce, "kind", "max") || !tc_keeps_order(f))
+            continue;
+        tc_value *in[] = {a, splat_like(b, f, a), add->in[1 - i]};
+        return tc_build(b, TC_FMA, 3, in, NULL);
+    }
+    return NULL;
+}
+
+/* ---- The walk: from what is used to its users ---- */
+
+typedef tc_value *fold_fn(tc_builder *b, tc_op *op);
+
+static bool apply(tc_pass_env *env, tc_op *op)
+{
+    static fold_fn *const rules[] = {difference, factor, out_of_select,
+                                     out_of_reduce, sum};
+    static const tc_opcode codes[] = {TC_EXP2, TC_EXP2, TC_SELECT, TC_REDUCE,
+                                      TC_ADD};
+    for (unsigned i = 0; i < sizeof rules / sizeof *rules; i++) {
+        tc_builder b = tc_builder_before(op);
+        tc_value *v = op->code == codes[i] ? rules[i](&b, op) : NULL;
+        if (!v)
+            continue;
+        v->name = op->out[0]->name;
+        tc_value_replace(op->out[0], v);
+        tc_op_erase(op);
+        apply(env, v->def);
+        return true;
+    }
+    return false;
+}
+
+tc_change tc_pass_fold_exponents(tc_func *f, tc_pass_env *env)
+{
+    return tc_visit_ops(f, env, apply);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What goes along the columns of a product of 16-bit tiles, added by the same
+ * hardware:
+ *
+ *   dot(%a, %b) + %step * range(128)[none, :]
+ * becomes
+ *   dot(%a, %b, dot(%x, %y))
+ *   %x   64x16, each row   hi mid lo 0 ..   bf16, whose sum is %step
+ *   %y   16x128, the first three rows       0 1 2 .. 127
+ *
+ * That is a product of the smallest depth there is. Beside wgmma it takes 3 to
+ * 5 % of a step of attention; an fma for each element takes 12 to 18 % (H200,
+ * D=128, 64), because it lengthens what the other group's products wait for.
+ * Positions up to 256 are exact in bf16, and three such numbers have f32's
+ * digits. A product of more than 128 columns of its own leaves no registers for
+ * %x: with 256 all of it took 1.7 times as long, at 8x16x512x256.
+ */
+#include "passes/analysis/match.h"
+#include "passes/target/exponents.h"
+
+enum { DEPTH = 16, PARTS = 3, MOST_COLUMNS = 256, MOST_DEPTH = 128 };
+enum { ROWS_OF_GROUP = 64 };
+
+static const tc_type *bf16(tc_builder *b)
+{
+    return tc_type_scalar(b->func->module->cx, TC_BF16);
+}
+
+static tc_value *cast(tc_builder *b, tc_value *v, const tc_type *elem)
+{
+    const tc_type *type = tc_type_with_elem(b->func->module->cx, v->type, elem);
+    return tc_build(b, TC_CAST, 1, &v, type);
+}
+
+/* A tile of one axis, from 0 on. */
+static tc_value *count_up(tc_builder *b, const tc_dim *n)
+{
+    tc_context *cx = b->func->module->cx;
+    return tc_build(
+        b, TC_RANGE, 0, NULL,
+        tc_type_shaped(cx, TC_TILE, 1, &n, tc_type_scalar(cx, TC_I32)));
+}
+
+/* v repeated along a new axis. */
+static tc_value *repeat(tc_builder *b, tc_value *v, unsigned axis,
+                        const tc_type *type)
+{
+    tc_context *cx = b->func->module->cx;
+    const tc_dim *dims[] = {type->dims[0], type->dims[1]};
+    dims[axis] = tc_dim_const(cx, 1);
+    tc_op *expand = tc_op_new(b->func, TC_EXPAND_DIMS, b->loc, 1, &v, 0);
+    tc_op_set_int(expand, "axis", axis);
+    v = tc_build_op(
+        b, expand, tc_type_shaped(cx, TC_TILE, 2, dims, tc_type_elem(v->type)));
+    return tc_build(b, TC_BROADCAST, 1, &v,
+                    tc_type_with_elem(cx, type, tc_type_elem(v->type)));
+}
+
+/* The number as PARTS numbers of bf16, and zeros. */
+static tc_value *build_parts(tc_builder *b, tc_value *step, const tc_type *type)
+{
+    const tc_type *f32 = step->type;
+    tc_value *at = count_up(b, type->dims[1]), *row = NULL;
+    for (unsigned i = 0; i < PARTS; i++) {
+        tc_value *part = cast(b, step, bf16(b));
+        step = tc_build_binary(b, TC_SUB, step, cast(b, part, f32));
+        const tc_type *of_row =
+            tc_type_with_elem(b->func->module->cx, at->type, bf16(b));
+        part = tc_build(b, TC_SPLAT, 1, &part, of_row);
+        tc_value *rest =
+            row ? row : tc_build_const(b, of_row, (tc_scalar){.f = 0});
+        tc_value *here =
+            tc_build_cmp(b, "eq", at, tc_build_int_const(b, at->type, i));
+        row = tc_build_select(b, here, part, rest);
+    }
+    return repeat(b, row, 0, type);
+}
+
+static tc_value *build_positions(tc_builder *b, const tc_type *type)
+{
+    tc_value *row = count_up(b, type->dims[0]);
+    tc_value *counts =
+        tc_build_cmp(b, "lt", row, tc_build_int_const(b, row->type, PARTS));
+    tc_value *at = cast(b, count_up(b, type->dims[1]), bf16(b));
+    return tc_build_select(b, repeat(b, counts, 1, type),
+                           repeat(b, at, 0, type),
+                           tc_build_const(b, type, (tc_scalar){.f = 0}));
+}
+
+static bool is_16_bits(const tc_value *v)
+{
+    tc_kind kind = tc_lane_kind(v);
+    return kind == TC_BF16 || kind == TC_F16;
+}
+
+bool tc_can_add_ramp(const tc_target *target, unsigned warps, const tc_op *dot)
+{
+    const tc_type *t = dot->out[0]->type;
+    int64_t rows = tc_dim_value(t->dims[0]), columns = tc_dim_value(t->dims[1]);
+    int64_t depth = tc_dim_value(dot->in[0]->type->dims[1]);
+    return target->wgmma && dot->code == TC_DOT && dot->nin == 2 &&
+           is_16_bits(dot->in[0]) && is_16_bits(dot->in[1]) && warps > 0 &&
+           warps % 4 == 0 && rows > 0 &&
+           rows % (ROWS_OF_GROUP * warps / 4) == 0 && columns > 0 &&
+           columns <= MOST_COLUMNS && depth <= MOST_DEPTH;
+}
+
+tc_value *tc_add_ramp(tc_builder *b, const tc_op *dot, tc_value *step)
+{
+    tc_context *cx = b->func->module->cx;
+    const tc_type *t = dot->out[0]->type;
+    const tc_dim *depth = tc_dim_const(cx, DEPTH);
+    const tc_dim *left[] = {t->dims[0], depth}, *right[] = {depth, t->dims[1]};
+    tc_value *in[] = {
+        build_parts(b, step, tc_type_shaped(cx, TC_TILE, 2, left, bf16(b))),
+        build_positions(b, tc_type_shaped(cx, TC_TILE, 2, right, bf16(b)))};
+    tc_value *sum[] = {dot->in[0], dot->in[1], tc_build(b, TC_DOT, 2, in, t)};
+    tc_op *both = tc_op_new(b->func, TC_DOT, dot->loc, 3, sum, 0);
+    tc_op_set_attr(both, "precision", *tc_op_attr(dot, "precision"));
+    return tc_build_op(b, both, NULL);
+}

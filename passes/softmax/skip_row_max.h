@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * near-maxima, between what it finds (skip_row_max.c) and what it makes of that
+ * (row_max_expand.c).
+ */
+#ifndef TC_SKIP_ROW_MAX_H
+#define TC_SKIP_ROW_MAX_H
+
+#include "passes/passes.h"
+
+enum { TC_MOST_NEAR = 256 };
+
+/* A loop's maxima that may be those of its first steps. */
+typedef struct tc_near {
+    tc_op *loop, *reduce;
+    tc_region *body;     /* of the loop */
+    double octaves;      /* that exponentials may be above 1 */
+    tc_value *full;      /* no mask hides anything; NULL: in any step */
+    tc_op *choice;       /* `if %full`; NULL: no mask */
+    tc_value *bounded;   /* what maxima are of in such steps */
+    tc_value *bound;     /* no element of that is larger .. */
+    tc_value *fits;      /* .. if so; NULL: ever */
+    tc_value *old, *now; /* the maximum of the steps before, with this one */
+    tc_value *step;      /* that of this one */
+    double more;         /* what is added to a maximum */
+    tc_op *power;        /* the exponentials */
+    tc_value *rows;      /* what their arguments add to each row, .. */
+    double unit;         /* .. where the maximum counts times this */
+    unsigned ndependents;
+    tc_op *dependents[TC_MOST_NEAR]; /* of what is bounded, in the body */
+    tc_value *small, *low;           /* of row_max_expand.c */
+} tc_near;
+
+bool tc_near_depends(const tc_near *x, const tc_op *op);
+
+/* Rewrites the loop. */
+void tc_near_expand(tc_near *x);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Accesses to memory that need a barrier between them.
+ *
+ * Threads of a block run at their own pace from one barrier to the next. Where
+ * one writes bytes that another reads or writes, before or after, a barrier
+ * has to stand between. A copy (async_copy) is a write of the thread that
+ * issued it, made when that thread has waited for it (async_wait): only from
+ * there can a barrier show it to the others. Likewise an asynchronous mma or a
+ * bulk store goes on reading until it has been waited for.
+ *
+ * Warp groups that keep to their own parts of a buffer need no more than a
+ * `barrier scope(group)` there.
+ *
+ * Of warps with roles (warp_groups) only the consumers are looked at: what the
+ * producer does to shared memory is ordered by mbarriers.
+ */
+#ifndef TC_HAZARDS_H
+#define TC_HAZARDS_H
+
+#include "passes/sync/shared_memory.h"
+
+typedef struct tc_hazard {
+    tc_op *from, *to; /* accesses; of a copy that was waited for, the wait */
+    tc_op *under_way; /* `to` touches what this op may still be writing (or
+                       * reading): no barrier helps, a wait is missing; else
+                       * NULL */
+    /* The latest place for the barrier: before this op. Never in a loop that
+     * does not need it in every step. */
+    tc_op *before;
+    tc_op *loop;    /* the innermost around `before`, or NULL */
+    unsigned depth; /* loops around it */
+    /* Places in the text, counted through all ops. */
+    unsigned from_position, position;
+    bool carried; /* `from` belongs to an earlier step of a loop around both */
+} tc_hazard;
+
+typedef struct tc_hazards {
+    unsigned n;
+    tc_hazard
+        *of; /* each pair of `from` and `before`, or `under_way` and `to`, once
+              */
+} tc_hazards;
+
+/* Keeps what it knows of the function in op->data, so that asking again is
+ * cheap. */
+typedef struct tc_hazard_finder tc_hazard_finder;
+tc_hazard_finder *tc_hazard_finder_new(tc_arena *a, tc_func *f);
+tc_hazards tc_find_hazards(tc_hazard_finder *h);
+/* Is there one at all that a barrier helps against? */
+bool tc_needs_barrier(tc_hazard_finder *h);
+/* From now on, as if a barrier stood (or did not) before an op that a hazard
+ * has named. */
+void tc_assume_barrier(tc_op *before, bool there);
+
+/* Fences before barriers that need them (insert_fences.c); true: there are new
+ * ones. */
+bool tc_insert_fences(tc_func *f, tc_pass_env *env);
+
+/* Global memory (hazards_global.c). Must all threads have done `a` before one
+ * does `b`, in the same step of loops, or in a later one of `carrier`? */
+bool tc_global_conflict(const tc_op *a, const tc_op *b, const tc_op *carrier);
+/* Must `load` come after `op`, if it does in the program, to find what it
+ * should? (Not because of outputs that are where the inputs were: what is
+ * stored to one is not loaded again.) */
+bool tc_may_change_loaded(const tc_op *op, const tc_op *load);
+/* The same of all ops of a region, nested ones too. */
+bool tc_may_change_loaded_in(const tc_region *r, const tc_op *load);
+/* A store of kind(add): of any threads in any order; what it adds to is no
+ * input of a kernel that works in place. */
+bool tc_adds_to_memory(const tc_op *op);
+/* The follow in front of such a store; NULL: it adds in any order. */
+tc_op *tc_follow_of(const tc_op *store);
+/* Two accesses through windows of one tensor that constants keep apart, in
+ * whichever steps of loops. */
+bool tc_surely_apart(const tc_op *a, const tc_op *b);
+bool tc_reads_global(const tc_op *op);
+bool tc_writes_global(const tc_op *op);
+
+#endif

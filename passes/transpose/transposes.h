@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an expression of tiles with two axes is made of, and the same expression
+ * with its axes exchanged:
+ *
+ *   trans(cast(%x) * %row[none, :])  =  cast(trans(%x)) * %row[:, none]
+ *
+ * Lanes ops, broadcasts and reads by tiles of pointers or indices are passed
+ * through; the others are its sources. Where those are windows of tensors, one
+ * axis of theirs lies in one piece in memory.
+ */
+#ifndef TC_TRANSPOSES_H
+#define TC_TRANSPOSES_H
+
+#include "ir/base/map.h"
+#include "ir/ir.h"
+#include "passes/target/target.h"
+
+/* Called for each source; `swapped`: the expression sees it transposed. */
+typedef void tc_source_fn(void *user, tc_value *source, bool swapped);
+void tc_each_source(tc_value *v, bool swapped, tc_source_fn *fn, void *user);
+/* Those between the expression and its sources. */
+unsigned tc_count_transposes(const tc_value *v);
+/* Nothing is computed between it and what uses it: a source, or its trans. */
+bool tc_is_source(const tc_value *v);
+
+typedef enum tc_axis_order {
+    TC_ORDER_ANY,
+    TC_ORDER_ROWS,   /* axis 1 in one piece */
+    TC_ORDER_COLUMNS /* axis 0 */
+} tc_axis_order;
+/* How the tile lies in memory; what is computed has its rows in one piece. */
+tc_axis_order tc_source_order(const tc_value *source);
+
+/* The expression, transposed if `swapped`, of sources transposed where that is
+ * needed. What is made is kept in the maps (of the two values of `swapped`),
+ * for expressions that share a part. */
+typedef struct tc_transposes {
+    tc_map made[2];
+    bool turn_sums; /* those of dots are computed transposed: see below */
+} tc_transposes;
+tc_value *tc_transposed(tc_transposes *t, tc_value *v, bool swapped);
+
+/* A dot among the sources, or one whose sum a loop carries, that can be
+ * computed transposed; NULL: there is none. tc_transposed then may be asked for
+ * the expression once, and only transposed. */
+tc_op *tc_sum_behind(tc_value *v);
+
+/* Is operand A wanted with each row in one piece, B with each column, and
+ * nothing else? (passes/instructions/mma.h says why.) */
+bool tc_dot_is_k_major_only(const tc_op *dot, const tc_target *target);
+
+#endif

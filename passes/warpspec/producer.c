@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The producer: the loops around the bulk copies with what these need, and
+ * nothing else.
+ *
+ *   for .. carry(%count = 0) {
+ *     mbarrier_wait %empty, %slot, %phase         not where it is filled once
+ *     mbarrier_arrive %full, %slot bytes(16384)
+ *     %buffer = smem_index %ring, %slot
+ *     tma_load block %k[..], %buffer, %full, %slot
+ *     ..
+ *
+ * A ring whose memory is lent is released late. What the loop behind it copies
+ * in its first step does not wait for that:
+ *
+ *   for %n0 = 0 to %n {
+ *     ..                                      copies of %k
+ *     if %n0 == 0 {
+ *       mbarrier_wait %empty.q, ..
+ *       ..                                    the copy of %q
+ *     }
+ *   }
+ *   if 0 >= %n { .. }                         that copy, where there is no step
+ */
+#include "passes/warpspec/warpspec.h"
+
+#include "passes/analysis/match.h"
+
+static void issue(tc_role *e, tc_ring *r, const tc_bulk *bulk, tc_builder *b)
+{
+    if (bulk == r->bulk[0]) {
+        tc_find_slot(r, b);
+        uint32_t bytes = 0;
+        for (unsigned i = 0; i < r->nbulk; i++)
+            bytes += r->bulk[i]->bytes;
+        if (r->empty)
+            tc_wait_until_empty(r, b);
+        tc_op_set_int(tc_build_arrive(r, b, r->full), "bytes", bytes);
+    }
+    tc_build_tma_load(r, b, tc_role_here(e, bulk->staged.load->in[0]),
+                      bulk->buffers);
+}
+
+static bool issue_if_bulk(tc_role *e, const tc_op *load, tc_builder *b)
+{
+    for (tc_ring *r = e->s->rings; r; r = r->next)
+        for (unsigned i = 0; i < r->nbulk; i++)
+            if (r->bulk[i]->staged.load == load && !r->bulk[i]->from) {
+                if (!r->behind)
+                    issue(e, r, r->bulk[i], b);
+                return true;
+            }
+    return false;
+}
+
+/* ---- What comes behind a loop's first step ---- */
+
+static bool is_within(const tc_ring *r, const tc_op *op)
+{
+    const tc_op *in = r->region->op;
+    while (in && in != op)
+        in = in->parent->op;
+    return in != NULL;
+}
+
+static bool has_ring(const tc_specialiser *s, const tc_op *op)
+{
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        if (is_within(r, op))
+            return true;
+    return false;
+}
+
+/* The loop that fills the next rings; NULL: it is none, or does so within
+ * others, whose steps wait for what is computed from the copy. */
+static const tc_op *loop_behind(const tc_specialiser *s, const tc_op *load)
+{
+    const tc_op *op = load->next;
+    while (op && !has_ring(s, op))
+        op = op->next;
+    if (!op || op->code != TC_FOR)
+        return NULL;
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        if (is_within(r, op) && r->region != op->regions[0])
+            return NULL;
+    return op;
+}
+
+static void find_loops_behind(tc_specialiser *s)
+{
+    for (tc_ring *r = s->rings; r; r = r->next)
+        if (r->lent && !r->bulk[0]->from)
+            r->behind = loop_behind(s, r->bulk[r->nbulk - 1]->staged.load);
+}
+
+/* Where the two bounds compare so. */
+static void issue_if(tc_role *e, tc_ring *r, const char *pred, tc_value *x,
+                     tc_value *y, tc_builder *b)
+{
+    b->loc = r->bulk[0]->staged.load->loc;
+    tc_value *is =
+        tc_build_cmp(b, pred, tc_role_here(e, x), tc_role_here(e, y));
+    tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &is, 2);
+    tc_op_insert(branch, b->region, b->before);
+    for (unsigned k = 0; k < 2; k++) {
+        tc_builder in = tc_builder_at_end(branch->regions[k], b->loc);
+        for (unsigned i = 0; i < r->nbulk && k == 0; i++)
+            issue(e, r, r->bulk[i], &in);
+        tc_build_yield(&in, 0, NULL);
+    }
+}
+
+static void issue_in_first_step(tc_role *e, const tc_region *r, tc_builder *b)
+{
+    for (tc_ring *ring = e->s->rings; ring; ring = ring->next)
+        if (ring->behind && ring->behind->regions[0] == r)
+            issue_if(e, ring, "eq", r->args[0], ring->behind->in[0], b);
+}
+
+static void issue_without_step(tc_role *e, const tc_op *loop, tc_builder *b)
+{
+    for (tc_ring *ring = e->s->rings; ring; ring = ring->next)
+        if (ring->behind == loop)
+            issue_if(e, ring, "ge", loop->in[0], loop->in[1], b);
+}
+
+/* ---- Mail ---- */
+
+static void begin_put(tc_ring *r, tc_builder *b)
+{
+    tc_find_slot(r, b);
+    if (r->empty)
+        tc_wait_until_empty(r, b);
+}
+
+static void put(tc_role *e, const tc_ring *r, unsigned i, tc_builder *b)
+{
+    tc_value *in[] = {tc_build_slot(r, b, r->boxes[i]),
+                      tc_role_here(e, r->scalars[i])};
+    tc_build_effect(b, TC_SMEM_PUT, 2, in);
+}
+
+/* What was fetched: as late as the consumers may ask for it, as it takes some
+ * time to come. */
+static void put_fetched(tc_role *e, const tc_region *r, const tc_op *before,
+                        tc_builder *b)
+{
+    for (tc_ring *ring = e->s->rings; ring; ring = ring->next) {
+        if (!ring->fetched || ring->region != r || ring->before != before)
+            continue;
+        b->loc = ring->scalars[0]->loc;
+        begin_put(ring, b);
+        put(e, ring, 0, b);
+        tc_build_arrive(ring, b, ring->full);
+    }
+}
+
+/* What was computed: at once, so that it need not be kept. */
+static void put_computed(tc_role *e, const tc_op *op, tc_builder *b)
+{
+    for (tc_ring *r = e->s->rings; r; r = r->next)
+        for (unsigned i = 0; i < r->nscalars && !r->fetched; i++) {
+            if (r->scalars[i]->def != op)
+                continue;
+            if (i == 0)
+                begin_put(r, b);
+            put(e, r, i, b);
+            if (i + 1 == r->nscalars)
+                tc_build_arrive(r, b, r->full);
+        }
+}
+
+static void before(tc_role *e, const tc_region *r, const tc_op *op,
+                   tc_builder *b)
+{
+    if (!op)
+        issue_in_first_step(e, r, b);
+    put_fetched(e, r, op, b);
+}
+
+static void behind(tc_role *e, const tc_op *op, tc_builder *b)
+{
+    issue_without_step(e, op, b);
+    put_computed(e, op, b);
+}
+
+void tc_build_producer(tc_specialiser *s)
+{
+    find_loops_behind(s);
+    tc_role e = {.s = s,
+                 .needed = &s->needed,
+                 .values = {.arena = s->env->scratch},
+                 .before = before,
+                 .instead = issue_if_bulk,
+                 .behind = behind};
+    tc_builder b = tc_builder_at_end(s->roles->regions[0], s->roles->loc);
+    tc_build_role(&e, &b);
+    if (s->end_tiles)
+        tc_op_insert(
+            tc_op_new(s->f, TC_END_TILES, s->end_tiles->loc, 0, NULL, 0),
+            b.region, NULL);
+    tc_build_yield(&b, 0, NULL);
+}

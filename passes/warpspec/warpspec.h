@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of specialise-warps: which loads become bulk copies (the pass
+ * itself), what the producer has to compute for them (slice), how many slots
+ * their rings get (budget), and the roles (producer, mover, consumer).
+ */
+#ifndef TC_WARPSPEC_H
+#define TC_WARPSPEC_H
+
+#include "ir/base/map.h"
+#include "passes/pipeline/pipeline_loops.h"
+
+typedef struct tc_ring tc_ring;
+
+/* A load that may become a bulk copy. */
+typedef struct tc_bulk tc_bulk;
+struct tc_bulk {
+    tc_staged staged;
+    uint32_t bytes;      /* that the copy moves */
+    const char *refusal; /* why it stays a load; NULL: it does not */
+    tc_value *buffers;   /* the ring's memory */
+    /* Not by a bulk copy but by a smem_copy, staged.store: from what this one
+     * brings. NULL: it is a bulk copy, and `moved` says whether all that it
+     * brings goes on so. */
+    tc_bulk *from;
+    bool moved;
+    tc_ring *ring;
+    tc_bulk *next;
+};
+
+/* What goes from the producer to the consumers: the tiles of a load (or of two
+ * that one mma takes), or scalars. Each time its region runs it is filled once
+ * and used once. */
+struct tc_ring {
+    tc_region *region;
+    bool once; /* the region is the kernel's body */
+    const char *name;
+    tc_bulk *bulk[2];
+    unsigned nbulk;
+    /* Scalars, in the order in which they are made, and the memory of each. One
+     * that is fetched is handed over before an op of the region (NULL: the
+     * terminator). */
+    unsigned nscalars;
+    tc_value **scalars, **boxes;
+    bool fetched;
+    const tc_op *before;
+    bool for_mover; /* it reads some of them too */
+
+    unsigned slots;
+    bool asked; /* so many slots, by the text or the options */
+    /* One slot, which others may use from the last use to the step's end: it is
+     * released there. */
+    bool lent;
+    /* The producer fills it behind what it does in the first step of that loop;
+     * or NULL. */
+    const tc_op *behind;
+    tc_value *full, *empty;
+    /* Where the role is that is being built, at the place where it is being
+     * built: how often the region ran, modulo `period`, or slot and phase.
+     * Rings that go round together share it: `pace` is the first of them, whose
+     * fields count. */
+    tc_value *count, *slot, *phase, *zero;
+    unsigned period;
+    tc_ring *pace;
+    tc_value *at; /* the slot */
+    tc_ring *next;
+};
+
+typedef struct tc_specialiser {
+    tc_pass_env *env;
+    tc_func *f;
+    unsigned groups;  /* of consumers */
+    tc_bulk *bulk;    /* all that were looked at */
+    tc_ring *rings;   /* in the order of the program */
+    tc_op *end_tiles; /* or NULL */
+    tc_map needed;    /* ops and values (slots) of the producer */
+    tc_map moving;    /* of the mover, scalars that it is told too */
+    tc_map beside;    /* ops that both roles have from before the roles */
+    tc_op *roles;
+} tc_specialiser;
+
+/* ---- Rings (rings.c) ---- */
+
+/* Bytes of one slot. */
+uint32_t tc_ring_slot_bytes(const tc_ring *r);
+/* Ops of the ring's region between which its tiles are read (a branch or loop
+ * counts as one op). */
+typedef struct tc_ring_uses {
+    tc_op *first, *last; /* NULL: nothing reads them */
+    /* Warps of a group may be apart between them: they read by other ops than
+     * m64 mma, or there is a step without a product. */
+    bool by_threads;
+} tc_ring_uses;
+tc_ring_uses tc_find_ring_uses(tc_arena *a, const tc_ring *r);
+/* By ops of the step itself, none of them a loop: into registers. */
+bool tc_is_read_at_once(tc_arena *a, const tc_ring *r);
+
+/* At the role's begin, where the builder stands. */
+void tc_start_rings(tc_specialiser *s, tc_builder *b);
+/* What a loop carries for the rings in it. */
+typedef struct tc_carried_rings {
+    unsigned n;
+    tc_value ***at; /* where each is kept */
+    const char **names;
+} tc_carried_rings;
+tc_carried_rings tc_rings_carried_by(tc_specialiser *s, const tc_op *loop);
+/* To the next slot, of the rings that region r fills. */
+void tc_advance_rings(tc_specialiser *s, const tc_region *r, tc_builder *b);
+/* Finds the slot, which what follows here works on. */
+void tc_find_slot(tc_ring *r, tc_builder *b);
+/* What is in the slot. */
+tc_value *tc_build_slot(const tc_ring *r, tc_builder *b, tc_value *buffers);
+void tc_build_tma_load(const tc_ring *r, tc_builder *b, tc_value *window,
+                       tc_value *buffers);
+void tc_wait_until_full(const tc_ring *r, tc_builder *b);
+void tc_wait_until_empty(const tc_ring *r, tc_builder *b);
+/* which: the mbarriers `full` or `empty`. */
+tc_op *tc_build_arrive(const tc_ring *r, tc_builder *b, tc_value *which);
+
+/* Are mail and votes read beside a tile's last product (overlap_epilogue.c)?
+ * Not by three groups: the others multiply while one is between two tiles, and
+ * what is read early takes registers, of which these have few. */
+bool tc_reads_mail_early(const tc_func *f);
+
+/* ---- Slice (slice.c) ---- */
+
+/* Why the producer, one thread ahead of the others, cannot do the op (a load or
+ * fetch_tile), or the steps of the loops around it; NULL: it can. */
+const char *tc_why_not_ahead_alone(tc_specialiser *s, const tc_op *op);
+/* The producer will do it. */
+void tc_need_in_producer(tc_specialiser *s, const tc_op *op);
+/* The same of a value. */
+bool tc_can_be_ahead(tc_specialiser *s, const tc_value *v);
+void tc_need_value(tc_specialiser *s, const tc_value *v);
+/* The mover will do a copy from buffer to buffer: it needs the loops around it,
+ * and is told scalars that the consumers are told. After tc_find_mail. */
+void tc_need_in_mover(tc_specialiser *s, const tc_op *copy);
+/* Does the producer need that op, or that result of a loop or branch? */
+bool tc_is_needed(const tc_specialiser *s, const void *op_or_value);
+
+/* ---- Mail (scalar_channel.c) ---- */
+
+/* Adds rings of scalars that cost the consumers more to compute than to read.
+ */
+void tc_find_mail(tc_specialiser *s);
+/* In the consumers' region: reads them where they are used. */
+void tc_take_mail(tc_specialiser *s, tc_ring *r);
+
+/* ---- Budget (budget.c) ---- */
+
+/* Chooses the slots of all rings. False: not even one each fits (a remark says
+ * so). */
+bool tc_choose_slots(tc_specialiser *s);
+/* A loop with an mma, and no such loop in it. */
+bool tc_is_innermost_product(const tc_op *loop);
+
+/* ---- Roles (producer.c, _mover.c, _consumer.c) ---- */
+
+/* A role of scalars (role.c), built from the kernel's body, which is
+ * still as it was. */
+typedef struct tc_role tc_role;
+struct tc_role {
+    tc_specialiser *s;
+    const tc_map *needed;
+    tc_map values; /* of the body: what they are here */
+    /* Before the op of the region (NULL: at its end). */
+    void (*before)(tc_role *e, const tc_region *r, const tc_op *op,
+                   tc_builder *b);
+    /* Does something instead of the op; false: it is done where it is needed.
+     */
+    bool (*instead)(tc_role *e, const tc_op *op, tc_builder *b);
+    void (*behind)(tc_role *e, const tc_op *op, tc_builder *b); /* or NULL */
+};
+void tc_build_role(tc_role *e, tc_builder *b);
+tc_value *tc_role_here(const tc_role *e, tc_value *v);
+void tc_role_is_here(tc_role *e, const tc_value *v, tc_value *now);
+
+/* The kernel's body is still as it was. */
+void tc_build_producer(tc_specialiser *s);
+/* The same; there are smem_copies for it. */
+void tc_build_mover(tc_specialiser *s);
+/* `barrier scope(group)`. */
+void tc_build_group_barrier(tc_builder *b);
+/* Erases an op that nothing needs any more, and what only it needed; carried
+ * values are left to dce. */
+void tc_erase_if_dead(tc_arena *a, tc_op *op);
+/* The kernel's body is the consumer's region by now. */
+void tc_build_consumer(tc_specialiser *s);
+
+#endif

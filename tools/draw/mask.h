@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A mask by blocks, for the table and the picture of it.
+ */
+#ifndef TOOL_MASK_H
+#define TOOL_MASK_H
+
+#include "ir/base/arena.h"
+#include "tools/common/commands.h"
+
+/* As kernels/block_mask.tile has them. */
+enum { MASK_EMPTY, MASK_PARTIAL, MASK_FULL, MASK_KINDS };
+
+typedef struct mask_map {
+    const char *expression;
+    int q_len, kv_len, q_side, k_side;
+    int rows, columns;
+    unsigned char *kinds; /* rows x columns */
+} mask_map;
+
+/* The whole file. */
+void mask_svg(tc_text *out, const mask_map *m);
+/* `tilec info mask ...`; words[0] is `mask`. */
+int info_mask(const tool_args *args);
+
+#endif
