@@ -589,7 +589,7 @@ TILEC_API tilec_status tilec_cache_why(tilec_context *cx,
  * Forward takes k and v of 8 bits with any q (a quantised cache), and q of 8
  * bits, whose o is bf16 (binding TO: another type). What such numbers are times
  * of, tensors of factors say: descale_q, .. of the options; or bindings of that
- * name (kernels/README.md). A v of 8 bits is best contiguous in its keys, a
+ * name (docs/fp8.md). A v of 8 bits is best contiguous in its keys, a
  * view of [B, HK, DV, N]: plans are made for the strides of the v that they are
  * given. Any lengths and strides: [B, M, H, D] and packed tensors are views.
  * The library allocates nothing: o, dq, .. have whatever order the caller's
