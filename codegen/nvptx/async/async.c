@@ -145,10 +145,12 @@ static int counted_axis(const copy *c, const window *w, LLVMValueRef *rest)
         const tc_value *at = block->in[1 + tc_block_dim(block, i)];
         const tc_op *add = tc_match_op(at, TC_ADD);
         tc_scalar x;
+        /* An i64 is clamped and truncated by `block`, which is in the loop. */
+        if (at->type->kind != TC_I32)
+            return -1;
         if (tc_value_is_visible(at, loop))
             continue;
-        if (found >= 0 || at->type->kind != TC_I32 || !add ||
-            add->in[0] != loop->regions[0]->args[0] ||
+        if (found >= 0 || !add || add->in[0] != loop->regions[0]->args[0] ||
             !tc_match_const(add->in[1], &x))
             return -1;
         found = (int)i;
