@@ -464,8 +464,11 @@ static void print_dims(tc_text *out, const tc_type *t, const char *between)
 static void print_layout(tc_text *out, const tc_type *t)
 {
     if (t->layout) {
+        /* Generic elements are for messages that refuse them. */
+        unsigned bytes =
+            tc_type_is_generic(t->elem) ? 4 : tc_type_bytes(t->elem);
         tc_text_add(out, ", ");
-        tc_layout_print(out, t->layout, tc_type_bytes(t->elem) * 8);
+        tc_layout_print(out, t->layout, bytes * 8);
     }
     if (t->slots)
         tc_text_printf(out, ", %u", t->slots);

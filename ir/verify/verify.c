@@ -103,7 +103,7 @@
  *      in the consumer, of as many rows for each group.
  *   51 A function is at one level: all tiles have layouts, or none has and no
  * op is of the machine level (a trait of ops.def). At machine level a kernel
- *      has warps.
+ *      has warps, and no function has compile-time parameters.
  *   52 barrier: not in the producer; scope(group) in the consumer, or in a
  *      kernel of whole warp groups without roles.
  * Plans (verify_plan.c)

@@ -30,6 +30,7 @@ typedef struct tc_verifier {
     const tc_op *combiner; /* the `reduce` whose region the walk is in */
     bool speculated;       /* the walk is in what may run unasked */
     bool in_grid;
+    bool refused_generic; /* of the machine level, reported: once */
     bool broken; /* something could not be entered: lists, types are missing */
     const tc_dim *bad_sides[8]; /* reported: each once */
     unsigned nbad_sides;

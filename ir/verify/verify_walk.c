@@ -353,6 +353,29 @@ static bool check_regions(tc_verifier *v, tc_op *op)
     return ok;
 }
 
+static bool is_placed(const tc_op *op)
+{
+    bool placed = tc_op_has(op, TC_MACHINE);
+    for (unsigned i = 0; i < op->nout; i++)
+        placed |= op->out[i] && op->out[i]->type && op->out[i]->type->layout;
+    return placed;
+}
+
+/* Layouts are of known types: what has parameters is at tile level. */
+static bool check_generic(tc_verifier *v, const tc_op *op)
+{
+    if (v->f->nparams == 0 || !is_placed(op))
+        return true;
+    if (!v->refused_generic)
+        tc_error(v->cx, op->loc,
+                 "%s: at machine level, in a function with compile-time "
+                 "parameters: expected them to be bound before tiles get "
+                 "layouts",
+                 tc_op_name(op));
+    v->refused_generic = true;
+    return false;
+}
+
 static bool check_op(tc_verifier *v, tc_op *op)
 {
     bool attrs = check_attrs(v, op), ok = attrs;
@@ -362,7 +385,8 @@ static bool check_op(tc_verifier *v, tc_op *op)
     ok &= check_place(v, op);
     /* Rules about types look at sound ops only: no rule has to expect the
      * worst, and one mistake is reported once. */
-    bool typed = has_types(v, op);
+    bool typed = check_generic(v, op) && has_types(v, op);
+    ok &= typed;
     bool sound = typed && attrs && tc_op_check_signature(op) &&
                  tc_verify_op_rules(v, op);
     bool regions = check_regions(v, op);
