@@ -339,7 +339,7 @@ bool tc_loop_open(tc_loop *l, tc_op *op, tc_arena *scratch, const char **why)
     tc_value *i = op->regions[0]->args[0];
     *l = (tc_loop){.op = op, .scratch = scratch};
     l->before = tc_builder_before(op);
-    l->known.arena = scratch;
+    l->known.arena = l->truths.arena = l->contraries.arena = scratch;
     if (i->type->kind != TC_I32) {
         *why = "its index is i64, only i32 leaves room to compute bounds";
         return false;

@@ -35,6 +35,10 @@ struct tc_loop {
     /* i1: nothing that the bounds rest on wraps; NULL: that is known. */
     tc_value *sure;
     tc_map known; /* value -> tc_bounds */
+    /* truth.h: condition -> tc_mask, truth -> the truth that it is not. */
+    tc_map truths, contraries;
+    unsigned nconditions;     /* that were looked at */
+    const tc_value *too_long; /* the first that were too many; or NULL */
     /* Set by whoever asks in the loop: scalar conditions computed there count
      * as known (TC_TRUTH_HERE). */
     bool asks_here;

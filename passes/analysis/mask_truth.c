@@ -6,27 +6,31 @@
 #include <assert.h>
 #include <string.h>
 
+/* Of one loop's mask. The largest of our tests have 79 conditions and 149
+ * truths; 1,000 conditions would become 10,000 ops before the loop. */
+enum { MOST_CONDITIONS = 512, MOST_TRUTHS = 1024 };
+
 /* ---- Building ---- */
 
 static const tc_truth *new_truth(tc_loop *l, tc_truth_kind kind,
                                  tc_value *value)
 {
     tc_truth *t = tc_arena_new(l->scratch, tc_truth);
-    *t = (tc_truth){.kind = kind, .value = value};
+    *t = (tc_truth){.kind = kind, .value = value, .size = 1};
     return t;
 }
 
 static const tc_truth *new_end(tc_loop *l, tc_truth_kind kind, tc_sum at)
 {
     tc_truth *t = tc_arena_new(l->scratch, tc_truth);
-    *t = (tc_truth){.kind = kind, .at = at};
+    *t = (tc_truth){.kind = kind, .at = at, .size = 1};
     return t;
 }
 
 static const tc_truth *new_here(tc_loop *l, tc_value *value, bool no)
 {
     tc_truth *t = tc_arena_new(l->scratch, tc_truth);
-    *t = (tc_truth){.kind = TC_TRUTH_HERE, .value = value, .no = no};
+    *t = (tc_truth){.kind = TC_TRUTH_HERE, .value = value, .no = no, .size = 1};
     return t;
 }
 
@@ -124,6 +128,7 @@ static const tc_truth *join(tc_loop *l, bool and, const tc_truth *a,
     *t = (tc_truth){.kind = and? TC_TRUTH_BOTH : TC_TRUTH_EITHER};
     t->a = a;
     t->b = b;
+    t->size = 1 + a->size + b->size;
     return t;
 }
 
@@ -137,7 +142,7 @@ static const tc_truth *either(tc_loop *l, const tc_truth *a, const tc_truth *b)
     return join(l, false, a, b);
 }
 
-const tc_truth *tc_truth_not(tc_loop *l, const tc_truth *t)
+static const tc_truth *contrary(tc_loop *l, const tc_truth *t)
 {
     switch (t->kind) {
     case TC_TRUTH_NEVER: return always(l);
@@ -153,6 +158,16 @@ const tc_truth *tc_truth_not(tc_loop *l, const tc_truth *t)
     }
     return new_truth(l, TC_TRUTH_GIVEN,
                      tc_build_unary(&l->before, TC_NOT, t->value));
+}
+
+const tc_truth *tc_truth_not(tc_loop *l, const tc_truth *t)
+{
+    const tc_truth *no = tc_map_get(&l->contraries, t);
+    if (!no) {
+        no = contrary(l, t);
+        tc_map_set(&l->contraries, t, (void *)no);
+    }
+    return no;
 }
 
 /* ---- Comparisons ---- */
@@ -450,7 +465,21 @@ static tc_mask of_outside(tc_loop *l, tc_value *v)
                      NULL};
 }
 
-static tc_mask visit(tc_loop *l, tc_value *v)
+static tc_mask give_up(tc_loop *l, const tc_value *v)
+{
+    l->too_long = l->too_long ? l->too_long : v;
+    return (tc_mask){always(l), never(l), l->too_long};
+}
+
+/* Conditions that use each other more than once would make truths that double
+ * from one to the next. */
+static tc_mask within_size(tc_loop *l, tc_mask x, const tc_value *v)
+{
+    bool fits = x.any->size <= MOST_TRUTHS && x.all->size <= MOST_TRUTHS;
+    return fits ? x : give_up(l, v);
+}
+
+static tc_mask find(tc_loop *l, tc_value *v)
 {
     tc_scalar c;
     tc_mask x = {NULL, NULL, NULL};
@@ -464,7 +493,19 @@ static tc_mask visit(tc_loop *l, tc_value *v)
         x = of_outside(l, v);
     if (!x.any && l->asks_here && !outside && v->type->kind != TC_TILE)
         x.any = x.all = new_here(l, v, false);
-    return x.any ? x : (tc_mask){always(l), never(l), v};
+    return x.any ? within_size(l, x, v) : (tc_mask){always(l), never(l), v};
+}
+
+static tc_mask visit(tc_loop *l, tc_value *v)
+{
+    tc_mask *known = tc_map_get(&l->truths, v);
+    if (!known) {
+        known = tc_arena_new(l->scratch, tc_mask);
+        bool room = l->nconditions++ < MOST_CONDITIONS;
+        *known = room ? find(l, v) : give_up(l, v);
+        tc_map_set(&l->truths, v, known);
+    }
+    return *known;
 }
 
 tc_mask tc_mask_of(tc_loop *l, tc_value *condition)
@@ -591,6 +632,11 @@ static const tc_value *culprit(tc_loop *l, const tc_value *v)
 const char *tc_truth_why(tc_loop *l, const tc_value *unknown)
 {
     tc_context *cx = l->before.func->module->cx;
+    if (unknown == l->too_long)
+        return tc_arena_printf(l->scratch,
+                               "it has more than %d conditions, or more than "
+                               "%d with those that are used again",
+                               MOST_CONDITIONS, MOST_TRUTHS);
     const tc_value *v = culprit(l, unknown);
     if (!v->def)
         return tc_arena_printf(l->scratch, "%s is carried from step to step",

@@ -34,11 +34,13 @@ struct tc_truth {
     tc_sum at;             /* BELOW, FROM */
     bool no;               /* HERE: its contrary */
     const tc_truth *a, *b; /* BOTH, EITHER */
+    unsigned size;         /* truths in it, itself included */
 };
 
 typedef struct tc_mask {
     const tc_truth *any, *all;
-    /* A condition that nothing is known of; NULL: there is none. */
+    /* A condition that nothing is known of, also because its truth would be
+     * too long; NULL: there is none. */
     const tc_value *unknown;
 } tc_mask;
 
