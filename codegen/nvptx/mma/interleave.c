@@ -89,19 +89,28 @@ static void find_items(tc_beside *x, LLVMValueRef i)
     }
 }
 
-/* What stands in front of a product: copies, and before them loads, and, back
- * to the product before, nothing that it needs. */
+static bool is_copy(const tc_op *op)
+{
+    return op->code == TC_ASYNC_COPY || op->code == TC_ASYNC_COMMIT;
+}
+
+/* Before a product: copies, and before them loads, and, back to the product
+ * before, nothing that it needs. A load after a copy stays where it is: its
+ * address is computed between the two, and copies go later than loads. */
 static bool is_beside(const tc_op *product)
 {
     const tc_op *op = product->prev;
-    while (op && (op->code == TC_ASYNC_COPY || op->code == TC_ASYNC_COMMIT))
+    while (op && is_copy(op))
         op = op->prev;
     if (!op || op->code != TC_SMEM_LOAD)
         return false;
-    for (op = product->prev; op && op->code != TC_MMA; op = op->prev)
+    for (; op && op->code != TC_MMA; op = op->prev) {
+        if (is_copy(op))
+            return false;
         for (unsigned i = 0; i < product->nin; i++)
             if (product->in[i]->def == op)
                 return false;
+    }
     return true;
 }
 
