@@ -13,7 +13,7 @@
  * one finds the launches that read it and the one that made it, and from a
  * launch its kernel. Passes of the pipeline "plan" see all of that:
  *
- *   specialize-plan   binds the plan's parameters; every launch gets a kernel
+ *   bind-plan   binds the plan's parameters; every launch gets a kernel
  *                     of its own, with its parameters bound (launches with the
  *                     same ones share it)
  *   bind-captured     what mods capture becomes arguments of the plan

@@ -67,7 +67,7 @@ tc_enforce tc_enforce_parse(const char *word);
 /* All zero is a sensible default. Lists of pass names are `,` separated and
  * may be "all"; NULL is none. */
 typedef struct tc_pass_options {
-    const char *kernel; /* to specialize; NULL: the only one */
+    const char *kernel; /* whose parameters are bound; NULL: the only one */
     const tc_binding *bindings;
     unsigned nbindings;
     const tc_target *target; /* NULL: "cpu" */
@@ -84,7 +84,7 @@ typedef struct tc_pass_options {
     bool any_sizes;        /* likewise: nor of sizes, see tc_func.multiples */
     bool no_swizzle; /* of a GPU kernel: shared memory in plain rows (tests) */
     /* Verify after every pass; else only where errors of the user show, after
-     * `specialize` and `inline`. */
+     * `bind-params` and `inline`. */
     bool verify_each;
     /* Print, parse and print after every pass, and compare (tests). */
     bool round_trip;

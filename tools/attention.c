@@ -509,7 +509,7 @@ static int run_job(job *j)
     return code ? code : check(j);
 }
 
-static int run(const tool_args *args)
+static int attention_run(const tool_args *args)
 {
     if (args->nwords != 1)
         return tool_usage(args->command,
@@ -589,4 +589,4 @@ const tool_command tool_attention = {
     "by\ntheir names; so are descale_q, descale_k and descale_v, what numbers "
     "of 8 bits\nare times of (`tilec quantize` writes both), and scale_o.\n",
     options,
-    run};
+    attention_run};

@@ -88,7 +88,7 @@ static const struct {
 } actions[] = {{"list", 1, list}, {"clear", 1, clear}, {"why", 2, why}};
 enum { NACTIONS = sizeof actions / sizeof *actions };
 
-static int run(const tool_args *args)
+static int cache_run(const tool_args *args)
 {
     int a = 0;
     while (a < NACTIONS && (args->nwords != actions[a].nwords ||
@@ -118,4 +118,4 @@ const tool_command tool_cache = {
     "~/.cache/tilec. `why` takes the options of `compile`, and says in what\n"
     "the nearest entry differs from what they ask for.\n",
     options,
-    run};
+    cache_run};

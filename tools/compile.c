@@ -35,7 +35,7 @@ static int emit(const tool_args *args, tilec_context *cx)
     return code;
 }
 
-static int run(const tool_args *args)
+static int compile_run(const tool_args *args)
 {
     return program_command(args, emit);
 }
@@ -55,4 +55,4 @@ const tool_command tool_compile = {
     "Compiles a kernel and prints what became of it.",
     "FILE may be the name of an embedded program, such as matmul.\n",
     options,
-    run};
+    compile_run};

@@ -160,20 +160,20 @@ bool config_file_put(config_file *f, const config_key *key, const space *s,
 
 /* ---- Text: an entry a line ---- */
 
-static void put(FILE *to, const cJSON *item);
+static void write_item(FILE *to, const cJSON *item);
 
 static void put_members(FILE *to, const cJSON *item, const char *between)
 {
     for (const cJSON *i = item->child; i; i = i->next) {
         if (i->string)
             fprintf(to, "\"%s\": ", i->string);
-        put(to, i);
+        write_item(to, i);
         if (i->next)
             fputs(between, to);
     }
 }
 
-static void put(FILE *to, const cJSON *item)
+static void write_item(FILE *to, const cJSON *item)
 {
     if (cJSON_IsObject(item) || cJSON_IsArray(item)) {
         fputc(cJSON_IsObject(item) ? '{' : '[', to);
@@ -196,7 +196,7 @@ static void put_file(FILE *to, const cJSON *root)
             put_members(to, i, ",\n    ");
             fputs("\n  ]", to);
         } else {
-            put(to, i);
+            write_item(to, i);
         }
         fputs(i->next ? ",\n" : "\n", to);
     }
@@ -210,7 +210,7 @@ char *config_entry_text(const config_key *key, const space *s, const variant *v)
     cJSON *entry = entry_of(key, s, v);
     FILE *to = entry ? open_memstream(&text, &size) : NULL;
     if (to) {
-        put(to, entry);
+        write_item(to, entry);
         fclose(to);
     }
     cJSON_Delete(entry);

@@ -149,7 +149,7 @@ static const struct {
 };
 enum { NTOPICS = sizeof topics / sizeof *topics };
 
-static int run(const tool_args *args)
+static int info_run(const tool_args *args)
 {
     if (args->nwords == 0) {
         for (int i = 0; i < NTOPICS; i++)
@@ -207,4 +207,4 @@ const tool_command tool_info = {
     "how attention\nfinds that out: by ranges, or by a list that a kernel "
     "makes. What the mask captures\nis given as\n" INPUTS_HELP,
     options,
-    run};
+    info_run};

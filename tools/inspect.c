@@ -24,7 +24,7 @@ static int inspect(const tool_args *args, tilec_context *cx)
     return code;
 }
 
-static int run(const tool_args *args)
+static int inspect_run(const tool_args *args)
 {
     return program_command(args, inspect);
 }
@@ -45,4 +45,4 @@ const tool_command tool_inspect = {
     "operands come from, and the orders in which it\ntakes them. Then pictures "
     "of the hot loop's buffers (`tilec info layout` draws\nwhole ones).\n",
     options,
-    run};
+    inspect_run};

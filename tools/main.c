@@ -42,7 +42,7 @@ static int unknown(const char *word)
     return EXIT_USAGE;
 }
 
-static const tool_command *find(const char *word)
+static const tool_command *main_find(const char *word)
 {
     for (int i = 0; i < NCOMMANDS; i++)
         if (strcmp(word, commands[i]->name) == 0)
@@ -57,10 +57,10 @@ static int dispatch(int argc, char **argv)
         return EXIT_USAGE;
     }
     const char *word = argv[1];
-    const tool_command *command = find(word);
+    const tool_command *command = main_find(word);
     bool asks = strcmp(word, "help") == 0;
     if (asks && argc > 2) {
-        command = find(argv[2]);
+        command = main_find(argv[2]);
         return command ? (tool_help(command), EXIT_DONE) : unknown(argv[2]);
     }
     if (asks || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {

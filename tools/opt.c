@@ -372,7 +372,7 @@ static int run_opt(struct opt *t)
     return close_output(t, path, ok ? EXIT_DONE : EXIT_INPUT);
 }
 
-static int run(const tool_args *args)
+static int opt_run(const tool_args *args)
 {
     struct opt t = {.args = args, .out = stdout, .cx = tc_context_new()};
     volatile int status = EXIT_MACHINE;
@@ -398,9 +398,9 @@ static const tool_option options[] = {
     {"-p", "PASSES", "passes and pipelines, `,` separated (tilec info passes)"},
     {"-o", "FILE", "write the program there"},
     {"-D", "NAME=VALUE",
-     "bind a compile-time parameter, for `specialize`: an int, a type,\n"
+     "bind a compile-time parameter, for `bind-params`: an int, a type,\n"
      "or @func"},
-    {"--kernel", "NAME", "the kernel to specialize"},
+    {"--kernel", "NAME", "the kernel whose parameters are bound"},
     {"--target", "NAME", "the machine: cpu (default), sm_80, ..."},
     {"--warps", "N", "warps of a block, of a GPU kernel"},
     {"--stages", "N", "stages of its pipelined loops"},
@@ -419,7 +419,7 @@ static const tool_option options[] = {
     {"--time-passes", NULL, "print the time of each pass"},
     REMARKS_OPTION,
     {"--verify-each", NULL, "verify after every pass: the default"},
-    {"--no-verify-each", NULL, "verify only after specialize and inline"},
+    {"--no-verify-each", NULL, "verify only after bind-params and inline"},
     {"--round-trip", NULL,
      "print, parse and print after every pass, and compare"},
     {"--split-input-file", NULL,
@@ -439,5 +439,5 @@ const tool_command tool_opt = {
     "Reads a program (`-` or no file: standard input), verifies it, runs the\n"
     "passes on it, and prints it in canonical form.\n",
     options,
-    run,
+    opt_run,
 };

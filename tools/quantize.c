@@ -23,7 +23,7 @@ typedef struct job {
     DLTensor kept[MOST_TENSORS];
 } job;
 
-static void put(job *j, const char *name, const DLTensor *t)
+static void quantize_put(job *j, const char *name, const DLTensor *t)
 {
     j->tensors[j->n++] = (tilec_named_tensor){name, t};
 }
@@ -51,7 +51,7 @@ static int keep_others(job *j)
         }
         if (tilec_safetensors_get(j->in, name, &j->kept[i], &e))
             return report_error(&e);
-        put(j, name, &j->kept[i]);
+        quantize_put(j, name, &j->kept[i]);
     }
     return EXIT_DONE;
 }
@@ -63,8 +63,8 @@ static int quantize_one(job *j, int i)
     if (tilec_safetensors_get(j->in, names[i], &x, &e))
         return report_error(&e);
     int code = quantize(&j->z, *names[i], &x, false, &j->made[i]);
-    put(j, names[i], &j->made[i].numbers.dl);
-    put(j, factors[i], &j->made[i].scales.dl);
+    quantize_put(j, names[i], &j->made[i].numbers.dl);
+    quantize_put(j, factors[i], &j->made[i].scales.dl);
     return code;
 }
 
@@ -97,7 +97,7 @@ static int run_job(job *j)
                : EXIT_DONE;
 }
 
-static int run(const tool_args *args)
+static int quantize_run(const tool_args *args)
 {
     if (args->nwords != 1)
         return tool_usage(args->command, "expected one file, found %d words",
@@ -135,4 +135,4 @@ const tool_command tool_quantize = {
     "one is\nthe largest of the type; factors are written as descale_q, "
     "descale_k, descale_v.\nThe other tensors of the file are copied.\n",
     options,
-    run};
+    quantize_run};

@@ -166,7 +166,7 @@ static int run_job(job *j)
     return code ? code : write_outputs(j);
 }
 
-static int run(const tool_args *args)
+static int run_command(const tool_args *args)
 {
     if (args->nwords < 1)
         return tool_usage(args->command, "expected a program");
@@ -207,4 +207,4 @@ const tool_command tool_run = {
     "Arguments:\n" INPUTS_HELP
     "Compile-time parameters that -D does not bind follow from the tensors.\n",
     options,
-    run};
+    run_command};

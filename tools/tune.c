@@ -367,7 +367,7 @@ static int tune(tuning *t)
     return finish(t);
 }
 
-static int run(const tool_args *args)
+static int tune_run(const tool_args *args)
 {
     tuning *t = calloc(1, sizeof *t);
     if (!t) {
@@ -408,4 +408,4 @@ const tool_command tool_tune = {
     "is\n"
     "built into the library. Arguments:\n" INPUTS_HELP,
     options,
-    run};
+    tune_run};

@@ -22,7 +22,7 @@ typedef struct tc_host_options {
     uint64_t scratch_most; /* bytes of scratch a thread; 0: 1 GiB */
 } tc_host_options;
 
-/* Compiles a specialised kernel: verified, no calls, no names in types. The
+/* Compiles a specialized kernel: verified, no calls, no names in types. The
  * kernel's IR is only read (but for the `data` fields). NULL: reported to the
  * context's diagnostics. */
 tc_host_kernel *tc_host_compile(tc_func *kernel,

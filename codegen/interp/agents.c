@@ -115,7 +115,7 @@ static bool can_run(tc_interp *it, tc_irole role)
 }
 
 /* Whose turn it is, of those that can run; TC_ROLE_ALL: none can. */
-static tc_irole choose(tc_interp *it)
+static tc_irole interp_agents_choose(tc_interp *it)
 {
     static const tc_irole late[] = {TC_ROLE_CONSUMER, TC_ROLE_MOVER,
                                     TC_ROLE_PRODUCER};
@@ -133,7 +133,7 @@ static tc_irole choose(tc_interp *it)
 }
 
 /* Runs until the other one may have a turn. */
-static bool take_turn(tc_interp *it, tc_irole role)
+static bool order_wait(tc_interp *it, tc_irole role)
 {
     tc_iagent *a = &it->agents[role];
     bool go_on = true;
@@ -186,10 +186,10 @@ bool tc_interp_warp_groups(tc_interp *it, const tc_op *op)
         tc_interp_enter(it, op->regions[i]);
     }
     while (!is_done(it)) {
-        tc_irole role = choose(it);
+        tc_irole role = interp_agents_choose(it);
         bool none = false;
         if (role != TC_ROLE_ALL) {
-            if (!take_turn(it, role))
+            if (!order_wait(it, role))
                 return false;
         } else if (!tc_interp_bulk_land(it, &none)) {
             return false;

@@ -69,7 +69,7 @@ bool tc_interp_barrier(tc_interp *it, const tc_op *op)
 /* Groups may not rely on the order in which they have their turns. */
 bool tc_interp_turn(tc_interp *it, const tc_op *op)
 {
-    if (it->options->turns && op->code == TC_TAKE_TURN)
+    if (it->options->turns && op->code == TC_ORDER_WAIT)
         ++*it->options->turns;
     return it->agent->role == TC_ROLE_CONSUMER ||
            (tc_interp_find(it, op, NULL, NULL, "expected in the consumer") &&

@@ -167,7 +167,7 @@ static bool run_program_id(tc_interp *it, const tc_op *op)
 }
 
 /* Groups go together, as one that has all rows, or those of one of them. */
-static bool run_group_row(tc_interp *it, const tc_op *op)
+static bool run_warpgroup_row(tc_interp *it, const tc_op *op)
 {
     int64_t rows = tc_op_int(op, "rows"), first = 0;
     if (it->options->group) {
@@ -183,7 +183,7 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_CONST] = run_const,
     [TC_DIM] = run_const,
     [TC_PROGRAM_ID] = run_program_id,
-    [TC_GROUP_ROW] = run_group_row,
+    [TC_WARPGROUP_ROW] = run_warpgroup_row,
     [TC_NUM_PROGRAMS] = run_program_id,
     [TC_FOR] = tc_interp_for,
     [TC_IF] = tc_interp_if,
@@ -231,12 +231,12 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_TMA_LOAD] = tc_interp_tma_load,
     [TC_TMA_STORE] = tc_interp_tma_store,
     [TC_TMA_STORE_WAIT] = tc_interp_tma_store_wait,
-    [TC_TAKE_TURN] = tc_interp_turn,
-    [TC_PASS_TURN] = tc_interp_turn,
+    [TC_ORDER_WAIT] = tc_interp_turn,
+    [TC_ORDER_ARRIVE] = tc_interp_turn,
     [TC_FENCE_ASYNC] = tc_interp_fence_async,
-    [TC_SMEM_PUT] = tc_interp_smem_put,
-    [TC_SMEM_GET] = tc_interp_smem_get,
-    [TC_FETCH_TILE] = tc_interp_fetch_tile,
+    [TC_SMEM_STORE_SCALAR] = tc_interp_smem_store_scalar,
+    [TC_SMEM_LOAD_SCALAR] = tc_interp_smem_load_scalar,
+    [TC_NEXT_TILE] = tc_interp_next_tile,
     [TC_END_TILES] = tc_interp_end_tiles,
 };
 

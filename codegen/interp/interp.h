@@ -37,7 +37,8 @@ typedef struct tc_interp_options {
     uint64_t max_steps;    /* ops that a program may run; 0: 4 million */
     unsigned max_findings; /* then the run stops; 0: 8 */
     /* All groups of the consumer do the steps of this one, from 1 on
-     * (`group_row`): its rows alone are right then. 0: the steps of all rows.
+     * (`warpgroup_row`): its rows alone are right then. 0: the steps of all
+     * rows.
      */
     unsigned group;
     uint64_t *turns; /* how many were taken, if not NULL */

@@ -30,7 +30,8 @@ static bool is_visible(const tc_interp *it, const tc_imbarrier *b)
 }
 
 /* Without checks; NULL: slot or parity means nothing. */
-static tc_imbarrier *find(tc_interp *it, const tc_op *op, unsigned i)
+static tc_imbarrier *interp_mbarrier_find(tc_interp *it, const tc_op *op,
+                                          unsigned i)
 {
     const tc_ivalue *ring = tc_ivalue_of(op->in[i]);
     int64_t slot = tc_ivalue_of(op->in[i + 1])->x[0].i;
@@ -44,7 +45,7 @@ tc_imbarrier *tc_interp_mbarrier_of(tc_interp *it, const tc_op *op, unsigned i)
     tc_inum slot;
     if (!tc_interp_decide(it, op, i + 1, &slot))
         return NULL;
-    tc_imbarrier *b = find(it, op, i);
+    tc_imbarrier *b = interp_mbarrier_find(it, op, i);
     bool ok = true;
     if (!b)
         ok = tc_interp_find(it, op, NULL, NULL, "slot %lld of a ring of %u",
@@ -236,7 +237,7 @@ static uint32_t wanted(const tc_iwaiter *w, int64_t parity)
 
 bool tc_interp_mbarrier_passes(tc_interp *it, const tc_op *wait, tc_irole role)
 {
-    tc_imbarrier *b = find(it, wait, 0);
+    tc_imbarrier *b = interp_mbarrier_find(it, wait, 0);
     int64_t parity = tc_ivalue_of(wait->in[2])->x[0].i;
     return !b || b->phase >= wanted(&b->waiters[role], parity);
 }
@@ -292,7 +293,7 @@ bool tc_interp_mbarrier_wait(tc_interp *it, const tc_op *op)
 
 const char *tc_interp_mbarrier_state(tc_interp *it, const tc_op *wait)
 {
-    const tc_imbarrier *b = find(it, wait, 0);
+    const tc_imbarrier *b = interp_mbarrier_find(it, wait, 0);
     tc_text t = {.arena = &it->arena};
     tc_text_printf(&t,
                    "slot %lld has seen %u phases, in this one %u of %u "

@@ -18,7 +18,7 @@
 
 /* ---- Buffers ---- */
 
-static bool place(tc_interp *it, const tc_op *op, bool finished)
+static bool interp_shared_place(tc_interp *it, const tc_op *op, bool finished)
 {
     const tc_type *t = op->out[0]->type;
     bool is_smem = t->kind == TC_SMEM;
@@ -56,7 +56,7 @@ bool tc_interp_shared_new(tc_interp *it)
             is_alloc(it->ops[i]) && tc_op_has_attr(it->ops[i], "offset");
     for (unsigned i = 1; i <= it->nops; i++)
         if (is_alloc(it->ops[i]))
-            ok &= place(it, it->ops[i], finished);
+            ok &= interp_shared_place(it, it->ops[i], finished);
     if (ok && it->nbytes)
         it->bytes = tc_arena_array(&it->arena, tc_ibyte, it->nbytes);
     return ok;
@@ -441,7 +441,7 @@ void tc_interp_shared_stamp(tc_interp *it, const tc_op *op, uint32_t at,
 {
     const tc_isync *s = &it->sync;
     unsigned operand =
-        op->code == TC_SMEM_STORE || op->code == TC_SMEM_PUT ? 0 : 1;
+        op->code == TC_SMEM_STORE || op->code == TC_SMEM_STORE_SCALAR ? 0 : 1;
     uint32_t fence = 0;
     if (w->actor != TC_ACTOR_PRODUCER)
         fence = s->now[tc_clock_fences(s, w->actor - tc_actor_group(0))] + 1;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-bool tc_interp_smem_put(tc_interp *it, const tc_op *op)
+bool tc_interp_smem_store_scalar(tc_interp *it, const tc_op *op)
 {
     const tc_type *t = op->in[0]->type;
     const tc_ivalue *value = tc_ivalue_of(op->in[1]);
@@ -27,7 +27,7 @@ bool tc_interp_smem_put(tc_interp *it, const tc_op *op)
     return true;
 }
 
-bool tc_interp_smem_get(tc_interp *it, const tc_op *op)
+bool tc_interp_smem_load_scalar(tc_interp *it, const tc_op *op)
 {
     tc_ivalue *out = tc_ivalue_of(op->out[0]);
     bool producer = it->agent->role == TC_ROLE_PRODUCER;
@@ -36,7 +36,7 @@ bool tc_interp_smem_get(tc_interp *it, const tc_op *op)
                                  NULL, out->x, out->poison);
 }
 
-bool tc_interp_fetch_tile(tc_interp *it, const tc_op *op)
+bool tc_interp_next_tile(tc_interp *it, const tc_op *op)
 {
     tc_isync *s = &it->sync;
     if (it->agent->role > TC_ROLE_PRODUCER)

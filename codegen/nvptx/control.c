@@ -168,11 +168,11 @@ static void keep_block(tc_gen *g)
  * products where they were.) */
 static bool has_sequel(const tc_op *loop)
 {
-    if (loop->nout == 0 || !tc_op_is_word(loop, "schedule", "overlap"))
+    if (loop->nout == 0 || !tc_op_is_word(loop, "schedule", "modulo"))
         return false;
     tc_each_use (u, loop->out[loop->nout - 1])
         if (u->op->code == TC_FOR && u->op->parent == loop->parent &&
-            tc_op_is_word(u->op, "schedule", "overlap"))
+            tc_op_is_word(u->op, "schedule", "modulo"))
             return true;
     return false;
 }

@@ -39,7 +39,7 @@ typedef enum tc_role {
     TC_ROLE_MOVER     /* three warps behind the producer's */
 } tc_role;
 
-typedef struct tc_beside tc_beside;
+typedef struct tc_interleave tc_interleave;
 typedef struct tc_counters tc_counters;
 
 typedef struct tc_gen {
@@ -75,7 +75,7 @@ typedef struct tc_gen {
     unsigned messages;     /* offset of those to them */
     unsigned exchange;     /* 1 + offset of a word a thread; 0: none yet */
     tc_counters *counters; /* of the `for` around; NULL: none */
-    tc_beside *beside;     /* interleave.c; NULL: there is nothing */
+    tc_interleave *beside; /* interleave.c; NULL: there is nothing */
     tc_code_size size;     /* so far */
     bool failed;           /* reported */
 } tc_gen;
@@ -297,8 +297,8 @@ tc_nvptx_fn tc_nvptx_mma, tc_nvptx_mma_wait, tc_nvptx_smem_alloc,
     tc_nvptx_convert_layout, tc_nvptx_warp_groups, tc_nvptx_mbarrier_alloc,
     tc_nvptx_mbarrier_wait, tc_nvptx_mbarrier_arrive, tc_nvptx_tma_load,
     tc_nvptx_tma_store, tc_nvptx_tma_store_wait, tc_nvptx_fence_async,
-    tc_nvptx_take_turn, tc_nvptx_pass_turn, tc_nvptx_group_row,
-    tc_nvptx_smem_put, tc_nvptx_smem_get, tc_nvptx_fetch_tile,
+    tc_nvptx_order_wait, tc_nvptx_order_arrive, tc_nvptx_warpgroup_row,
+    tc_nvptx_smem_store_scalar, tc_nvptx_smem_load_scalar, tc_nvptx_next_tile,
     tc_nvptx_end_tiles;
 
 /* A block pointer in use: base address and, for each of the tile's axes, its

@@ -22,7 +22,7 @@ const void *tc_intern_find(const tc_intern *t, uint64_t hash, tc_same_fn *same,
     return NULL;
 }
 
-static void place(tc_intern *t, uint64_t hash, const void *object)
+static void intern_place(tc_intern *t, uint64_t hash, const void *object)
 {
     size_t i = hash & (t->nslots - 1);
     while (t->slots[i])
@@ -41,9 +41,9 @@ void tc_intern_add(tc_intern *t, tc_arena *a, uint64_t hash, const void *object)
         more.hashes = tc_arena_array(a, uint64_t, more.nslots);
         for (size_t i = 0; i < t->nslots; i++)
             if (t->slots[i])
-                place(&more, t->hashes[i], t->slots[i]);
+                intern_place(&more, t->hashes[i], t->slots[i]);
         *t = more;
     }
-    place(t, hash, object);
+    intern_place(t, hash, object);
     t->nused++;
 }

@@ -35,8 +35,8 @@ struct tc_grid {
 /* ---- Preparing ---- */
 
 /* Grids are a few ops long: a search from the end does. */
-static bool place(const tc_grid *g, unsigned nsteps, const tc_value *v,
-                  int *out)
+static bool eval_grid_place(const tc_grid *g, unsigned nsteps,
+                            const tc_value *v, int *out)
 {
     *out = -1 - (int)v->index;
     for (unsigned i = nsteps; v->def && i-- > 0;)
@@ -58,7 +58,7 @@ static void prepare_step(tc_grid *g, const tc_op *op)
     s->op = op;
     s->is_possible = op->nin <= 3 && op->nregions == 0;
     for (unsigned i = 0; s->is_possible && i < op->nin; i++)
-        s->is_possible = place(g, g->nsteps, op->in[i], &s->in[i]);
+        s->is_possible = eval_grid_place(g, g->nsteps, op->in[i], &s->in[i]);
     g->asks_sms |= op->code == TC_NUM_SMS;
     if (is_view(op))
         s->dim = (unsigned)tc_op_int(op, "dim");
@@ -83,7 +83,7 @@ tc_grid *tc_grid_prepare(tc_arena *a, const tc_func *kernel)
         prepare_step(g, op);
     }
     for (unsigned i = 0; g->yield && i < g->yield->nin; i++)
-        (void)place(g, g->nsteps, g->yield->in[i], &g->axes[i]);
+        (void)eval_grid_place(g, g->nsteps, g->yield->in[i], &g->axes[i]);
     return g;
 }
 

@@ -184,7 +184,7 @@ static bool rule_dot(const tc_op *op, tc_results *r)
 /* Is it a maximum of floats, where it says that others will do? */
 static bool check_near(const tc_op *op)
 {
-    int64_t near = tc_op_int(op, "near");
+    int64_t near = tc_op_int(op, "max_slack");
     if (near == 0 || (near > 0 && tc_op_is_word(op, "kind", "max") &&
                       tc_type_is_float(op->in[0]->type->elem)))
         return true;
@@ -423,10 +423,10 @@ static tc_infer_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_MMA] = tc_infer_mma,
     [TC_MMA_WAIT] = tc_infer_mma_wait,
     [TC_MBARRIER_ALLOC] = tc_infer_mbarrier_alloc,
-    [TC_SMEM_GET] = tc_infer_smem_get,
+    [TC_SMEM_LOAD_SCALAR] = tc_infer_smem_load_scalar,
     [TC_NUM_SMS] = tc_infer_i32,
-    [TC_GROUP_ROW] = tc_infer_i32,
-    [TC_FETCH_TILE] = tc_infer_i32,
+    [TC_WARPGROUP_ROW] = tc_infer_i32,
+    [TC_NEXT_TILE] = tc_infer_i32,
     [TC_SMEM_ALLOC] = tc_infer_smem_alloc,
     [TC_SMEM_INDEX] = tc_infer_smem_index,
     [TC_SMEM_TRANS] = tc_infer_trans,

@@ -116,7 +116,7 @@ bool tc_infer_mbarrier_alloc(const tc_op *op, tc_results *r)
                     tc_type_name(tc_op_context(op), t));
 }
 
-bool tc_infer_smem_get(const tc_op *op, tc_results *r)
+bool tc_infer_smem_load_scalar(const tc_op *op, tc_results *r)
 {
     return tc_results_add(r, op->in[0]->type->elem);
 }

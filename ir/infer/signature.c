@@ -3,7 +3,7 @@
  * What an op's operands and attributes may be: operands against the letters of
  * ops.def, attributes against their declarations.
  *
- * Generic programs (names in types, before `specialize`) pass where a name
+ * Generic programs (names in types, before `bind-params`) pass where a name
  * could be bound to something right; they are checked again after it.
  */
 #include "ir/ir.h"

@@ -314,8 +314,8 @@ static const tc_foreign statements[] = {
     {"include", NULL, "a text is complete in itself"},
 };
 
-static const tc_foreign *find(const tc_foreign *table, size_t n,
-                              const char *name)
+static const tc_foreign *foreign_find(const tc_foreign *table, size_t n,
+                                      const char *name)
 {
     const char *dot = strrchr(name, '.');
     name = dot ? dot + 1 : name;
@@ -327,17 +327,18 @@ static const tc_foreign *find(const tc_foreign *table, size_t n,
 
 const tc_foreign *tc_foreign_op(const char *name)
 {
-    return find(ops, sizeof ops / sizeof *ops, name);
+    return foreign_find(ops, sizeof ops / sizeof *ops, name);
 }
 
 const tc_foreign *tc_foreign_type(const char *name)
 {
-    return find(types, sizeof types / sizeof *types, name);
+    return foreign_find(types, sizeof types / sizeof *types, name);
 }
 
 const tc_foreign *tc_foreign_statement(const char *name)
 {
-    return find(statements, sizeof statements / sizeof *statements, name);
+    return foreign_find(statements, sizeof statements / sizeof *statements,
+                        name);
 }
 
 bool tc_foreign_looks_like_type(const char *name)

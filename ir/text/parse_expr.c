@@ -72,8 +72,9 @@ static bool parse_level(tc_parser *p, int level, tc_operand *out);
 /* ---- Building ---- */
 
 /* The op on these operands, literals and shapes fitted; poison if not. */
-static tc_operand build(tc_parser *p, tc_opcode code, const char *pred,
-                        tc_loc loc, unsigned n, tc_operand *ops)
+static tc_operand parse_expr_build(tc_parser *p, tc_opcode code,
+                                   const char *pred, tc_loc loc, unsigned n,
+                                   tc_operand *ops)
 {
     tc_operands list = {ops, n, n};
     tc_value *in[3];
@@ -104,8 +105,8 @@ static tc_operand build_ptr_add(tc_parser *p, tc_opcode code, tc_loc loc,
     if (code == TC_SUB && ops[1].kind == TC_OPERAND_LITERAL)
         ops[1].number.i = (int64_t)(0 - (uint64_t)ops[1].number.i);
     else if (code == TC_SUB)
-        ops[1] = build(p, TC_NEG, NULL, loc, 1, &ops[1]);
-    return build(p, TC_PTR_ADD, NULL, loc, 2, ops);
+        ops[1] = parse_expr_build(p, TC_NEG, NULL, loc, 1, &ops[1]);
+    return parse_expr_build(p, TC_PTR_ADD, NULL, loc, 2, ops);
 }
 
 static bool fold_floats(tc_opcode code, double a, double b, double *out)
@@ -159,7 +160,7 @@ static tc_operand build_infix(tc_parser *p, const struct infix *infix,
     bool pointers = is_pointer(&a) || (is_pointer(&b) && infix->code == TC_ADD);
     if (moves && pointers)
         return build_ptr_add(p, infix->code, loc, ops);
-    return build(p, infix->code, infix->pred, loc, 2, ops);
+    return parse_expr_build(p, infix->code, infix->pred, loc, 2, ops);
 }
 
 /* ---- Literals and names ---- */
@@ -272,9 +273,9 @@ static tc_operand build_cdiv(tc_parser *p, tc_loc loc, const tc_operands *list)
         }
         ops[i] = tc_operand_value(in[i], list->all[i].loc);
     }
-    ops[0] = build(p, TC_NEG, NULL, loc, 1, ops);
-    ops[0] = build(p, TC_DIV, NULL, loc, 2, ops);
-    return build(p, TC_NEG, NULL, loc, 1, ops);
+    ops[0] = parse_expr_build(p, TC_NEG, NULL, loc, 1, ops);
+    ops[0] = parse_expr_build(p, TC_DIV, NULL, loc, 2, ops);
+    return parse_expr_build(p, TC_NEG, NULL, loc, 1, ops);
 }
 
 static bool parse_cdiv(tc_parser *p, tc_outcome *out)
@@ -397,7 +398,7 @@ static bool parse_negative(tc_parser *p, tc_operand *out)
     if (out->kind == TC_OPERAND_LITERAL && out->number.is_float)
         out->number.f = -out->number.f;
     else if (!fold_literals(TC_SUB, &zero, out, &out->number))
-        *out = build(p, TC_NEG, NULL, loc, 1, out);
+        *out = parse_expr_build(p, TC_NEG, NULL, loc, 1, out);
     return true;
 }
 
@@ -407,7 +408,7 @@ static bool parse_not(tc_parser *p, int level, tc_operand *out)
     p->at++;
     if (!parse_level(p, level, out))
         return false;
-    *out = build(p, TC_NOT, NULL, loc, 1, out);
+    *out = parse_expr_build(p, TC_NOT, NULL, loc, 1, out);
     return true;
 }
 

@@ -37,8 +37,9 @@ tc_op *tc_parser_emit(tc_parser *p, tc_op *op, unsigned nstated,
     return op;
 }
 
-static tc_value *build(tc_parser *p, tc_opcode code, tc_loc loc, unsigned n,
-                       tc_value *const *in, const tc_type *type)
+static tc_value *parse_fit_build(tc_parser *p, tc_opcode code, tc_loc loc,
+                                 unsigned n, tc_value *const *in,
+                                 const tc_type *type)
 {
     tc_op *op = tc_op_new(p->f, code, loc, n, in, 0);
     op = tc_parser_emit(p, op, 1, &type);
@@ -107,7 +108,7 @@ static tc_value *literal_value(tc_parser *p, const tc_operand *o,
     op = tc_parser_emit(p, op, 1, &elem);
     if (!op || !type || type->kind != TC_TILE)
         return op ? op->out[0] : NULL;
-    return build(p, TC_SPLAT, o->loc, 1, op->out, type);
+    return parse_fit_build(p, TC_SPLAT, o->loc, 1, op->out, type);
 }
 
 tc_value *tc_fit_value(tc_parser *p, const tc_operand *o, const tc_type *type)
@@ -236,12 +237,12 @@ static tc_value *broadcast(tc_parser *p, tc_loc loc, tc_value *v,
     const tc_type *type =
         tc_type_shaped(p->cx, TC_TILE, s->rank, s->dims, elem);
     if (v->type->kind != TC_TILE)
-        return build(p, TC_SPLAT, loc, 1, &v, type);
+        return parse_fit_build(p, TC_SPLAT, loc, 1, &v, type);
     while (v && v->type->rank < s->rank)
         v = add_leading_axis(p, loc, v);
     return !v || tc_type_same_sides(v->type, type)
                ? v
-               : build(p, TC_BROADCAST, loc, 1, &v, type);
+               : parse_fit_build(p, TC_BROADCAST, loc, 1, &v, type);
 }
 
 bool tc_fit_shapes(tc_parser *p, const char *what, tc_loc loc, unsigned n,

@@ -2,7 +2,7 @@
  *
  * Ops with regions:
  *   %m, %l = for %i = lo to hi [step s] carry(%m0 = a, %l0 = b) [stages(2)]
- *            [schedule(step)] { ... yield %m1, %l1 }
+ *            [schedule(in_iteration)] { ... yield %m1, %l1 }
  *   %r = if %c [speculatable] { ... } else { ... }
  *   %x = while carry(%x0 = a) { ... condition %c } do { ... yield %x1 }
  *   %v = reduce %x axis(1) (%a: f32, %b: f32) { ... yield %c }
@@ -107,7 +107,7 @@ static bool parse_step(tc_parser *p, for_head *h)
     return tc_parse_expr(p, &h->bounds[2]);
 }
 
-/* `stages(2)`, `schedule(step)`. */
+/* `stages(2)`, `schedule(in_iteration)`. */
 static bool parse_for_attr(tc_parser *p, for_head *h, const char *name)
 {
     unsigned index = (unsigned)tc_op_attr_index(TC_FOR, name);

@@ -31,7 +31,7 @@ static void make_visible(tc_parser *p, tc_scope_name *name)
     name->visible = true;
 }
 
-static tc_scope_name *find(tc_parser *p, const tc_token *t)
+static tc_scope_name *parse_scope_find(tc_parser *p, const tc_token *t)
 {
     return tc_map_get(&p->scope.names, tc_parser_text(p, t));
 }
@@ -40,7 +40,7 @@ void tc_scope_define(tc_parser *p, const tc_token *t, tc_value *v)
 {
     tc_loc loc = tc_parser_loc_of(p, t);
     const char *text = tc_parser_text(p, t);
-    tc_scope_name *name = find(p, t);
+    tc_scope_name *name = parse_scope_find(p, t);
     if (name && name->visible) {
         if (name->v && v) {
             tc_error(p->cx, loc,
@@ -65,7 +65,7 @@ void tc_scope_define(tc_parser *p, const tc_token *t, tc_value *v)
 
 void tc_scope_poison(tc_parser *p, const tc_token *t)
 {
-    tc_scope_name *name = find(p, t);
+    tc_scope_name *name = parse_scope_find(p, t);
     if (!name || !name->visible)
         tc_scope_define(p, t, NULL);
 }
@@ -74,7 +74,7 @@ static void report_unknown(tc_parser *p, const tc_token *t)
 {
     tc_scope *s = &p->scope;
     const char *text = tc_parser_text(p, t);
-    const tc_scope_name *ended = find(p, t);
+    const tc_scope_name *ended = parse_scope_find(p, t);
     tc_loc loc = tc_parser_loc_of(p, t);
     if (p->cx->nerrors >= TC_MAX_ERRORS) {
         tc_error(p->cx, loc, "%%%s is not defined", text);
@@ -100,7 +100,7 @@ static void report_unknown(tc_parser *p, const tc_token *t)
 tc_operand tc_scope_find(tc_parser *p, const tc_token *t)
 {
     tc_loc loc = tc_parser_loc_of(p, t);
-    const tc_scope_name *name = find(p, t);
+    const tc_scope_name *name = parse_scope_find(p, t);
     if (name && name->visible)
         return tc_operand_value(name->v, loc);
     report_unknown(p, t);
@@ -111,7 +111,7 @@ tc_operand tc_scope_find(tc_parser *p, const tc_token *t)
 
 bool tc_scope_has(tc_parser *p, const tc_token *t)
 {
-    const tc_scope_name *name = find(p, t);
+    const tc_scope_name *name = parse_scope_find(p, t);
     return name && name->visible;
 }
 

@@ -43,7 +43,8 @@ static uint32_t power_of_two_in(uint32_t n)
 }
 
 /* Deals a power of two `count` to an axis; returns what it has no room for. */
-static uint32_t put(fill *f, tc_input in, unsigned axis, uint32_t count)
+static uint32_t layout_known_put(fill *f, tc_input in, unsigned axis,
+                                 uint32_t count)
 {
     for (; count > 1 && f->next[axis] < f->power[axis]; count /= 2) {
         tc_layout_spec_add(&f->spec, in, 2, axis, f->next[axis]);
@@ -74,7 +75,7 @@ static void put_nowhere(fill *f, tc_input in, uint32_t count)
 
 static void put_rest(fill *f, tc_input in, unsigned axis)
 {
-    put(f, in, axis, (uint32_t)f->power[axis]);
+    layout_known_put(f, in, axis, (uint32_t)f->power[axis]);
     put_odd(f, in, axis, (uint32_t)(f->odd[axis] / f->next_odd[axis]));
 }
 
@@ -88,10 +89,10 @@ static void spread(fill *f, tc_input in, const int32_t *want,
     uint32_t left = 1;
     for (unsigned i = 0; i < rank; i++) {
         uint32_t n = power_of_two_in((uint32_t)want[order[i]]);
-        left = put(f, in, order[i], n * left);
+        left = layout_known_put(f, in, order[i], n * left);
     }
     for (unsigned i = 0; i < rank; i++)
-        left = put(f, in, order[i], left);
+        left = layout_known_put(f, in, order[i], left);
     put_nowhere(f, in, left);
     for (unsigned i = 0; i < rank; i++) {
         uint32_t n = (uint32_t)want[order[i]];
@@ -111,8 +112,8 @@ const tc_layout *tc_layout_blocked(tc_context *cx, unsigned rank,
     fill f;
     begin(&f, rank, shape);
     for (unsigned i = 0; i < rank; i++)
-        put(&f, TC_REGISTER, order[i],
-            power_of_two_in((uint32_t)per_thread[order[i]]));
+        layout_known_put(&f, TC_REGISTER, order[i],
+                         power_of_two_in((uint32_t)per_thread[order[i]]));
     spread(&f, TC_LANE, lanes, order);
     spread(&f, TC_WARP, warps, order);
     for (unsigned i = 0; i < rank; i++)
@@ -159,7 +160,7 @@ static void put_warps(fill *f, int wm, unsigned m, int wn, unsigned n)
     for (int i = 0; i < 2; i++) {
         uint32_t left = power_of_two_in(counts[i]);
         if (axes[i] != NOWHERE)
-            left = put(f, TC_WARP, axes[i], left);
+            left = layout_known_put(f, TC_WARP, axes[i], left);
         put_nowhere(f, TC_WARP, left);
     }
     for (int i = 0; i < 2; i++) {
@@ -279,7 +280,7 @@ unsigned tc_layout_widest_swizzle(int32_t row_elements, unsigned bits)
 /* Row major; order[0] is the fastest axis. */
 static void put_rows(fill *f, const unsigned *order, int32_t panel)
 {
-    put(f, TC_OFFSET, order[0], (uint32_t)panel);
+    layout_known_put(f, TC_OFFSET, order[0], (uint32_t)panel);
     if (panel == f->spec.shape[order[0]])
         put_rest(f, TC_OFFSET, order[0]);
     for (unsigned i = 1; i < f->spec.rank; i++)

@@ -36,7 +36,7 @@ static uint32_t reduce(const space *s, uint32_t v)
 }
 
 /* False: it is in there already. */
-static bool add(space *s, uint32_t v)
+static bool layout_scratch_add(space *s, uint32_t v)
 {
     uint32_t rest = reduce(s, v);
     if (!rest)
@@ -90,7 +90,7 @@ static void add_vector(const problem *p, space *s, const tc_layout *l,
         m = lows(p, other, TC_REGISTER, theirs);
     for (unsigned i = 0; i < n; i++)
         if (p->bytes << s->n < 16 && (!other || is_among(theirs, m, mine[i])))
-            add(s, mine[i]);
+            layout_scratch_add(s, mine[i]);
 }
 
 /* Lanes of one phase: of an access as wide as the vector's part that one thread
@@ -114,7 +114,7 @@ static unsigned phase(const problem *p, const space *vector, const tc_layout *l,
     unsigned n = lows(p, l, TC_LANE, lanes), k = 0;
     unsigned most = phase_lanes(p, vector, l);
     for (unsigned i = 0; i < n && i < most; i++)
-        if (add(&s, lanes[i]))
+        if (layout_scratch_add(&s, lanes[i]))
             out[k++] = lanes[i];
     return k;
 }
@@ -131,29 +131,29 @@ static void choose_segment(const problem *p, const space *vector,
     unsigned nb = phase(p, vector, p->to, *vector, b);
     space both = *vector, all = *vector;
     for (unsigned i = 0; i < na; i++)
-        add(&both, a[i]);
+        layout_scratch_add(&both, a[i]);
     all = both;
     /* b's that are new beside a, a's that are new beside b. */
     uint32_t only_b[32], only_a[32];
     unsigned nob = 0, noa = 0;
     for (unsigned i = 0; i < nb; i++)
-        if (add(&all, b[i]))
+        if (layout_scratch_add(&all, b[i]))
             only_b[nob++] = b[i];
     both = *vector;
     for (unsigned i = 0; i < nb; i++)
-        add(&both, b[i]);
+        layout_scratch_add(&both, b[i]);
     for (unsigned i = 0; i < na; i++)
-        if (add(&both, a[i]))
+        if (layout_scratch_add(&both, a[i]))
             only_a[noa++] = a[i];
     for (unsigned i = 0; i < p->nbits && segment->n < wanted; i++)
-        if (add(&all, 1u << i))
-            add(segment, 1u << i);
+        if (layout_scratch_add(&all, 1u << i))
+            layout_scratch_add(segment, 1u << i);
     for (unsigned i = 0; i < noa && i < nob && segment->n < wanted; i++)
-        add(segment, only_a[i] ^ only_b[i]);
+        layout_scratch_add(segment, only_a[i] ^ only_b[i]);
     /* Conflicts that no choice avoids. */
     for (unsigned i = 0; i < p->nbits && segment->n < wanted; i++)
         if (reduce(vector, 1u << i))
-            add(segment, 1u << i);
+            layout_scratch_add(segment, 1u << i);
 }
 
 static void put_vector(const problem *p, tc_layout_spec *s, uint32_t v)
@@ -178,9 +178,9 @@ static const tc_layout *made_for_both(const problem *p, const space *vector)
     for (unsigned i = 0; i < vector->n; i++)
         put_vector(p, &s, vector->vector[i]);
     for (unsigned i = 0; i < segment.n; i++)
-        add(&all, segment.vector[i]);
+        layout_scratch_add(&all, segment.vector[i]);
     for (unsigned i = 0; i < p->nbits; i++)
-        if (add(&all, 1u << i))
+        if (layout_scratch_add(&all, 1u << i))
             put_vector(p, &s, 1u << i);
     for (unsigned i = 0; i < segment.n; i++)
         put_vector(p, &s, segment.vector[i]);

@@ -146,8 +146,8 @@ static bool solve(const inverse *v, const basis *b, const int32_t *image,
 
 /* ---- Both ---- */
 
-static void put(tc_linear *r, const inverse *v, tc_input in, uint32_t count,
-                const answer *x)
+static void layout_solve_put(tc_linear *r, const inverse *v, tc_input in,
+                             uint32_t count, const answer *x)
 {
     int32_t add[TC_MAX_RANK] = {0};
     for (unsigned i = 0; i < v->n; i++)
@@ -251,7 +251,7 @@ static const tc_layout *offsets_of(tc_context *cx, const tc_layout *shared,
             answer x;
             if (!solve(&v, &v.bases[0], m->image, &x))
                 return NULL;
-            put(&r, &v, (tc_input)in, m->count, &x);
+            layout_solve_put(&r, &v, (tc_input)in, m->count, &x);
         }
     return tc_linear_end(&r, cx);
 }
@@ -346,7 +346,7 @@ static const tc_layout *solution(tc_context *cx, const tc_layout *from,
             if (!keep_place(&v, in, i, m, &x) &&
                 !solve(&v, &v.bases[in], m->image, &x))
                 return NULL;
-            put(&r, &v, in, m->count, &x);
+            layout_solve_put(&r, &v, in, m->count, &x);
         }
     return tc_linear_end(&r, cx);
 }

@@ -4,7 +4,7 @@
  * the same pointer.
  *
  * A size (tc_dim) is a number, a compile-time parameter, or an expression of
- * such. Before `specialize` types may hold names (`tile<BMxD x T>`), after it
+ * such. Before `bind-params` types may hold names (`tile<BMxD x T>`), after it
  * only numbers. An element type may be a parameter likewise (TC_TYPE_PARAM).
  */
 #ifndef TC_TYPE_H

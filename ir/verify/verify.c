@@ -23,7 +23,7 @@
  *   7  Elements are scalars; of tensors and block pointers, no pointers.
  *   8  Sides of tiles and block pointers are 1 or positive multiples of 8. They
  *      have at least one axis and at most 2^24 elements. (Those that are still
- *      generic are looked at after `specialize`.)
+ *      generic are looked at after `bind-params`.)
  *   9  Sizes of tensors are `?` or 0 to 2^31 - 1.
  *   10 Names in types and sizes are compile-time parameters of the function, of
  *      the kind that the place asks for.
@@ -92,14 +92,14 @@
  *      tma_store_wait: 0 or more pending.
  *   41 tma_store: what is added is f32; scope(group) is for kernels of whole
  *      warp groups, along an axis that they divide.
- *   42 smem_put, smem_get: a buffer of one element of the scalar's type.
+ *   42 smem_store_scalar, smem_load_scalar: a buffer of one element of the scalar's type.
  *   43 warp_groups: at most one, in the body of a kernel of whole warp groups,
  *      with two or three regions without arguments; registers are two multiples
  *      of 8, 24 to 256. Beside it stand allocations, barriers, fences,
  *      assume, assert and pure ops, no tiles.
  *   44 warp_groups: producer and mover hold no tiles; the mover writes memory
  *      by smem_copy only.
- *   45 take_turn, pass_turn: in the consumer, by pairs in a region. group_row:
+ *   45 order_wait, order_arrive: in the consumer, by pairs in a region. warpgroup_row:
  *      in the consumer, of as many rows for each group.
  *   51 A function is at one level: all tiles have layouts, or none has and no
  * op is of the machine level (a trait of ops.def). At machine level a kernel

@@ -397,7 +397,7 @@ static bool check_in_consumer(const tc_verifier *v, const tc_op *op)
 static bool check_fetch(const tc_verifier *v, const tc_op *op)
 {
     return op->in[0]->type->kind == TC_I32 ||
-           tc_error(v->cx, op->loc, "fetch_tile: operand 0 is %s, expected i32",
+           tc_error(v->cx, op->loc, "next_tile: operand 0 is %s, expected i32",
                     tc_type_name(v->cx, op->in[0]->type));
 }
 
@@ -410,34 +410,35 @@ static bool meets_all(const tc_op *op)
 static bool check_turn(const tc_verifier *v, const tc_op *op)
 {
     const char *name = tc_op_name(op);
-    bool takes = op->code == TC_TAKE_TURN;
+    bool takes = op->code == TC_ORDER_WAIT;
     if (!check_in_consumer(v, op))
         return false;
     const tc_op *other = takes ? op->next : op->prev;
-    while (other && other->code != TC_TAKE_TURN &&
-           other->code != TC_PASS_TURN) {
+    while (other && other->code != TC_ORDER_WAIT &&
+           other->code != TC_ORDER_ARRIVE) {
         if (takes && tc_op_any(other, meets_all))
             return tc_error(v->cx, other->loc,
                             "a barrier of all groups in the turn of one: "
                             "others wait for theirs, expected it before "
-                            "take_turn or behind pass_turn");
+                            "order_wait or behind order_arrive");
         other = takes ? other->next : other->prev;
     }
     return (other && other->code != op->code) ||
            tc_error(v->cx, op->loc, "%s: expected %s it in the same region",
-                    name, takes ? "pass_turn behind" : "take_turn before");
+                    name, takes ? "order_arrive behind" : "order_wait before");
 }
 
-static bool check_group_row(const tc_verifier *v, const tc_op *op)
+static bool check_warpgroup_row(const tc_verifier *v, const tc_op *op)
 {
     int64_t rows = tc_op_int(op, "rows"), groups = v->f->warps / 4;
     return check_in_consumer(v, op) &&
            ((rows > 0 && rows <= INT32_MAX && groups > 0 &&
              rows % groups == 0) ||
-            tc_error(v->cx, op->loc,
-                     "group_row: %lld rows, expected a multiple of the %lld "
-                     "groups of four warps, below 2^31",
-                     (long long)rows, (long long)groups));
+            tc_error(
+                v->cx, op->loc,
+                "warpgroup_row: %lld rows, expected a multiple of the %lld "
+                "groups of four warps, below 2^31",
+                (long long)rows, (long long)groups));
 }
 
 /* ---- The table ---- */
@@ -459,12 +460,12 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_TMA_LOAD] = check_bulk,
     [TC_TMA_STORE] = check_store,
     [TC_TMA_STORE_WAIT] = check_pending,
-    [TC_TAKE_TURN] = check_turn,
-    [TC_PASS_TURN] = check_turn,
-    [TC_GROUP_ROW] = check_group_row,
-    [TC_SMEM_PUT] = check_smem_scalar,
-    [TC_SMEM_GET] = check_smem_scalar,
-    [TC_FETCH_TILE] = check_fetch,
+    [TC_ORDER_WAIT] = check_turn,
+    [TC_ORDER_ARRIVE] = check_turn,
+    [TC_WARPGROUP_ROW] = check_warpgroup_row,
+    [TC_SMEM_STORE_SCALAR] = check_smem_scalar,
+    [TC_SMEM_LOAD_SCALAR] = check_smem_scalar,
+    [TC_NEXT_TILE] = check_fetch,
 };
 
 bool tc_verify_machine_op(const tc_verifier *v, const tc_op *op)

@@ -173,7 +173,7 @@ static bool build_backward(tc_attention_job *p, tilec_attention_options *o)
     return parse_program(p, "attention") && tc_attention_finish_backward(p);
 }
 
-static bool build(tc_job *job)
+static bool attention_build(tc_job *job)
 {
     tc_attention_request *r = job->request;
     tilec_attention_options *o = &r->options;
@@ -240,7 +240,7 @@ static tilec_status compile(tilec_context *cx, tc_attention_request *r,
 {
     r->direction = direction;
     tc_job job = {.owner = cx,
-                  .build = build,
+                  .build = attention_build,
                   .request = r,
                   .is_nested = direction == TC_BACKWARD};
     return tc_job_run(&job, out);

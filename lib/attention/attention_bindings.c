@@ -40,7 +40,7 @@ static void bind_all(struct bindings *b, const tilec_binding *list, size_t n)
         bind(b, list[i].name, list[i].value);
 }
 
-/* Twice the same is for `specialize` to refuse. */
+/* Twice the same is for `bind-params` to refuse. */
 static void copy_all(struct bindings *b, const tilec_binding *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)

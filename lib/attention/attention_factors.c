@@ -132,7 +132,8 @@ static long common_side(long side, long rows)
     return common;
 }
 
-static tilec_binding *find(tilec_binding *all, size_t n, const char *name)
+static tilec_binding *attention_factors_find(tilec_binding *all, size_t n,
+                                             const char *name)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(all[i].name, name) == 0)
@@ -145,8 +146,8 @@ void tc_attention_fit_sides(tc_arena *arena, tilec_binding *all, size_t n)
     static const char *const pairs[][2] = {
         {"BM", "SQ"}, {"BN", "SK"}, {"BN", "SV"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        tilec_binding *side = find(all, n, pairs[i][0]),
-                      *rows = find(all, n, pairs[i][1]);
+        tilec_binding *side = attention_factors_find(all, n, pairs[i][0]),
+                      *rows = attention_factors_find(all, n, pairs[i][1]);
         if (!side || !rows)
             continue;
         long is = strtol(side->value, NULL, 0),

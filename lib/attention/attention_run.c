@@ -171,7 +171,8 @@ static tilec_status add_unwanted(struct call *c, struct unwanted *u,
 }
 
 /* Captured parameters without an argument stay out: the launch names them. */
-static tilec_status call(struct call *c, const tilec_launch_options *options)
+static tilec_status attention_run_call(struct call *c,
+                                       const tilec_launch_options *options)
 {
     tilec_status s = place_captured(c);
     if (s != TILEC_OK)
@@ -219,7 +220,7 @@ static tilec_status call_with_room(struct call *c,
         return tc_fail_memory(c->error);
     memset(c->captured, 0, n * sizeof *c->captured);
     c->args = c->captured + c->k->nparams;
-    tilec_status s = c->workspace ? measure(c) : call(c, options);
+    tilec_status s = c->workspace ? measure(c) : attention_run_call(c, options);
     if (n > FEW)
         free(c->captured);
     return s;

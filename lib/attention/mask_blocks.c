@@ -22,7 +22,7 @@ static void keep_values(tc_job *job, const tc_mod *mask)
     }
 }
 
-static bool build(tc_job *job)
+static bool mask_blocks_build(tc_job *job)
 {
     const tc_mask_blocks *from = ((struct request *)job->request)->from;
     tc_arena *a = &job->cx->arena;
@@ -59,7 +59,7 @@ tilec_status tc_mask_blocks_new(tilec_context *cx, const tc_mask_blocks *from,
                                 size_t *nvalues)
 {
     struct request r = {.from = from};
-    tc_job job = {.owner = cx, .build = build, .request = &r};
+    tc_job job = {.owner = cx, .build = mask_blocks_build, .request = &r};
     tilec_status s = tc_job_run(&job, out);
     *values = r.values;
     *nvalues = r.nvalues;

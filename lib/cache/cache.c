@@ -42,30 +42,30 @@ struct section_head {
     uint64_t name_size, data_size; /* each has a NUL behind it, not counted */
 };
 
-static size_t section_room(const tc_section *s)
+static size_t section_room(const tc_cache_section *s)
 {
     return sizeof(struct section_head) + strlen(s->name) + 1 + s->size + 1;
 }
 
-static char *put(char *to, const void *from, size_t size)
+static char *cache_put(char *to, const void *from, size_t size)
 {
     if (size)
         memcpy(to, from, size);
     return to + size;
 }
 
-static char *put_section(char *to, const tc_section *s)
+static char *put_section(char *to, const tc_cache_section *s)
 {
     struct section_head head = {strlen(s->name), s->size};
-    to = put(to, &head, sizeof head);
-    to = put(to, s->name, head.name_size);
-    to = put(to, "", 1);
-    to = put(to, s->data, s->size);
-    return put(to, "", 1);
+    to = cache_put(to, &head, sizeof head);
+    to = cache_put(to, s->name, head.name_size);
+    to = cache_put(to, "", 1);
+    to = cache_put(to, s->data, s->size);
+    return cache_put(to, "", 1);
 }
 
 /* Reads one section; what is left of the payload shrinks. */
-static bool take_section(char **at, size_t *left, tc_section *out)
+static bool take_section(char **at, size_t *left, tc_cache_section *out)
 {
     struct section_head head;
     if (*left < sizeof head)
@@ -102,7 +102,8 @@ static bool open_payload(tc_entry *out, tc_key key, void *block, size_t size)
     return true;
 }
 
-static void *make_payload(const tc_section *sections, unsigned n, size_t *size)
+static void *make_payload(const tc_cache_section *sections, unsigned n,
+                          size_t *size)
 {
     *size = 0;
     for (unsigned i = 0; i < n; i++)
@@ -113,7 +114,7 @@ static void *make_payload(const tc_section *sections, unsigned n, size_t *size)
     return block;
 }
 
-bool tc_entry_make(tc_entry *out, tc_key key, const tc_section *sections,
+bool tc_entry_make(tc_entry *out, tc_key key, const tc_cache_section *sections,
                    unsigned n)
 {
     size_t size;
@@ -130,7 +131,7 @@ void tc_entry_free(tc_entry *entry)
     *entry = (tc_entry){0};
 }
 
-const tc_section *tc_entry_find(const tc_entry *entry, const char *name)
+const tc_cache_section *tc_entry_find(const tc_entry *entry, const char *name)
 {
     for (unsigned i = 0; i < entry->n; i++)
         if (strcmp(entry->sections[i].name, name) == 0)

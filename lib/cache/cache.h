@@ -32,11 +32,11 @@ typedef struct tc_key_text {
 } tc_key_text;
 tc_key_text tc_key_print(tc_key key);
 
-typedef struct tc_section {
+typedef struct tc_cache_section {
     const char *name;
     const void *data; /* a NUL stands behind it */
     size_t size;
-} tc_section;
+} tc_cache_section;
 
 enum { TC_ENTRY_MOST_SECTIONS = 32 };
 
@@ -44,16 +44,16 @@ enum { TC_ENTRY_MOST_SECTIONS = 32 };
 typedef struct tc_entry {
     tc_key key;
     unsigned n;
-    tc_section sections[TC_ENTRY_MOST_SECTIONS];
+    tc_cache_section sections[TC_ENTRY_MOST_SECTIONS];
     void *block;
 } tc_entry;
 
 /* Copies the sections. False: out of memory, or too many. */
-bool tc_entry_make(tc_entry *out, tc_key key, const tc_section *sections,
+bool tc_entry_make(tc_entry *out, tc_key key, const tc_cache_section *sections,
                    unsigned n);
 void tc_entry_free(tc_entry *entry);
 /* NULL: it has none of that name. */
-const tc_section *tc_entry_find(const tc_entry *entry, const char *name);
+const tc_cache_section *tc_entry_find(const tc_entry *entry, const char *name);
 
 typedef struct tc_cache {
     const char *folder; /* NULL: nothing is read or kept */

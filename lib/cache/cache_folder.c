@@ -12,7 +12,7 @@
 
 /* ---- Where ---- */
 
-static char *join(const char *a, const char *b)
+static char *cache_folder_join(const char *a, const char *b)
 {
     size_t n = strlen(a) + strlen(b) + 2;
     char *path = malloc(n);
@@ -29,9 +29,9 @@ char *tc_cache_default_folder(void)
     folder = getenv("XDG_CACHE_HOME");
     /* The XDG specification: what is not absolute is to be ignored. */
     if (folder && *folder == '/')
-        return join(folder, "tilec");
+        return cache_folder_join(folder, "tilec");
     folder = getenv("HOME");
-    return folder && *folder ? join(folder, ".cache/tilec") : NULL;
+    return folder && *folder ? cache_folder_join(folder, ".cache/tilec") : NULL;
 }
 
 static const char suffix[] = ".tilec";
@@ -46,7 +46,7 @@ tc_entry_name tc_entry_name_of(tc_key key)
 
 char *tc_entry_path(const char *folder, tc_key key)
 {
-    return join(folder, tc_entry_name_of(key).text);
+    return cache_folder_join(folder, tc_entry_name_of(key).text);
 }
 
 /* `name` may be anything. */

@@ -37,7 +37,7 @@ void tc_code_unref(tc_code *c)
 
 const char *tc_code_text(const tc_code *c, const char *name)
 {
-    const tc_section *s = tc_entry_find(&c->entry, name);
+    const tc_cache_section *s = tc_entry_find(&c->entry, name);
     return s ? s->data : "";
 }
 

@@ -209,7 +209,8 @@ static tilec_status flush(struct writer *w)
     return write_all(w, w->buffer, n);
 }
 
-static tilec_status put(struct writer *w, const char *p, size_t n)
+static tilec_status safetensors_write_put(struct writer *w, const char *p,
+                                          size_t n)
 {
     if (n > BUFFER - w->used) {
         tilec_status s = flush(w);
@@ -233,10 +234,11 @@ static tilec_status write_header(struct writer *w, const char *text)
     char length[8];
     for (int i = 0; i < 8; i++)
         length[i] = (char)((uint64_t)padded >> 8 * i);
-    tilec_status s = put(w, length, 8);
+    tilec_status s = safetensors_write_put(w, length, 8);
     if (s == TILEC_OK)
-        s = put(w, text, len);
-    return s == TILEC_OK ? put(w, "        ", padded - len) : s;
+        s = safetensors_write_put(w, text, len);
+    return s == TILEC_OK ? safetensors_write_put(w, "        ", padded - len)
+                         : s;
 }
 
 /* Elements from dim `dim` on, row-major; `inner` dims at the end are dense. */
@@ -245,7 +247,7 @@ static tilec_status write_dims(struct writer *w, const DLTensor *t, int dim,
                                const char *p)
 {
     if (dim == dense_from)
-        return put(w, p, dense_bytes);
+        return safetensors_write_put(w, p, dense_bytes);
     tilec_status s = TILEC_OK;
     for (int64_t i = 0; s == TILEC_OK && i < t->shape[dim]; i++)
         s = write_dims(w, t, dim + 1, dense_from, dense_bytes,
@@ -320,8 +322,9 @@ static tilec_status open_temporary(struct writer *w)
     return TILEC_OK;
 }
 
-static tilec_status run(struct writer *w, const tilec_binding *metadata,
-                        size_t nmetadata)
+static tilec_status safetensors_write_run(struct writer *w,
+                                          const tilec_binding *metadata,
+                                          size_t nmetadata)
 {
     tilec_status s = check_all(w);
     if (s != TILEC_OK)
@@ -357,7 +360,7 @@ tilec_status tilec_safetensors_write(const char *path,
                        .tensors = tensors,
                        .ntensors = ntensors,
                        .file = {.fd = -1}};
-    tilec_status s = run(&w, metadata, nmetadata);
+    tilec_status s = safetensors_write_run(&w, metadata, nmetadata);
     tc_replace_end(&w.file);
     free(w.place);
     free(w.buffer);

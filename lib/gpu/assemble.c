@@ -95,7 +95,7 @@ static int wait_for(pid_t child)
 }
 
 /* Its exit code, -1 where it did not run (errno). Both outputs to `o`. */
-static int run(char *const *words, struct output *o)
+static int assemble_run(char *const *words, struct output *o)
 {
     int ends[2], code = -1;
     pid_t child;
@@ -177,8 +177,8 @@ static void close_workplace(const struct workplace *w)
 
 /* ---- The two uses ---- */
 
-static tilec_status say(tilec_error *error, const char *program, int code,
-                        const struct output *o)
+static tilec_status assemble_say(tilec_error *error, const char *program,
+                                 int code, const struct output *o)
 {
     if (code < 0)
         return tc_fail(error, TILEC_MACHINE, "%s does not run: %s", program,
@@ -206,10 +206,11 @@ static tilec_status assemble_at(const struct workplace *w, const char *ptxas,
                      NULL};
     if (!write_file(w->in, ptx, strlen(ptx)))
         return tc_fail(error, TILEC_MACHINE, "%s: %s", w->in, strerror(errno));
-    int code = run(words, o);
+    int code = assemble_run(words, o);
     if (code)
-        return say(error, ptxas, code, o);
-    return read_file(w->out, cubin, size) ? TILEC_OK : say(error, ptxas, 0, o);
+        return assemble_say(error, ptxas, code, o);
+    return read_file(w->out, cubin, size) ? TILEC_OK
+                                          : assemble_say(error, ptxas, 0, o);
 }
 
 tilec_status tc_assemble(const char *ptxas, const char *arch, unsigned level,
@@ -239,8 +240,8 @@ static tilec_status disassemble_at(const struct workplace *w,
                      (char *)(uintptr_t)w->in, NULL};
     if (!write_file(w->in, cubin, size))
         return tc_fail(error, TILEC_MACHINE, "%s: %s", w->in, strerror(errno));
-    int code = run(words, o);
-    return code ? say(error, program, code, o) : TILEC_OK;
+    int code = assemble_run(words, o);
+    return code ? assemble_say(error, program, code, o) : TILEC_OK;
 }
 
 tilec_status tc_disassemble(const void *cubin, size_t size, char **text,

@@ -125,8 +125,8 @@ bool tc_gpu_is_linked(const tc_gpu_code *code);
 /* The cubin for the scope's device, assembled if need be; belongs to the code,
  * which is linked or has a ptxas in the settings. */
 tilec_status tc_gpu_cubin(tc_gpu_code *code, const tc_gpu_settings *settings,
-                          const tc_cuda_scope *scope, const tc_section **out,
-                          tilec_error *error);
+                          const tc_cuda_scope *scope,
+                          const tc_cache_section **out, tilec_error *error);
 
 /* ---- Tensor maps (gpu_maps.c) ---- */
 
@@ -174,7 +174,7 @@ const tc_loss *tc_loss_find(const char *log);
  * GPU takes, so that programs go along axis 0 through all of it. */
 enum { TC_GPU_ALIGNED, TC_GPU_UNEVEN, TC_GPU_ANY, TC_GPU_FAR, TC_GPU_VARIANTS };
 
-typedef struct tc_gpu_again tc_gpu_again;
+typedef struct tc_launch_graph tc_launch_graph;
 
 typedef struct tc_gpu {
     const tc_gpu_settings *settings;
@@ -182,9 +182,9 @@ typedef struct tc_gpu {
     /* For the other variants; in the arena. */
     tilec_compile_options options;
     unsigned nsources;
-    const uint32_t *sources;         /* as tc_loc.file has them */
-    const struct tc_plan_part *part; /* of a plan's kernel; else NULL */
-    _Atomic(tc_gpu_again *) again;   /* NULL: not launched yet */
+    const uint32_t *sources;          /* as tc_loc.file has them */
+    const struct tc_plan_part *part;  /* of a plan's kernel; else NULL */
+    _Atomic(tc_launch_graph *) again; /* NULL: not launched yet */
 } tc_gpu;
 
 /* The GPU's way through tc_job_finish, after binding. */
@@ -223,7 +223,7 @@ typedef struct tc_gpu_request {
 tilec_status tc_gpu_launch(const tc_gpu_request *r);
 
 /* Accepts NULL (launch_graph_cache.c). */
-void tc_gpu_again_free(tc_gpu_again *g);
+void tc_launch_graph_free(tc_launch_graph *g);
 
 /* Multiprocessors of that device (-1: the current one); 1: there is none. */
 int32_t tc_gpu_num_sms(const tilec_kernel *k, int device);

@@ -86,13 +86,13 @@ bool tc_gpu_encode(tc_module *m, const tc_nvptx_code *code,
          *parts = tc_recipe_print(recipe);
     bool ok = meta && parts;
     if (ok) {
-        tc_section s[] = {{"recipe", parts, strlen(parts)},
-                          {"program", program, strlen(program)},
-                          {"meta", meta, strlen(meta)},
-                          {"header", header, strlen(header)},
-                          {"tile", tile, strlen(tile)},
-                          {"machine", machine, strlen(machine)},
-                          {"ptx", code->ptx, code->ptx_len}};
+        tc_cache_section s[] = {{"recipe", parts, strlen(parts)},
+                                {"program", program, strlen(program)},
+                                {"meta", meta, strlen(meta)},
+                                {"header", header, strlen(header)},
+                                {"tile", tile, strlen(tile)},
+                                {"machine", machine, strlen(machine)},
+                                {"ptx", code->ptx, code->ptx_len}};
         ok = tc_entry_make(out, recipe->key, s, sizeof s / sizeof *s);
     }
     free(meta);
@@ -166,7 +166,7 @@ static bool read_maps(const cJSON *j, tc_gpu_meta *meta)
 static bool read_meta(tc_gpu_code *c)
 {
     enum { MOST_THREADS = 1024 };
-    const tc_section *s = tc_entry_find(&c->code.entry, "meta");
+    const tc_cache_section *s = tc_entry_find(&c->code.entry, "meta");
     const cJSON *j = c->json = s ? cJSON_Parse(s->data) : NULL;
     tc_gpu_meta *m = &c->meta;
     const char *target = tc_meta_text(j, "target");
@@ -225,13 +225,13 @@ const tc_gpu_meta *tc_gpu_code_meta(const tc_gpu_code *c)
 
 const char *tc_gpu_code_text(const tc_gpu_code *c, const char *name)
 {
-    const tc_section *s = tc_entry_find(&c->code.entry, name);
+    const tc_cache_section *s = tc_entry_find(&c->code.entry, name);
     return s ? s->data : "";
 }
 
 size_t tc_gpu_code_size(const tc_gpu_code *c, const char *name)
 {
-    const tc_section *s = tc_entry_find(&c->code.entry, name);
+    const tc_cache_section *s = tc_entry_find(&c->code.entry, name);
     return s ? s->size : 0;
 }
 
@@ -261,6 +261,6 @@ bool tc_gpu_code_assert(const tc_gpu_code *c, unsigned index,
 
 tc_func *tc_gpu_code_header(const tc_gpu_code *c, tc_context *cx, tc_module *m)
 {
-    const tc_section *s = tc_entry_find(&c->code.entry, "header");
+    const tc_cache_section *s = tc_entry_find(&c->code.entry, "header");
     return tc_meta_read_header(c->json, s->data, s->size, cx, m);
 }

@@ -12,7 +12,7 @@
 
 /* ---- Finding or making code ---- */
 
-static tc_gpu_code *find(const tc_making *m)
+static tc_gpu_code *gpu_compile_find(const tc_making *m)
 {
     tc_entry entry;
     tc_gpu_code *c = (tc_gpu_code *)tc_making_find(m);
@@ -232,7 +232,7 @@ bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
     job->gpu->nsources = job->nparsed;
     job->gpu->sources = job->parsed;
     tc_recipe_make(job, o, target, f->name, bound, &m.recipe);
-    tc_gpu_code *code = tc_making_may_read(&m) ? find(&m) : NULL;
+    tc_gpu_code *code = tc_making_may_read(&m) ? gpu_compile_find(&m) : NULL;
     code = code ? code : make(&m);
     if (!code)
         return false;
@@ -244,7 +244,7 @@ bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
 void tc_gpu_free(tc_gpu *gpu)
 {
     if (gpu)
-        tc_gpu_again_free(atomic_exchange(&gpu->again, NULL));
+        tc_launch_graph_free(atomic_exchange(&gpu->again, NULL));
     for (int i = 0; gpu && i < TC_GPU_VARIANTS; i++)
         tc_gpu_code_unref(atomic_exchange(&gpu->variants[i], NULL));
 }

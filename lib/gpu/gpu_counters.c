@@ -161,7 +161,7 @@ static _Atomic(struct user *) *bucket_of(tc_gpu_counters *c,
     return &c->users[(n->stream >> 4 ^ n->stream >> 12 ^ n->thread) % BUCKETS];
 }
 
-static struct user *find(tc_gpu_counters *c, const struct name *n)
+static struct user *gpu_counters_find(tc_gpu_counters *c, const struct name *n)
 {
     struct user *u =
         atomic_load_explicit(bucket_of(c, n), memory_order_acquire);
@@ -171,8 +171,8 @@ static struct user *find(tc_gpu_counters *c, const struct name *n)
 }
 
 /* Under the lock. */
-static struct user *add(tc_gpu_counters *c, const struct name *n,
-                        tc_cu_address counter)
+static struct user *gpu_counters_add(tc_gpu_counters *c, const struct name *n,
+                                     tc_cu_address counter)
 {
     _Atomic(struct user *) *bucket = bucket_of(c, n);
     struct user *u = calloc(1, sizeof *u);
@@ -191,7 +191,7 @@ static struct user *add(tc_gpu_counters *c, const struct name *n,
 static int introduce(tc_gpu_counters *c, const struct name *n,
                      tc_cu_address *out)
 {
-    struct user *u = find(c, n);
+    struct user *u = gpu_counters_find(c, n);
     if (u && atomic_load(&u->number) == n->number) {
         *out = atomic_load(&u->counter);
         return 0;
@@ -200,7 +200,7 @@ static int introduce(tc_gpu_counters *c, const struct name *n,
     if (code)
         return code;
     if (!u)
-        return add(c, n, *out) ? 0 : TC_CU_OUT_OF_MEMORY;
+        return gpu_counters_add(c, n, *out) ? 0 : TC_CU_OUT_OF_MEMORY;
     atomic_store_explicit(&u->counter, *out, memory_order_relaxed);
     atomic_store_explicit(&u->number, n->number, memory_order_release);
     return 0;
@@ -234,7 +234,7 @@ int tc_gpu_counter(tc_gpu_counters *c, tc_cu_stream stream, tc_cu_address *out)
     if (is_captured(c->cuda, stream))
         return take_slowly(c, NULL, out);
     struct name n = name_of(c->cuda, stream);
-    struct user *u = find(c, &n);
+    struct user *u = gpu_counters_find(c, &n);
     if (!u ||
         atomic_load_explicit(&u->number, memory_order_acquire) != n.number ||
         atomic_load_explicit(&c->nspare, memory_order_relaxed) < FEW)

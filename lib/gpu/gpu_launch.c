@@ -145,7 +145,7 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) & ~(to - 1);
 }
 
-static void put(packed *p, const void *value, size_t size)
+static void gpu_launch_put(packed *p, const void *value, size_t size)
 {
     p->at.n = round_up(p->at.n, size);
     memcpy(p->bytes + p->at.n, value, size);
@@ -160,19 +160,19 @@ static void pack_own(const tilec_kernel *k, const tc_launch_arg *args,
         const tc_type *t = k->params[i].type;
         const tc_launch_arg *a = &args[i];
         if (t->kind == TC_TENSOR || t->kind == TC_PTR) {
-            put(p, &a->data, sizeof a->data);
+            gpu_launch_put(p, &a->data, sizeof a->data);
             if (i < TC_GPU_FEW_PARAMS)
                 p->at.addresses[i] = p->at.n - sizeof a->data;
             for (unsigned d = 0; d < t->rank; d++)
-                put(p, &a->sizes[d], sizeof a->sizes[d]);
+                gpu_launch_put(p, &a->sizes[d], sizeof a->sizes[d]);
             for (unsigned d = 0; d < t->rank; d++)
-                put(p, &a->strides[d], sizeof a->strides[d]);
+                gpu_launch_put(p, &a->strides[d], sizeof a->strides[d]);
         } else {
             /* Little endian: the low bytes of what is wider here. */
             uint64_t bits = tc_type_is_float(t)
                                 ? float_bits(t->kind, a->scalar.f)
                                 : (uint64_t)a->scalar.i;
-            put(p, &bits, tc_type_bytes(t));
+            gpu_launch_put(p, &bits, tc_type_bytes(t));
         }
     }
 }
@@ -237,7 +237,7 @@ static tilec_status pack_counter(const struct attempt *t, packed *p)
                        "room",
                        t->r->k->func->name, t->loaded->device->name,
                        tc_cuda_error(t->loaded->cuda, code).text);
-    put(p, &counter, sizeof counter);
+    gpu_launch_put(p, &counter, sizeof counter);
     p->at.counter = p->at.n - sizeof counter;
     return TILEC_OK;
 }
@@ -267,7 +267,7 @@ static tilec_status call_with(struct attempt *t, unsigned char *bytes)
     if (s != TILEC_OK)
         return s;
     if (m->has_reports)
-        put(&p, &l->report, sizeof l->report);
+        gpu_launch_put(&p, &l->report, sizeof l->report);
     tc_gpu_call c = {l, m, r->grid, bytes, p.at.n};
     int code = tc_gpu_submit(&c, r->options->stream);
     if (code)
@@ -278,7 +278,7 @@ static tilec_status call_with(struct attempt *t, unsigned char *bytes)
 }
 
 /* Does nothing where t->why_not says why. */
-static tilec_status call(struct attempt *t)
+static tilec_status gpu_launch_call(struct attempt *t)
 {
     unsigned nparams = t->r->k->nparams;
     if (nparams <= TC_GPU_FEW_PARAMS) {
@@ -462,7 +462,7 @@ static tilec_status launch_slowly(struct attempt *t, int which)
         s = check_memory(r, scope.cuda, scope.device->ordinal);
     if (s == TILEC_OK) {
         t->meta = tc_gpu_code_meta(code);
-        s = call(t);
+        s = gpu_launch_call(t);
     }
     tc_cuda_leave(&scope);
     return s;
@@ -481,7 +481,7 @@ static tilec_status launch_variant(struct attempt *t, int which)
         (r->device >= 0 && r->device != t->loaded->device->ordinal))
         return launch_slowly(t, which);
     t->meta = tc_gpu_code_meta(code);
-    return call(t);
+    return gpu_launch_call(t);
 }
 
 static tilec_status launch_far(const tc_gpu_request *r)

@@ -57,7 +57,7 @@ static tc_cuda_jit jit_of(const tc_gpu_meta *m)
 /* What cannot be kept is assembled again: no error. */
 static void write_entry(const tc_gpu_code *c, const tc_cache *cache)
 {
-    tc_section sections[TC_ENTRY_MOST_SECTIONS];
+    tc_cache_section sections[TC_ENTRY_MOST_SECTIONS];
     unsigned n = c->code.entry.n;
     char why[8];
     tc_entry more;
@@ -72,15 +72,15 @@ static void write_entry(const tc_gpu_code *c, const tc_cache *cache)
 }
 
 /* Takes the cubin; NULL: no memory. */
-static const tc_section *keep(tc_gpu_code *c, const tc_cache *cache,
-                              const char *name, void *cubin, size_t size)
+static const tc_cache_section *keep(tc_gpu_code *c, const tc_cache *cache,
+                                    const char *name, void *cubin, size_t size)
 {
     struct tc_gpu_cubin *k = malloc(sizeof *k + strlen(name) + 1);
     if (!k) {
         free(cubin);
         return NULL;
     }
-    k->section = (tc_section){strcpy((char *)(k + 1), name), cubin, size};
+    k->section = (tc_cache_section){strcpy((char *)(k + 1), name), cubin, size};
     k->next = c->cubins;
     c->cubins = k;
     if (c->is_kept)
@@ -88,7 +88,8 @@ static const tc_section *keep(tc_gpu_code *c, const tc_cache *cache,
     return &k->section;
 }
 
-static const tc_section *find_cubin(const tc_gpu_code *c, const char *name)
+static const tc_cache_section *find_cubin(const tc_gpu_code *c,
+                                          const char *name)
 {
     for (const struct tc_gpu_cubin *k = c->cubins; k; k = k->next)
         if (strcmp(k->section.name, name) == 0)
@@ -132,7 +133,7 @@ static const tc_loss *loss_of(const tc_cuda_log *log)
 
 static tilec_status get_cubin(tc_gpu_code *c, const tc_gpu_settings *settings,
                               const tc_cuda_scope *scope,
-                              const tc_section **out, tc_cuda_log *log,
+                              const tc_cache_section **out, tc_cuda_log *log,
                               tilec_error *error)
 {
     char name[40];
@@ -166,7 +167,7 @@ bool tc_gpu_is_linked(const tc_gpu_code *c)
 
 static tilec_status get_image(tc_gpu_code *c, const tc_gpu_settings *settings,
                               const tc_cuda_scope *scope,
-                              const tc_section **out, tc_cuda_log *log,
+                              const tc_cache_section **out, tc_cuda_log *log,
                               tilec_error *error)
 {
     if (settings->ptxas || tc_gpu_is_linked(c))
@@ -220,7 +221,7 @@ static int find_maps(tc_gpu_loaded *l)
 }
 
 static int load_module(tc_gpu_loaded *l, const tc_gpu_meta *m,
-                       const tc_section *image, tc_cuda_log *log)
+                       const tc_cache_section *image, tc_cuda_log *log)
 {
     const tc_cuda *cuda = l->cuda;
     tc_cuda_jit jit = jit_of(m);
@@ -273,7 +274,7 @@ static void unload(tc_gpu_loaded *l, bool is_gone)
 }
 
 static tilec_status fill(tc_gpu_loaded *l, const tc_gpu_code *c,
-                         const tc_section *image, tc_cuda_log *log,
+                         const tc_cache_section *image, tc_cuda_log *log,
                          tilec_error *error)
 {
     const tc_gpu_meta *m = &c->meta;
@@ -305,7 +306,7 @@ static tilec_status load_locked(tc_gpu_code *c, const tc_gpu_settings *settings,
     *out = tc_gpu_find(c, scope->context.number);
     if (*out)
         return TILEC_OK;
-    const tc_section *image;
+    const tc_cache_section *image;
     tilec_status s = get_image(c, settings, scope, &image, log, error);
     if (s != TILEC_OK)
         return s;
@@ -350,8 +351,8 @@ tilec_status tc_gpu_load(tc_gpu_code *c, const tc_gpu_settings *settings,
 }
 
 tilec_status tc_gpu_cubin(tc_gpu_code *c, const tc_gpu_settings *settings,
-                          const tc_cuda_scope *scope, const tc_section **out,
-                          tilec_error *error)
+                          const tc_cuda_scope *scope,
+                          const tc_cache_section **out, tilec_error *error)
 {
     tc_cuda_log *log = calloc(1, sizeof *log);
     if (!log)

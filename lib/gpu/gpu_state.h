@@ -12,7 +12,7 @@
 /* One that was assembled since; the data is malloc'd. */
 struct tc_gpu_cubin {
     struct tc_gpu_cubin *next;
-    tc_section section;
+    tc_cache_section section;
 };
 
 struct tc_gpu_code {

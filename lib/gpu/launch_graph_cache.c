@@ -53,7 +53,7 @@ struct like {
     int64_t strides[TC_MAX_RANK];
 };
 
-struct tc_gpu_again {
+struct tc_launch_graph {
     atomic_flag busy;
     bool is_there;
     const tc_gpu_loaded *loaded;
@@ -111,7 +111,7 @@ static bool is_same_tensor(const struct like *k, const tc_launch_arg *arg,
            is_same_shape(k, t);
 }
 
-static bool is_like(const tc_gpu_again *g, const tilec_argument *args,
+static bool is_like(const tc_launch_graph *g, const tilec_argument *args,
                     size_t nargs)
 {
     if (nargs != g->nargs)
@@ -133,7 +133,7 @@ static bool is_like(const tc_gpu_again *g, const tilec_argument *args,
 /* ---- Again ---- */
 
 /* Into g->args and the bytes; moved: bits of those that are elsewhere now. */
-static uint64_t put_addresses(tc_gpu_again *g, const tilec_argument *args)
+static uint64_t put_addresses(tc_launch_graph *g, const tilec_argument *args)
 {
     uint64_t moved = 0;
     for (size_t i = 0; i < g->nargs; i++) {
@@ -150,7 +150,7 @@ static uint64_t put_addresses(tc_gpu_again *g, const tilec_argument *args)
     return moved;
 }
 
-static bool put_maps(tc_gpu_again *g, uint64_t moved)
+static bool put_maps(tc_launch_graph *g, uint64_t moved)
 {
     unsigned char *to = g->bytes + g->loaded->maps_at;
     for (unsigned i = 0; i < g->meta->nmaps; i++)
@@ -161,7 +161,7 @@ static bool put_maps(tc_gpu_again *g, uint64_t moved)
     return true;
 }
 
-static bool put_counter(tc_gpu_again *g, tc_cu_stream stream)
+static bool put_counter(tc_launch_graph *g, tc_cu_stream stream)
 {
     tc_cu_address counter;
     if (tc_gpu_counter(g->loaded->counters, stream, &counter))
@@ -174,7 +174,7 @@ static bool put_counter(tc_gpu_again *g, tc_cu_stream stream)
 }
 
 /* A thread's own default stream is another one in each thread. */
-static bool are_many(tc_gpu_again *g, tc_cu_stream stream)
+static bool are_many(tc_launch_graph *g, tc_cu_stream stream)
 {
     if (stream != g->stream)
         g->in_row = 0;
@@ -192,7 +192,7 @@ static bool is_captured(const tc_cuda *cuda, tc_cu_stream stream)
 }
 
 /* That of the stream, else the one whose place another gets. */
-static unsigned place_of(const tc_gpu_again *g, const tc_gpu_call *c)
+static unsigned place_of(const tc_launch_graph *g, const tc_gpu_call *c)
 {
     unsigned i = 0;
     while (i < GRAPHS && g->graphs[i] &&
@@ -203,7 +203,7 @@ static unsigned place_of(const tc_gpu_again *g, const tc_gpu_call *c)
 
 /* NULL: it is none. Many streams that take turns with many launches each soon
  * keep what they have. */
-static tc_gpu_graph *graph_of(tc_gpu_again *g, const tc_gpu_call *c,
+static tc_gpu_graph *graph_of(tc_launch_graph *g, const tc_gpu_call *c,
                               unsigned at)
 {
     if (g->graphs[at] && tc_gpu_graph_fits(g->graphs[at], c, g->stream))
@@ -222,7 +222,7 @@ static tc_gpu_graph *graph_of(tc_gpu_again *g, const tc_gpu_call *c,
 }
 
 /* A code of the driver. */
-static int submit(tc_gpu_again *g, tc_cu_stream stream)
+static int submit(tc_launch_graph *g, tc_cu_stream stream)
 {
     tc_gpu_call c = {g->loaded, g->meta, g->grid, g->bytes, g->packed.n};
     if (!are_many(g, stream) || is_captured(g->loaded->cuda, stream))
@@ -236,7 +236,7 @@ static int submit(tc_gpu_again *g, tc_cu_stream stream)
 }
 
 /* False: what is kept may be half of one launch and half of another. */
-static bool launch_kept(tc_gpu_again *g, const tilec_argument *args,
+static bool launch_kept(tc_launch_graph *g, const tilec_argument *args,
                         tc_cu_stream stream)
 {
     uint64_t moved = put_addresses(g, args);
@@ -250,7 +250,7 @@ static bool launch_kept(tc_gpu_again *g, const tilec_argument *args,
 bool tc_gpu_launch_again(const tilec_kernel *k, const tilec_argument *args,
                          size_t nargs, const tilec_launch_options *options)
 {
-    tc_gpu_again *g =
+    tc_launch_graph *g =
         atomic_load_explicit(&k->gpu->again, memory_order_acquire);
     bool done = false;
     if (!g || options->check_memory ||
@@ -299,7 +299,7 @@ static bool keep_argument(struct like *k, tc_launch_arg *arg, unsigned param,
 }
 
 /* What is left out stays so: its sizes are the launch's that is gone. */
-static bool keep_arguments(tc_gpu_again *g, const tc_gpu_request *r)
+static bool keep_arguments(tc_launch_graph *g, const tc_gpu_request *r)
 {
     g->nargs = r->ngiven;
     if (r->ngiven > TC_GPU_FEW_PARAMS)
@@ -314,9 +314,9 @@ static bool keep_arguments(tc_gpu_again *g, const tc_gpu_request *r)
     return true;
 }
 
-static tc_gpu_again *room_for(const tilec_kernel *k)
+static tc_launch_graph *room_for(const tilec_kernel *k)
 {
-    tc_gpu_again *g = atomic_load(&k->gpu->again), *none = NULL;
+    tc_launch_graph *g = atomic_load(&k->gpu->again), *none = NULL;
     if (g)
         return g;
     g = aligned_alloc(TC_GPU_MAP_ALIGN, sizeof *g);
@@ -340,7 +340,7 @@ void tc_gpu_keep_launch(const tc_gpu_request *r, const tc_gpu_loaded *loaded,
                         const tc_gpu_meta *meta, const unsigned char *bytes,
                         const tc_gpu_packed *packed)
 {
-    tc_gpu_again *g = room_for(r->k);
+    tc_launch_graph *g = room_for(r->k);
     if (!g || atomic_flag_test_and_set_explicit(&g->busy, memory_order_acquire))
         return;
     g->is_there = keep_arguments(g, r);
@@ -354,7 +354,7 @@ void tc_gpu_keep_launch(const tc_gpu_request *r, const tc_gpu_loaded *loaded,
     atomic_flag_clear_explicit(&g->busy, memory_order_release);
 }
 
-void tc_gpu_again_free(tc_gpu_again *g)
+void tc_launch_graph_free(tc_launch_graph *g)
 {
     if (g)
         for (unsigned i = 0; i < GRAPHS; i++)

@@ -107,14 +107,14 @@ struct list {
     tc_recipe *recipe;
 };
 
-static void add(struct list *l, const char *name, const char *value)
+static void recipe_add(struct list *l, const char *name, const char *value)
 {
     l->recipe->parts[l->recipe->n++] = (tc_recipe_part){name, value};
 }
 
 static void add_number(struct list *l, const char *name, unsigned value)
 {
-    add(l, name, tc_arena_printf(l->arena, "%u", value));
+    recipe_add(l, name, tc_arena_printf(l->arena, "%u", value));
 }
 
 static const char *llvm_version(tc_arena *a)
@@ -128,9 +128,9 @@ static const char *llvm_version(tc_arena *a)
 static void add_machine(struct list *l)
 {
     tc_host_machine machine = tc_host_this_machine(l->arena);
-    add(l, "triple", machine.triple);
-    add(l, "CPU", machine.cpu);
-    add(l, "features", machine.features);
+    recipe_add(l, "triple", machine.triple);
+    recipe_add(l, "CPU", machine.cpu);
+    recipe_add(l, "features", machine.features);
 }
 
 static tc_key hash(tc_arena *a, const tc_recipe *r)
@@ -152,29 +152,31 @@ void tc_recipe_make(tc_job *job, const tilec_compile_options *o,
     struct list l = {a, out};
     *out = (tc_recipe){0};
     out->parts = tc_arena_array(a, tc_recipe_part, 18 + bound->ngiven);
-    add(&l, "tilec", build_id(a));
-    add(&l, "LLVM", llvm_version(a));
+    recipe_add(&l, "tilec", build_id(a));
+    recipe_add(&l, "LLVM", llvm_version(a));
     if (tc_target_is_gpu(target))
         add_number(&l, "ABI", TC_NVPTX_ABI);
     else
         add_machine(&l);
-    add(&l, "target", target->name);
-    add(&l, "pipeline", o->pipeline ? o->pipeline : target->pipeline);
-    add(&l, "kernel", kernel);
+    recipe_add(&l, "target", target->name);
+    recipe_add(&l, "pipeline", o->pipeline ? o->pipeline : target->pipeline);
+    recipe_add(&l, "kernel", kernel);
     add_number(&l, "warps", o->warps);
     add_number(&l, "stages", o->stages);
     add_number(&l, "ptxas", o->ptxas_level);
-    add(&l, "tiles", o->tiles ? tc_tiles_word((tc_tiles)o->tiles) : "any");
-    add(&l, "float32", o->float32_precision ? o->float32_precision : "ieee");
-    add(&l, "enforce", tc_enforce_word((tc_enforce)o->enforce));
-    add(&l, "alignment", job->any_alignment ? "any" : "as wanted");
-    add(&l, "sizes", job->any_sizes ? "any" : "as wanted");
+    recipe_add(&l, "tiles",
+               o->tiles ? tc_tiles_word((tc_tiles)o->tiles) : "any");
+    recipe_add(&l, "float32",
+               o->float32_precision ? o->float32_precision : "ieee");
+    recipe_add(&l, "enforce", tc_enforce_word((tc_enforce)o->enforce));
+    recipe_add(&l, "alignment", job->any_alignment ? "any" : "as wanted");
+    recipe_add(&l, "sizes", job->any_sizes ? "any" : "as wanted");
     for (unsigned i = 0; i < bound->ngiven; i++)
-        add(&l, tc_arena_printf(a, "-D %s", bound->given[i].name),
-            bound->given[i].value);
+        recipe_add(&l, tc_arena_printf(a, "-D %s", bound->given[i].name),
+                   bound->given[i].value);
     tc_text program = {.arena = a};
     tc_module_print(&program, job->module, TC_PRINT_LOCATIONS);
-    add(&l, "program", program.data ? program.data : "");
+    recipe_add(&l, "program", program.data ? program.data : "");
     out->key = hash(a, out);
 }
 
@@ -198,7 +200,7 @@ char *tc_recipe_print(const tc_recipe *r)
 
 static bool has_text(const tc_entry *entry, const char *name, const char *text)
 {
-    const tc_section *s = tc_entry_find(entry, name);
+    const tc_cache_section *s = tc_entry_find(entry, name);
     return s && s->size == strlen(text) && memcmp(s->data, text, s->size) == 0;
 }
 

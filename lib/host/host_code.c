@@ -75,12 +75,12 @@ bool tc_host_encode(tc_func *f, const tc_host_kernel *code,
     char *meta = print_meta(f, code, &facts), *parts = tc_recipe_print(recipe);
     bool ok = meta && parts;
     if (ok) {
-        tc_section s[] = {{"recipe", parts, strlen(parts)},
-                          {"program", program, strlen(program)},
-                          {"meta", meta, strlen(meta)},
-                          {"header", header, strlen(header)},
-                          {"tile", tile, strlen(tile)},
-                          {"object", code->object, code->object_size}};
+        tc_cache_section s[] = {{"recipe", parts, strlen(parts)},
+                                {"program", program, strlen(program)},
+                                {"meta", meta, strlen(meta)},
+                                {"header", header, strlen(header)},
+                                {"tile", tile, strlen(tile)},
+                                {"object", code->object, code->object_size}};
         ok = tc_entry_make(out, recipe->key, s, sizeof s / sizeof *s);
     }
     free(meta);
@@ -92,7 +92,7 @@ bool tc_host_encode(tc_func *f, const tc_host_kernel *code,
 
 enum { MOST_SIDE = 1 << 24, MOST_SCRATCH = 1 << 30 };
 
-static int size_of(const cJSON *list)
+static int host_code_size_of(const cJSON *list)
 {
     return cJSON_IsArray(list) ? cJSON_GetArraySize(list) : -1;
 }
@@ -115,7 +115,7 @@ static bool read_value(const cJSON *a, struct tc_site_value *out)
 {
     if (!read_kind(a, 0, &out->kind) ||
         !tc_meta_read_at(a, 1, 0, TC_MAX_RANK, &out->rank) ||
-        size_of(a) != 2 + (int)out->rank)
+        host_code_size_of(a) != 2 + (int)out->rank)
         return false;
     for (unsigned i = 0; i < out->rank; i++) {
         unsigned side;
@@ -142,7 +142,7 @@ enum { BEFORE_VALUES = 4 }; /* file, line, column, message */
 
 static bool read_site(tc_host_code *c, const cJSON *list, tc_site *out)
 {
-    int n = size_of(list) - BEFORE_VALUES;
+    int n = host_code_size_of(list) - BEFORE_VALUES;
     if (n < 0)
         return false;
     *out = (tc_site){.loc = {.file = find_file(c, tc_meta_string_at(list, 0)),
@@ -163,10 +163,12 @@ static bool read_sites(tc_host_code *c, const cJSON *list)
 {
     tc_host_kernel *k = c->kernel;
     const cJSON *item;
-    if (size_of(list) < 0)
+    if (host_code_size_of(list) < 0)
         return false;
-    c->files = tc_arena_array(&k->arena, const char *, (unsigned)size_of(list));
-    k->sites = tc_arena_array(&k->arena, tc_site, (unsigned)size_of(list));
+    c->files = tc_arena_array(&k->arena, const char *,
+                              (unsigned)host_code_size_of(list));
+    k->sites =
+        tc_arena_array(&k->arena, tc_site, (unsigned)host_code_size_of(list));
     cJSON_ArrayForEach(item, list)
     {
         if (!read_site(c, item, &k->sites[k->nsites++]))
@@ -178,9 +180,10 @@ static bool read_sites(tc_host_code *c, const cJSON *list)
 static bool read_args(tc_host_kernel *k, const cJSON *list)
 {
     const cJSON *item;
-    if (size_of(list) < 0)
+    if (host_code_size_of(list) < 0)
         return false;
-    k->args = tc_arena_array(&k->arena, tc_host_arg, (unsigned)size_of(list));
+    k->args = tc_arena_array(&k->arena, tc_host_arg,
+                             (unsigned)host_code_size_of(list));
     cJSON_ArrayForEach(item, list)
     {
         if (!read_arg(item, &k->args[k->nargs++]))
@@ -196,7 +199,7 @@ static const cJSON *list_of(const tc_host_code *c, const char *name)
 
 static bool read_object(tc_host_code *c)
 {
-    const tc_section *s = tc_entry_find(&c->code.entry, "object");
+    const tc_cache_section *s = tc_entry_find(&c->code.entry, "object");
     c->kernel->object = s && s->size ? malloc(s->size) : NULL;
     if (!c->kernel->object)
         return false;
@@ -227,7 +230,7 @@ static void read_kernel(void *arg)
 
 static bool read_code(tc_host_code *c)
 {
-    const tc_section *s = tc_entry_find(&c->code.entry, "meta");
+    const tc_cache_section *s = tc_entry_find(&c->code.entry, "meta");
     tc_memory memory = {0};
     struct decoding d = {.c = c};
     c->meta = s ? cJSON_Parse(s->data) : NULL;

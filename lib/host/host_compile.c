@@ -10,7 +10,7 @@
 /* ---- Finding or making code ---- */
 
 /* What does not link counts as missing. */
-static tc_host_code *find(const tc_making *m)
+static tc_host_code *host_compile_find(const tc_making *m)
 {
     char why[TC_HOST_WHY];
     tc_entry entry;
@@ -87,7 +87,7 @@ static bool assemble(const tc_making *m, tc_host_code *c, unsigned nown)
     tc_module_free(job->module);
     job->module = NULL;
     job->module = tc_module_new(job->cx);
-    const tc_section *header = tc_entry_find(&c->code.entry, "header");
+    const tc_cache_section *header = tc_entry_find(&c->code.entry, "header");
     tc_func *f = tc_meta_read_header(c->meta, header->data, header->size,
                                      job->cx, job->module);
     tilec_kernel *k = f && f->body->nargs >= nown
@@ -113,7 +113,7 @@ bool tc_host_finish(tc_job *job, const tilec_compile_options *o,
     tc_making m = tc_making_begin(job, o, target, f->name, bound);
     unsigned nown = f->body->nargs;
     tc_recipe_make(job, o, target, f->name, bound, &m.recipe);
-    tc_host_code *c = tc_making_may_read(&m) ? find(&m) : NULL;
+    tc_host_code *c = tc_making_may_read(&m) ? host_compile_find(&m) : NULL;
     job->host = c = c ? c : make(&m);
     if (!c)
         return false;

@@ -50,7 +50,7 @@ static struct opened open_entry(const tc_cache *cache, tc_key key)
     /* Looking at an entry is no use of it. */
     if (!tc_cache_peek(cache, key, &o.entry))
         return o;
-    const tc_section *s = tc_entry_find(&o.entry, "recipe");
+    const tc_cache_section *s = tc_entry_find(&o.entry, "recipe");
     if (s)
         o.recipe = tc_json_parse(s->data, s->size, NULL, &o.no_memory);
     return o;
@@ -65,7 +65,7 @@ static void close_entry(struct opened *o)
 /* "" where it has no such part. */
 static const char *part_of(const struct opened *o, const char *name)
 {
-    const tc_section *s = tc_entry_find(&o->entry, name);
+    const tc_cache_section *s = tc_entry_find(&o->entry, name);
     if (s && strcmp(name, "program") == 0)
         return s->data;
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(o->recipe, name);

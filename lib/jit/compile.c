@@ -207,7 +207,7 @@ static bool is_bound(tc_job *job, const char *kernel)
     return (f && f->nparams == 0) ||
            tc_job_error(job, TILEC_USAGE,
                         "pipeline: @%s is still to be bound: expected "
-                        "`specialize` in it",
+                        "`bind-params` in it",
                         kernel);
 }
 

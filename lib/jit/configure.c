@@ -26,7 +26,7 @@ static const char *value_of(const tc_bound *bound, const char *name)
     return NULL;
 }
 
-static int64_t size_of(const tc_bound *bound, const char *name)
+static int64_t configure_size_of(const tc_bound *bound, const char *name)
 {
     const char *value = value_of(bound, name);
     return value ? strtoll(value, NULL, 10) : 0;
@@ -71,9 +71,9 @@ static tc_config_query query_of(const tc_job *job, const tc_target *target,
     return (tc_config_query){.kernel = kernel,
                              .target = target,
                              .dtype = dtype ? dtype : "",
-                             .d = size_of(bound, "D"),
-                             .dv = size_of(bound, "DV"),
-                             .vc = size_of(bound, "VC"),
+                             .d = configure_size_of(bound, "D"),
+                             .dv = configure_size_of(bound, "DV"),
+                             .vc = configure_size_of(bound, "VC"),
                              .mask = mask_class(job->module, mask),
                              .score = score_class(job, score),
                              .length = largest_side(&r->options)};

@@ -132,7 +132,7 @@ static tilec_status cubin_by_driver(struct emission *e, tc_cuda *cuda,
                                     int ordinal)
 {
     tc_cuda_scope scope;
-    const tc_section *cubin;
+    const tc_cache_section *cubin;
     tilec_status s = tc_cuda_enter(cuda, ordinal, &scope, e->error);
     if (s != TILEC_OK)
         return s;

@@ -129,7 +129,7 @@ static void drop_host(tc_job *job)
     job->host = NULL;
 }
 
-static void build(void *arg)
+static void job_build(void *arg)
 {
     tc_job *job = arg;
     if (!job->build(job)) {
@@ -166,7 +166,7 @@ tilec_status tc_job_run(tc_job *job, tilec_kernel **out)
         return out_of_memory(owner);
     job->cx->want_remarks = owner->remarks;
     job->cx->memory.fail_after = owner->memory.fail_after;
-    bool ok = tc_guard(&job->cx->memory, build, job);
+    bool ok = tc_guard(&job->cx->memory, job_build, job);
     owner->memory.fail_after = job->cx->memory.fail_after;
     ok = ok && tc_guard(&owner->memory, publish, job);
     if (ok && job->kernel) {

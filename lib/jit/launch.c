@@ -72,8 +72,8 @@ static tilec_status missing(const struct launch *l, const tilec_parameter *p)
                    p->name, kernel, p->type);
 }
 
-static tilec_status place(struct launch *l, const tilec_argument *args,
-                          size_t nargs)
+static tilec_status launch_place(struct launch *l, const tilec_argument *args,
+                                 size_t nargs)
 {
     const tilec_kernel *k = l->k;
     bool named = false;
@@ -289,7 +289,7 @@ static void leave_out(tc_slot *slot, tc_launch_arg *out)
 static tilec_status prepare(struct launch *l, const tilec_argument *args,
                             size_t nargs)
 {
-    tilec_status s = place(l, args, nargs);
+    tilec_status s = launch_place(l, args, nargs);
     for (unsigned i = 0; s == TILEC_OK && i < l->k->nparams; i++) {
         const tc_kernel_param *p = &l->k->params[i];
         tc_slot *slot = &l->slots[i];
@@ -387,8 +387,8 @@ static tilec_status run_host(struct launch *l, const int32_t grid[3],
     return TILEC_INPUT;
 }
 
-static tilec_status run(struct launch *l, const int32_t grid[3],
-                        const tilec_launch_options *o)
+static tilec_status launch_run(struct launch *l, const int32_t grid[3],
+                               const tilec_launch_options *o)
 {
     if (!l->k->gpu)
         return run_host(l, grid, o);
@@ -418,7 +418,7 @@ static tilec_status prepare_and_run(struct launch *l,
     if (s == TILEC_OK)
         s = evaluate_grid(l, o, grid);
     if (s == TILEC_OK && o)
-        s = run(l, grid, o);
+        s = launch_run(l, grid, o);
     return s;
 }
 

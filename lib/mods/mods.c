@@ -195,7 +195,8 @@ static bool same(const struct captured *a, const struct captured *b)
              (a->value.f != a->value.f && b->value.f != b->value.f)));
 }
 
-static const struct captured *find(const struct composer *c, const char *name)
+static const struct captured *mods_find(const struct composer *c,
+                                        const char *name)
 {
     for (unsigned i = 0; i < c->nlist; i++)
         if (strcmp(c->list[i].name, name) == 0)
@@ -239,13 +240,13 @@ static const char *capture(struct composer *c, const tc_mod_node *use,
 {
     const char *name = x.name;
     bool skip = x.has_value && is_contested(c, &x);
-    const struct captured *other = skip ? NULL : find(c, x.name);
+    const struct captured *other = skip ? NULL : mods_find(c, x.name);
     for (unsigned i = 1; skip || (other && !same(other, &x)); i++) {
         x.name =
             i == 1 ? tc_arena_printf(c->arena, "%s.%s", use->name, name)
                    : tc_arena_printf(c->arena, "%s_%u.%s", use->name, i, name);
         skip = false;
-        other = find(c, x.name);
+        other = mods_find(c, x.name);
     }
     if (!other)
         c->list[c->nlist++] = x;

@@ -32,7 +32,7 @@ static bool goes_before(const tc_piece *p, unsigned a, unsigned b)
 
 /* Behind all that are in its way, one after the other: `p` is at its place when
  * a look at those placed before moves it no more. */
-static void place(tc_piece *pieces, unsigned n, unsigned at)
+static void plan_memory_place(tc_piece *pieces, unsigned n, unsigned at)
 {
     tc_piece *p = &pieces[at];
     bool moved = true;
@@ -61,7 +61,7 @@ uint64_t tc_pieces_place(tc_piece *pieces, unsigned n)
                 before += k != i && goes_before(pieces, k, i);
             if (before != turn || !pieces[i].is_used)
                 continue;
-            place(pieces, n, i);
+            plan_memory_place(pieces, n, i);
             uint64_t end = pieces[i].offset + pieces[i].bytes;
             total = end > total ? end : total;
         }

@@ -6,7 +6,7 @@
  *     kernel @k[D: int, DP: int = cdiv(D, 16) * 16, T: type = f32](
  *         %q: tensor<[?, D] x T>)
  *
- * with q a bf16 tensor of [100, 72]: D=72, T=bf16 (given to `specialize`), and
+ * with q a bf16 tensor of [100, 72]: D=72, T=bf16 (given to `bind-params`), and
  * DP=80 (known from the default, for tilec_kernel_binding).
  */
 #include "lib/program/compile.h"
@@ -34,7 +34,7 @@ static void read_value(struct binder *b, unsigned i, const char *value)
     errno = 0;
     long long n = strtoll(value, &end, 0);
     tc_kind kind = tc_kind_parse(value, strlen(value));
-    /* What cannot be read is left for `specialize` to report. */
+    /* What cannot be read is left for `bind-params` to report. */
     if (b->kernel->params[i].kind == TC_PARAM_INT && end != value && !*end &&
         !errno)
         b->known.dims[i] = tc_dim_const(b->cx, n);
@@ -224,7 +224,7 @@ static struct binder new_binder(tc_job *job, const tc_func *kernel,
     return b;
 }
 
-/* For `specialize`: what was given, as it was given (so that it reports what
+/* For `bind-params`: what was given, as it was given (so that it reports what
  * is wrong with it), then what was inferred. */
 static void list_bindings(struct binder *b, tc_binding **list, unsigned *n)
 {

@@ -48,7 +48,7 @@ static void put_row(const table *t, const char *const *cells)
 /* ---- Words ---- */
 
 /* Line, with the file where that is not the kernel's. */
-static const char *place(const view *v, tc_loc loc)
+static const char *inspect_place(const view *v, tc_loc loc)
 {
     if (loc.file == v->f->loc.file || !loc.file)
         return tc_arena_printf(v->arena, "%u", loc.line);
@@ -119,7 +119,7 @@ static const char **load_cells(const view *v, const tc_load_info *l)
 {
     const char **c = tc_arena_array(v->arena, const char *, COLUMNS);
     const tc_value *tensor = tc_accessed_tensor(l->op);
-    c[0] = place(v, l->op->loc);
+    c[0] = inspect_place(v, l->op->loc);
     c[1] = tensor ? tc_value_name(v->job->cx, tensor) : "-";
     c[2] = tc_arena_printf(v->arena, "%s %s", sides(v, l->tile),
                            tc_type_name(v->job->cx, l->tile->elem));
@@ -241,7 +241,7 @@ static const char **product_cells(const view *v, const tc_product_info *p)
     tc_context *cx = v->job->cx;
     bool async = tc_op_attr(p->op, "async")->kind != TC_ATTR_NONE &&
                  tc_op_int(p->op, "async");
-    c[0] = place(v, p->op->loc);
+    c[0] = inspect_place(v, p->op->loc);
     c[1] = tc_arena_printf(v->arena, "%dx%dx%d", p->m, p->n, p->k);
     c[2] = tc_arena_printf(v->arena, "%s x %s",
                            tc_type_name(cx, p->op->in[0]->type->elem),
@@ -287,7 +287,7 @@ static void put_all(view *v)
         v->f->name, v->target->name, v->f->warps, v->f->shared_bytes);
     if (v->seen->loop) {
         tc_text_printf(&v->text, "loads of the hot loop, line %s:\n",
-                       place(v, v->seen->loop->loc));
+                       inspect_place(v, v->seen->loop->loc));
         put_loads(v, true);
     }
     if (!v->seen->loop || has_cold_loads(v->seen)) {
@@ -299,7 +299,7 @@ static void put_all(view *v)
     put_pictures(v);
 }
 
-static bool build(tc_job *job)
+static bool inspect_build(tc_job *job)
 {
     tc_request *r = job->request;
     const tc_target *target;
@@ -336,7 +336,7 @@ tilec_status tilec_inspect(tilec_context *cx, const tilec_source *sources,
                            size_t nsources,
                            const tilec_compile_options *options, char **text)
 {
-    return cx && text
-               ? tc_request_report(cx, sources, nsources, options, build, text)
-               : TILEC_USAGE;
+    return cx && text ? tc_request_report(cx, sources, nsources, options,
+                                          inspect_build, text)
+                      : TILEC_USAGE;
 }

@@ -94,7 +94,7 @@ static tc_axis in_runs_of(tc_axis a, uint32_t run, uint32_t step)
     return a;
 }
 
-static tc_axis_info join(const tc_axis_info *a, const tc_axis_info *b)
+static tc_axis_info axis_info_join(const tc_axis_info *a, const tc_axis_info *b)
 {
     tc_axis_info r = *a;
     for (unsigned i = 0; i < r.rank; i++) {
@@ -207,7 +207,7 @@ static tc_axis_info offsets(const tc_axis_analysis *a, const tc_op *op)
 static tc_axis_info rule_advance(const tc_axis_analysis *a, const tc_op *op)
 {
     tc_axis_info r = offsets(a, op);
-    return join(in(a, op, 0), &r);
+    return axis_info_join(in(a, op, 0), &r);
 }
 
 static tc_axis_info rule_splat(const tc_axis_analysis *a, const tc_op *op)
@@ -419,7 +419,7 @@ static tc_axis_info rule_choice(const tc_axis_analysis *a, const tc_op *op)
 static tc_axis_info rule_select(const tc_axis_analysis *a, const tc_op *op)
 {
     const tc_axis_info *c = in(a, op, 0);
-    tc_axis_info r = join(in(a, op, 1), in(a, op, 2));
+    tc_axis_info r = axis_info_join(in(a, op, 1), in(a, op, 2));
     if (op->in[0]->type->kind != TC_TILE)
         return r;
     for (unsigned i = 0; i < r.rank; i++) {
@@ -545,7 +545,7 @@ static void visit_region(tc_axis_analysis *a, const tc_region *r);
 static bool give(tc_axis_analysis *a, const tc_value *arg, const tc_value *v)
 {
     tc_axis_info old = *tc_axis_info_of(a, arg);
-    tc_axis_info now = join(&old, tc_axis_info_of(a, v));
+    tc_axis_info now = axis_info_join(&old, tc_axis_info_of(a, v));
     bool same = old.is_known == now.is_known;
     for (unsigned i = 0; i < now.rank; i++)
         same &= memcmp(&old.axis[i], &now.axis[i], sizeof now.axis[i]) == 0;
@@ -599,8 +599,8 @@ static void visit_if(tc_axis_analysis *a, const tc_op *op)
                 *no = tc_region_terminator(op->regions[1]);
     for (unsigned i = 0; i < op->nout; i++)
         set(a, op->out[i],
-            join(tc_axis_info_of(a, yes->in[i]),
-                 tc_axis_info_of(a, no->in[i])));
+            axis_info_join(tc_axis_info_of(a, yes->in[i]),
+                           tc_axis_info_of(a, no->in[i])));
 }
 
 static void visit_op(tc_axis_analysis *a, const tc_op *op)

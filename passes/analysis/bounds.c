@@ -18,7 +18,7 @@ static void be_sure(tc_loop *l, const tc_limit *t, bool most, int64_t limit)
 /* Bounds of what an op computes, if it does not wrap: asks that. */
 static tc_bounds without_wrap(tc_loop *l, const tc_type *type, tc_bounds x)
 {
-    tc_span all = tc_span_of_kind(tc_type_elem(type)->kind);
+    tc_int_range all = tc_int_range_of_kind(tc_type_elem(type)->kind);
     if (!x.low || !x.high)
         return (tc_bounds){NULL, NULL};
     if (tc_limit_extreme_known(l, x.low, false) < all.low)
@@ -147,7 +147,7 @@ static tc_value *divisor_of(tc_loop *l, const tc_op *op)
         v = v->def->in[0];
     if (v->type->kind == TC_TILE || !tc_loop_has_outside(l, v))
         return NULL;
-    tc_span s = tc_span_of(v);
+    tc_int_range s = tc_int_range_of(v);
     tc_value *by = tc_loop_i64(l, v);
     if (s.low < 1)
         tc_loop_ask(l, by, false, 1);
@@ -262,7 +262,7 @@ static bounds_fn *const by_op[TC_OPCODE_COUNT] = {
 /* A scalar from before the loop is itself. */
 static tc_bounds of_scalar(tc_loop *l, tc_value *v)
 {
-    tc_span s = tc_span_of(v);
+    tc_int_range s = tc_int_range_of(v);
     if (tc_sum_is_far(s.low) || tc_sum_is_far(s.high))
         return none();
     tc_sum sum = {tc_loop_i64(l, v), 0, s.low, s.high};
@@ -288,7 +288,7 @@ static tc_bounds of_tile(tc_loop *l, tc_value *v)
                        of_scalar(l, tc_loop_reduce(l, v, "max")).high};
 }
 
-static tc_bounds find(tc_loop *l, tc_value *v)
+static tc_bounds bounds_find(tc_loop *l, tc_value *v)
 {
     tc_scalar c;
     tc_kind kind = tc_lane_kind(v);
@@ -314,7 +314,7 @@ tc_bounds tc_bounds_of(tc_loop *l, tc_value *v)
     tc_bounds *known = tc_map_get(&l->known, v);
     if (!known) {
         known = tc_arena_new(l->scratch, tc_bounds);
-        *known = find(l, v);
+        *known = bounds_find(l, v);
         if (!known->low || !known->high)
             *known = none();
         tc_map_set(&l->known, v, known);
@@ -348,8 +348,8 @@ bool tc_loop_open(tc_loop *l, tc_op *op, tc_arena *scratch, const char **why)
         *why = "its step is not known at compile time";
         return false;
     }
-    l->low = tc_span_of(op->in[0]).low;
-    l->high = tc_span_of(op->in[1]).high - 1;
+    l->low = tc_int_range_of(op->in[0]).low;
+    l->high = tc_int_range_of(op->in[1]).high - 1;
     if (tc_match_const(op->in[0], &lo) && lo.i <= l->high)
         l->high = lo.i + (l->high - lo.i) / step.i * step.i;
     if (l->high < l->low)

@@ -10,16 +10,16 @@
 #include "ir/base/map.h"
 #include "ir/ir.h"
 
-typedef struct tc_span {
+typedef struct tc_int_range {
     int64_t low, high; /* both included */
-} tc_span;
+} tc_int_range;
 
 /* All ints of a kind. */
-tc_span tc_span_of_kind(tc_kind kind);
+tc_int_range tc_int_range_of_kind(tc_kind kind);
 /* Of a scalar int, or of all lanes of a tile of ints. */
-tc_span tc_span_of(const tc_value *v);
+tc_int_range tc_int_range_of(const tc_value *v);
 /* The same where something is known of arguments of functions: value ->
- * tc_span. */
-tc_span tc_span_given(const tc_value *v, const tc_map *given);
+ * tc_int_range. */
+tc_int_range tc_int_range_given(const tc_value *v, const tc_map *given);
 
 #endif

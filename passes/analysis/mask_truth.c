@@ -106,7 +106,7 @@ static bool is_decided(bool and, const tc_truth *a, const tc_truth *b)
            (and? is_at_most(&a->at, &b->at) : is_at_most(&b->at, &a->at));
 }
 
-static const tc_truth *join(tc_loop *l, bool and, const tc_truth *a,
+static const tc_truth *mask_truth_join(tc_loop *l, bool and, const tc_truth *a,
                             const tc_truth *b)
 {
     tc_truth_kind neutral = and? TC_TRUTH_ALWAYS : TC_TRUTH_NEVER;
@@ -134,12 +134,12 @@ static const tc_truth *join(tc_loop *l, bool and, const tc_truth *a,
 
 static const tc_truth *both(tc_loop *l, const tc_truth *a, const tc_truth *b)
 {
-    return join(l, true, a, b);
+    return mask_truth_join(l, true, a, b);
 }
 
 static const tc_truth *either(tc_loop *l, const tc_truth *a, const tc_truth *b)
 {
-    return join(l, false, a, b);
+    return mask_truth_join(l, false, a, b);
 }
 
 static const tc_truth *contrary(tc_loop *l, const tc_truth *t)
@@ -214,7 +214,7 @@ static const tc_truth *not_above_zero(tc_loop *l, const tc_limit *t)
     if (t->kind != TC_LIMIT_LINEAR) {
         const tc_truth *a = not_above_zero(l, t->a);
         const tc_truth *b = not_above_zero(l, t->b);
-        return join(l, t->kind == TC_LIMIT_MAX, a, b);
+        return mask_truth_join(l, t->kind == TC_LIMIT_MAX, a, b);
     }
     if (t->by)
         return not_above_zero(l, tc_limit_undivided(l, t));
@@ -253,7 +253,7 @@ static tc_mask combine(tc_loop *l, bool and, tc_mask x, tc_mask y)
 {
     if (!x.any || !y.any)
         return (tc_mask){NULL, NULL, NULL};
-    return (tc_mask){join(l, and, x.any, y.any), join(l, and, x.all, y.all),
+    return (tc_mask){mask_truth_join(l, and, x.any, y.any), join(l, and, x.all, y.all),
                      x.unknown ? x.unknown : y.unknown};
 }
 

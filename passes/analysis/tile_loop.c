@@ -15,7 +15,7 @@ bool tc_is_tile_loop(const tc_op *op)
         return is_axis_0(op->in[0], TC_PROGRAM_ID) &&
                is_axis_0(op->in[2], TC_NUM_PROGRAMS);
     return op->code == TC_WHILE &&
-           tc_region_has_op(op->regions[1], TC_FETCH_TILE);
+           tc_region_has_op(op->regions[1], TC_NEXT_TILE);
 }
 
 static const tc_op *tile_loop_in(const tc_region *r)
@@ -36,7 +36,7 @@ bool tc_goes_through_tiles(const tc_op *op)
     if (around->code == TC_WARP_GROUPS)
         return op->parent == around->regions[1] &&
                tile_loop_in(around->regions[0]);
-    /* What late-branches puts around it asks no question of its own. */
+    /* What defer-branches puts around it asks no question of its own. */
     return around->code == TC_WHILE && op == around->regions[1]->first &&
            around->regions[0]->first->code == TC_CONDITION &&
            tc_goes_through_tiles(around);

@@ -148,11 +148,11 @@ bool tc_match_positions(const tc_value *v, unsigned axis, tc_positions *p)
     return match_base(v, p);
 }
 
-tc_span tc_positions_span(const tc_positions *p)
+tc_int_range tc_positions_span(const tc_positions *p)
 {
-    tc_span s = {0, 0};
+    tc_int_range s = {0, 0};
     if (p->base)
-        s = tc_span_of(p->base);
+        s = tc_int_range_of(p->base);
     s.high += p->n - 1;
     return s;
 }

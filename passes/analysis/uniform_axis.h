@@ -38,6 +38,6 @@ typedef struct tc_positions {
 /* Is the tile v, of one axis or of two, such positions along `axis`? */
 bool tc_match_positions(const tc_value *v, unsigned axis, tc_positions *p);
 /* What base + range(n) can be, apart from `most`. */
-tc_span tc_positions_span(const tc_positions *p);
+tc_int_range tc_positions_span(const tc_positions *p);
 
 #endif

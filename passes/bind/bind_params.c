@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * specialize: one kernel with its compile-time parameters bound.
+ * bind-params: one kernel with its compile-time parameters bound.
  *
  *   kernel @scale[N: int = 64, T: type, mod: func(f32, i32) -> f32](...) {
  *     %x = load %p : tile<N x T>
@@ -19,7 +19,7 @@
  * An argument that the call offers by that name is passed, what it offers
  * besides is dropped; for the rest the kernel gets a parameter PARAM.NAME
  * (PARAM without a trailing `_mod`), in the order of the compile-time
- * parameters. All other kernels go. Tests: test/ir/passes/specialize.
+ * parameters. All other kernels go. Tests: test/ir/passes/bind-params.
  *
  * A vjp is bound like a call, and shares what calls capture. Where it has a
  * clause accumulate that is not 0, the kernel gets behind all captured ones a
@@ -39,7 +39,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct specializer {
+struct binder {
     tc_context *cx;
     tc_arena *scratch;
     tc_module *m;
@@ -55,7 +55,7 @@ static const tc_loc nowhere;
 
 /* ---- Which kernel ---- */
 
-static const char *kernel_list(struct specializer *s)
+static const char *kernel_list(struct binder *s)
 {
     tc_text list = {.arena = s->scratch};
     tc_each_func (f, s->m)
@@ -64,7 +64,7 @@ static const char *kernel_list(struct specializer *s)
     return list.len ? list.data : "none";
 }
 
-static const char *nearest_kernel(struct specializer *s, const char *name)
+static const char *nearest_kernel(struct binder *s, const char *name)
 {
     unsigned n = 0;
     tc_each_func (f, s->m)
@@ -77,7 +77,7 @@ static const char *nearest_kernel(struct specializer *s, const char *name)
     return tc_nearest_name(name, names, n);
 }
 
-static bool find_named_kernel(struct specializer *s, const char *name)
+static bool find_named_kernel(struct binder *s, const char *name)
 {
     name += *name == '@';
     s->kernel = tc_func_find(s->m, name);
@@ -86,45 +86,45 @@ static bool find_named_kernel(struct specializer *s, const char *name)
     const char *near = nearest_kernel(s, name);
     if (s->kernel)
         tc_error(s->cx, s->kernel->loc,
-                 "specialize: @%s is a %s, expected a kernel", name,
+                 "bind-params: @%s is a %s, expected a kernel", name,
                  tc_func_word(s->kernel));
     else
-        tc_error(s->cx, nowhere, "specialize: there is no kernel @%s%s%s%s",
+        tc_error(s->cx, nowhere, "bind-params: there is no kernel @%s%s%s%s",
                  name, near ? ", did you mean @" : "", near ? near : "",
                  near ? "?" : "");
     tc_note(s->cx, nowhere, "kernels: %s", kernel_list(s));
     return false;
 }
 
-static bool find_kernel(struct specializer *s, const char *name)
+static bool find_kernel(struct binder *s, const char *name)
 {
     if (name)
         return find_named_kernel(s, name);
     tc_each_func (f, s->m) {
         if (f->is_kernel && s->kernel)
             return tc_error(s->cx, f->loc,
-                            "specialize: there are several kernels (%s), say "
+                            "bind-params: there are several kernels (%s), say "
                             "which",
                             kernel_list(s));
         if (f->is_kernel)
             s->kernel = f;
     }
     return s->kernel ||
-           tc_error(s->cx, nowhere, "specialize: there is no kernel");
+           tc_error(s->cx, nowhere, "bind-params: there is no kernel");
 }
 
 /* ---- Values of parameters ---- */
 
-static bool wrong_value(struct specializer *s, const tc_param *p,
-                        const char *value, const char *expected)
+static bool wrong_value(struct binder *s, const tc_param *p, const char *value,
+                        const char *expected)
 {
-    tc_error(s->cx, s->loc, "specialize: %s=%s: expected %s", p->name, value,
+    tc_error(s->cx, s->loc, "bind-params: %s=%s: expected %s", p->name, value,
              expected);
     tc_note(s->cx, p->loc, "parameter `%s` of @%s", p->name, s->kernel->name);
     return false;
 }
 
-static bool bind_int(struct specializer *s, unsigned i, const char *value)
+static bool bind_int(struct binder *s, unsigned i, const char *value)
 {
     const tc_param *p = &s->kernel->params[i];
     char *end;
@@ -139,7 +139,7 @@ static bool bind_int(struct specializer *s, unsigned i, const char *value)
     return true;
 }
 
-static bool bind_type(struct specializer *s, unsigned i, const char *value)
+static bool bind_type(struct binder *s, unsigned i, const char *value)
 {
     const char *expected = "an element type, one of i1 i8 i16 i32 i64 f8e4m3 "
                            "f8e5m2 f16 bf16 f32 f64";
@@ -150,8 +150,7 @@ static bool bind_type(struct specializer *s, unsigned i, const char *value)
     return true;
 }
 
-static bool unknown_func(struct specializer *s, const tc_param *p,
-                         const char *name)
+static bool unknown_func(struct binder *s, const tc_param *p, const char *name)
 {
     unsigned n = 0;
     tc_each_func (f, s->m)
@@ -166,7 +165,7 @@ static bool unknown_func(struct specializer *s, const tc_param *p,
         names[n++] = f->name;
     }
     const char *near = tc_nearest_name(name, names, n);
-    tc_error(s->cx, s->loc, "specialize: %s=@%s: there is no func @%s%s%s%s",
+    tc_error(s->cx, s->loc, "bind-params: %s=@%s: there is no func @%s%s%s%s",
              p->name, name, name, near ? ", did you mean @" : "",
              near ? near : "", near ? "?" : "");
     tc_note(s->cx, p->loc, "parameter `%s` of @%s; funcs: %s", p->name,
@@ -174,7 +173,7 @@ static bool unknown_func(struct specializer *s, const tc_param *p,
     return false;
 }
 
-static bool bind_func(struct specializer *s, unsigned i, const char *value)
+static bool bind_func(struct binder *s, unsigned i, const char *value)
 {
     const tc_func *f = tc_func_find(s->m, value + (*value == '@'));
     if (!f || f->is_kernel || f->is_plan)
@@ -183,7 +182,7 @@ static bool bind_func(struct specializer *s, unsigned i, const char *value)
     return true;
 }
 
-static bool bind_text(struct specializer *s, unsigned i, const char *value)
+static bool bind_text(struct binder *s, unsigned i, const char *value)
 {
     switch (s->kernel->params[i].kind) {
     case TC_PARAM_INT: return bind_int(s, i, value);
@@ -192,14 +191,14 @@ static bool bind_text(struct specializer *s, unsigned i, const char *value)
     }
 }
 
-static bool is_bound(const struct specializer *s, unsigned i)
+static bool is_bound(const struct binder *s, unsigned i)
 {
     return s->types.dims[i] || s->types.types[i] || s->funcs[i];
 }
 
 /* A default may name earlier parameters, which are bound by now (or missing,
  * which is reported for them). */
-static bool bind_default(struct specializer *s, unsigned i)
+static bool bind_default(struct binder *s, unsigned i)
 {
     const tc_param *p = &s->kernel->params[i];
     if (p->kind == TC_PARAM_FUNC)
@@ -211,7 +210,7 @@ static bool bind_default(struct specializer *s, unsigned i)
     return is_bound(s, i);
 }
 
-static const char *param_list(struct specializer *s)
+static const char *param_list(struct binder *s)
 {
     static const char *const kinds[] = {"int", "type", "func"};
     tc_text list = {.arena = s->scratch};
@@ -224,7 +223,7 @@ static const char *param_list(struct specializer *s)
     return list.len ? list.data : "none";
 }
 
-static bool unknown_param(struct specializer *s, const char *name)
+static bool unknown_param(struct binder *s, const char *name)
 {
     const tc_func *k = s->kernel;
     const char **names = tc_arena_array(s->scratch, const char *, k->nparams);
@@ -232,14 +231,14 @@ static bool unknown_param(struct specializer *s, const char *name)
         names[i] = k->params[i].name;
     const char *near = tc_nearest_name(name, names, k->nparams);
     tc_error(s->cx, s->loc,
-             "specialize: @%s has no compile-time parameter `%s`%s%s%s",
+             "bind-params: @%s has no compile-time parameter `%s`%s%s%s",
              k->name, name, near ? ", did you mean `" : "", near ? near : "",
              near ? "`?" : "");
     tc_note(s->cx, k->loc, "parameters of @%s: %s", k->name, param_list(s));
     return false;
 }
 
-static bool bind_given(struct specializer *s)
+static bool bind_given(struct binder *s)
 {
     bool ok = true;
     for (unsigned b = 0; b < s->nbindings; b++) {
@@ -251,7 +250,7 @@ static bool bind_given(struct specializer *s)
         if (i == s->kernel->nparams)
             ok = unknown_param(s, given->name);
         else if (is_bound(s, i))
-            ok = tc_error(s->cx, s->loc, "specialize: `%s` is given twice",
+            ok = tc_error(s->cx, s->loc, "bind-params: `%s` is given twice",
                           given->name);
         else
             ok &= bind_text(s, i, given->value);
@@ -259,7 +258,7 @@ static bool bind_given(struct specializer *s)
     return ok;
 }
 
-static bool bind_all(struct specializer *s)
+static bool bind_all(struct binder *s)
 {
     const tc_func *k = s->kernel;
     s->types = tc_bindings_of(s->scratch, k);
@@ -273,8 +272,8 @@ static bool bind_all(struct specializer *s)
             tc_text_printf(&missing, "%s`%s`", missing.len ? ", " : "",
                            k->params[i].name);
     if (missing.len) {
-        tc_error(s->cx, s->loc, "specialize: @%s needs a value for %s", k->name,
-                 missing.data);
+        tc_error(s->cx, s->loc, "bind-params: @%s needs a value for %s",
+                 k->name, missing.data);
         tc_note(s->cx, k->loc, "parameters of @%s: %s", k->name, param_list(s));
     }
     return s->cx->nerrors == errors;
@@ -282,7 +281,7 @@ static bool bind_all(struct specializer *s)
 
 /* ---- Function parameters ---- */
 
-static const char *signature(struct specializer *s, unsigned nins,
+static const char *signature(struct binder *s, unsigned nins,
                              const tc_type *const *ins, unsigned nouts,
                              const tc_type *const *outs)
 {
@@ -299,7 +298,7 @@ static const char *signature(struct specializer *s, unsigned nins,
     return out.data;
 }
 
-static const tc_type **arg_types(struct specializer *s, const tc_func *f)
+static const tc_type **arg_types(struct binder *s, const tc_func *f)
 {
     const tc_type **types =
         tc_arena_array(s->scratch, const tc_type *, f->body->nargs);
@@ -310,7 +309,7 @@ static const tc_type **arg_types(struct specializer *s, const tc_func *f)
 
 /* Does the bound function begin with the parameters of the signature? What a
  * generic one infers from them goes to `b`. */
-static bool check_func(struct specializer *s, unsigned index, tc_bindings *b)
+static bool check_func(struct binder *s, unsigned index, tc_bindings *b)
 {
     const tc_param *p = &s->kernel->params[index];
     const tc_func *f = s->funcs[index];
@@ -327,7 +326,7 @@ static bool check_func(struct specializer *s, unsigned index, tc_bindings *b)
         return true;
     tc_error(
         s->cx, f->loc,
-        "specialize: @%s is %s, expected %s, with captured parameters "
+        "bind-params: @%s is %s, expected %s, with captured parameters "
         "behind, for `%s`",
         f->name,
         signature(s, f->body->nargs, arg_types(s, f), f->nresults, f->results),
@@ -337,7 +336,7 @@ static bool check_func(struct specializer *s, unsigned index, tc_bindings *b)
 }
 
 /* `score_mod` and `bias`: "score.bias". */
-static const char *captured_name(struct specializer *s, const tc_param *p,
+static const char *captured_name(struct binder *s, const tc_param *p,
                                  const char *name)
 {
     size_t n = strlen(p->name);
@@ -347,7 +346,7 @@ static const char *captured_name(struct specializer *s, const tc_param *p,
 }
 
 /* The kernel's argument of that name, added where there is none. */
-static tc_value *kernel_arg(struct specializer *s, const char *name,
+static tc_value *kernel_arg(struct binder *s, const char *name,
                             const tc_type *type, tc_loc loc)
 {
     tc_region *body = s->kernel->body;
@@ -371,7 +370,7 @@ static tc_value *offered(const tc_op *call, const char *name)
 }
 
 /* What the captured parameter gets at this call; NULL: reported. */
-static tc_value *captured_value(struct specializer *s, const tc_op *call,
+static tc_value *captured_value(struct binder *s, const tc_op *call,
                                 unsigned index, const tc_value *captured,
                                 const tc_bindings *b)
 {
@@ -380,7 +379,7 @@ static tc_value *captured_value(struct specializer *s, const tc_op *call,
     tc_value *v = captured->name ? offered(call, captured->name) : NULL;
     if (v && tc_type_elem(v->type) != type) {
         tc_error(s->cx, call->loc,
-                 "specialize: the call offers %s as %s, but @%s takes %s",
+                 "bind-params: the call offers %s as %s, but @%s takes %s",
                  captured->name, tc_type_name(s->cx, v->type),
                  s->funcs[index]->name, tc_type_name(s->cx, type));
         tc_note(s->cx, captured->loc, "captured parameter");
@@ -391,7 +390,7 @@ static tc_value *captured_value(struct specializer *s, const tc_op *call,
     if (!captured->name || tc_type_is_generic(type) || type->kind == TC_TILE ||
         type->kind == TC_BLOCK_PTR) {
         tc_error(s->cx, captured->loc,
-                 "specialize: captured parameter %s of @%s is %s, expected a "
+                 "bind-params: captured parameter %s of @%s is %s, expected a "
                  "tensor, pointer or scalar of known type, as it becomes a "
                  "parameter of @%s",
                  captured->name ? captured->name : "?", s->funcs[index]->name,
@@ -418,7 +417,7 @@ static void replace_call(tc_op *call, tc_op *direct)
 }
 
 /* call score_mod(...) to call @alibi(...), likewise vjp. */
-static bool rewrite_call(struct specializer *s, tc_op *call, unsigned index,
+static bool rewrite_call(struct binder *s, tc_op *call, unsigned index,
                          const tc_bindings *b)
 {
     const tc_func *f = s->funcs[index];
@@ -443,7 +442,7 @@ static bool rewrite_call(struct specializer *s, tc_op *call, unsigned index,
     return true;
 }
 
-static bool rewrite_calls(struct specializer *s, tc_region *r, unsigned index,
+static bool rewrite_calls(struct binder *s, tc_region *r, unsigned index,
                           const tc_bindings *b)
 {
     tc_each_op_safe (op, r) {
@@ -458,7 +457,7 @@ static bool rewrite_calls(struct specializer *s, tc_region *r, unsigned index,
     return true;
 }
 
-static bool bind_calls(struct specializer *s)
+static bool bind_calls(struct binder *s)
 {
     for (unsigned i = 0; i < s->kernel->nparams; i++) {
         tc_bindings b;
@@ -478,7 +477,7 @@ static bool is_captured(const tc_value *v, unsigned nown)
 }
 
 /* The argument that takes the gradient for `captured`; NULL: it has none. */
-static tc_value *gradient_arg(struct specializer *s, const tc_value *captured)
+static tc_value *gradient_arg(struct binder *s, const tc_value *captured)
 {
     const tc_type *t = captured->type;
     bool tensor = t->kind == TC_TENSOR;
@@ -494,7 +493,7 @@ static tc_value *gradient_arg(struct specializer *s, const tc_value *captured)
                       type, captured->loc);
 }
 
-static void add_into(struct specializer *s, tc_op *op, unsigned nown)
+static void add_into(struct binder *s, tc_op *op, unsigned nown)
 {
     const tc_func *f = tc_func_find(s->m, tc_op_word(op, "callee") + 1);
     const char **names =
@@ -524,8 +523,7 @@ static void add_into(struct specializer *s, tc_op *op, unsigned nown)
 }
 
 /* The clause accumulate, which is a number by now, becomes into. */
-static bool resolve_accumulate(struct specializer *s, tc_region *r,
-                               unsigned nown)
+static bool resolve_accumulate(struct binder *s, tc_region *r, unsigned nown)
 {
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
@@ -536,7 +534,7 @@ static bool resolve_accumulate(struct specializer *s, tc_region *r,
         const tc_dim *d = tc_op_attr(op, "accumulate")->dims[0];
         if (d->kind != TC_DIM_CONST || d->value < 0 || d->value > 3)
             return tc_error(s->cx, op->loc,
-                            "specialize: accumulate is %lld, expected 0 to 3",
+                            "bind-params: accumulate is %lld, expected 0 to 3",
                             (long long)d->value);
         if (d->value == 0)
             tc_op_set_attr(op, "accumulate", (tc_attr){0});
@@ -547,7 +545,7 @@ static bool resolve_accumulate(struct specializer *s, tc_region *r,
 }
 
 /* And the plans, which launch them. */
-static bool erase_other_kernels(struct specializer *s)
+static bool erase_other_kernels(struct binder *s)
 {
     bool any = false;
     for (tc_func *f = s->m->first, *next; f; f = next) {
@@ -562,7 +560,7 @@ static bool erase_other_kernels(struct specializer *s)
 
 /* ---- The parts ---- */
 
-static bool specialize(struct specializer *s)
+static bool bind_kernel(struct binder *s)
 {
     if (s->kernel->nparams == 0)
         return true;
@@ -578,47 +576,47 @@ static bool specialize(struct specializer *s)
     return true;
 }
 
-static struct specializer new_specializer(tc_func *f, const tc_parameters *p,
-                                          tc_pass_env *env)
+static struct binder new_binder(tc_func *f, const tc_parameters *p,
+                                tc_pass_env *env)
 {
-    return (struct specializer){.cx = env->cx,
-                                .scratch = env->scratch,
-                                .m = f->module,
-                                .kernel = f,
-                                .bindings = p->all,
-                                .nbindings = p->n,
-                                .loc = p->loc};
+    return (struct binder){.cx = env->cx,
+                           .scratch = env->scratch,
+                           .m = f->module,
+                           .kernel = f,
+                           .bindings = p->all,
+                           .nbindings = p->n,
+                           .loc = p->loc};
 }
 
-bool tc_specialize_bind(tc_func *f, const tc_parameters *p, tc_pass_env *env,
-                        tc_bindings *types, const tc_func *const **funcs)
+bool tc_bind_params_value(tc_func *f, const tc_parameters *p, tc_pass_env *env,
+                          tc_bindings *types, const tc_func *const **funcs)
 {
-    struct specializer s = new_specializer(f, p, env);
+    struct binder s = new_binder(f, p, env);
     bool ok = bind_all(&s);
     *types = s.types;
     *funcs = s.funcs;
     return ok;
 }
 
-bool tc_specialize_kernel(tc_func *f, const tc_parameters *p, tc_pass_env *env)
+bool tc_bind_params_kernel(tc_func *f, const tc_parameters *p, tc_pass_env *env)
 {
-    struct specializer s = new_specializer(f, p, env);
-    return bind_all(&s) && specialize(&s);
+    struct binder s = new_binder(f, p, env);
+    return bind_all(&s) && bind_kernel(&s);
 }
 
-tc_change tc_pass_specialize(tc_module *m, tc_pass_env *env)
+tc_change tc_pass_bind_params(tc_module *m, tc_pass_env *env)
 {
     const tc_pass_options *o = env->options;
-    struct specializer s = {.cx = env->cx,
-                            .scratch = env->scratch,
-                            .m = m,
-                            .bindings = o->bindings,
-                            .nbindings = o->nbindings};
+    struct binder s = {.cx = env->cx,
+                       .scratch = env->scratch,
+                       .m = m,
+                       .bindings = o->bindings,
+                       .nbindings = o->nbindings};
     if (!find_kernel(&s, o->kernel) || !bind_all(&s))
         return TC_FAILED;
     bool erased = erase_other_kernels(&s);
     bool bound = s.kernel->nparams > 0;
-    if (!specialize(&s))
+    if (!bind_kernel(&s))
         return TC_FAILED;
     return erased || bound ? TC_CHANGED : TC_UNCHANGED;
 }

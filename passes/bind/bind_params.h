@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binding compile-time parameters, for `specialize` (one kernel) and
- * `specialize-plan` (a plan and its kernels).
+ * Binding compile-time parameters, for `bind-params` (one kernel) and
+ * `bind-plan` (a plan and its kernels).
  */
 #ifndef TC_BIND_PARAMS_H
 #define TC_BIND_PARAMS_H
@@ -17,11 +17,11 @@ typedef struct tc_parameters {
 
 /* What the parameters of f come to, with its defaults. Reports values that are
  * wrong, unknown or missing. Types and funcs are by parameter, in scratch. */
-bool tc_specialize_bind(tc_func *f, const tc_parameters *p, tc_pass_env *env,
-                        tc_bindings *types,
-                        const tc_func *const **funcs) TC_MUST_CHECK;
+bool tc_bind_params_value(tc_func *f, const tc_parameters *p, tc_pass_env *env,
+                          tc_bindings *types,
+                          const tc_func *const **funcs) TC_MUST_CHECK;
 /* A kernel without parameters is left of it. */
-bool tc_specialize_kernel(tc_func *f, const tc_parameters *p,
-                          tc_pass_env *env) TC_MUST_CHECK;
+bool tc_bind_params_kernel(tc_func *f, const tc_parameters *p,
+                           tc_pass_env *env) TC_MUST_CHECK;
 
 #endif

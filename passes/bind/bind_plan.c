@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * specialize-plan: one plan with its compile-time parameters bound, and a
+ * bind-plan: one plan with its compile-time parameters bound, and a
  * kernel without any for each of its launches.
  *
  *   plan @p[T: type, FAST: int = 1, mod: func(f32) -> f32](%x: tensor<[?] x T>)
@@ -20,7 +20,7 @@
  *     launch @k_1(%x)
  *
  * Launches with the same values share a kernel. What no launch uses goes:
- * kernels, branches, other plans. Tests: test/ir/passes/specialize_plan.
+ * kernels, branches, other plans. Tests: test/ir/passes/bind_plan.
  */
 #include "ir/base/limits.h"
 #include "ir/eval/eval.h"
@@ -60,14 +60,14 @@ static bool find_plan(struct planner *p, const char *name)
             continue;
         if (p->plan)
             return tc_error(p->cx, f->loc,
-                            "specialize-plan: there are several plans (@%s, "
+                            "bind-plan: there are several plans (@%s, "
                             "@%s), say which",
                             p->plan->name, f->name);
         p->plan = f;
     }
     return p->plan || tc_error(p->cx, nowhere,
-                               name ? "specialize-plan: there is no plan @%s"
-                                    : "specialize-plan: there is no plan",
+                               name ? "bind-plan: there is no plan @%s"
+                                    : "bind-plan: there is no plan",
                                name);
 }
 
@@ -271,7 +271,7 @@ static void erase_unused(struct planner *p)
     }
 }
 
-tc_change tc_pass_specialize_plan(tc_module *m, tc_pass_env *env)
+tc_change tc_pass_bind_plan(tc_module *m, tc_pass_env *env)
 {
     const tc_pass_options *o = env->options;
     struct planner p = {.cx = env->cx, .env = env, .m = m};
@@ -280,7 +280,7 @@ tc_change tc_pass_specialize_plan(tc_module *m, tc_pass_env *env)
     p.end = &p.first;
     /* What a launch binds is seen here for the last time. */
     if (!find_plan(&p, o->kernel) || !tc_func_verify(p.plan) ||
-        !tc_specialize_bind(p.plan, &given, env, &types, &p.funcs))
+        !tc_bind_params_value(p.plan, &given, env, &types, &p.funcs))
         return TC_FAILED;
     tc_substitute_region(p.plan->body, &types);
     substitute_words(&p, p.plan->body, &types);
@@ -291,7 +291,7 @@ tc_change tc_pass_specialize_plan(tc_module *m, tc_pass_env *env)
     if (!choose_kernels(&p, p.plan->body))
         return TC_FAILED;
     for (struct instance *i = p.first; i; i = i->next)
-        if (!tc_specialize_kernel(i->kernel, &i->params, env))
+        if (!tc_bind_params_kernel(i->kernel, &i->params, env))
             return TC_FAILED;
     erase_unused(&p);
     return TC_CHANGED;

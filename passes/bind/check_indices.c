@@ -31,7 +31,7 @@ typedef struct checker {
     tc_context *cx;
     tc_arena *scratch;
     tc_module *m;
-    tc_map given; /* parameters of functions -> tc_span */
+    tc_map given; /* parameters of functions -> tc_int_range */
     tc_map seen;  /* functions */
     bool ok, changed;
 } checker;
@@ -45,15 +45,15 @@ static const tc_func *callee_of(const tc_op *op)
                                 : NULL;
 }
 
-static void join(checker *c, tc_map *into, const tc_op *call)
+static void check_indices_join(checker *c, tc_map *into, const tc_op *call)
 {
     const tc_func *f = callee_of(call);
     for (unsigned i = 0; f && i < f->body->nargs; i++) {
         const tc_value *from = call->in[i], *arg = f->body->args[i];
         if (!tc_has_int_lanes(from))
             continue;
-        tc_span now = tc_span_given(from, &c->given);
-        const tc_span *old = tc_map_get(into, arg);
+        tc_int_range now = tc_int_range_given(from, &c->given);
+        const tc_int_range *old = tc_map_get(into, arg);
         if (old && old->low < now.low)
             now.low = old->low;
         if (old && old->high > now.high)
@@ -67,7 +67,7 @@ static void join_all(checker *c, tc_map *into, const tc_region *r)
     tc_each_op (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
             join_all(c, into, op->regions[i]);
-        join(c, into, op);
+        check_indices_join(c, into, op);
     }
 }
 
@@ -102,12 +102,12 @@ static int64_t clamped(__int128 x)
     return x < INT64_MIN ? INT64_MIN : x > INT64_MAX ? INT64_MAX : (int64_t)x;
 }
 
-static tc_span products(tc_span a, tc_span b)
+static tc_int_range products(tc_int_range a, tc_int_range b)
 {
     const __int128 all[] = {(__int128)a.low * b.low, (__int128)a.low * b.high,
                             (__int128)a.high * b.low,
                             (__int128)a.high * b.high};
-    tc_span out = {INT64_MAX, INT64_MIN};
+    tc_int_range out = {INT64_MAX, INT64_MIN};
     for (int i = 0; i < 4; i++) {
         int64_t x = clamped(all[i]);
         out.low = x < out.low ? x : out.low;
@@ -117,28 +117,29 @@ static tc_span products(tc_span a, tc_span b)
 }
 
 /* As if nothing wrapped. */
-static tc_span exact_span(const checker *c, const tc_value *v, unsigned depth)
+static tc_int_range exact_span(const checker *c, const tc_value *v,
+                               unsigned depth)
 {
     if (!is_followed(v, depth))
-        return tc_span_given(v, &c->given);
+        return tc_int_range_given(v, &c->given);
     const tc_op *op = v->def;
-    tc_span a = exact_span(c, op->in[0], depth + 1), b = {0, 0};
+    tc_int_range a = exact_span(c, op->in[0], depth + 1), b = {0, 0};
     if (op->nin > 1)
         b = exact_span(c, op->in[1], depth + 1);
     switch (op->code) {
     case TC_ADD:
-        return (tc_span){clamped((__int128)a.low + b.low),
-                         clamped((__int128)a.high + b.high)};
+        return (tc_int_range){clamped((__int128)a.low + b.low),
+                              clamped((__int128)a.high + b.high)};
     case TC_MUL: return products(a, b);
-    case TC_NEG: return products(a, (tc_span){-1, -1});
+    case TC_NEG: return products(a, (tc_int_range){-1, -1});
     default:
-        return (tc_span){clamped((__int128)a.low - b.high),
-                         clamped((__int128)a.high - b.low)};
+        return (tc_int_range){clamped((__int128)a.low - b.high),
+                              clamped((__int128)a.high - b.low)};
     }
 }
 
 /* Up to 2^32 an index wraps to a negative one, which is outside as well. */
-static bool may_read_another(tc_span s)
+static bool may_read_another(tc_int_range s)
 {
     return s.low < INT32_MIN || s.high > UINT32_MAX;
 }
@@ -194,7 +195,7 @@ static const char *text_of(const checker *c, const tc_value *v, unsigned depth,
 
 /* ---- One index ---- */
 
-static bool is_never_inside(const tc_op *op, unsigned d, tc_span s)
+static bool is_never_inside(const tc_op *op, unsigned d, tc_int_range s)
 {
     const tc_dim *size = op->in[0]->type->dims[d];
     return s.high < 0 || s.low >= (size ? tc_dim_value(size) : TC_MAX_SIZE);
@@ -240,7 +241,7 @@ static void check_index(checker *c, tc_op *op, unsigned d)
     static const tc_index_witness none;
     const tc_index_witness *found = op->data, *w = found ? found + d : &none;
     tc_value *index = op->in[1 + d];
-    tc_span s = exact_span(c, index, 0);
+    tc_int_range s = exact_span(c, index, 0);
     if (is_never_inside(op, d, s))
         refuse(c, op, d, w);
     else if (index->type->kind == TC_I32 && may_read_another(s))
@@ -269,19 +270,19 @@ static void check_region(checker *c, tc_region *r)
     }
 }
 
-static void visit(checker *c, const tc_region *r)
+static void check_indices_visit(checker *c, const tc_region *r)
 {
     static char mark;
     tc_each_op (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            visit(c, op->regions[i]);
+            check_indices_visit(c, op->regions[i]);
         const tc_func *f = callee_of(op);
         if (!f || f->nparams || tc_map_get(&c->seen, f))
             continue;
         tc_map_set(&c->seen, f, &mark);
         tc_indices_try(c->cx, c->scratch, f, op, &c->given);
         check_region(c, f->body);
-        visit(c, f->body);
+        check_indices_visit(c, f->body);
     }
 }
 
@@ -292,6 +293,6 @@ tc_change tc_pass_check_indices(tc_module *m, tc_pass_env *env)
     find_given(&c);
     tc_each_func (f, m)
         if (f->is_kernel)
-            visit(&c, f->body);
+            check_indices_visit(&c, f->body);
     return !c.ok ? TC_FAILED : c.changed ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -132,7 +132,7 @@ static void try_once(trial *t)
 /* An int that may be passed there: i, or what is nearest. */
 static void guess(const trial *t, tc_value *arg, int64_t i)
 {
-    const tc_span *s = tc_map_get(t->given, arg);
+    const tc_int_range *s = tc_map_get(t->given, arg);
     if (s && i < s->low)
         i = s->low;
     if (s && i > s->high)
@@ -141,14 +141,14 @@ static void guess(const trial *t, tc_value *arg, int64_t i)
 }
 
 /* Of a tensor: sizes are from 0 to the largest one. */
-static bool is_size(const tc_span *s)
+static bool is_size(const tc_int_range *s)
 {
     return s && s->low == 0 && s->high == TC_MAX_SIZE;
 }
 
 /* Query and key are what differs from lane to lane; where nothing does, the
  * last two ints of which something is known, that are no sizes. */
-static bool is_position(const tc_op *call, unsigned i, const tc_span *s)
+static bool is_position(const tc_op *call, unsigned i, const tc_int_range *s)
 {
     bool tiles = false;
     for (unsigned j = 0; j < call->nin; j++)
@@ -177,7 +177,7 @@ void tc_indices_try(tc_context *cx, tc_arena *scratch, const tc_func *f,
         arg->data = NULL;
         if (!is_int(arg) || arg->type->kind == TC_I1)
             continue;
-        const tc_span *span = tc_map_get(given, arg);
+        const tc_int_range *span = tc_map_get(given, arg);
         guess(&t, arg, is_size(span) ? FAR + 1 : 1);
         if (is_position(call, i, span)) {
             pair[0] = pair[1];

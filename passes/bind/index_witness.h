@@ -18,8 +18,8 @@ typedef struct tc_index_witness {
 
 /* Tries the function with what `call` may pass: queries and keys near the
  * begin, in the middle and far out, 1 for ints that its caller passes on, all
- * as far as `given` (parameter -> tc_span) allows. Leaves one tc_index_witness
- * a dim in `data` of each gather of the body. */
+ * as far as `given` (parameter -> tc_int_range) allows. Leaves one
+ * tc_index_witness a dim in `data` of each gather of the body. */
 void tc_indices_try(tc_context *cx, tc_arena *scratch, const tc_func *f,
                     const tc_op *call, const tc_map *given);
 

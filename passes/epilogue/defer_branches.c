@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * late-branches: warp groups that go from tile to tile need not meet to agree
+ * defer-branches: warp groups that go from tile to tile need not meet to agree
  * on a branch at a tile's end: they vote, and look at the votes a tile later.
  *
  *   for %tile = .. {                 while carry(%again = true, ..) {
@@ -23,8 +23,8 @@
  * disturbs the loop least. What it needs of its tile are scalars, which are
  * kept in shared memory with the votes; tiles of a grid are in no order, so
  * that the next one may come first. Votes and what belongs to them are in rings
- * of two. Behind specialise-warps, where there are barriers to save.
- * Tests: test/ir/passes/late-branches.
+ * of two. Behind specialize-warps, where there are barriers to save.
+ * Tests: test/ir/passes/defer-branches.
  */
 #include "passes/epilogue/defer_branches.h"
 
@@ -37,7 +37,7 @@
 
 #include "ir/types/layout.h"
 
-static const char pass[] = "late-branches";
+static const char pass[] = "defer-branches";
 
 /* ---- What can be late ---- */
 
@@ -60,7 +60,7 @@ static bool may_come_first(const tc_op *op)
     case TC_MBARRIER_ARRIVE:
     case TC_MBARRIER_WAIT:
     case TC_TMA_STORE_WAIT:
-    case TC_SMEM_GET: return true;
+    case TC_SMEM_LOAD_SCALAR: return true;
     default: return tc_op_is_pure(op) || tc_op_has(op, TC_TERMINATOR);
     }
 }
@@ -253,7 +253,7 @@ static tc_op *find_loop(const tc_op *roles)
     return NULL;
 }
 
-tc_change tc_pass_late_branches(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_defer_branches(tc_func *f, tc_pass_env *env)
 {
     tc_late l = {.env = env, .f = f, .cx = env->cx};
     tc_each_op (op, f->body)

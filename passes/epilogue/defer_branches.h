@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * late-branches, between what it finds (defer_branches.c) and what it makes of
+ * defer-branches, between what it finds (defer_branches.c) and what it makes of
  * that (defer_branches_expand.c).
  */
 #ifndef TC_DEFER_BRANCHES_H

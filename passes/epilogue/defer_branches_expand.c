@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * late-branches: votes, the loops that they end, and the branch behind these.
+ * defer-branches: votes, the loops that they end, and the branch behind these.
  */
 #include "passes/epilogue/defer_branches.h"
 
@@ -235,7 +235,7 @@ static void count_votes(tc_late *l)
  * where it has none, or there is no hurry. */
 static tc_op *where_to_look(const tc_func *f, const tc_region *step)
 {
-    for (tc_op *op = step->last; op && tc_reads_mail_early(f); op = op->prev)
+    for (tc_op *op = step->last; op && tc_reads_channel_early(f); op = op->prev)
         if (tc_op_any(op, tc_is_group_mma))
             return op->next;
     return tc_region_terminator(step);
@@ -257,7 +257,7 @@ static void vote_in_step(tc_late *l)
     tc_value *count = yield->in[l->count], *slot = slot_of(l, &b, count);
     for (unsigned i = 0; i < l->nkept; i++) {
         tc_value *in[] = {in_slot(&b, l->boxes[i], slot), l->kept[i]};
-        tc_build_effect(&b, TC_SMEM_PUT, 2, in);
+        tc_build_effect(&b, TC_SMEM_STORE_SCALAR, 2, in);
     }
     put_vote(&b, l, count, own_vote(l, &b));
 }
@@ -333,7 +333,7 @@ static void take_along(tc_late *l, tc_value *slot)
     b.loc = l->branch->loc;
     for (unsigned i = 0; i < l->nkept; i++) {
         tc_value *box = in_slot(&b, l->boxes[i], slot);
-        tc_value *v = tc_build(&b, TC_SMEM_GET, 1, &box, NULL);
+        tc_value *v = tc_build(&b, TC_SMEM_LOAD_SCALAR, 1, &box, NULL);
         v->name = l->kept[i]->name;
         tc_map_set(&known, l->kept[i], v);
     }

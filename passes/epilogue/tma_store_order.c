@@ -37,7 +37,8 @@ static const char *why_ordered(tc_op *op, const tc_op *store)
     if (atomic && !tc_op_is_word(op, "order", "relaxed"))
         return "an atomic may tell others that it is done";
     bool reads = tc_reads_global(op);
-    if (op->code == TC_STORE && tc_bulk_adds(op) && tc_bulk_adds(store))
+    if (op->code == TC_STORE && tc_tma_store_adds(op) &&
+        tc_tma_store_adds(store))
         return NULL; /* in any order */
     if (op == store || (!reads && !tc_writes_global(op)))
         return NULL;
@@ -53,14 +54,14 @@ static const char *why_ordered(tc_op *op, const tc_op *store)
     return "the kernel writes that tensor before";
 }
 
-const char *tc_bulk_why_ordered(const tc_region *r, const tc_op *store)
+const char *tc_tma_store_why_ordered(const tc_region *r, const tc_op *store)
 {
     const char *why = NULL;
     tc_each_op (op, r) {
         if (op->nregions == 0)
             why = why_ordered(op, store);
         for (unsigned i = 0; i < op->nregions && !why; i++)
-            why = tc_bulk_why_ordered(op->regions[i], store);
+            why = tc_tma_store_why_ordered(op->regions[i], store);
         if (why)
             return why;
     }
@@ -86,7 +87,7 @@ static bool writes_there(const tc_op *op, const tc_op *store,
 /* All threads, for what all groups have stored. */
 static void build_written(tc_builder b)
 {
-    tc_op *op = tc_bulk_build_wait(&b);
+    tc_op *op = tc_tma_store_build_wait(&b);
     tc_op_set_attr(op, "written", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
     tc_build_effect(&b, TC_BARRIER, 0, NULL);
     tc_forget_speculatable(b.region);
@@ -101,7 +102,8 @@ static bool is_written_in(const tc_region *r, const tc_op *store,
     return false;
 }
 
-void tc_bulk_wait_before_writers(const tc_op *store, const tc_value *tensor)
+void tc_tma_store_wait_before_writers(const tc_op *store,
+                                      const tc_value *tensor)
 {
     for (tc_op *op = store->next; op; op = op->next) {
         bool branch = op->code == TC_IF;

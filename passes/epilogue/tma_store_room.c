@@ -18,19 +18,19 @@ enum { RESERVED = 1024, RESERVED_BESIDE = 3072 };
 /* Of loads in the hot loop, if no fewer are asked for. */
 enum { SLOTS = 2 };
 
-const tc_op *tc_bulk_loop(const tc_bulk *s, const tc_op *op)
+const tc_op *tc_tma_store_loop(const tc_tma_stores *s, const tc_op *op)
 {
     const tc_op *loop = tc_loop_around(op);
     return loop == s->tiles ? NULL : loop;
 }
 
-unsigned tc_bulk_hot_slots(const tc_bulk *s)
+unsigned tc_tma_store_hot_slots(const tc_tma_stores *s)
 {
     return s->env->options->stages == 1 ? 1 : SLOTS;
 }
 
 /* Slots of the buffer that a bulk copy may fill ahead, 0: none will. */
-static unsigned slots_of(const tc_bulk *s, const tc_op *alloc)
+static unsigned slots_of(const tc_tma_stores *s, const tc_op *alloc)
 {
     const tc_op *store = NULL;
     tc_each_use (u, alloc->out[0])
@@ -41,14 +41,14 @@ static unsigned slots_of(const tc_bulk *s, const tc_op *alloc)
     for (const tc_op *op = store->parent->op; op; op = op->parent->op)
         if (op->code == TC_IF)
             return 0;
-    const tc_op *loop = tc_bulk_loop(s, store);
+    const tc_op *loop = tc_tma_store_loop(s, store);
     return loop && tc_region_any(loop->regions[0], tc_is_group_mma)
-               ? tc_bulk_hot_slots(s)
+               ? tc_tma_store_hot_slots(s)
                : 1;
 }
 
 struct room {
-    tc_bulk *s;
+    tc_tma_stores *s;
     tc_lifetimes all;
     uint64_t rings;       /* bytes of what is filled ahead: always in use */
     const tc_op *convert; /* will go */
@@ -80,7 +80,7 @@ static uint64_t most_others(const struct room *m, const tc_region *r)
 }
 
 /* Of a load that the tile is done with before the store: where there is no room
- * otherwise the next one waits, and its memory is free (specialise-warps). */
+ * otherwise the next one waits, and its memory is free (specialize-warps). */
 static uint64_t lent_bytes(const struct room *m, tc_op *store)
 {
     tc_op *tiles = m->s->tiles;
@@ -100,7 +100,7 @@ static uint64_t lent_bytes(const struct room *m, tc_op *store)
     return most;
 }
 
-tc_op *tc_bulk_whole_loop(const tc_bulk *s, const tc_op *op)
+tc_op *tc_tma_store_whole_loop(const tc_tma_stores *s, const tc_op *op)
 {
     tc_op *whole = NULL;
     for (tc_op *loop = tc_loop_around(op); loop && loop != s->tiles;
@@ -109,29 +109,31 @@ tc_op *tc_bulk_whole_loop(const tc_bulk *s, const tc_op *op)
     return whole;
 }
 
-tc_bulk_place tc_bulk_find_place(tc_bulk *s, tc_op *store,
-                                 const tc_type *buffer)
+tc_tma_store_place tc_tma_store_find_place(tc_tma_stores *s, tc_op *store,
+                                           const tc_type *buffer)
 {
     struct room m = {.s = s,
                      .all = tc_find_lifetimes(s->env->scratch, s->f, false)};
-    if (tc_bulk_source(s, store) != store->in[1] && !store->in[1]->uses->next)
-        m.convert = tc_bulk_is_transposed(store, tc_bulk_source(s, store))
-                        ? store->in[1]->def->in[0]->def
-                        : store->in[1]->def;
+    if (tc_tma_store_source(s, store) != store->in[1] &&
+        !store->in[1]->uses->next)
+        m.convert =
+            tc_tma_store_is_transposed(store, tc_tma_store_source(s, store))
+                ? store->in[1]->def->in[0]->def
+                : store->in[1]->def;
     for (unsigned i = 0; i < m.all.n; i++)
         m.rings += (uint64_t)m.all.of[i].bytes * slots_of(s, m.all.of[i].alloc);
     uint64_t bytes = m.rings + tc_smem_bytes(buffer) +
                      (s->added_from ? RESERVED_BESIDE : RESERVED);
     uint32_t limit = tc_shared_limit(s->env->target);
     if (s->tiles && bytes + most_others(&m, s->f->body) <= limit)
-        return TC_BULK_ALWAYS;
-    const tc_op *loop = tc_bulk_whole_loop(s, store);
+        return TC_TMA_STORE_ALWAYS;
+    const tc_op *loop = tc_tma_store_whole_loop(s, store);
     if (loop) {
         const tc_region *body = loop->regions[loop->nregions - 1];
-        return bytes + most_others(&m, body) <= limit ? TC_BULK_IN_LOOP
-                                                      : TC_BULK_NOWHERE;
+        return bytes + most_others(&m, body) <= limit ? TC_TMA_STORE_IN_LOOP
+                                                      : TC_TMA_STORE_NOWHERE;
     }
     bytes += others_at(&m, store);
-    return bytes <= limit + lent_bytes(&m, store) ? TC_BULK_WHILE_COPIED
-                                                  : TC_BULK_NOWHERE;
+    return bytes <= limit + lent_bytes(&m, store) ? TC_TMA_STORE_WHILE_COPIED
+                                                  : TC_TMA_STORE_NOWHERE;
 }

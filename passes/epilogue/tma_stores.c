@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bulk-stores: accumulators go to global memory through shared memory, from
+ * tma-stores: accumulators go to global memory through shared memory, from
  * where one bulk copy takes them while the next tile is under way.
  *
  *   for %tile = .. {                        %s = smem_alloc
@@ -22,11 +22,11 @@
  * shared memory beside two slots for each load of the hot loop, it lives from
  * the smem_store to the end of the copy only, which is then waited for; or, if
  * not even that fits, nothing is done.
- * What a step of an inner loop tc_bulk_adds goes the same way, its buffer
+ * What a step of an inner loop tc_tma_store_adds goes the same way, its buffer
  * waited for in the next step; where it does not fit beside what comes behind
  * the loop, its copies have ended there. Behind a `follow` it goes only from a
  * buffer of its own: codegen leaves it to warps beside, which wait. Tests:
- * test/ir/passes/bulk-stores.
+ * test/ir/passes/tma-stores.
  */
 #include "passes/epilogue/tma_stores.h"
 
@@ -42,7 +42,7 @@
 #include "ir/types/layout.h"
 #include "passes/instructions/mma.h"
 
-static const char pass[] = "bulk-stores";
+static const char pass[] = "tma-stores";
 
 /* Smaller tiles are not worth two barriers; whole sectors of global memory are
  * written well as it is. */
@@ -59,7 +59,7 @@ typedef struct parts {
 
 static const unsigned swap[] = {1, 0};
 
-tc_value *tc_bulk_source(tc_bulk *s, const tc_op *store)
+tc_value *tc_tma_store_source(tc_tma_stores *s, const tc_op *store)
 {
     tc_value *v = store->in[1];
     const tc_op *trans = tc_match_op(v, TC_TRANS);
@@ -72,26 +72,27 @@ tc_value *tc_bulk_source(tc_bulk *s, const tc_op *store)
     return v;
 }
 
-bool tc_bulk_is_transposed(const tc_op *store, const tc_value *source)
+bool tc_tma_store_is_transposed(const tc_op *store, const tc_value *source)
 {
     return source != store->in[1] && tc_match_op(store->in[1], TC_TRANS);
 }
 
 /* Of what is stored, in the layout that it has then. */
-static const tc_type *stored_type(tc_bulk *s, const tc_op *store)
+static const tc_type *stored_type(tc_tma_stores *s, const tc_op *store)
 {
     tc_context *cx = s->env->cx;
-    const tc_value *from = tc_bulk_source(s, store);
-    if (!tc_bulk_is_transposed(store, from))
+    const tc_value *from = tc_tma_store_source(s, store);
+    if (!tc_tma_store_is_transposed(store, from))
         return from->type;
     return tc_type_with_layout(cx, store->in[1]->type,
                                tc_layout_trans(cx, from->type->layout, swap));
 }
 
-static tc_value *build_stored(tc_bulk *s, tc_builder *b, const tc_op *store)
+static tc_value *build_stored(tc_tma_stores *s, tc_builder *b,
+                              const tc_op *store)
 {
-    tc_value *from = tc_bulk_source(s, store);
-    return tc_bulk_is_transposed(store, from)
+    tc_value *from = tc_tma_store_source(s, store);
+    return tc_tma_store_is_transposed(store, from)
                ? tc_build(b, TC_TRANS, 1, &from, NULL)
                : from;
 }
@@ -101,7 +102,7 @@ static uint32_t bytes_of(const tc_type *t)
     return (uint32_t)tc_type_count(t) * tc_type_bytes(t->elem);
 }
 
-bool tc_bulk_adds(const tc_op *store)
+bool tc_tma_store_adds(const tc_op *store)
 {
     return tc_op_is_word(store, "kind", "add");
 }
@@ -115,7 +116,7 @@ static bool is_accumulator(tc_context *cx, const tc_type *t)
 }
 
 /* Accumulators of m64 products, in pieces of a sector or less, or added. */
-static bool is_candidate(tc_bulk *s, const tc_op *op)
+static bool is_candidate(tc_tma_stores *s, const tc_op *op)
 {
     if (op->code != TC_STORE || op->nin != 2 ||
         op->in[0]->type->kind != TC_BLOCK_PTR ||
@@ -125,7 +126,7 @@ static bool is_candidate(tc_bulk *s, const tc_op *op)
     if (!t->layout || t->rank != 2 || bytes_of(t) < FEW_BYTES ||
         !is_accumulator(s->env->cx, t))
         return false;
-    if (tc_bulk_adds(op))
+    if (tc_tma_store_adds(op))
         return t->elem->kind == TC_F32;
     /* Four lanes side by side hold two elements each. */
     return 8 * tc_type_bytes(t->elem) < SECTOR;
@@ -135,7 +136,7 @@ static bool is_candidate(tc_bulk *s, const tc_op *op)
 
 /* Words of one bank that an access of the smem_store hits; *by_matrix. 0: it
  * cannot be written. */
-static unsigned ways_of(tc_bulk *s, const tc_type *tile,
+static unsigned ways_of(tc_tma_stores *s, const tc_type *tile,
                         const tc_layout *shared, bool *by_matrix)
 {
     tc_context *cx = s->env->cx;
@@ -151,7 +152,7 @@ static unsigned ways_of(tc_bulk *s, const tc_type *tile,
 
 /* The type of the buffer with the fewest conflicts, then the widest swizzle.
  * NULL: no bulk copy takes it. */
-static const tc_type *choose_buffer(tc_bulk *s, const tc_op *store,
+static const tc_type *choose_buffer(tc_tma_stores *s, const tc_op *store,
                                     const tc_type *tile, const parts *p,
                                     const char **why)
 {
@@ -188,7 +189,7 @@ static const tc_type *choose_buffer(tc_bulk *s, const tc_op *store,
 
 /* ---- Building ---- */
 
-tc_op *tc_bulk_build_wait(tc_builder *b)
+tc_op *tc_tma_store_build_wait(tc_builder *b)
 {
     tc_op *op = tc_build_effect(b, TC_TMA_STORE_WAIT, 0, NULL);
     tc_op_set_int(op, "pending", 0);
@@ -218,18 +219,18 @@ static void build_copy(tc_builder *b, const tc_op *store, const tc_op *follow,
         tc_op_set_word(op, "scope", "group");
     if (p->by_group && p->axis)
         tc_op_set_int(op, "axis", p->axis);
-    if (tc_bulk_adds(store))
+    if (tc_tma_store_adds(store))
         tc_op_set_word(op, "kind", "add");
     if (p->front)
         tc_op_set_attr(op, "front", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
 }
 
 /* No copy out of the loop is left; its buffer's memory is anybody's. */
-static void wait_behind(tc_bulk *s, tc_op *loop)
+static void wait_behind(tc_tma_stores *s, tc_op *loop)
 {
     const parts whole = {false, 0, false};
     tc_builder b = {s->f, loop->parent, loop->next, loop->loc};
-    tc_bulk_build_wait(&b);
+    tc_tma_store_build_wait(&b);
     build_barrier(&b, &whole);
     tc_forget_speculatable(loop->parent);
 }
@@ -244,40 +245,42 @@ static void erase_unused(tc_op *op)
         erase_unused(from);
 }
 
-/* The buffer from which a loop beside or around it tc_bulk_adds there, or NULL.
+/* The buffer from which a loop beside or around it tc_tma_store_adds there, or
+ * NULL.
  */
-static tc_value *shared_buffer(const tc_bulk *s, const tc_op *store,
+static tc_value *shared_buffer(const tc_tma_stores *s, const tc_op *store,
                                const tc_type *type)
 {
     tc_value *buffer = s->added_from;
-    return buffer && tc_bulk_adds(store) &&
+    return buffer && tc_tma_store_adds(store) &&
                    s->added_to == tc_accessed_tensor(store) &&
                    buffer->type == type && tc_value_is_visible(buffer, store) &&
-                   tc_bulk_loop(s, store)
+                   tc_tma_store_loop(s, store)
                ? buffer
                : NULL;
 }
 
-static void replace(tc_bulk *s, tc_op *store, const tc_type *type,
-                    const parts *p, tc_bulk_place place)
+static void replace(tc_tma_stores *s, tc_op *store, const tc_type *type,
+                    const parts *p, tc_tma_store_place place)
 {
     tc_op *follow = tc_follow_of(store);
     tc_builder b = tc_builder_before(store);
-    tc_op *loop = place == TC_BULK_IN_LOOP  ? tc_bulk_whole_loop(s, store)
-                  : place == TC_BULK_ALWAYS ? s->tiles
-                                            : NULL;
+    tc_op *loop = place == TC_TMA_STORE_IN_LOOP
+                      ? tc_tma_store_whole_loop(s, store)
+                  : place == TC_TMA_STORE_ALWAYS ? s->tiles
+                                                 : NULL;
     tc_builder top = loop ? tc_builder_before(loop) : b;
     top.loc = store->loc;
     tc_value *buffer = shared_buffer(s, store, type);
     bool shared = buffer != NULL;
     if (!shared)
         buffer = tc_build(&top, TC_SMEM_ALLOC, 0, NULL, type);
-    if (tc_bulk_adds(store) && loop) {
+    if (tc_tma_store_adds(store) && loop) {
         s->added_from = buffer;
         s->added_to = tc_accessed_tensor(store);
     }
     if (loop || shared) {
-        tc_op *wait = tc_bulk_build_wait(&b);
+        tc_op *wait = tc_tma_store_build_wait(&b);
         if (follow)
             tc_op_set_attr(wait, "sent",
                            (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
@@ -286,12 +289,12 @@ static void replace(tc_bulk *s, tc_op *store, const tc_type *type,
         build_barrier(&b, p);
     build_copy(&b, store, follow, buffer, build_stored(s, &b, store), p);
     if (!loop && !shared) {
-        tc_bulk_build_wait(&b);
+        tc_tma_store_build_wait(&b);
         build_barrier(&b, p);
     }
-    if (place == TC_BULK_IN_LOOP && !shared)
+    if (place == TC_TMA_STORE_IN_LOOP && !shared)
         wait_behind(s, loop);
-    s->waits_at_end |= place == TC_BULK_ALWAYS;
+    s->waits_at_end |= place == TC_TMA_STORE_ALWAYS;
     tc_forget_speculatable(store->parent);
     tc_value *stored = store->in[1];
     tc_op_erase(store);
@@ -305,13 +308,13 @@ static void replace(tc_bulk *s, tc_op *store, const tc_type *type,
 /* ---- The walk ---- */
 
 /* What the launch must promise of the tensor from now on. */
-static bool may_be_aligned(const tc_bulk *s, const tc_value *tensor)
+static bool may_be_aligned(const tc_tma_stores *s, const tc_value *tensor)
 {
     return tensor && !tensor->def && tensor->index < 64 &&
            !s->env->options->any_alignment && tc_can_be_aligned(tensor->type);
 }
 
-static parts parts_of(const tc_bulk *s, const tc_type *tile)
+static parts parts_of(const tc_tma_stores *s, const tc_type *tile)
 {
     unsigned groups = s->f->warps / 4, axis;
     bool apart = groups > 1 && tc_held_by_groups(tile->layout, groups, &axis);
@@ -333,8 +336,8 @@ static bool may_be_negative(const tc_value *offset)
 /* Bulk stores that begin in front of the tensor are illegal instructions (those
  * that end behind it are not, nor are such loads): boxes have to lie there as a
  * whole, and are left out then. */
-static bool may_begin_there(tc_bulk *s, const tc_op *store, const tc_type *type,
-                            parts *p)
+static bool may_begin_there(tc_tma_stores *s, const tc_op *store,
+                            const tc_type *type, parts *p)
 {
     const tc_op *block = tc_block_of(store->in[0]);
     const char *why;
@@ -357,18 +360,19 @@ static bool may_begin_there(tc_bulk *s, const tc_op *store, const tc_type *type,
 
 /* By a warp of its own, which says when the buffer may be written again, once
  * for each time. */
-static bool may_be_sent(const parts *p, tc_bulk_place place)
+static bool may_be_sent(const parts *p, tc_tma_store_place place)
 {
-    return p->by_group && (place == TC_BULK_ALWAYS || place == TC_BULK_SHARED);
+    return p->by_group &&
+           (place == TC_TMA_STORE_ALWAYS || place == TC_TMA_STORE_SHARED);
 }
 
-static const char *try_store(tc_bulk *s, tc_op *store)
+static const char *try_store(tc_tma_stores *s, tc_op *store)
 {
-    if (tc_bulk_loop(s, store) && !tc_bulk_adds(store))
+    if (tc_tma_store_loop(s, store) && !tc_tma_store_adds(store))
         return "it stands in a loop within that over the tiles";
     if (!tc_match_op(store->in[0], TC_BLOCK))
         return "a bulk copy needs a `block` of a tensor with its offsets here";
-    const char *why = tc_bulk_why_ordered(s->f->body, store);
+    const char *why = tc_tma_store_why_ordered(s->f->body, store);
     if (why)
         return why;
     uint64_t aligned = s->f->aligned;
@@ -387,18 +391,18 @@ static const char *try_store(tc_bulk *s, tc_op *store)
         why = "it may begin in front of the tensor, within what is copied";
         type = NULL;
     }
-    tc_bulk_place place = !type ? TC_BULK_NOWHERE
-                          : shared_buffer(s, store, type)
-                              ? TC_BULK_SHARED
-                              : tc_bulk_find_place(s, store, type);
+    tc_tma_store_place place = !type ? TC_TMA_STORE_NOWHERE
+                               : shared_buffer(s, store, type)
+                                   ? TC_TMA_STORE_SHARED
+                                   : tc_tma_store_find_place(s, store, type);
     if (type && !place)
         why = tc_arena_printf(
             s->env->scratch,
             "its %u bytes of shared memory do not fit beside %u slots for each "
             "load of the loop: smaller tiles take less",
-            tc_smem_bytes(type), tc_bulk_hot_slots(s));
+            tc_smem_bytes(type), tc_tma_store_hot_slots(s));
     if (place && tc_follow_of(store) && !may_be_sent(&p, place)) {
-        place = TC_BULK_NOWHERE;
+        place = TC_TMA_STORE_NOWHERE;
         why = "it follows other programs, which takes parts of warp groups and "
               "a buffer of its own";
     }
@@ -409,21 +413,21 @@ static const char *try_store(tc_bulk *s, tc_op *store)
     tc_remark(s->env->cx, store->loc, pass,
               "store: one bulk copy of %u bytes%s%s", tc_smem_bytes(type),
               p.by_group ? ", a part of it by each warp group" : "",
-              tc_bulk_loop(s, store) ? ", added to what is there"
-              : place == TC_BULK_ALWAYS
+              tc_tma_store_loop(s, store) ? ", added to what is there"
+              : place == TC_TMA_STORE_ALWAYS
                   ? ", while the next tile is under way"
                   : ", which is waited for: there is no room for a "
                     "buffer of its own");
-    tc_bulk_wait_before_writers(store, tensor);
+    tc_tma_store_wait_before_writers(store, tensor);
     replace(s, store, type, &p, place);
     return NULL;
 }
 
-static void visit(tc_bulk *s, tc_region *r)
+static void tma_stores_visit(tc_tma_stores *s, tc_region *r)
 {
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++)
-            visit(s, op->regions[i]);
+            tma_stores_visit(s, op->regions[i]);
         tc_loc loc = op->loc;
         const char *why = is_candidate(s, op) ? try_store(s, op) : NULL;
         if (why)
@@ -431,18 +435,18 @@ static void visit(tc_bulk *s, tc_region *r)
     }
 }
 
-tc_change tc_pass_bulk_stores(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_tma_stores(tc_func *f, tc_pass_env *env)
 {
-    tc_bulk s = {.env = env, .f = f};
+    tc_tma_stores s = {.env = env, .f = f};
     if (!env->target->tma || !tc_region_any(f->body, tc_is_group_mma))
         return TC_UNCHANGED;
     tc_each_op (op, f->body)
         if (tc_is_tile_loop(op))
             s.tiles = op;
-    visit(&s, f->body);
+    tma_stores_visit(&s, f->body);
     if (s.waits_at_end) {
         tc_builder b = {f, f->body, s.tiles->next, s.tiles->loc};
-        tc_bulk_build_wait(&b);
+        tc_tma_store_build_wait(&b);
     }
     return s.changed ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of bulk-stores share: which stores become bulk copies and how
+ * What the files of tma-stores share: which stores become bulk copies and how
  * (tma_stores.c), where their buffers find room (tma_store_room.c), and what
  * else accesses the memory that they write (tma_store_order.c).
  */
@@ -9,7 +9,7 @@
 
 #include "passes/passes.h"
 
-typedef struct tc_bulk {
+typedef struct tc_tma_stores {
     tc_pass_env *env;
     tc_func *f;
     tc_op *tiles; /* the loop over tiles, or NULL */
@@ -18,46 +18,47 @@ typedef struct tc_bulk {
      * too. */
     tc_value *added_from;
     const tc_value *added_to;
-} tc_bulk;
+} tc_tma_stores;
 
 /* ---- tma_stores.c ---- */
 
 /* What is stored, without a conversion that takes it through shared memory; it
  * may be transposed behind that. */
-tc_value *tc_bulk_source(tc_bulk *s, const tc_op *store);
-bool tc_bulk_is_transposed(const tc_op *store, const tc_value *source);
+tc_value *tc_tma_store_source(tc_tma_stores *s, const tc_op *store);
+bool tc_tma_store_is_transposed(const tc_op *store, const tc_value *source);
 /* A store of kind(add). */
-bool tc_bulk_adds(const tc_op *store);
+bool tc_tma_store_adds(const tc_op *store);
 /* For all copies that this thread has issued. */
-tc_op *tc_bulk_build_wait(tc_builder *b);
+tc_op *tc_tma_store_build_wait(tc_builder *b);
 
 /* ---- tma_store_room.c ---- */
 
 /* How long a buffer lives. NOWHERE: there is no room even while it is written
  * and copied. */
-typedef enum tc_bulk_place {
-    TC_BULK_NOWHERE,
-    TC_BULK_WHILE_COPIED,
-    TC_BULK_IN_LOOP,
-    TC_BULK_SHARED, /* with another store */
-    TC_BULK_ALWAYS
-} tc_bulk_place;
-tc_bulk_place tc_bulk_find_place(tc_bulk *s, tc_op *store,
-                                 const tc_type *buffer);
+typedef enum tc_tma_store_place {
+    TC_TMA_STORE_NOWHERE,
+    TC_TMA_STORE_WHILE_COPIED,
+    TC_TMA_STORE_IN_LOOP,
+    TC_TMA_STORE_SHARED, /* with another store */
+    TC_TMA_STORE_ALWAYS
+} tc_tma_store_place;
+tc_tma_store_place tc_tma_store_find_place(tc_tma_stores *s, tc_op *store,
+                                           const tc_type *buffer);
 /* The innermost loop around the op within that over the tiles, or NULL; the
  * outermost one. */
-const tc_op *tc_bulk_loop(const tc_bulk *s, const tc_op *op);
-tc_op *tc_bulk_whole_loop(const tc_bulk *s, const tc_op *op);
+const tc_op *tc_tma_store_loop(const tc_tma_stores *s, const tc_op *op);
+tc_op *tc_tma_store_whole_loop(const tc_tma_stores *s, const tc_op *op);
 /* Slots that each load of the hot loop is to have at least. */
-unsigned tc_bulk_hot_slots(const tc_bulk *s);
+unsigned tc_tma_store_hot_slots(const tc_tma_stores *s);
 
 /* ---- tma_store_order.c ---- */
 
 /* A bulk copy's writes come when it likes: nothing else of the program may need
  * them, or have written there. NULL: nothing does. */
-const char *tc_bulk_why_ordered(const tc_region *r, const tc_op *store);
+const char *tc_tma_store_why_ordered(const tc_region *r, const tc_op *store);
 /* Others that write there wait until the store is over; a branch does it where
  * it is taken. */
-void tc_bulk_wait_before_writers(const tc_op *store, const tc_value *tensor);
+void tc_tma_store_wait_before_writers(const tc_op *store,
+                                      const tc_value *tensor);
 
 #endif

@@ -22,7 +22,7 @@ static tc_value *result(const tc_op *op)
     return op->out[0]->data;
 }
 
-static tc_value *mul(tc_adjoints *a, tc_value *x, tc_value *y)
+static tc_value *rules_mul(tc_adjoints *a, tc_value *x, tc_value *y)
 {
     return tc_build_binary(&a->b, TC_MUL, x, y);
 }
@@ -39,7 +39,7 @@ static tc_value *number_like(tc_adjoints *a, const tc_value *x, double value)
 
 static tc_value *scaled(tc_adjoints *a, tc_value *x, double by)
 {
-    return mul(a, x, number_like(a, x, by));
+    return rules_mul(a, x, number_like(a, x, by));
 }
 
 static bool wants(const tc_adjoints *a, const tc_op *op, unsigned i)
@@ -48,7 +48,7 @@ static bool wants(const tc_adjoints *a, const tc_op *op, unsigned i)
 }
 
 /* Of an op with one operand. */
-static void add(tc_adjoints *a, const tc_op *op, tc_value *g)
+static void rules_add(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_adjoint_add(a, op->in[0], g);
 }
@@ -75,7 +75,7 @@ static void mul_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     for (unsigned i = 0; i < 2; i++)
         if (wants(a, op, i))
-            tc_adjoint_add(a, op->in[i], mul(a, g, in(op, 1 - i)));
+            tc_adjoint_add(a, op->in[i], rules_mul(a, g, in(op, 1 - i)));
     if (op->code == TC_FMA && wants(a, op, 2))
         tc_adjoint_add(a, op->in[2], g);
 }
@@ -86,7 +86,7 @@ static void div_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
     if (wants(a, op, 0))
         tc_adjoint_add(a, op->in[0], share);
     if (wants(a, op, 1))
-        tc_adjoint_add(a, op->in[1], neg(a, mul(a, share, result(op))));
+        tc_adjoint_add(a, op->in[1], neg(a, rules_mul(a, share, result(op))));
 }
 
 /* a - floor(a / b) * b */
@@ -98,7 +98,7 @@ static void rem_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
         return;
     tc_value *times = tc_build_unary(
         &a->b, TC_FLOOR, tc_build_binary(&a->b, TC_DIV, in(op, 0), in(op, 1)));
-    tc_adjoint_add(a, op->in[1], neg(a, mul(a, g, times)));
+    tc_adjoint_add(a, op->in[1], neg(a, rules_mul(a, g, times)));
 }
 
 /* The operand that is the result gets all (of a number and NaN the number),
@@ -119,7 +119,7 @@ static void extremum_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 
 static void neg_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    add(a, op, neg(a, g));
+    rules_add(a, op, neg(a, g));
 }
 
 static void abs_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
@@ -127,7 +127,8 @@ static void abs_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
     tc_value *x = in(op, 0), *zero = number_like(a, g, 0.0);
     tc_value *below = tc_build_select(&a->b, tc_build_cmp(&a->b, "lt", x, zero),
                                       neg(a, g), zero);
-    add(a, op,
+    rules_add(
+        a, op,
         tc_build_select(&a->b, tc_build_cmp(&a->b, "gt", x, zero), g, below));
 }
 
@@ -147,7 +148,7 @@ static void select_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 
 static void cast_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    add(a, op, tc_build(&a->b, TC_CAST, 1, &g, op->in[0]->type));
+    rules_add(a, op, tc_build(&a->b, TC_CAST, 1, &g, op->in[0]->type));
 }
 
 /* ---- Functions ---- */
@@ -157,43 +158,48 @@ static void cast_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 
 static void exp_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    tc_value *d = mul(a, g, result(op));
-    add(a, op, op->code == TC_EXP2 ? scaled(a, d, LN2) : d);
+    tc_value *d = rules_mul(a, g, result(op));
+    rules_add(a, op, op->code == TC_EXP2 ? scaled(a, d, LN2) : d);
 }
 
 static void log_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_value *d = tc_build_binary(&a->b, TC_DIV, g, in(op, 0));
-    add(a, op, op->code == TC_LOG2 ? scaled(a, d, 1 / LN2) : d);
+    rules_add(a, op, op->code == TC_LOG2 ? scaled(a, d, 1 / LN2) : d);
 }
 
 static void sqrt_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    add(a, op, scaled(a, tc_build_binary(&a->b, TC_DIV, g, result(op)), 0.5));
+    rules_add(a, op,
+              scaled(a, tc_build_binary(&a->b, TC_DIV, g, result(op)), 0.5));
 }
 
 /* y' = -y^3 / 2 */
 static void rsqrt_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_value *y = result(op);
-    add(a, op, scaled(a, mul(a, mul(a, mul(a, g, y), y), y), -0.5));
+    rules_add(
+        a, op,
+        scaled(a, rules_mul(a, rules_mul(a, rules_mul(a, g, y), y), y), -0.5));
 }
 
 /* y' = -y^2 */
 static void rcp_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_value *y = result(op);
-    add(a, op, neg(a, mul(a, mul(a, g, y), y)));
+    rules_add(a, op, neg(a, rules_mul(a, rules_mul(a, g, y), y)));
 }
 
 static void sin_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    add(a, op, mul(a, g, tc_build_unary(&a->b, TC_COS, in(op, 0))));
+    rules_add(a, op, rules_mul(a, g, tc_build_unary(&a->b, TC_COS, in(op, 0))));
 }
 
 static void cos_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
-    add(a, op, neg(a, mul(a, g, tc_build_unary(&a->b, TC_SIN, in(op, 0)))));
+    rules_add(
+        a, op,
+        neg(a, rules_mul(a, g, tc_build_unary(&a->b, TC_SIN, in(op, 0)))));
 }
 
 /* y' = 1 - y^2 */
@@ -201,15 +207,16 @@ static void tanh_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_value *y = result(op), *one = number_like(a, g, 1.0);
     tc_value *factors[] = {neg(a, y), y, one};
-    add(a, op, mul(a, g, tc_build(&a->b, TC_FMA, 3, factors, NULL)));
+    rules_add(a, op,
+              rules_mul(a, g, tc_build(&a->b, TC_FMA, 3, factors, NULL)));
 }
 
 /* y' = 2 / sqrt(pi) * exp(-x^2) */
 static void erf_rule(tc_adjoints *a, const tc_op *op, tc_value *g)
 {
     tc_value *x = in(op, 0);
-    tc_value *bell = tc_build_unary(&a->b, TC_EXP, mul(a, neg(a, x), x));
-    add(a, op, mul(a, g, scaled(a, bell, TWO_BY_SQRT_PI)));
+    tc_value *bell = tc_build_unary(&a->b, TC_EXP, rules_mul(a, neg(a, x), x));
+    rules_add(a, op, rules_mul(a, g, scaled(a, bell, TWO_BY_SQRT_PI)));
 }
 
 static rule_fn *const rules[TC_OPCODE_COUNT] = {

@@ -21,14 +21,14 @@
 
 enum { MOST_N = 256, CHUNK = 16, GROUP = 8 };
 
-static unsigned bits_of(const char *instr)
+static unsigned wgmma_bits_of(const char *instr)
 {
     return tc_mma_is_group(instr) ? tc_mma_bits(instr) : 0;
 }
 
 unsigned tc_wgmma_k(const char *instr)
 {
-    unsigned bits = bits_of(instr);
+    unsigned bits = wgmma_bits_of(instr);
     return bits ? 256 / bits : 0;
 }
 
@@ -196,7 +196,7 @@ static bool check_sides(tc_context *cx, const places *b, unsigned row_axis,
 static bool check_type(tc_context *cx, const tc_type *t, const char *instr,
                        const char **why)
 {
-    unsigned bits = bits_of(instr);
+    unsigned bits = wgmma_bits_of(instr);
     if (!bits)
         return refuse(why, "this instruction takes no buffers by descriptors");
     if (t->kind != TC_SMEM || t->rank != 2)

@@ -293,7 +293,7 @@ static uint64_t cost_of(const buffer *b, const tc_layout *l, bool *ideal)
 
 /* ---- Candidates ---- */
 
-static void add(candidates *c, const tc_layout *l)
+static void assign_shared_add(candidates *c, const tc_layout *l)
 {
     for (unsigned i = 0; i < c->n; i++)
         if (c->of[i] == l)
@@ -312,17 +312,21 @@ static void add_order(candidates *c, const buffer *b, const unsigned *order)
     /* A single row has no others to swizzle with. */
     unsigned widest = t->rank > 1 ? tc_layout_widest_swizzle(row, b->bits) : 0;
     for (unsigned s = widest; s >= 32; s /= 2)
-        add(c, tc_layout_swizzled(cx, t->rank, sides, order, b->bits, s));
-    add(c, tc_layout_swizzled(cx, t->rank, sides, order, b->bits, 0));
+        assign_shared_add(
+            c, tc_layout_swizzled(cx, t->rank, sides, order, b->bits, s));
+    assign_shared_add(
+        c, tc_layout_swizzled(cx, t->rank, sides, order, b->bits, 0));
     unsigned vec = 128 / b->bits;
     if (t->rank < 2 || (int32_t)vec > row)
         return;
     for (unsigned phases = 8; phases >= 2; phases /= 2)
         for (unsigned per = 1; per <= 8 / phases; per *= 2)
-            add(c, tc_layout_xor(cx, t->rank, sides, order, vec, per, phases));
+            assign_shared_add(
+                c, tc_layout_xor(cx, t->rank, sides, order, vec, per, phases));
     /* Two chunks at a time: 8 lanes along 32-bit columns, 4 down the rows. */
     for (unsigned phases = 4; phases >= 2; phases /= 2)
-        add(c, tc_layout_xor(cx, t->rank, sides, order, 2 * vec, 1, phases));
+        assign_shared_add(
+            c, tc_layout_xor(cx, t->rank, sides, order, 2 * vec, 1, phases));
 }
 
 /* The order that products want the columns of a view in, as one of an axis of
@@ -348,7 +352,7 @@ static void add_reordered(candidates *c, const buffer *b)
         const tc_layout *l =
             tc_layout_reorder(b->env->cx, c->of[i], axis, &columns);
         if (l)
-            add(c, l);
+            assign_shared_add(c, l);
     }
 }
 
@@ -377,7 +381,7 @@ static const char *layout_text(const buffer *b, const tc_layout *l)
     return text.data;
 }
 
-static void say(const buffer *b, const tc_layout *l)
+static void assign_shared_say(const buffer *b, const tc_layout *l)
 {
     tc_context *cx = b->env->cx;
     if (!cx->want_remarks)
@@ -444,7 +448,7 @@ static bool assign(tc_pass_env *env, tc_op *alloc)
                   layout_text(&b, t->layout));
         return false;
     }
-    say(&b, best);
+    assign_shared_say(&b, best);
     if (best == t->layout)
         return false;
     tc_smem_set_layout(env->cx, alloc->out[0], best);
@@ -472,12 +476,12 @@ unsigned tc_buffer_accesses(tc_pass_env *env, tc_op *alloc, unsigned most,
     return n;
 }
 
-static bool visit(tc_pass_env *env, tc_op *op)
+static bool assign_shared_visit(tc_pass_env *env, tc_op *op)
 {
     return op->code == TC_SMEM_ALLOC && assign(env, op);
 }
 
 tc_change tc_pass_assign_shared(tc_func *f, tc_pass_env *env)
 {
-    return tc_visit_ops(f, env, visit);
+    return tc_visit_ops(f, env, assign_shared_visit);
 }

@@ -175,17 +175,17 @@ static bool suits(const tc_placing *s, const tc_class *c, const tc_layout *l)
            run_bytes(l, v.axis, 1) >= 8 * v.elements;
 }
 
-static void choose(tc_placing *s, tc_class *c, const tc_layout *l);
+static void choice_choose(tc_placing *s, tc_class *c, const tc_layout *l);
 
 static void offer(tc_placing *s, tc_class *c, const tc_op *op,
                   const tc_layout *l)
 {
     bool as_large = op->code == TC_TRANS || op->code == TC_RESHAPE;
     if (l && !c->layout && !c->dot && (!as_large || suits(s, c, l)))
-        choose(s, c, l);
+        choice_choose(s, c, l);
 }
 
-static void choose(tc_placing *s, tc_class *c, const tc_layout *l)
+static void choice_choose(tc_placing *s, tc_class *c, const tc_layout *l)
 {
     c->layout = l;
     for (tc_relation *r = s->relations; r; r = r->next) {
@@ -265,7 +265,7 @@ void tc_layouts_choose(tc_placing *s)
                 best = c;
         if (!best)
             break;
-        choose(s, best, tc_layout_of_class(s, best));
+        choice_choose(s, best, tc_layout_of_class(s, best));
     }
     s->stores.arena = s->scratch;
     choose_stores(s, s->f->body);

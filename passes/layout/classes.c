@@ -79,7 +79,7 @@ static bool gives_way(const tc_placing *s, const tc_op *store,
                tc_axis_vector(s->axes, load).axis;
 }
 
-static void join(tc_placing *s, tc_class *a, tc_class *b)
+static void classes_join(tc_placing *s, tc_class *a, tc_class *b)
 {
     a = tc_class_root(a);
     b = tc_class_root(b);
@@ -102,7 +102,7 @@ static void join_values(tc_placing *s, const tc_value *a, const tc_value *b)
 {
     tc_class *x = class_of_value(s, a), *y = class_of_value(s, b);
     if (x && y)
-        join(s, x, y);
+        classes_join(s, x, y);
 }
 
 static void tie(tc_placing *s, tc_class *a, const tc_value *v, unsigned depth)
@@ -265,7 +265,7 @@ static void join_ties(tc_placing *s)
         for (tc_tie *t = s->ties; t; t = t->next)
             if (t->depth == depth &&
                 can_join(tc_class_root(t->a), tc_class_root(t->b)))
-                join(s, t->a, t->b);
+                classes_join(s, t->a, t->b);
 }
 
 void tc_classes_build(tc_placing *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What lower-exchanges makes reductions across warps of: one within each warp,
- * then one of the warps' parts.
+ * What lower-conversions makes reductions across warps of: one within each
+ * warp, then one of the warps' parts.
  */
 #ifndef TC_CONVERSION_SCRATCH_H
 #define TC_CONVERSION_SCRATCH_H

@@ -218,7 +218,7 @@ void tc_dots_prepare(tc_placing *s)
 
 /* ---- Groups and warps ---- */
 
-static void join(tc_dot *a, tc_dot *b)
+static void dots_join(tc_dot *a, tc_dot *b)
 {
     a = tc_dot_group(a);
     b = tc_dot_group(b);
@@ -244,10 +244,10 @@ static void find_packed(tc_placing *s)
 void tc_dots_group(tc_placing *s)
 {
     for (tc_dot *d = s->dots; d; d = d->next) {
-        join(tc_class_root(d->c)->dot, d);
+        dots_join(tc_class_root(d->c)->dot, d);
         tc_class *a = tc_class_of(s, d->op->in[0]);
         if (tc_dot_is_mma(d) && a && a->dot && tc_dot_is_mma(a->dot)) {
-            join(a->dot, d);
+            dots_join(a->dot, d);
             tc_dot_group(d)->along_rows = true;
         }
     }

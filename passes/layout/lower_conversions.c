@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lower-exchanges: what goes from warp to warp goes through shared memory, in
+ * lower-conversions: what goes from warp to warp goes through shared memory, in
  * so many words.
  *
  *   %y = convert_layout %x                 %s = smem_alloc : smem<.., scratch>
@@ -17,7 +17,7 @@
  *                                          %q = smem_load %s
  *                                          %r = reduce %q axis(1)
  *
- * Tests: test/ir/passes/lower-exchanges.
+ * Tests: test/ir/passes/lower-conversions.
  */
 #include "passes/analysis/effects.h"
 #include "passes/layout/conversion_scratch.h"
@@ -32,7 +32,7 @@ struct lowering {
     bool changed;
 };
 
-static unsigned bits_of(const tc_type *tile)
+static unsigned lower_conversions_bits_of(const tc_type *tile)
 {
     return 8 * tc_type_bytes(tile->elem);
 }
@@ -42,8 +42,8 @@ static tc_value *exchange(struct lowering *s, tc_builder *b, tc_value *x,
                           const tc_layout *to)
 {
     tc_context *cx = s->env->cx;
-    const tc_layout *scratch =
-        tc_layout_scratch(cx, x->type->layout, to, bits_of(x->type));
+    const tc_layout *scratch = tc_layout_scratch(
+        cx, x->type->layout, to, lower_conversions_bits_of(x->type));
     tc_value *buffer = tc_build(b, TC_SMEM_ALLOC, 0, NULL,
                                 tc_type_smem(cx, x->type, scratch, 0));
     tc_value *in[] = {buffer, x};
@@ -65,7 +65,7 @@ static void lower_conversion(struct lowering *s, tc_op *op)
     tc_value *z = exchange(s, &b, x, y->type->layout);
     z->name = y->name;
     if (s->env->cx->want_remarks)
-        tc_missed(s->env->cx, op->loc, "lower-exchanges",
+        tc_missed(s->env->cx, op->loc, "lower-conversions",
                   "a conversion of %s to %s goes through %lld bytes of shared "
                   "memory",
                   tc_type_name(s->env->cx, x->type),
@@ -140,7 +140,7 @@ const tc_layout *tc_exchange_layout(tc_context *cx, const tc_type *parts)
 {
     return tc_layout_scratch(cx, parts->layout,
                              tc_gathered_layout(cx, parts->layout, 0),
-                             bits_of(parts));
+                             lower_conversions_bits_of(parts));
 }
 
 /* Sums of narrow floats are rounded once, at the end. */
@@ -194,7 +194,7 @@ static void lower_reduction(struct lowering *s, tc_op *op)
         in[i] = exchange(s, &b, within->out[i], to);
     tc_op *across = reduce_like(s, &b, op, in, false);
     replace_results(&b, op, across, wide);
-    tc_remark(cx, op->loc, "lower-exchanges",
+    tc_remark(cx, op->loc, "lower-conversions",
               "%d warps share the axis that is reduced: their parts meet in "
               "shared memory",
               parts->shape[axis]);
@@ -204,7 +204,7 @@ static void lower_reduction(struct lowering *s, tc_op *op)
 
 /* ---- The walk ---- */
 
-static void visit(struct lowering *s, tc_region *r)
+static void lower_conversions_visit(struct lowering *s, tc_region *r)
 {
     tc_each_op_safe (op, r) {
         if (op->code == TC_CONVERT_LAYOUT)
@@ -213,13 +213,13 @@ static void visit(struct lowering *s, tc_region *r)
             lower_reduction(s, op);
         else
             for (unsigned i = 0; i < op->nregions; i++)
-                visit(s, op->regions[i]);
+                lower_conversions_visit(s, op->regions[i]);
     }
 }
 
-tc_change tc_pass_lower_exchanges(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_lower_conversions(tc_func *f, tc_pass_env *env)
 {
     struct lowering s = {env, false};
-    visit(&s, f->body);
+    lower_conversions_visit(&s, f->body);
     return s.changed ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -138,8 +138,8 @@ static const char *why_not_all(tc_placing *s, const tc_class *c, unsigned of,
     return NULL;
 }
 
-static void say(tc_placing *s, const tc_dot *d, unsigned of, const rows *r,
-                const char *why)
+static void orders_say(tc_placing *s, const tc_dot *d, unsigned of,
+                       const rows *r, const char *why)
 {
     if (why)
         tc_missed(s->cx, d->op->loc, pass,
@@ -170,7 +170,7 @@ static void reorder_for(tc_placing *s, const tc_dot *d)
     const char *why = why_not_all(s, from, 1u << o.n, &r);
     if (!why && !r.tensor)
         return;
-    say(s, d, 1u << o.n, &r, why);
+    orders_say(s, d, 1u << o.n, &r, why);
     if (why)
         return;
     promise(s->f, &r);

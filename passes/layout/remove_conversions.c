@@ -64,7 +64,7 @@ static tc_value *of_cheap(struct remover *s, tc_op *op)
                : NULL;
 }
 
-static unsigned bits_of(const tc_value *v)
+static unsigned remove_conversions_bits_of(const tc_value *v)
 {
     const tc_type *elem = tc_type_elem(v->type);
     return elem->kind == TC_I1 ? 1 : 8 * tc_type_bytes(elem);
@@ -81,7 +81,8 @@ static bool has_one_tile(const tc_op *op)
 static tc_value *of_widening(struct remover *s, tc_op *op)
 {
     tc_op *widen = op->in[0]->def;
-    if (!has_one_tile(widen) || bits_of(widen->in[0]) >= bits_of(op->out[0]))
+    if (!has_one_tile(widen) || remove_conversions_bits_of(widen->in[0]) >=
+                                    remove_conversions_bits_of(op->out[0]))
         return NULL;
     tc_builder b = tc_builder_before(op);
     tc_value *x = build_convert(&b, widen->in[0], layout_of(op->out[0]));
@@ -98,7 +99,9 @@ static tc_value *before_conversion(tc_op *op)
     if (!has_one_tile(op) || op->nout != 1)
         return NULL;
     tc_op *convert = tc_match_op(op->in[0], TC_CONVERT_LAYOUT);
-    if (!convert || bits_of(op->out[0]) >= bits_of(op->in[0]) ||
+    if (!convert ||
+        remove_conversions_bits_of(op->out[0]) >=
+            remove_conversions_bits_of(op->in[0]) ||
         op->in[0]->uses->next)
         return NULL;
     tc_builder b = tc_builder_before(op);
@@ -168,12 +171,12 @@ static bool visit_op(struct remover *s, tc_op *op)
     return with != NULL;
 }
 
-static bool visit(struct remover *s, tc_region *r)
+static bool remove_conversions_visit(struct remover *s, tc_region *r)
 {
     bool again = false;
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            again |= visit(s, op->regions[i]);
+            again |= remove_conversions_visit(s, op->regions[i]);
         again |= visit_op(s, op);
     }
     return again;
@@ -191,7 +194,7 @@ static void sweep(tc_region *r)
     }
 }
 
-static void say(struct remover *s, const tc_op *op)
+static void remove_conversions_say(struct remover *s, const tc_op *op)
 {
     tc_context *cx = s->env->cx;
     const tc_type *t = op->out[0]->type;
@@ -221,7 +224,7 @@ static void say_all(struct remover *s, const tc_region *r)
         for (unsigned i = 0; i < op->nregions; i++)
             say_all(s, op->regions[i]);
         if (op->code == TC_CONVERT_LAYOUT)
-            say(s, op);
+            remove_conversions_say(s, op);
     }
 }
 
@@ -229,7 +232,7 @@ tc_change tc_pass_remove_conversions(tc_func *f, tc_pass_env *env)
 {
     struct remover s = {.env = env, .f = f};
     s.relayout = (tc_relayout){.cx = env->cx, .arena = env->scratch};
-    while (visit(&s, f->body)) {
+    while (remove_conversions_visit(&s, f->body)) {
         sweep(f->body);
         s.changed = true;
         s.relayout = (tc_relayout){.cx = env->cx, .arena = env->scratch};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mask-ranges: a loop does not visit steps in which its `if` has nothing to do.
+ * bound-loops: a loop does not visit steps in which its `if` has nothing to do.
  *
  *   for %i = 0 to %n step 64 carry(%a = %x) {
  *     %c = any(%i + range(64) <= %q)             (of many mask)
@@ -17,7 +17,7 @@
  * Of a speculatable `if` the question itself goes too; or, if the steps are no
  * single range, it becomes one about the index. A condition of which something
  * is not known (a gather) bounds the loop by the rest, and is asked as before.
- * Remarks say what was done, or why not. Tests: test/ir/passes/mask-ranges,
+ * Remarks say what was done, or why not. Tests: test/ir/passes/bound-loops,
  * test/numerics/masks.c, ranges.c.
  */
 #include "passes/analysis/int_range.h"
@@ -118,7 +118,8 @@ static bool hide_alike(const tc_region *r, const tc_value *seen)
 /* Is the loop's index a position? */
 static bool is_in_tensors(const tc_loop *l)
 {
-    tc_span lo = tc_span_of(l->op->in[0]), hi = tc_span_of(l->op->in[1]);
+    tc_int_range lo = tc_int_range_of(l->op->in[0]),
+                 hi = tc_int_range_of(l->op->in[1]);
     return lo.low >= 0 && hi.low >= 0 && hi.high <= TC_MAX_SIZE;
 }
 
@@ -148,7 +149,7 @@ static const char *settle(tc_loop *l, tc_op *branch, tc_mask mask)
         if (is_by_rows(l, branch))
             tc_op_set_attr(l->op, "by_rows",
                            (tc_attr){.kind = TC_ATTR_BOOL, .i = true});
-        tc_question_drop(branch);
+        tc_guarded_step_unguard(branch);
         return "no step asks";
     }
     tc_builder b = tc_builder_before(branch);
@@ -170,12 +171,12 @@ static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
     const char *why;
     tc_loc loc = branch->loc;
     if (!tc_loop_open(&l, loop, env->scratch, &why)) {
-        tc_missed(cx, loc, "mask-ranges", "the loop visits all steps: %s", why);
+        tc_missed(cx, loc, "bound-loops", "the loop visits all steps: %s", why);
         return false;
     }
     tc_mask mask = tc_mask_of(&l, branch->in[0]);
     if (mask.unknown)
-        tc_missed(cx, mask.unknown->loc, "mask-ranges",
+        tc_missed(cx, mask.unknown->loc, "bound-loops",
                   "which steps this leaves empty is not known: %s",
                   tc_truth_why(&l, mask.unknown));
     tc_hull hull = tc_truth_hull(&l, mask.any);
@@ -183,24 +184,24 @@ static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
         return true; /* what was built is dead */
     const char *asked = settle(&l, branch, mask);
     if (!hull.low && !hull.high) {
-        tc_remark(cx, loc, "mask-ranges",
+        tc_remark(cx, loc, "bound-loops",
                   "no step is surely empty at the ends of the loop; %s", asked);
         return true;
     }
     cut(&l, hull);
-    tc_remark(cx, loc, "mask-ranges",
+    tc_remark(cx, loc, "bound-loops",
               "the loop is cut %s, where the condition surely is false; %s",
               name_of_ends(hull), asked);
     return true;
 }
 
-static bool visit(tc_pass_env *env, tc_op *op)
+static bool bound_loops_visit(tc_pass_env *env, tc_op *op)
 {
-    tc_op *branch = op->code == TC_FOR ? tc_question_of(op) : NULL;
+    tc_op *branch = op->code == TC_FOR ? tc_guarded_step_of(op) : NULL;
     return branch && try_branch(env, op, branch);
 }
 
-tc_change tc_pass_mask_ranges(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_bound_loops(tc_func *f, tc_pass_env *env)
 {
-    return tc_visit_ops(f, env, visit);
+    return tc_visit_ops(f, env, bound_loops_visit);
 }

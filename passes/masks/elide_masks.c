@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * skip-masks: in the steps of a loop in which a mask surely holds in all lanes,
- * it is not computed.
+ * elide-masks: in the steps of a loop in which a mask surely holds in all
+ * lanes, it is not computed.
  *
  *   for %i = 0 to %n step 64 {                %full = ...
  *     %c = %i + range(64) <= %q               for %i = 0 to %n step 64 {
@@ -16,7 +16,7 @@
  * The index answers for all lanes at once (mask_truth.h). Only for large tiles:
  * a small one is masked faster than asked about. Ops that nothing but the mask
  * needs move along. So do counts of a mask's lanes. Tests:
- * test/ir/passes/skip-masks, test/numerics/masks.c.
+ * test/ir/passes/elide-masks, test/numerics/masks.c.
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/mask_truth.h"
@@ -142,7 +142,7 @@ static bool try_count(tc_pass_env *env, tc_op *count)
         &b, count->out[0]->type,
         tc_dim_value(count->in[0]->type->dims[tc_op_int(count, "axis")]));
     branch_around(count, tc_truth_value(&l, m.all, &b), side);
-    tc_remark(env->cx, count->loc, "skip-masks",
+    tc_remark(env->cx, count->loc, "elide-masks",
               "steps in which the mask surely holds in all lanes count none");
     return true;
 }
@@ -173,11 +173,11 @@ static void explain(tc_pass_env *env, tc_loop *l, const tc_op *select,
                     tc_mask mask)
 {
     if (!mask.unknown)
-        tc_missed(env->cx, select->loc, "skip-masks",
+        tc_missed(env->cx, select->loc, "elide-masks",
                   "the mask is applied in every step: in none it is sure to "
                   "hold in all lanes");
     else if (!is_of_floats(mask.unknown))
-        tc_missed(env->cx, mask.unknown->loc, "skip-masks",
+        tc_missed(env->cx, mask.unknown->loc, "elide-masks",
                   "the mask is applied in every step: %s",
                   tc_truth_why(l, mask.unknown));
 }
@@ -191,7 +191,7 @@ static bool try_select(tc_pass_env *env, tc_op *select)
         tc_value_is_visible(select->in[0], loop))
         return false;
     if (!tc_loop_open(&l, loop, env->scratch, &why)) {
-        tc_missed(env->cx, select->loc, "skip-masks",
+        tc_missed(env->cx, select->loc, "elide-masks",
                   "the mask is applied in every step of the loop: %s", why);
         return false;
     }
@@ -205,19 +205,19 @@ static bool try_select(tc_pass_env *env, tc_op *select)
     }
     tc_builder b = tc_builder_before(select);
     branch_around(select, tc_truth_value(&l, when, &b), x);
-    tc_remark(env->cx, select->loc, "skip-masks",
+    tc_remark(env->cx, select->loc, "elide-masks",
               "steps in which the mask surely holds in all lanes do without");
     return true;
 }
 
-static bool visit(tc_pass_env *env, tc_op *op)
+static bool elide_masks_visit(tc_pass_env *env, tc_op *op)
 {
     if (op->code == TC_SELECT)
         return try_select(env, op);
     return is_count(op) && try_count(env, op);
 }
 
-tc_change tc_pass_skip_masks(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_elide_masks(tc_func *f, tc_pass_env *env)
 {
-    return tc_visit_ops(f, env, visit);
+    return tc_visit_ops(f, env, elide_masks_visit);
 }

@@ -25,7 +25,7 @@ static bool else_changes_nothing(const tc_op *loop, const tc_op *branch)
     return is_quiet(tc_region_effects(branch->regions[1]));
 }
 
-tc_op *tc_question_of(const tc_op *loop)
+tc_op *tc_guarded_step_of(const tc_op *loop)
 {
     tc_op *found = NULL;
     tc_each_op (op, loop->regions[0]) {
@@ -39,7 +39,7 @@ tc_op *tc_question_of(const tc_op *loop)
     return found;
 }
 
-void tc_question_drop(tc_op *branch)
+void tc_guarded_step_unguard(tc_op *branch)
 {
     tc_region *then = branch->regions[0];
     const tc_op *yield = tc_region_terminator(then);

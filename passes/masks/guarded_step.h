@@ -14,8 +14,8 @@
 
 /* The `if` that is all that a step does, and whose second region changes
  * nothing; NULL: there is none. */
-tc_op *tc_question_of(const tc_op *loop);
+tc_op *tc_guarded_step_of(const tc_op *loop);
 /* Its first region runs unasked. */
-void tc_question_drop(tc_op *branch);
+void tc_guarded_step_unguard(tc_op *branch);
 
 #endif

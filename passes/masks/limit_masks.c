@@ -3,7 +3,7 @@
  * split-masks, limit-masks: masks whose conditions are limits of positions
  * along an axis (mask_limits.h).
  *
- * split-masks tells lower limits from the rest, so that skip-masks asks about
+ * split-masks tells lower limits from the rest, so that elide-masks asks about
  * each alone: a window has both, and few tiles need both.
  *
  *   %c = %k <= %q and %q - %k < %w        %l = %q - %k < %w
@@ -23,7 +23,7 @@
  * Both are exact. The limits, which must be the same in every step, are
  * computed as i64, of which as much is kept as positions can be, 0 to 2^31 - 1.
  * Code generation knows which part of `range` is the thread's, and which a
- * constant. For large tiles only, as skip-masks. Tests:
+ * constant. For large tiles only, as elide-masks. Tests:
  * test/ir/passes/limit-masks, test/numerics/masks.c.
  */
 #include "passes/analysis/match.h"

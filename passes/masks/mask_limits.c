@@ -25,7 +25,8 @@ bool tc_match_position_sum(tc_value *v, unsigned axis, tc_position_sum *s)
             !tc_is_same_along(op->in[1 - i], axis))
             continue;
         s->rest = op->in[1 - i];
-        tc_span x = tc_positions_span(&s->at), r = tc_span_of(s->rest);
+        tc_int_range x = tc_positions_span(&s->at),
+                     r = tc_int_range_of(s->rest);
         if (op->code == TC_ADD)
             return is_within_i32(x.low + r.low, x.high + r.high);
         s->sign = i == 0 ? 1 : -1;
@@ -80,7 +81,7 @@ static bool limit_of(tc_value *condition, unsigned axis, tc_mask_limit *limit)
         if (!pred || !tc_match_position_sum(cmp->in[i], axis, &s) ||
             !tc_is_same_along(cmp->in[1 - i], axis))
             continue;
-        tc_span x = tc_positions_span(&s.at);
+        tc_int_range x = tc_positions_span(&s.at);
         return x.low >= 0 && x.high <= INT32_MAX &&
                limit_of_sum(&s, cmp->in[1 - i], pred, limit);
     }

@@ -14,7 +14,7 @@
  *     ...
  *   }
  *
- * The conditions are those that mask-ranges leaves where a mask has several
+ * The conditions are those that bound-loops leaves where a mask has several
  * ranges: a prefix and a window, say. The order of the steps stays. Tests:
  * test/ir/passes/skip-gaps, test/numerics/masks.c.
  */
@@ -227,20 +227,20 @@ static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
     }
     number_steps(&l, &r);
     set_apart(&l, &r);
-    tc_question_drop(branch);
+    tc_guarded_step_unguard(branch);
     jump(&l, &r);
     tc_remark(env->cx, loop->loc, "skip-gaps",
               "the loop jumps from one range to the next: %u of them", r.n);
     return true;
 }
 
-static bool visit(tc_pass_env *env, tc_op *op)
+static bool skip_gaps_visit(tc_pass_env *env, tc_op *op)
 {
-    tc_op *branch = op->code == TC_FOR ? tc_question_of(op) : NULL;
+    tc_op *branch = op->code == TC_FOR ? tc_guarded_step_of(op) : NULL;
     return branch && try_branch(env, op, branch);
 }
 
 tc_change tc_pass_skip_gaps(tc_func *f, tc_pass_env *env)
 {
-    return tc_visit_ops(f, env, visit);
+    return tc_visit_ops(f, env, skip_gaps_visit);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * split-loops: a loop with products that compares its counter with what does
- * not change becomes two, in which the comparison is known.
+ * split-index-sets: a loop with products that compares its counter with what
+ * does not change becomes two, in which the comparison is known.
  *
  *   %r = for %i = %lo to %hi step 64    %r1 = for %i = %lo to min(%hi, %b)
  *       carry(%x = %x0) {                   step 64 carry(%x = %x0) {
@@ -15,16 +15,16 @@
  *                                       }
  *
  * %mid: the first step from %b on. So blocks of keys without a mask have none
- * in their code either (skip-masks makes such branches). Done when steps
+ * in their code either (elide-masks makes such branches). Done when steps
  * overlap already: what is under way goes from one loop to the next. At most
  * twice for a loop, as a window has two ends.
- * Tests: test/ir/passes/split-loops.
+ * Tests: test/ir/passes/split-index-sets.
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
 
-static const char pass[] = "split-loops";
+static const char pass[] = "split-index-sets";
 
 /* More products in a loop (attention's gradients) need all registers: what goes
  * from one loop to the next would be spilled. */
@@ -270,12 +270,12 @@ static unsigned split_all(tc_context *cx, tc_op *loop, unsigned most)
     return 1;
 }
 
-static bool visit(tc_pass_env *env, tc_op *op)
+static bool split_index_sets_visit(tc_pass_env *env, tc_op *op)
 {
     return op->code == TC_FOR && split_all(env->cx, op, MOST_SPLITS) > 0;
 }
 
-tc_change tc_pass_split_loops(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_split_index_sets(tc_func *f, tc_pass_env *env)
 {
-    return tc_visit_ops(f, env, visit);
+    return tc_visit_ops(f, env, split_index_sets_visit);
 }

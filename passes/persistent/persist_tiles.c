@@ -27,7 +27,7 @@
  *     condition %tile < %total
  *   } do {
  *     ...
- *     %next = fetch_tile %total
+ *     %next = next_tile %total
  *     yield %next
  *   }
  *   end_tiles
@@ -109,7 +109,7 @@ static tc_value *checked_product(tc_builder *b, tc_value *x, tc_value *y)
 static void require_sizes(tc_builder *b, const tc_op *yield)
 {
     for (unsigned i = 0; i < yield->nin; i++)
-        if (tc_span_of(yield->in[i]).low < 0) {
+        if (tc_int_range_of(yield->in[i]).low < 0) {
             tc_value *zero = tc_build_int(b, yield->in[i]->type, 0);
             require(b, tc_build_cmp(b, "ge", yield->in[i], zero),
                     "an axis of the grid is negative");
@@ -276,7 +276,7 @@ static void fetch(struct persist *s, tc_builder *b, tc_op *first)
     tc_build_effect(&at, TC_CONDITION, 1, &more);
     fill(s, body, tile, first);
     at = tc_builder_at_end(body, b->loc);
-    tc_value *next = tc_build(&at, TC_FETCH_TILE, 1, &s->order.total, NULL);
+    tc_value *next = tc_build(&at, TC_NEXT_TILE, 1, &s->order.total, NULL);
     next->name = "next";
     tc_build_yield(&at, 1, &next);
     at = tc_builder_before(tc_region_terminator(s->f->body));
@@ -361,7 +361,7 @@ static const char *why_not(const struct persist *s)
 static bool is_done(const tc_func *f)
 {
     return tc_region_has_op(f->grid, TC_NUM_SMS) ||
-           tc_region_has_op(f->body, TC_FETCH_TILE) ||
+           tc_region_has_op(f->body, TC_NEXT_TILE) ||
            tc_region_has_op(f->body, TC_END_TILES) ||
            tc_region_has_op(f->body, TC_WARP_GROUPS);
 }

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * early-fetch: a producer asks for the next tile before the copies of a tile's
- * last step, which wait for a slot meanwhile, and not behind them.
+ * prefetch-tile: a producer asks for the next tile before the copies of a
+ * tile's last step, which wait for a slot meanwhile, and not behind them.
  *
  *   for %n0 = %a to %b step %s {     %0 = for .. carry(%next = %tiles) {
  *     .. tma_load ..                   %1 = if %n0 + %s >= %b {
- *   }                                    yield fetch_tile %tiles
- *   %next = fetch_tile %tiles  =>      } else { yield %next }
+ *   }                                    yield next_tile %tiles
+ *   %next = next_tile %tiles  =>      } else { yield %next }
  *                                      .. tma_load ..
  *                                      yield %1
  *                                    }
  *                                    %next = if %a >= %b {
- *                                      yield fetch_tile %tiles
+ *                                      yield next_tile %tiles
  *                                    } else { yield %0 }
  *
  * What the next tile begins with is copied that much earlier. Not before that:
  * whoever has much to do yet would take a tile from others who are done.
- * Tests: test/ir/passes/early-fetch.
+ * Tests: test/ir/passes/prefetch-tile.
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
 
-static const char pass[] = "early-fetch";
+static const char pass[] = "prefetch-tile";
 
 /* Copies are in its steps, not in those of loops within. */
 static bool has_copies(const tc_op *loop)
@@ -57,7 +57,7 @@ static tc_value *fetch_if(tc_builder *b, tc_value *is, const tc_op *fetch,
     for (unsigned i = 0; i < 2; i++) {
         tc_builder in = tc_builder_at_end(branch->regions[i], b->loc);
         if (i == 0)
-            next = tc_build(&in, TC_FETCH_TILE, 1, fetch->in, NULL);
+            next = tc_build(&in, TC_NEXT_TILE, 1, fetch->in, NULL);
         tc_build_yield(&in, 0, NULL);
     }
     return tc_slots_add_result(branch, 0, next, other)->out[0];
@@ -91,9 +91,9 @@ static void expand(tc_op *loop, tc_op *fetch)
     tc_op_erase(fetch);
 }
 
-static bool visit(tc_pass_env *env, tc_op *op)
+static bool prefetch_tile_visit(tc_pass_env *env, tc_op *op)
 {
-    tc_op *loop = op->code == TC_FETCH_TILE ? loop_before(op) : NULL;
+    tc_op *loop = op->code == TC_NEXT_TILE ? loop_before(op) : NULL;
     if (!loop)
         return false;
     tc_remark(env->cx, op->loc, pass,
@@ -102,7 +102,7 @@ static bool visit(tc_pass_env *env, tc_op *op)
     return true;
 }
 
-tc_change tc_pass_early_fetch(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_prefetch_tile(tc_func *f, tc_pass_env *env)
 {
-    return f->warps ? tc_visit_ops(f, env, visit) : TC_UNCHANGED;
+    return f->warps ? tc_visit_ops(f, env, prefetch_tile_visit) : TC_UNCHANGED;
 }

@@ -115,7 +115,7 @@ static tc_value *as(tc_builder *b, tc_kind kind, tc_value *v)
     return v->type == t ? v : tc_build(b, TC_CAST, 1, &v, t);
 }
 
-static tc_value *mul(tc_builder *b, tc_value *x, tc_value *y)
+static tc_value *rasterize_mul(tc_builder *b, tc_value *x, tc_value *y)
 {
     return tc_build_binary(b, TC_MUL, x, y);
 }
@@ -125,7 +125,7 @@ static tc_value *divide(tc_builder *b, tc_value *x, tc_value *y)
     return tc_build_binary(b, TC_DIV, x, y);
 }
 
-static tc_value *add(tc_builder *b, tc_value *x, tc_value *y)
+static tc_value *rasterize_add(tc_builder *b, tc_value *x, tc_value *y)
 {
     return tc_build_binary(b, TC_ADD, x, y);
 }
@@ -139,7 +139,7 @@ static tc_value *sub(tc_builder *b, tc_value *x, tc_value *y)
 static tc_value *split(tc_builder *b, tc_value *x, tc_value *y, tc_value **rest)
 {
     tc_value *q = divide(b, x, y);
-    *rest = sub(b, x, mul(b, q, y));
+    *rest = sub(b, x, rasterize_mul(b, q, y));
     return q;
 }
 
@@ -157,10 +157,10 @@ static tc_value *tensor_bytes(tc_builder *b, tc_value *tensor)
         tc_op *op = tc_op_new(b->func, TC_SIZE, b->loc, 1, &tensor, 0);
         tc_op_set_int(op, "dim", i);
         tc_value *size = as(b, TC_I64, tc_build_op(b, op, NULL));
-        product = product ? mul(b, product, size) : size;
+        product = product ? rasterize_mul(b, product, size) : size;
     }
     tc_value *k = integer(b, TC_I64, known);
-    return product ? mul(b, product, k) : k;
+    return product ? rasterize_mul(b, product, k) : k;
 }
 
 /* Of the tensors whose windows do not move with axis 0, each once. NULL: there
@@ -176,7 +176,7 @@ static tc_value *section_bytes(tc_builder *b, const tc_tile_work *w)
         if (!counts)
             continue;
         tc_value *bytes = tensor_bytes(b, (tc_value *)w->loads[i].tensor);
-        sum = sum ? add(b, sum, bytes) : bytes;
+        sum = sum ? rasterize_add(b, sum, bytes) : bytes;
     }
     return sum;
 }
@@ -185,7 +185,7 @@ static tc_value *section_bytes(tc_builder *b, const tc_tile_work *w)
 static tc_value *others(tc_builder *b, const tc_tile_order *o)
 {
     tc_value *n = o->naxes > 1 ? o->sizes[1] : integer(b, TC_I32, 1);
-    return o->naxes > 2 ? mul(b, n, o->sizes[2]) : n;
+    return o->naxes > 2 ? rasterize_mul(b, n, o->sizes[2]) : n;
 }
 
 /* The logarithm of the largest power of two that is not above `most`, nor above
@@ -215,7 +215,7 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
         int64_t room = SECTION_BYTES;
         if (work->follows && has_trend(work))
             room /= 2;
-        tc_value *tiles = mul(b, n, as(b, TC_I64, o->sizes[0]));
+        tc_value *tiles = rasterize_mul(b, n, as(b, TC_I64, o->sizes[0]));
         tc_value *most = tc_build_binary(
             b, TC_MIN, divide(b, bytes, integer(b, TC_I64, room)),
             divide(b, tiles, integer(b, TC_I64, SIDE_BY_SIDE)));
@@ -223,7 +223,7 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
         tc_value *log = as(b, TC_I64, log_of_sections(b, most));
         tc_value *one = integer(b, TC_I64, 1);
         tc_value *sections = tc_build_binary(b, TC_SHL, one, log);
-        tc_value *up = add(b, n, sub(b, sections, one));
+        tc_value *up = rasterize_add(b, n, sub(b, sections, one));
         length = tc_build_binary(b, TC_SHR, up, log);
     }
     o->section = as(b, TC_I32, length);
@@ -255,19 +255,19 @@ static tc_value *decode_band(tc_builder *b, tc_value *t, tc_value *rows,
                              tc_value *across, tc_value *length, tc_value **far)
 {
     tc_value *within;
-    tc_value *first =
-        mul(b, split(b, t, mul(b, length, across), &within), length);
+    tc_value *first = rasterize_mul(
+        b, split(b, t, rasterize_mul(b, length, across), &within), length);
     tc_value *here = tc_build_binary(b, TC_MIN, length, sub(b, rows, first));
     tc_value *row;
     *far = split(b, within, here, &row);
-    return add(b, first, row);
+    return rasterize_add(b, first, row);
 }
 
 static void decode_grouped(tc_builder *b, const tc_tile_order *o, tc_value *t,
                            tc_value *ids[TC_GRID_AXES])
 {
     if (o->naxes > 2)
-        ids[2] = split(b, t, mul(b, o->sizes[0], o->sizes[1]), &t);
+        ids[2] = split(b, t, rasterize_mul(b, o->sizes[0], o->sizes[1]), &t);
     /* No more rows than there are, so that nothing overflows. */
     tc_value *rows =
         tc_build_binary(b, TC_MIN, integer(b, TC_I32, o->group), o->sizes[0]);

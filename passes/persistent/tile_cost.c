@@ -36,7 +36,7 @@ static tc_trend flip(tc_trend t)
                                    : t;
 }
 
-static tc_trend join(tc_trend a, tc_trend b)
+static tc_trend tile_cost_join(tc_trend a, tc_trend b)
 {
     if (a == TC_TREND_SAME || a == b)
         return b;
@@ -55,7 +55,7 @@ static tc_trend scaled(tc_trend t, const tc_value *by)
 {
     if (t == TC_TREND_SAME || !is_scalar_int(by))
         return t == TC_TREND_SAME ? t : TC_TREND_UNKNOWN;
-    tc_span span = tc_span_of(by);
+    tc_int_range span = tc_int_range_of(by);
     if (span.low >= 0)
         return t;
     return span.high <= 0 ? flip(t) : TC_TREND_UNKNOWN;
@@ -72,7 +72,7 @@ static tc_trend trend_of_op(struct finder *s, const tc_op *op, unsigned axis)
         tc_trend t = trend_of(s, op->in[i], axis);
         if (i < 3)
             in[i] = t;
-        all = join(all, t);
+        all = tile_cost_join(all, t);
     }
     if (all == TC_TREND_SAME)
         return tc_op_has(op, TC_WRITES) ? TC_TREND_UNKNOWN : all;
@@ -81,9 +81,9 @@ static tc_trend trend_of_op(struct finder *s, const tc_op *op, unsigned axis)
     case TC_MIN:
     case TC_MAX:
     case TC_CAST: return all;
-    case TC_SUB: return join(in[0], flip(in[1]));
+    case TC_SUB: return tile_cost_join(in[0], flip(in[1]));
     case TC_NEG: return flip(all);
-    case TC_SELECT: return join(in[1], in[2]);
+    case TC_SELECT: return tile_cost_join(in[1], in[2]);
     case TC_MUL:
         return in[1] == TC_TREND_SAME   ? scaled(in[0], op->in[1])
                : in[0] == TC_TREND_SAME ? scaled(in[1], op->in[0])
@@ -181,8 +181,8 @@ static tc_trend trend_of_steps(struct finder *s, const tc_op *op, unsigned axis)
     tc_trend t;
     switch (op->code) {
     case TC_FOR:
-        t = join(trend_of(s, op->in[1], axis),
-                 flip(trend_of(s, op->in[0], axis)));
+        t = tile_cost_join(trend_of(s, op->in[1], axis),
+                           flip(trend_of(s, op->in[0], axis)));
         return trend_of(s, op->in[2], axis) == TC_TREND_SAME ? t
                                                              : TC_TREND_UNKNOWN;
     case TC_IF:
@@ -206,17 +206,17 @@ static void add_product(struct finder *s, const tc_op *dot)
     add_loads(s, loop->regions[0]);
     for (unsigned axis = 0; axis < TC_GRID_AXES; axis++)
         for (tc_op *op = dot->parent->op; op; op = op->parent->op)
-            s->work.steps[axis] =
-                join(s->work.steps[axis], trend_of_steps(s, op, axis));
+            s->work.steps[axis] = tile_cost_join(s->work.steps[axis],
+                                                 trend_of_steps(s, op, axis));
 }
 
-static void visit(struct finder *s, const tc_region *r)
+static void tile_cost_visit(struct finder *s, const tc_region *r)
 {
     tc_each_op (op, r) {
         if (is_large(op))
             add_product(s, op);
         for (unsigned i = 0; i < op->nregions; i++)
-            visit(s, op->regions[i]);
+            tile_cost_visit(s, op->regions[i]);
     }
 }
 
@@ -226,7 +226,7 @@ tc_tile_work tc_tile_work_of(const tc_func *f, const tc_pass_env *env)
     for (unsigned axis = 0; axis < TC_GRID_AXES; axis++)
         s.trends[axis].arena = env->scratch;
     s.work.follows = tc_region_has_op(f->body, TC_FOLLOW);
-    visit(&s, f->body);
+    tile_cost_visit(&s, f->body);
     if (!s.any_product)
         s.work.why = "no product is large enough for instructions of 64 rows";
     else if (!s.work.hot)

@@ -237,7 +237,7 @@ static bool pipeline_loop(tc_pipeliner *p, tc_op *loop, const tc_staged *around,
 
 /* ---- Regions ---- */
 
-static void visit(tc_pipeliner *p, tc_region *r, bool ahead);
+static void pipeline_loops_visit(tc_pipeliner *p, tc_region *r, bool ahead);
 
 /* A loop of this region that was pipelined. */
 struct done {
@@ -260,7 +260,7 @@ static void visit_nested(tc_pipeliner *p, tc_region *r, bool ahead,
             done = &(*done)->next;
         }
         for (unsigned i = 0; i < now->nregions; i++)
-            visit(p, now->regions[i], ahead || here);
+            pipeline_loops_visit(p, now->regions[i], ahead || here);
     }
 }
 
@@ -287,7 +287,7 @@ static void copy_straight(tc_pipeliner *p, const tc_region *r, tc_staged *all)
 
 /* ahead: copies of a loop around r are under way, which a wait here would stop
  * for. */
-static void visit(tc_pipeliner *p, tc_region *r, bool ahead)
+static void pipeline_loops_visit(tc_pipeliner *p, tc_region *r, bool ahead)
 {
     struct done *done = NULL;
     bool straight = !ahead && !tc_region_any(r, is_async);
@@ -310,6 +310,6 @@ tc_change tc_pass_pipeline_loops(tc_func *f, tc_pass_env *env)
 {
     tc_pipeliner p = {env, f, tc_axis_analyse(env->scratch, f, f->aligned),
                       false};
-    visit(&p, f->body, false);
+    pipeline_loops_visit(&p, f->body, false);
     return p.changed ? TC_CHANGED : TC_UNCHANGED;
 }

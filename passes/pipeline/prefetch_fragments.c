@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fetch-ahead: a product of two operands in shared memory is computed in parts
- * along K, each from fragments that were read before the part before it.
+ * prefetch-fragments: a product of two operands in shared memory is computed in
+ * parts along K, each from fragments that were read before the part before it.
  *
  *   for .. carry(%acc0 = .., %slot = 0, %free = 2) {
  *     async_wait pending(1)
@@ -32,7 +32,7 @@
  *
  * Only loops that do nothing else: in others there is something to do meanwhile
  * (a softmax), and no registers to hold two parts.
- * Tests: test/ir/passes/fetch-ahead.
+ * Tests: test/ir/passes/prefetch-fragments.
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
@@ -40,7 +40,7 @@
 #include "passes/passes.h"
 #include "passes/pipeline/pipeline_loops.h"
 
-static const char pass[] = "fetch-ahead";
+static const char pass[] = "prefetch-fragments";
 
 /* Registers of a thread for addresses, copies and counters. */
 enum { REGISTERS_BESIDE = 40 };
@@ -230,7 +230,7 @@ static void expand(ahead *x)
     tc_op_erase(x->mma);
 }
 
-static bool visit(tc_pass_env *env, tc_op *op)
+static bool prefetch_fragments_visit(tc_pass_env *env, tc_op *op)
 {
     ahead x = {.env = env, .loop = op};
     if (op->code != TC_FOR || !is_candidate(&x) || !has_room(&x))
@@ -242,8 +242,8 @@ static bool visit(tc_pass_env *env, tc_op *op)
     return true;
 }
 
-tc_change tc_pass_fetch_ahead(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_prefetch_fragments(tc_func *f, tc_pass_env *env)
 {
     bool can = f->warps && env->target->ldmatrix;
-    return can ? tc_visit_ops(f, env, visit) : TC_UNCHANGED;
+    return can ? tc_visit_ops(f, env, prefetch_fragments_visit) : TC_UNCHANGED;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * inside-copies: where copies stand among products (fetch-ahead), the checks of
- * their boundaries take the tensor cores' time: each instruction beside a
- * product does. So a loop whose windows all lie inside has none.
+ * version-in-bounds: where copies stand among products (prefetch-fragments),
+ * the checks of their boundaries take the tensor cores' time: each instruction
+ * beside a product does. So a loop whose windows all lie inside has none.
  *
  *   for .. {                            if (all windows lie inside) {
  *     async_copy .. boundary(0, 1)        for .. { async_copy .. }
@@ -12,13 +12,13 @@
  *
  * That is asked once, in front of the loop: of offsets that stay, and of those
  * that go with the loop's counter, which end where it ends.
- * Test: test/ir/passes/inside-copies.
+ * Test: test/ir/passes/version-in-bounds.
  */
 #include "passes/analysis/axis_info.h"
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
 
-static const char pass[] = "inside-copies";
+static const char pass[] = "version-in-bounds";
 
 typedef struct asking {
     tc_op *loop;
@@ -73,7 +73,8 @@ static void ask_counter(asking *x, tc_value *size, int64_t side)
     ask(x, tc_build_cmp(&x->b, "le", end, size));
 }
 
-static tc_value *size_of(asking *x, tc_value *tensor, unsigned dim)
+static tc_value *version_in_bounds_size_of(asking *x, tc_value *tensor,
+                                           unsigned dim)
 {
     tc_op *size = tc_op_new(x->b.func, TC_SIZE, x->b.loc, 1, &tensor, 0);
     tc_op_set_int(size, "dim", dim);
@@ -106,7 +107,7 @@ static bool find_side(const asking *x, const tc_op *copy, unsigned axis,
 
 static void ask_side(asking *x, const side *s)
 {
-    tc_value *size = size_of(x, s->tensor, s->dim);
+    tc_value *size = version_in_bounds_size_of(x, s->tensor, s->dim);
     if (s->fixed)
         ask_fixed(x, s->at, size, s->n);
     else
@@ -136,7 +137,7 @@ static bool ask_all(asking *x, bool now)
     return true;
 }
 
-static void put(tc_op *loop, tc_region *r)
+static void version_in_bounds_put(tc_op *loop, tc_region *r)
 {
     tc_op_insert(loop, r, NULL);
     tc_builder b = tc_builder_at_end(r, loop->loc);
@@ -160,8 +161,8 @@ static void expand(tc_pass_env *env, const asking *x)
     tc_op *twin = tc_op_clone(x->b.func, loop);
     tc_region_clear_data(loop->func->body);
     tc_op_remove(loop);
-    put(twin, branch->regions[0]);
-    put(loop, branch->regions[1]);
+    version_in_bounds_put(twin, branch->regions[0]);
+    version_in_bounds_put(loop, branch->regions[1]);
     tc_each_op (op, twin->regions[0])
         if (is_checked(op))
             tc_op_set_attr(op, "boundary", (tc_attr){.kind = TC_ATTR_NONE});
@@ -176,7 +177,7 @@ static bool is_other(const tc_op *loop)
            branch->regions[0]->first->code == TC_FOR;
 }
 
-static bool visit(tc_pass_env *env, tc_op *op)
+static bool version_in_bounds_visit(tc_pass_env *env, tc_op *op)
 {
     asking x = {.loop = op};
     if (op->code != TC_FOR || is_other(op))
@@ -190,7 +191,8 @@ static bool visit(tc_pass_env *env, tc_op *op)
     return true;
 }
 
-tc_change tc_pass_inside_copies(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_version_in_bounds(tc_func *f, tc_pass_env *env)
 {
-    return f->warps ? tc_visit_ops(f, env, visit) : TC_UNCHANGED;
+    return f->warps ? tc_visit_ops(f, env, version_in_bounds_visit)
+                    : TC_UNCHANGED;
 }

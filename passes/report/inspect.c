@@ -127,7 +127,7 @@ static void measure(const inspector *s, tc_load_info *l)
 
 static const char *why_not_better(const inspector *s, const tc_op *op)
 {
-    const char *bulk = tc_refusal_of(s->refusals, "specialise-warps", op->loc);
+    const char *bulk = tc_refusal_of(s->refusals, "specialize-warps", op->loc);
     const char *copy = tc_refusal_of(s->refusals, "pipeline-loops", op->loc);
     switch (op->code) {
     case TC_TMA_LOAD: return NULL;
@@ -258,7 +258,7 @@ static void add_product(inspector *s, const tc_op *op)
         .next = next};
 }
 
-static void visit(inspector *s, const tc_region *r)
+static void inspect_visit(inspector *s, const tc_region *r)
 {
     tc_each_op (op, r) {
         if (is_load(op))
@@ -266,7 +266,7 @@ static void visit(inspector *s, const tc_region *r)
         if (op->code == TC_MMA)
             add_product(s, op);
         for (unsigned i = 0; i < op->nregions; i++)
-            visit(s, op->regions[i]);
+            inspect_visit(s, op->regions[i]);
     }
 }
 
@@ -277,6 +277,6 @@ tc_inspection tc_inspect(tc_func *f, tc_pass_env *env,
                    .refusals = refusals,
                    .axes = tc_axis_analyse(env->scratch, f, f->aligned)};
     find_hot(&s, f->body, NULL, 2);
-    visit(&s, f->body);
+    inspect_visit(&s, f->body);
     return s.out;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * delay-adds: what a step adds to global memory, if it comes of a product of
- * warp groups that reads what the step has computed for all of them, is
- * computed a step later.
+ * defer-atomic-adds: what a step adds to global memory, if it comes of a
+ * product of warp groups that reads what the step has computed for all of them,
+ * is computed a step later.
  *
  *   for %i = .. {                        %ring = smem_alloc : smem<.., 2>
  *     ..                                 smem_store (slot 1 of %ring), zeros
@@ -21,7 +21,7 @@
  * of waiting for each other in front of that one (FlashAttention's gradients:
  * dq needs the ds of all groups). The first step adds to a window behind the
  * end of the tensor, which is to add nothing.
- * Tests: test/ir/passes/delay-adds.
+ * Tests: test/ir/passes/defer-atomic-adds.
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/loop_slots.h"
@@ -32,7 +32,7 @@
 
 #include "ir/types/layout.h"
 
-static const char pass[] = "delay-adds";
+static const char pass[] = "defer-atomic-adds";
 
 /* Mailboxes and mbarriers that are still to come; slots of what is loaded in
  * the loop, if no fewer are asked for. */
@@ -227,7 +227,7 @@ static void erase_old(const adding *a)
             tc_op_erase(old[i]);
 }
 
-/* Behind the loop, if it had any step: overlap-products finds that there. */
+/* Behind the loop, if it had any step: overlap-mma finds that there. */
 static tc_builder build_if_run(const adding *a)
 {
     tc_builder b = {a->f, a->loop->parent, a->loop->next, a->store->loc};
@@ -318,21 +318,21 @@ static bool try_loop(tc_func *f, tc_pass_env *env, tc_op *loop)
     return false;
 }
 
-static bool visit(tc_func *f, tc_pass_env *env, tc_region *r)
+static bool defer_atomic_adds_visit(tc_func *f, tc_pass_env *env, tc_region *r)
 {
     bool any = false;
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            any |= visit(f, env, op->regions[i]);
+            any |= defer_atomic_adds_visit(f, env, op->regions[i]);
         any |= op->code == TC_FOR && try_loop(f, env, op);
     }
     return any;
 }
 
-tc_change tc_pass_delay_adds(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_defer_atomic_adds(tc_func *f, tc_pass_env *env)
 {
     if (!env->target->wgmma || !env->target->tma ||
         env->options->any_alignment || f->warps <= 4)
         return TC_UNCHANGED;
-    return visit(f, env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+    return defer_atomic_adds_visit(f, env, f->body) ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fill-waits: what does not need a product runs beside it.
+ * overlap-epilogue: what does not need a product runs beside it.
  *
  *   %sum, %acc = if %any {               %sum, %acc, %r = if %any {
  *     ..                                   ..
@@ -14,11 +14,11 @@
  *   }                                    }
  *   %r = reduce %sum kind(sum)
  *
- * The branch is what overlap-products leaves of a loop that may have no steps.
+ * The branch is what overlap-mma leaves of a loop that may have no steps.
  * Only what takes few registers moves: rows, not tiles. So do reads of mail and
  * its release, and waits for bulk stores, that come before anything else has an
  * effect.
- * Tests: test/ir/passes/fill-waits.
+ * Tests: test/ir/passes/overlap-epilogue.
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
@@ -26,7 +26,7 @@
 
 #include "ir/types/layout.h"
 
-static const char pass[] = "fill-waits";
+static const char pass[] = "overlap-epilogue";
 
 /* An `if` whose region `full` ends with a wait for a product. */
 typedef struct ending {
@@ -102,7 +102,7 @@ static const tc_op *next_effect(const tc_op *op)
 
 static bool reads_mail(const tc_op *op)
 {
-    return op && (op->code == TC_SMEM_GET ||
+    return op && (op->code == TC_SMEM_LOAD_SCALAR ||
                   (op->code == TC_SMEM_LOAD && tc_op_int(op, "by_mbarrier")));
 }
 
@@ -116,7 +116,7 @@ static bool releases_mail(const tc_op *op)
         if (u->op->code != TC_MBARRIER_WAIT)
             continue;
         const tc_op *then = next_effect(u->op);
-        if (!then || then->code != TC_SMEM_PUT)
+        if (!then || then->code != TC_SMEM_STORE_SCALAR)
             return false;
         found = true;
     }
@@ -236,13 +236,13 @@ static tc_op *last_wait(const tc_region *r)
     return NULL;
 }
 
-static bool visit(tc_pass_env *env, tc_region *r)
+static bool overlap_epilogue_visit(tc_pass_env *env, tc_region *r)
 {
     bool changed = false;
     for (tc_op *op = r->first, *next; op; op = next) {
         next = op->next;
         for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(env, op->regions[i]);
+            changed |= overlap_epilogue_visit(env, op->regions[i]);
         if (op->code != TC_IF || !op->nout)
             continue;
         ending e = {.branch = op};
@@ -257,7 +257,7 @@ static bool visit(tc_pass_env *env, tc_region *r)
     return changed;
 }
 
-tc_change tc_pass_fill_waits(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_overlap_epilogue(tc_func *f, tc_pass_env *env)
 {
-    return visit(env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+    return overlap_epilogue_visit(env, f->body) ? TC_CHANGED : TC_UNCHANGED;
 }

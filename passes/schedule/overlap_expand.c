@@ -31,7 +31,7 @@ struct expander {
     const tc_op *yield;
     tc_map now, before; /* values of the step in stage 0, in stage 1 */
     tc_builder b;
-    tc_section section;
+    tc_loop_section section;
     unsigned ncrossing; /* values that stage 1 needs of stage 0 */
     tc_value **crossing;
     unsigned *slot_of;  /* carried value -> the new loop's */
@@ -126,7 +126,7 @@ static void emit_wait(struct expander *x, const tc_part *p)
     }
 }
 
-static void emit_section(struct expander *x, tc_section section)
+static void emit_section(struct expander *x, tc_loop_section section)
 {
     x->section = section;
     for (unsigned i = 0; i < x->step->norder; i++) {
@@ -419,7 +419,7 @@ static void name_like(tc_value *v, const tc_value *old)
     v->loc = old->loc;
 }
 
-tc_op *tc_expand_turns(tc_step *s)
+tc_op *tc_expand_iterations(tc_step *s)
 {
     struct expander x = {.step = s, .loop = s->loop};
     unsigned n = s->loop->nout;

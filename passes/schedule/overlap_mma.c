@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * overlap-products: products of warp groups run while other things are done.
+ * overlap-mma: products of warp groups run while other things are done.
  *
  *   for %i = %lo to %hi carry(%acc0 = %z, %kslot .., %vslot ..) {
  *     mbarrier_wait %k.full, %kslot, %kphase
@@ -40,14 +40,14 @@
  *
  * `schedule(..)` of a loop asks for one or the other (or `none`), and says
  * afterwards what was made of it. Products that are asynchronous already are
- * left alone. Tests: test/ir/passes/overlap-products.
+ * left alone. Tests: test/ir/passes/overlap-mma.
  */
 #include "passes/schedule/overlap_mma.h"
 
 #include "passes/analysis/effects.h"
 #include "passes/instructions/mma.h"
 
-static const char pass[] = "overlap-products";
+static const char pass[] = "overlap-mma";
 
 struct overlap {
     tc_func *f;
@@ -129,7 +129,7 @@ static bool is_asked(const tc_op *loop, const char *schedule)
 
 static void say_apart(struct overlap *o, const tc_op *loop, const char *why)
 {
-    bool asked = is_asked(loop, "overlap") || is_asked(loop, "ahead");
+    bool asked = is_asked(loop, "modulo") || is_asked(loop, "prefetch_mma");
     if (why)
         tc_missed(o->env->cx, loop->loc, pass,
                   "steps do not overlap, products run within theirs only: %s",
@@ -171,25 +171,25 @@ static void visit_products(struct overlap *o, tc_op *loop)
         return;
     }
     tc_step *s = tc_step_new(o->env->scratch, r);
-    if (!is_asked(loop, "step")) {
-        if (!is_asked(loop, "ahead") && tc_schedule_turn(s, &why)) {
+    if (!is_asked(loop, "in_iteration")) {
+        if (!is_asked(loop, "prefetch_mma") && tc_schedule_modulo(s, &why)) {
             say_done(o, s, loop->loc);
-            tc_op_set_word(tc_expand_turns(s), "schedule", "overlap");
+            tc_op_set_word(tc_expand_iterations(s), "schedule", "modulo");
             return;
         }
-        if (!is_asked(loop, "overlap") && tc_schedule_ahead(s, &why)) {
+        if (!is_asked(loop, "modulo") && tc_schedule_prefetch(s, &why)) {
             tc_remark(o->env->cx, loop->loc, pass,
                       "steps overlap: the first product of a step is issued at "
                       "the end of the step before%s%s",
                       why ? ", no more: " : "", why ? why : "");
-            tc_op_set_word(tc_expand_turns(s), "schedule", "ahead");
+            tc_op_set_word(tc_expand_iterations(s), "schedule", "prefetch_mma");
             return;
         }
         say_apart(o, loop, why);
     }
-    tc_schedule_step(s, true);
+    tc_schedule_iteration(s, true);
     tc_expand_step(s);
-    tc_op_set_word(loop, "schedule", "step");
+    tc_op_set_word(loop, "schedule", "in_iteration");
 }
 
 static void visit_region(struct overlap *o, tc_region *r, bool in_loop);
@@ -226,11 +226,11 @@ static void visit_region(struct overlap *o, tc_region *r, bool in_loop)
     if (!make_async(o, r))
         return;
     tc_step *s = tc_step_new(o->env->scratch, r);
-    tc_schedule_step(s, in_loop);
+    tc_schedule_iteration(s, in_loop);
     tc_expand_step(s);
 }
 
-tc_change tc_pass_overlap_products(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_overlap_mma(tc_func *f, tc_pass_env *env)
 {
     struct overlap o = {f, env, false};
     tc_region_clear_data(f->body); /* tc_op_clone goes by it */

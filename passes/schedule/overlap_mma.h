@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of overlap-products: what a step of a loop consists of
+ * The parts of overlap-mma: what a step of a loop consists of
  * (overlap_step.c), in which stage its parts run (overlap_schedule.c) and in
  * which order (overlap_order.c), the loop made of that (overlap_expand.c).
  *
@@ -33,12 +33,12 @@ typedef enum tc_part_effect {
 } tc_part_effect;
 
 /* Where a part is in a loop whose steps overlap. */
-typedef enum tc_section {
+typedef enum tc_loop_section {
     TC_PROLOGUE, /* stage 0 of the first step */
     TC_TURN,     /* stage 0 of a step, stage 1 of the step before */
     TC_EPILOGUE, /* stage 1 of the last step */
     TC_NSECTIONS
-} tc_section;
+} tc_loop_section;
 
 typedef struct tc_part tc_part;
 struct tc_part {
@@ -116,17 +116,17 @@ void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead);
 
 /* overlap_schedule.c. All in one step: issued early (`hoist`) or where the
  * program has them, waited for late. */
-void tc_schedule_step(tc_step *s, bool hoist);
+void tc_schedule_iteration(tc_step *s, bool hoist);
 /* Steps that overlap: sets stages and the order of a turn. False: they cannot,
  * or it would give nothing; *why says why, where one would expect it. */
-bool tc_schedule_turn(tc_step *s, const char **why);
+bool tc_schedule_modulo(tc_step *s, const char **why);
 /* The same for a step whose first product is issued by the step before, at its
  * end. */
-bool tc_schedule_ahead(tc_step *s, const char **why);
+bool tc_schedule_prefetch(tc_step *s, const char **why);
 
 /* overlap_expand.c. The region's ops in the order of the schedule. */
 void tc_expand_step(tc_step *s);
 /* Prologue, loop and epilogue in place of the loop; the new loop. */
-tc_op *tc_expand_turns(tc_step *s);
+tc_op *tc_expand_iterations(tc_step *s);
 
 #endif

@@ -38,7 +38,7 @@ bool tc_takes_registers(const tc_part *p)
 
 /* ---- Places ---- */
 
-static void place(tc_step *s, tc_part *p);
+static void overlap_order_place(tc_step *s, tc_part *p);
 
 static bool is_ready(const tc_part *p)
 {
@@ -62,7 +62,7 @@ static void place_releases(tc_step *s, unsigned stage)
         tc_part *p = s->parts[i];
         if (p->kind == TC_PART_RELEASE && p->stage == stage && !p->placed &&
             has_wait_before(p) && is_ready(p))
-            place(s, p);
+            overlap_order_place(s, p);
     }
 }
 
@@ -83,7 +83,7 @@ static void place_implied(tc_step *s, const tc_part *wait)
         tc_part *p = s->parts[i];
         if (p->kind == TC_PART_WAIT && !p->placed && p->product->placed &&
             implies(wait, p))
-            place(s, p);
+            overlap_order_place(s, p);
     }
 }
 
@@ -105,16 +105,16 @@ static void place_sooner(tc_step *s, const tc_part *wait)
         if (p->kind == TC_PART_WAIT && p != wait && !p->placed &&
             p->stage == wait->stage && p->product->placed && implies(wait, p) &&
             frees(s, p))
-            place(s, p);
+            overlap_order_place(s, p);
     }
 }
 
 /* With what it needs of its stage. */
-static void place(tc_step *s, tc_part *p)
+static void overlap_order_place(tc_step *s, tc_part *p)
 {
     for (unsigned i = 0; i < p->nbefore && !p->placed; i++)
         if (p->before[i]->stage == p->stage)
-            place(s, p->before[i]);
+            overlap_order_place(s, p->before[i]);
     if (p->kind == TC_PART_WAIT && !p->placed)
         place_sooner(s, p);
     if (p->placed) /* maybe by now: an arrival by its wait */
@@ -156,7 +156,7 @@ static void place_products(tc_step *s, unsigned stage)
         found = true;
         if (!p->issuable)
             return;
-        place(s, p);
+        overlap_order_place(s, p);
     }
 }
 
@@ -201,7 +201,7 @@ static void place_early(tc_step *s)
 {
     for (unsigned i = 0; i < s->nparts; i++)
         if (s->parts[i]->stage == 0 && tc_is_root(s->parts[i]))
-            place(s, s->parts[i]);
+            overlap_order_place(s, s->parts[i]);
     place_products(s, 1);
 }
 
@@ -217,7 +217,7 @@ static void place_waits(tc_step *s)
         tc_part *p = s->parts[i];
         if (p->kind == TC_PART_PRODUCT && p->stage == 1 && p != last &&
             tc_takes_registers(p))
-            place(s, p->product);
+            overlap_order_place(s, p->product);
     }
 }
 
@@ -241,9 +241,9 @@ static void place_eager(tc_step *s, unsigned stage, bool hoist, tc_part *ahead)
             continue;
         if (ahead && p->op->code == TC_TMA_STORE && all_issued(s, stage)) {
             place_waits(s);
-            place(s, ahead);
+            overlap_order_place(s, ahead);
         }
-        place(s, p);
+        overlap_order_place(s, p);
         if (hoist)
             place_products(s, stage);
     }
@@ -257,7 +257,7 @@ static void place_rest(tc_step *s)
             if (turn == 0   ? p->stage == 0 && !p->late
                 : turn == 1 ? p->stage == 1
                             : true)
-                place(s, p);
+                overlap_order_place(s, p);
         }
 }
 
@@ -282,7 +282,7 @@ static void place_branches(tc_step *s, unsigned stage)
         for (unsigned k = 0; k < p->nbefore; k++)
             ready &= p->before[k]->stage != stage || p->before[k]->issuable;
         if (ready)
-            place(s, p);
+            overlap_order_place(s, p);
     }
 }
 
@@ -290,15 +290,15 @@ static void place_branches(tc_step *s, unsigned stage)
  * way: it has to be waited for before anything else is issued (C7514). */
 static void place_ahead(tc_step *s, tc_part *first)
 {
-    place(s, first->product);
+    overlap_order_place(s, first->product);
     for (unsigned i = 0; i < s->nparts; i++)
         if (s->parts[i]->stage == 1 && tc_is_root(s->parts[i])) {
             place_branches(s, 1);
-            place(s, s->parts[i]);
+            overlap_order_place(s, s->parts[i]);
         }
     place_eager(s, 1, true, first);
     place_waits(s);
-    place(s, first);
+    overlap_order_place(s, first);
     place_rest(s);
 }
 
@@ -351,7 +351,7 @@ static bool is_spare(const tc_step *s, const tc_part *wait)
 
 /* No wait lets more be under way than waits before it have left, and products
  * that came since: ptxas takes the number at its word. */
-static void tighten_pending(tc_step *s, tc_section section)
+static void tighten_pending(tc_step *s, tc_loop_section section)
 {
     unsigned most = UINT_MAX - s->nparts;
     for (unsigned i = 0; i < s->norder; i++) {
@@ -382,5 +382,5 @@ void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead)
             s->order[i]->spare = is_spare(s, s->order[i]);
         }
     for (unsigned i = 0; i < TC_NSECTIONS; i++)
-        tighten_pending(s, (tc_section)i);
+        tighten_pending(s, (tc_loop_section)i);
 }

@@ -91,7 +91,7 @@ const char *tc_why_no_room(tc_step *s)
 {
     enum { OTHERS = 24 };
     int64_t most = registers_there(s), sum = registers_in_turn(s) + OTHERS;
-    if (sum <= most || tc_op_is_word(s->loop, "schedule", "overlap"))
+    if (sum <= most || tc_op_is_word(s->loop, "schedule", "modulo"))
         return NULL;
     return tc_arena_printf(s->arena,
                            "their tiles would take %lld registers with %d "

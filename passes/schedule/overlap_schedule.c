@@ -317,7 +317,7 @@ static void hold_back_operands(tc_step *s)
 
 /* ---- The whole ---- */
 
-void tc_schedule_step(tc_step *s, bool hoist)
+void tc_schedule_iteration(tc_step *s, bool hoist)
 {
     tc_order_parts(s, hoist, NULL);
 }
@@ -353,7 +353,7 @@ static void unset_stages(tc_step *s)
     }
 }
 
-bool tc_schedule_turn(tc_step *s, const char **why)
+bool tc_schedule_modulo(tc_step *s, const char **why)
 {
     struct later l = {s, tc_arena_array(s->arena, bool, s->nparts),
                       tc_arena_array(s->arena, bool, s->nparts), NULL};
@@ -435,7 +435,7 @@ static bool is_shallow(const tc_step *s, const tc_part *product)
     return false;
 }
 
-bool tc_schedule_ahead(tc_step *s, const char **why)
+bool tc_schedule_prefetch(tc_step *s, const char **why)
 {
     tc_part *first = first_product(s);
     bool *marks = tc_arena_array(s->arena, bool, s->nparts);

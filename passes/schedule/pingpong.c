@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * take-turns: warp groups issue products one group after the other: the first
+ * pingpong: warp groups issue products one group after the other: the first
  * of a loop, or those of each step.
  *
- *   take_turn
+ *   order_wait
  *   %f0 = mma %q, %k0, %zero instr(m64k16) async(true)
  *   %f = mma_wait %f0 pending(0)
- *   pass_turn
+ *   order_arrive
  *   ..
- *   for .. schedule(overlap) {
+ *   for .. schedule(modulo) {
  *     mbarrier_wait %k.full, ..
- *     take_turn                        (the one or the other)
+ *     order_wait                        (the one or the other)
  *     %s0 = mma %q, %k, %zero instr(m64k16) async(true)
  *     mbarrier_wait %v.full, ..
  *     %acc0 = mma %p0, %v, %a0 instr(m64k16) async(true)
- *     pass_turn
+ *     order_arrive
  *     %s = mma_wait %s0 pending(1)
  *     ..
  *
@@ -45,14 +45,14 @@
  * leave out 0 to 2 % slower).
  *
  * All groups take the same turns, also for steps that they leave out
- * (own-steps). Loops that have turns stay as they are.
- * Tests: test/ir/passes/take-turns.
+ * (trim-warpgroups). Loops that have turns stay as they are.
+ * Tests: test/ir/passes/pingpong.
  */
 #include "passes/analysis/match.h"
 #include "passes/instructions/mma.h"
 #include "passes/schedule/overlap_mma.h"
 
-static const char pass[] = "take-turns";
+static const char pass[] = "pingpong";
 
 /* What a multiprocessor does in a cycle. */
 enum {
@@ -178,7 +178,7 @@ static tc_op *idle_beside(const tc_op *at, bool behind)
 {
     tc_op *idle = next_beside(at, behind);
     if (!idle || idle->code != TC_FOR ||
-        !tc_op_is_word(idle, "schedule", "idle"))
+        !tc_op_is_word(idle, "schedule", "drain"))
         return NULL;
     const tc_op *before = behind ? at : next_beside(idle, false);
     bool ends = before && ends_at(before, idle->in[0]);
@@ -187,8 +187,8 @@ static tc_op *idle_beside(const tc_op *at, bool behind)
 
 static void build_turn(tc_builder *b)
 {
-    tc_build_effect(b, TC_TAKE_TURN, 0, NULL);
-    tc_build_effect(b, TC_PASS_TURN, 0, NULL);
+    tc_build_effect(b, TC_ORDER_WAIT, 0, NULL);
+    tc_build_effect(b, TC_ORDER_ARRIVE, 0, NULL);
 }
 
 /* A turn before b where the one is smaller than the other. */
@@ -317,8 +317,8 @@ static bool begins_in_turn(const tc_op *loop, const cycles *c)
 /* Groups that do not get there have a turn too. */
 static void build_begin(const begin *x)
 {
-    insert(TC_TAKE_TURN, x->product, x->product);
-    insert(TC_PASS_TURN, x->product, x->wait->next);
+    insert(TC_ORDER_WAIT, x->product, x->product);
+    insert(TC_ORDER_ARRIVE, x->product, x->wait->next);
     for (const tc_region *r = x->product->parent; r->op->code == TC_IF;
          r = r->op->parent) {
         tc_region *other = r->op->regions[r == r->op->regions[0]];
@@ -336,7 +336,7 @@ static bool visit_loop(tc_pass_env *env, tc_op *loop)
     tc_op *first = NULL, *last = NULL;
     begin x;
     tc_each_op (op, r) {
-        if (op->code == TC_TAKE_TURN)
+        if (op->code == TC_ORDER_WAIT)
             return false;
         if (op->code == TC_MMA_WAIT)
             break;
@@ -349,7 +349,7 @@ static bool visit_loop(tc_pass_env *env, tc_op *loop)
         return false;
     cycles c = cycles_of(r);
     if (begins_in_turn(loop, &c) && find_begin(loop, &x)) {
-        if (x.wait->next->code == TC_PASS_TURN)
+        if (x.wait->next->code == TC_ORDER_ARRIVE)
             return false;
         build_begin(&x);
         tc_remark(env->cx, loop->loc, pass,
@@ -359,8 +359,8 @@ static bool visit_loop(tc_pass_env *env, tc_op *loop)
     }
     if (!is_worth_it(&c))
         return false;
-    insert(TC_TAKE_TURN, first, first);
-    insert(TC_PASS_TURN, last,
+    insert(TC_ORDER_WAIT, first, first);
+    insert(TC_ORDER_ARRIVE, last,
            passes_late(loop, first) ? behind_wait(last) : last->next);
     make_up_for(loop);
     tc_remark(env->cx, loop->loc, pass,
@@ -369,24 +369,24 @@ static bool visit_loop(tc_pass_env *env, tc_op *loop)
     return true;
 }
 
-static bool visit(tc_pass_env *env, tc_region *r)
+static bool pingpong_visit(tc_pass_env *env, tc_region *r)
 {
     bool changed = false;
     tc_each_op (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(env, op->regions[i]);
-        if (op->code == TC_FOR && tc_op_is_word(op, "schedule", "overlap"))
+            changed |= pingpong_visit(env, op->regions[i]);
+        if (op->code == TC_FOR && tc_op_is_word(op, "schedule", "modulo"))
             changed |= visit_loop(env, op);
     }
     return changed;
 }
 
-tc_change tc_pass_take_turns(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_pingpong(tc_func *f, tc_pass_env *env)
 {
     const tc_op *roles = f->body->last;
     while (roles && roles->code != TC_WARP_GROUPS)
         roles = roles->prev;
     if (!roles || f->warps < 8)
         return TC_UNCHANGED;
-    return visit(env, roles->regions[1]) ? TC_CHANGED : TC_UNCHANGED;
+    return pingpong_visit(env, roles->regions[1]) ? TC_CHANGED : TC_UNCHANGED;
 }

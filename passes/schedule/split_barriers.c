@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * meet-later: warp groups that meet once a step for what it has stored in a
+ * split-barriers: warp groups that meet once a step for what it has stored in a
  * ring say that they have come, and wait for the others a step later, where
  * that ring is used next: each can be ahead of the others by most of a step,
  * and compute while their products run.
@@ -27,13 +27,13 @@
  *
  * As often as they arrive, so often is a slot of %full waited for, in the loop
  * and once behind it: its number says which phase of %met comes next.
- * Test: test/ir/passes/meet-later.
+ * Test: test/ir/passes/split-barriers.
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"
 #include "passes/sync/hazards.h"
 
-static const char pass[] = "meet-later";
+static const char pass[] = "split-barriers";
 
 struct meeting {
     tc_func *f;
@@ -183,7 +183,7 @@ static bool find_full(struct meeting *m)
     return false;
 }
 
-static bool find(struct meeting *m)
+static bool split_barriers_find(struct meeting *m)
 {
     if (!find_barriers(m) || !find_store(m) || !is_read_before(m))
         return false;
@@ -261,7 +261,8 @@ static void wait(tc_op *before, struct met met, const tc_op *full)
                  b.before);
 }
 
-static void build(struct meeting *m, tc_op *last, uint32_t offset)
+static void split_barriers_build(struct meeting *m, tc_op *last,
+                                 uint32_t offset)
 {
     tc_context *cx = m->f->module->cx;
     tc_builder b = {m->f, last->parent, last->next, m->barrier->loc};
@@ -282,31 +283,32 @@ static void build(struct meeting *m, tc_op *last, uint32_t offset)
     tc_forget_speculatable(m->loop->parent);
 }
 
-static bool visit(tc_func *f, tc_pass_env *env, tc_region *r)
+static bool split_barriers_visit(tc_func *f, tc_pass_env *env, tc_region *r)
 {
     bool changed = false;
     tc_each_op (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(f, env, op->regions[i]);
+            changed |= split_barriers_visit(f, env, op->regions[i]);
         struct meeting m = {.f = f, .loop = op};
         tc_op *last = last_mbarrier(f);
         uint32_t offset = (f->shared_bytes + 7) / 8 * 8;
         if (op->code != TC_FOR || !last ||
-            offset + 8 > tc_shared_limit(env->target) || !find(&m) ||
-            !is_all(&m, env))
+            offset + 8 > tc_shared_limit(env->target) ||
+            !split_barriers_find(&m) || !is_all(&m, env))
             continue;
         tc_remark(env->cx, m.barrier->loc, pass,
                   "warp groups wait for each other a step later, where %s is "
                   "used next",
                   tc_value_name(env->cx, m.ring->out[0]));
-        build(&m, last, offset);
+        split_barriers_build(&m, last, offset);
         changed = true;
     }
     return changed;
 }
 
-tc_change tc_pass_meet_later(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_split_barriers(tc_func *f, tc_pass_env *env)
 {
-    bool any = f->warps > 4 && f->shared_bytes && visit(f, env, f->body);
+    bool any = f->warps > 4 && f->shared_bytes &&
+               split_barriers_visit(f, env, f->body);
     return any ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -28,7 +28,7 @@ static bool is_open(const tc_op *op)
            op->in[1]->type->elem->kind == TC_F32;
 }
 
-static bool choose(tc_pass_env *env, tc_op *op)
+static bool set_precision(tc_pass_env *env, tc_op *op)
 {
     if (!is_open(op))
         return false;
@@ -38,6 +38,6 @@ static bool choose(tc_pass_env *env, tc_op *op)
 
 tc_change tc_pass_choose_precision(tc_func *f, tc_pass_env *env)
 {
-    return env->options->precision ? tc_visit_ops(f, env, choose)
+    return env->options->precision ? tc_visit_ops(f, env, set_precision)
                                    : TC_UNCHANGED;
 }

@@ -141,7 +141,7 @@ static bool may_merge(const tc_op *op)
     return tc_op_has(op, TC_PURE) || load;
 }
 
-static tc_op *find(const struct cse *s, const tc_op *op, uint64_t hash)
+static tc_op *cse_find(const struct cse *s, const tc_op *op, uint64_t hash)
 {
     bool load = tc_op_has(op, TC_READS);
     for (struct entry *e = s->buckets[hash % NBUCKETS]; e;
@@ -153,10 +153,10 @@ static tc_op *find(const struct cse *s, const tc_op *op, uint64_t hash)
 }
 
 /* The op is merged into an earlier one, or remembered. */
-static struct entry *visit(struct cse *s, tc_op *op)
+static struct entry *cse_visit(struct cse *s, tc_op *op)
 {
     uint64_t hash = hash_of(op);
-    tc_op *first = find(s, op, hash);
+    tc_op *first = cse_find(s, op, hash);
     if (first) {
         if (!first->out[0]->name)
             first->out[0]->name = op->out[0]->name;
@@ -207,7 +207,7 @@ static void visit_region(struct cse *s, tc_region *r, tc_region *then)
             visit_nested(s, op);
             continue;
         }
-        struct entry *e = may_merge(op) ? visit(s, op) : NULL;
+        struct entry *e = may_merge(op) ? cse_visit(s, op) : NULL;
         if (e)
             own[nown++] = e;
         else if (op->parent && tc_op_effects(op).stores)

@@ -113,10 +113,11 @@ static void mark_value(tc_value *v)
         mark_op(owner);
 }
 
-/* NULL: no smem_put, or into what is not known, or what others may overlap. */
+/* NULL: no smem_store_scalar, or into what is not known, or what others may
+ * overlap. */
 static const tc_op *buffer_of_put(const tc_op *op)
 {
-    if (op->code != TC_SMEM_PUT)
+    if (op->code != TC_SMEM_STORE_SCALAR)
         return NULL;
     const tc_op *made = op->in[0]->def;
     while (made && made->code == TC_SMEM_INDEX)

@@ -36,7 +36,7 @@ static tc_value *as_lanes_of(tc_builder *b, tc_value *scalar,
                : scalar;
 }
 
-static tc_value *size_of(tc_builder *b, tc_value *tensor)
+static tc_value *expand_bisections_size_of(tc_builder *b, tc_value *tensor)
 {
     tc_op *size = tc_op_new(b->func, TC_SIZE, b->loc, 1, &tensor, 0);
     tc_op_set_int(size, "dim", 0);
@@ -50,7 +50,7 @@ static tc_value *element(tc_builder *b, tc_value *tensor, tc_value *at)
 }
 
 /* How many bits n has without leading zeros. */
-static tc_value *bits_of(tc_builder *b, tc_value *n)
+static tc_value *expand_bisections_bits_of(tc_builder *b, tc_value *n)
 {
     tc_value *bits = constant(b, n->type, 0), *zero = bits;
     for (int by = 16; by; by /= 2) {
@@ -85,9 +85,11 @@ static void build_step(tc_op *loop, tc_value *tensor, tc_value *x)
 static void expand(tc_op *op)
 {
     tc_builder b = tc_builder_before(op);
-    tc_value *tensor = op->in[0], *x = op->in[1], *n = size_of(&b, tensor);
+    tc_value *tensor = op->in[0], *x = op->in[1],
+             *n = expand_bisections_size_of(&b, tensor);
     const tc_type *type = op->out[0]->type;
-    tc_value *in[] = {constant(&b, n->type, 0), bits_of(&b, n),
+    tc_value *in[] = {constant(&b, n->type, 0),
+                      expand_bisections_bits_of(&b, n),
                       constant(&b, n->type, 1), constant(&b, type, 0), n};
     tc_op *loop = tc_op_new(op->func, TC_FOR, op->loc, 5, in, 1);
     tc_region *r = loop->regions[0];
@@ -143,7 +145,7 @@ static struct piece piece_of(tc_op *bisect)
     const tc_type *type = bisect->in[1]->type;
     int64_t most = tc_type_elem(type)->kind == TC_I64 ? INT64_MAX : INT32_MAX;
     tc_value *before = tc_build_binary(&b, TC_SUB, d, constant(&b, d->type, 1));
-    tc_value *end = as_lanes_of(&b, size_of(&b, t), d->type);
+    tc_value *end = as_lanes_of(&b, expand_bisections_size_of(&b, t), d->type);
     tc_value *start = element(&b, t, before), *next = element(&b, t, d);
     next = tc_build_binary(&b, TC_SUB, next, constant(&b, type, 1));
     return (struct piece){
@@ -212,11 +214,12 @@ static void compare_pieces(tc_op *cmp)
 
 /* ---- The pass ---- */
 
-static void visit(tc_region *r, tc_opcode code, void (*change)(tc_op *op))
+static void expand_bisections_visit(tc_region *r, tc_opcode code,
+                                    void (*change)(tc_op *op))
 {
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            visit(op->regions[i], code, change);
+            expand_bisections_visit(op->regions[i], code, change);
         if (op->code == code)
             change(op);
     }
@@ -233,8 +236,8 @@ tc_change tc_pass_expand_bisections(tc_func *f, tc_pass_env *env)
     (void)env;
     if (!tc_region_has_op(f->body, TC_BISECT))
         return TC_UNCHANGED;
-    visit(f->body, TC_CMP, compare_pieces);
-    visit(f->body, TC_BISECT, erase_unused);
-    visit(f->body, TC_BISECT, expand);
+    expand_bisections_visit(f->body, TC_CMP, compare_pieces);
+    expand_bisections_visit(f->body, TC_BISECT, erase_unused);
+    expand_bisections_visit(f->body, TC_BISECT, expand);
     return TC_CHANGED;
 }

@@ -132,7 +132,8 @@ static tc_value *narrowed(tc_builder *b, tc_value *v, const tc_type *elem)
     return tc_build_like(b, op, in, type);
 }
 
-static bool choose(struct operand x, struct operand y, tc_kind *kind)
+static bool narrow_dots_choose(struct operand x, struct operand y,
+                               tc_kind *kind)
 {
     kinds wide_enough = kind_bit(TC_BF16) | kind_bit(TC_F16);
     kinds fits = x.fits & y.fits & (wide_enough | x.from | y.from);
@@ -176,7 +177,7 @@ static bool try_dot(tc_pass_env *env, tc_op *dot)
     if (a == TC_KIND_COUNT || b == TC_KIND_COUNT)
         return false;
     struct operand x = look(dot->in[0]), y = look(dot->in[1]);
-    if (!choose(x, y, &kind)) {
+    if (!narrow_dots_choose(x, y, &kind)) {
         explain(env, dot, x, y);
         return false;
     }
@@ -192,12 +193,12 @@ static bool try_dot(tc_pass_env *env, tc_op *dot)
     return true;
 }
 
-static bool visit(tc_pass_env *env, tc_op *op)
+static bool narrow_dots_visit(tc_pass_env *env, tc_op *op)
 {
     return op->code == TC_DOT && try_dot(env, op);
 }
 
 tc_change tc_pass_narrow_dots(tc_func *f, tc_pass_env *env)
 {
-    return tc_visit_ops(f, env, visit);
+    return tc_visit_ops(f, env, narrow_dots_visit);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * delay-sums: what a loop adds up stays in parts, one for each thread that
+ * defer-row-sums: what a loop adds up stays in parts, one for each thread that
  * shares a line, until the loop is done.
  *
  *   %sum = for .. carry(%s0 = 0) {           %parts = for .. carry(%p0 = 0) {
@@ -15,14 +15,14 @@
  * which saves the shuffles of every step (the row sums of attention: Shah et
  * al. 2024). The factor, if there is one, must be the same for all that share
  * the line, which a value of the sum's shape is. Tests:
- * test/ir/passes/delay-sums.
+ * test/ir/passes/defer-row-sums.
  */
 #include "ir/types/layout.h"
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
 
-static const char pass[] = "delay-sums";
+static const char pass[] = "defer-row-sums";
 
 /* A slot of a loop: next = carried * factor + reduce. */
 typedef struct summing {
@@ -170,19 +170,19 @@ static bool visit_slot(tc_context *cx, tc_op *loop, unsigned slot)
     return true;
 }
 
-static bool visit(tc_context *cx, tc_region *r)
+static bool defer_row_sums_visit(tc_context *cx, tc_region *r)
 {
     bool changed = false;
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(cx, op->regions[i]);
+            changed |= defer_row_sums_visit(cx, op->regions[i]);
         for (unsigned i = 0; op->code == TC_FOR && i < op->nout; i++)
             changed |= visit_slot(cx, op, i);
     }
     return changed;
 }
 
-tc_change tc_pass_delay_sums(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_defer_row_sums(tc_func *f, tc_pass_env *env)
 {
-    return visit(env->cx, f->body) ? TC_CHANGED : TC_UNCHANGED;
+    return defer_row_sums_visit(env->cx, f->body) ? TC_CHANGED : TC_UNCHANGED;
 }

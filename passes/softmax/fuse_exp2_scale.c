@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fold-exponents: an exponential of a scaled difference takes one op for its
+ * fuse-exp2-scale: an exponential of a scaled difference takes one op for its
  * argument. For targets where the other ops take as long as the products.
  *
  *   %s = select %m, %d * %f, -inf
@@ -29,7 +29,7 @@
  * exponential becomes a float of 16 bits or less, whose own rounding is 2^-12
  * or more: that is larger as long as |b c| is below 2^12. A program that meets
  * larger ones must look after that itself (kernels/attention_fwd.tile does).
- * Tests: test/ir/passes/fold-exponents.
+ * Tests: test/ir/passes/fuse-exp2-scale.
  */
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
@@ -235,7 +235,7 @@ static bool apply(tc_pass_env *env, tc_op *op)
     return false;
 }
 
-tc_change tc_pass_fold_exponents(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_fuse_exp2_scale(tc_func *f, tc_pass_env *env)
 {
     return tc_visit_ops(f, env, apply);
 }

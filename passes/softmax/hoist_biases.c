@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * split-offsets: what is added to all elements of a row, or of a column, of the
+ * hoist-biases: what is added to all elements of a row, or of a column, of the
  * arguments of exponentials is computed once a row, once a column.
  *
  *   %x = %d * %f + %slope * cast(%k - %q, f32)   k, q positions
@@ -26,7 +26,7 @@
  * NaN where it would have hidden an element: a program that meets such must
  * look after that itself (kernels/attention_fwd.tile does).
  *
- * Tests: test/ir/passes/split-offsets, test/numerics/attention.c.
+ * Tests: test/ir/passes/hoist-biases, test/numerics/attention.c.
  */
 #include "passes/analysis/match.h"
 #include "passes/masks/mask_limits.h"
@@ -177,7 +177,7 @@ static bool collect(struct split *s, struct term t, tc_value *v, unsigned depth)
 
 /* ---- Building the parts ---- */
 
-static tc_value *add(tc_builder *b, tc_value *v, tc_value *more)
+static tc_value *hoist_biases_add(tc_builder *b, tc_value *v, tc_value *more)
 {
     return v ? tc_build_binary(b, TC_ADD, v, more) : more;
 }
@@ -300,7 +300,8 @@ static void add_position(struct split *s, tc_builder *b, const struct term *t,
     tc_value *first = first_of(b, rest);
     struct term off = *t;
     off.minus ^= p->subtracts;
-    *row = add(b, *row, scaled(b, &off, distances(s, b, rest, first)));
+    *row = hoist_biases_add(b, *row,
+                            scaled(b, &off, distances(s, b, rest, first)));
 
     tc_value *start = p->at.base;
     if (p->sign < 0)
@@ -318,7 +319,8 @@ static void add_position(struct split *s, tc_builder *b, const struct term *t,
     tc_value *step = scaled(b, t, tc_build_float(b, start->type, p->sign));
     *column = s->by_product
                   ? step
-                  : add(b, *column, build_ramp(s, b, s->axis, start, step));
+                  : hoist_biases_add(b, *column,
+                                     build_ramp(s, b, s->axis, start, step));
 }
 
 /* A tanh that nothing else needs. */
@@ -374,9 +376,9 @@ static tc_value *build_parts(struct split *s, tc_builder *b, tc_value **row)
         else if (t->kind == POSITION)
             add_position(s, b, t, row, &column);
         else
-            *to =
-                add(b, *to,
-                    scaled(b, t, tc_without_axis(b, t->value, along, s->type)));
+            *to = hoist_biases_add(
+                b, *to,
+                scaled(b, t, tc_without_axis(b, t->value, along, s->type)));
     }
     return s->by_product ? build_product(s, b, body, column)
                          : build_body(s, b, body, column);
@@ -405,7 +407,8 @@ static bool is_ramp_on_product(const struct split *s, const tc_region *r,
         if (t->kind == BODY &&
             (t->minus || t->nfactors > 1 || !tc_match_op(t->value, TC_DOT) ||
              (t->nfactors && !tc_keeps_order(t->factors[0])) ||
-             !tc_can_add_ramp(s->env->target, warps_of(s, r), t->value->def) ||
+             !tc_can_add_linear_bias(s->env->target, warps_of(s, r),
+                                     t->value->def) ||
              !only_becomes(t->value, whole)))
             return false;
     }
@@ -581,7 +584,7 @@ static bool try_argument(tc_pass_env *env, tc_op *op)
     return false;
 }
 
-static bool visit(tc_pass_env *env, tc_op *op)
+static bool hoist_biases_visit(tc_pass_env *env, tc_op *op)
 {
     if (op->code == TC_REDUCE && op->nin == 1 &&
         tc_op_is_word(op, "kind", "max"))
@@ -589,7 +592,7 @@ static bool visit(tc_pass_env *env, tc_op *op)
     return (op->code == TC_SUB || op->code == TC_FMA) && try_argument(env, op);
 }
 
-tc_change tc_pass_split_offsets(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_hoist_biases(tc_func *f, tc_pass_env *env)
 {
-    return tc_visit_ops(f, env, visit);
+    return tc_visit_ops(f, env, hoist_biases_visit);
 }

@@ -94,7 +94,8 @@ static bool is_16_bits(const tc_value *v)
     return kind == TC_BF16 || kind == TC_F16;
 }
 
-bool tc_can_add_ramp(const tc_target *target, unsigned warps, const tc_op *dot)
+bool tc_can_add_linear_bias(const tc_target *target, unsigned warps,
+                            const tc_op *dot)
 {
     const tc_type *t = dot->out[0]->type;
     int64_t rows = tc_dim_value(t->dims[0]), columns = tc_dim_value(t->dims[1]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * near-maxima: what it makes of a loop.
+ * skip-row-max: what it makes of a loop.
  *
  *   %p = exp2(%s + (-%top)[:, none])
  *   ..
@@ -27,9 +27,9 @@
 
 /* ---- The ways ---- */
 
-static tc_value *mapped(const tc_near *x, tc_builder *b, tc_value *v);
+static tc_value *mapped(const tc_row_max *x, tc_builder *b, tc_value *v);
 
-static void map_operands(const tc_near *x, tc_builder *b, tc_op *op)
+static void map_operands(const tc_row_max *x, tc_builder *b, tc_op *op)
 {
     for (unsigned i = 0; i < op->nin; i++)
         mapped(x, b, op->in[i]);
@@ -39,9 +39,9 @@ static void map_operands(const tc_near *x, tc_builder *b, tc_op *op)
 }
 
 /* v there: what depends on bounded numbers is computed again. */
-static tc_value *mapped(const tc_near *x, tc_builder *b, tc_value *v)
+static tc_value *mapped(const tc_row_max *x, tc_builder *b, tc_value *v)
 {
-    if (v->data || !v->def || !tc_near_depends(x, v->def))
+    if (v->data || !v->def || !tc_row_max_depends(x, v->def))
         return v->data ? v->data : v;
     map_operands(x, b, v->def);
     tc_op_insert(tc_op_clone(b->func, v->def), b->region, NULL);
@@ -49,7 +49,7 @@ static tc_value *mapped(const tc_near *x, tc_builder *b, tc_value *v)
 }
 
 /* What a region of `branch` yields for it. */
-static void map_arm(const tc_near *x, tc_builder *b, tc_op *branch,
+static void map_arm(const tc_row_max *x, tc_builder *b, tc_op *branch,
                     unsigned arm)
 {
     tc_region *r = branch->regions[arm];
@@ -62,7 +62,8 @@ static void map_arm(const tc_near *x, tc_builder *b, tc_op *branch,
 }
 
 /* 80 octaves more below %low. */
-static tc_value *build_raised(const tc_near *x, tc_builder *b, tc_value *most)
+static tc_value *build_raised(const tc_row_max *x, tc_builder *b,
+                              tc_value *most)
 {
     const tc_type *t = most->type;
     tc_value *low = tc_build(b, TC_SPLAT, 1, (tc_value *[]){x->low}, t);
@@ -71,7 +72,7 @@ static tc_value *build_raised(const tc_near *x, tc_builder *b, tc_value *most)
                            tc_build_binary(b, TC_ADD, most, up), most);
 }
 
-static void build_yield(const tc_near *x, tc_builder *b)
+static void build_yield(const tc_row_max *x, tc_builder *b)
 {
     tc_value *out[2] = {mapped(x, b, x->now)};
     mapped(x, b, x->rows); /* first: tanh.c */
@@ -79,13 +80,13 @@ static void build_yield(const tc_near *x, tc_builder *b)
     tc_build_yield(b, 2, out);
 }
 
-static tc_builder begin(const tc_near *x, tc_region *r)
+static tc_builder begin(const tc_row_max *x, tc_region *r)
 {
     tc_region_clear_data(x->loop->func->body);
     return tc_builder_at_end(r, x->reduce->loc);
 }
 
-static void build_known(const tc_near *x, tc_region *r)
+static void build_known(const tc_row_max *x, tc_region *r)
 {
     tc_builder b = begin(x, r);
     x->now->data = x->old;
@@ -97,7 +98,7 @@ static void build_known(const tc_near *x, tc_region *r)
     build_yield(x, &b);
 }
 
-static void build_unknown(const tc_near *x, tc_region *r, bool full)
+static void build_unknown(const tc_row_max *x, tc_region *r, bool full)
 {
     tc_builder b = begin(x, r);
     if (x->choice)
@@ -107,7 +108,7 @@ static void build_unknown(const tc_near *x, tc_region *r, bool full)
     build_yield(x, &b);
 }
 
-static tc_op *build_if(const tc_near *x, tc_region *r, tc_op *before,
+static tc_op *build_if(const tc_row_max *x, tc_region *r, tc_op *before,
                        tc_value *condition)
 {
     const tc_type *types[] = {x->now->type, x->power->out[0]->type};
@@ -118,7 +119,7 @@ static tc_op *build_if(const tc_near *x, tc_region *r, tc_op *before,
     return op;
 }
 
-static tc_op *build_ways(const tc_near *x, tc_region *r, tc_op *before,
+static tc_op *build_ways(const tc_row_max *x, tc_region *r, tc_op *before,
                          tc_value *known)
 {
     tc_op *op = build_if(x, r, before, known);
@@ -127,7 +128,7 @@ static tc_op *build_ways(const tc_near *x, tc_region *r, tc_op *before,
     return op;
 }
 
-static tc_op *build_branch(const tc_near *x, tc_value *known)
+static tc_op *build_branch(const tc_row_max *x, tc_value *known)
 {
     if (!x->full)
         return build_ways(x, x->body, x->power, known);
@@ -141,7 +142,7 @@ static tc_op *build_branch(const tc_near *x, tc_value *known)
 
 /* ---- The loop ---- */
 
-static void build_limits(tc_near *x)
+static void build_limits(tc_row_max *x)
 {
     tc_builder b = tc_builder_before(x->loop);
     b.loc = x->reduce->loc;
@@ -158,7 +159,7 @@ static void build_limits(tc_near *x)
 }
 
 /* %known0, which ends as %known0 or %full and %small. */
-static tc_value *carry_known(tc_near *x)
+static tc_value *carry_known(tc_row_max *x)
 {
     tc_context *cx = x->loop->func->module->cx;
     tc_builder b = tc_builder_before(x->loop);
@@ -176,31 +177,31 @@ static tc_value *carry_known(tc_near *x)
 }
 
 /* What uses the results comes behind. */
-static void put_in_front(const tc_near *x, tc_op *branch)
+static void put_in_front(const tc_row_max *x, tc_op *branch)
 {
     tc_op *behind = branch->next;
     for (tc_op *op = x->body->first, *next; op != branch; op = next) {
         next = op->next;
-        if (!tc_near_depends(x, op))
+        if (!tc_row_max_depends(x, op))
             continue;
         tc_op_remove(op);
         tc_op_insert(op, x->body, behind);
     }
 }
 
-static void erase_unused(const tc_near *x)
+static void erase_unused(const tc_row_max *x)
 {
     for (tc_op *op = x->power, *prev; op; op = prev) {
         bool is_used = false;
         prev = op->prev;
         for (unsigned i = 0; i < op->nout; i++)
             is_used |= op->out[i]->uses != NULL;
-        if (!is_used && tc_near_depends(x, op) && tc_op_is_pure(op))
+        if (!is_used && tc_row_max_depends(x, op) && tc_op_is_pure(op))
             tc_op_erase(op);
     }
 }
 
-void tc_near_expand(tc_near *x)
+void tc_row_max_expand(tc_row_max *x)
 {
     build_limits(x);
     tc_op *branch = build_branch(x, carry_known(x));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * skip-ones: warps do not multiply accumulators by rows' factors that are 1.
+ * skip-rescale: warps do not multiply accumulators by rows' factors that are 1.
  *
  *   %top = select %kept, %top0, %new
  *   %alpha = exp2(%top0 * %c - %top * %c)
  *   .. broadcast of %alpha ..                     ..
  *   %acc1 = mul %acc, %factors           =>       %acc1 = mul %acc, %factors
- *                                                     skip_ones(true)
+ *                                                     skip_rescale(true)
  *
  * Such a factor is exactly 1 wherever the old value was kept, by a branch also
  * (skip_row_max.c). The code asks all rows of a warp, and branches
@@ -14,14 +14,14 @@
  * six at D=128, one in three at D=256. H200, with three groups 3 to 5 % faster,
  * at D=256 4 % (in 16 bits 2 %); with two at D=128, and in 16 bits there, 2 %
  * slower: who writes the kernel chooses.
- * Tests: test/ir/passes/skip-ones.
+ * Tests: test/ir/passes/skip-rescale.
  */
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
 
 #include "ir/types/layout.h"
 
-static const char pass[] = "skip-ones";
+static const char pass[] = "skip-rescale";
 
 static bool may_be_same(const tc_value *x, const tc_value *y, unsigned depth);
 
@@ -92,7 +92,7 @@ static bool is_large(const tc_type *t)
 
 static bool visit_mul(tc_pass_env *env, tc_op *mul)
 {
-    if (tc_op_int(mul, "skip_ones") || !is_large(mul->out[0]->type))
+    if (tc_op_int(mul, "skip_rescale") || !is_large(mul->out[0]->type))
         return false;
     unsigned rows = is_of_rows(mul->in[1]);
     if (!rows && !is_of_rows(mul->in[0]))
@@ -100,27 +100,29 @@ static bool visit_mul(tc_pass_env *env, tc_op *mul)
     tc_value *tile = mul->in[!rows], *factors = mul->in[rows];
     tc_op_set_in(mul, 0, tile);
     tc_op_set_in(mul, 1, factors);
-    tc_op_set_attr(mul, "skip_ones", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    tc_op_set_attr(mul, "skip_rescale",
+                   (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
     tc_remark(env->cx, mul->loc, pass,
               "warps whose factors are all 1 branch around this product");
     return true;
 }
 
-static bool visit(tc_pass_env *env, tc_region *r, bool in_loop)
+static bool skip_rescale_visit(tc_pass_env *env, tc_region *r, bool in_loop)
 {
     bool changed = false;
     tc_each_op (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            changed |=
-                visit(env, op->regions[i], in_loop || op->code == TC_FOR);
+            changed |= skip_rescale_visit(env, op->regions[i],
+                                          in_loop || op->code == TC_FOR);
         if (in_loop && op->code == TC_MUL)
             changed |= visit_mul(env, op);
     }
     return changed;
 }
 
-tc_change tc_pass_skip_ones(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_skip_rescale(tc_func *f, tc_pass_env *env)
 {
-    return env->target->wgmma && visit(env, f->body, false) ? TC_CHANGED
-                                                            : TC_UNCHANGED;
+    return env->target->wgmma && skip_rescale_visit(env, f->body, false)
+               ? TC_CHANGED
+               : TC_UNCHANGED;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * near-maxima: exponentials of bounded numbers are relative to what the first
+ * skip-row-max: exponentials of bounded numbers are relative to what the first
  * steps of a loop have for a maximum, where the program says that so many
  * octaves do no harm. Later steps look for none.
  *
  *   for .. carry(%top0 = ..) {
  *     %x = %c * tanh(%y)
  *     %s = if %full { yield %x } else { yield select(%m, %x, -inf) }
- *     %top = max(%top0, max(%s, axis=1, near=80))
+ *     %top = max(%top0, max(%s, axis=1, max_slack=80))
  *     %p = exp2(%s + (-%top)[:, none])
  *     ..
  *     yield %top ..
@@ -33,15 +33,15 @@
  * A step in which a mask hides nothing gives each row a maximum. If that is at
  * least %low, no exponential relative to it is above 2^80. One that is below
  * goes up by exactly 80 octaves: exponentials that are all alike stay powers of
- * two, which no rounding changes. split-loops takes the question about masks
- * out of the loop; steps with one look for maxima as ever.
+ * two, which no rounding changes. split-index-sets takes the question about
+ * masks out of the loop; steps with one look for maxima as ever.
  *
  * Exponentials that need not wait for a maximum are computed together with what
  * they are of (codegen/nvptx/math/tanh.c). H200, bf16, soft cap: 17 to 18 %
  * faster at D=128, 13 % with a causal mask, 11 to 14 % at D=64; 7 to 12 % where
  * scores are large beside the cap.
  *
- * Tests: test/ir/passes/near-maxima.
+ * Tests: test/ir/passes/skip-row-max.
  */
 #include "passes/softmax/skip_row_max.h"
 
@@ -51,11 +51,11 @@
 
 #include <math.h>
 
-static const char pass[] = "near-maxima";
+static const char pass[] = "skip-row-max";
 
 /* ---- Dependents ---- */
 
-bool tc_near_depends(const tc_near *x, const tc_op *op)
+bool tc_row_max_depends(const tc_row_max *x, const tc_op *op)
 {
     for (unsigned i = 0; i < x->ndependents; i++)
         if (x->dependents[i] == op)
@@ -64,9 +64,9 @@ bool tc_near_depends(const tc_near *x, const tc_op *op)
 }
 
 /* op and what depends on it in its region; false: too many. */
-static bool add_dependents(tc_near *x, tc_op *op)
+static bool add_dependents(tc_row_max *x, tc_op *op)
 {
-    if (tc_near_depends(x, op))
+    if (tc_row_max_depends(x, op))
         return true;
     if (x->ndependents == TC_MOST_NEAR)
         return false;
@@ -95,7 +95,7 @@ static tc_value *match_multiple(const tc_value *v)
 }
 
 /* The same of a choice between two ways to compute it. */
-static bool match_bounded(tc_near *x, tc_value *v)
+static bool match_bounded(tc_row_max *x, tc_value *v)
 {
     const tc_op *branch = tc_match_op(v, TC_IF);
     x->bounded = v;
@@ -114,7 +114,7 @@ static bool match_bounded(tc_near *x, tc_value *v)
            tc_value_is_visible(x->bound, x->loop);
 }
 
-static bool match_masked(tc_near *x, tc_value *v)
+static bool match_masked(tc_row_max *x, tc_value *v)
 {
     tc_op *choice = tc_match_op(v, TC_IF);
     if (choice && choice->nout == 1 && choice->parent == x->body) {
@@ -133,7 +133,7 @@ static bool match_masked(tc_near *x, tc_value *v)
 }
 
 /* max(old, m), or a choice between that, or more, and old. */
-static bool match_now(tc_near *x, tc_value *v)
+static bool match_now(tc_row_max *x, tc_value *v)
 {
     const tc_op *select = tc_match_op(v, TC_SELECT);
     const tc_value *next = select ? select->in[1] : v;
@@ -152,13 +152,13 @@ static bool match_now(tc_near *x, tc_value *v)
 }
 
 /* The maximum is what the body hands on. */
-static bool find_now(tc_near *x)
+static bool find_now(tc_row_max *x)
 {
     const tc_op *yield = tc_region_terminator(x->body);
     for (unsigned i = 0; i < yield->nin; i++) {
         tc_value *v = yield->in[i];
         if (v->type == x->reduce->out[0]->type && v->def &&
-            tc_near_depends(x, v->def) && match_now(x, v))
+            tc_row_max_depends(x, v->def) && match_now(x, v))
             return x->old == tc_slot_arg(x->loop, i);
     }
     return false;
@@ -170,7 +170,7 @@ static tc_op *only_user(const tc_value *v)
 }
 
 /* exp2(v + rows), rows the negative of the maximum times a number. */
-static bool match_power(tc_near *x, tc_op *sum)
+static bool match_power(tc_row_max *x, tc_op *sum)
 {
     tc_op *power = sum->code == TC_ADD ? only_user(sum->out[0]) : NULL;
     const tc_op *op =
@@ -193,7 +193,7 @@ static bool match_power(tc_near *x, tc_op *sum)
 }
 
 /* v has two uses: of its maximum and of its exponentials. */
-static bool find_power(tc_near *x)
+static bool find_power(tc_row_max *x)
 {
     tc_each_use (u, x->reduce->in[0])
         if (u->op != x->reduce && (x->power || !match_power(x, u->op)))
@@ -202,14 +202,14 @@ static bool find_power(tc_near *x)
 }
 
 /* Those that go up keep 24 octaves above the smallest of f32. */
-static bool has_room(const tc_near *x)
+static bool has_room(const tc_row_max *x)
 {
     enum { OCTAVES = 102 };
     return x->more >= 0 && x->more * x->unit + x->octaves <= OCTAVES;
 }
 
 /* Does what exponentials are relative to count as much as they do? */
-static bool match_step(const tc_near *x)
+static bool match_step(const tc_row_max *x)
 {
     const tc_value *most = x->reduce->out[0];
     const tc_op *mul = tc_match_op(x->step, TC_MUL);
@@ -220,7 +220,7 @@ static bool match_step(const tc_near *x)
            fabs(c.f * x->unit - 1) < 1e-6;
 }
 
-static tc_op *first_of_bounded(const tc_near *x)
+static tc_op *first_of_bounded(const tc_row_max *x)
 {
     tc_op *op = x->bounded->def;
     if (op->code == TC_IF)
@@ -231,15 +231,15 @@ static tc_op *first_of_bounded(const tc_near *x)
     return mul && mul->parent == x->body ? mul : tanh;
 }
 
-static bool are_pure(const tc_near *x)
+static bool are_pure(const tc_row_max *x)
 {
     for (const tc_op *op = x->body->first; op != x->power; op = op->next)
-        if (tc_near_depends(x, op) && !tc_op_is_pure(op))
+        if (tc_row_max_depends(x, op) && !tc_op_is_pure(op))
             return false;
     return true;
 }
 
-static bool find_all(tc_near *x)
+static bool find_all(tc_row_max *x)
 {
     x->loop = x->body->op;
     return x->loop && x->loop->code == TC_FOR &&
@@ -253,7 +253,7 @@ static bool find_all(tc_near *x)
 static tc_op *find_near(const tc_region *r)
 {
     tc_each_op (op, r) {
-        if (op->code == TC_REDUCE && tc_op_int(op, "near"))
+        if (op->code == TC_REDUCE && tc_op_int(op, "max_slack"))
             return op;
         for (unsigned i = 0; i < op->nregions; i++) {
             tc_op *inner = find_near(op->regions[i]);
@@ -264,21 +264,21 @@ static tc_op *find_near(const tc_region *r)
     return NULL;
 }
 
-tc_change tc_pass_near_maxima(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_skip_row_max(tc_func *f, tc_pass_env *env)
 {
     bool changed = false;
     for (tc_op *op; (op = find_near(f->body)); changed = true) {
-        tc_near x = {.reduce = op,
-                     .body = op->parent,
-                     .octaves = (double)tc_op_int(op, "near")};
+        tc_row_max x = {.reduce = op,
+                        .body = op->parent,
+                        .octaves = (double)tc_op_int(op, "max_slack")};
         /* Other passes take what is left as it is. */
-        tc_op_set_attr(op, "near", (tc_attr){.kind = TC_ATTR_NONE});
+        tc_op_set_attr(op, "max_slack", (tc_attr){.kind = TC_ATTR_NONE});
         if (!env->target->wgmma || !find_all(&x))
             continue;
         tc_remark(env->cx, op->loc, pass,
                   "steps look for no maximum while one of the first steps "
                   "will do");
-        tc_near_expand(&x);
+        tc_row_max_expand(&x);
     }
     return changed ? TC_CHANGED : TC_UNCHANGED;
 }

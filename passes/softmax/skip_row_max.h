@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * near-maxima, between what it finds (skip_row_max.c) and what it makes of that
- * (row_max_expand.c).
+ * skip-row-max, between what it finds (skip_row_max.c) and what it makes of
+ * that (row_max_expand.c).
  */
 #ifndef TC_SKIP_ROW_MAX_H
 #define TC_SKIP_ROW_MAX_H
@@ -11,7 +11,7 @@
 enum { TC_MOST_NEAR = 256 };
 
 /* A loop's maxima that may be those of its first steps. */
-typedef struct tc_near {
+typedef struct tc_row_max {
     tc_op *loop, *reduce;
     tc_region *body;     /* of the loop */
     double octaves;      /* that exponentials may be above 1 */
@@ -29,11 +29,11 @@ typedef struct tc_near {
     unsigned ndependents;
     tc_op *dependents[TC_MOST_NEAR]; /* of what is bounded, in the body */
     tc_value *small, *low;           /* of row_max_expand.c */
-} tc_near;
+} tc_row_max;
 
-bool tc_near_depends(const tc_near *x, const tc_op *op);
+bool tc_row_max_depends(const tc_row_max *x, const tc_op *op);
 
 /* Rewrites the loop. */
-void tc_near_expand(tc_near *x);
+void tc_row_max_expand(tc_row_max *x);
 
 #endif

@@ -88,7 +88,7 @@ static tc_access_node *nodes_of(struct reader *h, const tc_region *r,
 /* Or keeps barriers apart from them. */
 static bool orders_accesses(const tc_op *op)
 {
-    return op->code == TC_BARRIER || op->code == TC_TAKE_TURN ||
+    return op->code == TC_BARRIER || op->code == TC_ORDER_WAIT ||
            op->code == TC_ASYNC_COMMIT || op->code == TC_ASYNC_WAIT ||
            op->code == TC_MMA_WAIT || op->code == TC_TMA_STORE_WAIT;
 }

@@ -76,7 +76,7 @@ struct tc_hazard_finder {
 
 /* ---- Sets ---- */
 
-static unsigned size_of(unsigned room)
+static unsigned hazards_size_of(unsigned room)
 {
     unsigned size = 0;
     while ((unsigned)LEAST << size < room)
@@ -88,8 +88,8 @@ static void set_drop(tc_hazard_finder *w, struct set *s)
 {
     struct spare *spare = (struct spare *)s->of;
     if (s->of) {
-        spare->next = w->spare[size_of(s->room)];
-        w->spare[size_of(s->room)] = spare;
+        spare->next = w->spare[hazards_size_of(s->room)];
+        w->spare[hazards_size_of(s->room)] = spare;
     }
     *s = (struct set){0};
 }
@@ -97,7 +97,7 @@ static void set_drop(tc_hazard_finder *w, struct set *s)
 /* For n accesses: a walk makes thousands of sets, each for a moment. */
 static void set_make_room(tc_hazard_finder *w, struct set *s, unsigned n)
 {
-    unsigned size = size_of(n);
+    unsigned size = hazards_size_of(n);
     struct spare *spare = w->spare[size];
     struct set more = {s->n, LEAST << size, (struct access *)spare};
     if (spare)
@@ -209,12 +209,12 @@ static tc_op *outside_turn(const struct access *from, tc_op *at)
 {
     const tc_op *op = at->prev;
     unsigned n = 1;
-    for (; op && op != from->at && op->code != TC_TAKE_TURN &&
-           op->code != TC_PASS_TURN;
+    for (; op && op != from->at && op->code != TC_ORDER_WAIT &&
+           op->code != TC_ORDER_ARRIVE;
          n++)
         op = op->prev;
     tc_module_spend(at->func->module, n);
-    return op && op->code == TC_TAKE_TURN ? (tc_op *)op : NULL;
+    return op && op->code == TC_ORDER_WAIT ? (tc_op *)op : NULL;
 }
 
 /* As late as may be, but outside of loops that do not hold both ends, and of

@@ -76,8 +76,9 @@ static struct chosen **choose_in_loop(tc_pass_env *env, const tc_hazards *all,
 }
 
 /* Barriers for the innermost loops that need some. */
-static struct chosen **choose(tc_pass_env *env, const tc_hazards *all,
-                              struct chosen **end)
+static struct chosen **insert_barriers_choose(tc_pass_env *env,
+                                              const tc_hazards *all,
+                                              struct chosen **end)
 {
     unsigned depth = deepest(all);
     for (unsigned i = 0; i < all->n; i++) {
@@ -92,13 +93,13 @@ static struct chosen **choose(tc_pass_env *env, const tc_hazards *all,
     return end;
 }
 
-/* Between take_turn and pass_turn, where the other groups are not. */
+/* Between order_wait and order_arrive, where the other groups are not. */
 static bool is_in_turn(const tc_op *op)
 {
     for (; op; op = op->parent->op)
-        for (const tc_op *p = op->prev; p && p->code != TC_PASS_TURN;
+        for (const tc_op *p = op->prev; p && p->code != TC_ORDER_ARRIVE;
              p = p->prev)
-            if (p->code == TC_TAKE_TURN)
+            if (p->code == TC_ORDER_WAIT)
                 return true;
     return false;
 }
@@ -110,7 +111,7 @@ static bool insert(tc_pass_env *env, const tc_hazard *h)
         tc_error(env->cx, h->to->loc,
                  "%s: needs a barrier before it, which all groups meet, but is "
                  "in the turn of one: expected the %s of line %u before "
-                 "take_turn",
+                 "order_wait",
                  tc_op_infos[h->to->code].name, tc_op_infos[h->from->code].name,
                  h->from->loc.line);
         return false;
@@ -317,7 +318,7 @@ tc_change tc_pass_insert_barriers(tc_func *f, tc_pass_env *env)
     for (struct chosen **before = NULL; before != end;
          all = tc_find_hazards(finder)) {
         before = end;
-        end = choose(env, &all, end);
+        end = insert_barriers_choose(env, &all, end);
     }
     if (!insert_needed(env, finder, list))
         return TC_FAILED;

@@ -20,7 +20,7 @@ struct trace {
     unsigned n;
 };
 
-static void add(struct trace *t, tc_op *alloc, tc_value *index)
+static void shared_memory_add(struct trace *t, tc_op *alloc, tc_value *index)
 {
     for (unsigned i = 0; i < t->n && i < TC_MAX_BUFFERS; i++)
         if (t->out[i].alloc == alloc && t->out[i].index == index)
@@ -61,7 +61,7 @@ static void trace(struct trace *t, tc_value *v, tc_value *index,
             trace_slot(t, owner, v->index - (owner->code == TC_FOR), index,
                        &here);
     } else if (def->code == TC_SMEM_ALLOC) {
-        add(t, def, index);
+        shared_memory_add(t, def, index);
     } else if (def->code == TC_SMEM_INDEX) {
         trace(t, def->in[0], def->in[1], &here);
     } else if (def->code == TC_SMEM_TRANS) {

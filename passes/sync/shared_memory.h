@@ -35,7 +35,8 @@ void tc_smem_set_layout(tc_context *cx, tc_value *buffer, const tc_layout *l);
  * reads until then. */
 typedef enum tc_buffer_use {
     TC_BUFFER_NOT_USED, /* a view, or handed on to a loop or branch; a tma_load,
-                         * smem_put or smem_get: mbarriers order these */
+                         * smem_store_scalar or smem_load_scalar: mbarriers
+                         * order these */
     TC_BUFFER_READ,
     TC_BUFFER_WRITTEN,
     TC_BUFFER_COPIED_TO,
@@ -83,7 +84,7 @@ bool tc_is_in_use_at(const tc_lifetime *l, const tc_op *op);
  * bytes they need together. */
 uint32_t tc_plan_shared(tc_arena *a, tc_lifetimes *all);
 /* What a conversion or reduction will need when it goes through shared memory
- * (lower-exchanges); 0: nothing. */
+ * (lower-conversions); 0: nothing. */
 uint64_t tc_exchange_bytes(tc_context *cx, const tc_op *op);
 /* What can be had by a block on this target. */
 uint32_t tc_shared_limit(const tc_target *target);

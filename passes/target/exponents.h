@@ -24,7 +24,8 @@ bool tc_keeps_order(const tc_value *scalar);
 
 /* linear_bias.c: step * j for each column j of a product that nothing is added
  * to; the new product. Is that faster than a sum? */
-bool tc_can_add_ramp(const tc_target *target, unsigned warps, const tc_op *dot);
+bool tc_can_add_linear_bias(const tc_target *target, unsigned warps,
+                            const tc_op *dot);
 tc_value *tc_add_ramp(tc_builder *b, const tc_op *dot, tc_value *step);
 
 #endif

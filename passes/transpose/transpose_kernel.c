@@ -206,7 +206,8 @@ static tc_value *build_at_least(tc_builder *b, tc_value *v, int64_t n)
 
 /* ---- The plan ---- */
 
-static tc_value *size_of(tc_builder *b, tc_value *tensor, unsigned dim)
+static tc_value *transpose_kernel_size_of(tc_builder *b, tc_value *tensor,
+                                          unsigned dim)
 {
     tc_op *op = tc_op_new(b->func, TC_SIZE, b->loc, 1, &tensor, 0);
     tc_op_set_int(op, "dim", dim);
@@ -229,7 +230,8 @@ static tc_value *build_condition(const struct beforehand *p, tc_builder *b,
     tc_value *in[] = {build_at_least(b, readers, enough(p, &c->wish)), NULL};
     if (size)
         return in[0];
-    in[1] = tc_build_is_multiple(b, size_of(b, tensor, c->wish.dim), n);
+    in[1] = tc_build_is_multiple(
+        b, transpose_kernel_size_of(b, tensor, c->wish.dim), n);
     return tc_build_binary(b, TC_AND, in[0], in[1]);
 }
 
@@ -243,7 +245,7 @@ static void make_transposed(struct beforehand *p, tc_op *launch,
     unsigned n = 0;
     for (unsigned i = 0; i < from->type->rank; i++)
         if (!from->type->dims[i])
-            sizes[n++] = size_of(&b, from, i);
+            sizes[n++] = transpose_kernel_size_of(&b, from, i);
     tc_value *to = tc_build(&b, TC_WORKSPACE, n, sizes,
                             wanted_type(p, from->type, c->wish.dim));
     to->name = from->name;
@@ -280,8 +282,9 @@ tc_op *tc_branch_take(tc_op *branch, tc_op *op)
     return other;
 }
 
-static void say(const struct beforehand *p, const tc_op *launch,
-                const struct change *c, const char *why)
+static void transpose_kernel_say(const struct beforehand *p,
+                                 const tc_op *launch, const struct change *c,
+                                 const char *why)
 {
     const char *name = tc_value_name(p->cx, launch->in[c->arg]);
     if (!p->cx->want_remarks)
@@ -316,12 +319,12 @@ static void change_launch(struct beforehand *p, tc_op *launch,
             build_readers(&b, sides, n, c->wish.axes, enough(p, &c->wish));
     if (!readers) {
         erase_between(before, launch);
-        say(p, launch, c, "no programs share what they read");
+        transpose_kernel_say(p, launch, c, "no programs share what they read");
         return;
     }
     tc_func *kernel =
         make_kernel(p, t, wanted_type(p, t, c->wish.dim), launch->loc);
-    say(p, launch, c, NULL);
+    transpose_kernel_say(p, launch, c, NULL);
     tc_value *condition = build_condition(p, &b, launch, c, readers);
     tc_branch_take(tc_branch_before(launch, condition), launch);
     make_transposed(p, launch, c, kernel);
@@ -342,11 +345,11 @@ static bool wants(const struct beforehand *p, const tc_op *launch,
            (!size || tc_dim_value(size) * tc_type_bytes(t->elem) % VECTOR == 0);
 }
 
-static void visit(struct beforehand *p, tc_region *r)
+static void transpose_kernel_visit(struct beforehand *p, tc_region *r)
 {
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            visit(p, op->regions[i]);
+            transpose_kernel_visit(p, op->regions[i]);
         if (op->code != TC_LAUNCH || !tc_launch_kernel(op))
             continue;
         struct change c = {0};
@@ -360,6 +363,6 @@ static void visit(struct beforehand *p, tc_region *r)
 bool tc_transpose_beforehand(tc_pass_env *env, tc_func *plan)
 {
     struct beforehand p = {.env = env, .cx = env->cx, .plan = plan};
-    visit(&p, plan->body);
+    transpose_kernel_visit(&p, plan->body);
     return p.changed;
 }

@@ -200,11 +200,11 @@ static void visit_stores(struct propagation *p, tc_region *r)
     }
 }
 
-static void visit(struct propagation *p, tc_region *r)
+static void transpose_propagation_visit(struct propagation *p, tc_region *r)
 {
     tc_each_op (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            visit(p, op->regions[i]);
+            transpose_propagation_visit(p, op->regions[i]);
         for (unsigned i = 0; op->code == TC_DOT && i < 2; i++)
             visit_operand(p, op, i);
     }
@@ -215,6 +215,6 @@ tc_change tc_pass_transpose_propagation(tc_func *f, tc_pass_env *env)
     struct propagation p = {.env = env};
     visit_stores(&p, f->body);
     p.transposes = new_transposes(&p);
-    visit(&p, f->body);
+    transpose_propagation_visit(&p, f->body);
     return p.changed ? TC_CHANGED : TC_UNCHANGED;
 }

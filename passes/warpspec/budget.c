@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many slots the rings of specialise-warps get.
+ * How many slots the rings of specialize-warps get.
  *
  * A ring in an innermost loop with products has two at least, so that one fills
  * while the other is used; more where they were asked for, or where the loop's
@@ -14,7 +14,7 @@
  */
 #include "passes/warpspec/warpspec.h"
 
-static const char pass[] = "specialise-warps";
+static const char pass[] = "specialize-warps";
 
 /* Gaps between buffers that start at multiples of 1024. */
 enum { GAPS = 512, MBARRIERS_OF_SLOT = 16 };
@@ -87,7 +87,7 @@ static bool follow(struct chain *c, tc_op *op)
     return any;
 }
 
-static bool is_chained(tc_specialiser *s, const tc_op *loop)
+static bool is_chained(tc_warpspec *s, const tc_op *loop)
 {
     struct chain c = {.from = {.arena = s->env->scratch}};
     for (unsigned i = 0; i < loop->nregions; i++)
@@ -104,7 +104,7 @@ static bool is_hot(const tc_ring *r)
 }
 
 typedef struct budget {
-    tc_specialiser *s;
+    tc_warpspec *s;
     tc_lifetimes others; /* of all buffers, those of rings too */
     tc_ring *lender;     /* that may be lent; or NULL */
     /* Bytes of others at once, and where that is: before the lender's last use,
@@ -113,7 +113,7 @@ typedef struct budget {
     const tc_op *at[2];
 } budget;
 
-static bool is_of_ring(const tc_specialiser *s, const tc_op *alloc)
+static bool is_of_ring(const tc_warpspec *s, const tc_op *alloc)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nbulk; i++)
@@ -155,7 +155,7 @@ static void count_region(budget *b, const tc_region *r, bool behind)
 }
 
 /* The largest ring around a loop with products, not an innermost one's. */
-static tc_ring *find_lender(tc_specialiser *s)
+static tc_ring *find_lender(tc_warpspec *s)
 {
     tc_ring *best = NULL;
     for (tc_ring *r = s->rings; r; r = r->next)
@@ -165,7 +165,7 @@ static tc_ring *find_lender(tc_specialiser *s)
     return best;
 }
 
-static budget new_budget(tc_specialiser *s)
+static budget new_budget(tc_warpspec *s)
 {
     budget b = {.s = s,
                 .others = tc_find_lifetimes(s->env->scratch, s->f, false),
@@ -258,7 +258,7 @@ static void say_nothing_fits(const budget *b)
 /* ---- Slots ---- */
 
 /* What the text or the options ask for; 0: nothing. */
-static unsigned asked_slots(const tc_specialiser *s, const tc_ring *r)
+static unsigned asked_slots(const tc_warpspec *s, const tc_ring *r)
 {
     const tc_op *loop = r->region->op;
     const tc_pass_options *o = s->env->options;
@@ -271,14 +271,14 @@ static unsigned asked_slots(const tc_specialiser *s, const tc_ring *r)
 }
 
 /* All rings of a region have equally many. */
-static void set_slots(tc_specialiser *s, const tc_region *region, unsigned n)
+static void set_slots(tc_warpspec *s, const tc_region *region, unsigned n)
 {
     for (tc_ring *r = s->rings; r; r = r->next)
         if (r->region == region && r->nbulk)
             r->slots = n;
 }
 
-static void set_first_slots(tc_specialiser *s)
+static void set_first_slots(tc_warpspec *s)
 {
     for (tc_ring *r = s->rings; r; r = r->next) {
         unsigned asked = r->nbulk ? asked_slots(s, r) : 0;
@@ -289,7 +289,7 @@ static void set_first_slots(tc_specialiser *s)
 
 /* The ring whose region may best do with fewer slots: with the most of them,
  * outer loops before inner ones. NULL: all have one. */
-static tc_ring *deepest(tc_specialiser *s)
+static tc_ring *deepest(tc_warpspec *s)
 {
     tc_ring *best = NULL;
     for (tc_ring *r = s->rings; r; r = r->next)
@@ -302,7 +302,7 @@ static tc_ring *deepest(tc_specialiser *s)
 
 /* What only the mover reads is free again as soon as it has been moved: such a
  * ring does with fewer slots first. NULL: all have one. */
-static tc_ring *soonest(tc_specialiser *s)
+static tc_ring *soonest(tc_warpspec *s)
 {
     for (tc_ring *r = s->rings; r; r = r->next)
         if (r->nbulk && r->bulk[0]->moved && r->slots > 1)
@@ -368,7 +368,7 @@ static void grow_outer(const budget *b)
     }
 }
 
-static unsigned hot_slots(const tc_specialiser *s)
+static unsigned hot_slots(const tc_warpspec *s)
 {
     unsigned sum = 0;
     for (const tc_ring *r = s->rings; r; r = r->next)
@@ -376,7 +376,7 @@ static unsigned hot_slots(const tc_specialiser *s)
     return sum;
 }
 
-static void copy_slots(tc_specialiser *s, unsigned *to, const unsigned *from)
+static void copy_slots(tc_warpspec *s, unsigned *to, const unsigned *from)
 {
     unsigned i = 0;
     for (tc_ring *r = s->rings; r; r = r->next, i++) {
@@ -387,7 +387,7 @@ static void copy_slots(tc_specialiser *s, unsigned *to, const unsigned *from)
     }
 }
 
-static void say_lent(const tc_specialiser *s, const tc_ring *r)
+static void say_lent(const tc_warpspec *s, const tc_ring *r)
 {
     const tc_op *load = r->bulk[0]->staged.load;
     tc_missed(s->env->cx, load->loc, pass,
@@ -417,7 +417,7 @@ static bool shrink(budget *b, unsigned n, const unsigned *wanted)
     return fit;
 }
 
-bool tc_choose_slots(tc_specialiser *s)
+bool tc_choose_slots(tc_warpspec *s)
 {
     set_first_slots(s);
     budget b = new_budget(s);

@@ -48,7 +48,8 @@ void tc_erase_if_dead(tc_arena *a, tc_op *op)
 
 /* ---- One ring ---- */
 
-static void use_slot(tc_arena *a, const tc_ring *r, const tc_bulk *bulk)
+static void use_slot(tc_arena *a, const tc_ring *r,
+                     const tc_tma_candidate *bulk)
 {
     const tc_staged *s = &bulk->staged;
     tc_builder b = tc_builder_before(s->alloc);
@@ -93,7 +94,7 @@ static void release_late(const tc_ring *r)
     tc_build_arrive(r, &b, r->empty);
 }
 
-static void take_tiles(tc_specialiser *s, tc_ring *r)
+static void take_tiles(tc_warpspec *s, tc_ring *r)
 {
     tc_ring_uses uses = tc_find_ring_uses(s->env->scratch, r);
     tc_builder first = tc_builder_before(r->region->first);
@@ -109,10 +110,10 @@ static void take_tiles(tc_specialiser *s, tc_ring *r)
 
 /* ---- Loops ---- */
 
-static void visit(tc_specialiser *s, tc_region *r);
+static void consumer_visit(tc_warpspec *s, tc_region *r);
 
 /* The loop goes on with its rings. */
-static void carry(tc_specialiser *s, tc_op *loop, const tc_carried_rings *c)
+static void carry(tc_warpspec *s, tc_op *loop, const tc_carried_rings *c)
 {
     tc_value **init = tc_arena_array(s->env->scratch, tc_value *, c->n);
     unsigned first = loop->nout;
@@ -122,14 +123,14 @@ static void carry(tc_specialiser *s, tc_op *loop, const tc_carried_rings *c)
     for (unsigned i = 0; i < c->n; i++)
         *c->at[i] = tc_slot_arg(loop, first + i);
     for (unsigned i = 0; i < loop->nregions; i++)
-        visit(s, loop->regions[i]);
+        consumer_visit(s, loop->regions[i]);
     for (unsigned i = 0; i < c->n; i++) {
         tc_slot_set_next(loop, first + i, *c->at[i]);
         *c->at[i] = loop->out[first + i];
     }
 }
 
-static void visit(tc_specialiser *s, tc_region *r)
+static void consumer_visit(tc_warpspec *s, tc_region *r)
 {
     for (tc_ring *ring = s->rings; ring; ring = ring->next)
         if (ring->region == r && ring->lent) {
@@ -155,7 +156,7 @@ static void visit(tc_specialiser *s, tc_region *r)
     tc_advance_rings(s, r, &end);
 }
 
-void tc_build_consumer(tc_specialiser *s)
+void tc_build_consumer(tc_warpspec *s)
 {
     tc_region *r = s->roles->regions[1];
     for (tc_ring *ring = s->rings; ring; ring = ring->next)
@@ -163,5 +164,5 @@ void tc_build_consumer(tc_specialiser *s)
             ring->region = r;
     tc_builder b = {s->f, r, r->first, s->roles->loc};
     tc_start_rings(s, &b);
-    visit(s, r);
+    consumer_visit(s, r);
 }

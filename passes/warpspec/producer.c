@@ -26,7 +26,8 @@
 
 #include "passes/analysis/match.h"
 
-static void issue(tc_role *e, tc_ring *r, const tc_bulk *bulk, tc_builder *b)
+static void issue(tc_role_builder *e, tc_ring *r, const tc_tma_candidate *bulk,
+                  tc_builder *b)
 {
     if (bulk == r->bulk[0]) {
         tc_find_slot(r, b);
@@ -41,7 +42,7 @@ static void issue(tc_role *e, tc_ring *r, const tc_bulk *bulk, tc_builder *b)
                       bulk->buffers);
 }
 
-static bool issue_if_bulk(tc_role *e, const tc_op *load, tc_builder *b)
+static bool issue_if_bulk(tc_role_builder *e, const tc_op *load, tc_builder *b)
 {
     for (tc_ring *r = e->s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nbulk; i++)
@@ -63,7 +64,7 @@ static bool is_within(const tc_ring *r, const tc_op *op)
     return in != NULL;
 }
 
-static bool has_ring(const tc_specialiser *s, const tc_op *op)
+static bool has_ring(const tc_warpspec *s, const tc_op *op)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
         if (is_within(r, op))
@@ -73,7 +74,7 @@ static bool has_ring(const tc_specialiser *s, const tc_op *op)
 
 /* The loop that fills the next rings; NULL: it is none, or does so within
  * others, whose steps wait for what is computed from the copy. */
-static const tc_op *loop_behind(const tc_specialiser *s, const tc_op *load)
+static const tc_op *loop_behind(const tc_warpspec *s, const tc_op *load)
 {
     const tc_op *op = load->next;
     while (op && !has_ring(s, op))
@@ -86,7 +87,7 @@ static const tc_op *loop_behind(const tc_specialiser *s, const tc_op *load)
     return op;
 }
 
-static void find_loops_behind(tc_specialiser *s)
+static void find_loops_behind(tc_warpspec *s)
 {
     for (tc_ring *r = s->rings; r; r = r->next)
         if (r->lent && !r->bulk[0]->from)
@@ -94,8 +95,8 @@ static void find_loops_behind(tc_specialiser *s)
 }
 
 /* Where the two bounds compare so. */
-static void issue_if(tc_role *e, tc_ring *r, const char *pred, tc_value *x,
-                     tc_value *y, tc_builder *b)
+static void issue_if(tc_role_builder *e, tc_ring *r, const char *pred,
+                     tc_value *x, tc_value *y, tc_builder *b)
 {
     b->loc = r->bulk[0]->staged.load->loc;
     tc_value *is =
@@ -110,14 +111,16 @@ static void issue_if(tc_role *e, tc_ring *r, const char *pred, tc_value *x,
     }
 }
 
-static void issue_in_first_step(tc_role *e, const tc_region *r, tc_builder *b)
+static void issue_in_first_step(tc_role_builder *e, const tc_region *r,
+                                tc_builder *b)
 {
     for (tc_ring *ring = e->s->rings; ring; ring = ring->next)
         if (ring->behind && ring->behind->regions[0] == r)
             issue_if(e, ring, "eq", r->args[0], ring->behind->in[0], b);
 }
 
-static void issue_without_step(tc_role *e, const tc_op *loop, tc_builder *b)
+static void issue_without_step(tc_role_builder *e, const tc_op *loop,
+                               tc_builder *b)
 {
     for (tc_ring *ring = e->s->rings; ring; ring = ring->next)
         if (ring->behind == loop)
@@ -133,30 +136,31 @@ static void begin_put(tc_ring *r, tc_builder *b)
         tc_wait_until_empty(r, b);
 }
 
-static void put(tc_role *e, const tc_ring *r, unsigned i, tc_builder *b)
+static void producer_put(tc_role_builder *e, const tc_ring *r, unsigned i,
+                         tc_builder *b)
 {
     tc_value *in[] = {tc_build_slot(r, b, r->boxes[i]),
                       tc_role_here(e, r->scalars[i])};
-    tc_build_effect(b, TC_SMEM_PUT, 2, in);
+    tc_build_effect(b, TC_SMEM_STORE_SCALAR, 2, in);
 }
 
 /* What was fetched: as late as the consumers may ask for it, as it takes some
  * time to come. */
-static void put_fetched(tc_role *e, const tc_region *r, const tc_op *before,
-                        tc_builder *b)
+static void put_fetched(tc_role_builder *e, const tc_region *r,
+                        const tc_op *before, tc_builder *b)
 {
     for (tc_ring *ring = e->s->rings; ring; ring = ring->next) {
         if (!ring->fetched || ring->region != r || ring->before != before)
             continue;
         b->loc = ring->scalars[0]->loc;
         begin_put(ring, b);
-        put(e, ring, 0, b);
+        producer_put(e, ring, 0, b);
         tc_build_arrive(ring, b, ring->full);
     }
 }
 
 /* What was computed: at once, so that it need not be kept. */
-static void put_computed(tc_role *e, const tc_op *op, tc_builder *b)
+static void put_computed(tc_role_builder *e, const tc_op *op, tc_builder *b)
 {
     for (tc_ring *r = e->s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nscalars && !r->fetched; i++) {
@@ -164,13 +168,13 @@ static void put_computed(tc_role *e, const tc_op *op, tc_builder *b)
                 continue;
             if (i == 0)
                 begin_put(r, b);
-            put(e, r, i, b);
+            producer_put(e, r, i, b);
             if (i + 1 == r->nscalars)
                 tc_build_arrive(r, b, r->full);
         }
 }
 
-static void before(tc_role *e, const tc_region *r, const tc_op *op,
+static void before(tc_role_builder *e, const tc_region *r, const tc_op *op,
                    tc_builder *b)
 {
     if (!op)
@@ -178,21 +182,21 @@ static void before(tc_role *e, const tc_region *r, const tc_op *op,
     put_fetched(e, r, op, b);
 }
 
-static void behind(tc_role *e, const tc_op *op, tc_builder *b)
+static void behind(tc_role_builder *e, const tc_op *op, tc_builder *b)
 {
     issue_without_step(e, op, b);
     put_computed(e, op, b);
 }
 
-void tc_build_producer(tc_specialiser *s)
+void tc_build_producer(tc_warpspec *s)
 {
     find_loops_behind(s);
-    tc_role e = {.s = s,
-                 .needed = &s->needed,
-                 .values = {.arena = s->env->scratch},
-                 .before = before,
-                 .instead = issue_if_bulk,
-                 .behind = behind};
+    tc_role_builder e = {.s = s,
+                         .needed = &s->needed,
+                         .values = {.arena = s->env->scratch},
+                         .before = before,
+                         .instead = issue_if_bulk,
+                         .behind = behind};
     tc_builder b = tc_builder_at_end(s->roles->regions[0], s->roles->loc);
     tc_build_role(&e, &b);
     if (s->end_tiles)

@@ -89,7 +89,7 @@ static bool go_together(const tc_ring *a, const tc_ring *b)
            (a->slots == b->slots || (is_counted(a) && is_counted(b)));
 }
 
-void tc_start_rings(tc_specialiser *s, tc_builder *b)
+void tc_start_rings(tc_warpspec *s, tc_builder *b)
 {
     tc_value *zero = tc_build_int(b, tc_type_scalar(s->env->cx, TC_I32), 0);
     for (tc_ring *r = s->rings; r; r = r->next) {
@@ -143,7 +143,7 @@ static bool is_in(const tc_ring *ring, const tc_op *loop)
     return false;
 }
 
-tc_carried_rings tc_rings_carried_by(tc_specialiser *s, const tc_op *loop)
+tc_carried_rings tc_rings_carried_by(tc_warpspec *s, const tc_op *loop)
 {
     tc_arena *a = &s->f->module->arena;
     unsigned room = 0;
@@ -185,7 +185,7 @@ static void advance(tc_ring *r, tc_builder *b)
     r->phase = tc_build_binary(b, TC_XOR, r->phase, flip);
 }
 
-void tc_advance_rings(tc_specialiser *s, const tc_region *r, tc_builder *b)
+void tc_advance_rings(tc_warpspec *s, const tc_region *r, tc_builder *b)
 {
     for (tc_ring *ring = s->rings; ring; ring = ring->next)
         if (ring->region == r && ring->pace == ring && !ring->once)

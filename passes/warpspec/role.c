@@ -11,28 +11,28 @@
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 
-tc_value *tc_role_here(const tc_role *e, tc_value *v)
+tc_value *tc_role_here(const tc_role_builder *e, tc_value *v)
 {
     tc_value *now = tc_map_get(&e->values, v);
     return now ? now : v;
 }
 
-void tc_role_is_here(tc_role *e, const tc_value *v, tc_value *now)
+void tc_role_is_here(tc_role_builder *e, const tc_value *v, tc_value *now)
 {
     now->name = v->name;
     tc_map_set(&e->values, v, now);
 }
 
-static bool is_needed(const tc_role *e, const void *op_or_value)
+static bool is_needed(const tc_role_builder *e, const void *op_or_value)
 {
     return tc_map_get(e->needed, op_or_value) != NULL;
 }
 
 /* ---- Ops ---- */
 
-static void emit_region(tc_role *e, const tc_region *r, tc_builder *b);
+static void emit_region(tc_role_builder *e, const tc_region *r, tc_builder *b);
 
-static void emit_op(tc_role *e, const tc_op *op, tc_builder *b)
+static void emit_op(tc_role_builder *e, const tc_op *op, tc_builder *b)
 {
     tc_value **in = tc_arena_array(e->s->env->scratch, tc_value *, op->nin);
     for (unsigned i = 0; i < op->nin; i++)
@@ -50,7 +50,7 @@ typedef struct nest {
     tc_carried_rings rings;
 } nest;
 
-static nest new_nest(tc_role *e, const tc_op *op)
+static nest new_nest(tc_role_builder *e, const tc_op *op)
 {
     nest x = {.old = op, .rings = tc_rings_carried_by(e->s, op)};
     x.slots = tc_arena_array(e->s->env->scratch, unsigned, op->nout);
@@ -60,7 +60,7 @@ static nest new_nest(tc_role *e, const tc_op *op)
     return x;
 }
 
-static void build_nest(tc_role *e, nest *x, tc_builder *b)
+static void build_nest(tc_role_builder *e, nest *x, tc_builder *b)
 {
     tc_arena *a = &e->s->f->module->arena;
     const tc_op *op = x->old;
@@ -84,13 +84,13 @@ static void build_nest(tc_role *e, nest *x, tc_builder *b)
     tc_op_insert(x->now, b->region, b->before);
 }
 
-static void add_arg(tc_role *e, tc_region *r, const tc_value *like)
+static void add_arg(tc_role_builder *e, tc_region *r, const tc_value *like)
 {
     tc_role_is_here(e, like,
                     tc_region_add_arg(r, like->type, like->name, like->loc));
 }
 
-static void build_args(tc_role *e, nest *x)
+static void build_args(tc_role_builder *e, nest *x)
 {
     tc_region *r = x->now->regions[0];
     if (x->old->code == TC_FOR)
@@ -103,8 +103,8 @@ static void build_args(tc_role *e, nest *x)
     }
 }
 
-static void build_terminator(tc_role *e, const nest *x, const tc_op *old,
-                             tc_builder *b)
+static void build_terminator(tc_role_builder *e, const nest *x,
+                             const tc_op *old, tc_builder *b)
 {
     b->loc = old->loc;
     if (old->code == TC_CONDITION) {
@@ -121,7 +121,7 @@ static void build_terminator(tc_role *e, const nest *x, const tc_op *old,
     tc_build_yield(b, x->n + x->rings.n, in);
 }
 
-static void emit_nest(tc_role *e, const tc_op *op, tc_builder *b)
+static void emit_nest(tc_role_builder *e, const tc_op *op, tc_builder *b)
 {
     nest x = new_nest(e, op);
     build_nest(e, &x, b);
@@ -140,7 +140,7 @@ static void emit_nest(tc_role *e, const tc_op *op, tc_builder *b)
 }
 
 /* All but the terminator. */
-static void emit_region(tc_role *e, const tc_region *r, tc_builder *b)
+static void emit_region(tc_role_builder *e, const tc_region *r, tc_builder *b)
 {
     const tc_op *last = tc_region_terminator(r);
     for (const tc_op *op = r->first; op && op != last && op != e->s->roles;
@@ -162,7 +162,7 @@ static void emit_region(tc_role *e, const tc_region *r, tc_builder *b)
     tc_advance_rings(e->s, r, b);
 }
 
-void tc_build_role(tc_role *e, tc_builder *b)
+void tc_build_role(tc_role_builder *e, tc_builder *b)
 {
     tc_start_rings(e->s, b);
     emit_region(e, e->s->f->body, b);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Scalars that the producer hands to the consumers: what only one may make
- * (fetch_tile), and what takes long to compute from what changes from step to
+ * (next_tile), and what takes long to compute from what changes from step to
  * step of a loop around loops with products: the tile's place, which takes some
  * divisions, the bounds of loops, factors that are read from memory. The
  * consumers would wait for it, and keep all that it is computed from in
  * registers.
  *
  *   for %tile = .. {                    mbarrier_wait %full.ids, ..
- *     %z = div %tile, %heads            %z = smem_get ..
+ *     %z = div %tile, %heads            %z = smem_load_scalar ..
  *     for .. { .. mma .. }    becomes   for .. { .. mma .. }
- *     use %z, %m0                       %m0 = smem_get ..
+ *     use %z, %m0                       %m0 = smem_load_scalar ..
  *   }                                   mbarrier_arrive %empty.ids, ..
  *                                       use %z, %m0
  *
@@ -35,7 +35,7 @@ enum {
 };
 
 typedef struct finder {
-    tc_specialiser *s;
+    tc_warpspec *s;
     tc_region *region;
     tc_map
         costs; /* ops of the region that a thread can do alone: more than 0 */
@@ -103,7 +103,7 @@ static void set_cost(finder *x, const tc_op *op)
 
 /* ---- Who wants it ---- */
 
-static bool is_bulk(const tc_specialiser *s, const tc_op *op)
+static bool is_bulk(const tc_warpspec *s, const tc_op *op)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nbulk; i++)
@@ -162,7 +162,7 @@ static void add_if_worth_it(finder *x, tc_op *op)
     x->saved += (unsigned)cost;
 }
 
-static bool holds_copies(const tc_specialiser *s, const tc_op *op)
+static bool holds_copies(const tc_warpspec *s, const tc_op *op)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nbulk; i++)
@@ -172,7 +172,7 @@ static bool holds_copies(const tc_specialiser *s, const tc_op *op)
     return false;
 }
 
-static void find_in(tc_specialiser *s, tc_region *r)
+static void find_in(tc_warpspec *s, tc_region *r)
 {
     finder x = {.s = s,
                 .region = r,
@@ -206,7 +206,7 @@ static void find_in(tc_specialiser *s, tc_region *r)
 }
 
 /* A region that is run again and again, with bulk copies in loops of it. */
-static bool is_around_copies(const tc_specialiser *s, const tc_region *r)
+static bool is_around_copies(const tc_warpspec *s, const tc_region *r)
 {
     for (const tc_ring *ring = s->rings; ring; ring = ring->next)
         for (const tc_region *at = ring->region; at->op; at = at->op->parent)
@@ -215,7 +215,7 @@ static bool is_around_copies(const tc_specialiser *s, const tc_region *r)
     return false;
 }
 
-void tc_find_mail(tc_specialiser *s)
+void tc_find_channel(tc_warpspec *s)
 {
     tc_map seen = {.arena = s->env->scratch};
     for (const tc_ring *ring = s->rings; ring; ring = ring->next)
@@ -249,7 +249,7 @@ static bool is_used_in(const tc_region *r, const tc_op *op, const tc_value *v)
     return false;
 }
 
-bool tc_reads_mail_early(const tc_func *f)
+bool tc_reads_channel_early(const tc_func *f)
 {
     enum { MOST_GROUPS = 2, WARPS_OF_GROUP = 4 };
     return f->warps <= MOST_GROUPS * WARPS_OF_GROUP;
@@ -265,7 +265,7 @@ static tc_op *step_begins(const tc_ring *r)
 static void read_before_use(const tc_ring *r, unsigned i, tc_map *reads)
 {
     tc_value *v = r->scalars[i], *read = NULL;
-    bool early = tc_reads_mail_early(v->def->func);
+    bool early = tc_reads_channel_early(v->def->func);
     tc_op *at = early ? step_begins(r) : NULL;
     tc_each_op (op, r->region) {
         if (v->uses && is_used_in(r->region, op, v)) {
@@ -273,7 +273,7 @@ static void read_before_use(const tc_ring *r, unsigned i, tc_map *reads)
                 tc_builder b = tc_builder_before(early ? at : op);
                 b.loc = op->loc;
                 tc_value *box = tc_build_slot(r, &b, r->boxes[i]);
-                read = tc_build(&b, TC_SMEM_GET, 1, &box, NULL);
+                read = tc_build(&b, TC_SMEM_LOAD_SCALAR, 1, &box, NULL);
                 read->name = v->name;
                 tc_map_set(reads, read->def, read);
             }
@@ -286,7 +286,7 @@ static void read_before_use(const tc_ring *r, unsigned i, tc_map *reads)
     }
 }
 
-static bool releases_mail(const tc_specialiser *s, const tc_op *op)
+static bool releases_mail(const tc_warpspec *s, const tc_op *op)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
         if (op->code == TC_MBARRIER_ARRIVE && r->nscalars &&
@@ -297,17 +297,17 @@ static bool releases_mail(const tc_specialiser *s, const tc_op *op)
 
 /* Where the warps of a group meet to release other mail, with nothing in
  * between but reads of that; NULL: nowhere. */
-static tc_op *next_meeting(const tc_specialiser *s, tc_op *op)
+static tc_op *next_meeting(const tc_warpspec *s, tc_op *op)
 {
-    if (!tc_reads_mail_early(s->f))
+    if (!tc_reads_channel_early(s->f))
         return NULL;
-    while (op->code == TC_MBARRIER_WAIT || op->code == TC_SMEM_GET ||
+    while (op->code == TC_MBARRIER_WAIT || op->code == TC_SMEM_LOAD_SCALAR ||
            tc_op_is_pure(op))
         op = op->next;
     return op->code == TC_BARRIER && releases_mail(s, op->next) ? op : NULL;
 }
 
-static void wait_and_release(const tc_specialiser *s, const tc_ring *r,
+static void wait_and_release(const tc_warpspec *s, const tc_ring *r,
                              const tc_map *reads)
 {
     tc_op *first = NULL, *last = NULL;
@@ -331,7 +331,7 @@ static void wait_and_release(const tc_specialiser *s, const tc_ring *r,
     tc_build_arrive(r, &behind, r->empty);
 }
 
-void tc_take_mail(tc_specialiser *s, tc_ring *r)
+void tc_take_mail(tc_warpspec *s, tc_ring *r)
 {
     tc_map reads = {.arena = s->env->scratch};
     tc_builder b = tc_builder_before(r->region->first);

@@ -17,7 +17,7 @@
 #include "passes/sync/hazards.h"
 
 typedef struct slicer {
-    tc_specialiser *s;
+    tc_warpspec *s;
     tc_map *needed;
     const char *why; /* something is in the way */
     bool is_told;    /* what the consumers are told */
@@ -172,7 +172,7 @@ static bool need_result(slicer *x, const tc_value *v)
         return need_slot(x, op, v->index);
     bool reads = op->code == TC_LOAD || op->code == TC_GATHER;
     bool fits = (tc_op_has(op, TC_PURE) && !op->nregions) || reads ||
-                op->code == TC_FETCH_TILE;
+                op->code == TC_NEXT_TILE;
     for (unsigned i = 0; i < op->nin; i++)
         fits &= op->in[i]->type->kind != TC_TILE;
     if (!fits || v->type->kind == TC_TILE || op->nout != 1)
@@ -184,7 +184,7 @@ static bool need_result(slicer *x, const tc_value *v)
     return need_all(x, op, 0, op->nin);
 }
 
-static bool is_mailed(const tc_specialiser *s, const tc_value *v)
+static bool is_mailed(const tc_warpspec *s, const tc_value *v)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nscalars; i++)
@@ -217,7 +217,7 @@ static bool need_op(slicer *x, const tc_op *op)
     return true;
 }
 
-const char *tc_why_not_ahead_alone(tc_specialiser *s, const tc_op *op)
+const char *tc_why_not_ahead_alone(tc_warpspec *s, const tc_op *op)
 {
     tc_map needed = {.arena = s->env->scratch};
     slicer x = {s, &needed, NULL, false};
@@ -225,15 +225,15 @@ const char *tc_why_not_ahead_alone(tc_specialiser *s, const tc_op *op)
     return x.why;
 }
 
-void tc_need_in_producer(tc_specialiser *s, const tc_op *op)
+void tc_need_in_producer(tc_warpspec *s, const tc_op *op)
 {
     slicer x = {s, &s->needed, NULL, false};
     need_op(&x, op);
-    if (op->code == TC_FETCH_TILE)
+    if (op->code == TC_NEXT_TILE)
         take(&x, op);
 }
 
-void tc_need_in_mover(tc_specialiser *s, const tc_op *copy)
+void tc_need_in_transposer(tc_warpspec *s, const tc_op *copy)
 {
     slicer x = {s, &s->moving, NULL, true};
     for (const tc_op *loop = tc_loop_around(copy); loop;
@@ -244,20 +244,20 @@ void tc_need_in_mover(tc_specialiser *s, const tc_op *copy)
             r->for_mover |= tc_map_get(&s->moving, r->scalars[i]) != NULL;
 }
 
-bool tc_can_be_ahead(tc_specialiser *s, const tc_value *v)
+bool tc_can_be_ahead(tc_warpspec *s, const tc_value *v)
 {
     tc_map needed = {.arena = s->env->scratch};
     slicer x = {s, &needed, NULL, false};
     return need_value(&x, v);
 }
 
-void tc_need_value(tc_specialiser *s, const tc_value *v)
+void tc_need_value(tc_warpspec *s, const tc_value *v)
 {
     slicer x = {s, &s->needed, NULL, false};
     need_value(&x, v);
 }
 
-bool tc_is_needed(const tc_specialiser *s, const void *op_or_value)
+bool tc_is_needed(const tc_warpspec *s, const void *op_or_value)
 {
     return tc_map_get(&s->needed, op_or_value) != NULL;
 }

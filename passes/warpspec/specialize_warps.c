@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * specialise-warps: one thread of warps of its own copies tiles to shared
+ * specialize-warps: one thread of warps of its own copies tiles to shared
  * memory in bulk; the kernel's warps take them from there.
  *
  *   for %n0 = 0 to %n step 128 {
@@ -41,9 +41,9 @@
  * It acts where the loop around an m64 mma gets at least one bulk copy. Loads
  * that no bulk copy can do stay with the consumers, with a remark. What the
  * producer must compute for itself is in slice.c; what only one may
- * fetch (fetch_tile), and what takes long to compute, the producer hands to the
+ * fetch (next_tile), and what takes long to compute, the producer hands to the
  * consumers through shared memory (scalar_channel.c). The mma are still
- * synchronous. Tests: test/ir/passes/specialise-warps.
+ * synchronous. Tests: test/ir/passes/specialize-warps.
  */
 #include "passes/warpspec/warpspec.h"
 
@@ -53,7 +53,7 @@
 #include "passes/instructions/tma.h"
 #include "passes/instructions/wgmma.h"
 
-static const char pass[] = "specialise-warps";
+static const char pass[] = "specialize-warps";
 
 /* ---- Which loads ---- */
 
@@ -81,7 +81,7 @@ static const char *why_not_stored_each_step(const tc_staged *s)
     return NULL;
 }
 
-static const char *refuse(tc_specialiser *s, tc_bulk *bulk)
+static const char *refuse(tc_warpspec *s, tc_tma_candidate *bulk)
 {
     const tc_staged *staged = &bulk->staged;
     const char *why = why_not_each_step(staged->load);
@@ -102,13 +102,14 @@ static const char *refuse(tc_specialiser *s, tc_bulk *bulk)
     return tc_why_not_ahead_alone(s, staged->load);
 }
 
-static void find_loads(tc_specialiser *s, tc_region *r, tc_bulk ***end)
+static void find_loads(tc_warpspec *s, tc_region *r, tc_tma_candidate ***end)
 {
     tc_each_op (op, r) {
         tc_staged staged;
         if (tc_staged_of(op, &staged)) {
-            tc_bulk *bulk = tc_arena_new(s->env->scratch, tc_bulk);
-            *bulk = (tc_bulk){.staged = staged};
+            tc_tma_candidate *bulk =
+                tc_arena_new(s->env->scratch, tc_tma_candidate);
+            *bulk = (tc_tma_candidate){.staged = staged};
             bulk->refusal = refuse(s, bulk);
             **end = bulk;
             *end = &bulk->next;
@@ -119,9 +120,9 @@ static void find_loads(tc_specialiser *s, tc_region *r, tc_bulk ***end)
 }
 
 /* Does some loop of m64 mma get a copy? */
-static bool is_worth_it(const tc_specialiser *s)
+static bool is_worth_it(const tc_warpspec *s)
 {
-    for (const tc_bulk *b = s->bulk; b; b = b->next) {
+    for (const tc_tma_candidate *b = s->bulk; b; b = b->next) {
         const tc_op *loop = b->staged.load->parent->op;
         if (!b->refusal && loop && tc_is_innermost_product(loop) &&
             tc_op_any(loop, tc_is_group_mma))
@@ -130,10 +131,10 @@ static bool is_worth_it(const tc_specialiser *s)
     return false;
 }
 
-static void say_loads(const tc_specialiser *s)
+static void say_loads(const tc_warpspec *s)
 {
     tc_context *cx = s->env->cx;
-    for (const tc_bulk *b = s->bulk; b; b = b->next) {
+    for (const tc_tma_candidate *b = s->bulk; b; b = b->next) {
         if (!b->refusal)
             continue;
         tc_refuse_load(s->env, pass, b->staged.load, b->refusal);
@@ -146,14 +147,14 @@ static void say_loads(const tc_specialiser *s)
 
 /* ---- Rings ---- */
 
-static const char *ring_name(tc_specialiser *s, const tc_bulk *b)
+static const char *ring_name(tc_warpspec *s, const tc_tma_candidate *b)
 {
     const tc_value *tensor = tc_accessed_tensor(b->staged.load);
     const char *name = tensor && tensor->name ? tensor->name : "tile";
     return b->moved ? tc_arena_printf(s->env->scratch, "%s.rows", name) : name;
 }
 
-static tc_ring *new_ring(tc_specialiser *s, tc_op *filled_by, const char *name)
+static tc_ring *new_ring(tc_warpspec *s, tc_op *filled_by, const char *name)
 {
     tc_ring *r = tc_arena_new(s->env->scratch, tc_ring);
     *r = (tc_ring){.region = filled_by->parent,
@@ -163,7 +164,7 @@ static tc_ring *new_ring(tc_specialiser *s, tc_op *filled_by, const char *name)
 }
 
 /* The one mma that reads the ring's tiles; NULL: more do, or other ops. */
-static tc_op *only_mma(tc_specialiser *s, const tc_ring *r)
+static tc_op *only_mma(tc_warpspec *s, const tc_ring *r)
 {
     tc_ring_uses uses = tc_find_ring_uses(s->env->scratch, r);
     return uses.first == uses.last && tc_is_group_mma(uses.first) ? uses.first
@@ -176,7 +177,7 @@ static bool is_bulk_copied(const tc_ring *r)
 }
 
 /* Both operands of an mma arrive together. */
-static bool joins(tc_specialiser *s, const tc_ring *before, const tc_ring *r)
+static bool joins(tc_warpspec *s, const tc_ring *before, const tc_ring *r)
 {
     return before && before->nbulk == 1 && is_bulk_copied(before) &&
            is_bulk_copied(r) && before->region == r->region && only_mma(s, r) &&
@@ -185,7 +186,7 @@ static bool joins(tc_specialiser *s, const tc_ring *before, const tc_ring *r)
 
 /* The smem_copy in each step of the load that alone reads its buffer; NULL:
  * there is no such. */
-static tc_op *mover_of(const tc_bulk *b)
+static tc_op *mover_of(const tc_tma_candidate *b)
 {
     tc_op *copy = NULL;
     tc_each_use (u, b->staged.alloc->out[0]) {
@@ -201,24 +202,25 @@ static tc_op *mover_of(const tc_bulk *b)
 
 /* What a load brings goes on to another buffer, of a ring of its own; the
  * loop's copies have time for that. NULL: it does not. */
-static tc_bulk *find_moved(tc_specialiser *s, tc_bulk *b)
+static tc_tma_candidate *find_moved(tc_warpspec *s, tc_tma_candidate *b)
 {
     tc_op *copy = mover_of(b), *loop = b->staged.load->parent->op;
     tc_op *to = copy ? copy->in[1]->def : NULL;
     if (!to || to->code != TC_SMEM_ALLOC || to->parent != copy->parent || !loop)
         return NULL;
-    tc_bulk *made = tc_arena_new(s->env->scratch, tc_bulk);
-    *made = (tc_bulk){.staged = b->staged, .bytes = b->bytes, .from = b};
+    tc_tma_candidate *made = tc_arena_new(s->env->scratch, tc_tma_candidate);
+    *made =
+        (tc_tma_candidate){.staged = b->staged, .bytes = b->bytes, .from = b};
     made->staged.store = copy;
     made->staged.alloc = to;
     b->moved = true;
     return made;
 }
 
-static void find_rings(tc_specialiser *s)
+static void find_rings(tc_warpspec *s)
 {
     tc_ring **end = &s->rings, *last = NULL;
-    for (tc_bulk *b = s->bulk, *next; b; b = next) {
+    for (tc_tma_candidate *b = s->bulk, *next; b; b = next) {
         next = b->from ? b->from->next : b->next;
         if (b->refusal)
             continue;
@@ -232,7 +234,7 @@ static void find_rings(tc_specialiser *s)
         }
         *end = last = r;
         end = &r->next;
-        tc_bulk *moved = b->from ? NULL : find_moved(s, b);
+        tc_tma_candidate *moved = b->from ? NULL : find_moved(s, b);
         if (moved) {
             r->name = ring_name(s, b);
             next = moved;
@@ -255,8 +257,7 @@ static tc_op *first_use(const tc_region *r, const tc_value *v)
     return NULL;
 }
 
-static bool refuse_all(const tc_specialiser *s, const tc_op *op,
-                       const char *why)
+static bool refuse_all(const tc_warpspec *s, const tc_op *op, const char *why)
 {
     tc_missed(s->env->cx, op->loc, pass,
               "no bulk copies: the producer cannot do this %s: %s",
@@ -264,7 +265,7 @@ static bool refuse_all(const tc_specialiser *s, const tc_op *op,
     return false;
 }
 
-static bool take_fetch(tc_specialiser *s, tc_op *fetch)
+static bool take_fetch(tc_warpspec *s, tc_op *fetch)
 {
     const char *why = why_not_each_step(fetch);
     if (!why)
@@ -284,10 +285,10 @@ static bool take_fetch(tc_specialiser *s, tc_op *fetch)
 }
 
 /* Finds what takes part in the launch's counter. False: the producer cannot. */
-static bool take_tiles(tc_specialiser *s, tc_region *r)
+static bool take_tiles(tc_warpspec *s, tc_region *r)
 {
     tc_each_op (op, r) {
-        if (op->code == TC_FETCH_TILE && !take_fetch(s, op))
+        if (op->code == TC_NEXT_TILE && !take_fetch(s, op))
             return false;
         if (op->code == TC_END_TILES) {
             if (r != s->f->body)
@@ -342,7 +343,7 @@ static tc_value *build_box(const tc_ring *r, tc_builder *b,
     return build_ring(r, b, tile, rows, r->name);
 }
 
-static void build_boxes(tc_specialiser *s, tc_ring *r, tc_builder *b)
+static void build_boxes(tc_warpspec *s, tc_ring *r, tc_builder *b)
 {
     r->boxes = tc_arena_array(s->env->scratch, tc_value *, r->nscalars);
     for (unsigned i = 0; i < r->nscalars; i++)
@@ -350,13 +351,13 @@ static void build_boxes(tc_specialiser *s, tc_ring *r, tc_builder *b)
 }
 
 /* Arrivals after which a slot is empty. */
-static unsigned releases(const tc_specialiser *s, const tc_ring *r)
+static unsigned releases(const tc_warpspec *s, const tc_ring *r)
 {
     bool moved = r->nbulk && r->bulk[0]->moved;
     return moved ? 1 : s->groups + r->for_mover;
 }
 
-static void build_allocs(tc_specialiser *s, tc_builder *b)
+static void build_allocs(tc_warpspec *s, tc_builder *b)
 {
     for (tc_ring *r = s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nbulk; i++) {
@@ -378,7 +379,7 @@ static void build_allocs(tc_specialiser *s, tc_builder *b)
 }
 
 /* Scalars of the body that the producer needs, of nothing but such. */
-static void find_beside(tc_specialiser *s)
+static void find_beside(tc_warpspec *s)
 {
     tc_each_op (op, s->f->body) {
         bool fits =
@@ -398,7 +399,7 @@ static bool reads_a(const tc_op *op)
            op->in[0]->type->kind == TC_SMEM;
 }
 
-static bool has_mover(const tc_specialiser *s)
+static bool has_mover(const tc_warpspec *s)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
         if (r->nbulk && !is_bulk_copied(r))
@@ -413,7 +414,7 @@ static bool has_mover(const tc_specialiser *s)
  * do with 232, and the producer of 24 would spill what it keeps of tiles so
  * large; those of 8 bits are half as many boxes, and their weights want
  * registers. */
-static void set_registers(const tc_specialiser *s)
+static void set_registers(const tc_warpspec *s)
 {
     enum { FEWEST = 24, OF_MOVER = 40, MOST = 240, STEP = 8 };
     unsigned n = s->groups, threads = 128 * (n + 1);
@@ -434,14 +435,14 @@ static void set_registers(const tc_specialiser *s)
 /* ---- The whole ---- */
 
 /* What the producer is built from. */
-static void mark_moving(tc_specialiser *s)
+static void mark_moving(tc_warpspec *s)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
         if (r->nbulk && !is_bulk_copied(r))
-            tc_need_in_mover(s, r->bulk[0]->staged.store);
+            tc_need_in_transposer(s, r->bulk[0]->staged.store);
 }
 
-static void mark_needed(tc_specialiser *s)
+static void mark_needed(tc_warpspec *s)
 {
     for (const tc_ring *r = s->rings; r; r = r->next) {
         for (unsigned i = 0; i < r->nscalars; i++)
@@ -451,7 +452,7 @@ static void mark_needed(tc_specialiser *s)
     }
 }
 
-static void say_made(const tc_specialiser *s, const tc_ring *r)
+static void say_made(const tc_warpspec *s, const tc_ring *r)
 {
     for (unsigned i = 0; i < r->nbulk; i++)
         tc_remark(s->env->cx, r->bulk[i]->staged.load->loc, pass,
@@ -468,7 +469,7 @@ static void say_made(const tc_specialiser *s, const tc_ring *r)
 }
 
 /* From the body's begin to `end`. */
-static void move_to_consumer(tc_specialiser *s, const tc_op *end)
+static void move_to_consumer(tc_warpspec *s, const tc_op *end)
 {
     tc_region *r = s->roles->regions[1];
     for (tc_op *op = s->f->body->first, *next; op != end; op = next) {
@@ -482,7 +483,7 @@ static void move_to_consumer(tc_specialiser *s, const tc_op *end)
     tc_build_yield(&b, 0, NULL);
 }
 
-static void specialise(tc_specialiser *s)
+static void specialize(tc_warpspec *s)
 {
     for (const tc_ring *r = s->rings; r && s->env->cx->want_remarks;
          r = r->next)
@@ -498,7 +499,7 @@ static void specialise(tc_specialiser *s)
     build_allocs(s, &b);
     tc_build_producer(s);
     if (has_mover(s))
-        tc_build_mover(s);
+        tc_build_transposer(s);
     move_to_consumer(s, before->next);
     if (s->end_tiles)
         tc_op_erase(s->end_tiles);
@@ -520,17 +521,17 @@ static bool may_act(const tc_func *f, const tc_target *target)
     return found;
 }
 
-tc_change tc_pass_specialise_warps(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_specialize_warps(tc_func *f, tc_pass_env *env)
 {
     if (!may_act(f, env->target))
         return TC_UNCHANGED;
-    tc_specialiser s = {.env = env,
-                        .f = f,
-                        .groups = f->warps / 4,
-                        .needed = {.arena = env->scratch},
-                        .moving = {.arena = env->scratch},
-                        .beside = {.arena = env->scratch}};
-    tc_bulk **end = &s.bulk;
+    tc_warpspec s = {.env = env,
+                     .f = f,
+                     .groups = f->warps / 4,
+                     .needed = {.arena = env->scratch},
+                     .moving = {.arena = env->scratch},
+                     .beside = {.arena = env->scratch}};
+    tc_tma_candidate **end = &s.bulk;
     find_loads(&s, f->body, &end);
     say_loads(&s);
     if (!is_worth_it(&s))
@@ -539,10 +540,10 @@ tc_change tc_pass_specialise_warps(tc_func *f, tc_pass_env *env)
     if (!take_tiles(&s, f->body))
         return TC_UNCHANGED;
     mark_needed(&s);
-    tc_find_mail(&s);
+    tc_find_channel(&s);
     mark_moving(&s);
     if (!tc_choose_slots(&s))
         return TC_UNCHANGED;
-    specialise(&s);
+    specialize(&s);
     return TC_CHANGED;
 }

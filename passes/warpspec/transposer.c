@@ -19,12 +19,12 @@
 
 /* ---- Mail ---- */
 
-static bool is_told(const tc_role *e, const tc_value *v)
+static bool is_told(const tc_role_builder *e, const tc_value *v)
 {
     return tc_map_get(e->needed, v) != NULL;
 }
 
-static void read_mail(tc_role *e, tc_ring *r, tc_builder *b)
+static void read_mail(tc_role_builder *e, tc_ring *r, tc_builder *b)
 {
     tc_find_slot(r, b);
     tc_wait_until_full(r, b);
@@ -33,7 +33,7 @@ static void read_mail(tc_role *e, tc_ring *r, tc_builder *b)
             continue;
         tc_value *box = tc_build_slot(r, b, r->boxes[i]);
         tc_role_is_here(e, r->scalars[i],
-                        tc_build(b, TC_SMEM_GET, 1, &box, NULL));
+                        tc_build(b, TC_SMEM_LOAD_SCALAR, 1, &box, NULL));
     }
     if (!r->empty)
         return;
@@ -42,7 +42,7 @@ static void read_mail(tc_role *e, tc_ring *r, tc_builder *b)
 }
 
 /* What was fetched comes late. */
-static void read_fetched(tc_role *e, const tc_region *region,
+static void read_fetched(tc_role_builder *e, const tc_region *region,
                          const tc_op *before, tc_builder *b)
 {
     for (tc_ring *r = e->s->rings; r; r = r->next)
@@ -55,7 +55,7 @@ static void read_fetched(tc_role *e, const tc_region *region,
 
 static void move(tc_ring *r, tc_builder *b)
 {
-    const tc_bulk *to = r->bulk[0], *from = to->from;
+    const tc_tma_candidate *to = r->bulk[0], *from = to->from;
     b->loc = to->staged.store->loc;
     tc_find_slot(from->ring, b);
     tc_wait_until_full(from->ring, b);
@@ -70,7 +70,7 @@ static void move(tc_ring *r, tc_builder *b)
     tc_build_arrive(from->ring, b, from->ring->empty);
 }
 
-static bool move_or_read(tc_role *e, const tc_op *op, tc_builder *b)
+static bool move_or_read(tc_role_builder *e, const tc_op *op, tc_builder *b)
 {
     for (tc_ring *r = e->s->rings; r; r = r->next) {
         if (r->nbulk && r->bulk[0]->from && r->bulk[0]->staged.store == op) {
@@ -83,13 +83,13 @@ static bool move_or_read(tc_role *e, const tc_op *op, tc_builder *b)
     return false;
 }
 
-void tc_build_mover(tc_specialiser *s)
+void tc_build_transposer(tc_warpspec *s)
 {
-    tc_role e = {.s = s,
-                 .needed = &s->moving,
-                 .values = {.arena = s->env->scratch},
-                 .before = read_fetched,
-                 .instead = move_or_read};
+    tc_role_builder e = {.s = s,
+                         .needed = &s->moving,
+                         .values = {.arena = s->env->scratch},
+                         .before = read_fetched,
+                         .instead = move_or_read};
     tc_builder b = tc_builder_at_end(s->roles->regions[2], s->roles->loc);
     tc_build_role(&e, &b);
     tc_build_yield(&b, 0, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * own-steps: warp groups leave out the first and the last steps of a loop in
- * which its masks hide all from their rows.
+ * trim-warpgroups: warp groups leave out the first and the last steps of a loop
+ * in which its masks hide all from their rows.
  *
  *   %r = for %n0 = %lo to %hi step 128 carry(%x = %x0, %count = %c0) {
  *     mbarrier_wait %full.k, ..
@@ -15,8 +15,8 @@
  *
  * becomes
  *
- *   %from, %to, %b of %limit at the group's own rows  (group_row)
- *   %c1 = for %n0 = %lo to %from step 128 carry(%count = %c0) schedule(idle) {
+ *   %from, %to, %b of %limit at the group's own rows  (warpgroup_row)
+ *   %c1 = for %n0 = %lo to %from step 128 carry(%count = %c0) schedule(drain) {
  *     mbarrier_wait %full.k, ..
  *     barrier scope(group)
  *     mbarrier_arrive %empty.k, ..
@@ -28,16 +28,16 @@
  *
  * So three groups of 64 rows visit 9 of the 10 blocks of 128 keys that 192 rows
  * of a window of 1024 see, and mask 2 of them and not 4. All groups go through
- * the same mbarriers and turns (take-turns) as before, and each does one step
+ * the same mbarriers and turns (pingpong) as before, and each does one step
  * at least.
  *
  * Limits are those of limit-masks, and do not fall from row to row. The loop
  * says that a step leaves rows as they are of which masks hide all (`by_rows`,
- * of mask-ranges), and nothing in it goes from group to group. Not where a step
+ * of bound-loops), and nothing in it goes from group to group. Not where a step
  * is as long as all rows together: their groups see much the same steps then,
  * and a tile would begin and end later for nothing (H200: D=128 by 128x128, a
  * window of 1024: 4 %).
- * Tests: test/ir/passes/own-steps.
+ * Tests: test/ir/passes/trim-warpgroups.
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
@@ -47,7 +47,7 @@
 
 #include <math.h>
 
-static const char pass[] = "own-steps";
+static const char pass[] = "trim-warpgroups";
 
 enum { GROUP_ROWS = 64, MOST_MASKS = 4, MOST_DEPTH = 16 };
 
@@ -236,9 +236,9 @@ static tc_value *binary(own *o, tc_opcode code, tc_value *x, tc_value *y)
     return tc_build_binary(&o->b, code, x, y);
 }
 
-static tc_value *group_row(own *o, bool last)
+static tc_value *warpgroup_row(own *o, bool last)
 {
-    tc_op *op = tc_op_new(o->f, TC_GROUP_ROW, o->loop->loc, 0, NULL, 0);
+    tc_op *op = tc_op_new(o->f, TC_WARPGROUP_ROW, o->loop->loc, 0, NULL, 0);
     tc_op_set_int(op, "rows", o->rows);
     tc_op_set_attr(op, "last", (tc_attr){.kind = TC_ATTR_BOOL, .i = last});
     return tc_build_op(&o->b, op, NULL);
@@ -345,7 +345,7 @@ static tc_op *build_idle(own *o, tc_value *lo, tc_value *hi, tc_op *at)
     erase_dead(idle->regions[0]);
     arrive_last(idle->regions[0]);
     idle = tc_slots_remove(idle, drop);
-    tc_op_set_word(idle, "schedule", "idle");
+    tc_op_set_word(idle, "schedule", "drain");
     return idle;
 }
 
@@ -391,8 +391,8 @@ static void ask_own(own *o, const mask *m)
 static void expand(own *o)
 {
     o->b = tc_builder_before(o->loop);
-    o->first = group_row(o, false);
-    o->last = group_row(o, true);
+    o->first = warpgroup_row(o, false);
+    o->last = warpgroup_row(o, true);
     for (unsigned i = 0; i < o->nmasks; i++)
         if (o->masks[i].branch)
             ask_own(o, &o->masks[i]);
@@ -423,12 +423,12 @@ static bool try_loop(own *o)
     return true;
 }
 
-static bool visit(tc_pass_env *env, tc_func *f, tc_region *r)
+static bool trim_warpgroups_visit(tc_pass_env *env, tc_func *f, tc_region *r)
 {
     bool changed = false;
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit(env, f, op->regions[i]);
+            changed |= trim_warpgroups_visit(env, f, op->regions[i]);
         own o = {.env = env,
                  .f = f,
                  .loop = op,
@@ -439,12 +439,13 @@ static bool visit(tc_pass_env *env, tc_func *f, tc_region *r)
     return changed;
 }
 
-tc_change tc_pass_own_steps(tc_func *f, tc_pass_env *env)
+tc_change tc_pass_trim_warpgroups(tc_func *f, tc_pass_env *env)
 {
     const tc_op *roles = f->body->last;
     while (roles && roles->code != TC_WARP_GROUPS)
         roles = roles->prev;
     if (!roles || f->warps < 8)
         return TC_UNCHANGED;
-    return visit(env, f, roles->regions[1]) ? TC_CHANGED : TC_UNCHANGED;
+    return trim_warpgroups_visit(env, f, roles->regions[1]) ? TC_CHANGED
+                                                            : TC_UNCHANGED;
 }

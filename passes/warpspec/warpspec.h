@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of specialise-warps: which loads become bulk copies (the pass
+ * The parts of specialize-warps: which loads become bulk copies (the pass
  * itself), what the producer has to compute for them (slice), how many slots
  * their rings get (budget), and the roles (producer, mover, consumer).
  */
@@ -13,8 +13,8 @@
 typedef struct tc_ring tc_ring;
 
 /* A load that may become a bulk copy. */
-typedef struct tc_bulk tc_bulk;
-struct tc_bulk {
+typedef struct tc_tma_candidate tc_tma_candidate;
+struct tc_tma_candidate {
     tc_staged staged;
     uint32_t bytes;      /* that the copy moves */
     const char *refusal; /* why it stays a load; NULL: it does not */
@@ -22,10 +22,10 @@ struct tc_bulk {
     /* Not by a bulk copy but by a smem_copy, staged.store: from what this one
      * brings. NULL: it is a bulk copy, and `moved` says whether all that it
      * brings goes on so. */
-    tc_bulk *from;
+    tc_tma_candidate *from;
     bool moved;
     tc_ring *ring;
-    tc_bulk *next;
+    tc_tma_candidate *next;
 };
 
 /* What goes from the producer to the consumers: the tiles of a load (or of two
@@ -35,7 +35,7 @@ struct tc_ring {
     tc_region *region;
     bool once; /* the region is the kernel's body */
     const char *name;
-    tc_bulk *bulk[2];
+    tc_tma_candidate *bulk[2];
     unsigned nbulk;
     /* Scalars, in the order in which they are made, and the memory of each. One
      * that is fetched is handed over before an op of the region (NULL: the
@@ -66,18 +66,18 @@ struct tc_ring {
     tc_ring *next;
 };
 
-typedef struct tc_specialiser {
+typedef struct tc_warpspec {
     tc_pass_env *env;
     tc_func *f;
-    unsigned groups;  /* of consumers */
-    tc_bulk *bulk;    /* all that were looked at */
-    tc_ring *rings;   /* in the order of the program */
-    tc_op *end_tiles; /* or NULL */
-    tc_map needed;    /* ops and values (slots) of the producer */
-    tc_map moving;    /* of the mover, scalars that it is told too */
-    tc_map beside;    /* ops that both roles have from before the roles */
+    unsigned groups;        /* of consumers */
+    tc_tma_candidate *bulk; /* all that were looked at */
+    tc_ring *rings;         /* in the order of the program */
+    tc_op *end_tiles;       /* or NULL */
+    tc_map needed;          /* ops and values (slots) of the producer */
+    tc_map moving;          /* of the mover, scalars that it is told too */
+    tc_map beside;          /* ops that both roles have from before the roles */
     tc_op *roles;
-} tc_specialiser;
+} tc_warpspec;
 
 /* ---- Rings (rings.c) ---- */
 
@@ -96,16 +96,16 @@ tc_ring_uses tc_find_ring_uses(tc_arena *a, const tc_ring *r);
 bool tc_is_read_at_once(tc_arena *a, const tc_ring *r);
 
 /* At the role's begin, where the builder stands. */
-void tc_start_rings(tc_specialiser *s, tc_builder *b);
+void tc_start_rings(tc_warpspec *s, tc_builder *b);
 /* What a loop carries for the rings in it. */
 typedef struct tc_carried_rings {
     unsigned n;
     tc_value ***at; /* where each is kept */
     const char **names;
 } tc_carried_rings;
-tc_carried_rings tc_rings_carried_by(tc_specialiser *s, const tc_op *loop);
+tc_carried_rings tc_rings_carried_by(tc_warpspec *s, const tc_op *loop);
 /* To the next slot, of the rings that region r fills. */
-void tc_advance_rings(tc_specialiser *s, const tc_region *r, tc_builder *b);
+void tc_advance_rings(tc_warpspec *s, const tc_region *r, tc_builder *b);
 /* Finds the slot, which what follows here works on. */
 void tc_find_slot(tc_ring *r, tc_builder *b);
 /* What is in the slot. */
@@ -120,37 +120,37 @@ tc_op *tc_build_arrive(const tc_ring *r, tc_builder *b, tc_value *which);
 /* Are mail and votes read beside a tile's last product (overlap_epilogue.c)?
  * Not by three groups: the others multiply while one is between two tiles, and
  * what is read early takes registers, of which these have few. */
-bool tc_reads_mail_early(const tc_func *f);
+bool tc_reads_channel_early(const tc_func *f);
 
 /* ---- Slice (slice.c) ---- */
 
 /* Why the producer, one thread ahead of the others, cannot do the op (a load or
- * fetch_tile), or the steps of the loops around it; NULL: it can. */
-const char *tc_why_not_ahead_alone(tc_specialiser *s, const tc_op *op);
+ * next_tile), or the steps of the loops around it; NULL: it can. */
+const char *tc_why_not_ahead_alone(tc_warpspec *s, const tc_op *op);
 /* The producer will do it. */
-void tc_need_in_producer(tc_specialiser *s, const tc_op *op);
+void tc_need_in_producer(tc_warpspec *s, const tc_op *op);
 /* The same of a value. */
-bool tc_can_be_ahead(tc_specialiser *s, const tc_value *v);
-void tc_need_value(tc_specialiser *s, const tc_value *v);
+bool tc_can_be_ahead(tc_warpspec *s, const tc_value *v);
+void tc_need_value(tc_warpspec *s, const tc_value *v);
 /* The mover will do a copy from buffer to buffer: it needs the loops around it,
- * and is told scalars that the consumers are told. After tc_find_mail. */
-void tc_need_in_mover(tc_specialiser *s, const tc_op *copy);
+ * and is told scalars that the consumers are told. After tc_find_channel. */
+void tc_need_in_transposer(tc_warpspec *s, const tc_op *copy);
 /* Does the producer need that op, or that result of a loop or branch? */
-bool tc_is_needed(const tc_specialiser *s, const void *op_or_value);
+bool tc_is_needed(const tc_warpspec *s, const void *op_or_value);
 
 /* ---- Mail (scalar_channel.c) ---- */
 
 /* Adds rings of scalars that cost the consumers more to compute than to read.
  */
-void tc_find_mail(tc_specialiser *s);
+void tc_find_channel(tc_warpspec *s);
 /* In the consumers' region: reads them where they are used. */
-void tc_take_mail(tc_specialiser *s, tc_ring *r);
+void tc_take_mail(tc_warpspec *s, tc_ring *r);
 
 /* ---- Budget (budget.c) ---- */
 
 /* Chooses the slots of all rings. False: not even one each fits (a remark says
  * so). */
-bool tc_choose_slots(tc_specialiser *s);
+bool tc_choose_slots(tc_warpspec *s);
 /* A loop with an mma, and no such loop in it. */
 bool tc_is_innermost_product(const tc_op *loop);
 
@@ -158,33 +158,34 @@ bool tc_is_innermost_product(const tc_op *loop);
 
 /* A role of scalars (role.c), built from the kernel's body, which is
  * still as it was. */
-typedef struct tc_role tc_role;
-struct tc_role {
-    tc_specialiser *s;
+typedef struct tc_role_builder tc_role_builder;
+struct tc_role_builder {
+    tc_warpspec *s;
     const tc_map *needed;
     tc_map values; /* of the body: what they are here */
     /* Before the op of the region (NULL: at its end). */
-    void (*before)(tc_role *e, const tc_region *r, const tc_op *op,
+    void (*before)(tc_role_builder *e, const tc_region *r, const tc_op *op,
                    tc_builder *b);
     /* Does something instead of the op; false: it is done where it is needed.
      */
-    bool (*instead)(tc_role *e, const tc_op *op, tc_builder *b);
-    void (*behind)(tc_role *e, const tc_op *op, tc_builder *b); /* or NULL */
+    bool (*instead)(tc_role_builder *e, const tc_op *op, tc_builder *b);
+    void (*behind)(tc_role_builder *e, const tc_op *op,
+                   tc_builder *b); /* or NULL */
 };
-void tc_build_role(tc_role *e, tc_builder *b);
-tc_value *tc_role_here(const tc_role *e, tc_value *v);
-void tc_role_is_here(tc_role *e, const tc_value *v, tc_value *now);
+void tc_build_role(tc_role_builder *e, tc_builder *b);
+tc_value *tc_role_here(const tc_role_builder *e, tc_value *v);
+void tc_role_is_here(tc_role_builder *e, const tc_value *v, tc_value *now);
 
 /* The kernel's body is still as it was. */
-void tc_build_producer(tc_specialiser *s);
+void tc_build_producer(tc_warpspec *s);
 /* The same; there are smem_copies for it. */
-void tc_build_mover(tc_specialiser *s);
+void tc_build_transposer(tc_warpspec *s);
 /* `barrier scope(group)`. */
 void tc_build_group_barrier(tc_builder *b);
 /* Erases an op that nothing needs any more, and what only it needed; carried
  * values are left to dce. */
 void tc_erase_if_dead(tc_arena *a, tc_op *op);
 /* The kernel's body is the consumer's region by now. */
-void tc_build_consumer(tc_specialiser *s);
+void tc_build_consumer(tc_warpspec *s);
 
 #endif

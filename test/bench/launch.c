@@ -57,7 +57,7 @@ static const char mapped_text[] =
     "    tma_load block %q[0, 0, 0 +: 64, 0 +: 64], %s, %full, 0\n"
     "    tma_load block %k[0, 0, 0 +: 64, 0 +: 64], %s, %full, 0\n"
     "    tma_load block %v[0, 0, 0 +: 64, 0 +: 64], %s, %full, 0\n"
-    "    %t = fetch_tile num_programs(0)\n"
+    "    %t = next_tile num_programs(0)\n"
     "    end_tiles\n"
     "  } consumer {\n"
     "    mbarrier_wait %full, 0, 0\n"

@@ -168,7 +168,7 @@ def run(args):
     import before
     import contenders
     from contenders import problem
-    from turns import clean_up, compile_all, take_turns
+    from turns import clean_up, compile_all, pingpong
     if args.before:
         contenders.before = before.load(*args.before)
     torch.manual_seed(random.SystemRandom().getrandbits(32))
@@ -190,7 +190,7 @@ def run(args):
             continue
         row = dict(case=case, label=label(case), flops=flops(case),
                    run=len(data["runs"]) - 1,
-                   **take_turns(p, args.contenders, args.rounds, args.turn_ms,
+                   **pingpong(p, args.contenders, args.rounds, args.turn_ms,
                                 args.rest))
         print("%-8s %-28s %s %s" % (case["direction"], row["label"], {
             n: "%.1f us, %.0f TFLOP/s, error %.1e" %

@@ -59,7 +59,7 @@ def compile_all(problem, contenders):
     torch.cuda.synchronize()
 
 
-def take_turns(problem, contenders, rounds, turn_ms, rest_ms=0):
+def pingpong(problem, contenders, rounds, turn_ms, rest_ms=0):
     """Times in microseconds of all contenders whose results are right: a dict
     with a list for each; relative errors; and why others failed. Before each
     turn the GPU rests, or runs the same."""

@@ -60,7 +60,7 @@ expect 0 compile scale.tile --target sm_80 --emit=ptx -o first.ptx
 expect 0 compile scale.tile --target sm_80 --emit=ptx --no-cache -o second.ptx
 cmp -s first.ptx second.ptx || failed "cached and compiled code differ"
 expect 0 compile scale.tile --target sm_80 --emit=ptx --time-passes -o x.ptx
-err_has "specialize"
+err_has "bind-params"
 expect 0 cache list
 out_has "1 entry"
 out_has "sm_80  @scale"

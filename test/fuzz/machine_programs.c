@@ -146,7 +146,7 @@ static void make_base(const struct run *run, num_rng *r, const char *target,
                       char *to, unsigned *done)
 {
     static const char before[] =
-        "specialize,check-indices,differentiate,inline";
+        "bind-params,check-indices,differentiate,inline";
     char passes[1500] = "";
     const char *text = "";
     unsigned n = attempt_passes(full_pipeline(target), 0, 0, passes, 1);
@@ -179,7 +179,7 @@ static void choose_passes(num_rng *r, const char *target, unsigned done,
     int how = num_below(r, 20);
     strcpy(to, "");
     if (how > 2)
-        strcpy(to, "specialize,check-indices,differentiate,inline");
+        strcpy(to, "bind-params,check-indices,differentiate,inline");
     if (how <= 2)
         attempt_passes(full_pipeline(target), 0, 1000, to, room);
     else if (how <= 14)

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char plain[] = "specialize,inline";
+static const char plain[] = "bind-params,inline";
 
 static bool launch(const tilec_kernel *k, const memory *m, tilec_error *error)
 {
@@ -52,8 +52,8 @@ static tilec_kernel *compile(tilec_context *cx, const program *p,
 static void any_pipeline(num_rng *r, char text[160])
 {
     static const char *const passes[] = {
-        "canonicalize", "cse",        "licm",        "dce",
-        "mask-ranges",  "skip-masks", "narrow-dots", "transpose-propagation"};
+        "canonicalize", "cse",         "licm",        "dce",
+        "bound-loops",  "elide-masks", "narrow-dots", "transpose-propagation"};
     strcpy(text, plain);
     for (int n = num_between(r, 1, 4); n--;) {
         strcat(text, ",");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Warp groups that leave out steps in which masks hide all from their rows
- * (own-steps). The interpreter runs all groups together: once with the steps of
- * all rows, and once for each group with the steps of that one, when its rows
- * must be right. All must have taken as many turns, or they would wait for each
- * other for ever.
+ * (trim-warpgroups). The interpreter runs all groups together: once with the
+ * steps of all rows, and once for each group with the steps of that one, when
+ * its rows must be right. All must have taken as many turns, or they would wait
+ * for each other for ever.
  *
  *   machine_apart [--only NAME] [--print 1]
  */
@@ -76,7 +76,8 @@ static void run_schedule(const problem *p, unsigned warps, unsigned stages,
         return;
     if (print)
         printf("%s", text);
-    run_check(counts, strstr(text, "group_row") && strstr(text, "take_turn"),
+    run_check(counts,
+              strstr(text, "warpgroup_row") && strstr(text, "order_wait"),
               "%s, %u warps: groups that leave out steps, and have turns",
               p->name, warps);
     run_groups(p, warps, d, text, counts);

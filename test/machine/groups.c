@@ -150,7 +150,7 @@ enum { NPROBLEMS = sizeof problems / sizeof *problems };
 
 static const char chosen[] =
     "gpu-tile,assign-layouts,assign-shared,remove-conversions,cse,dce,"
-    "pipeline-loops,lower-exchanges,cse,licm,dce,allocate-shared,"
+    "pipeline-loops,lower-conversions,cse,licm,dce,allocate-shared,"
     "insert-barriers";
 
 typedef struct group_options {

@@ -331,13 +331,14 @@ static bool check_loop(const struct loop *loop, int rows)
 {
     float want[M * N];
     struct run r = {.loop = loop,
-                    .passes = "lower-exchanges,allocate-shared,insert-barriers",
+                    .passes =
+                        "lower-conversions,allocate-shared,insert-barriers",
                     .rows = rows};
     if (!run(&r))
         return false;
     memcpy(want, out, sizeof want);
     bool ok = true;
-    r.passes = "pipeline-loops,lower-exchanges,cse,licm,dce,allocate-shared,"
+    r.passes = "pipeline-loops,lower-conversions,cse,licm,dce,allocate-shared,"
                "insert-barriers";
     for (r.stages = 1; r.stages <= MOST_STAGES; r.stages++)
         for (int i = 0; i < TC_INTERP_ORDER_COUNT; i++) {

@@ -245,7 +245,7 @@ static void try_subject(const subject *s, const run_options *o, tally *all,
         verdict v = {.outcome = OUTCOME_REFUSED, .message = "no text"};
         if (text && o->print)
             printf("%s", text);
-        if (text && strstr(text, "group_row"))
+        if (text && strstr(text, "warpgroup_row"))
             b.groups = s->schedule.warps / 4;
         if (text)
             v = run_shapes(text, &b, SHAPES);

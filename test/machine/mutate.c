@@ -33,10 +33,12 @@ unsigned indent(const char *line)
 bool is_shared(const char *line)
 {
     static const char *const names[] = {
-        "async_copy",    "async_wait",      "mma",        "smem_load",
-        "smem_store",    "mma_wait",        "smem_put",   "smem_get",
-        "mbarrier_wait", "mbarrier_arrive", "tma_load",   "tma_store",
-        "fence_async",   "tma_store_wait",  "fetch_tile", "smem_copy"};
+        "async_copy",        "async_wait",       "mma",
+        "smem_load",         "smem_store",       "mma_wait",
+        "smem_store_scalar", "smem_load_scalar", "mbarrier_wait",
+        "mbarrier_arrive",   "tma_load",         "tma_store",
+        "fence_async",       "tma_store_wait",   "next_tile",
+        "smem_copy"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (is_op(line, names[i]))
             return true;

@@ -472,8 +472,8 @@ static bool run_seed(tilec_context *cx, uint64_t seed, bool is_plan,
                      int *changed)
 {
     problem *p = problem_new(seed, is_plan);
-    const char *pass = is_plan ? "specialize-plan,transpose-plan"
-                               : "specialize,transpose-propagation,dce";
+    const char *pass = is_plan ? "bind-plan,transpose-plan"
+                               : "bind-params,transpose-propagation,dce";
     data want = data_new(p, seed);
     bool ok = run_on_cpu(cx, p->text.data, &want) &&
               changed_is_same(cx, p, pass, &want, seed, changed);

@@ -93,7 +93,7 @@ static const struct loop {
      "%at = %tile * 64\n" STAGE(
          "q", "at",
          "qs") "%qr = smem_load %qs : tile<64x64 x bf16, #wgmma_a(1x1)>\n"
-               "%next = fetch_tile %tiles\n" CHAIN("qr")
+               "%next = next_tile %tiles\n" CHAIN("qr")
                    STORE("at", "acc") "yield %next }\n"
                                       "end_tiles\n"},
     {"fetched, at once used",
@@ -102,7 +102,7 @@ static const struct loop {
      "condition %more\n"
      "} do {\n"
      "%at = %tile * 64\n"
-     "%next = fetch_tile %tiles\n"
+     "%next = next_tile %tiles\n"
      "%one.more = %next + 1\n"
      "%less = %one.more - 1\n" STAGE("q", "at", "qs") CHAIN("qs")
          STORE("at", "acc") "yield %less }\n"
@@ -296,13 +296,14 @@ static bool check(struct run *r, const float *want)
 static bool check_loop(const struct loop *loop, int steps)
 {
     static const char *const chains[] = {
-        "specialise-warps,pipeline-loops,lower-exchanges,cse,licm,dce,"
+        "specialize-warps,pipeline-loops,lower-conversions,cse,licm,dce,"
         "allocate-shared,insert-barriers",
-        "specialise-warps,overlap-products,pipeline-loops,lower-exchanges,cse,"
+        "specialize-warps,overlap-mma,pipeline-loops,lower-conversions,cse,"
         "licm,dce,allocate-shared,insert-barriers"};
     static float want[TILES * SIDE * SIDE];
     struct run r = {.loop = loop,
-                    .passes = "lower-exchanges,allocate-shared,insert-barriers",
+                    .passes =
+                        "lower-conversions,allocate-shared,insert-barriers",
                     .steps = steps};
     if (!run(&r))
         return false;

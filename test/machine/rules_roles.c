@@ -56,7 +56,9 @@ static void move(rule_run *r, unsigned i, unsigned to, const char *harmless)
 static const char *guards_mail(const program *p, unsigned i)
 {
     const char *next = p->lines[neighbour(p, i, 1)];
-    return is_op(next, "smem_put") || is_op(next, "smem_get") ? in_order : NULL;
+    return is_op(next, "smem_store_scalar") || is_op(next, "smem_load_scalar")
+               ? in_order
+               : NULL;
 }
 
 static bool is_made(const program *p, const char *name)
@@ -387,31 +389,31 @@ static void groups_apart(rule_run *r, unsigned i)
 
 static void no_put(rule_run *r, unsigned i)
 {
-    remove_op(r, i, "smem_put",
+    remove_op(r, i, "smem_store_scalar",
               "it says which work may be left out, and none is");
 }
 
 static void later_put(rule_run *r, unsigned i)
 {
-    if (is_op(r->p->lines[i], "smem_put"))
+    if (is_op(r->p->lines[i], "smem_store_scalar"))
         move(r, i, neighbour(r->p, i, 1), in_order);
 }
 
 static void earlier_put(rule_run *r, unsigned i)
 {
-    if (is_op(r->p->lines[i], "smem_put"))
+    if (is_op(r->p->lines[i], "smem_store_scalar"))
         move(r, i, neighbour(r->p, i, -1), in_order);
 }
 
 static void later_get(rule_run *r, unsigned i)
 {
-    if (is_op(r->p->lines[i], "smem_get"))
+    if (is_op(r->p->lines[i], "smem_load_scalar"))
         move(r, i, neighbour(r->p, i, 1), in_order);
 }
 
 static void earlier_get(rule_run *r, unsigned i)
 {
-    if (is_op(r->p->lines[i], "smem_get"))
+    if (is_op(r->p->lines[i], "smem_load_scalar"))
         move(r, i, neighbour(r->p, i, -1), in_order);
 }
 
@@ -420,14 +422,14 @@ static void no_end(rule_run *r, unsigned i)
     remove_op(r, i, "end_tiles", NULL);
 }
 
-/* Of the first fetch_tile: another one is for loops without steps. */
+/* Of the first next_tile: another one is for loops without steps. */
 static void skipped_tile(rule_run *r, unsigned i)
 {
     const char *line = r->p->lines[i];
     for (unsigned k = 0; k < i; k++)
-        if (is_op(r->p->lines[k], "fetch_tile"))
+        if (is_op(r->p->lines[k], "next_tile"))
             return;
-    if (is_op(line, "fetch_tile"))
+    if (is_op(line, "next_tile"))
         replace(r, i, NULL, "%.*s%%skipped = %s\n%s", (int)indent(line), line,
                 op_at(line), line);
 }

@@ -172,7 +172,7 @@ static bool is_told(const tc_op *op)
     case TC_MBARRIER_WAIT:
     case TC_MBARRIER_ARRIVE:
     case TC_TMA_LOAD:
-    case TC_FETCH_TILE: return true;
+    case TC_NEXT_TILE: return true;
     default: return false;
     }
 }
@@ -306,7 +306,7 @@ static char *loops_of(const program *p)
     const tc_op *products = roles ? innermost(roles->regions[1], TC_MMA) : NULL;
     if (!copies || !products)
         return strdup("");
-    bool fetches = find_op(roles->regions[0], TC_FETCH_TILE);
+    bool fetches = find_op(roles->regions[0], TC_NEXT_TILE);
     tc_text_printf(a.out, "tiles are %s\n", fetches ? "fetched" : "counted");
     tell(&a, copies);
     tell(&a, products);
@@ -437,7 +437,7 @@ static void check_chain(run_counts *c, const char *attention, const char *chain,
     char *want = schedule_with(attention, mask, loops_of);
     char *got = schedule_with(chain, mask, loops_of);
     check_same(c, "chain", want, got);
-    run_check(c, strstr(want, "schedule(overlap)") != NULL,
+    run_check(c, strstr(want, "schedule(modulo)") != NULL,
               "attention's products do not overlap:\n%s", want);
     free(want);
     free(got);

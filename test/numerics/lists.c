@@ -218,7 +218,7 @@ static void check_attention(problem *p, num_rng *r)
         set_hidden(p, &v, i ? NAN : 0);
         pipeline_setting s = {.text = text, .kernel = "attention_fwd"};
         s.pipeline = i ? "gpu-tile"
-                       : "specialize,inline,canonicalize,expand-bisections,"
+                       : "bind-params,inline,canonicalize,expand-bisections,"
                          "cse,dce";
         s.print = p->print;
         pipeline_bind(&s, "D", "16");

@@ -5,7 +5,7 @@
  * xor and select. Kernels that count under the mask, over keys for a block of
  * queries and over queries for a block of keys, lists of blocks, and attention
  * itself, must give the same whether the loop is cut to what the mask leaves
- * (mask-ranges, skip-masks) or all of it is run.
+ * (bound-loops, elide-masks) or all of it is run.
  *
  *   numerics_masks [--seed N] [--seeds N] [--print 1]
  */
@@ -18,7 +18,7 @@
 #include <string.h>
 
 static const char plain[] =
-    "specialize,inline,canonicalize,expand-bisections,cse,dce";
+    "bind-params,inline,canonicalize,expand-bisections,cse,dce";
 static const char cut[] = "gpu-tile";
 
 /* ---- Masks ---- */

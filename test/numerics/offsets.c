@@ -3,7 +3,7 @@
  * Random score functions: sums of a multiple of the score, or of its tanh, and
  * of values of its row, its column and its head, and of differences of
  * positions. Attention must give the same whether what rows and columns add is
- * computed apart and tanh by another formula (split-offsets), or each element
+ * computed apart and tanh by another formula (hoist-biases), or each element
  * for itself.
  *
  *   numerics_offsets [--seed N] [--seeds N] [--print 1]
@@ -17,7 +17,7 @@
 #include <string.h>
 
 static const char plain[] =
-    "specialize,inline,canonicalize,expand-bisections,cse,dce";
+    "bind-params,inline,canonicalize,expand-bisections,cse,dce";
 static const char split[] = "gpu-tile";
 
 enum { DIM = 16, MOST_LENGTH = 300 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The steps that mask-ranges leaves of a loop are those that a search over all
+ * The steps that bound-loops leaves of a loop are those that a search over all
  * queries and keys finds: for random masks that bound the keys of a query from
  * above and from below by lines, in all sorts of words, in attention and in a
  * kernel that has only its two products (test/machine/chain.tile).
@@ -161,10 +161,11 @@ static bool find_bounds(const program *p, const char *mask, int m, int n, int w,
     o.nbindings = 4;
     tc_text text = {.arena = &cx->arena}, cut = {.arena = &cx->arena};
     tc_text_printf(&text, "%s\n%s", mask, p->text);
-    bool ok = run_passes(before, text.data,
-                         "specialize,inline,canonicalize,cse,licm,canonicalize,"
-                         "mask-ranges,canonicalize,cse,dce",
-                         &o);
+    bool ok =
+        run_passes(before, text.data,
+                   "bind-params,inline,canonicalize,cse,licm,canonicalize,"
+                   "bound-loops,canonicalize,cse,dce",
+                   &o);
     tc_text printed = {.arena = &cx->arena};
     if (ok)
         tc_module_print(&printed, before, TC_PRINT_PLAIN);

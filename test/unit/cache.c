@@ -54,9 +54,9 @@ static tc_entry number_entry(uint64_t i, size_t bulk)
         state = state * 6364136223846793005u + 1442695040888963407u;
         data[k] = (unsigned char)(state >> 56);
     }
-    tc_section s[] = {{"text", text, strlen(text)},
-                      {"nothing", NULL, 0},
-                      {"bulk", data, bulk}};
+    tc_cache_section s[] = {{"text", text, strlen(text)},
+                            {"nothing", NULL, 0},
+                            {"bulk", data, bulk}};
     tc_entry e;
     ck_assert(tc_entry_make(&e, number_key(i), s, 3));
     free(data);
@@ -122,9 +122,9 @@ END_TEST
 
 START_TEST(too_many_sections)
 {
-    tc_section s[TC_ENTRY_MOST_SECTIONS + 1];
+    tc_cache_section s[TC_ENTRY_MOST_SECTIONS + 1];
     for (int i = 0; i <= TC_ENTRY_MOST_SECTIONS; i++)
-        s[i] = (tc_section){"s", "x", 1};
+        s[i] = (tc_cache_section){"s", "x", 1};
     tc_entry e;
     ck_assert(tc_entry_make(&e, number_key(0), s, TC_ENTRY_MOST_SECTIONS));
     tc_entry_free(&e);

@@ -150,11 +150,11 @@ START_TEST(test_reproducer)
                                .reproducer_dir = dir};
     for (int i = 0; i < 2; i++) { /* the second one takes another name */
         tc_module *m = parse("kernel @k[N: int]() grid(1) { }");
-        ck_assert(!tc_run_pipeline(m, "specialize,dce", &o));
-        snprintf(path, sizeof path, "%s/tilec-specialize-%d.tile", dir, i);
+        ck_assert(!tc_run_pipeline(m, "bind-params,dce", &o));
+        snprintf(path, sizeof path, "%s/tilec-bind-params-%d.tile", dir, i);
         ck_assert(strstr(note(), path));
         read_file(path, text, sizeof text);
-        const char *head = "// tilec opt -p specialize,dce --kernel \"k\" "
+        const char *head = "// tilec opt -p bind-params,dce --kernel \"k\" "
                            "-D \"N=\\\"8\\\\\" --round-trip\n"
                            "kernel @k[N: int]() grid {\n";
         ck_assert_msg(strncmp(text, head, strlen(head)) == 0, "%s", text);
@@ -166,7 +166,7 @@ START_TEST(test_reproducer)
         tc_diags_clear(cx);
         tc_module_free(m);
     }
-    snprintf(path, sizeof path, "%s/tilec-specialize-0.tile", dir);
+    snprintf(path, sizeof path, "%s/tilec-bind-params-0.tile", dir);
     unlink(path);
     rmdir(dir);
 }
@@ -176,9 +176,9 @@ START_TEST(test_reproducer_cannot_be_written)
 {
     const tc_pass_options o = {.reproducer_dir = "/nonexistent"};
     tc_module *m = parse("kernel @k[N: int]() grid(1) { }");
-    ck_assert(!tc_run_pipeline(m, "specialize", &o));
+    ck_assert(!tc_run_pipeline(m, "bind-params", &o));
     ck_assert_str_eq(note(), "no reproducer: cannot write "
-                             "/nonexistent/tilec-specialize-0.tile: No such "
+                             "/nonexistent/tilec-bind-params-0.tile: No such "
                              "file or directory");
     tc_module_free(m);
 }

@@ -88,7 +88,7 @@ static tc_func *compile(const char *text, tc_module **m)
     ck_assert_msg(tc_parse(*m, source) && tc_module_verify(*m), "%s\n%s",
                   cx->diags ? cx->diags->message : "", text);
     ck_assert(
-        tc_run_pipeline(*m, "specialize,canonicalize,cse,persist-tiles", &o));
+        tc_run_pipeline(*m, "bind-params,canonicalize,cse,persist-tiles", &o));
     ck_assert_msg((*m)->first->tiles != TC_TILES_ANY, "not persistent: %s",
                   text);
     return (*m)->first;

@@ -255,7 +255,7 @@ static int put_way(job *j, bool by_key)
             continue;
         if (strcmp(d->pass, "skip-gaps") == 0)
             jump = d;
-        if (strcmp(d->pass, "mask-ranges") != 0)
+        if (strcmp(d->pass, "bound-loops") != 0)
             continue;
         if (strstr(d->message, "is not known"))
             unknown = unknown ? unknown : d;

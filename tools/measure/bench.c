@@ -70,7 +70,7 @@ static int bench(workload *w, const space *s, ranked *list, size_t n)
     return ranking_code(list, n);
 }
 
-static int run(const tool_args *args)
+static int bench_run(const tool_args *args)
 {
     space *s = calloc(1, sizeof *s);
     workload *w = calloc(1, sizeof *w);
@@ -110,4 +110,4 @@ const tool_command tool_bench = {
     "FLOP are those of products (attention: of the pairs that the mask lets\n"
     "see); GB/s are all tensors once.\n",
     options,
-    run};
+    bench_run};

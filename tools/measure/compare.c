@@ -14,7 +14,7 @@ static const double relative_tolerance[TC_F64 + 1] = {
     [TC_F8E4M3] = 0.1, [TC_F8E5M2] = 0.1, [TC_F16] = 1e-3,
     [TC_BF16] = 3e-3,  [TC_F32] = 2e-6,   [TC_F64] = 1e-12,
 };
-static const char *place(const DLTensor *t, int64_t i)
+static const char *compare_place(const DLTensor *t, int64_t i)
 {
     size_t bytes = (t->dtype.bits + 7u) / 8u;
     return (const char *)t->data + t->byte_offset + (size_t)i * bytes;
@@ -25,7 +25,7 @@ static double element(const DLTensor *t, int64_t i)
 {
     tc_kind kind = tc_kind_from_dl(t->dtype);
     uint64_t bits = 0;
-    memcpy(&bits, place(t, i), (t->dtype.bits + 7u) / 8u);
+    memcpy(&bits, compare_place(t, i), (t->dtype.bits + 7u) / 8u);
     return tc_scalar_infos[kind].is_float
                ? tc_float_from_bits(kind, bits)
                : (double)tc_int_wrap(kind, (int64_t)bits);
@@ -56,7 +56,8 @@ difference measure(const DLTensor *got, const DLTensor *ref,
     double off = 0, norm = 0;
     size_t bytes = (ref->dtype.bits + 7u) / 8u;
     for (int64_t i = 0, n = tensor_count(got); i < n; i++) {
-        if (before && memcmp(place(ref, i), place(before, i), bytes) == 0)
+        if (before &&
+            memcmp(compare_place(ref, i), compare_place(before, i), bytes) == 0)
             continue;
         double x = element(got, i), y = element(ref, i);
         d.compared++;

@@ -134,7 +134,7 @@ static void evaluate(counter *c, tc_op *op)
         *of(c, op->out[0]) = (known){true, out};
 }
 
-static double visit(counter *c, tc_op *op)
+static double flops_visit(counter *c, tc_op *op)
 {
     for (unsigned i = 0; i < op->nout; i++)
         of(c, op->out[i])->is = false;
@@ -159,7 +159,7 @@ static double region(counter *c, const tc_region *r)
 {
     double sum = 0;
     for (tc_op *op = r->first; op && c->ok; op = op->next)
-        sum += visit(c, op);
+        sum += flops_visit(c, op);
     return sum;
 }
 

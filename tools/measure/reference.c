@@ -191,7 +191,7 @@ static int find_grid(const reference *r, int32_t grid[3])
     return EXIT_DONE;
 }
 
-static int run(reference *r)
+static int reference_run(reference *r)
 {
     workload *w = r->w;
     int32_t grid[3];
@@ -212,7 +212,7 @@ static int run(reference *r)
 }
 
 /* Memory for what the kernel writes. */
-static int place(reference *r)
+static int reference_place(reference *r)
 {
     workload *w = r->w;
     memcpy(r->args, w->in.arguments, sizeof r->args);
@@ -253,7 +253,7 @@ static void identify(const reference *r)
     w->dv = dv ? atoll(dv) : 0;
 }
 
-static int build(reference *r, tilec_context *cx, const space *s)
+static int reference_build(reference *r, tilec_context *cx, const space *s)
 {
     tilec_status status = workload_build(r->w, cx, "cpu", NULL, false, &r->b);
     /* A parameter that has no value but those of the sweep. */
@@ -270,16 +270,16 @@ static int build(reference *r, tilec_context *cx, const space *s)
 
 static int prepare(reference *r, tilec_context *cx, const space *s)
 {
-    int code = build(r, cx, s);
+    int code = reference_build(r, cx, s);
     if (!code)
-        code = place(r);
+        code = reference_place(r);
     if (code)
         return code;
     count(r);
     r->w->is_checked = r->seconds > 0 && !tool_has(r->w->args, "--dry-run");
     if (!r->w->is_checked)
         return EXIT_DONE;
-    code = run(r);
+    code = reference_run(r);
     describe(r);
     return code;
 }

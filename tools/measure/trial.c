@@ -84,7 +84,7 @@ static const tilec_kernel *main_kernel(const tilec_kernel *k)
     return k;
 }
 
-static bool build(running *r, const variant *v, bool load)
+static bool trial_build(running *r, const variant *v, bool load)
 {
     built_free(&r->b);
     double start = seconds_now();
@@ -131,14 +131,15 @@ static bool fits(running *r)
 /* First what needs no device; what is too large is never loaded. */
 static bool compile(running *r, const variant *v)
 {
-    if (!build(r, v, false) || !fits(r))
+    if (!trial_build(r, v, false) || !fits(r))
         return false;
-    return r->o->is_dry || !r->out->is_gpu || (build(r, v, true) && fits(r));
+    return r->o->is_dry || !r->out->is_gpu ||
+           (trial_build(r, v, true) && fits(r));
 }
 
 /* ---- Tensors ---- */
 
-static bool place(running *r)
+static bool trial_place(running *r)
 {
     const workload *w = r->w;
     tilec_error e = TILEC_INIT(tilec_error);
@@ -297,7 +298,7 @@ void trial_run(const workload *w, const variant *v, const trial_options *o,
         return;
     }
     *r = (running){.w = w, .o = o, .cx = cx, .out = out};
-    if (compile(r, v) && !o->is_dry && open_device(r) && place(r) &&
+    if (compile(r, v) && !o->is_dry && open_device(r) && trial_place(r) &&
         make_room(r) && launch(r) && wait_for(r) && check(r) && measure_time(r))
         (void)wait_for(r);
     close_device(r);

@@ -65,7 +65,7 @@ static unsigned rebias(const struct format *f)
 
 /* ---- Integer arithmetic on lanes ---- */
 
-static LLVMValueRef add(const tc_lanes *l, LLVMValueRef x, unsigned k)
+static LLVMValueRef convert_add(const tc_lanes *l, LLVMValueRef x, unsigned k)
 {
     return LLVMBuildAdd(l->b, x, tc_lanes_int(l, k), "");
 }
@@ -111,7 +111,7 @@ static LLVMValueRef add_half(const tc_lanes *l, const struct format *f,
                              LLVMValueRef a)
 {
     LLVMValueRef last = and(l, shr(l, a, dropped(f)), 1);
-    LLVMValueRef half = add(l, a, (1u << (dropped(f) - 1)) - 1);
+    LLVMValueRef half = convert_add(l, a, (1u << (dropped(f) - 1)) - 1);
     return LLVMBuildAdd(l->b, half, last, "");
 }
 
@@ -198,11 +198,11 @@ static LLVMValueRef decode(const tc_lanes *l, const struct format *f,
 {
     LLVMValueRef wide = shl(l, code, dropped(f));
     unsigned shift = rebias(f) << dropped(f);
-    LLVMValueRef r = add(l, wide, shift);
+    LLVMValueRef r = convert_add(l, wide, shift);
     /* Subnormal: put in the smallest normal exponent, it is too large by just
      * that power of two. */
-    LLVMValueRef one_up =
-        tc_lanes_as_float(l, add(l, wide, shift + (1u << F32_MANTISSA)));
+    LLVMValueRef one_up = tc_lanes_as_float(
+        l, convert_add(l, wide, shift + (1u << F32_MANTISSA)));
     LLVMValueRef least = tc_lanes_as_float(l, tc_lanes_int(l, least_normal(f)));
     LLVMValueRef s = tc_lanes_as_int(l, LLVMBuildFSub(l->b, one_up, least, ""));
     r = if_above(l, code, (1u << f->mantissa) - 1, r, s);

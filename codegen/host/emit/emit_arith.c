@@ -28,14 +28,14 @@ static unsigned width_of(LLVMValueRef x)
     return tc_is_vector(x) ? LLVMGetVectorSize(LLVMTypeOf(x)) : 1;
 }
 
-static unsigned bits_of(LLVMValueRef x)
+static unsigned emit_arith_bits_of(LLVMValueRef x)
 {
     LLVMTypeRef t = LLVMTypeOf(x);
     return LLVMGetIntTypeWidth(tc_is_vector(x) ? LLVMGetElementType(t) : t);
 }
 
-static LLVMValueRef call(tc_emit *e, const char *name, unsigned n,
-                         LLVMValueRef *args)
+static LLVMValueRef emit_arith_call(tc_emit *e, const char *name, unsigned n,
+                                    LLVMValueRef *args)
 {
     LLVMTypeRef type = LLVMTypeOf(args[0]);
     return tc_intrinsic(e, name, 1, &type, n, args);
@@ -44,7 +44,7 @@ static LLVMValueRef call(tc_emit *e, const char *name, unsigned n,
 static LLVMValueRef call2(tc_emit *e, const char *name, LLVMValueRef x,
                           LLVMValueRef y)
 {
-    return call(e, name, 2, (LLVMValueRef[]){x, y});
+    return emit_arith_call(e, name, 2, (LLVMValueRef[]){x, y});
 }
 
 /* The result of arithmetic as a number of the op's type. */
@@ -83,7 +83,7 @@ static LLVMValueRef floor_div_by_double(const lanes *l)
     LLVMValueRef a = LLVMBuildSIToFP(l->b, l->x, wide, "");
     LLVMValueRef b = LLVMBuildSIToFP(l->b, l->y, wide, "");
     LLVMValueRef q = LLVMBuildFDiv(l->b, a, b, "");
-    q = call(l->e, "llvm.floor", 1, &q);
+    q = emit_arith_call(l->e, "llvm.floor", 1, &q);
     LLVMTypeRef type = tc_vector_of(l->e->i64, width);
     q = LLVMBuildFPToSI(l->b, q, type, "");
     return LLVMBuildTrunc(l->b, q, LLVMTypeOf(l->x), "");
@@ -115,8 +115,9 @@ static LLVMValueRef emit_int_div(const lanes *l)
     lanes safe = *l;
     safe.y = LLVMBuildSelect(b, special, one, l->y, "");
     bool vector = tc_is_vector(l->x) && !LLVMIsConstant(safe.y);
-    LLVMValueRef q = vector && bits_of(l->x) <= 32 ? floor_div_by_double(&safe)
-                                                   : floor_div_by_int(&safe);
+    LLVMValueRef q = vector && emit_arith_bits_of(l->x) <= 32
+                         ? floor_div_by_double(&safe)
+                         : floor_div_by_int(&safe);
     q = LLVMBuildSelect(b, is_minus, LLVMBuildNeg(b, l->x, ""), q, "");
     return LLVMBuildSelect(b, is_zero, zero, q, "");
 }
@@ -134,7 +135,7 @@ static LLVMValueRef emit_rem(const lanes *l)
         return LLVMBuildSub(b, l->x, LLVMBuildMul(b, emit_int_div(l), l->y, ""),
                             "");
     LLVMValueRef q = LLVMBuildFDiv(b, l->x, l->y, "");
-    q = call(l->e, "llvm.floor", 1, &q);
+    q = emit_arith_call(l->e, "llvm.floor", 1, &q);
     LLVMValueRef p = LLVMBuildFMul(b, q, l->y, "");
     return rounded(l, LLVMBuildFSub(b, l->x, p, ""));
 }
@@ -142,7 +143,7 @@ static LLVMValueRef emit_rem(const lanes *l)
 static LLVMValueRef emit_mulhi(const lanes *l)
 {
     LLVMBuilderRef b = l->b;
-    unsigned bits = bits_of(l->x);
+    unsigned bits = emit_arith_bits_of(l->x);
     LLVMTypeRef wide = tc_vector_of(LLVMIntTypeInContext(l->e->llvm, 2 * bits),
                                     width_of(l->x));
     LLVMValueRef x = LLVMBuildZExt(b, l->x, wide, "");
@@ -189,7 +190,7 @@ static LLVMValueRef emit_xor(const lanes *l)
 static LLVMValueRef in_range(const lanes *l)
 {
     return LLVMBuildICmp(l->b, LLVMIntULT, l->y,
-                         tc_int_like(l->y, bits_of(l->x)), "");
+                         tc_int_like(l->y, emit_arith_bits_of(l->x)), "");
 }
 
 static LLVMValueRef emit_shl(const lanes *l)
@@ -202,7 +203,7 @@ static LLVMValueRef emit_shl(const lanes *l)
 
 static LLVMValueRef emit_shr(const lanes *l)
 {
-    LLVMValueRef most = tc_int_like(l->x, bits_of(l->x) - 1);
+    LLVMValueRef most = tc_int_like(l->x, emit_arith_bits_of(l->x) - 1);
     LLVMValueRef by = LLVMBuildSelect(l->b, in_range(l), l->y, most, "");
     return LLVMBuildAShr(l->b, l->x, by, "");
 }
@@ -220,7 +221,7 @@ static LLVMValueRef emit_shru(const lanes *l)
 static LLVMValueRef emit_fma(const lanes *l)
 {
     LLVMValueRef args[] = {l->x, l->y, l->z};
-    return rounded(l, call(l->e, "llvm.fma", 3, args));
+    return rounded(l, emit_arith_call(l->e, "llvm.fma", 3, args));
 }
 
 static LLVMValueRef emit_neg(const lanes *l)
@@ -237,7 +238,8 @@ static LLVMValueRef emit_not(const lanes *l)
 static LLVMValueRef emit_abs(const lanes *l)
 {
     if (l->is_float)
-        return saturated(l, call(l->e, "llvm.fabs", 1, (LLVMValueRef[]){l->x}));
+        return saturated(
+            l, emit_arith_call(l->e, "llvm.fabs", 1, (LLVMValueRef[]){l->x}));
     LLVMValueRef negative =
         LLVMBuildICmp(l->b, LLVMIntSLT, l->x, tc_int_like(l->x, 0), "");
     return LLVMBuildSelect(l->b, negative, LLVMBuildNeg(l->b, l->x, ""), l->x,
@@ -304,7 +306,7 @@ static LLVMValueRef float_to_int(const lanes *l, const tc_type *to)
 static LLVMValueRef int_to_int(const lanes *l, const tc_type *to)
 {
     LLVMTypeRef type = tc_vector_of(tc_register_type(l->e, to), width_of(l->x));
-    unsigned from_bits = bits_of(l->x),
+    unsigned from_bits = emit_arith_bits_of(l->x),
              to_bits = tc_scalar_infos[to->kind].bits;
     if (to_bits == from_bits)
         return l->x;

@@ -81,7 +81,7 @@ LLVMTypeRef tc_lanes_type(const tc_lanes *l, LLVMTypeRef scalar)
     return l->width ? LLVMVectorType(scalar, l->width) : scalar;
 }
 
-static unsigned bits_of(LLVMTypeRef elem)
+static unsigned lanes_bits_of(LLVMTypeRef elem)
 {
     switch (LLVMGetTypeKind(elem)) {
     case LLVMDoubleTypeKind: return 64;
@@ -108,7 +108,7 @@ tc_lanes tc_lanes_of(LLVMBuilderRef b, LLVMValueRef x)
         l.width = LLVMGetVectorSize(elem);
         elem = LLVMGetElementType(elem);
     }
-    l.bits = bits_of(elem);
+    l.bits = lanes_bits_of(elem);
     l.ints = tc_lanes_type(&l, LLVMIntTypeInContext(cx, l.bits));
     LLVMTypeRef f = float_of(cx, l.bits);
     l.floats = f ? tc_lanes_type(&l, f) : NULL;

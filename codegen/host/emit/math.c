@@ -29,7 +29,7 @@
 #define LN2_LO   0x1.2fefa2p-17
 #define MANTISSA 23
 
-static LLVMValueRef add(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef math_add(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
 {
     return LLVMBuildFAdd(l->b, a, b, "");
 }
@@ -39,7 +39,7 @@ static LLVMValueRef sub(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
     return LLVMBuildFSub(l->b, a, b, "");
 }
 
-static LLVMValueRef mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef math_mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
 {
     return LLVMBuildFMul(l->b, a, b, "");
 }
@@ -50,9 +50,9 @@ static LLVMValueRef divide(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
 }
 
 /* x `pred` limit ? yes : no. */
-static LLVMValueRef choose(const tc_lanes *l, LLVMValueRef x,
-                           LLVMRealPredicate pred, double limit,
-                           LLVMValueRef yes, LLVMValueRef no)
+static LLVMValueRef math_choose(const tc_lanes *l, LLVMValueRef x,
+                                LLVMRealPredicate pred, double limit,
+                                LLVMValueRef yes, LLVMValueRef no)
 {
     LLVMValueRef c = LLVMBuildFCmp(l->b, pred, x, tc_lanes_float(l, limit), "");
     return LLVMBuildSelect(l->b, c, yes, no, "");
@@ -61,12 +61,12 @@ static LLVMValueRef choose(const tc_lanes *l, LLVMValueRef x,
 /* The limit where x is above it; NaN stays. */
 static LLVMValueRef at_most(const tc_lanes *l, LLVMValueRef x, double limit)
 {
-    return choose(l, x, LLVMRealOGT, limit, tc_lanes_float(l, limit), x);
+    return math_choose(l, x, LLVMRealOGT, limit, tc_lanes_float(l, limit), x);
 }
 
 static LLVMValueRef at_least(const tc_lanes *l, LLVMValueRef x, double limit)
 {
-    return choose(l, x, LLVMRealOLT, limit, tc_lanes_float(l, limit), x);
+    return math_choose(l, x, LLVMRealOLT, limit, tc_lanes_float(l, limit), x);
 }
 
 /* c[0] + c[1] x + ... + c[n - 1] x^(n - 1). */
@@ -155,9 +155,9 @@ static LLVMValueRef add_exponent(const tc_lanes *l, LLVMValueRef p,
 static LLVMValueRef exp_ends(const tc_lanes *l, LLVMValueRef x, LLVMValueRef r,
                              double overflow, double underflow)
 {
-    LLVMValueRef beyond = add(l, x, tc_lanes_float(l, INFINITY));
-    r = choose(l, x, LLVMRealOLT, overflow, r, beyond);
-    return choose(l, x, LLVMRealOLT, underflow, tc_lanes_float(l, 0), r);
+    LLVMValueRef beyond = math_add(l, x, tc_lanes_float(l, INFINITY));
+    r = math_choose(l, x, LLVMRealOLT, overflow, r, beyond);
+    return math_choose(l, x, LLVMRealOLT, underflow, tc_lanes_float(l, 0), r);
 }
 
 static LLVMValueRef emit_exp2(const tc_lanes *l, LLVMValueRef x)
@@ -169,7 +169,7 @@ static LLVMValueRef emit_exp2(const tc_lanes *l, LLVMValueRef x)
         return scalef(l, name, exp2_fraction(l, sub(l, x, n)), n);
     }
     LLVMValueRef magic = tc_lanes_float(l, ROUND_MAGIC);
-    LLVMValueRef rounded = add(l, x, magic);
+    LLVMValueRef rounded = math_add(l, x, magic);
     LLVMValueRef f = sub(l, x, sub(l, rounded, magic));
     LLVMValueRef r = add_exponent(l, exp2_fraction(l, f), rounded);
     return exp_ends(l, x, r, 128, -126);
@@ -181,7 +181,7 @@ static LLVMValueRef emit_exp(const tc_lanes *l, LLVMValueRef x)
     if (name) {
         /* Past the ends r would be anything; these give infinity and 0. */
         LLVMValueRef y = at_least(l, at_most(l, x, 89), -104);
-        LLVMValueRef n = nearest(l, mul(l, y, tc_lanes_float(l, LOG2_E)));
+        LLVMValueRef n = nearest(l, math_mul(l, y, tc_lanes_float(l, LOG2_E)));
         return scalef(l, name, exp_fraction(l, minus_n_ln2(l, y, n)), n);
     }
     LLVMValueRef magic = tc_lanes_float(l, ROUND_MAGIC);
@@ -199,7 +199,7 @@ static LLVMValueRef exp_inside(const tc_lanes *l, LLVMValueRef x)
     LLVMValueRef rounded = tc_lanes_fma(l, x, tc_lanes_float(l, LOG2_E), magic);
     LLVMValueRef p = exp_fraction(l, minus_n_ln2(l, x, sub(l, rounded, magic)));
     /* A product, unlike a sum of bits, keeps NaN. */
-    return mul(l, p, add_exponent(l, tc_lanes_float(l, 1), rounded));
+    return math_mul(l, p, add_exponent(l, tc_lanes_float(l, 1), rounded));
 }
 
 /* ---- Logarithms ---- */
@@ -212,10 +212,11 @@ struct split {
 static struct split split_exponent(const tc_lanes *l, LLVMValueRef x)
 {
     /* Subnormal numbers are scaled up by 2^23 first. */
-    LLVMValueRef up = mul(l, x, tc_lanes_float(l, 0x1p23));
-    LLVMValueRef y = choose(l, x, LLVMRealOLT, FLT_MIN, up, x);
-    LLVMValueRef bias = choose(l, x, LLVMRealOLT, FLT_MIN,
-                               tc_lanes_float(l, -23), tc_lanes_float(l, 0));
+    LLVMValueRef up = math_mul(l, x, tc_lanes_float(l, 0x1p23));
+    LLVMValueRef y = math_choose(l, x, LLVMRealOLT, FLT_MIN, up, x);
+    LLVMValueRef bias =
+        math_choose(l, x, LLVMRealOLT, FLT_MIN, tc_lanes_float(l, -23),
+                    tc_lanes_float(l, 0));
     LLVMValueRef sqrt_half = tc_lanes_int(l, 0x3f3504f3);
     LLVMValueRef i = LLVMBuildSub(l->b, tc_lanes_as_int(l, y), sqrt_half, "");
     LLVMValueRef n = LLVMBuildAShr(l->b, i, tc_lanes_int(l, MANTISSA), "");
@@ -223,17 +224,18 @@ static struct split split_exponent(const tc_lanes *l, LLVMValueRef x)
         LLVMBuildAnd(l->b, i, tc_lanes_int(l, (1u << MANTISSA) - 1), "");
     m = tc_lanes_as_float(l, LLVMBuildAdd(l->b, m, sqrt_half, ""));
     n = LLVMBuildSIToFP(l->b, n, l->floats, "");
-    return (struct split){add(l, n, bias), sub(l, m, tc_lanes_float(l, 1))};
+    return (struct split){math_add(l, n, bias),
+                          sub(l, m, tc_lanes_float(l, 1))};
 }
 
 /* Infinity and NaN stay, 0 gives -infinity, numbers below it NaN. */
 static LLVMValueRef log_ends(const tc_lanes *l, LLVMValueRef x, LLVMValueRef r)
 {
-    r = choose(l, x, LLVMRealOLT, INFINITY, r, x);
+    r = math_choose(l, x, LLVMRealOLT, INFINITY, r, x);
     LLVMValueRef low =
-        choose(l, x, LLVMRealOEQ, 0, tc_lanes_float(l, -INFINITY),
-               tc_lanes_float(l, NAN));
-    return choose(l, x, LLVMRealOLE, 0, low, r);
+        math_choose(l, x, LLVMRealOEQ, 0, tc_lanes_float(l, -INFINITY),
+                    tc_lanes_float(l, NAN));
+    return math_choose(l, x, LLVMRealOLE, 0, low, r);
 }
 
 static LLVMValueRef emit_log(const tc_lanes *l, LLVMValueRef x)
@@ -243,10 +245,10 @@ static LLVMValueRef emit_log(const tc_lanes *l, LLVMValueRef x)
                               -0x1.555c5cp-3f, 0x1.2335b4p-3f,  -0x1.fc1d48p-4f,
                               0x1.e706e6p-4f,  -0x1.de65eep-4f, 0x1.145776p-4f};
     struct split s = split_exponent(l, x);
-    LLVMValueRef ff = mul(l, s.f, s.f);
-    LLVMValueRef tail = mul(l, mul(l, ff, s.f), POLY(l, s.f, c));
+    LLVMValueRef ff = math_mul(l, s.f, s.f);
+    LLVMValueRef tail = math_mul(l, math_mul(l, ff, s.f), POLY(l, s.f, c));
     tail = tc_lanes_fma(l, s.n, tc_lanes_float(l, LN2_LO), tail);
-    LLVMValueRef half = mul(l, ff, tc_lanes_float(l, 0.5));
+    LLVMValueRef half = math_mul(l, ff, tc_lanes_float(l, 0.5));
     LLVMValueRef r = sub(l, s.f, sub(l, half, tail));
     r = tc_lanes_fma(l, s.n, tc_lanes_float(l, LN2_HI), r);
     return log_ends(l, x, r);
@@ -261,9 +263,9 @@ static LLVMValueRef emit_log2(const tc_lanes *l, LLVMValueRef x)
                               0x1.a41246p-3f,  -0x1.6e9424p-3f, 0x1.5fb1b2p-3f,
                               -0x1.591acap-3f, 0x1.8d682ap-4f};
     struct split s = split_exponent(l, x);
-    LLVMValueRef small = mul(l, s.f, POLY(l, s.f, c));
+    LLVMValueRef small = math_mul(l, s.f, POLY(l, s.f, c));
     LLVMValueRef r = tc_lanes_fma(l, s.f, tc_lanes_float(l, LOG2_E), small);
-    return log_ends(l, x, add(l, s.n, r));
+    return log_ends(l, x, math_add(l, s.n, r));
 }
 
 /* ---- Sigmoid shapes: odd functions, computed for |x| ---- */
@@ -274,13 +276,14 @@ static LLVMValueRef emit_tanh(const tc_lanes *l, LLVMValueRef x)
     static const float c[] = {-0x1.55553ep-2f, 0x1.1109aep-3f, -0x1.b898dcp-5f,
                               0x1.54b898p-6f, -0x1.825830p-8f};
     LLVMValueRef one = tc_lanes_float(l, 1), t = tc_lanes_abs(l, x);
-    LLVMValueRef tt = mul(l, t, t);
-    LLVMValueRef near_0 = tc_lanes_fma(l, mul(l, t, tt), POLY(l, tt, c), t);
+    LLVMValueRef tt = math_mul(l, t, t);
+    LLVMValueRef near_0 =
+        tc_lanes_fma(l, math_mul(l, t, tt), POLY(l, tt, c), t);
     /* From 9.02 on it is 1. */
     LLVMValueRef far = at_most(l, t, 10);
-    LLVMValueRef e = exp_inside(l, add(l, far, far));
-    far = sub(l, one, divide(l, tc_lanes_float(l, 2), add(l, e, one)));
-    LLVMValueRef r = choose(l, t, LLVMRealOLT, 0.6, near_0, far);
+    LLVMValueRef e = exp_inside(l, math_add(l, far, far));
+    far = sub(l, one, divide(l, tc_lanes_float(l, 2), math_add(l, e, one)));
+    LLVMValueRef r = math_choose(l, t, LLVMRealOLT, 0.6, near_0, far);
     return tc_lanes_copysign(l, r, x);
 }
 
@@ -295,11 +298,13 @@ static LLVMValueRef emit_erf(const tc_lanes *l, LLVMValueRef x)
         0x1.20ef1cp+0f, 0x1.45328ep-1f,   0x1.b32574p-4f, -0x1.85515ep-6f,
         0x1.dd6cdep-9f, -0x1.527c78p-12f, 0x1.78ddc4p-17f};
     LLVMValueRef t = tc_lanes_abs(l, x);
-    LLVMValueRef near_0 = tc_lanes_fma(l, t, POLY(l, mul(l, t, t), near_c), t);
+    LLVMValueRef near_0 =
+        tc_lanes_fma(l, t, POLY(l, math_mul(l, t, t), near_c), t);
     LLVMValueRef far = at_most(l, t, 4);
-    LLVMValueRef q = LLVMBuildFNeg(l->b, mul(l, far, POLY(l, far, far_c)), "");
+    LLVMValueRef q =
+        LLVMBuildFNeg(l->b, math_mul(l, far, POLY(l, far, far_c)), "");
     far = sub(l, tc_lanes_float(l, 1), exp_inside(l, q));
-    LLVMValueRef r = choose(l, t, LLVMRealOLT, 0.9375, near_0, far);
+    LLVMValueRef r = math_choose(l, t, LLVMRealOLT, 0.9375, near_0, far);
     return tc_lanes_copysign(l, r, x);
 }
 
@@ -331,8 +336,8 @@ static LLVMValueRef round_by_adding(const tc_lanes *l, LLVMValueRef x)
 {
     double unit = l->bits == 64 ? 0x1p52 : 0x1p23;
     LLVMValueRef t = tc_lanes_abs(l, x), k = tc_lanes_float(l, unit);
-    LLVMValueRef r = sub(l, add(l, t, k), k);
-    return tc_lanes_copysign(l, choose(l, t, LLVMRealOLT, unit, r, t), x);
+    LLVMValueRef r = sub(l, math_add(l, t, k), k);
+    return tc_lanes_copysign(l, math_choose(l, t, LLVMRealOLT, unit, r, t), x);
 }
 
 /* r + step where r is on the wrong side of x. The sign of 0 is that of x. */
@@ -341,7 +346,7 @@ static LLVMValueRef corrected(const tc_lanes *l, LLVMValueRef x,
 {
     LLVMValueRef r = round_by_adding(l, x);
     LLVMValueRef c = LLVMBuildFCmp(l->b, wrong, r, x, "");
-    LLVMValueRef moved = add(l, r, tc_lanes_float(l, step));
+    LLVMValueRef moved = math_add(l, r, tc_lanes_float(l, step));
     return tc_lanes_copysign(l, LLVMBuildSelect(l->b, c, moved, r, ""), x);
 }
 

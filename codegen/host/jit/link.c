@@ -77,7 +77,7 @@ typedef struct reason {
     size_t room;
 } reason;
 
-static bool say(const reason *r, const char *text)
+static bool link_say(const reason *r, const char *text)
 {
     snprintf(r->text, r->room, "%s", text);
     return false;
@@ -89,7 +89,7 @@ static bool no_error(const reason *r, LLVMErrorRef error)
     if (!error)
         return true;
     char *message = LLVMGetErrorMessage(error);
-    say(r, message);
+    link_say(r, message);
     LLVMDisposeErrorMessage(message);
     return false;
 }
@@ -100,7 +100,7 @@ static bool define_symbols(LLVMOrcLLJITRef jit, const reason *r)
         count_symbols(runtime_symbols) + count_symbols(tc_host_libm);
     LLVMOrcCSymbolMapPair *pairs = calloc(room, sizeof *pairs);
     if (!pairs)
-        return say(r, "out of memory");
+        return link_say(r, "out of memory");
     unsigned n = add_symbols(jit, runtime_symbols, NULL, pairs);
     n += add_symbols(jit, tc_host_libm, runtime_symbols, pairs + n);
     LLVMOrcMaterializationUnitRef unit = LLVMOrcAbsoluteSymbols(pairs, n);

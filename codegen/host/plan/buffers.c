@@ -90,12 +90,12 @@ typedef struct toucher {
     const tc_region *region;
 } toucher;
 
-static void add_use(tc_plan *plan, tc_host_buffer *b, tc_buffer_use use)
+static void add_use(tc_plan *plan, tc_host_buffer *b, tc_host_buffer_use use)
 {
     if (b->nuses == b->room) {
         b->room = b->room ? 2 * b->room : 4;
-        tc_buffer_use *more =
-            tc_arena_array(plan->arena, tc_buffer_use, b->room);
+        tc_host_buffer_use *more =
+            tc_arena_array(plan->arena, tc_host_buffer_use, b->room);
         if (b->nuses)
             memcpy(more, b->uses, b->nuses * sizeof *more);
         b->uses = more;
@@ -109,7 +109,7 @@ static void touch(void *user, tc_value *v, bool same)
     tc_host_buffer *b = tc_place_of(v)->buffer;
     if (!b)
         return;
-    add_use(t->plan, b, (tc_buffer_use){t->item->position, same});
+    add_use(t->plan, b, (tc_host_buffer_use){t->item->position, same});
     unsigned last = t->item->position;
     const tc_region *home =
         b->owner->def ? b->owner->def->parent : b->owner->region;
@@ -148,7 +148,7 @@ static bool may_overwrite(const tc_value *v, const tc_host_buffer *b,
                           const tc_host_buffer *old, unsigned end)
 {
     for (unsigned i = 0; i < old->nuses; i++) {
-        tc_buffer_use use = old->uses[i];
+        tc_host_buffer_use use = old->uses[i];
         if (use.position < b->first || use.position > end)
             continue;
         /* A loop inside that starts from the old value: its own copy. */

@@ -32,12 +32,12 @@
 
 #include <llvm-c/Core.h>
 
-typedef struct tc_buffer_use {
+typedef struct tc_host_buffer_use {
     unsigned position;
     /* Read only at the very element that is being computed, so that the
      * result may overwrite it. */
     bool same;
-} tc_buffer_use;
+} tc_host_buffer_use;
 
 /* A tile in scratch memory, row-major. */
 typedef struct tc_host_buffer tc_host_buffer;
@@ -47,7 +47,7 @@ struct tc_host_buffer {
     uint64_t bytes, offset;
     unsigned first, last; /* positions between which it is alive */
     unsigned nuses, room;
-    tc_buffer_use *uses;
+    tc_host_buffer_use *uses;
     tc_host_buffer *next;
     tc_host_buffer *same_as; /* shares the memory of this one instead */
 };

@@ -63,10 +63,10 @@ typedef struct line {
     size_t len, room;
 } line;
 
-static void add(line *l, const char *fmt, ...)
+static void runtime_add(line *l, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void add(line *l, const char *fmt, ...)
+static void runtime_add(line *l, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -100,9 +100,9 @@ static void send(tc_run *run, line *l)
 static void add_float(line *l, tc_kind kind, double x)
 {
     if (isnan(x))
-        add(l, "nan");
+        runtime_add(l, "nan");
     else
-        add(l, "%.*g", kind == TC_F64 ? 15 : kind == TC_F32 ? 7 : 5, x);
+        runtime_add(l, "%.*g", kind == TC_F64 ? 15 : kind == TC_F32 ? 7 : 5, x);
 }
 
 static void add_scalar(line *l, tc_kind kind, int64_t word)
@@ -110,11 +110,11 @@ static void add_scalar(line *l, tc_kind kind, int64_t word)
     double x;
     memcpy(&x, &word, sizeof x);
     if (kind > TC_F64)
-        add(l, "%#llx", (unsigned long long)word);
+        runtime_add(l, "%#llx", (unsigned long long)word);
     else if (tc_scalar_infos[kind].is_float)
         add_float(l, kind, x);
     else
-        add(l, "%lld", (long long)word);
+        runtime_add(l, "%lld", (long long)word);
 }
 
 /* Element i of a tile in scratch memory. */
@@ -122,12 +122,14 @@ static void add_element(line *l, tc_kind kind, const void *tile, int64_t i)
 {
     switch (kind) {
     case TC_I1:
-    case TC_I8: add(l, "%d", ((const int8_t *)tile)[i]); break;
-    case TC_I16: add(l, "%d", ((const int16_t *)tile)[i]); break;
-    case TC_I32: add(l, "%d", ((const int32_t *)tile)[i]); break;
-    case TC_I64: add(l, "%lld", (long long)((const int64_t *)tile)[i]); break;
+    case TC_I8: runtime_add(l, "%d", ((const int8_t *)tile)[i]); break;
+    case TC_I16: runtime_add(l, "%d", ((const int16_t *)tile)[i]); break;
+    case TC_I32: runtime_add(l, "%d", ((const int32_t *)tile)[i]); break;
+    case TC_I64:
+        runtime_add(l, "%lld", (long long)((const int64_t *)tile)[i]);
+        break;
     case TC_F64: add_float(l, kind, ((const double *)tile)[i]); break;
-    case TC_PTR: add(l, "%p", ((void *const *)tile)[i]); break;
+    case TC_PTR: runtime_add(l, "%p", ((void *const *)tile)[i]); break;
     default: add_float(l, kind, ((const float *)tile)[i]);
     }
 }
@@ -143,12 +145,12 @@ static void print_tile(tc_run *run, line *l, const struct tc_site_value *v,
         int64_t rest = r, at[TC_MAX_RANK];
         for (unsigned i = v->rank - 1; i-- > 0; rest /= v->sides[i])
             at[i] = rest % v->sides[i];
-        add(l, "  [");
+        runtime_add(l, "  [");
         for (unsigned i = 0; i + 1 < v->rank; i++)
-            add(l, "%lld, ", (long long)at[i]);
-        add(l, ":]");
+            runtime_add(l, "%lld, ", (long long)at[i]);
+        runtime_add(l, ":]");
         for (int64_t c = 0; c < cols; c++) {
-            add(l, " ");
+            runtime_add(l, " ");
             add_element(l, v->kind, tile, r * cols + c);
         }
         send(run, l);
@@ -163,12 +165,12 @@ void tc_host_rt_print(tc_run_thread *t, int32_t site, const int64_t *values)
     const tc_site *s = &run->sites[site];
     line l = {0};
     pthread_mutex_lock(&run->lock);
-    add(&l, "program (%d, %d, %d): ", t->program[0], t->program[1],
-        t->program[2]);
-    add(&l, "%s", s->message);
+    runtime_add(&l, "program (%d, %d, %d): ", t->program[0], t->program[1],
+                t->program[2]);
+    runtime_add(&l, "%s", s->message);
     for (unsigned i = 0; i < s->nvalues; i++)
         if (s->values[i].rank == 0) {
-            add(&l, " ");
+            runtime_add(&l, " ");
             add_scalar(&l, s->values[i].kind, values[i]);
         }
     send(run, &l);

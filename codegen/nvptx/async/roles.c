@@ -94,7 +94,7 @@ static bool has_turns(const tc_gen *g)
     return g->role == TC_ROLE_CONSUMER && g->f->warps > 4;
 }
 
-bool tc_nvptx_take_turn(tc_gen *g, const tc_op *op)
+bool tc_nvptx_order_wait(tc_gen *g, const tc_op *op)
 {
     (void)op;
     if (has_turns(g))
@@ -102,7 +102,7 @@ bool tc_nvptx_take_turn(tc_gen *g, const tc_op *op)
     return true;
 }
 
-bool tc_nvptx_pass_turn(tc_gen *g, const tc_op *op)
+bool tc_nvptx_order_arrive(tc_gen *g, const tc_op *op)
 {
     (void)op;
     if (!has_turns(g))
@@ -133,7 +133,7 @@ static void meet_first_turn(tc_gen *g, const char *text, unsigned group)
  * with the one that nobody takes: barriers are left as they were. */
 static bool emit_in_turns(tc_gen *g, const tc_region *r)
 {
-    bool turns = has_turns(g) && tc_region_has_op(r, TC_TAKE_TURN);
+    bool turns = has_turns(g) && tc_region_has_op(r, TC_ORDER_WAIT);
     if (turns)
         meet_first_turn(g, "bar.arrive $0, $1;", g->f->warps / 4 - 1);
     if (!tc_nvptx_region(g, r))
@@ -143,7 +143,7 @@ static bool emit_in_turns(tc_gen *g, const tc_region *r)
     return true;
 }
 
-bool tc_nvptx_group_row(tc_gen *g, const tc_op *op)
+bool tc_nvptx_warpgroup_row(tc_gen *g, const tc_op *op)
 {
     int64_t rows = tc_op_int(op, "rows") / (g->f->warps / 4);
     LLVMValueRef row = LLVMBuildMul(g->b, tc_gen_warp_group(g),

@@ -20,7 +20,7 @@
  * A message (32-bit words): the step; where the copy begins (3); the words of
  * the program and of the one ahead, 64 bits each; where it begins (2 more).
  * INT32_MAX: the program is done; INT32_MIN: so is the sender. Less than 0: the
- * copy follows nobody (and is of nothing: delay-adds).
+ * copy follows nobody (and is of nothing: defer-atomic-adds).
  */
 #include "codegen/nvptx/emit.h"
 
@@ -211,7 +211,7 @@ static void await(tc_gen *g, const words *w, LLVMValueRef step)
 }
 
 /* By one thread: the addition, as soon as those ahead have done theirs. */
-static bool add(tc_gen *g, LLVMValueRef step, const words *w)
+static bool store_warp_add(tc_gen *g, LLVMValueRef step, const words *w)
 {
     static const unsigned bytes[COORDS] = {4, 8, 12, 32, 36};
     LLVMBasicBlockRef follows = tc_gen_block_new(g, "follows");
@@ -251,14 +251,14 @@ static bool act(tc_gen *g, LLVMValueRef step, LLVMValueRef is_end,
     await(g, w, tc_gen_i32(g, INT32_MAX - 1));
     LLVMBuildBr(g->b, after);
     LLVMPositionBuilderAtEnd(g->b, adds);
-    if (!add(g, step, w))
+    if (!store_warp_add(g, step, w))
         return false;
     tc_gen_enter(g, after);
     return true;
 }
 
-static void say(tc_gen *g, LLVMValueRef step, LLVMValueRef is_end,
-                const words *w)
+static void store_warp_say(tc_gen *g, LLVMValueRef step, LLVMValueRef is_end,
+                           const words *w)
 {
     LLVMBasicBlockRef says = tc_gen_block_new(g, "says");
     LLVMBasicBlockRef after = tc_gen_block_new(g, "has.said");
@@ -304,7 +304,7 @@ bool tc_gen_sender(tc_gen *g, LLVMBasicBlockRef end)
     plain(g, "bar.warp.sync -1;");
     meet(g, "arrive", false, NULL);
     one = tc_gen_elect_in_warp(g);
-    say(g, step, is_end, &w);
+    store_warp_say(g, step, is_end, &w);
     tc_gen_join(g, one);
     plain(g, "bar.warp.sync -1;");
     LLVMBuildBr(g->b, loop);

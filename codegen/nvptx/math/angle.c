@@ -65,7 +65,7 @@ static const struct format *format_of(const tc_lanes *l)
     return &formats[l->bits == 64];
 }
 
-static LLVMValueRef add(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef angle_add(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
 {
     return LLVMBuildFAdd(l->b, a, b, "");
 }
@@ -75,7 +75,7 @@ static LLVMValueRef sub(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
     return LLVMBuildFSub(l->b, a, b, "");
 }
 
-static LLVMValueRef mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef angle_mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
 {
     return LLVMBuildFMul(l->b, a, b, "");
 }
@@ -199,11 +199,12 @@ static struct sum to_floats(const tc_lanes *l, LLVMValueRef fixed, int point)
         if (i < 2)
             n = LLVMBuildAnd(l->b, n, tc_lanes_int(l, mask), "");
         n = LLVMBuildSIToFP(l->b, n, l->floats, "");
-        part[i] = mul(l, n, tc_lanes_float(l, unit));
+        part[i] = angle_mul(l, n, tc_lanes_float(l, unit));
     }
-    LLVMValueRef s = add(l, part[2], part[1]);
-    LLVMValueRef rest = add(l, sub(l, part[1], sub(l, s, part[2])), part[0]);
-    LLVMValueRef high = add(l, s, rest);
+    LLVMValueRef s = angle_add(l, part[2], part[1]);
+    LLVMValueRef rest =
+        angle_add(l, sub(l, part[1], sub(l, s, part[2])), part[0]);
+    LLVMValueRef high = angle_add(l, s, rest);
     return (struct sum){high, sub(l, rest, sub(l, high, s))};
 }
 
@@ -211,10 +212,10 @@ static struct sum to_floats(const tc_lanes *l, LLVMValueRef fixed, int point)
 static LLVMValueRef times_half_pi(const tc_lanes *l, struct sum s)
 {
     const double *half_pi = format_of(l)->half_pi;
-    LLVMValueRef c = tc_lanes_float(l, half_pi[0]), p = mul(l, s.high, c);
+    LLVMValueRef c = tc_lanes_float(l, half_pi[0]), p = angle_mul(l, s.high, c);
     LLVMValueRef low = tc_lanes_fma(l, s.high, c, LLVMBuildFNeg(l->b, p, ""));
     low = tc_lanes_fma(l, s.high, tc_lanes_float(l, half_pi[1]), low);
-    return add(l, p, tc_lanes_fma(l, s.low, c, low));
+    return angle_add(l, p, tc_lanes_fma(l, s.low, c, low));
 }
 
 static tc_angle far_angle(const tc_lanes *l, LLVMValueRef table, LLVMValueRef x)
@@ -278,8 +279,8 @@ static void give(LLVMBuilderRef b, tc_angle a)
     LLVMBuildAggregateRet(b, (LLVMValueRef[]){a.quadrant, a.r}, 2);
 }
 
-static tc_angle call(LLVMBuilderRef b, LLVMTypeRef type, LLVMValueRef fn,
-                     LLVMValueRef x)
+static tc_angle angle_call(LLVMBuilderRef b, LLVMTypeRef type, LLVMValueRef fn,
+                           LLVMValueRef x)
 {
     LLVMValueRef both = LLVMBuildCall2(b, type, fn, &x, 1, "");
     return (tc_angle){LLVMBuildExtractValue(b, both, 0, ""),
@@ -313,7 +314,7 @@ static LLVMValueRef near_function(LLVMBuilderRef b, LLVMValueRef caller,
     LLVMPositionBuilderAtEnd(b, is_usual);
     give(b, a);
     LLVMPositionBuilderAtEnd(b, is_far);
-    give(b, call(b, type, far, x));
+    give(b, angle_call(b, type, far, x));
     return fn;
 }
 
@@ -336,5 +337,5 @@ tc_angle tc_nvptx_angle(LLVMBuilderRef b, LLVMValueRef x)
         LLVMPositionBuilderAtEnd(b, here);
         LLVMSetCurrentDebugLocation2(b, location);
     }
-    return call(b, type, fn, x);
+    return angle_call(b, type, fn, x);
 }

@@ -26,20 +26,20 @@ typedef struct lane {
 
 typedef LLVMValueRef lane_fn(const lane *l);
 
-static unsigned bits_of(LLVMValueRef x)
+static unsigned arith_bits_of(LLVMValueRef x)
 {
     return LLVMGetIntTypeWidth(LLVMTypeOf(x));
 }
 
 static LLVMValueRef int_like(LLVMValueRef like, int64_t value)
 {
-    unsigned unused = 64 - bits_of(like);
+    unsigned unused = 64 - arith_bits_of(like);
     return LLVMConstInt(LLVMTypeOf(like), (uint64_t)value << unused >> unused,
                         false);
 }
 
-static LLVMValueRef call(tc_gen *g, const char *name, unsigned n,
-                         LLVMValueRef *args)
+static LLVMValueRef arith_call(tc_gen *g, const char *name, unsigned n,
+                               LLVMValueRef *args)
 {
     LLVMTypeRef type = LLVMTypeOf(args[0]);
     return tc_gen_intrinsic(g, name, 1, &type, n, args);
@@ -48,7 +48,7 @@ static LLVMValueRef call(tc_gen *g, const char *name, unsigned n,
 static LLVMValueRef call2(tc_gen *g, const char *name, LLVMValueRef x,
                           LLVMValueRef y)
 {
-    return call(g, name, 2, (LLVMValueRef[]){x, y});
+    return arith_call(g, name, 2, (LLVMValueRef[]){x, y});
 }
 
 static LLVMValueRef emit_add(const lane *l)
@@ -110,7 +110,7 @@ static LLVMValueRef emit_rem(const lane *l)
     if (!l->is_float)
         return LLVMBuildSub(b, l->x, LLVMBuildMul(b, int_div(l), l->y, ""), "");
     LLVMValueRef q = LLVMBuildFDiv(b, l->x, l->y, "");
-    q = call(l->g, "floor", 1, &q);
+    q = arith_call(l->g, "floor", 1, &q);
     LLVMValueRef p = LLVMBuildFMul(b, q, l->y, "");
     return LLVMBuildFSub(b, l->x, p, "");
 }
@@ -118,7 +118,7 @@ static LLVMValueRef emit_rem(const lane *l)
 static LLVMValueRef emit_mulhi(const lane *l)
 {
     LLVMBuilderRef b = l->b;
-    unsigned bits = bits_of(l->x);
+    unsigned bits = arith_bits_of(l->x);
     LLVMTypeRef wide = LLVMIntTypeInContext(l->g->llvm, 2 * bits);
     LLVMValueRef x = LLVMBuildZExt(b, l->x, wide, "");
     LLVMValueRef y = LLVMBuildZExt(b, l->y, wide, "");
@@ -156,8 +156,8 @@ static LLVMValueRef emit_xor(const lane *l)
 
 static LLVMValueRef in_range(const lane *l)
 {
-    return LLVMBuildICmp(l->b, LLVMIntULT, l->y, int_like(l->y, bits_of(l->x)),
-                         "");
+    return LLVMBuildICmp(l->b, LLVMIntULT, l->y,
+                         int_like(l->y, arith_bits_of(l->x)), "");
 }
 
 /* Some amount in range; l->y where that is. LLVM 22 knows that PTX's shifts
@@ -165,7 +165,7 @@ static LLVMValueRef in_range(const lane *l)
  * half PTX does not see (llvm-project #201165). It knows no masked amount. */
 static LLVMValueRef some_amount(const lane *l, LLVMValueRef ok)
 {
-    if (bits_of(l->y) == 64)
+    if (arith_bits_of(l->y) == 64)
         return LLVMBuildAnd(l->b, l->y, int_like(l->y, 63), "");
     return LLVMBuildSelect(l->b, ok, l->y, int_like(l->y, 0), "");
 }
@@ -180,7 +180,7 @@ static LLVMValueRef emit_shl(const lane *l)
 
 static LLVMValueRef emit_shr(const lane *l)
 {
-    LLVMValueRef most = int_like(l->x, bits_of(l->x) - 1);
+    LLVMValueRef most = int_like(l->x, arith_bits_of(l->x) - 1);
     LLVMValueRef by = LLVMBuildSelect(l->b, in_range(l), l->y, most, "");
     return LLVMBuildAShr(l->b, l->x, by, "");
 }
@@ -197,7 +197,7 @@ static LLVMValueRef emit_shru(const lane *l)
 
 static LLVMValueRef emit_fma(const lane *l)
 {
-    return call(l->g, "fma", 3, (LLVMValueRef[]){l->x, l->y, l->z});
+    return arith_call(l->g, "fma", 3, (LLVMValueRef[]){l->x, l->y, l->z});
 }
 
 static LLVMValueRef emit_neg(const lane *l)
@@ -214,7 +214,7 @@ static LLVMValueRef emit_not(const lane *l)
 static LLVMValueRef emit_abs(const lane *l)
 {
     if (l->is_float)
-        return call(l->g, "fabs", 1, (LLVMValueRef[]){l->x});
+        return arith_call(l->g, "fabs", 1, (LLVMValueRef[]){l->x});
     LLVMValueRef negative =
         LLVMBuildICmp(l->b, LLVMIntSLT, l->x, int_like(l->x, 0), "");
     return LLVMBuildSelect(l->b, negative, LLVMBuildNeg(l->b, l->x, ""), l->x,
@@ -224,7 +224,7 @@ static LLVMValueRef emit_abs(const lane *l)
 /* tanh.approx.f32, of compute capability 7.5 on: 2^-11. */
 static LLVMValueRef emit_tanh_approx(const lane *l)
 {
-    LLVMValueRef y = call(l->g, "tanh", 1, (LLVMValueRef[]){l->x});
+    LLVMValueRef y = arith_call(l->g, "tanh", 1, (LLVMValueRef[]){l->x});
     LLVMSetFastMathFlags(y, LLVMFastMathApproxFunc);
     return y;
 }
@@ -249,7 +249,8 @@ static LLVMValueRef emit_math(const lane *l)
         return tc_gen_intrinsic(l->g, name, 0, NULL, 1, (LLVMValueRef[]){l->x});
     /* 2 ulp over the whole range; subnormal results become 0. */
     if (l->op->code == TC_EXP2 && LLVMTypeOf(l->x) == l->g->f32)
-        return call(l->g, "nvvm.ex2.approx.ftz", 1, (LLVMValueRef[]){l->x});
+        return arith_call(l->g, "nvvm.ex2.approx.ftz", 1,
+                          (LLVMValueRef[]){l->x});
     return tc_nvptx_math(l->b, l->op->code, l->x);
 }
 

@@ -24,7 +24,7 @@ static LLVMValueRef poly(const tc_lanes *l, LLVMValueRef x, unsigned n,
 }
 #define POLY(l, x, c) poly(l, x, sizeof(c) / sizeof *(c), c)
 
-static LLVMValueRef mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef math_mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
 {
     return LLVMBuildFMul(l->b, a, b, "");
 }
@@ -41,7 +41,7 @@ static LLVMValueRef sin_near_0(const tc_lanes *l, LLVMValueRef r,
                                  -0x1.aaa38c3eceba5p-41};
     static const double c[] = {-0x1.555546p-3, 0x1.11075cp-7, -0x1.994cfap-13};
     LLVMValueRef p = l->bits == 64 ? POLY(l, rr, c64) : POLY(l, rr, c);
-    return tc_lanes_fma(l, mul(l, r, rr), p, r);
+    return tc_lanes_fma(l, math_mul(l, r, rr), p, r);
 }
 
 /* 1 - r^2 / 2 + r^4 P(r^2); error 0.002 and 2^-64. */
@@ -66,7 +66,7 @@ static LLVMValueRef turned_sin(LLVMBuilderRef b, LLVMValueRef x, unsigned by)
 {
     tc_angle a = tc_nvptx_angle(b, x);
     tc_lanes l = tc_lanes_of(b, a.r), i = tc_lanes_of(b, a.quadrant);
-    LLVMValueRef rr = mul(&l, a.r, a.r), zero = tc_lanes_int(&i, 0);
+    LLVMValueRef rr = math_mul(&l, a.r, a.r), zero = tc_lanes_int(&i, 0);
     LLVMValueRef s = sin_near_0(&l, a.r, rr), c = cos_near_0(&l, rr);
     LLVMValueRef q = LLVMBuildAdd(b, a.quadrant, tc_lanes_int(&i, by), "");
     LLVMValueRef odd = LLVMBuildICmp(
@@ -105,10 +105,11 @@ static LLVMValueRef emit_tanh(LLVMBuilderRef b, LLVMValueRef x)
                                0x1.54b898p-6, -0x1.825830p-8};
     tc_lanes l = tc_lanes_of(b, x);
     LLVMValueRef one = tc_lanes_float(&l, 1), t = tc_lanes_abs(&l, x);
-    LLVMValueRef tt = mul(&l, t, t);
-    LLVMValueRef near_0 = tc_lanes_fma(&l, mul(&l, t, tt), POLY(&l, tt, c), t);
+    LLVMValueRef tt = math_mul(&l, t, t);
+    LLVMValueRef near_0 =
+        tc_lanes_fma(&l, math_mul(&l, t, tt), POLY(&l, tt, c), t);
     LLVMValueRef e =
-        mul(&l, t, tc_lanes_float(&l, 0x1.715476p+1)); /* 2 log2 e */
+        math_mul(&l, t, tc_lanes_float(&l, 0x1.715476p+1)); /* 2 log2 e */
     e = approximate(b, "llvm.nvvm.ex2.approx.ftz", e);
     e = LLVMBuildFAdd(b, e, one, "");
     e = approximate(b, "llvm.nvvm.rcp.approx.ftz.f", e);
@@ -129,10 +130,10 @@ void tc_nvptx_tanh_coefficients(LLVMBuilderRef b, const tc_tanh_fit *fit,
                                 LLVMValueRef f, LLVMValueRef *k)
 {
     tc_lanes l = tc_lanes_of(b, f);
-    LLVMValueRef square = mul(&l, f, f);
+    LLVMValueRef square = math_mul(&l, f, f);
     for (unsigned i = 0; i < fit->n; i++) {
-        k[i] = mul(&l, f, tc_lanes_float(&l, fit->c[i]));
-        f = mul(&l, f, square);
+        k[i] = math_mul(&l, f, tc_lanes_float(&l, fit->c[i]));
+        f = math_mul(&l, f, square);
     }
 }
 
@@ -141,10 +142,10 @@ LLVMValueRef tc_nvptx_tanh_near(LLVMBuilderRef b, const tc_tanh_fit *fit,
                                 LLVMValueRef addend)
 {
     tc_lanes l = tc_lanes_of(b, x);
-    LLVMValueRef square = mul(&l, x, x), p = k[fit->n - 1];
+    LLVMValueRef square = math_mul(&l, x, x), p = k[fit->n - 1];
     for (unsigned i = fit->n - 1; i-- > 0;)
         p = tc_lanes_fma(&l, p, square, k[i]);
-    return addend ? tc_lanes_fma(&l, x, p, addend) : mul(&l, x, p);
+    return addend ? tc_lanes_fma(&l, x, p, addend) : math_mul(&l, x, p);
 }
 
 /* ---- Reciprocals ---- */

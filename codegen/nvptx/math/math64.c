@@ -25,7 +25,8 @@ static LLVMValueRef number(const tc_lanes *l, double x)
     return tc_lanes_float(l, x);
 }
 
-static LLVMValueRef add(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef math64_add(const tc_lanes *l, LLVMValueRef a,
+                               LLVMValueRef b)
 {
     return LLVMBuildFAdd(l->b, a, b, "");
 }
@@ -35,7 +36,8 @@ static LLVMValueRef sub(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
     return LLVMBuildFSub(l->b, a, b, "");
 }
 
-static LLVMValueRef mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef math64_mul(const tc_lanes *l, LLVMValueRef a,
+                               LLVMValueRef b)
 {
     return LLVMBuildFMul(l->b, a, b, "");
 }
@@ -52,9 +54,9 @@ static LLVMValueRef fma_by(const tc_lanes *l, LLVMValueRef a, double b,
 }
 
 /* x `pred` limit ? yes : no. */
-static LLVMValueRef choose(const tc_lanes *l, LLVMValueRef x,
-                           LLVMRealPredicate pred, double limit,
-                           LLVMValueRef yes, LLVMValueRef no)
+static LLVMValueRef math64_choose(const tc_lanes *l, LLVMValueRef x,
+                                  LLVMRealPredicate pred, double limit,
+                                  LLVMValueRef yes, LLVMValueRef no)
 {
     LLVMValueRef c = LLVMBuildFCmp(l->b, pred, x, number(l, limit), "");
     return LLVMBuildSelect(l->b, c, yes, no, "");
@@ -63,12 +65,12 @@ static LLVMValueRef choose(const tc_lanes *l, LLVMValueRef x,
 /* NaN stays. */
 static LLVMValueRef at_most(const tc_lanes *l, LLVMValueRef x, double limit)
 {
-    return choose(l, x, LLVMRealOGT, limit, number(l, limit), x);
+    return math64_choose(l, x, LLVMRealOGT, limit, number(l, limit), x);
 }
 
 static LLVMValueRef at_least(const tc_lanes *l, LLVMValueRef x, double limit)
 {
-    return choose(l, x, LLVMRealOLT, limit, number(l, limit), x);
+    return math64_choose(l, x, LLVMRealOLT, limit, number(l, limit), x);
 }
 
 static LLVMValueRef nearest(const tc_lanes *l, LLVMValueRef x)
@@ -101,11 +103,11 @@ static LLVMValueRef power(const tc_lanes *l, LLVMValueRef n)
  * stays; n is then anything. */
 static LLVMValueRef scaled(const tc_lanes *l, LLVMValueRef p, LLVMValueRef n)
 {
-    n = choose(l, n, LLVMRealUNO, 0, number(l, 0), n);
+    n = math64_choose(l, n, LLVMRealUNO, 0, number(l, 0), n);
     n = LLVMBuildFPToSI(l->b, n, l->ints, "");
     LLVMValueRef half = LLVMBuildAShr(l->b, n, tc_lanes_int(l, 1), "");
     LLVMValueRef rest = LLVMBuildSub(l->b, n, half, "");
-    return mul(l, mul(l, p, power(l, half)), power(l, rest));
+    return math64_mul(l, math64_mul(l, p, power(l, half)), power(l, rest));
 }
 
 /* e^r for |r| <= (ln 2) / 2, 1 + r + r^2 P(r); error 2^-64. */
@@ -122,15 +124,15 @@ static LLVMValueRef exp_fraction(const tc_lanes *l, LLVMValueRef r)
                                0x1.27e4bebc2dd27p-22,
                                0x1.af6d43baaaac1p-26,
                                0x1.1f9e9e94ba841p-29};
-    LLVMValueRef tail = tc_lanes_fma(l, mul(l, r, r), POLY(l, r, c), r);
-    return add(l, number(l, 1), tail);
+    LLVMValueRef tail = tc_lanes_fma(l, math64_mul(l, r, r), POLY(l, r, c), r);
+    return math64_add(l, number(l, 1), tail);
 }
 
 static LLVMValueRef emit_exp(const tc_lanes *l, LLVMValueRef x)
 {
     /* Beyond, the result is infinity or 0 all the same. */
     x = at_least(l, at_most(l, x, 800), -800);
-    LLVMValueRef n = nearest(l, mul(l, x, number(l, LOG2_E)));
+    LLVMValueRef n = nearest(l, math64_mul(l, x, number(l, LOG2_E)));
     LLVMValueRef r = fma_by(l, n, -LN2_HI, x);
     return scaled(l, exp_fraction(l, fma_by(l, n, -LN2_LO, r)), n);
 }
@@ -139,7 +141,7 @@ static LLVMValueRef emit_exp2(const tc_lanes *l, LLVMValueRef x)
 {
     x = at_least(l, at_most(l, x, 1100), -1100);
     LLVMValueRef n = nearest(l, x), f = sub(l, x, n);
-    LLVMValueRef low = mul(l, f, number(l, LN2_LO));
+    LLVMValueRef low = math64_mul(l, f, number(l, LN2_LO));
     return scaled(l, exp_fraction(l, fma_by(l, f, LN2_HI, low)), n);
 }
 
@@ -153,10 +155,10 @@ struct split {
 static struct split split_exponent(const tc_lanes *l, LLVMValueRef x)
 {
     /* Subnormal numbers are scaled up by 2^52 first. */
-    LLVMValueRef up = mul(l, x, number(l, 0x1p52));
-    LLVMValueRef y = choose(l, x, LLVMRealOLT, 0x1p-1022, up, x);
-    LLVMValueRef bias =
-        choose(l, x, LLVMRealOLT, 0x1p-1022, number(l, -52), number(l, 0));
+    LLVMValueRef up = math64_mul(l, x, number(l, 0x1p52));
+    LLVMValueRef y = math64_choose(l, x, LLVMRealOLT, 0x1p-1022, up, x);
+    LLVMValueRef bias = math64_choose(l, x, LLVMRealOLT, 0x1p-1022,
+                                      number(l, -52), number(l, 0));
     LLVMValueRef sqrt_half = tc_lanes_int(l, 0x3fe6a09e667f3bcd);
     LLVMValueRef i = LLVMBuildSub(l->b, tc_lanes_as_int(l, y), sqrt_half, "");
     LLVMValueRef n = LLVMBuildAShr(l->b, i, tc_lanes_int(l, MANTISSA), "");
@@ -164,7 +166,7 @@ static struct split split_exponent(const tc_lanes *l, LLVMValueRef x)
         l->b, i, tc_lanes_int(l, (UINT64_C(1) << MANTISSA) - 1), "");
     m = tc_lanes_as_float(l, LLVMBuildAdd(l->b, m, sqrt_half, ""));
     n = LLVMBuildSIToFP(l->b, n, l->floats, "");
-    return (struct split){add(l, n, bias), sub(l, m, number(l, 1))};
+    return (struct split){math64_add(l, n, bias), sub(l, m, number(l, 1))};
 }
 
 /* log1p(f) = f - (f^2 / 2 - s (f^2 / 2 + R(s^2))), s = f / (2 + f); R error
@@ -176,9 +178,9 @@ static LLVMValueRef log_tail(const tc_lanes *l, LLVMValueRef f,
                                0x1.249249242a072p-2, 0x1.c71c725a71dc9p-3,
                                0x1.745cddc097396p-3, 0x1.3b20bfa6f945dp-3,
                                0x1.0f5b01e9c7ef8p-3, 0x1.0f734dacc5627p-3};
-    LLVMValueRef s = divide(l, f, add(l, f, number(l, 2)));
-    LLVMValueRef z = mul(l, s, s);
-    LLVMValueRef half = mul(l, mul(l, f, f), number(l, 0.5));
+    LLVMValueRef s = divide(l, f, math64_add(l, f, number(l, 2)));
+    LLVMValueRef z = math64_mul(l, s, s);
+    LLVMValueRef half = math64_mul(l, math64_mul(l, f, f), number(l, 0.5));
     LLVMValueRef r = tc_lanes_fma(l, z, POLY(l, z, c), half);
     return sub(l, half, tc_lanes_fma(l, s, r, low));
 }
@@ -186,16 +188,16 @@ static LLVMValueRef log_tail(const tc_lanes *l, LLVMValueRef f,
 /* Infinity and NaN stay, 0 gives -infinity, numbers below it NaN. */
 static LLVMValueRef log_ends(const tc_lanes *l, LLVMValueRef x, LLVMValueRef r)
 {
-    r = choose(l, x, LLVMRealOLT, INFINITY, r, x);
-    LLVMValueRef low =
-        choose(l, x, LLVMRealOEQ, 0, number(l, -INFINITY), number(l, NAN));
-    return choose(l, x, LLVMRealOLE, 0, low, r);
+    r = math64_choose(l, x, LLVMRealOLT, INFINITY, r, x);
+    LLVMValueRef low = math64_choose(l, x, LLVMRealOEQ, 0, number(l, -INFINITY),
+                                     number(l, NAN));
+    return math64_choose(l, x, LLVMRealOLE, 0, low, r);
 }
 
 static LLVMValueRef emit_log(const tc_lanes *l, LLVMValueRef x)
 {
     struct split s = split_exponent(l, x);
-    LLVMValueRef low = mul(l, s.n, number(l, LN2_LO));
+    LLVMValueRef low = math64_mul(l, s.n, number(l, LN2_LO));
     LLVMValueRef r = sub(l, s.f, log_tail(l, s.f, low));
     return log_ends(l, x, fma_by(l, s.n, LN2_HI, r));
 }
@@ -204,8 +206,8 @@ static LLVMValueRef emit_log2(const tc_lanes *l, LLVMValueRef x)
 {
     struct split s = split_exponent(l, x);
     LLVMValueRef r = sub(l, s.f, log_tail(l, s.f, number(l, 0)));
-    LLVMValueRef low = mul(l, r, number(l, LOG2_E_LO));
-    return log_ends(l, x, add(l, s.n, fma_by(l, r, LOG2_E, low)));
+    LLVMValueRef low = math64_mul(l, r, number(l, LOG2_E_LO));
+    return log_ends(l, x, math64_add(l, s.n, fma_by(l, r, LOG2_E, low)));
 }
 
 /* ---- Sigmoid shapes: odd functions, computed for |x| ---- */
@@ -220,13 +222,14 @@ static LLVMValueRef emit_tanh(const tc_lanes *l, LLVMValueRef x)
         0x1.962f4bca25b7ap-14,  -0x1.473226555c6cep-15, 0x1.fdeb9adf88176p-17,
         -0x1.595bc5aaf8594p-18, 0x1.2447ed80a3ad2p-20};
     LLVMValueRef one = number(l, 1), t = tc_lanes_abs(l, x);
-    LLVMValueRef tt = mul(l, t, t);
-    LLVMValueRef near_0 = tc_lanes_fma(l, mul(l, t, tt), POLY(l, tt, c), t);
+    LLVMValueRef tt = math64_mul(l, t, t);
+    LLVMValueRef near_0 =
+        tc_lanes_fma(l, math64_mul(l, t, tt), POLY(l, tt, c), t);
     /* From 19.1 on it is 1. */
     LLVMValueRef far = at_most(l, t, 20);
-    LLVMValueRef e = emit_exp(l, add(l, far, far));
-    far = sub(l, one, divide(l, number(l, 2), add(l, e, one)));
-    LLVMValueRef r = choose(l, t, LLVMRealOLT, 0.55, near_0, far);
+    LLVMValueRef e = emit_exp(l, math64_add(l, far, far));
+    far = sub(l, one, divide(l, number(l, 2), math64_add(l, e, one)));
+    LLVMValueRef r = math64_choose(l, t, LLVMRealOLT, 0.55, near_0, far);
     return tc_lanes_copysign(l, r, x);
 }
 
@@ -251,11 +254,13 @@ static LLVMValueRef emit_erf(const tc_lanes *l, LLVMValueRef x)
         -0x1.a9f8ee3b7c984p-33, 0x1.1c0e0ee3c1ac4p-36,  -0x1.09cb2039df0f0p-40,
         0x1.379f8c673f3adp-45,  -0x1.588b14fd47115p-51};
     LLVMValueRef t = tc_lanes_abs(l, x);
-    LLVMValueRef near_0 = tc_lanes_fma(l, t, POLY(l, mul(l, t, t), near_c), t);
+    LLVMValueRef near_0 =
+        tc_lanes_fma(l, t, POLY(l, math64_mul(l, t, t), near_c), t);
     LLVMValueRef far = at_most(l, t, 6);
-    LLVMValueRef q = LLVMBuildFNeg(l->b, mul(l, far, POLY(l, far, far_c)), "");
+    LLVMValueRef q =
+        LLVMBuildFNeg(l->b, math64_mul(l, far, POLY(l, far, far_c)), "");
     far = sub(l, number(l, 1), emit_exp(l, q));
-    LLVMValueRef r = choose(l, t, LLVMRealOLT, 0.9375, near_0, far);
+    LLVMValueRef r = math64_choose(l, t, LLVMRealOLT, 0.9375, near_0, far);
     return tc_lanes_copysign(l, r, x);
 }
 

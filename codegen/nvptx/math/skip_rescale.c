@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mul skip_ones(true): a warp whose second factors are all 1 branches around
+ * mul skip_rescale(true): a warp whose second factors are all 1 branches around
  * the products, and keeps the first ones as they are.
  *
  *     p = f0 == 1 and f1 == 1
@@ -50,7 +50,7 @@ bool tc_gen_mul_skipping_ones(tc_gen *g, const tc_op *op)
     LLVMValueRef *x = tc_gen_get(g, op->in[0]), *y = tc_gen_get(g, op->in[1]);
     LLVMValueRef factors[MOST];
     unsigned nfactors = t->kind == TC_TILE && t->elem->kind == TC_F32 &&
-                                tc_op_int(op, "skip_ones")
+                                tc_op_int(op, "skip_rescale")
                             ? different(y, n, MOST, factors)
                             : 0;
     if (nfactors == 0)

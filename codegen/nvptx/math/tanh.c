@@ -45,13 +45,13 @@ static LLVMValueRef f32(const job *j, double x)
     return LLVMConstReal(j->g->f32, x);
 }
 
-static LLVMValueRef mul(const job *j, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef tanh_mul(const job *j, LLVMValueRef a, LLVMValueRef b)
 {
     return LLVMBuildFMul(j->g->b, a, b, "");
 }
 
-static LLVMValueRef call(const job *j, const char *name, unsigned n,
-                         LLVMValueRef *args)
+static LLVMValueRef tanh_call(const job *j, const char *name, unsigned n,
+                              LLVMValueRef *args)
 {
     return tc_gen_intrinsic(j->g, name, 1, &j->g->f32, n, args);
 }
@@ -60,19 +60,19 @@ static LLVMValueRef call(const job *j, const char *name, unsigned n,
 static LLVMValueRef add_product(const job *j, LLVMValueRef a, LLVMValueRef b,
                                 LLVMValueRef c)
 {
-    return call(j, "fma", 3, (LLVMValueRef[]){a, b, c});
+    return tanh_call(j, "fma", 3, (LLVMValueRef[]){a, b, c});
 }
 
-static LLVMValueRef size_of(const job *j, LLVMValueRef x)
+static LLVMValueRef tanh_size_of(const job *j, LLVMValueRef x)
 {
-    return call(j, "fabs", 1, &x);
+    return tanh_call(j, "fabs", 1, &x);
 }
 
 /* ---- Which way ---- */
 
 static LLVMValueRef larger(const job *j, LLVMValueRef x, LLVMValueRef y)
 {
-    return call(j, "maxnum", 2, (LLVMValueRef[]){x, y});
+    return tanh_call(j, "maxnum", 2, (LLVMValueRef[]){x, y});
 }
 
 /* Of a thread. NaNs go any way. Several chains, so that none waits for the one
@@ -83,18 +83,19 @@ static LLVMValueRef largest(const job *j)
     LLVMBuilderRef b = j->g->b;
     LLVMValueRef most[CHAINS] = {NULL};
     for (unsigned i = 0; i < j->n; i++) {
-        LLVMValueRef x = size_of(j, j->a[i]), *chain = &most[i % CHAINS];
+        LLVMValueRef x = tanh_size_of(j, j->a[i]), *chain = &most[i % CHAINS];
         *chain = *chain ? larger(j, *chain, x) : x;
     }
     for (unsigned i = 1; i < CHAINS && most[i]; i++)
         most[0] = larger(j, most[0], most[i]);
     if (!j->f)
         return most[0];
-    LLVMValueRef f = size_of(j, j->f);
+    LLVMValueRef f = tanh_size_of(j, j->f);
     LLVMValueRef fits = LLVMBuildAnd(
         b, LLVMBuildFCmp(b, LLVMRealOGE, f, f32(j, LEAST_FACTOR), ""),
         LLVMBuildFCmp(b, LLVMRealOLE, f, f32(j, MOST_FACTOR), ""), "");
-    return LLVMBuildSelect(b, fits, mul(j, most[0], f), f32(j, INFINITY), "");
+    return LLVMBuildSelect(b, fits, tanh_mul(j, most[0], f), f32(j, INFINITY),
+                           "");
 }
 
 /* i1, the same in all lanes of the warp. */
@@ -114,7 +115,7 @@ static void emit_near(const job *j, const tc_tanh_fit *fit, LLVMValueRef *out)
     LLVMValueRef f = j->f ? j->f : f32(j, 1), k[TC_TANH_COEFFICIENTS];
     tc_nvptx_tanh_coefficients(b, fit, f, k);
     for (unsigned i = 0; j->scale && i < fit->n; i++)
-        k[i] = mul(j, k[i], j->scale);
+        k[i] = tanh_mul(j, k[i], j->scale);
     for (unsigned r = 0; r < j->n; r++)
         out[r] = tc_nvptx_tanh_near(b, fit, j->a[r], k,
                                     j->addend ? j->addend[r] : NULL);
@@ -124,12 +125,12 @@ static void emit_far(const job *j, LLVMValueRef *out)
 {
     LLVMValueRef twice = f32(j, 2 * 1.4426950408889634);
     LLVMValueRef most = j->scale ? j->scale : f32(j, 1);
-    LLVMValueRef step = mul(j, most, f32(j, -2));
+    LLVMValueRef step = tanh_mul(j, most, f32(j, -2));
     if (j->f)
-        twice = mul(j, twice, j->f);
+        twice = tanh_mul(j, twice, j->f);
     for (unsigned r = 0; r < j->n; r++) {
-        LLVMValueRef e = mul(j, j->a[r], twice);
-        e = call(j, "nvvm.ex2.approx.ftz", 1, &e);
+        LLVMValueRef e = tanh_mul(j, j->a[r], twice);
+        e = tanh_call(j, "nvvm.ex2.approx.ftz", 1, &e);
         e = LLVMBuildFAdd(j->g->b, e, f32(j, 1), "");
         e = j->g->target->wgmma && r % OF < BY_STEPS
                 ? tc_nvptx_rcp_by_steps(j->g->b, e)
@@ -227,7 +228,7 @@ bool tc_nvptx_absolute_tanh(tc_gen *g, const tc_op *op)
         LLVMBasicBlockRef next = near ? tc_gen_block_new(g, "further") : NULL;
         out[i] = tc_arena_array(g->arena, LLVMValueRef, j.n);
         if (near) {
-            LLVMBasicBlockRef here = tc_gen_block_new(g, "near");
+            LLVMBasicBlockRef here = tc_gen_block_new(g, "max_slack");
             LLVMBuildCondBr(g->b, are_within(&j, tc_tanh_fits[i].most), here,
                             next);
             LLVMPositionBuilderAtEnd(g->b, here);

@@ -235,8 +235,9 @@ static void add_to_memory(tc_gen *g, const tc_type *elem, unsigned n,
 }
 
 /* What a `store` does with n elements. */
-static void put(tc_gen *g, const tc_op *op, const tc_type *elem, unsigned n,
-                LLVMValueRef p, LLVMValueRef on, const LLVMValueRef *x)
+static void memory_put(tc_gen *g, const tc_op *op, const tc_type *elem,
+                       unsigned n, LLVMValueRef p, LLVMValueRef on,
+                       const LLVMValueRef *x)
 {
     if (tc_op_is_word(op, "kind", "add"))
         add_to_memory(g, elem, n, p, on, x);
@@ -374,8 +375,8 @@ static bool store_block(tc_gen *g, const tc_op *op)
     LLVMValueRef *x = tc_gen_get(g, op->in[1]);
     LLVMValueRef owner = tc_coords_owner(g, w.layout);
     for (unsigned r = 0; r < tc_gen_registers(op->in[1]->type); r += w.vector)
-        put(g, op, w.elem, w.vector, address_at(&w, r),
-            both(g, owner, condition_at(&w, r)), x + r);
+        memory_put(g, op, w.elem, w.vector, address_at(&w, r),
+                   both(g, owner, condition_at(&w, r)), x + r);
     return !g->failed;
 }
 
@@ -418,7 +419,8 @@ static bool store_pointers(tc_gen *g, const tc_op *op)
                                             : tc_gen_first_thread(g);
     unsigned v = vector_of(g, op);
     for (unsigned r = 0; r < tc_gen_registers(t); r += v)
-        put(g, op, elem, v, p[r], both(g, owner, mask ? mask[r] : NULL), &x[r]);
+        memory_put(g, op, elem, v, p[r], both(g, owner, mask ? mask[r] : NULL),
+                   &x[r]);
     return !g->failed;
 }
 

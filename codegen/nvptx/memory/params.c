@@ -131,7 +131,7 @@ bool tc_gen_function(tc_gen *g)
 {
     const tc_region *body = g->f->body;
     bool reports = tc_region_has_op(body, TC_ASSERT);
-    bool counts = tc_region_has_op(body, TC_FETCH_TILE) ||
+    bool counts = tc_region_has_op(body, TC_NEXT_TILE) ||
                   tc_region_has_op(body, TC_END_TILES);
     find_groups(g);
     if (!tc_gen_find_maps(g))

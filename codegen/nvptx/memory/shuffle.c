@@ -68,8 +68,8 @@ struct exchange {
     LLVMValueRef from;     /* the lane to read first, less register's part */
 };
 
-static uint32_t place(const solution *s, unsigned what, uint32_t r,
-                      uint32_t lane, uint32_t warp)
+static uint32_t shuffle_place(const solution *s, unsigned what, uint32_t r,
+                              uint32_t lane, uint32_t warp)
 {
     int32_t coord[TC_MAX_RANK];
     tc_layout_apply(s->places,
@@ -87,7 +87,7 @@ static void find_choices(solution *s)
     s->lanes = tc_arena_array(s->g->arena, uint32_t, lanes * warps);
     s->warps = tc_arena_array(s->g->arena, uint32_t, lanes * warps);
     for (uint32_t i = 0; i < lanes * warps; i++) {
-        uint32_t x = place(s, AT_REGISTER, 0, i % lanes, i / lanes);
+        uint32_t x = shuffle_place(s, AT_REGISTER, 0, i % lanes, i / lanes);
         unsigned k = 0;
         while (k < s->nchoices && s->choices[k] != x)
             k++;
@@ -111,7 +111,7 @@ static bool is_same_lane(const solution *s)
 {
     for (uint32_t lane = 0; lane < 32; lane++)
         for (uint32_t w = 0; w < tc_layout_size(s->places, TC_WARP); w++)
-            if (place(s, AT_LANE, 0, lane, w) != lane)
+            if (shuffle_place(s, AT_LANE, 0, lane, w) != lane)
                 return false;
     return true;
 }
@@ -145,7 +145,7 @@ static void find_members(solution *s)
 
 static bool stays(const solution *s, uint32_t r)
 {
-    return s->same_lane && place(s, AT_LANE, r, 0, 0) == 0;
+    return s->same_lane && shuffle_place(s, AT_LANE, r, 0, 0) == 0;
 }
 
 /* The words that register r and its fellows want if the reader's choice is
@@ -155,17 +155,17 @@ static uint32_t gather(solution *s, uint32_t r, unsigned k,
 {
     LLVMValueRef x[4];
     for (unsigned i = s->nmembers; i-- > 0;)
-        x[i] = s->in[place(s, AT_REGISTER, r + s->member[i], s->lanes[k],
-                           s->warps[k])];
+        x[i] = s->in[shuffle_place(s, AT_REGISTER, r + s->member[i],
+                                   s->lanes[k], s->warps[k])];
     tc_words_pack(s->g, s->elem, s->nmembers, x, words);
-    return place(s, AT_REGISTER, r, s->lanes[k], s->warps[k]);
+    return shuffle_place(s, AT_REGISTER, r, s->lanes[k], s->warps[k]);
 }
 
 /* The same in the reader. */
 static void move(solution *s, uint32_t r, unsigned k, LLVMValueRef words[2])
 {
     tc_gen *g = s->g;
-    uint32_t lane = place(s, AT_LANE, r, 0, 0);
+    uint32_t lane = shuffle_place(s, AT_LANE, r, 0, 0);
     struct moved *m = s->moved;
     uint32_t reg = gather(s, r, k, words);
     if (stays(s, r))
@@ -191,7 +191,7 @@ static void fill_in(solution *s, uint32_t r, LLVMValueRef *out)
     if (stays(s, r) && s->nchoices == 1) {
         for (unsigned i = 0; i < s->nmembers; i++)
             out[r + s->member[i]] =
-                s->in[place(s, AT_REGISTER, r + s->member[i], 0, 0)];
+                s->in[shuffle_place(s, AT_REGISTER, r + s->member[i], 0, 0)];
         return;
     }
     move(s, r, 0, words);
@@ -308,7 +308,7 @@ static LLVMValueRef given(solution *s, uint32_t r, unsigned to)
     LLVMValueRef x[4], word[2];
     uint32_t lane = to << s->exchange->bit;
     for (unsigned i = 0; i < s->nmembers; i++)
-        x[i] = s->in[place(s, AT_REGISTER, r + s->member[i], lane, 0)];
+        x[i] = s->in[shuffle_place(s, AT_REGISTER, r + s->member[i], lane, 0)];
     if (s->nmembers * tc_type_bytes(s->elem) == 4)
         tc_gen_pack(s->g, s->elem, s->nmembers, x, word);
     else
@@ -322,7 +322,7 @@ static LLVMValueRef trade(solution *s, uint32_t r, unsigned turn)
 {
     tc_gen *g = s->g;
     const exchange *x = s->exchange;
-    uint32_t lane = place(s, AT_LANE, r + turn * x->weight, 0, 0);
+    uint32_t lane = shuffle_place(s, AT_LANE, r + turn * x->weight, 0, 0);
     LLVMValueRef to[2];
     for (unsigned i = 0; i < 2; i++)
         to[i] = given(s, r + (i ^ turn) * x->weight, i);
@@ -403,7 +403,7 @@ bool tc_nvptx_convert_layout(tc_gen *g, const tc_op *op)
     if (!places)
         return tc_gen_error(g, op,
                             "from %s to %s goes through shared memory, which "
-                            "lower-exchanges makes explicit",
+                            "lower-conversions makes explicit",
                             tc_type_name(g->cx, op->in[0]->type),
                             tc_type_name(g->cx, op->out[0]->type));
     solution s = {.g = g,

@@ -32,7 +32,7 @@ typedef struct queue {
     unsigned n, next;
 } queue;
 
-struct tc_beside {
+struct tc_interleave {
     queue loads, copies;
     unsigned now;     /* copies that go with this product */
     LLVMValueRef end; /* the last instruction of the one before */
@@ -61,7 +61,7 @@ static kind kind_of(LLVMValueRef i)
 }
 
 /* The first of the loads and copies at the end of the block; NULL: none. */
-static LLVMValueRef first_of(const tc_beside *x, LLVMBasicBlockRef block)
+static LLVMValueRef first_of(const tc_interleave *x, LLVMBasicBlockRef block)
 {
     LLVMValueRef first = NULL;
     for (LLVMValueRef i = LLVMGetLastInstruction(block); i && i != x->end;
@@ -75,7 +75,7 @@ static LLVMValueRef first_of(const tc_beside *x, LLVMBasicBlockRef block)
     return first;
 }
 
-static void find_items(tc_beside *x, LLVMValueRef i)
+static void find_items(tc_interleave *x, LLVMValueRef i)
 {
     item *at = NULL;
     for (; i; i = LLVMGetNextInstruction(i)) {
@@ -128,7 +128,7 @@ static unsigned products_from(const tc_op *op)
 
 /* ---- The order ---- */
 
-static void put(tc_gen *g, queue *q)
+static void interleave_put(tc_gen *g, queue *q)
 {
     item at = q->items[q->next++];
     for (LLVMValueRef i = at.first, next; i; i = next) {
@@ -142,11 +142,11 @@ static void put(tc_gen *g, queue *q)
         q->next = q->n = 0;
 }
 
-void tc_beside_begin(tc_gen *g, const tc_op *product)
+void tc_interleave_begin(tc_gen *g, const tc_op *product)
 {
     if (!g->beside)
         g->beside = tc_arena_alloc(g->arena, sizeof *g->beside);
-    tc_beside *x = g->beside;
+    tc_interleave *x = g->beside;
     LLVMValueRef first =
         is_beside(product) ? first_of(x, LLVMGetInsertBlock(g->b)) : NULL;
     find_items(x, first);
@@ -155,21 +155,21 @@ void tc_beside_begin(tc_gen *g, const tc_op *product)
     x->now = (left + products - 1) / products;
 }
 
-void tc_beside_next(tc_gen *g)
+void tc_interleave_next(tc_gen *g)
 {
-    tc_beside *x = g->beside;
+    tc_interleave *x = g->beside;
     if (x->loads.n) {
-        put(g, &x->loads);
+        interleave_put(g, &x->loads);
     } else if (x->now) {
-        put(g, &x->copies);
+        interleave_put(g, &x->copies);
         x->now--;
     }
 }
 
-void tc_beside_end(tc_gen *g)
+void tc_interleave_end(tc_gen *g)
 {
-    tc_beside *x = g->beside;
+    tc_interleave *x = g->beside;
     while (x->loads.n || x->now)
-        tc_beside_next(g);
+        tc_interleave_next(g);
     x->end = LLVMGetLastInstruction(LLVMGetInsertBlock(g->b));
 }

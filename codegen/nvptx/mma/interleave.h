@@ -3,15 +3,15 @@
  * Loads from shared memory and copies to it, among the instructions of a
  * product.
  */
-#ifndef TC_NVPTX_BESIDE_H
-#define TC_NVPTX_BESIDE_H
+#ifndef TC_NVPTX_INTERLEAVE_H
+#define TC_NVPTX_INTERLEAVE_H
 
 #include "codegen/nvptx/emit.h"
 
 /* In front of the first instruction of `product` and behind the last one;
  * between two the next load or copy, if there is any left. */
-void tc_beside_begin(tc_gen *g, const tc_op *product);
-void tc_beside_next(tc_gen *g);
-void tc_beside_end(tc_gen *g);
+void tc_interleave_begin(tc_gen *g, const tc_op *product);
+void tc_interleave_next(tc_gen *g);
+void tc_interleave_end(tc_gen *g);
 
 #endif

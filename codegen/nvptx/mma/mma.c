@@ -206,7 +206,7 @@ static void multiply_tile(product *p, unsigned m, unsigned n, fragment *a,
 {
     LLVMValueRef c[4];
     if (p->ntiles && p->ntiles % APART == 0)
-        tc_beside_next(p->g);
+        tc_interleave_next(p->g);
     p->ntiles++;
     for (unsigned j = 0; j < 4; j++) {
         uint32_t r = *accumulator(p, m, n, j);
@@ -286,8 +286,8 @@ bool tc_nvptx_mma(tc_gen *g, const tc_op *op)
     unsigned n = tc_gen_registers(op->out[0]->type);
     p.c = tc_gen_set(g, op->out[0]);
     memcpy(p.c, tc_gen_get(g, op->in[2]), n * sizeof *p.c);
-    tc_beside_begin(g, op);
+    tc_interleave_begin(g, op);
     multiply_all(&p);
-    tc_beside_end(g);
+    tc_interleave_end(g);
     return true;
 }

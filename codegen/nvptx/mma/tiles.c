@@ -18,7 +18,7 @@ static void access_word(tc_gen *g, const tc_op *op, tc_text *text,
                    bytes < 4 ? 8 * bytes : 32);
 }
 
-bool tc_nvptx_smem_put(tc_gen *g, const tc_op *op)
+bool tc_nvptx_smem_store_scalar(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef args[5], x = tc_gen_scalar(g, op->in[1]);
     unsigned bits, n = 2;
@@ -49,7 +49,7 @@ static LLVMValueRef of_warp(tc_gen *g, LLVMValueRef x)
     return tc_gen_intrinsic(g, "nvvm.shfl.sync.idx.i32", 0, NULL, 4, args);
 }
 
-bool tc_nvptx_smem_get(tc_gen *g, const tc_op *op)
+bool tc_nvptx_smem_load_scalar(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef args[2], words[2];
     unsigned bits;
@@ -79,7 +79,7 @@ static LLVMValueRef num_programs(tc_gen *g, char axis)
 }
 
 /* The first programs begin with the numbers of their own. */
-bool tc_nvptx_fetch_tile(tc_gen *g, const tc_op *op)
+bool tc_nvptx_next_tile(tc_gen *g, const tc_op *op)
 {
     bool alone = g->role == TC_ROLE_PRODUCER;
     LLVMValueRef args[] = {g->counter, tc_gen_first_thread(g)};

@@ -345,9 +345,9 @@ static void put_all(product *p)
 }
 
 /* Assembly whose n results are f32. */
-static void call(tc_gen *g, unsigned n, const char *text,
-                 const char *constraints, unsigned nargs, LLVMValueRef *args,
-                 LLVMValueRef *out)
+static void wgmma_call(tc_gen *g, unsigned n, const char *text,
+                       const char *constraints, unsigned nargs,
+                       LLVMValueRef *args, LLVMValueRef *out)
 {
     LLVMTypeRef *types = tc_arena_array(g->arena, LLVMTypeRef, n);
     for (unsigned i = 0; i < n; i++)
@@ -384,8 +384,8 @@ bool tc_gen_wgmma(tc_gen *g, const tc_op *op)
     add_buffer(&p, 1, &p.b);
     tc_text_add(&p.constraints, "~{memory}");
     put_all(&p);
-    call(g, n, p.text.data, p.constraints.data, p.nargs, p.args,
-         tc_gen_set(g, op->out[0]));
+    wgmma_call(g, n, p.text.data, p.constraints.data, p.nargs, p.args,
+               tc_gen_set(g, op->out[0]));
     return true;
 }
 
@@ -429,7 +429,7 @@ bool tc_nvptx_mma_wait(tc_gen *g, const tc_op *op)
                    NULL);
         return true;
     }
-    call(g, n, text, constraints.data, n, x, x);
+    wgmma_call(g, n, text, constraints.data, n, x, x);
     for (unsigned i = 0, from = 0; i < op->nin; i++)
         if (is_accumulator(op->in[i])) {
             unsigned size = tc_gen_registers(op->in[i]->type);

@@ -121,7 +121,7 @@ START_TEST(compile_refuses)
     ck_assert_int_eq(tilec_compile(cx, &generic, 1, &o, &k), TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message,
                      "pipeline: @softmax is still to be bound: expected "
-                     "`specialize` in it");
+                     "`bind-params` in it");
     s.name = NULL;
     ck_assert_int_eq(tilec_compile(cx, &s, 1, NULL, &k), TILEC_USAGE);
     ck_assert_str_eq(tilec_diagnostics(cx)->message, "a source has no name");

@@ -141,7 +141,7 @@ START_TEST(damaged_code_is_made_again)
         ck_assert_int_eq(gpu_launch_scale(k, NULL), TILEC_OK);
         tilec_kernel_free(k);
         tilec_context_free(c);
-        tc_section s = {"meta", "{}", 2};
+        tc_cache_section s = {"meta", "{}", 2};
         tc_entry e;
         char why[100];
         ck_assert(tc_entry_make(&e, files->key, &s, 1));
@@ -167,7 +167,7 @@ START_TEST(code_of_another_recipe_is_made_again)
         char why[TC_CACHE_WHY];
         ck_assert(tc_cache_files(&cache, &files, &n));
         ck_assert(tc_cache_read(&cache, files->key, &old));
-        tc_section *s = (tc_section *)tc_entry_find(&old, parts[i]);
+        tc_cache_section *s = (tc_cache_section *)tc_entry_find(&old, parts[i]);
         char *other = strdup(s->data);
         char *at = strstr(other, i ? "\"kernel\":\"scale\"" : "scale");
         ck_assert_ptr_nonnull(at);

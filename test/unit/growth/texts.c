@@ -436,7 +436,7 @@ const struct growth_case growth_cases[] = {
      "%v$i = tanh(%v$p) * %v$p\n",
      NULL,
      NULL,
-     "%m = max(%v$l, axis=1, near=80)\n"
+     "%m = max(%v$l, axis=1, max_slack=80)\n"
      "print \"s\", sum(sum(exp2(%v$l - %m[:, none]), axis=1))\n}\n"},
 
     /* Masks and scores. */

@@ -44,7 +44,7 @@ static void write_meta(const cJSON *meta)
     tc_cache cache = {.folder = folder};
     tc_entry e;
     char why[TC_CACHE_WHY];
-    tc_section sections[TC_ENTRY_MOST_SECTIONS];
+    tc_cache_section sections[TC_ENTRY_MOST_SECTIONS];
     char *json = cJSON_PrintUnformatted(meta);
     memcpy(sections, good.sections, good.n * sizeof *sections);
     for (unsigned i = 0; i < good.n; i++)

@@ -17,7 +17,7 @@ static const char machine_text[] =
     "  warp_groups registers(24, 240) producer {\n"
     "    mbarrier_arrive %full, 0 bytes(4096)\n"
     "    tma_load block %x[0 +: 32, 0 +: 64], %s, %full, 0\n"
-    "    %t = fetch_tile %n\n"
+    "    %t = next_tile %n\n"
     "    end_tiles\n"
     "  } consumer {\n"
     "    mbarrier_wait %full, 0, 0\n"
@@ -79,7 +79,7 @@ START_TEST(blocks_have_more_threads)
 END_TEST
 
 /* What a bulk copy stores is written, too: it is copied back. */
-START_TEST(bulk_stores_write)
+START_TEST(tma_stores_write)
 {
     static const char put_text[] =
         "kernel @put(%x: tensor<[?, ?] x f32>, %y: tensor<[?, ?] x f32>)\n"
@@ -304,7 +304,7 @@ END_TEST
 void hopper_entries_tests(TCase *t)
 {
     tcase_add_test(t, blocks_have_more_threads);
-    tcase_add_test(t, bulk_stores_write);
+    tcase_add_test(t, tma_stores_write);
     tcase_add_test(t, code_says_what_it_asks_for);
     tcase_add_loop_test(t, remark_of_a_driver_without_maps, 0, 2);
     tcase_add_test(t, limits_are_of_all_threads);

@@ -99,7 +99,7 @@ void hopper_change_meta(const char *from, const char *to)
     ck_assert_uint_ge(n, 1);
     ck_assert(tc_cache_read(&cache, files[0].key, &old));
     free(files);
-    tc_section *s = (tc_section *)tc_entry_find(&old, "meta");
+    tc_cache_section *s = (tc_cache_section *)tc_entry_find(&old, "meta");
     const char *at = strstr(s->data, from);
     ck_assert_msg(at != NULL, "no %s in %s", from, (const char *)s->data);
     int before = (int)(at - (const char *)s->data);

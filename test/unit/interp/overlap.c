@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * overlap-products: programs of two roles whose products are synchronous, run
+ * overlap-mma: programs of two roles whose products are synchronous, run
  * as they are and as the pass makes them. Nothing is added up in another
  * order, so that all bits must be equal, in all orders of what is
  * asynchronous, for loops of no step, one, two and more.
@@ -188,8 +188,7 @@ static void expect_same(const char *text, unsigned depth, int steps)
     make(text, "canonicalize", depth);
     ck_assert(interp_try(args, NULL) || (interp_expect_nothing(), false));
     args[3] = interp_arg(&o);
-    make(text, "canonicalize,cse,licm,dce,overlap-products,cse,licm,dce",
-         depth);
+    make(text, "canonicalize,cse,licm,dce,overlap-mma,cse,licm,dce", depth);
     for (int order = 0; order < TC_INTERP_ORDER_COUNT; order++) {
         memset(o.data, 0, o.count * 2);
         bool ok = interp_try(args, &(tc_interp_options){.order = order});

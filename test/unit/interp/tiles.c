@@ -21,10 +21,10 @@ static const char persistent[] =
     "    %pt, %ps, %pp = while carry(%t = %first, %s = 0, %p = 1) {\n"
     "      condition %t < %n\n"
     "    } do {\n"
-    "      %next = fetch_tile %n\n"
+    "      %next = next_tile %n\n"
     "      mbarrier_wait %free, %s, %p\n"
     "      %b = smem_index %box, %s\n"
-    "      smem_put %b, %next // put\n"
+    "      smem_store_scalar %b, %next // put\n"
     "      mbarrier_arrive %full, %s bytes(16384)\n"
     "      %i = smem_index %in, %s\n"
     "      tma_load block %x[%t * 128 +: 128, 0 +: 64], %i, %full, %s\n"
@@ -37,7 +37,7 @@ static const char persistent[] =
     "    } do {\n"
     "      mbarrier_wait %full, %s, %p\n"
     "      %b = smem_index %box, %s\n"
-    "      %next = smem_get %b // get\n"
+    "      %next = smem_load_scalar %b // get\n"
     "      %i = smem_index %in, %s\n"
     "      %v = smem_load %i : tile<128x64 x f16, #blocked(1x8, 4x8, 8x1)>\n"
     "      fence_async // read\n"
@@ -134,18 +134,20 @@ static const mistake mistakes[] = {
      "tma_store block"},
     {"pending(0) // end", "pending(1)",
      "may still read shared memory at the end", "tma_store block", NULL},
-    {"      smem_put %b, %next // put\n      mbarrier_arrive %full, %s "
+    {"      smem_store_scalar %b, %next // put\n      mbarrier_arrive %full, "
+     "%s "
      "bytes(16384)\n",
-     "      mbarrier_arrive %full, %s bytes(16384)\n      smem_put %b, %next "
+     "      mbarrier_arrive %full, %s bytes(16384)\n      smem_store_scalar "
+     "%b, %next "
      "// put\n",
      "", "", NULL},
-    {"    end_tiles\n", "", "no end_tiles behind it", "fetch_tile", NULL},
+    {"    end_tiles\n", "", "no end_tiles behind it", "next_tile", NULL},
     {"    end_tiles\n", "    end_tiles\n    end_tiles // two\n",
      "the second end_tiles", "// two", "end_tiles"},
-    {"    end_tiles\n", "    end_tiles\n    %more = fetch_tile %n\n",
+    {"    end_tiles\n", "    end_tiles\n    %more = next_tile %n\n",
      "after end_tiles", "%more", "end_tiles"},
     {"      mbarrier_wait %full, %s, %p\n",
-     "      mbarrier_wait %full, %s, %p\n      %more = fetch_tile %n\n",
+     "      mbarrier_wait %full, %s, %p\n      %more = next_tile %n\n",
      "in the consumer", "%more", NULL},
     {"smem<1 x i32, #rows, 2>", "smem<1 x i32, #rows, 1>",
      "slot 1 of a ring of 1", "smem_index %box", NULL},
