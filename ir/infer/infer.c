@@ -182,16 +182,16 @@ static bool rule_dot(const tc_op *op, tc_results *r)
 }
 
 /* Is it a maximum of floats, where it says that others will do? */
-static bool check_near(const tc_op *op)
+static bool check_max_slack(const tc_op *op)
 {
-    int64_t near = tc_op_int(op, "max_slack");
-    if (near == 0 || (near > 0 && tc_op_is_word(op, "kind", "max") &&
-                      tc_type_is_float(op->in[0]->type->elem)))
+    int64_t slack = tc_op_int(op, "max_slack");
+    if (slack == 0 || (slack > 0 && tc_op_is_word(op, "kind", "max") &&
+                       tc_type_is_float(op->in[0]->type->elem)))
         return true;
     return tc_error(tc_op_context(op), op->loc,
-                    "reduce: near(%lld), expected octaves, of a maximum of "
-                    "floats",
-                    (long long)near);
+                    "reduce: max_slack(%lld), expected a maximum of floats "
+                    "and a positive number",
+                    (long long)slack);
 }
 
 static bool rule_reduce(const tc_op *op, tc_results *r)
@@ -220,7 +220,7 @@ static bool rule_reduce(const tc_op *op, tc_results *r)
                             "reduce: operand %u is %s, expected the shape of "
                             "%s",
                             i, tc_op_in_type(op, i), tc_op_in_type(op, 0));
-    if (!check_near(op))
+    if (!check_max_slack(op))
         return false;
     unsigned axis = (unsigned)tc_op_int(op, "axis");
     if (!tc_op_is_word(op, "within", "block"))

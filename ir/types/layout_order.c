@@ -2,9 +2,9 @@
  *
  * The same layout with the coordinates along an axis in another order.
  *
- *   mma_c, columns of a thread in 16        0 1         8 9       lane 1: 2 3
- * .. reorder(1, 0 2 3 1): bit 1 is bit 2 ..  0 1         2 3       lane 1: 4 5
- * ..
+ *                                          lane 0           lane 1
+ *   mma_c, columns of a thread in 16       0 1 8 9          2 3 10 11
+ *   reorder(1, 0 2 3 1), bit 1 is bit 2    0 1 2 3          4 5 6 7
  *
  * That is what operand A of 8 bits holds of 16 columns: a product's result can
  * be the next one's operand as it is, if the rows of what makes its columns lie

@@ -92,18 +92,19 @@
  *      tma_store_wait: 0 or more pending.
  *   41 tma_store: what is added is f32; scope(group) is for kernels of whole
  *      warp groups, along an axis that they divide.
- *   42 smem_store_scalar, smem_load_scalar: a buffer of one element of the scalar's type.
+ *   42 smem_store_scalar, smem_load_scalar: a buffer of one element of the
+ *      scalar's type.
  *   43 warp_groups: at most one, in the body of a kernel of whole warp groups,
  *      with two or three regions without arguments; registers are two multiples
  *      of 8, 24 to 256. Beside it stand allocations, barriers, fences,
  *      assume, assert and pure ops, no tiles.
  *   44 warp_groups: producer and mover hold no tiles; the mover writes memory
  *      by smem_copy only.
- *   45 order_wait, order_arrive: in the consumer, by pairs in a region. warpgroup_row:
- *      in the consumer, of as many rows for each group.
+ *   45 order_wait, order_arrive: in the consumer, by pairs in a region.
+ *      warpgroup_row: in the consumer, of as many rows for each group.
  *   51 A function is at one level: all tiles have layouts, or none has and no
- * op is of the machine level (a trait of ops.def). At machine level a kernel
- *      has warps, and no function has compile-time parameters.
+ *      op is of the machine level (a trait of ops.def). At machine level a
+ *      kernel has warps, and no function has compile-time parameters.
  *   52 barrier: not in the producer; scope(group) in the consumer, or in a
  *      kernel of whole warp groups without roles.
  * Plans (verify_plan.c)

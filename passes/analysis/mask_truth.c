@@ -107,7 +107,7 @@ static bool is_decided(bool and, const tc_truth *a, const tc_truth *b)
 }
 
 static const tc_truth *mask_truth_join(tc_loop *l, bool and, const tc_truth *a,
-                            const tc_truth *b)
+                                       const tc_truth *b)
 {
     tc_truth_kind neutral = and? TC_TRUTH_ALWAYS : TC_TRUTH_NEVER;
     tc_truth_kind decides = and? TC_TRUTH_NEVER : TC_TRUTH_ALWAYS;
@@ -253,7 +253,8 @@ static tc_mask combine(tc_loop *l, bool and, tc_mask x, tc_mask y)
 {
     if (!x.any || !y.any)
         return (tc_mask){NULL, NULL, NULL};
-    return (tc_mask){mask_truth_join(l, and, x.any, y.any), join(l, and, x.all, y.all),
+    return (tc_mask){mask_truth_join(l, and, x.any, y.any),
+                     mask_truth_join(l, and, x.all, y.all),
                      x.unknown ? x.unknown : y.unknown};
 }
 

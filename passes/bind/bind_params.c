@@ -19,7 +19,9 @@
  * An argument that the call offers by that name is passed, what it offers
  * besides is dropped; for the rest the kernel gets a parameter PARAM.NAME
  * (PARAM without a trailing `_mod`), in the order of the compile-time
- * parameters. All other kernels go. Tests: test/ir/passes/bind-params.
+ * parameters. All other kernels are removed.
+ *
+ * Tests: test/ir/passes/bind-params.
  *
  * A vjp is bound like a call, and shares what calls capture. Where it has a
  * clause accumulate that is not 0, the kernel gets behind all captured ones a

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bind-plan: one plan with its compile-time parameters bound, and a
- * kernel without any for each of its launches.
+ * bind-plan: one plan with its compile-time parameters bound, and a kernel
+ * without parameters for each of its launches.
  *
- *   plan @p[T: type, FAST: int = 1, mod: func(f32) -> f32](%x: tensor<[?] x T>)
- * { %c = dim FAST : i32
+ *   plan @p[T: type, FAST: int = 1,
+ *           mod: func(f32) -> f32](%x: tensor<[?] x T>) {
+ *     %c = dim FAST : i32
  *     ...
  *     if %fast {                        // FAST != 0
  *       launch @k[BM=64, mod=mod](%x)
@@ -19,8 +20,10 @@
  *     launch @k(%x)                     // its T follows from %x
  *     launch @k_1(%x)
  *
- * Launches with the same values share a kernel. What no launch uses goes:
- * kernels, branches, other plans. Tests: test/ir/passes/bind_plan.
+ * Launches with the same values share a kernel. What no launch uses is removed:
+ * kernels, branches, other plans.
+ *
+ * Tests: test/ir/passes/bind-plan.
  */
 #include "ir/base/limits.h"
 #include "ir/eval/eval.h"

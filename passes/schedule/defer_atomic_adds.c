@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * defer-atomic-adds: what a step adds to global memory, if it comes of a
- * product of warp groups that reads what the step has computed for all of them,
- * is computed a step later.
+ * defer-atomic-adds: delays a dQ-like accumulation by one iteration. A product
+ * of all warp groups that reads what the iteration has stored to shared memory,
+ * and whose result is added to global memory, is computed an iteration later.
  *
- *   for %i = .. {                        %ring = smem_alloc : smem<.., 2>
- *     ..                                 smem_store (slot 1 of %ring), zeros
- *     %s = smem_alloc : smem<..>         for %i = .. carry(%slot = 0, %at = M)
- * { smem_store %s, %x                    .. %w = block %t[%i +: 64, ..]
- * smem_store (slot %slot), %x %y = mma %s, %k, 0                   %w = block
- * %t[%at +: 64, ..] store %w, %y kind(add)     becomes   %y = mma (the other
- * slot), %k, 0
- *     ..                                   store %w, %y kind(add)
- *   }                                      ..
- *                                          yield %slot xor 1, %i
- *                                        }
- *                                        .. and those of the last step
+ *   for %i = .. {
+ *     ..
+ *     %s = smem_alloc : smem<..>
+ *     smem_store %s, %x
+ *     %y = mma %s, %k, 0
+ *     %w = block %t[%i +: 64, ..]
+ *     store %w, %y kind(add)
+ *     ..
+ *   }
+ * becomes
+ *   %ring = smem_alloc : smem<.., 2>
+ *   smem_store (slot 1 of %ring), zeros
+ *   for %i = .. carry(%slot = 0, %at = M) {
+ *     ..
+ *     smem_store (slot %slot of %ring), %x
+ *     %y = mma (the other slot of %ring), %k, 0
+ *     %w = block %t[%at +: 64, ..]
+ *     store %w, %y kind(add)
+ *     ..
+ *     yield %slot xor 1, %i
+ *   }
+ *   the product and the store of the last iteration
  *
  * Warp groups then meet once a step, when their products are under way, instead
  * of waiting for each other in front of that one (FlashAttention's gradients:

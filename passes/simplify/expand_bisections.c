@@ -4,15 +4,18 @@
  *
  *   %d = bisect %t, %x
  * becomes
- *   %d, %_ = for %s = 0 to bits of size(%t, 0) carry(%d0 = 0, %n = size(%t, 0))
- * { %half = %n - (%n >> 1) %below = %t[%d0 + %half - 1] <= %x yield
- * select(%below, %d0 + %half, %d0), %n >> 1
+ *   %d, %_ = for %s = 0 to bits of size(%t, 0)
+ *            carry(%d0 = 0, %n = size(%t, 0)) {
+ *     %half = %n - (%n >> 1)
+ *     %below = %t[%d0 + %half - 1] <= %x
+ *     yield select(%below, %d0 + %half, %d0), %n >> 1
  *   }
  *
  * Where two of them are compared in a loop, and one is known before it, no
  * search is needed: `bisect(%t, %x) == bisect(%t, %y)` says that %x lies in the
- * piece of %y, from %t[%d - 1] on and below %t[%d]. Tests:
- * test/ir/passes/expand-bisections, test/numerics/masks.c.
+ * piece of %y, from %t[%d - 1] on and below %t[%d].
+ *
+ * Tests: test/ir/passes/expand-bisections, test/numerics/masks.c.
  */
 #include "passes/analysis/match.h"
 #include "passes/passes.h"

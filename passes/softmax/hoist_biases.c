@@ -3,13 +3,19 @@
  * hoist-biases: what is added to all elements of a row, or of a column, of the
  * arguments of exponentials is computed once a row, once a column.
  *
- *   %x = %d * %f + %slope * cast(%k - %q, f32)   k, q positions
- * (uniform_axis.h) %s = select(%m, %x, -inf) %t = max(%s, axis=1) %p =
- * exp2(fma(%s, %l, -%b[:, none])) %r = cast(%p, bf16) becomes, where %k is %n0
- * + range(64) and %q0 the first of %q: %c = ramp(cast(%n0 - %q0, f32) * %slope,
- * %slope)         a column %o = %slope * cast(%q0 - %q, f32) a row %s =
- * select(%m, fma(%d, %f, %c[none, :]), -inf) %t = max(%s, axis=1) + %o %p =
- * exp2(fma(%s, %l, (fma(%o, %l, -%b))[:, none])) %r = cast(%p, bf16)
+ *   %x = %d * %f + %slope * cast(%k - %q, f32)
+ *                                 k, q: positions (uniform_axis.h)
+ *   %s = select(%m, %x, -inf)
+ *   %t = max(%s, axis=1)
+ *   %p = exp2(fma(%s, %l, -%b[:, none]))
+ *   %r = cast(%p, bf16)
+ * becomes, where %k is %n0 + range(64) and %q0 the first of %q:
+ *   %c = ramp(cast(%n0 - %q0, f32) * %slope, %slope)         a column
+ *   %o = %slope * cast(%q0 - %q, f32)                        a row
+ *   %s = select(%m, fma(%d, %f, %c[none, :]), -inf)
+ *   %t = max(%s, axis=1) + %o
+ *   %p = exp2(fma(%s, %l, (fma(%o, %l, -%b))[:, none]))
+ *   %r = cast(%p, bf16)
  *
  * The maximum may be missing (p from a known logsumexp).
  *

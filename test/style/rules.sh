@@ -41,6 +41,13 @@ find ir passes codegen lib kernels tools test \( -name '*.[ch]' -o \
             echo "$file"
     done | complain "each file names its licence"
 
+# clang-format does not fill comments anew: it would break their pictures.
+grep -q '^ReflowComments: false$' .clang-format ||
+    echo .clang-format | complain "comments stay as they are written"
+find ir passes codegen lib tools test -name '*.[ch]' -not -path 'lib/tilec/*' \
+    -print | xargs grep -nE '^.{81,}' |
+    complain "a line has at most 80 columns"
+
 # CMakePresets.json and test/unit/run.h have the limits of time. What a test adds
 # ends what hangs, after ten minutes or more.
 short='([0-9]{1,2}|[1-5][0-9]{2})'

@@ -4,7 +4,7 @@
  * box are (passes/instructions/tma.h); a copy gives where the box begins, the
  * closest dim first:
  *
- *   cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes
+ *  cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes
  *       [%buffer+8192], [%map, {%column, %row}], [%mbarrier+16];
  *
  * All are issued by one thread.
