@@ -112,11 +112,13 @@ static const tc_foreign types[] = {
 #define NO_RANDOM                                                              \
     "there are no random numbers: load them, or hash an index with mul, xor "  \
     "and shru"
-#define WITH_INDEX   "write reduce %v, range(64) axis(0) (..) { yield .. }"
-#define EMPTY_TILE   "write splat(0.0, tile<64x32 x f32>)"
-#define CONVERT      "write cast(x, f32)"
-#define SIZE         "write size(%t, 0) of a tensor"
-#define NORMALIZE    "write exp(x - max(x, axis=1)[:, none]) and divide by its sum"
+#define WITH_INDEX "write reduce %v, range(64) axis(0) (..) { yield .. }"
+#define EMPTY_TILE "write splat(0.0, tile<64x32 x f32>)"
+#define CONVERT    "write cast(x, f32)"
+#define SIZE       "write size(%t, 0) of a tensor"
+#define NORMALIZE                                                              \
+    "write exp(x - max(x, axis=1)[:, none]) and divide by its "                \
+    "sum"
 #define AND          "write `a and b`"
 #define OR           "write `a or b`"
 #define NOT          "write `not a`"
