@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the examples of README.md and docs/*.md as a reader would, in the root of
-the source.
+"""Runs the examples of documents as a reader would, in the root of the source.
 
     examples.py TILEC SOURCE [--library FILE] DOCUMENT...
 
@@ -11,7 +10,7 @@ A line before a fenced block says what is done with it:
   <!-- test with MODULE --> python: the same, if Python has that module
   <!-- said -->             text: each line is one that the sh block before it
                             wrote to standard error
-  <!-- not run: REASON -->  nothing
+  <!-- not run: REASON -->  nothing; Python is parsed
 Blocks of sh, python and c without such a line are errors. The blocks of a
 document run in one folder, one after the other. Without --library (a build with
 sanitizers) python and c are left out.
@@ -84,7 +83,6 @@ class Runner:
         return self.call("sh", "-euc", block.text)
 
     def python(self, block):
-        compile(block.text, block.place, "exec")
         module = block.mark.partition(" with ")[2]
         if not self.library or (module and not find_spec(module)):
             return ""
@@ -110,6 +108,8 @@ class Runner:
     def run(self, block):
         if block.mark == "said":
             return self.said(block)
+        if block.language == "python":
+            compile(block.text, block.place, "exec")
         if block.language not in RUN or block.mark.startswith("not run"):
             return ""
         if not block.mark.startswith("test"):
