@@ -67,6 +67,14 @@ bool tc_grid_run(const tc_grid *g, const tc_launch_arg *args, int32_t num_sms,
                  tc_scalar *values, int32_t grid[3],
                  tc_grid_failure *failure) TC_MUST_CHECK;
 
+/* The value that `v` has in what `user` runs; false: it is not known. */
+typedef bool tc_value_of_fn(const void *user, const tc_value *v,
+                            tc_scalar *out);
+/* Of an assert that fails: ": found 3, expected 4" for the comparison that does
+ * not hold, or "" where it is none of ints. */
+void tc_assert_found(const tc_op *op, tc_value_of_fn *value_of,
+                     const void *user, char *out, size_t size);
+
 /* Evaluates the grid region: the number of programs along each axis, 1 where
  * the kernel gives none. num_sms: what runs blocks side by side, the
  * multiprocessors of a device or the threads of a launch on the CPU. False: an

@@ -116,6 +116,26 @@ static tc_scalar fetch(const struct run *r, int from)
     return from < 0 ? r->args[-1 - from].scalar : r->values[from];
 }
 
+static bool value_of(const void *user, const tc_value *v, tc_scalar *out)
+{
+    const struct run *r = user;
+    int from;
+    if (!eval_grid_place(r->grid, r->grid->nsteps, v, &from))
+        return false;
+    *out = fetch(r, from);
+    return true;
+}
+
+static bool check_assert(struct run *r, const tc_op *op, tc_scalar condition)
+{
+    char found[64];
+    if (condition.i)
+        return true;
+    tc_assert_found(op, value_of, r, found, sizeof found);
+    return FAIL(r->failure, op, "launch of @%s: %s%s", r->grid->kernel->name,
+                tc_op_word(op, "message"), found);
+}
+
 static bool run_step(struct run *r, unsigned index)
 {
     const struct step *s = &r->grid->steps[index];
@@ -136,9 +156,7 @@ static bool run_step(struct run *r, unsigned index)
     for (unsigned i = 0; s->is_possible && i < s->op->nin; i++)
         in[i] = fetch(r, s->in[i]);
     if (s->is_possible && s->op->code == TC_ASSERT)
-        return in[0].i ||
-               FAIL(r->failure, s->op, "launch of @%s: %s",
-                    r->grid->kernel->name, tc_op_word(s->op, "message"));
+        return check_assert(r, s->op, in[0]);
     if (!s->is_possible || !tc_eval_op(s->op, in, out))
         return FAIL(r->failure, s->op, "%s: cannot be evaluated in a grid",
                     tc_op_name(s->op));

@@ -4,6 +4,7 @@
  * parameter.
  */
 #include "ir/infer/infer.h"
+#include "ir/infer/inherit.h"
 
 #include <string.h>
 
@@ -78,7 +79,7 @@ static bool find_callee(const tc_op *op, struct signature *s)
                         "%s takes its arguments by position",
                         tc_op_name(op), s->callee);
     describe_func(op, f, s);
-    return true;
+    return tc_inherit(op, f, &s->bound);
 }
 
 /* ---- Arguments ---- */

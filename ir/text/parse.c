@@ -10,8 +10,8 @@
 /* A function whose header was read and whose body is still to come. */
 typedef struct pending {
     tc_func *f;
-    const tc_token *name; /* in the header */
-    uint32_t at;          /* of `grid` or `{` */
+    const tc_token **args; /* their names */
+    uint32_t at;           /* of `grid` or `{` */
 } pending;
 
 /* ---- Compile-time parameters ---- */
@@ -95,33 +95,47 @@ static bool parse_param(tc_parser *p, tc_param *param)
     return false;
 }
 
-static bool parse_params(tc_parser *p, tc_func *f)
+/* Counted when complete: a default names earlier ones only. */
+static bool add_param(tc_parser *p, tc_func *f)
 {
     enum { MOST = 256 };
-    if (!tc_parser_accept(p, TC_TOKEN_LBRACKET) ||
-        tc_parser_accept(p, TC_TOKEN_RBRACKET))
-        return true;
-    unsigned room = 8;
-    f->params = tc_arena_array(p->arena, tc_param, room);
-    do {
-        tc_param param = {0};
-        if (f->nparams == MOST)
-            return tc_error(p->cx, tc_parser_loc(p), "more than %d parameters",
-                            MOST);
-        /* Counted when complete: a default names earlier ones only. */
-        if (!parse_param(p, &param))
-            return false;
-        if (f->nparams == room) {
-            tc_param *more = tc_arena_array(p->arena, tc_param, room *= 2);
+    tc_param param = {0};
+    if (f->nparams == MOST)
+        return tc_error(p->cx, tc_parser_loc(p), "more than %d parameters",
+                        MOST);
+    if (!parse_param(p, &param))
+        return false;
+    if ((f->nparams & (f->nparams - 1)) == 0) { /* full: none, or 2^n */
+        tc_param *more =
+            tc_arena_array(p->arena, tc_param, f->nparams ? 2 * f->nparams : 1);
+        if (f->nparams)
             memcpy(more, f->params, f->nparams * sizeof *more);
-            f->params = more;
-        }
-        f->params[f->nparams++] = param;
-    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
-    return tc_parser_expect(p, TC_TOKEN_RBRACKET);
+        f->params = more;
+    }
+    f->params[f->nparams++] = param;
+    return true;
+}
+
+static bool parse_params(tc_parser *p, tc_func *f)
+{
+    return !tc_parser_accept(p, TC_TOKEN_LBRACKET) ||
+           tc_parse_packed(p, f, TC_TOKEN_RBRACKET, add_param);
 }
 
 /* ---- Headers ---- */
+
+/* Of argument n, which comes next. */
+static void note_name(tc_parser *p, unsigned n, const tc_token *name)
+{
+    if ((n & (n - 1)) == 0) { /* full: none, or 2^i */
+        const tc_token **more =
+            tc_arena_array(p->arena, const tc_token *, n ? 2 * n : 1);
+        if (n)
+            memcpy(more, p->args, n * sizeof *more);
+        p->args = more;
+    }
+    p->args[n] = name;
+}
 
 static bool parse_arg(tc_parser *p, tc_func *f)
 {
@@ -136,6 +150,7 @@ static bool parse_arg(tc_parser *p, tc_func *f)
     unsigned errors = p->cx->nerrors;
     tc_loc loc = tc_parser_loc_of(p, name);
     const char *hint = tc_scope_hint(p, name);
+    note_name(p, f->body->nargs, name);
     tc_value *v = tc_region_add_arg(f->body, type, hint, loc);
     if (f->is_kernel)
         tc_region_add_arg(f->grid, type, hint, loc);
@@ -145,15 +160,9 @@ static bool parse_arg(tc_parser *p, tc_func *f)
 
 static bool parse_args(tc_parser *p, tc_func *f)
 {
-    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
-        return false;
-    if (tc_parser_accept(p, TC_TOKEN_RPAREN))
-        return true;
-    do {
-        if (!parse_arg(p, f))
-            return false;
-    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
-    return tc_parser_expect(p, TC_TOKEN_RPAREN);
+    p->args = NULL;
+    return tc_parser_expect(p, TC_TOKEN_LPAREN) &&
+           tc_parse_packed(p, f, TC_TOKEN_RPAREN, parse_arg);
 }
 
 /* aligned(0, 2): tensors by the number of their parameter. */
@@ -342,17 +351,12 @@ static tc_func *parse_header(tc_parser *p)
 
 /* ---- Bodies ---- */
 
-/* Binds the names of the arguments, behind the function's name in the header,
- * to those of a region. */
-static void begin_scope(tc_parser *p, const tc_token *first, tc_region *r)
+/* Binds the names of the arguments to those of a region. */
+static void begin_scope(tc_parser *p, const tc_token **names, tc_region *r)
 {
     p->scope = (tc_scope){.names.arena = p->arena};
-    for (unsigned i = 0; i < r->nargs; i++) {
-        /* Types hold no value names, so the next one is the next argument. */
-        while (first->kind != TC_TOKEN_VALUE)
-            first++;
-        tc_scope_define(p, first++, r->args[i]);
-    }
+    for (unsigned i = 0; i < r->nargs; i++)
+        tc_scope_define(p, names[i], r->args[i]);
 }
 
 /* grid(a, b, c) */
@@ -408,7 +412,7 @@ static void parse_body(tc_parser *p, const pending *header)
     tc_func *f = p->f = header->f;
     p->at = header->at;
     if (f->is_kernel) {
-        begin_scope(p, header->name, f->grid);
+        begin_scope(p, header->args, f->grid);
         if (!parse_grid(p, f)) {
             /* The body can still be read for its own errors. */
             p->at = header->at + 1;
@@ -417,7 +421,7 @@ static void parse_body(tc_parser *p, const pending *header)
     }
     if (f->is_kernel && is_too_late(p))
         return;
-    begin_scope(p, header->name, f->body);
+    begin_scope(p, header->args, f->body);
     tc_opcode implicit = f->nresults ? TC_OPCODE_COUNT : TC_RETURN;
     if (!tc_parse_region(p, f->body, implicit, f->nresults, f->results))
         return; /* reported; the next body has a place of its own */
@@ -427,20 +431,21 @@ static void parse_body(tc_parser *p, const pending *header)
 
 static bool unknown_top(tc_parser *p)
 {
-    static const char *const words[] = {"func", "kernel", "plan"};
+    static const char *const words[] = {"func", "kernel", "plan", "params"};
     enum { NWORDS = sizeof words / sizeof *words };
     const tc_token *t = tc_parser_peek(p, 0);
     if (t->kind != TC_TOKEN_NAME)
-        return tc_parser_expected(p, "`func`, `kernel` or `plan`");
+        return tc_parser_expected(p, "`func`, `kernel`, `plan` or `params`");
     const char *text = tc_parser_text(p, t);
     for (int i = 0; i < NWORDS; i++)
         if (strcmp(text, words[i]) == 0) {
             p->at++;
             return tc_parser_expected(p, "a function name, as `@name`");
         }
-    return tc_error(p->cx, tc_parser_loc(p),
-                    "expected `func`, `kernel` or `plan`, found `%s`%s", text,
-                    tc_did_you_mean(p, text, NWORDS, words));
+    return tc_error(
+        p->cx, tc_parser_loc(p),
+        "expected `func`, `kernel`, `plan` or `params`, found `%s`%s", text,
+        tc_did_you_mean(p, text, NWORDS, words));
 }
 
 static pending *parse_headers(tc_parser *p, unsigned *n)
@@ -454,7 +459,11 @@ static pending *parse_headers(tc_parser *p, unsigned *n)
             skip_function(p);
             continue;
         }
-        const tc_token *name = tc_parser_peek(p, 1);
+        if (tc_parser_is_word(p, "params")) {
+            if (!tc_parse_pack(p))
+                skip_function(p);
+            continue;
+        }
         tc_func *f = parse_header(p);
         if (!f) {
             skip_function(p);
@@ -465,7 +474,7 @@ static pending *parse_headers(tc_parser *p, unsigned *n)
             memcpy(more, all, *n * sizeof *more);
             all = more;
         }
-        all[(*n)++] = (pending){f, name, p->at};
+        all[(*n)++] = (pending){f, p->args, p->at};
         skip_bodies(p);
     }
     return all;
@@ -483,8 +492,11 @@ bool tc_parse(tc_module *m, uint32_t source)
     const tc_source *s = &cx->sources[source - 1];
     unsigned errors = cx->nerrors, n;
     tc_parser *p = tc_arena_new(&m->arena, tc_parser);
-    *p = (tc_parser){
-        .cx = cx, .m = m, .arena = &m->arena, .funcs.arena = &m->arena};
+    *p = (tc_parser){.cx = cx,
+                     .m = m,
+                     .arena = &m->arena,
+                     .funcs.arena = &m->arena,
+                     .packs.arena = &m->arena};
     tc_each_func (f, m)
         tc_map_set(&p->funcs, f->name, f);
     p->tokens = tc_lex(cx, p->arena, source, s->text, s->len, (tc_loc){0});

@@ -10,6 +10,7 @@
  * What touches poison is poison, silently: one mistake, one error.
  *
  *   parse.c         modules, functions, kernels, their parameters
+ *   parse_pack.c    params: parameters that several functions share
  *   parse_token.c   the cursor on the tokens, skipping after an error
  *   parse_scope.c   names of values; suggestions
  *   parse_unknown.c names that mean nothing, and what may be meant
@@ -21,6 +22,7 @@
  *   parse_attr.c    attributes
  *   parse_call.c    calls of functions
  *   parse_plan.c    launches of kernels
+ *   parse_shape.c   assert_shape
  *   parse_region.c  for, if, while, reduce with a region
  *   parse_stmt.c    statements and regions
  */
@@ -89,7 +91,10 @@ typedef struct tc_parser {
     uint32_t at;
     tc_loc where; /* of everything, if the text is no source */
     tc_map funcs; /* by name; &tc_broken_func: its header has an error */
+    tc_map packs; /* `params @name`, by name: see parse_pack.c */
     tc_func *f;
+    const tc_token **args; /* names of the arguments of f, while its header is
+                              read */
     tc_builder b;
     tc_scope scope;
     unsigned expr_depth, region_depth, type_depth, size_ops;
@@ -127,7 +132,7 @@ const char *tc_parser_quote(const tc_parser *p, tc_loc span,
                             const char *otherwise);
 /* The text of a token, interned. */
 const char *tc_parser_text(const tc_parser *p, const tc_token *t);
-/* `func @`, `kernel @` or `plan @`: nothing skips over it. */
+/* `func @`, `kernel @`, `plan @` or `params @`: nothing skips over it. */
 bool tc_parser_at_top(const tc_parser *p);
 /* `%name =` on a new line: an expression has ended without its end. */
 bool tc_parser_at_new_statement(const tc_parser *p);
@@ -169,6 +174,16 @@ bool tc_parser_unknown_op(tc_parser *p);
 bool tc_parser_unknown_func(tc_parser *p);
 bool tc_parser_unknown_type(tc_parser *p);
 bool tc_parser_unknown_name(tc_parser *p);
+
+/* ---- parse_pack.c ---- */
+
+/* At `params @name`; reads it all. */
+bool tc_parse_pack(tc_parser *p) TC_MUST_CHECK;
+typedef bool tc_parse_item_fn(tc_parser *p, tc_func *f);
+/* Items with commas up to `close`, which is read too, behind the bracket that
+ * opens them; those of a pack for each `*@name`. */
+bool tc_parse_packed(tc_parser *p, tc_func *f, tc_token_kind close,
+                     tc_parse_item_fn *item) TC_MUST_CHECK;
 
 /* ---- parse_type.c ---- */
 
@@ -282,6 +297,11 @@ bool tc_parse_func_call(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 
 /* At `launch`. */
 bool tc_parse_launch(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
+
+/* ---- parse_shape.c ---- */
+
+/* At `assert_shape`. */
+bool tc_parse_assert_shape(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 
 /* ---- parse_region.c ---- */
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * launch @kernel[N=64, T=bf16, mod=@f](%a, %b): the compile-time parameters in
- * brackets may be those of the plan; the arguments are as of a call.
+ * brackets may be those of the plan; the arguments are as of a call. `*` stands
+ * for all those of the kernel that the plan has by the same name, and that are
+ * not given otherwise.
  */
+#include "ir/infer/inherit.h"
 #include "ir/text/parse.h"
 
 #include <string.h>
@@ -10,6 +13,7 @@
 /* Parameters in brackets; each has a size or a word. */
 typedef struct bindings {
     unsigned n;
+    bool has_star; /* and those of the plan */
     const char **names, **words;
     const tc_dim **sizes;
 } bindings;
@@ -57,8 +61,14 @@ static bool at_word(const tc_parser *p, const tc_token *t)
             tc_kind_parse(p->tokens.text + t->at, t->len) != TC_KIND_COUNT);
 }
 
+enum { MOST_BINDINGS = 256 };
+
 static bool parse_binding(tc_parser *p, bindings *b)
 {
+    if (tc_parser_accept(p, TC_TOKEN_STAR)) {
+        b->has_star = true;
+        return true;
+    }
     const tc_token *name = tc_parser_peek(p, 0);
     if (!tc_parser_expect(p, TC_TOKEN_NAME) ||
         !tc_parser_expect(p, TC_TOKEN_ASSIGN))
@@ -81,21 +91,53 @@ static bool parse_binding(tc_parser *p, bindings *b)
 
 static bool parse_bindings(tc_parser *p, bindings *b)
 {
-    enum { MOST = 256 };
     if (!tc_parser_accept(p, TC_TOKEN_LBRACKET) ||
         tc_parser_accept(p, TC_TOKEN_RBRACKET))
         return true;
-    b->names = tc_arena_array(p->arena, const char *, MOST);
-    b->words = tc_arena_array(p->arena, const char *, MOST);
-    b->sizes = tc_arena_array(p->arena, const tc_dim *, MOST);
+    b->names = tc_arena_array(p->arena, const char *, MOST_BINDINGS);
+    b->words = tc_arena_array(p->arena, const char *, MOST_BINDINGS);
+    b->sizes = tc_arena_array(p->arena, const tc_dim *, MOST_BINDINGS);
     do {
-        if (b->n == MOST)
+        if (b->n == MOST_BINDINGS)
             return tc_error(p->cx, tc_parser_loc(p), "more than %d parameters",
-                            MOST);
+                            MOST_BINDINGS);
         if (!parse_binding(p, b))
             return false;
     } while (tc_parser_accept(p, TC_TOKEN_COMMA));
     return tc_parser_expect(p, TC_TOKEN_RBRACKET);
+}
+
+static bool is_given(const bindings *b, const char *name)
+{
+    for (unsigned i = 0; i < b->n; i++)
+        if (strcmp(b->names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static const tc_param *param_of_plan(const tc_parser *p, const tc_param *like)
+{
+    for (unsigned i = 0; i < p->f->nparams; i++)
+        if (strcmp(p->f->params[i].name, like->name) == 0 &&
+            p->f->params[i].kind == like->kind)
+            return &p->f->params[i];
+    return NULL;
+}
+
+/* NAME=NAME for what `*` stands for. */
+static void add_star(tc_parser *p, const tc_func *kernel, bindings *b)
+{
+    for (unsigned i = 0; i < kernel->nparams && b->n < MOST_BINDINGS; i++) {
+        const tc_param *k = &kernel->params[i];
+        if (is_given(b, k->name) || tc_param_is_inferred(kernel, k) ||
+            !param_of_plan(p, k))
+            continue;
+        b->names[b->n] = k->name;
+        b->words[b->n] = k->kind == TC_PARAM_INT ? "" : k->name;
+        if (k->kind == TC_PARAM_INT)
+            b->sizes[b->n] = tc_dim_param(p->cx, k->name);
+        b->n++;
+    }
 }
 
 /* ---- The op ---- */
@@ -148,6 +190,8 @@ bool tc_parse_launch(tc_parser *p, tc_outcome *out)
     p->at++;
     if (!parse_bindings(p, &b) || !tc_parser_expect(p, TC_TOKEN_LPAREN))
         return false;
+    if (kernel && b.has_star)
+        add_star(p, kernel, &b);
     if (!tc_parser_accept(p, TC_TOKEN_RPAREN) &&
         (!tc_parse_exprs(p, &list) || !tc_parser_expect(p, TC_TOKEN_RPAREN)))
         return false;

@@ -156,6 +156,8 @@ static bool parse_right(tc_parser *p, const names *list, tc_outcome *out)
         return tc_parse_warp_groups(p, out);
     if (op && code == TC_LAUNCH)
         return tc_parse_launch(p, out);
+    if (tc_parser_is_word(p, "assert_shape"))
+        return tc_parse_assert_shape(p, out);
     bool terminator = op && (tc_op_infos[code].traits & TC_TERMINATOR);
     if (tc_parser_at_call(p) && !terminator)
         return parse_call(p, out);

@@ -146,7 +146,7 @@ const char *tc_parser_text(const tc_parser *p, const tc_token *t)
 bool tc_parser_at_top(const tc_parser *p)
 {
     return (tc_parser_is_word(p, "func") || tc_parser_is_word(p, "kernel") ||
-            tc_parser_is_word(p, "plan")) &&
+            tc_parser_is_word(p, "plan") || tc_parser_is_word(p, "params")) &&
            tc_parser_peek(p, 1)->kind == TC_TOKEN_FUNC;
 }
 
@@ -206,7 +206,8 @@ bool tc_parser_at_new_statement(const tc_parser *p)
 static bool at_keyword(const tc_parser *p)
 {
     tc_opcode code;
-    return !tc_parser_is_call(p) && tc_parser_at_op(p, &code);
+    return tc_parser_is_word(p, "assert_shape") ||
+           (!tc_parser_is_call(p) && tc_parser_at_op(p, &code));
 }
 
 /* name = .., which lacks a %. */

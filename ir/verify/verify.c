@@ -12,13 +12,15 @@
  *      parameter's kind and uses only parameters before it; that of a function
  *      parameter is a func whose parameters begin with the signature's and
  *      whose results are the signature's.
- *   4  A func has int and type parameters only, and each stands as a size or
- *      an element in the type of an argument, where calls infer it.
+ *   4  A parameter of a func that does not stand, by itself, as a size or an
+ *      element in the type of an argument is inherited: whoever calls the func
+ *      has a parameter of that name, kind and signature.
  *   5  A kernel has no results; its arguments are tensors, pointers and
  *      scalars. No func returns a tensor.
  *   6  A kernel's grid region has the arguments of the kernel. It holds pure
  *      ops on scalars and sizes, and assert (not program_id, num_programs,
- *      base, loops or branches), and yields 1 to 3 i32.
+ *      base, loops or branches), calls of functions that hold no more, and
+ *      yields 1 to 3 i32.
  * Types and sizes, of values, results and attributes (verify_type.c)
  *   7  Elements are scalars; of tensors and block pointers, no pointers.
  *   8  Sides of tiles and block pointers are 1 or positive multiples of 8. They
@@ -211,37 +213,6 @@ static bool check_params(const tc_func *f)
     return ok;
 }
 
-static bool dim_binds(const tc_dim *d, const char *name)
-{
-    return d && d->kind == TC_DIM_PARAM && d->name == name;
-}
-
-static bool type_binds(const tc_type *t, const char *name)
-{
-    if (!t)
-        return false;
-    if (t->kind == TC_TYPE_PARAM)
-        return t->name == name;
-    for (unsigned i = 0; i < t->rank; i++)
-        if (dim_binds(t->dims[i], name))
-            return true;
-    return dim_binds(t->contiguous, name) || type_binds(t->elem, name);
-}
-
-static bool check_inferred(const tc_func *f, const tc_param *p)
-{
-    if (p->kind == TC_PARAM_FUNC)
-        return error_at_param(f, p, "",
-                              "a func takes no functions, expected int or "
-                              "type (kernels do)");
-    for (unsigned i = 0; i < f->body->nargs; i++)
-        if (type_binds(f->body->args[i]->type, p->name))
-            return true;
-    return error_at_param(f, p, "",
-                          "calls cannot infer it, expected it in the type of "
-                          "an argument");
-}
-
 /* ---- Functions ---- */
 
 static bool check_results_of_func(const tc_func *f)
@@ -258,14 +229,6 @@ static bool check_results_of_func(const tc_func *f)
                                         : "nothing",
                           problem);
     }
-    return ok;
-}
-
-static bool check_func(const tc_func *f)
-{
-    bool ok = check_results_of_func(f);
-    for (unsigned i = 0; i < f->nparams; i++)
-        ok &= check_inferred(f, &f->params[i]);
     return ok;
 }
 
@@ -327,7 +290,7 @@ bool tc_func_verify(const tc_func *f)
         return false;
     bool ok = f->is_kernel ? check_kernel(f)
               : f->is_plan ? check_launched(f)
-                           : check_func(f);
+                           : check_results_of_func(f);
     tc_verifier v = {.cx = cx, .f = f};
     ok &= tc_verify_region(&v, f->body);
     v = (tc_verifier){.cx = cx, .f = f, .in_grid = true};
@@ -410,6 +373,40 @@ static bool check_calls_in(struct calls *c, const tc_region *r)
     return ok;
 }
 
+/* The first op of the function that no grid may hold; NULL: all may. */
+static const tc_op *unfit_for_grid(const tc_func *f)
+{
+    tc_each_op (op, f->body)
+        if (!tc_op_has(op, TC_TERMINATOR) && !tc_verify_fits_grid(op))
+            return op;
+    return NULL;
+}
+
+/* What a grid calls holds what a grid may hold, and no calls. */
+static bool check_called_by_grid(const tc_module *m, const tc_op *call)
+{
+    const char *callee = tc_op_word(call, "callee");
+    const tc_func *f = *callee == '@' ? tc_func_find(m, callee + 1) : NULL;
+    const tc_op *unfit = f ? unfit_for_grid(f) : NULL;
+    if (f && !unfit)
+        return true;
+    tc_error(m->cx, call->loc,
+             "call: %s cannot be called in a grid, expected a func of pure ops "
+             "on scalars and sizes, or assert",
+             callee);
+    if (unfit)
+        tc_note(m->cx, unfit->loc, "it holds `%s`", tc_op_name(unfit));
+    return false;
+}
+
+static bool check_calls_of_grid(const tc_module *m, const tc_func *f)
+{
+    bool ok = true;
+    tc_each_op (op, f->grid)
+        ok &= op->code != TC_CALL || check_called_by_grid(m, op);
+    return ok;
+}
+
 static bool check_recursion(struct calls *c, tc_func *f)
 {
     if (tc_map_get(&c->seen, f))
@@ -446,6 +443,7 @@ bool tc_module_verify(const tc_module *m)
         tc_each_func (f, m) {
             c.seen.arena = &f->module->arena;
             ok &= check_recursion(&c, f);
+            ok &= !f->grid || check_calls_of_grid(m, f);
         }
     return ok;
 }

@@ -47,6 +47,8 @@ const char *tc_dim_problem(const tc_func *f, const tc_dim *d);
 /* Body or grid of v->f, and all in it. */
 bool tc_verify_region(tc_verifier *v, tc_region *r) TC_MUST_CHECK;
 
+/* The op may stand in a grid. Calls: see verify.c. */
+bool tc_verify_fits_grid(const tc_op *op);
 /* Of an op whose structure, operands and attributes are right: its regions'
  * number and arguments, and its entry in the table of extra rules. */
 bool tc_verify_op_rules(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;

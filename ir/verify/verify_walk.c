@@ -267,6 +267,14 @@ static bool only_adds(const tc_op *op)
     return true;
 }
 
+bool tc_verify_fits_grid(const tc_op *op)
+{
+    bool launched = op->code == TC_PROGRAM_ID || op->code == TC_NUM_PROGRAMS;
+    return op->code == TC_ASSERT ||
+           (tc_op_has(op, TC_PURE) && !op->nregions && !launched &&
+            op->code != TC_BASE && is_scalar_op(op));
+}
+
 /* What may stand in a grid region, in the region of a `reduce`, and where it
  * may run although the condition is false. */
 static bool check_place(const tc_verifier *v, const tc_op *op)
@@ -274,14 +282,11 @@ static bool check_place(const tc_verifier *v, const tc_op *op)
     if (tc_op_has(op, TC_TERMINATOR))
         return true;
     bool ok = tc_verify_plan_place(v, op);
-    bool launched = op->code == TC_PROGRAM_ID || op->code == TC_NUM_PROGRAMS;
     if (op->code == TC_NUM_SMS && !v->in_grid)
         ok =
             tc_error(v->cx, op->loc,
                      "num_sms: expected it in a grid, which the host computes");
-    if (v->in_grid && op->code != TC_ASSERT &&
-        (!tc_op_has(op, TC_PURE) || op->nregions || launched ||
-         op->code == TC_BASE || !is_scalar_op(op)))
+    if (v->in_grid && !tc_verify_fits_grid(op) && op->code != TC_CALL)
         ok = tc_error(v->cx, op->loc,
                       "%s: cannot stand in a grid, expected pure ops on "
                       "scalars and sizes, or assert",

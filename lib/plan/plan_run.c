@@ -10,6 +10,7 @@
  */
 #include "lib/program/plan.h"
 
+#include "ir/eval/eval.h"
 #include "lib/gpu/gpu.h"
 #include "lib/program/launch.h"
 
@@ -84,13 +85,32 @@ static tilec_status compute(struct run *r, const tc_plan_step *s)
     return at_place(r, s, TILEC_INPUT);
 }
 
+static bool value_of(const void *user, const tc_value *value, tc_scalar *out)
+{
+    const struct run *r = user;
+    unsigned i = 0;
+    if (!value->def) { /* arguments come first */
+        *out = r->values[value->index].scalar;
+        return r->values[value->index].is_known;
+    }
+    while (i < r->plan->nsteps && r->plan->steps[i].op != value->def)
+        i++;
+    if (i == r->plan->nsteps)
+        return false;
+    const struct value *v = &r->values[r->plan->steps[i].out];
+    *out = v->scalar;
+    return v->is_known;
+}
+
 static tilec_status check_assert(struct run *r, const tc_plan_step *s)
 {
+    char found[64];
     const struct value *v = &r->values[s->in[0]];
     if (!v->is_known || v->scalar.i)
         return TILEC_OK;
-    tc_fail(r->error, TILEC_INPUT, "launch of @%s: %s", r->k->func->name,
-            tc_op_word(s->op, "message"));
+    tc_assert_found(s->op, value_of, r, found, sizeof found);
+    tc_fail(r->error, TILEC_INPUT, "launch of @%s: %s%s", r->k->func->name,
+            tc_op_word(s->op, "message"), found);
     return at_place(r, s, TILEC_INPUT);
 }
 

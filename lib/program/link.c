@@ -104,8 +104,8 @@ static bool next_definition(struct cursor *c, struct token *keyword,
     int depth = 0;
     for (struct token t = next(c); t.kind; t = next(c)) {
         depth += (t.kind == '{') - (t.kind == '}' && depth > 0);
-        if (depth ||
-            !(is_word(t, "func") || is_word(t, "kernel") || is_word(t, "plan")))
+        if (depth || !(is_word(t, "func") || is_word(t, "kernel") ||
+                       is_word(t, "plan") || is_word(t, "params")))
             continue;
         size_t back = c->at;
         *keyword = t;

@@ -19,7 +19,8 @@
  * An argument that the call offers by that name is passed, what it offers
  * besides is dropped; for the rest the kernel gets a parameter PARAM.NAME
  * (PARAM without a trailing `_mod`), in the order of the compile-time
- * parameters. All other kernels are removed.
+ * parameters. Before all that, calls of functions that inherit parameters of
+ * the kernel are inlined. All other kernels are removed.
  *
  * Tests: test/ir/passes/bind-params.
  *
@@ -36,6 +37,7 @@
 #include "passes/bind/bind_params.h"
 #include "ir/eval/eval.h"
 #include "passes/analysis/substitute.h"
+#include "passes/bind/inline.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,6 +45,7 @@
 
 struct binder {
     tc_context *cx;
+    tc_pass_env *env;
     tc_arena *scratch;
     tc_module *m;
     tc_func *kernel;
@@ -566,6 +569,8 @@ static bool bind_kernel(struct binder *s)
 {
     if (s->kernel->nparams == 0)
         return true;
+    if (!tc_inline_inheriting(s->m, s->kernel, s->env))
+        return false;
     tc_substitute_region(s->kernel->grid, &s->types);
     tc_substitute_region(s->kernel->body, &s->types);
     unsigned nown = s->kernel->body->nargs;
@@ -582,6 +587,7 @@ static struct binder new_binder(tc_func *f, const tc_parameters *p,
                                 tc_pass_env *env)
 {
     return (struct binder){.cx = env->cx,
+                           .env = env,
                            .scratch = env->scratch,
                            .m = f->module,
                            .kernel = f,
@@ -610,6 +616,7 @@ tc_change tc_pass_bind_params(tc_module *m, tc_pass_env *env)
 {
     const tc_pass_options *o = env->options;
     struct binder s = {.cx = env->cx,
+                       .env = env,
                        .scratch = env->scratch,
                        .m = m,
                        .bindings = o->bindings,
@@ -620,5 +627,6 @@ tc_change tc_pass_bind_params(tc_module *m, tc_pass_env *env)
     bool bound = s.kernel->nparams > 0;
     if (!bind_kernel(&s))
         return TC_FAILED;
+    erased |= tc_erase_inheriting(m);
     return erased || bound ? TC_CHANGED : TC_UNCHANGED;
 }

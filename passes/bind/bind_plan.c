@@ -30,6 +30,7 @@
 #include "ir/plan.h"
 #include "passes/analysis/substitute.h"
 #include "passes/bind/bind_params.h"
+#include "passes/bind/inline.h"
 
 #include <string.h>
 
@@ -297,5 +298,6 @@ tc_change tc_pass_bind_plan(tc_module *m, tc_pass_env *env)
         if (!tc_bind_params_kernel(i->kernel, &i->params, env))
             return TC_FAILED;
     erase_unused(&p);
+    tc_erase_inheriting(m);
     return TC_CHANGED;
 }

@@ -17,6 +17,7 @@
  */
 #include "passes/bind/inline.h"
 
+#include "ir/infer/inherit.h"
 #include "passes/analysis/substitute.h"
 #include "passes/bind/lift.h"
 
@@ -33,6 +34,7 @@ struct inliner {
     tc_module *m;
     struct node *nodes;
     unsigned nnodes;
+    bool inherited_only; /* calls of functions that inherit parameters */
     bool changed;
 };
 
@@ -68,6 +70,9 @@ static tc_bindings infer_bindings(struct inliner *s, const tc_op *call,
                                   const tc_func *callee, bool lifted)
 {
     tc_bindings b = tc_bindings_of(s->env->scratch, callee);
+    bool inherits = tc_inherit(call, callee, &b);
+    assert(inherits && "inline: a call that does not verify");
+    (void)inherits;
     for (unsigned i = 0; i < call->nin; i++) {
         const tc_type *want = callee->body->args[i]->type;
         const tc_type *got = call->in[i]->type;
@@ -157,6 +162,8 @@ static bool inline_region(struct inliner *s, tc_region *r)
         if (!name || *name != '@') /* a parameter: not bound yet */
             continue;
         struct node *callee = node_of(s, tc_func_find(s->m, name + 1));
+        if (s->inherited_only && !tc_func_inherits(callee->f))
+            continue;
         if (!inline_func(s, callee) || !inline_call(s, op, callee->f))
             return false;
     }
@@ -169,7 +176,8 @@ static bool inline_func(struct inliner *s, struct node *n)
     if (n->done)
         return true;
     n->done = true;
-    return inline_region(s, n->f->body);
+    return (!n->f->grid || inline_region(s, n->f->grid)) &&
+           inline_region(s, n->f->body);
 }
 
 static struct inliner new_inliner(tc_module *m, tc_pass_env *env)
@@ -190,11 +198,39 @@ bool tc_inline_calls(tc_func *f, tc_pass_env *env)
     return inline_func(&s, node_of(&s, f));
 }
 
+bool tc_inline_inheriting(tc_module *m, tc_func *f, tc_pass_env *env)
+{
+    struct inliner s = new_inliner(m, env);
+    s.inherited_only = true;
+    for (unsigned i = 0; i < s.nnodes; i++) {
+        struct node *n = &s.nodes[i];
+        bool other = n->f != f && (n->f->is_kernel || n->f->is_plan);
+        if (!other && !inline_func(&s, n))
+            return false;
+    }
+    return true;
+}
+
+bool tc_erase_inheriting(tc_module *m)
+{
+    bool any = false;
+    for (tc_func *f = m->first, *next; f; f = next) {
+        next = f->next;
+        if (!tc_func_inherits(f))
+            continue;
+        tc_func_erase(f);
+        any = true;
+    }
+    return any;
+}
+
 /* ---- Functions that nobody needs ---- */
 
 /* An unbound func parameter may yet be bound to any function. */
 static bool takes_func(const tc_func *f)
 {
+    if (!f->is_kernel && !f->is_plan)
+        return false; /* inherited by what has been inlined */
     for (unsigned i = 0; i < f->nparams; i++)
         if (f->params[i].kind == TC_PARAM_FUNC)
             return true;

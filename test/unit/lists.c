@@ -227,7 +227,8 @@ START_TEST(refuses_calls)
     t.workspace_bytes = 4096;
     ck_assert_int_eq(tilec_attention_forward(a, &t, NULL, &e), TILEC_INPUT);
     ck_assert_str_eq(e.message, "launch of @attention_forward: the blocks of a "
-                                "list must be multiples of the kernel's");
+                                "list must be multiples of the kernel's: found "
+                                "32, expected 0");
     tilec_attention_free(a);
     free(t.workspace);
     free(room);

@@ -316,7 +316,8 @@ START_TEST(test_failed_assert_of_a_grid)
                        "  yield %n\n"
                        "} { }";
     ck_assert(!grid_of(text, args, grid));
-    ck_assert_str_eq(message(0), "launch of @k: n must be even");
+    ck_assert_str_eq(message(0),
+                     "launch of @k: n must be even: found 1, expected 0");
     ck_assert_uint_eq(cx->diags->loc.line, 2);
     args[0].scalar.i = 4;
     ck_assert(grid_of(text, args, grid));

@@ -302,8 +302,10 @@ START_TEST(refused)
     check_refused(run(k, 3, 0, room, bytes - 1), TILEC_USAGE, want);
     check_refused(run(k, 3, 0, room + 128, bytes), TILEC_USAGE,
                   "the workspace of @chain is not aligned to 256 bytes");
-    check_refused(run(k, 0, 0, room, bytes), TILEC_INPUT,
-                  "launch of @chain: n must be positive");
+    check_refused(
+        run(k, 0, 0, room, bytes), TILEC_INPUT,
+        "launch of @chain: n must be positive: found 0, expected more than "
+        "0");
     ck_assert_uint_eq(error.line, 12);
     ck_assert_str_eq(error.file, "test.tile");
     free(room);

@@ -241,7 +241,7 @@ static const struct {
     {spoil_alignment, TILEC_INPUT,
      "argument y: data is not aligned to its element (4 bytes)"},
     {spoil_assert, TILEC_INPUT,
-     "launch of @scale: x and y must have the same rows"},
+     "launch of @scale: x and y must have the same rows: found 3, expected 5"},
     {spoil_stream, TILEC_USAGE, "tilec_launch: target cpu has no streams"},
     {spoil_threads, TILEC_USAGE,
      "tilec_launch: threads is -1, expected 0 or more"},

@@ -53,8 +53,10 @@ static void *launch_many(void *arg)
                 return "a wrong value";
         x.shape[0] = 3;
         if (tilec_launch(k, args, 4, NULL, &e) != TILEC_INPUT ||
-            strcmp(e.message,
-                   "launch of @scale: x and y must have the same rows") != 0)
+            strcmp(
+                e.message,
+                "launch of @scale: x and y must have the same rows: found 3, "
+                "expected 40") != 0)
             return "a wrong last_error";
         char *text;
         if (i % 10 == 0) {

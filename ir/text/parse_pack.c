@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parameters that several functions share, by a name:
+ *
+ *   params @matrices[M: int, T: type](%x: tensor<[?, M] x T>)
+ *   kernel @k[*@matrices, BM: int = 64](*@matrices, %n: i32) grid(..) {..}
+ *
+ * is the same as
+ *
+ *   kernel @k[M: int, T: type, BM: int = 64](%x: tensor<[?, M] x T>, %n: i32)
+ * ..
+ *
+ * A pack is only text: the cursor goes back to it where it is used.
+ */
+#include "ir/text/parse.h"
+
+/* The tokens behind `[` and `(`; 0: it has none. */
+typedef struct pack {
+    uint32_t params, args;
+    tc_loc loc;
+    bool is_open; /* it is being read: packs do not hold themselves */
+} pack;
+
+/* Over the bracket at hand, whose inside is the pack's; none: 0. */
+static uint32_t inside(tc_parser *p, tc_token_kind open)
+{
+    if (!tc_parser_is(p, open))
+        return 0;
+    uint32_t at = p->at + 1;
+    tc_parser_skip_nested(p);
+    return at;
+}
+
+bool tc_parse_pack(tc_parser *p)
+{
+    const char *name = tc_parser_text(p, tc_parser_peek(p, 1));
+    tc_loc loc = tc_parser_loc_of(p, tc_parser_peek(p, 1));
+    const pack *other = tc_map_get(&p->packs, name);
+    pack *k = tc_arena_new(p->arena, pack);
+    p->at += 2;
+    k->loc = loc;
+    k->params = inside(p, TC_TOKEN_LBRACKET);
+    k->args = inside(p, TC_TOKEN_LPAREN);
+    if (!k->params && !k->args)
+        return tc_parser_expected(p, "`[` or `(`");
+    if (other) {
+        tc_error(p->cx, loc, "params @%s is defined already", name);
+        tc_note(p->cx, other->loc, "the first is here");
+        return false;
+    }
+    tc_map_set(&p->packs, name, k);
+    return true;
+}
+
+static bool unknown_pack(tc_parser *p, const char *name, const pack *k,
+                         tc_token_kind close)
+{
+    const char *what =
+        close == TC_TOKEN_RBRACKET ? "compile-time parameters" : "arguments";
+    if (!k)
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "there is no params @%s above, expected `params "
+                        "@%s[..](..)`",
+                        name, name);
+    if (k->is_open)
+        return tc_error(p->cx, tc_parser_loc(p), "params @%s holds itself",
+                        name);
+    return tc_error(p->cx, tc_parser_loc(p), "params @%s has no %s", name,
+                    what);
+}
+
+/* At `*@name`. */
+static bool parse_pack_of(tc_parser *p, tc_func *f, tc_token_kind close,
+                          tc_parse_item_fn *item)
+{
+    p->at++;
+    const tc_token *t = tc_parser_peek(p, 0);
+    if (t->kind != TC_TOKEN_FUNC)
+        return tc_parser_expected(p, "the name of `params`, as `@name`");
+    const char *name = tc_parser_text(p, t);
+    pack *k = tc_map_get(&p->packs, name);
+    uint32_t begin = !k ? 0 : close == TC_TOKEN_RBRACKET ? k->params : k->args;
+    if (!begin || k->is_open)
+        return unknown_pack(p, name, k, close);
+    uint32_t back = p->at + 1;
+    p->at = begin;
+    k->is_open = true;
+    bool ok = tc_parse_packed(p, f, close, item);
+    k->is_open = false;
+    p->at = back;
+    return ok;
+}
+
+bool tc_parse_packed(tc_parser *p, tc_func *f, tc_token_kind close,
+                     tc_parse_item_fn *item)
+{
+    if (tc_parser_accept(p, close))
+        return true;
+    do {
+        bool is_pack = tc_parser_is(p, TC_TOKEN_STAR);
+        if (is_pack ? !parse_pack_of(p, f, close, item) : !item(p, f))
+            return false;
+    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    return tc_parser_expect(p, close);
+}
