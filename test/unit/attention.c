@@ -591,9 +591,10 @@ START_TEST(forward_refuses)
                          "was made without that option");
     t.max = NULL;
     in.shape[1][2] = N - 1;
-    expect_forward_error(a, &t, TILEC_INPUT,
-                         "launch of @attention_fwd: k and v must have the same "
-                         "heads and length");
+    expect_forward_error(
+        a, &t, TILEC_INPUT,
+        "launch of @attention_fwd: k and v must have the same "
+        "heads and length: size 2 of v: found 37, expected 36");
     tilec_attention_free(a);
 }
 END_TEST

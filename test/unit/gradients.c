@@ -357,7 +357,8 @@ START_TEST(calls_that_are_wrong)
     t = all_tensors();
     sizes[DQ][2]--;
     refused(tilec_attention_backward(a, &t, NULL, &error),
-            "launch of @attention_backward: dq must have the shape of q");
+            "launch of @attention_backward: dq must have the shape of q: size "
+            "2 of dq: found 20, expected 21");
     tilec_attention_free(a);
     o.backward = 0;
     ck_assert_int_eq(plan_with(&o, &none), TILEC_OK);
