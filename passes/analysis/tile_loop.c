@@ -2,6 +2,7 @@
 #include "passes/analysis/tile_loop.h"
 
 #include "passes/analysis/match.h"
+#include "passes/analysis/roles.h"
 
 static bool is_axis_0(const tc_value *v, tc_opcode code)
 {
@@ -34,8 +35,8 @@ bool tc_goes_through_tiles(const tc_op *op)
     if (op->code != TC_WHILE || !around)
         return false;
     if (around->code == TC_WARP_GROUPS)
-        return op->parent == around->regions[1] &&
-               tile_loop_in(around->regions[0]);
+        return op->parent == tc_consumers(around) &&
+               tile_loop_in(tc_producer(around));
     /* What defer-branches puts around it asks no question of its own. */
     return around->code == TC_WHILE && op == around->regions[1]->first &&
            around->regions[0]->first->code == TC_CONDITION &&

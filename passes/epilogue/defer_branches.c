@@ -30,10 +30,12 @@
 
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/roles.h"
 #include "passes/analysis/tile_loop.h"
 #include "passes/layout/conversion_scratch.h"
 #include "passes/passes.h"
 #include "passes/sync/hazards.h"
+#include "passes/target/machine_model.h"
 
 #include "ir/types/layout.h"
 
@@ -198,7 +200,6 @@ static uint64_t most_exchanged(tc_context *cx, const tc_region *r)
  * whenever the branch will be. */
 static bool has_room(const tc_late *l)
 {
-    enum { RESERVED = 1024 };
     tc_lifetimes all = tc_find_lifetimes(l->env->scratch, l->f, false);
     tc_lifetimes inside = {
         .of = tc_arena_array(l->env->scratch, tc_lifetime, all.n)};
@@ -211,7 +212,8 @@ static bool has_room(const tc_late *l)
     }
     uint64_t most = tc_plan_shared(l->env->scratch, &inside) +
                     most_exchanged(l->cx, l->taken);
-    return always + most + RESERVED <= tc_shared_limit(l->env->target);
+    return always + most + TC_CHANNEL_RESERVE <=
+           tc_shared_limit(l->env->target);
 }
 
 /* ---- The whole ---- */
@@ -247,7 +249,7 @@ static const char *try_loop(tc_late *l)
 
 static tc_op *find_loop(const tc_op *roles)
 {
-    tc_each_op (op, roles->regions[1])
+    tc_each_op (op, tc_consumers(roles))
         if (tc_goes_through_tiles(op))
             return op;
     return NULL;
@@ -255,12 +257,9 @@ static tc_op *find_loop(const tc_op *roles)
 
 tc_change tc_pass_defer_branches(tc_func *f, tc_pass_env *env)
 {
-    tc_late l = {.env = env, .f = f, .cx = env->cx};
-    tc_each_op (op, f->body)
-        if (op->code == TC_WARP_GROUPS)
-            l.roles = op;
+    tc_late l = {.env = env, .f = f, .cx = env->cx, .roles = tc_roles_of(f)};
     l.loop = l.roles ? find_loop(l.roles) : NULL;
-    if (!l.loop || f->warps < 8)
+    if (!l.loop || tc_warpgroups(f->warps) < 2)
         return TC_UNCHANGED;
     const char *why = try_loop(&l);
     if (why)

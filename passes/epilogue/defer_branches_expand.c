@@ -12,7 +12,7 @@
 
 #include "ir/types/layout.h"
 
-enum { SLOTS = 2 };
+enum { SLOTS = 2 }; /* of this tile and the one before */
 
 /* ---- Rings ---- */
 

@@ -10,13 +10,7 @@
 #include "passes/instructions/mma.h"
 #include "passes/persistent/rasterize.h"
 #include "passes/sync/shared_memory.h"
-
-/* mbarriers and mailboxes that are still to come; beside a buffer in use in a
- * loop, where one slot less for its loads would cost more than a copy that is
- * waited for. */
-enum { RESERVED = 1024, RESERVED_BESIDE = 3072 };
-/* Of loads in the hot loop, if no fewer are asked for. */
-enum { SLOTS = 2 };
+#include "passes/target/machine_model.h"
 
 const tc_op *tc_tma_store_loop(const tc_tma_stores *s, const tc_op *op)
 {
@@ -26,7 +20,7 @@ const tc_op *tc_tma_store_loop(const tc_tma_stores *s, const tc_op *op)
 
 unsigned tc_tma_store_hot_slots(const tc_tma_stores *s)
 {
-    return s->env->options->stages == 1 ? 1 : SLOTS;
+    return tc_planned_slots(s->env->options->stages);
 }
 
 /* Slots of the buffer that a bulk copy may fill ahead, 0: none will. */
@@ -123,7 +117,7 @@ tc_tma_store_place tc_tma_store_find_place(tc_tma_stores *s, tc_op *store,
     for (unsigned i = 0; i < m.all.n; i++)
         m.rings += (uint64_t)m.all.of[i].bytes * slots_of(s, m.all.of[i].alloc);
     uint64_t bytes = m.rings + tc_smem_bytes(buffer) +
-                     (s->added_from ? RESERVED_BESIDE : RESERVED);
+                     (s->added_from ? TC_STORE_RESERVE : TC_CHANNEL_RESERVE);
     uint32_t limit = tc_shared_limit(s->env->target);
     if (s->tiles && bytes + most_others(&m, s->f->body) <= limit)
         return TC_TMA_STORE_ALWAYS;

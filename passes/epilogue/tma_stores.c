@@ -41,12 +41,13 @@
 
 #include "ir/types/layout.h"
 #include "passes/instructions/mma.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "tma-stores";
 
 /* Smaller tiles are not worth two barriers; whole sectors of global memory are
  * written well as it is. */
-enum { FEW_BYTES = 1024, SECTOR = 32 };
+enum { SECTOR = 32 };
 
 /* Of a tile that warp groups hold. */
 typedef struct parts {
@@ -123,7 +124,7 @@ static bool is_candidate(tc_tma_stores *s, const tc_op *op)
         op->in[1]->type->kind != TC_TILE)
         return false;
     const tc_type *t = stored_type(s, op);
-    if (!t->layout || t->rank != 2 || bytes_of(t) < FEW_BYTES ||
+    if (!t->layout || t->rank != 2 || bytes_of(t) < TC_STAGED_MIN_BYTES ||
         !is_accumulator(s->env->cx, t))
         return false;
     if (tc_tma_store_adds(op))
@@ -172,7 +173,7 @@ static const tc_type *choose_buffer(tc_tma_stores *s, const tc_op *store,
         const tc_layout *l =
             tc_layout_swizzled(cx, tile->rank, sides, order, bits, w);
         const tc_type *type = tc_type_smem(cx, tile, l, 0);
-        unsigned groups = p->by_group ? s->f->warps / 4 : 1;
+        unsigned groups = p->by_group ? tc_warpgroups(s->f->warps) : 1;
         unsigned ways =
             tc_tma_of_groups(store->in[0], type, p->axis, groups, &t, why)
                 ? ways_of(s, tile, l, &by_matrix)
@@ -316,7 +317,7 @@ static bool may_be_aligned(const tc_tma_stores *s, const tc_value *tensor)
 
 static parts parts_of(const tc_tma_stores *s, const tc_type *tile)
 {
-    unsigned groups = s->f->warps / 4, axis;
+    unsigned groups = tc_warpgroups(s->f->warps), axis;
     bool apart = groups > 1 && tc_held_by_groups(tile->layout, groups, &axis);
     return (parts){apart, apart ? axis : 0, false};
 }
@@ -343,7 +344,8 @@ static bool may_begin_there(tc_tma_stores *s, const tc_op *store,
     const char *why;
     tc_tma t;
     if (!tc_tma_of_groups(store->in[0], type, p->axis,
-                          p->by_group ? s->f->warps / 4 : 1, &t, &why))
+                          p->by_group ? tc_warpgroups(s->f->warps) : 1, &t,
+                          &why))
         return false;
     for (unsigned dim = 0; dim < t.rank; dim++) {
         const tc_value *offset = block->in[1 + dim];

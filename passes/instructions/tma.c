@@ -25,6 +25,7 @@
 
 #include "passes/analysis/axis_info.h"
 #include "passes/analysis/match.h"
+#include "passes/target/machine_model.h"
 
 #include <string.h>
 
@@ -495,5 +496,6 @@ bool tc_tma_of_op(const tc_op *op, tc_tma *out, const char **why)
         op->code == TC_TMA_STORE && tc_op_is_word(op, "scope", "group");
     return tc_tma_of_groups(op->in[0], op->in[1]->type,
                             by_group ? (unsigned)tc_op_int(op, "axis") : 0,
-                            by_group ? op->func->warps / 4 : 1, out, why);
+                            by_group ? tc_warpgroups(op->func->warps) : 1, out,
+                            why);
 }

@@ -18,6 +18,7 @@
 #include "passes/instructions/wgmma.h"
 
 #include "passes/instructions/mma.h"
+#include "passes/target/machine_model.h"
 
 enum { MOST_N = 256, CHUNK = 16, GROUP = 8 };
 
@@ -240,7 +241,7 @@ bool tc_wgmma_operand_of(tc_context *cx, const tc_type *t, unsigned i,
         return false;
     if (!places_of(cx, t, &b))
         return refuse(why, "its layout has no linear addresses");
-    if (!check_sides(cx, &b, row_axis, k, i ? 8 : 64, why))
+    if (!check_sides(cx, &b, row_axis, k, i ? 8 : TC_WARPGROUP_ROWS, why))
         return false;
     *out = (tc_wgmma_operand){.rows = i ? tc_wgmma_n(b.side[1]) : 64,
                               .nsteps = (unsigned)b.side[1 - row_axis] / k};
@@ -287,11 +288,11 @@ bool tc_wgmma_grid(const tc_layout *c, int *groups_m, int *groups_n)
         warps *= m->count;
         columns *= m->image[1] ? m->count : 1;
     }
-    if (warps % (4 * columns))
+    if (warps % (TC_WARPGROUP_WARPS * columns))
         return false;
     *groups_n = (int)columns;
-    *groups_m = (int)(warps / columns / 4);
-    return c->shape[0] % (64 * *groups_m) == 0 &&
+    *groups_m = (int)tc_warpgroups(warps / columns);
+    return c->shape[0] % (TC_WARPGROUP_ROWS * *groups_m) == 0 &&
            c->shape[1] % (8 * *groups_n) == 0 &&
            tc_layout_wgmma_c(c->cx, c->shape, *groups_m, *groups_n) == c;
 }
@@ -306,14 +307,15 @@ static bool take_warps(const tc_layout *l, unsigned axis, int32_t part,
     uint32_t warps = 1;
     for (unsigned i = 0; i < l->nmodes[TC_WARP]; i++) {
         const tc_mode *m = &l->modes[TC_WARP][i];
-        bool group = warps >= 4;
+        bool group = warps >= TC_WARPGROUP_WARPS;
         for (unsigned a = 0; group && a < l->rank; a++)
-            if (m->image[a] != (a == axis ? part * (int32_t)(warps / 4) : 0))
+            if (m->image[a] !=
+                (a == axis ? part * (int32_t)tc_warpgroups(warps) : 0))
                 return false;
         if (!group)
             *most += (int64_t)(m->count - 1) * m->image[axis];
         warps *= m->count;
-        if (!group && warps > 4)
+        if (!group && warps > TC_WARPGROUP_WARPS)
             return false;
     }
     return true;

@@ -24,6 +24,7 @@
 #include "passes/layout/assign_layouts.h"
 
 #include "passes/analysis/match.h"
+#include "passes/target/machine_model.h"
 
 /* ---- Types ---- */
 
@@ -226,11 +227,11 @@ static void find_largest(const tc_region *r, int64_t *most)
 static unsigned warps_by_size(const tc_placing *s)
 {
     int64_t most = 1;
-    unsigned warps = 4;
+    unsigned warps = TC_DEFAULT_WARPS;
     find_largest(s->f->body, &most);
-    while (warps < 8 && most / (32 * warps) > 32)
+    while (warps < TC_DEFAULT_MAX_WARPS && most / tc_threads(warps) > 32)
         warps *= 2;
-    while (warps > 1 && most < 32 * warps)
+    while (warps > 1 && most < tc_threads(warps))
         warps /= 2;
     return warps;
 }
@@ -240,7 +241,7 @@ static unsigned warps_by_size(const tc_placing *s)
 static bool can_have(const tc_placing *s, unsigned warps)
 {
     return (warps & (warps - 1)) == 0 ||
-           (warps % 4 == 0 && tc_dots_divide(s, warps));
+           (warps % TC_WARPGROUP_WARPS == 0 && tc_dots_divide(s, warps));
 }
 
 static bool choose_warps(tc_placing *s)

@@ -117,9 +117,6 @@ void tc_dots_arrange(tc_placing *s);
 /* Of shared memory, that the operands of a loop's dots take when each is loaded
  * while its last one is in use; of the loop where that is most. */
 int64_t tc_dots_double_buffers(const tc_placing *s);
-/* Registers of a thread: what other values are thought to need, and what all
- * may need so that nothing spills. */
-enum { TC_OTHER_REGISTERS = 40, TC_MOST_REGISTERS = 200 };
 
 /* registers.c. As many warps, or twice or four times as many where the
  * accumulators would not fit in registers. */

@@ -7,10 +7,9 @@
  */
 #include "passes/layout/assign_layouts.h"
 
-static const char pass[] = "assign-layouts";
+#include "passes/target/machine_model.h"
 
-/* Of a tile that is stored: not worth two barriers. */
-enum { FEW_BYTES = 1024 };
+static const char pass[] = "assign-layouts";
 
 static int32_t power_of(int32_t side)
 {
@@ -49,7 +48,7 @@ static const tc_layout *blocked_deep(const tc_placing *s, const tc_type *tile,
         left[i] = power_of(sides[i]) / per_thread[i];
         lanes[i] = warps[i] = 1;
     }
-    int32_t threads = 32;
+    int32_t threads = TC_WARP_THREADS;
     for (unsigned i = 0; i < rank; i++) {
         lanes[order[i]] = smaller(left[order[i]], threads);
         left[order[i]] /= lanes[order[i]];
@@ -79,7 +78,7 @@ const tc_layout *tc_layout_default(const tc_placing *s, const tc_type *tile)
     int64_t count = tc_type_count(tile);
     int32_t side = (int32_t)tc_dim_value(tile->dims[tile->rank - 1]);
     unsigned vector = (unsigned)smaller(4, power_of(side));
-    while (vector > 1 && count / vector < 32 * (int64_t)s->warps)
+    while (vector > 1 && count / vector < tc_threads(s->warps))
         vector /= 2;
     return blocked(s, tile, tile->rank - 1, vector);
 }
@@ -94,7 +93,7 @@ static const tc_layout *for_fma(const tc_placing *s, const tc_type *tile)
     int32_t m = power_of(sides[0]), n = power_of(sides[1]);
     int32_t across = smaller(n, 4);
     int32_t lanes_n = smaller(n / across, 8);
-    int32_t lanes_m = smaller(32 / lanes_n, m);
+    int32_t lanes_m = smaller(TC_WARP_THREADS / lanes_n, m);
     int32_t all = power_of((int32_t)s->warps);
     int32_t down = smaller(4, m / lanes_m / all);
     down = down < 1 ? 1 : down;
@@ -133,7 +132,7 @@ static const tc_layout *for_access(const tc_placing *s, const tc_type *tile,
     unsigned axis = tc_axis_vector(s->axes, across).axis;
     unsigned bytes = tc_type_bytes(across->in[1]->type->elem);
     unsigned deep = bytes < WORD ? WORD / bytes : 1;
-    int64_t each = tc_type_count(tile) / (32 * (int64_t)s->warps);
+    int64_t each = tc_type_count(tile) / tc_threads(s->warps);
     while (deep > 1 &&
            (each < v.elements * deep ||
             power_of((int32_t)tc_dim_value(tile->dims[axis])) < (int32_t)deep))
@@ -146,9 +145,10 @@ static const tc_layout *of_mma(const tc_placing *s, const tc_class *c)
     int32_t sides[TC_MAX_RANK];
     tc_type_sides(c->tile, sides);
     const tc_dot *g = tc_dot_group(c->dot);
-    const tc_layout *l = tc_dot_is_group(c->dot)
-                             ? tc_layout_wgmma_c(s->cx, sides, g->wm / 4, g->wn)
-                             : tc_layout_mma_c(s->cx, sides, g->wm, g->wn);
+    const tc_layout *l =
+        tc_dot_is_group(c->dot)
+            ? tc_layout_wgmma_c(s->cx, sides, g->wm / TC_WARPGROUP_WARPS, g->wn)
+            : tc_layout_mma_c(s->cx, sides, g->wm, g->wn);
     return c->order.n ? tc_layout_reorder(s->cx, l, 1, &c->order) : l;
 }
 
@@ -222,7 +222,7 @@ static void choose_store(tc_placing *s, const tc_op *op)
         return;
     unsigned bytes = tc_type_bytes(op->in[1]->type->elem);
     int64_t all = tc_type_count(c->tile) * bytes;
-    if (all < FEW_BYTES || all > s->target->shared_per_block / 2)
+    if (all < TC_STAGED_MIN_BYTES || all > s->target->shared_per_block / 2)
         return;
     tc_vector v = tc_axis_vector(s->axes, op);
     const tc_layout *own = blocked(s, c->tile, v.axis, v.elements);

@@ -21,6 +21,7 @@
 #include "passes/instructions/mma.h"
 #include "passes/instructions/wgmma.h"
 #include "passes/layout/assign_layouts.h"
+#include "passes/target/machine_model.h"
 
 #include <string.h>
 
@@ -326,7 +327,7 @@ static int64_t accumulators(const tc_placing *s, unsigned warps)
         int64_t sum = 0;
         for (tc_dot *e = s->dots; e; e = e->next)
             if (e->loop == d->loop)
-                sum += (int64_t)rows(e) * columns(e) / (32 * warps);
+                sum += (int64_t)rows(e) * columns(e) / tc_threads(warps);
         most = sum > most ? sum : most;
     }
     return most;
@@ -374,14 +375,15 @@ static const char *why_no_group(const tc_placing *s, tc_dot *d, unsigned wm,
         return "tensors may lie anywhere, so that no bulk copy can feed it";
     if (s->env->options->no_swizzle)
         return "shared memory is to be kept in plain rows";
-    if (wm % 4)
-        return tc_arena_printf(s->scratch, "%u warps, expected a multiple of 4",
-                               wm * groups);
-    if (rows(d) % (16 * (int32_t)wm))
+    if (wm % TC_WARPGROUP_WARPS)
+        return tc_arena_printf(s->scratch,
+                               "%u warps, expected a multiple of %d",
+                               wm * groups, TC_WARPGROUP_WARPS);
+    if (rows(d) % (TC_WARP_ROWS * (int32_t)wm))
         return tc_arena_printf(s->scratch,
                                "%d rows, expected a multiple of %u: 64 for "
                                "each 4 of the %u warps",
-                               rows(d), 16 * wm, wm);
+                               rows(d), TC_WARP_ROWS * wm, wm);
     if (!columns_divide(s, d, (int)groups))
         return "its columns cannot be shared by warp groups";
     if (!grid_fits(s, tc_dot_group(d), (int)wm, (int)groups))
@@ -395,11 +397,12 @@ static const char *why_no_group(const tc_placing *s, tc_dot *d, unsigned wm,
  * suit the dot. */
 static unsigned warps_of_group(const tc_placing *s, tc_dot *d)
 {
-    if (!s->target->wgmma || !group_instr(d) || rows(d) % 64)
+    if (!s->target->wgmma || !group_instr(d) || rows(d) % TC_WARPGROUP_ROWS)
         return 0;
-    int32_t blocks = rows(d) / 64;
+    int32_t blocks = rows(d) / TC_WARPGROUP_ROWS;
     unsigned groups = blocks % 3 == 0 ? 3 : blocks % 2 == 0 ? 2 : 1;
-    return why_no_group(s, d, 4 * groups, 1) ? 0 : 4 * groups;
+    unsigned warps = TC_WARPGROUP_WARPS * groups;
+    return why_no_group(s, d, warps, 1) ? 0 : warps;
 }
 
 /* Warp groups that share rows, so that each has 64: all of a group of dots, or
@@ -413,13 +416,15 @@ static unsigned groups_along_columns(const tc_placing *s, tc_dot *group)
         if (tc_dot_group(d) == group && tc_dot_is_mma(d)) {
             if (!group_instr(d) || !why_no_group(s, d, s->warps, 1))
                 return 1;
-            while (n <= s->warps / 4 &&
-                   (s->warps % (4 * n) || why_no_group(s, d, s->warps / n, n)))
+            while (n <= tc_warpgroups(s->warps) &&
+                   (s->warps % (TC_WARPGROUP_WARPS * n) ||
+                    why_no_group(s, d, s->warps / n, n)))
                 n++;
         }
     for (tc_dot *d = s->dots; d; d = d->next)
         if (tc_dot_group(d) == group && tc_dot_is_mma(d) &&
-            (n > s->warps / 4 || why_no_group(s, d, s->warps / n, n)))
+            (n > tc_warpgroups(s->warps) ||
+             why_no_group(s, d, s->warps / n, n)))
             return 1;
     return n;
 }
@@ -468,14 +473,15 @@ unsigned tc_dots_warps(const tc_placing *s)
         return 0;
     if (group)
         return warps_of_group(s, group);
-    unsigned warps = 4;
+    unsigned warps = TC_DEFAULT_WARPS;
     if (!tc_dot_is_mma(hot))
-        return accumulators(s, 4) > 64 ? 8 : 4;
+        return accumulators(s, warps) > 64 ? TC_DEFAULT_MAX_WARPS : warps;
     hot = tc_dot_group(hot);
     while (warps > 1 && !arrange(s, hot, warps, &wm, &wn))
         warps /= 2;
-    while (warps >= 4 && warps < 8 &&
-           accumulators(s, warps) + TC_OTHER_REGISTERS > TC_MOST_REGISTERS &&
+    while (warps >= TC_DEFAULT_WARPS && warps < TC_DEFAULT_MAX_WARPS &&
+           accumulators(s, warps) + TC_SPARE_MMA_REGISTERS >
+               TC_STEP_MAX_REGISTERS &&
            arrange(s, hot, 2 * warps, &wm, &wn))
         warps *= 2;
     return warps;

@@ -18,6 +18,7 @@
 #include "passes/analysis/nesting.h"
 #include "passes/instructions/mma.h"
 #include "passes/layout/assign_layouts.h"
+#include "passes/target/machine_model.h"
 
 #include <string.h>
 
@@ -81,17 +82,6 @@ typedef struct budget {
     int64_t others, most;
 } budget;
 
-/* Of consumers of wgmma: what a multiprocessor has but for a group of four
- * warps that only copies; the accumulators of one step are in use while the
- * next ones are computed from them. */
-static int64_t most_of_group(const tc_placing *s)
-{
-    enum { COPIER = 128 * 24, MOST = 240 };
-    int64_t each =
-        ((int64_t)s->target->registers_per_sm - COPIER) / (32 * s->warps);
-    return each < MOST ? each / 8 * 8 : MOST;
-}
-
 /* Does it add to another product's sum, in the same registers? */
 static bool adds_to_product(const tc_dot *d)
 {
@@ -102,20 +92,21 @@ static bool adds_to_product(const tc_dot *d)
 
 static budget budget_of(const tc_placing *s, const tc_dot *d)
 {
-    enum { OTHERS_OF_GROUP = 48 };
     bool group = tc_dot_is_group(d);
-    budget b = {0, TC_OTHER_REGISTERS, TC_MOST_REGISTERS};
-    if (group)
-        b = (budget){0, OTHERS_OF_GROUP, most_of_group(s)};
+    int64_t threads = tc_threads(s->warps);
+    budget b = {0, TC_SPARE_MMA_REGISTERS, TC_STEP_MAX_REGISTERS};
+    if (group) /* the sums of a step are in use while the next are computed */
+        b = (budget){0, TC_SPARE_WGMMA_REGISTERS,
+                     tc_expected_consumer_registers(s->target, s->warps)};
     for (tc_dot *e = s->dots; e; e = e->next) {
         if (e->loop != d->loop)
             continue;
-        b.held += e->kept + count_of(e->op->out[0]) / (int64_t)(32 * s->warps);
+        b.held += e->kept + count_of(e->op->out[0]) / threads;
         if (group)
-            b.held += e->packed / (int64_t)(4 * 32 * s->warps);
+            b.held += tc_spread_registers(e->packed, s->warps);
     }
     if (adds_to_product(d))
-        b.held -= count_of(d->op->out[0]) / (int64_t)(32 * s->warps);
+        b.held -= count_of(d->op->out[0]) / threads;
     return b;
 }
 

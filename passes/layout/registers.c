@@ -10,18 +10,17 @@
  */
 #include "passes/layout/assign_layouts.h"
 
-static const char pass[] = "assign-layouts";
+#include "passes/target/machine_model.h"
 
-/* What a thread can have, and what it needs besides accumulators. */
-enum { MOST = 255, OTHERS = 24 };
+static const char pass[] = "assign-layouts";
 
 static int64_t registers_of(const tc_value *v, unsigned warps)
 {
     const tc_type *t = v->type;
     if (t->kind != TC_TILE || t->rank < 2)
         return 0;
-    return tc_type_count(t) * tc_type_bytes(t->elem) /
-           (4 * 32 * (int64_t)warps);
+    return tc_spread_registers(tc_type_count(t) * tc_type_bytes(t->elem),
+                               warps);
 }
 
 static bool is_carried(tc_placing *s, const tc_dot *d)
@@ -45,8 +44,7 @@ static int64_t needed(tc_placing *s, const tc_dot *d, unsigned warps)
 
 static int64_t room(const tc_placing *s, unsigned warps)
 {
-    int64_t most = (int64_t)s->target->registers_per_sm / (32 * warps);
-    return (most < MOST ? most : MOST) - OTHERS;
+    return (int64_t)tc_max_registers(s->target, warps) - TC_SPARE_REGISTERS;
 }
 
 /* The first dot that has too few registers; NULL: all have enough. */

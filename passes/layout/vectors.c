@@ -12,6 +12,7 @@
 
 #include "ir/types/layout.h"
 #include "passes/analysis/match.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "assign-layouts";
 
@@ -165,13 +166,11 @@ static int64_t odd_side(const tc_type *t)
     return most;
 }
 
-enum { REGISTERS = 255 }; /* that a thread can have */
-
 /* How many threads hold each element because a side has few twos; 1: that is
  * not why, or none does. */
 static int64_t holders_of(const tc_placing *s, const tc_type *t, int64_t each)
 {
-    int64_t threads = 32 * (int64_t)s->warps, count = tc_type_count(t);
+    int64_t threads = tc_threads(s->warps), count = tc_type_count(t);
     int64_t side = odd_side(t);
     bool padded_is_less =
         side && count / side * power_above(side) / threads < each;
@@ -187,7 +186,7 @@ static void say_held(tc_placing *s, const tc_op *op)
     int64_t each = tc_layout_size(t->layout, TC_REGISTER);
     int64_t holders = holders_of(s, t, each), side = odd_side(t);
     int64_t registers = (each * tc_type_bytes(t->elem) + 3) / 4;
-    bool many = registers > REGISTERS;
+    bool many = registers > tc_machine(s->target)->max_registers;
     const char *text = tc_arena_printf(
         s->scratch,
         "%s: each element is held by %lld threads, %lld registers of each%s: "
@@ -205,7 +204,7 @@ static void say_held(tc_placing *s, const tc_op *op)
                   "%s: its tile takes %lld registers of a thread, more than "
                   "the 255 that there are: use smaller tiles%s",
                   tc_op_name(op), (long long)registers,
-                  s->warps < 8 ? ", or more warps" : "");
+                  s->warps < TC_DEFAULT_MAX_WARPS ? ", or more warps" : "");
 }
 
 static void say_accesses(tc_placing *s, const tc_axis_analysis *axes,

@@ -22,9 +22,7 @@
 #include "passes/analysis/mask_truth.h"
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
-
-/* Elements of a tile that is worth a branch. */
-enum { LARGE = 2048 };
+#include "passes/target/machine_model.h"
 
 static tc_op *loop_around(const tc_op *op)
 {
@@ -67,13 +65,15 @@ static bool is_count(const tc_op *op)
         return false;
     const tc_op *cast = tc_match_op(op->in[0], TC_CAST);
     return cast && tc_lane_kind(cast->in[0]) == TC_I1 &&
-           tc_type_count(op->in[0]->type) >= LARGE && !is_behind_count(op);
+           tc_type_count(op->in[0]->type) >= TC_MASK_MIN_ELEMENTS &&
+           !is_behind_count(op);
 }
 
 static bool is_candidate(const tc_op *op)
 {
     return op->code == TC_SELECT && op->in[0]->type->kind == TC_TILE &&
-           tc_type_count(op->out[0]->type) >= LARGE && !is_behind_question(op);
+           tc_type_count(op->out[0]->type) >= TC_MASK_MIN_ELEMENTS &&
+           !is_behind_question(op);
 }
 
 static bool only_used_in(const tc_op *op, const tc_region *r)

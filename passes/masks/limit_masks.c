@@ -29,15 +29,13 @@
 #include "passes/analysis/match.h"
 #include "passes/masks/mask_limits.h"
 #include "passes/passes.h"
-
-/* Elements of a tile that is worth it. */
-enum { LARGE = 2048 };
+#include "passes/target/machine_model.h"
 
 static bool is_candidate(const tc_op *op)
 {
     return op->code == TC_SELECT && op->in[0]->type->kind == TC_TILE &&
            op->in[0]->type->rank == 2 &&
-           tc_type_count(op->out[0]->type) >= LARGE;
+           tc_type_count(op->out[0]->type) >= TC_MASK_MIN_ELEMENTS;
 }
 
 /* The axis along which most parts are limits; false: none is. */

@@ -13,7 +13,7 @@
 #define TC_MASK_LIMITS_H
 
 #include "ir/base/arena.h"
-#include "passes/analysis/uniform_axis.h"
+#include "passes/masks/uniform_axis.h"
 
 /* sign * position + rest, of ints that do not wrap: positions along an axis,
  * and what is the same along it. */

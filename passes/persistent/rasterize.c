@@ -31,16 +31,15 @@
 #include "passes/persistent/rasterize.h"
 
 #include "passes/analysis/match.h"
+#include "passes/target/machine_model.h"
 
 #include "ir/base/map.h"
 
-/* What the loops of a section read, at least; at most it is twice that, of the
- * 50 MB of an H100's L2 cache, each half of which keeps copies of its own.
- * H200, beside 32 MiB: 2 to 5 % faster where loops are short, the same where
- * they are long; with 8 MiB these are up to 2 % slower. */
-enum { SECTION_BYTES = 16 << 20, MOST_SECTIONS = 256 };
-/* Tiles that run side by side, about: a section has as many. */
-enum { SIDE_BY_SIDE = 128 };
+/* The loops of a section read TC_SECTION_BYTES at least and at most twice that,
+ * of the 50 MB of an H100's L2 cache, each half of which keeps copies of its
+ * own. Short loops are faster than with 32 MiB, long ones than with 8 MiB.
+ * Claim l2-sections. */
+enum { MOST_SECTIONS = 256 };
 
 /* ---- Choosing ---- */
 
@@ -59,15 +58,15 @@ static bool moved_bytes(const tc_tile_work *w, unsigned axis, unsigned other,
     return true;
 }
 
-/* `rows` along axis 0 and SIDE_BY_SIDE / rows along axis 1 load the least where
- * both load the same. */
+/* `rows` along axis 0 and TC_SIDE_BY_SIDE_TILES / rows along axis 1 load the
+ * least where both load the same. */
 static int64_t group_rows(const tc_tile_work *w)
 {
     int64_t down, across, rows = 4;
     if (!moved_bytes(w, 0, 1, &down) || !moved_bytes(w, 1, 0, &across) ||
         !down || !across)
         return 0;
-    while (rows < 32 && 2 * rows * rows * down < SIDE_BY_SIDE * across)
+    while (rows < 32 && 2 * rows * rows * down < TC_SIDE_BY_SIDE_TILES * across)
         rows *= 2;
     return rows;
 }
@@ -212,13 +211,13 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
     if (bytes) {
         /* Where tiles follow others, long ones end a section while the next
          * one has begun, and sums are in the cache as well. */
-        int64_t room = SECTION_BYTES;
+        int64_t room = TC_SECTION_BYTES;
         if (work->follows && has_trend(work))
             room /= 2;
         tc_value *tiles = rasterize_mul(b, n, as(b, TC_I64, o->sizes[0]));
         tc_value *most = tc_build_binary(
             b, TC_MIN, divide(b, bytes, integer(b, TC_I64, room)),
-            divide(b, tiles, integer(b, TC_I64, SIDE_BY_SIDE)));
+            divide(b, tiles, integer(b, TC_I64, TC_SIDE_BY_SIDE_TILES)));
         most = tc_build_binary(b, TC_MIN, most, n);
         tc_value *log = as(b, TC_I64, log_of_sections(b, most));
         tc_value *one = integer(b, TC_I64, 1);

@@ -16,6 +16,7 @@
 #include "passes/analysis/axis_info.h"
 #include "passes/analysis/int_range.h"
 #include "passes/analysis/match.h"
+#include "passes/target/machine_model.h"
 
 #include "ir/base/map.h"
 
@@ -118,7 +119,7 @@ static bool is_large(const tc_op *op)
     bool fits = (a == b && (a == TC_F16 || a == TC_BF16)) ||
                 (tc_kind_is_f8(a) && tc_kind_is_f8(b));
     const tc_type *t = op->out[0]->type;
-    return fits && tc_dim_value(t->dims[0]) % 64 == 0 &&
+    return fits && tc_dim_value(t->dims[0]) % TC_WARPGROUP_ROWS == 0 &&
            tc_dim_value(t->dims[1]) % 8 == 0;
 }
 

@@ -15,8 +15,9 @@
 
 #include "ir/types/layout.h"
 #include "passes/analysis/effects.h"
+#include "passes/target/machine_model.h"
 
-enum { LANES = 32, ROW_BYTES = 128, COPY_BYTES = 16 };
+enum { ROW_BYTES = 128, COPY_BYTES = 16 };
 
 static unsigned lanes_along(const tc_layout *l, unsigned axis)
 {
@@ -45,7 +46,7 @@ static const tc_layout *layout_of_copy(tc_context *cx, const tc_type *tile)
     int32_t each[2], warp[2], warps[2];
     each[axis] = (int32_t)vector;
     warp[axis] = (int32_t)lanes;
-    warp[!axis] = (int32_t)(LANES / lanes);
+    warp[!axis] = (int32_t)(TC_WARP_THREADS / lanes);
     warps[!axis] = (int32_t)tc_layout_size(l, TC_WARP);
     each[!axis] = warps[axis] = 1;
     return tc_layout_blocked(cx, 2, l->shape, each, warp, warps, order);

@@ -25,6 +25,7 @@
 
 #include "ir/types/layout.h"
 #include "passes/analysis/effects.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "pipeline-loops";
 
@@ -109,14 +110,13 @@ static uint64_t slot_bytes(const tc_staged *list)
 static unsigned stages_by_budget(const tc_target *t, uint64_t beside,
                                  uint64_t slots)
 {
-    enum { FEWEST = 2, MOST = 4, MOST_ALONE = 3, RESERVED = 1024 };
-    uint64_t half = t->shared_per_sm / 2 > RESERVED
-                        ? t->shared_per_sm / 2 - RESERVED
+    uint64_t half = t->shared_per_sm / 2 > TC_BLOCK_RESERVE
+                        ? t->shared_per_sm / 2 - TC_BLOCK_RESERVE
                         : tc_shared_limit(t);
-    for (unsigned n = MOST; n >= FEWEST; n--)
+    for (unsigned n = TC_MAX_STAGES; n >= TC_MIN_STAGES; n--)
         if (beside + n * slots <= half)
             return n;
-    return MOST_ALONE;
+    return TC_STAGES_ALONE;
 }
 
 /* As many stages as were asked for, or fewer, if they do not fit. */
@@ -162,7 +162,6 @@ static bool is_async(const tc_op *op)
  * buffers of theirs. */
 static void say_in_registers(tc_pipeliner *p, const tc_region *body)
 {
-    enum { LARGE = 1024 };
     static const char why[] =
         "its tile is computed with in registers, and only what goes to shared "
         "memory as it is can be copied ahead";
@@ -172,7 +171,8 @@ static void say_in_registers(tc_pipeliner *p, const tc_region *body)
         return;
     tc_each_op (op, body) {
         if (op->code != TC_LOAD || op->out[0]->type->kind != TC_TILE ||
-            tc_type_count(op->out[0]->type) < LARGE || tc_is_staged(op))
+            tc_type_count(op->out[0]->type) < TC_LOAD_MIN_ELEMENTS ||
+            tc_is_staged(op))
             continue;
         tc_refuse_load(p->env, pass, op, why);
         tc_missed(cx, op->loc, pass, "load of %s not pipelined: %s",

@@ -39,11 +39,9 @@
 #include "passes/instructions/mma.h"
 #include "passes/passes.h"
 #include "passes/pipeline/pipeline_loops.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "prefetch-fragments";
-
-/* Registers of a thread for addresses, copies and counters. */
-enum { REGISTERS_BESIDE = 40 };
 
 typedef struct ahead {
     tc_pass_env *env;
@@ -120,11 +118,8 @@ static const tc_type *part_type(const ahead *x, unsigned operand)
 
 static bool has_room(const ahead *x)
 {
-    const tc_target *t = x->env->target;
-    unsigned room = t->registers_per_sm / (32 * x->loop->func->warps);
-    if (room > t->max_registers)
-        room = t->max_registers;
-    unsigned sum = REGISTERS_BESIDE +
+    unsigned room = tc_max_registers(x->env->target, x->loop->func->warps);
+    unsigned sum = TC_SPARE_MMA_REGISTERS +
                    tc_layout_size(x->mma->out[0]->type->layout, TC_REGISTER);
     for (unsigned i = 0; i < 2; i++) {
         const tc_layout *part = part_type(x, i)->layout;

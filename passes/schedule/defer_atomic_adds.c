@@ -39,14 +39,11 @@
 #include "passes/instructions/wgmma.h"
 #include "passes/sync/hazards.h"
 #include "passes/sync/shared_memory.h"
+#include "passes/target/machine_model.h"
 
 #include "ir/types/layout.h"
 
 static const char pass[] = "defer-atomic-adds";
-
-/* Mailboxes and mbarriers that are still to come; slots of what is loaded in
- * the loop, if no fewer are asked for. */
-enum { RESERVED = 4096, SLOTS = 2 };
 
 typedef struct adding {
     tc_pass_env *env;
@@ -142,7 +139,7 @@ static bool match(adding *a, tc_op *op)
 /* Slots that the buffer will have. */
 static unsigned slots_of(const adding *a, const tc_op *alloc)
 {
-    unsigned hot = a->env->options->stages == 1 ? 1 : SLOTS;
+    unsigned hot = tc_planned_slots(a->env->options->stages);
     tc_each_use (u, alloc->out[0])
         if (u->op->code == TC_SMEM_STORE && tc_match_op(u->op->in[1], TC_LOAD))
             return alloc->parent == a->loop->regions[0] ? hot : 1;
@@ -155,8 +152,8 @@ static bool has_room(const adding *a)
 {
     tc_lifetimes all = tc_find_lifetimes(a->env->scratch, a->f, false);
     const tc_type *sum = a->store->in[1]->type;
-    uint64_t bytes =
-        RESERVED + (uint64_t)tc_type_count(sum) * tc_type_bytes(sum->elem);
+    uint64_t bytes = TC_DEFERRED_ADD_RESERVE +
+                     (uint64_t)tc_type_count(sum) * tc_type_bytes(sum->elem);
     for (unsigned i = 0; i < all.n; i++)
         if (tc_is_nested_in(all.of[i].alloc, a->loop) ||
             tc_is_in_use_at(&all.of[i], a->store))
@@ -342,7 +339,7 @@ static bool defer_atomic_adds_visit(tc_func *f, tc_pass_env *env, tc_region *r)
 tc_change tc_pass_defer_atomic_adds(tc_func *f, tc_pass_env *env)
 {
     if (!env->target->wgmma || !env->target->tma ||
-        env->options->any_alignment || f->warps <= 4)
+        env->options->any_alignment || tc_warpgroups(f->warps) <= 1)
         return TC_UNCHANGED;
     return defer_atomic_adds_visit(f, env, f->body) ? TC_CHANGED : TC_UNCHANGED;
 }

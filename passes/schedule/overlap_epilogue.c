@@ -23,6 +23,7 @@
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
+#include "passes/target/machine_model.h"
 
 #include "ir/types/layout.h"
 
@@ -38,12 +39,11 @@ typedef struct ending {
 
 static bool is_small(const tc_type *t)
 {
-    enum { MOST_REGISTERS = 4 };
     if (t->kind != TC_TILE)
         return t->kind <= TC_F64 || t->kind == TC_SMEM;
     return t->layout &&
            tc_layout_size(t->layout, TC_REGISTER) * tc_type_bytes(t->elem) <=
-               4 * MOST_REGISTERS;
+               4 * TC_SMALL_TILE_REGISTERS;
 }
 
 static bool is_behind(const ending *e, const tc_op *op)

@@ -170,7 +170,7 @@ static void visit_products(struct overlap *o, tc_op *loop)
                   "in the loop by the threads that compute");
         return;
     }
-    tc_step *s = tc_step_new(o->env->scratch, r);
+    tc_step *s = tc_step_new(o->env, r);
     if (!is_asked(loop, "in_iteration")) {
         if (!is_asked(loop, "prefetch_mma") && tc_schedule_modulo(s, &why)) {
             say_done(o, s, loop->loc);
@@ -225,7 +225,7 @@ static void visit_region(struct overlap *o, tc_region *r, bool in_loop)
         return;
     if (!make_async(o, r))
         return;
-    tc_step *s = tc_step_new(o->env->scratch, r);
+    tc_step *s = tc_step_new(o->env, r);
     tc_schedule_iteration(s, in_loop);
     tc_expand_step(s);
 }

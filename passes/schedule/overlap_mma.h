@@ -70,6 +70,7 @@ struct tc_part {
 
 typedef struct tc_step {
     tc_arena *arena;
+    const tc_target *target;
     tc_region *region;
     tc_op *loop; /* the `for` whose body it is, or NULL */
     unsigned nparts;
@@ -79,7 +80,7 @@ typedef struct tc_step {
 } tc_step;
 
 /* overlap_step.c. Keeps the parts in op->data. */
-tc_step *tc_step_new(tc_arena *a, tc_region *r);
+tc_step *tc_step_new(const tc_pass_env *env, tc_region *r);
 bool tc_is_step_value(const tc_step *s, const tc_value *v);
 /* The part whose result `v` is; NULL: an argument, or from outside. */
 tc_part *tc_part_of(const tc_step *s, const tc_value *v);

@@ -5,6 +5,8 @@
 #include "passes/schedule/overlap_mma.h"
 
 #include "ir/types/layout.h"
+#include "passes/analysis/roles.h"
+#include "passes/target/machine_model.h"
 
 static int64_t registers_of(const tc_type *t)
 {
@@ -14,11 +16,10 @@ static int64_t registers_of(const tc_type *t)
            tc_type_bytes(t->elem) / 4;
 }
 
+/* Roles that share registers unequally; NULL: none. */
 static tc_op *roles_around(const tc_op *loop)
 {
-    tc_op *op = loop->parent->op;
-    while (op && op->code != TC_WARP_GROUPS)
-        op = op->parent->op;
+    tc_op *op = tc_roles_around(loop);
     const tc_attr *a = op ? tc_op_attr(op, "registers") : NULL;
     return a && a->kind != TC_ATTR_NONE ? op : NULL;
 }
@@ -26,26 +27,21 @@ static tc_op *roles_around(const tc_op *loop)
 /* Of a thread that runs the step. */
 static int64_t registers_there(const tc_step *s)
 {
-    enum { MOST = 255 };
     const tc_op *roles = roles_around(s->loop);
-    return roles ? tc_op_attr(roles, "registers")->ints[1] : MOST;
+    return roles ? tc_op_attr(roles, "registers")->ints[1]
+                 : s->target->max_registers;
 }
 
 void tc_take_registers(const tc_step *s)
 {
-    enum { FEWEST = 24, MOST = 240, STEP = 8 };
     tc_op *roles = roles_around(s->loop);
     if (!roles)
         return;
     const int64_t *has = tc_op_attr(roles, "registers")->ints;
-    int64_t groups = roles->func->warps / 4;
-    int64_t steps = (has[0] - FEWEST) / (STEP * groups);
-    if (steps > (MOST - has[1]) / STEP)
-        steps = (MOST - has[1]) / STEP;
-    if (steps <= 0)
+    tc_role_registers r = {has[0], has[1]};
+    if (!tc_lend_registers(tc_warpgroups(roles->func->warps), &r))
         return;
-    const int64_t registers[] = {has[0] - steps * STEP * groups,
-                                 has[1] + steps * STEP};
+    const int64_t registers[] = {r.producer, r.consumer};
     tc_op_set_ints(roles, "registers", 2, registers);
 }
 
@@ -89,12 +85,12 @@ static int64_t registers_in_turn(const tc_step *s)
 
 const char *tc_why_no_room(tc_step *s)
 {
-    enum { OTHERS = 24 };
-    int64_t most = registers_there(s), sum = registers_in_turn(s) + OTHERS;
+    int64_t most = registers_there(s),
+            sum = registers_in_turn(s) + TC_SPARE_REGISTERS;
     if (sum <= most || tc_op_is_word(s->loop, "schedule", "modulo"))
         return NULL;
     return tc_arena_printf(s->arena,
                            "their tiles would take %lld registers with %d "
                            "others, expected at most %lld",
-                           (long long)sum, OTHERS, (long long)most);
+                           (long long)sum, TC_SPARE_REGISTERS, (long long)most);
 }

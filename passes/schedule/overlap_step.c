@@ -25,6 +25,7 @@
 #include "passes/analysis/match.h"
 #include "passes/instructions/mma.h"
 #include "passes/sync/shared_memory.h"
+#include "passes/target/machine_model.h"
 
 bool tc_is_step_value(const tc_step *s, const tc_value *v)
 {
@@ -475,10 +476,11 @@ static void find_nature(tc_step *s, tc_part *p)
             p->before[i]->kind == TC_PART_WAIT || p->before[i]->after_wait;
 }
 
-tc_step *tc_step_new(tc_arena *a, tc_region *r)
+tc_step *tc_step_new(const tc_pass_env *env, tc_region *r)
 {
+    tc_arena *a = env->scratch;
     tc_step *s = tc_arena_new(a, tc_step);
-    *s = (tc_step){.arena = a, .region = r};
+    *s = (tc_step){.arena = a, .target = tc_machine(env->target), .region = r};
     s->loop = r->op && r->op->code == TC_FOR ? r->op : NULL;
     unsigned n = 0;
     tc_each_op (op, r)

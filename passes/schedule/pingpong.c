@@ -49,19 +49,12 @@
  * Tests: test/ir/passes/pingpong.
  */
 #include "passes/analysis/match.h"
+#include "passes/analysis/roles.h"
 #include "passes/instructions/mma.h"
 #include "passes/schedule/overlap_mma.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "pingpong";
-
-/* What a multiprocessor does in a cycle. */
-enum {
-    SPECIAL_FUNCTIONS = 16,
-    PRODUCTS = 2048, /* multiplications of 16-bit numbers */
-    /* Of a step, those of 8 bits, for turns to be worth it. */
-    LONG_ENOUGH = 1152,
-    THREE_GROUPS = 12 /* warps */
-};
 
 /* ---- What a step costs ---- */
 
@@ -84,24 +77,25 @@ static bool is_special(const tc_op *op)
 }
 
 /* Of a branch, its first region's. */
-static int64_t special_cycles(const tc_region *r)
+static int64_t special_cycles(const tc_target *t, const tc_region *r)
 {
     int64_t sum = 0;
     tc_each_op (op, r) {
         if (is_special(op) && op->out[0]->type->kind == TC_TILE)
-            sum += tc_type_count(op->out[0]->type) / SPECIAL_FUNCTIONS;
+            sum += tc_type_count(op->out[0]->type) / t->special_per_cycle;
         if (op->nregions)
-            sum += special_cycles(op->regions[0]);
+            sum += special_cycles(t, op->regions[0]);
     }
     return sum;
 }
 
-static int64_t product_cycles(const tc_op *mma)
+static int64_t product_cycles(const tc_target *t, const tc_op *mma)
 {
     const tc_type *a = mma->in[0]->type;
     int64_t k = tc_dim_value(a->dims[a->rank - 1]);
     unsigned bits = tc_scalar_infos[a->elem->kind].bits;
-    return tc_type_count(mma->out[0]->type) * k * bits / 16 / PRODUCTS;
+    return tc_type_count(mma->out[0]->type) * k * bits / 16 /
+           t->products_per_cycle;
 }
 
 /* ---- The walk ---- */
@@ -122,12 +116,12 @@ typedef struct cycles {
     bool narrow; /* products of 8 bits */
 } cycles;
 
-static cycles cycles_of(const tc_region *r)
+static cycles cycles_of(const tc_target *t, const tc_region *r)
 {
-    cycles c = {.special = special_cycles(r)};
+    cycles c = {.special = special_cycles(t, r)};
     tc_each_op (op, r)
         if (is_flying(op)) {
-            c.products += product_cycles(op);
+            c.products += product_cycles(t, op);
             c.narrow |= is_narrow(op);
         }
     return c;
@@ -136,13 +130,14 @@ static cycles cycles_of(const tc_region *r)
 /* There is always somebody who wants the special functions. */
 static bool wants_special(const cycles *c)
 {
-    return 2 * c->special > 5 * c->products;
+    return 100 * c->special > TC_PINGPONG_MAX_PERCENT * c->products;
 }
 
 static bool is_worth_it(const cycles *c)
 {
-    return 5 * c->special >= 2 * c->products && !wants_special(c) &&
-           (!c->narrow || c->products >= LONG_ENOUGH);
+    return 100 * c->special >= TC_PINGPONG_MIN_PERCENT * c->products &&
+           !wants_special(c) &&
+           (!c->narrow || c->products >= TC_PINGPONG_MIN_CYCLES_8BIT);
 }
 
 static void insert(tc_opcode code, const tc_op *at, tc_op *before)
@@ -230,6 +225,11 @@ static void make_up_for(tc_op *loop)
     }
 }
 
+static bool has_three_groups(const tc_op *loop)
+{
+    return tc_warpgroups(loop->func->warps) >= TC_PINGPONG_THREE_GROUPS;
+}
+
 static bool leaves_out_steps(const tc_op *loop)
 {
     const tc_op *around = loop->parent->op;
@@ -246,7 +246,7 @@ static bool passes_late(const tc_op *loop, const tc_op *first)
     const tc_op *next = first->next;
     while (next->code != TC_MMA_WAIT && !is_flying(next))
         next = next->next;
-    return loop->func->warps >= THREE_GROUPS && is_flying(next) &&
+    return has_three_groups(loop) && is_flying(next) &&
            next->in[2] == first->out[0] && !leaves_out_steps(loop);
 }
 
@@ -278,13 +278,6 @@ static bool find_begin(const tc_op *loop, begin *out)
     return false;
 }
 
-static const tc_op *roles_around(const tc_op *op)
-{
-    while (op->code != TC_WARP_GROUPS)
-        op = op->parent->op;
-    return op;
-}
-
 /* Is it computed from what is known before the roles begin? */
 static bool is_same_in_all(const tc_value *v, const tc_op *roles)
 {
@@ -302,7 +295,7 @@ static bool is_same_in_all(const tc_value *v, const tc_op *roles)
 /* Has it as many steps in all tiles? */
 static bool is_same_in_tiles(const tc_op *loop)
 {
-    const tc_op *roles = roles_around(loop);
+    const tc_op *roles = tc_roles_around(loop);
     return is_same_in_all(loop->in[0], roles) &&
            is_same_in_all(loop->in[1], roles);
 }
@@ -310,7 +303,8 @@ static bool is_same_in_tiles(const tc_op *loop)
 static bool begins_in_turn(const tc_op *loop, const cycles *c)
 {
     bool may_differ = !c->narrow && !is_worth_it(c);
-    return loop->func->warps < THREE_GROUPS && 4 * c->special >= c->products &&
+    return !has_three_groups(loop) &&
+           100 * c->special >= TC_PINGPONG_BEGIN_MIN_PERCENT * c->products &&
            !wants_special(c) && (may_differ || is_same_in_tiles(loop));
 }
 
@@ -347,7 +341,7 @@ static bool visit_loop(tc_pass_env *env, tc_op *loop)
     }
     if (!first)
         return false;
-    cycles c = cycles_of(r);
+    cycles c = cycles_of(tc_machine(env->target), r);
     if (begins_in_turn(loop, &c) && find_begin(loop, &x)) {
         if (x.wait->next->code == TC_ORDER_ARRIVE)
             return false;
@@ -383,10 +377,8 @@ static bool pingpong_visit(tc_pass_env *env, tc_region *r)
 
 tc_change tc_pass_pingpong(tc_func *f, tc_pass_env *env)
 {
-    const tc_op *roles = f->body->last;
-    while (roles && roles->code != TC_WARP_GROUPS)
-        roles = roles->prev;
-    if (!roles || f->warps < 8)
+    const tc_op *roles = tc_roles_of(f);
+    if (!roles || tc_warpgroups(f->warps) < 2)
         return TC_UNCHANGED;
-    return pingpong_visit(env, roles->regions[1]) ? TC_CHANGED : TC_UNCHANGED;
+    return pingpong_visit(env, tc_consumers(roles)) ? TC_CHANGED : TC_UNCHANGED;
 }

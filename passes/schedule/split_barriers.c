@@ -31,7 +31,9 @@
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/roles.h"
 #include "passes/sync/hazards.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "split-barriers";
 
@@ -152,7 +154,7 @@ static unsigned count_waits(const tc_region *r, const tc_value *mbarrier)
     tc_each_op (op, r) {
         n += op->code == TC_MBARRIER_WAIT && op->in[0] == mbarrier;
         for (unsigned i = 0; i < op->nregions; i++)
-            n += op->code == TC_WARP_GROUPS && i != 1
+            n += op->code == TC_WARP_GROUPS && i != TC_CONSUMERS_REGION
                      ? 0
                      : count_waits(op->regions[i], mbarrier);
     }
@@ -279,7 +281,7 @@ static void split_barriers_build(struct meeting *m, tc_op *last,
     wait(m->first, met, m->full);
     arrive(m->barrier->next, met);
     wait(m->behind, met, m->full_behind);
-    m->f->shared_bytes = offset + 8;
+    m->f->shared_bytes = offset + TC_MBARRIER_BYTES;
     tc_forget_speculatable(m->loop->parent);
 }
 
@@ -291,9 +293,10 @@ static bool split_barriers_visit(tc_func *f, tc_pass_env *env, tc_region *r)
             changed |= split_barriers_visit(f, env, op->regions[i]);
         struct meeting m = {.f = f, .loop = op};
         tc_op *last = last_mbarrier(f);
-        uint32_t offset = (f->shared_bytes + 7) / 8 * 8;
+        uint32_t offset = (f->shared_bytes + TC_MBARRIER_BYTES - 1) /
+                          TC_MBARRIER_BYTES * TC_MBARRIER_BYTES;
         if (op->code != TC_FOR || !last ||
-            offset + 8 > tc_shared_limit(env->target) ||
+            offset + TC_MBARRIER_BYTES > tc_shared_limit(env->target) ||
             !split_barriers_find(&m) || !is_all(&m, env))
             continue;
         tc_remark(env->cx, m.barrier->loc, pass,
@@ -308,7 +311,7 @@ static bool split_barriers_visit(tc_func *f, tc_pass_env *env, tc_region *r)
 
 tc_change tc_pass_split_barriers(tc_func *f, tc_pass_env *env)
 {
-    bool any = f->warps > 4 && f->shared_bytes &&
+    bool any = tc_warpgroups(f->warps) > 1 && f->shared_bytes &&
                split_barriers_visit(f, env, f->body);
     return any ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -38,6 +38,7 @@
 #include "passes/masks/mask_limits.h"
 #include "passes/passes.h"
 #include "passes/target/exponents.h"
+#include "passes/target/machine_model.h"
 
 #include <math.h>
 
@@ -272,16 +273,15 @@ static unsigned warps_of(const struct split *s, const tc_region *r)
 
 static bool can_keep_columns(const struct split *s, const tc_region *r)
 {
-    enum { MOST = 200 };
     unsigned warps = warps_of(s, r);
-    if (!s->env->target->setmaxnreg || warps == 0 || warps > 8)
+    if (!s->env->target->setmaxnreg || warps == 0 || tc_warpgroups(warps) > 2)
         return false;
     int64_t sum = tc_type_count(s->type) / 2;
     tc_each_op (op, r)
         if (op->code == TC_DOT)
             sum += tc_type_count(op->out[0]->type);
     int64_t columns = tc_dim_value(s->type->dims[s->axis]) / 4;
-    return sum / (32 * warps) + columns <= MOST;
+    return sum / tc_threads(warps) + columns <= TC_STEP_MAX_REGISTERS;
 }
 
 /* The row, with the term's multiple of a scalar added. */

@@ -18,9 +18,9 @@
  */
 #include "passes/analysis/match.h"
 #include "passes/target/exponents.h"
+#include "passes/target/machine_model.h"
 
-enum { DEPTH = 16, PARTS = 3, MOST_COLUMNS = 256, MOST_DEPTH = 128 };
-enum { ROWS_OF_GROUP = 64 };
+enum { DEPTH = 16, PARTS = 3 };
 
 static const tc_type *bf16(tc_builder *b)
 {
@@ -102,9 +102,10 @@ bool tc_can_add_linear_bias(const tc_target *target, unsigned warps,
     int64_t depth = tc_dim_value(dot->in[0]->type->dims[1]);
     return target->wgmma && dot->code == TC_DOT && dot->nin == 2 &&
            is_16_bits(dot->in[0]) && is_16_bits(dot->in[1]) && warps > 0 &&
-           warps % 4 == 0 && rows > 0 &&
-           rows % (ROWS_OF_GROUP * warps / 4) == 0 && columns > 0 &&
-           columns <= MOST_COLUMNS && depth <= MOST_DEPTH;
+           warps % TC_WARPGROUP_WARPS == 0 && rows > 0 &&
+           rows % (TC_WARP_ROWS * warps) == 0 && columns > 0 &&
+           columns <= TC_LINEAR_BIAS_MAX_COLUMNS &&
+           depth <= TC_LINEAR_BIAS_MAX_DEPTH;
 }
 
 tc_value *tc_add_ramp(tc_builder *b, const tc_op *dot, tc_value *step)

@@ -18,6 +18,7 @@
  */
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
+#include "passes/target/machine_model.h"
 
 #include "ir/types/layout.h"
 
@@ -85,9 +86,8 @@ static bool is_of_rows(const tc_value *v)
 /* Asking takes some instructions. */
 static bool is_large(const tc_type *t)
 {
-    enum { LEAST_REGISTERS = 16 };
     return t->kind == TC_TILE && t->layout && t->elem->kind == TC_F32 &&
-           tc_layout_size(t->layout, TC_REGISTER) >= LEAST_REGISTERS;
+           tc_layout_size(t->layout, TC_REGISTER) >= TC_RESCALE_MIN_REGISTERS;
 }
 
 static bool visit_mul(tc_pass_env *env, tc_op *mul)

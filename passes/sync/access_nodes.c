@@ -2,8 +2,10 @@
 #include "passes/sync/access_nodes.h"
 
 #include "ir/types/layout.h"
+#include "passes/analysis/roles.h"
 #include "passes/instructions/wgmma.h"
 #include "passes/sync/hazards.h"
+#include "passes/target/machine_model.h"
 
 struct reader {
     tc_arena *arena;
@@ -27,8 +29,8 @@ static uint32_t base_of(struct reader *h, tc_op *alloc)
 /* Does each group touch only its part of operand i? */
 static bool touches_parts(const tc_op *op, unsigned i, unsigned *axis)
 {
-    unsigned groups = op->func->warps / 4;
-    if (groups < 2 || op->func->warps % 4)
+    unsigned groups = tc_warpgroups(op->func->warps);
+    if (groups < 2 || op->func->warps % TC_WARPGROUP_WARPS)
         return false;
     switch (op->code) {
     case TC_SMEM_STORE:
@@ -96,7 +98,7 @@ static bool orders_accesses(const tc_op *op)
 /* mbarriers are between the consumer and all other roles. */
 static bool is_other_role(const tc_op *op, unsigned region)
 {
-    return op->code == TC_WARP_GROUPS && region != 1;
+    return op->code == TC_WARP_GROUPS && region != TC_CONSUMERS_REGION;
 }
 
 /* NULL: nothing in it matters. */

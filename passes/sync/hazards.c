@@ -8,6 +8,7 @@
 #include "passes/sync/hazards.h"
 
 #include "ir/types/layout.h"
+#include "passes/analysis/roles.h"
 #include "passes/analysis/tile_loop.h"
 #include "passes/sync/access_nodes.h"
 
@@ -611,7 +612,9 @@ static void walk_nodes(tc_hazard_finder *w, struct set *s,
         case TC_FOR:
         case TC_WHILE: walk_loop(w, s, node); break;
         case TC_IF: walk_if(w, s, node); break;
-        case TC_WARP_GROUPS: walk_nodes(w, s, node->inside[1]); break;
+        case TC_WARP_GROUPS:
+            walk_nodes(w, s, node->inside[TC_CONSUMERS_REGION]);
+            break;
         case TC_BARRIER:
             if (is_of_groups(node->op))
                 meet_in_groups(s);

@@ -26,6 +26,7 @@
  */
 #include "ir/base/map.h"
 #include "passes/analysis/effects.h"
+#include "passes/analysis/roles.h"
 #include "passes/sync/hazards.h"
 #include "passes/sync/shared_memory.h"
 
@@ -197,7 +198,7 @@ static struct state walk_op(struct fencer *s, tc_op *op, struct state state)
     case TC_FOR:
     case TC_WHILE: return walk_loop(s, op, state);
     case TC_IF: return walk_if(s, op, state);
-    case TC_WARP_GROUPS: return walk(s, op->regions[1], state);
+    case TC_WARP_GROUPS: return walk(s, tc_consumers(op), state);
     case TC_SMEM_STORE:
         if (is_read(s, op->in[0]))
             state.written = op;

@@ -3,9 +3,11 @@
 
 #include "ir/types/layout.h"
 #include "passes/analysis/loop_slots.h"
+#include "passes/analysis/roles.h"
 #include "passes/analysis/tile_loop.h"
 #include "passes/instructions/mma.h"
 #include "passes/instructions/wgmma.h"
+#include "passes/target/machine_model.h"
 
 /* ---- Which buffer ---- */
 
@@ -204,10 +206,8 @@ static void include(tc_lifetime *l, const tc_op *where, tc_op *op)
 /* warp_groups, of an op that is not the consumers'; else NULL. */
 static tc_op *roles_beside(const tc_op *op)
 {
-    for (const tc_region *r = op->parent; r->op; r = r->op->parent)
-        if (r->op->code == TC_WARP_GROUPS)
-            return r != r->op->regions[1] ? r->op : NULL;
-    return NULL;
+    tc_op *roles = tc_roles_around(op);
+    return roles && !tc_region_contains(tc_consumers(roles), op) ? roles : NULL;
 }
 
 /* A buffer from outside of a loop is in use in all steps of it. While the
@@ -229,11 +229,10 @@ static void include_use(const struct finder *s, tc_lifetime *l, tc_op *op)
 /* Always in use: nobody says when the last thread has left it. */
 static void add_mbarriers(struct finder *s, tc_func *f, tc_op *alloc)
 {
-    enum { MBARRIER_BYTES = 8 };
     tc_lifetime *l = &s->all.of[s->all.n++];
     *l = (tc_lifetime){.alloc = alloc,
-                       .bytes = MBARRIER_BYTES * alloc->out[0]->type->slots,
-                       .align = MBARRIER_BYTES};
+                       .bytes = TC_MBARRIER_BYTES * alloc->out[0]->type->slots,
+                       .align = TC_MBARRIER_BYTES};
     include(l, f->body->first, alloc);
     include(l, f->body->last, alloc);
 }
@@ -371,12 +370,12 @@ static tc_op *outer_loop(const tc_op *op)
  * barrier in each step costs more than they do. */
 static void keep_small_ones(struct finder *s)
 {
-    enum { SMALL = 1024, ALL_SMALL = 8192 };
     uint32_t sum = 0;
     for (unsigned i = 0; i < s->all.n; i++) {
         tc_lifetime *l = &s->all.of[i];
         tc_op *loop = l->first_op ? outer_loop(l->first_op) : NULL;
-        if (!loop || l->bytes > SMALL || sum + l->bytes > ALL_SMALL)
+        if (!loop || l->bytes > TC_OWN_MAX_BYTES ||
+            sum + l->bytes > TC_OWN_ALL_MAX_BYTES)
             continue;
         sum += l->bytes;
         include(l, loop, loop);

@@ -34,6 +34,7 @@
 #include "passes/analysis/axis_info.h"
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
+#include "passes/target/machine_model.h"
 #include "passes/transpose/transposes.h"
 
 static const char pass[] = "transpose-propagation";
@@ -145,7 +146,9 @@ static int64_t side(const tc_value *tile, unsigned axis)
 static bool has_rows(const struct propagation *p, const tc_op *dot)
 {
     int64_t rows = side(dot->out[0], 0), columns = side(dot->out[0], 1);
-    int64_t step = p->env->target->wgmma && rows % 64 == 0 ? 64 : 16;
+    int64_t step = p->env->target->wgmma && rows % TC_WARPGROUP_ROWS == 0
+                       ? TC_WARPGROUP_ROWS
+                       : TC_WARP_ROWS;
     return columns % step == 0 && rows % 8 == 0 &&
            (columns >= rows || columns % 128 == 0);
 }

@@ -14,12 +14,9 @@
  */
 #include "passes/warpspec/warpspec.h"
 
-static const char pass[] = "specialize-warps";
+#include "passes/target/machine_model.h"
 
-/* Gaps between buffers that start at multiples of 1024. */
-enum { GAPS = 512, MBARRIERS_OF_SLOT = 16 };
-/* Slots: for products in a chain, of no chain, and what may be asked for. */
-enum { CHAINED = 2, UNCHAINED = 4, MOST_ASKED = 16 };
+static const char pass[] = "specialize-warps";
 
 /* ---- Loops ---- */
 
@@ -176,10 +173,10 @@ static budget new_budget(tc_warpspec *s)
 
 static bool fits(const budget *b)
 {
-    uint64_t rings = GAPS;
+    uint64_t rings = TC_RING_GAPS;
     for (const tc_ring *r = b->s->rings; r; r = r->next)
         rings +=
-            (uint64_t)r->slots * (tc_ring_slot_bytes(r) + MBARRIERS_OF_SLOT);
+            (uint64_t)r->slots * (tc_ring_slot_bytes(r) + TC_SLOT_MBARRIERS);
     const tc_ring *l = b->lender;
     uint64_t lent = l && l->lent ? tc_ring_slot_bytes(l) : 0;
     uint64_t before = rings + b->most[0], behind = rings - lent + b->most[1];
@@ -267,7 +264,7 @@ static unsigned asked_slots(const tc_warpspec *s, const tc_ring *r)
         n = o->stages;
     else if (loop && loop->code == TC_FOR)
         n = (unsigned)tc_op_int(loop, "stages");
-    return n < MOST_ASKED ? n : MOST_ASKED;
+    return n < TC_MAX_ASKED_SLOTS ? n : TC_MAX_ASKED_SLOTS;
 }
 
 /* All rings of a region have equally many. */
@@ -341,10 +338,10 @@ static void say_all_fewer(const budget *b, const unsigned *wanted)
 static void grow(const budget *b)
 {
     for (tc_ring *r = b->s->rings; r; r = r->next) {
-        if (!r->nbulk || !is_hot(r) || r->asked || r->slots < CHAINED ||
-            is_chained(b->s, r->region->op))
+        if (!r->nbulk || !is_hot(r) || r->asked ||
+            r->slots < TC_CHAINED_SLOTS || is_chained(b->s, r->region->op))
             continue;
-        while (r->slots < UNCHAINED) {
+        while (r->slots < TC_UNCHAINED_SLOTS) {
             set_slots(b->s, r->region, r->slots + 1);
             if (!fits(b)) {
                 set_slots(b->s, r->region, r->slots - 1);

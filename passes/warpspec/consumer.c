@@ -18,6 +18,7 @@
 #include "passes/warpspec/warpspec.h"
 
 #include "passes/analysis/loop_slots.h"
+#include "passes/analysis/roles.h"
 
 void tc_build_group_barrier(tc_builder *b)
 {
@@ -158,7 +159,7 @@ static void consumer_visit(tc_warpspec *s, tc_region *r)
 
 void tc_build_consumer(tc_warpspec *s)
 {
-    tc_region *r = s->roles->regions[1];
+    tc_region *r = tc_consumers(s->roles);
     for (tc_ring *ring = s->rings; ring; ring = ring->next)
         if (ring->once)
             ring->region = r;

@@ -25,6 +25,7 @@
 #include "passes/warpspec/warpspec.h"
 
 #include "passes/analysis/match.h"
+#include "passes/analysis/roles.h"
 
 static void issue(tc_role_builder *e, tc_ring *r, const tc_tma_candidate *bulk,
                   tc_builder *b)
@@ -197,7 +198,7 @@ void tc_build_producer(tc_warpspec *s)
                          .before = before,
                          .instead = issue_if_bulk,
                          .behind = behind};
-    tc_builder b = tc_builder_at_end(s->roles->regions[0], s->roles->loc);
+    tc_builder b = tc_builder_at_end(tc_producer(s->roles), s->roles->loc);
     tc_build_role(&e, &b);
     if (s->end_tiles)
         tc_op_insert(

@@ -23,6 +23,7 @@
 
 #include "passes/analysis/match.h"
 #include "passes/instructions/mma.h"
+#include "passes/target/machine_model.h"
 
 /* ---- What it costs ---- */
 
@@ -251,8 +252,7 @@ static bool is_used_in(const tc_region *r, const tc_op *op, const tc_value *v)
 
 bool tc_reads_channel_early(const tc_func *f)
 {
-    enum { MOST_GROUPS = 2, WARPS_OF_GROUP = 4 };
-    return f->warps <= MOST_GROUPS * WARPS_OF_GROUP;
+    return tc_warpgroups(f->warps) <= TC_EARLY_CHANNEL_MAX_GROUPS;
 }
 
 /* Where the step knows its slot, before all else. */

@@ -49,9 +49,11 @@
 
 #include "ir/types/layout.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/roles.h"
 #include "passes/instructions/mma.h"
 #include "passes/instructions/tma.h"
 #include "passes/instructions/wgmma.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "specialize-warps";
 
@@ -416,19 +418,13 @@ static bool has_mover(const tc_warpspec *s)
  * registers. */
 static void set_registers(const tc_warpspec *s)
 {
-    enum { FEWEST = 24, OF_MOVER = 40, MOST = 240, STEP = 8 };
-    unsigned n = s->groups, threads = 128 * (n + 1);
-    unsigned each = s->env->target->registers_per_sm / threads / STEP * STEP;
-    if (!s->env->target->setmaxnreg || each >= MOST)
+    unsigned fewest =
+        has_mover(s) ? TC_TRANSPOSER_MIN_REGISTERS : TC_ROLE_MIN_REGISTERS;
+    bool keeps = tc_region_any(s->f->body, reads_a);
+    tc_role_registers r;
+    if (!tc_split_registers(s->env->target, s->groups, fewest, keeps, &r))
         return;
-    unsigned all = each * (n + 1);
-    unsigned fewest = has_mover(s) ? OF_MOVER : FEWEST;
-    unsigned consumer = (all - fewest) / n / STEP * STEP;
-    consumer = consumer < MOST ? consumer : MOST;
-    if ((all - n * consumer) / STEP * STEP == FEWEST &&
-        tc_region_any(s->f->body, reads_a))
-        consumer -= STEP;
-    const int64_t registers[] = {(all - n * consumer) / STEP * STEP, consumer};
+    const int64_t registers[] = {r.producer, r.consumer};
     tc_op_set_ints(s->roles, "registers", 2, registers);
 }
 
@@ -471,7 +467,7 @@ static void say_made(const tc_warpspec *s, const tc_ring *r)
 /* From the body's begin to `end`. */
 static void move_to_consumer(tc_warpspec *s, const tc_op *end)
 {
-    tc_region *r = s->roles->regions[1];
+    tc_region *r = tc_consumers(s->roles);
     for (tc_op *op = s->f->body->first, *next; op != end; op = next) {
         next = op->next;
         if (tc_map_get(&s->beside, op))
@@ -508,9 +504,8 @@ static void specialize(tc_warpspec *s)
 
 static bool may_act(const tc_func *f, const tc_target *target)
 {
-    enum { WARPS_OF_GROUP = 4 };
-    if (!target->tma || !f->warps || f->warps % WARPS_OF_GROUP ||
-        f->warps + WARPS_OF_GROUP > TC_MAX_WARPS)
+    if (!target->tma || !f->warps || f->warps % TC_WARPGROUP_WARPS ||
+        f->warps + TC_WARPGROUP_WARPS > TC_MAX_WARPS)
         return false;
     bool found = false;
     tc_each_op (op, f->body) {
@@ -527,7 +522,7 @@ tc_change tc_pass_specialize_warps(tc_func *f, tc_pass_env *env)
         return TC_UNCHANGED;
     tc_warpspec s = {.env = env,
                      .f = f,
-                     .groups = f->warps / 4,
+                     .groups = tc_warpgroups(f->warps),
                      .needed = {.arena = env->scratch},
                      .moving = {.arena = env->scratch},
                      .beside = {.arena = env->scratch}};

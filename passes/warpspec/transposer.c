@@ -17,6 +17,8 @@
  */
 #include "passes/warpspec/warpspec.h"
 
+#include "passes/analysis/roles.h"
+
 /* ---- Mail ---- */
 
 static bool is_told(const tc_role_builder *e, const tc_value *v)
@@ -90,7 +92,7 @@ void tc_build_transposer(tc_warpspec *s)
                          .values = {.arena = s->env->scratch},
                          .before = read_fetched,
                          .instead = move_or_read};
-    tc_builder b = tc_builder_at_end(s->roles->regions[2], s->roles->loc);
+    tc_builder b = tc_builder_at_end(tc_transposer(s->roles), s->roles->loc);
     tc_build_role(&e, &b);
     tc_build_yield(&b, 0, NULL);
 }

@@ -41,15 +41,17 @@
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/roles.h"
 #include "passes/instructions/mma.h"
 #include "passes/passes.h"
 #include "passes/sync/shared_memory.h"
+#include "passes/target/machine_model.h"
 
 #include <math.h>
 
 static const char pass[] = "trim-warpgroups";
 
-enum { GROUP_ROWS = 64, MOST_MASKS = 4, MOST_DEPTH = 16 };
+enum { MOST_MASKS = 4, MOST_DEPTH = 16 };
 
 /* select (range(side) <= limit - counter), x, -inf */
 typedef struct mask {
@@ -432,7 +434,7 @@ static bool trim_warpgroups_visit(tc_pass_env *env, tc_func *f, tc_region *r)
         own o = {.env = env,
                  .f = f,
                  .loop = op,
-                 .rows = (int64_t)f->warps / 4 * GROUP_ROWS};
+                 .rows = (int64_t)tc_warpgroups(f->warps) * TC_WARPGROUP_ROWS};
         if (op->code == TC_FOR)
             changed |= try_loop(&o);
     }
@@ -441,11 +443,9 @@ static bool trim_warpgroups_visit(tc_pass_env *env, tc_func *f, tc_region *r)
 
 tc_change tc_pass_trim_warpgroups(tc_func *f, tc_pass_env *env)
 {
-    const tc_op *roles = f->body->last;
-    while (roles && roles->code != TC_WARP_GROUPS)
-        roles = roles->prev;
-    if (!roles || f->warps < 8)
+    const tc_op *roles = tc_roles_of(f);
+    if (!roles || tc_warpgroups(f->warps) < 2)
         return TC_UNCHANGED;
-    return trim_warpgroups_visit(env, f, roles->regions[1]) ? TC_CHANGED
-                                                            : TC_UNCHANGED;
+    return trim_warpgroups_visit(env, f, tc_consumers(roles)) ? TC_CHANGED
+                                                              : TC_UNCHANGED;
 }

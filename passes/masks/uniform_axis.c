@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "passes/analysis/uniform_axis.h"
+#include "passes/masks/uniform_axis.h"
 
 #include "passes/analysis/match.h"
 

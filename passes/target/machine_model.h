@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers of the machine by which several passes decide: threads of a warp
+ * group, registers of a warp role, bytes of shared memory that are set aside,
+ * slots of rings, thresholds. What differs from GPU to GPU is a column of
+ * target.h. "Measured" means: changing it made kernels slower, or made ptxas
+ * spill; the pass that uses the number says what was measured.
+ * test/style/machine_facts.py finds copies of these numbers in passes.
+ */
+#ifndef TC_MACHINE_MODEL_H
+#define TC_MACHINE_MODEL_H
+
+#include "passes/target/target.h"
+
+#include <stdint.h>
+
+/* The GPU whose numbers count: the target, or sm_90a where a pass runs by
+ * itself on a kernel (`tilec opt -p`), with none. */
+const tc_target *tc_machine(const tc_target *t);
+
+/* ---- Threads ---- */
+
+enum {
+    TC_WARP_THREADS = 32,
+    TC_WARP_ROWS = 16,      /* of A that a warp has in mma.m16 and in wgmma */
+    TC_WARPGROUP_WARPS = 4, /* PTX ISA, wgmma: a warp group */
+    TC_WARPGROUP_ROWS = TC_WARPGROUP_WARPS * TC_WARP_ROWS, /* M of wgmma */
+    /* Of a kernel that asks for none, and of one with large tiles. */
+    TC_DEFAULT_WARPS = 4,
+    TC_DEFAULT_MAX_WARPS = 8,
+    TC_WARPGROUP_THREADS = TC_WARPGROUP_WARPS * TC_WARP_THREADS
+};
+
+/* Whole warp groups of that many warps. */
+unsigned tc_warpgroups(unsigned warps);
+int64_t tc_threads(unsigned warps);
+
+/* ---- Registers of a thread, 32 bits each ---- */
+
+enum {
+    /* PTX ISA, setmaxnreg: multiples of 8, 24 at least. */
+    TC_REGISTER_STEP = 8,
+    TC_ROLE_MIN_REGISTERS = 24,
+    /* The most that a consumer is given; measured, H200 (D=128, 128x128). */
+    TC_ROLE_MAX_REGISTERS = 240,
+    /* The least of a producer whose warps also transpose tiles: with fewer
+     * ptxas spills them. */
+    TC_TRANSPOSER_MIN_REGISTERS = 40,
+    /* Addresses, counters and scalars next to the tiles that a loop holds, by
+     * what the tiles are counted from. Measured: with less ptxas spills. */
+    TC_SPARE_REGISTERS = 24,       /* all accumulators of the step */
+    TC_SPARE_WGMMA_REGISTERS = 48, /* wgmma: accumulators, operands kept */
+    TC_SPARE_MMA_REGISTERS = 40,   /* mma.m16: the same, or fragments */
+    /* What a step may hold so that nothing spills, where its layouts are not
+     * known yet or its instruction is mma.m16. */
+    TC_STEP_MAX_REGISTERS = 200,
+    /* An epilogue's tile this small can move before the last wgmma is done. */
+    TC_SMALL_TILE_REGISTERS = 4,
+    /* f32 of a product that is worth the branch of skip-rescale. */
+    TC_RESCALE_MIN_REGISTERS = 16
+};
+
+/* 32-bit registers of each thread that a tile of `bytes` takes, spread over all
+ * warps. */
+int64_t tc_spread_registers(int64_t bytes, unsigned warps);
+/* What a thread can have where all threads have equally many. */
+unsigned tc_max_registers(const tc_target *t, unsigned warps);
+/* What a consumer can be expected to have before roles are made: all but those
+ * of a producer's warp group. */
+int64_t tc_expected_consumer_registers(const tc_target *t, unsigned warps);
+
+/* `registers` of warp_groups. */
+typedef struct tc_role_registers {
+    int64_t producer, consumer;
+} tc_role_registers;
+/* All threads of the block start with equally many; the producer's group keeps
+ * at least `fewest` and the consumers' groups share the rest. With `keep_step`
+ * a producer that would get TC_ROLE_MIN_REGISTERS gets more, one step of each
+ * consumer group. False: there is nothing to gain. */
+bool tc_split_registers(const tc_target *t, unsigned groups, unsigned fewest,
+                        bool keep_step, tc_role_registers *out);
+/* As many steps more for the consumers as the producer can give; false: none.
+ */
+bool tc_lend_registers(unsigned groups, tc_role_registers *r);
+
+/* ---- Shared memory, bytes ---- */
+
+enum {
+    TC_MBARRIER_BYTES = 8,
+    /* Set aside for each resident block (CUDA programming guide, compute
+     * capabilities 8.x and 9.0). */
+    TC_BLOCK_RESERVE = 1024,
+    /* Set aside for mbarriers and scalar channels that later passes add: ... */
+    TC_CHANNEL_RESERVE = 1024, /* .. next to buffers that a tile has once */
+    /* .. and next to a buffer of the hot loop: one slot less for its loads
+     * costs more than a TMA store that is waited for. */
+    TC_STORE_RESERVE = 3072,
+    TC_DEFERRED_ADD_RESERVE = 4096, /* .. and a ring of defer-atomic-adds */
+    TC_RING_GAPS = 512,             /* between buffers aligned to 1024 */
+    TC_SLOT_MBARRIERS = 2 * TC_MBARRIER_BYTES, /* full and empty */
+    /* A tile smaller than that is not worth two barriers. */
+    TC_STAGED_MIN_BYTES = 1024,
+    /* Buffers that keep memory of their own in a loop: each, and all. */
+    TC_OWN_MAX_BYTES = 1024,
+    TC_OWN_ALL_MAX_BYTES = 8192
+};
+
+/* ---- Slots of rings ---- */
+
+enum {
+    TC_CHAINED_SLOTS = 2,    /* products that need each other's results */
+    TC_UNCHAINED_SLOTS = 4,  /* products that wait for memory only */
+    TC_MAX_ASKED_SLOTS = 16, /* that can be asked for */
+    /* cp.async: where two blocks share an SM, and where one has it alone. */
+    TC_MIN_STAGES = 2,
+    TC_MAX_STAGES = 4,
+    TC_STAGES_ALONE = 3
+};
+
+/* Slots that a load of a hot loop will have at least, where options ask for
+ * `stages` (0: for none). */
+unsigned tc_planned_slots(unsigned stages);
+
+/* ---- Thresholds ---- */
+
+enum {
+    /* Elements of a tile whose masking is worth a branch around it. */
+    TC_MASK_MIN_ELEMENTS = 2048,
+    /* Elements of a tile that wgmma or mma may wait for (remarks). */
+    TC_LOAD_MIN_ELEMENTS = 1024,
+
+    /* pingpong: cycles of special functions, as percent of those of products,
+     * that are worth turns in each step, and at a loop's begin; at more than
+     * the most a group always wants the special functions. Claim pingpong-sfu.
+     */
+    TC_PINGPONG_MIN_PERCENT = 40,
+    TC_PINGPONG_BEGIN_MIN_PERCENT = 25,
+    TC_PINGPONG_MAX_PERCENT = 250,
+    /* Cycles of 8-bit products in a step. Claim pingpong-narrow. */
+    TC_PINGPONG_MIN_CYCLES_8BIT = 1152,
+    TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
+
+    /* Warp groups that can read the scalar channel during the last product:
+     * three have no registers for that. */
+    TC_EARLY_CHANNEL_MAX_GROUPS = 2,
+
+    /* linear_bias.c: columns of the product, and its K. Claim linear-bias. */
+    TC_LINEAR_BIAS_MAX_COLUMNS = 256,
+    TC_LINEAR_BIAS_MAX_DEPTH = 128,
+
+    /* rasterize.c: bytes that the loops of a section of tiles read, half of
+     * what fits in L2 with the copies of its halves. Claim l2-sections. */
+    TC_SECTION_BYTES = 16 << 20,
+    TC_SIDE_BY_SIDE_TILES = 128 /* about the SMs of an H100 */
+};
+
+#endif
