@@ -117,14 +117,19 @@ tc_change tc_visit_ops(tc_func *f, tc_pass_env *env, tc_visit_op *visit);
 typedef tc_change tc_func_pass(tc_func *f, tc_pass_env *env);
 typedef tc_change tc_module_pass(tc_module *m, tc_pass_env *env);
 
-#define TC_PASS_TYPE_FUNC              tc_func_pass
-#define TC_PASS_TYPE_TILE              tc_func_pass
-#define TC_PASS_TYPE_KERNEL            tc_func_pass
-#define TC_PASS_TYPE_MACHINE           tc_func_pass
-#define TC_PASS_TYPE_MODULE            tc_module_pass
-#define PASS(id, name, scope, summary) TC_PASS_TYPE_##scope tc_pass_##id;
+#define TC_PASS_TYPE_FUNC    tc_func_pass
+#define TC_PASS_TYPE_TILE    tc_func_pass
+#define TC_PASS_TYPE_KERNEL  tc_func_pass
+#define TC_PASS_TYPE_MACHINE tc_func_pass
+#define TC_PASS_TYPE_MODULE  tc_module_pass
+#define FACT(name, meaning)
+#define STAGE(folder, title)
+#define PASS(id, name, scope, needs, makes, before, summary)                   \
+    TC_PASS_TYPE_##scope tc_pass_##id;
 #define PIPELINE(name, passes, summary)
 #include "passes/passes.def"
+#undef FACT
+#undef STAGE
 #undef PASS
 #undef PIPELINE
 
@@ -139,20 +144,29 @@ typedef enum tc_pass_scope {
 } tc_pass_scope;
 
 /* A row of passes.def. Of a pass one of the functions is set, of a pipeline
- * `passes`. */
+ * `passes`; of a stage neither, its name is "" and its summary the title. */
 typedef struct tc_pass_info {
     const char *name;
+    const char *folder; /* of a stage */
     tc_func_pass *run_func;
     tc_pass_scope scope; /* of run_func */
     tc_module_pass *run_module;
+    const char *needs, *makes, *before; /* facts, ` ` separated; of a pass */
     const char *passes;
     const char *summary;
 } tc_pass_info;
 extern const tc_pass_info tc_pass_infos[];
 extern const unsigned tc_npass_infos;
 
-/* Are these passes and pipelines, with `,` between them? Reports those that
- * are not. */
+/* What passes establish and need (FACT of passes.def). */
+typedef struct tc_pass_fact {
+    const char *name, *meaning;
+} tc_pass_fact;
+extern const tc_pass_fact tc_pass_facts[];
+extern const unsigned tc_npass_facts;
+
+/* Are these passes and pipelines, with `,` between them, in an order in which
+ * they may run? Reports those that are not. */
 bool tc_check_pipeline(tc_context *cx, const char *pipeline) TC_MUST_CHECK;
 
 /* Runs passes and pipelines by name, "canonicalize,cse" or "cpu". False: a

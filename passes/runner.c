@@ -7,6 +7,7 @@
 
 #include "ir/base/limits.h"
 #include "ir/growth.h"
+#include "passes/order.h"
 #include "passes/reproducer.h"
 
 #include <string.h>
@@ -17,13 +18,22 @@
 #define RUN_KERNEL(id)  .run_func = tc_pass_##id, .scope = TC_SCOPE_KERNEL
 #define RUN_MACHINE(id) .run_func = tc_pass_##id, .scope = TC_SCOPE_MACHINE
 #define RUN_MODULE(id)  .run_module = tc_pass_##id
-#define PASS(id, pass_name, scope, text)                                       \
-    {.name = pass_name, .summary = text, RUN_##scope(id)},
+#define FACT(fact, text)
+#define STAGE(path, title) {.name = "", .folder = path, .summary = title},
+#define PASS(id, pass_name, scope, need, make, precede, text)                  \
+    {.name = pass_name,                                                        \
+     .needs = need,                                                            \
+     .makes = make,                                                            \
+     .before = precede,                                                        \
+     .summary = text,                                                          \
+     RUN_##scope(id)},
 #define PIPELINE(pipeline_name, list, text)                                    \
     {.name = pipeline_name, .passes = list, .summary = text},
 const tc_pass_info tc_pass_infos[] = {
 #include "passes/passes.def"
 };
+#undef FACT
+#undef STAGE
 #undef PASS
 #undef PIPELINE
 const unsigned tc_npass_infos = sizeof tc_pass_infos / sizeof *tc_pass_infos;
@@ -48,11 +58,14 @@ static bool unknown_pass(struct run *r, const char *name)
     const char **names =
         tc_arena_array(&r->lasting, const char *, tc_npass_infos);
     tc_text list = {.arena = &r->lasting};
+    unsigned n = 0;
     for (unsigned i = 0; i < tc_npass_infos; i++) {
-        names[i] = tc_pass_infos[i].name;
-        tc_text_printf(&list, "%s%s", i ? ", " : "", names[i]);
+        if (!*tc_pass_infos[i].name)
+            continue;
+        tc_text_printf(&list, "%s%s", n ? ", " : "", tc_pass_infos[i].name);
+        names[n++] = tc_pass_infos[i].name;
     }
-    const char *near = tc_nearest_name(name, names, tc_npass_infos);
+    const char *near = tc_nearest_name(name, names, n);
     tc_loc nowhere = {0};
     tc_error(r->cx, nowhere, "pipeline: there is no pass `%s`%s%s%s", name,
              near ? ", did you mean `" : "", near ? near : "",
@@ -344,9 +357,16 @@ static bool run_pass(struct run *r, unsigned index)
     return ok;
 }
 
+/* Reads it, and checks the order of what it names. */
+static bool read_in_order(struct run *r, const char *text)
+{
+    return read_pipeline(r, text) &&
+           tc_check_order(r->cx, r->passes, r->npasses);
+}
+
 static bool run_all(struct run *r, const char *pipeline)
 {
-    if (!read_pipeline(r, pipeline))
+    if (!read_in_order(r, pipeline))
         return false;
     unsigned n = count_ops(r->m);
     r->most_ops = n > TC_MOST_OPS / 2 ? 2 * n : TC_MOST_OPS;
@@ -385,7 +405,7 @@ static bool with_arenas(struct run *r, const char *pipeline,
 bool tc_check_pipeline(tc_context *cx, const char *pipeline)
 {
     struct run r = {.cx = cx};
-    return with_arenas(&r, pipeline, read_pipeline);
+    return with_arenas(&r, pipeline, read_in_order);
 }
 
 bool tc_run_pipeline(tc_module *m, const char *pipeline,

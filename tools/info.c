@@ -64,10 +64,53 @@ static void put_ops(void)
     }
 }
 
+/* " a, b" of "a b". */
+static void put_list(const char *list)
+{
+    putchar(' ');
+    for (; *list; list++)
+        printf(*list == ' ' ? ", " : "%c", *list);
+}
+
+/* `needs layouts, roles; makes turns` of what there is. */
+static void put_facts(const tc_pass_info *pass)
+{
+    const struct {
+        const char *word, *list;
+    } parts[] = {{"needs", pass->needs},
+                 {"makes", pass->makes},
+                 {"before", pass->before}};
+    const char *between = "";
+    for (int i = 0; i < 3; i++) {
+        if (!*parts[i].list)
+            continue;
+        printf("%s%s", *between ? between : "                         ",
+               parts[i].word);
+        put_list(parts[i].list);
+        between = "; ";
+    }
+    if (*between)
+        puts("");
+}
+
 static void put_passes(void)
 {
-    for (unsigned i = 0; i < tc_npass_infos; i++)
-        printf("%-16s %s\n", tc_pass_infos[i].name, tc_pass_infos[i].summary);
+    for (unsigned i = 0; i < tc_npass_infos; i++) {
+        const tc_pass_info *pass = &tc_pass_infos[i];
+        if (pass->folder)
+            printf("%s%s (passes/%s)\n", i ? "\n" : "", pass->summary,
+                   pass->folder);
+        else if (pass->passes)
+            printf("\npipeline %s: %s\n  %s\n", pass->name, pass->summary,
+                   pass->passes);
+        else
+            printf("  %-22s %s\n", pass->name, pass->summary);
+        if (pass->needs)
+            put_facts(pass);
+    }
+    puts("\nFacts: what passes make and need");
+    for (unsigned i = 0; i < tc_npass_facts; i++)
+        printf("  %-22s %s\n", tc_pass_facts[i].name, tc_pass_facts[i].meaning);
 }
 
 /* Each `func @name(...)` of an embedded text of mods, with the comment before

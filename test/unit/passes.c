@@ -4,6 +4,7 @@
  */
 #include "passes/passes.h"
 #include "ir/eval/eval.h"
+#include "passes/order.h"
 #include "test/unit/run.h"
 
 #include <check.h>
@@ -126,6 +127,102 @@ START_TEST(test_verifier_failure_is_a_bug_of_the_pass)
     ck_assert_str_eq(d->notes->message, "found after pass `licm`: this is a "
                                         "bug in tilec, not in your program");
     tc_module_free(m);
+}
+END_TEST
+
+/* ---- The order of passes (passes.def) ---- */
+
+static bool is_fact(const char *fact, size_t n)
+{
+    for (unsigned i = 0; i < tc_npass_facts; i++)
+        if (strlen(tc_pass_facts[i].name) == n &&
+            memcmp(tc_pass_facts[i].name, fact, n) == 0)
+            return true;
+    return false;
+}
+
+static void check_facts(const char *list)
+{
+    for (; *list; list += strspn(list, " ")) {
+        size_t n = strcspn(list, " ");
+        ck_assert_msg(is_fact(list, n), "%.*s is no FACT", (int)n, list);
+        list += n;
+    }
+}
+
+START_TEST(test_facts_are_named_and_made)
+{
+    for (unsigned i = 0; i < tc_npass_infos; i++) {
+        const tc_pass_info *p = &tc_pass_infos[i];
+        if (!p->needs)
+            continue;
+        check_facts(p->needs);
+        check_facts(p->makes);
+        check_facts(p->before);
+    }
+    for (unsigned k = 0; k < tc_npass_facts; k++) {
+        unsigned makers = 0;
+        for (unsigned i = 0; i < tc_npass_infos; i++)
+            makers +=
+                tc_pass_infos[i].makes &&
+                tc_has_fact(tc_pass_infos[i].makes, tc_pass_facts[k].name);
+        ck_assert_msg(makers > 0, "%s", tc_pass_facts[k].name);
+    }
+}
+END_TEST
+
+/* The pipeline with the passes a and b exchanged. */
+static const char *exchanged(const char *list, const char *a, const char *b)
+{
+    static char text[4096];
+    const char *x = strstr(list, a), *y = strstr(list, b);
+    ck_assert(x && y && x < y);
+    snprintf(text, sizeof text, "%.*s%s%.*s%s%s", (int)(x - list), list, b,
+             (int)(y - x - (int)strlen(a)), x + strlen(a), a, y + strlen(b));
+    return text;
+}
+
+static const char *passes_of(const char *pipeline)
+{
+    for (unsigned i = 0; i < tc_npass_infos; i++)
+        if (strcmp(tc_pass_infos[i].name, pipeline) == 0)
+            return tc_pass_infos[i].passes;
+    ck_abort_msg("%s", pipeline);
+}
+
+START_TEST(test_order_of_pipelines)
+{
+    static const struct {
+        const char *pipeline, *first, *second;
+    } pairs[] = {
+        {"gpu-tile", "hoist-biases", "elide-masks"},
+        {"gpu-tile", "fuse-exp2-scale", "elide-masks"},
+        {"gpu-tile", "hoist-biases", "fuse-exp2-scale"},
+        {"gpu-tile", "elide-masks", "skip-row-max"},
+        {"gpu-tile", "elide-masks", "limit-masks"},
+        {"gpu-tile", "differentiate", "inline"},
+        {"gpu", "persist-tiles", "assign-layouts"},
+        {"gpu", "tma-stores", "specialize-warps"},
+        {"gpu", "specialize-warps", "trim-warpgroups"},
+        {"gpu", "trim-warpgroups", "overlap-mma"},
+        {"gpu", "overlap-mma", "pingpong"},
+        {"gpu", "overlap-mma", "split-index-sets"},
+        {"gpu", "defer-atomic-adds", "overlap-mma"},
+        {"gpu", "prefetch-fragments", "version-in-bounds"},
+        {"gpu", "specialize-warps", "overlap-epilogue"},
+        {"gpu", "lower-conversions", "allocate-shared"},
+        {"gpu", "insert-barriers", "split-barriers"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const char *list = passes_of(pairs[i].pipeline);
+        ck_assert(tc_check_pipeline(cx, list));
+        ck_assert_msg(!tc_check_pipeline(
+                          cx, exchanged(list, pairs[i].first, pairs[i].second)),
+                      "%s and %s", pairs[i].first, pairs[i].second);
+    }
+    ck_assert(tc_check_pipeline(cx, "cpu"));
+    ck_assert(tc_check_pipeline(cx, "gpu"));
+    ck_assert(tc_check_pipeline(cx, "plan"));
 }
 END_TEST
 
@@ -358,6 +455,8 @@ int main(void)
     tcase_add_test(t, test_unknown_pass);
     tcase_add_test(t, test_events);
     tcase_add_test(t, test_verifier_failure_is_a_bug_of_the_pass);
+    tcase_add_test(t, test_facts_are_named_and_made);
+    tcase_add_test(t, test_order_of_pipelines);
     tcase_add_test(t, test_reproducer);
     tcase_add_test(t, test_reproducer_cannot_be_written);
     tcase_add_test(t, test_remarks_only_when_wanted);
