@@ -191,7 +191,7 @@ static void put_file(FILE *to, const cJSON *root)
     fputs("{\n", to);
     for (const cJSON *i = root->child; i; i = i->next) {
         fprintf(to, "  \"%s\": ", i->string);
-        if (strcmp(i->string, "configs") == 0 && i->child) {
+        if (cJSON_IsArray(i) && cJSON_IsObject(i->child)) {
             fputs("[\n    ", to);
             put_members(to, i, ",\n    ");
             fputs("\n  ]", to);

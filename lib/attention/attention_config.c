@@ -101,15 +101,14 @@ static void make_narrower(tc_arena *a, const char *kernel, tc_config *c,
     c->warps = width <= 512 ? 8 : 16;
 }
 
-bool tc_attention_config(const tc_attention_job *p, const char *kernel,
-                         tc_config *config)
+static tc_config_query query_of(const tc_attention_job *p, const char *kernel)
 {
     const tc_attention_request *r = p->r;
     tc_dtype_text dtype = tc_dtype_name(r->q->dtype);
-    tc_config_query query = {
+    return (tc_config_query){
         .kernel = kernel,
         .target = p->target,
-        .dtype = dtype.text,
+        .dtype = tc_arena_printf(p->arena, "%s", dtype.text),
         .d = r->q->shape[3],
         .dv = r->v->shape[3],
         .vc = p->copies_values ? 2 : tc_contiguous_dim(r->v),
@@ -118,6 +117,13 @@ bool tc_attention_config(const tc_attention_job *p, const char *kernel,
         .length = r->k->shape[2],
         .exact = sums_are_exact(p),
     };
+}
+
+bool tc_attention_config(const tc_attention_job *p, const char *kernel,
+                         tc_config *config)
+{
+    const tc_attention_request *r = p->r;
+    tc_config_query query = query_of(p, kernel);
     bool is_found = tc_config_find(p->arena, &query, config);
     unsigned smaller = r->smaller[r->direction];
     int64_t width = wide(p, config);
@@ -128,41 +134,35 @@ bool tc_attention_config(const tc_attention_job *p, const char *kernel,
     return is_found || smaller || width;
 }
 
-enum { NARROW = 64, SHORT = 512 };
-
-static bool is_masked_and_wide(const tc_attention_job *p)
+/* The most keys in a program's block. */
+static int64_t block_of(const tc_config *c)
 {
-    return p->target->tma && p->mods.all[TC_MOD_MASK].wanted &&
-           p->r->q->dtype.bits == 16 && p->r->q->shape[3] > NARROW;
-}
-
-/* The sum of dq is cleared, added to and cast whatever the mask leaves.
- * (16 x 16 x 512, causal: D = 128 199 us, by one kernel 210; 256 429, 484.) */
-static bool is_short_and_masked(const tc_attention_job *p)
-{
-    const int64_t *q = p->r->q->shape, *k = p->r->k->shape;
-    return is_masked_and_wide(p) && q[2] <= SHORT && k[2] <= SHORT;
-}
-
-/* Few blocks of keys, of unequal length: what dq takes need not wait for them.
- * (8 x 32/2 x 1024 x 128, causal: 514 us, by one kernel 552.) Narrow heads lose
- * more by computing their scores twice. */
-static bool is_few_and_masked(const tc_attention_job *p, const tc_config *c)
-{
-    int64_t block = 0;
     for (unsigned i = 0; i < c->nbindings; i++)
         if (strcmp(c->bindings[i].name, "BN") == 0)
-            block = strtoll(c->bindings[i].value, NULL, 0);
-    return is_masked_and_wide(p) && block > 0 &&
-           tc_attention_split_of(p, block) > 1;
+            return strtoll(c->bindings[i].value, NULL, 0);
+    return 0;
+}
+
+static tc_config_work work_of(const tc_attention_job *p, const tc_config *c)
+{
+    int64_t queries = p->r->q->shape[2], keys = p->r->k->shape[2];
+    int64_t block = block_of(c);
+    return (tc_config_work){.longest = queries > keys ? queries : keys,
+                            .splits = block > 0 &&
+                                      tc_attention_split_of(p, block) > 1};
 }
 
 bool tc_attention_prefers_pair(const tc_attention_job *p)
 {
+    static const char kernel[] = "attention_bwd";
     tc_config c;
-    return p->target && !p->r->options.captured_gradients &&
-           tc_attention_config(p, "attention_bwd", &c) &&
-           (c.pair || is_few_and_masked(p, &c) || is_short_and_masked(p));
+    if (!p->target || p->r->options.captured_gradients ||
+        !tc_attention_config(p, kernel, &c))
+        return false;
+    tc_config_query query = query_of(p, kernel);
+    tc_config_work work = work_of(p, &c);
+    tc_config_add(p->arena, &query, &work, &c);
+    return c.pair;
 }
 
 bool tc_attention_adds_in_order(const tc_attention_job *p)

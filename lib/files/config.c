@@ -96,6 +96,18 @@ static bool is_better(score a, score b)
     return false;
 }
 
+/* Instead of what is bound to that name already. */
+static void bind(tc_config *c, tilec_binding b)
+{
+    unsigned i = 0;
+    while (i < c->nbindings && strcmp(c->bindings[i].name, b.name) != 0)
+        i++;
+    if (i == TC_CONFIG_BINDINGS)
+        return;
+    c->bindings[i] = b;
+    c->nbindings += i == c->nbindings;
+}
+
 static void take(tc_arena *a, const cJSON *entry, tc_config *out)
 {
     const cJSON *item;
@@ -117,10 +129,10 @@ static void take(tc_arena *a, const cJSON *entry, tc_config *out)
             out->in_order = item->valueint != 0;
         else if (strcmp(item->string, "ptxas") == 0)
             out->ptxas_level = (unsigned)item->valueint;
-        else if (out->nbindings < TC_CONFIG_BINDINGS)
-            out->bindings[out->nbindings++] =
-                (tilec_binding){tc_arena_printf(a, "%s", item->string),
-                                tc_arena_printf(a, "%d", item->valueint)};
+        else
+            bind(out,
+                 (tilec_binding){tc_arena_printf(a, "%s", item->string),
+                                 tc_arena_printf(a, "%d", item->valueint)});
     }
 }
 
@@ -143,29 +155,79 @@ static bool find_in(tc_arena *a, cJSON *root, const tc_config_query *query,
     return found;
 }
 
-bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
-                       const tc_config_query *query, tc_config *out)
+/* NULL: the text is no JSON. */
+static cJSON *parse(tc_arena *a, const char *json, size_t len)
 {
     bool no_memory;
     cJSON *root = tc_json_parse(json, len, NULL, &no_memory);
     if (no_memory)
         tc_memory_fail(a->memory);
-    return find_in(a, root, query, out);
+    return root;
 }
 
-/* What is embedded is JSON: if it does not parse, there is no memory. */
-bool tc_config_find(tc_arena *a, const tc_config_query *query, tc_config *out)
+/* What is embedded is JSON: if it does not parse, there is no memory. NULL: the
+ * kernel has none. */
+static cJSON *parse_embedded(tc_arena *a, const char *kernel)
 {
     const tc_embedded *e = tc_embedded_configs;
-    while (e->name && strcmp(e->name, query->kernel) != 0)
+    while (e->name && strcmp(e->name, kernel) != 0)
         e++;
-    *out = (tc_config){0};
     if (!e->name)
-        return false;
+        return NULL;
     cJSON *root = cJSON_ParseWithLength(e->text, e->len);
     if (!root)
         tc_memory_fail(a->memory);
-    return find_in(a, root, query, out);
+    return root;
+}
+
+bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
+                       const tc_config_query *query, tc_config *out)
+{
+    return find_in(a, parse(a, json, len), query, out);
+}
+
+bool tc_config_find(tc_arena *a, const tc_config_query *query, tc_config *out)
+{
+    return find_in(a, parse_embedded(a, query->kernel), query, out);
+}
+
+/* ---- What is added to the best ---- */
+
+static bool fits_work(const cJSON *entry, const tc_config_query *q,
+                      const tc_config_work *w)
+{
+    const cJSON *longest = field(entry, "longest");
+    int64_t above = number(entry, "d_above");
+    return (!above || q->d > above) &&
+           (!cJSON_IsNumber(longest) ||
+            (double)w->longest <= longest->valuedouble) &&
+           (!number(entry, "splits") || w->splits);
+}
+
+/* Deletes root. */
+static void add_in(tc_arena *a, cJSON *root, const tc_config_query *query,
+                   const tc_config_work *work, tc_config *c)
+{
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, field(root, "also"))
+    {
+        if (fits(entry, query) && fits_work(entry, query, work))
+            take(a, entry, c);
+    }
+    cJSON_Delete(root);
+}
+
+void tc_config_add_in(tc_arena *a, const char *json, size_t len,
+                      const tc_config_query *query, const tc_config_work *work,
+                      tc_config *c)
+{
+    add_in(a, parse(a, json, len), query, work, c);
+}
+
+void tc_config_add(tc_arena *a, const tc_config_query *query,
+                   const tc_config_work *work, tc_config *c)
+{
+    add_in(a, parse_embedded(a, query->kernel), query, work, c);
 }
 
 bool tc_config_suits(const tc_config *c, const tilec_binding *bindings,

@@ -5,7 +5,10 @@
  *   {"kernel": "attention_fwd", "configs": [
  *     {"target": "sm_80", "dtype": "bf16", "d": 64, "dv": 64, "mask": "none",
  *      "length": 4096,
- *      "use": {"BM": 128, "BN": 64, "warps": 4, "stages": 2}}, ...]}
+ *      "use": {"BM": 128, "BN": 64, "warps": 4, "stages": 2}}, ...],
+ *    "also": [
+ *     {"target": "sm_90a", "d_above": 64, "mask": "masked", "longest": 512,
+ *      "use": {"pair": 1}}, ...]}
  *
  * A query fits an entry whose target it can run, whose data type and vc (the
  * dim that v is contiguous in) are its own, and whose d and dv are not below
@@ -15,6 +18,11 @@
  * class ("none"; "masked", and of those "window" and "causal"), then that of
  * the score function ("score": "none"; "scored", and of those "straight" and
  * "curved"), then the nearest length not above its own.
+ *
+ * After that each entry of "also" that fits the query, and the work that only
+ * the chosen tiles determine, adds what it uses (tc_config_add). Its further
+ * fields: "d_above", a head dim that the query's exceeds; "longest", the most
+ * queries and keys; "splits", whether query heads are split over programs.
  */
 #ifndef TC_CONFIG_H
 #define TC_CONFIG_H
@@ -54,6 +62,20 @@ bool tc_config_find(tc_arena *a, const tc_config_query *query, tc_config *out);
 /* The same from a text; false also where the text is no such JSON. */
 bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
                        const tc_config_query *query, tc_config *out);
+
+/* What entries of "also" ask besides. */
+typedef struct tc_config_work {
+    int64_t longest; /* queries or keys, the more */
+    bool splits;     /* several programs share the query heads of a block */
+} tc_config_work;
+
+/* Adds to *c what all fitting entries of "also" use. */
+void tc_config_add(tc_arena *a, const tc_config_query *query,
+                   const tc_config_work *work, tc_config *c);
+/* The same from a text. */
+void tc_config_add_in(tc_arena *a, const char *json, size_t len,
+                      const tc_config_query *query, const tc_config_work *work,
+                      tc_config *c);
 
 /* Are warps and the like meant for these bindings? They share rows, and were
  * measured with the configuration's BM: not with another one. */

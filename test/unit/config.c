@@ -297,6 +297,124 @@ START_TEST(a_data_type_that_is_named_comes_before_dims)
 }
 END_TEST
 
+/* ---- What is added to the best ---- */
+
+static tc_config add(const tc_config_query *q, int64_t longest, bool splits)
+{
+    static const char text[] =
+        "{\"configs\": [{\"use\": {\"BM\": 64, \"warps\": 4}}],"
+        " \"also\": ["
+        "{\"target\": \"sm_80\", \"d_above\": 64, \"longest\": 512,"
+        " \"use\": {\"pair\": 1}},"
+        "{\"target\": \"sm_80\", \"splits\": 1, \"mask\": \"masked\","
+        " \"use\": {\"stages\": 3}},"
+        "{\"dtype\": \"f32\", \"longest\": 0,"
+        " \"use\": {\"BM\": 32, \"BN\": 16}}]}";
+    tc_config c;
+    tc_config_work w = {longest, splits};
+    ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), q, &c));
+    tc_config_add_in(&cx->arena, text, strlen(text), q, &w, &c);
+    return c;
+}
+
+/* Head dims above that of the entry, and lengths up to its own. */
+START_TEST(entries_of_also_add_what_they_use)
+{
+    tc_config_query q = {.kernel = "k",
+                         .target = tc_target_get("sm_80"),
+                         .dtype = "bf16",
+                         .d = 128,
+                         .dv = 128,
+                         .mask = "none",
+                         .score = "none"};
+    tc_config c = add(&q, 512, false);
+    ck_assert(c.pair);
+    ck_assert_uint_eq(c.warps, 4);
+    ck_assert_uint_eq(c.stages, 0);
+    ck_assert(!add(&q, 513, false).pair);
+    q.d = 64;
+    ck_assert(!add(&q, 512, false).pair);
+}
+END_TEST
+
+/* Only calls with split heads, and a mask. */
+START_TEST(entries_of_also_know_split_heads)
+{
+    tc_config_query q = {.kernel = "k",
+                         .target = tc_target_get("sm_90a"),
+                         .dtype = "bf16",
+                         .d = 64,
+                         .dv = 64,
+                         .mask = "causal",
+                         .score = "none"};
+    ck_assert_uint_eq(add(&q, 4096, true).stages, 3);
+    ck_assert_uint_eq(add(&q, 4096, false).stages, 0);
+    q.mask = "none";
+    ck_assert_uint_eq(add(&q, 4096, true).stages, 0);
+}
+END_TEST
+
+/* A binding that the best one has is replaced. */
+START_TEST(entries_of_also_bind)
+{
+    tc_config_query q = {.kernel = "k",
+                         .target = tc_target_get("sm_80"),
+                         .dtype = "f32",
+                         .d = 64,
+                         .dv = 64,
+                         .mask = "none",
+                         .score = "none"};
+    tc_config c = add(&q, 0, false);
+    ck_assert_uint_eq(c.nbindings, 2);
+    ck_assert_str_eq(c.bindings[0].name, "BM");
+    ck_assert_str_eq(c.bindings[0].value, "32");
+    ck_assert_str_eq(c.bindings[1].value, "16");
+}
+END_TEST
+
+static const struct shipped {
+    const char *target, *dtype, *mask;
+    int64_t d, longest;
+    bool splits, pair;
+} shipped[] = {
+    {"sm_90a", "bf16", "causal", 128, 512, false, true},
+    {"sm_90a", "f16", "window", 80, 16, false, true},
+    {"sm_90a", "bf16", "masked", 320, 512, false, true},
+    {"sm_90a", "bf16", "causal", 128, 513, false, false},
+    {"sm_90a", "bf16", "causal", 128, 4096, true, true},
+    {"sm_90a", "f16", "causal", 65, 4096, true, true},
+    {"sm_90a", "bf16", "causal", 64, 512, true, false},
+    {"sm_90a", "bf16", "none", 128, 512, true, false},
+    {"sm_90a", "f32", "causal", 128, 512, true, false},
+    {"sm_90", "bf16", "causal", 128, 512, true, false},
+    {"sm_80", "bf16", "causal", 128, 512, true, false},
+    {"cpu", "bf16", "causal", 128, 512, true, false},
+};
+
+START_TEST(shipped_pairs)
+{
+    const struct shipped *s = &shipped[_i];
+    tc_config_query q = {.kernel = "attention_bwd",
+                         .target = tc_target_get(s->target),
+                         .dtype = s->dtype,
+                         .d = s->d,
+                         .dv = s->d,
+                         .mask = s->mask,
+                         .length = s->longest,
+                         .score = "none"};
+    tc_config_work w = {s->longest, s->splits};
+    tc_config c;
+    (void)tc_config_find(&cx->arena, &q, &c);
+    ck_assert(!c.pair);
+    tc_config_add(&cx->arena, &q, &w, &c);
+    ck_assert_int_eq(c.pair, s->pair);
+    q.kernel = "no_such_kernel";
+    c.pair = false;
+    tc_config_add(&cx->arena, &q, &w, &c);
+    ck_assert(!c.pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("config");
@@ -313,5 +431,9 @@ int main(void)
     tcase_add_test(t, an_embedded_kernel_is_configured);
     tcase_add_test(t, no_memory_for_configurations);
     tcase_add_test(t, a_data_type_that_is_named_comes_before_dims);
+    tcase_add_test(t, entries_of_also_add_what_they_use);
+    tcase_add_test(t, entries_of_also_know_split_heads);
+    tcase_add_test(t, entries_of_also_bind);
+    tcase_add_loop_test(t, shipped_pairs, 0, sizeof shipped / sizeof *shipped);
     return run_suite(s);
 }
