@@ -5,8 +5,9 @@
     folders.py SOURCE [--list]
 
 An include of a higher folder, a folder without a line, a line without a
-folder and a folder with more than MOST files are errors. --list prints each
-folder with its number of files and the folders that it includes.
+folder and a folder with more than MOST files are errors; so is a folder
+without a README.md that names each of its .c files. --list prints each folder
+with its number of files and the folders that it includes.
 """
 import collections
 import pathlib
@@ -36,6 +37,17 @@ def folder_of(name):
     return name.rpartition("/")[0]
 
 
+def unnamed(root, folder):
+    """Complaints about .c files that the folder's README.md does not name."""
+    readme = root / folder / "README.md"
+    if not readme.exists():
+        return [f"{folder}: no README.md"]
+    text = readme.read_text()
+    return [f"{folder}/README.md does not name {path.name}"
+            for path in sorted((root / folder).glob("*.c"))
+            if not re.search(rf"(?<!\w){path.stem}\.(c\b|\[ch\])", text)]
+
+
 def check(root, order):
     """Complaints, and for each folder the files and folders it includes."""
     rank = {folder: i for i, folder in enumerate(order)}
@@ -59,6 +71,9 @@ def check(root, order):
               for f, n in files.items() if n > MOST]
     wrong += [f"folders.txt: {f}: no such folder" for f in order
               if f not in files]
+    for folder in order:
+        if folder in files:
+            wrong += unnamed(root, folder)
     return wrong, files, uses
 
 
