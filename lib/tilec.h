@@ -685,8 +685,8 @@ typedef struct tilec_attention_options {
      * of each batch and head (of q also [B, HK]), [B, H, blocks] of each block
      * of that head's rows, the last of which may be shorter: of a power of two
      * of rows, so that `blocks` of them make the length. Which binds descale_q,
-     * .. and SQ, SK, SV; the tensors themselves a call captures:
-     * "descale_q.scales", .., "scale_o.scales". */
+     * .. and SCALE_BLOCK_Q, SCALE_BLOCK_K, SCALE_BLOCK_V; the tensors
+     * themselves a call captures: "descale_q.scales", .., "scale_o.scales". */
     const DLTensor *descale_q, *descale_k, *descale_v, *scale_o;
     tilec_enforce enforce; /* as in tilec_compile_options */
 } tilec_attention_options;

@@ -113,7 +113,7 @@ static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
     bool ok = entry && add_text(entry, "target", k->target) &&
               add_text(entry, "dtype", k->dtype) &&
               add_number(entry, "d", k->d) && add_number(entry, "dv", k->dv) &&
-              add_number(entry, "vc", k->vc) &&
+              add_number(entry, "v_contig_dim", k->v_contig_dim) &&
               add_text(entry, "mask", k->mask) &&
               add_text(entry, "score", k->score) &&
               add_number(entry, "length", k->length);
@@ -134,8 +134,9 @@ static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
 /* The same in all but what it says to use. */
 static bool same_key(const cJSON *a, const cJSON *b)
 {
-    static const char *const names[] = {"target", "dtype", "d",     "dv",
-                                        "vc",     "mask",  "score", "length"};
+    static const char *const names[] = {"target", "dtype",        "d",
+                                        "dv",     "v_contig_dim", "mask",
+                                        "score",  "length"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const cJSON *x = cJSON_GetObjectItemCaseSensitive(a, names[i]);
         const cJSON *y = cJSON_GetObjectItemCaseSensitive(b, names[i]);

@@ -12,7 +12,7 @@
 /* What an entry is for; what is NULL or 0 it leaves open. */
 typedef struct config_key {
     const char *kernel, *target, *dtype, *mask, *score;
-    int64_t d, dv, vc, length;
+    int64_t d, dv, v_contig_dim, length;
     /* Of the present configuration: what the variant leaves open was measured
      * like that, and the entry is to say so. */
     tc_config present;

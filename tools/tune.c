@@ -178,7 +178,7 @@ static int64_t contiguous_dim(const tuning *t)
 {
     const tilec_compile_options *given = &t->w.program.options;
     for (size_t i = 0; i < given->nbindings; i++)
-        if (strcmp(given->bindings[i].name, "VC") == 0)
+        if (strcmp(given->bindings[i].name, "V_CONTIG_DIM") == 0)
             return strtoll(given->bindings[i].value, NULL, 10);
     const DLTensor *v = inputs_find(&t->w.in, "v");
     return v && v->strides && v->strides[2] == 1 ? 2 : 0;
@@ -195,7 +195,7 @@ static void find_present(void *user)
                              .dtype = w->dtype,
                              .d = w->dim,
                              .dv = w->dv,
-                             .vc = contiguous_dim(t),
+                             .v_contig_dim = contiguous_dim(t),
                              .mask = mask_class(w),
                              .score = score_class(w),
                              .length = w->is_attention ? w->kv_length
@@ -219,7 +219,7 @@ static config_key key_of(const tuning *t)
                         .dtype = *w->dtype ? w->dtype : NULL,
                         .d = w->dim,
                         .dv = w->dv,
-                        .vc = contiguous_dim(t),
+                        .v_contig_dim = contiguous_dim(t),
                         .mask = w->is_attention ? mask_class(w) : NULL,
                         .score = w->score ? score_class(w) : NULL,
                         .length = t->length,

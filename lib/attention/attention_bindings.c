@@ -83,7 +83,7 @@ static void bind_narrow(const tc_attention_job *p, struct bindings *b)
     if (!tc_kind_is_f8(tc_kind_from_dl(p->r->q->dtype)))
         return;
     bind(b, "TP", "f8e4m3");
-    bind(b, "PBITS", "8");
+    bind(b, "P_SHIFT", "8");
     if (!p->r->options.backward)
         bind(b, "TO", "bf16");
 }
@@ -144,8 +144,9 @@ static void bind_forward(const tc_attention_job *p, struct bindings *b,
     bind_all(b, p->tuning.bindings, p->tuning.nbindings);
     /* Lists, and factors of blocks, are of blocks that begin at multiples of
      * their rows. */
-    if (config->front && !p->lists.of_queries && !is_bound(b, "SQ"))
-        bind(b, "FRONT", "64");
+    if (config->pad_front && !p->lists.of_queries &&
+        !is_bound(b, "SCALE_BLOCK_Q"))
+        bind(b, "PAD_FRONT", "64");
     bind_all(b, config->bindings, config->nbindings);
     if (p->factors.n) { /* the kernel's own */
         bind(b, "BM", "64");

@@ -76,7 +76,7 @@ static void make_smaller(tc_arena *a, const char *kernel, tc_config *c,
 static bool is_for_parts(const tc_config *c)
 {
     for (unsigned i = 0; i < c->nbindings; i++)
-        if (strcmp(c->bindings[i].name, "BD") == 0)
+        if (strcmp(c->bindings[i].name, "BLOCK_DV") == 0)
             return true;
     return false;
 }
@@ -111,7 +111,7 @@ static tc_config_query query_of(const tc_attention_job *p, const char *kernel)
         .dtype = tc_arena_printf(p->arena, "%s", dtype.text),
         .d = r->q->shape[3],
         .dv = r->v->shape[3],
-        .vc = p->copies_values ? 2 : tc_contiguous_dim(r->v),
+        .v_contig_dim = p->copies_values ? 2 : tc_contiguous_dim(r->v),
         .mask = mask_class(p),
         .score = score_class(p),
         .length = r->k->shape[2],

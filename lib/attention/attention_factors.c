@@ -5,7 +5,8 @@
  *
  *     descale_k [2, 4, 8] of k [2, 4, 1000, 64]
  *
- * binds descale_k=@per_block and SK=128: a head has 8 blocks of 128 keys.
+ * binds descale_k=@per_block and SCALE_BLOCK_K=128: a head has 8 blocks of 128
+ * keys.
  */
 #include "lib/attention/attention.h"
 
@@ -111,9 +112,9 @@ bool tc_attention_find_factors(tc_job *job, const tilec_attention_options *o,
                                const DLTensor *v, tc_attention_factors *out)
 {
     const struct factors all[] = {
-        {"descale_q", "SQ", o->descale_q, q, k->shape[1]},
-        {"descale_k", "SK", o->descale_k, k, 0},
-        {"descale_v", "SV", o->descale_v, v, 0},
+        {"descale_q", "SCALE_BLOCK_Q", o->descale_q, q, k->shape[1]},
+        {"descale_k", "SCALE_BLOCK_K", o->descale_k, k, 0},
+        {"descale_v", "SCALE_BLOCK_V", o->descale_v, v, 0},
         {"scale_o", NULL, o->scale_o, q, k->shape[1]},
     };
     *out = (tc_attention_factors){0};
@@ -143,8 +144,9 @@ static tilec_binding *attention_factors_find(tilec_binding *all, size_t n,
 
 void tc_attention_fit_sides(tc_arena *arena, tilec_binding *all, size_t n)
 {
-    static const char *const pairs[][2] = {
-        {"BM", "SQ"}, {"BN", "SK"}, {"BN", "SV"}};
+    static const char *const pairs[][2] = {{"BM", "SCALE_BLOCK_Q"},
+                                           {"BN", "SCALE_BLOCK_K"},
+                                           {"BN", "SCALE_BLOCK_V"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         tilec_binding *side = attention_factors_find(all, n, pairs[i][0]),
                       *rows = attention_factors_find(all, n, pairs[i][1]);

@@ -54,7 +54,7 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
     const char *name = text(entry, "target");
     const tc_target *target = name ? tc_target_get(name) : q->target;
     int64_t d = number(entry, "d"), dv = number(entry, "dv"),
-            vc = number(entry, "vc");
+            v_contig_dim = number(entry, "v_contig_dim");
     if (!target || (target->cpu == NULL) != (q->target->cpu == NULL))
         return false;
     bool runs = target->exact ? target == q->target
@@ -63,7 +63,8 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
                                      target->minor <= q->target->minor);
     return runs && (!dtype || strcmp(dtype, q->dtype) == 0) &&
            closeness_of_mask(entry, q) >= 0 &&
-           closeness_of_score(entry, q) >= 0 && (!vc || vc == q->vc) &&
+           closeness_of_score(entry, q) >= 0 &&
+           (!v_contig_dim || v_contig_dim == q->v_contig_dim) &&
            (!number(entry, "exact") || q->exact) && (!d || d >= q->d) &&
            (!dv || dv >= q->dv) && number(entry, "length") <= q->length;
 }
@@ -83,9 +84,9 @@ static score score_of(const cJSON *entry, const tc_config_query *q)
     return (score){
         {t ? (int64_t)(200 * t->major + 2 * t->minor + t->exact) : -1,
          number(entry, "exact") != 0, text(entry, "dtype") != NULL,
-         number(entry, "vc") != 0, d ? -d : INT64_MIN, dv ? -dv : INT64_MIN,
-         closeness_of_mask(entry, q), closeness_of_score(entry, q),
-         number(entry, "length")}};
+         number(entry, "v_contig_dim") != 0, d ? -d : INT64_MIN,
+         dv ? -dv : INT64_MIN, closeness_of_mask(entry, q),
+         closeness_of_score(entry, q), number(entry, "length")}};
 }
 
 static bool is_better(score a, score b)
@@ -123,8 +124,8 @@ static void take(tc_arena *a, const cJSON *entry, tc_config *out)
             out->stages = (unsigned)item->valueint;
         else if (strcmp(item->string, "pair") == 0)
             out->pair = item->valueint != 0;
-        else if (strcmp(item->string, "front") == 0)
-            out->front = item->valueint != 0;
+        else if (strcmp(item->string, "pad_front") == 0)
+            out->pad_front = item->valueint != 0;
         else if (strcmp(item->string, "in_order") == 0)
             out->in_order = item->valueint != 0;
         else if (strcmp(item->string, "ptxas") == 0)

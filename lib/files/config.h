@@ -10,14 +10,14 @@
  *     {"target": "sm_90a", "d_above": 64, "mask": "masked", "longest": 512,
  *      "use": {"pair": 1}}, ...]}
  *
- * A query fits an entry whose target it can run, whose data type and vc (the
- * dim that v is contiguous in) are its own, and whose d and dv are not below
- * its own; fields that are missing fit all, "exact": 1 only those that want
- * exact sums. Of those the best: the nearest target, then that, then the data
- * type and the dim that are named, then the smallest d and dv, then the mask
- * class ("none"; "masked", and of those "window" and "causal"), then that of
- * the score function ("score": "none"; "scored", and of those "straight" and
- * "curved"), then the nearest length not above its own.
+ * A query fits an entry whose target it can run, whose data type and
+ * v_contig_dim (the dim that v is contiguous in) are its own, and whose d and
+ * dv are not below its own; fields that are missing fit all, "exact": 1 only
+ * those that want exact sums. Of those the best: the nearest target, then that,
+ * then the data type and the dim that are named, then the smallest d and dv,
+ * then the mask class ("none"; "masked", and of those "window" and "causal"),
+ * then that of the score function ("score": "none"; "scored", and of those
+ * "linear" and "nonlinear"), then the nearest length not above its own.
  *
  * After that each entry of "also" that fits the query, and the work that only
  * the chosen tiles determine, adds what it uses (tc_config_add). Its further
@@ -35,13 +35,13 @@
 typedef struct tc_config_query {
     const char *kernel; /* without `@` */
     const tc_target *target;
-    const char *dtype; /* "bf16" */
-    int64_t d, dv;     /* 0: the kernel has none */
-    const char *mask;  /* "none", or see mod_window.h */
-    int64_t length;    /* of the keys, or the largest side */
-    int64_t vc;        /* 0: the kernel has none */
-    bool exact;        /* sums are (EXACT of attention_fwd) */
-    const char *score; /* "none", or see mod_slope.h */
+    const char *dtype;    /* "bf16" */
+    int64_t d, dv;        /* 0: the kernel has none */
+    const char *mask;     /* "none", or see mod_window.h */
+    int64_t length;       /* of the keys, or the largest side */
+    int64_t v_contig_dim; /* 0: the kernel has none */
+    bool exact;           /* sums are (EXACT of attention_fwd) */
+    const char *score;    /* "none", or see mod_slope.h */
 } tc_config_query;
 
 enum { TC_CONFIG_BINDINGS = 8 };
@@ -49,9 +49,10 @@ typedef struct tc_config {
     unsigned warps, stages; /* 0: not said */
     unsigned ptxas_level;   /* "ptxas" */
     tc_tiles tiles;         /* "none", "static", "dynamic" */
-    bool pair;  /* "pair": two kernels, as for the same bits, are faster than it
-                 */
-    bool front; /* "front": FRONT of attention_fwd, where the plan allows it */
+    /* "pair": two kernels, as for the same bits, are faster than it */
+    bool pair;
+    /* "pad_front": PAD_FRONT of attention_fwd, where the plan allows it */
+    bool pad_front;
     bool in_order; /* "in_order": of the same bits, faster than those */
     unsigned nbindings;
     tilec_binding bindings[TC_CONFIG_BINDINGS];

@@ -73,7 +73,8 @@ static tc_config_query query_of(const tc_job *job, const tc_target *target,
                              .dtype = dtype ? dtype : "",
                              .d = configure_size_of(bound, "D"),
                              .dv = configure_size_of(bound, "DV"),
-                             .vc = configure_size_of(bound, "VC"),
+                             .v_contig_dim =
+                                 configure_size_of(bound, "V_CONTIG_DIM"),
                              .mask = mask_class(job->module, mask),
                              .score = score_class(job, score),
                              .length = largest_side(&r->options)};
@@ -145,7 +146,7 @@ static void configure_plan(tc_job *job, const tc_func *plan,
     tc_arena *a = &job->cx->arena;
     tc_config config;
     query->kernel = attention;
-    query->vc = columns_of_values(plan, bound);
+    query->v_contig_dim = columns_of_values(plan, bound);
     if (!value_of(bound, "BM") || !value_of(bound, "BN") ||
         !launches(plan->body, attention) || !tc_config_find(a, query, &config))
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A function is not curved if its first parameter is only added to, multiplied
+ * A function is linear if its first parameter is only added to, multiplied
  * by, and chosen by, what does not depend on it.
  */
 #include "lib/mods/mod_slope.h"
@@ -15,8 +15,8 @@ struct walk {
     unsigned depth;
 };
 
-static bool is_curved(const struct walk *caller, const tc_func *f,
-                      const bool *active);
+static bool is_nonlinear(const struct walk *caller, const tc_func *f,
+                         const bool *active);
 
 static bool is_active(const struct walk *w, const tc_op *op, unsigned i)
 {
@@ -45,7 +45,7 @@ static bool is_call_curved(const struct walk *w, const tc_op *op)
         if (i < f->body->nargs)
             active[i] = is_active(w, op, i);
     }
-    return is_curved(w, f, active);
+    return is_nonlinear(w, f, active);
 }
 
 /* Of an op with active operands. */
@@ -67,8 +67,8 @@ static bool is_op_curved(const struct walk *w, const tc_op *op)
     }
 }
 
-static bool is_curved(const struct walk *caller, const tc_func *f,
-                      const bool *active)
+static bool is_nonlinear(const struct walk *caller, const tc_func *f,
+                         const bool *active)
 {
     struct walk w = {
         caller->module, {.arena = caller->active.arena}, caller->depth + 1};
@@ -94,8 +94,8 @@ const char *tc_score_class(tc_arena *a, const tc_module *m,
     const tc_func *f = tc_func_find(m, function);
     const struct walk w = {m, {.arena = a}, 0};
     if (!f || !f->body->nargs)
-        return "curved";
+        return "nonlinear";
     bool *active = tc_arena_array(a, bool, f->body->nargs);
     active[0] = true;
-    return is_curved(&w, f, active) ? "curved" : "straight";
+    return is_nonlinear(&w, f, active) ? "nonlinear" : "linear";
 }

@@ -7,9 +7,9 @@
 
 #include "ir/ir.h"
 
-/* "curved" if the slope by the function's first parameter depends on that, so
- * that a gradient keeps more of each element than the weight, or where that is
- * not known; else "straight": a bias, or a factor. */
+/* "nonlinear" if the slope by the function's first parameter depends on that
+ * parameter, so that a gradient keeps more of each element than the weight, or
+ * where that is not known; else "linear": a bias, or a factor. */
 const char *tc_score_class(tc_arena *a, const tc_module *m,
                            const char *function);
 

@@ -123,7 +123,7 @@ class Projected(_Layer):
         bindings = {"T": dtype, "TO": "bf16", "TP": dtype, **TILES}
         if narrow:
             names["descale_v.scales"] = self.factor
-            bindings.update(PBITS=8, descale_v="@per_batch_head")
+            bindings.update(P_SHIFT=8, descale_v="@per_batch_head")
         run = tilec.compile("attention", name="projected_attention",
                             target=self.target, examples=names,
                             bindings=bindings, num_warps=WARPS, enforce=enforce)

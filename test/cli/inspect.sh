@@ -23,7 +23,7 @@ hot=$(sed -n '/hot loop/,/outside/p' out | grep -c ' bf16 ')
 [ "$hot" = 2 ] || failed "$hot loads in the hot loop, expected 2"
 
 # Bytes: along the keys they are what the product wants.
-expect 0 inspect attention_fwd -D T=f8e4m3 -D D=128 -D BN=64 -D VC=2 --target sm_90a
+expect 0 inspect attention_fwd -D T=f8e4m3 -D D=128 -D BN=64 -D V_CONTIG_DIM=2 --target sm_90a
 err_is_empty
 row "%v 64x128 f8e4m3 64 B 64 B bulk copy, ring of 2 #swizzle64(order(0, 1)) wgmma none"
 row "128x128x64 f8e4m3 x f8e4m3 m64k32, async registers K-major K-major only"

@@ -54,8 +54,8 @@ extern const problem kernels_by_warps[], kernels_by_groups[];
     }
 /* Numbers of 8 bits with factors: of q a head's, of k and v those of blocks. */
 #define FACTORS(k_rows, v_rows)                                                \
-    {"SK", k_rows}, {"SV", v_rows}, {"descale_q", "@per_batch_head"},          \
-        {"descale_k", "@per_block"},                                           \
+    {"SCALE_BLOCK_K", k_rows}, {"SCALE_BLOCK_V", v_rows},                      \
+        {"descale_q", "@per_batch_head"}, {"descale_k", "@per_block"},         \
     {                                                                          \
         "descale_v", "@per_block"                                              \
     }

@@ -151,7 +151,7 @@ typedef struct problem {
     bool columns; /* v is contiguous in its keys */
     bool sink;    /* the first key has by far the largest weight of each row */
     bool exact;   /* sums in f32 */
-    int slack;    /* of the maxima: the kernel's SLACK */
+    int slack;    /* of the maxima: the kernel's RESCALE_LOG2 */
 } problem;
 
 static const problem problems[] = {
@@ -236,8 +236,13 @@ static void bind(bindings *b, const char *name, const char *value)
 
 static void bind_sides(bindings *b, const problem *p)
 {
-    static const char *const names[] = {"BM", "BN", "SQ",   "SK",
-                                        "SV", "BD", "SLACK"};
+    static const char *const names[] = {"BM",
+                                        "BN",
+                                        "SCALE_BLOCK_Q",
+                                        "SCALE_BLOCK_K",
+                                        "SCALE_BLOCK_V",
+                                        "BLOCK_DV",
+                                        "RESCALE_LOG2"};
     int sides[] = {BQ,
                    BK,
                    Q_ROWS,
@@ -272,8 +277,8 @@ static tilec_kernel *attention(tilec_context *cx, const problem *p, bool copied)
     bind(&b, "TK", num_name(p->k));
     bind(&b, "TV", num_name(p->v));
     bind(&b, "TP", narrow ? "f8e4m3" : num_name(p->q));
-    bind(&b, "PBITS", narrow ? "8" : "0");
-    bind(&b, "VC", p->columns ? "2" : "3");
+    bind(&b, "P_SHIFT", narrow ? "8" : "0");
+    bind(&b, "V_CONTIG_DIM", p->columns ? "2" : "3");
     bind(&b, "EXACT", p->exact ? "1" : "0");
     bind(&b, "mask_mod", p->causal ? "@causal" : "@no_mask");
     return run_compile_bound(cx, copied ? "attention" : "attention_fwd",

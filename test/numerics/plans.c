@@ -154,7 +154,7 @@ static bindings bindings_of(const problem *p)
     bind(&b, "T", num_name(p->type));
     bind(&b, "TO", "bf16");
     bind(&b, "TP", num_name(p->type));
-    bind(&b, "PBITS", narrow ? "8" : "0");
+    bind(&b, "P_SHIFT", narrow ? "8" : "0");
     bind(&b, "BM", "64"); /* the same in both: P is rounded by blocks */
     bind(&b, "BN", "64");
     bind(&b, "descale_v", "@per_batch_head");

@@ -27,7 +27,7 @@ MATRIX = [
       for case in itertools.product(
           ("attention_bwd", "attention_bwd_dkv", "attention_bwd_dq"),
           (64, 128))),
-    "attention_fwd -D D=128 -D T=f8e4m3 -D TO=bf16 -D TP=f8e4m3 -D PBITS=8",
+    "attention_fwd -D D=128 -D T=f8e4m3 -D TO=bf16 -D TP=f8e4m3 -D P_SHIFT=8",
     "matmul", "matmul -D T=f16 -D BM=128 -D BN=128",
     "matmul -D T=f8e4m3 -D TC=bf16", "softmax -D BN=1024",
     "layernorm -D BN=1024", "quantize@quantize_block -D D=128",

@@ -39,7 +39,7 @@ def _settings(entry):
             words += ["--" + name, str(use.pop(name))]
     for name in ("ptxas", "pair", "in_order"):  # of the assembler, of plans
         use.pop(name, 0)
-    words += ["-D", "FRONT=64"] if use.pop("front", 0) else []
+    words += ["-D", "PAD_FRONT=64"] if use.pop("pad_front", 0) else []
     for name, value in use.items():
         words += ["-D", "%s=%d" % (name, value)]
     return words
@@ -51,7 +51,7 @@ def _sides(kernel, entry):
         words += ["-D", "DV=%d" % entry["d"]]
     elif kernel != "matmul":
         words += ["-D", "D=%d" % entry.get("d", 256)]
-    for name, parameter in (("dv", "DV"), ("vc", "VC"), ("exact", "EXACT")):
+    for name, parameter in (("dv", "DV"), ("v_contig_dim", "V_CONTIG_DIM"), ("exact", "EXACT")):
         if name in entry:
             words += ["-D", "%s=%d" % (parameter, entry[name])]
     return words
@@ -67,9 +67,9 @@ def words_of(case):
     words += ["-D", "score_mod=@alibi"] if "captured" in kernel else []
     words += _sides(kernel, entry)
     if dtype.startswith("f8"):
-        words += ["-D", "TP=f8e4m3", "-D", "PBITS=8", "-D", "TO=bf16"]
+        words += ["-D", "TP=f8e4m3", "-D", "P_SHIFT=8", "-D", "TO=bf16"]
     words += _settings(entry)
-    score = {"curved": "@soft_cap", "straight": "@alibi",
+    score = {"nonlinear": "@soft_cap", "linear": "@alibi",
              "scored": "@alibi"}.get(entry.get("score"))
     words += ["-D", "score_mod=" + score] if score else []
     if mask:

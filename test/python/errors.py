@@ -199,7 +199,7 @@ func @s(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %x: f32) -> f32 {
         tilec.compile("attention_fwd", enforce="off", **options)
         with self.assertRaisesRegex(tilec.Error, "byte by byte"):
             tilec.compile("attention_fwd", enforce="error", **options)
-        options["bindings"] = dict(narrow, VC=2)
+        options["bindings"] = dict(narrow, V_CONTIG_DIM=2)
         tilec.compile("attention_fwd", enforce="error", **options)
         with self.assertRaisesRegex(ValueError, "enforce is 'no'"):
             tilec.compile("softmax", enforce="no")

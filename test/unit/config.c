@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t vc; /* of the queries */
-static bool exact; /* likewise */
+static int64_t v_contig_dim; /* of the queries */
+static bool exact;           /* likewise */
 static const char *score = "none";
 
 static const char json[] =
@@ -28,13 +28,14 @@ static const char json[] =
     " \"use\": {\"BM\": 7}},"
     "{\"target\": \"sm_80\", \"d\": 64, \"length\": 4096,"
     " \"use\": {\"BM\": 8, \"stages\": 3, \"tiles\": \"dynamic\"}},"
-    "{\"target\": \"sm_80\", \"d\": 128, \"vc\": 2, \"use\": {\"BM\": 10}},"
+    "{\"target\": \"sm_80\", \"d\": 128, \"v_contig_dim\": 2, \"use\": "
+    "{\"BM\": 10}},"
     "{\"target\": \"sm_80\", \"exact\": 1, \"d\": 128, \"use\": {\"BM\": 11}},"
-    "{\"target\": \"sm_80\", \"d\": 128, \"score\": \"curved\","
+    "{\"target\": \"sm_80\", \"d\": 128, \"score\": \"nonlinear\","
     " \"use\": {\"BM\": 12}},"
     "{\"target\": \"sm_80\", \"d\": 128, \"score\": \"scored\","
     " \"length\": 4096, \"use\": {\"BM\": 14}},"
-    "{\"target\": \"sm_80\", \"d\": 64, \"score\": \"straight\","
+    "{\"target\": \"sm_80\", \"d\": 64, \"score\": \"linear\","
     " \"use\": {\"BM\": 15}},"
     "{\"target\": \"sm_80\", \"d\": 64, \"mask\": \"window\","
     " \"length\": 2048, \"use\": {\"BM\": 13}},"
@@ -63,7 +64,7 @@ static tc_config find(const char *target, const char *dtype, int64_t d,
                          .dv = d,
                          .mask = mask,
                          .length = length,
-                         .vc = vc,
+                         .v_contig_dim = v_contig_dim,
                          .exact = exact,
                          .score = score};
     tc_config c;
@@ -97,24 +98,24 @@ START_TEST(the_nearest_entry_is_taken)
     ck_assert_int_eq(rows("sm_89", "bf16", 128, "none", 100), 4);
     ck_assert_int_eq(rows("sm_90", "bf16", 128, "none", 100), 5);
     ck_assert_int_eq(rows("cpu", "bf16", 128, "none", 100), 9);
-    vc = 2;
+    v_contig_dim = 2;
     ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 100), 10);
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 5000), 10);
     ck_assert_int_eq(rows("sm_90", "bf16", 128, "none", 100), 5);
-    vc = 3;
+    v_contig_dim = 3;
     ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 100), 4);
-    vc = 0;
+    v_contig_dim = 0;
 }
 END_TEST
 
 START_TEST(scores_have_classes_behind_those_of_masks)
 {
-    score = "curved";
+    score = "nonlinear";
     ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 100), 12);
     ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 5000), 12);
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "masked", 100), 6);
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 100), 3);
-    score = "straight";
+    score = "linear";
     ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 100), 4);
     ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 5000), 14);
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 5000), 15);
