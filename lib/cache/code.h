@@ -75,6 +75,7 @@ typedef struct tc_making {
     const tc_target *target;
     const tc_bound *bound;
     const char *kernel;
+    unsigned nown; /* parameters of its text */
     tc_recipe recipe;
     tc_cache cache;     /* no folder where it is not to be used: */
     const char *unsafe; /* why, where that is still to be said; or NULL */

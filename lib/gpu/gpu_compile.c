@@ -6,22 +6,66 @@
 #include "lib/gpu/gpu.h"
 #include "lib/program/plan.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- Finding or making code ---- */
 
-static tc_gpu_code *gpu_compile_find(const tc_making *m)
+/* Are the tensor maps of what the kernel takes? */
+static bool maps_fit(const tilec_kernel *k, const tc_gpu_meta *m)
 {
+    for (unsigned i = 0; i < m->nmaps; i++) {
+        const tc_tensor_map *map = &m->maps[i];
+        if (map->arg >= k->nparams)
+            return false;
+        const tc_type *t = k->params[map->arg].type;
+        if (t->kind != TC_TENSOR || t->rank != map->rank ||
+            t->elem->kind != map->elem)
+            return false;
+    }
+    return true;
+}
+
+/* The kernel as the code's header has it, in `module`; NULL: the code is of
+ * another one. */
+static tilec_kernel *describe(const tc_making *m, const tc_gpu_code *code,
+                              tc_module *module)
+{
+    tc_func *f = tc_gpu_code_header(code, m->job->cx, module);
+    tilec_kernel *k =
+        f && f->body->nargs >= m->nown
+            ? tc_job_kernel(m->job, m->target, f, m->bound, m->nown)
+            : NULL;
+    return k && maps_fit(k, tc_gpu_code_meta(code)) ? k : NULL;
+}
+
+static bool is_sound(tc_job *job, void *data)
+{
+    const tc_gpu_code *c = atomic_load(&job->gpu->variants[TC_GPU_ALIGNED]);
+    return describe(data, c, job->trial) != NULL;
+}
+
+/* The job has it. What is of another kernel counts as missing. */
+static tc_gpu_code *gpu_compile_find(tc_making *m)
+{
+    tc_job *job = m->job;
     tc_entry entry;
     tc_gpu_code *c = (tc_gpu_code *)tc_making_find(m);
     if (c || !tc_making_read(m, &entry))
         return c;
     c = tc_gpu_code_new(&entry, true);
-    if (c)
+    if (!c)
+        return NULL;
+    atomic_store(&job->gpu->variants[TC_GPU_ALIGNED], c);
+    if (tc_job_probe(job, is_sound, m)) {
         tc_making_keep(m, (tc_code *)c);
-    return c;
+        return c;
+    }
+    atomic_store(&job->gpu->variants[TC_GPU_ALIGNED], NULL);
+    tc_gpu_code_unref(c);
+    return NULL;
 }
 
 static tc_gpu_code *make(const tc_making *m)
@@ -112,35 +156,14 @@ static void copy_options(const tc_making *m, tilec_compile_options *to)
                                   .no_cache = o->no_cache};
 }
 
-/* Are the tensor maps of what the kernel takes? */
-static bool maps_fit(const tilec_kernel *k, const tc_gpu_meta *m)
-{
-    for (unsigned i = 0; i < m->nmaps; i++) {
-        const tc_tensor_map *map = &m->maps[i];
-        if (map->arg >= k->nparams)
-            return false;
-        const tc_type *t = k->params[map->arg].type;
-        if (t->kind != TC_TENSOR || t->rank != map->rank ||
-            t->elem->kind != map->elem)
-            return false;
-    }
-    return true;
-}
-
-static bool assemble(const tc_making *m, tc_gpu_code *code, unsigned nown)
+static bool assemble(const tc_making *m, tc_gpu_code *code)
 {
     tc_job *job = m->job;
     tc_module_free(job->module);
     job->module = NULL;
     job->module = tc_module_new(job->cx);
-    tc_func *f = tc_gpu_code_header(code, job->cx, job->module);
-    tilec_kernel *k = f && f->body->nargs >= nown
-                          ? tc_job_kernel(job, m->target, f, m->bound, nown)
-                          : NULL;
-    if (!k || !maps_fit(k, tc_gpu_code_meta(code)))
-        return tc_job_error(job, TILEC_MACHINE,
-                            "the code of @%s is not sound: clear the cache",
-                            m->kernel);
+    tilec_kernel *k = describe(m, code, job->module);
+    assert(k); /* just made, or looked at by find */
     for (unsigned i = 0; i < k->nparams; i++) {
         k->params[i].info.written = tc_gpu_code_writes(code, i);
         k->params[i].info.unused = tc_gpu_code_ignores(code, i);
@@ -224,7 +247,7 @@ bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
                    const tc_target *target, tc_func *f, const tc_bound *bound)
 {
     tc_making m = tc_making_begin(job, o, target, f->name, bound);
-    unsigned nown = f->body->nargs;
+    m.nown = f->body->nargs;
     job->gpu = tc_arena_new(&job->cx->arena, tc_gpu);
     job->gpu->settings = copy_settings(&m);
     copy_options(&m, &job->gpu->options);
@@ -238,7 +261,7 @@ bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
         return false;
     tc_making_end(&m);
     atomic_store(&job->gpu->variants[TC_GPU_ALIGNED], code);
-    return assemble(&m, code, nown) && load(&m, code);
+    return assemble(&m, code) && load(&m, code);
 }
 
 void tc_gpu_free(tc_gpu *gpu)

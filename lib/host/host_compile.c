@@ -7,20 +7,60 @@
 
 #include "codegen/host/jit/compile.h"
 
+#include <assert.h>
+
 /* ---- Finding or making code ---- */
 
-/* What does not link counts as missing. */
-static tc_host_code *host_compile_find(const tc_making *m)
+static bool args_fit(const tilec_kernel *k, const tc_host_kernel *h)
+{
+    bool fit = k->nparams == h->nargs;
+    for (unsigned i = 0; fit && i < k->nparams; i++) {
+        tc_host_arg a = tc_host_arg_of(k->params[i].type);
+        fit = a.kind == h->args[i].kind && a.rank == h->args[i].rank;
+    }
+    return fit;
+}
+
+/* The kernel as the code's header has it, in `module`; NULL: the code is of
+ * another one. */
+static tilec_kernel *describe(const tc_making *m, const tc_host_code *c,
+                              tc_module *module)
+{
+    const tc_cache_section *header = tc_entry_find(&c->code.entry, "header");
+    tc_func *f = tc_meta_read_header(c->meta, header->data, header->size,
+                                     m->job->cx, module);
+    tilec_kernel *k =
+        f && f->body->nargs >= m->nown
+            ? tc_job_kernel(m->job, m->target, f, m->bound, m->nown)
+            : NULL;
+    return k && args_fit(k, c->kernel) ? k : NULL;
+}
+
+static bool is_sound(tc_job *job, void *data)
+{
+    return describe(data, job->host, job->trial) != NULL;
+}
+
+/* The job has it. What does not link or is of another kernel counts as missing.
+ */
+static tc_host_code *host_compile_find(tc_making *m)
 {
     char why[TC_HOST_WHY];
+    tc_job *job = m->job;
     tc_entry entry;
     tc_host_code *c = (tc_host_code *)tc_making_find(m);
     if (c || !tc_making_read(m, &entry))
         return c;
-    c = tc_host_decode(&entry, why, sizeof why);
-    if (c)
+    job->host = c = tc_host_decode(&entry, why, sizeof why);
+    if (!c)
+        return NULL;
+    if (tc_job_probe(job, is_sound, m)) {
         tc_making_keep(m, &c->code);
-    return c;
+        return c;
+    }
+    job->host = NULL;
+    tc_code_unref(&c->code);
+    return NULL;
 }
 
 /* The program after the passes, as text; job->object is its code. */
@@ -71,32 +111,14 @@ static tc_host_code *make(const tc_making *m)
 
 /* ---- Putting the kernel together ---- */
 
-static bool args_fit(const tilec_kernel *k, const tc_host_kernel *h)
-{
-    bool fit = k->nparams == h->nargs;
-    for (unsigned i = 0; fit && i < k->nparams; i++) {
-        tc_host_arg a = tc_host_arg_of(k->params[i].type);
-        fit = a.kind == h->args[i].kind && a.rank == h->args[i].rank;
-    }
-    return fit;
-}
-
-static bool assemble(const tc_making *m, tc_host_code *c, unsigned nown)
+static bool assemble(const tc_making *m, tc_host_code *c)
 {
     tc_job *job = m->job;
     tc_module_free(job->module);
     job->module = NULL;
     job->module = tc_module_new(job->cx);
-    const tc_cache_section *header = tc_entry_find(&c->code.entry, "header");
-    tc_func *f = tc_meta_read_header(c->meta, header->data, header->size,
-                                     job->cx, job->module);
-    tilec_kernel *k = f && f->body->nargs >= nown
-                          ? tc_job_kernel(job, m->target, f, m->bound, nown)
-                          : NULL;
-    if (!k || !args_fit(k, c->kernel))
-        return tc_job_error(job, TILEC_MACHINE,
-                            "the code of @%s is not sound: clear the cache",
-                            m->kernel);
+    tilec_kernel *k = describe(m, c, job->module);
+    assert(k); /* just made, or looked at by find */
     for (unsigned i = 0; i < k->nparams; i++) {
         k->params[i].info.written = tc_meta_lists(c->meta, "written", i);
         k->params[i].info.unused = tc_meta_lists(c->meta, "unused", i);
@@ -111,12 +133,12 @@ bool tc_host_finish(tc_job *job, const tilec_compile_options *o,
                     const tc_target *target, tc_func *f, const tc_bound *bound)
 {
     tc_making m = tc_making_begin(job, o, target, f->name, bound);
-    unsigned nown = f->body->nargs;
+    m.nown = f->body->nargs;
     tc_recipe_make(job, o, target, f->name, bound, &m.recipe);
     tc_host_code *c = tc_making_may_read(&m) ? host_compile_find(&m) : NULL;
     job->host = c = c ? c : make(&m);
     if (!c)
         return false;
     tc_making_end(&m);
-    return assemble(&m, c, nown);
+    return assemble(&m, c);
 }

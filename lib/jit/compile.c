@@ -65,30 +65,47 @@ bool tc_job_parse(tc_job *job, const tc_source *sources, unsigned n)
 
 static bool parse_again(tc_job *job)
 {
-    job->trial = tc_module_new(job->cx);
     for (unsigned i = 0; i < job->nparsed; i++)
         if (!tc_parse(job->trial, job->parsed[i]))
             return false;
     return tc_module_verify(job->trial);
 }
 
-bool tc_job_try(tc_job *job, bool (*f)(tc_job *job, void *data), void *data)
+bool tc_job_probe(tc_job *job, bool (*f)(tc_job *job, void *data), void *data)
 {
     tc_context *cx = job->cx;
     tc_diag *last = cx->last_diag;
     unsigned nerrors = cx->nerrors;
-    bool remarks = cx->want_remarks;
-    cx->want_remarks = true;
-    bool ok = parse_again(job) && f(job, data);
+    job->trial = tc_module_new(cx);
+    bool ok = f(job, data);
     tc_module_free(job->trial);
     job->trial = NULL;
-    cx->want_remarks = remarks;
     cx->nerrors = nerrors;
     cx->last_diag = last;
     if (last)
         last->next = NULL;
     else
         cx->diags = NULL;
+    return ok;
+}
+
+typedef struct attempt {
+    bool (*f)(tc_job *job, void *data);
+    void *data;
+} attempt;
+
+static bool try_parsed(tc_job *job, void *data)
+{
+    const attempt *a = data;
+    return parse_again(job) && a->f(job, a->data);
+}
+
+bool tc_job_try(tc_job *job, bool (*f)(tc_job *job, void *data), void *data)
+{
+    bool remarks = job->cx->want_remarks;
+    job->cx->want_remarks = true;
+    bool ok = tc_job_probe(job, try_parsed, &(attempt){f, data});
+    job->cx->want_remarks = remarks;
     return ok;
 }
 

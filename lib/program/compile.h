@@ -18,7 +18,7 @@ struct tc_job {
     tilec_status status;        /* the class of the first failure */
     tc_context *cx;
     tc_module *module;           /* malloc'd; NULL once the kernel has it */
-    tc_module *trial;            /* malloc'd; of tc_job_try, while it lasts */
+    tc_module *trial;            /* malloc'd; of tc_job_probe, while it lasts */
     struct tc_host_code *host;   /* of the CPU; a reference, likewise */
     tc_host_kernel *object;      /* its code while it is not linked, likewise */
     struct tc_gpu *gpu;          /* of a GPU target; tc_gpu_free, likewise */
@@ -44,8 +44,10 @@ tilec_status tc_job_run(tc_job *job, tilec_kernel **out);
 tilec_status tc_job_refuse(tilec_context *owner, const char *why,
                            tilec_kernel **out);
 
-/* Calls f with the programs parsed so far once more, in job->trial, which goes
- * afterwards; what is said there, remarks always, is forgotten. */
+/* Calls f with an empty module in job->trial, which goes afterwards; what is
+ * said there is forgotten. */
+bool tc_job_probe(tc_job *job, bool (*f)(tc_job *job, void *data), void *data);
+/* The same with the programs parsed so far, and with remarks. */
 bool tc_job_try(tc_job *job, bool (*f)(tc_job *job, void *data), void *data);
 
 /* An error without a place in a text; returns false. */
