@@ -60,7 +60,9 @@ bool tc_interp_follow_at(tc_interp *it, const tc_op *op, unsigned first)
 bool tc_interp_follow(tc_interp *it, const tc_op *op)
 {
     bool end = op->code == TC_FOLLOW_END;
-    return (end ? wait_and_tell(it, op, 0, INT32_MAX - 1, INT32_MAX)
-                : tc_interp_follow_at(it, op, 0)) &&
-           tc_interp_meet(it, op);
+    bool ok = end ? wait_and_tell(it, op, 0, INT32_MAX - 1, INT32_MAX)
+                  : tc_interp_follow_at(it, op, 0);
+    if (ok)
+        tc_interp_meet(it);
+    return ok;
 }

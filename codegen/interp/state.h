@@ -340,7 +340,7 @@ bool tc_interp_tiles_end(tc_interp *it) TC_MUST_CHECK;
 bool tc_interp_async_end(tc_interp *it) TC_MUST_CHECK;
 
 /* clock.c. All groups of the role meet, or the whole program. */
-bool tc_interp_meet(tc_interp *it, const tc_op *op) TC_MUST_CHECK;
+void tc_interp_meet(tc_interp *it);
 
 /* follow.c: of operand `first` and the next two. */
 bool tc_interp_follow_at(tc_interp *it, const tc_op *op, unsigned first);

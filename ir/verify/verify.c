@@ -107,8 +107,8 @@
  *   51 A function is at one level: all tiles have layouts, or none has and no
  *      op is of the machine level (a trait of ops.def). At machine level a
  *      kernel has warps, and no function has compile-time parameters.
- *   52 barrier: not in the producer; scope(group) in the consumer, or in a
- *      kernel of whole warp groups without roles.
+ *   52 barrier, follow, follow_end: not in the producer. barrier: scope(group)
+ *      in the consumer, or in a kernel of whole warp groups without roles.
  * Plans (verify_plan.c)
  *   46 A plan has arguments as a kernel has, no results and no grid. It holds
  *      workspace, fill, launch (which stand nowhere else), assert, `if` without

@@ -364,14 +364,23 @@ static bool is_roles(const tc_op *op)
     return op->code == TC_WARP_GROUPS;
 }
 
+/* Of what all threads of a role do together. */
+static bool check_meeting(const tc_verifier *v, const tc_op *op)
+{
+    const tc_region *role = role_of(op);
+    return !role || role != role->op->regions[0] ||
+           tc_error(v->cx, op->loc,
+                    "%s: in the producer, which is one thread: expected "
+                    "mbarriers",
+                    tc_op_name(op));
+}
+
 static bool check_barrier(const tc_verifier *v, const tc_op *op)
 {
     const tc_region *role = role_of(op);
     bool by_group = tc_op_is_word(op, "scope", "group");
-    if (role && role == role->op->regions[0])
-        return tc_error(v->cx, op->loc,
-                        "barrier: in the producer, which is one thread: "
-                        "expected mbarriers");
+    if (!check_meeting(v, op))
+        return false;
     if (!by_group || role || !v->f->is_kernel)
         return true;
     if (tc_region_any(v->f->body, is_roles))
@@ -454,6 +463,8 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_ASYNC_COPY] = check_async_copy,
     [TC_ASYNC_WAIT] = check_pending,
     [TC_BARRIER] = check_barrier,
+    [TC_FOLLOW] = check_meeting,
+    [TC_FOLLOW_END] = check_meeting,
     [TC_WARP_GROUPS] = check_warp_groups,
     [TC_MBARRIER_ALLOC] = check_mbarrier_alloc,
     [TC_MBARRIER_ARRIVE] = check_mbarrier_arrive,
