@@ -5,10 +5,9 @@
  *
  * Products of 8-bit numbers read v by columns, each at a multiple of 16 bytes.
  * Another v is transposed on the way to them, or read byte by byte, by each
- * program anew; a copy reads and writes each part once, in about the time (on
- * an H200) that one program takes for it. By bytes each takes several times as
- * long; where warps beside the products transpose it, as much longer as is said
- * below.
+ * program anew; a copy reads and writes each part once, in about the time that
+ * one program takes for it. By bytes each takes several times as long; next to
+ * the products a transposer role makes it longer by less (claim values-copied).
  */
 #include "lib/attention/attention.h"
 
@@ -19,8 +18,8 @@ enum {
     ROWS = 128,  /* of a program, or so */
     /* Programs for each part. */
     ENOUGH_BY_BYTES = 2,
-    ENOUGH = 16,        /* 10 % longer */
-    ENOUGH_OF_WIDE = 8, /* 20 %: rings are short */
+    ENOUGH = 16,
+    ENOUGH_OF_WIDE = 8, /* rings are short */
     WIDE = 128,         /* dims of a value */
     OF_MASKED = 2       /* one of so many: blocks are skipped */
 };

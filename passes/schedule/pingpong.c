@@ -22,27 +22,19 @@
  * at once what they need for the next ones, while the tensor cores have nothing
  * to do. In turns one group computes while the products of another run.
  *
- * Two groups that have begun so stay apart: turns in each step cost them more
- * than they bring. H200, as a share of the time with turns in each step (D=256,
- * and 8 bits: with none), by 1024, 4096, 16384 keys: bf16, D=128, 0.98, 0.97,
- * 0.97; D=256, 0.99, 1, 1, with a causal mask 0.98, 0.98, -; 8 bits, 1024 keys,
- * D=128, 0.89, D=64 0.94. Loops that differ from tile to tile are short now and
- * then: D=128 with a causal mask 1.01 to 1.03, 0.98 to 1, 0.98; 8 bits 1.02.
- * They have turns in each step, or none.
+ * Two groups that have begun in turn stay apart, and turns in each step would
+ * cost them time (claim pingpong-begin). Loops whose length differs from tile
+ * to tile lose by turns at their begin alone (claim pingpong-causal): they have
+ * turns in each step, or none.
  *
- * Those, and three groups, have turns in each step where a step has
- * special functions that take part of the time of its products, or not much
- * more. Measured on an H200, without turns and with them, the one as a share of
- * the other: 0.5, 3.7 % faster (12 % with as many more ops that are not
- * special); 1, 2 to 4 %; 1.5, no matter; 2, 1 %; 3, 3 % slower, as then there
- * is always somebody who wants the special functions. Products of 8 bits, by
- * the cycles that those of a step take: 512, 9 % slower with turns; 768, 4 %;
- * 1024, 3 % with a causal mask, none without one; 1152, 1 % faster; 1792, 4 %.
+ * Those loops, and three groups, have turns in each step where the special
+ * functions of a step take between 40 % and 250 % of the cycles of its products
+ * (claim pingpong-sfu): with more, a group always wants the special functions.
+ * 8-bit products must take 1152 cycles (claim pingpong-narrow).
  *
  * Where three groups add one more product to the first, a ramp
- * (linear_bias.c), they pass their turns behind the wait for both: H200,
- * D=64, 1.2 to 2.3 % faster (two groups 22 % slower; with steps that groups
- * leave out 0 to 2 % slower).
+ * (linear_bias.c), each passes its turn after the wait for both (claim
+ * pingpong-ramp).
  *
  * All groups take the same turns, also for steps that they leave out
  * (trim-warpgroups). Loops that have turns stay as they are.

@@ -9,12 +9,12 @@
  *   %x   64x16, each row   hi mid lo 0 ..   bf16, whose sum is %step
  *   %y   16x128, the first three rows       0 1 2 .. 127
  *
- * That is a product of the smallest depth there is. Beside wgmma it takes 3 to
- * 5 % of a step of attention; an fma for each element takes 12 to 18 % (H200,
- * D=128, 64), because it lengthens what the other group's products wait for.
+ * That is a product of the smallest depth there is, which takes less than an
+ * fma for each element (claim linear-bias): the fma lengthens what the other
+ * group's products wait for.
  * Positions up to 256 are exact in bf16, and three such numbers have f32's
  * digits. A product of more than 128 columns of its own leaves no registers for
- * %x: with 256 all of it took 1.7 times as long, at 8x16x512x256.
+ * %x (claim linear-bias-depth).
  */
 #include "passes/analysis/match.h"
 #include "passes/target/exponents.h"

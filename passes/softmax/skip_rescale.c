@@ -11,9 +11,9 @@
  * Such a factor is exactly 1 wherever the old value was kept, by a branch also
  * (skip_row_max.c). The code asks all rows of a warp, and branches
  * (codegen/nvptx). In a step of attention in 8 bits that is one instruction in
- * six at D=128, one in three at D=256. H200, with three groups 3 to 5 % faster,
- * at D=256 4 % (in 16 bits 2 %); with two at D=128, and in 16 bits there, 2 %
- * slower: who writes the kernel chooses.
+ * six at D=128, one in three at D=256. Three groups gain, and so do heads of
+ * 256 (claim skip-rescale); two groups at D=128 lose: the kernel's author
+ * chooses.
  * Tests: test/ir/passes/skip-rescale.
  */
 #include "passes/analysis/match.h"

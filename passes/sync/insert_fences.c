@@ -20,7 +20,7 @@
  *
  * A barrier does not wait until what was loaded has come; threads' own writes
  * queue behind that, a bulk copy may overtake it. (Rows of q were lost where
- * float atomics held the loads up: attention_bwd_captured, H200.) A product of
+ * float atomics held the loads up: attention_bwd_captured.) A product of
  * warp groups that is done, a bulk store that was waited for, has fenced its
  * reads. Part of insert-barriers.
  */

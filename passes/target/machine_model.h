@@ -3,8 +3,8 @@
  * Numbers of the machine by which several passes decide: threads of a warp
  * group, registers of a warp role, bytes of shared memory that are set aside,
  * slots of rings, thresholds. What differs from GPU to GPU is a column of
- * target.h. "Measured" means: changing it made kernels slower, or made ptxas
- * spill; the pass that uses the number says what was measured.
+ * target.h. A claim is a row of test/bench/claims.json, which can be measured
+ * again; numbers without source or claim are estimates.
  * test/style/machine_facts.py finds copies of these numbers in passes.
  */
 #ifndef TC_MACHINE_MODEL_H
@@ -41,13 +41,12 @@ enum {
     /* PTX ISA, setmaxnreg: multiples of 8, 24 at least. */
     TC_REGISTER_STEP = 8,
     TC_ROLE_MIN_REGISTERS = 24,
-    /* The most that a consumer is given; measured, H200 (D=128, 128x128). */
+    /* The most that a consumer is given: two groups' share. */
     TC_ROLE_MAX_REGISTERS = 240,
-    /* The least of a producer whose warps also transpose tiles: with fewer
-     * ptxas spills them. */
+    /* The least where a transposer role shares the producer's warp group. */
     TC_TRANSPOSER_MIN_REGISTERS = 40,
     /* Addresses, counters and scalars next to the tiles that a loop holds, by
-     * what the tiles are counted from. Measured: with less ptxas spills. */
+     * what the tiles are counted from, so that ptxas need not spill. */
     TC_SPARE_REGISTERS = 24,       /* all accumulators of the step */
     TC_SPARE_WGMMA_REGISTERS = 48, /* wgmma: accumulators, operands kept */
     TC_SPARE_MMA_REGISTERS = 40,   /* mma.m16: the same, or fragments */
@@ -151,7 +150,7 @@ enum {
     /* rasterize.c: bytes that the loops of a section of tiles read, half of
      * what fits in L2 with the copies of its halves. Claim l2-sections. */
     TC_SECTION_BYTES = 16 << 20,
-    TC_SIDE_BY_SIDE_TILES = 128 /* about the SMs of an H100 */
+    TC_SIDE_BY_SIDE_TILES = 128 /* about as many as there are SMs */
 };
 
 #endif

@@ -15,10 +15,10 @@
  *   }
  *
  * The kernel reads and writes each part once, each program that needs it reads
- * it once more and multiplies it by rows of its own: with 32 programs to a part
- * the kernel takes 3 % of their time, with n of them 1 / n. A product that
- * reads byte by byte takes twice as long as it should, so that few programs pay
- * for the kernel; where warps beside the consumers transpose on the way in, at
+ * it once more and multiplies it by rows of its own: with n programs to a part
+ * the kernel takes 1 / n of their time. A product that reads byte by byte takes
+ * twice as long (claim transposed-values), so that few programs pay for the
+ * kernel; where warps beside the consumers transpose on the way in, at
  * a cost of some percent, it takes more.
  */
 #include "passes/transpose/transpose_kernel.h"

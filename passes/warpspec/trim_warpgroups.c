@@ -35,8 +35,7 @@
  * says that a step leaves rows as they are of which masks hide all (`by_rows`,
  * of bound-loops), and nothing in it goes from group to group. Not where a step
  * is as long as all rows together: their groups see much the same steps then,
- * and a tile would begin and end later for nothing (H200: D=128 by 128x128, a
- * window of 1024: 4 %).
+ * and a tile would begin and end later for nothing (claim trim-long-steps).
  * Tests: test/ir/passes/trim-warpgroups.
  */
 #include "passes/analysis/loop_slots.h"

@@ -10,8 +10,7 @@
  * and sums alone: the unit for special functions, which takes as long for one
  * as 8 other instructions take, is left to others (what is capped becomes an
  * exponential). So it is, beside wgmma, for three of four reciprocals of large
- * ones: such tiles wait for that unit. H200, soft cap, none to three of four by
- * sums and products: 236, 255, 269, 281 TFLOP/s at D=64, 377 to 415 at D=128.
+ * ones: such tiles wait for that unit (claim tanh-steps).
  *
  * Where x = a * f, f being the same for all, f goes into the coefficients, and
  * so does a number that all results are multiplied by. What is added to that is
