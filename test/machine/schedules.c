@@ -117,10 +117,17 @@ static void rename_all(names *t, const char *text)
     }
 }
 
-/* The text with its names numbered as they appear. */
+/* The text with its names numbered as they appear, without messages: those of
+ * assert_shape hold names of values. */
 static void number_names(names *t, const char *text)
 {
+    static const char message[] = "message(\"";
     while (*text) {
+        if (strncmp(text, message, sizeof message - 1) == 0) {
+            text += sizeof message - 1;
+            text += strcspn(text, "\"");
+            continue;
+        }
         bool signed_name = *text == '%' || *text == '@';
         size_t n = signed_name ? length_of_name(text + 1) : 0;
         if (n) {
