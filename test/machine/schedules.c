@@ -58,12 +58,15 @@ static void add_name(names *t, const char *s, size_t n)
     t->len[t->n++] = n;
 }
 
-/* Those in a kernel's brackets have no sign before them: `D: int`. */
+/* Those in brackets have no sign before them: `D: int`. The kernel takes its
+ * parameters from `params`. */
 static void take_bracket_names(names *t, const char *text)
 {
-    const char *s = strchr(strstr(text, "\nkernel @"), '[');
+    const char *s = strchr(strstr(text, "\nparams @"), '[');
     const char *end = strstr(s, "](");
     for (s++; s < end; s++) {
+        if (strncmp(s, "//", 2) == 0)
+            s += strcspn(s, "\n");
         size_t n = length_of_name(s);
         if (n && s[n] == ':')
             add_name(t, s, n);
