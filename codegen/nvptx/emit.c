@@ -394,7 +394,7 @@ static LLVMValueRef build_group(tc_gen *g)
 LLVMValueRef tc_gen_warp_group(tc_gen *g)
 {
     LLVMBuilderRef b = g->b;
-    if (g->group || g->f->warps <= 4)
+    if (g->group || g->f->warps <= TC_WARPGROUP_WARPS)
         return g->group ? g->group : tc_gen_i32(g, 0);
     g->b = g->entry;
     g->group = build_group(g);

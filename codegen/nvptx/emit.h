@@ -28,6 +28,8 @@
 #include "ir/base/map.h"
 #include "ir/types/layout.h"
 #include "passes/analysis/axis_info.h"
+#include "passes/analysis/roles.h"
+#include "passes/target/machine_model.h"
 
 #include <llvm-c/Core.h>
 

@@ -10,12 +10,12 @@
  * the products a transposer role makes it longer by less (claim values-copied).
  */
 #include "lib/attention/attention.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "attention";
 
 enum {
-    VECTOR = 16, /* bytes */
-    ROWS = 128,  /* of a program, or so */
+    ROWS = 128, /* of a program, or so */
     /* Programs for each part. */
     ENOUGH_BY_BYTES = 2,
     ENOUGH = 16,
@@ -29,9 +29,9 @@ enum {
 static bool is_aligned(const DLTensor *t)
 {
     bool known = tc_kind_from_dl(t->dtype) != TC_KIND_COUNT;
-    int64_t unit = known ? VECTOR * 8 / t->dtype.bits : 1, n = 1;
+    int64_t unit = known ? TC_VECTOR_BYTES * 8 / t->dtype.bits : 1, n = 1;
     int64_t closest = tc_contiguous_dim(t);
-    if (((uintptr_t)t->data + t->byte_offset) % VECTOR)
+    if (((uintptr_t)t->data + t->byte_offset) % TC_VECTOR_BYTES)
         return false;
     for (int i = t->ndim; i-- > 0;) {
         int64_t stride = t->strides ? t->strides[i] : n;

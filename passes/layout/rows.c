@@ -17,10 +17,9 @@
 #include "passes/analysis/match.h"
 #include "passes/layout/assign_layouts.h"
 #include "passes/sync/shared_memory.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "assign-layouts";
-
-enum { BULK = 16 }; /* bytes that a bulk copy moves at least */
 
 static bool loop_has_groups(const tc_placing *s, const tc_op *loop)
 {
@@ -46,8 +45,8 @@ static bool is_candidate(const tc_placing *s, const tc_op *op)
     const tc_type *t = op->out[0]->type;
     const tc_value *tensor = tc_accessed_tensor(op);
     return t->kind == TC_TILE && t->rank == 1 &&
-           tc_type_count(t) * tc_type_bytes(t->elem) % BULK == 0 && tensor &&
-           !tensor->def && tensor->index < 64 &&
+           tc_type_count(t) * tc_type_bytes(t->elem) % TC_VECTOR_BYTES == 0 &&
+           tensor && !tensor->def && tensor->index < 64 &&
            s->axes->aligned >> tensor->index & 1 &&
            loop_has_groups(s, tc_layout_loop(op)) &&
            op->parent->op == tc_layout_loop(op);

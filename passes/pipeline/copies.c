@@ -17,7 +17,7 @@
 #include "passes/analysis/effects.h"
 #include "passes/target/machine_model.h"
 
-enum { ROW_BYTES = 128, COPY_BYTES = 16 };
+enum { ROW_BYTES = 128 };
 
 static unsigned lanes_along(const tc_layout *l, unsigned axis)
 {
@@ -33,7 +33,7 @@ static const tc_layout *layout_of_copy(tc_context *cx, const tc_type *tile)
     const tc_layout *l = tile->layout;
     unsigned bytes = tc_type_bytes(tile->elem), axis = 0, vector = 1;
     for (unsigned i = 0; i < l->rank; i++) {
-        unsigned n = tc_layout_contiguous(l, i, COPY_BYTES / bytes);
+        unsigned n = tc_layout_contiguous(l, i, TC_VECTOR_BYTES / bytes);
         if (n >= vector) {
             axis = i;
             vector = n;

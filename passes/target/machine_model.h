@@ -85,6 +85,9 @@ bool tc_lend_registers(unsigned groups, tc_role_registers *r);
 /* ---- Shared memory, bytes ---- */
 
 enum {
+    /* The widest access of a thread, the least of a TMA copy, and what tensors
+     * are aligned to (tc_func.aligned). */
+    TC_VECTOR_BYTES = 16,
     TC_MBARRIER_BYTES = 8,
     /* Set aside for each resident block (CUDA programming guide, compute
      * capabilities 8.x and 9.0). */

@@ -3,6 +3,7 @@
 
 #include "passes/analysis/axis_info.h"
 #include "passes/analysis/match.h"
+#include "passes/target/machine_model.h"
 #include "passes/transpose/transposes.h"
 
 /* ---- What dots want ---- */
@@ -99,8 +100,6 @@ tc_order_wish tc_order_wish_of(const tc_func *kernel, unsigned arg,
 
 /* ---- What accesses can do ---- */
 
-enum { VECTOR = 16 }; /* bytes that are worth moving at once */
-
 static const char *why_not(tc_arena *a, const tc_func *kernel, const tc_op *op,
                            unsigned dim)
 {
@@ -112,12 +111,13 @@ static const char *why_not(tc_arena *a, const tc_func *kernel, const tc_op *op,
     const tc_dim *side = tc_op_attr(op, "sides")->dims[dim];
     unsigned bytes = tc_type_bytes(op->in[0]->type->elem);
     int64_t n = side ? tc_dim_value(side) : 1;
-    return n * bytes >= VECTOR
+    return n * bytes >= TC_VECTOR_BYTES
                ? NULL
                : tc_arena_printf(a,
                                  "@%s reads or writes %lld of its elements "
                                  "along it at a time, expected at least %u",
-                                 kernel->name, (long long)n, VECTOR / bytes);
+                                 kernel->name, (long long)n,
+                                 TC_VECTOR_BYTES / bytes);
 }
 
 const char *tc_why_not_contiguous(tc_arena *a, const tc_func *kernel,

@@ -25,6 +25,7 @@
 
 #include "ir/plan.h"
 #include "passes/analysis/match.h"
+#include "passes/target/machine_model.h"
 #include "passes/transpose/tensor_orders.h"
 
 #include <string.h>
@@ -32,8 +33,7 @@
 static const char pass[] = "transpose-plan";
 
 enum {
-    VECTOR = 16, /* bytes; see tc_func.aligned */
-    TILE = 128,  /* bytes of a row of what the kernel moves at once */
+    TILE = 128, /* bytes of a row of what the kernel moves at once */
     /* Programs that read each part of a tensor. */
     ENOUGH = 4,
     ENOUGH_BESIDE_MOVERS = 16
@@ -226,7 +226,7 @@ static tc_value *build_condition(const struct beforehand *p, tc_builder *b,
 {
     tc_value *tensor = launch->in[c->arg];
     const tc_dim *size = tensor->type->dims[c->wish.dim];
-    unsigned n = VECTOR / tc_type_bytes(tensor->type->elem);
+    unsigned n = TC_VECTOR_BYTES / tc_type_bytes(tensor->type->elem);
     tc_value *in[] = {build_at_least(b, readers, enough(p, &c->wish)), NULL};
     if (size)
         return in[0];
@@ -342,7 +342,8 @@ static bool wants(const struct beforehand *p, const tc_op *launch,
     const tc_dim *size = c->wish.dot ? t->dims[c->wish.dim] : NULL;
     return c->wish.dot && !c->wish.other &&
            c->wish.dim != tc_type_contiguous(t) &&
-           (!size || tc_dim_value(size) * tc_type_bytes(t->elem) % VECTOR == 0);
+           (!size ||
+            tc_dim_value(size) * tc_type_bytes(t->elem) % TC_VECTOR_BYTES == 0);
 }
 
 static void transpose_kernel_visit(struct beforehand *p, tc_region *r)

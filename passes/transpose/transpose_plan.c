@@ -27,12 +27,11 @@
 #include "ir/plan.h"
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
+#include "passes/target/machine_model.h"
 #include "passes/transpose/tensor_orders.h"
 #include "passes/transpose/transpose_kernel.h"
 
 static const char pass[] = "transpose-plan";
-
-enum { VECTOR = 16 }; /* bytes; see tc_func.aligned */
 
 struct order {
     tc_op *workspace;
@@ -115,7 +114,7 @@ static const char *why_not(const struct planner *p, const struct order *o)
         return "its order(..) is stated";
     const tc_dim *size = w->out[0]->type->dims[o->wish.dim];
     unsigned bytes = tc_type_bytes(w->out[0]->type->elem);
-    if (size && tc_dim_value(size) * bytes % VECTOR)
+    if (size && tc_dim_value(size) * bytes % TC_VECTOR_BYTES)
         return "that dim's size is no multiple of 16 bytes";
     tc_each_use (u, w->out[0]) {
         const char *why =
@@ -165,7 +164,7 @@ static tc_value *open_size(const struct order *o)
     for (unsigned i = 0; i < o->wish.dim; i++)
         n += t->dims[i] == NULL;
     if (t->dims[o->wish.dim] ||
-        is_times(o->workspace->in[n], VECTOR / tc_type_bytes(t->elem)))
+        is_times(o->workspace->in[n], TC_VECTOR_BYTES / tc_type_bytes(t->elem)))
         return NULL;
     return o->workspace->in[n];
 }
@@ -228,7 +227,7 @@ static tc_value *build_condition(tc_builder *b, const struct order *o)
         if (!size)
             continue;
         unsigned bytes = tc_type_bytes(o->before->elem);
-        tc_value *is = tc_build_is_multiple(b, size, VECTOR / bytes);
+        tc_value *is = tc_build_is_multiple(b, size, TC_VECTOR_BYTES / bytes);
         all = all ? tc_build_binary(b, TC_AND, all, is) : is;
     }
     return all;

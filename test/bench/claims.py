@@ -154,8 +154,7 @@ def main():
         run(words[1:])
     elif words[0] == "check":
         wrong = list(check(pathlib.Path(words[1]) if words[1:] else ROOT))
-        print("\n".join(wrong))
-        sys.exit(bool(wrong))
+        sys.exit("\n".join(wrong) or 0)
     elif words == ["list"]:
         show()
     else:

@@ -20,7 +20,7 @@ cat >"$tree/test/bench/claims.json" <<'END'
   "expected": "0.9", "machine": "M", "date": "yesterday", "more": 1}]
 END
 
-python3 "$here/claims.py" check "$tree" >"$tree/out" && exit 1
+python3 "$here/claims.py" check "$tree" 2>"$tree/out" && exit 1
 expect() {
     grep -q "$1" "$tree/out" || { echo "missing: $1"; cat "$tree/out"; exit 1; }
 }

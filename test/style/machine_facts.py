@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Finds copies of machine facts in passes: numbers that machine_model.h and
-target.h hold, and roles found by index instead of by passes/analysis/roles.h.
+"""Finds copies of machine facts in passes and codegen/nvptx: numbers that
+machine_model.h and target.h hold, and roles found by index instead of by
+passes/analysis/roles.h.
 
     machine_facts.py SOURCE
 
@@ -31,13 +32,16 @@ FACTS = [
      "slots of rings"),
     (r"\b(?:SPECIAL_FUNCTIONS|PRODUCTS|LONG_ENOUGH|SIDE_BY_SIDE) = \d+",
      "target.h; thresholds of machine_model.h"),
+    (r"\b(?:VECTOR|BULK|COPY_BYTES) = 16\b", "TC_VECTOR_BYTES"),
     (r"\broles(?:->|\.)regions\[", "passes/analysis/roles.h"),
     (r"WARP_GROUPS\b.*(?:!=|\[)\s*1\b", "passes/analysis/roles.h"),
 ]
 # Of one algorithm alone: FILE:NAME.
 OWN = {
+    "codegen/nvptx/memory/params.c:MAP_BYTES",
+    "codegen/nvptx/mma/mma.c:GROUP",  # tiles of one ldmatrix
+    "codegen/nvptx/weight.c:CONDITION",  # instructions
     "passes/pipeline/copies.c:ROW_BYTES",
-    "passes/pipeline/copies.c:COPY_BYTES",
     "passes/epilogue/defer_branches_expand.c:SLOTS",
     "passes/instructions/wgmma.c:GROUP",  # rows of a core matrix
     "passes/layout/assign_shared.c:MOST_CANDIDATES",
@@ -58,7 +62,9 @@ def is_own(name, found):
 
 
 def copies(root):
-    for path in sorted((root / "passes").rglob("*.[ch]")):
+    paths = [p for top in ("passes", "codegen/nvptx")
+             for p in sorted((root / top).rglob("*.[ch]"))]
+    for path in paths:
         name = path.relative_to(root).as_posix()
         if name.startswith(HOLDERS):
             continue
@@ -74,7 +80,7 @@ def main():
     found = list(copies(pathlib.Path(sys.argv[1])))
     for line in found:
         print(line)
-    print("%d copies of machine facts in passes" % len(found))
+    print("%d copies of machine facts" % len(found))
     sys.exit(bool(found))
 
 

@@ -5,8 +5,6 @@
  */
 #include "codegen/nvptx/memory/shared.h"
 
-enum { MBARRIER_BYTES = 8 };
-
 static bool check_target(tc_gen *g, const tc_op *op)
 {
     return g->target->tma ||
@@ -25,7 +23,7 @@ LLVMValueRef tc_mbarrier_address(tc_gen *g, const tc_value *ring,
                                  const tc_value *slot, LLVMValueRef *immediate)
 {
     LLVMValueRef offset = LLVMBuildMul(g->b, to_i32(g, tc_gen_scalar(g, slot)),
-                                       tc_gen_i32(g, MBARRIER_BYTES), "");
+                                       tc_gen_i32(g, TC_MBARRIER_BYTES), "");
     offset = LLVMBuildAdd(g->b, offset, tc_gen_scalar(g, ring), "");
     return tc_shared_address(g, offset, immediate);
 }
@@ -36,8 +34,8 @@ bool tc_nvptx_mbarrier_alloc(tc_gen *g, const tc_op *op)
 {
     if (!check_target(g, op))
         return false;
-    if (!tc_shared_place(g, op, MBARRIER_BYTES * op->out[0]->type->slots,
-                         MBARRIER_BYTES))
+    if (!tc_shared_place(g, op, TC_MBARRIER_BYTES * op->out[0]->type->slots,
+                         TC_MBARRIER_BYTES))
         return false;
     LLVMValueRef offset = tc_gen_get(g, op->out[0])[0];
     LLVMValueRef args[4] = {[2] = tc_gen_i32(g, tc_op_int(op, "arrivals")),
@@ -48,7 +46,7 @@ bool tc_nvptx_mbarrier_alloc(tc_gen *g, const tc_op *op)
         tc_text_printf(&text,
                        "@$3 mbarrier.init.shared::cta.b64 [$0+$1+%u], "
                        "$2;\n",
-                       i * MBARRIER_BYTES);
+                       i * TC_MBARRIER_BYTES);
     tc_text_add(&text, "@$3 fence.mbarrier_init.release.cluster;");
     tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text.data,
                "r,n,n,b,~{memory}", 4, args);

@@ -16,17 +16,18 @@
 #include "codegen/nvptx/emit.h"
 
 enum { ALL_THREADS, CONSUMER, FIRST_GROUP, MOVER = 15 };
-enum { GROUP = 128, PRODUCER = 128 }; /* threads */
-enum { MOVER_WARPS = 3 };
+/* Of the producer's warp group, all but its first warp. */
+enum { TRANSPOSERS = TC_WARPGROUP_WARPS - 1 };
 
 unsigned tc_gen_role_warps(const tc_gen *g)
 {
-    return g->role == TC_ROLE_MOVER ? MOVER_WARPS : g->f->warps;
+    return g->role == TC_ROLE_MOVER ? TRANSPOSERS : g->f->warps;
 }
 
 unsigned tc_gen_threads(const tc_gen *g)
 {
-    return 32 * g->f->warps + (g->groups ? PRODUCER : 0);
+    unsigned others = g->groups ? TC_WARPGROUP_WARPS : 0;
+    return (unsigned)tc_threads(g->f->warps + others);
 }
 
 /* ---- Barriers ---- */
@@ -43,9 +44,9 @@ static void sync(tc_gen *g, LLVMValueRef id, unsigned threads)
 void tc_gen_barrier(tc_gen *g)
 {
     if (g->role == TC_ROLE_CONSUMER)
-        sync(g, tc_gen_i32(g, CONSUMER), 32 * g->f->warps);
+        sync(g, tc_gen_i32(g, CONSUMER), (unsigned)tc_threads(g->f->warps));
     if (g->role == TC_ROLE_MOVER)
-        sync(g, tc_gen_i32(g, MOVER), 32 * MOVER_WARPS);
+        sync(g, tc_gen_i32(g, MOVER), TC_WARP_THREADS * TRANSPOSERS);
     if (g->role == TC_ROLE_ALL)
         tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), "bar.sync 0;",
                    "~{memory}", 0, NULL);
@@ -57,7 +58,7 @@ static void sync_group(tc_gen *g)
 {
     LLVMValueRef id = LLVMBuildAdd(g->b, tc_gen_warp_group(g),
                                    tc_gen_i32(g, FIRST_GROUP), "");
-    sync(g, id, GROUP);
+    sync(g, id, TC_WARPGROUP_THREADS);
 }
 
 bool tc_nvptx_barrier(tc_gen *g, const tc_op *op)
@@ -66,7 +67,7 @@ bool tc_nvptx_barrier(tc_gen *g, const tc_op *op)
         return tc_gen_error(g, op, "in the producer, which is one thread");
     if (!tc_op_is_word(op, "scope", "group") || g->role == TC_ROLE_MOVER)
         tc_gen_barrier(g);
-    else if (g->f->warps % 4)
+    else if (g->f->warps % TC_WARPGROUP_WARPS)
         return tc_gen_error(g, op,
                             "scope group of %u warps, expected groups "
                             "of four",
@@ -82,16 +83,16 @@ bool tc_nvptx_barrier(tc_gen *g, const tc_op *op)
  * there, the one before arrives. */
 static void meet_turn(tc_gen *g, const char *text, LLVMValueRef group)
 {
-    unsigned first = FIRST_GROUP + g->f->warps / 4;
+    unsigned first = FIRST_GROUP + tc_warpgroups(g->f->warps);
     LLVMValueRef args[] = {LLVMBuildAdd(g->b, group, tc_gen_i32(g, first), ""),
-                           tc_gen_i32(g, 2 * GROUP)};
+                           tc_gen_i32(g, 2 * TC_WARPGROUP_THREADS)};
     tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, "r,n,~{memory}", 2,
                args);
 }
 
 static bool has_turns(const tc_gen *g)
 {
-    return g->role == TC_ROLE_CONSUMER && g->f->warps > 4;
+    return g->role == TC_ROLE_CONSUMER && g->f->warps > TC_WARPGROUP_WARPS;
 }
 
 bool tc_nvptx_order_wait(tc_gen *g, const tc_op *op)
@@ -109,8 +110,8 @@ bool tc_nvptx_order_arrive(tc_gen *g, const tc_op *op)
         return true;
     LLVMValueRef next =
         LLVMBuildAdd(g->b, tc_gen_warp_group(g), tc_gen_i32(g, 1), "");
-    LLVMValueRef is_last = LLVMBuildICmp(g->b, LLVMIntEQ, next,
-                                         tc_gen_i32(g, g->f->warps / 4), "");
+    LLVMValueRef is_last = LLVMBuildICmp(
+        g->b, LLVMIntEQ, next, tc_gen_i32(g, tc_warpgroups(g->f->warps)), "");
     next = LLVMBuildSelect(g->b, is_last, tc_gen_i32(g, 0), next, "");
     meet_turn(g, "bar.arrive $0, $1;", next);
     return true;
@@ -135,7 +136,8 @@ static bool emit_in_turns(tc_gen *g, const tc_region *r)
 {
     bool turns = has_turns(g) && tc_region_has_op(r, TC_ORDER_WAIT);
     if (turns)
-        meet_first_turn(g, "bar.arrive $0, $1;", g->f->warps / 4 - 1);
+        meet_first_turn(g, "bar.arrive $0, $1;",
+                        tc_warpgroups(g->f->warps) - 1);
     if (!tc_nvptx_region(g, r))
         return false;
     if (turns)
@@ -145,7 +147,7 @@ static bool emit_in_turns(tc_gen *g, const tc_region *r)
 
 bool tc_nvptx_warpgroup_row(tc_gen *g, const tc_op *op)
 {
-    int64_t rows = tc_op_int(op, "rows") / (g->f->warps / 4);
+    int64_t rows = tc_op_int(op, "rows") / tc_warpgroups(g->f->warps);
     LLVMValueRef row = LLVMBuildMul(g->b, tc_gen_warp_group(g),
                                     tc_gen_i32(g, (int32_t)rows), "");
     int32_t last = tc_op_int(op, "last") ? (int32_t)rows - 1 : 0;
@@ -253,7 +255,7 @@ static bool emit_mover(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
     g->warp =
         LLVMBuildSub(g->entry, g->warp, tc_gen_i32(g, g->f->warps + 1), "");
     g->role = TC_ROLE_MOVER;
-    if (!tc_nvptx_region(g, op->regions[2]))
+    if (!tc_nvptx_region(g, tc_transposer(op)))
         return false;
     tc_gen_resume(g, &outer);
     LLVMBuildBr(g->b, end);
@@ -278,8 +280,9 @@ static bool emit_senders(tc_gen *g, LLVMBasicBlockRef senders,
     LLVMValueRef outer = g->group;
     LLVMPositionBuilderAtEnd(g->b, senders);
     g->group = LLVMBuildSub(g->b, g->warp, tc_gen_i32(g, g->f->warps + 1), "");
-    LLVMValueRef has_group = LLVMBuildICmp(g->b, LLVMIntULT, g->group,
-                                           tc_gen_i32(g, g->f->warps / 4), "");
+    LLVMValueRef has_group =
+        LLVMBuildICmp(g->b, LLVMIntULT, g->group,
+                      tc_gen_i32(g, tc_warpgroups(g->f->warps)), "");
     LLVMBuildCondBr(g->b, has_group, sender, end);
     LLVMPositionBuilderAtEnd(g->b, sender);
     if (!tc_gen_sender(g, end))
@@ -309,7 +312,7 @@ static bool emit_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef senders,
     elect_in(g, first, tc_gen_block_new(g, "produce"), end);
     g->role = TC_ROLE_PRODUCER;
     prefetch_maps(g);
-    if (!tc_nvptx_region(g, op->regions[0]))
+    if (!tc_nvptx_region(g, tc_producer(op)))
         return false;
     LLVMBuildBr(g->b, end);
     return true;
@@ -322,7 +325,7 @@ static bool emit_consumer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
     set_registers(g, op, true);
     tc_gen_enter_again(g);
     g->role = TC_ROLE_CONSUMER;
-    if (!emit_in_turns(g, op->regions[1]))
+    if (!emit_in_turns(g, tc_consumers(op)))
         return false;
     if (g->senders) {
         tc_gen_enter_again(g);

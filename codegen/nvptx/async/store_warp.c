@@ -27,13 +27,13 @@
 #include <limits.h>
 
 enum { MESSAGE = 64, COORDS = 5 };
-enum { WARP = 32, SENDERS = 3 };
+enum { SENDERS = TC_WARPGROUP_WARPS - 1 }; /* next to the producer's warp */
 /* Behind those of all, of the consumer, of groups, and of their turns. */
 enum { FIRST_BARRIER = 2 };
 
 static unsigned ngroups(const tc_gen *g)
 {
-    return g->f->warps / 4;
+    return tc_warpgroups(g->f->warps);
 }
 
 static const tc_op *find_sent(const tc_region *r)
@@ -67,7 +67,7 @@ static void meet(tc_gen *g, const char *how, bool full, LLVMValueRef only)
     unsigned first = FIRST_BARRIER + (full ? 3 : 2) * ngroups(g);
     LLVMValueRef args[] = {
         LLVMBuildAdd(g->b, tc_gen_warp_group(g), tc_gen_i32(g, first), ""),
-        tc_gen_i32(g, 2 * WARP), only};
+        tc_gen_i32(g, 2 * TC_WARP_THREADS), only};
     tc_gen_asm(
         g, LLVMVoidTypeInContext(g->llvm),
         tc_arena_printf(g->arena, "%sbar.%s $0, $1;", only ? "@$2 " : "", how),

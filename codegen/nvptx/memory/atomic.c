@@ -222,7 +222,7 @@ static LLVMValueRef slot_of(tc_gen *g, LLVMValueRef thread)
     if (!g->exchange) {
         unsigned at = (g->shared_bytes + 15) / 16 * 16;
         g->exchange = at + 1;
-        g->shared_bytes = at + 32 * g->f->warps * 8;
+        g->shared_bytes = at + 8 * (uint32_t)tc_threads(g->f->warps);
     }
     LLVMValueRef at = LLVMBuildMul(g->b, thread, tc_gen_i32(g, 8), "");
     at = LLVMBuildAdd(g->b, at, tc_gen_i32(g, g->exchange - 1), "");

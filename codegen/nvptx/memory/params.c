@@ -16,9 +16,7 @@ enum { MAP_BYTES = 128, MAP_ALIGN = 64 };
 
 static void find_groups(tc_gen *g)
 {
-    tc_each_op (op, g->f->body)
-        if (op->code == TC_WARP_GROUPS)
-            g->groups = op;
+    g->groups = tc_roles_of(g->f);
 }
 
 /* ---- The function ---- */
@@ -117,12 +115,11 @@ static bool loops_are_rare(const tc_region *body)
  * that is rarely taken could use. */
 static void set_launch(tc_gen *g)
 {
-    enum { FEW_WARPS = 4 };
     set_string(g, "nvvm.reqntid",
                tc_arena_printf(g->arena, "%u", tc_gen_threads(g)));
     if (g->groups && tc_op_has_attr(g->groups, "registers"))
         set_string(g, "nvvm.minctasm", "1");
-    else if (!g->groups && g->f->warps <= FEW_WARPS &&
+    else if (!g->groups && g->f->warps <= TC_DEFAULT_WARPS &&
              loops_are_rare(g->f->body))
         set_string(g, "nvvm.minctasm", "4");
 }
