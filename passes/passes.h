@@ -2,9 +2,9 @@
  *
  * Passes and how they are run.
  *
- * A pass changes a function or a module and says whether it did. It never
- * stops on a valid program: it acts, or leaves things as they are (with a
- * remark where one would have expected it to act). TC_FAILED means that the
+ * A pass changes a function or a module and returns whether it did. It never
+ * stops on a valid program: it acts, or leaves the program as it is (with a
+ * remark if one would have expected it to act). TC_FAILED means that the
  * program cannot be compiled, and a diagnostic says why.
  */
 #ifndef TC_PASSES_H

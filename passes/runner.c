@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs pipelines: reads their text, runs each pass, and checks what it left
- * behind, so that a mistake is found at the pass that made it.
+ * Runs pipelines: parses their text, runs each pass, and checks the program
+ * after it, so that a mistake is found at the pass that made it.
  */
 #include "passes/passes.h"
 

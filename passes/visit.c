@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk of passes that look at one op after the other.
+ * The walk over all ops, for passes that handle one op at a time.
  */
 #include "passes/passes.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One walk over the function, in order; loops are walked again until what is
- * assumed of their carried values holds (it only gets weaker, step by step, and
- * all numbers are powers of two). Tests: test/unit/axis_info.c.
+ * One walk over the function in program order. Loops are walked again until the
+ * facts assumed of their carried values hold; facts only get weaker from walk
+ * to walk, and all numbers are powers of two. Tests: test/unit/axis_info.c.
  */
 #include "passes/analysis/axis_info.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is known of ints and pointers along the axes of tiles: runs that count
- * up by one, lanes that are equal, divisors. It says how wide an access of
- * global memory may be.
+ * Facts about ints and pointers along the axes of tiles: runs that count up by
+ * one, equal lanes, divisors. They say how wide an access to global memory may
+ * be.
  *
  *   %m0 = program_id(0) * 64         divisor 64
  *   %r = %m0 + range(64)             runs of 64, each starting at a multiple of

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How wide an access of global memory may be, from what is known along axes.
+ * The width of an access to global memory, from the facts along its axes
+ * (axis_info.h).
  */
 #include "passes/analysis/axis_info.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic on what bounds are made of.
+ * Arithmetic on the terms of bounds.
  */
 #include "passes/analysis/bounds.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What bounds (bounds.h) are made of: limits, linear in the induction variable
- * with a sum that is the same in every step, and the smaller or larger of two.
+ * The terms of bounds (bounds.h): limits that are linear in the induction
+ * variable plus a loop-invariant sum, and the minimum or maximum of two.
  */
 #ifndef TC_BOUND_TERMS_H
 #define TC_BOUND_TERMS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bounds of the values of a loop, a rule for each op that computes ints; each
- * asks that its op does not wrap.
+ * Bounds of the values of a loop: one rule for each op that computes ints. Each
+ * rule requires that its op does not wrap.
  */
 #include "passes/analysis/bounds.h"
 

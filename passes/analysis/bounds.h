@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How small and how large the ints of a loop can be, over all lanes of a tile,
- * as functions of the induction variable.
+ * Lower and upper bounds of the ints of a loop, over all lanes of a tile, as
+ * functions of the induction variable.
  *
  *   for %i = 0 to %n step 64 {
  *     %x = min(%i + range(64), %n - 1)     low  min(%i, %n - 1)
  *                                          high min(%i + 63, %n - 1)
  *
- * A bound is linear in %i, rounded down after a division, or the smaller or
- * larger of two bounds. Its other parts are the same in every step: they are
- * computed before the loop as i64, where nothing overflows. The ints of the
- * program wrap, and what it divides by may be no positive number; where it is
- * not known at compile time that this does not happen, the program asks, once,
- * before the loop (`sure`), and without that the bounds mean nothing.
+ * A bound is linear in %i, rounded down after a division, or the minimum or
+ * maximum of two bounds. Its other parts are loop-invariant: they are computed
+ * before the loop as i64, where nothing overflows. The ints of the program may
+ * wrap, and its divisors may not be positive; if compile time cannot exclude
+ * that, the program tests it once, before the loop (`sure`). If the test fails
+ * the bounds mean nothing.
  */
 #ifndef TC_BOUNDS_H
 #define TC_BOUNDS_H

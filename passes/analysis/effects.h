@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an op, nested ones included, does besides computing its results.
+ * The effects of an op, nested ops included, apart from computing its results.
  */
 #ifndef TC_EFFECTS_H
 #define TC_EFFECTS_H

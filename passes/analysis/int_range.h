@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an int, or the ints of a tile, can be, as far as it is known at compile
- * time: sizes are not negative, a program's index is below the grid's length,
- * that of a loop between its ends, and so on.
+ * Value ranges of an int, or of the ints of a tile, as far as compile time
+ * knows them: sizes are not negative, a program's index is below the grid's
+ * length, a loop's index lies between its bounds, and so on.
  */
 #ifndef TC_INT_RANGE_H
 #define TC_INT_RANGE_H

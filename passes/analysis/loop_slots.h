@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The slots of `for`, `while` and `if`: result i with what feeds it (the
- * initial value, the region's argument, the operand of the yields).
+ * The slots of `for`, `while` and `if`: result i and its sources (the initial
+ * value, the region's argument, the operand of the yields).
  */
 #ifndef TC_LOOP_SLOTS_H
 #define TC_LOOP_SLOTS_H

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * In which steps of a loop a condition on tiles may hold in some lane, and in
- * which it surely holds in all lanes, as questions about the index alone.
+ * The steps of a loop in which a condition on tiles may hold in some lane, and
+ * those in which it surely holds in all lanes, as conditions on the index
+ * alone.
  *
  *   %m = 64 * %j + range(64)                  any: %i < 64 * %j + 64
  *   for %i = 0 to %n step 64 {                all: %i < 64 * %j - 62
  *     %c = %i + range(64) <= %m[:, none]
  *
- * `any` may say yes too often, `all` too seldom, never the other way round
- * (while tc_loop.sure holds). What and, or, not, select and comparisons of
- * bounds (bounds.h) make of such conditions is known; the rest is not.
+ * `any` may be true too often and `all` too seldom, never the other way round
+ * (while tc_loop.sure holds). The analysis knows conditions made by and, or,
+ * not, select and comparisons of bounds (bounds.h); all others are unknown.
  */
 #ifndef TC_MASK_TRUTH_H
 #define TC_MASK_TRUTH_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Questions and builders that rewrite rules share.
+ * Predicates and builders that rewrite rules share.
  */
 #ifndef TC_MATCH_H
 #define TC_MATCH_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where an op is: loops and ops around it, and insertion points.
+ * The position of an op: the loops and ops around it, and insertion points.
  */
 #ifndef TC_NESTING_H
 #define TC_NESTING_H

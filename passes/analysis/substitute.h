@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compile-time names replaced by what they are bound to, in the types and
- * attributes of ops that stand somewhere (used by bind-params and inline).
+ * Replaces compile-time names by their bindings in the types and attributes of
+ * ops (used by bind-params and inline).
  */
 #ifndef TC_SUBSTITUTE_H
 #define TC_SUBSTITUTE_H

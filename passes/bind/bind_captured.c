@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bind-captured: what the kernels of a plan take besides what their launches
- * give (a mod's captured buffers, their gradients) becomes arguments of the
+ * bind-captured: parameters of a plan's kernels that its launches do not pass
+ * (the captured buffers of a mod, their gradients) become arguments of the
  * plan, by name.
  *
  *   kernel @k(%q: tensor<[?] x f32>, %score.bias: tensor<[?] x f32>,
@@ -16,17 +16,17 @@
  *     fill %grad.score.bias
  *     launch @k(%q, %score.bias, %grad.score.bias)
  *
- * A value of that name that the plan makes itself, the last one before the
- * launch, goes before an argument:
+ * If the plan itself makes a value of that name, the last one before the launch
+ * takes precedence over an argument:
  *
  *     %blocks.list = workspace %n : tensor<[?] x i32>
  *     launch @make(%blocks.list)
  *     launch @use()                 becomes    launch @use(%blocks.list)
  *
- * Kernels add to gradients, so these begin as zeros. What a kernel takes as
+ * Kernels add to gradients, so gradients begin as zeros. A kernel's parameter
  * bins.NAME is a tensor of the workspace instead, which begins as zeros too;
- * behind the last launch that takes it, what it comes to (exact_sums.h) is
- * added to grad.NAME. Tests: test/ir/passes/bind_captured.
+ * after the last launch that takes it, the sum of its bins (exact_sums.h) is
+ * added to grad.NAME. Tests: test/ir/passes/bind-captured.
  */
 #include "ir/plan.h"
 #include "passes/bind/exact_sums.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bind-params: one kernel with its compile-time parameters bound.
+ * bind-params: binds the compile-time parameters of one kernel.
  *
  *   kernel @scale[N: int = 64, T: type, mod: func(f32, i32) -> f32](...) {
  *     %x = load %p : tile<N x T>
@@ -15,18 +15,19 @@
  *     %c = dim 64 : i32
  *     %y = call @bias(%s, %i, %n, %mod.table) : f32
  *
- * Captured: the parameters of a bound function behind those of the signature.
- * An argument that the call offers by that name is passed, what it offers
- * besides is dropped; for the rest the kernel gets a parameter PARAM.NAME
- * (PARAM without a trailing `_mod`), in the order of the compile-time
- * parameters. Before all that, calls of functions that inherit parameters of
- * the kernel are inlined. All other kernels are removed.
+ * Captured parameters are the parameters of a bound function after those of the
+ * signature. If the call offers an argument of that name, it is passed; all
+ * other offers are dropped. For the remaining captured parameters the kernel
+ * gets a parameter PARAM.NAME (PARAM without a trailing `_mod`), in the order
+ * of the compile-time parameters. Before all that, calls of functions that
+ * inherit parameters of the kernel are inlined. All other kernels are removed.
  *
  * Tests: test/ir/passes/bind-params.
  *
- * A vjp is bound like a call, and shares what calls capture. Where it has a
- * clause accumulate that is not 0, the kernel gets behind all captured ones a
- * parameter grad.PARAM.NAME for each that is a float or a tensor of floats,
+ * A vjp is bound like a call, and shares the captured parameters of calls. If
+ * it has a clause accumulate that is not 0, the kernel gets, after all captured
+ * parameters, a parameter grad.PARAM.NAME for each of them that is a float or a
+ * tensor of floats,
  *
  *     %d = vjp mod(%s, %i, n=%n) seed(%g) accumulate(1) : f32
  *     %d = vjp @bias(%s, %i, %n, %mod.table) seed(%g)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bind-plan: one plan with its compile-time parameters bound, and a kernel
+ * bind-plan: binds the compile-time parameters of one plan, and makes a kernel
  * without parameters for each of its launches.
  *
  *   plan @p[T: type, FAST: int = 1,
@@ -20,8 +20,8 @@
  *     launch @k(%x)                     // its T follows from %x
  *     launch @k_1(%x)
  *
- * Launches with the same values share a kernel. What no launch uses is removed:
- * kernels, branches, other plans.
+ * Launches with the same values share a kernel. Kernels, branches and plans
+ * that no launch uses are removed.
  *
  * Tests: test/ir/passes/bind-plan.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check-indices: what functions that a kernel calls read of tensors.
+ * check-indices: checks the indices at which functions that a kernel calls read
+ * tensors.
  *
  *   func @bias(%score: f32, .., %q: i32, %k: i32, %q_len: i32,
  *              %table: tensor<[?] x f32>) -> f32 {
@@ -14,13 +15,13 @@
  *     %i = add %row, cast(%k, i64) : i64
  *     %b = gather %table, %i : f32        outside of the tensor: the pad
  *
- * What is known of the ints that are passed (int_range.h) says how far an index
- * of sums, differences and products may go. One that is never inside is an
- * error, one that may wrap to another element is computed in 64 bits. Where
- * that does not show (behind a quotient, or a smaller of two) some positions
- * are tried (index_witness.h): an int that wraps there is a warning. Reads
- * outside of a tensor give the pad, and a remark says where there are any.
- * Tests: test/ir/passes/check-indices.
+ * The value ranges of the passed ints (int_range.h) bound an index made of
+ * sums, differences and products. An index that is never inside of the tensor
+ * is an error; an index that may wrap to another element is computed in 64
+ * bits. If the ranges do not decide that (after a quotient, or a minimum) some
+ * positions are evaluated (index_witness.h): an int that wraps there is a
+ * warning. Reads outside of a tensor give the pad, and a remark says where
+ * there are any. Tests: test/ir/passes/check-indices.
  */
 #include "passes/analysis/int_range.h"
 #include "passes/analysis/match.h"

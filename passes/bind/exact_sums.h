@@ -5,8 +5,9 @@
  * An element has TC_BINS integers of 64 bits. A float is a whole number of at
  * most 31 bits times 2^(8 b - 149): that number is added to bin b, exactly, so
  * that any order gives the same bins. 2^32 of the largest fit. The last bin
- * counts what is no number: NaNs, infinities above them, negative ones above
- * those, 20 bits each. In the end bin times unit is added up in f64.
+ * counts values that are not finite: NaNs, infinities in the bits above them,
+ * negative infinities above those, 20 bits each. At the end the bins, each
+ * times its unit, are added up in f64.
  */
 #ifndef TC_EXACT_SUMS_H
 #define TC_EXACT_SUMS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a function reads of captured tensors, tried at some positions.
+ * Evaluates a function's reads of captured tensors at some positions.
  */
 #ifndef TC_INDEX_WITNESS_H
 #define TC_INDEX_WITNESS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * inline: calls become the bodies of the functions called.
+ * inline: replaces calls by the bodies of the called functions.
  *
  *   func @twice[T: type](%x: T) -> T { %y = add %x, %x : T  return %y }
  *   %b = call @twice(%a) : tile<64 x f32>
@@ -9,11 +9,11 @@
  *
  *   %y = add %a, %a : tile<64 x f32>
  *
- * Callees first, so that each body is without calls when it is copied. The
- * compile-time parameters of a function follow from the types of the operands
- * and are substituted in the copy; a function of scalars called with tiles is
- * lifted (lift.c). Where the module has a kernel, functions that nobody needs
- * any more are removed. Tests: test/ir/passes/inline.
+ * Callees are inlined first, so that each body is without calls when it is
+ * copied. The compile-time parameters of a function follow from the types of
+ * the operands and are substituted in the copy; a function of scalars called
+ * with tiles is lifted (lift.c). If the module has a kernel, functions without
+ * remaining uses are removed. Tests: test/ir/passes/inline.
  */
 #include "passes/bind/inline.h"
 

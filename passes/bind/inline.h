@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inlining into one function, for passes that want a body without calls, or
+ * Inlining into one function, for passes that need a body without calls, or
  * that bind compile-time parameters.
  */
 #ifndef TC_INLINE_H

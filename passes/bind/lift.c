@@ -17,9 +17,9 @@
  *     %c = mul (splat %a), %b : tile<64x1 x f32>
  *     %d = add %s, (broadcast %c) : tile<64x32 x f32>
  *
- * First it is found out along which axes of the call's shape each value
- * differs (a set of axes; empty: a scalar that all lanes share), then each op
- * is built in the smallest shape that holds its operands.
+ * The pass first finds the axes of the call's shape along which each value
+ * differs (a set of axes; empty: a scalar that all lanes share), then builds
+ * each op in the smallest shape that holds its operands.
  *
  * `for` and `while` lift the values they carry; all lanes take the same number
  * of steps. A pure `if` whose condition differs between lanes runs both

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * defer-branches: warp groups that go from tile to tile need not meet to agree
- * on a branch at a tile's end: they vote, and look at the votes a tile later.
+ * defer-branches: defers the rare slow-path branch at a tile's end by one tile,
+ * so that it needs no barrier: warp groups vote, and read the votes a tile
+ * later.
  *
  *   for %tile = .. {                 while carry(%again = true, ..) {
  *     ..                               condition %again
@@ -19,12 +20,12 @@
  *                                      yield %late
  *                                    }
  *
- * Who votes goes on; a group may be a tile ahead of another one. B is where it
- * disturbs the loop least. What it needs of its tile are scalars, which are
- * kept in shared memory with the votes; tiles of a grid are in no order, so
- * that the next one may come first. Votes and what belongs to them are in rings
- * of two. Behind specialize-warps, where there are barriers to save.
- * Tests: test/ir/passes/defer-branches.
+ * A group continues after its vote; it may be a tile ahead of another group. B
+ * runs where it disturbs the loop least. The scalars of its tile that B needs
+ * are kept in shared memory with the votes; tiles of a grid have no order, so
+ * the next tile may run first. Votes and their scalars are in rings of two
+ * slots. Runs after specialize-warps, if there are barriers to save. Tests:
+ * test/ir/passes/defer-branches.
  */
 #include "passes/epilogue/defer_branches.h"
 

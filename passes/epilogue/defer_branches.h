@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * defer-branches, between what it finds (defer_branches.c) and what it makes of
- * that (defer_branches_expand.c).
+ * defer-branches: the interface between its analysis (defer_branches.c) and its
+ * rewrite (defer_branches_expand.c).
  */
 #ifndef TC_DEFER_BRANCHES_H
 #define TC_DEFER_BRANCHES_H

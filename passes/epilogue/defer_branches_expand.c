@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * defer-branches: votes, the loops that they end, and the branch behind these.
+ * defer-branches: builds the votes, the loops that they end, and the branch
+ * after these loops.
  */
 #include "passes/epilogue/defer_branches.h"
 

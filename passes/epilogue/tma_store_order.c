@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What else accesses the memory that a bulk store writes: before it, and then
- * there is none; behind it, and then that waits.
+ * Other accesses of the memory that a TMA store would write: an access before
+ * the store prevents it; an access after the store waits for it.
  */
 #include "passes/epilogue/tma_stores.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the buffer of a bulk store finds room: beside two slots for each load
- * of the hot loop, or while it is written and copied only.
+ * Finds shared memory for the staging buffer of a TMA store: next to two slots
+ * for each load of the hot loop, or only while the buffer is written and
+ * copied.
  */
 #include "passes/epilogue/tma_stores.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tma-stores: accumulators go to global memory through shared memory, from
- * where one bulk copy takes them while the next tile is under way.
+ * where a TMA store copies them while the next tile is computed.
  *
  *   for %tile = .. {                        %s = smem_alloc
  *     ...                                   for %tile = .. {
@@ -16,16 +16,16 @@
  *                                           }
  *                                           tma_store_wait pending(0)
  *
- * Of a tile in the layout of m64 products, whose rows lie in short pieces in
- * every thread's registers; its buffer is one that stmatrix writes and bulk
- * copies read without conflicts. Where the buffer does not fit into a block's
- * shared memory beside two slots for each load of the hot loop, it lives from
- * the smem_store to the end of the copy only, which is then waited for; or, if
- * not even that fits, nothing is done.
- * What a step of an inner loop tc_tma_store_adds goes the same way, its buffer
- * waited for in the next step; where it does not fit beside what comes behind
- * the loop, its copies have ended there. Behind a `follow` it goes only from a
- * buffer of its own: codegen leaves it to warps beside, which wait. Tests:
+ * The tile is in the layout of m64 products, whose rows lie in short pieces in
+ * every thread's registers; its buffer is one that stmatrix writes and TMA
+ * reads without bank conflicts. If the buffer does not fit into a block's
+ * shared memory next to two slots for each load of the hot loop, it lives only
+ * from the smem_store to the end of the copy, which is then awaited; if not
+ * even that fits, the store stays as it is. Accumulating stores in an inner
+ * loop (tc_tma_store_adds; dq) also use TMA, with reduce-add; their staging
+ * buffer is awaited one step later. If it cannot coexist with the buffers used
+ * after the loop, its copies end before them. A store after a `follow` needs a
+ * buffer of its own: codegen leaves it to store warps, which wait. Tests:
  * test/ir/passes/tma-stores.
  */
 #include "passes/epilogue/tma_stores.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of tma-stores share: which stores become bulk copies and how
- * (tma_stores.c), where their buffers find room (tma_store_room.c), and what
- * else accesses the memory that they write (tma_store_order.c).
+ * Shared by the files of tma-stores: which stores become TMA stores and how
+ * (tma_stores.c), shared memory for their buffers (tma_store_room.c), and other
+ * accesses of the memory that they write (tma_store_order.c).
  */
 #ifndef TC_TMA_STORES_H
 #define TC_TMA_STORES_H

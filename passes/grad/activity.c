@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Active values: those of floats that depend on what a gradient is wanted for.
- * Their adjoints are kept for each op with regions apart.
+ * Active values: floats that depend on a differentiated parameter. Their
+ * adjoints are kept separately for each op with regions.
  */
 #include "passes/grad/reverse.h"
 

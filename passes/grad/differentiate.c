@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * differentiate: vjp becomes a call of a function that computes the gradient.
+ * differentiate: replaces vjp by a call of a function that computes the
+ * gradient.
  *
  *   %d = vjp @soft_cap(%s, %cap) seed(%g) : tile<64x64 x f32>
  *
@@ -8,10 +9,9 @@
  *
  *   %d = call @soft_cap.vjp(%s, %cap, %g) : tile<64x64 x f32>
  *
- * with a new function, made by reverse.c. What it gives for the tensors and
- * numbers of `into` is added up by sums.c. A function that uses vjp
- * itself is differentiated after its own are gone. Tests:
- * test/ir/passes/differentiate.
+ * with a new function, made by reverse.c. Its gradients of the tensors and
+ * numbers of `into` are added up by sums.c. A function that uses vjp itself is
+ * differentiated after its own are gone. Tests: test/ir/passes/differentiate.
  */
 #include "passes/analysis/substitute.h"
 #include "passes/grad/reverse.h"

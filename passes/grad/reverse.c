@@ -10,8 +10,9 @@
  *     return %y
  *   }
  *
- * becomes: all that it computes, then from the last op to the first what each
- * adds to the adjoints (the derivatives of the result) of its operands
+ * becomes: the ops of the function, then from the last op to the first the
+ * contribution of each op to the adjoints (the derivatives of the result) of
+ * its operands
  *
  *   func @soft_cap.vjp(%s: f32, %cap: f32, %seed: f32) -> f32 {
  *     ..
@@ -22,14 +23,14 @@
  *     return %3
  *   }
  *
- * Only what depends on the parameters that a gradient is wanted for (active)
- * has an adjoint. An `if` is gone back through by another `if`, which computes
- * again what the branch computed. A `for` is gone back through step by step;
- * what it carried into a step is computed again from the beginning, so that
- * nothing has to be kept (what the adjoints do not need of it goes).
+ * Only values that depend on a differentiated parameter (active values) have an
+ * adjoint. An `if` is reversed by another `if`, which computes the values of
+ * the branch again. A `for` is reversed step by step; the values carried into a
+ * step are computed again from the beginning, so that nothing has to be kept
+ * (values that no adjoint needs are removed).
  *
- * Where a gradient is wanted for what the function captures, the contributions
- * are further results; sums.c adds them up.
+ * If the gradient of a captured value is wanted, its contributions are further
+ * results; sums.c adds them up.
  */
 #include "passes/grad/reverse.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an op contributes to the adjoints of its operands: for y = op(a, b) and
- * the adjoint g of y, g * dy/da and g * dy/db. Where the derivative does not
- * exist it is what PyTorch takes: of abs 0 at 0, of min and max half for each
- * of two equal operands, of floor, ceil and round 0.
+ * The contributions of an op to the adjoints of its operands: for y = op(a, b)
+ * and the adjoint g of y, g * dy/da and g * dy/db. Where the derivative does
+ * not exist, the rule takes PyTorch's value: for abs 0 at 0, for min and max
+ * half for each of two equal operands, for floor, ceil and round 0.
  */
 #include "passes/analysis/match.h"
 #include "passes/grad/reverse.h"

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a function reads what it captures, as far as a gradient is wanted for
- * it. Each gather from such a tensor is a site, with a function that says
- * where it reads:
+ * The reads of captured tensors whose gradient is wanted. Each gather from such
+ * a tensor is a site, with a function that computes its position:
  *
- *   %column = sub %k, %q : i32                func @bias.index(%h: i32, %q:
- * i32, %v = gather %table, %h, %column : f32                      %k: i32)
- *                                                 -> (i32, i32) {
- *                                               %column = sub %k, %q : i32
- *                                               return %h, %column
- *                                             }
+ *   %column = sub %k, %q : i32
+ *   %v = gather %table, %h, %column : f32
  *
- * Branches read before they branch: outside of the tensor a gather reads the
- * pad, so it may be done unasked. In a loop it stays, and is no site.
+ *   func @bias.index(%h: i32, %q: i32, %k: i32) -> (i32, i32) {
+ *     %column = sub %k, %q : i32
+ *     return %h, %column
+ *   }
+ *
+ * Sites in branches read before the branch: outside of the tensor a gather
+ * reads the pad, so it may run unconditionally. A gather in a loop stays there,
+ * and is no site.
  */
 #include "passes/analysis/match.h"
 #include "passes/grad/reverse.h"

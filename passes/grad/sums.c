@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of what a function captures, added up. A tile of contributions is
- * summed along the axes on which the index is the same, carried through the
- * loops (and out of the branches) in which it does not change, and added to
- * memory behind them:
+ * Sums of the gradients of captured values. A tile of contributions is reduced
+ * along the axes on which the index is the same, carried through the loops (and
+ * out of the branches) in which it does not change, and added to memory after
+ * them:
  *
  *   for .. {                                %sum = for .. carry(%s0 = 0.0) {
- *     %d = vjp @bias(%s, %h) seed(%g)         %d, %c = call @bias.vjp(%s, %h,
- * %g) into(bias=%grad)               %r = reduce %c axis(1) kind(sum) } yield
- * %s0 + %r
+ *     %d = vjp @bias(%s, %h) seed(%g)         %d, %c =
+ *              into(bias=%grad)                   call @bias.vjp(%s, %h, %g)
+ *   }                                         %r = reduce %c axis(1) kind(sum)
+ *                                             yield %s0 + %r
  *                                           }
  *                                           %i = call @bias.index(%h)
  *                                           atomic (base %grad + ..), sum(%sum)
  *
- * Within a program the order is fixed. Programs that add to one element do so
- * in any order: with accumulate(1) to floats; else to the bins of exact_sums.h,
- * tensors `bins.NAME` that the kernel gets for that, unless each element is one
- * program's alone.
+ * Within a program the order is fixed. Programs that add to the same element do
+ * so in any order: with accumulate(1) to floats; otherwise to the bins of
+ * exact_sums.h, tensors `bins.NAME` that the kernel gets for it, unless each
+ * element belongs to one program only.
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `mma` expects of its operands, from its instruction and the layout of
- * its accumulator: for passes and for code generation.
+ * The operands that `mma` expects, by its instruction and the layout of its
+ * accumulator: for passes and for code generation.
  */
 #ifndef TC_MMA_H
 #define TC_MMA_H

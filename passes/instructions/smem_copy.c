@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes are transposed by what transposes units of 16 bits: ldmatrix.trans
- * reads pairs, prmt parts them, stmatrix writes quadruples.
+ * Transposes bytes by instructions for units of 16 bits: ldmatrix.trans reads
+ * pairs, prmt separates them, stmatrix writes quadruples.
  *
  *   from   x0 y0 ..   row k = 0        to   x0 x1 x2 x3 ..   row d = 0
  *          x1 y1 ..   row 1                 y0 y1 y2 y3 ..   row 1
  *
- * A matrix has 8 rows of 8 pairs. Behind ldmatrix.trans lane 4 g + t holds pair
+ * A matrix has 8 rows of 8 pairs. After ldmatrix.trans lane 4 g + t holds pair
  * g of rows 2 t and 2 t + 1. So two matrices give it x0 y0 x1 y1 and x2 y2 x3
- * y3, of d = 2 g and 2 g + 1: the even bytes are four of row d, the odd ones
- * four of row d + 1. A lane of stmatrix hands over bytes 4 t to 4 t + 3 of row
- * g. So which rows a lane has read for it decides what these are: any order of
- * 16 of them in `to` will do.
+ * y3, of d = 2 g and 2 g + 1: the even bytes are four elements of row d, the
+ * odd ones four of row d + 1. A lane of stmatrix provides bytes 4 t to 4 t + 3
+ * of row g. The rows that the lane has read determine these bytes: any order of
+ * 16 rows in `to` is possible.
  *
  * Rows 0, 2, .. 14 of a matrix would be written with two ways of bank
  * conflicts: lanes with g >= 4 write the odd row first.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a bulk copy can do follows from the order of the bytes in the buffer.
- * With the xor of a swizzle taken out, offsets count digits of one axis each,
- * the fastest first. The digits from the front that count the tensor's
- * contiguous dim, then the others from the last one on, are the box; what is
- * left counts copies.
+ * The order of the bytes in the buffer determines the box of a TMA copy.
+ * Without the xor of a swizzle, offsets count digits of one axis each, the
+ * fastest first. The leading digits that count the tensor's contiguous dim,
+ * then the others from the last dim on, are the box; the remaining digits count
+ * copies.
  *
  *   128x128 of 16 bits in #swizzle128: 64 columns, 128 rows, 2 x 64 columns
  *     box 128x64, copies at [0, 0] (byte 0) and [0, 64] (byte 16384)
@@ -15,9 +15,9 @@
  *   row 8b + 2q + d of each 16 of the buffer is row 4q + 2b + d of the tensor
  *     dims 128 columns, d: 2, q: 4 of 4 rows, b: 2 of 2 rows, groups of 16 rows
  *
- * Where the tensor ends is seen by groups, whole ones only. The other dims have
- * no room in the map; they are counted along the columns, whose end is not seen
- * therefore: windows must not reach behind it.
+ * TMA checks the end of the tensor by groups, whole ones only. The other dims
+ * have no room in the map; they are counted along the columns, whose end is
+ * therefore not checked: windows must not reach past it.
  *
  * test/unit/tma.c does the copies byte by byte.
  */

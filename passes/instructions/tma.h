@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bulk tensor copies (TMA): which windows and buffers they can move, and in
- * what boxes. For passes, code generation and the interpreter.
+ * TMA copies: which windows and buffers they can move, and in what boxes. For
+ * passes, code generation and the interpreter.
  *
- * One copy moves a box: box[i] elements along dim i of the tensor, to shared
- * memory densely, the dim that the tensor is contiguous in fastest, then the
- * others, the last one first, xored as a swizzle of 32, 64 or 128 bytes wants
- * it. A tile of several panels (64 columns of 16 bits each) takes a
- * copy a panel.
+ * One copy moves a box: box[i] elements along dim i of the tensor, densely in
+ * shared memory, the tensor's contiguous dim fastest, then the others, the last
+ * one first, xored by a swizzle of 32, 64 or 128 bytes. A tile of several
+ * panels (64 columns of 16 bits each) takes one copy a panel.
  */
 #ifndef TC_TMA_H
 #define TC_TMA_H

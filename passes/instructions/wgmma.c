@@ -2,12 +2,12 @@
  *
  * Buffers as operands of wgmma.
  *
- * The instruction sees panels: `width` bytes (the swizzle's, 16 without one)
- * along the fast axis, eight of those one behind the other along the slow axis,
- * then a distance `slow` to the next eight, and a distance `fast` to the next
- * panel. That is linear in the bits of the coordinates, and so is the buffer's
- * layout (tc_layout_offsets): they agree everywhere if they agree on the powers
- * of two.
+ * The instruction reads panels: `width` bytes (the swizzle's, 16 without one)
+ * along the fast axis, eight of those consecutively along the slow axis, then a
+ * distance `slow` to the next eight, and a distance `fast` to the next panel.
+ * That is linear in the bits of the coordinates, and so is the buffer's layout
+ * (tc_layout_offsets): they agree everywhere if they agree on the powers of
+ * two.
  *
  *   128x128 x bf16, #swizzle128 as A: K is the fast axis, 64 of it a panel
  *     column 1, 2, .. 32: byte 2, 4, .. 64       column 64: fast = 16384

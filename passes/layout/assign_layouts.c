@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * assign-layouts: from tile level to machine level. Warps are chosen, every
- * tile gets a layout, dots become mma on operands in shared memory or
- * registers; where layouts meet stands a convert_layout.
+ * assign-layouts: from tile level to machine level. Chooses the number of
+ * warps, gives every tile a layout, turns dots into mma with operands in shared
+ * memory or registers, and inserts convert_layout where layouts meet.
  *
  *   kernel @k(...) grid {..} {
  *     %q = load %a : tile<64x64 x bf16>
@@ -18,8 +18,8 @@
  *     %m = reduce %s axis(1) kind(max)
  *         : tile<64 x f32, #slice(1 of 64, #mma(4x1))>
  *
- * Nothing in it knows a kernel: see classes.c, dots.c,
- * choice.c and rows.c. Tests: test/ir/passes/assign-layouts.
+ * It recognizes no particular kernel: see classes.c, dots.c, choice.c and
+ * rows.c. Tests: test/ir/passes/assign-layouts.
  */
 #include "passes/layout/assign_layouts.h"
 

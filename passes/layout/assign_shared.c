@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * assign-shared: a layout for each buffer in shared memory, the one of a list
- * of candidates that all its accesses together cost least, by the algebra:
- * instructions and bank conflicts, weighted by the loops around them.
+ * assign-shared: chooses a layout for each buffer in shared memory: the
+ * candidate with the least cost of all its accesses together, by the layout
+ * algebra: instructions and bank conflicts, weighted by the loops around them.
  *
  *   %s = smem_alloc : smem<64x64 x bf16, #rows>
  *   %t = smem_trans %s : smem<64x64 x bf16, #rows(order(0, 1))>
@@ -11,9 +11,10 @@
  *   %t = smem_trans %s : smem<64x64 x bf16, #swizzle128(order(0, 1))>
  *
  * Candidates: rows of either axis, in panels swizzled as TMA does it, or whole
- * with another xor, or as they are. What a load writes may become asynchronous
- * copies, which want its vectors whole. What wgmma reads has to be in panels
- * that its descriptors can say. Tests: test/ir/passes/assign-shared.
+ * with another xor, or plain. A buffer that a load writes may be written by
+ * asynchronous copies, which need the load's vectors whole. A buffer that wgmma
+ * reads must consist of panels that its descriptors can express. Tests:
+ * test/ir/passes/assign-shared.
  */
 #include "passes/layout/assign_shared.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What accesses to a buffer in shared memory cost, for those that show it.
+ * The cost of accesses to a buffer in shared memory, for callers that show it.
  */
 #ifndef TC_ASSIGN_SHARED_H
 #define TC_ASSIGN_SHARED_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layout of each class. Accumulators first, then from the largest tiles to
- * the smallest: what accesses global memory so that neighbouring lanes move
- * neighbouring vectors, the rest as it comes. After each the classes whose
- * layout follows from it: row statistics are slices of what they come from.
+ * The layout of each class. Accumulators come first, then classes from the
+ * largest tiles to the smallest: in tiles that access global memory
+ * neighbouring lanes move neighbouring vectors, others take any layout. After
+ * each class come the classes whose layout follows from it: row statistics are
+ * slices of their source.
  */
 #include "passes/layout/assign_layouts.h"
 

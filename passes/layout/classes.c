@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which values should have one layout: those that an op wants alike, results
- * and operands of elementwise ops, what a loop carries. Uses are taken from the
- * innermost loop outwards, and one that would join an accumulator of mma with
- * one of fma is left out: there a conversion will stand.
+ * Which values should have one layout: values that one op needs alike, results
+ * and operands of elementwise ops, values that a loop carries. Uses are
+ * processed from the innermost loop outwards, and a use that would join an
+ * accumulator of mma with one of fma is left out: a conversion goes there.
  *
  *   %s = dot ..            class 1, an accumulator
  *   %m = reduce %s         from class 1 (a slice) to class 2

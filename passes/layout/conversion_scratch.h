@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What lower-conversions makes reductions across warps of: one within each
- * warp, then one of the warps' parts.
+ * The two parts into which lower-conversions splits a reduction across warps: a
+ * reduction within each warp, then one of the warps' partial results.
  */
 #ifndef TC_CONVERSION_SCRATCH_H
 #define TC_CONVERSION_SCRATCH_H

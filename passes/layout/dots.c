@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dots: the instruction by target and elements, how warps share the
- * accumulator. Where the operands come from: operands.c.
+ * Dots: the instruction by target and elements, and the warp grid of the
+ * accumulator. operands.c decides where the operands come from.
  *
  *   %d = dot %q, trans(%k), %c             instr(m16n8k16), warps 4x1
  *
- * Dots that feed each other are a group and share the warp grid. Where rows are
+ * Dots that feed each other are a group and share the warp grid. If rows are
  * reduced, or a result is operand A of the next dot, all warps lie along the
  * rows: rows never cross warps and that operand stays in registers.
  *
- * Where the target has wgmma, dots with 64 rows for each four warps (a warp
- * group) take it: instr(m64k16). The groups then lie along the rows; the
+ * If the target has wgmma, dots with 64 rows for each four warps (a warp group)
+ * take it: instr(m64k16). The warp groups then lie along the rows; the
  * accumulator is that of m16n8 by as many warps, so that both kinds of
- * instruction can be mixed in a group of dots. Where there are too few rows for
- * that, groups that share rows take columns each.
+ * instruction can be mixed in a group of dots. If there are too few rows,
+ * groups share rows and take columns each.
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lower-conversions: what goes from warp to warp goes through shared memory, in
- * so many words.
+ * lower-conversions: makes communication between warps explicit, as stores to
+ * and loads from shared memory.
  *
  *   %y = convert_layout %x                 %s = smem_alloc : smem<.., scratch>
  *                              becomes     smem_store %s, %x
  *                                          %y = smem_load %s
  *
- * where the conversion needs more than registers and shuffles; and a reduction
- * along an axis that several warps share becomes one within each warp, and one
- * of the warps' parts, which every thread holds all of:
+ * if the conversion needs more than registers and shuffles. A reduction along
+ * an axis that several warps share becomes one within each warp, and one of the
+ * warps' partial results, which every thread loads completely:
  *
  *   %r = reduce %x axis(1)                 %p = reduce %x axis(1) within(warp)
  *                                          %s = smem_alloc

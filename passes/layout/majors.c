@@ -5,17 +5,17 @@
  *   %v = load .. : tile<64x128 x f8e4m3>      a row in one piece
  *   dot(%p, %v)                               K is the slow axis of %v
  *
- * Elements of 16 bits are transposed by what reads them, ldmatrix or the
- * descriptors of wgmma; bytes are not. Where wgmma is to read what a loop loads
- * in bulk, another buffer gets it in the order that it wants:
+ * Elements of 16 bits are transposed by their reader, ldmatrix or the
+ * descriptors of wgmma; bytes are not. If wgmma is to read a tile that a loop
+ * loads by TMA, another buffer gets the tile in the order that wgmma needs:
  *
  *   smem_store %rows, %v
- *   smem_copy %rows, %columns       a warp group beside the others can do this
+ *   smem_copy %rows, %columns       a separate warp group can do this
  *   mma %p, %columns, ..
  *
- * Elsewhere they are read one by one, and by threads, so that the product is
- * not asynchronous either. All results are right, only late: the kind of thing
- * that is found by a profiler, or not.
+ * Otherwise threads read the elements one by one, so that the product is not
+ * asynchronous either. The results are right, but late, which only a profiler
+ * would show.
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"

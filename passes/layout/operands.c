@@ -4,14 +4,14 @@
  *
  *   %d = dot %q, trans(%k), %c
  *
- *   %b = smem_alloc : smem<64x128 x bf16, #rows>    right behind %k
+ *   %b = smem_alloc : smem<64x128 x bf16, #rows>    right after %k
  *   smem_store %b, %k
  *   %t = smem_trans %b
  *   %d = mma %q1, %t, %c instr(m16n8k16)            %q1: tile<.., #mma_a(4x1)>
  *
- * Operand A stays in registers where the same warp holds it, or where a loop
- * does not change it and there are registers for all of it. B of wgmma is
- * always a buffer.
+ * Operand A stays in registers if the same warp holds it, or if a loop does not
+ * change it and there are registers for all of it. B of wgmma is always a
+ * buffer.
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"

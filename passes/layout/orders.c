@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A product's columns in the order in which the next product wants them.
+ * Orders a product's columns as the next product needs them.
  *
  *   %s = dot %q, trans(%k)         columns of a thread in 16: 0 1 8 9
  *   %o = dot cast(f(%s), fp8), %v  operand A wants 4 in a row
  *
  * With the columns of %s reordered (tc_layout_reorder) such that each thread
- * has what it needs of the next operand, nothing is exchanged between lanes.
- * The rows of %k then lie in that order in shared memory, where they are copied
- * to: threads that copy write each row where it belongs, a bulk copy takes them
- * as a tensor of more dims (passes/instructions/tma.h), if rows come in whole
- * groups.
+ * holds its part of the next operand, lanes exchange nothing. The rows of %k
+ * then lie in that order in shared memory: threads that copy write each row to
+ * its place, a TMA load treats them as a tensor of more dims
+ * (passes/instructions/tma.h), if rows come in whole groups.
  */
 #include "passes/analysis/axis_info.h"
 #include "passes/analysis/match.h"

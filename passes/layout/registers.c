@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Do the accumulators of dots fit in a thread's registers? Those of a loop are
- * in use while its dots run: 64x512 x f32 in 4 warps are 256 registers, more
- * than a thread can have, and ptxas would move them to memory and back in every
- * step. Twice the warps have half as many each.
+ * Whether the accumulators of dots fit in a thread's registers. Those of a loop
+ * are live while its dots run: 64x512 x f32 in 4 warps are 256 registers, more
+ * than a thread can have, and ptxas would spill them in every step. With twice
+ * the warps each thread has half as many.
  *
- * Only what cannot fit counts: nothing is known here of operands and addresses
- * but that they need some. Tests: test/ir/passes/assign-layouts/registers.tile.
+ * Only accumulators that cannot fit count: nothing is known here of operands
+ * and addresses but that they need some registers. Tests:
+ * test/ir/passes/assign-layouts/registers.tile.
  */
 #include "passes/layout/assign_layouts.h"
 

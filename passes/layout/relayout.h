@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A value in another layout: what is cheap is computed again, lane by lane,
- * the rest converted.
+ * A value in another layout: cheap ops are computed again, lane by lane, the
+ * rest is converted.
  *
  *   %r = range : tile<64 x i32>             %r1 = range : tile<64 x i32, #a>
  *   %c = cmp %r, %n : tile<64 x i1>         %c1 = cmp %r1, %n1 : ...
@@ -9,7 +9,7 @@
  *
  *   %x = load %p : tile<64 x f32, #a>       %y = convert_layout %x : ... #b
  *
- * Cheap are pure ops without regions whose tiles all come from splats and
+ * Cheap ops are pure ops without regions whose tiles all come from splats and
  * ranges: they have no layout of their own.
  */
 #ifndef TC_RELAYOUT_H

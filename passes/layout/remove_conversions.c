@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * remove-conversions: fewer convert_layout, and cheaper ones.
+ * remove-conversions: removes convert_layout ops, or makes them cheaper.
  *
  *   %a = convert_layout %x : #x to #a         %x, where #b is #x, else
  *   %b = convert_layout %a : #a to #b         %b = convert_layout %x
@@ -11,8 +11,8 @@
  *   %c = convert_layout %x : f32, #b          %n = cast %x : bf16, #a
  *   %n = cast %c : bf16, #b                   %c = convert_layout %n : bf16, #b
  *
- * The last one way or the other, so that the narrower elements are exchanged.
- * What is left is said in a remark each. Tests:
+ * The last rule applies in either direction, so that the narrower elements are
+ * exchanged. Each remaining conversion gets a remark. Tests:
  * test/ir/passes/remove-conversions.
  */
 #include "passes/analysis/match.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows that a loop of warp groups' products loads, such as a number for each
- * column of an accumulator: every thread needs some of them, in no order that
- * loads like. They go through shared memory, where the thread that copies tiles
- * can put them ahead.
+ * Rows that a loop with wgmma loads, such as a number for each column of an
+ * accumulator: every thread needs some of them, in an order that no load has.
+ * They go through shared memory, where the producer thread can prefetch them.
  *
  *   %l = load %w : tile<64 x f32, #slice(0 of 128, #mma(8x1))>
  *

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How wide accesses of memory are: which tensors must be aligned for that, and
- * what is said of it. What is said is what code generation does
- * (tc_access_vector); test/nvptx/widths.py compares it with PTX.
+ * The widths of memory accesses: which tensors must be aligned for them, and
+ * the remarks about them. The remarks state what code generation does
+ * (tc_access_vector); test/nvptx/widths.py compares them with PTX.
  *
  * Threads share a side by powers of two: of 1000 elements, 8 * 125, two threads
- * of 4 have a part of their own, and all others hold the same. That is said
- * too.
+ * of 4 have a part of their own, and all others hold the same. A remark states
+ * that, too.
  */
 #include "passes/layout/assign_layouts.h"
 

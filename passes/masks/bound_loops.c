@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bound-loops: a loop does not visit steps in which its `if` has nothing to do.
+ * bound-loops: bounds a loop to the steps in which its guard may hold.
  *
  *   for %i = 0 to %n step 64 carry(%a = %x) {
  *     %c = any(%i + range(64) <= %q)             (of many mask)
@@ -11,14 +11,14 @@
  *   %end = min(%n, %q + 1)
  *   for %i = 0 to %end step 64 carry(%a = %x) { ... }
  *
- * All that the body does must be that `if`, whose second region changes
- * nothing. Where the condition may hold is found by mask_truth.h: exactly, or
- * as a range that holds all such steps; a lower end goes up to the next step.
- * Of a speculatable `if` the question itself goes too; or, if the steps are no
- * single range, it becomes one about the index. A condition of which something
- * is not known (a gather) bounds the loop by the rest, and is asked as before.
- * Remarks say what was done, or why not. Tests: test/ir/passes/bound-loops,
- * test/numerics/masks.c, ranges.c.
+ * The whole body must be that `if`, and its second region must change nothing.
+ * mask_truth.h finds the steps in which the condition may hold: exactly, or as
+ * a range that contains all of them; a lower end is rounded up to the next
+ * step. If the `if` is speculatable the condition itself is removed; or, if the
+ * steps are no single range, it becomes a condition on the index. If part of
+ * the condition is unknown (a gather), the rest bounds the loop, and the
+ * condition stays. Remarks say what was done, or why not. Tests:
+ * test/ir/passes/bound-loops, test/numerics/masks.c, ranges.c.
  */
 #include "passes/analysis/int_range.h"
 #include "passes/analysis/mask_truth.h"

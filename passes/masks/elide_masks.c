@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * elide-masks: in the steps of a loop in which a mask surely holds in all
- * lanes, it is not computed.
+ * elide-masks: does not compute a mask in the steps of a loop in which it
+ * surely holds in all lanes.
  *
  *   for %i = 0 to %n step 64 {                %full = ...
  *     %c = %i + range(64) <= %q               for %i = 0 to %n step 64 {
@@ -13,9 +13,9 @@
  *                                                 yield %0
  *                                               }
  *
- * The index answers for all lanes at once (mask_truth.h). Only for large tiles:
- * a small one is masked faster than asked about. Ops that nothing but the mask
- * needs move along. So do counts of a mask's lanes. Tests:
+ * A condition on the index decides for all lanes at once (mask_truth.h). Only
+ * for large tiles: masking a small tile is faster than the test. Ops that only
+ * the mask needs move along. So do counts of a mask's lanes. Tests:
  * test/ir/passes/elide-masks, test/numerics/masks.c.
  */
 #include "passes/analysis/effects.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loops whose steps are an `if` that may have nothing to do:
+ * Loops whose steps consist of one guarded `if`:
  *
  *   for %i = 0 to %n step 64 carry(%a = %x) {
  *     %b = if %c speculatable { ... } else { yield %a }

@@ -3,7 +3,7 @@
  * split-masks, limit-masks: masks whose conditions are limits of positions
  * along an axis (mask_limits.h).
  *
- * split-masks tells lower limits from the rest, so that elide-masks asks about
+ * split-masks separates lower limits from the rest, so that elide-masks tests
  * each alone: a window has both, and few tiles need both.
  *
  *   %c = %k <= %q and %q - %k < %w        %l = %q - %k < %w
@@ -11,8 +11,8 @@
  *                                         %u = %k <= %q
  *                                         %s = select %u, %0, -inf
  *
- * limit-masks then takes one comparison an element, with what is computed once
- * a row. In a loop over %n0:
+ * limit-masks then reduces the mask to one comparison an element, with a limit
+ * that is computed once a row. In a loop over %n0:
  *
  *   %k = (min(%n0 + range(64), %n - 1))[none, :]
  *   %c = %k <= %q[:, none] and (%n0 + range(64) < %n)[none, :]
@@ -20,11 +20,10 @@
  *   %limit = min(%q, %n - 1)                                before the loop
  *   %c = range(64)[none, :] <= (%limit - %n0)[:, none]
  *
- * Both are exact. The limits, which must be the same in every step, are
- * computed as i64, of which as much is kept as positions can be, 0 to 2^31 - 1.
- * Code generation knows which part of `range` is the thread's, and which a
- * constant. For large tiles only, as elide-masks. Tests:
- * test/ir/passes/limit-masks, test/numerics/masks.c.
+ * Both are exact. The limits must be loop-invariant; they are computed as i64
+ * and cut to the range of positions, 0 to 2^31 - 1. Code generation knows which
+ * part of `range` is the thread's, and which a constant. For large tiles only,
+ * as in elide-masks. Tests: test/ir/passes/limit-masks, test/numerics/masks.c.
  */
 #include "passes/analysis/match.h"
 #include "passes/masks/mask_limits.h"

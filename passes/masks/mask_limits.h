@@ -6,8 +6,8 @@
  *   %k <= %q[:, none]            at most %q
  *   %q[:, none] - %k < %w        at least %q - %w + 1
  *
- * A limit is the same along the axis. A comparison counts only where its ints
- * are known not to wrap (int_range.h).
+ * A limit is uniform along the axis. A comparison counts only if its ints are
+ * known not to wrap (int_range.h).
  */
 #ifndef TC_MASK_LIMITS_H
 #define TC_MASK_LIMITS_H

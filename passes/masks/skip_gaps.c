@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * skip-gaps: a loop over several ranges of its index jumps from one to the
- * next.
+ * skip-gaps: makes a loop over several ranges of its index jump from one range
+ * to the next.
  *
  *   for %i = 0 to %n step 64 carry(%a = %x) {
  *     %c = %i < %p or (%i >= %s and %i < %e)
@@ -14,9 +14,9 @@
  *     ...
  *   }
  *
- * The conditions are those that bound-loops leaves where a mask has several
- * ranges: a prefix and a window, say. The order of the steps stays. Tests:
- * test/ir/passes/skip-gaps, test/numerics/masks.c.
+ * bound-loops leaves such conditions if a mask has several ranges: a prefix and
+ * a window, say. The order of the steps stays. Tests: test/ir/passes/skip-gaps,
+ * test/numerics/masks.c.
  */
 #include "passes/analysis/mask_truth.h"
 #include "passes/analysis/match.h"

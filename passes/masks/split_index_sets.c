@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * split-index-sets: a loop with products that compares its counter with what
- * does not change becomes two, in which the comparison is known.
+ * split-index-sets: splits a loop with products that compares its counter with
+ * a loop-invariant value into two loops, in which the comparison is known.
  *
  *   %r = for %i = %lo to %hi step 64    %r1 = for %i = %lo to min(%hi, %b)
  *       carry(%x = %x0) {                   step 64 carry(%x = %x0) {
@@ -14,11 +14,10 @@
  *                                         yield ..
  *                                       }
  *
- * %mid: the first step from %b on. So blocks of keys without a mask have none
- * in their code either (elide-masks makes such branches). Done when steps
- * overlap already: what is under way goes from one loop to the next. At most
- * twice for a loop, as a window has two ends.
- * Tests: test/ir/passes/split-index-sets.
+ * %mid: the first step from %b on. So blocks of keys without a mask have no
+ * mask code either (elide-masks makes such branches). Runs after software
+ * pipelining: products in flight go from one loop to the next. At most twice
+ * for a loop, as a window has two ends. Tests: test/ir/passes/split-index-sets.
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles of two axes that differ along one of them only: which are these, and
- * what are they with that axis alone.
+ * Tiles of two axes that differ along one of them only: finds them, and builds
+ * them with that axis alone.
  *
  *   %m0 + range(128)[:, none]    broadcast to 128x64: the same along axis 1,
  *                                without it %m0 + range(128)

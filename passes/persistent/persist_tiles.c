@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * persist-tiles: as many programs as the device has multiprocessors, each of
- * which computes one tile after the other, so that the copies for one tile run
- * while another is finished.
+ * persist-tiles: makes a kernel persistent: as many programs as the device has
+ * multiprocessors, each of which computes one tile after another, so that the
+ * copies for one tile run while the previous one is finished.
  *
  *   kernel @k(..) grid {                    kernel @k(..) tiles(static) grid {
  *     yield %m, %n                            %total = mul %m, %n
@@ -19,9 +19,10 @@
  *                                             }
  *                                           }
  *
- * Where tiles take different numbers of steps, a program fetches its next tile
- * when it has done one (has asked for all that one loads, in a kernel with
- * roles), so that whoever is first free takes it:
+ * If tiles take different numbers of steps (dynamic tile scheduler), a program
+ * fetches its next tile after the current one (in a kernel with roles: when it
+ * has issued all loads of the current one), so that the first free program
+ * takes it:
  *
  *   while carry(%tile = program_id axis(0)) {
  *     condition %tile < %total
@@ -32,24 +33,23 @@
  *   }
  *   end_tiles
  *
- * (Where tiles follow others: < 2147483647, which is what there is when none is
- * left; the threads that compute have no register for the total there.)
+ * (With ordered accumulation the condition is < 2147483647, the value if no
+ * tile is left: the consumer threads have no register for the total.)
  *
- * Only for targets with bulk copies, and kernels whose loops hold products that
- * are large enough for warp groups; on others, of any kernel, where the options
- * ask for tiles(static), so that a grid may be larger than the hardware's.
- * Programs run in any order, so any order of tiles is right; rasterize.c
- * chooses it. `tiles(none|static|dynamic)` in the kernel's header, or the
- * options, decide otherwise. Tests: test/ir/passes/persist-tiles,
- * test/unit/tiles.c.
+ * Only for targets with TMA, and kernels whose loops hold products that are
+ * large enough for warp groups; otherwise, for any kernel, if the options ask
+ * for tiles(static), so that a grid may be larger than the hardware's. Programs
+ * run in any order, so any order of tiles is right; rasterize.c chooses it.
+ * `tiles(none|static|dynamic)` in the kernel's header, or the options, override
+ * the choice. Tests: test/ir/passes/persist-tiles, test/unit/tiles.c.
  *
- * Where each program stays with one tile, and the loops of tiles take more
- * steps the larger their index along axis 0, the last are begun first:
+ * If each program computes one tile, and the loops of tiles take more steps the
+ * larger their index along axis 0, the last tiles start first:
  *
  *   %i = program_id axis(0)     becomes     %i = num_programs axis(0) - 1
  *                                                - program_id axis(0)
  *
- * so that short ones fill up the end; unless programs follow others.
+ * so that short ones fill up the end; not with ordered accumulation.
  */
 #include "passes/persistent/rasterize.h"
 

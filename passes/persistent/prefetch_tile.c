@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * prefetch-tile: a producer asks for the next tile before the copies of a
- * tile's last step, which wait for a slot meanwhile, and not behind them.
+ * prefetch-tile: a producer requests the next tile before the copies of a
+ * tile's last step, which wait for a slot meanwhile, instead of after them.
  *
  *   for %n0 = %a to %b step %s {     %0 = for .. carry(%next = %tiles) {
  *     .. tma_load ..                   %1 = if %n0 + %s >= %b {
@@ -14,9 +14,9 @@
  *                                      yield next_tile %tiles
  *                                    } else { yield %0 }
  *
- * What the next tile begins with is copied that much earlier. Not before that:
- * whoever has much to do yet would take a tile from others who are done.
- * Tests: test/ir/passes/prefetch-tile.
+ * The first copies of the next tile start that much earlier. The request does
+ * not come earlier still: a program with much work left would take a tile from
+ * programs that are done. Tests: test/ir/passes/prefetch-tile.
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"

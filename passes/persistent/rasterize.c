@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order of tiles: what runs side by side should share what it loads in the
- * L2 cache, and the longest tiles come first, so that the short ones fill up
- * the end.
+ * The order of tiles: tiles that run concurrently should share their loads in
+ * the L2 cache, and the longest tiles come first, so that the short ones fill
+ * up the end.
  *
  *   plain      axis 0 fastest: blocks of queries of one head, which share its
  *              keys.
  *   grouped    of operands that move with axis 0 alone and with axis 1 alone
  *              (a product of matrices): a group of rows along axis 0, through
- *              all of axis 1, so that what runs side by side is about square.
+ *              all of axis 1, so that concurrent tiles form about a square.
  *                0 2 4   6  7
  *                1 3 5              2 rows a group, 3 x 3 tiles:  0 2 4
  *                                                                 1 3 5
  *                                                                 6 7 8
  *   sections   of loops with more steps the larger (or smaller) the index along
  *              axis 0: all tiles of the longest index, then of the next. The
- *              other axes are cut into sections of equal length whose tensors,
- *              what they load that does not move with axis 0, fit the cache;
- *              but of tiles enough for all programs, as each section ends with
- *              short ones and the next begins with long ones. A last section
- *              that is much shorter leaves programs with nothing to do at the
- *              end: there are as many as a power of two says, since heads and
- *              batches mostly are multiples of some.
- *              So are tiles that follow those before them along axis 0: fewer
- *              follow each other in a row then. Ascending, so that none waits
- *              for one that nobody has begun.
+ *              other axes are cut into sections of equal length whose tensors
+ *              (loads that do not move with axis 0) fit the cache; each has
+ *              enough tiles for all programs, as it ends with short tiles and
+ *              the next section begins with long ones. A short last section
+ *              leaves multiprocessors idle, so the number of sections is a
+ *              power of two: batch * heads usually is divisible by it.
+ *              Ordered accumulation along axis 0 uses sections, too: fewer
+ *              tiles wait for each other in a row. Ascending, so that no tile
+ *              waits for one that no program has started.
  *
  * test/unit/tiles.c decodes all tiles of many grids.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles of a kernel: the programs of its grid, when fewer programs than that
- * compute them one after the other (persist_tiles.c). How much work they are,
- * and in which order they are best done.
+ * Tiles of a kernel: the programs of its grid, if fewer programs than that
+ * compute them one after another (persist_tiles.c). Estimates their work, and
+ * orders them.
  */
 #ifndef TC_RASTERIZE_H
 #define TC_RASTERIZE_H

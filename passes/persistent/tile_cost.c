@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which loops are hot, whether their steps are as many for all tiles, and what
- * they load.
+ * Finds the hot loops, whether their number of steps is the same for all tiles,
+ * and their loads.
  *
  *   %m0 = program_id(0) * 128
  *   %end = min(%n, %m0 + 128)               steps[0]: GROWS
@@ -9,7 +9,7 @@
  *     %kt = load %k[%h, %n0 +: 128, ..]     moves[0]: false
  *
  * Trends only choose among orders that are all right, so they may ignore that
- * ints wrap, and a `select` counts as what its two values have in common.
+ * ints wrap, and a `select` counts as the common part of its two values.
  */
 #include "passes/persistent/rasterize.h"
 

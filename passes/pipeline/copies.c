@@ -2,14 +2,14 @@
  *
  * Copies, the groups that they end in, and waits for them.
  *
- * A copy is laid out over threads as its load was, but with lanes along no more
- * than 128 bytes of a row, which is what shared memory takes at a time:
+ * A copy has the thread layout of its load, but with lanes along no more than
+ * 128 bytes of a row, the width of one access to shared memory:
  *
  *   64x256 x bf16: #blocked(1x8, 1x32, 8x1)    8 rows of 512 bytes at a time
  *             becomes #blocked(1x8, 4x8, 8x1)  32 rows of 128 bytes
  *
- * So the pieces of a row are constants apart: fewer addresses and checks of
- * rows. Tests: test/ir/passes/pipeline-loops/wide-rows.tile.
+ * So the pieces of a row are constant distances apart: fewer addresses and
+ * checks of rows. Tests: test/ir/passes/pipeline-loops/wide-rows.tile.
  */
 #include "passes/pipeline/pipeline_loops.h"
 

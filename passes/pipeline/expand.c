@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loop whose copies run ahead.
+ * Builds a loop whose copies run ahead.
  *
  *   for %i = %lo to %hi {              %ring = smem_alloc : smem<.., 3>
  *     %t = load block %k[%i]           async_copy block %k[%lo], slot 0, if 0
@@ -16,15 +16,15 @@
  *                                      }
  *                                      async_wait pending(0)
  *
- * The slot that is free is the one of the step before. Every step ends one
- * group, even where nothing is left to copy, so that a wait for all but so many
- * groups means the same in every step.
+ * The free slot is that of the previous step. Every step ends one group, even
+ * if nothing is left to copy, so that a wait for all but N groups means the
+ * same in every step.
  *
- * What a copy needs to know of its step is computed again for it: the
- * induction variable moves by steps, a carried value is what the steps before
- * would yield, pure ops are cloned. A load that an address depends on (the
- * page of a block of keys) runs one step before the copies, guarded, so that
- * nothing waits for it; its values are carried.
+ * The ops of its step that a copy needs are computed again for it: the
+ * induction variable advances by steps, a carried value becomes the value that
+ * the steps in between would yield, pure ops are cloned. A load that an address
+ * depends on (the page of a block of keys) runs one step before the copies,
+ * guarded, so that nothing waits for it; its values are carried.
  */
 #include "passes/pipeline/pipeline_loops.h"
 

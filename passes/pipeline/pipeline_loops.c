@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pipeline-loops: loads that go to shared memory become copies that run ahead.
+ * pipeline-loops: loads that go to shared memory become asynchronous copies
+ * that run ahead.
  *
  *   for %n0 = 0 to %n step 64 {
  *     %t = load block %k[%n0] : tile<64x128 x bf16, #blocked(..)>
@@ -9,17 +10,17 @@
  *     .. mma of %s ..
  *   }
  *
- * becomes, with three stages, a ring of three buffers, of which two are being
- * filled while the third is used (expand.c shows the result). Loads
- * outside of loops, and in loops of one stage, become copies with a wait before
- * their first use (straight.c). classify.c says which loads
- * can be copied at all; those that cannot stay as they are, with a remark.
+ * becomes, with three stages, a ring of three buffers, two of which are filled
+ * while the third is used (expand.c shows the result). Loads outside of loops,
+ * and in loops of one stage, become copies with a wait before their first use
+ * (straight.c). classify.c decides which loads can be copied at all; the others
+ * stay as they are, with a remark.
  *
- * Stages: as many as the options say, else the loop's `stages`, else 2 to 4, as
- * shared memory allows. The rings, all other buffers in use at the same time,
- * and what conversions in the loop will need have to fit into a block's shared
- * memory; where they do not there are fewer stages. A loop that holds copies
- * already is left alone. Tests: test/ir/passes/pipeline-loops.
+ * Stages: the number that the options give, else the loop's `stages`, else 2 to
+ * 4, as shared memory allows. The rings, all other buffers that are live at the
+ * same time, and the scratch of conversions in the loop have to fit into a
+ * block's shared memory; if they do not there are fewer stages. A loop that
+ * holds copies already is left alone. Tests: test/ir/passes/pipeline-loops.
  */
 #include "passes/pipeline/pipeline_loops.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * prefetch-fragments: a product of two operands in shared memory is computed in
- * parts along K, each from fragments that were read before the part before it.
+ * prefetch-fragments: register double buffering: computes a product of two
+ * operands in shared memory in parts along K; the fragments of a part are read
+ * before the previous part is computed.
  *
  *   for .. carry(%acc0 = .., %slot = 0, %free = 2) {
  *     async_wait pending(1)
@@ -23,16 +24,15 @@
  *   }
  *   %acc = mma %x, %y, %acc3
  *
- * So the tensor cores have something to do while threads read fragments. The
- * last part of a step is computed in the next one, behind the wait and the
- * meeting of threads, where nothing else can be computed yet (ptxas would move
- * it there in front of the barrier in the same step); in the first step it is
- * zeros. Copies go with the second half, when the fragments that are waited for
- * behind the meeting have been read.
+ * So the tensor cores are busy while threads read fragments. The last part of a
+ * step is computed in the next one, after the wait and the barrier, where
+ * nothing else can be computed yet (ptxas would move it before the barrier of
+ * the same step); in the first step it is zeros. Copies go with the second
+ * half, when the fragments that are read after the barrier have arrived.
  *
- * Only loops that do nothing else: in others there is something to do meanwhile
- * (a softmax), and no registers to hold two parts.
- * Tests: test/ir/passes/prefetch-fragments.
+ * Only loops that do nothing else: other loops have work to overlap (a
+ * softmax), and no registers to hold two parts. Tests:
+ * test/ir/passes/prefetch-fragments.
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"

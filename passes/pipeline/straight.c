@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies that are not pipelined: where they start, and where they are waited
- * for.
+ * Copies that are not pipelined: where they start, and where they are awaited.
  *
  *   %q = load %window                  %s = smem_alloc
  *   %s = smem_alloc                    async_copy %window, %s
@@ -12,8 +11,8 @@
  *                                      %f = smem_load %s
  *                                      for .. {
  *
- * A wait leaves those groups alone that began later, so the first copies of
- * the loop are under way while its operand is waited for.
+ * A wait does not cover groups that began later, so the first copies of the
+ * loop are in flight while its operand is awaited.
  */
 #include "passes/pipeline/pipeline_loops.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * version-in-bounds: where copies stand among products (prefetch-fragments),
- * the checks of their boundaries take the tensor cores' time: each instruction
- * beside a product does. So a loop whose windows all lie inside has none.
+ * version-in-bounds: loop versioning. If copies stand among products
+ * (prefetch-fragments), their boundary checks take the tensor cores' time, as
+ * each instruction among products does. So a loop whose windows all lie inside
+ * gets a version without checks.
  *
  *   for .. {                            if (all windows lie inside) {
  *     async_copy .. boundary(0, 1)        for .. { async_copy .. }
@@ -10,9 +11,9 @@
  *   }                                     for .. { async_copy .. boundary(0, 1)
  *                                       } }
  *
- * That is asked once, in front of the loop: of offsets that stay, and of those
- * that go with the loop's counter, which end where it ends.
- * Test: test/ir/passes/version-in-bounds.
+ * The test runs once, before the loop: of offsets that stay, and of those that
+ * advance with the loop's counter, which end where it ends. Test:
+ * test/ir/passes/version-in-bounds.
  */
 #include "passes/analysis/axis_info.h"
 #include "passes/analysis/match.h"

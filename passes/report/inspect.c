@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads a kernel at machine level, where loads are `load`, `gather`,
- * `async_copy` or `tma_load`. Loops that were cut in two, prologues and roles
- * hold copies of one source line: the one in the hot loop stands for all.
+ * `async_copy` or `tma_load`. Split loops, prologues and roles hold copies of
+ * one source line: the copy in the hot loop stands for all.
  */
 #include "passes/report/inspect.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What became of a kernel's loads and products, for those that tune it.
+ * What became of a kernel's loads and products, for tuning.
  */
 #ifndef TC_INSPECT_H
 #define TC_INSPECT_H

@@ -27,11 +27,10 @@
  *   }
  *   the product and the store of the last iteration
  *
- * Warp groups then meet once a step, when their products are under way, instead
- * of waiting for each other in front of that one (FlashAttention's gradients:
- * dq needs the ds of all groups). The first step adds to a window behind the
- * end of the tensor, which is to add nothing.
- * Tests: test/ir/passes/defer-atomic-adds.
+ * Warp groups then meet once a step, while their products run, instead of
+ * waiting for each other before that product (FlashAttention's gradients: dq
+ * needs the ds of all groups). The first step adds to a window past the end of
+ * the tensor, which adds nothing. Tests: test/ir/passes/defer-atomic-adds.
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/loop_slots.h"

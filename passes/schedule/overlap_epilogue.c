@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * overlap-epilogue: what does not need a product runs beside it.
+ * overlap-epilogue: ops that do not need the loop's last product run
+ * concurrently with it.
  *
  *   %sum, %acc = if %any {               %sum, %acc, %r = if %any {
  *     ..                                   ..
@@ -14,11 +15,10 @@
  *   }                                    }
  *   %r = reduce %sum kind(sum)
  *
- * The branch is what overlap-mma leaves of a loop that may have no steps.
- * Only what takes few registers moves: rows, not tiles. So do reads of mail and
- * its release, and waits for bulk stores, that come before anything else has an
- * effect.
- * Tests: test/ir/passes/overlap-epilogue.
+ * overlap-mma leaves such a branch for a loop that may have no steps. Only
+ * values of few registers move: rows, not tiles. So do reads of the scalar
+ * channel and its release, and waits for TMA stores, that precede all other
+ * effects. Tests: test/ir/passes/overlap-epilogue.
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a schedule to the program.
+ * Builds prologue, steady state and epilogue from a schedule.
  *
  *   for %i = %lo to %hi {         if %lo < %hi {
  *     stage 0, stage 1              stage 0 of step %lo
  *   }                               for %i = %lo + %step to %hi {
  *                        becomes      stage 0 of step %i, and stage 1 of the
- *                                       step before, in the order of a turn
+ *                                       step before (overlap_order.c)
  *                                   }
  *                                   stage 1 of the last step
  *                                 }
  *
- * An `if %lo < %hi` right behind the loop becomes part of that one.
- * What stage 1 needs of stage 0 is carried from turn to turn. A value that the
- * step carries and stage 1 gives is not: stage 0 of the next step finds it in
- * its own turn. Ops are cloned, once a section, under the values of their step.
+ * An `if %lo < %hi` right after the loop becomes part of that one. Values of
+ * stage 0 that stage 1 needs are carried from iteration to iteration. A value
+ * that the step carries and stage 1 produces is not: stage 0 of the next step
+ * finds it in its own iteration. Ops are cloned, once a section, under the
+ * values of their step.
  */
 #include "passes/schedule/overlap_mma.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * overlap-mma: products of warp groups run while other things are done.
+ * overlap-mma: software pipelining of wgmma: products run concurrently with
+ * other work of the loop.
  *
  *   for %i = %lo to %hi carry(%acc0 = %z, %kslot .., %vslot ..) {
  *     mbarrier_wait %k.full, %kslot, %kphase
@@ -14,7 +15,8 @@
  *     yield %acc, ..
  *   }
  *
- * becomes, with a step before the loop and half a one behind it,
+ * becomes, with a step before the loop (prologue) and half a step after it
+ * (epilogue),
  *
  *   for %i = %lo + .. to %hi carry(%p0, %a0, %vslot0, .. of the step before) {
  *     mbarrier_wait %k.full, %kslot, %kphase
@@ -30,17 +32,17 @@
  *     yield %p, %a, %vslot, ..
  *   }
  *
- * Where steps cannot overlap, the first product of a step is issued at the end
- * of the step before, or else products are asynchronous within their step.
- * Where their buffers are filled in the loop with copies of tensors, they stay
- * as they are: pipeline-loops makes copies of such loads, which no product may
- * read late.
+ * If steps cannot overlap, the first product of a step is issued at the end of
+ * the previous step, or else products are asynchronous within their step. If
+ * the loop fills their buffers with copies of tensors, they stay as they are:
+ * pipeline-loops turns such loads into asynchronous copies, which no product
+ * may read late.
  *
- * overlap_schedule.c says when and how; nothing here knows what is computed.
+ * overlap_schedule.c decides the schedule; nothing here knows what is computed.
  *
- * `schedule(..)` of a loop asks for one or the other (or `none`), and says
- * afterwards what was made of it. Products that are asynchronous already are
- * left alone. Tests: test/ir/passes/overlap-mma.
+ * `schedule(..)` of a loop requests one of these schedules (or `none`), and
+ * states afterwards which one it got. Products that are asynchronous already
+ * are left alone. Tests: test/ir/passes/overlap-mma.
  */
 #include "passes/schedule/overlap_mma.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of overlap-mma: what a step of a loop consists of
- * (overlap_step.c), in which stage its parts run (overlap_schedule.c) and in
- * which order (overlap_order.c), the loop made of that (overlap_expand.c).
+ * The parts of overlap-mma: the parts of a loop's step (overlap_step.c), their
+ * stages (overlap_schedule.c), their order (overlap_order.c), and the loop
+ * built from these (overlap_expand.c).
  *
  * A step is the body of a loop, or any other region. Its parts are the ops of
- * the region but the terminator, nested ops belonging to their part. Products
- * are asynchronous here, and each has a part of its own that waits for it.
+ * the region except the terminator; nested ops belong to their part. Products
+ * are asynchronous here, and each has a separate part that waits for it.
  */
 #ifndef TC_OVERLAP_MMA_H
 #define TC_OVERLAP_MMA_H

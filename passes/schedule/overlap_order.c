@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order of a turn whose stages are set, or of a step by itself. Buffers are
- * released as soon as they are known to have been read. Waits say how many
- * products were issued after theirs, in the turn with the fewest.
+ * Orders the ops of one steady-state iteration after stage assignment, or of a
+ * step by itself. Buffers are released as soon as they are known to have been
+ * read. `wgmma.wait_group N`: N is the minimum, over prologue, steady state and
+ * epilogue, of wgmmas committed after the awaited one.
  */
 #include "passes/schedule/overlap_mma.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a step takes of registers, and what there are.
+ * The registers that a step needs, and those that a thread has.
  */
 #include "passes/schedule/overlap_mma.h"
 

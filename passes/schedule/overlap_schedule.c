@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages: what runs in which turn. (overlap_order.c places it there.)
+ * Stages: the iteration of the steady state in which each part runs.
+ * (overlap_order.c places it within the iteration.)
  *
- * Two kinds of products may run on while the next step has begun:
+ * Two kinds of products may run on into the next step:
  *
- *   - One that needs another product of its step, and whose sum is all that
- *     comes of it: nothing in its own step has to wait for it. It runs one turn
- *     later, beside what the next step computes (`p v` of attention, beside
- *     the exponentials). Ops on the carried sum go behind its wait.
+ *   - One that needs another product of its step, and whose only result is a
+ *     carried sum: nothing in its own step has to wait for it. It runs one
+ *     iteration later, concurrently with the next step's other ops (`p v` of
+ *     attention, during the exponentials). Ops on the carried sum go after its
+ *     wait.
  *   - One that needs nothing but its buffers, and whose sum goes from step to
- *     step unread (a matrix product). It is waited for one turn later, when
+ *     step unread (a matrix product). It is awaited one iteration later, when
  *     the next one has been issued.
  *
- * What depends on them (waits, the release of their buffers) is in stage 1,
- * too, and so is what only they need: the wait for their data. The order of a
- * turn:
+ * Ops that depend on them (waits, the release of their buffers) are in stage 1,
+ * too, and so are ops that only they need: the wait for their data. The order
+ * of an iteration:
  *
  *     products that need no other of their step
  *     products of the step before
@@ -23,11 +25,11 @@
  *     waits for products of the step before
  *     what needs their sums
  *
- * Where no product may run on so, the first one of the next step can be issued
- * at the end of the turn, while this step's last ones run (the scores of the
- * next keys in attention's backward pass): it is stage 0 with what it needs,
- * all else is stage 1. Its sum goes round the loop under way, and is waited for
- * at the begin of the next turn before anything else is issued.
+ * If no product may run on, the first product of the next step can be issued at
+ * the end of the iteration, during this step's last products (the scores of the
+ * next keys in attention's backward pass): it is stage 0 with the ops that it
+ * needs, all else is stage 1. Its sum is carried around the loop in flight, and
+ * is awaited at the start of the next iteration before anything else is issued.
  */
 #include "passes/schedule/overlap_mma.h"
 

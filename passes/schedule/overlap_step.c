@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a step consists of, and what of it must come before what.
+ * The parts of a step, and their dependences.
  *
- * Besides values these are the rules, as the program is right in the order
- * that it has:
+ * The original order of the program is correct. Besides SSA values, these rules
+ * restrict another order:
  *
- *   - A product comes behind the mbarrier_wait of its buffers' slot, and an
- *     arrival at a slot behind the waits for products that read that slot
- *     earlier in the step. Other slots have nothing to do with it: what a ring
- *     is for. An arrival whose slot is none that the step reads, and buffers
- *     that are in no ring, are taken to concern all.
- *   - A store of a tile to a buffer that is in no ring has to do with those
- *     only that read the same buffer: it comes behind their waits.
- *   - Threads of a group that meet have read and waited for what comes before,
- *     and a fence is for what was stored before; products have nothing to do
- *     with it.
- *   - What writes shared memory in another way, barriers and the like keep
- *     their place among effects, and see no product under way.
+ *   - A product comes after the mbarrier_wait of its buffers' slot, and an
+ *     arrival at a slot after the waits for products that read that slot
+ *     earlier in the step. Other slots are independent: that is the purpose of
+ *     a ring. An arrival at a slot that the step does not read, and buffers
+ *     that are in no ring, are assumed to concern all.
+ *   - A store of a tile to a buffer that is in no ring concerns only the
+ *     products that read the same buffer: it comes after their waits.
+ *   - A barrier of a warp group comes after the group's earlier reads and
+ *     waits, a fence after earlier stores; products are independent of both.
+ *   - Other writes of shared memory, barriers and the like keep their place
+ *     among effects, and no product is in flight when they run.
  *   - Stores to global memory, asserts and prints keep their order; loads stay
  *     where they are among them.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pingpong: warp groups issue products one group after the other: the first
- * of a loop, or those of each step.
+ * pingpong: ping-pong scheduling: warp groups issue products one group after
+ * another: the first product of a loop, or those of each step.
  *
  *   order_wait
  *   %f0 = mma %q, %k0, %zero instr(m64k16) async(true)
@@ -18,27 +18,28 @@
  *     %s = mma_wait %s0 pending(1)
  *     ..
  *
- * Groups that begin together get their products together, and then all compute
- * at once what they need for the next ones, while the tensor cores have nothing
- * to do. In turns one group computes while the products of another run.
+ * Groups that start together get their products together, and then all compute
+ * the operands of the next ones at the same time, while the tensor cores are
+ * idle. With ping-pong scheduling one group computes while the products of
+ * another run.
  *
- * Two groups that have begun in turn stay apart, and turns in each step would
- * cost them time (claim pingpong-begin). Loops whose length differs from tile
- * to tile lose by turns at their begin alone (claim pingpong-causal): they have
- * turns in each step, or none.
+ * Two groups that started in turn stay apart, and turns in each step would cost
+ * them time (claim pingpong-begin). Loops whose length differs from tile to
+ * tile lose if only their first products are in turn (claim pingpong-causal):
+ * they have turns in each step, or none.
  *
- * Those loops, and three groups, have turns in each step where the special
+ * Those loops, and three groups, have turns in each step if the special
  * functions of a step take between 40 % and 250 % of the cycles of its products
- * (claim pingpong-sfu): with more, a group always wants the special functions.
- * 8-bit products must take 1152 cycles (claim pingpong-narrow).
+ * (claim pingpong-sfu): with more, a group always needs the units for special
+ * functions. 8-bit products must take 1152 cycles (claim pingpong-narrow).
  *
- * Where three groups add one more product to the first, a ramp
- * (linear_bias.c), each passes its turn after the wait for both (claim
+ * If three groups add a product to the first one, a linear bias
+ * (linear_bias.c), each ends its turn after the wait for both (claim
  * pingpong-ramp).
  *
- * All groups take the same turns, also for steps that they leave out
- * (trim-warpgroups). Loops that have turns stay as they are.
- * Tests: test/ir/passes/pingpong.
+ * All groups take the same turns, also for steps that they skip
+ * (trim-warpgroups). Loops that have turns stay as they are. Tests:
+ * test/ir/passes/pingpong.
  */
 #include "passes/analysis/match.h"
 #include "passes/analysis/roles.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * split-barriers: warp groups that meet once a step for what it has stored in a
- * ring say that they have come, and wait for the others a step later, where
- * that ring is used next: each can be ahead of the others by most of a step,
- * and compute while their products run.
+ * split-barriers: splits a barrier that warp groups reach once a step, for
+ * their stores to a ring, into arrive and wait. The wait comes a step later,
+ * where the ring is used next: each group can be ahead of the others by most of
+ * a step, and compute while their products run.
  *
  *   barrier                           barrier
  *   for .. {                          mbarrier_arrive %met, 0 scope(warp)
@@ -25,9 +25,9 @@
  *                                     mbarrier_wait %met, 0, %last
  *                                     smem_store %mine, %y
  *
- * As often as they arrive, so often is a slot of %full waited for, in the loop
- * and once behind it: its number says which phase of %met comes next.
- * Test: test/ir/passes/split-barriers.
+ * A slot of %full is awaited as often as the groups arrive, in the loop and
+ * once after it: the slot's number says which phase of %met comes next. Test:
+ * test/ir/passes/split-barriers.
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"

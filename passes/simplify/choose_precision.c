@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * choose-precision: how exact the products of f32 are that do not say it.
+ * choose-precision: sets the precision of f32 products that leave it open.
  *
  *   %c = dot %a, %b : tile<64x64 x f32>
  *   %d = dot %a, %b precision(ieee) : tile<64x64 x f32>
@@ -8,8 +8,7 @@
  *   %c = dot %a, %b precision(tf32) : tile<64x64 x f32>
  *   %d = dot %a, %b precision(ieee) : tile<64x64 x f32>
  *
- * Where they ask for nothing it is ieee. Tests:
- * test/ir/passes/choose-precision.
+ * If they ask for nothing it is ieee. Tests: test/ir/passes/choose-precision.
  */
 #include "passes/passes.h"
 

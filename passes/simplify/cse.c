@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cse: of equal ops where one dominates the other, one stays.
+ * cse: merges equal ops if one dominates the other.
  *
  *   %a = add %x, %y : i32                   %a = add %x, %y : i32
  *   %b = add %y, %x : i32         becomes   store %p, %a
  *   store %p, %a                            store %p, %a
  *   store %p, %b
  *
- * Pure ops, and loads with no store between them. A region sees what was
- * computed around it; what it computes itself is forgotten behind it. Memory
- * has a number that every store changes; loads are equal when it is the same.
- * A loop that stores begins with a new number, as an earlier step may have
- * stored. Tests: test/ir/passes/cse.
+ * Applies to pure ops, and to loads with no store between them. A region sees
+ * the values computed around it; its own values are forgotten after it. Memory
+ * has a number that every store changes; loads are equal if the number is the
+ * same. A loop that stores begins with a new number, as an earlier step may
+ * have stored. Tests: test/ir/passes/cse.
  */
 #include "ir/base/intern.h"
 #include "passes/analysis/effects.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dce: what no effect and no result of the function needs is removed.
+ * dce: removes ops that no effect and no result of the function needs.
  *
  *   for %i = 0 to %n carry(%a = %x, %b = %y) {      for %i = 0 to %n
  *     %a1 = add %a, %c                                carry(%b = %y) {
@@ -8,11 +8,11 @@
  *     yield %a1, %b1                                  yield %b1
  *   }                                               }
  *
- * when only the second result is used. Marks what is needed, from the effects
- * backwards, then sweeps. Of `for`, `while` and `if` each slot (result, carried
+ * if only the second result is used. Marks the needed ops, from the effects
+ * backwards, then sweeps. Each slot of `for`, `while` and `if` (result, carried
  * value, operand of the yield) is needed or not on its own. Loads are no
- * effect; a `while` is, as it may not end. Nor is an integer that is put into
- * shared memory, unless what needs it reads that memory. Tests:
+ * effect; a `while` is, as it may not end. A store of an integer to shared
+ * memory is no effect either, unless a needed op reads that memory. Tests:
  * test/ir/passes/dce.
  */
 #include "passes/analysis/loop_slots.h"

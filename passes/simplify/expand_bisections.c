@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * expand-bisections: `bisect` becomes a loop.
+ * expand-bisections: expands `bisect` into a loop.
  *
  *   %d = bisect %t, %x
  * becomes
@@ -11,9 +11,9 @@
  *     yield select(%below, %d0 + %half, %d0), %n >> 1
  *   }
  *
- * Where two of them are compared in a loop, and one is known before it, no
- * search is needed: `bisect(%t, %x) == bisect(%t, %y)` says that %x lies in the
- * piece of %y, from %t[%d - 1] on and below %t[%d].
+ * If two of them are compared in a loop, and one is known before it, no search
+ * is needed: `bisect(%t, %x) == bisect(%t, %y)` says that %x lies in the piece
+ * of %y, from %t[%d - 1] on and below %t[%d].
  *
  * Tests: test/ir/passes/expand-bisections, test/numerics/masks.c.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * licm: what is the same in every step of a loop is computed once before it.
+ * licm: computes loop-invariant ops once, before the loop.
  *
  *   for %i = 0 to %n {                      %b = exp2 %x : f32
  *     %b = exp2 %x : f32                    for %i = 0 to %n {

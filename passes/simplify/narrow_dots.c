@@ -11,9 +11,9 @@
  *   %r = dot %x, %b : tile<64x16 x f32>
  *
  * It is exact: the products of narrow elements are computed in f32 either way.
- * Followed are casts from narrower types, constants, selections between such,
- * and what only moves elements. Two different narrow types become one that
- * holds both. Tests: test/ir/passes/narrow-dots.
+ * The analysis follows casts from narrower types, constants, selections between
+ * these, and ops that only move elements. Two different narrow types become one
+ * that holds both. Tests: test/ir/passes/narrow-dots.
  */
 #include "passes/analysis/match.h"
 #include "passes/passes.h"

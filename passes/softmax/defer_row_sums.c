@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * defer-row-sums: what a loop adds up stays in parts, one for each thread that
- * shares a line, until the loop is done.
+ * defer-row-sums: keeps the row sums of a loop as partial sums, one for each
+ * thread that shares a line, until the loop ends.
  *
  *   %sum = for .. carry(%s0 = 0) {           %parts = for .. carry(%p0 = 0) {
  *     %r = reduce %x axis(1) kind(sum)         %r = reduce %x axis(1) kind(sum)
@@ -12,9 +12,9 @@
  *                                            %sum = reduce %parts axis(1)
  *                                                   kind(sum)
  *
- * which saves the shuffles of every step (the row sums of attention: Shah et
- * al. 2024). The factor, if there is one, must be the same for all that share
- * the line, which a value of the sum's shape is. Tests:
+ * This saves the shuffles of every step (the row sums of attention: Shah et al.
+ * 2024). The factor, if there is one, must be the same for all threads that
+ * share the line, as a value of the sum's shape is. Tests:
  * test/ir/passes/defer-row-sums.
  */
 #include "ir/types/layout.h"

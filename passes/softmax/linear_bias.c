@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What goes along the columns of a product of 16-bit tiles, added by the same
- * hardware:
+ * A bias that is linear along the columns of a product of 16-bit tiles, added
+ * by the tensor cores:
  *
  *   dot(%a, %b) + %step * range(128)[none, :]
  * becomes
@@ -10,11 +10,10 @@
  *   %y   16x128, the first three rows       0 1 2 .. 127
  *
  * That is a product of the smallest depth there is, which takes less than an
- * fma for each element (claim linear-bias): the fma lengthens what the other
- * group's products wait for.
- * Positions up to 256 are exact in bf16, and three such numbers have f32's
- * digits. A product of more than 128 columns of its own leaves no registers for
- * %x (claim linear-bias-depth).
+ * fma for each element (claim linear-bias): the fma delays the inputs of the
+ * other group's products. Positions up to 256 are exact in bf16, and three such
+ * numbers have f32's digits. A product of more than 128 columns of its own
+ * leaves no registers for %x (claim linear-bias-depth).
  */
 #include "passes/analysis/match.h"
 #include "passes/target/exponents.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * skip-row-max: what it makes of a loop.
+ * skip-row-max: builds the variants of a loop's step.
  *
  *   %p = exp2(%s + (-%top)[:, none])
  *   ..

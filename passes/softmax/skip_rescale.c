@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * skip-rescale: warps do not multiply accumulators by rows' factors that are 1.
+ * skip-rescale: a warp skips the multiplication of accumulators by row factors
+ * if all of them are 1.
  *
  *   %top = select %kept, %top0, %new
  *   %alpha = exp2(%top0 * %c - %top * %c)
@@ -8,13 +9,12 @@
  *   %acc1 = mul %acc, %factors           =>       %acc1 = mul %acc, %factors
  *                                                     skip_rescale(true)
  *
- * Such a factor is exactly 1 wherever the old value was kept, by a branch also
- * (skip_row_max.c). The code asks all rows of a warp, and branches
- * (codegen/nvptx). In a step of attention in 8 bits that is one instruction in
- * six at D=128, one in three at D=256. Three groups gain, and so do heads of
- * 256 (claim skip-rescale); two groups at D=128 lose: the kernel's author
- * chooses.
- * Tests: test/ir/passes/skip-rescale.
+ * Such a factor is exactly 1 wherever the old maximum was kept, also by a
+ * branch (skip_row_max.c). The code tests all rows of a warp, and branches
+ * (codegen/nvptx). In a step of attention in 8 bits the multiplication is one
+ * instruction in six at D=128, one in three at D=256. Three groups gain, and so
+ * do heads of 256 (claim skip-rescale); two groups at D=128 lose: the kernel's
+ * author chooses. Tests: test/ir/passes/skip-rescale.
  */
 #include "passes/analysis/match.h"
 #include "passes/passes.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * skip-row-max: exponentials of bounded numbers are relative to what the first
- * steps of a loop have for a maximum, where the program says that so many
- * octaves do no harm. Later steps look for none.
+ * skip-row-max: skips the running row maximum when scores are provably bounded:
+ * exponentials are relative to the maximum of the loop's first steps, if the
+ * program permits that many powers of two of slack (max_slack). Later steps
+ * compute no maximum.
  *
  *   for .. carry(%top0 = ..) {
  *     %x = %c * tanh(%y)
@@ -31,13 +32,13 @@
  *   }
  *
  * A step in which a mask hides nothing gives each row a maximum. If that is at
- * least %low, no exponential relative to it is above 2^80. One that is below
- * goes up by exactly 80 octaves: exponentials that are all alike stay powers of
- * two, which no rounding changes. split-index-sets takes the question about
- * masks out of the loop; steps with one look for maxima as ever.
+ * least %low, no exponential relative to it is above 2^80. A smaller maximum is
+ * raised by exactly 80 powers of two: exponentials that are all alike stay
+ * powers of two, which no rounding changes. split-index-sets moves the test of
+ * masks out of the loop; steps with a mask compute maxima as usual.
  *
- * Exponentials that need not wait for a maximum are computed together with what
- * they are of (codegen/nvptx/math/tanh.c). Claim skip-row-max.
+ * Exponentials that need not wait for a maximum are computed together with
+ * their arguments (codegen/nvptx/math/tanh.c). Claim skip-row-max.
  *
  * Tests: test/ir/passes/skip-row-max.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * skip-row-max, between what it finds (skip_row_max.c) and what it makes of
- * that (row_max_expand.c).
+ * skip-row-max: the interface between its analysis (skip_row_max.c) and its
+ * rewrite (row_max_expand.c).
  */
 #ifndef TC_SKIP_ROW_MAX_H
 #define TC_SKIP_ROW_MAX_H

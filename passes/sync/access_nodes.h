@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What of a program matters to hazards: accesses to memory, what orders them,
- * and the loops and branches around these.
+ * The parts of a program that matter to hazards: accesses to memory, the ops
+ * that order them, and the loops and branches around these.
  */
 #ifndef TC_ACCESS_NODES_H
 #define TC_ACCESS_NODES_H

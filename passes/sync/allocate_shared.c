@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * allocate-shared: every buffer gets its place in the block's shared memory.
+ * allocate-shared: assigns each buffer an offset in the block's shared memory.
  *
  *   kernel @k() ... warps(4) ... {         kernel @k() ... shared(16384) ... {
  *     %a = smem_alloc : smem<..>             %a = smem_alloc offset(0) : ..
@@ -9,11 +9,10 @@
  *     %b = smem_alloc : smem<..>             %b = smem_alloc offset(0) : ..
  *     smem_store %b, %y                      smem_store %b, %y
  *
- * Buffers that are not in use at the same time may have the same place, but
- * for small ones and those of one loop: there each shared place would cost
- * barriers in every step. Only where that does not fit into the block's memory
- * they share too.
- * Tests: test/ir/passes/allocate-shared.
+ * Buffers whose lifetimes do not overlap may share memory, except for small
+ * ones and those of one loop: there each shared place would cost barriers in
+ * every step. These share only if the buffers do not fit into the block's
+ * memory otherwise. Tests: test/ir/passes/allocate-shared.
  */
 #include "passes/sync/shared_memory.h"
 

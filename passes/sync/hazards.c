@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program is walked with the set of accesses since the last barrier, over
- * branches (both, then the union) and round loops (until nothing is added).
+ * Walks the program with the set of accesses since the last barrier, over
+ * branches (both, then the union) and around loops (until nothing is added).
  * Loops are walked in each state of their rings (ring_state.h), so that the
  * slots of one step are told apart.
  */

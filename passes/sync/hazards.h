@@ -2,18 +2,18 @@
  *
  * Accesses to memory that need a barrier between them.
  *
- * Threads of a block run at their own pace from one barrier to the next. Where
- * one writes bytes that another reads or writes, before or after, a barrier
- * has to stand between. A copy (async_copy) is a write of the thread that
- * issued it, made when that thread has waited for it (async_wait): only from
- * there can a barrier show it to the others. Likewise an asynchronous mma or a
- * bulk store goes on reading until it has been waited for.
+ * Threads of a block run at their own pace from one barrier to the next. If one
+ * thread writes bytes that another reads or writes, before or after, a barrier
+ * has to stand between the accesses. A copy (async_copy) is a write of the
+ * thread that issued it, at the time of that thread's async_wait: only from
+ * there on can a barrier make it visible to other threads. Likewise an
+ * asynchronous mma or a TMA store keeps reading until it has been awaited.
  *
- * Warp groups that keep to their own parts of a buffer need no more than a
- * `barrier scope(group)` there.
+ * Warp groups that access only their own parts of a buffer need no more than a
+ * `barrier scope(group)`.
  *
- * Of warps with roles (warp_groups) only the consumers are looked at: what the
- * producer does to shared memory is ordered by mbarriers.
+ * In a warp-specialized kernel (warp_groups) only the consumers are analyzed:
+ * mbarriers order the producer's accesses to shared memory.
  */
 #ifndef TC_HAZARDS_H
 #define TC_HAZARDS_H

@@ -3,12 +3,12 @@
  * Accesses to global memory by threads of one block that must come one after
  * the other.
  *
- * What a program stores it can load again, whichever thread does it. Different
- * arguments are different memory, but for one case: a kernel may be launched in
- * place, its output where its input was. Then a store through one argument may
- * overwrite what was loaded through another, at the same offsets.
+ * A program may load what any of its threads has stored. Different arguments
+ * are different memory, with one exception: a kernel may be launched in place,
+ * its output where its input was. Then a store through one argument may
+ * overwrite values that are loaded through another, at the same offsets.
  *
- * Where both accesses give each element to the same thread, or surely are at
+ * If both accesses give each element to the same thread, or surely are at
  * different places, no barrier is needed.
  */
 #include "passes/sync/hazards.h"

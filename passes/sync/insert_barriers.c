@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * insert-barriers: a barrier wherever threads would otherwise see shared
- * memory too early or change it too early, and nowhere else.
+ * insert-barriers: inserts a barrier wherever threads would otherwise read
+ * shared memory too early or overwrite it too early, and nowhere else.
  *
  *   for .. {                               for .. {
  *     async_wait pending(1)                  async_wait pending(1)
@@ -11,17 +11,17 @@
  *   }                                        %d = mma %x, %slot, ..
  *                                          }
  *
- * That one barrier shows the copies to all threads, and lets the next copy into
- * the slot that all have read a step before. hazards.h finds what needs a
- * barrier and the latest place for it. The first such place, in the innermost
- * loop, is taken: no other place is better, since all that come before it do
- * not help there. Then the question is asked again, and at last, which of the
- * barriers are no longer needed.
+ * That one barrier makes the copies visible to all threads, and allows the next
+ * copy into the slot that all threads have read a step earlier. hazards.h finds
+ * the hazards and the latest place for a barrier of each. The first such place,
+ * in the innermost loop, is taken: no other place is better, since earlier
+ * places do not resolve that hazard. Then the hazards are computed again;
+ * finally, barriers that are no longer needed are removed.
  *
  * All control flow here is the same for all threads of a block (of a role), so
  * a barrier may stand anywhere. Barriers before mma of warp groups get a fence
- * (insert_fences.c). Where the threads of a group would meet shortly before all
- * do, all will do. Tests: test/ir/passes/insert-barriers.
+ * (insert_fences.c). A barrier of a warp group shortly before a barrier of all
+ * threads becomes one of all threads. Tests: test/ir/passes/insert-barriers.
  */
 #include "passes/analysis/effects.h"
 #include "passes/instructions/mma.h"

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fences for what reads shared memory as bulk copies do, by another way than
- * threads: mma of warp groups and bulk stores. Whoever wrote there has to fence
- * his writes before the barrier that shows them to the others.
+ * Fences for ops that read shared memory through the asynchronous proxy, as TMA
+ * does: mma of warp groups and TMA stores. A thread that wrote there has to
+ * fence its writes before the barrier that makes them visible to others.
  *
  *   smem_store %a, %x                      smem_store %a, %x
  *   barrier                    becomes     fence_async
  *   %d = mma %a, .. instr(m64k16)          barrier
  *                                          %d = mma %a, .. instr(m64k16)
  *
- * A copy (async_copy) is a write of its thread when that has waited for it.
+ * A copy (async_copy) is a write of its thread at the time of that thread's
+ * wait.
  *
- * So have those who read into registers what the next bulk copy overwrites:
+ * A thread needs a fence, too, if it reads into registers the memory that the
+ * next TMA load overwrites:
  *
  *   %x = smem_load %a                      %x = smem_load %a
  *   barrier scope(group)       becomes     fence_async
  *   mbarrier_arrive %empty, ..             barrier scope(group)
  *                                          mbarrier_arrive %empty, ..
  *
- * A barrier does not wait until what was loaded has come; threads' own writes
- * queue behind that, a bulk copy may overtake it. (Rows of q were lost where
- * float atomics held the loads up: attention_bwd_captured.) A product of
- * warp groups that is done, a bulk store that was waited for, has fenced its
- * reads. Part of insert-barriers.
+ * A barrier does not wait until loaded values have arrived; a thread's own
+ * writes queue after its loads, but a TMA load may overtake them. (Rows of q
+ * were lost where float atomics delayed the loads: attention_bwd_captured.) A
+ * finished wgmma and an awaited TMA store have fenced their reads. Part of
+ * insert-barriers.
  */
 #include "ir/base/map.h"
 #include "passes/analysis/effects.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which slot of a ring an index means, found by computing it.
+ * The slot of a ring that an index means, found by computing the index.
  *
- * A loop goes round a ring with carried ints that depend on nothing but
+ * A loop advances through a ring by carried ints that depend on nothing but
  * themselves:
  *
  *   for .. carry(%slot = 0, %free = 2) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Questions about buffers in shared memory: which one a value stands for, who
- * uses it, and when.
+ * Queries of buffers in shared memory: which buffer a value is, its users, and
+ * its lifetime.
  */
 #ifndef TC_SHARED_MEMORY_H
 #define TC_SHARED_MEMORY_H

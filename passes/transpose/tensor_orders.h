@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * In which order a kernel wants the elements of a tensor that it is given, and
- * whether another order is any good for it.
+ * The order in which a kernel prefers the elements of a tensor argument, and
+ * whether another order is of any use to it.
  */
 #ifndef TC_TENSOR_ORDERS_H
 #define TC_TENSOR_ORDERS_H

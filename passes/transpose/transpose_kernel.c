@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where nobody stores a tensor in the order that a launch wants, and many
- * programs of it read each part, a kernel beforehand makes one.
+ * If no kernel stores a tensor in the order that a launch needs, and many
+ * programs of the launch read each part, a separate kernel transposes the
+ * tensor first.
  *
  *   launch @attend(%q, %k, %v, %o)
  * becomes
  *   %rows = cdiv(size(%q, 2), 128)               the programs that share a part
  *   %1 = %rows >= 16 and size(%v, 2) rem 16 == 0
  *   if %1 {
- *     %v.t = workspace %z, %h, %n : tensor<[?, ?, ?, 128] x f8e4m3,
- * contiguous(2)> launch @transposed(%v, %v.t) launch @attend(%q, %k, %v.t, %o)
+ *     %v.t = workspace %z, %h, %n
+ *         : tensor<[?, ?, ?, 128] x f8e4m3, contiguous(2)>
+ *     launch @transposed(%v, %v.t)
+ *     launch @attend(%q, %k, %v.t, %o)
  *   } else {
  *     launch @attend(%q, %k, %v, %o)
  *   }
  *
- * The kernel reads and writes each part once, each program that needs it reads
- * it once more and multiplies it by rows of its own: with n programs to a part
- * the kernel takes 1 / n of their time. A product that reads byte by byte takes
- * twice as long (claim transposed-values), so that few programs pay for the
- * kernel; where warps beside the consumers transpose on the way in, at
- * a cost of some percent, it takes more.
+ * The kernel reads and writes each part once; each program that needs the part
+ * reads it once more and multiplies it by rows of its own: with n programs to a
+ * part the kernel takes 1 / n of their time. A product that reads byte by byte
+ * takes twice as long (claim transposed-values), so that few programs pay for
+ * the kernel; if warps next to the consumers transpose on the way in, at a cost
+ * of some percent, it takes more programs.
  */
 #include "passes/transpose/transpose_kernel.h"
 

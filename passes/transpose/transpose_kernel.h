@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels beforehand that only change the order of a tensor.
+ * Kernels that run before a launch and only change the order of a tensor.
  */
 #ifndef TC_TRANSPOSE_KERNEL_H
 #define TC_TRANSPOSE_KERNEL_H

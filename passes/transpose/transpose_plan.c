@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * transpose-plan: tensors of a plan's workspace lie as those want them that
- * read them, where those that make them can store them so.
+ * transpose-plan: stores the tensors of a plan's workspace in the order that
+ * their readers need, if the kernels that write them can.
  *
  *   %v = workspace %z, %h, %n : tensor<[?, ?, ?, 128] x f8e4m3>
  *   launch @project(%x, %w, %v)
@@ -9,20 +9,23 @@
  * becomes
  *   %1 = (%n rem 16) == 0
  *   if %1 {
- *     %v = workspace %z, %h, %n : tensor<[?, ?, ?, 128] x f8e4m3,
- * contiguous(2)> launch @project_1(%x, %w, %v) launch @attend_1(%q, %k, %v, %o)
+ *     %v = workspace %z, %h, %n
+ *         : tensor<[?, ?, ?, 128] x f8e4m3, contiguous(2)>
+ *     launch @project_1(%x, %w, %v)
+ *     launch @attend_1(%q, %k, %v, %o)
  *   } else {
  *     as before
  *   }
  *
  * Kernels take tensors of any strides; contiguous(..) says in which order they
- * are stored and loaded fast. The condition stands where columns of any length
- * might not be multiples of 16 bytes: vectors consist of those, and bulk stores
- * write up to that many behind the end. (Of cdiv(%n, 16) * 16 they are.)
+ * are stored and loaded fast. The condition is there if columns of any length
+ * might not be multiples of 16 bytes: vectors need that, and TMA stores write
+ * up to that many bytes past the end. (Columns of cdiv(%n, 16) * 16 elements
+ * are.)
  *
- * Every tensor argument of a kernel gets the order of what its launches pass:
- * launches that pass others get kernels of their own. Results never depend on
- * any of this. Tests: test/ir/passes/transpose-plan.
+ * Every tensor argument of a kernel gets the order of the tensors that its
+ * launches pass: launches that pass other orders get kernels of their own.
+ * Results never depend on any of this. Tests: test/ir/passes/transpose-plan.
  */
 #include "ir/plan.h"
 #include "passes/analysis/match.h"

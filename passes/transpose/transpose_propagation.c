@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * transpose-propagation: transposes of what dots multiply go where they cost
+ * transpose-propagation: moves transposes of dot operands to where they cost
  * nothing.
  *
  *   %x = load .. : tile<64x128 x bf16>
  *   %w = cast %x : tile<64x128 x f8e4m3>
  *   %d = dot %p, %w                        K is the slow axis of %w
- * becomes, where only columns of B in one piece will do,
+ * becomes, if the instruction takes only a B whose columns are contiguous,
  *   %0 = trans %x : tile<128x64 x bf16>
  *   %w = cast %0 : tile<128x64 x f8e4m3>
  *   %1 = trans %w : tile<64x128 x f8e4m3>
  *   %d = dot %p, %1
  *
- * A transpose of a dot's operand is a view of a buffer, and one of what a load
- * has read only says who reads what. In between, elements would be stored
- * across the rows of a buffer, or be read byte by byte. So they go up, through
- * casts, factors and broadcasts, where the instruction takes one order only;
- * otherwise down into the dot, as far as that leaves fewer of them.
+ * A transpose of a dot's operand is a view of a buffer, and a transpose of a
+ * loaded tile only changes which thread reads which element. In between,
+ * elements would be stored across the rows of a buffer, or be read byte by
+ * byte. So transposes move up, through casts, factors and broadcasts, if the
+ * instruction takes one order only; otherwise down into the dot, as far as that
+ * leaves fewer of them.
  *
- * The sums of products that are stored where columns lie in one piece, through
- * ops that move on lanes only, are computed transposed, (a b)^T = b^T a^T:
+ * Sums of products that are stored to a tensor with contiguous columns, through
+ * elementwise ops only, are computed transposed, (a b)^T = b^T a^T:
  *
  *   %acc = for .. { .. dot %x, %w, %acc0 }
  *   store %y[..], cast(%acc)               %y is contiguous(0)
@@ -28,7 +29,7 @@
  *   store %y[..], trans(cast(%acc))
  *
  * A tile that is multiplied as it was loaded keeps its order: the tensor would
- * have to have another one (passes/transpose/transpose_plan.c). Tests:
+ * need another order (passes/transpose/transpose_plan.c). Tests:
  * test/ir/passes/transpose-propagation.
  */
 #include "passes/analysis/axis_info.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an expression of tiles with two axes is made of, and the same expression
+ * Analyzes an expression of tiles with two axes, and builds the same expression
  * with its axes exchanged:
  *
  *   trans(cast(%x) * %row[none, :])  =  cast(trans(%x)) * %row[:, none]
  *
- * Lanes ops, broadcasts and reads by tiles of pointers or indices are passed
- * through; the others are its sources. Where those are windows of tensors, one
- * axis of theirs lies in one piece in memory.
+ * The analysis passes through elementwise ops, broadcasts and reads by tiles of
+ * pointers or indices; other ops are the sources of the expression. If the
+ * sources are windows of tensors, one of their axes is contiguous in memory.
  */
 #ifndef TC_TRANSPOSES_H
 #define TC_TRANSPOSES_H

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many slots the rings of specialize-warps get.
+ * The number of slots of the rings of specialize-warps.
  *
- * A ring in an innermost loop with products has two at least, so that one fills
- * while the other is used; more where they were asked for, or where the loop's
- * products do not wait for each other, so that memory is all it waits for. A
- * ring outside of these has one, or two where there is room and the step reads
- * its tile to the end. Rings are filled ahead, so they are always in
- * use. With all other buffers, and what conversions will need, they have to fit
- * into a block's shared memory. Where that would cost a slot in an innermost
- * loop, a ring around it is filled less far ahead: what comes behind its last
- * use in a step (the end of a tile) may have its memory until the step's end.
+ * A ring in an innermost loop with products has at least two slots, so that one
+ * is filled while the other is used; more if the options ask for it, or if the
+ * loop's products do not wait for each other, so that the loop waits for memory
+ * only. A ring outside of these loops has one slot, or two if there is room and
+ * the step reads its tile to the end. Rings are filled ahead, so they are
+ * always in use. With all other buffers, and the scratch of conversions, they
+ * have to fit into a block's shared memory. If that would cost a slot in an
+ * innermost loop, a ring around it is filled less far ahead: buffers that are
+ * used after its last use in a step (the end of a tile) may alias its memory
+ * until the step's end.
  */
 #include "passes/warpspec/warpspec.h"
 

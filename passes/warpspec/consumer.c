@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The consumers: the kernel, without the loads that became bulk copies.
+ * The consumers: the kernel, without the loads that became TMA loads.
  *
  *   for .. carry(.., %count = 0) {
  *     %s = smem_index %ring, %slot
  *     mbarrier_wait %full, %slot, %phase        before the first use
  *     .. mma of %s ..
- *     mbarrier_arrive %empty, %slot             behind the last one; not where
+ *     mbarrier_arrive %empty, %slot             after the last one; not where
  *     ..                                        it is filled once
  *
- * Where only a branch uses the buffer, or a loop, wait and arrive stand around
- * that: a step does both exactly once, whatever it does else. One thread of a
- * group arrives for all its warps. Where no mma of the step has kept these
- * together they meet first: the others may be reading yet, or even waiting, and
- * would miss the phase that they wait for.
+ * If only a branch or a loop uses the buffer, wait and arrive stand around it:
+ * a step does both exactly once, on every path. One thread of a warp group
+ * arrives for all its warps. If no mma of the step has synchronized these warps
+ * they meet first: other warps may still be reading, or even waiting, and would
+ * miss the phase that they wait for.
  */
 #include "passes/warpspec/warpspec.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The producer: the loops around the bulk copies with what these need, and
- * nothing else.
+ * The producer: the loops around the TMA loads with the ops that these need,
+ * and nothing else.
  *
  *   for .. carry(%count = 0) {
  *     mbarrier_wait %empty, %slot, %phase         not where it is filled once
@@ -10,8 +10,8 @@
  *     tma_load block %k[..], %buffer, %full, %slot
  *     ..
  *
- * A ring whose memory is lent is released late. What the loop behind it copies
- * in its first step does not wait for that:
+ * A ring whose memory is aliased (lent) is released late. The copies of the
+ * first step of the loop after it do not wait for that:
  *
  *   for %n0 = 0 to %n {
  *     ..                                      copies of %k

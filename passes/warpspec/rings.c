@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both roles do with a ring: they go round it, each on its own.
+ * Ring indices in both roles: each role advances through a ring on its own.
  *
  *   for .. carry(%count = 0) {
  *     %slot = %count & 3
@@ -10,12 +10,12 @@
  *     yield %count + 1 & 7
  *   }
  *
- * A loop carries the counts of the rings in it, in nested loops too, so that
- * they go on where the step before left them. Rings of one region share them:
- * 2 slots are the last bit of a count, 4 the last two; the bit above says which
- * phase comes. Of 3 slots there is no such bit: then the loop carries slot and
- * phase. Each ring takes the count apart for itself, so that what is done with
- * it can be moved without the others.
+ * A loop carries the counts of the rings in it, also of those in nested loops,
+ * so that the counts continue from step to step. Rings of one region share
+ * them: 2 slots are the last bit of a count, 4 the last two; the next higher
+ * bit is the phase. Of 3 slots there is no such bit: then the loop carries slot
+ * and phase. Each ring decodes the count for itself, so that its ops can be
+ * moved without those of the others.
  */
 #include "passes/warpspec/warpspec.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A role of scalars beside the consumer: the loops and branches of the kernel's
- * body with what the role needs of them, and what it does at some ops.
+ * A role of scalars next to the consumer: the loops and branches of the
+ * kernel's body with the ops that the role needs of them, and its actions at
+ * some ops.
  *
- * It is built beside the body, which is still what it was. Arguments of the
- * kernel, and what is computed before the roles, are the same in it.
+ * The role is built next to the body, which stays unchanged. Arguments of the
+ * kernel, and values computed before the roles, are the same in it.
  */
 #include "passes/warpspec/warpspec.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scalars that the producer hands to the consumers: what only one may make
- * (next_tile), and what takes long to compute from what changes from step to
- * step of a loop around loops with products: the tile's place, which takes some
- * divisions, the bounds of loops, factors that are read from memory. The
- * consumers would wait for it, and keep all that it is computed from in
+ * Scalars that the producer sends to the consumers: values that only one thread
+ * may make (next_tile), and values that take long to compute and change from
+ * step to step of a loop around loops with products: the tile's coordinates,
+ * which take some divisions, the bounds of loops, factors that are read from
+ * memory. The consumers would wait for them, and keep all their inputs in
  * registers.
  *
  *   for %tile = .. {                    mbarrier_wait %full.ids, ..
@@ -14,10 +14,10 @@
  *   }                                   mbarrier_arrive %empty.ids, ..
  *                                       use %z, %m0
  *
- * Each is read where it is first used, and again behind loops with products, so
- * that these have the registers. With few groups all are read when the step
- * begins, before it waits for tiles, and behind the products at once, so that
- * it can be while the last one runs (overlap_epilogue.c).
+ * Each is read at its first use, and again after loops with products, so that
+ * these have the registers. With few warp groups all are read at the start of
+ * the step, before it waits for tiles, and right after the products, so that
+ * the reads can overlap the last product (overlap_epilogue.c).
  */
 #include "passes/warpspec/warpspec.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the producer computes: all that addresses of bulk copies, and the steps
- * of the loops around them, depend on. One thread does it, at its own pace: so
- * there are only scalars in it, and what it reads from memory must be the same
- * earlier.
+ * The backward slice that the producer computes: all values that the addresses
+ * of TMA loads, and the steps of the loops around them, depend on. One thread
+ * computes it, at its own pace: so it contains only scalars, and its reads of
+ * memory must give the same values earlier.
  *
  *   %page = load %table[%i]       needed (the consumer may do it too)
  *   %w = block %k[%page, ..]      needed

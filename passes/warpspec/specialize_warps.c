@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * specialize-warps: one thread of warps of its own copies tiles to shared
- * memory in bulk; the kernel's warps take them from there.
+ * specialize-warps: warp specialization: one thread of separate warps issues
+ * TMA loads to shared memory; the kernel's warps compute on the tiles there.
  *
  *   for %n0 = 0 to %n step 128 {
  *     %t = load block %k[%n0] : tile<128x64 x bf16, #blocked(..)>
@@ -34,16 +34,16 @@
  *     }
  *   }
  *
- * A smem_copy that alone reads what a copy has brought (an operand in an order
- * that no mma takes) goes to a third role: the copies fill one ring, the mover
- * another one from that, the consumers read it (transposer.c).
+ * If only a smem_copy reads a loaded tile (an operand in an order that no mma
+ * takes), a third role does it: TMA fills one ring, the transposer (`mover`)
+ * fills another one from it, the consumers read that (transposer.c).
  *
- * It acts where the loop around an m64 mma gets at least one bulk copy. Loads
- * that no bulk copy can do stay with the consumers, with a remark. What the
- * producer must compute for itself is in slice.c; what only one may
- * fetch (next_tile), and what takes long to compute, the producer hands to the
- * consumers through shared memory (scalar_channel.c). The mma are still
- * synchronous. Tests: test/ir/passes/specialize-warps.
+ * It acts if the loop around an m64 mma gets at least one TMA load. Loads that
+ * TMA cannot do stay with the consumers, with a remark. slice.c finds the ops
+ * that the producer needs; values that only one thread may fetch (next_tile),
+ * and values that take long to compute, go from the producer to the consumers
+ * through shared memory (scalar_channel.c). The mma are still synchronous.
+ * Tests: test/ir/passes/specialize-warps.
  */
 #include "passes/warpspec/warpspec.h"
 

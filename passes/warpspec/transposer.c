@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The mover: warps beside the producer's thread, which put what bulk copies
- * have brought into the order that the consumers' products read.
+ * The transposer (role `mover`): warps next to the producer's thread that bring
+ * loaded tiles into the order that the consumers' products read.
  *
  *   for .. carry(%count = 0) {
  *     mbarrier_wait %full.rows, %slot, %phase
@@ -13,7 +13,8 @@
  *     mbarrier_arrive %empty.rows, %slot
  *     ..
  *
- * What the consumers are told of tiles it is told too, by the same mail.
+ * It receives the same scalars of a tile as the consumers, through the same
+ * scalar channel.
  */
 #include "passes/warpspec/warpspec.h"
 

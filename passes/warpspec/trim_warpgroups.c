@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trim-warpgroups: warp groups leave out the first and the last steps of a loop
- * in which its masks hide all from their rows.
+ * trim-warpgroups: warp groups skip the first and the last steps of a loop in
+ * which its masks hide all keys from their rows.
  *
  *   %r = for %n0 = %lo to %hi step 128 carry(%x = %x0, %count = %c0) {
  *     mbarrier_wait %full.k, ..
@@ -28,15 +28,15 @@
  *
  * So three groups of 64 rows visit 9 of the 10 blocks of 128 keys that 192 rows
  * of a window of 1024 see, and mask 2 of them and not 4. All groups go through
- * the same mbarriers and turns (pingpong) as before, and each does one step
- * at least.
+ * the same mbarriers and turns (pingpong) as before, and each runs at least one
+ * step.
  *
  * Limits are those of limit-masks, and do not fall from row to row. The loop
- * says that a step leaves rows as they are of which masks hide all (`by_rows`,
- * of bound-loops), and nothing in it goes from group to group. Not where a step
- * is as long as all rows together: their groups see much the same steps then,
- * and a tile would begin and end later for nothing (claim trim-long-steps).
- * Tests: test/ir/passes/trim-warpgroups.
+ * states that a step leaves a row unchanged if masks hide all of it (`by_rows`,
+ * of bound-loops), and nothing in it goes from group to group. Not if a step is
+ * as long as all rows together: the groups then see nearly the same steps, and
+ * a tile would begin and end later without gain (claim trim-long-steps). Tests:
+ * test/ir/passes/trim-warpgroups.
  */
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"

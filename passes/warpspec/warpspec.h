@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of specialize-warps: which loads become bulk copies (the pass
- * itself), what the producer has to compute for them (slice), how many slots
- * their rings get (budget), and the roles (producer, mover, consumer).
+ * The parts of specialize-warps: which loads become TMA loads (the pass
+ * itself), the ops that the producer needs for them (slice), the number of
+ * slots of their rings (budget), and the roles (producer, transposer,
+ * consumer).
  */
 #ifndef TC_WARPSPEC_H
 #define TC_WARPSPEC_H
