@@ -4,9 +4,9 @@
  * time and memory by the instruction, and a tile of a GPU kernel has one for
  * each of a thread's registers.
  *
- * Before code is made ops are weighed, and while it is made the instructions
- * are counted now and then; with more than TC_MOST_INSTRUCTIONS
- * (ir/base/limits.h) there is an error, at the line that has most of them.
+ * Before emission the ops are weighed, and during emission the instructions are
+ * counted now and then; more than TC_MOST_INSTRUCTIONS (ir/base/limits.h) are
+ * an error, at the line that has most of them.
  */
 #ifndef TC_CODE_SIZE_H
 #define TC_CODE_SIZE_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tilec cache: what compiled code is kept, and why some is not found.
+ * tilec cache: lists the compiled code that is kept, and says why a compile
+ * does not find its code.
  */
 #include "tools/measure/program.h"
 

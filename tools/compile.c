@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tilec compile: what a kernel becomes.
+ * tilec compile: prints the code of a kernel, at any stage.
  */
 #include "tools/measure/program.h"
 

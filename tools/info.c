@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tilec info: what this build has.
+ * tilec info: the features of this build.
  */
 #include "ir/ir.h"
 #include "lib/gpu/cuda.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The roles of a kernel: two or three programs side by side, each on a stack of
- * regions of its own. They take turns as the order has it, so that each is once
- * as far ahead of the other as mbarriers let it be; what they must not do to
- * each other does not hang on that (clock.c). Where both wait, a bulk copy
- * arrives; where none is under way, they wait for ever.
+ * The roles of a kernel: two or three programs that run concurrently, each on a
+ * stack of regions of its own. The order of a run says whose turn it is, so
+ * that each role is once as far ahead of the others as mbarriers allow;
+ * conflicts between roles are found independently of that order (clock.c). If
+ * all roles wait, a TMA copy arrives; if none is in flight, that is a deadlock.
  *
  *   LATE            the consumer runs while it can, then the mover, then the
  *                   producer

@@ -2,9 +2,10 @@
  *
  * Elementwise ops, register by register, by the reference semantics.
  *
- * Poison goes from operands to the result, but for what decides alone: of a
- * select the condition and the side taken, of `and` and `or` of i1 a side that
- * is false, or true. So data that is read and thrown away is no finding.
+ * Poison goes from operands to the result, except where the other operands
+ * decide it: of a select the condition and the side taken count, of `and` and
+ * `or` of i1 a side that is false, or true. So data that is read and discarded
+ * is no finding.
  */
 #include "codegen/interp/state.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asynchronous copies, as cp.async: a thread starts pieces of 4, 8 or 16
- * bytes, closes them into a group, and waits until at most so many of its
- * groups are under way. From issue to wait the bytes belong to the copy: they
- * hold nothing, and nobody may touch them. After the wait they are there for
- * the thread that waited; for others after the next barrier (the epoch of the
- * write is that of the wait).
+ * Asynchronous copies, as cp.async: a thread starts pieces of 4, 8 or 16 bytes,
+ * commits them as a group, and waits until at most N of its groups are in
+ * flight. From issue to wait the bytes belong to the copy: they hold nothing,
+ * and no thread may touch them. After the wait they are visible to the thread
+ * that waited; to others after the next barrier (the epoch of the write is that
+ * of the wait).
  *
- * When in between a piece reads its source and writes its bytes is the order's
- * choice. (PTX ISA, cp.async: "no ordering guarantee between any two
+ * The order of a run chooses when, in between, a piece reads its source and
+ * writes its bytes. (PTX ISA, cp.async: "no ordering guarantee between any two
  * cp.async operations".)
  */
 #include "codegen/interp/state.h"

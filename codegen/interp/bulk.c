@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bulk copies. One to shared memory has begun to write when it is started and
- * is over for those who know that its mbarrier's phase is; when in between its
- * bytes arrive is the order's choice. One from shared memory reads until the
- * thread that started it has waited for it. Both go through the asynchronous
- * proxy, which sees what threads have written only behind their fence_async.
+ * TMA copies. A load starts to write to shared memory when it is issued, and is
+ * over for every clock that knows the end of its mbarrier's phase; the order of
+ * a run chooses when, in between, its bytes arrive. A store reads shared memory
+ * until the thread that started it has waited for it. Both go through the
+ * asynchronous proxy, which sees the writes of threads only after their
+ * fence_async.
  */
 #include "codegen/interp/state.h"
 

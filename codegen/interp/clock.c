@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is known of whom, and barriers, where all learn what each one knows.
+ * Vector clocks: which accesses are known to be over, and barriers, which merge
+ * the clocks of their threads.
  */
 #include "codegen/interp/state.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Control flow, which is uniform: what decides is a scalar, one for all
- * threads (scalars that come from tiles are checked to be: shape.c). So no
- * barrier can stand where only some threads come by.
+ * Control flow, which is uniform: bounds and conditions are scalars, the same
+ * for all threads (scalars that come from tiles are checked to be: shape.c). So
+ * no barrier can stand where only some threads pass.
  */
 #include "codegen/interp/state.h"
 

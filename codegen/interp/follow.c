@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs that follow others. They run one after the other here, so that what
- * a program waits for has been done, or never will be: it may follow those
- * before it only.
+ * Ordered accumulation (`follow`). Programs run one after another here, so that
+ * the predecessor's step has been done, or never will be: a program may follow
+ * earlier programs only.
  */
 #include "codegen/interp/state.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Races in global memory, within a block: an element that one thread stores
- * and another one loads or stores with no barrier in between. (Blocks of a grid
- * are never in order; what they must not share is the program's business.)
+ * Races in global memory, within a block: one thread stores an element, and
+ * another one loads or stores it with no barrier in between. (Blocks of a grid
+ * have no order; it is the program's business that they share nothing.)
  *
- * Only what the kernel stores to is looked after. Arguments may lie in the same
- * memory (a kernel launched in place), so elements are known by their
- * addresses. Of a tensor with a stride of 0, whose elements are one, nothing is
- * asked: outputs that nobody wants are passed like that.
+ * Only tensors that the kernel stores to are checked. Arguments may lie in the
+ * same memory (a kernel launched in place), so elements are identified by their
+ * addresses. Tensors with a stride of 0, whose elements are one, are not
+ * checked: callers pass unwanted outputs like that.
  */
 #include "codegen/interp/state.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run: values get room, the programs of the grid run one after the other,
+ * A run: values get memory, the programs of the grid run one after another,
  * each op by the function that the table gives it. All threads of a block do an
- * op together; that they need not is the business of shared.c, which asks for a
- * barrier between any two accesses that could collide.
+ * op together; shared.c covers the fact that they really need not: it asks for
+ * a barrier between any two accesses that could collide.
  */
 #include "codegen/interp/state.h"
 

@@ -3,11 +3,11 @@
  * An interpreter of finished machine-level IR: the schedule of a GPU kernel,
  * checked on the host.
  *
- * It runs all threads of a block on real data and says, with the lines of the
- * program, where a GPU might do something else: races on shared memory, copies
- * read before they were waited for, buffers read before they were written or
- * after another took their place, accesses outside of tensors. README.md has
- * the model.
+ * It runs all threads of a block on real data and reports, with the lines of
+ * the program, where a GPU might behave differently: races on shared memory,
+ * copies read before they were awaited, buffers read before they were written
+ * or after another one took their place, accesses outside of tensors. README.md
+ * has the model.
  */
 #ifndef TC_INTERP_H
 #define TC_INTERP_H

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mbarriers. A phase ends when as many have arrived as the alloc says and no
- * bytes are missing. What those who arrived knew, those know who wait for the
- * end of the phase.
+ * mbarriers. A phase ends when as many arrivals have come as the alloc says and
+ * no bytes are missing. Waiting for the end of a phase merges the clocks of all
+ * that arrived.
  *
- * A wait tells phases apart by one bit. Each role has to see all of them, one
- * after the other: its wait for the parity that it saw last passes at once, the
- * other parity is the next phase. A wait that comes when yet another phase has
- * ended would miss its own; so would one that may come then, and that is asked
- * of clocks: a phase must not end before all who saw the last one have let it.
+ * A wait distinguishes phases by one bit. Each role has to see all of them, one
+ * after another: its wait for the parity that it saw last passes at once, the
+ * other parity is the next phase. A wait that comes after the end of yet
+ * another phase would miss its own; so would a wait that may come then. The
+ * clocks find that: a phase must not end before all roles that saw the last one
+ * have allowed it.
  */
 #include "codegen/interp/state.h"
 

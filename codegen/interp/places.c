@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where elements are. Layouts are turned into tables once, by their definition
- * (tc_layout_apply) and nothing else: the interpreter must not repeat what the
- * algebra gets wrong.
+ * The positions of elements. Layouts become tables once, by their definition
+ * (tc_layout_apply) and nothing else: the interpreter must not repeat a mistake
+ * of the algebra.
  */
 #include "codegen/interp/state.h"
 

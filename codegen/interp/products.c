@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asynchronous mma. Until it is waited for, one reads its operands in shared
- * memory and nobody may use its result, but as the accumulator of another one.
- * They are over in the order of their starts. A result that no mma_wait has
- * handed on stays out of reach, even if a wait for others has come by: only a
- * mma_wait keeps uses of a value behind it.
+ * Asynchronous mma. Until it is awaited, an mma reads its operands in shared
+ * memory and no op may use its result, except as the accumulator of another
+ * mma. They end in the order of their starts. A result that no mma_wait has
+ * returned stays unusable, even after a wait for others: only a mma_wait keeps
+ * uses of a value after it.
  */
 #include "codegen/interp/state.h"
 #include "passes/instructions/mma.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ops that move elements between registers, and reductions. Moves are worked
- * out once an op: for each register of the result the one it comes from, which
- * must be of the same thread (of the same warp for convert_layout and reduce,
- * which may shuffle).
+ * Ops that move elements between registers, and reductions. Moves are computed
+ * once an op: each register of the result has a source register, which must be
+ * of the same thread (of the same warp for convert_layout and reduce, which may
+ * shuffle).
  */
 #include "codegen/interp/state.h"
 

@@ -2,15 +2,16 @@
  *
  * Shared memory, byte by byte.
  *
- * The threads of a block may run as far apart as barriers and mbarriers let
- * them. A byte remembers its last write and the last read of each component of
- * the clocks (sync.h), with the time of that component; who comes later must
- * know that they are over, else it is a race. smem_store, smem_load and mma may
+ * The threads of a block may run as far apart as barriers and mbarriers allow.
+ * A byte remembers its last write and the last read of each component of the
+ * clocks (sync.h), with the time of that component; a later access must know
+ * that these are over, else it is a race. smem_store, smem_load and mma may
  * move data between lanes (ldmatrix, stmatrix), so nothing in them counts as
  * done by the same thread; a thread's copies do.
  *
- * What is read must have been written, and through the same buffer: bytes that
- * nobody wrote, or that another buffer in the same place wrote, are poison.
+ * Every byte that is read must have been written, and through the same buffer:
+ * bytes that no op wrote, or that another buffer in the same place wrote, are
+ * poison.
  */
 #include "codegen/interp/state.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the parts of the interpreter share.
+ * The state that the parts of the interpreter share.
  *
  *   interp.c    a run: values, programs of the grid, the table of ops, findings
  *   control.c   for, if, while; assert, assume, print
@@ -9,14 +9,14 @@
  *   shape.c     splat to reshape, convert_layout, reduce
  *   memory.c    tensors and pointers: loads, stores, gathers, atomics
  *   global.c    races in global memory
- *   follow.c    programs that follow others
- *   shared.c    the bytes of shared memory and who touched them last
- *   async.c     copies under way
+ *   follow.c    ordered accumulation
+ *   shared.c    the bytes of shared memory and the last accesses to each
+ *   async.c     copies in flight
  *   mma.c       matrix products
  *
- * and sync.h what the roles of a kernel, mbarriers and bulk copies need.
+ * and in sync.h the roles of a kernel, mbarriers and TMA copies.
  *
- * A function that gives false has ended the run: either what was found leaves
+ * A function that returns false has ended the run: either a finding leaves
  * nothing to go on with, or it was one finding too many.
  */
 #ifndef TC_INTERP_STATE_H

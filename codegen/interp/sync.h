@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who knows what of whom: the roles of a kernel, their clocks, and what goes on
- * beside their programs.
+ * Vector clocks: the roles of a kernel, what each knows of the others'
+ * accesses, and the asynchronous work that runs concurrently with them.
  *
  *   agents.c    the roles, which take turns
  *   clock.c     clocks; barriers
@@ -10,17 +10,21 @@
  *   products.c  asynchronous mma and their waits
  *   tiles.c     mailboxes, the counter of tiles
  *
- * A clock has a component for each that does things one after the other, and
- * says how many of them are over, for sure and for whoever has that clock:
+ * A clock has a component for each agent that does things one after another.
+ * The component says how many of these things are certainly over for the owner
+ * of the clock:
  *
  *   the producer       its accesses, stamped with its arrivals so far
  *   a warp group       (the mover's is one too) accesses of its threads,
- *                      stamped with its barriers so far: what is stamped with
- * the last one is known to nobody, since the threads of a group run apart its
- * products       reads by its asynchronous mma, numbered its bulk stores reads
- * by them, numbered; those of the whole consumer are the first group's what
- * these write   likewise its fences         fence_async of all its threads,
- * numbered an mbarrier        phases: writes of the bulk copies that it counts
+ *                      stamped with its barriers so far: accesses stamped with
+ *                      the last one are known to no agent, since the threads
+ *                      of a group run apart
+ *   its products       reads by its asynchronous mma, numbered
+ *   its TMA stores     reads by them, numbered; those of the whole consumer
+ *                      are the first group's
+ *   their writes       likewise
+ *   its fences         fence_async of all its threads, numbered
+ *   an mbarrier        phases: writes of the TMA loads that it counts
  *
  * Clocks have: the producer, each warp group (what all its threads know), and
  * the first thread of each, which starts and awaits bulk stores.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the roles of a persistent kernel tell each other: mailboxes, and the
- * counter of tiles, which all programs of a launch share.
+ * The communication of the roles of a persistent kernel: the scalar channel,
+ * and the tile counter, which all programs of a launch share.
  */
 #include "codegen/interp/state.h"
 

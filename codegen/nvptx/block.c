@@ -3,8 +3,9 @@
  * Block pointers. As a value one is its offsets, an i32 for each dim of its
  * tensor; the tensor is known, since a block pointer is a window on one.
  *
- * How much one access may move follows from what is known along the axes
- * (passes/analysis/axis_info.h) and from what a thread holds together.
+ * The width of an access follows from the facts along the axes
+ * (passes/analysis/axis_info.h) and from the elements that a thread holds
+ * together.
  */
 #include "codegen/nvptx/emit.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * for, if, while. What they carry is in phis: tiles never leave the registers.
+ * for, if, while. Carried values are phis: tiles never leave the registers.
  *
- *   for:  count = trips; n = 0; while (n < count) { i = lo + n * step; ...; n++
- * }
+ *   for:  count = trips; n = 0;
+ *         while (n < count) { i = lo + n * step; ...; n++ }
  *
  * Conditions and bounds are scalars, so all threads of a block go the same way.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernel as an LLVM function: values, the table of emitters, the block
- * where what depends on the thread is computed.
+ * The kernel as an LLVM function: values, the table of emitters, the entry
+ * block, which computes the values that depend on the thread.
  */
 #include "codegen/nvptx/emit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From one kernel at machine level to an LLVM function: what the emitters
- * share. An emitter is a function in the table by opcode (emit.c); each family
- * has a file.
+ * From one kernel at machine level to an LLVM function: the declarations that
+ * the emitters share. An emitter is a function in the table by opcode (emit.c);
+ * each family has a file.
  *
  *   ./       emit.c function, values, the table; control.c for, if, while;
  *            block.c block pointers; locations.c lines for profilers; report.c

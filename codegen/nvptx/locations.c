@@ -3,10 +3,10 @@
  * The lines of the tile program, for profilers: `.loc` in the PTX.
  *
  * LLVM prints `.loc` without any other debugging information, which would keep
- * ptxas from optimising, where the compile unit says DebugDirectivesOnly. Its
- * C interface cannot say that; its text can. So a module starts as this text:
- * a compile unit, the kernel as a subprogram, and for each source of the
- * program a scope with that file.
+ * ptxas from optimising, if the compile unit says DebugDirectivesOnly. LLVM's C
+ * interface cannot say that; its text can. So a module starts as this text: a
+ * compile unit, the kernel as a subprogram, and for each source of the program
+ * a scope with that file.
  */
 #include "codegen/nvptx/emit.h"
 

@@ -3,10 +3,10 @@
  * From a kernel at machine level to PTX: LLVM module, LLVM's passes, LLVM's
  * code generator.
  *
- * LLVM must never stop the process. Where it can say so, its messages become
- * diagnostics; what it cannot select it aborts on, so the program is verified
- * before code is made of it, LLVM's module before LLVM sees it, and emitters
- * use only what the target is known to have.
+ * LLVM must never stop the process. If it can report a problem, its messages
+ * become diagnostics; it aborts on instructions that it cannot select, so the
+ * program is verified before code is made of it, LLVM's module before LLVM sees
+ * it, and emitters use only instructions that the target is known to have.
  */
 #include "codegen/nvptx/emit.h"
 

@@ -7,7 +7,7 @@
  * i32), its strides in elements (rank x i64); a pointer 64 bits; a scalar
  * itself (i1 and i8 as 8 bits, f16 and bf16 as 16). Launched with `threads`
  * threads along x, shared_bytes of dynamic shared memory, and the grid that the
- * kernel's grid region gives. Behind the kernel's own parameters follow
+ * kernel's grid region gives. After the kernel's own parameters follow
  *
  *   nmaps tensor maps, 128 bytes each at multiples of 64, made of maps[i]
  *   counts_tiles: a pointer to two u32 in device memory, zero before the launch

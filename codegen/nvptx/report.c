@@ -2,10 +2,10 @@
  *
  * assert, print, assume.
  *
- * A failed assert leaves its number and its program's in a record that the
- * launch gave, unless another was first, and goes on: the launch looks at the
- * record when the kernel has ended. Print goes by the driver's printf, a line
- * a program.
+ * A failed assert writes its number and its program's into a record that the
+ * launch gave, unless another assert was first, and goes on: the launch reads
+ * the record after the kernel's end. Print uses the driver's printf, a line a
+ * program.
  */
 #include "codegen/nvptx/emit.h"
 

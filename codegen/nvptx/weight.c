@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * At least how many instructions an op becomes: one for each of a thread's
- * registers, more where an element takes a function.
+ * A lower bound of the instructions that an op becomes: one for each of a
+ * thread's registers, more if an element takes a function.
  */
 #include "codegen/nvptx/emit.h"
 

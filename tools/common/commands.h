@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The subcommands, and what they share in talking to the library.
+ * The subcommands, and the functions by which they talk to the library.
  */
 #ifndef TOOL_COMMANDS_H
 #define TOOL_COMMANDS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text files in and out, and tensors of the tools' own.
+ * Text files in and out, and tensors that the tools make.
  */
 #define _GNU_SOURCE /* asprintf */
 #include "tools/common/commands.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What long work is at: on a terminal one line of stderr that is written over
- * and over, elsewhere (a log, a pipe) a line every few seconds.
+ * Progress of long work: on a terminal one line of stderr that is overwritten,
+ * elsewhere (a log, a pipe) a line every few seconds.
  */
 #ifndef TOOL_PROGRESS_H
 #define TOOL_PROGRESS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the subcommands say to people: diagnostics, errors, progress.
+ * Messages of the subcommands: diagnostics, errors, progress.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "tools/common/commands.h"

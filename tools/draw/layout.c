@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tilec info layout: a layout's modes, what accesses to it cost, and a table of
- * which thread and register, or which offset and bank, holds each element.
+ * tilec info layout: a layout's modes, the cost of accesses to it, and a table
+ * of the thread and register, or the offset and bank, that hold each element.
  */
 #include "tools/draw/layout.h"
 #include "tools/common/commands.h"

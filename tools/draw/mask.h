@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A mask by blocks, for the table and the picture of it.
+ * A mask by blocks, for its table and its picture.
  */
 #ifndef TOOL_MASK_H
 #define TOOL_MASK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the pictures have in common: elements with text, how wide text gets, and
- * colors in the one form that every program reads.
+ * Shared by the pictures: elements with text, the width of text, and colors in
+ * the one form that every program reads.
  */
 #ifndef TOOL_SVG_H
 #define TOOL_SVG_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tilec bench: how fast a kernel is, and whether what it gives is right.
+ * tilec bench: the speed of a kernel, and whether its results are right.
  */
 #include "tools/common/progress.h"
 #include "tools/measure/ranking.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command's tensors where a kernel needs them: on the CPU as they are, for
- * a GPU target copied there, and back what the kernel wrote.
+ * The command's tensors where a kernel needs them: on the CPU unchanged, for a
+ * GPU target copied to the GPU, and the kernel's outputs back.
  */
 #ifndef TOOL_DEVICE_H
 #define TOOL_DEVICE_H

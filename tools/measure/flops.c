@@ -6,8 +6,8 @@
  *   %n = size %a dim(1)                  // 4096
  *   for %k0 = %0 to %n step %1 { dot }   // 64 dots
  *
- * What is read from tensors is not known, and does not matter unless a loop
- * around a dot depends on it.
+ * Values read from tensors are unknown, and do not matter unless a loop around
+ * a dot depends on them.
  */
 #include "tools/measure/flops.h"
 

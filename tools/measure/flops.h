@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How much a launch computes: the products and sums of its dots, counted in the
+ * The work of a launch: the products and sums of its dots, counted in the
  * program's text.
  */
 #ifndef TOOL_FLOPS_H

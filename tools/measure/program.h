@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A program named on the command line, FILE.tile[@kernel] or an embedded one,
- * compiled with -D, --target and the options that show what the passes did.
+ * compiled with -D, --target and the options that show the work of the passes.
  */
 #ifndef TOOL_PROGRAM_H
 #define TOOL_PROGRAM_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What must come out of a workload, from the CPU target: all of it where that
- * is quick, else the programs of the grid at even distances, whose results are
- * found by what has changed in tensors that began as a pattern.
+ * The expected results of a workload, from the CPU target: all of them if that
+ * is quick, else those of programs at even distances in the grid, whose results
+ * are the elements that changed in tensors that began as a pattern.
  */
 #include "tools/common/progress.h"
 #include "tools/measure/compare.h"

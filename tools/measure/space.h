@@ -3,8 +3,7 @@
  * The variants of a kernel that `bench` and `tune` go through: every
  * combination of the values of its axes.
  *
- *   --sweep BM=64,128 --sweep warps=4,8    (BM=64 warps=4), (BM=64 warps=8),
- * ...
+ *   --sweep BM=64,128 --sweep warps=4,8   (BM=64 warps=4), (BM=64 warps=8), ..
  *
  * `warps`, `stages`, `ptxas` and `tiles` are those of the compile options, any
  * other name is a compile-time parameter.

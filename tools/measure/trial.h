@@ -3,8 +3,8 @@
  * One variant of a workload: compiled, looked at, run, checked, timed.
  *
  * A kernel that is wrong may take the process or the whole CUDA context with
- * it, or never end. So where there are several, each has a process of its own
- * with a time-out; the one that starts them never talks to the driver.
+ * it, or never end. So if there are several, each has a process of its own with
+ * a time-out; the process that starts them never calls the driver.
  */
 #ifndef TOOL_TRIAL_H
 #define TOOL_TRIAL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `bench` and `tune` run: a kernel and its tensors, how much it computes,
- * and what must come out, which the CPU target says.
+ * The launches of `bench` and `tune`: a kernel and its tensors, its amount of
+ * work, and its expected results, from the CPU target.
  *
  *   attention --shape 4x32x4096x64 [--kv-heads 8] [--mask causal] [NAME=...]
  *   FILE.tile[@kernel] a=random:4096x4096xbf16 ...

@@ -4,13 +4,13 @@
  * f32 and stored as bits.
  *
  * All rounding is to nearest, ties to even, with exact subnormals. Overflow of
- * f16 and bf16 gives infinity; fp8 saturates: what is too large, infinity
- * included, becomes the largest finite number. NaN stays NaN. No code made
- * here calls a run-time library; F16C is used where the function that the
- * builder stands in has it among its `target-features` (lanes.h).
+ * f16 and bf16 gives infinity; fp8 saturates: larger values, infinity included,
+ * become the largest finite number. NaN stays NaN. No code made here calls a
+ * run-time library; F16C is used if the function that the builder stands in has
+ * it among its `target-features` (lanes.h).
  *
  * Any value may be a scalar or a fixed vector. `kind` may be TC_F32 as well:
- * then nothing is to be done (or, from f64 or integers, one rounding).
+ * then there is nothing to do (or, from f64 or integers, one rounding).
  */
 #ifndef TC_HOST_CONVERT_H
 #define TC_HOST_CONVERT_H

@@ -13,8 +13,8 @@
  *
  * A machine with two FMA units of latency 4 needs 8 accumulators in flight, and
  * loads mr scalars and nv vectors for mr * nv FMAs; `block_cost` weighs that,
- * and the shape is searched for, sizes that do not divide included. What is
- * left over of rows, panels and vectors is done by smaller blocks.
+ * and a search finds the shape, also for sizes that do not divide. Smaller
+ * blocks compute the remaining rows, panels and vectors.
  */
 #include "codegen/host/emit/dot.h"
 

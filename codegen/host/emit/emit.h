@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Making LLVM IR of a planned kernel: what the emit_*.c files share.
+ * LLVM IR of a planned kernel: the declarations that the emit_*.c files share.
  *
  * In registers an element is: i1 as i1, ints as they are, f8, f16, bf16 and
  * f32 as float (always a value that the narrow type has), f64 as double,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elementwise ops on lanes: one element or a vector of them, the same code.
- * What they mean is written in ir/eval/eval.c, which these follow case by case.
+ * ir/eval/eval.c defines their results; these functions follow it case by case.
  */
 #include "codegen/host/emit/emit.h"
 

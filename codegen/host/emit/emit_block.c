@@ -3,10 +3,10 @@
  * Loads and stores through block pointers.
  *
  * An axis that may overrun its tensor has a range of valid positions in the
- * tile, computed once; what lies outside is not touched. Where the vector axis
- * has stride 1 in memory the rows go in vectors (with a mask, if rows may
- * overrun); else, or where the machine has no masked moves of the element, one
- * element at a time.
+ * tile, computed once; positions outside are not touched. If the vector axis
+ * has stride 1 in memory the rows are moved in vectors (with a mask, if rows
+ * may overrun); otherwise, or if the machine has no masked moves of the
+ * element, one element at a time.
  */
 #include "codegen/host/emit/emit.h"
 

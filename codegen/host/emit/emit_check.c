@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks at run time, print, and following others: calls of runtime.c.
+ * Checks at run time, print, and ordered accumulation (`follow`): calls of
+ * runtime.c.
  */
 #include "codegen/host/emit/emit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * for, if, while. What they carry: scalars (and the parts of block pointers)
- * in phis, tiles in the buffers of the plan.
+ * for, if, while. Carried scalars (and the parts of block pointers) are phis,
+ * carried tiles are in the buffers of the plan.
  */
 #include "codegen/host/emit/emit.h"
 

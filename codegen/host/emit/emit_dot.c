@@ -5,7 +5,7 @@
  * The code is long and depends on the shapes alone, so it stands in functions
  * of its own that all dots of a shape share: that halves the time to compile
  * attention. The accumulator is computed into the result's buffer first, in
- * place where the plan allows it.
+ * place if the plan allows it.
  */
 #include "codegen/host/emit/emit.h"
 

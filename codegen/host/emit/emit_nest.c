@@ -3,9 +3,9 @@
  * Walks over the elements of a tile, and the nests of the plan: elementwise
  * roots and reductions of one shape in one pass.
  *
- * A reduction along the vector axis sums in registers, several vectors of
- * lanes side by side, and combines them at the end of the row. One along
- * another axis sums in its result's buffer, a vector of columns at a time.
+ * A reduction along the vector axis sums in registers, several vectors of lanes
+ * in parallel, and combines them at the end of the row. One along another axis
+ * sums in its result's buffer, a vector of columns at a time.
  */
 #include "codegen/host/emit/emit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that ops of the same shape share, besides the kernel's own.
+ * Functions other than the kernel, which ops of the same shape share.
  */
 #include "codegen/host/emit/emit.h"
 

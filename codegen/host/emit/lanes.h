@@ -3,11 +3,11 @@
  * Lanes: one float or a fixed vector of them, seen as numbers or as bits.
  *
  * The building blocks of math.c and convert.c work on any width, so they ask
- * for constants and intrinsics "in the shape of x". What the host can do is
- * read from the function being built: its attributes `target-cpu` and
- * `target-features` are what LLVM generates code for, so asking them cannot
- * disagree with the code generator. A function without them is taken for the
- * plainest machine of its architecture.
+ * for constants and intrinsics "in the shape of x". The attributes `target-cpu`
+ * and `target-features` of the function under construction say what the host
+ * can do: LLVM generates code for them, so the answer cannot disagree with the
+ * code generator. A function without them counts as the plainest machine of its
+ * architecture.
  */
 #ifndef TC_LANES_H
 #define TC_LANES_H

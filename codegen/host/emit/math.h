@@ -5,10 +5,9 @@
  * f32: branch-free polynomials within 2 ulp over the whole range, written for
  * vectors of any width; a result that would be subnormal may be 0. sin and cos
  * and all of f64 call the C library lane by lane (a JIT must be given
- * tc_host_libm), apart from what the machine does itself: sqrt, rounding,
- * division.
+ * tc_host_libm), except for functions of the machine: sqrt, rounding, division.
  *
- * Fused multiply-add and AVX-512's scalef are used where the function that the
+ * Fused multiply-add and AVX-512's scalef are used if the function that the
  * builder stands in has them among its `target-features` (lanes.h); without
  * them the same bounds hold.
  */

@@ -2,9 +2,9 @@
  *
  * Loop nests over tiles, and tile values at the index where a nest stands.
  *
- * A virtual value is computed where it is asked for, once for each index. Its
- * code goes to the outermost level that the index allows: what depends on the
- * row only is computed once a row, as a scalar.
+ * A virtual value is computed at its use, once for each index. Its code goes to
+ * the outermost level that the index allows: a value that depends on the row
+ * only is computed once a row, as a scalar.
  *
  *   %d = sub %s, broadcast(expand_dims(%m, 1))     at (r, c..c+15):
  *     level 1, once a row:   m = load &M[r]

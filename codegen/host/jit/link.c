@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * From an object to a kernel that can be launched: LLJIT links it into this
- * process, with the few functions that code may call and nothing else.
+ * process, with the few functions that its code may call and nothing else.
  */
 #include "codegen/host/jit/compile.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Launching a kernel: the programs of the grid on all cores. A launch is cut
- * into as many parts as threads are wanted, which options.parallel_for runs.
- * Each part takes programs from a common counter, a few at a time, until there
- * are none left, in scratch memory of its own: so it does not matter how many
- * parts run at the same time, in which order, or whether all do.
+ * into as many parts as there are threads, and options.parallel_for runs the
+ * parts. Each part takes programs from a common counter, a few at a time, until
+ * there are none left, in scratch memory of its own: so it does not matter how
+ * many parts run at the same time, in which order, or whether all do.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "codegen/host/jit/compile.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scratch memory: which buffers there are, how long each lives, where it lies.
+ * Scratch memory: buffers, their lifetimes and their offsets.
  *
  * Positions number the items of the whole kernel in the order they run. A
  * buffer lives from the position that writes it to the last that reads it,
@@ -8,8 +8,8 @@
  * in. Buffers that are never alive at once share memory, so that the working
  * set of a kernel stays in the near caches.
  *
- * What a loop carries has one buffer for initial value, argument and result.
- * The value that the loop yields is computed right there where that is safe:
+ * A value that a loop carries has one buffer for initial value, argument and
+ * result. The yielded value is computed in that buffer if that is safe:
  *
  *   for ... carry(%acc0 = ...) {         // buffer A
  *     %acc1 = dot %p, %v, %acc0 * %a     // reads A only at the element it

@@ -2,10 +2,10 @@
  *
  * Which values are computed as a whole (roots), and which by their consumers.
  *
- * A value becomes a root where an op must have it so (dot's operands, what a
- * loop carries), or where computing it at each use would cost: in several
- * nests, again and again in a loop, or once a row for a value that has none.
- * What costs little is computed wherever it is needed.
+ * A value becomes a root if an op needs it whole (dot's operands, values that a
+ * loop carries), or if computing it at each use would cost more: in several
+ * nests, again and again in a loop, or once a row for a value that has no rows.
+ * Cheap values are computed at each use.
  */
 #include "codegen/host/plan/plan.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plan of a kernel: what is computed where, before any code is made.
+ * The plan of a kernel: which values are computed where, before any code is
+ * made.
  *
  * A tile value is either *virtual* (its consumers compute the elements that
  * they need) or a *root* (computed once, as a whole). Each region becomes a

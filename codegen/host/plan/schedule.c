@@ -2,10 +2,10 @@
  *
  * Orders the roots of each region into items (see plan.h).
  *
- * Roots are taken in program order. One that can be computed in a nest joins
- * the last nest of its shape that stands behind all that it needs; so the row
- * sum of a tile, the tile itself and its cast share one pass. Nothing moves
- * across a write to memory that reads memory.
+ * Roots are taken in program order. A root that can be computed in a nest joins
+ * the last nest of its shape that comes after all of its operands; so the row
+ * sum of a tile, the tile itself and its cast share one pass. Nothing that
+ * reads memory moves across a write to memory.
  */
 #include "codegen/host/plan/plan.h"
 

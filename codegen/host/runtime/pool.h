@@ -2,10 +2,10 @@
  *
  * A pool of threads that launches share.
  *
- * Threads start when a launch first wants them, wait between launches, and end
- * with the pool. The caller of tc_host_pool_run is one of those that work, and
- * would do all of it alone: so launches from several threads at once, and from
- * within a task, always get on, and threads that cannot be started are no
+ * Threads start when a launch first needs them, wait between launches, and end
+ * with the pool. The caller of tc_host_pool_run works, too, and would do all of
+ * the work alone: so launches from several threads at once, and from within a
+ * task, always make progress, and threads that cannot be started are no
  * failure. A child of fork() starts threads of its own.
  */
 #ifndef TC_HOST_POOL_H

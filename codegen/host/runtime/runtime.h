@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the code of a kernel calls: reporting a failure, printing.
+ * The functions that the code of a kernel calls: reporting a failure, printing.
  */
 #ifndef TC_HOST_RUNTIME_H
 #define TC_HOST_RUNTIME_H

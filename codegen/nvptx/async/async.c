@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies from global to shared memory that run on their own, and what waits
+ * Asynchronous copies from global to shared memory (cp.async), and the waits
  * for them.
  *
  * The layout of a copy says which thread moves which elements: a vector of 16,
- * 8 or 4 bytes is one instruction, its address the thread's plus a multiple
- * of the strides. Outside of the boundary its source has 0 bytes, and the
- * hardware writes zeros. A copy whose condition is false does nothing at all:
+ * 8 or 4 bytes is one instruction, its address the thread's plus a multiple of
+ * the strides. Outside of the boundary the source has 0 bytes, and the hardware
+ * writes zeros. A copy whose condition is false does nothing at all:
  *
  *   selp.b32 n, 16, 0, %p1;
  *   @%p2 cp.async.cg.shared.global [%r1+2048], [%rd2+128], 16, n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mbarriers: 8 bytes each in shared memory, a ring of them side by side. As a
+ * mbarriers: 8 bytes each in shared memory, a ring of them contiguous. As a
  * value a ring is the offset of its first one.
  */
 #include "codegen/nvptx/memory/shared.h"

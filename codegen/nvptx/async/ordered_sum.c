@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs that follow others. One word says what a program, and all before it,
- * are done with: one thread reads and writes it for all.
+ * Ordered accumulation (`follow`). One word says which steps a program, and all
+ * programs before it, are done with: one thread reads and writes it for all.
  *
  *   bar.sync                          the program has added what it adds
  *   st.release [%own], %step          so far
@@ -9,7 +9,8 @@
  *   @(%done <= %step) bra again       (but where that is its own)
  *   bar.sync
  *
- * Where additions are sent (store_warp.c) that is done beside them.
+ * If a store warp does the additions (store_warp.c), it does this, too,
+ * concurrently with the warp group.
  */
 #include "codegen/nvptx/emit.h"
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Warp groups with roles, and barriers, which are a role's own.
+ * Warp specialization: the threads of each role, and named barriers, which
+ * belong to a role.
  *
  *   threads 0 .. 32n-1      the consumer: warp and lane are what they are
  *                           without roles
- *   32n .. 32n+127          the producer: a group of four warps, since
- * registers move by groups; one thread of its first warp works. The other three
- * warps are the mover, if there is one: its warps are 0, 1, 2; or one for each
- * of the consumer's groups is its sender (store_warp.c).
+ *   32n .. 32n+127          the producer: a group of four warps, since registers
+ *                           move by groups; one thread of its first warp works.
+ *                           The other three warps are the mover, if there is
+ *                           one: its warps are 0, 1, 2; or one for each of the
+ *                           consumer's groups is its store warp (store_warp.c).
  *
  * Barrier 0 is for all threads of the block, 1 for the consumer, 2, 3, ... for
- * its groups of four warps, one each, and then one for the turn of each; the
- * last one is the mover's.
+ * its groups of four warps, one each, and then one for the ping-pong turn of
+ * each; the last one is the mover's.
  */
 #include "codegen/nvptx/emit.h"
 

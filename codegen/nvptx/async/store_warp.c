@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Additions in order, by warps beside the producer's thread, the senders: one
- * for each warp group. A tma_store that follows other programs is a message to
- * it, and the group goes on; what takes long, that the program ahead is done,
- * that this addition is, and to tell others, is the sender's.
+ * Ordered accumulation by store warps next to the producer's thread, one for
+ * each warp group. A tma_store that follows other programs is a message to the
+ * store warp, and the warp group goes on; the store warp waits for the program
+ * ahead, performs the addition, waits for its completion, and publishes the
+ * progress.
  *
  *   group's first warp                 sender
  *   bar.sync empty  (tma_store_wait)   bar.arrive empty
@@ -19,8 +20,8 @@
  *
  * A message (32-bit words): the step; where the copy begins (3); the words of
  * the program and of the one ahead, 64 bits each; where it begins (2 more).
- * INT32_MAX: the program is done; INT32_MIN: so is the sender. Less than 0: the
- * copy follows nobody (and is of nothing: defer-atomic-adds).
+ * INT32_MAX: the program is done; INT32_MIN: so is the store warp. Less than 0:
+ * the copy has no predecessor (and is of nothing: defer-atomic-adds).
  */
 #include "codegen/nvptx/emit.h"
 

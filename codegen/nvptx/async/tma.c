@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bulk copies. A tensor map, which the host makes, says what the tensor and the
- * box are (passes/instructions/tma.h); a copy gives where the box begins, the
- * closest dim first:
+ * TMA copies. A tensor map, which the host makes, describes the tensor and the
+ * box (passes/instructions/tma.h); a copy gives the start of the box, the
+ * contiguous dim first:
  *
  *  cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes
  *       [%buffer+8192], [%map, {%column, %row}], [%mbarrier+16];

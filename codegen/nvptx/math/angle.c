@@ -13,10 +13,10 @@
  *
  * Words are as wide as x: 24 bits times 3 * 32, 53 times 3 * 64.
  *
- * A function of the module does it, which LLVM inlines when it has merged
- * equal calls: those of sin and cos of the same x. What is far is a call in
- * the machine's code too, behind a branch, so that an unusual case takes
- * neither time nor registers nor, in tiles, code once a register.
+ * A function of the module does it, which LLVM inlines after merging equal
+ * calls: those of sin and cos of the same x. The far case is a call in the
+ * machine code, too, after a branch, so that an unusual case takes neither time
+ * nor registers nor, in tiles, code once a register.
  */
 #include "codegen/nvptx/math/math.h"
 

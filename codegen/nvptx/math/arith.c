@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elementwise ops, one register at a time. What they mean is written in
- * ir/eval/eval.c, which these follow case by case.
+ * Elementwise ops, one register at a time. ir/eval/eval.c defines their
+ * results; these functions follow it case by case.
  *
  * Nothing here allows LLVM to change a result: no fast-math flags. LLVM prints
  * add.rn and mul.rn, which ptxas does not fuse.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element types: casts, what narrow floats are computed as, and elements as
- * memory and words of 32 bits have them.
+ * Element types: casts, the types in which narrow floats are computed, and
+ * elements in memory and in words of 32 bits.
  *
- * Two neighbouring registers are converted together where an instruction does
- * both (cvt.rn.bf16x2.f32 and its like): what matrix products read is packed
- * just so. fp8 is converted by hardware where the target has it (with its
- * tensor cores' fp8), else by integer arithmetic, as on the host.
+ * Two neighbouring registers are converted together if an instruction does both
+ * (cvt.rn.bf16x2.f32 and its like): operands of matrix products are packed in
+ * the same way. Hardware converts fp8 if the target has it (with its tensor
+ * cores' fp8), else integer arithmetic, as on the host.
  */
 #include "codegen/nvptx/emit.h"
 

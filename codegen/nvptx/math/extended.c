@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is extended gets a copy of its own, by LLVM's freeze:
+ * An integer that is extended gets a copy of its own, by LLVM's freeze:
  *
  *   %w = sext i32 %x to i64      ->   %y = freeze i32 %x
  *                                     %w = sext i32 %y to i64
  *
- * Where %x is of the same block and has further uses in others, LLVM's
- * CodeGenPrepare would make truncations of %w of them, because those are free.
- * It rewrites one use in a walk over the whole function and then walks again: a
- * causal mask's bound, which each element of a tile is compared with, took half
- * of the time that code generation took. A frozen value has no further uses.
+ * If %x is of the same block and has further uses in others, LLVM's
+ * CodeGenPrepare would replace these uses by truncations of %w, because those
+ * are free. It rewrites one use in a walk over the whole function and then
+ * walks again: a causal mask's bound, which each element of a tile is compared
+ * with, took half of the time of code generation. A frozen value has no further
+ * uses.
  */
 #include "codegen/nvptx/emit.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elementary functions: those of the host (codegen/host/emit/math.c: range
- * reduction and a polynomial, all plain LLVM IR), apart from what the GPU has
- * (2^x, and tanh by it) and from what the host asks the C library for: sin and
- * cos, and f64 (math64.c).
+ * reduction and a polynomial, all plain LLVM IR), except for functions of the
+ * GPU (2^x, and tanh by it) and for functions that the host takes from the C
+ * library: sin and cos, and f64 (math64.c).
  *
  *   sin, cos   x = n pi/2 + r, |r| <= pi/4 (angle.c). The quadrant n mod 4
  *              chooses between the polynomials of sin r and cos r and the sign.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Shapes: other names for registers. The verifier's rules of layouts make sure
- * that an element of the result is in the same thread as the operand's, so it
- * is enough to look where lane 0 of warp 0 has it.
+ * that an element of the result is in the same thread as the operand's, so the
+ * registers of lane 0 of warp 0 give those of all threads.
  */
 #include "codegen/nvptx/emit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mul skip_rescale(true): a warp whose second factors are all 1 branches around
- * the products, and keeps the first ones as they are.
+ * the products, and keeps the first factors unchanged.
  *
  *     p = f0 == 1 and f1 == 1
  *     if vote.all p goto behind

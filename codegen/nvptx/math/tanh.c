@@ -6,17 +6,18 @@
  *   |x| <= 0.75                              one of degree 9
  *   else                                     1 - 2 / (e^2x + 1)
  *
- * A warp asks for the largest of all of its elements. Small ones take products
+ * A warp takes the largest |x| of all of its elements. Small ones take products
  * and sums alone: the unit for special functions, which takes as long for one
- * as 8 other instructions take, is left to others (what is capped becomes an
- * exponential). So it is, beside wgmma, for three of four reciprocals of large
- * ones: such tiles wait for that unit (claim tanh-steps).
+ * as 8 other instructions take, is left to others (the soft-capped score
+ * becomes an exponential). For large ones three of four reciprocals avoid that
+ * unit, too, concurrently with wgmma: such tiles wait for it (claim
+ * tanh-steps).
  *
- * Where x = a * f, f being the same for all, f goes into the coefficients, and
- * so does a number that all results are multiplied by. What is added to that is
- * so by the last product; 2 to the power of the sum is computed along, as the
- * unit for special functions works beside sums and products only where a warp
- * has both at hand.
+ * If x = a * f, with one f for all elements, f goes into the coefficients, and
+ * so does a number that all results are multiplied by. A number that is added
+ * to that is added by the last product; 2 to the power of the sum is computed
+ * along with it, as the unit for special functions works concurrently with sums
+ * and products only if a warp has both ready.
  */
 #include "codegen/nvptx/emit.h"
 #include "codegen/nvptx/math/math.h"

@@ -4,13 +4,13 @@
  *
  *   @%p atom.relaxed.gpu.global.add.f32 %old, [%address], %x;
  *
- * What has no instruction (bf16 before sm_90, max of floats, ...) reads,
- * combines and exchanges until nobody came between. One thread does it where
- * several hold an element; if the old value is used, it tells the others by
- * way of shared memory.
+ * Atomics without an instruction (bf16 before sm_90, max of floats, ...) read,
+ * combine and compare-and-swap until no other thread interfered. One thread
+ * does it if several hold an element; if the old value is used, it tells the
+ * others through shared memory.
  *
- * An atomic that releases must be behind all that the program's other threads
- * have written, one that acquires before all that they read: barriers.
+ * An atomic that releases must come after all writes of the program's other
+ * threads, one that acquires before all their reads: barriers.
  */
 #include "codegen/nvptx/emit.h"
 

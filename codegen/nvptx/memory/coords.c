@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a thread's elements are: a layout's map as LLVM values.
+ * The coordinates of a thread's elements: a layout's map as LLVM values.
  *
  * A coordinate is the xor of images below the side's period plus the sum of
- * images above it (ir/types/layout.h). What the lane and the warp give is
- * computed at the function's entry, once a layout and axis; what a register
- * gives is a constant, which ends up in the offset of an address.
+ * images above it (ir/types/layout.h). The part of lane and warp is computed at
+ * the function's entry, once a layout and axis; the part of a register is a
+ * constant, which ends up in the offset of an address.
  *
  *   accumulator of m16n8, axis 1: lane bits 0, 1 are columns 2, 4
  *     thread part (lane & 3) << 1, register 1 adds 1

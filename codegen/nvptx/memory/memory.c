@@ -4,11 +4,11 @@
  *
  * A block's address is base + sum over the axes of (offset + coordinate) *
  * stride. The offsets' part is the same in all threads, the thread's part is
- * computed once, and of a register only a constant is left: it becomes the
- * access's own offset where the stride is known to be 1, else a product with
- * the stride that all registers of a row share.
+ * computed once, and a register contributes only a constant: it becomes the
+ * access's own offset if the stride is known to be 1, else a product with the
+ * stride that all registers of a row share.
  *
- * What may lie outside is not branched around: the access itself has the
+ * Elements that may lie outside need no branch: the access itself has the
  * condition, and a load's registers hold the pad before it.
  *
  *   @%p ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1+256];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared memory piece by piece: what shared.c has for async.c and mma.c.
+ * Shared memory piece by piece: the functions of shared.c that async.c and
+ * mma.c use.
  *
  * All accesses are inline assembly with an i32 address and an immediate, in
  * the order in which they are emitted: LLVM neither moves them across waits

@@ -2,21 +2,22 @@
  *
  * convert_layout: the same tile in other registers and lanes of its warp.
  *
- * For each register of the result the solution says where its element is: in
- * which register of which lane. The lane is a constant xor the thread's part:
- * one shuffle, or none where it is the thread itself. Where the register too
- * depends on the reader, each register that can be meant is shuffled, and the
- * reader selects.
+ * For each register of the result the solution gives the position of its
+ * element: a register of a lane. The lane is a constant xor the thread's part:
+ * one shuffle, or none if it is the thread itself. If the register, too,
+ * depends on the reader, each possible register is shuffled, and the reader
+ * selects.
  *
  *   from: register (0,1)  lane (0,2)      to: register (0,2)  lane (0,1)
  *   result[r] = lane & 1 ? shfl(v1, r) : shfl(v0, r)
  *
- * Narrow elements that the same reader wants from the same lane share a word.
+ * Narrow elements that one reader needs from the same lane share a word.
  *
- * That is twice the shuffles that move anything. Where a mode of the result's
+ * That is twice the shuffles that move anything. If a mode of the result's
  * registers leads to two lanes, half of the readers may take the two in the
- * other order, such that no lane is asked for two registers at once: it selects
- * what it gives, and readers put in order what they got (an exchange):
+ * other order, such that no lane has to provide two registers at once: it
+ * selects the register that it gives, and readers reorder the values that they
+ * got (an exchange):
  *
  *   u0 = shfl(s0 ? v1 : v0, ..)   u1 = shfl(s0 ? v0 : v1, ..)
  *   result[r], result[r + m] = t1 ? u1, u0 : u0, u1

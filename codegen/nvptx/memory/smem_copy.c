@@ -8,7 +8,7 @@
  *   prmt.b32 e1, u1, v1, 0x6420;   prmt.b32 o1, u1, v1, 0x7531;
  *   stmatrix.sync.aligned.m8n8.x4.shared.b16 [..], {e0, o0, e1, o1};
  *
- * The warps of the role take bands in turn; some steps are under way at once.
+ * The warps of the role take bands in turn; some steps are in flight at once.
  */
 #include "passes/instructions/smem_copy.h"
 #include "codegen/nvptx/memory/shared.h"

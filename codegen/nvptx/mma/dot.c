@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op `mma` with instr(fma): every thread computes the elements of C that
- * it holds, from rows of A and columns of B in shared memory. For f32 and f64
- * with all their bits, and for what no tensor core takes.
+ * The op `mma` with instr(fma): every thread computes the elements of C that it
+ * holds, from rows of A and columns of B in shared memory. For f32 and f64 with
+ * all their bits, and for products that no tensor core takes.
  *
- * K is cut into chunks. A chunk is straight code in which an element of A or B
- * is loaded (as a vector where the layout has one) when it is first needed;
- * the chunks are a loop:
+ * K is cut into chunks. A chunk is straight code that loads an element of A or
+ * B (as a vector if the layout has one) at its first use; the chunks are a
+ * loop:
  *
  *   for chunk = 0 to K / 8
  *     for k = 0 to 8

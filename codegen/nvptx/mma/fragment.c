@@ -3,9 +3,9 @@
  * Operands of mma.sync: a tile in registers, or a view of shared memory that
  * is read piece by piece.
  *
- * Which word is which part of a fragment is found by asking the layout for
- * every word's coordinates, so that any order of the modes will do (PTX ISA,
- * matrix fragments of mma.m16n8k8, k16, k32):
+ * The layout gives the coordinates of every word, and so its place in the
+ * fragment, so that any order of the modes is possible (PTX ISA, matrix
+ * fragments of mma.m16n8k8, k16, k32):
  *
  *   A  word j: row g + 8 (j & 1), k in the lower or upper half (j >> 1)
  *   B  word j: column g, k in the lower or upper half (j)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands in front of a product and is not of it is put among its
- * instructions: where several loads from shared memory or copies come at once,
- * they wait for each other, and the tensor cores for them.
+ * Interleaves loads from shared memory and copies that precede a product with
+ * its instructions: if several of them come at once, they wait for each other,
+ * and the tensor cores for them.
  *
  *   ldmatrix (of the next product)            mma
  *   ldmatrix                                  mma
@@ -12,8 +12,8 @@
  *                                             ldmatrix
  *                                             ..
  *
- * Loads go with this product; copies, for which nobody waits, in equal parts
- * with it and those that follow.
+ * Loads go with this product; copies, which no instruction awaits, go in equal
+ * parts with it and the following products.
  */
 #include "codegen/nvptx/mma/interleave.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loads from shared memory and copies to it, among the instructions of a
- * product.
+ * Interleaves loads from shared memory, and copies to it, with the instructions
+ * of a product.
  */
 #ifndef TC_NVPTX_INTERLEAVE_H
 #define TC_NVPTX_INTERLEAVE_H

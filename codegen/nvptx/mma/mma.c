@@ -9,9 +9,9 @@
  *         for each tile along M, to and fro    the tensor cores, and few
  *           mma                                fragments are alive
  *
- * To and fro (where tiles are many): each product shares an operand with the
- * one before it, which is not read from registers again; that saves power,
- * which is what a matmul's clock hangs on.
+ * To and fro (if tiles are many): each product shares an operand with the
+ * previous one, which is not read from registers again; that saves power, which
+ * limits the clock of a matmul.
  */
 #include "passes/instructions/mma.h"
 #include "codegen/nvptx/mma/fragment.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs that do several tiles: which is next, from a counter that all
- * programs of a launch share, and how one thread tells the others.
+ * The tile scheduler of persistent kernels: the next tile, from a counter that
+ * all programs of a launch share, and how one thread tells the others.
  */
 #include "codegen/nvptx/memory/shared.h"
 

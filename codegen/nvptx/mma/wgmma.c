@@ -3,10 +3,9 @@
  * The op `mma` by wgmma, and `mma_wait`. Each warp group multiplies its rows
  * (and columns) of the accumulator: blocks of 64 rows and at most 256 columns.
  *
- * An op is one piece of inline assembly, of which LLVM knows only what goes in
- * and out: it puts no move between instructions that are under way, and the
- * accumulators (tied, "=f,..,0,..") and the registers of A are those that the
- * fence at its begin is about.
+ * An op is one piece of inline assembly, of which LLVM knows only inputs and
+ * outputs: it puts no move between instructions in flight, and the fence at its
+ * begin covers the accumulators (tied, "=f,..,0,..") and the registers of A.
  *
  *   wgmma.fence
  *   for each block of rows, each block of columns, each step along K
