@@ -7,7 +7,7 @@
  * own error, in units of half an ulp of 1 (2^-24).
  *
  *   exp2(x) = 2^n 2^f         n nearest to x, |f| <= 1/2
- *   exp(x)  = 2^n e^r         n nearest to x / ln 2, r = x - n ln 2 in two steps
+ *   exp(x)  = 2^n e^r         n nearest to x / ln 2, r = x - n ln 2 in 2 steps
  *   log(x)  = n ln 2 + log1p(f)   x = 2^n (1 + f), 1 + f in [sqrt 1/2, sqrt 2)
  *   tanh    near 0 a polynomial, else 1 - 2 / (e^2x + 1)
  *   erf     near 0 a polynomial, else 1 - e^-q(x)

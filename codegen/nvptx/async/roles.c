@@ -5,11 +5,12 @@
  *
  *   threads 0 .. 32n-1      the consumer: warp and lane are what they are
  *                           without roles
- *   32n .. 32n+127          the producer: a group of four warps, since registers
- *                           move by groups; one thread of its first warp works.
- *                           The other three warps are the mover, if there is
- *                           one: its warps are 0, 1, 2; or one for each of the
- *                           consumer's groups is its store warp (store_warp.c).
+ *   32n .. 32n+127          the producer: a group of four warps, since
+ *                           registers move by groups; one thread of its first
+ *                           warp works. The other three warps are the mover,
+ *                           if there is one: its warps are 0, 1, 2; or one for
+ *                           each of the consumer's groups is its store warp
+ *                           (store_warp.c).
  *
  * Barrier 0 is for all threads of the block, 1 for the consumer, 2, 3, ... for
  * its groups of four warps, one each, and then one for the ping-pong turn of
