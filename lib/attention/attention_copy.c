@@ -15,13 +15,8 @@
 static const char pass[] = "attention";
 
 enum {
-    ROWS = 128, /* of a program, or so */
-    /* Programs for each part. */
-    ENOUGH_BY_BYTES = 2,
-    ENOUGH = 16,
-    ENOUGH_OF_WIDE = 8, /* rings are short */
-    WIDE = 128,         /* dims of a value */
-    OF_MASKED = 2       /* one of so many: blocks are skipped */
+    ROWS = 128,   /* of a program, or so */
+    OF_MASKED = 2 /* one of so many: blocks are skipped */
 };
 
 /* In rows or columns of whole vectors. A type that tilec does not have is for
@@ -62,9 +57,10 @@ static bool copies_values(const tc_attention_job *p)
         !tc_kind_is_f8(tc_kind_from_dl(r->q->dtype)) || !is_aligned(r->q) ||
         !is_aligned(r->k) || (by_columns && fits))
         return false;
-    int64_t enough = ENOUGH_BY_BYTES;
+    int64_t enough = TC_BYTEWISE_MIN_PROGRAMS;
     if (fits && t->tma && t->stmatrix)
-        enough = r->v->shape[3] > WIDE ? ENOUGH_OF_WIDE : ENOUGH;
+        enough = r->v->shape[3] > TC_WIDE_HEAD ? TC_WIDE_MIN_READERS
+                                               : TC_TRANSPOSED_MIN_READERS;
     if (programs_of_a_part(r, p->mods.all[TC_MOD_MASK].wanted) < enough)
         return false;
     tc_remark(p->job->cx, (tc_loc){0}, pass,

@@ -45,10 +45,6 @@
 
 static const char pass[] = "tma-stores";
 
-/* Smaller tiles are not worth two barriers; whole sectors of global memory are
- * written well as it is. */
-enum { SECTOR = 32 };
-
 /* Of a tile that warp groups hold. */
 typedef struct parts {
     bool by_group; /* each group stores its own */
@@ -129,8 +125,9 @@ static bool is_candidate(tc_tma_stores *s, const tc_op *op)
         return false;
     if (tc_tma_store_adds(op))
         return t->elem->kind == TC_F32;
-    /* Four lanes side by side hold two elements each. */
-    return 8 * tc_type_bytes(t->elem) < SECTOR;
+    /* Four lanes side by side hold two elements each; whole sectors are written
+     * well as it is. */
+    return 8 * tc_type_bytes(t->elem) < TC_SECTOR_BYTES;
 }
 
 /* ---- The buffer ---- */

@@ -229,7 +229,7 @@ static void choose_store(tc_placing *s, const tc_op *op)
     const tc_layout *own = blocked(s, c->tile, v.axis, v.elements);
     unsigned run = run_bytes(c->layout, v.axis, bytes);
     unsigned best = run_bytes(own, v.axis, bytes);
-    if (run >= 32 || best < 2 * run)
+    if (run >= TC_SECTOR_BYTES || best < 2 * run)
         return;
     if (c->dot && tc_dot_is_group(c->dot) &&
         all + tc_dots_double_buffers(s) > s->target->shared_per_block) {

@@ -88,6 +88,7 @@ enum {
     /* The widest access of a thread, the least of a TMA copy, and what tensors
      * are aligned to (tc_func.aligned). */
     TC_VECTOR_BYTES = 16,
+    TC_SECTOR_BYTES = 32, /* of global memory: what a store writes at least */
     TC_MBARRIER_BYTES = 8,
     /* Set aside for each resident block (CUDA programming guide, compute
      * capabilities 8.x and 9.0). */
@@ -149,6 +150,17 @@ enum {
     /* linear_bias.c: columns of the product, and its K. Claim linear-bias. */
     TC_LINEAR_BIAS_MAX_COLUMNS = 256,
     TC_LINEAR_BIAS_MAX_DEPTH = 128,
+
+    /* Programs that read a tensor in an order that no instruction wants, for
+     * which a transposed copy pays: where they would read it byte by byte
+     * (claim transposed-values), and where a transposer role reorders it (claim
+     * values-copied). */
+    TC_BYTEWISE_MIN_READERS = 4,
+    TC_TRANSPOSED_MIN_READERS = 16,
+    /* The same for @copied_attention; wide heads have short rings. */
+    TC_BYTEWISE_MIN_PROGRAMS = 2,
+    TC_WIDE_MIN_READERS = 8,
+    TC_WIDE_HEAD = 128,
 
     /* rasterize.c: bytes that the loops of a section of tiles read, half of
      * what fits in L2 with the copies of its halves. Claim l2-sections. */

@@ -36,10 +36,7 @@
 static const char pass[] = "transpose-plan";
 
 enum {
-    TILE = 128, /* bytes of a row of what the kernel moves at once */
-    /* Programs that read each part of a tensor. */
-    ENOUGH = 4,
-    ENOUGH_BESIDE_MOVERS = 16
+    TILE = 128 /* bytes of a row of what the kernel moves at once */
 };
 
 struct change {
@@ -180,8 +177,8 @@ static bool build_grid(tc_builder *b, const tc_op *launch, const tc_func *f,
 static int32_t enough(const struct beforehand *p, const tc_order_wish *w)
 {
     const tc_target *t = p->env->target;
-    return t->tma && t->stmatrix && !w->computed ? ENOUGH_BESIDE_MOVERS
-                                                 : ENOUGH;
+    return t->tma && t->stmatrix && !w->computed ? TC_TRANSPOSED_MIN_READERS
+                                                 : TC_BYTEWISE_MIN_READERS;
 }
 
 /* NULL: fewer than `least`, whatever the sizes. */

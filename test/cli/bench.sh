@@ -150,7 +150,8 @@ expect 0 tune matmul $ab --target cpu --sweep BM=8 --sweep BN=8 --sweep BK=8 --d
 out_has "1 of 1 variants would be timed"
 [ ! -e t.json ] || failed "$last: it wrote"
 cat >t.json <<'END2'
-{"kernel": "late", "note": "kept", "configs": [
+{"kernel": "late", "note": "kept",
+ "also": [{"splits": 1, "use": {"pair": 1}}], "configs": [
   {"target": "sm_80", "use": {"N": 128, "warps": 4}},
   {"target": "cpu", "use": {"N": 50}}]}
 END2
@@ -166,6 +167,7 @@ python3 - <<'PY' 2>>err || failed "$last: $(cat t.json)"
 import json
 f = json.load(open("t.json"))
 assert f["kernel"] == "late" and f["note"] == "kept", f
+assert f["also"] == [{"splits": 1, "use": {"pair": 1}}], f
 assert f["configs"] == [
     {"target": "sm_80", "use": {"N": 128, "warps": 4}},
     {"target": "cpu", "use": {"N": 2}},

@@ -33,6 +33,8 @@ FACTS = [
     (r"\b(?:SPECIAL_FUNCTIONS|PRODUCTS|LONG_ENOUGH|SIDE_BY_SIDE) = \d+",
      "target.h; thresholds of machine_model.h"),
     (r"\b(?:VECTOR|BULK|COPY_BYTES) = 16\b", "TC_VECTOR_BYTES"),
+    (r"\bSECTOR = 32\b", "TC_SECTOR_BYTES"),
+    (r"\bENOUGH\w* = \d+", "TC_.._MIN_READERS"),
     (r"\broles(?:->|\.)regions\[", "passes/analysis/roles.h"),
     (r"WARP_GROUPS\b.*(?:!=|\[)\s*1\b", "passes/analysis/roles.h"),
 ]
