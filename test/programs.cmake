@@ -99,8 +99,8 @@ numeric_program(bench_accuracy bench/accuracy.c)
 
 # Machine-level programs, run on the host (codegen/interp). Sanitizers, which
 # make that seven times as slow, see fewer schedules.
-numeric_program(machine_kernels machine/kernels.c machine/kernels_by_warps.c
-                machine/kernels_by_groups.c machine/problem.c)
+numeric_program(machine_kernels machine/kernels.c machine/kernels_rows.c
+                machine/problem.c)
 numeric_test(machine_kernels "machine;asan" machine_kernels ${KERNELS})
 numeric_test(machine_kernels_sm_90a "machine;asan" machine_kernels --target
              sm_90a ${KERNELS})

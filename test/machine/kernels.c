@@ -107,14 +107,16 @@ static bool is_hopper(const run_options *o)
     return o->target && strcmp(o->target, "sm_90a") == 0;
 }
 
-static void run_problem(const problem *p, run_counts *counts, run_options *o)
+static void run_row(const kernel_row *row, run_counts *counts, run_options *o)
 {
     data d;
-    if (o->only && strncmp(o->only, p->name, strlen(o->only)) != 0)
+    kernel_words words;
+    if (o->only && strncmp(o->only, row->name, strlen(o->only)) != 0)
         return;
-    if (!run_check(counts, problem_data(p, &d), "%s on the CPU", p->name))
+    problem p = kernel_problem(row, &words);
+    if (!run_check(counts, problem_data(&p, &d), "%s on the CPU", p.name))
         return;
-    (is_hopper(o) ? run_hopper : run_ampere)(p, &d, counts, o);
+    (is_hopper(o) ? run_hopper : run_ampere)(&p, &d, counts, o);
     data_free(&d);
 }
 
@@ -133,9 +135,10 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--target") == 0)
             o.target = argv[i + 1];
     }
-    const problem *p = is_hopper(&o) ? kernels_by_groups : kernels_by_warps;
-    for (; p->name; p++)
-        run_problem(p, &counts, &o);
+    const kernel_row *row =
+        is_hopper(&o) ? kernels_by_groups : kernels_by_warps;
+    for (; row->name; row++)
+        run_row(row, &counts, &o);
     if (is_hopper(&o))
         run_check(&counts, o.only || o.pipeline || o.nroles > 0,
                   "programs with roles");

@@ -1,16 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The problems of kernels.c, and what they are written with; one without a name
- * ends each table.
+ * Sizes and bindings for the problems in kernels_by_warps.def and
+ * kernels_by_groups.def.
  */
 #ifndef TEST_KERNELS_H
 #define TEST_KERNELS_H
 
 #include "test/machine/problem.h"
 
-/* BM or BN may be "?": 64 rows for each warp group. */
-extern const problem kernels_by_warps[], kernels_by_groups[];
+/* A row of a table. */
+typedef struct kernel_row {
+    const char *name, *kernel;
+    double tolerance;
+    int size[26];
+    const char *bindings; /* NAME=VALUE, with a space between two */
+} kernel_row;
 
+/* Without a name: the end. */
+extern const kernel_row kernels_by_warps[], kernels_by_groups[];
+
+/* The names and values of a problem's bindings. */
+typedef struct kernel_words {
+    char text[256];
+} kernel_words;
+
+/* The problem of a row; it points into the words. */
+problem kernel_problem(const kernel_row *row, kernel_words *words);
+
+#define SIZES(...)                                                             \
+    {                                                                          \
+        __VA_ARGS__                                                            \
+    }
 #define AT(letter) [(letter) - 'A']
 #define ATTENTION(heads, kv, m, n, d, e)                                       \
     {                                                                          \
@@ -52,17 +72,19 @@ extern const problem kernels_by_warps[], kernels_by_groups[];
     {                                                                          \
         AT('M') = m, AT('N') = n, AT('K') = k                                  \
     }
-/* Numbers of 8 bits with factors: of q a head's, of k and v those of blocks. */
+/* W: at most so many warps, 0: all. */
+#define AT_MOST(warps, m, n)                                                   \
+    {                                                                          \
+        AT('W') = warps, AT('M') = m, AT('N') = n                              \
+    }
+#define IN_PLACE(m, n)                                                         \
+    {                                                                          \
+        AT('M') = m, AT('N') = n, AT('S') = 3                                  \
+    }
+/* Bindings: 8-bit numbers with scale factors, of q for each head, of k and v
+ * for each block of rows. */
 #define FACTORS(k_rows, v_rows)                                                \
-    {"SCALE_BLOCK_K", k_rows}, {"SCALE_BLOCK_V", v_rows},                      \
-        {"descale_q", "@per_batch_head"}, {"descale_k", "@per_block"},         \
-    {                                                                          \
-        "descale_v", "@per_block"                                              \
-    }
-#define TILES(bm, bn, d, t)                                                    \
-    {"BM", bm}, {"BN", bn}, {"D", d},                                          \
-    {                                                                          \
-        "T", t                                                                 \
-    }
+    " SCALE_BLOCK_K=" #k_rows " SCALE_BLOCK_V=" #v_rows                        \
+    " descale_q=@per_batch_head descale_k=@per_block descale_v=@per_block"
 
 #endif
