@@ -7,7 +7,7 @@
 # Substitutions: tilec, FileCheck, not, split-file, %s (the file), %t (a
 # temporary name), nvptx_ptx (a kernel at machine level to PTX), %ptxas (does it
 # assemble, without spills?), %same (do two safetensors files hold the same
-# numbers?). A file that expects nothing fails: it needs a CHECK line, or
+# numbers?), %declines (does a pass leave each edit of a program as it is?). A file that expects nothing fails: it needs a CHECK line, or
 # an expected-error (-warning, -remark, -note) with --verify-diagnostics.
 import os
 import re
@@ -75,6 +75,10 @@ config.substitutions.append(("%ptxas", "%s %s" % (
 config.substitutions.append(("%same", "%s %s" % (
     sys.executable,
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "same.py"))))
+config.substitutions.append(("%declines", "%s %s %s" % (
+    sys.executable,
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "declines.py"),
+    tilec)))
 config.substitutions.append(("%root", os.path.dirname(os.path.dirname(
     os.path.dirname(os.path.abspath(__file__))))))
 
