@@ -228,6 +228,22 @@ static bool is_all(struct meeting *m, tc_pass_env *env)
     set_group(m->barrier, false);
     set_by_mbarrier(m->store, false);
     tc_op_erase(behind);
+    tc_missed(env->cx, m->barrier->loc, pass,
+              "all warp groups wait for each other in each iteration: this "
+              "barrier also orders accesses to another buffer than %s",
+              tc_value_name(env->cx, m->ring->out[0]));
+    return false;
+}
+
+static bool has_room(const struct meeting *m, tc_pass_env *env, uint32_t offset)
+{
+    if (offset + TC_MBARRIER_BYTES <= tc_shared_limit(env->target))
+        return true;
+    tc_missed(env->cx, m->barrier->loc, pass,
+              "all warp groups wait for each other in each iteration: an "
+              "mbarrier takes %d bytes more than there is of shared memory, "
+              "use fewer stages or a smaller tile",
+              TC_MBARRIER_BYTES);
     return false;
 }
 
@@ -295,9 +311,8 @@ static bool split_barriers_visit(tc_func *f, tc_pass_env *env, tc_region *r)
         tc_op *last = last_mbarrier(f);
         uint32_t offset = (f->shared_bytes + TC_MBARRIER_BYTES - 1) /
                           TC_MBARRIER_BYTES * TC_MBARRIER_BYTES;
-        if (op->code != TC_FOR || !last ||
-            offset + TC_MBARRIER_BYTES > tc_shared_limit(env->target) ||
-            !split_barriers_find(&m) || !is_all(&m, env))
+        if (op->code != TC_FOR || !last || !split_barriers_find(&m) ||
+            !has_room(&m, env, offset) || !is_all(&m, env))
             continue;
         tc_remark(env->cx, m.barrier->loc, pass,
                   "warp groups wait for each other a step later, where %s is "
