@@ -4,25 +4,20 @@
  * example computes, lane by lane, or against what a launch may bring.
  */
 #include "passes/analysis/axis_info.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-static tc_context *cx;
 static tc_arena scratch;
-static jmp_buf unwind;
 static tc_module *modules[32];
 static unsigned nmodules;
 
 static void setup(void)
 {
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    if (setjmp(unwind))
-        ck_abort_msg("out of memory");
-    cx->memory.unwind = &unwind;
+    fixture_setup();
     tc_arena_init(&scratch, &cx->memory);
 }
 
@@ -31,51 +26,25 @@ static void teardown(void)
     while (nmodules)
         tc_module_free(modules[--nmodules]);
     tc_arena_reset(&scratch);
-    tc_context_free(cx);
+    fixture_teardown();
 }
 
 /* The body of a kernel with these arguments, analysed. */
 static tc_axis_analysis *analyse(const char *body, uint64_t aligned)
 {
-    tc_module *m = modules[nmodules++] = tc_module_new(cx);
     const char *text = tc_arena_printf(
         &scratch,
         "kernel @k(%%t: tensor<[?, ?] x f16>, %%c: tensor<[?, 64] x f16>,"
         " %%p: ptr<f32>, %%n: i32) grid(1) {\n%s\n}",
         body);
-    uint32_t source = tc_source_add(cx, "test", text, strlen(text));
-    ck_assert_msg(tc_parse(m, source) && tc_module_verify(m), "%s: %s", body,
-                  cx->diags ? cx->diags->message : "");
+    tc_module *m = modules[nmodules++] = fixture_parse(text);
     return tc_axis_analyse(&scratch, m->first, aligned);
-}
-
-static const tc_op *find_in(const tc_region *r, const char *name)
-{
-    tc_each_op (op, r) {
-        if (op->nout && op->out[0]->name && !strcmp(op->out[0]->name, name))
-            return op;
-        for (unsigned i = 0; i < op->nregions; i++) {
-            const tc_op *inner = find_in(op->regions[i], name);
-            if (inner)
-                return inner;
-        }
-    }
-    return NULL;
-}
-
-static const tc_op *find_code(const tc_region *r, tc_opcode code)
-{
-    tc_each_op (op, r)
-        if (op->code == code)
-            return op;
-    return NULL;
 }
 
 static tc_axis axis_of(const tc_axis_analysis *a, const char *name,
                        unsigned axis)
 {
-    const tc_op *op = find_in(a->f->body, name);
-    ck_assert_ptr_nonnull(op);
+    const tc_op *op = fixture_named(a->f->body, name);
     return tc_axis_info_of(a, op->out[0])->axis[axis];
 }
 
@@ -147,7 +116,7 @@ START_TEST(test_loops)
                 "  yield %v + 24 }",
                 0);
     ck_assert_uint_eq(axis_of(a, "j", 0).divisor, 32);
-    const tc_op *loop = find_code(a->f->body, TC_FOR);
+    const tc_op *loop = fixture_op(a->f->body, TC_FOR);
     ck_assert_uint_eq(tc_axis_divisor(tc_axis_info_of(a, loop->out[0])), 8);
     ck_assert_uint_eq(tc_axis_divisor(tc_axis_info_of(a, loop->out[1])), 32);
     ck_assert_uint_eq(axis_of(a, "w", 0).divisor, 8);
@@ -177,7 +146,7 @@ END_TEST
 static tc_vector vector_of(const char *body, uint64_t aligned)
 {
     tc_axis_analysis *a = analyse(body, aligned);
-    const tc_op *op = find_in(a->f->body, "x");
+    const tc_op *op = fixture_named(a->f->body, "x");
     ck_assert_ptr_nonnull(op);
     return tc_axis_vector(a, op);
 }
@@ -230,9 +199,9 @@ START_TEST(test_what_is_accessed)
                                   "%z = load %c[0 +: 8, 0 +: 8]",
                                   0);
     const tc_value *c = a->f->body->args[1];
-    ck_assert_ptr_eq(tc_accessed_tensor(find_in(a->f->body, "x")), c);
-    ck_assert_ptr_null(tc_accessed_tensor(find_in(a->f->body, "y")));
-    ck_assert_ptr_eq(tc_accessed_tensor(find_in(a->f->body, "z")), c);
+    ck_assert_ptr_eq(tc_accessed_tensor(fixture_named(a->f->body, "x")), c);
+    ck_assert_ptr_null(tc_accessed_tensor(fixture_named(a->f->body, "y")));
+    ck_assert_ptr_eq(tc_accessed_tensor(fixture_named(a->f->body, "z")), c);
     ck_assert(tc_can_be_aligned(c->type));
 }
 END_TEST

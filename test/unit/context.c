@@ -6,6 +6,7 @@
 #include "ir/base/diag.h"
 #include "ir/base/intern.h"
 #include "ir/base/map.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
@@ -13,22 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static jmp_buf unwind;
-static tc_context *cx;
 static const tc_loc nowhere;
-
-static void setup(void)
-{
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    ck_assert_int_eq(setjmp(unwind), 0);
-    cx->memory.unwind = &unwind;
-}
-
-static void teardown(void)
-{
-    tc_context_free(cx);
-}
 
 /* ---- Strings and tables ---- */
 
@@ -295,7 +281,7 @@ int main(void)
 {
     Suite *s = suite_create("context");
     TCase *t = tcase_create("tables");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, fixture_setup, fixture_teardown);
     tcase_add_test(t, test_free_accepts_null);
     tcase_add_test(t, test_equal_strings_are_the_same_pointer);
     tcase_add_test(t, test_strings_keep_their_place);
@@ -306,7 +292,7 @@ int main(void)
     tcase_add_test(t, test_out_of_memory);
     suite_add_tcase(s, t);
     t = tcase_create("diagnostics");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, fixture_setup, fixture_teardown);
     tcase_add_test(t, test_diagnostics_in_order);
     tcase_add_test(t, test_errors_beyond_the_limit_are_counted);
     tcase_add_test(t, test_note_without_a_diagnostic_is_dropped);

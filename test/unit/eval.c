@@ -7,6 +7,7 @@
  * by bit, and a search for the nearest one.
  */
 #include "ir/eval/eval.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
@@ -169,20 +170,14 @@ END_TEST
 
 /* ---- Ops ---- */
 
-static tc_context *cx;
 static tc_module *m;
 static tc_func *f;
-static jmp_buf unwind;
 static tc_op *latest[TC_OPCODE_COUNT]; /* mostly the same again */
 
 static void setup(void)
 {
     memset(latest, 0, sizeof latest);
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    if (setjmp(unwind))
-        ck_abort_msg("out of memory");
-    cx->memory.unwind = &unwind;
+    fixture_setup();
     m = tc_module_new(cx);
     f = tc_func_new(m, "f", false, (tc_loc){0});
 }
@@ -190,7 +185,7 @@ static void setup(void)
 static void teardown(void)
 {
     tc_module_free(m);
-    tc_context_free(cx);
+    fixture_teardown();
 }
 
 static tc_op *build(tc_opcode code, tc_kind kind, tc_kind to, unsigned nin)

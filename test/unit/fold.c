@@ -6,6 +6,7 @@
  * numbers.
  */
 #include "passes/passes.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/fold/interp.h"
 #include "test/unit/run.h"
 
@@ -378,45 +379,25 @@ static const char *const kinds[] = {"i1",   "i8",     "i16",    "i32",
                                     "bf16", "f32",    "f64"};
 enum { NKINDS = 11 };
 
-static tc_context *cx;
 static tc_arena arena;
-static jmp_buf unwind;
 
 static void setup(void)
 {
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    if (setjmp(unwind))
-        ck_abort_msg("out of memory");
-    cx->memory.unwind = &unwind;
+    fixture_setup();
     tc_arena_init(&arena, &cx->memory);
 }
 
 static void teardown(void)
 {
     tc_arena_reset(&arena);
-    tc_context_free(cx);
-}
-
-static const char *first_message(void)
-{
-    return cx->diags ? cx->diags->message : "nothing reported";
-}
-
-static tc_module *parse(const char *text)
-{
-    tc_module *m = tc_module_new(cx);
-    uint32_t source = tc_source_add(cx, "case", text, strlen(text));
-    ck_assert_msg(tc_parse(m, source) && tc_module_verify(m), "%s: %s", text,
-                  first_message());
-    return m;
+    fixture_teardown();
 }
 
 static void canonicalize(tc_module *m, const char *text)
 {
     const tc_pass_options options = {.verify_each = true, .round_trip = true};
     ck_assert_msg(tc_run_pipeline(m, "canonicalize", &options), "%s: %s", text,
-                  first_message());
+                  fixture_message(0));
 }
 
 /* ---- Sample inputs ---- */
@@ -535,7 +516,7 @@ static char *replace(const char *text, char mark, const char *with)
 
 static void check_text(const char *text, int nops)
 {
-    tc_module *before = parse(text), *after = parse(text);
+    tc_module *before = fixture_parse(text), *after = fixture_parse(text);
     canonicalize(after, text);
     unsigned left = count_ops(after->first->body);
     ck_assert_msg(nops < 0 || left == (unsigned)nops,

@@ -19,7 +19,7 @@ int main(void)
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);
-        tcase_add_checked_fixture(t, layout_setup, layout_teardown);
+        tcase_add_checked_fixture(t, fixture_setup, fixture_teardown);
         cases[i].add(t);
         suite_add_tcase(s, t);
     }

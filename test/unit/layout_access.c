@@ -4,29 +4,14 @@
  * access, ldmatrix as the instruction defines it, conversions, scratch memory.
  */
 #include "ir/types/layout.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
 #include <string.h>
 
-static jmp_buf unwind;
-static tc_context *cx;
-
 typedef int32_t pair[2];
 static const unsigned last_fastest[] = {1, 0}, first_fastest[] = {0, 1};
-
-static void setup(void)
-{
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    ck_assert_int_eq(setjmp(unwind), 0);
-    cx->memory.unwind = &unwind;
-}
-
-static void teardown(void)
-{
-    tc_context_free(cx);
-}
 
 static const tc_layout *blocked(const int32_t *shape, int32_t pr, int32_t pc,
                                 int32_t lr, int32_t lc, int32_t wr, int32_t wc,
@@ -530,7 +515,7 @@ int main(void)
     };
     Suite *s = suite_create("layout_access");
     TCase *t = tcase_create("layout_access");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, fixture_setup, fixture_teardown);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);

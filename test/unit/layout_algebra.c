@@ -4,13 +4,12 @@
  * for pairs of known layouts and for random ones.
  */
 #include "ir/types/layout.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
 #include <string.h>
 
-static jmp_buf unwind;
-static tc_context *cx;
 static uint64_t state;
 
 typedef int32_t pair[2];
@@ -18,16 +17,13 @@ static const unsigned last_fastest[] = {1, 0}, first_fastest[] = {0, 1};
 
 static void setup(void)
 {
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    ck_assert_int_eq(setjmp(unwind), 0);
-    cx->memory.unwind = &unwind;
+    fixture_setup();
     state = 88172645463325252u;
 }
 
 static void teardown(void)
 {
-    tc_context_free(cx);
+    fixture_teardown();
 }
 
 static uint32_t dice(uint32_t n)

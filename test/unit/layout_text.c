@@ -3,30 +3,15 @@
  * The text of layouts: names, round trips, what is refused and where.
  */
 #include "ir/types/layout.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
-static jmp_buf unwind;
-static tc_context *cx;
-
 typedef int32_t pair[2];
 static const unsigned last_fastest[] = {1, 0}, first_fastest[] = {0, 1};
-
-static void setup(void)
-{
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    ck_assert_int_eq(setjmp(unwind), 0);
-    cx->memory.unwind = &unwind;
-}
-
-static void teardown(void)
-{
-    tc_context_free(cx);
-}
 
 static const char *text_of(const tc_layout *l, unsigned bits)
 {
@@ -439,7 +424,7 @@ int main(void)
     };
     Suite *s = suite_create("layout_text");
     TCase *t = tcase_create("layout_text");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, fixture_setup, fixture_teardown);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/text/lex.h"
 #include "ir/base/escape.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
@@ -8,24 +9,18 @@
 #include <math.h>
 #include <string.h>
 
-static tc_context *cx;
 static tc_arena arena;
-static jmp_buf unwind;
 
 static void set_up(void)
 {
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    if (setjmp(unwind))
-        ck_abort_msg("out of memory");
-    cx->memory.unwind = &unwind;
+    fixture_setup();
     tc_arena_init(&arena, &cx->memory);
 }
 
 static void tear_down(void)
 {
     tc_arena_reset(&arena);
-    tc_context_free(cx);
+    fixture_teardown();
 }
 
 static tc_tokens lex(const char *text)

@@ -4,14 +4,13 @@
  * visibility, copies, purity.
  */
 #include "ir/ir.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-static jmp_buf unwind;
-static tc_context *cx;
 static tc_module *m;
 static tc_func *f; /* func @f(%a: f32, %n: i32) */
 static tc_value *a, *n;
@@ -25,10 +24,7 @@ static const tc_type *scalar(tc_kind kind)
 
 static void setup(void)
 {
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    ck_assert_int_eq(setjmp(unwind), 0);
-    cx->memory.unwind = &unwind;
+    fixture_setup();
     m = tc_module_new(cx);
     f = tc_func_new(m, "f", false, nowhere);
     tc_func_append(m, f);
@@ -40,7 +36,7 @@ static void setup(void)
 static void teardown(void)
 {
     tc_module_free(m);
-    tc_context_free(cx);
+    fixture_teardown();
 }
 
 static tc_value *build(tc_opcode code, tc_value *x, tc_value *y)

@@ -5,30 +5,25 @@
  * test/ir/parse, what it makes of right ones in test/ir/roundtrip.
  */
 #include "ir/ir.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-static tc_context *cx;
 static tc_module *m;
-static jmp_buf unwind;
 
 static void set_up(void)
 {
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    if (setjmp(unwind))
-        ck_abort_msg("out of memory");
-    cx->memory.unwind = &unwind;
+    fixture_setup();
     m = tc_module_new(cx);
 }
 
 static void tear_down(void)
 {
     tc_module_free(m);
-    tc_context_free(cx);
+    fixture_teardown();
 }
 
 static bool parse(const char *text)

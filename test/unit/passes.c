@@ -5,6 +5,7 @@
 #include "passes/passes.h"
 #include "ir/eval/eval.h"
 #include "passes/order.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
@@ -12,31 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static tc_context *cx;
-static jmp_buf unwind;
-
-static void setup(void)
-{
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    if (setjmp(unwind))
-        ck_abort_msg("out of memory");
-    cx->memory.unwind = &unwind;
-}
-
-static void teardown(void)
-{
-    tc_context_free(cx);
-}
-
-static const char *message(unsigned i)
-{
-    const tc_diag *d = cx->diags;
-    while (d && i--)
-        d = d->next;
-    return d ? d->message : "nothing reported";
-}
 
 static const char *note(void)
 {
@@ -46,24 +22,17 @@ static const char *note(void)
     return d ? d->message : "no note";
 }
 
-static tc_module *parse(const char *text)
-{
-    tc_module *m = tc_module_new(cx);
-    uint32_t source = tc_source_add(cx, "test", text, strlen(text));
-    ck_assert_msg(tc_parse(m, source) && tc_module_verify(m), "%s", message(0));
-    return m;
-}
-
 /* ---- Pipelines ---- */
 
 START_TEST(test_unknown_pass)
 {
-    tc_module *m = parse("func @f() { return }");
+    tc_module *m = fixture_parse("func @f() { return }");
     ck_assert(!tc_run_pipeline(m, "cse, lcim", NULL));
-    ck_assert_str_eq(message(0), "pipeline: there is no pass `lcim`, did you "
-                                 "mean `licm`?");
+    ck_assert_str_eq(fixture_message(0),
+                     "pipeline: there is no pass `lcim`, did you "
+                     "mean `licm`?");
     ck_assert(!tc_check_pipeline(cx, "cse,xyzzy"));
-    ck_assert_str_eq(message(1), "pipeline: there is no pass `xyzzy`");
+    ck_assert_str_eq(fixture_message(1), "pipeline: there is no pass `xyzzy`");
     ck_assert(tc_check_pipeline(cx, " cse ,dce,, cpu"));
     ck_assert(tc_check_pipeline(cx, ""));
     tc_module_free(m);
@@ -90,7 +59,7 @@ static void on_event(void *user, const tc_pass_event *e)
 
 START_TEST(test_events)
 {
-    tc_module *m = parse("func @f(%x: i32) -> i32 { return %x + 0 }");
+    tc_module *m = fixture_parse("func @f(%x: i32) -> i32 { return %x + 0 }");
     struct record r = {{0}};
     const tc_pass_options o = {.verify_each = true,
                                .print_after = "dce",
@@ -111,7 +80,7 @@ END_TEST
 /* A program that does not verify, as a wrong pass would leave it. */
 static tc_module *broken_module(void)
 {
-    tc_module *m = parse("func @f(%x: i32) -> i32 { return %x + %x }");
+    tc_module *m = fixture_parse("func @f(%x: i32) -> i32 { return %x + %x }");
     m->first->body->first->out[0]->type = tc_type_scalar(cx, TC_F32);
     return m;
 }
@@ -246,7 +215,7 @@ START_TEST(test_reproducer)
                                .round_trip = true,
                                .reproducer_dir = dir};
     for (int i = 0; i < 2; i++) { /* the second one takes another name */
-        tc_module *m = parse("kernel @k[N: int]() grid(1) { }");
+        tc_module *m = fixture_parse("kernel @k[N: int]() grid(1) { }");
         ck_assert(!tc_run_pipeline(m, "bind-params,dce", &o));
         snprintf(path, sizeof path, "%s/tilec-bind-params-%d.tile", dir, i);
         ck_assert(strstr(note(), path));
@@ -272,7 +241,7 @@ END_TEST
 START_TEST(test_reproducer_cannot_be_written)
 {
     const tc_pass_options o = {.reproducer_dir = "/nonexistent"};
-    tc_module *m = parse("kernel @k[N: int]() grid(1) { }");
+    tc_module *m = fixture_parse("kernel @k[N: int]() grid(1) { }");
     ck_assert(!tc_run_pipeline(m, "bind-params", &o));
     ck_assert_str_eq(note(), "no reproducer: cannot write "
                              "/nonexistent/tilec-bind-params-0.tile: No such "
@@ -291,7 +260,7 @@ START_TEST(test_remarks_only_when_wanted)
                        "  return\n"
                        "}\n";
     for (int want = 0; want < 2; want++) {
-        tc_module *m = parse(text);
+        tc_module *m = fixture_parse(text);
         cx->want_remarks = want;
         ck_assert(tc_run_pipeline(m, "licm", NULL));
         ck_assert_int_eq(cx->diags != NULL, want);
@@ -368,7 +337,7 @@ END_TEST
 
 static bool grid_of(const char *text, tc_launch_arg *args, int32_t grid[3])
 {
-    tc_module *m = parse(text);
+    tc_module *m = fixture_parse(text);
     bool ok = tc_run_pipeline(m, "cpu", NULL) &&
               tc_eval_grid(cx, m->first, args, 132, grid);
     tc_module_free(m);
@@ -413,7 +382,7 @@ START_TEST(test_failed_assert_of_a_grid)
                        "  yield %n\n"
                        "} { }";
     ck_assert(!grid_of(text, args, grid));
-    ck_assert_str_eq(message(0),
+    ck_assert_str_eq(fixture_message(0),
                      "launch of @k: n must be even: found 1, expected 0");
     ck_assert_uint_eq(cx->diags->loc.line, 2);
     args[0].scalar.i = 4;
@@ -427,7 +396,7 @@ START_TEST(test_negative_axis_of_a_grid)
     tc_launch_arg args[] = {{.scalar = {.i = -3}}};
     int32_t grid[3];
     ck_assert(!grid_of("kernel @k(%n: i32) grid(1, %n) { }", args, grid));
-    ck_assert_str_eq(message(0), "launch of @k: grid axis 1 is -3");
+    ck_assert_str_eq(fixture_message(0), "launch of @k: grid axis 1 is -3");
 }
 END_TEST
 
@@ -451,7 +420,7 @@ int main(void)
 {
     Suite *s = suite_create("passes");
     TCase *t = tcase_create("runner");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, fixture_setup, fixture_teardown);
     tcase_add_test(t, test_unknown_pass);
     tcase_add_test(t, test_events);
     tcase_add_test(t, test_verifier_failure_is_a_bug_of_the_pass);
@@ -465,7 +434,7 @@ int main(void)
     tcase_add_test(memory, test_out_of_memory_at_every_place);
     suite_add_tcase(s, memory);
     TCase *grid = tcase_create("grid");
-    tcase_add_checked_fixture(grid, setup, teardown);
+    tcase_add_checked_fixture(grid, fixture_setup, fixture_teardown);
     tcase_add_test(grid, test_grid_of_sizes_and_scalars);
     tcase_add_test(grid, test_grid_of_strides);
     tcase_add_test(grid, test_failed_assert_of_a_grid);

@@ -5,6 +5,7 @@
 #include "ir/eval/eval.h"
 
 #include "ir/text/lex.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
@@ -13,24 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tc_context *cx;
 static tc_module *m;
-static jmp_buf unwind;
 
 static void set_up(void)
 {
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    if (setjmp(unwind))
-        ck_abort_msg("out of memory");
-    cx->memory.unwind = &unwind;
+    fixture_setup();
     m = tc_module_new(cx);
 }
 
 static void tear_down(void)
 {
     tc_module_free(m);
-    tc_context_free(cx);
+    fixture_teardown();
 }
 
 static const char *number(double value, tc_kind kind)

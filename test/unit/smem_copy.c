@@ -5,6 +5,7 @@
  * meets in a bank more often than expected.
  */
 #include "passes/instructions/smem_copy.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
@@ -13,23 +14,6 @@
 #include <string.h>
 
 enum { LANES = 32, MATRIX = 8 };
-
-static tc_context *cx;
-static jmp_buf unwind;
-
-static void setup(void)
-{
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    if (setjmp(unwind))
-        ck_abort_msg("out of memory");
-    cx->memory.unwind = &unwind;
-}
-
-static void teardown(void)
-{
-    tc_context_free(cx);
-}
 
 static const tc_type *buffer(int32_t rows, int32_t columns, tc_kind kind,
                              const char *layout)
@@ -220,7 +204,7 @@ int main(void)
 {
     Suite *s = suite_create("smem_copy");
     TCase *t = tcase_create("all");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, fixture_setup, fixture_teardown);
     tcase_add_loop_test(t, test_every_byte, 0,
                         sizeof samples / sizeof *samples);
     tcase_add_test(t, test_refusals);

@@ -7,27 +7,11 @@
 #include "ir/base/map.h"
 #include "ir/eval/eval.h"
 #include "passes/passes.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
 #include <string.h>
-
-static tc_context *cx;
-static jmp_buf unwind;
-
-static void setup(void)
-{
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    if (setjmp(unwind))
-        ck_abort_msg("out of memory");
-    cx->memory.unwind = &unwind;
-}
-
-static void teardown(void)
-{
-    tc_context_free(cx);
-}
 
 /* Kernels of %n0, %n1, %n2. The length of a tensor %b is `length`. */
 #define BEGIN                                                                  \
@@ -83,10 +67,7 @@ static tc_func *compile(const char *text, tc_module **m)
 {
     tc_pass_options o = {.target = tc_target_get("sm_90a"),
                          .verify_each = true};
-    *m = tc_module_new(cx);
-    uint32_t source = tc_source_add(cx, "test", text, strlen(text));
-    ck_assert_msg(tc_parse(*m, source) && tc_module_verify(*m), "%s\n%s",
-                  cx->diags ? cx->diags->message : "", text);
+    *m = fixture_parse(text);
     ck_assert(
         tc_run_pipeline(*m, "bind-params,canonicalize,cse,persist-tiles", &o));
     ck_assert_msg((*m)->first->tiles != TC_TILES_ANY, "not persistent: %s",
@@ -358,7 +339,7 @@ int main(void)
 {
     Suite *s = suite_create("tiles");
     TCase *t = tcase_create("tiles");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, fixture_setup, fixture_teardown);
     tcase_add_test(t, test_plain);
     tcase_add_test(t, test_groups);
     tcase_add_test(t, test_longest_first);

@@ -4,30 +4,25 @@
  * window write must be the one that the buffer's layout has there.
  */
 #include "passes/instructions/tma.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-static tc_context *cx;
-static jmp_buf unwind;
 static tc_module *module;
 
 static void setup(void)
 {
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    if (setjmp(unwind))
-        ck_abort_msg("out of memory");
-    cx->memory.unwind = &unwind;
+    fixture_setup();
     module = tc_module_new(cx);
 }
 
 static void teardown(void)
 {
     tc_module_free(module);
-    tc_context_free(cx);
+    fixture_teardown();
 }
 
 /* A window of a tensor, a buffer for it. */
@@ -41,31 +36,20 @@ typedef struct sample {
     const char *refused; /* a part of the reason */
 } sample;
 
-static tc_op *find(tc_region *r, tc_opcode code)
-{
-    tc_each_op (op, r)
-        if (op->code == code)
-            return op;
-    return NULL;
-}
-
 static bool bulk_copy(const sample *s, const char *aligned, tc_tma *t,
                       const tc_type **buffer, const char **why)
 {
-    tc_module_free(module);
-    module = tc_module_new(cx);
     const char *text =
         tc_arena_printf(&cx->arena,
                         "kernel @k(%%i: i32, %%x: %s) %s warps(4) grid(1) {\n"
                         "  %%w = block %%x[%s]\n"
                         "  %%s = smem_alloc : %s\n}",
                         s->tensor, aligned, s->window, s->buffer);
-    uint32_t source = tc_source_add(cx, "test", text, strlen(text));
-    ck_assert_msg(tc_parse(module, source) && tc_module_verify(module),
-                  "%s\n%s", text, cx->diags ? cx->diags->message : "");
+    tc_module_free(module);
+    module = fixture_parse(text);
     tc_region *body = module->last->body;
-    *buffer = find(body, TC_SMEM_ALLOC)->out[0]->type;
-    return tc_tma_of(find(body, TC_BLOCK)->out[0], *buffer, t, why);
+    *buffer = fixture_op(body, TC_SMEM_ALLOC)->out[0]->type;
+    return tc_tma_of(fixture_op(body, TC_BLOCK)->out[0], *buffer, t, why);
 }
 
 /* ---- The hardware ---- */
@@ -369,7 +353,7 @@ START_TEST(groups_copy_their_parts)
     const tc_type *buffer;
     const char *why = NULL;
     ck_assert(bulk_copy(s, "aligned(1)", &t, &buffer, &why) || s->refused);
-    bool ok = tc_tma_of_groups(find(module->last->body, TC_BLOCK)->out[0],
+    bool ok = tc_tma_of_groups(fixture_op(module->last->body, TC_BLOCK)->out[0],
                                buffer, all[_i].axis, all[_i].groups, &t, &why);
     if (!ok) {
         ck_assert_msg(s->refused && strstr(why, s->refused), "%s", why);

@@ -4,28 +4,24 @@
  * text.
  */
 #include "ir/ir.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
 #include <string.h>
 
-static jmp_buf unwind;
-static tc_context *cx;
 static const tc_dim *M, *N;
 
 static void setup(void)
 {
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    ck_assert_int_eq(setjmp(unwind), 0);
-    cx->memory.unwind = &unwind;
+    fixture_setup();
     M = tc_dim_param(cx, "M");
     N = tc_dim_param(cx, "N");
 }
 
 static void teardown(void)
 {
-    tc_context_free(cx);
+    fixture_teardown();
 }
 
 static const tc_type *scalar(tc_kind kind)

@@ -4,28 +4,13 @@
  * layouts, reads each element of an operand, and where the buffer has it.
  */
 #include "passes/instructions/wgmma.h"
+#include "test/unit/fixture/fixture.h"
 #include "test/unit/run.h"
 
 #include <check.h>
 #include <string.h>
 
-static jmp_buf unwind;
-static tc_context *cx;
-
 static const unsigned last_fastest[] = {1, 0}, first_fastest[] = {0, 1};
-
-static void setup(void)
-{
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    ck_assert_int_eq(setjmp(unwind), 0);
-    cx->memory.unwind = &unwind;
-}
-
-static void teardown(void)
-{
-    tc_context_free(cx);
-}
 
 /* ---- Buffers ---- */
 
@@ -405,7 +390,7 @@ int main(void)
 {
     Suite *s = suite_create("wgmma");
     TCase *t = tcase_create("wgmma");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, fixture_setup, fixture_teardown);
     tcase_add_test(t, a_k_major);
     tcase_add_test(t, a_mn_major);
     tcase_add_test(t, b_k_major);

@@ -1,23 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/unit/layout/fixture.h"
 
-static jmp_buf unwind;
-
-tc_context *cx;
-
-void layout_setup(void)
-{
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    ck_assert_int_eq(setjmp(unwind), 0);
-    cx->memory.unwind = &unwind;
-}
-
-void layout_teardown(void)
-{
-    tc_context_free(cx);
-}
-
 void layout_at(const tc_layout *l, uint32_t reg, uint32_t lane, uint32_t warp,
                uint32_t offset, int32_t coord[TC_MAX_RANK])
 {

@@ -6,13 +6,10 @@
 #define TEST_LAYOUT_FIXTURE_H
 
 #include "ir/types/layout.h"
+#include "test/unit/fixture/fixture.h"
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
-
-extern tc_context *cx;
-void layout_setup(void);
-void layout_teardown(void);
 
 typedef int32_t pair[2];
 void layout_at(const tc_layout *l, uint32_t reg, uint32_t lane, uint32_t warp,

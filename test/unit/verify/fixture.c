@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/unit/verify/fixture.h"
 
-static jmp_buf unwind;
-
-tc_context *cx;
-
 tc_module *m;
 
 tc_func *f; /* func @f(%a: f32, %n: i32, %x: tile<16x8 x f32>) */
@@ -27,10 +23,7 @@ const tc_type *verify_shaped(tc_kind kind, int64_t rows, int64_t cols,
 
 void verify_setup(void)
 {
-    cx = tc_context_new();
-    ck_assert_ptr_nonnull(cx);
-    ck_assert_int_eq(setjmp(unwind), 0);
-    cx->memory.unwind = &unwind;
+    fixture_setup();
     m = tc_module_new(cx);
     f = tc_func_new(m, "f", false, nowhere);
     tc_func_append(m, f);
@@ -45,7 +38,7 @@ void verify_setup(void)
 void verify_teardown(void)
 {
     tc_module_free(m);
-    tc_context_free(cx);
+    fixture_teardown();
 }
 
 tc_op *verify_raw_at(tc_builder *at, tc_opcode code, unsigned nin,

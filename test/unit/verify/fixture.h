@@ -6,13 +6,14 @@
 #define TEST_VERIFY_FIXTURE_H
 
 #include "ir/ir.h"
+#include "test/unit/fixture/fixture.h"
+
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-extern tc_context *cx;
 extern tc_module *m;
 extern tc_func *f; /* func @f(%a: f32, %n: i32, %x: tile<16x8 x f32>) */
 extern tc_value *a, *n, *x;
