@@ -76,7 +76,8 @@ typedef enum tc_attr_kind {
     TC_ATTR_INTS,
     TC_ATTR_DIMS, /* NULL entries print as `_` */
     TC_ATTR_STRINGS,
-    TC_ATTR_LAYOUT /* of tiles like what operand 0 points to */
+    TC_ATTR_LAYOUT, /* of tiles like what operand 0 points to */
+    TC_ATTR_FLAGS   /* bits: see fastmath.h */
 } tc_attr_kind;
 
 /* A literal: is_float says which field counts. */
@@ -90,7 +91,7 @@ typedef struct tc_attr {
     tc_attr_kind kind;
     unsigned n; /* of ints, dims, strings */
     union {
-        int64_t i; /* INT, BOOL */
+        int64_t i; /* INT, BOOL, FLAGS */
         tc_number number;
         const char *s; /* interned: STRING, SYMBOL */
         const int64_t *ints;
@@ -106,9 +107,10 @@ typedef struct tc_attr_decl {
     tc_attr_kind kind;
     bool optional;
     const char *words; /* a|b|c of a word attribute (ends at NUL or blank) */
+    unsigned flags;    /* of FLAGS: those that the op may carry */
 } tc_attr_decl;
 
-enum { TC_MAX_ATTRS = 4 };
+enum { TC_MAX_ATTRS = 5 };
 unsigned tc_op_nattrs(tc_opcode code);
 /* Is the word one of those of an attribute, "a|b|c"? */
 bool tc_words_have(const char *words, const char *word);
@@ -233,6 +235,8 @@ struct tc_func {
      * the order of the program, which now and then spills less.) */
     unsigned ptxas_level;
     tc_tiles tiles;
+    /* Numerics flags of all ops in the body: see fastmath.h. */
+    unsigned fastmath;
     /* Bit i: the kernel may be launched only when argument i, a tensor, is
      * aligned: the stride of the dim that it is contiguous in is 1, and its
      * address, its other strides and that dim's size are multiples of 16
@@ -373,6 +377,7 @@ typedef struct tc_builder {
     tc_region *region;
     tc_op *before;
     tc_loc loc;
+    unsigned fastmath; /* flags that new ops get, of those they may carry */
 } tc_builder;
 
 tc_builder tc_builder_before(tc_op *op);

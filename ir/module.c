@@ -2,7 +2,7 @@
  *
  * Building and changing a program: functions, regions, ops, uses.
  */
-#include "ir/ir.h"
+#include "ir/fastmath.h"
 
 #include "ir/base/limits.h"
 
@@ -372,12 +372,13 @@ bool tc_op_is_pure(const tc_op *op)
 
 tc_builder tc_builder_before(tc_op *op)
 {
-    return (tc_builder){op->func, op->parent, op, op->loc};
+    return (tc_builder){
+        .func = op->func, .region = op->parent, .before = op, .loc = op->loc};
 }
 
 tc_builder tc_builder_at_end(tc_region *r, tc_loc loc)
 {
-    return (tc_builder){r->func, r, NULL, loc};
+    return (tc_builder){.func = r->func, .region = r, .loc = loc};
 }
 
 tc_value *tc_build_op(tc_builder *b, tc_op *op, const tc_type *type)
@@ -385,6 +386,8 @@ tc_value *tc_build_op(tc_builder *b, tc_op *op, const tc_type *type)
     bool ok = tc_op_infer(op, 1, &type);
     assert(ok && op->nout == 1 && "tc_build: operands do not fit the op");
     (void)ok;
+    if (b->fastmath)
+        tc_op_set_fastmath(op, tc_op_own_fastmath(op) | b->fastmath);
     tc_op_insert(op, b->region, b->before);
     return op->out[0];
 }

@@ -2,7 +2,7 @@
  *
  * The table of ops and the attributes that it declares.
  */
-#include "ir/ir.h"
+#include "ir/fastmath.h"
 
 #include <assert.h>
 #include <string.h>
@@ -59,7 +59,20 @@ static tc_attr_kind attr_kind(const char *s, size_t n)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strlen(kinds[i].name) == n && strncmp(kinds[i].name, s, n) == 0)
             return kinds[i].kind;
-    return TC_ATTR_SYMBOL; /* words */
+    return memchr(s, '+', n) ? TC_ATTR_FLAGS : TC_ATTR_SYMBOL; /* words */
+}
+
+/* ninf+nnan as bits. */
+static unsigned flags_of(const char *s)
+{
+    unsigned flags = 0;
+    for (;; s++) {
+        size_t n = strcspn(s, "+ ");
+        flags |= tc_fastmath_parse(s, n);
+        s += n;
+        if (*s != '+')
+            return flags;
+    }
 }
 
 bool tc_words_have(const char *words, const char *word)
@@ -90,6 +103,8 @@ tc_attr_decl tc_op_attr_decl(tc_opcode code, unsigned index)
     d.kind = attr_kind(kind, len);
     if (memchr(kind, '|', len))
         d.words = kind;
+    if (d.kind == TC_ATTR_FLAGS)
+        d.flags = flags_of(kind);
     return d;
 }
 

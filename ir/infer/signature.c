@@ -6,7 +6,7 @@
  * Generic programs (names in types, before `bind-params`) pass where a name
  * could be bound to something right; they are checked again after it.
  */
-#include "ir/ir.h"
+#include "ir/fastmath.h"
 
 #include <assert.h>
 #include <string.h>
@@ -175,6 +175,24 @@ static bool check_operands(const tc_op *op)
 
 /* ---- Attributes ---- */
 
+static bool check_flags(const tc_op *op, const tc_attr_decl *d, unsigned flags)
+{
+    tc_context *cx = tc_op_context(op);
+    tc_text text = {.arena = &cx->diag_arena};
+    if (flags & ~d->flags) {
+        tc_fastmath_print(&text, d->flags);
+        return tc_error(cx, op->loc, "%s: %s: unknown flags, expected %s",
+                        tc_op_name(op), d->name, text.data);
+    }
+    const tc_type *type = op->nin ? op->in[0]->type : NULL;
+    if (!type || tc_op_is_call(op))
+        return true;
+    tc_kind kind = tc_type_elem(type)->kind;
+    return kind > TC_F64 || tc_scalar_infos[kind].is_float ||
+           tc_error(cx, op->loc, "%s: %s is for floats, operand 0 is %s",
+                    tc_op_name(op), d->name, tc_op_in_type(op, 0));
+}
+
 static bool check_attr(const tc_op *op, unsigned i)
 {
     tc_context *cx = tc_op_context(op);
@@ -187,6 +205,8 @@ static bool check_attr(const tc_op *op, unsigned i)
     if (a->kind != d.kind)
         return tc_error(cx, op->loc, "%s: attribute `%s` has the wrong kind",
                         tc_op_name(op), d.name);
+    if (d.kind == TC_ATTR_FLAGS)
+        return check_flags(op, &d, (unsigned)a->i);
     if (d.words && !tc_words_have(d.words, a->s))
         return tc_error(
             cx, op->loc, "%s: %s(%s) is not known, expected one of %.*s",

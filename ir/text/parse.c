@@ -4,6 +4,7 @@
  * skipped; then the bodies, so that a call may stand before what it calls.
  */
 #include "ir/text/parse.h"
+#include "ir/fastmath.h"
 
 #include <string.h>
 
@@ -272,6 +273,17 @@ static bool parse_tiles(tc_parser *p, tc_func *f)
     return tc_parser_expect(p, TC_TOKEN_RPAREN);
 }
 
+/* fastmath(ninf, contract) */
+static bool parse_fastmath(tc_parser *p, tc_func *f)
+{
+    if (!tc_parser_accept_word(p, "fastmath"))
+        return true;
+    return tc_parser_expect(p, TC_TOKEN_LPAREN) &&
+           tc_parse_flags(p, tc_func_word(f), TC_FASTMATH_ALL, true,
+                          &f->fastmath) &&
+           tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
 /* func @f[...](...) -> type, up to the body. */
 static bool parse_signature(tc_parser *p, tc_func *f)
 {
@@ -282,11 +294,13 @@ static bool parse_signature(tc_parser *p, tc_func *f)
                parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
                parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
                parse_resource(p, "ptxas", 3, &f->ptxas_level) &&
-               parse_tiles(p, f) &&
+               parse_tiles(p, f) && parse_fastmath(p, f) &&
                (tc_parser_is_word(p, "grid") ||
                 tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));
     if (!f->is_plan && tc_parser_accept(p, TC_TOKEN_ARROW) &&
         !tc_parse_types(p, &f->nresults, &f->results))
+        return false;
+    if (!f->is_plan && !parse_fastmath(p, f))
         return false;
     return tc_parser_is(p, TC_TOKEN_LBRACE) ||
            tc_parser_expected(p, f->nresults || f->is_plan ? "`{`"
@@ -396,8 +410,9 @@ static bool parse_grid(tc_parser *p, tc_func *f)
 /* Of what a kernel's header holds before its grid. */
 static bool is_too_late(tc_parser *p)
 {
-    static const char *const words[] = {
-        "aligned", "ragged", "multiples", "warps", "shared", "ptxas", "tiles"};
+    static const char *const words[] = {"aligned", "ragged",  "multiples",
+                                        "warps",   "shared",  "ptxas",
+                                        "tiles",   "fastmath"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
         if (tc_parser_is_word(p, words[i]))
             return !tc_error(p->cx, tc_parser_loc(p),

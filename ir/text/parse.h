@@ -282,6 +282,9 @@ bool tc_parse_clauses(tc_parser *p, tc_op_parts *parts) TC_MUST_CHECK;
 /* The value of attribute `index`, or the list of them without parentheses. */
 bool tc_parse_attr_value(tc_parser *p, tc_op_parts *parts, unsigned index,
                          bool list) TC_MUST_CHECK;
+/* ninf, nnan, ..: those allowed of `what`, one or a list. */
+bool tc_parse_flags(tc_parser *p, const char *what, unsigned allowed, bool list,
+                    unsigned *flags) TC_MUST_CHECK;
 /* Makes min or max the reduction of that kind. */
 void tc_parts_reduce(tc_parser *p, tc_op_parts *parts);
 /* key=value in call form */

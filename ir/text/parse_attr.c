@@ -3,6 +3,7 @@
  * Attributes: boundary(0, 1) behind an op in statement form, axis=1 in call
  * form. What values one takes is declared in ops.def.
  */
+#include "ir/fastmath.h"
 #include "ir/text/parse.h"
 
 #include <string.h>
@@ -133,6 +134,42 @@ static bool parse_strings(tc_parser *p, bool list, tc_attr *a)
     return true;
 }
 
+static bool unknown_flag(tc_parser *p, const char *what, unsigned allowed)
+{
+    tc_text all = {.arena = p->arena};
+    tc_fastmath_print(&all, allowed);
+    return tc_error(p->cx, tc_parser_loc(p),
+                    "%s: fastmath(%s) is not known, expected %s", what,
+                    tc_parser_text(p, tc_parser_peek(p, 0)), all.data);
+}
+
+bool tc_parse_flags(tc_parser *p, const char *what, unsigned allowed, bool list,
+                    unsigned *flags)
+{
+    do {
+        const tc_token *t = tc_parser_peek(p, 0);
+        if (t->kind != TC_TOKEN_NAME)
+            return tc_parser_expected(p, "a flag");
+        const char *word = tc_parser_text(p, t);
+        unsigned flag = tc_fastmath_parse(word, strlen(word)) & allowed;
+        if (!flag)
+            return unknown_flag(p, what, allowed);
+        *flags |= flag;
+        p->at++;
+    } while (list && tc_parser_accept(p, TC_TOKEN_COMMA));
+    return true;
+}
+
+static bool parse_op_flags(tc_parser *p, const tc_op_parts *parts,
+                           const tc_attr_decl *d, bool list, tc_attr *a)
+{
+    unsigned flags = 0;
+    bool ok = tc_parse_flags(p, tc_op_infos[parts->code].name, d->flags, list,
+                             &flags);
+    a->i = flags;
+    return ok;
+}
+
 /* Of tiles like what the first operand, a block pointer, points to. */
 static bool parse_layout(tc_parser *p, const tc_op_parts *parts, tc_attr *a)
 {
@@ -164,6 +201,7 @@ bool tc_parse_attr_value(tc_parser *p, tc_op_parts *parts, unsigned index,
     case TC_ATTR_INTS: return parse_ints(p, list, a);
     case TC_ATTR_DIMS: return parse_dims(p, list, a);
     case TC_ATTR_LAYOUT: return parse_layout(p, parts, a);
+    case TC_ATTR_FLAGS: return parse_op_flags(p, parts, &d, list, a);
     default: return parse_strings(p, list, a);
     }
 }

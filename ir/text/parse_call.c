@@ -143,6 +143,17 @@ static bool parse_into(tc_parser *p, clauses *c)
                      "parameter"));
 }
 
+/* fastmath(ninf, nnan), also of a call */
+static bool parse_fastmath(tc_parser *p, tc_op_parts *parts)
+{
+    int index = tc_op_attr_index(parts->code, "fastmath");
+    if (!tc_parser_is_call(p) || !tc_parser_accept_word(p, "fastmath"))
+        return true;
+    return tc_parser_expect(p, TC_TOKEN_LPAREN) &&
+           tc_parse_attr_value(p, parts, (unsigned)index, true) &&
+           tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
 static bool parse_clauses(tc_parser *p, tc_loc loc, clauses *c)
 {
     for (;;) {
@@ -219,6 +230,7 @@ static tc_op *build_call(tc_parser *p, const callee *c, tc_loc loc,
         !fit_lanes(p, c, "call", loc, a->in.n, a->in.all, in))
         return NULL;
     tc_op *op = tc_op_new(p->f, TC_CALL, loc, a->in.n, in, 0);
+    tc_parts_apply_attrs(parts, op);
     tc_op_set_word(op, "callee", c->word);
     if (a->nnames)
         tc_op_set_attr(op, "names", names_of(p, a));
@@ -254,6 +266,7 @@ static tc_op *build_vjp(tc_parser *p, const callee *c, tc_loc loc,
         return NULL;
     tc_op *op = tc_op_new(p->f, TC_VJP, loc, n, in, 0);
     tc_parser_place(p, op, all.all);
+    tc_parts_apply_attrs(parts, op);
     tc_op_set_word(op, "callee", c->word);
     if (a->nnames)
         tc_op_set_attr(op, "names", names_of(p, a));
@@ -269,8 +282,8 @@ bool tc_parse_func_call(tc_parser *p, tc_outcome *out)
     callee c;
     arguments a = {0};
     clauses k = {0};
-    tc_op_parts parts = {.code = TC_CALL};
     bool vjp = tc_parser_accept_word(p, "vjp");
+    tc_op_parts parts = {.code = vjp ? TC_VJP : TC_CALL};
     bool keyword = vjp || tc_parser_accept_word(p, "call");
     tc_loc loc = tc_parser_loc(p);
     if (!tc_parser_is(p, TC_TOKEN_FUNC) && !tc_parser_is(p, TC_TOKEN_NAME))
@@ -281,7 +294,7 @@ bool tc_parse_func_call(tc_parser *p, tc_outcome *out)
     find_callee(p, &c);
     p->at++;
     if (!parse_arguments(p, &a) || (vjp && !parse_clauses(p, loc, &k)) ||
-        (keyword && !tc_parse_stated(p, &parts)))
+        !parse_fastmath(p, &parts) || (keyword && !tc_parse_stated(p, &parts)))
         return false;
     *out = tc_outcome_of_op(vjp ? build_vjp(p, &c, loc, &a, &k, &parts)
                                 : build_call(p, &c, loc, &a, &parts));

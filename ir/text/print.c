@@ -11,6 +11,7 @@
  */
 #include "ir/text/print.h"
 
+#include "ir/fastmath.h"
 #include "ir/text/lex.h"
 
 #include <string.h>
@@ -161,6 +162,15 @@ static void print_multiples(tc_printer *p)
         tc_text_add(p->out, ")");
 }
 
+static void print_fastmath(tc_printer *p)
+{
+    if (!p->f->fastmath)
+        return;
+    tc_text_add(p->out, " fastmath(");
+    tc_fastmath_print(p->out, p->f->fastmath);
+    tc_text_add(p->out, ")");
+}
+
 static void print_func(tc_printer *p)
 {
     const tc_func *f = p->f;
@@ -178,12 +188,16 @@ static void print_func(tc_printer *p)
         tc_text_printf(p->out, " ptxas(%u)", f->ptxas_level);
     if (f->tiles)
         tc_text_printf(p->out, " tiles(%s)", tc_tiles_word(f->tiles));
-    if (f->is_kernel)
+    if (f->is_kernel) {
+        print_fastmath(p);
         print_grid(p);
+    }
     if (f->nresults) {
         tc_text_add(p->out, " -> ");
         tc_print_types(p, f->nresults, f->results);
     }
+    if (!f->is_kernel)
+        print_fastmath(p);
     tc_text_add(p->out, " ");
     tc_print_region(p, f->body);
     tc_text_add(p->out, "\n");

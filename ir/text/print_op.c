@@ -4,6 +4,7 @@
  */
 #include "ir/text/print.h"
 
+#include "ir/fastmath.h"
 #include "ir/text/lex.h"
 #include "ir/types/layout.h"
 
@@ -91,6 +92,7 @@ static void print_attr_item(tc_printer *p, const tc_op *op, const tc_attr *a,
         tc_layout_print(p->out, a->layout,
                         8 * tc_type_bytes(op->in[0]->type->elem));
         break;
+    case TC_ATTR_FLAGS: tc_fastmath_print(p->out, (unsigned)a->i); break;
     case TC_ATTR_NONE: break;
     }
 }
@@ -106,17 +108,21 @@ static void print_attr_value(tc_printer *p, const tc_op *op, const tc_attr *a)
     }
 }
 
+static void print_attr(tc_printer *p, const tc_op *op, unsigned i)
+{
+    tc_attr_decl d = tc_op_attr_decl(op->code, i);
+    if (is_default(&op->attrs[i], &d))
+        return;
+    tc_text_printf(p->out, " %s(", d.name);
+    print_attr_value(p, op, &op->attrs[i]);
+    tc_text_add(p->out, ")");
+}
+
 static void print_attrs(tc_printer *p, const tc_op *op)
 {
     unsigned n = tc_op_nattrs(op->code);
-    for (unsigned i = 0; i < n; i++) {
-        tc_attr_decl d = tc_op_attr_decl(op->code, i);
-        if (is_default(&op->attrs[i], &d))
-            continue;
-        tc_text_printf(p->out, " %s(", d.name);
-        print_attr_value(p, op, &op->attrs[i]);
-        tc_text_add(p->out, ")");
-    }
+    for (unsigned i = 0; i < n; i++)
+        print_attr(p, op, i);
 }
 
 /* ---- Ops, a routine for each syntax ---- */
@@ -191,6 +197,7 @@ static void print_callee(tc_printer *p, const tc_op *op, unsigned nargs)
 static void print_call(tc_printer *p, const tc_op *op)
 {
     print_callee(p, op, op->nin);
+    print_attr(p, op, (unsigned)tc_op_attr_index(TC_CALL, "fastmath"));
     print_result_types(p, op);
 }
 
@@ -215,6 +222,7 @@ static void print_vjp(tc_printer *p, const tc_op *op)
         print_named(p, ninto, op->in + nargs + 1, into);
         tc_text_add(p->out, ")");
     }
+    print_attr(p, op, (unsigned)tc_op_attr_index(TC_VJP, "fastmath"));
     print_result_types(p, op);
 }
 

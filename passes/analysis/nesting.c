@@ -27,5 +27,8 @@ bool tc_is_nested_in(const tc_op *op, const tc_op *outer)
 tc_builder tc_builder_behind(tc_func *f, tc_value *v, tc_loc loc)
 {
     tc_region *r = v->def ? v->def->parent : v->region;
-    return (tc_builder){f, r, v->def ? v->def->next : r->first, loc};
+    return (tc_builder){.func = f,
+                        .region = r,
+                        .before = v->def ? v->def->next : r->first,
+                        .loc = loc};
 }

@@ -37,6 +37,7 @@
  */
 #include "passes/bind/bind_params.h"
 #include "ir/eval/eval.h"
+#include "ir/fastmath.h"
 #include "passes/analysis/substitute.h"
 #include "passes/bind/inline.h"
 
@@ -440,6 +441,7 @@ static bool rewrite_call(struct binder *s, tc_op *call, unsigned index,
     if (vjp)
         in[n++] = call->in[tc_vjp_seed(call)];
     tc_op *direct = tc_op_new(call->func, call->code, call->loc, n, in, 0);
+    tc_op_set_fastmath(direct, tc_op_own_fastmath(call));
     tc_op_set_word(direct, "callee",
                    tc_arena_printf(s->scratch, "@%s", f->name));
     if (vjp)
@@ -518,6 +520,7 @@ static void add_into(struct binder *s, tc_op *op, unsigned nown)
         in[op->nin + n++] = arg;
     }
     tc_op *with = tc_op_new(op->func, TC_VJP, op->loc, op->nin + n, in, 0);
+    tc_op_set_fastmath(with, tc_op_own_fastmath(op));
     tc_op_set_word(with, "callee", tc_op_word(op, "callee"));
     if (n)
         tc_op_set_attr(

@@ -17,6 +17,7 @@
  */
 #include "passes/bind/inline.h"
 
+#include "ir/fastmath.h"
 #include "ir/infer/inherit.h"
 #include "passes/analysis/substitute.h"
 #include "passes/bind/lift.h"
@@ -85,9 +86,10 @@ static tc_bindings infer_bindings(struct inliner *s, const tc_op *call,
     return b;
 }
 
-/* A detached copy of the body that belongs to the caller. */
+/* A detached copy of the body that belongs to the caller; its ops get the
+ * flags. */
 static tc_region *copy_body(const tc_func *callee, tc_func *caller,
-                            const tc_bindings *b)
+                            const tc_bindings *b, unsigned fastmath)
 {
     tc_region *copy = tc_region_new(caller, NULL);
     for (unsigned i = 0; i < callee->body->nargs; i++) {
@@ -98,6 +100,7 @@ static tc_region *copy_body(const tc_func *callee, tc_func *caller,
         tc_op_insert(tc_op_clone(caller, op), copy, NULL);
     if (b->n)
         tc_substitute_region(copy, b);
+    tc_region_add_fastmath(copy, fastmath);
     return copy;
 }
 
@@ -129,7 +132,8 @@ static bool inline_call(struct inliner *s, tc_op *call, const tc_func *callee)
 {
     bool lifted = has_tile_operand(call) && !takes_tiles(callee);
     tc_bindings b = infer_bindings(s, call, callee, lifted);
-    tc_region *body = copy_body(callee, call->func, &b);
+    unsigned fastmath = callee->fastmath | tc_op_own_fastmath(call);
+    tc_region *body = copy_body(callee, call->func, &b, fastmath);
     tc_value **results =
         tc_arena_array(s->env->scratch, tc_value *, call->nout);
     const char *name = tc_op_word(call, "callee");

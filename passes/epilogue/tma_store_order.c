@@ -110,7 +110,10 @@ void tc_tma_store_wait_before_writers(const tc_op *store,
         for (unsigned i = 0; branch && i < op->nregions; i++) {
             tc_region *r = op->regions[i];
             if (is_written_in(r, store, tensor))
-                build_written((tc_builder){store->func, r, r->first, op->loc});
+                build_written((tc_builder){.func = store->func,
+                                           .region = r,
+                                           .before = r->first,
+                                           .loc = op->loc});
         }
         if (!branch && writes_there(op, store, tensor))
             build_written(tc_builder_before(op));

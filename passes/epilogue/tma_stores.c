@@ -227,7 +227,10 @@ static void build_copy(tc_builder *b, const tc_op *store, const tc_op *follow,
 static void wait_behind(tc_tma_stores *s, tc_op *loop)
 {
     const parts whole = {false, 0, false};
-    tc_builder b = {s->f, loop->parent, loop->next, loop->loc};
+    tc_builder b = {.func = s->f,
+                    .region = loop->parent,
+                    .before = loop->next,
+                    .loc = loop->loc};
     tc_tma_store_build_wait(&b);
     build_barrier(&b, &whole);
     tc_forget_speculatable(loop->parent);
@@ -444,7 +447,10 @@ tc_change tc_pass_tma_stores(tc_func *f, tc_pass_env *env)
             s.tiles = op;
     tma_stores_visit(&s, f->body);
     if (s.waits_at_end) {
-        tc_builder b = {f, f->body, s.tiles->next, s.tiles->loc};
+        tc_builder b = {.func = f,
+                        .region = f->body,
+                        .before = s.tiles->next,
+                        .loc = s.tiles->loc};
         tc_tma_store_build_wait(&b);
     }
     return s.changed ? TC_CHANGED : TC_UNCHANGED;

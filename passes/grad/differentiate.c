@@ -13,6 +13,7 @@
  * numbers of `into` are added up by sums.c. A function that uses vjp itself is
  * differentiated after its own are gone. Tests: test/ir/passes/differentiate.
  */
+#include "ir/fastmath.h"
 #include "passes/analysis/substitute.h"
 #include "passes/grad/reverse.h"
 
@@ -87,6 +88,7 @@ static tc_func *copy_func(struct differ *s, const tc_func *f,
         results[i] = tc_type_substitute(cx, f->results[i], b);
     copy->nresults = f->nresults;
     copy->results = results;
+    copy->fastmath = f->fastmath;
     tc_func_append(s->m, copy);
     return copy;
 }
@@ -169,6 +171,7 @@ static tc_op *build_call(struct differ *s, const tc_op *op, const tc_func *f,
                                 : to;
     }
     tc_op *call = tc_op_new(op->func, TC_CALL, op->loc, n, in, 0);
+    tc_op_set_fastmath(call, tc_op_own_fastmath(op));
     tc_op_set_word(call, "callee",
                    tc_arena_printf(s->env->scratch, "@%s", g->func->name));
     const tc_type **types =

@@ -506,6 +506,7 @@ static tc_func *new_func(struct gradient *s)
 {
     tc_region *from = s->f->body;
     tc_func *d = tc_func_new(s->f->module, free_name(s), false, s->f->loc);
+    d->fastmath = s->f->fastmath;
     for (unsigned i = 0; i < from->nargs; i++) {
         tc_value *arg = from->args[i];
         arg->data = tc_region_add_arg(d->body, arg->type, arg->name, arg->loc);

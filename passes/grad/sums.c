@@ -419,7 +419,10 @@ void tc_gradient_add_up(tc_pass_env *env, const tc_op *call, unsigned i,
     s.loop = find_loop(&s);
     if (env->cx->want_remarks)
         report(&s);
-    tc_builder b = {call->func, call->parent, call->next, call->loc};
+    tc_builder b = {.func = call->func,
+                    .region = call->parent,
+                    .before = call->next,
+                    .loc = call->loc};
     const tc_op *after = NULL;
     if (s.loop) {
         /* Along the last axis the sums of each step are cheap; the rest waits
@@ -428,7 +431,10 @@ void tc_gradient_add_up(tc_pass_env *env, const tc_op *call, unsigned i,
         bool keep = s.shape && s.shape->rank > 1;
         sum_axes(&s, &b, all_axes(&s) & ~s.axes & ~(keep ? rest : 0));
         tc_op *op = carry_behind(&s);
-        b = (tc_builder){op->func, op->parent, op->next, call->loc};
+        b = (tc_builder){.func = op->func,
+                         .region = op->parent,
+                         .before = op->next,
+                         .loc = call->loc};
         after = op->next;
     }
     flush(&s, &b, after);

@@ -228,7 +228,10 @@ tc_value *tc_dot_move(tc_placing *s, const tc_dot *d, unsigned i,
     say_moved(s, d, i, v);
     tc_smem_set_layout(s->cx, rows, m.from->layout);
     tc_op *store = store_to(rows);
-    tc_builder b = {s->f, store->parent, store->next, store->loc};
+    tc_builder b = {.func = s->f,
+                    .region = store->parent,
+                    .before = store->next,
+                    .loc = store->loc};
     made = tc_build(&b, TC_SMEM_ALLOC, 0, NULL, m.to);
     tc_value *in[] = {rows, made};
     tc_build_effect(&b, TC_SMEM_COPY, 2, in);

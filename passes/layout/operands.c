@@ -140,7 +140,10 @@ static tc_value *keep_fragments(tc_placing *s, tc_dot *d, tc_value *v,
     for (tc_op *op = store->next; op && op->code == TC_SMEM_LOAD; op = op->next)
         if (op->in[0] == buffer && op->out[0]->type->layout == l)
             return op->out[0];
-    tc_builder at = {s->f, store->parent, store->next, store->loc};
+    tc_builder at = {.func = s->f,
+                     .region = store->parent,
+                     .before = store->next,
+                     .loc = store->loc};
     return tc_build(&at, TC_SMEM_LOAD, 1, &buffer,
                     tc_type_with_layout(s->cx, v->type, l));
 }

@@ -569,7 +569,8 @@ tc_expanded tc_expand_loop(tc_pipeliner *p, const tc_schedule *s)
     extend_yield(&x, &e);
     tc_op *loop = extend_loop(&x, &e);
 
-    tc_builder behind = {p->f, around, loop->next, loop->loc};
+    tc_builder behind = {
+        .func = p->f, .region = around, .before = loop->next, .loc = loop->loc};
     tc_build_wait(&behind, 0);
     return (tc_expanded){loop, before ? before->next : around->first};
 }

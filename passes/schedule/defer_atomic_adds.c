@@ -236,7 +236,10 @@ static void erase_old(const adding *a)
 /* Behind the loop, if it had any step: overlap-mma finds that there. */
 static tc_builder build_if_run(const adding *a)
 {
-    tc_builder b = {a->f, a->loop->parent, a->loop->next, a->store->loc};
+    tc_builder b = {.func = a->f,
+                    .region = a->loop->parent,
+                    .before = a->loop->next,
+                    .loc = a->store->loc};
     tc_value *any = tc_build_cmp(&b, "lt", a->loop->in[0], a->loop->in[1]);
     tc_op *branch = tc_op_new(a->f, TC_IF, b.loc, 1, &any, 2);
     tc_op_insert(branch, b.region, b.before);

@@ -283,7 +283,10 @@ static void split_barriers_build(struct meeting *m, tc_op *last,
                                  uint32_t offset)
 {
     tc_context *cx = m->f->module->cx;
-    tc_builder b = {m->f, last->parent, last->next, m->barrier->loc};
+    tc_builder b = {.func = m->f,
+                    .region = last->parent,
+                    .before = last->next,
+                    .loc = m->barrier->loc};
     tc_op *op = tc_op_new(m->f, TC_MBARRIER_ALLOC, b.loc, 0, NULL, 0);
     const tc_type *type = tc_type_mbarrier(cx, 1);
     tc_op_set_int(op, "arrivals", m->f->warps);

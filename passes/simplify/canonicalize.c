@@ -7,9 +7,11 @@
  *   %c = mul %a, %b : i32         becomes
  *   %y = add %c, %x : i32
  *
+ * An op that a rule builds has the numerics flags of the op it replaces.
  * Pure ops without uses are erased on the way, so that a rule sees the uses
  * that count. Tests: test/ir/passes/canonicalize, test/unit/fold.c.
  */
+#include "ir/fastmath.h"
 #include "passes/passes.h"
 #include "passes/simplify/fold.h"
 
@@ -29,6 +31,7 @@ static bool try_rules(tc_op *op, tc_rule *const *rules)
 {
     for (unsigned i = 0; i < TC_MAX_RULES && rules[i]; i++) {
         tc_builder b = tc_builder_before(op);
+        b.fastmath = tc_op_own_fastmath(op);
         tc_value *v = rules[i](&b, op);
         if (!v)
             continue;

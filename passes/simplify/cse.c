@@ -11,9 +11,11 @@
  * the values computed around it; its own values are forgotten after it. Memory
  * has a number that every store changes; loads are equal if the number is the
  * same. A loop that stores begins with a new number, as an earlier step may
- * have stored. Tests: test/ir/passes/cse.
+ * have stored. If numerics flags differ, the op that stays keeps the flags that
+ * both have. Tests: test/ir/passes/cse.
  */
 #include "ir/base/intern.h"
+#include "ir/fastmath.h"
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
@@ -81,6 +83,8 @@ static bool same_number(const tc_number *a, const tc_number *b)
 
 static bool same_attr(const tc_attr *a, const tc_attr *b)
 {
+    if (a->kind == TC_ATTR_FLAGS || b->kind == TC_ATTR_FLAGS)
+        return true; /* see cse_visit */
     if (a->kind != b->kind || a->n != b->n)
         return false;
     switch (a->kind) {
@@ -95,6 +99,7 @@ static bool same_attr(const tc_attr *a, const tc_attr *b)
     case TC_ATTR_DIMS:
         return !a->n || memcmp(a->dims, b->dims, a->n * sizeof *a->dims) == 0;
     case TC_ATTR_LAYOUT: return a->layout == b->layout;
+    case TC_ATTR_FLAGS: break; /* above */
     case TC_ATTR_STRINGS:
         return !a->n ||
                memcmp(a->strings, b->strings, a->n * sizeof *a->strings) == 0;
@@ -158,6 +163,9 @@ static struct entry *cse_visit(struct cse *s, tc_op *op)
     uint64_t hash = hash_of(op);
     tc_op *first = cse_find(s, op, hash);
     if (first) {
+        /* What stays may assume only what both do. */
+        tc_op_set_fastmath(first,
+                           tc_op_own_fastmath(first) & tc_op_own_fastmath(op));
         if (!first->out[0]->name)
             first->out[0]->name = op->out[0]->name;
         tc_value_replace(op->out[0], first->out[0]);

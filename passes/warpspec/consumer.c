@@ -163,7 +163,8 @@ void tc_build_consumer(tc_warpspec *s)
     for (tc_ring *ring = s->rings; ring; ring = ring->next)
         if (ring->once)
             ring->region = r;
-    tc_builder b = {s->f, r, r->first, s->roles->loc};
+    tc_builder b = {
+        .func = s->f, .region = r, .before = r->first, .loc = s->roles->loc};
     tc_start_rings(s, &b);
     consumer_visit(s, r);
 }

@@ -118,9 +118,10 @@ static tc_attr any_attr(void)
     static const int64_t ints[] = {-1, 0, 3, INT64_MAX};
     const char *const strings[] = {"a", NULL};
     const tc_dim *const dims[] = {NULL, tc_dim_param(cx, "Q")};
-    tc_attr one = {.kind = (tc_attr_kind)any(TC_ATTR_LAYOUT + 1)};
+    tc_attr one = {.kind = (tc_attr_kind)any(TC_ATTR_FLAGS + 1)};
     switch (one.kind) {
     case TC_ATTR_INT:
+    case TC_ATTR_FLAGS:
     case TC_ATTR_BOOL: one.i = ints[any(4)]; break;
     case TC_ATTR_NUMBER: one.number.i = ints[any(4)]; break;
     case TC_ATTR_STRING:

@@ -3,6 +3,7 @@
  * The table of ops: every row well-formed, known to the tests, and as its
  * queries say.
  */
+#include "ir/fastmath.h"
 #include "ir/ir.h"
 #include "test/unit/run.h"
 
@@ -115,6 +116,21 @@ START_TEST(test_attributes)
 }
 END_TEST
 
+/* Of a+b+c: are all of them flags, and none twice? */
+static bool are_flags(const char *words, size_t n)
+{
+    unsigned flags = 0;
+    for (const char *end = words + n; words < end; words++) {
+        size_t len = strcspn(words, "+ ");
+        unsigned flag = tc_fastmath_parse(words, len);
+        if (!flag || flags & flag)
+            return false;
+        flags |= flag;
+        words += len;
+    }
+    return n > 0;
+}
+
 /* Kinds that the table's head does not know would read as a single word. */
 START_TEST(test_attribute_kinds_are_known)
 {
@@ -127,7 +143,7 @@ START_TEST(test_attribute_kinds_are_known)
         static const char *const known[] = {"int",  "number",  "string",
                                             "bool", "symbol",  "ints",
                                             "dims", "strings", "layout"};
-        bool found = memchr(kind, '|', len);
+        bool found = memchr(kind, '|', len) || are_flags(kind + 1, len);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             found |= strlen(known[i]) == len &&
                      strncmp(known[i], kind + 1, len) == 0;
