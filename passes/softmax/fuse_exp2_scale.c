@@ -23,16 +23,21 @@
  *               keeps the order. f must be known to be above 0 and finite.
  *   sum         What is added to such a maximum times f is so in one op, which
  *               rounds once; what is relative to it is so to the same number.
+ * All but the third change the rounding, so the ops that they change must carry
+ * numerics flags: those of a difference reassoc and contract, those of a factor
+ * reassoc, those of a sum contract.
+ *
  * The first two change the rounding of an argument x by as much as 2^-24 |b c|
  * and 2^-24 |x|, so the exponential by that times ln 2 of itself; all elements
  * of a row that share b share the first error. They are applied only where the
  * exponential becomes a float of 16 bits or less, whose own rounding is 2^-12
  * or more: that is larger as long as |b c| is below 2^12. A program that meets
- * larger ones must look after that itself (kernels/attention_fwd.tile does).
+ * larger ones must look after that itself, or carry no flags.
  * Tests: test/ir/passes/fuse-exp2-scale.
  */
+#include "ir/fastmath.h"
 #include "passes/analysis/match.h"
-#include "passes/passes.h"
+#include "passes/softmax/permits.h"
 #include "passes/target/exponents.h"
 
 #include <math.h>
@@ -80,6 +85,14 @@ static bool match_scaled(const tc_value *v, tc_value **a, tc_value **f)
     return false;
 }
 
+enum { DISTRIBUTE = TC_REASSOC | TC_CONTRACT };
+
+static bool permits(const tc_pass_env *env, const tc_op *op, unsigned flags)
+{
+    return tc_permits(env, "fuse-exp2-scale", op, flags,
+                      "factor and sum stay apart");
+}
+
 static tc_value *splat_like(tc_builder *b, tc_value *scalar, const tc_value *v)
 {
     return tc_build(b, TC_SPLAT, 1, &scalar, v->type);
@@ -87,28 +100,28 @@ static tc_value *splat_like(tc_builder *b, tc_value *scalar, const tc_value *v)
 
 /* ---- difference ---- */
 
-/* -(b c), b repeated: computed as small as b is. NULL where it is not. */
+/* -(b c), b repeated: computed as small as b is. */
 static tc_value *minus_product(tc_builder *b, const tc_value *v, tc_value *c)
 {
-    const tc_op *broadcast = tc_match_op(v, TC_BROADCAST);
-    if (!broadcast)
-        return NULL;
-    tc_value *small = broadcast->in[0];
+    tc_value *small = v->def->in[0];
     tc_value *x = tc_build_binary(b, TC_MUL, small, splat_like(b, c, small));
     x = tc_build_unary(b, TC_NEG, x);
     return tc_build(b, TC_BROADCAST, 1, &x, v->type);
 }
 
 /* exp2((a - b) * c) */
-static tc_value *difference(tc_builder *b, tc_op *exp2)
+static tc_value *difference(tc_pass_env *env, tc_builder *b, tc_op *exp2)
 {
     tc_value *x, *c;
     if (!match_scaled(exp2->in[0], &x, &c) || !tc_feeds_narrow(exp2->out[0]))
         return NULL;
     const tc_op *sub = tc_match_op(x, TC_SUB);
-    tc_value *shift = sub ? minus_product(b, sub->in[1], c) : NULL;
-    if (!shift)
+    if (!sub || !tc_match_op(sub->in[1], TC_BROADCAST) ||
+        !permits(env, exp2->in[0]->def, DISTRIBUTE) ||
+        !permits(env, sub, DISTRIBUTE))
         return NULL;
+    b->fastmath = DISTRIBUTE;
+    tc_value *shift = minus_product(b, sub->in[1], c);
     tc_value *in[] = {sub->in[0], splat_like(b, c, sub->in[0]), shift};
     return tc_build_unary(b, TC_EXP2, tc_build(b, TC_FMA, 3, in, NULL));
 }
@@ -116,13 +129,16 @@ static tc_value *difference(tc_builder *b, tc_op *exp2)
 /* ---- factor ---- */
 
 /* exp2(fma(a * f, c, b)) */
-static tc_value *factor(tc_builder *b, tc_op *exp2)
+static tc_value *factor(tc_pass_env *env, tc_builder *b, tc_op *exp2)
 {
     tc_value *a, *f, *c;
     const tc_op *fma = tc_match_op(exp2->in[0], TC_FMA);
     if (!fma || !(c = uniform(fma->in[1])) ||
-        !match_scaled(fma->in[0], &a, &f) || !tc_feeds_narrow(exp2->out[0]))
+        !match_scaled(fma->in[0], &a, &f) || !tc_feeds_narrow(exp2->out[0]) ||
+        !permits(env, fma, TC_REASSOC) ||
+        !permits(env, fma->in[0]->def, TC_REASSOC))
         return NULL;
+    b->fastmath = tc_op_own_fastmath(fma);
     tc_value *both = tc_build_binary(b, TC_MUL, f, c);
     tc_value *in[] = {a, splat_like(b, both, a), fma->in[2]};
     return tc_build_unary(b, TC_EXP2, tc_build(b, TC_FMA, 3, in, NULL));
@@ -160,7 +176,7 @@ bool tc_keeps_order(const tc_value *f)
 }
 
 /* select(m, a f, k), select(m, k, a f) */
-static tc_value *out_of_select(tc_builder *b, tc_op *select)
+static tc_value *out_of_select(tc_pass_env *env, tc_builder *b, tc_op *select)
 {
     tc_value *a, *f;
     tc_scalar k;
@@ -171,6 +187,7 @@ static tc_value *out_of_select(tc_builder *b, tc_op *select)
             !match_scaled(select->in[i], &a, &f) || !tc_keeps_order(f))
             continue;
         tc_value *in[] = {select->in[0], other, other};
+        b->fastmath = tc_op_own_fastmath(select->in[i]->def);
         in[i] = a;
         tc_value *x = tc_build(b, TC_SELECT, 3, in, NULL);
         return tc_build_binary(b, TC_MUL, x, splat_like(b, f, x));
@@ -179,7 +196,7 @@ static tc_value *out_of_select(tc_builder *b, tc_op *select)
 }
 
 /* max(a f), min(a f) over an axis */
-static tc_value *out_of_reduce(tc_builder *b, tc_op *reduce)
+static tc_value *out_of_reduce(tc_pass_env *env, tc_builder *b, tc_op *reduce)
 {
     tc_value *a, *f;
     bool ordered = tc_op_is_word(reduce, "kind", "max") ||
@@ -187,6 +204,7 @@ static tc_value *out_of_reduce(tc_builder *b, tc_op *reduce)
     if (!ordered || reduce->nin != 1 || !tc_has_float_lanes(reduce->in[0]) ||
         !match_scaled(reduce->in[0], &a, &f) || !tc_keeps_order(f))
         return NULL;
+    b->fastmath = tc_op_own_fastmath(reduce->in[0]->def);
     tc_value *x = tc_build_like(b, reduce, &a, reduce->out[0]->type);
     tc_value *scale = x->type->kind == TC_TILE ? splat_like(b, f, x) : f;
     return tc_build_binary(b, TC_MUL, x, scale);
@@ -195,7 +213,7 @@ static tc_value *out_of_reduce(tc_builder *b, tc_op *reduce)
 /* ---- sum ---- */
 
 /* max(a) * f + b */
-static tc_value *sum(tc_builder *b, tc_op *add)
+static tc_value *sum(tc_pass_env *env, tc_builder *b, tc_op *add)
 {
     tc_value *a, *f;
     for (unsigned i = 0; i < 2 && tc_has_float_lanes(add->in[0]); i++) {
@@ -203,8 +221,11 @@ static tc_value *sum(tc_builder *b, tc_op *add)
         if (!match_scaled(add->in[i], &a, &f) ||
             !tc_value_has_one_use(add->in[i]) ||
             !(reduce = tc_match_op(a, TC_REDUCE)) ||
-            !tc_op_is_word(reduce, "kind", "max") || !tc_keeps_order(f))
+            !tc_op_is_word(reduce, "kind", "max") || !tc_keeps_order(f) ||
+            !permits(env, add, TC_CONTRACT) ||
+            !permits(env, add->in[i]->def, TC_CONTRACT))
             continue;
+        b->fastmath = tc_op_own_fastmath(add);
         tc_value *in[] = {a, splat_like(b, f, a), add->in[1 - i]};
         return tc_build(b, TC_FMA, 3, in, NULL);
     }
@@ -213,7 +234,7 @@ static tc_value *sum(tc_builder *b, tc_op *add)
 
 /* ---- The walk: from what is used to its users ---- */
 
-typedef tc_value *fold_fn(tc_builder *b, tc_op *op);
+typedef tc_value *fold_fn(tc_pass_env *env, tc_builder *b, tc_op *op);
 
 static bool apply(tc_pass_env *env, tc_op *op)
 {
@@ -223,7 +244,7 @@ static bool apply(tc_pass_env *env, tc_op *op)
                                       TC_ADD};
     for (unsigned i = 0; i < sizeof rules / sizeof *rules; i++) {
         tc_builder b = tc_builder_before(op);
-        tc_value *v = op->code == codes[i] ? rules[i](&b, op) : NULL;
+        tc_value *v = op->code == codes[i] ? rules[i](env, &b, op) : NULL;
         if (!v)
             continue;
         v->name = op->out[0]->name;

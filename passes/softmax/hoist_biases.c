@@ -28,15 +28,19 @@
  * each part by 2^-24 of itself. For positions these are as large as the offset,
  * give or take the slope times the side of a tile, because they are taken
  * relative to the first of the row's positions, from which the others are less
- * than SPREAD away (known from how they are made). An infinite offset may give
- * NaN where it would have hidden an element: a program that meets such must
- * look after that itself (kernels/attention_fwd.tile does).
+ * than SPREAD away (known from how they are made). An infinite offset, or one
+ * that is NaN, may give NaN where a mask would have hidden the element.
+ *
+ * So the ops must carry numerics flags: sums ninf, nnan, reassoc and contract,
+ * factors and arguments reassoc and contract, a tanh that becomes a cheaper one
+ * afn.
  *
  * Tests: test/ir/passes/hoist-biases, test/numerics/attention.c.
  */
+#include "ir/fastmath.h"
 #include "passes/analysis/match.h"
 #include "passes/masks/mask_limits.h"
-#include "passes/passes.h"
+#include "passes/softmax/permits.h"
 #include "passes/target/exponents.h"
 #include "passes/target/machine_model.h"
 
@@ -64,13 +68,29 @@ struct term {
 struct split {
     tc_pass_env *env;
     unsigned axis;       /* of the maximum, of what is subtracted */
+    bool has_maximum;    /* and not only what is subtracted */
     const tc_type *type; /* of the tile, f32 */
     tc_mask_parts parts; /* of the mask, along that axis */
     unsigned nterms, nbodies;
     struct term terms[MOST_TERMS];
     bool by_product; /* the column's part is a ramp that a product adds */
     double factor;   /* by which arguments of exponentials take all of it */
+    const tc_op *lacking; /* the first op without the flags it needs; NULL */
+    unsigned needed;
 };
+
+static const char pass[] = "hoist-biases";
+
+/* What a sum needs of which terms leave, and a factor of a single term. */
+enum { SCALE = TC_REASSOC | TC_CONTRACT, SUM = SCALE | TC_NINF | TC_NNAN };
+
+static void need(struct split *s, const tc_op *op, unsigned flags)
+{
+    if (s->lacking || !(flags & ~tc_op_fastmath(op)))
+        return;
+    s->lacking = op;
+    s->needed = flags;
+}
 
 /* ---- What the sum consists of ---- */
 
@@ -134,15 +154,19 @@ static bool add_term(struct split *s, struct term t, tc_value *v)
 static bool collect(struct split *s, struct term t, tc_value *v,
                     unsigned depth);
 
-/* v is op->in[i] times the scalar in all lanes of another operand. */
-static bool collect_scaled(struct split *s, struct term t, tc_value *a,
-                           tc_value *b, unsigned depth)
+static bool is_sum(const tc_value *v)
 {
-    if (!tc_match_op(b, TC_SPLAT)) {
-        tc_value *swap = a;
-        a = b;
-        b = swap;
-    }
+    return tc_match_op(v, TC_ADD) || tc_match_op(v, TC_SUB) ||
+           tc_match_op(v, TC_FMA);
+}
+
+/* Operands 0 and 1 of op, one of them a scalar in all lanes. */
+static bool collect_scaled(struct split *s, struct term t, const tc_op *op,
+                           unsigned depth)
+{
+    bool swapped = !tc_match_op(op->in[1], TC_SPLAT);
+    tc_value *a = op->in[swapped], *b = op->in[!swapped];
+    need(s, op, is_sum(a) ? SUM : SCALE);
     t.factors[t.nfactors++] = b->def->in[0];
     return collect(s, t, a, depth + 1);
 }
@@ -162,20 +186,23 @@ static bool collect(struct split *s, struct term t, tc_value *v, unsigned depth)
     if (op && depth < DEPTH && v->type->kind == TC_TILE)
         switch (op->code) {
         case TC_ADD:
+            need(s, op, SUM);
             return collect(s, t, op->in[0], depth + 1) &&
                    collect(s, t, op->in[1], depth + 1);
         case TC_SUB:
+            need(s, op, SUM);
             return collect(s, t, op->in[0], depth + 1) &&
                    collect(s, minus, op->in[1], depth + 1);
         case TC_NEG: return collect(s, minus, op->in[0], depth + 1);
         case TC_MUL:
             if (!is_scaled(&t, op))
                 break;
-            return collect_scaled(s, t, op->in[0], op->in[1], depth);
+            return collect_scaled(s, t, op, depth);
         case TC_FMA:
             if (!is_scaled(&t, op))
                 break;
-            return collect_scaled(s, t, op->in[0], op->in[1], depth) &&
+            need(s, op, SUM);
+            return collect_scaled(s, t, op, depth) &&
                    collect(s, t, op->in[2], depth + 1);
         default: break;
         }
@@ -335,12 +362,17 @@ static tc_op *match_own_tanh(const tc_value *v)
     return v->uses && !v->uses->next ? tc_match_op(v, TC_TANH) : NULL;
 }
 
+static bool has_afn(const tc_op *tanh)
+{
+    return tc_op_fastmath(tanh) & TC_AFN;
+}
+
 /* The body, with the column's part (NULL: none) added. */
 static tc_value *build_body(struct split *s, tc_builder *b,
                             const struct term *t, tc_value *column)
 {
     const tc_op *tanh = match_own_tanh(t->value);
-    if (tanh) {
+    if (tanh && has_afn(tanh)) {
         tc_value *scale = scale_of(b, t);
         const struct term whole = {.value =
                                        tc_build_tanh(b, tanh, scale, s->factor),
@@ -471,16 +503,19 @@ static double factor_of(const tc_op *argument)
 }
 
 /* Writes the factor of one of the arguments. */
-static bool uses_allow(const tc_value *v, unsigned axis, double *factor)
+static bool uses_allow(struct split *s, const tc_value *v)
 {
     bool has_argument = false;
     tc_each_use (u, v) {
-        bool argument = is_argument(u->op, v, axis);
+        bool argument = is_argument(u->op, v, s->axis);
         has_argument |= argument;
-        if (argument)
-            *factor = factor_of(u->op);
-        if (!argument && !is_maximum(u->op, axis))
+        s->has_maximum |= !argument;
+        if (!argument && !is_maximum(u->op, s->axis))
             return false;
+        if (!argument)
+            continue;
+        s->factor = factor_of(u->op);
+        need(s, u->op, SCALE);
     }
     return has_argument;
 }
@@ -490,6 +525,7 @@ static void shift_maximum(tc_op *max, tc_value *row)
 {
     tc_builder b = tc_builder_before(max->next);
     b.loc = max->loc;
+    b.fastmath = SCALE;
     tc_value *in[] = {max->out[0], row};
     tc_op *sum = tc_op_new(b.func, TC_ADD, max->loc, 2, in, 0);
     tc_value *v = tc_build_op(&b, sum, NULL);
@@ -504,6 +540,7 @@ static void shift_maximum(tc_op *max, tc_value *row)
 static void shift_argument(struct split *s, tc_op *op, tc_value *row)
 {
     tc_builder b = tc_builder_before(op);
+    b.fastmath = SCALE;
     unsigned at = op->nin - 1;
     tc_value *v = tc_without_axis(&b, op->in[at], s->axis, s->type);
     if (op->code == TC_FMA) {
@@ -535,11 +572,27 @@ static bool is_worth_it(const struct split *s, bool has_maximum)
 {
     for (unsigned i = 0; i < s->nterms; i++) {
         const struct term *t = &s->terms[i];
-        if (t->kind == BODY ? match_own_tanh(t->value) != NULL
+        const tc_op *tanh = match_own_tanh(t->value);
+        if (t->kind == BODY ? tanh && has_afn(tanh)
                             : has_maximum || t->kind != COLUMN)
             return true;
     }
     return false;
+}
+
+/* Remarks on what is worth it and not permitted. */
+static bool is_permitted(const struct split *s, bool worth)
+{
+    for (unsigned i = 0; i < s->nterms; i++) {
+        const tc_op *tanh = match_own_tanh(s->terms[i].value);
+        if (tanh && s->terms[i].kind == BODY && !tc_op_int(tanh, "approx"))
+            tc_permits(s->env, pass, tanh, TC_AFN,
+                       "tanh is computed to the last digit");
+    }
+    return worth &&
+           (!s->lacking ||
+            tc_permits(s->env, pass, s->lacking, s->needed,
+                       "what is added to rows and columns stays in elements"));
 }
 
 static bool hides_by_infinity(const tc_op *select)
@@ -555,7 +608,7 @@ static bool try_value(tc_pass_env *env, tc_value *v, unsigned axis,
 {
     struct split s = {.env = env, .axis = axis, .type = v->type};
     if (v->type->rank != 2 || v->type->layout || tc_lane_kind(v) != TC_F32 ||
-        !v->def || !uses_allow(v, s.axis, &s.factor))
+        !v->def || !uses_allow(&s, v))
         return false;
     tc_op *select = tc_match_op(v, TC_SELECT);
     if (select) {
@@ -564,10 +617,12 @@ static bool try_value(tc_pass_env *env, tc_value *v, unsigned axis,
         s.parts = tc_mask_parts_of(env->scratch, select->in[0], s.axis);
     }
     tc_value *x = select ? select->in[1] : v, *row;
-    if (!collect(&s, (struct term){0}, x, 0) || s.nbodies != 1 ||
-        !is_worth_it(&s, has_maximum))
+    if ((s.has_maximum && !has_maximum) ||
+        !collect(&s, (struct term){0}, x, 0) || s.nbodies != 1 ||
+        !is_permitted(&s, is_worth_it(&s, has_maximum)))
         return false;
     tc_builder b = tc_builder_before(select ? select : v->def);
+    b.fastmath = SCALE;
     s.by_product = has_maximum && is_ramp_on_product(&s, b.region, x);
     tc_value *y = build_parts(&s, &b, &row);
     if (row)

@@ -238,13 +238,31 @@ static bool are_pure(const tc_row_max *x)
     return true;
 }
 
-static bool find_all(tc_row_max *x)
+/* NULL: all is as the picture above has it. Else the reason of the remark. */
+static const char *find_all(tc_row_max *x)
 {
     x->loop = x->body->op;
-    return x->loop && x->loop->code == TC_FOR &&
-           match_masked(x, x->reduce->in[0]) &&
-           add_dependents(x, first_of_bounded(x)) && find_now(x) &&
-           find_power(x) && match_step(x) && has_room(x) && are_pure(x);
+    if (!x->loop || x->loop->code != TC_FOR)
+        return "it is not in the body of a `for`";
+    if (!match_masked(x, x->reduce->in[0]))
+        return "its operand has no known bound, expected %c * tanh(..) with "
+               "%c from before the loop, or a mask's select of that and -inf";
+    if (!add_dependents(x, first_of_bounded(x)))
+        return "too many ops of the step depend on its operand";
+    if (!find_now(x))
+        return "the loop does not carry max(%carried, it)";
+    if (!find_power(x))
+        return "its operand s is used otherwise than by one "
+               "exp2(fma(s, c, -(max * c)[:, none])) of the carried maximum";
+    if (!match_step(x))
+        return "the exponential takes its operand times another factor than "
+               "the maximum";
+    if (!has_room(x))
+        return "max_slack, and what is added to the maximum, is more than 102 "
+               "powers of two";
+    return are_pure(x) ? NULL
+                       : "the step has effects between its operand and "
+                         "the exponential";
 }
 
 /* ---- The pass ---- */
@@ -272,8 +290,15 @@ tc_change tc_pass_skip_row_max(tc_func *f, tc_pass_env *env)
                         .octaves = (double)tc_op_int(op, "max_slack")};
         /* Other passes take what is left as it is. */
         tc_op_set_attr(op, "max_slack", (tc_attr){.kind = TC_ATTR_NONE});
-        if (!env->target->wgmma || !find_all(&x))
+        const char *why =
+            env->target->wgmma ? find_all(&x) : "this target has no wgmma";
+        if (why) {
+            tc_missed(env->cx, op->loc, pass,
+                      "max_slack has no effect, each step computes the "
+                      "maximum: %s",
+                      why);
             continue;
+        }
         tc_remark(env->cx, op->loc, pass,
                   "steps look for no maximum while one of the first steps "
                   "will do");
