@@ -128,9 +128,17 @@ static bool match(adding *a, tc_op *op)
 {
     a->store = op;
     a->follow = tc_follow_of(op);
-    return op->code == TC_STORE && op->nin == 2 &&
-           tc_op_is_word(op, "kind", "add") && tc_op_has_attr(op, "boundary") &&
-           match_product(a) && match_window(a);
+    if (op->code != TC_STORE || op->nin != 2 ||
+        !tc_op_is_word(op, "kind", "add") || !match_product(a))
+        return false;
+    if (tc_op_has_attr(op, "boundary") && match_window(a))
+        return true;
+    tc_missed(a->env->cx, op->loc, pass,
+              "store: all warp groups wait for each other before its product: "
+              "its window does not move, in 32 bits, along a dim that "
+              "`boundary` names, so that the first iteration could not add "
+              "outside the tensor");
+    return false;
 }
 
 /* ---- Room ---- */
