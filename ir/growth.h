@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a program that got too large comes from: the line of the text with the
- * most ops, or whatever else is weighed.
+ * The cause of a program that got too large: the line of the text with the most
+ * ops, or with the most of another weight.
  */
 #ifndef TC_GROWTH_H
 #define TC_GROWTH_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans: kernels one after the other, and the tensors between them.
+ * Plans: a sequence of kernels, and the tensors between them.
  *
  *     plan @mean_of[T: type](%x: tensor<[?, ?] x T>, %y: tensor<[?] x T>) {
  *       %sums = workspace size(%x, 0) : tensor<[?] x f32>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Questions about ops and all that is nested in regions.
+ * Queries of ops and of all ops nested in regions.
  */
 #include "ir/ir.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is behind the handles of tilec.h, and how the files of lib/ report.
+ * The structs of tilec.h's handles, and how the files of lib/ report errors.
  *
  * Each compile has a tc_context of its own, which on success becomes the
  * kernel's: so a long-lived tilec_context does not grow, and a kernel does not

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all calls have in common: statuses and errors, the unwind point for out
- * of memory, structs of any version.
+ * Shared by all calls: statuses and errors, the unwind point for out of memory,
+ * structs of any version.
  */
 #include "lib/handles.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text from outside (names of tensors and files, lines of a program) in what
- * people read: a terminal obeys control characters, and some others turn the
- * direction of writing. Those, and bytes that are no UTF-8, are shown as
- * `\n`, `\x1b`, `\u202e`.
+ * Text from outside (names of tensors and files, lines of a program) in
+ * messages: a terminal obeys control characters, and some others reverse the
+ * direction of writing. Those, and bytes that are no UTF-8, are shown as `\n`,
+ * `\x1b`, `\u202e`.
  */
 #ifndef TC_ESCAPE_H
 #define TC_ESCAPE_H

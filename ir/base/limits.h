@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How much a compile may make of a text: counts, so that the same program
- * compiles on every machine or on none. What ships with tilec needs a tenth of
- * them at most (attention_fwd: 1,500 ops, 12,000 instructions of LLVM).
+ * How much a compile may expand a text: counts, so that the same program
+ * compiles on every machine or on none. The programs that ship with tilec need
+ * a tenth of them at most (attention_fwd: 1,500 ops, 12,000 instructions of
+ * LLVM).
  *
  * Text alone gives at most some 30,000 ops in 64 KiB; passes that copy code
- * (inlining, gradients, loops that are split) are where more comes from.
+ * (inlining, gradients, split loops) produce the rest.
  */
 #ifndef TC_LIMITS_H
 #define TC_LIMITS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the scalar ops mean: the reference that every target must agree with
- * (ir/LANGUAGE.md, "Scalar semantics"), used to fold constants, to evaluate
- * launch grids, and by the tests of the targets.
+ * The semantics of the scalar ops: the reference that every target must agree
+ * with (ir/LANGUAGE.md, "Scalar semantics"), used to fold constants, to
+ * evaluate launch grids, and by the tests of the targets.
  */
 #ifndef TC_EVAL_H
 #define TC_EVAL_H

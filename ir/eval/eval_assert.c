@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why an assert of a grid or plan fails: the values of the comparison that does
- * not hold.
+ * Why an assert of a grid or plan fails: the values of the comparison that is
+ * false.
  *
  *   %1 = cmp %m, %n pred(eq)     // 3 == 4
  *   %2 = and %0, %1

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The launch grid: a kernel's grid region, made a list of steps once and run
- * for the arguments of each launch.
+ * The launch grid: a kernel's grid region, compiled to a list of steps once and
+ * run for the arguments of each launch.
  *
  *     grid {
  *       %n = size %q dim(2) : i32          // 1000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an op's results are. "=" and ":" of ops.def are generic; "!" and "*"
+ * The types of an op's results. "=" and ":" of ops.def are generic; "!" and "*"
  * have a rule in `rules` below. Parser, builder and verifier all ask here, so
  * that a rule is written once.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to infer*.c: the rules that say what an op's results are.
+ * Private to infer*.c: the rules for the types of an op's results.
  */
 #ifndef TC_INFER_H
 #define TC_INFER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a call or vjp gives: of a function by its name, or of a function
+ * The results of a call or vjp: of a function by its name, or of a function
  * parameter.
  */
 #include "ir/infer/infer.h"

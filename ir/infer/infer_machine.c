@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ops of the machine level give: tiles have layouts, buffers are types.
+ * The results of ops of the machine level: tiles have layouts, buffers are
+ * types.
  */
 #include "ir/infer/infer.h"
 #include "ir/types/layout.h"

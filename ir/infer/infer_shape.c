@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ops on shapes give; where the operand has a layout, the layout that
+ * The results of ops on shapes; if the operand has a layout, the layout that
  * follows from it.
  */
 #include "ir/infer/infer.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an op's operands and attributes may be: operands against the letters of
- * ops.def, attributes against their declarations.
+ * The signature of an op: checks operands against the letters of ops.def,
+ * attributes against their declarations.
  *
- * Generic programs (names in types, before `bind-params`) pass where a name
- * could be bound to something right; they are checked again after it.
+ * Generic programs (names in types, before `bind-params`) pass if a name could
+ * be bound to something right; they are checked again after it.
  */
 #include "ir/fastmath.h"
 

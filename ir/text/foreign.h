@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Names of other languages (Triton, CUDA, NumPy, PyTorch, C, Python) that
- * writers of kernels bring along, and how this one says it.
+ * authors of kernels may write, and their names in this language.
  */
 #ifndef TC_FOREIGN_H
 #define TC_FOREIGN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Literals between text and value: strings with escapes, whole numbers, floats.
- * Independent of the process's locale, as a library has to be.
+ * Independent of the process's locale, as a library must be.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* strtod_l */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Modules: functions and kernels. All headers are read first, bodies are
- * skipped; then the bodies, so that a call may stand before what it calls.
+ * skipped; then the bodies, so that a call may stand before its callee.
  */
 #include "ir/text/parse.h"
 #include "ir/fastmath.h"

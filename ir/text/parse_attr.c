@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attributes: boundary(0, 1) behind an op in statement form, axis=1 in call
- * form. What values one takes is declared in ops.def.
+ * Attributes: boundary(0, 1) after an op in statement form, axis=1 in call
+ * form. ops.def declares the values of each.
  */
 #include "ir/fastmath.h"
 #include "ir/text/parse.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls: @f(%a, %b) of a function, mod(%a, %b, name=%c) of a function
- * parameter, where named arguments are offers to whatever is bound to it. With
- * a function of scalars, tiles among the arguments are brought to one shape
- * and it is applied lane by lane; scalars stay scalars.
+ * parameter, where named arguments are offers to the function that is bound to
+ * it. With a function of scalars, tiles among the arguments are brought to one
+ * shape and it is applied lane by lane; scalars stay scalars.
  *
- * `vjp f(...) seed(%s)` is the same with clauses behind it; the seed is one
- * more argument.
+ * `vjp f(...) seed(%s)` is the same with clauses after it; the seed is one more
+ * argument.
  */
 #include "ir/text/parse.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the text leaves out and the IR wants: constants get their type from
- * where they are used, and operands of ops on lanes are brought to one shape,
- * as NumPy does it: missing leading axes and sides of 1 are repeated.
+ * Completes operands that the text abbreviates: constants get their type from
+ * their uses, and operands of elementwise ops are brought to one shape, as in
+ * NumPy: missing leading axes and sides of 1 are repeated.
  *
  *   %s - %m[:, none] * 2.0    with %s: tile<64x32 x f32>, %m: tile<64 x f32>
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands in brackets behind an expression: a block or a gather of a
- * tensor, new axes of a tile.
+ * Brackets after an expression: a block or a gather of a tensor, new axes of a
+ * tile.
  */
 #include "ir/text/parse.h"
 

@@ -3,7 +3,7 @@
  * Ops by name, in two forms:
  *   statement   store %p, %x + 1.0 boundary(0)     dot %a, %b : tile<...>
  *   call        dot(%a, trans(%b), precision=tf32)     cast(%x, f32)
- * Behind the operands that an op can have, numbers and strings are its
+ * After the operands that an op can have, numbers and strings are its
  * attributes in order: size(%q, 1), program_id 0, assert %c, "message". In a
  * call a type states the type of the result.
  */

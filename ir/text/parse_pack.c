@@ -7,8 +7,8 @@
  *
  * is the same as
  *
- *   kernel @k[M: int, T: type, BM: int = 64](%x: tensor<[?, M] x T>, %n: i32)
- * ..
+ *   kernel @k[M: int, T: type, BM: int = 64](
+ *       %x: tensor<[?, M] x T>, %n: i32) ..
  *
  * A pack is only text: the cursor goes back to it where it is used.
  */

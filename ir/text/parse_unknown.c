@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names that mean nothing here: a slip of the pen, a name without its mark, or
- * one of another language. The message says what to write.
+ * Names that mean nothing here: a misspelling, a name without its mark, or one
+ * of another language. The message says what to write.
  */
 #include "ir/text/foreign.h"
 #include "ir/text/parse.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The canonical text: two spaces an indent level, one op a line, types of all
- * results (but of for, if and while, which have them from what they carry and
- * yield). Attributes at their default are left out.
+ * results (except those of for, if and while, which follow from their carried
+ * and yielded values). Attributes at their default are left out.
  *
  * Names are given in order of appearance: the hint of a value if it is free in
- * the function, else with _1, _2, ... behind it; values without one are
+ * the function, else with the suffix _1, _2, ...; values without one are
  * numbered. The names of a text so printed are all different, so parsing and
  * printing it again gives the same text.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an access to memory costs: vector widths, bank conflicts, ldmatrix.
+ * The cost of an access to memory: vector widths, bank conflicts, ldmatrix.
  *
  * Shared memory has 32 banks of 4 bytes. An access of 16 bytes a lane runs in
  * phases of 8 lanes, of 8 bytes in phases of 16, narrower ones in one. All
- * phases conflict alike, whatever the registers and warps: their part of an
- * address is the same for all lanes, so xored it permutes the banks and added
- * it turns them. So one phase is looked at, lane by lane.
+ * phases conflict alike, for any registers and warps: their part of an address
+ * is the same for all lanes, so xored it permutes the banks and added it
+ * rotates them. So only one phase is examined, lane by lane.
  */
 #include "ir/types/layout.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One layout after another, a layout as a multiple of another, and what is
- * held more than once.
+ * Composition of layouts, a layout as a multiple of another, and elements that
+ * are held more than once.
  *
  *   a: register (1) (2)          index -> number
  *   b: offset (0,1) (1,0)        number -> coordinates

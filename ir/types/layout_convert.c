@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a tile gets from one distributed layout to another. The memory that it
- * may have to go through is in layout_scratch.c.
+ * How a tile is converted from one distributed layout to another. The memory
+ * that it may need for that is in layout_scratch.c.
  */
 #include "ir/types/layout.h"
 

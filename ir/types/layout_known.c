@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The well-known layouts. Each is dealt out like cards: along every axis the
- * next free stride is kept, and a mode takes it.
+ * The well-known layouts. Each is built mode by mode: along every axis the next
+ * free stride is kept, and a mode takes it.
  *
  *   mma_c of 64x32 by 4x1 warps
  *     register (0,1) (8,0)                       the fragment

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the algebra of layouts is made of: maps of coordinates that are put
- * behind a layout, mode by mode.
+ * The base of the algebra of layouts: maps of coordinates that are applied
+ * after a layout, mode by mode.
  *
  * Composition, offsets and solve all have the form g(a(index)), where g takes
  * the coordinates of `a` apart into digits (modes of another layout) and gives

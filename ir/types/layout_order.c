@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same layout with the coordinates along an axis in another order.
+ * A layout with the coordinates along an axis in another order.
  *
  *                                          lane 0           lane 1
  *   mma_c, columns of a thread in 16       0 1 8 9          2 3 10 11
  *   reorder(1, 0 2 3 1), bit 1 is bit 2    0 1 2 3          4 5 6 7
  *
- * That is what operand A of 8 bits holds of 16 columns: a product's result can
- * be the next one's operand as it is, if the rows of what makes its columns lie
- * in that order in shared memory. An order only moves bits below the period, so
- * that digits stay digits.
+ * That is the order in which operand A of 8 bits holds 16 columns: a product's
+ * result can be the next one's operand unchanged, if the rows of the operand
+ * that makes its columns lie in that order in shared memory. An order only
+ * moves bits below the period, so that digits stay digits.
  */
 #include "ir/types/layout.h"
 

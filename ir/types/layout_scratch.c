@@ -4,11 +4,11 @@
  * ones are tried, and one that is made for the two layouts (Zhou et al. 2025,
  * "Linear Layouts", optimal swizzling).
  *
- * Below the periods an offset is vector | bank | segment bits. The vector is
- * of elements that one thread holds. Of the rest, the segment is chosen: a
- * space of coordinates that meets neither what the lanes of a storing phase
- * span, nor those of a loading one. Then no two lanes of a phase differ in the
- * segment alone, and banks tell them apart:
+ * Below the periods an offset is vector | bank | segment bits. The vector
+ * consists of elements that one thread holds. Of the rest, the segment is
+ * chosen: a space of coordinates that meets neither the span of the lanes of a
+ * storing phase nor that of a loading one. Then no two lanes of a phase differ
+ * in the segment alone, and banks distinguish them:
  *
  *   store lanes  a b c      segment  a+d b+e c+f     (and what is in neither)
  *   load lanes   d e f      bank     a b c           (any complement)

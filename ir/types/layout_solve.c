@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a layout holds given coordinates: its inverse, used for offsets in
- * shared memory and to express one distributed layout in terms of another.
+ * The position at which a layout holds given coordinates: its inverse, used for
+ * offsets in shared memory and to express one distributed layout in terms of
+ * another.
  *
  * Below the periods it is a linear system over F2, solved by elimination:
  * modes that depend on earlier ones are left at 0. Above, each axis is a

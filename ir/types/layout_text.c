@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layouts to text. A name is found by trial: the parameters that a layout could
- * have as `#mma(...)`, `#blocked(...)` are read off its modes, and the name
- * fits if making it gives the same layout. parse is in layout_parse.c.
+ * Layouts to text. A name is found by trial: the parameters of a candidate name
+ * such as `#mma(...)`, `#blocked(...)` are read from the modes, and the name
+ * fits if building it gives the same layout. layout_parse.c is the inverse.
  */
 #include "ir/types/layout.h"
 

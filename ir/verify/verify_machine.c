@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ops of the machine level ask for (verify.c, rules 36 to 45).
+ * The rules of ops of the machine level (verify.c, rules 36 to 45).
  */
 #include "ir/types/layout.h"
 #include "ir/verify/verify.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Terminators, and what only some ops ask for (verify.c, rules 21 to 34).
+ * Terminators, and the rules of single ops (verify.c, rules 21 to 34).
  * Operands, attributes and types are known to fit the signature here.
  */
 #include "ir/eval/eval.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention for callers who have tensors and no interest in kernels: chooses
- * the kernels, turns mod expressions into functions, and keeps the values that
- * the expressions give.
+ * the kernels, turns mod expressions into functions, and keeps the values of
+ * the expressions.
  *
  * Forward is one kernel, or with lists of blocks a plan; backward a plan. Each
  * is a compile of its own, from the same mods.

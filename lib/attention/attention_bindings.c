@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What attention's two compiles are given. A parameter is bound by the first of
- * these that says something of it: the caller's bindings, FlexAttention's
- * kernel_options, the tuned configurations, what follows from tensors and mods.
+ * The compile-time parameters of attention's two compiles. A parameter is bound
+ * by the first of these that mentions it: the caller's bindings,
+ * FlexAttention's kernel_options, the tuned configurations, facts that follow
+ * from tensors and mods.
  */
 #include "lib/attention/attention.h"
 

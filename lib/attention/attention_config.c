@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tuned configurations say of the kernels of attention: the query that
- * follows from tensors, mods and options.
+ * The tuned configurations of attention's kernels: the query that follows from
+ * tensors, mods and options.
  */
 #include "lib/attention/attention.h"
 

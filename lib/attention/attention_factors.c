@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The factors of 8-bit numbers: which function of mods/descales.tile reads
- * them follows from the shape of their tensor.
+ * The factors of 8-bit numbers: the shape of their tensor decides which
+ * function of mods/descales.tile reads them.
  *
  *     descale_k [2, 4, 8] of k [2, 4, 1000, 64]
  *

@@ -3,9 +3,9 @@
  * Whether attention goes over lists of blocks (kernels/block_mask.tile).
  *
  * Most masks need none: the compiler finds which steps of a loop they leave
- * (passes/masks/bound_loops.c). Where it cannot, the kernel would ask the mask
- * in each step. Which it is shows in the loop of @block_visits, whose body is
- * that question:
+ * (passes/masks/bound_loops.c). If it cannot, the kernel would evaluate the
+ * mask in each step. The loop of @block_visits, whose body is that test, shows
+ * which case it is:
  *
  *     for .. { %c = reduce ..  if %c { .. } }      asked in each step
  *     for .. { %n1 = add %n0, 1 }                  only steps that have some

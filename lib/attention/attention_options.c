@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FlexAttention's kernel_options, by the names that its users know.
+ * FlexAttention's kernel_options, by their names there.
  *
  *     {"BLOCK_M", "128"}, {"bwd_num_warps", "8"}
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running planned attention: tensors and captured values to the arguments of
- * the forward kernel, or of the plan that computes the gradients.
+ * Runs planned attention: turns tensors and captured values into the arguments
+ * of the forward kernel, or of the plan that computes the gradients.
  */
 #include "lib/attention/attention.h"
 

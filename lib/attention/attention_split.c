@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many programs share the query heads of a block of keys when gradients are
- * computed. One each is least work, but too few programs, or unequal ones,
- * leave multiprocessors idle while the longest runs.
+ * The number of programs that share the query heads of a block of keys when
+ * gradients are computed. One each is least work, but too few programs, or
+ * unequal ones, leave multiprocessors idle while the longest runs.
  *
- * Times here are parts of what a program takes that visits all queries of all
- * its heads.
+ * Times here are fractions of the time of a program that visits all queries of
+ * all its heads.
  */
 #include "lib/attention/attention.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Is there a key that every query sees?
+ * Finds a key that every query sees.
  *
  *   sliding_window(w=8)  its own position: q <= q and q - q < 8
  *   causal_bottom_right  q + (kv_len - q_len)
  *   document_causal      its own position: bisect(x, q) is bisect(x, q)
  *   natten(..)           not known
  *
- * The mask is asked for that key, with the numbers that its expression gives
- * and any others, and simplified: it says yes to all or it is not known. That
- * spares attention to look for rows without keys in each step (the parameter
- * SAFE of kernels/attention_fwd.tile).
+ * The mask is evaluated for that key, with symbolic values for the numbers of
+ * its expression, and simplified: the result is true for all queries, or
+ * unknown. If it is true, attention need not test for rows without keys in each
+ * step (the parameter SAFE of kernels/attention_fwd.tile).
  */
 #ifndef TC_MASK_ROWS_H
 #define TC_MASK_ROWS_H

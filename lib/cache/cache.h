@@ -2,11 +2,11 @@
  *
  * Compiled code on disk: a folder with a file an entry, named for its key.
  *
- * An entry is a list of named sections; what they mean is its user's business
- * (gpu_code.c). A file is written beside its place and renamed, so that readers
- * in any process see a whole entry or none; it is checked when it is read, and
- * one that is damaged counts as missing. Nothing here is an error of a
- * compile: what cannot be kept is compiled again.
+ * An entry is a list of named sections; their meaning is their user's
+ * (gpu_code.c). A file is written next to its place and renamed, so that
+ * readers in any process see a whole entry or none; it is checked when it is
+ * read, and a damaged one counts as missing. Nothing here is an error of a
+ * compile: code that cannot be kept is compiled again.
  *
  *   file    magic "tilecache", version, lengths, key, hash of the payload,
  *           hash of all that; then the payload, through zstd where built with

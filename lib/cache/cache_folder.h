@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The folder of a cache: whose it is, and the files in it.
+ * The folder of a cache: its owner, and the files in it.
  *
- * What lies in the folder is run, so that only its user may have put it there:
- * the folder and each entry belong to the user that the process runs as, and
- * nobody else may write to them. The folders above it are not looked at: who
- * may rename them can put another folder in its place, but none of the user's.
+ * The process runs the code in the folder, so that only its user may have put
+ * it there: the folder and each entry belong to the user that the process runs
+ * as, and nobody else may write to them. The folders above it are not checked:
+ * a user who may rename them can put another folder in its place, but none of
+ * the owner's.
  */
 #ifndef TC_CACHE_FOLDER_H
 #define TC_CACHE_FOLDER_H

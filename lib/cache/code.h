@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Code of a kernel for any target: what it is made from, what was made, and
- * where it is kept.
+ * Code of a kernel for any target: its inputs, its sections, and where it is
+ * kept.
  *
- *   recipe    what code is made from, as text: its hash is the cache's key
- *   code      what was made: sections of a cache entry, one way in memory and
+ *   recipe    the inputs of code, as text: its hash is the cache's key
+ *   code      the result: sections of a cache entry, the same in memory and
  *             on disk; shared by kernels, counted
  *
  * A kernel from the cache and one just compiled are put together in the same

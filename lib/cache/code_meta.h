@@ -7,7 +7,7 @@
  *    "asserts": [["attention_fwd.tile", 31, 3, "no keys"], ...], ...}
  *
  * `grid` has the places of the grid's ops in their order, so that a launch that
- * the grid refuses points into the text that the person wrote.
+ * the grid refuses points into the user's text.
  */
 #ifndef TC_CODE_META_H
 #define TC_CODE_META_H

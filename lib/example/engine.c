@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an inference engine does with tilec: plan attention once, then run it
- * on batches of any length, without compiling again.
+ * The part of an inference engine that uses tilec: plans attention once, then
+ * runs it on batches of any length, without compiling again.
  *
  *     cc engine.c $(pkg-config --cflags --libs tilec) -o engine && ./engine
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON from outside: want of memory told from a wrong text, and large objects
- * read a member at a time.
+ * JSON from outside: distinguishes out of memory from malformed text, and reads
+ * large objects a member at a time.
  *
  * cJSON's tree takes some 40 times the text (64 bytes for the `1,` of a list),
- * so that a tree of a whole text is made only where somebody has bounded it.
+ * so that a tree of a whole text is made only if its size is bounded elsewhere.
  */
 #ifndef TC_JSON_H
 #define TC_JSON_H

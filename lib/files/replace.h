@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file that appears whole or not at all: written aside, then renamed over
- * what was there, which stays where anything fails.
+ * A file that appears whole or not at all: written to another name, then
+ * renamed over the old file, which stays if anything fails.
  *
- * Where the file system has files without a name (O_TMPFILE), it gets one when
- * it is whole, so that a process that is killed leaves nothing. Elsewhere it
- * has a temporary name, and signals that would end the process (SIGHUP, SIGINT,
- * SIGTERM, as far as nobody handles them) end the writing first: what was begun
- * is deleted before they arrive. The library installs no handlers.
+ * If the file system has files without a name (O_TMPFILE), the file gets its
+ * name when it is whole, so that a process that is killed leaves nothing.
+ * Elsewhere it has a temporary name, and signals that would end the process
+ * (SIGHUP, SIGINT, SIGTERM, unless they have handlers) end the writing first:
+ * the unfinished file is deleted before they arrive. The library installs no
+ * handlers.
  */
 #ifndef TC_REPLACE_H
 #define TC_REPLACE_H

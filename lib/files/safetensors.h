@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the reader and the writer of safetensors files share: the format.
+ * The format of safetensors files, shared by the reader and the writer.
  *
  *     8 bytes   length n of the header, little endian
  *     n bytes   header: JSON, {"name": {"dtype": "F32", "shape": [2, 3],

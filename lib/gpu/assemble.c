@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVIDIA's programs, where they are installed: ptxas makes cubins without a
+ * NVIDIA's programs, if they are installed: ptxas makes cubins without a
  * device, nvdisasm and cuobjdump show the machine code.
  */
 #define _GNU_SOURCE /* pipe2 */

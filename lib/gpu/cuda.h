@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVIDIA's driver, found when it is first wanted: no toolkit to build with,
- * and a machine without it has the CPU target.
+ * NVIDIA's driver, opened at its first use: no toolkit to build with, and a
+ * machine without it has the CPU target.
  *
- * The driver is the process's, so this is the one thing in the library that
- * is: each shared object is opened once and stays. A device is used through
- * the caller's current context where that is one of the device, else through
- * its primary context, which is the one that frameworks use; it is retained
- * when first needed and made current for the length of a call.
+ * The driver is global to the process, the only such state in the library: each
+ * shared object is opened once and stays. A device is used through the caller's
+ * current context if that is one of the device, else through its primary
+ * context, which frameworks use; it is retained at its first use and made
+ * current for the length of a call.
  */
 #ifndef TC_CUDA_H
 #define TC_CUDA_H

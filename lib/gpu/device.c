@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A GPU for programs that have no framework to manage its memory: tensors
- * there and back, and a clock.
+ * A GPU for programs without a framework that manages its memory: copies
+ * tensors there and back, and measures time.
  */
 #include "lib/gpu/cuda.h"
 #include "lib/handles.h"

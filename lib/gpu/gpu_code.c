@@ -4,14 +4,15 @@
  *
  *   meta {"entry": "attention_fwd", "target": "sm_90a", "abi": 2, "warps": 8,
  *         "threads": 384, "shared": 65536, "ptxas": 0,
- *         "maps": [[argument, element, swizzle, contiguous dim, dim taken
- * apart, parts, count and step of each..., box...], [0, "bf16", 128, 3, 0, 0,
- *         1, 1, 128, 64], ...], "counts": true, "reports": false, "written":
- * [3, 4], "grid": [["attention_fwd.tile", 20, 7], ...], "asserts":
- * [["attention_fwd.tile", 31, 3, "no keys"], ...]}
+ *         "maps": [[argument, element, swizzle, contiguous dim, split dim,
+ *                   parts, count and step of each..., box...],
+ *                  [0, "bf16", 128, 3, 0, 0, 1, 1, 128, 64], ...],
+ *         "counts": true, "reports": false, "written": [3, 4],
+ *         "grid": [["attention_fwd.tile", 20, 7], ...],
+ *         "asserts": [["attention_fwd.tile", 31, 3, "no keys"], ...]}
  *
  * `grid` has the places of the grid's ops in their order, so that a launch that
- * the grid refuses points into the text that the person wrote.
+ * the grid refuses points into the user's text.
  */
 #include "lib/cache/code_meta.h"
 #include "lib/gpu/gpu_state.h"

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters of tiles: two u32 in device memory that the programs of a launch
- * share to find out which tile is the next one (codegen/nvptx/nvptx.h). They
- * are zero when a launch begins, and it leaves them so; launches that may run
- * at the same time must not have the same ones.
+ * Tile counters: two u32 in device memory by which the programs of a launch
+ * find the next tile (codegen/nvptx/nvptx.h). They are zero when a launch
+ * begins, and it leaves them so; launches that may run at the same time must
+ * not have the same ones.
  *
  *   a stream       one: its launches come after each other
- *   a captured     one of its own, for ever: when its graph is launched, and
- *   launch         beside what, nobody knows
+ *   a captured     one of its own, for ever: it is unknown when its graph is
+ *   launch         launched, and concurrently with which kernels
  *
  * A code in a context has its own memory for them, so that kernels and contexts
- * never share one. A stream's is found without a lock.
+ * never share one. The counter of a stream is found without a lock.
  *
- * Streams are known by their handles. A new stream may get the handle of one
- * that is gone while that one's last launch still runs: where the driver gives
- * streams numbers that do not come again, another number gets another counter.
+ * Streams are identified by their handles. A new stream may get the handle of a
+ * destroyed one while the last launch of that one still runs: if the driver
+ * gives streams unique numbers, another number gets another counter.
  */
 #include "lib/gpu/gpu.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What callers ask of a kernel on a GPU besides launches: to be loaded, to be
- * waited for, what it takes.
+ * Requests of callers to a kernel on a GPU apart from launches: load,
+ * synchronize, report resources.
  */
 #include "lib/gpu/gpu.h"
 #include "lib/program/plan.h"

@@ -2,12 +2,12 @@
  *
  * A launch on a GPU: which variant, which context, the parameters, the call.
  *
- * A launch like the one before is done with by launch_graph_cache.c. The usual
- * way takes no memory and waits for no lock: a loaded code is looked up by the
- * current context, and the driver is given pointers into what the checks have
- * prepared. Another context, another device, or code that is not there yet go
- * the slow way; so do tensors that no tensor map can be made of, which is seen
- * when the parameters are put together.
+ * launch_graph_cache.c handles a launch like the previous one. The usual path
+ * takes no memory and waits for no lock: a loaded code is looked up by the
+ * current context, and the driver is given pointers into the results of the
+ * checks. Another context, another device, or code that is not loaded yet take
+ * the slow path; so do tensors that no tensor map can describe, which shows
+ * when the parameters are assembled.
  */
 #include "lib/gpu/launch_graph_cache.h"
 

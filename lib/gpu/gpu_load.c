@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Code onto a device: assembled once for each kind of device (kept in the
- * cache; what is not linked, by the driver's own), loaded once in each context.
+ * Loads code onto a device: assembled once for each kind of device (kept in the
+ * cache; code that is not linked, in the driver's own), loaded once in each
+ * context.
  *
  * All that may allocate, synchronise or take long is done here, so that a
  * launch does none of it and can be captured into a graph.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensor maps: what bulk copies (TMA) know of a tensor, made by the driver for
- * each launch's tensors and handed over among the parameters.
+ * Tensor maps: descriptions of tensors for TMA copies, made by the driver for
+ * each launch's tensors and passed among the parameters.
  *
  *   %k: tensor<[?, ?, ?, 128] x bf16>, 2 x 8 x 1000 x 128, box 1 x 1 x 64 x 64
  *     address; sizes 128, 1000, 8, 2; strides 256, 256000, 2048000 bytes;
@@ -12,8 +12,9 @@
  *     strides 256, 1024, 512, 4096 bytes
  *
  * The driver takes a microsecond for one, so the last few of each map are kept:
- * a launch with tensors seen before compares and copies. No lock: a place has a
- * version, odd while it is written, and who reads looks at it before and after.
+ * a launch with tensors seen before compares and copies. No lock: a slot has a
+ * version, odd while it is written; a reader compares it before and after
+ * reading.
  */
 #include "lib/gpu/gpu.h"
 

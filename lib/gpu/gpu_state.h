@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is in a tc_gpu_code; for gpu_code.c and gpu_load.c.
+ * The contents of a tc_gpu_code; for gpu_code.c and gpu_load.c.
  */
 #ifndef TC_GPU_STATE_H
 #define TC_GPU_STATE_H

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launches like the one before.
+ * Repeated launches: launches like the previous one.
  *
- * Most programs launch a kernel over and over with tensors that differ in
- * nothing but where they are. All that a launch checks and works out (names,
- * types, shapes, the variant, the grid, the bytes of the parameters) follows
- * from what a launch is like:
+ * Most programs launch a kernel over and over with tensors that differ only in
+ * their addresses. All results of a launch's checks (names, types, shapes, the
+ * variant, the grid, the bytes of the parameters) follow from its signature:
  *
  *   a name      or none, in the caller's order
  *   a number    its kind and value
  *   a tensor    device, data type, shape, strides, address modulo 16
  *
- * So a kernel keeps its last launch, and one that is like it only has addresses
- * put in, tensor maps of those that moved, and a counter. Whatever is
- * different, or fails, goes the usual way, which says what is wrong.
+ * So a kernel keeps its last launch. In a launch with the same signature only
+ * addresses, the tensor maps of moved tensors, and a counter are replaced. Any
+ * other launch, or a failure, takes the usual path, which reports what is
+ * wrong.
  *
- * One thread at a time uses what is kept; another that comes meanwhile does not
- * wait, but goes the usual way too.
+ * One thread at a time uses the kept launch; another thread does not wait, but
+ * takes the usual path.
  *
- * Of many such launches in a row into one stream, those that follow are
- * launches of a graph of that stream (gpu_graph.c), which cannot run beside
- * itself, as the same kernel in two streams can, and which no capture takes.
+ * After many such launches in a row into one stream, the following ones are
+ * launches of a graph of that stream (gpu_graph.c). A graph cannot run
+ * concurrently with itself, as the same kernel in two streams can, and no
+ * capture takes it.
  */
 #include "lib/gpu/launch_graph_cache.h"
 

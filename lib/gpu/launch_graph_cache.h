@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launches like the one before, and what they share with all others.
+ * Repeated launches, and the functions that they share with all others.
  */
 #ifndef TC_LAUNCH_GRAPH_CACHE_H
 #define TC_LAUNCH_GRAPH_CACHE_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What assemblers say when they give up what the code was made for: ptxas and
- * the driver assemble it, it is right, and it is several times slower. They
- * tell by a line that is no error:
+ * Advisories of assemblers: ptxas and the driver assemble the code, it is
+ * correct, and it is several times slower than intended. They report that in a
+ * line that is no error:
  *
  *   ptxas info : (C7512) Potential Performance Loss: wgmma.mma_async
  *   instructions are serialized due to insufficient register resources for the
  *   function 'attention_fwd'
  *
- * Such code is refused, so that another configuration is looked for.
+ * Such code is refused, so that the caller tries another configuration.
  */
 #include "lib/gpu/gpu.h"
 

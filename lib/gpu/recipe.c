@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a kernel's code is made from, and the key that follows from it.
+ * The inputs of a kernel's code, and the cache key that follows from them.
  *
- * The program is the text as the printer gives it, so that comments and blanks
- * do not matter, but with the place of each op: code names places to profilers
- * and in failed asserts.
+ * The program is the text of the printer, so that comments and blanks do not
+ * matter, but with the place of each op: code contains places, for profilers
+ * and failed asserts.
  */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include "codegen/host/jit/compile.h"

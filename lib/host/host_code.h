@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A kernel's code for the CPU, in the cache as that for GPUs is (code.h).
- * Besides the sections that all code has:
+ * A kernel's code for the CPU, cached like code for GPUs (code.h). Besides the
+ * sections that all code has:
  *
  *   meta    {"scratch": 4096, "ordered": false,
  *            "args": [[kind, rank], ...],

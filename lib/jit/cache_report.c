@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is in the cache, and why a compile does not find its code there: the
- * parts of its recipe beside those of the nearest entry.
+ * The contents of the cache, and why a compile does not find its code there:
+ * compares the parts of its recipe with those of the nearest entry.
  */
 #include "lib/files/json.h"
 #include "lib/gpu/gpu.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An embedded kernel compiled by its name gets the tile sizes, warps and
- * stages that were tuned for the target, where the caller leaves them open:
+ * An embedded kernel compiled by its name gets the tile sizes, warps and stages
+ * that were tuned for the target, unless the caller gives them:
  *
  *     tilec_source source = tilec_text("matmul", NULL, 0);
  *     tilec_compile(cx, &source, 1, &options, &kernel);
  *
- * is as if options gave what kernels/configs/matmul.json says of the target.
- * A plan gets what is said of the attention kernel that it launches.
+ * is as if options gave the entry of kernels/configs/matmul.json for the
+ * target. A plan gets the entry of the attention kernel that it launches.
  */
 #include "lib/files/config.h"
 #include "lib/mods/mod_slope.h"

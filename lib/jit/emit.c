@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was made of a kernel, as text: from the sections of its code.
+ * Prints a kernel at any stage: from the sections of its code.
  */
 #include "lib/gpu/gpu.h"
 #include "lib/host/host_code.h"

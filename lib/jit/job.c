@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The frame of a compile: a context of its own, the unwind point, what it said
- * copied to its owner.
+ * The environment of a compile: a context of its own, the unwind point, and its
+ * diagnostics copied to its owner.
  */
 #include "lib/program/compile.h"
 

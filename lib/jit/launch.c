@@ -4,7 +4,7 @@
  *
  * A launch shares nothing with other launches but the kernel, which it only
  * reads; errors go to the caller's tilec_error. Most launches take no memory:
- * on a GPU they are to cost a few microseconds, all told.
+ * on a GPU they should cost a few microseconds in all.
  */
 #include "lib/program/launch.h"
 

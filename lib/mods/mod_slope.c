@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A function is linear if its first parameter is only added to, multiplied
- * by, and chosen by, what does not depend on it.
+ * A score function is linear (not curved) if its first parameter is only added
+ * to, multiplied by, and selected by values that do not depend on it.
  */
 #include "lib/mods/mod_slope.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What configurations ask of a score function.
+ * The class of a score function, for the choice of configurations.
  */
 #ifndef TC_MOD_SLOPE_H
 #define TC_MOD_SLOPE_H

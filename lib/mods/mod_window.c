@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A mask is a window if what it joins by `and` bounds the key's position from
- * above and from below by numbers that grow with the query's:
+ * A mask is a window if the conditions that it joins by `and` bound the key's
+ * position from above and from below by numbers that grow with the query's:
  *
  *   %k <= %q and %q - %k < %w         abs(%q - %k) <= %w
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What configurations ask of a mask.
+ * The class of a mask, for the choice of configurations.
  */
 #ifndef TC_MOD_WINDOW_H
 #define TC_MOD_WINDOW_H

@@ -10,10 +10,10 @@
  *       return %r2
  *     }
  *
- * and the value mask.w = 8: a run-time value, so that another window is no
- * other kernel. What two mods capture by one name is shared; where the
- * expression gives them different values (or their types differ) they are
- * named after the mod: mask.sliding_window.w, mask.sliding_window_2.w.
+ * and the value mask.w = 8: a run-time value, so that another window needs no
+ * other kernel. Values that two mods capture by one name are shared; if the
+ * expression gives them different values (or their types differ) they are named
+ * after the mod: mask.sliding_window.w, mask.sliding_window_2.w.
  */
 #include "lib/mods/mods_tree.h"
 

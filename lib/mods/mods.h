@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mod expressions: `causal & sliding_window(w=1024)` becomes a function of
- * tile IR that calls the mods it names, and values for what those capture.
+ * Mod expressions: `causal & sliding_window(w=1024)` becomes a function of tile
+ * IR that calls the mods it names, and values for their captured parameters.
  */
 #ifndef TC_MODS_H
 #define TC_MODS_H

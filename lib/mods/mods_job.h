@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The mods of a compile: expressions parsed, the functions that they name read
- * and linked, and what they are made of in the job's module.
+ * and linked, and composed to functions in the job's module.
  */
 #ifndef TC_MODS_JOB_H
 #define TC_MODS_JOB_H

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a kernel says of itself: parameters, bindings, grid, as structs and as
- * JSON.
+ * The metadata of a kernel: parameters, bindings, grid, as structs and as JSON.
  *
  *     {"name": "attention_fwd", "target": "cpu", "tilec": "0.1.0",
  *      "bindings": {"D": "128", "T": "bf16", ...},

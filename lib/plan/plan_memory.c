@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the tensors of a workspace lie: the largest first, each at the lowest
- * place where nothing is that is in use at the same time.
+ * Places the tensors of a workspace: the largest first, each at the lowest
+ * offset that no tensor in use at the same time occupies.
  *
  *     step      0 1 2 3 4        0       4k      6k
  *     a 4k      #####            [  a    ][ b   ]

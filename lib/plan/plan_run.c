@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A launch of a plan. First the steps are walked for their numbers only: sizes,
- * asserts, branches, which tensors of the workspace are in use from where to
- * where; then these get their places; then the fills and launches are done.
+ * A launch of a plan. The steps are first walked for their numbers only: sizes,
+ * asserts, branches, the lifetimes of the workspace's tensors; then these
+ * tensors are placed; then the fills and launches are done.
  *
- * The same walk answers how much workspace a launch needs. There, arguments may
- * be missing: what depends on them is not known, and of a branch by such a
- * condition both sides are taken to run.
+ * The same walk computes how much workspace a launch needs. Arguments may be
+ * missing there: values that depend on them are unknown, and of a branch with
+ * such a condition both sides are assumed to run.
  */
 #include "lib/program/plan.h"
 

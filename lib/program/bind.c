@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compile-time parameters of a kernel: those given, those inferred from
- * example tensors, and what the defaults then come to.
+ * Compile-time parameters of a kernel: those given, those inferred from example
+ * tensors, and the resulting defaults.
  *
  *     kernel @k[D: int, DP: int = cdiv(D, 16) * 16, T: type = f32](
  *         %q: tensor<[?, D] x T>)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One compile: what tilec_compile and tilec_attention_plan have in common.
+ * One compile: the state that tilec_compile and tilec_attention_plan share.
  */
 #ifndef TC_COMPILE_H
 #define TC_COMPILE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tilec_inspect: what became of a kernel's loads and products, as text.
+ * tilec_inspect: the table of a kernel's loads and products, as text.
  */
 #include "passes/report/inspect.h"
 #include "ir/types/layout.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linking is by name and on the text: whatever `@name` a text mentions and
- * does not define is looked for in the embedded mods. Of a mod file only the
- * functions that are needed are kept; the others become blanks, so that lines
- * and columns stay those of the file:
+ * Linking is by name and on the text: each `@name` that a text mentions and
+ * does not define is looked up in the embedded mods. Of a mod file only the
+ * needed functions are kept; the others become blanks, so that lines and
+ * columns stay those of the file:
  *
  *     func @causal(...) -> i1 {          func @causal(...) -> i1 {
  *       ...                                ...
