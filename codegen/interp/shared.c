@@ -352,7 +352,7 @@ static bool find_read(tc_interp *it, const tc_op *op, const tc_iwriter *w,
     if (strcmp(role, role_of(it, component)) != 0)
         return tc_interp_find(it, op, read, "read here",
                               "race: overwrites what the %s may still read: no "
-                              "barrier behind that, followed by an "
+                              "barrier after that, followed by an "
                               "mbarrier_arrive that the %s waited for",
                               role_of(it, component), role);
     return tc_interp_find(it, op, read, "read here",

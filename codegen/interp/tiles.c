@@ -72,6 +72,6 @@ bool tc_interp_tiles_end(tc_interp *it)
     const tc_isync *s = &it->sync;
     return !s->fetch || s->end ||
            tc_interp_find(it, s->fetch, NULL, NULL,
-                          "no end_tiles behind it: the counter is never "
+                          "no end_tiles after it: the counter is never "
                           "reset");
 }

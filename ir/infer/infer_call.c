@@ -211,7 +211,7 @@ static bool check_into(const tc_op *op, const struct signature *s, unsigned i)
     if (!t || param == 0 || (!tensor && !tc_type_is_scalar(t)) ||
         !tc_type_is_float(tensor ? t->elem : t))
         return tc_error(cx, op->loc,
-                        "vjp: into(%s=..): expected a parameter of %s, behind "
+                        "vjp: into(%s=..): expected a parameter of %s, after "
                         "the first, that is a float or a tensor of floats",
                         name, s->callee);
     unsigned rank = tensor ? t->rank : 1;

@@ -170,7 +170,7 @@ static bool parse_clauses(tc_parser *p, tc_loc loc, clauses *c)
             return false;
     }
     return c->has_seed || tc_error(p->cx, loc,
-                                   "vjp: expected seed(%%value) behind the "
+                                   "vjp: expected seed(%%value) after the "
                                    "arguments");
 }
 

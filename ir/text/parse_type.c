@@ -283,7 +283,7 @@ bool tc_parse_layout(tc_parser *p, const tc_type *t, const tc_layout **layout)
         return false;
     p->at++;
     return used == token->len ||
-           tc_error(p->cx, loc, "the layout has more behind its end");
+           tc_error(p->cx, loc, "the layout has text after its end");
 }
 
 /* `, #layout` of a tile, `, #layout, slots` of shared memory. */

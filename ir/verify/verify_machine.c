@@ -301,7 +301,7 @@ static bool check_beside(const tc_verifier *v, const tc_op *roles)
                     op->code == TC_ASSERT;
         if (!fits || has_tiles(op))
             return tc_error(v->cx, op->loc,
-                            "%s: beside warp_groups, expected it in one of "
+                            "%s: next to warp_groups, expected it in one of "
                             "their regions",
                             tc_op_name(op));
     }
@@ -429,12 +429,12 @@ static bool check_turn(const tc_verifier *v, const tc_op *op)
             return tc_error(v->cx, other->loc,
                             "a barrier of all groups in the turn of one: "
                             "others wait for theirs, expected it before "
-                            "order_wait or behind order_arrive");
+                            "order_wait or after order_arrive");
         other = takes ? other->next : other->prev;
     }
     return (other && other->code != op->code) ||
            tc_error(v->cx, op->loc, "%s: expected %s it in the same region",
-                    name, takes ? "order_arrive behind" : "order_wait before");
+                    name, takes ? "order_arrive after" : "order_wait before");
 }
 
 static bool check_warpgroup_row(const tc_verifier *v, const tc_op *op)

@@ -256,7 +256,7 @@ static tilec_status check_layout(struct reader *r, struct entry **order)
         at = e->end;
     }
     if (at != r->f->data_size)
-        return REJECT(r, "%llu bytes behind the last tensor belong to none",
+        return REJECT(r, "%llu bytes after the last tensor belong to none",
                       (unsigned long long)(r->f->data_size - at));
     return TILEC_OK;
 }
@@ -459,7 +459,7 @@ static tilec_status parse_header(struct reader *r, const char *text, size_t n)
         return no_json(r, w.at);
     for (; w.at < w.end; w.at++)
         if (!strchr(" \t\r\n", *w.at))
-            return REJECT(r, "text behind the header's JSON (byte %zu)",
+            return REJECT(r, "text after the header's JSON (byte %zu)",
                           (size_t)(w.at - text));
     return check_entries(r);
 }

@@ -50,7 +50,7 @@ static const tc_loss losses[] = {
      SCHEDULE},
     {"(C7519)",
      "a wait before wgmma products is put in: their registers are written "
-     "behind the fence",
+     "after the fence",
      SCHEDULE},
     /* The codes around these are not documented; their words are alike. */
     {"Potential Performance Loss: wgmma", "wgmma products are serialized",

@@ -81,7 +81,7 @@ static tilec_status launch_place(struct launch *l, const tilec_argument *args,
         named |= args[i].name != NULL;
         if (named && !args[i].name)
             return tc_fail(l->error, TILEC_USAGE,
-                           "argument %zu has no name, but stands behind named "
+                           "argument %zu has no name, but comes after named "
                            "ones",
                            i);
         if (!named && i >= k->nparams)

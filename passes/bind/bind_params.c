@@ -334,7 +334,7 @@ static bool check_func(struct binder *s, unsigned index, tc_bindings *b)
     tc_error(
         s->cx, f->loc,
         "bind-params: @%s is %s, expected %s, with captured parameters "
-        "behind, for `%s`",
+        "after these, for `%s`",
         f->name,
         signature(s, f->body->nargs, arg_types(s, f), f->nresults, f->results),
         signature(s, p->nins, p->ins, p->nouts, p->outs), p->name);

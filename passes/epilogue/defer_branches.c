@@ -240,7 +240,7 @@ static const char *try_loop(tc_late *l)
     if (!bring_all(l, l->taken))
         return "it needs tiles, or many scalars, of its own tile";
     if (!has_room(l))
-        return "its shared memory would be in use beside all other";
+        return "its shared memory would be in use in addition to all other";
     tc_op *part = tc_reduce_like_within(l->reduce);
     l->part = part->out[0]->type;
     tc_op_erase(part);

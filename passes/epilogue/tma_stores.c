@@ -390,7 +390,7 @@ static const char *try_store(tc_tma_stores *s, tc_op *store)
         type = choose_buffer(s, store, tile, &p, &why);
     }
     if (type && !may_begin_there(s, store, type, &p)) {
-        why = "it may begin in front of the tensor, within what is copied";
+        why = "it may begin before the tensor, within what is copied";
         type = NULL;
     }
     tc_tma_store_place place = !type ? TC_TMA_STORE_NOWHERE
@@ -400,7 +400,7 @@ static const char *try_store(tc_tma_stores *s, tc_op *store)
     if (type && !place)
         why = tc_arena_printf(
             s->env->scratch,
-            "its %u bytes of shared memory do not fit beside %u slots for each "
+            "its %u bytes of shared memory do not fit next to %u slots for each "
             "load of the loop: smaller tiles take less",
             tc_smem_bytes(type), tc_tma_store_hot_slots(s));
     if (place && tc_follow_of(store) && !may_be_sent(&p, place)) {
@@ -417,7 +417,7 @@ static const char *try_store(tc_tma_stores *s, tc_op *store)
               p.by_group ? ", a part of it by each warp group" : "",
               tc_tma_store_loop(s, store) ? ", added to what is there"
               : place == TC_TMA_STORE_ALWAYS
-                  ? ", while the next tile is under way"
+                  ? ", while the next tile is computed"
                   : ", which is waited for: there is no room for a "
                     "buffer of its own");
     tc_tma_store_wait_before_writers(store, tensor);

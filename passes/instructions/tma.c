@@ -258,7 +258,7 @@ const char *tc_tma_why_not_apart(const tc_op *block, unsigned dim)
     if (!sides->dims[unit] || !end || end->kind != TC_DIM_CONST ||
         !tc_match_int(block->in[1 + unit], 0) ||
         tc_dim_value(sides->dims[unit]) > tc_dim_value(end))
-        return "the window may reach behind the ends of rows";
+        return "the window may reach past the ends of rows";
     return NULL;
 }
 

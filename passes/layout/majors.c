@@ -201,7 +201,7 @@ static void say_moved(tc_placing *s, const tc_dot *d, unsigned i,
 {
     tc_missed(
         s->cx, d->op->loc, pass,
-        "dot: operand %s is transposed on the way, by warps beside the "
+        "dot: operand %s is transposed on the way, by warps next to the "
         "products': %lld bytes in each step, and as much more shared "
         "memory; whatever makes the tensor could store it with K side by side, "
         "which costs nothing here",

@@ -229,7 +229,7 @@ static const char *why_changed(const tc_op *loop, const tc_op *load)
 {
     return may_store_to(loop->regions[0], load)
                ? "the loop stores to memory, which a load of a later step "
-                 "might read: store behind the loop"
+                 "might read: store after the loop"
                : NULL;
 }
 

@@ -152,12 +152,12 @@ static void say_done(struct overlap *o, const tc_step *s, tc_loc loc)
     }
     if (later)
         tc_remark(o->env->cx, loc, pass,
-                  "steps overlap: %u product%s one step late, beside what the "
-                  "next step computes",
+                  "steps overlap: %u product%s one step late, while the next "
+                  "step computes",
                   later, later == 1 ? " runs" : "s run");
     if (flying)
         tc_remark(o->env->cx, loc, pass,
-                  "steps overlap: %u sum%s under way from step to step", flying,
+                  "steps overlap: %u sum%s in flight from step to step", flying,
                   flying == 1 ? " stays" : "s stay");
 }
 

@@ -163,7 +163,7 @@ static bool visit_slot(tc_context *cx, tc_op *loop, unsigned slot)
         return false;
     tc_remark(cx, s.reduce->loc, pass,
               "sum along axis %lld: %d parts of each line are added up in the "
-              "loop, and reduced once behind it",
+              "loop, and reduced once after it",
               (long long)tc_op_int(s.reduce, "axis"),
               (int)s.parts->layout->shape[tc_op_int(s.reduce, "axis")]);
     delay(&s);

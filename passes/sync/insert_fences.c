@@ -141,12 +141,12 @@ static void insert_fence(struct fencer *s, tc_op *barrier,
     tc_forget_speculatable(barrier->parent);
     if (x->written)
         tc_remark(s->env->cx, x->written->loc, "insert-barriers",
-                  "a fence before the barrier behind %s: products of warp "
+                  "a fence before the barrier after %s: products of warp "
                   "groups or bulk stores read what it wrote",
                   tc_op_name(x->written));
     else
         tc_remark(s->env->cx, x->loaded->loc, "insert-barriers",
-                  "a fence before the barrier behind %s: a bulk copy "
+                  "a fence before the barrier after %s: a bulk copy "
                   "overwrites what it read",
                   tc_op_name(x->loaded));
     s->changed = true;

@@ -237,7 +237,7 @@ static void say_fewer(const budget *b, const tc_ring *r, unsigned wanted)
     const tc_target *target = b->s->env->target;
     tc_missed(b->s->env->cx, r->region->op->loc, pass,
               "%u slots instead of %u: each takes bytes of shared memory for "
-              "%s, beside %s, and a block of %s has %u: smaller tiles take "
+              "%s, next to %s, and a block of %s has %u: smaller tiles take "
               "less",
               r->slots, wanted, list_rings(b, r->region),
               list_others(b, r->region), target->name, tc_shared_limit(target));
@@ -390,7 +390,7 @@ static void say_lent(const tc_warpspec *s, const tc_ring *r)
     const tc_op *load = r->bulk[0]->staged.load;
     tc_missed(s->env->cx, load->loc, pass,
               "load of %s waits for the end of the step before: its %u bytes "
-              "are lent to what comes behind its last use",
+              "are reused by buffers after its last use",
               tc_loaded_name(s->env->cx, load), tc_ring_slot_bytes(r));
 }
 

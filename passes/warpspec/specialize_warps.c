@@ -66,7 +66,7 @@ static const char *why_not_each_step(const tc_op *op)
             return "it happens under a condition";
         if (r->op->code == TC_WHILE && r == r->op->regions[0])
             return "it happens before the `while` knows that there is a step: "
-                   "move it behind the condition";
+                   "move it after the condition";
     }
     return NULL;
 }
@@ -79,7 +79,7 @@ static const char *why_not_stored_each_step(const tc_staged *s)
         return "its buffer is not of the same step";
     for (const tc_region *r = s->store->parent; r != here; r = r->op->parent)
         if (r->op->code != TC_IF)
-            return "it is stored in a loop behind it";
+            return "it is stored in a loop after it";
     return NULL;
 }
 

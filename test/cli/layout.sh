@@ -46,7 +46,7 @@ err_has "layout:1:1: error: layout: unknown name \`#mna\`; did you mean #mma?"
 expect 1 info layout '#mma(4x1' 64x64
 err_has "layout:1:9: error: layout: found the end, expected \`)\`"
 expect 1 info layout '#mma(4x1) and' 64x64
-err_has "layout:1:10: error: the layout has more behind its end"
+err_has "layout:1:10: error: the layout has text after its end"
 expect 1 info layout '#swizzle128' 64x80
 err_has "the widest is #swizzle32"
 expect 1 info layout '#blocked(1x8, 4x4, 4x1)' 64x80

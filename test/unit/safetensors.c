@@ -96,7 +96,7 @@ static const struct {
      "safetensors: the header does not begin with `{`: is this a safetensors "
      "file?"},
     {"{\"a\":", 0, "safetensors: the header is no JSON (byte 5)"},
-    {"{} x", 0, "safetensors: text behind the header's JSON (byte 3)"},
+    {"{} x", 0, "safetensors: text after the header's JSON (byte 3)"},
     {"{\"a\\u0000b\":{}}", 0,
      "safetensors: a string of the header holds a NUL"},
     {"{\"a\":[[[[[[[[[[]]]]]]]]]]}", 0,
@@ -160,7 +160,7 @@ static const struct {
      "safetensors: bytes 4 to 8 of the data, before tensor 'b', belong to no "
      "tensor"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}", 7,
-     "safetensors: 3 bytes behind the last tensor belong to none"},
+     "safetensors: 3 bytes after the last tensor belong to none"},
     {"{\"__metadata__\":[]}", 0, "safetensors: __metadata__ is no object"},
     {"{\"__metadata__\":{\"k\":1}}", 0,
      "safetensors: __metadata__: 'k' is no string"},

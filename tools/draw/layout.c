@@ -291,7 +291,7 @@ static bool read_layout(view *v)
                            &used);
     if (v->l && used < len) {
         loc.col += (uint32_t)used;
-        return tc_error(v->cx, loc, "the layout has more behind its end");
+        return tc_error(v->cx, loc, "the layout has text after its end");
     }
     return v->l;
 }

@@ -211,7 +211,7 @@ static const struct {
      "@scale has no parameter `ad`; did you mean `add`?"},
     {spoil_twice, TILEC_USAGE, "argument x is given twice"},
     {spoil_order, TILEC_USAGE,
-     "argument 3 has no name, but stands behind named ones"},
+     "argument 3 has no name, but comes after named ones"},
     {spoil_scalar_for_tensor, TILEC_INPUT,
      "argument x: is a number, expected tensor<[?, 8] x f32>"},
     {spoil_tensor_for_float, TILEC_INPUT,

@@ -141,7 +141,7 @@ static const mistake mistakes[] = {
      "%b, %next "
      "// put\n",
      "", "", NULL},
-    {"    end_tiles\n", "", "no end_tiles behind it", "next_tile", NULL},
+    {"    end_tiles\n", "", "no end_tiles after it", "next_tile", NULL},
     {"    end_tiles\n", "    end_tiles\n    end_tiles // two\n",
      "the second end_tiles", "// two", "end_tiles"},
     {"    end_tiles\n", "    end_tiles\n    %more = next_tile %n\n",
