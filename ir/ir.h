@@ -245,7 +245,7 @@ struct tc_func {
     /* Of those the ones of which that dim's size may be any. */
     uint64_t ragged;
     /* ... and when these sizes are multiples, of tensors all of whose elements
-     * lie less than 2^31 elements behind the first. */
+     * lie less than 2^31 elements after the first. */
     unsigned nmultiples;
     tc_multiple multiples[TC_MAX_MULTIPLES];
     tc_func *prev, *next;
@@ -368,7 +368,7 @@ void tc_op_set_dims(tc_op *op, const char *name, unsigned n,
 enum { TC_GRID_AXES = 3 };
 
 /* Of an assert or print: how many operands it checks or shows. The program's
- * three numbers stand behind them where it says so (of_program). */
+ * three numbers stand after them where it says so (of_program). */
 unsigned tc_op_nreported(const tc_op *op);
 
 /* A cursor: new ops go before `before` in `region` (NULL: at its end). */
@@ -388,7 +388,7 @@ tc_value *tc_build(tc_builder *b, tc_opcode code, unsigned nin,
                    tc_value *const *in, const tc_type *type);
 /* The same for a detached op whose attributes were set by hand. */
 tc_value *tc_build_op(tc_builder *b, tc_op *op, const tc_type *type);
-/* An op without results; its attributes are set behind that. */
+/* An op without results; its attributes are set after that. */
 tc_op *tc_build_effect(tc_builder *b, tc_opcode code, unsigned nin,
                        tc_value *const *in);
 tc_value *tc_build_int(tc_builder *b, const tc_type *scalar, int64_t value);
@@ -425,7 +425,7 @@ const tc_type *tc_type_parse(tc_context *cx, const char *text, tc_loc loc);
 /* print.c: the canonical text. */
 typedef enum tc_print_flags {
     TC_PRINT_PLAIN = 0,
-    TC_PRINT_LOCATIONS = 1 /* `// file:line:col` behind each op */
+    TC_PRINT_LOCATIONS = 1 /* `// file:line:col` after each op */
 } tc_print_flags;
 void tc_module_print(tc_text *out, const tc_module *m, unsigned flags);
 void tc_func_print(tc_text *out, const tc_func *f, unsigned flags);

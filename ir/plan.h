@@ -38,7 +38,7 @@ tc_func *tc_kernel_copy(tc_func *kernel);
 bool tc_launch_bind(const tc_op *launch, const tc_func *kernel,
                     tc_bindings *b) TC_MUST_CHECK;
 /* The parameters of a kernel that a launch must give: not those that mods
- * capture (`score.bias`), which stand behind. */
+ * capture (`score.bias`), which come last. */
 unsigned tc_kernel_own_args(const tc_func *kernel);
 
 #endif

@@ -165,7 +165,7 @@ struct tilec_diagnostic {
     uint32_t line, column; /* from 1, columns in bytes */
     const char *source;    /* the text of that line, without its end; or NULL */
     const tilec_diagnostic *notes; /* a list through next */
-    uint32_t end_column; /* behind the range in that line; 0: not known */
+    uint32_t end_column; /* after the range in that line; 0: not known */
 };
 
 /* Diagnostics of the latest compile in the order they arose; a list that
@@ -246,7 +246,7 @@ typedef struct tilec_pass_event {
     int changed;
     const char *text;     /* the program, where it was asked for; else NULL */
     uint64_t nanoseconds; /* after: of the pass itself */
-    uint64_t verify_nanoseconds; /* after: of the checks behind it */
+    uint64_t verify_nanoseconds; /* after: of the checks that follow it */
 } tilec_pass_event;
 
 /* The programs of a grid are its tiles. A program computes one, or there are as
@@ -453,9 +453,9 @@ typedef struct tilec_launch_options {
  * the launch is put into the stream; it neither allocates nor waits (but that
  * the ninth in a row that is not captured has the driver make a graph of it,
  * see no_graphs), and may be captured into a CUDA graph (which must not run
- * beside itself: two instances of it need two captures). Tensors are then
- * kDLCUDA (kDLCUDAManaged and kDLCUDAHost serve as well), all of one device,
- * whose current context is used if there is one, else its primary context.
+ * concurrently with itself: two instances of it need two captures). Tensors are
+ * then kDLCUDA (kDLCUDAManaged and kDLCUDAHost serve as well), all of one
+ * device, whose current context is used if there is one, else its primary context.
  *
  * Arguments come by position, by name, or positions first and then names; all
  * parameters must be given. Checked before anything runs: data type, rank,
@@ -659,7 +659,7 @@ typedef struct tilec_attention_options {
      *                             takes a workspace: true, false. Not given:
      *                             where v lies otherwise and enough programs
      *                             read each part of it (a remark says so); not
-     *                             beside lists of blocks
+     *                             next to lists of blocks
      *   PRESCALE_QK               true or false: changes nothing; a remark says
      *                             why
      * What is unknown is TILEC_USAGE, and the diagnostic lists what there is.

@@ -13,7 +13,7 @@
 
 #define TC_REPRODUCER_START "// tilec opt "
 
-/* Writes the file into options->reproducer_dir and notes its path behind the
+/* Writes the file into options->reproducer_dir and notes its path after the
  * error (or why it could not be written). */
 void tc_reproducer_write(tc_context *cx, const char *text,
                          const tc_pass_info *const *passes, unsigned npasses,

@@ -311,7 +311,7 @@ static int put_gradients(job *j, tilec_attention_tensors *t)
     return code;
 }
 
-/* Behind forward, whose o and lse it reads. */
+/* After forward, whose o and lse it reads. */
 static int launch_backward(job *j, tilec_attention_tensors *t)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);

@@ -27,14 +27,14 @@ typedef struct config_file {
  * another kernel; said. config_file_free in any case. */
 int config_file_read(config_file *f, const char *path, const char *kernel);
 void config_file_free(config_file *f);
-/* In the place of the entry with just that key, else behind the last. The
+/* In the place of the entry with just that key, else after the last. The
  * variant's values are whole numbers. False: no memory. */
 bool config_file_put(config_file *f, const config_key *key, const space *s,
                      const variant *v);
 /* The text of one entry, for malloc's free. */
 char *config_entry_text(const config_key *key, const space *s,
                         const variant *v);
-/* To a file beside it, then renamed. The exit code. */
+/* To a file next to it, then renamed. The exit code. */
 int config_file_write(const config_file *f);
 
 #endif

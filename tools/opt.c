@@ -269,7 +269,7 @@ static bool run_part(struct opt *t, const char *text, size_t n)
     return ok;
 }
 
-/* The next line `// -----` at or behind s, or the end. */
+/* The next line `// -----` at or after s, or the end. */
 static const char *find_split(const char *s, const char *end)
 {
     static const char mark[] = "// -----";

@@ -44,7 +44,7 @@ typedef struct tc_interp_options {
     uint64_t *turns; /* how many were taken, if not NULL */
     int32_t num_sms; /* of the device, for the grid; 0: 1. If they follow
                       * each other: 1 */
-    /* Bytes behind each argument that is a pointer, as many as the kernel has
+    /* Bytes after each argument that is a pointer, as many as the kernel has
      * arguments; NULL: not known, pointers are not checked. */
     const uint64_t *pointer_bytes;
     /* A line of the kernel's `print`, without its end. NULL: dropped. */

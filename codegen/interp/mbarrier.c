@@ -87,7 +87,7 @@ bool tc_interp_mbarrier_alloc(tc_interp *it, const tc_op *op)
 
 /* ---- Phases ---- */
 
-/* Whether a clock has the last wait of a role behind it. */
+/* Whether a clock has passed the last wait of a role. */
 static bool has_passed(const tc_isync *s, const uint32_t *clock,
                        const tc_iwaiter *w, tc_irole role)
 {

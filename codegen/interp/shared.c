@@ -173,7 +173,7 @@ static bool find_unseen(tc_interp *it, const tc_op *op, const tc_ibyte *b)
     return go_on;
 }
 
-/* What threads wrote the asynchronous proxy sees behind their fence. */
+/* What threads wrote the asynchronous proxy sees after their fence. */
 static bool check_fence(tc_interp *it, const tc_op *op, const tc_ibyte *b,
                         unsigned actor, const char *verb)
 {
@@ -379,7 +379,7 @@ static bool find_written(tc_interp *it, const tc_op *op, const tc_iwriter *w,
 }
 
 /* A barrier does not wait until what threads load has come, and a bulk copy
- * does not queue behind it. */
+ * does not queue after it. */
 static bool check_reads_fenced(tc_interp *it, const tc_op *op,
                                const tc_ibyte *b, const tc_iwriter *w)
 {

@@ -87,7 +87,7 @@ typedef struct tc_ibyte {
 } tc_ibyte;
 
 /* Of a byte and a component: the last read; epoch 0: none. fence: of a group's
- * threads, the fence_async behind it. */
+ * threads, the fence_async after it. */
 typedef struct tc_iread {
     uint32_t epoch, fence;
     uint16_t op;
@@ -218,7 +218,7 @@ uint64_t tc_interp_random(tc_interp *it);
 
 /* control.c. */
 void tc_interp_enter(tc_interp *it, const tc_region *r);
-/* What comes behind a terminator. */
+/* What comes after a terminator. */
 bool tc_interp_leave(tc_interp *it, const tc_op *end) TC_MUST_CHECK;
 
 /* places.c. */

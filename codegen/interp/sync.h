@@ -37,7 +37,7 @@
 enum { TC_MAX_GROUPS = 8 };
 
 typedef enum tc_irole {
-    TC_ROLE_ALL, /* beside warp_groups, or there are none */
+    TC_ROLE_ALL, /* outside of warp_groups, or there are none */
     TC_ROLE_PRODUCER,
     TC_ROLE_CONSUMER,
     TC_ROLE_MOVER,

@@ -139,7 +139,7 @@ static LLVMValueRef trip_count(tc_gen *g, LLVMValueRef lo, LLVMValueRef hi,
     return LLVMBuildSelect(g->b, runs, count, zero, "");
 }
 
-/* Behind it, what the thread needs is computed again: behind a kernel's main
+/* After it, what the thread needs is computed again: after a kernel's main
  * loops, in the consumer those in its loop over tiles too, or an `if` around
  * them. */
 static bool ends_phase(const tc_gen *g, const tc_op *op)
@@ -156,7 +156,7 @@ static bool ends_phase(const tc_gen *g, const tc_op *op)
 }
 
 /* A block of its own for a way that is hardly ever taken: what phis get by it
- * is copied there. LLVM would leave an empty block out, and copy in front of
+ * is copied there. LLVM would leave an empty block out, and copy before
  * the branch. */
 static void keep_block(tc_gen *g)
 {
@@ -164,7 +164,7 @@ static void keep_block(tc_gen *g)
 }
 
 /* The first of two loops over blocks, of which the second one begins with what
- * this one carries: accumulators. (Behind a loop ptxas wants the operands of
+ * this one carries: accumulators. (After a loop ptxas wants the operands of
  * products where they were.) */
 static bool has_sequel(const tc_op *loop)
 {

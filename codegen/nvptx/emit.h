@@ -38,7 +38,7 @@ typedef enum tc_role {
     TC_ROLE_ALL,      /* the block's threads */
     TC_ROLE_PRODUCER, /* one thread */
     TC_ROLE_CONSUMER, /* the kernel's warps: the first of the block */
-    TC_ROLE_MOVER     /* three warps behind the producer's */
+    TC_ROLE_MOVER     /* three warps after the producer's */
 } tc_role;
 
 typedef struct tc_interleave tc_interleave;
@@ -72,14 +72,14 @@ typedef struct tc_gen {
     LLVMMetadataRef *scopes; /* of locations, one a source; NULL: none */
     unsigned nasserts;       /* so far */
     unsigned shared_bytes;   /* f->shared_bytes and what emitters added */
-    const tc_op *sent;     /* an addition behind other programs'; NULL: none */
-    bool senders;          /* they do it (store_warp.c) */
-    unsigned messages;     /* offset of those to them */
-    unsigned exchange;     /* 1 + offset of a word a thread; 0: none yet */
-    tc_counters *counters; /* of the `for` around; NULL: none */
-    tc_interleave *beside; /* interleave.c; NULL: there is nothing */
-    tc_code_size size;     /* so far */
-    bool failed;           /* reported */
+    const tc_op *sent;       /* an addition after other programs'; NULL: none */
+    bool senders;            /* they do it (store_warp.c) */
+    unsigned messages;       /* offset of those to them */
+    unsigned exchange;       /* 1 + offset of a word a thread; 0: none yet */
+    tc_counters *counters;   /* of the `for` around; NULL: none */
+    tc_interleave *beside;   /* interleave.c; NULL: there is nothing */
+    tc_code_size size;       /* so far */
+    bool failed;             /* reported */
 } tc_gen;
 
 /* weight.c: at least so many instructions (tc_code_size). */
@@ -123,9 +123,9 @@ LLVMValueRef tc_gen_asm(tc_gen *g, LLVMTypeRef result, const char *text,
 /* In the function's first block, where it takes its place for good. */
 LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type);
 /* What depends on the thread's number and on where tensors lie is computed
- * again from here on: behind a loop, so that it takes no registers in that. */
+ * again from here on: after a loop, so that it takes no registers in that. */
 void tc_gen_enter_again(tc_gen *g);
-/* To in front of the `for` around, where what tc_gen_count takes is computed.
+/* To before the `for` around, where what tc_gen_count takes is computed.
  * False: there is none, or it counts enough. */
 bool tc_gen_go_before(tc_gen *g, LLVMBasicBlockRef *here);
 /* Back here: a pointer that is `start` in the first step, and `by` bytes
@@ -136,7 +136,7 @@ LLVMValueRef tc_gen_count(tc_gen *g, LLVMBasicBlockRef here, LLVMValueRef start,
  * is the first lane's, so that ptxas knows that, and what is computed from it
  * takes uniform registers. */
 LLVMValueRef tc_gen_warp_group(tc_gen *g);
-/* Where that is computed now; behind a region in which it was computed again,
+/* Where that is computed now; after a region in which it was computed again,
  * the code goes back to what was there before. */
 typedef struct tc_phase {
     LLVMBasicBlockRef block;

@@ -20,7 +20,7 @@ typedef struct tc_dim tc_dim;
 typedef struct tc_layout tc_layout;
 
 /* file: 1 + index into the context's sources, 0 for none. line and column
- * count from 1, columns in bytes. end: the column behind the range, which is of
+ * count from 1, columns in bytes. end: the column after the range, which is of
  * one line; 0 where only its first column is known. */
 typedef struct tc_loc {
     uint32_t file, line, col, end;

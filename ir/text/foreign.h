@@ -14,7 +14,7 @@ typedef struct tc_foreign {
     const char *remedy; /* what to write; NULL where `here` says all */
 } tc_foreign;
 
-/* NULL: not in the table. The part behind the last dot counts: tl.arange. */
+/* NULL: not in the table. The part after the last dot counts: tl.arange. */
 const tc_foreign *tc_foreign_op(const char *name);
 const tc_foreign *tc_foreign_type(const char *name);
 /* What begins a declaration or statement elsewhere: def, let, break. */

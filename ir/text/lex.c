@@ -135,7 +135,7 @@ static void new_line(lexer *l)
 }
 
 /* Appends the token from `at` to `at + len`, of which [skip, skip + inside) is
- * kept, and goes behind it. */
+ * kept, and goes after it. */
 static void push(lexer *l, tc_token_kind kind, bool glued, size_t len,
                  size_t skip, size_t inside)
 {
@@ -163,7 +163,7 @@ static void skip_line(lexer *l)
     l->at = eol ? eol : l->end;
 }
 
-/* Layouts begin with `#` too, behind a comma or a parenthesis. */
+/* Layouts begin with `#` too, after a comma or a parenthesis. */
 static bool at_hash_comment(const lexer *l)
 {
     const tc_token *last = l->out.n ? &l->out.all[l->out.n - 1] : NULL;
@@ -261,7 +261,7 @@ static const char *skip_digits(const lexer *l, const char *p)
     return p;
 }
 
-/* Behind `.5e-3` at p; p itself where there is no fraction or exponent. */
+/* After `.5e-3` at p; p itself where there is no fraction or exponent. */
 static const char *skip_fraction(const lexer *l, const char *p)
 {
     if (l->end - p >= 2 && *p == '.' && is_digit(p[1]))
@@ -429,7 +429,7 @@ static void lex_punctuation(lexer *l, bool glued)
     lex_unknown(l, glued);
 }
 
-/* #name and what is in parentheses behind it. */
+/* #name and what is in parentheses after it. */
 static void lex_layout(lexer *l, bool glued)
 {
     size_t n = 1, left = (size_t)(l->end - l->at), depth = 0;
@@ -451,7 +451,7 @@ static void lex_layout(lexer *l, bool glued)
 static void lex_token(lexer *l, bool glued)
 {
     char c = *l->at;
-    /* Only `<` directly behind the name makes a shape of what follows. */
+    /* Only `<` directly after the name makes a shape of what follows. */
     if (l->shape == SHAPE_NEXT && c != '<')
         l->shape = NO_SHAPE;
     if (is_letter(c))
@@ -474,7 +474,7 @@ uint32_t tc_token_end(const tc_token *t)
     return t->col + t->len + sigil + (t->kind == TC_TOKEN_STRING ? 2 : 0);
 }
 
-/* The end stands behind the last token, not on an empty line after it. */
+/* The end stands after the last token, not on an empty line after it. */
 static void push_end(lexer *l)
 {
     push(l, TC_TOKEN_END, false, 0, 0, 0);

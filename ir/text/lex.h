@@ -72,11 +72,11 @@ typedef struct tc_tokens {
 } tc_tokens;
 
 /* Errors are reported at their place (at `where` if file is 0) and leave BAD
- * tokens; the rest is read on. `;` and comments behind `#` are reported once
+ * tokens; the rest is read on. `;` and comments after `#` are reported once
  * and skipped. */
 tc_tokens tc_lex(tc_context *cx, tc_arena *a, uint32_t file, const char *text,
                  size_t len, tc_loc where);
-/* The column behind the token. */
+/* The column after the token. */
 uint32_t tc_token_end(const tc_token *t);
 /* What a fixed kind looks like: "`+:`"; "a name". */
 const char *tc_token_kind_name(tc_token_kind kind);

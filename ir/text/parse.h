@@ -136,7 +136,7 @@ const char *tc_parser_text(const tc_parser *p, const tc_token *t);
 bool tc_parser_at_top(const tc_parser *p);
 /* `%name =` on a new line: an expression has ended without its end. */
 bool tc_parser_at_new_statement(const tc_parser *p);
-/* From an opening bracket of any kind behind its partner. */
+/* From an opening bracket of any kind after its partner. */
 void tc_parser_skip_nested(tc_parser *p);
 /* To where the next statement may begin; names on the way become poison. */
 void tc_parser_recover(tc_parser *p, uint32_t start);
@@ -180,7 +180,7 @@ bool tc_parser_unknown_name(tc_parser *p);
 /* At `params @name`; reads it all. */
 bool tc_parse_pack(tc_parser *p) TC_MUST_CHECK;
 typedef bool tc_parse_item_fn(tc_parser *p, tc_func *f);
-/* Items with commas up to `close`, which is read too, behind the bracket that
+/* Items with commas up to `close`, which is read too, after the bracket that
  * opens them; those of a pack for each `*@name`. */
 bool tc_parse_packed(tc_parser *p, tc_func *f, tc_token_kind close,
                      tc_parse_item_fn *item) TC_MUST_CHECK;
@@ -221,7 +221,7 @@ tc_loc tc_operand_span(const tc_operand *o);
 
 /* ---- parse_index.c ---- */
 
-/* At `[`, behind the expression `o`, which becomes what it indexes; is_block:
+/* At `[`, after the expression `o`, which becomes what it indexes; is_block:
  * `block` stands before it, at `loc`. */
 bool tc_parse_index(tc_parser *p, tc_operand *o, bool is_block,
                     tc_loc loc) TC_MUST_CHECK;
@@ -277,7 +277,7 @@ tc_outcome tc_outcome_of_value(tc_parser *p, tc_value *v);
 
 /* ---- parse_attr.c ---- */
 
-/* clause(value, ...) behind an op, as many as there are. */
+/* clause(value, ...) after an op, as many as there are. */
 bool tc_parse_clauses(tc_parser *p, tc_op_parts *parts) TC_MUST_CHECK;
 /* The value of attribute `index`, or the list of them without parentheses. */
 bool tc_parse_attr_value(tc_parser *p, tc_op_parts *parts, unsigned index,

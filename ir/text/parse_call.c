@@ -67,7 +67,7 @@ typedef struct arguments {
     unsigned nnames;
 } arguments;
 
-/* What stands behind the arguments of a vjp. */
+/* What stands after the arguments of a vjp. */
 typedef struct clauses {
     bool has_seed;
     tc_operand seed;

@@ -14,7 +14,7 @@
  */
 #include "ir/text/parse.h"
 
-/* The tokens behind `[` and `(`; 0: it has none. */
+/* The tokens after `[` and `(`; 0: it has none. */
 typedef struct pack {
     uint32_t params, args;
     tc_loc loc;

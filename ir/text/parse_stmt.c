@@ -26,7 +26,7 @@ static void add_name(tc_parser *p, names *list, const tc_token *t)
     list->all[list->n++] = t;
 }
 
-/* `+=`, `*=` and their kin behind a value. */
+/* `+=`, `*=` and their kin after a value. */
 static bool at_compound_assignment(const tc_parser *p)
 {
     const tc_token *op = tc_parser_peek(p, 1), *assign = tc_parser_peek(p, 2);

@@ -239,7 +239,7 @@ static uint32_t indent_of(const tc_parser *p, uint32_t i)
     return p->tokens.all[i].col;
 }
 
-/* The first `{` behind `open` whose `}` begins its line in the column of one
+/* The first `{` after `open` whose `}` begins its line in the column of one
  * around it: likely the one that lacks its own; `open` if there is none. */
 static uint32_t unclosed_brace(const tc_parser *p, uint32_t open)
 {

@@ -263,7 +263,7 @@ static bool at_side(const tc_parser *p)
             tc_parser_peek(p, 1)->kind == TC_TOKEN_X);
 }
 
-/* The layout behind a comma, of a tile or buffer of known sides. */
+/* The layout after a comma, of a tile or buffer of known sides. */
 bool tc_parse_layout(tc_parser *p, const tc_type *t, const tc_layout **layout)
 {
     const tc_token *token = tc_parser_peek(p, 0);

@@ -36,7 +36,7 @@ static bool at_declaration(const tc_parser *p, const char *text)
            (is_scalar_type(text) || tc_foreign_type(text));
 }
 
-/* `perm(1, 0)` behind a call, which has its attributes in parentheses. */
+/* `perm(1, 0)` after a call, which has its attributes in parentheses. */
 static bool at_clause_of_call(const tc_parser *p, const char *text)
 {
     const tc_token *t = tc_parser_peek(p, 0);

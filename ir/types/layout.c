@@ -265,7 +265,7 @@ static const char *check_bounds(tc_context *cx, const tc_layout_spec *s,
     return NULL;
 }
 
-/* The part of an image below the periods, one axis beside the other. */
+/* The part of an image below the periods, one axis next to the other. */
 static uint32_t low_bits(const tc_layout_spec *s, const tc_mode *m)
 {
     uint32_t bits = 0;

@@ -261,7 +261,7 @@ tc_conversion tc_layout_conversion(tc_context *cx, const tc_layout *from,
 const tc_layout *tc_layout_scratch(tc_context *cx, const tc_layout *from,
                                    const tc_layout *to, unsigned bits);
 
-/* Text (layout_text.c): behind the shape of its type, so without it:
+/* Text (layout_text.c): after the shape of its type, so without it:
  * `#mma(4x1)`, `#mma_a(4x1)`, `#mma_b(4x1)`, `#wgmma(2x1)`, `#wgmma_a(2x1)`,
  * `#blocked(1x8, 4x8, 4x1)` (per thread, lanes, warps; `order(0, 1)` follows
  * unless the last axis is the fastest), `#swizzle128`, `#swizzle64`,

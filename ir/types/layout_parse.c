@@ -222,7 +222,7 @@ static bool needs_rank(reader *r, const subject *s, const char *name,
 
 typedef const tc_layout *read_fn(reader *r, const subject *s, const char *name);
 
-/* `(4x1)` behind a name for tiles of rank 2. */
+/* `(4x1)` after a name for tiles of rank 2. */
 static bool read_grid(reader *r, const subject *s, const char *name,
                       int32_t grid[2])
 {

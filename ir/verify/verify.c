@@ -98,7 +98,7 @@
  *      scalar's type.
  *   43 warp_groups: at most one, in the body of a kernel of whole warp groups,
  *      with two or three regions without arguments; registers are two multiples
- *      of 8, 24 to 256. Beside it stand allocations, barriers, fences,
+ *      of 8, 24 to 256. Next to it stand allocations, barriers, fences,
  *      assume, assert and pure ops, no tiles.
  *   44 warp_groups: producer and mover hold no tiles; the mover writes memory
  *      by smem_copy only.

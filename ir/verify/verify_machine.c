@@ -289,7 +289,7 @@ static bool check_mover(const tc_verifier *v, const tc_region *r)
     return ok;
 }
 
-/* All threads do what stands beside the roles: scalars, and what they need to
+/* All threads run the ops outside of roles: scalars, and what they need to
  * know of shared memory. */
 static bool check_beside(const tc_verifier *v, const tc_op *roles)
 {

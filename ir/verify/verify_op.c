@@ -451,7 +451,7 @@ static bool check_store(const tc_verifier *v, const tc_op *op)
            tc_verify_boundary(v, op) & fits;
 }
 
-/* Operands `first` and the next one, and the step behind them. */
+/* Operands `first` and the next one, and the step after them. */
 bool tc_verify_follow(const tc_verifier *v, const tc_op *op, unsigned first)
 {
     for (unsigned i = first; i < op->nin; i++) {

@@ -308,7 +308,7 @@ static bool check_place(const tc_verifier *v, const tc_op *op)
     return ok;
 }
 
-/* Stops where check_links stopped: nothing behind that was opened. */
+/* Stops where check_links stopped: nothing after that was opened. */
 static void close_region(const tc_verifier *v, tc_region *r)
 {
     for (unsigned i = 0; i < r->nargs; i++)

@@ -27,7 +27,7 @@ static bool asks_in_loop(const tc_region *r)
     return false;
 }
 
-/* With the kernel beside the mask. */
+/* With the kernel next to the mask. */
 static bool parse_kernel(tc_job *job)
 {
     tilec_source embedded = tilec_text("block_mask", NULL, 0);

@@ -39,7 +39,7 @@ tc_key_text tc_key_print(tc_key key)
 /* ---- Entries in memory: the payload, and pointers into it ---- */
 
 struct section_head {
-    uint64_t name_size, data_size; /* each has a NUL behind it, not counted */
+    uint64_t name_size, data_size; /* each has a NUL after it, not counted */
 };
 
 static size_t section_room(const tc_cache_section *s)

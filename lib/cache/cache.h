@@ -34,13 +34,13 @@ tc_key_text tc_key_print(tc_key key);
 
 typedef struct tc_cache_section {
     const char *name;
-    const void *data; /* a NUL stands behind it */
+    const void *data; /* a NUL stands after it */
     size_t size;
 } tc_cache_section;
 
 enum { TC_ENTRY_MOST_SECTIONS = 32 };
 
-/* One malloc'd block behind sections that point into it. */
+/* One malloc'd block; the sections point into it. */
 typedef struct tc_entry {
     tc_key key;
     unsigned n;

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The tree of a text, for cJSON_Delete; what stands behind it is not looked at.
+/* The tree of a text, for cJSON_Delete; what stands after it is not looked at.
  * *end (may be NULL): where it ends, or is wrong. NULL: it is no JSON, or
  * *no_memory. */
 cJSON *tc_json_parse(const char *text, size_t size, const char **end,
@@ -34,7 +34,7 @@ tc_json_walk tc_json_walk_begin(const char *text, size_t size);
  * and quotes closed, which may be no JSON all the same. */
 typedef enum tc_json_step {
     TC_JSON_MEMBER,
-    TC_JSON_END,  /* at: behind the object */
+    TC_JSON_END,  /* at: after the object */
     TC_JSON_WRONG /* at: where it is no object's text */
 } tc_json_step;
 tc_json_step tc_json_next(tc_json_walk *w);

@@ -60,7 +60,7 @@ struct tilec_safetensors {
     pthread_mutex_t lock;        /* for copies from the file */
     const char *data;            /* of the caller's memory */
     uint64_t data_at, data_size; /* in the file */
-    char *metadata;              /* names and values, a NUL behind each */
+    char *metadata;              /* names and values, a NUL after each */
     size_t metadata_size;
     struct entry *entries;
     size_t nentries, room;

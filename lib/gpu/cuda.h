@@ -174,7 +174,7 @@ tilec_status tc_cuda_link(const tc_cuda *c, const char *ptx, size_t size,
                           const tc_cuda_jit *jit, void **cubin,
                           size_t *cubin_size, tc_cuda_log *log,
                           tilec_error *error);
-/* A cubin, or PTX (with a NUL behind it), into the current context; a code of
+/* A cubin, or PTX (with a NUL after it), into the current context; a code of
  * the driver. */
 int tc_cuda_load(const tc_cuda *c, const void *image, const tc_cuda_jit *jit,
                  tc_cu_module *out, tc_cuda_log *log);

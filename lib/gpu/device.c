@@ -93,7 +93,7 @@ struct device_tensor {
 };
 
 /* The bytes that a tensor spans, from `low` before its data pointer (or 0) to
- * `high` behind it. Gaps between its elements are among them. */
+ * `high` after it. Gaps between its elements are among them. */
 struct span {
     int64_t low, high;
 };

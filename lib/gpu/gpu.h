@@ -98,7 +98,7 @@ struct tc_gpu_loaded {
     /* Byte of the first tensor map among the parameters: the assembler aligns
      * it where the device keeps them, which is no multiple of 64. */
     size_t maps_at;
-    /* On the device: a tc_device_report, and SPARE_BYTES behind it for
+    /* On the device: a tc_device_report, and SPARE_BYTES after it for
      * outputs that nobody wants. */
     tc_cu_address report, spare;
     tc_gpu_maps *maps;         /* NULL: the code takes none */

@@ -67,7 +67,7 @@ tc_gpu_graph *tc_gpu_graph_new(const tc_gpu_call *c, tc_cu_stream stream)
     return NULL;
 }
 
-/* Where it runs, it does so on: the driver frees it behind. */
+/* Where it runs, it does so on: the driver frees it afterwards. */
 void tc_gpu_graph_free(tc_gpu_graph *g)
 {
     tc_cu_context popped;

@@ -320,7 +320,7 @@ static tilec_status set_far_grid(const tc_gpu_request *r, int32_t grid[3])
     return TILEC_OK;
 }
 
-/* The bytes before and behind the data pointer that a tensor reaches. */
+/* The bytes before and after the data pointer that a tensor reaches. */
 static void reach(const tc_type *t, const tc_launch_arg *a, int64_t *low,
                   int64_t *high)
 {

@@ -62,7 +62,7 @@ struct tc_launch_graph {
     int32_t grid[3];
     tc_gpu_packed packed;
     size_t nargs;
-    /* How many went into that stream, one behind the other; and have to before
+    /* How many went into that stream, one after the other; and have to before
      * it gets the graph of another. */
     tc_cu_stream stream;
     unsigned in_row, worth;

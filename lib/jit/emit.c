@@ -14,7 +14,7 @@ struct emission {
     const tilec_kernel *k;
     const char *what;
     tilec_error *error;
-    char *text; /* malloc'd, with a NUL behind it */
+    char *text; /* malloc'd, with a NUL after it */
     size_t size;
 };
 

@@ -107,7 +107,7 @@ static void clear(tilec_context *owner)
 {
     owner->diags = NULL;
     owner->nerrors = 0;
-    owner->oom.next = NULL; /* what came behind it is in the arena */
+    owner->oom.next = NULL; /* what came after it is in the arena */
     tc_arena_reset(&owner->arena);
 }
 

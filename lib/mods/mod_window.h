@@ -7,8 +7,8 @@
 
 #include "ir/ir.h"
 
-/* "window" if the mask goes along with the query: hides keys far before and far
- * behind; "causal" if it is known to hide those behind only; else "masked". */
+/* "window" if the mask moves with the query: it hides keys far before and far
+ * after it; "causal" if it is known to hide later keys only; else "masked". */
 const char *tc_mask_class(const tc_module *m, const char *function);
 
 #endif

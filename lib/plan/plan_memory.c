@@ -30,7 +30,7 @@ static bool goes_before(const tc_piece *p, unsigned a, unsigned b)
     return p[a].bytes > p[b].bytes || (p[a].bytes == p[b].bytes && a < b);
 }
 
-/* Behind all that are in its way, one after the other: `p` is at its place when
+/* After all that are in its way, one after the other: `p` is at its place when
  * a look at those placed before moves it no more. */
 static void plan_memory_place(tc_piece *pieces, unsigned n, unsigned at)
 {

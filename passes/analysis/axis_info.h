@@ -60,7 +60,7 @@ uint32_t tc_axis_divisor(const tc_axis_info *info);
 /* axis_vector.c. How many elements, neighbours along `axis` of the tile, one
  * access of a load, store, gather, atomic or async_copy may move: up to 16
  * bytes. A layout may hold fewer of them together. Those elements lie at a
- * multiple of their bytes, and all or none are inside the tensor or behind the
+ * multiple of their bytes, and all or none are inside the tensor or after the
  * mask. */
 typedef struct tc_vector {
     unsigned axis; /* the one to walk fastest, also where elements is 1 */

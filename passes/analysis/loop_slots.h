@@ -26,7 +26,7 @@ tc_op *tc_slot_yield(const tc_op *op);
 void tc_slots_unyield(tc_op *op, const bool *drop);
 tc_op *tc_slots_remove(tc_op *op, const bool *drop);
 
-/* A `for` or `while` that carries n values more, behind the others; each step
+/* A `for` or `while` that carries n values more, after the others; each step
  * yields them as they are (tc_slot_set_next: as something else). The op is
  * replaced by the one returned. */
 tc_op *tc_slots_add(tc_op *op, unsigned n, tc_value *const *init,

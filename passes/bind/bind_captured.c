@@ -89,7 +89,7 @@ static tc_value *make_bins(struct binder *b, const tc_value *wanted,
     return bins;
 }
 
-/* Adds up behind the op of the plan's body that `launch` is, or stands in; what
+/* Adds up after the op of the plan's body that `launch` is, or stands in; what
  * was added for an earlier launch goes. */
 static void add_up(struct binder *b, const tc_op *launch, tc_value *bins,
                    tc_value *gradient)

@@ -54,7 +54,7 @@ tc_region *tc_late_step(const tc_op *loop)
     return loop->regions[loop->code == TC_WHILE];
 }
 
-/* Releases, and what else may come before the branch as well as behind it. */
+/* Releases, and what else may come before the branch as well as after it. */
 static bool may_come_first(const tc_op *op)
 {
     switch (op->code) {
@@ -197,7 +197,7 @@ static uint64_t most_exchanged(tc_context *cx, const tc_region *r)
     return most;
 }
 
-/* Beside what the producer fills ahead and what outlives a tile: that is in use
+/* Next to rings that the producer fills and what outlives a tile: it is in use
  * whenever the branch will be. */
 static bool has_room(const tc_late *l)
 {

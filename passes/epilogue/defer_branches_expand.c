@@ -232,7 +232,7 @@ static void count_votes(tc_late *l)
                      tc_build_binary(&end, TC_AND, next, int_of(l, &end, 3)));
 }
 
-/* Behind the step's products, where these are waited for anyway; its end,
+/* After the step's products, where these are waited for anyway; its end,
  * where it has none, or there is no hurry. */
 static tc_op *where_to_look(const tc_func *f, const tc_region *step)
 {

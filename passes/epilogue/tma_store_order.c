@@ -21,7 +21,7 @@ static bool exclude_each_other(const tc_op *a, const tc_op *b)
     return false;
 }
 
-/* Behind it in the same step: then it can be waited for. */
+/* After it in the same step: then it can be waited for. */
 static bool comes_later(const tc_op *store, tc_op *op)
 {
     const tc_op *at = tc_ancestor_in(store->parent, op);

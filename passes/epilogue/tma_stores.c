@@ -49,7 +49,7 @@ static const char pass[] = "tma-stores";
 typedef struct parts {
     bool by_group; /* each group stores its own */
     unsigned axis; /* along which they lie */
-    bool front;    /* whole boxes may lie in front of the tensor */
+    bool front;    /* whole boxes may lie before the tensor */
 } parts;
 
 /* ---- Which stores ---- */
@@ -246,7 +246,7 @@ static void erase_unused(tc_op *op)
         erase_unused(from);
 }
 
-/* The buffer from which a loop beside or around it tc_tma_store_adds there, or
+/* The buffer from which a loop next to or around it tc_tma_store_adds there, or
  * NULL.
  */
 static tc_value *shared_buffer(const tc_tma_stores *s, const tc_op *store,
@@ -334,8 +334,8 @@ static bool may_be_negative(const tc_value *offset)
                   (tc_match_const(offset, &x) && x.i < 0));
 }
 
-/* Bulk stores that begin in front of the tensor are illegal instructions (those
- * that end behind it are not, nor are such loads): boxes have to lie there as a
+/* Bulk stores that begin before the tensor are illegal instructions (those
+ * that end after it are not, nor are such loads): boxes have to lie there as a
  * whole, and are left out then. */
 static bool may_begin_there(tc_tma_stores *s, const tc_op *store,
                             const tc_type *type, parts *p)
@@ -398,11 +398,11 @@ static const char *try_store(tc_tma_stores *s, tc_op *store)
                                    ? TC_TMA_STORE_SHARED
                                    : tc_tma_store_find_place(s, store, type);
     if (type && !place)
-        why = tc_arena_printf(
-            s->env->scratch,
-            "its %u bytes of shared memory do not fit next to %u slots for each "
-            "load of the loop: smaller tiles take less",
-            tc_smem_bytes(type), tc_tma_store_hot_slots(s));
+        why = tc_arena_printf(s->env->scratch,
+                              "its %u bytes of shared memory do not fit next "
+                              "to %u slots for each "
+                              "load of the loop: smaller tiles take less",
+                              tc_smem_bytes(type), tc_tma_store_hot_slots(s));
     if (place && tc_follow_of(store) && !may_be_sent(&p, place)) {
         place = TC_TMA_STORE_NOWHERE;
         why = "it follows other programs, which takes parts of warp groups and "

@@ -14,7 +14,7 @@ typedef struct tc_tma_stores {
     tc_func *f;
     tc_op *tiles; /* the loop over tiles, or NULL */
     bool changed, waits_at_end;
-    /* From where a loop adds to a tensor: what is added behind it goes there,
+    /* From where a loop adds to a tensor: what is added after it goes there,
      * too. */
     tc_value *added_from;
     const tc_value *added_to;
@@ -23,7 +23,7 @@ typedef struct tc_tma_stores {
 /* ---- tma_stores.c ---- */
 
 /* What is stored, without a conversion that takes it through shared memory; it
- * may be transposed behind that. */
+ * may be transposed after that. */
 tc_value *tc_tma_store_source(tc_tma_stores *s, const tc_op *store);
 bool tc_tma_store_is_transposed(const tc_op *store, const tc_value *source);
 /* A store of kind(add). */

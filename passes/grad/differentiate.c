@@ -256,7 +256,7 @@ static bool replace_in(struct differ *s, tc_func *f)
 tc_change tc_pass_differentiate(tc_module *m, tc_pass_env *env)
 {
     struct differ s = {.env = env, .m = m};
-    /* New functions come behind, and have none. */
+    /* New functions come last, and have none. */
     tc_each_func (f, m)
         if (!replace_in(&s, f))
             return TC_FAILED;

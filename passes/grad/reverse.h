@@ -34,7 +34,7 @@ typedef struct tc_outers {
 tc_outers tc_outers_of(tc_adjoints *a, const tc_op *op);
 /* Before a region: there their adjoints begin at zero. */
 void tc_outers_set_aside(tc_adjoints *a, tc_outers *o);
-/* Behind it: gives what it has added up (NULL: nothing); the adjoints are as
+/* After it: gives what it has added up (NULL: nothing); the adjoints are as
  * they were before. */
 tc_value **tc_outers_take_back(tc_adjoints *a, const tc_outers *o);
 

@@ -161,7 +161,7 @@ static tc_op *carry_out(struct sum *s, tc_op *op, unsigned region)
     return now;
 }
 
-/* To behind the loop; gives the op behind which the value is. */
+/* To after the loop; gives the op after which the value is. */
 static tc_op *carry_behind(struct sum *s)
 {
     tc_region *r = s->call->parent;

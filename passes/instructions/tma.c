@@ -262,7 +262,7 @@ const char *tc_tma_why_not_apart(const tc_op *block, unsigned dim)
     return NULL;
 }
 
-/* The digits that count rows, behind those of the box's width; the number of
+/* The digits that count rows, after those of the box's width; the number of
  * rows that they count, 0: not all, or not the last one groups of the others.
  */
 static uint32_t list_parts(const copies *c, unsigned first)
@@ -413,7 +413,7 @@ static const struct tc_tma_copy *copy_at(const tc_tma *t, const int32_t *at)
     return NULL;
 }
 
-/* The next group's copies lie as far behind each one of this group. */
+/* The next group's copies lie as far after each one of this group. */
 static bool find_distance(copies *c, const struct tc_tma_copy *copy)
 {
     tc_tma *t = c->out;

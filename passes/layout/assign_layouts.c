@@ -182,7 +182,7 @@ static void place_operands(tc_placing *s, tc_op *op)
                 tc_relayout_get(&s->relayout, op->in[i], wanted(s, op, i)));
 }
 
-/* What is inserted on the way has its layouts: it stands before or behind the
+/* What is inserted on the way has its layouts: it stands before or after the
  * op at hand, and is left alone by being walked from back to front. */
 static void place_region(tc_placing *s, tc_region *r)
 {

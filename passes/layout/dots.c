@@ -74,7 +74,7 @@ static int32_t depth_k(const tc_dot *d)
 
 /* ---- Instructions ---- */
 
-/* Behind the operand, below a trans: loops that do not change it do not do it
+/* After the operand, below a trans: loops that do not change it do not do it
  * again. */
 static tc_value *cast_behind(tc_placing *s, tc_value *v, tc_kind kind)
 {

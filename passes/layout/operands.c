@@ -31,7 +31,7 @@ static int64_t count_of(const tc_value *v)
 
 /* ---- Buffers ---- */
 
-/* The buffer that holds v, written right behind its definition. */
+/* The buffer that holds v, written right after its definition. */
 static tc_value *buffer_of(tc_placing *s, tc_value *v)
 {
     tc_value *made = tc_map_get(&s->buffers, v);

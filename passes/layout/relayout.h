@@ -38,7 +38,7 @@ typedef struct tc_relayout {
 
 bool tc_relayout_is_cheap(tc_relayout *r, const tc_value *v);
 /* v itself, if it has layout l, else a copy or a conversion that stands right
- * behind it and is made once. Of values that are not cheap the layout must be
+ * after it and is made once. Of values that are not cheap the layout must be
  * known. */
 tc_value *tc_relayout_get(tc_relayout *r, tc_value *v, const tc_layout *l);
 #endif

@@ -181,7 +181,7 @@ static void build_bounds(tc_builder *b, const tc_op *loop, const bound *at,
         stop = tc_build_select(b, less, behind, hi);
     }
     *end = stop = tc_build_binary(b, TC_MAX, stop, lo);
-    /* What wraps is behind hi. */
+    /* What wraps is after hi. */
     tc_value *rest = tc_build_binary(b, TC_SUB, lo, stop);
     rest =
         tc_build_binary(b, TC_AND, rest, tc_build_int(b, lo->type, by.i - 1));

@@ -59,7 +59,7 @@
 
 static const char pass[] = "persist-tiles";
 
-/* Room for numbers of tiles behind the last, one a program. */
+/* Room for numbers of tiles after the last, one a program. */
 enum { MOST_TILES = INT32_MAX - (1 << 16) };
 
 struct persist {
@@ -181,7 +181,7 @@ static void clone_sizes(struct persist *s, tc_builder *b)
 
 /* ---- The loop ---- */
 
-/* `first` and all behind it, but what ends the body, goes to the region's end.
+/* `first` and all after it, but what ends the body, goes to the region's end.
  */
 static void move_body(tc_region *to, tc_op *first)
 {
@@ -236,7 +236,7 @@ static void replace_ids(struct persist *s, tc_region *r,
     }
 }
 
-/* What was the body, behind what is in the region already. */
+/* What was the body, after what is in the region already. */
 static void fill(struct persist *s, tc_region *r, tc_value *tile, tc_op *first)
 {
     tc_value *ids[TC_GRID_AXES];

@@ -179,7 +179,7 @@ static tc_value *section_bytes(tc_builder *b, const tc_tile_work *w)
     return sum;
 }
 
-/* Tiles that differ in the axes behind axis 0. */
+/* Tiles that differ in the axes after axis 0. */
 static tc_value *others(tc_builder *b, const tc_tile_order *o)
 {
     tc_value *n = o->naxes > 1 ? o->sizes[1] : integer(b, TC_I32, 1);

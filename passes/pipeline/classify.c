@@ -45,7 +45,7 @@ bool tc_is_staged(const tc_op *load)
     return store_of(load) != NULL;
 }
 
-/* All uses of the buffer, through views, are reads behind the store. */
+/* All uses of the buffer, through views, are reads after the store. */
 static bool only_read_after(const tc_value *buffer, tc_op *store)
 {
     tc_each_use (u, buffer) {

@@ -408,7 +408,7 @@ static void extend_yield(struct expander *x, const struct extra *e)
     tc_op_erase(yield);
 }
 
-/* The slot behind this one. */
+/* The slot after this one. */
 static tc_value *next_slot(tc_builder *b, tc_value *index, unsigned slots)
 {
     tc_value *zero = build_i32(b, 0);

@@ -173,7 +173,7 @@ static void move_copies(const ahead *x, tc_op *to)
     }
 }
 
-/* The loop carries the last parts of a step; in front of it there are none. */
+/* The loop carries the last parts of a step; before it there are none. */
 static void carry_parts(ahead *x)
 {
     tc_builder b = tc_builder_before(x->loop);

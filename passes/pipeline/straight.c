@@ -95,7 +95,7 @@ static const tc_op *wait_in(const tc_op *op)
     return first && first->code == TC_ASYNC_WAIT ? first : NULL;
 }
 
-/* Between a copy and its first use: groups that ended behind the copy's own,
+/* Between a copy and its first use: groups that ended after the copy's own,
  * and whether some wait covers it. */
 static bool is_waited_for(const tc_op *copy, const tc_op *use, unsigned *groups)
 {
@@ -125,7 +125,7 @@ void tc_place_waits(tc_pipeliner *p, tc_region *r)
 
 /* ---- Prologues ---- */
 
-/* The first op before `end` that has to wait for a copy, behind all loops that
+/* The first op before `end` that has to wait for a copy, after all loops that
  * are pipelined already. */
 static tc_op *first_waiting_use(const tc_op *end)
 {

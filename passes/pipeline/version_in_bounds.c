@@ -23,7 +23,7 @@ static const char pass[] = "version-in-bounds";
 
 typedef struct asking {
     tc_op *loop;
-    tc_builder b;  /* in front of it */
+    tc_builder b;  /* before it */
     tc_value *all; /* i1; NULL: nothing was asked */
 } asking;
 
@@ -65,7 +65,7 @@ static bool goes_with_counter(const asking *x, const tc_op *copy,
            step.i % side == 0;
 }
 
-/* The counter's end is a multiple of the side, and not behind the tensor's. */
+/* The counter's end is a multiple of the side, and not after the tensor's. */
 static void ask_counter(asking *x, tc_value *size, int64_t side)
 {
     tc_value *end = x->loop->in[1];
@@ -90,7 +90,7 @@ typedef struct side {
     bool fixed;
 } side;
 
-/* False: nothing can be asked in front of the loop. */
+/* False: nothing can be asked before the loop. */
 static bool find_side(const asking *x, const tc_op *copy, unsigned axis,
                       side *s)
 {

@@ -153,7 +153,7 @@ static unsigned slots_of(const adding *a, const tc_op *alloc)
     return alloc == a->alloc ? 2 : 1;
 }
 
-/* The ring beside what is in use while the loop runs, and the buffer from
+/* The ring next to what is in use while the loop runs, and the buffer from
  * which sums are added. */
 static bool has_room(const adding *a)
 {
@@ -207,7 +207,7 @@ static tc_value *end_of_dim(const adding *a, tc_builder *b)
     return tc_build_op(b, size, NULL);
 }
 
-/* The product of what is in that slot, added where `offsets` say, behind
+/* The product of what is in that slot, added where `offsets` say, after
  * others at that step. */
 static void build_add(const adding *a, tc_builder *b, tc_value *slot,
                       tc_value *const *offsets, tc_value *step)
@@ -241,7 +241,7 @@ static void erase_old(const adding *a)
             tc_op_erase(old[i]);
 }
 
-/* Behind the loop, if it had any step: overlap-mma finds that there. */
+/* After the loop, if it had any step: overlap-mma finds that there. */
 static tc_builder build_if_run(const adding *a)
 {
     tc_builder b = {.func = a->f,
@@ -285,7 +285,7 @@ static void delay(adding *a)
         now[n] = step;
         earlier[n] = &step;
         latest[n] = &last_step;
-        init[n++] = int_of(&b, -1); /* behind nobody, before everybody */
+        init[n++] = int_of(&b, -1); /* after nobody, before everybody */
     }
     unsigned first = a->loop->nout;
     a->loop = tc_slots_add(a->loop, n, init, names);

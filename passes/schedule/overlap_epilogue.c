@@ -82,7 +82,7 @@ static bool can_move(const ending *e, const tc_op *op,
     return true;
 }
 
-/* Constants and the like, which stand behind the branch but don't need it. */
+/* Constants and the like, which stand after the branch but don't need it. */
 static bool has_or_gets(const ending *e, const tc_value *v)
 {
     return has_it(e, v) ||

@@ -357,9 +357,9 @@ static tc_op *build_if(struct expander *x)
     return branch;
 }
 
-/* ---- Behind the loop ---- */
+/* ---- After the loop ---- */
 
-/* An `if` that asks the same as the one around the sections, right behind the
+/* An `if` that asks the same as the one around the sections, right after the
  * loop; NULL: there is none. */
 static tc_op *find_tail(const tc_op *loop)
 {
@@ -394,7 +394,7 @@ static bool needs_loop_only(const tc_region *r, const tc_op *loop)
     return true;
 }
 
-/* What is done there goes behind the last section: one branch less. */
+/* What is done there goes after the last section: one branch less. */
 static void take_tail(struct expander *x)
 {
     tc_op *tail = find_tail(x->loop);

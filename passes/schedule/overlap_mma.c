@@ -85,7 +85,7 @@ static void add_wait(tc_op *product)
     tc_op_set_in(wait, 0, sum);
 }
 
-/* A wait behind each product: as it was, in other words. False: there are
+/* A wait after each product: as it was, in other words. False: there are
  * none that may run on. */
 static bool make_async(struct overlap *o, tc_region *r)
 {

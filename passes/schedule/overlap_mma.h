@@ -47,7 +47,7 @@ struct tc_part {
     unsigned effects; /* tc_part_effect of a plain part */
     unsigned index;   /* among the parts, as the program has them */
     unsigned stage;   /* 1: runs in the turn after the step's own */
-    bool late;        /* stage 0, behind what stage 1 gives in this turn */
+    bool late;        /* stage 0, after what stage 1 gives in this turn */
     bool lazy;        /* placed where something needs it, or at the end */
     bool placed;      /* in tc_step.order, there: */
     unsigned place;

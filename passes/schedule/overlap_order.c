@@ -271,7 +271,7 @@ static void place_all(tc_step *s, bool hoist)
 }
 
 /* Waits for data, and branches (a mask's): between a product and what is
- * computed beside it they would keep the assembler from issuing it piece by
+ * computed next to it they would keep the assembler from issuing it piece by
  * piece, as the tensor cores take it. */
 static void place_branches(tc_step *s, unsigned stage)
 {
@@ -334,7 +334,7 @@ static void count_pending(tc_step *s, tc_part *wait)
     wait->pending[TC_EPILOGUE] = rest + count_products(s, 0, to, 1);
 }
 
-/* Another wait of its stage, before it or right behind it, does as well, and
+/* Another wait of its stage, before it or right after it, does as well, and
  * nobody wants the result. */
 static bool is_spare(const tc_step *s, const tc_part *wait)
 {

@@ -176,7 +176,7 @@ static bool move_product(struct later *l, const tc_part *p)
     return ok;
 }
 
-/* Of products whose operand A is in registers ptxas lets one run beside the
+/* Of products whose operand A is in registers ptxas lets one run with the
  * next step; with two it waits for each at once (C7513). */
 static bool move_products(struct later *l)
 {

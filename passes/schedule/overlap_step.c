@@ -402,7 +402,7 @@ static bool share_buffer(const tc_part *a, const tc_part *b)
     return false;
 }
 
-/* A barrier in front of an arrival, for what its threads have read, that may
+/* A barrier before an arrival, for what its threads have read, that may
  * come late: the ring has another slot, which is being filled meanwhile. */
 static bool may_release_late(const tc_op *op)
 {
@@ -411,7 +411,7 @@ static bool may_release_late(const tc_op *op)
 }
 
 /* Where threads meet, all that they did with shared memory or waited for comes
- * before, and what they arrive for behind. */
+ * before, and what they arrive for after it. */
 static bool meets(const tc_part *a, const tc_part *b)
 {
     const unsigned shared =

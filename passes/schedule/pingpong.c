@@ -139,7 +139,7 @@ static void insert(tc_opcode code, const tc_op *at, tc_op *before)
                  before->parent, before);
 }
 
-/* The op with regions before this one, or behind it. */
+/* The op with regions before this one, or after it. */
 static tc_op *next_beside(const tc_op *op, bool behind)
 {
     do
@@ -160,8 +160,8 @@ static bool ends_at(const tc_op *op, const tc_value *end)
     return false;
 }
 
-/* The loop of idle steps before a loop, or behind it; NULL: there is none.
- * Those behind another loop begin where that ends. */
+/* The loop of idle steps before a loop, or after it; NULL: there is none.
+ * Those after another loop begin where that ends. */
 static tc_op *idle_beside(const tc_op *at, bool behind)
 {
     tc_op *idle = next_beside(at, behind);
@@ -256,7 +256,7 @@ typedef struct begin {
     tc_op *product, *wait;
 } begin;
 
-/* What comes in front of the loop, for its first step; false: nothing. */
+/* What comes before the loop, for its first step; false: nothing. */
 static bool find_begin(const tc_op *loop, begin *out)
 {
     *out = (begin){0};

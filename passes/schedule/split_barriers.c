@@ -43,8 +43,8 @@ struct meeting {
     tc_op *barrier; /* the only one of all groups in a step */
     tc_op *store;   /* of what they meet for */
     const tc_op *ring;
-    tc_op *first, *behind; /* that touch the ring, in the loop, behind it */
-    /* Waits for copies, in the loop and behind it. */
+    tc_op *first, *behind; /* that touch the ring, in the loop, after it */
+    /* Waits for copies, in the loop and after it. */
     tc_op *full, *full_behind;
 };
 
@@ -217,7 +217,7 @@ static tc_op *meet(tc_op *before)
     return op;
 }
 
-/* Nobody meets for anything else; behind the loop they meet as before. */
+/* Nobody meets for anything else; after the loop they meet as before. */
 static bool is_all(struct meeting *m, tc_pass_env *env)
 {
     tc_op *behind = meet(m->behind);

@@ -201,7 +201,7 @@ static void visit_nested(struct cse *s, tc_op *op)
         new_memory(s);
 }
 
-/* What is remembered in a region is forgotten behind it, in the opposite
+/* What is remembered in a region is forgotten after it, in the opposite
  * order, which finds each entry at the head of its bucket. */
 static void visit_region(struct cse *s, tc_region *r, tc_region *then)
 {

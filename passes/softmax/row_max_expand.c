@@ -176,7 +176,7 @@ static tc_value *carry_known(tc_row_max *x)
     return known;
 }
 
-/* What uses the results comes behind. */
+/* What uses the results comes afterwards. */
 static void put_in_front(const tc_row_max *x, tc_op *branch)
 {
     tc_op *behind = branch->next;

@@ -133,7 +133,7 @@ static tc_access_node *nodes_of(struct reader *h, const tc_region *r,
     return first;
 }
 
-/* Buffers without an offset come behind all that have one. */
+/* Buffers without an offset come after all that have one. */
 static void prepare(struct reader *h, const tc_region *r)
 {
     tc_each_op (op, r) {

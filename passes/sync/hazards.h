@@ -69,7 +69,7 @@ bool tc_may_change_loaded_in(const tc_region *r, const tc_op *load);
 /* A store of kind(add): of any threads in any order; what it adds to is no
  * input of a kernel that works in place. */
 bool tc_adds_to_memory(const tc_op *op);
-/* The follow in front of such a store; NULL: it adds in any order. */
+/* The follow before such a store; NULL: it adds in any order. */
 tc_op *tc_follow_of(const tc_op *store);
 /* Two accesses through windows of one tensor that constants keep apart, in
  * whichever steps of loops. */

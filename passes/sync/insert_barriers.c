@@ -42,7 +42,7 @@ static unsigned deepest(const tc_hazards *all)
     return depth;
 }
 
-/* Of the hazards of one loop the one to be dealt with next, behind the barrier
+/* Of the hazards of one loop the one to be dealt with next, after the barrier
  * `last` (NULL: none yet). That one helps against all that come from before it,
  * or from an earlier step: these pass it on their way. */
 static const tc_hazard *next_in_loop(const tc_hazards *all, const tc_op *loop,

@@ -296,7 +296,7 @@ static void find_uses(struct finder *s, tc_region *r)
 
 /* ---- What is under way ---- */
 
-/* The first op behind `position` after which nothing is under way that `wait`
+/* The first op after `position` after which nothing is under way that `wait`
  * waits for. */
 static tc_op *next_drain(tc_region *r, tc_opcode wait, unsigned position)
 {
@@ -315,7 +315,7 @@ static tc_op *next_drain(tc_region *r, tc_opcode wait, unsigned position)
     return NULL;
 }
 
-/* Loops round which it is still under way, as its wait comes behind them, or in
+/* Loops round which it is still under way, as its wait comes after them, or in
  * the next step. */
 static void include_loops(tc_lifetime *l, tc_op *op, const tc_op *drain)
 {

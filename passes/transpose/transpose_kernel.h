@@ -12,8 +12,8 @@
  * part of it. Did any? */
 bool tc_transpose_beforehand(tc_pass_env *env, tc_func *plan);
 
-/* An `if` in front of the op, with two branches of nothing; then, one after the
- * other, ops behind it go into its first one, copies of them (each the `data`
+/* An `if` before the op, with two branches of nothing; then, one after the
+ * other, ops after it go into its first one, copies of them (each the `data`
  * of what the op gives) into the second. */
 tc_op *tc_branch_before(tc_op *op, tc_value *condition);
 tc_op *tc_branch_take(tc_op *branch, tc_op *op);

@@ -106,7 +106,7 @@ typedef struct budget {
     tc_lifetimes others; /* of all buffers, those of rings too */
     tc_ring *lender;     /* that may be lent; or NULL */
     /* Bytes of others at once, and where that is: before the lender's last use,
-     * and behind it. */
+     * and after it. */
     uint64_t most[2];
     const tc_op *at[2];
 } budget;

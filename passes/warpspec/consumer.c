@@ -66,7 +66,7 @@ static void use_slot(tc_arena *a, const tc_ring *r,
     tc_op_erase(bulk->from->staged.alloc);
 }
 
-/* Behind the op, and behind what releases other rings there. */
+/* After the op, and after what releases other rings there. */
 static void release(const tc_ring *r, tc_op *last, bool meet)
 {
     tc_op *next = last->next;

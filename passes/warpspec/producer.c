@@ -55,7 +55,7 @@ static bool issue_if_bulk(tc_role_builder *e, const tc_op *load, tc_builder *b)
     return false;
 }
 
-/* ---- What comes behind a loop's first step ---- */
+/* ---- What comes after a loop's first step ---- */
 
 static bool is_within(const tc_ring *r, const tc_op *op)
 {

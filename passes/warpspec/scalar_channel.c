@@ -184,7 +184,7 @@ static void find_in(tc_warpspec *s, tc_region *r)
     tc_each_op (op, r)
         if (is_simple(&x, op))
             set_cost(&x, op);
-    /* What stands behind a loop with copies would come too late: the consumers
+    /* What stands after a loop with copies would come too late: the consumers
      * read all when they begin, and the loop's copies wait for them. */
     tc_each_op (op, r) {
         if (holds_copies(s, op))

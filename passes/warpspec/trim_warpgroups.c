@@ -313,7 +313,7 @@ static void erase_dead(tc_region *r)
     }
 }
 
-/* Behind all waits, and when all warps of the group have been through these. */
+/* After all waits, and when all warps of the group have been through these. */
 static void arrive_last(tc_region *r)
 {
     tc_builder b = tc_builder_before(tc_region_terminator(r));
@@ -329,7 +329,7 @@ static void arrive_last(tc_region *r)
 }
 
 /* From lo to hi, before `at`: what the loop carries of ints, and mbarriers.
- * The loop, or what comes behind it, goes on with that. */
+ * The loop, or what comes after it, goes on with that. */
 static tc_op *build_idle(own *o, tc_value *lo, tc_value *hi, tc_op *at)
 {
     tc_op *loop = o->loop;

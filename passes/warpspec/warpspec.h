@@ -52,7 +52,7 @@ struct tc_ring {
     /* One slot, which others may use from the last use to the step's end: it is
      * released there. */
     bool lent;
-    /* The producer fills it behind what it does in the first step of that loop;
+    /* The producer fills it after what it does in the first step of that loop;
      * or NULL. */
     const tc_op *behind;
     tc_value *full, *empty;
@@ -118,7 +118,7 @@ void tc_wait_until_empty(const tc_ring *r, tc_builder *b);
 /* which: the mbarriers `full` or `empty`. */
 tc_op *tc_build_arrive(const tc_ring *r, tc_builder *b, tc_value *which);
 
-/* Are mail and votes read beside a tile's last product (overlap_epilogue.c)?
+/* Are scalars and votes read during a tile's last product (overlap_epilogue.c)?
  * Not by three groups: the others multiply while one is between two tiles, and
  * what is read early takes registers, of which these have few. */
 bool tc_reads_channel_early(const tc_func *f);

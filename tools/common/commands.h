@@ -46,7 +46,7 @@ void machine_name(char *out, size_t size);
 /* A print callback: to stdout. */
 void show_line(void *user, const char *line);
 
-/* The whole of a file (`-`: standard input) with a NUL behind; malloc'd. NULL:
+/* A whole file (`-`: standard input) with a NUL after it; malloc'd. NULL:
  * reported. */
 char *read_text(const char *path, size_t *length);
 /* tilec_attention_options.read_source */

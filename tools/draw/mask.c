@@ -120,7 +120,7 @@ static const tilec_argument *find_input(const job *j, const char *name)
     return NULL;
 }
 
-/* Behind the n arguments of the kernel itself. -1: one is missing, said. */
+/* After the n arguments of the kernel itself. -1: one is missing, said. */
 static int add_captured(const job *j, const tilec_kernel *k,
                         const tilec_argument *values, size_t nvalues,
                         tilec_argument *args, int n)

@@ -37,7 +37,7 @@ static const char *after(const char *s, const char *word)
     return strncmp(s, word, n) == 0 ? s + n : NULL;
 }
 
-/* The line that `@...` means; *s is moved behind it. */
+/* The line that `@...` means; *s is moved after it. */
 static uint32_t read_line(const char **s, uint32_t here)
 {
     const char *p;
@@ -68,7 +68,7 @@ static void complain(struct expect *e, uint32_t line, const char *what,
     e->ok = false;
 }
 
-/* `s` stands behind `expected-`. */
+/* `s` stands after `expected-`. */
 static void read_expectation(struct expect *e, const char *s, uint32_t here)
 {
     const char *start = s, *p = NULL;

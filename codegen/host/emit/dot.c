@@ -57,7 +57,7 @@ static loop loop_begin(LLVMBuilderRef b, LLVMValueRef fn, uint64_t lo,
     return l;
 }
 
-/* Ends the body where the builder stands and moves it behind the loop. Gives
+/* Ends the body where the builder stands and moves it after the loop. Gives
  * the last block of the body, for the loop's other phis. */
 static LLVMBasicBlockRef loop_end(loop *l)
 {

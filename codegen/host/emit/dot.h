@@ -10,7 +10,7 @@
 /* C[m, n] = init + A[m, k] * B[k, n]. A and B are row-major in memory; C is
  * whatever `init` and `done` make of it. Sizes are at least 1. */
 typedef struct tc_host_dot {
-    LLVMBuilderRef b; /* stands in fn; left behind the loops */
+    LLVMBuilderRef b; /* stands in fn; left after the loops */
     LLVMValueRef fn;
     unsigned m, n, k;
     LLVMTypeRef elem; /* float or double, of all three */

@@ -174,7 +174,7 @@ tc_walk tc_walk_new(tc_emit *e, const tc_item *item, const tc_type *shape,
 /* Goes into the loops around the vector axis, then into that along it. */
 void tc_walk_outer(tc_walk *w);
 void tc_walk_inner(tc_walk *w);
-/* Behind the phis of the inner loop: the lanes of each of the vectors. */
+/* After the phis of the inner loop: the lanes of each of the vectors. */
 void tc_walk_spread(tc_walk *w);
 void tc_walk_end_inner(tc_walk *w);
 void tc_walk_end_outer(tc_walk *w);

@@ -23,7 +23,7 @@ typedef struct launch {
     /* The i-th one to run is program last - i * every. Backwards: what is at
      * the edge of the grid is always among them. */
     uint64_t last, every;
-    bool forwards; /* those that follow others behind these; all of them */
+    bool forwards; /* those that follow others after these; all of them */
 } launch;
 
 /* ---- Arguments ---- */

@@ -65,7 +65,7 @@ static void add_scalar(scheduler *s, tc_item *item, tc_op *op)
 
 typedef struct needs {
     const scheduler *s;
-    unsigned behind; /* must stand behind this item */
+    unsigned behind; /* must stand after this item */
     unsigned with;   /* must not stand before this one */
     bool memory;     /* reads memory on the way */
 } needs;

@@ -65,7 +65,7 @@ bool tc_nvptx_follow(tc_gen *g, const tc_op *op)
     if (g->role == TC_ROLE_PRODUCER || g->role == TC_ROLE_MOVER)
         return tc_gen_error(g, op, "in a role that stores nothing");
     if (g->sent && op->code == TC_FOLLOW)
-        return tc_gen_error(g, op, "next to a store that a store warp performs");
+        return tc_gen_error(g, op, "next to a store of a store warp");
     if (g->sent) {
         tc_gen_send_end(g, own, ahead);
         return true;

@@ -82,7 +82,7 @@ bool tc_nvptx_barrier(tc_gen *g, const tc_op *op)
 
 /* ---- Turns ---- */
 
-/* A barrier for each group, behind the groups' own: the group itself waits
+/* A barrier for each group, after the groups' own: the group itself waits
  * there, the one before arrives. */
 static void meet_turn(tc_gen *g, const char *text, LLVMValueRef group)
 {
@@ -250,7 +250,7 @@ static void prefetch_maps(tc_gen *g)
                    &g->map_params[i]);
 }
 
-/* Its warps count from the first one behind the producer's. */
+/* Its warps count from the first one after the producer's. */
 static bool emit_mover(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
 {
     tc_phase outer = tc_gen_phase(g);
@@ -275,7 +275,7 @@ static void split_producer(tc_gen *g, LLVMBasicBlockRef others)
     LLVMPositionBuilderAtEnd(g->b, copier);
 }
 
-/* Behind the consumer's code, which makes the buffers. */
+/* After the consumer's code, which makes the buffers. */
 static bool emit_senders(tc_gen *g, LLVMBasicBlockRef senders,
                          LLVMBasicBlockRef end)
 {

@@ -29,7 +29,7 @@
 
 enum { MESSAGE = 64, COORDS = 5 };
 enum { SENDERS = TC_WARPGROUP_WARPS - 1 }; /* next to the producer's warp */
-/* Behind those of all, of the consumer, of groups, and of their turns. */
+/* After those of all, of the consumer, of groups, and of their turns. */
 enum { FIRST_BARRIER = 2 };
 
 static unsigned ngroups(const tc_gen *g)
@@ -224,7 +224,7 @@ static bool store_warp_add(tc_gen *g, LLVMValueRef step, const words *w)
     LLVMBuildCondBr(g->b, is_step(g, step), follows, free);
     LLVMPositionBuilderAtEnd(g->b, follows);
     LLVMBuildCondBr(g->b, is_next, next, skips);
-    /* Those behind need not wait for steps that the program has not. */
+    /* Later programs need not wait for steps that the program has not. */
     LLVMPositionBuilderAtEnd(g->b, skips);
     await(g, w, LLVMBuildSub(g->b, step, tc_gen_i32(g, 1), ""));
     tc_gen_announce(g, w->own, step);

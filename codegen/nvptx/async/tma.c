@@ -233,7 +233,7 @@ bool tc_nvptx_tma_load(tc_gen *g, const tc_op *op)
     return true;
 }
 
-/* i1: copy i does not begin in front of the tensor. */
+/* i1: copy i does not begin before the tensor. */
 static LLVMValueRef is_inside(tc_gen *g, const LLVMValueRef *window,
                               const tc_tma *t, unsigned i)
 {
@@ -277,7 +277,7 @@ bool tc_nvptx_tma_store(tc_gen *g, const tc_op *op)
     if (!copy_of(g, op, &t) || !check(g, op, &t))
         return false;
     bool each = tc_op_is_word(op, "scope", "group");
-    /* Few copies stand in no branch: behind one ptxas at times keeps nothing in
+    /* Few copies stand in no branch: after one ptxas at times keeps nothing in
      * uniform registers, and steps of products take half as many instructions
      * more. With more copies the branch is faster. */
     LLVMValueRef only = t.ncopies <= FEW ? tc_gen_elected(g, each) : NULL;

@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-/* 2/pi, the bits behind the point; a word of 0 bits is in front. */
+/* 2/pi, the bits after the point; a word of 0 bits comes first. */
 static const uint64_t two_by_pi[] = {
     0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0,
     0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
@@ -164,7 +164,7 @@ static LLVMValueRef quadrants(const tc_lanes *l, LLVMValueRef table,
         LLVMBuildLShr(l->b, bits, tc_lanes_int(l, f->mantissa), "");
     LLVMValueRef m = LLVMBuildAnd(l->b, bits, tc_lanes_int(l, one - 1), "");
     m = widened(l, LLVMBuildOr(l->b, m, tc_lanes_int(l, one), ""));
-    /* e = exponent - bias - mantissa; bit i behind the point of 2/pi has weight
+    /* e = exponent - bias - mantissa; bit i after the point of 2/pi has weight
      * 2^-(i + 1), the window begins with the one where that is 2^(1 - e). */
     unsigned less = f->bias + f->mantissa + 2 - l->bits;
     LLVMValueRef at = LLVMBuildSub(l->b, exponent, tc_lanes_int(l, less), "");
@@ -182,7 +182,7 @@ struct sum {
     LLVMValueRef high, low;
 };
 
-/* A signed fixed-point number with `point` bits behind the point, in thirds
+/* A signed fixed-point number with `point` bits after the point, in thirds
  * that are exact as floats. Each sum here has its larger operand first, so
  * that what it rounds off is known exactly. */
 static struct sum to_floats(const tc_lanes *l, LLVMValueRef fixed, int point)

@@ -287,7 +287,7 @@ static LLVMValueRef pack_bytes(tc_gen *g, const tc_type *elem,
 {
     LLVMValueRef low = both_of(x[0], x[1]), high = both_of(x[2], x[3]);
     /* LLVM would see the halves in words that go round in loops too, but not
-     * put them together again behind the phi. */
+     * put them together again after the phi. */
     if (low && high)
         return word_of(g, low, high);
     LLVMValueRef word = tc_gen_i32(g, 0);

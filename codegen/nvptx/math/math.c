@@ -96,7 +96,7 @@ static LLVMValueRef approximate(LLVMBuilderRef b, const char *name,
 }
 
 /* Far from 0 by ex2.approx and rcp.approx, which cost an instruction each. What
- * they are off by counts for little there, as 2 / (e^2t + 1) is small beside
+ * they are off by counts for little there, as 2 / (e^2t + 1) is small against
  * 1. */
 static LLVMValueRef emit_tanh(LLVMBuilderRef b, LLVMValueRef x)
 {

@@ -216,7 +216,7 @@ static LLVMValueRef emit_element(tc_gen *g, const tc_op *op, const element *e)
 
 /* ---- Telling the others ---- */
 
-/* Eight bytes a thread behind what the kernel has in shared memory. */
+/* Eight bytes a thread after what the kernel has in shared memory. */
 static LLVMValueRef slot_of(tc_gen *g, LLVMValueRef thread)
 {
     if (!g->exchange) {

@@ -8,7 +8,7 @@
 
 #include "codegen/nvptx/emit.h"
 
-/* In front of the first instruction of `product` and behind the last one;
+/* Before the first instruction of `product` and after the last one;
  * between two the next load or copy, if there is any left. */
 void tc_interleave_begin(tc_gen *g, const tc_op *product);
 void tc_interleave_next(tc_gen *g);

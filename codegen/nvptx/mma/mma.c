@@ -5,7 +5,7 @@
  *
  *   for each step along K                      the operands of group i + 1 are
  *     for each group of two tiles along N      fetched before the products of
- *       for each tile of the group             group i: ldmatrix runs beside
+ *       for each tile of the group             group i: ldmatrix overlaps
  *         for each tile along M, to and fro    the tensor cores, and few
  *           mma                                fragments are alive
  *

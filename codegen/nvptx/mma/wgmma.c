@@ -99,7 +99,7 @@ static bool check_columns(product *p)
 
 /* Left operands in shared memory mostly stay there while a loop runs: q. Few
  * descriptors of them fit into registers next to all others, and as words of 64
- * bits they are computed in front of it. ptxas would compute them again in each
+ * bits they are computed before it. ptxas would compute them again in each
  * step if it knew the high word: the top bit of an address, which is 0, is
  * added to that. Claim wgmma-descriptors. */
 static bool is_whole(const product *p)
@@ -185,7 +185,7 @@ static void add_a_registers(product *p)
 }
 
 /* The part of the start address that the warp group adds: its number has a
- * digit for each of the accumulator's warp modes behind those of its four
+ * digit for each of the accumulator's warp modes after those of its four
  * warps. */
 static LLVMValueRef group_byte(product *p, const tc_wgmma_operand *o,
                                unsigned axis)
