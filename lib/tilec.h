@@ -455,7 +455,8 @@ typedef struct tilec_launch_options {
  * see no_graphs), and may be captured into a CUDA graph (which must not run
  * concurrently with itself: two instances of it need two captures). Tensors are
  * then kDLCUDA (kDLCUDAManaged and kDLCUDAHost serve as well), all of one
- * device, whose current context is used if there is one, else its primary context.
+ * device, whose current context is used if there is one, else its primary
+ * context.
  *
  * Arguments come by position, by name, or positions first and then names; all
  * parameters must be given. Checked before anything runs: data type, rank,

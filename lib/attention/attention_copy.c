@@ -5,9 +5,10 @@
  *
  * Products of 8-bit numbers read v by columns, each at a multiple of 16 bytes.
  * Another v is transposed on the way to them, or read byte by byte, by each
- * program anew; a copy reads and writes each part once, in about the time (on
- * an H200) that one program takes for it. By bytes each takes several times as
- * long; if transpose warps do it, as much longer as is said below.
+ * program anew; a copy reads and writes each part once, in about the time that
+ * one program takes for it. By bytes each program takes several times as long;
+ * with a transposer role next to the products it takes less time than that
+ * (claim values-copied).
  */
 #include "lib/attention/attention.h"
 #include "passes/target/machine_model.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A launch as a CUDA graph of one kernel, which takes the driver half as long
- * as a launch. H200, driver 13.0, host time, and that of the device for a
- * kernel of 3.6 us:
+ * as a launch (claim launch-graph). A graph takes 20 to 80 us to make, and 116
+ * KB of the device's memory.
  */
 #include "lib/gpu/launch_graph_cache.h"
 
