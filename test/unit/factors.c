@@ -77,9 +77,9 @@ static const factors right[] = {
 START_TEST(functions)
 {
     const factors *f = &right[_i];
-    char name[] = "descale_?", rows[] = "S?";
+    char name[] = "descale_?", rows[] = "SCALE_BLOCK_?";
     name[8] = f->of;
-    rows[1] = f->of == 'q' ? 'Q' : f->of == 'k' ? 'K' : 'V';
+    rows[12] = f->of == 'q' ? 'Q' : f->of == 'k' ? 'K' : 'V';
     tilec_attention *a;
     ck_assert_int_eq(plan(f, NULL, &a), TILEC_OK);
     ck_assert_str_eq(bound(a, f->of == 'o' ? "scale_o" : name), f->function);
