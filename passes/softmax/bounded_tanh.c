@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A multiple of tanh that becomes the argument of an exponential that gets
- * rounded, where that takes it times l (log2(e), or 1):
+ * A multiple of tanh that becomes the argument of a rounded exponential,
+ * multiplied by l (log2(e), or 1):
  *
  *   %c * tanh(%d * %f)
  * becomes
@@ -11,11 +11,11 @@
  *        else { yield tanh(%d * %g) * %h }
  *   %t * (1 / l)
  *
- * An accurate tanh takes care of its digits near 0. That one is off by 2^-21,
- * so the argument by 2^-13 where |c| is below 256; beyond, and where c is NaN,
- * it stays accurate (but that the factors of x are multiplied first). Such a
- * tanh gives a multiple as easily (codegen/nvptx/math/tanh.c), and what is left
- * of the factors, 1 / l * l, is 1.
+ * An accurate tanh is exact in its digits near 0. The absolute one has an error
+ * of 2^-21, so the argument one of 2^-13 if |c| is below 256; beyond that, and
+ * if c is NaN, the tanh stays accurate (except that the factors of x are
+ * multiplied first). Such a tanh gives a multiple at no extra cost
+ * (codegen/nvptx/math/tanh.c), and the remaining factor, 1 / l * l, is 1.
  */
 #include "passes/analysis/match.h"
 #include "passes/target/exponents.h"

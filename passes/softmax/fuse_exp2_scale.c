@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuse-exp2-scale: an exponential of a scaled difference takes one op for its
- * argument. For targets where the other ops take as long as the products.
+ * fuse-exp2-scale: fuses the scale and the bias of exp2's argument into one fma
+ * per element. For targets where the other ops take as long as the products.
  *
  *   %s = select %m, %d * %f, -inf
  *   %t = max(%s, axis=1)
@@ -18,11 +18,11 @@
  *               smaller tile, repeated, and c is one number. Infinities and
  *               NaNs come out alike.
  *   factor      fma(a f, c, b) is fma(a, f c, b) in an argument of exp2.
- *   outwards    A factor f > 0 goes behind select(m, a f, k), k an infinity
- *               or 0, and behind max and min over an axis: exactly, as rounding
+ *   outwards    A factor f > 0 moves after select(m, a f, k), k an infinity
+ *               or 0, and after max and min over an axis: exactly, as rounding
  *               keeps the order. f must be known to be above 0 and finite.
- *   sum         What is added to such a maximum times f is so in one op, which
- *               rounds once; what is relative to it is so to the same number.
+ *   sum         An addition to such a maximum times f becomes one fma, which
+ *               rounds once; exponents relative to it use the same number.
  * All but the third change the rounding, so the ops that they change must carry
  * numerics flags: those of a difference reassoc and contract, those of a factor
  * reassoc, those of a sum contract.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hoist-biases: what is added to all elements of a row, or of a column, of the
- * arguments of exponentials is computed once a row, once a column.
+ * hoist-biases: hoists row and column biases out of the per-element argument of
+ * exponentials: they are computed once a row, once a column.
  *
  *   %x = %d * %f + %slope * cast(%k - %q, f32)
  *                                 k, q: positions (uniform_axis.h)
@@ -20,9 +20,9 @@
  * The maximum may be missing (p from a known logsumexp).
  *
  * An element costs an fma instead of a subtraction, a conversion, two products
- * and a sum; where there is only a row's part, nothing, nor where a product
- * adds the column's (linear_bias.c). A tanh that the rest is added to becomes
- * a cheaper one (bounded_tanh.c).
+ * and a sum; if there is only a row's part, it costs nothing, nor if a product
+ * adds the column's part (linear_bias.c). A tanh that the rest is added to
+ * becomes a cheaper one (bounded_tanh.c).
  *
  * Rounding differs, as in fuse_exp2_scale.c and only where that may change it:
  * each part by 2^-24 of itself. For positions these are as large as the offset,
