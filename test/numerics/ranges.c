@@ -97,10 +97,18 @@ static void print_diagnostics(const tc_context *cx)
         printf("%u:%u: %s\n", d->loc.line, d->loc.col, d->message);
 }
 
+/* The `)` of the kernel's arguments, after which attributes may stand. */
+static const char *end_of_arguments(const char *text)
+{
+    const char *grid = strstr(text, ") grid {");
+    const char *flags = strstr(text, ") fastmath(");
+    return flags && flags < grid ? flags : grid;
+}
+
 /* The first loop at the top of the kernel, whose bounds go to `bounds`. */
 static bool cut_off(const char *text, tc_text *out)
 {
-    const char *header = strstr(text, ") grid {");
+    const char *header = end_of_arguments(text);
     const char *loop = header ? strstr(header, "\n  %") : NULL;
     char name[64], low[64], high[64];
     for (; loop; loop = strchr(loop + 1, '\n')) {
