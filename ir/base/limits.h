@@ -15,6 +15,8 @@ enum {
     /* Ops of a module while passes run; of one that has more than half of
      * that to begin with, twice as many as those (passes/runner.c). */
     TC_MOST_OPS = 1 << 16,
+    /* Parameters that all uses of `params` in a text stand for. */
+    TC_MOST_PACKED = 1 << 14,
     /* Of a plan: each is compiled by itself. */
     TC_MOST_KERNELS = 64,
     /* Of one pass that compares each op with many others (tc_module_spend). The

@@ -92,6 +92,7 @@ typedef struct tc_parser {
     tc_loc where; /* of everything, if the text is no source */
     tc_map funcs; /* by name; &tc_broken_func: its header has an error */
     tc_map packs; /* `params @name`, by name: see parse_pack.c */
+    unsigned npacked, depth_of_packs; /* read of packs so far; uses at hand */
     tc_func *f;
     const tc_token **args; /* names of the arguments of f, while its header is
                               read */

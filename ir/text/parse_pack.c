@@ -14,6 +14,8 @@
  */
 #include "ir/text/parse.h"
 
+#include "ir/base/limits.h"
+
 /* The tokens after `[` and `(`; 0: it has none. */
 typedef struct pack {
     uint32_t params, args;
@@ -69,6 +71,18 @@ static bool unknown_pack(tc_parser *p, const char *name, const pack *k,
                     what);
 }
 
+/* Counts parameters and uses that stand in packs: a pack may use another one
+ * twice, so that n packs can stand for 2^n parameters. */
+static bool has_room(tc_parser *p)
+{
+    if (p->depth_of_packs == 0 || p->npacked++ < TC_MOST_PACKED)
+        return true;
+    return tc_error(p->cx, tc_parser_loc(p),
+                    "the uses of params in this text stand for more than %u "
+                    "parameters: use fewer, or smaller, params",
+                    TC_MOST_PACKED);
+}
+
 /* At `*@name`. */
 static bool parse_pack_of(tc_parser *p, tc_func *f, tc_token_kind close,
                           tc_parse_item_fn *item)
@@ -85,7 +99,9 @@ static bool parse_pack_of(tc_parser *p, tc_func *f, tc_token_kind close,
     uint32_t back = p->at + 1;
     p->at = begin;
     k->is_open = true;
+    p->depth_of_packs++;
     bool ok = tc_parse_packed(p, f, close, item);
+    p->depth_of_packs--;
     k->is_open = false;
     p->at = back;
     return ok;
@@ -94,9 +110,13 @@ static bool parse_pack_of(tc_parser *p, tc_func *f, tc_token_kind close,
 bool tc_parse_packed(tc_parser *p, tc_func *f, tc_token_kind close,
                      tc_parse_item_fn *item)
 {
+    if (!has_room(p))
+        return false;
     if (tc_parser_accept(p, close))
         return true;
     do {
+        if (!has_room(p))
+            return false;
         bool is_pack = tc_parser_is(p, TC_TOKEN_STAR);
         if (is_pack ? !parse_pack_of(p, f, close, item) : !item(p, f))
             return false;
