@@ -77,9 +77,9 @@ typedef struct tc_gen {
     unsigned messages;       /* offset of those to them */
     unsigned exchange;       /* 1 + offset of a word a thread; 0: none yet */
     tc_counters *counters;   /* of the `for` around; NULL: none */
-    tc_interleave *beside;   /* interleave.c; NULL: there is nothing */
-    tc_code_size size;       /* so far */
-    bool failed;             /* reported */
+    tc_interleave *interleave; /* interleave.c; NULL: there is nothing */
+    tc_code_size size;         /* so far */
+    bool failed;               /* reported */
 } tc_gen;
 
 /* weight.c: at least so many instructions (tc_code_size). */

@@ -40,9 +40,9 @@ static bool at_declaration(const tc_parser *p, const char *text)
 static bool at_clause_of_call(const tc_parser *p, const char *text)
 {
     const tc_token *t = tc_parser_peek(p, 0);
-    bool behind = p->at && t[-1].kind == TC_TOKEN_RPAREN &&
-                  t[-1].line == t->line && tc_parser_is_call(p);
-    for (tc_opcode c = 0; behind && c < TC_OPCODE_COUNT; c++)
+    bool after = p->at && t[-1].kind == TC_TOKEN_RPAREN &&
+                 t[-1].line == t->line && tc_parser_is_call(p);
+    for (tc_opcode c = 0; after && c < TC_OPCODE_COUNT; c++)
         if (tc_op_attr_index(c, text) >= 0)
             return true;
     return false;

@@ -133,7 +133,7 @@ static void choose_segment(const problem *p, const space *vector,
     for (unsigned i = 0; i < na; i++)
         layout_scratch_add(&both, a[i]);
     all = both;
-    /* b's that are new beside a, a's that are new beside b. */
+    /* Bases of b that a does not have, bases of a that b does not have. */
     uint32_t only_b[32], only_a[32];
     unsigned nob = 0, noa = 0;
     for (unsigned i = 0; i < nb; i++)

@@ -35,7 +35,7 @@ static unsigned count_ops(const tc_region *r)
 {
     unsigned n = 0;
     tc_each_op (op, r) {
-        n += 2; /* a goto behind the first region of an `if` */
+        n += 2; /* a goto after the first region of an `if` */
         for (unsigned i = 0; i < op->nregions; i++)
             n += count_ops(op->regions[i]);
     }

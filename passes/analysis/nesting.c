@@ -24,7 +24,7 @@ bool tc_is_nested_in(const tc_op *op, const tc_op *outer)
     return false;
 }
 
-tc_builder tc_builder_behind(tc_func *f, tc_value *v, tc_loc loc)
+tc_builder tc_builder_after(tc_func *f, tc_value *v, tc_loc loc)
 {
     tc_region *r = v->def ? v->def->parent : v->region;
     return (tc_builder){.func = f,

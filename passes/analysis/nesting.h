@@ -15,6 +15,6 @@ tc_op *tc_ancestor_in(const tc_region *r, tc_op *op);
 bool tc_is_nested_in(const tc_op *op, const tc_op *outer);
 
 /* Where an op goes that uses v as early as possible. */
-tc_builder tc_builder_behind(tc_func *f, tc_value *v, tc_loc loc);
+tc_builder tc_builder_after(tc_func *f, tc_value *v, tc_loc loc);
 
 #endif

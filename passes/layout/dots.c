@@ -83,7 +83,7 @@ static tc_value *cast_behind(tc_placing *s, tc_value *v, tc_kind kind)
         return v;
     tc_op *op = tc_match_op(v, TC_TRANS);
     tc_value *from = op ? op->in[0] : v;
-    tc_builder b = tc_builder_behind(s->f, from, v->loc);
+    tc_builder b = tc_builder_after(s->f, from, v->loc);
     if (op)
         b.loc = op->loc;
     else if (v->def)

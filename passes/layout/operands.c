@@ -48,7 +48,7 @@ static tc_value *buffer_of(tc_placing *s, tc_value *v)
         order[i] = tc_dim_by_stride(rank, fast, i);
     const tc_layout *layout = tc_layout_swizzled(
         s->cx, rank, sides, order, 8 * tc_type_bytes(v->type->elem), 0);
-    tc_builder b = tc_builder_behind(s->f, tile, v->loc);
+    tc_builder b = tc_builder_after(s->f, tile, v->loc);
     if (v->def)
         b.loc = v->def->loc;
     made = tc_build(&b, TC_SMEM_ALLOC, 0, NULL,

@@ -150,7 +150,7 @@ tc_value *tc_relayout_get(tc_relayout *r, tc_value *v, const tc_layout *l)
         made = compute_again(r, v, l);
     } else {
         tc_region *at = v->def ? v->def->parent : v->region;
-        tc_builder b = tc_builder_behind(at->func, v, v->loc);
+        tc_builder b = tc_builder_after(at->func, v, v->loc);
         if (v->def)
             b.loc = v->def->loc;
         made = tc_build(&b, TC_CONVERT_LAYOUT, 1, &v,

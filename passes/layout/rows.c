@@ -72,8 +72,8 @@ static void stage(tc_placing *s, tc_op *load)
     const tc_layout *rows = tc_layout_swizzled(
         s->cx, 1, sides, order, 8 * tc_type_bytes(held->elem), 0);
     const tc_type *plain = tc_type_with_layout(s->cx, held, NULL);
-    tc_builder behind = tc_builder_behind(s->f, row, load->loc);
-    tc_value *buffer = tc_build(&behind, TC_SMEM_ALLOC, 0, NULL,
+    tc_builder after = tc_builder_after(s->f, row, load->loc);
+    tc_value *buffer = tc_build(&after, TC_SMEM_ALLOC, 0, NULL,
                                 tc_type_smem(s->cx, held, rows, 0));
     tc_value *read = tc_build(&b, TC_SMEM_LOAD, 1, &buffer, held);
     tc_value_replace(row, read);
@@ -82,7 +82,7 @@ static void stage(tc_placing *s, tc_op *load)
     row->name = NULL;
     tc_value *in[] = {buffer, row};
     tc_op_insert(tc_op_new(s->f, TC_SMEM_STORE, load->loc, 2, in, 0),
-                 behind.region, behind.before);
+                 after.region, after.before);
     tc_forget_speculatable(load->parent);
     s->f->aligned |= (uint64_t)1 << tc_accessed_tensor(load)->index;
     tc_remark(s->cx, load->loc, pass,

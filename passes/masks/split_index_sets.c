@@ -176,9 +176,9 @@ static void build_bounds(tc_builder *b, const tc_op *loop, const bound *at,
     tc_value *stop = tc_build_binary(b, TC_MIN, at->at, hi);
     if (at->inclusive) {
         tc_value *less = tc_build_cmp(b, "lt", at->at, hi);
-        tc_value *behind =
+        tc_value *after =
             tc_build_binary(b, TC_ADD, at->at, tc_build_int(b, lo->type, 1));
-        stop = tc_build_select(b, less, behind, hi);
+        stop = tc_build_select(b, less, after, hi);
     }
     *end = stop = tc_build_binary(b, TC_MAX, stop, lo);
     /* What wraps is after hi. */

@@ -52,11 +52,11 @@ static bool only_read_after(const tc_value *buffer, tc_op *store)
         if (u->op == store)
             continue;
         tc_op *at = tc_ancestor_in(store->parent, u->op);
-        bool behind = false;
-        for (tc_op *op = at; op && !behind; op = op->prev)
-            behind = op == store;
+        bool after = false;
+        for (tc_op *op = at; op && !after; op = op->prev)
+            after = op == store;
         bool view = tc_is_buffer_view(u->op);
-        if (!behind && !(view && at))
+        if (!after && !(view && at))
             return false;
         if (view ? !only_read_after(u->op->out[0], store)
                  : tc_buffer_use_of(u->op, u->index) != TC_BUFFER_READ)

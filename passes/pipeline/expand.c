@@ -569,9 +569,9 @@ tc_expanded tc_expand_loop(tc_pipeliner *p, const tc_schedule *s)
     extend_yield(&x, &e);
     tc_op *loop = extend_loop(&x, &e);
 
-    tc_builder behind = {
+    tc_builder after = {
         .func = p->f, .region = around, .before = loop->next, .loc = loop->loc};
-    tc_build_wait(&behind, 0);
+    tc_build_wait(&after, 0);
     return (tc_expanded){loop, before ? before->next : around->first};
 }
 

@@ -84,8 +84,8 @@ static bool is_copied(const tc_staged *list, const tc_op *alloc)
 
 /* All that is in use while the loop runs, but for its rings. Copies that were
  * started before it are, too, as its prologue comes before their first use. */
-static uint64_t bytes_beside(tc_pipeliner *p, const tc_schedule *s,
-                             const tc_staged *around)
+static uint64_t bytes_of_others(tc_pipeliner *p, const tc_schedule *s,
+                                const tc_staged *around)
 {
     tc_lifetimes all = tc_find_lifetimes(p->env->scratch, p->f, false);
     uint64_t sum = scratch_bytes(p->env->cx, s->loop->regions[0]);
@@ -106,16 +106,16 @@ static uint64_t slot_bytes(const tc_staged *list)
     return sum;
 }
 
-/* Enough stages to hide a load behind the steps before it: two do where two
- * blocks share a multiprocessor, as one computes while the other waits. */
-static unsigned stages_by_budget(const tc_target *t, uint64_t beside,
+/* Enough stages to hide a load's latency by the steps before it: two do where
+ * two blocks share a multiprocessor, as one computes while the other waits. */
+static unsigned stages_by_budget(const tc_target *t, uint64_t others,
                                  uint64_t slots)
 {
     uint64_t half = t->shared_per_sm / 2 > TC_BLOCK_RESERVE
                         ? t->shared_per_sm / 2 - TC_BLOCK_RESERVE
                         : tc_shared_limit(t);
     for (unsigned n = TC_MAX_STAGES; n >= TC_MIN_STAGES; n--)
-        if (beside + n * slots <= half)
+        if (others + n * slots <= half)
             return n;
     return TC_STAGES_ALONE;
 }
@@ -126,14 +126,14 @@ static unsigned choose_stages(tc_pipeliner *p, const tc_schedule *s,
 {
     const tc_target *target = p->env->target;
     uint64_t limit = tc_shared_limit(target);
-    uint64_t beside = bytes_beside(p, s, around);
+    uint64_t others = bytes_of_others(p, s, around);
     uint64_t slots = slot_bytes(s->copies);
     unsigned asked = p->env->options->stages
                          ? p->env->options->stages
                          : (unsigned)tc_op_int(s->loop, "stages");
-    unsigned n = asked ? asked : stages_by_budget(target, beside, slots);
+    unsigned n = asked ? asked : stages_by_budget(target, others, slots);
     unsigned wanted = n;
-    while (n > 1 && beside + n * slots > limit)
+    while (n > 1 && others + n * slots > limit)
         n--;
     if (n < wanted && (asked || n < 2))
         tc_missed(p->env->cx, s->loop->loc, pass,
@@ -141,7 +141,7 @@ static unsigned choose_stages(tc_pipeliner *p, const tc_schedule *s,
                   "memory, other buffers %llu, and a block of %s has %llu: "
                   "smaller tiles take less",
                   n, wanted, (unsigned long long)slots,
-                  (unsigned long long)beside, target->name,
+                  (unsigned long long)others, target->name,
                   (unsigned long long)limit);
     return n;
 }

@@ -303,8 +303,8 @@ static void delay(adding *a)
     build_add(a, &in, slot_of(&in, ring, other), offsets, step);
     tc_slot_set_next(a->loop, first, other);
 
-    tc_builder behind = build_if_run(a);
-    build_add(a, &behind, other_slot(&behind, ring, a->loop->out[first]), last,
+    tc_builder after = build_if_run(a);
+    build_add(a, &after, other_slot(&after, ring, a->loop->out[first]), last,
               last_step);
     erase_old(a);
     tc_forget_speculatable(a->loop->regions[0]);

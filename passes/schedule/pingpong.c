@@ -140,10 +140,10 @@ static void insert(tc_opcode code, const tc_op *at, tc_op *before)
 }
 
 /* The op with regions before this one, or after it. */
-static tc_op *next_beside(const tc_op *op, bool behind)
+static tc_op *sibling_of(const tc_op *op, bool after)
 {
     do
-        op = behind ? op->next : op->prev;
+        op = after ? op->next : op->prev;
     while (op && op->nregions == 0);
     return (tc_op *)op;
 }
@@ -162,15 +162,15 @@ static bool ends_at(const tc_op *op, const tc_value *end)
 
 /* The loop of idle steps before a loop, or after it; NULL: there is none.
  * Those after another loop begin where that ends. */
-static tc_op *idle_beside(const tc_op *at, bool behind)
+static tc_op *drain_next_to(const tc_op *at, bool after)
 {
-    tc_op *idle = next_beside(at, behind);
+    tc_op *idle = sibling_of(at, after);
     if (!idle || idle->code != TC_FOR ||
         !tc_op_is_word(idle, "schedule", "drain"))
         return NULL;
-    const tc_op *before = behind ? at : next_beside(idle, false);
+    const tc_op *before = after ? at : sibling_of(idle, false);
     bool ends = before && ends_at(before, idle->in[0]);
-    return ends == behind ? idle : NULL;
+    return ends == after ? idle : NULL;
 }
 
 static void build_turn(tc_builder *b)
@@ -200,11 +200,11 @@ static void build_turn_if(tc_builder *b, tc_value *smaller, tc_value *larger)
 static void make_up_for(tc_op *loop)
 {
     tc_op *at = loop;
-    tc_op *first = idle_beside(at, false), *last = idle_beside(at, true);
+    tc_op *first = drain_next_to(at, false), *last = drain_next_to(at, true);
     if (!first && !last && loop->parent->op->code == TC_IF) {
         at = loop->parent->op;
-        first = idle_beside(at, false);
-        last = idle_beside(at, true);
+        first = drain_next_to(at, false);
+        last = drain_next_to(at, true);
     }
     if (last) {
         tc_builder b = tc_builder_before(last->regions[0]->first);
@@ -227,9 +227,9 @@ static bool leaves_out_steps(const tc_op *loop)
 {
     const tc_op *around = loop->parent->op;
     if (around->code == TC_IF &&
-        (idle_beside(around, false) || idle_beside(around, true)))
+        (drain_next_to(around, false) || drain_next_to(around, true)))
         return true;
-    return idle_beside(loop, false) || idle_beside(loop, true);
+    return drain_next_to(loop, false) || drain_next_to(loop, true);
 }
 
 /* Three groups whose products a step has one more of, which goes on with the

@@ -43,9 +43,9 @@ struct meeting {
     tc_op *barrier; /* the only one of all groups in a step */
     tc_op *store;   /* of what they meet for */
     const tc_op *ring;
-    tc_op *first, *behind; /* that touch the ring, in the loop, after it */
+    tc_op *first, *after; /* that touch the ring, in the loop, after it */
     /* Waits for copies, in the loop and after it. */
-    tc_op *full, *full_behind;
+    tc_op *full, *full_after;
 };
 
 static bool is_of_all(const tc_op *op)
@@ -178,8 +178,8 @@ static bool find_full(struct meeting *m)
             count_waits(m->f->body, op->in[0]) != 2)
             continue;
         m->full = op;
-        m->full_behind = wait_of(m->loop->next, m->behind, op->in[0]);
-        if (m->full_behind)
+        m->full_after = wait_of(m->loop->next, m->after, op->in[0]);
+        if (m->full_after)
             return true;
     }
     return false;
@@ -190,8 +190,8 @@ static bool split_barriers_find(struct meeting *m)
     if (!find_barriers(m) || !find_store(m) || !is_read_before(m))
         return false;
     m->first = first_touch(m->loop->regions[0]->first, NULL, m->ring);
-    m->behind = first_touch(m->loop->next, NULL, m->ring);
-    return m->behind && find_full(m);
+    m->after = first_touch(m->loop->next, NULL, m->ring);
+    return m->after && find_full(m);
 }
 
 /* ---- Building ---- */
@@ -220,14 +220,14 @@ static tc_op *meet(tc_op *before)
 /* Nobody meets for anything else; after the loop they meet as before. */
 static bool is_all(struct meeting *m, tc_pass_env *env)
 {
-    tc_op *behind = meet(m->behind);
+    tc_op *after = meet(m->after);
     set_group(m->barrier, true);
     set_by_mbarrier(m->store, true);
     if (!tc_needs_barrier(tc_hazard_finder_new(env->scratch, m->f)))
         return true;
     set_group(m->barrier, false);
     set_by_mbarrier(m->store, false);
-    tc_op_erase(behind);
+    tc_op_erase(after);
     tc_missed(env->cx, m->barrier->loc, pass,
               "all warp groups wait for each other in each iteration: this "
               "barrier also orders accesses to another buffer than %s",
@@ -299,7 +299,7 @@ static void split_barriers_build(struct meeting *m, tc_op *last,
     arrive(m->loop, met);
     wait(m->first, met, m->full);
     arrive(m->barrier->next, met);
-    wait(m->behind, met, m->full_behind);
+    wait(m->after, met, m->full_after);
     m->f->shared_bytes = offset + TC_MBARRIER_BYTES;
     tc_forget_speculatable(m->loop->parent);
 }

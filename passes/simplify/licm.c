@@ -142,7 +142,8 @@ static bool may_move(struct licm *s, const tc_op *op, const tc_op *loop,
     return !why;
 }
 
-/* Its operands in the loop are tiles that could stay behind: they come too. */
+/* Its operands in the loop are tiles that could stay in the loop: they are
+ * hoisted too. */
 static void move(struct licm *s, tc_op *op, tc_op *loop)
 {
     tc_op_remove(op);

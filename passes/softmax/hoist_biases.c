@@ -268,7 +268,7 @@ static tc_value *build_ramp(struct split *s, tc_builder *b, unsigned axis,
     return tc_build(b, TC_RAMP, 2, in, type);
 }
 
-/* How far positions are behind the first of them, as f32: exactly, as they are
+/* Distance of positions from the first one, as f32: exactly, as they are
  * less than SPREAD. Conversions of ints are slow. */
 static tc_value *distances(struct split *s, tc_builder *b, tc_value *rest,
                            tc_value *first)
@@ -520,7 +520,7 @@ static bool uses_allow(struct split *s, const tc_value *v)
     return has_argument;
 }
 
-/* The row's part goes behind the maximum. */
+/* The row's part is added after the maximum. */
 static void shift_maximum(tc_op *max, tc_value *row)
 {
     tc_builder b = tc_builder_before(max->next);

@@ -179,13 +179,13 @@ static tc_value *carry_known(tc_row_max *x)
 /* What uses the results comes afterwards. */
 static void put_in_front(const tc_row_max *x, tc_op *branch)
 {
-    tc_op *behind = branch->next;
+    tc_op *after = branch->next;
     for (tc_op *op = x->body->first, *next; op != branch; op = next) {
         next = op->next;
         if (!tc_row_max_depends(x, op))
             continue;
         tc_op_remove(op);
-        tc_op_insert(op, x->body, behind);
+        tc_op_insert(op, x->body, after);
     }
 }
 

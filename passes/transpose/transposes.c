@@ -201,7 +201,7 @@ static tc_value *made(tc_transposes *t, tc_value *v, bool swapped,
 static tc_value *transposed_source(tc_value *v)
 {
     tc_func *f = v->def ? v->def->func : v->region->func;
-    tc_builder b = tc_builder_behind(f, v, v->loc);
+    tc_builder b = tc_builder_after(f, v, v->loc);
     return tc_build(&b, TC_TRANS, 1, &v, NULL);
 }
 

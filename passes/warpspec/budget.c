@@ -125,30 +125,30 @@ static bool is_other_at(const budget *b, const tc_lifetime *l, const tc_op *op)
     return !is_of_ring(b->s, l->alloc) && tc_is_in_use_at(l, op);
 }
 
-static void count_op(budget *b, const tc_op *op, bool behind)
+static void count_op(budget *b, const tc_op *op, bool after)
 {
     uint64_t sum = tc_exchange_bytes(b->s->env->cx, op);
     for (unsigned i = 0; i < b->others.n; i++)
         if (is_other_at(b, &b->others.of[i], op))
             sum += b->others.of[i].bytes;
-    if (sum > b->most[behind] || !b->at[behind]) {
-        b->most[behind] = sum;
-        b->at[behind] = op;
+    if (sum > b->most[after] || !b->at[after]) {
+        b->most[after] = sum;
+        b->at[after] = op;
     }
 }
 
-static void count_region(budget *b, const tc_region *r, bool behind)
+static void count_region(budget *b, const tc_region *r, bool after)
 {
     const tc_op *last = NULL;
     if (b->lender && b->lender->region == r)
         last = tc_find_ring_uses(b->s->env->scratch, b->lender).last;
     tc_each_op (op, r) {
         if (op->nregions == 0 || op->code == TC_REDUCE)
-            count_op(b, op, behind);
+            count_op(b, op, after);
         else
             for (unsigned i = 0; i < op->nregions; i++)
-                count_region(b, op->regions[i], behind);
-        behind |= op == last;
+                count_region(b, op->regions[i], after);
+        after |= op == last;
     }
 }
 
@@ -180,9 +180,9 @@ static bool fits(const budget *b)
             (uint64_t)r->slots * (tc_ring_slot_bytes(r) + TC_SLOT_MBARRIERS);
     const tc_ring *l = b->lender;
     uint64_t lent = l && l->lent ? tc_ring_slot_bytes(l) : 0;
-    uint64_t before = rings + b->most[0], behind = rings - lent + b->most[1];
+    uint64_t before = rings + b->most[0], after = rings - lent + b->most[1];
     uint32_t limit = tc_shared_limit(b->s->env->target);
-    return before <= limit && behind <= limit && rings <= limit;
+    return before <= limit && after <= limit && rings <= limit;
 }
 
 /* Where the most is in use. */

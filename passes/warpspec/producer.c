@@ -48,7 +48,7 @@ static bool issue_if_bulk(tc_role_builder *e, const tc_op *load, tc_builder *b)
     for (tc_ring *r = e->s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nbulk; i++)
             if (r->bulk[i]->staged.load == load && !r->bulk[i]->from) {
-                if (!r->behind)
+                if (!r->after)
                     issue(e, r, r->bulk[i], b);
                 return true;
             }
@@ -75,7 +75,7 @@ static bool has_ring(const tc_warpspec *s, const tc_op *op)
 
 /* The loop that fills the next rings; NULL: it is none, or does so within
  * others, whose steps wait for what is computed from the copy. */
-static const tc_op *loop_behind(const tc_warpspec *s, const tc_op *load)
+static const tc_op *loop_after(const tc_warpspec *s, const tc_op *load)
 {
     const tc_op *op = load->next;
     while (op && !has_ring(s, op))
@@ -92,7 +92,7 @@ static void find_loops_behind(tc_warpspec *s)
 {
     for (tc_ring *r = s->rings; r; r = r->next)
         if (r->lent && !r->bulk[0]->from)
-            r->behind = loop_behind(s, r->bulk[r->nbulk - 1]->staged.load);
+            r->after = loop_after(s, r->bulk[r->nbulk - 1]->staged.load);
 }
 
 /* Where the two bounds compare so. */
@@ -116,15 +116,15 @@ static void issue_in_first_step(tc_role_builder *e, const tc_region *r,
                                 tc_builder *b)
 {
     for (tc_ring *ring = e->s->rings; ring; ring = ring->next)
-        if (ring->behind && ring->behind->regions[0] == r)
-            issue_if(e, ring, "eq", r->args[0], ring->behind->in[0], b);
+        if (ring->after && ring->after->regions[0] == r)
+            issue_if(e, ring, "eq", r->args[0], ring->after->in[0], b);
 }
 
 static void issue_without_step(tc_role_builder *e, const tc_op *loop,
                                tc_builder *b)
 {
     for (tc_ring *ring = e->s->rings; ring; ring = ring->next)
-        if (ring->behind == loop)
+        if (ring->after == loop)
             issue_if(e, ring, "ge", loop->in[0], loop->in[1], b);
 }
 
@@ -183,7 +183,7 @@ static void before(tc_role_builder *e, const tc_region *r, const tc_op *op,
     put_fetched(e, r, op, b);
 }
 
-static void behind(tc_role_builder *e, const tc_op *op, tc_builder *b)
+static void after(tc_role_builder *e, const tc_op *op, tc_builder *b)
 {
     issue_without_step(e, op, b);
     put_computed(e, op, b);
@@ -197,7 +197,7 @@ void tc_build_producer(tc_warpspec *s)
                          .values = {.arena = s->env->scratch},
                          .before = before,
                          .instead = issue_if_bulk,
-                         .behind = behind};
+                         .after = after};
     tc_builder b = tc_builder_at_end(tc_producer(s->roles), s->roles->loc);
     tc_build_role(&e, &b);
     if (s->end_tiles)

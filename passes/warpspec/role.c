@@ -149,14 +149,14 @@ static void emit_region(tc_role_builder *e, const tc_region *r, tc_builder *b)
         e->before(e, r, op, b);
         b->loc = op->loc;
         if (e->instead(e, op, b) || !is_needed(e, op) ||
-            tc_map_get(&e->s->beside, op))
+            tc_map_get(&e->s->both, op))
             continue;
         if (op->nregions)
             emit_nest(e, op, b);
         else
             emit_op(e, op, b);
-        if (e->behind)
-            e->behind(e, op, b);
+        if (e->after)
+            e->after(e, op, b);
     }
     e->before(e, r, NULL, b);
     b->loc = last->loc;

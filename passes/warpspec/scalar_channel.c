@@ -325,10 +325,10 @@ static void wait_and_release(const tc_warpspec *s, const tc_ring *r,
     if (!r->empty)
         return;
     tc_op *next = last ? last->next : first, *meeting = next_meeting(s, next);
-    tc_builder behind = tc_builder_before(meeting ? meeting->next : next);
+    tc_builder after = tc_builder_before(meeting ? meeting->next : next);
     if (!meeting)
-        tc_build_group_barrier(&behind);
-    tc_build_arrive(r, &behind, r->empty);
+        tc_build_group_barrier(&after);
+    tc_build_arrive(r, &after, r->empty);
 }
 
 void tc_take_mail(tc_warpspec *s, tc_ring *r)

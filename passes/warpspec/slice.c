@@ -57,15 +57,15 @@ static tc_op *outermost_loop(const tc_op *op)
 struct search {
     const tc_op *load, *loop; /* outermost around it, or NULL */
     bool (*is)(const tc_op *op, const tc_op *load);
-    bool behind; /* the load was passed */
+    bool after; /* the load was passed */
 };
 
 /* The first op that may run before the load, or in a step before its step. */
 static const tc_op *search(struct search *s, const tc_region *r)
 {
     tc_each_op (op, r) {
-        s->behind |= op == s->load;
-        bool before = !s->behind || (s->loop && tc_is_nested_in(op, s->loop));
+        s->after |= op == s->load;
+        bool before = !s->after || (s->loop && tc_is_nested_in(op, s->loop));
         if (before && s->is(op, s->load))
             return op;
         for (unsigned i = 0; i < op->nregions; i++) {

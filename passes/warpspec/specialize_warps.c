@@ -387,10 +387,10 @@ static void find_beside(tc_warpspec *s)
         bool fits =
             tc_is_needed(s, op) && tc_op_has(op, TC_PURE) && op->nregions == 0;
         for (unsigned i = 0; fits && i < op->nin; i++)
-            fits = !op->in[i]->def ||
-                   tc_map_get(&s->beside, op->in[i]->def) != NULL;
+            fits =
+                !op->in[i]->def || tc_map_get(&s->both, op->in[i]->def) != NULL;
         if (fits)
-            tc_map_set(&s->beside, op, op);
+            tc_map_set(&s->both, op, op);
     }
 }
 
@@ -470,7 +470,7 @@ static void move_to_consumer(tc_warpspec *s, const tc_op *end)
     tc_region *r = tc_consumers(s->roles);
     for (tc_op *op = s->f->body->first, *next; op != end; op = next) {
         next = op->next;
-        if (tc_map_get(&s->beside, op))
+        if (tc_map_get(&s->both, op))
             continue;
         tc_op_remove(op);
         tc_op_insert(op, r, NULL);
@@ -525,7 +525,7 @@ tc_change tc_pass_specialize_warps(tc_func *f, tc_pass_env *env)
                      .groups = tc_warpgroups(f->warps),
                      .needed = {.arena = env->scratch},
                      .moving = {.arena = env->scratch},
-                     .beside = {.arena = env->scratch}};
+                     .both = {.arena = env->scratch}};
     tc_tma_candidate **end = &s.bulk;
     find_loads(&s, f->body, &end);
     say_loads(&s);

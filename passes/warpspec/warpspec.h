@@ -54,7 +54,7 @@ struct tc_ring {
     bool lent;
     /* The producer fills it after what it does in the first step of that loop;
      * or NULL. */
-    const tc_op *behind;
+    const tc_op *after;
     tc_value *full, *empty;
     /* Where the role is that is being built, at the place where it is being
      * built: how often the region ran, modulo `period`, or slot and phase.
@@ -76,7 +76,7 @@ typedef struct tc_warpspec {
     tc_op *end_tiles;       /* or NULL */
     tc_map needed;          /* ops and values (slots) of the producer */
     tc_map moving;          /* of the mover, scalars that it is told too */
-    tc_map beside;          /* ops that both roles have from before the roles */
+    tc_map both;            /* ops that both roles have from before the roles */
     tc_op *roles;
 } tc_warpspec;
 
@@ -170,8 +170,8 @@ struct tc_role_builder {
     /* Does something instead of the op; false: it is done where it is needed.
      */
     bool (*instead)(tc_role_builder *e, const tc_op *op, tc_builder *b);
-    void (*behind)(tc_role_builder *e, const tc_op *op,
-                   tc_builder *b); /* or NULL */
+    void (*after)(tc_role_builder *e, const tc_op *op,
+                  tc_builder *b); /* or NULL */
 };
 void tc_build_role(tc_role_builder *e, tc_builder *b);
 tc_value *tc_role_here(const tc_role_builder *e, tc_value *v);

@@ -184,7 +184,7 @@ static tilec_attention *plan_group(tilec_context *cx, const group *g, int gi)
     /* As configurations for GPUs have it. */
     if (gi / 3 % 2)
         bindings[o.nbindings++] = (tilec_binding){
-            "RESCALE_LOG2", g->type == NUM_BF16 ? "1280" : "240"};
+            "RESCALE_THRESHOLD", g->type == NUM_BF16 ? "1280" : "240"};
     tilec_attention *plan = NULL;
     if (tilec_attention_plan(cx, a, a, b, &o, &plan) != TILEC_OK)
         run_print_diagnostics(cx);

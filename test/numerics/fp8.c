@@ -151,7 +151,7 @@ typedef struct problem {
     bool columns; /* v is contiguous in its keys */
     bool sink;    /* the first key has by far the largest weight of each row */
     bool exact;   /* sums in f32 */
-    int slack;    /* of the maxima: the kernel's RESCALE_LOG2 */
+    int slack;    /* of the maxima: the kernel's RESCALE_THRESHOLD */
 } problem;
 
 static const problem problems[] = {
@@ -242,7 +242,7 @@ static void bind_sides(bindings *b, const problem *p)
                                         "SCALE_BLOCK_K",
                                         "SCALE_BLOCK_V",
                                         "BLOCK_DV",
-                                        "RESCALE_LOG2"};
+                                        "RESCALE_THRESHOLD"};
     int sides[] = {BQ,
                    BK,
                    Q_ROWS,

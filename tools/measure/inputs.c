@@ -160,15 +160,15 @@ static int read_shape(inputs *in, input *to, const char *text, bool is_random,
             return bad_argument(in, word);
         text = end + 1;
     }
-    static const char behind[] = ":order(";
+    static const char after[] = ":order(";
     char type[16];
     const char *colon = strchr(text, ':');
     int n = (int)(colon ? (size_t)(colon - text) : strlen(text)), order[8];
     snprintf(type, sizeof type, "%.*s", n, text);
     DLDataType dtype;
     if (!dtype_read(type, &dtype) ||
-        (colon && (strncmp(colon, behind, strlen(behind)) != 0 ||
-                   !read_order(colon + strlen(behind), ndim, order))))
+        (colon && (strncmp(colon, after, strlen(after)) != 0 ||
+                   !read_order(colon + strlen(after), ndim, order))))
         return bad_argument(in, word);
     return new_tensor(in, to, dtype, ndim, shape, colon ? order : NULL,
                       is_random);

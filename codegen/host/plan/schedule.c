@@ -65,9 +65,9 @@ static void add_scalar(scheduler *s, tc_item *item, tc_op *op)
 
 typedef struct needs {
     const scheduler *s;
-    unsigned behind; /* must stand after this item */
-    unsigned with;   /* must not stand before this one */
-    bool memory;     /* reads memory on the way */
+    unsigned after; /* must stand after this item */
+    unsigned with;  /* must not stand before this one */
+    bool memory;    /* reads memory on the way */
 } needs;
 
 static bool is_here(const scheduler *s, const tc_value *v)
@@ -83,7 +83,7 @@ static void need(void *user, tc_value *v, bool same)
         return;
     bool shares = same && tc_is_tile(v) && v->def && tc_is_nest_root(v->def) &&
                   v->def->code != TC_REDUCE;
-    unsigned *least = shares ? &n->with : &n->behind;
+    unsigned *least = shares ? &n->with : &n->after;
     if (item->index > *least)
         *least = item->index;
 }
@@ -124,11 +124,11 @@ static tc_item *nest_for(scheduler *s, tc_op *op)
     bool dear = tc_place_of(op->out[0])->dear;
     needs n = {s, 0, 0, op_reads_memory(op)};
     tc_plan_visit_op(s->plan, op, need, &n);
-    if (n.memory && s->last_write > n.behind)
-        n.behind = s->last_write;
+    if (n.memory && s->last_write > n.after)
+        n.after = s->last_write;
     for (unsigned i = s->list->nitems; i-- > 0;) {
         tc_item *item = s->list->items[i];
-        if (i <= n.behind || i < n.with)
+        if (i <= n.after || i < n.with)
             break;
         if (item->kind == TC_ITEM_NEST && item->ndear < MOST_DEAR &&
             tc_type_same_sides(item->shape, nest_shape(op))) {

@@ -352,9 +352,9 @@ bool tc_nvptx_warp_groups(tc_gen *g, const tc_op *op)
     LLVMBasicBlockRef end = tc_gen_block_new(g, "roles.end"), senders = NULL;
     if (tc_gen_has_senders(g, op))
         senders = tc_gen_block_new(g, "senders");
-    LLVMValueRef behind = LLVMBuildICmp(g->b, LLVMIntUGE, g->warp,
-                                        tc_gen_i32(g, g->f->warps), "");
-    LLVMBuildCondBr(g->b, behind, producer, consumer);
+    LLVMValueRef after = LLVMBuildICmp(g->b, LLVMIntUGE, g->warp,
+                                       tc_gen_i32(g, g->f->warps), "");
+    LLVMBuildCondBr(g->b, after, producer, consumer);
     LLVMPositionBuilderAtEnd(g->b, producer);
     if (!emit_producer(g, op, senders, end))
         return false;

@@ -4,9 +4,9 @@
  * the products, and keeps the first factors unchanged.
  *
  *     p = f0 == 1 and f1 == 1
- *     if vote.all p goto behind
+ *     if vote.all p goto after
  *     y0 = x0 * f0;  y1 = x1 * f0;  y2 = x2 * f1;  ..
- *   behind:
+ *   after:
  *     z0 = phi x0, y0;  ..
  */
 #include "codegen/nvptx/emit.h"
@@ -58,13 +58,13 @@ bool tc_gen_mul_skipping_ones(tc_gen *g, const tc_op *op)
     LLVMValueRef skip = are_ones(g, factors, nfactors);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(g->b);
     LLVMBasicBlockRef multiply = tc_gen_block_new(g, "multiply");
-    LLVMBasicBlockRef behind = tc_gen_block_new(g, "behind");
-    LLVMBuildCondBr(g->b, skip, behind, multiply);
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "after");
+    LLVMBuildCondBr(g->b, skip, after, multiply);
     LLVMPositionBuilderAtEnd(g->b, multiply);
     LLVMValueRef *to = tc_gen_set(g, op->out[0]);
     for (unsigned r = 0; r < n; r++)
         to[r] = LLVMBuildFMul(g->b, x[r], y[r], "");
-    tc_gen_enter(g, behind);
+    tc_gen_enter(g, after);
     for (unsigned r = 0; r < n; r++) {
         LLVMValueRef product = to[r];
         to[r] = LLVMBuildPhi(g->b, LLVMTypeOf(product), "");

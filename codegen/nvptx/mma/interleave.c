@@ -144,9 +144,9 @@ static void interleave_put(tc_gen *g, queue *q)
 
 void tc_interleave_begin(tc_gen *g, const tc_op *product)
 {
-    if (!g->beside)
-        g->beside = tc_arena_alloc(g->arena, sizeof *g->beside);
-    tc_interleave *x = g->beside;
+    if (!g->interleave)
+        g->interleave = tc_arena_alloc(g->arena, sizeof *g->interleave);
+    tc_interleave *x = g->interleave;
     LLVMValueRef first =
         is_beside(product) ? first_of(x, LLVMGetInsertBlock(g->b)) : NULL;
     find_items(x, first);
@@ -157,7 +157,7 @@ void tc_interleave_begin(tc_gen *g, const tc_op *product)
 
 void tc_interleave_next(tc_gen *g)
 {
-    tc_interleave *x = g->beside;
+    tc_interleave *x = g->interleave;
     if (x->loads.n) {
         interleave_put(g, &x->loads);
     } else if (x->now) {
@@ -168,7 +168,7 @@ void tc_interleave_next(tc_gen *g)
 
 void tc_interleave_end(tc_gen *g)
 {
-    tc_interleave *x = g->beside;
+    tc_interleave *x = g->interleave;
     while (x->loads.n || x->now)
         tc_interleave_next(g);
     x->end = LLVMGetLastInstruction(LLVMGetInsertBlock(g->b));
