@@ -82,6 +82,17 @@ static=$(pkg-config --cflags --static --libs tilec |
 for name in c_shared c_static cc_shared cc_static; do
     program $name
 done
+# Each header can be the first one, and the only one.
+for header in tilec tilec/attention tilec/safetensors tilec/dlpack tilec/version
+do
+    echo "#include <$header.h>" >"$folder/first.c"
+    # shellcheck disable=SC2086
+    {
+        cc $c $strict -I "$prefix/include" -fsyntax-only "$folder/first.c"
+        c++ $cxx $strict -I "$prefix/include" -fsyntax-only \
+            -x c++ "$folder/first.c"
+    } || failed "$header.h cannot be included by itself"
+done
 readelf -d "$folder/c_static" | grep -q 'NEEDED.*libtilec' &&
     failed "c_static is not static"
 

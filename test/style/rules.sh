@@ -16,7 +16,8 @@ lower=
 for folder in ir passes codegen lib tools; do
     lower="$lower $folder"
     allowed=$(echo $lower | tr ' ' '|')
-    find $folder -name '*.[ch]' -not -path '*/example/*' -print |
+    find $folder -name '*.[ch]' -not -path '*/example/*' \
+        -not -path 'lib/tilec/*' -print |
         xargs grep -nE '^#include "' |
         grep -vE "#include \"($allowed|tilec|dlpack)/" |
         complain "$folder includes only itself and what is below it"
@@ -30,8 +31,8 @@ find ir passes codegen lib -name '*.[ch]' -not -path '*/example/*' -print |
 
 find ir passes codegen lib tools test -name '*.[ch]' -print |
     xargs wc -l | awk '$1 > 800 && $2 != "total"' |
-    grep -vE ' test/|^ *[89][0-9][0-9] lib/tilec.h$' |
-    complain "no file is beyond 800 lines (the whole interface: 1000)"
+    grep -v ' test/' |
+    complain "no file is beyond 800 lines"
 
 find ir passes codegen lib kernels tools test \( -name '*.[ch]' -o \
     -name '*.tile' -o -name '*.sh' -o -name '*.py' \) -not -path 'test/ir/*' \
