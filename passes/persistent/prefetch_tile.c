@@ -24,27 +24,46 @@
 
 static const char pass[] = "prefetch-tile";
 
-/* Copies are in its steps, not in those of loops within. */
-static bool has_copies(const tc_op *loop)
+static bool is_copy(const tc_op *op)
 {
-    bool found = false;
-    tc_each_op (op, loop->regions[0]) {
-        if (tc_op_is_loop(op))
-            return false;
-        found |= op->code == TC_TMA_LOAD;
-    }
-    return found;
+    return op->code == TC_TMA_LOAD;
 }
 
-/* The loop right before the op, with nothing in between that matters. */
-static tc_op *loop_before(const tc_op *fetch)
+/* One of the step's own ops, not one that a branch holds. */
+static bool step_has(const tc_op *loop, bool (*is)(const tc_op *op))
+{
+    tc_each_op (op, loop->regions[0])
+        if (is(op))
+            return true;
+    return false;
+}
+
+/* The loop right before the op, if pure ops alone stand between them. Else
+ * NULL, and *why says what is in the way. */
+static tc_op *loop_before(const tc_op *fetch, const char **why)
 {
     tc_op *op = fetch->prev;
     while (op && tc_op_is_pure(op))
         op = op->prev;
-    bool fits = op && op->code == TC_FOR && op->in[0]->type->kind == TC_I32 &&
-                has_copies(op) && tc_value_is_visible(fetch->in[0], op);
-    return fits ? op : NULL;
+    if (!op || !tc_op_is_loop(op))
+        *why = "what precedes the request is not a loop: let the loop with the "
+               "copies come last";
+    else if (op->code != TC_FOR)
+        *why = "the loop is a `while`, whose last step is not known before it "
+               "ends: count its steps with `for`";
+    else if (op->in[0]->type->kind != TC_I32)
+        *why = "the loop's counter is not an i32: count in 32 bits";
+    else if (step_has(op, tc_op_is_loop))
+        *why = "a step of the loop holds a loop: make one loop of both";
+    else if (!step_has(op, is_copy))
+        *why = "the loop's steps copy nothing: let the loop with the copies "
+               "come last";
+    else if (!tc_value_is_visible(fetch->in[0], op))
+        *why = "the number of tiles is computed after the loop: compute it "
+               "before";
+    else
+        return op;
+    return NULL;
 }
 
 /* A new number where it is so, else `other`. */
@@ -93,11 +112,19 @@ static void expand(tc_op *loop, tc_op *fetch)
 
 static bool prefetch_tile_visit(tc_pass_env *env, tc_op *op)
 {
-    tc_op *loop = op->code == TC_NEXT_TILE ? loop_before(op) : NULL;
-    if (!loop)
+    /* Without copies of the tile there is nothing to start earlier. */
+    if (op->code != TC_NEXT_TILE || !tc_region_has_op(op->parent, TC_TMA_LOAD))
         return false;
+    const char *why = NULL;
+    tc_op *loop = loop_before(op, &why);
+    if (!loop) {
+        tc_missed(env->cx, op->loc, pass,
+                  "the next tile is requested after the last step's copies: %s",
+                  why);
+        return false;
+    }
     tc_remark(env->cx, op->loc, pass,
-              "the next tile is asked for before the last step's copies");
+              "the next tile is requested before the last step's copies");
     expand(loop, op);
     return true;
 }

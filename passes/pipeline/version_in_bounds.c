@@ -18,6 +18,7 @@
 #include "passes/analysis/axis_info.h"
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
+#include "passes/pipeline/pipeline_loops.h"
 
 static const char pass[] = "version-in-bounds";
 
@@ -47,22 +48,27 @@ static void ask_fixed(asking *x, tc_value *at, tc_value *size, int64_t side)
 }
 
 /* In `for %k = 0 to %n` an offset %k + c of a copy that is made where %n - %k
- * is more than c. */
-static bool goes_with_counter(const asking *x, const tc_op *copy,
-                              const tc_value *at, int64_t side)
+ * is more than c. NULL: it is one; else why not. */
+static const char *not_counter(const asking *x, const tc_op *copy,
+                               const tc_value *at, int64_t side)
 {
     const tc_op *loop = x->loop, *add = tc_match_op(at, TC_ADD);
     const tc_op *cmp = copy->nin > 2 ? tc_match_op(copy->in[2], TC_CMP) : NULL;
     const tc_op *sub = cmp ? tc_match_op(cmp->in[0], TC_SUB) : NULL;
     const tc_value *k = loop->regions[0]->args[0];
     tc_scalar c, step;
-    return add && sub && tc_op_is_word(cmp, "pred", "ugt") &&
-           tc_match_int(loop->in[0], 0) && sub->in[0] == loop->in[1] &&
-           sub->in[1] == k && add->in[0] == k &&
-           tc_match_same_int(add->in[1], cmp->in[1]) &&
-           tc_match_const(add->in[1], &c) &&
-           tc_match_const(loop->in[2], &step) && c.i % side == 0 &&
-           step.i % side == 0;
+    if (!add || !sub || !tc_op_is_word(cmp, "pred", "ugt") ||
+        sub->in[0] != loop->in[1] || sub->in[1] != k || add->in[0] != k ||
+        !tc_match_same_int(add->in[1], cmp->in[1]) ||
+        !tc_match_const(add->in[1], &c))
+        return "its offset is not the loop's counter, and not the same in all "
+               "steps: index the tensor with the counter itself";
+    if (!tc_match_int(loop->in[0], 0))
+        return "the loop does not begin at 0: let it count from 0";
+    if (!tc_match_const(loop->in[2], &step) || c.i % side || step.i % side)
+        return "the loop's step is not a multiple of the window's side: take "
+               "a step of whole windows";
+    return NULL;
 }
 
 /* The counter's end is a multiple of the side, and not after the tensor's. */
@@ -90,20 +96,23 @@ typedef struct side {
     bool fixed;
 } side;
 
-/* False: nothing can be asked before the loop. */
-static bool find_side(const asking *x, const tc_op *copy, unsigned axis,
-                      side *s)
+/* NULL, or why nothing can be asked before the loop. */
+static const char *find_side(const asking *x, const tc_op *copy, unsigned axis,
+                             side *s)
 {
     const tc_op *block = tc_match_op(copy->in[0], TC_BLOCK);
     if (!block || !tc_value_is_visible(block->in[0], x->loop))
-        return false;
+        return "its window is carried from step to step: make it in each step, "
+               "of the loop's counter";
     s->tensor = block->in[0];
     s->dim = tc_block_dim(block, axis);
     s->at = block->in[1 + s->dim];
     s->n = block->out[0]->type->dims[axis]->value;
     s->fixed = tc_value_is_visible(s->at, x->loop);
-    return s->at->type == x->loop->in[0]->type &&
-           (s->fixed || goes_with_counter(x, copy, s->at, s->n));
+    if (s->at->type != x->loop->in[0]->type)
+        return "its offset has another integer type than the loop's counter: "
+               "give them the same";
+    return s->fixed ? NULL : not_counter(x, copy, s->at, s->n);
 }
 
 static void ask_side(asking *x, const side *s)
@@ -121,6 +130,16 @@ static bool is_checked(const tc_op *op)
            tc_op_attr(op, "boundary")->n;
 }
 
+static void say_checked(const asking *x, const tc_op *copy, unsigned axis,
+                        const char *why)
+{
+    tc_context *cx = x->b.func->module->cx;
+    if (cx->want_remarks)
+        tc_missed(cx, copy->loc, pass,
+                  "the copy of %s checks boundary %u in each step: %s",
+                  tc_loaded_name(cx, copy), axis, why);
+}
+
 /* Of all copies: can it be asked? `now`: asks. */
 static bool ask_all(asking *x, bool now)
 {
@@ -129,8 +148,11 @@ static bool ask_all(asking *x, bool now)
             is_checked(op) ? tc_op_attr(op, "boundary") : NULL;
         for (unsigned i = 0; axes && i < axes->n; i++) {
             side s;
-            if (!find_side(x, op, (unsigned)axes->ints[i], &s))
+            const char *why = find_side(x, op, (unsigned)axes->ints[i], &s);
+            if (why) {
+                say_checked(x, op, (unsigned)axes->ints[i], why);
                 return false;
+            }
             if (now)
                 ask_side(x, &s);
         }

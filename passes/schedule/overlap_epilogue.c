@@ -82,6 +82,14 @@ static bool can_move(const ending *e, const tc_op *op,
     return true;
 }
 
+static bool needs_branch(const ending *e, const tc_op *op)
+{
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->def == e->branch)
+            return true;
+    return false;
+}
+
 /* Constants and the like, which stand after the branch but don't need it. */
 static bool has_or_gets(const ending *e, const tc_value *v)
 {
@@ -145,6 +153,38 @@ static bool may_come_early(const tc_op *op, tc_opcode before)
     }
 }
 
+/* ---- Remarks ---- */
+
+static const char at_end[] =
+    "nothing is computed while the last product runs: ";
+
+/* What a branch of a product with results computes, none of it moves: the first
+ * op that only its size keeps from moving, or that all needs the product. */
+static void say_declined(tc_pass_env *env, const ending *e)
+{
+    bool needs_product = false;
+    for (const tc_op *op = e->branch->next; op; op = op->next) {
+        if (!tc_op_is_pure(op) || !needs_branch(e, op))
+            continue;
+        unsigned early = 0;
+        for (unsigned i = 0; i < op->nin; i++)
+            early += has_or_gets(e, op->in[i]);
+        if (early < op->nin) {
+            needs_product = true;
+            continue;
+        }
+        tc_missed(env->cx, op->loc, pass, "%s%s", at_end,
+                  op->nregions || op->nout > 1
+                      ? "an op with a body stays: `sum` and `max` have none"
+                      : "its tile takes too many registers to be kept: reduce "
+                        "it to rows first, or take smaller tiles");
+        return;
+    }
+    if (needs_product)
+        tc_remark(env->cx, e->wait->loc, pass,
+                  "%swhat follows needs the product", at_end);
+}
+
 /* ---- Moving ---- */
 
 static void bring(const ending *e, tc_op *op)
@@ -190,14 +230,6 @@ static void move(ending *e, tc_op *op)
     tc_op_erase(op);
 }
 
-static bool needs_branch(const ending *e, const tc_op *op)
-{
-    for (unsigned i = 0; i < op->nin; i++)
-        if (op->in[i]->def == e->branch)
-            return true;
-    return false;
-}
-
 static bool fill(tc_pass_env *env, ending *e)
 {
     bool changed = false, alone = true;
@@ -219,21 +251,53 @@ static bool fill(tc_pass_env *env, ending *e)
         tc_remark(env->cx, e->wait->loc, pass,
                   "what is made of the rows' sums is computed while the last "
                   "product runs");
+    else
+        say_declined(env, e);
     return changed;
 }
 
 /* ---- The walk ---- */
 
-/* The wait that a region ends with, but for releases; NULL: none. */
-static tc_op *last_wait(const tc_region *r)
+/* The last op of a region with effects, but for releases; NULL: none. */
+static tc_op *last_effect(const tc_region *r)
 {
-    for (tc_op *op = r->last; op; op = op->prev)
-        if (op->code == TC_MMA_WAIT)
-            return tc_op_int(op, "pending") == 0 ? op : NULL;
-        else if (op->code != TC_MBARRIER_ARRIVE &&
-                 !tc_op_has(op, TC_TERMINATOR) && !tc_op_is_pure(op))
-            return NULL;
-    return NULL;
+    tc_op *op = r->last;
+    while (op && (op->code == TC_MBARRIER_ARRIVE ||
+                  tc_op_has(op, TC_TERMINATOR) || tc_op_is_pure(op)))
+        op = op->prev;
+    return op;
+}
+
+static bool is_last_wait(const tc_op *op)
+{
+    return op && op->code == TC_MMA_WAIT && tc_op_int(op, "pending") == 0;
+}
+
+/* The region's products are all done before this effect. */
+static void say_effect(tc_pass_env *env, const tc_op *effect)
+{
+    for (const tc_op *op = effect; op; op = op->prev)
+        if (is_last_wait(op)) {
+            tc_missed(env->cx, effect->loc, pass,
+                      "%s%s follows it in the branch: let it come before the "
+                      "product, or after the branch",
+                      at_end, tc_op_name(effect));
+            return;
+        }
+}
+
+static bool find_wait(tc_pass_env *env, ending *e)
+{
+    for (e->full = 0; e->full < 2; e->full++) {
+        tc_op *last = last_effect(e->branch->regions[e->full]);
+        if (is_last_wait(last)) {
+            e->wait = last;
+            return true;
+        }
+        if (last && e->branch->nout)
+            say_effect(env, last);
+    }
+    return false;
 }
 
 static bool overlap_epilogue_visit(tc_pass_env *env, tc_region *r)
@@ -243,13 +307,12 @@ static bool overlap_epilogue_visit(tc_pass_env *env, tc_region *r)
         next = op->next;
         for (unsigned i = 0; i < op->nregions; i++)
             changed |= overlap_epilogue_visit(env, op->regions[i]);
-        if (op->code != TC_IF || !op->nout)
+        if (op->code != TC_IF)
             continue;
         ending e = {.branch = op};
-        for (e.full = 0; e.full < 2 && !e.wait; e.full++)
-            e.wait = last_wait(op->regions[e.full]);
-        e.full--;
-        if (e.wait && fill(env, &e)) {
+        if (!find_wait(env, &e))
+            continue;
+        if (fill(env, &e)) {
             changed = true;
             next = e.branch->next;
         }
