@@ -274,13 +274,17 @@ static bool bind_all(struct binder *s)
         return false;
     tc_text missing = {.arena = s->scratch};
     unsigned errors = s->cx->nerrors;
-    for (unsigned i = 0; i < k->nparams; i++)
-        if (!is_bound(s, i) && !bind_default(s, i) && !k->params[i].symbol)
-            tc_text_printf(&missing, "%s`%s`", missing.len ? ", " : "",
-                           k->params[i].name);
+    tc_loc loc = s->loc; /* of the launch, else of the first parameter */
+    for (unsigned i = 0; i < k->nparams; i++) {
+        const tc_param *p = &k->params[i];
+        if (is_bound(s, i) || bind_default(s, i) || p->symbol)
+            continue;
+        loc = loc.line ? loc : p->loc;
+        tc_text_printf(&missing, "%s`%s`", missing.len ? ", " : "", p->name);
+    }
     if (missing.len) {
-        tc_error(s->cx, s->loc, "bind-params: @%s needs a value for %s",
-                 k->name, missing.data);
+        tc_error(s->cx, loc, "bind-params: @%s needs a value for %s", k->name,
+                 missing.data);
         tc_note(s->cx, k->loc, "parameters of @%s: %s", k->name, param_list(s));
     }
     return s->cx->nerrors == errors;
