@@ -67,12 +67,13 @@ static bool limit_of_sum(const tc_position_sum *s, tc_value *other,
     return true;
 }
 
+/* Positions are of `range`, so they and what they are compared with are i32. */
 static bool limit_of(tc_value *condition, unsigned axis, tc_mask_limit *limit)
 {
     tc_value *repeated = tc_match_repeated(condition, axis);
     const tc_op *cmp = tc_match_op(repeated ? repeated : condition, TC_CMP);
     tc_position_sum s;
-    if (!cmp || tc_lane_kind(cmp->in[0]) != TC_I32)
+    if (!cmp)
         return false;
     for (unsigned i = 0; i < 2; i++) {
         const char *pred = tc_op_word(cmp, "pred");

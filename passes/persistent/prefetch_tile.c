@@ -131,5 +131,5 @@ static bool prefetch_tile_visit(tc_pass_env *env, tc_op *op)
 
 tc_change tc_pass_prefetch_tile(tc_func *f, tc_pass_env *env)
 {
-    return f->warps ? tc_visit_ops(f, env, prefetch_tile_visit) : TC_UNCHANGED;
+    return tc_visit_ops(f, env, prefetch_tile_visit);
 }

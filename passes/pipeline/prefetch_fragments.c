@@ -239,6 +239,7 @@ static bool prefetch_fragments_visit(tc_pass_env *env, tc_op *op)
 
 tc_change tc_pass_prefetch_fragments(tc_func *f, tc_pass_env *env)
 {
-    bool can = f->warps && env->target->ldmatrix;
-    return can ? tc_visit_ops(f, env, prefetch_fragments_visit) : TC_UNCHANGED;
+    return env->target->ldmatrix
+               ? tc_visit_ops(f, env, prefetch_fragments_visit)
+               : TC_UNCHANGED;
 }

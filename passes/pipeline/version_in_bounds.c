@@ -216,6 +216,5 @@ static bool version_in_bounds_visit(tc_pass_env *env, tc_op *op)
 
 tc_change tc_pass_version_in_bounds(tc_func *f, tc_pass_env *env)
 {
-    return f->warps ? tc_visit_ops(f, env, version_in_bounds_visit)
-                    : TC_UNCHANGED;
+    return tc_visit_ops(f, env, version_in_bounds_visit);
 }

@@ -82,7 +82,7 @@ static bool find_parts(tc_context *cx, summing *s)
 {
     const tc_type *x = s->reduce->in[0]->type;
     unsigned axis = (unsigned)tc_op_int(s->reduce, "axis");
-    if (!x->layout || x->rank < 2 || x->elem->kind != TC_F32)
+    if (x->rank < 2 || x->elem->kind != TC_F32)
         return false;
     const tc_layout *parts = tc_layout_partial(cx, x->layout, axis, TC_LANE);
     if (parts->shape[axis] == 1 ||

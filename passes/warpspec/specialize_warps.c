@@ -504,7 +504,7 @@ static void specialize(tc_warpspec *s)
 
 static bool may_act(const tc_func *f, const tc_target *target)
 {
-    if (!target->tma || !f->warps || f->warps % TC_WARPGROUP_WARPS ||
+    if (!target->tma || f->warps % TC_WARPGROUP_WARPS ||
         f->warps + TC_WARPGROUP_WARPS > TC_MAX_WARPS)
         return false;
     bool found = false;

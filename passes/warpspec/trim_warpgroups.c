@@ -52,7 +52,8 @@ static const char pass[] = "trim-warpgroups";
 
 enum { MOST_MASKS = 4, MOST_DEPTH = 16 };
 
-/* select (range(side) <= limit - counter), x, -inf */
+/* select (range(side) <= limit - counter), x, -inf. `range` is of i32, so the
+ * counter is too. */
 typedef struct mask {
     tc_op *branch; /* the `if` that is there for it alone; or NULL */
     tc_value *limit;
@@ -411,9 +412,8 @@ static bool try_loop(own *o)
     tc_scalar step;
     if (!tc_op_int(o->loop, "by_rows") ||
         !tc_match_const(o->loop->in[2], &step) || step.i <= 0 ||
-        step.i >= o->rows || o->loop->in[0]->type->kind != TC_I32 ||
-        !carries_rows(o) || !is_by_rows(o, o->loop->regions[0]) ||
-        o->nmasks == 0)
+        step.i >= o->rows || !carries_rows(o) ||
+        !is_by_rows(o, o->loop->regions[0]) || o->nmasks == 0)
         return false;
     o->step = step.i;
     tc_op_set_attr(o->loop, "by_rows", (tc_attr){0}); /* this has been done */
