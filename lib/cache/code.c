@@ -17,6 +17,8 @@ tc_code *tc_code_new(size_t size, tc_entry *entry, void (*drop)(tc_code *code))
     c->entry = *entry;
     c->drop = drop;
     *entry = (tc_entry){0};
+    const tc_cache_section *meta = tc_entry_find(&c->entry, "meta");
+    c->meta = meta ? cJSON_Parse(meta->data) : NULL;
     return c;
 }
 
@@ -31,6 +33,7 @@ void tc_code_unref(tc_code *c)
     if (!c || atomic_fetch_sub(&c->references, 1) != 1)
         return;
     c->drop(c);
+    cJSON_Delete(c->meta);
     tc_entry_free(&c->entry);
     free(c);
 }
@@ -39,6 +42,12 @@ const char *tc_code_text(const tc_code *c, const char *name)
 {
     const tc_cache_section *s = tc_entry_find(&c->entry, name);
     return s ? s->data : "";
+}
+
+size_t tc_code_size(const tc_code *c, const char *name)
+{
+    const tc_cache_section *s = tc_entry_find(&c->entry, name);
+    return s ? s->size : 0;
 }
 
 /* ---- The codes of a context ---- */

@@ -22,6 +22,7 @@
 #include "lib/cache/cache.h"
 #include "lib/program/compile.h"
 
+#include <cjson/cJSON.h>
 #include <stdatomic.h>
 
 /* ---- Recipes (recipe.c) ---- */
@@ -55,6 +56,7 @@ typedef struct tc_code tc_code;
 struct tc_code {
     atomic_uint references;
     tc_entry entry;
+    cJSON *meta; /* the section; NULL: there is none that is JSON */
     void (*drop)(tc_code *code); /* of what the target adds */
 };
 
@@ -65,6 +67,8 @@ tc_code *tc_code_ref(tc_code *code);
 void tc_code_unref(tc_code *code);
 /* NUL-terminated; empty where there is none. */
 const char *tc_code_text(const tc_code *code, const char *name);
+/* Its bytes. */
+size_t tc_code_size(const tc_code *code, const char *name);
 
 /* ---- Keeping it (code.c) ---- */
 
@@ -99,5 +103,25 @@ tc_code *tc_making_find(const tc_making *m);
 bool tc_making_read(const tc_making *m, tc_entry *out);
 /* To the context's memory. */
 void tc_making_keep(const tc_making *m, tc_code *code);
+
+/* ---- Entries (code_entry.c) ---- */
+
+/* Code that becomes an entry. */
+typedef struct tc_coding tc_coding;
+struct tc_coding {
+    tc_func *f; /* after the passes; its body is gone thereafter */
+    const tc_recipe *recipe;
+    const char *tile;
+    const void *code;                             /* the target's own, as is: */
+    bool (*add)(cJSON *meta, const tc_coding *c); /* its members of `meta` */
+    const tc_cache_section *more;                 /* its sections */
+    unsigned nmore;
+};
+/* False: out of memory. */
+bool tc_code_encode(const tc_coding *c, tc_entry *out) TC_MUST_CHECK;
+/* The kernel as the code's header has it, in `module`; NULL: the header is of
+ * another one. The code has a header. */
+tilec_kernel *tc_code_kernel(const tc_making *m, const tc_code *c,
+                             tc_module *module);
 
 #endif

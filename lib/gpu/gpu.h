@@ -56,14 +56,6 @@ const tc_gpu_meta *tc_gpu_code_meta(const tc_gpu_code *code);
 const char *tc_gpu_code_text(const tc_gpu_code *code, const char *name);
 size_t tc_gpu_code_size(const tc_gpu_code *code, const char *name);
 
-/* Parses the header into a module of the job's context; its function has the
- * places that the text had. NULL: it does not parse. */
-tc_func *tc_gpu_code_header(const tc_gpu_code *code, tc_context *cx,
-                            tc_module *m);
-/* May the kernel store through its parameter? */
-bool tc_gpu_code_writes(const tc_gpu_code *code, unsigned param);
-bool tc_gpu_code_ignores(const tc_gpu_code *code, unsigned param);
-
 /* The assert that a report names; false: there is none of that number. */
 typedef struct tc_gpu_assert {
     const char *message, *file;

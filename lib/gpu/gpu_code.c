@@ -53,52 +53,36 @@ static const char *part_of(const tc_recipe *recipe, const char *name)
     return i < recipe->n ? recipe->parts[i].value : "";
 }
 
-static char *print_meta(const tc_func *f, const tc_nvptx_code *code,
-                        const tc_recipe *recipe, const tc_meta_facts *facts)
+static bool add_members(cJSON *meta, const tc_coding *c)
 {
-    const char *target = part_of(recipe, "target");
-    cJSON *meta = cJSON_CreateObject();
-    bool ok = meta && cJSON_AddStringToObject(meta, "entry", code->entry) &&
-              cJSON_AddStringToObject(meta, "target", target) &&
-              cJSON_AddNumberToObject(meta, "abi", TC_NVPTX_ABI) &&
-              cJSON_AddNumberToObject(meta, "warps", code->warps) &&
-              cJSON_AddNumberToObject(meta, "threads", code->threads) &&
-              cJSON_AddNumberToObject(meta, "shared", code->shared_bytes) &&
-              cJSON_AddNumberToObject(meta, "ptxas", code->ptxas_level) &&
-              add_maps(meta, code) &&
-              cJSON_AddBoolToObject(meta, "counts", code->counts_tiles) &&
-              cJSON_AddBoolToObject(meta, "reports", code->has_reports) &&
-              tc_meta_add_facts(meta, f, facts);
-    char *text = ok ? cJSON_PrintUnformatted(meta) : NULL;
-    cJSON_Delete(meta);
-    return text;
+    const tc_nvptx_code *code = c->code;
+    const char *target = part_of(c->recipe, "target");
+    return cJSON_AddStringToObject(meta, "entry", code->entry) &&
+           cJSON_AddStringToObject(meta, "target", target) &&
+           cJSON_AddNumberToObject(meta, "abi", TC_NVPTX_ABI) &&
+           cJSON_AddNumberToObject(meta, "warps", code->warps) &&
+           cJSON_AddNumberToObject(meta, "threads", code->threads) &&
+           cJSON_AddNumberToObject(meta, "shared", code->shared_bytes) &&
+           cJSON_AddNumberToObject(meta, "ptxas", code->ptxas_level) &&
+           add_maps(meta, code) &&
+           cJSON_AddBoolToObject(meta, "counts", code->counts_tiles) &&
+           cJSON_AddBoolToObject(meta, "reports", code->has_reports);
 }
 
 bool tc_gpu_encode(tc_module *m, const tc_nvptx_code *code,
                    const tc_recipe *recipe, const char *tile,
                    const char *machine, tc_entry *out)
 {
-    tc_func *f = tc_meta_kernel(m);
-    const char *program = tc_recipe_program(recipe);
-    /* First what may unwind for want of memory, then what is malloc'd. */
-    tc_meta_facts facts = tc_meta_facts_of(f);
-    const char *header = tc_meta_header(f);
-    char *meta = print_meta(f, code, recipe, &facts),
-         *parts = tc_recipe_print(recipe);
-    bool ok = meta && parts;
-    if (ok) {
-        tc_cache_section s[] = {{"recipe", parts, strlen(parts)},
-                                {"program", program, strlen(program)},
-                                {"meta", meta, strlen(meta)},
-                                {"header", header, strlen(header)},
-                                {"tile", tile, strlen(tile)},
-                                {"machine", machine, strlen(machine)},
-                                {"ptx", code->ptx, code->ptx_len}};
-        ok = tc_entry_make(out, recipe->key, s, sizeof s / sizeof *s);
-    }
-    free(meta);
-    free(parts);
-    return ok;
+    tc_cache_section more[] = {{"machine", machine, strlen(machine)},
+                               {"ptx", code->ptx, code->ptx_len}};
+    tc_coding c = {.f = tc_meta_kernel(m),
+                   .recipe = recipe,
+                   .tile = tile,
+                   .code = code,
+                   .add = add_members,
+                   .more = more,
+                   .nmore = sizeof more / sizeof *more};
+    return tc_code_encode(&c, out);
 }
 
 /* ---- Reading ---- */
@@ -167,8 +151,7 @@ static bool read_maps(const cJSON *j, tc_gpu_meta *meta)
 static bool read_meta(tc_gpu_code *c)
 {
     enum { MOST_THREADS = 1024 };
-    const tc_cache_section *s = tc_entry_find(&c->code.entry, "meta");
-    const cJSON *j = c->json = s ? cJSON_Parse(s->data) : NULL;
+    const cJSON *j = c->code.meta;
     tc_gpu_meta *m = &c->meta;
     const char *target = tc_meta_text(j, "target");
     m->entry = tc_meta_text(j, "entry");
@@ -190,7 +173,6 @@ static void drop(tc_code *code)
 {
     tc_gpu_code *c = (tc_gpu_code *)code;
     tc_gpu_unload(c);
-    cJSON_Delete(c->json);
     pthread_mutex_destroy(&c->lock);
 }
 
@@ -226,30 +208,19 @@ const tc_gpu_meta *tc_gpu_code_meta(const tc_gpu_code *c)
 
 const char *tc_gpu_code_text(const tc_gpu_code *c, const char *name)
 {
-    const tc_cache_section *s = tc_entry_find(&c->code.entry, name);
-    return s ? s->data : "";
+    return tc_code_text(&c->code, name);
 }
 
 size_t tc_gpu_code_size(const tc_gpu_code *c, const char *name)
 {
-    const tc_cache_section *s = tc_entry_find(&c->code.entry, name);
-    return s ? s->size : 0;
-}
-
-bool tc_gpu_code_writes(const tc_gpu_code *c, unsigned param)
-{
-    return tc_meta_lists(c->json, "written", param);
-}
-
-bool tc_gpu_code_ignores(const tc_gpu_code *c, unsigned param)
-{
-    return tc_meta_lists(c->json, "unused", param);
+    return tc_code_size(&c->code, name);
 }
 
 bool tc_gpu_code_assert(const tc_gpu_code *c, unsigned index,
                         tc_gpu_assert *out)
 {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->json, "asserts");
+    const cJSON *list =
+        cJSON_GetObjectItemCaseSensitive(c->code.meta, "asserts");
     const cJSON *a = cJSON_GetArrayItem(list, (int)index);
     if (!a)
         return false;
@@ -258,10 +229,4 @@ bool tc_gpu_code_assert(const tc_gpu_code *c, unsigned index,
                            .column = tc_meta_number_at(a, 2),
                            .message = tc_meta_string_at(a, 3)};
     return true;
-}
-
-tc_func *tc_gpu_code_header(const tc_gpu_code *c, tc_context *cx, tc_module *m)
-{
-    const tc_cache_section *s = tc_entry_find(&c->code.entry, "header");
-    return tc_meta_read_header(c->json, s->data, s->size, cx, m);
 }

@@ -33,11 +33,7 @@ static bool maps_fit(const tilec_kernel *k, const tc_gpu_meta *m)
 static tilec_kernel *describe(const tc_making *m, const tc_gpu_code *code,
                               tc_module *module)
 {
-    tc_func *f = tc_gpu_code_header(code, m->job->cx, module);
-    tilec_kernel *k =
-        f && f->body->nargs >= m->nown
-            ? tc_job_kernel(m->job, m->target, f, m->bound, m->nown)
-            : NULL;
+    tilec_kernel *k = tc_code_kernel(m, (const tc_code *)code, module);
     return k && maps_fit(k, tc_gpu_code_meta(code)) ? k : NULL;
 }
 
@@ -164,10 +160,6 @@ static bool assemble(const tc_making *m, tc_gpu_code *code)
     job->module = tc_module_new(job->cx);
     tilec_kernel *k = describe(m, code, job->module);
     assert(k); /* just made, or looked at by find */
-    for (unsigned i = 0; i < k->nparams; i++) {
-        k->params[i].info.written = tc_gpu_code_writes(code, i);
-        k->params[i].info.unused = tc_gpu_code_ignores(code, i);
-    }
     k->gpu = job->gpu;
     job->kernel = k;
     return true;

@@ -7,8 +7,6 @@
 
 #include "lib/gpu/gpu.h"
 
-#include <cjson/cJSON.h>
-
 /* One that was assembled since; the data is malloc'd. */
 struct tc_gpu_cubin {
     struct tc_gpu_cubin *next;
@@ -19,7 +17,6 @@ struct tc_gpu_code {
     tc_code code; /* the first */
     bool is_kept; /* see tc_gpu_code_new */
     tc_gpu_meta meta;
-    cJSON *json;          /* of the meta section */
     pthread_mutex_t lock; /* for loading */
     struct tc_gpu_cubin *cubins;
     _Atomic(tc_gpu_loaded *) loaded;

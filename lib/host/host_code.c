@@ -50,42 +50,27 @@ static bool add_sites(cJSON *meta, const tc_context *cx,
     return ok;
 }
 
-static char *print_meta(const tc_func *f, const tc_host_kernel *k,
-                        const tc_meta_facts *facts)
+static bool add_members(cJSON *meta, const tc_coding *c)
 {
-    cJSON *meta = cJSON_CreateObject();
-    bool ok =
-        meta && cJSON_AddStringToObject(meta, "target", "cpu") &&
-        cJSON_AddNumberToObject(meta, "scratch", (double)k->scratch_bytes) &&
-        cJSON_AddBoolToObject(meta, "ordered", k->ordered) &&
-        add_args(meta, k) && add_sites(meta, f->module->cx, k) &&
-        tc_meta_add_facts(meta, f, facts);
-    char *text = ok ? cJSON_PrintUnformatted(meta) : NULL;
-    cJSON_Delete(meta);
-    return text;
+    const tc_host_kernel *k = c->code;
+    return cJSON_AddStringToObject(meta, "target", "cpu") &&
+           cJSON_AddNumberToObject(meta, "scratch", (double)k->scratch_bytes) &&
+           cJSON_AddBoolToObject(meta, "ordered", k->ordered) &&
+           add_args(meta, k) && add_sites(meta, c->f->module->cx, k);
 }
 
 bool tc_host_encode(tc_func *f, const tc_host_kernel *code,
                     const tc_recipe *recipe, const char *tile, tc_entry *out)
 {
-    const char *program = tc_recipe_program(recipe);
-    /* First what may unwind for want of memory, then what is malloc'd. */
-    tc_meta_facts facts = tc_meta_facts_of(f);
-    const char *header = tc_meta_header(f);
-    char *meta = print_meta(f, code, &facts), *parts = tc_recipe_print(recipe);
-    bool ok = meta && parts;
-    if (ok) {
-        tc_cache_section s[] = {{"recipe", parts, strlen(parts)},
-                                {"program", program, strlen(program)},
-                                {"meta", meta, strlen(meta)},
-                                {"header", header, strlen(header)},
-                                {"tile", tile, strlen(tile)},
-                                {"object", code->object, code->object_size}};
-        ok = tc_entry_make(out, recipe->key, s, sizeof s / sizeof *s);
-    }
-    free(meta);
-    free(parts);
-    return ok;
+    tc_cache_section object = {"object", code->object, code->object_size};
+    tc_coding c = {.f = f,
+                   .recipe = recipe,
+                   .tile = tile,
+                   .code = code,
+                   .add = add_members,
+                   .more = &object,
+                   .nmore = 1};
+    return tc_code_encode(&c, out);
 }
 
 /* ---- Reading ---- */
@@ -194,7 +179,7 @@ static bool read_args(tc_host_kernel *k, const cJSON *list)
 
 static const cJSON *list_of(const tc_host_code *c, const char *name)
 {
-    return cJSON_GetObjectItemCaseSensitive(c->meta, name);
+    return cJSON_GetObjectItemCaseSensitive(c->code.meta, name);
 }
 
 static bool read_object(tc_host_code *c)
@@ -219,8 +204,8 @@ static void read_kernel(void *arg)
     struct decoding *d = arg;
     tc_host_code *c = d->c;
     unsigned scratch;
-    c->kernel->ordered = tc_meta_is_set(c->meta, "ordered");
-    d->ok = tc_meta_read(c->meta, "scratch", 0, MOST_SCRATCH, &scratch) &&
+    c->kernel->ordered = tc_meta_is_set(c->code.meta, "ordered");
+    d->ok = tc_meta_read(c->code.meta, "scratch", 0, MOST_SCRATCH, &scratch) &&
             read_args(c->kernel, list_of(c, "args")) &&
             read_sites(c, list_of(c, "sites")) &&
             tc_entry_find(&c->code.entry, "header") &&
@@ -230,12 +215,10 @@ static void read_kernel(void *arg)
 
 static bool read_code(tc_host_code *c)
 {
-    const tc_cache_section *s = tc_entry_find(&c->code.entry, "meta");
     tc_memory memory = {0};
     struct decoding d = {.c = c};
-    c->meta = s ? cJSON_Parse(s->data) : NULL;
     c->kernel = calloc(1, sizeof *c->kernel);
-    if (!c->meta || !c->kernel)
+    if (!c->code.meta || !c->kernel)
         return false;
     tc_arena_init(&c->kernel->arena, &memory);
     bool ok = tc_guard(&memory, read_kernel, &d) && d.ok;
@@ -247,7 +230,6 @@ static void drop(tc_code *code)
 {
     tc_host_code *c = (tc_host_code *)code;
     tc_host_free(c->kernel);
-    cJSON_Delete(c->meta);
 }
 
 tc_host_code *tc_host_decode(tc_entry *entry, char *why, size_t room)

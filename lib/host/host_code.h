@@ -20,7 +20,6 @@
 /* Linked, ready to be launched from any kernel made of it. */
 typedef struct tc_host_code {
     tc_code code; /* the first */
-    cJSON *meta;
     tc_host_kernel *kernel;
     unsigned nfiles; /* of the places in reports: tc_loc.file is one more than
                       * the index */

@@ -26,13 +26,7 @@ static bool args_fit(const tilec_kernel *k, const tc_host_kernel *h)
 static tilec_kernel *describe(const tc_making *m, const tc_host_code *c,
                               tc_module *module)
 {
-    const tc_cache_section *header = tc_entry_find(&c->code.entry, "header");
-    tc_func *f = tc_meta_read_header(c->meta, header->data, header->size,
-                                     m->job->cx, module);
-    tilec_kernel *k =
-        f && f->body->nargs >= m->nown
-            ? tc_job_kernel(m->job, m->target, f, m->bound, m->nown)
-            : NULL;
+    tilec_kernel *k = tc_code_kernel(m, &c->code, module);
     return k && args_fit(k, c->kernel) ? k : NULL;
 }
 
@@ -119,10 +113,6 @@ static bool assemble(const tc_making *m, tc_host_code *c)
     job->module = tc_module_new(job->cx);
     tilec_kernel *k = describe(m, c, job->module);
     assert(k); /* just made, or looked at by find */
-    for (unsigned i = 0; i < k->nparams; i++) {
-        k->params[i].info.written = tc_meta_lists(c->meta, "written", i);
-        k->params[i].info.unused = tc_meta_lists(c->meta, "unused", i);
-    }
     k->host = c->kernel;
     k->host_code = c;
     job->kernel = k;
