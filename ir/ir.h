@@ -365,6 +365,12 @@ const tc_layout *tc_op_layout(const tc_op *op, const char *name);
 void tc_op_set_dims(tc_op *op, const char *name, unsigned n,
                     const tc_dim *const *dims);
 
+/* Of a `block`: a tile of indices, whose axes are the first ones of the window;
+ * NULL: all offsets are scalars. */
+const tc_value *tc_block_index(const tc_op *block);
+/* How many axes these are: 0 where there are none. */
+unsigned tc_block_index_rank(const tc_op *block);
+
 enum { TC_GRID_AXES = 3 };
 
 /* Of an assert or print: how many operands it checks or shows. The program's

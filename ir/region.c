@@ -25,6 +25,20 @@ const char *tc_op_in_type(const tc_op *op, unsigned i)
     return tc_type_name(tc_op_context(op), op->in[i]->type);
 }
 
+const tc_value *tc_block_index(const tc_op *block)
+{
+    for (unsigned i = 1; i < block->nin; i++)
+        if (block->in[i]->type->kind == TC_TILE)
+            return block->in[i];
+    return NULL;
+}
+
+unsigned tc_block_index_rank(const tc_op *block)
+{
+    const tc_value *index = tc_block_index(block);
+    return index ? index->type->rank : 0;
+}
+
 unsigned tc_op_nreported(const tc_op *op)
 {
     return op->nin - (tc_op_int(op, "of_program") ? TC_GRID_AXES : 0);

@@ -73,25 +73,66 @@ static bool rule_base(const tc_op *op, tc_results *r)
         r, tc_type_ptr(tc_op_context(op), op->in[0]->type->elem));
 }
 
+/* An offset of a block: a scalar, or, of a dim without a side, a tile in the
+ * shape of the other ones. */
+static bool check_offset(const tc_op *op, unsigned dim, const tc_type *like)
+{
+    const tc_type *t = op->in[1 + dim]->type;
+    tc_context *cx = tc_op_context(op);
+    tc_kind kind = tc_type_elem(t)->kind;
+    const char *got = tc_op_in_type(op, 1 + dim);
+    if (kind != TC_I32 && kind != TC_I64)
+        return tc_error(cx, tc_op_in_loc(op, 1 + dim),
+                        "block: offset %u is %s, expected i32 or i64, or a "
+                        "tile of them",
+                        dim, got);
+    if (t->kind != TC_TILE)
+        return true;
+    if (tc_op_attr(op, "sides")->dims[dim])
+        return tc_error(cx, tc_op_in_loc(op, 1 + dim),
+                        "block: offset %u is %s, and a side follows it: with a "
+                        "side an offset is a scalar",
+                        dim, got);
+    return tc_type_same_shape(t, like) ||
+           tc_error(cx, tc_op_in_loc(op, 1 + dim),
+                    "block: offset %u is %s, expected indices in the shape of "
+                    "%s",
+                    dim, got, tc_type_name(cx, like));
+}
+
 static bool rule_block(const tc_op *op, tc_results *r)
 {
+    tc_context *cx = tc_op_context(op);
     const tc_type *t = op->in[0]->type;
     const tc_attr *sides = tc_op_attr(op, "sides");
     if (op->nin != 1 + t->rank || sides->n != t->rank)
-        return tc_error(tc_op_context(op), op->loc,
+        return tc_error(cx, op->loc,
                         "block: %u given, expected %u offsets, one a dim of %s",
                         op->nin - 1, t->rank, tc_op_in_type(op, 0));
-    const tc_dim *dims[TC_MAX_RANK];
-    unsigned rank = 0;
-    for (unsigned i = 0; i < sides->n; i++)
+    const tc_value *index = tc_block_index(op);
+    const tc_dim *dims[2 * TC_MAX_RANK];
+    unsigned first = index ? index->type->rank : 0, rank = first;
+    for (unsigned i = 0; i < first; i++)
+        dims[i] = index->type->dims[i];
+    bool ok = true;
+    for (unsigned i = 0; i < sides->n; i++) {
+        ok &= check_offset(op, i, index ? index->type : NULL);
         if (sides->dims[i])
             dims[rank++] = sides->dims[i];
-    if (rank == 0)
-        return tc_error(tc_op_context(op), op->loc,
+    }
+    if (rank == first)
+        return tc_error(cx, op->loc,
                         "block: no side is given, expected `offset +: side` "
                         "for at least one dim");
-    return tc_results_add(r, tc_type_shaped(tc_op_context(op), TC_BLOCK_PTR,
-                                            rank, dims, t->elem));
+    if (rank > TC_MAX_RANK)
+        return tc_error(cx, op->loc,
+                        "block: %u axes of indices and %u of sides, expected "
+                        "at most %d in all",
+                        first, rank - first, TC_MAX_RANK);
+    if (!ok)
+        return false;
+    return tc_results_add(
+        r, tc_type_shaped(cx, TC_BLOCK_PTR, rank, dims, t->elem));
 }
 
 static bool rule_load(const tc_op *op, tc_results *r)

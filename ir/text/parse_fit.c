@@ -434,9 +434,9 @@ static bool fit_each(tc_parser *p, tc_opcode code, tc_loc loc,
             in[i] = fit_to(p, loc, in[i], wanted);
         ok &= in[i] != NULL;
     }
-    if (ok && code == TC_GATHER && ops->n > 1)
-        return tc_fit_shapes(p, "gather", loc, ops->n - 1, ops->all + 1, in + 1,
-                             true);
+    if (ok && (code == TC_GATHER || code == TC_BLOCK) && ops->n > 1)
+        return tc_fit_shapes(p, tc_op_infos[code].name, loc, ops->n - 1,
+                             ops->all + 1, in + 1, code == TC_GATHER);
     if (ok && code == TC_BROADCAST && ops->n == 1 && stated) {
         /* The op wants all axes there. */
         while (in[0] && in[0]->type->kind == TC_TILE &&

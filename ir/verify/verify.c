@@ -23,9 +23,9 @@
  *      yields 1 to 3 i32.
  * Types and sizes, of values, results and attributes (verify_type.c)
  *   7  Elements are scalars; of tensors and block pointers, no pointers.
- *   8  Sides of tiles and block pointers are 1 or positive multiples of 8. They
- *      have at least one axis and at most 2^24 elements. (Those that are still
- *      generic are looked at after `bind-params`.)
+ *   8  Sides of tiles and block pointers are 1, 2, 4 or positive multiples of
+ *      8. They have at least one axis and at most 2^24 elements. (Those that
+ *      are still generic are looked at after `bind-params`.)
  *   9  Sizes of tensors are `?` or 0 to 2^31 - 1.
  *   10 Names in types and sizes are compile-time parameters of the function, of
  *      the kind that the place asks for.
@@ -73,7 +73,9 @@
  *   31 load, store: boundary is for block pointers; its axes are axes of the
  *      block, none twice. What a store adds is i32, i64, f32 or f64. Mask and
  *      pad have the layout of the tile that is moved.
- *   32 advance: an offset a dim of the tensor.
+ *   32 advance: an offset a dim of the tensor. A window by indices does not
+ *      move: it is no operand of `advance`, nor carried; its boundary has
+ *      none of the axes of the indices.
  *   33 atomic, atomic_cas: elements are i32, i64, f16, bf16, f32 or f64.
  *   34 print: operands are scalars and tiles.
  * Machine level (35 in verify_type.c, 51 in verify_level.c, the others in

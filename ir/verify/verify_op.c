@@ -380,6 +380,9 @@ bool tc_verify_boundary(const tc_verifier *v, const tc_op *op)
                         "pointer (pointers take a mask)",
                         tc_op_name(op), tc_type_name(v->cx, t));
     const tc_attr *a = tc_op_attr(op, "boundary");
+    const tc_op *block = op->in[0]->def;
+    int64_t indices =
+        block && block->code == TC_BLOCK ? tc_block_index_rank(block) : 0;
     unsigned seen = 0;
     for (unsigned i = 0; i < a->n; i++) {
         if (a->ints[i] < 0 || a->ints[i] >= t->rank)
@@ -388,6 +391,11 @@ bool tc_verify_boundary(const tc_verifier *v, const tc_op *op)
                             "0 to %d, an axis of %s",
                             tc_op_name(op), (long long)a->ints[i],
                             (int)t->rank - 1, tc_type_name(v->cx, t));
+        if (a->ints[i] < indices)
+            return tc_error(v->cx, op->loc,
+                            "%s: boundary axis %lld is one of the window's "
+                            "indices, which are always checked: leave it out",
+                            tc_op_name(op), (long long)a->ints[i]);
         if (seen & 1u << a->ints[i])
             return tc_error(v->cx, op->loc,
                             "%s: boundary axis %lld is given twice",
@@ -493,6 +501,23 @@ static bool check_advance(const tc_verifier *v, const tc_op *op)
                noffsets, least);
 }
 
+/* The windows of indices lie where they are made. */
+static bool check_block(const tc_verifier *v, const tc_op *op)
+{
+    bool ok = true;
+    if (!tc_block_index(op))
+        return true;
+    tc_each_use (u, op->out[0])
+        if (u->op->code == TC_ADVANCE || tc_op_is_loop(u->op) ||
+            u->op->code == TC_YIELD)
+            ok = tc_error(v->cx, tc_op_in_loc(u->op, u->index),
+                          "%s: operand %u is a window by indices, which cannot "
+                          "move: compute the indices, and make the block "
+                          "where it is accessed",
+                          tc_op_name(u->op), u->index);
+    return ok;
+}
+
 /* What GPUs can do in one step. */
 static bool check_atomic(const tc_verifier *v, const tc_op *op)
 {
@@ -558,17 +583,29 @@ static bool check_print(const tc_verifier *v, const tc_op *op)
 typedef bool check_fn(const tc_verifier *v, const tc_op *op);
 
 static check_fn *const extra[TC_OPCODE_COUNT] = {
-    [TC_FOR] = check_for,           [TC_IF] = check_if,
-    [TC_WHILE] = check_while,       [TC_REDUCE] = check_reduce,
-    [TC_CALL] = check_call,         [TC_CONST] = check_const,
-    [TC_DIM] = check_dim,           [TC_ADVANCE] = check_advance,
-    [TC_LOAD] = check_load,         [TC_STORE] = check_store,
-    [TC_GATHER] = check_pad,        [TC_ATOMIC] = check_atomic,
-    [TC_ATOMIC_CAS] = check_atomic, [TC_SELECT] = check_select,
-    [TC_ASSERT] = check_assert,     [TC_PRINT] = check_print,
-    [TC_VJP] = check_call,          [TC_WORKSPACE] = tc_verify_workspace,
-    [TC_FILL] = tc_verify_fill,     [TC_LAUNCH] = tc_verify_launch,
-    [TC_FOLLOW] = check_follow,     [TC_FOLLOW_END] = check_follow,
+    [TC_BLOCK] = check_block,
+    [TC_FOR] = check_for,
+    [TC_IF] = check_if,
+    [TC_WHILE] = check_while,
+    [TC_REDUCE] = check_reduce,
+    [TC_CALL] = check_call,
+    [TC_CONST] = check_const,
+    [TC_DIM] = check_dim,
+    [TC_ADVANCE] = check_advance,
+    [TC_LOAD] = check_load,
+    [TC_STORE] = check_store,
+    [TC_GATHER] = check_pad,
+    [TC_ATOMIC] = check_atomic,
+    [TC_ATOMIC_CAS] = check_atomic,
+    [TC_SELECT] = check_select,
+    [TC_ASSERT] = check_assert,
+    [TC_PRINT] = check_print,
+    [TC_VJP] = check_call,
+    [TC_WORKSPACE] = tc_verify_workspace,
+    [TC_FILL] = tc_verify_fill,
+    [TC_LAUNCH] = tc_verify_launch,
+    [TC_FOLLOW] = check_follow,
+    [TC_FOLLOW_END] = check_follow,
 };
 
 static bool owns_regions(const tc_op *op)

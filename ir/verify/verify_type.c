@@ -41,14 +41,16 @@ static const char *side_problem(const tc_func *f, const tc_type *t,
 {
     if (!side || side->kind != TC_DIM_CONST)
         return tc_dim_problem(f, side);
-    if (side->value == 1 || (side->value > 0 && side->value % 8 == 0))
+    if (side->value == 1 || side->value == 2 || side->value == 4 ||
+        (side->value > 0 && side->value % 8 == 0))
         return NULL;
     /* What warps leave of a reduction is as many as they are. */
     if (t->layout && side->value > 0 && side->value <= TC_MAX_WARPS)
         return NULL;
-    return tc_arena_printf(&f->module->cx->diag_arena,
-                           "side %lld, expected 1 or a positive multiple of 8",
-                           (long long)side->value);
+    return tc_arena_printf(
+        &f->module->cx->diag_arena,
+        "side %lld, expected 1, 2, 4 or a positive multiple of 8",
+        (long long)side->value);
 }
 
 const tc_dim *tc_type_bad_side(const tc_func *f, const tc_type *t)

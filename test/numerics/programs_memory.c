@@ -59,6 +59,42 @@ static void gathered(world *w)
     w->o[3][0] = 4.5f;
 }
 
+/* Rows, columns and pairs of rows by index, inside and outside. */
+static void windows_by_index(world *w)
+{
+    for (int k = 0; k < 16; k++)
+        for (int x = 0; x < 16; x++)
+            w->o[k][x] = at(w, 5 * k - 8, x + 8, 9);
+    for (int k = 0; k < 32; k++)
+        for (int x = 0; x < 8; x++)
+            w->o[16 + k][x] = at(w, 2 * k - 5, x + w->n, -2.5f);
+    for (int k = 0; k < 16; k++)
+        for (int y = 0; y < 8; y++)
+            w->o[48 + k][y] = at(w, y + w->n, 6 * k - 9, 0);
+    for (int k = 0; k < 8; k++)
+        for (int x = 0; x < 8; x++) {
+            w->o[64 + k][x] = at(w, k ? WORLD_ROWS : 0, x, 3);
+            w->o[72 + k][x] = x < k && k < 7 ? at(w, 6 * k, x, 4) : 4;
+        }
+}
+
+static void stores_by_index(world *w)
+{
+    for (int k = 0; k < 8; k++)
+        for (int x = 0; x < 16; x++) {
+            int y = 20 * k - 20;
+            if (y >= 0 && y < WORLD_OUT && WORLD_OUT - 8 + x < WORLD_OUT)
+                w->o[y][WORLD_OUT - 8 + x] = w->x[k][x];
+        }
+    for (int k = 0; k < 64; k++)
+        for (int x = 0; x < 8; x++)
+            w->p[k / 8 + 3][x] += k + 1;
+    for (int k = 0; k < 4; k++)
+        for (int x = 0; x < 8; x++)
+            if (x != 5)
+                w->p[x][64 + 3 * k] = 10 * k + x + 1;
+}
+
 static void pointers(world *w)
 {
     const float *x = &w->x[0][0];
@@ -175,6 +211,35 @@ const world_test programs_memory[] = {
              "store ptr_add(base(%p), 256), %i[3, 5]\n"
              "%d = gather %x, 2147483647, -2147483648 pad(4.5)\n"
              "store ptr_add(base(%o), 384), %d\n"},
+    {.name = "windows by index",
+     .grid = "1",
+     .n = {0, 29, 62},
+     .expect = windows_by_index,
+     .body = "%y = range(16) * 5 - 8\n"
+             "%a = load %x[%y, 8 +: 16] pad(9)\n"
+             "store %o[0 +: 16, 0 +: 16], %a\n"
+             "%two = range(4)[:, none] * 16 + range(8) * 2 - 5\n"
+             "%b = load %x[%two, %n +: 8] boundary(2) pad(-2.5)\n"
+             "store %o[16 +: 32, 0 +: 8], reshape(%b, tile<32x8 x f32>)\n"
+             "%c = load %x[%n +: 8, range(16) * 6 - 9] boundary(1)\n"
+             "store %o[48 +: 16, 0 +: 8], %c\n"
+             "%far = cast(range(8), i64) * 4294967296\n"
+             "%d = load %x[%far, 0 +: 8] pad(3)\n"
+             "store %o[64 +: 8, 0 +: 8], %d\n"
+             "%some = range(8) < range(8)[:, none]\n"
+             "%win = block %x[select(range(8) < 7, range(8) * 6, -1), 0 +: 8]\n"
+             "%e = load %win, %some, splat(4.0, tile<8x8 x f32>) pad(4)\n"
+             "store %o[72 +: 8, 0 +: 8], %e\n"},
+    {.name = "stores by index",
+     .grid = "1",
+     .expect = stores_by_index,
+     .body = "%v = load %x[0 +: 8, 0 +: 16]\n"
+             "store %o[range(8) * 20 - 20, 120 +: 16], %v boundary(1)\n"
+             "%k = range(64)[:, none] + range(8) * 0\n"
+             "store %p[range(64) / 8 + 3, 0 +: 8], %k + 1 kind(add)\n"
+             "%w = range(4)[:, none] * 10 + range(8) + 1\n"
+             "%five = range(4)[:, none] * 0 + range(8) == 5\n"
+             "store %p[0 +: 8, range(4) * 3 + 64], %w, not %five\n"},
     {.name = "tiles of pointers",
      .grid = "1",
      .n = {0, 9},

@@ -7,6 +7,10 @@
  * has stride 1 in memory the rows are moved in vectors (with a mask, if rows
  * may overrun); otherwise, or if the machine has no masked moves of the
  * element, one element at a time.
+ *
+ * Of a window by indices the first axes are those of the indices: at each of
+ * their positions the address moves by index * stride, and nothing is touched
+ * where an index lies outside.
  */
 #include "codegen/host/emit/emit.h"
 
@@ -28,6 +32,7 @@ typedef struct window {
     LLVMValueRef stride[TC_MAX_RANK]; /* of the axes, in elements */
     LLVMValueRef low[TC_MAX_RANK];    /* valid: low <= position < high */
     LLVMValueRef high[TC_MAX_RANK];   /* NULL: all are */
+    unsigned nindices;                /* axes that come from indices */
 } window;
 
 static bool has_boundary(const tc_op *op, unsigned axis)
@@ -117,6 +122,16 @@ static LLVMTypeRef element_type(const window *w)
     return LLVMArrayType(w->e->i8, tc_type_bytes(w->elem));
 }
 
+/* The vectors' axis may be one of the indices, whose windows lie apart. */
+static LLVMValueRef is_contiguous(const window *w)
+{
+    tc_emit *e = w->e;
+    int vector = tc_vector_axis(w->shape);
+    if (vector < (int)w->nindices)
+        return LLVMConstInt(e->i1, vector < 0, false);
+    return LLVMBuildICmp(e->b, LLVMIntEQ, w->stride[vector], tc_i64(e, 1), "");
+}
+
 static window window_of(tc_emit *e, tc_op *op)
 {
     tc_value *block = op->in[0];
@@ -126,12 +141,17 @@ static window window_of(tc_emit *e, tc_op *op)
     w.elem = block->type->elem;
     w.full = LLVMConstInt(e->i1, 1, false);
     const tc_attr *sides = tc_op_attr(w.origin, "sides");
-    unsigned rank = sides->n, axis = 0;
+    w.nindices = tc_block_index_rank(w.origin);
+    unsigned rank = sides->n, axis = w.nindices;
     LLVMValueRef *parts = tc_place_of(block)->parts;
     LLVMValueRef *size = parts + 1, *stride = size + rank;
     LLVMValueRef *offset = stride + rank;
     LLVMValueRef start = tc_i64(e, 0);
+    for (unsigned i = 0; i < w.nindices; i++)
+        w.stride[i] = tc_i64(e, 0);
     for (unsigned i = 0; i < rank; i++) {
+        if (tc_is_tile(w.origin->in[1 + i]))
+            continue;
         LLVMValueRef part = LLVMBuildMul(e->b, offset[i], stride[i], "");
         start = LLVMBuildAdd(e->b, start, part, "");
         if (!sides->dims[i]) {
@@ -146,21 +166,49 @@ static window window_of(tc_emit *e, tc_op *op)
         axis++;
     }
     w.base = tc_element(e, element_type(&w), parts[0], start);
-    int vector = tc_vector_axis(w.shape);
-    w.contiguous = vector < 0 ? LLVMConstInt(e->i1, 1, false)
-                              : LLVMBuildICmp(e->b, LLVMIntEQ, w.stride[vector],
-                                              tc_i64(e, 1), "");
+    w.contiguous = is_contiguous(&w);
     return w;
 }
 
 /* ---- Positions ---- */
 
-/* Address of the element at the index. */
-static LLVMValueRef address_at(const window *w, const tc_index *index)
+/* Adds the elements to the windows of the indices at this position; *inside:
+ * i1, whether all of them are; NULL: there are none. */
+static LLVMValueRef add_indices(const window *w, tc_walk *walk,
+                                const tc_index *index, LLVMValueRef sum,
+                                LLVMValueRef *inside)
+{
+    tc_emit *e = w->e;
+    unsigned rank = w->origin->nin - 1;
+    LLVMValueRef *size = tc_place_of(w->block)->parts + 1;
+    tc_index at = *index;
+    at.rank = w->nindices;
+    at.vector = -1;
+    *inside = NULL;
+    for (unsigned i = 0; i < rank; i++) {
+        if (!tc_is_tile(w->origin->in[1 + i]))
+            continue;
+        LLVMValueRef x = tc_eval(&walk->nest, w->origin->in[1 + i], &at).x;
+        x = tc_to_i64(e, x);
+        /* Unsigned: negative ones are beyond the end. */
+        LLVMValueRef ok = LLVMBuildICmp(e->b, LLVMIntULT, x, size[i], "");
+        *inside = *inside ? LLVMBuildAnd(e->b, *inside, ok, "") : ok;
+        x = LLVMBuildMul(e->b, x, size[rank + i], "");
+        sum = LLVMBuildAdd(e->b, sum, x, "");
+    }
+    return sum;
+}
+
+/* Address of the element at the index; *inside as above. */
+static LLVMValueRef address_at(const window *w, tc_walk *walk,
+                               const tc_index *index, LLVMValueRef *inside)
 {
     tc_emit *e = w->e;
     LLVMValueRef sum = tc_i64(e, 0);
-    for (unsigned i = 0; i < index->rank; i++) {
+    *inside = NULL;
+    if (w->nindices)
+        sum = add_indices(w, walk, index, sum, inside);
+    for (unsigned i = w->nindices; i < index->rank; i++) {
         if (tc_side(w->shape, i) == 1)
             continue;
         LLVMValueRef part = LLVMBuildMul(e->b, index->at[i], w->stride[i], "");
@@ -193,12 +241,13 @@ static LLVMValueRef axis_mask(const window *w, const tc_index *index,
     return LLVMBuildICmp(e->b, LLVMIntULT, from, span, "");
 }
 
-/* Lanes that are in the tensor; NULL: all. */
-static LLVMValueRef valid_lanes(const window *w, const tc_index *index)
+/* Lanes that are in the tensor; NULL: all. by_index: i1 or NULL. */
+static LLVMValueRef valid_lanes(const window *w, const tc_index *index,
+                                LLVMValueRef by_index)
 {
     tc_emit *e = w->e;
     unsigned width = index->vector >= 0 ? index->width : 1;
-    LLVMValueRef mask = NULL;
+    LLVMValueRef mask = by_index ? tc_splat(e, by_index, width) : NULL;
     for (unsigned i = 0; i < index->rank; i++) {
         if (!w->high[i])
             continue;
@@ -240,7 +289,7 @@ static bool is_bounded(const window *w)
     for (unsigned i = 0; i < w->shape->rank; i++)
         if (w->high[i])
             return true;
-    return w->mask != NULL;
+    return w->mask || w->nindices;
 }
 
 static void move_window(window *w, unsigned unroll, move_fn *move)
@@ -248,8 +297,12 @@ static void move_window(window *w, unsigned unroll, move_fn *move)
     tc_emit *e = w->e;
     LLVMValueRef fast = w->contiguous;
     if (is_bounded(w) && !tc_has_masked_moves(e, w->elem))
-        fast = w->mask ? LLVMConstInt(e->i1, 0, false)
-                       : LLVMBuildAnd(e->b, fast, w->full, "");
+        fast = w->mask || w->nindices ? LLVMConstInt(e->i1, 0, false)
+                                      : LLVMBuildAnd(e->b, fast, w->full, "");
+    if (tc_vector_axis(w->shape) < (int)w->nindices) {
+        walk_window(w, false, 1, move);
+        return;
+    }
     LLVMBasicBlockRef vectors = tc_block_new(e, "vectors");
     LLVMBasicBlockRef elements = tc_block_new(e, "elements");
     LLVMBasicBlockRef after = tc_block_new(e, "moved");
@@ -286,8 +339,9 @@ static void load_at(window *w, tc_walk *walk, unsigned u, bool vectors)
     tc_emit *e = w->e;
     const tc_index *index = &walk->index[u];
     unsigned width = index->vector >= 0 ? index->width : 1;
-    LLVMValueRef p = address_at(w, index);
-    LLVMValueRef valid = needs_mask(w, vectors) ? valid_lanes(w, index) : NULL;
+    LLVMValueRef by_index, p = address_at(w, walk, index, &by_index);
+    LLVMValueRef valid =
+        needs_mask(w, vectors) ? valid_lanes(w, index, by_index) : NULL;
     LLVMValueRef active = active_lanes(w, walk, valid, u);
     LLVMValueRef pad = tc_splat(e, w->pad, width), x;
     if (width > 1) {
@@ -380,7 +434,7 @@ void tc_emit_block_load(tc_emit *e, tc_op *op)
     w.to = tc_buffer_address(e, tc_buffer_of(op->out[0]));
     w.mask = op->nin > 1 ? op->in[1] : NULL;
     w.other = op->nin > 2 ? op->in[2] : NULL;
-    if (w.mask)
+    if (w.mask || w.nindices)
         move_window(&w, 4, load_at);
     else
         call_load(w, pad);
@@ -406,9 +460,10 @@ static void guarded_store(window *w, LLVMValueRef p, LLVMValueRef ok,
 static void store_at(window *w, tc_walk *walk, unsigned u, bool vectors)
 {
     const tc_index *index = &walk->index[u];
-    LLVMValueRef p = address_at(w, index);
+    LLVMValueRef by_index, p = address_at(w, walk, index, &by_index);
     LLVMValueRef x = tc_eval_full(&walk->nest, w->op->in[1], index);
-    LLVMValueRef valid = needs_mask(w, vectors) ? valid_lanes(w, index) : NULL;
+    LLVMValueRef valid =
+        needs_mask(w, vectors) ? valid_lanes(w, index, by_index) : NULL;
     LLVMValueRef active = active_lanes(w, walk, valid, u);
     if (index->vector >= 0)
         tc_masked_store(w->e, w->elem, p, active, x);

@@ -3,7 +3,8 @@
  * Tensors and block pointers: values that are several LLVM values.
  *
  *   tensor         address, sizes (i64), strides (i64)
- *   block pointer  those of its tensor, then an offset (i64) a dim
+ *   block pointer  those of its tensor, then an offset (i64) a dim; 0 where
+ *                  the offset is a tile of indices
  */
 #include "codegen/host/emit/emit.h"
 
@@ -71,7 +72,9 @@ static void emit_block(tc_emit *e, tc_op *op)
     memcpy(parts, tensor->parts, tensor->nparts * sizeof *parts);
     for (unsigned i = 0; i < rank; i++)
         parts[tensor->nparts + i] =
-            tc_to_i64(e, tc_scalar_of(e, op->in[1 + i]));
+            tc_is_tile(op->in[1 + i])
+                ? tc_i64(e, 0)
+                : tc_to_i64(e, tc_scalar_of(e, op->in[1 + i]));
 }
 
 static void emit_advance(tc_emit *e, tc_op *op)

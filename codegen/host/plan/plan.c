@@ -166,6 +166,7 @@ static bool wants_whole(const tc_use *u)
     bool is_root = op->nout == 1 && tc_place_of(op->out[0])->root;
     switch (op->code) {
     case TC_DOT: return u->index < 2;
+    case TC_BLOCK: /* loads and stores read the indices, later */
     case TC_PRINT:
     case TC_RESHAPE: return true;
     case TC_YIELD: return owner && owner->code != TC_IF;
@@ -248,8 +249,14 @@ static bool reads_same(const tc_op *op, unsigned index)
 void tc_plan_visit_op(tc_plan *plan, tc_op *op, tc_visit_fn *visit, void *user)
 {
     plan->stamp++;
-    for (unsigned i = 0; i < op->nin; i++)
+    for (unsigned i = 0; i < op->nin; i++) {
         visit_value(plan, op->in[i], reads_same(op, i), visit, user);
+        /* An access reads the indices of its window. */
+        const tc_op *block = op->in[i]->def;
+        for (unsigned k = 1; block && block->code == TC_BLOCK && k < block->nin;
+             k++)
+            visit_value(plan, block->in[k], false, visit, user);
+    }
 }
 
 bool tc_is_nest_root(const tc_op *op)
