@@ -117,6 +117,14 @@ static bool of_div(const tc_op *op, seeker s, tc_int_range *out)
     return true;
 }
 
+/* Of what is positive: below it; x rem 0 would be x. */
+static bool of_rem(const tc_op *op, seeker s, tc_int_range *out)
+{
+    tc_int_range y = operand(op, 1, s);
+    *out = (tc_int_range){0, y.high - 1};
+    return y.low > 0;
+}
+
 static bool of_min(const tc_op *op, seeker s, tc_int_range *out)
 {
     tc_int_range x = operand(op, 0, s), y = operand(op, 1, s);
@@ -162,6 +170,7 @@ static span_fn *const by_op[TC_OPCODE_COUNT] = {
     [TC_NEG] = of_neg,
     [TC_MUL] = of_mul,
     [TC_DIV] = of_div,
+    [TC_REM] = of_rem,
     [TC_MIN] = of_min,
     [TC_MAX] = of_max,
     [TC_CAST] = of_cast,

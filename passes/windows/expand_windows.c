@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * expand-windows: accesses of windows by index become accesses through
+ * pointers, with a mask for indices outside.
+ *
+ *   %t = load %k[%page, 0 +: 128] pad(1) : tile<64x128 x bf16>
+ * becomes
+ *   %rows = base(%k) + cast(%page, i64) * stride(%k, 0)
+ *   %at = %rows[:, none] + (range(128) * stride(%k, 1))[none, :]
+ *   %t = load %at, broadcast((%page ult size(%k, 0))[:, none]) pad(1)
+ *
+ * Neighbours along a contiguous side stay neighbours: threads move 16 bytes of
+ * them at once (axis_vector.c). Tests: test/ir/passes/expand-windows.
+ */
+#include "passes/analysis/int_range.h"
+#include "passes/analysis/match.h"
+#include "passes/passes.h"
+
+typedef struct expansion {
+    tc_builder b;
+    tc_context *cx;
+    const tc_op *access, *block;
+    const tc_attr *sides;
+    unsigned rank, nindices; /* of the tile */
+    const tc_type *i32, *i64;
+} expansion;
+
+static tc_value *of_tensor(expansion *x, tc_opcode code, unsigned dim)
+{
+    tc_op *op = tc_op_new(x->b.func, code, x->b.loc, 1, &x->block->in[0], 0);
+    tc_op_set_int(op, "dim", dim);
+    return tc_build_op(&x->b, op, NULL);
+}
+
+static tc_value *as_type(expansion *x, tc_value *v, const tc_type *elem)
+{
+    const tc_type *type = tc_type_with_elem(x->cx, v->type, elem);
+    return v->type == type ? v : tc_build(&x->b, TC_CAST, 1, &v, type);
+}
+
+/* A scalar in the shape of a tile. */
+static tc_value *spread(expansion *x, tc_value *v, const tc_type *tile)
+{
+    const tc_type *type = tc_type_with_elem(x->cx, tile, v->type);
+    return tc_build(&x->b, TC_SPLAT, 1, &v, type);
+}
+
+static tc_value *insert_axis(expansion *x, tc_value *v, unsigned axis)
+{
+    tc_op *op = tc_op_new(x->b.func, TC_EXPAND_DIMS, x->b.loc, 1, &v, 0);
+    tc_op_set_int(op, "axis", axis);
+    return tc_build_op(&x->b, op, NULL);
+}
+
+/* The values of axes first to last - 1 of the tile in its whole shape. */
+static tc_value *in_tile(expansion *x, tc_value *v, unsigned first,
+                         unsigned last)
+{
+    const tc_type *t = x->block->out[0]->type;
+    const tc_type *whole =
+        tc_type_shaped(x->cx, TC_TILE, t->rank, t->dims, v->type->elem);
+    for (unsigned i = 0; i < x->rank; i++)
+        if (i < first || i >= last)
+            v = insert_axis(x, v, i);
+    return v->type == whole ? v : tc_build(&x->b, TC_BROADCAST, 1, &v, whole);
+}
+
+static tc_value *plus(expansion *x, tc_value *a, tc_value *b)
+{
+    return a ? tc_build_binary(&x->b, TC_ADD, a, b) : b;
+}
+
+static tc_value *both(expansion *x, tc_value *a, tc_value *b)
+{
+    return a && b ? tc_build_binary(&x->b, TC_AND, a, b) : a ? a : b;
+}
+
+/* ---- Where ---- */
+
+/* Elements from the tensor's base to each window: a scalar of the offsets, and
+ * a tile of the indices. */
+static tc_value *begin_of_windows(expansion *x)
+{
+    tc_value *all = NULL, *rows = NULL;
+    for (unsigned i = 0; i < x->sides->n; i++) {
+        tc_value *v = x->block->in[1 + i];
+        bool tile = v->type->kind == TC_TILE;
+        if (!tile && tc_match_int(v, 0))
+            continue;
+        tc_value *stride = of_tensor(x, TC_STRIDE, i);
+        v = as_type(x, v, x->i64);
+        if (tile)
+            stride = spread(x, stride, v->type);
+        tc_value **sum = tile ? &rows : &all;
+        v = tc_build_binary(&x->b, TC_MUL, v, stride);
+        *sum = plus(x, *sum, v);
+    }
+    tc_value *p = tc_build(&x->b, TC_BASE, 1, &x->block->in[0], NULL);
+    if (all)
+        p = tc_build_binary(&x->b, TC_PTR_ADD, p, all);
+    return tc_build_binary(&x->b, TC_PTR_ADD, spread(x, p, rows->type), rows);
+}
+
+static tc_value *positions_along(expansion *x, unsigned dim)
+{
+    return tc_build(
+        &x->b, TC_RANGE, 0, NULL,
+        tc_type_shaped(x->cx, TC_TILE, 1, &x->sides->dims[dim], x->i32));
+}
+
+static tc_value *pointers(expansion *x)
+{
+    tc_value *p = in_tile(x, begin_of_windows(x), 0, x->nindices);
+    unsigned axis = x->nindices;
+    for (unsigned i = 0; i < x->sides->n; i++) {
+        if (!x->sides->dims[i])
+            continue;
+        tc_value *at = as_type(x, positions_along(x, i), x->i64);
+        tc_value *stride = of_tensor(x, TC_STRIDE, i);
+        at = tc_build_binary(&x->b, TC_MUL, at, spread(x, stride, at->type));
+        at = in_tile(x, at, axis, axis + 1);
+        p = tc_build_binary(&x->b, TC_PTR_ADD, p, at);
+        axis++;
+    }
+    return p;
+}
+
+/* ---- Inside ---- */
+
+static bool is_never_outside(const expansion *x, const tc_value *at,
+                             unsigned dim)
+{
+    const tc_dim *size = x->block->in[0]->type->dims[dim];
+    tc_int_range r = tc_int_range_of(at);
+    return size && r.low >= 0 && r.high < tc_dim_value(size);
+}
+
+/* Negative ones are large without a sign. NULL: all are. */
+static tc_value *is_below_size(expansion *x, tc_value *at, unsigned dim)
+{
+    if (is_never_outside(x, at, dim))
+        return NULL;
+    tc_value *size = as_type(x, of_tensor(x, TC_SIZE, dim), at->type->elem);
+    return tc_build_cmp(&x->b, "ult", at, spread(x, size, at->type));
+}
+
+static bool has_boundary(const expansion *x, unsigned axis)
+{
+    const tc_attr *a = tc_op_attr(x->access, "boundary");
+    for (unsigned i = 0; i < a->n; i++)
+        if (a->ints[i] == axis)
+            return true;
+    return false;
+}
+
+/* NULL: all elements are. */
+static tc_value *inside(expansion *x)
+{
+    tc_value *rows = NULL, *all = NULL;
+    unsigned axis = x->nindices;
+    for (unsigned i = 0; i < x->sides->n; i++)
+        if (x->block->in[1 + i]->type->kind == TC_TILE)
+            rows = both(x, rows, is_below_size(x, x->block->in[1 + i], i));
+    if (rows)
+        all = in_tile(x, rows, 0, x->nindices);
+    for (unsigned i = 0; i < x->sides->n; i++) {
+        if (!x->sides->dims[i] || !has_boundary(x, axis++))
+            continue;
+        tc_value *offset = x->block->in[1 + i];
+        tc_value *at = as_type(x, positions_along(x, i), offset->type);
+        at = tc_build_binary(&x->b, TC_ADD, spread(x, offset, at->type), at);
+        at = is_below_size(x, at, i);
+        if (at)
+            all = both(x, all, in_tile(x, at, axis - 1, axis));
+    }
+    return all;
+}
+
+/* ---- The accesses ---- */
+
+static void expand_load(expansion *x, tc_op *op)
+{
+    tc_value *in[] = {pointers(x), inside(x)};
+    tc_value *mask = op->nin > 1 ? op->in[1] : NULL;
+    tc_value *other = op->nin > 2 ? op->in[2] : NULL;
+    in[1] = both(x, in[1], mask);
+    tc_op *load = tc_op_new(op->func, TC_LOAD, op->loc, in[1] ? 2 : 1, in, 0);
+    tc_op_set_attr(load, "pad", *tc_op_attr(op, "pad"));
+    tc_value *v = tc_build_op(&x->b, load, NULL);
+    v->name = op->out[0]->name;
+    /* What the mask hides is `other`; what lies outside the pad. */
+    if (other)
+        v = tc_build_select(&x->b, mask, v, other);
+    tc_value_replace(op->out[0], v);
+}
+
+static void expand_store(expansion *x, tc_op *op)
+{
+    tc_value *in[] = {pointers(x), op->in[1], inside(x)};
+    in[2] = both(x, in[2], op->nin > 2 ? op->in[2] : NULL);
+    tc_op *store = tc_build_effect(&x->b, TC_STORE, in[2] ? 3 : 2, in);
+    tc_op_set_attr(store, "kind", *tc_op_attr(op, "kind"));
+}
+
+static bool expand(tc_pass_env *env, tc_op *op)
+{
+    if (op->code != TC_LOAD && op->code != TC_STORE)
+        return false;
+    tc_op *block = tc_match_op(op->in[0], TC_BLOCK);
+    if (!block || !tc_block_index(block))
+        return false;
+    expansion x = {.b = tc_builder_before(op),
+                   .cx = env->cx,
+                   .access = op,
+                   .block = block,
+                   .sides = tc_op_attr(block, "sides"),
+                   .rank = op->in[0]->type->rank,
+                   .nindices = tc_block_index_rank(block),
+                   .i32 = tc_type_scalar(env->cx, TC_I32),
+                   .i64 = tc_type_scalar(env->cx, TC_I64)};
+    if (op->code == TC_LOAD)
+        expand_load(&x, op);
+    else
+        expand_store(&x, op);
+    tc_op_erase(op);
+    return true;
+}
+
+tc_change tc_pass_expand_windows(tc_func *f, tc_pass_env *env)
+{
+    return tc_visit_ops(f, env, expand);
+}
