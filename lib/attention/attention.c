@@ -68,6 +68,7 @@ static tilec_attention *make_plan(tc_attention_job *p)
     const tilec_attention_options *o = &p->r->options;
     tilec_attention *a = tc_arena_new(p->arena, tilec_attention);
     a->has_max = o->max != 0;
+    a->has_sinks = o->sinks != 0;
     a->scale = o->scale;
     if (o->scale == 0.0 || isnan(o->scale))
         a->scale = 1.0 / sqrt((double)p->r->q->shape[3]);
@@ -105,10 +106,12 @@ static const char **bound_functions(const tc_attention_job *p, unsigned *n)
     const tilec_attention_options *o = &p->r->options;
     const tc_attention_factors *f = &p->factors;
     const char **names =
-        tc_arena_array(p->arena, const char *, o->nbindings + f->n);
+        tc_arena_array(p->arena, const char *, o->nbindings + f->n + 1);
     *n = 0;
     add_functions(o->bindings, o->nbindings, names, n);
     add_functions(f->bindings, f->n, names, n);
+    if (o->sinks)
+        add_functions(&tc_attention_sink, 1, names, n);
     return names;
 }
 

@@ -14,6 +14,7 @@ struct tilec_attention {
     tilec_kernel *forward;
     tilec_kernel *backward; /* a plan; NULL: not asked for */
     bool has_max;           /* forward gives it */
+    bool has_sinks;
     double scale;
     tilec_argument *values; /* captured scalars */
     unsigned nvalues;
@@ -108,7 +109,9 @@ bool tc_attention_adds_in_order(const tc_attention_job *p);
 /* Over how many programs the heads that share a block of keys are split. */
 unsigned tc_attention_split_of(const tc_attention_job *p, int64_t block);
 
-/* attention_bindings.c: the job's kernel from what is in its module. False:
+/* attention_bindings.c: what binds sinks in both directions. */
+extern const tilec_binding tc_attention_sink;
+/* The job's kernel from what is in its module. False:
  * reported. */
 bool tc_attention_finish_forward(tc_attention_job *p) TC_MUST_CHECK;
 bool tc_attention_finish_backward(tc_attention_job *p) TC_MUST_CHECK;

@@ -56,6 +56,8 @@ static struct bindings new_bindings(const tc_attention_job *p)
     return (struct bindings){tc_arena_array(p->arena, tilec_binding, room), 0};
 }
 
+const tilec_binding tc_attention_sink = {"sink", "@head_sinks"};
+
 static void bind_mods(const tc_attention_job *p, struct bindings *b)
 {
     static const char *const names[] = {
@@ -158,6 +160,8 @@ static void bind_forward(const tc_attention_job *p, struct bindings *b,
     tc_attention_fit_sides(p->arena, b->all, b->n);
     bind(b, "MAX", o->max ? "1" : "0");
     bind(b, "SAFE", p->rows_are_safe ? "1" : "0");
+    if (o->sinks)
+        bind_all(b, &tc_attention_sink, 1);
     bind_narrow(p, b);
     if (p->lists.of_queries)
         bind_lists(p, b, sides);
@@ -310,6 +314,9 @@ bool tc_attention_finish_backward(tc_attention_job *p)
     p->job->tunings = tunings;
     bind(&b, "DETERMINISTIC", in_order ? "2" : pair ? "1" : "0");
     bind(&b, "CAPTURED", o->captured_gradients ? "1" : "0");
+    bind(&b, "SINKS", o->sinks ? "1" : "0");
+    if (o->sinks)
+        bind_all(&b, &tc_attention_sink, 1);
     bind_key_and_query_lists(p, &b);
     bind_split(p, &b);
     bind_mods(p, &b);

@@ -52,6 +52,7 @@ struct call {
     const tilec_kernel *k;
     const tilec_attention_tensors *t;
     const DLTensor *lse, *max; /* also where the caller wants none */
+    const DLTensor *dsinks;    /* likewise, of backward */
     tilec_argument *captured;  /* by parameter of k */
     tilec_argument *args;
     size_t nargs;
@@ -84,6 +85,14 @@ static tilec_status place_one(const struct call *c, const tilec_argument *given,
     return TILEC_OK;
 }
 
+static void place_sinks(const struct call *c)
+{
+    static const char name[] = "sink.sinks";
+    int at = tc_kernel_param_index(c->k, name);
+    if (c->t->sinks && at >= 0)
+        c->captured[at] = tilec_tensor(name, c->t->sinks);
+}
+
 static tilec_status place_captured(const struct call *c)
 {
     const tilec_attention *a = c->a;
@@ -92,6 +101,7 @@ static tilec_status place_captured(const struct call *c)
         if (at >= 0)
             c->captured[at] = a->values[i];
     }
+    place_sinks(c);
     tilec_status s = TILEC_OK;
     for (size_t i = 0; s == TILEC_OK && i < c->t->ncaptured; i++)
         s = place_one(c, &c->t->captured[i], false);
@@ -133,6 +143,7 @@ static void add_own(struct call *c)
     add_tensor(c, "dk", t->dk);
     add_tensor(c, "dv", t->dv);
     c->args[c->nargs++] = tilec_int("with_dlse", t->dlse != NULL);
+    add_tensor(c, "dsinks", c->dsinks);
 }
 
 /* One of the kernels, which have code. */
@@ -228,10 +239,10 @@ static tilec_status call_with_room(struct call *c,
 
 /* ---- Forward ---- */
 
-/* A place for what rows have one of each (the logsumexp, the largest score)
- * where the caller wants none. On the CPU one of its size; on a GPU, where a
- * launch must not allocate, all of it is one element that every row is written
- * to. */
+/* A place for a result that the caller does not want: what rows have one of
+ * each (the logsumexp, the largest score), or heads (the sinks' gradient). On the CPU one of its size; on a GPU, where a
+ * launch must not allocate, all of it is one element that every result is
+ * written to. */
 struct spare {
     DLTensor tensor;
     int64_t shape[3], strides[3];
@@ -242,7 +253,7 @@ static tilec_status spare_memory(struct spare *s, tilec_error *error)
 {
     int64_t n = 4;
     bool overflow = false;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < s->tensor.ndim; i++)
         overflow |=
             __builtin_mul_overflow(n, s->shape[i] < 0 ? 0 : s->shape[i], &n);
     s->owned = overflow ? NULL : malloc(n ? (size_t)n : 1);
@@ -250,16 +261,19 @@ static tilec_status spare_memory(struct spare *s, tilec_error *error)
     return s->owned ? TILEC_OK : tc_fail_memory(error);
 }
 
-static tilec_status spare_rows(const tilec_kernel *k, const DLTensor *q,
-                               void *stream, struct spare *s,
-                               tilec_error *error)
+/* With these sizes. */
+static tilec_status spare_result(const tilec_kernel *k, const DLTensor *q,
+                                 int ndim, const int64_t *shape, void *stream,
+                                 struct spare *s, tilec_error *error)
 {
     s->tensor = (DLTensor){.device = q->device,
-                           .ndim = 3,
+                           .ndim = ndim,
                            .dtype = {kDLFloat, 32, 1},
                            .shape = s->shape};
-    for (int i = 0; i < 3; i++)
-        s->shape[i] = q->shape[i];
+    memcpy(s->shape, shape, (size_t)ndim * sizeof *shape);
+    for (int i = 0; i < ndim; i++)
+        if (shape[i] == 0)
+            return TILEC_OK;
     if (!tc_target_is_gpu(k->target))
         return spare_memory(s, error);
     s->tensor.strides = s->strides;
@@ -269,6 +283,13 @@ static tilec_status spare_rows(const tilec_kernel *k, const DLTensor *q,
                ? TILEC_OK
                : tc_gpu_spare(any_kernel(k), q->device, stream, &s->tensor.data,
                               error);
+}
+
+static tilec_status spare_rows(const tilec_kernel *k, const DLTensor *q,
+                               void *stream, struct spare *s,
+                               tilec_error *error)
+{
+    return spare_result(k, q, 3, q->shape, stream, s, error);
 }
 
 static tilec_status place_rows(struct call *c, void *stream, struct spare *lse,
@@ -333,6 +354,33 @@ static tilec_status read_call(const tilec_attention *a,
     return TILEC_OK;
 }
 
+/* What forward and backward read. */
+static tilec_status check_sinks(const struct call *c, const char *function)
+{
+    const DLTensor *sinks = c->t->sinks, *q = c->t->q;
+    if (!c->a->has_sinks && (sinks || c->t->dsinks))
+        return tc_fail(c->error, TILEC_USAGE,
+                       "%s: the plan takes no sinks: it was made without that "
+                       "option",
+                       function);
+    if (c->a->has_sinks && !sinks)
+        return tc_fail(c->error, TILEC_USAGE,
+                       "%s: sinks is NULL, which the plan was made for",
+                       function);
+    if (!sinks || q->ndim != 4 || !q->shape)
+        return TILEC_OK;
+    if (sinks->ndim != 1 || !sinks->shape)
+        return tc_fail(c->error, TILEC_INPUT,
+                       "argument sinks: rank is %d, expected 1 (heads of q)",
+                       sinks->ndim);
+    if (sinks->shape[0] != q->shape[1])
+        return tc_fail(c->error, TILEC_INPUT,
+                       "argument sinks: dim 0 is %lld, expected %lld (heads of "
+                       "q)",
+                       (long long)sinks->shape[0], (long long)q->shape[1]);
+    return TILEC_OK;
+}
+
 tilec_status tilec_attention_forward(const tilec_attention *a,
                                      const tilec_attention_tensors *tensors,
                                      const tilec_launch_options *options,
@@ -353,7 +401,9 @@ tilec_status tilec_attention_forward(const tilec_attention *a,
                        name);
     struct spare lse = {0}, max = {0};
     struct call c = {.a = a, .k = a->forward, .t = &t, .error = error};
-    s = place_rows(&c, o.stream, &lse, &max);
+    s = check_sinks(&c, name);
+    if (s == TILEC_OK)
+        s = place_rows(&c, o.stream, &lse, &max);
     if (s == TILEC_OK)
         s = call_with_room(&c, &o);
     free(lse.owned);
@@ -369,6 +419,19 @@ static tilec_status no_backward(const char *function, tilec_error *error)
                    "%s: the plan has no backward: it was made without that "
                    "option",
                    function);
+}
+
+/* A plan without sinks takes one for no head. */
+static tilec_status place_dsinks(struct call *c, void *stream,
+                                 struct spare *spare)
+{
+    const DLTensor *q = c->t->q;
+    int64_t heads =
+        c->a->has_sinks && q->ndim == 4 && q->shape ? q->shape[1] : 0;
+    c->dsinks = c->t->dsinks ? c->t->dsinks : &spare->tensor;
+    return c->t->dsinks
+               ? TILEC_OK
+               : spare_result(c->k, q, 1, &heads, stream, spare, c->error);
 }
 
 tilec_status tilec_attention_backward(const tilec_attention *a,
@@ -389,9 +452,16 @@ tilec_status tilec_attention_backward(const tilec_attention *a,
                        "%s: q, k, v, o, lse or dout is NULL", name);
     if (!t.dq || !t.dk || !t.dv)
         return tc_fail(error, TILEC_USAGE, "%s: dq, dk or dv is NULL", name);
+    struct spare dsinks = {0};
     struct call c = {
         .a = a, .k = a->backward, .t = &t, .lse = t.lse, .error = error};
-    return call_with_room(&c, &o);
+    s = check_sinks(&c, name);
+    if (s == TILEC_OK)
+        s = place_dsinks(&c, o.stream, &dsinks);
+    if (s == TILEC_OK)
+        s = call_with_room(&c, &o);
+    free(dsinks.owned);
+    return s;
 }
 
 const tilec_parameter *tilec_attention_gradient(const tilec_attention *a,

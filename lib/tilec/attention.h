@@ -119,6 +119,11 @@ typedef struct tilec_attention_options {
      * themselves a call captures: "descale_q.scales", .., "scale_o.scales". */
     const DLTensor *descale_q, *descale_k, *descale_v, *scale_o;
     tilec_enforce enforce; /* as in tilec_compile_options */
+    /* A logit for each query head, a sink, joins the sum of exponentials of
+     * the head's rows, like the modified score of one more key whose value is
+     * 0: `sinks` of the tensors. o and lse include it, max does not. A query
+     * without any key has lse = its sink; -inf: no sink; inf: o = 0. */
+    int sinks;
 } tilec_attention_options;
 
 /* Plans and compiles attention for tensors like these: data types, D and DV
@@ -170,6 +175,10 @@ typedef struct tilec_attention_tensors {
      * scalars: tilec_attention_gradient lists them. */
     const tilec_argument *captured_grads;
     size_t ncaptured_grads;
+    /* Of a plan with that option: float32 [HQ], needed by forward and backward;
+     * and backward's gradient for it, the same bits in every run (NULL: not
+     * wanted). */
+    const DLTensor *sinks, *dsinks;
 } tilec_attention_tensors;
 
 /* The memory that a call with q, k and v of these shapes needs (`tensors` may

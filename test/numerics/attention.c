@@ -25,14 +25,15 @@ static double tolerance(num_type t)
 
 /* Through the attention API where the scale is the usual one; a plan has one
  * scale, so with another the kernel underneath is launched itself. max may be
- * of rank 0: not wanted. */
+ * of rank 0: not wanted; so may sinks be. */
 static bool launch(const tilec_attention *plan, const attention_case *c,
                    const tensors *t, const num_tensor *max,
-                   const mod_data *mods, tilec_error *error)
+                   const num_tensor *sinks, const mod_data *mods,
+                   tilec_error *error)
 {
     enum { OWN = 7 };
-    run_view q, k, v, o, lse, top, views[MAX_CAPTURED];
-    tilec_argument args[OWN + MAX_CAPTURED] = {
+    run_view q, k, v, o, lse, top, of_heads, views[MAX_CAPTURED];
+    tilec_argument args[OWN + MAX_CAPTURED + 1] = {
         tilec_tensor("q", run_view_of(&q, &t->q)),
         tilec_tensor("k", run_view_of(&k, &t->k)),
         tilec_tensor("v", run_view_of(&v, &t->v)),
@@ -42,8 +43,12 @@ static bool launch(const tilec_attention *plan, const attention_case *c,
         tilec_tensor("max", run_view_of(&top, max->rank ? max : &t->lse))};
     const tilec_kernel *kernel = tilec_attention_kernel(plan);
     size_t n = mod_arguments(mods, kernel, args + OWN, views);
+    const DLTensor *logits = sinks->rank ? run_view_of(&of_heads, sinks) : NULL;
+    if (logits)
+        args[OWN + n] = tilec_tensor("sink.sinks", logits);
     if (c->scale != 1 / sqrt(c->group->dim))
-        return run_launch(kernel, args, OWN + n, NULL, error) == TILEC_OK;
+        return run_launch(kernel, args, OWN + n + (logits != NULL), NULL,
+                          error) == TILEC_OK;
     tilec_attention_tensors all = TILEC_INIT(tilec_attention_tensors);
     all.q = &q.dl;
     all.k = &k.dl;
@@ -51,6 +56,7 @@ static bool launch(const tilec_attention *plan, const attention_case *c,
     all.o = &o.dl;
     all.lse = &lse.dl;
     all.max = max->rank ? &top.dl : NULL;
+    all.sinks = logits;
     all.captured = args + OWN;
     all.ncaptured = n;
     return run_forward(plan, &all, NULL, error) == TILEC_OK;
@@ -74,8 +80,21 @@ static double lse_error(const num_tensor *lse, const double *want)
     return worst;
 }
 
+/* Next to a large sink all of a row may be below the normal numbers of o, or of
+ * its weights, which are f32: then any number as small is right. */
+static void settle_tiny(const attention_case *c, const double *want, int64_t n,
+                        double *got)
+{
+    double normal = c->group->type == NUM_F16 ? 0x1p-14 : 0x1p-126;
+    double least = fmax(normal, ldexp(1, c->power - 120));
+    for (int64_t i = 0; i < n; i++)
+        if (fabs(want[i]) < least && fabs(got[i]) < 1.01 * least)
+            got[i] = want[i];
+}
+
 static bool check(const attention_case *c, const tensors *t,
-                  const num_tensor *max, const mod_data *mods, char why[512])
+                  const num_tensor *max, const num_tensor *sinks,
+                  const mod_data *mods, char why[512])
 {
     const group *g = c->group;
     ref_attention a = {.q = &t->q,
@@ -89,9 +108,13 @@ static bool check(const attention_case *c, const tensors *t,
     int64_t n = num_count(&t->o);
     double *o = malloc((size_t)(n + 1) * sizeof *o);
     double *lse = malloc((size_t)(num_count(&t->lse) + 1) * sizeof *lse);
+    double *logits = sinks->rank ? num_tensor_read(sinks) : NULL;
+    a.sinks = logits;
     a.max = malloc((size_t)(num_count(&t->lse) + 1) * sizeof *a.max);
     ref_attention_forward(&a, o, lse);
     double *got = num_tensor_read(&t->o);
+    if (logits)
+        settle_tiny(c, o, n, got);
     num_error e = num_compare(got, o, n, g->value_dim);
     double lse_worst = lse_error(&t->lse, lse);
     double max_worst = max->rank ? lse_error(max, a.max) : 0;
@@ -106,6 +129,7 @@ static bool check(const attention_case *c, const tensors *t,
              intact ? "" : ", wrote outside");
     free(o);
     free(lse);
+    free(logits);
     free(a.max);
     free(got);
     return e.overall <= overall && e.worst_row <= 4 * limit && lse_worst <= 1 &&
@@ -130,6 +154,12 @@ static bool gives_max(int gi)
     return gi % 2;
 }
 
+/* Of two groups in five. */
+static bool has_sinks(int gi)
+{
+    return gi % 5 == 1 || gi % 5 == 4;
+}
+
 static void run_case(const tilec_attention *plan, const group *g, int gi,
                      int ci, const options *o, run_counts *counts)
 {
@@ -138,15 +168,17 @@ static void run_case(const tilec_attention *plan, const group *g, int gi,
     mod_data mods;
     mod_data_init(&mods, &r, c.batch, c.heads * c.ratio, c.m, c.n);
     tensors t = make_tensors(&c, &r, &mods);
-    num_tensor max = {0};
+    num_tensor max = {0}, sinks = {0};
+    if (has_sinks(gi))
+        sinks = make_sinks(&c, &r);
     if (gives_max(gi) && (ci % 2 || c.scale != 1 / sqrt(g->dim)))
         max = num_tensor_new(NUM_F32, 3, t.lse.size, NULL);
     char text[512], why[512];
     tilec_error error = {0};
     describe_case(&c, text);
-    bool ok = launch(plan, &c, &t, &max, &mods, &error);
+    bool ok = launch(plan, &c, &t, &max, &sinks, &mods, &error);
     if (ok)
-        ok = check(&c, &t, &max, &mods, why);
+        ok = check(&c, &t, &max, &sinks, &mods, why);
     else
         snprintf(why, sizeof why, "launch: %s", error.message);
     run_check(counts, ok, "--seed %llu --group %d --case %d: %s: %s",
@@ -155,6 +187,7 @@ static void run_case(const tilec_attention *plan, const group *g, int gi,
         printf("passed %d.%d: %s: %s\n", gi, ci, text, why);
     free_tensors(&t);
     num_tensor_free(&max);
+    num_tensor_free(&sinks);
     mod_data_free(&mods);
 }
 
@@ -174,6 +207,7 @@ static tilec_attention *plan_group(tilec_context *cx, const group *g, int gi)
     o.sources = &source;
     o.nsources = 1;
     o.max = gives_max(gi);
+    o.sinks = has_sinks(gi);
     o.block_lists = lists_of(gi);
     /* The compiler says whether rows surely have keys, for as many of both; the
      * promise that they do may be wrong. */

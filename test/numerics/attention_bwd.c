@@ -25,8 +25,13 @@ static const char *const way_names[] = {"added", "two kernels"};
 
 typedef struct plans {
     tilec_attention *of[WAYS];
-    bool lse_grad;
+    bool lse_grad, sinks;
 } plans;
+
+static bool has_sinks(int gi)
+{
+    return gi % 5 == 1 || gi % 5 == 3;
+}
 
 static tilec_attention *compile(tilec_context *cx, const group *g, int gi,
                                 enum way way)
@@ -45,6 +50,7 @@ static tilec_attention *compile(tilec_context *cx, const group *g, int gi,
     o.nsources = 1;
     o.backward = 1;
     o.deterministic = way == DETERMINISTIC;
+    o.sinks = has_sinks(gi);
     o.block_lists = gi % 2 ? 1 : -1;
     tilec_binding split = {"SPLIT", way == ADDED ? "3" : "2"};
     o.backward_bindings = &split;
@@ -61,6 +67,7 @@ static tilec_attention *compile(tilec_context *cx, const group *g, int gi,
 
 typedef struct gradients {
     num_tensor dout, dlse, dq, dk, dv;
+    num_tensor sinks, dsinks; /* of the forward pass; for no head: none */
 } gradients;
 
 static num_tensor like(const num_tensor *t, const attention_case *c, int which)
@@ -83,7 +90,7 @@ static void poison_rows(num_tensor *t, num_rng *r)
 }
 
 static gradients make_gradients(const attention_case *c, num_rng *r,
-                                const tensors *t)
+                                const tensors *t, bool sinks)
 {
     attention_case plain = *c; /* outputs are nobody else's memory */
     plain.shared = false;
@@ -96,12 +103,17 @@ static gradients make_gradients(const attention_case *c, num_rng *r,
         num_write(g.dout.type, num_at(&g.dout, i), num_normal(r));
     for (int64_t i = 0; i < num_count(&g.dlse); i++)
         num_write(NUM_F32, num_at(&g.dlse, i), num_normal(r));
+    if (sinks)
+        g.sinks = make_sinks(c, r);
+    g.dsinks = num_tensor_new(
+        NUM_F32, 1, (int32_t[]){sinks ? c->heads * c->ratio : 0}, NULL);
     return g;
 }
 
 static void free_gradients(gradients *g)
 {
-    num_tensor *all[] = {&g->dout, &g->dlse, &g->dq, &g->dk, &g->dv};
+    num_tensor *all[] = {&g->dout, &g->dlse,  &g->dq,    &g->dk,
+                         &g->dv,   &g->sinks, &g->dsinks};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         num_tensor_free(all[i]);
 }
@@ -139,13 +151,15 @@ static bool launch(const tilec_attention *plan, const attention_case *c,
                {"dlse", lse_grad ? &g->dlse : &t->lse},
                {"dq", &g->dq},
                {"dk", &g->dk},
-               {"dv", &g->dv}};
+               {"dv", &g->dv},
+               {"dsinks", &g->dsinks},
+               {"sink.sinks", &g->sinks}};
     enum { MOST = sizeof all / sizeof *all };
     const tilec_kernel *k = tilec_attention_backward_kernel(plan);
     run_view views[MOST + MAX_CAPTURED];
     tilec_argument args[MOST + 2 + MAX_CAPTURED];
     size_t n = 0;
-    for (; n < MOST; n++)
+    for (; n < MOST - (g->sinks.rank == 0); n++)
         args[n] =
             tilec_tensor(all[n].name, run_view_of(&views[n], all[n].tensor));
     args[n++] = tilec_float("scale", c->scale);
@@ -216,6 +230,7 @@ static void compare(result *r, double limit, double fine)
 
 typedef struct wanted {
     double *dq, *dk, *dv, *dq_size, *dk_size, *dv_size;
+    double *dsinks, *dsinks_size;
 } wanted;
 
 static wanted want_gradients(const ref_attention *a, const tensors *t,
@@ -223,20 +238,23 @@ static wanted want_gradients(const ref_attention *a, const tensors *t,
 {
     size_t nq = (size_t)num_count(&t->q) + 1, nk = (size_t)num_count(&t->k) + 1;
     size_t nv = (size_t)num_count(&t->v) + 1;
+    size_t nh = (size_t)num_count(&g->dsinks) + 1;
     wanted w = {malloc(nq * sizeof(double)), malloc(nk * sizeof(double)),
                 malloc(nv * sizeof(double)), malloc(nq * sizeof(double)),
-                malloc(nk * sizeof(double)), malloc(nv * sizeof(double))};
+                malloc(nk * sizeof(double)), malloc(nv * sizeof(double)),
+                malloc(nh * sizeof(double)), malloc(nh * sizeof(double))};
     ref_gradients all = {
-        &t->o,     &t->lse,  &g->dout, lse_grad ? &g->dlse : NULL,
-        w.dq,      w.dk,     w.dv,     w.dq_size,
-        w.dk_size, w.dv_size};
+        &t->o,     &t->lse,   &g->dout, lse_grad ? &g->dlse : NULL,
+        w.dq,      w.dk,      w.dv,     w.dq_size,
+        w.dk_size, w.dv_size, w.dsinks, w.dsinks_size};
     ref_attention_backward(a, &all);
     return w;
 }
 
 static void free_wanted(wanted *w)
 {
-    double *all[] = {w->dq, w->dk, w->dv, w->dq_size, w->dk_size, w->dv_size};
+    double *all[] = {w->dq,      w->dk,      w->dv,     w->dq_size,
+                     w->dk_size, w->dv_size, w->dsinks, w->dsinks_size};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }
@@ -252,6 +270,19 @@ static double fine_of(const tensors *t)
             most = fmax(most, x);
     }
     return 1e-6 + (t->q.type == NUM_F32 ? 6e-8 : 2e-7) * most;
+}
+
+/* Sums in f32 of what is right to `fine`, or too small for f32. */
+static bool check_sinks(const tensors *t, const gradients *g, const wanted *w)
+{
+    double *got = num_tensor_read(&g->dsinks);
+    bool ok = num_tensor_intact(&g->dsinks);
+    for (int64_t i = 0; i < num_count(&g->dsinks); i++) {
+        double d = difference(NUM_F32, got[i], w->dsinks[i]);
+        ok &= d == 0 || fabs(d) <= fine_of(t) * w->dsinks_size[i] + 1e-36;
+    }
+    free(got);
+    return ok;
 }
 
 static bool check(const attention_case *c, const tensors *t, const gradients *g,
@@ -271,6 +302,9 @@ static bool check(const attention_case *c, const tensors *t, const gradients *g,
                        r->worst_row, intact ? "" : ", wrote outside");
         ok &= r->worst <= 1 && r->worst_row <= 1 && intact;
     }
+    bool sinks = check_sinks(t, g, w);
+    snprintf(why + at, 512 - (size_t)at, ", dsinks %s", sinks ? "ok" : "wrong");
+    ok &= sinks;
     return ok;
 }
 
@@ -293,6 +327,7 @@ static bool run_way(const plans *p, const attention_case *c, const tensors *t,
     poison_output(&g->dq);
     poison_output(&g->dk);
     poison_output(&g->dv);
+    poison_output(&g->dsinks);
     if (launch(p->of[way], c, t, g, p->lse_grad, mods, &error))
         return true;
     snprintf(why, 512, "launch: %s", error.message);
@@ -312,7 +347,7 @@ static void run_case(const plans *p, const group *g, int gi, int ci,
     mod_data mods;
     mod_data_init(&mods, &r, c.batch, c.heads * c.ratio, c.m, c.n);
     tensors t = make_tensors(&c, &r, &mods);
-    gradients d = make_gradients(&c, &r, &t);
+    gradients d = make_gradients(&c, &r, &t, p->sinks);
     if (c.input == SPECIAL) {
         poison_rows(&t.q, &r);
         poison_rows(&d.dout, &r);
@@ -325,6 +360,8 @@ static void run_case(const plans *p, const group *g, int gi, int ci,
                        .score_data = &mods,
                        .mask = g->mask->reference,
                        .mask_data = &mods};
+    double *logits = p->sinks ? num_tensor_read(&d.sinks) : NULL;
+    a.sinks = logits;
     store_forward(&a, &t);
     wanted w = want_gradients(&a, &t, &d, p->lse_grad);
     char text[512], why[512];
@@ -338,6 +375,7 @@ static void run_case(const plans *p, const group *g, int gi, int ci,
         if (ok && o->verbose)
             printf("passed %d.%d: %s: %s\n", gi, ci, text, why);
     }
+    free(logits);
     free_wanted(&w);
     free_gradients(&d);
     free_tensors(&t);
@@ -349,7 +387,7 @@ static void run_group(tilec_context *cx, const group *g, int gi,
 {
     if (o->only_group >= 0 && gi != o->only_group)
         return;
-    plans p = {.lse_grad = gi % 3 == 0};
+    plans p = {.lse_grad = gi % 3 == 0, .sinks = has_sinks(gi)};
     bool ok = true;
     for (int i = 0; i < WAYS; i++)
         ok &= (p.of[i] = compile(cx, g, gi, i)) != NULL;

@@ -236,6 +236,28 @@ tensors make_tensors(const attention_case *c, num_rng *r, const mod_data *mods)
     return t;
 }
 
+static double any_sink(num_rng *r, const attention_case *c)
+{
+    static const double far[] = {-INFINITY, INFINITY, 1e30, -1e30, 3e38, 2e6};
+    double near = 2 + 3 * num_normal(r);
+    switch (num_below(r, 8)) {
+    case 0: return far[num_below(r, sizeof far / sizeof *far)];
+    case 1: return 100 * near;
+    case 2: return 1e4 * num_normal(r);
+    case 3: return 0;
+    default: return c->input == HUGE_ ? 1e37 * near : near;
+    }
+}
+
+num_tensor make_sinks(const attention_case *c, num_rng *r)
+{
+    num_tensor t =
+        num_tensor_new(NUM_F32, 1, (int32_t[]){c->heads * c->ratio}, NULL);
+    for (int64_t i = 0; i < num_count(&t); i++)
+        num_write(NUM_F32, num_at(&t, i), any_sink(r, c));
+    return t;
+}
+
 void free_tensors(tensors *t)
 {
     num_tensor_free(&t->q);

@@ -51,5 +51,7 @@ num_tensor make_tensor(const attention_case *c, int which, int heads,
                        int length, int dim);
 tensors make_tensors(const attention_case *c, num_rng *r, const mod_data *mods);
 void free_tensors(tensors *t);
+/* A logit for each head, f32 [HQ], near the scores or far from them. */
+num_tensor make_sinks(const attention_case *c, num_rng *r);
 
 #endif

@@ -601,7 +601,7 @@ size_t mod_arguments(const mod_data *d, const tilec_kernel *k,
     const tilec_parameter *p;
     size_t n = 0;
     for (size_t i = 0; (p = tilec_kernel_parameter(k, i)); i++) {
-        if (!p->captured)
+        if (!p->captured || strncmp(p->name, "sink.", 5) == 0)
             continue;
         const char *dot = strrchr(p->name, '.');
         const char *name = dot ? dot + 1 : p->name;

@@ -30,16 +30,31 @@ static void score_row(const ref_attention *a, const row_inputs *in,
     }
 }
 
+/* The part of a row's sum that is of keys. */
+static double join_sink(double sink, double *lse)
+{
+    double of_keys = *lse;
+    if (sink == -INFINITY || of_keys == -INFINITY) {
+        *lse = sink == -INFINITY ? of_keys : sink;
+        return 1;
+    }
+    double max = fmax(of_keys, sink);
+    *lse = isnan(sink)   ? sink
+           : isinf(sink) ? sink
+                         : max + log1p(exp(-fabs(of_keys - sink)));
+    return exp(of_keys - *lse);
+}
+
 /* Returns the largest score. */
 static double attend_row(const ref_attention *a, const row_inputs *in,
-                         double *p, double *o, double *lse)
+                         double sink, double *p, double *o, double *lse)
 {
     double max = -INFINITY, sum = 0;
     for (int k = 0; k < in->keys; k++)
         max = fmax(max, p[k]);
     for (int d = 0; d < in->value_dim; d++)
         o[d] = 0;
-    *lse = -INFINITY;
+    *lse = sink;
     if (max == -INFINITY)
         return max;
     for (int k = 0; k < in->keys; k++) {
@@ -51,9 +66,10 @@ static double attend_row(const ref_attention *a, const row_inputs *in,
         for (int d = 0; d < in->value_dim; d++)
             o[d] += w * in->v[(int64_t)k * in->value_dim + d];
     }
-    for (int d = 0; d < in->value_dim; d++)
-        o[d] /= sum;
     *lse = max + log(sum);
+    double part = join_sink(sink, lse);
+    for (int d = 0; d < in->value_dim; d++)
+        o[d] = isinf(o[d]) ? o[d] : o[d] * part / sum;
     return max;
 }
 
@@ -78,8 +94,9 @@ void ref_attention_forward(const ref_attention *a, double *o, double *lse)
                                  dim,
                                  value_dim};
                 score_row(a, &in, at, p);
+                double sink = a->sinks ? a->sinks[at.h] : -INFINITY;
                 double max =
-                    attend_row(a, &in, p, o + row * value_dim, lse + row);
+                    attend_row(a, &in, sink, p, o + row * value_dim, lse + row);
                 if (a->max)
                     a->max[row] = max;
             }
@@ -93,8 +110,9 @@ void ref_attention_forward(const ref_attention *a, double *o, double *lse)
 typedef struct row_gradients {
     row_inputs in;
     const double *o, *dout;
-    double lse, dlse;
+    double lse, dlse, sink;
     double *dq, *dk, *dv, *dq_size, *dk_size, *dv_size;
+    double *dsink, *dsink_size;
 } row_gradients;
 
 static double slope_of(const ref_attention *a, double s, const ref_position *at)
@@ -120,6 +138,14 @@ static double product(const double *x, const double *y, int n)
     return sum;
 }
 
+static double product_size(const double *x, const double *y, int n)
+{
+    double sum = 0;
+    for (int d = 0; d < n; d++)
+        sum += fabs(x[d] * y[d]);
+    return sum;
+}
+
 /* `size` is that of ds, without what cancels. */
 static void add_pair(const ref_attention *a, const row_gradients *g, int key,
                      double ds, double size)
@@ -139,6 +165,13 @@ static void backward_row(const ref_attention *a, row_gradients *g,
 {
     int width = g->in.value_dim;
     double delta = product(g->o, g->dout, width) - g->dlse;
+    /* d lse / d sink = p, d o / d sink = -p o */
+    double p_sink = g->sink == g->lse ? 1 : exp(g->sink - g->lse);
+    if (g->sink > -INFINITY) {
+        *g->dsink -= p_sink * delta;
+        *g->dsink_size +=
+            p_sink * (product_size(g->o, g->dout, width) + fabs(g->dlse));
+    }
     for (at.k = 0; at.k < g->in.keys; at.k++) {
         at.data = a->mask_data;
         if (a->mask && !a->mask(&at))
@@ -178,12 +211,15 @@ static void backward_head(const ref_attention *a, const ref_gradients *g,
                            x->dout + row * width,
                            x->lse[row],
                            x->dlse ? x->dlse[row] : 0,
+                           a->sinks ? a->sinks[at.h] : -INFINITY,
                            g->dq + row * dim,
                            g->dk + key * dim,
                            g->dv + key * width,
                            g->dq_size + row * dim,
                            g->dk_size + key * dim,
-                           g->dv_size + key * width};
+                           g->dv_size + key * width,
+                           g->dsinks + at.h,
+                           g->dsinks_size + at.h};
         backward_row(a, &r, at);
     }
 }
@@ -207,6 +243,8 @@ void ref_attention_backward(const ref_attention *a, const ref_gradients *g)
     zero(g->dq, g->dq_size, a->q);
     zero(g->dk, g->dk_size, a->k);
     zero(g->dv, g->dv_size, a->v);
+    for (int h = 0; a->sinks && h < a->q->size[1]; h++)
+        g->dsinks[h] = g->dsinks_size[h] = 0;
     ref_position at = {.q_len = a->q->size[2], .k_len = a->k->size[2]};
     for (at.b = 0; at.b < a->q->size[0]; at.b++)
         for (at.h = 0; at.h < a->q->size[1]; at.h++)

@@ -31,14 +31,16 @@ typedef struct ref_attention {
     const void *score_data;
     ref_mask_mod *mask; /* NULL: every key */
     const void *mask_data;
-    double *max;        /* forward's third result, [B, Hq, Mq]: a row's largest
+    double *max;         /* forward's third result, [B, Hq, Mq]: a row's largest
                            modified score; NULL: not wanted */
-    ref_weight *weight; /* forward's, of which sum and lse know nothing; NULL:
+    const double *sinks; /* [Hq], each a score of all rows of its head, with a
+                            value of 0; NULL: none */
+    ref_weight *weight;  /* forward's, of which sum and lse know nothing; NULL:
                            the weight itself */
 } ref_attention;
 
 /* o: [B, Hq, Mq, Dv]; lse: [B, Hq, Mq], natural logarithm. A row without a key
- * has o = 0 and lse = -inf. Masked keys are not looked at. */
+ * has o = 0 and lse = -inf, or its sink; one with a sink of inf o = 0. Masked keys are not looked at. */
 void ref_attention_forward(const ref_attention *a, double *o, double *lse);
 
 /* What the backward kernels are given besides: o and lse as they were stored,
@@ -51,6 +53,7 @@ typedef struct ref_gradients {
      * near 1, however small it is). */
     double *dq, *dk, *dv;
     double *dq_size, *dk_size, *dv_size;
+    double *dsinks, *dsinks_size; /* of a->sinks */
 } ref_gradients;
 
 /* A pair that the mask hides, or whose score is -inf, adds nothing. The slope

@@ -288,6 +288,7 @@ tilec_status run_forward(const tilec_attention *plan,
     s = s ? s : go(&t, &a.o, true, error);
     s = s ? s : go(&t, &a.lse, true, error);
     s = s ? s : go(&t, &a.max, true, error);
+    s = s ? s : go(&t, &a.sinks, false, error);
     for (size_t i = 0; s == TILEC_OK && i < a.ncaptured; i++) {
         captured[i] = a.captured[i];
         if (captured[i].kind == TILEC_ARG_TENSOR)
