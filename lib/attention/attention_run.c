@@ -239,10 +239,10 @@ static tilec_status call_with_room(struct call *c,
 
 /* ---- Forward ---- */
 
-/* A place for a result that the caller does not want: what rows have one of
- * each (the logsumexp, the largest score), or heads (the sinks' gradient). On the CPU one of its size; on a GPU, where a
- * launch must not allocate, all of it is one element that every result is
- * written to. */
+/* A place for a result that the caller does not want: of each row (the
+ * logsumexp, the largest score) or head (the gradient of its sink). On the CPU
+ * one of its size; on a GPU, where a launch must not allocate, all of it is one
+ * element that every result is written to. */
 struct spare {
     DLTensor tensor;
     int64_t shape[3], strides[3];

@@ -40,7 +40,8 @@ typedef struct ref_attention {
 } ref_attention;
 
 /* o: [B, Hq, Mq, Dv]; lse: [B, Hq, Mq], natural logarithm. A row without a key
- * has o = 0 and lse = -inf, or its sink; one with a sink of inf o = 0. Masked keys are not looked at. */
+ * has o = 0 and lse = -inf, or its sink; a sink of inf makes o = 0. Masked keys
+ * are not looked at. */
 void ref_attention_forward(const ref_attention *a, double *o, double *lse);
 
 /* What the backward kernels are given besides: o and lse as they were stored,

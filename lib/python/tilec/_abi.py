@@ -135,7 +135,7 @@ class tilec_attention_options(C.Structure):
                 ("block_lists", C.c_int)] + [
         (name, C.POINTER(DLTensor))
         for name in ("descale_q", "descale_k", "descale_v", "scale_o")
-    ] + [("enforce", C.c_int)]
+    ] + [("enforce", C.c_int), ("sinks", C.c_int)]
 
 
 class tilec_attention_tensors(C.Structure):
@@ -147,7 +147,8 @@ class tilec_attention_tensors(C.Structure):
         (name, C.POINTER(DLTensor))
         for name in ("dout", "dlse", "dq", "dk", "dv")
     ] + [("captured_grads", C.POINTER(tilec_argument)),
-         ("ncaptured_grads", C.c_size_t)]
+         ("ncaptured_grads", C.c_size_t), ("sinks", C.POINTER(DLTensor)),
+         ("dsinks", C.POINTER(DLTensor))]
 
 
 def new(struct, **fields):
