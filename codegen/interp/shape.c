@@ -6,6 +6,7 @@
  * shuffle).
  */
 #include "codegen/interp/state.h"
+#include "ir/parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -120,6 +121,73 @@ bool tc_interp_moved(tc_interp *it, const tc_op *op)
 bool tc_interp_convert(tc_interp *it, const tc_op *op)
 {
     return move_by_plan(it, op, TC_REACH_WARP);
+}
+
+/* Where in all operands' registers, those of operand 0 first, each register of
+ * the result comes from. */
+typedef struct parts {
+    uint8_t *operand;
+    uint32_t *from;
+} parts;
+
+/* `to`: registers of one thread. */
+static bool plan_thread(tc_interp *it, const tc_op *op, uint32_t thread,
+                        parts *plan)
+{
+    const tc_type *type = op->out[0]->type;
+    const tc_iplaces *to = tc_interp_places(it, type->layout);
+    int32_t sides[TC_MAX_RANK], at[TC_MAX_RANK], in[TC_MAX_RANK];
+    tc_type_sides(type, sides);
+    for (uint32_t r = 0; r < to->nregs; r++) {
+        uint32_t i = thread * to->nregs + r;
+        tc_interp_decode(sides, type->rank, to->elem[i], at);
+        unsigned k = tc_op_part_source(op, at, in);
+        const tc_type *t = op->in[k]->type;
+        const tc_iplaces *from = tc_interp_places(it, t->layout);
+        int32_t from_sides[TC_MAX_RANK];
+        tc_type_sides(t, from_sides);
+        uint32_t e = tc_interp_encode(from_sides, t->rank, in), held = 0;
+        while (held < from->nregs &&
+               from->elem[thread * from->nregs + held] != e)
+            held++;
+        if (held == from->nregs) {
+            (void)!tc_interp_find(it, op, NULL, NULL,
+                                  "thread %u needs an element that it does "
+                                  "not hold",
+                                  thread);
+            return false;
+        }
+        plan->operand[i] = (uint8_t)k;
+        plan->from[i] = thread * from->nregs + held;
+    }
+    return true;
+}
+
+static parts *plan_parts(tc_interp *it, const tc_op *op)
+{
+    uint32_t n = tc_interp_places(it, op->out[0]->type->layout)->n;
+    parts *plan = tc_arena_new(&it->arena, parts);
+    plan->operand = tc_arena_array(&it->arena, uint8_t, n);
+    plan->from = tc_arena_array(&it->arena, uint32_t, n);
+    for (uint32_t t = 0; t < it->nthreads; t++)
+        if (!plan_thread(it, op, t, plan))
+            return NULL;
+    return plan;
+}
+
+bool tc_interp_parts(tc_interp *it, const tc_op *op)
+{
+    tc_iop *info = tc_iop_of(op);
+    if (!info->plan)
+        info->plan = plan_parts(it, op);
+    const parts *plan = info->plan;
+    tc_ivalue *to = tc_ivalue_of(op->out[0]);
+    for (unsigned i = 0; plan && i < to->n; i++) {
+        const tc_ivalue *from = tc_ivalue_of(op->in[plan->operand[i]]);
+        to->x[i] = from->x[plan->from[i]];
+        to->poison[i] = from->poison[plan->from[i]];
+    }
+    return plan != NULL;
 }
 
 /* ---- Reductions ---- */

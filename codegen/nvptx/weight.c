@@ -40,6 +40,9 @@ static unsigned of_element(const tc_op *op)
     case TC_BROADCAST:
     case TC_TRANS:
     case TC_RESHAPE:
+    case TC_SLICE:
+    case TC_JOIN:
+    case TC_INTERLEAVE:
     case TC_RANGE: return 0;
     case TC_EXP:
     case TC_EXP2:

@@ -105,8 +105,7 @@ static const tc_foreign types[] = {
 #define NO_SCAN                                                                \
     "there are no scans: compare range(64)[:, none] >= range(64)[none, :], "   \
     "select and sum, or take a loop"
-#define NO_JOIN                                                                \
-    "tiles are not joined or split: store each, or load a block of the whole"
+#define PART    "write x[:, 32 +: 32]: the offset is known at compile time"
 #define NO_BITS "bits are not counted: take a loop of shifts"
 #define NO_SORT "there is no sort: compare all pairs, or take a loop of max"
 #define NO_RANDOM                                                              \
@@ -214,16 +213,15 @@ static const tc_foreign ops[] = {
     {"unsqueeze", NULL, "write x[:, none]"},
     {"broadcast_to", "broadcast", NULL},
     {"expand", "broadcast", NULL},
-    {"join", NULL, NO_JOIN},
-    {"cat", NULL, NO_JOIN},
-    {"concat", NULL, NO_JOIN},
-    {"concatenate", NULL, NO_JOIN},
-    {"stack", NULL, NO_JOIN},
-    {"interleave", NULL, NO_JOIN},
-    {"split", NULL, NO_JOIN},
-    {"chunk", NULL, NO_JOIN},
-    {"slice", NULL, NO_JOIN},
-    {"extract", NULL, NO_JOIN},
+    {"cat", "join", "write join(x, y, axis=1)"},
+    {"concat", "join", "write join(x, y, axis=1)"},
+    {"concatenate", "join", "write join(x, y, axis=1)"},
+    {"stack", "join", "write join(x, y, axis=0)"},
+    {"split", "slice", PART},
+    {"chunk", "slice", PART},
+    {"extract", "slice", PART},
+    {"extract_slice", "slice", PART},
+    {"deinterleave", "slice", "write x[:, 0 +: 32 step 2]"},
     {"mean", NULL, "write sum(x, axis=1) and divide by the length"},
     {"argmax", NULL, WITH_INDEX},
     {"argmin", NULL, WITH_INDEX},

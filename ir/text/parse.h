@@ -278,6 +278,8 @@ tc_outcome tc_outcome_of_value(tc_parser *p, tc_value *v);
 
 /* ---- parse_attr.c ---- */
 
+/* A whole number with its sign. */
+bool tc_parse_integer(tc_parser *p, int64_t *value) TC_MUST_CHECK;
 /* clause(value, ...) after an op, as many as there are. */
 bool tc_parse_clauses(tc_parser *p, tc_op_parts *parts) TC_MUST_CHECK;
 /* The value of attribute `index`, or the list of them without parentheses. */

@@ -11,7 +11,7 @@
 /* Numbers of an attribute; the IR never needs more. */
 enum { MAX_LIST = 256 };
 
-static bool parse_int(tc_parser *p, int64_t *value)
+bool tc_parse_integer(tc_parser *p, int64_t *value)
 {
     tc_number number;
     bool is_hex;
@@ -95,7 +95,7 @@ static bool parse_ints(tc_parser *p, bool list, tc_attr *a)
     do {
         if (a->n == MAX_LIST)
             return too_long(p);
-        if (!parse_int(p, &ints[a->n++]))
+        if (!tc_parse_integer(p, &ints[a->n++]))
             return false;
     } while (list && tc_parser_accept(p, TC_TOKEN_COMMA));
     a->ints = tc_arena_copy(p->arena, ints, a->n * sizeof *ints);
@@ -193,7 +193,7 @@ bool tc_parse_attr_value(tc_parser *p, tc_op_parts *parts, unsigned index,
                         tc_op_infos[parts->code].name, d.name);
     a->kind = d.kind;
     switch (d.kind) {
-    case TC_ATTR_INT: return parse_int(p, &a->i);
+    case TC_ATTR_INT: return tc_parse_integer(p, &a->i);
     case TC_ATTR_NUMBER: return tc_parse_number(p, &a->number, &is_hex);
     case TC_ATTR_BOOL: return parse_bool(p, a);
     case TC_ATTR_STRING: return parse_string(p, &a->s);

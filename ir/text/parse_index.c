@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Brackets after an expression: a block or a gather of a tensor, new axes of a
- * tile.
+ * Brackets after an expression: a block or a gather of a tensor, new axes and
+ * parts of a tile.
  */
 #include "ir/text/parse.h"
 
@@ -12,6 +12,8 @@ typedef enum index_kind { INDEX_ALL, INDEX_NONE, INDEX_VALUE } index_kind;
 typedef struct index_item {
     index_kind kind;
     const tc_dim *side; /* offset +: side; NULL: no side */
+    const tc_dim *at;   /* of a tile: the offset */
+    int64_t step;       /* of a tile; 0: none is given */
 } index_item;
 
 /* What stands between the brackets. Offsets are in `offsets`, one an item. */
@@ -22,7 +24,28 @@ typedef struct index_list {
     tc_operands offsets;
 } index_list;
 
-static bool parse_index_item(tc_parser *p, index_list *list, index_item *item)
+/* `16 +: 32 step 2` of a tile: where it lies is known at compile time. */
+static bool parse_part(tc_parser *p, index_list *list, index_item *item)
+{
+    item->kind = INDEX_VALUE;
+    list->nvalues++;
+    if (tc_parser_is(p, TC_TOKEN_VALUE))
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "the place of a part of a tile is known at compile "
+                        "time: expected numbers and parameters, `offset +: "
+                        "side`");
+    if (!tc_parse_size(p, &item->at))
+        return false;
+    if (!tc_parser_accept(p, TC_TOKEN_SIDE))
+        return true; /* index_tile reports */
+    list->nsides++;
+    return tc_parse_size(p, &item->side) &&
+           (!tc_parser_accept_word(p, "step") ||
+            tc_parse_integer(p, &item->step));
+}
+
+static bool parse_index_item(tc_parser *p, index_list *list, index_item *item,
+                             bool of_tile)
 {
     uint32_t first = p->at;
     tc_operand o = tc_operand_poison(tc_parser_loc(p));
@@ -30,6 +53,9 @@ static bool parse_index_item(tc_parser *p, index_list *list, index_item *item)
         item->kind = INDEX_ALL;
     } else if (tc_parser_accept_word(p, "none")) {
         item->kind = INDEX_NONE;
+    } else if (of_tile) {
+        if (!parse_part(p, list, item))
+            return false;
     } else {
         item->kind = INDEX_VALUE;
         list->nvalues++;
@@ -46,7 +72,7 @@ static bool parse_index_item(tc_parser *p, index_list *list, index_item *item)
     return true;
 }
 
-static bool parse_index_list(tc_parser *p, index_list *list)
+static bool parse_index_list(tc_parser *p, index_list *list, bool of_tile)
 {
     memset(list, 0, sizeof *list);
     uint32_t first = p->at++;
@@ -54,7 +80,7 @@ static bool parse_index_list(tc_parser *p, index_list *list)
         if (list->n == 2 * TC_MAX_RANK)
             return tc_error(p->cx, tc_parser_loc(p), "more than %d indices",
                             2 * TC_MAX_RANK);
-        if (!parse_index_item(p, list, &list->items[list->n++]))
+        if (!parse_index_item(p, list, &list->items[list->n++], of_tile))
             return false;
     } while (tc_parser_accept(p, TC_TOKEN_COMMA));
     bool ok = tc_parser_expect(p, TC_TOKEN_RBRACKET);
@@ -62,27 +88,51 @@ static bool parse_index_list(tc_parser *p, index_list *list)
     return ok;
 }
 
-/* %m[:, none] */
+/* Axis `axis` of a tile, at item->at, so many as item->side. */
+static tc_value *slice_tile(tc_parser *p, tc_value *v, unsigned axis,
+                            const index_item *item, tc_loc loc)
+{
+    tc_op *op = tc_op_new(p->f, TC_SLICE, loc, 1, &v, 0);
+    tc_op_set_int(op, "axis", axis);
+    if (!tc_dim_is(item->at, 0))
+        tc_op_set_dims(op, "at", 1, &item->at);
+    tc_op_set_dims(op, "side", 1, &item->side);
+    if (item->step && item->step != 1)
+        tc_op_set_int(op, "step", item->step);
+    op = tc_parser_emit(p, op, 0, NULL);
+    return op ? op->out[0] : NULL;
+}
+
+static tc_value *expand_tile(tc_parser *p, tc_value *v, unsigned axis,
+                             tc_loc loc)
+{
+    tc_op *op = tc_op_new(p->f, TC_EXPAND_DIMS, loc, 1, &v, 0);
+    tc_op_set_int(op, "axis", axis);
+    op = tc_parser_emit(p, op, 0, NULL);
+    return op ? op->out[0] : NULL;
+}
+
+/* %m[:, none], %x[:, 32 +: 32]: parts first, then new axes. */
 static tc_operand index_tile(tc_parser *p, tc_value *v, const index_list *list)
 {
-    unsigned nall = 0;
+    unsigned axes = 0, axis = 0;
     for (unsigned i = 0; i < list->n; i++)
-        nall += list->items[i].kind == INDEX_ALL;
-    if (list->nvalues || nall != v->type->rank) {
+        axes += list->items[i].kind != INDEX_NONE;
+    if (list->nvalues != list->nsides || axes != v->type->rank) {
         tc_error(p->cx, list->loc,
-                 "a tile is indexed with `:` and `none` only, and %s takes "
-                 "%u `:`",
+                 "a tile is indexed with `:`, `none` and `offset +: side`, and "
+                 "%s takes %u `:` or `+:`",
                  tc_type_name(p->cx, v->type), v->type->rank);
         return tc_operand_poison(list->loc);
     }
     for (unsigned i = 0; v && i < list->n; i++) {
-        if (list->items[i].kind != INDEX_NONE)
-            continue;
-        tc_op *op = tc_op_new(p->f, TC_EXPAND_DIMS, list->loc, 1, &v, 0);
-        tc_op_set_int(op, "axis", i);
-        op = tc_parser_emit(p, op, 0, NULL);
-        v = op ? op->out[0] : NULL;
+        if (list->items[i].kind == INDEX_VALUE)
+            v = slice_tile(p, v, axis, &list->items[i], list->loc);
+        axis += list->items[i].kind != INDEX_NONE;
     }
+    for (unsigned i = 0; v && i < list->n; i++)
+        if (list->items[i].kind == INDEX_NONE)
+            v = expand_tile(p, v, i, list->loc);
     return tc_operand_value(v, list->loc);
 }
 
@@ -118,7 +168,9 @@ static tc_operand index_tensor(tc_parser *p, const tc_operand *tensor,
 bool tc_parse_index(tc_parser *p, tc_operand *o, bool is_block, tc_loc loc)
 {
     index_list list;
-    if (!parse_index_list(p, &list))
+    bool of_tile =
+        !is_block && o->kind == TC_OPERAND_VALUE && o->v->type->kind == TC_TILE;
+    if (!parse_index_list(p, &list, of_tile))
         return false;
     if (o->kind == TC_OPERAND_POISON)
         return true;

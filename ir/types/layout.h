@@ -161,6 +161,27 @@ const tc_layout *tc_layout_reshape(tc_context *cx, const tc_layout *l,
 const tc_layout *tc_layout_partial(tc_context *cx, const tc_layout *l,
                                    unsigned axis, tc_input apart);
 
+/* Parts (layout_part.c): of an axis the elements at, at + step, ..., `side` of
+ * them; step is a power of two. */
+typedef struct tc_tile_part {
+    unsigned axis;
+    int32_t at, step, side;
+} tc_tile_part;
+/* The part of a tile in layout l if each thread keeps its elements. NULL: which
+ * of its registers are in the part depends on the thread. */
+const tc_layout *tc_layout_part(tc_context *cx, const tc_layout *l,
+                                const tc_tile_part *p);
+/* A layout of a tile with that side of which l is such a part, perhaps with
+ * other registers: register modes are added. NULL: there is none. */
+const tc_layout *tc_layout_whole(tc_context *cx, const tc_layout *l,
+                                 const tc_tile_part *p, int32_t side);
+/* n copies of the tile along the axis, in registers of their own; elements of
+ * n tiles in turn, n a power of two. */
+const tc_layout *tc_layout_repeat(tc_context *cx, const tc_layout *l,
+                                  unsigned axis, int32_t n);
+const tc_layout *tc_layout_spread(tc_context *cx, const tc_layout *l,
+                                  unsigned axis, int32_t n);
+
 /* Orders of an axis (layout_order.c): bit i of what a layout has along it
  * becomes bit to[i], of the n lowest bits; n = 0: nothing changes. */
 enum { TC_MAX_ORDER_BITS = 8 };

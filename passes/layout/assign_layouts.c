@@ -23,6 +23,7 @@
  */
 #include "passes/layout/assign_layouts.h"
 
+#include "ir/parts.h"
 #include "passes/analysis/match.h"
 #include "passes/target/machine_model.h"
 
@@ -106,6 +107,8 @@ static bool type_op(tc_placing *s, tc_op *op)
         if (c)
             set_layout(s, op->out[i], fixed ? fixed : c->layout);
     }
+    if (tc_op_is_parts(op))
+        tc_parts_type(s, op);
     if (op->code != TC_RESHAPE)
         return true;
     return type_reshape(s, op, op->out[0]->type->layout);
@@ -154,6 +157,9 @@ static const tc_layout *wanted(tc_placing *s, const tc_op *op, unsigned i)
         l = tc_map_get(&s->shapes, op);
         return l ? l
                  : tc_layout_of_operand(s->cx, op, op->out[0]->type->layout);
+    case TC_SLICE:
+    case TC_JOIN:
+    case TC_INTERLEAVE: return tc_parts_wanted(s, op, i);
     case TC_STORE:
         l = tc_map_get(&s->stores, op);
         return l ? l : tc_class_of(s, op)->layout;
@@ -330,6 +336,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
     s.axes = tc_axis_analyse(env->scratch, f, can_be_aligned(&s));
     s.relayout = (tc_relayout){.cx = env->cx, .arena = env->scratch};
     tc_classes_build(&s);
+    tc_parts_cut(&s);
     tc_dots_group(&s);
     if (!choose_warps(&s))
         return TC_FAILED;

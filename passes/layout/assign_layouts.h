@@ -8,6 +8,7 @@
  *   orders.c   columns in the order in which the next dot wants them
  *   majors.c   operands in an order that no instruction wants
  *   choice.c   the layout of each class
+ *   parts.c    slice, join, interleave: layouts in which they move nothing
  *   rows.c     rows that go through shared memory
  *   assign_layouts.c  the order of all that, and the program rewritten
  */
@@ -21,7 +22,14 @@
 typedef struct tc_class tc_class;
 typedef struct tc_tie tc_tie;
 typedef struct tc_relation tc_relation;
+typedef struct tc_part_relation tc_part_relation;
 typedef struct tc_dot tc_dot;
+
+/* How parts cut an axis: threads hold whole units of it (0: the whole side),
+ * and of each unit `step` elements next to each other (0: any number). */
+typedef struct tc_cut {
+    int32_t unit, step;
+} tc_cut;
 
 /* Tiles that get one layout. A forest: the root speaks for all. */
 struct tc_class {
@@ -32,6 +40,7 @@ struct tc_class {
     const tc_op *across;     /* a store that walks another axis; NULL: none */
     uint64_t weight;         /* of it: bytes, times 16 a loop around it */
     tc_bit_order order;      /* of columns; see orders.c */
+    tc_cut cuts[TC_MAX_RANK];
     const tc_layout *layout;
 };
 
@@ -47,6 +56,14 @@ struct tc_relation {
     tc_relation *next;
     tc_class *from, *to; /* of the operand, of the result */
     const tc_op *op;
+};
+
+/* slice, join, interleave: operand or result i is a part of a whole. */
+struct tc_part_relation {
+    tc_part_relation *next;
+    tc_class *whole, *part;
+    const tc_op *op;
+    unsigned i;
 };
 
 struct tc_dot {
@@ -82,9 +99,11 @@ typedef struct tc_placing {
     tc_class *all;
     tc_tie *ties;
     tc_relation *relations;
+    tc_part_relation *parts;
     tc_dot *dots, *last_dot;
-    tc_map stores;  /* store: its own tc_layout, not its class's */
-    tc_map shapes;  /* reshape: the tc_layout that its operand must have */
+    tc_map stores; /* store: its own tc_layout, not its class's */
+    tc_map
+        shapes; /* reshape, slice: the tc_layout that its operand must have */
     tc_map buffers; /* value -> the shared memory that holds it */
     tc_map moved;   /* the same, in the other order */
     bool failed;    /* by tc_dots_lower; reported */
@@ -166,5 +185,28 @@ void tc_layouts_choose(tc_placing *s);
 const tc_layout *tc_layout_of_class(const tc_placing *s, const tc_class *c);
 /* The layout of a tile that nothing asks anything of. */
 const tc_layout *tc_layout_default(const tc_placing *s, const tc_type *tile);
+
+/* parts.c */
+/* While classes are built: an op on parts. */
+void tc_parts_relate(tc_placing *s, const tc_op *op);
+/* The cuts of all classes, once they are built. */
+void tc_parts_cut(tc_placing *s);
+/* The smallest tile that is repeated in registers only, and the whole in the
+ * layout l of that. */
+const tc_type *tc_cuts_tile(tc_context *cx, const tc_type *tile,
+                            const tc_cut *cuts);
+const tc_layout *tc_cuts_grow(tc_context *cx, const tc_type *tile,
+                              const tc_cut *cuts, const tc_layout *l);
+/* The layout of the class on one side of a relation that follows from the other
+ * side's; NULL: none does. */
+const tc_layout *tc_part_layout(tc_placing *s, const tc_part_relation *r,
+                                const tc_layout *whole);
+const tc_layout *tc_whole_layout(tc_placing *s, const tc_part_relation *r,
+                                 const tc_layout *part);
+/* Gives the result of an op on parts a layout in which it moves nothing, after
+ * its class's. */
+void tc_parts_type(tc_placing *s, tc_op *op);
+/* The layout that operand i must have then. */
+const tc_layout *tc_parts_wanted(tc_placing *s, const tc_op *op, unsigned i);
 
 #endif

@@ -124,9 +124,18 @@ static unsigned run_bytes(const tc_layout *l, unsigned axis, unsigned bytes)
 /* Of a tile that is stored along another axis: a thread has a word along that
  * one, too, so that the exchange writes words. */
 static const tc_layout *for_access(const tc_placing *s, const tc_type *tile,
-                                   const tc_op *access, const tc_op *across)
+                                   const tc_op *access, const tc_op *across,
+                                   const tc_cut *cuts)
 {
     tc_vector v = tc_axis_vector(s->axes, access);
+    /* Of a tile that is cut: elements of a step are side by side as well. */
+    if (cuts[v.axis].step > 1)
+        v.elements = v.elements > (unsigned)cuts[v.axis].step
+                         ? v.elements / (unsigned)cuts[v.axis].step
+                         : 1;
+    v.elements =
+        (unsigned)smaller((int32_t)v.elements,
+                          power_of((int32_t)tc_dim_value(tile->dims[v.axis])));
     if (!across)
         return blocked(s, tile, v.axis, v.elements);
     enum { WORD = 4 };
@@ -159,8 +168,11 @@ const tc_layout *tc_layout_of_class(const tc_placing *s, const tc_class *c)
         return of_mma(s, c);
     if (c->dot)
         return for_fma(s, c->tile);
-    return c->access ? for_access(s, c->tile, c->access, c->across)
-                     : tc_layout_default(s, c->tile);
+    const tc_type *tile = tc_cuts_tile(s->cx, c->tile, c->cuts);
+    const tc_layout *l =
+        c->access ? for_access(s, tile, c->access, c->across, c->cuts)
+                  : tc_layout_default(s, tile);
+    return tc_cuts_grow(s->cx, c->tile, c->cuts, l);
 }
 
 /* ---- What follows from others ---- */
@@ -195,6 +207,14 @@ static void choice_choose(tc_placing *s, tc_class *c, const tc_layout *l)
             offer(s, to, r->op, tc_layout_of_result(s->cx, r->op, l));
         if (to == c && !from->layout)
             offer(s, from, r->op, tc_layout_of_operand(s->cx, r->op, l));
+    }
+    for (tc_part_relation *r = s->parts; r; r = r->next) {
+        tc_class *whole = tc_class_root(r->whole);
+        tc_class *part = tc_class_root(r->part);
+        if (whole == c && !part->layout)
+            offer(s, part, r->op, tc_part_layout(s, r, l));
+        if (part == c && !whole->layout)
+            offer(s, whole, r->op, tc_whole_layout(s, r, l));
     }
 }
 

@@ -245,6 +245,14 @@ static void visit_op(tc_placing *s, const tc_op *op, unsigned depth)
         relate(s, class_of_value(s, op->in[0]), class_of_value(s, op->out[0]),
                op);
         return;
+    case TC_SLICE:
+    case TC_JOIN:
+    case TC_INTERLEAVE:
+        for (unsigned i = 0; i < op->nin; i++)
+            class_of_value(s, op->in[i]);
+        class_of_value(s, op->out[0]);
+        tc_parts_relate(s, op);
+        return;
     default: visit_lanes(s, op, depth);
     }
 }

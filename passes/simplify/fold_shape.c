@@ -5,9 +5,11 @@
  *   trans (trans %x)            %x
  *   broadcast (splat %s)        splat %s
  *   expand_dims (splat %s)      splat %s
+ *   slice (join %a, %b)         %b, or a slice of it
  *   reduce max (splat %s)       splat %s
  *   size %q dim(3)              const 64, where the tensor's type says so
  */
+#include "ir/parts.h"
 #include "passes/simplify/fold.h"
 
 static tc_value *to_same_type(tc_builder *b, tc_op *op)
@@ -82,6 +84,62 @@ static tc_value *trans_without_perm(tc_builder *b, tc_op *op)
         return NULL;
     tc_op_set_attr(op, "perm", (tc_attr){0});
     return op->out[0];
+}
+
+/* ---- Parts ---- */
+
+static tc_value *build_slice(tc_builder *b, const tc_op *like, tc_value *v,
+                             tc_tile_part p)
+{
+    tc_context *cx = b->func->module->cx;
+    const tc_dim *at = tc_dim_const(cx, p.at);
+    const tc_dim *side = tc_dim_const(cx, p.side);
+    tc_op *op = tc_op_new(b->func, TC_SLICE, like->loc, 1, &v, 0);
+    tc_op_set_int(op, "axis", p.axis);
+    if (p.at)
+        tc_op_set_dims(op, "at", 1, &at);
+    tc_op_set_dims(op, "side", 1, &side);
+    if (p.step > 1)
+        tc_op_set_int(op, "step", p.step);
+    return tc_build_op(b, op, NULL);
+}
+
+/* slice (slice %x) */
+static tc_value *slice_of_slice(tc_builder *b, tc_op *op)
+{
+    tc_op *inner = tc_match_op(op->in[0], TC_SLICE);
+    if (!inner || tc_type_is_generic(inner->in[0]->type) ||
+        tc_type_is_generic(op->out[0]->type))
+        return NULL;
+    tc_tile_part p = tc_op_part(op, 0), q = tc_op_part(inner, 0);
+    if (p.axis != q.axis)
+        return NULL;
+    p.at = q.at + p.at * q.step;
+    p.step *= q.step;
+    return build_slice(b, op, inner->in[0], p);
+}
+
+/* Of join and interleave: a part that is one operand, or a part of one. */
+static tc_value *slice_of_parts(tc_builder *b, tc_op *op)
+{
+    tc_op *parts = op->in[0]->def;
+    if (!parts || (parts->code != TC_JOIN && parts->code != TC_INTERLEAVE) ||
+        tc_type_is_generic(parts->out[0]->type) ||
+        tc_type_is_generic(op->out[0]->type))
+        return NULL;
+    tc_tile_part p = tc_op_part(op, 0);
+    for (unsigned i = 0; i < parts->nin; i++) {
+        tc_tile_part q = tc_op_part(parts, i);
+        int32_t at = p.at - q.at, last = at + (p.side - 1) * p.step;
+        if (p.axis != q.axis || p.step % q.step || at < 0 || at % q.step ||
+            last / q.step >= q.side)
+            continue;
+        p.at = at / q.step;
+        p.step /= q.step;
+        return p.side == q.side ? parts->in[i]
+                                : build_slice(b, op, parts->in[i], p);
+    }
+    return NULL;
 }
 
 /* The size that the tensor's type states. */
@@ -174,6 +232,7 @@ tc_rule_table tc_shape_rules = {
     [TC_RESHAPE] = {to_same_type, of_splat, of_same_op},
     [TC_TRANS] = {trans_of_nothing, of_splat, trans_of_trans,
                   trans_without_perm},
+    [TC_SLICE] = {to_same_type, of_splat, slice_of_slice, slice_of_parts},
     [TC_SIZE] = {size_of_static_dim},
     [TC_REDUCE] = {reduce_splat, reduce_one},
     [TC_ADVANCE] = {advance_by_zero, advance_of_block},

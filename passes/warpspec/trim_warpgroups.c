@@ -38,6 +38,7 @@
  * a tile would begin and end later without gain (claim trim-long-steps). Tests:
  * test/ir/passes/trim-warpgroups.
  */
+#include "ir/parts.h"
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 #include "passes/analysis/roles.h"
@@ -203,7 +204,7 @@ static bool is_by_rows(own *o, tc_region *r)
             fits &= op->in[0]->type->slots > 1;
         if (op->code == TC_MMA)
             fits = tc_is_group_mma(op) && has_rows(o, op->out[0]->type);
-        if (!fits || op->code == TC_TRANS)
+        if (!fits || op->code == TC_TRANS || tc_op_is_parts(op))
             return false;
         if (op->code == TC_SELECT && o->nmasks < MOST_MASKS &&
             match_mask(o, op, &o->masks[o->nmasks]))

@@ -355,6 +355,36 @@ static void reshape(gen *g)
     }
 }
 
+/* A tile of another known shape that is a part of this one. */
+static void slice(gen *g)
+{
+    num_type t = any_type(g);
+    shape s = shapes[num_between(&g->rng, 2, NSHAPES - 2)];
+    int axis = num_below(&g->rng, s.rank), side = s.side[axis];
+    if (side < 16)
+        return;
+    int step = side == 16 ? 1 << num_below(&g->rng, 2) : 1;
+    int at = num_below(&g->rng, side - 7 * step);
+    shape part = s;
+    part.side[axis] = 8;
+    value a = need(g, t, s), v = fresh(g, t, part);
+    line(g, "%s = slice %s axis(%d) at(%d) side(8) step(%d)", v.name, a.name,
+         axis, at, step);
+    keep(g, v);
+}
+
+static void join(gen *g)
+{
+    num_type t = any_type(g);
+    shape part = {2, {num_below(&g->rng, 2) ? 8 : 16, 8}}, whole = part;
+    int axis = part.side[0] == 8 ? num_below(&g->rng, 2) : 1;
+    whole.side[axis] *= 2;
+    value a = need(g, t, part), b = need(g, t, part), v = fresh(g, t, whole);
+    line(g, "%s = %s %s, %s axis(%d)", v.name,
+         num_below(&g->rng, 2) ? "join" : "interleave", a.name, b.name, axis);
+    keep(g, v);
+}
+
 static shape without(shape s, int axis)
 {
     shape r = {s.rank - 1, {0}};
@@ -682,9 +712,9 @@ typedef void statement_fn(gen *g);
 static statement_fn *const simple[] = {binary,  binary, binary, unary,  compare,
                                        select_, fma_,   cast_,  bitcast};
 static statement_fn *const others[] = {
-    binary,    unary,  compare, select_, cast_,  range,  expand,
-    broadcast, trans,  reshape, reduce,  reduce, argmax, dot,
-    load,      gather, call,    store,   rough};
+    binary,    unary, compare, select_, cast_, range,  expand,
+    broadcast, trans, reshape, slice,   join,  reduce, reduce,
+    argmax,    dot,   load,    gather,  call,  store,  rough};
 static statement_fn *const control[] = {for_, if_, while_};
 
 static void statements(gen *g, int n)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reductions of every kind, axis and type, and the ops that move elements
- * (trans, expand_dims, broadcast, reshape) of rank 1 to 4, against their
- * definition element by element.
+ * (trans, expand_dims, broadcast, reshape, slice, join, interleave) of rank 1
+ * to 4, against their definition element by element.
  *
  * All steps of a type make one kernel: step s loads the first elements of
  * %in, gives them a shape, does one op, and stores the result, flat, to row s
@@ -21,14 +21,23 @@ typedef struct shape {
     int rank, side[MAX_RANK + 1];
 } shape;
 
-typedef enum step_kind { REDUCE, TRANS, EXPAND, BROADCAST } step_kind;
+typedef enum step_kind {
+    REDUCE,
+    TRANS,
+    EXPAND,
+    BROADCAST,
+    SLICE,
+    JOIN,
+    INTERLEAVE
+} step_kind;
 
 typedef struct step {
     step_kind kind;
     shape from, to;
-    int axis;               /* REDUCE, EXPAND */
+    int axis;               /* all but TRANS, BROADCAST */
     const char *reduction;  /* REDUCE */
     int perm[MAX_RANK + 1]; /* TRANS: result axis i is axis perm[i] */
+    int at, step;           /* SLICE */
 } step;
 
 typedef struct plan {
@@ -133,6 +142,36 @@ static void list_moves(plan *p)
             (step){.kind = BROADCAST, .from = pairs[i][0], .to = pairs[i][1]};
 }
 
+/* Of every axis: runs, one element, every second and every fourth; elements 8
+ * to 15 and 0 to 7, joined and interleaved. */
+static void list_parts(plan *p)
+{
+    for (int s = 0; s < NSHAPES; s++)
+        for (int axis = 0; axis < shapes[s].rank; axis++) {
+            int side = shapes[s].side[axis];
+            step t = {.from = shapes[s], .to = shapes[s], .axis = axis};
+            const step parts[] = {
+                {.kind = SLICE, .at = side - 8, .step = 1, .to.side = {8}},
+                {.kind = SLICE, .at = 3, .step = 1, .to.side = {8}},
+                {.kind = SLICE, .at = side / 2, .step = 1, .to.side = {1}},
+                {.kind = SLICE, .at = 1, .step = 2, .to.side = {8}},
+                {.kind = SLICE, .at = 2, .step = 4, .to.side = {8}},
+                {.kind = JOIN, .to.side = {16}},
+                {.kind = INTERLEAVE, .to.side = {16}}};
+            for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+                t.kind = parts[i].kind;
+                t.at = parts[i].at;
+                t.step = parts[i].step;
+                t.to.side[axis] = parts[i].to.side[0];
+                int last = t.at + (t.to.side[axis] - 1) * t.step;
+                if (t.kind == SLICE
+                        ? t.at >= 0 && last < side && side % t.step == 0
+                        : side >= 16)
+                    p->steps[p->nsteps++] = t;
+            }
+        }
+}
+
 /* ---- The program ---- */
 
 static const char *tile(shape s, num_type t)
@@ -170,6 +209,16 @@ static void write_step(FILE *f, const plan *p, int index)
             fprintf(f, i ? ", %d" : "%d", t->perm[i]);
         fprintf(f, ")\n");
     }
+    if (t->kind == SLICE)
+        fprintf(f, "  %%c%d = slice %%b%d axis(%d) at(%d) side(%d) step(%d)\n",
+                index, index, t->axis, t->at, t->to.side[t->axis], t->step);
+    if (t->kind >= JOIN)
+        fprintf(f,
+                "  %%e%d = slice %%b%d axis(%d) at(8) side(8)\n"
+                "  %%f%d = slice %%b%d axis(%d) side(8)\n"
+                "  %%c%d = %s %%e%d, %%f%d axis(%d)\n",
+                index, index, t->axis, index, index, t->axis, index,
+                t->kind == JOIN ? "join" : "interleave", index, index, t->axis);
     fprintf(f, "  %%d%d = %s %%c%d : %s\n", index,
             t->to.rank ? "reshape" : "splat", index, tile(flat, p->type));
     fprintf(f, "  store %%out[%d, 0 +: %d], %%d%d\n", index, flat.side[0],
@@ -257,6 +306,15 @@ static double wanted(const plan *p, const step *t, const double *in, int index)
         for (int i = 0; i < t->from.rank; i++)
             at[i] = t->from.side[i] == 1 ? 0 : to[i];
         break;
+    case SLICE:
+    case JOIN:
+    case INTERLEAVE:
+        memcpy(at, to, sizeof at);
+        at[t->axis] = t->kind == SLICE ? t->at + t->step * to[t->axis]
+                      : t->kind == JOIN
+                          ? (to[t->axis] + 8) % 16
+                          : to[t->axis] / 2 + 8 * (1 - to[t->axis] % 2);
+        break;
     }
     return in[index_of(t->from, at)];
 }
@@ -264,8 +322,9 @@ static double wanted(const plan *p, const step *t, const double *in, int index)
 static void check_step(const plan *p, int s, const num_tensor *in,
                        const num_tensor *out, run_counts *counts)
 {
-    static const char *const names[] = {"reduce", "trans", "expand_dims",
-                                        "broadcast"};
+    static const char *const names[] = {"reduce",    "trans", "expand_dims",
+                                        "broadcast", "slice", "join",
+                                        "interleave"};
     const step *t = &p->steps[s];
     double *x = num_tensor_read(in);
     char why[128] = "";
@@ -343,6 +402,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
         p = (plan){.type = moved[i]};
         list_moves(&p);
+        run_plan(cx, &p, true, &counts);
+        p = (plan){.type = moved[i]};
+        list_parts(&p);
         run_plan(cx, &p, true, &counts);
     }
     run_context_free(cx);

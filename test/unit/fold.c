@@ -290,6 +290,46 @@ static const struct rewrite {
      "func @f(%x: tile<128 x $>) -> tile<8x16 x $> { return reshape(%x[:, "
      "none], tile<8x16 x $>) }",
      1},
+    {"f32",
+     "func @f(%x: tile<8x16 x $>) -> tile<8x16 x $> { return %x[0 +: 8, 0 +: "
+     "16] }",
+     0},
+    {"f32",
+     "func @f(%x: $) -> tile<8x8 x $> { return splat(%x, tile<8x16 x $>)[:, 8 "
+     "+: 8] }",
+     1},
+    {"f32",
+     "func @f(%x: tile<8x64 x $>) -> tile<8x8 x $> { return %x[:, 1 +: 32 step "
+     "2][:, 3 +: 8 step 2] }",
+     1},
+    {"f32",
+     "func @f(%x: tile<8x64 x $>) -> tile<8x8 x $> { return %x[:, 16 +: 32][:, "
+     "5 +: 8] }",
+     1},
+    {"f32",
+     "func @f(%x: tile<8x16 x $>, %y: tile<8x8 x $>) -> tile<8x8 x $> { return "
+     "join(%x, %y, axis=1)[:, 16 +: 8] }",
+     0},
+    {"f32",
+     "func @f(%x: tile<8x16 x $>, %y: tile<8x32 x $>) -> tile<8x8 x $> { "
+     "return join(%x, %y, axis=1)[:, 18 +: 8 step 2] }",
+     1},
+    {"f32",
+     "func @f(%x: tile<8x16 x $>, %y: tile<8x8 x $>) -> tile<8x8 x $> { return "
+     "join(%x, %y, axis=1)[:, 12 +: 8] }",
+     2},
+    {"f32",
+     "func @f(%x: tile<8x16 x $>, %y: tile<8x16 x $>) -> tile<8x16 x $> { "
+     "return interleave(%x, %y, axis=1)[:, 1 +: 16 step 2] }",
+     0},
+    {"f32",
+     "func @f(%x: tile<8x16 x $>, %y: tile<8x16 x $>) -> tile<8x8 x $> { "
+     "return interleave(%x, %y, axis=1)[:, 2 +: 8 step 2] }",
+     1},
+    {"f32",
+     "func @f(%x: tile<16x8 x $>, %y: tile<16x8 x $>) -> tile<16x8 x $> { "
+     "return interleave(%x, %y, axis=0)[8 +: 16, :] }",
+     2},
     {"f32 i32",
      "func @f(%x: $) -> tile<8 x $> { return max(splat(%x, tile<8x16 x $>), "
      "axis=1) }",

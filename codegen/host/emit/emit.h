@@ -198,6 +198,9 @@ void tc_emit_nest(tc_emit *e, const tc_item *item);
 void tc_emit_region_reduce(tc_emit *e, tc_op *op);
 void tc_emit_dot_op(tc_emit *e, tc_op *op);
 void tc_emit_trans_op(tc_emit *e, tc_op *op);
+/* emit_parts.c: a part with steps; tiles of parts. */
+void tc_emit_slice(tc_emit *e, tc_op *op);
+void tc_emit_join(tc_emit *e, tc_op *op);
 void tc_emit_load(tc_emit *e, tc_op *op);
 void tc_emit_store(tc_emit *e, tc_op *op);
 void tc_emit_block_load(tc_emit *e, tc_op *op); /* emit_block.c */

@@ -13,6 +13,7 @@
  */
 #include "codegen/host/emit/emit.h"
 #include "codegen/host/emit/lanes.h"
+#include "ir/parts.h"
 
 #include <string.h>
 
@@ -250,6 +251,18 @@ static tc_index operand_index(const tc_op *op, const tc_index *index,
     return to;
 }
 
+/* An index further on along an axis. The sum is made where the index is. */
+static tc_index moved_index(tc_nest *n, const tc_index *index,
+                            tc_tile_part part)
+{
+    tc_index to = *index;
+    LLVMBasicBlockRef here = go_to_level(n, index->level[part.axis]);
+    to.at[part.axis] =
+        LLVMBuildAdd(n->e->b, index->at[part.axis], tc_i64(n->e, part.at), "");
+    go_back(n, here);
+    return to;
+}
+
 static tc_lane eval_range(tc_nest *n, const tc_index *index)
 {
     tc_emit *e = n->e;
@@ -333,6 +346,10 @@ static tc_lane eval_virtual(tc_nest *n, tc_value *v, const tc_index *index)
     case TC_BROADCAST:
     case TC_TRANS: {
         tc_index inner = operand_index(op, index, tc_i64(n->e, 0));
+        return tc_eval(n, op->in[0], &inner);
+    }
+    case TC_SLICE: {
+        tc_index inner = moved_index(n, index, tc_op_part(op, 0));
         return tc_eval(n, op->in[0], &inner);
     }
     default: return eval_lanes(n, op, index);

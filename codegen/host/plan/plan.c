@@ -9,6 +9,8 @@
  */
 #include "codegen/host/plan/plan.h"
 
+#include "ir/parts.h"
+
 enum {
     CHEAP = 4, /* ops an element that may be computed twice */
     DEAR = 300 /* ops that are enough for one nest: it bounds the code of a
@@ -73,12 +75,21 @@ static bool is_matrix_trans(const tc_op *op)
     return perm->kind == TC_ATTR_NONE || perm->ints[0] == 1;
 }
 
+/* A part that vectors of lanes can be read from as they are. */
+static bool is_run(const tc_op *op)
+{
+    return op->code == TC_SLICE && tc_op_part(op, 0).step == 1;
+}
+
 /* ---- Roots ---- */
 
 /* Ops whose tile results are computed as a whole whatever their use. */
 static bool must_be_root(const tc_op *op)
 {
     switch (op->code) {
+    case TC_SLICE: return !is_run(op);
+    case TC_JOIN:
+    case TC_INTERLEAVE:
     case TC_DOT:
     case TC_REDUCE:
     case TC_RESHAPE:
@@ -98,6 +109,7 @@ static unsigned own_cost(const tc_op *op)
     case TC_SPLAT:
     case TC_EXPAND_DIMS:
     case TC_BROADCAST:
+    case TC_SLICE:
     case TC_TRANS: return 0;
     case TC_DIV:
     case TC_REM: return tc_type_is_float(op->out[0]->type) ? 3 : 8;
@@ -218,7 +230,7 @@ static void find_root(tc_value *v)
 static bool keeps_index(const tc_op *op)
 {
     return op->code != TC_EXPAND_DIMS && op->code != TC_BROADCAST &&
-           op->code != TC_TRANS;
+           op->code != TC_TRANS && !tc_op_is_parts(op);
 }
 
 static void visit_value(tc_plan *plan, tc_value *v, bool same,

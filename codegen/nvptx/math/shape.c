@@ -5,6 +5,7 @@
  * registers of lane 0 of warp 0 give those of all threads.
  */
 #include "codegen/nvptx/emit.h"
+#include "ir/parts.h"
 
 bool tc_nvptx_splat(tc_gen *g, const tc_op *op)
 {
@@ -123,4 +124,26 @@ static void transposed(const tc_op *op, const int32_t *of, int32_t *from)
 bool tc_nvptx_trans(tc_gen *g, const tc_op *op)
 {
     return rename_registers(g, op, transposed);
+}
+
+/* ---- Parts ---- */
+
+bool tc_nvptx_parts(tc_gen *g, const tc_op *op)
+{
+    const tc_layout *l = op->out[0]->type->layout;
+    tc_held *held = tc_arena_array(g->arena, tc_held, op->nin);
+    LLVMValueRef *to = tc_gen_set(g, op->out[0]);
+    for (unsigned i = 0; i < op->nin; i++)
+        held[i] = tc_held_new(g, op->in[i]->type->layout);
+    for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++) {
+        int32_t coord[TC_MAX_RANK], from[TC_MAX_RANK];
+        tc_coords_first(l, r, coord);
+        unsigned i = tc_op_part_source(op, coord, from);
+        int64_t found = tc_held_find(&held[i], from);
+        if (found < 0)
+            return tc_gen_error(g, op,
+                                "its layout moves elements between threads");
+        to[r] = tc_gen_get(g, op->in[i])[found];
+    }
+    return true;
 }

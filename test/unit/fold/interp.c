@@ -91,6 +91,42 @@ static void run_rearranged(interp *s, const tc_op *op, tile *out)
         out->lanes[lane] = lane_of(in, source_lane(op, lane));
 }
 
+static int64_t part_at(const tc_op *op)
+{
+    const tc_attr *at = tc_op_attr(op, "at");
+    return at->kind == TC_ATTR_NONE ? 0 : tc_dim_value(at->dims[0]);
+}
+
+static void run_slice(interp *s, const tc_op *op, tile *out)
+{
+    const tile *in = value_of(op->in[0]);
+    int64_t axis = tc_op_int(op, "axis"), c[TC_MAX_RANK];
+    int64_t step = tc_op_has_attr(op, "step") ? tc_op_int(op, "step") : 1;
+    for (int64_t lane = 0; lane < out->n; lane++) {
+        to_coords(out->type, lane, c);
+        c[axis] = part_at(op) + step * c[axis];
+        out->lanes[lane] = lane_of(in, to_lane(in->type, c));
+    }
+}
+
+static void run_join(interp *s, const tc_op *op, tile *out)
+{
+    int64_t axis = tc_op_int(op, "axis"), c[TC_MAX_RANK];
+    for (int64_t lane = 0; lane < out->n; lane++) {
+        to_coords(out->type, lane, c);
+        unsigned i = 0;
+        if (op->code == TC_INTERLEAVE) {
+            i = c[axis] % 2;
+            c[axis] /= 2;
+        } else {
+            for (; c[axis] >= side(op->in[i]->type, (unsigned)axis); i++)
+                c[axis] -= side(op->in[i]->type, (unsigned)axis);
+        }
+        const tile *in = value_of(op->in[i]);
+        out->lanes[lane] = lane_of(in, to_lane(in->type, c));
+    }
+}
+
 static void run_range(interp *s, const tc_op *op, tile *out)
 {
     for (int64_t lane = 0; lane < out->n; lane++)
@@ -298,6 +334,9 @@ static run_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_BROADCAST] = run_rearranged,
     [TC_EXPAND_DIMS] = run_rearranged,
     [TC_RESHAPE] = run_rearranged,
+    [TC_SLICE] = run_slice,
+    [TC_JOIN] = run_join,
+    [TC_INTERLEAVE] = run_join,
     [TC_TRANS] = run_rearranged,
     [TC_RANGE] = run_range,
     [TC_REDUCE] = run_reduce,

@@ -38,5 +38,6 @@ void layout_fragments_tests(TCase *t);
 void layout_orders_tests(TCase *t);
 void layout_shared_tests(TCase *t);
 void layout_views_tests(TCase *t);
+void layout_parts_tests(TCase *t);
 
 #endif
