@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The measured claims of the code's comments: claims.json.
+"""What comments of the code claim about speed: claims.json.
 
     python3 test/bench/claims.py              # lists them
     python3 test/bench/claims.py run [ID ..]  # measures them again (a GPU)
     python3 test/bench/claims.py check [ROOT] # a test: form, commands, comments
 
 A row has a claim's id, what it says in a sentence, the command (from the tree's
-root), the ratio that was measured, on which machine and when. A claim may have
-several rows, one for each case. The ratio is the time with what the code does
+root), the expected ratio, and the machine and date of its measurement. A claim
+may have several rows, one for each case. The ratio is the time with what the code does
 as a share of the time without it, from the command's line `ratio R`, or of the
-numbers that the two expressions of "ratio_of" find in its output.
+numbers that the two expressions of "ratio_of" find in its output. A row with
+"estimate": true has a ratio that this command has not measured yet: it is the
+middle of a range that was measured over several shapes, or comes from another
+bench.
 
 A comment in passes, codegen, lib or kernels/configs that quotes a measurement
 names its claim: `Claim pingpong-begin.`
@@ -26,6 +29,10 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEYS = {"claim": str, "says": str, "command": str, "expected": (int, float),
         "machine": str, "date": str}
+# Keys that a row may have, and whether a value is right.
+OPTIONAL = {"estimate": lambda value: value is True,
+            "ratio_of": lambda value: isinstance(value, list)
+            and len(value) == 2}
 CODE = ("passes", "codegen", "lib", "kernels/configs")
 ID = r"[a-z0-9]+(?:-[a-z0-9]+)+"
 NAMED = re.compile(r'\b[Cc]laim (%s)|"claim": "([^"]*)"' % ID)
@@ -52,18 +59,22 @@ def measured(row):
     return numbers[0] / numbers[1] if numbers[1:] else numbers[0], None
 
 
+def expected(row):
+    return "~" * ("estimate" in row) + "%.3f" % row["expected"]
+
+
 def run(wanted):
     rows = [r for r in claims(ROOT) if not wanted or r["claim"] in wanted]
     unknown = set(wanted) - {r["claim"] for r in rows}
     if unknown:
         sys.exit("there is no claim " + ", ".join(sorted(unknown)))
     failed = False
-    print("measured expected  claim")
+    print("measured expected  claim (~: an estimate)")
     for row in rows:
         value, why = measured(row)
         failed |= value is None
-        print("%8s %8.3f  %s: %s" % (
-            "-" if value is None else "%.3f" % value, row["expected"],
+        print("%8s %8s  %s: %s" % (
+            "-" if value is None else "%.3f" % value, expected(row),
             row["claim"], row["says"]), flush=True)
         if why:
             print("    failed: " + why[0])
@@ -72,8 +83,8 @@ def run(wanted):
 
 def show():
     for row in claims(ROOT):
-        print("%-20s %.2f  %s (%s, %s)" % (
-            row["claim"], row["expected"], row["says"], row["machine"],
+        print("%-20s %6s  %s (%s, %s)" % (
+            row["claim"], expected(row), row["says"], row["machine"],
             row["date"]))
 
 
@@ -92,8 +103,11 @@ def wrong_in(root, row):
     for key, kind in KEYS.items():
         if not isinstance(row.get(key), kind):
             yield "has no `%s`, or one of another type" % key
-    for key in set(row) - set(KEYS) - {"ratio_of"}:
-        yield "has an unknown key `%s`" % key
+    for key in set(row) - set(KEYS):
+        if key not in OPTIONAL:
+            yield "has an unknown key `%s`" % key
+        elif not OPTIONAL[key](row[key]):
+            yield "has a wrong `%s`" % key
     if not re.fullmatch(ID, row.get("claim", "")):
         yield "expected an id of several words, with `-` between"
     try:

@@ -17,7 +17,8 @@ cat >"$tree/test/bench/claims.json" <<'END'
 [{"claim": "good-row", "says": "x", "command": "python3 test/bench/a.py",
   "expected": 0.9, "machine": "M", "date": "2026-11-23"},
  {"claim": "lonely-row", "says": "x", "command": "python3 test/bench/b.py",
-  "expected": "0.9", "machine": "M", "date": "yesterday", "more": 1}]
+  "expected": "0.9", "machine": "M", "date": "yesterday", "more": 1,
+  "estimate": "no"}]
 END
 
 python3 "$here/claims.py" check "$tree" 2>"$tree/out" && exit 1
@@ -29,6 +30,7 @@ expect 'passes/pass.c:2: claims.json has no claim `no-such`'
 expect 'lonely-row: no comment names it'
 expect 'lonely-row: has no `expected`, or one of another type'
 expect 'lonely-row: has an unknown key `more`'
+expect 'lonely-row: has a wrong `estimate`'
 expect 'lonely-row: expected a date'
 expect 'lonely-row: its command runs .*b.py, which does not exist'
 ! grep -q 'good-row' "$tree/out"
