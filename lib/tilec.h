@@ -302,7 +302,7 @@ typedef struct tilec_compile_options {
     /* no_load: leave it to the first launch (or tilec_kernel_load) to load the
      * code on a device (GPU targets). no_cache: compile, and keep nothing. */
     int no_load, no_cache;
-    /* GPU targets with bulk copies: which programs compute which tiles. */
+    /* GPU targets with TMA copies: which programs compute which tiles. */
     tilec_tiles tiles;
     /* GPU targets: how exact products of float32 are that do not say it:
      * "ieee" (NULL), "tf32" (operands of 11 bits, on tensor cores), "tf32x3"

@@ -27,7 +27,7 @@ typedef struct tc_host_options {
  * context's diagnostics. */
 tc_host_kernel *tc_host_compile(tc_func *kernel,
                                 const tc_host_options *options);
-/* Accepts NULL. No launch may be under way. */
+/* Accepts NULL. No launch may be in flight. */
 void tc_host_free(tc_host_kernel *k);
 
 /* What stopped a launch. */

@@ -6,8 +6,8 @@
  * conflicts between roles are found independently of that order (clock.c). If
  * all roles wait, a TMA copy arrives; if none is in flight, that is a deadlock.
  *
- *   LATE            the consumer runs while it can, then the mover, then the
- *                   producer
+ *   LATE            the consumer runs while it can, then the transposer, then
+ *                   the producer
  *   EARLY, NEWEST   the other way round
  *   RANDOM          by chance, at each op that the other may notice
  */
@@ -35,9 +35,9 @@ static unsigned count_groups(const tc_interp *it)
     return 1;
 }
 
-static bool has_mover(const tc_op *roles)
+static bool has_transposer(const tc_op *roles)
 {
-    return roles->nregions > TC_ROLE_MOVER - TC_ROLE_PRODUCER;
+    return roles->nregions > TC_ROLE_TRANSPOSER - TC_ROLE_PRODUCER;
 }
 
 static void make_mbarriers(tc_interp *it)
@@ -58,7 +58,7 @@ void tc_interp_sync_new(tc_interp *it)
     s->ngroups = s->nconsumers = count_groups(it);
     for (unsigned i = 1; i <= it->nops; i++)
         if (it->ops[i]->code == TC_WARP_GROUPS)
-            s->ngroups += has_mover(it->ops[i]);
+            s->ngroups += has_transposer(it->ops[i]);
     s->nreaders = tc_clock_stores(s, s->ngroups - 1) + 1;
     for (unsigned i = 1; i <= it->nops; i++) {
         s->roles |= it->ops[i]->code == TC_WARP_GROUPS;
@@ -117,9 +117,9 @@ static bool can_run(tc_interp *it, tc_irole role)
 /* Whose turn it is, of those that can run; TC_ROLE_ALL: none can. */
 static tc_irole interp_agents_choose(tc_interp *it)
 {
-    static const tc_irole late[] = {TC_ROLE_CONSUMER, TC_ROLE_MOVER,
+    static const tc_irole late[] = {TC_ROLE_CONSUMER, TC_ROLE_TRANSPOSER,
                                     TC_ROLE_PRODUCER};
-    static const tc_irole early[] = {TC_ROLE_PRODUCER, TC_ROLE_MOVER,
+    static const tc_irole early[] = {TC_ROLE_PRODUCER, TC_ROLE_TRANSPOSER,
                                      TC_ROLE_CONSUMER};
     bool is_late = it->options->order == TC_INTERP_LATE;
     tc_irole ready[TC_ROLE_COUNT];
@@ -152,7 +152,7 @@ static bool order_wait(tc_interp *it, tc_irole role)
  * should go first. */
 static bool find_deadlock(tc_interp *it)
 {
-    static const tc_irole order[] = {TC_ROLE_CONSUMER, TC_ROLE_MOVER,
+    static const tc_irole order[] = {TC_ROLE_CONSUMER, TC_ROLE_TRANSPOSER,
                                      TC_ROLE_PRODUCER};
     const tc_op *wait = NULL, *other = NULL;
     for (unsigned i = 0; i < sizeof order / sizeof *order; i++) {

@@ -51,7 +51,7 @@ static void land_at_issue(tc_interp *it, tc_ipiece *p)
         land(it, p);
 }
 
-/* Some of what is under way arrives, as the order has it. */
+/* Some of what is in flight arrives, as the order has it. */
 static void land_some(tc_interp *it)
 {
     uint32_t oldest = it->npieces ? it->pieces[0].group : 0;
@@ -275,8 +275,8 @@ bool tc_interp_async_end(tc_interp *it)
     for (size_t i = 0; i < it->npieces; i++) {
         const tc_ipiece *p = &it->pieces[i];
         const char *why = p->group == it->group
-                              ? "still under way at the end, in no group"
-                              : "still under way at the end";
+                              ? "still in flight at the end, in no group"
+                              : "still in flight at the end";
         if (!tc_interp_find(it, p->op, NULL, NULL, "%s", why))
             return false;
     }

@@ -25,7 +25,7 @@ static const tc_tma *plan_of(tc_interp *it, const tc_op *op)
     tc_tma *plan = tc_arena_new(&it->arena, tc_tma);
     if (!tc_tma_of_op(op, plan, &why))
         return (void)!tc_interp_find(it, op, NULL, NULL,
-                                     "no bulk copy does it: %s", why),
+                                     "no TMA copy does it: %s", why),
                NULL;
     info->plan = plan;
     return plan;
@@ -188,7 +188,7 @@ bool tc_interp_bulk_phase(tc_interp *it, unsigned mbarrier)
         bool counted = f->mbarrier == mbarrier && f->phase == b->phase;
         if (ok && counted && !f->landed)
             ok = tc_interp_find(it, b->arrive ? b->arrive : b->alloc, f->op,
-                                "this copy is under way",
+                                "this copy is in flight",
                                 "expects fewer bytes than are copied: the "
                                 "phase ends too early");
         if (!f->landed || s->keep_flights)
@@ -230,7 +230,7 @@ bool tc_interp_bulk_stored(tc_interp *it, const tc_op *op, const void *p,
             !reads(it, f, p))
             continue;
         if (!tc_interp_find(it, op, f->op, "the copy starts here",
-                            "race: overwrites global memory that a bulk copy "
+                            "race: overwrites global memory that a TMA copy "
                             "may still read"))
             return false;
     }
@@ -319,7 +319,7 @@ bool tc_interp_tma_store_wait(tc_interp *it, const tc_op *op)
     tc_isync *s = &it->sync;
     if (it->agent->role == TC_ROLE_PRODUCER)
         return tc_interp_find(it, op, NULL, NULL,
-                              "in the producer, which has no bulk stores") &&
+                              "in the producer, which has no TMA stores") &&
                false;
     for (unsigned g = 0; g < s->ngroups; g++) {
         unsigned stores = tc_clock_stores(s, g);
@@ -341,7 +341,7 @@ bool tc_interp_bulk_end(tc_interp *it)
     for (size_t i = 0; i < s->nflights; i++)
         if (!s->flights[i].landed &&
             !tc_interp_find(it, s->flights[i].op, NULL, NULL,
-                            "still under way at the end"))
+                            "still in flight at the end"))
             return false;
     for (unsigned g = 0; s->store && g < s->ngroups; g++) {
         unsigned stores = tc_clock_stores(s, g);

@@ -48,7 +48,7 @@ void tc_interp_meet(tc_interp *it)
 {
     tc_irole role = it->agent->role;
     assert(role != TC_ROLE_PRODUCER); /* the verifier refuses that */
-    it->epoch += role != TC_ROLE_MOVER;
+    it->epoch += role != TC_ROLE_TRANSPOSER;
     meet(it, tc_first_group(&it->sync, role), tc_last_group(&it->sync, role),
          role == TC_ROLE_ALL);
 }

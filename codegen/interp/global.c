@@ -21,7 +21,7 @@ struct tc_icell {
     uint32_t write_epoch, read_epoch;
     uint16_t write_op, write_thread, read_op, read_thread;
     bool write_atomic, read_atomic;
-    /* By a bulk store, not known to be over: whose, and which of those. */
+    /* By a TMA store, not known to be over: whose, and which of those. */
     uint8_t bulk_group;
     uint32_t bulk; /* 0: not by one */
 };
@@ -43,7 +43,7 @@ static const tc_value *tensor_of(const tc_op *op)
     return block && block->code == TC_BLOCK ? block->in[0] : NULL;
 }
 
-/* Whether a bulk copy loads from memory that is stored to. */
+/* Whether a TMA copy loads from memory that is stored to. */
 static bool may_be_stored(const tc_interp *it, const tc_op *load)
 {
     const tc_value *t = tensor_of(load);
@@ -138,7 +138,7 @@ static bool is_atomic(const tc_op *op)
 
 /* ---- Accesses ---- */
 
-/* What a bulk store has written, for those who know that it has, is as if it
+/* What a TMA store has written, for those who know that it has, is as if it
  * had always been there. */
 static void forget_bulk(tc_interp *it, struct tc_icell *c, unsigned thread)
 {
@@ -201,7 +201,7 @@ bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
     return ok && tc_interp_bulk_stored(it, op, p, thread);
 }
 
-/* Bulk copies are in order with nothing else that the program does to global
+/* TMA copies are in order with nothing else that the program does to global
  * memory: an element that one touches, nothing else may write, but for those
  * who have waited until it was written. */
 
@@ -212,7 +212,7 @@ bool tc_interp_global_bulk_read(tc_interp *it, const tc_op *op, const void *p)
     const struct tc_icell *c = cell_of(it, (uintptr_t)p);
     return !c->write_op ||
            tc_interp_find(it, op, it->ops[c->write_op], "written here",
-                          "race: a bulk copy reads global memory that the "
+                          "race: a TMA copy reads global memory that the "
                           "program writes");
 }
 
@@ -226,12 +226,12 @@ bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op, const void *p,
         c->write_op && is_atomic(op) && is_atomic(it->ops[c->write_op]);
     if (c->write_op && !added &&
         !tc_interp_find(it, op, it->ops[c->write_op], "written here",
-                        "race: a bulk copy writes global memory that was "
+                        "race: a TMA copy writes global memory that was "
                         "written before"))
         return false;
     if (c->read_epoch == it->epoch &&
         !tc_interp_find(it, op, it->ops[c->read_op], "read here",
-                        "race: a bulk copy overwrites global memory that "
+                        "race: a TMA copy overwrites global memory that "
                         "threads may still read, with no barrier in between"))
         return false;
     c->write_op = tc_iop_of(op)->id;

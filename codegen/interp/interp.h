@@ -22,7 +22,7 @@ typedef enum tc_interp_order {
     TC_INTERP_LATE,   /* at the wait */
     TC_INTERP_EARLY,  /* at once */
     TC_INTERP_NEWEST, /* a group at its commit, unless it is the oldest one
-                       * under way: that one at the wait */
+                       * in flight: that one at the wait */
     TC_INTERP_RANDOM, /* each piece of each thread by itself, by `seed` */
     TC_INTERP_ORDER_COUNT
 } tc_interp_order;

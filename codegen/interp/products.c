@@ -115,5 +115,5 @@ bool tc_interp_products_end(tc_interp *it)
     tc_isync *s = &it->sync;
     return s->products_done == s->nproducts ||
            tc_interp_find(it, s->products[s->nproducts].op, NULL, NULL,
-                          "still under way at the end");
+                          "still in flight at the end");
 }

@@ -125,7 +125,7 @@ static bool by_bulk(const tc_interp *it, const tc_ibyte *b)
     return b->writer >= tc_clock_mbarrier(&it->sync, 0);
 }
 
-/* A byte under way: who reads or writes it comes too soon. */
+/* A byte in flight: who reads or writes it comes too soon. */
 static bool find_in_flight(tc_interp *it, const tc_op *op, const tc_ibyte *b,
                            const char *verb)
 {
@@ -137,7 +137,7 @@ static bool find_in_flight(tc_interp *it, const tc_op *op, const tc_ibyte *b,
         b->write_thread);
     if (it->nfindings > before && it->wait)
         tc_note(it->cx, it->wait->loc,
-                "the last wait before leaves groups under way");
+                "the last wait before leaves groups in flight");
     return go_on;
 }
 
@@ -155,7 +155,7 @@ static bool find_unseen(tc_interp *it, const tc_op *op, const tc_ibyte *b)
     unsigned before = it->nfindings;
     if (by_bulk(it, b))
         return tc_interp_find(it, op, writer(it, b), "the copy starts here",
-                              "reads shared memory that a bulk copy may still "
+                              "reads shared memory that a TMA copy may still "
                               "be writing: its mbarrier was not waited for");
     if (!by_group(it, b))
         return tc_interp_find(it, op, writer(it, b), "written here",
@@ -206,7 +206,7 @@ static bool read_content(tc_interp *it, const tc_op *op, const tc_ibyte *b,
         *poison = b->poison;
     if (b->state != TC_BYTE_IN_FLIGHT)
         return true;
-    *poison = tc_interp_reason(it, op, "this reads a copy that is under way",
+    *poison = tc_interp_reason(it, op, "this reads a copy that is in flight",
                                writer(it, b));
     return find_in_flight(it, op, b, "reads");
 }
@@ -227,7 +227,7 @@ static bool read_byte(tc_interp *it, const tc_op *op, tc_ibyte *b,
         ok = find_unseen(it, op, b);
         if (by_bulk(it, b))
             *poison = tc_interp_reason(
-                it, op, "this reads a bulk copy that is under way",
+                it, op, "this reads a TMA copy that is in flight",
                 writer(it, b));
     } else if (r->is_async) {
         ok = check_fence(it, op, b, r->actor, "reads");
@@ -311,24 +311,24 @@ bool tc_interp_shared_read(tc_interp *it, const tc_op *op, unsigned operand,
     return true;
 }
 
-static bool is_mover(const tc_interp *it, unsigned group)
+static bool is_transposer(const tc_interp *it, unsigned group)
 {
     return group >= it->sync.nconsumers;
 }
 
 static const char *role_of_writer(const tc_interp *it, const tc_iwriter *w)
 {
-    return w->actor == TC_ACTOR_PRODUCER                ? "producer"
-           : is_mover(it, w->actor - tc_actor_group(0)) ? "mover"
-                                                        : "consumer";
+    return w->actor == TC_ACTOR_PRODUCER                     ? "producer"
+           : is_transposer(it, w->actor - tc_actor_group(0)) ? "transposer"
+                                                             : "consumer";
 }
 
 /* Of a component of threads. */
 static const char *role_of(const tc_interp *it, unsigned component)
 {
-    return component == tc_clock_producer()              ? "producer"
-           : is_mover(it, component - tc_clock_group(0)) ? "mover"
-                                                         : "consumer";
+    return component == tc_clock_producer()                   ? "producer"
+           : is_transposer(it, component - tc_clock_group(0)) ? "transposer"
+                                                              : "consumer";
 }
 
 static bool find_read(tc_interp *it, const tc_op *op, const tc_iwriter *w,
@@ -338,7 +338,7 @@ static bool find_read(tc_interp *it, const tc_op *op, const tc_iwriter *w,
     const char *role = role_of_writer(it, w);
     if (component >= tc_clock_stores(s, 0))
         return tc_interp_find(it, op, read, "it starts here",
-                              "race: overwrites what a bulk store may still "
+                              "race: overwrites what a TMA store may still "
                               "read: no tma_store_wait and barrier in between");
     if (component >= tc_clock_products(s, 0))
         return tc_interp_find(it, op, read, "it starts here",
@@ -366,7 +366,7 @@ static bool find_written(tc_interp *it, const tc_op *op, const tc_iwriter *w,
 {
     if (by_bulk(it, b))
         return tc_interp_find(it, op, writer(it, b), "the copy starts here",
-                              "race: overwrites what a bulk copy may still be "
+                              "race: overwrites what a TMA copy may still be "
                               "writing");
     if (strcmp(role_of_writer(it, w), role_of(it, b->writer)) != 0)
         return tc_interp_find(it, op, writer(it, b), "written here",
@@ -378,7 +378,7 @@ static bool find_written(tc_interp *it, const tc_op *op, const tc_iwriter *w,
                           w->thread, b->write_thread);
 }
 
-/* A barrier does not wait until what threads load has come, and a bulk copy
+/* A barrier does not wait until what threads load has come, and a TMA copy
  * does not queue after it. */
 static bool check_reads_fenced(tc_interp *it, const tc_op *op,
                                const tc_ibyte *b, const tc_iwriter *w)
@@ -523,7 +523,7 @@ bool tc_interp_smem_store(tc_interp *it, const tc_op *op)
 static tc_iwriter copier(const tc_interp *it, uint32_t element)
 {
     const tc_isync *s = &it->sync;
-    if (it->agent->role != TC_ROLE_MOVER)
+    if (it->agent->role != TC_ROLE_TRANSPOSER)
         return tc_interp_thread_writer(it, element % it->nthreads);
     return (tc_iwriter){.actor = tc_actor_group(s->nconsumers),
                         .component = tc_clock_group(s->nconsumers),

@@ -100,7 +100,7 @@ enum { TC_BYTE_EMPTY, TC_BYTE_IN_FLIGHT, TC_BYTE_FULL, TC_BYTE_MBARRIER };
 typedef enum tc_ireader {
     TC_READ_THREADS,
     TC_READ_PRODUCTS, /* of those groups: asynchronously */
-    TC_READ_STORE,    /* a bulk store of the first thread */
+    TC_READ_STORE,    /* a TMA store of the first thread */
     TC_READ_STORES,   /* of the first threads of those groups, one each */
     TC_READ_PRODUCER
 } tc_ireader;
@@ -113,7 +113,7 @@ typedef struct tc_iwriter {
     bool is_bulk;
 } tc_iwriter;
 
-/* A piece of a copy that one thread has under way: 4, 8 or 16 bytes. */
+/* A piece of a copy that one thread has in flight: 4, 8 or 16 bytes. */
 typedef struct tc_ipiece {
     const tc_op *op;
     const uint8_t *from; /* NULL: zeros */
@@ -171,7 +171,7 @@ typedef struct tc_interp {
     tc_iread *reads; /* sync.nreaders of each byte */
     unsigned nbytes;
     uint32_t epoch;    /* barriers of all threads so far, from 1 */
-    tc_ipiece *pieces; /* under way, oldest first */
+    tc_ipiece *pieces; /* in flight, oldest first */
     size_t npieces, room_pieces;
     uint32_t group;    /* the one that is open; older ones are committed */
     const tc_op *wait; /* the last one, for messages */
@@ -316,7 +316,7 @@ tc_imbarrier *tc_interp_mbarrier_of(tc_interp *it, const tc_op *op, unsigned i);
 const char *tc_interp_mbarrier_state(tc_interp *it, const tc_op *wait);
 bool tc_interp_mbarrier_end(tc_interp *it) TC_MUST_CHECK;
 
-/* bulk.c. Lets one copy arrive; *none: there was none under way. */
+/* bulk.c. Lets one copy arrive; *none: there was none in flight. */
 bool tc_interp_bulk_land(tc_interp *it, bool *none) TC_MUST_CHECK;
 /* Some copies may arrive, as the order has it. */
 bool tc_interp_bulk_land_some(tc_interp *it) TC_MUST_CHECK;

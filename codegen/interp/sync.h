@@ -6,7 +6,7 @@
  *   agents.c    the roles, which take turns
  *   clock.c     clocks; barriers
  *   mbarrier.c  mbarriers: arrivals, bytes, phases, waits
- *   bulk.c      bulk copies to and from shared memory, fence_async
+ *   bulk.c      TMA copies to and from shared memory, fence_async
  *   products.c  asynchronous mma and their waits
  *   tiles.c     mailboxes, the counter of tiles
  *
@@ -15,7 +15,7 @@
  * of the clock:
  *
  *   the producer       its accesses, stamped with its arrivals so far
- *   a warp group       (the mover's is one too) accesses of its threads,
+ *   a warp group       (the transposer's is one too) accesses of its threads,
  *                      stamped with its barriers so far: accesses stamped with
  *                      the last one are known to no agent, since the threads
  *                      of a group run apart
@@ -27,7 +27,7 @@
  *   an mbarrier        phases: writes of the TMA loads that it counts
  *
  * Clocks have: the producer, each warp group (what all its threads know), and
- * the first thread of each, which starts and awaits bulk stores.
+ * the first thread of each, which starts and awaits TMA stores.
  */
 #ifndef TC_INTERP_SYNC_H
 #define TC_INTERP_SYNC_H
@@ -40,7 +40,7 @@ typedef enum tc_irole {
     TC_ROLE_ALL, /* outside of warp_groups, or there are none */
     TC_ROLE_PRODUCER,
     TC_ROLE_CONSUMER,
-    TC_ROLE_MOVER,
+    TC_ROLE_TRANSPOSER,
     TC_ROLE_COUNT
 } tc_irole;
 
@@ -64,7 +64,7 @@ typedef struct tc_iwaiter {
     uint32_t seen;   /* phases that it knows to be over */
     const tc_op *op; /* the last wait that got through; NULL: none */
     /* When that was: of the producer (0) or of each group, and the next mma of
-     * the group (the mover has none), which all its warps start. */
+     * the group (the transposer has none), which all its warps start. */
     uint32_t epoch[TC_MAX_GROUPS], mma[TC_MAX_GROUPS];
 } tc_iwaiter;
 
@@ -80,7 +80,7 @@ typedef struct tc_imbarrier {
     tc_iwaiter waiters[TC_ROLE_COUNT];
 } tc_imbarrier;
 
-/* A bulk copy to shared memory that some may not know to be over. */
+/* A TMA copy to shared memory that some may not know to be over. */
 typedef struct tc_iflight {
     const tc_op *op;
     uint32_t at;       /* of the buffer */
@@ -100,7 +100,7 @@ typedef struct tc_iproduct {
 } tc_iproduct;
 
 typedef struct tc_isync {
-    unsigned ngroups;    /* of warps: the consumer's, then the mover's one */
+    unsigned ngroups; /* of warps: the consumer's, then the transposer's one */
     unsigned nconsumers; /* of these, the consumer's */
     bool roles;          /* there are warp_groups */
     unsigned ncomponents, nreaders;
@@ -155,7 +155,7 @@ static inline unsigned tc_clock_mbarrier(const tc_isync *s, unsigned i)
 /* The groups of a role that has some: first to last. */
 static inline unsigned tc_first_group(const tc_isync *s, tc_irole role)
 {
-    return role == TC_ROLE_MOVER ? s->nconsumers : 0;
+    return role == TC_ROLE_TRANSPOSER ? s->nconsumers : 0;
 }
 static inline unsigned tc_last_group(const tc_isync *s, tc_irole role)
 {

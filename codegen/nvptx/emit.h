@@ -35,10 +35,10 @@
 
 /* Who runs what is emitted. */
 typedef enum tc_role {
-    TC_ROLE_ALL,      /* the block's threads */
-    TC_ROLE_PRODUCER, /* one thread */
-    TC_ROLE_CONSUMER, /* the kernel's warps: the first of the block */
-    TC_ROLE_MOVER     /* three warps after the producer's */
+    TC_ROLE_ALL,       /* the block's threads */
+    TC_ROLE_PRODUCER,  /* one thread */
+    TC_ROLE_CONSUMER,  /* the kernel's warps: the first of the block */
+    TC_ROLE_TRANSPOSER /* three warps after the producer's */
 } tc_role;
 
 typedef struct tc_interleave tc_interleave;
@@ -222,7 +222,7 @@ void tc_gen_forbid_unrolling(tc_gen *g, LLVMValueRef branch);
 LLVMValueRef tc_gen_first_thread(tc_gen *g);
 /* roles.c. What is emitted up to tc_gen_join is run by one thread of the role,
  * the same one each time (each: by one of each group of four warps). It is
- * elected: the hardware's bulk copies are issued
+ * elected: the hardware's TMA copies are issued
  * by a warp, and ptxas knows then that there is one. */
 typedef struct tc_one {
     LLVMBasicBlockRef after; /* NULL: there is but one thread */

@@ -7,7 +7,7 @@
  *   %x = while carry(%x0 = a) { ... condition %c } do { ... yield %x1 }
  *   %v = reduce %x axis(1) (%a: f32, %b: f32) { ... yield %c }
  *   warp_groups registers(24, 240) producer { ... } consumer { ... }
- *       mover { ... }
+ *       transposer { ... }
  */
 #include "ir/text/parse.h"
 
@@ -298,8 +298,8 @@ bool tc_parse_warp_groups(tc_parser *p, tc_outcome *out)
     tc_parts_apply_attrs(&parts, op);
     bool read = parse_role(p, op->regions[0], "producer") &&
                 parse_role(p, op->regions[1], "consumer");
-    if (read && tc_parser_is_word(p, "mover"))
-        read = parse_role(p, op->regions[2], "mover");
+    if (read && tc_parser_is_word(p, "transposer"))
+        read = parse_role(p, op->regions[2], "transposer");
     else
         op->nregions = 2;
     *out = tc_outcome_of_op(read ? tc_parser_emit(p, op, 0, NULL) : NULL);

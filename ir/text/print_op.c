@@ -322,7 +322,7 @@ static void print_warp_groups(tc_printer *p, const tc_op *op)
     tc_print_region(p, op->regions[1]);
     if (op->nregions == 2)
         return;
-    tc_text_add(p->out, " mover ");
+    tc_text_add(p->out, " transposer ");
     tc_print_region(p, op->regions[2]);
 }
 

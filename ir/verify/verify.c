@@ -102,8 +102,8 @@
  *      with two or three regions without arguments; registers are two multiples
  *      of 8, 24 to 256. Next to it stand allocations, barriers, fences,
  *      assume, assert and pure ops, no tiles.
- *   44 warp_groups: producer and mover hold no tiles; the mover writes memory
- *      by smem_copy only.
+ *   44 warp_groups: producer and transposer hold no tiles; the transposer
+ *      writes memory by smem_copy only.
  *   45 order_wait, order_arrive: in the consumer, by pairs in a region.
  *      warpgroup_row: in the consumer, of as many rows for each group.
  *   51 A function is at one level: all tiles have layouts, or none has and no

@@ -270,7 +270,7 @@ static bool check_no_tiles(const tc_verifier *v, const tc_region *r,
 
 /* Threads that copy from buffer to buffer: what they may do to memory, and to
  * the other roles. */
-static bool check_mover(const tc_verifier *v, const tc_region *r)
+static bool check_transposer(const tc_verifier *v, const tc_region *r)
 {
     bool ok = true;
     tc_each_op (op, r) {
@@ -280,11 +280,11 @@ static bool check_mover(const tc_verifier *v, const tc_region *r)
                     op->code == TC_FENCE_ASYNC || op->code == TC_BARRIER;
         if (!fits)
             ok = tc_error(v->cx, op->loc,
-                          "%s: in the mover, expected it in "
+                          "%s: in the transposer, expected it in "
                           "the producer or the consumer",
                           tc_op_name(op));
         for (unsigned i = 0; i < op->nregions; i++)
-            ok &= check_mover(v, op->regions[i]);
+            ok &= check_transposer(v, op->regions[i]);
     }
     return ok;
 }
@@ -346,8 +346,8 @@ static bool check_warp_groups(const tc_verifier *v, const tc_op *op)
     if (!ok || op->nregions == 2)
         return ok;
     return check_no_tiles(v, op->regions[2],
-                          "mover, which copies buffers as they are") &&
-           check_mover(v, op->regions[2]);
+                          "transposer, which copies buffers as they are") &&
+           check_transposer(v, op->regions[2]);
 }
 
 /* The region of warp_groups that the op is in; NULL: none. */

@@ -144,7 +144,7 @@ tilec_status tc_cuda_enter(tc_cuda *c, int ordinal, tc_cuda_scope *scope,
                            tilec_error *error);
 void tc_cuda_leave(const tc_cuda_scope *scope);
 
-/* What allocates, frees or loads would end a capture that is under way, of this
+/* What allocates, frees or loads would end a capture in progress, of this
  * thread or another, but in the relaxed mode: it is none of the graph's.
  * Between these two, which hand over the mode before. */
 int tc_cuda_relax(const tc_cuda *c);

@@ -139,7 +139,7 @@ const char *tc_gpu_map(const tc_gpu_loaded *l, const tc_gpu_meta *m,
 /* Of a code in one context, which is current here and below. NULL: *code of the
  * driver says why. */
 tc_gpu_counters *tc_gpu_counters_new(const tc_cuda *cuda, int *code);
-/* Accepts NULL; no launch is under way. is_gone: the context is, and has taken
+/* Accepts NULL; no launch is in flight. is_gone: the context is, and has taken
  * its memory along. */
 void tc_gpu_counters_free(tc_gpu_counters *c, bool is_gone);
 /* Room for as many captured launches as a new one has. A code of the driver. */

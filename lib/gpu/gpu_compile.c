@@ -266,7 +266,7 @@ void tc_gpu_free(tc_gpu *gpu)
 
 /* ---- The other variants ---- */
 
-/* Bulk copies and roles are for tiles of some size: not here. */
+/* TMA copies and roles are for tiles of some size: not here. */
 static tilec_compile_options options_of(const tilec_kernel *k, int which)
 {
     tilec_compile_options o = k->gpu->options;

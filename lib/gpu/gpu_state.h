@@ -22,7 +22,7 @@ struct tc_gpu_code {
     _Atomic(tc_gpu_loaded *) loaded;
 };
 
-/* Unloads it everywhere; nothing may be under way. */
+/* Unloads it everywhere; nothing may be in flight. */
 void tc_gpu_unload(tc_gpu_code *code);
 
 #endif

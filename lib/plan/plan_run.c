@@ -154,7 +154,7 @@ static unsigned dim_in_order(const tc_op *op, unsigned from_closest)
     return tc_dim_by_stride(t->rank, tc_type_contiguous(t), from_closest);
 }
 
-/* Columns that lie side by side may be of any length, and bulk copies want to
+/* Columns that lie side by side may be of any length, and TMA copies want to
  * find each at a multiple of 16 bytes. */
 static int64_t padded(const tc_op *op, int64_t n)
 {

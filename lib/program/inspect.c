@@ -75,7 +75,7 @@ static const char *layout(const view *v, const tc_type *t)
 static const char *copying(const view *v, const tc_load_info *l)
 {
     static const char *const words[] = {"synchronous", "async copy",
-                                        "bulk copy"};
+                                        "TMA copy"};
     unsigned slots = l->alloc ? l->alloc->out[0]->type->slots : 0;
     if (slots < 2 || l->copying == TC_COPIED_BY_THREADS)
         return words[l->copying];
@@ -152,7 +152,7 @@ static void put_loads(view *v, bool hot)
         put_row(&t, load_cells(v, l));
         if (l->why)
             tc_text_printf(&v->text, "  %*s  %s: %s\n", (int)t.width[0], "",
-                           l->copying == TC_COPIED_ASYNC ? "no bulk copy"
+                           l->copying == TC_COPIED_ASYNC ? "no TMA copy"
                                                          : "not asynchronous",
                            l->why);
         if (l->moved)

@@ -24,7 +24,7 @@ unsigned tc_tma_store_hot_slots(const tc_tma_stores *s)
     return tc_planned_slots(s->env->options->stages);
 }
 
-/* Slots of the buffer that a bulk copy may fill ahead, 0: none will. */
+/* Slots of the buffer that a TMA copy may fill ahead, 0: none will. */
 static unsigned slots_of(const tc_tma_stores *s, const tc_op *alloc)
 {
     const tc_op *store = NULL;

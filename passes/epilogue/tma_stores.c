@@ -149,7 +149,7 @@ static unsigned ways_of(tc_tma_stores *s, const tc_type *tile,
 }
 
 /* The type of the buffer with the fewest conflicts, then the widest swizzle.
- * NULL: no bulk copy takes it. */
+ * NULL: no TMA copy takes it. */
 static const tc_type *choose_buffer(tc_tma_stores *s, const tc_op *store,
                                     const tc_type *tile, const parts *p,
                                     const char **why)
@@ -334,7 +334,7 @@ static bool may_be_negative(const tc_value *offset)
                   (tc_match_const(offset, &x) && x.i < 0));
 }
 
-/* Bulk stores that begin before the tensor are illegal instructions (those
+/* TMA stores that begin before the tensor are illegal instructions (those
  * that end after it are not, nor are such loads): boxes have to lie there as a
  * whole, and are left out then. */
 static bool may_begin_there(tc_tma_stores *s, const tc_op *store,
@@ -373,7 +373,7 @@ static const char *try_store(tc_tma_stores *s, tc_op *store)
     if (tc_tma_store_loop(s, store) && !tc_tma_store_adds(store))
         return "it stands in a loop within that over the tiles";
     if (!tc_match_op(store->in[0], TC_BLOCK))
-        return "a bulk copy needs a `block` of a tensor with its offsets here";
+        return "a TMA copy needs a `block` of a tensor with its offsets here";
     const char *why = tc_tma_store_why_ordered(s->f->body, store);
     if (why)
         return why;
@@ -413,7 +413,7 @@ static const char *try_store(tc_tma_stores *s, tc_op *store)
         return why;
     }
     tc_remark(s->env->cx, store->loc, pass,
-              "store: one bulk copy of %u bytes%s%s", tc_smem_bytes(type),
+              "store: one TMA copy of %u bytes%s%s", tc_smem_bytes(type),
               p.by_group ? ", a part of it by each warp group" : "",
               tc_tma_store_loop(s, store) ? ", added to what is there"
               : place == TC_TMA_STORE_ALWAYS
@@ -433,7 +433,7 @@ static void tma_stores_visit(tc_tma_stores *s, tc_region *r)
         tc_loc loc = op->loc;
         const char *why = is_candidate(s, op) ? try_store(s, op) : NULL;
         if (why)
-            tc_missed(s->env->cx, loc, pass, "store: no bulk copy: %s", why);
+            tc_missed(s->env->cx, loc, pass, "store: no TMA copy: %s", why);
     }
 }
 

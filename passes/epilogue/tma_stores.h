@@ -53,7 +53,7 @@ unsigned tc_tma_store_hot_slots(const tc_tma_stores *s);
 
 /* ---- tma_store_order.c ---- */
 
-/* A bulk copy's writes come when it likes: nothing else of the program may need
+/* A TMA copy's writes come when it likes: nothing else of the program may need
  * them, or have written there. NULL: nothing does. */
 const char *tc_tma_store_why_ordered(const tc_region *r, const tc_op *store);
 /* Others that write there wait until the store is over; a branch does it where

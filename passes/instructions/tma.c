@@ -101,16 +101,16 @@ static bool take_tensor(copies *c, const tc_op *block)
                       "bytes",
                       tc_value_name(c->cx, tensor));
     if (t->rank > TC_TMA_MAX_RANK)
-        return REFUSE(c, "%s has %u dims, bulk copies go up to %d",
+        return REFUSE(c, "%s has %u dims, TMA copies go up to %d",
                       tc_value_name(c->cx, tensor), t->rank, TC_TMA_MAX_RANK);
     if (t->elem->kind > TC_F64)
-        return REFUSE(c, "elements are %s, bulk copies move numbers",
+        return REFUSE(c, "elements are %s, TMA copies move numbers",
                       tc_type_name(c->cx, t->elem));
     c->unit = tc_contiguous_axis(block);
     if (c->unit == TC_MAX_RANK)
         return REFUSE(c,
                       "the window has one element of the contiguous dim of %s, "
-                      "bulk copies move 16 bytes of it or more",
+                      "TMA copies move 16 bytes of it or more",
                       tc_value_name(c->cx, tensor));
     c->out->arg = tensor->index;
     c->out->rank = t->rank;
@@ -186,7 +186,7 @@ static bool find_order(copies *c)
                         : l->rank;
     if (fast < l->rank && fast != c->unit)
         return REFUSE(c,
-                      "axis %u of %s is the fast one, bulk copies want the "
+                      "axis %u of %s is the fast one, TMA copies want the "
                       "tensor's contiguous dim there, axis %u",
                       fast, tc_type_name(c->cx, c->buffer), c->unit);
     for (unsigned i = 0; i < 4; i++)
@@ -194,11 +194,10 @@ static bool find_order(copies *c)
             c->out->swizzle = swizzles[i];
             return true;
         }
-    return REFUSE(
-        c,
-        "%s is in no order that bulk copies write (#rows, #swizzle32, "
-        "#swizzle64, #swizzle128)",
-        tc_type_name(c->cx, c->buffer));
+    return REFUSE(c,
+                  "%s is in no order that TMA copies write (#rows, #swizzle32, "
+                  "#swizzle64, #swizzle128)",
+                  tc_type_name(c->cx, c->buffer));
 }
 
 /* ---- The box ---- */
@@ -368,7 +367,7 @@ static bool check_box(copies *c)
     uint32_t n = t->bytes / box;
     if (row % 16)
         return REFUSE(c,
-                      "%u contiguous bytes, bulk copies want a multiple of "
+                      "%u contiguous bytes, TMA copies want a multiple of "
                       "16",
                       row);
     if (t->swizzle && row != t->swizzle)

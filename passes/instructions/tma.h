@@ -52,7 +52,7 @@ typedef struct tc_tma {
 } tc_tma;
 
 /* window: a block pointer that is the result of an op `block`; buffer: smem.
- * False: no bulk copy does it, *why (in the diagnostics' arena) says what
+ * False: no TMA copy does it, *why (in the diagnostics' arena) says what
  * stands against it. */
 bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
                const char **why);

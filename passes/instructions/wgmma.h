@@ -54,7 +54,7 @@ bool tc_held_by_groups(const tc_layout *l, unsigned groups, unsigned *axis);
  * multiple of 8, at most 256, that divides n. */
 unsigned tc_wgmma_n(int32_t columns);
 /* Bytes that a buffer with this layout must be aligned to for swizzled reads
- * and bulk copies: 1024, 512, 256 of a swizzle of 128, 64, 32, else 128. */
+ * and TMA copies: 1024, 512, 256 of a swizzle of 128, 64, 32, else 128. */
 unsigned tc_shared_alignment(const tc_type *buffer);
 
 #endif

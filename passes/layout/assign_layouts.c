@@ -268,7 +268,7 @@ static bool choose_warps(tc_placing *s)
     return true;
 }
 
-/* What only bulk copies bring to products may end anywhere; by threads it is
+/* What only TMA copies bring to products may end anywhere; by threads it is
  * then read element by element. Of tensors with columns side by side, which are
  * as long as a sequence. */
 static void find_ragged(tc_placing *s)

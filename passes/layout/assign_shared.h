@@ -15,7 +15,7 @@ typedef struct tc_buffer_access {
     unsigned ways;      /* of bank conflicts; 1: none */
 } tc_buffer_access;
 
-/* By threads and by wgmma: not those by bulk copies, which have no conflicts.
+/* By threads and by wgmma: not those by TMA copies, which have no conflicts.
  * The number of those in `out`, at most `most`. */
 unsigned tc_buffer_accesses(tc_pass_env *env, tc_op *alloc, unsigned most,
                             tc_buffer_access *out);

@@ -372,7 +372,7 @@ static const char *why_no_group(const tc_placing *s, tc_dot *d, unsigned wm,
                                 unsigned groups)
 {
     if (s->env->options->any_alignment)
-        return "tensors may lie anywhere, so that no bulk copy can feed it";
+        return "tensors may lie anywhere, so that no TMA copy can feed it";
     if (s->env->options->no_swizzle)
         return "shared memory is to be kept in plain rows";
     if (wm % TC_WARPGROUP_WARPS)

@@ -107,7 +107,7 @@ static const tc_layout *readable(const tc_placing *s, const tc_dot *d,
     return NULL;
 }
 
-/* Is it loaded in the dot's own loop, as bulk copies can do it, so that others
+/* Is it loaded in the dot's own loop, as TMA copies can do it, so that others
  * have the time to move it? */
 static bool comes_by_bulk(const tc_placing *s, const tc_dot *d,
                           const tc_value *v)

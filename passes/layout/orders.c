@@ -72,7 +72,7 @@ static const char *why_not(tc_placing *s, const tc_dot *e, unsigned of, rows *r)
     if (!only_for(s, tile, tc_class_root(e->c)))
         return "what it loads is needed for other things too";
     *r = (rows){block->in[0], tc_block_dim(block, axis), 0};
-    /* Others are not fed by bulk copies. */
+    /* Others are not fed by TMA copies. */
     if (!tc_dot_is_group(e))
         return NULL;
     r->of = of;

@@ -40,7 +40,7 @@ static unsigned least_vector(const tc_placing *s, const tc_op *op)
     return adds || tc_type_bytes(moved(op)->elem) == 1 ? 8 : 16;
 }
 
-/* Does a bulk copy bring it to shared memory? */
+/* Does a TMA copy bring it to shared memory? */
 static bool comes_in_bulk(const tc_placing *s, const tc_op *op,
                           const tc_value *tensor)
 {

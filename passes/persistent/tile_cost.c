@@ -233,7 +233,7 @@ tc_tile_work tc_tile_work_of(const tc_func *f, const tc_pass_env *env)
     else if (!s.work.hot)
         s.work.why = "no loop holds its products";
     else if (!s.work.nloads)
-        s.work.why = "its loop loads nothing that bulk copies could bring";
+        s.work.why = "its loop loads nothing that TMA copies could bring";
     if (s.work.why)
         s.work.hot = NULL;
     return s.work;

@@ -286,7 +286,7 @@ static void copy_straight(tc_pipeliner *p, const tc_region *r, tc_staged *all)
     }
 }
 
-/* ahead: copies of a loop around r are under way, which a wait here would stop
+/* ahead: copies of a loop around r are in flight, which a wait here would stop
  * for. */
 static void pipeline_loops_visit(tc_pipeliner *p, tc_region *r, bool ahead)
 {

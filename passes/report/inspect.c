@@ -195,7 +195,7 @@ static void describe_load(const inspector *s, tc_load_info *l, const tc_op *op)
     *l = (tc_load_info){.op = op,
                         .hot = is_hot(s, op),
                         .tile = tile_of(op),
-                        .copying = op->code == TC_TMA_LOAD ? TC_COPIED_IN_BULK
+                        .copying = op->code == TC_TMA_LOAD ? TC_COPIED_BY_TMA
                                    : op->code == TC_ASYNC_COPY
                                        ? TC_COPIED_ASYNC
                                        : TC_COPIED_BY_THREADS,

@@ -10,7 +10,7 @@
 typedef enum tc_copying {
     TC_COPIED_BY_THREADS, /* through registers: who loads waits */
     TC_COPIED_ASYNC,      /* cp.async */
-    TC_COPIED_IN_BULK     /* TMA */
+    TC_COPIED_BY_TMA      /* TMA */
 } tc_copying;
 
 enum { TC_MOST_INSPECTED = 8 };
@@ -21,7 +21,7 @@ struct tc_load_info {
     const tc_type *tile; /* its sides and elements, maybe of a buffer */
     unsigned contiguous; /* bytes next to each other in memory, as far as known
                           */
-    unsigned width;      /* bytes that an access moves; of a bulk copy, that it
+    unsigned width;      /* bytes that an access moves; of a TMA copy, that it
                           * moves of a row */
     tc_copying copying;
     const char *why;    /* it is no better than that; NULL: it is the best */

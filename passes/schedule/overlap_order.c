@@ -183,8 +183,8 @@ static bool has_lazy_read_before(const tc_part *p)
 
 /* Waits are placed by what needs them, arrivals by the waits. What is read from
  * shared memory is read where it is used: it takes registers from then on, and
- * threads meet when they have to. So it is with the thread that waits for bulk
- * stores, where the next step's product is on its way meanwhile. */
+ * threads meet when they have to. So it is with the thread that waits for TMA
+ * stores, while the next step's product is in flight. */
 static void find_lazy(tc_step *s, bool ahead)
 {
     for (unsigned i = 0; i < s->nparts; i++) {
@@ -232,7 +232,7 @@ static bool all_issued(const tc_step *s, unsigned stage)
 }
 
 /* In the order of the program, with products as soon as they can be issued. One
- * thread starts bulk stores, which takes a while: the product that is issued
+ * thread starts TMA stores, which takes a while: the product that is issued
  * ahead comes before, when all others are on their way. */
 static void place_eager(tc_step *s, unsigned stage, bool hoist, tc_part *ahead)
 {
@@ -303,7 +303,7 @@ static void place_ahead(tc_step *s, tc_part *first)
     place_rest(s);
 }
 
-/* ---- How many may stay under way ---- */
+/* ---- How many may stay in flight ---- */
 
 /* Products among the places from `first` to before `end`; of one stage, or of
  * both (2). */
@@ -350,7 +350,7 @@ static bool is_spare(const tc_step *s, const tc_part *wait)
     return false;
 }
 
-/* No wait lets more be under way than waits before it have left, and products
+/* No wait lets more be in flight than waits before it have left, and products
  * that came since: ptxas takes the number at its word. */
 static void tighten_pending(tc_step *s, tc_loop_section section)
 {

@@ -61,7 +61,7 @@ bool tc_adds_to_product(const tc_step *s, const tc_part *p)
     return sum && sum->kind == TC_PART_PRODUCT;
 }
 
-/* Of tiles that are in use when all products of a turn's begin are under way:
+/* Of tiles that are in use when all products of a turn's begin are in flight:
  * what is carried, sums, rows read from shared memory, and what the step before
  * has left for its own product. */
 static int64_t registers_in_turn(const tc_step *s)

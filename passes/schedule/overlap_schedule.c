@@ -307,7 +307,7 @@ static unsigned count_all_products(const tc_step *s)
     return n;
 }
 
-/* A product under way reads its left operand in registers. The next one comes
+/* A product in flight reads its left operand in registers. The next one comes
  * to be when it is over: in the same registers, or ptxas, which takes them for
  * the same where such a loop is split, would have all products wait for each
  * other. With more products there is no room for what it is made of. */

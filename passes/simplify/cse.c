@@ -139,7 +139,7 @@ static bool may_merge(const tc_op *op)
 {
     if (op->nout != 1 || op->nregions)
         return false;
-    /* Waits count the products under way. */
+    /* Waits count the products in flight. */
     if (op->code == TC_MMA && tc_op_int(op, "async"))
         return false;
     bool load = tc_op_has(op, TC_READS) && !tc_op_has(op, TC_WRITES);

@@ -17,8 +17,8 @@
 enum access_kind {
     READ,
     WRITE,
-    COPY,    /* under way */
-    READING, /* under way */
+    COPY,    /* in flight */
+    READING, /* in flight */
     GLOBAL   /* of global memory; no bytes are known */
 };
 
@@ -35,7 +35,7 @@ struct access {
     tc_op *op;      /* smem_store, async_copy, ... */
     tc_op *at;      /* the op from which on a barrier helps */
     tc_op *carrier; /* the outermost loop into whose next step it came */
-    unsigned age;   /* of what is under way: groups ended since, at least */
+    unsigned age;   /* of what is in flight: groups ended since, at least */
 };
 
 struct set {
@@ -117,12 +117,12 @@ static bool same_access(const struct access *a, const struct access *b)
            a->end == b->end && a->at == b->at && a->carrier == b->carrier;
 }
 
-static bool is_under_way(const struct access *a)
+static bool is_in_flight(const struct access *a)
 {
     return a->kind == COPY || a->kind == READING;
 }
 
-/* True: the set has grown (or what is under way got younger). */
+/* True: the set has grown (or what is in flight got younger). */
 static bool set_add(tc_hazard_finder *w, struct set *s, struct access a)
 {
     tc_module_spend(w->m, s->n); /* wide entries */
@@ -247,7 +247,7 @@ static bool is_known(tc_hazard_finder *w, const tc_hazard *h)
 {
     for (unsigned i = node_of(w, h)->found; i; i = w->before[i - 1]) {
         const tc_hazard *old = &w->found.of[i - 1];
-        if (old->before == h->before && old->under_way == h->under_way &&
+        if (old->before == h->before && old->in_flight == h->in_flight &&
             old->carried == h->carried &&
             (h->before ? old->from == h->from : old->to == h->to))
             return true;
@@ -282,8 +282,8 @@ static void report(tc_hazard_finder *w, const struct access *from, tc_op *to)
 {
     tc_hazard h = {.from = from->at, .to = to};
     tc_module_spend(w->m, 64);
-    if (is_under_way(from)) {
-        h.under_way = from->op;
+    if (is_in_flight(from)) {
+        h.in_flight = from->op;
     } else {
         h.before = place_of(from, to);
         const tc_access_node *place = h.before->data, *start = from->at->data;
@@ -328,9 +328,9 @@ static void check(tc_hazard_finder *w, const struct set *s,
         bool overlap = a->first < b->end && b->first < a->end;
         if (!overlap || (is_read(a) && is_read(b)) || have_met(b, a))
             continue;
-        /* Of a slot not known nothing is said of what is under way: that may
+        /* Of a slot not known nothing is said of what is in flight: that may
          * well be in another one. */
-        if (is_under_way(b) ? a->exact && b->exact
+        if (is_in_flight(b) ? a->exact && b->exact
                             : !(a->first == b->first && a->end == b->end &&
                                 same_threads(b->op, a->op)))
             report(w, b, a->op);
@@ -373,7 +373,7 @@ static void visit_place(tc_hazard_finder *w, struct set *s, tc_op *op,
 static void end_group(struct set *s, tc_opcode waited_for_by)
 {
     for (unsigned i = 0; i < s->n; i++)
-        if (is_under_way(&s->of[i]) &&
+        if (is_in_flight(&s->of[i]) &&
             tc_waited_for_by(s->of[i].op) == waited_for_by)
             s->of[i].age++;
 }
@@ -405,7 +405,7 @@ static void pass_barrier(struct set *s)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < s->n; i++)
-        if (is_under_way(&s->of[i]))
+        if (is_in_flight(&s->of[i]))
             s->of[n++] = s->of[i];
     s->n = n;
 }
@@ -414,12 +414,12 @@ static void pass_barrier(struct set *s)
 static void meet_in_groups(struct set *s)
 {
     for (unsigned i = 0; i < s->n; i++)
-        s->of[i].met |= s->of[i].parts && !is_under_way(&s->of[i]);
+        s->of[i].met |= s->of[i].parts && !is_in_flight(&s->of[i]);
 }
 
 static bool ends_at(const struct access *a, const tc_op *wait, int64_t pending)
 {
-    return is_under_way(a) && a->age > pending &&
+    return is_in_flight(a) && a->age > pending &&
            tc_waited_for_by(a->op) == wait->code;
 }
 

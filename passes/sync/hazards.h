@@ -22,7 +22,7 @@
 
 typedef struct tc_hazard {
     tc_op *from, *to; /* accesses; of a copy that was waited for, the wait */
-    tc_op *under_way; /* `to` touches what this op may still be writing (or
+    tc_op *in_flight; /* `to` touches what this op may still be writing (or
                        * reading): no barrier helps, a wait is missing; else
                        * NULL */
     /* The latest place for the barrier: before this op. Never in a loop that
@@ -38,7 +38,7 @@ typedef struct tc_hazard {
 typedef struct tc_hazards {
     unsigned n;
     tc_hazard
-        *of; /* each pair of `from` and `before`, or `under_way` and `to`, once
+        *of; /* each pair of `from` and `before`, or `in_flight` and `to`, once
               */
 } tc_hazards;
 

@@ -293,16 +293,16 @@ static bool check_waits(tc_pass_env *env, const tc_hazards *all)
                           "%s: reads and writes the same bytes of shared "
                           "memory, expected buffers apart from each other",
                           tc_op_infos[h->to->code].name);
-        if (!h->under_way)
+        if (!h->in_flight)
             continue;
-        tc_opcode code = h->under_way->code;
+        tc_opcode code = h->in_flight->code;
         ok = tc_error(cx, h->to->loc,
                       "%s touches shared memory that %s may still be %s, "
                       "expected %s between them",
                       tc_op_infos[h->to->code].name, with_article(cx, code),
                       code == TC_ASYNC_COPY ? "writing" : "reading",
-                      with_article(cx, tc_waited_for_by(h->under_way)));
-        tc_note(cx, h->under_way->loc, "the %s", tc_op_infos[code].name);
+                      with_article(cx, tc_waited_for_by(h->in_flight)));
+        tc_note(cx, h->in_flight->loc, "the %s", tc_op_infos[code].name);
     }
     return ok;
 }

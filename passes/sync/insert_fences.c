@@ -35,15 +35,15 @@
 /* What has not been fenced, on some way to here. */
 struct state {
     const tc_op *written; /* by this; NULL: nothing */
-    const tc_op *copying; /* under way */
-    const tc_op *loaded;  /* by this, from where bulk copies come */
+    const tc_op *copying; /* in flight */
+    const tc_op *loaded;  /* by this, from where TMA copies come */
 };
 
 struct fencer {
     tc_pass_env *env;
     tc_map read;    /* smem_alloc that is read in that way */
     tc_map written; /* ... and those that threads write */
-    tc_map filled;  /* by bulk copies */
+    tc_map filled;  /* by TMA copies */
     bool all;       /* ... and it is not known which others */
     bool insert, changed;
 };
@@ -98,7 +98,7 @@ static bool reads_written(const struct fencer *s, const tc_op *op)
     return false;
 }
 
-/* Does it read into registers what a bulk copy has brought? */
+/* Does it read into registers what a TMA copy has brought? */
 static bool loads_filled(const struct fencer *s, const tc_op *op)
 {
     bool may = s->filled.nused && !tc_reads_as_bulk(op);
@@ -142,11 +142,11 @@ static void insert_fence(struct fencer *s, tc_op *barrier,
     if (x->written)
         tc_remark(s->env->cx, x->written->loc, "insert-barriers",
                   "a fence before the barrier after %s: products of warp "
-                  "groups or bulk stores read what it wrote",
+                  "groups or TMA stores read what it wrote",
                   tc_op_name(x->written));
     else
         tc_remark(s->env->cx, x->loaded->loc, "insert-barriers",
-                  "a fence before the barrier after %s: a bulk copy "
+                  "a fence before the barrier after %s: a TMA copy "
                   "overwrites what it read",
                   tc_op_name(x->loaded));
     s->changed = true;

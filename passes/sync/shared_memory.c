@@ -211,7 +211,7 @@ static tc_op *roles_beside(const tc_op *op)
 }
 
 /* A buffer from outside of a loop is in use in all steps of it. While the
- * producer or the mover runs, the consumers may be anywhere. */
+ * producer or the transposer runs, the consumers may be anywhere. */
 static void include_use(const struct finder *s, tc_lifetime *l, tc_op *op)
 {
     tc_op *roles = roles_beside(op);
@@ -294,9 +294,9 @@ static void find_uses(struct finder *s, tc_region *r)
     }
 }
 
-/* ---- What is under way ---- */
+/* ---- What is in flight ---- */
 
-/* The first op after `position` after which nothing is under way that `wait`
+/* The first op after `position` after which nothing is in flight that `wait`
  * waits for. */
 static tc_op *next_drain(tc_region *r, tc_opcode wait, unsigned position)
 {
@@ -315,7 +315,7 @@ static tc_op *next_drain(tc_region *r, tc_opcode wait, unsigned position)
     return NULL;
 }
 
-/* Loops round which it is still under way, as its wait comes after them, or in
+/* Loops round which it is still in flight, as its wait comes after them, or in
  * the next step. */
 static void include_loops(tc_lifetime *l, tc_op *op, const tc_op *drain)
 {
@@ -324,9 +324,9 @@ static void include_loops(tc_lifetime *l, tc_op *op, const tc_op *drain)
             include(l, loop, op);
 }
 
-/* A copy may still write, a product or bulk store still read, until somebody
+/* A copy may still write, a product or TMA store still read, until somebody
  * has waited for it. */
-static void include_under_way(struct finder *s, tc_func *f, tc_op *op)
+static void include_in_flight(struct finder *s, tc_func *f, tc_op *op)
 {
     tc_op *drain = next_drain(f->body, tc_waited_for_by(op), span_of(op)->last);
     if (!drain)
@@ -345,13 +345,13 @@ static void include_under_way(struct finder *s, tc_func *f, tc_op *op)
     }
 }
 
-static void find_under_way(struct finder *s, tc_func *f, tc_region *r)
+static void find_in_flight(struct finder *s, tc_func *f, tc_region *r)
 {
     tc_each_op (op, r) {
         if (tc_waited_for_by(op) != TC_OPCODE_COUNT)
-            include_under_way(s, f, op);
+            include_in_flight(s, f, op);
         for (unsigned i = 0; i < op->nregions; i++)
-            find_under_way(s, f, op->regions[i]);
+            find_in_flight(s, f, op->regions[i]);
     }
 }
 
@@ -384,14 +384,14 @@ static void keep_small_ones(struct finder *s)
 
 /* ---- Memory that is lent ---- */
 
-/* A buffer that a bulk copy fills, step by step, and what the copy waits for:
+/* A buffer that a TMA copy fills, step by step, and what the copy waits for:
  * an mbarrier of one slot that the consumers arrive at once a step. From their
  * last use in the step to that, the buffer's memory is free. */
 struct loan {
     struct finder *s;
     tc_func *f;
     tc_op *release; /* mbarrier_arrive */
-    unsigned from;  /* where the last use, and what is under way, ends */
+    unsigned from;  /* where the last use, and what is in flight, ends */
     bool fits;
 };
 
@@ -492,7 +492,7 @@ tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose)
     s.all.of = tc_arena_array(a, tc_lifetime, s.room);
     find_allocs(&s, f, f->body);
     find_uses(&s, f->body);
-    find_under_way(&s, f, f->body);
+    find_in_flight(&s, f, f->body);
     find_loans(&s, f, f->body);
     if (loose)
         keep_small_ones(&s);

@@ -46,7 +46,7 @@ tc_buffer_use tc_buffer_use_of(const tc_op *op, unsigned i);
 /* The op that waits until what `op` does to shared memory is done (async_wait,
  * mma_wait, tma_store_wait); TC_OPCODE_COUNT: it is, when the op is. */
 tc_opcode tc_waited_for_by(const tc_op *op);
-/* Does it read shared memory not as threads do, but as bulk copies do: mma of
+/* Does it read shared memory not as threads do, but as TMA copies do: mma of
  * warp groups, tma_store? */
 bool tc_reads_as_bulk(const tc_op *op);
 
@@ -63,7 +63,7 @@ typedef struct tc_lifetime {
     unsigned first, last;      /* positions of its first and last use */
     tc_op *first_op, *last_op; /* NULL: never used */
     /* Between these nobody uses it (equal: there is no such time): the
-     * consumers of a bulk copy have read it and have not released it yet. */
+     * consumers of a TMA copy have read it and have not released it yet. */
     unsigned lent_first, lent_last;
     uint32_t offset; /* of the plan below */
 } tc_lifetime;

@@ -247,7 +247,7 @@ static void say_nothing_fits(const budget *b)
 {
     const tc_target *target = b->s->env->target;
     tc_missed(b->s->env->cx, b->s->f->loc, pass,
-              "no bulk copies: buffers that are filled ahead share no memory, "
+              "no TMA copies: buffers that are filled ahead share no memory, "
               "the bytes of %s are too many, a block of %s has %u: smaller "
               "tiles take less",
               list_others(b, NULL), target->name, tc_shared_limit(target));
@@ -298,8 +298,8 @@ static tc_ring *deepest(tc_warpspec *s)
     return best;
 }
 
-/* What only the mover reads is free again as soon as it has been moved: such a
- * ring does with fewer slots first. NULL: all have one. */
+/* A ring that only the transposer reads is free again as soon as its tile has
+ * been copied: it loses slots first. NULL: all have one. */
 static tc_ring *soonest(tc_warpspec *s)
 {
     for (tc_ring *r = s->rings; r; r = r->next)

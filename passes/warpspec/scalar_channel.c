@@ -206,7 +206,7 @@ static void find_in(tc_warpspec *s, tc_region *r)
         tc_need_value(s, x.scalars[i]);
 }
 
-/* A region that is run again and again, with bulk copies in loops of it. */
+/* A region that is run again and again, with TMA copies in loops of it. */
 static bool is_around_copies(const tc_warpspec *s, const tc_region *r)
 {
     for (const tc_ring *ring = s->rings; ring; ring = ring->next)

@@ -7,7 +7,7 @@
  *
  *   %page = load %table[%i]       needed (the consumer may do it too)
  *   %w = block %k[%page, ..]      needed
- *   %t = load %w                  the bulk copy
+ *   %t = load %w                  the TMA copy
  *
  * Of loops and branches each slot is needed or not on its own.
  */
@@ -241,7 +241,7 @@ void tc_need_in_transposer(tc_warpspec *s, const tc_op *copy)
         need_control(&x, loop);
     for (tc_ring *r = s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nscalars; i++)
-            r->for_mover |= tc_map_get(&s->moving, r->scalars[i]) != NULL;
+            r->for_transposer |= tc_map_get(&s->moving, r->scalars[i]) != NULL;
 }
 
 bool tc_can_be_ahead(tc_warpspec *s, const tc_value *v)

@@ -35,8 +35,8 @@
  *   }
  *
  * If only a smem_copy reads a loaded tile (an operand in an order that no mma
- * takes), a third role does it: TMA fills one ring, the transposer (`mover`)
- * fills another one from it, the consumers read that (transposer.c).
+ * takes), a third role does it: TMA fills one ring, the transposer fills
+ * another one from it, the consumers read that (transposer.c).
  *
  * It acts if the loop around an m64 mma gets at least one TMA load. Loads that
  * TMA cannot do stay with the consumers, with a remark. slice.c finds the ops
@@ -95,7 +95,7 @@ static const char *refuse(tc_warpspec *s, tc_tma_candidate *bulk)
         return why;
     const tc_value *window = staged->load->in[0];
     if (!tc_match_op(window, TC_BLOCK))
-        return "a bulk copy needs a `block` of a tensor with its offsets here, "
+        return "a TMA copy needs a `block` of a tensor with its offsets here, "
                "not one that is carried, or pointers";
     tc_tma tma;
     if (!tc_tma_of(window, staged->alloc->out[0]->type, &tma, &why))
@@ -142,7 +142,7 @@ static void say_loads(const tc_warpspec *s)
         tc_refuse_load(s->env, pass, b->staged.load, b->refusal);
         if (cx->want_remarks)
             tc_missed(cx, b->staged.load->loc, pass,
-                      "load of %s not made a bulk copy: %s",
+                      "load of %s not made a TMA copy: %s",
                       tc_loaded_name(cx, b->staged.load), b->refusal);
     }
 }
@@ -188,7 +188,7 @@ static bool joins(tc_warpspec *s, const tc_ring *before, const tc_ring *r)
 
 /* The smem_copy in each step of the load that alone reads its buffer; NULL:
  * there is no such. */
-static tc_op *mover_of(const tc_tma_candidate *b)
+static tc_op *transposing_copy(const tc_tma_candidate *b)
 {
     tc_op *copy = NULL;
     tc_each_use (u, b->staged.alloc->out[0]) {
@@ -206,7 +206,7 @@ static tc_op *mover_of(const tc_tma_candidate *b)
  * loop's copies have time for that. NULL: it does not. */
 static tc_tma_candidate *find_moved(tc_warpspec *s, tc_tma_candidate *b)
 {
-    tc_op *copy = mover_of(b), *loop = b->staged.load->parent->op;
+    tc_op *copy = transposing_copy(b), *loop = b->staged.load->parent->op;
     tc_op *to = copy ? copy->in[1]->def : NULL;
     if (!to || to->code != TC_SMEM_ALLOC || to->parent != copy->parent || !loop)
         return NULL;
@@ -262,7 +262,7 @@ static tc_op *first_use(const tc_region *r, const tc_value *v)
 static bool refuse_all(const tc_warpspec *s, const tc_op *op, const char *why)
 {
     tc_missed(s->env->cx, op->loc, pass,
-              "no bulk copies: the producer cannot do this %s: %s",
+              "no TMA copies: the producer cannot do this %s: %s",
               tc_op_name(op), why);
     return false;
 }
@@ -356,7 +356,7 @@ static void build_boxes(tc_warpspec *s, tc_ring *r, tc_builder *b)
 static unsigned releases(const tc_warpspec *s, const tc_ring *r)
 {
     bool moved = r->nbulk && r->bulk[0]->moved;
-    return moved ? 1 : s->groups + r->for_mover;
+    return moved ? 1 : s->groups + r->for_transposer;
 }
 
 static void build_allocs(tc_warpspec *s, tc_builder *b)
@@ -401,7 +401,7 @@ static bool reads_a(const tc_op *op)
            op->in[0]->type->kind == TC_SMEM;
 }
 
-static bool has_mover(const tc_warpspec *s)
+static bool has_transposer(const tc_warpspec *s)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
         if (r->nbulk && !is_bulk_copied(r))
@@ -419,7 +419,7 @@ static bool has_mover(const tc_warpspec *s)
 static void set_registers(const tc_warpspec *s)
 {
     unsigned fewest =
-        has_mover(s) ? TC_TRANSPOSER_MIN_REGISTERS : TC_ROLE_MIN_REGISTERS;
+        has_transposer(s) ? TC_TRANSPOSER_MIN_REGISTERS : TC_ROLE_MIN_REGISTERS;
     bool keeps = tc_region_any(s->f->body, reads_a);
     tc_role_registers r;
     if (!tc_split_registers(s->env->target, s->groups, fewest, keeps, &r))
@@ -454,8 +454,8 @@ static void say_made(const tc_warpspec *s, const tc_ring *r)
         tc_remark(s->env->cx, r->bulk[i]->staged.load->loc, pass,
                   r->bulk[i]->from
                       ? "tiles of %s put into the order of products by the "
-                        "mover: ring of %u, %u bytes"
-                      : "load of %s made a bulk copy: ring of %u, %u bytes",
+                        "transposer: ring of %u, %u bytes"
+                      : "load of %s made a TMA copy: ring of %u, %u bytes",
                   tc_loaded_name(s->env->cx, r->bulk[i]->staged.load), r->slots,
                   r->slots * r->bulk[i]->staged.bytes);
     for (unsigned i = 0; i < r->nscalars; i++)
@@ -487,14 +487,14 @@ static void specialize(tc_warpspec *s)
     find_beside(s);
     tc_op *last = tc_region_terminator(s->f->body);
     s->roles = tc_op_new(s->f, TC_WARP_GROUPS, s->f->loc, 0, NULL,
-                         has_mover(s) ? 3 : 2);
+                         has_transposer(s) ? 3 : 2);
     set_registers(s);
     tc_op_insert(s->roles, s->f->body, last);
     tc_op *before = s->roles->prev;
     tc_builder b = tc_builder_before(s->roles);
     build_allocs(s, &b);
     tc_build_producer(s);
-    if (has_mover(s))
+    if (has_transposer(s))
         tc_build_transposer(s);
     move_to_consumer(s, before->next);
     if (s->end_tiles)

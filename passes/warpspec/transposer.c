@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The transposer (role `mover`): warps next to the producer's thread that bring
- * loaded tiles into the order that the consumers' products read.
+ * The role `transposer`: warps next to the producer's thread that bring loaded
+ * tiles into the order that the consumers' products read.
  *
  *   for .. carry(%count = 0) {
  *     mbarrier_wait %full.rows, %slot, %phase
@@ -49,7 +49,7 @@ static void read_fetched(tc_role_builder *e, const tc_region *region,
                          const tc_op *before, tc_builder *b)
 {
     for (tc_ring *r = e->s->rings; r; r = r->next)
-        if (r->for_mover && r->fetched && r->region == region &&
+        if (r->for_transposer && r->fetched && r->region == region &&
             r->before == before)
             read_mail(e, r, b);
 }
@@ -80,7 +80,7 @@ static bool move_or_read(tc_role_builder *e, const tc_op *op, tc_builder *b)
             move(r, b);
             return true;
         }
-        if (r->for_mover && !r->fetched && r->scalars[0]->def == op)
+        if (r->for_transposer && !r->fetched && r->scalars[0]->def == op)
             read_mail(e, r, b);
     }
     return false;

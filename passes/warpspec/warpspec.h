@@ -13,15 +13,15 @@
 
 typedef struct tc_ring tc_ring;
 
-/* A load that may become a bulk copy. */
+/* A load that may become a TMA copy. */
 typedef struct tc_tma_candidate tc_tma_candidate;
 struct tc_tma_candidate {
     tc_staged staged;
     uint32_t bytes;      /* that the copy moves */
     const char *refusal; /* why it stays a load; NULL: it does not */
     tc_value *buffers;   /* the ring's memory */
-    /* Not by a bulk copy but by a smem_copy, staged.store: from what this one
-     * brings. NULL: it is a bulk copy, and `moved` says whether all that it
+    /* Not by a TMA copy but by a smem_copy, staged.store: from what this one
+     * brings. NULL: it is a TMA copy, and `moved` says whether all that it
      * brings goes on so. */
     tc_tma_candidate *from;
     bool moved;
@@ -45,7 +45,7 @@ struct tc_ring {
     tc_value **scalars, **boxes;
     bool fetched;
     const tc_op *before;
-    bool for_mover; /* it reads some of them too */
+    bool for_transposer; /* it reads some of them too */
 
     unsigned slots;
     bool asked; /* so many slots, by the text or the options */
@@ -75,7 +75,7 @@ typedef struct tc_warpspec {
     tc_ring *rings;         /* in the order of the program */
     tc_op *end_tiles;       /* or NULL */
     tc_map needed;          /* ops and values (slots) of the producer */
-    tc_map moving;          /* of the mover, scalars that it is told too */
+    tc_map moving;          /* of the transposer, scalars that it is told too */
     tc_map both;            /* ops that both roles have from before the roles */
     tc_op *roles;
 } tc_warpspec;
@@ -133,8 +133,9 @@ void tc_need_in_producer(tc_warpspec *s, const tc_op *op);
 /* The same of a value. */
 bool tc_can_be_ahead(tc_warpspec *s, const tc_value *v);
 void tc_need_value(tc_warpspec *s, const tc_value *v);
-/* The mover will do a copy from buffer to buffer: it needs the loops around it,
- * and is told scalars that the consumers are told. After tc_find_channel. */
+/* The transposer will do a copy from buffer to buffer: it needs the loops
+ * around the copy, and scalars that the consumers are told. After
+ * tc_find_channel. */
 void tc_need_in_transposer(tc_warpspec *s, const tc_op *copy);
 /* Does the producer need that op, or that result of a loop or branch? */
 bool tc_is_needed(const tc_warpspec *s, const void *op_or_value);
@@ -155,7 +156,7 @@ bool tc_choose_slots(tc_warpspec *s);
 /* A loop with an mma, and no such loop in it. */
 bool tc_is_innermost_product(const tc_op *loop);
 
-/* ---- Roles (producer.c, _mover.c, _consumer.c) ---- */
+/* ---- Roles (producer.c, transposer.c, consumer.c) ---- */
 
 /* A role of scalars (role.c), built from the kernel's body, which is
  * still as it was. */

@@ -13,9 +13,9 @@ expect 0 inspect attention_fwd -D T=bf16 -D D=128 -D DV=128 --target sm_90a
 err_is_empty
 out_has "@attention_fwd for sm_90a: 8 warps"
 out_has "loads of the hot loop, line "
-row "%k 128x128 bf16 256 B 128 B bulk copy, ring of 2 #swizzle128 wgmma none"
-row "%v 128x128 bf16 256 B 128 B bulk copy, ring of 2 #swizzle128 wgmma none"
-out_has "no bulk copy: it happens under a condition"
+row "%k 128x128 bf16 256 B 128 B TMA copy, ring of 2 #swizzle128 wgmma none"
+row "%v 128x128 bf16 256 B 128 B TMA copy, ring of 2 #swizzle128 wgmma none"
+out_has "no TMA copy: it happens under a condition"
 row "128x128x128 bf16 x bf16 m64k16, async registers K-major any order"
 row "128x128x128 bf16 x bf16 m64k16, async registers N-major any order"
 # The careful path is no hot loop, however deep.
@@ -25,7 +25,7 @@ hot=$(sed -n '/hot loop/,/outside/p' out | grep -c ' bf16 ')
 # Bytes: along the keys they are what the product wants.
 expect 0 inspect attention_fwd -D T=f8e4m3 -D D=128 -D BN=64 -D V_CONTIG_DIM=2 --target sm_90a
 err_is_empty
-row "%v 64x128 f8e4m3 64 B 64 B bulk copy, ring of 2 #swizzle64(order(0, 1)) wgmma none"
+row "%v 64x128 f8e4m3 64 B 64 B TMA copy, ring of 2 #swizzle64(order(0, 1)) wgmma none"
 row "128x128x64 f8e4m3 x f8e4m3 m64k32, async registers K-major K-major only"
 # A picture: pieces of 16 keys, columns of 64 bytes, two a line.
 row "%v, 64x128 f8e4m3 as #swizzle64(order(0, 1))"
@@ -80,10 +80,10 @@ cmp -s bytes.ptx off.ptx || failed "--enforce changes code"
 # Kept by the run before, and it warns all the same.
 expect 0 compile bytes.tile --target sm_89 --emit=ptx -o bytes.ptx
 err_has "warning: dot: operand B"
-# What comes in bulk is transposed on the way, if it may be.
+# What TMA copies is transposed on the way, if it may be.
 expect 0 inspect bytes.tile --target sm_90a --enforce=error
 err_is_empty
-row "5 %b 64x64 f8e4m3 64 B 64 B bulk copy, ring of 4 #swizzle64 -"
+row "5 %b 64x64 f8e4m3 64 B 64 B TMA copy, ring of 4 #swizzle64 -"
 row "transposed on the way: to #swizzle64(order(0, 1)), 16384 bytes, as products take nothing else"
 row "6 64x64x64 f8e4m3 x f8e4m3 m64k32, async registers K-major K-major only"
 expect 0 inspect bytes.tile --target sm_90a --enforce=off

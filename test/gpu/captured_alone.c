@@ -2,7 +2,7 @@
  *
  * Gradients for what a score function captures, by a kernel that is launched
  * alone, again and again, each time against float64: loads from shared memory
- * that float sums hold up must not meet the bulk copy of the next tile.
+ * that float sums hold up must not meet the TMA copy of the next tile.
  */
 #include "test/numerics/run.h"
 

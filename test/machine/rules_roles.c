@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mistakes in what warp groups and roles agree on: phases, parities, arrivals,
- * bytes, slots, fences, waits for products and for bulk copies.
+ * bytes, slots, fences, waits for products and for TMA copies.
  */
 #include "test/machine/rules.h"
 
@@ -72,14 +72,15 @@ static bool is_made(const program *p, const char *name)
     return false;
 }
 
-/* Of rings between which a mover copies, or by which it is told of tiles too:
+/* Of rings between which a transposer copies, or by which it is told of tiles:
  * three roles agree on them, each with the other two. So where two have agreed
  * on another ring since, the third one's word may add nothing. */
 static const char *goes_round(const program *p, unsigned i)
 {
     const char *at;
     char name[LINE], rows[LINE + 8];
-    if (!strstr(p->text, "} mover {") || !operand(p->lines[i], 0, &at, name))
+    if (!strstr(p->text, "} transposer {") ||
+        !operand(p->lines[i], 0, &at, name))
         return NULL;
     snprintf(rows, sizeof rows, "%s.rows", name);
     bool mail = strstr(name, ".tile") || strstr(name, ".ids");
@@ -333,7 +334,7 @@ static void not_awaited(rule_run *r, unsigned i)
         replace_part(r, i, at, 0, " async(true)", NULL);
 }
 
-/* ---- Bulk copies, fences ---- */
+/* ---- TMA copies, fences ---- */
 
 static void no_load(rule_run *r, unsigned i)
 {
@@ -454,9 +455,9 @@ const rule rules_of_roles[] = {
     {"mma_wait later", later_mma_wait},
     {"no mma_wait", no_mma_wait},
     {"mma not waited for", not_awaited},
-    {"no bulk load", no_load},
-    {"two bulk loads", two_loads},
-    {"no bulk store", no_bulk_store},
+    {"no TMA load", no_load},
+    {"two TMA loads", two_loads},
+    {"no TMA store", no_bulk_store},
     {"no tma_store_wait", no_store_wait},
     {"tma_store_wait later", later_store_wait},
     {"no fence", no_fence},

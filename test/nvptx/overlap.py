@@ -6,7 +6,7 @@
 #
 #   overlap.py NVPTX_PTX PTXAS_PY
 #
-#   S[i] = q K[i]^T    and    O += P[i-1] V[i-1]    under way together
+#   S[i] = q K[i]^T    and    O += P[i-1] V[i-1]    in flight together
 #   P[i] = softmax of S[i] when one is left, O *= alpha when none is
 import re
 import subprocess

@@ -299,7 +299,7 @@ START_TEST(folders_of_others_are_not_used)
 }
 END_TEST
 
-/* A write that was broken off long ago; one that may be under way. */
+/* A write that was broken off long ago; one that may be in flight. */
 START_TEST(leftovers_go)
 {
     char stale[200], fresh[200];

@@ -13,10 +13,14 @@ int main(void)
         const char *name;
         void (*add)(TCase *t);
     } cases[] = {
-        {"pipeline", interp_pipeline_tests}, {"values", interp_value_tests},
-        {"memory", interp_memory_tests},     {"roles", interp_role_tests},
-        {"movers", interp_mover_tests},      {"products", interp_product_tests},
-        {"tiles", interp_tile_tests},        {"overlap", interp_overlap_tests},
+        {"pipeline", interp_pipeline_tests},
+        {"values", interp_value_tests},
+        {"memory", interp_memory_tests},
+        {"roles", interp_role_tests},
+        {"transposers", interp_transposer_tests},
+        {"products", interp_product_tests},
+        {"tiles", interp_tile_tests},
+        {"overlap", interp_overlap_tests},
         {"meeting", interp_meeting_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bulk copies against a model of the hardware: every byte that the copies of a
+ * TMA copies against a model of the hardware: every byte that the copies of a
  * window write must be the one that the buffer's layout has there.
  */
 #include "passes/instructions/tma.h"
@@ -247,7 +247,7 @@ static const sample samples[] = {
      "1 16 64 1", 1, NULL},
     {TURNED, "1, %i, 0 +: 128, 0 +: 64", "smem<128x64 x f8e4m3, #swizzle64>", 0,
      "", 0,
-     "axis 1 of smem<128x64 x f8e4m3, #swizzle64> is the fast one, bulk copies "
+     "axis 1 of smem<128x64 x f8e4m3, #swizzle64> is the fast one, TMA copies "
      "want the tensor's contiguous dim there, axis 0"},
     {TURNED, "1, %i, 7, 0 +: 64", "smem<64 x f8e4m3, #rows>", 0, "", 0,
      "one element of the contiguous dim of %x"},
@@ -267,7 +267,7 @@ static const sample samples[] = {
      "smem<16x16 x bf16, #bases(offset [(0,1), (0,2), (0,4), (1,0), (2,0), "
      "(4,0), (0,8), (8,0)])>",
      0, "8 8", 4, NULL},
-    /* What no bulk copy does. */
+    /* What no TMA copy does. */
     {MATRIX, "%i +: 64, 0 +: 64",
      "smem<64x64 x bf16, #swizzle128(order(0, 1))>", 0, "", 0, "axis 0 of"},
     {MATRIX, "%i +: 64, 0 +: 64", "smem<64x64 x bf16, #rows(order(0, 1))>", 0,
@@ -283,7 +283,7 @@ static const sample samples[] = {
     {MATRIX, "%i +: 64, 0 +: 64", "smem<64x32 x bf16, #rows>", 0, "", 0,
      "differ in sides"},
     {"tensor<[?, ?, ?, ?, ?, ?] x bf16>", "%i, 0, 0, 0, 0, 0 +: 64",
-     "smem<64 x bf16, #rows>", 0, "", 0, "6 dims, bulk copies go up to 5"},
+     "smem<64 x bf16, #rows>", 0, "", 0, "6 dims, TMA copies go up to 5"},
 };
 enum { NSAMPLES = sizeof samples / sizeof *samples };
 
@@ -295,7 +295,7 @@ START_TEST(copies_are_what_the_layout_says)
     const char *why = NULL;
     bool ok = bulk_copy(s, "aligned(1)", &t, &buffer, &why);
     if (s->refused) {
-        ck_assert_msg(!ok, "%s: a bulk copy", s->buffer);
+        ck_assert_msg(!ok, "%s: a TMA copy", s->buffer);
         ck_assert_msg(strstr(why, s->refused), "%s: %s", s->buffer, why);
         return;
     }

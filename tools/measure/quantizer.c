@@ -120,7 +120,7 @@ static int by_head(const quantizer *z, const DLTensor *x, int hadamard,
 
 /* ---- Tensors ---- */
 
-/* Whole 16 bytes to a column, for bulk copies. */
+/* Whole 16 bytes to a column, for TMA copies. */
 static bool new_by_columns(quantized *q, DLDataType type, const int64_t size[4])
 {
     int64_t room = (size[2] + 15) / 16 * 16;

@@ -29,7 +29,7 @@ typedef struct crew {
     pthread_cond_t wake, done; /* there is a job; a job has nobody inside */
     atomic_uint posted;        /* jobs so far */
     bool is_ending;
-    job *first, **end; /* those under way, oldest first */
+    job *first, **end; /* those in flight, oldest first */
     unsigned nthreads, nparked;
     pthread_t threads[TC_HOST_MOST_THREADS];
 } crew;

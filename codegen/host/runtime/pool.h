@@ -22,7 +22,7 @@ enum { TC_HOST_MOST_THREADS = 1024 };
 tc_host_pool *tc_host_pool_new(void);
 /* Accepts NULL, and returns its argument. */
 tc_host_pool *tc_host_pool_ref(tc_host_pool *pool);
-/* Accepts NULL. The last one ends the threads; no run may be under way. */
+/* Accepts NULL. The last one ends the threads; no run may be in flight. */
 void tc_host_pool_unref(tc_host_pool *pool);
 
 /* Calls run(task, i) once for each i below count, 0 in the calling thread, the

@@ -22,7 +22,7 @@ typedef struct tc_site {
     } * values;
 } tc_site;
 
-/* A launch under way. */
+/* A launch in flight. */
 typedef struct tc_run {
     const tc_site *sites;
     const tc_host_launch_options *options;

@@ -28,7 +28,7 @@ LLVMValueRef tc_mbarrier_address(tc_gen *g, const tc_value *ring,
     return tc_shared_address(g, offset, immediate);
 }
 
-/* The fence: what comes from outside of the thread, such as bulk copies, finds
+/* The fence: what comes from outside of the thread, such as TMA copies, finds
  * them initialised. */
 bool tc_nvptx_mbarrier_alloc(tc_gen *g, const tc_op *op)
 {

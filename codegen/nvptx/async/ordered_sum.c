@@ -62,7 +62,7 @@ bool tc_nvptx_follow(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef own = tc_gen_scalar(g, op->in[0]);
     LLVMValueRef ahead = tc_gen_scalar(g, op->in[1]);
-    if (g->role == TC_ROLE_PRODUCER || g->role == TC_ROLE_MOVER)
+    if (g->role == TC_ROLE_PRODUCER || g->role == TC_ROLE_TRANSPOSER)
         return tc_gen_error(g, op, "in a role that stores nothing");
     if (g->sent && op->code == TC_FOLLOW)
         return tc_gen_error(g, op, "next to a store of a store warp");

@@ -7,24 +7,24 @@
  *                           without roles
  *   32n .. 32n+127          the producer: a group of four warps, since
  *                           registers move by groups; one thread of its first
- *                           warp works. The other three warps are the mover,
- *                           if there is one: its warps are 0, 1, 2; or one for
- *                           each of the consumer's groups is its store warp
- *                           (store_warp.c).
+ *                           warp works. The other three warps are the
+ *                           transposer, if there is one: its warps are 0, 1, 2;
+ *                           or one for each of the consumer's groups is its
+ *                           store warp (store_warp.c).
  *
  * Barrier 0 is for all threads of the block, 1 for the consumer, 2, 3, ... for
  * its groups of four warps, one each, and then one for the ping-pong turn of
- * each; the last one is the mover's.
+ * each; the last one is the transposer's.
  */
 #include "codegen/nvptx/emit.h"
 
-enum { ALL_THREADS, CONSUMER, FIRST_GROUP, MOVER = 15 };
+enum { ALL_THREADS, CONSUMER, FIRST_GROUP, TRANSPOSER = 15 };
 /* Of the producer's warp group, all but its first warp. */
-enum { TRANSPOSERS = TC_WARPGROUP_WARPS - 1 };
+enum { TRANSPOSER_WARPS = TC_WARPGROUP_WARPS - 1 };
 
 unsigned tc_gen_role_warps(const tc_gen *g)
 {
-    return g->role == TC_ROLE_MOVER ? TRANSPOSERS : g->f->warps;
+    return g->role == TC_ROLE_TRANSPOSER ? TRANSPOSER_WARPS : g->f->warps;
 }
 
 unsigned tc_gen_threads(const tc_gen *g)
@@ -48,8 +48,8 @@ void tc_gen_barrier(tc_gen *g)
 {
     if (g->role == TC_ROLE_CONSUMER)
         sync(g, tc_gen_i32(g, CONSUMER), (unsigned)tc_threads(g->f->warps));
-    if (g->role == TC_ROLE_MOVER)
-        sync(g, tc_gen_i32(g, MOVER), TC_WARP_THREADS * TRANSPOSERS);
+    if (g->role == TC_ROLE_TRANSPOSER)
+        sync(g, tc_gen_i32(g, TRANSPOSER), TC_WARP_THREADS * TRANSPOSER_WARPS);
     if (g->role == TC_ROLE_ALL)
         tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), "bar.sync 0;",
                    "~{memory}", 0, NULL);
@@ -68,7 +68,7 @@ bool tc_nvptx_barrier(tc_gen *g, const tc_op *op)
 {
     if (g->role == TC_ROLE_PRODUCER)
         return tc_gen_error(g, op, "in the producer, which is one thread");
-    if (!tc_op_is_word(op, "scope", "group") || g->role == TC_ROLE_MOVER)
+    if (!tc_op_is_word(op, "scope", "group") || g->role == TC_ROLE_TRANSPOSER)
         tc_gen_barrier(g);
     else if (g->f->warps % TC_WARPGROUP_WARPS)
         return tc_gen_error(g, op,
@@ -251,13 +251,13 @@ static void prefetch_maps(tc_gen *g)
 }
 
 /* Its warps count from the first one after the producer's. */
-static bool emit_mover(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
+static bool emit_transposer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
 {
     tc_phase outer = tc_gen_phase(g);
     tc_gen_enter_again(g);
     g->warp =
         LLVMBuildSub(g->entry, g->warp, tc_gen_i32(g, g->f->warps + 1), "");
-    g->role = TC_ROLE_MOVER;
+    g->role = TC_ROLE_TRANSPOSER;
     if (!tc_nvptx_region(g, tc_transposer(op)))
         return false;
     tc_gen_resume(g, &outer);
@@ -300,11 +300,11 @@ static bool emit_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef senders,
 {
     set_registers(g, op, false);
     if (op->nregions == 3) {
-        LLVMBasicBlockRef mover = tc_gen_block_new(g, "mover");
-        split_producer(g, mover);
+        LLVMBasicBlockRef transposer = tc_gen_block_new(g, "transposer");
+        split_producer(g, transposer);
         LLVMBasicBlockRef copier = LLVMGetInsertBlock(g->b);
-        LLVMPositionBuilderAtEnd(g->b, mover);
-        if (!emit_mover(g, op, end))
+        LLVMPositionBuilderAtEnd(g->b, transposer);
+        if (!emit_transposer(g, op, end))
             return false;
         LLVMPositionBuilderAtEnd(g->b, copier);
     } else if (senders) {

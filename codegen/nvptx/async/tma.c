@@ -96,7 +96,7 @@ static const tc_op *alloc_of(const tc_value *buffer)
 static bool check(tc_gen *g, const tc_op *op, const tc_tma *t)
 {
     if (!g->target->tma)
-        return tc_gen_error(g, op, "%s has no bulk copies", g->target->name);
+        return tc_gen_error(g, op, "%s has no TMA copies", g->target->name);
     const tc_op *alloc = alloc_of(op->in[1]);
     unsigned align = t->swizzle ? 8 * t->swizzle : 128;
     if (!alloc)
@@ -291,7 +291,7 @@ bool tc_nvptx_tma_store(tc_gen *g, const tc_op *op)
 bool tc_nvptx_tma_store_wait(tc_gen *g, const tc_op *op)
 {
     if (!g->target->tma)
-        return tc_gen_error(g, op, "%s has no bulk copies", g->target->name);
+        return tc_gen_error(g, op, "%s has no TMA copies", g->target->name);
     if (tc_op_int(op, "sent") && g->senders) {
         tc_gen_wait_until_sent(g);
         return true;
@@ -305,6 +305,6 @@ bool tc_nvptx_tma_store_wait(tc_gen *g, const tc_op *op)
 bool tc_nvptx_fence_async(tc_gen *g, const tc_op *op)
 {
     if (!g->target->tma)
-        return tc_gen_error(g, op, "%s has no bulk copies", g->target->name);
+        return tc_gen_error(g, op, "%s has no TMA copies", g->target->name);
     return plain(g, "fence.proxy.async.shared::cta;");
 }

@@ -56,7 +56,7 @@ static unsigned attribute_kind(const char *name)
 }
 
 /* By value, and left where the launch put it: without the last attribute LLVM
- * copies it to the stack, which bulk copies cannot read. */
+ * copies it to the stack, which TMA copies cannot read. */
 static LLVMValueRef map_param(tc_gen *g, unsigned index)
 {
     LLVMTypeRef bytes = LLVMArrayType2(g->i8, MAP_BYTES);

@@ -13,19 +13,19 @@
 #include "passes/instructions/smem_copy.h"
 #include "codegen/nvptx/memory/shared.h"
 
-/* Steps under way at once: of a long band fewer, as its addresses take
- * registers, of which a mover has 40. */
-enum { WORDS = 4, UNDER_WAY = 4, FEW = 3 };
+/* Steps in flight at once: of a long band fewer, as its addresses take
+ * registers, of which a transposer has 40. */
+enum { WORDS = 4, IN_FLIGHT = 4, FEW = 3 };
 enum { EVEN = 0x6420, ODD = 0x7531 }; /* bytes of two words */
 
-typedef struct mover {
+typedef struct copying {
     tc_gen *g;
     tc_smem_copy plan;
     tc_shared_at from, to;      /* of the band */
     LLVMValueRef first, second; /* selectors of prmt */
-} mover;
+} copying;
 
-static void read_step(mover *m, unsigned step, LLVMValueRef words[WORDS])
+static void read_step(copying *m, unsigned step, LLVMValueRef words[WORDS])
 {
     tc_gen *g = m->g;
     LLVMValueRef args[2];
@@ -47,7 +47,8 @@ static LLVMValueRef permute(tc_gen *g, LLVMValueRef a, LLVMValueRef b,
     return tc_gen_intrinsic(g, "nvvm.prmt", 0, NULL, 3, args);
 }
 
-static void write_step(mover *m, unsigned step, const LLVMValueRef words[WORDS])
+static void write_step(copying *m, unsigned step,
+                       const LLVMValueRef words[WORDS])
 {
     tc_gen *g = m->g;
     LLVMValueRef args[2 + WORDS];
@@ -61,10 +62,10 @@ static void write_step(mover *m, unsigned step, const LLVMValueRef words[WORDS])
                "r,n,r,r,r,r,~{memory}", 2 + WORDS, args);
 }
 
-static void copy_band(mover *m)
+static void copy_band(copying *m)
 {
-    LLVMValueRef words[UNDER_WAY][WORDS];
-    unsigned n = m->plan.nsteps, at_once = n > UNDER_WAY ? FEW : UNDER_WAY;
+    LLVMValueRef words[IN_FLIGHT][WORDS];
+    unsigned n = m->plan.nsteps, at_once = n > IN_FLIGHT ? FEW : IN_FLIGHT;
     for (unsigned i = 0; i < n; i += at_once) {
         unsigned end = i + at_once < n ? i + at_once : n;
         for (unsigned k = i; k < end; k++)
@@ -96,7 +97,7 @@ static LLVMValueRef selector(tc_gen *g, unsigned below, unsigned above)
 
 bool tc_nvptx_smem_copy(tc_gen *g, const tc_op *op)
 {
-    mover m = {.g = g};
+    copying m = {.g = g};
     const char *why;
     if (!g->target->ldmatrix || !g->target->stmatrix)
         return tc_gen_error(g, op, "%s has no stmatrix", g->target->name);

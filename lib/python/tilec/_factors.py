@@ -66,7 +66,7 @@ def _result(x, dtype, column_major):
     b, h, n, d = x.shape
     if not column_major:
         return _tensors.empty(x, x.shape, dtype)
-    # Rows of whole 16 bytes, for bulk copies.
+    # Rows of whole 16 bytes, for TMA copies.
     room = _tensors.new(x, (b, h, d, -(-n // 16) * 16), dtype)
     return room[..., :n].swapaxes(2, 3)
 

@@ -98,7 +98,7 @@ def _keep(ctx, inputs, output):
 
 
 def _spread(t):
-    """A gradient of a sum is one number with strides of 0, which no bulk copy
+    """A gradient of a sum is one number with strides of 0, which no TMA copy
     takes."""
     return t.contiguous() if 0 in t.stride() else t
 

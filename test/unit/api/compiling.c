@@ -388,7 +388,7 @@ START_TEST(inspects)
     o.target = "sm_90a";
     ck_assert_int_eq(tilec_inspect(cx, &s, 1, &o, &text), TILEC_OK);
     ck_assert_ptr_nonnull(strstr(text, "@matmul for sm_90a: "));
-    ck_assert_ptr_nonnull(strstr(text, "bulk copy"));
+    ck_assert_ptr_nonnull(strstr(text, "TMA copy"));
     tilec_free(text);
     o.target = "cpu";
     ck_assert_int_eq(tilec_inspect(cx, &s, 1, &o, &text), TILEC_USAGE);

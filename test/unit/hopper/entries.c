@@ -78,7 +78,7 @@ START_TEST(blocks_have_more_threads)
 }
 END_TEST
 
-/* What a bulk copy stores is written, too: it is copied back. */
+/* What a TMA copy stores is written, too: it is copied back. */
 START_TEST(tma_stores_write)
 {
     static const char put_text[] =

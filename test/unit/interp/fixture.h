@@ -54,7 +54,7 @@ void interp_value_tests(TCase *t);
 void interp_memory_tests(TCase *t);
 void interp_meeting_tests(TCase *t);
 void interp_role_tests(TCase *t);
-void interp_mover_tests(TCase *t);
+void interp_transposer_tests(TCase *t);
 void interp_product_tests(TCase *t);
 void interp_tile_tests(TCase *t);
 void interp_overlap_tests(TCase *t);

@@ -111,7 +111,7 @@ static const mistake mistakes[] = {
      "in the producer, expected the first thread of the consumer", "tma_store",
      NULL},
     {"    tma_load", "    tma_store_wait pending(0)\n    tma_load",
-     "in the producer, which has no bulk stores", "tma_store_wait", NULL},
+     "in the producer, which has no TMA stores", "tma_store_wait", NULL},
     /* Global memory. */
     {"    %v = smem_load",
      "    store %x[0 +: 64, 0 +: 64], %one\n    %v = smem_load", NULL, NULL,
@@ -123,8 +123,8 @@ static const mistake mistakes[] = {
     {"    mbarrier_arrive %free, 0\n",
      "    store %x[0 +: 64, 0 +: 64], %one // early\n"
      "    mbarrier_arrive %free, 0\n",
-     "race: a bulk copy reads global memory that the program writes",
-     "tma_load", "// early"},
+     "race: a TMA copy reads global memory that the program writes", "tma_load",
+     "// early"},
     {"    mbarrier_arrive %free, 0\n",
      "    %old = load %y[0 +: 64, 0 +: 64] : tile<64x64 x f16, #blocked(1x8, "
      "4x8, 8x1)>\n"

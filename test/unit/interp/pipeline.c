@@ -246,7 +246,7 @@ START_TEST(last_wait_missing)
     interp_change("  async_wait pending(0)\n", "");
     interp_change("%far < %k boundary(0, 1) layout(#blocked(1x8, 8x4",
                   "%far < %k + 64 boundary(0, 1) layout(#blocked(1x8, 8x4");
-    expect_in_all_orders("still under way at the end", "async_copy %atfar",
+    expect_in_all_orders("still in flight at the end", "async_copy %atfar",
                          NULL);
 }
 END_TEST

@@ -83,7 +83,7 @@ static const mistake mistakes[] = {
      "// second"},
     {"  store %y",
      "  %last = mma %s, %s, %sum instr(m64k16) async(true)\n  store %y",
-     "still under way at the end", "%last = mma", NULL},
+     "still in flight at the end", "%last = mma", NULL},
     {"  fence_async\n", "",
      "reads asynchronously what threads have written, with no fence_async",
      "// first", "smem_store %s"},

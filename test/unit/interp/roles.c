@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A matrix product by two roles, with asynchronous products and a bulk store:
+ * A matrix product by two roles, with asynchronous products and a TMA store:
  * right in all orders and for all trip counts, and with every mistake that
  * their agreement can have.
  */
@@ -207,7 +207,7 @@ static const mistake mistakes[] = {
      "    barrier scope(group)\n"
      "    tma_store block" ROWS "    tma_store_wait pending(0)\n"
      "    smem_store %out, cast(%sum, f16) // again\n",
-     "race: overwrites what a bulk store may still read", "// again",
+     "race: overwrites what a TMA store may still read", "// again",
      "tma_store block"},
     {STORE "    tma_store_wait pending(0)\n",
      "    barrier scope(group)\n    tma_store block" ROWS,
@@ -215,17 +215,17 @@ static const mistake mistakes[] = {
     {"    tma_store_wait pending(0)\n",
      "    smem_store %out, cast(%sum, f16) // again\n"
      "    tma_store_wait pending(0)\n",
-     "race: overwrites what a bulk store may still read", "// again",
+     "race: overwrites what a TMA store may still read", "// again",
      "tma_store block"},
     {"    tma_store_wait pending(0)\n",
      "    tma_store_wait pending(0)\n"
      "    smem_store %out, cast(%sum, f16) // again\n",
-     "race: overwrites what a bulk store may still read", "// again",
+     "race: overwrites what a TMA store may still read", "// again",
      "tma_store block"},
     {"    tma_store_wait pending(0)\n",
      "    tma_store block %c[%m +: 128, %n +: 32], %out // again\n"
      "    tma_store_wait pending(0)\n",
-     "race: a bulk copy writes global memory that was written before",
+     "race: a TMA copy writes global memory that was written before",
      "// again", "tma_store block"},
     /* Places. */
     {"offset(49152) : smem", "offset(49280) : smem",
@@ -240,7 +240,7 @@ static const mistake mistakes[] = {
      "bytes 73856 to 73879 are outside of the kernel's shared(73872)",
      "%empty = mbarrier_alloc", NULL},
     /* What no instruction does. */
-    {"aligned(0, 1, 2)", "aligned(0, 1)", "no bulk copy does it",
+    {"aligned(0, 1, 2)", "aligned(0, 1)", "no TMA copy does it",
      "tma_store block", NULL},
     {"    tma_store block",
      "    tma_load block %c[%m +: 128, %n +: 32], %out, "

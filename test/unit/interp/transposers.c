@@ -92,7 +92,7 @@ static const struct {
      "waits for ever: slot 0 has seen 1 phases", "mbarrier_wait %full",
      "mbarrier_wait %empty"},
     {WAIT COPY, COPY,
-     "reads shared memory that a bulk copy may still be writing", "smem_copy",
+     "reads shared memory that a TMA copy may still be writing", "smem_copy",
      "tma_load"},
     {"      mbarrier_wait %moved, %slot, %count >> 1\n", "",
      "race: reads what thread 128 has written", "mma", "smem_copy"},
@@ -117,7 +117,7 @@ START_TEST(mistake_is_found)
 }
 END_TEST
 
-void interp_mover_tests(TCase *t)
+void interp_transposer_tests(TCase *t)
 {
     tcase_add_test(t, right_in_all_orders);
     tcase_add_loop_test(t, mistake_is_found, 0,
