@@ -5,7 +5,7 @@
     o = tilec.attention(q, k, v, mask_mod="causal & sliding_window(w=1024)")
 
 q, k and v are torch tensors (on the CPU or a GPU) or numpy arrays. Needs
-libtilec.so and nothing else; it is looked for in $TILEC_LIBRARY, beside this
+libtilec.so and nothing else; it is looked for in $TILEC_LIBRARY, next to this
 package, in the build folder of a source tree, and where the system has its
 libraries. See lib/python/README.md.
 """

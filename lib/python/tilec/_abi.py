@@ -2,7 +2,7 @@
 """lib/tilec.h for ctypes: structs, functions, and where the library is.
 
 Structs have the header's names and fields; test/python/abi.py compares them
-with the header by way of a C compiler. A struct that begins with its size is
+with the header through a C compiler. A struct that begins with its size is
 made with `new(Struct, field=value, ...)`.
 """
 import ctypes as C
@@ -35,7 +35,7 @@ TENSOR, INT, FLOAT = range(3)  # tilec_argument_kind
 
 
 class _Sized(C.Structure):
-    """A struct that begins with its size, which it sets itself."""
+    """A struct that begins with its size; the constructor sets it."""
 
     def __init__(self, *values, **fields):
         super().__init__(C.sizeof(self), *values, **fields)
@@ -156,7 +156,7 @@ def new(struct, **fields):
 
 
 def array(struct, items):
-    """A C array and its length, for fields that come in such pairs."""
+    """A C array and its length, for a pair of fields."""
     return (struct * len(items))(*items), len(items)
 
 
@@ -182,7 +182,7 @@ _RESULTS = {
 
 
 def _candidates():
-    """Where the library may be, the likeliest first."""
+    """Paths at which the library may be, the likeliest first."""
     named = os.environ.get("TILEC_LIBRARY")
     if named:
         return [named]

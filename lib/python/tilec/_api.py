@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tilec.attention: what is asked for, checked, and sent to torch or numpy."""
+"""tilec.attention: checks the request and runs it for torch or numpy."""
 import warnings
 
 from . import _attention, _captured, _factors, _tensors, _texts
@@ -14,7 +14,7 @@ def _check_mod(name, mod):
     _texts.encoded(mod, name)
 
 
-# What other libraries' attention takes, and what is meant by it here.
+# Arguments of other libraries' attention, and what to write here instead.
 _ELSEWHERE = {
     "is_causal": 'mask_mod="causal"',
     "attn_mask": "a mask_mod or score_mod that reads a captured tensor",
@@ -32,7 +32,7 @@ def _check_names(captured):
 
 
 def _scale(scale):
-    """For the library, to which 0 says that there is none."""
+    """The scale as the library takes it: 0 means none."""
     if scale is None:
         return 0.0
     if getattr(scale, "requires_grad", False):
@@ -78,7 +78,7 @@ def _check_shapes(q, k, v, enable_gqa):
 
 
 def _all_captured(captured, by_name):
-    """Both ways of giving them as one dict."""
+    """The captured values of `captured` and of further keywords in one dict."""
     _check_names(by_name)
     if captured is None:
         return by_name
@@ -99,7 +99,7 @@ _warned = set()
 
 
 def _warn_of(hints):
-    """Once each; the caller of attention."""
+    """Warns of each name once, at the line that called attention."""
     for name in hints:
         if name not in _warned:
             _warned.add(name)
@@ -124,7 +124,7 @@ def _options(given, out_dtype):
 
 def _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa, deterministic,
           kernel_options, out_dtype=None):
-    """The first fields of an _attention.Spec, after all checks."""
+    """Checks the request; gives the first fields of an _attention.Spec."""
     _check_mod("score_mod", score_mod)
     _check_mod("mask_mod", mask_mod)
     _check_shapes(q, k, v, enable_gqa)
@@ -142,29 +142,30 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
 
     query [B, HQ, M, D], key [B, HK, N, D], value [B, HK, N, DV], on the CPU or
     a GPU, of any lengths and strides: torch tensors or numpy arrays. Gives o
-    [B, HQ, M, DV] in query's data type (bfloat16 where that has 8 bits), whose
-    dims lie in memory as query's do; with return_lse also the logsumexp of each row [B, HQ, M] in float32,
-    with return_max the largest modified score of each. A query that sees no
+    [B, HQ, M, DV] in query's data type (bfloat16 if that has 8 bits), with its
+    dims in query's order in memory; with return_lse also the logsumexp of each
+    row [B, HQ, M] in float32, with return_max the largest modified score of
+    each row. A query that sees no
     key gets o = 0 and lse = -inf.
 
     score_mod, mask_mod: text. An expression of the library's functions
         (`tilec.mods()`), "causal & sliding_window(w=1024)", "alibi, soft_cap(
         cap=30)"; or functions in tile IR, of which the last is the mod; or an
-        expression and, on lines behind it, the functions that it names.
-    scale: of the scores; without it 1 / sqrt(D).
+        expression and, on the lines after it, the functions that it names.
+    scale: a factor of the scores; None: 1 / sqrt(D).
     enable_gqa: HQ may be a multiple of HK.
     deterministic: backward gives the same bits at every run; None: as
         torch.use_deterministic_algorithms says.
     kernel_options: a dict. FlexAttention's names (BLOCK_M, BLOCK_N, num_warps,
-        num_stages, FLOAT32_PRECISION, ..., `fwd_` and `bwd_` in front of them);
-        target ("sm_80"); threads (on the CPU); block_lists, whether the blocks
-        that the mask leaves are listed first (else: where the compiler cannot
-        tell which they are); enforce: "error" or "off" where a product cannot
-        take an operand in the order in which it lies in memory; bindings and
-        backward_bindings, dicts of the kernels' compile-time parameters. What is left open is
-        taken from tuned configurations. Options that choose among
-        FlexAttention's kernels (BACKEND, USE_TMA, ...) are warned of, once
-        each, and change nothing.
+        num_stages, FLOAT32_PRECISION, .., with the prefix `fwd_` or `bwd_` for
+        one direction); target ("sm_80"); threads (on the CPU); block_lists:
+        whether a kernel lists the blocks that the mask leaves first (not
+        given: if the compiler cannot tell which these are); enforce: "error"
+        or "off" for a product that cannot take an operand in its order in
+        memory; bindings and backward_bindings: dicts of the kernels'
+        compile-time parameters. Tuned configurations choose the rest. Options
+        that choose among FlexAttention's kernels (BACKEND, USE_TMA, ...) are
+        warned of, once each, and change nothing.
     captured, or any further keyword: what the mods capture, tensors and
         numbers, by name: `slopes=t`, `w=1024`; {"mask.w": 5} where both mods
         capture a `w`. Another number needs no other compilation. Tensors of
@@ -172,22 +173,22 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
         i32, bool to i8) or rounds float64 to f32; one of rank 0 may stand for
         a number.
 
-    descale_q, descale_k, descale_v: what numbers of 8 bits are times of, in
-        float32: a number, [H], [B, H] (of q also one for each batch and head
-        of k), or [B, H, blocks], of blocks of a power of two of rows:
-        `tilec.quantize` makes both.
-    scale_o: o is multiplied by it; likewise, but not by blocks.
-    out_dtype: of o. Backward computes with o in query's type.
+    descale_q, descale_k, descale_v: scales of 8-bit numbers, in float32: a
+        number, [H], [B, H] (of q also one for each batch and head of k), or
+        [B, H, blocks], of blocks of a power of two of rows: `tilec.quantize`
+        makes both.
+    scale_o: a factor of o, in the same shapes but blocks.
+    out_dtype: the data type of o. Backward computes with o in query's type.
 
-    key and value may be of 8 bits (float8_e4m3fn, float8_e5m2) beside any
-    query, query then also; a product wants such values by columns (`tilec.
-    quantize(v, column_major=True)`), and others are copied so first where that
-    pays (kernel_options: COPY_VALUES).
+    key and value may have 8 bits (float8_e4m3fn, float8_e5m2) with any query;
+    query may have 8 bits if they do. Products read 8-bit values by columns
+    (`tilec.quantize(v, column_major=True)`); others are copied first if that
+    is faster (kernel_options: COPY_VALUES).
 
-    Differentiable in torch: by query, key, value, captured float tensors of
-    score mods, and through the logsumexp. Once, and backward: forward-mode
-    derivatives, second ones and torch.func's transforms are refused. Under
-    torch.autocast query, key and value are cast as those of
+    Differentiable in torch: with respect to query, key, value and captured
+    float tensors of score mods, and through the logsumexp. Once, and backward:
+    forward-mode derivatives, second ones and torch.func's transforms are
+    refused. Under torch.autocast query, key and value are cast as those of
     scaled_dot_product_attention are.
 
     Compiles at the first call for some data types, head dims and mods; lengths,

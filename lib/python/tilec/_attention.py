@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans: attention compiled for a few data types and dims, and its launches.
 
-What a caller asks for is a Spec: texts and numbers, no tensors. A Spec and the
-types of tensors make a Plan, which is compiled once and kept. A plan of forward
-does not wait for the compilation of backward, which has one of its own.
+A Spec is what a caller asks for: texts and numbers, no tensors. A Spec and the
+types of tensors make a Plan, which is compiled once and kept. Forward
+and backward have a plan each, so that forward does not wait for backward's
+compilation.
 """
 import ctypes as C
 import dataclasses
@@ -18,7 +19,7 @@ from ._texts import O_TYPES, encoded, mod_of, options_of
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """Attention as it was asked for; equal ones share their plans."""
+    """What a caller asks of attention; equal Specs share their plans."""
 
     score_mod: str = ""
     mask_mod: str = ""
@@ -52,7 +53,7 @@ def _bindings(options):
 
 
 def _compile(spec, device, options, q, k, v, factors):
-    """A handle of the library for tensors like these."""
+    """Compiles; the library's handle for tensors like these."""
     texts = _Texts(spec)
     asked = _abi.new(
         _abi.tilec_attention_options, scale=spec.scale,
@@ -157,8 +158,8 @@ _clock = itertools.count()
 
 
 def _keep(key, plan):
-    """In place of the one that was not used for longest, where there are too
-    many; a thread that runs that one just now has it still."""
+    """Keeps the plan. If there are too many, the least recently used one goes;
+    a thread that runs it keeps it alive."""
     if len(_plans) >= MOST_PLANS:
         oldest = min((k for k, p in _plans.items() if p not in _in_graphs),
                      key=lambda k: _plans[k].used, default=None)
@@ -167,10 +168,10 @@ def _keep(key, plan):
 
 
 def _lengths(spec, q, k):
-    """What plans differ by. On a GPU configurations are tuned by length: powers
-    of two, so that any length meets one of a few plans; and short gradients have
-    kernels of their own. On the CPU none are: it only matters whether a list of
-    the mask's blocks may pay (lib/attention/attention_lists.c)."""
+    """The classes of lengths that have plans of their own. On a GPU these are
+    powers of two, because configurations are tuned by length, and short
+    gradients have kernels of their own. On the CPU it only matters whether a
+    list of the mask's blocks may pay (lib/attention/attention_lists.c)."""
     if _tensors.device_of(q)[0] == _tensors.CPU:
         return q.shape[2] >= 512 and k.shape[2] >= 2048
     return (min(max(k.shape[2].bit_length() - 1, 8), 15),
@@ -178,8 +179,8 @@ def _lengths(spec, q, k):
 
 
 def _reuse(q, k, v):
-    """How often parts of v are read, in classes: whether v is copied first
-    depends on that (COPY_VALUES)."""
+    """The class of how often parts of v are read, which decides whether v is
+    copied first (COPY_VALUES)."""
     if not _tensors.has_8_bits(q):
         return None
     rows = q.shape[2] * q.shape[1] // max(k.shape[1], 1)
@@ -188,9 +189,10 @@ def _reuse(q, k, v):
 
 
 def _sharing(spec, q, k):
-    """Of gradients of grouped heads: how many heads share one of k, and how
-    many blocks of keys and queries there are, in powers of two: where there are
-    few, the library shares them out (SPLIT). On the CPU it never does."""
+    """For gradients of grouped heads: how many heads share one of k, and the
+    numbers of blocks of keys and queries as powers of two. If there are few,
+    the library splits them over more programs (SPLIT). On the CPU it never
+    does."""
     group = q.shape[1] // max(k.shape[1], 1)
     if (not spec.backward or group < 2 or
             _tensors.device_of(q)[0] == _tensors.CPU):
@@ -200,11 +202,10 @@ def _sharing(spec, q, k):
 
 
 def plan_for(spec, q, k, v, captured=()):
-    """The plan for tensors like these. Lengths, batch and heads don't matter,
-    but for a few classes of lengths, whether there are keys for all queries, and
-    what gradients of grouped heads share. Nor do strides, but for which dim of v
-    lies in memory in one piece.
-    Of 8 bits it also matters how often v is read."""
+    """The plan for tensors like these. A plan depends on the class of the
+    lengths, on whether all queries have keys, on what gradients of grouped
+    heads share, on the dim of v that is contiguous, and, with 8 bits, on how
+    often v is read; not on batch, heads and other strides."""
     factors = _factors.of(captured)
     kinds = tuple([(n, _factors.kind(x, {"k": k, "v": v}.get(n[-1], q)))
                    for n, x in factors.items()])
@@ -243,8 +244,8 @@ def forward(spec, q, k, v, captured, want_max=False):
 
 
 def _captured_of(gradient, captured):
-    """The captured value whose gradient is called so ("grad.score.bias"): by
-    its full name (score.bias) or its own (bias)."""
+    """The captured value whose gradient has this name ("grad.score.bias"),
+    found by its full name (score.bias) or its own (bias)."""
     full = gradient.partition(".")[2]
     return full if full in captured else full.partition(".")[2]
 

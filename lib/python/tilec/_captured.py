@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captured values: what callers give, as the parameters of mods want it.
+"""Captured values: converts what callers give to the parameters of mods.
 
     ids = torch.tensor([0, 0, 1])   # int64, and the mod has tensor<[?] x i32>
     cap = torch.tensor(30.0)        # rank 0, and the mod has f32
 
 A conversion keeps each value: an integer outside of the parameter's type is an
-error. Only float64 is rounded, to float32. All else is left to the library,
-which refuses it.
+error. Only float64 is rounded, to float32. The library refuses all other types.
 """
 import ctypes as C
 import re
@@ -40,7 +39,7 @@ def split(captured, q):
 
 
 def beside(x, q, name):
-    """numpy's x as a tensor, where q is torch's."""
+    """x of numpy as a tensor of torch, if q is one."""
     if not _tensors.is_torch(q) or _tensors.is_torch(x):
         return x
     if not q.is_cpu:
@@ -56,8 +55,8 @@ def beside(x, q, name):
 
 
 def parameters(kernel):
-    """What mods capture, by their names: `mask.w`, and `w` where there is one
-    of it."""
+    """The parameters that mods capture, by full name (`mask.w`) and, if only
+    one mod has it, by own name (`w`)."""
     kernel = C.c_void_p(kernel)
     n = _abi.lib.tilec_kernel_parameter_count(kernel)
     found = [_kernel.parameter(_abi.lib.tilec_kernel_parameter(
@@ -67,7 +66,7 @@ def parameters(kernel):
 
 
 def fitted(captured, parameters, device):
-    """[(name, value)], each as its parameter wants it."""
+    """[(name, value)], each value in the type of its parameter."""
     return [(n, _fitted(n, x, parameters[n], device)
              if n in parameters and _tensors.is_tensor(x) else x)
             for n, x in captured]
@@ -110,7 +109,7 @@ def _integer(name, x, have, want):
 
 
 def _check_range(name, x, low, high):
-    """On a GPU by an assertion there, for which nothing waits."""
+    """On a GPU an assertion checks it there; nothing waits for it."""
     said = "captured %s has %s, the mod's parameter %d to %d"
     if not _tensors.is_torch(x):
         for extreme in (x.min(), x.max()) if x.size else ():
@@ -129,7 +128,7 @@ def _check_range(name, x, low, high):
 
 
 def _converted(x, want):
-    """Of a tensor that is broadcast, what it is broadcast from."""
+    """x in that type; of a broadcast tensor only the data that it repeats."""
     strides = x.stride() if _tensors.is_torch(x) else x.strides
     if 0 not in strides or 0 in x.shape:
         return _tensors.cast(x, want)

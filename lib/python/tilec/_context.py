@@ -36,7 +36,7 @@ def bindings(pairs):
 
 
 def target_for(device, target=None):
-    """What to compile for: the CPU's tensors stay there."""
+    """The target for tensors on this device: "cpu" for the CPU's."""
     if target is not None:
         return encoded(target, "target")
     return b"cpu" if device[0] == _tensors.CPU else b"auto"
@@ -52,7 +52,7 @@ def on_device(device):
 
 
 def launch_options(device, stream=None, threads=0):
-    """For tensors there: torch's current stream, where none is given."""
+    """Launch options for that device; without a stream torch's current one."""
     if stream is None and device[0] == _tensors.CUDA:
         import torch
         stream = torch.cuda.current_stream(device[1]).cuda_stream
@@ -60,7 +60,7 @@ def launch_options(device, stream=None, threads=0):
 
 
 def is_capturing(device):
-    """Whether launches there go into a CUDA graph."""
+    """Whether a CUDA graph captures torch's current stream there."""
     if device[0] != _tensors.CUDA:
         return False
     import torch

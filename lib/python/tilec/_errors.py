@@ -12,7 +12,7 @@ _SEVERITIES = ("error", "warning", "remark", "note")
 
 @dataclasses.dataclass(frozen=True)
 class Diagnostic:
-    """What the compiler has to say about a place in a text."""
+    """A message of the compiler about a place in a text."""
 
     severity: str  # "error", "warning", "remark", "note"
     message: str
@@ -21,7 +21,7 @@ class Diagnostic:
     column: int = 0  # from 1, in bytes
     source: typing.Optional[str] = None  # the text of that line
     notes: typing.Tuple["Diagnostic", ...] = ()
-    end_column: int = 0  # behind the range in that line; 0: not known
+    end_column: int = 0  # after the range in that line; 0: not known
 
     def __str__(self):
         where = ("%s:%d:%d: " % (self.file, self.line, self.column)
@@ -53,7 +53,7 @@ class Error(ValueError):
 
 
 class CompileWarning(UserWarning):
-    """What the compiler warns of: something is slow that need not be."""
+    """A warning of the compiler: something is slower than it need be."""
 
 
 class MachineError(RuntimeError):
@@ -65,7 +65,7 @@ def _text(s):
 
 
 def diagnostics_of(first):
-    """A list in C through `next`, as Python's."""
+    """The Diagnostics of a C list that is linked by `next`."""
     found, d = [], first
     while d:
         c = d.contents
@@ -78,7 +78,7 @@ def diagnostics_of(first):
 
 
 def compile_failed(context, status):
-    """What to raise after a compile of that context failed."""
+    """The exception for a failed compile of that context."""
     found = diagnostics_of(_abi.lib.tilec_diagnostics(context))
     errors = [d for d in found if d.severity == "error"]
     text = "\n".join(map(str, errors or found)) or "no diagnostics"
@@ -86,14 +86,14 @@ def compile_failed(context, status):
 
 
 def warn(context):
-    """After a compile of that context."""
+    """Issues the warnings of that context's latest compile."""
     for d in diagnostics_of(_abi.lib.tilec_diagnostics(context)):
         if d.severity == "warning":
             warnings.warn(str(d), CompileWarning, stacklevel=4)
 
 
 def call_failed(error, status):
-    """What to raise for a tilec_error."""
+    """The exception for a tilec_error."""
     message = _text(error.message)
     if status == MACHINE:
         return MachineError(message)

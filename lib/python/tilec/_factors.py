@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factors of 8-bit numbers, and the numbers.
+"""Scales of 8-bit numbers, and quantization.
 
-Factors travel beside what mods capture, under the names that the kernel has for
-them: "descale_k.scales".
+Scales are passed together with captured values, under the kernel's names:
+"descale_k.scales".
 """
 import threading
 
@@ -13,8 +13,8 @@ _SUFFIX = ".scales"
 
 
 def given(q, values):
-    """{name in the kernel: tensor} of those that are not None; a number is a
-    factor of all."""
+    """{name in the kernel: tensor} of the scales that are not None; a number
+    scales all elements."""
     found = {}
     for name, value in zip(NAMES, values):
         if value is None:
@@ -35,8 +35,8 @@ def of(captured):
 
 
 def kind(x, of_what):
-    """What a plan has to know of a tensor of factors: as lib/attention_factors
-    does, for the same plan serves all lengths."""
+    """The part of a scale's shape that a plan depends on, as in
+    lib/attention/attention_factors.c: one plan serves all lengths."""
     shape, size = tuple(x.shape), tuple(of_what.shape)
     if len(shape) < 2:
         return len(shape), shape == (1,)
@@ -52,7 +52,7 @@ _makers, _lock = {}, threading.Lock()
 
 
 def _maker(name, rows, hadamard):
-    """A kernel of kernels/quantize.tile, for all that it meets."""
+    """A kernel of kernels/quantize.tile, compiled as arguments need it."""
     key = name, rows, hadamard
     with _lock:
         if key not in _makers:
@@ -73,18 +73,16 @@ def _result(x, dtype, column_major):
 
 def quantize(x, dtype="float8_e4m3fn", *, rows=None, hadamard=0,
              column_major=False):
-    """x [B, H, N, D] as numbers of 8 bits and their factors in float32: x is
-    nearly y * factors. Each head has one, [B, H]; or, with rows (a power of
-    two, 16 to 128), each block of so many rows of a head, [B, H, blocks]; the
-    largest number of those that share a factor becomes the largest that dtype
-    has.
+    """x [B, H, N, D] as 8-bit numbers y and their scales in float32: x is about
+    y * scales. Each head has a scale, [B, H]; or, with rows (a power of two, 16
+    to 128), each block of that many rows of a head, [B, H, blocks]. The largest
+    number that shares a scale becomes the largest number of dtype.
 
     dtype: float8_e4m3fn or float8_e5m2, torch's or by name.
-    hadamard: a power of two that divides D: so many neighbouring columns at a
-        time are rotated by a Hadamard matrix first, which spreads outliers of
-        single columns. q k^T stays what it is if both are rotated alike.
-    column_major: y lies in memory by columns, which is how products with 8-bit
-        v want to read it.
+    hadamard: a power of two that divides D: a Hadamard matrix first rotates
+        this many neighboring columns at a time, which spreads outliers of
+        single columns. q k^T stays the same if both are rotated alike.
+    column_major: store y by columns, as products read 8-bit values.
     """
     x = _tensors.adopt(x, "x")
     name = _tensors.name_of(dtype, "dtype")

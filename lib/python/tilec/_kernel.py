@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of one's own: compiled, looked at, launched."""
+"""Kernels of the user: compiles, inspects and launches them."""
 import ctypes as C
 import dataclasses
 import sys
@@ -14,7 +14,7 @@ _KINDS = ("tensor", "pointer", "int", "float")
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """What a kernel expects as an argument."""
+    """A parameter of a kernel."""
 
     name: str
     type: str  # "tensor<[?, ?, ?, 128] x bf16>"
@@ -33,7 +33,7 @@ def parameter(p):
 
 
 class _Arguments:
-    """Positional and named arguments of a launch, in C, and all they need."""
+    """The arguments of a launch in C, and the memory that they point to."""
 
     def __init__(self, positional, named):
         self.views = []
@@ -104,7 +104,7 @@ class Kernel:
         return found
 
     def _workspace(self, a):
-        """The bytes that lie between the kernels of a plan."""
+        """The bytes that the kernels of a plan pass to each other."""
         found, error = C.c_uint64(), _abi.tilec_error()
         _context.check(_abi.lib.tilec_kernel_workspace(
             self._handle, a.list, C.c_size_t(a.n), C.byref(found),
@@ -133,7 +133,7 @@ class Kernel:
             self._handle, C.c_void_p(stream), C.byref(error)), error)
 
     def emit(self, what):
-        """What was made of it, as text (a cubin: bytes): "tile", "json",
+        """The code of a stage as text (a cubin: bytes): "tile", "json",
         "llvm", "llvm-opt"; "asm" (CPU); "machine", "ptx", "cubin", "sass"."""
         data, size = C.c_void_p(), C.c_size_t()
         error = _abi.tilec_error()
@@ -183,7 +183,7 @@ def _code(text):
 
 def compile(text, *, name=None, target=None, bindings=None, examples=(),
             num_warps=0, num_stages=0, no_cache=False, enforce="warn"):
-    """A Kernel of a text in tile IR, or of the library's kernel so called.
+    """A Kernel of a text in tile IR, or of the library's kernel of that name.
 
     name: which kernel of the text; None: the only one.
     target: "cpu", "sm_80", "sm_90a", ... (`tilec.targets()`); None: "cpu" if
@@ -224,7 +224,7 @@ def compile(text, *, name=None, target=None, bindings=None, examples=(),
 
 
 class _Launcher:
-    """A kernel that is compiled for the arguments it is called with."""
+    """A kernel that is compiled for the arguments of its calls."""
 
     def __init__(self, text, options):
         _code(text)
@@ -236,7 +236,7 @@ class _Launcher:
                                       **named)
 
     def compiled(self, *args, **named):
-        """The Kernel that arguments like these get."""
+        """The Kernel for arguments like these."""
         device = _Arguments(args, named).device
         for known, k in self._kernels:
             if known == device and k.fits(args, named):
@@ -250,7 +250,7 @@ class _Launcher:
 
 def kernel(text, **options):
     """A function that launches a kernel of the text (or the library's kernel
-    of that name), compiled for the data types and fixed dims that it meets:
+    of that name), compiled for the data types and fixed dims of the arguments:
 
         softmax = tilec.kernel("softmax")
         softmax(x, y)                       # torch tensors, numpy arrays
@@ -275,7 +275,7 @@ def _names(function):
 
 
 def targets():
-    """What kernels can be compiled for, here or elsewhere."""
+    """The names of the targets that kernels can be compiled for."""
     return _names(_abi.lib.tilec_target_name)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors of torch and numpy as DLTensors, without a copy.
 
-Neither library is imported here before a tensor of its own arrives.
+Each library is imported only when one of its tensors arrives.
 """
 import ctypes as C
 import sys
@@ -26,7 +26,7 @@ def is_torch(x):
 
 
 def is_traced():
-    """Whether torch.compile reads the caller just now."""
+    """Whether torch.compile is tracing the caller."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.compiler.is_compiling()
 
@@ -45,19 +45,19 @@ def kind(x):
 
 
 def rank(x):
-    """None of what is no tensor."""
+    """The rank of a tensor; None for other objects."""
     return len(x.shape) if is_torch(x) or is_numpy(x) else None
 
 
 def number_of(x):
-    """A number of Python's or numpy's as one of Python's; else None."""
+    """A number of Python or numpy as a Python number; else None."""
     if not isinstance(x, (bool, int, float)):
         x = x.item() if hasattr(x, "item") and not is_tensor(x) else None
     return x if isinstance(x, (bool, int, float)) else None
 
 
 def _check_layout(x, name):
-    """Of torch: that it has one shape, and strides."""
+    """Refuses torch tensors without one shape and strides (nested, sparse)."""
     if x.is_nested:
         raise ValueError("%s is a nested tensor, expected one shape for all: "
                          "pack the sequences, and separate them by "
@@ -68,7 +68,7 @@ def _check_layout(x, name):
 
 
 def adopt(x, name):
-    """A torch tensor or numpy array of x; other libraries' through DLPack."""
+    """x as a torch tensor or numpy array; through DLPack if it is neither."""
     if is_torch(x):
         _check_layout(x, name)
         return x
@@ -89,7 +89,7 @@ def dtype_name(x):
 
 
 def name_of(dtype, what):
-    """The same of a dtype: numpy's also as classes (numpy.float16)."""
+    """The same for a dtype; numpy's may be classes (numpy.float16)."""
     name = dtype.__name__ if isinstance(dtype, type) else str(dtype)
     if not isinstance(dtype, (str, type)) and type(dtype).__name__ != "dtype" \
             and type(dtype).__module__.partition(".")[0] != "numpy":
@@ -104,7 +104,7 @@ def dtype_names():
 
 
 def cast(x, dtype):
-    """x in a data type of its library's, by name or itself."""
+    """x in another data type of its library, given by name or as a dtype."""
     if is_torch(x):
         return x.to(getattr(sys.modules["torch"], dtype)
                     if isinstance(dtype, str) else dtype)
@@ -138,7 +138,7 @@ def device_of(x):
 
 
 def why_unwritable(x):
-    """Why no kernel may write to x; None: it may."""
+    """Why no kernel may write to x; None if one may."""
     if is_numpy(x):
         return None if x.flags.writeable else "is a read-only array"
     if is_torch(x) and x.requires_grad and \
@@ -149,7 +149,7 @@ def why_unwritable(x):
 
 
 def will_change(tensors):
-    """Tells torch, whose backward refuses what changed since it was saved."""
+    """Tells torch that x changes: backward refuses saved tensors that did."""
     for x in filter(is_torch, tensors):
         if not x.is_inference():
             sys.modules["torch"].autograd.graph.increment_version(x)
@@ -184,7 +184,7 @@ class View:
 
 
 def contiguous_dim(x):
-    """The last dim whose neighbours lie side by side; else the last."""
+    """The last dim with stride 1; if there is none, the last dim."""
     one = 1 if is_torch(x) else x.itemsize
     strides = x.stride() if is_torch(x) else x.strides
     found = [i for i, n in enumerate(x.shape) if strides[i] == one and n != 1]
@@ -192,7 +192,7 @@ def contiguous_dim(x):
 
 
 def has_vectors(x):
-    """Whether its rows (or columns, whatever lies side by side) begin at
+    """Whether its rows (its columns, if these are contiguous) begin at
     multiples of 16 bytes."""
     unit = 16 // x.itemsize if is_torch(x) else 16
     strides = x.stride() if is_torch(x) else x.strides
@@ -213,12 +213,12 @@ def has_8_bits(x):
 
 
 def empty_output(q, shape, dtype=None):
-    """For attention's result: of q's type, of 16 bits where q has 8."""
+    """An output of attention: in q's type, in 16 bits if q has 8."""
     return empty(q, shape, dtype or ("bfloat16" if has_8_bits(q) else None))
 
 
 def new(like, shape, dtype):
-    """Row-major, without values, of like's library and device."""
+    """A row-major tensor without values, of like's library and device."""
     if is_torch(like):
         import torch
         return like.new_empty(shape, dtype=getattr(torch, dtype))
@@ -247,9 +247,9 @@ def _numpy_dtype(name):
 
 
 def empty(like, shape, dtype=None):
-    """A new tensor of like's library and device; dtype by name ("float32") or
-    None, for like's own. Its dims lie in memory in the order of like's, as far as it
-    has as many."""
+    """A new tensor of like's library and device; dtype by name ("float32"),
+    None for like's own. Its dims have like's order in memory, if there are as
+    many."""
     if is_torch(like):
         import torch
         make = like.new_empty
@@ -310,8 +310,8 @@ class Memory:
         self.address = (start + 255) & ~255
 
     def record_stream(self, stream):
-        """torch gives it out again when that stream (a number), where it is
-        another than its current one, has done with it."""
+        """Keeps torch from reusing it before that stream (a number), if it is
+        not the current one, is done with it."""
         if self.address is None or device_of(self.owner)[0] != CUDA:
             return
         cuda, device = sys.modules["torch"].cuda, self.owner.device

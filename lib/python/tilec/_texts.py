@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callers say in text: mods, options, numbers.
+"""Texts of callers: mods, options, numbers.
 
-torch's operators take text and numbers but no dicts, so what `attention` is
-given becomes text, and is read here, where each text is read once.
+torch's operators take text and numbers but no dicts, so the arguments of
+`attention` become text. It is parsed here, each text once.
 """
 import functools
 import re
@@ -24,10 +24,10 @@ def encoded(text, what):
 
 @functools.lru_cache(maxsize=256)
 def mod_of(text):
-    """What a mod's text says: (expression, tile IR or None).
+    """A mod's text as (expression, tile IR or None).
 
     The text is an expression, `causal & sliding_window(w=1024)`; or functions
-    in tile IR, the last of which is the mod; or an expression and behind it
+    in tile IR, the last of which is the mod; or an expression, and after it
     the functions that it names.
     """
     start = re.search(r"^[ \t]*func\b", text, re.M)
@@ -70,9 +70,9 @@ class Options(typing.NamedTuple):
 O_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16",
            "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
-# FlexAttention's options (FlexKernelOptions up to torch 2.15, and what Triton
-# is told through them) that choose among its kernels: none of them changes what
-# is computed, and there are no such kernels here.
+# FlexAttention's options (FlexKernelOptions up to torch 2.15, and Triton's
+# options that pass through them) that choose among its kernels. None of them
+# changes the result, and there are no such kernels here.
 _OF_TRITON = frozenset((
     "BACKEND", "BLOCKS_ARE_CONTIGUOUS", "FORCE_USE_FLEX_ATTENTION",
     "PARTITION_SIZE", "SPLIT_KV", "USE_TMA", "WRITE_DQ", "force_flash",
@@ -81,7 +81,7 @@ _OF_TRITON = frozenset((
 
 
 def without_hints(options):
-    """kernel_options, and the names of those that mean nothing here."""
+    """kernel_options without these options, and the names of those found."""
     hints = [n for n in options
              if isinstance(n, str) and re.sub("^[fb]wd_", "", n) in _OF_TRITON]
     return {n: x for n, x in options.items() if n not in hints}, hints

@@ -24,7 +24,7 @@ _NO_TANGENT = ("attention has no forward-mode derivative (torch.func.jvp, "
 
 
 def _refuse_tangents(*tensors):
-    """An operator without a rule for them would drop them, and give 0."""
+    """Refuses forward-mode AD: an operator without a rule gives tangent 0."""
     if forward_ad._current_level < 0:
         return
     for t in tensors:
@@ -33,7 +33,7 @@ def _refuse_tangents(*tensors):
 
 
 def _refuse_traced_tangents():
-    """torch.compile traces jvp with tensors that hide their tangents."""
+    """The same under torch.compile, which hides the tangents of tensors."""
     if forward_ad._current_level >= 0:
         raise ValueError(_NO_TANGENT)
 
@@ -51,7 +51,7 @@ def _forward(query, key, value, want_max, captured, names, numbers, *spec):
     o, lse, largest = _attention.forward(
         _attention.Spec(*spec), query, key, value,
         _captured(captured, names, numbers), want_max)
-    # An operator has as many results whatever is asked for.
+    # An operator always has the same number of results.
     return o, lse, largest if want_max else lse.new_empty(0)
 
 
@@ -98,8 +98,8 @@ def _keep(ctx, inputs, output):
 
 
 def _spread(t):
-    """A gradient of a sum is one number with strides of 0, which no TMA copy
-    takes."""
+    """A tensor without strides of 0, which no TMA copy takes: the gradient of a
+    sum is one number with such strides."""
     return t.contiguous() if 0 in t.stride() else t
 
 
@@ -127,8 +127,8 @@ _gradients.register_autograd(_no_second)
 
 
 def autocast(*tensors):
-    """Under torch.autocast in its data type, as
-    scaled_dot_product_attention's are; numbers of 8 bits stay."""
+    """Casts under torch.autocast as scaled_dot_product_attention does; 8-bit
+    tensors stay."""
     kind = tensors[0].device.type
     if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
         return tensors
@@ -151,7 +151,7 @@ _REFUSED = {
 
 @torch.compiler.disable  # which cannot read it; it has fakes of its own
 def _refuse_transforms(tensors):
-    """Those of torch.func wrap tensors, and want rules of an operator."""
+    """Refuses transforms of torch.func: they need rules of the operator."""
     _refuse_tangents(*tensors)
     kinds = {x.level(): x.key() for x in
              _functorch.get_interpreter_stack() or ()}
