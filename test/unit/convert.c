@@ -5,7 +5,7 @@
  * Tried are every number, every midpoint of two neighbours and what is next to
  * these in float and in double, and random bits.
  */
-#include "codegen/host/emit/convert.h"
+#include "codegen/llvm/convert.h"
 
 #include "test/unit/jit.h"
 #include "test/unit/run.h"
@@ -107,7 +107,7 @@ static LLVMTypeRef input_type(LLVMContextRef cx, const struct table *t,
     case PACK: return LLVMFloatTypeInContext(cx);
     case ROUND_F64:
     case PACK_F64: return LLVMDoubleTypeInContext(cx);
-    case UNPACK: return tc_host_storage(cx, t->kind);
+    case UNPACK: return tc_llvm_storage(cx, t->kind);
     case ROUND_I32: return LLVMInt32TypeInContext(cx);
     default: return LLVMInt64TypeInContext(cx);
     }
@@ -118,11 +118,11 @@ static LLVMValueRef apply(LLVMBuilderRef b, const struct table *t,
 {
     switch (op) {
     case ROUND:
-    case ROUND_F64: return tc_host_round(b, t->kind, x);
+    case ROUND_F64: return tc_llvm_round(b, t->kind, x);
     case PACK:
-    case PACK_F64: return tc_host_pack(b, t->kind, x);
-    case UNPACK: return tc_host_unpack(b, t->kind, x);
-    default: return tc_host_round_int(b, t->kind, x);
+    case PACK_F64: return tc_llvm_pack(b, t->kind, x);
+    case UNPACK: return tc_llvm_unpack(b, t->kind, x);
+    default: return tc_llvm_round_int(b, t->kind, x);
     }
 }
 

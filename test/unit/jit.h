@@ -13,8 +13,8 @@
 #ifndef TC_TEST_JIT_H
 #define TC_TEST_JIT_H
 
-#include "codegen/host/emit/lanes.h"
-#include "codegen/host/emit/math.h"
+#include "codegen/llvm/lanes.h"
+#include "codegen/llvm/math.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>

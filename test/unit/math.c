@@ -5,7 +5,7 @@
  * places where something changes, and the special values. Each on the machine
  * at hand, with AVX2, and with nothing but x86-64.
  */
-#include "codegen/host/emit/math.h"
+#include "codegen/llvm/math.h"
 
 #include "test/unit/jit.h"
 #include "test/unit/run.h"
@@ -62,7 +62,7 @@ static struct jit compile(const struct jit_machine *m, const struct function *f,
     LLVMValueRef fn = jit_function(&j, "f", 2);
     LLVMValueRef x = LLVMBuildLoad2(j.b, type, LLVMGetParam(fn, 0), "");
     LLVMSetAlignment(x, 4);
-    LLVMValueRef y = tc_host_math(j.b, f->op, x);
+    LLVMValueRef y = tc_llvm_math(j.b, f->op, x);
     ck_assert_ptr_nonnull(y);
     LLVMSetAlignment(LLVMBuildStore(j.b, y, LLVMGetParam(fn, 1)), 4);
     LLVMBuildRetVoid(j.b);
@@ -246,8 +246,8 @@ START_TEST(only_the_listed_opcodes)
     LLVMValueRef fn = jit_function(&j, "f", 1);
     LLVMValueRef x = LLVMBuildLoad2(j.b, LLVMFloatTypeInContext(j.cx),
                                     LLVMGetParam(fn, 0), "");
-    ck_assert_ptr_null(tc_host_math(j.b, TC_ADD, x));
-    ck_assert_ptr_null(tc_host_math(j.b, TC_LOAD, x));
+    ck_assert_ptr_null(tc_llvm_math(j.b, TC_ADD, x));
+    ck_assert_ptr_null(tc_llvm_math(j.b, TC_LOAD, x));
     LLVMBuildRetVoid(j.b);
     jit_finish(&j);
     jit_end(&j);

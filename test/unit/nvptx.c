@@ -91,12 +91,12 @@ static void replace(struct jit *j, const char *prefix,
 
 static LLVMValueRef make_exp2(struct jit *j, LLVMValueRef x)
 {
-    return tc_host_math(j->b, TC_EXP2, x);
+    return tc_llvm_math(j->b, TC_EXP2, x);
 }
 
 static LLVMValueRef make_rcp(struct jit *j, LLVMValueRef x)
 {
-    return tc_host_math(j->b, TC_RCP, x);
+    return tc_llvm_math(j->b, TC_RCP, x);
 }
 
 static struct jit compile(const struct function *f)

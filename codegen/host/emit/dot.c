@@ -18,7 +18,7 @@
  */
 #include "codegen/host/emit/dot.h"
 
-#include "codegen/host/emit/lanes.h"
+#include "codegen/llvm/lanes.h"
 
 #include <assert.h>
 

@@ -10,7 +10,7 @@
  */
 #include "codegen/host/emit/emit.h"
 
-#include "codegen/host/emit/convert.h"
+#include "codegen/llvm/convert.h"
 
 #include <string.h>
 
@@ -38,7 +38,7 @@ LLVMTypeRef tc_scratch_type(tc_emit *e, const tc_type *elem)
 LLVMTypeRef tc_memory_type(tc_emit *e, const tc_type *elem)
 {
     if (tc_kind_is_narrow(elem->kind))
-        return tc_host_storage(e->llvm, elem->kind);
+        return tc_llvm_storage(e->llvm, elem->kind);
     return tc_scratch_type(e, elem);
 }
 
@@ -155,7 +155,7 @@ LLVMValueRef tc_to_i64(tc_emit *e, LLVMValueRef x)
 LLVMValueRef tc_from_memory(tc_emit *e, const tc_type *elem, LLVMValueRef x)
 {
     if (tc_kind_is_narrow(elem->kind))
-        return tc_host_unpack(e->b, elem->kind, x);
+        return tc_llvm_unpack(e->b, elem->kind, x);
     if (elem->kind == TC_I1)
         return LLVMBuildICmp(e->b, LLVMIntNE, x, tc_int_like(x, 0), "");
     return x;
@@ -167,12 +167,12 @@ LLVMValueRef tc_to_memory(tc_emit *e, const tc_type *elem, LLVMValueRef x)
     if (elem->kind == TC_F8E5M2) {
         /* Its bits are the upper ones of f16. Packing from f32 would saturate
          * infinity, which an element can be (it was loaded, say). */
-        x = tc_host_pack(e->b, TC_F16, x);
+        x = tc_llvm_pack(e->b, TC_F16, x);
         x = LLVMBuildLShr(e->b, x, tc_int_like(x, 8), "");
         return LLVMBuildTrunc(e->b, x, tc_vector_of(e->i8, width), "");
     }
     if (tc_kind_is_narrow(elem->kind))
-        return tc_host_pack(e->b, elem->kind, x);
+        return tc_llvm_pack(e->b, elem->kind, x);
     if (elem->kind != TC_I1)
         return x;
     return LLVMBuildZExt(e->b, x, tc_vector_of(e->i8, width), "");
@@ -180,7 +180,7 @@ LLVMValueRef tc_to_memory(tc_emit *e, const tc_type *elem, LLVMValueRef x)
 
 LLVMValueRef tc_rounded(tc_emit *e, const tc_type *elem, LLVMValueRef x)
 {
-    return tc_kind_is_narrow(elem->kind) ? tc_host_round(e->b, elem->kind, x)
+    return tc_kind_is_narrow(elem->kind) ? tc_llvm_round(e->b, elem->kind, x)
                                          : x;
 }
 

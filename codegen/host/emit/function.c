@@ -4,7 +4,7 @@
  */
 #include "codegen/host/emit/emit.h"
 
-#include "codegen/host/emit/lanes.h"
+#include "codegen/llvm/lanes.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
  *                            d = s - splat(m)
  */
 #include "codegen/host/emit/emit.h"
-#include "codegen/host/emit/lanes.h"
+#include "codegen/llvm/lanes.h"
 #include "ir/parts.h"
 
 #include <string.h>

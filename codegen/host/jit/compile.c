@@ -9,8 +9,8 @@
 #include "codegen/host/jit/compile.h"
 
 #include "codegen/host/emit/emit.h"
-#include "codegen/host/emit/lanes.h"
-#include "codegen/host/emit/math.h"
+#include "codegen/llvm/lanes.h"
+#include "codegen/llvm/math.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Target.h>

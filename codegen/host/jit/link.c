@@ -5,7 +5,7 @@
  */
 #include "codegen/host/jit/compile.h"
 
-#include "codegen/host/emit/math.h"
+#include "codegen/llvm/math.h"
 
 #include <llvm-c/Core.h>
 #include <llvm-c/LLJIT.h>

@@ -20,7 +20,7 @@
  */
 #include "codegen/nvptx/math/math.h"
 
-#include "codegen/host/emit/lanes.h"
+#include "codegen/llvm/lanes.h"
 
 #include <string.h>
 
@@ -65,21 +65,6 @@ static const struct format *format_of(const tc_lanes *l)
     return &formats[l->bits == 64];
 }
 
-static LLVMValueRef angle_add(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildFAdd(l->b, a, b, "");
-}
-
-static LLVMValueRef sub(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildFSub(l->b, a, b, "");
-}
-
-static LLVMValueRef angle_mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildFMul(l->b, a, b, "");
-}
-
 /* ---- Usual x ---- */
 
 /* Adding 1.5 times the number whose ulp is 1 rounds to a whole number, and
@@ -91,7 +76,7 @@ static tc_angle near_angle(const tc_lanes *l, LLVMValueRef x)
     LLVMValueRef shift = tc_lanes_float(l, 1.5 * (double)ulp_1);
     LLVMValueRef shifted =
         tc_lanes_fma(l, x, tc_lanes_float(l, f->to_quadrants), shift);
-    LLVMValueRef n = sub(l, shifted, shift), r = x;
+    LLVMValueRef n = tc_lanes_sub(l, shifted, shift), r = x;
     for (unsigned i = 0; i < 3; i++)
         r = tc_lanes_fma(l, n, tc_lanes_float(l, -f->half_pi[i]), r);
     return (tc_angle){tc_lanes_as_int(l, shifted), r};
@@ -199,23 +184,24 @@ static struct sum to_floats(const tc_lanes *l, LLVMValueRef fixed, int point)
         if (i < 2)
             n = LLVMBuildAnd(l->b, n, tc_lanes_int(l, mask), "");
         n = LLVMBuildSIToFP(l->b, n, l->floats, "");
-        part[i] = angle_mul(l, n, tc_lanes_float(l, unit));
+        part[i] = tc_lanes_mul(l, n, tc_lanes_float(l, unit));
     }
-    LLVMValueRef s = angle_add(l, part[2], part[1]);
-    LLVMValueRef rest =
-        angle_add(l, sub(l, part[1], sub(l, s, part[2])), part[0]);
-    LLVMValueRef high = angle_add(l, s, rest);
-    return (struct sum){high, sub(l, rest, sub(l, high, s))};
+    LLVMValueRef s = tc_lanes_add(l, part[2], part[1]);
+    LLVMValueRef rest = tc_lanes_add(
+        l, tc_lanes_sub(l, part[1], tc_lanes_sub(l, s, part[2])), part[0]);
+    LLVMValueRef high = tc_lanes_add(l, s, rest);
+    return (struct sum){high, tc_lanes_sub(l, rest, tc_lanes_sub(l, high, s))};
 }
 
 /* s * pi/2, rounded about once. */
 static LLVMValueRef times_half_pi(const tc_lanes *l, struct sum s)
 {
     const double *half_pi = format_of(l)->half_pi;
-    LLVMValueRef c = tc_lanes_float(l, half_pi[0]), p = angle_mul(l, s.high, c);
+    LLVMValueRef c = tc_lanes_float(l, half_pi[0]),
+                 p = tc_lanes_mul(l, s.high, c);
     LLVMValueRef low = tc_lanes_fma(l, s.high, c, LLVMBuildFNeg(l->b, p, ""));
     low = tc_lanes_fma(l, s.high, tc_lanes_float(l, half_pi[1]), low);
-    return angle_add(l, p, tc_lanes_fma(l, s.low, c, low));
+    return tc_lanes_add(l, p, tc_lanes_fma(l, s.low, c, low));
 }
 
 static tc_angle far_angle(const tc_lanes *l, LLVMValueRef table, LLVMValueRef x)

@@ -10,7 +10,7 @@
  */
 #include "codegen/nvptx/emit.h"
 
-#include "codegen/host/emit/convert.h"
+#include "codegen/llvm/convert.h"
 
 /* ---- Vectors of two ---- */
 
@@ -70,7 +70,7 @@ static LLVMValueRef widen_one(tc_gen *g, const tc_type *elem, LLVMValueRef x)
     if (!tc_kind_is_f8(elem->kind))
         return LLVMBuildFPExt(g->b, x, g->f32, "");
     if (!g->target->mma_fp8)
-        return tc_host_unpack(g->b, elem->kind, x);
+        return tc_llvm_unpack(g->b, elem->kind, x);
     LLVMValueRef two[] = {x, LLVMConstInt(g->i8, 0, false)}, wide[2];
     widen_pair(g, elem, two, wide);
     return wide[0];
@@ -81,8 +81,8 @@ static LLVMValueRef narrow_one(tc_gen *g, const tc_type *elem, LLVMValueRef x)
     if (!tc_kind_is_f8(elem->kind))
         return LLVMBuildFPTrunc(g->b, x, tc_gen_type(g, elem), "");
     if (!g->target->mma_fp8)
-        return tc_host_pack(g->b, elem->kind,
-                            tc_host_round(g->b, elem->kind, x));
+        return tc_llvm_pack(g->b, elem->kind,
+                            tc_llvm_round(g->b, elem->kind, x));
     LLVMValueRef two[] = {x, LLVMConstReal(g->f32, 0)}, codes[2];
     floats_to_fp8(g, elem, two, codes);
     return codes[0];
@@ -147,7 +147,7 @@ static LLVMValueRef float_to_wide(tc_gen *g, const tc_type *from,
     if (from->kind != TC_F64 || to->kind == TC_F64)
         return x;
     return to->kind == TC_F32 ? LLVMBuildFPTrunc(g->b, x, g->f32, "")
-                              : tc_host_round(g->b, to->kind, x);
+                              : tc_llvm_round(g->b, to->kind, x);
 }
 
 /* A float (or double) that rounds to the target kind as the int does. i8 and
@@ -160,7 +160,7 @@ static LLVMValueRef int_to_wide(tc_gen *g, const tc_type *from,
         return LLVMBuildUIToFP(g->b, x, wide, "");
     if (to->kind >= TC_F32 || from->kind <= TC_I16)
         return LLVMBuildSIToFP(g->b, x, wide, "");
-    return tc_host_round_int(g->b, to->kind, x);
+    return tc_llvm_round_int(g->b, to->kind, x);
 }
 
 static LLVMValueRef float_to_int(tc_gen *g, const tc_type *to, LLVMValueRef x)

@@ -1,33 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elementary functions: those of the host (codegen/host/emit/math.c: range
- * reduction and a polynomial, all plain LLVM IR), except for functions of the
- * GPU (2^x, and tanh by it) and for functions that the host takes from the C
- * library: sin and cos, and f64 (math64.c).
+ * Elementary functions: those of codegen/llvm/math.c (range reduction and a
+ * polynomial), except for functions of the GPU (2^x, and tanh by it) and for
+ * functions that the host takes from the C library: sin and cos, and f64
+ * (math64.c).
  *
  *   sin, cos   x = n pi/2 + r, |r| <= pi/4 (angle.c). The quadrant n mod 4
  *              chooses between the polynomials of sin r and cos r and the sign.
  */
 #include "codegen/nvptx/math/math.h"
 
-#include "codegen/host/emit/lanes.h"
-#include "codegen/host/emit/math.h"
-
-/* c[0] + c[1] x + ... + c[n - 1] x^(n - 1). */
-static LLVMValueRef poly(const tc_lanes *l, LLVMValueRef x, unsigned n,
-                         const double *c)
-{
-    LLVMValueRef p = tc_lanes_float(l, c[n - 1]);
-    for (unsigned i = n - 1; i-- > 0;)
-        p = tc_lanes_fma(l, p, x, tc_lanes_float(l, c[i]));
-    return p;
-}
-#define POLY(l, x, c) poly(l, x, sizeof(c) / sizeof *(c), c)
-
-static LLVMValueRef math_mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildFMul(l->b, a, b, "");
-}
+#include "codegen/llvm/lanes.h"
+#include "codegen/llvm/math.h"
 
 /* ---- sin, cos ---- */
 
@@ -40,8 +24,9 @@ static LLVMValueRef sin_near_0(const tc_lanes *l, LLVMValueRef r,
                                  -0x1.ae64529305da3p-26, 0x1.61208f4ab9cc4p-33,
                                  -0x1.aaa38c3eceba5p-41};
     static const double c[] = {-0x1.555546p-3, 0x1.11075cp-7, -0x1.994cfap-13};
-    LLVMValueRef p = l->bits == 64 ? POLY(l, rr, c64) : POLY(l, rr, c);
-    return tc_lanes_fma(l, math_mul(l, r, rr), p, r);
+    LLVMValueRef p =
+        l->bits == 64 ? TC_LANES_POLY(l, rr, c64) : TC_LANES_POLY(l, rr, c);
+    return tc_lanes_fma(l, tc_lanes_mul(l, r, rr), p, r);
 }
 
 /* 1 - r^2 / 2 + r^4 P(r^2); error 0.002 and 2^-64. */
@@ -57,7 +42,7 @@ static LLVMValueRef cos_near_0(const tc_lanes *l, LLVMValueRef rr)
                                  -0x1.8face01f1aa38p-37};
     static const double c[] = {1, -0.5, 0x1.55554ap-5, -0x1.6c0c86p-10,
                                0x1.9a00cep-16};
-    return l->bits == 64 ? POLY(l, rr, c64) : POLY(l, rr, c);
+    return l->bits == 64 ? TC_LANES_POLY(l, rr, c64) : TC_LANES_POLY(l, rr, c);
 }
 
 /* sin x turned by so many quadrants: of sin r, cos r the one that is asked
@@ -66,7 +51,7 @@ static LLVMValueRef turned_sin(LLVMBuilderRef b, LLVMValueRef x, unsigned by)
 {
     tc_angle a = tc_nvptx_angle(b, x);
     tc_lanes l = tc_lanes_of(b, a.r), i = tc_lanes_of(b, a.quadrant);
-    LLVMValueRef rr = math_mul(&l, a.r, a.r), zero = tc_lanes_int(&i, 0);
+    LLVMValueRef rr = tc_lanes_mul(&l, a.r, a.r), zero = tc_lanes_int(&i, 0);
     LLVMValueRef s = sin_near_0(&l, a.r, rr), c = cos_near_0(&l, rr);
     LLVMValueRef q = LLVMBuildAdd(b, a.quadrant, tc_lanes_int(&i, by), "");
     LLVMValueRef odd = LLVMBuildICmp(
@@ -105,11 +90,11 @@ static LLVMValueRef emit_tanh(LLVMBuilderRef b, LLVMValueRef x)
                                0x1.54b898p-6, -0x1.825830p-8};
     tc_lanes l = tc_lanes_of(b, x);
     LLVMValueRef one = tc_lanes_float(&l, 1), t = tc_lanes_abs(&l, x);
-    LLVMValueRef tt = math_mul(&l, t, t);
+    LLVMValueRef tt = tc_lanes_mul(&l, t, t);
     LLVMValueRef near_0 =
-        tc_lanes_fma(&l, math_mul(&l, t, tt), POLY(&l, tt, c), t);
+        tc_lanes_fma(&l, tc_lanes_mul(&l, t, tt), TC_LANES_POLY(&l, tt, c), t);
     LLVMValueRef e =
-        math_mul(&l, t, tc_lanes_float(&l, 0x1.715476p+1)); /* 2 log2 e */
+        tc_lanes_mul(&l, t, tc_lanes_float(&l, 0x1.715476p+1)); /* 2 log2 e */
     e = approximate(b, "llvm.nvvm.ex2.approx.ftz", e);
     e = LLVMBuildFAdd(b, e, one, "");
     e = approximate(b, "llvm.nvvm.rcp.approx.ftz.f", e);
@@ -130,10 +115,10 @@ void tc_nvptx_tanh_coefficients(LLVMBuilderRef b, const tc_tanh_fit *fit,
                                 LLVMValueRef f, LLVMValueRef *k)
 {
     tc_lanes l = tc_lanes_of(b, f);
-    LLVMValueRef square = math_mul(&l, f, f);
+    LLVMValueRef square = tc_lanes_mul(&l, f, f);
     for (unsigned i = 0; i < fit->n; i++) {
-        k[i] = math_mul(&l, f, tc_lanes_float(&l, fit->c[i]));
-        f = math_mul(&l, f, square);
+        k[i] = tc_lanes_mul(&l, f, tc_lanes_float(&l, fit->c[i]));
+        f = tc_lanes_mul(&l, f, square);
     }
 }
 
@@ -142,10 +127,10 @@ LLVMValueRef tc_nvptx_tanh_near(LLVMBuilderRef b, const tc_tanh_fit *fit,
                                 LLVMValueRef addend)
 {
     tc_lanes l = tc_lanes_of(b, x);
-    LLVMValueRef square = math_mul(&l, x, x), p = k[fit->n - 1];
+    LLVMValueRef square = tc_lanes_mul(&l, x, x), p = k[fit->n - 1];
     for (unsigned i = fit->n - 1; i-- > 0;)
         p = tc_lanes_fma(&l, p, square, k[i]);
-    return addend ? tc_lanes_fma(&l, x, p, addend) : math_mul(&l, x, p);
+    return addend ? tc_lanes_fma(&l, x, p, addend) : tc_lanes_mul(&l, x, p);
 }
 
 /* ---- Reciprocals ---- */
@@ -199,5 +184,5 @@ LLVMValueRef tc_nvptx_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x)
         return rows[op](b, x);
     if (tc_lanes_of(b, x).bits == 64 && !has_instructions(op))
         return tc_nvptx_math64(b, op, x);
-    return tc_host_math(b, op, x);
+    return tc_llvm_math(b, op, x);
 }

@@ -2,14 +2,14 @@
  *
  * Elementary functions of f64: GPUs have no instructions for them. Range
  * reduction, a polynomial, reconstruction, as for f32
- * (codegen/host/emit/math.c); within a few ulp.
+ * (codegen/llvm/math.c); within a few ulp.
  *
  * The coefficients are minimax (Remez); comments give the polynomial's own
  * error, relative to the result.
  */
 #include "codegen/nvptx/math/math.h"
 
-#include "codegen/host/emit/lanes.h"
+#include "codegen/llvm/lanes.h"
 
 #include <math.h>
 
@@ -20,74 +20,11 @@
 #define LN2_LO 0x1.a39ef35793c76p-33
 enum { MANTISSA = 52, BIAS = 1023 };
 
-static LLVMValueRef number(const tc_lanes *l, double x)
-{
-    return tc_lanes_float(l, x);
-}
-
-static LLVMValueRef math64_add(const tc_lanes *l, LLVMValueRef a,
-                               LLVMValueRef b)
-{
-    return LLVMBuildFAdd(l->b, a, b, "");
-}
-
-static LLVMValueRef sub(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildFSub(l->b, a, b, "");
-}
-
-static LLVMValueRef math64_mul(const tc_lanes *l, LLVMValueRef a,
-                               LLVMValueRef b)
-{
-    return LLVMBuildFMul(l->b, a, b, "");
-}
-
-static LLVMValueRef divide(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildFDiv(l->b, a, b, "");
-}
-
 static LLVMValueRef fma_by(const tc_lanes *l, LLVMValueRef a, double b,
                            LLVMValueRef c)
 {
-    return tc_lanes_fma(l, a, number(l, b), c);
+    return tc_lanes_fma(l, a, tc_lanes_float(l, b), c);
 }
-
-/* x `pred` limit ? yes : no. */
-static LLVMValueRef math64_choose(const tc_lanes *l, LLVMValueRef x,
-                                  LLVMRealPredicate pred, double limit,
-                                  LLVMValueRef yes, LLVMValueRef no)
-{
-    LLVMValueRef c = LLVMBuildFCmp(l->b, pred, x, number(l, limit), "");
-    return LLVMBuildSelect(l->b, c, yes, no, "");
-}
-
-/* NaN stays. */
-static LLVMValueRef at_most(const tc_lanes *l, LLVMValueRef x, double limit)
-{
-    return math64_choose(l, x, LLVMRealOGT, limit, number(l, limit), x);
-}
-
-static LLVMValueRef at_least(const tc_lanes *l, LLVMValueRef x, double limit)
-{
-    return math64_choose(l, x, LLVMRealOLT, limit, number(l, limit), x);
-}
-
-static LLVMValueRef nearest(const tc_lanes *l, LLVMValueRef x)
-{
-    return tc_lanes_call(l->b, "llvm.roundeven", 1, &x);
-}
-
-/* c[0] + c[1] x + ... + c[n - 1] x^(n - 1). */
-static LLVMValueRef poly(const tc_lanes *l, LLVMValueRef x, unsigned n,
-                         const double *c)
-{
-    LLVMValueRef p = number(l, c[n - 1]);
-    for (unsigned i = n - 1; i-- > 0;)
-        p = tc_lanes_fma(l, p, x, number(l, c[i]));
-    return p;
-}
-#define POLY(l, x, c) poly(l, x, sizeof(c) / sizeof *(c), c)
 
 /* ---- Powers ---- */
 
@@ -103,11 +40,11 @@ static LLVMValueRef power(const tc_lanes *l, LLVMValueRef n)
  * stays; n is then anything. */
 static LLVMValueRef scaled(const tc_lanes *l, LLVMValueRef p, LLVMValueRef n)
 {
-    n = math64_choose(l, n, LLVMRealUNO, 0, number(l, 0), n);
+    n = tc_lanes_choose(l, n, LLVMRealUNO, 0, tc_lanes_float(l, 0), n);
     n = LLVMBuildFPToSI(l->b, n, l->ints, "");
     LLVMValueRef half = LLVMBuildAShr(l->b, n, tc_lanes_int(l, 1), "");
     LLVMValueRef rest = LLVMBuildSub(l->b, n, half, "");
-    return math64_mul(l, math64_mul(l, p, power(l, half)), power(l, rest));
+    return tc_lanes_mul(l, tc_lanes_mul(l, p, power(l, half)), power(l, rest));
 }
 
 /* e^r for |r| <= (ln 2) / 2, 1 + r + r^2 P(r); error 2^-64. */
@@ -124,24 +61,26 @@ static LLVMValueRef exp_fraction(const tc_lanes *l, LLVMValueRef r)
                                0x1.27e4bebc2dd27p-22,
                                0x1.af6d43baaaac1p-26,
                                0x1.1f9e9e94ba841p-29};
-    LLVMValueRef tail = tc_lanes_fma(l, math64_mul(l, r, r), POLY(l, r, c), r);
-    return math64_add(l, number(l, 1), tail);
+    LLVMValueRef tail =
+        tc_lanes_fma(l, tc_lanes_mul(l, r, r), TC_LANES_POLY(l, r, c), r);
+    return tc_lanes_add(l, tc_lanes_float(l, 1), tail);
 }
 
 static LLVMValueRef emit_exp(const tc_lanes *l, LLVMValueRef x)
 {
     /* Beyond, the result is infinity or 0 all the same. */
-    x = at_least(l, at_most(l, x, 800), -800);
-    LLVMValueRef n = nearest(l, math64_mul(l, x, number(l, LOG2_E)));
+    x = tc_lanes_at_least(l, tc_lanes_at_most(l, x, 800), -800);
+    LLVMValueRef n =
+        tc_lanes_nearest(l, tc_lanes_mul(l, x, tc_lanes_float(l, LOG2_E)));
     LLVMValueRef r = fma_by(l, n, -LN2_HI, x);
     return scaled(l, exp_fraction(l, fma_by(l, n, -LN2_LO, r)), n);
 }
 
 static LLVMValueRef emit_exp2(const tc_lanes *l, LLVMValueRef x)
 {
-    x = at_least(l, at_most(l, x, 1100), -1100);
-    LLVMValueRef n = nearest(l, x), f = sub(l, x, n);
-    LLVMValueRef low = math64_mul(l, f, number(l, LN2_LO));
+    x = tc_lanes_at_least(l, tc_lanes_at_most(l, x, 1100), -1100);
+    LLVMValueRef n = tc_lanes_nearest(l, x), f = tc_lanes_sub(l, x, n);
+    LLVMValueRef low = tc_lanes_mul(l, f, tc_lanes_float(l, LN2_LO));
     return scaled(l, exp_fraction(l, fma_by(l, f, LN2_HI, low)), n);
 }
 
@@ -155,10 +94,11 @@ struct split {
 static struct split split_exponent(const tc_lanes *l, LLVMValueRef x)
 {
     /* Subnormal numbers are scaled up by 2^52 first. */
-    LLVMValueRef up = math64_mul(l, x, number(l, 0x1p52));
-    LLVMValueRef y = math64_choose(l, x, LLVMRealOLT, 0x1p-1022, up, x);
-    LLVMValueRef bias = math64_choose(l, x, LLVMRealOLT, 0x1p-1022,
-                                      number(l, -52), number(l, 0));
+    LLVMValueRef up = tc_lanes_mul(l, x, tc_lanes_float(l, 0x1p52));
+    LLVMValueRef y = tc_lanes_choose(l, x, LLVMRealOLT, 0x1p-1022, up, x);
+    LLVMValueRef bias =
+        tc_lanes_choose(l, x, LLVMRealOLT, 0x1p-1022, tc_lanes_float(l, -52),
+                        tc_lanes_float(l, 0));
     LLVMValueRef sqrt_half = tc_lanes_int(l, 0x3fe6a09e667f3bcd);
     LLVMValueRef i = LLVMBuildSub(l->b, tc_lanes_as_int(l, y), sqrt_half, "");
     LLVMValueRef n = LLVMBuildAShr(l->b, i, tc_lanes_int(l, MANTISSA), "");
@@ -166,7 +106,8 @@ static struct split split_exponent(const tc_lanes *l, LLVMValueRef x)
         l->b, i, tc_lanes_int(l, (UINT64_C(1) << MANTISSA) - 1), "");
     m = tc_lanes_as_float(l, LLVMBuildAdd(l->b, m, sqrt_half, ""));
     n = LLVMBuildSIToFP(l->b, n, l->floats, "");
-    return (struct split){math64_add(l, n, bias), sub(l, m, number(l, 1))};
+    return (struct split){tc_lanes_add(l, n, bias),
+                          tc_lanes_sub(l, m, tc_lanes_float(l, 1))};
 }
 
 /* log1p(f) = f - (f^2 / 2 - s (f^2 / 2 + R(s^2))), s = f / (2 + f); R error
@@ -178,36 +119,40 @@ static LLVMValueRef log_tail(const tc_lanes *l, LLVMValueRef f,
                                0x1.249249242a072p-2, 0x1.c71c725a71dc9p-3,
                                0x1.745cddc097396p-3, 0x1.3b20bfa6f945dp-3,
                                0x1.0f5b01e9c7ef8p-3, 0x1.0f734dacc5627p-3};
-    LLVMValueRef s = divide(l, f, math64_add(l, f, number(l, 2)));
-    LLVMValueRef z = math64_mul(l, s, s);
-    LLVMValueRef half = math64_mul(l, math64_mul(l, f, f), number(l, 0.5));
-    LLVMValueRef r = tc_lanes_fma(l, z, POLY(l, z, c), half);
-    return sub(l, half, tc_lanes_fma(l, s, r, low));
+    LLVMValueRef s =
+        tc_lanes_div(l, f, tc_lanes_add(l, f, tc_lanes_float(l, 2)));
+    LLVMValueRef z = tc_lanes_mul(l, s, s);
+    LLVMValueRef half =
+        tc_lanes_mul(l, tc_lanes_mul(l, f, f), tc_lanes_float(l, 0.5));
+    LLVMValueRef r = tc_lanes_fma(l, z, TC_LANES_POLY(l, z, c), half);
+    return tc_lanes_sub(l, half, tc_lanes_fma(l, s, r, low));
 }
 
 /* Infinity and NaN stay, 0 gives -infinity, numbers below it NaN. */
 static LLVMValueRef log_ends(const tc_lanes *l, LLVMValueRef x, LLVMValueRef r)
 {
-    r = math64_choose(l, x, LLVMRealOLT, INFINITY, r, x);
-    LLVMValueRef low = math64_choose(l, x, LLVMRealOEQ, 0, number(l, -INFINITY),
-                                     number(l, NAN));
-    return math64_choose(l, x, LLVMRealOLE, 0, low, r);
+    r = tc_lanes_choose(l, x, LLVMRealOLT, INFINITY, r, x);
+    LLVMValueRef low =
+        tc_lanes_choose(l, x, LLVMRealOEQ, 0, tc_lanes_float(l, -INFINITY),
+                        tc_lanes_float(l, NAN));
+    return tc_lanes_choose(l, x, LLVMRealOLE, 0, low, r);
 }
 
 static LLVMValueRef emit_log(const tc_lanes *l, LLVMValueRef x)
 {
     struct split s = split_exponent(l, x);
-    LLVMValueRef low = math64_mul(l, s.n, number(l, LN2_LO));
-    LLVMValueRef r = sub(l, s.f, log_tail(l, s.f, low));
+    LLVMValueRef low = tc_lanes_mul(l, s.n, tc_lanes_float(l, LN2_LO));
+    LLVMValueRef r = tc_lanes_sub(l, s.f, log_tail(l, s.f, low));
     return log_ends(l, x, fma_by(l, s.n, LN2_HI, r));
 }
 
 static LLVMValueRef emit_log2(const tc_lanes *l, LLVMValueRef x)
 {
     struct split s = split_exponent(l, x);
-    LLVMValueRef r = sub(l, s.f, log_tail(l, s.f, number(l, 0)));
-    LLVMValueRef low = math64_mul(l, r, number(l, LOG2_E_LO));
-    return log_ends(l, x, math64_add(l, s.n, fma_by(l, r, LOG2_E, low)));
+    LLVMValueRef r =
+        tc_lanes_sub(l, s.f, log_tail(l, s.f, tc_lanes_float(l, 0)));
+    LLVMValueRef low = tc_lanes_mul(l, r, tc_lanes_float(l, LOG2_E_LO));
+    return log_ends(l, x, tc_lanes_add(l, s.n, fma_by(l, r, LOG2_E, low)));
 }
 
 /* ---- Sigmoid shapes: odd functions, computed for |x| ---- */
@@ -221,15 +166,16 @@ static LLVMValueRef emit_tanh(const tc_lanes *l, LLVMValueRef x)
         -0x1.7da360e5486bap-10, 0x1.3557e0536f277p-11,  -0x1.f575d994ce746p-13,
         0x1.962f4bca25b7ap-14,  -0x1.473226555c6cep-15, 0x1.fdeb9adf88176p-17,
         -0x1.595bc5aaf8594p-18, 0x1.2447ed80a3ad2p-20};
-    LLVMValueRef one = number(l, 1), t = tc_lanes_abs(l, x);
-    LLVMValueRef tt = math64_mul(l, t, t);
+    LLVMValueRef one = tc_lanes_float(l, 1), t = tc_lanes_abs(l, x);
+    LLVMValueRef tt = tc_lanes_mul(l, t, t);
     LLVMValueRef near_0 =
-        tc_lanes_fma(l, math64_mul(l, t, tt), POLY(l, tt, c), t);
+        tc_lanes_fma(l, tc_lanes_mul(l, t, tt), TC_LANES_POLY(l, tt, c), t);
     /* From 19.1 on it is 1. */
-    LLVMValueRef far = at_most(l, t, 20);
-    LLVMValueRef e = emit_exp(l, math64_add(l, far, far));
-    far = sub(l, one, divide(l, number(l, 2), math64_add(l, e, one)));
-    LLVMValueRef r = math64_choose(l, t, LLVMRealOLT, 0.55, near_0, far);
+    LLVMValueRef far = tc_lanes_at_most(l, t, 20);
+    LLVMValueRef e = emit_exp(l, tc_lanes_add(l, far, far));
+    far = tc_lanes_sub(
+        l, one, tc_lanes_div(l, tc_lanes_float(l, 2), tc_lanes_add(l, e, one)));
+    LLVMValueRef r = tc_lanes_choose(l, t, LLVMRealOLT, 0.55, near_0, far);
     return tc_lanes_copysign(l, r, x);
 }
 
@@ -255,12 +201,12 @@ static LLVMValueRef emit_erf(const tc_lanes *l, LLVMValueRef x)
         0x1.379f8c673f3adp-45,  -0x1.588b14fd47115p-51};
     LLVMValueRef t = tc_lanes_abs(l, x);
     LLVMValueRef near_0 =
-        tc_lanes_fma(l, t, POLY(l, math64_mul(l, t, t), near_c), t);
-    LLVMValueRef far = at_most(l, t, 6);
-    LLVMValueRef q =
-        LLVMBuildFNeg(l->b, math64_mul(l, far, POLY(l, far, far_c)), "");
-    far = sub(l, number(l, 1), emit_exp(l, q));
-    LLVMValueRef r = math64_choose(l, t, LLVMRealOLT, 0.9375, near_0, far);
+        tc_lanes_fma(l, t, TC_LANES_POLY(l, tc_lanes_mul(l, t, t), near_c), t);
+    LLVMValueRef far = tc_lanes_at_most(l, t, 6);
+    LLVMValueRef q = LLVMBuildFNeg(
+        l->b, tc_lanes_mul(l, far, TC_LANES_POLY(l, far, far_c)), "");
+    far = tc_lanes_sub(l, tc_lanes_float(l, 1), emit_exp(l, q));
+    LLVMValueRef r = tc_lanes_choose(l, t, LLVMRealOLT, 0.9375, near_0, far);
     return tc_lanes_copysign(l, r, x);
 }
 

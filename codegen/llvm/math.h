@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elementary functions and comparisons as LLVM IR, for the host.
+ * Elementary functions as LLVM IR.
  *
  * f32: branch-free polynomials within 2 ulp over the whole range, written for
  * vectors of any width; a result that would be subnormal may be 0. sin and cos
@@ -11,8 +11,8 @@
  * builder stands in has them among its `target-features` (lanes.h); without
  * them the same bounds hold.
  */
-#ifndef TC_HOST_MATH_H
-#define TC_HOST_MATH_H
+#ifndef TC_LLVM_MATH_H
+#define TC_LLVM_MATH_H
 
 #include "ir/ir.h"
 
@@ -20,11 +20,7 @@
 
 /* x: float, double or a fixed vector of one. The opcodes: EXP EXP2 LOG LOG2
  * SQRT RSQRT RCP SIN COS TANH ERF FLOOR CEIL ROUND ABS; NULL for another. */
-LLVMValueRef tc_host_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
-
-/* pred: "eq", "ult", ..; is_unsigned: whatever it says. */
-LLVMValueRef tc_host_compare(LLVMBuilderRef b, const char *pred, bool is_float,
-                             bool is_unsigned, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef tc_llvm_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
 
 /* The C library's functions that code made here may call; NULL name ends. */
 typedef struct tc_host_symbol {

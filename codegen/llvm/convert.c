@@ -15,9 +15,9 @@
  * the exponent biases. Example, f8e4m3: 0.3 = 0x3e99999a, rounded at bit 20
  * 0x3ea00000, shifted 0x3ea, less (127 - 7) << 3 = 0x3c0: code 0x2a, 0.3125.
  */
-#include "codegen/host/emit/convert.h"
+#include "codegen/llvm/convert.h"
 
-#include "codegen/host/emit/lanes.h"
+#include "codegen/llvm/lanes.h"
 
 #include <assert.h>
 
@@ -323,7 +323,7 @@ static LLVMValueRef long_to_double(LLVMBuilderRef b, LLVMValueRef x)
 
 /* ---- What the header declares ---- */
 
-LLVMValueRef tc_host_round(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x)
+LLVMValueRef tc_llvm_round(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x)
 {
     tc_lanes l = tc_lanes_of(b, x);
     if (kind == TC_F32) {
@@ -338,7 +338,7 @@ LLVMValueRef tc_host_round(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x)
     return round_float(&l, format_of(kind), x);
 }
 
-LLVMValueRef tc_host_round_int(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x)
+LLVMValueRef tc_llvm_round_int(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x)
 {
     tc_lanes l = tc_lanes_of(b, x);
     LLVMContextRef cx = LLVMGetTypeContext(l.ints);
@@ -347,15 +347,15 @@ LLVMValueRef tc_host_round_int(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x)
         return LLVMBuildSIToFP(b, x, f32, "");
     }
     if (l.bits == 64)
-        return tc_host_round(b, kind, long_to_double(b, x));
+        return tc_llvm_round(b, kind, long_to_double(b, x));
     LLVMTypeRef f64 = tc_lanes_type(&l, LLVMDoubleTypeInContext(cx));
-    return tc_host_round(b, kind, LLVMBuildSIToFP(b, x, f64, ""));
+    return tc_llvm_round(b, kind, LLVMBuildSIToFP(b, x, f64, ""));
 }
 
-LLVMValueRef tc_host_pack(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x)
+LLVMValueRef tc_llvm_pack(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x)
 {
     if (kind == TC_F32)
-        return tc_host_round(b, kind, x);
+        return tc_llvm_round(b, kind, x);
     x = narrowed(b, x);
     tc_lanes l = tc_lanes_of(b, x);
     const struct format *f = format_of(kind);
@@ -364,7 +364,7 @@ LLVMValueRef tc_host_pack(LLVMBuilderRef b, tc_kind kind, LLVMValueRef x)
     return pack_float(&l, f, x);
 }
 
-LLVMValueRef tc_host_unpack(LLVMBuilderRef b, tc_kind kind, LLVMValueRef bits)
+LLVMValueRef tc_llvm_unpack(LLVMBuilderRef b, tc_kind kind, LLVMValueRef bits)
 {
     if (kind == TC_F32)
         return bits;
@@ -382,7 +382,7 @@ LLVMValueRef tc_host_unpack(LLVMBuilderRef b, tc_kind kind, LLVMValueRef bits)
                                : unpack_e5m2_by_half(&l, bits);
 }
 
-LLVMTypeRef tc_host_storage(LLVMContextRef cx, tc_kind kind)
+LLVMTypeRef tc_llvm_storage(LLVMContextRef cx, tc_kind kind)
 {
     if (kind == TC_F64)
         return LLVMDoubleTypeInContext(cx);

@@ -12,9 +12,9 @@
  *   tanh    near 0 a polynomial, else 1 - 2 / (e^2x + 1)
  *   erf     near 0 a polynomial, else 1 - e^-q(x)
  */
-#include "codegen/host/emit/math.h"
+#include "codegen/llvm/math.h"
 
-#include "codegen/host/emit/lanes.h"
+#include "codegen/llvm/lanes.h"
 
 #include <float.h>
 #include <math.h>
@@ -29,75 +29,24 @@
 #define LN2_LO   0x1.2fefa2p-17
 #define MANTISSA 23
 
-static LLVMValueRef math_add(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildFAdd(l->b, a, b, "");
-}
-
-static LLVMValueRef sub(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildFSub(l->b, a, b, "");
-}
-
-static LLVMValueRef math_mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildFMul(l->b, a, b, "");
-}
-
-static LLVMValueRef divide(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildFDiv(l->b, a, b, "");
-}
-
-/* x `pred` limit ? yes : no. */
-static LLVMValueRef math_choose(const tc_lanes *l, LLVMValueRef x,
-                                LLVMRealPredicate pred, double limit,
-                                LLVMValueRef yes, LLVMValueRef no)
-{
-    LLVMValueRef c = LLVMBuildFCmp(l->b, pred, x, tc_lanes_float(l, limit), "");
-    return LLVMBuildSelect(l->b, c, yes, no, "");
-}
-
-/* The limit where x is above it; NaN stays. */
-static LLVMValueRef at_most(const tc_lanes *l, LLVMValueRef x, double limit)
-{
-    return math_choose(l, x, LLVMRealOGT, limit, tc_lanes_float(l, limit), x);
-}
-
-static LLVMValueRef at_least(const tc_lanes *l, LLVMValueRef x, double limit)
-{
-    return math_choose(l, x, LLVMRealOLT, limit, tc_lanes_float(l, limit), x);
-}
-
-/* c[0] + c[1] x + ... + c[n - 1] x^(n - 1). */
-static LLVMValueRef poly(const tc_lanes *l, LLVMValueRef x, unsigned n,
-                         const float *c)
-{
-    LLVMValueRef p = tc_lanes_float(l, c[n - 1]);
-    for (unsigned i = n - 1; i-- > 0;)
-        p = tc_lanes_fma(l, p, x, tc_lanes_float(l, c[i]));
-    return p;
-}
-#define POLY(l, x, c) poly(l, x, sizeof(c) / sizeof *(c), c)
-
 /* ---- Powers ---- */
 
 /* 2^f for |f| <= 1/2; error 0.03. */
 static LLVMValueRef exp2_fraction(const tc_lanes *l, LLVMValueRef f)
 {
-    static const float c[] = {1.0f,           0x1.62e430p-1f, 0x1.ebfbdcp-3f,
-                              0x1.c6aee8p-5f, 0x1.3b2d4cp-7f, 0x1.5f3e54p-10f,
-                              0x1.41fbbep-13f};
-    return POLY(l, f, c);
+    static const double c[] = {1.0f,           0x1.62e430p-1f, 0x1.ebfbdcp-3f,
+                               0x1.c6aee8p-5f, 0x1.3b2d4cp-7f, 0x1.5f3e54p-10f,
+                               0x1.41fbbep-13f};
+    return TC_LANES_POLY(l, f, c);
 }
 
 /* e^r for |r| <= (ln 2) / 2; error 0.05. */
 static LLVMValueRef exp_fraction(const tc_lanes *l, LLVMValueRef r)
 {
-    static const float c[] = {1.0f,           1.0f,           0x1.fffffcp-2f,
-                              0x1.555490p-3f, 0x1.5558f4p-5f, 0x1.123a6cp-7f,
-                              0x1.6a234ap-10f};
-    return POLY(l, r, c);
+    static const double c[] = {1.0f,           1.0f,           0x1.fffffcp-2f,
+                               0x1.555490p-3f, 0x1.5558f4p-5f, 0x1.123a6cp-7f,
+                               0x1.6a234ap-10f};
+    return TC_LANES_POLY(l, r, c);
 }
 
 /* x - n ln 2. */
@@ -134,11 +83,6 @@ static LLVMValueRef scalef(const tc_lanes *l, const char *name, LLVMValueRef p,
     return tc_lanes_call(l->b, name, l->width == 16 ? 5 : 4, args);
 }
 
-static LLVMValueRef nearest(const tc_lanes *l, LLVMValueRef x)
-{
-    return tc_lanes_call(l->b, "llvm.roundeven", 1, &x);
-}
-
 /* p * 2^n by adding n to the exponent, where `rounded` is n + ROUND_MAGIC: its
  * low bits are n, and the shift drops the others. The result must be a normal
  * number. */
@@ -155,9 +99,10 @@ static LLVMValueRef add_exponent(const tc_lanes *l, LLVMValueRef p,
 static LLVMValueRef exp_ends(const tc_lanes *l, LLVMValueRef x, LLVMValueRef r,
                              double overflow, double underflow)
 {
-    LLVMValueRef beyond = math_add(l, x, tc_lanes_float(l, INFINITY));
-    r = math_choose(l, x, LLVMRealOLT, overflow, r, beyond);
-    return math_choose(l, x, LLVMRealOLT, underflow, tc_lanes_float(l, 0), r);
+    LLVMValueRef beyond = tc_lanes_add(l, x, tc_lanes_float(l, INFINITY));
+    r = tc_lanes_choose(l, x, LLVMRealOLT, overflow, r, beyond);
+    return tc_lanes_choose(l, x, LLVMRealOLT, underflow, tc_lanes_float(l, 0),
+                           r);
 }
 
 static LLVMValueRef emit_exp2(const tc_lanes *l, LLVMValueRef x)
@@ -165,12 +110,12 @@ static LLVMValueRef emit_exp2(const tc_lanes *l, LLVMValueRef x)
     const char *name = scalef_name(l);
     if (name) {
         /* Infinite x makes the fraction NaN; scalef mends it. */
-        LLVMValueRef n = nearest(l, x);
-        return scalef(l, name, exp2_fraction(l, sub(l, x, n)), n);
+        LLVMValueRef n = tc_lanes_nearest(l, x);
+        return scalef(l, name, exp2_fraction(l, tc_lanes_sub(l, x, n)), n);
     }
     LLVMValueRef magic = tc_lanes_float(l, ROUND_MAGIC);
-    LLVMValueRef rounded = math_add(l, x, magic);
-    LLVMValueRef f = sub(l, x, sub(l, rounded, magic));
+    LLVMValueRef rounded = tc_lanes_add(l, x, magic);
+    LLVMValueRef f = tc_lanes_sub(l, x, tc_lanes_sub(l, rounded, magic));
     LLVMValueRef r = add_exponent(l, exp2_fraction(l, f), rounded);
     return exp_ends(l, x, r, 128, -126);
 }
@@ -180,13 +125,14 @@ static LLVMValueRef emit_exp(const tc_lanes *l, LLVMValueRef x)
     const char *name = scalef_name(l);
     if (name) {
         /* Past the ends r would be anything; these give infinity and 0. */
-        LLVMValueRef y = at_least(l, at_most(l, x, 89), -104);
-        LLVMValueRef n = nearest(l, math_mul(l, y, tc_lanes_float(l, LOG2_E)));
+        LLVMValueRef y = tc_lanes_at_least(l, tc_lanes_at_most(l, x, 89), -104);
+        LLVMValueRef n =
+            tc_lanes_nearest(l, tc_lanes_mul(l, y, tc_lanes_float(l, LOG2_E)));
         return scalef(l, name, exp_fraction(l, minus_n_ln2(l, y, n)), n);
     }
     LLVMValueRef magic = tc_lanes_float(l, ROUND_MAGIC);
     LLVMValueRef rounded = tc_lanes_fma(l, x, tc_lanes_float(l, LOG2_E), magic);
-    LLVMValueRef r = minus_n_ln2(l, x, sub(l, rounded, magic));
+    LLVMValueRef r = minus_n_ln2(l, x, tc_lanes_sub(l, rounded, magic));
     r = add_exponent(l, exp_fraction(l, r), rounded);
     /* The first x above log(FLT_MAX), the last with a normal result. */
     return exp_ends(l, x, r, 0x1.62e430p6, -0x1.5d589ep6);
@@ -197,9 +143,10 @@ static LLVMValueRef exp_inside(const tc_lanes *l, LLVMValueRef x)
 {
     LLVMValueRef magic = tc_lanes_float(l, ROUND_MAGIC);
     LLVMValueRef rounded = tc_lanes_fma(l, x, tc_lanes_float(l, LOG2_E), magic);
-    LLVMValueRef p = exp_fraction(l, minus_n_ln2(l, x, sub(l, rounded, magic)));
+    LLVMValueRef p =
+        exp_fraction(l, minus_n_ln2(l, x, tc_lanes_sub(l, rounded, magic)));
     /* A product, unlike a sum of bits, keeps NaN. */
-    return math_mul(l, p, add_exponent(l, tc_lanes_float(l, 1), rounded));
+    return tc_lanes_mul(l, p, add_exponent(l, tc_lanes_float(l, 1), rounded));
 }
 
 /* ---- Logarithms ---- */
@@ -212,11 +159,11 @@ struct split {
 static struct split split_exponent(const tc_lanes *l, LLVMValueRef x)
 {
     /* Subnormal numbers are scaled up by 2^23 first. */
-    LLVMValueRef up = math_mul(l, x, tc_lanes_float(l, 0x1p23));
-    LLVMValueRef y = math_choose(l, x, LLVMRealOLT, FLT_MIN, up, x);
+    LLVMValueRef up = tc_lanes_mul(l, x, tc_lanes_float(l, 0x1p23));
+    LLVMValueRef y = tc_lanes_choose(l, x, LLVMRealOLT, FLT_MIN, up, x);
     LLVMValueRef bias =
-        math_choose(l, x, LLVMRealOLT, FLT_MIN, tc_lanes_float(l, -23),
-                    tc_lanes_float(l, 0));
+        tc_lanes_choose(l, x, LLVMRealOLT, FLT_MIN, tc_lanes_float(l, -23),
+                        tc_lanes_float(l, 0));
     LLVMValueRef sqrt_half = tc_lanes_int(l, 0x3f3504f3);
     LLVMValueRef i = LLVMBuildSub(l->b, tc_lanes_as_int(l, y), sqrt_half, "");
     LLVMValueRef n = LLVMBuildAShr(l->b, i, tc_lanes_int(l, MANTISSA), "");
@@ -224,32 +171,34 @@ static struct split split_exponent(const tc_lanes *l, LLVMValueRef x)
         LLVMBuildAnd(l->b, i, tc_lanes_int(l, (1u << MANTISSA) - 1), "");
     m = tc_lanes_as_float(l, LLVMBuildAdd(l->b, m, sqrt_half, ""));
     n = LLVMBuildSIToFP(l->b, n, l->floats, "");
-    return (struct split){math_add(l, n, bias),
-                          sub(l, m, tc_lanes_float(l, 1))};
+    return (struct split){tc_lanes_add(l, n, bias),
+                          tc_lanes_sub(l, m, tc_lanes_float(l, 1))};
 }
 
 /* Infinity and NaN stay, 0 gives -infinity, numbers below it NaN. */
 static LLVMValueRef log_ends(const tc_lanes *l, LLVMValueRef x, LLVMValueRef r)
 {
-    r = math_choose(l, x, LLVMRealOLT, INFINITY, r, x);
+    r = tc_lanes_choose(l, x, LLVMRealOLT, INFINITY, r, x);
     LLVMValueRef low =
-        math_choose(l, x, LLVMRealOEQ, 0, tc_lanes_float(l, -INFINITY),
-                    tc_lanes_float(l, NAN));
-    return math_choose(l, x, LLVMRealOLE, 0, low, r);
+        tc_lanes_choose(l, x, LLVMRealOEQ, 0, tc_lanes_float(l, -INFINITY),
+                        tc_lanes_float(l, NAN));
+    return tc_lanes_choose(l, x, LLVMRealOLE, 0, low, r);
 }
 
 static LLVMValueRef emit_log(const tc_lanes *l, LLVMValueRef x)
 {
     /* log1p(f) = f - f^2 / 2 + f^3 P(f); error 0.01. */
-    static const float c[] = {0x1.555548p-2f,  -0x1.000006p-2f, 0x1.99a4cap-3f,
-                              -0x1.555c5cp-3f, 0x1.2335b4p-3f,  -0x1.fc1d48p-4f,
-                              0x1.e706e6p-4f,  -0x1.de65eep-4f, 0x1.145776p-4f};
+    static const double c[] = {
+        0x1.555548p-2f,  -0x1.000006p-2f, 0x1.99a4cap-3f,
+        -0x1.555c5cp-3f, 0x1.2335b4p-3f,  -0x1.fc1d48p-4f,
+        0x1.e706e6p-4f,  -0x1.de65eep-4f, 0x1.145776p-4f};
     struct split s = split_exponent(l, x);
-    LLVMValueRef ff = math_mul(l, s.f, s.f);
-    LLVMValueRef tail = math_mul(l, math_mul(l, ff, s.f), POLY(l, s.f, c));
+    LLVMValueRef ff = tc_lanes_mul(l, s.f, s.f);
+    LLVMValueRef tail =
+        tc_lanes_mul(l, tc_lanes_mul(l, ff, s.f), TC_LANES_POLY(l, s.f, c));
     tail = tc_lanes_fma(l, s.n, tc_lanes_float(l, LN2_LO), tail);
-    LLVMValueRef half = math_mul(l, ff, tc_lanes_float(l, 0.5));
-    LLVMValueRef r = sub(l, s.f, sub(l, half, tail));
+    LLVMValueRef half = tc_lanes_mul(l, ff, tc_lanes_float(l, 0.5));
+    LLVMValueRef r = tc_lanes_sub(l, s.f, tc_lanes_sub(l, half, tail));
     r = tc_lanes_fma(l, s.n, tc_lanes_float(l, LN2_HI), r);
     return log_ends(l, x, r);
 }
@@ -258,14 +207,14 @@ static LLVMValueRef emit_log2(const tc_lanes *l, LLVMValueRef x)
 {
     /* log2(1 + f) = f log2(e) + f^2 P(f); error 0.01. log2(e) comes in two
      * parts, the second with the small terms. */
-    static const float c[] = {0x1.4ae0c0p-26f, -0x1.715476p-1f, 0x1.ec7088p-2f,
-                              -0x1.715490p-2f, 0x1.277f3ap-2f,  -0x1.ec786cp-3f,
-                              0x1.a41246p-3f,  -0x1.6e9424p-3f, 0x1.5fb1b2p-3f,
-                              -0x1.591acap-3f, 0x1.8d682ap-4f};
+    static const double c[] = {
+        0x1.4ae0c0p-26f, -0x1.715476p-1f, 0x1.ec7088p-2f, -0x1.715490p-2f,
+        0x1.277f3ap-2f,  -0x1.ec786cp-3f, 0x1.a41246p-3f, -0x1.6e9424p-3f,
+        0x1.5fb1b2p-3f,  -0x1.591acap-3f, 0x1.8d682ap-4f};
     struct split s = split_exponent(l, x);
-    LLVMValueRef small = math_mul(l, s.f, POLY(l, s.f, c));
+    LLVMValueRef small = tc_lanes_mul(l, s.f, TC_LANES_POLY(l, s.f, c));
     LLVMValueRef r = tc_lanes_fma(l, s.f, tc_lanes_float(l, LOG2_E), small);
-    return log_ends(l, x, math_add(l, s.n, r));
+    return log_ends(l, x, tc_lanes_add(l, s.n, r));
 }
 
 /* ---- Sigmoid shapes: odd functions, computed for |x| ---- */
@@ -273,38 +222,39 @@ static LLVMValueRef emit_log2(const tc_lanes *l, LLVMValueRef x)
 static LLVMValueRef emit_tanh(const tc_lanes *l, LLVMValueRef x)
 {
     /* tanh(t) = t + t^3 P(t^2) for t < 0.6; error 0.05. */
-    static const float c[] = {-0x1.55553ep-2f, 0x1.1109aep-3f, -0x1.b898dcp-5f,
-                              0x1.54b898p-6f, -0x1.825830p-8f};
+    static const double c[] = {-0x1.55553ep-2f, 0x1.1109aep-3f, -0x1.b898dcp-5f,
+                               0x1.54b898p-6f, -0x1.825830p-8f};
     LLVMValueRef one = tc_lanes_float(l, 1), t = tc_lanes_abs(l, x);
-    LLVMValueRef tt = math_mul(l, t, t);
+    LLVMValueRef tt = tc_lanes_mul(l, t, t);
     LLVMValueRef near_0 =
-        tc_lanes_fma(l, math_mul(l, t, tt), POLY(l, tt, c), t);
+        tc_lanes_fma(l, tc_lanes_mul(l, t, tt), TC_LANES_POLY(l, tt, c), t);
     /* From 9.02 on it is 1. */
-    LLVMValueRef far = at_most(l, t, 10);
-    LLVMValueRef e = exp_inside(l, math_add(l, far, far));
-    far = sub(l, one, divide(l, tc_lanes_float(l, 2), math_add(l, e, one)));
-    LLVMValueRef r = math_choose(l, t, LLVMRealOLT, 0.6, near_0, far);
+    LLVMValueRef far = tc_lanes_at_most(l, t, 10);
+    LLVMValueRef e = exp_inside(l, tc_lanes_add(l, far, far));
+    far = tc_lanes_sub(
+        l, one, tc_lanes_div(l, tc_lanes_float(l, 2), tc_lanes_add(l, e, one)));
+    LLVMValueRef r = tc_lanes_choose(l, t, LLVMRealOLT, 0.6, near_0, far);
     return tc_lanes_copysign(l, r, x);
 }
 
 static LLVMValueRef emit_erf(const tc_lanes *l, LLVMValueRef x)
 {
     /* erf(t) = t + t P(t^2) for t < 0.9375; error 0.01. */
-    static const float near_c[] = {
+    static const double near_c[] = {
         0x1.06eba8p-3f, -0x1.812742p-2f,  0x1.ce2df4p-4f, -0x1.b80cb4p-6f,
         0x1.54b5e2p-8f, -0x1.a99ee8p-11f, 0x1.5ac306p-14f};
     /* -log(1 - erf(t)) = t Q(t) from there to 4, where erf is 1; 0.01. */
-    static const float far_c[] = {
+    static const double far_c[] = {
         0x1.20ef1cp+0f, 0x1.45328ep-1f,   0x1.b32574p-4f, -0x1.85515ep-6f,
         0x1.dd6cdep-9f, -0x1.527c78p-12f, 0x1.78ddc4p-17f};
     LLVMValueRef t = tc_lanes_abs(l, x);
     LLVMValueRef near_0 =
-        tc_lanes_fma(l, t, POLY(l, math_mul(l, t, t), near_c), t);
-    LLVMValueRef far = at_most(l, t, 4);
-    LLVMValueRef q =
-        LLVMBuildFNeg(l->b, math_mul(l, far, POLY(l, far, far_c)), "");
-    far = sub(l, tc_lanes_float(l, 1), exp_inside(l, q));
-    LLVMValueRef r = math_choose(l, t, LLVMRealOLT, 0.9375, near_0, far);
+        tc_lanes_fma(l, t, TC_LANES_POLY(l, tc_lanes_mul(l, t, t), near_c), t);
+    LLVMValueRef far = tc_lanes_at_most(l, t, 4);
+    LLVMValueRef q = LLVMBuildFNeg(
+        l->b, tc_lanes_mul(l, far, TC_LANES_POLY(l, far, far_c)), "");
+    far = tc_lanes_sub(l, tc_lanes_float(l, 1), exp_inside(l, q));
+    LLVMValueRef r = tc_lanes_choose(l, t, LLVMRealOLT, 0.9375, near_0, far);
     return tc_lanes_copysign(l, r, x);
 }
 
@@ -322,7 +272,7 @@ static LLVMValueRef emit_sqrt(const tc_lanes *l, LLVMValueRef x)
 
 static LLVMValueRef emit_rcp(const tc_lanes *l, LLVMValueRef x)
 {
-    return divide(l, tc_lanes_float(l, 1), x);
+    return tc_lanes_div(l, tc_lanes_float(l, 1), x);
 }
 
 static LLVMValueRef emit_rsqrt(const tc_lanes *l, LLVMValueRef x)
@@ -336,8 +286,9 @@ static LLVMValueRef round_by_adding(const tc_lanes *l, LLVMValueRef x)
 {
     double unit = l->bits == 64 ? 0x1p52 : 0x1p23;
     LLVMValueRef t = tc_lanes_abs(l, x), k = tc_lanes_float(l, unit);
-    LLVMValueRef r = sub(l, math_add(l, t, k), k);
-    return tc_lanes_copysign(l, math_choose(l, t, LLVMRealOLT, unit, r, t), x);
+    LLVMValueRef r = tc_lanes_sub(l, tc_lanes_add(l, t, k), k);
+    return tc_lanes_copysign(l, tc_lanes_choose(l, t, LLVMRealOLT, unit, r, t),
+                             x);
 }
 
 /* r + step where r is on the wrong side of x. The sign of 0 is that of x. */
@@ -346,7 +297,7 @@ static LLVMValueRef corrected(const tc_lanes *l, LLVMValueRef x,
 {
     LLVMValueRef r = round_by_adding(l, x);
     LLVMValueRef c = LLVMBuildFCmp(l->b, wrong, r, x, "");
-    LLVMValueRef moved = math_add(l, r, tc_lanes_float(l, step));
+    LLVMValueRef moved = tc_lanes_add(l, r, tc_lanes_float(l, step));
     return tc_lanes_copysign(l, LLVMBuildSelect(l->b, c, moved, r, ""), x);
 }
 
@@ -354,7 +305,7 @@ static LLVMValueRef emit_round(const tc_lanes *l, LLVMValueRef x)
 {
     if (!tc_lanes_has_round(l->b))
         return round_by_adding(l, x);
-    return nearest(l, x);
+    return tc_lanes_nearest(l, x);
 }
 
 static LLVMValueRef emit_floor(const tc_lanes *l, LLVMValueRef x)
@@ -458,7 +409,7 @@ static const struct math_row {
     [TC_ABS] = {emit_abs, emit_abs, NULL, NULL},
 };
 
-LLVMValueRef tc_host_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x)
+LLVMValueRef tc_llvm_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x)
 {
     tc_lanes l = tc_lanes_of(b, x);
     const struct math_row *row = &rows[op];
@@ -467,30 +418,4 @@ LLVMValueRef tc_host_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x)
         return emit(&l, x);
     const char *name = l.bits == 64 ? row->libm64 : row->libm32;
     return name ? call_libm(&l, name, x) : NULL;
-}
-
-LLVMValueRef tc_host_compare(LLVMBuilderRef b, const char *pred, bool is_float,
-                             bool is_unsigned, LLVMValueRef x, LLVMValueRef y)
-{
-    static const struct {
-        const char *name;
-        LLVMIntPredicate is_signed, is_unsigned;
-        LLVMRealPredicate real;
-    } preds[] = {
-        {"eq", LLVMIntEQ, LLVMIntEQ, LLVMRealOEQ},
-        {"ne", LLVMIntNE, LLVMIntNE, LLVMRealUNE},
-        {"lt", LLVMIntSLT, LLVMIntULT, LLVMRealOLT},
-        {"le", LLVMIntSLE, LLVMIntULE, LLVMRealOLE},
-        {"gt", LLVMIntSGT, LLVMIntUGT, LLVMRealOGT},
-        {"ge", LLVMIntSGE, LLVMIntUGE, LLVMRealOGE},
-    };
-    is_unsigned |= pred[0] == 'u';
-    pred += pred[0] == 'u';
-    unsigned i = 0;
-    while (strcmp(preds[i].name, pred) != 0)
-        i++;
-    if (is_float)
-        return LLVMBuildFCmp(b, preds[i].real, x, y, "");
-    return LLVMBuildICmp(
-        b, is_unsigned ? preds[i].is_unsigned : preds[i].is_signed, x, y, "");
 }

@@ -50,6 +50,24 @@ LLVMValueRef tc_lanes_call(LLVMBuilderRef b, const char *name, unsigned nargs,
 LLVMValueRef tc_lanes_fma(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b,
                           LLVMValueRef c);
 LLVMValueRef tc_lanes_abs(const tc_lanes *l, LLVMValueRef x);
+/* Sum, difference, product and quotient of floats. */
+LLVMValueRef tc_lanes_add(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef tc_lanes_sub(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef tc_lanes_mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef tc_lanes_div(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b);
+/* x `pred` limit ? yes : no. */
+LLVMValueRef tc_lanes_choose(const tc_lanes *l, LLVMValueRef x,
+                             LLVMRealPredicate pred, double limit,
+                             LLVMValueRef yes, LLVMValueRef no);
+/* The limit where x is above (below) it; NaN stays. */
+LLVMValueRef tc_lanes_at_most(const tc_lanes *l, LLVMValueRef x, double limit);
+LLVMValueRef tc_lanes_at_least(const tc_lanes *l, LLVMValueRef x, double limit);
+/* The nearest whole number, to even. */
+LLVMValueRef tc_lanes_nearest(const tc_lanes *l, LLVMValueRef x);
+/* c[0] + c[1] x + ... + c[n - 1] x^(n - 1). */
+LLVMValueRef tc_lanes_poly(const tc_lanes *l, LLVMValueRef x, unsigned n,
+                           const double *c);
+#define TC_LANES_POLY(l, x, c) tc_lanes_poly(l, x, sizeof(c) / sizeof *(c), c)
 LLVMValueRef tc_lanes_copysign(const tc_lanes *l, LLVMValueRef size,
                                LLVMValueRef sign);
 

@@ -2,7 +2,7 @@
  *
  * Constants, bit views and intrinsics in the shape of a value.
  */
-#include "codegen/host/emit/lanes.h"
+#include "codegen/llvm/lanes.h"
 
 #include <assert.h>
 #include <string.h>
@@ -184,4 +184,60 @@ LLVMValueRef tc_lanes_copysign(const tc_lanes *l, LLVMValueRef size,
 {
     return tc_lanes_call(l->b, "llvm.copysign", 2,
                          (LLVMValueRef[]){size, sign});
+}
+
+/* ---- Arithmetic ---- */
+
+LLVMValueRef tc_lanes_add(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildFAdd(l->b, a, b, "");
+}
+
+LLVMValueRef tc_lanes_sub(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildFSub(l->b, a, b, "");
+}
+
+LLVMValueRef tc_lanes_mul(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildFMul(l->b, a, b, "");
+}
+
+LLVMValueRef tc_lanes_div(const tc_lanes *l, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildFDiv(l->b, a, b, "");
+}
+
+LLVMValueRef tc_lanes_choose(const tc_lanes *l, LLVMValueRef x,
+                             LLVMRealPredicate pred, double limit,
+                             LLVMValueRef yes, LLVMValueRef no)
+{
+    LLVMValueRef c = LLVMBuildFCmp(l->b, pred, x, tc_lanes_float(l, limit), "");
+    return LLVMBuildSelect(l->b, c, yes, no, "");
+}
+
+LLVMValueRef tc_lanes_at_most(const tc_lanes *l, LLVMValueRef x, double limit)
+{
+    return tc_lanes_choose(l, x, LLVMRealOGT, limit, tc_lanes_float(l, limit),
+                           x);
+}
+
+LLVMValueRef tc_lanes_at_least(const tc_lanes *l, LLVMValueRef x, double limit)
+{
+    return tc_lanes_choose(l, x, LLVMRealOLT, limit, tc_lanes_float(l, limit),
+                           x);
+}
+
+LLVMValueRef tc_lanes_nearest(const tc_lanes *l, LLVMValueRef x)
+{
+    return tc_lanes_call(l->b, "llvm.roundeven", 1, &x);
+}
+
+LLVMValueRef tc_lanes_poly(const tc_lanes *l, LLVMValueRef x, unsigned n,
+                           const double *c)
+{
+    LLVMValueRef p = tc_lanes_float(l, c[n - 1]);
+    for (unsigned i = n - 1; i-- > 0;)
+        p = tc_lanes_fma(l, p, x, tc_lanes_float(l, c[i]));
+    return p;
 }
