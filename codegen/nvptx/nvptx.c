@@ -3,18 +3,15 @@
  * From a kernel at machine level to PTX: LLVM module, LLVM's passes, LLVM's
  * code generator.
  *
- * LLVM must never stop the process. If it can report a problem, its messages
- * become diagnostics; it aborts on instructions that it cannot select, so the
- * program is verified before code is made of it, LLVM's module before LLVM sees
- * it, and emitters use only instructions that the target is known to have.
+ * LLVM aborts on instructions that it cannot select, so the program is verified
+ * before code is made of it, and emitters use only instructions that the target
+ * is known to have. For other errors see codegen/llvm/build.h.
  */
+#include "codegen/llvm/build.h"
 #include "codegen/nvptx/emit.h"
 
-#include <llvm-c/Analysis.h>
 #include <llvm-c/IRReader.h>
 #include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,19 +29,12 @@ static const char passes[] =
 
 /* One compile. What is not NULL has to be disposed of. */
 typedef struct compiler {
-    tc_context *cx;
+    tc_llvm_build build;
     tc_module *m;
-    const tc_func *kernel;
     const tc_target *target;
     tc_arena arena;
-    LLVMTargetMachineRef machine;
-    LLVMContextRef llvm;
-    LLVMModuleRef module;
-    LLVMMemoryBufferRef code;
     tc_gen gen;       /* its builders too */
     const char *what; /* "ptx", or that of tc_nvptx_llvm */
-    char *text;
-    size_t len;
 } compiler;
 
 static void init_llvm(void)
@@ -55,58 +45,21 @@ static void init_llvm(void)
     LLVMInitializeNVPTXAsmPrinter();
 }
 
-static bool llvm_error(compiler *c, const char *doing, const char *message)
-{
-    return tc_error(c->cx, c->kernel->loc, "kernel @%s: LLVM, %s: %s",
-                    c->kernel->name, doing, message);
-}
-
-/* Called by LLVM from within its passes and code generator. */
-static void take_diagnostic(LLVMDiagnosticInfoRef info, void *user)
-{
-    compiler *c = user;
-    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError)
-        return;
-    char *message = LLVMGetDiagInfoDescription(info);
-    llvm_error(c, "generating code", message);
-    LLVMDisposeMessage(message);
-    c->gen.failed = true;
-}
-
-/* ---- The machine ---- */
-
-static bool find_machine(compiler *c)
-{
-    LLVMTargetRef target;
-    char *message = NULL;
-    if (LLVMGetTargetFromTriple(triple, &target, &message)) {
-        llvm_error(c, "finding the target", message);
-        LLVMDisposeMessage(message);
-        return false;
-    }
-    /* Without optimisation every value would be a move, and ptxas spills; the
-     * highest level takes a tenth longer for the same code. */
-    c->machine = LLVMCreateTargetMachine(
-        target, triple, c->target->cpu, c->target->feature,
-        LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
-    return c->machine ||
-           llvm_error(c, "setting up the target", "no such machine");
-}
-
 /* ---- The module ---- */
 
 /* The module begins as text: LLVM's C interface cannot ask for line tables
  * without the rest of the debugging information. */
 static bool read_skeleton(compiler *c)
 {
-    const char *text = tc_gen_skeleton(&c->arena, c->kernel);
+    tc_llvm_build *b = &c->build;
+    const char *text = tc_gen_skeleton(&c->arena, b->kernel);
     LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(
-        text, strlen(text), c->kernel->name);
+        text, strlen(text), b->kernel->name);
     char *message = NULL;
     /* Takes the buffer over. */
-    if (LLVMParseIRInContext(c->llvm, buffer, &c->module, &message)) {
-        c->module = NULL;
-        llvm_error(c, "making a module", message);
+    if (LLVMParseIRInContext(b->llvm, buffer, &b->module, &message)) {
+        b->module = NULL;
+        tc_llvm_error(b, "making a module", message);
         LLVMDisposeMessage(message);
         return false;
     }
@@ -116,162 +69,98 @@ static bool read_skeleton(compiler *c)
 /* Names of kernels may have dots in them; those in PTX not, but dollars. */
 static const char *name_in_ptx(compiler *c)
 {
-    char *name = tc_arena_printf(&c->arena, "%s", c->kernel->name);
+    char *name = tc_arena_printf(&c->arena, "%s", c->build.kernel->name);
     for (char *dot = strchr(name, '.'); dot; dot = strchr(dot, '.'))
         *dot = '$';
-    return tc_string_get(c->cx, name);
+    return tc_string_get(c->build.cx, name);
 }
 
 static bool make_module(compiler *c)
 {
-    c->llvm = LLVMContextCreate();
-    LLVMContextSetDiagnosticHandler(c->llvm, take_diagnostic, c);
+    tc_llvm_build *b = &c->build;
+    tc_llvm_build_context(b);
     if (!read_skeleton(c))
         return false;
-    LLVMSetTarget(c->module, triple);
-    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(c->machine);
-    LLVMSetModuleDataLayout(c->module, layout);
-    LLVMDisposeTargetData(layout);
-    c->gen = (tc_gen){.cx = c->cx,
+    tc_llvm_build_set_target(b, triple);
+    c->gen = (tc_gen){.cx = b->cx,
                       .arena = &c->arena,
                       .target = c->target,
-                      .f = c->kernel,
+                      .f = b->kernel,
                       .name = name_in_ptx(c),
-                      .llvm = c->llvm,
-                      .module = c->module,
-                      .b = LLVMCreateBuilderInContext(c->llvm),
-                      .entry = LLVMCreateBuilderInContext(c->llvm)};
+                      .llvm = b->llvm,
+                      .module = b->module,
+                      .b = LLVMCreateBuilderInContext(b->llvm),
+                      .entry = LLVMCreateBuilderInContext(b->llvm)};
     return tc_gen_kernel(&c->gen);
-}
-
-static bool verify_module(compiler *c)
-{
-    char *message = NULL;
-    bool bad =
-        LLVMVerifyModule(c->module, LLVMReturnStatusAction, &message) != 0;
-    if (bad)
-        llvm_error(c, "verifying its input", message);
-    LLVMDisposeMessage(message);
-    return !bad;
-}
-
-static bool run_passes(compiler *c)
-{
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(c->module, passes, c->machine, options);
-    LLVMDisposePassBuilderOptions(options);
-    if (!error) {
-        tc_gen_freeze_extended(&c->gen);
-        return !c->gen.failed;
-    }
-    char *message = LLVMGetErrorMessage(error);
-    llvm_error(c, "optimising", message);
-    LLVMDisposeErrorMessage(message);
-    return false;
-}
-
-/* ---- Text ---- */
-
-static bool give_text(compiler *c, const char *s, size_t n)
-{
-    c->text = malloc(n + 1);
-    if (!c->text)
-        tc_memory_fail(&c->cx->memory);
-    memcpy(c->text, s, n);
-    c->text[n] = 0;
-    c->len = n;
-    return true;
-}
-
-static bool give_module_text(compiler *c)
-{
-    char *s = LLVMPrintModuleToString(c->module);
-    if (!s)
-        tc_memory_fail(&c->cx->memory);
-    size_t n = strlen(s);
-    c->text = malloc(n + 1);
-    if (c->text)
-        memcpy(c->text, s, n + 1);
-    LLVMDisposeMessage(s);
-    if (!c->text)
-        tc_memory_fail(&c->cx->memory);
-    return true;
-}
-
-static bool give_ptx(compiler *c)
-{
-    char *message = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(
-            c->machine, c->module, LLVMAssemblyFile, &message, &c->code)) {
-        c->code = NULL;
-        llvm_error(c, "generating code", message);
-        LLVMDisposeMessage(message);
-        return false;
-    }
-    return !c->gen.failed && give_text(c, LLVMGetBufferStart(c->code),
-                                       LLVMGetBufferSize(c->code));
 }
 
 /* ---- The kernel ---- */
 
 static bool find_kernel(compiler *c)
 {
+    tc_llvm_build *b = &c->build;
     for (const tc_func *f = c->m->first; f; f = f->next) {
         if (!f->is_kernel)
             continue;
-        if (c->kernel)
-            return tc_error(c->cx, f->loc,
+        if (b->kernel)
+            return tc_error(b->cx, f->loc,
                             "kernel @%s: the module has another, @%s; code is "
                             "made of one",
-                            f->name, c->kernel->name);
-        c->kernel = f;
+                            f->name, b->kernel->name);
+        b->kernel = f;
     }
-    if (!c->kernel)
-        return tc_error(c->cx, (tc_loc){0}, "the module has no kernel");
-    if (!c->kernel->warps)
-        return tc_error(c->cx, c->kernel->loc,
+    if (!b->kernel)
+        return tc_error(b->cx, (tc_loc){0}, "the module has no kernel");
+    if (!b->kernel->warps)
+        return tc_error(b->cx, b->kernel->loc,
                         "kernel @%s is not at machine level: it has no warps",
-                        c->kernel->name);
+                        b->kernel->name);
     /* Emitters may take it that every tile has a layout. */
-    const tc_value *bare = tc_func_bare_tile(c->kernel);
+    const tc_value *bare = tc_func_bare_tile(b->kernel);
     if (bare)
-        return tc_error(c->cx, bare->def ? bare->def->loc : c->kernel->loc,
+        return tc_error(b->cx, bare->def ? bare->def->loc : b->kernel->loc,
                         "kernel @%s is not at machine level: %s is a tile "
                         "without a layout, expected those of assign-layouts",
-                        c->kernel->name,
+                        b->kernel->name,
                         bare->def ? tc_op_name(bare->def) : "an argument");
     return tc_module_verify(c->m);
+}
+
+static bool optimize(compiler *c)
+{
+    if (!tc_llvm_build_optimize(&c->build, passes))
+        return false;
+    tc_gen_freeze_extended(&c->gen);
+    return !c->gen.failed;
 }
 
 static bool compile(compiler *c)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    tc_llvm_build *b = &c->build;
     pthread_once(&once, init_llvm);
-    if (!find_machine(c) || !make_module(c) || !verify_module(c))
+    /* Without optimisation every value would be a move, and ptxas spills; the
+     * highest level takes a tenth longer for the same code. */
+    if (!tc_llvm_build_machine(b, triple, c->target->cpu, c->target->feature,
+                               LLVMRelocDefault, LLVMCodeModelDefault) ||
+        !make_module(c) || !tc_llvm_build_verify(b))
         return false;
-    if (strcmp(c->what, "llvm") == 0)
-        return give_module_text(c);
-    if (!run_passes(c))
+    if (strcmp(c->what, "llvm") != 0 && !optimize(c))
         return false;
-    if (strcmp(c->what, "llvm-opt") == 0)
-        return give_module_text(c);
-    return give_ptx(c);
+    if (strncmp(c->what, "llvm", 4) == 0)
+        tc_llvm_build_print(b);
+    else if (tc_llvm_build_code(b, LLVMAssemblyFile))
+        tc_llvm_build_copy_code(b);
+    return b->text != NULL;
 }
 
 static void dispose(compiler *c)
 {
-    if (c->code)
-        LLVMDisposeMemoryBuffer(c->code);
     if (c->gen.b)
         LLVMDisposeBuilder(c->gen.b);
     if (c->gen.entry)
         LLVMDisposeBuilder(c->gen.entry);
-    if (c->module)
-        LLVMDisposeModule(c->module);
-    if (c->llvm)
-        LLVMContextDispose(c->llvm);
-    if (c->machine)
-        LLVMDisposeTargetMachine(c->machine);
+    tc_llvm_build_dispose(&c->build);
     tc_arena_reset(&c->arena);
 }
 
@@ -280,35 +169,35 @@ static bool compile_guarded(compiler *c)
 {
     if (!find_kernel(c))
         return false;
-    tc_arena_init(&c->arena, &c->cx->memory);
-    jmp_buf here, *outer = c->cx->memory.unwind;
+    tc_arena_init(&c->arena, &c->build.cx->memory);
+    jmp_buf here, *outer = c->build.cx->memory.unwind;
     if (setjmp(here)) {
-        c->cx->memory.unwind = outer;
+        c->build.cx->memory.unwind = outer;
         dispose(c);
-        free(c->text);
+        free(c->build.text);
         longjmp(*outer, 1);
     }
-    c->cx->memory.unwind = &here;
+    c->build.cx->memory.unwind = &here;
     bool ok = compile(c);
-    c->cx->memory.unwind = outer;
+    c->build.cx->memory.unwind = outer;
     dispose(c);
     return ok;
 }
 
 bool tc_nvptx_compile(tc_module *m, const tc_target *target, tc_nvptx_code *out)
 {
-    compiler c = {.cx = m->cx, .m = m, .target = target, .what = "ptx"};
+    compiler c = {.build.cx = m->cx, .m = m, .target = target, .what = "ptx"};
     if (!compile_guarded(&c))
         return false;
-    *out = (tc_nvptx_code){.ptx = c.text,
-                           .ptx_len = c.len,
+    *out = (tc_nvptx_code){.ptx = c.build.text,
+                           .ptx_len = c.build.len,
                            .entry = c.gen.name,
-                           .warps = c.kernel->warps,
+                           .warps = c.build.kernel->warps,
                            .threads = tc_gen_threads(&c.gen),
                            .shared_bytes = c.gen.shared_bytes,
                            .nmaps = c.gen.nmaps,
                            .counts_tiles = c.gen.counter != NULL,
-                           .ptxas_level = c.kernel->ptxas_level,
+                           .ptxas_level = c.build.kernel->ptxas_level,
                            .has_reports = c.gen.nasserts > 0};
     memcpy(out->maps, c.gen.maps, sizeof out->maps);
     return true;
@@ -324,12 +213,12 @@ void tc_nvptx_code_free(tc_nvptx_code *code)
 
 char *tc_nvptx_llvm(tc_module *m, const tc_target *target, const char *what)
 {
-    compiler c = {.cx = m->cx, .m = m, .target = target, .what = what};
+    compiler c = {.build.cx = m->cx, .m = m, .target = target, .what = what};
     if (strcmp(what, "llvm") != 0 && strcmp(what, "llvm-opt") != 0) {
         tc_error(m->cx, (tc_loc){0},
                  "target %s has no \"%s\", expected llvm or llvm-opt",
                  target->name, what);
         return NULL;
     }
-    return compile_guarded(&c) ? c.text : NULL;
+    return compile_guarded(&c) ? c.build.text : NULL;
 }

@@ -2,20 +2,15 @@
  *
  * From a kernel to machine code: plan, LLVM module, LLVM's passes, object,
  * linked into this process by LLJIT.
- *
- * LLVM must never stop the process: its messages become diagnostics, and a
- * module is verified before LLVM makes code of it.
  */
 #include "codegen/host/jit/compile.h"
 
 #include "codegen/host/emit/emit.h"
+#include "codegen/llvm/build.h"
 #include "codegen/llvm/lanes.h"
 #include "codegen/llvm/math.h"
 
-#include <llvm-c/Analysis.h>
 #include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,20 +25,15 @@ static const char passes[] =
 
 /* One compile. What is not NULL has to be disposed of. */
 typedef struct compiler {
-    tc_context *cx;
+    tc_llvm_build build;
     tc_func *kernel;
     const tc_host_options *options;
     tc_arena arena;
     tc_plan *plan;
     char *triple, *cpu, *features; /* LLVM's messages */
-    LLVMContextRef llvm;
-    LLVMModuleRef module;
     LLVMBuilderRef builder;
-    LLVMTargetMachineRef machine;
-    LLVMMemoryBufferRef object;
     tc_emit emit;
     const char *what; /* to give as text; NULL: to make a kernel */
-    char *text;
     tc_host_kernel *result;
 } compiler;
 
@@ -59,35 +49,6 @@ void tc_host_start_llvm(void)
     pthread_once(&once, init_llvm);
 }
 
-static bool llvm_error(compiler *c, const char *doing, const char *message)
-{
-    return tc_error(c->cx, c->kernel->loc, "kernel @%s: LLVM, %s: %s",
-                    c->kernel->name, doing, message);
-}
-
-/* Takes over the error; true: there is none. */
-static bool no_error(compiler *c, const char *doing, LLVMErrorRef error)
-{
-    if (!error)
-        return true;
-    char *message = LLVMGetErrorMessage(error);
-    llvm_error(c, doing, message);
-    LLVMDisposeErrorMessage(message);
-    return false;
-}
-
-/* Called by LLVM from within its passes and code generator. */
-static void take_diagnostic(LLVMDiagnosticInfoRef info, void *user)
-{
-    compiler *c = user;
-    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError)
-        return;
-    char *message = LLVMGetDiagInfoDescription(info);
-    llvm_error(c, "generating code", message);
-    LLVMDisposeMessage(message);
-    c->emit.failed = true;
-}
-
 /* ---- The machine ---- */
 
 static unsigned vector_width(const char *features)
@@ -101,7 +62,7 @@ static unsigned vector_width(const char *features)
 static char *copied(compiler *c, char *text)
 {
     if (!text)
-        tc_memory_fail(&c->cx->memory);
+        tc_memory_fail(&c->build.cx->memory);
     return text;
 }
 
@@ -115,38 +76,25 @@ static bool find_machine(compiler *c)
         copied(c, native ? LLVMGetHostCPUName() : LLVMCreateMessage(o->cpu));
     c->features = copied(c, native ? LLVMGetHostCPUFeatures()
                                    : LLVMCreateMessage(features));
-    LLVMTargetRef target;
-    char *message = NULL;
-    if (LLVMGetTargetFromTriple(c->triple, &target, &message)) {
-        llvm_error(c, "finding the target", message);
-        LLVMDisposeMessage(message);
-        return false;
-    }
-    c->machine = LLVMCreateTargetMachine(target, c->triple, c->cpu, c->features,
-                                         LLVMCodeGenLevelDefault, LLVMRelocPIC,
-                                         LLVMCodeModelJITDefault);
-    return c->machine ||
-           llvm_error(c, "setting up the target", "no such machine");
+    return tc_llvm_build_machine(&c->build, c->triple, c->cpu, c->features,
+                                 LLVMRelocPIC, LLVMCodeModelJITDefault);
 }
 
 /* ---- The module ---- */
 
 static bool make_module(compiler *c)
 {
-    c->llvm = LLVMContextCreate();
-    LLVMContextSetDiagnosticHandler(c->llvm, take_diagnostic, c);
-    c->module = LLVMModuleCreateWithNameInContext(c->kernel->name, c->llvm);
-    LLVMSetTarget(c->module, c->triple);
-    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(c->machine);
-    LLVMSetModuleDataLayout(c->module, layout);
-    LLVMDisposeTargetData(layout);
-    c->builder = LLVMCreateBuilderInContext(c->llvm);
+    tc_llvm_build *b = &c->build;
+    tc_llvm_build_context(b);
+    b->module = LLVMModuleCreateWithNameInContext(c->kernel->name, b->llvm);
+    tc_llvm_build_set_target(b, c->triple);
+    c->builder = LLVMCreateBuilderInContext(b->llvm);
     tc_emit *e = &c->emit;
-    *e = (tc_emit){.cx = c->cx,
+    *e = (tc_emit){.cx = b->cx,
                    .arena = &c->arena,
                    .plan = c->plan,
-                   .llvm = c->llvm,
-                   .module = c->module,
+                   .llvm = b->llvm,
+                   .module = b->module,
                    .b = c->builder,
                    .cpu = c->cpu,
                    .features = c->features};
@@ -155,65 +103,6 @@ static bool make_module(compiler *c)
     if (e->width == 4 && strstr(c->features, "+sse"))
         e->nregs = 16;
     return tc_emit_kernel(e);
-}
-
-static bool verify_module(compiler *c)
-{
-    char *message = NULL;
-    bool bad =
-        LLVMVerifyModule(c->module, LLVMReturnStatusAction, &message) != 0;
-    if (bad)
-        llvm_error(c, "verifying its input", message);
-    LLVMDisposeMessage(message);
-    return !bad;
-}
-
-static bool run_passes(compiler *c)
-{
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(c->module, passes, c->machine, options);
-    LLVMDisposePassBuilderOptions(options);
-    return no_error(c, "optimising", error) && !c->emit.failed;
-}
-
-static bool make_code(compiler *c, LLVMCodeGenFileType type,
-                      LLVMMemoryBufferRef *out)
-{
-    char *message = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(c->machine, c->module, type,
-                                            &message, out)) {
-        llvm_error(c, "generating code", message);
-        LLVMDisposeMessage(message);
-        return false;
-    }
-    return !c->emit.failed;
-}
-
-/* ---- Text ---- */
-
-static void copy_text(compiler *c, const char *s, size_t n)
-{
-    c->text = malloc(n + 1);
-    if (!c->text)
-        return;
-    memcpy(c->text, s, n);
-    c->text[n] = 0;
-}
-
-static bool give_module_text(compiler *c)
-{
-    char *s = copied(c, LLVMPrintModuleToString(c->module));
-    copy_text(c, s, strlen(s));
-    LLVMDisposeMessage(s);
-    return copied(c, c->text);
-}
-
-static bool give_assembly(compiler *c)
-{
-    if (!make_code(c, LLVMAssemblyFile, &c->object))
-        return false;
-    copy_text(c, LLVMGetBufferStart(c->object), LLVMGetBufferSize(c->object));
-    return copied(c, c->text);
 }
 
 /* ---- The kernel ---- */
@@ -237,9 +126,9 @@ static bool make_kernel(compiler *c)
     const tc_func *f = c->kernel;
     tc_host_kernel *k = calloc(1, sizeof *k);
     if (!k)
-        tc_memory_fail(&c->cx->memory);
+        tc_memory_fail(&c->build.cx->memory);
     c->result = k;
-    tc_arena_init(&k->arena, &c->cx->memory);
+    tc_arena_init(&k->arena, &c->build.cx->memory);
     k->nsites = c->emit.nsites;
     k->sites = copy_sites(&k->arena, &c->emit);
     k->nargs = f->body->nargs;
@@ -248,11 +137,11 @@ static bool make_kernel(compiler *c)
         k->args[i] = tc_host_arg_of(f->body->args[i]->type);
     k->scratch_bytes = c->plan->scratch_bytes;
     k->ordered = tc_region_has_op(f->body, TC_FOLLOW);
-    k->object_size = LLVMGetBufferSize(c->object);
+    k->object_size = LLVMGetBufferSize(c->build.code);
     k->object = malloc(k->object_size);
     if (!k->object)
-        tc_memory_fail(&c->cx->memory);
-    memcpy(k->object, LLVMGetBufferStart(c->object), k->object_size);
+        tc_memory_fail(&c->build.cx->memory);
+    memcpy(k->object, LLVMGetBufferStart(c->build.code), k->object_size);
     /* It may outlive the context; nothing is allocated in it any more. */
     k->arena.memory = NULL;
     return true;
@@ -263,7 +152,7 @@ static bool make_kernel(compiler *c)
 static bool check_level(const compiler *c)
 {
     const tc_op *op = tc_func_machine_op(c->kernel);
-    return !op || tc_error(c->cx, op->loc,
+    return !op || tc_error(c->build.cx, op->loc,
                            "%s: of the machine level, for which the CPU target "
                            "has no code: compile for a GPU, or give the "
                            "program at tile level",
@@ -274,7 +163,7 @@ static bool check_level(const compiler *c)
 static bool check_lowered(const compiler *c)
 {
     return !tc_region_has_op(c->kernel->body, TC_BISECT) ||
-           tc_error(c->cx, c->kernel->loc,
+           tc_error(c->build.cx, c->kernel->loc,
                     "@%s: has a bisect, for which the CPU target has no code: "
                     "run expand-bisections before",
                     c->kernel->name);
@@ -291,33 +180,29 @@ static bool compile(compiler *c)
     c->plan = tc_plan_new(c->kernel, &c->arena, most);
     if (!c->plan || !find_machine(c) || !make_module(c))
         return false;
-    if (!verify_module(c))
+    tc_llvm_build *b = &c->build;
+    const char *what = c->what ? c->what : "";
+    if (!tc_llvm_build_verify(b))
         return false;
-    if (c->what && strcmp(c->what, "llvm") == 0)
-        return give_module_text(c);
-    if (!run_passes(c))
+    if (strcmp(what, "llvm") != 0 && !tc_llvm_build_optimize(b, passes))
         return false;
-    if (c->what && strcmp(c->what, "llvm-opt") == 0)
-        return give_module_text(c);
-    if (c->what)
-        return give_assembly(c);
-    return make_code(c, LLVMObjectFile, &c->object) && make_kernel(c);
+    if (strncmp(what, "llvm", 4) == 0)
+        tc_llvm_build_print(b);
+    else if (!tc_llvm_build_code(b,
+                                 c->what ? LLVMAssemblyFile : LLVMObjectFile))
+        return false;
+    else if (c->what)
+        tc_llvm_build_copy_code(b);
+    return c->what || make_kernel(c);
 }
 
 static void dispose(compiler *c)
 {
     if (c->plan)
         tc_plan_free(c->plan);
-    if (c->object)
-        LLVMDisposeMemoryBuffer(c->object);
     if (c->builder)
         LLVMDisposeBuilder(c->builder);
-    if (c->module)
-        LLVMDisposeModule(c->module);
-    if (c->llvm)
-        LLVMContextDispose(c->llvm);
-    if (c->machine)
-        LLVMDisposeTargetMachine(c->machine);
+    tc_llvm_build_dispose(&c->build);
     LLVMDisposeMessage(c->triple);
     LLVMDisposeMessage(c->cpu);
     LLVMDisposeMessage(c->features);
@@ -327,27 +212,36 @@ static void dispose(compiler *c)
 /* Out of memory: disposes of what there is and unwinds further. */
 static bool compile_guarded(compiler *c)
 {
-    jmp_buf here, *outer = c->cx->memory.unwind;
+    jmp_buf here, *outer = c->build.cx->memory.unwind;
     if (setjmp(here)) {
-        c->cx->memory.unwind = outer;
+        c->build.cx->memory.unwind = outer;
         dispose(c);
         tc_host_free(c->result);
-        free(c->text);
+        free(c->build.text);
         longjmp(*outer, 1);
     }
-    c->cx->memory.unwind = &here;
+    c->build.cx->memory.unwind = &here;
     bool ok = compile(c);
-    c->cx->memory.unwind = outer;
+    c->build.cx->memory.unwind = outer;
     dispose(c);
     return ok;
+}
+
+static compiler compiler_of(tc_func *kernel, const tc_host_options *options,
+                            const char *what)
+{
+    compiler c = {.build = {.cx = kernel->module->cx, .kernel = kernel},
+                  .kernel = kernel,
+                  .options = options,
+                  .what = what};
+    tc_arena_init(&c.arena, &c.build.cx->memory);
+    return c;
 }
 
 tc_host_kernel *tc_host_generate(tc_func *kernel,
                                  const tc_host_options *options)
 {
-    compiler c = {
-        .cx = kernel->module->cx, .kernel = kernel, .options = options};
-    tc_arena_init(&c.arena, &c.cx->memory);
+    compiler c = compiler_of(kernel, options, NULL);
     if (compile_guarded(&c))
         return c.result;
     tc_host_free(c.result);
@@ -370,22 +264,18 @@ char *tc_host_emit(tc_func *kernel, const char *what,
                    const tc_host_options *options)
 {
     static const char *const kinds[] = {"llvm", "llvm-opt", "asm"};
-    compiler c = {.cx = kernel->module->cx,
-                  .kernel = kernel,
-                  .options = options,
-                  .what = what};
+    compiler c = compiler_of(kernel, options, what);
     bool known = false;
     for (unsigned i = 0; i < 3; i++)
         known |= strcmp(what, kinds[i]) == 0;
     if (!known) {
-        tc_error(c.cx, kernel->loc,
+        tc_error(c.build.cx, kernel->loc,
                  "the CPU target has no \"%s\", expected llvm, llvm-opt or "
                  "asm",
                  what);
         return NULL;
     }
-    tc_arena_init(&c.arena, &c.cx->memory);
-    return compile_guarded(&c) ? c.text : NULL;
+    return compile_guarded(&c) ? c.build.text : NULL;
 }
 
 /* ---- This machine ---- */
