@@ -6,6 +6,7 @@
  *   tilec_kernel    a compiled kernel: what it expects, and its launch
  *   tilec_attention attention on [batch, heads, length, dim] tensors
  *                   (tilec/attention.h)
+ *   tilec_append    new keys and values into a cache (tilec/append.h)
  *   tilec_safetensors, tilec_safetensors_write   tensor files
  *                   (tilec/safetensors.h)
  *
@@ -593,6 +594,7 @@ template <typename T> static inline T tilec_init()
 }
 #endif
 
+#include "tilec/append.h"
 #include "tilec/attention.h"
 #include "tilec/safetensors.h"
 
