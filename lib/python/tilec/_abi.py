@@ -151,6 +151,22 @@ class tilec_attention_tensors(C.Structure):
          ("dsinks", C.POINTER(DLTensor))]
 
 
+class tilec_append_tensors(C.Structure):
+    _fields_ = [("size", C.c_size_t)] + [
+        (name, C.POINTER(DLTensor))
+        for name in ("k", "v", "cu_seqlens", "k_cache", "v_cache", "kv_lens",
+                     "page_table", "kv_indptr", "kv_indices", "q", "q_out",
+                     "cos", "sin", "positions", "k_scales", "v_scales")]
+
+
+class tilec_append_options(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("target", C.c_char_p),
+                ("interleaved", C.c_int), ("rotary_offset", C.c_int64),
+                ("no_load", C.c_int), ("no_cache", C.c_int),
+                ("bindings", C.POINTER(tilec_binding)),
+                ("nbindings", C.c_size_t)]
+
+
 def new(struct, **fields):
     return struct(size=C.sizeof(struct), **fields)
 
@@ -175,6 +191,7 @@ _RESULTS = {
     "tilec_kernel_parameter": C.POINTER(tilec_parameter),
     "tilec_attention_kernel": C.c_void_p,
     "tilec_attention_gradient": C.POINTER(tilec_parameter),
+    "tilec_append_free": None,
     "tilec_kernel_free": None,
     "tilec_attention_free": None,
     "tilec_free": None,

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tilec.append: new keys and values into a cache."""
+import ctypes as C
+import sys
+import threading
+import typing
+
+from . import _abi, _captured, _context, _errors, _tensors
+
+_INTS = ("kv_lens", "cu_seqlens", "page_table", "kv_indptr", "kv_indices",
+         "positions")
+
+
+def _ints(name, x, like):
+    """As int32, on like's device."""
+    if isinstance(x, (list, tuple)):
+        import numpy
+        x = numpy.array(x, numpy.int32)
+    x = _captured.beside(_tensors.adopt(x, name), like, name)
+    have = _tensors.dtype_name(x)
+    if have not in ("int32", "int64"):
+        raise ValueError("%s is %s, expected int32" % (name, have))
+    return x if have == "int32" else _tensors.cast(x, "int32")
+
+
+def _rows(x, name, ragged):
+    """[T, H, D] as [1, H, T, D]; other rows as they are."""
+    dims = len(x.shape)
+    if dims == 3 and ragged:
+        return (x.permute(1, 0, 2) if _tensors.is_torch(x) else
+                x.transpose(1, 0, 2))[None]
+    if dims != 4 or (ragged and x.shape[0] != 1):
+        raise ValueError("%s has the shape %s, expected %s" % (
+            name, tuple(x.shape), "[T, H, D], as cu_seqlens is given"
+            if ragged else "[B, H, M, D]; rows of several lengths, [T, H, D], "
+            "need cu_seqlens"))
+    return x
+
+
+def _factors(x, name, like):
+    if x is None:
+        return None
+    number = _tensors.number_of(x)
+    if number is not None:
+        return _tensors.filled(like, (1,), number)
+    x = _captured.beside(_tensors.adopt(x, name), like, name)
+    return x.reshape(1) if len(x.shape) == 0 else x
+
+
+def _check_written(tensors):
+    for name, x in tensors.items():
+        why = x is not None and _tensors.why_unwritable(x)
+        if why:
+            raise ValueError("%s %s" % (name, why))
+
+
+class Plan:
+    """A compiled tilec_append. Read-only."""
+
+    def __init__(self, tensors, device, target, interleaved, offset):
+        self.device = device
+        asked = _abi.new(_abi.tilec_append_options,
+                         target=_context.target_for(device, target),
+                         interleaved=interleaved, rotary_offset=offset)
+        self._handle = C.c_void_p()
+        with _context.context() as cx, _context.on_device(device):
+            status = _abi.lib.tilec_append_plan(
+                cx, C.byref(tensors), C.byref(asked), C.byref(self._handle))
+            if status:
+                raise _errors.compile_failed(cx, status)
+            _errors.warn(cx)
+
+    def __del__(self):
+        if getattr(self, "_handle", None) and not sys.is_finalizing():
+            _abi.lib.tilec_append_free(self._handle)
+
+    def run(self, tensors):
+        error = _abi.tilec_error()
+        launch = _context.launch_options(self.device)
+        with _context.on_device(self.device):
+            status = _abi.lib.tilec_append_run(
+                self._handle, C.byref(tensors), C.byref(launch),
+                C.byref(error))
+        _context.check(status, error)
+
+
+_plans: typing.Dict[tuple, Plan] = {}
+_lock = threading.Lock()
+
+
+def _plan_for(given, tensors, *options):
+    """What a plan is compiled for: types, last dims, which tensors there are.
+    """
+    device = _tensors.device_of(given["k"])
+    key = (device, options) + tuple(
+        (n, x.dtype, len(x.shape), x.shape[-1] if n in _COLUMNS else 0)
+        for n, x in given.items())
+    plan = _plans.get(key)
+    if plan is None:
+        with _lock:
+            plan = _plans.get(key)
+            if plan is None:
+                plan = _plans[key] = Plan(tensors, device, *options)
+    return plan
+
+
+_COLUMNS = ("k", "v", "cos")
+
+
+def append(key, value, key_cache, value_cache, *, kv_lens, page_table=None,
+           kv_indptr=None, kv_indices=None, cu_seqlens=None, query=None,
+           query_out=None, rotary_cos=None, rotary_sin=None, interleaved=False,
+           rotary_offset=0, positions=None, k_scale=None, v_scale=None,
+           target=None):
+    """Writes new keys and values into a cache, in one kernel.
+
+    key [B, HK, M, D], value [B, HK, M, DV]: M new rows of each sequence. With
+    cu_seqlens [B + 1] they are [T, HK, D]: rows cu_seqlens[b] to cu_seqlens[b
+    + 1] - 1 are those of sequence b, and later ones are written nowhere. value
+    and value_cache None: one cache for both, as of MLA.
+
+    key_cache, value_cache: row i of sequence b becomes row kv_lens[b] + i;
+        kv_lens [B] are the lengths before the call. Contiguous [B, HK, N, D],
+        or, with page_table [B, pages of a sequence], pages [pages, HK, page,
+        D]: row n lies in row n % page of page page_table[b, n / page]. With
+        kv_indptr [B + 1] and kv_indices the page is kv_indices[kv_indptr[b] +
+        n / page]. Any strides; [pages, page, HK, D] as a transposed view. Rows
+        for which there is no page, or no such page, are not written on GPUs,
+        and a ValueError on the CPU.
+    rotary_cos, rotary_sin: [positions, R / 2], for the first R columns (from
+        rotary_offset on) of key, and of query. Columns j and j + R / 2 are a
+        pair, with interleaved columns 2 j and 2 j + 1. The row is the row in
+        the cache, or positions [B, M] (or [T]).
+    query: [B, HQ, M, D] or [T, HQ, D]. Its rotated rows are returned: a new
+        tensor, or query_out, which may be query.
+    k_scale, v_scale: by what numbers are divided before they are rounded to
+        the cache's type: a number, or float32 [1] or [HK]; or [B or pages, HK,
+        N or page], which is written: each row gets the factor that makes its
+        largest magnitude the largest number of the type.
+
+    torch tensors or numpy arrays. Compiles at the first call for some data
+    types and head dims. Reads lengths and tables on the device: it may be
+    captured in a CUDA graph.
+    """
+    k = _tensors.adopt(key, "key")
+    ragged = cu_seqlens is not None
+    given = dict(
+        k=_rows(k, "key", ragged),
+        v=None if value is None else _rows(_tensors.adopt(value, "value"),
+                                           "value", ragged),
+        k_cache=_tensors.adopt(key_cache, "key_cache"),
+        v_cache=None if value_cache is None else _tensors.adopt(
+            value_cache, "value_cache"),
+        k_scales=_factors(k_scale, "k_scale", k),
+        v_scales=_factors(v_scale, "v_scale", k),
+        cos=rotary_cos, sin=rotary_sin, kv_lens=kv_lens,
+        cu_seqlens=cu_seqlens, page_table=page_table, kv_indptr=kv_indptr,
+        kv_indices=kv_indices, positions=positions)
+    for name in _INTS:
+        if given[name] is not None:
+            given[name] = _ints(name, given[name], k)
+    for name in ("cos", "sin"):
+        if given[name] is not None:
+            given[name] = _captured.beside(
+                _tensors.adopt(given[name], "rotary_" + name), k,
+                "rotary_" + name)
+    out = None
+    if query is not None:
+        q = _tensors.adopt(query, "query")
+        out = _tensors.empty(q, q.shape) if query_out is None else \
+            _tensors.adopt(query_out, "query_out")
+        given["q"] = _rows(q, "query", ragged)
+        given["q_out"] = _rows(out, "query_out", ragged)
+    elif query_out is not None:
+        raise ValueError("query_out is given, and query is not")
+    given = {n: x for n, x in given.items() if x is not None}
+    written = {n: given.get(n) for n in ("k_cache", "v_cache", "q_out")}
+    for name in ("k_scales", "v_scales"):
+        if name in given and len(given[name].shape) == 3:
+            written[name] = given[name]
+    _check_written(written)
+    views = {n: _tensors.View(x, n) for n, x in given.items()}
+    tensors = _abi.new(_abi.tilec_append_tensors,
+                       **{n: view.pointer for n, view in views.items()})
+    _plan_for(given, tensors, target, bool(interleaved),
+              int(rotary_offset)).run(tensors)
+    _tensors.will_change(x for x in written.values() if x is not None)
+    return out
