@@ -43,6 +43,7 @@ static const role roles[] = {
     {"attention_fwd", "descale_q.scales", "BH", false, 0.25},
     {"attention_fwd", "descale_k.scales", "BGT", false, 0.5},
     {"attention_fwd", "descale_v.scales", "BGT", false, 0.5},
+    {"attention*", "sink.sinks", "H", false, 0},
     {"attention*", "blocks.counts", "BHTC", false, 3},
     {"attention*", "blocks.list", "BHTT", false, 3},
     {"attention*", "blocks.row_side", NULL, false, 384},
@@ -60,6 +61,7 @@ static const role roles[] = {
     {"attention_bwd*", "dqacc", "BHMD", false, 0},
     {"attention_bwd", "turns", "UV", true, 1},
     {"attention_bwd*", "dq", "BHMD", true, 0},
+    {"attention_bwd_sinks", "dsinks", "H", true, 0},
     {"attention_bwd_sum", "dk.parts", "PGND", false, 0},
     {"attention_bwd_sum", "dv.parts", "PGNE", false, 0},
     {"attention_bwd_sum", "dk", "BGND", true, 0},
@@ -244,7 +246,8 @@ static bool parse_kernel(tc_module *m, const char *kernel)
     return parse_file(m, path) && parse_file(m, "kernels/mods/masks.tile") &&
            parse_file(m, "kernels/mods/scores.tile") &&
            parse_file(m, "kernels/mods/blocks.tile") &&
-           parse_file(m, "kernels/mods/descales.tile");
+           parse_file(m, "kernels/mods/descales.tile") &&
+           parse_file(m, "kernels/mods/sinks.tile");
 }
 
 /* Bindings of a problem for so many rows. */
