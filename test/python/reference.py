@@ -22,9 +22,11 @@ def positions(q, k):
 
 class Attention:
     """o, lse and max of inputs; then `gradients`. mask(h, i, j), and
-    score(s, h, i, j) with slope(s, h, i, j), its derivative by s."""
+    score(s, h, i, j) with slope(s, h, i, j), its derivative by s; sinks: one
+    more score of each row by head, which weighs nothing in o."""
 
-    def __init__(self, q, k, v, mask=None, score=None, slope=None, scale=None):
+    def __init__(self, q, k, v, mask=None, score=None, slope=None, scale=None,
+                 sinks=None):
         self.scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
         self.group = q.shape[1] // k.shape[1]
         self.q = q.astype("float64")
@@ -37,9 +39,12 @@ class Attention:
         see = np.broadcast_to(mask(*at) if mask else True, s.shape)
         s = np.where(see, s, -math.inf)
         self.max = s.max(axis=3, initial=-math.inf)
-        safe = np.where(np.isfinite(self.max), self.max, 0)[..., None]
+        self.sinks = (np.full(q.shape[1], -math.inf) if sinks is None else
+                      sinks.astype("float64"))[:, None]
+        most = np.maximum(self.max, self.sinks)
+        safe = np.where(np.isfinite(most), most, 0)[..., None]
         p = np.exp(s - safe)
-        total = p.sum(axis=3)
+        total = p.sum(axis=3) + np.exp(self.sinks - safe[..., 0])
         with np.errstate(divide="ignore"):
             self.lse = np.where(total > 0, np.log(total) + safe[..., 0],
                                 -math.inf)
@@ -52,6 +57,9 @@ class Attention:
         dlse = np.zeros(do.shape[:3]) if dlse is None else dlse
         delta = (do * self.o).sum(axis=3) - dlse
         ds = self.p * (do @ self.v.swapaxes(2, 3) - delta[..., None])
+        with np.errstate(invalid="ignore"):
+            self.dsinks = np.nansum(-np.exp(self.sinks - self.lse) * delta,
+                                    axis=(0, 2))
         raw = ds * self.slope * self.scale
         dk = raw.swapaxes(2, 3) @ self.q
         return (raw @ self.k, self._by_group(dk),

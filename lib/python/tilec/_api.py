@@ -2,7 +2,7 @@
 """tilec.attention: checks the request and runs it for torch or numpy."""
 import warnings
 
-from . import _attention, _captured, _factors, _tensors, _texts
+from . import _attention, _captured, _factors, _sinks, _tensors, _texts
 
 
 def _check_mod(name, mod):
@@ -21,6 +21,8 @@ _ELSEWHERE = {
     "block_mask": "mask_mod: which blocks it leaves is found out",
     "dropout_p": "nothing: there is no dropout",
     "return_aux": "return_lse=True, return_max=True",
+    "s_aux": "sinks=",
+    "learnable_sink": "sinks=",
 }
 
 
@@ -137,7 +139,7 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
               enable_gqa=False, return_lse=False, return_max=False,
               deterministic=None, kernel_options=None, captured=None,
               descale_q=None, descale_k=None, descale_v=None, scale_o=None,
-              out_dtype=None, **captured_by_name):
+              out_dtype=None, sinks=None, **captured_by_name):
     """softmax(score_mod(scale * query key^T) where mask_mod) value.
 
     query [B, HQ, M, D], key [B, HK, N, D], value [B, HK, N, DV], on the CPU or
@@ -179,16 +181,20 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
         makes both.
     scale_o: a factor of o, in the same shapes but blocks.
     out_dtype: the data type of o. Backward computes with o in query's type.
+    sinks: [HQ], a logit for each query head that joins the sum of exponentials
+        of its rows, like the modified score of one more key whose value is 0.
+        o and the logsumexp include it, the maximum does not; a query that sees
+        no key has lse = its sink. In float32; other floats are converted.
 
     key and value may have 8 bits (float8_e4m3fn, float8_e5m2) with any query;
     query may have 8 bits if they do. Products read 8-bit values by columns
     (`tilec.quantize(v, column_major=True)`); others are copied first if that
     is faster (kernel_options: COPY_VALUES).
 
-    Differentiable in torch: with respect to query, key, value and captured
-    float tensors of score mods, and through the logsumexp. Once, and backward:
-    forward-mode derivatives, second ones and torch.func's transforms are
-    refused. Under torch.autocast query, key and value are cast as those of
+    Differentiable in torch: with respect to query, key, value, sinks and
+    captured float tensors of score mods, and through the logsumexp. Once, and
+    backward: forward-mode derivatives, second ones and torch.func's transforms
+    are refused. Under torch.autocast query, key and value are cast as those of
     scaled_dot_product_attention are.
 
     Compiles at the first call for some data types, head dims and mods; lengths,
@@ -209,6 +215,7 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
         _all_captured(captured, captured_by_name), q)
     tensors.update(_factors.given(
         q, (descale_q, descale_k, descale_v, scale_o)))
+    tensors.update(_sinks.given(q, sinks))
     if _tensors.is_torch(q):
         found = _torch.attention(q, k, v, return_max, spec, tensors, numbers)
     else:
@@ -223,12 +230,13 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
 def attention_backward(dout, query, key, value, o, lse, *, dlse=None,
                        gradients=(), score_mod=None, mask_mod=None, scale=None,
                        enable_gqa=False, deterministic=None,
-                       kernel_options=None, captured=None, **captured_by_name):
+                       kernel_options=None, captured=None, sinks=None,
+                       **captured_by_name):
     """The gradients of `attention`, for numpy arrays, or by hand.
 
     dout, dlse: the gradients of o and lse (None: zero). o, lse: what
     `attention(..., return_lse=True)` gave. gradients: the names of captured
-    values whose gradients are wanted. All else as for `attention`. Gives dq,
+    values whose gradients are wanted, "sinks" among them. All else as for `attention`. Gives dq,
     dk, dv and {name: gradient in float32}.
     """
     q = _tensors.adopt(query, "query")
@@ -238,10 +246,13 @@ def attention_backward(dout, query, key, value, o, lse, *, dlse=None,
                  deterministic, kernel_options)
     tensors, numbers = _captured.split(
         _all_captured(captured, captured_by_name), q)
+    tensors.update(_sinks.given(q, sinks))
     if isinstance(gradients, str):
         raise TypeError("gradients is one text, expected a list of names")
-    return _attention.backward(
+    dq, dk, dv, found = _attention.backward(
         _attention.Spec(*spec), q, k, v, _tensors.adopt(o, "o"),
         _tensors.adopt(lse, "lse"), _tensors.adopt(dout, "dout"),
         None if dlse is None else _tensors.adopt(dlse, "dlse"),
-        [*tensors.items(), *_texts.numbers_of(numbers)], list(gradients))
+        [*tensors.items(), *_texts.numbers_of(numbers)],
+        _sinks.in_kernel(gradients, sinks))
+    return dq, dk, dv, {_sinks.said(n): x for n, x in found.items()}

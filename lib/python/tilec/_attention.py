@@ -13,7 +13,7 @@ import sys
 import threading
 import typing
 
-from . import _abi, _captured, _context, _errors, _factors, _tensors
+from . import _abi, _captured, _context, _errors, _factors, _sinks, _tensors
 from ._texts import O_TYPES, encoded, mod_of, options_of
 
 
@@ -29,6 +29,7 @@ class Spec:
     backward: bool = False
     captured_gradients: bool = False
     max: bool = False
+    sinks: bool = False
 
 
 class _Texts:
@@ -63,6 +64,7 @@ def _compile(spec, device, options, q, k, v, factors):
         nsources=texts.nsources, read_source=_context.read_source,
         backward=spec.backward, deterministic=spec.deterministic,
         captured_gradients=spec.captured_gradients, max=spec.max,
+        sinks=spec.sinks,
         block_lists=options.lists, enforce=options.enforce)
     for field, pairs in (("kernel_options", options.kernel),
                          ("bindings", _bindings(options)),
@@ -234,11 +236,15 @@ def forward(spec, q, k, v, captured, want_max=False):
     """o, lse, and the scores' maxima or None; captured: [(name, value)]."""
     if spec.deterministic or want_max:  # forward always is deterministic
         spec = dataclasses.replace(spec, deterministic=False, max=want_max)
+    captured, sinks = _sinks.taken(captured)
     t = dict(q=q, k=k, v=v,
              o=empty_output(spec, q, v),
              lse=_tensors.empty(q, q.shape[:3], "float32"))
     if want_max:
         t["max"] = _tensors.empty(q, q.shape[:3], "float32")
+    if sinks is not None:
+        t["sinks"] = sinks
+        spec = dataclasses.replace(spec, sinks=True)
     plan_for(spec, q, k, v, captured).run("forward", t, captured)
     return t["o"], t["lse"], t.get("max")
 
@@ -261,8 +267,10 @@ def backward(spec, q, k, v, o, lse, dout, dlse, captured, wanted=()):
                          "multiply by it outside" % name)
     # out_dtype gave o another type; the kernels know one.
     o, dout = _tensors.cast(o, q.dtype), _tensors.cast(dout, q.dtype)
-    spec = dataclasses.replace(spec, backward=True,
-                               captured_gradients=bool(wanted))
+    captured, sinks = _sinks.taken(captured)
+    of_mods = [n for n in wanted if sinks is None or n != _sinks.NAME]
+    spec = dataclasses.replace(spec, backward=True, sinks=sinks is not None,
+                               captured_gradients=bool(of_mods))
     plan = plan_for(spec, q, k, v)
     t = dict(q=q, k=k, v=v, o=o, lse=lse, dout=dout,
              **{"d" + n: _tensors.empty(x, x.shape)
@@ -270,6 +278,11 @@ def backward(spec, q, k, v, o, lse, dout, dlse, captured, wanted=()):
     if dlse is not None:
         t["dlse"] = dlse
     values, found, grads = dict(captured), {}, []
+    if sinks is not None:
+        t["sinks"] = values[_sinks.NAME] = sinks
+    if len(of_mods) < len(wanted):
+        t["dsinks"] = found[_sinks.NAME] = _tensors.empty(q, sinks.shape,
+                                                          "float32")
     for full in plan.gradients:
         name = _captured_of(full, values)
         value = values.get(name)
