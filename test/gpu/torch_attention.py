@@ -41,7 +41,8 @@ Mod = collections.namedtuple("Mod", "mask score captured numbers mask_fn "
 def mod(mask=None, score=None, captured=None, numbers=None, mask_fn=None,
         score_fn=None):
     """captured: a function of the case and a maker of tensors; mask_fn(q, k,
-    case, captured); score_fn(s, h, q, k, captured), h [H, 1, 1]."""
+    case, captured); score_fn(s, h, q, k, captured), h [H, 1, 1]. `sinks` among
+    what is captured are those of the call."""
     return Mod(mask, score, captured or (lambda c, rand: {}), numbers or {},
                mask_fn, score_fn)
 
@@ -132,6 +133,12 @@ MODS = {
                           score_fn=lambda s, h, q, k, t:
                           (s + t["row_bias"][:, None]) *
                           t["scales"][:, None, None] + t["column_bias"]),
+    "learned_sinks": mod("causal", mask_fn=lambda q, k, c, t: k <= q,
+                         captured=lambda c, rand: {"sinks": rand(c.H) * 2}),
+    # Of 16 bits, and rows that see no key.
+    "narrow_sinks": mod("causal_bottom_right", mask_fn=lambda q, k, c, t:
+                        k <= q + (c.N - c.M), captured=lambda c, rand:
+                        {"sinks": rand(c.H).to(torch.bfloat16)}),
     "squashed": mod(None, SQUASHED,
                     captured=lambda c, rand: {"pair": rand(c.M, c.N),
                                               "gain": rand(c.H)},
@@ -234,8 +241,14 @@ def math_attention(c, q, k, v, captured):
     # Rows without a key: no infinity meets another. No clamp: at its bound,
     # where each row's maximum lies, its gradient is 0 since torch 2.15.
     top = s.masked_fill(~see, -1e30).amax(-1, keepdim=True).detach()
+    sinks = captured.get("sinks")
+    if sinks is not None:
+        sinks = sinks.to(wide)[:, None, None]
+        top = torch.maximum(top, sinks).detach()
     p = (s.masked_fill(~see, -math.inf) - top).exp()
     total = p.sum(-1, keepdim=True)
+    if sinks is not None:
+        total = total + (sinks - top).exp()
     some = total > 0
     p = p / torch.where(some, total, 1)
     lse = torch.where(some, top + torch.where(some, total, 1).log(), -math.inf)
@@ -244,9 +257,11 @@ def math_attention(c, q, k, v, captured):
 
 def tilec_attention(c, q, k, v, captured, **options):
     m = MODS[c.mod]
+    of_mods = {n: t for n, t in captured.items() if n != "sinks"}
     return tilec.attention(q, k, v, mask_mod=m.mask, score_mod=m.score,
                            enable_gqa=c.H != c.HK, return_lse=True,
-                           **{"captured": {**captured, **m.numbers}},
+                           sinks=captured.get("sinks"),
+                           **{"captured": {**of_mods, **m.numbers}},
                            **options)
 
 
@@ -421,15 +436,16 @@ def test_cuda_graph(device, backward):
 
 
 def test_compile(device, backward):
-    c, inputs = small(device, "bias_table")
     # Without a GPU inductor wants a C++ compiler, and its time.
     backend = "inductor" if device == "cuda" else "aot_eager"
     compiled = torch.compile(tilec_attention, fullgraph=True, backend=backend)
-    got = run(compiled, c, inputs, None, backward)
-    want = run(tilec_attention, c, inputs, None, backward)
-    assert set(got) == set(want)
-    for name in want:
-        assert error_of(got[name], want[name]) < 1e-2, name
+    for captures in ("bias_table", "learned_sinks"):
+        c, inputs = small(device, captures)
+        got = run(compiled, c, inputs, None, backward)
+        want = run(tilec_attention, c, inputs, None, backward)
+        assert set(got) == set(want)
+        for name in want:
+            assert error_of(got[name], want[name]) < 1e-2, name
 
 
 def test_opcheck(device, backward):
@@ -493,17 +509,18 @@ def test_numbers(device, backward):
 def test_deterministic(device, backward):
     if not backward:
         return "skipped"
-    c, inputs = small(device, "bias_table", n=900)
+    for captures in ("bias_table", "learned_sinks"):
+        c, inputs = small(device, captures, n=900)
 
-    def once():
-        return run(lambda *a: tilec_attention(*a, deterministic=True), c,
-                   inputs)
+        def once():
+            return run(lambda *a: tilec_attention(*a, deterministic=True), c,
+                       inputs)
 
-    first = once()
-    for _ in range(3):
-        again = once()
-        for name in first:
-            assert torch.equal(first[name], again[name]), name
+        first = once()
+        for _ in range(3):
+            again = once()
+            for name in first:
+                assert torch.equal(first[name], again[name]), name
 
 
 def test_errors(device, backward):
