@@ -33,7 +33,8 @@ typedef struct job {
     owned_tensor o, lse, max;
     bool is_backward, wants_max;
     DLTensor dout, dlse; /* the latter of ndim 0: not given */
-    owned_tensor dq, dk, dv;
+    owned_tensor sinks;  /* of data NULL: likewise */
+    owned_tensor dq, dk, dv, dsinks;
     size_t ngradients; /* of what is captured */
     owned_tensor gradients[MOST_CAPTURED];
     tilec_argument gradient_args[MOST_CAPTURED];
@@ -70,6 +71,30 @@ static int get_factors(job *j)
     return code;
 }
 
+/* --sinks: of any float type; the kernels read float32. */
+static int get_sinks(job *j)
+{
+    const char *name = tool_value(j->args, "--sinks");
+    const DLDataType f32 = {kDLFloat, 32, 1};
+    DLTensor t;
+    tilec_error e = TILEC_INIT(tilec_error);
+    if (!name)
+        return EXIT_DONE;
+    if (tilec_safetensors_get(j->in, name, &t, &e))
+        return report_error(&e);
+    if (!tolerance_of(t.dtype)) {
+        report("--sinks %s: the tensor's type is no float", name);
+        return EXIT_INPUT;
+    }
+    if (!tensor_new(&j->sinks, f32, t.ndim, t.shape)) {
+        report("no memory for the sinks");
+        return EXIT_MACHINE;
+    }
+    for (int64_t i = 0, n = tensor_count(&t); i < n; i++)
+        ((float *)j->sinks.dl.data)[i] = (float)tensor_element(&t, i);
+    return EXIT_DONE;
+}
+
 static int get_inputs(job *j)
 {
     const struct {
@@ -84,8 +109,9 @@ static int get_inputs(job *j)
             return report_error(&e);
     const char *dout = tool_value(j->args, "--do"),
                *dlse = tool_value(j->args, "--dlse");
-    if (!j->is_backward)
-        return get_factors(j);
+    int code = get_sinks(j);
+    if (code || !j->is_backward)
+        return code ? code : get_factors(j);
     if (tilec_safetensors_get(j->in, dout ? dout : "do", &j->dout, &e) ||
         (dlse && tilec_safetensors_get(j->in, dlse, &j->dlse, &e)))
         return report_error(&e);
@@ -167,6 +193,7 @@ static int make_plan(job *j)
     o.deterministic = tool_has(j->args, "--deterministic");
     o.captured_gradients = tool_has(j->args, "--captured");
     o.max = j->wants_max;
+    o.sinks = j->sinks.dl.data != NULL;
     give_factors(j, &o);
     kernel_options given;
     int enforce, code = read_kernel_options(j, &given);
@@ -216,7 +243,8 @@ static int find_captured(job *j)
         const char *dot = strchr(p->name, '.');
         if (!p->captured ||
             (p->kind != TILEC_PARAM_TENSOR && p->kind != TILEC_PARAM_POINTER) ||
-            j->ncaptured == MOST_CAPTURED)
+            j->ncaptured == MOST_CAPTURED ||
+            strncmp(p->name, "sink.", strlen("sink.")) == 0)
             continue;
         DLTensor *t = &j->captured_tensors[j->ncaptured];
         const DLTensor *factor = find_factor(j, p->name);
@@ -256,7 +284,8 @@ static int put_tensors(job *j, tilec_attention_tensors *t)
         (code = device_put(&j->device, &t->v, false)) ||
         (code = device_put(&j->device, &t->o, true)) ||
         (code = device_put(&j->device, &t->lse, true)) ||
-        (t->max && (code = device_put(&j->device, &t->max, true))))
+        (t->max && (code = device_put(&j->device, &t->max, true))) ||
+        (t->sinks && (code = device_put(&j->device, &t->sinks, false))))
         return code;
     for (size_t i = 0; !code && i < j->ncaptured; i++)
         code = device_put(&j->device, &j->captured[i].tensor, false);
@@ -289,7 +318,8 @@ static bool new_gradients(job *j)
         j->ngradients++;
     }
     return new_like(&j->dq, &j->q) && new_like(&j->dk, &j->k) &&
-           new_like(&j->dv, &j->v);
+           new_like(&j->dv, &j->v) &&
+           (!j->sinks.dl.data || new_like(&j->dsinks, &j->sinks.dl));
 }
 
 static int put_gradients(job *j, tilec_attention_tensors *t)
@@ -300,11 +330,13 @@ static int put_gradients(job *j, tilec_attention_tensors *t)
     t->dq = &j->dq.dl;
     t->dk = &j->dk.dl;
     t->dv = &j->dv.dl;
+    t->dsinks = t->sinks ? &j->dsinks.dl : NULL;
     if ((code = device_put(&j->device, &t->dout, false)) ||
         (t->dlse && (code = device_put(&j->device, &t->dlse, false))) ||
         (code = device_put(&j->device, &t->dq, true)) ||
         (code = device_put(&j->device, &t->dk, true)) ||
-        (code = device_put(&j->device, &t->dv, true)))
+        (code = device_put(&j->device, &t->dv, true)) ||
+        (t->dsinks && (code = device_put(&j->device, &t->dsinks, true))))
         return code;
     for (size_t i = 0; !code && i < j->ngradients; i++)
         code = device_put(&j->device, &j->gradient_args[i].tensor, true);
@@ -373,6 +405,7 @@ static int compute(job *j)
     t.o = &j->o.dl;
     t.lse = &j->lse.dl;
     t.max = j->wants_max ? &j->max.dl : NULL;
+    t.sinks = j->sinks.dl.data ? &j->sinks.dl : NULL;
     t.captured = j->captured;
     t.ncaptured = j->ncaptured;
     t.captured_grads = j->gradient_args;
@@ -431,13 +464,19 @@ static const DLTensor *result_for(const job *j, const DLTensor *ref,
     const struct {
         const char *name;
         const DLTensor *tensor;
-    } all[] = {{"dq", &j->dq.dl}, {"dk", &j->dk.dl}, {"dv", &j->dv.dl}};
-    for (int i = 0; j->is_backward && i < 3; i++)
-        if (strncmp(name, all[i].name, 2) == 0 &&
-            (name[2] == 0 || name[2] == '_')) {
+    } all[] = {{"dq", &j->dq.dl},
+               {"dk", &j->dk.dl},
+               {"dv", &j->dv.dl},
+               {"dsinks", &j->dsinks.dl}};
+    int n = j->dsinks.dl.data ? 4 : 3;
+    for (int i = 0; j->is_backward && i < n; i++) {
+        size_t length = strlen(all[i].name);
+        if (strncmp(name, all[i].name, length) == 0 &&
+            (name[length] == 0 || name[length] == '_')) {
             *what = all[i].name;
             return all[i].tensor;
         }
+    }
     for (size_t i = 0; i < j->ngradients; i++)
         if (strcmp(j->gradient_args[i].name, name) == 0) {
             *what = name;
@@ -480,7 +519,7 @@ static int write_output(const job *j)
     const char *path = tool_value(j->args, "-o");
     if (!path)
         return EXIT_DONE;
-    tilec_named_tensor t[6 + MOST_CAPTURED] = {{"o", &j->o.dl},
+    tilec_named_tensor t[7 + MOST_CAPTURED] = {{"o", &j->o.dl},
                                                {"lse", &j->lse.dl},
                                                {"dq", &j->dq.dl},
                                                {"dk", &j->dk.dl},
@@ -492,6 +531,8 @@ static int write_output(const job *j)
             tilec_attention_gradient(j->plan, i)->name, &j->gradients[i].dl};
     if (j->wants_max)
         t[n++] = (tilec_named_tensor){"max", &j->max.dl};
+    if (j->dsinks.dl.data)
+        t[n++] = (tilec_named_tensor){"dsinks", &j->dsinks.dl};
     return tilec_safetensors_write(path, t, n, NULL, 0, &e) ? report_error(&e)
                                                             : EXIT_DONE;
 }
@@ -533,6 +574,8 @@ static int attention_run(const tool_args *args)
     free(j.dq.dl.data);
     free(j.dk.dl.data);
     free(j.dv.dl.data);
+    free(j.sinks.dl.data);
+    free(j.dsinks.dl.data);
     for (size_t i = 0; i < j.ngradients; i++)
         free(j.gradients[i].dl.data);
     for (int i = 0; i < 3; i++)
@@ -558,6 +601,8 @@ static const tool_option options[] = {
     {"--dlse", "TENSOR", "the gradient of lse (default: none)"},
     {"--deterministic", NULL, "backward gives the same bits in every run"},
     {"--captured", NULL, "backward: those for what the score captures, too"},
+    {"--sinks", "TENSOR",
+     "a logit a head, [H], that joins the sums of its rows"},
     {"--max", NULL, "the largest scores of each query, too"},
     {"--quantize", "TYPE", "round q, k and v to f8e4m3 or f8e5m2 first"},
     {"--rows", "N", QUANTIZE_ROWS_HELP},
@@ -569,12 +614,12 @@ static const tool_option options[] = {
      "num_warps, fwd_.., bwd_.., ..; an unknown one lists them"},
     {"-D", "NAME=VALUE", "the same"},
     {"-o", "FILE",
-     "write o and lse (max, dq, dk, dv, grad.NAME) there, as\n"
-     "safetensors"},
+     "write o and lse (max, dq, dk, dv, dsinks, grad.NAME) there,\n"
+     "as safetensors"},
     {"--check", "TENSOR...",
-     "compare o (or lse, with a tensor of 3 dims; max, dq, dk, dv\n"
-     "or grad.NAME, with one of that name) with that tensor of the\n"
-     "input file; beyond the tolerance (0.1 of 8-bit inputs): exit 1"},
+     "compare o (or lse, with a tensor of 3 dims; max, dq, dk, dv,\n"
+     "dsinks or grad.NAME, with one of that name) with that tensor of\n"
+     "the input file; beyond the tolerance (0.1 of 8-bit inputs): exit 1"},
     {"--json", NULL, "print the checks as JSON, one object a line"},
     REMARKS_OPTION,
     {0}};

@@ -151,6 +151,60 @@ python3 join.py both.st in.st grad.st:dq=dq,grad.score.cap=grad.score.cap
 expect 0 attention both.st --mask causal --backward --do v --captured \
     --score 'soft_cap(cap=20)' --deterministic --check dq grad.score.cap
 out_has "grad.score.cap against grad.score.cap: relative error"
+# Sinks, of 16 bits too.
+python3 - <<'END'
+import json, struct
+old = open("in.st", "rb").read()
+size = struct.unpack("<Q", old[:8])[0]
+head, data = json.loads(old[8:8 + size]), old[8 + size:]
+wide = struct.pack("<4f", 4.5, -1, 1e30, -float("inf"))
+more = {"sinks": ("F32", 4, wide), "three": ("F32", 3, wide[:12]),
+        "narrow": ("BF16", 4, b"".join(wide[i:i + 2] for i in (2, 6, 10, 14))),
+        "ints": ("I32", 4, wide)}
+for name, (dtype, n, raw) in more.items():
+    head[name] = {"dtype": dtype, "shape": [n],
+                  "data_offsets": [len(data), len(data) + len(raw)]}
+    data += raw
+text = json.dumps(head).encode()
+text += b" " * (-len(text) % 8)
+with open("sinks.st", "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text + data)
+END
+cat >joined.tile <<'END'
+// SPDX-License-Identifier: Apache-2.0
+// lse is that of keys and sink; dsinks is right for do = v.
+kernel @joined(%keys: tensor<[?, ?, ?] x f32>, %sinks: tensor<[?] x f32>,
+               %lse: tensor<[?, ?, ?] x f32>, %o: tensor<[?, ?, ?, 64] x f32>,
+               %v: tensor<[?, ?, ?, 64] x f32>, %dsinks: tensor<[?] x f32>) grid(4) {
+  %h = program_id(0)
+  %k = load %keys[0, %h, 0 +: 128] boundary(0)
+  %x = load %lse[0, %h, 0 +: 128] boundary(0)
+  %sink = %sinks[%h]
+  %want = max(%k, %sink) + log(1.0 + exp(-abs(%k - %sink)))
+  assert all(abs(%x - %want) < 2e-5 or %x == %want, axis=0), "lse differs"
+  %ot = load %o[0, %h, 0 +: 128, 0 +: 64] boundary(0, 1)
+  %vt = load %v[0, %h, 0 +: 128, 0 +: 64] boundary(0, 1)
+  %d = -sum(exp(%sink - %x) * sum(%ot * %vt, axis=1), axis=0)
+  assert abs(%d - %dsinks[%h]) < 1e-4, "dsinks differs"
+}
+END
+expect 0 attention sinks.st --sinks sinks --backward --do v -o joined.st
+err_is_empty
+expect 0 run joined.tile keys=in.st:lse_full sinks=sinks.st:sinks \
+    lse=joined.st:lse o=joined.st:o v=in.st:v dsinks=joined.st:dsinks
+python3 join.py both.st sinks.st \
+    joined.st:dsinks=dsinks_wide,o=o_wide,lse=lse_wide
+expect 0 attention both.st --sinks sinks --backward --do v --deterministic \
+    --lists always --check dsinks_wide o_wide lse_wide
+out_has "dsinks against dsinks_wide: relative error"
+expect 0 attention both.st --sinks narrow
+expect 1 attention both.st --backward --do v --check dsinks_wide
+expect 1 attention sinks.st --sinks three
+err_has "argument sinks: dim 0 is 3, expected 4 (heads of q)"
+expect 1 attention sinks.st --sinks ints
+err_has "--sinks ints: the tensor's type is no float"
+expect 1 attention sinks.st --sinks nothing
+err_has "there is no tensor 'nothing'"
 # Sums in a fixed order take room by the size of the gradient.
 cat >distance.tile <<'END'
 func @distance(%score: f32, %b: i32, %h: i32, %q: i32, %k: i32,

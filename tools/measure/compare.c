@@ -20,8 +20,7 @@ static const char *compare_place(const DLTensor *t, int64_t i)
     return (const char *)t->data + t->byte_offset + (size_t)i * bytes;
 }
 
-/* Element i of a row-major tensor. */
-static double element(const DLTensor *t, int64_t i)
+double tensor_element(const DLTensor *t, int64_t i)
 {
     tc_kind kind = tc_kind_from_dl(t->dtype);
     uint64_t bits = 0;
@@ -59,7 +58,7 @@ difference measure(const DLTensor *got, const DLTensor *ref,
         if (before &&
             memcmp(compare_place(ref, i), compare_place(before, i), bytes) == 0)
             continue;
-        double x = element(got, i), y = element(ref, i);
+        double x = tensor_element(got, i), y = tensor_element(ref, i);
         d.compared++;
         if (x == y || (isnan(x) && isnan(y))) {
             norm += isfinite(y) ? y * y : 0;

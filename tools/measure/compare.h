@@ -19,6 +19,9 @@
  * 1/16 of its summands. */
 #define TOLERANCE_NARROW          0.1
 #define TOLERANCE_NARROW_ABSOLUTE 1.5
+/* Element i of a row-major tensor. */
+double tensor_element(const DLTensor *t, int64_t i);
+
 /* The relative one; 0 of ints. */
 double tolerance_of(DLDataType dtype);
 
