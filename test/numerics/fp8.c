@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention on numbers of 8 bits, with factors of every grain.
+ * Attention on numbers of 8 bits, with factors of every grain, and sinks.
  *
  *   numerics_fp8 [--seed N] [--cases N] [--verbose 1]
  *
@@ -218,6 +218,12 @@ enum {
 /* o is multiplied by it. */
 #define OUT_SCALE 0.375
 
+/* Every other problem. */
+static bool has_sinks(const problem *p)
+{
+    return (p - problems) % 2;
+}
+
 static bool is_8_bit(num_type t)
 {
     return t == NUM_F8E4M3 || t == NUM_F8E5M2;
@@ -281,6 +287,7 @@ static tilec_kernel *attention(tilec_context *cx, const problem *p, bool copied)
     bind(&b, "V_CONTIG_DIM", p->columns ? "2" : "3");
     bind(&b, "EXACT", p->exact ? "1" : "0");
     bind(&b, "mask_mod", p->causal ? "@causal" : "@no_mask");
+    bind(&b, "sink", has_sinks(p) ? "@head_sinks" : "@no_sink");
     return run_compile_bound(cx, copied ? "attention" : "attention_fwd",
                              copied ? "copied_attention" : "attention_fwd",
                              b.all, b.n);
@@ -306,6 +313,7 @@ static tilec_attention *planned(tilec_context *cx, const problem *p)
     tilec_binding exact = {"EXACT_SUMS", p->exact ? "true" : "false"};
     o.kernel_options = &exact;
     o.nkernel_options = 1;
+    o.sinks = has_sinks(p);
     o.mask = p->causal ? "causal" : NULL;
     o.block_lists = p->causal ? 1 : 0;
     tilec_attention *plan = NULL;
@@ -319,7 +327,7 @@ static tilec_attention *planned(tilec_context *cx, const problem *p)
 
 typedef struct tensors {
     quantized q, k, v;
-    num_tensor o, lse, scale_o;
+    num_tensor o, lse, scale_o, sinks;
 } tensors;
 
 static tensors make_tensors(num_rng *r, const problem *p)
@@ -346,7 +354,11 @@ static tensors make_tensors(num_rng *r, const problem *p)
         quantize(v, p->v, &of_v, vs, p->columns ? &columns : NULL),
         num_tensor_new(p->o, 4, (int32_t[]){BATCH, HEADS, m, p->dv}, NULL),
         num_tensor_new(NUM_F32, 3, qs, NULL),
-        num_tensor_new(NUM_F32, 1, (int32_t[]){1}, NULL)};
+        num_tensor_new(NUM_F32, 1, (int32_t[]){1}, NULL),
+        num_tensor_new(NUM_F32, 1, (int32_t[]){HEADS}, NULL)};
+    for (int i = 0; i < HEADS; i++)
+        num_write(NUM_F32, num_at(&t.sinks, i),
+                  i ? 4 + 2 * num_normal(r) : -INFINITY);
     num_write(NUM_F32, t.scale_o.data, OUT_SCALE);
     free(q);
     free(k);
@@ -362,16 +374,17 @@ static void free_tensors(tensors *t)
     num_tensor_free(&t->o);
     num_tensor_free(&t->lse);
     num_tensor_free(&t->scale_o);
+    num_tensor_free(&t->sinks);
 }
 
-static bool launch(const tilec_kernel *kernel, const tensors *t, double scale,
-                   tilec_error *error)
+static bool launch(const tilec_kernel *kernel, const problem *p,
+                   const tensors *t, double scale, tilec_error *error)
 {
     const quantized *factors[] = {&t->q, &t->k, &t->v};
     static const char *const names[] = {"descale_q.scales", "descale_k.scales",
                                         "descale_v.scales"};
-    run_view views[9];
-    tilec_argument args[11] = {
+    run_view views[10];
+    tilec_argument args[12] = {
         tilec_tensor("q", run_view_of(&views[0], &t->q.x)),
         tilec_tensor("k", run_view_of(&views[1], &t->k.x)),
         tilec_tensor("v", run_view_of(&views[2], &t->v.x)),
@@ -385,6 +398,9 @@ static bool launch(const tilec_kernel *kernel, const tensors *t, double scale,
         if (factors[i]->scales.memory)
             args[n++] = tilec_tensor(
                 names[i], run_view_of(&views[5 + i], &factors[i]->scales));
+    if (has_sinks(p))
+        args[n++] =
+            tilec_tensor("sink.sinks", run_view_of(&views[9], &t->sinks));
     return run_launch(kernel, args, n, NULL, error) == TILEC_OK;
 }
 
@@ -407,6 +423,8 @@ static bool is_right(const problem *p, const tensors *t, double scale,
                        .v = &t->v.value,
                        .scale = scale,
                        .mask = p->causal ? causal : NULL};
+    double *sinks = num_tensor_read(&t->sinks);
+    a.sinks = has_sinks(p) ? sinks : NULL;
     int64_t n = num_count(&t->o), rows = num_count(&t->lse);
     double *want = malloc((size_t)n * sizeof *want);
     double *rounded = malloc((size_t)n * sizeof *rounded);
@@ -432,6 +450,7 @@ static bool is_right(const problem *p, const tensors *t, double scale,
     bool intact = num_tensor_intact(&t->o) && num_tensor_intact(&t->lse);
     snprintf(why, 512, "error %.2e, limit %.2e, lse %.2f of limit%s", e.overall,
              limit, worst, intact ? "" : ", wrote outside");
+    free(sinks);
     free(want);
     free(rounded);
     free(lse);
@@ -456,7 +475,7 @@ static void run_cases(const tilec_kernel *kernel, const char *way,
         tensors t = make_tensors(&r, p);
         char why[512];
         tilec_error error = {0};
-        bool ok = launch(kernel, &t, scale, &error);
+        bool ok = launch(kernel, p, &t, scale, &error);
         if (ok)
             ok = is_right(p, &t, scale, why);
         else

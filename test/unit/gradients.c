@@ -196,6 +196,49 @@ START_TEST(captured_gradients)
 }
 END_TEST
 
+START_TEST(sinks)
+{
+    static float first[HQ];
+    static int64_t fewer[] = {HQ - 1};
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    tilec_attention *plain = plan(&o);
+    o.sinks = 1;
+    o.mask = "causal";
+    tilec_attention *a = plan(&o);
+    tilec_attention_tensors t = all_tensors();
+    t.sinks = &dl[SLOPES], t.dsinks = &dl[DSLOPES];
+    check_slopes(a, &t);
+    ck_assert_double_le(slope_error(a, &t, SLOPES, DSLOPES, HQ), 0.01);
+    for (int turn = 0; turn < 3; turn++) {
+        check(tilec_attention_backward(a, &t, NULL, &error));
+        ck_assert(!turn || memcmp(first, data[DSLOPES], sizeof first) == 0);
+        memcpy(first, data[DSLOPES], sizeof first);
+    }
+    t.dsinks = NULL; /* not wanted */
+    memset(data[DSLOPES], 0, sizeof first);
+    check_slopes(a, &t);
+    ck_assert_float_eq(data[DSLOPES][0], 0);
+    t.dsinks = &dl[DSLOPES];
+    refused(tilec_attention_backward(plain, &t, NULL, &error),
+            "tilec_attention_backward: the plan takes no sinks: it was made "
+            "without that option");
+    t.sinks = NULL;
+    refused(tilec_attention_forward(a, &t, NULL, &error),
+            "tilec_attention_forward: sinks is NULL, which the plan was made "
+            "for");
+    DLTensor short_one = dl[SLOPES];
+    short_one.shape = fewer;
+    t.sinks = &short_one;
+    refused(tilec_attention_backward(a, &t, NULL, &error),
+            "argument sinks: dim 0 is 3, expected 4 (heads of q)");
+    t.sinks = &dl[Q];
+    refused(tilec_attention_forward(a, &t, NULL, &error),
+            "argument sinks: rank is 4, expected 1 (heads of q)");
+    tilec_attention_free(plain);
+    tilec_attention_free(a);
+}
+END_TEST
+
 /* [B, M, H, D] in memory, gradients in the order of what they belong to. */
 START_TEST(strides_of_any_order)
 {
@@ -483,6 +526,7 @@ int main(void)
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_add_test(c, gradients_are_slopes);
     tcase_add_test(c, captured_gradients);
+    tcase_add_test(c, sinks);
     tcase_add_test(c, strides_of_any_order);
     tcase_add_test(c, deterministic_bits);
     tcase_add_test(c, workspace);
