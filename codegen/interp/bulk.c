@@ -64,10 +64,17 @@ static uint8_t *element_of(tc_interp *it, unsigned tensor,
     return (uint8_t *)arg->data + at * (int64_t)tc_type_bytes(t->elem);
 }
 
-static const uint8_t *source_of(tc_interp *it, const tc_iflight *f,
-                                const int32_t *coord)
+/* The element of the window that a copy brings to the element of its buffer;
+ * NULL: none, or it lies outside. *brings: there is one. */
+static const uint8_t *brought_to(tc_interp *it, const tc_iflight *f,
+                                 const int32_t *coord, bool *brings)
 {
-    return element_of(it, f->tensor, f->offset, f->axis, coord);
+    int32_t at[TC_MAX_RANK];
+    const tc_op *op = f->op;
+    memcpy(at, coord, sizeof at);
+    at[0] -= (int32_t)tc_op_int(op, "row");
+    *brings = at[0] >= 0 && at[0] < tc_dim_value(op->in[0]->type->dims[0]);
+    return *brings ? element_of(it, f->tensor, f->offset, f->axis, at) : NULL;
 }
 
 /* Its bytes arrive. */
@@ -81,8 +88,11 @@ static bool land(tc_interp *it, tc_iflight *f)
     tc_type_sides(t, sides);
     f->landed = true;
     for (uint32_t e = 0; e < n; e++) {
+        bool brings;
         tc_interp_decode(sides, t->rank, e, coord);
-        const uint8_t *from = source_of(it, f, coord);
+        const uint8_t *from = brought_to(it, f, coord, &brings);
+        if (!brings)
+            continue;
         if (from && !tc_interp_global_bulk_read(it, f->op, from))
             return false;
         tc_ibyte *to = &it->bytes[f->at + offsets[e] * bytes];
@@ -106,13 +116,12 @@ static tc_iflight *new_flight(tc_interp *it)
     return &s->flights[s->nflights++];
 }
 
-static bool claim_buffer(tc_interp *it, const tc_op *op, uint32_t mbarrier,
-                         uint32_t phase, uint32_t bytes)
+static bool claim_bytes(tc_interp *it, const tc_op *op, uint32_t mbarrier,
+                        uint32_t phase, uint32_t at, uint32_t bytes)
 {
     const tc_iwriter w = {.actor = TC_ACTOR_PRODUCER,
                           .component = tc_clock_mbarrier(&it->sync, mbarrier),
                           .is_bulk = true};
-    uint32_t at = tc_ivalue_of(op->in[1])->at;
     if (!tc_interp_shared_claim(it, op, at, bytes, &w))
         return false;
     tc_interp_shared_stamp(it, op, at, bytes, &w, 0);
@@ -120,6 +129,21 @@ static bool claim_buffer(tc_interp *it, const tc_op *op, uint32_t mbarrier,
         it->bytes[at + i].value = 0xa5;
         it->bytes[at + i].write_epoch = phase + 1;
     }
+    return true;
+}
+
+/* The buffer, or the boxes of its rows. */
+static bool claim_buffer(tc_interp *it, const tc_op *op, uint32_t mbarrier,
+                         uint32_t phase, const tc_tma *plan)
+{
+    uint32_t at = tc_ivalue_of(op->in[1])->at;
+    if (!tc_op_has_attr(op, "row"))
+        return claim_bytes(it, op, mbarrier, phase, at, plan->bytes);
+    uint32_t box = tc_tma_box_bytes(plan, tc_type_bytes(op->in[1]->type->elem));
+    for (unsigned i = 0; i < plan->ncopies; i++)
+        if (!claim_bytes(it, op, mbarrier, phase, at + plan->copies[i].byte,
+                         box))
+            return false;
     return true;
 }
 
@@ -137,7 +161,7 @@ bool tc_interp_tma_load(tc_interp *it, const tc_op *op)
     if (!b)
         return false;
     unsigned number = (unsigned)(b - it->sync.mbarriers);
-    if (!claim_buffer(it, op, number, b->phase, plan->bytes))
+    if (!claim_buffer(it, op, number, b->phase, plan))
         return false;
     const tc_ivalue *window = tc_ivalue_of(op->in[0]);
     tc_iflight *f = new_flight(it);
@@ -206,8 +230,9 @@ static bool reads(tc_interp *it, const tc_iflight *f, const uint8_t *p)
     int64_t n = tc_type_count(t);
     tc_type_sides(t, sides);
     for (int64_t e = 0; e < n; e++) {
+        bool brings;
         tc_interp_decode(sides, t->rank, (uint32_t)e, coord);
-        if (source_of(it, f, coord) == p)
+        if (brought_to(it, f, coord, &brings) == p)
             return true;
     }
     return false;

@@ -194,6 +194,32 @@ static bool check_bulk(const tc_verifier *v, const tc_op *op)
                             tc_type_name(v->cx, buffer));
 }
 
+/* Rows of the buffer, as many as the window has and at a multiple of them. */
+static bool check_bulk_load(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *window = op->in[0]->type, *buffer = op->in[1]->type;
+    if (!tc_op_has_attr(op, "row"))
+        return check_bulk(v, op);
+    bool fits = !buffer->slots && window->elem == buffer->elem &&
+                window->rank == buffer->rank;
+    for (unsigned i = 1; fits && i < buffer->rank; i++)
+        fits = window->dims[i] == buffer->dims[i];
+    if (!fits)
+        return tc_error(v->cx, op->loc,
+                        "tma_load: %s and %s, expected the same elements, and "
+                        "the same sides but for axis 0",
+                        tc_type_name(v->cx, window),
+                        tc_type_name(v->cx, buffer));
+    int64_t row = tc_op_int(op, "row"), n = tc_dim_value(window->dims[0]),
+            all = tc_dim_value(buffer->dims[0]);
+    return (row >= 0 && row + n <= all && row % n == 0 && all % n == 0) ||
+           tc_error(v->cx, op->loc,
+                    "tma_load: row(%lld) of a window of %lld rows in a buffer "
+                    "of %lld, expected a multiple of the window's rows, which "
+                    "divide the buffer's",
+                    (long long)row, (long long)n, (long long)all);
+}
+
 static bool check_store(const tc_verifier *v, const tc_op *op)
 {
     const tc_type *t = op->in[1]->type;
@@ -468,7 +494,7 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_WARP_GROUPS] = check_warp_groups,
     [TC_MBARRIER_ALLOC] = check_mbarrier_alloc,
     [TC_MBARRIER_ARRIVE] = check_mbarrier_arrive,
-    [TC_TMA_LOAD] = check_bulk,
+    [TC_TMA_LOAD] = check_bulk_load,
     [TC_TMA_STORE] = check_store,
     [TC_TMA_STORE_WAIT] = check_pending,
     [TC_ORDER_WAIT] = check_turn,

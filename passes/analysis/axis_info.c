@@ -357,20 +357,20 @@ static tc_axis_info rule_lanes(const tc_axis_analysis *a, const tc_op *op)
     return r;
 }
 
-/* Runs divided by a power of two: as long as that, lanes are equal. */
+/* Runs divided by a number: as long as the power of two in it, lanes are equal.
+ */
 static tc_axis_info rule_div(const tc_axis_analysis *a, const tc_op *op)
 {
     const tc_axis_info *x = in(a, op, 0), *y = in(a, op, 1);
     tc_axis_info r = rule_lanes(a, op);
-    if (!y->is_known || y->value <= 0 || low_bit(y->value) != y->value ||
-        tc_type_is_float(op->out[0]->type))
+    if (!y->is_known || y->value <= 0 || tc_type_is_float(op->out[0]->type))
         return r;
-    uint32_t by = (uint32_t)y->value;
+    uint32_t by = low_bit(y->value);
     for (unsigned i = 0; i < r.rank; i++) {
         tc_axis p = in_runs_of(x->axis[i], by, 1);
         if (p.divisor >= p.run)
             r.axis[i].same = larger(r.axis[i].same, p.run);
-        if (p.divisor >= by && p.run <= by)
+        if (p.divisor >= by && p.run <= by && by == y->value)
             r.axis[i].divisor = p.divisor / by;
     }
     return r;
@@ -520,6 +520,7 @@ static rule_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_BROADCAST] = rule_broadcast,
     [TC_TRANS] = rule_trans,
     [TC_RESHAPE] = rule_reshape,
+    [TC_GATHER] = rule_lanes, /* the same index, the same element */
     [TC_ADD] = rule_add,
     [TC_SUB] = rule_sub,
     [TC_MUL] = rule_mul,

@@ -90,6 +90,7 @@ unsigned tc_block_dim(const tc_op *block, unsigned axis)
 {
     const tc_attr *sides = tc_op_attr(block, "sides");
     unsigned dim = 0;
+    axis -= tc_block_index_rank(block);
     for (;; dim++)
         if (sides->dims[dim] && axis-- == 0)
             return dim;
@@ -100,7 +101,8 @@ unsigned tc_contiguous_axis(const tc_op *block)
     const tc_attr *sides = tc_op_attr(block, "sides");
     if (!sides->n)
         return TC_MAX_RANK;
-    unsigned kept = 0, unit = tc_type_contiguous(block->in[0]->type);
+    unsigned kept = tc_block_index_rank(block);
+    unsigned unit = tc_type_contiguous(block->in[0]->type);
     for (unsigned i = 0; i < unit; i++)
         kept += sides->dims[i] != NULL;
     return sides->dims[unit] ? kept : TC_MAX_RANK;

@@ -46,6 +46,8 @@ typedef struct copies {
     unsigned ndigits;
     digit digits[TC_MAX_MODES];
     unsigned axis, groups; /* whose parts it is copied in */
+    /* Of the window, by dims of the tensor; NULL: it has one element there. */
+    const tc_dim *sides[TC_MAX_RANK];
     const char **why;
     tc_tma *out;
 } copies;
@@ -75,13 +77,15 @@ static bool same_sides(const tc_type *window, const tc_type *buffer)
     return same;
 }
 
-static void take_axes(copies *c, const tc_op *block)
+static void take_axes(copies *c)
 {
-    const tc_attr *sides = tc_op_attr(block, "sides");
     unsigned rank = 0;
+    c->unit = TC_MAX_RANK;
     for (unsigned i = 0; i < c->out->rank; i++) {
-        if (!sides->dims[i])
+        if (!c->sides[i])
             continue;
+        if (i == c->out->contiguous)
+            c->unit = rank;
         unsigned place = 0;
         while (tc_dim_by_stride(c->out->rank, c->out->contiguous, place) != i)
             place++;
@@ -106,16 +110,15 @@ static bool take_tensor(copies *c, const tc_op *block)
     if (t->elem->kind > TC_F64)
         return REFUSE(c, "elements are %s, TMA copies move numbers",
                       tc_type_name(c->cx, t->elem));
-    c->unit = tc_contiguous_axis(block);
+    c->out->arg = tensor->index;
+    c->out->rank = t->rank;
+    c->out->contiguous = tc_type_contiguous(t);
+    take_axes(c);
     if (c->unit == TC_MAX_RANK)
         return REFUSE(c,
                       "the window has one element of the contiguous dim of %s, "
                       "TMA copies move 16 bytes of it or more",
                       tc_value_name(c->cx, tensor));
-    c->out->arg = tensor->index;
-    c->out->rank = t->rank;
-    c->out->contiguous = tc_type_contiguous(t);
-    take_axes(c, block);
     return true;
 }
 
@@ -301,19 +304,18 @@ static bool has_whole_groups(const copies *c, const tc_op *block, unsigned dim,
     return false;
 }
 
-static bool begins_at_groups(const copies *c, const tc_value *window,
-                             unsigned dim, unsigned of)
+static bool begins_at_groups(const copies *c, const tc_op *block, unsigned dim,
+                             unsigned of)
 {
-    const tc_func *f = tc_block_of(window)->func;
+    const tc_func *f = block->func;
     tc_axis_analysis *a = tc_axis_analyse(&c->cx->diag_arena, f, f->aligned);
-    return tc_axis_info_of(a, window)->axis[dim].divisor % of == 0;
+    return tc_axis_info_of(a, block->out[0])->axis[dim].divisor % of == 0;
 }
 
 /* Rows that are in order are none of its business. */
-static bool take_apart(copies *c, const tc_value *window)
+static bool take_apart(copies *c, const tc_op *block)
 {
     tc_tma *t = c->out;
-    const tc_op *block = tc_block_of(window);
     unsigned first = digits_of_width(c);
     if (first == 0 || first == c->ndigits || c->digits[first].axis == c->unit)
         return true;
@@ -333,7 +335,7 @@ static bool take_apart(copies *c, const tc_value *window)
     if (!why && !has_whole_groups(c, block, dim, of))
         why = "their number is not promised to be a multiple (multiples(..) of "
               "the kernel)";
-    if (!why && !begins_at_groups(c, window, dim, of))
+    if (!why && !begins_at_groups(c, block, dim, of))
         why = "windows are not known to begin at a multiple";
     if (why)
         return REFUSE(c,
@@ -350,12 +352,17 @@ static bool take_apart(copies *c, const tc_value *window)
     return true;
 }
 
+uint32_t tc_tma_box_bytes(const tc_tma *t, unsigned element_bytes)
+{
+    uint32_t n = element_bytes;
+    for (unsigned i = 0; i < t->rank; i++)
+        n *= t->box[i];
+    return n;
+}
+
 static uint32_t box_bytes(const copies *c)
 {
-    uint32_t n = c->bytes;
-    for (unsigned i = 0; i < c->out->rank; i++)
-        n *= c->out->box[i];
-    return n;
+    return tc_tma_box_bytes(c->out, c->bytes);
 }
 
 static bool check_box(copies *c)
@@ -448,11 +455,11 @@ static bool split(copies *c)
 
 /* ---- All ---- */
 
-bool tc_tma_of_groups(const tc_value *window, const tc_type *buffer,
-                      unsigned axis, unsigned groups, tc_tma *out,
-                      const char **why)
+static copies copies_of(const tc_op *block, const tc_type *buffer,
+                        unsigned axis, unsigned groups, tc_tma *out,
+                        const char **why)
 {
-    const tc_op *block = tc_block_of(window);
+    const tc_attr *sides = tc_op_attr(block, "sides");
     *out = (tc_tma){0};
     copies c = {.cx = block->func->module->cx,
                 .buffer = buffer,
@@ -462,6 +469,34 @@ bool tc_tma_of_groups(const tc_value *window, const tc_type *buffer,
                 .groups = groups,
                 .why = why,
                 .out = out};
+    for (unsigned i = 0; i < sides->n; i++)
+        c.sides[i] = sides->dims[i];
+    return c;
+}
+
+static bool find_copies(copies *c, const tc_op *block, bool may_be_apart)
+{
+    tc_tma *out = c->out;
+    if (!take_tensor(c, block) || !find_order(c))
+        return false;
+    out->bytes = tc_layout_size(c->layout, TC_OFFSET) * c->bytes;
+    for (unsigned i = 0; i < TC_TMA_MAX_RANK; i++)
+        out->box[i] = i < out->rank;
+    if (may_be_apart && !take_apart(c, block))
+        return false;
+    grow_box(c);
+    if (!check_box(c))
+        return false;
+    place_copies(c);
+    return c->groups == 1 || split(c);
+}
+
+bool tc_tma_of_groups(const tc_value *window, const tc_type *buffer,
+                      unsigned axis, unsigned groups, tc_tma *out,
+                      const char **why)
+{
+    const tc_op *block = tc_block_of(window);
+    copies c = copies_of(block, buffer, axis, groups, out, why);
     if (!same_sides(window->type, buffer))
         return REFUSE(&c, "%s and %s differ in sides or elements",
                       tc_type_name(c.cx, window->type),
@@ -469,18 +504,7 @@ bool tc_tma_of_groups(const tc_value *window, const tc_type *buffer,
     if ((uint32_t)c.layout->shape[axis] % groups)
         return REFUSE(&c, "%u warp groups, which do not divide axis %u of %s",
                       groups, axis, tc_type_name(c.cx, buffer));
-    if (!take_tensor(&c, block) || !find_order(&c))
-        return false;
-    out->bytes = tc_layout_size(c.layout, TC_OFFSET) * c.bytes;
-    for (unsigned i = 0; i < TC_TMA_MAX_RANK; i++)
-        out->box[i] = i < out->rank;
-    if (!take_apart(&c, window))
-        return false;
-    grow_box(&c);
-    if (!check_box(&c))
-        return false;
-    place_copies(&c);
-    return groups == 1 || split(&c);
+    return find_copies(&c, block, true);
 }
 
 bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
@@ -489,8 +513,45 @@ bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
     return tc_tma_of_groups(window, buffer, 0, 1, out, why);
 }
 
+bool tc_tma_of_rows(const tc_op *block, unsigned dim, unsigned rows,
+                    const tc_type *buffer, tc_tma *out, const char **why)
+{
+    unsigned parts = (unsigned)tc_dim_value(buffer->dims[0]) / rows;
+    copies c = copies_of(block, buffer, 0, parts, out, why);
+    c.sides[dim] = tc_dim_const(c.cx, rows);
+    for (unsigned i = 0; i < dim; i++)
+        if (c.sides[i])
+            return REFUSE(&c,
+                          "dim %u of %s, whose rows the indices count, "
+                          "comes after a dim with a side",
+                          dim, tc_value_name(c.cx, block->in[0]));
+    if (!find_copies(&c, block, false))
+        return false;
+    out->bytes /= parts;
+    return true;
+}
+
+/* A window of some rows of the buffer, from row(..) on. */
+static bool find_rows(const tc_op *op, tc_tma *out, const char **why)
+{
+    const tc_op *block = tc_block_of(op->in[0]);
+    const tc_type *window = op->in[0]->type;
+    unsigned rows = (unsigned)tc_dim_value(window->dims[0]), dim = 0;
+    while (!tc_op_attr(block, "sides")->dims[dim])
+        dim++;
+    if (!tc_tma_of_rows(block, dim, rows, op->in[1]->type, out, why))
+        return false;
+    uint32_t part = (uint32_t)tc_op_int(op, "row") / rows;
+    for (unsigned i = 0; i < out->ncopies; i++)
+        out->copies[i].byte += part * out->group_byte;
+    out->group_byte = 0;
+    return true;
+}
+
 bool tc_tma_of_op(const tc_op *op, tc_tma *out, const char **why)
 {
+    if (op->code == TC_TMA_LOAD && tc_op_has_attr(op, "row"))
+        return find_rows(op, out, why);
     bool by_group =
         op->code == TC_TMA_STORE && tc_op_is_word(op, "scope", "group");
     return tc_tma_of_groups(op->in[0], op->in[1]->type,

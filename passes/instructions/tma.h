@@ -42,7 +42,7 @@ typedef struct tc_tma {
         int32_t at[TC_TMA_MAX_RANK];
         uint32_t byte;
     } copies[TC_TMA_MAX_COPIES];
-    uint32_t bytes; /* of the whole buffer */
+    uint32_t bytes; /* that the copies move: of the whole buffer, or its rows */
     /* Of a store by warp groups: the copies are those of group 0; how far from
      * it the next group's part is, in elements along a dim of the tensor and in
      * bytes of the buffer. */
@@ -61,6 +61,12 @@ bool tc_tma_of(const tc_value *window, const tc_type *buffer, tc_tma *out,
 bool tc_tma_of_groups(const tc_value *window, const tc_type *buffer,
                       unsigned axis, unsigned groups, tc_tma *out,
                       const char **why);
+/* The same of windows by index, whose boxes have `rows` rows along `dim` of the
+ * tensor: the copies of the first of them. A tma_load with row(..) does each. */
+bool tc_tma_of_rows(const tc_op *block, unsigned dim, unsigned rows,
+                    const tc_type *buffer, tc_tma *out, const char **why);
+/* The bytes of each copy. */
+uint32_t tc_tma_box_bytes(const tc_tma *t, unsigned element_bytes);
 /* Rows along a dim of the block's tensor in another order, in groups of `of`:
  * what stands against it, but for what a launch has to give and where the
  * window begins; NULL: nothing. */

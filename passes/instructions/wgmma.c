@@ -378,3 +378,15 @@ unsigned tc_shared_alignment(const tc_type *buffer)
     return swizzle == 32 || swizzle == 64 || swizzle == 128 ? 8 * swizzle
                                                             : TC_SMEM_ALIGN;
 }
+
+bool tc_wgmma_suits(const tc_op *op)
+{
+    if (op->code != TC_DOT || op->in[0]->type->rank != 2)
+        return false;
+    tc_kind a = op->in[0]->type->elem->kind, b = op->in[1]->type->elem->kind;
+    bool fits = (a == b && (a == TC_F16 || a == TC_BF16)) ||
+                (tc_kind_is_f8(a) && tc_kind_is_f8(b));
+    const tc_type *t = op->out[0]->type;
+    return fits && tc_dim_value(t->dims[0]) % TC_WARPGROUP_ROWS == 0 &&
+           tc_dim_value(t->dims[1]) % 8 == 0;
+}

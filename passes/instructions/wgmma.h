@@ -53,6 +53,8 @@ bool tc_held_by_groups(const tc_layout *l, unsigned groups, unsigned *axis);
 /* N of the instructions that an accumulator of n columns is made of: the widest
  * multiple of 8, at most 256, that divides n. */
 unsigned tc_wgmma_n(int32_t columns);
+/* Would products of warp groups do a `dot`? They round no f32. */
+bool tc_wgmma_suits(const tc_op *op);
 /* Bytes that a buffer with this layout must be aligned to for swizzled reads
  * and TMA copies: 1024, 512, 256 of a swizzle of 128, 64, 32, else 128. */
 unsigned tc_shared_alignment(const tc_type *buffer);

@@ -144,6 +144,13 @@ static const tc_layout *yielded(const tc_op *yield, unsigned i)
     }
 }
 
+/* Of the tile that is loaded, or stored, which comes later than its window. */
+static const tc_layout *layout_of_access(const tc_op *op)
+{
+    return op->code == TC_STORE ? op->in[1]->type->layout
+                                : op->out[0]->type->layout;
+}
+
 /* What layout an op wants operand i, a tile, to have. */
 static const tc_layout *wanted(tc_placing *s, const tc_op *op, unsigned i)
 {
@@ -172,6 +179,9 @@ static const tc_layout *wanted(tc_placing *s, const tc_op *op, unsigned i)
     case TC_PRINT:
         l = op->in[i]->type->layout;
         return l ? l : tc_layout_default(s, op->in[i]->type);
+    case TC_BLOCK: /* of windows that one op accesses */
+        return tc_layout_of_operand(s->cx, op->out[0]->uses->op,
+                                    layout_of_access(op->out[0]->uses->op));
     default: return op->nout ? op->out[0]->type->layout : NULL;
     }
 }
@@ -212,6 +222,23 @@ static void sweep(tc_region *r)
             used |= op->out[i]->uses != NULL;
         if (!used && tc_op_is_pure(op))
             tc_op_erase(op);
+    }
+}
+
+/* The indices of windows get the layout of one access: each has a block of its
+ * own. */
+static void split_windows(tc_region *r)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            split_windows(op->regions[i]);
+        while (op->code == TC_BLOCK && tc_block_index(op) && op->out[0]->uses &&
+               !tc_value_has_one_use(op->out[0])) {
+            tc_use *u = op->out[0]->uses;
+            tc_builder b = tc_builder_before(op);
+            tc_op_set_in(u->op, u->index,
+                         tc_build_like(&b, op, op->in, op->out[0]->type));
+        }
     }
 }
 
@@ -332,6 +359,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
                     .target = target,
                     .relayout = {.cx = env->cx, .arena = env->scratch}};
     s.shapes.arena = s.moved.arena = env->scratch;
+    split_windows(f->body);
     tc_dots_prepare(&s);
     s.axes = tc_axis_analyse(env->scratch, f, can_be_aligned(&s));
     s.relayout = (tc_relayout){.cx = env->cx, .arena = env->scratch};

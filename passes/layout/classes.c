@@ -10,6 +10,7 @@
  *   %t = max %m0, %m       class 2, as what the loop carries for %m0
  *   %p = exp2 (%s - ..)    class 1
  */
+#include "passes/analysis/match.h"
 #include "passes/analysis/tile_loop.h"
 #include "passes/layout/assign_layouts.h"
 
@@ -190,6 +191,15 @@ static void add_access(tc_class *c, const tc_op *op, unsigned depth)
     }
 }
 
+/* The indices of windows lie as the tile does, along the first axes. */
+static void relate_indices(tc_placing *s, tc_class *c, const tc_op *op)
+{
+    const tc_op *block = tc_match_op(op->in[0], TC_BLOCK);
+    for (unsigned i = 1; block && i < block->nin; i++)
+        if (block->in[i]->type->kind == TC_TILE)
+            relate(s, class_of_value(s, block->in[i]), c, op);
+}
+
 /* Loads, stores, gathers, atomics: pointers, values, masks and indices lie
  * alike. */
 static void visit_access(tc_placing *s, const tc_op *op, unsigned depth)
@@ -203,6 +213,7 @@ static void visit_access(tc_placing *s, const tc_op *op, unsigned depth)
     add_access(c, op, depth);
     for (unsigned i = 0; i < op->nin; i++)
         tie(s, c, op->in[i], depth);
+    relate_indices(s, c, op);
 }
 
 static void visit_dot(tc_placing *s, const tc_op *op, unsigned depth)

@@ -54,6 +54,12 @@ static const tc_layout *of_broadcast(tc_context *cx, const tc_op *op,
     return l;
 }
 
+static unsigned index_rank(const tc_op *access)
+{
+    const tc_op *block = tc_match_op(access->in[0], TC_BLOCK);
+    return block ? tc_block_index_rank(block) : 0;
+}
+
 const tc_layout *tc_layout_of_operand(tc_context *cx, const tc_op *op,
                                       const tc_layout *l)
 {
@@ -71,6 +77,11 @@ const tc_layout *tc_layout_of_operand(tc_context *cx, const tc_op *op,
         const tc_layout *from = reshaped(cx, l, op->in[0]->type);
         return from && tc_layout_of_result(cx, op, from) == l ? from : NULL;
     }
+    case TC_LOAD:
+    case TC_STORE: /* of windows: the indices */
+        for (unsigned i = l->rank; i-- > index_rank(op);)
+            l = tc_layout_slice(cx, l, i);
+        return l;
     default: return NULL;
     }
 }

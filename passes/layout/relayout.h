@@ -24,7 +24,8 @@
 const tc_layout *tc_layout_of_result(tc_context *cx, const tc_op *op,
                                      const tc_layout *l);
 /* The operand's of expand_dims, broadcast, trans, reshape where the result has
- * layout l; likewise. */
+ * layout l; likewise. Of a load or store of windows by index: that of the
+ * indices where the tile has layout l. */
 const tc_layout *tc_layout_of_operand(tc_context *cx, const tc_op *op,
                                       const tc_layout *l);
 

@@ -16,6 +16,7 @@
 #include "passes/analysis/axis_info.h"
 #include "passes/analysis/int_range.h"
 #include "passes/analysis/match.h"
+#include "passes/instructions/wgmma.h"
 #include "passes/target/machine_model.h"
 
 #include "ir/base/map.h"
@@ -106,21 +107,6 @@ static tc_trend trend_of(struct finder *s, const tc_value *v, unsigned axis)
         tc_map_set(&s->trends[axis], v, (void *)known);
     }
     return (tc_trend)(known - 1);
-}
-
-/* ---- Large products ---- */
-
-/* Would products of warp groups, m64, do it? They round no f32. */
-static bool is_large(const tc_op *op)
-{
-    if (op->code != TC_DOT || op->in[0]->type->rank != 2)
-        return false;
-    tc_kind a = op->in[0]->type->elem->kind, b = op->in[1]->type->elem->kind;
-    bool fits = (a == b && (a == TC_F16 || a == TC_BF16)) ||
-                (tc_kind_is_f8(a) && tc_kind_is_f8(b));
-    const tc_type *t = op->out[0]->type;
-    return fits && tc_dim_value(t->dims[0]) % TC_WARPGROUP_ROWS == 0 &&
-           tc_dim_value(t->dims[1]) % 8 == 0;
 }
 
 /* ---- Loads ---- */
@@ -214,7 +200,7 @@ static void add_product(struct finder *s, const tc_op *dot)
 static void tile_cost_visit(struct finder *s, const tc_region *r)
 {
     tc_each_op (op, r) {
-        if (is_large(op))
+        if (tc_wgmma_suits(op))
             add_product(s, op);
         for (unsigned i = 0; i < op->nregions; i++)
             tile_cost_visit(s, op->regions[i]);

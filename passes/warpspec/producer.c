@@ -26,10 +26,68 @@
 
 #include "passes/analysis/match.h"
 #include "passes/analysis/roles.h"
+#include "passes/windows/element_at.h"
+
+static tc_value *here(void *user, tc_value *scalar)
+{
+    return tc_role_here(user, scalar);
+}
+
+/* The index of a row, looked up once for all copies of a step. */
+static tc_value *index_of_row(tc_role_builder *e, tc_value *index, unsigned row,
+                              tc_builder *b)
+{
+    tc_row_index *known = tc_map_get(&e->indices, index);
+    for (tc_row_index *k = known; k; k = k->next)
+        if (k->row == row && k->region == b->region)
+            return k->v;
+    tc_elements at = {.b = b, .leaf = here, .user = e};
+    const tc_type *i32 = tc_type_scalar(e->s->env->cx, TC_I32);
+    tc_value *position = tc_build_int(b, i32, row);
+    tc_row_index *k = tc_arena_new(e->s->env->scratch, tc_row_index);
+    *k = (tc_row_index){known, b->region, row,
+                        tc_element_at(&at, index, &position)};
+    tc_map_set(&e->indices, index, k);
+    return k->v;
+}
+
+/* What is copied: one window, or the boxes of windows by index. */
+typedef struct boxes {
+    unsigned n;
+    tc_value **windows;
+} boxes;
+
+static tc_value *build_box(tc_role_builder *e, const tc_tma_candidate *bulk,
+                           unsigned i, tc_builder *b)
+{
+    const tc_op *block = bulk->staged.load->in[0]->def;
+    tc_value *in[TC_MAX_RANK];
+    for (unsigned k = 1; k < block->nin; k++)
+        in[k - 1] = block->in[k]->type->kind == TC_TILE
+                        ? index_of_row(e, block->in[k], i * bulk->boxes.rows, b)
+                        : tc_role_here(e, block->in[k]);
+    return tc_build_row_box(b, block, &bulk->boxes, in);
+}
+
+/* Before the ring is waited for, so that indices come meanwhile. */
+static boxes find_boxes(tc_role_builder *e, const tc_tma_candidate *bulk,
+                        tc_builder *b)
+{
+    tc_value *window = bulk->staged.load->in[0];
+    unsigned rows = bulk->boxes.rows;
+    boxes x = {rows ? (unsigned)tc_dim_value(window->type->dims[0]) / rows : 1,
+               NULL};
+    x.windows = tc_arena_array(e->s->env->scratch, tc_value *, x.n);
+    for (unsigned i = 0; i < x.n; i++)
+        x.windows[i] =
+            rows ? build_box(e, bulk, i, b) : tc_role_here(e, window);
+    return x;
+}
 
 static void issue(tc_role_builder *e, tc_ring *r, const tc_tma_candidate *bulk,
                   tc_builder *b)
 {
+    boxes x = find_boxes(e, bulk, b);
     if (bulk == r->bulk[0]) {
         tc_find_slot(r, b);
         uint32_t bytes = 0;
@@ -39,8 +97,11 @@ static void issue(tc_role_builder *e, tc_ring *r, const tc_tma_candidate *bulk,
             tc_wait_until_empty(r, b);
         tc_op_set_int(tc_build_arrive(r, b, r->full), "bytes", bytes);
     }
-    tc_build_tma_load(r, b, tc_role_here(e, bulk->staged.load->in[0]),
-                      bulk->buffers);
+    for (unsigned i = 0; i < x.n; i++) {
+        tc_op *load = tc_build_tma_load(r, b, x.windows[i], bulk->buffers);
+        if (x.n > 1)
+            tc_op_set_int(load, "row", (int64_t)i * bulk->boxes.rows);
+    }
 }
 
 static bool issue_if_bulk(tc_role_builder *e, const tc_op *load, tc_builder *b)
@@ -195,6 +256,7 @@ void tc_build_producer(tc_warpspec *s)
     tc_role_builder e = {.s = s,
                          .needed = &s->needed,
                          .values = {.arena = s->env->scratch},
+                         .indices = {.arena = s->env->scratch},
                          .before = before,
                          .instead = issue_if_bulk,
                          .after = after};

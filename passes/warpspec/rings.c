@@ -224,10 +224,10 @@ tc_op *tc_build_arrive(const tc_ring *r, tc_builder *b, tc_value *which)
     return tc_build_effect(b, TC_MBARRIER_ARRIVE, 2, in);
 }
 
-void tc_build_tma_load(const tc_ring *r, tc_builder *b, tc_value *window,
-                       tc_value *buffers)
+tc_op *tc_build_tma_load(const tc_ring *r, tc_builder *b, tc_value *window,
+                         tc_value *buffers)
 {
     tc_value *buffer = tc_build_slot(r, b, buffers);
     tc_value *in[] = {window, buffer, r->full, r->at};
-    tc_build_effect(b, TC_TMA_LOAD, 4, in);
+    return tc_build_effect(b, TC_TMA_LOAD, 4, in);
 }

@@ -15,6 +15,7 @@
 
 #include "passes/analysis/loop_slots.h"
 #include "passes/sync/hazards.h"
+#include "passes/windows/element_at.h"
 
 typedef struct slicer {
     tc_warpspec *s;
@@ -154,20 +155,57 @@ static bool need_arg(slicer *x, const tc_value *v)
     return need_slot(x, owner, v->index - (owner->code == TC_FOR));
 }
 
+static const char *maker_of(const slicer *x, const tc_value *v)
+{
+    const tc_op *op = v->def ? v->def : v->region->op;
+    return tc_arena_printf(x->s->env->scratch, "the `%s` of line %u",
+                           tc_op_name(op), op->loc.line);
+}
+
 static bool cannot(slicer *x, const tc_value *v)
 {
     return stop(x, tc_arena_printf(
                        x->s->env->scratch,
                        "its address, or a loop around it, depends on %s, which "
-                       "the `%s` of line %u computes: only scalars that come "
-                       "from scalars can be computed ahead by one thread",
-                       tc_value_name(x->s->env->cx, v), tc_op_name(v->def),
-                       v->def->loc.line));
+                       "%s computes: only scalars that come from scalars can "
+                       "be computed ahead by one thread",
+                       tc_value_name(x->s->env->cx, v), maker_of(x, v)));
+}
+
+/* Its elements, one by one. */
+static bool need_elements(slicer *x, const tc_value *v)
+{
+    const tc_op *op = v->def;
+    bool reads = op && (op->code == TC_LOAD || op->code == TC_GATHER);
+    if (!op || !tc_has_elements(v))
+        return cannot(x, v);
+    if (reads && !may_read_ahead(x, op, true))
+        return false;
+    if (op->code == TC_LOAD)
+        return need_all(x, op->in[0]->def, 0, op->in[0]->def->nin);
+    for (unsigned i = 0; i < op->nin; i++)
+        if (op->in[i]->type->kind == TC_TILE ? !need_elements(x, op->in[i])
+                                             : !need_value(x, op->in[i]))
+            return false;
+    return true;
+}
+
+/* Windows by index: the producer computes a block for each box. */
+static bool need_windows(slicer *x, const tc_op *block)
+{
+    for (unsigned i = 0; i < block->nin; i++)
+        if (block->in[i]->type->kind == TC_TILE
+                ? !need_elements(x, block->in[i])
+                : !need_value(x, block->in[i]))
+            return false;
+    return true;
 }
 
 static bool need_result(slicer *x, const tc_value *v)
 {
     const tc_op *op = v->def;
+    if (op->code == TC_BLOCK && tc_block_index(op))
+        return need_windows(x, op);
     if (tc_op_has_slots(op) && v->type->kind != TC_TILE)
         return need_slot(x, op, v->index);
     bool reads = op->code == TC_LOAD || op->code == TC_GATHER;

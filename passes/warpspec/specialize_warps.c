@@ -83,6 +83,44 @@ static const char *why_not_stored_each_step(const tc_staged *s)
     return NULL;
 }
 
+/* Windows by index: a copy for each box of rows. */
+static const char *find_boxes(tc_warpspec *s, tc_tma_candidate *bulk)
+{
+    const tc_op *load = bulk->staged.load, *block = load->in[0]->def;
+    const tc_type *buffer = bulk->staged.alloc->out[0]->type;
+    tc_axis_analysis *axes =
+        tc_axis_analyse(s->env->scratch, s->f, s->f->aligned);
+    tc_row_boxes boxes;
+    tc_tma tma;
+    const char *why = tc_why_no_row_boxes(axes, load, &boxes);
+    if (!why)
+        tc_tma_of_rows(block, boxes.dim, boxes.rows, buffer, &tma, &why);
+    if (why)
+        return why;
+    bulk->boxes = boxes;
+    bulk->bytes =
+        tma.bytes * ((uint32_t)tc_dim_value(buffer->dims[0]) / boxes.rows);
+    return NULL;
+}
+
+static const char *find_copies(tc_warpspec *s, tc_tma_candidate *bulk)
+{
+    const tc_staged *staged = &bulk->staged;
+    const tc_value *window = staged->load->in[0];
+    const tc_op *block = tc_match_op(window, TC_BLOCK);
+    const char *why = NULL;
+    tc_tma tma;
+    if (!block)
+        return "a TMA copy needs a `block` of a tensor with its offsets here, "
+               "not one that is carried, or pointers";
+    if (tc_block_index(block))
+        return find_boxes(s, bulk);
+    if (!tc_tma_of(window, staged->alloc->out[0]->type, &tma, &why))
+        return why;
+    bulk->bytes = tma.bytes;
+    return NULL;
+}
+
 static const char *refuse(tc_warpspec *s, tc_tma_candidate *bulk)
 {
     const tc_staged *staged = &bulk->staged;
@@ -93,14 +131,9 @@ static const char *refuse(tc_warpspec *s, tc_tma_candidate *bulk)
         why = why_not_stored_each_step(staged);
     if (why)
         return why;
-    const tc_value *window = staged->load->in[0];
-    if (!tc_match_op(window, TC_BLOCK))
-        return "a TMA copy needs a `block` of a tensor with its offsets here, "
-               "not one that is carried, or pointers";
-    tc_tma tma;
-    if (!tc_tma_of(window, staged->alloc->out[0]->type, &tma, &why))
+    why = find_copies(s, bulk);
+    if (why)
         return why;
-    bulk->bytes = tma.bytes;
     return tc_why_not_ahead_alone(s, staged->load);
 }
 

@@ -10,6 +10,7 @@
 
 #include "ir/base/map.h"
 #include "passes/pipeline/pipeline_loops.h"
+#include "passes/windows/row_boxes.h"
 
 typedef struct tc_ring tc_ring;
 
@@ -17,7 +18,8 @@ typedef struct tc_ring tc_ring;
 typedef struct tc_tma_candidate tc_tma_candidate;
 struct tc_tma_candidate {
     tc_staged staged;
-    uint32_t bytes;      /* that the copy moves */
+    uint32_t bytes;      /* that the copies move */
+    tc_row_boxes boxes;  /* of windows by index; rows 0: one window */
     const char *refusal; /* why it stays a load; NULL: it does not */
     tc_value *buffers;   /* the ring's memory */
     /* Not by a TMA copy but by a smem_copy, staged.store: from what this one
@@ -111,8 +113,8 @@ void tc_advance_rings(tc_warpspec *s, const tc_region *r, tc_builder *b);
 void tc_find_slot(tc_ring *r, tc_builder *b);
 /* What is in the slot. */
 tc_value *tc_build_slot(const tc_ring *r, tc_builder *b, tc_value *buffers);
-void tc_build_tma_load(const tc_ring *r, tc_builder *b, tc_value *window,
-                       tc_value *buffers);
+tc_op *tc_build_tma_load(const tc_ring *r, tc_builder *b, tc_value *window,
+                         tc_value *buffers);
 void tc_wait_until_full(const tc_ring *r, tc_builder *b);
 void tc_wait_until_empty(const tc_ring *r, tc_builder *b);
 /* which: the mbarriers `full` or `empty`. */
@@ -161,10 +163,19 @@ bool tc_is_innermost_product(const tc_op *loop);
 /* A role of scalars (role.c), built from the kernel's body, which is
  * still as it was. */
 typedef struct tc_role_builder tc_role_builder;
+/* An element of a tile of indices, looked up in a region of the producer. */
+typedef struct tc_row_index tc_row_index;
+struct tc_row_index {
+    tc_row_index *next;
+    const tc_region *region;
+    unsigned row;
+    tc_value *v;
+};
 struct tc_role_builder {
     tc_warpspec *s;
     const tc_map *needed;
-    tc_map values; /* of the body: what they are here */
+    tc_map values;  /* of the body: what they are here */
+    tc_map indices; /* tiles of indices -> tc_row_index: rows known here */
     /* Before the op of the region (NULL: at its end). */
     void (*before)(tc_role_builder *e, const tc_region *r, const tc_op *op,
                    tc_builder *b);

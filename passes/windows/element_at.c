@@ -57,13 +57,13 @@ tc_value *tc_build_position(tc_builder *b, tc_opcode code, tc_value *x,
                             tc_value *y)
 {
     int64_t m, n;
-    if (are_const(x, y, &m, &n)) {
+    if (are_const(x, y, &m, &n) && m >= 0 && n > 0) {
         int64_t all = code == TC_ADD   ? m + n
                       : code == TC_MUL ? m * n
-                      : n == 0         ? 0
                       : code == TC_DIV ? m / n
                                        : m % n;
-        return tc_build_int_const(b, x->type, all);
+        if (all <= INT32_MAX)
+            return tc_build_int_const(b, x->type, all);
     }
     if (code == TC_ADD && tc_match_int(x, 0))
         return y;
@@ -142,6 +142,10 @@ static tc_value *lanes_again(const tc_elements *e, tc_op *op,
                     ? tc_element_at(e, op->in[i], at)
                     : leaf(e, op->in[i]);
     tc_builder b = builder_for(e, op);
+    bool folds = op->code == TC_ADD || op->code == TC_MUL ||
+                 op->code == TC_DIV || op->code == TC_REM;
+    if (folds && in[0]->type->kind == TC_I32)
+        return tc_build_position(&b, op->code, in[0], in[1]);
     return tc_build_like(&b, op, in,
                          tc_type_with_elem(op->func->module->cx, at[0]->type,
                                            op->out[0]->type->elem));

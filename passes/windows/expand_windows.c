@@ -11,16 +11,26 @@
  *
  * Neighbours along a contiguous side stay neighbours: threads move 16 bytes of
  * them at once (axis_vector.c). Tests: test/ir/passes/expand-windows.
+ *
+ * Loads that bulk copies may bring stay; lower-windows does the same to those
+ * that specialize-warps left. The indices then lie as the tile does, so that
+ * each thread has those of its rows. Tests: test/ir/passes/lower-windows.
  */
 #include "passes/analysis/int_range.h"
 #include "passes/analysis/match.h"
+#include "passes/instructions/wgmma.h"
+#include "passes/layout/relayout.h"
 #include "passes/passes.h"
+#include "passes/windows/row_boxes.h"
+
+static const char pass[] = "expand-windows";
 
 typedef struct expansion {
     tc_builder b;
     tc_context *cx;
     const tc_op *access, *block;
     const tc_attr *sides;
+    const tc_layout *layout; /* of the tile; NULL: at tile level */
     unsigned rank, nindices; /* of the tile */
     const tc_type *i32, *i64;
 } expansion;
@@ -45,26 +55,6 @@ static tc_value *spread(expansion *x, tc_value *v, const tc_type *tile)
     return tc_build(&x->b, TC_SPLAT, 1, &v, type);
 }
 
-static tc_value *insert_axis(expansion *x, tc_value *v, unsigned axis)
-{
-    tc_op *op = tc_op_new(x->b.func, TC_EXPAND_DIMS, x->b.loc, 1, &v, 0);
-    tc_op_set_int(op, "axis", axis);
-    return tc_build_op(&x->b, op, NULL);
-}
-
-/* The values of axes first to last - 1 of the tile in its whole shape. */
-static tc_value *in_tile(expansion *x, tc_value *v, unsigned first,
-                         unsigned last)
-{
-    const tc_type *t = x->block->out[0]->type;
-    const tc_type *whole =
-        tc_type_shaped(x->cx, TC_TILE, t->rank, t->dims, v->type->elem);
-    for (unsigned i = 0; i < x->rank; i++)
-        if (i < first || i >= last)
-            v = insert_axis(x, v, i);
-    return v->type == whole ? v : tc_build(&x->b, TC_BROADCAST, 1, &v, whole);
-}
-
 static tc_value *plus(expansion *x, tc_value *a, tc_value *b)
 {
     return a ? tc_build_binary(&x->b, TC_ADD, a, b) : b;
@@ -73,6 +63,65 @@ static tc_value *plus(expansion *x, tc_value *a, tc_value *b)
 static tc_value *both(expansion *x, tc_value *a, tc_value *b)
 {
     return a && b ? tc_build_binary(&x->b, TC_AND, a, b) : a ? a : b;
+}
+
+/* The same value with a layout, at machine level: the ops that were built are
+ * built again. */
+static tc_value *placed(expansion *x, tc_value *v, const tc_layout *l)
+{
+    tc_op *op = v->def;
+    tc_value *in[4];
+    if (!l || v->type->kind != TC_TILE || v->type->layout == l)
+        return v;
+    const tc_type *type = tc_type_with_layout(x->cx, v->type, l);
+    if (v->type->layout)
+        return tc_build(&x->b, TC_CONVERT_LAYOUT, 1, &v, type);
+    const tc_layout *below =
+        tc_op_has(op, TC_ELEMENTWISE) ? l : tc_layout_of_operand(x->cx, op, l);
+    for (unsigned i = 0; i < op->nin; i++)
+        in[i] = placed(x, op->in[i], below);
+    return tc_build_like(&x->b, op, in, type);
+}
+
+static tc_value *insert_axis(expansion *x, tc_value *v, unsigned axis,
+                             const tc_layout *layout)
+{
+    tc_op *op = tc_op_new(x->b.func, TC_EXPAND_DIMS, x->b.loc, 1, &v, 0);
+    tc_op_set_int(op, "axis", axis);
+    if (!layout)
+        return tc_build_op(&x->b, op, NULL);
+    const tc_dim *dims[TC_MAX_RANK];
+    for (unsigned i = 0; i <= v->type->rank; i++)
+        dims[i] =
+            i == axis ? tc_dim_const(x->cx, 1) : v->type->dims[i - (i > axis)];
+    const tc_type *type =
+        tc_type_shaped(x->cx, TC_TILE, v->type->rank + 1, dims, v->type->elem);
+    return tc_build_op(&x->b, op, tc_type_with_layout(x->cx, type, layout));
+}
+
+/* The values of axes first to last - 1 of the tile in its whole shape. */
+static tc_value *in_tile(expansion *x, tc_value *v, unsigned first,
+                         unsigned last)
+{
+    const tc_type *t = x->block->out[0]->type;
+    const tc_type *whole = tc_type_with_layout(
+        x->cx, tc_type_shaped(x->cx, TC_TILE, t->rank, t->dims, v->type->elem),
+        x->layout);
+    unsigned axes[TC_MAX_RANK], n = 0;
+    const tc_layout *after[TC_MAX_RANK + 1]; /* so many axes were inserted */
+    for (unsigned i = 0; i < x->rank; i++)
+        if (i < first || i >= last)
+            axes[n++] = i;
+    after[n] = x->layout;
+    for (unsigned i = 0; x->layout && i < n; i++)
+        after[n] = tc_layout_collapse(x->cx, after[n], axes[i]);
+    for (unsigned i = n; i-- > 0;)
+        after[i] =
+            x->layout ? tc_layout_slice(x->cx, after[i + 1], axes[i]) : NULL;
+    v = placed(x, v, after[0]);
+    for (unsigned i = 0; i < n; i++)
+        v = insert_axis(x, v, axes[i], after[i + 1]);
+    return v->type == whole ? v : tc_build(&x->b, TC_BROADCAST, 1, &v, whole);
 }
 
 /* ---- Where ---- */
@@ -180,9 +229,9 @@ static tc_value *inside(expansion *x)
 
 static void expand_load(expansion *x, tc_op *op)
 {
-    tc_value *in[] = {pointers(x), inside(x)};
     tc_value *mask = op->nin > 1 ? op->in[1] : NULL;
     tc_value *other = op->nin > 2 ? op->in[2] : NULL;
+    tc_value *in[] = {pointers(x), inside(x)};
     in[1] = both(x, in[1], mask);
     tc_op *load = tc_op_new(op->func, TC_LOAD, op->loc, in[1] ? 2 : 1, in, 0);
     tc_op_set_attr(load, "pad", *tc_op_attr(op, "pad"));
@@ -202,31 +251,115 @@ static void expand_store(expansion *x, tc_op *op)
     tc_op_set_attr(store, "kind", *tc_op_attr(op, "kind"));
 }
 
-static bool expand(tc_pass_env *env, tc_op *op)
+static bool is_by_index(const tc_op *op)
 {
-    if (op->code != TC_LOAD && op->code != TC_STORE)
-        return false;
-    tc_op *block = tc_match_op(op->in[0], TC_BLOCK);
-    if (!block || !tc_block_index(block))
-        return false;
+    const tc_op *block = op->code == TC_LOAD || op->code == TC_STORE
+                             ? tc_match_op(op->in[0], TC_BLOCK)
+                             : NULL;
+    return block && tc_block_index(block);
+}
+
+/* Does not erase the old access. */
+static void expand(tc_context *cx, tc_op *op, const tc_layout *layout)
+{
+    tc_op *block = op->in[0]->def;
     expansion x = {.b = tc_builder_before(op),
-                   .cx = env->cx,
+                   .cx = cx,
                    .access = op,
                    .block = block,
+                   .layout = layout,
                    .sides = tc_op_attr(block, "sides"),
                    .rank = op->in[0]->type->rank,
                    .nindices = tc_block_index_rank(block),
-                   .i32 = tc_type_scalar(env->cx, TC_I32),
-                   .i64 = tc_type_scalar(env->cx, TC_I64)};
+                   .i32 = tc_type_scalar(cx, TC_I32),
+                   .i64 = tc_type_scalar(cx, TC_I64)};
     if (op->code == TC_LOAD)
         expand_load(&x, op);
     else
         expand_store(&x, op);
-    tc_op_erase(op);
-    return true;
+}
+
+/* ---- At tile level ---- */
+
+/* Which bulk copies may bring, if a producer is split off: rows that products
+ * of warp groups take as they are. */
+static bool only_feeds_products(const tc_value *v)
+{
+    tc_each_use (u, v) {
+        const tc_op *op = u->op;
+        bool trans = op->code == TC_TRANS && only_feeds_products(op->out[0]);
+        if (!trans && (op->code != TC_DOT || !tc_wgmma_suits(op)))
+            return false;
+    }
+    return v->uses != NULL;
+}
+
+typedef struct keeper {
+    tc_pass_env *env;
+    tc_axis_analysis *axes;
+} keeper;
+
+static bool is_kept(const keeper *k, const tc_op *op)
+{
+    tc_row_boxes boxes;
+    if (!k->env->target->tma || op->code != TC_LOAD ||
+        !only_feeds_products(op->out[0]))
+        return false;
+    const char *why = tc_why_no_row_boxes(k->axes, op, &boxes);
+    if (why)
+        tc_missed(k->env->cx, op->loc, pass,
+                  "load of windows not made bulk copies: %s", why);
+    return !why;
+}
+
+static bool expand_region(keeper *k, tc_region *r)
+{
+    bool changed = false;
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            changed |= expand_region(k, op->regions[i]);
+        if (!is_by_index(op) || is_kept(k, op))
+            continue;
+        expand(k->env->cx, op, NULL);
+        tc_op_erase(op);
+        changed = true;
+    }
+    return changed;
 }
 
 tc_change tc_pass_expand_windows(tc_func *f, tc_pass_env *env)
 {
-    return tc_visit_ops(f, env, expand);
+    keeper k = {env, tc_axis_analyse(env->scratch, f, 0)};
+    return expand_region(&k, f->body) ? TC_CHANGED : TC_UNCHANGED;
+}
+
+/* ---- At machine level ---- */
+
+/* The tiles without layouts among the ops before `end`, from `first` (NULL: all
+ * of the region) on, were replaced by the same with layouts. */
+static void erase_unplaced(tc_op *first, tc_op *end)
+{
+    for (tc_op *op = end->prev, *prev; op && op != first; op = prev) {
+        prev = op->prev;
+        if (op->nout == 1 && !op->out[0]->uses && tc_op_is_pure(op) &&
+            op->out[0]->type->kind == TC_TILE && !op->out[0]->type->layout)
+            tc_op_erase(op);
+    }
+}
+
+static bool lower(tc_pass_env *env, tc_op *op)
+{
+    if (!is_by_index(op))
+        return false;
+    tc_op *first = op->prev;
+    const tc_type *t = op->code == TC_LOAD ? op->out[0]->type : op->in[1]->type;
+    expand(env->cx, op, t->layout);
+    erase_unplaced(first, op);
+    tc_op_erase(op);
+    return true;
+}
+
+tc_change tc_pass_lower_windows(tc_func *f, tc_pass_env *env)
+{
+    return tc_visit_ops(f, env, lower);
 }
