@@ -37,6 +37,12 @@ problem kernel_problem(const kernel_row *row, kernel_words *words);
         AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
         AT('D') = d, AT('E') = e, AT('C') = 2, AT('T') = 9                     \
     }
+/* A table of t entries a program, each one of 7 pages of which there are 5. */
+#define PAGED(m, t, p, d)                                                      \
+    {                                                                          \
+        AT('B') = 2, AT('M') = m, AT('T') = t, AT('G') = 5, AT('P') = p,       \
+        AT('D') = d                                                            \
+    }
 /* Infinities and a NaN in v: the careful way through the kernel. */
 #define SPOILED(m, n, d)                                                       \
     {                                                                          \

@@ -50,6 +50,12 @@ typedef struct subject {
         AT('D') = 24, AT('E') = 24, AT('S') = spoiled                          \
     }
 
+/* Tables of t pages of 16 rows. */
+#define PAGED(m, t)                                                            \
+    {                                                                          \
+        AT('B') = 2, AT('M') = m, AT('T') = t, AT('G') = 7, AT('P') = 16,      \
+        AT('D') = 64                                                           \
+    }
 /* Of two batches; what is spoiled by at most 5 keys is in the second one. */
 #define TWICE(m, n, spoiled)                                                   \
     {                                                                          \
@@ -150,6 +156,13 @@ static const subject subjects[] = {
      {.warps = 4, .stages = 2, .target = "sm_90a", .tiles = TC_TILES_DYNAMIC},
      {MATRIX(200, 112, 96), MATRIX(200, 48, 16), MATRIX(200, 32, 64),
       MATRIX(200, 64, 112), MATRIX(200, 80, 160), MATRIX(200, 64, 0)}},
+    {{"paged",
+      "paged",
+      {{"BM", "?"}, {"BN", "32"}, {"D", "64"}, {"T", "bf16"}, {"P", "16"}},
+      {0},
+      6e-3},
+     {.warps = 4, .stages = 2, .target = "sm_90a", .tiles = TC_TILES_NONE},
+     {PAGED(64, 8), PAGED(64, 1), PAGED(70, 9), PAGED(64, 2), PAGED(64, 5)}},
     {{"layernorm", "layernorm", {{"BM", "8"}, {"BN", "256"}}, {0}, 2e-6},
      {.warps = 4, .stages = 2},
      {MATRIX(12, 300, 0), MATRIX(8, 256, 0), IN_PLACE(12, 300)}},

@@ -84,6 +84,11 @@ static const role roles[] = {
     {"quantize_head", "largest", "BHT", false, 1},
     {"copy_values", "x", "BHND", false, 0},
     {"copy_values", "y", "BHMD", true, 0},
+    {"paged*", "q", "MD", false, 0},
+    {"paged*", "k", "GPD", false, 0},
+    {"paged*", "v", "GPD", false, 0},
+    {"paged*", "table", "BT", false, 7},
+    {"paged*", "o", "BMD", true, 0},
     {"matmul", "a", "MK", false, 0},
     {"matmul", "b", "KN", false, 0},
     {"matmul", "c", "MN", true, 0},
@@ -231,7 +236,7 @@ static bool parse_file(tc_module *m, const char *path)
     return tc_parse(m, source);
 }
 
-/* The kernel's file, and the mods beside it. */
+/* The kernel's file, and the mods. */
 static bool parse_kernel(tc_module *m, const char *kernel)
 {
     char path[128];
@@ -243,6 +248,8 @@ static bool parse_kernel(tc_module *m, const char *kernel)
         if (strncmp(kernel, of_many[i][0], strlen(of_many[i][0])) == 0)
             file = of_many[i][1];
     snprintf(path, sizeof path, "kernels/%s.tile", file);
+    if (strncmp(kernel, "paged", 5) == 0)
+        strcpy(path, "test/machine/paged.tile");
     return parse_file(m, path) && parse_file(m, "kernels/mods/masks.tile") &&
            parse_file(m, "kernels/mods/scores.tile") &&
            parse_file(m, "kernels/mods/blocks.tile") &&

@@ -16,11 +16,11 @@ enum { PROBLEM_ARGS = 16, PROBLEM_BINDINGS = 12 };
 /* What is to be computed. Sides have a letter each: size['M' - 'A']. 'S' is no
  * side: 1 puts infinities and a NaN into v, 2 takes a scale of 0, 3 has y in
  * the place of x. Nor are 'W' and 'L', the length of a window if it is not 0.
- * 'P' is the batch of dk and dv, of all parts.
+ * 'P' is the batch of dk and dv, of all parts, or the rows of a page.
  */
 typedef struct problem {
     const char *name;
-    const char *kernel; /* in kernels/ */
+    const char *kernel; /* in kernels/, or in paged.tile here */
     tc_binding bindings[PROBLEM_BINDINGS];
     int size[26];
     double tolerance; /* norm of the difference by norm of what is right */

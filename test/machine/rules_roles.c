@@ -348,6 +348,47 @@ static void two_loads(rule_run *r, unsigned i)
         replace(r, i, NULL, "%s\n%s", line, line);
 }
 
+/* The number of a part of the buffer's rows; -1: all of them. */
+static int row_of(const char *line)
+{
+    const char *at = is_op(line, "tma_load") ? strstr(line, " row(") : NULL;
+    return at ? atoi(at + 5) : -1;
+}
+
+/* A box goes to the rows of the next one, the last one to those of the first.
+ */
+static void other_row(rule_run *r, unsigned i)
+{
+    const program *p = r->p;
+    const char *at = strstr(p->lines[i], " row(");
+    int row = row_of(p->lines[i]);
+    int next = i + 1 < p->nlines ? row_of(p->lines[i + 1]) : -1;
+    char with[16];
+    if (row < 0 || (row == 0 && next < 0))
+        return;
+    snprintf(with, sizeof with, "%d", next > row ? next : 0);
+    replace_part(r, i, at + 5, strcspn(at + 5, ")"), with, NULL);
+}
+
+/* The window of a box begins at the next page. */
+static void other_page(rule_run *r, unsigned i)
+{
+    const program *p = r->p;
+    const char *at = strchr(p->lines[i], '[');
+    char made[LINE], use[LINE + 16], name[LINE], with[LINE + 8];
+    if (!is_op(p->lines[i], "block") || !at || at[1] != '%')
+        return;
+    name_at(p->lines[i] + indent(p->lines[i]), made);
+    snprintf(use, sizeof use, "tma_load %s, ", made);
+    bool is_box = false;
+    for (unsigned k = i; k < p->nlines; k++)
+        is_box |= strstr(p->lines[k], use) && row_of(p->lines[k]) >= 0;
+    name_at(at + 1, name);
+    snprintf(with, sizeof with, "(%s + 1)", name);
+    if (is_box)
+        replace_part(r, i, at + 1, strlen(name), with, NULL);
+}
+
 static void no_bulk_store(rule_run *r, unsigned i)
 {
     remove_op(r, i, "tma_store", NULL);
@@ -457,6 +498,8 @@ const rule rules_of_roles[] = {
     {"mma not waited for", not_awaited},
     {"no TMA load", no_load},
     {"two TMA loads", two_loads},
+    {"other rows of the buffer", other_row},
+    {"other page", other_page},
     {"no TMA store", no_bulk_store},
     {"no tma_store_wait", no_store_wait},
     {"tma_store_wait later", later_store_wait},
