@@ -367,6 +367,68 @@ START_TEST(groups_copy_their_parts)
 }
 END_TEST
 
+/* Together, the boxes of windows by index fill the buffer. */
+START_TEST(boxes_of_rows)
+{
+    static const struct {
+        sample s; /* its copies: of one box of rows */
+        unsigned dim, rows;
+    } all[] = {
+        {{HEADS, "%i, 0 +: 64, 3, 0 +: 128",
+          "smem<64x128 x bf16, #swizzle128, 2>", 128, "1 16 1 64", 2, NULL},
+         1,
+         16},
+        {{HEADS, "%i, 3, 0 +: 64, 0 +: 128", "smem<64x128 x bf16, #swizzle128>",
+          128, "1 1 8 64", 2, NULL},
+         2,
+         8},
+        {{HEADS, "%i, 0 +: 32, 3, 0 +: 80", "smem<32x80 x bf16, #swizzle32>",
+          32, "1 32 1 16", 5, NULL},
+         1,
+         32},
+        {{"tensor<[?, ?, ?] x f8e4m3>", "%i, 0 +: 64, 0 +: 64",
+          "smem<64x64 x f8e4m3, #swizzle64>", 64, "1 32 64", 1, NULL},
+         1,
+         32},
+        {{HEADS, "%i, 0 +: 64, 3, 0 +: 128", "smem<64x128 x bf16, #swizzle128>",
+          0, "", 0, "copies of 512 bytes, where each must start at a multiple"},
+         1,
+         4},
+        {{TURNED, "%i, 3, 0 +: 64, 0 +: 32",
+          "smem<64x32 x f8e4m3, #swizzle64(order(0, 1))>", 0, "", 0,
+          "comes after a dim with a side"},
+         3,
+         16},
+    };
+    const sample *s = &all[_i].s;
+    tc_tma t;
+    const tc_type *buffer;
+    const char *why = NULL;
+    bulk_copy(s, "aligned(1)", &t, &buffer, &why);
+    bool ok = tc_tma_of_rows(fixture_op(module->last->body, TC_BLOCK),
+                             all[_i].dim, all[_i].rows, buffer, &t, &why);
+    if (!ok) {
+        ck_assert_msg(s->refused && strstr(why, s->refused), "%s", why);
+        return;
+    }
+    ck_assert_ptr_null(s->refused);
+    unsigned parts = (unsigned)tc_dim_value(buffer->dims[0]) / all[_i].rows;
+    tc_text box = {.arena = &cx->arena};
+    for (unsigned i = 0; i < t.rank; i++)
+        tc_text_printf(&box, "%s%u", i ? " " : "", t.box[i]);
+    ck_assert_str_eq(box.data, s->box);
+    ck_assert_uint_eq(t.ncopies, s->ncopies);
+    ck_assert_uint_eq(t.bytes * parts, (uint32_t)tc_type_count(buffer) *
+                                           tc_type_bytes(buffer->elem));
+    ck_assert_uint_eq(
+        t.bytes, t.ncopies * tc_tma_box_bytes(&t, tc_type_bytes(buffer->elem)));
+    spread(&t, parts);
+    t.bytes *= parts;
+    check_limits(&t, buffer);
+    check_copies(s, &t, buffer);
+}
+END_TEST
+
 #define KEYS  "tensor<[?, ?, ?, 128] x f8e4m3>"
 #define ORDER "#reorder(0, 0 2 3 1, #swizzle128)"
 
@@ -501,6 +563,7 @@ int main(void)
     tcase_add_loop_test(c, copies_are_what_the_layout_says, 0, NSAMPLES);
     tcase_add_loop_test(c, rows_in_another_order, 0, 10);
     tcase_add_loop_test(c, groups_copy_their_parts, 0, 7);
+    tcase_add_loop_test(c, boxes_of_rows, 0, 6);
     tcase_add_test(c, rows_must_be_aligned);
     tcase_add_test(c, every_size);
     suite_add_tcase(s, c);
