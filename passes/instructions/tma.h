@@ -62,7 +62,7 @@ bool tc_tma_of_groups(const tc_value *window, const tc_type *buffer,
                       unsigned axis, unsigned groups, tc_tma *out,
                       const char **why);
 /* The same of windows by index, whose boxes have `rows` rows along `dim` of the
- * tensor: the copies of the first of them. A tma_load with row(..) does each. */
+ * tensor: the copies of the first box. A tma_load with row(..) does each. */
 bool tc_tma_of_rows(const tc_op *block, unsigned dim, unsigned rows,
                     const tc_type *buffer, tc_tma *out, const char **why);
 /* The bytes of each copy. */

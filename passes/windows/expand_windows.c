@@ -12,7 +12,7 @@
  * Neighbours along a contiguous side stay neighbours: threads move 16 bytes of
  * them at once (axis_vector.c). Tests: test/ir/passes/expand-windows.
  *
- * Loads that bulk copies may bring stay; lower-windows does the same to those
+ * Loads that TMA copies may bring stay; lower-windows does the same to those
  * that specialize-warps left. The indices then lie as the tile does, so that
  * each thread has those of its rows. Tests: test/ir/passes/lower-windows.
  */
@@ -281,7 +281,7 @@ static void expand(tc_context *cx, tc_op *op, const tc_layout *layout)
 
 /* ---- At tile level ---- */
 
-/* Which bulk copies may bring, if a producer is split off: rows that products
+/* Which TMA copies may bring, if a producer is split off: rows that products
  * of warp groups take as they are. */
 static bool only_feeds_products(const tc_value *v)
 {
@@ -308,7 +308,7 @@ static bool is_kept(const keeper *k, const tc_op *op)
     const char *why = tc_why_no_row_boxes(k->axes, op, &boxes);
     if (why)
         tc_missed(k->env->cx, op->loc, pass,
-                  "load of windows not made bulk copies: %s", why);
+                  "load of windows not made TMA copies: %s", why);
     return !why;
 }
 

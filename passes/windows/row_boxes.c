@@ -49,9 +49,9 @@ const char *tc_why_no_row_boxes(tc_axis_analysis *a, const tc_op *load,
 {
     const tc_op *block = load->in[0]->def;
     if (load->nin > 1)
-        return "it has a mask, which a bulk copy cannot have";
+        return "it has a mask, which a TMA copy cannot have";
     if (!pads_with_zero(load))
-        return "what is outside is not 0, and a bulk copy can only fill with "
+        return "what is outside is not 0, and a TMA copy can only fill with "
                "zeros";
     if (tc_block_index_rank(block) != 1)
         return "its indices have several axes: reshape them, or what is "
