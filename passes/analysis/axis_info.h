@@ -79,8 +79,8 @@ unsigned tc_added_at_once(const tc_target *target, const tc_type *elem,
 
 /* The `block` that a block pointer comes from, through loops and `advance`. */
 tc_op *tc_block_of(const tc_value *v);
-/* The dim of its tensor that an axis of a `block`'s tile walks; not of an axis of
- * indices. */
+/* The dim of its tensor that an axis of a `block`'s tile walks; no axis of
+ * indices walks one. */
 unsigned tc_block_dim(const tc_op *block, unsigned axis);
 /* The axis of a `block`'s tile that walks the dim that its tensor is contiguous
  * in; TC_MAX_RANK: none does. */
