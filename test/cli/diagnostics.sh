@@ -27,7 +27,7 @@ json 'all[0]["severity"] == "error" and "laod" in all[0]["message"]'
 json '(all[0]["file"], all[0]["line"], all[0]["column"]) == ("wrong.tile", 2, 8)'
 json 'all[0]["end_column"] == 12'
 json 'any(n["severity"] == "note" and n["line"] for d in all for n in d["notes"])'
-for command in attention run compile inspect opt bench tune cache info quantize; do
+for command in attention run compile inspect opt bench tune cache info quantize append; do
     expect 2 $command --nonsense --diagnostics json
     err_has "tilec $command: unknown option --nonsense"
     expect 2 $command --diagnostics json --nonsense
