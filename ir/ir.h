@@ -327,6 +327,10 @@ bool tc_region_has_op(const tc_region *r, tc_opcode code);
 bool tc_op_any(const tc_op *op, bool (*is)(const tc_op *op));
 /* The `data` of all results and nested args becomes NULL. */
 void tc_region_clear_data(tc_region *r);
+/* The same, that of all ops too. */
+void tc_region_clear_all_data(tc_region *r);
+/* Some op uses a result. */
+bool tc_op_is_used(const tc_op *op);
 
 const char *tc_op_name(const tc_op *op); /* its mnemonic */
 tc_context *tc_op_context(const tc_op *op);

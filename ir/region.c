@@ -92,14 +92,34 @@ unsigned tc_region_count(const tc_region *r)
     return n;
 }
 
-void tc_region_clear_data(tc_region *r)
+static void clear_data(tc_region *r, bool of_ops)
 {
     for (unsigned i = 0; i < r->nargs; i++)
         r->args[i]->data = NULL;
     tc_each_op (op, r) {
+        if (of_ops)
+            op->data = NULL;
         for (unsigned i = 0; i < op->nout; i++)
             op->out[i]->data = NULL;
         for (unsigned i = 0; i < op->nregions; i++)
-            tc_region_clear_data(op->regions[i]);
+            clear_data(op->regions[i], of_ops);
     }
+}
+
+void tc_region_clear_data(tc_region *r)
+{
+    clear_data(r, false);
+}
+
+void tc_region_clear_all_data(tc_region *r)
+{
+    clear_data(r, true);
+}
+
+bool tc_op_is_used(const tc_op *op)
+{
+    for (unsigned i = 0; i < op->nout; i++)
+        if (op->out[i]->uses)
+            return true;
+    return false;
 }

@@ -209,25 +209,12 @@ static uint64_t now_ns(void)
 }
 
 /* What a pass left in `data` means nothing to the next one. */
-static void forget(tc_region *r)
-{
-    for (unsigned i = 0; i < r->nargs; i++)
-        r->args[i]->data = NULL;
-    tc_each_op (op, r) {
-        op->data = NULL;
-        for (unsigned i = 0; i < op->nout; i++)
-            op->out[i]->data = NULL;
-        for (unsigned i = 0; i < op->nregions; i++)
-            forget(op->regions[i]);
-    }
-}
-
 static void forget_all(tc_module *m)
 {
     tc_each_func (f, m) {
-        forget(f->body);
+        tc_region_clear_all_data(f->body);
         if (f->grid)
-            forget(f->grid);
+            tc_region_clear_all_data(f->grid);
     }
 }
 

@@ -217,10 +217,7 @@ static void sweep(tc_region *r)
         prev = op->prev;
         for (unsigned i = 0; i < op->nregions; i++)
             sweep(op->regions[i]);
-        bool used = op->nout == 0;
-        for (unsigned i = 0; i < op->nout; i++)
-            used |= op->out[i]->uses != NULL;
-        if (!used && tc_op_is_pure(op))
+        if (op->nout && !tc_op_is_used(op) && tc_op_is_pure(op))
             tc_op_erase(op);
     }
 }

@@ -150,10 +150,7 @@ static void erase_unused(tc_region *r)
 {
     for (tc_op *op = r->last, *prev; op; op = prev) {
         prev = op->prev;
-        bool used = !tc_op_is_pure(op) || op->nout == 0;
-        for (unsigned i = 0; i < op->nout; i++)
-            used |= op->out[i]->uses != NULL;
-        if (!used)
+        if (op->nout && !tc_op_is_used(op) && tc_op_is_pure(op))
             tc_op_erase(op);
     }
 }

@@ -21,10 +21,8 @@ enum { MOST_SWEEPS = 100 };
 
 static bool is_dead(const tc_op *op)
 {
-    for (unsigned i = 0; i < op->nout; i++)
-        if (op->out[i]->uses)
-            return false;
-    return !tc_op_has(op, TC_TERMINATOR) && tc_op_is_pure(op);
+    return !tc_op_is_used(op) && !tc_op_has(op, TC_TERMINATOR) &&
+           tc_op_is_pure(op);
 }
 
 static bool try_rules(tc_op *op, tc_rule *const *rules)

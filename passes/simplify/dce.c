@@ -26,19 +26,6 @@ struct dce {
 /* The marks, in op->data and (slots: results and args) value->data. */
 static char needed;
 
-static void clear_marks(tc_region *r)
-{
-    for (unsigned i = 0; i < r->nargs; i++)
-        r->args[i]->data = NULL;
-    tc_each_op (op, r) {
-        op->data = NULL;
-        for (unsigned i = 0; i < op->nout; i++)
-            op->out[i]->data = NULL;
-        for (unsigned i = 0; i < op->nregions; i++)
-            clear_marks(op->regions[i]);
-    }
-}
-
 /* ---- Marking ---- */
 
 static void mark_value(tc_value *v);
@@ -201,7 +188,7 @@ static void sweep_region(struct dce *s, tc_region *r)
 
 static void clean(struct dce *s, tc_region *r)
 {
-    clear_marks(r);
+    tc_region_clear_all_data(r);
     mark_effects(r);
     mark_op(tc_region_terminator(r));
     while (mark_puts(r)) {

@@ -192,11 +192,9 @@ static void put_in_front(const tc_row_max *x, tc_op *branch)
 static void erase_unused(const tc_row_max *x)
 {
     for (tc_op *op = x->power, *prev; op; op = prev) {
-        bool is_used = false;
         prev = op->prev;
-        for (unsigned i = 0; i < op->nout; i++)
-            is_used |= op->out[i]->uses != NULL;
-        if (!is_used && tc_row_max_depends(x, op) && tc_op_is_pure(op))
+        if (!tc_op_is_used(op) && tc_row_max_depends(x, op) &&
+            tc_op_is_pure(op))
             tc_op_erase(op);
     }
 }

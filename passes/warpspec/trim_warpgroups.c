@@ -307,10 +307,7 @@ static void erase_dead(tc_region *r)
 {
     for (tc_op *op = r->last, *prev; op; op = prev) {
         prev = op->prev;
-        bool used = is_sync(op) || tc_op_has(op, TC_TERMINATOR);
-        for (unsigned i = 0; i < op->nout; i++)
-            used |= op->out[i]->uses != NULL;
-        if (!used)
+        if (!is_sync(op) && !tc_op_has(op, TC_TERMINATOR) && !tc_op_is_used(op))
             tc_op_erase(op);
     }
 }

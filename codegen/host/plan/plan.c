@@ -336,20 +336,7 @@ tc_plan *tc_plan_new(tc_func *kernel, tc_arena *arena, uint64_t scratch_most)
     return NULL;
 }
 
-static void clear_region(tc_region *r)
-{
-    for (unsigned i = 0; i < r->nargs; i++)
-        r->args[i]->data = NULL;
-    tc_each_op (op, r) {
-        op->data = NULL;
-        for (unsigned i = 0; i < op->nout; i++)
-            op->out[i]->data = NULL;
-        for (unsigned i = 0; i < op->nregions; i++)
-            clear_region(op->regions[i]);
-    }
-}
-
 void tc_plan_free(tc_plan *plan)
 {
-    clear_region(plan->kernel->body);
+    tc_region_clear_all_data(plan->kernel->body);
 }
