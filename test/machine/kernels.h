@@ -63,6 +63,12 @@ problem kernel_problem(const kernel_row *row, kernel_words *words);
         AT('D') = d, AT('E') = d, AT('C') = 2, AT('R') = (m) + 192,            \
         AT('S') = spoiled, AT('P') = 2 * (parts), AT('U') = 64, AT('V') = 8    \
     }
+/* The gradient of sinks in parts, of a batch of 2. */
+#define SINKS(heads, m, parts)                                                 \
+    {                                                                          \
+        AT('B') = 2, AT('H') = heads, AT('M') = m, AT('C') = 2,                \
+        AT('R') = (m) + 192, AT('W') = parts                                   \
+    }
 #define SPOILED_BACKWARD(m, n, d)                                              \
     {                                                                          \
         AT('B') = 1, AT('H') = 1, AT('G') = 1, AT('M') = m, AT('N') = n,       \
