@@ -442,8 +442,8 @@ static void run_nowhere(tilec_context *cx, num_rng *r, run_counts *counts)
 int main(int argc, char **argv)
 {
     run_counts counts = {0};
-    num_rng r = {(uint64_t)run_option(argc, argv, "--seed", 21)};
-    int cases = (int)run_option(argc, argv, "--cases", 6);
+    num_rng r = {(uint64_t)run_option(argc, argv, "seed", 21)};
+    int cases = (int)run_option(argc, argv, "cases", 6);
     tilec_context *cx = run_context();
     for (int i = 0; i < NPROBLEMS; i++)
         run_problem(cx, i, &r, cases, &counts);
