@@ -104,12 +104,22 @@ static tc_value *build_slice(tc_builder *b, const tc_op *like, tc_value *v,
     return tc_build_op(b, op, NULL);
 }
 
+/* Are its sides and places numbers, as tc_op_part wants them? */
+static bool has_known_parts(const tc_op *op)
+{
+    const tc_attr *at = op->code == TC_SLICE ? tc_op_attr(op, "at") : NULL;
+    bool known =
+        !at || at->kind == TC_ATTR_NONE || at->dims[0]->kind == TC_DIM_CONST;
+    for (unsigned i = 0; i < op->nin; i++)
+        known &= !tc_type_is_generic(op->in[i]->type);
+    return known && !tc_type_is_generic(op->out[0]->type);
+}
+
 /* slice (slice %x) */
 static tc_value *slice_of_slice(tc_builder *b, tc_op *op)
 {
     tc_op *inner = tc_match_op(op->in[0], TC_SLICE);
-    if (!inner || tc_type_is_generic(inner->in[0]->type) ||
-        tc_type_is_generic(op->out[0]->type))
+    if (!inner || !has_known_parts(op) || !has_known_parts(inner))
         return NULL;
     tc_tile_part p = tc_op_part(op, 0), q = tc_op_part(inner, 0);
     if (p.axis != q.axis)
@@ -124,8 +134,7 @@ static tc_value *slice_of_parts(tc_builder *b, tc_op *op)
 {
     tc_op *parts = op->in[0]->def;
     if (!parts || (parts->code != TC_JOIN && parts->code != TC_INTERLEAVE) ||
-        tc_type_is_generic(parts->out[0]->type) ||
-        tc_type_is_generic(op->out[0]->type))
+        !has_known_parts(op) || !has_known_parts(parts))
         return NULL;
     tc_tile_part p = tc_op_part(op, 0);
     for (unsigned i = 0; i < parts->nin; i++) {
