@@ -9,6 +9,7 @@
  *   %at = %rows[:, none] + (range(128) * stride(%k, 1))[none, :]
  *   %t = load %at, broadcast((%page ult size(%k, 0))[:, none]) pad(1)
  *
+ * Where all rows are of one window, it becomes one of scalars (one_window.c).
  * Neighbours along a contiguous side stay neighbours: threads move 16 bytes of
  * them at once (axis_vector.c). Tests: test/ir/passes/expand-windows.
  *
@@ -16,6 +17,8 @@
  * that specialize-warps left. The indices then lie as the tile does, so that
  * each thread has those of its rows. Tests: test/ir/passes/lower-windows.
  */
+#include "passes/windows/expand_windows.h"
+
 #include "passes/analysis/int_range.h"
 #include "passes/analysis/match.h"
 #include "passes/instructions/wgmma.h"
@@ -318,7 +321,13 @@ static bool expand_region(keeper *k, tc_region *r)
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
             changed |= expand_region(k, op->regions[i]);
-        if (!is_by_index(op) || is_kept(k, op))
+        if (!is_by_index(op))
+            continue;
+        if (tc_access_one_window(k->axes, op)) {
+            changed = true;
+            continue;
+        }
+        if (is_kept(k, op))
             continue;
         expand(k->env->cx, op, NULL);
         tc_op_erase(op);

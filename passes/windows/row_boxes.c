@@ -44,15 +44,10 @@ static void find_rows(tc_axis_analysis *a, const tc_op *block,
                 boxes->rows, tc_axis_info_of(a, block->in[i])->axis[0].same);
 }
 
-const char *tc_why_no_row_boxes(tc_axis_analysis *a, const tc_op *load,
-                                tc_row_boxes *boxes)
+/* What keeps rows from being boxes, as many as these may have; NULL: nothing. */
+static const char *why_apart(tc_axis_analysis *a, const tc_op *block,
+                             tc_row_boxes *boxes)
 {
-    const tc_op *block = load->in[0]->def;
-    if (load->nin > 1)
-        return "it has a mask, which a TMA copy cannot have";
-    if (!pads_with_zero(load))
-        return "what is outside is not 0, and a TMA copy can only fill with "
-               "zeros";
     if (tc_block_index_rank(block) != 1)
         return "its indices have several axes: reshape them, or what is "
                "loaded, to rows";
@@ -62,12 +57,37 @@ const char *tc_why_no_row_boxes(tc_axis_analysis *a, const tc_op *load,
             return "its indices are not made of loads, ranges and scalars, so "
                    "that the producer cannot compute them one by one";
     find_rows(a, block, boxes);
-    return boxes->rows >= LEAST_ROWS
-               ? NULL
-               : tc_arena_printf(a->arena,
-                                 "%u neighbouring rows are surely of one "
-                                 "window, expected %d or more",
-                                 boxes->rows, LEAST_ROWS);
+    return NULL;
+}
+
+const char *tc_why_no_row_boxes(tc_axis_analysis *a, const tc_op *load,
+                                tc_row_boxes *boxes)
+{
+    if (load->nin > 1)
+        return "it has a mask, which a TMA copy cannot have";
+    if (!pads_with_zero(load))
+        return "what is outside is not 0, and a TMA copy can only fill with "
+               "zeros";
+    const char *why = why_apart(a, load->in[0]->def, boxes);
+    if (why || boxes->rows >= LEAST_ROWS)
+        return why;
+    return tc_arena_printf(a->arena,
+                           "%u neighbouring rows are surely of one window, "
+                           "expected %d or more",
+                           boxes->rows, LEAST_ROWS);
+}
+
+bool tc_is_one_box(tc_axis_analysis *a, const tc_op *block, tc_row_boxes *boxes)
+{
+    const tc_attr *sides = tc_op_attr(block, "sides");
+    if (why_apart(a, block, boxes) ||
+        boxes->rows != tc_dim_value(block->out[0]->type->dims[0]))
+        return false;
+    /* The rows are the first axis. */
+    for (unsigned i = 0; i < boxes->dim; i++)
+        if (sides->dims[i])
+            return false;
+    return true;
 }
 
 tc_value *tc_build_row_box(tc_builder *b, const tc_op *block,

@@ -5,6 +5,7 @@
  *
  *   %k[%at / 16, rem(%at, 16), %h, 0 +: 128], %at = %n0 + range(64)
  *     rows of the tile 0 to 15: one page, slots 0 to 15; boxes of 16 x 128
+ *   ... / 64, rem(%at, 64): one box, the window %k[page, slot +: 64, ..]
  */
 #ifndef TC_ROW_BOXES_H
 #define TC_ROW_BOXES_H
@@ -20,6 +21,10 @@ typedef struct tc_row_boxes {
  * indices one by one; NULL: it does. */
 const char *tc_why_no_row_boxes(tc_axis_analysis *a, const tc_op *load,
                                 tc_row_boxes *boxes);
+
+/* Are all rows one box, a window that scalars say? */
+bool tc_is_one_box(tc_axis_analysis *a, const tc_op *block,
+                   tc_row_boxes *boxes);
 
 /* The window of box i as a block of scalars. in: its offsets, one a dim of the
  * tensor, of the box's first row. */

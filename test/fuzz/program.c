@@ -505,6 +505,50 @@ static void gather(gen *g)
     keep(g, v);
 }
 
+/* (range(n) * step + from) op number, or that of any value. */
+static value indices(gen *g, int n)
+{
+    static const char *const ops[] = {"div", "rem", "sub"};
+    shape s = {1, {n}};
+    value at = offset(g), lanes = fresh(g, NUM_I32, s), x = lanes;
+    if (num_below(&g->rng, 3)) {
+        line(g, "%s = range : %s", lanes.name, type_text(NUM_I32, s));
+        value step = splat_to(g, whole(g, num_between(&g->rng, 1, 3)), s);
+        x = fresh(g, NUM_I32, s);
+        line(g, "%s = mul %s, %s", x.name, lanes.name, step.name);
+    } else {
+        lanes = need(g, NUM_I32, s);
+        value limit = splat_to(g, whole(g, 40), s);
+        line(g, "%s = rem %s, %s", x.name, lanes.name, limit.name);
+    }
+    value from = splat_to(g, at, s), sum = fresh(g, NUM_I32, s);
+    line(g, "%s = add %s, %s", sum.name, x.name, from.name);
+    value number = splat_to(g, whole(g, 1 << num_below(&g->rng, 5)), s);
+    value v = fresh(g, NUM_I32, s);
+    line(g, "%s = %s %s, %s", v.name, ops[num_below(&g->rng, 3)], sum.name,
+         number.name);
+    return v;
+}
+
+/* Rows or columns by index; at times as one row of them all. */
+static void load_windows(gen *g)
+{
+    bool real = num_below(&g->rng, 2), columns = num_below(&g->rng, 3) == 0;
+    shape s = shapes[num_between(&g->rng, 3, 9)];
+    value i = indices(g, s.side[0]), at = offset(g);
+    value v = fresh(g, real ? NUM_F32 : NUM_I32, s);
+    value window = fresh(g, v.type, v.shape);
+    if (columns)
+        line(g, "%s = block %%%s[%s +: %d, %s]", window.name,
+             real ? "fa" : "ia", at.name, s.side[1], i.name);
+    else
+        line(g, "%s = block %%%s[%s, %s +: %d]", window.name,
+             real ? "fa" : "ia", i.name, at.name, s.side[1]);
+    line(g, "%s = load %s boundary(1)%s", v.name, window.name,
+         num_below(&g->rng, 2) ? "" : " pad(3)");
+    keep(g, v);
+}
+
 static void call(gen *g)
 {
     int i = num_below(&g->rng, 2);
@@ -712,9 +756,9 @@ typedef void statement_fn(gen *g);
 static statement_fn *const simple[] = {binary,  binary, binary, unary,  compare,
                                        select_, fma_,   cast_,  bitcast};
 static statement_fn *const others[] = {
-    binary,    unary, compare, select_, cast_, range,  expand,
-    broadcast, trans, reshape, slice,   join,  reduce, reduce,
-    argmax,    dot,   load,    gather,  call,  store,  rough};
+    binary, unary,   compare, select_, cast_,  range,       expand, broadcast,
+    trans,  reshape, slice,   join,    reduce, reduce,      argmax, dot,
+    load,   gather,  call,    store,   rough,  load_windows};
 static statement_fn *const control[] = {for_, if_, while_};
 
 static void statements(gen *g, int n)
