@@ -44,7 +44,7 @@ static void find_rows(tc_axis_analysis *a, const tc_op *block,
                 boxes->rows, tc_axis_info_of(a, block->in[i])->axis[0].same);
 }
 
-/* What keeps rows from being boxes, as many as these may have; NULL: nothing. */
+/* What keeps rows from being boxes; NULL: nothing, boxes->rows are possible. */
 static const char *why_apart(tc_axis_analysis *a, const tc_op *block,
                              tc_row_boxes *boxes)
 {
