@@ -245,10 +245,14 @@ static void bind_key_and_query_lists(const tc_attention_job *p,
                                                            "LQQ", "LKQ"};
     bind(b, "KEY_LISTS", p->lists.of_keys ? "1" : "0");
     bind(b, "QUERY_LISTS", p->lists.of_queries ? "1" : "0");
-    if (p->lists.of_keys)
+    if (p->lists.of_keys) {
         bind_lists(p, b, of_keys);
-    if (p->lists.of_queries)
+        bind(b, "key_blocks", "@listed_blocks");
+    }
+    if (p->lists.of_queries) {
         bind_lists(p, b, of_queries);
+        bind(b, "query_blocks", "@listed_blocks");
+    }
 }
 
 /* Of the GPU that q is on, or else the current one; 0: no GPU. */
