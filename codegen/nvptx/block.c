@@ -29,8 +29,14 @@ static LLVMValueRef offset_of(tc_gen *g, const tc_value *v)
 bool tc_nvptx_block(tc_gen *g, const tc_op *op)
 {
     LLVMValueRef *to = tc_gen_set(g, op->out[0]);
-    for (unsigned i = 1; i < op->nin; i++)
+    for (unsigned i = 1; i < op->nin; i++) {
+        if (op->in[i]->type->kind == TC_TILE)
+            return tc_gen_error(g, op,
+                                "no code for a window by index: run "
+                                "expand-windows before assign-layouts, or "
+                                "lower-windows after it");
         to[i - 1] = offset_of(g, op->in[i]);
+    }
     return true;
 }
 
