@@ -7,6 +7,8 @@
 
 #include "ir/types/layout.h"
 
+#include <assert.h>
+
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -90,6 +92,7 @@ unsigned tc_block_dim(const tc_op *block, unsigned axis)
 {
     const tc_attr *sides = tc_op_attr(block, "sides");
     unsigned dim = 0;
+    assert(axis >= tc_block_index_rank(block));
     axis -= tc_block_index_rank(block);
     for (;; dim++)
         if (sides->dims[dim] && axis-- == 0)

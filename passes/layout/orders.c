@@ -71,10 +71,13 @@ static const char *why_not(tc_placing *s, const tc_dot *e, unsigned of, rows *r)
         return "the columns of operand B lie side by side in memory";
     if (!only_for(s, tile, tc_class_root(e->c)))
         return "what it loads is needed for other things too";
-    *r = (rows){block->in[0], tc_block_dim(block, axis), 0};
+    bool by_index = axis < tc_block_index_rank(block);
+    *r = (rows){block->in[0], by_index ? 0 : tc_block_dim(block, axis), 0};
     /* Others are not fed by TMA copies. */
     if (!tc_dot_is_group(e))
         return NULL;
+    if (by_index)
+        return "the columns of operand B are windows by index";
     r->of = of;
     if (s->env->options->any_sizes)
         return "there may be any number of rows";

@@ -59,9 +59,10 @@ static void look_at_source(void *user, tc_value *source, bool swapped)
         tc_accessed_tensor(source->def) != s->arg)
         return;
     tc_op *block = tc_block_of(source->def->in[0]);
-    if (!block)
+    unsigned axis = swapped ? 1 - s->k_axis : s->k_axis;
+    if (!block || axis < tc_block_index_rank(block))
         return;
-    unsigned dim = tc_block_dim(block, swapped ? 1 - s->k_axis : s->k_axis);
+    unsigned dim = tc_block_dim(block, axis);
     tc_order_wish *w = &s->wish;
     if (!w->dot) {
         w->dot = s->dot;
