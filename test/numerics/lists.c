@@ -234,8 +234,9 @@ static void check_attention(problem *p, num_rng *r)
             pipeline_tensor(&lse[i])};
         ok &= pipeline_run(&s, args, 7, capture, p);
     }
+    /* An lse may be near 0, where its own size says little: by heads. */
     ok = ok && same_floats(&o[1], &o[0], DIM) &&
-         same_floats(&lse[1], &lse[0], 1);
+         same_floats(&lse[1], &lse[0], p->m);
     run_check(p->counts, ok, "attention of %s, seed %llu: M=%d N=%d %dx%d",
               p->binding, (unsigned long long)p->seed, p->m, p->n, p->bq,
               p->bk);
