@@ -7,6 +7,8 @@
  *   tilec_attention attention on [batch, heads, length, dim] tensors
  *                   (tilec/attention.h)
  *   tilec_append    new keys and values into a cache (tilec/append.h)
+ *   tilec_kvcache_..  attention over a cache of keys and values
+ *                   (tilec/kvcache.h)
  *   tilec_safetensors, tilec_safetensors_write   tensor files
  *                   (tilec/safetensors.h)
  *
@@ -596,6 +598,7 @@ template <typename T> static inline T tilec_init()
 
 #include "tilec/append.h"
 #include "tilec/attention.h"
+#include "tilec/kvcache.h"
 #include "tilec/safetensors.h"
 
 #endif

@@ -7,7 +7,7 @@
  */
 #include "lib/attention/attention.h"
 
-#include "lib/gpu/cuda.h"
+#include "lib/gpu/gpu.h"
 #include "lib/program/plan.h"
 
 #include <stdlib.h>
@@ -255,18 +255,9 @@ static void bind_key_and_query_lists(const tc_attention_job *p,
     }
 }
 
-/* Of the GPU that q is on, or else the current one; 0: no GPU. */
 static unsigned multiprocessors(const tc_attention_job *p)
 {
-    const DLDevice *at = &p->r->q->device;
-    if (!p->target || !tc_target_is_gpu(p->target))
-        return 0;
-    const tc_cuda *cuda = tc_cuda_get(p->job->owner->cuda_library);
-    if (*cuda->why_not)
-        return 0;
-    int i = at->device_type == kDLCUDA ? at->device_id
-                                       : tc_cuda_current_device(cuda);
-    return i >= 0 && i < cuda->ndevices ? cuda->devices[i].sm_count : 0;
+    return tc_gpu_multiprocessors(p->job->owner, p->target, p->r->q->device);
 }
 
 unsigned tc_attention_split_of(const tc_attention_job *p, int64_t block)

@@ -4,47 +4,12 @@
  * of the forward kernel, or of the plan that computes the gradients.
  */
 #include "lib/attention/attention.h"
+#include "lib/attention/captured.h"
 
 #include "lib/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- What mods capture ---- */
-
-static const char gradient_prefix[] = "grad.";
-enum { PREFIX = sizeof gradient_prefix - 1 };
-
-static bool is_gradient(const char *name)
-{
-    return strncmp(name, gradient_prefix, PREFIX) == 0;
-}
-
-/* "score.offsets", or "offsets"; of a gradient also "grad.score.offsets". */
-static bool is_named(const char *full, const char *name, bool *exactly)
-{
-    const char *rest = is_gradient(full) ? full + PREFIX : full;
-    const char *dot = strchr(rest, '.');
-    *exactly = strcmp(full, name) == 0 || strcmp(rest, name) == 0;
-    return *exactly || (dot && strcmp(dot + 1, name) == 0);
-}
-
-/* The captured parameter (or gradient) of that name. -1: none, -2: several. */
-static int captured_index(const tilec_kernel *k, const char *name,
-                          bool gradients)
-{
-    int found = -1;
-    for (unsigned i = k->nown; i < k->nparams; i++) {
-        const char *full = k->params[i].info.name;
-        bool exactly;
-        if (is_gradient(full) != gradients || !is_named(full, name, &exactly))
-            continue;
-        if (exactly)
-            return (int)i;
-        found = found == -1 ? (int)i : -2;
-    }
-    return found;
-}
 
 /* Arguments by parameter; those without a name are not there. */
 struct call {
@@ -60,31 +25,6 @@ struct call {
     tilec_error *error;
 };
 
-static tilec_status place_one(const struct call *c, const tilec_argument *given,
-                              bool gradient)
-{
-    const char *what = gradient ? "gradient" : "argument";
-    if (!given->name)
-        return tc_fail(
-            c->error, TILEC_USAGE, "captured %s %td has no name", what,
-            given - (gradient ? c->t->captured_grads : c->t->captured));
-    int at = captured_index(c->k, given->name, gradient);
-    if (at == -2)
-        return tc_fail(c->error, TILEC_USAGE,
-                       "both mods capture `%.64s`: say mask.%.64s or "
-                       "score.%.64s",
-                       given->name, given->name, given->name);
-    if (at < 0 && gradient)
-        return tc_fail(c->error, TILEC_USAGE,
-                       "there is no gradient for `%.64s`", given->name);
-    if (at < 0)
-        return tc_fail(c->error, TILEC_USAGE, "no mod captures `%.64s`",
-                       given->name);
-    c->captured[at] = *given;
-    c->captured[at].name = c->k->params[at].info.name;
-    return TILEC_OK;
-}
-
 static void place_sinks(const struct call *c)
 {
     static const char name[] = "sink.sinks";
@@ -96,20 +36,15 @@ static void place_sinks(const struct call *c)
 static tilec_status place_captured(const struct call *c)
 {
     const tilec_attention *a = c->a;
-    for (unsigned i = 0; i < a->nvalues; i++) {
-        int at = tc_kernel_param_index(c->k, a->values[i].name);
-        if (at >= 0)
-            c->captured[at] = a->values[i];
-    }
+    tc_captured_values(c->k, a->values, a->nvalues, c->captured);
     place_sinks(c);
-    tilec_status s = TILEC_OK;
-    for (size_t i = 0; s == TILEC_OK && i < c->t->ncaptured; i++)
-        s = place_one(c, &c->t->captured[i], false);
-    bool gradients = c->k == a->backward;
-    for (size_t i = 0; gradients && s == TILEC_OK && i < c->t->ncaptured_grads;
-         i++)
-        s = place_one(c, &c->t->captured_grads[i], true);
-    return s;
+    tilec_status s = tc_captured_place(c->k, c->t->captured, c->t->ncaptured,
+                                       c->captured, c->error);
+    if (s != TILEC_OK || c->k != a->backward)
+        return s;
+    return tc_captured_place_gradients(c->k, c->t->captured_grads,
+                                       c->t->ncaptured_grads, c->captured,
+                                       c->error);
 }
 
 /* ---- Launching ---- */
@@ -161,7 +96,7 @@ struct unwanted {
 
 static bool is_number(const tilec_parameter *p)
 {
-    return is_gradient(p->name) && p->ndim == 1 && p->shape[0] == 1;
+    return tc_is_gradient(p->name) && p->ndim == 1 && p->shape[0] == 1;
 }
 
 static tilec_status add_unwanted(struct call *c, struct unwanted *u,
@@ -469,7 +404,7 @@ const tilec_parameter *tilec_attention_gradient(const tilec_attention *a,
 {
     const tilec_kernel *k = a ? a->backward : NULL;
     for (unsigned i = k ? k->nown : 0; k && i < k->nparams; i++)
-        if (is_gradient(k->params[i].info.name) && index-- == 0)
+        if (tc_is_gradient(k->params[i].info.name) && index-- == 0)
             return &k->params[i].info;
     return NULL;
 }

@@ -3,7 +3,7 @@
  * A GPU for programs without a framework that manages its memory: copies
  * tensors there and back, and measures time.
  */
-#include "lib/gpu/cuda.h"
+#include "lib/gpu/gpu.h"
 #include "lib/handles.h"
 
 #include <stdlib.h>
@@ -19,6 +19,19 @@ struct tilec_event {
     int ordinal;
     tc_cu_event event;
 };
+
+unsigned tc_gpu_multiprocessors(const tilec_context *cx, const tc_target *t,
+                                DLDevice at)
+{
+    if (!t || !tc_target_is_gpu(t))
+        return 0;
+    const tc_cuda *cuda = tc_cuda_get(cx->cuda_library);
+    if (*cuda->why_not)
+        return 0;
+    int i =
+        at.device_type == kDLCUDA ? at.device_id : tc_cuda_current_device(cuda);
+    return i >= 0 && i < cuda->ndevices ? cuda->devices[i].sm_count : 0;
+}
 
 tilec_status tilec_device_open(const tilec_context *cx, int ordinal,
                                tilec_device **out, tilec_error *error)

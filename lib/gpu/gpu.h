@@ -185,6 +185,10 @@ bool tc_gpu_finish(tc_job *job, const tilec_compile_options *options,
                    const tc_bound *bound) TC_MUST_CHECK;
 /* Drops its codes; accepts NULL. */
 void tc_gpu_free(tc_gpu *gpu);
+/* Of the GPU that `at` names, or else the current one; 0: there is no GPU, or
+ * the target is none. */
+unsigned tc_gpu_multiprocessors(const tilec_context *cx, const tc_target *t,
+                                DLDevice at);
 /* Does code for the target run on the device? */
 bool tc_gpu_fits(const tc_target *t, const tc_cuda_device *d);
 /* Compiles it unless that was done. */

@@ -211,6 +211,15 @@ static bool is_cheap(const tc_op *op)
            op->code != TC_CONVERT_LAYOUT;
 }
 
+/* Addresses of rows, handed out by shuffles (share-addresses). */
+static bool is_exchange(tc_pipeliner *p, const tc_op *op)
+{
+    return op->code == TC_CONVERT_LAYOUT && op->out[0]->type->rank == 1 &&
+           tc_layout_conversion(p->env->cx, op->in[0]->type->layout,
+                                op->out[0]->type->layout) ==
+               TC_CONVERT_SHUFFLES;
+}
+
 /* What other tensors are added to does not matter to a load. */
 static bool may_store_to(const tc_region *r, const tc_op *load)
 {
@@ -288,7 +297,7 @@ static const char *why_unknown(tc_pipeliner *p, const tc_op *loop,
         is_index_load(v->def) ? why_changed(loop, v->def) : NULL;
     if (changed)
         return changed;
-    if (is_cheap(v->def) || is_index_load(v->def))
+    if (is_cheap(v->def) || is_index_load(v->def) || is_exchange(p, v->def))
         return why_operands_unknown(p, loop, v->def, before);
     return tc_arena_printf(
         p->env->scratch,

@@ -11,11 +11,12 @@ libraries. See lib/python/README.md.
 """
 from ._abi import VERSION as __version__
 from ._append import append
-from ._api import attention, attention_backward
+from ._api import attention, attention_backward, schedule
 from ._errors import CompileWarning, Diagnostic, Error, MachineError
 from ._factors import quantize
 from ._kernel import Kernel, compile, kernel, mods, targets, version
 
-__all__ = ["append", "attention", "attention_backward", "compile", "kernel", "mods",
-           "quantize", "targets", "version", "Kernel", "CompileWarning", "Diagnostic",
+__all__ = ["append", "attention", "attention_backward", "compile", "kernel",
+           "mods", "quantize", "schedule", "targets", "version", "Kernel",
+           "CompileWarning", "Diagnostic",
            "Error", "MachineError"]

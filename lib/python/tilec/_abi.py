@@ -167,6 +167,29 @@ class tilec_append_options(C.Structure):
                 ("nbindings", C.c_size_t)]
 
 
+class tilec_kvcache_options(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("target", C.c_char_p),
+                ("scale", C.c_double), ("mask", C.c_char_p),
+                ("score", C.c_char_p), ("sources", C.POINTER(tilec_source)),
+                ("nsources", C.c_size_t), ("read_source", READ_SOURCE),
+                ("user", C.c_void_p), ("layout", C.c_int),
+                ("ragged_queries", C.c_int), ("piece", C.c_int64),
+                ("no_load", C.c_int), ("no_cache", C.c_int),
+                ("sinks", C.c_int)]
+
+
+class tilec_kvcache_tensors(C.Structure):
+    _fields_ = [("size", C.c_size_t)] + [
+        (name, C.POINTER(DLTensor))
+        for name in ("q", "k", "v", "o", "lse", "kv_lens", "cu_seqlens_k",
+                     "page_table", "kv_indptr", "kv_indices",
+                     "kv_last_page_len", "cu_seqlens_q")
+    ] + [("captured", C.POINTER(tilec_argument)), ("ncaptured", C.c_size_t),
+         ("schedule", C.c_void_p), ("workspace", C.c_void_p),
+         ("schedule_bytes", C.c_uint64), ("workspace_bytes", C.c_uint64),
+         ("sinks", C.POINTER(DLTensor))]
+
+
 def new(struct, **fields):
     return struct(size=C.sizeof(struct), **fields)
 
@@ -192,6 +215,8 @@ _RESULTS = {
     "tilec_attention_kernel": C.c_void_p,
     "tilec_attention_gradient": C.POINTER(tilec_parameter),
     "tilec_append_free": None,
+    "tilec_kvcache_kernel": C.c_void_p,
+    "tilec_kvcache_free": None,
     "tilec_kernel_free": None,
     "tilec_attention_free": None,
     "tilec_free": None,

@@ -2,7 +2,8 @@
 """tilec.attention: checks the request and runs it for torch or numpy."""
 import warnings
 
-from . import _attention, _captured, _factors, _sinks, _tensors, _texts
+from . import (_attention, _captured, _factors, _kvcache, _sinks, _tensors,
+               _texts)
 
 
 def _check_mod(name, mod):
@@ -135,11 +136,63 @@ def _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa, deterministic,
             _deterministic(deterministic, q))
 
 
+def _refuse_beside_cache(given):
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise ValueError("attention over a cache (kv_lens, page_table, ..) "
+                             "has no %s" % name)
+
+
+def _cache_spec(layout, places, piece, score_mod=None, mask_mod=None,
+                scale=None, sinks=False):
+    _check_mod("score_mod", score_mod)
+    _check_mod("mask_mod", mask_mod)
+    return _kvcache.Spec(score_mod or "", mask_mod or "", _scale(scale), layout,
+                         "cu_seqlens_q" in places, int(piece), sinks)
+
+
+def _with_cache(query, key, value, places, score_mod, mask_mod, scale, sinks,
+                schedule, piece, return_lse, captured):
+    q, k, v, places, layout, flat = _kvcache.inputs(query, key, value, places)
+    if any(getattr(x, "requires_grad", False) for x in (q, k, v)):
+        raise ValueError("attention over a cache has no gradients: give "
+                         "tensors that need none")
+    sinks = _sinks.given(q, sinks).get(_sinks.NAME)
+    spec = _cache_spec(layout, places, piece, score_mod, mask_mod, scale,
+                       sinks is not None)
+    tensors, numbers = _captured.split(captured, q)
+    o, lse = _kvcache.attention(
+        q, k, v, places, spec, schedule,
+        [*tensors.items(), *_texts.numbers_of(numbers)], sinks, return_lse)
+    if flat:  # [1, HQ, T, D] as [T, HQ, D]
+        o = o[0].swapaxes(0, 1)
+        lse = lse[0].swapaxes(0, 1) if return_lse else None
+    return (o, lse) if return_lse else o
+
+
+def schedule(query, key, value, *, kv_lens=None, page_table=None,
+             kv_indptr=None, kv_indices=None, kv_last_page_len=None,
+             cu_seqlens_q=None, cu_seqlens_k=None, piece=0):
+    """How the keys of a batch are dealt to programs, for `schedule=` of all
+    calls of tilec.attention with tensors of these shapes and lengths: those of
+    the layers of a step. A small kernel on the device makes it. `.update()`
+    makes it again from the same tensors, whose contents may have changed."""
+    places = dict(kv_lens=kv_lens, page_table=page_table, kv_indptr=kv_indptr,
+                  kv_indices=kv_indices, kv_last_page_len=kv_last_page_len,
+                  cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    q, k, v, places, layout, _ = _kvcache.inputs(query, key, value, places)
+    return _kvcache.schedule_for(q, k, v, places,
+                                 _cache_spec(layout, places, piece))
+
+
 def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
               enable_gqa=False, return_lse=False, return_max=False,
               deterministic=None, kernel_options=None, captured=None,
               descale_q=None, descale_k=None, descale_v=None, scale_o=None,
-              out_dtype=None, sinks=None, **captured_by_name):
+              out_dtype=None, sinks=None, kv_lens=None, page_table=None,
+              kv_indptr=None, kv_indices=None, kv_last_page_len=None,
+              cu_seqlens_q=None, cu_seqlens_k=None, schedule=None, piece=0,
+              **captured_by_name):
     """softmax(score_mod(scale * query key^T) where mask_mod) value.
 
     query [B, HQ, M, D], key [B, HK, N, D], value [B, HK, N, DV], on the CPU or
@@ -191,6 +244,18 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
     (`tilec.quantize(v, column_major=True)`); others are copied first if that
     is faster (kernel_options: COPY_VALUES).
 
+    kv_lens, page_table, kv_indptr, kv_indices, kv_last_page_len, cu_seqlens_q,
+        cu_seqlens_k: key and value are a cache (or several sequences one after
+        the other), int32 tensors beside query say where the keys of each
+        sequence lie (docs/serving.md): lengths [B]; page_table [B, pages] with
+        key [pages, HK, page, D]; or kv_indptr [B + 1], kv_indices and
+        kv_last_page_len [B]; or cu_seqlens_k [B + 1] with key [T, HK, D].
+        cu_seqlens_q [B + 1]: query is [T, HQ, D]. Mods see query i of M as at
+        position N - M + i of a sequence's N keys. Forward only.
+    schedule: of `tilec.schedule`, for all layers of a step.
+    piece: keys of a piece, a multiple of 128: a sequence's bits then do not
+        depend on what else is in the batch.
+
     Differentiable in torch: with respect to query, key, value, sinks and
     captured float tensors of score mods, and through the logsumexp. Once, and
     backward: forward-mode derivatives, second ones and torch.func's transforms
@@ -203,6 +268,17 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
     captured. Raises ValueError (tilec.Error where the library has something
     to say: its `diagnostics` have places) and tilec.MachineError.
     """
+    places = dict(kv_lens=kv_lens, page_table=page_table, kv_indptr=kv_indptr,
+                  kv_indices=kv_indices, kv_last_page_len=kv_last_page_len,
+                  cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    if any(x is not None for x in places.values()):
+        _refuse_beside_cache(dict(
+            return_max=return_max, descale_q=descale_q, descale_k=descale_k,
+            descale_v=descale_v, scale_o=scale_o, out_dtype=out_dtype,
+            kernel_options=kernel_options))
+        return _with_cache(query, key, value, places, score_mod, mask_mod,
+                           scale, sinks, schedule, piece, return_lse,
+                           _all_captured(captured, captured_by_name))
     q = _tensors.adopt(query, "query")
     k = _tensors.adopt(key, "key")
     v = _tensors.adopt(value, "value")

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans attention over a cache: compiles of kernels/attention_kvcache.tile, of
+ * the schedule, of the kernel that computes attention by it, and where splits
+ * are the rule, of the kernel that merges pieces.
+ */
+#include "lib/kvcache/kvcache.h"
+
+#include "lib/gpu/gpu.h"
+#include "lib/mods/mods_job.h"
+#include "lib/program/link.h"
+
+#include <math.h>
+
+static const char program[] = "attention_kvcache"; /* the text */
+
+enum part { FORWARD, SCHEDULE, MERGE, PARTS };
+static const char *const kernels[PARTS] = {
+    [FORWARD] = "attention_kvcache",
+    [SCHEDULE] = "kvcache_schedule",
+    [MERGE] = "kvcache_merge",
+};
+
+/* What tilec_kvcache_plan was called with; a job's `request`. */
+struct request {
+    const DLTensor *q, *k, *v;
+    tilec_kvcache_options options;
+    enum part part; /* the compile in hand */
+    tilec_kvcache *plan;
+};
+
+/* ---- Checks ---- */
+
+enum { MOST_PAGE = 65536, MOST_DIM = 1024 };
+
+static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
+{
+    if (t->ndim != 4 || !t->shape)
+        return tc_job_error(job, TILEC_INPUT,
+                            "argument %s: rank is %d, expected 4", name,
+                            t->ndim);
+    if (t->shape[3] < 1 || t->shape[3] > MOST_DIM)
+        return tc_job_error(job, TILEC_INPUT,
+                            "argument %s: dim 3 is %lld, expected 1 to %d",
+                            name, (long long)t->shape[3], MOST_DIM);
+    return true;
+}
+
+static bool is_float(tc_kind kind)
+{
+    return kind == TC_F16 || kind == TC_BF16 || kind == TC_F32;
+}
+
+static bool check_types(tc_job *job, const struct request *r)
+{
+    tc_kind q = tc_kind_from_dl(r->q->dtype);
+    if (!is_float(q))
+        return tc_job_error(job, TILEC_INPUT,
+                            "argument q: data type is %s, expected f32, f16 or "
+                            "bf16",
+                            tc_dtype_name(r->q->dtype).text);
+    const DLTensor *const all[] = {r->k, r->v};
+    for (int i = 0; i < 2; i++) {
+        tc_kind kind = tc_kind_from_dl(all[i]->dtype);
+        if (kind != q && !tc_kind_is_f8(kind))
+            return tc_job_error(
+                job, TILEC_INPUT,
+                "argument %c: data type is %s, expected %s (as q), f8e4m3 or "
+                "f8e5m2",
+                "kv"[i], tc_dtype_name(all[i]->dtype).text,
+                tc_dtype_name(r->q->dtype).text);
+    }
+    return true;
+}
+
+static bool check_shapes(tc_job *job, const struct request *r)
+{
+    const int64_t *q = r->q->shape, *k = r->k->shape;
+    if (k[1] < 1 || q[1] % k[1] != 0 || q[1] < 1)
+        return tc_job_error(job, TILEC_INPUT,
+                            "q has %lld heads, k %lld: expected a multiple",
+                            (long long)q[1], (long long)k[1]);
+    if (q[3] != k[3])
+        return tc_job_error(job, TILEC_INPUT,
+                            "argument k: dim 3 is %lld, expected %lld as of q",
+                            (long long)k[3], (long long)q[3]);
+    bool paged = r->options.layout >= TILEC_KV_PAGED;
+    if (paged && (k[2] < 1 || k[2] > MOST_PAGE))
+        return tc_job_error(job, TILEC_INPUT,
+                            "argument k: a page has %lld keys, expected 1 to "
+                            "%d",
+                            (long long)k[2], MOST_PAGE);
+    return true;
+}
+
+/* ---- Bindings ---- */
+
+const tc_kv_functions *tc_kv_functions_of(tilec_kv_layout layout)
+{
+    static const tc_kv_functions functions[] = {
+        [TILEC_KV_DENSE] = {"@counted_keys", "@dense_place"},
+        [TILEC_KV_RAGGED] = {"@ragged_keys", "@ragged_place"},
+        [TILEC_KV_PAGED] = {"@counted_keys", "@paged_place"},
+        [TILEC_KV_INDEXED] = {"@indexed_keys", "@indexed_place"},
+    };
+    return &functions[layout];
+}
+
+enum { BINDINGS = 12 };
+struct bindings {
+    tilec_binding *all;
+    size_t n;
+};
+
+static void bind(struct bindings *b, const char *name, const char *value)
+{
+    b->all[b->n++] = (tilec_binding){name, value};
+}
+
+static void bind_number(struct bindings *b, tc_arena *arena, const char *name,
+                        int64_t value)
+{
+    bind(b, name, tc_arena_printf(arena, "%lld", (long long)value));
+}
+
+/* Rows of a tile: the heads of a group times queries. A decode has few rows,
+ * which wait for memory only; many rows share what is loaded. */
+static int64_t rows_of(const struct request *r)
+{
+    int64_t rows = r->q->shape[2] * r->plan->group;
+    return r->options.ragged_queries || rows > 32 ? 64 : rows > 16 ? 32 : 16;
+}
+
+/* Of a key and its value. */
+static int64_t step_bytes(const struct request *r)
+{
+    return r->k->shape[3] * (r->k->dtype.bits / 8) +
+           r->v->shape[3] * (r->v->dtype.bits / 8);
+}
+
+/* Keys of a step: 32 KiB of keys and values or less. */
+static int64_t keys_of(const struct request *r)
+{
+    enum { STEP_BYTES = 32 << 10, FEWEST = 16, MOST = 128 };
+    int64_t keys = MOST;
+    while (keys > FEWEST && keys * step_bytes(r) > STEP_BYTES)
+        keys /= 2;
+    return keys;
+}
+
+static struct bindings bindings_of(const struct request *r, tc_arena *arena)
+{
+    const tilec_kvcache_options *o = &r->options;
+    struct bindings b = {tc_arena_array(arena, tilec_binding, BINDINGS), 0};
+    const tc_kv_functions *f = tc_kv_functions_of(o->layout);
+    bind_number(&b, arena, "GROUP", r->plan->group);
+    bind_number(&b, arena, "BM", r->plan->block);
+    if (o->sinks && r->part != SCHEDULE)
+        bind(&b, "sink", "@head_sinks");
+    if (r->part == MERGE) {
+        bind_number(&b, arena, "DV", r->v->shape[3]);
+        bind(&b, "TO",
+             tc_arena_printf(arena, "%s", tc_dtype_name(r->q->dtype).text));
+        return b;
+    }
+    bind_number(&b, arena, "BN", keys_of(r));
+    bind_number(&b, arena, "PAGE",
+                o->layout >= TILEC_KV_PAGED ? r->k->shape[2] : 1);
+    if (r->part == FORWARD) {
+        bind(&b, "key_place", f->place);
+        bind(&b, "MERGE", r->plan->merges_apart ? "0" : "1");
+        return b;
+    }
+    bind(&b, "key_count", f->count);
+    bind_number(&b, arena, "PIECE", o->piece);
+    if (o->ragged_queries)
+        bind(&b, "query_span", "@ragged_queries");
+    return b;
+}
+
+static void bind_mods(struct bindings *b, const tc_mods *mods)
+{
+    static const char *const names[] = {
+        [TC_MOD_MASK] = "mask_mod", [TC_MOD_SCORE] = "score_mod"};
+    for (int i = 0; i < 2; i++)
+        if (mods->all[i].wanted)
+            bind(b, names[i], mods->all[i].binding);
+}
+
+/* ---- The compiles ---- */
+
+static bool parse_program(tc_job *job, const struct bindings *b)
+{
+    tilec_source embedded = tilec_text(program, NULL, 0);
+    tc_source source;
+    const char **names = tc_arena_array(&job->cx->arena, const char *, b->n);
+    unsigned n, nnames = 0;
+    for (size_t i = 0; i < b->n; i++)
+        if (b->all[i].value[0] == '@')
+            names[nnames++] = b->all[i].value + 1;
+    if (!tc_job_source(job, &embedded, &source))
+        return false;
+    tc_source *linked = tc_link(&job->cx->arena, &source, 1, names, nnames, &n);
+    return tc_job_parse(job, linked, n) && tc_job_parse(job, &source, 1);
+}
+
+static void keep_values(tilec_kvcache *c, const tc_mod *m)
+{
+    for (unsigned i = 0; i < m->func.nvalues; i++) {
+        const tc_mod_value *v = &m->func.values[i];
+        c->values[c->nvalues++] = v->number.is_float
+                                      ? tilec_float(v->name, v->number.f)
+                                      : tilec_int(v->name, v->number.i);
+    }
+}
+
+static tilec_kvcache *make_plan(tc_job *job, const struct request *r,
+                                const tc_mods *mods)
+{
+    const tilec_kvcache_options *o = &r->options;
+    tilec_kvcache *c = tc_arena_new(&job->cx->arena, tilec_kvcache);
+    c->layout = o->layout;
+    c->ragged_queries = o->ragged_queries != 0;
+    c->piece = o->piece;
+    c->has_sinks = o->sinks != 0;
+    c->group = r->q->shape[1] / r->k->shape[1];
+    c->scale = o->scale;
+    if (o->scale == 0.0 || isnan(o->scale))
+        c->scale = 1.0 / sqrt((double)r->q->shape[3]);
+    c->values =
+        tc_arena_array(&job->cx->arena, tilec_argument,
+                       mods->all[0].func.nvalues + mods->all[1].func.nvalues);
+    keep_values(c, &mods->all[0]);
+    keep_values(c, &mods->all[1]);
+    return c;
+}
+
+/* Decode waits for memory: what counts is how many bytes are in flight. Where
+ * each multiprocessor gets one program, a deep ring keeps a second one away, so
+ * that none stays idle. Keys that are looked up singly, and pieces of constant
+ * length, want two programs, of which one computes while the other waits. */
+static void choose_programs(struct request *r)
+{
+    enum { FEW_KEYS = 64 };
+    tilec_kvcache *c = r->plan;
+    const tilec_kvcache_options *o = &r->options;
+    int64_t rows = r->q->shape[2] * c->group;
+    int64_t programs =
+        r->q->shape[0] * ((rows + c->block - 1) / c->block) * r->k->shape[1];
+    bool looks_up = o->layout >= TILEC_KV_PAGED && r->k->shape[2] < FEW_KEYS;
+    bool is_full = programs > (int64_t)c->sms;
+    c->per_sm = is_full || looks_up || o->piece ? 2 : 1;
+    /* All but a few multiprocessors have a block of their own: blocks are split
+     * where lengths differ only. */
+    c->merges_apart =
+        o->piece || 10 * programs < 9 * (int64_t)(c->per_sm * c->sms);
+}
+
+static void tune(const struct request *r, tilec_compile_options *c)
+{
+    enum { WARPS = 4, STAGES = 3, STAGES_ALONE = 4 };
+    c->warps = WARPS;
+    c->stages = r->plan->per_sm > 1 ? STAGES : STAGES_ALONE;
+    c->tiles = TILEC_TILES_NONE;
+}
+
+static bool finish(tc_job *job, const struct request *r,
+                   const struct bindings *b)
+{
+    const tilec_kvcache_options *o = &r->options;
+    const tilec_argument examples[] = {tilec_tensor("q", r->q),
+                                       tilec_tensor("k", r->k),
+                                       tilec_tensor("v", r->v)};
+    tilec_compile_options c = {.kernel = kernels[r->part],
+                               .target = o->target,
+                               .bindings = b->all,
+                               .nbindings = b->n,
+                               .no_load = o->no_load,
+                               .no_cache = o->no_cache};
+    if (r->part == FORWARD) {
+        c.examples = tc_arena_copy(&job->cx->arena, examples, sizeof examples);
+        c.nexamples = 3;
+        tune(r, &c);
+    }
+    return tc_job_finish(job, &c);
+}
+
+static bool build_forward(tc_job *job, struct request *r)
+{
+    const tilec_kvcache_options *o = &r->options;
+    tc_mods_texts texts = {
+        .texts = {[TC_MOD_MASK] = o->mask, [TC_MOD_SCORE] = o->score},
+        .sources = o->sources,
+        .nsources = o->nsources,
+        .read_source = o->read_source,
+        .user = o->user};
+    tc_mods mods;
+    if (!check_tensor(job, "q", r->q) || !check_tensor(job, "k", r->k) ||
+        !check_tensor(job, "v", r->v) || !check_types(job, r) ||
+        !check_shapes(job, r) || !tc_mods_add(job, &texts, &mods))
+        return false;
+    r->plan = make_plan(job, r, &mods);
+    r->plan->block = rows_of(r);
+    const tc_target *target =
+        tc_target_find(job->owner, o->target ? o->target : job->owner->target);
+    r->plan->sms = tc_gpu_multiprocessors(job->owner, target, r->q->device);
+    choose_programs(r);
+    struct bindings b = bindings_of(r, &job->cx->arena);
+    bind_mods(&b, &mods);
+    return parse_program(job, &b) && finish(job, r, &b);
+}
+
+static bool build(tc_job *job)
+{
+    struct request *r = job->request;
+    if (r->part == FORWARD)
+        return build_forward(job, r);
+    struct bindings b = bindings_of(r, &job->cx->arena);
+    return parse_program(job, &b) && finish(job, r, &b);
+}
+
+static tilec_status compile(tilec_context *cx, struct request *r,
+                            enum part part, tilec_kernel **out)
+{
+    r->part = part;
+    tc_job job = {.owner = cx,
+                  .build = build,
+                  .request = r,
+                  .is_nested = part != FORWARD};
+    return tc_job_run(&job, out);
+}
+
+static tilec_status compile_all(tilec_context *cx, struct request *r,
+                                tilec_kernel *made[PARTS])
+{
+    tilec_status s = TILEC_OK;
+    for (int i = 0; s == TILEC_OK && i < PARTS; i++)
+        if (i != MERGE || r->plan->merges_apart)
+            s = compile(cx, r, (enum part)i, &made[i]);
+    for (int i = 0; s != TILEC_OK && i < PARTS; i++)
+        tilec_kernel_free(made[i]);
+    return s;
+}
+
+/* ---- The call ---- */
+
+static const char *wrong(const struct request *r, bool options_ok)
+{
+    const tilec_kvcache_options *o = &r->options;
+    if (!r->q || !r->k || !r->v)
+        return "tilec_kvcache_plan: q, k or v is NULL";
+    if (!options_ok)
+        return "tilec_kvcache_plan: options have a wrong size: use TILEC_INIT";
+    if (o->nsources && !o->sources)
+        return "tilec_kvcache_plan: sources is NULL";
+    if (!tc_sources_fit(o->sources, o->nsources))
+        return "tilec_kvcache_plan: a source has a wrong size: use tilec_text";
+    if ((unsigned)o->layout > TILEC_KV_INDEXED)
+        return "tilec_kvcache_plan: layout is none of tilec_kv_layout";
+    if (o->piece < 0 || o->piece % 128 != 0 || o->piece > INT32_MAX)
+        return "tilec_kvcache_plan: piece is no multiple of 128 keys";
+    return NULL;
+}
+
+tilec_status tilec_kvcache_plan(tilec_context *cx, const DLTensor *q,
+                                const DLTensor *k, const DLTensor *v,
+                                const tilec_kvcache_options *options,
+                                tilec_kvcache **out)
+{
+    if (!out)
+        return TILEC_USAGE;
+    *out = NULL;
+    if (!cx)
+        return TILEC_USAGE;
+    struct request r = {.q = q, .k = k, .v = v};
+    bool ok = tc_options_read(&r.options, sizeof r.options, options);
+    const char *why = wrong(&r, ok);
+    tilec_kernel *made[PARTS] = {0};
+    if (why)
+        return tc_job_refuse(cx, why, &made[0]);
+    tilec_status s = compile_all(cx, &r, made);
+    if (s != TILEC_OK)
+        return s;
+    r.plan->forward = made[FORWARD];
+    r.plan->schedule = made[SCHEDULE];
+    r.plan->merge = made[MERGE];
+    *out = r.plan;
+    return TILEC_OK;
+}
+
+void tilec_kvcache_free(tilec_kvcache *c)
+{
+    if (!c)
+        return;
+    tilec_kernel_free(c->merge);
+    tilec_kernel_free(c->schedule);
+    tilec_kernel_free(c->forward);
+}
+
+const tilec_kernel *tilec_kvcache_kernel(const tilec_kvcache *c)
+{
+    return c ? c->forward : NULL;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention over a cache, planned (kvcache.c) and run (kvcache_run.c).
+ */
+#ifndef TC_KVCACHE_H
+#define TC_KVCACHE_H
+
+#include "lib/handles.h"
+
+/* Lives in the arena of the forward plan's context. */
+struct tilec_kvcache {
+    tilec_kernel *forward, *schedule;
+    tilec_kernel *merge; /* NULL: forward merges */
+    tilec_kv_layout layout;
+    bool ragged_queries, has_sinks;
+    bool merges_apart;    /* by a kernel of its own */
+    int64_t piece;        /* keys; 0: by the batch */
+    int64_t group, block; /* heads of a group, rows of a tile */
+    unsigned sms;         /* multiprocessors; 0: no GPU */
+    unsigned per_sm;      /* programs of a multiprocessor */
+    double scale;
+    tilec_argument *values; /* captured scalars */
+    unsigned nvalues;
+};
+
+/* What tells the kernels where keys lie. */
+typedef struct tc_kv_functions {
+    const char *count, *place;
+} tc_kv_functions;
+const tc_kv_functions *tc_kv_functions_of(tilec_kv_layout layout);
+
+#endif

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention over a cache: plans, schedules, calls.
+
+    schedule = tilec.schedule(q, k_cache, v_cache, kv_lens=lens, page_table=table)
+    for layer in layers:
+        o = tilec.attention(q, k_cache, v_cache, kv_lens=lens, page_table=table,
+                            mask_mod="causal", schedule=schedule)
+"""
+import ctypes as C
+import dataclasses
+import sys
+import threading
+import typing
+
+from . import _abi, _attention, _captured, _context, _errors, _tensors, _texts
+
+DENSE, RAGGED, PAGED, INDEXED = range(4)
+
+# The fields of tilec_kvcache_tensors that say where keys and queries lie.
+PLACES = ("kv_lens", "page_table", "kv_indptr", "kv_indices",
+          "kv_last_page_len", "cu_seqlens_q", "cu_seqlens_k")
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """Attention over a cache as it was asked for."""
+
+    score_mod: str = ""
+    mask_mod: str = ""
+    scale: float = 0.0
+    layout: int = DENSE
+    ragged_queries: bool = False
+    piece: int = 0
+    sinks: bool = False
+    target: typing.Optional[str] = None
+
+
+def layout_of(given):
+    """By which tensors there are."""
+    if "page_table" in given:
+        return PAGED
+    if "kv_indptr" in given:
+        return INDEXED
+    return RAGGED if "cu_seqlens_k" in given else DENSE
+
+
+_NEEDS = {DENSE: ("kv_lens",), RAGGED: ("cu_seqlens_k",),
+          PAGED: ("kv_lens", "page_table"),
+          INDEXED: ("kv_indptr", "kv_indices", "kv_last_page_len")}
+
+
+def _check_places(layout, given):
+    for name in _NEEDS[layout]:
+        if name not in given:
+            raise ValueError("%s is missing, expected beside %s" % (
+                name, ", ".join(sorted(given)) or "a cache"))
+    for name in given:
+        if name not in _NEEDS[layout] and name != "cu_seqlens_q":
+            raise ValueError("%s does not go with %s" % (
+                name, ", ".join(_NEEDS[layout])))
+
+
+def _ints(name, x, q):
+    """As int32 beside q."""
+    x = _captured.beside(_tensors.adopt(x, name), q, name)
+    have = _tensors.dtype_name(x)
+    if have not in ("int32", "int64"):
+        raise ValueError("%s is %s, expected int32" % (name, have))
+    return x if have == "int32" else _tensors.cast(x, "int32")
+
+
+class Plan:
+    """Compiled attention over a cache. Read-only."""
+
+    def __init__(self, spec, q, k, v):
+        self.device = _tensors.device_of(q)
+        self._handle = _compile(spec, self.device, q, k, v)
+        self.captured = _captured.parameters(
+            _abi.lib.tilec_kvcache_kernel(self._handle))
+
+    def __del__(self):
+        if getattr(self, "_handle", None) and not sys.is_finalizing():
+            _abi.lib.tilec_kvcache_free(self._handle)
+
+    def call(self, function, *args):
+        error = _abi.tilec_error()
+        with _context.on_device(self.device):
+            status = getattr(_abi.lib, "tilec_kvcache_" + function)(
+                self._handle, *args, C.byref(error))
+        _context.check(status, error)
+
+
+def _compile(spec, device, q, k, v):
+    texts = _attention._Texts(spec)
+    asked = _abi.new(
+        _abi.tilec_kvcache_options, scale=spec.scale,
+        target=_context.target_for(device, spec.target),
+        mask=_texts.encoded(texts.mask, "mask_mod"),
+        score=_texts.encoded(texts.score, "score_mod"), sources=texts.sources,
+        nsources=texts.nsources, read_source=_context.read_source,
+        layout=spec.layout, ragged_queries=spec.ragged_queries,
+        piece=spec.piece, sinks=spec.sinks)
+    views = [_tensors.View(t, n) for t, n in zip((q, k, v), "qkv")]
+    handle = C.c_void_p()
+    with _context.context() as cx, _context.on_device(device):
+        status = _abi.lib.tilec_kvcache_plan(
+            cx, *[view.pointer for view in views], C.byref(asked),
+            C.byref(handle))
+        if status:
+            raise _errors.compile_failed(cx, status)
+        try:
+            _errors.warn(cx)
+        except Warning:
+            _abi.lib.tilec_kvcache_free(handle)
+            raise
+    return handle
+
+
+_plans: typing.Dict[tuple, Plan] = {}
+_lock = threading.Lock()
+
+
+def _fullness(programs, q):
+    """How full the programs make the GPU, in classes: plans are made for one
+    (lib/kvcache/kvcache.c)."""
+    if _tensors.device_of(q)[0] != _tensors.CUDA:
+        return 0
+    sms = sys.modules["torch"].cuda.get_device_properties(
+        q.device).multi_processor_count
+    return sum(programs > sms * x for x in (0.9, 1, 1.8))
+
+
+def plan_for(spec, q, k, v):
+    rows = q.shape[2] * q.shape[1] // max(k.shape[1], 1)
+    page = k.shape[2] if spec.layout >= PAGED else 0
+    programs = q.shape[0] * k.shape[1] * -(-rows // 16)
+    key = (spec, _tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
+           v.shape[3], q.shape[1] // max(k.shape[1], 1), page,
+           (rows > 16) + (rows > 32), _fullness(programs, q))
+    plan = _plans.get(key)
+    if plan is None:
+        with _lock:
+            plan = _plans.get(key)
+            if plan is None:
+                plan = _plans[key] = Plan(spec, q, k, v)
+    return plan
+
+
+# ---- Calls ----
+
+
+class Schedule:
+    """How the keys of a batch are dealt to programs: what `tilec.schedule`
+    gives. For all layers of a step; `update` makes it again, in the same
+    memory, for other lengths."""
+
+    def __init__(self, plan, tensors, places, size):
+        self.plan, self._places, self._tensors = plan, places, tensors
+        self.memory = _tensors.Memory(tensors["q"], size)
+        self.update()
+
+    def update(self):
+        """Reads the lengths again: they may have changed in place. May be
+        captured in a CUDA graph."""
+        call, held = _call(self._tensors, self._places)
+        call.schedule = self.memory.address
+        call.schedule_bytes = self.memory.size
+        launch = _context.launch_options(self.plan.device)
+        self.plan.call("schedule", C.byref(call), C.byref(launch))
+        del held
+
+
+def _call(tensors, places, captured=()):
+    held = []
+    views = {n: _tensors.View(t, n) for n, t in {**tensors, **places}.items()}
+    given, n = _tensors.arguments(captured, held)
+    call = _abi.new(_abi.tilec_kvcache_tensors, captured=given, ncaptured=n,
+                    **{n: view.pointer for n, view in views.items()})
+    return call, (views, held)
+
+
+def _sizes(plan, call):
+    schedule, workspace = C.c_uint64(), C.c_uint64()
+    plan.call("workspace", C.byref(call), C.byref(schedule),
+              C.byref(workspace))
+    return schedule.value, workspace.value
+
+
+def _four(x, name):
+    """[T, H, D] as [1, H, T, D]."""
+    if len(x.shape) == 4:
+        return x
+    if len(x.shape) != 3:
+        raise ValueError("%s has %d dims, expected 4: batch, heads, length, "
+                         "dim; or 3 if it is ragged: all lengths, heads, dim" %
+                         (name, len(x.shape)))
+    return (x.permute(1, 0, 2) if _tensors.is_torch(x) else
+            x.transpose(1, 0, 2))[None]
+
+
+def inputs(query, key, value, places):
+    """q, k, v as [.., heads, length, dim], places as int32, whether q came
+    without a batch."""
+    q = _tensors.adopt(query, "query")
+    given = {n: _ints(n, x, q) for n, x in places.items() if x is not None}
+    layout = layout_of(given)
+    _check_places(layout, given)
+    k, v = _tensors.adopt(key, "key"), _tensors.adopt(value, "value")
+    if "cu_seqlens_q" in given:
+        q4 = _four(q, "query")
+    elif len(q.shape) == 3:
+        raise ValueError("query has 3 dims, expected 4: batch, heads, length, "
+                         "dim; of 3 dims it needs cu_seqlens_q")
+    else:
+        q4 = q
+    if layout == RAGGED:
+        k, v = _four(k, "key"), _four(v, "value")
+    for name, x in (("query", q4), ("key", k), ("value", v)):
+        if len(x.shape) != 4:
+            raise ValueError("%s has %d dims, expected 4" %
+                             (name, len(x.shape)))
+    return q4, k, v, given, layout, len(q.shape) == 3
+
+
+def attention(q, k, v, places, spec, schedule, captured, sinks, return_lse):
+    plan = plan_for(spec, q, k, v)
+    o = _tensors.empty(q, (*q.shape[:3], v.shape[3]))
+    t = dict(q=q, k=k, v=v, o=o)
+    if sinks is not None:
+        t["sinks"] = _tensors.cast(sinks, "float32")
+    if return_lse:
+        t["lse"] = _tensors.new(q, q.shape[:3], "float32")
+    call, held = _call(
+        t, places, _captured.fitted(captured, plan.captured, plan.device))
+    need, size = _sizes(plan, call)
+    if schedule is None:
+        schedule = Schedule(plan, dict(q=q, k=k, v=v), places, need)
+    elif schedule.memory.size < need:
+        raise ValueError("schedule was made for another batch: it has %d "
+                         "bytes, expected %d" % (schedule.memory.size, need))
+    memory = _tensors.Memory(q, size)
+    call.workspace, call.workspace_bytes = memory.address, memory.size
+    call.schedule = schedule.memory.address
+    call.schedule_bytes = schedule.memory.size
+    launch = _context.launch_options(plan.device)
+    plan.call("attention", C.byref(call), C.byref(launch))
+    del held
+    return o, t.get("lse")
+
+
+def schedule_for(q, k, v, places, spec):
+    plan = plan_for(spec, q, k, v)
+    call, held = _call(dict(q=q, k=k, v=v), places)
+    need, _ = _sizes(plan, call)
+    del held
+    return Schedule(plan, dict(q=q, k=k, v=v), places, need)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention over a cache, beside float64 attention of each sequence."""
+import pathlib
+import sys
+import unittest
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "lib" / "python"))
+import tilec
+
+POISON = 2147480000  # in unused entries of a table
+EMPTY = -np.inf
+
+
+def expected(q, k, v, see=None, bias=None):
+    """q [M, H, D], k [N, HK, D]: o [M, H, DV], lse [M, H]."""
+    (m, heads, d), n = q.shape, k.shape[0]
+    group = heads // k.shape[1]
+    o = np.zeros((m, heads, v.shape[2]))
+    lse = np.full((m, heads), EMPTY)
+    position = n - m + np.arange(m)[:, None]
+    seen = np.ones((m, n), bool) if see is None else see(
+        position, np.arange(n)[None])
+    for h in range(heads):
+        s = (q[:, h].astype(float) @ k[:, h // group].T.astype(float)) * d**-.5
+        if bias is not None:
+            s = s + bias(h, position, np.arange(n)[None])
+        for i in range(m):
+            x = np.where(seen[i], s[i], EMPTY)
+            if not seen[i].any():
+                continue
+            p = np.exp(x - x.max())
+            o[i, h] = p @ v[:, h // group] / p.sum()
+            lse[i, h] = x.max() + np.log(p.sum())
+    return o, lse
+
+
+class Batch:
+    """Sequences of those lengths, and caches of all layouts that hold them;
+    what no sequence owns is NaN."""
+
+    def __init__(self, lens, queries=1, heads=(4, 1), d=64, dv=None, seed=0):
+        r = np.random.default_rng(seed)
+        self.r, self.lens = r, lens
+        (self.h, self.hk), self.d, self.dv = heads, d, dv or d
+        self.m = [queries] * len(lens) if np.isscalar(queries) else queries
+        self.k = [self.values(n, self.hk, d) for n in lens]
+        self.v = [self.values(n, self.hk, self.dv) for n in lens]
+        self.q = [self.values(m, self.h, d) for m in self.m]
+
+    def values(self, *shape):
+        return self.r.standard_normal(shape).astype(np.float32)
+
+    def queries(self):
+        return np.stack([q.swapaxes(0, 1) for q in self.q])
+
+    def ragged_queries(self):
+        return np.concatenate(self.q), np.cumsum([0] + self.m).astype(np.int32)
+
+    def dense(self):
+        n = max(self.lens) + 5
+        k = np.full((len(self.lens), self.hk, n, self.d), np.nan, np.float32)
+        v = np.full((*k.shape[:3], self.dv), np.nan, np.float32)
+        for b, have in enumerate(self.lens):
+            k[b, :, :have] = self.k[b].swapaxes(0, 1)
+            v[b, :, :have] = self.v[b].swapaxes(0, 1)
+        return k, v, dict(kv_lens=np.array(self.lens, np.int32))
+
+    def ragged(self):
+        return (np.concatenate(self.k), np.concatenate(self.v),
+                dict(cu_seqlens_k=np.cumsum([0] + self.lens).astype(np.int32)))
+
+    def pages(self, page):
+        """Pools whose pages lie in any order, and the pages of each sequence.
+        """
+        counts = [-(-n // page) for n in self.lens]
+        order = self.r.permutation(sum(counts) + 3)
+        k = np.full((len(order), self.hk, page, self.d), np.nan, np.float32)
+        v = np.full((*k.shape[:3], self.dv), np.nan, np.float32)
+        owned, at = [], 0
+        for b, n in enumerate(counts):
+            owned.append(order[at:at + n])
+            at += n
+            for j, p in enumerate(owned[b]):
+                rows = slice(j * page, (j + 1) * page)
+                have = len(self.k[b][rows])
+                k[p, :, :have] = self.k[b][rows].swapaxes(0, 1)
+                v[p, :, :have] = self.v[b][rows].swapaxes(0, 1)
+        return k, v, owned
+
+    def paged(self, page):
+        k, v, owned = self.pages(page)
+        most = max([len(o) for o in owned] + [1]) + 1
+        table = np.full((len(owned), most), POISON, np.int32)
+        for b, o in enumerate(owned):
+            table[b, :len(o)] = o
+        return k, v, dict(page_table=table,
+                          kv_lens=np.array(self.lens, np.int32))
+
+    def indexed(self, page):
+        k, v, owned = self.pages(page)
+        last = [n - (len(o) - 1) * page if n else 0
+                for n, o in zip(self.lens, owned)]
+        return k, v, dict(
+            kv_indptr=np.cumsum([0] + [len(o) for o in owned]).astype(np.int32),
+            kv_indices=np.concatenate(owned + [[POISON]]).astype(np.int32),
+            kv_last_page_len=np.array(last, np.int32))
+
+
+class KVCache(unittest.TestCase):
+    def check(self, batch, cache, see=None, bias=None, **options):
+        k, v, places = cache
+        o, lse = tilec.attention(batch.queries(), k, v, return_lse=True,
+                                 **places, **options)
+        for b in range(len(batch.lens)):
+            want, rows = expected(batch.q[b], batch.k[b], batch.v[b], see, bias)
+            np.testing.assert_allclose(o[b].swapaxes(0, 1), want, atol=2e-5)
+            np.testing.assert_allclose(lse[b].T, rows, atol=2e-5)
+        return o
+
+    def test_lengths_at_the_edges_of_pages(self):
+        for page in (1, 7, 16, 64):
+            lens = [0, 1, page - 1, page, page + 1, 5 * page + 3, 300]
+            batch = Batch(lens, seed=page)
+            self.check(batch, batch.paged(page))
+            self.check(batch, batch.indexed(page))
+
+    def test_layouts(self):
+        for heads, queries, d, dv in (((4, 1), 1, 64, 64), ((5, 5), 3, 72, 40),
+                                      ((14, 2), 2, 128, 128),
+                                      ((16, 1), 4, 64, 256)):
+            batch = Batch([33, 0, 700, 2], queries, heads, d, dv)
+            for cache in (batch.dense(), batch.ragged(), batch.paged(16),
+                          batch.indexed(8)):
+                self.check(batch, cache)
+
+    def test_pages_with_heads_inside(self):
+        batch = Batch([100, 31], heads=(8, 2))
+        k, v, places = batch.paged(16)
+        inside = [np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+                  for x in (k, v)]
+        self.check(batch, (*inside, places))
+
+    def test_ragged_queries(self):
+        batch = Batch([40, 3, 0, 500], queries=[7, 1, 2, 100], heads=(6, 2))
+        q, starts = batch.ragged_queries()
+        for k, v, places in (batch.ragged(), batch.paged(16)):
+            o, lse = tilec.attention(q, k, v, cu_seqlens_q=starts,
+                                     mask_mod="causal", return_lse=True,
+                                     **places)
+            for b in range(4):
+                rows = slice(starts[b], starts[b + 1])
+                want, sums = expected(batch.q[b], batch.k[b], batch.v[b],
+                                      lambda i, j: j <= i)
+                np.testing.assert_allclose(o[rows], want, atol=2e-5)
+                np.testing.assert_allclose(lse[rows], sums, atol=2e-5)
+
+    def test_mods_see_positions(self):
+        batch = Batch([5, 400, 77], queries=3, heads=(4, 2))
+        slopes = np.array([.5, .25, .1, .01], np.float32)
+        for cache in (batch.paged(16), batch.dense()):
+            self.check(batch, cache, see=lambda i, j: (j <= i) & (i - j < 60),
+                       mask_mod="causal & sliding_window(w=60)")
+            self.check(batch, cache,
+                       bias=lambda h, i, j: slopes[h] * (j - i),
+                       score_mod="alibi", slopes=slopes)
+
+    def test_sinks_join_the_sum(self):
+        batch = Batch([5, 0, 900], heads=(4, 2))
+        sinks = np.array([2, -np.inf, 9, -1], np.float32)
+        for piece in (0, 128):
+            k, v, places = batch.paged(16)
+            o, lse = tilec.attention(batch.queries(), k, v, sinks=sinks,
+                                     piece=piece, return_lse=True, **places)
+            for b in range(3):
+                want, rows = expected(batch.q[b], batch.k[b], batch.v[b])
+                joined = np.logaddexp(rows, sinks)
+                np.testing.assert_allclose(lse[b].T, joined, atol=2e-5)
+                with np.errstate(invalid="ignore"):
+                    part = np.where(rows == EMPTY, 0, np.exp(rows - joined))
+                np.testing.assert_allclose(o[b].swapaxes(0, 1),
+                                           want * part[..., None], atol=2e-5)
+
+    def test_placement_does_not_matter(self):
+        results = []
+        for seed in (1, 2):
+            batch = Batch([300, 65, 1000])
+            batch.r = np.random.default_rng(seed)  # of the pages
+            results.append(self.check(batch, batch.paged(16)))
+        np.testing.assert_array_equal(*results)
+
+    def test_pieces_of_constant_length_do_not_depend_on_the_batch(self):
+        batch = Batch([900, 70, 2000, 5, 128])
+        k, v, places = batch.paged(16)
+        q = batch.queries()
+        together = tilec.attention(q, k, v, piece=128, **places)
+        for b in range(5):
+            alone = {n: x[b:b + 1] for n, x in places.items()}
+            one = tilec.attention(q[b:b + 1], k, v, piece=128, **alone)
+            np.testing.assert_array_equal(one[0], together[b])
+
+    def test_a_schedule_is_made_again_for_other_lengths(self):
+        batch = Batch([600, 64])
+        k, v, places = batch.paged(16)
+        q = batch.queries()
+        schedule = tilec.schedule(q, k, v, **places)
+        for lens in ([600, 64], [0, 1], [17, 64], [600, 3]):
+            places["kv_lens"][:] = lens
+            schedule.update()
+            o = tilec.attention(q, k, v, schedule=schedule, **places)
+            for b, n in enumerate(lens):
+                want, _ = expected(batch.q[b], batch.k[b][:n], batch.v[b][:n])
+                np.testing.assert_allclose(o[b].swapaxes(0, 1), want, atol=2e-5)
+
+    def test_pages_outside_of_the_pool_are_not_read(self):
+        batch = Batch([40])
+        k, v, places = batch.paged(16)
+        for wrong in (-1, len(k), POISON):
+            places["page_table"][0, 1] = wrong
+            o = tilec.attention(batch.queries(), k, v, **places)
+            self.assertTrue(np.isfinite(o).all())
+
+    def test_errors(self):
+        batch = Batch([40])
+        k, v, places = batch.paged(16)
+        q = batch.queries()
+        for change, message in (
+                (dict(kv_lens=None), "kv_lens is missing"),
+                (dict(kv_lens=np.zeros(1, np.float32)), "expected int32"),
+                (dict(cu_seqlens_k=np.zeros(2, np.int32)), "does not go with"),
+                (dict(page_table=np.zeros(3, np.int32)), "rank is 1"),
+                (dict(piece=100), "multiple of 128"),
+                (dict(scale_o=2.0), "has no scale_o")):
+            with self.assertRaisesRegex(ValueError, message):
+                tilec.attention(q, k, v, **{**places, **change})
+        with self.assertRaisesRegex(ValueError, "cu_seqlens_q"):
+            tilec.attention(q[0], k, v, **places)
+
+
+if __name__ == "__main__":
+    unittest.main()

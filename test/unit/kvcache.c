@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention over a cache in C: its messages, and a decode step over pages.
+ * (Accuracy, layouts and lengths are tested in test/python/kvcache.py.)
+ */
+#include "lib/tilec.h"
+#include "test/unit/run.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { B = 2, HQ = 4, HK = 2, D = 16, PAGE = 8, PAGES = 6, COLUMNS = 3 };
+
+static float q[B * HQ * D], k[PAGES * HK * PAGE * D], v[PAGES * HK * PAGE * D];
+static float o[B * HQ * D], lse[B * HQ];
+/* 5 keys in page 4; 17 in pages 1, 5 and 0. */
+static int32_t lens[B] = {5, 17}, table[B][COLUMNS] = {{4, -1, -1}, {1, 5, 0}};
+static int64_t shapes[7][4] = {
+    {B, HQ, 1, D}, {PAGES, HK, PAGE, D}, {PAGES, HK, PAGE, D},
+    {B, HQ, 1, D}, {B, HQ, 1},           {B},
+    {B, COLUMNS},
+};
+static DLTensor dl[7];
+static tilec_context *cx;
+static tilec_kvcache *c;
+
+static DLTensor tensor(void *data, int ndim, int code, int64_t *shape)
+{
+    return (DLTensor){.data = data,
+                      .device = {kDLCPU, 0},
+                      .ndim = ndim,
+                      .dtype = {(uint8_t)code, 32, 1},
+                      .shape = shape};
+}
+
+static void randomize(float *x, size_t n)
+{
+    static unsigned seed = 1;
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(seed >> 8) / (float)(1 << 23) - 1.0f;
+    }
+}
+
+static void set_up(void)
+{
+    ck_assert_int_eq(tilec_context_new(NULL, &cx), TILEC_OK);
+    randomize(q, sizeof q / sizeof *q);
+    randomize(k, sizeof k / sizeof *k);
+    randomize(v, sizeof v / sizeof *v);
+    float *const floats[] = {q, k, v, o, lse};
+    for (int i = 0; i < 5; i++)
+        dl[i] = tensor(floats[i], i == 4 ? 3 : 4, kDLFloat, shapes[i]);
+    dl[5] = tensor(lens, 1, kDLInt, shapes[5]);
+    dl[6] = tensor(table, 2, kDLInt, shapes[6]);
+    c = NULL;
+}
+
+static void tear_down(void)
+{
+    tilec_kvcache_free(c);
+    tilec_context_free(cx);
+}
+
+static tilec_kvcache_options options(void)
+{
+    tilec_kvcache_options found = TILEC_INIT(tilec_kvcache_options);
+    found.target = "cpu";
+    found.layout = TILEC_KV_PAGED;
+    return found;
+}
+
+static void plan(void)
+{
+    tilec_kvcache_options asked = options();
+    tilec_status s = tilec_kvcache_plan(cx, &dl[0], &dl[1], &dl[2], &asked, &c);
+    ck_assert_msg(s == TILEC_OK, "%s",
+                  s == TILEC_OK ? "" : tilec_diagnostics(cx)->message);
+}
+
+static tilec_kvcache_tensors all_tensors(void)
+{
+    tilec_kvcache_tensors t = TILEC_INIT(tilec_kvcache_tensors);
+    t.q = &dl[0];
+    t.k = &dl[1];
+    t.v = &dl[2];
+    t.o = &dl[3];
+    t.lse = &dl[4];
+    t.kv_lens = &dl[5];
+    t.page_table = &dl[6];
+    return t;
+}
+
+/* ---- A step ---- */
+
+static const float *row_of(const float *cache, int b, int head, int n)
+{
+    int page = table[b][n / PAGE];
+    return cache +
+           (((size_t)page * HK + (size_t)head) * PAGE + (size_t)(n % PAGE)) * D;
+}
+
+static double reference(int b, int h, double out[D])
+{
+    double s[COLUMNS * PAGE], most = -INFINITY, sum = 0;
+    int head = h / (HQ / HK);
+    for (int n = 0; n < lens[b]; n++) {
+        s[n] = 0;
+        for (int d = 0; d < D; d++)
+            s[n] += (double)q[(b * HQ + h) * D + d] *
+                    (double)row_of(k, b, head, n)[d] / 4; /* sqrt(D) */
+        most = fmax(most, s[n]);
+    }
+    memset(out, 0, D * sizeof *out);
+    for (int n = 0; n < lens[b]; n++) {
+        sum += exp(s[n] - most);
+        for (int d = 0; d < D; d++)
+            out[d] += exp(s[n] - most) * (double)row_of(v, b, head, n)[d];
+    }
+    for (int d = 0; d < D; d++)
+        out[d] /= sum;
+    return most + log(sum);
+}
+
+static void compare(void)
+{
+    for (int b = 0; b < B; b++)
+        for (int h = 0; h < HQ; h++) {
+            double want[D], rows = reference(b, h, want);
+            ck_assert_double_eq_tol(lse[b * HQ + h], rows, 1e-5);
+            for (int d = 0; d < D; d++)
+                ck_assert_double_eq_tol(o[(b * HQ + h) * D + d], want[d], 1e-5);
+        }
+}
+
+START_TEST(a_step_over_pages)
+{
+    tilec_error e = TILEC_INIT(tilec_error);
+    tilec_kvcache_tensors t = all_tensors();
+    uint64_t schedule, workspace;
+    plan();
+    ck_assert_int_eq(tilec_kvcache_workspace(c, &t, &schedule, &workspace, &e),
+                     TILEC_OK);
+    t.schedule = aligned_alloc(256, (schedule + 255) / 256 * 256);
+    t.workspace = aligned_alloc(256, (workspace + 255) / 256 * 256);
+    t.schedule_bytes = schedule;
+    t.workspace_bytes = workspace;
+    for (int step = 0; step < 3; step++, lens[1]--) {
+        ck_assert_int_eq(tilec_kvcache_schedule(c, &t, NULL, &e), TILEC_OK);
+        ck_assert_int_eq(tilec_kvcache_attention(c, &t, NULL, &e), TILEC_OK);
+        compare();
+    }
+    /* lse may be left out. */
+    t.lse = NULL;
+    ck_assert_int_eq(tilec_kvcache_attention(c, &t, NULL, &e), TILEC_OK);
+    /* A captured value that nobody asked for, a workspace and a schedule that
+     * are too small are found. */
+    const tilec_argument w = tilec_int("w", 3);
+    t.captured = &w;
+    t.ncaptured = 1;
+    ck_assert_int_eq(tilec_kvcache_attention(c, &t, NULL, &e), TILEC_USAGE);
+    ck_assert_ptr_nonnull(strstr(e.message, "no mod captures `w`"));
+    t.ncaptured = 0;
+    t.workspace_bytes--;
+    ck_assert_int_eq(tilec_kvcache_attention(c, &t, NULL, &e), TILEC_USAGE);
+    ck_assert_ptr_nonnull(strstr(e.message, "workspace has"));
+    t.schedule_bytes = 0;
+    ck_assert_int_eq(tilec_kvcache_schedule(c, &t, NULL, &e), TILEC_USAGE);
+    ck_assert_ptr_nonnull(strstr(e.message, "schedule has 0 bytes"));
+    free(t.schedule);
+    free(t.workspace);
+}
+END_TEST
+
+/* ---- Messages ---- */
+
+static void refused(const tilec_kvcache_options *asked, const char *message)
+{
+    tilec_kvcache *made;
+    ck_assert_int_ne(
+        tilec_kvcache_plan(cx, &dl[0], &dl[1], &dl[2], asked, &made), TILEC_OK);
+    ck_assert_ptr_null(made);
+    ck_assert_msg(strstr(tilec_diagnostics(cx)->message, message), "%s",
+                  tilec_diagnostics(cx)->message);
+}
+
+START_TEST(plans_that_are_refused)
+{
+    tilec_kvcache_options asked = options();
+    asked.piece = 100;
+    refused(&asked, "multiple of 128");
+    asked = options();
+    asked.layout = (tilec_kv_layout)7;
+    refused(&asked, "layout is none");
+    asked = options();
+    asked.mask = "causl";
+    refused(&asked, "causl");
+    asked = options();
+    asked.size = 4;
+    refused(&asked, "wrong size");
+    asked = options();
+    shapes[0][1] = 5;
+    refused(&asked, "q has 5 heads, k 2");
+    shapes[0][1] = HQ;
+    shapes[0][3] = 17;
+    refused(&asked, "dim 3 is 16, expected 17");
+    shapes[0][3] = D;
+    dl[0].ndim = 3;
+    refused(&asked, "rank is 3");
+    dl[0].ndim = 4;
+    dl[1].dtype.bits = 16;
+    refused(&asked, "data type is f16, expected f32");
+    dl[1].dtype.bits = 32;
+    shapes[1][2] = 0;
+    refused(&asked, "a page has 0 keys");
+    shapes[1][2] = PAGE;
+    ck_assert_int_eq(tilec_kvcache_plan(cx, NULL, &dl[1], &dl[2], &asked, &c),
+                     TILEC_USAGE);
+    ck_assert_int_eq(tilec_kvcache_plan(NULL, NULL, NULL, NULL, NULL, &c),
+                     TILEC_USAGE);
+}
+END_TEST
+
+START_TEST(calls_that_are_refused)
+{
+    tilec_error e = TILEC_INIT(tilec_error);
+    uint64_t n;
+    plan();
+    tilec_kvcache_tensors t = all_tensors();
+    t.page_table = NULL;
+    ck_assert_int_eq(tilec_kvcache_workspace(c, &t, &n, &n, &e), TILEC_USAGE);
+    ck_assert_ptr_nonnull(strstr(e.message, "page_table is NULL"));
+    t = all_tensors();
+    dl[6].ndim = 1;
+    ck_assert_int_eq(tilec_kvcache_workspace(c, &t, &n, &n, &e), TILEC_INPUT);
+    ck_assert_ptr_nonnull(strstr(e.message, "rank is 1, expected 2"));
+    dl[6].ndim = 2;
+    dl[5].dtype.bits = 64;
+    ck_assert_int_eq(tilec_kvcache_workspace(c, &t, &n, &n, &e), TILEC_INPUT);
+    ck_assert_ptr_nonnull(strstr(e.message, "i64, expected i32"));
+    dl[5].dtype.bits = 32;
+    t.q = NULL;
+    ck_assert_int_eq(tilec_kvcache_schedule(c, &t, NULL, &e), TILEC_USAGE);
+    t = all_tensors();
+    ck_assert_int_eq(tilec_kvcache_schedule(NULL, &t, NULL, &e), TILEC_USAGE);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("kvcache");
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_test(tc, a_step_over_pages);
+    tcase_add_test(tc, plans_that_are_refused);
+    tcase_add_test(tc, calls_that_are_refused);
+    Suite *s = suite_create("kvcache");
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
