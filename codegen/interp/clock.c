@@ -79,7 +79,7 @@ bool tc_interp_fence_async(tc_interp *it, const tc_op *op)
 {
     tc_isync *s = &it->sync;
     if (it->agent->role == TC_ROLE_PRODUCER)
-        return true; /* it writes nothing but mailboxes */
+        return true; /* it writes scalars of the channel only */
     unsigned last = tc_last_group(s, it->agent->role);
     for (unsigned g = tc_first_group(s, it->agent->role); g <= last; g++)
         s->now[tc_clock_fences(s, g)]++;

@@ -8,7 +8,7 @@
  *   mbarrier.c  mbarriers: arrivals, bytes, phases, waits
  *   bulk.c      TMA copies to and from shared memory, fence_async
  *   products.c  asynchronous mma and their waits
- *   tiles.c     mailboxes, the counter of tiles
+ *   tiles.c     the scalar channel, the counter of tiles
  *
  * A clock has a component for each agent that does things one after another.
  * The component says how many of these things are certainly over for the owner

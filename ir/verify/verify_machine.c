@@ -255,7 +255,7 @@ static bool check_store(const tc_verifier *v, const tc_op *op)
                     (long long)axis, tc_type_name(v->cx, t), v->f->warps / 4);
 }
 
-/* A mailbox. */
+/* A buffer of the scalar channel. */
 static bool check_smem_scalar(const tc_verifier *v, const tc_op *op)
 {
     const tc_type *t = op->in[0]->type;

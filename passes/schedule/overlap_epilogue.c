@@ -98,7 +98,7 @@ static bool has_or_gets(const ending *e, const tc_value *v)
             can_move(e, v->def, has_or_gets));
 }
 
-/* ---- Mail ---- */
+/* ---- The scalar channel ---- */
 
 static const tc_op *next_effect(const tc_op *op)
 {
@@ -108,14 +108,14 @@ static const tc_op *next_effect(const tc_op *op)
     return op;
 }
 
-static bool reads_mail(const tc_op *op)
+static bool reads_channel(const tc_op *op)
 {
     return op && (op->code == TC_SMEM_LOAD_SCALAR ||
                   (op->code == TC_SMEM_LOAD && tc_op_int(op, "by_mbarrier")));
 }
 
 /* Whoever waits for it then puts scalars there. */
-static bool releases_mail(const tc_op *op)
+static bool releases_channel(const tc_op *op)
 {
     bool found = false;
     if (!op || op->code != TC_MBARRIER_ARRIVE)
@@ -132,12 +132,12 @@ static bool releases_mail(const tc_op *op)
 }
 
 /* And no tile, which the product may read. */
-static bool is_for_mail(const tc_op *barrier)
+static bool is_for_channel(const tc_op *barrier)
 {
     const tc_op *op = next_effect(barrier);
-    bool found = releases_mail(op);
+    bool found = releases_channel(op);
     for (; op && op->code == TC_MBARRIER_ARRIVE; op = next_effect(op))
-        found &= releases_mail(op);
+        found &= releases_channel(op);
     return found;
 }
 
@@ -147,9 +147,9 @@ static bool may_come_early(const tc_op *op, tc_opcode before)
 {
     switch (op->code) {
     case TC_TMA_STORE_WAIT: return true;
-    case TC_MBARRIER_WAIT: return reads_mail(next_effect(op));
-    case TC_BARRIER: return before == TC_TMA_STORE_WAIT || is_for_mail(op);
-    default: return reads_mail(op) || releases_mail(op);
+    case TC_MBARRIER_WAIT: return reads_channel(next_effect(op));
+    case TC_BARRIER: return before == TC_TMA_STORE_WAIT || is_for_channel(op);
+    default: return reads_channel(op) || releases_channel(op);
     }
 }
 
@@ -249,8 +249,7 @@ static bool fill(tc_pass_env *env, ending *e)
     }
     if (changed)
         tc_remark(env->cx, e->wait->loc, pass,
-                  "what is made of the rows' sums is computed while the last "
-                  "product runs");
+                  "row math of the epilogue runs while the last product does");
     else
         say_declined(env, e);
     return changed;

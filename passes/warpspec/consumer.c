@@ -152,7 +152,7 @@ static void consumer_visit(tc_warpspec *s, tc_region *r)
     /* When the loads of nested loops are gone, and what only they needed. */
     for (tc_ring *ring = s->rings; ring; ring = ring->next)
         if (ring->region == r && ring->nscalars)
-            tc_take_mail(s, ring);
+            tc_read_channel(s, ring);
     tc_builder end = tc_builder_before(tc_region_terminator(r));
     tc_advance_rings(s, r, &end);
 }

@@ -189,7 +189,7 @@ static void issue_without_step(tc_role_builder *e, const tc_op *loop,
             issue_if(e, ring, "ge", loop->in[0], loop->in[1], b);
 }
 
-/* ---- Mail ---- */
+/* ---- The scalar channel ---- */
 
 static void begin_put(tc_ring *r, tc_builder *b)
 {

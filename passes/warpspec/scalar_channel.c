@@ -50,7 +50,7 @@ static uintptr_t cost_of(const finder *x, const tc_op *op)
     return op ? (uintptr_t)tc_map_get(&x->costs, op) : 0;
 }
 
-static bool is_mailed(const finder *x, const tc_value *v)
+static bool is_sent(const finder *x, const tc_value *v)
 {
     for (unsigned i = 0; i < x->n; i++)
         if (x->scalars[i] == v)
@@ -96,7 +96,7 @@ static void set_cost(finder *x, const tc_op *op)
 {
     uintptr_t sum = own_cost(op);
     for (unsigned i = 0; i < op->nin; i++)
-        if (!is_mailed(x, op->in[i]) && op->in[i]->def &&
+        if (!is_sent(x, op->in[i]) && op->in[i]->def &&
             op->in[i]->def->parent == x->region)
             sum += cost_of(x, op->in[i]->def);
     tc_map_set(&x->costs, op, (void *)sum);
@@ -286,7 +286,7 @@ static void read_before_use(const tc_ring *r, unsigned i, tc_map *reads)
     }
 }
 
-static bool releases_mail(const tc_warpspec *s, const tc_op *op)
+static bool releases_channel(const tc_warpspec *s, const tc_op *op)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
         if (op->code == TC_MBARRIER_ARRIVE && r->nscalars &&
@@ -295,7 +295,7 @@ static bool releases_mail(const tc_warpspec *s, const tc_op *op)
     return false;
 }
 
-/* Where the warps of a group meet to release other mail, with nothing in
+/* Where the warps of a group meet to release other scalars, with nothing in
  * between but reads of that; NULL: nowhere. */
 static tc_op *next_meeting(const tc_warpspec *s, tc_op *op)
 {
@@ -304,7 +304,7 @@ static tc_op *next_meeting(const tc_warpspec *s, tc_op *op)
     while (op->code == TC_MBARRIER_WAIT || op->code == TC_SMEM_LOAD_SCALAR ||
            tc_op_is_pure(op))
         op = op->next;
-    return op->code == TC_BARRIER && releases_mail(s, op->next) ? op : NULL;
+    return op->code == TC_BARRIER && releases_channel(s, op->next) ? op : NULL;
 }
 
 static void wait_and_release(const tc_warpspec *s, const tc_ring *r,
@@ -331,7 +331,7 @@ static void wait_and_release(const tc_warpspec *s, const tc_ring *r,
     tc_build_arrive(r, &after, r->empty);
 }
 
-void tc_take_mail(tc_warpspec *s, tc_ring *r)
+void tc_read_channel(tc_warpspec *s, tc_ring *r)
 {
     tc_map reads = {.arena = s->env->scratch};
     tc_builder b = tc_builder_before(r->region->first);

@@ -222,7 +222,7 @@ static bool need_result(slicer *x, const tc_value *v)
     return need_all(x, op, 0, op->nin);
 }
 
-static bool is_mailed(const tc_warpspec *s, const tc_value *v)
+static bool is_sent(const tc_warpspec *s, const tc_value *v)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)
         for (unsigned i = 0; i < r->nscalars; i++)
@@ -233,7 +233,7 @@ static bool is_mailed(const tc_warpspec *s, const tc_value *v)
 
 static bool need_value(slicer *x, const tc_value *v)
 {
-    if (x->is_told && is_mailed(x->s, v)) {
+    if (x->is_told && is_sent(x->s, v)) {
         take(x, v);
         return true;
     }

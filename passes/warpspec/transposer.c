@@ -20,14 +20,14 @@
 
 #include "passes/analysis/roles.h"
 
-/* ---- Mail ---- */
+/* ---- The scalar channel ---- */
 
 static bool is_told(const tc_role_builder *e, const tc_value *v)
 {
     return tc_map_get(e->needed, v) != NULL;
 }
 
-static void read_mail(tc_role_builder *e, tc_ring *r, tc_builder *b)
+static void read_channel(tc_role_builder *e, tc_ring *r, tc_builder *b)
 {
     tc_find_slot(r, b);
     tc_wait_until_full(r, b);
@@ -51,7 +51,7 @@ static void read_fetched(tc_role_builder *e, const tc_region *region,
     for (tc_ring *r = e->s->rings; r; r = r->next)
         if (r->for_transposer && r->fetched && r->region == region &&
             r->before == before)
-            read_mail(e, r, b);
+            read_channel(e, r, b);
 }
 
 /* ---- Copies ---- */
@@ -81,7 +81,7 @@ static bool move_or_read(tc_role_builder *e, const tc_op *op, tc_builder *b)
             return true;
         }
         if (r->for_transposer && !r->fetched && r->scalars[0]->def == op)
-            read_mail(e, r, b);
+            read_channel(e, r, b);
     }
     return false;
 }

@@ -142,13 +142,13 @@ void tc_need_in_transposer(tc_warpspec *s, const tc_op *copy);
 /* Does the producer need that op, or that result of a loop or branch? */
 bool tc_is_needed(const tc_warpspec *s, const void *op_or_value);
 
-/* ---- Mail (scalar_channel.c) ---- */
+/* ---- The scalar channel (scalar_channel.c) ---- */
 
 /* Adds rings of scalars that cost the consumers more to compute than to read.
  */
 void tc_find_channel(tc_warpspec *s);
 /* In the consumers' region: reads them where they are used. */
-void tc_take_mail(tc_warpspec *s, tc_ring *r);
+void tc_read_channel(tc_warpspec *s, tc_ring *r);
 
 /* ---- Budget (budget.c) ---- */
 

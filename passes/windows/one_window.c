@@ -2,7 +2,7 @@
  *
  * Rows of which all indices but one are equal, and that one counts up, are one
  * window of scalars, such as a part of one page. An index outside puts the
- * window behind the end of the rows, where its boundary lets nothing through:
+ * window after the end of the rows, where its boundary lets nothing through:
  *
  *   %t = load %k[%at / 64, rem(%at, 64), 0 +: 128], %at = %i * 64 + range(64)
  * becomes

@@ -50,10 +50,10 @@ static void move(rule_run *r, unsigned i, unsigned to, const char *harmless)
 
 /* ---- mbarriers ---- */
 
-/* A mailbox of some slots: the consumer's arrivals that the producer waited for
+/* A scalar channel of some slots: the consumer's arrivals that the producer waited for
  * since then, for other rings, show that its message was read. And what the
  * consumer waited for that came behind the message shows that it is there. */
-static const char *guards_mail(const program *p, unsigned i)
+static const char *guards_channel(const program *p, unsigned i)
 {
     const char *next = p->lines[neighbour(p, i, 1)];
     return is_op(next, "smem_store_scalar") || is_op(next, "smem_load_scalar")
@@ -83,14 +83,15 @@ static const char *goes_round(const program *p, unsigned i)
         !operand(p->lines[i], 0, &at, name))
         return NULL;
     snprintf(rows, sizeof rows, "%s.rows", name);
-    bool mail = strstr(name, ".tile") || strstr(name, ".ids");
-    return strstr(name, ".rows") || mail || is_made(p, rows) ? in_order : NULL;
+    bool channel = strstr(name, ".tile") || strstr(name, ".ids");
+    return strstr(name, ".rows") || channel || is_made(p, rows) ? in_order
+                                                                : NULL;
 }
 
 static void no_mbarrier_wait(rule_run *r, unsigned i)
 {
-    const char *mail = guards_mail(r->p, i);
-    remove_op(r, i, "mbarrier_wait", mail ? mail : goes_round(r->p, i));
+    const char *channel = guards_channel(r->p, i);
+    remove_op(r, i, "mbarrier_wait", channel ? channel : goes_round(r->p, i));
 }
 
 static void later_mbarrier_wait(rule_run *r, unsigned i)
@@ -506,11 +507,11 @@ const rule rules_of_roles[] = {
     {"no fence", no_fence},
     {"fence later", later_fence},
     {"groups apart", groups_apart},
-    {"no mail", no_put},
-    {"mail later", later_put},
-    {"mail earlier", earlier_put},
-    {"mail read later", later_get},
-    {"mail read earlier", earlier_get},
+    {"no scalar sent", no_put},
+    {"scalar sent later", later_put},
+    {"scalar sent earlier", earlier_put},
+    {"scalar read later", later_get},
+    {"scalar read earlier", earlier_get},
     {"no end of tiles", no_end},
     {"a tile skipped", skipped_tile},
     {NULL, NULL},

@@ -5,7 +5,7 @@
  */
 #include "codegen/nvptx/memory/shared.h"
 
-/* ---- Mailboxes ---- */
+/* ---- The scalar channel ---- */
 
 /* The instruction up to its operands; the address into the first two. */
 static void access_word(tc_gen *g, const tc_op *op, tc_text *text,

@@ -229,9 +229,9 @@ def _candidates():
     if named:
         return [named]
     here = pathlib.Path(__file__).resolve().parent
-    beside = [here / "libtilec.so",
+    next_to = [here / "libtilec.so",
               here.parents[2] / "build" / "libtilec.so"]  # of a source tree
-    found = [str(path) for path in beside if path.exists()]
+    found = [str(path) for path in next_to if path.exists()]
     return found + [ctypes.util.find_library("tilec") or "libtilec.so.0.1"]
 
 

@@ -16,7 +16,7 @@ def _ints(name, x, like):
     if isinstance(x, (list, tuple)):
         import numpy
         x = numpy.array(x, numpy.int32)
-    x = _captured.beside(_tensors.adopt(x, name), like, name)
+    x = _captured.in_library_of(_tensors.adopt(x, name), like, name)
     have = _tensors.dtype_name(x)
     if have not in ("int32", "int64"):
         raise ValueError("%s is %s, expected int32" % (name, have))
@@ -43,7 +43,7 @@ def _factors(x, name, like):
     number = _tensors.number_of(x)
     if number is not None:
         return _tensors.filled(like, (1,), number)
-    x = _captured.beside(_tensors.adopt(x, name), like, name)
+    x = _captured.in_library_of(_tensors.adopt(x, name), like, name)
     return x.reshape(1) if len(x.shape) == 0 else x
 
 
@@ -161,7 +161,7 @@ def append(key, value, key_cache, value_cache, *, kv_lens, page_table=None,
             given[name] = _ints(name, given[name], k)
     for name in ("cos", "sin"):
         if given[name] is not None:
-            given[name] = _captured.beside(
+            given[name] = _captured.in_library_of(
                 _tensors.adopt(given[name], "rotary_" + name), k,
                 "rotary_" + name)
     out = None

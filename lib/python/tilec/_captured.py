@@ -34,11 +34,11 @@ def split(captured, q):
         if number is not None:
             numbers[name] = number
         else:
-            tensors[name] = beside(_tensors.adopt(value, name), q, name)
+            tensors[name] = in_library_of(_tensors.adopt(value, name), q, name)
     return tensors, _texts.numbers_text(numbers)
 
 
-def beside(x, q, name):
+def in_library_of(x, q, name):
     """x of numpy as a tensor of torch, if q is one."""
     if not _tensors.is_torch(q) or _tensors.is_torch(x):
         return x

@@ -22,7 +22,7 @@ def given(q, values):
         number = _tensors.number_of(value)
         if number is not None:
             value = _tensors.filled(q, (1,), float(number))
-        value = _captured.beside(_tensors.adopt(value, name), q, name)
+        value = _captured.in_library_of(_tensors.adopt(value, name), q, name)
         found[name + _SUFFIX] = (value if _tensors.rank(value) else
                                  value.reshape(1))
     return found

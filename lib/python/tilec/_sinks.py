@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention sinks: a logit a head, which travels beside what mods capture, under
+"""Attention sinks: a logit a head, passed together with captured values, under
 the name that the kernel has for it.
 """
 from . import _captured, _tensors
@@ -15,7 +15,7 @@ def given(q, sinks):
     if _tensors.number_of(sinks) is not None:
         raise TypeError("sinks is a number, expected a tensor of %d, one for "
                         "each head of query" % q.shape[1])
-    x = _captured.beside(_tensors.adopt(sinks, "sinks"), q, "sinks")
+    x = _captured.in_library_of(_tensors.adopt(sinks, "sinks"), q, "sinks")
     if tuple(x.shape) != (q.shape[1],):
         raise ValueError("sinks is of shape %s, expected (%d,): one for each "
                          "head of query" % (tuple(x.shape), q.shape[1]))
