@@ -50,7 +50,7 @@ static void move(rule_run *r, unsigned i, unsigned to, const char *harmless)
 
 /* ---- mbarriers ---- */
 
-/* A scalar channel of some slots: the consumer's arrivals that the producer waited for
+/* A scalar channel: the consumer's arrivals that the producer waited for
  * since then, for other rings, show that its message was read. And what the
  * consumer waited for that came behind the message shows that it is there. */
 static const char *guards_channel(const program *p, unsigned i)

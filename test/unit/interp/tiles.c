@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A persistent kernel: the producer fetches tiles and sends by a scalar channel which
- * one comes next; the consumer's threads read the tiles themselves.
+ * A persistent kernel: the producer fetches tiles and sends by a scalar channel
+ * which one comes next; the consumer's threads read the tiles themselves.
  */
 #include "test/unit/interp/fixture.h"
 
