@@ -95,6 +95,11 @@ bool tc_interp_block(tc_interp *it, const tc_op *op)
 {
     tc_ivalue *out = tc_ivalue_of(op->out[0]);
     const tc_attr *sides = tc_op_attr(op, "sides");
+    if (tc_block_index(op))
+        return tc_interp_find(it, op, NULL, NULL,
+                              "of windows by index: lower-windows replaces "
+                              "them") &&
+               false;
     out->tensor = tc_ivalue_of(op->in[0])->tensor;
     out->poison[0] = poison_of_scalars(op, 1);
     int axis = 0;

@@ -230,7 +230,10 @@ tc_vector tc_axis_vector(const tc_axis_analysis *a, const tc_op *op)
 /* Each element has a condition of its own: its index, or a mask of a block. */
 static bool is_by_elements(const tc_op *op)
 {
-    bool block = op->in[0]->type->kind == TC_BLOCK_PTR;
+    const tc_op *of = tc_block_of(op->in[0]);
+    /* (Windows by index become pointers.) */
+    bool block =
+        op->in[0]->type->kind == TC_BLOCK_PTR && !(of && tc_block_index(of));
     switch (op->code) {
     case TC_GATHER: return true;
     case TC_LOAD: return block && op->nin > 1;

@@ -372,8 +372,10 @@ static const char *try_store(tc_tma_stores *s, tc_op *store)
 {
     if (tc_tma_store_loop(s, store) && !tc_tma_store_adds(store))
         return "it stands in a loop within that over the tiles";
-    if (!tc_match_op(store->in[0], TC_BLOCK))
-        return "a TMA copy needs a `block` of a tensor with its offsets here";
+    const tc_op *block = tc_match_op(store->in[0], TC_BLOCK);
+    if (!block || tc_block_index(block))
+        return "a TMA copy needs a `block` of a tensor with its offsets here, "
+               "all scalars";
     const char *why = tc_tma_store_why_ordered(s->f->body, store);
     if (why)
         return why;

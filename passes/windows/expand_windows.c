@@ -13,8 +13,9 @@
  * Neighbours along a contiguous side stay neighbours: threads move 16 bytes of
  * them at once (axis_vector.c). Tests: test/ir/passes/expand-windows.
  *
- * Loads that TMA copies may bring stay; lower-windows does the same to those
- * that specialize-warps left. The indices then lie as the tile does, so that
+ * Loads that TMA copies may bring stay, and stores, whose layouts are chosen by
+ * their windows; lower-windows does the same to them where specialize-warps
+ * left them. The indices then lie as the tile does, so that
  * each thread has those of its rows. Tests: test/ir/passes/lower-windows.
  */
 #include "passes/windows/expand_windows.h"
@@ -327,7 +328,8 @@ static bool expand_region(keeper *k, tc_region *r)
             changed = true;
             continue;
         }
-        if (is_kept(k, op))
+        /* Of stores the layout is chosen first (passes/layout/choice.c). */
+        if (op->code == TC_STORE || is_kept(k, op))
             continue;
         expand(k->env->cx, op, NULL);
         tc_op_erase(op);

@@ -86,6 +86,7 @@ static const role roles[] = {
     {"quantize_head", "largest", "BHT", false, 1},
     {"copy_values", "x", "BHND", false, 0},
     {"copy_values", "y", "BHMD", true, 0},
+    {"paged_scatter", "o", "BMD", true, 1},
     {"paged*", "q", "MD", false, 0},
     {"paged*", "k", "GPD", false, 0},
     {"paged*", "v", "GPD", false, 0},
