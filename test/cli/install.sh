@@ -83,7 +83,8 @@ for name in c_shared c_static cc_shared cc_static; do
     program $name
 done
 # Each header can be the first one, and the only one.
-for header in tilec tilec/attention tilec/safetensors tilec/dlpack tilec/version
+for header in tilec tilec/append tilec/attention tilec/dlpack tilec/kvcache \
+    tilec/safetensors tilec/version
 do
     echo "#include <$header.h>" >"$folder/first.c"
     # shellcheck disable=SC2086
@@ -116,8 +117,19 @@ cmake -G Ninja -S "$source/lib/example" -B "$folder/build" \
     -D CMAKE_PREFIX_PATH="$prefix" >/dev/null
 cmake --build "$folder/build" >/dev/null
 "$folder/build/engine" | cmp - "$folder/out"
+"$folder/build/serve" | tee "$folder/out"
+served='^5 requests in 52 steps, 3 of them with prompts; 12 of 12 pages are free'
+grep -q "$served" "$folder/out"
 
-# That of the GPU: its result, or why there is none.
+# Those of the GPU: their results, or why there are none.
+code=0
+"$folder/build/serve" gpu >"$folder/out" 2>"$folder/err" || code=$?
+cat "$folder/out" "$folder/err"
+case $code in
+0) grep -q "$served" "$folder/out" ;;
+3) grep -q '^no GPU: ' "$folder/err" ;;
+*) exit 1 ;;
+esac
 code=0
 "$folder/build/gpu" >"$folder/out" 2>"$folder/err" || code=$?
 cat "$folder/out" "$folder/err"
