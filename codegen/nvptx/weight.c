@@ -4,6 +4,8 @@
  * thread's registers, more if an element takes a function.
  */
 #include "codegen/nvptx/emit.h"
+#include "passes/analysis/axis_info.h"
+#include "passes/analysis/match.h"
 
 /* An element that is accessed through a pointer of its own. LLVM looks far back
  * from an address for what it is made of, so that its time grows with the
@@ -20,6 +22,35 @@ static bool is_by_pointers(const tc_op *op)
            op->in[0]->type->kind == TC_TILE;
 }
 
+/* The axis along which pointers count up by the strides of one dim, as those of
+ * windows by index do: what is added last; -1: none. */
+static int counted_axis(const tc_value *pointers)
+{
+    const tc_op *add = tc_match_op(pointers, TC_PTR_ADD);
+    const tc_op *spread = add ? tc_match_op(add->in[1], TC_BROADCAST) : NULL;
+    const tc_value *v = spread ? spread->in[0] : NULL;
+    int axis = -1;
+    for (unsigned i = 0; v && i < v->type->rank; i++)
+        if (!tc_dim_is(v->type->dims[i], 1))
+            axis = axis < 0 ? (int)i : (int)v->type->rank;
+    while (v && v->def && v->def->code != TC_RANGE)
+        v = v->def->nin ? v->def->in[0] : NULL;
+    return v && axis < (int)pointers->type->rank ? axis : -1;
+}
+
+/* Elements that an access moves at once, of rows of an aligned tensor. */
+static unsigned moved_at_once(const tc_op *op)
+{
+    const tc_value *tensor = tc_accessed_tensor(op);
+    const tc_type *t = op->in[0]->type;
+    int axis = counted_axis(op->in[0]);
+    if (axis < 0 || !tensor || tensor->def || tensor->index >= 64 ||
+        !(op->func->aligned >> tensor->index & 1))
+        return 1;
+    unsigned most = 16 / tc_type_bytes(t->elem->elem);
+    return tc_layout_contiguous(t->layout, (unsigned)axis, most ? most : 1);
+}
+
 static bool is_bounded(const tc_op *op)
 {
     return (op->code == TC_LOAD || op->code == TC_STORE) &&
@@ -30,7 +61,7 @@ static bool is_bounded(const tc_op *op)
 static unsigned of_element(const tc_op *op)
 {
     if (is_by_pointers(op))
-        return ACCESS;
+        return ACCESS / moved_at_once(op);
     if (is_bounded(op))
         return CONDITION;
     bool is_wide = op->nout && tc_type_elem(op->out[0]->type)->kind == TC_F64;
