@@ -91,6 +91,7 @@ static const role roles[] = {
     {"paged*", "k", "GPD", false, 0},
     {"paged*", "v", "GPD", false, 0},
     {"paged*", "table", "BT", false, 7},
+    {"paged*", "lens", "B", false, 100},
     {"paged*", "o", "BMD", true, 0},
     {"matmul", "a", "MK", false, 0},
     {"matmul", "b", "KN", false, 0},
