@@ -2,6 +2,7 @@
  *
  * tilec attention: attention on the tensors of a file, and its gradients.
  */
+#include "tools/attention_cache.h"
 #include "tools/common/commands.h"
 #include "tools/common/progress.h"
 #include "tools/measure/compare.h"
@@ -25,7 +26,8 @@ typedef struct job {
     const tool_args *args;
     tilec_context *cx;
     tilec_safetensors *in;
-    tilec_attention *plan;
+    tilec_attention *plan; /* NULL: over a cache */
+    attention_cache cache;
     DLTensor q, k, v;
     bool is_narrow; /* of 8 bits, at least one of them */
     quantized rounded[3];
@@ -44,6 +46,12 @@ typedef struct job {
     device_tensors device;
     double compile_seconds, run_seconds, backward_seconds;
 } job;
+
+static const tilec_kernel *kernel_of(const job *j)
+{
+    return j->cache.plan ? tilec_kvcache_kernel(j->cache.plan)
+                         : tilec_attention_kernel(j->plan);
+}
 
 /* --quantize: v by columns, which is how products want it. */
 static int quantize_inputs(job *j, const char *type)
@@ -65,7 +73,8 @@ static int get_factors(job *j)
     int code = type ? quantize_inputs(j, type) : EXIT_DONE;
     j->is_narrow =
         is_narrow(j->q.dtype) || is_narrow(j->k.dtype) || is_narrow(j->v.dtype);
-    for (int i = 0; !code && j->is_narrow && i < NFACTORS; i++)
+    for (int i = 0; !code && j->is_narrow && !j->cache.is_given && i < NFACTORS;
+         i++)
         if (!j->factors[i].ndim)
             tilec_safetensors_get(j->in, factor_names[i], &j->factors[i], NULL);
     return code;
@@ -110,6 +119,8 @@ static int get_inputs(job *j)
     const char *dout = tool_value(j->args, "--do"),
                *dlse = tool_value(j->args, "--dlse");
     int code = get_sinks(j);
+    if (!code)
+        code = cache_get(&j->cache, j->args, j->in);
     if (code || !j->is_backward)
         return code ? code : get_factors(j);
     if (tilec_safetensors_get(j->in, dout ? dout : "do", &j->dout, &e) ||
@@ -143,7 +154,7 @@ static int check_options(job *j)
         return tool_usage(j->args->command,
                           "--backward: there are no gradients of numbers of 8 "
                           "bits");
-    return EXIT_DONE;
+    return cache_read_options(&j->cache, j->args);
 }
 
 /* -D and --option: FlexAttention's names, which the library knows. */
@@ -216,6 +227,11 @@ static int make_plan(job *j)
                               scale);
     }
     double start = seconds_now();
+    if (j->cache.is_given) {
+        code = cache_plan(&j->cache, j->cx, j->args, &j->q, &j->k, &j->v, &o);
+        j->compile_seconds = seconds_now() - start;
+        return code;
+    }
     tilec_status status =
         tilec_attention_plan(j->cx, &j->q, &j->k, &j->v, &o, &j->plan);
     j->compile_seconds = seconds_now() - start;
@@ -237,14 +253,15 @@ static const DLTensor *find_factor(const job *j, const char *name)
  * `mask.` or `score.` before it. What is missing the library names. */
 static int find_captured(job *j)
 {
-    const tilec_kernel *kernel = tilec_attention_kernel(j->plan);
+    const tilec_kernel *kernel = kernel_of(j);
     const tilec_parameter *p;
     for (size_t i = 0; (p = tilec_kernel_parameter(kernel, i)); i++) {
         const char *dot = strchr(p->name, '.');
         if (!p->captured ||
             (p->kind != TILEC_PARAM_TENSOR && p->kind != TILEC_PARAM_POINTER) ||
             j->ncaptured == MOST_CAPTURED ||
-            strncmp(p->name, "sink.", strlen("sink.")) == 0)
+            strncmp(p->name, "sink.", strlen("sink.")) == 0 ||
+            cache_owns(p->name))
             continue;
         DLTensor *t = &j->captured_tensors[j->ncaptured];
         const DLTensor *factor = find_factor(j, p->name);
@@ -278,7 +295,7 @@ static int give_workspace(job *j, tilec_attention_tensors *t)
 /* Everything to where the kernel runs; on the CPU it is there. */
 static int put_tensors(job *j, tilec_attention_tensors *t)
 {
-    int code = device_open(&j->device, j->cx, tilec_attention_kernel(j->plan));
+    int code = device_open(&j->device, j->cx, kernel_of(j));
     if (code || (code = device_put(&j->device, &t->q, false)) ||
         (code = device_put(&j->device, &t->k, false)) ||
         (code = device_put(&j->device, &t->v, false)) ||
@@ -289,7 +306,10 @@ static int put_tensors(job *j, tilec_attention_tensors *t)
         return code;
     for (size_t i = 0; !code && i < j->ncaptured; i++)
         code = device_put(&j->device, &j->captured[i].tensor, false);
-    return code ? code : give_workspace(j, t);
+    if (!code)
+        code = j->cache.plan ? cache_put(&j->cache, &j->device, t)
+                             : give_workspace(j, t);
+    return code;
 }
 
 static bool new_like(owned_tensor *to, const DLTensor *t)
@@ -359,16 +379,24 @@ static int launch_backward(job *j, tilec_attention_tensors *t)
     return code;
 }
 
+static int launch_forward(job *j, const tilec_attention_tensors *t,
+                          const tilec_launch_options *o)
+{
+    tilec_error e = TILEC_INIT(tilec_error);
+    if (j->cache.plan)
+        return cache_launch(&j->cache, o);
+    return tilec_attention_forward(j->plan, t, o, &e) ? report_error(&e)
+                                                      : EXIT_DONE;
+}
+
 static int launch(job *j, const tilec_attention_tensors *t)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
     o.progress = progress_launch;
     o.print = show_line;
-    tilec_error e = TILEC_INIT(tilec_error);
     double start = seconds_now();
-    tilec_status status = tilec_attention_forward(j->plan, t, &o, &e);
-    int code = status ? report_error(&e)
-                      : device_wait(tilec_attention_kernel(j->plan));
+    int code = launch_forward(j, t, &o);
+    code = code ? code : device_wait(kernel_of(j));
     j->run_seconds = seconds_now() - start;
     progress_end();
     return code;
@@ -377,7 +405,7 @@ static int launch(job *j, const tilec_attention_tensors *t)
 /* That which the kernel writes. */
 static DLDataType type_of_o(const job *j)
 {
-    const tilec_kernel *k = tilec_attention_kernel(j->plan);
+    const tilec_kernel *k = kernel_of(j);
     for (size_t i = 0, n = tilec_kernel_parameter_count(k); i < n; i++) {
         const tilec_parameter *p = tilec_kernel_parameter(k, i);
         if (strcmp(p->name, "o") == 0)
@@ -424,14 +452,18 @@ static void put_shape(const char *name, const DLTensor *t)
         printf("%c%lld", i ? 'x' : ' ', (long long)t->shape[i]);
 }
 
+static double flop_of(const job *j)
+{
+    return 2.0 * (double)j->q.shape[0] * (double)j->q.shape[1] *
+           (double)j->q.shape[2] * (double)j->k.shape[2] *
+           (double)(j->q.shape[3] + j->v.shape[3]);
+}
+
 static void describe(const job *j)
 {
-    const tilec_kernel *kernel = tilec_attention_kernel(j->plan);
+    const tilec_kernel *kernel = kernel_of(j);
     const char *mask = tool_value(j->args, "--mask");
     const char *score = tool_value(j->args, "--score");
-    double flop = 2.0 * (double)j->q.shape[0] * (double)j->q.shape[1] *
-                  (double)j->q.shape[2] * (double)j->k.shape[2] *
-                  (double)(j->q.shape[3] + j->v.shape[3]);
     printf("%s: attention", printable(j->args->words[0]).text);
     put_shape("q", &j->q);
     put_shape("k", &j->k);
@@ -444,16 +476,20 @@ static void describe(const job *j)
                  tilec_device_name(j->device.device));
     else
         machine_name(machine, sizeof machine);
-    printf(
-        "  on %s (%s): compiled in %.1f ms, ran in %.2f ms (%.1f GFLOP/s, all "
-        "keys counted)\n",
-        tilec_kernel_target(kernel), machine, 1e3 * j->compile_seconds,
-        1e3 * j->run_seconds, flop / j->run_seconds * 1e-9);
+    printf("  on %s (%s): compiled in %.1f ms, ran in %.2f ms",
+           tilec_kernel_target(kernel), machine, 1e3 * j->compile_seconds,
+           1e3 * j->run_seconds);
+    /* The lengths of a cache are the device's. */
+    if (j->cache.plan)
+        printf("\n");
+    else
+        printf(" (%.1f GFLOP/s, all keys counted)\n",
+               flop_of(j) / j->run_seconds * 1e-9);
     /* Five products instead of two. */
     if (j->is_backward)
         printf("  backward ran in %.2f ms (%.1f GFLOP/s)\n",
                1e3 * j->backward_seconds,
-               2.5 * flop / j->backward_seconds * 1e-9);
+               2.5 * flop_of(j) / j->backward_seconds * 1e-9);
 }
 
 /* Which result a tensor of the file is compared with, by its name: dq, dq_..,
@@ -582,6 +618,7 @@ static int attention_run(const tool_args *args)
         quantized_free(&j.rounded[i]);
     device_close(&j.device);
     tilec_attention_free(j.plan);
+    tilec_kvcache_free(j.cache.plan);
     tilec_safetensors_free(j.in);
     tilec_context_free(j.cx);
     return code;
@@ -603,6 +640,23 @@ static const tool_option options[] = {
     {"--captured", NULL, "backward: those for what the score captures, too"},
     {"--sinks", "TENSOR",
      "a logit a head, [H], that joins the sums of its rows"},
+    {"--kv-lens", "TENSOR",
+     "k and v are a cache: the keys of each sequence, [B]; this and\n"
+     "the next ones name int32 tensors of the file"},
+    {"--page-table", "TENSOR",
+     "[B, pages]: k and v are pages [pages, HK, keys of a page, D]"},
+    {"--kv-indptr", "TENSOR",
+     "[B + 1]: the pages of b are those in --kv-indices from\n"
+     "element indptr[b] to indptr[b + 1] - 1"},
+    {"--kv-indices", "TENSOR", "pages, one sequence after the other"},
+    {"--kv-last-page-len", "TENSOR", "the keys of each last page, [B]"},
+    {"--cu-seqlens-k", "TENSOR",
+     "[B + 1]: k and v are [1, HK, T, D], b has the rows cu_seqlens[b]\n"
+     "to cu_seqlens[b + 1] - 1"},
+    {"--cu-seqlens-q", "TENSOR", "the same of q, [1, HQ, T, D]"},
+    {"--piece", "N",
+     "over a cache: pieces of N keys (a multiple of 128), so that\n"
+     "results do not depend on the batch"},
     {"--max", NULL, "the largest scores of each query, too"},
     {"--quantize", "TYPE", "round q, k and v to f8e4m3 or f8e5m2 first"},
     {"--rows", "N", QUANTIZE_ROWS_HELP},
@@ -632,6 +686,8 @@ const tool_command tool_attention = {
     "of a file, the logsumexp of each row, and the gradients.",
     "Buffers that a mask or score function captures are tensors of that file, "
     "by\ntheir names; so are descale_q, descale_k and descale_v, what numbers "
-    "of 8 bits\nare times of (`tilec quantize` writes both), and scale_o.\n",
+    "of 8 bits\nare times of (`tilec quantize` writes both), and "
+    "scale_o.\nOver a cache, query i of M in a sequence with N keys is at "
+    "position N - M + i.\n",
     options,
     attention_run};
