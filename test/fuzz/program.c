@@ -561,6 +561,41 @@ static void call(gen *g)
     keep(g, v);
 }
 
+static void put(gen *g, value w, value at)
+{
+    value window = fresh(g, w.type, w.shape);
+    line(g, "%s = block %%out_%s[%%pid, %s +: %d]", window.name,
+         num_name(w.type), at.name, w.shape.side[0]);
+    line(g, "store %s, %s", window.name, w.name);
+}
+
+/* As a row by index, or an element for each index, the last one first. */
+static void put_by_index(gen *g, value w, value at)
+{
+    int n = w.shape.side[0];
+    bool row = num_below(&g->rng, 2);
+    shape s = row ? (shape){2, {1, n}} : (shape){2, {n, 1}};
+    shape lanes = {1, {row ? 1 : n}};
+    value x = fresh(g, w.type, s), window = fresh(g, w.type, s);
+    line(g, "%s = reshape %s : %s", x.name, w.name, type_text(w.type, s));
+    if (row) {
+        value i = fresh(g, NUM_I32, lanes);
+        line(g, "%s = splat %%pid : %s", i.name, type_text(NUM_I32, lanes));
+        line(g, "%s = block %%out_%s[%s, %s +: %d]", window.name,
+             num_name(w.type), i.name, at.name, n);
+    } else {
+        value steps = fresh(g, NUM_I32, lanes), i = fresh(g, NUM_I32, lanes);
+        value last = fresh(g, NUM_I32, shapes[0]);
+        line(g, "%s = range : %s", steps.name, type_text(NUM_I32, lanes));
+        line(g, "%s = add %s, %s", last.name, at.name, whole(g, n - 1).name);
+        value from = splat_to(g, last, lanes);
+        line(g, "%s = sub %s, %s", i.name, from.name, steps.name);
+        line(g, "%s = block %%out_%s[%%pid +: 1, %s]", window.name,
+             num_name(w.type), i.name);
+    }
+    line(g, "store %s, %s", window.name, x.name);
+}
+
 static void store_value(gen *g, value v)
 {
     int n = shape_count(v.shape);
@@ -573,10 +608,11 @@ static void store_value(gen *g, value v)
         line(g, "%s = reshape %s : %s", w.name, v.name,
              type_text(v.type, flat));
     }
-    value at = whole(g, g->p.slots[v.type]), window = fresh(g, v.type, flat);
-    line(g, "%s = block %%out_%s[%%pid, %s +: %d]", window.name,
-         num_name(v.type), at.name, flat.side[0]);
-    line(g, "store %s, %s", window.name, w.name);
+    value at = whole(g, g->p.slots[v.type]);
+    if (num_below(&g->rng, 4) == 0)
+        put_by_index(g, w, at);
+    else
+        put(g, w, at);
     g->p.slots[v.type] += flat.side[0];
 }
 
