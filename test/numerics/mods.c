@@ -595,13 +595,19 @@ int mod_int(const mod_data *d, const char *name)
     return 0;
 }
 
+static bool is_of_a_mod(const tilec_parameter *p)
+{
+    return p->captured && strncmp(p->name, "sink.", 5) != 0 &&
+           strncmp(p->name, "key_place.", 10) != 0;
+}
+
 size_t mod_arguments(const mod_data *d, const tilec_kernel *k,
                      tilec_argument *args, run_view *views)
 {
     const tilec_parameter *p;
     size_t n = 0;
     for (size_t i = 0; (p = tilec_kernel_parameter(k, i)); i++) {
-        if (!p->captured || strncmp(p->name, "sink.", 5) == 0)
+        if (!is_of_a_mod(p))
             continue;
         const char *dot = strrchr(p->name, '.');
         const char *name = dot ? dot + 1 : p->name;

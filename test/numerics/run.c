@@ -180,22 +180,15 @@ static tilec_launch_options checked(const tilec_launch_options *options)
     return o;
 }
 
-/* A plan's workspace, of NaNs: what is read there was written. */
-typedef struct room {
-    void *host;
-    DLTensor *device;
-} room;
-
-/* *address: where it is for the launch. */
-static tilec_status make_room(room *r, uint64_t bytes, void **address,
-                              tilec_error *error)
+tilec_status run_room_new(run_room *r, uint64_t bytes, tilec_error *error)
 {
+    *r = (run_room){.bytes = bytes};
     if (bytes == 0)
         return TILEC_OK;
     int64_t size = (int64_t)(bytes + 255) / 256 * 256;
     r->host = aligned_alloc(256, (size_t)size);
     memset(r->host, 0xff, (size_t)size);
-    *address = r->host;
+    r->address = r->host;
     if (!the_device)
         return TILEC_OK;
     DLTensor like = {.data = r->host,
@@ -204,24 +197,27 @@ static tilec_status make_room(room *r, uint64_t bytes, void **address,
                      .dtype = {kDLInt, 8, 1},
                      .shape = &size};
     tilec_status s = tilec_device_copy(the_device, &like, &r->device, error);
-    *address = s == TILEC_OK ? r->device->data : NULL;
+    r->address = s == TILEC_OK ? r->device->data : NULL;
     return s;
 }
 
-static tilec_status make_room_for(room *r, const tilec_kernel *k,
+void run_room_free(run_room *r)
+{
+    free(r->host);
+    if (r->device)
+        tilec_device_drop(the_device, r->device);
+}
+
+/* A launch's workspace: what is read there was written. */
+static tilec_status make_room_for(run_room *r, const tilec_kernel *k,
                                   const tilec_argument *args, size_t nargs,
                                   tilec_launch_options *o, tilec_error *error)
 {
     tilec_status s =
         tilec_kernel_workspace(k, args, nargs, &o->workspace_bytes, error);
-    return s ? s : make_room(r, o->workspace_bytes, &o->workspace, error);
-}
-
-static void free_room(room *r)
-{
-    free(r->host);
-    if (r->device)
-        tilec_device_drop(the_device, r->device);
+    s = s ? s : run_room_new(r, o->workspace_bytes, error);
+    o->workspace = r->address;
+    return s;
 }
 
 static tilec_status launch_here(const tilec_kernel *k,
@@ -230,13 +226,13 @@ static tilec_status launch_here(const tilec_kernel *k,
                                 tilec_error *error)
 {
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
-    room r = {0};
+    run_room r = {0};
     if (options)
         o = *options;
     tilec_status s = make_room_for(&r, k, args, nargs, &o, error);
     if (s == TILEC_OK)
         s = tilec_launch(k, args, nargs, &o, error);
-    free_room(&r);
+    run_room_free(&r);
     return s;
 }
 
@@ -248,7 +244,7 @@ tilec_status run_launch(const tilec_kernel *k, const tilec_argument *args,
         return launch_here(k, args, nargs, options, error);
     tilec_argument moved[MOST_TENSORS] = {0};
     tilec_launch_options o = checked(options);
-    room r = {0};
+    run_room r = {0};
     trip t = {.n = 0};
     tilec_status s = make_room_for(&r, k, args, nargs, &o, error);
     for (size_t i = 0; s == TILEC_OK && i < nargs; i++) {
@@ -259,7 +255,7 @@ tilec_status run_launch(const tilec_kernel *k, const tilec_argument *args,
     if (s == TILEC_OK)
         s = tilec_launch(k, moved, nargs, &o, error);
     s = come_back(&t, k, s, error);
-    free_room(&r);
+    run_room_free(&r);
     return s;
 }
 
@@ -272,14 +268,15 @@ tilec_status run_forward(const tilec_attention *plan,
     tilec_argument captured[MOST_TENSORS];
     tilec_launch_options o = checked(options);
     trip t = {.n = 0};
-    room r = {0};
+    run_room r = {0};
     tilec_status s = tilec_attention_workspace(plan, tensors,
                                                &a.workspace_bytes, NULL, error);
-    s = s ? s : make_room(&r, a.workspace_bytes, &a.workspace, error);
+    s = s ? s : run_room_new(&r, a.workspace_bytes, error);
+    a.workspace = r.address;
     if (s == TILEC_OK && !the_device)
         s = tilec_attention_forward(plan, &a, options, error);
     if (s != TILEC_OK || !the_device) {
-        free_room(&r);
+        run_room_free(&r);
         return s;
     }
     s = go(&t, &a.q, false, error);
@@ -298,7 +295,65 @@ tilec_status run_forward(const tilec_attention *plan,
     if (s == TILEC_OK)
         s = tilec_attention_forward(plan, &a, &o, error);
     s = come_back(&t, tilec_attention_kernel(plan), s, error);
-    free_room(&r);
+    run_room_free(&r);
+    return s;
+}
+
+static tilec_status go_all(trip *t, tilec_kvcache_tensors *a,
+                           tilec_argument *captured, tilec_error *error)
+{
+    const struct {
+        const DLTensor **tensor;
+        bool written;
+    } all[] = {{&a->q, false},
+               {&a->k, false},
+               {&a->v, false},
+               {&a->o, true},
+               {&a->lse, true},
+               {&a->kv_lens, false},
+               {&a->cu_seqlens_k, false},
+               {&a->page_table, false},
+               {&a->kv_indptr, false},
+               {&a->kv_indices, false},
+               {&a->kv_last_page_len, false},
+               {&a->cu_seqlens_q, false},
+               {&a->sinks, false}};
+    tilec_status s = TILEC_OK;
+    for (size_t i = 0; s == TILEC_OK && i < sizeof all / sizeof *all; i++)
+        s = go(t, all[i].tensor, all[i].written, error);
+    for (size_t i = 0; s == TILEC_OK && i < a->ncaptured; i++) {
+        captured[i] = a->captured[i];
+        if (captured[i].kind == TILEC_ARG_TENSOR)
+            s = go(t, &captured[i].tensor, false, error);
+    }
+    a->captured = captured;
+    return s;
+}
+
+tilec_status run_kvcache(const tilec_kvcache *plan,
+                         const tilec_kvcache_tensors *tensors,
+                         const run_room *schedule, bool makes_schedule,
+                         tilec_error *error)
+{
+    tilec_kvcache_tensors a = *tensors;
+    tilec_argument captured[MOST_TENSORS];
+    tilec_launch_options o = checked(NULL);
+    trip t = {.n = 0};
+    run_room r = {0};
+    a.schedule = schedule->address;
+    a.schedule_bytes = schedule->bytes;
+    tilec_status s =
+        tilec_kvcache_workspace(plan, tensors, NULL, &a.workspace_bytes, error);
+    s = s ? s : run_room_new(&r, a.workspace_bytes, error);
+    a.workspace = r.address;
+    if (the_device)
+        s = s ? s : go_all(&t, &a, captured, error);
+    if (makes_schedule)
+        s = s ? s : tilec_kvcache_schedule(plan, &a, &o, error);
+    s = s ? s : tilec_kvcache_attention(plan, &a, &o, error);
+    if (the_device)
+        s = come_back(&t, tilec_kvcache_kernel(plan), s, error);
+    run_room_free(&r);
     return s;
 }
 

@@ -49,6 +49,20 @@ tilec_status run_forward(const tilec_attention *plan,
                          const tilec_attention_tensors *tensors,
                          const tilec_launch_options *options,
                          tilec_error *error);
+/* Memory of the target, full of NaNs, that later runs find as it was left. */
+typedef struct run_room {
+    void *host, *address; /* address: for launches */
+    DLTensor *device;
+    uint64_t bytes;
+} run_room;
+tilec_status run_room_new(run_room *r, uint64_t bytes, tilec_error *error);
+void run_room_free(run_room *r);
+/* Attention by the schedule in that memory, which is made before, or is there
+ * from an earlier run. */
+tilec_status run_kvcache(const tilec_kvcache *plan,
+                         const tilec_kvcache_tensors *tensors,
+                         const run_room *schedule, bool makes_schedule,
+                         tilec_error *error);
 
 /* The diagnostics of a failed compile, one a line, to stdout. */
 void run_print_diagnostics(const tilec_context *cx);

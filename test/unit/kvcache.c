@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention over a cache in C: its messages, and a decode step over pages.
- * (Accuracy, layouts and lengths are tested in test/python/kvcache.py.)
+ * (Accuracy, layouts and lengths are tested in test/numerics/kvcache.c and
+ * test/python/kvcache.py.)
  */
 #include "lib/tilec.h"
 #include "test/unit/run.h"
