@@ -62,7 +62,7 @@ def _check_places(layout, given):
 
 def _ints(name, x, q):
     """As int32 beside q."""
-    x = _captured.beside(_tensors.adopt(x, name), q, name)
+    x = _captured.in_library_of(_tensors.adopt(x, name), q, name)
     have = _tensors.dtype_name(x)
     if have not in ("int32", "int64"):
         raise ValueError("%s is %s, expected int32" % (name, have))
