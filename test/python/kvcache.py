@@ -239,5 +239,46 @@ class KVCache(unittest.TestCase):
             tilec.attention(q[0], k, v, **places)
 
 
+class Merge(unittest.TestCase):
+    def parts(self, lens=(40, 7, 300)):
+        """Attention over parts of the keys of one sequence."""
+        r = np.random.default_rng(1)
+        q = r.standard_normal((2, 4, 3, 64)).astype(np.float32)
+        k, v = (r.standard_normal((2, 4, sum(lens), 64)).astype(np.float32)
+                for _ in "kv")
+        ends = np.cumsum((0, *lens))
+        found = [tilec.attention(q, k[:, :, a:b], v[:, :, a:b],
+                                 return_lse=True)
+                 for a, b in zip(ends, ends[1:])]
+        return found, tilec.attention(q, k, v, return_lse=True)
+
+    def test_parts_make_the_whole(self):
+        parts, (o, lse) = self.parts()
+        merged = tilec.merge(*(x for part in parts for x in part))
+        np.testing.assert_allclose(merged[0], o, atol=1e-5)
+        np.testing.assert_allclose(merged[1], lse, atol=1e-5)
+        stacked = tilec.merge(*(np.stack(x) for x in zip(*parts)))
+        np.testing.assert_array_equal(merged[0], stacked[0])
+
+    def test_parts_without_keys_do_not_matter(self):
+        parts, (o, _) = self.parts()
+        nothing = np.full_like(o, np.nan), np.full(o.shape[:3], EMPTY,
+                                                   np.float32)
+        merged = tilec.merge(*parts[0], *nothing)
+        np.testing.assert_allclose(merged[0], parts[0][0], rtol=1e-6)
+        alone = tilec.merge(*nothing, *nothing)
+        self.assertTrue((alone[0] == 0).all() and (alone[1] == EMPTY).all())
+
+    def test_errors(self):
+        parts, _ = self.parts()
+        (o, lse), _, _ = parts
+        for states, message in (
+                ((o,), "takes o, lse"), ((o, lse, o), "takes o, lse"),
+                ((o, lse), "expected o"), ((o, lse, o[:1], lse), "one shape"),
+                ((o, lse.astype(np.float64)) * 2, "expected float32")):
+            with self.assertRaisesRegex(ValueError, message):
+                tilec.merge(*states)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -15,8 +15,9 @@ from ._api import attention, attention_backward, schedule
 from ._errors import CompileWarning, Diagnostic, Error, MachineError
 from ._factors import quantize
 from ._kernel import Kernel, compile, kernel, mods, targets, version
+from ._merge import merge
 
 __all__ = ["append", "attention", "attention_backward", "compile", "kernel",
-           "mods", "quantize", "schedule", "targets", "version", "Kernel",
+           "merge", "mods", "quantize", "schedule", "targets", "version", "Kernel",
            "CompileWarning", "Diagnostic",
            "Error", "MachineError"]

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tilec.merge: attention over parts of the keys, put together."""
+import functools
+
+from . import _kernel, _tensors
+
+
+@functools.lru_cache(maxsize=None)
+def _launcher():
+    """Compiles for each data type and head dim that it meets."""
+    return _kernel.kernel("merge_states")
+
+
+def _stack(tensors):
+    if _tensors.is_torch(tensors[0]):
+        import torch
+        return torch.stack(tensors)
+    import numpy
+    return numpy.stack(tensors)
+
+
+def _check(parts, lses):
+    if len(parts.shape) != 5 or tuple(lses.shape) != tuple(parts.shape[:4]):
+        raise ValueError("expected o [B, H, M, D] and lse [B, H, M] of each "
+                         "part, found %s and %s" % (
+                             tuple(parts.shape[1:]), tuple(lses.shape[1:])))
+    if _tensors.dtype_name(lses) != "float32":
+        raise ValueError("lse is %s, expected float32" % lses.dtype)
+
+
+def merge(*states):
+    """o, lse of attention over all keys, from attention over parts of them.
+
+        o, lse = tilec.merge(o1, lse1, o2, lse2)
+        o, lse = tilec.merge(o, lse)     # stacked: [N, B, H, M, D], [N, B, H, M]
+
+    o [B, H, M, D] and lse [B, H, M] (natural log, float32), as
+    `tilec.attention(.., return_lse=True)` gives them: for example over a prefix
+    that sequences share, and over what each has of its own. A part without keys
+    has lse = -inf. Parts are added in order: the same bits in every run.
+    """
+    if len(states) < 2 or len(states) % 2:
+        raise ValueError("merge takes o, lse of each part, found %d values" %
+                         len(states))
+    if len(states) == 2:
+        parts, lses = (_tensors.adopt(x, n) for x, n in zip(states,
+                                                            ("o", "lse")))
+    else:
+        adopted = [_tensors.adopt(x, "lse" if i % 2 else "o")
+                   for i, x in enumerate(states)]
+        if len({tuple(o.shape) for o in adopted[::2]}) > 1:
+            raise ValueError("parts have o of shapes %s, expected one shape" %
+                             ", ".join(str(tuple(o.shape))
+                                       for o in adopted[::2]))
+        parts, lses = _stack(adopted[::2]), _stack(adopted[1::2])
+    _check(parts, lses)
+    o = _tensors.new(parts, parts.shape[1:], _tensors.dtype_name(parts))
+    lse = _tensors.new(parts, lses.shape[1:], "float32")
+    _launcher()(parts, lses, o, lse)
+    return o, lse
