@@ -93,6 +93,33 @@ static bool check_shapes(tc_job *job, const struct request *r)
     return true;
 }
 
+/* Which function of mods/kvcache.tile reads the factors. NULL: none does. */
+static const char *factor_function(const DLTensor *factors, const DLTensor *of)
+{
+    const int64_t *size = factors->shape, *cache = of->shape;
+    if (factors->ndim == 1 && size[0] == 1)
+        return "@cache_factor";
+    if (factors->ndim == 1 && size[0] == cache[1])
+        return "@cache_head_factor";
+    if (factors->ndim == 3 && size[0] == cache[0] && size[1] == cache[1] &&
+        size[2] == cache[2])
+        return "@cache_row_factor";
+    return NULL;
+}
+
+static bool check_factors(tc_job *job, const char *name,
+                          const DLTensor *factors, const DLTensor *of)
+{
+    const int64_t *cache = of->shape;
+    if (!factors || (factors->shape && factor_function(factors, of)))
+        return true;
+    return tc_job_error(job, TILEC_INPUT,
+                        "argument %s: expected the shape [1], [%lld] or "
+                        "[%lld, %lld, %lld]",
+                        name, (long long)cache[1], (long long)cache[0],
+                        (long long)cache[1], (long long)cache[2]);
+}
+
 /* ---- Bindings ---- */
 
 const tc_kv_functions *tc_kv_functions_of(tilec_kv_layout layout)
@@ -106,7 +133,7 @@ const tc_kv_functions *tc_kv_functions_of(tilec_kv_layout layout)
     return &functions[layout];
 }
 
-enum { BINDINGS = 12 };
+enum { BINDINGS = 16 };
 struct bindings {
     tilec_binding *all;
     size_t n;
@@ -167,6 +194,10 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
     bind_number(&b, arena, "PAGE",
                 o->layout >= TILEC_KV_PAGED ? r->k->shape[2] : 1);
     if (r->part == FORWARD) {
+        if (o->descale_k)
+            bind(&b, "descale_k", factor_function(o->descale_k, r->k));
+        if (o->descale_v)
+            bind(&b, "descale_v", factor_function(o->descale_v, r->v));
         bind(&b, "key_place", f->place);
         bind(&b, "MERGE", r->plan->merges_apart ? "0" : "1");
         return b;
@@ -223,6 +254,8 @@ static tilec_kvcache *make_plan(tc_job *job, const struct request *r,
     c->ragged_queries = o->ragged_queries != 0;
     c->piece = o->piece;
     c->has_sinks = o->sinks != 0;
+    c->has_factors[0] = o->descale_k != NULL;
+    c->has_factors[1] = o->descale_v != NULL;
     c->group = r->q->shape[1] / r->k->shape[1];
     c->scale = o->scale;
     if (o->scale == 0.0 || isnan(o->scale))
@@ -297,7 +330,10 @@ static bool build_forward(tc_job *job, struct request *r)
     tc_mods mods;
     if (!check_tensor(job, "q", r->q) || !check_tensor(job, "k", r->k) ||
         !check_tensor(job, "v", r->v) || !check_types(job, r) ||
-        !check_shapes(job, r) || !tc_mods_add(job, &texts, &mods))
+        !check_shapes(job, r) ||
+        !check_factors(job, "descale_k", o->descale_k, r->k) ||
+        !check_factors(job, "descale_v", o->descale_v, r->v) ||
+        !tc_mods_add(job, &texts, &mods))
         return false;
     r->plan = make_plan(job, r, &mods);
     r->plan->block = rows_of(r);

@@ -13,6 +13,7 @@ struct tilec_kvcache {
     tilec_kernel *merge; /* NULL: forward merges */
     tilec_kv_layout layout;
     bool ragged_queries, has_sinks;
+    bool has_factors[2];  /* of k and of v */
     bool merges_apart;    /* by a kernel of its own */
     int64_t piece;        /* keys; 0: by the batch */
     int64_t group, block; /* heads of a group, rows of a tile */

@@ -404,6 +404,10 @@ static void add_own(struct call *c)
     c->args[c->nargs++] = tilec_float("scale", c->c->scale);
     if (c->c->has_sinks)
         add_tensor(c, "sink.sinks", t->sinks);
+    if (c->c->has_factors[0])
+        add_tensor(c, "descale_k.factors", t->descale_k);
+    if (c->c->has_factors[1])
+        add_tensor(c, "descale_v.factors", t->descale_v);
     add_places(c, c->c->forward);
 }
 
@@ -444,6 +448,26 @@ static tilec_status run_attention(struct call *c,
     return s == TILEC_OK && c->c->merge ? run_merge(c, options) : s;
 }
 
+/* What the plan was made with, no more and no less. */
+static tilec_status check_options(const struct call *c, const char *function)
+{
+    const tilec_kvcache_tensors *t = c->t;
+    const struct {
+        const char *name;
+        const DLTensor *given;
+        bool is_wanted;
+    } all[] = {{"sinks", t->sinks, c->c->has_sinks},
+               {"descale_k", t->descale_k, c->c->has_factors[0]},
+               {"descale_v", t->descale_v, c->c->has_factors[1]}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if ((all[i].given != NULL) != all[i].is_wanted)
+            return tc_fail(c->error, TILEC_USAGE,
+                           "%s: %s: expected %s, as the plan was made",
+                           function, all[i].name,
+                           all[i].is_wanted ? "a tensor" : "none");
+    return TILEC_OK;
+}
+
 tilec_status tilec_kvcache_attention(const tilec_kvcache *c,
                                      const tilec_kvcache_tensors *tensors,
                                      const tilec_launch_options *options,
@@ -459,10 +483,7 @@ tilec_status tilec_kvcache_attention(const tilec_kvcache *c,
         s = place_workspace(&call, name);
     if (s == TILEC_OK && !t.o)
         s = tc_fail(error, TILEC_USAGE, "%s: o is NULL", name);
-    if (s == TILEC_OK && !t.sinks != !c->has_sinks)
-        s = tc_fail(error, TILEC_USAGE,
-                    "%s: sinks are given, or the plan is made with sinks: "
-                    "expected both or none",
-                    name);
+    if (s == TILEC_OK)
+        s = check_options(&call, name);
     return s == TILEC_OK ? run_attention(&call, options) : s;
 }

@@ -69,6 +69,10 @@ typedef struct tilec_kvcache_options {
     /* A learned logit of each head joins the sum of its rows: `sinks` of the
      * tensors. A query without any key gets lse = the sink. */
     int sinks;
+    /* Factors of keys and values of 8 bits, float32, in shapes like these; NULL:
+     * none. [1] is of all, [HK] of each head, [B or pages, HK, N or page] of
+     * each row of the cache, as tilec_append writes them. */
+    const DLTensor *descale_k, *descale_v;
 } tilec_kvcache_options;
 
 /* Compiles for tensors like these: data types, D, DV, HQ / HK, the keys of a
@@ -101,6 +105,7 @@ typedef struct tilec_kvcache_tensors {
     void *schedule, *workspace;
     uint64_t schedule_bytes, workspace_bytes;
     const DLTensor *sinks; /* float32 [HQ], of a plan with that option */
+    const DLTensor *descale_k, *descale_v; /* likewise, of its shapes */
 } tilec_kvcache_tensors;
 
 /* The memory for batches like this one: it follows from the shapes of q, k and

@@ -183,6 +183,33 @@ class KVCache(unittest.TestCase):
                 np.testing.assert_allclose(o[b].swapaxes(0, 1),
                                            want * part[..., None], atol=2e-5)
 
+    def test_factors_of_narrow_caches(self):
+        try:
+            from ml_dtypes import float8_e4m3fn
+        except ImportError:
+            self.skipTest("there is no ml_dtypes")
+        batch = Batch([40, 300], heads=(4, 2))
+        r = np.random.default_rng(5)
+        for cache in (batch.paged(16), batch.dense()):
+            k, v, places = cache
+            rows = r.uniform(.5, 2, k.shape[:3]).astype(np.float32)
+            for factors in ((2.0, .5), (np.array([2, .5], np.float32), 3.0),
+                            (rows, rows[..., ::-1].copy())):
+                wide = [np.broadcast_to(np.reshape(
+                    np.float32(f), np.shape(f) if np.ndim(f) == 3 else
+                    (1, -1, 1)), k.shape[:3])[..., None] for f in factors]
+                with np.errstate(invalid="ignore", over="ignore"):
+                    narrow = [np.nan_to_num(x / f).astype(float8_e4m3fn)
+                              for x, f in zip((k, v), wide)]
+                want = tilec.attention(
+                    batch.queries(), *(x.astype(np.float32) * f
+                                       for x, f in zip(narrow, wide)),
+                    **places)
+                got = tilec.attention(batch.queries(), *narrow, **places,
+                                      descale_k=factors[0],
+                                      descale_v=factors[1])
+                np.testing.assert_allclose(got, want, atol=2e-5)
+
     def test_placement_does_not_matter(self):
         results = []
         for seed in (1, 2):

@@ -175,7 +175,9 @@ class tilec_kvcache_options(C.Structure):
                 ("user", C.c_void_p), ("layout", C.c_int),
                 ("ragged_queries", C.c_int), ("piece", C.c_int64),
                 ("no_load", C.c_int), ("no_cache", C.c_int),
-                ("sinks", C.c_int)]
+                ("sinks", C.c_int),
+                ("descale_k", C.POINTER(DLTensor)),
+                ("descale_v", C.POINTER(DLTensor))]
 
 
 class tilec_kvcache_tensors(C.Structure):
@@ -187,7 +189,9 @@ class tilec_kvcache_tensors(C.Structure):
     ] + [("captured", C.POINTER(tilec_argument)), ("ncaptured", C.c_size_t),
          ("schedule", C.c_void_p), ("workspace", C.c_void_p),
          ("schedule_bytes", C.c_uint64), ("workspace_bytes", C.c_uint64),
-         ("sinks", C.POINTER(DLTensor))]
+         ("sinks", C.POINTER(DLTensor)),
+         ("descale_k", C.POINTER(DLTensor)),
+         ("descale_v", C.POINTER(DLTensor))]
 
 
 def new(struct, **fields):

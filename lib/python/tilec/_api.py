@@ -144,26 +144,29 @@ def _refuse_beside_cache(given):
 
 
 def _cache_spec(layout, places, piece, score_mod=None, mask_mod=None,
-                scale=None, sinks=False):
+                scale=None, sinks=False, factors=()):
     _check_mod("score_mod", score_mod)
     _check_mod("mask_mod", mask_mod)
     return _kvcache.Spec(score_mod or "", mask_mod or "", _scale(scale), layout,
-                         "cu_seqlens_q" in places, int(piece), sinks)
+                         "cu_seqlens_q" in places, int(piece), sinks, factors)
 
 
 def _with_cache(query, key, value, places, score_mod, mask_mod, scale, sinks,
-                schedule, piece, return_lse, captured):
+                factors, schedule, piece, return_lse, captured):
     q, k, v, places, layout, flat = _kvcache.inputs(query, key, value, places)
     if any(getattr(x, "requires_grad", False) for x in (q, k, v)):
         raise ValueError("attention over a cache has no gradients: give "
                          "tensors that need none")
     sinks = _sinks.given(q, sinks).get(_sinks.NAME)
+    extra, kinds = _kvcache.factors_of(q, factors)
     spec = _cache_spec(layout, places, piece, score_mod, mask_mod, scale,
-                       sinks is not None)
+                       sinks is not None, kinds)
+    if sinks is not None:
+        extra["sinks"] = _tensors.cast(sinks, "float32")
     tensors, numbers = _captured.split(captured, q)
     o, lse = _kvcache.attention(
         q, k, v, places, spec, schedule,
-        [*tensors.items(), *_texts.numbers_of(numbers)], sinks, return_lse)
+        [*tensors.items(), *_texts.numbers_of(numbers)], extra, return_lse)
     if flat:  # [1, HQ, T, D] as [T, HQ, D]
         o = o[0].swapaxes(0, 1)
         lse = lse[0].swapaxes(0, 1) if return_lse else None
@@ -251,7 +254,9 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
         key [pages, HK, page, D]; or kv_indptr [B + 1], kv_indices and
         kv_last_page_len [B]; or cu_seqlens_k [B + 1] with key [T, HK, D].
         cu_seqlens_q [B + 1]: query is [T, HQ, D]. Mods see query i of M as at
-        position N - M + i of a sequence's N keys. Forward only.
+        position N - M + i of a sequence's N keys. Forward only. descale_k and
+        descale_v are then numbers, [HK], or of each row of the cache, as
+        `tilec.append` writes them: [B or pages, HK, N or page].
     schedule: of `tilec.schedule`, for all layers of a step.
     piece: keys of a piece, a multiple of 128: a sequence's bits then do not
         depend on what else is in the batch.
@@ -273,11 +278,12 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
                   cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
     if any(x is not None for x in places.values()):
         _refuse_beside_cache(dict(
-            return_max=return_max, descale_q=descale_q, descale_k=descale_k,
-            descale_v=descale_v, scale_o=scale_o, out_dtype=out_dtype,
-            kernel_options=kernel_options))
+            return_max=return_max, descale_q=descale_q, scale_o=scale_o,
+            out_dtype=out_dtype, kernel_options=kernel_options))
         return _with_cache(query, key, value, places, score_mod, mask_mod,
-                           scale, sinks, schedule, piece, return_lse,
+                           scale, sinks, dict(descale_k=descale_k,
+                                              descale_v=descale_v),
+                           schedule, piece, return_lse,
                            _all_captured(captured, captured_by_name))
     q = _tensors.adopt(query, "query")
     k = _tensors.adopt(key, "key")

@@ -15,6 +15,7 @@ import typing
 from . import _abi, _attention, _captured, _context, _errors, _tensors, _texts
 
 DENSE, RAGGED, PAGED, INDEXED = range(4)
+FACTORS = ("descale_k", "descale_v")
 
 # The fields of tilec_kvcache_tensors that say where keys and queries lie.
 PLACES = ("kv_lens", "page_table", "kv_indptr", "kv_indices",
@@ -32,6 +33,7 @@ class Spec:
     ragged_queries: bool = False
     piece: int = 0
     sinks: bool = False
+    factors: tuple = ()  # shapes that descale_k and descale_v have, in kinds
     target: typing.Optional[str] = None
 
 
@@ -72,9 +74,9 @@ def _ints(name, x, q):
 class Plan:
     """Compiled attention over a cache. Read-only."""
 
-    def __init__(self, spec, q, k, v):
+    def __init__(self, spec, q, k, v, extra):
         self.device = _tensors.device_of(q)
-        self._handle = _compile(spec, self.device, q, k, v)
+        self._handle = _compile(spec, self.device, q, k, v, extra)
         self.captured = _captured.parameters(
             _abi.lib.tilec_kvcache_kernel(self._handle))
 
@@ -90,7 +92,7 @@ class Plan:
         _context.check(status, error)
 
 
-def _compile(spec, device, q, k, v):
+def _compile(spec, device, q, k, v, extra):
     texts = _attention._Texts(spec)
     asked = _abi.new(
         _abi.tilec_kvcache_options, scale=spec.scale,
@@ -101,6 +103,9 @@ def _compile(spec, device, q, k, v):
         layout=spec.layout, ragged_queries=spec.ragged_queries,
         piece=spec.piece, sinks=spec.sinks)
     views = [_tensors.View(t, n) for t, n in zip((q, k, v), "qkv")]
+    like = {n: _tensors.View(extra[n], n) for n in FACTORS if n in extra}
+    for name, view in like.items():
+        setattr(asked, name, view.pointer)
     handle = C.c_void_p()
     with _context.context() as cx, _context.on_device(device):
         status = _abi.lib.tilec_kvcache_plan(
@@ -130,7 +135,8 @@ def _fullness(programs, q):
     return sum(programs > sms * x for x in (0.9, 1, 1.8))
 
 
-def plan_for(spec, q, k, v):
+def plan_for(spec, q, k, v, extra=()):
+    extra = dict(extra)
     rows = q.shape[2] * q.shape[1] // max(k.shape[1], 1)
     page = k.shape[2] if spec.layout >= PAGED else 0
     programs = q.shape[0] * k.shape[1] * -(-rows // 16)
@@ -142,7 +148,7 @@ def plan_for(spec, q, k, v):
         with _lock:
             plan = _plans.get(key)
             if plan is None:
-                plan = _plans[key] = Plan(spec, q, k, v)
+                plan = _plans[key] = Plan(spec, q, k, v, extra)
     return plan
 
 
@@ -222,12 +228,25 @@ def inputs(query, key, value, places):
     return q4, k, v, given, layout, len(q.shape) == 3
 
 
-def attention(q, k, v, places, spec, schedule, captured, sinks, return_lse):
-    plan = plan_for(spec, q, k, v)
+def factors_of(q, given):
+    """{"descale_k": tensor}: a number as a tensor of one; their kinds."""
+    found = {}
+    for name, x in given.items():
+        number = None if x is None else _tensors.number_of(x)
+        if number is not None:
+            x = _tensors.filled(q, (1,), number)
+        if x is not None:
+            x = _captured.in_library_of(_tensors.adopt(x, name), q, name)
+            found[name] = _tensors.cast(x, "float32")
+    return found, tuple((n, len(x.shape), len(x.shape) == 1 and x.shape[0] == 1)
+                        for n, x in found.items())
+
+
+def attention(q, k, v, places, spec, schedule, captured, extra, return_lse):
+    """extra: sinks and factors, by their fields."""
+    plan = plan_for(spec, q, k, v, extra)
     o = _tensors.empty(q, (*q.shape[:3], v.shape[3]))
-    t = dict(q=q, k=k, v=v, o=o)
-    if sinks is not None:
-        t["sinks"] = _tensors.cast(sinks, "float32")
+    t = dict(q=q, k=k, v=v, o=o, **extra)
     if return_lse:
         t["lse"] = _tensors.new(q, q.shape[:3], "float32")
     call, held = _call(
