@@ -73,8 +73,7 @@ static int get_factors(job *j)
     int code = type ? quantize_inputs(j, type) : EXIT_DONE;
     j->is_narrow =
         is_narrow(j->q.dtype) || is_narrow(j->k.dtype) || is_narrow(j->v.dtype);
-    for (int i = 0; !code && j->is_narrow && !j->cache.is_given && i < NFACTORS;
-         i++)
+    for (int i = 0; !code && j->is_narrow && i < NFACTORS; i++)
         if (!j->factors[i].ndim)
             tilec_safetensors_get(j->in, factor_names[i], &j->factors[i], NULL);
     return code;

@@ -108,6 +108,8 @@ int cache_plan(attention_cache *c, tilec_context *cx, const tool_args *args,
     o.score = like->score;
     o.read_source = like->read_source;
     o.sinks = like->sinks;
+    o.descale_k = c->descale_k = like->descale_k;
+    o.descale_v = c->descale_v = like->descale_v;
     o.layout = c->layout;
     o.ragged_queries = c->places[QUERIES].ndim != 0;
     int code = read_piece(args, &o.piece);
@@ -119,8 +121,8 @@ int cache_plan(attention_cache *c, tilec_context *cx, const tool_args *args,
 
 bool cache_owns(const char *parameter)
 {
-    static const char *const functions[] = {"key_count.", "key_place.",
-                                            "query_span."};
+    static const char *const functions[] = {
+        "key_count.", "key_place.", "query_span.", "descale_k.", "descale_v."};
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (strncmp(parameter, functions[i], strlen(functions[i])) == 0)
             return true;
@@ -173,8 +175,14 @@ int cache_put(attention_cache *c, device_tensors *device,
     t->sinks = like->sinks;
     t->captured = like->captured;
     t->ncaptured = like->ncaptured;
+    t->descale_k = c->descale_k;
+    t->descale_v = c->descale_v;
     int code = put_places(c, device);
-    return code ? code : put_memory(c, device);
+    if (code ||
+        (t->descale_k && (code = device_put(device, &t->descale_k, false))) ||
+        (t->descale_v && (code = device_put(device, &t->descale_v, false))))
+        return code;
+    return put_memory(c, device);
 }
 
 int cache_launch(const attention_cache *c, const tilec_launch_options *options)

@@ -13,7 +13,8 @@ enum { CACHE_PLACES = 7 };
 typedef struct attention_cache {
     bool is_given; /* by the options */
     tilec_kv_layout layout;
-    DLTensor places[CACHE_PLACES]; /* of ndim 0: not given */
+    DLTensor places[CACHE_PLACES];         /* of ndim 0: not given */
+    const DLTensor *descale_k, *descale_v; /* NULL: none */
     tilec_kvcache *plan;
     tilec_kvcache_tensors tensors; /* those of the calls */
 } attention_cache;
@@ -25,11 +26,11 @@ int cache_read_options(attention_cache *c, const tool_args *args);
 /* The tensors that they name. */
 int cache_get(attention_cache *c, const tool_args *args,
               const tilec_safetensors *in);
-/* Mods, scale, target and sinks are those of *like. */
+/* Mods, scale, target, sinks and factors of k and v are those of *like. */
 int cache_plan(attention_cache *c, tilec_context *cx, const tool_args *args,
                const DLTensor *q, const DLTensor *k, const DLTensor *v,
                const tilec_attention_options *like);
-/* Does a captured parameter of the plan's kernel say where keys lie? */
+/* Is a captured parameter of the plan's kernel given by cache_put? */
 bool cache_owns(const char *parameter);
 /* The tensors of the calls where the kernel runs: those of *like are there. */
 int cache_put(attention_cache *c, device_tensors *device,

@@ -119,6 +119,49 @@ func @last(%b: i32, %h: i32, %q: i32, %k: i32, %lens: tensor<[?] x i32>) -> i1 {
 END
 expect 0 attention dense.st --kv-lens lens --mask last.tile@last --check o lse
 
+# 8 bits: a cache as append writes it, with a factor of each row.
+cat >narrow.py <<'END'
+import json, sys
+def load(path):
+    raw = open(path, "rb").read()
+    size = int.from_bytes(raw[:8], "little")
+    return {n: (x["dtype"], x["shape"], raw[8 + size + x["data_offsets"][0]:
+                                            8 + size + x["data_offsets"][1]])
+            for n, x in json.loads(raw[8:8 + size]).items() if n[0] != "_"}
+def save(path, tensors):
+    t, data = {}, b""
+    for name, (kind, shape, raw) in tensors.items():
+        t[name] = {"dtype": kind, "shape": shape,
+                   "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(t).encode()
+    text += b" " * (-len(text) % 8)
+    open(path, "wb").write(len(text).to_bytes(8, "little") + text + data)
+x, (kind, shape, table) = load("in.st"), load("pages.st")["table"]
+more = {"page_table": (kind, [1, 8], table[:32])}
+if sys.argv[1] == "rows":
+    more.update(k=x["k"], v=x["v"], kv_lens=(kind, [1], bytes(4)))
+    for name in "kv":
+        more[name + "_cache"] = ("F8_E4M3", [12, 4, 16, 64], bytes(12 * 4096))
+        more[name + "_scales"] = ("F32", [12, 4, 16], bytes(12 * 256))
+    save("rows.st", more)
+else:
+    have = load("filled.st")
+    more.update(q=x["q"], k=have["k_cache"], v=have["v_cache"],
+                o=x["o_causal"], lens=(kind, [1], (128).to_bytes(4, "little")))
+    save("plain.st", more)
+    save("factors.st", dict(more, descale_k=have["k_scales"],
+                            descale_v=have["v_scales"]))
+END
+python3 narrow.py rows
+expect 0 append rows.st -o filled.st --target cpu
+python3 narrow.py cache
+expect 0 attention factors.st --kv-lens lens --page-table page_table \
+    --mask causal --check o
+expect 1 attention plain.st --kv-lens lens --page-table page_table \
+    --mask causal --check o
+out_has "FAILED"
+
 # Options.
 expect 2 attention pages.st --page-table table
 err_has "--kv-lens is missing: where keys lie"
