@@ -26,6 +26,7 @@ struct request {
     const DLTensor *q, *k, *v;
     tilec_kvcache_options options;
     enum part part; /* the compile in hand */
+    bool is_on_cpu;
     tilec_kvcache *plan;
 };
 
@@ -199,6 +200,7 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
         if (o->descale_v)
             bind(&b, "descale_v", factor_function(o->descale_v, r->v));
         bind(&b, "key_place", f->place);
+        bind(&b, "CHECK", r->is_on_cpu ? "1" : "0");
         bind(&b, "MERGE", r->plan->merges_apart ? "0" : "1");
         return b;
     }
@@ -339,6 +341,7 @@ static bool build_forward(tc_job *job, struct request *r)
     r->plan->block = rows_of(r);
     const tc_target *target =
         tc_target_find(job->owner, o->target ? o->target : job->owner->target);
+    r->is_on_cpu = target && !tc_target_is_gpu(target);
     r->plan->sms = tc_gpu_multiprocessors(job->owner, target, r->q->device);
     choose_programs(r);
     struct bindings b = bindings_of(r, &job->cx->arena);

@@ -241,13 +241,22 @@ class KVCache(unittest.TestCase):
                 want, _ = expected(batch.q[b], batch.k[b][:n], batch.v[b][:n])
                 np.testing.assert_allclose(o[b].swapaxes(0, 1), want, atol=2e-5)
 
-    def test_pages_outside_of_the_pool_are_not_read(self):
+    def test_keys_that_lie_nowhere(self):
         batch = Batch([40])
         k, v, places = batch.paged(16)
         for wrong in (-1, len(k), POISON):
-            places["page_table"][0, 1] = wrong
-            o = tilec.attention(batch.queries(), k, v, **places)
-            self.assertTrue(np.isfinite(o).all())
+            table = places["page_table"].copy()
+            table[0, 1] = wrong
+            with self.assertRaisesRegex(Exception, "is in no page"):
+                tilec.attention(batch.queries(), k, v, **{
+                    **places, "page_table": table})
+        with self.assertRaisesRegex(Exception, "exceeds the table"):
+            tilec.attention(batch.queries(), k, v, **{
+                **places, "kv_lens": np.array([100], np.int32)})
+        k, v, places = batch.dense()
+        with self.assertRaisesRegex(Exception, "after the last row"):
+            tilec.attention(batch.queries(), k, v, kv_lens=np.array(
+                [k.shape[2] + 1], np.int32))
 
     def test_errors(self):
         batch = Batch([40])
