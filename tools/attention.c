@@ -260,7 +260,7 @@ static int find_captured(job *j)
             (p->kind != TILEC_PARAM_TENSOR && p->kind != TILEC_PARAM_POINTER) ||
             j->ncaptured == MOST_CAPTURED ||
             strncmp(p->name, "sink.", strlen("sink.")) == 0 ||
-            cache_owns(p->name))
+            cache_owns(&j->cache, p->name))
             continue;
         DLTensor *t = &j->captured_tensors[j->ncaptured];
         const DLTensor *factor = find_factor(j, p->name);

@@ -119,11 +119,11 @@ int cache_plan(attention_cache *c, tilec_context *cx, const tool_args *args,
     return s ? report_compile(cx, s) : EXIT_DONE;
 }
 
-bool cache_owns(const char *parameter)
+bool cache_owns(const attention_cache *c, const char *parameter)
 {
     static const char *const functions[] = {
         "key_count.", "key_place.", "query_span.", "descale_k.", "descale_v."};
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    for (size_t i = 0; c->plan && i < sizeof functions / sizeof *functions; i++)
         if (strncmp(parameter, functions[i], strlen(functions[i])) == 0)
             return true;
     return false;

@@ -31,7 +31,7 @@ int cache_plan(attention_cache *c, tilec_context *cx, const tool_args *args,
                const DLTensor *q, const DLTensor *k, const DLTensor *v,
                const tilec_attention_options *like);
 /* Is a captured parameter of the plan's kernel given by cache_put? */
-bool cache_owns(const char *parameter);
+bool cache_owns(const attention_cache *c, const char *parameter);
 /* The tensors of the calls where the kernel runs: those of *like are there. */
 int cache_put(attention_cache *c, device_tensors *device,
               const tilec_attention_tensors *like);
