@@ -232,6 +232,11 @@ class KVCache(unittest.TestCase):
         batch = Batch([600, 64])
         k, v, places = batch.paged(16)
         q = batch.queries()
+        self.check_schedule_of(batch, q, k, v, places)
+        places["kv_lens"] = places["kv_lens"].astype(np.int64)
+        self.check_schedule_of(batch, q, k, v, places)
+
+    def check_schedule_of(self, batch, q, k, v, places):
         schedule = tilec.schedule(q, k, v, **places)
         for lens in ([600, 64], [0, 1], [17, 64], [600, 3]):
             places["kv_lens"][:] = lens

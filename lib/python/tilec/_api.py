@@ -183,9 +183,9 @@ def schedule(query, key, value, *, kv_lens=None, page_table=None,
     places = dict(kv_lens=kv_lens, page_table=page_table, kv_indptr=kv_indptr,
                   kv_indices=kv_indices, kv_last_page_len=kv_last_page_len,
                   cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
-    q, k, v, places, layout, _ = _kvcache.inputs(query, key, value, places)
-    return _kvcache.schedule_for(q, k, v, places,
-                                 _cache_spec(layout, places, piece))
+    q, k, v, ints, layout, _ = _kvcache.inputs(query, key, value, places)
+    return _kvcache.schedule_for(q, k, v, ints, places,
+                                 _cache_spec(layout, ints, piece))
 
 
 def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,

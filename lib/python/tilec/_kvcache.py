@@ -161,6 +161,7 @@ class Schedule:
     memory, for other lengths."""
 
     def __init__(self, plan, tensors, places, size):
+        """places: as they were given, of other ints too."""
         self.plan, self._places, self._tensors = plan, places, tensors
         self.memory = _tensors.Memory(tensors["q"], size)
         self.update()
@@ -168,7 +169,9 @@ class Schedule:
     def update(self):
         """Reads the lengths again: they may have changed in place. May be
         captured in a CUDA graph."""
-        call, held = _call(self._tensors, self._places)
+        places = {n: _ints(n, x, self._tensors["q"])
+                  for n, x in self._places.items()}
+        call, held = _call(self._tensors, places)
         call.schedule = self.memory.address
         call.schedule_bytes = self.memory.size
         launch = _context.launch_options(self.plan.device)
@@ -267,9 +270,11 @@ def attention(q, k, v, places, spec, schedule, captured, extra, return_lse):
     return o, t.get("lse")
 
 
-def schedule_for(q, k, v, places, spec):
+def schedule_for(q, k, v, places, given, spec):
+    """given: the places before they became int32."""
     plan = plan_for(spec, q, k, v)
     call, held = _call(dict(q=q, k=k, v=v), places)
     need, _ = _sizes(plan, call)
     del held
-    return Schedule(plan, dict(q=q, k=k, v=v), places, need)
+    return Schedule(plan, dict(q=q, k=k, v=v), {n: given[n] for n in places},
+                    need)
