@@ -68,6 +68,7 @@ put("table", "I32", [3, 8], sum(table, []))
 put("indptr", "I32", [4], [0, 8, 11, 12])
 put("indices", "I32", [12], table[0] + table[1][:3] + table[2][:1])
 put("last_len", "I32", [3], [16, 5, 1])
+put("long", "I32", [3], [128, 37, 17])
 put("short", "I32", [3, 8, 1], sum(table, []))
 save("pages.st")
 
@@ -185,4 +186,7 @@ err_has "page_table: rank is 3, expected 2"
 expect 1 attention pages.st --cu-seqlens-q starts --kv-lens sinks \
     --page-table table
 err_has "kv_lens: data type is f32, expected i32"
+expect 1 attention pages.st --target cpu --cu-seqlens-q starts --kv-lens long \
+    --page-table table
+err_has "assertion failed: a key of the sequence is in no page"
 finish
