@@ -151,12 +151,16 @@ static void bind_number(struct bindings *b, tc_arena *arena, const char *name,
     bind(b, name, tc_arena_printf(arena, "%lld", (long long)value));
 }
 
+enum { FEW_ROWS = 16, MANY_ROWS = 64 };
+
 /* Rows of a tile: the heads of a group times queries. A decode has few rows,
  * which wait for memory only; many rows share what is loaded. */
 static int64_t rows_of(const struct request *r)
 {
     int64_t rows = r->q->shape[2] * r->plan->group;
-    return r->options.ragged_queries || rows > 32 ? 64 : rows > 16 ? 32 : 16;
+    if (r->options.ragged_queries || rows > 2 * FEW_ROWS)
+        return MANY_ROWS;
+    return rows > FEW_ROWS ? 2 * FEW_ROWS : FEW_ROWS;
 }
 
 /* Of a key and its value. */
@@ -170,7 +174,7 @@ static int64_t step_bytes(const struct request *r)
 static int64_t keys_of(const struct request *r)
 {
     enum { STEP_BYTES = 32 << 10, FEWEST = 16, MOST = 128 };
-    int64_t keys = MOST;
+    int64_t keys = r->plan->block < MANY_ROWS ? MOST : 64;
     while (keys > FEWEST && keys * step_bytes(r) > STEP_BYTES)
         keys /= 2;
     return keys;
@@ -201,6 +205,7 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
             bind(&b, "descale_v", factor_function(o->descale_v, r->v));
         bind(&b, "key_place", f->place);
         bind(&b, "CHECK", r->is_on_cpu ? "1" : "0");
+        bind(&b, "WHOLE_STEPS", r->plan->block < MANY_ROWS ? "0" : "1");
         bind(&b, "MERGE", r->plan->merges_apart ? "0" : "1");
         return b;
     }
@@ -294,9 +299,10 @@ static void choose_programs(struct request *r)
 static void tune(const struct request *r, tilec_compile_options *c)
 {
     enum { WARPS = 4, STAGES = 3, STAGES_ALONE = 4 };
-    c->warps = WARPS;
-    c->stages = r->plan->per_sm > 1 ? STAGES : STAGES_ALONE;
     c->tiles = TILEC_TILES_NONE;
+    c->warps = WARPS;
+    if (r->plan->block < MANY_ROWS)
+        c->stages = r->plan->per_sm > 1 ? STAGES : STAGES_ALONE;
 }
 
 static bool finish(tc_job *job, const struct request *r,
