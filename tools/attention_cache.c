@@ -166,7 +166,7 @@ int cache_put(attention_cache *c, device_tensors *device,
               const tilec_attention_tensors *like)
 {
     tilec_kvcache_tensors *t = &c->tensors;
-    *t = (tilec_kvcache_tensors)TILEC_INIT(tilec_kvcache_tensors);
+    *t = TILEC_INIT(tilec_kvcache_tensors);
     t->q = like->q;
     t->k = like->k;
     t->v = like->v;

@@ -290,13 +290,13 @@ typedef struct batch {
 static void view_batch(engine *e, batch *b, int sequences, int tokens,
                        int is_decode)
 {
-    b->append = (tilec_append_tensors)TILEC_INIT(tilec_append_tensors);
+    b->append = TILEC_INIT(tilec_append_tensors);
     b->append.k = view_tokens(&b->k, &e->k, tokens, 0);
     b->append.v = view_tokens(&b->v, &e->v, tokens, 0);
     b->append.cu_seqlens = view_ints(&b->starts, &e->starts, sequences + 1, 1);
     b->append.kv_lens = view_ints(&b->before, &e->before, sequences, 1);
     b->append.page_table = view_ints(&b->table, &e->table, sequences, 2);
-    b->attention = (tilec_kvcache_tensors)TILEC_INIT(tilec_kvcache_tensors);
+    b->attention = TILEC_INIT(tilec_kvcache_tensors);
     b->attention.q = view_tokens(&b->q, &e->q, tokens, is_decode);
     b->attention.o = view_tokens(&b->o, &e->o, tokens, is_decode);
     b->attention.kv_lens = view_ints(&b->after, &e->after, sequences, 1);
