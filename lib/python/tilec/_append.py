@@ -11,18 +11,6 @@ _INTS = ("kv_lens", "cu_seqlens", "page_table", "kv_indptr", "kv_indices",
          "positions")
 
 
-def _ints(name, x, like):
-    """As int32, on like's device."""
-    if isinstance(x, (list, tuple)):
-        import numpy
-        x = numpy.array(x, numpy.int32)
-    x = _captured.in_library_of(_tensors.adopt(x, name), like, name)
-    have = _tensors.dtype_name(x)
-    if have not in ("int32", "int64"):
-        raise ValueError("%s is %s, expected int32" % (name, have))
-    return x if have == "int32" else _tensors.cast(x, "int32")
-
-
 def _rows(x, name, ragged):
     """[T, H, D] as [1, H, T, D]; other rows as they are."""
     dims = len(x.shape)
@@ -158,7 +146,7 @@ def append(key, value, key_cache, value_cache, *, kv_lens, page_table=None,
         kv_indices=kv_indices, positions=positions)
     for name in _INTS:
         if given[name] is not None:
-            given[name] = _ints(name, given[name], k)
+            given[name] = _captured.integers(name, given[name], k)
     for name in ("cos", "sin"):
         if given[name] is not None:
             given[name] = _captured.in_library_of(

@@ -54,6 +54,18 @@ def in_library_of(x, q, name):
         raise ValueError("%s: %s" % (name, e)) from None
 
 
+def integers(name, x, like):
+    """Lengths or indices as int32, in like's library; a list becomes one."""
+    if isinstance(x, (list, tuple)):
+        import numpy
+        x = numpy.array(x, numpy.int32)
+    x = in_library_of(_tensors.adopt(x, name), like, name)
+    have = _tensors.dtype_name(x)
+    if have not in ("int32", "int64"):
+        raise ValueError("%s is %s, expected int32" % (name, have))
+    return x if have == "int32" else _tensors.cast(x, "int32")
+
+
 def parameters(kernel):
     """The parameters that mods capture, by full name (`mask.w`) and, if only
     one mod has it, by own name (`w`)."""

@@ -62,15 +62,6 @@ def _check_places(layout, given):
                 name, ", ".join(_NEEDS[layout])))
 
 
-def _ints(name, x, q):
-    """As int32 beside q."""
-    x = _captured.in_library_of(_tensors.adopt(x, name), q, name)
-    have = _tensors.dtype_name(x)
-    if have not in ("int32", "int64"):
-        raise ValueError("%s is %s, expected int32" % (name, have))
-    return x if have == "int32" else _tensors.cast(x, "int32")
-
-
 class Plan:
     """Compiled attention over a cache. Read-only."""
 
@@ -169,7 +160,7 @@ class Schedule:
     def update(self):
         """Reads the lengths again: they may have changed in place. May be
         captured in a CUDA graph."""
-        places = {n: _ints(n, x, self._tensors["q"])
+        places = {n: _captured.integers(n, x, self._tensors["q"])
                   for n, x in self._places.items()}
         call, held = _call(self._tensors, places)
         call.schedule = self.memory.address
@@ -211,7 +202,7 @@ def inputs(query, key, value, places):
     """q, k, v as [.., heads, length, dim], places as int32, whether q came
     without a batch."""
     q = _tensors.adopt(query, "query")
-    given = {n: _ints(n, x, q) for n, x in places.items() if x is not None}
+    given = {n: _captured.integers(n, x, q) for n, x in places.items() if x is not None}
     layout = layout_of(given)
     _check_places(layout, given)
     k, v = _tensors.adopt(key, "key"), _tensors.adopt(value, "value")
