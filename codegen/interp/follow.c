@@ -43,6 +43,8 @@ static bool wait_and_tell(tc_interp *it, const tc_op *op, unsigned first,
                                   ahead[i], step) &&
                    false;
         own[i] = done;
+        tc_interp_programs_acquire(it, &ahead[i]);
+        tc_interp_programs_release(it, &own[i]);
     }
     return own && ahead;
 }

@@ -2,7 +2,7 @@
  *
  * Races in global memory, within a block: one thread stores an element, and
  * another one loads or stores it with no barrier in between. (Blocks of a grid
- * have no order; it is the program's business that they share nothing.)
+ * are compared in programs.c.)
  *
  * Only tensors that the kernel stores to are checked. Arguments may lie in the
  * same memory (a kernel launched in place), so elements are identified by their
@@ -129,7 +129,7 @@ static struct tc_icell *cell_of(tc_interp *it, uintptr_t at)
     return c;
 }
 
-static bool is_atomic(const tc_op *op)
+bool tc_interp_is_atomic(const tc_op *op)
 {
     return op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS ||
            ((op->code == TC_STORE || op->code == TC_TMA_STORE) &&
@@ -159,7 +159,7 @@ bool tc_interp_global_read(tc_interp *it, const tc_op *op, const void *p,
     bool own = c->write_thread == thread && since == it->epoch;
     bool ok = true;
     if (c->write_epoch >= since && c->write_op && !own &&
-        !(c->write_atomic && is_atomic(op)))
+        !(c->write_atomic && tc_interp_is_atomic(op)))
         ok = tc_interp_find(it, op, it->ops[c->write_op], "written here",
                             "race: reads global memory that thread %u writes "
                             "with no barrier in between",
@@ -168,8 +168,8 @@ bool tc_interp_global_read(tc_interp *it, const tc_op *op, const void *p,
     c->read_thread = more ? MANY : (uint16_t)thread;
     c->read_epoch = it->epoch;
     c->read_op = tc_iop_of(op)->id;
-    c->read_atomic = is_atomic(op);
-    return ok;
+    c->read_atomic = tc_interp_is_atomic(op);
+    return ok && tc_interp_programs_read(it, op, p);
 }
 
 bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
@@ -181,14 +181,14 @@ bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
     bool ok = true;
     forget_bulk(it, c, thread);
     if (c->read_epoch == it->epoch && c->read_thread != thread &&
-        !(c->read_atomic && is_atomic(op)))
+        !(c->read_atomic && tc_interp_is_atomic(op)))
         ok = tc_interp_find(it, op, it->ops[c->read_op], "read here",
                             "race: thread %u overwrites global memory that "
                             "other threads may still read, with no barrier in "
                             "between",
                             thread);
     else if (c->write_epoch >= it->epoch && c->write_thread != thread &&
-             !(c->write_atomic && is_atomic(op)))
+             !(c->write_atomic && tc_interp_is_atomic(op)))
         ok = tc_interp_find(it, op, it->ops[c->write_op], "written here",
                             "race: threads %u and %u write one element of "
                             "global memory with no barrier in between",
@@ -196,9 +196,10 @@ bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
     c->write_thread = (uint16_t)thread;
     c->write_epoch = it->epoch;
     c->write_op = tc_iop_of(op)->id;
-    c->write_atomic = is_atomic(op);
+    c->write_atomic = tc_interp_is_atomic(op);
     c->bulk = 0;
-    return ok && tc_interp_bulk_stored(it, op, p, thread);
+    return ok && tc_interp_programs_write(it, op, p) &&
+           tc_interp_bulk_stored(it, op, p, thread);
 }
 
 /* TMA copies are in order with nothing else that the program does to global
@@ -210,6 +211,8 @@ bool tc_interp_global_bulk_read(tc_interp *it, const tc_op *op, const void *p)
     if (!is_tracked(it, (uintptr_t)p))
         return true;
     const struct tc_icell *c = cell_of(it, (uintptr_t)p);
+    if (!tc_interp_programs_read(it, op, p))
+        return false;
     return !c->write_op ||
            tc_interp_find(it, op, it->ops[c->write_op], "written here",
                           "race: a TMA copy reads global memory that the "
@@ -222,8 +225,8 @@ bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op, const void *p,
     if (!is_tracked(it, (uintptr_t)p))
         return true;
     struct tc_icell *c = cell_of(it, (uintptr_t)p);
-    bool added =
-        c->write_op && is_atomic(op) && is_atomic(it->ops[c->write_op]);
+    bool added = c->write_op && tc_interp_is_atomic(op) &&
+                 tc_interp_is_atomic(it->ops[c->write_op]);
     if (c->write_op && !added &&
         !tc_interp_find(it, op, it->ops[c->write_op], "written here",
                         "race: a TMA copy writes global memory that was "
@@ -239,5 +242,6 @@ bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op, const void *p,
     c->write_epoch = UINT32_MAX; /* until it is waited for */
     c->bulk = it->sync.now[tc_clock_stores(&it->sync, group)];
     c->bulk_group = (uint8_t)group;
-    return tc_interp_bulk_stored(it, op, p, 0);
+    return tc_interp_programs_write(it, op, p) &&
+           tc_interp_bulk_stored(it, op, p, 0);
 }

@@ -393,6 +393,7 @@ static bool take_arguments(tc_interp *it)
 
 static bool run_program(tc_interp *it, int64_t index)
 {
+    tc_interp_programs_enter(it, (uint32_t)index);
     it->program[0] = (int32_t)(index % it->grid[0]);
     index /= it->grid[0];
     it->program[1] = (int32_t)(index % it->grid[1]);
@@ -410,15 +411,41 @@ static bool run_program(tc_interp *it, int64_t index)
            tc_interp_products_end(it) && tc_interp_tiles_end(it);
 }
 
-static bool run_programs(tc_interp *it)
+/* The program that runs as number i of n. */
+static int64_t turn_of(const tc_interp *it, const int64_t *shuffled, int64_t i,
+                       int64_t n)
+{
+    if (shuffled)
+        return shuffled[i];
+    return it->options->programs == TC_INTERP_LAST_TO_FIRST ? n - 1 - i : i;
+}
+
+static int64_t *shuffle(tc_interp *it, int64_t n)
+{
+    int64_t *all = tc_arena_array(&it->arena, int64_t, n);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k = (int64_t)(tc_interp_random(it) % (uint64_t)(i + 1));
+        all[i] = all[k];
+        all[k] = i;
+    }
+    return all;
+}
+
+static bool run_programs(tc_interp *it, bool ordered)
 {
     int64_t total = (int64_t)it->grid[0] * it->grid[1] * it->grid[2];
-    int64_t first = it->options->first, last = total;
-    if (it->options->count && it->options->count < total - first)
-        last = first + it->options->count;
-    for (int64_t i = first; i < last; i++)
-        if (!run_program(it, i))
+    int64_t first = it->options->first, n = total - first;
+    const int64_t *shuffled = NULL;
+    if (it->options->count && it->options->count < n)
+        n = it->options->count;
+    if (it->options->programs == TC_INTERP_SHUFFLED && n > 0 && !ordered)
+        shuffled = shuffle(it, n);
+    tc_interp_programs_new(it, (uint32_t)total);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t turn = ordered ? i : turn_of(it, shuffled, i, n);
+        if (!run_program(it, first + turn))
             return false;
+    }
     return it->nfindings == 0;
 }
 
@@ -446,7 +473,7 @@ static bool run_kernel(tc_interp *it)
         return false;
     tc_interp_sync_new(it);
     tc_interp_global_new(it);
-    return run_programs(it);
+    return run_programs(it, ordered);
 }
 
 /* Running out of memory unwinds through here. */

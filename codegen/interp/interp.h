@@ -27,9 +27,18 @@ typedef enum tc_interp_order {
     TC_INTERP_ORDER_COUNT
 } tc_interp_order;
 
+/* The order in which the programs of the grid run. Those that follow each other
+ * (`follow`) run from the first to the last one. */
+typedef enum tc_interp_programs {
+    TC_INTERP_FIRST_TO_LAST,
+    TC_INTERP_LAST_TO_FIRST,
+    TC_INTERP_SHUFFLED /* by `seed` */
+} tc_interp_programs;
+
 /* All zero is a sensible default. */
 typedef struct tc_interp_options {
     tc_interp_order order;
+    tc_interp_programs programs;
     uint64_t seed;
     /* Programs of the grid, counted along the first axis first; count 0: all
      * from `first` on. */

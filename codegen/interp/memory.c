@@ -435,8 +435,11 @@ static bool atomic_step(const access *a, uint32_t i)
     tc_interp_write(a->kind, p, x);
     out->x[i] = old;
     unsigned thread = a->places ? thread_of(a, i) : 0;
-    return tc_interp_global_read(a->it, op, p, thread, a->it->epoch) &&
-           tc_interp_global_write(a->it, op, p, thread);
+    tc_interp_programs_before(a->it, op, p);
+    ok = tc_interp_global_read(a->it, op, p, thread, a->it->epoch) &&
+         tc_interp_global_write(a->it, op, p, thread);
+    tc_interp_programs_after(a->it, op, p);
+    return ok;
 }
 
 bool tc_interp_atomic(tc_interp *it, const tc_op *op)

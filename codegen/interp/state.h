@@ -139,6 +139,16 @@ typedef struct tc_irange {
     uintptr_t from, to;
 } tc_irange;
 
+/* What the programs of the grid know of each other: programs.c. */
+typedef struct tc_iprograms {
+    uint32_t count, now; /* the one that runs */
+    uint32_t *steps;     /* 1 + the releases of each so far */
+    uint32_t *known;     /* by the one that runs: steps of each */
+    tc_map words; /* address -> uint32_t *, steps that are released there */
+    struct tc_ielement *elements;
+    size_t nwords, nelements, room;
+} tc_iprograms;
+
 typedef struct tc_interp {
     tc_context *cx;
     tc_func *f;
@@ -162,6 +172,7 @@ typedef struct tc_interp {
     unsigned ntracked;
     struct tc_icell *cells;
     size_t ncells, room_cells;
+    tc_iprograms programs;
 
     tc_iagent agents[TC_ROLE_COUNT]; /* by role */
     tc_iagent *agent;                /* the one that runs */
@@ -268,8 +279,25 @@ bool tc_interp_global_bulk_read(tc_interp *it, const tc_op *op,
                                 const void *p) TC_MUST_CHECK;
 bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op, const void *p,
                                  unsigned group) TC_MUST_CHECK;
+/* An atomic, or a store that adds. */
+bool tc_interp_is_atomic(const tc_op *op);
 /* The bytes that a tensor's elements span; none of an empty one. */
 tc_irange tc_interp_extent(const tc_type *t, const tc_launch_arg *arg);
+
+/* programs.c: of a grid of so many; then each in turn. */
+void tc_interp_programs_new(tc_interp *it, uint32_t count);
+void tc_interp_programs_enter(tc_interp *it, uint32_t index);
+bool tc_interp_programs_read(tc_interp *it, const tc_op *op,
+                             const void *at) TC_MUST_CHECK;
+bool tc_interp_programs_write(tc_interp *it, const tc_op *op,
+                              const void *at) TC_MUST_CHECK;
+/* By a word in memory. */
+void tc_interp_programs_acquire(tc_interp *it, const void *word);
+void tc_interp_programs_release(tc_interp *it, const void *word);
+/* Before and after what an atomic does to that word: as its order says. */
+void tc_interp_programs_before(tc_interp *it, const tc_op *op,
+                               const void *word);
+void tc_interp_programs_after(tc_interp *it, const tc_op *op, const void *word);
 
 /* shared.c. */
 bool tc_interp_shared_new(tc_interp *it) TC_MUST_CHECK;

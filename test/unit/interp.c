@@ -22,6 +22,7 @@ int main(void)
         {"tiles", interp_tile_tests},
         {"overlap", interp_overlap_tests},
         {"meeting", interp_meeting_tests},
+        {"programs", interp_program_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);

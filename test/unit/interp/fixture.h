@@ -58,5 +58,6 @@ void interp_transposer_tests(TCase *t);
 void interp_product_tests(TCase *t);
 void interp_tile_tests(TCase *t);
 void interp_overlap_tests(TCase *t);
+void interp_program_tests(TCase *t);
 
 #endif
