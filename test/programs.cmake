@@ -106,20 +106,21 @@ numeric_program(bench_accuracy bench/accuracy.c)
 # Machine-level programs, run on the host (codegen/interp). Sanitizers, which
 # make that seven times as slow, see fewer schedules.
 numeric_program(machine_kernels machine/kernels.c machine/kernels_rows.c
-                machine/problem.c)
+                machine/problem.c machine/items.c)
 numeric_test(machine_kernels "machine;asan" machine_kernels ${KERNELS})
 numeric_test(machine_kernels_sm_90a "machine;asan" machine_kernels --target
              sm_90a ${KERNELS})
 # Products of 8 bits by mma.sync.
 numeric_test(machine_kernels_sm_89 "machine;asan" machine_kernels --target
              sm_89 --only fp8 ${KERNELS})
-numeric_program(machine_groups machine/groups.c machine/problem.c)
+numeric_program(machine_groups machine/groups.c machine/problem.c machine/items.c)
 numeric_test(machine_groups machine machine_groups)
-numeric_program(machine_apart machine/apart.c machine/problem.c)
+numeric_program(machine_apart machine/apart.c machine/problem.c machine/items.c)
 numeric_test(machine_apart machine machine_apart)
 numeric_program(machine_mutants machine/mutants.c machine/mutate.c
                 machine/rules_copies.c machine/rules_roles.c
-                machine/problem.c)
+                machine/rules_programs.c
+                machine/problem.c machine/items.c)
 numeric_test(machine_mutants machine machine_mutants --of 3)
 numeric_test(machine_mutants_all nightly machine_mutants)
 numeric_program(machine_loops machine/loops.c)

@@ -6,7 +6,7 @@
 #ifndef TEST_KERNELS_H
 #define TEST_KERNELS_H
 
-#include "test/machine/problem.h"
+#include "test/machine/items.h"
 
 /* A row of a table. */
 typedef struct kernel_row {
@@ -31,7 +31,6 @@ problem kernel_problem(const kernel_row *row, kernel_words *words);
     {                                                                          \
         __VA_ARGS__                                                            \
     }
-#define AT(letter) [(letter) - 'A']
 #define ATTENTION(heads, kv, m, n, d, e)                                       \
     {                                                                          \
         AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
@@ -42,6 +41,12 @@ problem kernel_problem(const kernel_row *row, kernel_words *words);
     {                                                                          \
         AT('B') = 2, AT('M') = m, AT('T') = t, AT('G') = 5, AT('P') = p,       \
         AT('D') = d                                                            \
+    }
+/* For the schedule: the pieces that are wanted, room for items. */
+#define SCHEDULE(b, m, n, parts, items)                                        \
+    {                                                                          \
+        AT('B') = b, AT('M') = m, AT('N') = n, AT('U') = parts, AT('J') = 13,  \
+        AT('W') = 8, AT('I') = items, AT('C') = items, AT('T') = (b) + 1       \
     }
 /* Infinities and a NaN in v: the careful way through the kernel. */
 #define SPOILED(m, n, d)                                                       \

@@ -10,6 +10,7 @@
  *
  * --of: one mutant of N is tried.
  */
+#include "test/machine/items.h"
 #include "test/machine/mutate.h"
 #include "test/machine/problem.h"
 #include "test/numerics/run.h"
@@ -17,8 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define AT(letter) [(letter) - 'A']
 
 /* TRIED: those on which a mutant runs that a rule calls harmless. */
 enum { SHAPES = 9, TRIED = 2, MOST_GROUPS = 2 };
@@ -163,6 +162,42 @@ static const subject subjects[] = {
       6e-3},
      {.warps = 4, .stages = 2, .target = "sm_90a", .tiles = TC_TILES_NONE},
      {PAGED(64, 8), PAGED(64, 1), PAGED(70, 9), PAGED(64, 2), PAGED(64, 5)}},
+    {{"kvcache",
+      "attention_kvcache",
+      {{"BM", "16"},
+       {"BN", "16"},
+       {"D", "32"},
+       {"T", "bf16"},
+       {"GROUP", "2"},
+       {"PAGE", "16"},
+       {"PARTS", "4"},
+       {"key_place", "@paged_place"}},
+      {0},
+      6e-3},
+     {.warps = 2, .stages = 3, .target = "sm_90a", .tiles = TC_TILES_NONE},
+     {PAGED_CACHE(3, 4, 2, 1, 6, 16, 32, 3, 3),
+      PAGED_CACHE(2, 2, 1, 9, 1, 16, 32, 4, 2),
+      PAGED_CACHE(1, 2, 1, 1, 9, 16, 32, 1, 2),
+      PAGED_CACHE(1, 4, 2, 2, 12, 16, 32, 1, 2),
+      PAGED_CACHE(1, 2, 1, 1, 5, 16, 32, 1, 1),
+      PAGED_CACHE(1, 4, 2, 8, 2, 16, 32, 1, 5)}},
+    {{"kvcache_24",
+      "attention_kvcache",
+      {{"BM", "16"},
+       {"BN", "32"},
+       {"D", "24"},
+       {"T", "f16"},
+       {"GROUP", "3"},
+       {"PARTS", "4"},
+       {"mask_mod", "@causal"}},
+      {0},
+      2e-3},
+     {.warps = 4, .stages = 2},
+     {DENSE_CACHE(3, 6, 2, 1, 90, 24, 3, 3),
+      DENSE_CACHE(2, 3, 1, 9, 60, 24, 4, 2),
+      DENSE_CACHE(1, 3, 1, 2, 300, 24, 1, 2),
+      DENSE_CACHE(1, 3, 1, 1, 40, 24, 1, 1),
+      DENSE_CACHE(1, 6, 2, 5, 64, 24, 1, 5)}},
     {{"layernorm", "layernorm", {{"BM", "8"}, {"BN", "256"}}, {0}, 2e-6},
      {.warps = 4, .stages = 2},
      {MATRIX(12, 300, 0), MATRIX(8, 256, 0), IN_PLACE(12, 300)}},

@@ -198,6 +198,7 @@ mutants mutants_of(const char *text)
     program p = split(text);
     apply(&p, rules_of_copies, &out);
     apply(&p, rules_of_roles, &out);
+    apply(&p, rules_of_programs, &out);
     free(p.lines);
     return out;
 }

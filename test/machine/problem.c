@@ -2,6 +2,7 @@
 #include "test/machine/problem.h"
 
 #include "codegen/host/host.h"
+#include "test/machine/items.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ _Static_assert((int)TC_F64 == (int)NUM_F64 && (int)TC_BF16 == (int)NUM_BF16,
 
 typedef struct role {
     const char *kernel, *name;
-    const char *sides; /* letters; NULL: a scalar */
+    const char *sides; /* letters; NULL: a scalar; of one: it is that side */
     bool is_output;
     /* Of a scalar; of an i32 tensor: elements are below it, or if it is
      * negative ascend by so much; of a tensor of floats: if not 0 they are
@@ -44,6 +45,8 @@ static const role roles[] = {
     {"attention_fwd", "descale_k.scales", "BGT", false, 0.5},
     {"attention_fwd", "descale_v.scales", "BGT", false, 0.5},
     {"attention*", "sink.sinks", "H", false, 0},
+    {"kvcache_merge", "sink.sinks", "H", false, 0},
+    {"attention_kvcache", "mask.w", NULL, false, 21},
     {"attention*", "blocks.counts", "BHTC", false, 3},
     {"attention*", "blocks.list", "BHTT", false, 3},
     {"attention*", "blocks.row_side", NULL, false, 384},
@@ -93,6 +96,32 @@ static const role roles[] = {
     {"paged*", "table", "BT", false, 7},
     {"paged*", "lens", "B", false, 100},
     {"paged*", "o", "BMD", true, 0},
+    {"attention_kvcache", "q", "BHMD", false, 0},
+    {"attention_kvcache", "k", "PGND", false, 0},
+    {"attention_kvcache", "v", "PGNE", false, 0},
+    {"attention_kvcache", "scale", NULL, false, 0.25},
+    {"attention_kvcache", "counters", "C", true, 1},
+    {"attention_kvcache", "o_parts", "UGVE", true, 0},
+    {"attention_kvcache", "lse_parts", "UGV", true, 0},
+    {"attention_kvcache", "key_place.table", "BT", false, 7},
+    {"kvcache_merge", "o_parts", "UGVE", false, 0},
+    {"kvcache_merge", "lse_parts", "UGV", false, 0},
+    {"kvcache_merge", "rows", "V", false, 0},
+    {"kvcache_merge", "blocks", "F", false, 0},
+    {"kvcache_schedule", "items", "JI", true, 0},
+    {"kvcache_schedule", "counters", "C", true, 0},
+    {"kvcache_schedule", "batch", "B", false, 0},
+    {"kvcache_schedule", "parts", "U", false, 0},
+    {"kvcache_schedule", "queries", "M", false, 0},
+    {"kvcache_schedule", "keys", "N", false, 0},
+    {"kvcache_schedule", "key_count.lens", "B", false, 300},
+    {"kvcache_schedule", "query_span.starts", "T", false, -5},
+    {"attention_kvcache", "items", "JI", false, 0},
+    {"attention_kvcache", "o", "BHME", true, 0},
+    {"attention_kvcache", "lse", "BHM", true, 0},
+    {"kvcache_merge", "items", "JI", false, 0},
+    {"kvcache_merge", "o", "BHME", true, 0},
+    {"kvcache_merge", "lse", "BHM", true, 0},
     {"matmul", "a", "MK", false, 0},
     {"matmul", "b", "KN", false, 0},
     {"matmul", "c", "MN", true, 0},
@@ -124,11 +153,17 @@ static const role *role_of(const problem *p, const char *name)
     return NULL;
 }
 
+/* What an output holds before. */
+static double empty(const num_tensor *t, const role *r)
+{
+    return r->value ? 0 : num_is_float(t->type) ? NAN : -77;
+}
+
 static void fill(num_tensor *t, const role *r, num_rng *rng)
 {
     for (int64_t i = 0; i < num_count(t); i++)
         num_write(t->type, num_at(t, i),
-                  r->is_output ? (r->value ? 0 : NAN)
+                  r->is_output ? empty(t, r)
                   : num_is_float(t->type) && r->value
                       ? r->value * (1 + num_uniform(rng))
                   : num_is_float(t->type) ? num_normal(rng)
@@ -178,6 +213,8 @@ static bool make_arg(const problem *p, data *d, const tc_value *v, num_rng *rng)
         *t = num_tensor_new((num_type)v->type->elem->kind, (int)v->type->rank,
                             size, &layout);
         fill(t, r, rng);
+        if (strcmp(v->name, "items") == 0 && !r->is_output)
+            deal_items(p, t);
         if ((strcmp(v->name, "v") == 0 || strcmp(v->name, "do") == 0) &&
             p->size['S' - 'A'] == 1)
             spoil(t);
@@ -185,7 +222,10 @@ static bool make_arg(const problem *p, data *d, const tc_value *v, num_rng *rng)
     } else {
         bool zero = strcmp(v->name, "scale") == 0 && p->size['S' - 'A'] == 2;
         bool window = strcmp(v->name, "mask.w") == 0 && p->size['L' - 'A'];
-        double x = zero ? 0 : window ? p->size['L' - 'A'] : r->value;
+        double x = zero       ? 0
+                   : window   ? p->size['L' - 'A']
+                   : r->sides ? p->size[*r->sides - 'A']
+                              : r->value;
         arg->scalar = (tc_scalar){(int64_t)x, x};
     }
     d->nargs++;
@@ -246,7 +286,8 @@ static bool parse_kernel(tc_module *m, const char *kernel)
     char path[128];
     static const char *const of_many[][2] = {{"attention_bwd", "attention_bwd"},
                                              {"quantize", "quantize"},
-                                             {"copy_values", "project"}};
+                                             {"copy_values", "project"},
+                                             {"kvcache_", "attention_kvcache"}};
     const char *file = kernel;
     for (size_t i = 0; i < sizeof of_many / sizeof *of_many; i++)
         if (strncmp(kernel, of_many[i][0], strlen(of_many[i][0])) == 0)
@@ -258,6 +299,7 @@ static bool parse_kernel(tc_module *m, const char *kernel)
            parse_file(m, "kernels/mods/scores.tile") &&
            parse_file(m, "kernels/mods/blocks.tile") &&
            parse_file(m, "kernels/mods/descales.tile") &&
+           parse_file(m, "kernels/mods/kvcache.tile") &&
            parse_file(m, "kernels/mods/sinks.tile");
 }
 
@@ -338,7 +380,8 @@ static int find_arg(const tc_func *f, const char *name)
 static void agree_on_lse(const problem *p, data *d, const tc_func *f)
 {
     int lse = find_arg(f, "lse"), rows = find_arg(f, "rows");
-    if (lse < 0 || rows < 0 || role_of(p, "rows")->is_output)
+    if (lse < 0 || rows < 0 || !d->tensors[rows].memory ||
+        role_of(p, "rows")->is_output)
         return;
     const num_tensor *from = &d->tensors[lse], *to = &d->tensors[rows];
     int64_t m = p->size['M' - 'A'], r = p->size['R' - 'A'];
@@ -367,10 +410,13 @@ static bool fill_data(const problem *p, data *d, tc_module *m)
         const role *r = role_of(p, f->body->args[i]->name);
         if (!d->tensors[i].memory || !r->is_output)
             continue;
-        d->want[i] = num_tensor_read(&d->tensors[i]);
-        if (r->value)
-            d->before[i] = calloc((size_t)num_count(&d->tensors[i]) + 1,
-                                  sizeof *d->before[i]);
+        const num_tensor *t = &d->tensors[i];
+        d->want[i] = num_tensor_read(t);
+        d->is_free[i] = strcmp(r->name, "turns") == 0;
+        d->before[i] =
+            malloc((size_t)(num_count(t) + 1) * sizeof *d->before[i]);
+        for (int64_t k = 0; k < num_count(t); k++)
+            d->before[i][k] = empty(t, r);
     }
     int y = find_arg(f, "y");
     if (p->size['S' - 'A'] == 3 && y >= 0)
@@ -476,8 +522,7 @@ static void clear_outputs(data *d)
     for (unsigned i = 0; i < d->nargs; i++) {
         num_tensor *t = &d->tensors[i];
         for (int64_t k = 0; d->want[i] && k < num_count(t); k++)
-            num_write(t->type, num_at(t, k),
-                      d->before[i] ? d->before[i][k] : NAN);
+            num_write(t->type, num_at(t, k), d->before[i][k]);
     }
 }
 
@@ -498,15 +543,15 @@ static verdict compare(const trial *by, int64_t rows)
     verdict v = {.outcome = OUTCOME_RIGHT};
     for (unsigned i = 0; i < d->nargs && v.outcome == OUTCOME_RIGHT; i++) {
         const num_tensor *t = &d->tensors[i];
-        /* Words by which programs order themselves are as many as blocks. */
-        if (!d->want[i] || !num_is_float(t->type))
+        if (!d->want[i] || d->is_free[i])
             continue;
         double *got = num_tensor_read(t);
         forgive(t, got, d->want[i], by->group, rows);
         num_error e =
             num_compare(got, d->want[i], num_count(t), t->size[t->rank - 1]);
         free(got);
-        if (e.overall <= p->tolerance && num_tensor_intact(t))
+        double limit = num_is_float(t->type) ? p->tolerance : 0;
+        if (e.overall <= limit && num_tensor_intact(t))
             continue;
         v.outcome = OUTCOME_WRONG;
         snprintf(v.message, sizeof v.message, "argument %u: error %g%s", i,
@@ -531,7 +576,11 @@ static verdict first_finding(const tc_context *cx, outcome what)
 
 static verdict run_trial(const trial *t, tc_module *m)
 {
+    static const tc_interp_programs programs[TC_INTERP_ORDER_COUNT] = {
+        [TC_INTERP_EARLY] = TC_INTERP_LAST_TO_FIRST,
+        [TC_INTERP_RANDOM] = TC_INTERP_SHUFFLED};
     tc_interp_options o = {.order = t->order,
+                           .programs = programs[t->order],
                            .seed = t->seed,
                            .group = t->group,
                            .turns = t->turns,

@@ -16,7 +16,8 @@ enum { PROBLEM_ARGS = 16, PROBLEM_BINDINGS = 12 };
 /* What is to be computed. Sides have a letter each: size['M' - 'A']. 'S' is no
  * side: 1 puts infinities and a NaN into v, 2 takes a scale of 0, 3 has y in
  * the place of x. Nor are 'W' and 'L', the length of a window if it is not 0.
- * 'P' is the batch of dk and dv, of all parts, or the rows of a page.
+ * 'P' is the batch of dk and dv, of all parts, or the rows of a page. 'K' and
+ * 'Q' are of items.h.
  */
 typedef struct problem {
     const char *name;
@@ -42,7 +43,9 @@ typedef struct data {
     num_tensor tensors[PROBLEM_ARGS]; /* memory NULL: a scalar */
     tc_launch_arg args[PROBLEM_ARGS];
     double *want[PROBLEM_ARGS];   /* of what is written, else NULL */
-    double *before[PROBLEM_ARGS]; /* of an input that is overwritten */
+    double *before[PROBLEM_ARGS]; /* of what is written */
+    /* Words by which programs order themselves, as many as blocks. */
+    bool is_free[PROBLEM_ARGS];
 } data;
 
 /* Runs the kernel on the CPU. False: said why on standard output. */
@@ -65,7 +68,8 @@ typedef struct verdict {
     unsigned line;     /* of the finding in the text */
     char message[512]; /* what was found, or how wrong the result is */
 } verdict;
-/* One run of a text. */
+/* One run of a text. Programs run in the order that goes with that of copies:
+ * with EARLY from the last one on, with RANDOM in any order. */
 typedef struct trial {
     const problem *problem;
     data *data;

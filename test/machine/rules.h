@@ -31,8 +31,9 @@ typedef struct rule {
 } rule;
 
 /* End in an entry without a name. */
-extern const rule rules_of_copies[]; /* rules_copies.c: all targets */
-extern const rule rules_of_roles[];  /* rules_roles.c: warp groups */
+extern const rule rules_of_copies[];   /* rules_copies.c: all targets */
+extern const rule rules_of_roles[];    /* rules_roles.c: warp groups */
+extern const rule rules_of_programs[]; /* rules_programs.c: the grid */
 
 /* ---- Lines ---- */
 

@@ -167,6 +167,47 @@ static void copy_when_not(rule_run *r, unsigned i)
     replace_part(r, i, at, strlen(name), with, NULL);
 }
 
+/* The last side of a tensor that the kernel has, as a number; 0: unknown. */
+static int last_side(const program *p, const char *name)
+{
+    char text[LINE + 16];
+    snprintf(text, sizeof text, "%s: tensor<[", name);
+    const char *at = strstr(p->lines[0], text);
+    const char *end = at ? strchr(at, ']') : NULL;
+    while (end && end[-1] >= '0' && end[-1] <= '9')
+        end--;
+    return end ? atoi(end) : 0;
+}
+
+/* A window that spans the tensor along its last axis, the only one that the op
+ * gives a boundary. */
+static const char *spans_tensor(const program *p, unsigned i,
+                                const char *boundary)
+{
+    char name[LINE], tensor[LINE], offset[LINE];
+    const char *at, *last = NULL;
+    int axes = -1;
+    if (!operand(p->lines[i], 0, &at, name))
+        return NULL;
+    const char *block = definition(p, name, i);
+    if (!block || !is_op(block, "block"))
+        return NULL;
+    for (at = block; (at = strstr(at, " +: ")); at += 4, axes++)
+        last = at;
+    if (!last || atoi(boundary + strlen(" boundary(")) != axes)
+        return NULL;
+    snprintf(tensor, sizeof tensor, "%.*s", (int)strcspn(op_at(block) + 6, "["),
+             op_at(block) + 6);
+    at = last;
+    while (at[-1] != ' ' && at[-1] != '[')
+        at--;
+    snprintf(offset, sizeof offset, "%.*s", (int)(last - at), at);
+    const char *zero = definition(p, offset, i);
+    bool whole = zero && strstr(zero, " = const 0 ") &&
+                 last_side(p, tensor) == atoi(last + 4);
+    return whole ? "the window is as wide as the tensor" : NULL;
+}
+
 /* boundary(0, 1) without 0, without 1. */
 static void no_boundary(rule_run *r, unsigned i)
 {
@@ -178,7 +219,7 @@ static void no_boundary(rule_run *r, unsigned i)
         replace_part(r, i, at, n, " boundary(1)", NULL);
         replace_part(r, i, at, n, " boundary(0)", NULL);
     } else {
-        replace_part(r, i, at, n, "", NULL);
+        replace_part(r, i, at, n, "", spans_tensor(r->p, i, at));
     }
 }
 
