@@ -104,6 +104,8 @@ static const role roles[] = {
     {"attention_kvcache", "o_parts", "UGVE", true, 0},
     {"attention_kvcache", "lse_parts", "UGV", true, 0},
     {"attention_kvcache", "key_place.table", "BT", false, 7},
+    {"attention_kvcache", "descale_k.factors", "PGN", false, 0.5},
+    {"attention_kvcache", "descale_v.factors", "PGN", false, 0.5},
     {"kvcache_merge", "o_parts", "UGVE", false, 0},
     {"kvcache_merge", "lse_parts", "UGV", false, 0},
     {"kvcache_merge", "rows", "V", false, 0},
