@@ -33,7 +33,8 @@ static int keys_of(const dealer *d, int b)
 static void deal(dealer *d, int b, int row, int piece, int pieces)
 {
     int n = keys_of(d, b), heads = side(d, 'H') / side(d, 'G');
-    int length = (n + pieces - 1) / pieces;
+    /* Of three pieces or more the last ones may begin after the last key. */
+    int length = (n + pieces - 1) / pieces + (pieces > 2 ? 16 : 0);
     int end = (piece + 1) * length < n ? (piece + 1) * length : n;
     int column = (d->columns++ * 5 + 2) % side(d, 'I');
     const int rows[] = {b,         n,         piece * length,

@@ -157,6 +157,20 @@ class KVCache(unittest.TestCase):
                 np.testing.assert_allclose(o[rows], want, atol=2e-5)
                 np.testing.assert_allclose(lse[rows], sums, atol=2e-5)
 
+    def test_pieces_without_keys(self):
+        # Pieces are rounded up to whole steps: the last ones begin after 481.
+        for d, dv in ((128, 192), (64, 64)):
+            batch = Batch([481, 1], [2, 10], heads=(8, 1), d=d, dv=dv)
+            q, starts = batch.ragged_queries()
+            k, v, places = batch.dense()
+            o, lse = tilec.attention(q, k, v, cu_seqlens_q=starts,
+                                     return_lse=True, **places)
+            for b in range(2):
+                rows = slice(starts[b], starts[b + 1])
+                want, sums = expected(batch.q[b], batch.k[b], batch.v[b])
+                np.testing.assert_allclose(o[rows], want, atol=2e-5)
+                np.testing.assert_allclose(lse[rows], sums, atol=2e-5)
+
     def test_mods_see_positions(self):
         batch = Batch([5, 400, 77], queries=3, heads=(4, 2))
         slopes = np.array([.5, .25, .1, .01], np.float32)
