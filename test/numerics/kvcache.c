@@ -29,6 +29,7 @@ typedef struct problem {
     int room,
         queries;    /* at most, of a sequence; queries: of each, not ragged */
     int piece, gap; /* gap: elements after each row of a cache */
+    int factors;    /* of a cache of 8 bits: 0 none, one, of heads, of rows */
     bool is_short;  /* scores are short fractions, to which biases add */
     const mask_case *mask;
     const score_case *score;
@@ -49,6 +50,8 @@ enum {
     LAST,
     CU_Q,
     SINKS,
+    K_FACTORS,
+    V_FACTORS,
     NTENSORS
 };
 
@@ -60,6 +63,7 @@ typedef struct batch {
     int kept; /* a sequence that is not drawn again; -1: none */
     num_tensor t[NTENSORS];
     num_tensor q[MOST_SEQS], k[MOST_SEQS], v[MOST_SEQS]; /* [1, heads, n, d] */
+    num_tensor factors[2][MOST_SEQS];                    /* [1, heads, n, 1] */
     mod_data mods;
 } batch;
 
@@ -113,25 +117,28 @@ static problem make_problem(num_rng *r, int which)
                  .score = &scores[num_below(r, 2) ? num_below(r, nscores) : 0]};
     choose_types(&p, r);
     choose_sizes(&p, r);
+    p.factors = p.cache == p.type ? 0 : num_below(r, 4);
     p.is_short = p.score->expression != NULL;
     return p;
 }
 
 static void describe(const problem *p, char text[256])
 {
+    static const char *const factors[] = {
+        "", ", a factor", ", factors of heads", ", factors of rows"};
     static const char *const layouts[] = {"dense", "ragged", "paged",
                                           "indexed"};
     snprintf(text, 256,
              "%s, %s, %d sequences of up to %d keys, %d%s queries, heads "
              "%d/%d, dims %d/%d, %s in %s, gap %d, page %d, piece %d, mask "
-             "%s, score %s%s",
+             "%s, score %s%s%s",
              layouts[p->layout], p->heads_inside ? "rows of heads" : "heads",
              p->seqs, p->room, p->queries, p->is_ragged ? " or fewer" : "",
              p->hk * p->group, p->hk, p->d, p->dv, num_name(p->type),
              num_name(p->cache), p->gap, p->page, p->piece,
              p->mask->expression ? p->mask->expression : "-",
              p->score->expression ? p->score->expression : "-",
-             p->sinks ? ", sinks" : "");
+             p->sinks ? ", sinks" : "", factors[p->factors]);
 }
 
 static double scale_of(const problem *p)
@@ -269,6 +276,17 @@ static void shuffle(batch *b, num_rng *r)
     }
 }
 
+/* By shape: of rows as the cache has them. */
+static num_tensor factors_of(const batch *b)
+{
+    int heads = b->p->factors > 1 ? b->p->hk : 1;
+    const int32_t *rows = b->t[K].size;
+    int32_t size[] = {rows[0], rows[1], rows[2], 1};
+    if (b->p->factors == 3)
+        return num_tensor_new(NUM_F32, 4, size, NULL);
+    return num_tensor_new(NUM_F32, 1, &heads, NULL);
+}
+
 static void make_tensors(batch *b, num_rng *r)
 {
     const problem *p = b->p;
@@ -277,6 +295,8 @@ static void make_tensors(batch *b, num_rng *r)
     b->t[LSE] = rows_of(p, NUM_F32, 3, 0);
     b->t[K] = cache_of(p, p->d);
     b->t[V] = cache_of(p, p->dv);
+    b->t[K_FACTORS] = factors_of(b);
+    b->t[V_FACTORS] = factors_of(b);
     b->t[KV_LENS] = ints_of(p->seqs);
     b->t[CU_K] = ints_of(p->seqs + 1);
     b->t[TABLE] = ints(2, (int32_t[]){p->seqs, most_pages(p) + 1});
@@ -301,6 +321,8 @@ static void free_sequences(batch *b)
         num_tensor_free(&b->q[i]);
         num_tensor_free(&b->k[i]);
         num_tensor_free(&b->v[i]);
+        num_tensor_free(&b->factors[0][i]);
+        num_tensor_free(&b->factors[1][i]);
     }
 }
 
@@ -311,6 +333,24 @@ static void free_batch(batch *b)
     for (int i = 0; i < NTENSORS; i++)
         num_tensor_free(&b->t[i]);
     mod_data_free(&b->mods);
+}
+
+/* Powers of 2: scores stay short. Those of all and of heads are the same for
+ * all sequences, and in all steps. */
+static void draw_factors(batch *b, int i, num_rng *r)
+{
+    int32_t size[] = {1, b->p->hk, b->keys[i], 1};
+    for (int which = 0; which < 2; which++) {
+        num_tensor *t = &b->factors[which][i];
+        *t = num_tensor_new(NUM_F32, 4, size, NULL);
+        for (int64_t k = 0; k < num_count(t); k++) {
+            int head = (int)(k / size[2]);
+            int power = b->p->factors == 3   ? num_between(r, -2, 0)
+                        : b->p->factors == 2 ? -(head % 3) - which
+                                             : -1 - which;
+            set(t, k, b->p->factors ? ldexp(1, power) : 1);
+        }
+    }
 }
 
 static void draw_sequences(batch *b, num_rng *r)
@@ -327,6 +367,7 @@ static void draw_sequences(batch *b, num_rng *r)
         b->q[i] = sequence_of(r, p->type, is_short, heads, m, p->d);
         b->k[i] = sequence_of(r, p->cache, is_short, p->hk, n, p->d);
         b->v[i] = sequence_of(r, p->cache, false, p->hk, n, p->dv);
+        draw_factors(b, i, r);
     }
 }
 
@@ -402,13 +443,19 @@ static void place_tables(batch *b)
 static void place(batch *b)
 {
     const problem *p = b->p;
-    const int all[] = {Q, K, V, O, LSE};
-    for (int i = 0; i < 5; i++)
+    const int all[] = {Q, K, V, O, LSE, K_FACTORS, V_FACTORS};
+    for (int i = 0; i < 7; i++)
         poison(&b->t[all[i]]);
+    for (int i = 0; i < 2 && p->factors < 3; i++)
+        for (int h = 0; h < b->t[K_FACTORS + i].size[0]; h++)
+            set(&b->t[K_FACTORS + i], h,
+                ldexp(1, p->factors == 2 ? -(h % 3) - i : -1 - i));
     place_tables(b);
     for (int i = 0; i < p->seqs; i++) {
         place_keys(b, i, &b->k[i], &b->t[K]);
         place_keys(b, i, &b->v[i], &b->t[V]);
+        for (int j = 0; j < 2 && p->factors == 3; j++)
+            place_keys(b, i, &b->factors[j][i], &b->t[K_FACTORS + j]);
         copy_rows(&b->q[i], 0, &b->t[Q], p->is_ragged ? 0 : i,
                   p->is_ragged ? b->first_query[i] : 0, b->queries[i]);
     }
@@ -447,13 +494,26 @@ static double score_at(double x, const ref_position *at)
     return s->b->p->score->reference(x, &p);
 }
 
+/* Each row times its factor. */
+static num_tensor times(const num_tensor *x, const num_tensor *factors)
+{
+    num_tensor y = num_tensor_new(NUM_F64, 4, x->size, NULL);
+    for (int64_t i = 0; i < num_count(x); i++)
+        set(&y, i,
+            num_read(x->type, num_at(x, i)) *
+                num_read(NUM_F32, num_at(factors, i / x->size[3])));
+    return y;
+}
+
 static void reference(const batch *b, int i, const double *sinks, double *o,
                       double *lse)
 {
     shifted s = {b, i};
+    num_tensor k = times(&b->k[i], &b->factors[0][i]);
+    num_tensor v = times(&b->v[i], &b->factors[1][i]);
     ref_attention a = {.q = &b->q[i],
-                       .k = &b->k[i],
-                       .v = &b->v[i],
+                       .k = &k,
+                       .v = &v,
                        .scale = scale_of(b->p),
                        .score = b->p->score->reference ? score_at : NULL,
                        .score_data = &s,
@@ -461,6 +521,8 @@ static void reference(const batch *b, int i, const double *sinks, double *o,
                        .mask_data = &s,
                        .sinks = sinks};
     ref_attention_forward(&a, o, lse);
+    num_tensor_free(&k);
+    num_tensor_free(&v);
 }
 
 /* The row-major index of a row of head h in o and lse. */
@@ -550,14 +612,26 @@ static bool compare(const batch *b, char why[256])
 
 /* ---- Running ---- */
 
+/* Without the last dim of those of rows, which is 1. */
+static const DLTensor *factors_view(run_view *v, const num_tensor *t)
+{
+    run_view_of(v, t);
+    v->dl.ndim = t->rank == 4 ? 3 : 1;
+    return &v->dl;
+}
+
 static tilec_kvcache *make_plan(tilec_context *cx, const batch *b)
 {
     const problem *p = b->p;
     tilec_source source = tilec_text("test mods", mods_text, 0);
     tilec_kvcache_options o = TILEC_INIT(tilec_kvcache_options);
-    run_view views[3];
+    run_view views[5];
     tilec_kvcache *plan = NULL;
     o.scale = scale_of(p);
+    if (p->factors) {
+        o.descale_k = factors_view(&views[3], &b->t[K_FACTORS]);
+        o.descale_v = factors_view(&views[4], &b->t[V_FACTORS]);
+    }
     o.mask = p->mask->expression;
     o.score = p->score->expression;
     o.sources = &source;
@@ -597,11 +671,15 @@ static tilec_kvcache_tensors tensors_of(const batch *b, run_view *views)
                                                &t.kv_indices,
                                                &t.kv_last_page_len,
                                                &t.cu_seqlens_q,
-                                               &t.sinks};
+                                               &t.sinks,
+                                               &t.descale_k,
+                                               &t.descale_v};
     for (int i = 0; i < NTENSORS; i++)
         if (i <= LSE || wanted[p->layout][i] || (i == CU_Q && p->is_ragged) ||
             (i == SINKS && p->sinks))
             *fields[i] = run_view_of(&views[i], &b->t[i]);
+    for (int i = K_FACTORS; i <= V_FACTORS && p->factors; i++)
+        *fields[i] = factors_view(&views[i], &b->t[i]);
     return t;
 }
 

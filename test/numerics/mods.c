@@ -598,6 +598,7 @@ int mod_int(const mod_data *d, const char *name)
 static bool is_of_a_mod(const tilec_parameter *p)
 {
     return p->captured && strncmp(p->name, "sink.", 5) != 0 &&
+           strncmp(p->name, "descale_", 8) != 0 &&
            strncmp(p->name, "key_place.", 10) != 0;
 }
 

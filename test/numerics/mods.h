@@ -52,8 +52,8 @@ void mod_data_free(mod_data *d);
  * whole number. */
 const num_tensor *mod_tensor(const mod_data *d, const char *name);
 int mod_int(const mod_data *d, const char *name);
-/* Arguments for what the kernel's mods capture, by name, but no sinks and
- * no places of a cache's keys; the count. */
+/* Arguments for what the kernel's mods capture, by name, but no sinks,
+ * and of a cache no places and no factors; the count. */
 enum { MAX_CAPTURED = 24 };
 size_t mod_arguments(const mod_data *d, const tilec_kernel *k,
                      tilec_argument *args, run_view *views);

@@ -317,7 +317,9 @@ static tilec_status go_all(trip *t, tilec_kvcache_tensors *a,
                {&a->kv_indices, false},
                {&a->kv_last_page_len, false},
                {&a->cu_seqlens_q, false},
-               {&a->sinks, false}};
+               {&a->sinks, false},
+               {&a->descale_k, false},
+               {&a->descale_v, false}};
     tilec_status s = TILEC_OK;
     for (size_t i = 0; s == TILEC_OK && i < sizeof all / sizeof *all; i++)
         s = go(t, all[i].tensor, all[i].written, error);
