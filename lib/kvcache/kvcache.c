@@ -298,9 +298,11 @@ static void choose_programs(struct request *r)
 
 static void tune(const struct request *r, tilec_compile_options *c)
 {
-    enum { WARPS = 4, STAGES = 3, STAGES_ALONE = 4 };
+    enum { WARPS = 4, STAGES = 3, STAGES_ALONE = 4, WIDE = 256 };
     c->tiles = TILEC_TILES_NONE;
-    c->warps = WARPS;
+    /* 64 rows of more columns do not fit in the registers of 4 warps. */
+    bool is_wide = r->plan->block >= MANY_ROWS && r->v->shape[3] > WIDE;
+    c->warps = is_wide ? 2 * WARPS : WARPS;
     if (r->plan->block < MANY_ROWS)
         c->stages = r->plan->per_sm > 1 ? STAGES : STAGES_ALONE;
 }
