@@ -27,6 +27,12 @@
         KVCACHE(b, heads, kv, m, (t) * (page)-1, d, rows, blocks, pieces),     \
             AT('P') = 5, AT('N') = page, AT('T') = t                           \
     }
+/* For the schedule: the pieces that are wanted, room for items. */
+#define SCHEDULE(b, m, n, parts, items)                                        \
+    {                                                                          \
+        AT('B') = b, AT('M') = m, AT('N') = n, AT('U') = parts, AT('J') = 13,  \
+        AT('W') = 8, AT('I') = items, AT('C') = items, AT('T') = (b) + 1       \
+    }
 
 /* Items for the sequences of a problem. */
 void deal_items(const problem *p, num_tensor *items);

@@ -42,12 +42,6 @@ problem kernel_problem(const kernel_row *row, kernel_words *words);
         AT('B') = 2, AT('M') = m, AT('T') = t, AT('G') = 5, AT('P') = p,       \
         AT('D') = d                                                            \
     }
-/* For the schedule: the pieces that are wanted, room for items. */
-#define SCHEDULE(b, m, n, parts, items)                                        \
-    {                                                                          \
-        AT('B') = b, AT('M') = m, AT('N') = n, AT('U') = parts, AT('J') = 13,  \
-        AT('W') = 8, AT('I') = items, AT('C') = items, AT('T') = (b) + 1       \
-    }
 /* Infinities and a NaN in v: the careful way through the kernel. */
 #define SPOILED(m, n, d)                                                       \
     {                                                                          \
