@@ -3,10 +3,10 @@
 #
 # Installs what building and testing tilec needs and is missing, with apt
 # (Debian 12, Ubuntu 24.04 or later), through sudo where not root. Sourced by
-# demo.sh and test.sh.
+# demo.sh, test.sh and wheel.sh.
 #
-#   setup [test]     `test`: with what only the tests need; sets LLVM to the
-#                    version found
+#   setup [test|wheel]     also what only the tests need, or what a wheel of the
+#                          Python package needs; sets LLVM to the version found
 
 fail() {
     echo "setup: $*" >&2
@@ -65,8 +65,9 @@ setup() {
     fi
     want="gcc libc6-dev cmake ninja-build pkg-config llvm-$LLVM-dev
           libcjson-dev libxxhash-dev libzstd-dev zlib1g-dev"
+    [ "${1:-}" = wheel ] && want="$want python3 python3-venv"
     [ "${1:-}" = test ] &&
-        want="$want check g++ python3 python3-numpy python3-pil librsvg2-bin llvm-$LLVM-tools clang-$LLVM
+        want="$want check g++ python3 python3-venv python3-numpy python3-pil librsvg2-bin llvm-$LLVM-tools clang-$LLVM
               libclang-rt-$LLVM-dev libopenblas-dev clang-format-14"
     missing=
     for package in $want; do

@@ -260,8 +260,9 @@ def _load():
         lib.path = path
         return lib
     raise ImportError(
-        "tilec: no libtilec.so: set TILEC_LIBRARY to its path, or install it. "
-        "Tried: " + "; ".join(tried))
+        "tilec: no libtilec.so: set TILEC_LIBRARY to its path, or install the "
+        "package by `pip install .` in the root of the source tree, which "
+        "builds one. Tried: " + "; ".join(tried))
 
 
 class _Library:
