@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The version, and the only place that has it but lib/python/pyproject.toml:
+ * The version, and the only place that has it but lib/python/tilec/_abi.py:
  * CMake reads it here.
  */
 #ifndef TILEC_VERSION_H

@@ -56,9 +56,14 @@ class Layout(unittest.TestCase):
 
     def test_version(self):
         """The package, the library and the header are of one version."""
-        project = (ROOT / "lib" / "python" / "pyproject.toml").read_text()
-        version = re.search('^version = "(.*)"$', project, re.M).group(1)
+        version = _abi.VERSION
         self.assertEqual(_abi.lib.tilec_version().decode(), version)
+        # Where a wheel takes its version from.
+        project = (ROOT / "pyproject.toml").read_text()
+        found = re.search("^metadata.version.input = \"(.*)\"\n"
+                          "metadata.version.regex = '(.*)'$", project, re.M)
+        self.assertEqual(re.search(found[2], (ROOT / found[1]).read_text(),
+                                   re.M)["value"], version)
         header = (ROOT / "lib" / "tilec" / "version.h").read_text()
         self.assertEqual(
             re.findall(r"^#define TILEC_VERSION_[A-Z]+ (\d+)$", header, re.M),

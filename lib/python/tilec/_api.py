@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilec.attention: checks the request and runs it for torch or numpy."""
+import typing
 import warnings
 
 from . import (_attention, _captured, _factors, _kvcache, _sinks, _tensors,
                _texts)
+from ._types import (AnyTensor, Captured, DType, Ints, Options, Scale, Tensor,
+                     Value)
 
 
 def _check_mod(name, mod):
@@ -173,9 +176,15 @@ def _with_cache(query, key, value, places, score_mod, mask_mod, scale, sinks,
     return (o, lse) if return_lse else o
 
 
-def schedule(query, key, value, *, kv_lens=None, page_table=None,
-             kv_indptr=None, kv_indices=None, kv_last_page_len=None,
-             cu_seqlens_q=None, cu_seqlens_k=None, piece=0):
+def schedule(query: Tensor, key: Tensor, value: Tensor, *,
+             kv_lens: typing.Optional[Ints] = None,
+             page_table: typing.Optional[Ints] = None,
+             kv_indptr: typing.Optional[Ints] = None,
+             kv_indices: typing.Optional[Ints] = None,
+             kv_last_page_len: typing.Optional[Ints] = None,
+             cu_seqlens_q: typing.Optional[Ints] = None,
+             cu_seqlens_k: typing.Optional[Ints] = None,
+             piece: int = 0) -> _kvcache.Schedule:
     """How the keys of a batch are dealt to programs, for `schedule=` of all
     calls of tilec.attention with tensors of these shapes and lengths: those of
     the layers of a step. A small kernel on the device makes it. `.update()`
@@ -188,14 +197,31 @@ def schedule(query, key, value, *, kv_lens=None, page_table=None,
                                  _cache_spec(layout, ints, piece))
 
 
-def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
-              enable_gqa=False, return_lse=False, return_max=False,
-              deterministic=None, kernel_options=None, captured=None,
-              descale_q=None, descale_k=None, descale_v=None, scale_o=None,
-              out_dtype=None, sinks=None, kv_lens=None, page_table=None,
-              kv_indptr=None, kv_indices=None, kv_last_page_len=None,
-              cu_seqlens_q=None, cu_seqlens_k=None, schedule=None, piece=0,
-              **captured_by_name):
+def attention(query: Tensor, key: Tensor, value: Tensor, *,
+              score_mod: typing.Optional[str] = None,
+              mask_mod: typing.Optional[str] = None,
+              scale: typing.Optional[float] = None,
+              enable_gqa: bool = False, return_lse: bool = False,
+              return_max: bool = False,
+              deterministic: typing.Optional[bool] = None,
+              kernel_options: typing.Optional[Options] = None,
+              captured: typing.Optional[Captured] = None,
+              descale_q: typing.Optional[Scale] = None,
+              descale_k: typing.Optional[Scale] = None,
+              descale_v: typing.Optional[Scale] = None,
+              scale_o: typing.Optional[Scale] = None,
+              out_dtype: typing.Optional[DType] = None,
+              sinks: typing.Optional[AnyTensor] = None,
+              kv_lens: typing.Optional[Ints] = None,
+              page_table: typing.Optional[Ints] = None,
+              kv_indptr: typing.Optional[Ints] = None,
+              kv_indices: typing.Optional[Ints] = None,
+              kv_last_page_len: typing.Optional[Ints] = None,
+              cu_seqlens_q: typing.Optional[Ints] = None,
+              cu_seqlens_k: typing.Optional[Ints] = None,
+              schedule: typing.Optional[_kvcache.Schedule] = None,
+              piece: int = 0, **captured_by_name: Value
+              ) -> typing.Union[Tensor, typing.Tuple[Tensor, ...]]:
     """softmax(score_mod(scale * query key^T) where mask_mod) value.
 
     query [B, HQ, M, D], key [B, HK, N, D], value [B, HK, N, DV], on the CPU or
@@ -309,11 +335,21 @@ def attention(query, key, value, *, score_mod=None, mask_mod=None, scale=None,
     return (o, *extra) if extra else o
 
 
-def attention_backward(dout, query, key, value, o, lse, *, dlse=None,
-                       gradients=(), score_mod=None, mask_mod=None, scale=None,
-                       enable_gqa=False, deterministic=None,
-                       kernel_options=None, captured=None, sinks=None,
-                       **captured_by_name):
+def attention_backward(dout: Tensor, query: Tensor, key: Tensor,
+                       value: Tensor, o: Tensor, lse: Tensor, *,
+                       dlse: typing.Optional[Tensor] = None,
+                       gradients: typing.Iterable[str] = (),
+                       score_mod: typing.Optional[str] = None,
+                       mask_mod: typing.Optional[str] = None,
+                       scale: typing.Optional[float] = None,
+                       enable_gqa: bool = False,
+                       deterministic: typing.Optional[bool] = None,
+                       kernel_options: typing.Optional[Options] = None,
+                       captured: typing.Optional[Captured] = None,
+                       sinks: typing.Optional[AnyTensor] = None,
+                       **captured_by_name: Value
+                       ) -> typing.Tuple[Tensor, Tensor, Tensor,
+                                         typing.Dict[str, Tensor]]:
     """The gradients of `attention`, for numpy arrays, or by hand.
 
     dout, dlse: the gradients of o and lse (None: zero). o, lse: what

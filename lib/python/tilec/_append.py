@@ -6,6 +6,7 @@ import threading
 import typing
 
 from . import _abi, _captured, _context, _errors, _tensors
+from ._types import AnyTensor, Ints, Scale, Tensor
 
 _INTS = ("kv_lens", "cu_seqlens", "page_table", "kv_indptr", "kv_indices",
          "positions")
@@ -95,11 +96,21 @@ def _plan_for(given, tensors, *options):
 _COLUMNS = ("k", "v", "cos")
 
 
-def append(key, value, key_cache, value_cache, *, kv_lens, page_table=None,
-           kv_indptr=None, kv_indices=None, cu_seqlens=None, query=None,
-           query_out=None, rotary_cos=None, rotary_sin=None, interleaved=False,
-           rotary_offset=0, positions=None, k_scale=None, v_scale=None,
-           target=None):
+def append(key: Tensor, value: typing.Optional[Tensor], key_cache: AnyTensor,
+           value_cache: typing.Optional[AnyTensor], *, kv_lens: Ints,
+           page_table: typing.Optional[Ints] = None,
+           kv_indptr: typing.Optional[Ints] = None,
+           kv_indices: typing.Optional[Ints] = None,
+           cu_seqlens: typing.Optional[Ints] = None,
+           query: typing.Optional[Tensor] = None,
+           query_out: typing.Optional[Tensor] = None,
+           rotary_cos: typing.Optional[AnyTensor] = None,
+           rotary_sin: typing.Optional[AnyTensor] = None,
+           interleaved: bool = False, rotary_offset: int = 0,
+           positions: typing.Optional[Ints] = None,
+           k_scale: typing.Optional[Scale] = None,
+           v_scale: typing.Optional[Scale] = None,
+           target: typing.Optional[str] = None) -> typing.Optional[Tensor]:
     """Writes new keys and values into a cache, in one kernel.
 
     key [B, HK, M, D], value [B, HK, M, DV]: M new rows of each sequence. With

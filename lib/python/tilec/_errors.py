@@ -23,7 +23,7 @@ class Diagnostic:
     notes: typing.Tuple["Diagnostic", ...] = ()
     end_column: int = 0  # after the range in that line; 0: not known
 
-    def __str__(self):
+    def __str__(self) -> str:
         where = ("%s:%d:%d: " % (self.file, self.line, self.column)
                  if self.file and self.line else "")
         lines = ["%s%s: %s" % (where, self.severity, self.message)]
@@ -47,7 +47,8 @@ class Error(ValueError):
     the same as text.
     """
 
-    def __init__(self, message, diagnostics=()):
+    def __init__(self, message: str,
+                 diagnostics: typing.Iterable[Diagnostic] = ()) -> None:
         super().__init__(message)
         self.diagnostics = list(diagnostics)
 

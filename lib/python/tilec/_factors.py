@@ -5,8 +5,10 @@ Scales are passed together with captured values, under the kernel's names:
 "descale_k.scales".
 """
 import threading
+import typing
 
 from . import _captured, _kernel, _tensors
+from ._types import DType, Tensor
 
 NAMES = ("descale_q", "descale_k", "descale_v", "scale_o")
 _SUFFIX = ".scales"
@@ -71,8 +73,9 @@ def _result(x, dtype, column_major):
     return room[..., :n].swapaxes(2, 3)
 
 
-def quantize(x, dtype="float8_e4m3fn", *, rows=None, hadamard=0,
-             column_major=False):
+def quantize(x: Tensor, dtype: DType = "float8_e4m3fn", *,
+             rows: typing.Optional[int] = None, hadamard: int = 0,
+             column_major: bool = False) -> typing.Tuple[Tensor, Tensor]:
     """x [B, H, N, D] as 8-bit numbers y and their scales in float32: x is about
     y * scales. Each head has a scale, [B, H]; or, with rows (a power of two, 16
     to 128), each block of that many rows of a head, [B, H, blocks]. The largest

@@ -8,6 +8,10 @@ import typing
 
 from . import _abi, _context, _errors, _tensors, _texts
 from ._texts import encoded
+from ._types import Value
+
+Bindings = typing.Mapping[str, typing.Union[str, int, float, bool]]
+Examples = typing.Union[typing.Sequence[Value], typing.Mapping[str, Value]]
 
 _KINDS = ("tensor", "pointer", "int", "float")
 
@@ -67,12 +71,13 @@ class Kernel:
         if getattr(self, "_handle", None) and not sys.is_finalizing():
             _abi.lib.tilec_kernel_free(self._handle)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<tilec.Kernel @%s(%s) for %s>" % (
             self.name, ", ".join("%%%s: %s" % (p.name, p.type)
                                  for p in self.parameters), self.target)
 
-    def __call__(self, *args, stream=None, threads=0, **named):
+    def __call__(self, *args: Value, stream: typing.Optional[int] = None,
+                 threads: int = 0, **named: Value) -> None:
         written = self._written_of(args, named)
         a = _Arguments(args, named)
         device = a.device or (_tensors.CPU, 0)
@@ -111,7 +116,7 @@ class Kernel:
             C.byref(error)), error)
         return found.value
 
-    def grid(self, *args, **named):
+    def grid(self, *args: Value, **named: Value) -> typing.Tuple[int, ...]:
         """The grid that a launch with these arguments would run over."""
         a = _Arguments(args, named)
         grid, error = (C.c_int32 * 3)(), _abi.tilec_error()
@@ -120,7 +125,7 @@ class Kernel:
             error)
         return tuple(grid)
 
-    def synchronize(self, stream=None):
+    def synchronize(self, stream: typing.Optional[int] = None) -> None:
         """Waits for the launches in a stream (torch's current one, where none
         is given), and raises what an `assert` of the kernel found there."""
         device = (_tensors.CPU, 0)
@@ -132,7 +137,7 @@ class Kernel:
         _context.check(_abi.lib.tilec_kernel_synchronize(
             self._handle, C.c_void_p(stream), C.byref(error)), error)
 
-    def emit(self, what):
+    def emit(self, what: str) -> typing.Union[str, bytes]:
         """The code of a stage as text (a cubin: bytes): "tile", "json",
         "llvm", "llvm-opt"; "asm" (CPU); "machine", "ptx", "cubin", "sass"."""
         data, size = C.c_void_p(), C.c_size_t()
@@ -146,13 +151,14 @@ class Kernel:
             _abi.lib.tilec_free(data)
         return found if what == "cubin" else found.decode()
 
-    def binding(self, name):
+    def binding(self, name: str) -> typing.Optional[str]:
         """The value of a compile-time parameter as text, or None."""
         found = _abi.lib.tilec_kernel_binding(self._handle,
                                               encoded(name, "name"))
         return found.decode() if found is not None else None
 
-    def fits(self, positional, named):
+    def fits(self, positional: typing.Sequence[Value],
+             named: typing.Mapping[str, Value]) -> bool:
         """Whether these arguments have its data types, ranks and fixed dims.
         """
         by_name = {p.name: p for p in self.parameters}
@@ -181,8 +187,11 @@ def _code(text):
     return encoded(text, "text")
 
 
-def compile(text, *, name=None, target=None, bindings=None, examples=(),
-            num_warps=0, num_stages=0, no_cache=False, enforce="warn"):
+def compile(text: str, *, name: typing.Optional[str] = None,
+            target: typing.Optional[str] = None,
+            bindings: typing.Optional[Bindings] = None,
+            examples: Examples = (), num_warps: int = 0, num_stages: int = 0,
+            no_cache: bool = False, enforce: str = "warn") -> Kernel:
     """A Kernel of a text in tile IR, or of the library's kernel of that name.
 
     name: which kernel of the text; None: the only one.
@@ -231,11 +240,12 @@ class _Launcher:
         self._text, self._options = text, options
         self._kernels, self._lock = [], threading.Lock()
 
-    def __call__(self, *args, stream=None, threads=0, **named):
+    def __call__(self, *args: Value, stream: typing.Optional[int] = None,
+                 threads: int = 0, **named: Value) -> None:
         self.compiled(*args, **named)(*args, stream=stream, threads=threads,
                                       **named)
 
-    def compiled(self, *args, **named):
+    def compiled(self, *args: Value, **named: Value) -> Kernel:
         """The Kernel for arguments like these."""
         device = _Arguments(args, named).device
         for known, k in self._kernels:
@@ -248,7 +258,7 @@ class _Launcher:
         return k
 
 
-def kernel(text, **options):
+def kernel(text: str, **options: typing.Any) -> _Launcher:
     """A function that launches a kernel of the text (or the library's kernel
     of that name), compiled for the data types and fixed dims of the arguments:
 
@@ -260,7 +270,7 @@ def kernel(text, **options):
     return _Launcher(text, options)
 
 
-def version():
+def version() -> str:
     return _abi.lib.tilec_version().decode()
 
 
@@ -274,12 +284,12 @@ def _names(function):
         i += 1
 
 
-def targets():
+def targets() -> typing.List[str]:
     """The names of the targets that kernels can be compiled for."""
     return _names(_abi.lib.tilec_target_name)
 
 
-def mods():
+def mods() -> typing.Dict[str, str]:
     """The texts of mask and score functions that come with the library."""
     return {name: _abi.lib.tilec_embedded_text(name.encode()).decode()
             for name in _names(_abi.lib.tilec_embedded_name)

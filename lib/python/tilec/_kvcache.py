@@ -157,7 +157,7 @@ class Schedule:
         self.memory = _tensors.Memory(tensors["q"], size)
         self.update()
 
-    def update(self):
+    def update(self) -> None:
         """Reads the lengths again: they may have changed in place. May be
         captured in a CUDA graph."""
         places = {n: _captured.integers(n, x, self._tensors["q"])

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilec.merge: attention over parts of the keys, put together."""
 import functools
+import typing
 
 from . import _kernel, _tensors
+from ._types import Tensor
 
 
 @functools.lru_cache(maxsize=None)
@@ -28,7 +30,7 @@ def _check(parts, lses):
         raise ValueError("lse is %s, expected float32" % lses.dtype)
 
 
-def merge(*states):
+def merge(*states: Tensor) -> typing.Tuple[Tensor, Tensor]:
     """o, lse of attention over all keys, from attention over parts of them.
 
         o, lse = tilec.merge(o1, lse1, o2, lse2)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that is public has type annotations that can be read at run time."""
+import importlib
+import inspect
+import typing
+import unittest
+
+import reference  # noqa: F401: the path to lib/python
+
+PUBLIC = ("tilec",)
+
+
+def functions_of(module):
+    """(name, function) of the functions, classes' methods included."""
+    for name in module.__all__:
+        found = getattr(module, name)
+        if inspect.isclass(found):
+            for part, f in vars(found).items():
+                if inspect.isfunction(f) and not part.startswith("_"):
+                    yield "%s.%s" % (name, part), f
+        elif inspect.isfunction(found):
+            yield name, found
+
+
+class Annotations(unittest.TestCase):
+    def test_each_parameter_and_result(self):
+        for path in PUBLIC:
+            module = importlib.import_module(path)
+            found = list(functions_of(module))
+            self.assertTrue(found, path)
+            for name, f in found:
+                with self.subTest("%s.%s" % (path, name)):
+                    hints = typing.get_type_hints(f)
+                    self.assertIn("return", hints)
+                    for parameter in inspect.signature(f).parameters:
+                        if parameter != "self":
+                            self.assertIn(parameter, hints)
+
+
+if __name__ == "__main__":
+    unittest.main()
