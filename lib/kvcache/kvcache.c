@@ -123,16 +123,15 @@ static bool check_factors(tc_job *job, const char *name,
 
 /* ---- Bindings ---- */
 
-const tc_kv_functions *tc_kv_functions_of(tilec_kv_layout layout)
-{
-    static const tc_kv_functions functions[] = {
-        [TILEC_KV_DENSE] = {"@counted_keys", "@dense_place"},
-        [TILEC_KV_RAGGED] = {"@ragged_keys", "@ragged_place"},
-        [TILEC_KV_PAGED] = {"@counted_keys", "@paged_place"},
-        [TILEC_KV_INDEXED] = {"@indexed_keys", "@indexed_place"},
-    };
-    return &functions[layout];
-}
+/* What tells the kernels where keys lie. */
+static const struct {
+    const char *count, *place;
+} functions[] = {
+    [TILEC_KV_DENSE] = {"@counted_keys", "@dense_place"},
+    [TILEC_KV_RAGGED] = {"@ragged_keys", "@ragged_place"},
+    [TILEC_KV_PAGED] = {"@counted_keys", "@paged_place"},
+    [TILEC_KV_INDEXED] = {"@indexed_keys", "@indexed_place"},
+};
 
 enum { BINDINGS = 16 };
 struct bindings {
@@ -184,7 +183,6 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
 {
     const tilec_kvcache_options *o = &r->options;
     struct bindings b = {tc_arena_array(arena, tilec_binding, BINDINGS), 0};
-    const tc_kv_functions *f = tc_kv_functions_of(o->layout);
     bind_number(&b, arena, "GROUP", r->plan->group);
     bind_number(&b, arena, "BM", r->plan->block);
     if (o->sinks && r->part != SCHEDULE)
@@ -203,13 +201,13 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
             bind(&b, "descale_k", factor_function(o->descale_k, r->k));
         if (o->descale_v)
             bind(&b, "descale_v", factor_function(o->descale_v, r->v));
-        bind(&b, "key_place", f->place);
+        bind(&b, "key_place", functions[o->layout].place);
         bind(&b, "CHECK", r->is_on_cpu ? "1" : "0");
         bind(&b, "WHOLE_STEPS", r->plan->block < MANY_ROWS ? "0" : "1");
         bind(&b, "MERGE", r->plan->merges_apart ? "0" : "1");
         return b;
     }
-    bind(&b, "key_count", f->count);
+    bind(&b, "key_count", functions[o->layout].count);
     bind_number(&b, arena, "PIECE", o->piece);
     if (o->ragged_queries)
         bind(&b, "query_span", "@ragged_queries");

@@ -24,10 +24,4 @@ struct tilec_kvcache {
     unsigned nvalues;
 };
 
-/* What tells the kernels where keys lie. */
-typedef struct tc_kv_functions {
-    const char *count, *place;
-} tc_kv_functions;
-const tc_kv_functions *tc_kv_functions_of(tilec_kv_layout layout);
-
 #endif

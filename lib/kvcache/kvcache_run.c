@@ -21,10 +21,15 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Of ints and floats of 32 bits. */
-static uint64_t bytes_of(int64_t n)
+/* Of a tensor of 32-bit elements; more than there is, where it overflows. */
+static uint64_t bytes_of(int64_t a, int64_t b, int64_t c, int64_t d)
 {
-    return n > 0 ? (uint64_t)n * 4 : 0;
+    const int64_t sides[] = {a, b, c, d};
+    uint64_t bytes = sizeof(float);
+    for (int i = 0; i < 4; i++)
+        if (__builtin_mul_overflow(bytes, (uint64_t)sides[i], &bytes))
+            return UINT64_MAX / 16;
+    return bytes < UINT64_MAX / 16 ? bytes : UINT64_MAX / 16;
 }
 
 static int64_t divided(int64_t a, int64_t b)
@@ -85,7 +90,9 @@ static tilec_status check_place(const struct place *p,
 {
     const DLTensor *given = field(t, p->offset);
     if (!given)
-        return tc_fail(error, TILEC_USAGE, "%s: %s is NULL", function, p->name);
+        return tc_fail(error, TILEC_USAGE,
+                       "%s: %s is NULL, expected a tensor of i32", function,
+                       p->name);
     if (given->ndim != p->ndim || !given->shape)
         return tc_fail(error, TILEC_INPUT, "%s: rank is %d, expected %d",
                        p->name, given->ndim, p->ndim);
@@ -106,15 +113,18 @@ struct sizes {
     uint64_t schedule_bytes, o_bytes, lse_parts_bytes, lse_bytes;
 };
 
-/* At least the keys of any sequence. */
+/* The keys that a sequence has room for; a schedule counts to 2^30. */
 static int64_t most_keys(const tilec_kvcache *c, const tilec_kvcache_tensors *t)
 {
-    int64_t page = t->k->shape[2];
-    switch (c->layout) {
-    case TILEC_KV_PAGED: return t->page_table->shape[1] * page;
-    case TILEC_KV_INDEXED: return t->kv_indices->shape[0] * page;
-    default: return page;
-    }
+    enum { MOST = 1 << 30 };
+    int64_t pages = 1, keys;
+    if (c->layout == TILEC_KV_PAGED)
+        pages = t->page_table->shape[1];
+    if (c->layout == TILEC_KV_INDEXED)
+        pages = t->kv_indices->shape[0];
+    if (__builtin_mul_overflow(pages, t->k->shape[2], &keys) || keys > MOST)
+        return MOST;
+    return keys;
 }
 
 static int64_t batch_of(const tilec_kvcache *c, const tilec_kvcache_tensors *t)
@@ -139,7 +149,7 @@ static void find_items(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
     int64_t all = c->ragged_queries ? s->batch + blocks : s->batch * blocks;
     s->blocks = all;
     if (c->piece) {
-        int64_t pieces = divided(most_keys(c, t), c->piece);
+        int64_t pieces = divided(most_keys(c, t) + 1, c->piece);
         s->items = s->partials = all * (pieces > 1 ? pieces : 1);
         s->counters = all;
         return;
@@ -163,12 +173,12 @@ static void find_sizes(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
     s->rows = q[2] * c->group < c->block ? q[2] * c->group : c->block;
     find_items(c, t, s);
     s->counters *= heads;
-    s->schedule_bytes =
-        aligned(bytes_of(s->items * ITEM_ROWS)) + bytes_of(s->counters);
-    int64_t rows = s->partials * heads * c->block;
-    s->o_bytes = aligned(bytes_of(rows * t->v->shape[3]));
-    s->lse_parts_bytes = aligned(bytes_of(rows));
-    s->lse_bytes = bytes_of(q[0] * q[1] * q[2]);
+    s->schedule_bytes = aligned(bytes_of(s->items, ITEM_ROWS, 1, 1)) +
+                        bytes_of(s->counters, 1, 1, 1);
+    s->o_bytes =
+        aligned(bytes_of(s->partials, heads, c->block, t->v->shape[3]));
+    s->lse_parts_bytes = aligned(bytes_of(s->partials, heads, c->block, 1));
+    s->lse_bytes = bytes_of(q[0], q[1], q[2], 1);
 }
 
 /* ---- A call ---- */
@@ -186,6 +196,69 @@ struct call {
     int64_t shapes[5][4];
     tilec_error *error;
 };
+
+static tilec_status check_tensors(const tilec_kvcache_tensors *t,
+                                  tilec_error *error)
+{
+    const DLTensor *const all[] = {t->q, t->k, t->v};
+    for (int i = 0; i < 3; i++) {
+        if (all[i]->ndim != 4 || !all[i]->shape)
+            return tc_fail(error, TILEC_INPUT,
+                           "argument %c: rank is %d, expected 4", "qkv"[i],
+                           all[i] -> ndim);
+        for (int d = 0; d < 4; d++)
+            if (all[i]->shape[d] < 0 || all[i]->shape[d] > TC_MAX_SIZE)
+                return tc_fail(error, TILEC_INPUT,
+                               "argument %c: dim %d is %lld, expected 0 to %d",
+                               "qkv"[i], d, (long long)all[i] -> shape[d],
+                               TC_MAX_SIZE);
+    }
+    return TILEC_OK;
+}
+
+/* A side of a tensor that follows from how many sequences there are. */
+static tilec_status check_side(const char *name, int64_t found,
+                               int64_t expected, const char *of,
+                               tilec_error *error)
+{
+    if (found == expected)
+        return TILEC_OK;
+    return tc_fail(error, TILEC_INPUT,
+                   "%s: dim 0 is %lld, expected %lld, as %s says", name,
+                   (long long)found, (long long)expected, of);
+}
+
+/* All tensors are of as many sequences: kernels index by them. */
+static tilec_status check_batch(const tilec_kvcache *c,
+                                const tilec_kvcache_tensors *t,
+                                tilec_error *error)
+{
+    const struct place *first = places[c->layout][0];
+    int64_t n = batch_of(c, t);
+    if (n < 0 || n > TC_MAX_SIZE)
+        return tc_fail(error, TILEC_INPUT,
+                       "%s: dim 0 is %lld, expected %d to %d", first->name,
+                       (long long)field(t, first->offset)->shape[0],
+                       c->layout == TILEC_KV_RAGGED, TC_MAX_SIZE);
+    const struct {
+        bool applies;
+        const char *name;
+        const DLTensor *tensor;
+        int64_t expected;
+    } sides[] = {
+        {true, "argument q", t->q, c->ragged_queries ? 1 : n},
+        {c->ragged_queries, "cu_seqlens_q", t->cu_seqlens_q, n + 1},
+        {c->layout == TILEC_KV_DENSE, "argument k", t->k, n},
+        {c->layout == TILEC_KV_RAGGED, "argument k", t->k, 1},
+        {c->layout == TILEC_KV_PAGED, "page_table", t->page_table, n},
+        {c->layout == TILEC_KV_INDEXED, "kv_indptr", t->kv_indptr, n + 1}};
+    tilec_status s = TILEC_OK;
+    for (size_t i = 0; s == TILEC_OK && i < sizeof sides / sizeof *sides; i++)
+        if (sides[i].applies)
+            s = check_side(sides[i].name, sides[i].tensor->shape[0],
+                           sides[i].expected, first->name, error);
+    return s;
+}
 
 static tilec_status read_call(struct call *call, const tilec_kvcache *c,
                               const tilec_kvcache_tensors *from,
@@ -207,18 +280,14 @@ static tilec_status read_call(struct call *call, const tilec_kvcache *c,
                        "%s: an argument has a wrong size: use tilec_tensor, "
                        "tilec_int or tilec_float",
                        function);
-    const DLTensor *const all[] = {t->q, t->k, t->v};
-    for (int i = 0; i < 3; i++)
-        if (all[i]->ndim != 4 || !all[i]->shape)
-            return tc_fail(error, TILEC_INPUT,
-                           "argument %c: rank is %d, expected 4", "qkv"[i],
-                           all[i] -> ndim);
-    tilec_status s = TILEC_OK;
+    tilec_status s = check_tensors(t, error);
     for (int i = 0; s == TILEC_OK && i < PLACES; i++)
         if (places[c->layout][i])
             s = check_place(places[c->layout][i], t, function, error);
     if (s == TILEC_OK && c->ragged_queries)
         s = check_place(&queries, t, function, error);
+    if (s == TILEC_OK)
+        s = check_batch(c, t, error);
     if (s == TILEC_OK)
         find_sizes(c, t, &call->sizes);
     return s;
@@ -248,7 +317,7 @@ static tilec_status place_schedule(struct call *c, const char *function)
     c->shapes[0][1] = s->items;
     c->shapes[1][0] = s->counters;
     c->items = dense(c, at, kDLInt, 2, c->shapes[0]);
-    at += aligned(bytes_of(s->items * ITEM_ROWS));
+    at += aligned(bytes_of(s->items, ITEM_ROWS, 1, 1));
     c->counters = dense(c, at, kDLInt, 1, c->shapes[1]);
     return TILEC_OK;
 }
@@ -326,7 +395,7 @@ static tilec_status run_schedule(struct call *c,
     add_int(c, "batch", c->sizes.batch);
     add_int(c, "parts", c->sizes.parts);
     add_int(c, "queries", c->t->q->shape[2]);
-    add_int(c, "keys", c->t->k->shape[2]);
+    add_int(c, "keys", most_keys(c->c, c->t));
     add_places(c, k);
     return end_call(c, tilec_launch(k, c->args, c->nargs, options, c->error));
 }

@@ -277,6 +277,31 @@ class KVCache(unittest.TestCase):
             tilec.attention(batch.queries(), k, v, kv_lens=np.array(
                 [k.shape[2] + 1], np.int32))
 
+    def test_schedules_of_long_prefills(self):
+        # 4 blocks of 16 rows times 2^30 keys are more than 32 bits hold.
+        schedule = tilec.kernel("attention_kvcache", name="kvcache_schedule",
+                                bindings={"GROUP": 1})
+        items = np.zeros((13, 64), np.int32)
+        schedule(items, np.zeros(64, np.int32), 1, 8, 64, 1 << 30)
+        begins = items[2][items[11] > 0].reshape(4, 2)
+        ends = items[3][items[11] > 0].reshape(4, 2)
+        self.assertEqual(begins.tolist(), [[0, 1 << 29]] * 4)
+        self.assertEqual(ends.tolist(), [[1 << 29, 1 << 30]] * 4)
+
+    def test_queries_that_lie_nowhere(self):
+        batch = Batch([40, 9], queries=[3, 2])
+        k, v, places = batch.paged(16)
+        q, starts = batch.ragged_queries()
+        q = q.swapaxes(0, 1)[None]
+        want = tilec.attention(q, k, v, cu_seqlens_q=starts, **places)
+        # The second sequence claims rows after the last one of q.
+        o = tilec.attention(q, k, v, cu_seqlens_q=starts + [0, 0, 5], **places)
+        np.testing.assert_array_equal(o[:, :, :3], want[:, :, :3])
+        for starts in ([0, 3], [0, 3, 4, 5]):
+            with self.assertRaisesRegex(ValueError, "cu_seqlens_q: dim 0 is"):
+                tilec.attention(q, k, v, cu_seqlens_q=np.array(
+                    starts, np.int32), **places)
+
     def test_errors(self):
         batch = Batch([40])
         k, v, places = batch.paged(16)

@@ -242,6 +242,32 @@ START_TEST(calls_that_are_refused)
     ck_assert_int_eq(tilec_kvcache_workspace(c, &t, &n, &n, &e), TILEC_INPUT);
     ck_assert_ptr_nonnull(strstr(e.message, "i64, expected i32"));
     dl[5].dtype.bits = 32;
+    /* All tensors are of as many sequences. */
+    const struct {
+        int tensor, dim;
+        int64_t side;
+        const char *message;
+    } wrong[] = {
+        {0, 0, B + 1, "argument q: dim 0 is 3, expected 2, as kv_lens says"},
+        {6, 0, B - 1, "page_table: dim 0 is 1, expected 2, as kv_lens says"},
+        {5, 0, -1, "kv_lens: dim 0 is -1, expected 0 to"},
+        {1, 2, 1ll << 40, "argument k: dim 2 is 1099511627776, expected 0 to"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        int64_t *side = &shapes[wrong[i].tensor][wrong[i].dim], right = *side;
+        *side = wrong[i].side;
+        ck_assert_int_eq(tilec_kvcache_workspace(c, &t, &n, &n, &e),
+                         TILEC_INPUT);
+        ck_assert_msg(strstr(e.message, wrong[i].message), "%s", e.message);
+        *side = right;
+    }
+    /* Sizes do not wrap: lse alone has 2^35 bytes. */
+    shapes[0][2] = 1 << 30;
+    shapes[6][1] = 1 << 30;
+    ck_assert_int_eq(tilec_kvcache_workspace(c, &t, &n, &n, &e), TILEC_OK);
+    ck_assert_uint_ge(n, 1ull << 35);
+    shapes[0][2] = 1;
+    shapes[6][1] = COLUMNS;
     t.q = NULL;
     ck_assert_int_eq(tilec_kvcache_schedule(c, &t, NULL, &e), TILEC_USAGE);
     t = all_tensors();
