@@ -110,6 +110,9 @@ numeric_program(machine_kernels machine/kernels.c machine/kernels_rows.c
 numeric_test(machine_kernels "machine;asan" machine_kernels ${KERNELS})
 numeric_test(machine_kernels_sm_90a "machine;asan" machine_kernels --target
              sm_90a ${KERNELS})
+numeric_test(machine_kernels_all nightly machine_kernels --all 1)
+numeric_test(machine_kernels_sm_90a_all nightly machine_kernels --target sm_90a
+             --all 1)
 # Products of 8 bits by mma.sync.
 numeric_test(machine_kernels_sm_89 "machine;asan" machine_kernels --target
              sm_89 --only fp8 ${KERNELS})

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All shipped kernels at machine level, in all schedules, run by the
- * interpreter and compared with the CPU: 1 to 4 stages, 1 to 8 warps, shared
- * memory swizzled or not, loops of 0, 1, 2, n and n + 1 steps, sizes that
- * divide and that do not; copies late, early, newest first, at random. For
- * sm_90a 4 to 12 warps, 64 rows for each 4, and all ways to share out tiles.
- * NAME: how the names of problems begin.
+ * All shipped kernels at machine level, run by the interpreter and compared
+ * with the CPU: 1 to 4 stages, 1 to 8 warps, shared memory swizzled or not,
+ * loops of 0, 1, 2, n and n + 1 steps, sizes that divide and that do not;
+ * copies late, early, newest first, at random. For sm_90a 4 to 12 warps, 64
+ * rows for each 4, and all ways to share out tiles.
+ *
+ * Of the schedules with and without swizzles each problem runs half: every
+ * number of stages with every number of warps, and both with and without
+ * swizzles; the next problem runs the other half. With --all 1 all of them run,
+ * in all orders of copies. NAME: how the names of problems begin.
  *
  *   machine_kernels [--target NAME] [--only NAME] [--stages N] [--warps N]
  *                   [--print 1] [--all 1] [--pipeline PASSES]
@@ -69,18 +73,19 @@ static bool is_wanted(const run_options *o, unsigned warps, unsigned stages)
            (!o->stages || o->stages == (long)stages);
 }
 
-static void run_ampere(const problem *p, data *d, run_counts *counts,
-                       run_options *o)
+static void run_ampere(const problem *p, data *d, unsigned turn,
+                       run_counts *counts, run_options *o)
 {
-    for (unsigned warps = 1; warps <= 8; warps *= 2)
+    for (unsigned log = 0; log < 4; log++)
         for (unsigned stages = 1; stages <= 4; stages++)
-            for (int plain = 0; plain < 2; plain++) {
-                schedule s = {.warps = warps,
+            for (unsigned plain = 0; plain < 2; plain++) {
+                schedule s = {.warps = 1u << log,
                               .stages = stages,
                               .plain = plain,
                               .pipeline = o->pipeline,
                               .target = o->target};
-                if (is_wanted(o, warps, stages))
+                bool is_its = (log + stages + plain + turn) % 2 == 0;
+                if ((o->all || is_its) && is_wanted(o, s.warps, stages))
                     run_schedule(p, &s, d, counts, o);
             }
 }
@@ -107,7 +112,8 @@ static bool is_hopper(const run_options *o)
     return o->target && strcmp(o->target, "sm_90a") == 0;
 }
 
-static void run_row(const kernel_row *row, run_counts *counts, run_options *o)
+static void run_row(const kernel_row *row, unsigned turn, run_counts *counts,
+                    run_options *o)
 {
     data d;
     kernel_words words;
@@ -116,7 +122,10 @@ static void run_row(const kernel_row *row, run_counts *counts, run_options *o)
     problem p = kernel_problem(row, &words);
     if (!run_check(counts, problem_data(&p, &d), "%s on the CPU", p.name))
         return;
-    (is_hopper(o) ? run_hopper : run_ampere)(&p, &d, counts, o);
+    if (is_hopper(o))
+        run_hopper(&p, &d, counts, o);
+    else
+        run_ampere(&p, &d, turn, counts, o);
     data_free(&d);
 }
 
@@ -135,10 +144,10 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--target") == 0)
             o.target = argv[i + 1];
     }
-    const kernel_row *row =
+    const kernel_row *rows =
         is_hopper(&o) ? kernels_by_groups : kernels_by_warps;
-    for (; row->name; row++)
-        run_row(row, &counts, &o);
+    for (unsigned i = 0; rows[i].name; i++)
+        run_row(&rows[i], i, &counts, &o);
     if (is_hopper(&o))
         run_check(&counts, o.only || o.pipeline || o.nroles > 0,
                   "programs with roles");
