@@ -36,7 +36,7 @@ static bool is_replaced(const job *j, const char *name)
     return false;
 }
 
-/* What is in the file besides. */
+/* Copy the other entries of the file. */
 static int keep_others(job *j)
 {
     const char *name;

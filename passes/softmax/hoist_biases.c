@@ -567,7 +567,7 @@ static void shift_uses(struct split *s, tc_value *v, tc_value *row)
 /* ---- The walk ---- */
 
 /* Is there more than the body and what stays with it, or a body that is cheaper
- * in its place? Behind a maximum columns are scaled in theirs. */
+ * in its place? After a maximum columns are scaled in theirs. */
 static bool is_worth_it(const struct split *s, bool has_maximum)
 {
     for (unsigned i = 0; i < s->nterms; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Forward attention in f32 on the CPU beside OpenBLAS's sgemm on matrices of
+ * Forward attention in f32 on the CPU against OpenBLAS's sgemm on matrices of
  * the same work (q k^T and p v of each head), in turns, on the same cores;
  * the output is checked against float64 in the same run.
  *

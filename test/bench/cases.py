@@ -26,7 +26,7 @@ def narrow(s, d, causal=False):
 
 
 def layer(s, d, kind):
-    """A linear layer that makes v, and attention behind it."""
+    """A linear layer that makes v, and attention after it."""
     return dict(tokens(s, d), kind=kind, E=2048)
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How fast is the dot microkernel? Tiles of the sizes that attention uses,
- * beside OpenBLAS (one thread) on the same tiles and on a large matrix, in
+ * against OpenBLAS (one thread) on the same tiles and on a large matrix, in
  * turns, medians.
  *
  *   bench_gemm [native|avx2|x86-64 [MxNxK ...]]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tilec beside its peers on one GPU, in one process, in turns.
+"""tilec against its peers on one GPU, in one process, in turns.
 
     python3 test/bench/peers.py --lib build/libtilec.so [--set forward]
         [--direction backward] [--only 4096x128] [--part 2/4] [--warm 12]
@@ -8,12 +8,12 @@
         [--before LIB PACKAGE]
     python3 test/bench/peers.py --from out.json         # the tables of a file
 
-tilec (lib/python) beside torch: FlexAttention, cuDNN and FlashAttention-2 (both
+tilec (lib/python) and torch: FlexAttention, cuDNN and FlashAttention-2 (both
 through scaled_dot_product_attention), cuBLAS for matmul; backward also tilec's
 deterministic one. Each case gets fresh random inputs; every contender's results
 are checked against float32 attention of some heads in the same run; then the
 contenders take turns, in a random order each round, each turn a replay of a
-CUDA graph of several launches, behind another one that is not timed. Times are
+CUDA graph of several launches, after another one that is not timed. Times are
 medians over the rounds. Forward is one kernel; backward is everything from o,
 lse and dout to dq, dk and dv.
 
@@ -101,15 +101,15 @@ def table_of(rows):
     return "\n".join(lines) + "\n"
 
 
-def beside(rows, peer):
-    """In one line how tilec does beside that peer."""
+def compare(rows, peer):
+    """In one line how tilec compares with that peer."""
     ratios = {r["label"]: r["median"][peer] / r["median"].get("tilec", math.inf)
               for r in rows if peer in r["median"]}
     late = [name for name, ratio in ratios.items() if ratio < 1]
     return "tilec / %s: ahead in %d of %d, %.2f to %.2f, median %.2f%s\n" % (
         peer, len(ratios) - len(late), len(ratios), min(ratios.values()),
         max(ratios.values()), statistics.median(ratios.values()),
-        "; behind: " + ", ".join(late) if late else "")
+        "; slower: " + ", ".join(late) if late else "")
 
 
 def tables_of(data):
@@ -119,7 +119,7 @@ def tables_of(data):
         if rows:
             peers = sorted({n for r in rows for n in r["median"]} - {"tilec"})
             text += [direction.capitalize() + ":\n", table_of(rows),
-                     *[beside(rows, peer) for peer in peers]]
+                     *[compare(rows, peer) for peer in peers]]
     return "\n".join(text)
 
 

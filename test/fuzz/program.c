@@ -464,7 +464,7 @@ static void dot(gen *g)
     keep(g, v);
 }
 
-/* Somewhere about the tensor, or beside it. */
+/* Within the tensor, or just outside of it. */
 static value offset(gen *g)
 {
     value x = need(g, NUM_I32, shapes[0]), span = whole(g, 60);

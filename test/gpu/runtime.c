@@ -145,7 +145,7 @@ static bool add_often(const tilec_kernel *k, vector *v, vector *w, int n,
     return true;
 }
 
-/* Launches that the library makes graphs of, here and beside a capture, and in
+/* Launches that the library makes graphs of, here and during a capture, and in
  * a capture, where it does not. */
 static void test_rows(tilec_context *cx, void *stream, run_counts *counts)
 {

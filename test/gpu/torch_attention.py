@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tilec.attention beside torch: results and gradients, streams, graphs.
+"""tilec.attention against torch: results and gradients, streams, graphs.
 
     TILEC_LIBRARY=build/libtilec.so python3 test/gpu/torch_attention.py
         [--device cpu] [--forward] [--only TEXT] [--seed N] [--list]
@@ -359,7 +359,7 @@ def test_stream(device, backward):
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         torch.cuda._sleep(20_000_000)
-        late = q.clone()  # behind the sleep: who does not wait reads rubbish
+        late = q.clone()  # after the sleep: without a wait rubbish is read
         got = tilec_attention(c, late, k, v, captured)
     side.synchronize()
     assert equal(got, want)
@@ -382,7 +382,7 @@ plan @twice(%x: tensor<[?] x f32>, %y: tensor<[?] x f32>) {
 
 
 def test_stream_by_number(device, backward):
-    """torch gives a workspace out again only behind the launch that has it."""
+    """torch gives a workspace out again only after the launch that has it."""
     n = 1 << 20
     k = tilec.compile(TWICE, name="twice")
     x, side = torch.rand(n, device=device), torch.cuda.Stream()
@@ -550,7 +550,7 @@ def test_errors(device, backward):
 def test_other_device(device, backward):
     if device != "cuda" or torch.cuda.device_count() < 2:
         return "skipped"
-    c, inputs = small("cuda:1")  # beside the current one
+    c, inputs = small("cuda:1")  # not the current one
     want = run(math_attention, c, inputs, torch.float64, backward)
     got = run(tilec_attention, c, inputs, None, backward)
     assert all(error_of(got[n], want[n]) < 2e-2 for n in want)

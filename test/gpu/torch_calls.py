@@ -93,7 +93,7 @@ def test_forward_mode(device):
               lambda: jvp(biased, bias), lambda: dual(biased, bias),
               lambda: torch.func.jacfwd(biased)(bias)):
         refused(ValueError, none, f)
-    # What has no tangent may stand beside what has one.
+    # What has no tangent may stand next to what has one.
     one = torch.ones((), device=device)
     got, tangent = jvp(lambda x: x * attend(q), one)
     assert torch.equal(got, tangent) and torch.equal(got, attend(q))

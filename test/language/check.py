@@ -10,7 +10,7 @@ A fenced block says by its tag what is done with it:
                    programs of a grid may do so in any order
   tile fail ARGS   `tilec run` fails with the error in the text block
   tile error       `tilec opt` reports exactly the errors in the text block
-  tile machine ARGS  `tilec compile --emit=machine` prints the tile block behind it
+  tile machine ARGS  `tilec compile --emit=machine` prints the tile block after it
 One without func and kernel is the body of the first block of the file, which
 is a function with an empty body. Each op of the table must be in an example.
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Random launches of the shipped attention kernels, with the command itself: the
-program of a GPU, run by the interpreter (`tilec run --check-schedule`), beside
+program of a GPU, run by the interpreter (`tilec run --check-schedule`), against
 that of the CPU.
 
     launches.py TILEC ROOT [--launches N] [--seed S]

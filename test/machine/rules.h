@@ -37,7 +37,7 @@ extern const rule rules_of_programs[]; /* rules_programs.c: the grid */
 
 /* ---- Lines ---- */
 
-/* The op's name on: behind `%x = `. */
+/* The op's name on: after `%x = `. */
 const char *op_at(const char *line);
 bool is_op(const char *line, const char *name);
 unsigned indent(const char *line);

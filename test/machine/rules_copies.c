@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The wait behind a loop that waits for its own copies: those of steps that
+/* The wait after a loop that waits for its own copies: those of steps that
  * run it has waited for, those of later steps have conditions that are false.
  */
 static const char *waits_for_nothing(const program *p, unsigned i)
@@ -63,7 +63,7 @@ static void no_store(rule_run *r, unsigned i)
     remove_op(r, i, "smem_store", NULL);
 }
 
-/* Behind the next op of the same block that touches shared memory. */
+/* After the next op of the same block that touches shared memory. */
 static void later_barrier(rule_run *r, unsigned i)
 {
     const program *p = r->p;
@@ -327,7 +327,7 @@ static void other_step(rule_run *r, unsigned i)
     char name[LINE];
     if (!is_op(line, "block") || !at)
         return;
-    /* The offset behind which the first side stands that is not the last. */
+    /* The offset after which the first side stands that is not the last. */
     for (const char *s = at; (s = strstr(s, " +: ")); s += 4) {
         const char *start = s;
         while (start[-1] != ' ' && start[-1] != '[')

@@ -14,7 +14,7 @@ static bool has_roles(const program *p)
     return strstr(p->text, "warp_groups") != NULL;
 }
 
-/* The next line of the same block, behind i (or before it), that touches shared
+/* The next line of the same block, after i (or before it), that touches shared
  * memory; i: there is none. */
 static unsigned neighbour(const program *p, unsigned i, int step)
 {
@@ -29,7 +29,7 @@ static unsigned neighbour(const program *p, unsigned i, int step)
     return i;
 }
 
-/* Line i comes behind line `to`, or before it. */
+/* Line i comes after line `to`, or before it. */
 static void move(rule_run *r, unsigned i, unsigned to, const char *harmless)
 {
     char text[64 * LINE];
@@ -52,7 +52,7 @@ static void move(rule_run *r, unsigned i, unsigned to, const char *harmless)
 
 /* A scalar channel: the consumer's arrivals that the producer waited for
  * since then, for other rings, show that its message was read. And what the
- * consumer waited for that came behind the message shows that it is there. */
+ * consumer waited for that came after the message shows that it is there. */
 static const char *guards_channel(const program *p, unsigned i)
 {
     const char *next = p->lines[neighbour(p, i, 1)];
@@ -130,7 +130,7 @@ static bool in_loop(const program *p, unsigned i)
 static const char *is_last(const program *p, unsigned i)
 {
     return is_op(p->lines[i], "mbarrier_arrive") && !in_loop(p, i)
-               ? "an arrival behind the last step, that nobody waits for"
+               ? "an arrival after the last step, that nobody waits for"
                : NULL;
 }
 
@@ -158,7 +158,7 @@ static void other_slot(rule_run *r, unsigned i)
                  last || !arrives ? last : goes_round(r->p, i));
 }
 
-/* The next ring of mbarriers in the program, the first one behind the last. */
+/* The next ring of mbarriers in the program, after the last the first one. */
 static void other_mbarrier(rule_run *r, unsigned i)
 {
     const program *p = r->p;

@@ -96,7 +96,7 @@ attention_case make_case(num_rng *r, const group *g)
     c.scale = any_scale(r, g, c.input);
     for (int i = 0; i < 4; i++)
         c.layouts[i] = num_below(r, 2) ? 0 : num_below(r, NLAYOUTS);
-    /* Weights that are large beside 1, or small: sums of bf16 have room for
+    /* Weights much larger than 1, or small: sums of bf16 have room for
      * some of that. */
     if (c.input == RISING && g->type == NUM_BF16)
         c.power = 70 * num_between(r, -1, 1);

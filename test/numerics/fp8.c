@@ -268,7 +268,7 @@ static void bind_sides(bindings *b, const problem *p)
     bind(b, "descale_v", functions[p->of_v]);
 }
 
-/* The kernel by itself, or behind a copy of v. */
+/* The kernel by itself, or after a copy of v. */
 static tilec_kernel *attention(tilec_context *cx, const problem *p, bool copied)
 {
     char d[16], dv[16];

@@ -78,7 +78,7 @@ static int blocks(int length, int side)
 }
 
 /* 0 empty, 1 needs the mask, 2 full: of queries the last one stands for those
- * behind it. */
+ * after it. */
 static int kind_of(const problem *p, int b, int h, int i, int j)
 {
     bool any = false, all = true;

@@ -291,7 +291,7 @@ static double square_of_finite(double x)
     return isfinite(x) ? x * x : 0;
 }
 
-/* The norm that a row's error is measured by. What is left of a row beside
+/* The norm that a row's error is measured by. What is left of a row next to
  * infinities and NaNs may be small by chance: then an average row's. */
 static double row_scale(const double *want, int64_t width, double mean_square)
 {

@@ -65,7 +65,7 @@ typedef struct num_tensor {
 } num_tensor;
 
 /* How a tensor lies in memory: dims from outermost to innermost, and how many
- * elements are skipped before and behind the view in each dim. */
+ * elements are skipped before and after the view in each dim. */
 typedef struct num_layout {
     const char *name;
     int order[NUM_MAX_RANK];

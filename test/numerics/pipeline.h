@@ -19,7 +19,7 @@ typedef struct pipeline_setting {
 
 void pipeline_bind(pipeline_setting *s, const char *name, const char *value);
 /* Compiles and launches; the arguments' memory receives the results. Where
- * `capture` is given it says what parameter `name` of the kernel is, behind the
+ * `capture` is given it says what parameter `name` of the kernel is, after the
  * first nargs. False: it says why. */
 bool pipeline_run(const pipeline_setting *s, const tc_launch_arg *args,
                   unsigned nargs,

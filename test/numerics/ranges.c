@@ -7,7 +7,7 @@
  *
  *   numerics_ranges [--seed N] [--seeds N]
  *
- * The kernel is cut off in front of its loop, and stores the loop's bounds.
+ * The kernel is cut off before its loop, and stores the loop's bounds.
  */
 #include "codegen/host/host.h"
 #include "passes/passes.h"

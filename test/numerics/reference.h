@@ -44,7 +44,7 @@ typedef struct ref_attention {
  * are not looked at. */
 void ref_attention_forward(const ref_attention *a, double *o, double *lse);
 
-/* What the backward kernels are given besides: o and lse as they were stored,
+/* What the backward kernels are given as well: o and lse as they were stored,
  * so that their rounding is none of the gradients' errors. */
 typedef struct ref_gradients {
     const num_tensor *o, *lse, *dout; /* like o [B, Hq, Mq, Dv], [B, Hq, Mq] */

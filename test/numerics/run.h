@@ -76,7 +76,7 @@ tilec_kernel *run_compile_embedded(tilec_context *cx, const char *program,
 tilec_kernel *run_compile_bound(tilec_context *cx, const char *program,
                                 const char *kernel,
                                 const tilec_binding *bindings, size_t n);
-/* The value behind `--name` among the arguments, or `missing`. */
+/* The value after `--name` among the arguments, or `missing`. */
 long run_option(int argc, char **argv, const char *name, long missing);
 double run_seconds(void);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The lines of the body count from 1 behind the head. */
+/* The lines of the body count from 1 after the head. */
 enum { HEAD_LINES = 3 };
 
 static char *full_text(const char *functions, const char *grid,

@@ -27,7 +27,7 @@ typedef struct world_test {
     const char *name, *grid, *body;
     void (*expect)(world *w);
     const char *functions; /* before the kernel; or NULL */
-    int n[6];              /* values of %n; a 0 behind the first ends them */
+    int n[6];              /* values of %n; a 0 after the first ends them */
     double tolerance;      /* relative, of o */
 } world_test;
 

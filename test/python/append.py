@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tilec.append beside its definition, with numpy."""
+"""tilec.append against its definition in numpy."""
 import pathlib
 import sys
 import unittest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention over a cache, beside float64 attention of each sequence."""
+"""Attention over a cache, against float64 attention of each sequence."""
 import pathlib
 import sys
 import unittest

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The context: interned strings, sources, diagnostics, suggestions; and the
- * tables (ir/base/intern.h, ir/base/map.h) behind it.
+ * tables (ir/base/intern.h, ir/base/map.h) that it uses.
  */
 #include "ir/base/diag.h"
 #include "ir/base/intern.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Matrix products and transposes of the host: small integers, so that every
- * order of summation gives the same bits; what lies beside the matrices must
+ * order of summation gives the same bits; memory next to the matrices must
  * stay as it is, and A and B end at the end of a page that cannot be read on.
  */
 #include "codegen/host/emit/dot.h"
@@ -17,7 +17,7 @@ static const struct jit_machine *const machines[] = {&jit_native, &jit_avx2,
                                                      &jit_baseline};
 enum { NMACHINES = sizeof machines / sizeof *machines };
 
-/* Memory of n bytes with an unreadable page right behind it. */
+/* Memory of n bytes followed by an unreadable page. */
 struct fenced {
     char *base;
     size_t size;

@@ -119,7 +119,7 @@ static void check_rounding(const struct format *f, double x)
     }
 }
 
-/* Each number, the middle to the next, and what is just beside both: all
+/* Each number, the middle to the next, and the neighbors of both: all
  * places where rounding can go wrong. */
 START_TEST(test_rounding_at_every_boundary)
 {
@@ -145,7 +145,7 @@ END_TEST
 
 START_TEST(test_round_to_f32)
 {
-    /* 1 + 2^-24 is a tie, to even; beside it the nearest. */
+    /* 1 + 2^-24 is a tie, to even; next to it, to the nearest. */
     ck_assert(tc_round_to(TC_F32, 1 + 0x1p-24) == 1);
     ck_assert(tc_round_to(TC_F32, 1 + 0x1p-24 + 0x1p-50) == 1 + 0x1p-23);
     ck_assert(tc_round_to(TC_F32, 1e39) == INFINITY);

@@ -359,7 +359,7 @@ static tc_mode mode_of(uint32_t count, uint32_t v, unsigned nbits)
     return m;
 }
 
-/* Of a tile of 2^m * odd x 2^n; odd rows in registers, memory behind all. */
+/* Of a tile of 2^m * odd x 2^n; odd rows in registers, memory after all. */
 static const tc_layout *random_layout(unsigned m, unsigned n, uint32_t odd,
                                       bool shared)
 {

@@ -63,7 +63,7 @@ START_TEST(sides_end_at_x)
     ck_assert_str_eq(spelled("tile<max(D, 8)xmax(x, 8) x f8e4m3>"),
                      "tile < max ( D , 8 ) x max ( x , 8 ) x f8e4m3 >");
     ck_assert_str_eq(spelled("tile<8 x ptr<f32>>"), "tile < 8 x ptr < f32 > >");
-    /* Elsewhere names keep their x, also behind a shape. */
+    /* Elsewhere names keep their x, also after a shape. */
     ck_assert_str_eq(spelled("tile<8xf32> max exp 0x1f"),
                      "tile < 8 x f32 > max exp 0x1f");
     ck_assert_str_eq(spelled("tensor<[BMx, 8] x T>"),

@@ -228,7 +228,7 @@ static void check_refused(tilec_status got, tilec_status wanted,
 START_TEST(workspace_by_use)
 {
     tilec_kernel *k = compile("chain", "cpu");
-    /* c is filled, then free again; a lies behind nothing. */
+    /* c is filled, then free again; a lies after nothing. */
     ck_assert_uint_eq(workspace_of(k, 1, 0), 1200 + 768);
     /* a and b at once: b at 0 or 2048. */
     uint64_t both = workspace_of(k, 1, 1);

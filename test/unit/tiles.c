@@ -183,7 +183,7 @@ enum { NSIDES = sizeof sides / sizeof *sides };
 
 typedef void check_fn(const struct tiles *t, const int32_t n[3]);
 
-/* Sides of axes behind the kernel's are 1. */
+/* Sides of axes after the kernel's are 1. */
 static void check_all(const char *text, unsigned naxes, int32_t length,
                       check_fn *check)
 {
@@ -268,7 +268,7 @@ END_TEST
 
 /* 1000 * 1000 * 64 elements of 2 bytes are seven sections of 16 MiB or more,
  * if that leaves each 128 tiles; or the power of two before that: of equal
- * length, one behind the other, each from the longest to the shortest. */
+ * length, one after the other, each from the longest to the shortest. */
 static void check_sections(const struct tiles *t, const int32_t n[3])
 {
     int32_t others = n[1] * n[2], sections = 4;

@@ -275,7 +275,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
 
     kv_lens, page_table, kv_indptr, kv_indices, kv_last_page_len, cu_seqlens_q,
         cu_seqlens_k: key and value are a cache (or several sequences one after
-        the other), int32 tensors beside query say where the keys of each
+        the other), int32 tensors on query's device say where the keys of each
         sequence lie (docs/serving.md): lengths [B]; page_table [B, pages] with
         key [pages, HK, page, D]; or kv_indptr [B + 1], kv_indices and
         kv_last_page_len [B]; or cu_seqlens_k [B + 1] with key [T, HK, D].

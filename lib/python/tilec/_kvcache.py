@@ -54,7 +54,7 @@ _NEEDS = {DENSE: ("kv_lens",), RAGGED: ("cu_seqlens_k",),
 def _check_places(layout, given):
     for name in _NEEDS[layout]:
         if name not in given:
-            raise ValueError("%s is missing, expected beside %s" % (
+            raise ValueError("%s is missing, expected together with %s" % (
                 name, ", ".join(sorted(given)) or "a cache"))
     for name in given:
         if name not in _NEEDS[layout] and name != "cu_seqlens_q":

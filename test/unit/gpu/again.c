@@ -227,8 +227,8 @@ static void expect_sizes(void)
     fake->nsizes = sizeof sizes;
 }
 
-/* Each behind each other, beside a kernel that has not seen the one before; and
- * behind so many that these are graphs. */
+/* Each change after each other, compared with a new kernel; and
+ * after so many launches that they are graphs. */
 START_TEST(no_launch_depends_on_the_one_before)
 {
     expect_sizes();
@@ -244,7 +244,7 @@ START_TEST(no_launch_depends_on_the_one_before)
             launch(k, before->change);
         outcome found = launch(k, now->change);
         ck_assert_msg(memcmp(&found, &wanted, sizeof found) == 0,
-                      "variation %d behind %d: status %d, expected %d",
+                      "variation %d after %d: status %d, expected %d",
                       i % NVARIATIONS, i / NVARIATIONS, found.status,
                       wanted.status);
         tilec_kernel_free(fresh);
@@ -345,7 +345,7 @@ START_TEST(many_launches_in_a_row_are_graphs)
     launch_often(k, OFTEN, move);
     ck_assert_int_eq(fake->graph_launches, 2 * OFTEN - PLAIN);
     ck_assert_int_eq(fake->graph_sets, OFTEN - 1);
-    /* Streams that take turns run beside each other. */
+    /* Streams that take turns run concurrently. */
     launch_often(k, OFTEN, other_stream);
     ck_assert_int_eq(fake->graph_launches, 2 * OFTEN - PLAIN + 1);
     /* Another launch, as often. */

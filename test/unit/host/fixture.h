@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernels from text, compiled and launched on the host, on memory with guard
- * pages right before and behind it: an access outside ends the test.
+ * pages right before and after it: an access outside ends the test.
  */
 #ifndef HOST_FIXTURE_H
 #define HOST_FIXTURE_H
@@ -41,7 +41,7 @@ const char *host_error(void);
 extern const tc_host_options host_machines[];
 extern const unsigned host_nmachines;
 
-/* Memory that ends at a guard page (at_end) or begins behind one. Freed by
+/* Memory that ends at a guard page (at_end) or begins after one. Freed by
  * host_close. */
 void *host_memory(size_t bytes, bool at_end);
 /* A row-major tensor on such memory, in turns at its end and its start. */

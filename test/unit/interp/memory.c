@@ -145,7 +145,7 @@ START_TEST(programs_in_order)
 }
 END_TEST
 
-/* A program that ends nothing, or stands behind its follower. */
+/* A program that ends nothing, or comes after its follower. */
 START_TEST(waits_for_no_one)
 {
     interp_tensor w = words();

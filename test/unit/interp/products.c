@@ -68,7 +68,7 @@ static const mistake mistakes[] = {
     {"%twice = %p1 + %p1", "%twice = %p + %p",
      "uses the result of an asynchronous mma that no mma_wait has handed on",
      "%twice =", "// first"},
-    /* It is over, but nothing keeps its uses behind the wait. */
+    /* It is over, but nothing keeps its uses after the wait. */
     {"%q1 = mma_wait %q pending(0) // wait 2\n  %sum = %twice + %q1",
      "mma_wait pending(0)\n  %sum = %twice + %q // use",
      "uses the result of an asynchronous mma that no mma_wait has handed on",

@@ -7,8 +7,8 @@
 
 enum { PROGRAMS = 3 };
 
-/* Each writes a number; who is last adds them up, and leaves the counter as it
- * was. */
+/* Each program writes a number; the last one adds them up and leaves the
+ * counter as it was. */
 static const char last_adds[] =
     "kernel @k(%x: tensor<[?] x f32>, %c: tensor<[?] x i32>,\n"
     "          %y: tensor<[?] x f32>) warps(1) grid(3) {\n"
