@@ -465,7 +465,7 @@ def test_threads(device, backward):
     tasks = [small(device, mod, n=n) for mod in ("causal", "sinks", "alibi")
              for n in (100, 333, 600)]
     want = [run(tilec_attention, c, i, None, backward) for c, i in tasks]
-    _attention._plans.clear()
+    _attention.forget()
 
     def work(at):
         c, inputs = tasks[at % len(tasks)]
@@ -486,7 +486,7 @@ def test_threads(device, backward):
 
 
 def test_lengths(device, backward):
-    _attention._plans.clear()
+    _attention.forget()
     for n in (600, 513, 777, 800, 850):
         c, inputs = small(device, n=n, d=32)
         run(tilec_attention, c, inputs, None, backward)

@@ -218,7 +218,7 @@ def small(device, n=200, grains="bbb", causal=False):
 
 def test_lengths(device):
     """Blocks of 64 rows are one plan, however many there are."""
-    _attention._plans.clear()
+    _attention.forget()
     for n in (600, 513, 777, 900):
         c, numbers, factors, values = small(device, n, "rrr")
         e = error(run(c, numbers, factors), attention(*values))

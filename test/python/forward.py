@@ -255,7 +255,7 @@ func @less(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
             return {key[0].mask_mod.rpartition("=")[2][:-1]
                     for key in _attention._plans}
 
-        _attention._plans.clear()
+        _attention.forget()
         with mock.patch.object(_attention, "MOST_PLANS", 3):
             for w in (3, 4, 5, 3, 6):
                 run(w)

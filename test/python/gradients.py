@@ -158,13 +158,13 @@ class Gradients(unittest.TestCase):
 
     def test_forward_does_not_wait_for_backward(self):
         t = inputs(d=8, dv=8)
-        _attention._plans.clear()
+        _attention.forget()
         self.check(t, Attention(*t))
         self.assertEqual([key[0].backward for key in _attention._plans],
                          [False, True])
 
     def test_all_lengths_and_heads_share_a_plan(self):
-        _attention._plans.clear()
+        _attention.forget()
         for hk, m, n in ((4, 70, 90), (2, 70, 90), (2, 140, 260), (1, 20, 600)):
             t = inputs(hk=hk, m=m, n=n, d=8, dv=8)
             self.check(t, Attention(*t))

@@ -3,8 +3,8 @@
 import typing
 import warnings
 
-from . import (_attention, _captured, _factors, _kvcache, _sinks, _tensors,
-               _texts)
+from . import (_attention, _captured, _factors, _kvcache, _prepared, _sinks,
+               _tensors, _texts)
 from ._types import (AnyTensor, Captured, DType, Ints, Options, Scale, Tensor,
                      Value)
 
@@ -111,7 +111,7 @@ def _warn_of(hints):
             _warned.add(name)
             warnings.warn("kernel_options: %s chooses among FlexAttention's "
                           "kernels, and changes nothing here" % name,
-                          stacklevel=5)
+                          stacklevel=6)
 
 
 def _options(given, out_dtype):
@@ -166,14 +166,58 @@ def _with_cache(query, key, value, places, score_mod, mask_mod, scale, sinks,
                        sinks is not None, kinds)
     if sinks is not None:
         extra["sinks"] = _tensors.cast(sinks, "float32")
-    tensors, numbers = _captured.split(captured, q)
     o, lse = _kvcache.attention(
         q, k, v, places, spec, schedule,
-        [*tensors.items(), *_texts.numbers_of(numbers)], extra, return_lse)
+        [*_captured.given(captured, q).items()], extra, return_lse)
     if flat:  # [1, HQ, T, D] as [T, HQ, D]
         o = o[0].swapaxes(0, 1)
         lse = lse[0].swapaxes(0, 1) if return_lse else None
     return (o, lse) if return_lse else o
+
+
+# ---- Attention that is prepared ----
+
+_torch = None  # the module, when a torch tensor has come
+
+
+def _given(q, extras, captured):
+    """{name: value} of all that a call captures: tensors of q's library, and
+    numbers. extras: factors, sinks."""
+    _check_names(captured)
+    return {**_captured.given(captured, q), **_factors.given(q, extras[:4]),
+            **_sinks.given(q, extras[4])}
+
+
+def _attend(query, key, value, options, extras, captured, return_max):
+    """Checks all, and runs it."""
+    global _torch
+    q = _tensors.adopt(query, "query")
+    k = _tensors.adopt(key, "key")
+    v = _tensors.adopt(value, "value")
+    if _tensors.is_torch(q):
+        from . import _torch
+        q, k, v = _torch.autocast(q, k, v)
+    spec = _spec(q, k, v, *options)
+    given = _given(q, extras, captured)
+    names, values = tuple(given), list(given.values())
+    if not _tensors.is_torch(q):
+        return _prepared.forward_for(_attention.Spec(*spec), q, k, v, names,
+                                     values, return_max)(q, k, v, values)
+    if not _torch.are_plain([q, k, v, *filter(_tensors.is_torch, values)]):
+        return _torch.operator.forward(q, k, v, return_max, given, spec)
+    ready = _prepared.forward_for(_attention.Spec(*spec), q, k, v, names,
+                                  values, return_max)
+    found = _torch.run(ready, q, k, v, values)
+    _torch.keep(ready, q, k, v, options, extras, captured, return_max)
+    return found
+
+
+def _repeated(query, key, value, options, extras, captured, return_max):
+    """The results of a call like an earlier one; None, if it is like none."""
+    if _torch is None or _torch.is_watched():
+        return None
+    return _torch.repeated(query, key, value, options, extras, captured,
+                           return_max)
 
 
 def schedule(query: Tensor, key: Tensor, value: Tensor, *,
@@ -311,28 +355,20 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
                                               descale_v=descale_v),
                            schedule, piece, return_lse,
                            _all_captured(captured, captured_by_name))
-    q = _tensors.adopt(query, "query")
-    k = _tensors.adopt(key, "key")
-    v = _tensors.adopt(value, "value")
-    if _tensors.is_torch(q):
-        from . import _torch
-        q, k, v = _torch.autocast(q, k, v)
-    spec = _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa,
-                 deterministic, kernel_options, out_dtype)
-    tensors, numbers = _captured.split(
-        _all_captured(captured, captured_by_name), q)
-    tensors.update(_factors.given(
-        q, (descale_q, descale_k, descale_v, scale_o)))
-    tensors.update(_sinks.given(q, sinks))
-    if _tensors.is_torch(q):
-        found = _torch.attention(q, k, v, return_max, spec, tensors, numbers)
-    else:
-        found = _attention.forward(
-            _attention.Spec(*spec), q, k, v,
-            [*tensors.items(), *_texts.numbers_of(numbers)], return_max)
-    o, lse, largest = found
-    extra = ([lse] if return_lse else []) + ([largest] if return_max else [])
-    return (o, *extra) if extra else o
+    extras = descale_q, descale_k, descale_v, scale_o, sinks
+    options = (score_mod, mask_mod, scale, enable_gqa, deterministic,
+               kernel_options, out_dtype)
+    if captured is not None:
+        captured_by_name = _all_captured(captured, captured_by_name)
+    found = _repeated(query, key, value, options, extras, captured_by_name,
+                      return_max)
+    if found is None:
+        found = _attend(query, key, value, options, extras, captured_by_name,
+                        return_max)
+    if return_lse or return_max:
+        return (found[0], *([found[1]] if return_lse else []),
+                *([found[2]] if return_max else []))
+    return found[0]
 
 
 def attention_backward(dout: Tensor, query: Tensor, key: Tensor,
@@ -362,15 +398,15 @@ def attention_backward(dout: Tensor, query: Tensor, key: Tensor,
     v = _tensors.adopt(value, "value")
     spec = _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa,
                  deterministic, kernel_options)
-    tensors, numbers = _captured.split(
-        _all_captured(captured, captured_by_name), q)
-    tensors.update(_sinks.given(q, sinks))
+    given = _given(q, (None, None, None, None, sinks),
+                   _all_captured(captured, captured_by_name))
     if isinstance(gradients, str):
         raise TypeError("gradients is one text, expected a list of names")
-    dq, dk, dv, found = _attention.backward(
-        _attention.Spec(*spec), q, k, v, _tensors.adopt(o, "o"),
-        _tensors.adopt(lse, "lse"), _tensors.adopt(dout, "dout"),
+    dq, dk, dv, found = _prepared.backward(
+        _attention.Spec(*spec), _attention.ready, q, k, v,
+        _tensors.adopt(o, "o"), _tensors.adopt(lse, "lse"),
+        _tensors.adopt(dout, "dout"),
         None if dlse is None else _tensors.adopt(dlse, "dlse"),
-        [*tensors.items(), *_texts.numbers_of(numbers)],
-        _sinks.in_kernel(gradients, sinks))
+        tuple(given), list(given.values()),
+        tuple(_sinks.in_kernel(gradients, sinks)))
     return dq, dk, dv, {_sinks.said(n): x for n, x in found.items()}

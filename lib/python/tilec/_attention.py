@@ -13,7 +13,7 @@ import sys
 import threading
 import typing
 
-from . import _abi, _captured, _context, _errors, _factors, _sinks, _tensors
+from . import _abi, _captured, _context, _errors, _factors, _tensors
 from ._texts import O_TYPES, encoded, mod_of, options_of
 
 
@@ -30,6 +30,11 @@ class Spec:
     captured_gradients: bool = False
     max: bool = False
     sinks: bool = False
+
+    def asked(self):
+        """What a call says; the rest follows from what it gives and wants."""
+        return (self.score_mod, self.mask_mod, self.scale, self.kernel_options,
+                self.deterministic)
 
 
 class _Texts:
@@ -98,65 +103,39 @@ class Plan:
         options = options_of(spec.kernel_options)
         self.device = _tensors.device_of(q)
         self.threads = options.threads
-        self._handle = _compile(spec, self.device, options, q, k, v,
+        self.handle = _compile(spec, self.device, options, q, k, v,
                                 factors)
         self.gradients = self._gradients()
-        self._captured = _captured.parameters(
-            _abi.lib.tilec_attention_kernel(self._handle))
-        self.used = 0  # by _clock
+        self.captured = _captured.parameters(
+            _abi.lib.tilec_attention_kernel(self.handle))
+        self.used = 0  # by clock
 
-    def __del__(self):
+    def __del__(self, is_ending=sys.is_finalizing):
         # A process that ends takes the driver along, before or after this.
-        if getattr(self, "_handle", None) and not sys.is_finalizing():
-            _abi.lib.tilec_attention_free(self._handle)
+        if getattr(self, "handle", None) and not is_ending():
+            _abi.lib.tilec_attention_free(self.handle)
 
     def _gradients(self):
         """The names of the gradients of captured values."""
         found = []
         while True:
-            p = _abi.lib.tilec_attention_gradient(self._handle,
+            p = _abi.lib.tilec_attention_gradient(self.handle,
                                                   C.c_size_t(len(found)))
             if not p:
                 return found
             found.append(p.contents.name.decode())
-
-    def workspace(self, which, tensors):
-        """The bytes of memory that "forward" or "backward" needs."""
-        found, error = C.c_uint64(), _abi.tilec_error()
-        asked = [C.byref(found) if which == w else None
-                 for w in ("forward", "backward")]
-        _context.check(_abi.lib.tilec_attention_workspace(
-            self._handle, C.byref(tensors), *asked, C.byref(error)), error)
-        return found.value
-
-    def run(self, which, tensors, captured, grads=()):
-        """tensors: {"q": .., "o": ..}; captured, grads: [(name, value)]."""
-        views = {n: _tensors.View(t, n) for n, t in tensors.items()}
-        held = []
-        given, ngiven = _tensors.arguments(
-            _captured.fitted(captured, self._captured, self.device), held)
-        asked, nasked = _tensors.arguments(grads, held)
-        call = _abi.new(
-            _abi.tilec_attention_tensors, captured=given, ncaptured=ngiven,
-            captured_grads=asked, ncaptured_grads=nasked,
-            **{n: view.pointer for n, view in views.items()})
-        memory = _tensors.Memory(tensors["q"], self.workspace(which, call))
-        call.workspace, call.workspace_bytes = memory.address, memory.size
-        launch = _context.launch_options(self.device, threads=self.threads)
-        error = _abi.tilec_error()
-        with _context.on_device(self.device):
-            if _context.is_capturing(self.device):
-                _in_graphs.add(self)
-            status = getattr(_abi.lib, "tilec_attention_" + which)(
-                self._handle, C.byref(call), C.byref(launch), C.byref(error))
-        _context.check(status, error)
 
 
 MOST_PLANS = 128
 _plans: typing.Dict[tuple, Plan] = {}
 _in_graphs: typing.Set[Plan] = set()  # a CUDA graph may launch them at any time
 _lock = threading.Lock()
-_clock = itertools.count()
+clock = itertools.count()
+
+# Prepared calls (_prepared.py) by what their tensors are like. They hold plans,
+# so none stays when a plan goes.
+MOST_READY = 1024
+ready: typing.Dict[tuple, object] = {}
 
 
 def _keep(key, plan):
@@ -166,7 +145,26 @@ def _keep(key, plan):
         oldest = min((k for k, p in _plans.items() if p not in _in_graphs),
                      key=lambda k: _plans[k].used, default=None)
         _plans.pop(oldest, None)
+        ready.clear()
     _plans[key] = plan
+
+
+def keep_ready(table, key, prepared):
+    """Keeps a prepared call in `ready`, or in a table that one there has."""
+    if len(table) >= MOST_READY:
+        table.clear()
+    table[key] = prepared
+
+
+def forget():
+    """Drops all plans that nothing uses: the next calls make them again."""
+    ready.clear()
+    _plans.clear()
+
+
+def keep_for_graphs(plan):
+    """A CUDA graph captures a launch of the plan."""
+    _in_graphs.add(plan)
 
 
 def _lengths(spec, q, k):
@@ -223,77 +221,10 @@ def plan_for(spec, q, k, v, captured=()):
             if plan is None:
                 plan = Plan(spec, q, k, v, factors)
                 _keep(key, plan)
-    plan.used = next(_clock)
+    plan.used = next(clock)
     return plan
 
 
 def empty_output(spec, q, v):
     return _tensors.empty_output(q, (*q.shape[:3], v.shape[3]),
                                  options_of(spec.kernel_options).out_dtype)
-
-
-def forward(spec, q, k, v, captured, want_max=False):
-    """o, lse, and the scores' maxima or None; captured: [(name, value)]."""
-    if spec.deterministic or want_max:  # forward always is deterministic
-        spec = dataclasses.replace(spec, deterministic=False, max=want_max)
-    captured, sinks = _sinks.taken(captured)
-    t = dict(q=q, k=k, v=v,
-             o=empty_output(spec, q, v),
-             lse=_tensors.empty(q, q.shape[:3], "float32"))
-    if want_max:
-        t["max"] = _tensors.empty(q, q.shape[:3], "float32")
-    if sinks is not None:
-        t["sinks"] = sinks
-        spec = dataclasses.replace(spec, sinks=True)
-    plan_for(spec, q, k, v, captured).run("forward", t, captured)
-    return t["o"], t["lse"], t.get("max")
-
-
-def _captured_of(gradient, captured):
-    """The captured value whose gradient has this name ("grad.score.bias"),
-    found by its full name (score.bias) or its own (bias)."""
-    full = gradient.partition(".")[2]
-    return full if full in captured else full.partition(".")[2]
-
-
-def backward(spec, q, k, v, o, lse, dout, dlse, captured, wanted=()):
-    """dq, dk, dv and {name: gradient} of the captured values in wanted, in
-    float32; dlse may be None."""
-    if any(_tensors.has_8_bits(x) for x in (q, k, v)):
-        raise ValueError("there are no gradients of attention on numbers of 8 "
-                         "bits")
-    for name in _factors.of(captured):
-        raise ValueError("there are no gradients of attention with %s: "
-                         "multiply by it outside" % name)
-    # out_dtype gave o another type; the kernels know one.
-    o, dout = _tensors.cast(o, q.dtype), _tensors.cast(dout, q.dtype)
-    captured, sinks = _sinks.taken(captured)
-    of_mods = [n for n in wanted if sinks is None or n != _sinks.NAME]
-    spec = dataclasses.replace(spec, backward=True, sinks=sinks is not None,
-                               captured_gradients=bool(of_mods))
-    plan = plan_for(spec, q, k, v)
-    t = dict(q=q, k=k, v=v, o=o, lse=lse, dout=dout,
-             **{"d" + n: _tensors.empty(x, x.shape)
-                for n, x in zip("qkv", (q, k, v))})
-    if dlse is not None:
-        t["dlse"] = dlse
-    values, found, grads = dict(captured), {}, []
-    if sinks is not None:
-        t["sinks"] = values[_sinks.NAME] = sinks
-    if len(of_mods) < len(wanted):
-        t["dsinks"] = found[_sinks.NAME] = _tensors.empty(q, sinks.shape,
-                                                          "float32")
-    for full in plan.gradients:
-        name = _captured_of(full, values)
-        value = values.get(name)
-        shape = value.shape if _tensors.rank(value) else (1,)
-        found[name] = _tensors.empty(q, shape, "float32")
-        grads.append((full, found[name]))
-    for name in wanted:
-        if name not in found:
-            raise ValueError("captured `%s` has no gradient: no score mod "
-                             "reads it as float; detach it" % name)
-    plan.run("backward", t, captured, grads)
-    return t["dq"], t["dk"], t["dv"], {
-        n: found[n].reshape(values[n].shape) if _tensors.rank(values[n]) == 0
-        else found[n] for n in wanted}

@@ -22,20 +22,18 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _DTYPE_NAMES = _tensors.dtype_names()
 
 
-def split(captured, q):
-    """Tensors of q's library as a dict, numbers as text."""
-    tensors, numbers = {}, {}
+def given(captured, q):
+    """{name: number of Python or tensor of q's library}."""
+    found = {}
     for name, value in captured.items():
         if not isinstance(name, str):
             raise TypeError("captured: %r is no name" % (name,))
         if not re.fullmatch(r"[\w.]+", name):
             raise ValueError("captured: %r is no name of a parameter" % name)
         number = _tensors.number_of(value)
-        if number is not None:
-            numbers[name] = number
-        else:
-            tensors[name] = in_library_of(_tensors.adopt(value, name), q, name)
-    return tensors, _texts.numbers_text(numbers)
+        found[name] = in_library_of(_tensors.adopt(value, name), q, name) \
+            if number is None else number
+    return found
 
 
 def in_library_of(x, q, name):

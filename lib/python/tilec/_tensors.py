@@ -137,6 +137,27 @@ def device_of(x):
                      % x.device)
 
 
+def like(x):
+    """What tensors have in common that a call need not tell apart."""
+    if is_torch(x):
+        return x.dtype, x.shape, x.stride(), x.device, x.is_neg()
+    return x.dtype, x.shape, x.strides
+
+
+def _address_of_array(x):
+    return x.ctypes.data
+
+
+def address_function(x):
+    """The function that gives the addresses of tensors of x's library."""
+    return sys.modules["torch"].Tensor.data_ptr if is_torch(x) else \
+        _address_of_array
+
+
+def address_of(x):
+    return address_function(x)(x)
+
+
 def why_unwritable(x):
     """Why no kernel may write to x; None if one may."""
     if is_numpy(x):
@@ -266,6 +287,22 @@ def empty(like, shape, dtype=None):
     t = make(tuple(shape[i] for i in order), dtype=kind)
     back = sorted(range(len(shape)), key=order.__getitem__)
     return t.permute(back) if is_torch(t) else t.transpose(back)
+
+
+def maker(like, example):
+    """A function that makes a tensor like `example`, which `empty` has made, of
+    a tensor like `like`."""
+    shape = example.shape
+    if not is_torch(like):
+        name = dtype_name(example)
+        return lambda x: empty(x, shape, name)
+    import torch
+    dtype, strides, device = example.dtype, example.stride(), example.device
+    if dtype == like.dtype and shape == like.shape and \
+            torch.empty_like(like).stride() == strides:
+        return torch.empty_like
+    return lambda x: torch.empty_strided(shape, strides, dtype=dtype,
+                                         device=device)
 
 
 def argument(name, value, views):

@@ -1,129 +1,119 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention as operators of torch, with gradients.
+"""Attention on plain torch tensors, and its gradients.
 
-    tilec::attention, tilec::attention_backward
-
-An operator takes no dicts: captured tensors come as a list and, with commas
-between, their names; captured numbers and options as text (_texts.py). Both are
-opaque to torch.compile, which learns the shapes of their results from the
-functions registered as fake, and backward from `_backward`.
+A prepared call (_prepared.py) runs, below a torch.autograd.Function where
+gradients are needed. What is not plain gets an operator (_operator.py).
 """
 import torch
 from torch.autograd import forward_ad
 
-from . import _attention, _tensors
-from ._texts import numbers_of
+from . import _attention, _operator, _prepared, _tensors
 
-_SPEC = ("Tensor[] captured, str names, str numbers, str score_mod, "
-         "str mask_mod, float scale, str kernel_options, bool deterministic")
+operator = _operator
 
+# ---- Which calls are plain ----
 
-_NO_TANGENT = ("attention has no forward-mode derivative (torch.func.jvp, "
-               "torch.autograd.forward_ad): use backward, or finite "
-               "differences")
-
-
-def _refuse_tangents(*tensors):
-    """Refuses forward-mode AD: an operator without a rule gives tangent 0."""
-    if forward_ad._current_level < 0:
-        return
-    for t in tensors:
-        if t is not None and forward_ad.unpack_dual(t).tangent is not None:
-            raise ValueError(_NO_TANGENT)
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+_modes = torch._C._len_torch_dispatch_stack
+_transforms = torch._C._are_functorch_transforms_active
+_is_traced = torch._C._is_tracing
+is_compiling = torch.compiler.is_compiling
 
 
-def _refuse_traced_tangents():
-    """The same under torch.compile, which hides the tangents of tensors."""
-    if forward_ad._current_level >= 0:
-        raise ValueError(_NO_TANGENT)
+def is_watched():
+    """Whether calls of torch are transformed, or seen as operators."""
+    return bool(is_compiling() or _modes() or _transforms() or _is_traced() or
+                forward_ad._current_level >= 0)
 
 
-def _captured(tensors, names, numbers):
-    return [*zip(names.split(","), tensors), *numbers_of(numbers)]
+def are_plain(tensors):
+    """Whether they are memory with a shape and strides, and no more: torch
+    resolves lazy signs and zeros for operators."""
+    if is_watched():  # torch.compile does not read the rest
+        return False
+    for x in tensors:
+        if type(x) not in _PLAIN or x.is_neg() or x._is_zerotensor():
+            return False
+    return True
 
 
-@torch.library.custom_op(
-    "tilec::attention", mutates_args=(),
-    schema="(Tensor query, Tensor key, Tensor value, bool want_max, " + _SPEC +
-    ") -> (Tensor, Tensor, Tensor)")
-def _forward(query, key, value, want_max, captured, names, numbers, *spec):
-    _refuse_tangents(query, key, value, *captured)
-    o, lse, largest = _attention.forward(
-        _attention.Spec(*spec), query, key, value,
-        _captured(captured, names, numbers), want_max)
-    # An operator always has the same number of results.
-    return o, lse, largest if want_max else lse.new_empty(0)
+# ---- Plain calls ----
 
 
-@_forward.register_fake
-def _forward_shapes(query, key, value, want_max, captured, names, numbers,
-                    *spec):
-    _refuse_traced_tangents()
-    o = _attention.empty_output(_attention.Spec(*spec), query, value)
-    lse = _tensors.empty(query, query.shape[:3], "float32")
-    return o, lse, torch.empty_like(lse) if want_max else lse.new_empty(0)
+def _gradients(ready, wanted, q, k, v, o, lse, dout, dlse, values):
+    """dq, dk, dv and a gradient for each captured value or None."""
+    names, spec = ready.names, ready.spec
+    tensors = [x for x in (q, k, v, o, lse, dout, dlse, *values)
+               if isinstance(x, torch.Tensor)]
+    if are_plain(tensors):
+        *found, of_wanted = _prepared.backward(
+            spec, ready.gradients, q, k, v, o, lse, dout, dlse, names, values,
+            wanted)
+        of_wanted = {n: x.to(values[names.index(n)].dtype)
+                     for n, x in of_wanted.items()}
+    else:
+        *found, of_wanted = _operator.backward(
+            q, k, v, o, lse, dout, dlse, wanted, dict(zip(names, values)),
+            spec.asked())
+        of_wanted = dict(zip(wanted, of_wanted))
+    if not wanted:
+        return (*found, *[None] * len(values))
+    return (*found, *[of_wanted.get(n) for n in names])
 
 
-@torch.library.custom_op(
-    "tilec::attention_backward", mutates_args=(),
-    schema="(Tensor query, Tensor key, Tensor value, Tensor o, Tensor lse, "
-           "Tensor dout, Tensor? dlse, str wanted, " + _SPEC +
-           ") -> (Tensor, Tensor, Tensor, Tensor[])")
-def _gradients(query, key, value, o, lse, dout, dlse, wanted, captured, names,
-               numbers, *spec):
-    _refuse_tangents(query, key, value, o, lse, dout, dlse, *captured)
-    wanted = [n for n in wanted.split(",") if n]
-    dq, dk, dv, found = _attention.backward(
-        _attention.Spec(*spec), query, key, value, o, lse, dout, dlse,
-        _captured(captured, names, numbers), wanted)
-    types = dict(_captured(captured, names, ""))
-    return dq, dk, dv, [found[n].to(types[n].dtype) for n in wanted]
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, ready, q, k, v, *values):
+        found = ready(q, k, v, values)
+        ctx.set_materialize_grads(False)
+        if len(found) > 2:
+            ctx.mark_non_differentiable(found[2])
+        ctx.ready = ready
+        ctx.values = [None if isinstance(x, torch.Tensor) else x
+                      for x in values]
+        ctx.save_for_backward(q, k, v, found[0], found[1], *[
+            x for x in values if isinstance(x, torch.Tensor)])
+        return tuple(found)
+
+    @staticmethod
+    def backward(ctx, dout, dlse, _=None):
+        q, k, v, o, lse, *tensors = ctx.saved_tensors
+        values, needs = ctx.values, ctx.needs_input_grad[4:]
+        if tensors:
+            left = iter(tensors)
+            values = [next(left) if x is None else x for x in values]
+        wanted = tuple([n for n, need in zip(ctx.ready.names, needs) if need])
+        dout = torch.zeros_like(o) if dout is None else _operator.spread(dout)
+        dlse = dlse if dlse is None else _operator.spread(dlse)
+        run = _Gradients.apply if torch.is_grad_enabled() else _gradients
+        return (None, *run(ctx.ready, wanted, q, k, v, o, lse, dout, dlse,
+                           values))
 
 
-@_gradients.register_fake
-def _gradients_shapes(query, key, value, o, lse, dout, dlse, wanted, captured,
-                      names, *rest):
-    tensors = dict(zip(names.split(","), captured))
-    return (*[_tensors.empty(t, t.shape) for t in (query, key, value)],
-            [_tensors.empty(query, tensors[n].shape).to(tensors[n].dtype)
-             for n in wanted.split(",") if n])
+class _Gradients(torch.autograd.Function):
+    """Refuses second derivatives (create_graph=True)."""
+
+    @staticmethod
+    def forward(ctx, *args):
+        return _gradients(*args)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise ValueError(_operator.NO_SECOND)
 
 
-def _keep(ctx, inputs, output):
-    query, key, value, _, captured, *rest = inputs
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(output[2])
-    ctx.save_for_backward(query, key, value, *output[:2], *captured)
-    ctx.rest = rest
+def run(ready, q, k, v, values):
+    """o, lse and perhaps the largest scores, for plain tensors."""
+    if torch.is_grad_enabled() and (
+            q.requires_grad or k.requires_grad or v.requires_grad or
+            any(getattr(x, "requires_grad", False) for x in values)):
+        return _Attention.apply(ready, q, k, v, *values)
+    return ready(q, k, v, values)
 
 
-def _spread(t):
-    """A tensor without strides of 0, which no TMA copy takes: the gradient of a
-    sum is one number with such strides."""
-    return t.contiguous() if 0 in t.stride() else t
+# ---- Autocast ----
 
-
-def _backward(ctx, dout, dlse, _):
-    query, key, value, o, lse, *captured = ctx.saved_tensors
-    needs = ctx.needs_input_grad[4]
-    names = ctx.rest[0].split(",")
-    wanted = [n for n, need in zip(names, needs) if need]
-    dout = torch.zeros_like(o) if dout is None else _spread(dout)
-    dlse = dlse if dlse is None else _spread(dlse)
-    dq, dk, dv, found = _gradients(query, key, value, o, lse, dout, dlse,
-                                   ",".join(wanted), captured, *ctx.rest)
-    by_name = dict(zip(wanted, found))
-    return (dq, dk, dv, None, [by_name.get(n) for n in names[:len(captured)]],
-            *[None] * len(ctx.rest))
-
-
-def _no_second(ctx, *gradients):
-    raise ValueError("attention has no second derivative: its gradients are "
-                     "not differentiable (create_graph=True)")
-
-
-_forward.register_autograd(_backward, setup_context=_keep)
-_gradients.register_autograd(_no_second)
+_CASTED = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def autocast(*tensors):
@@ -137,36 +127,68 @@ def autocast(*tensors):
             t.dtype in _CASTED else t for t in tensors]
 
 
-_CASTED = (torch.float16, torch.bfloat16, torch.float32)
+# ---- Repeated calls ----
+
+_NUMBERS = frozenset((bool, int, float))
+_TEXTS = frozenset((str, type(None)))
+_SCALES = frozenset((int, float, type(None)))
+_is_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
+_is_deterministic = torch._C._get_deterministic_algorithms
 
 
-_functorch = torch._C._functorch
-_REFUSED = {
-    _functorch.TransformType.Vmap: "attention cannot be mapped by torch.vmap: "
-    "it has dims for batch and heads",
-    _functorch.TransformType.Grad: "attention cannot be differentiated by "
-    "torch.func.grad or vjp: use torch.autograd.grad",
-}
+def _kind(x):
+    """As _prepared.kind; raises TypeError for what needs more care."""
+    if type(x) in _PLAIN:
+        return x.dtype, x.shape, x.stride(), x.device, x.is_neg()
+    if type(x) in _NUMBERS:
+        return type(x)
+    raise TypeError
 
 
-@torch.compiler.disable  # which cannot read it; it has fakes of its own
-def _refuse_transforms(tensors):
-    """Refuses transforms of torch.func: they need rules of the operator."""
-    _refuse_tangents(*tensors)
-    kinds = {x.level(): x.key() for x in
-             _functorch.get_interpreter_stack() or ()}
-    for t in tensors if kinds else ():
-        while _functorch.is_functorch_wrapped_tensor(t):
-            why = _REFUSED.get(kinds.get(_functorch.maybe_get_level(t)))
-            if why:
-                raise ValueError(why)
-            t = _functorch.get_unwrapped(t)
+def _key(q, k, v, options, extras, captured, want_max):
+    """What a call has in common with those that it is like: all but addresses
+    and numbers; and the captured values."""
+    score, mask, scale, gqa, deterministic, kernel_options, out_dtype = options
+    if type(score) not in _TEXTS or type(mask) not in _TEXTS or \
+            type(scale) not in _SCALES:
+        raise TypeError
+    values = list(captured.values()) if captured else []
+    for x in extras:
+        if x is not None:
+            values.append(x)
+    return (
+        score, mask, scale, bool(gqa), bool(want_max),
+        deterministic if deterministic is None else bool(deterministic),
+        _is_deterministic(),
+        kernel_options if kernel_options is None else repr(kernel_options),
+        out_dtype,
+        q.dtype, q.shape, q.stride(), q.device, q.is_neg(),
+        k.dtype, k.shape, k.stride(), k.device, k.is_neg(),
+        v.dtype, v.shape, v.stride(), v.device, v.is_neg(),
+        *((*captured, *[x is None for x in extras], *map(_kind, values))
+          if values else ())), values
 
 
-def attention(q, k, v, want_max, spec, tensors, numbers):
-    """spec: as the fields of _attention.Spec; tensors: a dict; numbers: text.
-    """
-    if not torch.compiler.is_compiling():
-        _refuse_transforms([q, k, v, *tensors.values()])
-    return _forward(q, k, v, want_max, list(tensors.values()),
-                    ",".join(tensors), numbers, *spec)
+def repeated(q, k, v, options, extras, captured, want_max):
+    """The results of a call like an earlier one; None, if it is like none."""
+    if type(q) not in _PLAIN or type(k) not in _PLAIN or \
+            type(v) not in _PLAIN:
+        return None
+    try:
+        if _is_autocast():
+            q, k, v = autocast(q, k, v)
+        key, values = _key(q, k, v, options, extras, captured, want_max)
+        ready = _attention.ready.get(key)
+    except (TypeError, RuntimeError):  # _attend says why
+        return None
+    return None if ready is None else run(ready, q, k, v, values)
+
+
+def keep(ready, q, k, v, options, extras, captured, want_max):
+    """Keeps what `repeated` looks for."""
+    try:
+        key, values = _key(q, k, v, options, extras, captured, want_max)
+    except TypeError:
+        return
+    if len(values) == len(ready.names):
+        _attention.keep_ready(_attention.ready, key, ready)
