@@ -27,6 +27,20 @@ out_has "the loop jumps from one range to the next: 3 of them"
 expect 0 info mask prefix_lm_batch --q-len 256 --batch 1 'prefixes=[0,256]'
 out_has "4 blocks: 4 full, 0 partial, 0 empty"
 
+expect 0 info mask 'causal_from & padding' --q-len 256 --kv-len 1024 \
+    --batch 1 'offset=[512]' 'lens=[0,600]'
+out_has "over keys: ranges, 10 blocks visited: the loop is cut at its end"
+out_has "over queries: ranges, 10 blocks visited: the loop is cut at its start"
+expect 0 info mask 'valid_from & local_window_bottom_right(left=255, right=0)' \
+    --q-len 512 --kv-len 1024 'starts=[700]'
+out_has "over keys: ranges, 6 blocks visited: the loop is cut at both ends"
+expect 0 info mask packed --q-len 512 'q_starts=[0,128,512]' --kv-len 1024 \
+    'k_starts=[0,512,1024]'
+out_has "over queries: ranges, 16 blocks visited: the loop is cut at both ends"
+expect 0 info mask 'packed_local(left=2000, right=0)' --q-len 512 \
+    'q_starts=[0,128,512]' --kv-len 1024 'k_starts=[0,512,1024]'
+out_has "over keys: ranges, 13 blocks visited: the loop is cut at both ends"
+
 expect 0 info mask tree --q-len 300 'ends=[300,300,3]'
 grep -q "sees a key$" out || failed "what is not known was proved"
 expect 0 info mask \

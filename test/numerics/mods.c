@@ -57,6 +57,26 @@ static bool prefix_batch(const ref_position *at)
     return causal(at) || at->k < element(&d->prefixes, at->b);
 }
 
+static bool causal_from(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int i = at->b < d->offset.size[0] ? at->b : d->offset.size[0] - 1;
+    return at->k - at->q <= element(&d->offset, i);
+}
+
+static bool valid_from(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    return at->k >= element(&d->prefixes, at->b);
+}
+
+static bool local_right(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int from_last = (at->k_len - at->k) - (at->q_len - at->q);
+    return from_last <= d->left && -from_last <= d->right;
+}
+
 static int document_of(const mod_data *d, int position)
 {
     int n = 0;
@@ -279,6 +299,36 @@ static bool short_causal(const ref_position *at)
     return bottom_right(at) && short_keys(at);
 }
 
+/* The sequence of a position, -1: none; and where it ends. */
+static int sequence_of(const num_tensor *starts, int position, int *end)
+{
+    for (int i = 0; i + 1 < starts->size[0]; i++) {
+        *end = element(starts, i + 1);
+        if (position >= element(starts, i) && position < *end)
+            return i;
+    }
+    return -1;
+}
+
+static bool packed(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int q_end, k_end;
+    int i = sequence_of(&d->q_starts, at->q, &q_end);
+    return i >= 0 && i == sequence_of(&d->k_starts, at->k, &k_end);
+}
+
+static bool packed_local(const ref_position *at)
+{
+    const mod_data *d = at->data;
+    int q_end, k_end;
+    int i = sequence_of(&d->q_starts, at->q, &q_end);
+    if (i < 0 || i != sequence_of(&d->k_starts, at->k, &k_end))
+        return false;
+    int from_last = (k_end - at->k) - (q_end - at->q);
+    return from_last <= d->left && -from_last <= d->right;
+}
+
 const mask_case masks[] = {
     {NULL, NULL},
     {"causal", causal},
@@ -306,6 +356,12 @@ const mask_case masks[] = {
     {"morton_natten", morton_natten},
     {"sliding_tiles", sliding_tiles},
     {"sliding_tiles_3d", sliding_tiles_3d},
+    {"causal_from", causal_from},
+    {"padding", short_keys},
+    {"valid_from", valid_from},
+    {"local_window_bottom_right", local_right},
+    {"packed", packed},
+    {"packed_local", packed_local},
     {"short_keys", short_keys},
     {"!causal", not_causal},
     {"causal & document", causal_document},
@@ -474,6 +530,21 @@ static void init_lists(mod_data *d, num_rng *r, int longest)
     }
 }
 
+/* As many sequences of queries as of keys, empty ones too; all positions. */
+static void init_packed(mod_data *d, num_rng *r, int m, int n)
+{
+    int sequences = num_between(r, 1, 6);
+    num_tensor *starts[] = {&d->q_starts, &d->k_starts};
+    for (int s = 0; s < 2; s++) {
+        int length = s ? n : m, at = 0;
+        *starts[s] = vector(NUM_I32, sequences + 1);
+        for (int i = 0; i <= sequences; i++) {
+            set(starts[s], i, at);
+            at = i == sequences - 1 ? length : num_between(r, at, length);
+        }
+    }
+}
+
 void mod_data_init(mod_data *d, num_rng *r, int batch, int heads, int m, int n)
 {
     int longest = m > n ? m : n;
@@ -521,6 +592,10 @@ void mod_data_init(mod_data *d, num_rng *r, int batch, int heads, int m, int n)
     d->scales = vector(NUM_F32, heads);
     for (int h = 0; h < heads; h++)
         set(&d->scales, h, ldexp(1, num_between(r, -3, 1)));
+    d->offset = vector(NUM_I32, num_below(r, 2) ? batch : 1);
+    for (int i = 0; i < d->offset.size[0]; i++)
+        set(&d->offset, i, num_between(r, -n, n));
+    init_packed(d, r, m, n);
 }
 
 void mod_data_free(mod_data *d)
@@ -529,7 +604,8 @@ void mod_data_free(mod_data *d)
         &d->prefixes, &d->offsets,   &d->ids,         &d->lengths,
         &d->slopes,   &d->bias,      &d->table,       &d->prefix_of,
         &d->ends,     &d->intervals, &d->global,      &d->ancestors,
-        &d->scales,   &d->row_bias,  &d->column_bias, &d->pair_bias};
+        &d->scales,   &d->row_bias,  &d->column_bias, &d->pair_bias,
+        &d->offset,   &d->q_starts,  &d->k_starts};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         num_tensor_free(all[i]);
 }
@@ -539,22 +615,18 @@ const num_tensor *mod_tensor(const mod_data *d, const char *name)
     const struct {
         const char *name;
         const num_tensor *tensor;
-    } tensors[] = {{"prefixes", &d->prefixes},
-                   {"offsets", &d->offsets},
-                   {"ids", &d->ids},
-                   {"lengths", &d->lengths},
-                   {"slopes", &d->slopes},
-                   {"bias", &d->bias},
-                   {"table", &d->table},
-                   {"prefix_of", &d->prefix_of},
-                   {"ends", &d->ends},
-                   {"intervals", &d->intervals},
-                   {"is_global", &d->global},
-                   {"ancestors", &d->ancestors},
-                   {"scales", &d->scales},
-                   {"row_bias", &d->row_bias},
-                   {"column_bias", &d->column_bias},
-                   {"pair_bias", &d->pair_bias}};
+    } tensors[] = {
+        {"prefixes", &d->prefixes},   {"starts", &d->prefixes},
+        {"lens", &d->lengths},        {"offset", &d->offset},
+        {"q_starts", &d->q_starts},   {"k_starts", &d->k_starts},
+        {"offsets", &d->offsets},     {"ids", &d->ids},
+        {"lengths", &d->lengths},     {"slopes", &d->slopes},
+        {"bias", &d->bias},           {"table", &d->table},
+        {"prefix_of", &d->prefix_of}, {"ends", &d->ends},
+        {"intervals", &d->intervals}, {"is_global", &d->global},
+        {"ancestors", &d->ancestors}, {"scales", &d->scales},
+        {"row_bias", &d->row_bias},   {"column_bias", &d->column_bias},
+        {"pair_bias", &d->pair_bias}};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         if (strcmp(tensors[i].name, name) == 0)
             return tensors[i].tensor;

@@ -16,7 +16,7 @@ typedef struct mod_data {
     int tile_width, tile_height, area, columns, rows, layers;
     double cap;
     num_tensor prefixes, offsets, ids, lengths, prefix_of, ends; /* i32 */
-    num_tensor intervals;                                        /* i32 */
+    num_tensor intervals, offset, q_starts, k_starts;            /* i32 */
     num_tensor global, ancestors;                                /* i8 */
     num_tensor slopes, bias, table, scales;                      /* f32 */
     num_tensor row_bias, column_bias, pair_bias;                 /* f32 */
