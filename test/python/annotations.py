@@ -7,7 +7,12 @@ import unittest
 
 import reference  # noqa: F401: the path to lib/python
 
-PUBLIC = ("tilec",)
+try:
+    import torch
+except ImportError:
+    torch = None
+
+PUBLIC = ("tilec",) + (("tilec.flash_attn",) if torch else ())
 
 
 def functions_of(module):

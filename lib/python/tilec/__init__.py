@@ -16,8 +16,9 @@ from ._errors import CompileWarning, Diagnostic, Error, MachineError
 from ._factors import quantize
 from ._kernel import Kernel, compile, kernel, mods, targets, version
 from ._merge import merge
+from ._sdpa import scaled_dot_product_attention
 
 __all__ = ["append", "attention", "attention_backward", "compile", "kernel",
-           "merge", "mods", "quantize", "schedule", "targets", "version", "Kernel",
-           "CompileWarning", "Diagnostic",
-           "Error", "MachineError"]
+           "merge", "mods", "quantize", "scaled_dot_product_attention",
+           "schedule", "targets", "version", "Kernel", "CompileWarning",
+           "Diagnostic", "Error", "MachineError"]

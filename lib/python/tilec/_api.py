@@ -20,8 +20,8 @@ def _check_mod(name, mod):
 
 # Arguments of other libraries' attention, and what to write here instead.
 _ELSEWHERE = {
-    "is_causal": 'mask_mod="causal"',
-    "attn_mask": "a mask_mod or score_mod that reads a captured tensor",
+    "is_causal": 'mask_mod="causal", or tilec.scaled_dot_product_attention',
+    "attn_mask": "tilec.scaled_dot_product_attention",
     "block_mask": "mask_mod: which blocks it leaves is found out",
     "dropout_p": "nothing: there is no dropout",
     "return_aux": "return_lse=True, return_max=True",
