@@ -172,8 +172,8 @@ class Contenders:
         torch = self.torch
         q = self.inputs(False)[0]
         add = self.tilec.kernel(ADD)
-        self.kept = x, y, z = [torch.randn(1024, device=self.device)
-                               for _ in range(3)]
+        x, y, z = (torch.randn(1024, device=self.device) for _ in range(3))
+        self.kept = add, x, y, z  # the launch has their addresses alone
         add(x, y, z)
         launch = next(iter(add._ready.values()))._launch
         at = [t.data_ptr() for t in (x, y, z)]
