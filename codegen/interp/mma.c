@@ -89,7 +89,8 @@ static bool check_operand(product *p, unsigned i, int wm, int wn)
     if (t->kind == TC_SMEM)
         return !p->is_wgmma || check_buffer(p, i);
     unsigned bits = 8 * tc_type_bytes(t->elem);
-    tc_bit_order columns;
+    unsigned along = tc_mma_depth(i);
+    tc_bit_order columns, depth = tc_mma_depth_order(p->it->cx, p->op);
     tc_mma_plain(p->op->in[2]->type->layout, &columns);
     t = tc_mma_plain_operand(p->it->cx, t, i, &columns);
     const tc_layout *want =
@@ -97,6 +98,8 @@ static bool check_operand(product *p, unsigned i, int wm, int wn)
             ? tc_layout_wgmma_a(p->it->cx, t->layout->shape, wm, wn, bits)
         : i == 0 ? tc_layout_mma_a(p->it->cx, t->layout->shape, wm, wn, bits)
                  : tc_layout_mma_b(p->it->cx, t->layout->shape, wm, wn, bits);
+    if (depth.n)
+        want = tc_layout_reorder(p->it->cx, want, along, &depth);
     return t->layout == want ||
            (tc_interp_find(p->it, p->op, p->op->in[i]->def, "made here",
                            "operand %u is not laid out as the instruction "

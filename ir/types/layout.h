@@ -257,7 +257,8 @@ typedef struct tc_matrix_access {
     bool trans;
     unsigned count; /* matrices an instruction moves: 1, 2 or 4 */
     /* Register modes within a 32-bit register (0..1 of 16-bit elements, two for
-     * 8 bits), then those that select the matrix of one instruction. */
+     * 8 bits), then those that select the matrix of one instruction. With trans
+     * and 8 bits: within a register whose bytes 1 and 2 are exchanged. */
     unsigned nwithin, within[2], nmatrix, matrix[2];
     /* Address of the row that a lane gives, in elements: inputs register (the
      * register modes left over, in order), lane (3 bits row, then matrix), and

@@ -249,20 +249,29 @@ static bool plan_straight(const tc_layout *offsets, unsigned bits,
     return rows_fit(offsets, &r);
 }
 
-/* Neighbours in a 32-bit register are in two rows. */
+/* Neighbours in a 32-bit register are in two rows. A unit of 16 bits has two
+ * elements of 8: those of a thread's two rows then come in turn. */
 static bool plan_trans(const tc_layout *offsets, unsigned bits,
                        tc_matrix_access *out, const tc_mode *rows[3])
 {
     const tc_mode *lanes = offsets->modes[TC_LANE];
-    row_modes r = {3, {&lanes[2], &lanes[3], &lanes[4]}};
-    if (bits != 16 || offsets->nmodes[TC_REGISTER] == 0)
+    row_modes r = {0};
+    if (bits > 16 || offsets->nmodes[TC_REGISTER] == 0)
         return false;
     const tc_mode *pair = &offsets->modes[TC_REGISTER][0];
-    if (pair->count != 2 || pair->image[0] == 0)
+    const tc_mode *unit = bits == 8 ? register_at(offsets, 1) : NULL;
+    if (pair->count != 2 || pair->image[0] == 0 || (bits == 8 && !unit) ||
+        pair == unit)
         return false;
     out->trans = true;
     out->nwithin = 1;
     out->within[0] = 0;
+    if (unit) {
+        out->within[out->nwithin++] = register_index(offsets, unit);
+        r.modes[r.n++] = unit;
+    }
+    for (int i = 2; i < 5; i++)
+        r.modes[r.n++] = &lanes[i];
     rows[0] = pair;
     rows[1] = &lanes[0];
     rows[2] = &lanes[1];
@@ -334,6 +343,9 @@ bool tc_layout_matrix_access(tc_context *cx, const tc_layout *shared,
                      !plan_trans(offsets, bits, out, rows)))
         return false;
     out->address = row_addresses(cx, offsets, rows, out);
+    /* Bytes of one matrix: two loads of 16 bits bring them too, in order. */
+    if (bits == 8 && out->trans && out->count == 1)
+        return false;
     out->ways = matrix_ways(out->address, bits);
     return true;
 }

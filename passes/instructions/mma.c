@@ -102,8 +102,33 @@ const tc_layout *tc_mma_operand_of(tc_context *cx, const tc_layout *c,
                                    1, &columns);
 }
 
-const tc_layout *tc_mma_operand(tc_context *cx, const tc_op *mma, unsigned i)
+/* The operand's layout as the accumulator's says it, K as it comes. */
+static const tc_layout *straight_operand(tc_context *cx, const tc_op *mma,
+                                         unsigned i)
 {
     return tc_mma_operand_of(cx, mma->in[2]->type->layout,
                              tc_op_word(mma, "instr"), mma->in[i]->type, i);
+}
+
+tc_bit_order tc_mma_depth_order(tc_context *cx, const tc_op *mma)
+{
+    tc_bit_order order = {0};
+    if (tc_is_group_mma(mma))
+        return order;
+    for (unsigned i = 0; i < 2 && !order.n; i++) {
+        const tc_type *t = mma->in[i]->type;
+        const tc_layout *l =
+            t->kind == TC_TILE ? straight_operand(cx, mma, i) : NULL;
+        if (l && (!t->layout ||
+                  !tc_layout_order_of(l, t->layout, tc_mma_depth(i), &order)))
+            order.n = 0;
+    }
+    return order;
+}
+
+const tc_layout *tc_mma_operand(tc_context *cx, const tc_op *mma, unsigned i)
+{
+    tc_bit_order order = tc_mma_depth_order(cx, mma);
+    const tc_layout *l = straight_operand(cx, mma, i);
+    return l && order.n ? tc_layout_reorder(cx, l, tc_mma_depth(i), &order) : l;
 }

@@ -30,6 +30,15 @@ bool tc_mma_is_k_major_only(const char *instr);
 bool tc_mma_is_group(const char *instr);
 /* An `mma` by such. */
 bool tc_is_group_mma(const tc_op *op);
+/* Which axis of operand i the sums run along. */
+static inline unsigned tc_mma_depth(unsigned i)
+{
+    return 1 - i;
+}
+/* Sums may run along K in any order, which is the same for both operands: that
+ * of an operand in registers (tc_layout_reorder along its axis of K). One in
+ * shared memory is read in this order. n = 0: as in the instruction. */
+tc_bit_order tc_mma_depth_order(tc_context *cx, const tc_op *mma);
 /* The layout in which operand 0 (A) or 1 (B) of an `mma` is held in registers,
  * or read from shared memory; NULL of fma or if the accumulator's layout does
  * not fit the instruction, and of B of wgmma, which no thread holds. */

@@ -367,6 +367,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
         return TC_FAILED;
     tc_dots_arrange(&s);
     tc_dots_reorder(&s);
+    tc_dots_widen(&s);
     tc_layouts_choose(&s);
     if (!type_region(&s, f->body))
         return TC_FAILED;

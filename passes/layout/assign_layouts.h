@@ -6,6 +6,7 @@
  *   dots.c     instructions and warp grids of dots
  *   operands.c where their operands come from; dots become mma
  *   orders.c   columns in the order in which the next dot wants them
+ *   widened.c  operands that are widened between shared memory and the dot
  *   majors.c   operands in an order that no instruction wants
  *   choice.c   the layout of each class
  *   parts.c    slice, join, interleave: layouts in which they move nothing
@@ -79,6 +80,10 @@ struct tc_dot {
     /* Operands that are put into the order of a group's instruction on their
      * way from memory. */
     bool moved[2];
+    /* Operands that are in shared memory in fewer bits (widened.c), and the
+     * order of K that suits them. */
+    bool widened[2];
+    tc_bit_order k_order;
     /* Of a group's root. */
     bool along_rows;    /* rows are reduced, or go into the next dot */
     bool reduces_rows;  /* they are, to other than truths */
@@ -146,10 +151,25 @@ void tc_dots_warn_crowded(tc_placing *s);
 /* operands.c */
 /* Dots become mma. After types have got layouts. */
 void tc_dots_lower(tc_placing *s);
+/* The buffer that holds a tile, as the dot sees it below `trans`; NULL: as it
+ * is. */
+tc_value *tc_dot_view(tc_placing *s, const tc_dot *d, tc_value *tile,
+                      const tc_op *trans);
 
 /* orders.c */
 /* Orders of the columns of classes. After dots are arranged. */
 void tc_dots_reorder(tc_placing *s);
+
+/* widened.c */
+/* Which operands are widened after shared memory, and the orders of K and of
+ * the columns of classes that suit them. After dots are arranged. */
+void tc_dots_widen(tc_placing *s);
+/* Operand i, one of those, in registers. */
+tc_value *tc_dot_widened(tc_placing *s, const tc_dot *d, unsigned i);
+/* The layout of operand i in registers, in the dot's order of K; NULL: of fma,
+ * and of B of wgmma. */
+const tc_layout *tc_dot_operand(const tc_placing *s, const tc_dot *d,
+                                unsigned i);
 
 /* majors.c */
 /* Can operand i of an instruction of groups come from shared memory? NULL: it

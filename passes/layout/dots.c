@@ -102,8 +102,12 @@ static tc_value *cast_behind(tc_placing *s, tc_value *v, tc_kind kind)
 
 static void cast_operands(tc_placing *s, tc_op *op, tc_kind kind)
 {
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < 2; i++) {
+        tc_op *trans = tc_match_op(op->in[i], TC_TRANS);
         tc_op_set_in(op, i, cast_behind(s, op->in[i], kind));
+        if (trans && !tc_op_is_used(trans))
+            tc_op_erase(trans);
+    }
 }
 
 /* The elements in which the products are made: those of both operands, or the

@@ -165,11 +165,29 @@ static tc_value *from_registers(tc_placing *s, const tc_dot *d, tc_value *v,
     return tc_relayout_get(&s->relayout, v, l);
 }
 
+static tc_value *view_of(tc_placing *s, const tc_dot *d, tc_value *buffer,
+                         const tc_op *trans)
+{
+    tc_builder b = tc_builder_before(d->op);
+    b.loc = trans->loc;
+    tc_op *view = tc_op_new(s->f, TC_SMEM_TRANS, b.loc, 1, &buffer, 0);
+    tc_op_set_attr(view, "perm", *tc_op_attr(trans, "perm"));
+    return tc_build_op(&b, view, NULL);
+}
+
+tc_value *tc_dot_view(tc_placing *s, const tc_dot *d, tc_value *from,
+                      const tc_op *trans)
+{
+    tc_value *buffer = buffer_of(s, from);
+    return trans ? view_of(s, d, buffer, trans) : buffer;
+}
+
 static tc_value *operand(tc_placing *s, tc_dot *d, unsigned i)
 {
     tc_value *v = d->op->in[i];
-    const tc_layout *c = d->op->out[0]->type->layout;
-    const tc_layout *l = tc_mma_operand_of(s->cx, c, d->instr, v->type, i);
+    if (d->widened[i])
+        return tc_dot_widened(s, d, i);
+    const tc_layout *l = tc_dot_operand(s, d, i);
     tc_value *kept = from_registers(s, d, v, i, l);
     if (kept)
         return kept;
@@ -186,11 +204,7 @@ static tc_value *operand(tc_placing *s, tc_dot *d, unsigned i)
     kept = i == 0 && !trans ? keep_fragments(s, d, from, buffer, l) : NULL;
     if (kept || !trans)
         return kept ? kept : buffer;
-    tc_builder b = tc_builder_before(d->op);
-    b.loc = trans->loc;
-    tc_op *view = tc_op_new(s->f, TC_SMEM_TRANS, b.loc, 1, &buffer, 0);
-    tc_op_set_attr(view, "perm", *tc_op_attr(trans, "perm"));
-    return tc_build_op(&b, view, NULL);
+    return view_of(s, d, buffer, trans);
 }
 
 static tc_value *accumulator(tc_placing *s, const tc_dot *d)

@@ -277,9 +277,9 @@ static uint32_t loaded_from(const tc_matrix_access *m, uint32_t rest,
                             uint32_t within, unsigned bits)
 {
     uint32_t per = 32 / bits, row = lane / 4, column = lane % 4 * per + within;
-    if (m->trans) {
-        row = lane % 4 * 2 + within;
-        column = lane / 4;
+    if (m->trans) { /* of two columns of bytes: column by column */
+        row = lane % 4 * 2 + within % 2;
+        column = lane / 4 * (16 / bits) + within / 2;
     }
     return offset_at(m->address, rest, 8 * matrix + row, w) + column;
 }
@@ -391,6 +391,32 @@ START_TEST(test_ldmatrix_of_other_widths)
     ck_assert(!is_loaded(m32, c, 64, &m));
     ck_assert(
         !is_loaded(m8, blocked(s, 1, 8, 4, 8, 1, 1, last_fastest), 16, &m));
+}
+END_TEST
+
+START_TEST(test_ldmatrix_of_pairs_of_bytes)
+{
+    /* Columns of two products of four warps in turn. */
+    static const tc_bit_order columns = {.n = 6, .to = {1, 2, 3, 4, 5, 0}};
+    static const pair s = {32, 64};
+    tc_matrix_access m;
+    const tc_layout *b =
+        tc_layout_reorder(cx, tc_layout_mma_b(cx, s, 1, 4, 16), 1, &columns);
+    const tc_layout *v = tc_layout_swizzled(cx, 2, s, last_fastest, 8, 64);
+    ck_assert(is_loaded(v, b, 8, &m));
+    ck_assert(m.trans);
+    ck_assert_uint_eq(m.count, 4);
+    ck_assert_uint_eq(m.ways, 1);
+    /* Columns as they come; elements of 16 bits. */
+    ck_assert(!is_loaded(v, tc_layout_mma_b(cx, s, 1, 4, 16), 8, &m));
+    ck_assert(!is_loaded(tc_layout_trans(cx, v, last_fastest),
+                         tc_layout_trans(cx, b, last_fastest), 16, &m));
+    /* A single matrix: by two loads. */
+    static const pair small = {8, 64};
+    b = tc_layout_reorder(cx, tc_layout_mma_b(cx, small, 1, 4, 16), 1,
+                          &columns);
+    v = tc_layout_swizzled(cx, 2, small, last_fastest, 8, 64);
+    ck_assert(!is_loaded(v, b, 8, &m));
 }
 END_TEST
 
@@ -509,6 +535,7 @@ int main(void)
         test_contiguous,
         test_ldmatrix_of_operands,
         test_ldmatrix_of_other_widths,
+        test_ldmatrix_of_pairs_of_bytes,
         test_ldmatrix_moves_fewer_matrices,
         test_conversions,
         test_scratch_has_few_conflicts,

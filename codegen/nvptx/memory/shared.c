@@ -329,6 +329,23 @@ static void mnemonic(tc_text *text, const tc_shared_tile *t, const char *what)
     tc_text_printf(text, "b%u ", bits < 32 ? bits : 32);
 }
 
+/* ldmatrix.trans brings units of 16 bits: of bytes those of two columns, row by
+ * row. Here the rows of each column come together, as products take them:
+ *
+ *   x0 y0 x1 y1  ->  x0 x1 y0 y1 */
+static void exchange_bytes(const tc_shared_tile *t, unsigned n,
+                           LLVMValueRef *words)
+{
+    enum { BYTES_0_2_1_3 = 0x3120 };
+    if (!t->matrix || !t->m.trans || t->bits != 8)
+        return;
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef args[] = {words[i], words[i],
+                               tc_gen_i32(t->g, BYTES_0_2_1_3)};
+        words[i] = tc_gen_intrinsic(t->g, "nvvm.prmt", 0, NULL, 3, args);
+    }
+}
+
 void tc_shared_tile_load(tc_shared_tile *t, unsigned step,
                          LLVMValueRef words[TC_STEP_WORDS])
 {
@@ -350,6 +367,7 @@ void tc_shared_tile_load(tc_shared_tile *t, unsigned step,
         tc_gen_asm(g, result, text.data, constraints.data, 2, args);
     for (unsigned i = 0; i < n; i++)
         words[i] = n == 1 ? all : LLVMBuildExtractValue(g->b, all, i, "");
+    exchange_bytes(t, n, words);
 }
 
 static void store_step(tc_shared_tile *t, unsigned step,
@@ -511,6 +529,7 @@ bool tc_nvptx_smem_store(tc_gen *g, const tc_op *op)
                       : own;
         }
         tc_words_pack(g, op->in[1]->type->elem, t.size, elements, words);
+        exchange_bytes(&t, t.nwords, words);
         store_step(&t, i, words);
     }
     return true;

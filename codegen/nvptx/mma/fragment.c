@@ -123,6 +123,32 @@ static void find_sources(tc_fragments *f)
     }
 }
 
+/* From the instruction's order of columns and of K to the operand's. */
+typedef struct order_pair {
+    tc_bit_order columns, depth;
+} order_pair;
+typedef struct orders {
+    order_pair to, from;
+} orders;
+
+static orders orders_of(tc_gen *g, const tc_op *op, unsigned operand)
+{
+    orders o = {.to.depth = tc_mma_depth_order(g->cx, op)};
+    tc_mma_plain(op->in[2]->type->layout, &o.to.columns);
+    o.to.columns.n = operand == 1 ? o.to.columns.n : 0;
+    o.from.columns = tc_bit_order_inverse(&o.to.columns);
+    o.from.depth = tc_bit_order_inverse(&o.to.depth);
+    return o;
+}
+
+static const tc_layout *reordered(tc_gen *g, const tc_layout *l,
+                                  unsigned operand, const order_pair *o)
+{
+    unsigned depth = tc_mma_depth(operand);
+    l = tc_layout_reorder(g->cx, l, 1 - depth, &o->columns);
+    return tc_layout_reorder(g->cx, l, depth, &o->depth);
+}
+
 bool tc_fragments_new(tc_gen *g, const tc_op *op, unsigned operand,
                       const tc_origins *tiles, tc_fragments *out)
 {
@@ -131,10 +157,6 @@ bool tc_fragments_new(tc_gen *g, const tc_op *op, unsigned operand,
     unsigned bits = tc_type_bytes(t->elem) * 8;
     tc_fragments f = {.g = g, .elem = t->elem, .is_b = operand == 1};
     f.unit = 32 / bits;
-    tc_bit_order columns;
-    tc_mma_plain(op->in[2]->type->layout, &columns);
-    columns.n = f.is_b ? columns.n : 0;
-    tc_bit_order back = tc_bit_order_inverse(&columns);
     f.layout = tc_mma_operand(g->cx, op, operand);
     if (t->kind == TC_TILE && t->layout != f.layout)
         return tc_gen_error(g, op,
@@ -142,14 +164,15 @@ bool tc_fragments_new(tc_gen *g, const tc_op *op, unsigned operand,
                             "with %s",
                             operand, tc_type_name(g->cx, t),
                             tc_type_name(g->cx, op->out[0]->type));
-    /* Columns are those of the instruction but where they are read. */
-    f.layout = tc_layout_reorder(g->cx, f.layout, 1, &back);
+    /* Columns and K are those of the instruction but where they are read. */
+    orders o = orders_of(g, op, operand);
+    f.layout = reordered(g, f.layout, operand, &o.from);
     if (t->kind == TC_TILE) {
         f.registers = tc_gen_get(g, v);
     } else {
         f.layout = reading_order(&f, f.layout);
         if (!tc_shared_tile_new(g, op, tc_gen_get(g, v)[0], t,
-                                tc_layout_reorder(g->cx, f.layout, 1, &columns),
+                                reordered(g, f.layout, operand, &o.to),
                                 g->target->ldmatrix, &f.shared))
             return false;
         find_sources(&f);
