@@ -57,7 +57,7 @@ def _check_shapes(q, k, v, enable_gqa):
                              "length, dim" % (name, len(t.shape)))
         if _tensors.is_torch(t) != _tensors.is_torch(q):
             raise ValueError("%s is a %s, query a %s: expected the same" % (
-                name, _tensors.kind(t), _tensors.kind(q)))
+                name, _tensors.library_of(t), _tensors.library_of(q)))
         if _tensors.device_of(t) != _tensors.device_of(q):
             raise ValueError("%s is on another device than query" % name)
         if t.dtype != q.dtype and not _tensors.has_8_bits(t):

@@ -6,7 +6,7 @@ import sys
 import threading
 import typing
 
-from . import _abi, _context, _errors, _tensors, _texts
+from . import _abi, _context, _errors, _launch, _tensors, _texts
 from ._texts import encoded
 from ._types import Value
 
@@ -47,6 +47,112 @@ class _Arguments:
             (_tensors.device_of(view.tensor) for view in self.views), None)
 
 
+class _Launch(_launch.Launch):
+    """Of tilec_launch."""
+
+    function = "tilec_launch"
+
+    def __init__(self, handle, arguments, threads):
+        """arguments: [(name or None, value)]"""
+        views = []
+        self._handle = handle
+        self._arguments = _launch.Arguments(arguments, views)
+        device = (_tensors.device_of(views[0].tensor) if views else
+                  (_tensors.CPU, 0))
+        super().__init__(device, views, threads)
+
+    def bind(self, s):
+        array, n, s.numbers = self._arguments.made(s.tensors)
+        s.held = s.options
+        s.call = (self._handle, array, C.c_size_t(n), C.byref(s.options),
+                  C.byref(s.error))
+
+    def workspace(self, s):
+        found = C.c_uint64()
+        _context.check(_abi.lib.tilec_kernel_workspace(
+            *s.call[:3], C.byref(found), s.call[4]), s.error)
+        return found.value
+
+
+class _Ready:
+    """Launches of a kernel with arguments like some: tensors of the same types,
+    shapes, strides and devices, at the same positions."""
+
+    def __init__(self, kernel, names, values, threads):
+        """names: those of the last values."""
+        first = len(values) - len(names)
+        self._kernel = kernel.name
+        self._written = []
+        for i, name in kernel.written:
+            at = i if i < first else first + names.index(name) \
+                if name in names else None
+            if at is not None:
+                self._written.append((at, name))
+        self._check(values)
+        self._tensors = [i for i, x in enumerate(values)
+                         if _tensors.is_tensor(x)]
+        self._numbers = [i for i, x in enumerate(values)
+                         if not _tensors.is_tensor(x)]
+        self._address = [_tensors.address_function(values[i])
+                         for i in self._tensors]
+        self._launch = _Launch(kernel.handle, zip(
+            (*[None] * first, *names), values), threads)
+
+    def _check(self, values):
+        """ValueError where a launch may not write."""
+        for i, name in self._written:
+            why = _tensors.why_unwritable(values[i])
+            if why:
+                raise ValueError("%s %s, and @%s writes to it" % (
+                    name, why, self._kernel))
+
+    def __call__(self, values, stream):
+        self._check(values)
+        tensors = [values[i] for i in self._tensors]
+        _tensors.will_change([values[i] for i, _ in self._written])
+        self._launch(
+            [address(x) for address, x in zip(self._address, tensors)],
+            [values[i] for i in self._numbers],
+            tensors[0] if tensors else None, stream)
+
+
+MOST_READY = 256  # of a kernel
+
+
+def _key(values, names, threads):
+    """What a call has in common with those that it is like: all but addresses
+    and numbers. None: it is to be looked at each time, like those with arrays
+    of numpy."""
+    try:
+        key = (threads, *names, *map(_tensors.kind, values))
+        hash(key)
+        return key
+    except (AttributeError, TypeError, RuntimeError):
+        return None
+
+
+def _run(table, find, args, named, threads, stream):
+    """Runs the _Ready of the table for such arguments; find gives the kernel,
+    where there is none."""
+    names, values = tuple(named), (*args, *named.values()) if named else args
+    key = _key(values, names, threads)
+    ready = table.get(key) if key is not None else None
+    if ready is None:
+        values = [_argument(x) for x in values]
+        ready = _Ready(find(), names, values, threads)
+        if len(table) >= MOST_READY:
+            table.clear()
+        if key is not None:
+            table[key] = ready
+    ready(values, stream)
+
+
+def _argument(x):
+    """A number of Python, or a tensor of torch or numpy."""
+    number = _tensors.number_of(x)
+    return _tensors.adopt(x, "argument") if number is None else number
+
+
 class Kernel:
     """A compiled kernel: call it with its arguments, by position or name.
 
@@ -56,20 +162,21 @@ class Kernel:
     """
 
     def __init__(self, handle):
-        self._handle = handle
+        self.handle = handle
         n = _abi.lib.tilec_kernel_parameter_count(handle)
         self.parameters = tuple(
             parameter(_abi.lib.tilec_kernel_parameter(
                 handle, C.c_size_t(i)).contents) for i in range(n))
-        self._written = [(i, p.name) for i, p in enumerate(self.parameters)
-                         if p.written]
+        self.written = [(i, p.name) for i, p in enumerate(self.parameters)
+                        if p.written]
+        self._ready = {}
         self.name = _abi.lib.tilec_kernel_name(handle).decode()
         self.target = _abi.lib.tilec_kernel_target(handle).decode()
 
     def __del__(self):
         # A process that ends takes modules apart, this one's too.
-        if getattr(self, "_handle", None) and not sys.is_finalizing():
-            _abi.lib.tilec_kernel_free(self._handle)
+        if getattr(self, "handle", None) and not sys.is_finalizing():
+            _abi.lib.tilec_kernel_free(self.handle)
 
     def __repr__(self) -> str:
         return "<tilec.Kernel @%s(%s) for %s>" % (
@@ -78,50 +185,14 @@ class Kernel:
 
     def __call__(self, *args: Value, stream: typing.Optional[int] = None,
                  threads: int = 0, **named: Value) -> None:
-        written = self._written_of(args, named)
-        a = _Arguments(args, named)
-        device = a.device or (_tensors.CPU, 0)
-        options = _context.launch_options(device, stream, threads)
-        memory = _tensors.Memory(a.views[0].tensor if a.views else None,
-                                 self._workspace(a))
-        options.workspace, options.workspace_bytes = (memory.address,
-                                                      memory.size)
-        error = _abi.tilec_error()
-        _tensors.will_change(written)
-        with _context.on_device(device):
-            status = _abi.lib.tilec_launch(
-                self._handle, a.list, C.c_size_t(a.n), C.byref(options),
-                C.byref(error))
-        if stream is not None:
-            memory.record_stream(stream)
-        _context.check(status, error)
-
-    def _written_of(self, positional, named):
-        """The tensors that a launch writes to; ValueError where it may not."""
-        found = []
-        for i, name in self._written:
-            x = positional[i] if i < len(positional) else named.get(name)
-            why = _tensors.why_unwritable(x)
-            if why:
-                raise ValueError("%s %s, and @%s writes to it" % (
-                    name, why, self.name))
-            found.append(x)
-        return found
-
-    def _workspace(self, a):
-        """The bytes that the kernels of a plan pass to each other."""
-        found, error = C.c_uint64(), _abi.tilec_error()
-        _context.check(_abi.lib.tilec_kernel_workspace(
-            self._handle, a.list, C.c_size_t(a.n), C.byref(found),
-            C.byref(error)), error)
-        return found.value
+        _run(self._ready, lambda: self, args, named, threads, stream)
 
     def grid(self, *args: Value, **named: Value) -> typing.Tuple[int, ...]:
         """The grid that a launch with these arguments would run over."""
         a = _Arguments(args, named)
         grid, error = (C.c_int32 * 3)(), _abi.tilec_error()
         _context.check(_abi.lib.tilec_kernel_grid(
-            self._handle, a.list, C.c_size_t(a.n), grid, C.byref(error)),
+            self.handle, a.list, C.c_size_t(a.n), grid, C.byref(error)),
             error)
         return tuple(grid)
 
@@ -135,7 +206,7 @@ class Kernel:
         stream = _context.launch_options(device, stream).stream
         error = _abi.tilec_error()
         _context.check(_abi.lib.tilec_kernel_synchronize(
-            self._handle, C.c_void_p(stream), C.byref(error)), error)
+            self.handle, C.c_void_p(stream), C.byref(error)), error)
 
     def emit(self, what: str) -> typing.Union[str, bytes]:
         """The code of a stage as text (a cubin: bytes): "tile", "json",
@@ -143,7 +214,7 @@ class Kernel:
         data, size = C.c_void_p(), C.c_size_t()
         error = _abi.tilec_error()
         _context.check(_abi.lib.tilec_kernel_emit_data(
-            self._handle, encoded(what, "what"), C.byref(data), C.byref(size),
+            self.handle, encoded(what, "what"), C.byref(data), C.byref(size),
             C.byref(error)), error)
         try:
             found = C.string_at(data, size.value)
@@ -153,7 +224,7 @@ class Kernel:
 
     def binding(self, name: str) -> typing.Optional[str]:
         """The value of a compile-time parameter as text, or None."""
-        found = _abi.lib.tilec_kernel_binding(self._handle,
+        found = _abi.lib.tilec_kernel_binding(self.handle,
                                               encoded(name, "name"))
         return found.decode() if found is not None else None
 
@@ -239,11 +310,12 @@ class _Launcher:
         _code(text)
         self._text, self._options = text, options
         self._kernels, self._lock = [], threading.Lock()
+        self._ready = {}
 
     def __call__(self, *args: Value, stream: typing.Optional[int] = None,
                  threads: int = 0, **named: Value) -> None:
-        self.compiled(*args, **named)(*args, stream=stream, threads=threads,
-                                      **named)
+        _run(self._ready, lambda: self.compiled(*args, **named), args, named,
+             threads, stream)
 
     def compiled(self, *args: Value, **named: Value) -> Kernel:
         """The Kernel for arguments like these."""

@@ -40,7 +40,7 @@ def is_tensor(x):
     return is_torch(x) or is_numpy(x) or hasattr(x, "__dlpack__")
 
 
-def kind(x):
+def library_of(x):
     return "torch tensor" if is_torch(x) else "numpy array"
 
 
@@ -158,21 +158,33 @@ def address_of(x):
     return address_function(x)(x)
 
 
+_NUMBERS = frozenset((bool, int, float))
+
+
+def kind(x):
+    """The same for equal types of torch tensors, with shape, strides and
+    device, and of numbers. Raises TypeError, AttributeError or RuntimeError for
+    all else."""
+    t = type(x)
+    return t if t in _NUMBERS else (t, x.dtype, x.shape, x.stride(), x.device,
+                                    x.is_neg())
+
+
 def why_unwritable(x):
     """Why no kernel may write to x; None if one may."""
-    if is_numpy(x):
-        return None if x.flags.writeable else "is a read-only array"
-    if is_torch(x) and x.requires_grad and \
-            sys.modules["torch"].is_grad_enabled():
-        return ("requires grad (give it detached, or launch under "
-                "torch.no_grad())")
+    if is_torch(x):
+        if x.requires_grad and sys.modules["torch"].is_grad_enabled():
+            return ("requires grad (give it detached, or launch under "
+                    "torch.no_grad())")
+    elif is_numpy(x) and not x.flags.writeable:
+        return "is a read-only array"
     return None
 
 
 def will_change(tensors):
     """Tells torch that x changes: backward refuses saved tensors that did."""
-    for x in filter(is_torch, tensors):
-        if not x.is_inference():
+    for x in tensors:
+        if is_torch(x) and not x.is_inference():
             sys.modules["torch"].autograd.graph.increment_version(x)
 
 

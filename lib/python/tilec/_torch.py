@@ -129,20 +129,10 @@ def autocast(*tensors):
 
 # ---- Repeated calls ----
 
-_NUMBERS = frozenset((bool, int, float))
 _TEXTS = frozenset((str, type(None)))
 _SCALES = frozenset((int, float, type(None)))
 _is_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 _is_deterministic = torch._C._get_deterministic_algorithms
-
-
-def _kind(x):
-    """As _prepared.kind; raises TypeError for what needs more care."""
-    if type(x) in _PLAIN:
-        return x.dtype, x.shape, x.stride(), x.device, x.is_neg()
-    if type(x) in _NUMBERS:
-        return type(x)
-    raise TypeError
 
 
 def _key(q, k, v, options, extras, captured, want_max):
@@ -165,7 +155,7 @@ def _key(q, k, v, options, extras, captured, want_max):
         q.dtype, q.shape, q.stride(), q.device, q.is_neg(),
         k.dtype, k.shape, k.stride(), k.device, k.is_neg(),
         v.dtype, v.shape, v.stride(), v.device, v.is_neg(),
-        *((*captured, *[x is None for x in extras], *map(_kind, values))
+        *((*captured, *[x is None for x in extras], *map(_tensors.kind, values))
           if values else ())), values
 
 
@@ -179,7 +169,7 @@ def repeated(q, k, v, options, extras, captured, want_max):
             q, k, v = autocast(q, k, v)
         key, values = _key(q, k, v, options, extras, captured, want_max)
         ready = _attention.ready.get(key)
-    except (TypeError, RuntimeError):  # _attend says why
+    except (AttributeError, TypeError, RuntimeError):  # _attend says why
         return None
     return None if ready is None else run(ready, q, k, v, values)
 
@@ -188,7 +178,7 @@ def keep(ready, q, k, v, options, extras, captured, want_max):
     """Keeps what `repeated` looks for."""
     try:
         key, values = _key(q, k, v, options, extras, captured, want_max)
-    except TypeError:
+    except (AttributeError, TypeError):
         return
     if len(values) == len(ready.names):
         _attention.keep_ready(_attention.ready, key, ready)
