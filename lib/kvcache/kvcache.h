@@ -15,6 +15,7 @@ struct tilec_kvcache {
     bool ragged_queries, has_sinks;
     bool has_factors[2];  /* of k and of v */
     bool merges_apart;    /* by a kernel of its own */
+    bool by_heads;        /* a block has the queries of a head, then the next */
     int64_t piece;        /* keys; 0: by the batch */
     int64_t group, block; /* heads of a group, rows of a tile */
     unsigned sms;         /* multiprocessors; 0: no GPU */

@@ -170,7 +170,8 @@ static void find_sizes(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
     int64_t heads = t->k->shape[1] > 1 ? t->k->shape[1] : 1;
     s->batch = batch_of(c, t);
     s->parts = parts_of(c, heads);
-    s->rows = q[2] * c->group < c->block ? q[2] * c->group : c->block;
+    s->rows =
+        q[2] * c->group < c->block && !c->by_heads ? q[2] * c->group : c->block;
     find_items(c, t, s);
     s->counters *= heads;
     s->schedule_bytes = aligned(bytes_of(s->items, ITEM_ROWS, 1, 1)) +
