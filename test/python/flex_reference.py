@@ -12,7 +12,6 @@ try:
 except ImportError:
     print("no torch here")
     sys.exit(77)
-from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.nn.attention import flex_attention as torchs
 
 import tilec
@@ -57,11 +56,24 @@ def applied(mod, scores, scored):
     return to
 
 
+class _Indexing(torch.overrides.TorchFunctionMode):
+    """t[i] of a tensor i as a gather: to torch it is a number otherwise."""
+
+    def __torch_function__(self, f, types, args=(), kwargs=None):
+        if f is torch.Tensor.__getitem__:
+            index = args[1] if isinstance(args[1], tuple) else args[1:]
+            if all(torch.is_tensor(i) or isinstance(i, int) for i in index):
+                return torch.ops.aten.index(args[0], [
+                    torch.tensor(i, device=args[0].device)
+                    if isinstance(i, int) else i for i in index])
+        return f(*args, **(kwargs or {}))
+
+
 def by_vmap(mod, scores, scored):
     """The same by torch: float64 stays float64."""
     b, h, m, n = [torch.arange(x, device=scores.device, dtype=torch.int32)
                   for x in scores.shape]
-    with TransformGetItemToIndex():
+    with _Indexing():
         if scored:
             return torchs._vmap_for_bhqkv(mod, prefix=(0,))(scores, b, h, m, n)
         see = torchs._vmap_for_bhqkv(mod, prefix=())(b, h, m, n)
