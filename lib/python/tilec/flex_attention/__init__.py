@@ -10,9 +10,14 @@ from torch.nn.attention.flex_attention import (BlockMask, and_masks,
                                                create_mask, noop_mask,
                                                or_masks)
 
+from . import _inductor
+from ._backend import register
 from ._block_mask import create_block_mask
 from ._call import AuxOutput, AuxRequest, flex_attention
 
 __all__ = ["AuxOutput", "AuxRequest", "BlockMask", "and_masks",
            "create_block_mask", "create_mask", "flex_attention", "noop_mask",
            "or_masks"]
+
+register()
+_inductor.install()

@@ -158,8 +158,17 @@ def _listed(counts, indices):
     at = torch.arange(columns, device=indices.device) < counts[..., None]
     found = torch.zeros((*indices.shape[:-1], columns + 1), dtype=torch.int8,
                         device=indices.device)
-    found.scatter_(-1, torch.where(at, indices, columns).long(), 1)
-    return found[..., :columns]
+    places = torch.where(at, indices, columns).long()
+    return found.scatter(-1, places, 1)[..., :columns]
+
+
+def kinds_of_lists(counts, indices, full_counts=None, full_indices=None):
+    """[B, H, rows, columns]: 0 empty, 1 asks the mask_mod, 2 full."""
+    kinds = _listed(counts, indices)
+    if full_counts is not None:
+        full = _listed(full_counts, full_indices)
+        kinds = torch.where(full != 0, 2, kinds).to(torch.int8)
+    return kinds.contiguous()
 
 
 def kinds_of(mask):
@@ -167,11 +176,7 @@ def kinds_of(mask):
     kept = getattr(mask, _KINDS, None)
     if kept is not None and _is_same(kept[0], _state(mask)):
         return kept[1]
-    kinds = _listed(mask.kv_num_blocks, mask.kv_indices)
-    if mask.full_kv_num_blocks is not None:
-        full = _listed(mask.full_kv_num_blocks, mask.full_kv_indices)
-        kinds = torch.where(full != 0, 2, kinds).to(torch.int8)
-    kinds = kinds.contiguous()
+    kinds = kinds_of_lists(*[getattr(mask, name) for name in _LISTS])
     setattr(mask, _KINDS, (_state(mask), kinds))
     return kinds
 
@@ -197,6 +202,8 @@ def mask_of(mask, device):
         return None, {}
     mod = _mods.of(mask.mask_mod, False, device)
     if is_its_mod(mask):
+        if mod.is_none:
+            return None, {}
         return mod.text, mod.captured
     kinds = kinds_of(mask)
     _, text = text_of_blocks(mod, kinds.shape, mask.BLOCK_SIZE)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """flex_attention: torch's signature, tilec's kernels."""
-import warnings
-
 import torch
 from torch.nn.attention import flex_attention as torchs
 
@@ -70,7 +68,8 @@ def captured_of(score_mod, block_mask, device):
     if score_mod is not None and \
             score_mod is not getattr(torchs, "_identity", None):
         mod = _mods.of(score_mod, True, device)
-        score, captured = mod.text, mod.captured
+        if not mod.is_none:
+            score, captured = mod.text, mod.captured
     if block_mask is not None:
         mask, more = _block_mask.mask_of(block_mask, device)
         captured = {**captured, **more}
@@ -87,9 +86,14 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None,
     of what they capture at later ones; their tensors are read, and their
     numbers are taken, at each call. docs/pytorch.md has what differs."""
     if torch.compiler.is_compiling():
-        return _compiled.flex_attention(
+        o, lse, largest = _compiled.flex_attention(
             query, key, value, score_mod, block_mask, scale, enable_gqa,
             return_lse, kernel_options, return_aux)
+        if return_aux is None:
+            return (o, lse) if return_lse else o
+        return o, AuxOutput(lse=lse if return_aux.lse else None,
+                            max_scores=largest if return_aux.max_scores
+                            else None)
     if return_lse and return_aux is not None:
         raise ValueError("return_lse and return_aux are given: return_aux="
                          "AuxRequest(lse=True) is enough")
@@ -122,5 +126,4 @@ def _options(options):
             if x is not None and n not in _INTERNAL}
 
 
-__all__ = ["AuxOutput", "AuxRequest", "captured_of", "flex_attention",
-           "warnings"]
+__all__ = ["AuxOutput", "AuxRequest", "flex_attention"]

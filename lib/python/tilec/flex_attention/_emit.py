@@ -75,6 +75,7 @@ class Text:
     tensors: list  # (name, index of the tensor in the closure, or a tensor)
     numbers: list  # of _numbers.Argument
     fixed: set  # leaves whose values are in the text
+    is_none: bool  # changes no score, hides no pair
 
 
 class Emitter:
@@ -260,8 +261,7 @@ class Emitter:
                 while isinstance(x, (list, tuple)):
                     x, = x
                 x = self.operand(x, result)
-                return self.writer.typed(
-                    self.writer.cast(self.writer.force(x), result))
+                return self.writer.cast(self.writer.force(x), result)
             self._values[node] = self._node(node, given)
 
 
@@ -274,9 +274,11 @@ def emit(trace, tensors, numbers, varied, name, scored):
         "%%%s: %s" % (a.name, a.type) for a in e.numbers.arguments]
     head = (["%score: f32"] if scored else []) + [
         "%%%s: i32" % p for p in POSITIONS] + parameters
+    is_none = result.text == "%score" if scored else result.literal is True
+    result = e.writer.typed(result)
     body = e.writer.body()
     text = "func %s(%s) -> %s {\n%s  return %s\n}\n" % (
         name, ", ".join(head), "f32" if scored else "i1",
         body + "\n" if body else "", result.text)
     return Text(text, name, parameters, [(n, at) for n, at, _ in e.captured],
-                e.numbers.arguments, e.numbers.fixed), not e.stray
+                e.numbers.arguments, e.numbers.fixed, is_none), not e.stray

@@ -26,6 +26,7 @@ class Mod:
     name: str
     parameters: list
     captured: dict
+    is_none: bool  # changes no score, hides no pair
 
 
 class _Entry:
@@ -109,7 +110,7 @@ def _hashed(x):
 def of(mod, scored, device):
     """The Mod of a Python function for this call."""
     closure = Closure(mod)
-    name = "@score_mod" if scored else "@mask_mod"
+    name = _name(scored)
     with _lock:
         while True:
             entry, full = _entry(mod, closure, device, scored)
@@ -128,7 +129,26 @@ def of(mod, scored, device):
             _entries[full] = entry
             if len(_entries) > MOST:
                 _entries.popitem(last=False)
-    return Mod(text.text, text.name, text.parameters, values)
+    return Mod(text.text, text.name, text.parameters, values, text.is_none)
+
+
+def traced(mod, scored, device):
+    """The Text of a function that is used once, and its Closure: numbers that
+    may change are arguments of the text."""
+    closure = Closure(mod)
+    while True:
+        trace = _trace.trace(mod, device, scored, set())
+        try:
+            text, _ = emit(trace, closure.tensors, closure.numbers, set(),
+                           _name(scored), scored)
+            return text, closure
+        except Unsupported as e:
+            if not _trace.decompose(getattr(e, "op", None)):
+                raise _failed(mod, device, scored, e) from None
+
+
+def _name(scored):
+    return "@score_mod" if scored else "@mask_mod"
 
 
 def _values(text, closure):
