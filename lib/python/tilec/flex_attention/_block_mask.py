@@ -9,6 +9,7 @@ seen if its block is listed as full, or is listed and the mask_mod says so.
 """
 import collections
 import threading
+import typing
 
 import torch
 from torch.nn.attention import flex_attention as torchs
@@ -104,9 +105,14 @@ def _default_device():
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None,
-                      BLOCK_SIZE=128, _compile=False,
-                      separate_full_blocks=True, **others):
+def create_block_mask(mask_mod: typing.Callable, B: typing.Optional[int],
+                      H: typing.Optional[int], Q_LEN: int, KV_LEN: int,
+                      device: typing.Union[torch.device, str, None] = None,
+                      BLOCK_SIZE: typing.Union[
+                          int, typing.Tuple[int, int]] = 128,
+                      _compile: bool = False,
+                      separate_full_blocks: bool = True,
+                      **others: typing.Any) -> BlockMask:
     """torch's create_block_mask; a kernel asks the mask for each block, so that
     no matrix of queries and keys is made. B and H None: for all."""
     if torch.compiler.is_compiling() or _compile or others:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """flex_attention: torch's signature, tilec's kernels."""
+import typing
+
 import torch
+from torch import Tensor
 from torch.nn.attention import flex_attention as torchs
 
 from .. import _api
@@ -9,8 +12,6 @@ from . import _block_mask, _compiled, _mods
 try:
     from torch.nn.attention.flex_attention import AuxOutput, AuxRequest
 except ImportError:  # torch before 2.9
-    import typing
-
     class AuxRequest(typing.NamedTuple):
         lse: bool = False
         max_scores: bool = False
@@ -76,9 +77,17 @@ def captured_of(score_mod, block_mask, device):
     return score, mask, captured
 
 
-def flex_attention(query, key, value, score_mod=None, block_mask=None,
-                   scale=None, enable_gqa=False, return_lse=False,
-                   kernel_options=None, *, return_aux=None):
+def flex_attention(query: Tensor, key: Tensor, value: Tensor,
+                   score_mod: typing.Optional[typing.Callable] = None,
+                   block_mask: typing.Optional[torchs.BlockMask] = None,
+                   scale: typing.Optional[float] = None,
+                   enable_gqa: bool = False, return_lse: bool = False,
+                   kernel_options: typing.Optional[typing.Dict[
+                       str, typing.Any]] = None, *,
+                   return_aux: typing.Optional[AuxRequest] = None
+                   ) -> typing.Union[
+                       Tensor, typing.Tuple[Tensor, Tensor],
+                       typing.Tuple[Tensor, AuxOutput]]:
     """torch's flex_attention by tilec's kernels: on the CPU and GPUs, with
     gradients of query, key, value and what score_mod captures.
 

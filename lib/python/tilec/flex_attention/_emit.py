@@ -79,11 +79,12 @@ class Text:
 
 
 class Emitter:
-    def __init__(self, trace, tensors, numbers, varied):
+    def __init__(self, trace, tensors, numbers, varied, in_memory):
         self.writer = Writer()
         self.trace = trace
         self._names = Names(trace.closure)
-        self.numbers = _numbers.Numbers(tensors, numbers, self._names, varied)
+        self.numbers = _numbers.Numbers(tensors, numbers, self._names, varied,
+                                        in_memory)
         self._values = {}  # by node
         self._tensors = {}  # name by index or id: captured ones in use
         self.captured = []  # (name, index or tensor, parameter)
@@ -265,13 +266,13 @@ class Emitter:
             self._values[node] = self._node(node, given)
 
 
-def emit(trace, tensors, numbers, varied, name, scored):
+def emit(trace, tensors, numbers, varied, name, scored, in_memory=False):
     """The Text of a trace, and whether it may be kept: a tensor that the
-    closure lacks may be another one in the next call."""
-    e = Emitter(trace, tensors, numbers, varied)
+    closure lacks may be another one in the next call. `in_memory`: numbers are
+    read from tensors of one element."""
+    e = Emitter(trace, tensors, numbers, varied, in_memory)
     result = e.run(torch.float32 if scored else torch.bool)
-    parameters = [p for _, _, p in e.captured] + [
-        "%%%s: %s" % (a.name, a.type) for a in e.numbers.arguments]
+    parameters = [p for _, _, p in e.captured] + e.numbers.parameters()
     head = (["%score: f32"] if scored else []) + [
         "%%%s: i32" % p for p in POSITIONS] + parameters
     is_none = result.text == "%score" if scored else result.literal is True

@@ -59,7 +59,7 @@ def install():
         config.pre_grad_custom_pass = _Pass(before)
 
 
-def enable(on=True):
+def enable(on: bool = True) -> None:
     """Whether torch's own flex_attention, too, runs by tilec in what is
     compiled from now on."""
     global _all

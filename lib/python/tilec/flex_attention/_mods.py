@@ -62,10 +62,9 @@ def _failed(mod, device, scored, error):
     if not line and code is not None:
         line = "%s:%d" % (code.co_filename, code.co_firstlineno)
     return NotImplementedError(
-        "%s: %s `%s` uses %s, which has no equal in tile text. What there is: "
+        "%s: %s `%s` cannot run in a kernel because of %s. What it may use: "
         "elementwise operators, indexing, views, sums and products over rows "
-        "of captured tensors, constants.%s A function in tile text can be "
-        "given to tilec.attention." % (
+        "of captured tensors, constants.%s" % (
             line or "?", "score_mod" if scored else "mask_mod",
             getattr(mod, "__name__", type(mod).__name__), error.why,
             " In its place: %s." % error.hint if error.hint else ""))
@@ -133,14 +132,14 @@ def of(mod, scored, device):
 
 
 def traced(mod, scored, device):
-    """The Text of a function that is used once, and its Closure: numbers that
-    may change are arguments of the text."""
+    """The Text of a function that is used once, and its Closure. Numbers that
+    may change are tensors of one element."""
     closure = Closure(mod)
     while True:
         trace = _trace.trace(mod, device, scored, set())
         try:
             text, _ = emit(trace, closure.tensors, closure.numbers, set(),
-                           _name(scored), scored)
+                           _name(scored), scored, in_memory=True)
             return text, closure
         except Unsupported as e:
             if not _trace.decompose(getattr(e, "op", None)):

@@ -57,10 +57,12 @@ class Argument:
 
 
 class Numbers:
-    """The numbers of one text. `varied`: the leaves that are no text."""
+    """The numbers of one text. `varied`: the leaves that are no text.
+    `in_memory`: arguments are tensors of one element."""
 
-    def __init__(self, tensors, numbers, names, varied):
+    def __init__(self, tensors, numbers, names, varied, in_memory):
         self._at, self._names, self._varied = (tensors, numbers), names, varied
+        self._in_memory = in_memory
         self.arguments = []
         self.fixed = set()  # leaves whose values are in the text
 
@@ -68,6 +70,11 @@ class Numbers:
         """The value now, which becomes part of the text."""
         self.fixed |= host.leaves
         return host.value(*self._at)
+
+    def parameters(self):
+        return ["%%%s: %s" % (a.name, "tensor<[?] x %s>" % a.type if
+                              self._in_memory else a.type)
+                for a in self.arguments]
 
     def scalar(self, host, dtype, fixed):
         """The number as an operand of that type; `fixed`: better as text."""
@@ -83,7 +90,7 @@ class Numbers:
         else:
             a = Argument(self._names.new(host), kind, host)
             self.arguments.append(a)
-        name = "%" + a.name
+        name = "%" + a.name + ("[0]" if self._in_memory else "")
         if kind in ("i32", "i64"):
             own = torch.int32 if kind == "i32" else torch.int64
             return Scalar(name, own, kind, I32 if kind == "i32" else

@@ -154,7 +154,7 @@ def _replace(gm, node):
     elif not mask.text.is_none:
         text = mask.text.text
     spec = (score.text.text if score in traced else "", text,
-            float(args["scale"]), _options(args["options"] or {}),
+            float(_value(args["scale"])), _options(args["options"] or {}),
             _wants_max(node))
     captured = {}
     for mod in traced:
