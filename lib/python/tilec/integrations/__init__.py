@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""tilec inside of other libraries, a module for each."""
