@@ -22,11 +22,18 @@ static const char *const kernels[PARTS] = {
 };
 
 /* What tilec_kvcache_plan was called with; a job's `request`. */
+typedef struct tiles {
+    int64_t rows, keys, tail; /* of a block, of a step, of steps after those */
+    unsigned warps;
+} tiles;
+
 struct request {
     const DLTensor *q, *k, *v;
     tilec_kvcache_options options;
-    enum part part; /* the compile in hand */
-    bool is_on_cpu, has_wgmma;
+    enum part part;          /* the compile in hand */
+    const tc_target *target; /* NULL: there is none of that name */
+    tiles tiles;
+    bool has_many_rows;
     tilec_kvcache *plan;
 };
 
@@ -94,16 +101,6 @@ static bool check_shapes(tc_job *job, const struct request *r)
     return true;
 }
 
-static bool check_v_in_k(tc_job *job, const struct request *r)
-{
-    if (!r->options.v_in_k || tc_kv_is_in(r->v, r->k))
-        return true;
-    return tc_job_error(job, TILEC_INPUT,
-                        "argument v: is not the first columns of k, as v_in_k "
-                        "says: expected its data, data type, sides but for dim "
-                        "3, and strides");
-}
-
 /* Which function of mods/kvcache.tile reads the factors. NULL: none does. */
 static const char *factor_function(const DLTensor *factors, const DLTensor *of)
 {
@@ -143,7 +140,7 @@ static const struct {
     [TILEC_KV_INDEXED] = {"@indexed_keys", "@indexed_place"},
 };
 
-enum { BINDINGS = 16 };
+enum { BINDINGS = 24 };
 struct bindings {
     tilec_binding *all;
     size_t n;
@@ -160,47 +157,64 @@ static void bind_number(struct bindings *b, tc_arena *arena, const char *name,
     bind(b, name, tc_arena_printf(arena, "%lld", (long long)value));
 }
 
-/* DV of which 64 rows do not fit in the registers of 4 warps. */
-enum { FEW_ROWS = 16, MANY_ROWS = 64, WIDE = 256 };
-
-/* MLA: a step loads k only; what 8 warps compute of 64 keys for 64 rows takes
- * about as long. */
-static bool is_latent(const struct request *r)
-{
-    return r->options.v_in_k && r->v->shape[3] > WIDE && r->has_wgmma &&
-           r->k->dtype.bits == 16;
-}
-
-/* Rows of a tile: the heads of a group times queries. A decode has few rows,
- * which wait for memory only; many rows share what is loaded. */
-static int64_t rows_of(const struct request *r)
-{
-    int64_t rows = r->q->shape[2] * r->plan->group;
-    if (r->options.ragged_queries || rows > 2 * FEW_ROWS ||
-        (is_latent(r) && rows > FEW_ROWS))
-        return MANY_ROWS;
-    return rows > FEW_ROWS ? 2 * FEW_ROWS : FEW_ROWS;
-}
-
 /* Of a key and its value. */
 static int64_t step_bytes(const struct request *r)
 {
-    if (r->options.v_in_k)
-        return r->k->shape[3] * (r->k->dtype.bits / 8);
     return r->k->shape[3] * (r->k->dtype.bits / 8) +
            r->v->shape[3] * (r->v->dtype.bits / 8);
 }
 
-/* Keys of a step: 32 KiB of keys and values or less. */
-static int64_t keys_of(const struct request *r)
+/* 32 KiB of keys and values, or less. */
+static int64_t keys_of_step(const struct request *r, int64_t most)
 {
-    enum { STEP_BYTES = 32 << 10, FEWEST = 16, MOST = 128, LATENT = 64 };
-    if (is_latent(r))
-        return LATENT;
-    int64_t keys = r->plan->block < MANY_ROWS ? MOST : 64;
+    enum { STEP_BYTES = 32 << 10, FEWEST = 16 };
+    int64_t keys = most;
     while (keys > FEWEST && keys * step_bytes(r) > STEP_BYTES)
         keys /= 2;
     return keys;
+}
+
+/* Many rows share what is loaded, and wait for tensor cores: two warp groups,
+ * as attention_fwd has, where their accumulators and rings have room. */
+static bool choose_wgmma_tiles(struct request *r)
+{
+    static const struct {
+        int64_t columns, value_columns; /* at most */
+        tiles tiles;
+    } found[] = {{192, 128, {128, 128, 64, 8}}, {256, 256, {128, 64, 64, 8}}};
+    if (!r->target || !r->target->wgmma || r->q->dtype.bits != 16 ||
+        r->k->dtype.bits != 16)
+        return false;
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++)
+        if (r->k->shape[3] <= found[i].columns &&
+            r->v->shape[3] <= found[i].value_columns) {
+            r->tiles = found[i].tiles;
+            return true;
+        }
+    return false;
+}
+
+/* The rows of a sequence are the heads of a group times queries. A decode has
+ * few, which wait for memory only. */
+static void choose_tiles(struct request *r)
+{
+    enum { FEW_ROWS = 16, MANY_ROWS = 64, MOST_KEYS = 128, NARROW = 256 };
+    int64_t rows = r->q->shape[2] * r->plan->group;
+    r->has_many_rows = r->options.ragged_queries || rows > 2 * FEW_ROWS;
+    if (r->has_many_rows && choose_wgmma_tiles(r))
+        return;
+    r->tiles.warps = 4;
+    if (r->has_many_rows) {
+        r->tiles.rows = MANY_ROWS;
+        r->tiles.keys = keys_of_step(r, MANY_ROWS);
+        /* More columns do not fit in the registers of 4 warps. */
+        if (r->v->shape[3] > NARROW)
+            r->tiles.warps = 8;
+    } else {
+        r->tiles.rows = rows > FEW_ROWS ? 2 * FEW_ROWS : FEW_ROWS;
+        r->tiles.keys = keys_of_step(r, MOST_KEYS);
+    }
+    r->tiles.tail = r->tiles.keys;
 }
 
 static struct bindings bindings_of(const struct request *r, tc_arena *arena)
@@ -209,6 +223,8 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
     struct bindings b = {tc_arena_array(arena, tilec_binding, BINDINGS), 0};
     bind_number(&b, arena, "GROUP", r->plan->group);
     bind_number(&b, arena, "BM", r->plan->block);
+    if (r->part != SCHEDULE)
+        bind(&b, "BY_HEADS", r->plan->by_heads ? "1" : "0");
     if (o->sinks && r->part != SCHEDULE)
         bind(&b, "sink", "@head_sinks");
     if (r->part == MERGE) {
@@ -217,7 +233,7 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
              tc_arena_printf(arena, "%s", tc_dtype_name(r->q->dtype).text));
         return b;
     }
-    bind_number(&b, arena, "BN", keys_of(r));
+    bind_number(&b, arena, "BN", r->tiles.keys);
     bind_number(&b, arena, "PAGE",
                 o->layout >= TILEC_KV_PAGED ? r->k->shape[2] : 1);
     if (r->part == FORWARD) {
@@ -226,9 +242,10 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
         if (o->descale_v)
             bind(&b, "descale_v", factor_function(o->descale_v, r->v));
         bind(&b, "key_place", functions[o->layout].place);
-        bind(&b, "V_IN_K", o->v_in_k ? "1" : "0");
-        bind(&b, "CHECK", r->is_on_cpu ? "1" : "0");
-        bind(&b, "WHOLE_STEPS", r->plan->block < MANY_ROWS ? "0" : "1");
+        bind(&b, "CHECK",
+             r->target && !tc_target_is_gpu(r->target) ? "1" : "0");
+        bind(&b, "WHOLE_STEPS", r->has_many_rows ? "1" : "0");
+        bind_number(&b, arena, "TAIL", r->tiles.tail);
         bind(&b, "MERGE", r->plan->merges_apart ? "0" : "1");
         return b;
     }
@@ -286,7 +303,6 @@ static tilec_kvcache *make_plan(tc_job *job, const struct request *r,
     c->has_sinks = o->sinks != 0;
     c->has_factors[0] = o->descale_k != NULL;
     c->has_factors[1] = o->descale_v != NULL;
-    c->v_in_k = o->v_in_k != 0;
     c->group = r->q->shape[1] / r->k->shape[1];
     c->scale = o->scale;
     if (o->scale == 0.0 || isnan(o->scale))
@@ -313,27 +329,20 @@ static void choose_programs(struct request *r)
         r->q->shape[0] * ((rows + c->block - 1) / c->block) * r->k->shape[1];
     bool looks_up = o->layout >= TILEC_KV_PAGED && r->k->shape[2] < FEW_KEYS;
     bool is_full = programs > (int64_t)c->sms;
-    /* A latent step fills the memory of a multiprocessor. */
-    bool alone = is_latent(r) || !(is_full || looks_up || o->piece);
-    c->per_sm = alone ? 1 : 2;
+    c->per_sm = !r->has_many_rows && (is_full || looks_up || o->piece) ? 2 : 1;
     /* All but a few multiprocessors have a block of their own: blocks are split
-     * where lengths differ only. */
-    c->merges_apart =
-        o->piece || 10 * programs < 9 * (int64_t)(c->per_sm * c->sms);
+     * where lengths differ only. Next to the atomic of a merge in the kernel no
+     * load is a TMA copy, which many rows want. */
+    c->merges_apart = r->has_many_rows || o->piece ||
+                      10 * programs < 9 * (int64_t)(c->per_sm * c->sms);
 }
 
 static void tune(const struct request *r, tilec_compile_options *c)
 {
-    enum { WARPS = 4, STAGES = 3, STAGES_ALONE = 4, STAGES_LATENT = 2 };
+    enum { STAGES = 3, STAGES_ALONE = 4 };
     c->tiles = TILEC_TILES_NONE;
-    if (is_latent(r)) {
-        c->warps = 2 * WARPS;
-        c->stages = STAGES_LATENT;
-        return;
-    }
-    bool is_wide = r->plan->block >= MANY_ROWS && r->v->shape[3] > WIDE;
-    c->warps = is_wide ? 2 * WARPS : WARPS;
-    if (r->plan->block < MANY_ROWS)
+    c->warps = r->tiles.warps;
+    if (!r->has_many_rows)
         c->stages = r->plan->per_sm > 1 ? STAGES : STAGES_ALONE;
 }
 
@@ -370,18 +379,18 @@ static bool build_forward(tc_job *job, struct request *r)
     tc_mods mods;
     if (!check_tensor(job, "q", r->q) || !check_tensor(job, "k", r->k) ||
         !check_tensor(job, "v", r->v) || !check_types(job, r) ||
-        !check_shapes(job, r) || !check_v_in_k(job, r) ||
+        !check_shapes(job, r) ||
         !check_factors(job, "descale_k", o->descale_k, r->k) ||
         !check_factors(job, "descale_v", o->descale_v, r->v) ||
         !tc_mods_add(job, &texts, &mods))
         return false;
     r->plan = make_plan(job, r, &mods);
-    const tc_target *target =
+    r->target =
         tc_target_find(job->owner, o->target ? o->target : job->owner->target);
-    r->is_on_cpu = target && !tc_target_is_gpu(target);
-    r->has_wgmma = target && target->wgmma;
-    r->plan->block = rows_of(r);
-    r->plan->sms = tc_gpu_multiprocessors(job->owner, target, r->q->device);
+    choose_tiles(r);
+    r->plan->block = r->tiles.rows;
+    r->plan->by_heads = r->has_many_rows && r->tiles.rows % r->plan->group == 0;
+    r->plan->sms = tc_gpu_multiprocessors(job->owner, r->target, r->q->device);
     choose_programs(r);
     struct bindings b = bindings_of(r, &job->cx->arena);
     bind_mods(&b, &mods);

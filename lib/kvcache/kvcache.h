@@ -13,9 +13,9 @@ struct tilec_kvcache {
     tilec_kernel *merge; /* NULL: forward merges */
     tilec_kv_layout layout;
     bool ragged_queries, has_sinks;
-    bool v_in_k;          /* v is the first columns of k */
     bool has_factors[2];  /* of k and of v */
     bool merges_apart;    /* by a kernel of its own */
+    bool by_heads;        /* a block has the queries of a head, then the next */
     int64_t piece;        /* keys; 0: by the batch */
     int64_t group, block; /* heads of a group, rows of a tile */
     unsigned sms;         /* multiprocessors; 0: no GPU */
@@ -24,8 +24,5 @@ struct tilec_kvcache {
     tilec_argument *values; /* captured scalars */
     unsigned nvalues;
 };
-
-/* Is v a view of the first columns of k? */
-bool tc_kv_is_in(const DLTensor *v, const DLTensor *k);
 
 #endif

@@ -21,6 +21,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BYTES_PER_US = 4.48e6
+MANY_QUERIES = 64  # no decode
 ALL_PAGES = (1, 8, 16, 64, 256)
 SOME_PAGES = (16, 64)
 MODS = {"soft_cap": dict(score_mod="soft_cap(cap=30.0)"),
@@ -51,6 +52,9 @@ CASES = [
     case(32, 16, 4, 1, 4096, 128),
     case(32, 28, 4, 1, 4096, 128),
     case(32, 32, 8, 1, [131072] + [1024] * 31, 128),
+    # Prefill, whole and in chunks.
+    case(4, 32, 8, 4096, 4096, 128, SOME_PAGES),
+    case(8, 32, 8, 512, 8192, 128, SOME_PAGES),
 ]
 
 
@@ -88,11 +92,17 @@ class Decode:
                                 dtype=self.torch.bfloat16)
 
     def makers(self):
+        import tilec
         found = {"tilec": lambda: self._tilec(self.caches, {}),
                  "schedule": self._schedule}
         for name, mod in self.c["mods"].items():
             found["tilec, " + name] = lambda m=mod: self._tilec(
                 self.caches, {}, m)
+        if self.c["queries"] >= MANY_QUERIES:
+            found["tilec, no cache"] = lambda: self._in_turn(
+                lambda k, v: tilec.attention(
+                    self.q, k, v, mask_mod="causal_bottom_right"), self.caches)
+            found["tilec, ragged"] = self._ragged
         for page in self.c["pages"]:
             found["tilec, pages of %d" % page] = lambda p=page: self._paged(p)
         if len(set(self.c["lens"])) == 1 and self.c["queries"] == 1:
@@ -113,6 +123,31 @@ class Decode:
         return self._in_turn(lambda k, v: tilec.attention(
             self.q, k, v, schedule=schedule, **piece, **places, **mod,
             **self.causal), caches)
+
+    def _ragged(self):
+        """Queries and keys one after the other, as [all of them, heads, D]."""
+        import tilec
+        torch, b = self.torch, len(self.c["lens"])
+
+        def joined(x):
+            return x.transpose(1, 2).flatten(0, 1).contiguous().transpose(
+                0, 1)[None]
+
+        def starts(n):
+            return torch.arange(0, b * n + 1, n, device="cuda",
+                                dtype=torch.int32)
+
+        q = joined(self.q)
+        places = dict(cu_seqlens_q=starts(self.c["queries"]),
+                      cu_seqlens_k=starts(self.c["lens"][0]))
+        caches = [(joined(k), joined(v)) for k, v in self.caches]
+        schedule = tilec.schedule(q, *caches[0], **places)
+
+        def call(k, v):
+            o = tilec.attention(q, k, v, schedule=schedule, **places,
+                                **self.causal)
+            return o[0].transpose(0, 1).unflatten(0, (b, -1)).transpose(1, 2)
+        return self._in_turn(call, caches)
 
     def _schedule(self):
         import tilec

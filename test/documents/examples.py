@@ -63,7 +63,9 @@ class Runner:
         for name in ("test", "kernels", "lib"):
             (folder / name).symlink_to(source / name)
         self.env = dict(os.environ, TILEC_CACHE_DIR=str(folder / "cache"),
-                        PYTHONPATH=str(source / "lib" / "python"),
+                        PYTHONPATH=os.pathsep.join([
+                            str(source / "lib" / "python"),
+                            *filter(None, [os.environ.get("PYTHONPATH")])]),
                         PYTHONDONTWRITEBYTECODE="1")
         if library:
             self.env["TILEC_LIBRARY"] = str(library)

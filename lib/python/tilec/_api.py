@@ -129,7 +129,7 @@ def _options(given, out_dtype):
 
 
 def _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa, deterministic,
-          kernel_options, out_dtype=None):
+          out_dtype, kernel_options):
     """Checks the request; gives the first fields of an _attention.Spec."""
     _check_mod("score_mod", score_mod)
     _check_mod("mask_mod", mask_mod)
@@ -210,14 +210,6 @@ def _attend(query, key, value, options, extras, captured, return_max):
     found = _torch.run(ready, q, k, v, values)
     _torch.keep(ready, q, k, v, options, extras, captured, return_max)
     return found
-
-
-def _repeated(query, key, value, options, extras, captured, return_max):
-    """The results of a call like an earlier one; None, if it is like none."""
-    if _torch is None or _torch.is_watched():
-        return None
-    return _torch.repeated(query, key, value, options, extras, captured,
-                           return_max)
 
 
 def schedule(query: Tensor, key: Tensor, value: Tensor, *,
@@ -343,10 +335,12 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
     captured. Raises ValueError (tilec.Error where the library has something
     to say: its `diagnostics` have places) and tilec.MachineError.
     """
-    places = dict(kv_lens=kv_lens, page_table=page_table, kv_indptr=kv_indptr,
-                  kv_indices=kv_indices, kv_last_page_len=kv_last_page_len,
-                  cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
-    if any(x is not None for x in places.values()):
+    if not (kv_lens is page_table is kv_indptr is kv_indices is
+            kv_last_page_len is cu_seqlens_q is cu_seqlens_k is None):
+        places = dict(kv_lens=kv_lens, page_table=page_table,
+                      kv_indptr=kv_indptr, kv_indices=kv_indices,
+                      kv_last_page_len=kv_last_page_len,
+                      cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
         _refuse_beside_cache(dict(
             return_max=return_max, descale_q=descale_q, scale_o=scale_o,
             out_dtype=out_dtype, kernel_options=kernel_options))
@@ -357,11 +351,11 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
                            _all_captured(captured, captured_by_name))
     extras = descale_q, descale_k, descale_v, scale_o, sinks
     options = (score_mod, mask_mod, scale, enable_gqa, deterministic,
-               kernel_options, out_dtype)
+               out_dtype, kernel_options)
     if captured is not None:
         captured_by_name = _all_captured(captured, captured_by_name)
-    found = _repeated(query, key, value, options, extras, captured_by_name,
-                      return_max)
+    found = None if _torch is None else _torch.repeated(
+        query, key, value, options, extras, captured_by_name, return_max)
     if found is None:
         found = _attend(query, key, value, options, extras, captured_by_name,
                         return_max)
@@ -397,7 +391,7 @@ def attention_backward(dout: Tensor, query: Tensor, key: Tensor,
     k = _tensors.adopt(key, "key")
     v = _tensors.adopt(value, "value")
     spec = _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa,
-                 deterministic, kernel_options)
+                 deterministic, None, kernel_options)
     given = _given(q, (None, None, None, None, sinks),
                    _all_captured(captured, captured_by_name))
     if isinstance(gradients, str):

@@ -51,6 +51,16 @@ def on_device(device):
     return contextlib.nullcontext()
 
 
+def gpu_of(device):
+    """Its number, if it is a CUDA device."""
+    return device[1] if device[0] == _tensors.CUDA else None
+
+
+def current_gpu():
+    """The number of torch's current CUDA device."""
+    return sys.modules["torch"]._C._cuda_getDevice()
+
+
 def _current_stream(device):
     import torch
     return torch.cuda.current_stream(device).cuda_stream
@@ -58,10 +68,9 @@ def _current_stream(device):
 
 def current_stream(device):
     """torch's current stream on a CUDA device, as a number."""
-    torch = sys.modules["torch"]
     # Without a torch.cuda.Stream in between: 0.1 us, not 1.
-    return getattr(torch._C, "_cuda_getCurrentRawStream", _current_stream)(
-        device)
+    return getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream",
+                   _current_stream)(device)
 
 
 def launch_options(device, stream=None, threads=0):
@@ -73,10 +82,8 @@ def launch_options(device, stream=None, threads=0):
 
 def is_capturing(device):
     """Whether a CUDA graph captures torch's current stream there."""
-    if device[0] != _tensors.CUDA:
-        return False
-    import torch
-    return torch.cuda.is_current_stream_capturing()
+    return (device[0] == _tensors.CUDA and
+            sys.modules["torch"].cuda.is_current_stream_capturing())
 
 
 def check(status, error):

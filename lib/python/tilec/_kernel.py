@@ -97,6 +97,7 @@ class _Ready:
                          for i in self._tensors]
         self._launch = _Launch(kernel.handle, zip(
             (*[None] * first, *names), values), threads)
+        self._gpu = _context.gpu_of(self._launch.device)
 
     def _check(self, values):
         """ValueError where a launch may not write."""
@@ -107,13 +108,20 @@ class _Ready:
                     name, why, self._kernel))
 
     def __call__(self, values, stream):
-        self._check(values)
-        tensors = [values[i] for i in self._tensors]
-        _tensors.will_change([values[i] for i, _ in self._written])
+        if self._gpu is not None and _context.current_gpu() != self._gpu:
+            with _context.on_device(self._launch.device):
+                return self(values, stream)
+        if self._written:
+            self._check(values)
+            _tensors.will_change([values[i] for i, _ in self._written])
+        if self._numbers:
+            tensors = [values[i] for i in self._tensors]
+            numbers = [values[i] for i in self._numbers]
+        else:
+            tensors, numbers = values, ()
         self._launch(
             [address(x) for address, x in zip(self._address, tensors)],
-            [values[i] for i in self._numbers],
-            tensors[0] if tensors else None, stream)
+            numbers, tensors[0] if tensors else None, stream)
 
 
 MOST_READY = 256  # of a kernel

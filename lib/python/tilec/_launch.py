@@ -7,7 +7,6 @@ in structs that are there already. Threads never share structs: a call takes a
 set of them from a list (a new one, if the list is empty) and puts it back.
 """
 import ctypes as C
-import sys
 
 from . import _abi, _context, _tensors
 
@@ -69,7 +68,7 @@ class Launch:
     def __init__(self, device, views, threads=0):
         self.like = [view.dl for view in views]  # not the tensors themselves
         self.threads = threads
-        self._device = device
+        self.device, self._gpu = device, _context.gpu_of(device)
         self._run = getattr(_abi.lib, self.function)
         self._free = [_Structs(self)]
         self._workspace = self.workspace(self._free[0])
@@ -82,11 +81,12 @@ class Launch:
         raise NotImplementedError
 
     def before_gpu(self):
-        """Called before each launch on a GPU, which is the current one."""
+        """Called before each launch on a GPU."""
 
     def __call__(self, addresses, numbers, like, stream=None):
         """Runs the function on tensors at these addresses, in the order of the
-        views; like: one of the tensors, for memory beside it."""
+        views; like: one of the tensors, for memory beside it. Their device is
+        the current one."""
         try:
             s = self._free.pop()
         except IndexError:
@@ -101,26 +101,16 @@ class Launch:
             memory = _tensors.Memory(like, self._workspace)
             s.held.workspace = memory.address
             s.held.workspace_bytes = memory.size
-        if self._device[0] == _tensors.CPU:
-            status = self._run(*s.call)
-        else:
-            status = self._run_on_gpu(s, stream)
-            if stream is not None and self._workspace:
-                memory.record_stream(stream)
+        if self._gpu is not None:
+            s.options.stream = (_context.current_stream(self._gpu)
+                                if stream is None else stream)
+            self.before_gpu()
+        status = self._run(*s.call)
+        if self._workspace and stream is not None:
+            memory.record_stream(stream)
         if status:
             _context.check(status, s.error)
         self._free.append(s)
-
-    def _run_on_gpu(self, s, stream):
-        number = self._device[1]
-        s.options.stream = (_context.current_stream(number) if stream is None
-                            else stream)
-        if sys.modules["torch"].cuda.current_device() == number:
-            self.before_gpu()
-            return self._run(*s.call)
-        with _context.on_device(self._device):
-            self.before_gpu()
-            return self._run(*s.call)
 
 
 def _set_numbers(arguments, numbers):

@@ -47,7 +47,7 @@ class _Launch(_launch.Launch):
         return found.value
 
     def before_gpu(self):
-        if _context.is_capturing(self._device):
+        if _context.is_capturing(self.device):
             _attention.keep_for_graphs(self.plan)
 
 
@@ -130,13 +130,17 @@ class Forward:
         if self._captured.sinks is not None:
             t["sinks"] = self._captured.sinks
         self._launch = _ForwardLaunch(self._plan, t, self._captured.pairs)
-        self._new = [_tensors.maker(q, x) for x in new.values()]
+        self._new = [_tensors.maker(x) for x in new.values()]
         self._address = _tensors.address_function(q)
+        self._gpu = _context.gpu_of(self._plan.device)
 
     def __call__(self, q, k, v, values=()):
         """o, lse and, if it was wanted, the largest scores."""
+        if self._gpu is not None and _context.current_gpu() != self._gpu:
+            with _context.on_device(self._plan.device):
+                return self(q, k, v, values)
         self._plan.used = next(_attention.clock)
-        found = [new(q) for new in self._new]
+        found = [new() for new in self._new]
         tensors, numbers = self._captured(values) if values else ((), ())
         self._launch(map(self._address, (q, k, v, *found, *tensors)), numbers,
                      q)
@@ -167,12 +171,12 @@ class Backward:
         self._launch = self._launch_of(
             dict(q=q, k=k, v=v, o=o, lse=lse, dout=dout, dlse=dlse), new,
             of_captured)
-        self._new = [_tensors.maker(like, x) for like, x in
-                     zip((q, k, v), new.values())]
-        self._new_captured = [(name, _tensors.maker(q, x), shape)
+        self._new = [_tensors.maker(x) for x in new.values()]
+        self._new_captured = [(name, _tensors.maker(x), shape)
                               for name, _, x, shape in of_captured]
         self._nfields = sum(field == "dsinks" for _, field, _, _ in of_captured)
         self._address = _tensors.address_function(q)
+        self._gpu = _context.gpu_of(self._plan.device)
 
     def _gradients(self, q, values, has_sinks):
         """[(name, field or the kernel's name, tensor, shape)] of gradients of
@@ -209,9 +213,12 @@ class Backward:
     def __call__(self, q, k, v, o, lse, dout, dlse, values=()):
         """dq, dk, dv and {name: gradient} of the captured values that were
         wanted, in float32."""
+        if self._gpu is not None and _context.current_gpu() != self._gpu:
+            with _context.on_device(self._plan.device):
+                return self(q, k, v, o, lse, dout, dlse, values)
         self._plan.used = next(_attention.clock)
-        new = [make(x) for make, x in zip(self._new, (q, k, v))]
-        grads = [make(q) for _, make, _ in self._new_captured]
+        new = [make() for make in self._new]
+        grads = [make() for _, make, _ in self._new_captured]
         tensors, numbers = self._captured(values) if values else ((), ())
         n = self._nfields
         given = (q, k, v, o, lse, dout) if dlse is None else (

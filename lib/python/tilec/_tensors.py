@@ -4,6 +4,7 @@
 Each library is imported only when one of its tensors arrives.
 """
 import ctypes as C
+import functools
 import sys
 
 from . import _abi
@@ -123,18 +124,6 @@ def dl_dtype(x, name):
                 name, x.dtype, ", ".join(_DTYPES)))
         _codes[x.dtype] = found
     return found
-
-
-def begins_with(x, y):
-    """Whether y is a view of the first columns of x."""
-    def address(t):
-        return t.data_ptr() if is_torch(t) else t.ctypes.data
-
-    def strides(t):
-        return tuple(t.stride()) if is_torch(t) else t.strides
-    return (is_torch(x) == is_torch(y) and x.dtype == y.dtype and
-            x.shape[:-1] == y.shape[:-1] and x.shape[-1] >= y.shape[-1] and
-            strides(x) == strides(y) and address(x) == address(y))
 
 
 def device_of(x):
@@ -313,20 +302,30 @@ def empty(like, shape, dtype=None):
     return t.permute(back) if is_torch(t) else t.transpose(back)
 
 
-def maker(like, example):
-    """A function that makes a tensor like `example`, which `empty` has made, of
-    a tensor like `like`."""
-    shape = example.shape
-    if not is_torch(like):
-        name = dtype_name(example)
-        return lambda x: empty(x, shape, name)
-    import torch
-    dtype, strides, device = example.dtype, example.stride(), example.device
-    if dtype == like.dtype and shape == like.shape and \
-            torch.empty_like(like).stride() == strides:
-        return torch.empty_like
-    return lambda x: torch.empty_strided(shape, strides, dtype=dtype,
-                                         device=device)
+def _torch_maker(device, shape, strides, dtype):
+    """torch.empty_strided without its dispatch, as code of torch's inductor
+    calls it, in half the time; on a GPU for the current one."""
+    torch = sys.modules["torch"]
+    guards = getattr(torch._C._dynamo, "guards", None)
+    make = getattr(guards, "_empty_strided_" + device.type, None)
+    if make is None:
+        return lambda: torch.empty_strided(shape, strides, dtype=dtype,
+                                           device=device)
+    return functools.partial(make, tuple(shape), strides, dtype)
+
+
+def maker(example):
+    """A function that makes tensors like `example`, which `empty` has made; on
+    a GPU while that is the current one."""
+    if is_torch(example):
+        return _torch_maker(example.device, example.shape, example.stride(),
+                            example.dtype)
+    order = sorted(range(len(example.shape)),
+                   key=lambda i: -abs(example.strides[i]))
+    shape = [example.shape[i] for i in order]
+    back = sorted(range(len(shape)), key=order.__getitem__)
+    import numpy
+    return lambda: numpy.empty(shape, example.dtype).transpose(back)
 
 
 def argument(name, value, views):

@@ -17,12 +17,13 @@ _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 _modes = torch._C._len_torch_dispatch_stack
 _transforms = torch._C._are_functorch_transforms_active
 _is_traced = torch._C._is_tracing
-is_compiling = torch.compiler.is_compiling
+_is_compiling = torch.compiler.is_compiling
+_is_grad_enabled = torch.is_grad_enabled
 
 
 def is_watched():
     """Whether calls of torch are transformed, or seen as operators."""
-    return bool(is_compiling() or _modes() or _transforms() or _is_traced() or
+    return bool(_is_compiling() or _modes() or _transforms() or _is_traced() or
                 forward_ad._current_level >= 0)
 
 
@@ -42,23 +43,33 @@ def are_plain(tensors):
 
 def _gradients(ready, wanted, q, k, v, o, lse, dout, dlse, values):
     """dq, dk, dv and a gradient for each captured value or None."""
-    names, spec = ready.names, ready.spec
-    tensors = [x for x in (q, k, v, o, lse, dout, dlse, *values)
-               if isinstance(x, torch.Tensor)]
-    if are_plain(tensors):
-        *found, of_wanted = _prepared.backward(
-            spec, ready.gradients, q, k, v, o, lse, dout, dlse, names, values,
+    # The other tensors were plain in forward. Hooks of saved tensors give
+    # equal ones, which may have other strides.
+    if not are_plain([dout] if dlse is None else [dout, dlse]) or \
+            type(q) not in _PLAIN:
+        return _by_operator(ready, wanted, q, k, v, o, lse, dout, dlse, values)
+    key = (wanted, q.stride(), k.stride(), v.stride(), o.stride(),
+           lse.stride(), dout.stride(), dlse is not None and dlse.stride(),
+           *map(_tensors.kind, values))
+    found = ready.gradients.get(key)
+    if found is None:
+        found = _prepared.Backward(
+            ready.spec, q, k, v, o, lse, dout, dlse, ready.names, values,
             wanted)
-        of_wanted = {n: x.to(values[names.index(n)].dtype)
-                     for n, x in of_wanted.items()}
-    else:
-        *found, of_wanted = _operator.backward(
-            q, k, v, o, lse, dout, dlse, wanted, dict(zip(names, values)),
-            spec.asked())
-        of_wanted = dict(zip(wanted, of_wanted))
+        _attention.keep_ready(ready.gradients, key, found)
+    *three, of_wanted = found(q, k, v, o, lse, dout, dlse, values)
     if not wanted:
-        return (*found, *[None] * len(values))
-    return (*found, *[of_wanted.get(n) for n in names])
+        return (*three, *[None] * len(values))
+    return (*three, *[of_wanted[n].to(x.dtype) if n in of_wanted else None
+                      for n, x in zip(ready.names, values)])
+
+
+def _by_operator(ready, wanted, q, k, v, o, lse, dout, dlse, values):
+    *three, of_wanted = _operator.backward(
+        q, k, v, o, lse, dout, dlse, wanted, dict(zip(ready.names, values)),
+        ready.spec.asked())
+    by_name = dict(zip(wanted, of_wanted))
+    return (*three, *[by_name.get(n) for n in ready.names])
 
 
 class _Attention(torch.autograd.Function):
@@ -66,28 +77,30 @@ class _Attention(torch.autograd.Function):
     def forward(ctx, ready, q, k, v, *values):
         found = ready(q, k, v, values)
         ctx.set_materialize_grads(False)
-        if len(found) > 2:
-            ctx.mark_non_differentiable(found[2])
         ctx.ready = ready
-        ctx.values = [None if isinstance(x, torch.Tensor) else x
-                      for x in values]
+        ctx.values = values and [None if isinstance(x, torch.Tensor) else x
+                                 for x in values]
         ctx.save_for_backward(q, k, v, found[0], found[1], *[
             x for x in values if isinstance(x, torch.Tensor)])
+        if len(found) > 2:
+            ctx.mark_non_differentiable(found[2])
         return tuple(found)
 
     @staticmethod
     def backward(ctx, dout, dlse, _=None):
         q, k, v, o, lse, *tensors = ctx.saved_tensors
-        values, needs = ctx.values, ctx.needs_input_grad[4:]
-        if tensors:
+        ready, values, wanted = ctx.ready, ctx.values, ()
+        if values:
             left = iter(tensors)
             values = [next(left) if x is None else x for x in values]
-        wanted = tuple([n for n, need in zip(ctx.ready.names, needs) if need])
+            wanted = tuple([n for n, needs in zip(
+                ready.names, ctx.needs_input_grad[4:]) if needs])
         dout = torch.zeros_like(o) if dout is None else _operator.spread(dout)
+        if dout.dtype != q.dtype:  # out_dtype; the kernels know one type
+            o, dout = o.to(q.dtype), dout.to(q.dtype)
         dlse = dlse if dlse is None else _operator.spread(dlse)
         run = _Gradients.apply if torch.is_grad_enabled() else _gradients
-        return (None, *run(ctx.ready, wanted, q, k, v, o, lse, dout, dlse,
-                           values))
+        return (None, *run(ready, wanted, q, k, v, o, lse, dout, dlse, values))
 
 
 class _Gradients(torch.autograd.Function):
@@ -104,9 +117,10 @@ class _Gradients(torch.autograd.Function):
 
 def run(ready, q, k, v, values):
     """o, lse and perhaps the largest scores, for plain tensors."""
-    if torch.is_grad_enabled() and (
+    if _is_grad_enabled() and (
             q.requires_grad or k.requires_grad or v.requires_grad or
-            any(getattr(x, "requires_grad", False) for x in values)):
+            values and any([getattr(x, "requires_grad", False)
+                            for x in values])):
         return _Attention.apply(ready, q, k, v, *values)
     return ready(q, k, v, values)
 
@@ -129,39 +143,33 @@ def autocast(*tensors):
 
 # ---- Repeated calls ----
 
-_TEXTS = frozenset((str, type(None)))
-_SCALES = frozenset((int, float, type(None)))
+_KEPT = (str, bool, int, float, torch.dtype, type(None))
 _is_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 _is_deterministic = torch._C._get_deterministic_algorithms
 
 
 def _key(q, k, v, options, extras, captured, want_max):
     """What a call has in common with those that it is like: all but addresses
-    and numbers; and the captured values."""
-    score, mask, scale, gqa, deterministic, kernel_options, out_dtype = options
-    if type(score) not in _TEXTS or type(mask) not in _TEXTS or \
-            type(scale) not in _SCALES:
-        raise TypeError
-    values = list(captured.values()) if captured else []
-    for x in extras:
-        if x is not None:
-            values.append(x)
-    return (
-        score, mask, scale, bool(gqa), bool(want_max),
-        deterministic if deterministic is None else bool(deterministic),
-        _is_deterministic(),
-        kernel_options if kernel_options is None else repr(kernel_options),
-        out_dtype,
-        q.dtype, q.shape, q.stride(), q.device, q.is_neg(),
-        k.dtype, k.shape, k.stride(), k.device, k.is_neg(),
-        v.dtype, v.shape, v.stride(), v.device, v.is_neg(),
-        *((*captured, *[x is None for x in extras], *map(_tensors.kind, values))
-          if values else ())), values
+    and numbers; and the captured values. Raises where there is no such thing.
+    """
+    if options[-1] is not None:  # kernel_options
+        options = (*options[:-1], repr(options[-1]))
+    values, kinds = (), ()
+    if captured or not (extras[0] is extras[1] is extras[2] is extras[3] is
+                        extras[4] is None):
+        values = [*captured.values(), *[x for x in extras if x is not None]]
+        kinds = (*captured, *[x is None for x in extras],
+                 *map(_tensors.kind, values))
+    return (options, want_max, _is_deterministic(),
+            q.dtype, q.shape, q.stride(), q.device, q.is_neg(),
+            k.dtype, k.shape, k.stride(), k.device, k.is_neg(),
+            v.dtype, v.shape, v.stride(), v.device, v.is_neg(),
+            *kinds), values
 
 
 def repeated(q, k, v, options, extras, captured, want_max):
     """The results of a call like an earlier one; None, if it is like none."""
-    if type(q) not in _PLAIN or type(k) not in _PLAIN or \
+    if is_watched() or type(q) not in _PLAIN or type(k) not in _PLAIN or \
             type(v) not in _PLAIN:
         return None
     try:
@@ -175,7 +183,10 @@ def repeated(q, k, v, options, extras, captured, want_max):
 
 
 def keep(ready, q, k, v, options, extras, captured, want_max):
-    """Keeps what `repeated` looks for."""
+    """Keeps what `repeated` looks for: if its options are texts and numbers,
+    which stay what they are."""
+    if not all(type(x) in _KEPT for x in (*options[:-1], want_max)):
+        return
     try:
         key, values = _key(q, k, v, options, extras, captured, want_max)
     except (AttributeError, TypeError):

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces a Python mod with torch's make_fx.
+
+    score, b, h, q, k, the captured tensors, the captured numbers -> a graph of
+    aten operators
+
+Sizes of captured tensors and captured numbers are symbols, so that the graph
+holds for others too. Where Python must know one (`if w > 3`, `range(n)`), torch
+records a guard on its symbol; the mod is traced again with the value itself,
+which then is part of what the trace depends on.
+"""
+import dataclasses
+import typing
+
+import torch
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic, ShapeEnv, StatelessSymbolicContext)
+
+from ._closures import Closure
+
+POSITIONS = ("b", "h", "q", "k")
+
+
+@dataclasses.dataclass
+class Trace:
+    graph: torch.fx.GraphModule
+    closure: Closure
+    # What torch's symbols stand for: {symbol: ("number", index) or ("size",
+    # index of the tensor, dim)}.
+    symbols: typing.Dict[object, tuple]
+    placeholders: list  # what each is: a name, ("tensor", i), ("number", i)
+
+
+class _Symbols:
+    """Tensors without data and numbers without values."""
+
+    def __init__(self, mode):
+        self._mode, self._env, self.meaning = mode, mode.shape_env, {}
+
+    def number(self, i, x):
+        source = ConstantSource("number%d" % i)
+        make = (self._env.create_symintnode if type(x) is int
+                else self._env.create_symfloatnode)
+        found = make(self._env.create_unspecified_symbol(
+            x, source, DimDynamic.DYNAMIC), hint=x, source=source)
+        self.meaning[found.node.expr] = ("number", i)
+        return found
+
+    def tensor(self, i, x, fixed):
+        if fixed or x.ndim == 0:
+            return self._mode.from_tensor(x, static_shapes=True)
+        found = self._mode.from_tensor(
+            x, source=ConstantSource("tensor%d" % i),
+            symbolic_context=StatelessSymbolicContext(
+                dynamic_sizes=[DimDynamic.DYNAMIC] * x.ndim,
+                constraint_sizes=[None] * x.ndim))
+        for d, n in enumerate(found.shape):
+            if isinstance(n, torch.SymInt) and n.node.expr.is_symbol:
+                self.meaning.setdefault(n.node.expr, ("size", i, d))
+        return found
+
+
+_decompositions = {}  # of operators that have no text of their own
+
+
+def decompose(op):
+    """Whether traces from now on have other operators in an operator's place.
+    """
+    if op is None or op in _decompositions:
+        return False
+    found = torch._decomp.get_decompositions([op])
+    _decompositions.update(found)
+    return op in found
+
+
+def _guarded(env):
+    """The symbols whose values the trace depends on."""
+    found = set()
+    for guard in env.guards:
+        found |= guard.expr.free_symbols
+    for symbol, expr in env.replacements.items():
+        found |= {symbol} | expr.free_symbols
+    return found
+
+
+def _attempt(mod, device, scored, known):
+    """One trace; `known` says of which numbers and tensors values and sizes are
+    part of it. Gives a Trace, and what else Python had to know."""
+    env = ShapeEnv(duck_shape=False)
+    mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
+    symbols = _Symbols(mode)
+    found = Closure(mod)
+    with mode:
+        given = [torch.zeros((), device=device)] if scored else []
+        given += [torch.zeros((), dtype=torch.int32, device=device)
+                  for _ in POSITIONS]
+    tensors = [x if i in found.constants
+               else symbols.tensor(i, x, ("tensor", i) in known)
+               for i, x in enumerate(found.tensors)]
+    numbers = [x if ("number", i) in known else symbols.number(i, x)
+               for i, x in enumerate(found.numbers)]
+    free = [("tensor", i) for i in range(len(tensors))
+            if i not in found.constants]
+    free += [("number", i) for i in range(len(numbers))
+             if ("number", i) not in known]
+    function = Closure(mod, (tensors, numbers)).function
+
+    def run(*args):
+        with TransformGetItemToIndex():
+            return function(*args[:len(given)])
+
+    with mode, torch.no_grad():
+        graph = make_fx(run, dict(_decompositions), tracing_mode="real",
+                        _allow_non_fake_inputs=True)(
+            *given, *[tensors[i] if kind == "tensor" else numbers[i]
+                      for kind, i in free])
+    names = (["score"] if scored else []) + [*POSITIONS]
+    guards = _guarded(env)
+    more = {m[:2] if m[0] == "number" else ("tensor", m[1])
+            for s, m in symbols.meaning.items() if s in guards}
+    return Trace(graph, found, symbols.meaning, names + free), more
+
+
+def trace(mod, device, scored, known):
+    """The Trace of a mod. Adds to `known`, a set of ("number", i) and
+    ("tensor", i), what the trace turns out to depend on."""
+    try:
+        while True:
+            found, more = _attempt(mod, device, scored, known)
+            if not more - known:
+                return found
+            known |= more
+    except Exception:
+        # Perhaps a function that takes no symbols. With all values known it
+        # is the mod's own error.
+        all_known = {("number", i) for i in range(len(Closure(mod).numbers))}
+        all_known |= {("tensor", i) for i in range(len(Closure(mod).tensors))}
+        if all_known <= known:
+            raise
+        known |= all_known
+        return trace(mod, device, scored, known)
+
+
+class _Found(Exception):
+    pass
+
+
+class _StopAt(torch.utils._python_dispatch.TorchDispatchMode):
+    def __init__(self, op):
+        super().__init__()
+        self._op = op
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is self._op:
+            raise _Found
+        return func(*args, **(kwargs or {}))
+
+
+def line_of(mod, device, scored, op):
+    """Where the mod uses an operator, "file:line" or None."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode:
+        given = [torch.zeros((), device=device)] if scored else []
+        given += [torch.zeros((), dtype=torch.int32, device=device)
+                  for _ in POSITIONS]
+    try:
+        with mode, torch.no_grad(), TransformGetItemToIndex(), _StopAt(op):
+            mod(*given)
+    except _Found as e:
+        return _last_line(e.__traceback__)
+    except Exception:
+        pass
+    return None
+
+
+def _last_line(tb):
+    """The last line that is not of torch or this package."""
+    found = None
+    while tb:
+        name = tb.tb_frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] not in ("torch", "tilec"):
+            found = "%s:%d" % (tb.tb_frame.f_code.co_filename, tb.tb_lineno)
+        tb = tb.tb_next
+    return found

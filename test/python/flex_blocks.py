@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BlockMasks: made as torch makes them, obeyed as compiled FlexAttention does.
+"""
+import sys
+import warnings
+
+import flex_reference as reference
+import flex_zoo
+import torch
+from torch.nn.attention import flex_attention as torchs
+
+from tilec.flex_attention import (BlockMask, _block_mask, _mods, and_masks,
+                                  create_block_mask, flex_attention, noop_mask)
+
+LISTS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks",
+         "full_kv_indices", "q_num_blocks", "q_indices", "full_q_num_blocks",
+         "full_q_indices")
+
+
+def causal(b, h, q, k):
+    return q >= k
+
+
+def inputs(m, n, b=2, h=4):
+    torch.manual_seed(0)
+    return (torch.randn(b, h, m, 32), torch.randn(b, h, n, 32),
+            torch.randn(b, h, n, 32))
+
+
+def check(q, k, v, mask, score_mod=None):
+    got = flex_attention(q, k, v, score_mod, mask)
+    want = reference.attention(q, k, v, score_mod, mask)[0]
+    assert reference.error(got, want) < 2e-6, reference.error(got, want)
+
+
+def same_lists(a, b):
+    for name in LISTS:
+        x, y = getattr(a, name), getattr(b, name)
+        assert (x is None) == (y is None), name
+        if x is not None:
+            assert x.dtype == y.dtype and x.shape == y.shape, name
+    # Indices after the counted ones are in any order.
+    assert torch.equal(reference.block_kinds(a), reference.block_kinds(b))
+    assert torch.equal(a.to_dense(), b.to_dense())
+    assert a.shape == b.shape and a.BLOCK_SIZE == b.BLOCK_SIZE
+    assert a.sparsity() == b.sparsity() and str(a) == str(b)
+
+
+def test_made_as_torch_makes_them():
+    for name in ("causal", "padding", "documents", "per_head",
+                 "block_diffusion"):
+        mod, _ = flex_zoo.MASKS[name]((2, 4, 300, 300), "cpu")
+        for m, n in ((300, 300), (256, 256), (100, 300), (257, 130)):
+            for sides in (128, 64, (32, 64), 100):
+                same_lists(
+                    create_block_mask(mod, 2, 4, m, n, "cpu", sides),
+                    torchs.create_block_mask(mod, 2, 4, m, n, "cpu", sides))
+
+
+def test_forms_of_arguments():
+    one = create_block_mask(causal, None, None, 256, 256, device="cpu")
+    assert one.shape == (1, 1, 256, 256)
+    whole = create_block_mask(noop_mask, 1, 1, 256, 256, device="cpu")
+    assert whole.sparsity() == 0
+    no_full = create_block_mask(causal, 1, 1, 300, 300, device="cpu",
+                                separate_full_blocks=False)
+    assert no_full.full_kv_num_blocks is None
+    for mask in (one, whole, no_full):
+        n = mask.shape[2]
+        check(*inputs(n, n), mask)
+
+
+def test_its_mod_alone_is_used():
+    """A BlockMask of ours that nobody changed needs no table of blocks."""
+    mask = create_block_mask(causal, None, None, 300, 300, device="cpu")
+    text, captured = _block_mask.mask_of(mask, torch.device("cpu"))
+    assert text == _mods.of(causal, False, torch.device("cpu")).text
+    assert captured == {}
+
+
+def test_torchs_own():
+    mod, _ = flex_zoo.MASKS["padding"]((2, 4, 300, 300), "cpu")
+    mask = torchs.create_block_mask(mod, 2, None, 300, 300, device="cpu")
+    check(*inputs(300, 300), mask)
+
+
+def blocks_by_hand(device="cpu"):
+    """3 x 3 blocks of 100, of which the mask_mod knows nothing."""
+    def rows(x):
+        return torch.tensor([[x]], dtype=torch.int32, device=device)
+    return BlockMask.from_kv_blocks(
+        rows([2, 1, 0]), rows([[0, 2, 1], [2, 0, 1], [9, 9, 9]]),
+        rows([0, 1, 1]), rows([[0, 1, 2], [1, 0, 2], [0, 2, 1]]),
+        BLOCK_SIZE=100, mask_mod=causal)
+
+
+def test_by_hand():
+    mask = blocks_by_hand()
+    q, k, v = inputs(300, 300)
+    check(q, k, v, mask)
+    check(q, k, v, mask, lambda s, b, h, q, k: s + (k - q) / 8)
+    # The last block may be shorter than the lists say.
+    check(q[:, :, :280], k[:, :, :290], v[:, :, :290], mask)
+
+
+def test_by_hand_gradients():
+    leaves = [x.requires_grad_() for x in inputs(300, 300)]
+    mask = blocks_by_hand()
+    seed = torch.randn(2, 4, 300, 32)
+    got = torch.autograd.grad((flex_attention(
+        *leaves, block_mask=mask) * seed).sum(), leaves)
+    want = torch.autograd.grad((reference.attention(
+        *leaves, block_mask=mask)[0] * seed).sum(), leaves)
+    for x, y in zip(got, want):
+        assert reference.error(x, y) < 2e-6
+
+
+def test_slices():
+    mod, _ = flex_zoo.MASKS["per_head"]((2, 4, 300, 300), "cpu")
+    mask = create_block_mask(mod, 2, 4, 300, 300, "cpu", 64)
+    q, k, v = inputs(300, 300)
+    part = mask[:, :, 2]
+    try:
+        flex_attention(q[:, :, 128:192], k, v, block_mask=part)
+        raise AssertionError("not refused")
+    except RuntimeError as e:
+        assert "sliced BlockMask" in str(e)
+    part.mask_mod = lambda b, h, q, k: mod(b, h, q + 128, k)
+    got = flex_attention(q[:, :, 128:192], k, v, block_mask=part)
+    want = reference.attention(q, k, v, None, mask)[0][:, :, 128:192]
+    assert reference.error(got, want) < 2e-6
+    check(q[1:], k[1:], v[1:], _with_mod(
+        mask[1, :, :], lambda b, h, q, k: mod(b + 1, h, q, k)))
+
+
+def _with_mod(mask, mod):
+    mask.mask_mod = mod
+    return mask
+
+
+def test_changed_after_it_was_made():
+    """Another mask_mod, other lists in place: both count."""
+    q, k, v = inputs(300, 300)
+    mask = create_block_mask(causal, None, None, 300, 300, "cpu", 100)
+    check(q, k, v, mask)
+    mask.kv_num_blocks[0, 0, 2] = 0
+    check(q, k, v, mask)
+    mask.full_kv_num_blocks[0, 0, 1] = 0
+    check(q, k, v, mask)
+    check(q, k, v, _with_mod(mask, noop_mask))
+    check(q, k, v, _with_mod(mask, and_masks(causal, lambda b, h, q, k:
+                                             q - k < 30)))
+
+
+def test_other_lengths():
+    mask = create_block_mask(causal, None, None, 300, 300, device="cpu")
+    for m, n, said in ((200, 300, "200"), (300, 301, "301")):
+        try:
+            flex_attention(*inputs(m, n), block_mask=mask)
+            raise AssertionError("not refused")
+        except ValueError as e:
+            assert said in str(e) and "300 queries" in str(e)
+    check(*inputs(200, 150), mask._adjust(200, 150))
+
+
+def test_batches():
+    """One for all; keys of one batch for several of queries."""
+    q, k, v = inputs(130, 130)
+    mask = create_block_mask(causal, 2, None, 130, 130, device="cpu")
+    check(q, k[:1], v[:1], mask)
+    leaf = k[:1].clone().requires_grad_()
+    flex_attention(q, leaf, v[:1], block_mask=mask).sum().backward()
+    true = k[:1].clone().requires_grad_()
+    reference.attention(q, true, v[:1], None, mask)[0].sum().backward()
+    assert reference.error(leaf.grad, true.grad) < 2e-6
+    for bad in ((3, None), (None, 3)):
+        mask = create_block_mask(causal, *bad, 130, 130, device="cpu")
+        try:
+            flex_attention(q, k, v, block_mask=mask)
+            raise AssertionError("not refused")
+        except ValueError as e:
+            assert "3, query has" in str(e), e
+
+
+def test_no_mask_object():
+    try:
+        flex_attention(*inputs(8, 8), block_mask=causal)
+        raise AssertionError("not refused")
+    except TypeError as e:
+        assert "create_block_mask" in str(e)
+
+
+def main():
+    warnings.simplefilter("ignore")
+    for name, f in list(globals().items()):
+        if name.startswith("test_") and (
+                not sys.argv[1:] or any(a in name for a in sys.argv[1:])):
+            print(name, flush=True)
+            f()
+    print("passed")
+
+
+main()

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""flex_attention in torch.compile: torch's own by the backend "tilec" and the
+pass of inductor, ours by any backend.
+
+    flex_compiled.py --all | [PART OF A NAME]..
+
+With --all inductor itself runs too, if there is a C++ compiler.
+"""
+import os
+import sys
+import warnings
+
+# What inductor has cached needs no pass.
+os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
+
+import flex_reference as reference
+import flex_zoo
+import torch
+from torch.nn.attention import flex_attention as torchs
+
+from tilec import flex_attention as ours
+from tilec.flex_attention import _backend, _operator
+from tilec.integrations import inductor
+
+B, H, N, D = 2, 4, 160, 32
+CALLS = []
+
+
+def counted(f):
+    """Into how many graphs the operator is put."""
+    def replace(*args):
+        found = f(*args)
+        CALLS.extend([1] * found)
+        return found
+    return replace
+
+
+def inputs(n=N):
+    torch.manual_seed(0)
+    return [torch.randn(B, H, n, D) for _ in range(3)]
+
+
+def backend(f, rest="aot_eager", **options):
+    torch._dynamo.reset()
+    CALLS.clear()
+    return torch.compile(f, backend="tilec", fullgraph=True,
+                         options={"rest": rest}, **options)
+
+
+def near(got, want, most=2e-6):
+    assert reference.error(got, want) < most, reference.error(got, want)
+
+
+SLOPES, LENS, W = torch.rand(H), torch.tensor([100, N]), 40
+
+
+def score(s, b, h, q, k):
+    return torch.tanh((s + SLOPES[h] * (k - q)) / 20) * 20
+
+
+def mask(b, h, q, k):
+    return (q >= k) & (q - k < W) & (k < LENS[b])
+
+
+def test_torchs_own_code():
+    q, k, v = inputs()
+    block_mask = torchs.create_block_mask(mask, B, None, N, N, device="cpu")
+    want, lse, _ = reference.attention(q, k, v, score, block_mask)
+    got, got_lse = backend(torchs.flex_attention)(
+        q, k, v, score, block_mask, return_lse=True)
+    assert len(CALLS) == 1
+    near(got, want)
+    some = lse > -1e29
+    near(got_lse[some], lse[some])
+
+
+def test_zoo():
+    """A few that differ in what they capture."""
+    q, k, v = inputs(192)
+    for name in ("documents", "shared_prefix", "selected_tiles", "tree"):
+        n = 56 if name == "tree" else 192
+        mod, _ = flex_zoo.MASKS[name]((B, H, n, 192), "cpu")
+        block_mask = torchs.create_block_mask(mod, B, H, n, 192, device="cpu")
+        got = backend(torchs.flex_attention)(q[:, :, :n], k, v,
+                                             block_mask=block_mask)
+        near(got, reference.attention(q[:, :, :n], k, v, None, block_mask)[0])
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.bias = torch.nn.Parameter(torch.randn(H, 2 * N) * 0.1)
+        self.p = torch.nn.Linear(D, D)
+        self.block_mask = torchs.create_block_mask(mask, B, None, N, N,
+                                                   device="cpu")
+
+    def mod(self):
+        return lambda s, b, h, q, k: s + self.bias[h, q - k + N]
+
+    def forward(self, x):
+        return ours.flex_attention(self.p(x), x, x, self.mod(),
+                                   self.block_mask)
+
+    def true(self, x):
+        return reference.attention(self.p(x), x, x, self.mod(),
+                                   self.block_mask)[0]
+
+
+def trains(compiled, model):
+    x, seed = inputs()[0], inputs()[1]
+    (compiled(x) * seed).sum().backward()
+    got = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    (model.true(x) * seed).sum().backward()
+    for x, p in zip(got, model.parameters()):
+        near(x, p.grad, 5e-6)
+    assert len(CALLS) == 1, CALLS
+
+
+def test_training():
+    model = Model()
+    trains(backend(model), model)
+
+
+def long_training_with_inductor():
+    if not _backend._can_compile(torch.device("cpu")):
+        return
+    model = Model()
+    trains(backend(model, "inductor"), model)
+    torch._dynamo.reset()
+    CALLS.clear()
+    model.zero_grad()
+    trains(torch.compile(model, fullgraph=True), model)
+
+
+def long_pass_of_inductor():
+    """torch's own operator, once enabled."""
+    if not _backend._can_compile(torch.device("cpu")):
+        return
+    q, k, v = inputs()
+    inductor.enable()
+    CALLS.clear()
+    got = torch.compile(torchs.flex_attention, fullgraph=True)(q, k, v, score)
+    assert len(CALLS) == 1
+    near(got, reference.attention(q, k, v, score)[0])
+    inductor.enable(False)
+
+
+def test_numbers_and_lengths_may_change():
+    def f(q, k, v, by):
+        return torchs.flex_attention(
+            q, k, v, lambda s, b, h, i, j: s * by + SLOPES[h] * (j - i))
+    compiled = backend(f, dynamic=True)
+    for n, by in ((160, 2), (120, 5), (96, 3), (200, 7)):
+        q, k, v = inputs(n)
+        near(compiled(q, k, v, by), reference.attention(
+            q, k, v, lambda s, b, h, i, j: s * by + SLOPES[h] * (j - i))[0])
+
+
+def test_grouped_heads_and_autocast():
+    q, k, v = inputs()
+    f = backend(torchs.flex_attention)
+    near(f(q, k[:, :2], v[:, :2], score, enable_gqa=True),
+         reference.attention(q, k[:, :2], v[:, :2], score)[0])
+    with torch.autocast("cpu", torch.bfloat16):
+        got = f(q, k, v, score)
+    assert got.dtype == torch.bfloat16
+    near(got, reference.attention(q, k, v, score)[0], 2e-2)
+
+
+def test_several_in_a_graph():
+    q, k, v = inputs()
+
+    def f(q, k, v):
+        x = torchs.flex_attention(q, k, v, score)
+        return torchs.flex_attention(x, k, v) + torchs.flex_attention(
+            q, x, v, score)
+    got = backend(f)(q, k, v)
+    assert len(CALLS) == 1  # one graph
+    x = reference.attention(q, k, v, score)[0]
+    near(got, reference.attention(x, k, v)[0] +
+         reference.attention(q, x, v, score)[0])
+
+
+def test_ours_with_other_backends():
+    """Without the pass the operator stays torch's, which runs on the CPU."""
+    q, k, v = inputs()
+    torch._dynamo.reset()
+    f = torch.compile(ours.flex_attention, backend="eager", fullgraph=True)
+    o, aux = f(q, k, v, score, return_aux=ours.AuxRequest(lse=True))
+    want, lse, _ = reference.attention(q, k, v, score)
+    near(o, want)
+    near(aux.lse, lse)
+
+
+def test_unknown_operator():
+    def bad(s, b, h, q, k):
+        m = torch.stack([torch.stack([s, s + 1]), torch.stack([s + 1, s])])
+        return torch.linalg.inv(m)[0, 0]
+    try:
+        backend(torchs.flex_attention)(*inputs(), bad)
+        raise AssertionError("not refused")
+    except Exception as e:
+        assert "linalg_inv" in str(e), e
+
+
+def main():
+    warnings.simplefilter("ignore")
+    _operator.replace = counted(_operator.replace)
+    wanted = sys.argv[1:]
+    kinds = ("test_", "long_") if wanted else ("test_",)
+    for name, f in list(globals().items()):
+        if name.startswith(kinds) and (
+                wanted in ([], ["--all"]) or any(a in name for a in wanted)):
+            print(name, flush=True)
+            f()
+    print("passed")
+
+
+main()
