@@ -32,8 +32,9 @@ tc_opcode tc_opcode_parse(const char *name, size_t n)
 
 static const char *next_word(const char *s)
 {
-    s += strcspn(s, " ");
-    return s + strspn(s, " ");
+    while (*s && *s != ' ')
+        s++;
+    return *s ? s + 1 : s;
 }
 
 unsigned tc_op_nattrs(tc_opcode code)
@@ -108,12 +109,18 @@ tc_attr_decl tc_op_attr_decl(tc_opcode code, unsigned index)
     return d;
 }
 
+static bool declares(const char *decl, const char *name)
+{
+    for (; *name && *decl == *name; name++)
+        decl++;
+    return !*name && (*decl == ':' || *decl == '?');
+}
+
 int tc_op_attr_index(tc_opcode code, const char *name)
 {
-    size_t n = strlen(name);
     int index = 0;
     for (const char *s = tc_op_infos[code].attrs; *s; s = next_word(s)) {
-        if (strncmp(s, name, n) == 0 && (s[n] == ':' || s[n] == '?'))
+        if (declares(s, name))
             return index;
         index++;
     }

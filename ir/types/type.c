@@ -160,11 +160,6 @@ bool tc_kind_is_narrow(tc_kind kind)
     return tc_kind_is_float(kind) && tc_scalar_infos[kind].bits < 32;
 }
 
-const tc_type *tc_type_elem(const tc_type *t)
-{
-    return t->kind == TC_TILE ? t->elem : t;
-}
-
 bool tc_type_is_scalar(const tc_type *t)
 {
     return t->kind <= TC_PTR;

@@ -115,7 +115,10 @@ bool tc_kind_is_f8(tc_kind kind);     /* a float of 8 bits */
 bool tc_kind_is_narrow(tc_kind kind); /* a float of 16 or 8 */
 
 /* The element of a tile, else the type itself: what an op on lanes sees. */
-const tc_type *tc_type_elem(const tc_type *t);
+static inline const tc_type *tc_type_elem(const tc_type *t)
+{
+    return t->kind == TC_TILE ? t->elem : t;
+}
 bool tc_type_is_scalar(const tc_type *t);  /* element kinds, TYPE_PARAM, PTR */
 bool tc_type_is_float(const tc_type *t);   /* of the element; TYPE_PARAM too */
 bool tc_type_is_int(const tc_type *t);     /* i8 to i64, TYPE_PARAM too */
