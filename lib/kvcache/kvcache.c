@@ -244,6 +244,7 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
         bind(&b, "key_place", functions[o->layout].place);
         bind(&b, "CHECK",
              r->target && !tc_target_is_gpu(r->target) ? "1" : "0");
+        bind(&b, "NEGATIVE", r->plan->scale < 0 ? "1" : "0");
         bind(&b, "WHOLE_STEPS", r->has_many_rows ? "1" : "0");
         bind_number(&b, arena, "TAIL", r->tiles.tail);
         bind(&b, "MERGE", r->plan->merges_apart ? "0" : "1");

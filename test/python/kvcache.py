@@ -277,6 +277,14 @@ class KVCache(unittest.TestCase):
             tilec.attention(batch.queries(), k, v, kv_lens=np.array(
                 [k.shape[2] + 1], np.int32))
 
+    def test_scales_below_0(self):
+        batch = Batch([40, 9], queries=20)
+        k, v, places = batch.dense()
+        for q in (batch.queries(), batch.queries()[:, :, :1]):
+            np.testing.assert_array_equal(
+                tilec.attention(q, k, v, scale=-0.1, **places),
+                tilec.attention(-q, k, v, scale=0.1, **places))
+
     def test_schedules_of_long_prefills(self):
         # 4 blocks of 16 rows times 2^30 keys are more than 32 bits hold.
         schedule = tilec.kernel("attention_kvcache", name="kvcache_schedule",
