@@ -106,12 +106,14 @@ static const char **bound_functions(const tc_attention_job *p, unsigned *n)
     const tilec_attention_options *o = &p->r->options;
     const tc_attention_factors *f = &p->factors;
     const char **names =
-        tc_arena_array(p->arena, const char *, o->nbindings + f->n + 1);
+        tc_arena_array(p->arena, const char *, o->nbindings + f->n + 2);
     *n = 0;
     add_functions(o->bindings, o->nbindings, names, n);
     add_functions(f->bindings, f->n, names, n);
     if (o->sinks)
         add_functions(&tc_attention_sink, 1, names, n);
+    if (o->dropout)
+        add_functions(&tc_attention_dropout, 1, names, n);
     return names;
 }
 

@@ -109,8 +109,8 @@ bool tc_attention_adds_in_order(const tc_attention_job *p);
 /* Over how many programs the heads that share a block of keys are split. */
 unsigned tc_attention_split_of(const tc_attention_job *p, int64_t block);
 
-/* attention_bindings.c: what binds sinks in both directions. */
-extern const tilec_binding tc_attention_sink;
+/* attention_bindings.c: what binds sinks and dropout in both directions. */
+extern const tilec_binding tc_attention_sink, tc_attention_dropout;
 /* The job's kernel from what is in its module. False:
  * reported. */
 bool tc_attention_finish_forward(tc_attention_job *p) TC_MUST_CHECK;

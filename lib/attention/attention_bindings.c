@@ -57,6 +57,15 @@ static struct bindings new_bindings(const tc_attention_job *p)
 }
 
 const tilec_binding tc_attention_sink = {"sink", "@head_sinks"};
+const tilec_binding tc_attention_dropout = {"dropout", "@philox_dropout"};
+
+static void bind_rows(const tilec_attention_options *o, struct bindings *b)
+{
+    if (o->sinks)
+        bind_all(b, &tc_attention_sink, 1);
+    if (o->dropout)
+        bind_all(b, &tc_attention_dropout, 1);
+}
 
 static void bind_mods(const tc_attention_job *p, struct bindings *b)
 {
@@ -160,8 +169,7 @@ static void bind_forward(const tc_attention_job *p, struct bindings *b,
     tc_attention_fit_sides(p->arena, b->all, b->n);
     bind(b, "MAX", o->max ? "1" : "0");
     bind(b, "SAFE", p->rows_are_safe ? "1" : "0");
-    if (o->sinks)
-        bind_all(b, &tc_attention_sink, 1);
+    bind_rows(o, b);
     bind_narrow(p, b);
     if (p->lists.of_queries)
         bind_lists(p, b, sides);
@@ -310,8 +318,7 @@ bool tc_attention_finish_backward(tc_attention_job *p)
     bind(&b, "DETERMINISTIC", in_order ? "2" : pair ? "1" : "0");
     bind(&b, "CAPTURED", o->captured_gradients ? "1" : "0");
     bind(&b, "SINKS", o->sinks ? "1" : "0");
-    if (o->sinks)
-        bind_all(&b, &tc_attention_sink, 1);
+    bind_rows(o, &b);
     bind_key_and_query_lists(p, &b);
     bind_split(p, &b);
     bind_mods(p, &b);

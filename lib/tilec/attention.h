@@ -124,6 +124,13 @@ typedef struct tilec_attention_options {
      * 0: `sinks` of the tensors. o and lse include it, max does not. A query
      * without any key has lse = its sink; -inf: no sink; inf: o = 0. */
     int sinks;
+    /* Weights are dropped, at random, and the others made larger: o and the
+     * gradients are those of dropout, lse and max are not. A call captures
+     * "dropout_p", the probability that a weight is dropped, and
+     * "dropout_seed", an int64 tensor [1], the key of Philox4x32-10, whose
+     * counter is query, key, head and batch: the same seed drops the same
+     * weights, in forward and backward, on all targets. */
+    int dropout;
 } tilec_attention_options;
 
 /* Plans and compiles attention for tensors like these: data types, D and DV

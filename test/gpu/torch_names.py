@@ -150,6 +150,120 @@ def test_sdpa_refuses(device):
     refused(ValueError, "at least 2", lambda: attend(q[0, 0, 0], q, q))
 
 
+# ---- Dropout ----
+
+
+def weights_kept(q, k, p, call):
+    """Which weights a call drops: those that are 0 of the unit matrix."""
+    b, _, n, _ = k.shape
+    unit = torch.eye(n).to(q.device, q.dtype).expand(b, k.shape[1], n, n)
+    return call(q.detach(), k.detach(), unit) != 0
+
+
+def dropped_out(q, k, v, keep, p):
+    q, k, v = q.double(), k.double(), v.double()
+    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    weights = (q @ k.transpose(2, 3) * q.shape[3] ** -0.5).softmax(-1)
+    return (weights * keep / (1 - p)) @ v
+
+
+def test_dropout(device):
+    """Gradients of what torch's seed drops; the rate; another call, others."""
+    p = 0.2
+    q, k, v = (randn(device, 2, *x, 32) for x in ((4, 70), (2, 96), (2, 96)))
+
+    def attend(*t):
+        return tilec.scaled_dot_product_attention(*t, None, p, enable_gqa=True)
+
+    torch.manual_seed(3)
+    keep = weights_kept(q, k, p, attend)
+    assert abs(keep.double().mean().item() - (1 - p)) < 0.02
+    torch.manual_seed(3)
+    o = attend(q, k, v)
+    again = attend(q, k, v)
+    check(o, dropped_out(q, k, v, keep, p), [q, k, v])
+    assert (again - o).norm() > 0.1 * o.norm()
+
+
+def test_dropout_half(device):
+    """In 16 bits, by tensor cores on a GPU: as exact as torch's own attention
+    with the same weights dropped."""
+    p = 0.1
+    for d, dtype in itertools.product((64, 128), (torch.bfloat16,
+                                                  torch.float16)):
+        q, k, v = (torch.randn(2, h, 256, d).to(device, dtype)
+                   for h in (4, 2, 2))
+        for seed, options in enumerate((dict(), dict(mask_mod="causal"),
+                                        dict(deterministic=True))):
+            def attend(*t):
+                return tilec.attention(*t, enable_gqa=True, dropout_p=p,
+                                       dropout_seed=seed, **options)
+            keep = weights_kept(q, k, p, attend)
+            if options.get("mask_mod"):
+                s = (q.double() @ k.double().repeat_interleave(
+                    2, 1).transpose(2, 3) * d ** -0.5)
+                tril = torch.ones_like(s).tril().bool()
+                weights = s.masked_fill(~tril, -INF).softmax(-1)
+                want = (weights * keep / (1 - p)) @ v.double(
+                    ).repeat_interleave(2, 1)
+                near(attend(q, k, v), want, 1e-2)
+                continue
+            leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+            check(attend(*leaves), dropped_out(*leaves, keep, p), leaves, 1e-2)
+
+
+def test_dropout_seeds(device):
+    """Generators, numbers, recomputation by checkpoints, torch.compile."""
+    q, k, v = (randn(device, 1, 2, 40, 32) for _ in range(3))
+
+    def attend(q, seed=None):
+        return tilec.attention(q, k, v, dropout_p=0.5, dropout_seed=seed)
+
+    for kind in {device, "cpu"}:
+        first, second = (attend(q, torch.Generator(kind).manual_seed(4))
+                         for _ in range(2))
+        assert torch.equal(first, second)
+    seed = torch.tensor([7], device=device)
+    assert torch.equal(attend(q, 7), attend(q, seed))
+    for _ in range(3):  # repeated calls are prepared ones
+        assert torch.equal(attend(q, seed), attend(q, 7))
+        seed, want = seed + 2**32, attend(q, 7 + 2**32)
+        assert torch.equal(attend(q, seed), want)
+        seed = seed - 2**32
+    torch.manual_seed(1)
+    plain, = torch.autograd.grad(attend(q).square().sum(), q)
+    torch.manual_seed(1)
+    from torch.utils.checkpoint import checkpoint
+    again, = torch.autograd.grad(
+        checkpoint(attend, q, use_reentrant=False).square().sum(), q)
+    assert torch.equal(plain, again)
+    compiled = torch.compile(attend, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(q, seed), attend(q, seed))
+    o = compiled(q)
+    assert o.isfinite().all() and not torch.equal(o, compiled(q))
+    refused(ValueError, "expected 0 to 1",
+            lambda: tilec.attention(q, k, v, dropout_p=2))
+
+
+def test_dropout_flash(device):
+    """flash-attn's, dense and packed."""
+    q, k, v = (randn(device, 2, 33, 2, 32) for _ in range(3))
+    p, seed = 0.3, 11
+    torch.manual_seed(seed)
+    keep = weights_kept(
+        q.transpose(1, 2), k.transpose(1, 2), p,
+        lambda q, k, v: flash_attn.flash_attn_func(
+            *(x.transpose(1, 2) for x in (q, k, v)), p).transpose(1, 2))
+    torch.manual_seed(seed)
+    want = dropped_out(*(x.transpose(1, 2) for x in (q, k, v)), keep, p)
+    check(flash_attn.flash_attn_func(q, k, v, p), want.transpose(1, 2),
+          [q, k, v])
+    starts = starts_of([33], device)
+    torch.manual_seed(seed)
+    near(flash_attn.flash_attn_varlen_func(q[0], k[0], v[0], starts, starts, 33,
+                                           33, p), want[0].transpose(0, 1))
+
+
 # ---- flash-attn ----
 
 

@@ -23,10 +23,11 @@ def positions(q, k):
 class Attention:
     """o, lse and max of inputs; then `gradients`. mask(h, i, j), and
     score(s, h, i, j) with slope(s, h, i, j), its derivative by s; sinks: one
-    more score of each row by head, which weighs nothing in o."""
+    more score of each row by head, which weighs nothing in o; kept: factors of
+    the weights in o, [B, H, M, N]."""
 
     def __init__(self, q, k, v, mask=None, score=None, slope=None, scale=None,
-                 sinks=None):
+                 sinks=None, kept=1.0):
         self.scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
         self.group = q.shape[1] // k.shape[1]
         self.q = q.astype("float64")
@@ -49,21 +50,23 @@ class Attention:
             self.lse = np.where(total > 0, np.log(total) + safe[..., 0],
                                 -math.inf)
         self.p = p / np.where(total > 0, total, 1)[..., None]
-        self.o = self.p @ self.v
+        self.kept = kept
+        self.o = (self.p * kept) @ self.v
 
     def gradients(self, do, dlse=None):
         """dq, dk, dv, and the gradient of the modified scores."""
         do = do.astype("float64")
         dlse = np.zeros(do.shape[:3]) if dlse is None else dlse
         delta = (do * self.o).sum(axis=3) - dlse
-        ds = self.p * (do @ self.v.swapaxes(2, 3) - delta[..., None])
+        ds = self.p * (do @ self.v.swapaxes(2, 3) * self.kept -
+                       delta[..., None])
         with np.errstate(invalid="ignore"):
             self.dsinks = np.nansum(-np.exp(self.sinks - self.lse) * delta,
                                     axis=(0, 2))
         raw = ds * self.slope * self.scale
         dk = raw.swapaxes(2, 3) @ self.q
         return (raw @ self.k, self._by_group(dk),
-                self._by_group(self.p.swapaxes(2, 3) @ do), ds)
+                self._by_group((self.p * self.kept).swapaxes(2, 3) @ do), ds)
 
     def _by_group(self, t):
         b, h, n, d = t.shape

@@ -322,6 +322,53 @@ START_TEST(captured_by_name)
 }
 END_TEST
 
+/* Of all weights none, about half, or all are dropped; the same seed drops the
+ * same ones. */
+START_TEST(drops_weights)
+{
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    tilec_attention_tensors t = all_tensors();
+    tilec_error e = TILEC_INIT(tilec_error);
+    tilec_attention *a;
+    o.dropout = 1;
+    ck_assert_int_eq(
+        tilec_attention_plan(cx, &in.dl[0], &in.dl[1], &in.dl[2], &o, &a),
+        TILEC_OK);
+    ck_assert_int_eq(tilec_attention_forward(a, &t, NULL, &e), TILEC_USAGE);
+    ck_assert_str_eq(e.message,
+                     "argument dropout.dropout_seed of @attention_fwd is "
+                     "missing: tensor<[1] x i64>, which a mod captures: give "
+                     "it by that name");
+    int64_t seed = 3, one = 1;
+    DLTensor d = {.data = &seed,
+                  .device = {kDLCPU, 0},
+                  .ndim = 1,
+                  .dtype = {kDLInt, 64, 1},
+                  .shape = &one};
+    tilec_argument args[] = {tilec_tensor("dropout_seed", &d),
+                             tilec_float("dropout_p", 0)};
+    t.captured = args;
+    t.ncaptured = 2;
+    forward(a, &t);
+    expect(1 / sqrt(D), NULL, NULL);
+    args[1] = tilec_float("dropout_p", 0.5);
+    float first[B * HQ * M * DV];
+    forward(a, &t);
+    memcpy(first, in.o, sizeof first);
+    seed = 4;
+    forward(a, &t);
+    ck_assert_mem_ne(first, in.o, sizeof first);
+    seed = 3;
+    forward(a, &t);
+    ck_assert_mem_eq(first, in.o, sizeof first);
+    args[1] = tilec_float("dropout_p", 1);
+    forward(a, &t);
+    for (int i = 0; i < B * HQ * M * DV; i++)
+        ck_assert_double_eq(in.o[i], 0);
+    tilec_attention_free(a);
+}
+END_TEST
+
 START_TEST(other_lengths_need_no_other_plan)
 {
     tilec_attention *a = plan("causal", NULL, 0);
@@ -608,6 +655,7 @@ int main(void)
     tcase_add_test(t, scores_apply_in_turn);
     tcase_add_test(t, gives_the_largest_scores);
     tcase_add_test(t, captured_by_name);
+    tcase_add_test(t, drops_weights);
     tcase_add_test(t, other_lengths_need_no_other_plan);
     tcase_add_test(t, numbers_of_8_bits);
     tcase_add_test(t, gradients_by_scores_and_heads);

@@ -135,7 +135,7 @@ class tilec_attention_options(C.Structure):
                 ("block_lists", C.c_int)] + [
         (name, C.POINTER(DLTensor))
         for name in ("descale_q", "descale_k", "descale_v", "scale_o")
-    ] + [("enforce", C.c_int), ("sinks", C.c_int)]
+    ] + [("enforce", C.c_int), ("sinks", C.c_int), ("dropout", C.c_int)]
 
 
 class tilec_attention_tensors(C.Structure):

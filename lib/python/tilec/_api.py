@@ -3,10 +3,10 @@
 import typing
 import warnings
 
-from . import (_attention, _captured, _factors, _kvcache, _prepared, _sinks,
-               _tensors, _texts)
-from ._types import (AnyTensor, Captured, DType, Ints, Options, Scale, Tensor,
-                     Value)
+from . import (_attention, _captured, _dropout, _factors, _kvcache, _prepared,
+               _sinks, _tensors, _texts)
+from ._types import (AnyTensor, Captured, DType, Ints, Options, Scale, Seed,
+                     Tensor, Value)
 
 
 def _check_mod(name, mod):
@@ -23,7 +23,6 @@ _ELSEWHERE = {
     "is_causal": 'mask_mod="causal", or tilec.scaled_dot_product_attention',
     "attn_mask": "tilec.scaled_dot_product_attention",
     "block_mask": "mask_mod: which blocks it leaves is found out",
-    "dropout_p": "nothing: there is no dropout",
     "return_aux": "return_lse=True, return_max=True",
     "s_aux": "sinks=",
     "learnable_sink": "sinks=",
@@ -248,6 +247,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
               scale_o: typing.Optional[Scale] = None,
               out_dtype: typing.Optional[DType] = None,
               sinks: typing.Optional[AnyTensor] = None,
+              dropout_p: float = 0.0,
+              dropout_seed: typing.Optional[Seed] = None,
               kv_lens: typing.Optional[Ints] = None,
               page_table: typing.Optional[Ints] = None,
               kv_indptr: typing.Optional[Ints] = None,
@@ -303,6 +304,13 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
         of its rows, like the modified score of one more key whose value is 0.
         o and the logsumexp include it, the maximum does not; a query that sees
         no key has lse = its sink. In float32; other floats are converted.
+    dropout_p: each weight is dropped with this probability, and the others are
+        multiplied by 1 / (1 - dropout_p); lse and the maximum are those of all
+        weights. Philox4x32-10 gives the random numbers.
+    dropout_seed: int64 [1], or a number: the same seed drops the same weights.
+        None, or a torch.Generator: drawn from torch's generator of the device
+        or from that one (by torch.randint; numpy's where query is an array),
+        so that torch.manual_seed repeats a run.
 
     key and value may have 8 bits (float8_e4m3fn, float8_e5m2) with any query;
     query may have 8 bits if they do. Products read 8-bit values by columns
@@ -343,7 +351,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
                       cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
         _refuse_beside_cache(dict(
             return_max=return_max, descale_q=descale_q, scale_o=scale_o,
-            out_dtype=out_dtype, kernel_options=kernel_options))
+            out_dtype=out_dtype, kernel_options=kernel_options,
+            dropout_p=dropout_p or None))
         return _with_cache(query, key, value, places, score_mod, mask_mod,
                            scale, sinks, dict(descale_k=descale_k,
                                               descale_v=descale_v),
@@ -354,6 +363,9 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
                out_dtype, kernel_options)
     if captured is not None:
         captured_by_name = _all_captured(captured, captured_by_name)
+    if dropout_p:
+        captured_by_name.update(_dropout.given(
+            _tensors.adopt(query, "query"), dropout_p, dropout_seed))
     found = None if _torch is None else _torch.repeated(
         query, key, value, options, extras, captured_by_name, return_max)
     if found is None:
@@ -377,6 +389,8 @@ def attention_backward(dout: Tensor, query: Tensor, key: Tensor,
                        kernel_options: typing.Optional[Options] = None,
                        captured: typing.Optional[Captured] = None,
                        sinks: typing.Optional[AnyTensor] = None,
+                       dropout_p: float = 0.0,
+                       dropout_seed: typing.Optional[Seed] = None,
                        **captured_by_name: Value
                        ) -> typing.Tuple[Tensor, Tensor, Tensor,
                                          typing.Dict[str, Tensor]]:
@@ -384,16 +398,22 @@ def attention_backward(dout: Tensor, query: Tensor, key: Tensor,
 
     dout, dlse: the gradients of o and lse (None: zero). o, lse: what
     `attention(..., return_lse=True)` gave. gradients: the names of captured
-    values whose gradients are wanted, "sinks" among them. All else as for `attention`. Gives dq,
-    dk, dv and {name: gradient in float32}.
+    values whose gradients are wanted, "sinks" among them. All else as for
+    `attention`; with dropout_p dropout_seed is needed. Gives dq, dk, dv and
+    {name: gradient in float32}.
     """
     q = _tensors.adopt(query, "query")
     k = _tensors.adopt(key, "key")
     v = _tensors.adopt(value, "value")
     spec = _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa,
                  deterministic, None, kernel_options)
-    given = _given(q, (None, None, None, None, sinks),
-                   _all_captured(captured, captured_by_name))
+    values = dict(_all_captured(captured, captured_by_name))
+    if dropout_p:
+        if dropout_seed is None:
+            raise ValueError("dropout_p without dropout_seed: expected the "
+                             "seed that attention was given")
+        values.update(_dropout.given(q, dropout_p, dropout_seed))
+    given = _given(q, (None, None, None, None, sinks), values)
     if isinstance(gradients, str):
         raise TypeError("gradients is one text, expected a list of names")
     dq, dk, dv, found = _prepared.backward(

@@ -30,6 +30,7 @@ class Spec:
     captured_gradients: bool = False
     max: bool = False
     sinks: bool = False
+    dropout: bool = False
 
     def asked(self):
         """What a call says; the rest follows from what it gives and wants."""
@@ -69,7 +70,7 @@ def _compile(spec, device, options, q, k, v, factors):
         nsources=texts.nsources, read_source=_context.read_source,
         backward=spec.backward, deterministic=spec.deterministic,
         captured_gradients=spec.captured_gradients, max=spec.max,
-        sinks=spec.sinks,
+        sinks=spec.sinks, dropout=spec.dropout,
         block_lists=options.lists, enforce=options.enforce)
     for field, pairs in (("kernel_options", options.kernel),
                          ("bindings", _bindings(options)),

@@ -11,8 +11,8 @@ same, whatever the addresses and the captured numbers are.
 import ctypes as C
 import dataclasses
 
-from . import (_abi, _attention, _captured, _context, _factors, _launch,
-               _sinks, _tensors)
+from . import (_abi, _attention, _captured, _context, _dropout, _factors,
+               _launch, _sinks, _tensors)
 
 
 class _Launch(_launch.Launch):
@@ -118,7 +118,8 @@ class Forward:
         self.spec, self.names, self.gradients = spec, names, {}
         # Forward always is deterministic.
         spec = dataclasses.replace(spec, deterministic=False, max=want_max,
-                                   sinks=_sinks.NAME in names)
+                                   sinks=_sinks.NAME in names,
+                                   dropout=_dropout.SEED in names)
         self._plan = _attention.plan_for(spec, q, k, v, [
             (n, x) for n, x in zip(names, values) if n != _sinks.NAME])
         self._captured = _Captured(self._plan, names, values)
@@ -161,6 +162,7 @@ class Backward:
         has_sinks = _sinks.NAME in names
         of_mods = [n for n in wanted if n != _sinks.NAME or not has_sinks]
         spec = dataclasses.replace(spec, backward=True, sinks=has_sinks,
+                                   dropout=_dropout.SEED in names,
                                    captured_gradients=bool(of_mods))
         self._plan = _attention.plan_for(spec, q, k, v)
         self._captured = _Captured(self._plan, names, values)

@@ -9,9 +9,10 @@ if typing.TYPE_CHECKING:
     Tensor = typing.TypeVar("Tensor", torch.Tensor, "numpy.ndarray[typing.Any, typing.Any]")
     AnyTensor = typing.Union[torch.Tensor, "numpy.ndarray"]
     DType = typing.Union[torch.dtype, "numpy.dtype", str]
+    Seed = typing.Union[AnyTensor, int, torch.Generator]
 else:
     Tensor = typing.TypeVar("Tensor")
-    AnyTensor = DType = typing.Any
+    AnyTensor = DType = Seed = typing.Any
 
 Ints = typing.Union[AnyTensor, typing.Sequence[int]]  # lengths, indices
 Scale = typing.Union[AnyTensor, float]  # of a tensor, or of its parts
