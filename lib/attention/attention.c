@@ -53,16 +53,6 @@ static bool check_type(tc_job *job, const char *name, const DLTensor *t,
                         tc_dtype_name(q->dtype).text);
 }
 
-static void keep_values(tilec_attention *a, const tc_mod *m)
-{
-    for (unsigned i = 0; i < m->func.nvalues; i++) {
-        const tc_mod_value *v = &m->func.values[i];
-        a->values[a->nvalues++] = v->number.is_float
-                                      ? tilec_float(v->name, v->number.f)
-                                      : tilec_int(v->name, v->number.i);
-    }
-}
-
 static tilec_attention *make_plan(tc_attention_job *p)
 {
     const tilec_attention_options *o = &p->r->options;
@@ -72,11 +62,7 @@ static tilec_attention *make_plan(tc_attention_job *p)
     a->scale = o->scale;
     if (o->scale == 0.0 || isnan(o->scale))
         a->scale = 1.0 / sqrt((double)p->r->q->shape[3]);
-    a->values = tc_arena_array(p->arena, tilec_argument,
-                               p->mods.all[0].func.nvalues +
-                                   p->mods.all[1].func.nvalues);
-    keep_values(a, &p->mods.all[0]);
-    keep_values(a, &p->mods.all[1]);
+    a->nvalues = tc_mods_values(&p->mods, p->arena, &a->values);
     return a;
 }
 

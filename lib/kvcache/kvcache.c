@@ -7,6 +7,7 @@
 #include "lib/kvcache/kvcache.h"
 
 #include "lib/gpu/gpu.h"
+#include "lib/kvcache/kvcache_choice.h"
 #include "lib/mods/mods_job.h"
 #include "lib/program/link.h"
 
@@ -22,18 +23,12 @@ static const char *const kernels[PARTS] = {
 };
 
 /* What tilec_kvcache_plan was called with; a job's `request`. */
-typedef struct tiles {
-    int64_t rows, keys, tail; /* of a block, of a step, of steps after those */
-    unsigned warps;
-} tiles;
-
 struct request {
     const DLTensor *q, *k, *v;
     tilec_kvcache_options options;
     enum part part;          /* the compile in hand */
     const tc_target *target; /* NULL: there is none of that name */
-    tiles tiles;
-    bool has_many_rows;
+    tc_kv_choice choice;
     tilec_kvcache *plan;
 };
 
@@ -157,66 +152,6 @@ static void bind_number(struct bindings *b, tc_arena *arena, const char *name,
     bind(b, name, tc_arena_printf(arena, "%lld", (long long)value));
 }
 
-/* Of a key and its value. */
-static int64_t step_bytes(const struct request *r)
-{
-    return r->k->shape[3] * (r->k->dtype.bits / 8) +
-           r->v->shape[3] * (r->v->dtype.bits / 8);
-}
-
-/* 32 KiB of keys and values, or less. */
-static int64_t keys_of_step(const struct request *r, int64_t most)
-{
-    enum { STEP_BYTES = 32 << 10, FEWEST = 16 };
-    int64_t keys = most;
-    while (keys > FEWEST && keys * step_bytes(r) > STEP_BYTES)
-        keys /= 2;
-    return keys;
-}
-
-/* Many rows share what is loaded, and wait for tensor cores: two warp groups,
- * as attention_fwd has, where their accumulators and rings have room. */
-static bool choose_wgmma_tiles(struct request *r)
-{
-    static const struct {
-        int64_t columns, value_columns; /* at most */
-        tiles tiles;
-    } found[] = {{192, 128, {128, 128, 64, 8}}, {256, 256, {128, 64, 64, 8}}};
-    if (!r->target || !r->target->wgmma || r->q->dtype.bits != 16 ||
-        r->k->dtype.bits != 16)
-        return false;
-    for (size_t i = 0; i < sizeof found / sizeof *found; i++)
-        if (r->k->shape[3] <= found[i].columns &&
-            r->v->shape[3] <= found[i].value_columns) {
-            r->tiles = found[i].tiles;
-            return true;
-        }
-    return false;
-}
-
-/* The rows of a sequence are the heads of a group times queries. A decode has
- * few, which wait for memory only. */
-static void choose_tiles(struct request *r)
-{
-    enum { FEW_ROWS = 16, MANY_ROWS = 64, MOST_KEYS = 128, NARROW = 256 };
-    int64_t rows = r->q->shape[2] * r->plan->group;
-    r->has_many_rows = r->options.ragged_queries || rows > 2 * FEW_ROWS;
-    if (r->has_many_rows && choose_wgmma_tiles(r))
-        return;
-    r->tiles.warps = 4;
-    if (r->has_many_rows) {
-        r->tiles.rows = MANY_ROWS;
-        r->tiles.keys = keys_of_step(r, MANY_ROWS);
-        /* More columns do not fit in the registers of 4 warps. */
-        if (r->v->shape[3] > NARROW)
-            r->tiles.warps = 8;
-    } else {
-        r->tiles.rows = rows > FEW_ROWS ? 2 * FEW_ROWS : FEW_ROWS;
-        r->tiles.keys = keys_of_step(r, MOST_KEYS);
-    }
-    r->tiles.tail = r->tiles.keys;
-}
-
 static struct bindings bindings_of(const struct request *r, tc_arena *arena)
 {
     const tilec_kvcache_options *o = &r->options;
@@ -233,7 +168,7 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
              tc_arena_printf(arena, "%s", tc_dtype_name(r->q->dtype).text));
         return b;
     }
-    bind_number(&b, arena, "BN", r->tiles.keys);
+    bind_number(&b, arena, "BN", r->choice.keys);
     bind_number(&b, arena, "PAGE",
                 o->layout >= TILEC_KV_PAGED ? r->k->shape[2] : 1);
     if (r->part == FORWARD) {
@@ -245,8 +180,8 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
         bind(&b, "CHECK",
              r->target && !tc_target_is_gpu(r->target) ? "1" : "0");
         bind(&b, "NEGATIVE", r->plan->scale < 0 ? "1" : "0");
-        bind(&b, "WHOLE_STEPS", r->has_many_rows ? "1" : "0");
-        bind_number(&b, arena, "TAIL", r->tiles.tail);
+        bind(&b, "WHOLE_STEPS", r->choice.has_many_rows ? "1" : "0");
+        bind_number(&b, arena, "TAIL", r->choice.tail);
         bind(&b, "MERGE", r->plan->merges_apart ? "0" : "1");
         return b;
     }
@@ -283,16 +218,6 @@ static bool parse_program(tc_job *job, const struct bindings *b)
     return tc_job_parse(job, linked, n) && tc_job_parse(job, &source, 1);
 }
 
-static void keep_values(tilec_kvcache *c, const tc_mod *m)
-{
-    for (unsigned i = 0; i < m->func.nvalues; i++) {
-        const tc_mod_value *v = &m->func.values[i];
-        c->values[c->nvalues++] = v->number.is_float
-                                      ? tilec_float(v->name, v->number.f)
-                                      : tilec_int(v->name, v->number.i);
-    }
-}
-
 static tilec_kvcache *make_plan(tc_job *job, const struct request *r,
                                 const tc_mods *mods)
 {
@@ -308,43 +233,18 @@ static tilec_kvcache *make_plan(tc_job *job, const struct request *r,
     c->scale = o->scale;
     if (o->scale == 0.0 || isnan(o->scale))
         c->scale = 1.0 / sqrt((double)r->q->shape[3]);
-    c->values =
-        tc_arena_array(&job->cx->arena, tilec_argument,
-                       mods->all[0].func.nvalues + mods->all[1].func.nvalues);
-    keep_values(c, &mods->all[0]);
-    keep_values(c, &mods->all[1]);
+    c->nvalues = tc_mods_values(mods, &job->cx->arena, &c->values);
     return c;
 }
 
-/* Decode waits for memory: what counts is how many bytes are in flight. Where
- * each multiprocessor gets one program, a deep ring keeps a second one away, so
- * that none stays idle. Keys that are looked up singly, and pieces of constant
- * length, want two programs, of which one computes while the other waits. */
-static void choose_programs(struct request *r)
+static void choose(struct request *r, unsigned sms)
 {
-    enum { FEW_KEYS = 64 };
-    tilec_kvcache *c = r->plan;
-    const tilec_kvcache_options *o = &r->options;
-    int64_t rows = r->q->shape[2] * c->group;
-    int64_t programs =
-        r->q->shape[0] * ((rows + c->block - 1) / c->block) * r->k->shape[1];
-    bool looks_up = o->layout >= TILEC_KV_PAGED && r->k->shape[2] < FEW_KEYS;
-    bool is_full = programs > (int64_t)c->sms;
-    c->per_sm = !r->has_many_rows && (is_full || looks_up || o->piece) ? 2 : 1;
-    /* All but a few multiprocessors have a block of their own: blocks are split
-     * where lengths differ only. Next to the atomic of a merge in the kernel no
-     * load is a TMA copy, which many rows want. */
-    c->merges_apart = r->has_many_rows || o->piece ||
-                      10 * programs < 9 * (int64_t)(c->per_sm * c->sms);
-}
-
-static void tune(const struct request *r, tilec_compile_options *c)
-{
-    enum { STAGES = 3, STAGES_ALONE = 4 };
-    c->tiles = TILEC_TILES_NONE;
-    c->warps = r->tiles.warps;
-    if (!r->has_many_rows)
-        c->stages = r->plan->per_sm > 1 ? STAGES : STAGES_ALONE;
+    r->choice = tc_kv_choose(r->q, r->k, r->v, &r->options, r->target, sms);
+    r->plan->sms = sms;
+    r->plan->block = r->choice.rows;
+    r->plan->by_heads = r->choice.by_heads;
+    r->plan->merges_apart = r->choice.merges_apart;
+    r->plan->per_sm = r->choice.per_sm;
 }
 
 static bool finish(tc_job *job, const struct request *r,
@@ -363,7 +263,9 @@ static bool finish(tc_job *job, const struct request *r,
     if (r->part == FORWARD) {
         c.examples = tc_arena_copy(&job->cx->arena, examples, sizeof examples);
         c.nexamples = 3;
-        tune(r, &c);
+        c.tiles = TILEC_TILES_NONE;
+        c.warps = r->choice.warps;
+        c.stages = r->choice.stages;
     }
     return tc_job_finish(job, &c);
 }
@@ -388,11 +290,7 @@ static bool build_forward(tc_job *job, struct request *r)
     r->plan = make_plan(job, r, &mods);
     r->target =
         tc_target_find(job->owner, o->target ? o->target : job->owner->target);
-    choose_tiles(r);
-    r->plan->block = r->tiles.rows;
-    r->plan->by_heads = r->has_many_rows && r->tiles.rows % r->plan->group == 0;
-    r->plan->sms = tc_gpu_multiprocessors(job->owner, r->target, r->q->device);
-    choose_programs(r);
+    choose(r, tc_gpu_multiprocessors(job->owner, r->target, r->q->device));
     struct bindings b = bindings_of(r, &job->cx->arena);
     bind_mods(&b, &mods);
     return parse_program(job, &b) && finish(job, r, &b);

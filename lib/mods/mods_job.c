@@ -133,3 +133,20 @@ bool tc_mods_add(tc_job *job, const tc_mods_texts *from, tc_mods *out)
            compose(&p, &out->all[TC_MOD_MASK]) &&
            compose(&p, &out->all[TC_MOD_SCORE]);
 }
+
+unsigned tc_mods_values(const tc_mods *mods, tc_arena *arena,
+                        tilec_argument **values)
+{
+    unsigned n = 0;
+    *values =
+        tc_arena_array(arena, tilec_argument,
+                       mods->all[0].func.nvalues + mods->all[1].func.nvalues);
+    for (int i = 0; i < 2; i++)
+        for (unsigned j = 0; j < mods->all[i].func.nvalues; j++) {
+            const tc_mod_value *v = &mods->all[i].func.values[j];
+            (*values)[n++] = v->number.is_float
+                                 ? tilec_float(v->name, v->number.f)
+                                 : tilec_int(v->name, v->number.i);
+        }
+    return n;
+}

@@ -32,5 +32,9 @@ typedef struct tc_mods {
 /* False: reported. */
 bool tc_mods_add(tc_job *job, const tc_mods_texts *from,
                  tc_mods *out) TC_MUST_CHECK;
+/* The scalars that expressions give (`window(w=7)`), as arguments in the
+ * arena; how many. */
+unsigned tc_mods_values(const tc_mods *mods, tc_arena *arena,
+                        tilec_argument **values) TC_MUST_CHECK;
 
 #endif

@@ -78,12 +78,20 @@ typedef struct tilec_kvcache_options {
 } tilec_kvcache_options;
 
 /* Compiles for tensors like these: data types, D, DV, HQ / HK, the keys of a
- * page and M (or T) count; batch, lengths and pages may be others at launch.
+ * page and M (or T) count; batch, lengths and pages may be others at launch,
+ * though another plan may be faster then (tilec_kvcache_variant).
  * Diagnostics are in the context, as of tilec_compile. */
 TILEC_API tilec_status tilec_kvcache_plan(tilec_context *cx, const DLTensor *q,
                                           const DLTensor *k, const DLTensor *v,
                                           const tilec_kvcache_options *options,
                                           tilec_kvcache **out);
+/* What a plan chooses by batch and lengths, as a number: a plan is the one for
+ * tensors of other sides too if this number and what tilec_kvcache_plan says
+ * that it compiles for are equal. -1: tilec_kvcache_plan would refuse these. */
+TILEC_API int64_t tilec_kvcache_variant(const tilec_context *cx,
+                                        const DLTensor *q, const DLTensor *k,
+                                        const DLTensor *v,
+                                        const tilec_kvcache_options *options);
 TILEC_API void tilec_kvcache_free(tilec_kvcache *c);
 /* The kernel that computes attention; its captured parameters are what
  * `captured` below must give, but those of the layout. It belongs to *c. */

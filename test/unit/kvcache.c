@@ -4,7 +4,7 @@
  * (Accuracy, layouts and lengths are tested in test/numerics/kvcache.c and
  * test/python/kvcache.py.)
  */
-#include "lib/tilec.h"
+#include "lib/kvcache/kvcache_choice.h"
 #include "test/unit/run.h"
 
 #include <check.h>
@@ -275,11 +275,87 @@ START_TEST(calls_that_are_refused)
 }
 END_TEST
 
+/* Of bf16 caches of 8 heads of k on a GPU of 132 multiprocessors. */
+static tc_kv_choice chosen(int64_t batch, int64_t group, int64_t queries,
+                           int64_t page, int64_t dim)
+{
+    int64_t q_sides[4] = {batch, 8 * group, queries, dim};
+    int64_t k_sides[4] = {100, 8, page, dim};
+    DLTensor q4 = tensor(NULL, 4, kDLBfloat, q_sides);
+    DLTensor k4 = tensor(NULL, 4, kDLBfloat, k_sides);
+    q4.dtype.bits = k4.dtype.bits = 16;
+    tilec_kvcache_options asked = options();
+    return tc_kv_choose(&q4, &k4, &k4, &asked, tc_target_get("sm_90a"), 132);
+}
+
+START_TEST(what_a_plan_chooses)
+{
+    static const struct {
+        int64_t batch, group, queries, page, dim; /* then what is expected */
+        tc_kv_choice want; /* many rows, by heads, merges apart; .. */
+    } cases[] = {
+        /* 32 blocks: splits, in one program of each multiprocessor. */
+        {4, 4, 1, 64, 128, {0, 0, 1, 16, 64, 64, 4, 4, 1}},
+        /* 120 blocks, over 90 % of 132. */
+        {15, 4, 1, 64, 128, {0, 0, 0, 16, 64, 64, 4, 4, 1}},
+        /* 136: two programs of each, which are not full; and 240, full. */
+        {17, 4, 1, 64, 128, {0, 0, 1, 16, 64, 64, 4, 3, 2}},
+        {30, 4, 1, 64, 128, {0, 0, 0, 16, 64, 64, 4, 3, 2}},
+        /* Small pages are looked up. */
+        {4, 4, 1, 16, 128, {0, 0, 1, 16, 64, 64, 4, 3, 2}},
+        {4, 17, 1, 64, 64, {0, 0, 1, 32, 128, 128, 4, 4, 1}},
+        /* Many rows: tiles of two warp groups, and where they do not fit. */
+        {4, 4, 100, 64, 128, {1, 1, 1, 128, 128, 64, 8, 0, 1}},
+        {4, 3, 100, 64, 512, {1, 0, 1, 64, 16, 16, 8, 0, 1}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tc_kv_choice want = cases[i].want;
+        tc_kv_choice got =
+            chosen(cases[i].batch, cases[i].group, cases[i].queries,
+                   cases[i].page, cases[i].dim);
+        ck_assert_int_eq(got.has_many_rows, want.has_many_rows);
+        ck_assert_int_eq(got.by_heads, want.by_heads);
+        ck_assert_int_eq(got.merges_apart, want.merges_apart);
+        ck_assert_int_eq(got.rows, want.rows);
+        ck_assert_int_eq(got.keys, want.keys);
+        ck_assert_int_eq(got.tail, want.tail);
+        ck_assert_uint_eq(got.warps, want.warps);
+        ck_assert_uint_eq(got.stages, want.stages);
+        ck_assert_uint_eq(got.per_sm, want.per_sm);
+    }
+}
+END_TEST
+
+static int64_t variant(void)
+{
+    tilec_kvcache_options asked = options();
+    return tilec_kvcache_variant(cx, &dl[0], &dl[1], &dl[2], &asked);
+}
+
+START_TEST(variants_tell_plans_apart)
+{
+    int64_t one = variant();
+    ck_assert_int_ge(one, 0);
+    shapes[0][2] = 8; /* 16 rows of a group of 2 are still few */
+    ck_assert_int_eq(variant(), one);
+    shapes[0][2] = 9;
+    ck_assert_int_ne(variant(), one);
+    shapes[0][2] = 1;
+    dl[1].ndim = 3;
+    ck_assert_int_eq(variant(), -1);
+    dl[1].ndim = 4;
+    ck_assert_int_eq(tilec_kvcache_variant(NULL, &dl[0], &dl[1], &dl[2], NULL),
+                     -1);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("kvcache");
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_step_over_pages);
+    tcase_add_test(tc, what_a_plan_chooses);
+    tcase_add_test(tc, variants_tell_plans_apart);
     tcase_add_test(tc, plans_that_are_refused);
     tcase_add_test(tc, calls_that_are_refused);
     Suite *s = suite_create("kvcache");

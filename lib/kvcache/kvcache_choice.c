@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Chooses tiles, stages and programs of attention over a cache. The numbers by
+ * which it does are all at the head of this file; they were measured on an H200
+ * (test/bench/decode.py).
+ */
+#include "lib/kvcache/kvcache_choice.h"
+
+#include "lib/gpu/gpu.h"
+#include "lib/kvcache/kvcache.h"
+
+enum {
+    /* Rows of a block: a decode has few, which wait for memory only; many rows
+     * share what is loaded. */
+    FEW_ROWS = 16,
+    MANY_ROWS = 64,
+    /* Keys of a step, and the most bytes of keys and values. */
+    STEP_BYTES = 32 << 10,
+    FEWEST_KEYS = 16,
+    MOST_KEYS = 128,
+    WARPS = 4,
+    /* Columns of v of which MANY_ROWS fit in the registers of WARPS warps; more
+     * take twice the warps. */
+    NARROW = 256,
+    /* Pages of fewer keys make loads wait for look-ups in the page table. */
+    LOOKUP_KEYS = 64,
+    /* Blocks per hundred resident programs that keep the GPU busy without
+     * splits: where all but a few multiprocessors have a block of their own,
+     * blocks are split only because lengths differ. */
+    BUSY_PERCENT = 90,
+    /* Stages of the ring: with two programs on a multiprocessor, with one. */
+    STAGES = 3,
+    STAGES_ALONE = 4
+};
+
+/* Tiles of two warp groups for many rows, by the most columns of k and v:
+ * accumulators and rings have room. */
+static const struct {
+    int64_t columns, value_columns, rows, keys, tail;
+    unsigned warps;
+} wgmma_tiles[] = {
+    {192, 128, 128, 128, 64, 8},
+    {256, 256, 128, 64, 64, 8},
+};
+
+typedef struct problem {
+    const DLTensor *q, *k, *v;
+    const tilec_kvcache_options *options;
+    const tc_target *target;
+    int64_t rows; /* of a sequence: the heads of a group times queries */
+} problem;
+
+/* Of a key and its value. */
+static int64_t step_bytes(const problem *p)
+{
+    return p->k->shape[3] * (p->k->dtype.bits / 8) +
+           p->v->shape[3] * (p->v->dtype.bits / 8);
+}
+
+static int64_t keys_of_step(const problem *p, int64_t most)
+{
+    int64_t keys = most;
+    while (keys > FEWEST_KEYS && keys * step_bytes(p) > STEP_BYTES)
+        keys /= 2;
+    return keys;
+}
+
+/* Many rows wait for tensor cores: tiles as attention_fwd has. */
+static bool choose_wgmma_tiles(const problem *p, tc_kv_choice *c)
+{
+    if (!p->target || !p->target->wgmma || p->q->dtype.bits != 16 ||
+        p->k->dtype.bits != 16)
+        return false;
+    for (size_t i = 0; i < sizeof wgmma_tiles / sizeof *wgmma_tiles; i++)
+        if (p->k->shape[3] <= wgmma_tiles[i].columns &&
+            p->v->shape[3] <= wgmma_tiles[i].value_columns) {
+            c->rows = wgmma_tiles[i].rows;
+            c->keys = wgmma_tiles[i].keys;
+            c->tail = wgmma_tiles[i].tail;
+            c->warps = wgmma_tiles[i].warps;
+            return true;
+        }
+    return false;
+}
+
+static void choose_tiles(const problem *p, tc_kv_choice *c)
+{
+    c->has_many_rows = p->options->ragged_queries || p->rows > 2 * FEW_ROWS;
+    if (c->has_many_rows && choose_wgmma_tiles(p, c))
+        return;
+    c->warps = WARPS;
+    if (c->has_many_rows) {
+        c->rows = MANY_ROWS;
+        c->keys = keys_of_step(p, MANY_ROWS);
+        if (p->v->shape[3] > NARROW)
+            c->warps = 2 * WARPS;
+    } else {
+        c->rows = p->rows > FEW_ROWS ? 2 * FEW_ROWS : FEW_ROWS;
+        c->keys = keys_of_step(p, MOST_KEYS);
+    }
+    c->tail = c->keys;
+}
+
+/* Decode waits for memory: what counts is how many bytes are in flight. Where
+ * each multiprocessor gets one program, a deep ring keeps a second one away, so
+ * that none stays idle. Keys that are looked up singly, and pieces of constant
+ * length, want two programs, of which one computes while the other waits. */
+static void choose_programs(const problem *p, int64_t sms, tc_kv_choice *c)
+{
+    const tilec_kvcache_options *o = p->options;
+    int64_t blocks =
+        p->q->shape[0] * p->k->shape[1] * ((p->rows + c->rows - 1) / c->rows);
+    bool looks_up = o->layout >= TILEC_KV_PAGED && p->k->shape[2] < LOOKUP_KEYS;
+    bool wants_two = blocks > sms || looks_up || o->piece;
+    c->per_sm = !c->has_many_rows && wants_two ? 2 : 1;
+    /* Next to the atomic of a merge in the kernel no load is a TMA copy, which
+     * many rows want. */
+    c->merges_apart = c->has_many_rows || o->piece ||
+                      100 * blocks < BUSY_PERCENT * (c->per_sm * sms);
+    if (!c->has_many_rows)
+        c->stages = c->per_sm > 1 ? STAGES : STAGES_ALONE;
+}
+
+tc_kv_choice tc_kv_choose(const DLTensor *q, const DLTensor *k,
+                          const DLTensor *v, const tilec_kvcache_options *o,
+                          const tc_target *target, unsigned sms)
+{
+    int64_t group = q->shape[1] / k->shape[1];
+    problem p = {q, k, v, o, target, q->shape[2] * group};
+    tc_kv_choice c = {0};
+    choose_tiles(&p, &c);
+    c.by_heads = c.has_many_rows && c.rows % group == 0;
+    choose_programs(&p, sms, &c);
+    return c;
+}
+
+static bool has_sides(const DLTensor *t)
+{
+    return t && t->ndim == 4 && t->shape;
+}
+
+int64_t tilec_kvcache_variant(const tilec_context *cx, const DLTensor *q,
+                              const DLTensor *k, const DLTensor *v,
+                              const tilec_kvcache_options *options)
+{
+    tilec_kvcache_options o;
+    if (!cx || !has_sides(q) || !has_sides(k) || !has_sides(v) ||
+        !tc_options_read(&o, sizeof o, options) || k->shape[1] < 1 ||
+        q->shape[1] < k->shape[1])
+        return -1;
+    const tc_target *target =
+        tc_target_find(cx, o.target ? o.target : cx->target);
+    tc_kv_choice c = tc_kv_choose(
+        q, k, v, &o, target, tc_gpu_multiprocessors(cx, target, q->device));
+    return c.rows * 8 + c.per_sm * 2 + c.merges_apart;
+}

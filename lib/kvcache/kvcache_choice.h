@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a plan of attention over a cache chooses by its batch.
+ */
+#ifndef TC_KVCACHE_CHOICE_H
+#define TC_KVCACHE_CHOICE_H
+
+#include "lib/handles.h"
+
+typedef struct tc_kv_choice {
+    bool has_many_rows; /* more than wait for memory only */
+    bool by_heads;      /* a block has the queries of a head, then the next */
+    bool merges_apart;  /* pieces, by a kernel of its own */
+    int64_t rows;       /* of a block */
+    int64_t keys, tail; /* of a step, of the steps after those */
+    unsigned warps;
+    unsigned stages; /* 0: the compiler's default */
+    unsigned per_sm; /* programs of a multiprocessor */
+} tc_kv_choice;
+
+/* q, k and v have four dims. sms: multiprocessors of the GPU, 0 if there is
+ * none; target NULL: there is none of that name. */
+tc_kv_choice tc_kv_choose(const DLTensor *q, const DLTensor *k,
+                          const DLTensor *v, const tilec_kvcache_options *o,
+                          const tc_target *target, unsigned sms);
+
+#endif
