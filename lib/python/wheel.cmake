@@ -11,6 +11,9 @@ if(cjson)
   install(FILES ${CMAKE_BINARY_DIR}/libcjson.so.1 DESTINATION tilec
           COMPONENT python)
 endif()
+if(TARGET tilec_fast)
+  install(TARGETS tilec_fast LIBRARY DESTINATION tilec COMPONENT python)
+endif()
 # The licenses of the libraries inside, where Debian has them.
 string(REGEX MATCH "^[0-9]+" llvm_major ${LLVM_VERSION})
 foreach(package libcjson1 llvm-${llvm_major}-dev libxxhash-dev

@@ -20,10 +20,13 @@ try:
 except ImportError:
     print("no torch here")
     sys.exit(77)
+import threading
+
 import torch_cases
 from torch.autograd import forward_ad
 
 import tilec
+from tilec import _attention, _launch
 
 TIMES = """
 func @times(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %by: f32) -> f32 {
@@ -366,6 +369,213 @@ def test_numpy_captured(device):
               slopes[::-1].copy()[::-1]):
         assert torch.equal(attend(x), want)
     return None
+
+
+# ---- Repeated calls ----
+
+
+def both_ways(test):
+    """Runs the test with and without the compiled extension."""
+    def run(device):
+        tilec.attention(*inputs(device))  # looks for it
+        fast = _launch.fast
+        for way in {fast, None}:
+            _launch.fast = way
+            _attention.forget()
+            try:
+                test(device)
+            finally:
+                _launch.fast = fast
+                _attention.forget()
+    run.__name__ = test.__name__
+    return run
+
+
+def dense(q, k, v, w=None, slopes=None):
+    s = (q.double() @ k.double().mT) / q.shape[3] ** 0.5
+    at = torch.arange(q.shape[2], device=q.device)[:, None]
+    to = torch.arange(k.shape[2], device=q.device)[None]
+    if slopes is not None:
+        s = s + slopes.double()[:, None, None] * (to - at)
+    if w is not None:
+        s = s.masked_fill((to > at) | (at - to >= w), float("-inf"))
+    return s.softmax(-1) @ v.double()
+
+
+@both_ways
+def test_repeated(device):
+    """A call is like another only if its tensors are."""
+    q, k, v = inputs(device)
+    wide = torch.randn(1, 2, 40, 96, device=device)
+    shifted = torch.randn(40 * 64 + 1, device=device)[1:].view(1, 2, 40, 32)
+    others = [
+        (q, k, v), (q[:, :, :39], k, v), (q, k[:, :, 1:], v[:, :, 1:]),
+        wide.split(32, 3), (shifted, k, v), (q, shifted, shifted),
+        [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)],
+        (q[:, :1].expand(1, 2, 40, 32), k, v), (q.clone(), k.mT.contiguous().mT,
+                                                v),
+        (torch.nn.Parameter(q), k, v)]
+    for _ in range(3):
+        for t in others:
+            with torch.no_grad():
+                o, lse = tilec.attention(*t, return_lse=True)
+            assert near(o, dense(*t), 1e-4)
+            assert not o.requires_grad and lse.shape == o.shape[:3]
+            assert tilec.attention(*t).requires_grad == any(
+                x.requires_grad for x in t)
+        half = [x.half() for x in (q, k, v)]
+        assert near(tilec.attention(*half), dense(*half), 1e-2)
+        assert tilec.attention(*half).dtype == torch.float16
+        refused(ValueError, "head dims differ",
+                lambda: tilec.attention(q[..., :16], k, v))
+
+
+@both_ways
+def test_repeated_captures(device):
+    q, k, v = inputs(device)
+    slopes = torch.tensor([0.5, 0.25], device=device)
+    spread = torch.tensor([0.5, 9, 0.125, 9], device=device)[::2]
+    for _ in range(3):
+        for w in (3, 7, True, 40):
+            for x in (slopes, spread, slopes.double(), slopes * 2, slopes.half()):
+                got = tilec.attention(q, k, v, mask_mod="sliding_window & "
+                                      "causal", score_mod="alibi", w=w,
+                                      slopes=x)
+                assert near(got, dense(q, k, v, int(w), x.float()), 1e-4)
+        for scale, gqa in ((None, False), (0.5, True), (1, False)):
+            got = tilec.attention(q, k, v, scale=scale, enable_gqa=gqa)
+            by = (scale or 32 ** -0.5) * 32 ** 0.5
+            assert near(got, dense(q * by, k, v), 1e-4)
+        refused(ValueError, "slopes", lambda: tilec.attention(
+            q, k, v, score_mod="alibi"))
+        refused(ValueError, "64 bits", lambda: tilec.attention(
+            q, k, v, mask_mod="sliding_window & causal", w=1 << 64))
+
+
+@both_ways
+def test_repeated_gradients(device):
+    """With other inputs that require gradients, and other gradients of o."""
+    slopes = torch.tensor([0.5, 0.25], device=device)
+    for turn in range(3):
+        t = [*inputs(device), slopes.clone()]
+        for wanted in ((0,), (1, 2), (3,), (0, 1, 2, 3)):
+            for dout in (torch.ones(1, device=device).expand(1, 2, 40, 32),
+                         torch.randn(1, 40, 2, 32, device=device).mT.mT
+                         .transpose(1, 2)):
+                leaves = [x.detach().clone().requires_grad_(i in wanted)
+                          for i, x in enumerate(t)]
+                got = tilec.attention(*leaves[:3], score_mod="alibi",
+                                      slopes=leaves[3])
+                exact = dense(*leaves[:3], slopes=leaves[3])
+                of = [leaves[i] for i in wanted]
+                for x, y in zip(
+                        torch.autograd.grad(got, of, dout),
+                        torch.autograd.grad(exact, of, dout.double())):
+                    assert x.dtype == y.dtype and near(x, y, 1e-3)
+    q, k, v = (x.requires_grad_() for x in inputs(device))
+    o = tilec.attention(q, k, v)
+    with torch.no_grad():
+        k += 1  # which backward would read
+    refused(RuntimeError, "modified by an inplace operation",
+            lambda: o.sum().backward())
+
+
+@both_ways
+def test_repeated_hooks(device):
+    """Saved tensors that come back with other strides."""
+    q, k, v = (x.requires_grad_() for x in inputs(device))
+
+    def run():
+        return torch.autograd.grad(
+            tilec.attention(q, k, v).square().sum(), (q, k, v))
+
+    want = run()
+    with torch.autograd.graph.saved_tensors_hooks(
+            lambda x: x, lambda x: x.mT.contiguous().mT):
+        for x, y in zip(run(), want):
+            assert near(x, y)
+
+
+@both_ways
+def test_repeated_modes(device):
+    """What watches calls sees the operator, also of calls like earlier ones."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    class Names(TorchDispatchMode):
+        seen = ()
+
+        def __torch_dispatch__(self, f, types, args=(), kwargs=None):
+            self.seen += (str(f),)
+            return f(*args, **(kwargs or {}))
+
+    q, k, v = (x.requires_grad_() for x in inputs(device))
+    want = tilec.attention(q, k, v)
+    for _ in range(2):
+        with Names() as names:
+            got = tilec.attention(q, k, v)
+            got.sum().backward()
+        assert "tilec.attention.default" in names.seen
+        assert "tilec.attention_backward.default" in names.seen
+        assert torch.equal(got, want)
+        with torch.inference_mode():
+            got = tilec.attention(q, k, v)
+            assert got.is_inference() and torch.equal(got, want)
+        with FakeTensorMode() as mode:
+            got = tilec.attention(*[mode.from_tensor(x) for x in (q, k, v)])
+            assert got.shape == want.shape
+        assert tilec.attention(q, k, v).requires_grad
+
+
+@both_ways
+def test_repeated_threads(device):
+    q, k, v = inputs(device)
+    want, wrong = {w: dense(q, k, v, w) for w in range(1, 9)}, []
+
+    def work(w):
+        for _ in range(50):
+            got = tilec.attention(q, k, v, mask_mod="causal & sliding_window",
+                                  w=w)
+            if not near(got, want[w], 1e-4):
+                wrong.append(w)
+
+    threads = [threading.Thread(target=work, args=(w,)) for w in want]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+@both_ways
+def test_repeated_kernels(device):
+    scaled = tilec.kernel("""
+kernel @scaled(%x: tensor<[?] x f32>, %by: f32, %y: tensor<[?] x f32>)
+    grid(cdiv(size(%x, 0), 32)) {
+  %v = load %x[program_id(0) * 32 +: 32] boundary(0)
+  store %y[program_id(0) * 32 +: 32], %v * %by boundary(0)
+}
+""")
+    x = torch.randn(2, 40, device=device)
+    for by in (1.5, 2, True, 0.5):
+        for rows in (x[0], x[1], x.mT.contiguous().mT[0], x[0, ::2], x[0, 1:]):
+            y = torch.zeros_like(rows)
+            before = y._version
+            for give in (lambda: scaled(rows, by, y),
+                         lambda: scaled(x=rows, y=y, by=by),
+                         lambda: scaled(rows, y=y, by=by)):
+                y.zero_()
+                give()
+                assert near(y, rows * by)
+            assert y._version >= before + 6
+    leaf = torch.zeros(40, device=device, requires_grad=True)
+    refused(ValueError, "y requires grad", lambda: scaled(x[0], 1.5, leaf))
+    with torch.no_grad():
+        scaled(x[0], 1.5, leaf)
+    refused(Exception, "", lambda: torch.vmap(lambda t: scaled(t, 1.5, t))(x))
+    refused(ValueError, "", lambda: scaled(x[0], 1.5))
+    refused(ValueError, "resolve_neg", lambda: scaled(
+        torch.complex(x, x).conj().imag[0], 1.5, x[1]))
 
 
 # ---- What is refused, or not needed ----

@@ -5,8 +5,14 @@ A Launch belongs to a function of the library and to tensors of certain types,
 shapes, strides and devices. A call of it sets addresses, numbers and the stream
 in structs that are there already. Threads never share structs: a call takes a
 set of them from a list (a new one, if the list is empty) and puts it back.
+
+Where the extension `_fast` is (lib/python/fast) and torch has DLPack's exchange
+API, `fast_call` makes a _fast.Call of a Launch, which needs no Python.
 """
 import ctypes as C
+import functools
+import importlib.util
+import os
 
 from . import _abi, _context, _tensors
 
@@ -44,8 +50,8 @@ class Arguments:
 class _Structs:
     """What one call at a time uses."""
 
-    __slots__ = ("tensors", "addresses", "numbers", "options", "error", "call",
-                 "held")
+    __slots__ = ("tensors", "addresses", "numbers", "options", "error",
+                 "passed", "call", "held")
 
     def __init__(self, launch):
         self.tensors = (_abi.DLTensor * max(len(launch.like), 1))(*[
@@ -57,11 +63,27 @@ class _Structs:
         self.error = _abi.tilec_error()
         self.numbers = ()
         launch.bind(self)
+        self.call = tuple([x if isinstance(x, _VALUES) else C.byref(x)
+                           for x in self.passed])
+
+    def words(self):
+        """The arguments of the call as numbers."""
+        return tuple([(x.value or 0) if isinstance(x, _VALUES) else
+                      C.addressof(x) for x in self.passed])
+
+    def number_at(self, i):
+        """The address of an argument's number."""
+        a, is_int = self.numbers[i]
+        field = type(a).i if is_int else type(a).f
+        return C.addressof(a) + field.offset
+
+
+_VALUES = (C.c_void_p, C.c_size_t)
 
 
 class Launch:
-    """Subclasses set `structs.call`, the arguments of `function`, in bind, and
-    what has the fields workspace and workspace_bytes in `structs.held`."""
+    """Subclasses set `structs.passed`, the arguments of `function`, in bind,
+    and what has the fields workspace and workspace_bytes in `structs.held`."""
 
     function = None
 
@@ -71,7 +93,7 @@ class Launch:
         self.device, self._gpu = device, _context.gpu_of(device)
         self._run = getattr(_abi.lib, self.function)
         self._free = [_Structs(self)]
-        self._workspace = self.workspace(self._free[0])
+        self.needs = self.workspace(self._free[0])
 
     def bind(self, structs):
         raise NotImplementedError
@@ -97,8 +119,8 @@ class Launch:
             at += _WORDS
         if numbers:
             _set_numbers(s.numbers, numbers)
-        if self._workspace:
-            memory = _tensors.Memory(like, self._workspace)
+        if self.needs:
+            memory = _tensors.Memory(like, self.needs)
             s.held.workspace = memory.address
             s.held.workspace_bytes = memory.size
         if self._gpu is not None:
@@ -106,11 +128,93 @@ class Launch:
                                 if stream is None else stream)
             self.before_gpu()
         status = self._run(*s.call)
-        if self._workspace and stream is not None:
+        if self.needs and stream is not None:
             memory.record_stream(stream)
         if status:
             _context.check(status, s.error)
         self._free.append(s)
+
+
+fast = None  # the extension, once `use_fast` has found that torch goes with it
+
+
+def _extension():
+    """_fast of the package, or, of a build folder, next to the library; None:
+    there is none."""
+    try:
+        from . import _fast
+        return _fast
+    except ImportError:
+        folder = os.path.dirname(_abi.lib.path)
+    path = os.path.join(folder, "_fast.abi3.so")
+    if not folder or not os.path.exists(path):
+        return None
+    spec = importlib.util.spec_from_file_location(__package__ + "._fast", path)
+    try:
+        found = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(found)
+    except ImportError:
+        return None
+    return found
+
+
+def use_fast(torch, uses):
+    """Looks for the extension. uses: an iterator that numbers uses of plans."""
+    global fast
+    api = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    found = _extension() if api is not None else None
+    if found is not None and found.setup(
+            api, torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled,
+            torch.autograd.graph.increment_version,
+            torch.cuda.is_current_stream_capturing,
+            getattr(torch._C, "_cuda_getDevice", None), uses):
+        fast = found
+
+
+_STRUCTS = 2  # calls at the same time that need no Python
+
+
+def _described(s, numbers):
+    held = C.addressof(s.held)
+    kind = type(s.held)
+    return (s.words(), C.addressof(s.tensors),
+            C.addressof(s.options) + _abi.tilec_launch_options.stream.offset,
+            held + kind.workspace.offset, held + kind.workspace_bytes.offset,
+            tuple([0 if i is None else s.number_at(i) for i in numbers]))
+
+
+def _function_and_arguments(maker):
+    return (maker.func, maker.args) if isinstance(
+        maker, functools.partial) else (maker, ())
+
+
+def fast_call(launch, owner, inputs, outputs=(), like=None, **more):
+    """A _fast.Call; None where there is no extension.
+
+    owner: its method `fail` raises the error of a status. inputs: the view of
+    each, or, negative, -1 - i of the i-th number. outputs: (view, maker).
+    """
+    if fast is None:
+        return None
+    held = [_Structs(launch) for _ in range(_STRUCTS)]
+    numbers = [-1 - at if at < 0 else None for at in inputs]
+    if launch.needs:
+        memory = _tensors.new(like, (launch.needs + 256,), "uint8")
+        more.update(make_workspace=_function_and_arguments(
+            _tensors.maker(memory)), workspace=launch.needs)
+    gpu = launch.device[1] if launch.device[0] == _tensors.CUDA else -1
+    launch.of_fast = held
+    return fast.Call(
+        C.cast(launch._run, C.c_void_p).value, owner,
+        tuple([_described(s, numbers) for s in held]), held,
+        (*[max(at, -1) for at in inputs], *[at for at, _ in outputs]),
+        len(inputs), tuple([_function_and_arguments(m) for _, m in outputs]),
+        gpu, **more)
+
+
+def fail(launch, status, index):
+    """Raises the error of a call of the extension."""
+    _context.check(status, launch.of_fast[index].error)
 
 
 def _set_numbers(arguments, numbers):

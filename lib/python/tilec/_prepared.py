@@ -34,8 +34,7 @@ class _Launch(_launch.Launch):
             captured_grads=grads, ncaptured_grads=ngrads,
             **{field: C.pointer(s.tensors[i])
                for i, field in enumerate(self._fields)})
-        s.call = (self.plan.handle, C.byref(s.held), C.byref(s.options),
-                  C.byref(s.error))
+        s.passed = self.plan.handle, s.held, s.options, s.error
 
     def workspace(self, s):
         found = C.c_uint64()
@@ -49,6 +48,11 @@ class _Launch(_launch.Launch):
     def before_gpu(self):
         if _context.is_capturing(self.device):
             _attention.keep_for_graphs(self.plan)
+
+    def fast_call(self, owner, inputs, outputs, like, **more):
+        return _launch.fast_call(self, owner, inputs, outputs, like,
+                                 plan=self.plan,
+                                 on_capture=_attention.keep_for_graphs, **more)
 
 
 class _ForwardLaunch(_Launch):
@@ -85,6 +89,15 @@ class _Captured:
         (_, fit), = _captured.fitted([(self._names[i], x)],
                                      self._plan.captured, self._plan.device)
         return fit
+
+    def inputs(self, first):
+        """As of _launch.fast_call, for views that follow `first` others. None:
+        some are converted at each call."""
+        if self._conversions:
+            return None
+        found = {i: -1 - at for at, i in enumerate(self._numbers)}
+        found.update({i: first + at for at, i in enumerate(self._tensors)})
+        return [found[i] for i in range(len(found))]
 
     def __call__(self, values):
         """Tensors, to be kept until the launch, and numbers."""
@@ -134,9 +147,21 @@ class Forward:
         self._new = [_tensors.maker(x) for x in new.values()]
         self._address = _tensors.address_function(q)
         self._gpu = _context.gpu_of(self._plan.device)
+        self.fast, inputs = None, self._captured.inputs(3 + len(self._new))
+        if inputs is not None and _tensors.is_torch(q):
+            self.fast = self._launch.fast_call(
+                self, [0, 1, 2, *inputs], list(enumerate(self._new, 3)), q,
+                has_gradients=True)
+
+    def fail(self, status, index):
+        _launch.fail(self._launch, status, index)
 
     def __call__(self, q, k, v, values=()):
         """o, lse and, if it was wanted, the largest scores."""
+        if self.fast is not None:
+            found = self.fast(q, k, v, *values)
+            if found is not None:
+                return found
         if self._gpu is not None and _context.current_gpu() != self._gpu:
             with _context.on_device(self._plan.device):
                 return self(q, k, v, values)
@@ -178,7 +203,18 @@ class Backward:
                               for name, _, x, shape in of_captured]
         self._nfields = sum(field == "dsinks" for _, field, _, _ in of_captured)
         self._address = _tensors.address_function(q)
-        self._gpu = _context.gpu_of(self._plan.device)
+        self._fast, given = None, 7 if self._has_dlse else 6
+        inputs = self._captured.inputs(given + 3 + self._nfields)
+        if inputs is not None and _tensors.is_torch(q):
+            first = given + 3 + self._nfields + sum(at >= 0 for at in inputs)
+            outputs = [given + i for i in range(3 + self._nfields)]
+            outputs += range(first, first + len(of_captured) - self._nfields)
+            self._fast = self._launch.fast_call(
+                self, [*range(given), *inputs], list(zip(outputs, (
+                    *self._new, *[m for _, m, _ in self._new_captured]))), q)
+
+    def fail(self, status, index):
+        _launch.fail(self._launch, status, index)
 
     def _gradients(self, q, values, has_sinks):
         """[(name, field or the kernel's name, tensor, shape)] of gradients of
@@ -215,23 +251,29 @@ class Backward:
     def __call__(self, q, k, v, o, lse, dout, dlse, values=()):
         """dq, dk, dv and {name: gradient} of the captured values that were
         wanted, in float32."""
-        if self._gpu is not None and _context.current_gpu() != self._gpu:
+        given = (q, k, v, o, lse, dout) if dlse is None else (
+            q, k, v, o, lse, dout, dlse)
+        found = None
+        if self._fast is not None:
+            found = self._fast(*given, *values)
+        if found is None:
             with _context.on_device(self._plan.device):
-                return self(q, k, v, o, lse, dout, dlse, values)
+                found = self._run(given, values)
+        if len(found) == 3:
+            return (*found, {})
+        grads = {name: x if shape else x.reshape(shape) for x, (name, _, shape)
+                 in zip(found[3:], self._new_captured)}
+        return (*found[:3], {n: grads[n] for n in self._wanted})
+
+    def _run(self, given, values):
         self._plan.used = next(_attention.clock)
         new = [make() for make in self._new]
         grads = [make() for _, make, _ in self._new_captured]
         tensors, numbers = self._captured(values) if values else ((), ())
         n = self._nfields
-        given = (q, k, v, o, lse, dout) if dlse is None else (
-            q, k, v, o, lse, dout, dlse)
         self._launch(map(self._address, (*given, *new, *grads[:n], *tensors,
-                                         *grads[n:])), numbers, q)
-        if not grads:
-            return (*new, {})
-        found = {name: x if shape else x.reshape(shape) for x, (name, _, shape)
-                 in zip(grads, self._new_captured)}
-        return (*new, {n: found[n] for n in self._wanted})
+                                         *grads[n:])), numbers, given[0])
+        return (*new, *grads)
 
 
 def _captured_of(gradient, captured):

@@ -7,7 +7,7 @@ gradients are needed. What is not plain gets an operator (_operator.py).
 import torch
 from torch.autograd import forward_ad
 
-from . import _attention, _operator, _prepared, _tensors
+from . import _attention, _launch, _operator, _prepared, _tensors
 
 operator = _operator
 
@@ -148,23 +148,26 @@ _is_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 _is_deterministic = torch._C._get_deterministic_algorithms
 
 
-def _key(q, k, v, options, extras, captured, want_max):
-    """What a call has in common with those that it is like: all but addresses
-    and numbers; and the captured values. Raises where there is no such thing.
-    """
+def _rest(options, extras, captured, want_max):
+    """What a call has in common with those that it is like, besides its
+    tensors, and its captured values."""
     if options[-1] is not None:  # kernel_options
         options = (*options[:-1], repr(options[-1]))
-    values, kinds = (), ()
-    if captured or not (extras[0] is extras[1] is extras[2] is extras[3] is
-                        extras[4] is None):
-        values = [*captured.values(), *[x for x in extras if x is not None]]
-        kinds = (*captured, *[x is None for x in extras],
-                 *map(_tensors.kind, values))
-    return (options, want_max, _is_deterministic(),
+    if not captured and extras[0] is extras[1] is extras[2] is extras[3] is \
+            extras[4] is None:
+        return (options, want_max, _is_deterministic()), ()
+    return ((options, want_max, _is_deterministic(), *captured,
+             *[x is None for x in extras]),
+            [*captured.values(), *[x for x in extras if x is not None]])
+
+
+def _key(rest, q, k, v, values):
+    """With what tensors and numbers are like; raises for what is neither."""
+    return (rest,
             q.dtype, q.shape, q.stride(), q.device, q.is_neg(),
             k.dtype, k.shape, k.stride(), k.device, k.is_neg(),
             v.dtype, v.shape, v.stride(), v.device, v.is_neg(),
-            *kinds), values
+            *map(_tensors.kind, values))
 
 
 def repeated(q, k, v, options, extras, captured, want_max):
@@ -175,8 +178,16 @@ def repeated(q, k, v, options, extras, captured, want_max):
     try:
         if _is_autocast():
             q, k, v = autocast(q, k, v)
-        key, values = _key(q, k, v, options, extras, captured, want_max)
-        ready = _attention.ready.get(key)
+        rest, values = _rest(options, extras, captured, want_max)
+        if _launch.fast is not None:
+            table = _attention.ready.get(rest)
+            found = None if table is None else _launch.fast.run(
+                table, q, k, v, *values)
+            if type(found) is _prepared.Forward:
+                return _Attention.apply(found, q, k, v, *values)
+            if found is not None:
+                return found
+        ready = _attention.ready.get(_key(rest, q, k, v, values))
     except (AttributeError, TypeError, RuntimeError):  # _attend says why
         return None
     return None if ready is None else run(ready, q, k, v, values)
@@ -188,8 +199,17 @@ def keep(ready, q, k, v, options, extras, captured, want_max):
     if not all(type(x) in _KEPT for x in (*options[:-1], want_max)):
         return
     try:
-        key, values = _key(q, k, v, options, extras, captured, want_max)
+        rest, values = _rest(options, extras, captured, want_max)
+        key = _key(rest, q, k, v, values)
     except (AttributeError, TypeError):
         return
-    if len(values) == len(ready.names):
-        _attention.keep_ready(_attention.ready, key, ready)
+    if len(values) != len(ready.names):
+        return
+    _attention.keep_ready(_attention.ready, key, ready)
+    if ready.fast is not None:
+        table = _attention.ready.setdefault(rest, {})
+        _attention.keep_ready(table, _launch.fast.key(q, k, v, *values),
+                              ready.fast)
+
+
+_launch.use_fast(torch, _attention.clock)
