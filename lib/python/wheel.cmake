@@ -11,7 +11,7 @@ if(cjson)
   install(FILES ${CMAKE_BINARY_DIR}/libcjson.so.1 DESTINATION tilec
           COMPONENT python)
 endif()
-if(TARGET tilec_fast)
+if(Python3_Development.Module_FOUND)
   install(TARGETS tilec_fast LIBRARY DESTINATION tilec COMPONENT python)
 endif()
 # The licenses of the libraries inside, where Debian has them.

@@ -8,12 +8,11 @@ compilation.
 """
 import ctypes as C
 import dataclasses
-import itertools
 import sys
 import threading
 import typing
 
-from . import _abi, _captured, _context, _errors, _factors, _tensors
+from . import _abi, _captured, _context, _errors, _factors, _launch, _tensors
 from ._texts import O_TYPES, encoded, mod_of, options_of
 
 
@@ -109,7 +108,7 @@ class Plan:
         self.gradients = self._gradients()
         self.captured = _captured.parameters(
             _abi.lib.tilec_attention_kernel(self.handle))
-        self.used = 0  # by clock
+        self.used = 0  # by _launch.uses
 
     def __del__(self, is_ending=sys.is_finalizing):
         # A process that ends takes the driver along, before or after this.
@@ -131,7 +130,6 @@ MOST_PLANS = 128
 _plans: typing.Dict[tuple, Plan] = {}
 _in_graphs: typing.Set[Plan] = set()  # a CUDA graph may launch them at any time
 _lock = threading.Lock()
-clock = itertools.count()
 
 # Prepared calls (_prepared.py) by what their tensors are like. They hold plans,
 # so none stays when a plan goes.
@@ -222,7 +220,7 @@ def plan_for(spec, q, k, v, captured=()):
             if plan is None:
                 plan = Plan(spec, q, k, v, factors)
                 _keep(key, plan)
-    plan.used = next(clock)
+    plan.used = next(_launch.uses)
     return plan
 
 

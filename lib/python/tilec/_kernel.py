@@ -98,10 +98,11 @@ class _Ready:
             (*[None] * first, *names), values), threads)
         self._gpu = _context.gpu_of(self._launch.device)
         self.fast = None
-        if all(map(_tensors.is_torch, (values[i] for i in self._tensors))):
+        if self._tensors and all(
+                _tensors.is_torch(values[i]) for i in self._tensors):
             self.fast = _launch.fast_call(
                 self._launch, self, self._inputs(len(values)),
-                like=values[self._tensors[0]] if self._tensors else None,
+                like=values[self._tensors[0]],
                 written=sum({1 << i for i, _ in self._written}))
 
     def _inputs(self, n):
@@ -177,7 +178,7 @@ def _keep(table, key, ready, rest, values):
         table.clear()
     if key is not None:
         table[key] = ready
-        if ready.fast is not None and len(values) < 32:
+        if ready.fast is not None:
             like = table.setdefault(rest, {})
             like[_launch.fast.key(*values)] = ready.fast
 

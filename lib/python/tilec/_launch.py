@@ -12,7 +12,9 @@ API, `fast_call` makes a _fast.Call of a Launch, which needs no Python.
 import ctypes as C
 import functools
 import importlib.util
+import itertools
 import os
+import sys
 
 from . import _abi, _context, _tensors
 
@@ -135,7 +137,9 @@ class Launch:
         self._free.append(s)
 
 
-fast = None  # the extension, once `use_fast` has found that torch goes with it
+uses = itertools.count()  # of plans, in their order
+fast = None  # the extension, if torch goes with it
+_has_looked = False
 
 
 def _extension():
@@ -158,9 +162,10 @@ def _extension():
     return found
 
 
-def use_fast(torch, uses):
-    """Looks for the extension. uses: an iterator that numbers uses of plans."""
-    global fast
+def _look():
+    """Looks for the extension, once there is torch."""
+    global fast, _has_looked
+    _has_looked, torch = True, sys.modules["torch"]
     api = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
     found = _extension() if api is not None else None
     if found is not None and found.setup(
@@ -171,6 +176,7 @@ def use_fast(torch, uses):
         fast = found
 
 
+_MOST_INPUTS = 31  # of a call of the extension
 _STRUCTS = 2  # calls at the same time that need no Python
 
 
@@ -191,10 +197,13 @@ def _function_and_arguments(maker):
 def fast_call(launch, owner, inputs, outputs=(), like=None, **more):
     """A _fast.Call; None where there is no extension.
 
-    owner: its method `fail` raises the error of a status. inputs: the view of
-    each, or, negative, -1 - i of the i-th number. outputs: (view, maker).
+    For torch tensors. owner: its method `fail` raises the error of a status.
+    inputs: the view of each, or, negative, -1 - i of the i-th number. outputs:
+    (view, maker).
     """
-    if fast is None:
+    if not _has_looked:
+        _look()
+    if fast is None or len(inputs) > _MOST_INPUTS:
         return None
     held = [_Structs(launch) for _ in range(_STRUCTS)]
     numbers = [-1 - at if at < 0 else None for at in inputs]

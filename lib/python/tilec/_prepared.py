@@ -165,7 +165,7 @@ class Forward:
         if self._gpu is not None and _context.current_gpu() != self._gpu:
             with _context.on_device(self._plan.device):
                 return self(q, k, v, values)
-        self._plan.used = next(_attention.clock)
+        self._plan.used = next(_launch.uses)
         found = [new() for new in self._new]
         tensors, numbers = self._captured(values) if values else ((), ())
         self._launch(map(self._address, (q, k, v, *found, *tensors)), numbers,
@@ -266,7 +266,7 @@ class Backward:
         return (*found[:3], {n: grads[n] for n in self._wanted})
 
     def _run(self, given, values):
-        self._plan.used = next(_attention.clock)
+        self._plan.used = next(_launch.uses)
         new = [make() for make in self._new]
         grads = [make() for _, make, _ in self._new_captured]
         tensors, numbers = self._captured(values) if values else ((), ())

@@ -210,6 +210,3 @@ def keep(ready, q, k, v, options, extras, captured, want_max):
         table = _attention.ready.setdefault(rest, {})
         _attention.keep_ready(table, _launch.fast.key(q, k, v, *values),
                               ready.fast)
-
-
-_launch.use_fast(torch, _attention.clock)
