@@ -152,6 +152,31 @@ static void bind_number(struct bindings *b, tc_arena *arena, const char *name,
     bind(b, name, tc_arena_printf(arena, "%lld", (long long)value));
 }
 
+static bool is_bytes(const DLTensor *t)
+{
+    return tc_kind_is_f8(tc_kind_from_dl(t->dtype));
+}
+
+/* Caches of 8 bits meet q and weights in f16: it holds what they do, and GPUs
+ * widen to it in a quarter of the instructions that bf16 takes. Weights are
+ * in its range where no key has a factor of its own. */
+static void bind_products(struct bindings *b, const struct request *r)
+{
+    const DLTensor *factors = r->options.descale_v;
+    tc_kind q = tc_kind_from_dl(r->q->dtype);
+    if (q == TC_F32)
+        return;
+    if (is_bytes(r->k)) {
+        bind(b, "TM", "f16");
+        bind(b, "SCALE_ROWS", q == TC_BF16 ? "1" : "0");
+    }
+    if (is_bytes(r->v) && (!factors || factors->ndim == 1)) {
+        bind(b, "TP", "f16");
+        bind(b, "P_SHIFT", "15");
+        bind(b, "ONE_FACTOR", factors ? "1" : "0");
+    }
+}
+
 static struct bindings bindings_of(const struct request *r, tc_arena *arena)
 {
     const tilec_kvcache_options *o = &r->options;
@@ -176,6 +201,7 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
             bind(&b, "descale_k", factor_function(o->descale_k, r->k));
         if (o->descale_v)
             bind(&b, "descale_v", factor_function(o->descale_v, r->v));
+        bind_products(&b, r);
         bind(&b, "key_place", functions[o->layout].place);
         bind(&b, "CHECK",
              r->target && !tc_target_is_gpu(r->target) ? "1" : "0");

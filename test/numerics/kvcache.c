@@ -29,6 +29,7 @@ typedef struct problem {
     int room,
         queries;    /* at most, of a sequence; queries: of each, not ragged */
     int piece, gap; /* gap: elements after each row of a cache */
+    int power;      /* q is 2^power as large, and the scale as much less */
     int factors;    /* of a cache of 8 bits: 0 none, one, of heads, of rows */
     bool is_short;  /* scores are short fractions, to which biases add */
     const mask_case *mask;
@@ -107,6 +108,7 @@ static void choose_sizes(problem *p, num_rng *r)
 
 static problem make_problem(num_rng *r, int which)
 {
+    static const int powers[] = {0, 0, 0, -100, 60};
     problem p = {.layout = (tilec_kv_layout)(which % 4),
                  .is_ragged = num_below(r, 3) == 0,
                  .heads_inside = num_below(r, 2),
@@ -118,6 +120,7 @@ static problem make_problem(num_rng *r, int which)
     choose_types(&p, r);
     choose_sizes(&p, r);
     p.factors = p.cache == p.type ? 0 : num_below(r, 4);
+    p.power = p.type == NUM_F16 ? 0 : CHOOSE(r, powers);
     p.is_short = p.score->expression != NULL;
     return p;
 }
@@ -131,19 +134,19 @@ static void describe(const problem *p, char text[256])
     snprintf(text, 256,
              "%s, %s, %d sequences of up to %d keys, %d%s queries, heads "
              "%d/%d, dims %d/%d, %s in %s, gap %d, page %d, piece %d, mask "
-             "%s, score %s%s%s",
+             "%s, score %s%s%s, q times 2^%d",
              layouts[p->layout], p->heads_inside ? "rows of heads" : "heads",
              p->seqs, p->room, p->queries, p->is_ragged ? " or fewer" : "",
              p->hk * p->group, p->hk, p->d, p->dv, num_name(p->type),
              num_name(p->cache), p->gap, p->page, p->piece,
              p->mask->expression ? p->mask->expression : "-",
              p->score->expression ? p->score->expression : "-",
-             p->sinks ? ", sinks" : "", factors[p->factors]);
+             p->sinks ? ", sinks" : "", factors[p->factors], p->power);
 }
 
 static double scale_of(const problem *p)
 {
-    return p->is_short ? 0.0625 : 1 / sqrt(p->d);
+    return ldexp(p->is_short ? 0.0625 : 1 / sqrt(p->d), -p->power);
 }
 
 static bool has_pages(const problem *p)
@@ -210,12 +213,12 @@ static num_tensor rows_of(const problem *p, num_type type, int rank, int d)
 }
 
 static num_tensor sequence_of(num_rng *r, num_type type, bool is_short,
-                              int heads, int n, int d)
+                              int heads, int n, int d, int power)
 {
     num_tensor t = num_tensor_new(type, 4, (int32_t[]){1, heads, n, d}, NULL);
     for (int64_t i = 0; i < num_count(&t); i++) {
         double x = num_normal(r);
-        set(&t, i, is_short ? round(2 * x) / 2 : x);
+        set(&t, i, ldexp(is_short ? round(2 * x) / 2 : x, power));
     }
     return t;
 }
@@ -335,6 +338,13 @@ static void free_batch(batch *b)
     mod_data_free(&b->mods);
 }
 
+/* Of all keys, or of a head's. Those of values also small ones. */
+static int factor_power(const problem *p, int head, int which)
+{
+    int power = p->factors == 2 ? -(head % 3) - which : -1 - which;
+    return which && p->power ? power - 12 : power;
+}
+
 /* Powers of 2: scores stay short. Those of all and of heads are the same for
  * all sequences, and in all steps. */
 static void draw_factors(batch *b, int i, num_rng *r)
@@ -345,9 +355,8 @@ static void draw_factors(batch *b, int i, num_rng *r)
         *t = num_tensor_new(NUM_F32, 4, size, NULL);
         for (int64_t k = 0; k < num_count(t); k++) {
             int head = (int)(k / size[2]);
-            int power = b->p->factors == 3   ? num_between(r, -2, 0)
-                        : b->p->factors == 2 ? -(head % 3) - which
-                                             : -1 - which;
+            int power = b->p->factors == 3 ? num_between(r, -2, 0)
+                                           : factor_power(b->p, head, which);
             set(t, k, b->p->factors ? ldexp(1, power) : 1);
         }
     }
@@ -364,9 +373,9 @@ static void draw_sequences(batch *b, num_rng *r)
         int m = b->queries[i], n = b->keys[i];
         if (i == b->kept)
             continue;
-        b->q[i] = sequence_of(r, p->type, is_short, heads, m, p->d);
-        b->k[i] = sequence_of(r, p->cache, is_short, p->hk, n, p->d);
-        b->v[i] = sequence_of(r, p->cache, false, p->hk, n, p->dv);
+        b->q[i] = sequence_of(r, p->type, is_short, heads, m, p->d, p->power);
+        b->k[i] = sequence_of(r, p->cache, is_short, p->hk, n, p->d, 0);
+        b->v[i] = sequence_of(r, p->cache, false, p->hk, n, p->dv, 0);
         draw_factors(b, i, r);
     }
 }
@@ -448,8 +457,7 @@ static void place(batch *b)
         poison(&b->t[all[i]]);
     for (int i = 0; i < 2 && p->factors < 3; i++)
         for (int h = 0; h < b->t[K_FACTORS + i].size[0]; h++)
-            set(&b->t[K_FACTORS + i], h,
-                ldexp(1, p->factors == 2 ? -(h % 3) - i : -1 - i));
+            set(&b->t[K_FACTORS + i], h, ldexp(1, factor_power(p, h, i)));
     place_tables(b);
     for (int i = 0; i < p->seqs; i++) {
         place_keys(b, i, &b->k[i], &b->t[K]);
