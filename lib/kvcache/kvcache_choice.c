@@ -103,15 +103,17 @@ static void choose_tiles(const problem *p, tc_kv_choice *c)
 
 /* Decode waits for memory: what counts is how many bytes are in flight. Where
  * each multiprocessor gets one program, a deep ring keeps a second one away, so
- * that none stays idle. Keys that are looked up singly, and pieces of constant
- * length, want two programs, of which one computes while the other waits. */
+ * that none stays idle. Keys that are looked up singly, caches of 8 bits, and
+ * pieces of constant length want two programs, of which one computes while the
+ * other waits. */
 static void choose_programs(const problem *p, int64_t sms, tc_kv_choice *c)
 {
     const tilec_kvcache_options *o = p->options;
     int64_t blocks =
         p->q->shape[0] * p->k->shape[1] * ((p->rows + c->rows - 1) / c->rows);
     bool looks_up = o->layout >= TILEC_KV_PAGED && p->k->shape[2] < LOOKUP_KEYS;
-    bool wants_two = blocks > sms || looks_up || o->piece;
+    bool widens = p->k->dtype.bits == 8 || p->v->dtype.bits == 8;
+    bool wants_two = blocks > sms || looks_up || widens || o->piece;
     c->per_sm = !c->has_many_rows && wants_two ? 2 : 1;
     /* Next to the atomic of a merge in the kernel no load is a TMA copy, which
      * many rows want. */
