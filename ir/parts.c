@@ -10,14 +10,20 @@ bool tc_op_is_parts(const tc_op *op)
            op->code == TC_INTERLEAVE;
 }
 
+/* Of tiles, or of a buffer. */
+static bool is_slice(const tc_op *op)
+{
+    return op->code == TC_SLICE || op->code == TC_SMEM_SLICE;
+}
+
 const tc_value *tc_op_whole(const tc_op *op)
 {
-    return op->code == TC_SLICE ? op->in[0] : op->out[0];
+    return is_slice(op) ? op->in[0] : op->out[0];
 }
 
 const tc_value *tc_op_part_value(const tc_op *op, unsigned i)
 {
-    return op->code == TC_SLICE ? op->out[0] : op->in[i];
+    return is_slice(op) ? op->out[0] : op->in[i];
 }
 
 static int32_t side(const tc_value *v, unsigned axis)
@@ -29,11 +35,11 @@ tc_tile_part tc_op_part(const tc_op *op, unsigned i)
 {
     unsigned axis = (unsigned)tc_op_int(op, "axis");
     tc_tile_part p = {axis, 0, 1, side(tc_op_part_value(op, i), axis)};
-    if (op->code == TC_SLICE) {
+    if (is_slice(op)) {
         const tc_attr *at = tc_op_attr(op, "at");
         if (at->kind != TC_ATTR_NONE)
             p.at = (int32_t)tc_dim_value(at->dims[0]);
-        if (tc_op_has_attr(op, "step"))
+        if (op->code == TC_SLICE && tc_op_has_attr(op, "step"))
             p.step = (int32_t)tc_op_int(op, "step");
     } else if (op->code == TC_INTERLEAVE) {
         p.at = (int32_t)i;

@@ -4,6 +4,7 @@
  * axis.
  *
  *   slice %x axis(1) at(32) side(32)    result: elements 32 to 63 of operand 0
+ *                                       (smem_slice: of a buffer)
  *   join %a, %b axis(1)                 operand 1: elements 32 to 63 of the
  *                                       result, where %a has 32
  *   interleave %a, %b axis(1)           operand 1: elements 1, 3, 5, ...

@@ -15,6 +15,8 @@
  */
 #include "codegen/interp/state.h"
 
+#include "ir/parts.h"
+
 #include <string.h>
 
 /* ---- Buffers ---- */
@@ -99,6 +101,17 @@ bool tc_interp_smem_index(tc_interp *it, const tc_op *op)
 bool tc_interp_smem_trans(tc_interp *it, const tc_op *op)
 {
     tc_interp_copy(tc_ivalue_of(op->out[0]), tc_ivalue_of(op->in[0]));
+    return true;
+}
+
+bool tc_interp_smem_slice(tc_interp *it, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type;
+    tc_tile_part p = tc_op_part(op, 0);
+    uint32_t first;
+    (void)tc_layout_run(it->cx, t->layout, &p, &first);
+    tc_interp_copy(tc_ivalue_of(op->out[0]), tc_ivalue_of(op->in[0]));
+    tc_ivalue_of(op->out[0])->at += first * tc_type_bytes(t->elem);
     return true;
 }
 

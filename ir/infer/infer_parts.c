@@ -47,10 +47,30 @@ static bool check_inside(const tc_op *op, unsigned axis, const tc_dim *at,
     int64_t first = at->value, last = first + (n->value - 1) * step;
     return (first >= 0 && n->value > 0 && last < side->value) ||
            tc_error(tc_op_context(op), op->loc,
-                    "slice: takes %lld to %lld of axis %u of %s, expected a "
+                    "%s: takes %lld to %lld of axis %u of %s, expected a "
                     "part of 0 to %lld",
-                    (long long)first, (long long)last, axis,
+                    tc_op_name(op), (long long)first, (long long)last, axis,
                     tc_op_in_type(op, 0), (long long)side->value - 1);
+}
+
+/* A view of a buffer: its memory is not copied, so it must be in one piece. */
+static bool add_view(const tc_op *op, tc_results *r, const tc_type *part,
+                     const tc_tile_part *p)
+{
+    tc_context *cx = tc_op_context(op);
+    const tc_type *t = op->in[0]->type;
+    uint32_t first;
+    const tc_layout *l = tc_layout_run(cx, t->layout, p, &first);
+    if (t->slots)
+        return tc_error(cx, tc_op_in_loc(op, 0),
+                        "smem_slice: operand is %s, expected one buffer of the "
+                        "ring, by smem_index",
+                        tc_op_in_type(op, 0));
+    return l ? tc_results_add(r, tc_type_smem(cx, part, l, 0))
+             : tc_error(cx, op->loc,
+                        "smem_slice: the part of %s is not in one piece in "
+                        "memory, expected whole panels",
+                        tc_op_in_type(op, 0));
 }
 
 bool tc_infer_slice(const tc_op *op, tc_results *r)
@@ -64,11 +84,13 @@ bool tc_infer_slice(const tc_op *op, tc_results *r)
     if ((at->kind != TC_ATTR_NONE && (at->n != 1 || !at->dims[0])) ||
         side->n != 1 || !side->dims[0])
         return tc_error(cx, op->loc,
-                        "slice: expected one size expression each for at and "
-                        "side");
+                        "%s: expected one size expression each for at and "
+                        "side",
+                        tc_op_name(op));
     const tc_dim *first =
         at->kind == TC_ATTR_NONE ? number(op, 0) : at->dims[0];
-    int64_t step = tc_op_has_attr(op, "step") ? tc_op_int(op, "step") : 1;
+    bool stepped = op->code == TC_SLICE && tc_op_has_attr(op, "step");
+    int64_t step = stepped ? tc_op_int(op, "step") : 1;
     if (!check_step(op, t->dims[axis], step) ||
         !check_inside(op, axis, first, side->dims[0], step))
         return false;
@@ -77,6 +99,8 @@ bool tc_infer_slice(const tc_op *op, tc_results *r)
         return tc_results_add(r, part);
     tc_tile_part p = {axis, (int32_t)tc_dim_value(first), (int32_t)step,
                       (int32_t)tc_dim_value(side->dims[0])};
+    if (t->kind == TC_SMEM)
+        return add_view(op, r, part, &p);
     const tc_layout *l = tc_layout_part(cx, t->layout, &p);
     return l ? tc_results_add(r, tc_infer_placed(op, part, l))
              : tc_error(cx, op->loc,

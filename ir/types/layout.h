@@ -175,6 +175,10 @@ const tc_layout *tc_layout_part(tc_context *cx, const tc_layout *l,
  * other registers: register modes are added. NULL: there is none. */
 const tc_layout *tc_layout_whole(tc_context *cx, const tc_layout *l,
                                  const tc_tile_part *p, int32_t side);
+/* The part of a buffer in layout l if it is one run of offsets, which begins at
+ * element *first. NULL: it is none. */
+const tc_layout *tc_layout_run(tc_context *cx, const tc_layout *l,
+                               const tc_tile_part *p, uint32_t *first);
 /* n copies of the tile along the axis, in registers of their own; elements of
  * n tiles in turn, n a power of two. */
 const tc_layout *tc_layout_repeat(tc_context *cx, const tc_layout *l,

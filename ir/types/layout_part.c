@@ -8,6 +8,9 @@
  *
  * A part that begins at any place: the axis is cut into units, which begin and
  * end where parts do. Only register modes may count units.
+ *
+ * In shared memory a part is one run of offsets if the slowest digits of the
+ * offset count its units: of panels of 64 columns, columns 64 to 191 are two.
  */
 #include "ir/types/layout.h"
 
@@ -160,4 +163,40 @@ const tc_layout *tc_layout_whole(tc_context *cx, const tc_layout *l,
         return NULL;
     l = tc_layout_repeat(cx, l, p->axis, side / p->step / unit);
     return tc_layout_spread(cx, l, p->axis, p->step);
+}
+
+/* ---- Runs ---- */
+
+/* Takes the slowest digits of the offset that count along the axis alone, as
+ * long as no unit ends where the part begins or ends. */
+static bool find_run_unit(const tc_layout *l, tc_layout_spec *s,
+                          const tc_tile_part *p)
+{
+    int32_t *unit = &s->shape[p->axis];
+    unsigned *n = &s->nmodes[TC_OFFSET];
+    for (; p->at % *unit || p->side % *unit; --*n) {
+        const tc_mode *m = *n ? &s->modes[TC_OFFSET][*n - 1] : NULL;
+        if (!m || !is_pure(l, m, p->axis) ||
+            m->image[p->axis] * (int32_t)m->count != *unit)
+            return false;
+        *unit = m->image[p->axis];
+    }
+    return !tc_layout_check(l->cx, s);
+}
+
+const tc_layout *tc_layout_run(tc_context *cx, const tc_layout *l,
+                               const tc_tile_part *p, uint32_t *first)
+{
+    assert(tc_layout_is_shared(l));
+    tc_layout_spec s;
+    tc_layout_spec_of(l, &s);
+    if (p->step != 1 || !find_run_unit(l, &s, p))
+        return NULL;
+    int32_t unit = s.shape[p->axis];
+    *first = (uint32_t)(p->at / unit) *
+             tc_layout_size(tc_layout_get(cx, &s), TC_OFFSET);
+    tc_layout_spec_add(&s, TC_OFFSET, (uint32_t)(p->side / unit), p->axis,
+                       unit);
+    s.shape[p->axis] = p->side;
+    return tc_layout_get(cx, &s);
 }

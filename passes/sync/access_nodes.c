@@ -48,6 +48,17 @@ static bool touches_parts(const tc_op *op, unsigned i, unsigned *axis)
     }
 }
 
+/* Parts of two slices are compared by nothing. */
+static bool is_sliced(const tc_value *v)
+{
+    while (v->def && tc_is_buffer_view(v->def)) {
+        if (v->def->code == TC_SMEM_SLICE)
+            return true;
+        v = v->def->in[0];
+    }
+    return false;
+}
+
 static void add_place(struct reader *h, tc_access_node *node, tc_buffer_use use,
                       const tc_buffer *b, unsigned operand)
 {
@@ -65,7 +76,8 @@ static void add_place(struct reader *h, tc_access_node *node, tc_buffer_use use,
                           .slots = t->slots,
                           .index = b->index};
     tc_access_place *p = &more[node->nplaces - 1];
-    if (touches_parts(node->op, operand, &p->axis))
+    if (!is_sliced(node->op->in[operand]) &&
+        touches_parts(node->op, operand, &p->axis))
         p->parts = node->op->in[operand]->type->layout;
     node->places = more;
 }

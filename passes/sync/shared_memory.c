@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/sync/shared_memory.h"
 
+#include "ir/parts.h"
 #include "ir/types/layout.h"
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/roles.h"
@@ -66,7 +67,7 @@ static void trace(struct trace *t, tc_value *v, tc_value *index,
         shared_memory_add(t, def, index);
     } else if (def->code == TC_SMEM_INDEX) {
         trace(t, def->in[0], def->in[1], &here);
-    } else if (def->code == TC_SMEM_TRANS) {
+    } else if (def->code == TC_SMEM_TRANS || def->code == TC_SMEM_SLICE) {
         trace(t, def->in[0], index, &here);
     } else if (def->code == TC_SELECT) {
         trace(t, def->in[1], index, &here);
@@ -85,13 +86,18 @@ unsigned tc_trace_buffers(tc_value *smem, tc_buffer out[TC_MAX_BUFFERS])
 
 bool tc_is_buffer_view(const tc_op *op)
 {
-    return op->code == TC_SMEM_INDEX || op->code == TC_SMEM_TRANS;
+    return op->code == TC_SMEM_INDEX || op->code == TC_SMEM_TRANS ||
+           op->code == TC_SMEM_SLICE;
 }
 
-const tc_layout *tc_smem_view_layout(tc_context *cx, const tc_op *trans,
+const tc_layout *tc_smem_view_layout(tc_context *cx, const tc_op *view,
                                      const tc_layout *l)
 {
-    const tc_attr *perm = tc_op_attr(trans, "perm");
+    if (view->code == TC_SMEM_SLICE) {
+        tc_tile_part p = tc_op_part(view, 0);
+        return tc_layout_run(cx, l, &p, &(uint32_t){0});
+    }
+    const tc_attr *perm = tc_op_attr(view, "perm");
     unsigned order[TC_MAX_RANK];
     for (unsigned i = 0; i < l->rank; i++) {
         order[i] = i + 2 < l->rank ? i : 2 * l->rank - 3 - i;
@@ -108,7 +114,7 @@ void tc_smem_set_layout(tc_context *cx, tc_value *v, const tc_layout *l)
         tc_op *op = u->op;
         if (op->code == TC_SMEM_INDEX)
             tc_smem_set_layout(cx, op->out[0], l);
-        if (op->code == TC_SMEM_TRANS)
+        if (op->code == TC_SMEM_TRANS || op->code == TC_SMEM_SLICE)
             tc_smem_set_layout(cx, op->out[0], tc_smem_view_layout(cx, op, l));
     }
 }
@@ -211,12 +217,14 @@ static tc_op *roles_beside(const tc_op *op)
 }
 
 /* A buffer from outside of a loop is in use in all steps of it. While the
- * producer or the transposer runs, the consumers may be anywhere. */
+ * producer or the transposer runs, the consumers may be anywhere; but what they
+ * wait for in a buffer that is freed is there when they use it for the last
+ * time, and they come after the producer here. */
 static void include_use(const struct finder *s, tc_lifetime *l, tc_op *op)
 {
     tc_op *roles = roles_beside(op);
     include(l, op, op);
-    if (roles)
+    if (roles && !tc_op_int(l->alloc, "freed"))
         include(l, roles, op);
     bool innermost = true;
     for (tc_op *loop = tc_loop_around(op); loop; loop = tc_loop_around(loop)) {

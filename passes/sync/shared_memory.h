@@ -23,10 +23,11 @@ enum { TC_MAX_BUFFERS = 8 };
  * TC_MAX_BUFFERS: only that many are listed, and the number is one more. */
 unsigned tc_trace_buffers(tc_value *smem, tc_buffer out[TC_MAX_BUFFERS]);
 
-/* Only seen in another way: smem_index, smem_trans. */
+/* Only seen in another way: smem_index, smem_trans, smem_slice. */
 bool tc_is_buffer_view(const tc_op *op);
-/* What a smem_trans shows of a buffer in layout `l`. */
-const tc_layout *tc_smem_view_layout(tc_context *cx, const tc_op *trans,
+/* What a smem_trans or smem_slice shows of a buffer in layout `l`; NULL: the
+ * part is not in one piece. */
+const tc_layout *tc_smem_view_layout(tc_context *cx, const tc_op *view,
                                      const tc_layout *l);
 /* Of a buffer, and of what is a view of it. */
 void tc_smem_set_layout(tc_context *cx, tc_value *buffer, const tc_layout *l);

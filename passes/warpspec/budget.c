@@ -11,7 +11,8 @@
  * have to fit into a block's shared memory. If that would cost a slot in an
  * innermost loop, a ring around it is filled less far ahead: buffers that are
  * used after its last use in a step (the end of a tile) may alias its memory
- * until the step's end.
+ * until the step's end. If the loop itself runs once, buffers that are used
+ * after it may alias its rings.
  */
 #include "passes/warpspec/warpspec.h"
 
@@ -101,14 +102,17 @@ static bool is_hot(const tc_ring *r)
     return r->region->op && tc_is_innermost_product(r->region->op);
 }
 
+/* Before the lender's last use and after it; after the loop that frees. */
+enum when { BEFORE, AFTER_LENDER, AFTER_LOOP, WHENS };
+
 typedef struct budget {
     tc_warpspec *s;
-    tc_lifetimes others; /* of all buffers, those of rings too */
-    tc_ring *lender;     /* that may be lent; or NULL */
-    /* Bytes of others at once, and where that is: before the lender's last use,
-     * and after it. */
-    uint64_t most[2];
-    const tc_op *at[2];
+    tc_lifetimes others;  /* of all buffers, those of rings too */
+    tc_ring *lender;      /* that may be lent; or NULL */
+    const tc_op *freeing; /* the loop whose rings are freed after it; or NULL */
+    /* Bytes of others at once, and where that is. */
+    uint64_t most[WHENS];
+    const tc_op *at[WHENS];
 } budget;
 
 static bool is_of_ring(const tc_warpspec *s, const tc_op *alloc)
@@ -125,30 +129,33 @@ static bool is_other_at(const budget *b, const tc_lifetime *l, const tc_op *op)
     return !is_of_ring(b->s, l->alloc) && tc_is_in_use_at(l, op);
 }
 
-static void count_op(budget *b, const tc_op *op, bool after)
+static void count_op(budget *b, const tc_op *op, enum when when)
 {
     uint64_t sum = tc_exchange_bytes(b->s->env->cx, op);
     for (unsigned i = 0; i < b->others.n; i++)
         if (is_other_at(b, &b->others.of[i], op))
             sum += b->others.of[i].bytes;
-    if (sum > b->most[after] || !b->at[after]) {
-        b->most[after] = sum;
-        b->at[after] = op;
+    if (sum > b->most[when] || !b->at[when]) {
+        b->most[when] = sum;
+        b->at[when] = op;
     }
 }
 
-static void count_region(budget *b, const tc_region *r, bool after)
+static void count_region(budget *b, const tc_region *r, enum when when)
 {
     const tc_op *last = NULL;
     if (b->lender && b->lender->region == r)
         last = tc_find_ring_uses(b->s->env->scratch, b->lender).last;
     tc_each_op (op, r) {
         if (op->nregions == 0 || op->code == TC_REDUCE)
-            count_op(b, op, after);
+            count_op(b, op, when);
         else
             for (unsigned i = 0; i < op->nregions; i++)
-                count_region(b, op->regions[i], after);
-        after |= op == last;
+                count_region(b, op->regions[i], when);
+        if (op == b->freeing)
+            when = AFTER_LOOP;
+        else if (op == last && last)
+            when = AFTER_LENDER;
     }
 }
 
@@ -163,32 +170,55 @@ static tc_ring *find_lender(tc_warpspec *s)
     return best;
 }
 
+static const tc_op *loop_of(const tc_ring *r)
+{
+    return r->region->op;
+}
+
+/* A loop that is in no other one, whose rings only TMA copies fill; NULL: there
+ * is none. */
+static const tc_op *find_freeing(const tc_warpspec *s)
+{
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        if (r->nbulk && is_hot(r) && !r->bulk[0]->moved && !r->bulk[0]->from &&
+            !tc_loop_around(loop_of(r)))
+            return loop_of(r);
+    return NULL;
+}
+
 static budget new_budget(tc_warpspec *s)
 {
     budget b = {.s = s,
                 .others = tc_find_lifetimes(s->env->scratch, s->f, false),
-                .lender = find_lender(s)};
-    count_region(&b, s->f->body, false);
+                .lender = find_lender(s),
+                .freeing = find_freeing(s)};
+    count_region(&b, s->f->body, BEFORE);
     return b;
 }
 
 static bool fits(const budget *b)
 {
-    uint64_t rings = TC_RING_GAPS;
-    for (const tc_ring *r = b->s->rings; r; r = r->next)
+    uint64_t rings = TC_RING_GAPS, freed = 0;
+    for (const tc_ring *r = b->s->rings; r; r = r->next) {
         rings +=
             (uint64_t)r->slots * (tc_ring_slot_bytes(r) + TC_SLOT_MBARRIERS);
+        freed += r->freed ? (uint64_t)r->slots * tc_ring_slot_bytes(r) : 0;
+    }
     const tc_ring *l = b->lender;
     uint64_t lent = l && l->lent ? tc_ring_slot_bytes(l) : 0;
-    uint64_t before = rings + b->most[0], after = rings - lent + b->most[1];
     uint32_t limit = tc_shared_limit(b->s->env->target);
-    return before <= limit && after <= limit && rings <= limit;
+    return rings + b->most[BEFORE] <= limit &&
+           rings - lent + b->most[AFTER_LENDER] <= limit &&
+           rings - freed + b->most[AFTER_LOOP] <= limit && rings <= limit;
 }
 
 /* Where the most is in use. */
 static const tc_op *fullest(const budget *b)
 {
-    return b->at[b->most[1] > b->most[0]];
+    enum when most = BEFORE;
+    for (enum when i = BEFORE; i < WHENS; i++)
+        most = b->most[i] > b->most[most] ? i : most;
+    return b->at[most];
 }
 
 /* ---- What a remark says of it ---- */
@@ -394,11 +424,34 @@ static void say_lent(const tc_warpspec *s, const tc_ring *r)
               tc_loaded_name(s->env->cx, load), tc_ring_slot_bytes(r));
 }
 
+static void free_rings(const budget *b, bool freed)
+{
+    for (tc_ring *r = b->s->rings; r; r = r->next)
+        if (r->nbulk && loop_of(r) == b->freeing && b->freeing)
+            r->freed = freed;
+}
+
+/* Fewer slots, or memory that is used again after the loop where that saves
+ * some. */
+static bool shrink_or_free(budget *b, const unsigned *wanted, unsigned *fewer)
+{
+    bool fit = shrink_to_fit(b);
+    unsigned without = fit ? hot_slots(b->s) : 0;
+    copy_slots(b->s, fewer, wanted);
+    free_rings(b, true);
+    if (b->freeing && without < hot_slots(b->s) && shrink_to_fit(b) &&
+        hot_slots(b->s) > without)
+        return true;
+    free_rings(b, false);
+    copy_slots(b->s, NULL, fewer);
+    return fit;
+}
+
 /* Fewer slots, or memory that is lent where that saves some. */
 static bool shrink(budget *b, unsigned n, const unsigned *wanted)
 {
     unsigned *fewer = tc_arena_array(b->s->env->scratch, unsigned, n);
-    bool fit = shrink_to_fit(b);
+    bool fit = shrink_or_free(b, wanted, fewer);
     unsigned without = fit ? hot_slots(b->s) : 0;
     copy_slots(b->s, fewer, wanted);
     if (!b->lender || without == hot_slots(b->s)) {

@@ -401,6 +401,9 @@ static void build_allocs(tc_warpspec *s, tc_builder *b)
             b->loc = alloc->loc;
             r->bulk[i]->buffers =
                 build_ring(r, b, t, t->layout, ring_name(s, r->bulk[i]));
+            if (r->freed)
+                tc_op_set_attr(r->bulk[i]->buffers->def, "freed",
+                               (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
         }
     for (tc_ring *r = s->rings; r; r = r->next) {
         b->loc = r->nbulk ? r->bulk[0]->staged.load->loc : r->scalars[0]->loc;
@@ -487,10 +490,11 @@ static void say_made(const tc_warpspec *s, const tc_ring *r)
         tc_remark(s->env->cx, r->bulk[i]->staged.load->loc, pass,
                   r->bulk[i]->from
                       ? "tiles of %s put into the order of products by the "
-                        "transposer: ring of %u, %u bytes"
-                      : "load of %s made a TMA copy: ring of %u, %u bytes",
+                        "transposer: ring of %u, %u bytes%s"
+                      : "load of %s made a TMA copy: ring of %u, %u bytes%s",
                   tc_loaded_name(s->env->cx, r->bulk[i]->staged.load), r->slots,
-                  r->slots * r->bulk[i]->staged.bytes);
+                  r->slots * r->bulk[i]->staged.bytes,
+                  r->freed ? ", which others use after the loop" : "");
     for (unsigned i = 0; i < r->nscalars; i++)
         tc_remark(s->env->cx, r->scalars[i]->loc, pass,
                   "%s is computed by the producer only, which hands it over",

@@ -54,6 +54,8 @@ struct tc_ring {
     /* One slot, which others may use from the last use to the step's end: it is
      * released there. */
     bool lent;
+    /* Its loop runs once: after it others may use its memory. */
+    bool freed;
     /* The producer fills it after what it does in the first step of that loop;
      * or NULL. */
     const tc_op *after;

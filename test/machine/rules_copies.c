@@ -251,7 +251,8 @@ static void lifetime(const program *p, const char *name, unsigned made,
         *first = from < *first ? from : *first;
         *last = to > *last ? to : *last;
         if (is_op(p->lines[i], "smem_index") ||
-            is_op(p->lines[i], "smem_trans")) {
+            is_op(p->lines[i], "smem_trans") ||
+            is_op(p->lines[i], "smem_slice")) {
             name_at(p->lines[i] + indent(p->lines[i]), view);
             lifetime(p, view, i, depth, first, last);
         }

@@ -155,7 +155,8 @@ typedef struct account {
 static const tc_value *root_of(const tc_value *v)
 {
     while (v->def &&
-           (v->def->code == TC_SMEM_INDEX || v->def->code == TC_SMEM_TRANS))
+           (v->def->code == TC_SMEM_INDEX || v->def->code == TC_SMEM_TRANS ||
+            v->def->code == TC_SMEM_SLICE))
         v = v->def->in[0];
     return v;
 }

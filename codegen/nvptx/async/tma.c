@@ -12,6 +12,7 @@
 #include "passes/instructions/tma.h"
 #include "codegen/nvptx/memory/shared.h"
 #include "passes/analysis/axis_info.h"
+#include "passes/sync/shared_memory.h"
 
 #include <string.h>
 
@@ -88,7 +89,7 @@ bool tc_gen_find_maps(tc_gen *g)
 static const tc_op *alloc_of(const tc_value *buffer)
 {
     const tc_op *op = buffer->def;
-    while (op && (op->code == TC_SMEM_INDEX || op->code == TC_SMEM_TRANS))
+    while (op && tc_is_buffer_view(op))
         op = op->in[0]->def;
     return op && op->code == TC_SMEM_ALLOC ? op : NULL;
 }

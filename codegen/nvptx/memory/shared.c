@@ -9,6 +9,7 @@
  *   ldmatrix.sync.aligned.m8n8.x4.shared.b16 {...}, [%a+2048];
  */
 #include "codegen/nvptx/memory/shared.h"
+#include "ir/parts.h"
 #include "passes/sync/shared_memory.h"
 
 #include <assert.h>
@@ -437,6 +438,18 @@ bool tc_nvptx_smem_index(tc_gen *g, const tc_op *op)
 bool tc_nvptx_smem_trans(tc_gen *g, const tc_op *op)
 {
     tc_gen_set(g, op->out[0])[0] = tc_gen_get(g, op->in[0])[0];
+    return true;
+}
+
+bool tc_nvptx_smem_slice(tc_gen *g, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type;
+    tc_tile_part p = tc_op_part(op, 0);
+    uint32_t first;
+    (void)tc_layout_run(g->cx, t->layout, &p, &first);
+    LLVMValueRef byte = tc_gen_i32(g, first * tc_type_bytes(t->elem));
+    tc_gen_set(g, op->out[0])[0] =
+        LLVMBuildAdd(g->b, tc_gen_get(g, op->in[0])[0], byte, "");
     return true;
 }
 

@@ -92,8 +92,64 @@ START_TEST(test_units_and_steps)
 }
 END_TEST
 
+/* Element (i, j) of the part is where element (i, at + j) of the whole is. */
+static void is_run(const tc_layout *whole, const tc_tile_part *p)
+{
+    static uint32_t places[192][192];
+    uint32_t first;
+    const tc_layout *run = tc_layout_run(cx, whole, p, &first);
+    int32_t x[TC_MAX_RANK];
+    ck_assert_ptr_nonnull(run);
+    layout_is(run->shape[p->axis], p->side);
+    for (uint32_t i = 0; i < tc_layout_size(whole, TC_OFFSET); i++) {
+        layout_at(whole, 0, 0, 0, i, x);
+        places[x[0]][x[1]] = i;
+    }
+    for (uint32_t i = 0; i < tc_layout_size(run, TC_OFFSET); i++) {
+        layout_at(run, 0, 0, 0, i, x);
+        x[p->axis] += p->at;
+        layout_is((int)places[x[0]][x[1]], (int)(first + i));
+    }
+}
+
+START_TEST(test_runs)
+{
+    const unsigned order[] = {1, 0}, other[] = {0, 1};
+    static const tc_tile_part runs[] = {
+        {1, 0, 1, 128}, {1, 64, 1, 64}, {1, 64, 1, 128}, {1, 0, 1, 192}};
+    const tc_layout *l =
+        tc_layout_swizzled(cx, 2, (pair){64, 192}, order, 16, 128);
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        is_run(l, &runs[i]);
+    /* It is the layout of a buffer with as many columns. */
+    ck_assert_ptr_eq(
+        tc_layout_run(cx, l, &runs[0], &(uint32_t){0}),
+        tc_layout_swizzled(cx, 2, (pair){64, 128}, order, 16, 128));
+    is_run(tc_layout_swizzled(cx, 2, (pair){64, 192}, order, 16, 64),
+           &(tc_tile_part){1, 32, 1, 96});
+    is_run(tc_layout_swizzled(cx, 2, (pair){128, 64}, order, 16, 128),
+           &(tc_tile_part){0, 64, 1, 64});
+    is_run(tc_layout_swizzled(cx, 2, (pair){192, 64}, other, 16, 128),
+           &(tc_tile_part){0, 64, 1, 64});
+}
+END_TEST
+
+START_TEST(test_parts_in_pieces)
+{
+    static const tc_tile_part pieces[] = {
+        {1, 32, 1, 64}, {1, 0, 1, 32}, {0, 0, 1, 32}, {1, 0, 2, 64}};
+    const unsigned order[] = {1, 0};
+    const tc_layout *l =
+        tc_layout_swizzled(cx, 2, (pair){64, 128}, order, 16, 128);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
+        ck_assert_ptr_null(tc_layout_run(cx, l, &pieces[i], &(uint32_t){0}));
+}
+END_TEST
+
 void layout_parts_tests(TCase *t)
 {
     tcase_add_test(t, test_halves_of_fragments);
     tcase_add_test(t, test_units_and_steps);
+    tcase_add_test(t, test_runs);
+    tcase_add_test(t, test_parts_in_pieces);
 }
