@@ -11,6 +11,7 @@
  *   choice.c   the layout of each class
  *   parts.c    slice, join, interleave: layouts in which they move nothing
  *   rows.c     rows that go through shared memory
+ *   views.c    operands that are parts of a loaded tile's buffer
  *   assign_layouts.c  the order of all that, and the program rewritten
  */
 #ifndef TC_ASSIGN_LAYOUTS_H
@@ -86,7 +87,6 @@ struct tc_dot {
     tc_bit_order k_order;
     /* Of a group's root. */
     bool along_rows;    /* rows are reduced, or go into the next dot */
-    bool reduces_rows;  /* they are, to other than truths */
     bool along_columns; /* columns are reduced */
     int wm, wn;
 };
@@ -188,6 +188,22 @@ unsigned tc_tile_fast_axis(const tc_placing *s, const tc_value *tile);
 /* Is K the fast axis of operand i in memory, below a trans? */
 bool tc_dot_is_k_major(const tc_placing *s, const tc_dot *d, unsigned i);
 void tc_dot_enforce_major(tc_placing *s, const tc_dot *d, unsigned i);
+
+/* views.c */
+/* An operand as a view of the buffer that holds `from`: first sliced, then
+ * transposed. */
+typedef struct tc_operand_view {
+    const tc_op *trans, *slice; /* NULL: it is not */
+    tc_value *from;
+} tc_operand_view;
+tc_operand_view tc_operand_view_of(const tc_placing *s, tc_value *operand);
+/* What it shows of a buffer in layout l; NULL: a slice not in one piece. */
+const tc_layout *tc_operand_view_layout(tc_context *cx,
+                                        const tc_operand_view *v,
+                                        const tc_layout *l);
+/* The view of the buffer, which gets a layout that has it. */
+tc_value *tc_build_operand_view(tc_placing *s, const tc_operand_view *v,
+                                tc_value *buffer, tc_op *before);
 
 /* rows.c */
 /* When dots have become mma. */

@@ -32,7 +32,7 @@ typedef struct access {
     unsigned operand;
     const tc_layout *tile;          /* who holds what of the view; NULL: wgmma,
                                      * which no thread reads */
-    const tc_op *views[MOST_VIEWS]; /* smem_trans, from the buffer outwards */
+    const tc_op *views[MOST_VIEWS]; /* trans, slice: from the buffer outwards */
     unsigned nviews;
     unsigned depth;  /* loops around it */
     bool matrix;     /* ldmatrix or stmatrix may do it */
@@ -149,10 +149,11 @@ static void find_accesses(buffer *b, const tc_value *v, const access *seen)
 {
     tc_each_use (u, v) {
         access a = *seen;
-        if (u->op->code == TC_SMEM_INDEX || u->op->code == TC_SMEM_TRANS) {
-            if (u->op->code == TC_SMEM_TRANS && a.nviews < MOST_VIEWS)
+        if (tc_is_buffer_view(u->op)) {
+            bool same = u->op->code == TC_SMEM_INDEX;
+            if (!same && a.nviews < MOST_VIEWS)
                 a.views[a.nviews++] = u->op;
-            else if (u->op->code == TC_SMEM_TRANS)
+            else if (!same)
                 b->complete = false;
             find_accesses(b, u->op->out[0], &a);
             continue;
@@ -250,8 +251,10 @@ static verdict by_group(const buffer *b, const access *a, const tc_layout *view)
 
 static verdict judge(const buffer *b, const access *a, const tc_layout *l)
 {
-    for (unsigned i = 0; i < a->nviews; i++)
+    for (unsigned i = 0; i < a->nviews && l; i++)
         l = tc_smem_view_layout(b->env->cx, a->views[i], l);
+    if (!l)
+        return (verdict){0};
     if (by_descriptor(a))
         return by_group(b, a, l);
     verdict m = by_matrices(b, a, l), v = by_vectors(b, a, l);

@@ -231,7 +231,6 @@ static void dots_join(tc_dot *a, tc_dot *b)
         return;
     a->along_rows |= b->along_rows;
     a->along_columns |= b->along_columns;
-    a->reduces_rows |= b->reduces_rows;
     b->group = a;
 }
 
@@ -261,9 +260,6 @@ void tc_dots_group(tc_placing *s)
         if (!d || r->op->code != TC_REDUCE)
             continue;
         bool columns_go = tc_op_int(r->op, "axis") == 1;
-        /* Truths of rows are little to exchange, and mostly come to one. */
-        tc_dot_group(d)->reduces_rows |=
-            columns_go && r->op->out[0]->type->elem->kind != TC_I1;
         *(columns_go ? &tc_dot_group(d)->along_rows
                      : &tc_dot_group(d)->along_columns) = true;
     }
@@ -410,12 +406,11 @@ static unsigned warps_of_group(const tc_placing *s, tc_dot *d)
 }
 
 /* Warp groups that share rows, so that each has 64: all of a group of dots, or
- * none. 1: rows need not be shared, or it would not help. */
+ * none. 1: rows need not be shared, or it would not help. (Reduced rows are
+ * shared by as many warps of m16n8, too.) */
 static unsigned groups_along_columns(const tc_placing *s, tc_dot *group)
 {
     unsigned n = 2;
-    if (group->reduces_rows)
-        return 1;
     for (tc_dot *d = s->dots; d; d = d->next)
         if (tc_dot_group(d) == group && tc_dot_is_mma(d)) {
             if (!group_instr(d) || !why_no_group(s, d, s->warps, 1))

@@ -53,19 +53,17 @@ unsigned tc_tile_fast_axis(const tc_placing *s, const tc_value *tile)
 
 bool tc_dot_is_k_major(const tc_placing *s, const tc_dot *d, unsigned i)
 {
-    const tc_value *v = d->op->in[i];
-    const tc_op *trans = tc_match_op(v, TC_TRANS);
-    unsigned fast = tc_tile_fast_axis(s, trans ? trans->in[0] : v);
-    return (trans ? 1 - fast : fast) == 1 - i;
+    tc_operand_view v = tc_operand_view_of(s, d->op->in[i]);
+    unsigned fast = tc_tile_fast_axis(s, v.from);
+    return (v.trans ? 1 - fast : fast) == 1 - i;
 }
 
 /* ---- Another order ---- */
 
 /* What operand i is loaded as. */
-static const tc_value *loaded(const tc_dot *d, unsigned i)
+static const tc_value *loaded(const tc_placing *s, const tc_dot *d, unsigned i)
 {
-    const tc_op *trans = tc_match_op(d->op->in[i], TC_TRANS);
-    return trans ? trans->in[0] : d->op->in[i];
+    return tc_operand_view_of(s, d->op->in[i]).from;
 }
 
 static const tc_layout *swizzled(const tc_placing *s, const tc_value *v,
@@ -92,16 +90,15 @@ static const tc_layout *readable(const tc_placing *s, const tc_dot *d,
                                  unsigned i, const char *instr,
                                  const unsigned order[2], const char **why)
 {
-    const unsigned perm[] = {1, 0};
-    const tc_value *v = loaded(d, i), *operand = d->op->in[i];
-    for (unsigned w = widest(v, order); w >= 32; w /= 2) {
-        const tc_layout *l = swizzled(s, v, order, w);
-        const tc_layout *view =
-            v == operand ? l : tc_layout_trans(s->cx, l, perm);
+    tc_operand_view v = tc_operand_view_of(s, d->op->in[i]);
+    const tc_value *operand = d->op->in[i];
+    for (unsigned w = widest(v.from, order); w >= 32; w /= 2) {
+        const tc_layout *l = swizzled(s, v.from, order, w);
+        const tc_layout *view = tc_operand_view_layout(s->cx, &v, l);
         tc_wgmma_operand o;
-        if (tc_wgmma_operand_of(s->cx,
-                                tc_type_smem(s->cx, operand->type, view, 0), i,
-                                instr, &o, why))
+        if (view && tc_wgmma_operand_of(
+                        s->cx, tc_type_smem(s->cx, operand->type, view, 0), i,
+                        instr, &o, why))
             return l;
     }
     return NULL;
@@ -127,7 +124,7 @@ typedef struct move {
 static bool find_move(const tc_placing *s, const tc_dot *d, unsigned i,
                       const char *instr, move *m)
 {
-    const tc_value *v = loaded(d, i);
+    const tc_value *v = loaded(s, d, i);
     unsigned fast = tc_tile_fast_axis(s, v);
     const unsigned rows[] = {fast, 1 - fast}, columns[] = {1 - fast, fast};
     const char *why;
@@ -146,7 +143,7 @@ static bool find_move(const tc_placing *s, const tc_dot *d, unsigned i,
 const char *tc_dot_why_not_read(const tc_placing *s, const tc_dot *d,
                                 unsigned i, const char *instr, bool *moves)
 {
-    unsigned fast = tc_tile_fast_axis(s, loaded(d, i));
+    unsigned fast = tc_tile_fast_axis(s, loaded(s, d, i));
     const unsigned rows[] = {fast, 1 - fast};
     const char *why = "its rows are no multiples of 32 bytes";
     move m;
@@ -220,7 +217,7 @@ static tc_op *store_to(const tc_value *buffer)
 tc_value *tc_dot_move(tc_placing *s, const tc_dot *d, unsigned i,
                       tc_value *rows)
 {
-    const tc_value *v = loaded(d, i);
+    const tc_value *v = loaded(s, d, i);
     tc_value *made = tc_map_get(&s->moved, v);
     move m;
     if (made || !find_move(s, d, i, d->instr, &m))
@@ -241,11 +238,9 @@ tc_value *tc_dot_move(tc_placing *s, const tc_dot *d, unsigned i,
 
 void tc_dot_enforce_major(tc_placing *s, const tc_dot *d, unsigned i)
 {
-    const tc_value *v = d->op->in[i];
-    const tc_op *trans = tc_match_op(v, TC_TRANS);
     if (!tc_mma_is_k_major_only(d->instr) || tc_dot_is_k_major(s, d, i))
         return;
-    const tc_value *from = trans ? trans->in[0] : v;
+    const tc_value *from = loaded(s, d, i);
     const char *what = what_happens(s, d, from, i);
     tc_loc loc = d->op->loc;
     switch (s->env->options->enforce) {

@@ -165,21 +165,11 @@ static tc_value *from_registers(tc_placing *s, const tc_dot *d, tc_value *v,
     return tc_relayout_get(&s->relayout, v, l);
 }
 
-static tc_value *view_of(tc_placing *s, const tc_dot *d, tc_value *buffer,
-                         const tc_op *trans)
-{
-    tc_builder b = tc_builder_before(d->op);
-    b.loc = trans->loc;
-    tc_op *view = tc_op_new(s->f, TC_SMEM_TRANS, b.loc, 1, &buffer, 0);
-    tc_op_set_attr(view, "perm", *tc_op_attr(trans, "perm"));
-    return tc_build_op(&b, view, NULL);
-}
-
 tc_value *tc_dot_view(tc_placing *s, const tc_dot *d, tc_value *from,
                       const tc_op *trans)
 {
-    tc_value *buffer = buffer_of(s, from);
-    return trans ? view_of(s, d, buffer, trans) : buffer;
+    tc_operand_view view = {.trans = trans, .from = from};
+    return tc_build_operand_view(s, &view, buffer_of(s, from), d->op);
 }
 
 static tc_value *operand(tc_placing *s, tc_dot *d, unsigned i)
@@ -194,17 +184,15 @@ static tc_value *operand(tc_placing *s, tc_dot *d, unsigned i)
     if (i == 0 && l && tc_dot_is_group(d) &&
         tc_relayout_is_cheap(&s->relayout, v)) /* each warp computes its own */
         return tc_relayout_get(&s->relayout, v, l);
-    tc_op *trans = tc_match_op(v, TC_TRANS);
-    tc_value *from = trans ? trans->in[0] : v;
-    tc_value *buffer = buffer_of(s, from);
+    tc_operand_view view = tc_operand_view_of(s, v);
+    tc_value *buffer = buffer_of(s, view.from);
     if (d->moved[i])
         buffer = tc_dot_move(s, d, i, buffer);
     else
         tc_dot_enforce_major(s, d, i);
-    kept = i == 0 && !trans ? keep_fragments(s, d, from, buffer, l) : NULL;
-    if (kept || !trans)
-        return kept ? kept : buffer;
-    return view_of(s, d, buffer, trans);
+    if (i == 0 && view.from == v)
+        kept = keep_fragments(s, d, v, buffer, l);
+    return kept ? kept : tc_build_operand_view(s, &view, buffer, d->op);
 }
 
 static tc_value *accumulator(tc_placing *s, const tc_dot *d)

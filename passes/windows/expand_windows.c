@@ -291,8 +291,9 @@ static bool only_feeds_products(const tc_value *v)
 {
     tc_each_use (u, v) {
         const tc_op *op = u->op;
-        bool trans = op->code == TC_TRANS && only_feeds_products(op->out[0]);
-        if (!trans && (op->code != TC_DOT || !tc_wgmma_suits(op)))
+        bool view = (op->code == TC_TRANS || op->code == TC_SLICE) &&
+                    only_feeds_products(op->out[0]);
+        if (!view && (op->code != TC_DOT || !tc_wgmma_suits(op)))
             return false;
     }
     return v->uses != NULL;
