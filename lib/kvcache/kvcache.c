@@ -96,6 +96,16 @@ static bool check_shapes(tc_job *job, const struct request *r)
     return true;
 }
 
+static bool check_v_in_k(tc_job *job, const struct request *r)
+{
+    if (!r->options.v_in_k || tc_kv_is_in(r->v, r->k))
+        return true;
+    return tc_job_error(job, TILEC_INPUT,
+                        "argument v: is not the first columns of k, as v_in_k "
+                        "says: expected its data, data type, sides but for dim "
+                        "3, and strides");
+}
+
 /* Which function of mods/kvcache.tile reads the factors. NULL: none does. */
 static const char *factor_function(const DLTensor *factors, const DLTensor *of)
 {
@@ -203,6 +213,7 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
             bind(&b, "descale_v", factor_function(o->descale_v, r->v));
         bind_products(&b, r);
         bind(&b, "key_place", functions[o->layout].place);
+        bind(&b, "V_IN_K", o->v_in_k ? "1" : "0");
         bind(&b, "CHECK",
              r->target && !tc_target_is_gpu(r->target) ? "1" : "0");
         bind(&b, "NEGATIVE", r->plan->scale < 0 ? "1" : "0");
@@ -255,6 +266,7 @@ static tilec_kvcache *make_plan(tc_job *job, const struct request *r,
     c->has_sinks = o->sinks != 0;
     c->has_factors[0] = o->descale_k != NULL;
     c->has_factors[1] = o->descale_v != NULL;
+    c->v_in_k = o->v_in_k != 0;
     c->group = r->q->shape[1] / r->k->shape[1];
     c->scale = o->scale;
     if (o->scale == 0.0 || isnan(o->scale))
@@ -308,7 +320,7 @@ static bool build_forward(tc_job *job, struct request *r)
     tc_mods mods;
     if (!check_tensor(job, "q", r->q) || !check_tensor(job, "k", r->k) ||
         !check_tensor(job, "v", r->v) || !check_types(job, r) ||
-        !check_shapes(job, r) ||
+        !check_shapes(job, r) || !check_v_in_k(job, r) ||
         !check_factors(job, "descale_k", o->descale_k, r->k) ||
         !check_factors(job, "descale_v", o->descale_v, r->v) ||
         !tc_mods_add(job, &texts, &mods))

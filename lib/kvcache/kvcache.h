@@ -13,6 +13,7 @@ struct tilec_kvcache {
     tilec_kernel *merge; /* NULL: forward merges */
     tilec_kv_layout layout;
     bool ragged_queries, has_sinks;
+    bool v_in_k;          /* v is the first columns of k */
     bool has_factors[2];  /* of k and of v */
     bool merges_apart;    /* by a kernel of its own */
     bool by_heads;        /* a block has the queries of a head, then the next */
@@ -24,5 +25,8 @@ struct tilec_kvcache {
     tilec_argument *values; /* captured scalars */
     unsigned nvalues;
 };
+
+/* Is v a view of the first columns of k? */
+bool tc_kv_is_in(const DLTensor *v, const DLTensor *k);
 
 #endif

@@ -22,6 +22,11 @@ enum {
     /* Columns of v of which MANY_ROWS fit in the registers of WARPS warps; more
      * take twice the warps. */
     NARROW = 256,
+    /* MLA, v more columns than NARROW of k: a step loads k only. Two steps of
+     * so many keys fill the shared memory of a multiprocessor next to MANY_ROWS
+     * of q; their products by two warp groups take as long as the loads. */
+    LATENT_KEYS = 64,
+    LATENT_STAGES = 2,
     /* Pages of fewer keys make loads wait for look-ups in the page table. */
     LOOKUP_KEYS = 64,
     /* Blocks per hundred resident programs that keep the GPU busy without
@@ -53,6 +58,8 @@ typedef struct problem {
 /* Of a key and its value. */
 static int64_t step_bytes(const problem *p)
 {
+    if (p->options->v_in_k)
+        return p->k->shape[3] * (p->k->dtype.bits / 8);
     return p->k->shape[3] * (p->k->dtype.bits / 8) +
            p->v->shape[3] * (p->v->dtype.bits / 8);
 }
@@ -83,8 +90,26 @@ static bool choose_wgmma_tiles(const problem *p, tc_kv_choice *c)
     return false;
 }
 
+static bool is_latent(const problem *p)
+{
+    return p->options->v_in_k && p->v->shape[3] > NARROW && p->target &&
+           p->target->wgmma && p->k->dtype.bits == 16;
+}
+
+static void choose_latent_tiles(const problem *p, tc_kv_choice *c)
+{
+    c->has_many_rows = p->options->ragged_queries || p->rows > FEW_ROWS;
+    c->rows = c->has_many_rows ? MANY_ROWS : FEW_ROWS;
+    c->keys = c->tail = LATENT_KEYS;
+    c->warps = 2 * WARPS;
+}
+
 static void choose_tiles(const problem *p, tc_kv_choice *c)
 {
+    if (is_latent(p)) {
+        choose_latent_tiles(p, c);
+        return;
+    }
     c->has_many_rows = p->options->ragged_queries || p->rows > 2 * FEW_ROWS;
     if (c->has_many_rows && choose_wgmma_tiles(p, c))
         return;
@@ -114,12 +139,15 @@ static void choose_programs(const problem *p, int64_t sms, tc_kv_choice *c)
     bool looks_up = o->layout >= TILEC_KV_PAGED && p->k->shape[2] < LOOKUP_KEYS;
     bool widens = p->k->dtype.bits == 8 || p->v->dtype.bits == 8;
     bool wants_two = blocks > sms || looks_up || widens || o->piece;
-    c->per_sm = !c->has_many_rows && wants_two ? 2 : 1;
+    bool alone = c->has_many_rows || is_latent(p);
+    c->per_sm = !alone && wants_two ? 2 : 1;
     /* Next to the atomic of a merge in the kernel no load is a TMA copy, which
      * many rows want. */
     c->merges_apart = c->has_many_rows || o->piece ||
                       100 * blocks < BUSY_PERCENT * (c->per_sm * sms);
-    if (!c->has_many_rows)
+    if (is_latent(p))
+        c->stages = LATENT_STAGES;
+    else if (!c->has_many_rows)
         c->stages = c->per_sm > 1 ? STAGES : STAGES_ALONE;
 }
 

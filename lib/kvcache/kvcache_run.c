@@ -102,6 +102,29 @@ static tilec_status check_place(const struct place *p,
     return TILEC_OK;
 }
 
+/* ---- k and v of one tensor ---- */
+
+static int64_t stride_of(const DLTensor *t, int dim)
+{
+    int64_t stride = 1;
+    if (t->strides)
+        return t->strides[dim];
+    for (int d = t->ndim - 1; d > dim; d--)
+        stride *= t->shape[d];
+    return stride;
+}
+
+bool tc_kv_is_in(const DLTensor *v, const DLTensor *k)
+{
+    bool same = v->data == k->data && v->byte_offset == k->byte_offset &&
+                v->dtype.code == k->dtype.code &&
+                v->dtype.bits == k->dtype.bits && v->shape[3] <= k->shape[3];
+    for (int d = 0; same && d < 4; d++)
+        same = (d == 3 || v->shape[d] == k->shape[d]) &&
+               stride_of(v, d) == stride_of(k, d);
+    return same;
+}
+
 /* ---- Sizes ---- */
 
 struct sizes {
@@ -282,6 +305,11 @@ static tilec_status read_call(struct call *call, const tilec_kvcache *c,
                        "tilec_int or tilec_float",
                        function);
     tilec_status s = check_tensors(t, error);
+    if (s == TILEC_OK && c->v_in_k && !tc_kv_is_in(t->v, t->k))
+        return tc_fail(error, TILEC_INPUT,
+                       "argument v: is not the first columns of k, as in the "
+                       "plan: expected its data, sides but for dim 3, and "
+                       "strides");
     for (int i = 0; s == TILEC_OK && i < PLACES; i++)
         if (places[c->layout][i])
             s = check_place(places[c->layout][i], t, function, error);

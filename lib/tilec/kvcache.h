@@ -75,6 +75,9 @@ typedef struct tilec_kvcache_options {
      * none. [1] is of all, [HK] of each head, [B or pages, HK, N or page] of
      * each row of the cache, as tilec_append writes them. */
     const DLTensor *descale_k, *descale_v;
+    /* v is the first DV columns of k (MLA): a view with k's data and strides, in
+     * the plan and in all calls. What is loaded for k serves v too. */
+    int v_in_k;
 } tilec_kvcache_options;
 
 /* Compiles for tensors like these: data types, D, DV, HQ / HK, the keys of a

@@ -65,9 +65,10 @@ def _check_places(layout, given):
 class Plan:
     """Compiled attention over a cache. Read-only."""
 
-    def __init__(self, spec, q, k, v, extra):
+    def __init__(self, spec, q, k, v, extra, v_in_k):
         self.device = _tensors.device_of(q)
-        self._handle = _compile(spec, self.device, q, k, v, extra)
+        self.v_in_k = v_in_k  # value is a view of key's first columns
+        self._handle = _compile(spec, self.device, q, k, v, extra, v_in_k)
         self.captured = _captured.parameters(
             _abi.lib.tilec_kvcache_kernel(self._handle))
 
@@ -83,7 +84,7 @@ class Plan:
         _context.check(status, error)
 
 
-def _compile(spec, device, q, k, v, extra):
+def _compile(spec, device, q, k, v, extra, v_in_k):
     texts = _attention._Texts(spec)
     asked = _abi.new(
         _abi.tilec_kvcache_options, scale=spec.scale,
@@ -92,7 +93,7 @@ def _compile(spec, device, q, k, v, extra):
         score=_texts.encoded(texts.score, "score_mod"), sources=texts.sources,
         nsources=texts.nsources, read_source=_context.read_source,
         layout=spec.layout, ragged_queries=spec.ragged_queries,
-        piece=spec.piece, sinks=spec.sinks)
+        piece=spec.piece, sinks=spec.sinks, v_in_k=v_in_k)
     views = [_tensors.View(t, n) for t, n in zip((q, k, v), "qkv")]
     like = {n: _tensors.View(extra[n], n) for n in FACTORS if n in extra}
     for name, view in like.items():
@@ -131,15 +132,16 @@ def plan_for(spec, q, k, v, extra=()):
     rows = q.shape[2] * q.shape[1] // max(k.shape[1], 1)
     page = k.shape[2] if spec.layout >= PAGED else 0
     programs = q.shape[0] * k.shape[1] * -(-rows // 16)
+    v_in_k = _tensors.begins_with(k, v)
     key = (spec, _tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
            v.shape[3], q.shape[1] // max(k.shape[1], 1), page,
-           (rows > 16) + (rows > 32), _fullness(programs, q))
+           (rows > 16) + (rows > 32), _fullness(programs, q), v_in_k)
     plan = _plans.get(key)
     if plan is None:
         with _lock:
             plan = _plans.get(key)
             if plan is None:
-                plan = _plans[key] = Plan(spec, q, k, v, extra)
+                plan = _plans[key] = Plan(spec, q, k, v, extra, v_in_k)
     return plan
 
 
@@ -251,6 +253,10 @@ def attention(q, k, v, places, spec, schedule, captured, extra, return_lse):
     elif schedule.memory.size < need:
         raise ValueError("schedule was made for another batch: it has %d "
                          "bytes, expected %d" % (schedule.memory.size, need))
+    elif schedule.plan.v_in_k != plan.v_in_k:
+        raise ValueError("schedule was made for a value that is %s view of "
+                         "key's columns" % ("a" if schedule.plan.v_in_k else
+                                            "no"))
     memory = _tensors.Memory(q, size)
     call.workspace, call.workspace_bytes = memory.address, memory.size
     call.schedule = schedule.memory.address

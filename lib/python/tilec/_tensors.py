@@ -126,6 +126,18 @@ def dl_dtype(x, name):
     return found
 
 
+def begins_with(x, y):
+    """Whether y is a view of the first columns of x."""
+    def address(t):
+        return t.data_ptr() if is_torch(t) else t.ctypes.data
+
+    def strides(t):
+        return tuple(t.stride()) if is_torch(t) else t.strides
+    return (is_torch(x) == is_torch(y) and x.dtype == y.dtype and
+            x.shape[:-1] == y.shape[:-1] and x.shape[-1] >= y.shape[-1] and
+            strides(x) == strides(y) and address(x) == address(y))
+
+
 def device_of(x):
     """(DLPack's device type, number)."""
     if not is_torch(x):
