@@ -9,8 +9,9 @@ import flex_zoo
 import torch
 from torch.nn.attention import flex_attention as torchs
 
-from tilec.flex_attention import (BlockMask, _block_mask, _mods, and_masks,
-                                  create_block_mask, flex_attention, noop_mask)
+from tilec.flex_attention import (BlockMask, _block_mask, _lists, _mods,
+                                  and_masks, create_block_mask,
+                                  flex_attention, noop_mask)
 
 LISTS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks",
          "full_kv_indices", "q_num_blocks", "q_indices", "full_q_num_blocks",
@@ -73,7 +74,7 @@ def test_forms_of_arguments():
 def test_its_mod_alone_is_used():
     """A BlockMask of ours that nobody changed needs no table of blocks."""
     mask = create_block_mask(causal, None, None, 300, 300, device="cpu")
-    text, captured = _block_mask.mask_of(mask, torch.device("cpu"))
+    text, captured, _ = _block_mask.mask_of(mask, torch.device("cpu"))
     assert text == _mods.of(causal, False, torch.device("cpu")).text
     assert captured == {}
 
@@ -180,6 +181,76 @@ def test_batches():
             raise AssertionError("not refused")
         except ValueError as e:
             assert "3, query has" in str(e), e
+
+
+def long_inputs():
+    torch.manual_seed(0)
+    return [torch.randn(1, 1, n, 16, requires_grad=True)
+            for n in (520, 2100, 2100)]
+
+
+def known_of(mask, q, k, v):
+    """Whether a call takes its lists from the BlockMask."""
+    device = torch.device("cpu")
+    text, captured, has_blocks = _block_mask.mask_of(mask, device)
+    return bool(has_blocks and _lists.known(
+        mask, "mask.blocks.kinds" not in captured, q, k, v, None, text, None,
+        None, False))
+
+
+def check_long(mask, want_known):
+    q, k, v = leaves = long_inputs()
+    assert known_of(mask, q, k, v) == want_known
+    seed = torch.randn(1, 1, 520, 16)
+    o = flex_attention(q, k, v, block_mask=mask)
+    want = reference.attention(q, k, v, None, mask)[0]
+    assert reference.error(o, want) < 2e-6
+    for x, y in zip(torch.autograd.grad((o * seed).sum(), leaves),
+                    torch.autograd.grad((want * seed).sum(), leaves)):
+        assert reference.error(x, y) < 3e-6
+
+
+def test_lists_of_long_masks():
+    """What no comparison bounds: the BlockMask's blocks are the lists."""
+    ids = torch.arange(2100) // 300 * 3 % 7
+
+    def documents(b, h, q, k):
+        return ids[q + 1500] == ids[k]
+    for sides in (128, 100, (64, 256)):
+        mask = create_block_mask(documents, None, None, 520, 2100, "cpu",
+                                 sides)
+        check_long(mask, True)
+    # Other documents in the same tensor: the blocks no longer count.
+    ids.copy_(torch.arange(2100) // 200 % 5)
+    q, k, v = long_inputs()
+    assert not known_of(mask, q, k, v)
+    want = reference.attention(q, k, v, None, create_block_mask(
+        documents, None, None, 520, 2100, "cpu"))[0]
+    assert reference.error(flex_attention(q, k, v, block_mask=mask),
+                           want) < 2e-6
+
+
+def test_ranges_of_long_masks():
+    """Comparisons bound the loops: no lists."""
+    mask = create_block_mask(causal, None, None, 520, 2100, device="cpu")
+    check_long(mask, False)
+
+
+def test_long_lists_by_hand():
+    torch.manual_seed(2)
+    table = torch.randint(0, 3, (1, 1, 5, 17))
+    table[:, :, 2] = 0
+    partial, full = [torchs._dense_to_ordered(table == n) for n in (1, 2)]
+    mask = BlockMask.from_kv_blocks(
+        *partial, *full, BLOCK_SIZE=128, seq_lengths=(520, 2100),
+        mask_mod=lambda b, h, q, k: (q + k) % 3 != 0)
+    check_long(mask, True)
+    # Lists that the kernel has made must not be taken for others'.
+    table[:, :, 2] = 2
+    partial, full = [torchs._dense_to_ordered(table == n) for n in (1, 2)]
+    check_long(BlockMask.from_kv_blocks(
+        *partial, *full, BLOCK_SIZE=128, seq_lengths=(520, 2100),
+        mask_mod=mask.mask_mod), True)
 
 
 def test_no_mask_object():

@@ -169,6 +169,17 @@ def test_grouped_heads_and_autocast():
     near(got, reference.attention(q, k, v, score)[0], 2e-2)
 
 
+def test_long_lists():
+    """The lists of kernels are those of the BlockMask."""
+    ids = torch.arange(2100) // 300 * 3 % 7
+    block_mask = torchs.create_block_mask(
+        lambda b, h, q, k: ids[q] == ids[k], None, None, 520, 2100,
+        device="cpu")
+    q, k, v = [torch.randn(1, 1, n, 16) for n in (520, 2100, 2100)]
+    got = backend(torchs.flex_attention)(q, k, v, block_mask=block_mask)
+    near(got, reference.attention(q, k, v, None, block_mask)[0])
+
+
 def test_several_in_a_graph():
     q, k, v = inputs()
 

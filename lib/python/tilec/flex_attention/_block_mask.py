@@ -22,7 +22,8 @@ LARGE = 1 << 30  # the side of the block of a BlockMask that stands for none
 
 _LISTS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks",
           "full_kv_indices")
-_MARK = "_tilec"  # of a BlockMask of create_block_mask
+# Attributes of a BlockMask: what create_block_mask has made of what.
+_MARK, _CAPTURED = "_tilec", "_tilec_captured"
 _KINDS = "_tilec_kinds"
 
 
@@ -35,8 +36,14 @@ def _state(mask):
     return found
 
 
+def _versions(captured):
+    """What tells whether captured values have changed."""
+    return [y for x in captured.values()
+            for y in (x, x._version if torch.is_tensor(x) else None)]
+
+
 def _is_same(a, b):
-    return a is not None and all(
+    return a is not None and len(a) == len(b) and all(
         x is y or not torch.is_tensor(x) and not torch.is_tensor(y) and x == y
         for x, y in zip(a, b))
 
@@ -81,9 +88,8 @@ def _kernel_of(mod, sides, device):
     return found
 
 
-def _kinds_by_mod(mask_mod, batch, heads, lengths, sides, device):
+def _kinds_by_mod(mod, batch, heads, lengths, sides, device):
     """[B, H, rows, columns]: 0 empty, 1 partial, 2 full; as torch counts."""
-    mod = _mods.of(mask_mod, False, device)
     rows, columns = [-(-n // side) for n, side in zip(lengths, sides)]
     kinds = torch.zeros((batch, heads, rows, columns), dtype=torch.int32,
                         device=device)
@@ -131,14 +137,15 @@ def create_block_mask(mask_mod: typing.Callable, B: typing.Optional[int],
         return _marked(torchs.create_block_mask(
             mask_mod, B, H, Q_LEN, KV_LEN, device, sides,
             **({} if separate_full_blocks else
-               {"separate_full_blocks": False})))
-    kinds = _kinds_by_mod(mask_mod, B, H, (Q_LEN, KV_LEN), sides, device)
+               {"separate_full_blocks": False})), device)
+    mod = _mods.of(mask_mod, False, device)
+    kinds = _kinds_by_mod(mod, B, H, (Q_LEN, KV_LEN), sides, device)
     partial = torchs._dense_to_ordered(
         kinds == 1 if separate_full_blocks else kinds > 0)
     full = torchs._dense_to_ordered(kinds == 2) if separate_full_blocks \
         else (None, None)
     return _marked(_from_kv_blocks(partial, full, sides, mask_mod,
-                                   (Q_LEN, KV_LEN)))
+                                   (Q_LEN, KV_LEN)), device)
 
 
 def _from_kv_blocks(partial, full, sides, mask_mod, lengths):
@@ -150,8 +157,11 @@ def _from_kv_blocks(partial, full, sides, mask_mod, lengths):
                                         mask_mod=mask_mod)
 
 
-def _marked(mask):
+def _marked(mask, device):
+    """As one whose blocks are those of its mask_mod."""
     setattr(mask, _MARK, _state(mask))
+    setattr(mask, _CAPTURED, _versions(_mods.of(
+        mask.mask_mod, False, device).captured))
     return mask
 
 
@@ -203,14 +213,16 @@ func @blocks_mod(%%b: i32, %%h: i32, %%q: i32, %%k: i32, \
 
 
 def mask_of(mask, device):
-    """A BlockMask for tilec.attention: text, captured values."""
+    """A BlockMask for tilec.attention: text, captured values, and whether its
+    blocks are right for them."""
     if is_none(mask):
-        return None, {}
+        return None, {}, False
     mod = _mods.of(mask.mask_mod, False, device)
     if is_its_mod(mask):
         if mod.is_none:
-            return None, {}
-        return mod.text, mod.captured
+            return None, {}, False
+        return mod.text, mod.captured, _is_same(
+            getattr(mask, _CAPTURED, None), _versions(mod.captured))
     kinds = kinds_of(mask)
     _, text = text_of_blocks(mod, kinds.shape, mask.BLOCK_SIZE)
-    return text, {**mod.captured, "mask.blocks.kinds": kinds}
+    return text, {**mod.captured, "mask.blocks.kinds": kinds}, True

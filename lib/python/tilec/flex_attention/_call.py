@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.attention import flex_attention as torchs
 
 from .. import _api
-from . import _block_mask, _compiled, _mods
+from . import _block_mask, _compiled, _lists, _mods
 
 try:
     from torch.nn.attention.flex_attention import AuxOutput, AuxRequest
@@ -63,18 +63,12 @@ def _spread_batch(x, n):
     return x.expand(n, *x.shape[1:]) if x.shape[0] == 1 and n > 1 else x
 
 
-def captured_of(score_mod, block_mask, device):
-    """The texts of a call, and what they capture."""
-    score, mask, captured = None, None, {}
-    if score_mod is not None and \
-            score_mod is not getattr(torchs, "_identity", None):
-        mod = _mods.of(score_mod, True, device)
-        if not mod.is_none:
-            score, captured = mod.text, mod.captured
-    if block_mask is not None:
-        mask, more = _block_mask.mask_of(block_mask, device)
-        captured = {**captured, **more}
-    return score, mask, captured
+def _score(score_mod, device):
+    """The text of a score_mod, and what it captures."""
+    if score_mod is None or score_mod is getattr(torchs, "_identity", None):
+        return None, {}
+    mod = _mods.of(score_mod, True, device)
+    return (None, {}) if mod.is_none else (mod.text, mod.captured)
 
 
 def flex_attention(query: Tensor, key: Tensor, value: Tensor,
@@ -110,13 +104,23 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor,
         _check_mask(block_mask, query, key)
         key = _spread_batch(key, query.shape[0])
         value = _spread_batch(value, query.shape[0])
-    score, mask, captured = captured_of(score_mod, block_mask, query.device)
+    score, captured = _score(score_mod, query.device)
     lse = return_lse or return_aux is not None and return_aux.lse
     largest = return_aux is not None and return_aux.max_scores
+    options, mask = _options(kernel_options), None
+    if block_mask is not None:
+        mask, more, has_blocks = _block_mask.mask_of(block_mask, query.device)
+        captured = {**captured, **more}
+        lists = has_blocks and _lists.known(
+            block_mask, "mask.blocks.kinds" not in more, query, key, value,
+            score, mask, scale, options, largest)
+        if lists:
+            options, table = lists
+            captured.update(table)
     found = _api.attention(
         query, key, value, score_mod=score, mask_mod=mask, scale=scale,
         enable_gqa=enable_gqa, return_lse=lse, return_max=largest,
-        kernel_options=_options(kernel_options), captured=captured)
+        kernel_options=options, captured=captured)
     if return_aux is None:
         return found
     o, *rest = found if lse or largest else (found,)

@@ -9,13 +9,14 @@ graph. Lengths may be symbols.
 """
 import math
 import operator
+import typing
 
 import torch
 from torch._higher_order_ops.flex_attention import \
     flex_attention as flex_operator
 
 from .. import _texts, _torch
-from . import _block_mask, _compiled, _mods
+from . import _block_mask, _compiled, _lists, _mods
 
 # What torch's front end always says, and what its kernels alone read.
 _INTERNAL = ("OUTPUT_LOGSUMEXP", "OUTPUT_MAX", _compiled.MARK)
@@ -96,11 +97,21 @@ def _tensor_number(x, kind, like):
     return torch.full((1,), x, dtype=dtype, device=like.device)
 
 
+class _Spec(typing.NamedTuple):
+    """What is constant in a call."""
+
+    score: str
+    mask: str
+    scale: float
+    options: str
+    wants_max: bool
+    by_lists: bool  # of the BlockMask
+
+
 def _options(given):
-    options, _ = _texts.without_hints({
+    return _texts.without_hints({
         n: x for n, x in given.items() if n not in _INTERNAL and
-        x is not None})
-    return _texts.options_text(options)
+        x is not None})[0]
 
 
 def _attend(q, k, v, captured, buffers, lists, names, traced, spec):
@@ -114,12 +125,16 @@ def _attend(q, k, v, captured, buffers, lists, names, traced, spec):
             names.append(name)
             tensors.append(_tensor_number(x, kind, q))
     if lists:
+        kinds = _block_mask.kinds_of_lists(*lists)
         names.append("mask.blocks.kinds")
-        tensors.append(_block_mask.kinds_of_lists(*lists))
+        tensors.append(kinds)
+        if spec.by_lists:
+            names.append(_lists.TABLE)
+            tensors.append(kinds)
     deterministic = torch.are_deterministic_algorithms_enabled()
     o, lse, largest = torch.ops.tilec.attention(
-        q, k, v, spec[-1], tensors, ",".join(names), "", *spec[:-1],
-        deterministic)
+        q, k, v, spec.wants_max, tensors, ",".join(names), "", spec.score,
+        spec.mask, spec.scale, spec.options, deterministic)
     # The operator counts in powers of 2.
     return o, lse / math.log(2.0), largest / math.log(2.0)
 
@@ -148,14 +163,18 @@ def _replace(gm, node):
     score = _Traced(getattr(gm, args["score"].target), score_buffers, True)
     mask = _Traced(getattr(gm, mask_graph.target), mask_buffers, False)
     traced = [m for m in (score, mask) if not m.text.is_none]
-    text = ""
+    options, text, by_lists = _options(args["options"] or {}), "", False
     if sides != (_block_mask.LARGE,) * 2:
         text = _with_lists(mask, lists, sides)
+        lengths = [_hint(_value(args[n]).shape[2]) for n in "qk"]
+        by_lists = _lists.may_be_taken(*lengths, options)
     elif not mask.text.is_none:
         text = mask.text.text
-    spec = (score.text.text if score in traced else "", text,
-            float(_value(args["scale"])), _options(args["options"] or {}),
-            _wants_max(node))
+    if by_lists:
+        options = _lists.options_with(options, sides)
+    spec = _Spec(score.text.text if score in traced else "", text,
+                 float(_value(args["scale"])), _texts.options_text(options),
+                 _wants_max(node), by_lists)
     captured = {}
     for mod in traced:
         captured.update(mod.captured)
