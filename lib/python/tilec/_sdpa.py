@@ -35,7 +35,7 @@ def _check_mask(mask, shape):
     return mask.reshape((1,) * (4 - len(have)) + have)
 
 
-def _mask_mod(mask, shape):
+def mask_mod(mask, shape):
     """The arguments of tilec.attention for a mask."""
     kind = _tensors.dtype_name(mask)
     mask = _check_mask(mask, shape)
@@ -92,7 +92,7 @@ def scaled_dot_product_attention(
     q4, k4, v4 = (_four(_tensors.adopt(x, n), n) for x, n in (
         (query, "query"), (key, "key"), (value, "value")))
     if attn_mask is not None:
-        given = _mask_mod(_tensors.adopt(attn_mask, "attn_mask"),
+        given = mask_mod(_tensors.adopt(attn_mask, "attn_mask"),
                           (*q4.shape[:3], k4.shape[2]))
     if dropout_p:
         given["dropout_p"] = dropout_p
