@@ -29,7 +29,7 @@ python3 -m venv "$work/venv" 2>"$work/said" || {
 before=$(state)
 sh tools/wheel.sh "$folder"
 case $(ls "$folder") in
-*tilec-*-py3-none-manylinux_*.whl*) ;;
+*tilec-*-cp39-abi3-manylinux_*.whl*) ;;
 *)
     echo "FAILED: no wheel with a manylinux tag in $folder"
     exit 1
