@@ -10,7 +10,7 @@ import numpy as np
 from reference import Attention, error, random
 
 import tilec
-from tilec import _attention
+from tilec import _attention, _plan
 
 # Of the data type: what rounding the result costs, and then some.
 TOLERANCE = {"float32": 2e-6, "float16": 1e-3}
@@ -225,8 +225,8 @@ func @less(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
 
     def count_compiles(self, lengths):
         """Of calls that follow each other, with so many queries and keys."""
-        with mock.patch.object(_attention, "_compile",
-                               wraps=_attention._compile) as compiles:
+        with mock.patch.object(_attention, "Plan",
+                               wraps=_attention.Plan) as compiles:
             for m, n in lengths:
                 t = inputs(b=1, m=m, n=n, d=20, dv=20)
                 self.check(t, Attention(*t, mask=lambda h, i, j:
@@ -256,12 +256,12 @@ func @less(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
                     for key in _attention._plans}
 
         _attention.forget()
-        with mock.patch.object(_attention, "MOST_PLANS", 3):
+        with mock.patch.object(_plan, "MOST", 3):
             for w in (3, 4, 5, 3, 6):
                 run(w)
             self.assertEqual(kept(), set("356"))
-            in_graphs = set(_attention._plans.values())
-            with mock.patch.object(_attention, "_in_graphs", in_graphs):
+            plans = _attention._plans
+            with mock.patch.object(plans, "in_graphs", set(plans.values())):
                 run(7)
                 run(8)
             self.assertEqual(kept(), set("3568"))

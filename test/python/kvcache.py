@@ -3,12 +3,14 @@
 import pathlib
 import sys
 import unittest
+from unittest import mock
 
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "lib" / "python"))
 import tilec
+from tilec import _kvcache, _plan
 
 POISON = 2147480000  # in unused entries of a table
 EMPTY = -np.inf
@@ -259,6 +261,42 @@ class KVCache(unittest.TestCase):
             for b, n in enumerate(lens):
                 want, _ = expected(batch.q[b], batch.k[b][:n], batch.v[b][:n])
                 np.testing.assert_allclose(o[b].swapaxes(0, 1), want, atol=2e-5)
+
+    def test_a_schedule_is_for_its_shapes(self):
+        batch = Batch([60, 64])
+        k, v, places = batch.paged(16)
+        q = batch.queries()
+        schedule = tilec.schedule(q, k, v, **places)
+        tilec.attention(q, k, v, schedule=schedule, **places)
+
+        def refused(message, q=q, k=k, v=v, **changes):
+            with self.assertRaisesRegex(ValueError,
+                                        "schedule was made for " + message):
+                tilec.attention(q, k, v, schedule=schedule,
+                                **{**places, **changes})
+
+        refused(r"a query of shape .*, not .*: make another one",
+                q=q[:, :, :1].repeat(2, 2))
+        refused("a query of shape", q=q[:1], kv_lens=places["kv_lens"][:1],
+                page_table=places["page_table"][:1])
+        refused("a key of heads", k=k[:, :, :8])
+        refused("a value of dim", v=v[:, :, :, :8])
+        refused("piece 0, not 128", piece=128)
+        refused("keys that lie by page_table, not kv_lens", k=k[:2], v=v[:2],
+                page_table=None)
+        half = [x.astype(np.float16) for x in (q, k, v)]
+        refused("data types float32, .*, not float16", *half)
+
+    def test_plans_used_last_are_kept(self):
+        batch = Batch([20])
+        k, v, places = batch.paged(16)
+        q = batch.queries()
+        _kvcache._plans.clear()
+        with mock.patch.object(_plan, "MOST", 2):
+            for scale in (0.5, 0.25, 0.5, 0.125):
+                tilec.attention(q, k, v, scale=scale, **places)
+        self.assertEqual({key[0].scale for key in _kvcache._plans},
+                         {0.5, 0.125})
 
     def test_keys_that_lie_nowhere(self):
         batch = Batch([40])

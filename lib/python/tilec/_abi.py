@@ -220,6 +220,7 @@ _RESULTS = {
     "tilec_attention_gradient": C.POINTER(tilec_parameter),
     "tilec_append_free": None,
     "tilec_kvcache_kernel": C.c_void_p,
+    "tilec_kvcache_variant": C.c_int64,
     "tilec_kvcache_free": None,
     "tilec_kernel_free": None,
     "tilec_attention_free": None,

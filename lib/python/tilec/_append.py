@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilec.append: new keys and values into a cache."""
 import ctypes as C
-import sys
-import threading
 import typing
 
-from . import _abi, _captured, _context, _errors, _tensors
+from . import _abi, _captured, _context, _plan, _tensors
 from ._types import AnyTensor, Ints, Scale, Tensor
 
 _INTS = ("kv_lens", "cu_seqlens", "page_table", "kv_indptr", "kv_indices",
@@ -43,38 +41,29 @@ def _check_written(tensors):
             raise ValueError("%s %s" % (name, why))
 
 
-class Plan:
-    """A compiled tilec_append. Read-only."""
+class Plan(_plan.Plan):
+    """A compiled tilec_append."""
+
+    kind = "append"
 
     def __init__(self, tensors, device, target, interleaved, offset):
-        self.device = device
         asked = _abi.new(_abi.tilec_append_options,
                          target=_context.target_for(device, target),
                          interleaved=interleaved, rotary_offset=offset)
-        self._handle = C.c_void_p()
-        with _context.context() as cx, _context.on_device(device):
-            status = _abi.lib.tilec_append_plan(
-                cx, C.byref(tensors), C.byref(asked), C.byref(self._handle))
-            if status:
-                raise _errors.compile_failed(cx, status)
-            _errors.warn(cx)
-
-    def __del__(self):
-        if getattr(self, "_handle", None) and not sys.is_finalizing():
-            _abi.lib.tilec_append_free(self._handle)
+        super().__init__(device, C.byref(tensors), C.byref(asked))
 
     def run(self, tensors):
         error = _abi.tilec_error()
         launch = _context.launch_options(self.device)
         with _context.on_device(self.device):
+            _plans.note_capture(self)
             status = _abi.lib.tilec_append_run(
-                self._handle, C.byref(tensors), C.byref(launch),
+                self.handle, C.byref(tensors), C.byref(launch),
                 C.byref(error))
         _context.check(status, error)
 
 
-_plans: typing.Dict[tuple, Plan] = {}
-_lock = threading.Lock()
+_plans = _plan.Plans()
 
 
 def _plan_for(given, tensors, *options):
@@ -84,13 +73,7 @@ def _plan_for(given, tensors, *options):
     key = (device, options) + tuple(
         (n, x.dtype, len(x.shape), x.shape[-1] if n in _COLUMNS else 0)
         for n, x in given.items())
-    plan = _plans.get(key)
-    if plan is None:
-        with _lock:
-            plan = _plans.get(key)
-            if plan is None:
-                plan = _plans[key] = Plan(tensors, device, *options)
-    return plan
+    return _plans.get_or_make(key, lambda: Plan(tensors, device, *options))
 
 
 _COLUMNS = ("k", "v", "cos")

@@ -8,11 +8,9 @@ compilation.
 """
 import ctypes as C
 import dataclasses
-import sys
-import threading
 import typing
 
-from . import _abi, _captured, _context, _errors, _factors, _launch, _tensors
+from . import _abi, _captured, _context, _factors, _plan, _tensors
 from ._texts import O_TYPES, encoded, mod_of, options_of
 
 
@@ -58,8 +56,8 @@ def _bindings(options):
     return (*options.bindings, ("TO", O_TYPES[options.out_dtype]))
 
 
-def _compile(spec, device, options, q, k, v, factors):
-    """Compiles; the library's handle for tensors like these."""
+def _asked(spec, device, options, factors):
+    """The library's options."""
     texts = _Texts(spec)
     asked = _abi.new(
         _abi.tilec_attention_options, scale=spec.scale,
@@ -77,43 +75,29 @@ def _compile(spec, device, options, q, k, v, factors):
         list_, n = _context.bindings(pairs)
         setattr(asked, field, list_)
         setattr(asked, "n" + field, n)
-    views = [_tensors.View(t, n) for t, n in zip((q, k, v), "qkv")]
     like = {n: _tensors.View(t, n) for n, t in factors.items()}
     for name, view in like.items():
         setattr(asked, name, view.pointer)
-    handle = C.c_void_p()
-    with _context.context() as cx, _context.on_device(device):
-        status = _abi.lib.tilec_attention_plan(
-            cx, *[view.pointer for view in views], C.byref(asked),
-            C.byref(handle))
-        if status:
-            raise _errors.compile_failed(cx, status)
-        try:
-            _errors.warn(cx)
-        except Warning:  # the caller's filters make errors of them
-            _abi.lib.tilec_attention_free(handle)
-            raise
-    return handle
+    return asked, like
 
 
-class Plan:
-    """Compiled attention. Read-only: any number of threads may call it."""
+class Plan(_plan.Plan):
+    """Compiled attention."""
+
+    kind = "attention"
 
     def __init__(self, spec, q, k, v, factors):
         options = options_of(spec.kernel_options)
-        self.device = _tensors.device_of(q)
+        device = _tensors.device_of(q)
+        asked, held = _asked(spec, device, options, factors)
+        views = [_tensors.View(t, n) for t, n in zip((q, k, v), "qkv")]
+        super().__init__(device, *[view.pointer for view in views],
+                         C.byref(asked))
+        del held
         self.threads = options.threads
-        self.handle = _compile(spec, self.device, options, q, k, v,
-                                factors)
         self.gradients = self._gradients()
         self.captured = _captured.parameters(
             _abi.lib.tilec_attention_kernel(self.handle))
-        self.used = 0  # by _launch.uses
-
-    def __del__(self, is_ending=sys.is_finalizing):
-        # A process that ends takes the driver along, before or after this.
-        if getattr(self, "handle", None) and not is_ending():
-            _abi.lib.tilec_attention_free(self.handle)
 
     def _gradients(self):
         """The names of the gradients of captured values."""
@@ -126,26 +110,11 @@ class Plan:
             found.append(p.contents.name.decode())
 
 
-MOST_PLANS = 128
-_plans: typing.Dict[tuple, Plan] = {}
-_in_graphs: typing.Set[Plan] = set()  # a CUDA graph may launch them at any time
-_lock = threading.Lock()
-
 # Prepared calls (_prepared.py) by what their tensors are like. They hold plans,
 # so none stays when a plan goes.
 MOST_READY = 1024
 ready: typing.Dict[tuple, object] = {}
-
-
-def _keep(key, plan):
-    """Keeps the plan. If there are too many, the least recently used one goes;
-    a thread that runs it keeps it alive."""
-    if len(_plans) >= MOST_PLANS:
-        oldest = min((k for k, p in _plans.items() if p not in _in_graphs),
-                     key=lambda k: _plans[k].used, default=None)
-        _plans.pop(oldest, None)
-        ready.clear()
-    _plans[key] = plan
+_plans = _plan.Plans(dropped=ready.clear)
 
 
 def keep_ready(table, key, prepared):
@@ -163,7 +132,7 @@ def forget():
 
 def keep_for_graphs(plan):
     """A CUDA graph captures a launch of the plan."""
-    _in_graphs.add(plan)
+    _plans.in_graphs.add(plan)
 
 
 def _lengths(spec, q, k):
@@ -213,15 +182,7 @@ def plan_for(spec, q, k, v, captured=()):
            v.shape[3], few, _lengths(spec, q, k), q.shape[2] <= k.shape[2],
            _tensors.contiguous_dim(v), _reuse(q, k, v), _sharing(spec, q, k),
            kinds)
-    plan = _plans.get(key)
-    if plan is None:
-        with _lock:
-            plan = _plans.get(key)
-            if plan is None:
-                plan = Plan(spec, q, k, v, factors)
-                _keep(key, plan)
-    plan.used = next(_launch.uses)
-    return plan
+    return _plans.get_or_make(key, lambda: Plan(spec, q, k, v, factors))
 
 
 def empty_output(spec, q, v):

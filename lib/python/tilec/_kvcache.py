@@ -8,11 +8,9 @@
 """
 import ctypes as C
 import dataclasses
-import sys
-import threading
 import typing
 
-from . import _abi, _attention, _captured, _context, _errors, _tensors, _texts
+from . import _abi, _attention, _captured, _context, _plan, _tensors, _texts
 
 DENSE, RAGGED, PAGED, INDEXED = range(4)
 FACTORS = ("descale_k", "descale_v")
@@ -62,87 +60,84 @@ def _check_places(layout, given):
                 name, ", ".join(_NEEDS[layout])))
 
 
-class Plan:
-    """Compiled attention over a cache. Read-only."""
+class Plan(_plan.Plan):
+    """Compiled attention over a cache."""
 
-    def __init__(self, spec, q, k, v, extra, v_in_k):
-        self.device = _tensors.device_of(q)
-        self.v_in_k = v_in_k  # value is a view of key's first columns
-        self._handle = _compile(spec, self.device, q, k, v, extra, v_in_k)
+    kind = "kvcache"
+
+    def __init__(self, spec, q, k, v, extra):
+        self.spec = spec
+        device = _tensors.device_of(q)
+        asked = _asked(spec, device, k, v)
+        like = {n: _tensors.View(extra[n], n) for n in FACTORS if n in extra}
+        for name, view in like.items():
+            setattr(asked, name, view.pointer)
+        views = [_tensors.View(t, n) for t, n in zip((q, k, v), "qkv")]
+        super().__init__(device, *[view.pointer for view in views],
+                         C.byref(asked))
         self.captured = _captured.parameters(
-            _abi.lib.tilec_kvcache_kernel(self._handle))
-
-    def __del__(self):
-        if getattr(self, "_handle", None) and not sys.is_finalizing():
-            _abi.lib.tilec_kvcache_free(self._handle)
+            _abi.lib.tilec_kvcache_kernel(self.handle))
 
     def call(self, function, *args):
         error = _abi.tilec_error()
         with _context.on_device(self.device):
+            _plans.note_capture(self)
             status = getattr(_abi.lib, "tilec_kvcache_" + function)(
-                self._handle, *args, C.byref(error))
+                self.handle, *args, C.byref(error))
         _context.check(status, error)
 
 
-def _compile(spec, device, q, k, v, extra, v_in_k):
+def _asked(spec, device, k, v):
+    """The library's options, but for factors."""
     texts = _attention._Texts(spec)
-    asked = _abi.new(
+    return _abi.new(
         _abi.tilec_kvcache_options, scale=spec.scale,
         target=_context.target_for(device, spec.target),
         mask=_texts.encoded(texts.mask, "mask_mod"),
         score=_texts.encoded(texts.score, "score_mod"), sources=texts.sources,
         nsources=texts.nsources, read_source=_context.read_source,
         layout=spec.layout, ragged_queries=spec.ragged_queries,
-        piece=spec.piece, sinks=spec.sinks, v_in_k=v_in_k)
-    views = [_tensors.View(t, n) for t, n in zip((q, k, v), "qkv")]
-    like = {n: _tensors.View(extra[n], n) for n in FACTORS if n in extra}
-    for name, view in like.items():
-        setattr(asked, name, view.pointer)
-    handle = C.c_void_p()
-    with _context.context() as cx, _context.on_device(device):
-        status = _abi.lib.tilec_kvcache_plan(
-            cx, *[view.pointer for view in views], C.byref(asked),
-            C.byref(handle))
-        if status:
-            raise _errors.compile_failed(cx, status)
-        try:
-            _errors.warn(cx)
-        except Warning:
-            _abi.lib.tilec_kvcache_free(handle)
-            raise
-    return handle
+        piece=spec.piece, sinks=spec.sinks,
+        v_in_k=_tensors.begins_with(k, v))
 
 
-_plans: typing.Dict[tuple, Plan] = {}
-_lock = threading.Lock()
+_plans = _plan.Plans()
+MOST_VARIANTS = 4096
+_variants: typing.Dict[tuple, int] = {}  # by what they follow from
 
 
-def _fullness(programs, q):
-    """How full the programs make the GPU, in classes: plans are made for one
-    (lib/kvcache/kvcache.c)."""
-    if _tensors.device_of(q)[0] != _tensors.CUDA:
-        return 0
-    sms = sys.modules["torch"].cuda.get_device_properties(
-        q.device).multi_processor_count
-    return sum(programs > sms * x for x in (0.9, 1, 1.8))
+def _variant(spec, q, k, v, *key):
+    """tilec_kvcache_variant: what plans for tensors of these types and dims
+    depend on in addition."""
+    key = (spec.layout, spec.ragged_queries, spec.piece, spec.target,
+           tuple(q.shape), *key)
+    found = _variants.get(key)
+    if found is None:
+        views = [_tensors.View(t, n) for t, n in zip((q, k, v), "qkv")]
+        device = _tensors.device_of(q)
+        with _context.context() as cx, _context.on_device(device):
+            found = _abi.lib.tilec_kvcache_variant(
+                cx, *[view.pointer for view in views],
+                C.byref(_asked(spec, device, k, v)))
+        if len(_variants) >= MOST_VARIANTS:
+            _variants.clear()
+        _variants[key] = found
+    return found
+
+
+def _kinds(spec, q, k, v):
+    """What a plan is compiled for, and a schedule is good for."""
+    return (_tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
+            v.shape[3], q.shape[1], k.shape[1],
+            k.shape[2] if spec.layout >= PAGED else 0,
+            _tensors.begins_with(k, v))
 
 
 def plan_for(spec, q, k, v, extra=()):
-    extra = dict(extra)
-    rows = q.shape[2] * q.shape[1] // max(k.shape[1], 1)
-    page = k.shape[2] if spec.layout >= PAGED else 0
-    programs = q.shape[0] * k.shape[1] * -(-rows // 16)
-    v_in_k = _tensors.begins_with(k, v)
-    key = (spec, _tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
-           v.shape[3], q.shape[1] // max(k.shape[1], 1), page,
-           (rows > 16) + (rows > 32), _fullness(programs, q), v_in_k)
-    plan = _plans.get(key)
-    if plan is None:
-        with _lock:
-            plan = _plans.get(key)
-            if plan is None:
-                plan = _plans[key] = Plan(spec, q, k, v, extra, v_in_k)
-    return plan
+    kinds = _kinds(spec, q, k, v)
+    return _plans.get_or_make(
+        (spec, kinds, _variant(spec, q, k, v, *kinds)),
+        lambda: Plan(spec, q, k, v, dict(extra)))
 
 
 # ---- Calls ----
@@ -156,8 +151,19 @@ class Schedule:
     def __init__(self, plan, tensors, places, size):
         """places: as they were given, of other ints too."""
         self.plan, self._places, self._tensors = plan, places, tensors
+        self._made_for = _described(plan.spec, places=places, **tensors)
         self.memory = _tensors.Memory(tensors["q"], size)
         self.update()
+
+    def check(self, spec, q, k, v, places):
+        """Refuses tensors of other shapes than it was made for."""
+        got = _described(spec, q, k, v, places)
+        for name, made_for in self._made_for.items():
+            if got.get(name) != made_for:
+                raise ValueError(
+                    "schedule was made for %s %s, not %s: make another one "
+                    "with tilec.schedule(query, key, value, ..)" %
+                    (name, made_for, got.get(name)))
 
     def update(self) -> None:
         """Reads the lengths again: they may have changed in place. May be
@@ -170,6 +176,26 @@ class Schedule:
         launch = _context.launch_options(self.plan.device)
         self.plan.call("schedule", C.byref(call), C.byref(launch))
         del held
+
+
+_LAYOUTS = ("kv_lens", "cu_seqlens_k", "page_table", "kv_indptr")
+_SEQUENCES = ("kv_lens", "cu_seqlens_k", "kv_indptr", "cu_seqlens_q")
+
+
+def _described(spec, q, k, v, places):
+    """What a schedule depends on, but for lengths."""
+    found = {"keys that lie by": _LAYOUTS[spec.layout],
+             "piece": spec.piece,
+             "a query of shape": tuple(q.shape),
+             "a key of heads, length and dim": tuple(k.shape[1:]),
+             "a value of dim": v.shape[3],
+             "a value in the columns of key:": _tensors.begins_with(k, v),
+             "data types": ", ".join(str(t.dtype) for t in (q, k, v)),
+             "tensors on": _tensors.device_of(q)}
+    for name in _SEQUENCES:
+        if name in places:
+            found["a %s of" % name] = len(places[name])
+    return found
 
 
 def _call(tensors, places, captured=()):
@@ -240,6 +266,8 @@ def factors_of(q, given):
 
 def attention(q, k, v, places, spec, schedule, captured, extra, return_lse):
     """extra: sinks and factors, by their fields."""
+    if schedule is not None:
+        schedule.check(spec, q, k, v, places)
     plan = plan_for(spec, q, k, v, extra)
     o = _tensors.empty(q, (*q.shape[:3], v.shape[3]))
     t = dict(q=q, k=k, v=v, o=o, **extra)
@@ -250,13 +278,6 @@ def attention(q, k, v, places, spec, schedule, captured, extra, return_lse):
     need, size = _sizes(plan, call)
     if schedule is None:
         schedule = Schedule(plan, dict(q=q, k=k, v=v), places, need)
-    elif schedule.memory.size < need:
-        raise ValueError("schedule was made for another batch: it has %d "
-                         "bytes, expected %d" % (schedule.memory.size, need))
-    elif schedule.plan.v_in_k != plan.v_in_k:
-        raise ValueError("schedule was made for a value that is %s view of "
-                         "key's columns" % ("a" if schedule.plan.v_in_k else
-                                            "no"))
     memory = _tensors.Memory(q, size)
     call.workspace, call.workspace_bytes = memory.address, memory.size
     call.schedule = schedule.memory.address
