@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Chooses tiles, stages and programs of attention over a cache. The numbers by
- * which it does are all at the head of this file; they were measured on an H200
- * (test/bench/decode.py).
+ * which it does are all at the head of this file; test/bench/decode.py shows
+ * what another number changes.
  */
 #include "lib/kvcache/kvcache_choice.h"
 
