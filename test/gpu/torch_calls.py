@@ -9,8 +9,11 @@ What torch_attention.py has no numbers for: what calls take and what they
 refuse, with which exception. Ends with `N passed, N failed`; exit status 77: no
 torch, or no such device.
 """
+import os
 import pathlib
+import subprocess
 import sys
+import threading
 import warnings
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] /
@@ -20,8 +23,6 @@ try:
 except ImportError:
     print("no torch here")
     sys.exit(77)
-import threading
-
 import torch_cases
 from torch.autograd import forward_ad
 
@@ -576,6 +577,28 @@ kernel @scaled(%x: tensor<[?] x f32>, %by: f32, %y: tensor<[?] x f32>)
     refused(ValueError, "", lambda: scaled(x[0], 1.5))
     refused(ValueError, "resolve_neg", lambda: scaled(
         torch.complex(x, x).conj().imag[0], 1.5, x[1]))
+
+
+IMPORTS = """
+import sys, torch
+q = torch.randn(1, 2, 40, 32, device=%r, requires_grad=True)
+(q + q).sum().backward()
+before = set(sys.modules)
+import tilec
+tilec.attention(q, q, q, mask_mod="causal").sum().backward()
+tilec.kernel("softmax")(q.detach()[0, 0], torch.empty_like(q[0, 0]))
+print(*{name.partition(".")[0] for name in set(sys.modules) - before
+        if name.startswith(("torch.", "sympy"))})
+"""
+
+
+def test_imports(device):
+    """Calls import nothing of torch's that takes seconds (torch._dynamo)."""
+    done = subprocess.run([sys.executable, "-c", IMPORTS % device],
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(
+                              sys.path)}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), (
+        done.stdout + done.stderr)
 
 
 # ---- What is refused, or not needed ----

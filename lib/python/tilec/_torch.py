@@ -77,11 +77,14 @@ class _Attention(torch.autograd.Function):
     def forward(ctx, ready, q, k, v, *values):
         found = ready(q, k, v, values)
         ctx.set_materialize_grads(False)
-        ctx.ready = ready
-        ctx.values = values and [None if isinstance(x, torch.Tensor) else x
-                                 for x in values]
-        ctx.save_for_backward(q, k, v, found[0], found[1], *[
-            x for x in values if isinstance(x, torch.Tensor)])
+        ctx.ready, ctx.values = ready, values
+        if values:
+            ctx.values = [None if isinstance(x, torch.Tensor) else x
+                          for x in values]
+            ctx.save_for_backward(q, k, v, found[0], found[1], *[
+                x for x in values if isinstance(x, torch.Tensor)])
+        else:
+            ctx.save_for_backward(q, k, v, found[0], found[1])
         if len(found) > 2:
             ctx.mark_non_differentiable(found[2])
         return tuple(found)
