@@ -15,6 +15,7 @@
 #include "codegen/llvm/math.h"
 
 #include "codegen/llvm/lanes.h"
+#include "codegen/llvm/math_shape.h"
 
 #include <float.h>
 #include <math.h>
@@ -151,40 +152,6 @@ static LLVMValueRef exp_inside(const tc_lanes *l, LLVMValueRef x)
 
 /* ---- Logarithms ---- */
 
-/* x = 2^n (1 + f), for finite x > 0. */
-struct split {
-    LLVMValueRef n, f;
-};
-
-static struct split split_exponent(const tc_lanes *l, LLVMValueRef x)
-{
-    /* Subnormal numbers are scaled up by 2^23 first. */
-    LLVMValueRef up = tc_lanes_mul(l, x, tc_lanes_float(l, 0x1p23));
-    LLVMValueRef y = tc_lanes_choose(l, x, LLVMRealOLT, FLT_MIN, up, x);
-    LLVMValueRef bias =
-        tc_lanes_choose(l, x, LLVMRealOLT, FLT_MIN, tc_lanes_float(l, -23),
-                        tc_lanes_float(l, 0));
-    LLVMValueRef sqrt_half = tc_lanes_int(l, 0x3f3504f3);
-    LLVMValueRef i = LLVMBuildSub(l->b, tc_lanes_as_int(l, y), sqrt_half, "");
-    LLVMValueRef n = LLVMBuildAShr(l->b, i, tc_lanes_int(l, MANTISSA), "");
-    LLVMValueRef m =
-        LLVMBuildAnd(l->b, i, tc_lanes_int(l, (1u << MANTISSA) - 1), "");
-    m = tc_lanes_as_float(l, LLVMBuildAdd(l->b, m, sqrt_half, ""));
-    n = LLVMBuildSIToFP(l->b, n, l->floats, "");
-    return (struct split){tc_lanes_add(l, n, bias),
-                          tc_lanes_sub(l, m, tc_lanes_float(l, 1))};
-}
-
-/* Infinity and NaN stay, 0 gives -infinity, numbers below it NaN. */
-static LLVMValueRef log_ends(const tc_lanes *l, LLVMValueRef x, LLVMValueRef r)
-{
-    r = tc_lanes_choose(l, x, LLVMRealOLT, INFINITY, r, x);
-    LLVMValueRef low =
-        tc_lanes_choose(l, x, LLVMRealOEQ, 0, tc_lanes_float(l, -INFINITY),
-                        tc_lanes_float(l, NAN));
-    return tc_lanes_choose(l, x, LLVMRealOLE, 0, low, r);
-}
-
 static LLVMValueRef emit_log(const tc_lanes *l, LLVMValueRef x)
 {
     /* log1p(f) = f - f^2 / 2 + f^3 P(f); error 0.01. */
@@ -192,7 +159,7 @@ static LLVMValueRef emit_log(const tc_lanes *l, LLVMValueRef x)
         0x1.555548p-2f,  -0x1.000006p-2f, 0x1.99a4cap-3f,
         -0x1.555c5cp-3f, 0x1.2335b4p-3f,  -0x1.fc1d48p-4f,
         0x1.e706e6p-4f,  -0x1.de65eep-4f, 0x1.145776p-4f};
-    struct split s = split_exponent(l, x);
+    tc_math_split s = tc_math_split_exponent(l, x);
     LLVMValueRef ff = tc_lanes_mul(l, s.f, s.f);
     LLVMValueRef tail =
         tc_lanes_mul(l, tc_lanes_mul(l, ff, s.f), TC_LANES_POLY(l, s.f, c));
@@ -200,7 +167,7 @@ static LLVMValueRef emit_log(const tc_lanes *l, LLVMValueRef x)
     LLVMValueRef half = tc_lanes_mul(l, ff, tc_lanes_float(l, 0.5));
     LLVMValueRef r = tc_lanes_sub(l, s.f, tc_lanes_sub(l, half, tail));
     r = tc_lanes_fma(l, s.n, tc_lanes_float(l, LN2_HI), r);
-    return log_ends(l, x, r);
+    return tc_math_log_ends(l, x, r);
 }
 
 static LLVMValueRef emit_log2(const tc_lanes *l, LLVMValueRef x)
@@ -211,10 +178,10 @@ static LLVMValueRef emit_log2(const tc_lanes *l, LLVMValueRef x)
         0x1.4ae0c0p-26f, -0x1.715476p-1f, 0x1.ec7088p-2f, -0x1.715490p-2f,
         0x1.277f3ap-2f,  -0x1.ec786cp-3f, 0x1.a41246p-3f, -0x1.6e9424p-3f,
         0x1.5fb1b2p-3f,  -0x1.591acap-3f, 0x1.8d682ap-4f};
-    struct split s = split_exponent(l, x);
+    tc_math_split s = tc_math_split_exponent(l, x);
     LLVMValueRef small = tc_lanes_mul(l, s.f, TC_LANES_POLY(l, s.f, c));
     LLVMValueRef r = tc_lanes_fma(l, s.f, tc_lanes_float(l, LOG2_E), small);
-    return log_ends(l, x, tc_lanes_add(l, s.n, r));
+    return tc_math_log_ends(l, x, tc_lanes_add(l, s.n, r));
 }
 
 /* ---- Sigmoid shapes: odd functions, computed for |x| ---- */
@@ -224,17 +191,12 @@ static LLVMValueRef emit_tanh(const tc_lanes *l, LLVMValueRef x)
     /* tanh(t) = t + t^3 P(t^2) for t < 0.6; error 0.05. */
     static const double c[] = {-0x1.55553ep-2f, 0x1.1109aep-3f, -0x1.b898dcp-5f,
                                0x1.54b898p-6f, -0x1.825830p-8f};
-    LLVMValueRef one = tc_lanes_float(l, 1), t = tc_lanes_abs(l, x);
-    LLVMValueRef tt = tc_lanes_mul(l, t, t);
-    LLVMValueRef near_0 =
-        tc_lanes_fma(l, tc_lanes_mul(l, t, tt), TC_LANES_POLY(l, tt, c), t);
-    /* From 9.02 on it is 1. */
-    LLVMValueRef far = tc_lanes_at_most(l, t, 10);
-    LLVMValueRef e = exp_inside(l, tc_lanes_add(l, far, far));
-    far = tc_lanes_sub(
-        l, one, tc_lanes_div(l, tc_lanes_float(l, 2), tc_lanes_add(l, e, one)));
-    LLVMValueRef r = tc_lanes_choose(l, t, LLVMRealOLT, 0.6, near_0, far);
-    return tc_lanes_copysign(l, r, x);
+    static const tc_math_odd how = {.near = 0.6,
+                                    .flat = 10,
+                                    .nnear = sizeof c / sizeof *c,
+                                    .near_c = c,
+                                    .exp = exp_inside};
+    return tc_math_tanh(l, x, &how);
 }
 
 static LLVMValueRef emit_erf(const tc_lanes *l, LLVMValueRef x)
@@ -247,15 +209,14 @@ static LLVMValueRef emit_erf(const tc_lanes *l, LLVMValueRef x)
     static const double far_c[] = {
         0x1.20ef1cp+0f, 0x1.45328ep-1f,   0x1.b32574p-4f, -0x1.85515ep-6f,
         0x1.dd6cdep-9f, -0x1.527c78p-12f, 0x1.78ddc4p-17f};
-    LLVMValueRef t = tc_lanes_abs(l, x);
-    LLVMValueRef near_0 =
-        tc_lanes_fma(l, t, TC_LANES_POLY(l, tc_lanes_mul(l, t, t), near_c), t);
-    LLVMValueRef far = tc_lanes_at_most(l, t, 4);
-    LLVMValueRef q = LLVMBuildFNeg(
-        l->b, tc_lanes_mul(l, far, TC_LANES_POLY(l, far, far_c)), "");
-    far = tc_lanes_sub(l, tc_lanes_float(l, 1), exp_inside(l, q));
-    LLVMValueRef r = tc_lanes_choose(l, t, LLVMRealOLT, 0.9375, near_0, far);
-    return tc_lanes_copysign(l, r, x);
+    static const tc_math_odd how = {.near = 0.9375,
+                                    .flat = 4,
+                                    .nnear = sizeof near_c / sizeof *near_c,
+                                    .nfar = sizeof far_c / sizeof *far_c,
+                                    .near_c = near_c,
+                                    .far_c = far_c,
+                                    .exp = exp_inside};
+    return tc_math_erf(l, x, &how);
 }
 
 /* ---- What the machine has ---- */

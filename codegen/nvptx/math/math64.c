@@ -10,6 +10,7 @@
 #include "codegen/nvptx/math/math.h"
 
 #include "codegen/llvm/lanes.h"
+#include "codegen/llvm/math_shape.h"
 
 #include <math.h>
 
@@ -86,30 +87,6 @@ static LLVMValueRef emit_exp2(const tc_lanes *l, LLVMValueRef x)
 
 /* ---- Logarithms ---- */
 
-/* x = 2^n (1 + f), 1 + f in [sqrt 1/2, sqrt 2), for finite x > 0. */
-struct split {
-    LLVMValueRef n, f;
-};
-
-static struct split split_exponent(const tc_lanes *l, LLVMValueRef x)
-{
-    /* Subnormal numbers are scaled up by 2^52 first. */
-    LLVMValueRef up = tc_lanes_mul(l, x, tc_lanes_float(l, 0x1p52));
-    LLVMValueRef y = tc_lanes_choose(l, x, LLVMRealOLT, 0x1p-1022, up, x);
-    LLVMValueRef bias =
-        tc_lanes_choose(l, x, LLVMRealOLT, 0x1p-1022, tc_lanes_float(l, -52),
-                        tc_lanes_float(l, 0));
-    LLVMValueRef sqrt_half = tc_lanes_int(l, 0x3fe6a09e667f3bcd);
-    LLVMValueRef i = LLVMBuildSub(l->b, tc_lanes_as_int(l, y), sqrt_half, "");
-    LLVMValueRef n = LLVMBuildAShr(l->b, i, tc_lanes_int(l, MANTISSA), "");
-    LLVMValueRef m = LLVMBuildAnd(
-        l->b, i, tc_lanes_int(l, (UINT64_C(1) << MANTISSA) - 1), "");
-    m = tc_lanes_as_float(l, LLVMBuildAdd(l->b, m, sqrt_half, ""));
-    n = LLVMBuildSIToFP(l->b, n, l->floats, "");
-    return (struct split){tc_lanes_add(l, n, bias),
-                          tc_lanes_sub(l, m, tc_lanes_float(l, 1))};
-}
-
 /* log1p(f) = f - (f^2 / 2 - s (f^2 / 2 + R(s^2))), s = f / (2 + f); R error
  * 2^-66. The parts: f, and what is to be taken off. */
 static LLVMValueRef log_tail(const tc_lanes *l, LLVMValueRef f,
@@ -128,31 +105,22 @@ static LLVMValueRef log_tail(const tc_lanes *l, LLVMValueRef f,
     return tc_lanes_sub(l, half, tc_lanes_fma(l, s, r, low));
 }
 
-/* Infinity and NaN stay, 0 gives -infinity, numbers below it NaN. */
-static LLVMValueRef log_ends(const tc_lanes *l, LLVMValueRef x, LLVMValueRef r)
-{
-    r = tc_lanes_choose(l, x, LLVMRealOLT, INFINITY, r, x);
-    LLVMValueRef low =
-        tc_lanes_choose(l, x, LLVMRealOEQ, 0, tc_lanes_float(l, -INFINITY),
-                        tc_lanes_float(l, NAN));
-    return tc_lanes_choose(l, x, LLVMRealOLE, 0, low, r);
-}
-
 static LLVMValueRef emit_log(const tc_lanes *l, LLVMValueRef x)
 {
-    struct split s = split_exponent(l, x);
+    tc_math_split s = tc_math_split_exponent(l, x);
     LLVMValueRef low = tc_lanes_mul(l, s.n, tc_lanes_float(l, LN2_LO));
     LLVMValueRef r = tc_lanes_sub(l, s.f, log_tail(l, s.f, low));
-    return log_ends(l, x, fma_by(l, s.n, LN2_HI, r));
+    return tc_math_log_ends(l, x, fma_by(l, s.n, LN2_HI, r));
 }
 
 static LLVMValueRef emit_log2(const tc_lanes *l, LLVMValueRef x)
 {
-    struct split s = split_exponent(l, x);
+    tc_math_split s = tc_math_split_exponent(l, x);
     LLVMValueRef r =
         tc_lanes_sub(l, s.f, log_tail(l, s.f, tc_lanes_float(l, 0)));
     LLVMValueRef low = tc_lanes_mul(l, r, tc_lanes_float(l, LOG2_E_LO));
-    return log_ends(l, x, tc_lanes_add(l, s.n, fma_by(l, r, LOG2_E, low)));
+    return tc_math_log_ends(l, x,
+                            tc_lanes_add(l, s.n, fma_by(l, r, LOG2_E, low)));
 }
 
 /* ---- Sigmoid shapes: odd functions, computed for |x| ---- */
@@ -166,17 +134,12 @@ static LLVMValueRef emit_tanh(const tc_lanes *l, LLVMValueRef x)
         -0x1.7da360e5486bap-10, 0x1.3557e0536f277p-11,  -0x1.f575d994ce746p-13,
         0x1.962f4bca25b7ap-14,  -0x1.473226555c6cep-15, 0x1.fdeb9adf88176p-17,
         -0x1.595bc5aaf8594p-18, 0x1.2447ed80a3ad2p-20};
-    LLVMValueRef one = tc_lanes_float(l, 1), t = tc_lanes_abs(l, x);
-    LLVMValueRef tt = tc_lanes_mul(l, t, t);
-    LLVMValueRef near_0 =
-        tc_lanes_fma(l, tc_lanes_mul(l, t, tt), TC_LANES_POLY(l, tt, c), t);
-    /* From 19.1 on it is 1. */
-    LLVMValueRef far = tc_lanes_at_most(l, t, 20);
-    LLVMValueRef e = emit_exp(l, tc_lanes_add(l, far, far));
-    far = tc_lanes_sub(
-        l, one, tc_lanes_div(l, tc_lanes_float(l, 2), tc_lanes_add(l, e, one)));
-    LLVMValueRef r = tc_lanes_choose(l, t, LLVMRealOLT, 0.55, near_0, far);
-    return tc_lanes_copysign(l, r, x);
+    static const tc_math_odd how = {.near = 0.55,
+                                    .flat = 20,
+                                    .nnear = sizeof c / sizeof *c,
+                                    .near_c = c,
+                                    .exp = emit_exp};
+    return tc_math_tanh(l, x, &how);
 }
 
 static LLVMValueRef emit_erf(const tc_lanes *l, LLVMValueRef x)
@@ -199,15 +162,14 @@ static LLVMValueRef emit_erf(const tc_lanes *l, LLVMValueRef x)
         0x1.0f3ebc336c908p-24,  -0x1.96d6af1511dbep-27, 0x1.db198029d0ab3p-30,
         -0x1.a9f8ee3b7c984p-33, 0x1.1c0e0ee3c1ac4p-36,  -0x1.09cb2039df0f0p-40,
         0x1.379f8c673f3adp-45,  -0x1.588b14fd47115p-51};
-    LLVMValueRef t = tc_lanes_abs(l, x);
-    LLVMValueRef near_0 =
-        tc_lanes_fma(l, t, TC_LANES_POLY(l, tc_lanes_mul(l, t, t), near_c), t);
-    LLVMValueRef far = tc_lanes_at_most(l, t, 6);
-    LLVMValueRef q = LLVMBuildFNeg(
-        l->b, tc_lanes_mul(l, far, TC_LANES_POLY(l, far, far_c)), "");
-    far = tc_lanes_sub(l, tc_lanes_float(l, 1), emit_exp(l, q));
-    LLVMValueRef r = tc_lanes_choose(l, t, LLVMRealOLT, 0.9375, near_0, far);
-    return tc_lanes_copysign(l, r, x);
+    static const tc_math_odd how = {.near = 0.9375,
+                                    .flat = 6,
+                                    .nnear = sizeof near_c / sizeof *near_c,
+                                    .nfar = sizeof far_c / sizeof *far_c,
+                                    .near_c = near_c,
+                                    .far_c = far_c,
+                                    .exp = emit_exp};
+    return tc_math_erf(l, x, &how);
 }
 
 /* ---- The table ---- */
