@@ -2,9 +2,11 @@
 """tilec.flex_attention with masks and scores that people write (flex_zoo.py):
 results and gradients against whole matrices in float64.
 
-    flex_mods.py --all | [PART OF A NAME]..     otherwise every fourth
+    flex_mods.py [--device cuda] --all | [PART OF A NAME]..
+
+Without a name every fourth is tried.
 """
-import sys
+import argparse
 
 import flex_reference as reference
 import flex_zoo
@@ -15,13 +17,13 @@ from tilec.flex_attention import AuxRequest, create_block_mask, flex_attention
 SHAPES = {"tree": (2, 4, 56, 90), "draft_blocks": (2, 4, 56, 90)}
 
 
-def check(name, score_mod, leaves, mask_mod, shape):
+def check(name, score_mod, leaves, mask_mod, shape, device):
     b, h, m, n = shape
     torch.manual_seed(0)
-    q = torch.randn(b, h, m, 32, requires_grad=True)
-    k = torch.randn(b, h // 2, n, 32, requires_grad=True)
-    v = torch.randn(b, h // 2, n, 16, requires_grad=True)
-    mask = mask_mod and create_block_mask(mask_mod, b, h, m, n, device="cpu",
+    q, k, v = [torch.randn(shape, device=device, requires_grad=True)
+               for shape in ((b, h, m, 32), (b, h // 2, n, 32),
+                             (b, h // 2, n, 16))]
+    mask = mask_mod and create_block_mask(mask_mod, b, h, m, n, device=device,
                                           BLOCK_SIZE=64)
     o, aux = flex_attention(q, k, v, score_mod, mask, enable_gqa=True,
                             return_aux=AuxRequest(lse=True, max_scores=True))
@@ -45,17 +47,22 @@ def check(name, score_mod, leaves, mask_mod, shape):
 
 
 def main():
-    wanted = sys.argv[1:]
+    p = argparse.ArgumentParser()
+    p.add_argument("--device", default="cpu")
+    p.add_argument("--all", action="store_true")
+    p.add_argument("names", nargs="*")
+    args = p.parse_args()
     done = 0
     for scored, zoo in ((False, flex_zoo.MASKS), (True, flex_zoo.SCORES)):
         for i, (name, make) in enumerate(zoo.items()):
-            if wanted != ["--all"] and not any(w in name for w in wanted) and (
-                    wanted or i % 4 != 2):
+            wanted = any(part in name for part in args.names) \
+                if args.names else i % 4 == 2
+            if not (args.all or wanted):
                 continue
             shape = SHAPES.get(name, (2, 4, 192, 192))
-            mod, leaves = make(shape, "cpu")
+            mod, leaves = make(shape, args.device)
             check(name, mod if scored else None, leaves,
-                  None if scored else mod, shape)
+                  None if scored else mod, shape, args.device)
             done += 1
     assert done
     print("%d passed" % done)

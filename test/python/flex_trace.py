@@ -4,7 +4,9 @@ call, what is said where there is no text.
 
     flex_trace.py [PART OF A NAME]..
 """
+import gc
 import sys
+import weakref
 
 import flex_reference as reference
 import torch
@@ -279,6 +281,26 @@ def test_modules():
         assert score(f).captured == {"score.bias": m.bias}
     m.bias = torch.nn.Parameter(torch.zeros(3, 50))
     assert score(m).captured["score.bias"] is m.bias
+
+
+def test_nothing_is_kept_alive():
+    """Neither tensors nor objects; a new object may have an old one's id."""
+    class Table:
+        def __init__(self, width):
+            self.table, self.w = torch.randn(width), width
+
+        def mod(self, s, b, h, q, k):
+            return s + self.table[q] * self.w
+    refs = []
+    for width in (5, 6, 7, 5, 6, 7):
+        o, t = Table(width), torch.randn(8)
+        got = reference.applied(o.mod, torch.zeros(1, 1, 4, 8), True)
+        assert torch.allclose(got[0, 0, :, 0], o.table[:4] * width)
+        score(lambda s, b, h, q, k: s + t[q])
+        refs += [weakref.ref(x) for x in (o, o.table, t)]
+        del o, t
+    gc.collect()
+    assert not any(r() is not None for r in refs)
 
 
 def test_same_closure_of_combined_masks():

@@ -17,6 +17,7 @@ globals, and of other objects the attributes that the code names.
 import enum
 import functools
 import types
+import weakref
 
 import torch
 
@@ -65,6 +66,15 @@ class Closure:
         self._free = True  # values here can be replaced
         self.function = self._visit(mod, "mod", ())
         self.key = tuple(self.key)
+
+    def without_values(self):
+        """Lets go of all that the mod holds. Gives functions that give the
+        objects in the key by identity, or None where one is gone."""
+        self.tensors = [torch.empty(x.shape, dtype=x.dtype, device="meta")
+                        for x in self.tensors]
+        held, self.held, self._alive, self._seen = self.held, [], [], {}
+        self.function = None
+        return [_weak(x) for x in held]
 
     # Each gives what stands for x in the new mod.
 
@@ -259,6 +269,13 @@ class Closure:
             self._alive.append(value)
             self.key.append(name)
             self._visit(value, name, uses)
+
+
+def _weak(x):
+    try:
+        return weakref.ref(x)
+    except TypeError:
+        return lambda: x
 
 
 def _call_of(x):

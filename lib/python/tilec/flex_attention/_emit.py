@@ -114,10 +114,10 @@ class Emitter:
 
     def _attribute(self, node):
         """A tensor that the graph holds."""
+        i = self.trace.attributes.get(node.target)
+        if i is not None:
+            return self._leaf(i, self.trace.closure.tensors[i])()
         x = getattr(self.trace.graph, node.target)
-        for i, mine in enumerate(self.trace.closure.tensors):
-            if mine is x:
-                return self._leaf(i, x)()
         if not all(u.target in (torch.ops.aten.lift_fresh_copy.default,
                                 torch.ops.aten.lift_fresh.default)
                    for u in node.users):

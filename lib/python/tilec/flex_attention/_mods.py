@@ -34,8 +34,16 @@ class _Entry:
 
     def __init__(self, trace):
         self.trace = trace
+        self._held = trace.closure.without_values()
         self.varied = set()  # numbers that have had several values
         self.texts = []  # (values of the fixed leaves, Text)
+
+    def is_valid(self):
+        """Whether all objects in the key live: ids are used again."""
+        for x in self._held:
+            if x() is None:
+                return False
+        return True
 
 
 _entries = collections.OrderedDict()  # by key
@@ -91,12 +99,14 @@ def _entry(mod, closure, device, scored):
     known = _known.get(key, ())
     full = (key, tuple([_hashed(_value(leaf, closure)) for leaf in known]))
     found = _entries.get(full)
-    if found is not None:
+    if found is not None and found.is_valid():
         _entries.move_to_end(full)
         return found, full
     needs = set(known)
     trace = _trace.trace(mod, device, scored, needs)
     if needs != set(known):
+        if len(_known) >= 8 * MOST:
+            _known.clear()
         _known[key] = tuple(sorted(needs))
     return _Entry(trace), (key, tuple(
         [_hashed(_value(leaf, closure)) for leaf in _known.get(key, ())]))

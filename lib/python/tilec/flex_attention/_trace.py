@@ -33,6 +33,7 @@ class Trace:
     # index of the tensor, dim)}.
     symbols: typing.Dict[object, tuple]
     placeholders: list  # what each is: a name, ("tensor", i), ("number", i)
+    attributes: typing.Dict[str, int]  # the graph's tensors in the closure
 
 
 class _Symbols:
@@ -122,7 +123,22 @@ def _attempt(mod, device, scored, known):
     guards = _guarded(env)
     more = {m[:2] if m[0] == "number" else ("tensor", m[1])
             for s, m in symbols.meaning.items() if s in guards}
-    return Trace(graph, found, symbols.meaning, names + free), more
+    return Trace(graph, found, symbols.meaning, names + free,
+                 _attributes(graph, found)), more
+
+
+def _attributes(graph, closure):
+    """Which tensors of the closure the graph holds. It lets go of them."""
+    found = {}
+    for node in graph.graph.nodes:
+        if node.op == "get_attr" and node.target not in found:
+            x = getattr(graph, node.target)
+            for i, mine in enumerate(closure.tensors):
+                if mine is x:
+                    found[node.target] = i
+    for target in found:
+        delattr(graph, target)
+    return found
 
 
 def trace(mod, device, scored, known):
