@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Statements that load, store and call.
+ */
+#include "test/fuzz/gen.h"
+
+/* Within the tensor, or just outside of it. */
+static value offset(gen *g)
+{
+    value x = gen_need(g, NUM_I32, gen_shapes[0]), span = gen_whole(g, 60);
+    value v = gen_fresh(g, NUM_I32, gen_shapes[0]),
+          w = gen_fresh(g, NUM_I32, gen_shapes[0]);
+    gen_line(g, "%s = rem %s, %s", v.name, x.name, span.name);
+    value back = gen_whole(g, 12);
+    gen_line(g, "%s = sub %s, %s", w.name, v.name, back.name);
+    return w;
+}
+
+void gen_load(gen *g)
+{
+    bool real = num_below(&g->rng, 2);
+    value r = offset(g), c = offset(g);
+    value v = gen_fresh(g, real ? NUM_F32 : NUM_I32,
+                        gen_shapes[num_between(&g->rng, 3, 9)]);
+    value window = gen_fresh(g, v.type, v.shape);
+    gen_line(g, "%s = block %%%s[%s +: %d, %s +: %d]", window.name,
+             real ? "fa" : "ia", r.name, v.shape.side[0], c.name,
+             v.shape.side[1]);
+    gen_line(g, "%s = load %s boundary(0, 1)%s", v.name, window.name,
+             num_below(&g->rng, 2) ? ""
+             : real                ? " pad(-2.5)"
+                                   : " pad(9)");
+    gen_keep(g, v);
+}
+
+void gen_gather(gen *g)
+{
+    bool real = num_below(&g->rng, 2);
+    shape s = gen_any_shape(g);
+    value i = gen_need(g, NUM_I32, s), j = gen_need(g, NUM_I32, s);
+    value limit = gen_splat_to(g, gen_whole(g, 50), s),
+          k = gen_fresh(g, NUM_I32, s);
+    gen_line(g, "%s = rem %s, %s", k.name, i.name, limit.name);
+    value l = gen_fresh(g, NUM_I32, s),
+          v = gen_fresh(g, real ? NUM_F32 : NUM_I32, s);
+    gen_line(g, "%s = rem %s, %s", l.name, j.name, limit.name);
+    gen_line(g, "%s = gather %%%s, %s, %s%s", v.name, real ? "fa" : "ia",
+             k.name, l.name, num_below(&g->rng, 2) ? "" : " pad(1)");
+    gen_keep(g, v);
+}
+
+/* (range(n) * step + from) op number, or that of any value. */
+static value indices(gen *g, int n)
+{
+    static const char *const ops[] = {"div", "rem", "sub"};
+    shape s = {1, {n}};
+    value at = offset(g), lanes = gen_fresh(g, NUM_I32, s), x = lanes;
+    if (num_below(&g->rng, 3)) {
+        gen_line(g, "%s = range : %s", lanes.name, gen_type_text(NUM_I32, s));
+        value step =
+            gen_splat_to(g, gen_whole(g, num_between(&g->rng, 1, 3)), s);
+        x = gen_fresh(g, NUM_I32, s);
+        gen_line(g, "%s = mul %s, %s", x.name, lanes.name, step.name);
+    } else {
+        lanes = gen_need(g, NUM_I32, s);
+        value limit = gen_splat_to(g, gen_whole(g, 40), s);
+        gen_line(g, "%s = rem %s, %s", x.name, lanes.name, limit.name);
+    }
+    value from = gen_splat_to(g, at, s), sum = gen_fresh(g, NUM_I32, s);
+    gen_line(g, "%s = add %s, %s", sum.name, x.name, from.name);
+    value number = gen_splat_to(g, gen_whole(g, 1 << num_below(&g->rng, 5)), s);
+    value v = gen_fresh(g, NUM_I32, s);
+    gen_line(g, "%s = %s %s, %s", v.name, ops[num_below(&g->rng, 3)], sum.name,
+             number.name);
+    return v;
+}
+
+/* Rows or columns by index; at times as one row of them all. */
+void gen_load_windows(gen *g)
+{
+    bool real = num_below(&g->rng, 2), columns = num_below(&g->rng, 3) == 0;
+    shape s = gen_shapes[num_between(&g->rng, 3, 9)];
+    value i = indices(g, s.side[0]), at = offset(g);
+    value v = gen_fresh(g, real ? NUM_F32 : NUM_I32, s);
+    value window = gen_fresh(g, v.type, v.shape);
+    if (columns)
+        gen_line(g, "%s = block %%%s[%s +: %d, %s]", window.name,
+                 real ? "fa" : "ia", at.name, s.side[1], i.name);
+    else
+        gen_line(g, "%s = block %%%s[%s, %s +: %d]", window.name,
+                 real ? "fa" : "ia", i.name, at.name, s.side[1]);
+    gen_line(g, "%s = load %s boundary(1)%s", v.name, window.name,
+             num_below(&g->rng, 2) ? "" : " pad(3)");
+    gen_keep(g, v);
+}
+
+void gen_call(gen *g)
+{
+    int i = num_below(&g->rng, 2);
+    const function *f = &g->functions[i];
+    shape s = gen_any_shape(g);
+    value a = gen_need(g, f->params[0], s), b = gen_need(g, f->params[1], s);
+    value v = gen_fresh(g, f->result, s);
+    gen_line(g, "%s = call @f%d(%s, %s) : %s", v.name, i, a.name, b.name,
+             gen_type_text(v.type, s));
+    gen_keep(g, v);
+}
+
+static void put(gen *g, value w, value at)
+{
+    value window = gen_fresh(g, w.type, w.shape);
+    gen_line(g, "%s = block %%out_%s[%%pid, %s +: %d]", window.name,
+             num_name(w.type), at.name, w.shape.side[0]);
+    gen_line(g, "store %s, %s", window.name, w.name);
+}
+
+/* As a row by index, or an element for each index, the last one first. */
+static void put_by_index(gen *g, value w, value at)
+{
+    int n = w.shape.side[0];
+    bool row = num_below(&g->rng, 2);
+    shape s = row ? (shape){2, {1, n}} : (shape){2, {n, 1}};
+    shape lanes = {1, {row ? 1 : n}};
+    value x = gen_fresh(g, w.type, s), window = gen_fresh(g, w.type, s);
+    gen_line(g, "%s = reshape %s : %s", x.name, w.name,
+             gen_type_text(w.type, s));
+    if (row) {
+        value i = gen_fresh(g, NUM_I32, lanes);
+        gen_line(g, "%s = splat %%pid : %s", i.name,
+                 gen_type_text(NUM_I32, lanes));
+        gen_line(g, "%s = block %%out_%s[%s, %s +: %d]", window.name,
+                 num_name(w.type), i.name, at.name, n);
+    } else {
+        value steps = gen_fresh(g, NUM_I32, lanes),
+              i = gen_fresh(g, NUM_I32, lanes);
+        value last = gen_fresh(g, NUM_I32, gen_shapes[0]);
+        gen_line(g, "%s = range : %s", steps.name,
+                 gen_type_text(NUM_I32, lanes));
+        gen_line(g, "%s = add %s, %s", last.name, at.name,
+                 gen_whole(g, n - 1).name);
+        value from = gen_splat_to(g, last, lanes);
+        gen_line(g, "%s = sub %s, %s", i.name, from.name, steps.name);
+        gen_line(g, "%s = block %%out_%s[%%pid +: 1, %s]", window.name,
+                 num_name(w.type), i.name);
+    }
+    gen_line(g, "store %s, %s", window.name, x.name);
+}
+
+void gen_store_value(gen *g, value v)
+{
+    int n = gen_shape_count(v.shape);
+    shape flat = {1, {n < 8 ? 8 : n}};
+    value w = v;
+    if (v.shape.rank == 0)
+        w = gen_splat_to(g, v, flat);
+    if (v.shape.rank > 1) {
+        w = gen_fresh(g, v.type, flat);
+        gen_line(g, "%s = reshape %s : %s", w.name, v.name,
+                 gen_type_text(v.type, flat));
+    }
+    value at = gen_whole(g, g->p.slots[v.type]);
+    if (num_below(&g->rng, 4) == 0)
+        put_by_index(g, w, at);
+    else
+        put(g, w, at);
+    g->p.slots[v.type] += flat.side[0];
+}
+
+void gen_store(gen *g)
+{
+    gen_store_value(g, gen_need(g, gen_any_type(g), gen_any_shape(g)));
+}
+
+/* Ops that are only good to some ulps, on tame input: checked roughly, and
+ * nothing else depends on them. */
+void gen_rough(gen *g)
+{
+    static const char *const ops[] = {"exp", "exp2", "log",   "log2", "sin",
+                                      "cos", "tanh", "rsqrt", "rcp",  "erf"};
+    shape s = {1, {16}};
+    value x = gen_small(g, NUM_F32, s, 15), v = gen_fresh(g, NUM_F32, s);
+    value one = gen_fresh(g, NUM_F32, gen_shapes[0]),
+          y = gen_fresh(g, NUM_F32, s);
+    gen_line(g, "%s = const 0.75 : f32", one.name);
+    one = gen_splat_to(g, one, s);
+    gen_line(g, "%s = add %s, %s", y.name, x.name, one.name);
+    gen_line(g, "%s = %s %s", v.name, ops[num_below(&g->rng, 10)], y.name);
+    value at = gen_whole(g, g->p.rough), window = gen_fresh(g, NUM_F32, s);
+    gen_line(g, "%s = block %%rough[%%pid, %s +: 16]", window.name, at.name);
+    gen_line(g, "store %s, %s", window.name, v.name);
+    g->p.rough += 16;
+}
