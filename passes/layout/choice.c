@@ -233,6 +233,22 @@ static bool is_before(const tc_class *a, const tc_class *b)
 
 /* ---- Stores ---- */
 
+/* Warp groups keep the rows that their products gave them: then no group waits
+ * for the others in the exchange. */
+static const tc_layout *store_layout(const tc_placing *s, const tc_class *c,
+                                     tc_vector v)
+{
+    if (!c->dot || !tc_dot_is_group(c->dot) || v.axis != 1)
+        return blocked(s, c->tile, v.axis, v.elements);
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(c->tile, sides);
+    int32_t pieces = power_of(sides[1]) / (int32_t)v.elements;
+    int32_t lanes = TC_WARP_THREADS / smaller(pieces, TC_WARP_THREADS);
+    int32_t rows = power_of(sides[0]) / (lanes * (int32_t)s->warps);
+    return blocked_deep(s, c->tile, 1, v.elements, 0,
+                        rows > 1 ? (unsigned)power_of(rows) : 1);
+}
+
 /* A store whose class moves short pieces of rows, where another layout would
  * move whole sectors of 32 bytes: that one is worth an exchange through shared
  * memory, out of loops. */
@@ -246,7 +262,7 @@ static void choose_store(tc_placing *s, const tc_op *op)
     if (all < TC_STAGED_MIN_BYTES || all > s->target->shared_per_block / 2)
         return;
     tc_vector v = tc_axis_vector(s->axes, op);
-    const tc_layout *own = blocked(s, c->tile, v.axis, v.elements);
+    const tc_layout *own = store_layout(s, c, v);
     unsigned run = run_bytes(c->layout, v.axis, bytes);
     unsigned best = run_bytes(own, v.axis, bytes);
     if (run >= TC_SECTOR_BYTES || best < 2 * run)

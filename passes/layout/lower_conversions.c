@@ -20,8 +20,10 @@
  * Tests: test/ir/passes/lower-conversions.
  */
 #include "passes/analysis/effects.h"
+#include "passes/instructions/wgmma.h"
 #include "passes/layout/conversion_scratch.h"
 #include "passes/passes.h"
+#include "passes/target/machine_model.h"
 
 #include "ir/types/layout.h"
 
@@ -37,6 +39,17 @@ static unsigned lower_conversions_bits_of(const tc_type *tile)
     return 8 * tc_type_bytes(tile->elem);
 }
 
+/* Threads of one warp group exchange what they hold, no others: a barrier of
+ * the group is enough. */
+static bool is_of_groups(const tc_func *f, const tc_layout *from,
+                         const tc_layout *to)
+{
+    unsigned groups = tc_warpgroups(f->warps), a, b;
+    return groups > 1 && f->warps % TC_WARPGROUP_WARPS == 0 &&
+           tc_held_by_groups(from, groups, &a) &&
+           tc_held_by_groups(to, groups, &b) && a == b;
+}
+
 /* Through shared memory into another layout. */
 static tc_value *exchange(struct lowering *s, tc_builder *b, tc_value *x,
                           const tc_layout *to)
@@ -48,6 +61,9 @@ static tc_value *exchange(struct lowering *s, tc_builder *b, tc_value *x,
                                 tc_type_smem(cx, x->type, scratch, 0));
     tc_value *in[] = {buffer, x};
     tc_build_effect(b, TC_SMEM_STORE, 2, in);
+    if (is_of_groups(b->func, x->type->layout, to))
+        tc_op_set_word(tc_build_effect(b, TC_BARRIER, 0, NULL), "scope",
+                       "group");
     tc_forget_speculatable(b->region);
     return tc_build(b, TC_SMEM_LOAD, 1, &buffer,
                     tc_type_with_layout(cx, x->type, to));
