@@ -14,7 +14,9 @@
  * every step. These share only if the buffers do not fit into the block's
  * memory otherwise. Tests: test/ir/passes/allocate-shared.
  */
+#include "passes/analysis/roles.h"
 #include "passes/sync/shared_memory.h"
+#include "passes/target/machine_model.h"
 
 static const char *name_of(tc_context *cx, const tc_lifetime *l)
 {
@@ -65,12 +67,12 @@ static void list_buffers(tc_pass_env *env, const tc_lifetimes *all)
 }
 
 static tc_change too_much(tc_func *f, tc_pass_env *env, const tc_lifetimes *all,
-                          uint32_t bytes)
+                          uint32_t bytes, uint32_t limit)
 {
     tc_error(env->cx, f->loc,
              "@%s needs %u " TC_TOO_MUCH_SHARED ", a block of %s has "
              "%u: choose smaller tiles, or fewer stages",
-             f->name, bytes, env->target->name, tc_shared_limit(env->target));
+             f->name, bytes, env->target->name, limit);
     list_buffers(env, all);
     return TC_FAILED;
 }
@@ -89,9 +91,42 @@ static bool set_offsets(const tc_lifetimes *all)
     return changed;
 }
 
+/* ---- Messages ---- */
+
+/* Does one thread tell the others what the op gave it? */
+static bool is_told(const tc_op *op)
+{
+    if (op->code == TC_NEXT_TILE)
+        return true;
+    return (op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS) &&
+           op->out[0]->uses;
+}
+
+/* `alone`: of the producer, which is one thread; NULL: there is none. */
+static bool tells(const tc_region *r, const tc_region *alone)
+{
+    tc_each_op (op, r) {
+        if (is_told(op) && r != alone)
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (op->regions[i] != alone && tells(op->regions[i], alone))
+                return true;
+    }
+    return false;
+}
+
+/* Eight bytes a thread after all buffers (codegen/nvptx/memory/atomic.c). */
+static uint32_t message_bytes(const tc_func *f)
+{
+    tc_op *roles = tc_roles_of(f);
+    if (!tells(f->body, roles ? tc_producer(roles) : NULL))
+        return 0;
+    return 8 * (uint32_t)tc_threads(f->warps) + 15;
+}
+
 tc_change tc_pass_allocate_shared(tc_func *f, tc_pass_env *env)
 {
-    uint32_t limit = tc_shared_limit(env->target);
+    uint32_t limit = tc_shared_limit(env->target) - message_bytes(f);
     tc_lifetimes all = tc_find_lifetimes(env->scratch, f, true);
     uint32_t bytes = tc_plan_shared(env->scratch, &all);
     if (bytes > limit) {
@@ -99,7 +134,7 @@ tc_change tc_pass_allocate_shared(tc_func *f, tc_pass_env *env)
         bytes = tc_plan_shared(env->scratch, &all);
     }
     if (bytes > limit)
-        return too_much(f, env, &all, bytes);
+        return too_much(f, env, &all, bytes, limit);
     for (unsigned i = 0; i < all.n; i++)
         say_where(env, &all.of[i]);
     bool changed = set_offsets(&all) || f->shared_bytes != bytes;
