@@ -119,7 +119,7 @@ static const char *find_condition(tc_late *l)
     bool turned = l->taken == l->branch->regions[1];
     l->reduce = tc_late_reduce(l->branch->in[0], &turned);
     if (!l->reduce || !is_of_all_warps(l))
-        return NULL; /* nobody has to meet */
+        return NULL; /* the branch needs no barrier */
     bool is_and = tc_op_is_word(l->reduce, "kind", "and");
     l->kind = is_and != turned ? "and" : "or";
     return "";

@@ -242,9 +242,9 @@ static tc_op *where_to_look(const tc_func *f, const tc_region *step)
     return tc_region_terminator(step);
 }
 
-/* The votes of the tile before, as soon as the products are done: whoever waits
- * for these looks at them meanwhile (overlap_epilogue.c). This one's at the
- * step's end; their count is the next step's. */
+/* Reads the votes of the previous tile as soon as the products are done: the
+ * warps that wait for products read them during the wait (overlap_epilogue.c).
+ * This tile's votes are cast at the step's end; the next step counts them. */
 static void vote_in_step(tc_late *l)
 {
     tc_region *step = tc_late_step(l->loop);
@@ -342,7 +342,7 @@ static void take_along(tc_late *l, tc_value *slot)
     rewire(l, &known, &b, first);
 }
 
-/* Nobody asks any more. */
+/* Erase the branch whose condition is no longer used. */
 static void erase_question(tc_op *op)
 {
     if (!op || op->out[0]->uses || !tc_op_is_pure(op))
@@ -387,7 +387,7 @@ void tc_late_expand(tc_late *l)
         l->loop = as_while(l, l->loop);
     tc_builder b = tc_builder_before(l->loop);
     b.loc = l->branch->loc;
-    /* Nobody has voted for the tile before the first one. */
+    /* Before the first tile there are no votes. */
     tc_value *no = bool_of(l, &b, false), *zero = int_of(l, &b, 0);
     put_vote(&b, l, zero, tc_build(&b, TC_SPLAT, 1, &no, l->part));
     const char *name = tc_string_get(l->cx, "late");

@@ -286,7 +286,7 @@ static void delay(adding *a)
         now[n] = step;
         earlier[n] = &step;
         latest[n] = &last_step;
-        init[n++] = int_of(&b, -1); /* after nobody, before everybody */
+        init[n++] = int_of(&b, -1); /* before the first step of any program */
     }
     unsigned first = a->loop->nout;
     a->loop = tc_slots_add(a->loop, n, init, names);

@@ -114,7 +114,7 @@ static bool reads_channel(const tc_op *op)
                   (op->code == TC_SMEM_LOAD && tc_op_int(op, "by_mbarrier")));
 }
 
-/* Whoever waits for it then puts scalars there. */
+/* The producer, which waits for this, then writes scalars to the channel. */
 static bool releases_channel(const tc_op *op)
 {
     bool found = false;

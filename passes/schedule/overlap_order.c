@@ -335,7 +335,7 @@ static void count_pending(tc_step *s, tc_part *wait)
 }
 
 /* Another wait of its stage, before it or right after it, does as well, and
- * nobody wants the result. */
+ * its result is not used. */
 static bool is_spare(const tc_step *s, const tc_part *wait)
 {
     if (wait->in_flight || wait->op->out[0]->uses)

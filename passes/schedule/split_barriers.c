@@ -217,7 +217,7 @@ static tc_op *meet(tc_op *before)
     return op;
 }
 
-/* Nobody meets for anything else; after the loop they meet as before. */
+/* The loop has no barrier for anything else; the one after it stays. */
 static bool is_all(struct meeting *m, tc_pass_env *env)
 {
     tc_op *after = meet(m->after);

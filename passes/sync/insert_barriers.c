@@ -239,8 +239,8 @@ static bool has_one_to_widen(const tc_region *r)
     return false;
 }
 
-/* The last of the loop's own that spares it all others. Whoever waits there has
- * issued as much work as he can. */
+/* Widens the last of the loop's barriers that makes all others superfluous: a
+ * warp that waits there has issued as much work as it can. */
 static bool widen_in(tc_func *f, tc_pass_env *env, tc_op *loop)
 {
     tc_region *r = loop->regions[0];

@@ -109,8 +109,8 @@ static bool loads_filled(const struct fencer *s, const tc_op *op)
     return false;
 }
 
-/* Nobody says before the next barrier that it was read: they will fence then.
- */
+/* No mbarrier says before the next barrier that the buffer was read: the fence
+ * goes to that barrier. */
 static bool is_released_later(const tc_op *barrier)
 {
     const tc_op *op = barrier->next;

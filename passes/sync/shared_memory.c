@@ -234,7 +234,7 @@ static void include_use(const struct finder *s, tc_lifetime *l, tc_op *op)
     }
 }
 
-/* Always in use: nobody says when the last thread has left it. */
+/* Always in use: no op says when the last thread has left it. */
 static void add_mbarriers(struct finder *s, tc_func *f, tc_op *alloc)
 {
     tc_lifetime *l = &s->all.of[s->all.n++];
@@ -374,8 +374,8 @@ static tc_op *outer_loop(const tc_op *op)
     return loop;
 }
 
-/* Small buffers share with nobody in their loop, up to a few KiB of them: a
- * barrier in each step costs more than they do. */
+/* In a loop small buffers share no memory, up to a few KiB of them: a barrier
+ * in each step costs more than they do. */
 static void keep_small_ones(struct finder *s)
 {
     uint32_t sum = 0;
@@ -425,7 +425,7 @@ static tc_value *guard_of(const tc_op *copy)
     return op ? op->in[0] : NULL;
 }
 
-/* All copies to the buffer wait there, and nobody else. */
+/* All copies to the buffer wait there, and nothing else does. */
 static bool guards_copies(const tc_value *guard, const tc_value *buffer)
 {
     int waits = 0;

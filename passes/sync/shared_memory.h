@@ -63,7 +63,7 @@ typedef struct tc_lifetime {
     uint32_t bytes, align;
     unsigned first, last;      /* positions of its first and last use */
     tc_op *first_op, *last_op; /* NULL: never used */
-    /* Between these nobody uses it (equal: there is no such time): the
+    /* Between these it is not used (equal: there is no such time): the
      * consumers of a TMA copy have read it and have not released it yet. */
     unsigned lent_first, lent_last;
     uint32_t offset; /* of the plan below */

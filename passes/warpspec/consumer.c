@@ -83,8 +83,8 @@ static void release(const tc_ring *r, tc_op *last, bool meet)
     tc_build_arrive(r, &b, r->empty);
 }
 
-/* At the step's end. Whoever had the memory since may have written there; the
- * next copy must not come before. */
+/* Releases the slot at the step's end: the buffers that shared its memory since
+ * may have been written, and the next copy must come after that. */
 static void release_late(const tc_ring *r)
 {
     tc_builder b = tc_builder_before(tc_region_terminator(r->region));

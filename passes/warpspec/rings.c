@@ -208,8 +208,8 @@ void tc_wait_until_full(const tc_ring *r, tc_builder *b)
     tc_build_effect(b, TC_MBARRIER_WAIT, 3, in);
 }
 
-/* In the first round nobody has to empty a slot: of a fresh mbarrier a phase of
- * parity 1 counts as ended. */
+/* In the first round all slots are empty: of a fresh mbarrier a phase of parity
+ * 1 counts as ended. */
 void tc_wait_until_empty(const tc_ring *r, tc_builder *b)
 {
     tc_value *phase = phase_of(r, b);
