@@ -25,6 +25,7 @@ typedef struct problem {
     num_type type, cache;
     tilec_kv_layout layout;
     bool is_ragged, heads_inside, sinks;
+    bool v_in_k; /* v is the first columns of k */
     int seqs, hk, group, d, dv, page;
     int room,
         queries;    /* at most, of a sequence; queries: of each, not ragged */
@@ -106,6 +107,23 @@ static void choose_sizes(problem *p, num_rng *r)
         num_below(r, 2) ? num_between(r, 200, 2500) : num_between(r, 1, 300);
 }
 
+/* Latent attention: many heads share one tensor. */
+static void choose_latent(problem *p, num_rng *r)
+{
+    static const int groups[] = {16, 16, 40, 64, 128}, pages[] = {1, 16, 64};
+    static const int dims[][2] = {{576, 512}, {576, 512}, {192, 128}, {72, 64}};
+    const int *d = CHOOSE(r, dims);
+    p->v_in_k = true;
+    p->hk = 1;
+    p->group = CHOOSE(r, groups);
+    p->page = CHOOSE(r, pages);
+    p->queries = num_between(r, 1, 2);
+    p->seqs = num_between(r, 1, 3);
+    p->room = num_between(r, 60, 400);
+    p->d = d[0];
+    p->dv = d[1];
+}
+
 static problem make_problem(num_rng *r, int which)
 {
     static const int powers[] = {0, 0, 0, -100, 60};
@@ -118,7 +136,10 @@ static problem make_problem(num_rng *r, int which)
                  .mask = &masks[num_below(r, 2) ? num_below(r, nmasks) : 0],
                  .score = &scores[num_below(r, 2) ? num_below(r, nscores) : 0]};
     choose_types(&p, r);
-    choose_sizes(&p, r);
+    if (which % 5 == 4)
+        choose_latent(&p, r);
+    else
+        choose_sizes(&p, r);
     p.factors = p.cache == p.type ? 0 : num_below(r, 4);
     p.power = p.type == NUM_F16 ? 0 : CHOOSE(r, powers);
     p.is_short = p.score->expression != NULL;
@@ -134,14 +155,15 @@ static void describe(const problem *p, char text[256])
     snprintf(text, 256,
              "%s, %s, %d sequences of up to %d keys, %d%s queries, heads "
              "%d/%d, dims %d/%d, %s in %s, gap %d, page %d, piece %d, mask "
-             "%s, score %s%s%s, q times 2^%d",
+             "%s, score %s%s%s%s, q times 2^%d",
              layouts[p->layout], p->heads_inside ? "rows of heads" : "heads",
              p->seqs, p->room, p->queries, p->is_ragged ? " or fewer" : "",
              p->hk * p->group, p->hk, p->d, p->dv, num_name(p->type),
              num_name(p->cache), p->gap, p->page, p->piece,
              p->mask->expression ? p->mask->expression : "-",
              p->score->expression ? p->score->expression : "-",
-             p->sinks ? ", sinks" : "", factors[p->factors], p->power);
+             p->sinks ? ", sinks" : "", p->v_in_k ? ", v in k" : "",
+             factors[p->factors], p->power);
 }
 
 static double scale_of(const problem *p)
@@ -297,7 +319,8 @@ static void make_tensors(batch *b, num_rng *r)
     b->t[O] = rows_of(p, p->type, 4, p->dv);
     b->t[LSE] = rows_of(p, NUM_F32, 3, 0);
     b->t[K] = cache_of(p, p->d);
-    b->t[V] = cache_of(p, p->dv);
+    b->t[V] = p->v_in_k ? b->t[K] : cache_of(p, p->dv);
+    b->t[V].size[3] = p->dv;
     b->t[K_FACTORS] = factors_of(b);
     b->t[V_FACTORS] = factors_of(b);
     b->t[KV_LENS] = ints_of(p->seqs);
@@ -334,7 +357,8 @@ static void free_batch(batch *b)
     b->kept = -1;
     free_sequences(b);
     for (int i = 0; i < NTENSORS; i++)
-        num_tensor_free(&b->t[i]);
+        if (i != V || !b->p->v_in_k)
+            num_tensor_free(&b->t[i]);
     mod_data_free(&b->mods);
 }
 
@@ -362,6 +386,15 @@ static void draw_factors(batch *b, int i, num_rng *r)
     }
 }
 
+/* The first ones. */
+static void copy_columns(const num_tensor *from, const num_tensor *to)
+{
+    int d = to->size[3];
+    for (int64_t i = 0; i < num_count(to); i++)
+        memcpy(num_at(to, i), num_at(from, i / d * from->size[3] + i % d),
+               num_bytes(to->type));
+}
+
 static void draw_sequences(batch *b, num_rng *r)
 {
     const problem *p = b->p;
@@ -376,6 +409,8 @@ static void draw_sequences(batch *b, num_rng *r)
         b->q[i] = sequence_of(r, p->type, is_short, heads, m, p->d, p->power);
         b->k[i] = sequence_of(r, p->cache, is_short, p->hk, n, p->d, 0);
         b->v[i] = sequence_of(r, p->cache, false, p->hk, n, p->dv, 0);
+        if (p->v_in_k)
+            copy_columns(&b->k[i], &b->v[i]);
         draw_factors(b, i, r);
     }
 }
@@ -461,7 +496,8 @@ static void place(batch *b)
     place_tables(b);
     for (int i = 0; i < p->seqs; i++) {
         place_keys(b, i, &b->k[i], &b->t[K]);
-        place_keys(b, i, &b->v[i], &b->t[V]);
+        if (!p->v_in_k)
+            place_keys(b, i, &b->v[i], &b->t[V]);
         for (int j = 0; j < 2 && p->factors == 3; j++)
             place_keys(b, i, &b->factors[j][i], &b->t[K_FACTORS + j]);
         copy_rows(&b->q[i], 0, &b->t[Q], p->is_ragged ? 0 : i,
@@ -648,6 +684,7 @@ static tilec_kvcache *make_plan(tilec_context *cx, const batch *b)
     o.ragged_queries = p->is_ragged;
     o.piece = p->piece;
     o.sinks = p->sinks;
+    o.v_in_k = p->v_in_k;
     if (tilec_kvcache_plan(cx, run_view_of(&views[0], &b->t[Q]),
                            run_view_of(&views[1], &b->t[K]),
                            run_view_of(&views[2], &b->t[V]), &o,

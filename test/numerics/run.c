@@ -348,8 +348,16 @@ tilec_status run_kvcache(const tilec_kvcache *plan,
         tilec_kvcache_workspace(plan, tensors, NULL, &a.workspace_bytes, error);
     s = s ? s : run_room_new(&r, a.workspace_bytes, error);
     a.workspace = r.address;
+    DLTensor part;
+    bool v_in_k = a.v->data == a.k->data;
+    a.v = the_device && v_in_k ? NULL : a.v;
     if (the_device)
         s = s ? s : go_all(&t, &a, captured, error);
+    if (!a.v && s == TILEC_OK) { /* a view of where k is now */
+        part = *a.k;
+        part.shape = tensors->v->shape;
+        a.v = &part;
+    }
     if (makes_schedule)
         s = s ? s : tilec_kvcache_schedule(plan, &a, &o, error);
     s = s ? s : tilec_kvcache_attention(plan, &a, &o, error);
