@@ -54,7 +54,7 @@ tc_operand_view tc_operand_view_of(const tc_placing *s, tc_value *operand)
         v.from = v.trans->in[0];
     const tc_op *slice = tc_match_op(v.from, TC_SLICE);
     tc_value *whole = slice ? loaded(slice->in[0]) : NULL;
-    if (!whole || !panel_bytes(s, slice, whole))
+    if (s->env->options->no_swizzle || !whole || !panel_bytes(s, slice, whole))
         return v;
     v.slice = slice;
     v.from = whole;

@@ -159,6 +159,26 @@ class KVCache(unittest.TestCase):
                 np.testing.assert_allclose(o[rows], want, atol=2e-5)
                 np.testing.assert_allclose(lse[rows], sums, atol=2e-5)
 
+    def test_v_in_the_columns_of_k(self):
+        """Of one tensor: the results, and a schedule that is for the other
+        case."""
+        b = Batch([70, 0, 33], heads=(16, 1), d=96, dv=64)
+        b.v = [k[..., :64] for k in b.k]
+        k, v, places = b.dense()
+        found = tilec.attention(b.queries(), k, k[..., :64], return_lse=True,
+                                **places)
+        apart = tilec.attention(b.queries(), k, v, return_lse=True, **places)
+        for x, y in zip(found, apart):
+            np.testing.assert_allclose(x, y, atol=1e-5)
+        for i in range(3):
+            o, _ = expected(b.q[i], b.k[i], b.v[i])
+            np.testing.assert_allclose(found[0][i].swapaxes(0, 1), o,
+                                       atol=1e-5)
+        schedule = tilec.schedule(b.queries(), k, v, **places)
+        with self.assertRaisesRegex(ValueError, "value in the columns of key"):
+            tilec.attention(b.queries(), k, k[..., :64], schedule=schedule,
+                            **places)
+
     def test_pieces_without_keys(self):
         # Pieces are rounded up to whole steps: the last ones begin after 481.
         for d, dv in ((128, 192), (64, 64)):
