@@ -44,7 +44,7 @@ static const struct {
     int64_t columns, value_columns, rows, keys, tail;
     unsigned warps;
 } wgmma_tiles[] = {
-    {192, 128, 128, 128, 32, 8},
+    {128, 128, 128, 128, 32, 8},
     {256, 256, 128, 64, 32, 8},
 };
 

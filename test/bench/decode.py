@@ -101,7 +101,8 @@ class Decode:
         if self.c["queries"] >= MANY_QUERIES:
             found["tilec, no cache"] = lambda: self._in_turn(
                 lambda k, v: tilec.attention(
-                    self.q, k, v, mask_mod="causal_bottom_right"), self.caches)
+                    self.q, k, v, mask_mod="causal_bottom_right",
+                    enable_gqa=True), self.caches)
             found["tilec, ragged"] = self._ragged
         for page in self.c["pages"]:
             found["tilec, pages of %d" % page] = lambda p=page: self._paged(p)

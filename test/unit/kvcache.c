@@ -306,6 +306,7 @@ START_TEST(what_a_plan_chooses)
         {4, 17, 1, 64, 64, {0, 0, 1, 32, 128, 128, 4, 4, 1}},
         /* Many rows: tiles of two warp groups, and where they do not fit. */
         {4, 4, 100, 64, 128, {1, 1, 1, 128, 128, 32, 8, 0, 1}},
+        {4, 4, 100, 64, 192, {1, 1, 1, 128, 64, 32, 8, 0, 1}},
         {4, 3, 100, 64, 512, {1, 0, 1, 64, 16, 16, 8, 0, 1}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
