@@ -65,9 +65,9 @@ setup() {
     fi
     want="gcc libc6-dev cmake ninja-build pkg-config llvm-$LLVM-dev
           libcjson-dev libxxhash-dev libzstd-dev zlib1g-dev"
-    [ "${1:-}" = wheel ] && want="$want python3 python3-venv"
+    [ "${1:-}" = wheel ] && want="$want python3 python3-dev python3-venv"
     [ "${1:-}" = test ] &&
-        want="$want check g++ python3 python3-venv python3-numpy python3-pil librsvg2-bin llvm-$LLVM-tools clang-$LLVM
+        want="$want check g++ python3 python3-dev python3-venv python3-numpy python3-pil librsvg2-bin llvm-$LLVM-tools clang-$LLVM
               libclang-rt-$LLVM-dev libopenblas-dev clang-format-14"
     missing=
     for package in $want; do

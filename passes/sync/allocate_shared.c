@@ -67,12 +67,12 @@ static void list_buffers(tc_pass_env *env, const tc_lifetimes *all)
 }
 
 static tc_change too_much(tc_func *f, tc_pass_env *env, const tc_lifetimes *all,
-                          uint32_t bytes, uint32_t limit)
+                          uint32_t bytes)
 {
     tc_error(env->cx, f->loc,
              "@%s needs %u " TC_TOO_MUCH_SHARED ", a block of %s has "
              "%u: choose smaller tiles, or fewer stages",
-             f->name, bytes, env->target->name, limit);
+             f->name, bytes, env->target->name, tc_shared_limit(env->target));
     list_buffers(env, all);
     return TC_FAILED;
 }
@@ -115,26 +115,26 @@ static bool tells(const tc_region *r, const tc_region *alone)
     return false;
 }
 
-/* Eight bytes a thread after all buffers (codegen/nvptx/memory/atomic.c). */
+/* As codegen/nvptx/memory/atomic.c places them: aligned to 16. */
 static uint32_t message_bytes(const tc_func *f)
 {
     tc_op *roles = tc_roles_of(f);
     if (!tells(f->body, roles ? tc_producer(roles) : NULL))
         return 0;
-    return 8 * (uint32_t)tc_threads(f->warps) + 15;
+    return TC_MESSAGE_BYTES * (uint32_t)tc_threads(f->warps) + 15;
 }
 
 tc_change tc_pass_allocate_shared(tc_func *f, tc_pass_env *env)
 {
-    uint32_t limit = tc_shared_limit(env->target) - message_bytes(f);
+    uint32_t limit = tc_shared_limit(env->target), messages = message_bytes(f);
     tc_lifetimes all = tc_find_lifetimes(env->scratch, f, true);
     uint32_t bytes = tc_plan_shared(env->scratch, &all);
-    if (bytes > limit) {
+    if (bytes + messages > limit) {
         all = tc_find_lifetimes(env->scratch, f, false);
         bytes = tc_plan_shared(env->scratch, &all);
     }
-    if (bytes > limit)
-        return too_much(f, env, &all, bytes, limit);
+    if (bytes + messages > limit)
+        return too_much(f, env, &all, bytes + messages);
     for (unsigned i = 0; i < all.n; i++)
         say_where(env, &all.of[i]);
     bool changed = set_offsets(&all) || f->shared_bytes != bytes;

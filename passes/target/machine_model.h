@@ -88,6 +88,9 @@ enum {
     /* The widest access of a thread, the least of a TMA copy, and what tensors
      * are aligned to (tc_func.aligned). */
     TC_VECTOR_BYTES = 16,
+    /* Of a thread, after all buffers: where one thread tells the others what an
+     * atomic or next_tile gave it. */
+    TC_MESSAGE_BYTES = 8,
     TC_SECTOR_BYTES = 32, /* of global memory: what a store writes at least */
     TC_MBARRIER_BYTES = 8,
     /* Set aside for each resident block (CUDA programming guide, compute

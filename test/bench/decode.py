@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Decode over a cache: tilec beside cuDNN and FlashAttention-2, in turns.
+"""Decode over a cache: tilec, cuDNN and FlashAttention-2 in turns.
 
     python3 test/bench/decode.py --lib build/libtilec.so [--only 16x32]
         [--json out.json]

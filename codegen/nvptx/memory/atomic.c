@@ -216,15 +216,18 @@ static LLVMValueRef emit_element(tc_gen *g, const tc_op *op, const element *e)
 
 /* ---- Telling the others ---- */
 
-/* Eight bytes a thread after what the kernel has in shared memory. */
+/* TC_MESSAGE_BYTES a thread, after what the kernel has in shared memory:
+ * allocate-shared keeps room for them. */
 static LLVMValueRef slot_of(tc_gen *g, LLVMValueRef thread)
 {
     if (!g->exchange) {
         unsigned at = (g->shared_bytes + 15) / 16 * 16;
         g->exchange = at + 1;
-        g->shared_bytes = at + 8 * (uint32_t)tc_threads(g->f->warps);
+        g->shared_bytes =
+            at + TC_MESSAGE_BYTES * (uint32_t)tc_threads(g->f->warps);
     }
-    LLVMValueRef at = LLVMBuildMul(g->b, thread, tc_gen_i32(g, 8), "");
+    LLVMValueRef at =
+        LLVMBuildMul(g->b, thread, tc_gen_i32(g, TC_MESSAGE_BYTES), "");
     at = LLVMBuildAdd(g->b, at, tc_gen_i32(g, g->exchange - 1), "");
     return LLVMBuildGEP2(g->b, g->i8, g->shared, &at, 1, "");
 }
