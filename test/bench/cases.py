@@ -3,6 +3,28 @@
 import collections
 
 WINDOW, CAP = 1024, 20.0
+# Masks and scores that no configuration was tuned for, as a user may write them:
+# (mask, score) in tile text.
+OWN = {
+    "document_causal": ("document_causal", None),
+    "document": ("document", None),
+    "document_ids": ("document_ids", None),
+    "prefix_lm": ("prefix_lm", None),
+    "sink_window": ("sink_window", None),
+    "every_third": ("""
+func @every_third(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {
+  return %k <= %q and rem(%q + %k, 3) != 0
+}
+""", None),
+    "distance_score": ("causal", """
+func @distance_score(%score: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
+  return %score - 0.25 * sqrt(cast(abs(%q - %k), f32))
+}
+"""),
+}
+PREFIX, SINK, RECENT = 1500, 4, 700
+# Where the documents of 8192 packed tokens begin.
+DOCUMENTS = (0, 1000, 1900, 2100, 4000, 4700, 6300, 7900)
 # FlexAttention's own benchmark adds 2 h to each score of head h.
 PER_HEAD = """
 func @per_head(%score: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
@@ -62,10 +84,12 @@ SETS = {
              for s in (512, 1024, 4096) for d in (64, 128, 256)
              for b in (2, 8, 16)
              for m in (None, "causal", "relative_bias", "head_bias")],
+    "own": [heads(2, 16, 8192, d, mod=m) for d in (128, 64) for m in OWN],
     "quick": [heads(1, 8, 1024, 64), heads(1, 8, 1000, 128, causal=True)],
 }
 # Of sets that are not for forward alone.
-DIRECTIONS = {"backward": ("backward",), "flex": ("forward", "backward")}
+DIRECTIONS = {"backward": ("backward",), "flex": ("forward", "backward"),
+              "own": ("forward", "backward")}
 
 
 def directed(name, direction=None):
@@ -126,6 +150,34 @@ def mods_of(case):
     if mod == "sliding_window":
         return Mods(mod, None, {"w": WINDOW}, lambda b, h, i, j:
                     (i >= j) & (i - j < WINDOW), None)
+    if mod in OWN:
+        return own_mods(mod, case["S"])
     if case["causal"]:
         return Mods("causal", None, {}, lambda b, h, i, j: i >= j, None)
     return Mods(None, None, {}, None, None)
+
+
+def own_mods(mod, s):
+    import torch
+    starts = torch.tensor(DOCUMENTS, device="cuda", dtype=torch.int32)
+    at = torch.arange(s, device="cuda", dtype=torch.int32)
+    ids = torch.bucketize(at, starts, right=True).to(torch.int32)
+    captured = {"document_causal": {"offsets": starts},
+                "document": {"offsets": starts},
+                "document_ids": {"ids": ids},
+                "prefix_lm": {"prefix": PREFIX},
+                "sink_window": {"sink": SINK, "w": RECENT}}
+    masks = {
+        "document_causal": lambda b, h, i, j: (i >= j) & (ids[i] == ids[j]),
+        "document": lambda b, h, i, j: ids[i] == ids[j],
+        "document_ids": lambda b, h, i, j: ids[i] == ids[j],
+        "prefix_lm": lambda b, h, i, j: (j < PREFIX) | (i >= j),
+        "sink_window": lambda b, h, i, j:
+            (i >= j) & ((j < SINK) | (i - j < RECENT)),
+        "every_third": lambda b, h, i, j: (i >= j) & ((i + j) % 3 != 0),
+        "distance_score": lambda b, h, i, j: i >= j}
+    score = None
+    if mod == "distance_score":
+        def score(x, b, h, i, j):
+            return x - 0.25 * ((i - j).abs().float()).sqrt()
+    return Mods(*OWN[mod], captured.get(mod, {}), masks[mod], score)

@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import tilec
+import tilec.flex_attention
 from cases import mods_of
 from narrow import Narrow
 from projected import Projected, Projection
@@ -63,6 +64,8 @@ class Attention:
                  "flex": self._flex}
         if before:
             found["before"] = lambda: self._tilec(before, False)
+        if self.mods.mask_fn or self.mods.score_fn:
+            found["tilec_flex"] = self._tilec_flex
         if self.backward:
             found["tilec_deterministic"] = lambda: self._tilec(tilec, True)
         if self.backward and before:
@@ -88,10 +91,19 @@ class Attention:
 
     def _flex(self):
         compiled = torch.compile(flex_attention, dynamic=False)
+        return self._flex_of(compiled, create_block_mask)
+
+    def _tilec_flex(self):
+        """tilec with the Python functions that FlexAttention is given."""
+        return self._flex_of(tilec.flex_attention.flex_attention,
+                             tilec.flex_attention.create_block_mask)
+
+    def _flex_of(self, attention, block_mask):
+        """The block mask is made beforehand."""
         m, s = self.mods, self.case["S"]
-        mask = create_block_mask(m.mask_fn, None, None, s, s,
-                                 device="cuda") if m.mask_fn else None
-        return self._run(lambda: compiled(
+        mask = block_mask(m.mask_fn, None, None, s, s,
+                          device="cuda") if m.mask_fn else None
+        return self._run(lambda: attention(
             *self.inputs, score_mod=m.score_fn, block_mask=mask,
             enable_gqa=self.gqa))
 
