@@ -577,11 +577,10 @@ def main():
         tasks = random.Random(args.seed).sample(tasks, args.sample)
     tasks += [(t.__name__, lambda t=t: t(args.device, backward))
               for t in TESTS + (GPU_TESTS if args.device == "cuda" else [])]
-    tasks = [(name, f) for name, f in tasks if args.only in name]
     if args.list:
         print("\n".join(name for name, _ in tasks))
         return
-    torch_cases.run(tasks)
+    torch_cases.run(tasks, args)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,17 @@ def parser(doc):
     p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     p.add_argument("--only", default="", help="what has this in its name")
     p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--part", type=share, default=(0, 1), metavar="I/N",
+                   help="each N-th case only, for several processes")
     return p
+
+
+def share(text):
+    """"2/4" as (1, 4)."""
+    i, _, n = text.partition("/")
+    if not (i.isdigit() and n.isdigit() and 1 <= int(i) <= int(n)):
+        raise argparse.ArgumentTypeError("expected I/N, 1 to N")
+    return int(i) - 1, int(n)
 
 
 def parse(p):
@@ -25,11 +35,14 @@ def parse(p):
     return args
 
 
-def run(tasks):
+def run(tasks, args):
     """Pairs of a name and a function, which returns what is to be said, or
-    "skipped", or raises. Exits: 1 where one failed, or none passed."""
+    "skipped", or raises; --only and --part choose some. Exits: 1 where one
+    failed, or none passed."""
     counts, failures = collections.Counter(), []
-    for name, f in tasks:
+    first, step = args.part
+    chosen = [(name, f) for name, f in tasks if args.only in name]
+    for name, f in chosen[first::step]:
         try:
             said = f() or "ok"
             counts["skipped" if said == "skipped" else "passed"] += 1

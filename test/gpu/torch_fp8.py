@@ -336,7 +336,7 @@ def main():
     tasks = [(label(c), lambda c=c: check_case(c, args.device, args.seed))
              for c in CASES]
     tasks += [(t.__name__, lambda t=t: t(args.device)) for t in TESTS]
-    torch_cases.run([(name, f) for name, f in tasks if args.only in name])
+    torch_cases.run(tasks, args)
 
 
 if __name__ == "__main__":

@@ -560,8 +560,8 @@ TESTS = [f for name, f in sorted(globals().items())
 def main():
     args = torch_cases.parse(torch_cases.parser(__doc__))
     torch.manual_seed(args.seed)
-    torch_cases.run([(f.__name__, lambda f=f: f(args.device)) for f in TESTS
-                     if args.only in f.__name__])
+    torch_cases.run([(f.__name__, lambda f=f: f(args.device))
+                     for f in TESTS], args)
 
 
 if __name__ == "__main__":

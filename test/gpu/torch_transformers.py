@@ -188,8 +188,8 @@ def main():
     checks += [("Llama", check_dropout), ("GptOss", check_compile)]
     torch_cases.run([
         ("%s %s" % (name, f.__name__[6:]), lambda n=name, f=f: f(n, args.device))
-        for name, f in checks if args.only in name + " " + f.__name__] + [
-            ("Bert, T5", lambda: other_kinds(args.device))])
+        for name, f in checks] + [
+            ("Bert, T5", lambda: other_kinds(args.device))], args)
 
 
 if __name__ == "__main__":
