@@ -10,24 +10,18 @@ refuse, with which exception. Ends with `N passed, N failed`; exit status 77: no
 torch, or no such device.
 """
 import os
-import pathlib
 import subprocess
 import sys
 import threading
 import warnings
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] /
-                       "lib" / "python"))
-try:
-    import torch
-except ImportError:
-    print("no torch here")
-    sys.exit(77)
-import torch_cases
-from torch.autograd import forward_ad
+import torch_cases  # first: finds tilec, and ends where there is no torch
 
 import tilec
+import torch
 from tilec import _attention, _launch
+from torch.autograd import forward_ad
+from torch_cases import refused
 
 TIMES = """
 func @times(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %by: f32) -> f32 {
@@ -44,15 +38,6 @@ func @times(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %by: tensor<[?] x f32>)
 def inputs(device, dtype=torch.float32):
     torch.manual_seed(0)
     return [torch.randn(1, 2, 40, 32).to(device, dtype) for _ in range(3)]
-
-
-def refused(kind, text, f):
-    try:
-        f()
-    except kind as e:
-        assert text in str(e), "%r, expected %r" % (str(e), text)
-        return
-    raise AssertionError("not refused: expected %r" % text)
 
 
 def near(x, y, most=1e-5):

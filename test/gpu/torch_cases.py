@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frame of the torch tests: options, cases by name, what passed."""
+"""The frame of the torch tests: the path of tilec, options, cases by name,
+refusals, what passed. Exit status 77 where torch is missing."""
 import argparse
 import collections
+import pathlib
 import sys
 import traceback
 
-import torch
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] /
+                       "lib" / "python"))
+try:
+    import torch
+except ImportError:
+    print("no torch here")
+    sys.exit(77)
 
 
 def parser(doc):
@@ -33,6 +41,16 @@ def parse(p):
         print("no CUDA device here")
         sys.exit(77)
     return args
+
+
+def refused(kind, text, f):
+    """The exception of f(), which must be of that kind and say the text."""
+    try:
+        f()
+    except kind as e:
+        assert text in str(e), "%r, expected %r" % (str(e), text)
+        return e
+    raise AssertionError("not refused: expected %r" % text)
 
 
 def run(tasks, args):

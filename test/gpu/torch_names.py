@@ -11,20 +11,13 @@ such device.
 """
 import itertools
 import math
-import pathlib
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] /
-                       "lib" / "python"))
-try:
-    import torch
-except ImportError:
-    print("no torch here")
-    sys.exit(77)
-import torch_cases
+import torch_cases  # first: finds tilec, and ends where there is no torch
 
 import tilec
+import torch
 from tilec import flash_attn
+from torch_cases import refused
 
 INF = math.inf
 
@@ -38,15 +31,6 @@ def near(x, y, most=2e-6, floor=1e-9):
     off = (x - y).norm().item()
     assert off <= most * max(y.norm().item(), floor), "off by %g of %g" % (
         off, y.norm().item())
-
-
-def refused(kind, text, f):
-    try:
-        f()
-    except kind as e:
-        assert text in str(e), "%r, expected %r" % (str(e), text)
-        return
-    raise AssertionError("not refused: expected %r" % text)
 
 
 def randn(device, *shape, grad=True):

@@ -10,11 +10,10 @@ generate, packed sequences, a training step. Exit status 77: no transformers, or
 no such device.
 """
 import os
-import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] /
-                       "lib" / "python"))
+import torch_cases  # first: finds tilec
+
 os.environ["HF_HUB_OFFLINE"] = "1"
 try:
     import torch
@@ -22,8 +21,6 @@ try:
 except ImportError:
     print("no transformers here")
     sys.exit(77)
-import torch_cases
-
 from tilec.flex_attention import _mods
 from tilec.integrations.transformers import register
 

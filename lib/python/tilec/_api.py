@@ -224,9 +224,8 @@ def schedule(query: Tensor, key: Tensor, value: Tensor, *,
     calls of tilec.attention with tensors of these shapes and lengths: those of
     the layers of a step. A small kernel on the device makes it. `.update()`
     makes it again from the same tensors, whose contents may have changed."""
-    places = dict(kv_lens=kv_lens, page_table=page_table, kv_indptr=kv_indptr,
-                  kv_indices=kv_indices, kv_last_page_len=kv_last_page_len,
-                  cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    places = _kvcache.places(kv_lens, page_table, kv_indptr, kv_indices,
+                             kv_last_page_len, cu_seqlens_q, cu_seqlens_k)
     q, k, v, ints, layout, _ = _kvcache.inputs(query, key, value, places)
     return _kvcache.schedule_for(q, k, v, ints, places,
                                  _cache_spec(layout, ints, piece))
@@ -345,10 +344,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
     """
     if not (kv_lens is page_table is kv_indptr is kv_indices is
             kv_last_page_len is cu_seqlens_q is cu_seqlens_k is None):
-        places = dict(kv_lens=kv_lens, page_table=page_table,
-                      kv_indptr=kv_indptr, kv_indices=kv_indices,
-                      kv_last_page_len=kv_last_page_len,
-                      cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+        places = _kvcache.places(kv_lens, page_table, kv_indptr, kv_indices,
+                                 kv_last_page_len, cu_seqlens_q, cu_seqlens_k)
         _refuse_beside_cache(dict(
             return_max=return_max, descale_q=descale_q, scale_o=scale_o,
             out_dtype=out_dtype, kernel_options=kernel_options,

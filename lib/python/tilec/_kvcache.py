@@ -20,6 +20,11 @@ PLACES = ("kv_lens", "page_table", "kv_indptr", "kv_indices",
           "kv_last_page_len", "cu_seqlens_q", "cu_seqlens_k")
 
 
+def places(*given):
+    """{name: tensor or None}, of tensors in the order of PLACES."""
+    return dict(zip(PLACES, given))
+
+
 @dataclasses.dataclass(frozen=True)
 class Spec:
     """Attention over a cache as it was asked for."""
