@@ -51,7 +51,8 @@ numeric_program(numerics_quantize numerics/quantize.c)
 numeric_test(numerics_quantize "numerics;asan" numerics_quantize)
 numeric_program(numerics_append numerics/append.c)
 numeric_test(numerics_append "numerics;asan" numerics_append)
-numeric_program(numerics_kvcache numerics/kvcache.c)
+numeric_program(numerics_kvcache numerics/kvcache.c numerics/kvcache/batch.c
+                numerics/kvcache/places.c numerics/kvcache/check.c)
 numeric_test(numerics_kvcache "numerics;asan" numerics_kvcache --cases 24)
 numeric_test(numerics_kvcache_more nightly numerics_kvcache --seed 2
              --cases 1000)
