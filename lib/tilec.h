@@ -441,7 +441,9 @@ typedef struct tilec_launch_options {
     void (*progress)(void *user, int64_t done, int64_t total);
     void *user;
     /* GPU targets: look up each tensor's memory before the launch, and say
-     * which one is not on the device or reaches beyond its allocation. */
+     * which one is not on the device or reaches beyond its allocation.
+     * Attention over a cache, all targets: read lengths and tables (on a GPU
+     * the stream is waited for), and say which entry is wrong. */
     int check_memory;
     /* CPU target: run only each such program of the grid, counted back from
      * the last one: a sample of a result that takes too long. 0: all. */

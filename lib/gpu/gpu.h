@@ -230,6 +230,12 @@ tilec_status tc_gpu_fill(const tilec_kernel *k, int device, void *data,
                          uint64_t pattern, unsigned width, uint64_t count,
                          void *stream, tilec_error *error);
 
+/* Copies from the device of a kernel (-1: the current one) to the host, after
+ * all that is in the stream, which must not be captured. */
+tilec_status tc_gpu_read(const tilec_kernel *k, int device, void *to,
+                         const void *from, size_t bytes, void *stream,
+                         tilec_error *error);
+
 /* A context on a device (-1: the current one) that runs the kernel; says why
  * there is none. */
 tilec_status tc_gpu_enter(const tilec_kernel *k, int device,

@@ -151,6 +151,40 @@ tilec_status tc_gpu_fill(const tilec_kernel *k, int device, void *data,
     return s;
 }
 
+/* ---- Reading ---- */
+
+static tilec_status read_there(const tc_cuda_scope *scope, void *to,
+                               const void *from, size_t bytes, void *stream,
+                               tilec_error *error)
+{
+    const tc_cuda *cuda = scope->cuda;
+    int capturing = 0;
+    if (stream && !cuda->stream_capturing(stream, &capturing) && capturing)
+        return tc_fail(error, TILEC_USAGE,
+                       "check_memory: the stream is being captured, so that "
+                       "nothing can be read now: check a launch before that");
+    int code = cuda->stream_synchronize(stream);
+    if (!code)
+        code = cuda->mem_to_host(to, (uintptr_t)from, bytes);
+    if (code)
+        return tc_fail(error, TILEC_MACHINE, "cannot read memory of %s: %s",
+                       scope->device->name, tc_cuda_error(cuda, code).text);
+    return TILEC_OK;
+}
+
+tilec_status tc_gpu_read(const tilec_kernel *k, int device, void *to,
+                         const void *from, size_t bytes, void *stream,
+                         tilec_error *error)
+{
+    tc_cuda_scope scope;
+    tilec_status s = tc_gpu_enter(k, device, &scope, error);
+    if (s != TILEC_OK)
+        return s;
+    s = read_there(&scope, to, from, bytes, stream, error);
+    tc_cuda_leave(&scope);
+    return s;
+}
+
 /* ---- Waiting ---- */
 
 static tilec_status say_failed(const tilec_kernel *k, const tc_gpu_code *code,

@@ -104,7 +104,7 @@ static tilec_status check_place(const struct place *p,
 
 /* ---- k and v of one tensor ---- */
 
-static int64_t stride_of(const DLTensor *t, int dim)
+int64_t tc_kv_stride(const DLTensor *t, int dim)
 {
     int64_t stride = 1;
     if (t->strides)
@@ -121,7 +121,7 @@ bool tc_kv_is_in(const DLTensor *v, const DLTensor *k)
                 v->dtype.bits == k->dtype.bits && v->shape[3] <= k->shape[3];
     for (int d = 0; same && d < 4; d++)
         same = (d == 3 || v->shape[d] == k->shape[d]) &&
-               stride_of(v, d) == stride_of(k, d);
+               tc_kv_stride(v, d) == tc_kv_stride(k, d);
     return same;
 }
 
@@ -412,6 +412,16 @@ static tilec_status add_captured(struct call *c)
 
 /* ---- The calls ---- */
 
+/* Of options that are wrong the launch says so. */
+static tilec_status check_contents(const struct call *c,
+                                   const tilec_launch_options *options)
+{
+    tilec_launch_options o = {0};
+    if (!tc_options_read(&o, sizeof o, options) || !o.check_memory)
+        return TILEC_OK;
+    return tc_kv_check(c->c, c->t, &o, c->error);
+}
+
 static tilec_status run_schedule(struct call *c,
                                  const tilec_launch_options *options)
 {
@@ -440,6 +450,8 @@ tilec_status tilec_kvcache_schedule(const tilec_kvcache *c,
     tilec_status s = read_call(&call, c, tensors, name, &t, error);
     if (s == TILEC_OK)
         s = place_schedule(&call, name);
+    if (s == TILEC_OK)
+        s = check_contents(&call, options);
     return s == TILEC_OK ? run_schedule(&call, options) : s;
 }
 
@@ -583,5 +595,7 @@ tilec_status tilec_kvcache_attention(const tilec_kvcache *c,
         s = tc_fail(error, TILEC_USAGE, "%s: o is NULL", name);
     if (s == TILEC_OK)
         s = check_options(&call, name);
+    if (s == TILEC_OK)
+        s = check_contents(&call, options);
     return s == TILEC_OK ? run_attention(&call, options) : s;
 }

@@ -33,7 +33,8 @@ typedef struct tilec_kvcache tilec_kvcache;
  * [pages, HK, page, D] or, as a view, [pages, page, HK, D]. What lies after the
  * last key of a sequence is never used, whatever it is. A page that is none of
  * k, or a length beyond the table or k: on the CPU an error with the place, on
- * GPUs such keys read zeros, never other memory. */
+ * GPUs such keys read zeros, never other memory; with check_memory of
+ * tilec_launch_options on all targets an error with the entry. */
 typedef enum tilec_kv_layout {
     /* k [B, HK, N, D]: row n of entry b; kv_lens [B]. */
     TILEC_KV_DENSE,

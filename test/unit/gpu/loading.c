@@ -140,6 +140,57 @@ START_TEST(memory_is_looked_up)
 }
 END_TEST
 
+static DLTensor on_device(void *data, int code, int ndim, int64_t *shape)
+{
+    return (DLTensor){.data = data,
+                      .device = {kDLCUDA, 0},
+                      .ndim = ndim,
+                      .dtype = {(uint8_t)code, 32, 1},
+                      .shape = shape};
+}
+
+/* check_memory of a launch over a cache reads the device's tables. */
+START_TEST(tables_are_looked_up)
+{
+    static int32_t lens[] = {20}, table[] = {1, 4};
+    static uint64_t memory[1 << 12];
+    int64_t sides[4][4] = {{1, 2, 1, 16}, {4, 1, 16, 16}, {1}, {1, 2}};
+    DLTensor q = on_device(memory, kDLFloat, 4, sides[0]);
+    DLTensor k = on_device(memory, kDLFloat, 4, sides[1]);
+    DLTensor lengths = on_device(lens, kDLInt, 1, sides[2]);
+    DLTensor pages = on_device(table, kDLInt, 2, sides[3]);
+    tilec_kvcache_options o = TILEC_INIT(tilec_kvcache_options);
+    o.layout = TILEC_KV_PAGED;
+    tilec_kvcache *plan;
+    ck_assert_int_eq(tilec_kvcache_plan(cx, &q, &k, &k, &o, &plan), TILEC_OK);
+    tilec_kvcache_tensors t = TILEC_INIT(tilec_kvcache_tensors);
+    t.q = t.o = &q;
+    t.k = t.v = &k;
+    t.kv_lens = &lengths;
+    t.page_table = &pages;
+    t.schedule = memory;
+    t.schedule_bytes = sizeof memory;
+    tilec_launch_options launch = TILEC_INIT(tilec_launch_options);
+    launch.check_memory = 1;
+    int before = fake->synchronizes;
+    gpu_expect_says(tilec_kvcache_schedule(plan, &t, &launch, &last_error),
+                    TILEC_INPUT,
+                    "page_table: entry [0, 1] is 4, expected 0 to "
+                    "3: k has 4 pages");
+    ck_assert_int_gt(fake->synchronizes, before);
+    fake->synchronize = 700;
+    gpu_expect_says(tilec_kvcache_schedule(plan, &t, &launch, &last_error),
+                    TILEC_MACHINE, "cannot read memory of Fake 0");
+    fake->synchronize = 0;
+    fake->capturing = 1;
+    launch.stream = memory;
+    gpu_expect_says(tilec_kvcache_schedule(plan, &t, &launch, &last_error),
+                    TILEC_USAGE, "check_memory: the stream is being captured");
+    fake->capturing = 0;
+    tilec_kvcache_free(plan);
+}
+END_TEST
+
 START_TEST(tensors_travel)
 {
     tilec_device *d;
@@ -281,6 +332,7 @@ void gpu_loading_tests(TCase *t)
     tcase_add_test(t, asserts_are_reported);
     tcase_add_test(t, reports_have_an_address);
     tcase_add_test(t, memory_is_looked_up);
+    tcase_add_test(t, tables_are_looked_up);
     tcase_add_test(t, tensors_travel);
     tcase_add_test(t, tensors_that_cannot_travel);
     tcase_add_test(t, emits);
