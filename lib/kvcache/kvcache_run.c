@@ -131,7 +131,7 @@ struct sizes {
     int64_t batch;
     int64_t parts;  /* pieces that keep the GPU busy, a key head */
     int64_t rows;   /* at most, of a block of rows */
-    int64_t blocks; /* of rows, at most */
+    int64_t splits; /* blocks of rows with several pieces, at most */
     int64_t items, partials, counters;
     uint64_t schedule_bytes, o_bytes, lse_parts_bytes, lse_bytes;
 };
@@ -170,11 +170,10 @@ static void find_items(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
 {
     int64_t blocks = divided(t->q->shape[2] * c->group, c->block);
     int64_t all = c->ragged_queries ? s->batch + blocks : s->batch * blocks;
-    s->blocks = all;
     if (c->piece) {
         int64_t pieces = divided(most_keys(c, t) + 1, c->piece);
         s->items = s->partials = all * (pieces > 1 ? pieces : 1);
-        s->counters = all;
+        s->splits = all;
         return;
     }
     /* There are twice as many pieces where lengths differ. A piece is the keys
@@ -183,7 +182,7 @@ static void find_items(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
     int64_t pieces = 2 * s->parts;
     s->items = all + pieces;
     s->partials = 2 * pieces;
-    s->counters = all < pieces ? all : pieces;
+    s->splits = all < pieces ? all : pieces;
 }
 
 static void find_sizes(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
@@ -196,7 +195,7 @@ static void find_sizes(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
     s->rows =
         q[2] * c->group < c->block && !c->by_heads ? q[2] * c->group : c->block;
     find_items(c, t, s);
-    s->counters *= heads;
+    s->counters = s->splits * heads;
     s->schedule_bytes = aligned(bytes_of(s->items, ITEM_ROWS, 1, 1)) +
                         bytes_of(s->counters, 1, 1, 1);
     s->o_bytes =
@@ -545,7 +544,7 @@ static tilec_status run_merge(struct call *c,
         tilec_tensor("o", c->t->o),
         tilec_tensor("lse", c->t->lse ? c->t->lse : &c->lse),
         tilec_int("rows", c->sizes.rows),
-        tilec_int("blocks", c->sizes.blocks),
+        tilec_int("blocks", c->sizes.splits),
         tilec_tensor("sink.sinks", c->t->sinks)};
     size_t n = sizeof args / sizeof *args - (c->c->has_sinks ? 0 : 1);
     return tilec_launch(c->c->merge, args, n, options, c->error);

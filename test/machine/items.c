@@ -9,7 +9,7 @@
 typedef struct dealer {
     const problem *p;
     num_tensor *items;
-    int columns, blocks, pieces, merged; /* of them, so far */
+    int columns, pieces, merged; /* of them, so far */
 } dealer;
 
 static int side(const dealer *d, char letter)
@@ -43,8 +43,8 @@ static void deal(dealer *d, int b, int row, int piece, int pieces)
                         0,         row,       side(d, 'M') * heads};
     for (int i = 0; i < 12; i++)
         set(d, i, column, rows[i]);
-    if (piece == 0)
-        set(d, 12, d->blocks, column);
+    if (piece == 0 && pieces > 1)
+        set(d, 12, d->merged, column);
 }
 
 /* A block of rows: of every third sequence one piece. */
@@ -53,18 +53,18 @@ static void deal_block(dealer *d, int b, int row)
     int pieces = b % 3 == 1 ? 1 : side(d, 'Q');
     for (int i = 0; i < pieces; i++)
         deal(d, b, row, i, pieces);
-    d->blocks++;
     d->pieces += pieces > 1 ? pieces : 0;
     d->merged += pieces > 1;
 }
 
 void deal_items(const problem *p, num_tensor *items)
 {
+    static const int nothing[13] = {[4] = 1, [12] = -1}; /* in one piece */
     dealer d = {.p = p, .items = items};
     int rows = side(&d, 'M') * side(&d, 'H') / side(&d, 'G');
     for (int i = 0; i < side(&d, 'I'); i++)
         for (int row = 0; row < 13; row++)
-            set(&d, row, i, row == 4); /* nothing, in one piece */
+            set(&d, row, i, nothing[row]);
     for (int b = 0; b < side(&d, 'B'); b++)
         for (int row = 0; row < rows; row += side(&d, 'V'))
             deal_block(&d, b, row);
