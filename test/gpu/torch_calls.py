@@ -103,20 +103,101 @@ def test_forward_mode_compiled(device):
                 lambda: compiled(forward_ad.make_dual(q, q)))
 
 
-def test_transforms(device):
+def by_hand(f, *args):
+    """Gradients of f's sum of squares, by backward."""
+    leaves = [x.detach().clone().requires_grad_() for x in args]
+    return torch.autograd.grad(f(*leaves).square().sum(), leaves)
+
+
+def test_gradient_transforms(device):
     q, k, v = inputs(device)
+    slopes = torch.tensor([0.5, 0.25], device=device)
 
-    def attend(x):
-        return tilec.attention(x, k, v)
+    def attend(x, s):
+        return tilec.attention(x, k, v, score_mod="alibi", slopes=s)
 
-    refused(ValueError, "torch.vmap", lambda: torch.vmap(attend)(q[None]))
-    for f in (torch.func.grad, torch.func.hessian):
-        refused(ValueError, "torch.func.grad",
-                lambda f=f: f(lambda x: attend(x).sum())(q))
+    want = by_hand(attend, q, slopes)
+    got = torch.func.grad(lambda *x: attend(*x).square().sum(), (0, 1))(
+        q, slopes)
+    o, pull = torch.func.vjp(attend, q, slopes)
+    for x, y, z in zip(got, want, pull(2 * o)):
+        assert near(x, y) and near(z, y)
+    rows = torch.func.jacrev(lambda s: attend(q, s).square().sum((0, 2, 3)))(
+        slopes)
+    assert rows.shape == (2, 2) and near(rows.sum(0), want[1])
+    got = torch.func.grad(lambda x: tilec.attention(
+        x, k, v, return_lse=True)[1].square().sum())(q)
+    assert near(got, by_hand(
+        lambda x: (x @ k.mT * 32 ** -0.5).logsumexp(-1), q)[0], 1e-4)
+    twice = "no second derivative"
+    refused(ValueError, twice, lambda: torch.func.grad(
+        lambda x: torch.func.grad(lambda y: attend(y, slopes).sum())(x).sum())(
+            q))
+    refused(ValueError, "no forward-mode derivative", lambda: (
+        torch.func.hessian(lambda x: attend(x, slopes).sum())(q)))
     x = q.clone().requires_grad_()
-    first, = torch.autograd.grad(attend(x).sum(), x, create_graph=True)
-    refused(ValueError, "no second derivative",
-            lambda: torch.autograd.grad(first.sum(), x))
+    first, = torch.autograd.grad(attend(x, slopes).sum(), x, create_graph=True)
+    refused(ValueError, twice, lambda: torch.autograd.grad(first.sum(), x))
+
+
+OWN_BATCH = """
+func @own(%s: f32, %batch: i32, %h: i32, %q: i32, %k: i32) -> f32 {
+  return %s * cast(%batch, f32)
+}
+"""
+
+
+def test_vmap(device):
+    """One launch where the batch index is not read, else one for each."""
+    torch.manual_seed(1)
+    many = [torch.randn(3, 2, 4, 40, 32, device=device) for _ in range(3)]
+    q, k, v = many
+    lens = torch.tensor([[7, 40], [1, 2], [30, 9]], dtype=torch.int32,
+                        device=device)
+    slopes = torch.rand(3, 4, device=device)
+    sinks = torch.rand(4, device=device)
+
+    def calls(f, *args, dims=0):
+        got = torch.vmap(f, in_dims=dims)(*args)
+        each = dims if isinstance(dims, tuple) else (dims,) * len(args)
+        want = torch.stack([f(*[x if d is None else x.select(d, i)
+                                for x, d in zip(args, each)])
+                            for i in range(3)])
+        assert near(got, want), f
+
+    calls(lambda *t: tilec.attention(*t, mask_mod="causal", sinks=sinks), *many)
+    calls(lambda x: tilec.attention(x, k[0], v[0], mask_mod="causal"), q)
+    calls(lambda x: tilec.attention(x, k[0, :1, :2], v[0, :1, :2],
+                                    enable_gqa=True), q[:, :1])
+    calls(lambda x, y: tilec.attention(x, y, y), q.movedim(0, 2),
+          k.movedim(0, 4), dims=(2, 4))
+    calls(lambda x: tilec.attention(x, k[0], v[0], mask_mod="padding",
+                                    lens=lens[0]), q)
+    calls(lambda *t: tilec.attention(*t[:3], mask_mod="padding", lens=t[3]),
+          *many, lens)
+    calls(lambda *t: tilec.attention(*t, score_mod=OWN_BATCH), *many)
+    calls(lambda x, s: tilec.attention(x, k[0], v[0], score_mod="alibi",
+                                       slopes=s), q, slopes)
+    calls(lambda *t: tilec.attention(*t, dropout_p=0.5, dropout_seed=3), *many)
+    calls(torch.vmap(lambda x: tilec.attention(x[None], k[0, :1], v[0, :1])), q)
+    calls(torch.func.grad(lambda x, s: tilec.attention(
+        x, k[0], v[0], score_mod="alibi", slopes=s).square().sum(), 1),
+        q, slopes)
+    x = q.clone().requires_grad_()
+    torch.vmap(lambda y: tilec.attention(y, k[0], v[0]))(x).square().sum(
+        ).backward()
+    assert near(x.grad, by_hand(lambda y: torch.stack(
+        [tilec.attention(z, k[0], v[0]) for z in y]), q)[0])
+    refused(ValueError, "size 0", lambda: torch.vmap(
+        lambda x: tilec.attention(x, k[0], v[0]))(q[:0]))
+
+
+def test_meta(device):
+    q, k, v = [x.to("meta").requires_grad_() for x in inputs(device)]
+    o, lse = tilec.attention(q, k, v, mask_mod="causal", return_lse=True)
+    assert (o.is_meta, o.shape, lse.shape) == (True, q.shape, q.shape[:3])
+    o.sum().backward()
+    assert q.grad.is_meta and k.grad.shape == k.shape
 
 
 # ---- Kernels that write ----
@@ -604,8 +685,8 @@ def test_layouts(device):
         refused(ValueError, "nested tensor", lambda x=x: softmax(x, x))
     refused(ValueError, "the layout torch.sparse_coo", lambda: tilec.attention(
         *t, mask_mod="document", offsets=sparse))
-    refused(ValueError, "meta", lambda: tilec.attention(
-        *[x.to("meta") for x in t]))
+    refused(ValueError, "another device", lambda: tilec.attention(
+        t[0], t[1].to("meta"), t[2]))
     refused(ValueError, "scale requires grad", lambda: tilec.attention(
         *t, scale=torch.ones((), requires_grad=True)))
 

@@ -57,7 +57,7 @@ def _check_shapes(q, k, v, enable_gqa):
         if _tensors.is_torch(t) != _tensors.is_torch(q):
             raise ValueError("%s is a %s, query a %s: expected the same" % (
                 name, _tensors.library_of(t), _tensors.library_of(q)))
-        if _tensors.device_of(t) != _tensors.device_of(q):
+        if not _tensors.is_beside(t, q):
             raise ValueError("%s is on another device than query" % name)
         if t.dtype != q.dtype and not _tensors.has_8_bits(t):
             raise ValueError("%s is %s, query is %s: expected the same" %
@@ -332,8 +332,9 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
 
     Differentiable in torch: with respect to query, key, value, sinks and
     captured float tensors of score mods, and through the logsumexp. Once, and
-    backward: forward-mode derivatives, second ones and torch.func's transforms
-    are refused. Under torch.autocast query, key and value are cast as those of
+    backward: forward-mode derivatives and second ones are refused. torch.func's
+    grad, vjp and jacrev, torch.vmap and meta tensors work. Under
+    torch.autocast query, key and value are cast as those of
     scaled_dot_product_attention are.
 
     Compiles at the first call for some data types, head dims and mods; lengths,

@@ -22,7 +22,7 @@ def given(q, sinks):
     if _tensors.dtype_name(x) not in _TYPES:
         raise ValueError("sinks is %s, expected float32, or %s to be converted"
                          % (x.dtype, ", ".join(_TYPES[1:])))
-    if _tensors.device_of(x) != _tensors.device_of(q):
+    if not _tensors.is_beside(x, q):
         raise ValueError("sinks is on another device than query")
     return {NAME: x}
 

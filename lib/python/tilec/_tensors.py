@@ -150,6 +150,13 @@ def device_of(x):
                      % x.device)
 
 
+def is_beside(x, y):
+    """Whether x is on y's device; both may be without data (meta)."""
+    if is_torch(x) and is_torch(y) and (x.is_meta or y.is_meta):
+        return x.is_meta and y.is_meta
+    return device_of(x) == device_of(y)
+
+
 def like(x):
     """What tensors have in common that a call need not tell apart."""
     if is_torch(x):

@@ -42,6 +42,27 @@ def mod_of(text):
     return said, "\n" * head.count("\n") + body
 
 
+_FUNCTION = re.compile(r"^[ \t]*func\s+@(\w+)\(([^)]*)\)(.*?)^[ \t]*\}",
+                       re.M | re.S)
+
+
+@functools.lru_cache(maxsize=256)
+def reads_batch(text, at, library):
+    """Whether a mod may read the batch index, its parameter number `at`.
+    library: the texts of the functions that come with tilec."""
+    said, body = mod_of(text)
+    found = {name: (parameters, rest) for source in (library, body or "")
+             for name, parameters, rest in _FUNCTION.findall(source)}
+    for name in re.findall(r"[A-Za-z_]\w*(?=\s*(?:\(|[&|!,)]|$))", said or ""):
+        if name not in found:
+            return True
+        parameters, rest = found[name]
+        batch = re.findall(r"%[\w.]+(?=\s*:)", parameters)[at]
+        if re.search(re.escape(batch) + r"(?![\w.])", rest):
+            return True
+    return False
+
+
 def numbers_text(numbers):
     """Captured numbers: `cap=30.0;w=1024`; True is 1."""
     return ";".join(["%s=%s" % (n, numbers[n] + 0) for n in sorted(numbers)])

@@ -15,12 +15,12 @@ dynamo, which takes seconds.
 import torch
 from torch.autograd import forward_ad
 
-from . import _attention, _prepared, _tensors
-from ._texts import numbers_of, numbers_text
+from .. import _attention, _prepared, _tensors
+from .._texts import numbers_of, numbers_text
 
-_NO_TANGENT = ("attention has no forward-mode derivative (torch.func.jvp, "
-               "torch.autograd.forward_ad): use backward, or finite "
-               "differences")
+NO_TANGENT = ("attention has no forward-mode derivative (torch.func.jvp, "
+              "torch.autograd.forward_ad): use backward, or finite "
+              "differences")
 NO_SECOND = ("attention has no second derivative: its gradients are not "
               "differentiable (create_graph=True)")
 
@@ -41,13 +41,13 @@ def _refuse_tangents(*tensors):
         return
     for t in tensors:
         if t is not None and forward_ad.unpack_dual(t).tangent is not None:
-            raise ValueError(_NO_TANGENT)
+            raise ValueError(NO_TANGENT)
 
 
 def _refuse_traced_tangents():
     """The same under torch.compile, which hides the tangents of tensors."""
     if forward_ad._current_level >= 0:
-        raise ValueError(_NO_TANGENT)
+        raise ValueError(NO_TANGENT)
 
 
 def _captured(tensors, names, numbers):
@@ -124,7 +124,7 @@ def _no_second(ctx, *gradients):
     raise ValueError(NO_SECOND)
 
 
-_library = torch.library.Library(__package__, "FRAGMENT")
+_library = torch.library.Library("tilec", "FRAGMENT")
 
 
 def _define(schema, run, shapes, backward, **setup):
@@ -145,26 +145,7 @@ _define("attention_backward(Tensor query, Tensor key, Tensor value, Tensor o, "
 
 # ---- Calls ----
 
-_functorch = torch._C._functorch
-_REFUSED = {
-    _functorch.TransformType.Vmap: "attention cannot be mapped by torch.vmap: "
-    "it has dims for batch and heads",
-    _functorch.TransformType.Grad: "attention cannot be differentiated by "
-    "torch.func.grad or vjp: use torch.autograd.grad",
-}
-
-
-def _refuse_transforms(tensors):
-    """Refuses transforms of torch.func: they need rules of the operator."""
-    _refuse_tangents(*tensors)
-    kinds = {x.level(): x.key() for x in
-             _functorch.get_interpreter_stack() or ()}
-    for t in tensors if kinds else ():
-        while _functorch.is_functorch_wrapped_tensor(t):
-            why = _REFUSED.get(kinds.get(_functorch.maybe_get_level(t)))
-            if why:
-                raise ValueError(why)
-            t = _functorch.get_unwrapped(t)
+_is_transformed = torch._C._are_functorch_transforms_active
 
 
 def _parts(captured):
@@ -177,10 +158,14 @@ def _parts(captured):
 
 def forward(q, k, v, want_max, captured, spec):
     """spec: the first fields of an _attention.Spec."""
-    parts = _parts(captured)
+    tensors, *rest = _parts(captured)
     if not torch.compiler.is_compiling():
-        _refuse_transforms([q, k, v, *parts[0]])
-    return torch.ops.tilec.attention(q, k, v, want_max, *parts, *spec)
+        _refuse_tangents(q, k, v, *tensors)
+        if _is_transformed():
+            from . import _transforms
+            return _transforms.Attention.apply(_transforms.Call(
+                (*rest, *spec), want_max), q, k, v, *tensors)
+    return torch.ops.tilec.attention(q, k, v, want_max, tensors, *rest, *spec)
 
 
 def backward(q, k, v, o, lse, dout, dlse, wanted, captured, spec):

@@ -7,7 +7,8 @@ gradients are needed. What is not plain gets an operator (_operator.py).
 import torch
 from torch.autograd import forward_ad
 
-from . import _attention, _launch, _operator, _prepared, _tensors
+from .. import _attention, _launch, _prepared, _tensors
+from . import _operator
 
 operator = _operator
 
@@ -15,7 +16,7 @@ operator = _operator
 
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 _modes = torch._C._len_torch_dispatch_stack
-_transforms = torch._C._are_functorch_transforms_active
+_is_transformed = torch._C._are_functorch_transforms_active
 _is_traced = torch._C._is_tracing
 _is_compiling = torch.compiler.is_compiling
 _is_grad_enabled = torch.is_grad_enabled
@@ -23,8 +24,8 @@ _is_grad_enabled = torch.is_grad_enabled
 
 def is_watched():
     """Whether calls of torch are transformed, or seen as operators."""
-    return bool(_is_compiling() or _modes() or _transforms() or _is_traced() or
-                forward_ad._current_level >= 0)
+    return bool(_is_compiling() or _modes() or _is_transformed() or
+                _is_traced() or forward_ad._current_level >= 0)
 
 
 def are_plain(tensors):
@@ -33,7 +34,8 @@ def are_plain(tensors):
     if is_watched():  # torch.compile does not read the rest
         return False
     for x in tensors:
-        if type(x) not in _PLAIN or x.is_neg() or x._is_zerotensor():
+        if type(x) not in _PLAIN or x.is_meta or x.is_neg() or \
+                x._is_zerotensor():
             return False
     return True
 
