@@ -107,10 +107,16 @@ static bool parse_step(tc_parser *p, for_head *h)
     return tc_parse_expr(p, &h->bounds[2]);
 }
 
-/* `stages(2)`, `schedule(in_iteration)`. */
-static bool parse_for_attr(tc_parser *p, for_head *h, const char *name)
+static int for_attr(tc_parser *p)
 {
-    unsigned index = (unsigned)tc_op_attr_index(TC_FOR, name);
+    const char *name = tc_parser_text(p, tc_parser_peek(p, 0));
+    return tc_parser_is(p, TC_TOKEN_NAME) ? tc_op_attr_index(TC_FOR, name) : -1;
+}
+
+/* `stages(2)`, `schedule(in_iteration)`. */
+static bool parse_for_attr(tc_parser *p, for_head *h)
+{
+    unsigned index = (unsigned)for_attr(p);
     p->at++;
     return tc_parser_expect(p, TC_TOKEN_LPAREN) &&
            tc_parse_attr_value(p, &h->parts, index, true) &&
@@ -128,14 +134,8 @@ static bool parse_for_clauses(tc_parser *p, for_head *h)
                 return false;
         } else if (tc_parser_is(p, TC_TOKEN_LBRACE)) {
             return true;
-        } else if (tc_parser_is_word(p, "stages")) {
-            if (!parse_for_attr(p, h, "stages"))
-                return false;
-        } else if (tc_parser_is_word(p, "schedule")) {
-            if (!parse_for_attr(p, h, "schedule"))
-                return false;
-        } else if (tc_parser_is_word(p, "by_rows")) {
-            if (!parse_for_attr(p, h, "by_rows"))
+        } else if (for_attr(p) >= 0) {
+            if (!parse_for_attr(p, h))
                 return false;
         } else {
             return tc_parser_expected(

@@ -202,6 +202,22 @@ static bool check_windows(const tc_verifier *v, const tc_op *op,
 
 /* ---- Structure ---- */
 
+/* Warp groups take turns at products that run into the next step. */
+static bool check_turns(const tc_verifier *v, const tc_op *op)
+{
+    const char *turns = tc_op_word(op, "pingpong");
+    const char *schedule = tc_op_word(op, "schedule");
+    bool overlaps =
+        strcmp(schedule, "auto") == 0 || strcmp(schedule, "modulo") == 0;
+    return overlaps || strcmp(turns, "auto") == 0 ||
+           strcmp(turns, "none") == 0 ||
+           tc_error(
+               v->cx, op->loc,
+               "for: pingpong(%s) needs products that run into the next "
+               "step, which schedule(%s) has none of: write pingpong(none)",
+               turns, schedule);
+}
+
 static bool check_for(const tc_verifier *v, const tc_op *op)
 {
     if (!tc_verify_region_count(v, op, 1) ||
@@ -220,7 +236,7 @@ static bool check_for(const tc_verifier *v, const tc_op *op)
     if (tc_op_has_attr(op, "stages") && tc_op_int(op, "stages") < 1)
         ok = tc_error(v->cx, op->loc, "for: stages is %lld, expected 1 or more",
                       (long long)tc_op_int(op, "stages"));
-    return check_windows(v, op, r, 3) && ok;
+    return check_turns(v, op) && check_windows(v, op, r, 3) && ok;
 }
 
 static bool check_if(const tc_verifier *v, const tc_op *op)

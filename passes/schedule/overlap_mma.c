@@ -49,6 +49,8 @@
 #include "passes/analysis/effects.h"
 #include "passes/instructions/mma.h"
 
+#include <string.h>
+
 static const char pass[] = "overlap-mma";
 
 struct overlap {
@@ -161,6 +163,15 @@ static void say_done(struct overlap *o, const tc_step *s, tc_loc loc)
                   flying == 1 ? " stays" : "s stay");
 }
 
+/* Turns are of products that run into the next step. */
+static void settle(tc_op *loop, const char *schedule)
+{
+    tc_op_set_word(loop, "schedule", schedule);
+    if (strcmp(schedule, "modulo") != 0 &&
+        !tc_op_is_word(loop, "pingpong", "auto"))
+        tc_op_set_word(loop, "pingpong", "none");
+}
+
 /* A loop whose own region has products. */
 static void visit_products(struct overlap *o, tc_op *loop)
 {
@@ -176,7 +187,7 @@ static void visit_products(struct overlap *o, tc_op *loop)
     if (!is_asked(loop, "in_iteration")) {
         if (!is_asked(loop, "prefetch_mma") && tc_schedule_modulo(s, &why)) {
             say_done(o, s, loop->loc);
-            tc_op_set_word(tc_expand_iterations(s), "schedule", "modulo");
+            settle(tc_expand_iterations(s), "modulo");
             return;
         }
         if (!is_asked(loop, "modulo") && tc_schedule_prefetch(s, &why)) {
@@ -184,14 +195,14 @@ static void visit_products(struct overlap *o, tc_op *loop)
                       "steps overlap: the first product of a step is issued at "
                       "the end of the step before%s%s",
                       why ? ", no more: " : "", why ? why : "");
-            tc_op_set_word(tc_expand_iterations(s), "schedule", "prefetch_mma");
+            settle(tc_expand_iterations(s), "prefetch_mma");
             return;
         }
         say_apart(o, loop, why);
     }
     tc_schedule_iteration(s, true);
     tc_expand_step(s);
-    tc_op_set_word(loop, "schedule", "in_iteration");
+    settle(loop, "in_iteration");
 }
 
 static void visit_region(struct overlap *o, tc_region *r, bool in_loop);

@@ -16,7 +16,8 @@
  * becomes
  *
  *   %from, %to, %b of %limit at the group's own rows  (warpgroup_row)
- *   %c1 = for %n0 = %lo to %from step 128 carry(%count = %c0) schedule(drain) {
+ *   %c1 = for %n0 = %lo to %from step 128 carry(%count = %c0)
+ *       schedule(drain_first) {
  *     mbarrier_wait %full.k, ..
  *     barrier scope(group)
  *     mbarrier_arrive %empty.k, ..
@@ -24,13 +25,14 @@
  *   %r = for %n0 = %from to %to step 128 carry(%x = %x0, %count = %c1) {
  *     the same
  *   }
- *   the rest, up to %hi, as the first ones
+ *   the rest, up to %hi, as the first ones: schedule(drain_last)
  *
  * So three groups of 64 rows visit 9 of the 10 blocks of 128 keys that 192 rows
  * of a window of 1024 see, and mask 2 of them and not 4. All groups go through
  * the same mbarriers and turns (pingpong) as before, and each runs at least one
  * step.
  *
+ * `trim(groups)` of the loop asks for it (plan-schedule, where tc_can_trim).
  * Limits are those of limit-masks, and do not fall from row to row. The loop
  * states that a step leaves a row unchanged if masks hide all of it (`by_rows`,
  * of bound-loops), and nothing in it goes from group to group. Not if a step is
@@ -38,6 +40,8 @@
  * a tile would begin and end later without gain (claim trim-long-steps). Tests:
  * test/ir/passes/trim-warpgroups.
  */
+#include "passes/warpspec/trim_warpgroups.h"
+
 #include "ir/parts.h"
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
@@ -329,7 +333,8 @@ static void arrive_last(tc_region *r)
 
 /* From lo to hi, before `at`: what the loop carries of ints, and mbarriers.
  * The loop, or what comes after it, goes on with that. */
-static tc_op *build_idle(own *o, tc_value *lo, tc_value *hi, tc_op *at)
+static tc_op *build_idle(own *o, const char *schedule, tc_value *lo,
+                         tc_value *hi, tc_op *at)
 {
     tc_op *loop = o->loop;
     bool *drop = tc_arena_array(o->env->scratch, bool, loop->nout + 1);
@@ -345,13 +350,15 @@ static tc_op *build_idle(own *o, tc_value *lo, tc_value *hi, tc_op *at)
     erase_dead(idle->regions[0]);
     arrive_last(idle->regions[0]);
     idle = tc_slots_remove(idle, drop);
-    tc_op_set_word(idle, "schedule", "drain");
+    tc_op_set_word(idle, "schedule", schedule);
+    tc_op_set_word(idle, "pingpong", "auto");
+    tc_op_set_word(idle, "trim", "auto");
     return idle;
 }
 
 static void build_first(own *o, tc_value *from)
 {
-    tc_op *idle = build_idle(o, o->loop->in[0], from, o->loop);
+    tc_op *idle = build_idle(o, "drain_first", o->loop->in[0], from, o->loop);
     unsigned n = 0;
     for (unsigned i = 0; i < o->loop->nout; i++)
         if (o->loop->out[i]->type->kind <= TC_I64)
@@ -362,7 +369,7 @@ static void build_first(own *o, tc_value *from)
 static void build_last(own *o, tc_value *to)
 {
     tc_op *loop = o->loop;
-    tc_op *idle = build_idle(o, to, loop->in[1], loop->next);
+    tc_op *idle = build_idle(o, "drain_last", to, loop->in[1], loop->next);
     unsigned n = 0;
     for (unsigned i = 0; i < loop->nout; i++)
         if (loop->out[i]->type->kind <= TC_I64) {
@@ -405,35 +412,68 @@ static void expand(own *o)
         build_last(o, build_to(o, upper));
 }
 
-static bool try_loop(own *o)
+static own start(tc_pass_env *env, tc_op *loop)
+{
+    tc_func *f = loop->func;
+    return (own){.env = env,
+                 .f = f,
+                 .loop = loop,
+                 .rows = (int64_t)tc_warpgroups(f->warps) * TC_WARPGROUP_ROWS};
+}
+
+static bool can_trim(own *o)
 {
     tc_scalar step;
     if (!tc_op_int(o->loop, "by_rows") ||
         !tc_match_const(o->loop->in[2], &step) || step.i <= 0 ||
         step.i >= o->rows || !carries_rows(o) ||
-        !is_by_rows(o, o->loop->regions[0]) || o->nmasks == 0)
+        !is_by_rows(o, o->loop->regions[0]))
         return false;
     o->step = step.i;
-    tc_op_set_attr(o->loop, "by_rows", (tc_attr){0}); /* this has been done */
-    expand(o);
-    tc_remark(o->env->cx, o->loop->loc, pass,
-              "each warp group does the steps in which its own rows see "
-              "something");
-    return true;
+    return o->nmasks > 0;
 }
 
-static bool trim_warpgroups_visit(tc_pass_env *env, tc_func *f, tc_region *r)
+bool tc_can_trim(tc_pass_env *env, tc_op *loop)
 {
-    bool changed = false;
+    own o = start(env, loop);
+    return can_trim(&o);
+}
+
+static tc_change visit_loop(tc_pass_env *env, tc_op *loop)
+{
+    own o = start(env, loop);
+    if (!tc_op_is_word(loop, "trim", "groups") || !tc_op_int(loop, "by_rows"))
+        return TC_UNCHANGED;
+    if (!can_trim(&o)) {
+        tc_error(env->cx, loop->loc,
+                 "for: trim(groups) needs steps of fewer rows than the block "
+                 "has, masks `range <= limit - counter` or `>=`, rings of two "
+                 "slots or more, and nothing that goes from row to row: write "
+                 "trim(none)");
+        return TC_FAILED;
+    }
+    tc_op_set_attr(loop, "by_rows", (tc_attr){0}); /* this has been done */
+    expand(&o);
+    tc_remark(env->cx, loop->loc, pass,
+              "each warp group does the steps in which its own rows see "
+              "something");
+    return TC_CHANGED;
+}
+
+static tc_change trim_warpgroups_visit(tc_pass_env *env, tc_region *r)
+{
+    tc_change changed = TC_UNCHANGED;
     tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= trim_warpgroups_visit(env, f, op->regions[i]);
-        own o = {.env = env,
-                 .f = f,
-                 .loop = op,
-                 .rows = (int64_t)tc_warpgroups(f->warps) * TC_WARPGROUP_ROWS};
-        if (op->code == TC_FOR)
-            changed |= try_loop(&o);
+        for (unsigned i = 0; i <= op->nregions; i++) {
+            tc_change now = TC_UNCHANGED;
+            if (i < op->nregions)
+                now = trim_warpgroups_visit(env, op->regions[i]);
+            else if (op->code == TC_FOR)
+                now = visit_loop(env, op);
+            if (now == TC_FAILED)
+                return TC_FAILED;
+            changed = now == TC_CHANGED ? now : changed;
+        }
     }
     return changed;
 }
@@ -443,6 +483,5 @@ tc_change tc_pass_trim_warpgroups(tc_func *f, tc_pass_env *env)
     const tc_op *roles = tc_roles_of(f);
     if (!roles || tc_warpgroups(f->warps) < 2)
         return TC_UNCHANGED;
-    return trim_warpgroups_visit(env, f, tc_consumers(roles)) ? TC_CHANGED
-                                                              : TC_UNCHANGED;
+    return trim_warpgroups_visit(env, tc_consumers(roles));
 }
