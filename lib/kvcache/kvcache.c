@@ -15,6 +15,9 @@
 
 static const char program[] = "attention_kvcache"; /* the text */
 
+/* Of a program that merges: one, so that no row's sum crosses warps. */
+enum { MERGE_WARPS = 1 };
+
 enum part { FORWARD, SCHEDULE, MERGE, PARTS };
 static const char *const kernels[PARTS] = {
     [FORWARD] = "attention_kvcache",
@@ -306,6 +309,8 @@ static bool finish(tc_job *job, const struct request *r,
         c.warps = r->choice.warps;
         c.stages = r->choice.stages;
     }
+    if (r->part == MERGE)
+        c.warps = MERGE_WARPS;
     return tc_job_finish(job, &c);
 }
 

@@ -38,7 +38,7 @@ enum {
     STAGES_ALONE = 4,
     /* Of MANY_ROWS, of a program that merges: most blocks are one piece, and
      * programs that find nothing to merge should be few. */
-    MERGE_ROWS = 4
+    MERGE_ROWS = 2
 };
 
 /* Tiles of two warp groups for many rows, by the most columns of k and v:
