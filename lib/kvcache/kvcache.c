@@ -305,7 +305,7 @@ static bool finish(tc_job *job, const struct request *r,
     if (r->part == FORWARD) {
         c.examples = tc_arena_copy(&job->cx->arena, examples, sizeof examples);
         c.nexamples = 3;
-        c.tiles = TILEC_TILES_NONE;
+        c.tiles = r->choice.runs_ahead ? TILEC_TILES_DYNAMIC : TILEC_TILES_NONE;
         c.warps = r->choice.warps;
         c.stages = r->choice.stages;
     }

@@ -88,6 +88,7 @@ static bool choose_wgmma_tiles(const problem *p, tc_kv_choice *c)
             c->keys = wgmma_tiles[i].keys;
             c->tail = wgmma_tiles[i].tail;
             c->warps = wgmma_tiles[i].warps;
+            c->runs_ahead = true;
             return true;
         }
     return false;

@@ -11,6 +11,7 @@ typedef struct tc_kv_choice {
     bool has_many_rows; /* more than wait for memory only */
     bool by_heads;      /* a block has the queries of a head, then the next */
     bool merges_apart;  /* pieces, by a kernel of its own */
+    bool runs_ahead;    /* programs take items; loads are ahead of them */
     int64_t rows;       /* of a block */
     int64_t keys, tail; /* of a step, of the steps after those */
     unsigned warps;

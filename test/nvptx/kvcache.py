@@ -43,7 +43,7 @@ def fault(row, place, page, mask, folder):
                  key_place=place, mask_mod=mask)
     subprocess.run(
         [tilec, "compile", root + "/kernels/attention_kvcache.tile"
-         "@attention_kvcache", "--target", "sm_90a", "--tiles", "none",
+         "@attention_kvcache", "--target", "sm_90a", "--tiles", "dynamic",
          "--warps", str(warps), "--emit", "ptx", "-o", ptx,
          *("-D%s=%s" % pair for pair in bound.items())], check=True)
     said = subprocess.run([ptxas, "-v", "-arch=sm_90a", ptx, "-o", os.devnull],
