@@ -10,6 +10,8 @@ is traced into the kernel: no mask of queries and keys is in memory. Offsets of 
 cache are arguments, so no step of a decode compiles. Soft caps, sinks, position
 biases and dropout are the kernel's.
 """
+import copy
+import functools
 import typing
 
 import torch
@@ -31,11 +33,28 @@ class _MaskFunction(BlockMask):
         return self
 
 
-def _carrier(mask_mod, device):
+@functools.lru_cache(maxsize=None)
+def _empty_carrier(device):
     one = torch.ones(1, 1, 1, dtype=torch.int32, device=device)
     return _MaskFunction.from_kv_blocks(
         one, torch.zeros(1, 1, 1, 1, dtype=torch.int32, device=device),
-        BLOCK_SIZE=(_LARGE, _LARGE), mask_mod=mask_mod)
+        BLOCK_SIZE=(_LARGE, _LARGE))
+
+
+def _carrier(mask_mod, device):
+    found = copy.copy(_empty_carrier(device))
+    found.mask_mod = mask_mod
+    return found
+
+
+def _mod_of(carrier, device):
+    """Its mask_mod, traced once for all layers: each step has a new carrier."""
+    if not isinstance(carrier, _MaskFunction):
+        return _mods.of(carrier.mask_mod, False, device)
+    found = getattr(carrier, "traced", None)
+    if found is None:
+        found = carrier.traced = _mods.of(carrier.mask_mod, False, device)
+    return found
 
 
 def _mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0,
@@ -61,7 +80,7 @@ def _mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0,
 def _mods_of(attention_mask, query, key, is_causal):
     """mask_mod, what it captures, and a float mask or None."""
     if isinstance(attention_mask, BlockMask):
-        mod = _mods.of(attention_mask.mask_mod, False, query.device)
+        mod = _mod_of(attention_mask, query.device)
         return (None, {}, None) if mod.is_none else (mod.text, mod.captured,
                                                      None)
     if attention_mask is None:

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens a second of transformers' generate(), attn_implementation="tilec"
+beside "sdpa" (and "eager" with --eager).
+
+    TILEC_LIBRARY=build/libtilec.so python3 test/bench/generate.py
+        [--device cpu] [--batch 8] [--prompt 4032] [--new 64] [--rounds 3]
+        [--profile] [--json generate.json]
+
+The model has the shapes of Llama 3.2 1B (1.24 billion parameters) and random
+weights in bf16. Greedy; dynamic and static caches. `decode` leaves the time of
+the prompt and the first token out. Contenders take turns; figures are medians.
+First the logits of a prompt and of a decode step are compared with those of
+the model in float32 with eager attention. Exit status 1: tilec is off by more
+than twice what sdpa is off; 77: there is no transformers, or no such device. On
+the CPU the model is tiny.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] /
+                       "lib" / "python"))
+os.environ["HF_HUB_OFFLINE"] = "1"
+try:
+    import torch
+    import transformers
+except ImportError:
+    print("no transformers here")
+    sys.exit(77)
+
+LLAMA_1B = dict(vocab_size=128256, hidden_size=2048, intermediate_size=8192,
+                num_hidden_layers=16, num_attention_heads=32,
+                num_key_value_heads=8, max_position_embeddings=131072,
+                rope_theta=500000.0, tie_word_embeddings=True)
+TINY = dict(vocab_size=512, hidden_size=64, intermediate_size=128,
+            num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            max_position_embeddings=8192)
+CACHES = {"dynamic": {},
+          "static": dict(cache_implementation="static", disable_compile=True)}
+
+
+def model_of(device):
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        **(LLAMA_1B if device == "cuda" else TINY), pad_token_id=0,
+        bos_token_id=1, eos_token_id=None, initializer_range=0.05)
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device(device):
+        model = transformers.LlamaForCausalLM(config)
+    torch.set_default_dtype(torch.float32)
+    model.generation_config.eos_token_id = None
+    return model.eval()
+
+
+def off(x, y):
+    """The relative distance, in the 2-norm."""
+    return ((x.double() - y.double()).norm() / y.double().norm()).item()
+
+
+@torch.no_grad()
+def logits(model, name, ids):
+    """Of the prompt's last token, and of one more token by the cache."""
+    model.set_attn_implementation(name)
+    first = model(ids[:, :-1], logits_to_keep=1)
+    second = model(ids[:, -1:], past_key_values=first.past_key_values)
+    return torch.cat([first.logits, second.logits], 1).float()
+
+
+def check(model, ids):
+    """Whether tilec's logits are as near to those in float32 as sdpa's."""
+    ids = ids[:2, :1024]
+    found = {n: logits(model, n, ids) for n in ("tilec", "sdpa")}
+    exact = logits(model.float(), "eager", ids)
+    model.bfloat16()
+    ours, theirs = off(found["tilec"], exact), off(found["sdpa"], exact)
+    same = (found["tilec"].argmax(-1) == found["sdpa"].argmax(-1)).float()
+    print("logits against float32: tilec off by %.4f, sdpa by %.4f; next "
+          "tokens equal: %.0f %%" % (ours, theirs, 100 * same.mean().item()))
+    return ours <= 2 * theirs
+
+
+def seconds(model, name, ids, new, options, wait):
+    model.set_attn_implementation(name)
+    wait()
+    start = time.perf_counter()
+    model.generate(ids, attention_mask=torch.ones_like(ids),
+                   max_new_tokens=new, min_new_tokens=new, do_sample=False,
+                   **options)
+    wait()
+    return time.perf_counter() - start
+
+
+def measured(model, names, ids, new, rounds, options, wait):
+    """{name: (seconds of all, of the prompt and one token)}, medians."""
+    times = {n: ([], []) for n in names}
+    for i in range(rounds + 1):
+        for name in names:
+            few = seconds(model, name, ids, 1, options, wait)
+            all_ = seconds(model, name, ids, new, options, wait)
+            if i:  # the first round compiles
+                times[name][0].append(all_)
+                times[name][1].append(few)
+    return {n: tuple([statistics.median(x) for x in t])
+            for n, t in times.items()}
+
+
+def profile(model, name, ids, options):
+    """Where the host's time of decode steps goes."""
+    import cProfile
+    import pstats
+    model.set_attn_implementation(name)
+    p = cProfile.Profile()
+    p.enable()
+    model.generate(ids[:, :64], max_new_tokens=40, min_new_tokens=40,
+                   do_sample=False, **options)
+    p.disable()
+    print("profile of", name)
+    pstats.Stats(p).sort_stats("tottime").print_stats(18)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--prompt", type=int, default=4032)
+    parser.add_argument("--new", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--eager", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    if args.device == "cuda" and not torch.cuda.is_available():
+        print("no CUDA device here")
+        sys.exit(77)
+    import tilec.integrations.transformers
+    tilec.integrations.transformers.register()
+    model = model_of(args.device)
+    wait = torch.cuda.synchronize if args.device == "cuda" else lambda: None
+    ids = torch.randint(3, model.config.vocab_size, (args.batch, args.prompt),
+                        device=args.device)
+    print("torch %s, transformers %s, %.2f billion parameters, %d x %d tokens "
+          "and %d new ones" % (
+              torch.__version__, transformers.__version__,
+              sum(p.numel() for p in model.parameters()) / 1e9, args.batch,
+              args.prompt, args.new), flush=True)
+    good = check(model, ids)
+    names = ["tilec", "sdpa"] + (["eager"] if args.eager else [])
+    found = {}
+    for cache, options in CACHES.items():
+        found[cache] = times = measured(model, names, ids, args.new,
+                                        args.rounds, options, wait)
+        for name, (all_, few) in times.items():
+            tokens = args.batch * (args.new - 1) / (all_ - few)
+            print("%-8s %-6s all %7.0f tokens/s   decode %7.0f tokens/s   "
+                  "prompt %.1f ms   a step %.2f ms" % (
+                      cache, name, args.batch * args.new / all_, tokens,
+                      few * 1e3, (all_ - few) / (args.new - 1) * 1e3),
+                  flush=True)
+        if args.profile:
+            for name in names[:2]:
+                profile(model, name, ids, options)
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(found))
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
