@@ -15,7 +15,7 @@ import torch
 from torch.nn.attention import flex_attention as torchs
 
 from .. import _abi, _kernel
-from . import _mods
+from . import _foreign, _mods
 
 BlockMask = torchs.BlockMask
 LARGE = 1 << 30  # the side of the block of a BlockMask that stands for none
@@ -121,7 +121,7 @@ def create_block_mask(mask_mod: typing.Callable, B: typing.Optional[int],
                       **others: typing.Any) -> BlockMask:
     """torch's create_block_mask; a kernel asks the mask for each block, so that
     no matrix of queries and keys is made. B and H None: for all."""
-    if torch.compiler.is_compiling() or _compile or others:
+    if torch.compiler.is_dynamo_compiling() or _compile or others:
         if not separate_full_blocks:
             others["separate_full_blocks"] = False
         return torchs.create_block_mask(
@@ -133,6 +133,8 @@ def create_block_mask(mask_mod: typing.Callable, B: typing.Optional[int],
     sides = (BLOCK_SIZE,) * 2 if isinstance(BLOCK_SIZE, int) else \
         tuple(BLOCK_SIZE)
     B, H = B or 1, H or 1
+    if _foreign.is_without_data(device):
+        return _unlisted(mask_mod, (B, H), (Q_LEN, KV_LEN))
     if not all(_fits(side) for side in sides):
         return _marked(torchs.create_block_mask(
             mask_mod, B, H, Q_LEN, KV_LEN, device, sides,
@@ -155,6 +157,18 @@ def _from_kv_blocks(partial, full, sides, mask_mod, lengths):
     except TypeError:  # torch 2.5 takes no seq_lengths
         return BlockMask.from_kv_blocks(*partial, *full, BLOCK_SIZE=sides,
                                         mask_mod=mask_mod)
+
+
+def _unlisted(mask_mod, batch_and_heads, lengths):
+    """One that is its mask_mod and lists no blocks: nothing can be computed
+    (torch.export, FakeTensor modes, torch.func)."""
+    with _foreign.outside():
+        one = torch.ones(*batch_and_heads, 1, dtype=torch.int32)
+        mask = _from_kv_blocks((one, torch.zeros_like(one)[..., None]),
+                               (None, None), (LARGE, LARGE), mask_mod,
+                               tuple(map(_foreign.size, lengths)))
+        setattr(mask, _MARK, _state(mask))
+    return mask
 
 
 def _marked(mask, device):

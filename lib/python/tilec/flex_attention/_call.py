@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.attention import flex_attention as torchs
 
 from .. import _api
-from . import _block_mask, _compiled, _lists, _mods
+from . import _block_mask, _compiled, _foreign, _lists, _mods
 
 try:
     from torch.nn.attention.flex_attention import AuxOutput, AuxRequest
@@ -88,7 +88,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor,
     The mods are traced at the first call, and found by their code and the kinds
     of what they capture at later ones; their tensors are read, and their
     numbers are taken, at each call. docs/pytorch.md has what differs."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_dynamo_compiling():
         o, lse, largest = _compiled.flex_attention(
             query, key, value, score_mod, block_mask, scale, enable_gqa,
             return_lse, kernel_options, return_aux)
@@ -111,6 +111,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor,
     if block_mask is not None:
         mask, more, has_blocks = _block_mask.mask_of(block_mask, query.device)
         captured = {**captured, **more}
+        has_blocks &= not _foreign.is_without_data(query.device)
         lists = has_blocks and _lists.known(
             block_mask, "mask.blocks.kinds" not in more, query, key, value,
             score, mask, scale, options, largest)

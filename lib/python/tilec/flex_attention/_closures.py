@@ -26,7 +26,7 @@ _ATOMS = (type(None), bool, str, bytes, complex, torch.dtype, torch.device,
 # Modules that change nothing: what is theirs is known by its identity.
 _FIXED = frozenset((
     "torch", "math", "cmath", "operator", "functools", "itertools", "numpy",
-    "builtins", "typing", "collections", "enum"))
+    "builtins", "typing", "collections", "enum", "tilec"))
 _BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, type,
             types.WrapperDescriptorType, types.MethodDescriptorType)
 

@@ -12,7 +12,7 @@ import threading
 
 import torch
 
-from . import _trace
+from . import _foreign, _trace
 from ._closures import Closure
 from ._emit import emit
 from ._values import I32, Unsupported
@@ -119,6 +119,16 @@ def _hashed(x):
 def of(mod, scored, device):
     """The Mod of a Python function for this call."""
     closure = Closure(mod)
+    if not _foreign.is_watched(device):
+        return _of(mod, closure, scored, device)
+    with _foreign.outside():
+        if device.type == "meta" or any(map(_foreign.is_foreign,
+                                            closure.tensors)):
+            device = torch.device("cpu")
+        return _of(mod, closure, scored, device)
+
+
+def _of(mod, closure, scored, device):
     name = _name(scored)
     with _lock:
         while True:

@@ -16,29 +16,22 @@ from torch._higher_order_ops.flex_attention import \
     flex_attention as flex_operator
 
 from .. import _texts, _torch
-from . import _block_mask, _compiled, _lists, _mods
+from . import _block_mask, _compiled, _foreign, _lists, _mods
 
 # What torch's front end always says, and what its kernels alone read.
 _INTERNAL = ("OUTPUT_LOGSUMEXP", "OUTPUT_MAX", _compiled.MARK)
 
 
-def _hint(n):
-    """What a size that may be a symbol is now."""
-    if isinstance(n, torch.SymInt):
-        hint = getattr(n.node, "hint", None)
-        return int(hint) if hint is not None else 2
-    return n
-
-
 def _stand_in(x):
     """For tracing: a value of the same kind, whose data do not matter."""
     if isinstance(x, torch.SymInt):
-        return _hint(x)
+        return _foreign.size(x)
     if isinstance(x, torch.SymFloat):
         return float(x.node.hint)
     if not isinstance(x, torch.Tensor):
         return x
-    return torch.zeros((), dtype=x.dtype).expand([_hint(n) for n in x.shape])
+    return torch.zeros((), dtype=x.dtype).expand(
+        [_foreign.size(n) for n in x.shape])
 
 
 def _value(x):
@@ -144,8 +137,8 @@ def _mask_parts(block_mask):
     between versions of torch."""
     *most, side_q, side_k, graph = block_mask
     start = 0 if isinstance(_value(most[0]), torch.Tensor) else 2
-    return most[start:start + 4], (_hint(_value(side_q)), _hint(
-        _value(side_k))), graph
+    return most[start:start + 4], tuple(
+        [_foreign.size(_value(x)) for x in (side_q, side_k)]), graph
 
 
 def _wants_max(node):
@@ -166,7 +159,7 @@ def _replace(gm, node):
     options, text, by_lists = _options(args["options"] or {}), "", False
     if sides != (_block_mask.LARGE,) * 2:
         text = _with_lists(mask, lists, sides)
-        lengths = [_hint(_value(args[n]).shape[2]) for n in "qk"]
+        lengths = [_foreign.size(_value(args[n]).shape[2]) for n in "qk"]
         by_lists = _lists.may_be_taken(*lengths, options)
     elif not mask.text.is_none:
         text = mask.text.text

@@ -20,6 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic, ShapeEnv, StatelessSymbolicContext)
 
+from . import _foreign
 from ._closures import Closure
 
 POSITIONS = ("b", "h", "q", "k")
@@ -99,19 +100,24 @@ def _attempt(mod, device, scored, known):
         given = [torch.zeros((), device=device)] if scored else []
         given += [torch.zeros((), dtype=torch.int32, device=device)
                   for _ in POSITIONS]
-    tensors = [x if i in found.constants
-               else symbols.tensor(i, x, ("tensor", i) in known)
+    fixed = {i for i in found.constants
+             if not _foreign.is_foreign(found.tensors[i])}
+    tensors = [x if i in fixed else symbols.tensor(
+                   i, _foreign.stand_in(x),
+                   i in found.constants or ("tensor", i) in known)
                for i, x in enumerate(found.tensors)]
+    instead = _foreign.Instead({id(found.tensors[i]): tensors[i]
+                                for i in found.constants - fixed})
     numbers = [x if ("number", i) in known else symbols.number(i, x)
                for i, x in enumerate(found.numbers)]
     free = [("tensor", i) for i in range(len(tensors))
-            if i not in found.constants]
+            if i not in fixed]
     free += [("number", i) for i in range(len(numbers))
              if ("number", i) not in known]
     function = Closure(mod, (tensors, numbers)).function
 
     def run(*args):
-        with TransformGetItemToIndex():
+        with TransformGetItemToIndex(), instead:
             return function(*args[:len(given)])
 
     with mode, torch.no_grad():
