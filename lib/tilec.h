@@ -375,9 +375,10 @@ TILEC_API const char *tilec_kernel_grid_text(const tilec_kernel *k);
 /* Working memory of a launch: on the CPU target of each thread, on a GPU the
  * shared memory of a block. */
 TILEC_API uint64_t tilec_kernel_scratch_bytes(const tilec_kernel *k);
-/* What was made of it: "tile" (the optimised program), "json" (all of the
- * above), "llvm", "llvm-opt" (after LLVM's passes); on the CPU target "asm"; of
- * GPU targets "machine" (the program with its layouts and copies), "ptx",
+/* What was made of it: "tile" (the optimised program), "schedule" (roles,
+ * buffers, and a step of each loop), "json" (all of the above), "llvm",
+ * "llvm-opt" (after LLVM's passes); on the CPU target "asm"; of GPU targets
+ * "machine" (the program with its layouts and copies), "ptx",
  * "cubin" (by the driver for its device, else, and where it has products of
  * warp groups, by ptxas where that is installed) and "sass" (of that, by
  * nvdisasm or cuobjdump). *text is for tilec_free. */

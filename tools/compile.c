@@ -42,8 +42,9 @@ static int compile_run(const tool_args *args)
 
 static const tool_option options[] = {
     {"--emit", "WHAT",
-     "tile (the optimised program, the default), llvm,\n"
-     "llvm-opt, json (parameters, grid, bindings, resources);\n"
+     "tile (the optimised program, the default), schedule\n"
+     "(roles, buffers, a step of each loop), llvm, llvm-opt,\n"
+     "json (parameters, grid, bindings, resources);\n"
      "cpu: asm; GPU targets: machine, ptx, cubin, sass"},
     {"-o", "FILE", "write it there (default: standard output)"},
     PROGRAM_OPTIONS,

@@ -5,6 +5,7 @@
 #include "lib/gpu/gpu.h"
 #include "lib/host/host_code.h"
 #include "lib/program/plan.h"
+#include "lib/program/schedule.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +95,14 @@ struct reading {
     tc_module *m;
 };
 
-static void run_llvm(void *arg)
+static void print_schedule(const struct reading *r, tc_func *f)
+{
+    tc_text text = {.arena = &r->m->arena};
+    tc_schedule_print(&text, f, r->e->k->target);
+    r->e->text = strdup(text.data);
+}
+
+static void read_again(void *arg)
 {
     struct reading *r = arg;
     struct emission *e = r->e;
@@ -103,15 +111,18 @@ static void run_llvm(void *arg)
     r->m = tc_module_new(r->cx);
     if (!tc_parse(r->m, tc_source_add(r->cx, form, text, strlen(text))))
         return;
-    e->text = e->k->host ? tc_host_emit(tc_func_find(r->m, e->k->func->name),
-                                        e->what, NULL)
-                         : tc_nvptx_llvm(r->m, e->k->target, e->what);
+    tc_func *f = tc_func_find(r->m, e->k->func->name);
+    if (strcmp(e->what, "schedule") == 0)
+        print_schedule(r, f);
+    else
+        e->text = e->k->host ? tc_host_emit(f, e->what, NULL)
+                             : tc_nvptx_llvm(r->m, e->k->target, e->what);
 }
 
-static tilec_status emit_llvm(struct emission *e)
+static tilec_status emit_again(struct emission *e)
 {
     struct reading r = {e, tc_context_new(), NULL};
-    if (!r.cx || !tc_guard(&r.cx->memory, run_llvm, &r))
+    if (!r.cx || !tc_guard(&r.cx->memory, read_again, &r))
         tc_fail_memory(e->error);
     else if (!e->text)
         tc_fail(e->error, TILEC_MACHINE, "%s",
@@ -251,22 +262,31 @@ static tilec_status emit_parts(struct emission *e)
 
 /* ---- Entries ---- */
 
-static const struct form host_forms[] = {
-    {"tile", emit_section},  {"json", emit_json}, {"llvm", emit_llvm},
-    {"llvm-opt", emit_llvm}, {"asm", emit_llvm},  {0}};
+static const struct form host_forms[] = {{"tile", emit_section},
+                                         {"schedule", emit_again},
+                                         {"json", emit_json},
+                                         {"llvm", emit_again},
+                                         {"llvm-opt", emit_again},
+                                         {"asm", emit_again},
+                                         {0}};
 static const struct form gpu_forms[] = {
-    {"tile", emit_section}, {"machine", emit_section}, {"json", emit_json},
-    {"llvm", emit_llvm},    {"llvm-opt", emit_llvm},   {"ptx", emit_section},
-    {"cubin", emit_cubin},  {"sass", emit_sass},       {0}};
+    {"tile", emit_section},   {"machine", emit_section},
+    {"schedule", emit_again}, {"json", emit_json},
+    {"llvm", emit_again},     {"llvm-opt", emit_again},
+    {"ptx", emit_section},    {"cubin", emit_cubin},
+    {"sass", emit_sass},      {0}};
 
-static const struct form plan_host_forms[] = {
-    {"tile", emit_parts},     {"json", emit_json}, {"llvm", emit_parts},
-    {"llvm-opt", emit_parts}, {"asm", emit_parts}, {0}};
+static const struct form plan_host_forms[] = {{"tile", emit_parts},
+                                              {"schedule", emit_parts},
+                                              {"json", emit_json},
+                                              {"llvm", emit_parts},
+                                              {"llvm-opt", emit_parts},
+                                              {"asm", emit_parts},
+                                              {0}};
 static const struct form plan_gpu_forms[] = {
-    {"tile", emit_parts},     {"machine", emit_parts},
-    {"json", emit_json},      {"llvm", emit_parts},
-    {"llvm-opt", emit_parts}, {"ptx", emit_parts},
-    {"sass", emit_parts},     {0}};
+    {"tile", emit_parts}, {"machine", emit_parts}, {"schedule", emit_parts},
+    {"json", emit_json},  {"llvm", emit_parts},    {"llvm-opt", emit_parts},
+    {"ptx", emit_parts},  {"sass", emit_parts},    {0}};
 
 static const struct form *forms_of(const tilec_kernel *k)
 {

@@ -22,20 +22,18 @@ static bool is_special(const tc_op *op)
     }
 }
 
-/* Of a branch, its first region's. */
-static int64_t special_cycles(const tc_target *t, const tc_region *r)
+int64_t tc_special_cycles(const tc_target *t, const tc_op *op)
 {
     int64_t sum = 0;
-    tc_each_op (op, r) {
-        if (is_special(op) && op->out[0]->type->kind == TC_TILE)
-            sum += tc_type_count(op->out[0]->type) / t->special_per_cycle;
-        if (op->nregions)
-            sum += special_cycles(t, op->regions[0]);
-    }
+    if (is_special(op) && op->out[0]->type->kind == TC_TILE)
+        sum += tc_type_count(op->out[0]->type) / t->special_per_cycle;
+    if (op->nregions)
+        tc_each_op (inner, op->regions[0])
+            sum += tc_special_cycles(t, inner);
     return sum;
 }
 
-static int64_t product_cycles(const tc_target *t, const tc_op *mma)
+int64_t tc_product_cycles(const tc_target *t, const tc_op *mma)
 {
     const tc_type *a = mma->in[0]->type;
     int64_t k = tc_dim_value(a->dims[a->rank - 1]);
@@ -57,11 +55,13 @@ bool tc_is_running_product(const tc_op *op)
 
 tc_step_cost tc_cost_of_step(const tc_target *t, const tc_region *r)
 {
-    tc_step_cost c = {.special = special_cycles(t, r)};
-    tc_each_op (op, r)
+    tc_step_cost c = {0};
+    tc_each_op (op, r) {
+        c.special += tc_special_cycles(t, op);
         if (tc_is_running_product(op)) {
-            c.products += product_cycles(t, op);
+            c.products += tc_product_cycles(t, op);
             c.narrow |= is_narrow(op);
         }
+    }
     return c;
 }

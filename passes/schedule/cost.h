@@ -14,6 +14,10 @@ typedef struct tc_step_cost {
     bool narrow;               /* some products are of 8 bits */
 } tc_step_cost;
 
+/* Of an op that computes a tile, with the ops in it; of a branch, those of its
+ * first region. */
+int64_t tc_special_cycles(const tc_target *t, const tc_op *op);
+int64_t tc_product_cycles(const tc_target *t, const tc_op *mma);
 /* Is it an m64 product that runs concurrently with its step, or will? */
 bool tc_is_running_product(const tc_op *op);
 /* Of a loop's step. */

@@ -22,14 +22,14 @@ out_has "no entry is of a kernel @scale"
 expect 0 cache why scale.tile --target cpu
 out_has "@scale for cpu: the cache does not have it"
 
-for what in tile machine llvm llvm-opt ptx json; do
+for what in tile machine schedule llvm llvm-opt ptx json; do
     expect 0 compile scale.tile --target sm_80 --emit=$what
     err_is_empty
     [ -s out ] || failed "$last: nothing on stdout"
 done
 out_has '"abi"'
 expect 2 compile scale.tile --target sm_80 --emit=asm
-err_has "target sm_80 cannot emit \`asm\`, only tile, machine, json, llvm"
+err_has "target sm_80 cannot emit \`asm\`, only tile, machine, schedule, json, llvm"
 expect 2 compile scale.tile --target cpu --emit=ptx --no-cache
 err_has "target cpu cannot emit \`ptx\`"
 expect 2 compile scale.tile --target sm_80 --warps 33

@@ -324,8 +324,8 @@ START_TEST(refused)
                   "@chain is a plan: its kernels have a grid each");
     char *emitted;
     check_refused(tilec_kernel_emit(k, "ptx", &emitted, &error), TILEC_USAGE,
-                  "a plan for target cpu cannot emit `ptx`, only tile, json, "
-                  "llvm, llvm-opt and asm");
+                  "a plan for target cpu cannot emit `ptx`, only tile, "
+                  "schedule, json, llvm, llvm-opt and asm");
     tilec_kernel_free(k);
 }
 END_TEST

@@ -245,8 +245,9 @@ class Kernel:
             self.handle, C.c_void_p(stream), C.byref(error)), error)
 
     def emit(self, what: str) -> typing.Union[str, bytes]:
-        """The code of a stage as text (a cubin: bytes): "tile", "json",
-        "llvm", "llvm-opt"; "asm" (CPU); "machine", "ptx", "cubin", "sass"."""
+        """The code of a stage as text (a cubin: bytes): "tile", "schedule",
+        "json", "llvm", "llvm-opt"; "asm" (CPU); "machine", "ptx", "cubin",
+        "sass"."""
         data, size = C.c_void_p(), C.c_size_t()
         error = _abi.tilec_error()
         _context.check(_abi.lib.tilec_kernel_emit_data(

@@ -371,9 +371,12 @@ START_TEST(emits)
         ck_assert_uint_gt(strlen(text), 100);
         tilec_free(text);
     }
+    ck_assert_int_eq(tilec_kernel_emit(k, "schedule", &text, &e), TILEC_OK);
+    ck_assert_str_eq(text, "@scale on cpu\n");
+    tilec_free(text);
     ck_assert_int_eq(tilec_kernel_emit(k, "ptx", &text, &e), TILEC_USAGE);
     ck_assert_str_eq(e.message, "target cpu cannot emit `ptx`, only tile, "
-                                "json, llvm, llvm-opt and asm");
+                                "schedule, json, llvm, llvm-opt and asm");
     ck_assert_int_eq(tilec_kernel_emit(k, NULL, &text, &e), TILEC_USAGE);
     ck_assert_str_eq(e.message, "tilec_kernel_emit: an argument is NULL");
     tilec_kernel_free(k);

@@ -316,8 +316,8 @@ START_TEST(emits)
                     TILEC_USAGE, "a cubin is no text");
     gpu_expect_says(tilec_kernel_emit(k, "asm", &data, &last_error),
                     TILEC_USAGE,
-                    "target sm_80 cannot emit `asm`, only tile, machine, json, "
-                    "llvm, llvm-opt, ptx, cubin and sass");
+                    "target sm_80 cannot emit `asm`, only tile, machine, "
+                    "schedule, json, llvm, llvm-opt, ptx, cubin and sass");
     char *llvm = gpu_emit(k, "llvm");
     ck_assert_ptr_nonnull(strstr(llvm, "define"));
     tilec_free(llvm);
