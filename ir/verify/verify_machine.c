@@ -317,7 +317,7 @@ static bool check_transposer(const tc_verifier *v, const tc_region *r)
 
 /* All threads run the ops outside of roles: scalars, and what they need to
  * know of shared memory. */
-static bool check_beside(const tc_verifier *v, const tc_op *roles)
+static bool check_outside_roles(const tc_verifier *v, const tc_op *roles)
 {
     tc_each_op (op, roles->parent) {
         bool fits = op == roles || tc_op_has(op, TC_PURE) ||
@@ -367,7 +367,7 @@ static bool check_warp_groups(const tc_verifier *v, const tc_op *op)
         if (o->code == TC_WARP_GROUPS)
             return tc_error(v->cx, o->loc, "warp_groups: expected only one");
     bool ok =
-        check_registers(v, op) && check_beside(v, op) &&
+        check_registers(v, op) && check_outside_roles(v, op) &&
         check_no_tiles(v, op->regions[0], "producer, which is one thread");
     if (!ok || op->nregions == 2)
         return ok;

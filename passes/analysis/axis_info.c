@@ -46,7 +46,7 @@ static uint32_t side_power(const tc_type *t, unsigned axis)
                : MOST;
 }
 
-/* Nothing is known, but for what the element's width says of pointers. */
+/* Nothing is known but the element's width, to which pointers are aligned. */
 static tc_axis_info unknown(const tc_type *t)
 {
     const tc_type *elem = tc_type_elem(t);
@@ -85,7 +85,7 @@ uint32_t tc_axis_divisor(const tc_axis_info *info)
     return d;
 }
 
-/* The same seen in shorter runs: they begin within the longer ones too. */
+/* The facts for shorter runs: each lies within one of the longer ones. */
 static tc_axis in_runs_of(tc_axis a, uint32_t run, uint32_t step)
 {
     if (run < a.run)
@@ -273,7 +273,7 @@ static tc_axis_info rule_reshape(const tc_axis_analysis *a, const tc_op *op)
                        : divided(op->out[0]->type, tc_axis_divisor(x));
 }
 
-/* One of the two counts up while the other stays. */
+/* The sum counts up where one operand does and the other one is constant. */
 static tc_axis add_axis(tc_axis a, uint32_t astep, tc_axis b, uint32_t bstep)
 {
     uint32_t first = smaller(a.run, b.same), second = smaller(a.same, b.run);
@@ -341,7 +341,8 @@ static tc_axis_info rule_mul(const tc_axis_analysis *a, const tc_op *op)
     return r;
 }
 
-/* Elementwise, of which only equal lanes stay equal. */
+/* Other elementwise ops: equal operands give equal results, no more is
+ * known. */
 static tc_axis_info rule_lanes(const tc_axis_analysis *a, const tc_op *op)
 {
     tc_axis_info r = unknown(op->out[0]->type);
@@ -452,7 +453,7 @@ static tc_axis_info rule_cmp(const tc_axis_analysis *a, const tc_op *op)
     return r;
 }
 
-/* Between ints no aligned run is cut, no divisor lost. */
+/* A cast between ints keeps aligned runs and divisors. */
 static tc_axis_info rule_cast(const tc_axis_analysis *a, const tc_op *op)
 {
     const tc_type *from = op->in[0]->type, *to = op->out[0]->type;
@@ -541,8 +542,8 @@ static rule_fn *const rules[TC_OPCODE_COUNT] = {
 
 static void visit_region(tc_axis_analysis *a, const tc_region *r);
 
-/* Weakens what is assumed of an argument by what it is given; true: it was
- * weaker than assumed. */
+/* Weakens the facts assumed of a loop's argument to those of a value that the
+ * loop is given for it; true: they were stronger before. */
 static bool give(tc_axis_analysis *a, const tc_value *arg, const tc_value *v)
 {
     tc_axis_info old = *tc_axis_info_of(a, arg);

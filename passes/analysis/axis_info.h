@@ -52,7 +52,7 @@ const tc_axis_info *tc_axis_info_of(const tc_axis_analysis *a,
                                     const tc_value *v);
 /* May the analysis rely on the alignment of this tensor? */
 bool tc_is_aligned(const tc_axis_analysis *a, const tc_value *tensor);
-/* The same, and so is the size of the dim that it is contiguous in. */
+/* Is it aligned, and each of its rows a multiple of 16 bytes? */
 bool tc_has_whole_rows(const tc_axis_analysis *a, const tc_value *tensor);
 /* A number that divides a scalar, or every lane. */
 uint32_t tc_axis_divisor(const tc_axis_info *info);
@@ -73,7 +73,7 @@ tc_vector tc_axis_vector(const tc_axis_analysis *a, const tc_op *op);
  * does with a load, store, gather or async_copy, and what remarks say of it. */
 unsigned tc_access_vector(const tc_axis_analysis *a, const tc_op *op,
                           const tc_layout *l);
-/* Of n elements side by side, how many a sum in memory adds to at once. */
+/* How many of n neighbouring elements one atomic add to memory takes. */
 unsigned tc_added_at_once(const tc_target *target, const tc_type *elem,
                           unsigned n);
 

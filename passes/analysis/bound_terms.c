@@ -8,8 +8,8 @@
 
 #include <assert.h>
 
-/* Of a bound: what is longer is not worth the ops. And sums stay far from what
- * an i64 holds. */
+/* A bound with more terms costs more ops than it saves. Sums stay far below the
+ * largest i64. */
 enum { MOST_TERMS = 16 };
 static const int64_t MOST = (int64_t)1 << 60;
 static const int64_t MOST_FACTOR = TC_MOST_DIVISOR;
@@ -69,7 +69,7 @@ bool tc_sum_scale(tc_loop *l, tc_sum a, int64_t by, tc_sum *out)
     return true;
 }
 
-/* by times the sum, where by is a divisor. */
+/* The sum times `by`, a divisor. */
 static bool scale_by_value(tc_loop *l, tc_sum a, tc_value *by, tc_sum *out)
 {
     *out = (tc_sum){.low = a.low * (a.low < 0 ? MOST_FACTOR : 1),

@@ -173,8 +173,8 @@ static tc_bounds of_div(tc_loop *l, const tc_op *op)
                        tc_limit_divide_by(l, x.high, by)};
 }
 
-/* From 0 to below the divisor, whatever is divided; and what is between, stays
- * what it is. */
+/* x rem y is from 0 to y - 1 whatever x is; an x that is in this range already
+ * is its own remainder. */
 static tc_bounds of_rem(tc_loop *l, const tc_op *op)
 {
     tc_scalar c;
@@ -195,8 +195,8 @@ static tc_bounds of_rem(tc_loop *l, const tc_op *op)
     return (tc_bounds){tc_limit_constant(l, 0), less ? less : last};
 }
 
-/* From the number of the smallest to that of the largest, if they do not
- * change; else anything. */
+/* bisect: between the results for the smallest and for the largest value
+ * searched for, if the table does not change in the loop; else unknown. */
 static tc_bounds of_bisect(tc_loop *l, const tc_op *op)
 {
     tc_builder *b = &l->before;

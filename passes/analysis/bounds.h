@@ -37,10 +37,11 @@ struct tc_loop {
     tc_map known; /* value -> tc_bounds */
     /* truth.h: condition -> tc_mask, truth -> the truth that it is not. */
     tc_map truths, contraries;
-    unsigned nconditions;     /* that were looked at */
-    const tc_value *too_long; /* the first that were too many; or NULL */
-    /* Set by whoever asks in the loop: scalar conditions computed there count
-     * as known (TC_TRUTH_HERE). */
+    unsigned nconditions;     /* conditions analysed so far */
+    const tc_value *too_long; /* the first condition whose truth grew too long,
+                               * or NULL */
+    /* Set by callers whose questions are answered inside of the loop: scalar
+     * conditions that are computed there count as known (TC_TRUTH_HERE). */
     bool asks_here;
 };
 
@@ -48,10 +49,11 @@ struct tc_loop {
 bool tc_loop_open(tc_loop *l, tc_op *op, tc_arena *scratch, const char **why);
 /* Is v the same in every step? */
 bool tc_loop_has_outside(const tc_loop *l, const tc_value *v);
-/* All lanes of what is, reduced before the loop: "min", "or". */
+/* A tile reduced to a scalar before the loop: kind "min", "or". */
 tc_value *tc_loop_reduce(tc_loop *l, tc_value *v, const char *kind);
 
-/* The program asks, before the loop: x <= limit (most), or x >= limit. */
+/* Adds a test to `sure`, made once before the loop: x <= limit (most), or x >=
+ * limit. */
 void tc_loop_ask(tc_loop *l, tc_value *x, bool most, int64_t limit);
 /* A scalar int as an i64 before the loop. */
 tc_value *tc_loop_i64(tc_loop *l, tc_value *scalar);

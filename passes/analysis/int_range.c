@@ -102,7 +102,7 @@ static bool of_mul(const tc_op *op, seeker s, tc_int_range *out)
     return true;
 }
 
-/* By what is positive; x / 0 is 0, which lies between as well. */
+/* Quotients of a positive divisor. x / 0 is 0, which lies between as well. */
 static bool of_div(const tc_op *op, seeker s, tc_int_range *out)
 {
     tc_int_range x = operand(op, 0, s), y = operand(op, 1, s);

@@ -35,7 +35,7 @@ tc_op *tc_slots_add(tc_op *op, unsigned n, tc_value *const *init,
  * one. The op is replaced by the one returned. */
 tc_op *tc_slots_add_result(tc_op *op, unsigned from, tc_value *v,
                            tc_value *other);
-/* What the steps hand on as slot i. */
+/* Makes the yields of all steps give v for slot i. */
 void tc_slot_set_next(tc_op *op, unsigned i, tc_value *next);
 
 /* Moves the ops of the region, but its terminator, to before `op`. */

@@ -69,7 +69,7 @@ static tc_value *end_for(tc_loop *l, tc_truth_kind kind, bool all)
     return tc_build_int(&l->before, i64, high ? INT32_MAX : INT32_MIN);
 }
 
-/* What is given decides about the end: i < a or g is i < (g ? all : a). */
+/* A given condition g chooses the end: i < a or g is i < (g ? all : a). */
 static const tc_truth *with_given(tc_loop *l, bool and, const tc_truth *given,
                                   const tc_truth *t)
 {
@@ -359,7 +359,8 @@ static tc_mask ordered(tc_loop *l, const char *pred, tc_bounds x, tc_bounds y)
 
 static tc_mask visit(tc_loop *l, tc_value *v);
 
-/* The i1 of which v counts the true ones: sums of a cast tile; NULL: none. */
+/* The tile of i1 whose true lanes v counts (the sum of its cast); NULL: v is no
+ * such sum. */
 static tc_value *counted(tc_value *v)
 {
     while (tc_match_op(v, TC_REDUCE) && tc_op_is_word(v->def, "kind", "sum"))
@@ -458,7 +459,7 @@ static mask_fn *const by_op[TC_OPCODE_COUNT] = {
     [TC_TRANS] = of_same,       [TC_REDUCE] = of_reduce,
 };
 
-/* From before the loop: its own any and all. */
+/* A condition from before the loop: reduced there by any and by all. */
 static tc_mask of_outside(tc_loop *l, tc_value *v)
 {
     return (tc_mask){new_truth(l, TC_TRUTH_GIVEN, tc_loop_reduce(l, v, "or")),
@@ -583,8 +584,8 @@ bool tc_truth_is_range(const tc_truth *t)
     return !(shape(t) & BROKEN);
 }
 
-/* The index is an i32 below INT32_MAX: so is, with the same answers, what it
- * is compared with. */
+/* The index is an i32 below INT32_MAX, so its limits may be clamped to that:
+ * the comparisons have the same results. */
 static tc_value *compared(tc_loop *l, const tc_truth *t, tc_builder *b)
 {
     tc_value *i = l->op->regions[0]->args[0];
@@ -618,7 +619,7 @@ tc_value *tc_truth_value(tc_loop *l, const tc_truth *t, tc_builder *b)
 
 /* ---- Reasons ---- */
 
-/* The value at the root of it: the first operand without bounds. */
+/* The cause, for messages: the first operand whose bounds are unknown. */
 static const tc_value *culprit(tc_loop *l, const tc_value *v)
 {
     for (unsigned i = 0; v->def && i < v->def->nin; i++) {

@@ -21,7 +21,7 @@ bool tc_match_float(const tc_value *v, double f);
 /* The op that defines v if it is that one, else NULL. */
 tc_op *tc_match_op(const tc_value *v, tc_opcode code);
 
-/* What was broadcast to this, as it was before. */
+/* The value before it was broadcast to v's shape. */
 tc_value *tc_match_unbroadcast(tc_value *v);
 /* The same constant, or the same value. */
 bool tc_match_same_int(const tc_value *a, const tc_value *b);

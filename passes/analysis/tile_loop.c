@@ -37,7 +37,7 @@ bool tc_goes_through_tiles(const tc_op *op)
     if (around->code == TC_WARP_GROUPS)
         return op->parent == tc_consumers(around) &&
                tile_loop_in(tc_producer(around));
-    /* What defer-branches puts around it asks no question of its own. */
+    /* The loop that defer-branches puts around it has no guard of its own. */
     return around->code == TC_WHILE && op == around->regions[1]->first &&
            around->regions[0]->first->code == TC_CONDITION &&
            tc_goes_through_tiles(around);

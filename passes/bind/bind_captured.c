@@ -37,7 +37,7 @@ struct binder {
     tc_context *cx;
     tc_arena *scratch;
     tc_func *plan;
-    tc_op *first; /* of the plan's body: zeros are filled in before it */
+    tc_op *first; /* an op of the plan's body: zeros are filled in before it */
     bool changed;
 };
 
@@ -89,8 +89,8 @@ static tc_value *make_bins(struct binder *b, const tc_value *wanted,
     return bins;
 }
 
-/* Adds up after the op of the plan's body that `launch` is, or stands in; what
- * was added for an earlier launch goes. */
+/* Adds up the bins after `launch`, or after the op of the plan's body that
+ * holds it; sums for an earlier launch are removed. */
 static void add_up(struct binder *b, const tc_op *launch, tc_value *bins,
                    tc_value *gradient)
 {
@@ -134,7 +134,8 @@ static tc_value *named_result(const tc_op *op, const char *name)
     return NULL;
 }
 
-/* The last before the launch, in its region and those around it. */
+/* The last value of that name before the launch, in its region and those around
+ * it. */
 static tc_value *made_before(const tc_op *launch, const char *name)
 {
     for (const tc_op *top = launch; top; top = top->parent->op)

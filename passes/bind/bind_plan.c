@@ -77,7 +77,8 @@ static bool find_plan(struct planner *p, const char *name)
 
 /* ---- Branches that are decided ---- */
 
-/* Of a value that no argument of the plan has a part in. */
+/* The number, if it follows from constants and parameters, not from an argument
+ * of the plan. */
 static bool known(const tc_value *v, unsigned depth, tc_scalar *out)
 {
     enum { DEEPEST = 64 };
@@ -118,7 +119,8 @@ static void decide_branches(tc_region *r)
 
 /* ---- The values of a launch ---- */
 
-/* A type or function by its own name, where the launch has the plan's. */
+/* The plan's type or function itself, where the launch names a parameter of the
+ * plan. */
 static const char *bound_word(struct planner *p, const tc_bindings *types,
                               const char *word)
 {
@@ -164,7 +166,8 @@ static const char *func_of(struct planner *p, const tc_op *launch,
                : NULL;
 }
 
-/* As text; what is neither given nor follows is the kernel's default. */
+/* The parameter's value as text; NULL: it is neither given nor inferred, so the
+ * kernel's default holds. */
 static const char *value_of(struct planner *p, const tc_op *launch,
                             const tc_param *param, tc_bindings *b, unsigned i)
 {

@@ -72,8 +72,8 @@ static void join_all(checker *c, tc_map *into, const tc_region *r)
     }
 }
 
-/* What a function gets may be what another returns: what is known at first,
- * nothing, is made narrower. */
+/* An argument may be the result of another function, so ranges begin unknown
+ * and get narrower. */
 static void find_given(checker *c)
 {
     enum { TURNS = 3 };

@@ -48,7 +48,7 @@ static bool exactly(const tc_op *op, const tc_scalar *in, int64_t *out)
     }
 }
 
-/* Those make the best of bits that wrapped: they are meant to. */
+/* Ops that mix bits, as hash functions do: their ints are meant to wrap. */
 static bool is_of_bits(const tc_op *op)
 {
     return op->code == TC_AND || op->code == TC_XOR || op->code == TC_REM ||

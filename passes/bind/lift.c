@@ -88,7 +88,8 @@ static bool cannot(struct lift *l, const tc_op *op, const char *why)
     return false;
 }
 
-/* May all lanes run the region although only some of them should? */
+/* May all lanes run the region although the condition holds in only some of
+ * them? */
 static bool check_speculation(struct lift *l, const tc_region *r)
 {
     tc_each_op (op, r) {
@@ -264,7 +265,7 @@ static tc_value *value_at(struct lift *l, tc_builder *b, const tc_value *v,
 
 static void emit_region(struct lift *l, tc_builder *b, tc_region *r);
 
-/* The axes that operand i is wanted with. */
+/* The axes along which operand i must have all lanes. */
 static unsigned wanted_axes(const struct lift *l, const tc_op *op, unsigned i)
 {
     const tc_op *owner = op->parent->op;
@@ -275,7 +276,7 @@ static unsigned wanted_axes(const struct lift *l, const tc_op *op, unsigned i)
     case TC_CONDITION: return 0;
     case TC_YIELD: return owner->code == TC_REDUCE ? 0 : axes_of(owner->out[i]);
     case TC_PRINT: return axes_of(op->in[i]);
-    /* Their tensor is no lane. */
+    /* Its tensor operand is uniform: it has no lanes. */
     case TC_GATHER:
     case TC_BISECT: return i == 0 ? 0 : operand_axes(op);
     default: return result_axes(l, op);

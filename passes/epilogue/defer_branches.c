@@ -54,7 +54,8 @@ tc_region *tc_late_step(const tc_op *loop)
     return loop->regions[loop->code == TC_WHILE];
 }
 
-/* Releases, and what else may come before the branch as well as after it. */
+/* Releases, and other ops that may come before the branch as well as after
+ * it. */
 static bool may_come_first(const tc_op *op)
 {
     switch (op->code) {
@@ -104,7 +105,7 @@ tc_op *tc_late_reduce(const tc_value *v, bool *turned)
     return fits ? op : NULL;
 }
 
-/* Of each warp one vote. */
+/* One vote of each warp. */
 static bool is_of_all_warps(tc_late *l)
 {
     const tc_layout *from = l->reduce->in[0]->type->layout;
@@ -138,7 +139,7 @@ static bool keep(tc_late *l, tc_value *v)
     return true;
 }
 
-/* Computed again where it is needed: of scalars, or of nothing. */
+/* Cheap scalars, which are computed again where they are needed. */
 static bool is_cloned(const tc_late *l, const tc_value *v)
 {
     const tc_op *op = v->def;
@@ -197,8 +198,8 @@ static uint64_t most_exchanged(tc_context *cx, const tc_region *r)
     return most;
 }
 
-/* Next to rings that the producer fills and what outlives a tile: it is in use
- * whenever the branch will be. */
+/* Is there memory for the votes next to the producer's rings and the buffers
+ * that outlive a tile? All of these are in use when the branch runs. */
 static bool has_room(const tc_late *l)
 {
     tc_lifetimes all = tc_find_lifetimes(l->env->scratch, l->f, false);

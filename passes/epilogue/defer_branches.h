@@ -17,12 +17,13 @@ typedef struct tc_late {
     tc_context *cx;
     tc_op *roles, *loop, *branch;
     tc_region *taken; /* of the branch */
-    tc_op *reduce;    /* what its condition waits for */
+    tc_op *reduce;    /* the reduction over all warps that its condition
+                       * needs */
     const char *kind; /* the votes are combined by it: `and`, `or` */
     unsigned nkept;
     tc_value *kept[TC_MOST_KEPT], *boxes[TC_MOST_KEPT];
     tc_value *votes, *voted; /* rings: buffers, mbarriers */
-    const tc_type *part;     /* what warps hold of the votes */
+    const tc_type *part;     /* the votes as each warp reads them */
     unsigned late, count;    /* slots of the loop */
 } tc_late;
 

@@ -90,7 +90,7 @@ static void put_vote(tc_builder *b, tc_late *l, tc_value *count, tc_value *vote)
                    "warp");
 }
 
-/* What all have said, when all have voted. */
+/* The votes combined, once all warps have voted. */
 static tc_value *get_votes(tc_builder *b, tc_late *l, tc_value *count)
 {
     tc_value *slot = slot_of(l, b, count), *one = int_of(l, b, 1);
@@ -135,7 +135,7 @@ static tc_value *own_vote(tc_late *l, tc_builder *b)
 
 /* ---- Loops ---- */
 
-/* What the branch takes along may be the loop's own. */
+/* Scalars that the branch needs may be carried by the loop. */
 static void keep_instead(tc_late *l, const tc_value *before, tc_value *now)
 {
     for (unsigned i = 0; i < l->nkept; i++)
@@ -143,7 +143,7 @@ static void keep_instead(tc_late *l, const tc_value *before, tc_value *now)
             l->kept[i] = now;
 }
 
-/* The same as a `while`, its counter the first of what it carries. */
+/* The `for` as a `while`: its counter is the first carried value. */
 static tc_op *as_while(tc_late *l, tc_op *loop)
 {
     tc_arena *a = l->env->scratch;
@@ -213,7 +213,7 @@ static bool counts_steps(const tc_op *loop, unsigned i)
            tc_match_int(tc_slot_init(loop, i), 0);
 }
 
-/* The loop's own count of rings, or one more. */
+/* The loop's own step count, or a new one if there is none. */
 static void count_votes(tc_late *l)
 {
     for (l->count = 0; l->count < l->late; l->count++)
@@ -232,8 +232,9 @@ static void count_votes(tc_late *l)
                      tc_build_binary(&end, TC_AND, next, int_of(l, &end, 3)));
 }
 
-/* After the step's products, where these are waited for anyway; its end,
- * where it has none, or there is no hurry. */
+/* The place for reading the votes: after the wait for the step's products,
+ * since all warps wait there; else, or if it is not urgent, at the step's
+ * end. */
 static tc_op *where_to_look(const tc_func *f, const tc_region *step)
 {
     for (tc_op *op = step->last; op && tc_reads_channel_early(f); op = op->prev)
@@ -263,8 +264,8 @@ static void vote_in_step(tc_late *l)
     put_vote(&b, l, count, own_vote(l, &b));
 }
 
-/* A `while` around the loop that carries the same, but for `late`, and goes on
- * until it was not left late; the first slot says so. */
+/* A `while` around the loop that carries the same values and `late`. It goes on
+ * until the loop ends without a late branch; slot 0 says so. */
 static tc_op *build_around(tc_late *l)
 {
     tc_op *loop = l->loop;
@@ -324,8 +325,8 @@ static void rewire(tc_late *l, tc_map *known, tc_builder *b, tc_op *first)
     }
 }
 
-/* What it needs is read from where it was kept; then all must have read it
- * before the next votes come to that slot. */
+/* Reads the scalars that the branch needs from the ring; all warps must have
+ * read them before the next votes are written to that slot. */
 static void take_along(tc_late *l, tc_value *slot)
 {
     tc_map known = {.arena = l->env->scratch};

@@ -68,8 +68,8 @@ const char *tc_tma_store_why_ordered(const tc_region *r, const tc_op *store)
     return NULL;
 }
 
-/* Where `store`, to that tensor, writes; but what both add comes in any order.
- */
+/* May the access touch elements that `store` writes? Two atomic adds may come
+ * in any order. */
 static bool writes_there(const tc_op *op, const tc_op *store,
                          const tc_value *tensor)
 {
@@ -84,7 +84,7 @@ static bool writes_there(const tc_op *op, const tc_op *store,
     return false;
 }
 
-/* All threads, for what all groups have stored. */
+/* Waits in all threads for the stores of all groups. */
 static void build_written(tc_builder b)
 {
     tc_op *op = tc_tma_store_build_wait(&b);

@@ -24,7 +24,7 @@ unsigned tc_tma_store_hot_slots(const tc_tma_stores *s)
     return tc_planned_slots(s->env->options->stages);
 }
 
-/* Slots of the buffer that a TMA copy may fill ahead, 0: none will. */
+/* Slots of the buffer that TMA loads fill ahead of use; 0: it is no ring. */
 static unsigned slots_of(const tc_tma_stores *s, const tc_op *alloc)
 {
     const tc_op *store = NULL;
@@ -45,7 +45,8 @@ static unsigned slots_of(const tc_tma_stores *s, const tc_op *alloc)
 struct room {
     tc_tma_stores *s;
     tc_lifetimes all;
-    uint64_t rings;       /* bytes of what is filled ahead: always in use */
+    uint64_t rings;       /* bytes of rings that are filled ahead: always in
+                           * use */
     const tc_op *convert; /* will go */
 };
 
@@ -74,8 +75,9 @@ static uint64_t most_others(const struct room *m, const tc_region *r)
     return most;
 }
 
-/* Of a load that the tile is done with before the store: where there is no room
- * otherwise the next one waits, and its memory is free (specialize-warps). */
+/* The buffer of a load whose last use in the tile comes before the store. If
+ * there is no room otherwise, the next load into it waits for the store
+ * (specialize-warps). */
 static uint64_t lent_bytes(const struct room *m, tc_op *store)
 {
     tc_op *tiles = m->s->tiles;

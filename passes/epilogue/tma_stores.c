@@ -45,10 +45,10 @@
 
 static const char pass[] = "tma-stores";
 
-/* Of a tile that warp groups hold. */
+/* A store of a tile that warp groups hold. */
 typedef struct parts {
-    bool by_group; /* each group stores its own */
-    unsigned axis; /* along which they lie */
+    bool by_group; /* each group stores its own part */
+    unsigned axis; /* axis along which the groups' parts lie */
     bool front;    /* whole boxes may lie before the tensor */
 } parts;
 
@@ -74,7 +74,8 @@ bool tc_tma_store_is_transposed(const tc_op *store, const tc_value *source)
     return source != store->in[1] && tc_match_op(store->in[1], TC_TRANS);
 }
 
-/* Of what is stored, in the layout that it has then. */
+/* The type of the stored tile, with the layout that it has when it is
+ * stored. */
 static const tc_type *stored_type(tc_tma_stores *s, const tc_op *store)
 {
     tc_context *cx = s->env->cx;
@@ -104,7 +105,7 @@ bool tc_tma_store_adds(const tc_op *store)
     return tc_op_is_word(store, "kind", "add");
 }
 
-/* Of m64 products, or of the transposed tile. */
+/* The layout of an accumulator of m64 products, or of its transpose. */
 static bool is_accumulator(tc_context *cx, const tc_type *t)
 {
     int m, n;
@@ -112,7 +113,8 @@ static bool is_accumulator(tc_context *cx, const tc_type *t)
            tc_wgmma_grid(tc_layout_trans(cx, t->layout, swap), &m, &n);
 }
 
-/* Accumulators of m64 products, in pieces of a sector or less, or added. */
+/* Stores that gain by TMA: accumulators of m64 products whose pieces are a
+ * sector or less, and stores of kind(add). */
 static bool is_candidate(tc_tma_stores *s, const tc_op *op)
 {
     if (op->code != TC_STORE || op->nin != 2 ||
@@ -202,7 +204,7 @@ static void build_barrier(tc_builder *b, const parts *p)
         tc_op_set_word(op, "scope", "group");
 }
 
-/* follow: what stands before the store, or NULL. */
+/* follow: the op before the store that orders it, or NULL */
 static void build_copy(tc_builder *b, const tc_op *store, const tc_op *follow,
                        tc_value *buffer, tc_value *tile, const parts *p)
 {
@@ -223,8 +225,9 @@ static void build_copy(tc_builder *b, const tc_op *store, const tc_op *follow,
         tc_op_set_attr(op, "front", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
 }
 
-/* No copy out of the loop is left; its buffer's memory is anybody's. */
-static void wait_behind(tc_tma_stores *s, tc_op *loop)
+/* Waits until no copy out of the loop is outstanding: its buffer's memory may
+ * be used for others. */
+static void wait_after_loop(tc_tma_stores *s, tc_op *loop)
 {
     const parts whole = {false, 0, false};
     tc_builder b = {.func = s->f,
@@ -246,9 +249,8 @@ static void erase_unused(tc_op *op)
         erase_unused(from);
 }
 
-/* The buffer from which a loop next to or around it tc_tma_store_adds there, or
- * NULL.
- */
+/* The buffer from which a loop next to this op, or around it, adds to that
+ * tensor (tc_tma_store_adds), or NULL. */
 static tc_value *shared_buffer(const tc_tma_stores *s, const tc_op *store,
                                const tc_type *type)
 {
@@ -294,7 +296,7 @@ static void replace(tc_tma_stores *s, tc_op *store, const tc_type *type,
         build_barrier(&b, p);
     }
     if (place == TC_TMA_STORE_IN_LOOP && !shared)
-        wait_behind(s, loop);
+        wait_after_loop(s, loop);
     s->waits_at_end |= place == TC_TMA_STORE_ALWAYS;
     tc_forget_speculatable(store->parent);
     tc_value *stored = store->in[1];
@@ -360,8 +362,8 @@ static bool may_begin_there(tc_tma_stores *s, const tc_op *store,
     return true;
 }
 
-/* By a warp of its own, which says when the buffer may be written again, once
- * for each time. */
+/* The store warp stores: an mbarrier tells it that the buffer is full, another
+ * one tells the groups that it may be written again. */
 static bool may_be_sent(const parts *p, tc_tma_store_place place)
 {
     return p->by_group &&

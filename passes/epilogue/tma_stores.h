@@ -14,21 +14,21 @@ typedef struct tc_tma_stores {
     tc_func *f;
     tc_op *tiles; /* the loop over tiles, or NULL */
     bool changed, waits_at_end;
-    /* From where a loop adds to a tensor: what is added after it goes there,
-     * too. */
+    /* The buffer from which a loop adds to a tensor; stores after the loop to
+     * the same tensor use it too. */
     tc_value *added_from;
     const tc_value *added_to;
 } tc_tma_stores;
 
 /* ---- tma_stores.c ---- */
 
-/* What is stored, without a conversion that takes it through shared memory; it
- * may be transposed after that. */
+/* The stored tile before a conversion that would take it through shared memory;
+ * it may be transposed after that. */
 tc_value *tc_tma_store_source(tc_tma_stores *s, const tc_op *store);
 bool tc_tma_store_is_transposed(const tc_op *store, const tc_value *source);
 /* A store of kind(add). */
 bool tc_tma_store_adds(const tc_op *store);
-/* For all copies that this thread has issued. */
+/* Waits for all copies that this thread has issued. */
 tc_op *tc_tma_store_build_wait(tc_builder *b);
 
 /* ---- tma_store_room.c ---- */

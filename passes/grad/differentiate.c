@@ -20,7 +20,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* A derivative that is there already. */
+/* A derivative that has been built already. */
 struct derived {
     const tc_func *of;
     const tc_bindings types;
@@ -119,7 +119,8 @@ static tc_accumulate how_of(const tc_op *op)
     return (tc_accumulate)tc_dim_value(a->dims[0]);
 }
 
-/* What the derivative adds to memory by itself, in loops: once. */
+/* How the derivative itself adds to memory what loops contribute: as floats, as
+ * bins, or (the caller adds) not at all. */
 static tc_scatter scatter_of(const tc_op *op)
 {
     static const tc_scatter by_how[] = {[TC_ACCUMULATE_ANY] = TC_SCATTER_FLOATS,
@@ -242,7 +243,8 @@ static void find_vjps(struct vjps *v, tc_region *r)
     }
 }
 
-/* Adding up rebuilds the ops around: all are found first. */
+/* Adding up replaces loops and branches around a vjp, so all vjps are found
+ * before the first is expanded. */
 static bool replace_in(struct differ *s, tc_func *f)
 {
     struct vjps v = {.scratch = s->env->scratch};

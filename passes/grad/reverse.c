@@ -169,7 +169,7 @@ static void end_branch(struct gradient *s, tc_region *r, const tc_outers *o,
     s->a.b = outside;
 }
 
-/* Does the way back add to memory? */
+/* Does the reverse of the region add to memory? */
 static bool scatters(const struct gradient *s, const tc_region *r)
 {
     tc_each_op (op, r) {
@@ -428,8 +428,8 @@ static tc_value *scatter_arg(struct gradient *s, const tc_value *param)
         param->loc);
 }
 
-/* Read from a tensor: at a site that is its contribution, elsewhere it is
- * added to memory at once. */
+/* The adjoint of an element read from a tensor: at a site it is the site's
+ * contribution, elsewhere it is added to memory at once. */
 static void reverse_gather(struct gradient *s, tc_op *op)
 {
     tc_value *g = tc_adjoint(&s->a, op->out[0]);
@@ -516,7 +516,7 @@ static tc_func *new_func(struct gradient *s)
     return d;
 }
 
-/* What the sites contribute; those that contribute nothing go. */
+/* The contributions of the sites; sites without a contribution are dropped. */
 static unsigned add_contributions(struct gradient *s, tc_value **out)
 {
     tc_region *from = s->f->body;

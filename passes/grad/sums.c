@@ -138,7 +138,7 @@ static tc_value *zero(tc_builder *b, const tc_type *type)
     return tc_build_const(b, type, (tc_scalar){0});
 }
 
-/* Out of the op that holds the value: a result more. */
+/* Hands the value out of the op that holds it, as one more result. */
 static tc_op *carry_out(struct sum *s, tc_op *op, unsigned region)
 {
     if (op->code == TC_IF) {
@@ -161,8 +161,9 @@ static tc_op *carry_out(struct sum *s, tc_op *op, unsigned region)
     return now;
 }
 
-/* To after the loop; gives the op after which the value is. */
-static tc_op *carry_behind(struct sum *s)
+/* Moves the sum to after the loop; gives the op after which the value is
+ * known. */
+static tc_op *carry_past_loop(struct sum *s)
 {
     tc_region *r = s->call->parent;
     for (;;) {
@@ -339,7 +340,7 @@ static bool is_exclusive(const struct sum *s)
     const tc_op *ret = tc_region_terminator(site->at->body);
     for (unsigned i = 0; i < ret->nin; i++) {
         const tc_value *index = ret->in[i];
-        if (index->def) /* computed: perhaps of two lanes the same */
+        if (index->def) /* computed indices may be equal in two lanes */
             continue;
         tc_value *v = argument(s, index->index);
         unsigned axis, of = axes_of(v);
@@ -430,7 +431,7 @@ void tc_gradient_add_up(tc_pass_env *env, const tc_op *call, unsigned i,
         unsigned rest = s.axes ? 0 : all_axes(&s) & 1;
         bool keep = s.shape && s.shape->rank > 1;
         sum_axes(&s, &b, all_axes(&s) & ~s.axes & ~(keep ? rest : 0));
-        tc_op *op = carry_behind(&s);
+        tc_op *op = carry_past_loop(&s);
         b = (tc_builder){.func = op->func,
                          .region = op->parent,
                          .before = op->next,

@@ -9,7 +9,7 @@
 #include "ir/ir.h"
 #include "ir/types/layout.h"
 
-/* The warp grid of an accumulator #mma(wm x wn); false: it is no such. */
+/* The warp grid of an accumulator #mma(wm x wn); false: c is no such layout. */
 bool tc_mma_grid(const tc_layout *c, int *wm, int *wn);
 /* An accumulator may have its columns in another order (tc_layout_reorder, axis
  * 1) if operand B has them in that order too, where it is not in registers: the

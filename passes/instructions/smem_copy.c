@@ -20,7 +20,7 @@
 
 enum { CHUNK = 16 }; /* bytes of a row of a matrix */
 
-/* Is false, as tc_error. */
+/* Sets the reason and is false, as tc_error is. */
 #define REFUSE(cx, why, ...)                                                   \
     (*(why) = tc_arena_printf(&(cx)->diag_arena, __VA_ARGS__), false)
 

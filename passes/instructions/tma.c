@@ -52,7 +52,7 @@ typedef struct copies {
     tc_tma *out;
 } copies;
 
-/* Is false, as tc_error. */
+/* Sets the reason and is false, as tc_error is. */
 #define REFUSE(c, ...)                                                         \
     (*(c)->why = tc_arena_printf(&(c)->cx->diag_arena, __VA_ARGS__), false)
 
@@ -312,7 +312,7 @@ static bool begins_at_groups(const copies *c, const tc_op *block, unsigned dim,
     return tc_axis_info_of(a, block->out[0])->axis[dim].divisor % of == 0;
 }
 
-/* Rows that are in order are none of its business. */
+/* Rows in their usual order need no map of their own. */
 static bool take_apart(copies *c, const tc_op *block)
 {
     tc_tma *t = c->out;

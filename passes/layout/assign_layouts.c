@@ -57,8 +57,9 @@ static tc_value *insert(tc_placing *s, tc_op *before, tc_opcode code,
     return op->out[0];
 }
 
-/* Where no layout counts rows and columns of both shapes: one long row between
- * them, in the digits of the one, then exchanged, in those of the other. */
+/* If no single layout suits both shapes, the tile goes through one long row:
+ * with the digits of one shape first, then, after an exchange between threads,
+ * with those of the other. */
 static bool reshape_in_two(tc_placing *s, tc_op *op, const tc_layout *l)
 {
     const tc_type *t = tc_type_with_layout(s->cx, op->in[0]->type, NULL);
@@ -144,14 +145,15 @@ static const tc_layout *yielded(const tc_op *yield, unsigned i)
     }
 }
 
-/* Of the tile that is loaded, or stored, which comes later than its window. */
+/* The layout of the tile that is loaded or stored: windows get theirs from
+ * it. */
 static const tc_layout *layout_of_access(const tc_op *op)
 {
     return op->code == TC_STORE ? op->in[1]->type->layout
                                 : op->out[0]->type->layout;
 }
 
-/* What layout an op wants operand i, a tile, to have. */
+/* The layout that an op wants of operand i, a tile. */
 static const tc_layout *wanted(tc_placing *s, const tc_op *op, unsigned i)
 {
     const tc_layout *l;
@@ -198,8 +200,8 @@ static void place_operands(tc_placing *s, tc_op *op)
                 tc_relayout_get(&s->relayout, op->in[i], wanted(s, op, i)));
 }
 
-/* What is inserted on the way has its layouts: it stands before or after the
- * op at hand, and is left alone by being walked from back to front. */
+/* Ops are walked from last to first: ops that are inserted next to the current
+ * one have their layouts already and are not visited. */
 static void place_region(tc_placing *s, tc_region *r)
 {
     for (tc_op *op = r->last, *prev; op; op = prev) {
@@ -210,7 +212,7 @@ static void place_region(tc_placing *s, tc_region *r)
     }
 }
 
-/* Cheap values that now have copies, conversions that nothing uses. */
+/* Removes cheap values that now have copies, and conversions without uses. */
 static void sweep(tc_region *r)
 {
     for (tc_op *op = r->last, *prev; op; op = prev) {
@@ -253,7 +255,7 @@ static void find_largest(const tc_region *r, int64_t *most)
     }
 }
 
-/* Enough threads that each holds few elements, none idle. */
+/* As many warps as leave each thread few elements and no thread idle. */
 static unsigned warps_by_size(const tc_placing *s)
 {
     int64_t most = 1;
@@ -266,8 +268,8 @@ static unsigned warps_by_size(const tc_placing *s)
     return warps;
 }
 
-/* Three or five groups of four warps are for tiles whose rows they share: of
- * others they would leave a part idle. */
+/* A number of warps that is no power of two suits only kernels whose tiles'
+ * rows it divides: other tiles would leave a part of the warps idle. */
 static bool can_have(const tc_placing *s, unsigned warps)
 {
     return (warps & (warps - 1)) == 0 ||
@@ -292,9 +294,9 @@ static bool choose_warps(tc_placing *s)
     return true;
 }
 
-/* What only TMA copies bring to products may end anywhere; by threads it is
- * then read element by element. Of tensors with columns side by side, which are
- * as long as a sequence. */
+/* Tensors that only TMA copies read may end anywhere: if threads read them
+ * after all they do so element by element. Of tensors whose columns are
+ * contiguous, which are as long as a sequence. */
 static void find_ragged(tc_placing *s)
 {
     for (const tc_dot *d = s->dots; d; d = d->next)
@@ -324,7 +326,7 @@ static uint64_t can_be_aligned(const tc_placing *s)
     return bits;
 }
 
-/* The layouts of a text at machine level are for so many warps, no others. */
+/* Layouts that the program has already are for a fixed number of warps. */
 static bool has_warps_asked_for(const tc_func *f, const tc_pass_env *env)
 {
     unsigned asked = env->options->warps;

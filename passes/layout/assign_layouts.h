@@ -27,8 +27,9 @@ typedef struct tc_relation tc_relation;
 typedef struct tc_part_relation tc_part_relation;
 typedef struct tc_dot tc_dot;
 
-/* How parts cut an axis: threads hold whole units of it (0: the whole side),
- * and of each unit `step` elements next to each other (0: any number). */
+/* How slice, join and interleave cut an axis: a thread holds whole units of it
+ * (0: the whole side), and in each unit `step` neighbouring elements (0: any
+ * number). */
 typedef struct tc_cut {
     int32_t unit, step;
 } tc_cut;
@@ -37,7 +38,8 @@ typedef struct tc_cut {
 struct tc_class {
     tc_class *parent, *next; /* parent: NULL of a root */
     const tc_type *tile;     /* the sides */
-    tc_dot *dot;             /* whose accumulator is in it; NULL: none */
+    tc_dot *dot;             /* the dot whose accumulator is in the class; NULL:
+                              * none */
     const tc_op *access;     /* the heaviest of global memory; NULL: none */
     const tc_op *across;     /* a store that walks another axis; NULL: none */
     uint64_t weight;         /* of it: bytes, times 16 a loop around it */
@@ -46,7 +48,8 @@ struct tc_class {
     const tc_layout *layout;
 };
 
-/* A use of a value: without it the two classes could differ. */
+/* A use that ties two classes together: without it they could have different
+ * layouts. */
 struct tc_tie {
     tc_tie *next;
     tc_class *a, *b;
@@ -118,7 +121,7 @@ typedef struct tc_placing {
 void tc_classes_build(tc_placing *s);
 tc_class *tc_class_of(tc_placing *s, const void *value_or_op); /* NULL: none */
 tc_class *tc_class_root(tc_class *c);
-/* Loops around an op, but for that over tiles. */
+/* The number of loops around an op, without the loop over tiles. */
 unsigned tc_layout_depth(const tc_op *op);
 const tc_op *tc_layout_loop(const tc_op *op);
 
@@ -197,7 +200,8 @@ typedef struct tc_operand_view {
     tc_value *from;
 } tc_operand_view;
 tc_operand_view tc_operand_view_of(const tc_placing *s, tc_value *operand);
-/* What it shows of a buffer in layout l; NULL: a slice not in one piece. */
+/* The view's layout of a buffer with layout l; NULL: the slice is not in one
+ * piece. */
 const tc_layout *tc_operand_view_layout(tc_context *cx,
                                         const tc_operand_view *v,
                                         const tc_layout *l);

@@ -90,8 +90,9 @@ static const tc_layout *mma_tile(tc_context *cx, const tc_op *mma, unsigned i)
                                               : tc_mma_operand(cx, mma, i);
 }
 
-/* Whether a store only hands on what a load brought: an asynchronous copy could
- * do both. */
+/* Elements that must stay together because the store writes the vectors of a
+ * load, which an asynchronous copy could replace together with the store; 1:
+ * the store writes something else. */
 static unsigned copied_vector(const buffer *b, const tc_op *store)
 {
     const tc_value *v = store->in[1];
@@ -172,8 +173,8 @@ static void find_accesses(buffer *b, const tc_value *v, const access *seen)
 
 /* ---- Costs ---- */
 
-/* Of an access: what the algebra says, and as a cost: instructions of a warp
- * and the cycles of shared memory that they take. */
+/* The cost of an access by the layout algebra: instructions of a warp, and the
+ * cycles of shared memory that they take. */
 typedef struct verdict {
     bool possible, matrix, trans, descriptor;
     unsigned count, vector, ways;
@@ -333,8 +334,8 @@ static void add_order(candidates *c, const buffer *b, const unsigned *order)
             c, tc_layout_xor(cx, t->rank, sides, order, 2 * vec, 1, phases));
 }
 
-/* The order that products want the columns of a view in, as one of an axis of
- * the buffer; n = 0: as they are. */
+/* The order of columns that products want of a view, as an order of one axis of
+ * the buffer; n = 0: the usual one. */
 static tc_bit_order wanted_order(const buffer *b, unsigned *axis)
 {
     tc_bit_order columns = {0};
@@ -360,8 +361,9 @@ static void add_reordered(candidates *c, const buffer *b)
     }
 }
 
-/* The last axis first; of matrices the other one too, and all in the order that
- * products want. The first candidates win where several cost the same. */
+/* Candidates with the last axis fastest come first, then those of the other
+ * axis, all in the order that products want. If costs are equal the first
+ * candidate wins. */
 static candidates list_candidates(const buffer *b)
 {
     unsigned order[TC_MAX_RANK], rank = b->alloc->out[0]->type->rank;
@@ -439,7 +441,8 @@ static bool assign(tc_pass_env *env, tc_op *alloc)
     ideal = false;
     for (unsigned i = 0; i < c.n && !ideal; i++) {
         uint64_t cost = cost_of(&b, c.of[i], &ideal);
-        /* The first of those that cost the same, not the one at hand. */
+        /* If costs are equal a candidate replaces the buffer's current layout,
+         * but no earlier candidate. */
         if (cost < least || (cost == least && best == t->layout)) {
             least = cost;
             best = c.of[i];

@@ -121,8 +121,9 @@ static unsigned run_bytes(const tc_layout *l, unsigned axis, unsigned bytes)
     return run * bytes;
 }
 
-/* Of a tile that is stored along another axis: a thread has a word along that
- * one, too, so that the exchange writes words. */
+/* For a tile that is stored along another axis: a thread holds a whole word
+ * along that axis too, so that the exchange through shared memory writes
+ * words. */
 static const tc_layout *for_access(const tc_placing *s, const tc_type *tile,
                                    const tc_op *access, const tc_op *across,
                                    const tc_cut *cuts)
@@ -218,7 +219,7 @@ static void choice_choose(tc_placing *s, tc_class *c, const tc_layout *l)
     }
 }
 
-/* Which of two is chosen first. */
+/* Is the layout of a chosen before that of b? */
 static bool is_before(const tc_class *a, const tc_class *b)
 {
     if (!a->dot != !b->dot)

@@ -74,9 +74,9 @@ static int32_t depth_k(const tc_dot *d)
 
 /* ---- Instructions ---- */
 
-/* After the operand, below a trans: loops that do not change it do not do it
- * again. */
-static tc_value *cast_behind(tc_placing *s, tc_value *v, tc_kind kind)
+/* Casts the operand right after its definition, below a `trans`, so that loops
+ * in which it does not change do not repeat the cast. */
+static tc_value *cast_after_operand(tc_placing *s, tc_value *v, tc_kind kind)
 {
     const tc_type *elem = tc_type_scalar(s->cx, kind);
     if (v->type->elem == elem)
@@ -104,7 +104,7 @@ static void cast_operands(tc_placing *s, tc_op *op, tc_kind kind)
 {
     for (unsigned i = 0; i < 2; i++) {
         tc_op *trans = tc_match_op(op->in[i], TC_TRANS);
-        tc_op_set_in(op, i, cast_behind(s, op->in[i], kind));
+        tc_op_set_in(op, i, cast_after_operand(s, op->in[i], kind));
         if (trans && !tc_op_is_used(trans))
             tc_op_erase(trans);
     }
@@ -281,7 +281,8 @@ static int64_t work(const tc_dot *d)
     return (int64_t)rows(d) * columns(d) * depth_k(d) << (4 * depth);
 }
 
-/* What warps read of the operands, by rows and columns of one. */
+/* Elements of operands that a warp of the grid reads, in all dots of a
+ * group. */
 static int64_t reads(const tc_placing *s, const tc_dot *group, int wm, int wn)
 {
     int64_t sum = 0;
@@ -291,7 +292,8 @@ static int64_t reads(const tc_placing *s, const tc_dot *group, int wm, int wn)
     return sum;
 }
 
-/* False: some warps would be idle; the grid is then one that idles few. */
+/* Chooses the warp grid. False: some warps would be idle; the grid then is one
+ * with few idle warps. */
 static bool arrange(const tc_placing *s, const tc_dot *group, unsigned warps,
                     int *wm, int *wn)
 {
@@ -348,7 +350,7 @@ static bool is_chained(const tc_dot *d)
     return d->packed > 0;
 }
 
-/* Can operand i be read from shared memory? NULL: it can. */
+/* Why operand i cannot be read from shared memory by wgmma; NULL: it can. */
 static const char *why_no_descriptor(const tc_placing *s, const tc_dot *d,
                                      unsigned i)
 {

@@ -180,7 +180,7 @@ static void replace_results(tc_builder *b, tc_op *op, tc_op *with, bool wide)
         tc_value *v = with->out[i];
         if (wide)
             v = cast_like(b, v, tc_type_elem(op->out[i]->type));
-        /* The same places, maybe by other registers. */
+        /* The same elements in the same threads, maybe in other registers. */
         if (v->type != op->out[i]->type)
             v = tc_build(b, TC_CONVERT_LAYOUT, 1, &v, op->out[i]->type);
         v->name = op->out[i]->name;

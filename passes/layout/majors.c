@@ -104,8 +104,8 @@ static const tc_layout *readable(const tc_placing *s, const tc_dot *d,
     return NULL;
 }
 
-/* Is it loaded in the dot's own loop, as TMA copies can do it, so that others
- * have the time to move it? */
+/* Is v loaded in the dot's own loop, by a load that can be a TMA copy? Then the
+ * transposer warps have the time of a step to reorder it. */
 static bool comes_by_bulk(const tc_placing *s, const tc_dot *d,
                           const tc_value *v)
 {

@@ -95,7 +95,7 @@ static budget budget_of(const tc_placing *s, const tc_dot *d)
     bool group = tc_dot_is_group(d);
     int64_t threads = tc_threads(s->warps);
     budget b = {0, TC_SPARE_MMA_REGISTERS, TC_STEP_MAX_REGISTERS};
-    if (group) /* the sums of a step are in use while the next are computed */
+    if (group) /* sums stay live while the next step's are computed */
         b = (budget){0, TC_SPARE_WGMMA_REGISTERS,
                      tc_expected_consumer_registers(s->target, s->warps)};
     for (tc_dot *e = s->dots; e; e = e->next) {

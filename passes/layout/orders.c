@@ -19,7 +19,7 @@
 
 static const char pass[] = "assign-layouts";
 
-/* Of a tensor: what rows' number must be a multiple of. */
+/* The number of rows of a tensor must be a multiple of this. */
 typedef struct rows {
     const tc_value *tensor;
     unsigned dim, of;
@@ -73,7 +73,8 @@ static const char *why_not(tc_placing *s, const tc_dot *e, unsigned of, rows *r)
         return "what it loads is needed for other things too";
     bool by_index = axis < tc_block_index_rank(block);
     *r = (rows){block->in[0], by_index ? 0 : tc_block_dim(block, axis), 0};
-    /* Others are not fed by TMA copies. */
+    /* Operands of mma.sync do not come by TMA copies: any number of rows will
+     * do. */
     if (!tc_dot_is_group(e))
         return NULL;
     if (by_index)

@@ -67,7 +67,7 @@ static bool cut(tc_cut *whole, const tc_cut *part, const tc_tile_part *p,
     return whole->unit != old.unit || whole->step != old.step;
 }
 
-/* What the whole's cuts are in the part. */
+/* Cuts the part as its whole is cut. True: something changed. */
 static bool cut_part(tc_cut *part, const tc_cut *whole, const tc_tile_part *p)
 {
     tc_cut old = *part;
@@ -95,7 +95,7 @@ void tc_parts_cut(tc_placing *s)
     }
 }
 
-/* Steps that units are not made of: a thread holds the whole axis. */
+/* Where units are not made of whole steps, a thread holds the whole axis. */
 static tc_cut possible(tc_cut c, int32_t side)
 {
     c.unit = c.unit ? c.unit : side;

@@ -29,9 +29,9 @@ static const tc_type *moved(const tc_op *op)
     }
 }
 
-/* Bytes that are worth asking for alignment. Sums in memory count by accesses,
- * and those of f32 come in vectors from sm_90 on; stores of single bytes are as
- * many as those. */
+/* The access width from which an alignment is asked of the launch. For adds to
+ * memory the number of accesses counts, and from sm_90 on f32 adds come in
+ * vectors; stores of single bytes would be as many. */
 static unsigned least_vector(const tc_placing *s, const tc_op *op)
 {
     if (op->code != TC_STORE)
@@ -166,8 +166,8 @@ static int64_t odd_side(const tc_type *t)
     return most;
 }
 
-/* How many threads hold each element because a side has few twos; 1: that is
- * not why, or none does. */
+/* How many threads hold each element because a side has few factors of 2; 1:
+ * each element has one holder, or there is another reason. */
 static int64_t holders_of(const tc_placing *s, const tc_type *t, int64_t each)
 {
     int64_t threads = tc_threads(s->warps), count = tc_type_count(t);

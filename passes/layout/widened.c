@@ -60,7 +60,7 @@ static bool is_mma_16(const tc_dot *d)
     return d && tc_mma_bits(d->instr) == 16 && !tc_dot_is_group(d);
 }
 
-/* Does only this product use what is loaded? */
+/* Is this product the only user of the loaded tile? */
 static bool is_for_one(const tc_dot *d, unsigned i)
 {
     const tc_op *trans = trans_of(d, i);
@@ -86,7 +86,8 @@ static int64_t holders_of(const tc_placing *s, const tc_dot *d, unsigned i)
            tc_type_count(t);
 }
 
-/* What stands against it, orders left aside; NULL: nothing. */
+/* Why the operand cannot be widened after shared memory, apart from orders;
+ * NULL: it can. */
 static const char *why_not(const tc_placing *s, const tc_dot *d, unsigned i)
 {
     int64_t holders = holders_of(s, d, i), most = s->target->mma_fp8 ? 2 : 1;

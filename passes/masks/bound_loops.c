@@ -44,8 +44,8 @@ static void set_end(tc_loop *l, unsigned index, tc_value *v)
     tc_op_set_in(l->op, index, v);
 }
 
-/* Between the old ends, where an i32 holds it. The first step is one of the
- * old ones. */
+/* Narrows the loop to the hull; the result lies between the old ends, so an i32
+ * holds it. The first step is one of the old steps. */
 static void cut(tc_loop *l, tc_hull hull)
 {
     tc_builder *b = &l->before;
@@ -58,7 +58,8 @@ static void cut(tc_loop *l, tc_hull hull)
         return;
     tc_value *first = tc_build_binary(
         b, TC_MAX, tc_build_binary(b, TC_MIN, hull.low, hi), lo);
-    /* Up to the next step; where that is beyond the end, none is left. */
+    /* Rounds the lower end up to the next step; beyond the end no step is
+     * left. */
     tc_value *step = as_i64(b, l->op->in[2]);
     tc_value *most =
         tc_build_binary(b, TC_SUB, step, tc_build_int(b, step->type, 1));
@@ -73,7 +74,7 @@ static void cut(tc_loop *l, tc_hull hull)
 
 /* ---- The question ---- */
 
-/* %v, or what it is the conjunction of. */
+/* Is `part` equal to v, or one of the conditions whose conjunction v is? */
 static bool has_part(const tc_value *v, const tc_value *part)
 {
     const tc_op *op = tc_match_op(v, TC_AND);
@@ -87,7 +88,7 @@ static const tc_op *match_any(const tc_value *v)
     return op && tc_op_is_word(op, "kind", "or") ? op : NULL;
 }
 
-/* Does v go nowhere but into the question and into `all`? */
+/* Is v used by nothing but the guard and `all`? */
 static bool is_part_only(const tc_value *v, const tc_value *all,
                          const tc_op *question)
 {
@@ -100,7 +101,7 @@ static bool is_part_only(const tc_value *v, const tc_value *all,
     return true;
 }
 
-/* Do all selects of a region that hide anything hide what this one does? */
+/* Do all selects of a region that hide elements have the mask `seen`? */
 static bool hide_alike(const tc_region *r, const tc_value *seen)
 {
     tc_each_op (op, r) {
@@ -123,8 +124,9 @@ static bool is_in_tensors(const tc_loop *l)
     return lo.low >= 0 && hi.low >= 0 && hi.high <= TC_MAX_SIZE;
 }
 
-/* Is the question whether any row sees anything, and does the step make -inf of
- * what is not seen, and hide nothing else? Then it is the same for each row. */
+/* Does the guard ask whether any row sees something, and does the step give
+ * -inf to all elements that are not seen, hiding nothing else? Then each row by
+ * itself may skip the steps in which it sees nothing. */
 static bool is_by_rows(const tc_loop *l, const tc_op *branch)
 {
     const tc_op *any = match_any(branch->in[0]);

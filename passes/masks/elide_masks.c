@@ -35,9 +35,9 @@ static tc_op *loop_around(const tc_op *op)
     return owner;
 }
 
-/* Has this been done: is it what an `if` does with the value of its other
- * region? */
-static bool is_behind_question(const tc_op *select)
+/* Has the select been elided already: is it the value of an `if` whose other
+ * region yields one of the select's operands? */
+static bool is_elided_select(const tc_op *select)
 {
     const tc_op *owner = select->parent->op;
     if (!owner || owner->code != TC_IF || owner->nout != 1)
@@ -47,8 +47,8 @@ static bool is_behind_question(const tc_op *select)
            (other == select->in[1] || other == select->in[2]);
 }
 
-/* Likewise of a count, for which the other region has a constant. */
-static bool is_behind_count(const tc_op *count)
+/* The same for a count; the other region yields a constant. */
+static bool is_elided_count(const tc_op *count)
 {
     const tc_op *owner = count->parent->op;
     tc_scalar c;
@@ -66,14 +66,14 @@ static bool is_count(const tc_op *op)
     const tc_op *cast = tc_match_op(op->in[0], TC_CAST);
     return cast && tc_lane_kind(cast->in[0]) == TC_I1 &&
            tc_type_count(op->in[0]->type) >= TC_MASK_MIN_ELEMENTS &&
-           !is_behind_count(op);
+           !is_elided_count(op);
 }
 
 static bool is_candidate(const tc_op *op)
 {
     return op->code == TC_SELECT && op->in[0]->type->kind == TC_TILE &&
            tc_type_count(op->out[0]->type) >= TC_MASK_MIN_ELEMENTS &&
-           !is_behind_question(op);
+           !is_elided_select(op);
 }
 
 static bool only_used_in(const tc_op *op, const tc_region *r)
@@ -147,8 +147,8 @@ static bool try_count(tc_pass_env *env, tc_op *count)
     return true;
 }
 
-/* When is the select surely one of its operands, and which? A constant one
- * saves nothing. NULL: never. */
+/* The steps in which the select surely is one of its operands, and which one.
+ * If that operand is a constant nothing is saved: NULL, as if never. */
 static const tc_truth *when_surely(tc_loop *l, const tc_op *select,
                                    tc_mask mask, tc_value **x)
 {
@@ -162,7 +162,7 @@ static const tc_truth *when_surely(tc_loop *l, const tc_op *select,
     return NULL;
 }
 
-/* Conditions on floats are no masks: they are expected to stay. */
+/* Conditions on floats depend on data: they are expected to stay. */
 static bool is_of_floats(const tc_value *unknown)
 {
     const tc_op *cmp = tc_match_op(unknown, TC_CMP);

@@ -61,8 +61,8 @@ static bool is_lower(const tc_mask_part *p)
 
 /* ---- split-masks ---- */
 
-/* Of positions min(position, most) the position. (v is one, or a comparison,
- * sum or difference of some.) */
+/* Positions without their clamp: the position of min(position, most). (v is
+ * one, or a comparison, sum or difference of some.) */
 static tc_value *unclamped(tc_builder *b, tc_value *v, unsigned axis)
 {
     tc_positions p;
@@ -79,7 +79,8 @@ static tc_value *unclamped(tc_builder *b, tc_value *v, unsigned axis)
     return tc_build_like(b, op, in, v->type);
 }
 
-/* What the other parts hide may be anything in this one. */
+/* The condition of this part; where other parts of the mask are false it may be
+ * anything. */
 static tc_value *condition_of(tc_builder *b, const tc_mask_part *p,
                               unsigned axis)
 {

@@ -108,7 +108,7 @@ static void collect(tc_mask_parts *parts, tc_value *v)
     collect(parts, and->in[1]);
 }
 
-/* %n where the limit says: below %n. NULL: it says something else. */
+/* The value %n of a limit `position < %n`; NULL: the limit is another. */
 static const tc_value *bound_of(const tc_mask_limit *l)
 {
     const tc_op *splat = tc_match_op(l->value, TC_SPLAT);

@@ -25,14 +25,15 @@
 
 static const char pass[] = "split-index-sets";
 
-/* More products in a loop (attention's gradients) need all registers: what goes
- * from one loop to the next would be spilled. */
+/* A loop with more products (attention's gradients) needs all registers: values
+ * handed from one loop to the next would be spilled. */
 enum { MOST_SPLITS = 2, MOST_PRODUCTS = 2 };
 
-/* A comparison of the counter: in the first steps it is `first`. */
+/* A comparison of the counter, which has one value (`first`) in the first steps
+ * and the other value in all later ones. */
 typedef struct bound {
     tc_op *cmp;
-    tc_value *at; /* of the first step that is no first one, or the next */
+    tc_value *at; /* bound of the first later step, or the one after it */
     bool first;
     bool inclusive; /* `at` itself counts among the first */
 } bound;
@@ -155,7 +156,7 @@ static void build_wide_bounds(tc_builder *b, const tc_op *loop, const bound *at,
     tc_value *mid =
         tc_build_binary(b, TC_ADD, lo, tc_build_binary(b, TC_MUL, steps, step));
     tc_value *begin = tc_build_binary(b, TC_MIN, mid, hi);
-    /* Where hi is below lo too: by_rows promises positions. */
+    /* The same if hi is below lo: by_rows promises that both are positions. */
     *next =
         narrow(b, positions ? tc_build_binary(b, TC_MAX, begin, lo) : begin);
 }
@@ -201,7 +202,8 @@ static tc_op *same_op(const tc_op *loop, const tc_op *copy, const tc_op *op)
     return to;
 }
 
-/* `loop` keeps the other steps; the result has the first ones. */
+/* Splits the loop: the result has the first steps, `loop` keeps the later
+ * ones. */
 static tc_op *split(tc_op *loop, const bound *at)
 {
     tc_builder b = tc_builder_before(loop);
@@ -223,8 +225,8 @@ static tc_op *split(tc_op *loop, const bound *at)
 
 /* ---- Loops ---- */
 
-/* Those that add to the sum of another one of the region take no registers of
- * their own. */
+/* Products that need registers for a sum of their own: those that add to
+ * another product's sum are not counted. */
 static unsigned count_products(const tc_region *r)
 {
     unsigned n = 0;

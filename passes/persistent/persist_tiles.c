@@ -178,8 +178,8 @@ static void clone_sizes(struct persist *s, tc_builder *b)
 
 /* ---- The loop ---- */
 
-/* `first` and all after it, but what ends the body, goes to the region's end.
- */
+/* Moves `first` and all ops after it, without the terminator, to the end of the
+ * region. */
 static void move_body(tc_region *to, tc_op *first)
 {
     for (tc_op *op = first, *next; !tc_op_has(op, TC_TERMINATOR); op = next) {
@@ -196,7 +196,8 @@ static tc_value *size_along(struct persist *s, const tc_op *op, unsigned axis)
                                  : tc_build_int(&b, op->out[0]->type, 1);
 }
 
-/* It says which program it is of: from now on that is the tile. */
+/* Ops that name the program (program_id, print): they get the tile's
+ * indices. */
 static void name_program(struct persist *s, tc_op *op,
                          tc_value *const ids[TC_GRID_AXES])
 {
@@ -233,7 +234,7 @@ static void replace_ids(struct persist *s, tc_region *r,
     }
 }
 
-/* What was the body, after what is in the region already. */
+/* Moves the kernel's body to the end of the region, as the work on one tile. */
 static void fill(struct persist *s, tc_region *r, tc_value *tile, tc_op *first)
 {
     tc_value *ids[TC_GRID_AXES];
@@ -347,7 +348,7 @@ static bool is_equal_work(const tc_tile_work *w)
     return true;
 }
 
-/* NULL: the kernel's programs shall compute many tiles. */
+/* Why each program computes one tile only; NULL: it shall compute many. */
 static const char *why_not(const struct persist *s)
 {
     if (s->f->tiles == TC_TILES_NONE)

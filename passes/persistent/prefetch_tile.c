@@ -29,7 +29,7 @@ static bool is_copy(const tc_op *op)
     return op->code == TC_TMA_LOAD;
 }
 
-/* One of the step's own ops, not one that a branch holds. */
+/* Is there such an op in the step itself, not in a branch or loop of it? */
 static bool step_has(const tc_op *loop, bool (*is)(const tc_op *op))
 {
     tc_each_op (op, loop->regions[0])
@@ -66,7 +66,7 @@ static tc_op *loop_before(const tc_op *fetch, const char **why)
     return NULL;
 }
 
-/* A new number where it is so, else `other`. */
+/* Fetches a tile number if `is` holds, else gives `other`. */
 static tc_value *fetch_if(tc_builder *b, tc_value *is, const tc_op *fetch,
                           tc_value *other)
 {

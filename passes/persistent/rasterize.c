@@ -70,7 +70,8 @@ static int64_t group_rows(const tc_tile_work *w)
     return rows;
 }
 
-/* Longer tiles come first along axis 0. */
+/* Does the length of tiles grow or shrink along axis 0? (The longest come
+ * first.) */
 static bool has_trend(const tc_tile_work *w)
 {
     return w->steps[0] == TC_TREND_GROWS || w->steps[0] == TC_TREND_SHRINKS;
@@ -208,8 +209,9 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
     tc_value *n = as(b, TC_I64, others(b, o)), *length = n;
     tc_value *bytes = section_bytes(b, work);
     if (bytes) {
-        /* Where tiles follow others, long ones end a section while the next
-         * one has begun, and sums are in the cache as well. */
+        /* If tiles follow others (ordered accumulation), the long tiles that
+         * end a section run together with the first ones of the next, and the
+         * sums are in the cache as well: a section gets half of the bytes. */
         int64_t room = TC_SECTION_BYTES;
         if (work->follows && has_trend(work))
             room /= 2;

@@ -111,8 +111,8 @@ static tc_trend trend_of(struct finder *s, const tc_value *v, unsigned axis)
 
 /* ---- Loads ---- */
 
-/* Does where the window lies depend on the axis? What a loop carries is taken
- * as it begins: another step is not another tile. */
+/* Does the window's position depend on the axis of the grid? Values that a loop
+ * carries count as in its first step: another step is not another tile. */
 static bool depends(struct finder *s, const tc_value *v, unsigned axis)
 {
     if (!v->def && v->region->op)

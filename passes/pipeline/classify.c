@@ -220,7 +220,7 @@ static bool is_exchange(tc_pipeliner *p, const tc_op *op)
                TC_CONVERT_SHUFFLES;
 }
 
-/* What other tensors are added to does not matter to a load. */
+/* Adds to other tensors do not matter to a load. */
 static bool may_store_to(const tc_region *r, const tc_op *load)
 {
     tc_each_op (op, r) {
@@ -242,7 +242,7 @@ static const char *why_changed(const tc_op *loop, const tc_op *load)
                : NULL;
 }
 
-/* Loads that may be done again, ahead: of a scalar, or a few indices. */
+/* Loads that may be repeated steps ahead: of a scalar, or of a few indices. */
 static bool is_index_load(const tc_op *op)
 {
     enum { MOST_INDICES = 1024 };
@@ -251,7 +251,7 @@ static bool is_index_load(const tc_op *op)
            (t->kind != TC_TILE || tc_type_count(t) <= MOST_INDICES);
 }
 
-/* Carried values on the way: they may depend on themselves. */
+/* The carried values on the way to v, as they may depend on themselves. */
 struct way {
     const tc_value *v;
     const struct way *before;

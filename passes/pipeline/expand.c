@@ -36,7 +36,7 @@
 
 /* ---- Loads of addresses ---- */
 
-/* How far ahead copies may be, and loads that depend on loads before them. */
+/* Limits: steps ahead, and depth of loads whose addresses depend on loads. */
 enum {
     MOST_AHEAD = 16,
     MOST_LEVELS = 4,
@@ -78,7 +78,8 @@ static struct fetch *fetch_of(const struct expander *x, const tc_op *op)
     return NULL;
 }
 
-/* v will be needed k steps ahead: so early must the loads before it run. */
+/* v is needed k steps ahead: loads that it depends on must run earlier
+ * still. */
 static void need(struct expander *x, const tc_value *v, unsigned k);
 
 static void need_operands(struct expander *x, const tc_op *op, unsigned k)
@@ -230,7 +231,8 @@ static tc_value *induction(struct frame *f, unsigned k)
     return tc_build_binary(&f->b, TC_ADD, f->base, way);
 }
 
-/* A carried value k steps ahead is what the step before that yields. */
+/* The value of a carried value k steps ahead: what the step before that
+ * yields. */
 static tc_value *argument(struct frame *f, tc_value *v, unsigned k)
 {
     tc_op *loop = f->x->loop;
@@ -251,8 +253,8 @@ static tc_value *splat_like(struct frame *f, tc_value *cond, const tc_op *load)
     return tc_build(&f->b, TC_SPLAT, 1, &cond, t);
 }
 
-/* A load of a step that may not exist must not touch memory then; a gather
- * never does outside of its tensor. */
+/* In a step that may not exist a load must not touch memory; a gather outside
+ * of its tensor does not. */
 static tc_value *clone_load(struct frame *f, tc_op *op, tc_value **in,
                             unsigned k)
 {
@@ -467,7 +469,7 @@ static void begin_fetches(struct expander *x, struct frame *prologue,
                                            f->op->out[0]->name)];
 }
 
-/* One step more of each, and all values move up by one. */
+/* Runs each fetch one step further, and moves its carried values up by one. */
 static void continue_fetches(struct expander *x, struct frame *body,
                              struct extra *e, unsigned first)
 {

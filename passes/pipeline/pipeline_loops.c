@@ -82,8 +82,9 @@ static bool is_copied(const tc_staged *list, const tc_op *alloc)
     return false;
 }
 
-/* All that is in use while the loop runs, but for its rings. Copies that were
- * started before it are, too, as its prologue comes before their first use. */
+/* Bytes of the buffers that are live while the loop runs, apart from its rings.
+ * Copies that start before the loop count, as its prologue comes before their
+ * first use. */
 static uint64_t bytes_of_others(tc_pipeliner *p, const tc_schedule *s,
                                 const tc_staged *around)
 {
@@ -106,8 +107,8 @@ static uint64_t slot_bytes(const tc_staged *list)
     return sum;
 }
 
-/* Enough stages to hide a load's latency by the steps before it: two do where
- * two blocks share a multiprocessor, as one computes while the other waits. */
+/* Enough stages to hide the latency of loads. Two suffice if two blocks share a
+ * multiprocessor: one computes while the other waits. */
 static unsigned stages_by_budget(const tc_target *t, uint64_t others,
                                  uint64_t slots)
 {
@@ -271,7 +272,7 @@ static bool was_dealt_with(const tc_region *r)
     return r->op && tc_op_is_loop(r->op) && !tc_region_any(r, tc_op_is_loop);
 }
 
-/* Loads of a region, each at its place. */
+/* Turns the loads of a region into copies at their own places. */
 static void copy_straight(tc_pipeliner *p, const tc_region *r, tc_staged *all)
 {
     for (tc_staged *s = all; s; s = s->next) {

@@ -20,7 +20,7 @@
 
 /* ---- First uses ---- */
 
-/* Is something in or below `op` a use of the buffer's contents? */
+/* Does `op`, or an op nested in it, read the buffer? */
 static bool reads(const tc_op *op, const tc_op *alloc)
 {
     for (unsigned i = 0; i < op->nin; i++) {
@@ -125,8 +125,8 @@ void tc_place_waits(tc_pipeliner *p, tc_region *r)
 
 /* ---- Prologues ---- */
 
-/* The first op before `end` that has to wait for a copy, after all loops that
- * are pipelined already. */
+/* The first op before `end` that must wait for a copy, and comes after all
+ * loops that are pipelined already. */
 static tc_op *first_waiting_use(const tc_op *end)
 {
     enum { MOST_COPIES = 32 };

@@ -140,7 +140,7 @@ static void say_checked(const asking *x, const tc_op *copy, unsigned axis,
                   tc_loaded_name(cx, copy), axis, why);
 }
 
-/* Of all copies: can it be asked? `now`: asks. */
+/* Can the tests of all copies be made before the loop? `now`: builds them. */
 static bool ask_all(asking *x, bool now)
 {
     tc_each_op (op, x->loop->regions[0]) {
@@ -191,7 +191,7 @@ static void expand(tc_pass_env *env, const asking *x)
             tc_op_set_attr(op, "boundary", (tc_attr){.kind = TC_ATTR_NONE});
 }
 
-/* It has a twin already. */
+/* Is the loop one of two versions already? */
 static bool is_other(const tc_op *loop)
 {
     const tc_op *branch = loop->parent->op;

@@ -50,8 +50,8 @@ static uint64_t products_of(const tc_op *op)
                               : 0;
 }
 
-/* The loop with the largest products. Else that with the most loads, of which a
- * loop runs 16 times, a branch every 256th time. */
+/* The hot loop: the one with the largest products, else the most loads. A loop
+ * counts 16 times its step, a branch a 256th of its ops. */
 static void find_hot(inspector *s, const tc_region *r, const tc_op *loop,
                      unsigned depth)
 {
@@ -171,7 +171,8 @@ static void find_accesses(const inspector *s, tc_load_info *l, tc_op *alloc)
     }
 }
 
-/* What of the buffer goes on to another one; NULL: nothing. */
+/* The copy that moves the buffer's contents on to another buffer; NULL:
+ * none. */
 static const tc_op *moved_to(const tc_value *buffer)
 {
     tc_buffer to[TC_MAX_BUFFERS];

@@ -24,7 +24,7 @@ struct tc_load_info {
     unsigned width;      /* bytes that an access moves; of a TMA copy, that it
                           * moves of a row */
     tc_copying copying;
-    const char *why;    /* it is no better than that; NULL: it is the best */
+    const char *why;    /* why the access is no wider; NULL: it is the best */
     const tc_op *alloc; /* of its buffer; NULL: it has none */
     const tc_op *moved; /* of the buffer that smem_copy moves it to; or NULL */
     unsigned naccesses; /* of the buffer, no two the same */
@@ -45,7 +45,7 @@ struct tc_product_info {
     bool hot;
     int32_t m, n, k;
     tc_order order[2]; /* of A, B */
-    bool k_only;       /* the instruction takes nothing else */
+    bool k_only;       /* the instruction takes K-major operands only */
     tc_product_info *next;
 };
 

@@ -102,7 +102,8 @@ static bool match_product(adding *a)
     return false;
 }
 
-/* An offset that changes from step to step, along a dim whose end is heeded. */
+/* The window's offset changes from step to step, along a dim with a checked
+ * boundary. */
 static bool match_window(adding *a)
 {
     a->block = tc_match_op(a->store->in[0], TC_BLOCK);
@@ -187,7 +188,8 @@ static tc_value *other_slot(tc_builder *b, tc_value *ring, tc_value *slot)
     return slot_of(b, ring, tc_build_binary(b, TC_XOR, slot, int_of(b, 1)));
 }
 
-/* What has not been filled yet is read all the same. */
+/* A slot that has not been filled yet is read all the same: fills it with
+ * zeros. */
 static tc_value *build_ring(const adding *a, tc_builder *b)
 {
     const tc_type *one = a->alloc->out[0]->type;
@@ -208,8 +210,8 @@ static tc_value *end_of_dim(const adding *a, tc_builder *b)
     return tc_build_op(b, size, NULL);
 }
 
-/* The product of what is in that slot, added where `offsets` say, after
- * others at that step. */
+/* Builds the product of the slot's contents and its add to memory at `offsets`,
+ * ordered after other programs at that step. */
 static void build_add(const adding *a, tc_builder *b, tc_value *slot,
                       tc_value *const *offsets, tc_value *step)
 {

@@ -46,7 +46,7 @@ static bool is_small(const tc_type *t)
                4 * TC_SMALL_TILE_REGISTERS;
 }
 
-static bool is_behind(const ending *e, const tc_op *op)
+static bool is_after_branch(const ending *e, const tc_op *op)
 {
     if (op->parent != e->branch->parent)
         return false;
@@ -94,7 +94,7 @@ static bool needs_branch(const ending *e, const tc_op *op)
 static bool has_or_gets(const ending *e, const tc_value *v)
 {
     return has_it(e, v) ||
-           (v->def && is_behind(e, v->def) && tc_op_is_pure(v->def) &&
+           (v->def && is_after_branch(e, v->def) && tc_op_is_pure(v->def) &&
             can_move(e, v->def, has_or_gets));
 }
 
@@ -114,7 +114,8 @@ static bool reads_channel(const tc_op *op)
                   (op->code == TC_SMEM_LOAD && tc_op_int(op, "by_mbarrier")));
 }
 
-/* The producer, which waits for this, then writes scalars to the channel. */
+/* Arrivals of the scalar channel: the producer waits for them before it writes
+ * the next scalars. */
 static bool releases_channel(const tc_op *op)
 {
     bool found = false;
@@ -141,8 +142,9 @@ static bool is_for_channel(const tc_op *barrier)
     return found;
 }
 
-/* Nothing that the product needs, and that comes without its end. `before` is
- * the last of these that has moved. */
+/* Ops that may move to before the product ends: the product does not need them,
+ * and nothing else waits for it there. `before`: the code of the last op that
+ * has moved. */
 static bool may_come_early(const tc_op *op, tc_opcode before)
 {
     switch (op->code) {
@@ -158,8 +160,9 @@ static bool may_come_early(const tc_op *op, tc_opcode before)
 static const char at_end[] =
     "nothing is computed while the last product runs: ";
 
-/* What a branch of a product with results computes, none of it moves: the first
- * op that only its size keeps from moving, or that all needs the product. */
+/* A remark for a branch with a product and results of which no op moves: names
+ * the first op that only its size holds back, or says that all ops need the
+ * product. */
 static void say_declined(tc_pass_env *env, const ending *e)
 {
     bool needs_product = false;
@@ -189,7 +192,7 @@ static void say_declined(tc_pass_env *env, const ending *e)
 
 static void bring(const ending *e, tc_op *op)
 {
-    if (!is_behind(e, op))
+    if (!is_after_branch(e, op))
         return;
     for (unsigned i = 0; i < op->nin; i++)
         if (op->in[i]->def)

@@ -44,14 +44,14 @@ struct expander {
 
 static tc_value *value_in(struct expander *x, tc_value *v, unsigned stage);
 
-/* Stage 1 gives it: it is there in the same turn. */
+/* Is v a result of stage 1? Then it is known within the same iteration. */
 static bool is_from_stage_1(const struct expander *x, const tc_value *v)
 {
     const tc_part *p = tc_part_of(x->step, v);
     return p && p->stage == 1;
 }
 
-/* It is computed again rather than carried. */
+/* A cheap constant: it is computed again, not carried. */
 static bool is_constant(const struct expander *x, const tc_value *v)
 {
     const tc_part *p = tc_part_of(x->step, v);
@@ -153,7 +153,7 @@ static bool is_crossing(const struct expander *x, const tc_value *v)
     return false;
 }
 
-/* Of a view of a buffer it is the slot that crosses. */
+/* For a view of a buffer, the slot's index is carried. */
 static void add_crossing(struct expander *x, const tc_part *p)
 {
     for (unsigned i = 0; i < p->nuses; i++) {
@@ -208,7 +208,7 @@ static struct carried find_carried(struct expander *x)
 
 /* ---- Bounds ---- */
 
-/* NULL: surely. */
+/* The condition that the loop has a step; NULL: it surely has. */
 static tc_value *runs(tc_builder *b, const tc_op *loop)
 {
     tc_scalar lo, hi, step;
@@ -224,9 +224,8 @@ static tc_value *runs(tc_builder *b, const tc_op *loop)
                            tc_build_cmp(b, "gt", loop->in[2], none));
 }
 
-/* Where the second step begins; hi where there is none, though lo + step may
- * be more than the type holds. (lo < hi here: the difference is exact,
- * unsigned.) */
+/* The counter of the second step; `hi` if there is none, though lo + step may
+ * not fit its type. (lo < hi here: the unsigned difference is exact.) */
 static tc_value *second_step(tc_builder *b, const tc_op *loop)
 {
     tc_scalar lo, step;
@@ -377,7 +376,7 @@ static tc_op *find_tail(const tc_op *loop)
     return NULL;
 }
 
-/* The region needs nothing that comes to be between the loop and it. */
+/* Does the region use no value that is defined between the loop and it? */
 static bool needs_loop_only(const tc_region *r, const tc_op *loop)
 {
     tc_each_op (op, r) {
@@ -394,7 +393,8 @@ static bool needs_loop_only(const tc_region *r, const tc_op *loop)
     return true;
 }
 
-/* What is done there goes after the last section: one branch less. */
+/* Moves the ops of that `if` into the branch, after the last section: saves a
+ * branch. */
 static void take_tail(struct expander *x)
 {
     tc_op *tail = find_tail(x->loop);
@@ -457,7 +457,7 @@ tc_op *tc_expand_iterations(tc_step *s)
 static void set_wait(tc_part *p)
 {
     tc_op_set_int(p->op, "pending", p->pending[TC_TURN]);
-    /* Another product adds to the sum: it is not there to be had. */
+    /* The sum is no longer available: another product adds to its registers. */
     tc_value *sum = p->op->in[0];
     if (p->op->out[0]->uses || !sum->uses->next)
         return;

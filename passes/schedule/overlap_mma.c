@@ -61,7 +61,8 @@ struct overlap {
 
 /* ---- Waits ---- */
 
-/* Only as the sum that another such product of the region adds to. */
+/* Is v used only as the sum to which another asynchronous product of the region
+ * adds? */
 static bool only_added_to(const tc_value *v, tc_region *r)
 {
     const tc_use *u = v->uses;
@@ -87,8 +88,8 @@ static void add_wait(tc_op *product)
     tc_op_set_in(wait, 0, sum);
 }
 
-/* A wait after each product: as it was, in other words. False: there are
- * none that may run on. */
+/* Adds a wait right after each product, which leaves the schedule as it was.
+ * False: no product may run on. */
 static bool make_async(struct overlap *o, tc_region *r)
 {
     bool any = false;
@@ -107,7 +108,7 @@ static bool make_async(struct overlap *o, tc_region *r)
 
 struct products {
     unsigned here, async; /* in the region itself; that are so already */
-    unsigned inside;      /* in branches of it (loops are on their own) */
+    unsigned inside;      /* in its branches (nested loops count their own) */
 };
 
 static struct products count(const tc_region *r)
@@ -172,7 +173,7 @@ static void settle(tc_op *loop, const char *schedule)
         tc_op_set_word(loop, "pingpong", "none");
 }
 
-/* A loop whose own region has products. */
+/* Handles a loop whose own region has products. */
 static void visit_products(struct overlap *o, tc_op *loop)
 {
     tc_region *r = loop->regions[0];
@@ -228,7 +229,8 @@ static void visit_op(struct overlap *o, tc_op *op, bool in_loop)
             visit_region(o, op->regions[i], in_loop || op->code == TC_WHILE);
 }
 
-/* Its own products run within it; those of a `for` are for visit_for. */
+/* Handles the products of the region itself; visit_for handles those of a
+ * `for`. */
 static void visit_region(struct overlap *o, tc_region *r, bool in_loop)
 {
     tc_each_op_safe (op, r)

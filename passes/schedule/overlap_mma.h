@@ -46,12 +46,13 @@ struct tc_part {
     tc_part_kind kind;
     unsigned effects; /* tc_part_effect of a plain part */
     unsigned index;   /* among the parts, as the program has them */
-    unsigned stage;   /* 1: runs in the turn after the step's own */
+    unsigned stage;   /* 1: runs one iteration after the step's own */
     bool late;        /* stage 0, after what stage 1 gives in this turn */
     bool lazy;        /* placed where something needs it, or at the end */
     bool placed;      /* in tc_step.order, there: */
     unsigned place;
-    bool after_wait; /* needs a product of its step, other than to add to it */
+    bool after_wait; /* needs the result of a product of its step, other than as
+                      * a sum */
     bool constant;   /* the same in every step, and costs next to nothing */
     bool issuable;   /* scratch of the schedule */
     /* Values of the step (results of parts, the region's arguments) that it
@@ -84,10 +85,10 @@ tc_step *tc_step_new(const tc_pass_env *env, tc_region *r);
 bool tc_is_step_value(const tc_step *s, const tc_value *v);
 /* The part whose result `v` is; NULL: an argument, or from outside. */
 tc_part *tc_part_of(const tc_step *s, const tc_value *v);
-/* Are the buffers of a product of the region guarded by mbarriers, left alone
- * by the threads that compute as long as the loop around runs, or the step's
- * own, filled before with what it has computed? They may be read late then;
- * others stay for pipeline-loops. */
+/* May a product of the region read its buffers late? They must be guarded by
+ * mbarriers and not written by the computing threads as long as the loop around
+ * runs, or be the step's own, filled before with computed values. Other buffers
+ * are for pipeline-loops. */
 bool tc_may_run_on(tc_region *r, const tc_op *product);
 /* Does a product read a buffer that is the step's own? */
 bool tc_reads_own_buffer(const tc_step *s, const tc_op *product);
@@ -99,13 +100,13 @@ bool tc_adds_to_product(const tc_step *s, const tc_part *p);
 /* It can be issued before any other product of its step is done. */
 bool tc_is_root(const tc_part *p);
 
-/* overlap_registers.c. NULL: the registers will do for a turn with the stages
- * that are set (or the text insists). */
+/* overlap_registers.c. Why registers do not suffice for an iteration with the
+ * stages that are set; NULL: they do (or the program insists). */
 const char *tc_why_no_room(tc_step *s);
-/* The producer gives all registers that it can do without. */
+/* Moves all registers that the producer can spare to the consumers. */
 void tc_take_registers(const tc_step *s);
 
-/* overlap_order.c. It needs `first` in its step. */
+/* overlap_order.c. Does the step need `first` before p? */
 bool tc_comes_before(const tc_part *first, const tc_part *p);
 bool tc_is_pure_part(const tc_part *p);
 bool tc_has_tiles(const tc_op *op); /* as results */
@@ -115,14 +116,14 @@ bool tc_takes_registers(const tc_part *p);
  * one, or NULL. */
 void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead);
 
-/* overlap_schedule.c. All in one step: issued early (`hoist`) or where the
- * program has them, waited for late. */
+/* overlap_schedule.c. Without overlap of steps: products are issued early
+ * (`hoist`) or in program order, and awaited late. */
 void tc_schedule_iteration(tc_step *s, bool hoist);
 /* Steps that overlap: sets stages and the order of a turn. False: they cannot,
  * or it would give nothing; *why says why, where one would expect it. */
 bool tc_schedule_modulo(tc_step *s, const char **why);
-/* The same for a step whose first product is issued by the step before, at its
- * end. */
+/* The same for a loop in which each step issues the first product of the next
+ * step at its end. */
 bool tc_schedule_prefetch(tc_step *s, const char **why);
 
 /* overlap_expand.c. The region's ops in the order of the schedule. */

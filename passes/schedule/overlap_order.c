@@ -67,8 +67,8 @@ static void place_releases(tc_step *s, unsigned stage)
     }
 }
 
-/* Does the wait `w` mean that of `p` too? Products end in the order in which
- * they were issued. */
+/* Does the wait `w` imply that p's product is done, too? Products end in the
+ * order in which they were issued. */
 static bool implies(const tc_part *w, const tc_part *p)
 {
     bool w_before = w->stage != w->product->stage;
@@ -77,7 +77,8 @@ static bool implies(const tc_part *w, const tc_part *p)
                                 : p_before;
 }
 
-/* Nothing is left to wait for: what the results release is free. */
+/* Places waits that are implied by earlier ones, and the releases that they
+ * allow. */
 static void place_implied(tc_step *s, const tc_part *wait)
 {
     for (unsigned i = 0; i < s->nparts; i++) {
@@ -88,7 +89,7 @@ static void place_implied(tc_step *s, const tc_part *wait)
     }
 }
 
-/* Nothing adds to its sum meanwhile. */
+/* Does the wait allow a release, while nothing adds to its product's sum? */
 static bool frees(const tc_step *s, const tc_part *wait)
 {
     for (unsigned i = 0; i < s->nparts; i++)
@@ -129,7 +130,8 @@ static void overlap_order_place(tc_step *s, tc_part *p)
     }
 }
 
-/* What is placed, or could be at no more cost than waiting for data. */
+/* Marks parts that are placed, or could be at no more cost than waiting for
+ * data. */
 static void find_issuable(tc_step *s)
 {
     for (unsigned i = 0; i < s->nparts; i++) {
@@ -161,7 +163,7 @@ static void place_products(tc_step *s, unsigned stage)
     }
 }
 
-/* A wait that nothing needs, as another product adds to its one's sum. */
+/* Skips waits without users: another product adds to the sum of theirs. */
 static bool is_idle(const tc_step *s, const tc_part *p)
 {
     if (p->kind != TC_PART_WAIT || p->in_flight || p->op->out[0]->uses ||
@@ -181,10 +183,10 @@ static bool has_lazy_read_before(const tc_part *p)
     return false;
 }
 
-/* Waits are placed by what needs them, arrivals by the waits. What is read from
- * shared memory is read where it is used: it takes registers from then on, and
- * threads meet when they have to. So it is with the thread that waits for TMA
- * stores, while the next step's product is in flight. */
+/* Parts that are placed on demand: waits by the ops that need them, arrivals by
+ * the waits. Reads of shared memory are placed at their use, as they take
+ * registers from then on, and barriers as late as possible. The thread that
+ * waits for TMA stores does so while the next step's product is in flight. */
 static void find_lazy(tc_step *s, bool ahead)
 {
     for (unsigned i = 0; i < s->nparts; i++) {
@@ -206,8 +208,9 @@ static void place_early(tc_step *s)
     place_products(s, 1);
 }
 
-/* The last one but for which all products of stage 1 whose operand A takes
- * registers are waited for: these are free for the sum of another one. */
+/* Places the waits for all products of stage 1 whose operand A is in registers,
+ * except for the last: then these registers are free for the sum of another
+ * product. */
 static void place_waits(tc_step *s)
 {
     const tc_part *last = NULL;
@@ -231,9 +234,9 @@ static bool all_issued(const tc_step *s, unsigned stage)
     return true;
 }
 
-/* In the order of the program, with products as soon as they can be issued. One
- * thread starts TMA stores, which takes a while: the product that is issued
- * ahead comes before, when all others are on their way. */
+/* Places parts in program order, with products as soon as they can be issued.
+ * One thread starts TMA stores, which takes a while: the product that is issued
+ * ahead comes before that, when all others have been issued. */
 static void place_eager(tc_step *s, unsigned stage, bool hoist, tc_part *ahead)
 {
     for (unsigned i = 0; i < s->nparts; i++) {
@@ -270,9 +273,9 @@ static void place_all(tc_step *s, bool hoist)
     place_rest(s);
 }
 
-/* Waits for data, and branches (a mask's): between a product and what is
- * computed next to it they would keep the assembler from issuing it piece by
- * piece, as the tensor cores take it. */
+/* Places waits for data and branches (of masks) first: between a product and
+ * the ops that overlap it they would keep the assembler from issuing it piece
+ * by piece, as the tensor cores take it. */
 static void place_branches(tc_step *s, unsigned stage)
 {
     find_issuable(s);
@@ -287,8 +290,8 @@ static void place_branches(tc_step *s, unsigned stage)
     }
 }
 
-/* The product in stage 0 is of the next step. Its sum goes round the loop under
- * way: it has to be waited for before anything else is issued (C7514). */
+/* Places the product of the next step. Its sum is carried around the loop in
+ * flight, so it must be awaited before anything else is issued (C7514). */
 static void place_ahead(tc_step *s, tc_part *first)
 {
     overlap_order_place(s, first->product);
@@ -327,8 +330,8 @@ static void count_pending(tc_step *s, tc_part *wait)
         wait->pending[TC_EPILOGUE] = count_products(s, from, to, 1);
         return;
     }
-    /* Its product was issued in the turn before; the first turn has only the
-     * prologue before it. */
+    /* The product was issued in the iteration before; before the first
+     * iteration there is only the prologue. */
     unsigned rest = count_products(s, from, s->norder, 0);
     wait->pending[TC_TURN] = rest + count_products(s, 0, to, ANY);
     wait->pending[TC_EPILOGUE] = rest + count_products(s, 0, to, 1);
@@ -350,8 +353,9 @@ static bool is_spare(const tc_step *s, const tc_part *wait)
     return false;
 }
 
-/* No wait lets more be in flight than waits before it have left, and products
- * that came since: ptxas takes the number at its word. */
+/* Lowers `pending` to the number of products that can be in flight at all,
+ * after the waits before and the products since: ptxas takes the number at its
+ * word. */
 static void tighten_pending(tc_step *s, tc_loop_section section)
 {
     unsigned most = UINT_MAX - s->nparts;

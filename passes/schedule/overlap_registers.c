@@ -61,9 +61,9 @@ bool tc_adds_to_product(const tc_step *s, const tc_part *p)
     return sum && sum->kind == TC_PART_PRODUCT;
 }
 
-/* Of tiles that are in use when all products of a turn's begin are in flight:
- * what is carried, sums, rows read from shared memory, and what the step before
- * has left for its own product. */
+/* Registers of tiles that are live when all products of an iteration's start
+ * are in flight: carried values, sums, rows read from shared memory, and what
+ * the previous step has left for its own product. */
 static int64_t registers_in_turn(const tc_step *s)
 {
     int64_t sum = 0;

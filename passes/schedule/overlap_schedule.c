@@ -77,7 +77,7 @@ static bool is_marked(const struct later *l, const tc_value *v)
     return p && l->marks[p->index];
 }
 
-/* Nothing but the carried sums comes of the marked parts. */
+/* Do the marked parts have no results but the carried sums? */
 static bool check_marked(struct later *l)
 {
     for (unsigned i = 0; i < l->step->nparts; i++) {
@@ -112,7 +112,8 @@ static bool uses_sum(const struct later *l, const tc_part *p)
     return false;
 }
 
-/* What is done with the sums of the step before, other than in stage 1. */
+/* Finds the parts that use the sums of the previous step, other than in stage
+ * 1. */
 static void find_late(struct later *l)
 {
     const tc_step *s = l->step;
@@ -130,7 +131,7 @@ static bool is_late(const struct later *l, const tc_value *v)
     return p && l->late[p->index];
 }
 
-/* It may only prepare the sums that marked products add to. */
+/* These parts may only prepare the sums that marked products add to. */
 static bool check_late(struct later *l)
 {
     const tc_step *s = l->step;
@@ -152,7 +153,8 @@ static bool check_late(struct later *l)
     return true;
 }
 
-/* Product `p` and all that needs it, on top of what was moved before. */
+/* Moves product `p`, and all parts that need it, to stage 1, in addition to
+ * those moved before. */
 static bool move_product(struct later *l, const tc_part *p)
 {
     tc_step *s = l->step;
@@ -250,7 +252,7 @@ static bool move_chain(struct later *l, unsigned slot)
 
 /* ---- Stages ---- */
 
-/* Only stage 1 needs it, and it costs no registers to do it there. */
+/* Only stage 1 needs the part, and it costs no registers to run it there. */
 static bool follows(const tc_step *s, const tc_part *p)
 {
     bool scalar =
@@ -282,7 +284,7 @@ static void set_stages(struct later *l)
             s->parts[i]->stage = 1;
 }
 
-/* Is it the left operand, in registers, of products of the next turn only? */
+/* Is it operand A, in registers, of products of the next iteration only? */
 static bool is_operand_of_next(const tc_step *s, const tc_part *p)
 {
     if (p->stage != 0 || !tc_is_pure_part(p) || p->op->nout != 1)
@@ -307,10 +309,11 @@ static unsigned count_all_products(const tc_step *s)
     return n;
 }
 
-/* A product in flight reads its left operand in registers. The next one comes
- * to be when it is over: in the same registers, or ptxas, which takes them for
- * the same where such a loop is split, would have all products wait for each
- * other. With more products there is no room for what it is made of. */
+/* A product in flight reads operand A in registers. The next operand A is
+ * computed after it has ended, in the same registers; otherwise ptxas, which
+ * would use the same registers where such a loop is split, makes all products
+ * wait for each other. With more products there are no registers for the
+ * inputs. */
 static void hold_back_operands(tc_step *s)
 {
     for (unsigned i = 0; count_all_products(s) == 2 && i < s->nparts; i++)
@@ -324,7 +327,7 @@ void tc_schedule_iteration(tc_step *s, bool hoist)
     tc_order_parts(s, hoist, NULL);
 }
 
-/* What keeps steps apart altogether. */
+/* Why steps cannot overlap at all. */
 static const char *why_apart(const tc_step *s)
 {
     for (unsigned i = 0; i < s->nparts; i++) {
@@ -342,7 +345,7 @@ static const char *why_apart(const tc_step *s)
     return NULL;
 }
 
-/* Back to one step: its sums are handed on by their waits again. */
+/* Undoes the stages: the sums are yielded by their waits again. */
 static void unset_stages(tc_step *s)
 {
     for (unsigned i = 0; i < s->nparts; i++) {
@@ -381,8 +384,8 @@ bool tc_schedule_modulo(tc_step *s, const char **why)
 
 /* ---- The next step's first product ---- */
 
-/* What the part needs in its step, and what gives the values that it carries:
- * all of it waits for data or costs next to nothing. */
+/* Marks the parts that p needs in its step and those that give its carried
+ * values. False: one of them neither waits for data nor is cheap. */
 static bool mark_needed(const tc_step *s, tc_part *p, bool *marks)
 {
     const tc_op *yield = tc_region_terminator(s->region);
@@ -416,7 +419,8 @@ static tc_part *first_product(const tc_step *s)
     return NULL;
 }
 
-/* Is there a product that waits for another one, and can hide the next? */
+/* Is there a product that depends on another one, and so can overlap the next
+ * step's? */
 static bool has_dependent(const tc_step *s)
 {
     for (unsigned i = 0; i < s->nparts; i++)

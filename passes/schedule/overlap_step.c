@@ -53,7 +53,7 @@ static const tc_op *buffer_of(const tc_value *v)
     return v->def && v->def->code == TC_SMEM_ALLOC ? v->def : NULL;
 }
 
-/* The step puts what it has computed there. */
+/* Does the step store computed values there? */
 static bool is_filling(const tc_region *step, const tc_op *op)
 {
     return op->code == TC_SMEM_STORE && op->parent == step &&
@@ -63,8 +63,8 @@ static bool is_filling(const tc_region *step, const tc_op *op)
            buffer_of(op->in[0]);
 }
 
-/* The buffer lives in the step: no other step, and no other thread role, knows
- * it. Or it is a ring that the step fills. */
+/* Is the buffer used in this step only, by no other step and no other role, or
+ * is it a ring that the step fills? */
 static bool is_own(const tc_region *step, const tc_value *v)
 {
     const tc_op *alloc = buffer_of(v);
@@ -233,8 +233,8 @@ static bool fills_within(const tc_op *op, const tc_op *alloc)
     return false;
 }
 
-/* By the threads that compute: in the loop around, or before, if there is none
- * (what comes later waits). */
+/* Is the buffer filled by the computing threads: in the loop around, or,
+ * without a loop, before the product (what comes later waits)? */
 static bool is_filled_here(const tc_op *product, const tc_op *alloc)
 {
     const tc_op *loop = tc_loop_around(product);
@@ -357,7 +357,7 @@ static void add_all_guards(tc_step *s, tc_part *p)
             add_guards(s, p, p->op->in[i]);
 }
 
-/* Does the part end the use of what the product reads? */
+/* Does the part release a buffer that the product reads? */
 static bool releases(const tc_step *s, const tc_part *p, const tc_op *product)
 {
     tc_value *slot = p->op->in[1];
@@ -391,8 +391,8 @@ static bool touches(const tc_op *op, const tc_op *alloc)
     return false;
 }
 
-/* One of them fills a buffer of the step: does it matter to the other one? To
- * a product its wait, where that stands before. */
+/* One of the two parts fills a buffer: does that matter to the other one? For a
+ * product its wait counts, if that comes before. */
 static bool share_buffer(const tc_part *a, const tc_part *b)
 {
     if (a->effects & TC_PART_FILLS)
@@ -403,16 +403,16 @@ static bool share_buffer(const tc_part *a, const tc_part *b)
     return false;
 }
 
-/* A barrier before an arrival, for what its threads have read, that may
- * come late: the ring has another slot, which is being filled meanwhile. */
+/* A barrier before an arrival, for reads by its threads: the release may come
+ * late, as the ring has another slot, which is being filled meanwhile. */
 static bool may_release_late(const tc_op *op)
 {
     return op->code == TC_BARRIER && op->next->code == TC_MBARRIER_ARRIVE &&
            op->next->in[0]->type->slots > 1;
 }
 
-/* Where threads meet, all that they did with shared memory or waited for comes
- * before, and what they arrive for after it. */
+/* A barrier comes after all accesses of its threads to shared memory and their
+ * waits, and before the arrivals that it is for. */
 static bool meets(const tc_part *a, const tc_part *b)
 {
     const unsigned shared =
@@ -463,7 +463,7 @@ static void add_effects(tc_step *s, tc_part *p)
             add_before(s, p, s->parts[i]);
 }
 
-/* What hangs on the parts before it. */
+/* Properties of a part that follow from the parts before it. */
 static void find_nature(tc_step *s, tc_part *p)
 {
     p->constant = tc_op_has(p->op, TC_PURE) && !p->op->nregions;

@@ -63,7 +63,8 @@ static void build_turn(tc_builder *b)
     tc_build_effect(b, TC_ORDER_ARRIVE, 0, NULL);
 }
 
-/* A turn before b where the one is smaller than the other. */
+/* Builds a turn before b that is taken only if `smaller` is less than
+ * `larger`. */
 static void build_turn_if(tc_builder *b, tc_value *smaller, tc_value *larger)
 {
     tc_value *c = tc_build_cmp(b, "lt", smaller, larger);
@@ -77,10 +78,10 @@ static void build_turn_if(tc_builder *b, tc_value *smaller, tc_value *larger)
     }
 }
 
-/* Steps that groups leave out have their turns too, before they wait for
- * anything that others may need a turn for. The first step of all has none, nor
- * has the first one that a group does: who begins later is a step ahead, and
- * has a turn more when all is done. */
+/* A group takes its turns for steps that it skips too, before it waits for
+ * anything that may need another group's turn. The first step of all has no
+ * turn, nor has the first step that a group executes: a group that begins later
+ * is one step ahead, and has one more turn at the end. */
 static void make_up_for(tc_op *loop)
 {
     tc_op *at = loop;
@@ -102,7 +103,7 @@ static void make_up_for(tc_op *loop)
     }
 }
 
-static tc_op *behind_wait(tc_op *op)
+static tc_op *after_wait(tc_op *op)
 {
     while (op->code != TC_MMA_WAIT)
         op = op->next;
@@ -115,7 +116,8 @@ typedef struct begin {
     tc_op *product, *wait;
 } begin;
 
-/* What comes before the loop, for its first step; false: nothing. */
+/* The prologue's product before the loop, and its wait; false: there is
+ * none. */
 static bool find_begin(const tc_op *loop, begin *out)
 {
     *out = (begin){0};
@@ -130,7 +132,7 @@ static bool find_begin(const tc_op *loop, begin *out)
     return false;
 }
 
-/* Groups that do not get there have a turn too. */
+/* Groups that skip the loop pass their turn on, too. */
 static void build_begin(const begin *x)
 {
     insert(TC_ORDER_WAIT, x->product, x->product);
@@ -185,7 +187,7 @@ static bool visit_steps(tc_pass_env *env, tc_op *loop)
     }
     bool late = tc_op_is_word(loop, "pingpong", "each_result");
     insert(TC_ORDER_WAIT, first, first);
-    insert(TC_ORDER_ARRIVE, last, late ? behind_wait(last) : last->next);
+    insert(TC_ORDER_ARRIVE, last, late ? after_wait(last) : last->next);
     make_up_for(loop);
     tc_remark(env->cx, loop->loc, pass,
               "groups of warps begin their products one after the other, so "

@@ -41,7 +41,7 @@ struct meeting {
     tc_func *f;
     tc_op *loop;
     tc_op *barrier; /* the only one of all groups in a step */
-    tc_op *store;   /* of what they meet for */
+    tc_op *store;   /* the store that the barrier is for */
     const tc_op *ring;
     tc_op *first, *after; /* that touch the ring, in the loop, after it */
     /* Waits for copies, in the loop and after it. */
@@ -125,7 +125,7 @@ static bool find_store(struct meeting *m)
     return m->store;
 }
 
-/* Whatever reads the ring in a step has done so before its barrier. */
+/* Do all reads of the ring in a step come before its barrier? */
 static bool is_read_before(const struct meeting *m)
 {
     const tc_region *step = m->loop->regions[0];
@@ -217,7 +217,7 @@ static tc_op *meet(tc_op *before)
     return op;
 }
 
-/* The loop has no barrier for anything else; the one after it stays. */
+/* Does the loop then need no other barrier? The one after it stays. */
 static bool is_all(struct meeting *m, tc_pass_env *env)
 {
     tc_op *after = meet(m->after);

@@ -69,8 +69,9 @@ static bool simplify(tc_op *op)
            try_rules(op, tc_shape_rules[op->code]);
 }
 
-/* From the last op to the first, so that users that die free what they use;
- * what a rule builds before an op is met next. */
+/* Walks from the last op to the first: users that are erased free their
+ * operands, and ops that a rule builds before the current op are visited
+ * next. */
 static bool sweep(tc_region *r)
 {
     bool changed = false;

@@ -54,7 +54,7 @@ static bool swaps(const tc_op *op)
 static uint64_t hash_of(const tc_op *op)
 {
     uint64_t operands = 0;
-    if (swaps(op)) /* the same either way round */
+    if (swaps(op)) /* operands in either order are equal */
         operands =
             (uint64_t)(uintptr_t)op->in[0] + (uint64_t)(uintptr_t)op->in[1];
     else if (op->nin)

@@ -38,8 +38,8 @@ static void mark_operands(tc_op *op, unsigned from, unsigned to)
 
 static void mark_contents(tc_region *r);
 
-/* The op stays. Of one with slots that says nothing of its slots yet, only
- * of what it always needs: bounds and conditions. */
+/* Marks the op as needed. For an op with slots only its fixed operands (bounds,
+ * conditions) are marked; each slot is marked on its own. */
 static void mark_op(tc_op *op)
 {
     if (op->data)
@@ -100,8 +100,8 @@ static void mark_value(tc_value *v)
         mark_op(owner);
 }
 
-/* NULL: no smem_store_scalar, or into what is not known, or what others may
- * overlap. */
+/* The buffer of a smem_store_scalar. NULL: the op is another one, or the buffer
+ * is unknown or may overlap others. */
 static const tc_op *buffer_of_put(const tc_op *op)
 {
     if (op->code != TC_SMEM_STORE_SCALAR)
@@ -130,7 +130,8 @@ static void mark_effects(tc_region *r)
     }
 }
 
-/* What is put into buffers that something needed reads: it may need others. */
+/* Marks the scalar stores to buffers that a needed op reads; they may need
+ * others. */
 static bool mark_puts(tc_region *r)
 {
     bool more = false;
@@ -150,7 +151,7 @@ static bool mark_puts(tc_region *r)
 
 static void sweep_region(struct dce *s, tc_region *r);
 
-/* Slots that are not needed go, with what stands in the regions for them. */
+/* Removes slots that are not needed, and the ops in the regions for them. */
 static void sweep_slots(struct dce *s, tc_op *op)
 {
     bool any = false;

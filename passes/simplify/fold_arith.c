@@ -17,8 +17,8 @@ static bool floats(const tc_op *op)
     return tc_has_float_lanes(op->in[0]);
 }
 
-/* Arithmetic of f8e5m2 saturates an infinity that was loaded: even x + -0.0 is
- * not x for that one. What gives an operand back asks here. */
+/* Arithmetic of f8e5m2 turns a loaded infinity into the largest number, so that
+ * even x + -0.0 is not x. Rules that give an operand back ask this first. */
 static bool saturates(const tc_op *op)
 {
     return tc_lane_kind(op->in[0]) == TC_F8E5M2;

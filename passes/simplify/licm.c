@@ -64,8 +64,8 @@ static bool repeats_smaller_value(const tc_op *op)
            op->code == TC_EXPAND_DIMS || op->code == TC_RANGE;
 }
 
-/* A product that only begins another's sum: its tile would be kept, and copied
- * in each step. */
+/* A product whose only use is as the initial sum of another one: outside of the
+ * loop its tile would be kept, and copied in each step. */
 static bool begins_sum(const tc_op *op)
 {
     const tc_use *u = op->nout ? op->out[0]->uses : NULL;
@@ -96,7 +96,7 @@ static bool reads_tensor(const tc_op *op)
     return op->code == TC_LOAD || cannot_fail(op);
 }
 
-/* May what `load` reads be another in another step? */
+/* May `load` read other contents in another step? */
 static bool may_change_loaded(const struct licm *s, const tc_op *loop,
                               const tc_op *load)
 {

@@ -150,7 +150,8 @@ static bool narrow_dots_choose(struct operand x, struct operand y,
     return false;
 }
 
-/* Worth a word where one operand would do, or each would alone. */
+/* A remark if one operand prevents it, or if each of the two could be narrowed
+ * alone. */
 static void explain(tc_pass_env *env, const tc_op *dot, struct operand x,
                     struct operand y)
 {

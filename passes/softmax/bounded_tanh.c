@@ -24,7 +24,8 @@
 
 static const double LARGEST_SCALE = 256;
 
-/* The scalar in all lanes of an operand of the product v; NULL: it is none. */
+/* The scalar factor of the product v, which is in all lanes of one operand;
+ * NULL: v is no such product. */
 static tc_value *factor_of(const tc_value *v, tc_value **other)
 {
     const tc_op *mul = tc_match_op(v, TC_MUL);

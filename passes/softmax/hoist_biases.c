@@ -68,20 +68,21 @@ struct term {
 struct split {
     tc_pass_env *env;
     unsigned axis;       /* of the maximum, of what is subtracted */
-    bool has_maximum;    /* and not only what is subtracted */
+    bool has_maximum;    /* there is a maximum, not only a difference */
     const tc_type *type; /* of the tile, f32 */
     tc_mask_parts parts; /* of the mask, along that axis */
     unsigned nterms, nbodies;
     struct term terms[MOST_TERMS];
-    bool by_product; /* the column's part is a ramp that a product adds */
-    double factor;   /* by which arguments of exponentials take all of it */
+    bool by_product; /* the column's part is linear, added by a product */
+    double factor;   /* the factor of the value in arguments of exponentials */
     const tc_op *lacking; /* the first op without the flags it needs; NULL */
     unsigned needed;
 };
 
 static const char pass[] = "hoist-biases";
 
-/* What a sum needs of which terms leave, and a factor of a single term. */
+/* Flags needed by an op of a sum whose terms are hoisted, and by a scale of a
+ * single term. */
 enum { SCALE = TC_REASSOC | TC_CONTRACT, SUM = SCALE | TC_NINF | TC_NNAN };
 
 static void need(struct split *s, const tc_op *op, unsigned flags)
@@ -247,7 +248,8 @@ static tc_value *to_f32(tc_builder *b, tc_value *v)
     return tc_build(b, TC_CAST, 1, &v, f32_like(b, v->type));
 }
 
-/* The first of positions along their only axis, made as spread() knows. */
+/* The first of the positions along their only axis, built as spread() has found
+ * them. */
 static tc_value *first_of(tc_builder *b, tc_value *v)
 {
     const tc_op *op = v->def;
@@ -288,10 +290,10 @@ static tc_value *distances(struct split *s, tc_builder *b, tc_value *rest,
                            tc_build(b, TC_SPLAT, 1, &most, v->type));
 }
 
-/* Is there room for the column's part in registers, so that a loop need not
- * compute it again in each step? What a step adds to all of it is then the
- * row's. Known of what comes: groups of 64 rows, 4 columns' threads; sums, and
- * the tile once more as half as wide. */
+/* Are there registers for the column's part, so that a loop need not compute it
+ * again in each step? A step then adds only the row's part. Estimated before
+ * layouts exist: groups of 64 rows, 4 threads to a row; sums, and the tile once
+ * more in half the width. */
 static unsigned warps_of(const struct split *s, const tc_region *r)
 {
     unsigned warps = s->env->options->warps;
@@ -323,8 +325,9 @@ static tc_value *shifted(tc_builder *b, const struct term *t, tc_value *row,
     return tc_build(b, TC_FMA, 3, in, NULL);
 }
 
-/* Of sign * (base + range) + rest, rest = first + (rest - first): the row's
- * part is the parenthesis, the column's the others. */
+/* The position is sign * (base + range) + rest, with rest = first + (rest -
+ * first): the terms that differ along the row go to the row's part, the others
+ * to the column's. */
 static void add_position(struct split *s, tc_builder *b, const struct term *t,
                          tc_value **row, tc_value **column)
 {
@@ -424,7 +427,7 @@ static tc_value *build_parts(struct split *s, tc_builder *b, tc_value **row)
 
 /* ---- Ramps by products ---- */
 
-/* Does nothing but `to` come of v? */
+/* Is v used, through ops with one use each, by `to` only? */
 static bool only_becomes(const tc_value *v, const tc_value *to)
 {
     while (v != to && tc_value_has_one_use(v) && v->uses->op->nout == 1)
@@ -432,7 +435,8 @@ static bool only_becomes(const tc_value *v, const tc_value *to)
     return v == to;
 }
 
-/* A product times one factor at most, and one position: along the columns. */
+/* Is it a product, scaled by at most one factor, plus one position along the
+ * columns? */
 static bool is_ramp_on_product(const struct split *s, const tc_region *r,
                                const tc_value *whole)
 {
@@ -462,7 +466,7 @@ static bool is_maximum(const tc_op *op, unsigned axis)
            tc_op_int(op, "axis") == (int64_t)axis;
 }
 
-/* Does v become nothing but narrow exponentials, scaled at most? */
+/* Is v used only by narrow exponentials, scaled at most? */
 static bool becomes_exponential(const tc_value *v, unsigned depth)
 {
     tc_each_use (u, v) {
@@ -491,8 +495,8 @@ static bool is_argument(const tc_op *op, const tc_value *v, unsigned axis)
     return fits && becomes_exponential(op->out[0], 0);
 }
 
-/* By what such an argument takes v; 1 where that is not known, or would be too
- * large for an f32 when divided by. */
+/* The factor of v in such an argument; 1 if it is unknown, or if its inverse
+ * would be too large for an f32. */
 static double factor_of(const tc_op *argument)
 {
     tc_scalar x;
@@ -520,7 +524,7 @@ static bool uses_allow(struct split *s, const tc_value *v)
     return has_argument;
 }
 
-/* The row's part is added after the maximum. */
+/* Adds the row's part to the maximum. */
 static void shift_maximum(tc_op *max, tc_value *row)
 {
     tc_builder b = tc_builder_before(max->next);
@@ -536,7 +540,7 @@ static void shift_maximum(tc_op *max, tc_value *row)
     }
 }
 
-/* And into what the argument adds. */
+/* Adds the row's part to the exponential's argument as well. */
 static void shift_argument(struct split *s, tc_op *op, tc_value *row)
 {
     tc_builder b = tc_builder_before(op);
@@ -566,8 +570,8 @@ static void shift_uses(struct split *s, tc_value *v, tc_value *row)
 
 /* ---- The walk ---- */
 
-/* Is there more than the body and what stays with it, or a body that is cheaper
- * in its place? After a maximum columns are scaled in theirs. */
+/* Is there a part to hoist, or a body that is cheaper in its place? After a
+ * maximum columns are scaled in theirs. */
 static bool is_worth_it(const struct split *s, bool has_maximum)
 {
     for (unsigned i = 0; i < s->nterms; i++) {
@@ -601,8 +605,8 @@ static bool hides_by_infinity(const tc_op *select)
     return tc_match_const(select->in[2], &c) && isinf(c.f) && c.f < 0;
 }
 
-/* v, of which maxima along the axis are taken, or from which something is
- * subtracted that is the same along it. */
+/* Tries v, of which a maximum along the axis is taken, or from which a value is
+ * subtracted that is uniform along it. */
 static bool try_value(tc_pass_env *env, tc_value *v, unsigned axis,
                       bool has_maximum)
 {

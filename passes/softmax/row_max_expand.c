@@ -38,7 +38,7 @@ static void map_operands(const tc_row_max *x, tc_builder *b, tc_op *op)
             map_operands(x, b, inner);
 }
 
-/* v there: what depends on bounded numbers is computed again. */
+/* v in the variant: ops that depend on bounded values are cloned. */
 static tc_value *mapped(const tc_row_max *x, tc_builder *b, tc_value *v)
 {
     if (v->data || !v->def || !tc_row_max_depends(x, v->def))
@@ -48,7 +48,7 @@ static tc_value *mapped(const tc_row_max *x, tc_builder *b, tc_value *v)
     return v->data;
 }
 
-/* What a region of `branch` yields for it. */
+/* Maps the branch's result to what one of its regions yields. */
 static void map_arm(const tc_row_max *x, tc_builder *b, tc_op *branch,
                     unsigned arm)
 {
@@ -176,7 +176,7 @@ static tc_value *carry_known(tc_row_max *x)
     return known;
 }
 
-/* What uses the results comes afterwards. */
+/* Moves the branch to before the users of its results. */
 static void put_in_front(const tc_row_max *x, tc_op *branch)
 {
     tc_op *after = branch->next;

@@ -38,8 +38,8 @@ static bool may_branch_be_same(const tc_value *x, const tc_op *branch,
     return false;
 }
 
-/* May x and y be the same value now and then, because y chooses x? A maximum is
- * left alone: among 16 rows there is mostly one that grows. */
+/* May x equal y because y is a choice between x and another value? A maximum
+ * does not count: among 16 rows there is mostly one that grows. */
 static bool may_be_same(const tc_value *x, const tc_value *y, unsigned depth)
 {
     enum { DEEPEST = 6 };
@@ -53,7 +53,7 @@ static bool may_be_same(const tc_value *x, const tc_value *y, unsigned depth)
                may_be_same(x, b->in[2], depth);
     if (b->code == TC_IF)
         return may_branch_be_same(x, b, y->index, depth);
-    if (b->code == TC_MAX) /* .. but not one with a bound */
+    if (b->code == TC_MAX) /* .. except for one with a bound */
         return (b->in[0] != x && may_be_same(x, b->in[0], depth)) ||
                (b->in[1] != x && may_be_same(x, b->in[1], depth));
     if (!a || a->code != b->code || a->nin != b->nin || a->nin == 0 ||
@@ -83,7 +83,7 @@ static bool is_of_rows(const tc_value *v)
     return op && tc_op_int(op, "axis") == 1 && may_be_one(op->in[0]);
 }
 
-/* Asking takes some instructions. */
+/* The tile is large enough to be worth the test. */
 static bool is_large(const tc_type *t)
 {
     return t->kind == TC_TILE && t->layout && t->elem->kind == TC_F32 &&

@@ -62,7 +62,7 @@ bool tc_row_max_depends(const tc_row_max *x, const tc_op *op)
     return false;
 }
 
-/* op and what depends on it in its region; false: too many. */
+/* Adds op and its dependents in the region; false: too many. */
 static bool add_dependents(tc_row_max *x, tc_op *op)
 {
     if (tc_row_max_depends(x, op))
@@ -85,7 +85,8 @@ static bool is_minus_infinity(const tc_value *v)
     return tc_match_const(v, &c) && isinf(c.f) && c.f < 0;
 }
 
-/* The scalar c of v = f * c, f from -1 to 1; NULL: v is nothing like it. */
+/* The scalar c of v = f * c, where f is from -1 to 1; NULL: v has no such
+ * form. */
 static tc_value *match_multiple(const tc_value *v)
 {
     const tc_op *mul = tc_match_op(v, TC_MUL);
@@ -93,7 +94,7 @@ static tc_value *match_multiple(const tc_value *v)
     return splat && tc_match_op(mul->in[0], TC_TANH) ? splat->in[0] : NULL;
 }
 
-/* The same of a choice between two ways to compute it. */
+/* The same for an `if` between two ways to compute v. */
 static bool match_bounded(tc_row_max *x, tc_value *v)
 {
     const tc_op *branch = tc_match_op(v, TC_IF);
@@ -150,7 +151,7 @@ static bool match_now(tc_row_max *x, tc_value *v)
     return true;
 }
 
-/* The maximum is what the body hands on. */
+/* Finds this step's maximum: the value that the body yields for it. */
 static bool find_now(tc_row_max *x)
 {
     const tc_op *yield = tc_region_terminator(x->body);
@@ -191,7 +192,7 @@ static bool match_power(tc_row_max *x, tc_op *sum)
     return (max ? max->in[0] : v) == x->now && c.f > 0;
 }
 
-/* v has two uses: of its maximum and of its exponentials. */
+/* v has two uses: the maximum and the exponentials. */
 static bool find_power(tc_row_max *x)
 {
     tc_each_use (u, x->reduce->in[0])
@@ -200,14 +201,14 @@ static bool find_power(tc_row_max *x)
     return x->power != NULL;
 }
 
-/* Those that go up keep 24 octaves above the smallest of f32. */
+/* Maxima that grow keep 24 octaves above the smallest f32. */
 static bool has_room(const tc_row_max *x)
 {
     enum { OCTAVES = 102 };
     return x->more >= 0 && x->more * x->unit + x->octaves <= OCTAVES;
 }
 
-/* Does what exponentials are relative to count as much as they do? */
+/* Do exponentials scale the maximum by the same factor as the values? */
 static bool match_step(const tc_row_max *x)
 {
     const tc_value *most = x->reduce->out[0];
@@ -288,7 +289,7 @@ tc_change tc_pass_skip_row_max(tc_func *f, tc_pass_env *env)
         tc_row_max x = {.reduce = op,
                         .body = op->parent,
                         .octaves = (double)tc_op_int(op, "max_slack")};
-        /* Other passes take what is left as it is. */
+        /* The attribute goes: other passes take what is left as it is. */
         tc_op_set_attr(op, "max_slack", (tc_attr){.kind = TC_ATTR_NONE});
         const char *why =
             env->target->wgmma ? find_all(&x) : "this target has no wgmma";

@@ -14,17 +14,17 @@ enum { TC_MOST_NEAR = 256 };
 typedef struct tc_row_max {
     tc_op *loop, *reduce;
     tc_region *body;     /* of the loop */
-    double octaves;      /* that exponentials may be above 1 */
+    double octaves;      /* log2 of how far exponentials may be above 1 */
     tc_value *full;      /* no mask hides anything; NULL: in any step */
     tc_op *choice;       /* `if %full`; NULL: no mask */
     tc_value *bounded;   /* what maxima are of in such steps */
-    tc_value *bound;     /* no element of that is larger .. */
-    tc_value *fits;      /* .. if so; NULL: ever */
+    tc_value *bound;     /* an upper bound of its elements .. */
+    tc_value *fits;      /* .. that holds if this does; NULL: always */
     tc_value *old, *now; /* the maximum of the steps before, with this one */
     tc_value *step;      /* that of this one */
-    double more;         /* what is added to a maximum */
+    double more;         /* added to a maximum */
     tc_op *power;        /* the exponentials */
-    tc_value *rows;      /* what their arguments add to each row, .. */
+    tc_value *rows;      /* the row values that their arguments add, .. */
     double unit;         /* .. where the maximum counts times this */
     unsigned ndependents;
     tc_op *dependents[TC_MOST_NEAR]; /* of what is bounded, in the body */

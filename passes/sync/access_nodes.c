@@ -48,7 +48,7 @@ static bool touches_parts(const tc_op *op, unsigned i, unsigned *axis)
     }
 }
 
-/* Parts of two slices are compared by nothing. */
+/* Parts of slices cannot be compared with each other. */
 static bool is_sliced(const tc_value *v)
 {
     while (v->def && tc_is_buffer_view(v->def)) {
@@ -99,7 +99,7 @@ static void add_places(struct reader *h, tc_access_node *node)
 static tc_access_node *nodes_of(struct reader *h, const tc_region *r,
                                 unsigned depth);
 
-/* Or keeps barriers apart from them. */
+/* Ops that order accesses, or that barriers must not cross. */
 static bool orders_accesses(const tc_op *op)
 {
     return op->code == TC_BARRIER || op->code == TC_ORDER_WAIT ||
@@ -113,7 +113,7 @@ static bool is_other_role(const tc_op *op, unsigned region)
     return op->code == TC_WARP_GROUPS && region != TC_CONSUMERS_REGION;
 }
 
-/* NULL: nothing in it matters. */
+/* The node of the op; NULL: nothing in it matters to hazards. */
 static tc_access_node *node_of(struct reader *h, tc_op *op, unsigned depth)
 {
     tc_access_node node = {.op = op, .depth = depth, .position = h->position++};

@@ -34,7 +34,8 @@ struct tc_access_node {
     unsigned depth, position;
     tc_access_node *inside[2]; /* the first nodes of its regions */
     tc_access_node *next;
-    tc_ring_states *states; /* of a `for` in no loop that is known */
+    tc_ring_states *states; /* of a `for` that is in no loop with known
+                             * states */
     /* hazards.c */
     struct tc_loop_walk *last;
     unsigned walk, found; /* in that walk: 1 + the last hazard found here */

@@ -39,7 +39,7 @@ static void say_where(tc_pass_env *env, const tc_lifetime *l)
                   tc_op_name(l->last_op), l->last_op->loc.line);
 }
 
-/* The buffers in use when most memory is. */
+/* Notes the buffers that are in use at the time when most memory is. */
 static void list_buffers(tc_pass_env *env, const tc_lifetimes *all)
 {
     uint64_t most = 0;
@@ -93,7 +93,8 @@ static bool set_offsets(const tc_lifetimes *all)
 
 /* ---- Messages ---- */
 
-/* Does one thread tell the others what the op gave it? */
+/* Does one thread pass the op's result on to the others through shared
+ * memory? */
 static bool is_told(const tc_op *op)
 {
     if (op->code == TC_NEXT_TILE)
@@ -102,7 +103,8 @@ static bool is_told(const tc_op *op)
            op->out[0]->uses;
 }
 
-/* `alone`: of the producer, which is one thread; NULL: there is none. */
+/* Is there such an op in the region? `alone`: the producer's region, which is
+ * one thread; NULL: there is none. */
 static bool tells(const tc_region *r, const tc_region *alone)
 {
     tc_each_op (op, r) {

@@ -43,7 +43,7 @@ struct set {
     struct access *of;
 };
 
-/* Room for LEAST << i accesses that nothing is in. */
+/* Memory for LEAST << i accesses that no set uses. */
 enum { LEAST = 16, SPARE_SIZES = 28 };
 struct spare {
     struct spare *next;
@@ -54,7 +54,7 @@ struct spare {
  * at least twice. */
 enum { MOST_LOOPS = 4096 };
 
-/* What came out of a loop when this went in, in this walk. */
+/* The result of walking a loop with the set `in`, in this walk. */
 struct tc_loop_walk {
     struct set in, out;
     unsigned walk;
@@ -197,7 +197,7 @@ static bool same_threads(const tc_op *a, const tc_op *b)
             tc_layout_free_bits(x->layout, TC_WARP) == 0);
 }
 
-/* Only threads of one group come upon each other, and they have met. */
+/* Only threads of one group access both, and they have met. */
 static bool have_met(const struct access *before, const struct access *a)
 {
     return before->met && before->parts == a->parts &&
@@ -205,7 +205,8 @@ static bool have_met(const struct access *before, const struct access *a)
            before->end == a->end;
 }
 
-/* A group that waits for others must not keep them from having their turn. */
+/* Moves the place out of a turn: a group that waits for others must not keep
+ * them from their turn. */
 static tc_op *outside_turn(const struct access *from, tc_op *at)
 {
     const tc_op *op = at->prev;
@@ -233,7 +234,8 @@ static tc_op *place_of(const struct access *from, tc_op *to)
     }
 }
 
-/* Where hazards are looked for: where the barrier, or the access is. */
+/* The node at which hazards of a place are kept: that of the barrier, or of the
+ * access. */
 static tc_access_node *node_of(tc_hazard_finder *w, const tc_hazard *h)
 {
     tc_access_node *node = (h->before ? h->before : h->to)->data;
@@ -369,7 +371,8 @@ static void visit_place(tc_hazard_finder *w, struct set *s, tc_op *op,
     set_add(w, s, a);
 }
 
-/* One more group, of copies or of what is a group of its own. */
+/* Ends a group of asynchronous ops: earlier ops of that kind are one group
+ * older. */
 static void end_group(struct set *s, tc_opcode waited_for_by)
 {
     for (unsigned i = 0; i < s->n; i++)
@@ -395,7 +398,7 @@ static void visit_access(tc_hazard_finder *w, struct set *s,
 
 /* ---- Synchronisation ---- */
 
-/* Groups of warps that wait each on its own wait for no others. */
+/* A barrier of each warp group by itself. */
 static bool is_of_groups(const tc_op *barrier)
 {
     return tc_op_is_word(barrier, "scope", "group");
@@ -410,7 +413,7 @@ static void pass_barrier(struct set *s)
     s->n = n;
 }
 
-/* Of each group on its own. */
+/* Notes that the warps of each group have met. */
 static void meet_in_groups(struct set *s)
 {
     for (unsigned i = 0; i < s->n; i++)
@@ -551,8 +554,8 @@ static struct tc_loop_walk *walk_of(tc_hazard_finder *w, tc_access_node *node)
     return l;
 }
 
-/* With all that ever went in, whatever rings are at: so the loop is walked once
- * for each access that is new to it, at most. */
+/* Walks with the union of all sets that ever went in, in any state of rings: so
+ * the loop is walked at most once for each access that is new to it. */
 static void walk_with_all(tc_hazard_finder *w, struct set *s,
                           tc_access_node *node)
 {
@@ -573,8 +576,8 @@ static void walk_with_all(tc_hazard_finder *w, struct set *s,
     *s = set_copy(w, &l->out);
 }
 
-/* Inner loops are come upon again and again: not walked where nothing is new.
- */
+/* Inner loops are met again and again; they are walked only if the set is
+ * new. */
 static void walk_loop(tc_hazard_finder *w, struct set *s, tc_access_node *node)
 {
     if (w->nloops > MOST_LOOPS) {

@@ -49,8 +49,8 @@ tc_hazard_finder *tc_hazard_finder_new(tc_arena *a, tc_func *f);
 tc_hazards tc_find_hazards(tc_hazard_finder *h);
 /* Is there one at all that a barrier helps against? */
 bool tc_needs_barrier(tc_hazard_finder *h);
-/* From now on, as if a barrier stood (or did not) before an op that a hazard
- * has named. */
+/* From now on assumes that a barrier stands (or does not stand) before an op
+ * that a hazard has named. */
 void tc_assume_barrier(tc_op *before, bool there);
 
 /* Fences before barriers that need them (insert_fences.c); true: there are new
@@ -60,9 +60,8 @@ bool tc_insert_fences(tc_func *f, tc_pass_env *env);
 /* Global memory (hazards_global.c). Must all threads have done `a` before one
  * does `b`, in the same step of loops, or in a later one of `carrier`? */
 bool tc_global_conflict(const tc_op *a, const tc_op *b, const tc_op *carrier);
-/* Must `load` come after `op`, if it does in the program, to find what it
- * should? (Not because of outputs that are where the inputs were: what is
- * stored to one is not loaded again.) */
+/* May `op`, where it comes before `load`, change what that loads? (In-place
+ * outputs do not count: what is stored to one is not loaded again.) */
 bool tc_may_change_loaded(const tc_op *op, const tc_op *load);
 /* The same of all ops of a region, nested ones too. */
 bool tc_may_change_loaded_in(const tc_region *r, const tc_op *load);

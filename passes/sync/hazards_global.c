@@ -35,13 +35,13 @@ tc_op *tc_follow_of(const tc_op *store)
     return at && at->code == TC_FOLLOW ? at : NULL;
 }
 
-/* In steps, of any threads in any order. */
+/* Ops that update memory, of any threads in any order. */
 static bool changes_in_steps(const tc_op *op)
 {
     return is_atomic(op) || tc_adds_to_memory(op);
 }
 
-/* Atomics that others look at to learn that something is there. */
+/* Atomics by which other threads learn that data is there. */
 static bool orders_memory(const tc_op *op)
 {
     return is_atomic(op) && !tc_op_is_word(op, "order", "relaxed");
@@ -60,7 +60,8 @@ bool tc_writes_global(const tc_op *op)
 
 /* ---- The same thread ---- */
 
-/* What each thread moves: of a block or tile of pointers, else NULL. */
+/* The layout of the elements that each thread moves, if the op accesses a block
+ * or a tile of pointers; else NULL. */
 static const tc_layout *layout_of(const tc_op *op)
 {
     switch (op->code) {
@@ -98,7 +99,7 @@ static bool same_offsets(const tc_op *a, const tc_op *b)
     return true;
 }
 
-/* The op that v is a window of, as it is here (no loop moves it). */
+/* The `block` that makes v; NULL: a loop moves v. */
 static const tc_op *fixed_block(const tc_value *v)
 {
     return v->def && v->def->code == TC_BLOCK ? v->def : NULL;

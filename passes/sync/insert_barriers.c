@@ -42,9 +42,8 @@ static unsigned deepest(const tc_hazards *all)
     return depth;
 }
 
-/* Of the hazards of one loop the one to be dealt with next, after the barrier
- * `last` (NULL: none yet). That one helps against all that come from before it,
- * or from an earlier step: these pass it on their way. */
+/* The hazard of a loop to resolve next, after the barrier `last` (NULL: none
+ * yet), which resolves all hazards from before it or from an earlier step. */
 static const tc_hazard *next_in_loop(const tc_hazards *all, const tc_op *loop,
                                      const tc_hazard *last)
 {
@@ -127,7 +126,8 @@ static bool insert(tc_pass_env *env, const tc_hazard *h)
     return true;
 }
 
-/* All but those without which nothing is missing. */
+/* Inserts the chosen barriers, except for those without which no hazard is
+ * left. */
 static bool insert_needed(tc_pass_env *env, tc_hazard_finder *finder,
                           const struct chosen *list)
 {
@@ -159,7 +159,7 @@ static bool reads_by_warps(const tc_op *op)
     return op->code == TC_MMA && reads && !tc_is_group_mma(op);
 }
 
-/* They have met, and have not touched shared memory since. */
+/* The warps have met, and have not touched shared memory since. */
 static bool have_just_met(const tc_op *barrier)
 {
     for (const tc_op *op = barrier->prev; op; op = op->prev) {
@@ -176,8 +176,8 @@ static bool have_just_met(const tc_op *barrier)
     return false;
 }
 
-/* Nothing that tells others what the group has done stands before the next
- * barrier of all. */
+/* Until the next barrier of all no op tells other groups what the group has
+ * done. */
 static bool all_meet_soon(const tc_op *barrier)
 {
     for (const tc_op *op = barrier->next; op; op = op->next) {

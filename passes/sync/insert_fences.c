@@ -41,10 +41,10 @@ struct state {
 
 struct fencer {
     tc_pass_env *env;
-    tc_map read;    /* smem_alloc that is read in that way */
+    tc_map read;    /* buffers (smem_alloc) that the asynchronous proxy reads */
     tc_map written; /* ... and those that threads write */
-    tc_map filled;  /* by TMA copies */
-    bool all;       /* ... and it is not known which others */
+    tc_map filled;  /* buffers that TMA copies fill */
+    bool all;       /* ... and unknown others */
     bool insert, changed;
 };
 
@@ -120,7 +120,8 @@ static bool is_released_later(const tc_op *barrier)
     return op && op->code == TC_BARRIER;
 }
 
-/* Nothing is read in that way before all meet: they will fence then. */
+/* Until all threads meet the asynchronous proxy reads nothing: they fence
+ * then. */
 static bool is_soon_enough(const struct fencer *s, const tc_op *barrier)
 {
     for (const tc_op *op = barrier->next; op && !op->nregions; op = op->next) {

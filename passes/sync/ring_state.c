@@ -169,7 +169,7 @@ tc_ring_states tc_find_ring_states(tc_arena *a, tc_op *loop,
             break;
         if (s.n <= TC_MAX_RING_STATES)
             continue;
-        /* No ring goes round this: nothing is known of any value. */
+        /* The states do not repeat: no value is known. */
         s.n = 2;
         s.again = 0;
         memset(s.certain[0], 0, s.nvalues * sizeof **s.certain);

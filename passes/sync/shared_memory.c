@@ -37,7 +37,7 @@ static void shared_memory_add(struct trace *t, tc_op *alloc, tc_value *index)
 static void trace(struct trace *t, tc_value *v, tc_value *index,
                   const struct step *before);
 
-/* What feeds slot i of a loop or branch. */
+/* Traces the values that feed slot i of a loop or branch. */
 static void trace_slot(struct trace *t, tc_op *op, unsigned i, tc_value *index,
                        const struct step *here)
 {
@@ -209,20 +209,21 @@ static void include(tc_lifetime *l, const tc_op *where, tc_op *op)
     }
 }
 
-/* warp_groups, of an op that is not the consumers'; else NULL. */
-static tc_op *roles_beside(const tc_op *op)
+/* The warp_groups around an op that is in another role than the consumers; else
+ * NULL. */
+static tc_op *roles_of_others(const tc_op *op)
 {
     tc_op *roles = tc_roles_around(op);
     return roles && !tc_region_contains(tc_consumers(roles), op) ? roles : NULL;
 }
 
-/* A buffer from outside of a loop is in use in all steps of it. While the
- * producer or the transposer runs, the consumers may be anywhere; but what they
- * wait for in a buffer that is freed is there when they use it for the last
- * time, and they come after the producer here. */
+/* A buffer from outside of a loop is in use in all its steps. While the
+ * producer or the transposer runs, the consumers may be anywhere, so their
+ * buffers are in use, too; except for a `freed` buffer, whose last use the
+ * consumers have waited for before the producer comes here. */
 static void include_use(const struct finder *s, tc_lifetime *l, tc_op *op)
 {
-    tc_op *roles = roles_beside(op);
+    tc_op *roles = roles_of_others(op);
     include(l, op, op);
     if (roles && !tc_op_int(l->alloc, "freed"))
         include(l, roles, op);
@@ -234,7 +235,7 @@ static void include_use(const struct finder *s, tc_lifetime *l, tc_op *op)
     }
 }
 
-/* Always in use: no op says when the last thread has left it. */
+/* Always in use: no op shows when the last thread has passed it. */
 static void add_mbarriers(struct finder *s, tc_func *f, tc_op *alloc)
 {
     tc_lifetime *l = &s->all.of[s->all.n++];
@@ -323,8 +324,8 @@ static tc_op *next_drain(tc_region *r, tc_opcode wait, unsigned position)
     return NULL;
 }
 
-/* Loops round which it is still in flight, as its wait comes after them, or in
- * the next step. */
+/* Includes loops in which the op is still in flight at the end of a step,
+ * because its wait comes after them or in the next step. */
 static void include_loops(tc_lifetime *l, tc_op *op, const tc_op *drain)
 {
     for (tc_op *loop = tc_loop_around(op); loop; loop = tc_loop_around(loop))
@@ -332,8 +333,7 @@ static void include_loops(tc_lifetime *l, tc_op *op, const tc_op *drain)
             include(l, loop, op);
 }
 
-/* A copy may still write, a product or TMA store still read, until somebody
- * has waited for it. */
+/* Until the wait a copy may still write, a product or TMA store still read. */
 static void include_in_flight(struct finder *s, tc_func *f, tc_op *op)
 {
     tc_op *drain = next_drain(f->body, tc_waited_for_by(op), span_of(op)->last);
@@ -374,8 +374,8 @@ static tc_op *outer_loop(const tc_op *op)
     return loop;
 }
 
-/* In a loop small buffers share no memory, up to a few KiB of them: a barrier
- * in each step costs more than they do. */
+/* Small buffers of a loop share no memory, up to a few KiB in all: sharing
+ * would cost a barrier in each step. */
 static void keep_small_ones(struct finder *s)
 {
     uint32_t sum = 0;
@@ -416,7 +416,7 @@ static tc_op *only_use(const tc_value *v, tc_opcode code)
     return found;
 }
 
-/* The mbarriers that must let the copy begin. */
+/* The mbarrier on which the copy waits before it begins. */
 static tc_value *guard_of(const tc_op *copy)
 {
     const tc_op *op = copy->prev;
@@ -425,7 +425,7 @@ static tc_value *guard_of(const tc_op *copy)
     return op ? op->in[0] : NULL;
 }
 
-/* All copies to the buffer wait there, and nothing else does. */
+/* Do all copies to the buffer wait on it, and nothing else? */
 static bool guards_copies(const tc_value *guard, const tc_value *buffer)
 {
     int waits = 0;
@@ -473,7 +473,7 @@ static void find_loan(struct finder *s, tc_func *f, tc_op *copy)
         !guards_copies(guard, alloc->out[0]))
         return;
     struct loan x = {s, f, only_use(guard, TC_MBARRIER_ARRIVE), 0, true};
-    if (!x.release || roles_beside(x.release))
+    if (!x.release || roles_of_others(x.release))
         return;
     end_uses(&x, alloc->out[0]);
     tc_lifetime *l = lifetime_of(s, alloc);

@@ -9,7 +9,7 @@
 #include "passes/analysis/nesting.h"
 #include "passes/passes.h"
 
-/* The words of the error that says so. */
+/* The text of the error for too much shared memory. */
 #define TC_TOO_MUCH_SHARED "bytes of shared memory at once"
 
 /* What a value of shared memory may stand for: a buffer, or one slot of it. */
@@ -51,9 +51,9 @@ tc_opcode tc_waited_for_by(const tc_op *op);
  * warp groups, tma_store? */
 bool tc_reads_as_bulk(const tc_op *op);
 
-/* What a smem_load reads, as its result's layout goes on over the whole buffer:
- * of n registers a part, those from *first on are the result's. Without `at`
- * that is the result's own layout. */
+/* The layout of the whole buffer that continues the layout of a smem_load's
+ * result: with n registers a part, the result has those from *first on. Without
+ * `at` it is the result's own layout. */
 const tc_layout *tc_smem_load_layout(tc_context *cx, const tc_op *load,
                                      uint32_t *first);
 
@@ -63,8 +63,8 @@ typedef struct tc_lifetime {
     uint32_t bytes, align;
     unsigned first, last;      /* positions of its first and last use */
     tc_op *first_op, *last_op; /* NULL: never used */
-    /* Between these it is not used (equal: there is no such time): the
-     * consumers of a TMA copy have read it and have not released it yet. */
+    /* The buffer is not used between these (equal: there is no such time): the
+     * consumers of a TMA load have read it, and have not released it yet. */
     unsigned lent_first, lent_last;
     uint32_t offset; /* of the plan below */
 } tc_lifetime;
@@ -78,11 +78,11 @@ typedef struct tc_lifetimes {
  * it, so that they do not share memory, nor do small ones in a nest: that costs
  * memory and saves barriers. */
 tc_lifetimes tc_find_lifetimes(tc_arena *a, tc_func *f, bool loose);
-/* Whether a buffer is in use at some time while `op` runs. Only until op->data
+/* Is the buffer in use at some time while `op` runs? Valid only until op->data
  * is used for something else. */
 bool tc_is_in_use_at(const tc_lifetime *l, const tc_op *op);
-/* Offsets, the largest buffers first, each where it first fits. Returns the
- * bytes they need together. */
+/* Assigns offsets, to the largest buffers first, each the lowest that fits.
+ * Returns the bytes that they need together. */
 uint32_t tc_plan_shared(tc_arena *a, tc_lifetimes *all);
 /* What a conversion or reduction will need when it goes through shared memory
  * (lower-conversions); 0: nothing. */

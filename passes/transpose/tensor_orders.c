@@ -17,7 +17,7 @@ struct search {
 };
 
 /* Axes of the grid that a value depends on, leaving out what a loop walks. */
-static unsigned axes_behind(const tc_value *v, unsigned depth)
+static unsigned grid_axes_of(const tc_value *v, unsigned depth)
 {
     enum { DEEPEST = 32, ALL = 7 };
     unsigned axes = 0;
@@ -28,7 +28,7 @@ static unsigned axes_behind(const tc_value *v, unsigned depth)
     if (depth == DEEPEST)
         return ALL;
     for (unsigned i = 0; i < v->def->nin; i++)
-        axes |= axes_behind(v->def->in[i], depth + 1);
+        axes |= grid_axes_of(v->def->in[i], depth + 1);
     return axes;
 }
 
@@ -48,7 +48,7 @@ static unsigned axes_of_block(const tc_op *block)
     unsigned axes = 0;
     for (unsigned i = 1; i < block->nin; i++)
         if (!is_walked(block->in[i], 0))
-            axes |= axes_behind(block->in[i], 0);
+            axes |= grid_axes_of(block->in[i], 0);
     return axes;
 }
 

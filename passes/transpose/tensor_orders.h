@@ -15,7 +15,7 @@ typedef struct tc_order_wish {
     const tc_op *other; /* one that wants another dim so; NULL: none does */
     unsigned dim;
     bool computed; /* what is multiplied is computed from it, somewhere */
-    unsigned axes; /* of the grid: bit a, which tile is loaded depends on a */
+    unsigned axes; /* bit a: the loaded tile depends on axis a of the grid */
 } tc_order_wish;
 tc_order_wish tc_order_wish_of(const tc_func *kernel, unsigned arg,
                                const tc_target *target);

@@ -80,7 +80,7 @@ static void say_conflict(const struct planner *p, const tc_op *workspace,
     tc_note(p->env->cx, dot->loc, "the other one");
 }
 
-/* The wish of all launches; false: there is none, or not one alone. */
+/* The order that all launches wish; false: there is no wish, or they differ. */
 static bool find_wish(const struct planner *p, tc_op *workspace,
                       struct order *o)
 {
@@ -236,8 +236,8 @@ static tc_value *build_condition(tc_builder *b, const struct order *o)
     return all;
 }
 
-/* What follows from the first of them on, in both branches of an `if`: in the
- * second one all is as it was. */
+/* Puts the ops from the first workspace on into both branches of an `if`; in
+ * the second one the orders stay as they were. */
 static void branch_off(tc_value *condition, const struct order *orders)
 {
     tc_op *first = orders->workspace;

@@ -52,7 +52,7 @@ static tc_transposes new_transposes(const struct propagation *p)
     return (tc_transposes){.made = {{.arena = a}, {.arena = a}}};
 }
 
-/* Sources that would have to be transposed. */
+/* Counts the sources that would have to be transposed. */
 struct misfits {
     unsigned n;
     const tc_value *last;
@@ -142,8 +142,8 @@ static int64_t side(const tc_value *tile, unsigned axis)
     return tc_dim_value(tile->type->dims[axis]);
 }
 
-/* Rows for all warps that had some, and for groups of four where these
- * multiply. */
+/* Are there rows for all warps that had some, and for groups of four warps if
+ * these multiply? */
 static bool has_rows(const struct propagation *p, const tc_op *dot)
 {
     int64_t rows = side(dot->out[0], 0), columns = side(dot->out[0], 1);
@@ -178,7 +178,7 @@ static void visit_store(struct propagation *p, tc_op *store)
     if (!block || v->type->kind != TC_TILE || v->type->rank != 2 ||
         v->type->layout || tc_contiguous_axis(block) != 0)
         return;
-    tc_op *dot = tc_sum_behind(v);
+    tc_op *dot = tc_transposable_dot(v);
     if (!dot || !has_rows(p, dot))
         return;
     tc_remark(p->env->cx, store->loc, pass,

@@ -40,7 +40,7 @@ static bool is_operand_of_dots(const tc_value *v)
     return true;
 }
 
-/* Not worth computing both ways. */
+/* Used elsewhere too: not worth computing in both orders. */
 static bool is_shared(const tc_value *v)
 {
     return v->uses && v->uses->next && !is_operand_of_dots(v);
@@ -108,7 +108,7 @@ static const tc_type *swapped_type(tc_context *cx, const tc_type *t)
     return tc_type_shaped(cx, TC_TILE, 2, dims, t->elem);
 }
 
-/* All that comes of it is stored. */
+/* Is v, through ops with one use each, only stored? */
 static bool is_only_stored(const tc_value *v)
 {
     while (tc_value_has_one_use(v) && v->uses->op->code != TC_STORE) {
@@ -148,7 +148,7 @@ static void look_for_sum(void *user, tc_value *source, bool swapped)
         *dot = dot_of_sum(source);
 }
 
-tc_op *tc_sum_behind(tc_value *v)
+tc_op *tc_transposable_dot(tc_value *v)
 {
     tc_op *dot = NULL;
     tc_each_source(v, true, look_for_sum, &dot);

@@ -21,7 +21,8 @@ typedef void tc_source_fn(void *user, tc_value *source, bool swapped);
 void tc_each_source(tc_value *v, bool swapped, tc_source_fn *fn, void *user);
 /* Those between the expression and its sources. */
 unsigned tc_count_transposes(const tc_value *v);
-/* Nothing is computed between it and what uses it: a source, or its trans. */
+/* Is v a source or the trans of one, so that nothing is computed between
+ * them? */
 bool tc_is_source(const tc_value *v);
 
 typedef enum tc_axis_order {
@@ -37,14 +38,14 @@ tc_axis_order tc_source_order(const tc_value *source);
  * for expressions that share a part. */
 typedef struct tc_transposes {
     tc_map made[2];
-    bool turn_sums; /* those of dots are computed transposed: see below */
+    bool turn_sums; /* sums of dots are computed transposed: see below */
 } tc_transposes;
 tc_value *tc_transposed(tc_transposes *t, tc_value *v, bool swapped);
 
 /* A dot among the sources, or one whose sum a loop carries, that can be
  * computed transposed; NULL: there is none. tc_transposed then may be asked for
  * the expression once, and only transposed. */
-tc_op *tc_sum_behind(tc_value *v);
+tc_op *tc_transposable_dot(tc_value *v);
 
 /* Is operand A wanted with each row in one piece, B with each column, and
  * nothing else? (passes/instructions/mma.h says why.) */

@@ -42,10 +42,10 @@ bool tc_is_innermost_product(const tc_op *loop)
     return true;
 }
 
-/* What comes from a product of the same step. */
+/* Values that depend on a product of the same step. */
 struct chain {
     tc_map from; /* values */
-    bool found;  /* an operand (not the sum) of a product does */
+    bool found;  /* such a value is an operand (not the sum) of a product */
 };
 
 static bool comes_from(const struct chain *c, const tc_value *v)
@@ -102,15 +102,16 @@ static bool is_hot(const tc_ring *r)
     return r->region->op && tc_is_innermost_product(r->region->op);
 }
 
-/* Before the lender's last use and after it; after the loop that frees. */
+/* Times: before the last use of the lent buffer, after it, after the loop that
+ * frees rings. */
 enum when { BEFORE, AFTER_LENDER, AFTER_LOOP, WHENS };
 
 typedef struct budget {
     tc_warpspec *s;
-    tc_lifetimes others;  /* of all buffers, those of rings too */
+    tc_lifetimes others;  /* of all buffers, rings included */
     tc_ring *lender;      /* that may be lent; or NULL */
     const tc_op *freeing; /* the loop whose rings are freed after it; or NULL */
-    /* Bytes of others at once, and where that is. */
+    /* The most bytes of other buffers in use at a time, and where. */
     uint64_t most[WHENS];
     const tc_op *at[WHENS];
 } budget;
@@ -212,7 +213,7 @@ static bool fits(const budget *b)
            rings - freed + b->most[AFTER_LOOP] <= limit && rings <= limit;
 }
 
-/* Where the most is in use. */
+/* The op at which the most memory is in use. */
 static const tc_op *fullest(const budget *b)
 {
     enum when most = BEFORE;
@@ -241,7 +242,7 @@ static const char *list_rings(const budget *b, const tc_region *region)
     return text.data;
 }
 
-/* What else is there: NULL region: all rings. */
+/* Lists the other rings for a message; NULL region: all rings. */
 static const char *list_others(const budget *b, const tc_region *region)
 {
     tc_context *cx = b->s->env->cx;
@@ -382,8 +383,9 @@ static void grow(const budget *b)
     }
 }
 
-/* What loops read is free at the end of a step only: with another slot the next
- * step's tile is there by then. */
+/* A ring outside of the inner loops whose tile is read by loops gets another
+ * slot: it is free only at the step's end, and the next tile arrives
+ * meanwhile. */
 static void grow_outer(const budget *b)
 {
     for (tc_ring *r = b->s->rings; r; r = r->next) {
@@ -431,8 +433,7 @@ static void free_rings(const budget *b, bool freed)
             r->freed = freed;
 }
 
-/* Fewer slots, or memory that is used again after the loop where that saves
- * some. */
+/* Takes slots away, or frees a loop's rings after it where that saves slots. */
 static bool shrink_or_free(budget *b, const unsigned *wanted, unsigned *fewer)
 {
     bool fit = shrink_to_fit(b);
@@ -447,7 +448,7 @@ static bool shrink_or_free(budget *b, const unsigned *wanted, unsigned *fewer)
     return fit;
 }
 
-/* Fewer slots, or memory that is lent where that saves some. */
+/* Takes slots away, or lends memory where that saves slots. */
 static bool shrink(budget *b, unsigned n, const unsigned *wanted)
 {
     unsigned *fewer = tc_arena_array(b->s->env->scratch, unsigned, n);

@@ -113,7 +113,7 @@ static void take_tiles(tc_warpspec *s, tc_ring *r)
 
 static void consumer_visit(tc_warpspec *s, tc_region *r);
 
-/* The loop goes on with its rings. */
+/* Adds the rings' counts to the values that the loop carries. */
 static void carry(tc_warpspec *s, tc_op *loop, const tc_carried_rings *c)
 {
     tc_value **init = tc_arena_array(s->env->scratch, tc_value *, c->n);

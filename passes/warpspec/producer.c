@@ -69,7 +69,8 @@ static tc_value *build_box(tc_role_builder *e, const tc_tma_candidate *bulk,
     return tc_build_row_box(b, block, &bulk->boxes, in);
 }
 
-/* Before the ring is waited for, so that indices come meanwhile. */
+/* Finds the boxes before the wait for a free slot, so that indices are loaded
+ * meanwhile. */
 static boxes find_boxes(tc_role_builder *e, const tc_tma_candidate *bulk,
                         tc_builder *b)
 {
@@ -134,8 +135,8 @@ static bool has_ring(const tc_warpspec *s, const tc_op *op)
     return false;
 }
 
-/* The loop that fills the next rings; NULL: it is none, or does so within
- * others, whose steps wait for what is computed from the copy. */
+/* The loop after the load that fills the next rings; NULL: there is none, or it
+ * is nested in loops whose steps wait for what is computed from the copy. */
 static const tc_op *loop_after(const tc_warpspec *s, const tc_op *load)
 {
     const tc_op *op = load->next;
@@ -149,14 +150,14 @@ static const tc_op *loop_after(const tc_warpspec *s, const tc_op *load)
     return op;
 }
 
-static void find_loops_behind(tc_warpspec *s)
+static void find_loops_after(tc_warpspec *s)
 {
     for (tc_ring *r = s->rings; r; r = r->next)
         if (r->lent && !r->bulk[0]->from)
             r->after = loop_after(s, r->bulk[r->nbulk - 1]->staged.load);
 }
 
-/* Where the two bounds compare so. */
+/* Issues the ring's copies only if the two bounds compare so. */
 static void issue_if(tc_role_builder *e, tc_ring *r, const char *pred,
                      tc_value *x, tc_value *y, tc_builder *b)
 {
@@ -206,8 +207,8 @@ static void producer_put(tc_role_builder *e, const tc_ring *r, unsigned i,
     tc_build_effect(b, TC_SMEM_STORE_SCALAR, 2, in);
 }
 
-/* What was fetched: as late as the consumers may ask for it, as it takes some
- * time to come. */
+/* Sends fetched tile numbers to the consumers as late as possible, as a fetch
+ * takes some time. */
 static void put_fetched(tc_role_builder *e, const tc_region *r,
                         const tc_op *before, tc_builder *b)
 {
@@ -221,7 +222,7 @@ static void put_fetched(tc_role_builder *e, const tc_region *r,
     }
 }
 
-/* What was computed: at once, so that it need not be kept. */
+/* Sends computed scalars at once, so that they need not be kept. */
 static void put_computed(tc_role_builder *e, const tc_op *op, tc_builder *b)
 {
     for (tc_ring *r = e->s->rings; r; r = r->next)
@@ -252,7 +253,7 @@ static void after(tc_role_builder *e, const tc_op *op, tc_builder *b)
 
 void tc_build_producer(tc_warpspec *s)
 {
-    find_loops_behind(s);
+    find_loops_after(s);
     tc_role_builder e = {.s = s,
                          .needed = &s->needed,
                          .values = {.arena = s->env->scratch},

@@ -36,7 +36,7 @@ struct uses {
     const tc_region *region;
     tc_map ops; /* of the region, that read */
     bool by_threads;
-    bool together; /* a product in each step that all warps of a group do */
+    bool together; /* in each step all warps of a group meet in a product */
 };
 
 static void find_uses(struct uses *u, const tc_value *buffer)
@@ -118,7 +118,7 @@ void tc_find_slot(tc_ring *r, tc_builder *b)
         r->at = r->pace->slot;
 }
 
-/* How often the ring went round: even or odd. */
+/* The parity of the number of rounds through the ring. */
 static tc_value *phase_of(const tc_ring *r, tc_builder *b)
 {
     if (r->once)

@@ -28,7 +28,7 @@
 /* ---- What it costs ---- */
 
 enum {
-    DIVISION = 12,     /* ops that one takes */
+    DIVISION = 12,     /* cost of a division, in ops */
     READING = 32,      /* those that one of memory is worth waiting for */
     WORTH_READING = 4, /* of one scalar */
     WORTH_A_RING = 24, /* of all */
@@ -38,8 +38,8 @@ enum {
 typedef struct finder {
     tc_warpspec *s;
     tc_region *region;
-    tc_map
-        costs; /* ops of the region that a thread can do alone: more than 0 */
+    tc_map costs; /* costs of the region's ops that one thread can do: more than
+                * 0 */
     tc_map wanted; /* values: does a consumer want it? */
     unsigned n, saved;
     tc_value **scalars;
@@ -140,7 +140,7 @@ static bool is_wanted(finder *x, const tc_value *v)
     return wanted;
 }
 
-/* For something else than scalars that are computed from it. */
+/* Is v used other than to compute scalars? */
 static bool is_used_as_it_is(finder *x, const tc_value *v)
 {
     tc_each_use (u, v)
@@ -180,12 +180,12 @@ static void find_in(tc_warpspec *s, tc_region *r)
                 .costs = {.arena = s->env->scratch},
                 .wanted = {.arena = s->env->scratch}};
     x.scalars = tc_arena_array(s->env->scratch, tc_value *, MOST_SCALARS);
-    /* All costs first: they say what uses are by scalars. */
+    /* Costs come first: uses by scalars depend on them. */
     tc_each_op (op, r)
         if (is_simple(&x, op))
             set_cost(&x, op);
-    /* What stands after a loop with copies would come too late: the consumers
-     * read all when they begin, and the loop's copies wait for them. */
+    /* Ops after a loop with copies would come too late: the consumers read all
+     * scalars when they begin, and the loop's copies wait for them. */
     tc_each_op (op, r) {
         if (holds_copies(s, op))
             break;
@@ -255,7 +255,7 @@ bool tc_reads_channel_early(const tc_func *f)
     return tc_warpgroups(f->warps) <= TC_EARLY_CHANNEL_MAX_GROUPS;
 }
 
-/* Where the step knows its slot, before all else. */
+/* The place in the step where its slot is known, before all other ops. */
 static tc_op *step_begins(const tc_ring *r)
 {
     const tc_op *slot = r->at->def;
@@ -295,8 +295,8 @@ static bool releases_channel(const tc_warpspec *s, const tc_op *op)
     return false;
 }
 
-/* Where the warps of a group meet to release other scalars, with nothing in
- * between but reads of that; NULL: nowhere. */
+/* The next place where the warps of a group meet to release other scalars, if
+ * only reads of scalars come before it; NULL: there is none. */
 static tc_op *next_meeting(const tc_warpspec *s, tc_op *op)
 {
     if (!tc_reads_channel_early(s->f))
@@ -336,7 +336,7 @@ void tc_read_channel(tc_warpspec *s, tc_ring *r)
     tc_map reads = {.arena = s->env->scratch};
     tc_builder b = tc_builder_before(r->region->first);
     tc_find_slot(r, &b);
-    /* The last first: it may be computed from those before it. */
+    /* In reverse order, as a scalar may be computed from earlier ones. */
     for (unsigned i = r->nscalars; i-- > 0;) {
         tc_op *def = r->scalars[i]->def;
         read_before_use(r, i, &reads);

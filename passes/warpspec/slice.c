@@ -20,8 +20,8 @@
 typedef struct slicer {
     tc_warpspec *s;
     tc_map *needed;
-    const char *why; /* something is in the way */
-    bool is_told;    /* what the consumers are told */
+    const char *why; /* the reason for a refusal */
+    bool is_told;    /* the value goes to the consumers */
 } slicer;
 
 static char mark;
@@ -118,7 +118,7 @@ static bool may_read_ahead(slicer *x, const tc_op *load, bool checked)
 
 /* ---- Values ---- */
 
-/* How often it runs, or which way it goes. */
+/* Needs the bounds of a loop, or the condition of a branch. */
 static bool need_control(slicer *x, const tc_op *op)
 {
     if (!take(x, op))

@@ -235,8 +235,8 @@ static tc_op *transposing_copy(const tc_tma_candidate *b)
     return copy;
 }
 
-/* What a load brings goes on to another buffer, of a ring of its own; the
- * loop's copies have time for that. NULL: it does not. */
+/* The transposer copies what the load brings to a buffer with a ring of its
+ * own, if the loop's copies leave time for that. NULL: it does not. */
 static tc_tma_candidate *find_moved(tc_warpspec *s, tc_tma_candidate *b)
 {
     tc_op *copy = transposing_copy(b), *loop = b->staged.load->parent->op;
@@ -319,7 +319,8 @@ static bool take_fetch(tc_warpspec *s, tc_op *fetch)
     return true;
 }
 
-/* Finds what takes part in the launch's counter. False: the producer cannot. */
+/* Finds the ops of dynamic tile scheduling (the launch's tile counter). False:
+ * the producer cannot run them. */
 static bool take_tiles(tc_warpspec *s, tc_region *r)
 {
     tc_each_op (op, r) {
@@ -416,8 +417,9 @@ static void build_allocs(tc_warpspec *s, tc_builder *b)
     tc_build_effect(b, TC_BARRIER, 0, NULL);
 }
 
-/* Scalars of the body that the producer needs, of nothing but such. */
-static void find_beside(tc_warpspec *s)
+/* Scalars of the body that the producer needs and that are computed from such
+ * scalars only. */
+static void find_common_scalars(tc_warpspec *s)
 {
     tc_each_op (op, s->f->body) {
         bool fits =
@@ -521,7 +523,7 @@ static void specialize(tc_warpspec *s)
     for (const tc_ring *r = s->rings; r && s->env->cx->want_remarks;
          r = r->next)
         say_made(s, r);
-    find_beside(s);
+    find_common_scalars(s);
     tc_op *last = tc_region_terminator(s->f->body);
     s->roles = tc_op_new(s->f, TC_WARP_GROUPS, s->f->loc, 0, NULL,
                          has_transposer(s) ? 3 : 2);

@@ -44,7 +44,7 @@ static void read_channel(tc_role_builder *e, tc_ring *r, tc_builder *b)
     tc_build_arrive(r, b, r->empty);
 }
 
-/* What was fetched comes late. */
+/* Reads fetched tile numbers, which arrive late. */
 static void read_fetched(tc_role_builder *e, const tc_region *region,
                          const tc_op *before, tc_builder *b)
 {

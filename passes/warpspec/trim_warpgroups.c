@@ -60,7 +60,7 @@ enum { MOST_MASKS = 4, MOST_DEPTH = 16 };
 /* select (range(side) <= limit - counter), x, -inf. `range` is of i32, so the
  * counter is too. */
 typedef struct mask {
-    tc_op *branch; /* the `if` that is there for it alone; or NULL */
+    tc_op *branch; /* the `if` that guards the mask alone; or NULL */
     tc_value *limit;
     int64_t side;
     bool upper;
@@ -111,8 +111,8 @@ static int either(const tc_op *op, unsigned depth)
     return a < 0 || b < 0 ? -1 : a | b;
 }
 
-/* Ints of rows, as expressions of `range`: 0, the same for all rows; 1, they do
- * not fall; -1, anything. */
+/* How an int of rows depends on `range`: 0, it is the same for all rows; 1, it
+ * does not fall from row to row; -1, unknown. */
 static int slope(const tc_value *v, unsigned depth)
 {
     const tc_op *op = v->def;
@@ -193,9 +193,9 @@ static bool has_rows(const own *o, const tc_type *t)
            tc_dim_value(t->dims[0]) == o->rows;
 }
 
-/* Does each group compute its own rows, and nothing else, and wait and arrive
- * in each step? (Who is a step ahead needs what the others have no use for yet:
- * one slot is not enough.) */
+/* Does each group compute its own rows only, and wait and arrive in each step?
+ * (A group that skips steps runs ahead of the others: the ring needs at least
+ * two slots.) */
 static bool is_by_rows(own *o, tc_region *r)
 {
     tc_each_op (op, r) {
@@ -265,7 +265,7 @@ static tc_value *limit_at(own *o, tc_value *limit, tc_value *row)
     return tc_build_like(&o->b, op, in, tc_type_elem(limit->type));
 }
 
-/* The strictest one of a side; NULL: there is none. */
+/* The strictest limit on one side; NULL: there is none. */
 static tc_value *strictest(own *o, bool upper, tc_value *row)
 {
     tc_value *v = NULL;
@@ -277,32 +277,34 @@ static tc_value *strictest(own *o, bool upper, tc_value *row)
     return v;
 }
 
-/* From `from` on whole steps, as many as are in n; none below 0. */
-static tc_value *behind_steps(own *o, tc_value *from, tc_value *n)
+/* The counter after as many whole steps from `from` on as n has; none if n is
+ * below 0. */
+static tc_value *after_steps(own *o, tc_value *from, tc_value *n)
 {
     n = binary(o, TC_MAX, n, int_of(o, 0));
     n = binary(o, TC_DIV, n, int_of(o, o->step));
     return binary(o, TC_ADD, from, binary(o, TC_MUL, n, int_of(o, o->step)));
 }
 
-/* Without the steps before the last one that end below the lower limit. */
+/* The first step: leaves out those that end below the lower limit, but never
+ * the last step. */
 static tc_value *build_from(own *o, tc_value *limit)
 {
     tc_value *lo = o->loop->in[0], *hi = o->loop->in[1];
     tc_value *last = binary(o, TC_SUB, hi, int_of(o, 1));
-    return behind_steps(o, lo,
-                        binary(o, TC_SUB, binary(o, TC_MIN, limit, last), lo));
+    return after_steps(o, lo,
+                       binary(o, TC_SUB, binary(o, TC_MIN, limit, last), lo));
 }
 
-/* As many steps on as begin up to the upper limit; if there are any, one at
- * least. */
+/* The end: keeps the steps that begin up to the upper limit; if the loop has
+ * any step, at least one. */
 static tc_value *build_to(own *o, tc_value *limit)
 {
     tc_value *from = o->loop->in[0], *hi = o->loop->in[1];
     tc_value *last = binary(o, TC_SUB, hi, int_of(o, 1));
     last = binary(o, TC_MIN, binary(o, TC_MAX, limit, from), last);
     tc_value *n = binary(o, TC_SUB, last, from);
-    return behind_steps(o, from, binary(o, TC_ADD, n, int_of(o, o->step)));
+    return after_steps(o, from, binary(o, TC_ADD, n, int_of(o, o->step)));
 }
 
 /* ---- Steps that are left out ---- */
@@ -331,8 +333,9 @@ static void arrive_last(tc_region *r)
     }
 }
 
-/* From lo to hi, before `at`: what the loop carries of ints, and mbarriers.
- * The loop, or what comes after it, goes on with that. */
+/* A loop of idle steps from lo to hi, before `at`: it only waits and arrives,
+ * and carries the loop's ints and mbarriers on to the loop or the ops after
+ * it. */
 static tc_op *build_idle(own *o, const char *schedule, tc_value *lo,
                          tc_value *hi, tc_op *at)
 {
@@ -382,8 +385,8 @@ static void build_last(own *o, tc_value *to)
 
 /* ---- The whole ---- */
 
-/* A mask's `if` asks for the group's rows: from where on, or up to where, the
- * mask hides nothing from them. */
+/* The `if` around a mask tests the group's own rows: from which step on, or up
+ * to which, the mask hides nothing from them. */
 static void ask_own(own *o, const mask *m)
 {
     tc_value *counter = o->loop->regions[0]->args[0];

@@ -18,7 +18,7 @@ typedef struct tc_ring tc_ring;
 typedef struct tc_tma_candidate tc_tma_candidate;
 struct tc_tma_candidate {
     tc_staged staged;
-    uint32_t bytes;      /* that the copies move */
+    uint32_t bytes;      /* bytes that the copies of a step move */
     tc_row_boxes boxes;  /* of windows by index; rows 0: one window */
     const char *refusal; /* why it stays a load; NULL: it does not */
     tc_value *buffers;   /* the ring's memory */
@@ -60,10 +60,10 @@ struct tc_ring {
      * or NULL. */
     const tc_op *after;
     tc_value *full, *empty;
-    /* Where the role is that is being built, at the place where it is being
-     * built: how often the region ran, modulo `period`, or slot and phase.
-     * Rings that go round together share it: `pace` is the first of them, whose
-     * fields count. */
+    /* The position of the role that is being built, at the place of its
+     * builder: how often the region ran, modulo `period`, or slot and phase.
+     * Rings that advance together share it: `pace` is the ring whose fields
+     * count. */
     tc_value *count, *slot, *phase, *zero;
     unsigned period;
     tc_ring *pace;
@@ -80,7 +80,8 @@ typedef struct tc_warpspec {
     tc_op *end_tiles;       /* or NULL */
     tc_map needed;          /* ops and values (slots) of the producer */
     tc_map moving;          /* of the transposer, scalars that it is told too */
-    tc_map both;            /* ops that both roles have from before the roles */
+    tc_map both;            /* scalar ops before the roles, which both can
+                             * use */
     tc_op *roles;
 } tc_warpspec;
 
@@ -100,9 +101,10 @@ tc_ring_uses tc_find_ring_uses(tc_arena *a, const tc_ring *r);
 /* By ops of the step itself, none of them a loop: into registers. */
 bool tc_is_read_at_once(tc_arena *a, const tc_ring *r);
 
-/* At the role's begin, where the builder stands. */
+/* Initializes the rings' counts at the start of a role, where the builder
+ * stands. */
 void tc_start_rings(tc_warpspec *s, tc_builder *b);
-/* What a loop carries for the rings in it. */
+/* The values that a loop carries for the rings in it. */
 typedef struct tc_carried_rings {
     unsigned n;
     tc_value ***at; /* where each is kept */
@@ -113,7 +115,7 @@ tc_carried_rings tc_rings_carried_by(tc_warpspec *s, const tc_op *loop);
 void tc_advance_rings(tc_warpspec *s, const tc_region *r, tc_builder *b);
 /* Finds the slot, which what follows here works on. */
 void tc_find_slot(tc_ring *r, tc_builder *b);
-/* What is in the slot. */
+/* The buffer (or mbarrier) of the slot. */
 tc_value *tc_build_slot(const tc_ring *r, tc_builder *b, tc_value *buffers);
 tc_op *tc_build_tma_load(const tc_ring *r, tc_builder *b, tc_value *window,
                          tc_value *buffers);
@@ -134,7 +136,7 @@ bool tc_reads_channel_early(const tc_func *f);
 const char *tc_why_not_ahead_alone(tc_warpspec *s, const tc_op *op);
 /* The producer will do it. */
 void tc_need_in_producer(tc_warpspec *s, const tc_op *op);
-/* The same of a value. */
+/* The same for a value. */
 bool tc_can_be_ahead(tc_warpspec *s, const tc_value *v);
 void tc_need_value(tc_warpspec *s, const tc_value *v);
 /* The transposer will do a copy from buffer to buffer: it needs the loops

@@ -15,14 +15,15 @@
 
 #include "ir/ir.h"
 
-/* Is the tile made of loads of windows, gathers, ranges, scalars, ops on lanes
- * and on shapes, few enough to be done again? */
+/* Can its elements be computed one by one? The tile must come from loads of
+ * windows, gathers, ranges, scalars, elementwise ops and ops on shapes, few
+ * enough to be repeated. */
 bool tc_has_elements(const tc_value *v);
 
 typedef struct tc_elements {
     tc_builder *b; /* where the ops go */
-    bool in_place; /* there only sums of positions; each other op goes next to
-                     * the one that it repeats */
+    bool in_place; /* only sums of positions go there; each other op goes next
+                    * to the one that it repeats */
     /* The value that stands for a scalar there; NULL: the scalar itself. */
     tc_value *(*leaf)(void *user, tc_value *scalar);
     void *user;

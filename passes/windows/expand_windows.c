@@ -263,7 +263,7 @@ static bool is_by_index(const tc_op *op)
     return block && tc_block_index(block);
 }
 
-/* Does not erase the old access. */
+/* Replaces the access's result; the old access is left to the caller. */
 static void expand(tc_context *cx, tc_op *op, const tc_layout *layout)
 {
     tc_op *block = op->in[0]->def;

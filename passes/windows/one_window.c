@@ -69,7 +69,7 @@ static tc_value *inside(one *o)
     return all;
 }
 
-/* Where something is outside: the first element, and no row. */
+/* If an index is outside: the first element, and no rows. */
 static void clamp(one *o)
 {
     tc_value *in = inside(o);

@@ -21,7 +21,8 @@ static bool pads_with_zero(const tc_op *load)
                 : pad->number.i == 0);
 }
 
-/* The index that counts up the longest, and how many rows all of them allow. */
+/* Finds the index with the longest runs that count up, and how many rows all
+ * indices allow. */
 static void find_rows(tc_axis_analysis *a, const tc_op *block,
                       tc_row_boxes *boxes)
 {
@@ -44,7 +45,7 @@ static void find_rows(tc_axis_analysis *a, const tc_op *block,
                 boxes->rows, tc_axis_info_of(a, block->in[i])->axis[0].same);
 }
 
-/* What keeps rows from being boxes; NULL: nothing, boxes->rows are possible. */
+/* Why rows cannot be boxes; NULL: they can, boxes->rows at a time. */
 static const char *why_apart(tc_axis_analysis *a, const tc_op *block,
                              tc_row_boxes *boxes)
 {

@@ -227,8 +227,8 @@ static bool hands_over(const tc_host_buffer *dead, const tc_host_buffer *born)
     return true;
 }
 
-static bool fits_beside(const tc_host_buffer *a, const tc_host_buffer *b,
-                        uint64_t offset)
+static bool fits_with(const tc_host_buffer *a, const tc_host_buffer *b,
+                      uint64_t offset)
 {
     bool apart_in_time = a->last < b->first || b->last < a->first;
     bool apart_in_space =
@@ -241,7 +241,7 @@ static bool fits(tc_host_buffer *const *placed, unsigned n,
                  const tc_host_buffer *b, uint64_t offset)
 {
     for (unsigned i = 0; i < n; i++)
-        if (!fits_beside(placed[i], b, offset))
+        if (!fits_with(placed[i], b, offset))
             return false;
     return true;
 }

@@ -97,7 +97,7 @@ static bool is_copy(const tc_op *op)
 /* Before a product: copies, and before them loads, and, back to the product
  * before, nothing that it needs. A load after a copy stays where it is: its
  * address is computed between the two, and copies go later than loads. */
-static bool is_beside(const tc_op *product)
+static bool may_interleave(const tc_op *product)
 {
     const tc_op *op = product->prev;
     while (op && is_copy(op))
@@ -148,7 +148,7 @@ void tc_interleave_begin(tc_gen *g, const tc_op *product)
         g->interleave = tc_arena_alloc(g->arena, sizeof *g->interleave);
     tc_interleave *x = g->interleave;
     LLVMValueRef first =
-        is_beside(product) ? first_of(x, LLVMGetInsertBlock(g->b)) : NULL;
+        may_interleave(product) ? first_of(x, LLVMGetInsertBlock(g->b)) : NULL;
     find_items(x, first);
     unsigned left = x->copies.n - x->copies.next;
     unsigned products = products_from(product);
