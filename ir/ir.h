@@ -194,13 +194,13 @@ typedef struct tc_param {
     const tc_type *const *ins, *const *outs;
 } tc_param;
 
-/* Who computes the tiles of a kernel on a GPU
+/* Which programs compute the tiles of a kernel on a GPU
  * (passes/persistent/persist_tiles.c). */
 typedef enum tc_tiles {
     TC_TILES_ANY,     /* not said: as the compiler chooses */
     TC_TILES_NONE,    /* a program for each */
-    TC_TILES_STATIC,  /* a program for each multiprocessor: every n-th tile */
-    TC_TILES_DYNAMIC, /* the same: the next tile that nobody has got */
+    TC_TILES_STATIC,  /* persistent programs, strided tiles */
+    TC_TILES_DYNAMIC, /* persistent programs, tiles from a counter */
     TC_TILES_COUNT
 } tc_tiles;
 /* "none", ..; NULL of TC_TILES_ANY. */
@@ -272,8 +272,8 @@ struct tc_module {
 #define tc_each_use(u, v) for (tc_use *u = (v)->uses; u; u = u->next)
 
 /* NULL never: out of memory unwinds. */
-/* A pass that takes time with the square of something says so here, as it goes:
- * n looks at an op, or at whatever takes as long. */
+/* A pass whose time grows with the square of something counts it here as it
+ * goes: n looks at an op, or equally long work. */
 void tc_module_spend(tc_module *m, uint64_t n);
 tc_module *tc_module_new(tc_context *cx);
 /* Accepts NULL. Types and strings stay with the context. */
@@ -410,9 +410,9 @@ tc_op *tc_build_yield(tc_builder *b, unsigned n, tc_value *const *values);
  * wrong with the operands; on success the results are set. */
 bool tc_op_infer(tc_op *op, unsigned nstated,
                  const tc_type *const *stated) TC_MUST_CHECK;
-/* The signature half of it: are the operands of the kinds that ops.def asks
- * for, the required attributes there and of their kinds, the words known?
- * Reports all that is wrong. */
+/* The checks of the signature only: do the operands have the kinds that ops.def
+ * asks for, are the required attributes given and of their kinds, are words
+ * known? Reports all violations. */
 bool tc_op_check_signature(const tc_op *op) TC_MUST_CHECK;
 /* Do the results of an op have the types that tc_op_infer would give? (The
  * signature must be right.) Reports. */

@@ -221,15 +221,15 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
-/* A letter of a short name is much: `rand` is not `and`. */
+/* In a short name a letter makes a difference: `rand` is not `and`. */
 static bool may_be_typo(const char *got, const char *name)
 {
     return strlen(got) >= SHORT || lower(*got) == lower(*name) ||
            (*got && got[0] == name[1] && got[1] == name[0]);
 }
 
-/* The letters that both begin with, where that is one of them whole and what
- * the other has more is an ending; else 0. */
+/* The length of the common beginning, if it is one of the names whole and the
+ * rest of the other one is an ending; else 0. */
 static size_t common_stem(const char *got, const char *name)
 {
     enum { STEM = 3, ENDING = 4 };
@@ -257,7 +257,8 @@ const char *tc_nearest_name(const char *got, const char *const *names, size_t n)
 {
     const char *nearest = NULL;
     size_t len = strlen(got);
-    size_t best = (len < SHORT ? 1 : len / 3) + 1; /* one more than is near */
+    size_t best = (len < SHORT ? 1 : len / 3) + 1; /* beyond the distance of
+                                                    * near names */
     for (size_t i = 0; i < n; i++) {
         size_t far = distance(got, names[i]);
         if (far < best && far < strlen(names[i]) &&

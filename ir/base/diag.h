@@ -40,7 +40,7 @@ struct tc_diag {
     tc_severity severity;
     tc_loc loc;
     const char *message;
-    const char *pass; /* remarks: who says so, else NULL */
+    const char *pass; /* remarks: the pass that says so; else NULL */
     bool missed;      /* remarks: a faster way was not taken */
     tc_diag *notes;   /* list through next */
 };
@@ -92,7 +92,8 @@ void tc_note(tc_context *cx, tc_loc loc, const char *fmt, ...)
 /* Dropped unless cx->want_remarks. */
 void tc_remark(tc_context *cx, tc_loc loc, const char *pass, const char *fmt,
                ...) __attribute__((format(printf, 4, 5)));
-/* The same of a faster way that was not taken: what `--remarks` shows first. */
+/* The same for an optimization that was missed: `--remarks` shows these
+ * first. */
 void tc_missed(tc_context *cx, tc_loc loc, const char *pass, const char *fmt,
                ...) __attribute__((format(printf, 4, 5)));
 void tc_diags_clear(tc_context *cx);

@@ -26,7 +26,7 @@ size_t tc_utf8_length(const char *s, size_t n)
     return len;
 }
 
-/* Of 2 or 3 bytes of UTF-8. */
+/* The character of 2 or 3 bytes of UTF-8. */
 static uint32_t decode(const unsigned char *s, size_t len)
 {
     return len == 2 ? (s[0] & 31u) << 6 | (s[1] & 63u)

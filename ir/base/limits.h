@@ -19,8 +19,8 @@ enum {
     TC_MOST_PACKED = 1 << 14,
     /* Of a plan: each is compiled by itself. */
     TC_MOST_KERNELS = 64,
-    /* Of one pass that compares each op with many others (tc_module_spend). The
-     * most that a kernel of ours takes is a seventh: insert-barriers, backward
+    /* Of one pass that compares each op with many others (tc_module_spend).
+     * Shipped kernels need a seventh of it at most: insert-barriers, backward
      * attention with 4 stages on 12 warps. */
     TC_MOST_STEPS = 1 << 30,
     /* Of LLVM, of a kernel: before LLVM's own passes (codegen/code_size.h);

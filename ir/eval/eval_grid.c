@@ -193,8 +193,8 @@ bool tc_grid_run(const tc_grid *g, const tc_launch_arg *args, int32_t num_sms,
 bool tc_eval_grid(tc_context *cx, const tc_func *kernel,
                   const tc_launch_arg *args, int32_t num_sms, int32_t grid[3])
 {
-    /* Of the diagnostics' arena: a report that runs out of memory unwinds past
-     * here, and must not lose an arena of this call. */
+    /* Memory of the diagnostics' arena: if a report runs out of memory it
+     * unwinds past here, and must not leak an arena of this call. */
     tc_grid *g = tc_grid_prepare(&cx->diag_arena, kernel);
     tc_scalar *values =
         tc_arena_array(&cx->diag_arena, tc_scalar, tc_grid_room(g));

@@ -222,7 +222,7 @@ static bool rule_dot(const tc_op *op, tc_results *r)
     return tc_results_add(r, t);
 }
 
-/* Is it a maximum of floats, where it says that others will do? */
+/* Is it a maximum of floats that permits slack (max_slack)? */
 static bool check_max_slack(const tc_op *op)
 {
     int64_t slack = tc_op_int(op, "max_slack");
@@ -379,7 +379,7 @@ static bool rule_while(const tc_op *op, tc_results *r)
     return true;
 }
 
-/* The branches say what the results are. */
+/* The branches determine the results. */
 static bool rule_if(const tc_op *op, tc_results *r)
 {
     tc_op *yield = op->nregions ? tc_region_terminator(op->regions[0]) : NULL;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Who is called. */
+/* The callee. */
 struct signature {
     const char *callee;
     const tc_func *f; /* NULL: a function parameter */

@@ -18,7 +18,7 @@ static bool is_pointer(const tc_type *t)
     return tc_type_elem(t)->kind == TC_PTR;
 }
 
-/* A scalar or a tile: what ops on lanes take. */
+/* A scalar or a tile: an operand of ops on lanes. */
 static bool has_lanes(const tc_type *t)
 {
     return tc_type_is_scalar(t) || t->kind == TC_TILE;

@@ -62,7 +62,7 @@ typedef struct tc_operands {
     unsigned n, room;
 } tc_operands;
 
-/* What a statement computes. */
+/* The results of a statement. */
 typedef struct tc_outcome {
     bool poison;
     unsigned n;
@@ -202,8 +202,8 @@ bool tc_parse_size(tc_parser *p, const tc_dim **d) TC_MUST_CHECK;
 /* ---- parse_expr.c ---- */
 
 bool tc_parse_expr(tc_parser *p, tc_operand *out) TC_MUST_CHECK;
-/* What follows an expression's first part, which begins at token `first`:
- * * 2 + 1 */
+/* The rest of an expression after its first part, which begins at token
+ * `first`: * 2 + 1 */
 bool tc_parse_expr_from(tc_parser *p, uint32_t first,
                         tc_operand *inout) TC_MUST_CHECK;
 bool tc_parse_exprs(tc_parser *p, tc_operands *list) TC_MUST_CHECK;

@@ -10,7 +10,7 @@
  */
 #include "ir/text/parse.h"
 
-/* Who is called, as far as it is known. */
+/* The callee, as far as it is known. */
 typedef struct callee {
     const char *word; /* "@f" or "mod" */
     bool broken;      /* its header has an error */
@@ -67,7 +67,7 @@ typedef struct arguments {
     unsigned nnames;
 } arguments;
 
-/* What stands after the arguments of a vjp. */
+/* The clauses after the arguments of a vjp. */
 typedef struct clauses {
     bool has_seed;
     tc_operand seed;

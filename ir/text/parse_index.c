@@ -16,7 +16,7 @@ typedef struct index_item {
     int64_t step;       /* of a tile; 0: none is given */
 } index_item;
 
-/* What stands between the brackets. Offsets are in `offsets`, one an item. */
+/* The items between the brackets. Offsets are in `offsets`, one an item. */
 typedef struct index_list {
     tc_loc loc;
     unsigned n, nvalues, nsides;

@@ -61,7 +61,7 @@ void tc_parts_apply_attrs(const tc_op_parts *parts, tc_op *op)
 
 /* ---- From the parts to the op ---- */
 
-/* What a terminator hands over: literals get the types expected. */
+/* The operands of a terminator: literals get the types expected. */
 static bool fit_terminator(tc_parser *p, const tc_op_parts *parts,
                            tc_value **in)
 {
@@ -276,7 +276,7 @@ static bool parse_const_value(tc_parser *p, tc_op_parts *parts)
     return true;
 }
 
-/* Reads what stands for the operands of range, dim and const. */
+/* Reads the arguments in place of the operands of range, dim and const. */
 static bool parse_special(tc_parser *p, tc_op_parts *parts)
 {
     switch (parts->code) {
@@ -329,7 +329,7 @@ static tc_outcome finish_range(tc_parser *p, tc_op_parts *parts)
     return tc_outcome_of_op(tc_parser_emit(p, sum, 0, NULL));
 }
 
-/* What the op, all parts read, gives. */
+/* Builds the op when all parts are read. */
 static tc_outcome finish_any(tc_parser *p, tc_op_parts *parts)
 {
     switch (parts->code) {

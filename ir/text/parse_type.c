@@ -189,7 +189,7 @@ bool tc_parser_at_type(const tc_parser *p)
            tc_parser_param_of_kind(p, tc_parser_peek(p, 0), TC_PARAM_TYPE);
 }
 
-/* What is inside a tensor, tile or pointer. */
+/* The type inside a tensor, tile or pointer. */
 static bool parse_elem(tc_parser *p, const tc_type **t)
 {
     tc_loc loc = tc_parser_loc(p);
@@ -256,7 +256,8 @@ static bool at_side(const tc_parser *p)
     const tc_token *t = tc_parser_peek(p, 0);
     if (t->kind != TC_TOKEN_NAME)
         return true;
-    /* An unknown name counts as what would stand in its place. */
+    /* An unknown name counts as the side or type that is expected in its
+     * place. */
     return !tc_parser_at_type(p) && !is_shaped_word(p) &&
            (tc_parser_is_call(p) ||
             tc_parser_param_of_kind(p, t, TC_PARAM_INT) ||

@@ -48,7 +48,7 @@ static bool at_clause_of_call(const tc_parser *p, const char *text)
     return false;
 }
 
-/* What an op of that name would be here; NULL: not known. */
+/* The meaning that an op of that name would have here; NULL: not known. */
 static const char *op_elsewhere(tc_parser *p, const char *text)
 {
     const char *dot = strrchr(text, '.');

@@ -79,8 +79,8 @@ static bool is_among(const uint32_t *all, unsigned n, uint32_t v)
     return false;
 }
 
-/* What a layout's threads hold, as far as a vector goes; with `other`, only
- * what its threads hold too. */
+/* The elements that a thread of a layout holds, up to a vector; with `other`,
+ * only those that its threads hold, too. */
 static void add_vector(const problem *p, space *s, const tc_layout *l,
                        const tc_layout *other)
 {
@@ -193,8 +193,8 @@ static const tc_layout *made_for_both(const problem *p, const space *vector)
 
 /* ---- The search ---- */
 
-/* Turns of the banks that the accesses of a warp take, and their number, which
- * is instructions; 0: not expressible. */
+/* Bank cycles of a warp's accesses plus their number of instructions; 0: not
+ * expressible. */
 static uint64_t cost_of(const problem *p, const tc_layout *shared,
                         const tc_layout *tile)
 {
@@ -207,7 +207,7 @@ static uint64_t cost_of(const problem *p, const tc_layout *shared,
     return n * (2 * phases * a.ways + 1);
 }
 
-/* Of equal ones the first is kept. */
+/* The first of equally good candidates is kept. */
 static void try(problem *p, const tc_layout *shared)
 {
     uint64_t store = shared ? cost_of(p, shared, p->from) : 0;

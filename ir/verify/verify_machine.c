@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* What mma.sync and wgmma (m64) take; fma is arithmetic, of whatever the sum
- * holds. */
+/* The element types of mma.sync and wgmma (m64); fma takes any that the sum
+ * has. */
 static bool mma_fits(const char *instr, tc_kind a, tc_kind b, tc_kind c)
 {
     if (strcmp(instr, "fma") == 0)
@@ -390,7 +390,7 @@ static bool is_roles(const tc_op *op)
     return op->code == TC_WARP_GROUPS;
 }
 
-/* Of what all threads of a role do together. */
+/* Rules of ops that all threads of a role do together. */
 static bool check_meeting(const tc_verifier *v, const tc_op *op)
 {
     const tc_region *role = role_of(op);

@@ -457,7 +457,7 @@ static bool check_load(const tc_verifier *v, const tc_op *op)
            tc_verify_boundary(v, op) & check_pad(v, op);
 }
 
-/* What GPUs add to memory in one step. */
+/* The types that GPUs add to memory in one step. */
 static bool check_store(const tc_verifier *v, const tc_op *op)
 {
     const tc_type *t = op->in[0]->type;
@@ -534,7 +534,7 @@ static bool check_block(const tc_verifier *v, const tc_op *op)
     return ok;
 }
 
-/* What GPUs can do in one step. */
+/* The atomics that GPUs can do in one step. */
 static bool check_atomic(const tc_verifier *v, const tc_op *op)
 {
     const tc_type *elem = tc_type_elem(op->in[0]->type)->elem;

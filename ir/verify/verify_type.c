@@ -44,7 +44,7 @@ static const char *side_problem(const tc_func *f, const tc_type *t,
     if (side->value == 1 || side->value == 2 || side->value == 4 ||
         (side->value > 0 && side->value % 8 == 0))
         return NULL;
-    /* What warps leave of a reduction is as many as they are. */
+    /* A reduction within warps leaves as many parts as there are warps. */
     if (t->layout && side->value > 0 && side->value <= TC_MAX_WARPS)
         return NULL;
     return tc_arena_printf(

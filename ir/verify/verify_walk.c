@@ -55,7 +55,7 @@ static bool check_uses(const tc_verifier *v, const tc_value *value, tc_loc loc,
     return true;
 }
 
-/* Does an operand of what makes the value have the same problem? */
+/* Does an operand of the op that makes the value have the same problem? */
 static bool is_inherited(const tc_verifier *v, const tc_value *value,
                          const char *problem)
 {
