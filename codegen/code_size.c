@@ -3,7 +3,8 @@
 
 #include "ir/base/limits.h"
 
-/* Counting takes time too: it waits for weights of this much. */
+/* Counting takes time, too: it is done once ops of this weight have been
+ * added. */
 enum { STRIDE = TC_MOST_INSTRUCTIONS / 1024 };
 
 static uint64_t count_function(LLVMValueRef fn)

@@ -18,7 +18,8 @@
 typedef struct tc_code_size {
     const tc_func *kernel;
     LLVMModuleRef module;
-    tc_weigh_fn *weigh; /* at least how many instructions; NULL: 1 an op */
+    tc_weigh_fn *weigh; /* a lower bound of the op's instructions; NULL: 1 an
+                         * op */
     const char *remedy;
     uint64_t since; /* weights since the last count */
 } tc_code_size;

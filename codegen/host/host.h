@@ -48,7 +48,7 @@ typedef void tc_host_parallel_for(void *user, size_t count,
 
 typedef struct tc_host_launch_options {
     unsigned threads; /* at most so many; 0: one a core */
-    /* Who runs the parts of a launch (tc_host_pool_run); not called for a
+    /* Runs the parts of a launch, such as tc_host_pool_run; not called for a
      * launch of one program or thread. NULL: the calling thread alone. */
     tc_host_parallel_for *parallel_for;
     void *parallel_user;

@@ -114,7 +114,8 @@ static bool can_run(tc_interp *it, tc_irole role)
            (!a->waits || tc_interp_mbarrier_passes(it, a->waits, role));
 }
 
-/* Whose turn it is, of those that can run; TC_ROLE_ALL: none can. */
+/* The role whose turn it is, among those that can run; TC_ROLE_ALL: none
+ * can. */
 static tc_irole interp_agents_choose(tc_interp *it)
 {
     static const tc_irole late[] = {TC_ROLE_CONSUMER, TC_ROLE_TRANSPOSER,
@@ -148,8 +149,8 @@ static bool order_wait(tc_interp *it, tc_irole role)
     return tc_interp_bulk_land_some(it);
 }
 
-/* At the wait of the role that comes last, with a note at that of the one that
- * should go first. */
+/* Reports the deadlock at the wait of the role that comes last, with a note at
+ * that of the one that should go first. */
 static bool find_deadlock(tc_interp *it)
 {
     static const tc_irole order[] = {TC_ROLE_CONSUMER, TC_ROLE_TRANSPOSER,

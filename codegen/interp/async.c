@@ -26,7 +26,7 @@ static void land(tc_interp *it, tc_ipiece *p)
         it->bytes[p->to + i].value = p->from ? p->from[i] : 0;
 }
 
-/* The wait has come for it: its bytes may be read. */
+/* The wait has been executed: the copy's bytes may be read. */
 static bool finish(tc_interp *it, tc_ipiece *p)
 {
     unsigned step = tc_type_bytes(p->op->in[1]->type->elem);

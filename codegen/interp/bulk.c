@@ -77,7 +77,7 @@ static const uint8_t *brought_to(tc_interp *it, const tc_iflight *f,
     return *brings ? element_of(it, f->tensor, f->offset, f->axis, at) : NULL;
 }
 
-/* Its bytes arrive. */
+/* Writes the copy's bytes. */
 static bool land(tc_interp *it, tc_iflight *f)
 {
     const tc_type *t = f->op->in[1]->type;

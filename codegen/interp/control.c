@@ -69,7 +69,7 @@ static void go_to(tc_interp *it, const tc_region *r)
     top(it)->next = r->first;
 }
 
-/* What is promised of its ends. */
+/* Checks the promise about the loop's ends. */
 static bool check_ends(tc_interp *it, const tc_op *op, int64_t lo, int64_t hi)
 {
     bool fits = lo >= 0 && hi >= -TC_MAX_SIZE && hi <= TC_MAX_SIZE;

@@ -24,7 +24,7 @@ static int32_t *words_at(tc_interp *it, const tc_op *op, const tc_value *v)
     return (int32_t *)(intptr_t)p->x[0].i;
 }
 
-/* Of `step` all is done before, and from the program ahead it too. */
+/* All work before `step` is done, here and in the predecessor. */
 static bool wait_and_tell(tc_interp *it, const tc_op *op, unsigned first,
                           int32_t step, int32_t done)
 {

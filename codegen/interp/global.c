@@ -15,13 +15,14 @@
 
 enum { MANY = TC_ALL_THREADS };
 
-/* What happened to an element. */
+/* The accesses of an element so far. */
 struct tc_icell {
     uintptr_t at; /* 0: free */
     uint32_t write_epoch, read_epoch;
     uint16_t write_op, write_thread, read_op, read_thread;
     bool write_atomic, read_atomic;
-    /* By a TMA store, not known to be over: whose, and which of those. */
+    /* The TMA store that writes the element and is not known to be over: its
+     * group, and its number. */
     uint8_t bulk_group;
     uint32_t bulk; /* 0: not by one */
 };

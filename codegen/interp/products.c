@@ -33,7 +33,7 @@ static bool check_taken(tc_interp *it, const tc_op *op, const tc_ivalue *v)
 
 bool tc_interp_products_ok(tc_interp *it, const tc_op *op)
 {
-    /* Control hands values on as they are. */
+    /* Control flow passes the values on unchanged. */
     if (it->sync.nproducts == 0 || tc_op_has(op, TC_TERMINATOR) ||
         tc_op_is_loop(op) || op->code == TC_MMA_WAIT)
         return true;

@@ -102,7 +102,7 @@ bool tc_interp_programs_read(tc_interp *it, const tc_op *op, const void *at)
                           e->write.program - 1);
 }
 
-/* Who reads what a store left there acquires nothing. */
+/* A read of a word that a plain store has written acquires nothing. */
 static void forget_word(tc_iprograms *p, const void *at)
 {
     uint32_t *released = p->nwords ? tc_map_get(&p->words, at) : NULL;

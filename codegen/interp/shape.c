@@ -204,10 +204,10 @@ typedef struct reducing {
     const tc_op *op;
     unsigned axis;
     bool partial;   /* lanes or warps in the axis keep their parts apart */
-    unsigned lanes; /* that meet: of a warp, or 1 */
+    unsigned lanes; /* lanes that are combined: those of a warp, or 1 */
     const tc_iplaces *in, *out; /* out NULL: a scalar */
     int32_t sides[TC_MAX_RANK], out_sides[TC_MAX_RANK];
-    uint32_t *held; /* of each element a register that is met, or none */
+    uint32_t *held; /* for each element a register that takes part, or none */
 } reducing;
 
 /* group: of lanes that meet. */

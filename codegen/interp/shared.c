@@ -138,7 +138,7 @@ static bool by_bulk(const tc_interp *it, const tc_ibyte *b)
     return b->writer >= tc_clock_mbarrier(&it->sync, 0);
 }
 
-/* A byte in flight: who reads or writes it comes too soon. */
+/* A byte in flight: it is read or written too early. */
 static bool find_in_flight(tc_interp *it, const tc_op *op, const tc_ibyte *b,
                            const char *verb)
 {
@@ -201,7 +201,7 @@ static bool check_fence(tc_interp *it, const tc_op *op, const tc_ibyte *b,
                           verb);
 }
 
-/* Of one byte what only its content says; its poison. */
+/* Checks a byte's contents only, not its order; gives its poison. */
 static bool read_content(tc_interp *it, const tc_op *op, const tc_ibyte *b,
                          uint16_t alloc, tc_ipoison *poison)
 {
@@ -532,7 +532,8 @@ bool tc_interp_smem_store(tc_interp *it, const tc_op *op)
     return true;
 }
 
-/* Nobody says which thread of the role copies what: any of them may. */
+/* The IR does not say which thread of the role copies which element: any of
+ * them may. */
 static tc_iwriter copier(const tc_interp *it, uint32_t element)
 {
     const tc_isync *s = &it->sync;

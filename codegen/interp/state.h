@@ -38,7 +38,7 @@ typedef union tc_inum {
 /* 0: a number. Else 1 + index of the reason why it means nothing. */
 typedef uint16_t tc_ipoison;
 
-/* What stands in value->data. Of a tile, register r of thread t (its lane and
+/* The contents of value->data. Of a tile, register r of thread t (its lane and
  * 32 times its warp) is element t * nregs + r. */
 typedef struct tc_ivalue {
     unsigned n, nregs; /* 1 and 0 of a scalar */
@@ -58,7 +58,7 @@ typedef struct tc_ivalue {
     uint32_t product;
 } tc_ivalue;
 
-/* What stands in op->data. */
+/* The contents of op->data. */
 typedef struct tc_iop {
     uint16_t id;     /* into tc_interp.ops */
     void *plan;      /* of the op's own file: made at its first run */
@@ -306,10 +306,10 @@ void tc_interp_shared_reset(tc_interp *it);
 bool tc_interp_shared_read(tc_interp *it, const tc_op *op, unsigned operand,
                            tc_ireader reader, const uint8_t *groups, tc_inum *x,
                            tc_ipoison *poison) TC_MUST_CHECK;
-/* Somebody is about to write bytes. */
+/* Checks that bytes may be written now. */
 bool tc_interp_shared_claim(tc_interp *it, const tc_op *op, uint32_t at,
                             unsigned bytes, const tc_iwriter *w) TC_MUST_CHECK;
-/* They are written, or will be: the stamp of it. */
+/* Records the write: the bytes have been written, or will be. */
 void tc_interp_shared_stamp(tc_interp *it, const tc_op *op, uint32_t at,
                             unsigned bytes, const tc_iwriter *w,
                             tc_ipoison poison);
@@ -350,7 +350,7 @@ bool tc_interp_bulk_land(tc_interp *it, bool *none) TC_MUST_CHECK;
 bool tc_interp_bulk_land_some(tc_interp *it) TC_MUST_CHECK;
 /* A phase has ended: a copy that it should have waited for is found. */
 bool tc_interp_bulk_phase(tc_interp *it, unsigned mbarrier) TC_MUST_CHECK;
-/* Someone stores to global memory that a copy may still read. */
+/* A store to global memory that a copy may still read is reported. */
 bool tc_interp_bulk_stored(tc_interp *it, const tc_op *op, const void *p,
                            unsigned thread) TC_MUST_CHECK;
 bool tc_interp_bulk_end(tc_interp *it) TC_MUST_CHECK;

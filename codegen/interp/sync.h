@@ -56,7 +56,7 @@ typedef struct tc_iagent {
     unsigned depth, room;
     tc_irole role;
     const tc_op *waits; /* the mbarrier_wait that it cannot get past */
-    bool to_switch;     /* what it just did others may see */
+    bool to_switch;     /* its last op may be seen by other roles */
 } tc_iagent;
 
 /* What a role saw last of an mbarrier. */

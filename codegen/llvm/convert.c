@@ -57,7 +57,7 @@ static unsigned least_normal(const struct format *f)
     return (F32_BIAS + 1 - f->bias) << F32_MANTISSA;
 }
 
-/* What a shifted f32 has more than the code. */
+/* The difference between a shifted f32 and the code. */
 static unsigned rebias(const struct format *f)
 {
     return (F32_BIAS - f->bias) << f->mantissa;

@@ -23,7 +23,8 @@ static unsigned count_words(const tc_value *v)
     return bytes < 4 && n * bytes % 4 == 0 ? n * bytes / 4 : 0;
 }
 
-/* What phis take of a value, computed in the current block. */
+/* The LLVM values that go into the phis of a value, computed in the current
+ * block. */
 static LLVMValueRef *carried_parts(tc_gen *g, const tc_value *v)
 {
     unsigned nwords = count_words(v);
@@ -58,7 +59,7 @@ static carried begin_carry(tc_gen *g, tc_value *const *init,
     return c;
 }
 
-/* What the values are, of their phis. */
+/* Rebuilds the values from their phis. */
 static void set_carried(tc_gen *g, const carried *c)
 {
     for (unsigned i = 0; i < c->n; i++) {
@@ -139,9 +140,9 @@ static LLVMValueRef trip_count(tc_gen *g, LLVMValueRef lo, LLVMValueRef hi,
     return LLVMBuildSelect(g->b, runs, count, zero, "");
 }
 
-/* After it, what the thread needs is computed again: after a kernel's main
- * loops, in the consumer those in its loop over tiles too, or an `if` around
- * them. */
+/* A loop after which thread-dependent values are computed again: the kernel's
+ * main loops, in the consumer those in its loop over tiles too, or an `if`
+ * around them. */
 static bool ends_phase(const tc_gen *g, const tc_op *op)
 {
     const tc_region *r = op->parent;
@@ -155,9 +156,9 @@ static bool ends_phase(const tc_gen *g, const tc_op *op)
     return outer && loops;
 }
 
-/* A block of its own for a way that is hardly ever taken: what phis get by it
- * is copied there. LLVM would leave an empty block out, and copy before
- * the branch. */
+/* An edge that is hardly ever taken gets a block of its own, which holds the
+ * copies for phis. LLVM would remove an empty block, and copy before the
+ * branch. */
 static void keep_block(tc_gen *g)
 {
     tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), "", "", 0, NULL);
@@ -177,7 +178,8 @@ static bool has_sequel(const tc_op *loop)
     return false;
 }
 
-/* Goes on where the loop has steps; what it returns is where it has none. */
+/* Continues in the block for a loop that has steps; returns the block for a
+ * loop that has none. */
 static LLVMBasicBlockRef build_guard(tc_gen *g, LLVMValueRef count)
 {
     LLVMBasicBlockRef some = tc_gen_block_new(g, "for.some");
@@ -216,7 +218,7 @@ static void join_results(tc_gen *g, const tc_op *loop, const carried *c,
     set_carried(g, &joined);
 }
 
-/* What else a loop counts. */
+/* Other values that a loop counts. */
 enum { MOST_COUNTERS = 8 };
 struct tc_counters {
     LLVMBasicBlockRef before, head;

@@ -464,7 +464,7 @@ static LLVMValueRef opaque(tc_gen *g, LLVMValueRef x)
     return LLVMBuildCall2(g->b, type, code, &x, 1, "");
 }
 
-/* With the base alone, what the strides give would stay in registers. */
+/* If only the base were hidden, products of strides would stay in registers. */
 static void forget_tensor(tc_gen *g, const tc_value *v)
 {
     LLVMValueRef *known = tc_gen_get(g, v), *x = tc_gen_set(g, v);

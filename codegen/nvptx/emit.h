@@ -33,7 +33,7 @@
 
 #include <llvm-c/Core.h>
 
-/* Who runs what is emitted. */
+/* The threads that run the code being emitted. */
 typedef enum tc_role {
     TC_ROLE_ALL,       /* the block's threads */
     TC_ROLE_PRODUCER,  /* one thread */
@@ -53,7 +53,8 @@ typedef struct tc_gen {
     LLVMContextRef llvm;
     LLVMModuleRef module;
     LLVMBuilderRef b;
-    LLVMBuilderRef entry; /* where what depends on the thread alone is put */
+    LLVMBuilderRef entry; /* the block for code that depends on the thread
+                           * alone */
     LLVMValueRef fn;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr1;
     LLVMValueRef lane, warp; /* i32, set at the entry */
@@ -203,8 +204,8 @@ bool tc_gen_mul_skipping_ones(tc_gen *g, const tc_op *op);
 /* tanh.c: of tiles of f32, off by at most 2^-21. */
 bool tc_nvptx_is_absolute_tanh(const tc_op *op);
 bool tc_nvptx_absolute_tanh(tc_gen *g, const tc_op *op);
-/* A multiple of such a one, a sum with that, or 2 to the power of the sum: what
- * comes with it. */
+/* Is the op computed along with such a tanh: a multiple of it, a sum with that,
+ * or 2 to the power of the sum? */
 bool tc_nvptx_is_done_by_tanh(const tc_op *op);
 /* sum prod max min and or xor (and add) of two registers of f32, f64, ints
  * (min and max: any). */

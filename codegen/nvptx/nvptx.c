@@ -18,10 +18,10 @@
 
 static const char triple[] = "nvptx64-nvidia-cuda";
 
-/* What comes out of emission has little to improve: shared subexpressions,
- * addresses, what is the same in every turn of a loop. The standard pipelines
- * take longer and keep more values alive across loops: registers spill. What is
- * inlined is angle.c's, once equal calls are one. */
+/* Emitted code needs few improvements: shared subexpressions, addresses, loop
+ * invariants. The standard pipelines take longer and keep more values alive
+ * across loops: registers spill. The only inlined functions are those of
+ * angle.c, after equal calls have been merged. */
 static const char passes[] =
     "function(early-cse<memssa>),always-inline,"
     "function(instcombine<no-verify-fixpoint>,simplifycfg,"
@@ -66,7 +66,7 @@ static bool read_skeleton(compiler *c)
     return true;
 }
 
-/* Names of kernels may have dots in them; those in PTX not, but dollars. */
+/* Kernel names may contain dots, names in PTX not: dollars replace them. */
 static const char *name_in_ptx(compiler *c)
 {
     char *name = tc_arena_printf(&c->arena, "%s", c->build.kernel->name);

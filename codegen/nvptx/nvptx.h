@@ -24,9 +24,9 @@
 
 enum { TC_NVPTX_ABI = 2 };
 
-/* What the host makes a tensor map of: argument `arg` of the kernel, a tensor,
- * in boxes; the map's dims are by their strides (tc_dim_by_stride). Fill is
- * zeros. */
+/* A tensor map that the host makes: of argument `arg` of the kernel, a tensor,
+ * in boxes; the map's dims are ordered by their strides (tc_dim_by_stride).
+ * Elements outside are filled with zeros. */
 typedef struct tc_tensor_map {
     unsigned arg;
     tc_kind elem;
@@ -56,7 +56,7 @@ typedef struct tc_nvptx_code {
     bool has_reports;
 } tc_nvptx_code;
 
-/* What a kernel's failed `assert` leaves: the first one wins. */
+/* The record that a kernel's failed `assert` leaves: the first failure wins. */
 typedef struct tc_device_report {
     uint32_t set; /* 1 + index into the kernel's asserts, in order of
                    * the program's text */

@@ -235,9 +235,9 @@ typedef struct shape {
     unsigned mr, nv;
 } shape;
 
-/* Of one step of k, in twentieths of half a cycle: FMAs and loads go two a
- * cycle, and fewer than 8 FMAs wait for each other. Loads also count a little
- * where FMAs hide them. */
+/* The cost of one step of k, in twentieths of half a cycle: two FMAs or loads
+ * start in a cycle, and fewer than 8 FMAs wait for each other. Loads that FMAs
+ * hide still count a little. */
 static unsigned block_cost(unsigned mr, unsigned nv)
 {
     unsigned fmas = mr * nv, loads = mr + nv;

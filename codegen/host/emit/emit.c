@@ -204,7 +204,7 @@ static LLVMValueRef grid_axis(const tc_op *op, LLVMValueRef *axes)
     return axes[tc_op_int(op, "axis")];
 }
 
-/* What a scalar op gives where it is not an op on lanes; NULL: it is. */
+/* The value of a scalar op that is no op on lanes; NULL: it is one. */
 static LLVMValueRef leaf_scalar(tc_emit *e, const tc_op *op)
 {
     switch (op->code) {
@@ -258,7 +258,7 @@ static void emit_scalar(tc_emit *e, tc_op *op)
 
 typedef void emit_fn(tc_emit *e, tc_op *op);
 
-/* Of `if` and loops; their emitters do what is to be done. */
+/* Terminators of `if` and loops: the emitters of those ops handle them. */
 static void emit_nothing(tc_emit *e, tc_op *op) {}
 
 static emit_fn *const emitters[TC_OPCODE_COUNT] = {
@@ -328,7 +328,7 @@ static void create_function(tc_emit *e)
     LLVMTypeRef type = LLVMFunctionType(e->none, params, 9, false);
     e->fn = LLVMAddFunction(e->module, "kernel", type);
     tc_function_prepare(e, e->fn);
-    /* Nothing else reaches the thread's scratch memory. */
+    /* No other pointer reaches the thread's scratch memory. */
     unsigned noalias = LLVMGetEnumAttributeKindForName("noalias", 7);
     LLVMAddAttributeAtIndex(e->fn, 2,
                             LLVMCreateEnumAttribute(e->llvm, noalias, 0));

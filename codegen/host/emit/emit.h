@@ -39,7 +39,7 @@ typedef struct tc_emit {
 
 /* ---- emit.c: types, constants, values ---- */
 
-/* Of one element in registers, and as it is stored in scratch or tensors. */
+/* The LLVM types of an element in registers, and in scratch or tensors. */
 LLVMTypeRef tc_register_type(tc_emit *e, const tc_type *elem);
 LLVMTypeRef tc_scratch_type(tc_emit *e, const tc_type *elem);
 LLVMTypeRef tc_memory_type(tc_emit *e, const tc_type *elem);
@@ -79,17 +79,17 @@ LLVMValueRef tc_rounded(tc_emit *e, const tc_type *elem, LLVMValueRef x);
 
 /* ---- function.c: functions besides the kernel's ---- */
 
-/* Code that several ops share. All parameters are pointers that don't overlap,
- * or numbers. */
+/* A function of the module that several ops share. All its parameters are
+ * pointers that do not overlap, or numbers. */
 typedef struct tc_function {
     LLVMValueRef fn;
-    LLVMValueRef outer; /* e->fn, and where it stood */
+    LLVMValueRef outer; /* e->fn and its builder's place, to go back to */
     LLVMBasicBlockRef here;
 } tc_function;
 
 /* Attributes of every function that is made. */
 void tc_function_prepare(tc_emit *e, LLVMValueRef fn);
-/* True: it is new; e now stands in it until _end. */
+/* True: the function is new; e emits into it until _end. */
 bool tc_function_begin(tc_emit *e, tc_function *f, const char *name,
                        unsigned nparams, LLVMTypeRef *params);
 void tc_function_end(tc_emit *e, tc_function *f);
@@ -104,13 +104,13 @@ LLVMValueRef tc_emit_lanes(tc_emit *e, const tc_op *op, LLVMValueRef *in);
 /* The combination of a kind of reduce (or atomic) on lanes, unrounded. */
 LLVMValueRef tc_emit_combine(tc_emit *e, const char *kind, const tc_type *elem,
                              LLVMValueRef x, LLVMValueRef y);
-/* What leaves every x as it is. */
+/* The neutral element of the kind. */
 LLVMValueRef tc_emit_neutral(tc_emit *e, const char *kind, const tc_type *elem);
 
 /* ---- nest.c: loop nests, and tile values at an index ---- */
 
-/* Where a loop nest stands: for each axis a scalar i64; along `vector` the
- * lanes are at, at + 1, ... `level`: the loop that it changes in. */
+/* The index at which a loop nest is: for each axis a scalar i64; along `vector`
+ * the lanes are at, at + 1, ... `level`: the loop in which it changes. */
 typedef struct tc_index {
     unsigned rank, width;
     int vector; /* -1: all lanes are the same */
@@ -134,7 +134,8 @@ typedef struct tc_memo {
  * computed at the outermost level that its index allows. */
 typedef struct tc_nest {
     tc_emit *e;
-    const tc_item *item; /* its roots are computed here; may be NULL */
+    const tc_item *item; /* the item whose roots are computed here; may be
+                          * NULL */
     unsigned level;      /* that we are in */
     LLVMBasicBlockRef blocks[TC_MAX_LEVELS]; /* of the outer levels */
     unsigned nmemos, room;

@@ -45,8 +45,8 @@ static LLVMValueRef rounded(const struct lanes *l)
     return l->of.is_float ? tc_rounded(l->e, l->of.elem, x) : x;
 }
 
-/* What gives one of its operands needs no rounding; but fp8 arithmetic
- * saturates, and so has no infinity as a result. */
+/* An op that gives one of its operands needs no rounding; but fp8 arithmetic
+ * saturates, so infinity is never a result. */
 static LLVMValueRef saturated(const struct lanes *l)
 {
     return l->of.elem->kind == TC_F8E5M2 ? rounded(l) : as_it_is(l);
@@ -124,7 +124,7 @@ static LLVMValueRef emit_cast(const struct lanes *l)
     return l->of.is_float ? float_to_int(l, to) : int_to_int(l, to);
 }
 
-/* By way of the bits that memory would hold. */
+/* A cast by the bits that memory would hold. */
 static LLVMValueRef emit_bitcast(const struct lanes *l)
 {
     const tc_type *to = tc_type_elem(l->of.op->out[0]->type);

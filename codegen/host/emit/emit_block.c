@@ -322,7 +322,7 @@ static bool needs_mask(const window *w, bool vectors)
     return !vectors || tc_has_masked_moves(w->e, w->elem);
 }
 
-/* One element if `ok`: the address of something else is read where not. */
+/* Loads one element if `ok`; otherwise another address is read. */
 static LLVMValueRef guarded_load(const window *w, LLVMValueRef p,
                                  LLVMValueRef ok)
 {
@@ -387,7 +387,8 @@ static void pass(LLVMValueRef *list, unsigned *n, LLVMValueRef *x, bool take)
     ++*n;
 }
 
-/* All that the code of a load depends on, as arguments. */
+/* The arguments of a shared load function: all values that its code depends
+ * on. */
 static unsigned pass_window(window *w, LLVMValueRef *list, bool take)
 {
     unsigned n = 0;

@@ -14,8 +14,8 @@ typedef struct copy {
     tc_host_buffer *from, *to;
 } copy;
 
-/* All the copies of one size at once, 64 bytes of each at a time: what one
- * copy writes, another may still have to read (a loop that swaps). */
+/* Copies all tiles of one size together, 64 bytes of each at a time: the target
+ * of one copy may be the source of another (a loop that swaps). */
 static void emit_copies(tc_emit *e, const copy *list, unsigned n)
 {
     LLVMTypeRef type = LLVMVectorType(e->i32, 16);
@@ -46,7 +46,7 @@ static void yield_tiles(tc_emit *e, const tc_op *loop, const tc_op *yield)
             list[n++] = c;
     }
     while (n > 0) {
-        /* Those of the size of the first, brought to the front. */
+        /* Moves the copies with the size of the first one to the front. */
         unsigned m = 0;
         for (unsigned i = 0; i < n; i++)
             if (list[i].to->bytes == list[0].to->bytes) {

@@ -49,7 +49,7 @@ static void end_value(void *user, LLVMValueRef row, LLVMValueRef col,
     LLVMSetAlignment(store, bytes_of(p));
 }
 
-/* void (a, b, c): c = a b, or c += a b. */
+/* The function void (a, b, c): c = a b, or c += a b. */
 static LLVMValueRef dot_function(tc_emit *e, const tc_op *op)
 {
     const tc_type *a = op->in[0]->type, *b = op->in[1]->type;

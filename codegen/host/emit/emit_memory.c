@@ -297,7 +297,8 @@ static LLVMValueRef exchange(tc_emit *e, const tc_op *op, LLVMValueRef p,
                                   read_order(order), false);
 }
 
-/* Floats (and whatever else): read, combine, exchange until it holds. */
+/* Floats, and other kinds without an instruction: read, combine,
+ * compare-exchange until it succeeds. */
 static LLVMValueRef combine_loop(tc_emit *e, const tc_op *op, LLVMValueRef p,
                                  LLVMValueRef x)
 {

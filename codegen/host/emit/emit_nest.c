@@ -248,7 +248,7 @@ static bool is_narrow(const tc_op *op)
     return tc_kind_is_narrow(op->in[0]->type->elem->kind);
 }
 
-/* Bodies that are long enough already are not repeated. */
+/* Long bodies are not repeated. */
 static unsigned unroll_for(const tc_item *item)
 {
     unsigned cost = 0;

@@ -41,7 +41,8 @@ tc_host_loop tc_loop_begin(tc_nest *n, int64_t count, int64_t step)
     return l;
 }
 
-/* What was computed in a loop that was left is of no use any more. */
+/* Values that were computed in a loop that has been left can no longer be
+ * used. */
 static void forget_deeper(tc_nest *n)
 {
     unsigned kept = 0;
@@ -364,7 +365,8 @@ tc_lane tc_eval(tc_nest *n, tc_value *v, const tc_index *index)
     if (known)
         return *known;
     const tc_place *p = tc_place_of(v);
-    /* A root of another nest has been computed; one of this nest is now. */
+    /* A root of another nest is in its buffer; one of this nest is computed
+     * now. */
     bool stored =
         p->root && (!n->item || p->item != n->item ||
                     n->item->kind != TC_ITEM_NEST || v->def->code == TC_REDUCE);

@@ -147,8 +147,8 @@ static bool make_kernel(compiler *c)
     return true;
 }
 
-/* Of the machine level there is no code for the host: plans and emitters may
- * take it that there is nothing of it. */
+/* There is no code for the machine level on the host: plans and emitters assume
+ * that they never meet it. */
 static bool check_level(const compiler *c)
 {
     const tc_op *op = tc_func_machine_op(c->kernel);

@@ -20,8 +20,8 @@ typedef struct launch {
     const int64_t *words;
     tc_run run;
     uint64_t batch;
-    /* The i-th one to run is program last - i * every. Backwards: what is at
-     * the edge of the grid is always among them. */
+    /* The i-th program to run is last - i * every. From the end backwards, so
+     * that the programs at the edge of the grid always run. */
     uint64_t last, every;
     bool forwards; /* those that follow others after these; all of them */
 } launch;
@@ -143,7 +143,8 @@ static void run_parts(launch *l)
     uint64_t n = o->parallel_for && l->run.total > 1 ? tc_host_threads(o) : 1;
     if (n > l->run.total)
         n = l->run.total;
-    /* Some 32 turns a thread: even loads, and few turns at the counter. */
+    /* Some 32 batches a thread: an even load, and few accesses of the
+     * counter. */
     l->batch = 1 + l->run.total / (n * 32);
     if (l->batch > 64)
         l->batch = 64;
@@ -151,7 +152,8 @@ static void run_parts(launch *l)
         l->batch = 1;
     if (n > 1)
         o->parallel_for(o->parallel_user, n, run_part, l);
-    /* What it has left, all of it if there is but one part. */
+    /* The scratch memory that is left for a part; all of it if there is only
+     * one part. */
     run_part(l, 0);
 }
 

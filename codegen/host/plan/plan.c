@@ -12,9 +12,9 @@
 #include "ir/parts.h"
 
 enum {
-    CHEAP = 4, /* ops an element that may be computed twice */
-    DEAR = 300 /* ops that are enough for one nest: it bounds the code of a
-                  nest, and how deep the walks over virtual values go */
+    CHEAP = 4, /* ops of an element that may be computed twice */
+    DEAR = 300 /* the most ops of one nest: this bounds its code, and the depth
+                * of walks over virtual values */
 };
 static const unsigned NONE = 0, MANY = ~0u;
 
@@ -196,14 +196,14 @@ static void take_use(const tc_use *u, tc_place *p, const tc_region *home)
     const tc_place *r = op->nout ? tc_place_of(op->out[0]) : NULL;
     p->nested |= op->parent != home;
     if (r && op->nregions == 0 && tc_is_tile(op->out[0]) && !r->root) {
-        /* Virtual: its consumers are ours. */
+        /* A virtual value: its consumers are the consumer's. */
         if (op->code == TC_BROADCAST && repeats(op) && p->cost > CHEAP)
             p->root = true;
         p->nested |= r->nested;
         needed_by(p, r->nest, r->needed);
         return;
     }
-    /* What is written must not be read between the writes. */
+    /* A buffer that is written must not be read between the writes. */
     needed_by(p, at->number, at->epoch + tc_op_has(op, TC_WRITES));
 }
 

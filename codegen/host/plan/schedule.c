@@ -116,7 +116,7 @@ static const tc_type *nest_shape(const tc_op *op)
     return op->code == TC_REDUCE ? op->in[0]->type : op->out[0]->type;
 }
 
-/* LLVM takes time with the square of what stands in one loop. */
+/* LLVM's time grows with the square of the code in one loop. */
 enum { MOST_DEAR = 6 };
 
 static tc_item *nest_for(scheduler *s, tc_op *op)
@@ -165,7 +165,7 @@ static void place_scalar(scheduler *s, tc_op *op)
     add_scalar(s, s->list->items[index], op);
 }
 
-/* A tile that nobody computes as a whole. */
+/* A tile that is not computed as a whole. */
 static bool is_virtual(const tc_op *op)
 {
     return op->nout == 1 && op->nregions == 0 && tc_is_tile(op->out[0]) &&
@@ -239,7 +239,8 @@ static void escape(void *user, tc_value *v, bool same)
     if (p->item == at && same && at->kind == TC_ITEM_NEST)
         return;
     p->escapes = true;
-    /* What shares the buffer of another value needs that to have one. */
+    /* A value that shares another value's buffer needs that value to have
+     * one. */
     while (v->def && p->root && tc_is_alias(v->def)) {
         v = v->def->in[0];
         p = tc_place_of(v);

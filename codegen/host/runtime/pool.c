@@ -16,8 +16,9 @@ typedef struct job {
     void *task;
     size_t count;
     atomic_size_t taken;
-    atomic_uint inside; /* threads of the crew; changes under the lock */
-    bool is_awaited;    /* by its caller; under the lock */
+    atomic_uint inside; /* threads of the crew in this job; changes under the
+                         * lock */
+    bool is_awaited;    /* is its caller waiting; under the lock */
 } job;
 
 /* The threads of one process, and what they wait for. */
@@ -26,7 +27,8 @@ typedef struct crew {
     unsigned forks;      /* see below */
     bool may_spin;
     pthread_mutex_t lock;      /* of all that follows */
-    pthread_cond_t wake, done; /* there is a job; a job has nobody inside */
+    pthread_cond_t wake, done; /* signals: there is a job; no thread is in a job
+                                * any more */
     atomic_uint posted;        /* jobs so far */
     bool is_ending;
     job *first, **end; /* those in flight, oldest first */
@@ -72,7 +74,7 @@ static void relax(void)
 #endif
 }
 
-/* Until *x is no longer `old`, but for a short time at most. */
+/* Spins until *x is no longer `old`, but only for a short time. */
 static void spin(const crew *c, atomic_uint *x, unsigned old)
 {
     for (int i = 0; c->may_spin && i < MOST_SPINS && atomic_load(x) == old; i++)

@@ -57,7 +57,7 @@ bool tc_host_rt_follow(tc_run_thread *t, int32_t *own, const int32_t *ahead,
 
 /* ---- print ---- */
 
-/* A line that grows; what memory cannot hold is cut off. */
+/* A growing line; without memory the rest is cut off. */
 typedef struct line {
     char *data;
     size_t len, room;

@@ -20,7 +20,7 @@ typedef struct copy {
     tc_gen *g;
     const tc_op *op;
     const tc_type *smem;
-    const tc_layout *layout; /* who copies what */
+    const tc_layout *layout; /* which thread copies what */
     unsigned bytes;          /* of an element */
     unsigned vector;         /* elements of an instruction */
     tc_shared_at to;
@@ -130,9 +130,9 @@ static LLVMValueRef address_of(const copy *c, const window *w, LLVMValueRef *at)
     return address;
 }
 
-/* Among products: the axis along which a window begins at the counter of the
- * loop around, which goes from 0, plus a constant, while it stays along the
- * others; -1: there is none. */
+/* For copies among products: the axis along which the window starts at the
+ * counter of the loop (which starts from 0) plus a constant, while it stays in
+ * place along the others; -1: there is none. */
 static int counted_axis(const copy *c, const window *w, LLVMValueRef *rest)
 {
     const tc_op *block = tc_match_op(c->op->in[0], TC_BLOCK);
@@ -299,9 +299,9 @@ static LLVMValueRef all_inside(const copy *c, const window *w)
     return all && LLVMIsAConstantInt(all) ? NULL : all;
 }
 
-/* Windows without a boundary in them, which most are, go without a check of
- * each row; unless that branch would keep others' instructions from standing
- * among the copies. */
+/* Most windows have no boundary in them and need no check of each row: a branch
+ * tests that, unless it would keep instructions of products from being
+ * interleaved with the copies. */
 static void copy_block(copy *c, const window *w)
 {
     tc_gen *g = c->g;

@@ -134,7 +134,8 @@ static void meet_first_turn(tc_gen *g, const char *text, unsigned group)
 }
 
 /* The last group passes on a turn that it has not had, and the first one ends
- * with the one that nobody takes: barriers are left as they were. */
+ * with the turn that no group takes: so barriers end in the state in which they
+ * began. */
 static bool emit_in_turns(tc_gen *g, const tc_region *r)
 {
     bool turns = has_turns(g) && tc_region_has_op(r, TC_ORDER_WAIT);
@@ -265,7 +266,7 @@ static bool emit_transposer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
     return true;
 }
 
-/* The group's first warp goes on here, the others there. */
+/* The group's first warp continues here, the other warps there. */
 static void split_producer(tc_gen *g, LLVMBasicBlockRef others)
 {
     LLVMBasicBlockRef copier = tc_gen_block_new(g, "copier");
@@ -321,7 +322,7 @@ static bool emit_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef senders,
     return true;
 }
 
-/* Its threads' places are computed here, where it has its registers. */
+/* The places of its threads are computed here, in registers of this role. */
 static bool emit_consumer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
 {
     tc_phase outer = tc_gen_phase(g);

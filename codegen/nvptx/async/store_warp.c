@@ -193,16 +193,19 @@ static LLVMValueRef word(tc_gen *g, LLVMTypeRef type, unsigned byte)
     return x;
 }
 
-/* Not one before the first, which follows nobody. */
+/* Does the message's addition have a predecessor? A step below 0 says that it
+ * has none. */
 static LLVMValueRef is_step(tc_gen *g, LLVMValueRef step)
 {
     return LLVMBuildICmp(g->b, LLVMIntSGE, step, tc_gen_i32(g, 0), "");
 }
 
-/* What the sender knows of the program's words, in i32 of its own. */
+/* The words of the program and of the one ahead, and what the sender knows of
+ * them, an i32 each. */
 typedef struct words {
     LLVMValueRef own, ahead;
-    /* The last that it wrote to the one, and read of the other. */
+    /* The last value that it wrote to its own word, and read from its
+     * predecessor's. */
     LLVMValueRef said, seen;
 } words;
 

@@ -37,7 +37,8 @@ static LLVMValueRef emit_tanh_approx(const lane *l)
     return y;
 }
 
-/* What an op becomes that may be approximate; NULL: what others do. */
+/* The instruction of an op that may be approximate; NULL: the same as
+ * others. */
 static const char *one_instruction(const tc_op *op)
 {
     switch (op->code) {
@@ -63,7 +64,7 @@ static LLVMValueRef emit_math(const lane *l)
     return tc_nvptx_math(l->of.b, l->of.op->code, l->of.x);
 }
 
-/* By way of the bits that memory would hold; an i1 is only its own. */
+/* By the bits that memory would hold; those of an i1 are the value itself. */
 static LLVMValueRef emit_bitcast(const lane *l)
 {
     const tc_type *to = tc_type_elem(l->of.op->out[0]->type);

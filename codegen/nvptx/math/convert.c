@@ -244,8 +244,8 @@ LLVMValueRef tc_gen_from_memory(tc_gen *g, const tc_type *elem, LLVMValueRef x)
     return elem->kind == TC_PTR ? LLVMBuildIntToPtr(g->b, x, g->ptr1, "") : x;
 }
 
-/* What a conversion gave for two numbers at once, where these two bytes are
- * still its halves (floats_to_fp8); NULL: they are not. */
+/* The result of a conversion of two numbers, if these two bytes are still its
+ * halves (floats_to_fp8); NULL: they are not. */
 static LLVMValueRef both_of(LLVMValueRef low, LLVMValueRef high)
 {
     if (!LLVMIsATruncInst(low) || !LLVMIsATruncInst(high))

@@ -14,7 +14,7 @@
  */
 #include "codegen/nvptx/emit.h"
 
-/* A few walks are no matter. */
+/* Few uses are left alone. */
 enum { FEW_USES = 4 };
 
 static bool has_many_uses(LLVMValueRef v)

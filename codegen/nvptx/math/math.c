@@ -159,7 +159,8 @@ LLVMValueRef tc_nvptx_rcp_by_steps(LLVMBuilderRef b, LLVMValueRef x)
 
 typedef LLVMValueRef plain_fn(LLVMBuilderRef b, LLVMValueRef x);
 
-/* What the host would call the C library for; else it is plain IR there. */
+/* Functions for which the host calls the C library; the others are plain IR
+ * there. */
 static plain_fn *const rows[TC_OPCODE_COUNT] = {
     [TC_SIN] = emit_sin, [TC_COS] = emit_cos};
 

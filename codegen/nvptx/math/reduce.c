@@ -184,7 +184,7 @@ static LLVMValueRef shuffle_64(tc_gen *g, LLVMValueRef x, uint32_t bit)
     return LLVMBuildOr(g->b, low, LLVMBuildShl(g->b, high, shift, ""), "");
 }
 
-/* What the lane whose number differs in this bit has. */
+/* The value of the lane whose number differs in this bit. */
 static LLVMValueRef shuffled(tc_gen *g, const tc_type *elem, LLVMValueRef x,
                              uint32_t bit)
 {

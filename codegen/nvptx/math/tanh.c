@@ -75,8 +75,8 @@ static LLVMValueRef larger(const job *j, LLVMValueRef x, LLVMValueRef y)
     return tanh_call(j, "maxnum", 2, (LLVMValueRef[]){x, y});
 }
 
-/* Of a thread. NaNs go any way. Several chains, so that none waits for the one
- * before it. */
+/* The largest |x| of a thread; NaNs do not matter. Several chains, so that no
+ * op waits for the one before it. */
 static LLVMValueRef largest(const job *j)
 {
     enum { CHAINS = 4 };
@@ -157,7 +157,7 @@ static void find_factor(job *j, const tc_value *x)
     }
 }
 
-/* The op of its region that is all that becomes of op, if it is such a one. */
+/* The only user of op, in its region, if it has this code. */
 static const tc_op *next_of(const tc_op *op, tc_opcode code)
 {
     const tc_value *v = op->out[0];
@@ -168,7 +168,7 @@ static const tc_op *next_of(const tc_op *op, tc_opcode code)
                : NULL;
 }
 
-/* The product by one number. What these take is there already at tanh. */
+/* Matches the product by one number, whose factor is known at tanh. */
 static const tc_op *product_of(const tc_op *tanh)
 {
     const tc_op *op = next_of(tanh, TC_MUL);

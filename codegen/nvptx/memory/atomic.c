@@ -86,7 +86,7 @@ static const char *instruction_of(tc_gen *g, const char *kind,
     return tc_arena_printf(g->arena, "%s.%c%u", kind, order ? 's' : 'b', bits);
 }
 
-/* Where `on`; else the result is 0. The bits of the old value. */
+/* Done if `on`; else the result is 0. Gives the bits of the old value. */
 static LLVMValueRef emit_instruction(tc_gen *g, const tc_op *op,
                                      const tc_type *elem, const char *name,
                                      LLVMValueRef p, LLVMValueRef x,
@@ -241,7 +241,7 @@ LLVMValueRef tc_gen_share(tc_gen *g, LLVMValueRef from, LLVMValueRef x)
     tc_gen_barrier(g);
     x = LLVMBuildLoad2(g->b, type, slot_of(g, from), "");
     LLVMSetAlignment(x, 8);
-    /* Before the slots are written again. */
+    /* Waits before the slots are written again. */
     tc_gen_barrier(g);
     return x;
 }

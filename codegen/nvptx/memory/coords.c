@@ -19,7 +19,8 @@ static uint32_t low_part(const tc_layout *l, unsigned axis, uint32_t image)
 
 /* ---- The thread's part ---- */
 
-/* What is added up: bits below the period by xor, the rest by sums. */
+/* The thread's part so far: bits below the period, which are xored, and the
+ * rest, which is added. */
 typedef struct sums {
     LLVMValueRef low, high;
 } sums;

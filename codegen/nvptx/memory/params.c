@@ -69,7 +69,7 @@ static LLVMValueRef map_param(tc_gen *g, unsigned index)
     return LLVMGetParam(g->fn, index);
 }
 
-/* Does every way through the region run a loop? */
+/* Does every path through the region run a loop? */
 static bool always_loops(const tc_region *r)
 {
     tc_each_op (op, r) {

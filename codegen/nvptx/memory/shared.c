@@ -44,10 +44,9 @@ static LLVMValueRef split_offset(tc_gen *g, LLVMValueRef buffer,
                                   : tc_gen_i32(g, 0);
 }
 
-/* v, of which LLVM no longer knows where it is from. It is computed where the
- * thread's parts are, once, and then stays whole: LLVM would rather add a
- * slot's offset to the segment's address, which two buffers have in common,
- * than to what does not change. */
+/* Hides v from LLVM. It is computed where the thread's parts are, once, and
+ * then stays whole: LLVM would rather add a slot's offset to the segment's
+ * address, which two buffers have in common, than to the invariant part. */
 static LLVMValueRef opaque(tc_gen *g, LLVMValueRef v)
 {
     static const char text[] = "mov.b32 $0, $1;", constraints[] = "=r,r";

@@ -35,8 +35,8 @@ typedef struct solution {
     const tc_layout *from, *places; /* places: from tc_layout_solve */
     LLVMValueRef *in;
     const tc_type *elem;
-    /* What the reader adds to the register: its values, and a thread that has
-     * each of them. */
+    /* The register that a reader takes varies with the reader: its values, and
+     * for each a thread that has it. */
     unsigned nchoices;
     uint32_t *choices, *lanes, *warps;
     LLVMValueRef *chosen; /* i1 each, but for the first */
@@ -302,7 +302,7 @@ static void begin_exchange(solution *s, exchange *x)
     x->from = LLVMBuildXor(g->entry, s->lane_map.thread, far, "");
 }
 
-/* What goes to readers with the bit (to = 1) or without, of registers r and its
+/* The word for readers with the bit (to = 1) or without, of registers r and its
  * fellows. */
 static LLVMValueRef given(solution *s, uint32_t r, unsigned to)
 {

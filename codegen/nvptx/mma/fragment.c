@@ -164,7 +164,7 @@ bool tc_fragments_new(tc_gen *g, const tc_op *op, unsigned operand,
                             "with %s",
                             operand, tc_type_name(g->cx, t),
                             tc_type_name(g->cx, op->out[0]->type));
-    /* Columns and K are those of the instruction but where they are read. */
+    /* Except where they are read, columns and K are the instruction's. */
     orders o = orders_of(g, op, operand);
     f.layout = reordered(g, f.layout, operand, &o.from);
     if (t->kind == TC_TILE) {

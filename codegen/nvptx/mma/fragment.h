@@ -38,7 +38,7 @@ uint32_t tc_origins_find(const tc_origins *o, int32_t at);
 /* `tiles`: those of the accumulator along M (of B: N). False: reported. */
 bool tc_fragments_new(tc_gen *g, const tc_op *op, unsigned operand,
                       const tc_origins *tiles, tc_fragments *out) TC_MUST_CHECK;
-/* Word j of a fragment. What leaves the tile is 0. */
+/* Word j of a fragment. Elements outside of the tile are 0. */
 LLVMValueRef tc_fragments_get(tc_fragments *f, unsigned tile, unsigned step,
                               unsigned j);
 

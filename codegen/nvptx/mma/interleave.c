@@ -22,7 +22,7 @@
 
 enum { MOST = 64 };
 
-/* An instruction, and up to `last` what stands between it and the next. */
+/* An instruction, and up to `last` the code between it and the next. */
 typedef struct item {
     LLVMValueRef first, last;
 } item;
@@ -35,7 +35,7 @@ typedef struct queue {
 struct tc_interleave {
     queue loads, copies;
     unsigned now;     /* copies that go with this product */
-    LLVMValueRef end; /* the last instruction of the one before */
+    LLVMValueRef end; /* the last instruction of the product before */
 };
 
 /* ---- What there is ---- */
@@ -94,8 +94,8 @@ static bool is_copy(const tc_op *op)
     return op->code == TC_ASYNC_COPY || op->code == TC_ASYNC_COMMIT;
 }
 
-/* Before a product: copies, and before them loads, and, back to the product
- * before, nothing that it needs. A load after a copy stays where it is: its
+/* Is the product preceded by loads, then copies, and, back to the previous
+ * product, by nothing that it needs? A load after a copy stays where it is: its
  * address is computed between the two, and copies go later than loads. */
 static bool may_interleave(const tc_op *product)
 {

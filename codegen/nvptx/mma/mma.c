@@ -23,10 +23,10 @@
 enum {
     GROUP = 2, /* tiles along N: one ldmatrix.x4 */
     MANY = 4,  /* tiles along M, for to and fro */
-    APART = 2, /* instructions between two of what stands among them */
+    APART = 2, /* instructions between two interleaved loads or copies */
 };
 
-/* What stands in the mnemonic. */
+/* Parts of the mnemonic. */
 typedef struct instruction {
     const char *name; /* of instr(...) */
     unsigned bits;    /* of an element of A and B */
@@ -154,7 +154,7 @@ static LLVMValueRef round_to_tf32(tc_gen *g, LLVMValueRef x)
     return tc_gen_intrinsic(g, "nvvm.f2tf32.rna", 0, NULL, 1, &x);
 }
 
-/* x as tf32, and what that left of it as tf32. */
+/* x as tf32, and the rest of x as tf32. */
 static LLVMValueRef tf32(tc_gen *g, LLVMValueRef word, bool rest)
 {
     LLVMValueRef x = LLVMBuildBitCast(g->b, word, g->f32, "");

@@ -27,7 +27,7 @@ typedef struct product {
     tc_gen *g;
     const tc_op *op;
     const tc_layout *c; /* the accumulator's, columns as in the instruction */
-    tc_bit_order order; /* in which they are, really */
+    tc_bit_order order; /* the order in which they really are */
     const char *instr;
     int groups_m, groups_n;
     bool zero;       /* nothing is added to */
