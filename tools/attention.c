@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum { MOST_CAPTURED = 64, MOST_OPTIONS = 32 };
-/* What numbers of 8 bits are times of, and what o is multiplied by. */
+/* The factors of 8-bit numbers, and the one that o is multiplied by. */
 static const char *const factor_names[] = {"descale_q", "descale_k",
                                            "descale_v", "scale_o"};
 enum { NFACTORS = sizeof factor_names / sizeof *factor_names };
@@ -279,7 +279,7 @@ static int find_captured(job *j)
     return EXIT_DONE;
 }
 
-/* What forward and backward need, one after the other. */
+/* The workspace of forward and backward, which run one after the other. */
 static int give_workspace(job *j, tilec_attention_tensors *t)
 {
     uint64_t forward = 0, backward = 0;
@@ -401,7 +401,7 @@ static int launch(job *j, const tilec_attention_tensors *t)
     return code;
 }
 
-/* That which the kernel writes. */
+/* The data type of the tensor that the kernel writes. */
 static DLDataType type_of_o(const job *j)
 {
     const tilec_kernel *k = kernel_of(j);

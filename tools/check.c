@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the interpreter gets for one argument. */
+/* The interpreter's input for one argument. */
 typedef struct host_arg {
     int32_t sizes[TC_MAX_RANK];
     int64_t strides[TC_MAX_RANK];
@@ -54,7 +54,7 @@ static bool take_tensor(const tc_value *v, const DLTensor *t, host_arg *host,
     return true;
 }
 
-/* What the kernel does not look at may be missing. */
+/* Arguments that the kernel does not use may be missing. */
 static bool take_argument(const checking *c, unsigned index, host_arg *host,
                           tc_launch_arg *out)
 {

@@ -88,7 +88,7 @@ static bool read_tiles(struct opt *t, const tool_args *args)
     return false;
 }
 
-/* What the runner is told, from the words of the command line (or of a
+/* The runner's options, from the words of the command line (or of a
  * reproducer). */
 static bool read_options(struct opt *t, const tool_args *args)
 {

@@ -92,7 +92,7 @@ static int place_arguments(job *j, tilec_argument *args)
     return code;
 }
 
-/* What a plan keeps between its kernels. */
+/* The workspace of a plan. */
 static int give_workspace(job *j, const tilec_argument *args,
                           tilec_launch_options *o)
 {

@@ -18,7 +18,7 @@
 
 enum { SHORT_RUNS = 5, LONG_RUNS = 50, BEST = 5, SECONDS = 60 };
 
-/* What is tried where the command line has no --sweep. */
+/* The variants that are tried if the command line has no --sweep. */
 static const struct built_in {
     const char *kernel;
     bool is_gpu;
@@ -184,8 +184,8 @@ static int64_t contiguous_dim(const tuning *t)
     return v && v->strides && v->strides[2] == 1 ? 2 : 0;
 }
 
-/* What all variants had in common with the present configuration; -D comes
- * before it. */
+/* The settings that all variants share with the present configuration; -D comes
+ * before them. */
 static void find_present(void *user)
 {
     tuning *t = user;
@@ -287,7 +287,7 @@ static int plan_only(tuning *t)
 
 /* ---- All of it ---- */
 
-/* What the target is (`auto` only a process of its own may ask), and whether
+/* Finds the target (only a process of its own may ask for `auto`), and whether
  * the kernel compiles at all. */
 static int look(tuning *t)
 {

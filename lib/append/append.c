@@ -272,7 +272,7 @@ static const char *wrong(const tilec_append_options *o, bool tensors_ok,
     return NULL;
 }
 
-/* What it is called with from then on. */
+/* Keeps the facts about the tensors for which the plan is made. */
 static tilec_append *new_append(const tilec_append_tensors *t)
 {
     tilec_append *a = calloc(1, sizeof *a);

@@ -15,7 +15,8 @@
 
 /* ---- Bindings ---- */
 
-/* Bindings as they are found; what is there already stays. */
+/* Bindings in the order in which they are found; an earlier one takes
+ * precedence. */
 struct bindings {
     tilec_binding *all;
     size_t n;
@@ -76,7 +77,7 @@ static void bind_mods(const tc_attention_job *p, struct bindings *b)
             copy_all(b, &(tilec_binding){names[i], p->mods.all[i].binding}, 1);
 }
 
-/* What a plan has to know of lists; `sides`: the names of theirs. */
+/* Bindings for lists of blocks; `sides`: the names of the blocks' sides. */
 static void bind_lists(const tc_attention_job *p, struct bindings *b,
                        const char *const sides[2])
 {
@@ -100,7 +101,7 @@ static void bind_narrow(const tc_attention_job *p, struct bindings *b)
         bind(b, "TO", "bf16");
 }
 
-/* What both directions say alike. */
+/* Bindings of both directions. */
 static tilec_compile_options options_of(const tc_attention_job *p,
                                         const struct bindings *b)
 {

@@ -37,7 +37,8 @@ static const char *mask_class(const tc_attention_job *p)
     return tc_mask_class(p->job->module, mask->func.name);
 }
 
-/* What a step of its loop takes (1): keys, or queries where keys stay (0). */
+/* 1: a step of the kernel's loop takes keys; 0: it takes queries, and keys
+ * stay. */
 static int step_of(const char *kernel)
 {
     return strcmp(kernel, "attention_fwd") == 0 ||

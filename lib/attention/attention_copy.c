@@ -16,7 +16,7 @@
 static const char pass[] = "attention";
 
 enum {
-    ROWS = 128,   /* of a program, or so */
+    ROWS = 128,   /* about the rows of a program */
     OF_MASKED = 2 /* one of so many: blocks are skipped */
 };
 

@@ -212,7 +212,7 @@ static tilec_status spare_result(const tilec_kernel *k, const DLTensor *q,
     if (!tc_target_is_gpu(k->target))
         return spare_memory(s, error);
     s->tensor.strides = s->strides;
-    /* What is not on a device the launch refuses, q first. */
+    /* Tensors that are not on a device are refused by the launch, q first. */
     s->tensor.data = s;
     return q->device.device_type == kDLCPU
                ? TILEC_OK
@@ -247,7 +247,7 @@ static tilec_status place_rows(struct call *c, void *stream, struct spare *lse,
                                : s;
 }
 
-/* What all calls ask. */
+/* The checks of all calls. */
 static tilec_status read_tensors(const tilec_attention *a,
                                  const tilec_attention_tensors *from,
                                  const char *function,
@@ -289,7 +289,7 @@ static tilec_status read_call(const tilec_attention *a,
     return TILEC_OK;
 }
 
-/* What forward and backward read. */
+/* The tensors that forward and backward both read. */
 static tilec_status check_sinks(const struct call *c, const char *function)
 {
     const DLTensor *sinks = c->t->sinks, *q = c->t->q;

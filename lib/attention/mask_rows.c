@@ -118,7 +118,7 @@ static bool try_all(tc_job *job, void *data)
     return q->answer != NULL;
 }
 
-/* What is wrong with a mask is for the compile to say. */
+/* Errors in a mask are reported by the compile. */
 static const char *try_quietly(tc_job *job, const tc_mod *mask,
                                bool more_queries)
 {

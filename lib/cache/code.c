@@ -95,8 +95,7 @@ tc_code *tc_making_find(const tc_making *m)
 
 /* ---- The disk ---- */
 
-/* Takes the folder away where it is not to be used, and says so once a
- * context. */
+/* Drops a folder that must not be used, and warns of it once a context. */
 static void check_folder(tc_making *m)
 {
     tc_job *job = m->job;

@@ -97,7 +97,7 @@ static bool is_better(score a, score b)
     return false;
 }
 
-/* Instead of what is bound to that name already. */
+/* Replaces the binding of that name, if there is one. */
 static void bind(tc_config *c, tilec_binding b)
 {
     unsigned i = 0;

@@ -14,7 +14,7 @@
 
 /* ---- Where ---- */
 
-/* What a link says, seen from the folder that it lies in; malloc'd. */
+/* The target of a link, relative to the folder that it lies in; malloc'd. */
 static char *follow(const char *path)
 {
     char target[PATH_MAX];

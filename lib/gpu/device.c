@@ -70,7 +70,7 @@ int tilec_device_ordinal(const tilec_device *d)
     return d ? d->ordinal : -1;
 }
 
-/* What a call does in a context of the device, once it is current. */
+/* The work of a call in a context of the device that is current. */
 struct work {
     const tilec_device *device;
     const char *what; /* "copy a tensor to" */
@@ -157,7 +157,7 @@ static tilec_status check_tensor(const DLTensor *t, struct span *s,
     return TILEC_OK;
 }
 
-/* What is copied from or to it. */
+/* Checks the memory of a tensor from or to which bytes are copied. */
 static tilec_status check_data(const DLTensor *t, const struct span *s,
                                const char *what, tilec_error *error)
 {

@@ -102,9 +102,9 @@ static bool is_swizzle(unsigned bytes)
     return bytes == 0 || bytes == 32 || bytes == 64 || bytes == 128;
 }
 
-/* What divides, sizes an array or is an index is in its range: a file with the
- * right hashes may still hold anything. `arg` is looked at when there is a
- * kernel. */
+/* Numbers that divide, size an array or are an index must be in range: a file
+ * with the right hashes may still hold anything. `arg` is checked when there is
+ * a kernel. */
 static bool read_map(const cJSON *list, tc_tensor_map *out)
 {
     enum { BEFORE_PARTS = 6, MOST_STEP = 1 << 16 };

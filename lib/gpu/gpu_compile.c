@@ -132,7 +132,8 @@ static void copy_options(const tc_making *m, tilec_compile_options *to)
     for (unsigned i = 0; i < m->bound->ngiven; i++)
         b[i] =
             (tilec_binding){m->bound->given[i].name, m->bound->given[i].value};
-    /* What it says has been said; the same is done about it. */
+    /* The first variant has reported what `enforce` asks for; the other ones
+     * treat such operands alike. */
     tilec_enforce enforce =
         o->enforce == TILEC_ENFORCE_ERROR ? TILEC_ENFORCE_WARN : o->enforce;
     *to = (tilec_compile_options){.size = sizeof *to,

@@ -216,8 +216,8 @@ static bool is_captured(const tc_cuda *cuda, tc_cu_stream stream)
            status == TC_CU_CAPTURE_ACTIVE;
 }
 
-/* Between captures is the time to make room for the next one; that there is no
- * memory is for whoever needs it. */
+/* Between captures there is time to make room for the next one; a lack of
+ * memory is reported by the launch that needs it. */
 static int take_slowly(tc_gpu_counters *c, const struct name *n,
                        tc_cu_address *out)
 {

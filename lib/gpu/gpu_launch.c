@@ -200,7 +200,7 @@ static tilec_status explain(const tc_gpu_request *r, const tc_gpu_loaded *l,
                    r->grid[2], m->threads, l->registers, m->shared_bytes, hint);
 }
 
-/* What is launched, and what it may find. */
+/* The launch, and the code variants that it may use. */
 struct attempt {
     const tc_gpu_request *r;
     const tc_gpu_meta *meta;

@@ -28,8 +28,9 @@ const tc_gpu_loaded *tc_gpu_find(const tc_gpu_code *c, uint64_t context)
 
 /* ---- Cubins ---- */
 
-/* What an assembler is to make code for: the device, or the one kind of device
- * that runs it, by the name that has its own instructions. */
+/* The device that an assembler is to make code for: the loaded device, or the
+ * one kind of device that runs it, by the name that has its own
+ * instructions. */
 static void arch_name(char *name, size_t room, const tc_gpu_meta *m,
                       const tc_cuda_device *d)
 {
@@ -55,7 +56,7 @@ static tc_cuda_jit jit_of(const tc_gpu_meta *m)
         .target = t->exact ? TC_CU_ACCELERATED + 10 * t->major + t->minor : 0};
 }
 
-/* What cannot be kept is assembled again: no error. */
+/* Code that cannot be kept is assembled again: no error. */
 static void write_entry(const tc_gpu_code *c, const tc_cache *cache)
 {
     tc_cache_section sections[TC_ENTRY_MOST_SECTIONS];

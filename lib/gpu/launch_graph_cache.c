@@ -40,7 +40,7 @@ enum { MANY = 8, MOST = 1 << 30 };
 /* Streams that have a graph. */
 enum { GRAPHS = 4 };
 
-/* What a launch was given for one parameter. */
+/* The argument of a launch for one parameter. */
 struct like {
     unsigned param;
     bool is_named;
@@ -299,7 +299,8 @@ static bool keep_argument(struct like *k, tc_launch_arg *arg, unsigned param,
     return true;
 }
 
-/* What is left out stays so: its sizes are the launch's that is gone. */
+/* An argument that was left out stays left out: its sizes belonged to the
+ * launch that is gone. */
 static bool keep_arguments(tc_launch_graph *g, const tc_gpu_request *r)
 {
     g->nargs = r->ngiven;

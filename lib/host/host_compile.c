@@ -35,8 +35,8 @@ static bool is_sound(tc_job *job, void *data)
     return describe(data, job->host, job->trial) != NULL;
 }
 
-/* The job has it. What does not link or is of another kernel counts as missing.
- */
+/* The job has it. Code that does not link, or is of another kernel, counts as
+ * missing. */
 static tc_host_code *host_compile_find(tc_making *m)
 {
     char why[TC_HOST_WHY];

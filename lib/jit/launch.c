@@ -279,7 +279,7 @@ static tilec_status check_tensor(struct launch *l, const tc_kernel_param *p,
     return s;
 }
 
-/* What nothing reads: a tensor without elements, 0. */
+/* An argument that nothing reads: a tensor without elements, 0. */
 static void leave_out(tc_slot *slot, tc_launch_arg *out)
 {
     memset(slot, 0, sizeof *slot);
@@ -334,7 +334,8 @@ void tc_error_place(tilec_error *error, const tilec_kernel *k, tc_loc loc)
                     loc.col);
 }
 
-/* What runs programs side by side; o NULL: no launch, only its grid. */
+/* The number of programs that run concurrently; o NULL: no launch, only its
+ * grid. */
 static int32_t num_sms(const struct launch *l, const tilec_launch_options *o)
 {
     tc_host_launch_options h = {.threads = o ? (unsigned)o->threads : 0};

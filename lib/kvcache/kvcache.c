@@ -138,7 +138,7 @@ static bool check_factors(tc_job *job, const char *name,
 
 /* ---- Bindings ---- */
 
-/* What tells the kernels where keys lie. */
+/* The arguments that tell the kernels where keys lie. */
 static const struct {
     const char *count, *place;
 } functions[] = {

@@ -557,7 +557,8 @@ static tilec_status run_attention(struct call *c,
     return s == TILEC_OK && c->c->merge ? run_merge(c, options) : s;
 }
 
-/* What the plan was made with, no more and no less. */
+/* Checks that all tensors are given with which the plan was made, and no
+ * others. */
 static tilec_status check_options(const struct call *c, const char *function)
 {
     const tilec_kvcache_tensors *t = c->t;

@@ -64,7 +64,7 @@ static trend of_sum(trend a, trend b, int by)
 {
     b.query *= by;
     b.key *= by;
-    /* What pulls both ways is not known. */
+    /* Terms of opposite signs: not known. */
     bool known = a.is_known && b.is_known && a.query * b.query >= 0 &&
                  a.key * b.key >= 0 && (!a.is_distance || is_fixed(b)) &&
                  !b.is_distance;

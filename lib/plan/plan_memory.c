@@ -30,8 +30,8 @@ static bool goes_before(const tc_piece *p, unsigned a, unsigned b)
     return p[a].bytes > p[b].bytes || (p[a].bytes == p[b].bytes && a < b);
 }
 
-/* After all that are in its way, one after the other: `p` is at its place when
- * a look at those placed before moves it no more. */
+/* Moves `p` past all tensors that are in its way, one after the other, until a
+ * look at those placed before does not move it any more. */
 static void plan_memory_place(tc_piece *pieces, unsigned n, unsigned at)
 {
     tc_piece *p = &pieces[at];
@@ -54,7 +54,7 @@ uint64_t tc_pieces_place(tc_piece *pieces, unsigned n)
 {
     uint64_t total = 0;
     for (unsigned turn = 0; turn < n; turn++) {
-        /* The one that `turn` others go before. */
+        /* The tensor with `turn` others before it. */
         for (unsigned i = 0; i < n; i++) {
             unsigned before = 0;
             for (unsigned k = 0; k < n; k++)

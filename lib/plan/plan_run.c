@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a step's number stands for. */
+/* The value of a number in a step. */
 struct value {
     bool is_known; /* a scalar's value, a tensor's sizes */
     tc_scalar scalar;

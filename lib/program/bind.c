@@ -34,7 +34,7 @@ static void read_value(struct binder *b, unsigned i, const char *value)
     errno = 0;
     long long n = strtoll(value, &end, 0);
     tc_kind kind = tc_kind_parse(value, strlen(value));
-    /* What cannot be read is left for `bind-params` to report. */
+    /* Values that cannot be read are left for `bind-params` to report. */
     if (b->kernel->params[i].kind == TC_PARAM_INT && end != value && !*end &&
         !errno)
         b->known.dims[i] = tc_dim_const(b->cx, n);

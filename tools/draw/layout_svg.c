@@ -26,7 +26,7 @@ static void put_number(tc_text *out, int x, int y, uint32_t n)
                    y, n);
 }
 
-/* What a cell shows, in short and in words, and its color. */
+/* The content of a cell, in short and in words, and its color. */
 struct cell {
     char text[40], title[120];
     svg_color color;

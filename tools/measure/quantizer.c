@@ -38,8 +38,8 @@ enum { MOST_TENSORS = 4 };
 enum { ROWS = 64 };           /* of a block where a head has one factor */
 enum { MOST_COLUMNS = 1024 }; /* of a head; attention takes no more */
 
-/* A kernel of quantize.tile with its tensors, by name; those that it does not
- * write come first. */
+/* A kernel of quantize.tile to run, with its tensors by name; those that it
+ * does not write come first. */
 typedef struct step {
     const char *kernel;
     size_t n, nread;

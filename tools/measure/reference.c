@@ -239,7 +239,7 @@ static void describe(const reference *r)
              (long long)run, (long long)r->programs);
 }
 
-/* What configurations go by. */
+/* The properties by which configurations are chosen. */
 static void identify(const reference *r)
 {
     workload *w = r->w;

@@ -128,7 +128,8 @@ static bool fits(running *r)
     return true;
 }
 
-/* First what needs no device; what is too large is never loaded. */
+/* Checks that need no device come first; code that is too large is never
+ * loaded. */
 static bool compile(running *r, const variant *v)
 {
     if (!trial_build(r, v, false) || !fits(r))
@@ -258,7 +259,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What an event costs must not show: so many launches that they take 300 us
+/* The cost of an event must not show: so many launches that they take 300 us
  * are timed together, on a GPU. */
 enum { TOGETHER_US = 300, MOST_TOGETHER = 200, MOST_RUNS = 1000 };
 
@@ -275,7 +276,7 @@ static bool measure_time(running *r)
     if (together > 1 && !time_launches(r, together, &us))
         return false;
     begin = seconds_now();
-    /* Of what takes long, a few will do. */
+    /* Long launches are timed only a few times. */
     while (n < most && (n < 3 || seconds_now() - begin < 5))
         if (!time_launches(r, together, &times[n++]))
             return false;

@@ -240,7 +240,8 @@ static int run_function(const call *c, const structs *s)
     Py_END_ALLOW_THREADS return status;
 }
 
-/* What a GPU needs: 1; 0: Python is to make the call; -1: an exception. */
+/* Prepares what a GPU needs. 1: done; 0: Python is to make the call; -1: an
+ * exception. */
 static int prepare_gpu(call *c, structs *s)
 {
     if (c->gpu < 0)
