@@ -56,6 +56,9 @@ numeric_program(numerics_kvcache numerics/kvcache.c numerics/kvcache/batch.c
 numeric_test(numerics_kvcache "numerics;asan" numerics_kvcache --cases 24)
 numeric_test(numerics_kvcache_more nightly numerics_kvcache --seed 2
              --cases 1000)
+numeric_program(attention_fits nvptx/attention_fits.c)
+numeric_test(attention_fits ir attention_fits)
+numeric_test(attention_fits_all "ir;long" attention_fits --all 1)
 numeric_program(numerics_plans numerics/plans.c)
 numeric_test(numerics_plans "numerics;asan" numerics_plans)
 numeric_program(numerics_data numerics/data.c)

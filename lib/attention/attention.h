@@ -100,6 +100,8 @@ bool tc_attention_copies_values(const tc_attention_job *p);
  * nothing. */
 bool tc_attention_config(const tc_attention_job *p, const char *kernel,
                          tc_config *out);
+/* The queries and keys of a tile where captured gradients are computed. */
+void tc_attention_captured_sides(const tc_attention_job *p, int64_t sides[2]);
 /* Two kernels that compute dk and dv, and dq, may be faster than one that adds
  * dq up; captured gradients would lose by what else `deterministic` means. */
 bool tc_attention_prefers_pair(const tc_attention_job *p);

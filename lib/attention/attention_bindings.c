@@ -303,6 +303,19 @@ static void bind_split(const tc_attention_job *p, struct bindings *b)
     bind(b, "SPLIT", tc_arena_printf(p->arena, "%u", split));
 }
 
+static void bind_captured(const tc_attention_job *p, struct bindings *b)
+{
+    static const char *const names[] = {"BMC", "BNC"};
+    int64_t sides[2];
+    bind(b, "CAPTURED", p->r->options.captured_gradients ? "1" : "0");
+    if (!p->r->options.captured_gradients)
+        return;
+    tc_attention_captured_sides(p, sides);
+    for (int i = 0; i < 2; i++)
+        bind(b, names[i],
+             tc_arena_printf(p->arena, "%lld", (long long)sides[i]));
+}
+
 bool tc_attention_finish_backward(tc_attention_job *p)
 {
     const tilec_attention_options *o = &p->r->options;
@@ -317,7 +330,7 @@ bool tc_attention_finish_backward(tc_attention_job *p)
             use_config(p, &tuned[i], &b, &tunings[p->job->ntunings++]);
     p->job->tunings = tunings;
     bind(&b, "DETERMINISTIC", in_order ? "2" : pair ? "1" : "0");
-    bind(&b, "CAPTURED", o->captured_gradients ? "1" : "0");
+    bind_captured(p, &b);
     bind(&b, "SINKS", o->sinks ? "1" : "0");
     bind_rows(o, &b);
     bind_key_and_query_lists(p, &b);

@@ -135,6 +135,26 @@ bool tc_attention_config(const tc_attention_job *p, const char *kernel,
     return is_found || smaller || width;
 }
 
+/* The kernels of captured gradients hold q, do, k and v of a tile at once. What
+ * a mod needs besides comes out of what is left over. */
+void tc_attention_captured_sides(const tc_attention_job *p, int64_t sides[2])
+{
+    enum { SIDE = 64, LEAST = 8, LEFT_OVER = 8 << 10 };
+    const tc_attention_request *r = p->r;
+    int64_t columns =
+        (r->q->shape[3] + 15) / 16 * 16 + (r->v->shape[3] + 15) / 16 * 16;
+    int64_t row = columns * (r->q->dtype.bits / 8), room = INT64_MAX;
+    unsigned smaller = r->smaller[TC_BACKWARD];
+    if (p->target && tc_target_is_gpu(p->target))
+        room = (int64_t)p->target->shared_per_block - LEFT_OVER;
+    sides[0] = sides[1] = SIDE;
+    for (int turn = 1; sides[0] > LEAST; turn = !turn) {
+        if ((sides[0] + sides[1]) * row <= room && smaller-- == 0)
+            break;
+        sides[turn] /= 2;
+    }
+}
+
 /* The most keys in a program's block. */
 static int64_t block_of(const tc_config *c)
 {
