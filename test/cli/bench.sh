@@ -38,6 +38,33 @@ err_has "slopes"
 expect 1 bench attention $shape --target cpu --mask cousal
 err_has "cousal"
 
+# Attention over a cache.
+decode="decode --batch 3 --heads 4 --kv-heads 2 --length 70 --head-dim 16 --runs 2 --target cpu"
+expect 0 bench $decode
+err_is_empty
+out_has "decode 3x4/2x1 on 70, D=16, bf16 over bf16, mask none, score none"
+out_has "checked: 3 of 3 sequences against the CPU target"
+out_has "GB/s  attention"
+out_has "schedule, once a step"
+expect 0 bench $decode --page-size 16 --queries 3 --dv 24 --mask causal --dtype f16 --type f8e4m3 --json
+is_json workload median_us schedule_us gbytes_per_second caches checked_sequences error
+out_has "decode 3x4/2x3 on 70, D=16/24, f16 over f8e4m3 in pages of 16, mask causal"
+# 3 x 2 x 70 rows of 40 bytes.
+out_has '"bytes":16800'
+expect 0 bench $decode --score alibi slopes=random:4xf32 --piece 128 --seed 3
+expect 2 bench $decode --score alibi
+err_has "slopes"
+expect 1 bench $decode --mask cousal
+err_has "cousal"
+expect 2 bench $decode --kv-heads 3
+err_has "4 --heads are not a multiple of 3 --kv-heads"
+expect 2 bench $decode --length 0
+err_has "--length is \`0\`, expected 1 to"
+expect 2 bench $decode --shape 1x1x1x1
+err_has "--shape: \`bench decode\` has none"
+expect 2 bench attention $shape --target cpu --page-size 16
+err_has "--page-size is for \`bench decode\`"
+
 # Any kernel; dots are counted: 2 * 40 * 24 * 33, in tiles of 64.
 expect 0 bench matmul $ab --target cpu --runs 2
 out_has "0.000524"

@@ -3,11 +3,13 @@
  * tilec bench: the speed of a kernel, and whether its results are right.
  */
 #include "tools/common/progress.h"
+#include "tools/decode/decode.h"
 #include "tools/measure/ranking.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { RUNS = 30, SECONDS = 60 };
 
@@ -70,13 +72,27 @@ static int bench(workload *w, const space *s, ranked *list, size_t n)
     return ranking_code(list, n);
 }
 
+static int refuse_decode(const tool_args *args)
+{
+    static const tool_option of_decode[] = {DECODE_OPTIONS, {0}};
+    for (const tool_option *o = of_decode; o->name; o++)
+        if (tool_has(args, o->name))
+            return tool_usage(args->command, "%s is for `%s decode`", o->name,
+                              args->command->name);
+    return EXIT_DONE;
+}
+
 static int bench_run(const tool_args *args)
 {
+    if (args->nwords && strcmp(args->words[0], "decode") == 0)
+        return decode_bench(args);
     space *s = calloc(1, sizeof *s);
     workload *w = calloc(1, sizeof *w);
     ranked *list = NULL;
-    int code = s && w ? space_read(s, args) : EXIT_MACHINE;
-    size_t n = s ? space_count(s) : 0;
+    int code = refuse_decode(args);
+    if (!code)
+        code = s && w ? space_read(s, args) : EXIT_MACHINE;
+    size_t n = s && !code ? space_count(s) : 0;
     if (!code)
         list = calloc(n, sizeof *list);
     if (!code && list)
@@ -93,6 +109,7 @@ static int bench_run(const tool_args *args)
 
 static const tool_option options[] = {
     WORKLOAD_OPTIONS,
+    DECODE_OPTIONS,
     PROGRESS_OPTION,
     {"--runs", "N", "how often it is timed (default: 30); the median counts"},
     {"--timeout", "SECONDS", "of a variant of a --sweep (default: 60)"},
@@ -101,12 +118,16 @@ static const tool_option options[] = {
 
 const tool_command tool_bench = {
     "bench",
-    "attention --shape BxHxMxD | FILE.tile[@kernel] [NAME=VALUE...] [options]",
+    "attention --shape BxHxMxD | decode | FILE.tile[@kernel] [NAME=VALUE...] "
+    "[options]",
     "Times a kernel, and checks what it gives against the CPU target.",
     "FILE may be the name of an embedded program, such as matmul. "
     "Arguments:\n" INPUTS_HELP
     "Those of attention are what a mask or score function captures.\n"
     "Times are by events around launches in a row, on the CPU by the clock.\n"
+    "`decode` is attention over a cache of keys and values: each launch has\n"
+    "another cache, so that it reads keys and values from memory once, which\n"
+    "GB/s count.\n"
     "FLOP are those of products (attention: of the pairs that the mask lets\n"
     "see); GB/s are all tensors once.\n",
     options,
