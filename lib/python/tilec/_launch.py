@@ -171,7 +171,8 @@ def _look():
     if found is not None and found.setup(
             api, torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled,
             torch.autograd.graph.increment_version,
-            torch.cuda.is_current_stream_capturing,
+            getattr(torch._C, "_cuda_isCurrentStreamCapturing",
+                    torch.cuda.is_current_stream_capturing),
             getattr(torch._C, "_cuda_getDevice", None), uses):
         fast = found
 

@@ -128,7 +128,8 @@ class Forward:
     """Attention. Any number of threads may call it."""
 
     def __init__(self, spec, q, k, v, names, values, want_max):
-        self.spec, self.names, self.gradients = spec, names, {}
+        self.spec, self.names = spec, names
+        self.gradients, self.fast_gradients = {}, {}  # Backwards, _fast.Calls
         # Forward always is deterministic.
         spec = dataclasses.replace(spec, deterministic=False, max=want_max,
                                    sinks=_sinks.NAME in names,
@@ -203,13 +204,13 @@ class Backward:
                               for name, _, x, shape in of_captured]
         self._nfields = sum(field == "dsinks" for _, field, _, _ in of_captured)
         self._address = _tensors.address_function(q)
-        self._fast, given = None, 7 if self._has_dlse else 6
+        self.fast, given = None, 7 if self._has_dlse else 6
         inputs = self._captured.inputs(given + 3 + self._nfields)
         if inputs is not None and _tensors.is_torch(q):
             first = given + 3 + self._nfields + sum(at >= 0 for at in inputs)
             outputs = [given + i for i in range(3 + self._nfields)]
             outputs += range(first, first + len(of_captured) - self._nfields)
-            self._fast = self._launch.fast_call(
+            self.fast = self._launch.fast_call(
                 self, [*range(given), *inputs], list(zip(outputs, (
                     *self._new, *[m for _, m, _ in self._new_captured]))), q)
 
@@ -254,8 +255,8 @@ class Backward:
         given = (q, k, v, o, lse, dout) if dlse is None else (
             q, k, v, o, lse, dout, dlse)
         found = None
-        if self._fast is not None:
-            found = self._fast(*given, *values)
+        if self.fast is not None:
+            found = self.fast(*given, *values)
         if found is None:
             with _context.on_device(self._plan.device):
                 found = self._run(given, values)

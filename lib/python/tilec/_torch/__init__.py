@@ -59,6 +59,10 @@ def _gradients(ready, wanted, q, k, v, o, lse, dout, dlse, values):
             ready.spec, q, k, v, o, lse, dout, dlse, ready.names, values,
             wanted)
         _attention.keep_ready(ready.gradients, key, found)
+        if found.fast is not None and not wanted:
+            more = () if dlse is None else (dlse,)
+            _attention.keep_ready(ready.fast_gradients, _launch.fast.key(
+                q, k, v, o, lse, dout, *more, *values), found.fast)
     *three, of_wanted = found(q, k, v, o, lse, dout, dlse, values)
     if not wanted:
         return (*three, *[None] * len(values))
@@ -79,7 +83,7 @@ class _Attention(torch.autograd.Function):
     def forward(ctx, ready, q, k, v, *values):
         found = ready(q, k, v, values)
         ctx.set_materialize_grads(False)
-        ctx.ready, ctx.values = ready, values
+        ctx.ready = ready
         if values:
             ctx.values = [None if isinstance(x, torch.Tensor) else x
                           for x in values]
@@ -93,19 +97,35 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dout, dlse, _=None):
-        q, k, v, o, lse, *tensors = ctx.saved_tensors
-        ready, values, wanted = ctx.ready, ctx.values, ()
-        if values:
-            left = iter(tensors)
-            values = [next(left) if x is None else x for x in values]
+        saved, ready, values, wanted = ctx.saved_tensors, ctx.ready, (), ()
+        if ready.names:
+            left = iter(saved[5:])
+            saved = saved[:5]
+            values = [next(left) if x is None else x for x in ctx.values]
             wanted = tuple([n for n, needs in zip(
                 ready.names, ctx.needs_input_grad[4:]) if needs])
-        dout = torch.zeros_like(o) if dout is None else _operator.spread(dout)
-        if dout.dtype != q.dtype:  # out_dtype; the kernels know one type
-            o, dout = o.to(q.dtype), dout.to(q.dtype)
-        dlse = dlse if dlse is None else _operator.spread(dlse)
-        run = _Gradients.apply if torch.is_grad_enabled() else _gradients
-        return (None, *run(ready, wanted, q, k, v, o, lse, dout, dlse, values))
+        if not wanted and dout is not None and _launch.fast is not None and \
+                not _is_grad_enabled() and not is_watched():
+            more = () if dlse is None else (dlse,)
+            found = _launch.fast.run(ready.fast_gradients, *saved, dout, *more,
+                                     *values)
+            if found is not None:
+                return (None, *found, *[None] * len(values))
+        return (None, *_any_gradients(ready, wanted, *saved, dout, dlse,
+                                      values))
+
+
+# Without functorch's share of Function.apply: is_watched has asked for it.
+_record = super(torch.autograd.Function, _Attention).apply
+
+
+def _any_gradients(ready, wanted, q, k, v, o, lse, dout, dlse, values):
+    dout = torch.zeros_like(o) if dout is None else _operator.spread(dout)
+    if dout.dtype != q.dtype:  # out_dtype; the kernels know one type
+        o, dout = o.to(q.dtype), dout.to(q.dtype)
+    dlse = dlse if dlse is None else _operator.spread(dlse)
+    run = _Gradients.apply if torch.is_grad_enabled() else _gradients
+    return run(ready, wanted, q, k, v, o, lse, dout, dlse, values)
 
 
 class _Gradients(torch.autograd.Function):
@@ -126,7 +146,7 @@ def run(ready, q, k, v, values):
             q.requires_grad or k.requires_grad or v.requires_grad or
             values and any([getattr(x, "requires_grad", False)
                             for x in values])):
-        return _Attention.apply(ready, q, k, v, *values)
+        return _record(ready, q, k, v, *values)
     return ready(q, k, v, values)
 
 
@@ -189,7 +209,7 @@ def repeated(q, k, v, options, extras, captured, want_max):
             found = None if table is None else _launch.fast.run(
                 table, q, k, v, *values)
             if type(found) is _prepared.Forward:
-                return _Attention.apply(found, q, k, v, *values)
+                return _record(found, q, k, v, *values)
             if found is not None:
                 return found
         ready = _attention.ready.get(_key(rest, q, k, v, values))
