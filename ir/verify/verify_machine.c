@@ -198,6 +198,13 @@ static bool check_bulk(const tc_verifier *v, const tc_op *op)
 static bool check_bulk_load(const tc_verifier *v, const tc_op *op)
 {
     const tc_type *window = op->in[0]->type, *buffer = op->in[1]->type;
+    const tc_op *full = op->in[2]->def;
+    if (full && full->code == TC_MBARRIER_ALLOC &&
+        !tc_op_is_word(full, "guards", "tiles"))
+        return tc_error(v->cx, tc_op_in_loc(op, 2),
+                        "tma_load: its mbarrier guards %s, expected one that "
+                        "guards tiles",
+                        tc_op_word(full, "guards"));
     if (!tc_op_has_attr(op, "row"))
         return check_bulk(v, op);
     bool fits = !buffer->slots && window->elem == buffer->elem &&

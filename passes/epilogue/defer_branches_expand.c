@@ -47,6 +47,7 @@ static void build_rings(tc_late *l)
                              "votes");
     tc_op *op = tc_op_new(l->f, TC_MBARRIER_ALLOC, b.loc, 0, NULL, 0);
     tc_op_set_int(op, "arrivals", l->f->warps);
+    tc_op_set_word(op, "guards", "votes");
     l->voted = tc_build_op(&b, op, tc_type_mbarrier(l->cx, SLOTS));
     l->voted->name = tc_string_get(l->cx, "voted");
 }

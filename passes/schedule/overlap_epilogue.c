@@ -110,26 +110,21 @@ static const tc_op *next_effect(const tc_op *op)
 
 static bool reads_channel(const tc_op *op)
 {
-    return op && (op->code == TC_SMEM_LOAD_SCALAR ||
-                  (op->code == TC_SMEM_LOAD && tc_op_int(op, "by_mbarrier")));
+    return op->code == TC_SMEM_LOAD_SCALAR ||
+           (op->code == TC_SMEM_LOAD && tc_op_int(op, "by_mbarrier"));
+}
+
+static bool guards(const tc_op *sync, const char *what)
+{
+    const tc_op *alloc = tc_match_op(sync->in[0], TC_MBARRIER_ALLOC);
+    return alloc && tc_op_is_word(alloc, "guards", what);
 }
 
 /* Arrivals of the scalar channel: the producer waits for them before it writes
  * the next scalars. */
 static bool releases_channel(const tc_op *op)
 {
-    bool found = false;
-    if (!op || op->code != TC_MBARRIER_ARRIVE)
-        return false;
-    tc_each_use (u, op->in[0]) {
-        if (u->op->code != TC_MBARRIER_WAIT)
-            continue;
-        const tc_op *then = next_effect(u->op);
-        if (!then || then->code != TC_SMEM_STORE_SCALAR)
-            return false;
-        found = true;
-    }
-    return found;
+    return op && op->code == TC_MBARRIER_ARRIVE && guards(op, "scalars");
 }
 
 /* And no tile, which the product may read. */
@@ -149,7 +144,7 @@ static bool may_come_early(const tc_op *op, tc_opcode before)
 {
     switch (op->code) {
     case TC_TMA_STORE_WAIT: return true;
-    case TC_MBARRIER_WAIT: return reads_channel(next_effect(op));
+    case TC_MBARRIER_WAIT: return !guards(op, "tiles");
     case TC_BARRIER: return before == TC_TMA_STORE_WAIT || is_for_channel(op);
     default: return reads_channel(op) || releases_channel(op);
     }

@@ -346,6 +346,8 @@ static tc_value *build_mbarriers(const tc_ring *r, tc_builder *b,
     tc_context *cx = b->func->module->cx;
     tc_op *op = tc_op_new(b->func, TC_MBARRIER_ALLOC, b->loc, 0, NULL, 0);
     tc_op_set_int(op, "arrivals", arrivals);
+    if (r->nscalars)
+        tc_op_set_word(op, "guards", "scalars");
     tc_value *v = tc_build_op(b, op, tc_type_mbarrier(cx, r->slots));
     v->name = tc_string_get(
         cx, tc_arena_printf(&cx->diag_arena, "%s.%s", what, r->name));
