@@ -29,20 +29,27 @@ static const char *score_class(const tc_attention_job *p)
     return tc_score_class(p->arena, p->job->module, score->func.name);
 }
 
-static const char *mask_class(const tc_attention_job *p)
-{
-    const tc_mod *mask = &p->mods.all[TC_MOD_MASK];
-    if (!mask->wanted)
-        return "none";
-    return tc_mask_class(p->job->module, mask->func.name);
-}
-
 /* 1: a step of the kernel's loop takes keys; 0: it takes queries, and keys
  * stay. */
 static int step_of(const char *kernel)
 {
     return strcmp(kernel, "attention_fwd") == 0 ||
            strcmp(kernel, "attention_bwd_dq") == 0;
+}
+
+static bool is_by_lists(const tc_attention_job *p, const char *kernel)
+{
+    return step_of(kernel) ? p->lists.of_queries : p->lists.of_keys;
+}
+
+static const char *mask_class(const tc_attention_job *p, const char *kernel)
+{
+    const tc_mod *mask = &p->mods.all[TC_MOD_MASK];
+    if (!mask->wanted)
+        return "none";
+    return is_by_lists(p, kernel)
+               ? "listed"
+               : tc_mask_class(p->job->module, mask->func.name);
 }
 
 /* The configuration's value for a side, else the kernel's own, put there. */
@@ -113,7 +120,7 @@ static tc_config_query query_of(const tc_attention_job *p, const char *kernel)
         .d = r->q->shape[3],
         .dv = r->v->shape[3],
         .v_contig_dim = p->copies_values ? 2 : tc_contiguous_dim(r->v),
-        .mask = mask_class(p),
+        .mask = mask_class(p, kernel),
         .score = score_class(p),
         .length = r->k->shape[2],
         .exact = sums_are_exact(p),

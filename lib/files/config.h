@@ -15,9 +15,10 @@
  * dv are not below its own; fields that are missing fit all, "exact": 1 only
  * those that want exact sums. Of those the best: the nearest target, then that,
  * then the data type and the dim that are named, then the smallest d and dv,
- * then the mask class ("none"; "masked", and of those "window" and "causal"),
- * then that of the score function ("score": "none"; "scored", and of those
- * "linear" and "nonlinear"), then the nearest length not above its own.
+ * then the mask class ("none"; "masked", and of those "window", "causal", and
+ * "listed" where lists say which blocks are visited), then that of the score
+ * function ("score": "none"; "scored", and of those "linear" and "nonlinear"),
+ * then the nearest length not above its own.
  *
  * After that each entry of "also" that fits the query, and the work that only
  * the chosen tiles determine, adds what it uses (tc_config_add). Its further
@@ -37,7 +38,7 @@ typedef struct tc_config_query {
     const tc_target *target;
     const char *dtype;    /* "bf16" */
     int64_t d, dv;        /* 0: the kernel has none */
-    const char *mask;     /* "none", or see mod_window.h */
+    const char *mask;     /* "none", "listed", or see mod_window.h */
     int64_t length;       /* of the keys, or the largest side */
     int64_t v_contig_dim; /* 0: the kernel has none */
     bool exact;           /* sums are (EXACT of attention_fwd) */

@@ -13,7 +13,7 @@ OWN = {
     "sink_window": ("sink_window", None),
     "every_third": ("""
 func @every_third(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {
-  return %k <= %q and rem(%q + %k, 3) != 0
+  return %k <= %q and rem(%q + %k, 3) != 1
 }
 """, None),
     "distance_score": ("causal", """
@@ -174,7 +174,7 @@ def own_mods(mod, s):
         "prefix_lm": lambda b, h, i, j: (j < PREFIX) | (i >= j),
         "sink_window": lambda b, h, i, j:
             (i >= j) & ((j < SINK) | (i - j < RECENT)),
-        "every_third": lambda b, h, i, j: (i >= j) & ((i + j) % 3 != 0),
+        "every_third": lambda b, h, i, j: (i >= j) & ((i + j) % 3 != 1),
         "distance_score": lambda b, h, i, j: i >= j}
     score = None
     if mod == "distance_score":

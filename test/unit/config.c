@@ -416,6 +416,30 @@ START_TEST(shipped_pairs)
 }
 END_TEST
 
+/* Lists are mostly of blocks of 128 rows: of 192, which masks else take, few
+ * would be full. */
+START_TEST(lists_have_tiles_of_128_rows)
+{
+    const char *dtype = _i ? "f16" : "bf16";
+    tc_config_query q = {.kernel = "attention_fwd",
+                         .target = tc_target_get("sm_90a"),
+                         .dtype = dtype,
+                         .d = 64,
+                         .dv = 64,
+                         .length = 8192,
+                         .score = "none"};
+    static const char *const masks[] = {"masked", "listed"}, *const rows[] = {
+                                                                 "192", "128"};
+    for (int i = 0; i < 2; i++) {
+        tc_config c;
+        q.mask = masks[i];
+        ck_assert(tc_config_find(&cx->arena, &q, &c));
+        ck_assert_str_eq(c.bindings[0].name, "BM");
+        ck_assert_str_eq(c.bindings[0].value, rows[i]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("config");
@@ -436,5 +460,6 @@ int main(void)
     tcase_add_test(t, entries_of_also_know_split_heads);
     tcase_add_test(t, entries_of_also_bind);
     tcase_add_loop_test(t, shipped_pairs, 0, sizeof shipped / sizeof *shipped);
+    tcase_add_loop_test(t, lists_have_tiles_of_128_rows, 0, 2);
     return run_suite(s);
 }
