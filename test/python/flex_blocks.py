@@ -9,8 +9,8 @@ import flex_zoo
 import torch
 from torch.nn.attention import flex_attention as torchs
 
-from tilec.flex_attention import (BlockMask, _block_mask, _lists, _mods,
-                                  and_masks, create_block_mask,
+from tilec.flex_attention import (AuxRequest, BlockMask, _block_mask, _lists,
+                                  _mods, and_masks, create_block_mask,
                                   flex_attention, noop_mask)
 
 LISTS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks",
@@ -127,6 +127,7 @@ def test_slices():
     except RuntimeError as e:
         assert "sliced BlockMask" in str(e)
     part.mask_mod = lambda b, h, q, k: mod(b, h, q + 128, k)
+    part.seq_lengths = (64, 300)  # before torch 2.12 a slice has the whole's
     got = flex_attention(q[:, :, 128:192], k, v, block_mask=part)
     want = reference.attention(q, k, v, None, mask)[0][:, :, 128:192]
     assert reference.error(got, want) < 2e-6
@@ -259,6 +260,55 @@ def test_no_mask_object():
         raise AssertionError("not refused")
     except TypeError as e:
         assert "create_block_mask" in str(e)
+
+
+def refused(f, *args, **named):
+    try:
+        f(*args, **named)
+    except Exception as e:
+        return type(e), str(e)
+    raise AssertionError("not refused")
+
+
+def test_refuses_as_torch():
+    """The kinds of errors, and how their texts begin, are torch's."""
+    q, k, v = inputs(130, 130)
+    mask = create_block_mask(causal, None, None, 130, 130, device="cpu")
+    flat, meta = q[0], k.to("meta")
+    for args, named in (
+            ((q, meta, meta), {}), ((flat, flat, flat), {}),
+            ((q, k[..., :16], v), {}), ((q, k[:, :2], v[:, :2]), {}),
+            ((q, k[:, :3], v[:, :3]), dict(enable_gqa=True)),
+            ((q, k[:1], v[:1]), {}),
+            ((q, k, v), dict(block_mask=mask[:, :, 0])),
+            ((q[:, :, :80], k, v), dict(block_mask=mask)),
+            ((q, k, v), dict(block_mask=mask.to("meta"))),
+            ((q, k, v), dict(kernel_options={"BACKEND": "X"})),
+            ((q, k, v), dict(kernel_options={
+                "BACKEND": "TRITON", "FORCE_USE_FLEX_ATTENTION": True})),
+            ((q, k, v), dict(return_lse=True,
+                             return_aux=AuxRequest(lse=True)))):
+        try:
+            kind, text = refused(torchs.flex_attention, *args, **named)
+        except AssertionError:  # an older torch
+            continue
+        ours, said = refused(flex_attention, *args, **named)
+        assert ours is kind, (ours, kind, said)
+        # Its text for other ranks is "NYI: ..".
+        n = 0 if "NYI" in text else 26
+        assert said[:n] == text[:n], (said, text)
+
+
+def test_warns_of_return_lse_as_torch():
+    if not hasattr(torchs, "_warn_once"):
+        return
+    q, k, v = inputs(20, 20)
+    torchs._WARNINGS_SHOWN.discard("deprecated_return_lse")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            flex_attention(q, k, v, return_lse=True)
+    assert ["return_lse" in str(w.message) for w in found] == [True], found
 
 
 def main():

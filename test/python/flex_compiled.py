@@ -16,6 +16,7 @@ os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
 import flex_reference as reference
 import flex_zoo
 import torch
+import torch._dynamo.testing
 from torch.nn.attention import flex_attention as torchs
 
 from tilec import flex_attention as ours
@@ -192,6 +193,38 @@ def test_several_in_a_graph():
     x = reference.attention(q, k, v, score)[0]
     near(got, reference.attention(x, k, v)[0] +
          reference.attention(q, x, v, score)[0])
+
+
+def test_batches_of_a_mask_may_change():
+    """One graph for all batches above 1, though the BlockMask has as many."""
+    frames = torch._dynamo.testing.CompileCounterWithBackend("tilec")
+    torch._dynamo.reset()
+    f = torch.compile(torchs.flex_attention, backend=frames, dynamic=True,
+                      fullgraph=True)
+    for n in (3, 5, 6):
+        q, k, v = [torch.randn(n, 2, 128, 16) for _ in range(3)]
+        seen = torch.rand(n, 128) < 0.5
+        block_mask = torchs.create_block_mask(
+            lambda b, h, q, k: seen[b, k] | (q == k), n, None, 128, 128,
+            device="cpu")
+        near(f(q, k, v, block_mask=block_mask),
+             reference.attention(q, k, v, None, block_mask)[0])
+    assert frames.frame_count == 1, frames.frame_count
+
+
+def test_refusals_of_ours():
+    """What is compiled is checked as what is not."""
+    q, k, v = inputs()
+    block_mask = ours.create_block_mask(mask, B, None, N, N, device="cpu")
+    f = torch.compile(ours.flex_attention, backend="eager")
+    torch._dynamo.reset()
+    for bad, said in (((q[:, :, 1:], k, v), "block_mask was created for"),
+                      ((q, k[:, :2], v[:, :2]), "number of heads")):
+        try:
+            f(*bad, block_mask=block_mask)
+            raise AssertionError("not refused")
+        except ValueError as e:
+            assert said in str(e), e
 
 
 def test_ours_with_other_backends():

@@ -180,8 +180,9 @@ class Backward:
     def __init__(self, spec, q, k, v, o, lse, dout, dlse, names, values,
                  wanted):
         if any(_tensors.has_8_bits(x) for x in (q, k, v)):
-            raise ValueError("there are no gradients of attention on numbers "
-                             "of 8 bits")
+            raise ValueError("Backward pass with mixed query, key, and value "
+                             "dtype is not supported: numbers of 8 bits have "
+                             "no gradients")
         for name in _factors.of(zip(names, values)):
             raise ValueError("there are no gradients of attention with %s: "
                              "multiply by it outside" % name)

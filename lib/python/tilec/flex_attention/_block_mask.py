@@ -23,7 +23,7 @@ LARGE = 1 << 30  # the side of the block of a BlockMask that stands for none
 _LISTS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks",
           "full_kv_indices")
 # Attributes of a BlockMask: what create_block_mask has made of what.
-_MARK, _CAPTURED = "_tilec", "_tilec_captured"
+MARK, _CAPTURED = "_tilec", "_tilec_captured"
 _KINDS = "_tilec_kinds"
 
 
@@ -50,7 +50,7 @@ def _is_same(a, b):
 
 def is_its_mod(mask):
     """Whether the blocks of a BlockMask are surely those of its mask_mod."""
-    return _is_same(getattr(mask, _MARK, None), _state(mask))
+    return _is_same(getattr(mask, MARK, None), _state(mask))
 
 
 def is_none(mask):
@@ -105,10 +105,7 @@ def _kinds_by_mod(mod, batch, heads, lengths, sides, device):
 
 
 def _default_device():
-    try:
-        return torch.accelerator.current_accelerator() or torch.device("cpu")
-    except AttributeError:  # torch before 2.6
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def create_block_mask(mask_mod: typing.Callable, B: typing.Optional[int],
@@ -173,7 +170,7 @@ def _unlisted(mask_mod, batch_and_heads, lengths):
 
 def _marked(mask, device):
     """As one whose blocks are those of its mask_mod."""
-    setattr(mask, _MARK, _state(mask))
+    setattr(mask, MARK, _state(mask))
     setattr(mask, _CAPTURED, _versions(_mods.of(
         mask.mask_mod, False, device).captured))
     return mask

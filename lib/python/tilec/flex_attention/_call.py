@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.attention import flex_attention as torchs
 
 from .. import _api
-from . import _block_mask, _compiled, _foreign, _lists, _mods
+from . import _block_mask, _checks, _compiled, _foreign, _lists, _mods
 
 try:
     from torch.nn.attention.flex_attention import AuxOutput, AuxRequest
@@ -21,42 +21,13 @@ except ImportError:  # torch before 2.9
         max_scores: typing.Optional[torch.Tensor] = None
 
 
-def _check_mask(mask, q, k):
-    if not isinstance(mask, torchs.BlockMask):
-        raise TypeError("block_mask is a %s, expected a BlockMask: "
-                        "create_block_mask(mask_mod, ..) makes one" %
-                        type(mask).__name__)
-    if mask.mask_mod is getattr(torchs, "_sliced_mask_mod_error", None):
-        raise RuntimeError(
-            "Cannot use mask_mod from a sliced BlockMask: its positions count "
-            "from 0 again. Set block_mask.mask_mod")
-    if tuple(mask.BLOCK_SIZE) == (_block_mask.LARGE,) * 2:
-        return
-    lengths = tuple(mask.shape[-2:])
-    if lengths != (q.shape[2], k.shape[2]) and not _covers(mask, q, k):
-        raise ValueError(
-            "block_mask was created for %d queries and %d keys, query has %d "
-            "and key %d: create one for these lengths, or call "
-            "block_mask._adjust(q_len, kv_len)" % (
-                *lengths, q.shape[2], k.shape[2]))
-    for what, n, have in (("batch", mask.shape[0], q.shape[0]),
-                          ("heads", mask.shape[1], q.shape[1])):
-        if n not in (1, have):
-            raise ValueError("block_mask is for %s %d, query has %d" % (
-                what, n, have))
-    if mask.kv_num_blocks.device != q.device:
-        raise ValueError("block_mask is on %s, query on %s: "
-                         "block_mask.to(query.device)" % (
-                             mask.kv_num_blocks.device, q.device))
-
-
-def _covers(mask, q, k):
-    """Whether its lengths are those of the tensors but for a last block that
-    is filled up, as from_kv_blocks without seq_lengths says them."""
-    return all(have % side == 0 and have - side < n <= have
-               for have, n, side in zip(mask.shape[-2:], (
-                   q.shape[2], k.shape[2]), mask.BLOCK_SIZE)) and \
-        not _block_mask.is_its_mod(mask)
+def _warn_of_return_lse():
+    """As torch does, once a process; before 2.9 it does not."""
+    warn = getattr(torchs, "_warn_once", None)
+    if warn is not None:
+        warn("deprecated_return_lse", "return_lse is deprecated, "
+             "return_aux=AuxRequest(lse=True) is in its place",
+             category=FutureWarning)
 
 
 def _spread_batch(x, n):
@@ -88,20 +59,21 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor,
     The mods are traced at the first call, and found by their code and the kinds
     of what they capture at later ones; their tensors are read, and their
     numbers are taken, at each call. docs/pytorch.md has what differs."""
+    if return_lse and return_aux is not None:
+        raise ValueError("Cannot specify both return_lse and return_aux: "
+                         "return_aux=AuxRequest(lse=True) is enough")
+    _checks.check(query, key, value, block_mask, enable_gqa, kernel_options)
     if torch.compiler.is_dynamo_compiling():
         o, lse, largest = _compiled.flex_attention(
-            query, key, value, score_mod, block_mask, scale, enable_gqa,
-            return_lse, kernel_options, return_aux)
+            query, key, value, score_mod, block_mask, scale, kernel_options)
         if return_aux is None:
             return (o, lse) if return_lse else o
         return o, AuxOutput(lse=lse if return_aux.lse else None,
                             max_scores=largest if return_aux.max_scores
                             else None)
-    if return_lse and return_aux is not None:
-        raise ValueError("return_lse and return_aux are given: return_aux="
-                         "AuxRequest(lse=True) is enough")
+    if return_lse:
+        _warn_of_return_lse()
     if block_mask is not None:
-        _check_mask(block_mask, query, key)
         key = _spread_batch(key, query.shape[0])
         value = _spread_batch(value, query.shape[0])
     score, captured = _score(score_mod, query.device)

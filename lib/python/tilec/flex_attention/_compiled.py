@@ -14,14 +14,9 @@ from torch.nn.attention import flex_attention as torchs
 MARK = "tilec"  # among kernel_options
 
 
-def flex_attention(query, key, value, score_mod, block_mask, scale, enable_gqa,
-                   return_lse, kernel_options, return_aux):
+def flex_attention(query, key, value, score_mod, block_mask, scale,
+                   kernel_options):
     """(o, lse, row maxima); what is not asked for may be anything."""
-    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
-        raise ValueError("query, key and value must have 4 dims")
-    if not enable_gqa and query.size(1) != key.size(1):
-        raise ValueError("query has other heads than key and value: say "
-                         "enable_gqa=True")
     if block_mask is None:
         block_mask = torchs._create_empty_block_mask(query, key)
     options = {} if kernel_options is None else dict(kernel_options)

@@ -184,7 +184,9 @@ def _replace(gm, node):
 
 def _with_lists(mask, lists, sides):
     """The text of a mask that the lists of a BlockMask restrict."""
-    shape = [int(n) for n in _value(lists[1]).shape[:2]]
+    # Symbols are sizes above 1: torch compiles 0 and 1 by themselves.
+    shape = [n if isinstance(n, int) else 2
+             for n in _value(lists[1]).shape[:2]]
     return _block_mask.text_of_blocks(mask.text, shape, sides)[1]
 
 
