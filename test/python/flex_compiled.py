@@ -212,6 +212,16 @@ def test_batches_of_a_mask_may_change():
     assert frames.frame_count == 1, frames.frame_count
 
 
+def test_options_that_dynamo_takes_for_symbols():
+    q, k, v = inputs()
+    torch._dynamo.reset()
+    f = torch.compile(torchs.flex_attention, backend="tilec", dynamic=True,
+                      fullgraph=True, options={"rest": "aot_eager"})
+    want = reference.attention(q, k, v)[0]
+    for n in (16, 48):
+        near(f(q, k, v, kernel_options={"BLOCK_M": n, "BLOCK_N": n}), want)
+
+
 def test_refusals_of_ours():
     """What is compiled is checked as what is not."""
     q, k, v = inputs()

@@ -101,9 +101,15 @@ class _Spec(typing.NamedTuple):
     by_lists: bool  # of the BlockMask
 
 
+def _constant(x):
+    """What an option is; a symbol becomes what it is now."""
+    x = _value(x)
+    return int(x) if isinstance(x, torch.SymInt) else x
+
+
 def _options(given):
     return _texts.without_hints({
-        n: x for n, x in given.items() if n not in _INTERNAL and
+        n: _constant(x) for n, x in given.items() if n not in _INTERNAL and
         x is not None})[0]
 
 
