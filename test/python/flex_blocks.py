@@ -293,9 +293,8 @@ def test_refuses_as_torch():
         except AssertionError:  # an older torch
             continue
         ours, said = refused(flex_attention, *args, **named)
-        assert ours is kind, (ours, kind, said)
-        # Its text for other ranks is "NYI: ..".
-        n = 0 if "NYI" in text else 26
+        assert issubclass(ours, kind), (ours, kind, said)
+        n = 0 if "NYI" in text else 26  # "NYI: .." says other ranks
         assert said[:n] == text[:n], (said, text)
 
 

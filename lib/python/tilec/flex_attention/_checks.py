@@ -2,12 +2,19 @@
 """What a call of flex_attention refuses: torch's kinds of errors, whose texts
 begin as torch's do. dynamo traces this file too.
 """
+import typing
+
 from torch.nn.attention import flex_attention as torchs
 
 from . import _block_mask
 
 _SLICED = getattr(torchs, "_sliced_mask_mod_error", None)
-_BACKENDS = ("AUTO", "TRITON", "FLASH", "TRITON_DECODE")
+# This torch's names of its kernels; none before 2.10.
+_BACKENDS = typing.get_args(getattr(torchs, "_Backend", None))
+
+
+class LengthError(ValueError, RuntimeError):
+    """Both: torch raises one up to 2.11, the other in 2.15."""
 
 
 def check(query, key, value, block_mask, enable_gqa, options):
@@ -60,7 +67,7 @@ def _check_batch(ours, theirs, mask):
 
 def _check_backend(options):
     backend = options.get("BACKEND")
-    if backend is None:
+    if backend is None or not _BACKENDS:
         return
     if options.get("FORCE_USE_FLEX_ATTENTION", False):
         raise RuntimeError(
@@ -100,7 +107,7 @@ def _check_lengths(mask, q_len, kv_len):
     if rows == q_len and columns == kv_len:
         return
     if not _covers(mask, q_len, kv_len):
-        raise ValueError(
+        raise LengthError(
             "block_mask was created for %d queries and %d keys, query has %d "
             "and key %d: create one for these lengths, or call "
             "block_mask._adjust(q_len, kv_len)" % (
