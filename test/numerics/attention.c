@@ -139,12 +139,6 @@ static bool check(const attention_case *c, const tensors *t,
            max_worst <= 1 && intact;
 }
 
-typedef struct options {
-    uint64_t seed;
-    int cases, only_group, only_case;
-    bool nightly, verbose;
-} options;
-
 /* Of one group in three. */
 static int lists_of(int gi)
 {
@@ -164,7 +158,7 @@ static bool has_sinks(int gi)
 }
 
 static void run_case(const tilec_attention *plan, const group *g, int gi,
-                     int ci, const options *o, run_counts *counts)
+                     int ci, const case_options *o, run_counts *counts)
 {
     num_rng r = {o->seed * 1000003 + (uint64_t)gi * 1009 + (uint64_t)ci};
     attention_case c = make_case(&r, g);
@@ -231,7 +225,7 @@ static tilec_attention *plan_group(tilec_context *cx, const group *g, int gi)
 }
 
 static void run_group(tilec_context *cx, const group *g, int gi,
-                      const options *o, run_counts *counts)
+                      const case_options *o, run_counts *counts)
 {
     if (o->only_group >= 0 && gi != o->only_group)
         return;
@@ -246,7 +240,7 @@ static void run_group(tilec_context *cx, const group *g, int gi,
 static const num_type types[] = {NUM_F32, NUM_F16, NUM_BF16};
 
 /* All dims, with types, masks and scores in turn. */
-static int run_dims(tilec_context *cx, int gi, const options *o,
+static int run_dims(tilec_context *cx, int gi, const case_options *o,
                     run_counts *counts)
 {
     for (int i = 1; i <= 32; i++)
@@ -260,7 +254,7 @@ static int run_dims(tilec_context *cx, int gi, const options *o,
 }
 
 /* Every mask with every score (nightly), or each with one of the others. */
-static int run_mods(tilec_context *cx, int gi, const options *o,
+static int run_mods(tilec_context *cx, int gi, const case_options *o,
                     run_counts *counts)
 {
     for (int m = 0; m < nmasks; m++)
@@ -275,15 +269,7 @@ static int run_mods(tilec_context *cx, int gi, const options *o,
 
 int main(int argc, char **argv)
 {
-    bool nightly = run_option(argc, argv, "nightly", 0);
-    options o = {.seed = (uint64_t)run_option(argc, argv, "seed", 1),
-                 .cases =
-                     (int)run_option(argc, argv, "cases", nightly ? 20 : 6),
-                 .only_group = (int)run_option(argc, argv, "group", -1),
-                 .only_case = (int)run_option(argc, argv, "case", -1),
-                 .nightly = nightly,
-                 .verbose = run_option(argc, argv, "verbose", 0)};
-    printf("seed %llu\n", (unsigned long long)o.seed);
+    case_options o = read_case_options(argc, argv, 6, 20);
     tilec_context *cx = run_context();
     run_counts counts = {0};
     int gi = run_dims(cx, 0, &o, &counts);

@@ -316,12 +316,6 @@ static bool check(const attention_case *c, const tensors *t, const gradients *g,
     return ok;
 }
 
-typedef struct options {
-    uint64_t seed;
-    int cases, only_group, only_case;
-    bool nightly, verbose;
-} options;
-
 static void poison_output(num_tensor *t)
 {
     for (int64_t i = 0; i < num_count(t); i++)
@@ -343,7 +337,7 @@ static bool run_way(const plans *p, const attention_case *c, const tensors *t,
 }
 
 static void run_case(const plans *p, const group *g, int gi, int ci,
-                     const options *o, run_counts *counts)
+                     const case_options *o, run_counts *counts)
 {
     num_rng r = {o->seed * 1000003 + (uint64_t)gi * 1009 + (uint64_t)ci};
     attention_case c = make_case(&r, g);
@@ -391,7 +385,7 @@ static void run_case(const plans *p, const group *g, int gi, int ci,
 }
 
 static void run_group(tilec_context *cx, const group *g, int gi,
-                      const options *o, run_counts *counts)
+                      const case_options *o, run_counts *counts)
 {
     if (o->only_group >= 0 && gi != o->only_group)
         return;
@@ -409,7 +403,7 @@ static void run_group(tilec_context *cx, const group *g, int gi,
 
 static const num_type types[] = {NUM_F32, NUM_F16, NUM_BF16};
 
-static int run_dims(tilec_context *cx, int gi, const options *o,
+static int run_dims(tilec_context *cx, int gi, const case_options *o,
                     run_counts *counts)
 {
     static const int dims[][2] = {
@@ -426,7 +420,7 @@ static int run_dims(tilec_context *cx, int gi, const options *o,
     return gi;
 }
 
-static int run_mods(tilec_context *cx, int gi, const options *o,
+static int run_mods(tilec_context *cx, int gi, const case_options *o,
                     run_counts *counts)
 {
     for (int m = 0; m < nmasks; m++)
@@ -441,15 +435,7 @@ static int run_mods(tilec_context *cx, int gi, const options *o,
 
 int main(int argc, char **argv)
 {
-    bool nightly = run_option(argc, argv, "nightly", 0);
-    options o = {.seed = (uint64_t)run_option(argc, argv, "seed", 1),
-                 .cases =
-                     (int)run_option(argc, argv, "cases", nightly ? 10 : 4),
-                 .only_group = (int)run_option(argc, argv, "group", -1),
-                 .only_case = (int)run_option(argc, argv, "case", -1),
-                 .nightly = nightly,
-                 .verbose = run_option(argc, argv, "verbose", 0)};
-    printf("seed %llu\n", (unsigned long long)o.seed);
+    case_options o = read_case_options(argc, argv, 4, 10);
     tilec_context *cx = run_context();
     run_counts counts = {0};
     int gi = run_dims(cx, 0, &o, &counts);

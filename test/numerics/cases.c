@@ -8,6 +8,21 @@
 static const char *const input_names[] = {
     "normal", "short", "peaked", "huge", "zeros", "alike", "rising", "special"};
 
+case_options read_case_options(int argc, char **argv, int cases,
+                               int nightly_cases)
+{
+    bool nightly = run_option(argc, argv, "nightly", 0);
+    case_options o = {.seed = (uint64_t)run_option(argc, argv, "seed", 1),
+                      .cases = (int)run_option(argc, argv, "cases",
+                                               nightly ? nightly_cases : cases),
+                      .only_group = (int)run_option(argc, argv, "group", -1),
+                      .only_case = (int)run_option(argc, argv, "case", -1),
+                      .nightly = nightly,
+                      .verbose = run_option(argc, argv, "verbose", 0)};
+    printf("seed %llu\n", (unsigned long long)o.seed);
+    return o;
+}
+
 /* Dims: batch, head, position, dim. */
 static const num_layout layouts[] = {
     {"dense", {0, 1, 2, 3}, {0}, {0}},

@@ -44,6 +44,16 @@ typedef struct tensors {
     num_tensor q, k, v, o, lse;
 } tensors;
 
+/* The command line; without --cases so many of each group, or with --nightly so
+ * many. Prints the seed. */
+typedef struct case_options {
+    uint64_t seed;
+    int cases, only_group, only_case;
+    bool nightly, verbose;
+} case_options;
+case_options read_case_options(int argc, char **argv, int cases,
+                               int nightly_cases);
+
 attention_case make_case(num_rng *r, const group *g);
 void describe_case(const attention_case *c, char text[512]);
 /* One of q, k, v, o, by number, as the case has it laid out. */
