@@ -190,6 +190,30 @@ tc_launch_arg interp_arg(const interp_tensor *t)
     return (tc_launch_arg){t->sizes, t->strides, {0}, t->data};
 }
 
+bool interp_multiply(interp_matrices *x, tc_interp_order order, uint64_t seed)
+{
+    x->args[0] = interp_arg(&x->a);
+    x->args[1] = interp_arg(&x->b);
+    x->args[2] = interp_arg(&x->c);
+    return interp_try(x->args,
+                      &(tc_interp_options){.order = order, .seed = seed});
+}
+
+bool interp_is_product(const interp_matrices *x)
+{
+    int m = x->a.sizes[0], k = x->a.sizes[1], n = x->b.sizes[1];
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            double want = 0;
+            for (int l = 0; l < k; l++)
+                want += interp_get(&x->a, (size_t)(i * k + l)) *
+                        interp_get(&x->b, (size_t)(l * n + j));
+            if (interp_get(&x->c, (size_t)(i * n + j)) != want)
+                return false;
+        }
+    return true;
+}
+
 const char *interp_print(const char *text)
 {
     interp_text(text);

@@ -46,6 +46,14 @@ interp_tensor interp_new(tc_kind kind, unsigned rank, const int32_t *sizes);
 double interp_get(const interp_tensor *t, size_t i);
 void interp_set(const interp_tensor *t, size_t i, double x);
 tc_launch_arg interp_arg(const interp_tensor *t);
+/* The arguments of a kernel for c = a b. */
+typedef struct interp_matrices {
+    interp_tensor a, b, c;
+    tc_launch_arg args[3];
+} interp_matrices;
+bool interp_multiply(interp_matrices *x, tc_interp_order order, uint64_t seed);
+/* Is c exactly a b? For whole numbers. */
+bool interp_is_product(const interp_matrices *x);
 /* Runs a kernel(tensors without arguments) that only prints. */
 const char *interp_print(const char *text);
 

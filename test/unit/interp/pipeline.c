@@ -64,14 +64,9 @@ static const char pipelined[] =
     "  store %cblock, %sum boundary(0, 1)\n"
     "}\n";
 
-typedef struct matrices {
-    interp_tensor a, b, c;
-    tc_launch_arg args[3];
-} matrices;
-
-static matrices make(int m, int n, int k)
+static interp_matrices make(int m, int n, int k)
 {
-    matrices x = {
+    interp_matrices x = {
         .a = interp_new(TC_F16, 2, (const int32_t[]){m, k}),
         .b = interp_new(TC_F16, 2, (const int32_t[]){k, n}),
         .c = interp_new(TC_F32, 2, (const int32_t[]){m, n}),
@@ -83,31 +78,6 @@ static matrices make(int m, int n, int k)
     return x;
 }
 
-static bool run(matrices *x, tc_interp_order order, uint64_t seed)
-{
-    x->args[0] = interp_arg(&x->a);
-    x->args[1] = interp_arg(&x->b);
-    x->args[2] = interp_arg(&x->c);
-    return interp_try(x->args,
-                      &(tc_interp_options){.order = order, .seed = seed});
-}
-
-/* Whole numbers: the product is exact. */
-static bool is_right(const matrices *x)
-{
-    int m = x->a.sizes[0], k = x->a.sizes[1], n = x->b.sizes[1];
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < n; j++) {
-            double want = 0;
-            for (int l = 0; l < k; l++)
-                want += interp_get(&x->a, (size_t)(i * k + l)) *
-                        interp_get(&x->b, (size_t)(l * n + j));
-            if (interp_get(&x->c, (size_t)(i * n + j)) != want)
-                return false;
-        }
-    return true;
-}
-
 /* Trip counts 0, 1, 2, n, n + 1, more; sizes that divide and that do not. */
 START_TEST(right_in_all_orders)
 {
@@ -116,17 +86,17 @@ START_TEST(right_in_all_orders)
     interp_parse();
     for (int i = 0; i < 8; i++)
         for (int order = 0; order < TC_INTERP_ORDER_COUNT; order++) {
-            matrices x = make(40, 24, depths[i]);
-            bool ok = run(&x, (tc_interp_order)order, 1);
+            interp_matrices x = make(40, 24, depths[i]);
+            bool ok = interp_multiply(&x, (tc_interp_order)order, 1);
             interp_expect_nothing();
             ck_assert(ok);
-            ck_assert(is_right(&x));
+            ck_assert(interp_is_product(&x));
             interp_close();
             interp_parse();
         }
-    matrices none = make(40, 24, 0);
-    ck_assert(run(&none, TC_INTERP_LATE, 0));
-    ck_assert(is_right(&none));
+    interp_matrices none = make(40, 24, 0);
+    ck_assert(interp_multiply(&none, TC_INTERP_LATE, 0));
+    ck_assert(interp_is_product(&none));
 }
 END_TEST
 
@@ -136,8 +106,8 @@ static void expect_in_all_orders(const char *message, const char *line,
 {
     for (int order = 0; order < TC_INTERP_ORDER_COUNT; order++) {
         interp_parse();
-        matrices x = make(40, 24, 160);
-        ck_assert(!run(&x, (tc_interp_order)order, 7));
+        interp_matrices x = make(40, 24, 160);
+        ck_assert(!interp_multiply(&x, (tc_interp_order)order, 7));
         interp_expect(message, line, note);
         interp_close();
     }
@@ -284,8 +254,8 @@ START_TEST(promise_broken)
 {
     interp_text(pipelined);
     interp_parse();
-    matrices x = make(40, 20, 64);
-    ck_assert(!run(&x, TC_INTERP_LATE, 0));
+    interp_matrices x = make(40, 20, 64);
+    ck_assert(!interp_multiply(&x, TC_INTERP_LATE, 0));
     interp_expect("%b is not aligned", "kernel", NULL);
 }
 END_TEST
@@ -305,9 +275,9 @@ START_TEST(wrong_result)
     interp_text(pipelined);
     interp_change("advance %bblock, %far, 0", "advance %bblock, %k0, 0");
     interp_parse();
-    matrices x = make(40, 24, 160);
-    ck_assert(run(&x, TC_INTERP_LATE, 0));
-    ck_assert(!is_right(&x));
+    interp_matrices x = make(40, 24, 160);
+    ck_assert(interp_multiply(&x, TC_INTERP_LATE, 0));
+    ck_assert(!interp_is_product(&x));
 }
 END_TEST
 
@@ -316,8 +286,8 @@ START_TEST(each_finding_once)
     interp_text(pipelined);
     interp_change("    barrier\n", "");
     interp_parse();
-    matrices x = make(40, 24, 160);
-    ck_assert(!run(&x, TC_INTERP_LATE, 0));
+    interp_matrices x = make(40, 24, 160);
+    ck_assert(!interp_multiply(&x, TC_INTERP_LATE, 0));
     unsigned n = 0;
     for (const tc_diag *d = interp.cx->diags; d; d = d->next)
         n++;

@@ -53,12 +53,7 @@ static const char by_roles[] =
     "  }\n"
     "}\n";
 
-typedef struct matrices {
-    interp_tensor a, b, c;
-    tc_launch_arg args[3];
-} matrices;
-
-static void fill(const matrices *x)
+static void fill(const interp_matrices *x)
 {
     for (size_t i = 0; i < x->a.count; i++)
         interp_set(&x->a, i, (double)((i * 7 + i / 5) % 5) - 2);
@@ -66,40 +61,15 @@ static void fill(const matrices *x)
         interp_set(&x->b, i, (double)((i * 5 + i / 3) % 3) - 1);
 }
 
-static matrices make(int m, int n, int k)
+static interp_matrices make(int m, int n, int k)
 {
-    matrices x = {
+    interp_matrices x = {
         .a = interp_new(TC_F16, 2, (const int32_t[]){m, k}),
         .b = interp_new(TC_F16, 2, (const int32_t[]){k, n}),
         .c = interp_new(TC_F16, 2, (const int32_t[]){m, n}),
     };
     fill(&x);
     return x;
-}
-
-static bool run(matrices *x, tc_interp_order order, uint64_t seed)
-{
-    x->args[0] = interp_arg(&x->a);
-    x->args[1] = interp_arg(&x->b);
-    x->args[2] = interp_arg(&x->c);
-    return interp_try(x->args,
-                      &(tc_interp_options){.order = order, .seed = seed});
-}
-
-/* Small whole numbers: the product is exact. */
-static bool is_right(const matrices *x)
-{
-    int m = x->a.sizes[0], k = x->a.sizes[1], n = x->b.sizes[1];
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < n; j++) {
-            double want = 0;
-            for (int l = 0; l < k; l++)
-                want += interp_get(&x->a, (size_t)(i * k + l)) *
-                        interp_get(&x->b, (size_t)(l * n + j));
-            if (interp_get(&x->c, (size_t)(i * n + j)) != want)
-                return false;
-        }
-    return true;
 }
 
 #define STORE                                                                  \
@@ -121,11 +91,11 @@ START_TEST(right_in_all_orders)
     interp_parse();
     for (int i = 0; i < 6; i++)
         for (int order = 0; order < TC_INTERP_ORDER_COUNT; order++) {
-            matrices x = make(136, 40, depths[i]);
-            bool ok = run(&x, (tc_interp_order)order, 1);
+            interp_matrices x = make(136, 40, depths[i]);
+            bool ok = interp_multiply(&x, (tc_interp_order)order, 1);
             interp_expect_nothing();
             ck_assert(ok);
-            ck_assert(is_right(&x));
+            ck_assert(interp_is_product(&x));
             interp_close();
             interp_parse();
         }
@@ -136,14 +106,15 @@ START_TEST(example_of_the_language)
 {
     interp_text_from("ir/LANGUAGE.md", "kernel @matmul(%a: tensor<[?, ?]");
     interp_parse();
-    matrices x = {.a = interp_new(TC_BF16, 2, (const int32_t[]){128, 320}),
-                  .b = interp_new(TC_BF16, 2, (const int32_t[]){320, 72}),
-                  .c = interp_new(TC_BF16, 2, (const int32_t[]){128, 72})};
+    interp_matrices x = {
+        .a = interp_new(TC_BF16, 2, (const int32_t[]){128, 320}),
+        .b = interp_new(TC_BF16, 2, (const int32_t[]){320, 72}),
+        .c = interp_new(TC_BF16, 2, (const int32_t[]){128, 72})};
     fill(&x);
-    bool ok = run(&x, TC_INTERP_RANDOM, 3);
+    bool ok = interp_multiply(&x, TC_INTERP_RANDOM, 3);
     interp_expect_nothing();
     ck_assert(ok);
-    ck_assert(is_right(&x));
+    ck_assert(interp_is_product(&x));
 }
 END_TEST
 
@@ -272,8 +243,8 @@ START_TEST(mistake_is_found)
     interp_change(x->from, x->to);
     for (int order = 0; order < TC_INTERP_ORDER_COUNT; order++) {
         interp_parse();
-        matrices m = make(136, 40, 448);
-        ck_assert_msg(!run(&m, (tc_interp_order)order, 7),
+        interp_matrices m = make(136, 40, 448);
+        ck_assert_msg(!interp_multiply(&m, (tc_interp_order)order, 7),
                       "order %d: nothing found", order);
         interp_expect(x->message, x->line, x->note);
         interp_close();
