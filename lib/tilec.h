@@ -128,7 +128,7 @@ typedef struct tilec_context_options {
      * half the time. no_graphs: they stay launches, for profilers that show
      * graphs as a whole. */
     int no_graphs;
-    /* CPU target: who runs the programs of a launch. A launch is cut into
+    /* CPU target: runs the programs of a launch. A launch is cut into
      * `count` parts, as many as it wants threads (tilec_launch_options.threads,
      * at most one a program); parallel_for is to call run(task, i) for each i
      * below count, on whatever threads, and to return when all its calls have

@@ -139,8 +139,8 @@ bool tc_interp_is_atomic(const tc_op *op)
 
 /* ---- Accesses ---- */
 
-/* What a TMA store has written, for those who know that it has, is as if it
- * had always been there. */
+/* Once its completion is known, the elements that a TMA store has written count
+ * as if they had always been there. */
 static void forget_bulk(tc_interp *it, struct tc_icell *c, unsigned thread)
 {
     const tc_isync *s = &it->sync;
@@ -203,9 +203,9 @@ bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
            tc_interp_bulk_stored(it, op, p, thread);
 }
 
-/* TMA copies are in order with nothing else that the program does to global
- * memory: an element that one touches, nothing else may write, but for those
- * who have waited until it was written. */
+/* TMA copies are in order with no other access of the program to global memory:
+ * nothing else may write an element that one touches, except for threads that
+ * have waited until it was written. */
 
 bool tc_interp_global_bulk_read(tc_interp *it, const tc_op *op, const void *p)
 {

@@ -100,7 +100,7 @@ static bool has_passed(const tc_isync *s, const uint32_t *clock,
     return true;
 }
 
-/* All who saw the phase before this one did so before this one ends. */
+/* All roles that saw the phase before this one did so before this one ends. */
 static bool check_waiters(tc_interp *it, tc_imbarrier *b, const tc_op *op)
 {
     for (tc_irole role = TC_ROLE_ALL; role < TC_ROLE_COUNT; role++) {
@@ -189,8 +189,8 @@ static bool arrive(tc_interp *it, tc_imbarrier *b, const tc_op *op,
            end_phase(it, (unsigned)(b - s->mbarriers), op);
 }
 
-/* Each warp of a group for itself. What the group has done is known to those
- * who wait for the last of its warps; to its other warps it is not. */
+/* Each warp of a group arrives for itself. The group's work is known to threads
+ * that wait for the last of its warps; to its other warps it is not. */
 static bool arrive_by_warp(tc_interp *it, tc_imbarrier *b, const tc_op *op,
                            unsigned g)
 {

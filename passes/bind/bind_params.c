@@ -53,7 +53,7 @@ struct binder {
     tc_func *kernel;
     const tc_binding *bindings;
     unsigned nbindings;
-    tc_loc loc;            /* of who binds: nowhere, or a launch */
+    tc_loc loc;            /* the place of the binding: nowhere, or a launch */
     tc_bindings types;     /* of int and type parameters */
     const tc_func **funcs; /* of func parameters, by index */
 };

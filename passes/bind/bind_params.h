@@ -12,7 +12,7 @@
 typedef struct tc_parameters {
     const tc_binding *all;
     unsigned n;
-    tc_loc loc; /* of who gives them, for messages; or nowhere */
+    tc_loc loc; /* the place of the values, for messages; or nowhere */
 } tc_parameters;
 
 /* What the parameters of f come to, with its defaults. Reports values that are

@@ -30,8 +30,9 @@ enum { MOST_VIEWS = 4, MOST_ACCESSES = 32, MOST_CANDIDATES = 48 };
 typedef struct access {
     const tc_op *op;
     unsigned operand;
-    const tc_layout *tile;          /* who holds what of the view; NULL: wgmma,
-                                     * which no thread reads */
+    const tc_layout *tile;          /* the elements that threads hold of the
+                                     * view; NULL: wgmma, which no thread
+                                     * reads */
     const tc_op *views[MOST_VIEWS]; /* trans, slice: from the buffer outwards */
     unsigned nviews;
     unsigned depth;  /* loops around it */

@@ -142,8 +142,9 @@ static bool try_count(tc_pass_env *env, tc_op *count)
         &b, count->out[0]->type,
         tc_dim_value(count->in[0]->type->dims[tc_op_int(count, "axis")]));
     branch_around(count, tc_truth_value(&l, m.all, &b), side);
-    tc_remark(env->cx, count->loc, "elide-masks",
-              "steps in which the mask surely holds in all lanes count none");
+    tc_remark(
+        env->cx, count->loc, "elide-masks",
+        "steps in which the mask surely holds in all lanes skip the count");
     return true;
 }
 
@@ -206,7 +207,7 @@ static bool try_select(tc_pass_env *env, tc_op *select)
     tc_builder b = tc_builder_before(select);
     branch_around(select, tc_truth_value(&l, when, &b), x);
     tc_remark(env->cx, select->loc, "elide-masks",
-              "steps in which the mask surely holds in all lanes do without");
+              "steps in which the mask surely holds in all lanes skip it");
     return true;
 }
 

@@ -8,7 +8,7 @@
 #include "passes/layout/assign_shared.h"
 
 typedef enum tc_copying {
-    TC_COPIED_BY_THREADS, /* through registers: who loads waits */
+    TC_COPIED_BY_THREADS, /* through registers: the loading threads wait */
     TC_COPIED_ASYNC,      /* cp.async */
     TC_COPIED_BY_TMA      /* TMA */
 } tc_copying;

@@ -48,7 +48,7 @@ static bool has_three_groups(const tc_op *loop)
     return tc_warpgroups(loop->func->warps) >= TC_PINGPONG_THREE_GROUPS;
 }
 
-/* There is always somebody who wants the special functions. */
+/* At this load some group always wants the special functions. */
 static bool wants_special(const tc_step_cost *c)
 {
     return 100 * c->special > TC_PINGPONG_MAX_PERCENT * c->products;

@@ -301,7 +301,7 @@ tc_change tc_pass_skip_row_max(tc_func *f, tc_pass_env *env)
             continue;
         }
         tc_remark(env->cx, op->loc, pass,
-                  "steps look for no maximum while one of the first steps "
+                  "later steps skip the row maximum: that of the first steps "
                   "will do");
         tc_row_max_expand(&x);
     }

@@ -76,8 +76,8 @@ static void say_conflict(const struct planner *p, const tc_op *workspace,
               "of @%s another dim",
               tc_value_name(p->env->cx, workspace->out[0]), o->reader->name,
               o->wish.dim, other->name);
-    tc_note(p->env->cx, o->wish.dot->loc, "the one");
-    tc_note(p->env->cx, dot->loc, "the other one");
+    tc_note(p->env->cx, o->wish.dot->loc, "this dot wants dim %u", o->wish.dim);
+    tc_note(p->env->cx, dot->loc, "this dot wants another dim");
 }
 
 /* The order that all launches wish; false: there is no wish, or they differ. */
@@ -145,7 +145,7 @@ static void say_order(const struct planner *p, const struct order *o,
     else
         tc_remark(cx, o->workspace->loc, pass,
                   "%s is stored with dim %u in one piece, as a dot of @%s "
-                  "wants it: whoever makes it stores it so",
+                  "wants it: the kernels that make it store it so",
                   name, o->wish.dim, o->reader->name);
     tc_note(cx, o->wish.dot->loc, "the dot");
 }

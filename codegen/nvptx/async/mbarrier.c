@@ -79,8 +79,8 @@ static LLVMValueRef leads_group(tc_gen *g)
                          tc_gen_i32(g, 0), "");
 }
 
-/* i1: who arrives. The first thread of a warp arrives for the others: what they
- * did comes before. */
+/* i1: the threads that arrive. The first thread of a warp arrives for the
+ * others: their work comes before. */
 static LLVMValueRef arrives(tc_gen *g, const tc_op *op)
 {
     if (!tc_op_is_word(op, "scope", "warp"))
