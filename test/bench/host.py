@@ -152,8 +152,40 @@ class Contenders:
             "forward and backward": {
                 n: self.with_backward(f, g, dout)
                 for n, f in with_grad.items()}}
+        rows.update(self.over_a_cache())
         rows["kernel: vector add"] = self.kernels()
         return rows
+
+    def over_a_cache(self):
+        """A decode step of a layer; beside sdpa on the same tensors."""
+        torch, tilec = self.torch, self.tilec
+        q, k, v = self.inputs(False)
+        q = q[:, :, :1].clone()
+        lens = torch.full((1,), k.shape[2], dtype=torch.int32,
+                          device=self.device)
+        table = torch.arange(1, dtype=torch.int32, device=self.device)[None]
+        paged = dict(kv_lens=lens, page_table=table)
+        none = torch.zeros_like(lens)
+        schedule = tilec.schedule(q, k, v, **paged)
+        new = [x[:, :, :1].clone() for x in (k, v)]
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        index = torch.zeros(1, dtype=torch.int64, device=self.device)
+
+        def index_copy():
+            k.index_copy_(2, index, new[0])
+            v.index_copy_(2, index, new[1])
+
+        return {
+            "cache: decode": {
+                "tilec": lambda: tilec.attention(q, k, v, schedule=schedule,
+                                                 **paged),
+                "sdpa": lambda: sdpa(q, k, v)},
+            "cache: decode, own schedule": {
+                "tilec": lambda: tilec.attention(q, k, v, **paged)},
+            "cache: append": {
+                "tilec": lambda: tilec.append(*new, k, v, kv_lens=none,
+                                              page_table=table),
+                "index_copy_": index_copy}}
 
     def kernels(self):
         torch = self.torch

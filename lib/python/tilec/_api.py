@@ -153,30 +153,42 @@ def _cache_spec(layout, places, piece, score_mod=None, mask_mod=None,
                          "cu_seqlens_q" in places, int(piece), sinks, factors)
 
 
-def _with_cache(query, key, value, places, score_mod, mask_mod, scale, sinks,
-                factors, schedule, piece, return_lse, captured):
-    q, k, v, places, layout, flat = _kvcache.inputs(query, key, value, places)
+def with_cache(query, key, value, places, options, schedule, extras, captured):
+    """options: score_mod, mask_mod, scale, piece, return_lse; extras: sinks,
+    descale_k, descale_v."""
+    global _torch
+    score_mod, mask_mod, scale, piece, return_lse = options
+    q, k, v, ints, layout, is_flat = _kvcache.inputs(query, key, value, places)
     if any(getattr(x, "requires_grad", False) for x in (q, k, v)):
-        raise ValueError("attention over a cache has no gradients: give "
-                         "tensors that need none")
-    sinks = _sinks.given(q, sinks).get(_sinks.NAME)
-    extra, kinds = _kvcache.factors_of(q, factors)
-    spec = _cache_spec(layout, places, piece, score_mod, mask_mod, scale,
+        raise ValueError(_kvcache.NO_GRADIENTS)
+    sinks = _sinks.given(q, extras[0]).get(_sinks.NAME)
+    extra, kinds = _kvcache.factors_of(q, dict(zip(_kvcache.FACTORS,
+                                                   extras[1:])))
+    spec = _cache_spec(layout, ints, piece, score_mod, mask_mod, scale,
                        sinks is not None, kinds)
     if sinks is not None:
         extra["sinks"] = _tensors.cast(sinks, "float32")
-    o, lse = _kvcache.attention(
-        q, k, v, places, spec, schedule,
-        [*_captured.given(captured, q).items()], extra, return_lse)
-    if flat:  # [1, HQ, T, D] as [T, HQ, D]
-        o = o[0].swapaxes(0, 1)
-        lse = lse[0].swapaxes(0, 1) if return_lse else None
-    return (o, lse) if return_lse else o
+    request = _kvcache.Request(
+        q, k, v, ints, spec, [*_captured.given(captured, q).items()], extra,
+        return_lse, is_flat)
+    found, parts = _kvcache.attention(request, schedule)
+    if _tensors.is_torch(q):
+        from . import _torch
+        _torch.cache.keep_attention(
+            request, parts, found, query, key, value, places, options,
+            schedule, extras, captured)
+    return found
 
 
 # ---- Attention that is prepared ----
 
 _torch = None  # the module, when a torch tensor has come
+
+
+def _is_watched():
+    """Whether calls must be operators of torch."""
+    from . import _torch
+    return _torch.is_watched()
 
 
 def _given(q, extras, captured):
@@ -351,11 +363,20 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
             return_max=return_max, descale_q=descale_q, scale_o=scale_o,
             out_dtype=out_dtype, kernel_options=kernel_options,
             dropout_p=dropout_p or None))
-        return _with_cache(query, key, value, places, score_mod, mask_mod,
-                           scale, sinks, dict(descale_k=descale_k,
-                                              descale_v=descale_v),
-                           schedule, piece, return_lse,
-                           _all_captured(captured, captured_by_name))
+        asked = (query, key, value, places, (
+            score_mod, mask_mod, scale, piece, return_lse), schedule, (
+                sinks, descale_k, descale_v), _all_captured(
+                    captured, captured_by_name))
+        if _tensors.is_torch(query) and _is_watched():
+            from ._torch import _cache_operator
+            found = _cache_operator.attention(*asked)
+        elif _torch is not None:
+            found = _torch.cache.attention(*asked)
+        else:
+            found = None
+        if found is None:
+            found = with_cache(*asked)
+        return tuple(found) if return_lse else found[0]
     extras = descale_q, descale_k, descale_v, scale_o, sinks
     options = (score_mod, mask_mod, scale, enable_gqa, deterministic,
                out_dtype, kernel_options)

@@ -63,7 +63,14 @@ class Plan(_plan.Plan):
         _context.check(status, error)
 
 
-_plans = _plan.Plans()
+# Prepared calls (_torch/_cache.py), which hold plans: none stays when one goes.
+ready: typing.Dict[tuple, dict] = {}
+_plans = _plan.Plans(dropped=ready.clear)
+
+
+def keep_for_graphs(plan):
+    """A CUDA graph captures a launch of the plan."""
+    _plans.in_graphs.add(plan)
 
 
 def _plan_for(given, tensors, *options):
@@ -77,6 +84,69 @@ def _plan_for(given, tensors, *options):
 
 
 _COLUMNS = ("k", "v", "cos")
+
+
+# Fields of tilec_append_tensors, in the order of what a call gives.
+FIELDS = ("k", "v", "k_cache", "v_cache", "k_scales", "v_scales", "cos", "sin",
+          "kv_lens", "cu_seqlens", "page_table", "kv_indptr", "kv_indices",
+          "positions", "q", "q_out")
+_ROWS = {"k": "key", "v": "value", "q": "query"}
+_SAID = {"k_cache": "key_cache", "v_cache": "value_cache"}
+
+
+def _adopted(tensors):
+    """{field: tensor} of what a call gives, each as the library takes it."""
+    given = {n: x for n, x in zip(FIELDS, tensors) if x is not None}
+    k, ragged = _tensors.adopt(tensors[0], "key"), "cu_seqlens" in given
+    for n, x in given.items():
+        if n in _ROWS:
+            given[n] = _rows(_tensors.adopt(x, _ROWS[n]), _ROWS[n], ragged)
+        elif n in _SAID:
+            given[n] = _tensors.adopt(x, _SAID[n])
+        elif n in ("k_scales", "v_scales"):
+            given[n] = _factors(x, n[:-1], k)
+        elif n in _INTS:
+            given[n] = _captured.integers(n, x, k)
+        elif n in ("cos", "sin"):
+            given[n] = _captured.in_library_of(
+                _tensors.adopt(x, "rotary_" + n), k, "rotary_" + n)
+    return given
+
+
+def _with_result(given, query, out):
+    """The rotated queries, where there are queries; their rows join given."""
+    if query is None:
+        if out is not None:
+            raise ValueError("query_out is given, and query is not")
+        return None
+    out = _tensors.empty(query, query.shape) if out is None else \
+        _tensors.adopt(out, "query_out")
+    given["q_out"] = _rows(out, "query_out", "cu_seqlens" in given)
+    return out
+
+
+def written(given):
+    """{field: tensor} of those that the kernel writes."""
+    return {n: given[n] for n in ("k_cache", "v_cache", "q_out", "k_scales",
+                                  "v_scales")
+            if n in given and (not n.endswith("_scales") or
+                               len(given[n].shape) == 3)}
+
+
+def run(tensors, options):
+    """The result, tensors by field, and the plan."""
+    given = _adopted(tensors)
+    query = None if tensors[-2] is None else _tensors.adopt(tensors[-2],
+                                                            "query")
+    out = _with_result(given, query, tensors[-1])
+    _check_written(written(given))
+    views = {n: _tensors.View(x, n) for n, x in given.items()}
+    call = _abi.new(_abi.tilec_append_tensors,
+                    **{n: view.pointer for n, view in views.items()})
+    plan = _plan_for(given, call, *options)
+    plan.run(call)
+    _tensors.will_change(written(given).values())
+    return out, given, plan
 
 
 def append(key: Tensor, value: typing.Optional[Tensor], key_cache: AnyTensor,
@@ -124,47 +194,14 @@ def append(key: Tensor, value: typing.Optional[Tensor], key_cache: AnyTensor,
     types and head dims. Reads lengths and tables on the device: it may be
     captured in a CUDA graph.
     """
-    k = _tensors.adopt(key, "key")
-    ragged = cu_seqlens is not None
-    given = dict(
-        k=_rows(k, "key", ragged),
-        v=None if value is None else _rows(_tensors.adopt(value, "value"),
-                                           "value", ragged),
-        k_cache=_tensors.adopt(key_cache, "key_cache"),
-        v_cache=None if value_cache is None else _tensors.adopt(
-            value_cache, "value_cache"),
-        k_scales=_factors(k_scale, "k_scale", k),
-        v_scales=_factors(v_scale, "v_scale", k),
-        cos=rotary_cos, sin=rotary_sin, kv_lens=kv_lens,
-        cu_seqlens=cu_seqlens, page_table=page_table, kv_indptr=kv_indptr,
-        kv_indices=kv_indices, positions=positions)
-    for name in _INTS:
-        if given[name] is not None:
-            given[name] = _captured.integers(name, given[name], k)
-    for name in ("cos", "sin"):
-        if given[name] is not None:
-            given[name] = _captured.in_library_of(
-                _tensors.adopt(given[name], "rotary_" + name), k,
-                "rotary_" + name)
-    out = None
-    if query is not None:
-        q = _tensors.adopt(query, "query")
-        out = _tensors.empty(q, q.shape) if query_out is None else \
-            _tensors.adopt(query_out, "query_out")
-        given["q"] = _rows(q, "query", ragged)
-        given["q_out"] = _rows(out, "query_out", ragged)
-    elif query_out is not None:
-        raise ValueError("query_out is given, and query is not")
-    given = {n: x for n, x in given.items() if x is not None}
-    written = {n: given.get(n) for n in ("k_cache", "v_cache", "q_out")}
-    for name in ("k_scales", "v_scales"):
-        if name in given and len(given[name].shape) == 3:
-            written[name] = given[name]
-    _check_written(written)
-    views = {n: _tensors.View(x, n) for n, x in given.items()}
-    tensors = _abi.new(_abi.tilec_append_tensors,
-                       **{n: view.pointer for n, view in views.items()})
-    _plan_for(given, tensors, target, bool(interleaved),
-              int(rotary_offset)).run(tensors)
-    _tensors.will_change(x for x in written.values() if x is not None)
-    return out
+    tensors = (key, value, key_cache, value_cache, k_scale, v_scale, rotary_cos,
+               rotary_sin, kv_lens, cu_seqlens, page_table, kv_indptr,
+               kv_indices, positions, query, query_out)
+    options = target, bool(interleaved), int(rotary_offset)
+    if not _tensors.is_torch(key):
+        return run(tensors, options)[0]
+    from . import _torch
+    if _torch.is_watched():
+        from ._torch import _cache_operator
+        return _cache_operator.append(tensors, options)
+    return _torch.cache.append(tensors, options, run)

@@ -15,6 +15,9 @@ from . import _abi, _attention, _captured, _context, _plan, _tensors, _texts
 DENSE, RAGGED, PAGED, INDEXED = range(4)
 FACTORS = ("descale_k", "descale_v")
 
+NO_GRADIENTS = ("attention over a cache has no gradients: give tensors that "
+                "need none")
+
 # The fields of tilec_kvcache_tensors that say where keys and queries lie.
 PLACES = ("kv_lens", "page_table", "kv_indptr", "kv_indices",
           "kv_last_page_len", "cu_seqlens_q", "cu_seqlens_k")
@@ -106,7 +109,9 @@ def _asked(spec, device, k, v):
         v_in_k=_tensors.begins_with(k, v))
 
 
-_plans = _plan.Plans()
+# Prepared calls (_torch/_cache.py), which hold plans: none stays when one goes.
+ready: typing.Dict[tuple, dict] = {}
+_plans = _plan.Plans(dropped=ready.clear)
 MOST_VARIANTS = 4096
 _variants: typing.Dict[tuple, int] = {}  # by what they follow from
 
@@ -157,6 +162,9 @@ class Schedule:
         """places: as they were given, of other ints too."""
         self.plan, self._places, self._tensors = plan, places, tensors
         self._made_for = _described(plan.spec, places=places, **tensors)
+        # Equal for schedules that are good for the same calls.
+        self.kind = _kinds_of_schedules.setdefault(
+            tuple(self._made_for.items()), len(_kinds_of_schedules))
         self.memory = _tensors.Memory(tensors["q"], size)
         self.update()
 
@@ -181,6 +189,13 @@ class Schedule:
         launch = _context.launch_options(self.plan.device)
         self.plan.call("schedule", C.byref(call), C.byref(launch))
         del held
+
+
+_kinds_of_schedules: typing.Dict[tuple, int] = {}
+
+
+def described_by(kind):
+    return dict(list(_kinds_of_schedules)[kind])
 
 
 _LAYOUTS = ("kv_lens", "cu_seqlens_k", "page_table", "kv_indptr")
@@ -269,28 +284,60 @@ def factors_of(q, given):
                         for n, x in found.items())
 
 
-def attention(q, k, v, places, spec, schedule, captured, extra, return_lse):
-    """extra: sinks and factors, by their fields."""
+class Request(typing.NamedTuple):
+    """A call, checked."""
+
+    q: object  # [.., heads, length, dim], as k and v
+    k: object
+    v: object
+    places: dict  # int32
+    spec: Spec
+    captured: list  # [(name, value)]
+    extra: dict  # sinks and factors, by their fields
+    want_lse: bool
+    is_flat: bool  # query came as [T, HQ, D]
+
+
+def _as_given(x, is_flat):
+    """[1, HQ, T, ..] as [T, HQ, ..], if query came so."""
+    return x[0].swapaxes(0, 1) if is_flat else x
+
+
+def new_results(r):
+    """o, and lse if it is wanted, in the order of the kernel's dims."""
+    q = r.q
+    o = _tensors.empty(q, (*q.shape[:3], r.v.shape[3]))
+    return [o] + ([_tensors.new(q, q.shape[:3], "float32")] if r.want_lse
+                  else [])
+
+
+def keep_for_graphs(plan):
+    """A CUDA graph captures a launch of the plan."""
+    _plans.in_graphs.add(plan)
+
+
+def attention(r, schedule):
+    """The results as a list, and the parts of the call: plan, tensors by field,
+    sizes of schedule and workspace."""
     if schedule is not None:
-        schedule.check(spec, q, k, v, places)
-    plan = plan_for(spec, q, k, v, extra)
-    o = _tensors.empty(q, (*q.shape[:3], v.shape[3]))
-    t = dict(q=q, k=k, v=v, o=o, **extra)
-    if return_lse:
-        t["lse"] = _tensors.new(q, q.shape[:3], "float32")
+        schedule.check(r.spec, r.q, r.k, r.v, r.places)
+    plan = plan_for(r.spec, r.q, r.k, r.v, r.extra)
+    new = new_results(r)
+    t = dict(q=r.q, k=r.k, v=r.v, **r.extra, **dict(zip(("o", "lse"), new)))
     call, held = _call(
-        t, places, _captured.fitted(captured, plan.captured, plan.device))
-    need, size = _sizes(plan, call)
+        t, r.places, _captured.fitted(r.captured, plan.captured, plan.device))
+    sizes = _sizes(plan, call)
     if schedule is None:
-        schedule = Schedule(plan, dict(q=q, k=k, v=v), places, need)
-    memory = _tensors.Memory(q, size)
+        schedule = Schedule(plan, dict(q=r.q, k=r.k, v=r.v), r.places,
+                            sizes[0])
+    memory = _tensors.Memory(r.q, sizes[1])
     call.workspace, call.workspace_bytes = memory.address, memory.size
     call.schedule = schedule.memory.address
     call.schedule_bytes = schedule.memory.size
     launch = _context.launch_options(plan.device)
     plan.call("attention", C.byref(call), C.byref(launch))
     del held
-    return o, t.get("lse")
+    return [_as_given(x, r.is_flat) for x in new], (plan, t, sizes)
 
 
 def schedule_for(q, k, v, places, given, spec):

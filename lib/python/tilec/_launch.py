@@ -52,7 +52,7 @@ class Arguments:
 class _Structs:
     """What one call at a time uses."""
 
-    __slots__ = ("tensors", "addresses", "numbers", "options", "error",
+    __slots__ = ("tensors", "addresses", "numbers", "more", "options", "error",
                  "passed", "call", "held")
 
     def __init__(self, launch):
@@ -63,7 +63,7 @@ class _Structs:
         self.options = _abi.new(_abi.tilec_launch_options,
                                 threads=launch.threads)
         self.error = _abi.tilec_error()
-        self.numbers = ()
+        self.numbers = self.more = ()
         launch.bind(self)
         self.call = tuple([x if isinstance(x, _VALUES) else C.byref(x)
                            for x in self.passed])
@@ -74,7 +74,9 @@ class _Structs:
                       C.addressof(x) for x in self.passed])
 
     def number_at(self, i):
-        """The address of an argument's number."""
+        """The address of an argument's number, or of one of `more`."""
+        if i >= len(self.numbers):
+            return self.more[i - len(self.numbers)]
         a, is_int = self.numbers[i]
         field = type(a).i if is_int else type(a).f
         return C.addressof(a) + field.offset
@@ -85,7 +87,8 @@ _VALUES = (C.c_void_p, C.c_size_t)
 
 class Launch:
     """Subclasses set `structs.passed`, the arguments of `function`, in bind,
-    and what has the fields workspace and workspace_bytes in `structs.held`."""
+    and what has the fields workspace and workspace_bytes, if there are any, in
+    `structs.held`; in `structs.more` addresses of further int64 numbers."""
 
     function = None
 
@@ -177,17 +180,24 @@ def _look():
         fast = found
 
 
+def has_fast():
+    """Whether the extension is there."""
+    if not _has_looked:
+        _look()
+    return fast is not None
+
+
 _MOST_INPUTS = 31  # of a call of the extension
 _STRUCTS = 2  # calls at the same time that need no Python
 
 
 def _described(s, numbers):
-    held = C.addressof(s.held)
-    kind = type(s.held)
+    held = [C.addressof(s.held) + field.offset if field else 0 for field in (
+        getattr(type(s.held), "workspace", None),
+        getattr(type(s.held), "workspace_bytes", None))]
     return (s.words(), C.addressof(s.tensors),
             C.addressof(s.options) + _abi.tilec_launch_options.stream.offset,
-            held + kind.workspace.offset, held + kind.workspace_bytes.offset,
-            tuple([0 if i is None else s.number_at(i) for i in numbers]))
+            *held, tuple([0 if i is None else s.number_at(i) for i in numbers]))
 
 
 def _function_and_arguments(maker):
@@ -202,9 +212,7 @@ def fast_call(launch, owner, inputs, outputs=(), like=None, **more):
     inputs: the view of each, or, negative, -1 - i of the i-th number. outputs:
     (view, maker).
     """
-    if not _has_looked:
-        _look()
-    if fast is None or len(inputs) > _MOST_INPUTS:
+    if not has_fast() or len(inputs) > _MOST_INPUTS:
         return None
     held = [_Structs(launch) for _ in range(_STRUCTS)]
     numbers = [-1 - at if at < 0 else None for at in inputs]

@@ -56,6 +56,15 @@ def merge(*states: Tensor) -> typing.Tuple[Tensor, Tensor]:
                                        for o in adopted[::2]))
         parts, lses = _stack(adopted[::2]), _stack(adopted[1::2])
     _check(parts, lses)
+    if _tensors.is_torch(parts):
+        from . import _torch
+        if _torch.is_watched():
+            from ._torch import _cache_operator
+            return _cache_operator.merge(parts, lses)
+    return run(parts, lses)
+
+
+def run(parts, lses):
     o = _tensors.new(parts, parts.shape[1:], _tensors.dtype_name(parts))
     lse = _tensors.new(parts, lses.shape[1:], "float32")
     _launcher()(parts, lses, o, lse)

@@ -371,6 +371,14 @@ def arguments(pairs, views):
                       [argument(n, x, views) for n, x in pairs])
 
 
+class Aligned:
+    """Memory that another one owns: bytes of torch, begun at 256."""
+
+    def __init__(self, owner):
+        self.owner, self.size = owner, owner.numel() - 256
+        self.address = (owner.data_ptr() + 255) & ~255
+
+
 class Memory:
     """size bytes on the device of like, aligned to 256."""
 

@@ -8,9 +8,9 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import _attention, _launch, _prepared, _tensors
-from . import _operator
+from . import _cache, _operator
 
-operator = _operator
+operator, cache = _operator, _cache
 
 # ---- Which calls are plain ----
 
@@ -39,6 +39,8 @@ def are_plain(tensors):
             return False
     return True
 
+
+_cache._is_watched = is_watched
 
 # ---- Plain calls ----
 

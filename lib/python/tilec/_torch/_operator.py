@@ -124,15 +124,15 @@ def _no_second(ctx, *gradients):
     raise ValueError(NO_SECOND)
 
 
-_library = torch.library.Library("tilec", "FRAGMENT")
+library = torch.library.Library("tilec", "FRAGMENT")
 
 
 def _define(schema, run, shapes, backward, **setup):
     name = "tilec::" + schema.partition("(")[0]
-    _library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-    _library.impl(name, run, "CompositeExplicitAutograd")
-    torch.library.register_fake(name, shapes, lib=_library)
-    torch.library.register_autograd(name, backward, lib=_library, **setup)
+    library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    library.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(name, shapes, lib=library)
+    torch.library.register_autograd(name, backward, lib=library, **setup)
 
 
 _define("attention(Tensor query, Tensor key, Tensor value, bool want_max, " +
@@ -148,7 +148,7 @@ _define("attention_backward(Tensor query, Tensor key, Tensor value, Tensor o, "
 _is_transformed = torch._C._are_functorch_transforms_active
 
 
-def _parts(captured):
+def parts(captured):
     """A dict of captured values as operators take it."""
     tensors = {n: x for n, x in captured.items()
                if isinstance(x, torch.Tensor)}
@@ -158,7 +158,7 @@ def _parts(captured):
 
 def forward(q, k, v, want_max, captured, spec):
     """spec: the first fields of an _attention.Spec."""
-    tensors, *rest = _parts(captured)
+    tensors, *rest = parts(captured)
     if not torch.compiler.is_compiling():
         _refuse_tangents(q, k, v, *tensors)
         if _is_transformed():
@@ -170,5 +170,5 @@ def forward(q, k, v, want_max, captured, spec):
 
 def backward(q, k, v, o, lse, dout, dlse, wanted, captured, spec):
     return torch.ops.tilec.attention_backward(
-        q, k, v, o, lse, dout, dlse, ",".join(wanted), *_parts(captured),
+        q, k, v, o, lse, dout, dlse, ",".join(wanted), *parts(captured),
         *spec)

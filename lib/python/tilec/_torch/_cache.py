@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repeated calls over a cache: attention and append.
+
+A call is prepared after the first one with tensors alike, for the extension
+`_fast`; without it all calls are made as the first one.
+"""
+import ctypes as C
+
+import torch
+
+from .. import (_abi, _append, _attention, _kvcache, _launch, _prepared,
+                _tensors)
+
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+_KEPT = frozenset((str, bool, int, float, type(None)))
+_is_grad_enabled = torch.is_grad_enabled
+_is_watched = None  # set by the package, which has it
+
+
+
+def _found(table, rest, args):
+    table = table.get(rest)
+    if table is None:
+        return None
+    key = _launch.fast.key(*args)
+    return None if key is None else table.get(key)
+
+
+def _keep(table, rest, args, made):
+    key = _launch.fast.key(*args)
+    if key is not None:
+        _attention.keep_ready(table.setdefault(rest, {}), key, made)
+
+
+# ---- Attention ----
+
+
+class _CacheLaunch(_launch.Launch):
+    """Of tilec_kvcache_attention; `schedule` is an address, set last."""
+
+    function = "tilec_kvcache_attention"
+
+    def __init__(self, plan, fields, captured, sizes):
+        """fields: {field: tensor}; captured: [(name, value)]"""
+        self.plan, self._fields, self.sizes = plan, list(fields), sizes
+        views = [_tensors.View(x, n) for n, x in fields.items()]
+        self._captured = _launch.Arguments(captured, views)
+        super().__init__(plan.device, views)
+
+    def bind(self, s):
+        captured, n, s.numbers = self._captured.made(s.tensors)
+        s.held = _abi.new(
+            _abi.tilec_kvcache_tensors, captured=captured, ncaptured=n,
+            schedule_bytes=self.sizes[0],
+            **{field: C.pointer(s.tensors[i])
+               for i, field in enumerate(self._fields)})
+        s.more = (C.addressof(s.held) +
+                  _abi.tilec_kvcache_tensors.schedule.offset,)
+        s.passed = self.plan.handle, s.held, s.options, s.error
+
+    def workspace(self, s):
+        return self.sizes[1]
+
+    def fast_call(self, owner, inputs, outputs, like):
+        return _launch.fast_call(self, owner, inputs, outputs, like,
+                                 plan=self.plan,
+                                 on_capture=_kvcache.keep_for_graphs)
+
+
+class _ScheduleLaunch(_CacheLaunch):
+    function = "tilec_kvcache_schedule"
+
+    def workspace(self, s):
+        return 0
+
+
+class _Schedules:
+    """Makes schedules for tensors alike."""
+
+    def __init__(self, plan, given, sizes):
+        """given: {field: tensor}, of q, k, v and places."""
+        self._launch = _ScheduleLaunch(plan, given, (), sizes)
+        self.call = self._launch.fast_call(
+            self, [*range(len(given)), -1], (), given["q"])
+
+    def fail(self, status, index):
+        _launch.fail(self._launch, status, index)
+
+
+class Attention:
+    """Attention over a cache for calls alike."""
+
+    def __init__(self, plan, t, places, names, values, results, sizes):
+        """t: fields without places; results: o and lse as they are returned;
+        sizes: of the schedule and the workspace."""
+        self._captured = _prepared._Captured(plan, names, values)
+        outputs = [n for n in ("o", "lse") if n in t]
+        extras = [n for n in t if n not in ("q", "k", "v", *outputs)]
+        fields = {**{n: t[n] for n in "qkv"}, **places,
+                  **{n: t[n] for n in (*extras, *outputs)}}
+        self.nplaces = 3 + len(places)
+        self._launch = _CacheLaunch(plan, fields, self._captured.pairs, sizes)
+        self._schedules = _Schedules(
+            plan, {n: fields[n] for n in list(fields)[:self.nplaces]}, sizes)
+        size = (sizes[0] + 256,)
+        self._memory = _tensors.maker(_tensors.new(t["q"], size, "uint8"))
+        given = self.nplaces + len(extras)
+        captured = self._captured.inputs(given + len(outputs))
+        self._call = None
+        if captured is not None:
+            numbers = sum(at < 0 for at in captured)
+            self._call = self._launch.fast_call(
+                self, [*range(given), *captured, -1 - numbers],
+                [(given + i, _tensors.maker(x))
+                 for i, x in enumerate(results)], t["q"])
+        self.works = self._call is not None and self._schedules.call is not None
+
+    def fail(self, status, index):
+        _launch.fail(self._launch, status, index)
+
+    def __call__(self, args, schedule):
+        """The results; None: the call must be made as the first time."""
+        if _is_grad_enabled() and any(
+                [getattr(x, "requires_grad", False) for x in args[:3]]):
+            return None  # which refuses it
+        memory = None
+        if schedule is None:
+            memory = self._memory()
+            address = (memory.data_ptr() + 255) & ~255
+            if self._schedules.call(*args[:self.nplaces], address) is None:
+                return None
+        else:
+            address = schedule.memory.address
+        return self._call(*args, address)
+
+
+def _asked(q, k, v, places, options, schedule, extras, captured):
+    """What a call over a cache is like, but for its tensors, and these."""
+    rest = (*options, tuple([n for n, x in places.items() if x is not None]),
+            *[x is None for x in extras], *captured,
+            None if schedule is None else schedule.kind,
+            k.data_ptr() == v.data_ptr())  # v may be columns of k
+    return rest, (q, k, v, *[x for x in places.values() if x is not None],
+                  *[x for x in extras if x is not None], *captured.values())
+
+
+def attention(q, k, v, places, options, schedule, extras, captured):
+    """The results of a call like an earlier one; None: it is like none."""
+    if _launch.fast is None or type(q) not in _PLAIN or \
+            type(k) not in _PLAIN or type(v) not in _PLAIN or _is_watched():
+        return None
+    try:
+        rest, args = _asked(q, k, v, places, options, schedule, extras,
+                            captured)
+        ready = _found(_kvcache.ready, rest, args)
+    except (AttributeError, TypeError):  # what no call takes
+        return None
+    return None if ready is None else ready(args, schedule)
+
+
+def keep_attention(request, parts, results, q, k, v, places, options, schedule,
+                   extras, captured):
+    """Keeps what `attention` looks for, if calls alike convert nothing."""
+    plan, t, sizes = parts
+    r, values = request, [x for _, x in request.captured]
+    same = [(r.places[n], x) for n, x in places.items() if x is not None]
+    same += [(x, y) for x, y in zip(
+        [r.extra.get(n) for n in ("sinks", *_kvcache.FACTORS)], extras)]
+    if not _launch.has_fast() or any(x is not y for x, y in same) or \
+            not all(type(x) in _PLAIN for x in (q, k, v)) or \
+            not all(type(x) in _KEPT for x in options):
+        return
+    # Extras stand in the order of the call's.
+    t = {**{n: t[n] for n in ("q", "k", "v", "sinks", *_kvcache.FACTORS, "o",
+                              "lse") if n in t}}
+    made = Attention(plan, t, r.places, [n for n, _ in r.captured], values,
+                     results, sizes)
+    if made.works:
+        _keep(_kvcache.ready, *_asked(q, k, v, places, options, schedule,
+                                      extras, captured), made)
+
+
+# ---- Append ----
+
+
+class _AppendLaunch(_launch.Launch):
+    function = "tilec_append_run"
+
+    def __init__(self, plan, fields):
+        self.plan, self._fields = plan, list(fields)
+        super().__init__(plan.device, [_tensors.View(x, n)
+                                       for n, x in fields.items()])
+
+    def bind(self, s):
+        s.held = _abi.new(
+            _abi.tilec_append_tensors,
+            **{field: C.pointer(s.tensors[i])
+               for i, field in enumerate(self._fields)})
+        s.passed = self.plan.handle, s.held, s.options, s.error
+
+    def workspace(self, s):
+        return 0
+
+
+class Append:
+    """tilec_append_run for calls alike."""
+
+    def __init__(self, plan, fields, inputs, out):
+        """fields: {field: tensor}; inputs: fields in the order of the call's
+        tensors; out: the result, where it is made anew."""
+        self._launch = _AppendLaunch(plan, fields)
+        at = {n: i for i, n in enumerate(fields)}
+        written = _append.written(fields)
+        self.call = _launch.fast_call(
+            self._launch, self, [at[n] for n in inputs],
+            [] if out is None else [(at["q_out"], _tensors.maker(out))],
+            fields["k"], plan=plan, on_capture=_append.keep_for_graphs,
+            written=sum(1 << i for i, n in enumerate(inputs) if n in written))
+
+    def fail(self, status, index):
+        _launch.fail(self._launch, status, index)
+
+
+def append(tensors, options, run):
+    """tilec.append on torch tensors; run: that of the first call."""
+    given = [x for x in tensors if x is not None]
+    is_plain = not _is_watched() and all([type(x) in _PLAIN for x in given])
+    rest = (*options, *[x is None for x in tensors])
+    if is_plain and _launch.fast is not None:
+        table = _append.ready.get(rest)
+        found = table and _launch.fast.run(table, *given)
+        if found is not None and type(found) is tuple:
+            return found[0] if found else tensors[-1]
+    out, fields, plan = run(tensors, options)
+    inputs = [n for n, x in zip(_append.FIELDS, tensors) if x is not None]
+    if is_plain and _launch.has_fast() and all(
+            fields[n].data_ptr() == x.data_ptr()
+            for n, x in zip(inputs, given)):
+        made = Append(plan, fields, inputs,
+                      out if tensors[-1] is None else None)
+        if made.call is not None:
+            _keep(_append.ready, rest, given, made.call)
+    return out
