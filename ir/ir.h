@@ -101,7 +101,7 @@ typedef struct tc_attr {
     };
 } tc_attr;
 
-/* What ops.def says of one attribute of an op. */
+/* The declaration of one attribute of an op in ops.def. */
 typedef struct tc_attr_decl {
     char name[16];
     tc_attr_kind kind;
@@ -208,7 +208,7 @@ const char *tc_tiles_word(tc_tiles t);
 /* TC_TILES_ANY: no such word. */
 tc_tiles tc_tiles_parse(const char *word);
 
-/* What the size of a dim of a kernel's argument is a multiple of. */
+/* A dim of a kernel's argument whose size is a multiple of a number. */
 typedef struct tc_multiple {
     unsigned arg, dim, of;
 } tc_multiple;

@@ -17,8 +17,9 @@ size_t tc_utf8_length(const char *s, size_t n);
 
 enum { TC_ESCAPE_MOST = 8 };
 
-/* What is shown for the first character of s (n > 0 bytes): *taken bytes of it,
- * as `out`, NUL-terminated. Characters of `kept` stay. Returns its length. */
+/* The escaped form of the first character of s (n > 0 bytes): *taken bytes of
+ * it, as `out`, NUL-terminated. Characters of `kept` stay. Returns its
+ * length. */
 size_t tc_escape_one(const char *s, size_t n, const char *kept,
                      char out[TC_ESCAPE_MOST], size_t *taken);
 /* The whole of a text, cut where the room ends. */

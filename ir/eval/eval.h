@@ -41,8 +41,8 @@ uint64_t tc_trip_count(int64_t lo, int64_t hi, int64_t step);
 bool tc_eval_op(const tc_op *op, const tc_scalar *in,
                 tc_scalar *out) TC_MUST_CHECK;
 
-/* What a kernel is launched with, one for each of its arguments: tensors use
- * sizes, strides (in elements) and data, pointers data, the others scalar. */
+/* The launch arguments, one for each argument of the kernel: tensors use sizes,
+ * strides (in elements) and data, pointers data, the others scalar. */
 typedef struct tc_launch_arg {
     const int32_t *sizes;
     const int64_t *strides;

@@ -163,8 +163,8 @@ static bool run_step(struct run *r, unsigned index)
     return true;
 }
 
-/* What CUDA allows: 2^31 - 1 along the first axis, 65535 along the others. A
- * grid means the same everywhere, so the limit of the first holds here. */
+/* CUDA's limits are 2^31 - 1 along the first axis and 65535 along the others. A
+ * grid means the same on all targets, so the limit of the first holds here. */
 static bool read_axes(struct run *r, int32_t grid[3])
 {
     const tc_op *yield = r->grid->yield;

@@ -7,7 +7,7 @@
 
 #include "ir/ir.h"
 
-/* What a rule sees and fills in. `stated[i]` may be NULL. */
+/* The input and output of a rule. `stated[i]` may be NULL. */
 typedef struct tc_results {
     unsigned nstated;
     const tc_type *const *stated;

@@ -17,7 +17,8 @@ typedef struct tc_foreign {
 /* NULL: not in the table. The part after the last dot counts: tl.arange. */
 const tc_foreign *tc_foreign_op(const char *name);
 const tc_foreign *tc_foreign_type(const char *name);
-/* What begins a declaration or statement elsewhere: def, let, break. */
+/* Is it a word that begins a declaration or statement in other languages: def,
+ * let, break? */
 const tc_foreign *tc_foreign_statement(const char *name);
 /* One of the table, or made like a type: bf, f, i or u and a number. */
 bool tc_foreign_looks_like_type(const char *name);

@@ -78,7 +78,7 @@ tc_tokens tc_lex(tc_context *cx, tc_arena *a, uint32_t file, const char *text,
                  size_t len, tc_loc where);
 /* The column after the token. */
 uint32_t tc_token_end(const tc_token *t);
-/* What a fixed kind looks like: "`+:`"; "a name". */
+/* The text of a token of a fixed kind: "`+:`"; "a name". */
 const char *tc_token_kind_name(tc_token_kind kind);
 
 /* The bytes that the inside of a string literal stands for, interned. */

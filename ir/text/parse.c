@@ -316,7 +316,8 @@ static void skip_function(tc_parser *p)
         p->at++;
     while (tc_parser_is(p, TC_TOKEN_LBRACE)) /* grid and body */
         tc_parser_skip_nested(p);
-    /* What is no function at all: a token at a time would be an error each. */
+    /* Skips text that is no function at all: an error for each token would be
+     * too many. */
     while (p->at == start && !tc_parser_is(p, TC_TOKEN_END) &&
            !tc_parser_at_top(p))
         p->at++;

@@ -101,7 +101,7 @@ typedef struct tc_parser {
     unsigned expr_depth, region_depth, type_depth, size_ops;
     unsigned nfailed;      /* statements without a result, for an error */
     const tc_token *ended; /* where a region ended too early: said once */
-    /* What the region's terminator hands over, as far as known: types for
+    /* The types that the region's terminator yields, as far as known, for
      * literals. */
     unsigned nyields;
     const tc_type *const *yields;

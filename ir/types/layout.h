@@ -54,8 +54,8 @@ struct tc_layout {
     const tc_mode *modes[TC_INPUT_COUNT];
 };
 
-/* What a layout is made from. Even repeat counts are split by the getter, modes
- * of count 1 dropped; all else stays as it is, mode by mode. */
+/* The parts from which a layout is made. Even repeat counts are split by the
+ * getter, modes of count 1 dropped; all else stays as it is, mode by mode. */
 enum { TC_MAX_MODES = 24 };
 typedef struct tc_layout_spec {
     unsigned rank;

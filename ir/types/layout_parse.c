@@ -25,7 +25,7 @@ typedef struct reader {
     unsigned depth; /* of layouts within layouts */
 } reader;
 
-/* What the layout is for. */
+/* The tile or buffer of the layout. */
 typedef struct subject {
     unsigned rank, bits;
     int32_t shape[TC_MAX_RANK];
@@ -76,7 +76,7 @@ static bool accept(reader *r, char c)
     return true;
 }
 
-/* What stands here, for a message. */
+/* The text here, for a message. */
 static const char *found(reader *r)
 {
     skip_blanks(r);

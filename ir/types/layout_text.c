@@ -440,8 +440,8 @@ static bool put_reordered(tc_text *out, const tc_layout *l, unsigned axis,
     return true;
 }
 
-/* Those that tc_layout_find_order finds from accumulators to operands of
- * products: of 8 bits, and of 32. */
+/* The orders that tc_layout_find_order finds from accumulators to operands of
+ * products of 8 and of 32 bits. */
 static bool put_any_order(tc_text *out, const tc_layout *l, unsigned bits)
 {
     static const tc_bit_order known[] = {{4, {0, 2, 3, 1}}, {3, {2, 0, 1}}};

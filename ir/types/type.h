@@ -74,7 +74,7 @@ struct tc_dim {
     const tc_dim *a, *b;
 };
 
-/* What the scalar kinds are; index with a scalar tc_kind. */
+/* The properties of scalar kinds; index with a scalar tc_kind. */
 typedef struct tc_scalar_info {
     const char *name;
     unsigned bits;
@@ -126,7 +126,8 @@ bool tc_type_is_bool(const tc_type *t);    /* i1 */
 bool tc_type_is_generic(const tc_type *t); /* some name is left in it */
 /* Sides of a tile or buffer as numbers, which they must be. */
 void tc_type_sides(const tc_type *t, int32_t sides[TC_MAX_RANK]);
-/* What a block pointer, a pointer or a tile of pointers holds, in its shape. */
+/* The type of the elements that a block pointer, a pointer or a tile of
+ * pointers points to, in its shape. */
 const tc_type *tc_type_pointee(tc_context *cx, const tc_type *t);
 /* "[:, none]": the index that gives a tile new axes so that it broadcasts to
  * one of more axes; NULL where none does. */

@@ -385,7 +385,8 @@ static const tc_op *unfit_for_grid(const tc_func *f)
     return NULL;
 }
 
-/* What a grid calls holds what a grid may hold, and no calls. */
+/* A function that a grid calls may hold the same ops as a grid, and no
+ * calls. */
 static bool check_called_by_grid(const tc_module *m, const tc_op *call)
 {
     const char *callee = tc_op_word(call, "callee");

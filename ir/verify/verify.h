@@ -76,7 +76,7 @@ bool tc_verify_places(const tc_verifier *v, const tc_op *op,
                       const tc_layout *layout) TC_MUST_CHECK;
 /* Whether a terminator hands the owner of its region what that expects. */
 bool tc_verify_terminator(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
-/* What the region must end in. */
+/* The terminator that the region must end in. */
 tc_opcode tc_expected_terminator(const tc_region *r);
 /* `for: region 0`, `body of @f`: for messages. */
 const char *tc_region_name(tc_context *cx, const tc_region *r);

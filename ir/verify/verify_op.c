@@ -64,7 +64,8 @@ static bool check_arg_type(const tc_verifier *v, const tc_region *r, unsigned i,
                     type_name(v, want));
 }
 
-/* What a terminator hands to op: value `i` of `n` of type `got`. */
+/* The rules for the values that a terminator hands to op: value `i` of `n` of
+ * type `got`. */
 static bool check_handed_count(const tc_verifier *v, const tc_op *op,
                                unsigned n, const char *to)
 {

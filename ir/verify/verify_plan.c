@@ -153,7 +153,8 @@ static bool is_type(const tc_func *plan, const char *word)
            is_param_of_kind(plan, word, TC_PARAM_TYPE);
 }
 
-/* What the value of parameter i is not; NULL where it is right. */
+/* The expected kind of value, if the value of parameter i is of another kind;
+ * NULL: it is right. */
 static const char *value_problem(const tc_verifier *v, const tc_op *op,
                                  const tc_param *p, unsigned i)
 {

@@ -275,8 +275,8 @@ bool tc_verify_fits_grid(const tc_op *op)
             op->code != TC_BASE && is_scalar_op(op));
 }
 
-/* What may stand in a grid region, in the region of a `reduce`, and where it
- * may run although the condition is false. */
+/* Checks the places of ops: in a grid region, in the region of a `reduce`, and
+ * where they may run although the condition is false. */
 static bool check_place(const tc_verifier *v, const tc_op *op)
 {
     if (tc_op_has(op, TC_TERMINATOR))
