@@ -24,7 +24,7 @@ typedef struct tc_binding {
     const char *name, *value;
 } tc_binding;
 
-/* What the runner tells its caller before and after each pass. */
+/* Events for the runner's caller, before and after each pass. */
 typedef struct tc_pass_event {
     const char *pass;
     unsigned index; /* in the pipeline, from 0 */
@@ -47,11 +47,11 @@ typedef struct tc_refusals {
     tc_arena *arena;
     tc_refusal *last; /* list through next, the newest first */
 } tc_refusals;
-/* What this pass said last of the load there; NULL: nothing. */
+/* The last reason that this pass gave for the load there; NULL: none. */
 const char *tc_refusal_of(const tc_refusals *list, const char *pass,
                           tc_loc loc);
 
-/* What becomes of operands whose order in memory their product cannot take
+/* The diagnostic for operands whose order in memory their product cannot take
  * asynchronously: a warning, a remark, an error. */
 typedef enum tc_enforce {
     TC_ENFORCE_WARN,
@@ -96,8 +96,8 @@ typedef struct tc_pass_options {
     const char *reproducer_dir;
 } tc_pass_options;
 
-/* What a pass may use. Scratch memory is emptied after each pass; nothing in
- * the program may point into it. */
+/* The environment of a pass. Scratch memory is emptied after each pass; nothing
+ * in the program may point into it. */
 typedef struct tc_pass_env {
     tc_context *cx;
     tc_arena *scratch;
@@ -158,7 +158,7 @@ typedef struct tc_pass_info {
 extern const tc_pass_info tc_pass_infos[];
 extern const unsigned tc_npass_infos;
 
-/* What passes establish and need (FACT of passes.def). */
+/* The facts that passes establish and need (FACT of passes.def). */
 typedef struct tc_pass_fact {
     const char *name, *meaning;
 } tc_pass_fact;

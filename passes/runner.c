@@ -177,7 +177,8 @@ static bool check_round_trip(struct run *r, const char *pass)
     return ok;
 }
 
-/* What the user bound shows its errors when types are known, after these. */
+/* Errors in values that the user has bound show after these passes, when types
+ * are known. */
 static bool finds_user_errors(const tc_pass_info *pass)
 {
     return pass->run_module != NULL;
@@ -208,7 +209,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* What a pass left in `data` means nothing to the next one. */
+/* Contents of `data` that a pass has left mean nothing to the next one. */
 static void forget_all(tc_module *m)
 {
     tc_each_func (f, m) {
@@ -266,7 +267,7 @@ static unsigned count_ops(const tc_module *m)
     return n;
 }
 
-/* What to do about a pass that makes too much. */
+/* The remedy if a pass makes too many ops. */
 static const char *remedy(const tc_pass_info *pass)
 {
     static const struct {

@@ -137,8 +137,8 @@ static tc_bounds of_shl(tc_loop *l, const tc_op *op)
     return times(l, operand(l, op, 0), (int64_t)1 << c.i);
 }
 
-/* What a division is by, if that is a scalar from before the loop: asks
- * whether it is positive and not too large. NULL: it is something else. */
+/* The divisor, if it is a scalar from before the loop: adds the tests that it
+ * is positive and not too large. NULL: it is something else. */
 static tc_value *divisor_of(tc_loop *l, const tc_op *op)
 {
     tc_value *v = op->in[1];

@@ -180,7 +180,7 @@ static span_fn *const by_op[TC_OPCODE_COUNT] = {
     [TC_EXPAND_DIMS] = of_same,
 };
 
-/* What the function returns there. */
+/* The range of the result of a call. */
 static bool of_result(const tc_value *v, seeker s, tc_int_range *out)
 {
     const char *name = tc_op_word(v->def, "callee");

@@ -380,7 +380,7 @@ static tc_value *offered(const tc_op *call, const char *name)
     return NULL;
 }
 
-/* What the captured parameter gets at this call; NULL: reported. */
+/* The value for a captured parameter at this call; NULL: reported. */
 static tc_value *captured_value(struct binder *s, const tc_op *call,
                                 unsigned index, const tc_value *captured,
                                 const tc_bindings *b)

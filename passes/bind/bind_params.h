@@ -15,7 +15,7 @@ typedef struct tc_parameters {
     tc_loc loc; /* the place of the values, for messages; or nowhere */
 } tc_parameters;
 
-/* What the parameters of f come to, with its defaults. Reports values that are
+/* The values of the parameters of f, with its defaults. Reports values that are
  * wrong, unknown or missing. Types and funcs are by parameter, in scratch. */
 bool tc_bind_params_value(tc_func *f, const tc_parameters *p, tc_pass_env *env,
                           tc_bindings *types,

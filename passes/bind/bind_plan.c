@@ -285,7 +285,8 @@ tc_change tc_pass_bind_plan(tc_module *m, tc_pass_env *env)
     tc_parameters given = {o->bindings, o->nbindings, nowhere};
     tc_bindings types;
     p.end = &p.first;
-    /* What a launch binds is seen here for the last time. */
+    /* Errors in the plan as written are found here: after this the bindings of
+     * launches are gone. */
     if (!find_plan(&p, o->kernel) || !tc_func_verify(p.plan) ||
         !tc_bind_params_value(p.plan, &given, env, &types, &p.funcs))
         return TC_FAILED;

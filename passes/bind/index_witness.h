@@ -8,7 +8,7 @@
 #include "ir/base/map.h"
 #include "ir/ir.h"
 
-/* What was found of one index of a gather. */
+/* The finding about one index of a gather. */
 typedef struct tc_index_witness {
     bool wraps;     /* ints wrap on the way to it */
     bool outside;   /* of the tensor */

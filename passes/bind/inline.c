@@ -65,8 +65,8 @@ static bool has_tile_operand(const tc_op *op)
     return false;
 }
 
-/* What the operands say of the callee's compile-time parameters; the verifier
- * has seen that they say all. */
+/* The callee's compile-time parameters, inferred from the operands; the
+ * verifier has checked that all can be. */
 static tc_bindings infer_bindings(struct inliner *s, const tc_op *call,
                                   const tc_func *callee, bool lifted)
 {

@@ -35,7 +35,7 @@ bool tc_late_is_inside(const tc_late *l, const tc_value *v);
 /* The last barrier before the roles, or NULL. */
 tc_op *tc_late_barrier(const tc_op *roles);
 
-/* What runs in each step, also of a `while`. */
+/* The region that runs in each step, also of a `while`. */
 tc_region *tc_late_step(const tc_op *loop);
 
 /* Rewrites the loop and the branch. */

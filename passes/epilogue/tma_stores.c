@@ -310,7 +310,7 @@ static void replace(tc_tma_stores *s, tc_op *store, const tc_type *type,
 
 /* ---- The walk ---- */
 
-/* What the launch must promise of the tensor from now on. */
+/* May the launch be required to pass an aligned tensor? */
 static bool may_be_aligned(const tc_tma_stores *s, const tc_value *tensor)
 {
     return tensor && !tensor->def && tensor->index < 64 &&

@@ -39,8 +39,8 @@ struct differ {
 
 /* ---- The function differentiated ---- */
 
-/* What the operands say of the callee's compile-time parameters; the verifier
- * has seen that they say all. */
+/* The callee's compile-time parameters, inferred from the operands; the
+ * verifier has checked that all can be. */
 static tc_bindings bindings_of(struct differ *s, const tc_op *op,
                                const tc_func *callee)
 {

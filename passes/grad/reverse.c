@@ -87,7 +87,7 @@ static bool cannot(const struct gradient *s, const tc_op *op, const char *why)
 
 /* ---- Preparation ---- */
 
-/* What has an effect happens in the call, not in its gradient. */
+/* Effects happen in the call, not in its gradient. */
 static bool drop_effects(const struct gradient *s, tc_region *r)
 {
     tc_each_op_safe (op, r) {

@@ -100,7 +100,7 @@ static const char *free_name(const struct finder *s)
     return tc_string_get(s->env->cx, name);
 }
 
-/* What the function computes up to the gather, then its indices. */
+/* A new function of the ops up to the gather, which returns its indices. */
 static tc_func *new_index(const struct finder *s, const tc_op *gather)
 {
     tc_module *m = s->f->module;

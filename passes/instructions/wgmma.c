@@ -84,7 +84,8 @@ static uint32_t side_bytes(const places *b, const panels *p)
     return (uint32_t)b->side[p->fast_axis] * b->bytes;
 }
 
-/* What the instruction adds for element i along an axis, and *xored to it. */
+/* The offset that the instruction adds for element i along an axis, and *xored,
+ * which it xors. */
 static uint32_t wanted(const places *b, const panels *p, unsigned axis,
                        uint32_t i, uint32_t *xored)
 {
@@ -325,7 +326,7 @@ static bool is_split_along(const tc_layout *l, unsigned groups, unsigned axis)
 {
     int32_t part = l->shape[axis] / (int32_t)groups;
     int64_t most = 0;
-    /* What is xored must not reach beyond a part. */
+    /* Xored bits must not reach beyond a part. */
     bool apart = part % l->period[axis] == 0 || (part & (part - 1)) == 0;
     if (!apart || l->shape[axis] % (int32_t)groups)
         return false;

@@ -348,7 +348,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
                               "comes first",
                               f->name),
                TC_FAILED;
-    /* What every GPU can do, where none is named. */
+    /* Without a named GPU the features that all have. */
     const tc_target *target =
         env->target->shared_per_block ? env->target : tc_target_get("sm_80");
     tc_placing s = {.env = env,

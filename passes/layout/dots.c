@@ -123,8 +123,8 @@ static tc_kind common_kind(tc_kind a, tc_kind b)
     return TC_F32;
 }
 
-/* What stands against an instruction of M, N multiples of 16, 8 and K of
- * `step`; NULL: nothing. */
+/* Why an instruction of M, N multiples of 16, 8 and K of `step` does not fit;
+ * NULL: it does. */
 static const char *why_not(const tc_placing *s, const tc_dot *d, int32_t step)
 {
     if (rows(d) % 16 != 0)
@@ -369,7 +369,7 @@ static bool columns_divide(const tc_placing *s, const tc_dot *d, int groups)
     return groups == 1 || columns(d) % (panel * groups) == 0;
 }
 
-/* What stands against wgmma by a grid of warps; NULL: nothing. */
+/* Why wgmma by a grid of warps does not fit; NULL: it does. */
 static const char *why_no_group(const tc_placing *s, tc_dot *d, unsigned wm,
                                 unsigned groups)
 {

@@ -60,7 +60,7 @@ bool tc_dot_is_k_major(const tc_placing *s, const tc_dot *d, unsigned i)
 
 /* ---- Another order ---- */
 
-/* What operand i is loaded as. */
+/* The loaded tile of which operand i is a view. */
 static const tc_value *loaded(const tc_placing *s, const tc_dot *d, unsigned i)
 {
     return tc_operand_view_of(s, d->op->in[i]).from;

@@ -56,8 +56,8 @@ static bool only_for(tc_placing *s, const tc_value *v, const tc_class *c)
     return true;
 }
 
-/* What stands against operand B of e with its columns in an order of groups of
- * `of`; NULL: nothing. *r: what a launch has to give, of == 0: nothing. */
+/* Why operand B of e cannot have its columns in an order of groups of `of`;
+ * NULL: it can. *r: a requirement on the launch, of == 0: none. */
 static const char *why_not(tc_placing *s, const tc_dot *e, unsigned of, rows *r)
 {
     const tc_op *trans = tc_match_op(e->op->in[1], TC_TRANS);

@@ -182,7 +182,7 @@ static bool remove_conversions_visit(struct remover *s, tc_region *r)
     return again;
 }
 
-/* What nothing uses any more, users first. */
+/* Erases ops without uses, users first. */
 static void sweep(tc_region *r)
 {
     for (tc_op *op = r->last, *prev; op; op = prev) {

@@ -28,7 +28,7 @@ static bool loop_has_groups(const tc_placing *s, const tc_op *loop)
     return false;
 }
 
-/* What lies outside of the tensor reads 0. */
+/* Elements outside of the tensor read 0. */
 static bool pads_with_zero(const tc_op *load)
 {
     const tc_attr *pad = tc_op_attr(load, "pad");

@@ -19,7 +19,7 @@
 #include "passes/layout/assign_layouts.h"
 #include "passes/sync/shared_memory.h"
 
-/* What is loaded, whatever layout is wanted of it. */
+/* The loaded tile, below conversions to other layouts. */
 static tc_value *loaded(tc_value *v)
 {
     while (tc_match_op(v, TC_CONVERT_LAYOUT))

@@ -93,7 +93,7 @@ static void replace_if(tc_op *op, bool known)
     tc_op_erase(op);
 }
 
-/* What v decides: an `if` of the region, a part of a condition. */
+/* The op that v decides: an `if` of the region, or a part of a condition. */
 static tc_op *find_decided(const tc_value *v, const tc_region *r)
 {
     tc_each_use (u, v) {
@@ -182,7 +182,7 @@ static void build_bounds(tc_builder *b, const tc_op *loop, const bound *at,
         stop = tc_build_select(b, less, after, hi);
     }
     *end = stop = tc_build_binary(b, TC_MAX, stop, lo);
-    /* What wraps is after hi. */
+    /* A sum that wraps would be after hi. */
     tc_value *rest = tc_build_binary(b, TC_SUB, lo, stop);
     rest =
         tc_build_binary(b, TC_AND, rest, tc_build_int(b, lo->type, by.i - 1));

@@ -37,7 +37,7 @@ typedef struct tc_positions {
 
 /* Is the tile v, of one axis or of two, such positions along `axis`? */
 bool tc_match_positions(const tc_value *v, unsigned axis, tc_positions *p);
-/* What base + range(n) can be, apart from `most`. */
+/* The value range of base + range(n), without `most`. */
 tc_int_range tc_positions_span(const tc_positions *p);
 
 #endif

@@ -105,7 +105,7 @@ static tc_value *checked_product(tc_builder *b, tc_value *x, tc_value *y)
     return product;
 }
 
-/* What a grid of axes checks by itself. */
+/* Adds the checks that a launch makes by itself for a grid of several axes. */
 static void require_sizes(tc_builder *b, const tc_op *yield)
 {
     for (unsigned i = 0; i < yield->nin; i++)

@@ -48,7 +48,7 @@ const char *tc_why_nothing_ahead(const tc_op *loop);
 /* Why a load's address is not known some steps before; NULL: it is. */
 const char *tc_why_not_ahead(tc_pipeliner *p, const tc_op *loop,
                              const tc_op *load);
-/* What a load reads through, as text for messages: `%k`. */
+/* The pointer that a load reads through, as text for messages: `%k`. */
 const char *tc_loaded_name(tc_context *cx, const tc_op *load);
 
 /* ---- Expand (expand.c) ---- */

@@ -21,7 +21,7 @@ typedef enum tc_part_kind {
     TC_PART_RELEASE  /* mbarrier_arrive: buffers were read */
 } tc_part_kind;
 
-/* What a plain part does besides computing its results. */
+/* The effects of a plain part. */
 typedef enum tc_part_effect {
     TC_PART_LOADS = 1,  /* from global memory */
     TC_PART_WORLD = 2,  /* stores there, assert, print */

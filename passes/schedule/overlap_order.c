@@ -99,7 +99,8 @@ static bool frees(const tc_step *s, const tc_part *wait)
     return false;
 }
 
-/* What ends before it, and has buffers to release, is waited for before it. */
+/* Places waits before this one for products that end earlier and have buffers
+ * to release. */
 static void place_sooner(tc_step *s, const tc_part *wait)
 {
     for (unsigned i = 0; i < s->nparts; i++) {

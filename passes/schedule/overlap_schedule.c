@@ -298,7 +298,7 @@ static bool is_operand_of_next(const tc_step *s, const tc_part *p)
     return p->op->out[0]->uses != NULL;
 }
 
-/* Those with sums of their own. */
+/* Counts products with sums of their own. */
 static unsigned count_all_products(const tc_step *s)
 {
     unsigned n = 0;

@@ -163,7 +163,7 @@ static struct entry *cse_visit(struct cse *s, tc_op *op)
     uint64_t hash = hash_of(op);
     tc_op *first = cse_find(s, op, hash);
     if (first) {
-        /* What stays may assume only what both do. */
+        /* The op that stays keeps the flags that both have. */
         tc_op_set_fastmath(first,
                            tc_op_own_fastmath(first) & tc_op_own_fastmath(op));
         if (!first->out[0]->name)
@@ -201,8 +201,8 @@ static void visit_nested(struct cse *s, tc_op *op)
         new_memory(s);
 }
 
-/* What is remembered in a region is forgotten after it, in the opposite
- * order, which finds each entry at the head of its bucket. */
+/* Ops remembered in a region are forgotten after it, in the opposite order,
+ * which finds each entry at the head of its bucket. */
 static void visit_region(struct cse *s, tc_region *r, tc_region *then)
 {
     unsigned n = 0;

@@ -194,7 +194,7 @@ static bool while_never(tc_op *op)
     tc_region *head = op->regions[0];
     if (!tc_match_int(tc_region_terminator(head)->in[0], 0))
         return false;
-    /* What the second region used of the first goes with it. */
+    /* Erases the second region, with its uses of values of the first. */
     while (op->regions[1]->last)
         tc_op_erase(op->regions[1]->last);
     for (unsigned i = 0; i < op->nout; i++)

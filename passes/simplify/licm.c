@@ -109,7 +109,7 @@ static bool may_change_loaded(const struct licm *s, const tc_op *loop,
     return false;
 }
 
-/* What stands in the way of a load's move; NULL: nothing. */
+/* Why a load cannot move; NULL: it can. */
 static const char *why_load_stays(const struct licm *s, const tc_op *op,
                                   const tc_op *loop, const tc_region *r)
 {

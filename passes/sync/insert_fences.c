@@ -32,7 +32,7 @@
 #include "passes/sync/hazards.h"
 #include "passes/sync/shared_memory.h"
 
-/* What has not been fenced, on some way to here. */
+/* The accesses that have not been fenced, on some path to here. */
 struct state {
     const tc_op *written; /* by this; NULL: nothing */
     const tc_op *copying; /* in flight */

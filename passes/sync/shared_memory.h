@@ -12,7 +12,8 @@
 /* The text of the error for too much shared memory. */
 #define TC_TOO_MUCH_SHARED "bytes of shared memory at once"
 
-/* What a value of shared memory may stand for: a buffer, or one slot of it. */
+/* The possible meaning of a value of shared memory: a buffer, or one slot of
+ * it. */
 typedef struct tc_buffer {
     tc_op *alloc;    /* smem_alloc */
     tc_value *index; /* which slot of a ring; NULL: all there is */
@@ -25,7 +26,7 @@ unsigned tc_trace_buffers(tc_value *smem, tc_buffer out[TC_MAX_BUFFERS]);
 
 /* Only seen in another way: smem_index, smem_trans, smem_slice. */
 bool tc_is_buffer_view(const tc_op *op);
-/* What a smem_trans or smem_slice shows of a buffer in layout `l`; NULL: the
+/* The layout of a smem_trans or smem_slice of a buffer in layout `l`; NULL: the
  * part is not in one piece. */
 const tc_layout *tc_smem_view_layout(tc_context *cx, const tc_op *view,
                                      const tc_layout *l);
@@ -84,10 +85,10 @@ bool tc_is_in_use_at(const tc_lifetime *l, const tc_op *op);
 /* Assigns offsets, to the largest buffers first, each the lowest that fits.
  * Returns the bytes that they need together. */
 uint32_t tc_plan_shared(tc_arena *a, tc_lifetimes *all);
-/* What a conversion or reduction will need when it goes through shared memory
- * (lower-conversions); 0: nothing. */
+/* Bytes that a conversion or reduction will need if it goes through shared
+ * memory (lower-conversions); 0: none. */
 uint64_t tc_exchange_bytes(tc_context *cx, const tc_op *op);
-/* What can be had by a block on this target. */
+/* The most shared memory of a block on this target. */
 uint32_t tc_shared_limit(const tc_target *target);
 
 #endif

@@ -50,7 +50,7 @@ enum {
     TC_SPARE_REGISTERS = 24,       /* all accumulators of the step */
     TC_SPARE_WGMMA_REGISTERS = 48, /* wgmma: accumulators, operands kept */
     TC_SPARE_MMA_REGISTERS = 40,   /* mma.m16: the same, or fragments */
-    /* What a step may hold so that nothing spills, where its layouts are not
+    /* Registers that a step may hold without spilling, if its layouts are not
      * known yet or its instruction is mma.m16. */
     TC_STEP_MAX_REGISTERS = 200,
     /* An epilogue's tile this small can move before the last wgmma is done. */
@@ -62,10 +62,10 @@ enum {
 /* 32-bit registers of each thread that a tile of `bytes` takes, spread over all
  * warps. */
 int64_t tc_spread_registers(int64_t bytes, unsigned warps);
-/* What a thread can have where all threads have equally many. */
+/* Registers of a thread if all threads have equally many. */
 unsigned tc_max_registers(const tc_target *t, unsigned warps);
-/* What a consumer can be expected to have before roles are made: all but those
- * of a producer's warp group. */
+/* Registers that a consumer can be expected to have before roles are made: all
+ * but those of a producer's warp group. */
 int64_t tc_expected_consumer_registers(const tc_target *t, unsigned warps);
 
 /* `registers` of warp_groups. */

@@ -154,7 +154,7 @@ static bool has_rows(const struct propagation *p, const tc_op *dot)
            (columns >= rows || columns % 128 == 0);
 }
 
-/* What is left of the expression has operands of another shape. */
+/* Erases the old expression: its operands have another shape by now. */
 static void erase_unused(struct propagation *p, tc_value *v)
 {
     tc_op *op = v->def;

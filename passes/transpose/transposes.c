@@ -18,7 +18,7 @@ static bool is_swap(const tc_op *trans)
     return perm->kind == TC_ATTR_NONE || perm->ints[0] == 1;
 }
 
-/* What costs nothing to have twice. */
+/* Ops that cost nothing if computed twice. */
 static bool only_moves(const tc_op *op)
 {
     return op->code == TC_SPLAT || op->code == TC_BROADCAST ||

@@ -19,7 +19,7 @@
 /* Called for each source; `swapped`: the expression sees it transposed. */
 typedef void tc_source_fn(void *user, tc_value *source, bool swapped);
 void tc_each_source(tc_value *v, bool swapped, tc_source_fn *fn, void *user);
-/* Those between the expression and its sources. */
+/* The number of transposes between the expression and its sources. */
 unsigned tc_count_transposes(const tc_value *v);
 /* Is v a source or the trans of one, so that nothing is computed between
  * them? */

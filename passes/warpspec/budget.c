@@ -286,7 +286,7 @@ static void say_nothing_fits(const budget *b)
 
 /* ---- Slots ---- */
 
-/* What the text or the options ask for; 0: nothing. */
+/* The slots that the program or the options ask for; 0: none. */
 static unsigned asked_slots(const tc_warpspec *s, const tc_ring *r)
 {
     const tc_op *loop = r->region->op;

@@ -51,7 +51,7 @@ static tc_value *index_of_row(tc_role_builder *e, tc_value *index, unsigned row,
     return k->v;
 }
 
-/* What is copied: one window, or the boxes of windows by index. */
+/* The windows to copy: one, or the boxes of windows by index. */
 typedef struct boxes {
     unsigned n;
     tc_value **windows;

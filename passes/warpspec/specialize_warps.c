@@ -470,7 +470,7 @@ static void set_registers(const tc_warpspec *s)
 
 /* ---- The whole ---- */
 
-/* What the producer is built from. */
+/* Marks the copies that the transposer does. */
 static void mark_moving(tc_warpspec *s)
 {
     for (const tc_ring *r = s->rings; r; r = r->next)

@@ -251,7 +251,7 @@ static tc_value *warpgroup_row(own *o, bool last)
     return tc_build_op(&o->b, op, NULL);
 }
 
-/* What the limit is at a row. */
+/* The limit at a row. */
 static tc_value *limit_at(own *o, tc_value *limit, tc_value *row)
 {
     const tc_op *op = limit->def;

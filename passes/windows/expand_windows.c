@@ -241,7 +241,8 @@ static void expand_load(expansion *x, tc_op *op)
     tc_op_set_attr(load, "pad", *tc_op_attr(op, "pad"));
     tc_value *v = tc_build_op(&x->b, load, NULL);
     v->name = op->out[0]->name;
-    /* What the mask hides is `other`; what lies outside the pad. */
+    /* Elements that the mask hides are `other`; elements outside are the
+     * pad. */
     if (other)
         v = tc_build_select(&x->b, mask, v, other);
     tc_value_replace(op->out[0], v);

@@ -144,7 +144,7 @@ static bool share(struct sharer *s, tc_op *expand)
 
 /* ---- The walk ---- */
 
-/* What the pointers, or the mask, of a load are made from. */
+/* The values from which the pointers, or the mask, of a load are made. */
 static bool share_rows(struct sharer *s, const tc_value *v)
 {
     tc_op *op = v->def;
