@@ -30,7 +30,7 @@ tc_host_kernel *tc_host_compile(tc_func *kernel,
 /* Accepts NULL. No launch may be in flight. */
 void tc_host_free(tc_host_kernel *k);
 
-/* What stopped a launch. */
+/* The reason why a launch stopped. */
 typedef struct tc_host_report {
     bool failed;
     bool out_of_memory; /* the machine's fault, not the program's */

@@ -67,7 +67,7 @@ static tc_scalar widen(tc_inum x, tc_kind kind)
     return (tc_scalar){.i = x.i};
 }
 
-/* What tc_eval_op leaves open: a NaN's bits, and whatever has pointers. */
+/* Ops that tc_eval_op leaves open: those on a NaN's bits, and on pointers. */
 static void lane_left_open(const lane *l, tc_inum *out)
 {
     if (l->op->code == TC_BITCAST && tc_kind_is_float(l->kinds[0]))

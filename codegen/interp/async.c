@@ -117,7 +117,7 @@ typedef struct copy {
     bool is_block;
 } copy;
 
-/* What one register copies. */
+/* The copy of one register. */
 typedef struct element {
     uint32_t to;
     uintptr_t at;        /* its address, if the tensor had no end */

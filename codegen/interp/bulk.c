@@ -15,7 +15,7 @@
 
 /* ---- Which copies there are ---- */
 
-/* What hardware copies make up the op; NULL: found. */
+/* The hardware copies of the op; NULL: a finding was reported. */
 static const tc_tma *plan_of(tc_interp *it, const tc_op *op)
 {
     tc_iop *info = tc_iop_of(op);

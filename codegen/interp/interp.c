@@ -459,7 +459,7 @@ static bool run_kernel(tc_interp *it)
                         f->name);
     it->nwarps = f->warps;
     it->nthreads = TC_LANES * f->warps;
-    /* Those that follow others go through all tiles in their order. */
+    /* Programs that follow others go through all tiles in their order. */
     bool ordered = tc_region_has_op(f->body, TC_FOLLOW) ||
                    tc_region_has_op(f->body, TC_FOLLOW_END);
     int32_t sms = ordered || !it->options->num_sms ? 1 : it->options->num_sms;

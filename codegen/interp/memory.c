@@ -180,7 +180,7 @@ bool tc_interp_pointer_ok(const tc_interp *it, int64_t address, unsigned bytes)
 
 /* ---- Loads, stores ---- */
 
-/* What a load or store of operand 0 goes through, element by element. */
+/* The access of a load or store of operand 0, element by element. */
 typedef struct access {
     tc_interp *it;
     const tc_op *op;

@@ -127,7 +127,7 @@ static tc_iread *reads_of(const tc_interp *it, const tc_ibyte *b)
     return it->reads + (size_t)(b - it->bytes) * it->sync.nreaders;
 }
 
-/* What the last write was, by its component. */
+/* The kind of the last write, by its component. */
 static bool by_group(const tc_interp *it, const tc_ibyte *b)
 {
     return b->writer >= tc_clock_group(0) &&
@@ -186,7 +186,7 @@ static bool find_unseen(tc_interp *it, const tc_op *op, const tc_ibyte *b)
     return go_on;
 }
 
-/* What threads wrote the asynchronous proxy sees after their fence. */
+/* The asynchronous proxy sees writes of threads after their fence. */
 static bool check_fence(tc_interp *it, const tc_op *op, const tc_ibyte *b,
                         unsigned actor, const char *verb)
 {

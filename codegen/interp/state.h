@@ -95,8 +95,8 @@ typedef struct tc_iread {
 
 enum { TC_BYTE_EMPTY, TC_BYTE_IN_FLIGHT, TC_BYTE_FULL, TC_BYTE_MBARRIER };
 
-/* Who reads: threads of the groups that `groups` has for an element (NULL: all
- * groups), or an engine. */
+/* The readers: threads of the groups that `groups` has for an element (NULL:
+ * all groups), or an engine. */
 typedef enum tc_ireader {
     TC_READ_THREADS,
     TC_READ_PRODUCTS, /* of those groups: asynchronously */
@@ -105,7 +105,7 @@ typedef enum tc_ireader {
     TC_READ_PRODUCER
 } tc_ireader;
 
-/* Who writes. */
+/* The writer. */
 typedef struct tc_iwriter {
     unsigned actor, component;
     unsigned thread;
@@ -139,7 +139,7 @@ typedef struct tc_irange {
     uintptr_t from, to;
 } tc_irange;
 
-/* What the programs of the grid know of each other: programs.c. */
+/* The vector clocks of the programs of the grid: programs.c. */
 typedef struct tc_iprograms {
     uint32_t count, now; /* the one that runs */
     uint32_t *steps;     /* 1 + the releases of each so far */
@@ -229,7 +229,7 @@ uint64_t tc_interp_random(tc_interp *it);
 
 /* control.c. */
 void tc_interp_enter(tc_interp *it, const tc_region *r);
-/* What comes after a terminator. */
+/* Continues after a terminator. */
 bool tc_interp_leave(tc_interp *it, const tc_op *end) TC_MUST_CHECK;
 
 /* places.c. */

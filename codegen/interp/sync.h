@@ -59,7 +59,7 @@ typedef struct tc_iagent {
     bool to_switch;     /* its last op may be seen by other roles */
 } tc_iagent;
 
-/* What a role saw last of an mbarrier. */
+/* The phase of an mbarrier that a role saw last. */
 typedef struct tc_iwaiter {
     uint32_t seen;   /* phases that it knows to be over */
     const tc_op *op; /* the last wait that got through; NULL: none */

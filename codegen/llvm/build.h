@@ -14,7 +14,7 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
-/* What is not NULL has to be disposed of: `text` by free, the rest by
+/* Members that are not NULL have to be disposed of: `text` by free, the rest by
  * tc_llvm_build_dispose. */
 typedef struct tc_llvm_build {
     tc_context *cx;

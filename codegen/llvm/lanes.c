@@ -56,8 +56,8 @@ bool tc_lanes_target_has(LLVMBuilderRef b, const char *feature)
     return lists_feature(list, n, feature);
 }
 
-/* What x86 has only in later machines, 64-bit Arm and NVIDIA's GPUs always
- * had. */
+/* Features that 64-bit Arm and NVIDIA's GPUs always have, and x86 only in later
+ * machines. */
 static bool is_no_x86(LLVMBuilderRef b)
 {
     const char *triple =

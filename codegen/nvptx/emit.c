@@ -368,8 +368,8 @@ static void init_types(tc_gen *g)
     g->ptr1 = LLVMPointerTypeInContext(cx, 1);
 }
 
-/* What depends on the thread alone goes into this block, the code that follows
- * into another one. */
+/* Code that depends on the thread alone goes into this block, the code that
+ * follows into another one. */
 static void begin_entry(tc_gen *g, LLVMValueRef thread)
 {
     LLVMBasicBlockRef body = tc_gen_block_new(g, "body");

@@ -123,8 +123,9 @@ LLVMValueRef tc_gen_asm(tc_gen *g, LLVMTypeRef result, const char *text,
 
 /* In the function's first block, where it takes its place for good. */
 LLVMValueRef tc_gen_alloca(tc_gen *g, LLVMTypeRef type);
-/* What depends on the thread's number and on where tensors lie is computed
- * again from here on: after a loop, so that it takes no registers in that. */
+/* Values that depend on the thread's number and on the places of tensors are
+ * computed again from here on: after a loop, so that they take no registers in
+ * it. */
 void tc_gen_enter_again(tc_gen *g);
 /* To before the `for` around, where what tc_gen_count takes is computed.
  * False: there is none, or it counts enough. */

@@ -257,7 +257,7 @@ static LLVMValueRef valid_lanes(const window *w, const tc_index *index,
     return mask;
 }
 
-/* Those and the op's own mask. */
+/* The valid lanes, and the op's own mask. */
 static LLVMValueRef active_lanes(const window *w, tc_walk *walk,
                                  LLVMValueRef valid, unsigned u)
 {

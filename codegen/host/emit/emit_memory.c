@@ -76,8 +76,9 @@ void tc_masked_store(tc_emit *e, const tc_type *elem, LLVMValueRef p,
                 args);
 }
 
-/* What is at the addresses where mask (not NULL) is true, else `other`. One
- * address: of a lane that is off, scratch memory is read instead. */
+/* Loads from the addresses where mask (not NULL) is true, else gives `other`.
+ * With a single address: for a lane that is off, scratch memory is read
+ * instead. */
 static LLVMValueRef load_where(tc_emit *e, const tc_type *elem, LLVMValueRef p,
                                LLVMValueRef mask, LLVMValueRef other)
 {

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What LLVM may call on its own account, and the kernel's run time. */
+/* The functions that LLVM may call on its own account, and the kernel's run
+ * time. */
 static const tc_host_symbol runtime_symbols[] = {
     {"memcpy", (void *)memcpy},
     {"memmove", (void *)memmove},

@@ -75,7 +75,7 @@ typedef struct tc_host_schedule {
     tc_item **items; /* [0] is the start */
 } tc_host_schedule;
 
-/* What the plan and the emitter know of a value. */
+/* The facts about a value, for the plan and the emitter. */
 typedef struct tc_place {
     bool root;        /* computed as a whole */
     bool dear;        /* ... as it takes many ops */
@@ -113,7 +113,7 @@ static inline tc_place *tc_place_of(const tc_value *v)
     return v->data;
 }
 
-/* What they know of an op. */
+/* The facts about an op. */
 typedef struct tc_op_plan {
     unsigned number; /* from 1, outer before inner */
     unsigned epoch;  /* writes to memory before it, in the text */

@@ -34,7 +34,7 @@ typedef struct tc_run {
     pthread_mutex_t lock; /* of the report, and of printing */
 } tc_run;
 
-/* What the code is given as its last argument. */
+/* The last argument of the code. */
 typedef struct tc_run_thread {
     tc_run *run;
     int32_t program[3];

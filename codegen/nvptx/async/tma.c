@@ -113,7 +113,7 @@ static bool check(tc_gen *g, const tc_op *op, const tc_tma *t)
                                 (long long)offset, align);
 }
 
-/* What lies between the first group's part and this group's, `step` from group
+/* The distance from the first group's part to this group's, `step` from group
  * to group. */
 static LLVMValueRef of_group(tc_gen *g, uint32_t step)
 {

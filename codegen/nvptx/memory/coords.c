@@ -188,8 +188,7 @@ static bool is_free(const tc_layout *l, const tc_mode *m)
     return true;
 }
 
-/* What the free digits of an input count: the input less them is the owner's.
- */
+/* The value of an input's free digits: the input minus it is the owner's. */
 static LLVMValueRef free_part(tc_gen *g, const tc_layout *l, tc_input in,
                               LLVMValueRef x)
 {

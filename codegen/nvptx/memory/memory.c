@@ -234,7 +234,7 @@ static void add_to_memory(tc_gen *g, const tc_type *elem, unsigned n,
     }
 }
 
-/* What a `store` does with n elements. */
+/* Emits a `store` of n elements. */
 static void memory_put(tc_gen *g, const tc_op *op, const tc_type *elem,
                        unsigned n, LLVMValueRef p, LLVMValueRef on,
                        const LLVMValueRef *x)

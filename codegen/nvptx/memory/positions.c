@@ -38,7 +38,8 @@ static int axis_of_range(const tc_value *v)
     return whole ? (int)axes[0] : -1;
 }
 
-/* What `c pred limit` is where the operands are swapped. */
+/* The predicate of `c pred limit`, where c may be the right operand (swapped);
+ * false: it is none of these. */
 static bool predicate_of(const tc_op *op, bool swapped, LLVMIntPredicate *pred)
 {
     static const struct {
