@@ -20,7 +20,7 @@
 
 enum { TC_CODES_KEPT = 64 };
 
-/* What runs the programs of launches on the CPU. */
+/* Runs the programs of launches on the CPU. */
 typedef struct tc_workers {
     tc_host_parallel_for *parallel_for;
     void *user;

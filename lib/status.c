@@ -29,7 +29,7 @@ bool tc_guard(tc_memory *m, void (*run)(void *arg), void *arg)
     return true;
 }
 
-/* What the caller's header has of a tilec_error. */
+/* The part of a tilec_error that the caller's header has. */
 static size_t known_size(const tilec_error *error)
 {
     size_t first = offsetof(tilec_error, program) + sizeof error->program;

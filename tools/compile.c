@@ -18,7 +18,7 @@ static int emit(const tool_args *args, tilec_context *cx)
     if (is_binary && is_stdout(path) && isatty(STDOUT_FILENO))
         return tool_usage(args->command,
                           "a cubin is nothing for a terminal: -o FILE");
-    /* What the driver says of the registers is in the JSON and a remark. */
+    /* The driver's report about registers is in the JSON and a remark. */
     bool load = strcmp(what, "json") == 0 || tool_has(args, "--remarks");
     int code =
         program_compile(args, cx, args->words[0], NULL, 0, load, &kernel);

@@ -18,7 +18,7 @@ static const char *text_of(const cJSON *object, const char *name)
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
-/* What is wrong with the file; NULL: nothing. */
+/* The error in the file; NULL: none. */
 static const char *fault(const cJSON *root, const char *kernel)
 {
     const cJSON *entry, *list = NULL;

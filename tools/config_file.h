@@ -9,7 +9,7 @@
 #include "lib/files/config.h"
 #include "tools/measure/space.h"
 
-/* What an entry is for; what is NULL or 0 it leaves open. */
+/* The cases that an entry is for; NULL or 0 leaves a field open. */
 typedef struct config_key {
     const char *kernel, *target, *dtype, *mask, *score;
     int64_t d, dv, v_contig_dim, length;

@@ -152,7 +152,7 @@ static void put_kernels(void)
             puts(name);
 }
 
-/* What `auto` has to choose from. */
+/* The targets that `auto` can choose from. */
 static void put_driver(void)
 {
     const tc_cuda *cuda = tc_cuda_get(NULL);

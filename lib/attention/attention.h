@@ -22,7 +22,7 @@ struct tilec_attention {
 
 typedef enum tc_direction { TC_FORWARD, TC_BACKWARD } tc_direction;
 
-/* What tilec_attention_plan was called with; a job's `request`. */
+/* The arguments of tilec_attention_plan; a job's `request`. */
 typedef struct tc_attention_request {
     const DLTensor *q, *k, *v;
     tilec_attention_options options;
@@ -31,7 +31,7 @@ typedef struct tc_attention_request {
     tilec_attention *plan;
 } tc_attention_request;
 
-/* What kernel_options come to in one direction. */
+/* The kernel_options of one direction. */
 enum { TC_ATTENTION_BINDINGS = 8 };
 typedef struct tc_attention_tuning {
     unsigned warps, stages;    /* 0: not said */
@@ -63,8 +63,8 @@ tc_attention_lists tc_attention_find_lists(tc_job *job,
                                            const DLTensor *q, const DLTensor *k,
                                            const tc_mod *mask);
 
-/* What the factors of 8-bit numbers bind: functions that read them, the rows of
- * their blocks. */
+/* The bindings for factors of 8-bit numbers: functions that read them, the rows
+ * of their blocks. */
 typedef struct tc_attention_factors {
     unsigned n;
     tilec_binding bindings[8];
@@ -118,8 +118,8 @@ extern const tilec_binding tc_attention_sink, tc_attention_dropout;
 bool tc_attention_finish_forward(tc_attention_job *p) TC_MUST_CHECK;
 bool tc_attention_finish_backward(tc_attention_job *p) TC_MUST_CHECK;
 
-/* What gradients are computed of: `group` query heads to each of the heads of
- * keys, by programs of `block` keys. */
+/* The sizes of a computation of gradients: `group` query heads to each of the
+ * heads of keys, by programs of `block` keys. */
 typedef struct tc_attention_work {
     int64_t batch, heads, group, queries, keys, block;
     bool is_masked;

@@ -17,7 +17,7 @@ bool tc_is_gradient(const char *name);
  */
 void tc_captured_values(const tilec_kernel *k, const tilec_argument *values,
                         unsigned n, tilec_argument *out);
-/* What the caller gives, by name: "mask.offsets", or "offsets" where that is
+/* The caller's values, by name: "mask.offsets", or "offsets" where that is
  * unambiguous. TILEC_USAGE: no mod captures it. */
 tilec_status tc_captured_place(const tilec_kernel *k,
                                const tilec_argument *given, size_t n,

@@ -156,7 +156,7 @@ static bool each_name(const tc_cache *cache,
         struct stat s;
         bool is_file =
             strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-        /* What another process deletes meanwhile is not there. */
+        /* Files that another process deletes meanwhile do not count. */
         if (is_file && fstatat(fd, e->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0)
             ok = visit(user, fd, e->d_name, &s);
     }

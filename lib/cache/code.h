@@ -93,7 +93,7 @@ tc_making tc_making_begin(tc_job *job, const tilec_compile_options *options,
 void tc_making_end(const tc_making *m);
 /* Not where the caller wants to see the passes at work (events, remarks). */
 bool tc_making_may_read(const tc_making *m);
-/* What warns is compiled each time, so that it warns each time. */
+/* Code that was compiled with warnings is not kept: each compile warns. */
 bool tc_making_may_write(const tc_making *m);
 /* To the disk; false: it is not there, and a remark says why. */
 bool tc_making_publish(const tc_making *m, const tc_entry *entry);

@@ -25,7 +25,8 @@ bool tc_meta_add_item(cJSON *to, cJSON *item);
 bool tc_meta_add_place(cJSON *to, const tc_context *cx, tc_loc loc,
                        const char *message);
 
-/* What has to be known of a body before it goes; in the module's arena. */
+/* Facts about a body that are needed after it has gone; in the module's
+ * arena. */
 typedef struct tc_meta_facts {
     bool *written, *unused;
     unsigned nasserts;

@@ -166,8 +166,8 @@ static cJSON *parse(tc_arena *a, const char *json, size_t len)
     return root;
 }
 
-/* What is embedded is JSON: if it does not parse, there is no memory. NULL: the
- * kernel has none. */
+/* The embedded texts are JSON: a failure to parse means a lack of memory. NULL:
+ * the kernel has none. */
 static cJSON *parse_embedded(tc_arena *a, const char *kernel)
 {
     const tc_embedded *e = tc_embedded_configs;

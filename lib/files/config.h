@@ -65,7 +65,7 @@ bool tc_config_find(tc_arena *a, const tc_config_query *query, tc_config *out);
 bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
                        const tc_config_query *query, tc_config *out);
 
-/* What entries of "also" ask in addition. */
+/* Further facts that entries of "also" ask for. */
 typedef struct tc_config_work {
     int64_t longest; /* queries or keys, the more */
     bool splits;     /* several programs share the query heads of a block */

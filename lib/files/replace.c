@@ -54,7 +54,8 @@ char *tc_replace_place(const char *path, struct stat *st)
 
 /* ---- Signals ---- */
 
-/* Those that end this process. A handler of the program's is its business. */
+/* The signals that end this process. Signals with handlers are left to
+ * those. */
 static void block_signals(tc_replace *r)
 {
     static const int deadly[] = {SIGHUP, SIGINT, SIGTERM};

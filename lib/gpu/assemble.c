@@ -52,7 +52,8 @@ char *tc_find_program(const char *name, const char *given)
 
 /* ---- Running them ---- */
 
-/* What a program says, up to `room` of it when room is not 0; malloc'd. */
+/* The output of a program, up to `room` bytes of it when room is not 0;
+ * malloc'd. */
 struct output {
     char *text;
     size_t size, most;

@@ -368,7 +368,7 @@ static int link_with(const tc_cuda *c, tc_cu_link link, const char *ptx,
     return 0;
 }
 
-/* What a person can do about it. */
+/* The remedy for a person. */
 static const char *link_remedy(int code)
 {
     switch (code) {

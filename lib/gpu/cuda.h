@@ -144,9 +144,9 @@ tilec_status tc_cuda_enter(tc_cuda *c, int ordinal, tc_cuda_scope *scope,
                            tilec_error *error);
 void tc_cuda_leave(const tc_cuda_scope *scope);
 
-/* What allocates, frees or loads would end a capture in progress, of this
- * thread or another, but in the relaxed mode: it is none of the graph's.
- * Between these two, which hand over the mode before. */
+/* Calls that allocate, free or load would end a capture in progress, of this
+ * thread or another, except in the relaxed mode: they are no part of the graph.
+ * They stand between these two functions, which hand over the mode before. */
 int tc_cuda_relax(const tc_cuda *c);
 void tc_cuda_restore(const tc_cuda *c, int mode);
 
@@ -154,7 +154,7 @@ void tc_cuda_restore(const tc_cuda *c, int mode);
  * none, and may be called while one is captured. A code of the driver. */
 int tc_cuda_zeros(const tc_cuda *c, size_t size, tc_cu_address *out);
 
-/* What the driver takes instead of a list of parameters: words of `extra`. */
+/* The driver's alternative to a list of parameters: words of `extra`. */
 #define TC_CU_PARAMS_END  ((void *)0)
 #define TC_CU_PARAMS_AT   ((void *)1)
 #define TC_CU_PARAMS_SIZE ((void *)2)
@@ -165,7 +165,7 @@ typedef struct tc_cuda_jit {
     unsigned target; /* TC_CU_ACCELERATED + 90 is sm_90a; 0: the device's */
 } tc_cuda_jit;
 enum { TC_CU_ACCELERATED = 0x10000 };
-/* What the driver's assembler said. */
+/* The output of the driver's assembler. */
 typedef struct tc_cuda_log {
     char errors[8192], info[8192];
 } tc_cuda_log;

@@ -66,7 +66,7 @@ bool tc_gpu_code_assert(const tc_gpu_code *code, unsigned index,
 
 /* ---- Loading (gpu_load.c) ---- */
 
-/* What the contexts of the library were told; in the kernel's arena. */
+/* Settings of the library's contexts; in the kernel's arena. */
 typedef struct tc_gpu_settings {
     const char *cuda_library; /* NULL: the usual one */
     const char *ptxas;        /* NULL: the driver's own */
@@ -124,7 +124,7 @@ tilec_status tc_gpu_cubin(tc_gpu_code *code, const tc_gpu_settings *settings,
 
 enum { TC_GPU_MAP_BYTES = 128, TC_GPU_MAP_ALIGN = 64 };
 
-/* Those of a code in one context that were made last. NULL: no memory. */
+/* The most recent tensor maps of a code in one context. NULL: no memory. */
 tc_gpu_maps *tc_gpu_maps_new(const tc_gpu_meta *m);
 /* Accepts NULL. */
 void tc_gpu_maps_free(tc_gpu_maps *maps);
@@ -197,9 +197,9 @@ tilec_status tc_gpu_variant(const tilec_kernel *k, int which, tc_gpu_code **out,
 
 /* ---- Launching (gpu_launch.c) ---- */
 
-/* What a variant asks of tensors: "any", "aligned(q, k, v)", "aligned(q, k, v),
- * mapped(q, k), multiples(k.2: 16)": multiples of 16 bytes; what the driver
- * makes tensor maps of; sizes of dims. */
+/* The requirements of a variant on tensors: "any", "aligned(q, k, v)",
+ * "aligned(q, k, v), mapped(q, k), multiples(k.2: 16)": multiples of 16 bytes;
+ * tensor maps that the driver makes; sizes of dims. */
 typedef struct tc_gpu_predicate {
     char text[512];
 } tc_gpu_predicate;

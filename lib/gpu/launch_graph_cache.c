@@ -184,7 +184,8 @@ static bool are_many(tc_launch_graph *g, tc_cu_stream stream)
     return g->in_row >= MANY && (uintptr_t)stream != TC_CU_STREAM_PER_THREAD;
 }
 
-/* That of all threads never is. */
+/* Is a capture of the stream in progress? The stream that all threads share is
+ * never captured. */
 static bool is_captured(const tc_cuda *cuda, tc_cu_stream stream)
 {
     int status = 0;
@@ -192,7 +193,7 @@ static bool is_captured(const tc_cuda *cuda, tc_cu_stream stream)
            (cuda->stream_capturing(stream, &status) || status);
 }
 
-/* That of the stream, else the one whose place another gets. */
+/* The graph of the stream, else the one that is to be replaced. */
 static unsigned place_of(const tc_launch_graph *g, const tc_gpu_call *c)
 {
     unsigned i = 0;

@@ -27,7 +27,7 @@ typedef struct tc_gpu_packed {
     size_t addresses[TC_GPU_FEW_PARAMS]; /* of tensors */
 } tc_gpu_packed;
 
-/* What the driver is given, but for the stream. */
+/* The driver's arguments, without the stream. */
 typedef struct tc_gpu_call {
     const tc_gpu_loaded *loaded;
     const tc_gpu_meta *meta;

@@ -25,7 +25,7 @@ static const char *const kernels[PARTS] = {
     [MERGE] = "kvcache_merge",
 };
 
-/* What tilec_kvcache_plan was called with; a job's `request`. */
+/* The arguments of tilec_kvcache_plan; a job's `request`. */
 struct request {
     const DLTensor *q, *k, *v;
     tilec_kvcache_options options;

@@ -396,7 +396,7 @@ static tilec_status end_call(struct call *c, tilec_status s)
     return s;
 }
 
-/* What mods capture; the launch names what is missing. */
+/* Captured values of mods; the launch names missing ones. */
 static tilec_status add_captured(struct call *c)
 {
     const tilec_kernel *k = c->c->forward;

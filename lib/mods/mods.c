@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-/* What the kernel passes first, and what comes back. */
+/* The first parameters of each kind of mod, and its result. */
 static const struct {
     const char *what, *prefix, *result;
     unsigned nfixed;

@@ -32,7 +32,8 @@ typedef struct tc_mod_expr {
 bool tc_mods_parse(tc_job *job, tc_mod_kind kind, const char *text,
                    tc_mod_expr *out) TC_MUST_CHECK;
 
-/* What a use names. file is NULL where it is no `FILE@FUNC`. */
+/* The file and function that a use names. file is NULL where it is no
+ * `FILE@FUNC`. */
 const char *tc_mod_name(const tc_mod_node *use);
 const char *tc_mod_file(const tc_mod_node *use);
 tc_loc tc_mod_loc(const tc_mod_expr *e, const tc_mod_node *use);

@@ -8,7 +8,7 @@
 
 #include "lib/mods/mods.h"
 
-/* What a caller gives. */
+/* The caller's mods. */
 typedef struct tc_mods_texts {
     const char *texts[2]; /* by tc_mod_kind; NULL: none */
     const tilec_source *sources;

@@ -64,7 +64,7 @@ bool tc_job_parse(tc_job *job, const tc_source *sources,
 bool tc_job_finish(tc_job *job,
                    const tilec_compile_options *options) TC_MUST_CHECK;
 
-/* What tilec_compile was called with; a job's `request`. */
+/* The arguments of tilec_compile; a job's `request`. */
 typedef struct tc_request {
     const tilec_source *sources;
     size_t nsources;

@@ -7,7 +7,7 @@
 
 #include "lib/handles.h"
 
-/* What is prepared for one parameter. */
+/* The prepared argument for one parameter. */
 typedef struct tc_slot {
     const tilec_argument *given; /* NULL: missing, where that is allowed */
     int32_t sizes[TC_MAX_RANK];

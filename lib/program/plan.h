@@ -47,7 +47,7 @@ typedef struct tc_plan_part {
     tc_enforce enforce;         /* of all its kernels' variants */
 } tc_plan_part;
 
-/* What was tuned of kernels by their names, for the plans that launch them. */
+/* Tuned settings of kernels by their names, for the plans that launch them. */
 typedef struct tc_plan_tuning {
     const char *kernel;
     unsigned warps, stages, ptxas_level; /* 0: not said */

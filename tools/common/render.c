@@ -91,7 +91,7 @@ struct shown {
     bool missed;
 };
 
-/* What the command line asks for. */
+/* Settings from the command line. */
 static bool as_json, only_missed;
 
 void render_as_json(void)

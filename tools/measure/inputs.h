@@ -54,9 +54,10 @@ typedef struct inputs {
 int inputs_add(inputs *in, const char *word);
 int inputs_add_tensor(inputs *in, const char *name, DLDataType dtype, int ndim,
                       const int64_t *shape, bool is_random);
-/* What the kernel writes must be row-major. */
+/* Tensors that the kernel writes must be row-major. */
 int inputs_want_rows(const inputs *in, const tilec_kernel *kernel);
-/* What the kernel writes must not be the read-only mapping of a file. */
+/* Tensors that the kernel writes must not be the read-only mapping of a
+ * file. */
 int inputs_copy_written(inputs *in, const tilec_kernel *kernel);
 /* NULL: there is no such tensor. */
 const DLTensor *inputs_find(const inputs *in, const char *name);

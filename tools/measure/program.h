@@ -29,7 +29,7 @@
         {"--no-cache", NULL, "GPU targets: compile anew, and keep nothing"},   \
         REMARKS_OPTION
 
-/* What the command line says: freed with program_free in any case. */
+/* The program on the command line: freed with program_free in any case. */
 enum { PROGRAM_BINDINGS = 64 };
 typedef struct program {
     char *file, *text;
