@@ -138,7 +138,7 @@ def _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa, deterministic,
             _deterministic(deterministic, q))
 
 
-def _refuse_beside_cache(given):
+def _refuse_with_cache(given):
     for name, value in given.items():
         if value is not None and value is not False:
             raise ValueError("attention over a cache (kv_lens, page_table, ..) "
@@ -359,7 +359,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
             kv_last_page_len is cu_seqlens_q is cu_seqlens_k is None):
         places = _kvcache.places(kv_lens, page_table, kv_indptr, kv_indices,
                                  kv_last_page_len, cu_seqlens_q, cu_seqlens_k)
-        _refuse_beside_cache(dict(
+        _refuse_with_cache(dict(
             return_max=return_max, descale_q=descale_q, scale_o=scale_o,
             out_dtype=out_dtype, kernel_options=kernel_options,
             dropout_p=dropout_p or None))
