@@ -37,7 +37,7 @@ struct request {
 
 /* ---- Checks ---- */
 
-enum { MOST_PAGE = 65536, MOST_DIM = 1024 };
+enum { MOST_PAGE = 65536, MOST_DIM = 1024, MOST_WINDOW = 1 << 30 };
 
 static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
 {
@@ -267,6 +267,7 @@ static tilec_kvcache *make_plan(tc_job *job, const struct request *r,
     c->layout = o->layout;
     c->ragged_queries = o->ragged_queries != 0;
     c->piece = o->piece;
+    c->window = o->window ? o->window : MOST_WINDOW;
     c->has_sinks = o->sinks != 0;
     c->has_factors[0] = o->descale_k != NULL;
     c->has_factors[1] = o->descale_v != NULL;
@@ -389,6 +390,8 @@ static const char *wrong(const struct request *r, bool options_ok)
         return "tilec_kvcache_plan: layout is none of tilec_kv_layout";
     if (o->piece < 0 || o->piece % 128 != 0 || o->piece > INT32_MAX)
         return "tilec_kvcache_plan: piece is no multiple of 128 keys";
+    if (o->window < 0 || o->window > MOST_WINDOW)
+        return "tilec_kvcache_plan: window is below 0 or above 2^30";
     return NULL;
 }
 

@@ -434,6 +434,7 @@ static tilec_status run_schedule(struct call *c,
     add_int(c, "parts", c->sizes.parts);
     add_int(c, "queries", c->t->q->shape[2]);
     add_int(c, "keys", most_keys(c->c, c->t));
+    add_int(c, "window", c->c->window);
     add_places(c, k);
     return end_call(c, tilec_launch(k, c->args, c->nargs, options, c->error));
 }

@@ -79,6 +79,11 @@ typedef struct tilec_kvcache_options {
     /* v is the first DV columns of k (MLA): a view with k's data and strides, in
      * the plan and in all calls. What is loaded for k serves v too. */
     int v_in_k;
+    /* Queries see fewer than so many keys before them, and themselves, as the
+     * mask says (sliding_window): schedules deal no others, and what the table
+     * says of their pages is not read. 0: all keys. A schedule is for layers of
+     * the same window. */
+    int64_t window;
 } tilec_kvcache_options;
 
 /* Compiles for tensors like these: data types, D, DV, HQ / HK, the keys of a

@@ -203,6 +203,53 @@ class KVCache(unittest.TestCase):
                        bias=lambda h, i, j: slopes[h] * (j - i),
                        score_mod="alibi", slopes=slopes)
 
+    def test_a_window_is_all_that_is_dealt(self):
+        """Entries of pages before it may be anything."""
+        for queries in (1, 5):
+            batch = Batch([5, 900, 77, 0, 333], queries, heads=(4, 2))
+            for piece in (0, 128):
+                k, v, places = batch.paged(16)
+                side = piece or 128  # a step has at most so many keys
+                for b, n in enumerate(batch.lens):
+                    first = max(n - queries - 60 + 1, 0) // side * side
+                    places["page_table"][b, :first // 16] = POISON
+                self.check(batch, (k, v, places), piece=piece, kv_window=60,
+                           see=lambda i, j: (j <= i) & (i - j < 60),
+                           mask_mod="sliding_window(w=60)")
+        schedule = tilec.schedule(batch.queries(), k, v, kv_window=60,
+                                  **places)
+        with self.assertRaisesRegex(ValueError, "made for window 60, not 0"):
+            tilec.attention(batch.queries(), k, v, schedule=schedule, **places)
+        with self.assertRaisesRegex(Exception, "window is below 0"):
+            tilec.schedule(batch.queries(), k, v, kv_window=-1, **places)
+
+    def test_what_a_mask_hides_is_not_read(self):
+        """Without a window: whole steps that are hidden."""
+        batch = Batch([900, 300], heads=(4, 2))
+        k, v, places = batch.dense()
+        for x in (k, v):
+            for b, n in enumerate(batch.lens):
+                x[b, :, :max(n - 60 - 128, 0) // 128 * 128] = np.nan
+        self.check(batch, (k, v, places), mask_mod="sliding_window(w=60)",
+                   see=lambda i, j: (j <= i) & (i - j < 60))
+
+    def test_any_number_of_pieces(self):
+        batch = Batch([1000, 129, 128, 1], queries=2, heads=(4, 2))
+        for piece in range(128, 1153, 128):
+            self.check(batch, batch.paged(16), piece=piece)
+
+    def test_alone_and_among_64(self):
+        r = np.random.default_rng(3)
+        lens = [int(n) for n in r.integers(0, 700, 64)]
+        batch = Batch(lens, heads=(4, 2))
+        k, v, places = batch.paged(16)
+        q = batch.queries()
+        together = tilec.attention(q, k, v, piece=256, **places)
+        for b in range(0, 64, 9):
+            alone = {n: x[b:b + 1] for n, x in places.items()}
+            one = tilec.attention(q[b:b + 1], k, v, piece=256, **alone)
+            np.testing.assert_array_equal(one[0], together[b])
+
     def test_sinks_join_the_sum(self):
         batch = Batch([5, 0, 900], heads=(4, 2))
         sinks = np.array([2, -np.inf, 9, -1], np.float32)
@@ -348,7 +395,7 @@ class KVCache(unittest.TestCase):
         schedule = tilec.kernel("attention_kvcache", name="kvcache_schedule",
                                 bindings={"GROUP": 1})
         items = np.zeros((13, 64), np.int32)
-        schedule(items, np.zeros(64, np.int32), 1, 8, 64, 1 << 30)
+        schedule(items, np.zeros(64, np.int32), 1, 8, 64, 1 << 30, 1 << 30)
         begins = items[2][items[11] > 0].reshape(4, 2)
         ends = items[3][items[11] > 0].reshape(4, 2)
         self.assertEqual(begins.tolist(), [[0, 1 << 29]] * 4)

@@ -177,7 +177,8 @@ class tilec_kvcache_options(C.Structure):
                 ("no_load", C.c_int), ("no_cache", C.c_int),
                 ("sinks", C.c_int),
                 ("descale_k", C.POINTER(DLTensor)),
-                ("descale_v", C.POINTER(DLTensor)), ("v_in_k", C.c_int)]
+                ("descale_v", C.POINTER(DLTensor)), ("v_in_k", C.c_int),
+                ("window", C.c_int64)]
 
 
 class tilec_kvcache_tensors(C.Structure):

@@ -145,26 +145,28 @@ def _refuse_with_cache(given):
                              "has no %s" % name)
 
 
-def _cache_spec(layout, places, piece, score_mod=None, mask_mod=None,
+def _cache_spec(layout, places, dealt, score_mod=None, mask_mod=None,
                 scale=None, sinks=False, factors=()):
+    """dealt: piece and kv_window."""
     _check_mod("score_mod", score_mod)
     _check_mod("mask_mod", mask_mod)
     return _kvcache.Spec(score_mod or "", mask_mod or "", _scale(scale), layout,
-                         "cu_seqlens_q" in places, int(piece), sinks, factors)
+                         "cu_seqlens_q" in places, *map(int, dealt), sinks,
+                         factors)
 
 
 def with_cache(query, key, value, places, options, schedule, extras, captured):
-    """options: score_mod, mask_mod, scale, piece, return_lse; extras: sinks,
-    descale_k, descale_v."""
+    """options: score_mod, mask_mod, scale, piece, kv_window, return_lse;
+    extras: sinks, descale_k, descale_v."""
     global _torch
-    score_mod, mask_mod, scale, piece, return_lse = options
+    score_mod, mask_mod, scale, *dealt, return_lse = options
     q, k, v, ints, layout, is_flat = _kvcache.inputs(query, key, value, places)
     if any(getattr(x, "requires_grad", False) for x in (q, k, v)):
         raise ValueError(_kvcache.NO_GRADIENTS)
     sinks = _sinks.given(q, extras[0]).get(_sinks.NAME)
     extra, kinds = _kvcache.factors_of(q, dict(zip(_kvcache.FACTORS,
                                                    extras[1:])))
-    spec = _cache_spec(layout, ints, piece, score_mod, mask_mod, scale,
+    spec = _cache_spec(layout, ints, dealt, score_mod, mask_mod, scale,
                        sinks is not None, kinds)
     if sinks is not None:
         extra["sinks"] = _tensors.cast(sinks, "float32")
@@ -231,7 +233,7 @@ def schedule(query: Tensor, key: Tensor, value: Tensor, *,
              kv_last_page_len: typing.Optional[Ints] = None,
              cu_seqlens_q: typing.Optional[Ints] = None,
              cu_seqlens_k: typing.Optional[Ints] = None,
-             piece: int = 0) -> _kvcache.Schedule:
+             piece: int = 0, kv_window: int = 0) -> _kvcache.Schedule:
     """How the keys of a batch are dealt to programs, for `schedule=` of all
     calls of tilec.attention with tensors of these shapes and lengths: those of
     the layers of a step. A small kernel on the device makes it. `.update()`
@@ -240,7 +242,7 @@ def schedule(query: Tensor, key: Tensor, value: Tensor, *,
                              kv_last_page_len, cu_seqlens_q, cu_seqlens_k)
     q, k, v, ints, layout, _ = _kvcache.inputs(query, key, value, places)
     return _kvcache.schedule_for(q, k, v, ints, places,
-                                 _cache_spec(layout, ints, piece))
+                                 _cache_spec(layout, ints, (piece, kv_window)))
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, *,
@@ -268,7 +270,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
               cu_seqlens_q: typing.Optional[Ints] = None,
               cu_seqlens_k: typing.Optional[Ints] = None,
               schedule: typing.Optional[_kvcache.Schedule] = None,
-              piece: int = 0, **captured_by_name: Value
+              piece: int = 0, kv_window: int = 0, **captured_by_name: Value
               ) -> typing.Union[Tensor, typing.Tuple[Tensor, ...]]:
     """softmax(score_mod(scale * query key^T) where mask_mod) value.
 
@@ -341,6 +343,9 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
     schedule: of `tilec.schedule`, for all layers of a step.
     piece: keys of a piece, a multiple of 128: a sequence's bits then do not
         depend on what else is in the batch.
+    kv_window: the mask hides keys at this distance before a query and beyond
+        (sliding_window(w=kv_window)): they are neither dealt nor read. Also of
+        the schedule.
 
     Differentiable in torch: with respect to query, key, value, sinks and
     captured float tensors of score mods, and through the logsumexp. Once, and
@@ -364,7 +369,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
             out_dtype=out_dtype, kernel_options=kernel_options,
             dropout_p=dropout_p or None))
         asked = (query, key, value, places, (
-            score_mod, mask_mod, scale, piece, return_lse), schedule, (
+            score_mod, mask_mod, scale, piece, kv_window, return_lse
+        ), schedule, (
                 sinks, descale_k, descale_v), _all_captured(
                     captured, captured_by_name))
         if _tensors.is_torch(query) and _is_watched():

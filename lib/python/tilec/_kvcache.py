@@ -38,6 +38,7 @@ class Spec:
     layout: int = DENSE
     ragged_queries: bool = False
     piece: int = 0
+    window: int = 0
     sinks: bool = False
     factors: tuple = ()  # shapes that descale_k and descale_v have, in kinds
     target: typing.Optional[str] = None
@@ -105,7 +106,7 @@ def _asked(spec, device, k, v):
         score=_texts.encoded(texts.score, "score_mod"), sources=texts.sources,
         nsources=texts.nsources, read_source=_context.read_source,
         layout=spec.layout, ragged_queries=spec.ragged_queries,
-        piece=spec.piece, sinks=spec.sinks,
+        piece=spec.piece, window=spec.window, sinks=spec.sinks,
         v_in_k=_tensors.begins_with(k, v))
 
 
@@ -205,7 +206,7 @@ _SEQUENCES = ("kv_lens", "cu_seqlens_k", "kv_indptr", "cu_seqlens_q")
 def _described(spec, q, k, v, places):
     """What a schedule depends on, but for lengths."""
     found = {"keys that lie by": _LAYOUTS[spec.layout],
-             "piece": spec.piece,
+             "piece": spec.piece, "window": spec.window,
              "a query of shape": tuple(q.shape),
              "a key of heads, length and dim": tuple(k.shape[1:]),
              "a value of dim": v.shape[3],
