@@ -22,6 +22,7 @@ except ImportError:
     print("no transformers here")
     sys.exit(77)
 from tilec.flex_attention import _mods
+from tilec.integrations import transformers as integration
 from tilec.integrations.transformers import register
 
 COMMON = dict(vocab_size=128, hidden_size=64, intermediate_size=96,
@@ -99,6 +100,20 @@ def check_generate(name, device):
                    do_sample=False)
     now = sum(len(e.texts) for e in _mods._entries.values())
     assert now == texts, "%d more texts" % (now - texts)
+
+
+def check_split_keys(name, device):
+    """Decode steps as attention over a cache."""
+    model, (ids, seen) = model_of(name, device), batch(device)
+    calls, decode = [], integration._decode
+    integration._LEAST_KEYS, least = 1, integration._LEAST_KEYS
+    integration._decode = lambda *args: calls.append(1) or decode(*args)
+    try:
+        ours, theirs = both(model, lambda: model.generate(
+            ids, attention_mask=seen, max_new_tokens=8, do_sample=False))
+    finally:
+        integration._LEAST_KEYS, integration._decode = least, decode
+    assert calls and torch.equal(ours, theirs)
 
 
 def check_training(name, device):
@@ -183,6 +198,7 @@ def main():
     checks = [(n, f) for n in MODELS for f in (check_logits, check_generate,
                                                check_training)]
     checks += [("Llama", check_dropout), ("GptOss", check_compile)]
+    checks += [(n, check_split_keys) for n in ("Llama", "Gemma2", "GptOss")]
     torch_cases.run([
         ("%s %s" % (name, f.__name__[6:]), lambda n=name, f=f: f(n, args.device))
         for name, f in checks] + [
