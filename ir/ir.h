@@ -123,7 +123,7 @@ int tc_op_attr_index(tc_opcode code, const char *name);
 enum { TC_MAX_SIZE = INT32_MAX - 65535 };
 
 /* Of a kernel at machine level: warps of a block, bytes of shared memory. */
-enum { TC_MAX_WARPS = 32, TC_MAX_SHARED = 1 << 20 };
+enum { TC_MAX_WARPS = 32, TC_MAX_SHARED = 1 << 20, TC_MAX_RASTER_ROWS = 1024 };
 
 typedef struct tc_module tc_module;
 typedef struct tc_func tc_func;
@@ -208,6 +208,21 @@ const char *tc_tiles_word(tc_tiles t);
 /* TC_TILES_ANY: no such word. */
 tc_tiles tc_tiles_parse(const char *word);
 
+/* The order in which persistent programs compute tiles
+ * (passes/persistent/rasterize.c). */
+typedef enum tc_raster {
+    TC_RASTER_ANY,        /* not said: as the compiler chooses */
+    TC_RASTER_PLAIN,      /* axis 0 fastest, then 1, then 2 */
+    TC_RASTER_GROUPED,    /* the same in groups of rows along axis 0 */
+    TC_RASTER_ASCENDING,  /* axis 0 slowest, in sections of the other axes */
+    TC_RASTER_DESCENDING, /* the same, the last of axis 0 first */
+    TC_RASTER_COUNT
+} tc_raster;
+/* "plain", ..; NULL of TC_RASTER_ANY. */
+const char *tc_raster_word(tc_raster r);
+/* TC_RASTER_ANY: no such word. */
+tc_raster tc_raster_parse(const char *word);
+
 /* A dim of a kernel's argument whose size is a multiple of a number. */
 typedef struct tc_multiple {
     unsigned arg, dim, of;
@@ -235,6 +250,8 @@ struct tc_func {
      * the order of the program, which now and then spills less.) */
     unsigned ptxas_level;
     tc_tiles tiles;
+    tc_raster raster;
+    unsigned raster_rows; /* of a group */
     /* Numerics flags of all ops in the body: see fastmath.h. */
     unsigned fastmath;
     /* Bit i: the kernel may be launched only when argument i, a tensor, is

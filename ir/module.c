@@ -90,12 +90,36 @@ const char *tc_tiles_word(tc_tiles t)
     return tiles_words[t];
 }
 
+/* The number of a word; 0: it is none of them. */
+static unsigned find_word(const char *const *words, unsigned n,
+                          const char *word)
+{
+    for (unsigned i = 1; i < n; i++)
+        if (strcmp(words[i], word) == 0)
+            return i;
+    return 0;
+}
+
 tc_tiles tc_tiles_parse(const char *word)
 {
-    for (unsigned t = TC_TILES_ANY + 1; t < TC_TILES_COUNT; t++)
-        if (strcmp(tiles_words[t], word) == 0)
-            return (tc_tiles)t;
-    return TC_TILES_ANY;
+    return (tc_tiles)find_word(tiles_words, TC_TILES_COUNT, word);
+}
+
+static const char *const raster_words[TC_RASTER_COUNT] = {
+    [TC_RASTER_PLAIN] = "plain",
+    [TC_RASTER_GROUPED] = "grouped",
+    [TC_RASTER_ASCENDING] = "ascending",
+    [TC_RASTER_DESCENDING] = "descending",
+};
+
+const char *tc_raster_word(tc_raster r)
+{
+    return raster_words[r];
+}
+
+tc_raster tc_raster_parse(const char *word)
+{
+    return (tc_raster)find_word(raster_words, TC_RASTER_COUNT, word);
 }
 
 tc_region *tc_region_new(tc_func *f, tc_op *owner)

@@ -239,16 +239,10 @@ static bool parse_multiples(tc_parser *p, tc_func *f)
     return tc_parser_expect(p, TC_TOKEN_RPAREN);
 }
 
-/* warps(4) shared(16384) of a kernel at machine level. */
-static bool parse_resource(tc_parser *p, const char *word, unsigned most,
-                           unsigned *value)
+static bool parse_count(tc_parser *p, const char *word, unsigned most,
+                        unsigned *value)
 {
     const tc_dim *d;
-    if (!tc_parser_is_word(p, word))
-        return true;
-    p->at++;
-    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
-        return false;
     tc_loc loc = tc_parser_loc(p);
     if (!tc_parse_size(p, &d) || !tc_parser_expect(p, TC_TOKEN_RPAREN))
         return false;
@@ -256,6 +250,15 @@ static bool parse_resource(tc_parser *p, const char *word, unsigned most,
         return tc_error(p->cx, loc, "%s: expected 1 to %u", word, most);
     *value = (unsigned)tc_dim_value(d);
     return true;
+}
+
+/* warps(4) shared(16384) of a kernel at machine level. */
+static bool parse_resource(tc_parser *p, const char *word, unsigned most,
+                           unsigned *value)
+{
+    return !tc_parser_accept_word(p, word) ||
+           (tc_parser_expect(p, TC_TOKEN_LPAREN) &&
+            parse_count(p, word, most, value));
 }
 
 /* tiles(static) */
@@ -271,6 +274,25 @@ static bool parse_tiles(tc_parser *p, tc_func *f)
                         "tiles: expected none, static or dynamic");
     p->at++;
     return tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
+/* raster(descending), raster(grouped, 8) */
+static bool parse_raster(tc_parser *p, tc_func *f)
+{
+    if (!tc_parser_accept_word(p, "raster"))
+        return true;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    f->raster = tc_raster_parse(tc_parser_text(p, tc_parser_peek(p, 0)));
+    if (f->raster == TC_RASTER_ANY)
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "raster: expected plain, grouped, ascending or "
+                        "descending");
+    p->at++;
+    if (f->raster != TC_RASTER_GROUPED)
+        return tc_parser_expect(p, TC_TOKEN_RPAREN);
+    return tc_parser_expect(p, TC_TOKEN_COMMA) &&
+           parse_count(p, "raster", TC_MAX_RASTER_ROWS, &f->raster_rows);
 }
 
 /* fastmath(ninf, contract) */
@@ -294,7 +316,8 @@ static bool parse_signature(tc_parser *p, tc_func *f)
                parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
                parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
                parse_resource(p, "ptxas", 3, &f->ptxas_level) &&
-               parse_tiles(p, f) && parse_fastmath(p, f) &&
+               parse_tiles(p, f) && parse_raster(p, f) &&
+               parse_fastmath(p, f) &&
                (tc_parser_is_word(p, "grid") ||
                 tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));
     if (!f->is_plan && tc_parser_accept(p, TC_TOKEN_ARROW) &&
@@ -411,9 +434,9 @@ static bool parse_grid(tc_parser *p, tc_func *f)
 /* Of what a kernel's header holds before its grid. */
 static bool is_too_late(tc_parser *p)
 {
-    static const char *const words[] = {"aligned", "ragged",  "multiples",
-                                        "warps",   "shared",  "ptxas",
-                                        "tiles",   "fastmath"};
+    static const char *const words[] = {"aligned", "ragged", "multiples",
+                                        "warps",   "shared", "ptxas",
+                                        "tiles",   "raster", "fastmath"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
         if (tc_parser_is_word(p, words[i]))
             return !tc_error(p->cx, tc_parser_loc(p),

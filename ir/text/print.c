@@ -188,6 +188,11 @@ static void print_func(tc_printer *p)
         tc_text_printf(p->out, " ptxas(%u)", f->ptxas_level);
     if (f->tiles)
         tc_text_printf(p->out, " tiles(%s)", tc_tiles_word(f->tiles));
+    if (f->raster)
+        tc_text_printf(p->out, " raster(%s", tc_raster_word(f->raster));
+    if (f->raster == TC_RASTER_GROUPED)
+        tc_text_printf(p->out, ", %u", f->raster_rows);
+    tc_text_add(p->out, f->raster ? ")" : "");
     if (f->is_kernel) {
         print_fastmath(p);
         print_grid(p);

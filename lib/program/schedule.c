@@ -438,6 +438,8 @@ void tc_schedule_print(tc_text *out, tc_func *f, const tc_target *target)
                        f->shared_bytes);
     if (f->tiles)
         tc_text_printf(out, ", tiles(%s)", tc_tiles_word(f->tiles));
+    if (f->raster)
+        tc_text_printf(out, " raster(%s)", tc_raster_word(f->raster));
     tc_text_add(out, "\n");
     if (roles)
         put_roles(&v, roles);

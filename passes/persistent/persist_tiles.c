@@ -382,8 +382,13 @@ tc_change tc_pass_persist_tiles(tc_func *f, tc_pass_env *env)
         return begin_with_last(&s);
     }
     bool equal = is_equal_work(&s.work);
-    const tc_op *yield = tc_region_terminator(f->grid);
-    s.order = tc_tile_order_of(&s.work, yield->nin);
+    why = tc_why_not_order(f, &s.work);
+    if (why)
+        return tc_error(env->cx, f->loc, "@%s: raster(%s): %s", f->name,
+                        tc_raster_word(f->raster), why)
+                   ? TC_UNCHANGED
+                   : TC_FAILED;
+    s.order = tc_tile_order_of(f, &s.work);
     if (f->tiles == TC_TILES_ANY)
         f->tiles = equal ? TC_TILES_STATIC : TC_TILES_DYNAMIC;
     tc_remark(env->cx, f->loc, pass,

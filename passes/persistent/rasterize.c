@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order of tiles: tiles that run concurrently should share their loads in
- * the L2 cache, and the longest tiles come first, so that the short ones fill
- * up the end.
+ * The order of tiles, `raster(..)` of the kernel: tiles that run concurrently
+ * should share their loads in the L2 cache, and the longest tiles come first,
+ * so that the short ones fill up the end.
  *
  *   plain      axis 0 fastest: blocks of queries of one head, which share its
  *              keys.
@@ -13,7 +13,8 @@
  *                1 3 5              2 rows a group, 3 x 3 tiles:  0 2 4
  *                                                                 1 3 5
  *                                                                 6 7 8
- *   sections   of loops with more steps the larger (or smaller) the index along
+ *   ascending, descending
+ *              of loops with more steps the larger (or smaller) the index along
  *              axis 0: all tiles of the longest index, then of the next. The
  *              other axes are cut into sections of equal length whose tensors
  *              (loads that do not move with axis 0) fit the cache; each has
@@ -59,9 +60,10 @@ static bool moved_bytes(const tc_tile_work *w, unsigned axis, unsigned other,
 
 /* `rows` along axis 0 and TC_SIDE_BY_SIDE_TILES / rows along axis 1 load the
  * least where both load the same. */
-static int64_t group_rows(const tc_tile_work *w)
+static unsigned group_rows(const tc_tile_work *w)
 {
-    int64_t down, across, rows = 4;
+    int64_t down, across;
+    unsigned rows = 4;
     if (!moved_bytes(w, 0, 1, &down) || !moved_bytes(w, 1, 0, &across) ||
         !down || !across)
         return 0;
@@ -77,31 +79,56 @@ static bool has_trend(const tc_tile_work *w)
     return w->steps[0] == TC_TREND_GROWS || w->steps[0] == TC_TREND_SHRINKS;
 }
 
-tc_tile_order tc_tile_order_of(const tc_tile_work *work, unsigned naxes)
+static void choose(tc_func *f, const tc_tile_work *work, unsigned naxes)
 {
-    tc_tile_order o = {.naxes = naxes};
-    if (has_trend(work) || work->follows) {
-        o.kind = TC_ORDER_SECTIONS;
-        o.descending = work->steps[0] == TC_TREND_GROWS && !work->follows;
-        return o;
-    }
-    o.group = naxes > 1 ? group_rows(work) : 0;
-    o.kind = o.group ? TC_ORDER_GROUPED : TC_ORDER_PLAIN;
-    return o;
+    bool down = work->steps[0] == TC_TREND_GROWS && !work->follows;
+    f->raster_rows = naxes > 1 ? group_rows(work) : 0;
+    f->raster = down                               ? TC_RASTER_DESCENDING
+                : has_trend(work) || work->follows ? TC_RASTER_ASCENDING
+                : f->raster_rows                   ? TC_RASTER_GROUPED
+                                                   : TC_RASTER_PLAIN;
+}
+
+static unsigned axes_of(const tc_func *f)
+{
+    return tc_region_terminator(f->grid)->nin;
+}
+
+tc_tile_order tc_tile_order_of(tc_func *f, const tc_tile_work *work)
+{
+    unsigned naxes = axes_of(f);
+    if (!f->raster)
+        choose(f, work, naxes);
+    return (tc_tile_order){
+        .kind = f->raster, .group = f->raster_rows, .naxes = naxes};
+}
+
+const char *tc_why_not_order(const tc_func *f, const tc_tile_work *work)
+{
+    if (f->raster == TC_RASTER_GROUPED && axes_of(f) < 2)
+        return "the grid has one axis: expected raster(plain)";
+    if (f->raster && f->raster != TC_RASTER_ASCENDING && work->follows)
+        return "tiles follow those before along axis 0: expected "
+               "raster(ascending)";
+    return NULL;
 }
 
 const char *tc_tile_order_name(const tc_tile_order *o)
 {
-    switch (o->kind) {
-    case TC_ORDER_GROUPED: return "in groups of rows along axis 0";
-    case TC_ORDER_SECTIONS:
-        return o->descending ? "the last along axis 0 first"
-                             : "the first along axis 0 first";
-    default: return "axis 0 fastest";
-    }
+    static const char *const names[TC_RASTER_COUNT] = {
+        [TC_RASTER_PLAIN] = "axis 0 fastest",
+        [TC_RASTER_GROUPED] = "in groups of rows along axis 0",
+        [TC_RASTER_ASCENDING] = "the first along axis 0 first",
+        [TC_RASTER_DESCENDING] = "the last along axis 0 first"};
+    return names[o->kind];
 }
 
 /* ---- Building ---- */
+
+static bool has_sections(const tc_tile_order *o)
+{
+    return o->kind == TC_RASTER_ASCENDING || o->kind == TC_RASTER_DESCENDING;
+}
 
 static tc_value *integer(tc_builder *b, tc_kind kind, int64_t i)
 {
@@ -204,7 +231,7 @@ static tc_value *log_of_sections(tc_builder *b, tc_value *most)
 void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
                            const tc_tile_work *work)
 {
-    if (o->kind != TC_ORDER_SECTIONS || o->naxes < 2)
+    if (!has_sections(o) || o->naxes < 2)
         return;
     tc_value *n = as(b, TC_I64, others(b, o)), *length = n;
     tc_value *bytes = section_bytes(b, work);
@@ -283,7 +310,7 @@ static void decode_sections(tc_builder *b, const tc_tile_order *o, tc_value *t,
             b, o,
             decode_band(b, t, others(b, o), o->sizes[0], o->section, &ids[0]),
             ids);
-    if (o->descending)
+    if (o->kind == TC_RASTER_DESCENDING)
         ids[0] = sub(b, sub(b, o->sizes[0], integer(b, TC_I32, 1)), ids[0]);
 }
 
@@ -292,9 +319,9 @@ void tc_tile_order_decode(tc_builder *b, const tc_tile_order *o, tc_value *t,
 {
     for (unsigned i = o->naxes; i < TC_GRID_AXES; i++)
         ids[i] = NULL;
-    if (o->kind == TC_ORDER_GROUPED)
+    if (o->kind == TC_RASTER_GROUPED)
         decode_grouped(b, o, t, ids);
-    else if (o->kind == TC_ORDER_SECTIONS)
+    else if (has_sections(o))
         decode_sections(b, o, t, ids);
     else
         decode_plain(b, o, t, ids);

@@ -37,24 +37,19 @@ typedef struct tc_tile_work {
 /* tile_cost.c */
 tc_tile_work tc_tile_work_of(const tc_func *f, const tc_pass_env *env);
 
-typedef enum tc_order_kind {
-    TC_ORDER_PLAIN,   /* axis 0 fastest, then 1, then 2 */
-    TC_ORDER_GROUPED, /* the same in groups of rows along axis 0 */
-    /* Axis 0 slowest, in sections of the other axes. */
-    TC_ORDER_SECTIONS
-} tc_order_kind;
-
 typedef struct tc_tile_order {
-    tc_order_kind kind;
-    int64_t group;   /* GROUPED: rows */
-    bool descending; /* SECTIONS: the last of axis 0 first */
-    unsigned naxes;  /* of the grid */
+    tc_raster kind;
+    unsigned group; /* GROUPED: rows */
+    unsigned naxes; /* of the grid */
     tc_value *sizes[TC_GRID_AXES], *total;
-    tc_value *section; /* SECTIONS: of how many; see tc_tile_order_prepare */
+    tc_value *section; /* in sections: of how many; see tc_tile_order_prepare */
 } tc_tile_order;
 
-/* Chooses; sizes and total are left to the caller. */
-tc_tile_order tc_tile_order_of(const tc_tile_work *work, unsigned naxes);
+/* The one that the kernel asks for; it chooses one and says so there if the
+ * kernel asks for none. Sizes and total are left to the caller. */
+tc_tile_order tc_tile_order_of(tc_func *f, const tc_tile_work *work);
+/* Why the kernel cannot have the order that it asks for; NULL: it can. */
+const char *tc_why_not_order(const tc_func *f, const tc_tile_work *work);
 /* Builds what is the same for all tiles. */
 void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
                            const tc_tile_work *work);
