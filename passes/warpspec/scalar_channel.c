@@ -32,7 +32,7 @@ enum {
     READING = 32,      /* those that one of memory is worth waiting for */
     WORTH_READING = 4, /* of one scalar */
     WORTH_A_RING = 24, /* of all */
-    MOST_SCALARS = 12
+    MOST_SCALARS = 16
 };
 
 typedef struct finder {
@@ -180,15 +180,16 @@ static void find_in(tc_warpspec *s, tc_region *r)
                 .costs = {.arena = s->env->scratch},
                 .wanted = {.arena = s->env->scratch}};
     x.scalars = tc_arena_array(s->env->scratch, tc_value *, MOST_SCALARS);
-    /* Costs come first: uses by scalars depend on them. */
-    tc_each_op (op, r)
-        if (is_simple(&x, op))
-            set_cost(&x, op);
     /* Ops after a loop with copies would come too late: the consumers read all
      * scalars when they begin, and the loop's copies wait for them. */
-    tc_each_op (op, r) {
-        if (holds_copies(s, op))
-            break;
+    tc_op *end = r->first;
+    while (end && !holds_copies(s, end))
+        end = end->next;
+    /* Costs come first: uses by scalars depend on them. */
+    for (tc_op *op = r->first; op != end; op = op->next)
+        if (is_simple(&x, op))
+            set_cost(&x, op);
+    for (tc_op *op = r->first; op != end; op = op->next) {
         if (cost_of(&x, op)) {
             set_cost(&x, op);
             add_if_worth_it(&x, op);
@@ -196,12 +197,12 @@ static void find_in(tc_warpspec *s, tc_region *r)
     }
     if (x.saved < WORTH_A_RING)
         return;
-    tc_ring *ring = tc_arena_new(s->env->scratch, tc_ring), **end = &s->rings;
+    tc_ring *ring = tc_arena_new(s->env->scratch, tc_ring), **last = &s->rings;
     *ring = (tc_ring){
         .region = r, .name = "ids", .nscalars = x.n, .scalars = x.scalars};
-    while (*end)
-        end = &(*end)->next;
-    *end = ring;
+    while (*last)
+        last = &(*last)->next;
+    *last = ring;
     for (unsigned i = 0; i < x.n; i++)
         tc_need_value(s, x.scalars[i]);
 }
