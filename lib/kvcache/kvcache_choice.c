@@ -35,10 +35,7 @@ enum {
     BUSY_PERCENT = 90,
     /* Stages of the ring: with two programs on a multiprocessor, with one. */
     STAGES = 3,
-    STAGES_ALONE = 4,
-    /* Of MANY_ROWS, of a program that merges: most blocks are one piece, and
-     * programs that find nothing to merge should be few. */
-    MERGE_ROWS = 2
+    STAGES_ALONE = 4
 };
 
 /* Tiles of two warp groups for many rows, by the most columns of k and v:
@@ -149,7 +146,6 @@ static void choose_programs(const problem *p, int64_t sms, tc_kv_choice *c)
      * many rows want. */
     c->merges_apart = c->has_many_rows || o->piece ||
                       100 * blocks < BUSY_PERCENT * (c->per_sm * sms);
-    c->merge_rows = c->has_many_rows ? MERGE_ROWS : 1;
     if (is_latent(p))
         c->stages = LATENT_STAGES;
     else if (!c->has_many_rows)

@@ -17,7 +17,6 @@ typedef struct tc_kv_choice {
     unsigned warps;
     unsigned stages; /* 0: the compiler's default */
     unsigned per_sm; /* programs of a multiprocessor */
-    int merge_rows;  /* of a program that merges pieces */
 } tc_kv_choice;
 
 /* q, k and v have four dims. sms: multiprocessors of the GPU, 0 if there is
