@@ -12,11 +12,11 @@ TOLERANCE = {"float32": 5e-6, "float16": 2e-3}
 WORD = np.uint64(0xFFFFFFFF)
 
 
-def philox(counter, key):
-    """Philox4x32-10 by its definition (Salmon et al. 2011)."""
+def philox(counter, key=(0, 0), rounds=7):
+    """Philox4x32 by its definition (Salmon et al. 2011)."""
     c = [np.asarray(x, np.uint64) for x in counter]
     key = [np.uint64(x) for x in key]
-    for _ in range(10):
+    for _ in range(rounds):
         a, b = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
         high, low = ([x >> np.uint64(32) for x in (a, b)],
                      [x & WORD for x in (a, b)])
@@ -26,12 +26,24 @@ def philox(counter, key):
     return c
 
 
+def bits(seed, shape):
+    """The 32 bits of each pair, [B, H, M, N]: 16 pairs share the four words of
+    a call, four of them a word, which they see rotated by bytes."""
+    b, h, q, k = (np.asarray(x, np.uint64) for x in np.indices(shape))
+    head = philox((seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, h, b))
+    words = philox((q & ~np.uint64(9), k & ~np.uint64(9), *head[:2]))
+    word = np.choose(((q & 1) * 2 + (k & 1)).astype(int), words)
+    left = (q & 8) + (k & 8) * 2
+    return word << left & WORD | word >> (32 - left)
+
+
 def kept(seed, p, shape):
     """The factors of the weights, [B, H, M, N]."""
-    b, h, q, k = np.indices(shape)
-    word = philox((q, k, h, b), (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF))[0]
-    keep = (word >> np.uint64(1)) >= np.float32(p) * 2.0**31
-    return np.where(keep, 1 / (1 - np.float64(np.float32(p))), 0)
+    p = np.float64(np.float32(p))
+    signed = bits(seed, shape).astype(np.int64)
+    signed -= (signed >> 31) * 2**32
+    first = min(int(p * 2**32) - 2**31, 2**31 - 1)
+    return np.where(signed >= first, 1 / (1 - p), 0)
 
 
 def inputs(b=2, h=4, hk=2, m=70, n=90, d=32, dv=48, dtype="float32", seed=0):
@@ -68,17 +80,20 @@ class Dropout(unittest.TestCase):
         return found, ds
 
     def test_philox_known_answers(self):
-        """Those of the authors' Random123."""
+        """Those of the authors' Random123, of 7 and 10 rounds."""
         ones, pi = [0xFFFFFFFF] * 4, [0x243F6A88, 0x85A308D3, 0x13198A2E,
                                       0x03707344]
-        for counter, key, want in (
-                ([0] * 4, [0, 0],
+        for rounds, counter, key, want in (
+                (7, [0] * 4, [0, 0],
+                 [0x5F6FB709, 0x0D893F64, 0x4F121F81, 0x4F730A48]),
+                (10, [0] * 4, [0, 0],
                  [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
-                (ones, ones[:2],
+                (10, ones, ones[:2],
                  [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
-                (pi, [0xA4093822, 0x299F31D0],
+                (10, pi, [0xA4093822, 0x299F31D0],
                  [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1])):
-            self.assertEqual([int(x) for x in philox(counter, key)], want)
+            self.assertEqual(
+                [int(x) for x in philox(counter, key, rounds)], want)
 
     def test_which_weights(self):
         """With the unit matrix as v, o has the weights themselves."""
