@@ -37,12 +37,15 @@ typedef struct job {
     DLTensor dout, dlse; /* the latter of ndim 0: not given */
     owned_tensor sinks;  /* of data NULL: likewise */
     owned_tensor dq, dk, dv, dsinks;
+    double dropout;    /* 0: none */
+    int64_t seed, one; /* the seed, and its shape */
+    DLTensor seed_tensor;
     size_t ngradients; /* of what is captured */
     owned_tensor gradients[MOST_CAPTURED];
     tilec_argument gradient_args[MOST_CAPTURED];
     size_t ncaptured;
     DLTensor captured_tensors[MOST_CAPTURED];
-    tilec_argument captured[MOST_CAPTURED];
+    tilec_argument captured[MOST_CAPTURED + 2]; /* and those of dropout */
     device_tensors device;
     double compile_seconds, run_seconds, backward_seconds;
 } job;
@@ -149,6 +152,9 @@ static int check_options(job *j)
         if (!quantizes && tool_has(j->args, narrow[i]))
             return tool_usage(j->args->command, "%s is for --quantize",
                               narrow[i]);
+    int code = tool_dropout(j->args, &j->dropout, &j->seed);
+    if (code)
+        return code;
     if (quantizes && j->is_backward)
         return tool_usage(j->args->command,
                           "--backward: there are no gradients of numbers of 8 "
@@ -204,6 +210,7 @@ static int make_plan(job *j)
     o.captured_gradients = tool_has(j->args, "--captured");
     o.max = j->wants_max;
     o.sinks = j->sinks.dl.data != NULL;
+    o.dropout = j->dropout > 0;
     give_factors(j, &o);
     kernel_options given;
     int enforce, code = read_kernel_options(j, &given);
@@ -248,6 +255,28 @@ static const DLTensor *find_factor(const job *j, const char *name)
     return NULL;
 }
 
+static void capture_dropout(job *j)
+{
+    if (!j->dropout)
+        return;
+    j->one = 1;
+    j->seed_tensor = (DLTensor){.data = &j->seed,
+                                .device = {kDLCPU, 0},
+                                .ndim = 1,
+                                .dtype = {kDLInt, 64, 1},
+                                .shape = &j->one};
+    j->captured[j->ncaptured++] = tilec_tensor("dropout_seed", &j->seed_tensor);
+    j->captured[j->ncaptured++] = tilec_float("dropout_p", j->dropout);
+}
+
+/* Does the command give it, and not a tensor of the file? */
+static bool is_given(const job *j, const char *name)
+{
+    return strncmp(name, "sink.", strlen("sink.")) == 0 ||
+           strncmp(name, "dropout.", strlen("dropout.")) == 0 ||
+           cache_owns(&j->cache, name);
+}
+
 /* Tensors of the file with the name of a captured buffer, with or without the
  * `mask.` or `score.` before it. What is missing the library names. */
 static int find_captured(job *j)
@@ -258,9 +287,7 @@ static int find_captured(job *j)
         const char *dot = strchr(p->name, '.');
         if (!p->captured ||
             (p->kind != TILEC_PARAM_TENSOR && p->kind != TILEC_PARAM_POINTER) ||
-            j->ncaptured == MOST_CAPTURED ||
-            strncmp(p->name, "sink.", strlen("sink.")) == 0 ||
-            cache_owns(&j->cache, p->name))
+            j->ncaptured == MOST_CAPTURED || is_given(j, p->name))
             continue;
         DLTensor *t = &j->captured_tensors[j->ncaptured];
         const DLTensor *factor = find_factor(j, p->name);
@@ -276,6 +303,7 @@ static int find_captured(job *j)
         }
         j->captured[j->ncaptured++] = tilec_tensor(p->name, t);
     }
+    capture_dropout(j);
     return EXIT_DONE;
 }
 
@@ -304,7 +332,8 @@ static int put_tensors(job *j, tilec_attention_tensors *t)
         (t->sinks && (code = device_put(&j->device, &t->sinks, false))))
         return code;
     for (size_t i = 0; !code && i < j->ncaptured; i++)
-        code = device_put(&j->device, &j->captured[i].tensor, false);
+        if (j->captured[i].kind == TILEC_ARG_TENSOR)
+            code = device_put(&j->device, &j->captured[i].tensor, false);
     if (!code)
         code = j->cache.plan ? cache_put(&j->cache, &j->device, t)
                              : give_workspace(j, t);
@@ -639,6 +668,8 @@ static const tool_option options[] = {
     {"--captured", NULL, "backward: those for what the score captures, too"},
     {"--sinks", "TENSOR",
      "a logit a head, [H], that joins the sums of its rows"},
+    {"--dropout", "P", "drop weights with this probability, at random"},
+    {"--seed", "N", "of --dropout (default: 0); the same one drops the same"},
     {"--kv-lens", "TENSOR",
      "k and v are a cache: the keys of each sequence, [B]; this and\n"
      "the next ones name int32 tensors of the file"},

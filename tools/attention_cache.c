@@ -47,7 +47,7 @@ static int refuse_others(const tool_args *args)
 {
     static const char *const others[] = {
         "--backward", "--max",    "--quantize", "--lists",
-        "--enforce",  "--option", "-D"};
+        "--enforce",  "--option", "-D",         "--dropout"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (tool_has(args, others[i]))
             return tool_usage(args->command,

@@ -136,7 +136,7 @@ static bool same_key(const cJSON *a, const cJSON *b)
 {
     static const char *const names[] = {"target", "dtype",        "d",
                                         "dv",     "v_contig_dim", "mask",
-                                        "score",  "length"};
+                                        "score",  "dropout",      "length"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const cJSON *x = cJSON_GetObjectItemCaseSensitive(a, names[i]);
         const cJSON *y = cJSON_GetObjectItemCaseSensitive(b, names[i]);

@@ -122,6 +122,7 @@ static tc_config_query query_of(const tc_attention_job *p, const char *kernel)
         .v_contig_dim = p->copies_values ? 2 : tc_contiguous_dim(r->v),
         .mask = mask_class(p, kernel),
         .score = score_class(p),
+        .dropout = r->options.dropout != 0,
         .length = r->k->shape[2],
         .exact = sums_are_exact(p),
     };

@@ -65,11 +65,12 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
            closeness_of_mask(entry, q) >= 0 &&
            closeness_of_score(entry, q) >= 0 &&
            (!v_contig_dim || v_contig_dim == q->v_contig_dim) &&
-           (!number(entry, "exact") || q->exact) && (!d || d >= q->d) &&
+           (!number(entry, "exact") || q->exact) &&
+           (!number(entry, "dropout") || q->dropout) && (!d || d >= q->d) &&
            (!dv || dv >= q->dv) && number(entry, "length") <= q->length;
 }
 
-enum { NFIELDS = 9 };
+enum { NFIELDS = 10 };
 
 /* How well an entry that fits does; the larger the better, field by field. */
 typedef struct score {
@@ -85,8 +86,9 @@ static score score_of(const cJSON *entry, const tc_config_query *q)
         {t ? (int64_t)(200 * t->major + 2 * t->minor + t->exact) : -1,
          number(entry, "exact") != 0, text(entry, "dtype") != NULL,
          number(entry, "v_contig_dim") != 0, d ? -d : INT64_MIN,
-         dv ? -dv : INT64_MIN, closeness_of_mask(entry, q),
-         closeness_of_score(entry, q), number(entry, "length")}};
+         dv ? -dv : INT64_MIN, number(entry, "dropout") != 0,
+         closeness_of_mask(entry, q), closeness_of_score(entry, q),
+         number(entry, "length")}};
 }
 
 static bool is_better(score a, score b)

@@ -13,12 +13,13 @@
  * A query fits an entry whose target it can run, whose data type and
  * v_contig_dim (the dim that v is contiguous in) are its own, and whose d and
  * dv are not below its own; fields that are missing fit all, "exact": 1 only
- * those that want exact sums. Of those the best: the nearest target, then that,
- * then the data type and the dim that are named, then the smallest d and dv,
- * then the mask class ("none"; "masked", and of those "window", "causal", and
- * "listed" where lists say which blocks are visited), then that of the score
- * function ("score": "none"; "scored", and of those "linear" and "nonlinear"),
- * then the nearest length not above its own.
+ * those that want exact sums, "dropout": 1 only those that drop weights. Of
+ * those the best: the nearest target, then exact sums, then the data type and
+ * the dim that are named, then the smallest d and dv, then dropout, then the
+ * mask class ("none"; "masked", and of those "window", "causal", and "listed"
+ * where lists say which blocks are visited), then that of the score function
+ * ("score": "none"; "scored", and of those "linear" and "nonlinear"), then the
+ * nearest length not above its own.
  *
  * After that each entry of "also" that fits the query, and the work that only
  * the chosen tiles determine, adds what it uses (tc_config_add). Its further
@@ -43,6 +44,7 @@ typedef struct tc_config_query {
     int64_t v_contig_dim; /* 0: the kernel has none */
     bool exact;           /* sums are (EXACT of attention_fwd) */
     const char *score;    /* "none", or see mod_slope.h */
+    bool dropout;         /* weights are dropped */
 } tc_config_query;
 
 enum { TC_CONFIG_BINDINGS = 8 };

@@ -68,16 +68,18 @@ static tc_config_query query_of(const tc_job *job, const tc_target *target,
     const char *dtype = value_of(bound, "T");
     const char *mask = value_of(bound, "mask_mod");
     const char *score = value_of(bound, "score_mod");
-    return (tc_config_query){.kernel = kernel,
-                             .target = target,
-                             .dtype = dtype ? dtype : "",
-                             .d = configure_size_of(bound, "D"),
-                             .dv = configure_size_of(bound, "DV"),
-                             .v_contig_dim =
-                                 configure_size_of(bound, "V_CONTIG_DIM"),
-                             .mask = mask_class(job->module, mask),
-                             .score = score_class(job, score),
-                             .length = largest_side(&r->options)};
+    const char *dropout = value_of(bound, "dropout");
+    return (tc_config_query){
+        .kernel = kernel,
+        .target = target,
+        .dtype = dtype ? dtype : "",
+        .d = configure_size_of(bound, "D"),
+        .dv = configure_size_of(bound, "DV"),
+        .v_contig_dim = configure_size_of(bound, "V_CONTIG_DIM"),
+        .mask = mask_class(job->module, mask),
+        .score = score_class(job, score),
+        .dropout = dropout && strcmp(dropout, "@keep_all") != 0,
+        .length = largest_side(&r->options)};
 }
 
 static bool is_given(const tilec_compile_options *o, const char *name)

@@ -49,11 +49,10 @@ static bool fold(tc_axis_analysis *axes, tc_op *op)
     if (!sum)
         return false;
     for (unsigned i = 0; i < 2; i++) {
-        uint32_t divisor =
-            tc_axis_divisor(tc_axis_info_of(axes, sum->in[i]));
+        uint32_t divisor = tc_axis_divisor(tc_axis_info_of(axes, sum->in[i]));
         tc_builder b = tc_builder_before(op);
-        tc_value *v = without_addend(&b, op, sum->in[i], sum->in[1 - i],
-                                     divisor);
+        tc_value *v =
+            without_addend(&b, op, sum->in[i], sum->in[1 - i], divisor);
         if (!v)
             continue;
         tc_value_replace(op->out[0], v);

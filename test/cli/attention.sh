@@ -205,6 +205,21 @@ expect 1 attention sinks.st --sinks ints
 err_has "--sinks ints: the tensor's type is no float"
 expect 1 attention sinks.st --sinks nothing
 err_has "there is no tensor 'nothing'"
+# The same seed drops the same weights, in kernels of other tiles, too.
+expect 0 attention in.st --dropout 0.3 --seed 5 --backward --do v -o dropped.st
+err_is_empty
+python3 join.py both.st in.st dropped.st:o=o_dropped,dq=dq_dropped,dv=dv_dropped
+expect 0 attention both.st --dropout 0.3 --seed 5 --backward --do v \
+    --deterministic --option BLOCK_M=16 --check o_dropped dq_dropped dv_dropped
+expect 1 attention both.st --dropout 0.3 --seed 6 --check o_dropped
+expect 1 attention both.st --dropout 0.2 --seed 5 --check o_dropped
+expect 0 attention in.st --dropout 0 --check o_full
+expect 2 attention in.st --dropout 1.5
+err_has "--dropout is \`1.5\`, expected 0 to 1, such as 0.1"
+expect 2 attention in.st --dropout 0.1 --seed one
+err_has "--seed is \`one\`, expected an integer of 64 bits"
+expect 2 attention in.st --seed 1
+err_has "--seed is for --dropout"
 # Sums in a fixed order take room by the size of the gradient.
 cat >distance.tile <<'END'
 func @distance(%score: f32, %b: i32, %h: i32, %q: i32, %k: i32,

@@ -72,6 +72,7 @@ def words_of(case):
     score = {"nonlinear": "@soft_cap", "linear": "@alibi",
              "scored": "@alibi"}.get(entry.get("score"))
     words += ["-D", "score_mod=" + score] if score else []
+    words += ["-D", "dropout=@philox_dropout"] if "dropout" in entry else []
     if mask:
         words += ["-D", "mask_mod=" + ("@local_window" if entry.get("mask") ==
                                        "window" else "@causal")]

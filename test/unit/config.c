@@ -14,6 +14,7 @@
 static int64_t v_contig_dim; /* of the queries */
 static bool exact;           /* likewise */
 static const char *score = "none";
+static bool dropout;
 
 static const char json[] =
     "{\"kernel\": \"k\", \"configs\": ["
@@ -37,6 +38,8 @@ static const char json[] =
     " \"length\": 4096, \"use\": {\"BM\": 14}},"
     "{\"target\": \"sm_80\", \"d\": 64, \"score\": \"linear\","
     " \"use\": {\"BM\": 15}},"
+    "{\"target\": \"sm_80\", \"d\": 64, \"dropout\": 1,"
+    " \"use\": {\"BM\": 16}},"
     "{\"target\": \"sm_80\", \"d\": 64, \"mask\": \"window\","
     " \"length\": 2048, \"use\": {\"BM\": 13}},"
     "{\"target\": \"cpu\", \"use\": {\"BM\": 9}}"
@@ -66,7 +69,8 @@ static tc_config find(const char *target, const char *dtype, int64_t d,
                          .length = length,
                          .v_contig_dim = v_contig_dim,
                          .exact = exact,
-                         .score = score};
+                         .score = score,
+                         .dropout = dropout};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, json, strlen(json), &q, &c));
     return c;
@@ -122,6 +126,17 @@ START_TEST(scores_have_classes_behind_those_of_masks)
     ck_assert_int_eq(rows("sm_80", "bf16", 64, "masked", 100), 6);
     score = "none";
     ck_assert_int_eq(rows("sm_80", "bf16", 128, "none", 5000), 4);
+}
+END_TEST
+
+START_TEST(dropout_counts_more_than_masks)
+{
+    dropout = true;
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 5000), 16);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "window", 2048), 16);
+    ck_assert_int_eq(rows("sm_80", "f16", 32, "none", 100), 7);
+    ck_assert_int_eq(rows("sm_80", "bf16", 65, "none", 100), 4);
+    dropout = false;
 }
 END_TEST
 
@@ -447,6 +462,7 @@ int main(void)
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_add_test(t, the_nearest_entry_is_taken);
     tcase_add_test(t, scores_have_classes_behind_those_of_masks);
+    tcase_add_test(t, dropout_counts_more_than_masks);
     tcase_add_test(t, exact_sums_want_tiles_of_their_own);
     tcase_add_test(t, warps_and_stages_are_no_bindings);
     tcase_add_test(t, tiles_are_a_word);

@@ -6,8 +6,10 @@
 #include "tools/common/progress.h"
 #include "tools/common/render.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int tool_usage(const tool_command *c, const char *fmt, ...)
@@ -225,6 +227,33 @@ int tool_lists(const tool_args *args, int *out)
                ? EXIT_DONE
                : tool_usage(args->command,
                             "--lists is `%s`, expected always or never", when);
+}
+
+int tool_dropout(const tool_args *args, double *p, int64_t *seed)
+{
+    const char *share = tool_value(args, "--dropout"),
+               *key = tool_value(args, "--seed");
+    char *end;
+    *p = 0;
+    *seed = 0;
+    if (key && !share)
+        return tool_usage(args->command, "--seed is for --dropout");
+    if (!share)
+        return EXIT_DONE;
+    *p = strtod(share, &end);
+    if (end == share || *end || !(*p >= 0 && *p <= 1))
+        return tool_usage(args->command,
+                          "--dropout is `%s`, expected 0 to 1, such as 0.1",
+                          share);
+    if (!key)
+        return EXIT_DONE;
+    errno = 0;
+    *seed = strtoll(key, &end, 0);
+    return end == key || *end || errno
+               ? tool_usage(args->command,
+                            "--seed is `%s`, expected an integer of 64 bits",
+                            key)
+               : EXIT_DONE;
 }
 
 static void put_option(const char *name, const char *value, const char *help)

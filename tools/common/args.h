@@ -8,6 +8,7 @@
 #define TOOL_ARGS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Exit codes; those of tilec_status. */
 enum { EXIT_DONE = 0, EXIT_INPUT = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
@@ -63,6 +64,8 @@ bool tool_enforce(const tool_args *args, int *out);
 bool tool_remarks(const tool_args *args, bool *want);
 /* --lists, as block_lists of tilec_attention_options. Exit code. */
 int tool_lists(const tool_args *args, int *out);
+/* --dropout and --seed; 0 where they are not given. Exit code. */
+int tool_dropout(const tool_args *args, double *p, int64_t *seed);
 void tool_help(const tool_command *c);
 /* Says that the command line is wrong; returns EXIT_USAGE. */
 int tool_usage(const tool_command *c, const char *fmt, ...)

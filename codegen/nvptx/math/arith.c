@@ -64,6 +64,37 @@ static LLVMValueRef emit_math(const lane *l)
     return tc_nvptx_math(l->of.b, l->of.op->code, l->of.x);
 }
 
+static bool has_operands(const tc_op *op, const tc_op *of)
+{
+    return (op->in[0] == of->in[0] && op->in[1] == of->in[1]) ||
+           (op->in[0] == of->in[1] && op->in[1] == of->in[0]);
+}
+
+/* Does another op want the other half of this product? */
+static bool is_half(const tc_op *op)
+{
+    tc_opcode other = op->code == TC_MUL ? TC_MULHI : TC_MUL;
+    tc_each_use (u, op->in[0])
+        if (u->op->code == other && has_operands(u->op, op))
+            return true;
+    return false;
+}
+
+/* Both halves of a product of ints: one instruction (ptxas does not merge
+ * mul.lo and mul.hi). LLVM merges the two equal ones. */
+static LLVMValueRef emit_half(const lane *l)
+{
+    LLVMBuilderRef b = l->of.b;
+    LLVMValueRef in[] = {l->of.x, l->of.y};
+    if (LLVMTypeOf(l->of.x) != l->g->i32 || !is_half(l->of.op))
+        return emit_shared(l);
+    LLVMValueRef both = tc_gen_pure_asm(
+        l->g, l->g->i64, "mul.wide.u32 $0, $1, $2;", "=l,r,r", 2, in);
+    if (l->of.op->code == TC_MULHI)
+        both = LLVMBuildLShr(b, both, LLVMConstInt(l->g->i64, 32, false), "");
+    return LLVMBuildTrunc(b, both, l->g->i32, "");
+}
+
 /* By the bits that memory would hold; those of an i1 are the value itself. */
 static LLVMValueRef emit_bitcast(const lane *l)
 {
@@ -90,10 +121,10 @@ static const struct lane_row {
 } rows[TC_OPCODE_COUNT] = {
     [TC_ADD] = {emit_shared, WIDE},
     [TC_SUB] = {emit_shared, WIDE},
-    [TC_MUL] = {emit_shared, WIDE},
+    [TC_MUL] = {emit_half, WIDE},
     [TC_DIV] = {emit_shared, WIDE},
     [TC_REM] = {emit_shared, WIDE},
-    [TC_MULHI] = {emit_shared, AS_THEY_ARE},
+    [TC_MULHI] = {emit_half, AS_THEY_ARE},
     [TC_MIN] = {emit_shared, WIDE},
     [TC_MAX] = {emit_shared, WIDE},
     [TC_AND] = {emit_shared, AS_THEY_ARE},
