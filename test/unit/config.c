@@ -171,9 +171,12 @@ END_TEST
 
 START_TEST(a_broken_text_fits_nothing)
 {
-    tc_config_query q = {
-        "k",   tc_target_get("sm_80"), "bf16", 64, 64, "none", 1, 0, false,
-        "none"};
+    tc_config_query q = {"k",    tc_target_get("sm_80"),
+                         "bf16", 64,
+                         64,     "none",
+                         1,      0,
+                         false,  "none",
+                         false};
     static const char *const texts[] = {
         "",
         "{",
@@ -201,7 +204,8 @@ START_TEST(shipped_configurations_are_read)
                          1,
                          0,
                          false,
-                         "none"};
+                         "none",
+                         false};
     tc_config c;
     ck_assert(tc_config_find(&cx->arena, &q, &c));
     ck_assert_uint_gt(c.nbindings, 0);
