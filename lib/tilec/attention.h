@@ -127,9 +127,9 @@ typedef struct tilec_attention_options {
     /* Weights are dropped, at random, and the others made larger: o and the
      * gradients are those of dropout, lse and max are not. A call captures
      * "dropout_p", the probability that a weight is dropped, and
-     * "dropout_seed", an int64 tensor [1], the key of Philox4x32-10, whose
-     * counter is query, key, head and batch: the same seed drops the same
-     * weights, in forward and backward, on all targets. */
+     * "dropout_seed", an int64 tensor [1]. Whether a weight is dropped depends
+     * on the seed, batch, head, query and key alone (Philox4x32-7): the same
+     * seed drops the same weights, in forward and backward, on all targets. */
     int dropout;
 } tilec_attention_options;
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attention with and without dropout, bf16: tilec beside FlashAttention-2 (torch's
-sdpa), forward, and forward and backward.
+"""Attention with and without dropout, bf16: tilec beside torch's sdpa, as it
+chooses (torch) and by FlashAttention-2 (flash), forward, and forward and
+backward.
 
     TILEC_LIBRARY=build/libtilec.so python3 test/bench/dropout.py [--p 0.1]
         [--rounds 7] [--only 4096x64] [--json dropout.json]
@@ -43,7 +44,8 @@ class Problem:
         return {"%s%s" % (library, ", dropout" if p else ""):
                 lambda call=call, p=p: self.run(call, p)
                 for library, call in (("tilec", self.tilec),
-                                      ("torch", self.flash))
+                                      ("torch", self.sdpa),
+                                      ("flash", self.flash))
                 for p in (0.0, self.p)}
 
     def tilec(self, q, k, v, p):
@@ -51,11 +53,14 @@ class Problem:
         return tilec.scaled_dot_product_attention(q, k, v, None, p,
                                                   self.causal)
 
+    def sdpa(self, q, k, v, p):
+        return self.torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, None, p, self.causal)
+
     def flash(self, q, k, v, p):
-        from torch.nn import attention, functional
+        from torch.nn import attention
         with attention.sdpa_kernel(attention.SDPBackend.FLASH_ATTENTION):
-            return functional.scaled_dot_product_attention(
-                q, k, v, None, p, self.causal)
+            return self.sdpa(q, k, v, p)
 
     def run(self, call, p):
         torch = self.torch

@@ -319,7 +319,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
         no key has lse = its sink. In float32; other floats are converted.
     dropout_p: each weight is dropped with this probability, and the others are
         multiplied by 1 / (1 - dropout_p); lse and the maximum are those of all
-        weights. Philox4x32-10 gives the random numbers.
+        weights. Philox4x32-7 gives the random numbers.
     dropout_seed: int64 [1], or a number: the same seed drops the same weights.
         None, or a torch.Generator: drawn from torch's generator of the device
         or from that one (by torch.randint; numpy's where query is an array),
