@@ -231,7 +231,8 @@ START_TEST(no_memory_for_configurations)
                          .dv = 64,
                          .mask = "none",
                          .length = 1,
-                         .score = "none"};
+                         .score = "none",
+                         false};
     tc_config c;
     jmp_buf here;
     cJSON_InitHooks(&none);
@@ -263,9 +264,12 @@ START_TEST(an_embedded_kernel_is_configured)
                                .examples = examples,
                                .nexamples = 3,
                                .no_load = 1};
-    tc_config_query q = {
-        "matmul", tc_target_get("sm_80"), "bf16", 0, 0, "none", 500, 0, false,
-        "none"};
+    tc_config_query q = {"matmul", tc_target_get("sm_80"),
+                         "bf16",   0,
+                         0,        "none",
+                         500,      0,
+                         false,    "none",
+                         false};
     tilec_source source = tilec_text("matmul", NULL, 0);
     tilec_resources taken = TILEC_INIT(tilec_resources);
     tilec_context *tilec;
@@ -305,9 +309,12 @@ START_TEST(a_data_type_that_is_named_comes_before_dims)
     static const char text[] =
         "{\"configs\": [{\"d\": 64, \"use\": {\"BM\": 1}},"
         "{\"dtype\": \"f32\", \"use\": {\"BM\": 2}}]}";
-    tc_config_query q = {
-        "k",   tc_target_get("sm_80"), "f32", 64, 64, "none", 1, 0, false,
-        "none"};
+    tc_config_query q = {"k",   tc_target_get("sm_80"),
+                         "f32", 64,
+                         64,    "none",
+                         1,     0,
+                         false, "none",
+                         false};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
     ck_assert_str_eq(c.bindings[0].value, "2");
@@ -346,7 +353,8 @@ START_TEST(entries_of_also_add_what_they_use)
                          .d = 128,
                          .dv = 128,
                          .mask = "none",
-                         .score = "none"};
+                         .score = "none",
+                         false};
     tc_config c = add(&q, 512, false);
     ck_assert(c.pair);
     ck_assert_uint_eq(c.warps, 4);
@@ -366,7 +374,8 @@ START_TEST(entries_of_also_know_split_heads)
                          .d = 64,
                          .dv = 64,
                          .mask = "causal",
-                         .score = "none"};
+                         .score = "none",
+                         false};
     ck_assert_uint_eq(add(&q, 4096, true).stages, 3);
     ck_assert_uint_eq(add(&q, 4096, false).stages, 0);
     q.mask = "none";
@@ -383,7 +392,8 @@ START_TEST(entries_of_also_bind)
                          .d = 64,
                          .dv = 64,
                          .mask = "none",
-                         .score = "none"};
+                         .score = "none",
+                         false};
     tc_config c = add(&q, 0, false);
     ck_assert_uint_eq(c.nbindings, 2);
     ck_assert_str_eq(c.bindings[0].name, "BM");
@@ -421,7 +431,8 @@ START_TEST(shipped_pairs)
                          .dv = s->d,
                          .mask = s->mask,
                          .length = s->longest,
-                         .score = "none"};
+                         .score = "none",
+                         false};
     tc_config_work w = {s->longest, s->splits};
     tc_config c;
     (void)tc_config_find(&cx->arena, &q, &c);
