@@ -39,6 +39,7 @@ TABLE = os.path.join(HERE, "torch_flex_upstream.txt")
 
 # For a machine without a GPU: what the files ask, and the answer.
 _AS_IF_CUDA = (
+    (r"\.cuda\(\)", ""),
     (r"torch\.cuda\.is_available\(\)", "True"),
     (r"torch\.cuda\.get_device_capability\(\)", "(9, 0)"),
     (r"(torch\.utils\._triton\.)?has_triton\(\)", "True"),
@@ -224,11 +225,12 @@ class Worker:
         self.process.wait()
 
 
-# How the first parameter begins, in the names that parametrize makes.
-_PARAMETERS = re.compile("_(%s)[^.]*$" % "|".join((
-    "backend", "batch:", "batch_dim", "bfloat", "BLOCK_SIZE", "compile_",
-    "float", "full_ind", "head_dim", "k_s", "mode", "ops_to", "page", "params",
-    "permute", "q_s", "score_mod", "shape")))
+# The first parameter, in the names that parametrize makes.
+_PARAMETERS = re.compile(r"(?<!test)_(%s)[^.]*$" % "|".join((
+    r"b?float\d", "batch:", r"(score_mod|score_mask_mod|head_dims|batch_dims|"
+    r"shape|permute_order|[qk]_s)\d", "score_mod_name", r"BLOCK_SIZE(_|\d)",
+    "(backend|compile|full_indices|head_dim|mode|page_size)_",
+    r"ops_to_save\d")))
 
 
 def _stem(case):
@@ -237,23 +239,21 @@ def _stem(case):
 
 
 def chosen(cases, args):
-    cases, count = [c for c in cases if re.search(args.only, c)], {}
-    cases = [c for c in cases if (args.front, c) not in args.known]
-    if args.each:
-        first = []
-        for c in cases:
-            count[_stem(c)] = count.get(_stem(c), 0) + 1
-            if count[_stem(c)] <= args.each:
-                first.append(c)
-        cases = first
+    """The cases to run, in turn one of each test: what a budget leaves out are
+    cases of tests that have run."""
+    turns, count = [], collections.Counter()
+    for c in cases:
+        if re.search(args.only, c):
+            count[_stem(c)] += 1
+            turns.append((count[_stem(c)], c))
     i, n = args.shard
-    return cases[i - 1::n]
+    return [c for turn, c in sorted(turns)
+            if not args.each or turn <= args.each][i - 1::n]
 
 
 def run(args, front):
     """[(case, class, text, seconds)]."""
     began, found = time.time(), []
-    args.front = front
     first = Worker(args, front)
     line = first.answer()
     while line is None:
@@ -261,7 +261,8 @@ def run(args, front):
     if not line:
         raise SystemExit("torch_flex_upstream: a worker does not start; "
                          "--verbose shows why")
-    todo = collections.deque(chosen(json.loads(line), args))
+    todo = collections.deque(c for c in chosen(json.loads(line), args)
+                             if (front, c) not in args.known)
     first.cases = True
     workers = [first] + [Worker(args, front) for _ in range(
         min(args.n, len(todo)) - 1)]
