@@ -182,6 +182,7 @@ class Contenders:
                 "sdpa": lambda: sdpa(q, k, v)},
             "cache: decode, own schedule": {
                 "tilec": lambda: tilec.attention(q, k, v, **paged)},
+            "cache: schedule made again": {"tilec": schedule.update},
             "cache: append": {
                 "tilec": lambda: tilec.append(*new, k, v, kv_lens=none,
                                               page_table=table),

@@ -158,6 +158,25 @@ def test_what_changes(device):
 
 
 @both_ways
+def test_schedule(device):
+    """Made again from lengths that have changed in place."""
+    c = Case(device, "pages", False)
+    c.places["kv_lens"].zero_()
+    schedule = tilec.schedule(c.q, c.k, c.v, **c.places)
+    assert not c.call(schedule=schedule)[0].any()
+    for lens in ([40, 7], [3, 48], [48, 3], [5, 5]):
+        c.lens = lens
+        c.places["kv_lens"].copy_(ints(device, *lens))
+        schedule.update()
+        for x, y in zip(c.call(schedule=schedule, mask_mod="causal"),
+                        c.want(mask_mod="causal")):
+            near(x, y)
+        c.places["kv_lens"].zero_()
+        schedule.update()
+        assert not c.call(schedule=schedule)[0].any()
+
+
+@both_ways
 def test_append(device):
     for layout in ("rows", "pages"):
         for ragged in (False, True):

@@ -163,11 +163,16 @@ class Schedule:
         """places: as they were given, of other ints too."""
         self.plan, self._places, self._tensors = plan, places, tensors
         self._made_for = _described(plan.spec, places=places, **tensors)
-        # Equal for schedules that are good for the same calls.
-        self.kind = _kinds_of_schedules.setdefault(
-            tuple(self._made_for.items()), len(_kinds_of_schedules))
+        self._repeated = None  # what `update` calls
         self.memory = _tensors.Memory(tensors["q"], size)
         self.update()
+
+    kind = None  # of those that callers have: equal if good for equal calls
+
+    def named(self):
+        self.kind = _kinds_of_schedules.setdefault(
+            tuple(self._made_for.items()), len(_kinds_of_schedules))
+        return self
 
     def check(self, spec, q, k, v, places):
         """Refuses tensors of other shapes than it was made for."""
@@ -182,6 +187,8 @@ class Schedule:
     def update(self) -> None:
         """Reads the lengths again: they may have changed in place. May be
         captured in a CUDA graph."""
+        if self._repeated is not None and self._repeated():
+            return
         places = {n: _captured.integers(n, x, self._tensors["q"])
                   for n, x in self._places.items()}
         call, held = _call(self._tensors, places)
@@ -190,6 +197,15 @@ class Schedule:
         launch = _context.launch_options(self.plan.device)
         self.plan.call("schedule", C.byref(call), C.byref(launch))
         del held
+        if self.kind is not None and all(
+                places[n] is x for n, x in self._places.items()):
+            self._repeat({**self._tensors, **places})
+
+    def _repeat(self, given):
+        if _tensors.is_torch(given["q"]):
+            from . import _torch
+            self._repeated = _torch.cache.repeated_schedule(
+                self.plan, given, self.memory)
 
 
 _kinds_of_schedules: typing.Dict[tuple, int] = {}
@@ -348,4 +364,4 @@ def schedule_for(q, k, v, places, given, spec):
     need, _ = _sizes(plan, call)
     del held
     return Schedule(plan, dict(q=q, k=k, v=v), {n: given[n] for n in places},
-                    need)
+                    need).named()
