@@ -10,8 +10,10 @@
 #include "lib/kvcache/kvcache_choice.h"
 #include "lib/mods/mods_job.h"
 #include "lib/program/link.h"
+#include "passes/sync/shared_memory.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char program[] = "attention_kvcache"; /* the text */
 
@@ -32,6 +34,7 @@ struct request {
     enum part part;          /* the compile in hand */
     const tc_target *target; /* NULL: there is none of that name */
     tc_kv_choice choice;
+    unsigned smaller; /* how often tiles are made smaller */
     tilec_kvcache *plan;
 };
 
@@ -282,6 +285,8 @@ static tilec_kvcache *make_plan(tc_job *job, const struct request *r,
 static void choose(struct request *r, unsigned sms)
 {
     r->choice = tc_kv_choose(r->q, r->k, r->v, &r->options, r->target, sms);
+    for (unsigned i = 0; i < r->smaller; i++)
+        tc_kv_make_smaller(&r->choice, r->plan->group);
     r->plan->sms = sms;
     r->plan->block = r->choice.rows;
     r->plan->by_heads = r->choice.by_heads;
@@ -360,6 +365,14 @@ static tilec_status compile(tilec_context *cx, struct request *r,
     return tc_job_run(&job, out);
 }
 
+static bool needs_too_much(const tilec_diagnostic *d)
+{
+    while (d && !(d->severity == TILEC_ERROR &&
+                  strstr(d->message, TC_TOO_MUCH_SHARED)))
+        d = d->next;
+    return d != NULL;
+}
+
 static tilec_status compile_all(tilec_context *cx, struct request *r,
                                 tilec_kernel *made[PARTS])
 {
@@ -369,6 +382,23 @@ static tilec_status compile_all(tilec_context *cx, struct request *r,
             s = compile(cx, r, (enum part)i, &made[i]);
     for (int i = 0; s != TILEC_OK && i < PARTS; i++)
         tilec_kernel_free(made[i]);
+    for (int i = 0; s != TILEC_OK && i < PARTS; i++)
+        made[i] = NULL;
+    return s;
+}
+
+/* Wide heads of f32 may need more shared memory than there is: smaller tiles,
+ * as often as that helps. */
+static tilec_status compile_fitting(tilec_context *cx, struct request *r,
+                                    tilec_kernel *made[PARTS])
+{
+    enum { MOST_TIMES = 8 };
+    tilec_status s = compile_all(cx, r, made);
+    while (s != TILEC_OK && r->smaller < MOST_TIMES &&
+           needs_too_much(tilec_diagnostics(cx))) {
+        r->smaller++;
+        s = compile_all(cx, r, made);
+    }
     return s;
 }
 
@@ -410,7 +440,7 @@ tilec_status tilec_kvcache_plan(tilec_context *cx, const DLTensor *q,
     tilec_kernel *made[PARTS] = {0};
     if (why)
         return tc_job_refuse(cx, why, &made[0]);
-    tilec_status s = compile_all(cx, &r, made);
+    tilec_status s = compile_fitting(cx, &r, made);
     if (s != TILEC_OK)
         return s;
     r.plan->forward = made[FORWARD];

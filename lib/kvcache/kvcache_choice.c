@@ -165,6 +165,22 @@ tc_kv_choice tc_kv_choose(const DLTensor *q, const DLTensor *k,
     return c;
 }
 
+void tc_kv_make_smaller(tc_kv_choice *c, int64_t group)
+{
+    enum { FEWEST_STAGES = 2, FEWEST_ROWS = 16 };
+    if (c->stages > FEWEST_STAGES) {
+        c->stages = FEWEST_STAGES;
+    } else if (c->rows > FEWEST_ROWS) {
+        c->rows /= 2;
+        c->by_heads = c->by_heads && c->rows % group == 0;
+    } else if (c->keys > FEWEST_KEYS) {
+        c->keys /= 2;
+        c->tail = c->tail < c->keys ? c->tail : c->keys;
+    } else {
+        c->stages = 1;
+    }
+}
+
 static bool has_sides(const DLTensor *t)
 {
     return t && t->ndim == 4 && t->shape;

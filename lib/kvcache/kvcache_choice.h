@@ -25,4 +25,8 @@ tc_kv_choice tc_kv_choose(const DLTensor *q, const DLTensor *k,
                           const DLTensor *v, const tilec_kvcache_options *o,
                           const tc_target *target, unsigned sms);
 
+/* For what does not fit into shared memory: fewer stages, then half the rows,
+ * then half the keys. */
+void tc_kv_make_smaller(tc_kv_choice *c, int64_t group);
+
 #endif

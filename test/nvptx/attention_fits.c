@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention compiles for GPUs, forward, gradients and the gradients of captured
- * tensors, whatever the data type and the head dim: for each of them there are
- * tiles that fit into shared memory. (No assembler is needed.)
+ * tensors, over a cache a decode and a prefill, whatever the data type and the
+ * head dim: for each of them there are tiles that fit into shared memory. (No
+ * assembler is needed.)
  *
- *     attention_fits [--all 1] [--verbose 1]
+ *     attention_fits [--all 1] [--gradients 0] [--verbose 1]
  */
 #include "test/numerics/run.h"
 
@@ -70,6 +71,39 @@ static bool compiles(tilec_context *cx, const char *target, num_type type,
     return ok;
 }
 
+/* Over pages of 16 keys, 4 query heads to a key head; is_narrow: of 8 bits. */
+static bool cache_compiles(tilec_context *cx, const char *target, num_type type,
+                           const int dim[2], int64_t queries, bool is_narrow)
+{
+    int64_t q4[4] = {2, 8, queries, dim[0]}, k4[4] = {40, 2, 16, dim[0]};
+    int64_t v4[4] = {40, 2, 16, dim[1]};
+    num_type cached = is_narrow ? NUM_F8E4M3 : type;
+    DLTensor q = tensor(type, q4), k = tensor(cached, k4);
+    DLTensor v = tensor(cached, v4);
+    tilec_kvcache_options o = TILEC_INIT(tilec_kvcache_options);
+    tilec_kvcache *plan;
+    o.target = target;
+    o.layout = TILEC_KV_PAGED;
+    o.mask = "causal";
+    o.no_load = o.no_cache = 1;
+    bool ok = tilec_kvcache_plan(cx, &q, &k, &v, &o, &plan) == TILEC_OK;
+    tilec_kvcache_free(plan);
+    return ok;
+}
+
+static void check_cache(tilec_context *cx, run_counts *counts,
+                        const char *target, num_type type, const int dim[2])
+{
+    for (int way = 0; way < 4; way++) {
+        int64_t queries = way / 2 ? 100 : 1;
+        bool ok = cache_compiles(cx, target, type, dim, queries, way % 2);
+        run_check(counts, ok, "%s, %s, head dim %d/%d, %d queries%s: %s",
+                  target, num_name(type), dim[0], dim[1], (int)queries,
+                  way % 2 ? " over 8 bits" : "",
+                  ok ? "" : tilec_diagnostics(cx)->message);
+    }
+}
+
 static void check(tilec_context *cx, run_counts *counts, const char *target,
                   num_type type, const int dim[2], int way, bool verbose)
 {
@@ -87,17 +121,21 @@ int main(int argc, char **argv)
 {
     run_counts counts = {0};
     bool all = run_option(argc, argv, "all", 0);
+    bool gradients = run_option(argc, argv, "gradients", 1);
     bool verbose = run_option(argc, argv, "verbose", 0);
     tilec_context *cx;
     if (tilec_context_new(NULL, &cx) != TILEC_OK)
         return 1;
     int ntypes = all ? TYPES : FEW, ndims = all ? DIMS : FEW;
     for (int t = 0; t < (all ? TARGETS : 1); t++)
-        for (int i = 0; i < ntypes * ndims; i++)
-            for (int w = 0; w < WAYS; w++)
+        for (int i = 0; i < ntypes * ndims; i++) {
+            check_cache(cx, &counts, targets[t], types[i % ntypes],
+                        dims[i / ntypes]);
+            for (int w = 0; w < WAYS && gradients; w++)
                 if (all || w == CAPTURED)
                     check(cx, &counts, targets[t], types[i % ntypes],
                           dims[i / ntypes], w, verbose);
+        }
     tilec_context_free(cx);
     return run_finish(&counts);
 }
