@@ -116,7 +116,7 @@ static const role roles[] = {
     {"kvcache_schedule", "parts", "U", false, 0},
     {"kvcache_schedule", "queries", "M", false, 0},
     {"kvcache_schedule", "keys", "N", false, 0},
-    {"kvcache_schedule", "window", NULL, false, 100},
+    {"kvcache_schedule", "window", NULL, false, 250},
     {"kvcache_schedule", "key_count.lens", "B", false, 300},
     {"kvcache_schedule", "query_span.starts", "T", false, -5},
     {"attention_kvcache", "items", "JI", false, 0},
