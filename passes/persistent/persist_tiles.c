@@ -383,11 +383,11 @@ tc_change tc_pass_persist_tiles(tc_func *f, tc_pass_env *env)
     }
     bool equal = is_equal_work(&s.work);
     why = tc_why_not_order(f, &s.work);
-    if (why)
-        return tc_error(env->cx, f->loc, "@%s: raster(%s): %s", f->name,
-                        tc_raster_word(f->raster), why)
-                   ? TC_UNCHANGED
-                   : TC_FAILED;
+    if (why) {
+        tc_error(env->cx, f->loc, "@%s: raster(%s): %s", f->name,
+                 tc_raster_word(f->raster), why);
+        return TC_FAILED;
+    }
     s.order = tc_tile_order_of(f, &s.work);
     if (f->tiles == TC_TILES_ANY)
         f->tiles = equal ? TC_TILES_STATIC : TC_TILES_DYNAMIC;

@@ -442,49 +442,45 @@ bool tc_can_trim(tc_pass_env *env, tc_op *loop)
     return can_trim(&o);
 }
 
-static tc_change visit_loop(tc_pass_env *env, tc_op *loop)
+static bool visit_loop(tc_pass_env *env, tc_op *loop, bool *changed)
 {
     own o = start(env, loop);
     if (!tc_op_is_word(loop, "trim", "groups") || !tc_op_int(loop, "by_rows"))
-        return TC_UNCHANGED;
-    if (!can_trim(&o)) {
-        tc_error(env->cx, loop->loc,
-                 "for: trim(groups) needs steps of fewer rows than the block "
-                 "has, masks `range <= limit - counter` or `>=`, rings of two "
-                 "slots or more, and nothing that goes from row to row: write "
-                 "trim(none)");
-        return TC_FAILED;
-    }
+        return true;
+    if (!can_trim(&o))
+        return tc_error(
+            env->cx, loop->loc,
+            "for: trim(groups) needs steps of fewer rows than the block has, "
+            "masks `range <= limit - counter` or `>=`, rings of two slots or "
+            "more, and nothing that goes from row to row: write trim(none)");
     tc_op_set_attr(loop, "by_rows", (tc_attr){0}); /* this has been done */
     expand(&o);
     tc_remark(env->cx, loop->loc, pass,
               "each warp group does the steps in which its own rows see "
               "something");
-    return TC_CHANGED;
+    *changed = true;
+    return true;
 }
 
-static tc_change trim_warpgroups_visit(tc_pass_env *env, tc_region *r)
+static bool trim_warpgroups_visit(tc_pass_env *env, tc_region *r, bool *changed)
 {
-    tc_change changed = TC_UNCHANGED;
     tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i <= op->nregions; i++) {
-            tc_change now = TC_UNCHANGED;
-            if (i < op->nregions)
-                now = trim_warpgroups_visit(env, op->regions[i]);
-            else if (op->code == TC_FOR)
-                now = visit_loop(env, op);
-            if (now == TC_FAILED)
-                return TC_FAILED;
-            changed = now == TC_CHANGED ? now : changed;
-        }
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!trim_warpgroups_visit(env, op->regions[i], changed))
+                return false;
+        if (op->code == TC_FOR && !visit_loop(env, op, changed))
+            return false;
     }
-    return changed;
+    return true;
 }
 
 tc_change tc_pass_trim_warpgroups(tc_func *f, tc_pass_env *env)
 {
     const tc_op *roles = tc_roles_of(f);
+    bool changed = false;
     if (!roles || tc_warpgroups(f->warps) < 2)
         return TC_UNCHANGED;
-    return trim_warpgroups_visit(env, tc_consumers(roles));
+    if (!trim_warpgroups_visit(env, tc_consumers(roles), &changed))
+        return TC_FAILED;
+    return changed ? TC_CHANGED : TC_UNCHANGED;
 }
