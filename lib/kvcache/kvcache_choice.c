@@ -167,13 +167,13 @@ tc_kv_choice tc_kv_choose(const DLTensor *q, const DLTensor *k,
 
 void tc_kv_make_smaller(tc_kv_choice *c, int64_t group)
 {
-    enum { FEWEST_STAGES = 2, FEWEST_ROWS = 16 };
+    enum { FEWEST_STAGES = 2, FEWEST_ROWS = 16, LEAST_KEYS = 8 };
     if (c->stages > FEWEST_STAGES) {
         c->stages = FEWEST_STAGES;
     } else if (c->rows > FEWEST_ROWS) {
         c->rows /= 2;
         c->by_heads = c->by_heads && c->rows % group == 0;
-    } else if (c->keys > FEWEST_KEYS) {
+    } else if (c->keys > LEAST_KEYS) {
         c->keys /= 2;
         c->tail = c->tail < c->keys ? c->tail : c->keys;
     } else {

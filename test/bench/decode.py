@@ -25,8 +25,7 @@ import pathlib
 import subprocess
 import sys
 
-from decode_cases import (CAP, SETS, VARIANTS, WINDOW, bytes_of,
-                          is_latent, label)
+from decode_cases import CAP, SETS, VARIANTS, bytes_of, is_latent, label
 from peers import add, commit, read, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -116,15 +115,18 @@ class Decode:
         if "apart" in variant:
             caches = [(k, v.clone()) for k, v in caches]
         places = dict(places or {}, kv_lens=self.lens)
-        piece = {n: variant[n] for n in ("piece",) if n in variant}
+        dealt = {n: variant[n] for n in ("piece", "kv_window")
+                 if n in variant}
         mods = {n: variant[n] for n in ("score_mod", "mask_mod")
                 if n in variant} or self.causal
+        if "w" in variant:
+            mods = dict(mask_mod="sliding_window(w=%d)" % variant["w"])
         if mods.get("score_mod") == "alibi":
             mods = dict(mods, captured=dict(slopes=self.slopes))
         factors = self._factors(variant)
-        schedule = tilec.schedule(self.q, *caches[0], **piece, **places)
+        schedule = tilec.schedule(self.q, *caches[0], **dealt, **places)
         return self._in_turn(lambda k, v: tilec.attention(
-            self.q, k, v, schedule=schedule, **piece, **places, **mods,
+            self.q, k, v, schedule=schedule, **dealt, **places, **mods,
             **factors), caches, dict(variant, **factors), dense)
 
     def _ragged(self):
@@ -214,8 +216,8 @@ class Decode:
         if variant == VARIANTS["alibi"]:
             s = s + self.slopes[heads] * (j - i)
         see = j <= i
-        if variant == VARIANTS["window"]:
-            see = see & (i - j < WINDOW)
+        if "w" in variant:
+            see = see & (i - j < variant["w"])
         if variant == VARIANTS["own mask"]:
             see = see & ((j + heads) % 7 != 3)
         return s.masked_fill(~see, float("-inf"))

@@ -48,6 +48,36 @@ TABLES = {
              ("tilec f8e4m3 / cuDNN bf16", ("cudnn_bf16", "tilec"))]),
 }
 
+# Over caches: of a table the set of decode.py, which rows, the columns.
+# Microseconds.
+CACHES = "h200_sm_90a_decode"
+PAGES = [("pages of %d" % n, "tilec, pages of %d" % n) for n in (16, 64)]
+PEERS = [(n, n) for n in ("cuDNN", "FlashAttention-2", "FlexAttention",
+                          "FlashAttention-3")]
+FLASHINFER = [("FlashInfer", "FlashInfer, pages of 64")]
+CACHE_TABLES = {
+    "decode": ("decode", lambda row: True,
+               [("tilec", "tilec"), *PAGES, *PEERS, *FLASHINFER,
+                ("schedule", "schedule")]),
+    "decode_masks": ("decode", lambda row: any(
+        n.startswith("tilec, ") and "pages" not in n for n in row["median"]),
+        [(n, "tilec, " + n) for n in (
+            "soft cap", "alibi", "own mask", "constant pieces",
+            "window of 1024", "window of 1024, dealt", "window of 8192",
+            "window of 8192, dealt")]),
+    "groups": ("groups", lambda row: True, [("tilec", "tilec"), *PEERS]),
+    "bytes": ("bytes", lambda row: True,
+              [("8 bits", "tilec"), ("a factor", "tilec, a factor"),
+               ("a factor a row", "tilec, a factor a row"), *PAGES,
+               ("bf16", "tilec, bf16")]),
+    "latent": ("latent", lambda row: True,
+               [("v in k", "tilec"), *PAGES, ("v apart", "tilec, v apart"),
+                PEERS[3], *FLASHINFER]),
+    "prefill": ("prefill", lambda row: True,
+                [("no cache", "tilec, no cache"), ("lengths", "tilec"),
+                 ("ragged", "tilec, ragged"), *PAGES]),
+}
+
 # The README's rows: what is computed, the results, the row's label.
 SUMMARY = [
     ("forward, bf16", "hopper", "4x32x4096x64 causal"),
@@ -118,6 +148,28 @@ def whole(name):
     return lines + origin([file], target)
 
 
+def of_caches(name):
+    wanted, has, columns = CACHE_TABLES[name]
+    lines = header(["case", "limit"] + [head for head, _ in columns])
+    for row in results(CACHES)["rows"]:
+        if row["case"]["set"] == wanted and has(row):
+            m = row["median"]
+            lines.append(line(
+                [row["label"], "%.1f" % row["limit"]] +
+                ["%.1f" % m[who] if who in m else "-" for _, who in columns]))
+    return lines + origin([CACHES], "sm_90a")
+
+
+def has_results(name):
+    return (ROOT / "test" / "bench" / "results" / (name + ".json")).exists()
+
+
+def made(name):
+    if name in CACHE_TABLES:
+        return of_caches(name)
+    return summary() if name == "summary" else whole(name)
+
+
 def summary():
     lines = header(["computed", SHAPE, "tilec", "cuDNN", "FlexAttention"])
     for what, name, label in SUMMARY:
@@ -139,8 +191,11 @@ def with_tables(lines, left):
         if named:
             name = named.group(1)
             left.remove(name)
-            out += ["", *(summary() if name == "summary" else whole(name)), ""]
-            i = lines.index("<!-- end -->", i)
+            end = lines.index("<!-- end -->", i)
+            # Figures of caches from before decode.py wrote results.
+            is_old = name in CACHE_TABLES and not has_results(CACHES)
+            out += lines[i:end] if is_old else ["", *made(name), ""]
+            i = end
     return out
 
 
@@ -196,7 +251,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--write", action="store_true")
     args = p.parse_args()
-    wrong, left, text = [], [*TABLES, "summary"], ""
+    wrong, left, text = [], [*TABLES, *CACHE_TABLES, "summary"], ""
     for path in (ROOT / "README.md", ROOT / "docs" / "performance.md"):
         lines = path.read_text(encoding="utf-8").split("\n")
         right = with_tables(lines, left)
