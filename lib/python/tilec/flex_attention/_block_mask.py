@@ -164,7 +164,7 @@ def _unlisted(mask_mod, batch_and_heads, lengths):
         mask = _from_kv_blocks((one, torch.zeros_like(one)[..., None]),
                                (None, None), (LARGE, LARGE), mask_mod,
                                tuple(map(_foreign.size, lengths)))
-        setattr(mask, _MARK, _state(mask))
+        setattr(mask, MARK, _state(mask))
     return mask
 
 
