@@ -116,7 +116,7 @@ class Dropout(unittest.TestCase):
     def test_shapes(self):
         for shape in (dict(m=1), dict(n=1), dict(d=72, dv=80),
                       dict(d=256, dv=256, m=20), dict(h=6, hk=6),
-                      dict(m=300, n=517)):
+                      dict(m=300, n=517), dict(d=128, dtype="float16")):
             with self.subTest(shape):
                 self.check(inputs(**shape), 0.5, 8)
 
