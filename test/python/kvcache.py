@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention over a cache, against float64 attention of each sequence."""
 import pathlib
+import re
 import sys
 import unittest
 from unittest import mock
@@ -14,6 +15,75 @@ from tilec import _kvcache, _plan
 
 POISON = 2147480000  # in unused entries of a table
 EMPTY = -np.inf
+
+
+N = 96  # keys of the test of all mods
+
+
+def ints(*x, type=np.int32):
+    return np.array(x, type)
+
+
+_tile = dict(width=12, height=8, kernel_width=5, kernel_height=5)
+# Every mask and score of the library, and what it captures.
+MODS = {
+    "causal": {}, "causal_bottom_right": {}, "causal_from": {"offset": ints(3)},
+    "padding": {"lens": ints(70)}, "valid_from": {"starts": ints(20)},
+    "sliding_window": {"w": 30}, "local_window": {"left": 20, "right": 5},
+    "local_window_bottom_right": {"left": 20, "right": 5},
+    "dilated_sliding_window": {"w": 30, "d": 3},
+    "sink_window": {"sink": 4, "w": 20},
+    "global_sliding_window": {"global": 5, "w": 20},
+    "global_positions": {"is_global": (np.arange(N) % 9 == 0).astype(np.int8)},
+    "chunked_causal": {"c": 32}, "prefix_lm": {"prefix": 10},
+    "prefix_lm_batch": {"prefixes": ints(10)},
+    "document": {"offsets": ints(0, 40, N)},
+    "document_causal": {"offsets": ints(0, 40, N)},
+    "packed": {"q_starts": ints(0, 40, N), "k_starts": ints(0, 30, N)},
+    "packed_local": {"q_starts": ints(0, 40, N), "k_starts": ints(0, 30, N),
+                     "left": 20, "right": 3},
+    "document_ids": {"ids": np.arange(N, dtype=np.int32) // 30},
+    "shared_prefix": {"offsets": ints(0, 10, 60, N),
+                      "prefix_of": ints(0, 0, 0)},
+    "tree": {"ends": np.arange(N, dtype=np.int32) + 40},
+    "tree_ancestors": {"prefix": 64, "ancestors": np.tri(
+        N, 32, -64, dtype=np.int8)},
+    "draft_blocks": {"prefix": 32, "c": 16},
+    "block_diffusion": {"length": 48, "c": 16},
+    "vision_cross": {"tokens": 16, "intervals": ints(
+        [0, 50], [20, 96], [90, 96], [0, 9], [93, 95], [0, 96])},
+    "natten": _tile, "tiled_natten": dict(_tile, tile_width=4, tile_height=4),
+    "morton_natten": dict(_tile, width=16, height=16),
+    "sliding_tiles": dict(area=4, columns=6, rows=4, kernel_columns=3,
+                          kernel_rows=3),
+    "sliding_tiles_3d": dict(area=4, columns=2, rows=3, layers=4,
+                             kernel_columns=3, kernel_rows=3,
+                             kernel_layers=3),
+    "alibi": {"slopes": np.float32([.5, .25, .1, .01])},
+    "soft_cap": {"cap": 5.0}, "soft_cap_approx": {"cap": 5.0},
+    "relative_bias": {},
+    # Of pages `table` alone would be the page table, too.
+    "relative_bias_table": {"score.table": np.sin(
+        np.arange(4 * 2 * N, dtype=np.float32)).reshape(4, 2 * N)},
+    "head_bias": {"bias": np.float32([1, 2, 3, 4])},
+    "row_bias": {"row_bias": np.sin(np.arange(N, dtype=np.float32))},
+    "column_bias": {"column_bias": np.sin(np.arange(N, dtype=np.float32))},
+    "pair_bias": {"pair_bias": np.sin(np.arange(
+        4 * N * N, dtype=np.float32)).reshape(4, N, N)},
+    "head_scale": {"scales": np.float32([1, .5, .25, 2])},
+}
+
+
+def mods_of_the_library():
+    """{name: "mask_mod" or "score_mod"}"""
+    found = {}
+    for kind in ("mask", "score"):
+        text = (ROOT / "kernels" / "mods" / (kind + "s.tile")).read_text()
+        score = "%\\w+: f32, " if kind == "score" else ""
+        for name in re.findall(r"func @(\w+)\(" + score +
+                               "%b: i32, %h: i32, %q: i32, %k: i32", text):
+            found[name] = kind + "_mod"
+    return found
 
 
 def expected(q, k, v, see=None, bias=None):
@@ -232,6 +302,21 @@ class KVCache(unittest.TestCase):
                 x[b, :, :max(n - 60 - 128, 0) // 128 * 128] = np.nan
         self.check(batch, (k, v, places), mask_mod="sliding_window(w=60)",
                    see=lambda i, j: (j <= i) & (i - j < 60))
+
+    def test_every_mod_as_without_a_cache(self):
+        """The last queries of a sequence, over pages, against all of it."""
+        self.assertEqual(set(MODS), set(mods_of_the_library()))
+        batch = Batch([N], 5, heads=(4, 2), d=16)
+        k, v, places = batch.paged(16)
+        dense = [x[0].swapaxes(0, 1)[None] for x in (batch.k, batch.v)]
+        before = batch.values(1, 4, N - 5, 16)
+        q = np.concatenate([before, batch.queries()], axis=2)
+        for name, kind in mods_of_the_library().items():
+            with self.subTest(name):
+                mod = {kind: name, "captured": MODS[name]}
+                want = tilec.attention(q, *dense, enable_gqa=True, **mod)
+                got = tilec.attention(batch.queries(), k, v, **places, **mod)
+                np.testing.assert_allclose(got, want[:, :, -5:], atol=2e-5)
 
     def test_any_number_of_pieces(self):
         batch = Batch([1000, 129, 128, 1], queries=2, heads=(4, 2))
