@@ -81,6 +81,7 @@ struct tc_dot {
     int64_t kept;   /* registers of an operand kept all through the loop */
     int64_t packed; /* bytes of operand A that comes from another dot's result;
                      * 0: it does not */
+    bool adds_to_product; /* to another dot's sum, in the same registers */
     /* Operands that are put into the order of a group's instruction on their
      * way from memory. */
     bool moved[2];

@@ -82,14 +82,14 @@ typedef struct budget {
     int64_t others, most;
 } budget;
 
-/* Does it add to another product's sum, in the same registers? */
+/* Before any dot is lowered. */
 static bool adds_to_product(const tc_dot *d)
 {
     const tc_op *sum = d->op->nin == 3 ? d->op->in[2]->def : NULL;
-    return sum && (sum->code == TC_DOT || sum->code == TC_MMA) &&
-           sum->parent == d->op->parent;
+    return sum && sum->code == TC_DOT && sum->parent == d->op->parent;
 }
 
+/* Of the loop of `d`. */
 static budget budget_of(const tc_placing *s, const tc_dot *d)
 {
     bool group = tc_dot_is_group(d);
@@ -101,13 +101,39 @@ static budget budget_of(const tc_placing *s, const tc_dot *d)
     for (tc_dot *e = s->dots; e; e = e->next) {
         if (e->loop != d->loop)
             continue;
-        b.held += e->kept + count_of(e->op->out[0]) / threads;
+        b.held += e->kept;
+        if (!e->adds_to_product)
+            b.held += count_of(e->op->out[0]) / threads;
         if (group)
             b.held += tc_spread_registers(e->packed, s->warps);
     }
-    if (adds_to_product(d))
-        b.held -= count_of(d->op->out[0]) / threads;
     return b;
+}
+
+static bool is_kept_through(const tc_value *v, const tc_op *loop)
+{
+    const tc_region *r = v->def ? v->def->parent : v->region;
+    const tc_op *at = loop;
+    while (at && at->parent != r)
+        at = at->parent->op;
+    const tc_op *op = v->def ? v->def->next : r->first;
+    while (op && op != at)
+        op = op->next;
+    return at && op;
+}
+
+/* Of the loops through which what is read before them is kept, up to that of
+ * `d`, the one with the fewest registers left. */
+static budget fullest(const tc_placing *s, const tc_dot *d, const tc_value *v)
+{
+    budget most = budget_of(s, d);
+    for (const tc_dot *e = s->dots; e && e != d; e = e->next) {
+        budget b = budget_of(s, e);
+        if (is_kept_through(v, e->loop) &&
+            b.held + b.others - b.most > most.held + most.others - most.most)
+            most = b;
+    }
+    return most;
 }
 
 /* An operand A that a loop does not change, in shared memory: its fragments are
@@ -117,8 +143,8 @@ static tc_value *keep_fragments(tc_placing *s, tc_dot *d, tc_value *v,
 {
     if (!l || !is_before(v, d->loop))
         return NULL;
-    budget b = budget_of(s, d);
     int64_t more = registers_of(v->type, l);
+    budget b = fullest(s, d, v);
     bool fits = b.held + more + b.others <= b.most;
     (fits ? tc_remark : tc_missed)(
         s->cx, d->op->loc, pass,
@@ -228,6 +254,8 @@ static void lower(tc_placing *s, tc_dot *d)
 void tc_dots_lower(tc_placing *s)
 {
     s->buffers.arena = s->scratch;
+    for (tc_dot *d = s->dots; d; d = d->next)
+        d->adds_to_product = adds_to_product(d);
     for (tc_dot *d = s->dots; d; d = d->next)
         lower(s, d);
 }
