@@ -154,8 +154,15 @@ static bool may_be_raised(const tc_op *op)
             op->code == TC_GATHER);
 }
 
+/* A loop whose buffers another role fills: they take the shared memory. */
+static bool is_fed(const tc_op *op)
+{
+    return op->code == TC_FOR &&
+           tc_region_has_op(op->regions[0], TC_MBARRIER_WAIT);
+}
+
 /* Marks in op->data, from the loop backwards to `to`, what has to move. False:
- * something cannot. */
+ * something cannot, or such a loop stands between. */
 static bool mark_raised(tc_op *to, const tc_op *prologue, tc_op *loop)
 {
     static char mark;
@@ -165,7 +172,7 @@ static bool mark_raised(tc_op *to, const tc_op *prologue, tc_op *loop)
     for (tc_op *op = loop->prev;; op = op->prev) {
         bool needed = in_prologue || op->data;
         if (!in_prologue && (tc_op_effects(op).stores_global || wait_in(op) ||
-                             (needed && !may_be_raised(op))))
+                             is_fed(op) || (needed && !may_be_raised(op))))
             return false;
         for (unsigned i = 0; needed && i < op->nin; i++)
             if (op->in[i]->def && op->in[i]->def->parent == op->parent)
