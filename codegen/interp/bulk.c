@@ -177,6 +177,12 @@ bool tc_interp_tma_load(tc_interp *it, const tc_op *op)
     return it->options->order != TC_INTERP_EARLY || land(it, f);
 }
 
+bool tc_interp_tma_prefetch(tc_interp *it, const tc_op *op)
+{
+    const tc_tma *plan = plan_of(it, op);
+    return plan && check_place(it, op, plan);
+}
+
 bool tc_interp_bulk_land(tc_interp *it, bool *none)
 {
     tc_isync *s = &it->sync;

@@ -233,6 +233,7 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_MBARRIER_WAIT] = tc_interp_mbarrier_wait,
     [TC_MBARRIER_ARRIVE] = tc_interp_mbarrier_arrive,
     [TC_TMA_LOAD] = tc_interp_tma_load,
+    [TC_TMA_PREFETCH] = tc_interp_tma_prefetch,
     [TC_TMA_STORE] = tc_interp_tma_store,
     [TC_TMA_STORE_WAIT] = tc_interp_tma_store_wait,
     [TC_ORDER_WAIT] = tc_interp_turn,

@@ -385,8 +385,8 @@ tc_interp_fn tc_interp_for, tc_interp_if, tc_interp_while, tc_interp_assert,
     tc_interp_async_commit, tc_interp_async_wait, tc_interp_mma,
     tc_interp_mma_wait, tc_interp_warp_groups, tc_interp_mbarrier_alloc,
     tc_interp_mbarrier_wait, tc_interp_mbarrier_arrive, tc_interp_tma_load,
-    tc_interp_tma_store, tc_interp_tma_store_wait, tc_interp_fence_async,
-    tc_interp_turn, tc_interp_smem_store_scalar, tc_interp_smem_load_scalar,
-    tc_interp_next_tile, tc_interp_end_tiles;
+    tc_interp_tma_prefetch, tc_interp_tma_store, tc_interp_tma_store_wait,
+    tc_interp_fence_async, tc_interp_turn, tc_interp_smem_store_scalar,
+    tc_interp_smem_load_scalar, tc_interp_next_tile, tc_interp_end_tiles;
 
 #endif

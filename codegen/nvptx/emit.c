@@ -310,6 +310,7 @@ static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_MBARRIER_WAIT] = tc_nvptx_mbarrier_wait,
     [TC_MBARRIER_ARRIVE] = tc_nvptx_mbarrier_arrive,
     [TC_TMA_LOAD] = tc_nvptx_tma_load,
+    [TC_TMA_PREFETCH] = tc_nvptx_tma_prefetch,
     [TC_TMA_STORE] = tc_nvptx_tma_store,
     [TC_TMA_STORE_WAIT] = tc_nvptx_tma_store_wait,
     [TC_WARPGROUP_ROW] = tc_nvptx_warpgroup_row,

@@ -213,18 +213,19 @@ static bool check_bulk_load(const tc_verifier *v, const tc_op *op)
         fits = window->dims[i] == buffer->dims[i];
     if (!fits)
         return tc_error(v->cx, op->loc,
-                        "tma_load: %s and %s, expected the same elements, and "
+                        "%s: %s and %s, expected the same elements, and "
                         "the same sides but for axis 0",
-                        tc_type_name(v->cx, window),
+                        tc_op_name(op), tc_type_name(v->cx, window),
                         tc_type_name(v->cx, buffer));
     int64_t row = tc_op_int(op, "row"), n = tc_dim_value(window->dims[0]),
             all = tc_dim_value(buffer->dims[0]);
     return (row >= 0 && row + n <= all && row % n == 0 && all % n == 0) ||
            tc_error(v->cx, op->loc,
-                    "tma_load: row(%lld) of a window of %lld rows in a buffer "
+                    "%s: row(%lld) of a window of %lld rows in a buffer "
                     "of %lld, expected a multiple of the window's rows, which "
                     "divide the buffer's",
-                    (long long)row, (long long)n, (long long)all);
+                    tc_op_name(op), (long long)row, (long long)n,
+                    (long long)all);
 }
 
 static bool check_store(const tc_verifier *v, const tc_op *op)
@@ -502,6 +503,7 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_MBARRIER_ALLOC] = check_mbarrier_alloc,
     [TC_MBARRIER_ARRIVE] = check_mbarrier_arrive,
     [TC_TMA_LOAD] = check_bulk_load,
+    [TC_TMA_PREFETCH] = check_bulk_load,
     [TC_TMA_STORE] = check_store,
     [TC_TMA_STORE_WAIT] = check_pending,
     [TC_ORDER_WAIT] = check_turn,

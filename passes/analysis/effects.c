@@ -18,7 +18,8 @@ static bool stores_here(const tc_op *op)
 {
     char first = tc_op_infos[op->code].in[0];
     return op->code == TC_ASYNC_COPY || op->code == TC_TMA_LOAD ||
-           first == 'k' || first == 'h' || first == 0;
+           op->code == TC_TMA_PREFETCH || first == 'k' || first == 'h' ||
+           first == 0;
 }
 
 tc_effects tc_op_effects(const tc_op *op)

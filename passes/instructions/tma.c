@@ -550,7 +550,7 @@ static bool find_rows(const tc_op *op, tc_tma *out, const char **why)
 
 bool tc_tma_of_op(const tc_op *op, tc_tma *out, const char **why)
 {
-    if (op->code == TC_TMA_LOAD && tc_op_has_attr(op, "row"))
+    if (op->code != TC_TMA_STORE && tc_op_has_attr(op, "row"))
         return find_rows(op, out, why);
     bool by_group =
         op->code == TC_TMA_STORE && tc_op_is_word(op, "scope", "group");

@@ -460,7 +460,7 @@ static void end_uses(struct loan *x, const tc_value *buffer)
     tc_each_use (u, buffer) {
         if (tc_is_buffer_view(u->op))
             end_uses(x, u->op->out[0]);
-        else if (u->op->code != TC_TMA_LOAD)
+        else if (u->op->code != TC_TMA_LOAD && u->op->code != TC_TMA_PREFETCH)
             end_use(x, u->op);
     }
 }

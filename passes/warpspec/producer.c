@@ -190,6 +190,95 @@ static void issue_without_step(tc_role_builder *e, const tc_op *loop,
             issue_if(e, ring, "ge", loop->in[0], loop->in[1], b);
 }
 
+/* ---- The next step, of rings with one slot ---- */
+
+/* Its copies begin when this step's products are done. So that they are short
+ * then, the L2 cache is asked for it now:
+ *
+ *   %next = add %n0, %step
+ *   if %next < %end { .. tma_prefetch block %k[..], %buffer .. }
+ */
+static bool is_refilled(const tc_ring *ring, const tc_region *r)
+{
+    return ring->region == r && ring->nbulk && ring->slots == 1 &&
+           !ring->lent && !ring->after && ring->empty && !ring->bulk[0]->from;
+}
+
+/* Ops that the copies of r need, which may be done twice. */
+static bool may_be_repeated(const tc_role_builder *e, const tc_region *r)
+{
+    const tc_op *last = tc_region_terminator(r);
+    for (const tc_op *op = r->first; op != last; op = op->next)
+        if (tc_map_get(e->needed, op) &&
+            (op->nregions || (!tc_op_is_pure(op) && op->code != TC_GATHER)))
+            return false;
+    return true;
+}
+
+static void prefetch_boxes(tc_role_builder *e, const tc_tma_candidate *bulk,
+                           tc_builder *b)
+{
+    boxes x = find_boxes(e, bulk, b);
+    for (unsigned i = 0; i < x.n; i++) {
+        tc_value *in[] = {x.windows[i], bulk->buffers};
+        tc_op *op = tc_build_effect(b, TC_TMA_PREFETCH, 2, in);
+        if (x.n > 1)
+            tc_op_set_int(op, "row", (int64_t)i * bulk->boxes.rows);
+    }
+}
+
+static void repeat_ops(tc_role_builder *e, const tc_region *r, tc_builder *b)
+{
+    const tc_op *last = tc_region_terminator(r);
+    for (const tc_op *op = r->first; op != last; op = op->next)
+        if (tc_map_get(e->needed, op) && !tc_map_get(&e->s->both, op))
+            tc_role_emit(e, op, b);
+    for (tc_ring *ring = e->s->rings; ring; ring = ring->next)
+        for (unsigned i = 0; is_refilled(ring, r) && i < ring->nbulk; i++)
+            prefetch_boxes(e, ring->bulk[i], b);
+}
+
+static bool wants_prefetch(const tc_role_builder *e, const tc_region *r)
+{
+    bool any = false;
+    if (!r->op || r->op->code != TC_FOR || !tc_is_innermost_product(r->op))
+        return false;
+    for (const tc_ring *ring = e->s->rings; ring; ring = ring->next) {
+        any |= is_refilled(ring, r);
+        if (ring->region == r && !is_refilled(ring, r))
+            return false;
+    }
+    return any && may_be_repeated(e, r);
+}
+
+/* At the end of step r. */
+static void prefetch_next(tc_role_builder *e, const tc_region *r, tc_builder *b)
+{
+    if (!wants_prefetch(e, r))
+        return;
+    const tc_op *loop = r->op, *yield = tc_region_terminator(r);
+    b->loc = loop->loc;
+    tc_value *next = tc_build_binary(b, TC_ADD, tc_role_here(e, r->args[0]),
+                                     tc_role_here(e, loop->in[2]));
+    tc_value *goes_on =
+        tc_build_cmp(b, "lt", next, tc_role_here(e, loop->in[1]));
+    tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &goes_on, 2);
+    tc_op_insert(branch, b->region, b->before);
+    tc_arena *a = e->s->env->scratch;
+    tc_role_builder then = *e;
+    then.outer = e;
+    then.values = then.indices = (tc_map){.arena = a};
+    tc_map_set(&then.values, r->args[0], next);
+    for (unsigned i = 0; i < yield->nin; i++)
+        tc_map_set(&then.values, r->args[1 + i], tc_role_here(e, yield->in[i]));
+    for (unsigned k = 0; k < 2; k++) {
+        tc_builder in = tc_builder_at_end(branch->regions[k], b->loc);
+        if (k == 0)
+            repeat_ops(&then, r, &in);
+        tc_build_yield(&in, 0, NULL);
+    }
+}
+
 /* ---- The scalar channel ---- */
 
 static void begin_put(tc_ring *r, tc_builder *b)
@@ -243,6 +332,8 @@ static void before(tc_role_builder *e, const tc_region *r, const tc_op *op,
     if (!op)
         issue_in_first_step(e, r, b);
     put_fetched(e, r, op, b);
+    if (!op)
+        prefetch_next(e, r, b);
 }
 
 static void after(tc_role_builder *e, const tc_op *op, tc_builder *b)

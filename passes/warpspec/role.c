@@ -15,6 +15,8 @@
 tc_value *tc_role_here(const tc_role_builder *e, tc_value *v)
 {
     tc_value *now = tc_map_get(&e->values, v);
+    if (!now && e->outer)
+        return tc_role_here(e->outer, v);
     return now ? now : v;
 }
 
@@ -33,7 +35,7 @@ static bool is_needed(const tc_role_builder *e, const void *op_or_value)
 
 static void emit_region(tc_role_builder *e, const tc_region *r, tc_builder *b);
 
-static void emit_op(tc_role_builder *e, const tc_op *op, tc_builder *b)
+void tc_role_emit(tc_role_builder *e, const tc_op *op, tc_builder *b)
 {
     tc_value **in = tc_arena_array(e->s->env->scratch, tc_value *, op->nin);
     for (unsigned i = 0; i < op->nin; i++)
@@ -154,7 +156,7 @@ static void emit_region(tc_role_builder *e, const tc_region *r, tc_builder *b)
         if (op->nregions)
             emit_nest(e, op, b);
         else
-            emit_op(e, op, b);
+            tc_role_emit(e, op, b);
         if (e->after)
             e->after(e, op, b);
     }

@@ -178,7 +178,8 @@ struct tc_row_index {
 struct tc_role_builder {
     tc_warpspec *s;
     const tc_map *needed;
-    tc_map values;  /* of the body: what they are here */
+    const tc_role_builder *outer; /* knows the other values, or NULL */
+    tc_map values;                /* of the body: what they are here */
     tc_map indices; /* tiles of indices -> tc_row_index: rows known here */
     /* Before the op of the region (NULL: at its end). */
     void (*before)(tc_role_builder *e, const tc_region *r, const tc_op *op,
@@ -191,6 +192,8 @@ struct tc_role_builder {
 };
 void tc_build_role(tc_role_builder *e, tc_builder *b);
 tc_value *tc_role_here(const tc_role_builder *e, tc_value *v);
+/* The same op here, which has no regions. */
+void tc_role_emit(tc_role_builder *e, const tc_op *op, tc_builder *b);
 void tc_role_is_here(tc_role_builder *e, const tc_value *v, tc_value *now);
 
 /* The kernel's body is still as it was. */

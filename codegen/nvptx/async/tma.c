@@ -162,54 +162,89 @@ static LLVMValueRef place_apart(tc_gen *g, const tc_op *op,
     return sum;
 }
 
-/* One box. The instruction is put together from its parts; mbarrier: NULL of a
- * store; only: where this i1 is true, or NULL. */
+/* The operands of an instruction that is put together from its parts. */
+typedef struct operands {
+    LLVMValueRef args[6 + TC_TMA_MAX_RANK];
+    unsigned n, rank;
+    tc_text place, constraints; /* place: "[map, {coordinates}]" */
+} operands;
+
+static void add_place(tc_gen *g, const tc_op *op, const LLVMValueRef *window,
+                      const tc_tma *t, unsigned i, operands *o)
+{
+    o->rank = t->nparts ? 1 + t->nparts : t->rank;
+    o->args[o->n] = g->map_params[map_of(g, t)];
+    tc_text_add(&o->constraints, o->n ? ",l" : "l");
+    tc_text_printf(&o->place, "[$%u, {", o->n++);
+    for (unsigned k = 0; k < o->rank; k++) {
+        o->args[o->n] = t->nparts ? place_apart(g, op, window, t, i, k)
+                                  : place_along(g, window, t, i, k);
+        tc_text_printf(&o->place, "$%u%s", o->n++,
+                       k + 1 < o->rank ? ", " : "}]");
+        tc_text_add(&o->constraints, ",r");
+    }
+}
+
+/* only: where this i1 is true, or NULL. */
+static void build_instruction(tc_gen *g, operands *o, const char *text,
+                              LLVMValueRef only)
+{
+    if (only) {
+        text = tc_arena_printf(g->arena, "@$%u %s", o->n, text);
+        o->args[o->n++] = only;
+        tc_text_add(&o->constraints, ",b");
+    }
+    tc_text_add(&o->constraints, ",~{memory}");
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, o->constraints.data,
+               o->n, o->args);
+}
+
+/* One box; mbarrier: NULL of a store. */
 static void copy_box(tc_gen *g, const tc_op *op, const LLVMValueRef *window,
                      const tc_tma *t, unsigned i, LLVMValueRef *mbarrier,
                      LLVMValueRef only)
 {
-    LLVMValueRef args[6 + TC_TMA_MAX_RANK];
+    operands o = {.place = {.arena = g->arena},
+                  .constraints = {.arena = g->arena}};
     LLVMValueRef to = LLVMBuildAdd(g->b, tc_gen_get(g, op->in[1])[0],
                                    tc_gen_i32(g, t->copies[i].byte), "");
-    unsigned n = 3;
     bool add = !mbarrier && tc_op_is_word(op, "kind", "add");
     if (t->group_byte)
         to = LLVMBuildAdd(g->b, to, of_group(g, t->group_byte), "");
-    args[0] = tc_shared_address(g, to, &args[1]);
-    args[2] = g->map_params[map_of(g, t)];
-    tc_text place = {.arena = g->arena}, constraints = {.arena = g->arena};
-    tc_text_add(&constraints, "r,n,l");
-    tc_text_add(&place, "[$2, {");
-    unsigned rank = t->nparts ? 1 + t->nparts : t->rank;
-    for (unsigned k = 0; k < rank; k++) {
-        args[n] = t->nparts ? place_apart(g, op, window, t, i, k)
-                            : place_along(g, window, t, i, k);
-        tc_text_printf(&place, "$%u%s", n++, k + 1 < rank ? ", " : "}]");
-        tc_text_add(&constraints, ",r");
-    }
+    o.args[0] = tc_shared_address(g, to, &o.args[1]);
+    o.n = 2;
+    tc_text_add(&o.constraints, "r,n");
+    add_place(g, op, window, t, i, &o);
     const char *text = tc_arena_printf(
         g->arena,
         "cp.%sasync.bulk.tensor.%ud.global.shared::cta%s.tile.bulk_group %s, "
         "[$0+$1];",
-        add ? "reduce." : "", rank, add ? ".add" : "", place.data);
+        add ? "reduce." : "", o.rank, add ? ".add" : "", o.place.data);
     if (mbarrier) {
         text = tc_arena_printf(
             g->arena,
             "cp.async.bulk.tensor.%ud.shared::cta.global.tile."
             "mbarrier::complete_tx::bytes [$0+$1], %s, [$%u+$%u];",
-            rank, place.data, n, n + 1);
-        args[n++] = mbarrier[0];
-        args[n++] = mbarrier[1];
-        tc_text_add(&constraints, ",r,n");
+            o.rank, o.place.data, o.n, o.n + 1);
+        o.args[o.n++] = mbarrier[0];
+        o.args[o.n++] = mbarrier[1];
+        tc_text_add(&o.constraints, ",r,n");
     }
-    if (only) {
-        text = tc_arena_printf(g->arena, "@$%u %s", n, text);
-        args[n++] = only;
-        tc_text_add(&constraints, ",b");
-    }
-    tc_text_add(&constraints, ",~{memory}");
-    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, constraints.data, n,
-               args);
+    build_instruction(g, &o, text, only);
+}
+
+static void prefetch_box(tc_gen *g, const tc_op *op, const LLVMValueRef *window,
+                         const tc_tma *t, unsigned i)
+{
+    operands o = {.place = {.arena = g->arena},
+                  .constraints = {.arena = g->arena}};
+    add_place(g, op, window, t, i, &o);
+    build_instruction(g, &o,
+                      tc_arena_printf(g->arena,
+                                      "cp.async.bulk.prefetch.tensor.%ud.L2."
+                                      "global.tile %s;",
+                                      o.rank, o.place.data),
+                      NULL);
 }
 
 static bool plain(tc_gen *g, const char *text)
@@ -230,6 +265,18 @@ bool tc_nvptx_tma_load(tc_gen *g, const tc_op *op)
     mbarrier[0] = tc_mbarrier_address(g, op->in[2], op->in[3], &mbarrier[1]);
     for (unsigned i = 0; i < t.ncopies; i++)
         copy_box(g, op, tc_gen_get(g, op->in[0]), &t, i, mbarrier, NULL);
+    tc_gen_join(g, one);
+    return true;
+}
+
+bool tc_nvptx_tma_prefetch(tc_gen *g, const tc_op *op)
+{
+    tc_tma t;
+    if (!copy_of(g, op, &t) || !check(g, op, &t))
+        return false;
+    tc_one one = tc_gen_elect(g, false);
+    for (unsigned i = 0; i < t.ncopies; i++)
+        prefetch_box(g, op, tc_gen_get(g, op->in[0]), &t, i);
     tc_gen_join(g, one);
     return true;
 }
