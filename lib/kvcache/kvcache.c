@@ -213,18 +213,20 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
     bind_number(&b, arena, "PAGE",
                 o->layout >= TILEC_KV_PAGED ? r->k->shape[2] : 1);
     if (r->part == FORWARD) {
+        bind(&b, "key_place", functions[o->layout].place);
+        bind(&b, "CHECK",
+             r->target && !tc_target_is_gpu(r->target) ? "1" : "0");
+        bind(&b, "NEGATIVE", r->plan->scale < 0 ? "1" : "0");
+        bind_number(&b, arena, "TAIL", r->choice.tail);
+        if (r->choice.is_pieced)
+            return b;
         if (o->descale_k)
             bind(&b, "descale_k", factor_function(o->descale_k, r->k));
         if (o->descale_v)
             bind(&b, "descale_v", factor_function(o->descale_v, r->v));
         bind_products(&b, r);
-        bind(&b, "key_place", functions[o->layout].place);
         bind(&b, "V_IN_K", o->v_in_k ? "1" : "0");
-        bind(&b, "CHECK",
-             r->target && !tc_target_is_gpu(r->target) ? "1" : "0");
-        bind(&b, "NEGATIVE", r->plan->scale < 0 ? "1" : "0");
         bind(&b, "WHOLE_STEPS", r->choice.has_many_rows ? "1" : "0");
-        bind_number(&b, arena, "TAIL", r->choice.tail);
         bind(&b, "MERGE", r->plan->merges_apart ? "0" : "1");
         return b;
     }
@@ -301,7 +303,9 @@ static bool finish(tc_job *job, const struct request *r,
     const tilec_argument examples[] = {tilec_tensor("q", r->q),
                                        tilec_tensor("k", r->k),
                                        tilec_tensor("v", r->v)};
-    tilec_compile_options c = {.kernel = kernels[r->part],
+    bool pieced = r->part == FORWARD && r->choice.is_pieced;
+    tilec_compile_options c = {.kernel = pieced ? "attention_kvcache_latent"
+                                                : kernels[r->part],
                                .target = o->target,
                                .bindings = b->all,
                                .nbindings = b->n,

@@ -23,10 +23,13 @@ enum {
      * take twice the warps. */
     NARROW = 256,
     /* MLA, v more columns than NARROW of k: a step loads k only. Two steps of
-     * so many keys fill the shared memory of a multiprocessor next to MANY_ROWS
-     * of q; their products by two warp groups take as long as the loads. */
+     * so many keys fill the shared memory of a multiprocessor. */
     LATENT_KEYS = 64,
     LATENT_STAGES = 2,
+    /* With MANY_ROWS a step has as many, in one buffer that is loaded in pieces
+     * as products are done with them. */
+    PIECED_KEYS = 128,
+    PIECED_TAIL = 32,
     /* Pages of fewer keys make loads wait for look-ups in the page table. */
     LOOKUP_KEYS = 64,
     /* Blocks per hundred resident programs that keep the GPU busy without
@@ -94,14 +97,27 @@ static bool choose_wgmma_tiles(const problem *p, tc_kv_choice *c)
 static bool is_latent(const problem *p)
 {
     return p->options->v_in_k && p->v->shape[3] > NARROW && p->target &&
-           p->target->wgmma && p->k->dtype.bits == 16;
+           (p->target->wgmma || !tc_target_is_gpu(p->target)) &&
+           p->k->dtype.bits == 16;
+}
+
+/* Columns come in four pieces for wgmma, and some that only scores need. */
+static bool comes_in_pieces(const problem *p)
+{
+    enum { PIECES = 64, REST = 16 };
+    int64_t d = p->k->shape[3], dv = p->v->shape[3];
+    const tilec_kvcache_options *o = p->options;
+    return dv % PIECES == 0 && d > dv && (d - dv) % REST == 0 &&
+           !o->descale_k && !o->descale_v;
 }
 
 static void choose_latent_tiles(const problem *p, tc_kv_choice *c)
 {
     c->has_many_rows = p->options->ragged_queries || p->rows > FEW_ROWS;
+    c->is_pieced = c->has_many_rows && comes_in_pieces(p);
     c->rows = c->has_many_rows ? MANY_ROWS : FEW_ROWS;
-    c->keys = c->tail = LATENT_KEYS;
+    c->keys = c->is_pieced ? PIECED_KEYS : LATENT_KEYS;
+    c->tail = c->is_pieced ? PIECED_TAIL : LATENT_KEYS;
     c->warps = 2 * WARPS;
 }
 
@@ -147,7 +163,7 @@ static void choose_programs(const problem *p, int64_t sms, tc_kv_choice *c)
     c->merges_apart = c->has_many_rows || o->piece ||
                       100 * blocks < BUSY_PERCENT * (c->per_sm * sms);
     if (is_latent(p))
-        c->stages = LATENT_STAGES;
+        c->stages = c->is_pieced ? 1 : LATENT_STAGES;
     else if (!c->has_many_rows)
         c->stages = c->per_sm > 1 ? STAGES : STAGES_ALONE;
 }

@@ -12,6 +12,7 @@ typedef struct tc_kv_choice {
     bool by_heads;      /* a block has the queries of a head, then the next */
     bool merges_apart;  /* pieces, by a kernel of its own */
     bool runs_ahead;    /* programs take items; loads are ahead of them */
+    bool is_pieced;     /* columns of v in k: a buffer of pieces */
     int64_t rows;       /* of a block */
     int64_t keys, tail; /* of a step, of the steps after those */
     unsigned warps;

@@ -46,7 +46,7 @@ static const role roles[] = {
     {"attention_fwd", "descale_v.scales", "BGT", false, 0.5},
     {"attention*", "sink.sinks", "H", false, 0},
     {"kvcache_merge", "sink.sinks", "H", false, 0},
-    {"attention_kvcache", "mask.w", NULL, false, 21},
+    {"attention_kvcache*", "mask.w", NULL, false, 21},
     {"attention*", "blocks.counts", "BHTC", false, 3},
     {"attention*", "blocks.list", "BHTT", false, 3},
     {"attention*", "blocks.row_side", NULL, false, 384},
@@ -96,16 +96,16 @@ static const role roles[] = {
     {"paged*", "table", "BT", false, 7},
     {"paged*", "lens", "B", false, 100},
     {"paged*", "o", "BMD", true, 0},
-    {"attention_kvcache", "q", "BHMD", false, 0},
-    {"attention_kvcache", "k", "PGND", false, 0},
-    {"attention_kvcache", "v", "PGNE", false, 0},
-    {"attention_kvcache", "scale", NULL, false, 0.25},
-    {"attention_kvcache", "counters", "C", true, 1},
-    {"attention_kvcache", "o_parts", "UGVE", true, 0},
-    {"attention_kvcache", "lse_parts", "UGV", true, 0},
-    {"attention_kvcache", "key_place.table", "BT", false, 7},
-    {"attention_kvcache", "descale_k.factors", "PGN", false, 0.5},
-    {"attention_kvcache", "descale_v.factors", "PGN", false, 0.5},
+    {"attention_kvcache*", "q", "BHMD", false, 0},
+    {"attention_kvcache*", "k", "PGND", false, 0},
+    {"attention_kvcache*", "v", "PGNE", false, 0},
+    {"attention_kvcache*", "scale", NULL, false, 0.25},
+    {"attention_kvcache*", "counters", "C", true, 1},
+    {"attention_kvcache*", "o_parts", "UGVE", true, 0},
+    {"attention_kvcache*", "lse_parts", "UGV", true, 0},
+    {"attention_kvcache*", "key_place.table", "BT", false, 7},
+    {"attention_kvcache*", "descale_k.factors", "PGN", false, 0.5},
+    {"attention_kvcache*", "descale_v.factors", "PGN", false, 0.5},
     {"kvcache_merge", "o_parts", "UGVE", false, 0},
     {"kvcache_merge", "lse_parts", "UGV", false, 0},
     {"kvcache_merge", "rows", "V", false, 0},
@@ -119,9 +119,9 @@ static const role roles[] = {
     {"kvcache_schedule", "window", NULL, false, 250},
     {"kvcache_schedule", "key_count.lens", "B", false, 300},
     {"kvcache_schedule", "query_span.starts", "T", false, -5},
-    {"attention_kvcache", "items", "JI", false, 0},
-    {"attention_kvcache", "o", "BHME", true, 0},
-    {"attention_kvcache", "lse", "BHM", true, 0},
+    {"attention_kvcache*", "items", "JI", false, 0},
+    {"attention_kvcache*", "o", "BHME", true, 0},
+    {"attention_kvcache*", "lse", "BHM", true, 0},
     {"kvcache_merge", "items", "JI", false, 0},
     {"kvcache_merge", "o", "BHME", true, 0},
     {"kvcache_merge", "lse", "BHM", true, 0},
@@ -287,10 +287,12 @@ static bool parse_file(tc_module *m, const char *path)
 static bool parse_kernel(tc_module *m, const char *kernel)
 {
     char path[128];
-    static const char *const of_many[][2] = {{"attention_bwd", "attention_bwd"},
-                                             {"quantize", "quantize"},
-                                             {"copy_values", "project"},
-                                             {"kvcache_", "attention_kvcache"}};
+    static const char *const of_many[][2] = {
+        {"attention_bwd", "attention_bwd"},
+        {"quantize", "quantize"},
+        {"copy_values", "project"},
+        {"kvcache_", "attention_kvcache"},
+        {"attention_kvcache_", "attention_kvcache"}};
     const char *file = kernel;
     for (size_t i = 0; i < sizeof of_many / sizeof *of_many; i++)
         if (strncmp(kernel, of_many[i][0], strlen(of_many[i][0])) == 0)

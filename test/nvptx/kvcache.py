@@ -4,7 +4,7 @@
 # they are made for: ptxas neither serialises their products of warp groups
 # (C75..) nor spills more than some registers: those outside of the loops of
 # products, and those of the producer, which has few. At the most columns of each
-# row of wgmma_tiles. Skipped (77) without ptxas.
+# row of wgmma_tiles, and of latent attention. Skipped (77) without ptxas.
 #
 #   kvcache.py TILEC ROOT
 import itertools
@@ -36,16 +36,30 @@ def tiles():
             for row in re.findall(r"\{([\d, ]+)\}", table)]
 
 
+# Many rows of latent attention: heads of one query, heads of several.
+LATENT = [dict(D=576, DV=512, BM=64, BN=128, TAIL=32, T="bf16", GROUP=group,
+               BY_HEADS=by_heads) for group, by_heads in ((128, 0), (16, 1))]
+
+
+# (kernel, options, sides)
+def kernels():
+    for columns, values, rows, keys, tail, warps in tiles():
+        yield ("attention_kvcache",
+               ("--tiles", "dynamic", "--warps", str(warps)),
+               dict(D=columns, DV=values, BM=rows, BN=keys, TAIL=tail, T="f16",
+                    GROUP=4, BY_HEADS=1, WHOLE_STEPS=1, MERGE=0))
+    for sides in LATENT:
+        yield ("attention_kvcache_latent",
+               ("--tiles", "none", "--warps", "8", "--stages", "1"), sides)
+
+
 def fault(row, place, page, mask, folder):
-    columns, values, rows, keys, tail, warps = row
+    kernel, options, sides = row
     ptx = os.path.join(folder, "a.ptx")
-    bound = dict(D=columns, DV=values, BM=rows, BN=keys, TAIL=tail, T="f16",
-                 GROUP=4, BY_HEADS=1, WHOLE_STEPS=1, MERGE=0, PAGE=page,
-                 key_place=place, mask_mod=mask)
+    bound = dict(sides, PAGE=page, key_place=place, mask_mod=mask)
     subprocess.run(
-        [tilec, "compile", root + "/kernels/attention_kvcache.tile"
-         "@attention_kvcache", "--target", "sm_90a", "--tiles", "dynamic",
-         "--warps", str(warps), "--emit", "ptx", "-o", ptx,
+        [tilec, "compile", root + "/kernels/attention_kvcache.tile@" + kernel,
+         "--target", "sm_90a", *options, "--emit", "ptx", "-o", ptx,
          *("-D%s=%s" % pair for pair in bound.items())], check=True)
     said = subprocess.run([ptxas, "-v", "-arch=sm_90a", ptx, "-o", os.devnull],
                           check=True, capture_output=True, text=True)
@@ -59,7 +73,7 @@ def fault(row, place, page, mask, folder):
 
 failed = tried = 0
 with tempfile.TemporaryDirectory() as folder:
-    for row, (place, page), mask in itertools.product(tiles(), PLACES, MASKS):
+    for row, (place, page), mask in itertools.product(kernels(), PLACES, MASKS):
         why = fault(row, place, page, mask, folder)
         tried += 1
         if why:

@@ -293,22 +293,22 @@ START_TEST(what_a_plan_chooses)
     static const struct {
         int64_t batch, group, queries, page, dim; /* then what is expected */
         tc_kv_choice
-            want; /* many rows, by heads, merges apart, runs ahead; .. */
+            want; /* many rows, by heads, merges apart, runs ahead, .. */
     } cases[] = {
         /* 32 blocks: splits, in one program of each multiprocessor. */
-        {4, 4, 1, 64, 128, {0, 0, 1, 0, 16, 64, 64, 4, 4, 1}},
+        {4, 4, 1, 64, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 4, 1}},
         /* 120 blocks, over 90 % of 132. */
-        {15, 4, 1, 64, 128, {0, 0, 0, 0, 16, 64, 64, 4, 4, 1}},
+        {15, 4, 1, 64, 128, {0, 0, 0, 0, 0, 16, 64, 64, 4, 4, 1}},
         /* 136: two programs of each, which are not full; and 240, full. */
-        {17, 4, 1, 64, 128, {0, 0, 1, 0, 16, 64, 64, 4, 3, 2}},
-        {30, 4, 1, 64, 128, {0, 0, 0, 0, 16, 64, 64, 4, 3, 2}},
+        {17, 4, 1, 64, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 3, 2}},
+        {30, 4, 1, 64, 128, {0, 0, 0, 0, 0, 16, 64, 64, 4, 3, 2}},
         /* Small pages are looked up. */
-        {4, 4, 1, 16, 128, {0, 0, 1, 0, 16, 64, 64, 4, 3, 2}},
-        {4, 17, 1, 64, 64, {0, 0, 1, 0, 32, 128, 128, 4, 4, 1}},
+        {4, 4, 1, 16, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 3, 2}},
+        {4, 17, 1, 64, 64, {0, 0, 1, 0, 0, 32, 128, 128, 4, 4, 1}},
         /* Many rows: tiles of two warp groups, and where they do not fit. */
-        {4, 4, 100, 64, 128, {1, 1, 1, 1, 128, 128, 32, 8, 0, 1}},
-        {4, 4, 100, 64, 192, {1, 1, 1, 1, 128, 64, 32, 8, 0, 1}},
-        {4, 3, 100, 64, 512, {1, 0, 1, 0, 64, 16, 16, 8, 0, 1}},
+        {4, 4, 100, 64, 128, {1, 1, 1, 1, 0, 128, 128, 32, 8, 0, 1}},
+        {4, 4, 100, 64, 192, {1, 1, 1, 1, 0, 128, 64, 32, 8, 0, 1}},
+        {4, 3, 100, 64, 512, {1, 0, 1, 0, 0, 64, 16, 16, 8, 0, 1}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tc_kv_choice want = cases[i].want;
@@ -326,6 +326,33 @@ START_TEST(what_a_plan_chooses)
         ck_assert_uint_eq(got.stages, want.stages);
         ck_assert_uint_eq(got.per_sm, want.per_sm);
     }
+}
+END_TEST
+
+/* v in the first columns of k. */
+static tc_kv_choice chosen_latent(int64_t heads, int64_t dim, int64_t dv)
+{
+    int64_t q_sides[] = {16, heads, 1, dim}, k_sides[] = {16, 1, 8192, dim},
+            v_sides[] = {16, 1, 8192, dv};
+    DLTensor q4 = tensor(NULL, 4, kDLBfloat, q_sides);
+    DLTensor k4 = tensor(NULL, 4, kDLBfloat, k_sides);
+    DLTensor v4 = tensor(NULL, 4, kDLBfloat, v_sides);
+    q4.dtype.bits = k4.dtype.bits = v4.dtype.bits = 16;
+    tilec_kvcache_options asked = options();
+    asked.v_in_k = 1;
+    return tc_kv_choose(&q4, &k4, &v4, &asked, tc_target_get("sm_90a"), 132);
+}
+
+START_TEST(columns_of_many_rows_come_in_pieces)
+{
+    tc_kv_choice got = chosen_latent(128, 576, 512);
+    ck_assert(got.is_pieced);
+    ck_assert_int_eq(got.rows, 64);
+    ck_assert_int_eq(got.keys, 128);
+    ck_assert_uint_eq(got.stages, 1);
+    ck_assert(!chosen_latent(16, 576, 512).is_pieced);  /* few rows */
+    ck_assert(!chosen_latent(128, 512, 512).is_pieced); /* no other columns */
+    ck_assert(!chosen_latent(128, 576, 480).is_pieced); /* of 64 */
 }
 END_TEST
 
@@ -358,6 +385,7 @@ int main(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_step_over_pages);
     tcase_add_test(tc, what_a_plan_chooses);
+    tcase_add_test(tc, columns_of_many_rows_come_in_pieces);
     tcase_add_test(tc, variants_tell_plans_apart);
     tcase_add_test(tc, plans_that_are_refused);
     tcase_add_test(tc, calls_that_are_refused);
