@@ -198,13 +198,6 @@ static bool check_bulk(const tc_verifier *v, const tc_op *op)
 static bool check_bulk_load(const tc_verifier *v, const tc_op *op)
 {
     const tc_type *window = op->in[0]->type, *buffer = op->in[1]->type;
-    const tc_op *full = op->in[2]->def;
-    if (full && full->code == TC_MBARRIER_ALLOC &&
-        !tc_op_is_word(full, "guards", "tiles"))
-        return tc_error(v->cx, tc_op_in_loc(op, 2),
-                        "tma_load: its mbarrier guards %s, expected one that "
-                        "guards tiles",
-                        tc_op_word(full, "guards"));
     if (!tc_op_has_attr(op, "row"))
         return check_bulk(v, op);
     bool fits = !buffer->slots && window->elem == buffer->elem &&
@@ -226,6 +219,18 @@ static bool check_bulk_load(const tc_verifier *v, const tc_op *op)
                     "divide the buffer's",
                     tc_op_name(op), (long long)row, (long long)n,
                     (long long)all);
+}
+
+static bool check_tma_load(const tc_verifier *v, const tc_op *op)
+{
+    const tc_op *full = op->in[2]->def;
+    if (full && full->code == TC_MBARRIER_ALLOC &&
+        !tc_op_is_word(full, "guards", "tiles"))
+        return tc_error(v->cx, tc_op_in_loc(op, 2),
+                        "tma_load: its mbarrier guards %s, expected one that "
+                        "guards tiles",
+                        tc_op_word(full, "guards"));
+    return check_bulk_load(v, op);
 }
 
 static bool check_store(const tc_verifier *v, const tc_op *op)
@@ -502,7 +507,7 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_WARP_GROUPS] = check_warp_groups,
     [TC_MBARRIER_ALLOC] = check_mbarrier_alloc,
     [TC_MBARRIER_ARRIVE] = check_mbarrier_arrive,
-    [TC_TMA_LOAD] = check_bulk_load,
+    [TC_TMA_LOAD] = check_tma_load,
     [TC_TMA_PREFETCH] = check_bulk_load,
     [TC_TMA_STORE] = check_store,
     [TC_TMA_STORE_WAIT] = check_pending,

@@ -36,8 +36,8 @@ enum {
      * splits: where all but a few multiprocessors have a block of their own,
      * blocks are split only because lengths differ. */
     BUSY_PERCENT = 90,
-    /* Pieces of a row that are merged at once, and those of which many are: more
-     * take registers, fewer wait for memory more often. */
+    /* Pieces of a row that are merged at once, few and many: more take
+     * registers, fewer wait for memory more often. */
     MERGED = 4,
     MANY_MERGED = 16,
     /* Stages of the ring: with two programs on a multiprocessor, with one. */

@@ -149,19 +149,19 @@ def whole(name):
 
 
 def of_caches(name):
+    """Without columns of peers that took no part."""
     wanted, has, columns = CACHE_TABLES[name]
+    rows = [row for row in results(CACHES)["rows"]
+            if row["case"]["set"] == wanted and has(row)]
+    columns = [(head, who) for head, who in columns
+               if any(who in row["median"] for row in rows)]
     lines = header(["case", "limit"] + [head for head, _ in columns])
-    for row in results(CACHES)["rows"]:
-        if row["case"]["set"] == wanted and has(row):
-            m = row["median"]
-            lines.append(line(
-                [row["label"], "%.1f" % row["limit"]] +
-                ["%.1f" % m[who] if who in m else "-" for _, who in columns]))
+    for row in rows:
+        m = row["median"]
+        lines.append(line(
+            [row["label"], "%.1f" % row["limit"]] +
+            ["%.1f" % m[who] if who in m else "-" for _, who in columns]))
     return lines + origin([CACHES], "sm_90a")
-
-
-def has_results(name):
-    return (ROOT / "test" / "bench" / "results" / (name + ".json")).exists()
 
 
 def made(name):
@@ -192,9 +192,7 @@ def with_tables(lines, left):
             name = named.group(1)
             left.remove(name)
             end = lines.index("<!-- end -->", i)
-            # Figures of caches from before decode.py wrote results.
-            is_old = name in CACHE_TABLES and not has_results(CACHES)
-            out += lines[i:end] if is_old else ["", *made(name), ""]
+            out += ["", *made(name), ""]
             i = end
     return out
 

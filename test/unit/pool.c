@@ -235,7 +235,7 @@ static void fork_once(void)
 
 START_TEST(child_of_fork_has_threads_of_its_own)
 {
-    ck_assert_ptr_null(run_counted(3));
+    hold_meeting(3); /* both threads have begun */
     fork_once();
     ck_assert_uint_eq(tc_host_pool_threads(pool), 2);
     ck_assert_ptr_null(run_counted(3));
@@ -257,7 +257,7 @@ END_TEST
 START_TEST(grandchildren)
 {
     int status;
-    ck_assert_ptr_null(run_counted(3));
+    hold_meeting(3);
     pid_t child = fork();
     if (child == 0) {
         pid_t next = fork();
