@@ -359,6 +359,41 @@ START_TEST(columns_of_many_rows_come_in_pieces)
 }
 END_TEST
 
+/* Where v is something else than columns of k: another pointer, offset, stride,
+ * length or more columns. */
+START_TEST(values_outside_of_keys_are_refused)
+{
+    tilec_kvcache_options asked = options();
+    tilec_error e = TILEC_INIT(tilec_error);
+    int64_t strides[] = {HK * PAGE * D, PAGE * D, D, 1}, v_sides[4];
+    uint64_t n;
+    asked.v_in_k = 1;
+    refused(&asked, "argument v: is not the first columns of k");
+    DLTensor apart = dl[2];
+    dl[2].data = k;
+    dl[2].shape = memcpy(v_sides, shapes[1], sizeof v_sides);
+    v_sides[3] = D / 2;
+    refused(&asked, "argument v: is not the first columns of k"); /* packed */
+    dl[2].strides = strides;
+    ck_assert_int_eq(tilec_kvcache_plan(cx, &dl[0], &dl[1], &dl[2], &asked, &c),
+                     TILEC_OK);
+    shapes[3][3] = D / 2;
+    tilec_kvcache_tensors t = all_tensors();
+    ck_assert_int_eq(tilec_kvcache_workspace(c, &t, &n, &n, &e), TILEC_OK);
+    dl[2].byte_offset = 4;
+    ck_assert_int_eq(tilec_kvcache_workspace(c, &t, &n, &n, &e), TILEC_INPUT);
+    ck_assert_ptr_nonnull(strstr(e.message, "not the first columns of k"));
+    dl[2].byte_offset = 0;
+    strides[2]++;
+    ck_assert_int_eq(tilec_kvcache_workspace(c, &t, &n, &n, &e), TILEC_INPUT);
+    strides[2]--;
+    v_sides[2]--;
+    ck_assert_int_eq(tilec_kvcache_workspace(c, &t, &n, &n, &e), TILEC_INPUT);
+    shapes[3][3] = D;
+    dl[2] = apart;
+}
+END_TEST
+
 static int64_t variant(void)
 {
     tilec_kvcache_options asked = options();
@@ -389,6 +424,7 @@ int main(void)
     tcase_add_test(tc, a_step_over_pages);
     tcase_add_test(tc, what_a_plan_chooses);
     tcase_add_test(tc, columns_of_many_rows_come_in_pieces);
+    tcase_add_test(tc, values_outside_of_keys_are_refused);
     tcase_add_test(tc, variants_tell_plans_apart);
     tcase_add_test(tc, plans_that_are_refused);
     tcase_add_test(tc, calls_that_are_refused);
