@@ -192,8 +192,9 @@ static void issue_without_step(tc_role_builder *e, const tc_op *loop,
 
 /* ---- The next step, of rings with one slot ---- */
 
-/* Its copies begin when this step's products are done. So that they are short
- * then, the L2 cache is asked for it now:
+/* Where a step loads a tensor in parts, each to a ring of its own with one
+ * slot, the copies of the next step begin as this step's products are done
+ * with a part. So that they are short then, the L2 cache is asked for it now:
  *
  *   %next = add %n0, %step
  *   if %next < %end { .. tma_prefetch block %k[..], %buffer .. }
@@ -238,17 +239,28 @@ static void repeat_ops(tc_role_builder *e, const tc_region *r, tc_builder *b)
             prefetch_boxes(e, ring->bulk[i], b);
 }
 
+static const tc_value *tensor_of(const tc_ring *ring)
+{
+    const tc_op *block = ring->bulk[0]->staged.load->in[0]->def;
+    return block ? block->in[0] : NULL;
+}
+
+/* Are all rings of r filled from one tensor, in parts? */
 static bool wants_prefetch(const tc_role_builder *e, const tc_region *r)
 {
-    bool any = false;
+    unsigned parts = 0;
+    const tc_value *tensor = NULL;
     if (!r->op || r->op->code != TC_FOR || !tc_is_innermost_product(r->op))
         return false;
     for (const tc_ring *ring = e->s->rings; ring; ring = ring->next) {
-        any |= is_refilled(ring, r);
-        if (ring->region == r && !is_refilled(ring, r))
+        if (ring->region != r)
+            continue;
+        if (!is_refilled(ring, r) || (parts && tensor_of(ring) != tensor))
             return false;
+        tensor = tensor_of(ring);
+        parts++;
     }
-    return any && may_be_repeated(e, r);
+    return parts > 1 && may_be_repeated(e, r);
 }
 
 /* At the end of step r. */
