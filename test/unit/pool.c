@@ -286,9 +286,8 @@ int main(void)
     if (MAY_FORK) {
         tcase_add_test(t, child_of_fork_has_threads_of_its_own);
         tcase_add_test(t, grandchildren);
-    }
-    if (MAY_FORK_AMONG_THREADS)
         tcase_add_test(t, fork_among_threads_that_run);
+    }
     suite_add_tcase(s, t);
     return run_suite(s);
 }

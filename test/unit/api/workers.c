@@ -376,8 +376,8 @@ void api_workers_tests(TCase *t)
     tcase_add_test(t, callbacks_may_launch);
     tcase_add_loop_test(t, progress_comes_from_one_thread_at_a_time, 0,
                         NWAYS + 1);
-    if (MAY_FORK)
+    if (MAY_FORK) {
         tcase_add_test(t, child_of_fork_launches);
-    if (MAY_FORK_AMONG_THREADS)
         tcase_add_test(t, children_of_forks_among_launches);
+    }
 }
