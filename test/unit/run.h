@@ -16,9 +16,9 @@ __attribute__((constructor)) static void only_hangs_reach_the_limit(void)
     setenv("CK_DEFAULT_TIMEOUT", "1800", 0);
 }
 
-/* What a test may do: ThreadSanitizer starts no thread in a child of fork(), and
- * in AddressSanitizer's malloc a lock that another thread held at that moment,
- * one of the pool that just begins for example, stays locked in the child. */
+/* What a test may do: ThreadSanitizer starts no thread in a child of fork(). In
+ * AddressSanitizer's malloc a lock that another thread held at that moment, one
+ * of the pool that just begins for example, stays locked in the child. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum { MAY_FORK = 0 };
 #else
