@@ -205,7 +205,6 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
         bind(&b, "sink", "@head_sinks");
     if (r->part == MERGE) {
         bind_number(&b, arena, "DV", r->v->shape[3]);
-        bind_number(&b, arena, "PARTS", r->choice.merged);
         bind(&b, "TO",
              tc_arena_printf(arena, "%s", tc_dtype_name(r->q->dtype).text));
         return b;

@@ -36,10 +36,6 @@ enum {
      * splits: where all but a few multiprocessors have a block of their own,
      * blocks are split only because lengths differ. */
     BUSY_PERCENT = 90,
-    /* Pieces of a row that are merged at once, few and many: more take
-     * registers, fewer wait for memory more often. */
-    MERGED = 4,
-    MANY_MERGED = 16,
     /* Stages of the ring: with two programs on a multiprocessor, with one. */
     STAGES = 3,
     STAGES_ALONE = 4
@@ -166,9 +162,6 @@ static void choose_programs(const problem *p, int64_t sms, tc_kv_choice *c)
      * many rows want. */
     c->merges_apart = c->has_many_rows || o->piece ||
                       100 * blocks < BUSY_PERCENT * (c->per_sm * sms);
-    /* Pieces of constant length are added alike in any batch. */
-    bool has_many_pieces = !o->piece && c->per_sm * sms >= MANY_MERGED * blocks;
-    c->merged = has_many_pieces ? MANY_MERGED : MERGED;
     if (is_latent(p))
         c->stages = c->is_pieced ? 1 : LATENT_STAGES;
     else if (!c->has_many_rows)
@@ -222,6 +215,5 @@ int64_t tilec_kvcache_variant(const tilec_context *cx, const DLTensor *q,
         tc_target_find(cx, o.target ? o.target : cx->target);
     tc_kv_choice c = tc_kv_choose(
         q, k, v, &o, target, tc_gpu_multiprocessors(cx, target, q->device));
-    return c.rows * 16 + (c.merged == MANY_MERGED) * 8 + c.per_sm * 2 +
-           c.merges_apart;
+    return c.rows * 8 + c.per_sm * 2 + c.merges_apart;
 }

@@ -18,7 +18,6 @@ typedef struct tc_kv_choice {
     unsigned warps;
     unsigned stages; /* 0: the compiler's default */
     unsigned per_sm; /* programs of a multiprocessor */
-    unsigned merged; /* pieces of a row that are merged at once */
 } tc_kv_choice;
 
 /* q, k and v have four dims. sms: multiprocessors of the GPU, 0 if there is
