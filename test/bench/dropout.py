@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attention with and without dropout, bf16: tilec beside torch's sdpa, as it
-chooses (torch) and by FlashAttention-2 (flash), forward, and forward and
+"""Attention with and without dropout, bf16: tilec in turns with torch's sdpa,
+as it chooses (torch) and by FlashAttention-2 (flash), forward, and forward and
 backward.
 
     TILEC_LIBRARY=build/libtilec.so python3 test/bench/dropout.py [--p 0.1]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Python masks and scores: tilec.flex_attention beside torch's compiled one.
+"""Python masks and scores: tilec.flex_attention and torch's compiled one.
 
     TILEC_LIBRARY=build/libtilec.so python3 test/gpu/torch_flex.py
         [--device cpu] [--only TEXT] [--part I/N] [--dtype float32] [--alone]
