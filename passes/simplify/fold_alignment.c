@@ -9,9 +9,10 @@
  *   %b = and %k, -16                            %1 = and %r, -16
  *                                               %b = add %n0, %1
  *
- * The mask then applies to an index within the tile: licm hoists it out of loops.
- * Registers of a thread whose indices differ only in cleared bits hold the same
- * value, so cse computes what depends on them once. Tests: test/ir/passes/fold-alignment.
+ * The mask then applies to an index within the tile: licm hoists it out of
+ * loops. Registers of a thread whose indices differ only in cleared bits hold
+ * the same value, so cse computes what depends on them once. Tests:
+ * test/ir/passes/fold-alignment.
  */
 #include "passes/analysis/axis_info.h"
 #include "passes/analysis/match.h"
