@@ -65,6 +65,16 @@ FORWARD = [heads(*shape, causal=c) for shape in
 SETS = {
     "forward": FORWARD,
     "small": [heads(2, 16, 512, 64)],
+    # Few tiles: launch, prologue and the last wave count.
+    "short": [heads(b, h, s, d, causal=c) for b, h, s in
+              ((1, 8, 512), (1, 16, 1024), (2, 16, 512), (4, 16, 1024))
+              for d in (64, 128) for c in BOTH],
+    # Groups of heads, and rows that no tile divides.
+    "gqa": [heads(*shape, causal=c) for shape in
+            ((4, 32, 4096, 128, 8), (1, 64, 8192, 128, 8),
+             (4, 16, 3333, 128, 4)) for c in BOTH],
+    "dims": [heads(4, 16, 4096, d, causal=c) for d in (80, 96, 160, 192, 512)
+             for c in BOTH],
     "matmul": [matmul(4096)],
     "matmul8k": [matmul(8192)],
     "all": FORWARD + [heads(2, 16, 512, 64), matmul(4096)],

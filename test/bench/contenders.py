@@ -32,6 +32,16 @@ before = None
 TOLERANCE = {"forward": 1e-2, "backward": 2e-2}
 
 
+@functools.cache
+def flash_attention_3():
+    """The module of its wheel, or None: it takes part where it is installed."""
+    try:
+        import flash_attn_interface
+        return flash_attn_interface
+    except ImportError:
+        return None
+
+
 class Attention:
     """The tensors of a case, its contenders, and the check of what they
     give."""
@@ -73,6 +83,8 @@ class Attention:
         if not self.case["mod"]:
             found["cudnn"] = lambda: self._sdpa(SDPBackend.CUDNN_ATTENTION)
             found["fa2"] = lambda: self._sdpa(SDPBackend.FLASH_ATTENTION)
+            if not self.backward and flash_attention_3():
+                found["fa3"] = self._fa3
         return found
 
     def _run(self, forward):
@@ -114,6 +126,16 @@ class Attention:
                     *self.inputs, is_causal=self.case["causal"],
                     enable_gqa=self.gqa)
         return self._run(forward)
+
+    def _fa3(self):
+        """Its tensors are [B, S, H, D]."""
+        q, k, v = (x.transpose(1, 2).contiguous() for x in self.inputs)
+
+        def forward():
+            o = flash_attention_3().flash_attn_func(
+                q, k, v, causal=self.case["causal"])
+            return (o[0] if isinstance(o, (tuple, list)) else o).transpose(1, 2)
+        return lambda: (forward(),)
 
     def _heads(self, hk):
         group = self.case["H"] // self.case["HK"]
