@@ -684,6 +684,8 @@ static const tool_option options[] = {
      "[B + 1]: k and v are [1, HK, T, D], b has the rows cu_seqlens[b]\n"
      "to cu_seqlens[b + 1] - 1"},
     {"--cu-seqlens-q", "TENSOR", "the same of q, [1, HQ, T, D]"},
+    {"--query-offsets", "TENSOR",
+     "[B]: the position of the first query of each sequence"},
     {"--piece", "N",
      "over a cache: pieces of N keys (a multiple of 128), so that\n"
      "results do not depend on the batch"},
@@ -718,6 +720,6 @@ const tool_command tool_attention = {
     "by\ntheir names; so are descale_q, descale_k and descale_v, what numbers "
     "of 8 bits\nare times of (`tilec quantize` writes both), and "
     "scale_o.\nOver a cache, query i of M in a sequence with N keys is at "
-    "position N - M + i.\n",
+    "position N - M + i\n(with --query-offsets: at that offset + i).\n",
     options,
     attention_run};

@@ -21,11 +21,16 @@ static const struct {
     {"--kv-indices", FIELD(kv_indices), 1 << TILEC_KV_INDEXED},
     {"--kv-last-page-len", FIELD(kv_last_page_len), 1 << TILEC_KV_INDEXED},
     {"--cu-seqlens-q", FIELD(cu_seqlens_q), 0},
+    {"--query-offsets", FIELD(query_offsets), 0},
 };
 /* The first ones tell layouts apart. */
 static const tilec_kv_layout layouts[] = {TILEC_KV_PAGED, TILEC_KV_INDEXED,
                                           TILEC_KV_RAGGED};
-enum { LAYOUTS = sizeof layouts / sizeof *layouts, QUERIES = CACHE_PLACES - 1 };
+enum {
+    LAYOUTS = sizeof layouts / sizeof *layouts,
+    QUERIES = CACHE_PLACES - 2,
+    OFFSETS = CACHE_PLACES - 1
+};
 
 /* ---- Options ---- */
 
@@ -112,6 +117,7 @@ int cache_plan(attention_cache *c, tilec_context *cx, const tool_args *args,
     o.descale_v = c->descale_v = like->descale_v;
     o.layout = c->layout;
     o.ragged_queries = c->places[QUERIES].ndim != 0;
+    o.query_offsets = c->places[OFFSETS].ndim != 0;
     int code = read_piece(args, &o.piece);
     if (code)
         return code;
@@ -121,8 +127,9 @@ int cache_plan(attention_cache *c, tilec_context *cx, const tool_args *args,
 
 bool cache_owns(const attention_cache *c, const char *parameter)
 {
-    static const char *const functions[] = {
-        "key_count.", "key_place.", "query_span.", "descale_k.", "descale_v."};
+    static const char *const functions[] = {"key_count.",  "key_place.",
+                                            "query_span.", "query_position.",
+                                            "descale_k.",  "descale_v."};
     for (size_t i = 0; c->plan && i < sizeof functions / sizeof *functions; i++)
         if (strncmp(parameter, functions[i], strlen(functions[i])) == 0)
             return true;

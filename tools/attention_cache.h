@@ -8,7 +8,7 @@
 
 #include "tools/measure/device.h"
 
-enum { CACHE_PLACES = 7 };
+enum { CACHE_PLACES = 8 };
 
 typedef struct attention_cache {
     bool is_given; /* by the options */

@@ -203,6 +203,8 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
         bind(&b, "BY_HEADS", r->plan->by_heads ? "1" : "0");
     if (o->sinks && r->part != SCHEDULE)
         bind(&b, "sink", "@head_sinks");
+    if (o->query_offsets && r->part != MERGE)
+        bind(&b, "query_position", "@given_positions");
     if (r->part == MERGE) {
         bind_number(&b, arena, "DV", r->v->shape[3]);
         bind(&b, "TO",
@@ -273,6 +275,7 @@ static tilec_kvcache *make_plan(tc_job *job, const struct request *r,
     c->piece = o->piece;
     c->window = o->window ? o->window : MOST_WINDOW;
     c->has_sinks = o->sinks != 0;
+    c->has_offsets = o->query_offsets != 0;
     c->has_factors[0] = o->descale_k != NULL;
     c->has_factors[1] = o->descale_v != NULL;
     c->v_in_k = o->v_in_k != 0;

@@ -13,6 +13,7 @@ struct tilec_kvcache {
     tilec_kernel *merge; /* NULL: forward merges */
     tilec_kv_layout layout;
     bool ragged_queries, has_sinks;
+    bool has_offsets;     /* query_offsets says where queries stand */
     bool v_in_k;          /* v is the first columns of k */
     bool has_factors[2];  /* of k and of v */
     bool merges_apart;    /* by a kernel of its own */

@@ -231,6 +231,17 @@ static tilec_status check_indexed(const check *k)
     return s;
 }
 
+static tilec_status check_offsets(const check *k)
+{
+    enum { MOST = (1 << 30) - 1 };
+    ints x;
+    tilec_status s = read_ints(k, "query_offsets", k->t->query_offsets, &x);
+    for (int64_t b = 0; s == TILEC_OK && b < x.tensor->shape[0]; b++)
+        s = check_length(k, &x, b, 0, MOST, "the position of a first query");
+    free(x.copy);
+    return s;
+}
+
 tilec_status tc_kv_check(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
                          const tilec_launch_options *options,
                          tilec_error *error)
@@ -240,6 +251,8 @@ tilec_status tc_kv_check(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
     if (c->ragged_queries)
         s = check_ragged(&k, "cu_seqlens_q", t->cu_seqlens_q, t->q->shape[2],
                          "the rows of q");
+    if (s == TILEC_OK && c->has_offsets)
+        s = check_offsets(&k);
     if (s != TILEC_OK)
         return s;
     if (c->layout == TILEC_KV_RAGGED)

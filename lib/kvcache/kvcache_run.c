@@ -73,6 +73,8 @@ static const struct place last = {"kv_last_page_len",
                                   {"key_count.last_page_len"}};
 static const struct place queries = {
     "cu_seqlens_q", FIELD(cu_seqlens_q), 1, {"query_span.starts"}};
+static const struct place offsets = {
+    "query_offsets", FIELD(query_offsets), 1, {"query_position.query_offsets"}};
 
 /* By layout; the first one has an element for each sequence (cu_seqlens_k one
  * more). */
@@ -271,6 +273,7 @@ static tilec_status check_batch(const tilec_kvcache *c,
     } sides[] = {
         {true, "argument q", t->q, c->ragged_queries ? 1 : n},
         {c->ragged_queries, "cu_seqlens_q", t->cu_seqlens_q, n + 1},
+        {c->has_offsets, "query_offsets", t->query_offsets, n},
         {c->layout == TILEC_KV_DENSE, "argument k", t->k, n},
         {c->layout == TILEC_KV_RAGGED, "argument k", t->k, 1},
         {c->layout == TILEC_KV_PAGED, "page_table", t->page_table, n},
@@ -314,6 +317,8 @@ static tilec_status read_call(struct call *call, const tilec_kvcache *c,
             s = check_place(places[c->layout][i], t, function, error);
     if (s == TILEC_OK && c->ragged_queries)
         s = check_place(&queries, t, function, error);
+    if (s == TILEC_OK && c->has_offsets)
+        s = check_place(&offsets, t, function, error);
     if (s == TILEC_OK)
         s = check_batch(c, t, error);
     if (s == TILEC_OK)
@@ -374,6 +379,8 @@ static void add_places(struct call *c, const tilec_kernel *k)
         add_place(c, k, places[c->c->layout][i]);
     if (c->c->ragged_queries)
         add_place(c, k, &queries);
+    if (c->c->has_offsets)
+        add_place(c, k, &offsets);
 }
 
 /* Room for all arguments, in which end_call ends: no malloc for a few. */
@@ -569,7 +576,8 @@ static tilec_status check_options(const struct call *c, const char *function)
         bool is_wanted;
     } all[] = {{"sinks", t->sinks, c->c->has_sinks},
                {"descale_k", t->descale_k, c->c->has_factors[0]},
-               {"descale_v", t->descale_v, c->c->has_factors[1]}};
+               {"descale_v", t->descale_v, c->c->has_factors[1]},
+               {"query_offsets", t->query_offsets, c->c->has_offsets}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if ((all[i].given != NULL) != all[i].is_wanted)
             return tc_fail(c->error, TILEC_USAGE,

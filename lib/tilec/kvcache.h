@@ -25,8 +25,10 @@ extern "C" {
  * the queries of sequence b are rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1.
  * o as q with DV columns; lse [B, HQ, M] or [1, HQ, T], float32, natural log.
  * Query i of M sees keys as one at position N - M + i of N: mods are given that,
- * so `causal` is aligned to the last key, and `b` is the sequence. A query
- * without any key gets o = 0 and lse = -inf. */
+ * so `causal` is aligned to the last key, and `b` is the sequence; with
+ * query_offsets it is query_offsets[b] + i. Mods get the position after the last
+ * query as `q_len`, N as `kv_len`. A query without any key gets o = 0 and
+ * lse = -inf. */
 typedef struct tilec_kvcache tilec_kvcache;
 
 /* Where key n of sequence b lies; v likewise. Any strides: pages may be
@@ -84,6 +86,8 @@ typedef struct tilec_kvcache_options {
      * says of their pages is not read. 0: all keys. A schedule is for layers of
      * the same window. */
     int64_t window;
+    /* query_offsets of the tensors says where queries stand. */
+    int query_offsets;
 } tilec_kvcache_options;
 
 /* Compiles for tensors like these: data types, D, DV, HQ / HK, the keys of a
@@ -125,6 +129,9 @@ typedef struct tilec_kvcache_tensors {
     uint64_t schedule_bytes, workspace_bytes;
     const DLTensor *sinks; /* float32 [HQ], of a plan with that option */
     const DLTensor *descale_k, *descale_v; /* likewise, of its shapes */
+    /* [B], of a plan with that option: the position of each sequence's first
+     * query, 0 to 2^30 - 1. A schedule with a window depends on it. */
+    const DLTensor *query_offsets;
 } tilec_kvcache_tensors;
 
 /* The memory for batches like this one: it follows from the shapes of q, k and

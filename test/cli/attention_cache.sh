@@ -88,6 +88,17 @@ for name in "kv":
         [rows(x[name], list(range(n)) + [None] * (130 - n)) for n in LENS], []))
 put("lens", "I32", [3], LENS)
 save("dense.st")
+
+# Queries in the middle: all keys are there, causal hides those after them.
+for name, of, width in (("q", "q", D), ("o", "o_causal", D),
+                        ("lse", "lse_causal", 1)):
+    put(name, "F32", [3, HEADS, 1] + [D] * (width > 1),
+        sum([rows(x[of], [n - 1], width) for n in LENS], []))
+for name in "kv":
+    put(name, "F32", [3, HEADS, 128, D], 3 * rows(x[name], range(128)))
+put("lens", "I32", [3], [128] * 3)
+put("offsets", "I32", [3], [n - 1 for n in LENS])
+save("middle.st")
 END
 python3 make.py
 
@@ -112,6 +123,9 @@ expect 0 attention ragged.st --cu-seqlens-q starts --cu-seqlens-k starts_k \
     --mask causal --check o lse
 # One query sees all keys.
 expect 0 attention dense.st --kv-lens lens --check o lse
+expect 0 attention middle.st --kv-lens lens --query-offsets offsets \
+    --mask causal --check o lse
+expect 1 attention middle.st --kv-lens lens --mask causal --check o
 # Positions are those of the sequence; a mod may capture the lengths.
 cat >last.tile <<'END'
 func @last(%b: i32, %h: i32, %q: i32, %k: i32, %lens: tensor<[?] x i32>) -> i1 {

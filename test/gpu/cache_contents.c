@@ -24,14 +24,18 @@ enum {
 };
 
 /* Tensors of ints, as fields of tilec_kvcache_tensors. */
-enum { LENS, CU_K, TABLE, INDPTR, INDICES, LAST, CU_Q, NPLACES };
+enum { LENS, CU_K, TABLE, INDPTR, INDICES, LAST, CU_Q, OFFSETS, NPLACES };
 static const int sides[NPLACES][2] = {{B}, {B + 1}, {B, COLUMNS}, {B + 1},
-                                      {6}, {B},     {B + 1}};
+                                      {6}, {B},     {B + 1},      {B}};
 /* Of 40 and 35 keys: dense and ragged ones in a pool of the same size. */
-static const int32_t right[NPLACES][NINTS] = {
-    {40, 35},  {0, 40, 75},        {7, 1, 2, -9, 3, 5, 0, -9},
-    {0, 3, 6}, {7, 1, 2, 3, 5, 0}, {8, 3},
-    {0, 3, 5}};
+static const int32_t right[NPLACES][NINTS] = {{40, 35},
+                                              {0, 40, 75},
+                                              {7, 1, 2, -9, 3, 5, 0, -9},
+                                              {0, 3, 6},
+                                              {7, 1, 2, 3, 5, 0},
+                                              {8, 3},
+                                              {0, 3, 5},
+                                              {39, 34}};
 
 /* One int that is wrong. */
 static const struct {
@@ -66,6 +70,9 @@ static const struct {
      "kv_last_page_len: entry [0] is 17, expected 1 to 16: the keys of a page"},
     {TILEC_KV_DENSE, false, LENS, 1, 65,
      "kv_lens: entry [1] is 65, expected 0 to 64: k has 64 rows"},
+    {TILEC_KV_PAGED, false, OFFSETS, 1, -1,
+     "query_offsets: entry [1] is -1, expected 0 to 1073741823: the position "
+     "of a first query"},
     {TILEC_KV_RAGGED, false, CU_K, 2, 129,
      "cu_seqlens_k: entry [2] is 129, expected 40 (the entry before it) to "
      "128: the rows of k"},
@@ -175,9 +182,9 @@ static void make_tensors(call *c, tilec_kv_layout layout, bool is_ragged)
         [TILEC_KV_INDEXED] = {[INDPTR] = true, [INDICES] = true, [LAST] = true},
     };
     const DLTensor **const fields[NPLACES] = {
-        &c->t.kv_lens,     &c->t.cu_seqlens_k, &c->t.page_table,
-        &c->t.kv_indptr,   &c->t.kv_indices,   &c->t.kv_last_page_len,
-        &c->t.cu_seqlens_q};
+        &c->t.kv_lens,      &c->t.cu_seqlens_k, &c->t.page_table,
+        &c->t.kv_indptr,    &c->t.kv_indices,   &c->t.kv_last_page_len,
+        &c->t.cu_seqlens_q, &c->t.query_offsets};
     make_views(c, layout, is_ragged);
     c->t = (tilec_kvcache_tensors)TILEC_INIT(tilec_kvcache_tensors);
     c->t.q = &c->views[0];
@@ -185,7 +192,7 @@ static void make_tensors(call *c, tilec_kv_layout layout, bool is_ragged)
     c->t.v = &c->views[2];
     c->t.o = &c->views[3];
     for (int i = 0; i < NPLACES; i++)
-        if (wanted[layout][i] || (i == CU_Q && is_ragged))
+        if (wanted[layout][i] || i == OFFSETS || (i == CU_Q && is_ragged))
             *fields[i] = &c->places[i].dl;
 }
 
@@ -197,6 +204,7 @@ static bool call_new(call *c, tilec_context *cx, tilec_kv_layout layout,
     tilec_kvcache_options o = TILEC_INIT(tilec_kvcache_options);
     o.layout = layout;
     o.ragged_queries = is_ragged;
+    o.query_offsets = 1;
     bool ok = floats_new(&c->q, ROWS, false, &c->error) &&
               floats_new(&c->o, ROWS, false, &c->error) &&
               floats_new(&c->k, PAGES * ROW, true, &c->error) &&

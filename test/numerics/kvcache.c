@@ -42,6 +42,7 @@ static tilec_kvcache *make_plan(tilec_context *cx, const kv_batch *b)
     o.ragged_queries = p->is_ragged;
     o.piece = p->piece;
     o.sinks = p->sinks;
+    o.query_offsets = p->offsets;
     o.v_in_k = p->v_in_k;
     if (tilec_kvcache_plan(cx, run_view_of(&views[0], &b->t[Q]),
                            run_view_of(&views[1], &b->t[K]),
@@ -76,10 +77,11 @@ static tilec_kvcache_tensors tensors_of(const kv_batch *b, run_view *views)
                                                &t.cu_seqlens_q,
                                                &t.sinks,
                                                &t.descale_k,
-                                               &t.descale_v};
+                                               &t.descale_v,
+                                               &t.query_offsets};
     for (int i = 0; i < NTENSORS; i++)
         if (i <= LSE || wanted[p->layout][i] || (i == CU_Q && p->is_ragged) ||
-            (i == SINKS && p->sinks))
+            (i == SINKS && p->sinks) || (i == OFFSETS && p->offsets))
             *fields[i] = run_view_of(&views[i], &b->t[i]);
     for (int i = K_FACTORS; i <= V_FACTORS && p->factors; i++)
         *fields[i] = factors_view(&views[i], &b->t[i]);

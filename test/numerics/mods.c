@@ -671,7 +671,8 @@ static bool is_of_a_mod(const tilec_parameter *p)
 {
     return p->captured && strncmp(p->name, "sink.", 5) != 0 &&
            strncmp(p->name, "descale_", 8) != 0 &&
-           strncmp(p->name, "key_place.", 10) != 0;
+           strncmp(p->name, "key_place.", 10) != 0 &&
+           strncmp(p->name, "query_position.", 15) != 0;
 }
 
 size_t mod_arguments(const mod_data *d, const tilec_kernel *k,

@@ -317,6 +317,7 @@ static tilec_status go_all(trip *t, tilec_kvcache_tensors *a,
                {&a->kv_indices, false},
                {&a->kv_last_page_len, false},
                {&a->cu_seqlens_q, false},
+               {&a->query_offsets, false},
                {&a->sinks, false},
                {&a->descale_k, false},
                {&a->descale_v, false}};

@@ -273,6 +273,39 @@ class KVCache(unittest.TestCase):
                        bias=lambda h, i, j: slopes[h] * (j - i),
                        score_mod="alibi", slopes=slopes)
 
+    def test_query_offsets(self):
+        """Masks, scores and windows see where queries stand: before the last
+        keys, at them, after them."""
+        batch = Batch([5, 400, 77, 300], queries=3, heads=(4, 2))
+        slopes = np.array([.5, .25, .1, .01], np.float32)
+        offsets = np.array([0, 130, 60, 420], np.int32)
+        for piece, cache in ((0, batch.paged(16)), (128, batch.dense())):
+            k, v, places = cache
+            for window in (0, 60):
+                o, lse = tilec.attention(
+                    batch.queries(), k, v, query_offsets=offsets, piece=piece,
+                    mask_mod="sliding_window(w=60)", score_mod="alibi",
+                    slopes=slopes, kv_window=window, return_lse=True, **places)
+                for b in range(4):
+                    move = offsets[b] - (batch.lens[b] - 3)
+                    want, rows = expected(
+                        batch.q[b], batch.k[b], batch.v[b],
+                        lambda i, j: (j <= i + move) & (i + move - j < 60),
+                        lambda h, i, j: slopes[h] * (j - i - move))
+                    np.testing.assert_allclose(o[b].swapaxes(0, 1), want,
+                                               atol=2e-5)
+                    np.testing.assert_allclose(lse[b].T, rows, atol=2e-5)
+        schedule = tilec.schedule(batch.queries(), k, v, kv_window=60, **places)
+        with self.assertRaisesRegex(
+                ValueError, "stand at the last keys, not query_offsets"):
+            tilec.attention(batch.queries(), k, v, query_offsets=offsets,
+                            schedule=schedule, kv_window=60, **places)
+        with self.assertRaisesRegex(ValueError, "query_offsets: dim 0 is 3"):
+            tilec.attention(batch.queries(), k, v, query_offsets=offsets[:3],
+                            **places)
+        with self.assertRaisesRegex(ValueError, "kv_lens is missing"):
+            tilec.attention(batch.queries(), k, v, query_offsets=offsets)
+
     def test_a_window_is_all_that_is_dealt(self):
         """Entries of pages before it may be anything."""
         for queries in (1, 5):

@@ -268,6 +268,14 @@ START_TEST(calls_that_are_refused)
     ck_assert_uint_ge(n, 1ull << 35);
     shapes[0][2] = 1;
     shapes[6][1] = COLUMNS;
+    /* Offsets of a plan without them. */
+    uint64_t room = 1 << 20;
+    t.schedule = t.workspace = aligned_alloc(256, room);
+    t.schedule_bytes = t.workspace_bytes = room;
+    t.query_offsets = &dl[5];
+    ck_assert_int_eq(tilec_kvcache_attention(c, &t, NULL, &e), TILEC_USAGE);
+    ck_assert_ptr_nonnull(strstr(e.message, "query_offsets: expected none"));
+    free(t.schedule);
     t.q = NULL;
     ck_assert_int_eq(tilec_kvcache_schedule(c, &t, NULL, &e), TILEC_USAGE);
     t = all_tensors();

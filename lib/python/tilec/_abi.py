@@ -178,7 +178,7 @@ class tilec_kvcache_options(C.Structure):
                 ("sinks", C.c_int),
                 ("descale_k", C.POINTER(DLTensor)),
                 ("descale_v", C.POINTER(DLTensor)), ("v_in_k", C.c_int),
-                ("window", C.c_int64)]
+                ("window", C.c_int64), ("query_offsets", C.c_int)]
 
 
 class tilec_kvcache_tensors(C.Structure):
@@ -192,7 +192,8 @@ class tilec_kvcache_tensors(C.Structure):
          ("schedule_bytes", C.c_uint64), ("workspace_bytes", C.c_uint64),
          ("sinks", C.POINTER(DLTensor)),
          ("descale_k", C.POINTER(DLTensor)),
-         ("descale_v", C.POINTER(DLTensor))]
+         ("descale_v", C.POINTER(DLTensor)),
+         ("query_offsets", C.POINTER(DLTensor))]
 
 
 def new(struct, **fields):

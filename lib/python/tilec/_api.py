@@ -151,8 +151,8 @@ def _cache_spec(layout, places, dealt, score_mod=None, mask_mod=None,
     _check_mod("score_mod", score_mod)
     _check_mod("mask_mod", mask_mod)
     return _kvcache.Spec(score_mod or "", mask_mod or "", _scale(scale), layout,
-                         "cu_seqlens_q" in places, *map(int, dealt), sinks,
-                         factors)
+                         "cu_seqlens_q" in places, "query_offsets" in places,
+                         *map(int, dealt), sinks, factors)
 
 
 def with_cache(query, key, value, places, options, schedule, extras, captured):
@@ -233,13 +233,15 @@ def schedule(query: Tensor, key: Tensor, value: Tensor, *,
              kv_last_page_len: typing.Optional[Ints] = None,
              cu_seqlens_q: typing.Optional[Ints] = None,
              cu_seqlens_k: typing.Optional[Ints] = None,
+             query_offsets: typing.Optional[Ints] = None,
              piece: int = 0, kv_window: int = 0) -> _kvcache.Schedule:
     """How the keys of a batch are dealt to programs, for `schedule=` of all
     calls of tilec.attention with tensors of these shapes and lengths: those of
     the layers of a step. A small kernel on the device makes it. `.update()`
     makes it again from the same tensors, whose contents may have changed."""
     places = _kvcache.places(kv_lens, page_table, kv_indptr, kv_indices,
-                             kv_last_page_len, cu_seqlens_q, cu_seqlens_k)
+                             kv_last_page_len, cu_seqlens_q, cu_seqlens_k,
+                             query_offsets)
     q, k, v, ints, layout, _ = _kvcache.inputs(query, key, value, places)
     return _kvcache.schedule_for(q, k, v, ints, places,
                                  _cache_spec(layout, ints, (piece, kv_window)))
@@ -269,6 +271,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
               kv_last_page_len: typing.Optional[Ints] = None,
               cu_seqlens_q: typing.Optional[Ints] = None,
               cu_seqlens_k: typing.Optional[Ints] = None,
+              query_offsets: typing.Optional[Ints] = None,
               schedule: typing.Optional[_kvcache.Schedule] = None,
               piece: int = 0, kv_window: int = 0, **captured_by_name: Value
               ) -> typing.Union[Tensor, typing.Tuple[Tensor, ...]]:
@@ -337,8 +340,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
         key [pages, HK, page, D]; or kv_indptr [B + 1], kv_indices and
         kv_last_page_len [B]; or cu_seqlens_k [B + 1] with key [T, HK, D].
         cu_seqlens_q [B + 1]: query is [T, HQ, D]. Mods see query i of M as at
-        position N - M + i of a sequence's N keys. Forward only. descale_k and
-        descale_v are then numbers, [HK], or of each row of the cache, as
+        position N - M + i of a sequence's N keys, or with query_offsets [B] at
+        query_offsets[b] + i. Forward only. descale_k and descale_v are then numbers, [HK], or of each row of the cache, as
         `tilec.append` writes them: [B or pages, HK, N or page].
     schedule: of `tilec.schedule`, for all layers of a step.
     piece: keys of a piece, a multiple of 128: a sequence's bits then do not
@@ -361,9 +364,11 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
     to say: its `diagnostics` have places) and tilec.MachineError.
     """
     if not (kv_lens is page_table is kv_indptr is kv_indices is
-            kv_last_page_len is cu_seqlens_q is cu_seqlens_k is None):
+            kv_last_page_len is cu_seqlens_q is cu_seqlens_k is
+            query_offsets is None):
         places = _kvcache.places(kv_lens, page_table, kv_indptr, kv_indices,
-                                 kv_last_page_len, cu_seqlens_q, cu_seqlens_k)
+                                 kv_last_page_len, cu_seqlens_q, cu_seqlens_k,
+                                 query_offsets)
         _refuse_with_cache(dict(
             return_max=return_max, descale_q=descale_q, scale_o=scale_o,
             out_dtype=out_dtype, kernel_options=kernel_options,

@@ -20,7 +20,8 @@ NO_GRADIENTS = ("attention over a cache has no gradients: give tensors that "
 
 # The fields of tilec_kvcache_tensors that say where keys and queries lie.
 PLACES = ("kv_lens", "page_table", "kv_indptr", "kv_indices",
-          "kv_last_page_len", "cu_seqlens_q", "cu_seqlens_k")
+          "kv_last_page_len", "cu_seqlens_q", "cu_seqlens_k",
+          "query_offsets")
 
 
 def places(*given):
@@ -37,6 +38,7 @@ class Spec:
     scale: float = 0.0
     layout: int = DENSE
     ragged_queries: bool = False
+    query_offsets: bool = False
     piece: int = 0
     window: int = 0
     sinks: bool = False
@@ -64,7 +66,7 @@ def _check_places(layout, given):
             raise ValueError("%s is missing, expected together with %s" % (
                 name, ", ".join(sorted(given)) or "a cache"))
     for name in given:
-        if name not in _NEEDS[layout] and name != "cu_seqlens_q":
+        if name not in (*_NEEDS[layout], "cu_seqlens_q", "query_offsets"):
             raise ValueError("%s does not go with %s" % (
                 name, ", ".join(_NEEDS[layout])))
 
@@ -106,6 +108,7 @@ def _asked(spec, device, k, v):
         score=_texts.encoded(texts.score, "score_mod"), sources=texts.sources,
         nsources=texts.nsources, read_source=_context.read_source,
         layout=spec.layout, ragged_queries=spec.ragged_queries,
+        query_offsets=spec.query_offsets,
         piece=spec.piece, window=spec.window, sinks=spec.sinks,
         v_in_k=_tensors.begins_with(k, v))
 
@@ -229,6 +232,9 @@ def _described(spec, q, k, v, places):
              "a value in the columns of key:": _tensors.begins_with(k, v),
              "data types": ", ".join(str(t.dtype) for t in (q, k, v)),
              "tensors on": _tensors.device_of(q)}
+    if spec.window:
+        found["queries that stand at"] = ("query_offsets" if spec.query_offsets
+                                          else "the last keys")
     for name in _SEQUENCES:
         if name in places:
             found["a %s of" % name] = len(places[name])

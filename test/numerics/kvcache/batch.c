@@ -81,6 +81,7 @@ kv_problem kv_problem_draw(num_rng *r, int which)
     p.factors = p.cache == p.type ? 0 : num_below(r, 4);
     p.power = p.type == NUM_F16 ? 0 : CHOOSE(r, powers);
     p.is_short = p.score->expression != NULL;
+    p.offsets = which % 7 == 3;
     return p;
 }
 
@@ -93,15 +94,15 @@ void kv_problem_describe(const kv_problem *p, char text[256])
     snprintf(text, 256,
              "%s, %s, %d sequences of up to %d keys, %d%s queries, heads "
              "%d/%d, dims %d/%d, %s in %s, gap %d, page %d, piece %d, mask "
-             "%s, score %s%s%s%s, q times 2^%d",
+             "%s, score %s%s%s%s%s, q times 2^%d",
              layouts[p->layout], p->heads_inside ? "rows of heads" : "heads",
              p->seqs, p->room, p->queries, p->is_ragged ? " or fewer" : "",
              p->hk * p->group, p->hk, p->d, p->dv, num_name(p->type),
              num_name(p->cache), p->gap, p->page, p->piece,
              p->mask->expression ? p->mask->expression : "-",
              p->score->expression ? p->score->expression : "-",
-             p->sinks ? ", sinks" : "", p->v_in_k ? ", v in k" : "",
-             factors[p->factors], p->power);
+             p->offsets ? ", offsets" : "", p->sinks ? ", sinks" : "",
+             p->v_in_k ? ", v in k" : "", factors[p->factors], p->power);
 }
 
 double kv_scale(const kv_problem *p)
@@ -212,6 +213,13 @@ static void keep_positions(const kv_problem *p, int *keys, int *queries)
         *keys = p->room < p->queries ? 0 : p->queries;
 }
 
+/* Mods that look something up by it find it up to `room`. */
+static int draw_offset(const kv_problem *p, int queries, num_rng *r)
+{
+    int most = p->room > queries ? p->room - queries : 0;
+    return p->offsets ? num_between(r, 0, most) : 0;
+}
+
 static void draw_lengths(kv_batch *b, num_rng *r)
 {
     const kv_problem *p = b->p;
@@ -221,6 +229,7 @@ static void draw_lengths(kv_batch *b, num_rng *r)
             b->queries[i] =
                 p->is_ragged ? num_below(r, p->queries + 1) : p->queries;
             keep_positions(p, &b->keys[i], &b->queries[i]);
+            b->offset[i] = draw_offset(p, b->queries[i], r);
         }
         b->first_key[i] = key;
         b->first_query[i] = query;
@@ -268,6 +277,7 @@ void kv_batch_init(kv_batch *b, num_rng *r)
     b->t[INDICES] = ints_of(p->seqs * kv_most_pages(p) + 1);
     b->t[LAST] = ints_of(p->seqs);
     b->t[CU_Q] = ints_of(p->seqs + 1);
+    b->t[OFFSETS] = ints_of(p->seqs);
     b->t[SINKS] =
         num_tensor_new(NUM_F32, 1, (int32_t[]){p->hk * p->group}, NULL);
     for (int i = 0; i < p->hk * p->group; i++)

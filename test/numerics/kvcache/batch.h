@@ -19,7 +19,8 @@ typedef struct kv_problem {
     num_type type, cache;
     tilec_kv_layout layout;
     bool is_ragged, heads_inside, sinks;
-    bool v_in_k; /* v is the first columns of k */
+    bool offsets; /* queries do not stand at the last keys */
+    bool v_in_k;  /* v is the first columns of k */
     int seqs, hk, group, d, dv, page;
     int room,
         queries;    /* at most, of a sequence; queries: of each, not ragged */
@@ -48,6 +49,7 @@ enum {
     SINKS,
     K_FACTORS,
     V_FACTORS,
+    OFFSETS,
     NTENSORS
 };
 
@@ -55,8 +57,9 @@ typedef struct kv_batch {
     const kv_problem *p;
     int keys[MOST_SEQS], queries[MOST_SEQS];
     int first_key[MOST_SEQS], first_query[MOST_SEQS]; /* where ragged */
-    int order[MOST_POOL];                             /* of the pool's pages */
-    int kept; /* a sequence that is not drawn again; -1: none */
+    int offset[MOST_SEQS]; /* of the first query, where the problem has them */
+    int order[MOST_POOL];  /* of the pool's pages */
+    int kept;              /* a sequence that is not drawn again; -1: none */
     num_tensor t[NTENSORS];
     num_tensor q[MOST_SEQS], k[MOST_SEQS], v[MOST_SEQS]; /* [1, heads, n, d] */
     num_tensor factors[2][MOST_SEQS];                    /* [1, heads, n, 1] */

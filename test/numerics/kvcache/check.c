@@ -20,9 +20,11 @@ static ref_position moved(const ref_position *at)
 {
     const shifted *s = at->data;
     ref_position p = *at;
+    int first =
+        s->b->p->offsets ? s->b->offset[s->sequence] : at->k_len - at->q_len;
     p.b = s->sequence;
-    p.q += at->k_len - at->q_len;
-    p.q_len = at->k_len;
+    p.q += first;
+    p.q_len += first;
     p.data = &s->b->mods;
     return p;
 }

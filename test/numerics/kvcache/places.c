@@ -60,6 +60,7 @@ static void place_tables(kv_batch *b)
         kv_set(&b->t[KV_LENS], i, b->keys[i]);
         kv_set(&b->t[CU_K], i, b->first_key[i]);
         kv_set(&b->t[CU_K], i + 1, b->first_key[i] + b->keys[i]);
+        kv_set(&b->t[OFFSETS], i, b->offset[i]);
         kv_set(&b->t[CU_Q], i, b->first_query[i]);
         kv_set(&b->t[CU_Q], i + 1, b->first_query[i] + b->queries[i]);
         kv_set(&b->t[INDPTR], i, at);
