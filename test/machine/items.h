@@ -27,6 +27,11 @@
         KVCACHE(b, heads, 1, m, n, d, dv, rows, blocks, pieces),               \
             AT('P') = b, AT('N') = (n) + 3                                     \
     }
+#define LATENT_PAGES(b, heads, m, t, page, d, dv, rows, blocks, pieces)        \
+    {                                                                          \
+        KVCACHE(b, heads, 1, m, (t) * (page)-1, d, dv, rows, blocks, pieces),  \
+            AT('P') = 5, AT('N') = page, AT('T') = t                           \
+    }
 /* Tables of t pages of which there are 5, as PAGED. */
 #define PAGED_CACHE(b, heads, kv, m, t, page, d, rows, blocks, pieces)         \
     {                                                                          \

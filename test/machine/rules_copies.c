@@ -179,10 +179,10 @@ static int last_side(const program *p, const char *name)
     return end ? atoi(end) : 0;
 }
 
-/* A window that spans the tensor along its last axis, the only one that the op
+/* A window that ends in the tensor along its last axis, the only one that the op
  * gives a boundary. */
-static const char *spans_tensor(const program *p, unsigned i,
-                                const char *boundary)
+static const char *ends_in_tensor(const program *p, unsigned i,
+                                  const char *boundary)
 {
     char name[LINE], tensor[LINE], offset[LINE];
     const char *at, *last = NULL;
@@ -202,10 +202,12 @@ static const char *spans_tensor(const program *p, unsigned i,
     while (at[-1] != ' ' && at[-1] != '[')
         at--;
     snprintf(offset, sizeof offset, "%.*s", (int)(last - at), at);
-    const char *zero = definition(p, offset, i);
-    bool whole = zero && strstr(zero, " = const 0 ") &&
-                 last_side(p, tensor) == atoi(last + 4);
-    return whole ? "the window is as wide as the tensor" : NULL;
+    const char *first = definition(p, offset, i);
+    first = first ? strstr(first, " = const ") : NULL;
+    bool inside = first && atoi(first + strlen(" = const ")) >= 0 &&
+                  atoi(first + strlen(" = const ")) + atoi(last + 4) <=
+                      last_side(p, tensor);
+    return inside ? "the window ends in the tensor" : NULL;
 }
 
 /* boundary(0, 1) without 0, without 1. */
@@ -219,7 +221,7 @@ static void no_boundary(rule_run *r, unsigned i)
         replace_part(r, i, at, n, " boundary(1)", NULL);
         replace_part(r, i, at, n, " boundary(0)", NULL);
     } else {
-        replace_part(r, i, at, n, "", spans_tensor(r->p, i, at));
+        replace_part(r, i, at, n, "", ends_in_tensor(r->p, i, at));
     }
 }
 
