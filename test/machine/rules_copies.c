@@ -179,8 +179,8 @@ static int last_side(const program *p, const char *name)
     return end ? atoi(end) : 0;
 }
 
-/* A window that ends in the tensor along its last axis, the only one that the op
- * gives a boundary. */
+/* A window that ends in the tensor along its last axis, the only one that the
+ * op gives a boundary. */
 static const char *ends_in_tensor(const program *p, unsigned i,
                                   const char *boundary)
 {
