@@ -110,7 +110,7 @@ typedef struct tc_attr_decl {
     unsigned flags;    /* of FLAGS: those that the op may carry */
 } tc_attr_decl;
 
-enum { TC_MAX_ATTRS = 5 };
+enum { TC_MAX_ATTRS = 12 };
 unsigned tc_op_nattrs(tc_opcode code);
 /* Is the word one of those of an attribute, "a|b|c"? */
 bool tc_words_have(const char *words, const char *word);

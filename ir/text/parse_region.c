@@ -263,10 +263,15 @@ bool tc_parse_while(tc_parser *p, tc_outcome *out)
     p->at++;
     if (tc_parser_is_word(p, "carry") && !parse_carried(p, c))
         return false;
+    tc_op_parts *parts = tc_arena_new(p->arena, tc_op_parts);
+    parts->code = TC_WHILE;
+    if (!tc_parse_clauses(p, parts))
+        return false;
     unsigned n = c->inits.n;
     tc_value **in = tc_arena_array(p->arena, tc_value *, n);
     bool ok = fit_carried(p, c, in);
     tc_op *op = tc_op_new(p->f, TC_WHILE, loc, ok ? n : 0, in, 2);
+    tc_parts_apply_attrs(parts, op);
     tc_parser_place(p, op, c->inits.all);
     /* The second region sees what the first one computed. */
     unsigned mark = tc_scope_open(p);

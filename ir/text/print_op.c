@@ -306,6 +306,7 @@ static void print_while(tc_printer *p, const tc_op *op)
 {
     tc_text_add(p->out, "while");
     print_carried(p, op->regions[0], 0, op->nin, op->in);
+    print_attrs(p, op);
     tc_text_add(p->out, " ");
     tc_print_region(p, op->regions[0]);
     tc_text_add(p->out, " do ");

@@ -219,6 +219,20 @@ static bool check_turns(const tc_verifier *v, const tc_op *op)
                turns, schedule);
 }
 
+/* Tiles are the outermost iterations of a program. */
+static bool check_over_tiles(const tc_verifier *v, const tc_op *op)
+{
+    const tc_op *around = op->parent->op;
+    while (around && !tc_op_is_loop(around))
+        around = around->parent->op;
+    return !tc_op_int(op, "over_tiles") || !around ||
+           tc_op_int(around, "over_tiles") ||
+           tc_error(v->cx, op->loc,
+                    "%s: over_tiles(true) stands in a loop without it, "
+                    "expected tiles of the grid to be the outermost loop",
+                    tc_op_name(op));
+}
+
 static bool check_for(const tc_verifier *v, const tc_op *op)
 {
     if (!tc_verify_region_count(v, op, 1) ||
@@ -237,7 +251,8 @@ static bool check_for(const tc_verifier *v, const tc_op *op)
     if (tc_op_has_attr(op, "stages") && tc_op_int(op, "stages") < 1)
         ok = tc_error(v->cx, op->loc, "for: stages is %lld, expected 1 or more",
                       (long long)tc_op_int(op, "stages"));
-    return check_turns(v, op) && check_windows(v, op, r, 3) && ok;
+    return check_turns(v, op) && check_over_tiles(v, op) &&
+           check_windows(v, op, r, 3) && ok;
 }
 
 static bool check_if(const tc_verifier *v, const tc_op *op)
@@ -263,7 +278,8 @@ static bool check_while(const tc_verifier *v, const tc_op *op)
     bool ok = tc_verify_arg_count(v, op->regions[1], 0);
     for (unsigned i = 0; i < op->nin; i++)
         ok &= check_arg_type(v, op->regions[0], i, op->in[i]->type);
-    return check_windows(v, op, op->regions[1], 0) && ok;
+    return check_over_tiles(v, op) && check_windows(v, op, op->regions[1], 0) &&
+           ok;
 }
 
 static bool check_reduce(const tc_verifier *v, const tc_op *op)

@@ -252,7 +252,7 @@ static const char *try_loop(tc_late *l)
 static tc_op *find_loop(const tc_op *roles)
 {
     tc_each_op (op, tc_consumers(roles))
-        if (tc_goes_through_tiles(op))
+        if (tc_is_tile_loop(op))
             return op;
     return NULL;
 }

@@ -7,6 +7,7 @@
 
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/tile_loop.h"
 #include "passes/instructions/mma.h"
 #include "passes/layout/conversion_scratch.h"
 #include "passes/warpspec/warpspec.h"
@@ -157,6 +158,7 @@ static tc_op *as_while(tc_late *l, tc_op *loop)
         types[i] = in[i]->type;
     }
     tc_op *now = tc_op_new(l->f, TC_WHILE, loop->loc, n, in, 2);
+    tc_mark_tile_loop(now);
     tc_op_set_results(now, n, types);
     tc_op_insert(now, loop->parent, loop);
     for (unsigned i = 0; i < n; i++) {
@@ -280,6 +282,7 @@ static tc_op *build_around(tc_late *l)
         types[i] = in[i]->type;
     }
     tc_op *around = tc_op_new(l->f, TC_WHILE, loop->loc, n, in, 2);
+    tc_mark_tile_loop(around);
     tc_op_set_results(around, n, types);
     tc_op_insert(around, loop->parent, loop);
     for (unsigned i = 0; i < n; i++) {

@@ -56,6 +56,7 @@
 #include "passes/analysis/int_range.h"
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/tile_loop.h"
 
 static const char pass[] = "persist-tiles";
 
@@ -250,6 +251,7 @@ static void count(struct persist *s, tc_builder *b, tc_op *first)
     tc_value *in[] = {axis_op(b, TC_PROGRAM_ID, 0), s->order.total,
                       axis_op(b, TC_NUM_PROGRAMS, 0)};
     tc_op *loop = tc_op_new(s->f, TC_FOR, b->loc, 3, in, 1);
+    tc_mark_tile_loop(loop);
     tc_region *body = loop->regions[0];
     tc_value *tile = tc_region_add_arg(body, in[0]->type, "tile", b->loc);
     tc_op_set_results(loop, 0, NULL);
@@ -263,6 +265,7 @@ static void fetch(struct persist *s, tc_builder *b, tc_op *first)
 {
     tc_value *start = axis_op(b, TC_PROGRAM_ID, 0);
     tc_op *loop = tc_op_new(s->f, TC_WHILE, b->loc, 1, &start, 2);
+    tc_mark_tile_loop(loop);
     tc_region *question = loop->regions[0], *body = loop->regions[1];
     tc_value *tile = tc_region_add_arg(question, start->type, "tile", b->loc);
     tc_op_set_results(loop, 1, &start->type);

@@ -304,7 +304,7 @@ static void report(tc_hazard_finder *w, const struct access *from, tc_op *to)
  * nor do tiles that one program computes one after the other. */
 static bool is_of_other_tile(const struct access *before)
 {
-    return before->carrier && tc_goes_through_tiles(before->carrier);
+    return before->carrier && tc_is_tile_loop(before->carrier);
 }
 
 static void check_global(tc_hazard_finder *w, const struct set *s,

@@ -363,13 +363,14 @@ static void find_in_flight(struct finder *s, tc_func *f, tc_region *r)
     }
 }
 
-/* The outermost loop around an op, but for that over tiles; NULL: there is
- * none. */
+/* The outermost loop around an op, but for one that counts tiles; NULL: there
+ * is none. */
 static tc_op *outer_loop(const tc_op *op)
 {
     tc_op *loop = NULL;
     for (tc_op *around = op->parent->op; around; around = around->parent->op)
-        if (tc_op_is_loop(around) && !tc_is_tile_loop(around))
+        if (around->code == TC_WHILE ||
+            (around->code == TC_FOR && !tc_is_tile_loop(around)))
             loop = around;
     return loop;
 }

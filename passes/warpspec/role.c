@@ -11,6 +11,7 @@
 
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/tile_loop.h"
 
 tc_value *tc_role_here(const tc_role_builder *e, tc_value *v)
 {
@@ -83,6 +84,8 @@ static void build_nest(tc_role_builder *e, nest *x, tc_builder *b)
         in[nin++] = *x->rings.at[i];
     }
     x->now = tc_op_new(e->s->f, op->code, op->loc, nin, in, op->nregions);
+    if (tc_is_tile_loop(op))
+        tc_mark_tile_loop(x->now);
     tc_op_set_results(x->now, total, types);
     tc_op_insert(x->now, b->region, b->before);
 }
