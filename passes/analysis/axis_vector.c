@@ -111,6 +111,17 @@ unsigned tc_contiguous_axis(const tc_op *block)
     return sides->dims[unit] ? kept : TC_MAX_RANK;
 }
 
+/* Lanes of `mask` operands must agree in a vector. */
+static uint32_t equal_lanes(const tc_axis_analysis *a, const tc_op *op,
+                            unsigned first, unsigned end, unsigned axis,
+                            uint32_t most)
+{
+    for (unsigned i = first; i < end; i++)
+        if (op->in[i]->type->kind == TC_TILE)
+            most = smaller(most, in(a, op, i)->axis[axis].same);
+    return most;
+}
+
 static tc_vector block_vector(const tc_axis_analysis *a, const tc_op *op,
                               uint32_t most)
 {
@@ -138,24 +149,20 @@ static tc_vector block_vector(const tc_axis_analysis *a, const tc_op *op,
         info->axis[tc_type_contiguous(block->in[0]->type)].divisor;
     uint32_t length = (uint32_t)tc_dim_value(t->dims[axis]);
     uint32_t side = length & (0 - length);
-    r.elements = smaller(smaller(offset, side), most);
-    if (side < most)
+    unsigned mask = op->code == TC_LOAD ? 1 : 2;
+    uint32_t same = most;
+    bool masked = op->code == TC_LOAD || op->code == TC_STORE;
+    if (masked && op->nin > mask)
+        same = equal_lanes(a, op, mask, mask + 1, axis, most);
+    r.elements = smaller(smaller(smaller(offset, side), same), most);
+    if (same < most)
+        r.why = "the mask differs within 16 bytes";
+    else if (side < most)
         r.why = "rows of the tile are not multiples of 16 bytes";
     else if (offset < most)
         r.why = "the offset along its contiguous dim may be no multiple of 16 "
                 "bytes";
     return r;
-}
-
-/* Lanes of `mask` operands must agree in a vector. */
-static uint32_t equal_lanes(const tc_axis_analysis *a, const tc_op *op,
-                            unsigned first, unsigned end, unsigned axis,
-                            uint32_t most)
-{
-    for (unsigned i = first; i < end; i++)
-        if (op->in[i]->type->kind == TC_TILE)
-            most = smaller(most, in(a, op, i)->axis[axis].same);
-    return most;
 }
 
 static unsigned longest_run(const tc_axis_info *info)
@@ -227,26 +234,12 @@ tc_vector tc_axis_vector(const tc_axis_analysis *a, const tc_op *op)
 
 /* ---- What is done ---- */
 
-/* Each element has a condition of its own: its index, or a mask of a block. */
-static bool is_by_elements(const tc_op *op)
-{
-    const tc_op *of = tc_block_of(op->in[0]);
-    /* (Windows by index become pointers.) */
-    bool block =
-        op->in[0]->type->kind == TC_BLOCK_PTR && !(of && tc_block_index(of));
-    switch (op->code) {
-    case TC_GATHER: return true;
-    case TC_LOAD: return block && op->nin > 1;
-    case TC_STORE: return block && op->nin > 2;
-    default: return false;
-    }
-}
-
 unsigned tc_access_vector(const tc_axis_analysis *a, const tc_op *op,
                           const tc_layout *l)
 {
     tc_vector v = tc_axis_vector(a, op);
-    bool one = v.elements <= 1 || is_by_elements(op);
+    /* Each element of a gather has an index of its own. */
+    bool one = v.elements <= 1 || op->code == TC_GATHER;
     return one ? 1 : tc_layout_contiguous(l, v.axis, v.elements);
 }
 

@@ -255,12 +255,11 @@ static void find_largest(const tc_region *r, int64_t *most)
     }
 }
 
-/* As many warps as leave each thread few elements and no thread idle. */
-static unsigned warps_by_size(const tc_placing *s)
+unsigned tc_layout_warps_by_size(const tc_func *f)
 {
     int64_t most = 1;
     unsigned warps = TC_DEFAULT_WARPS;
-    find_largest(s->f->body, &most);
+    find_largest(f->body, &most);
     while (warps < TC_DEFAULT_MAX_WARPS && most / tc_threads(warps) > 32)
         warps *= 2;
     while (warps > 1 && most < tc_threads(warps))
@@ -281,7 +280,7 @@ static bool choose_warps(tc_placing *s)
     unsigned warps = s->env->options->warps;
     warps = warps ? warps : s->f->warps;
     warps = warps ? warps : tc_dots_spread(s, tc_dots_warps(s));
-    warps = warps ? warps : warps_by_size(s);
+    warps = warps ? warps : tc_layout_warps_by_size(s->f);
     if (warps > TC_MAX_WARPS || !can_have(s, warps))
         return tc_error(s->cx, s->f->loc,
                         "@%s: %u warps, expected a power of two up to %d, or a "
@@ -381,7 +380,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
     sweep(f->body);
     tc_rows_stage(&s, f->body);
     s.axes = tc_axis_analyse(env->scratch, f, s.axes->aligned);
-    tc_vectors_plan(&s, f->body);
+    tc_vectors_plan(&s);
     tc_vectors_say(&s);
     return TC_CHANGED;
 }

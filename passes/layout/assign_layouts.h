@@ -118,6 +118,10 @@ typedef struct tc_placing {
     bool failed;    /* by tc_dots_lower; reported */
 } tc_placing;
 
+/* assign_layouts.c. As many warps as leave each thread few elements and no
+ * thread idle. */
+unsigned tc_layout_warps_by_size(const tc_func *f);
+
 /* classes.c */
 void tc_classes_build(tc_placing *s);
 tc_class *tc_class_of(tc_placing *s, const void *value_or_op); /* NULL: none */
@@ -217,7 +221,7 @@ void tc_rows_stage(tc_placing *s, tc_region *r);
 /* vectors.c. After all types have layouts: tensors that must be aligned
  * for accesses of 16 bytes; remarks on all accesses, and a warning where a tile
  * takes more registers than there are. */
-void tc_vectors_plan(tc_placing *s, const tc_region *r);
+void tc_vectors_plan(tc_placing *s);
 void tc_vectors_say(tc_placing *s);
 
 /* choice.c */

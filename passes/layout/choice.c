@@ -74,6 +74,34 @@ static const tc_layout *blocked(const tc_placing *s, const tc_type *tile,
     return blocked_deep(s, tile, axis, vector, axis, 1);
 }
 
+/* Threads that vectors along the axis of a tile give a part of its own. */
+static int64_t parts_of(const tc_type *tile, unsigned vector)
+{
+    int64_t n = 1;
+    for (unsigned i = 0; i < tile->rank; i++)
+        n *= power_of((int32_t)tc_dim_value(tile->dims[i]));
+    return n / vector;
+}
+
+/* Shorter vectors where more than two threads would hold the same; of a word
+ * or more, on sides that are no powers of two, where two would. (Operands of
+ * products are copied in whole vectors.) */
+static unsigned shared_vector(const tc_placing *s, const tc_type *tile,
+                              unsigned vector)
+{
+    enum { WORD = 4 };
+    int64_t threads = tc_threads(s->warps), count = tc_type_count(tile);
+    bool odd = parts_of(tile, 1) != count;
+    while (!s->dots && count >= threads && vector > 1) {
+        int64_t parts = parts_of(tile, vector);
+        bool wide = vector * tc_type_bytes(tile->elem) > WORD;
+        if (2 * parts >= threads && !(odd && wide && parts < threads))
+            break;
+        vector /= 2;
+    }
+    return vector;
+}
+
 const tc_layout *tc_layout_default(const tc_placing *s, const tc_type *tile)
 {
     int64_t count = tc_type_count(tile);
@@ -81,6 +109,7 @@ const tc_layout *tc_layout_default(const tc_placing *s, const tc_type *tile)
     unsigned vector = (unsigned)smaller(4, power_of(side));
     while (vector > 1 && count / vector < tc_threads(s->warps))
         vector /= 2;
+    vector = shared_vector(s, tile, vector);
     return blocked(s, tile, tile->rank - 1, vector);
 }
 
@@ -137,6 +166,7 @@ static const tc_layout *for_access(const tc_placing *s, const tc_type *tile,
     v.elements =
         (unsigned)smaller((int32_t)v.elements,
                           power_of((int32_t)tc_dim_value(tile->dims[v.axis])));
+    v.elements = shared_vector(s, tile, v.elements);
     if (!across)
         return blocked(s, tile, v.axis, v.elements);
     enum { WORD = 4 };

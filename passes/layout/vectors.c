@@ -4,9 +4,8 @@
  * the remarks about them. The remarks state what code generation does
  * (tc_access_vector); test/nvptx/widths.py compares them with PTX.
  *
- * Threads share a side by powers of two: of 1000 elements, 8 * 125, two threads
- * of 4 have a part of their own, and all others hold the same. A remark states
- * that, too.
+ * Threads share a side by powers of two: where pad-sides could not lengthen a
+ * side, several hold the same elements. A remark states that, too.
  */
 #include "passes/layout/assign_layouts.h"
 
@@ -15,6 +14,8 @@
 #include "passes/target/machine_model.h"
 
 static const char pass[] = "assign-layouts";
+
+enum { WORD_BYTES = 4 };
 
 /* The tile that an access moves, in its layout. */
 static const tc_type *moved(const tc_op *op)
@@ -59,26 +60,87 @@ static unsigned held_of(const tc_placing *s, const tc_op *op)
     return tc_layout_contiguous(moved(op)->layout, v.axis, v.elements);
 }
 
-/* A tensor must be aligned if an access of it moves so many bytes at once. */
-static void plan_access(tc_placing *s, const tc_op *op)
+/* The tensor argument that an access of several elements at once moves, and
+ * how many bytes; NULL: it is not known, or cannot be aligned. */
+static const tc_value *moved_at_once(const tc_placing *s, const tc_op *op,
+                                     unsigned *bytes)
 {
     const tc_type *t = moved(op);
     if (!t || t->kind != TC_TILE)
-        return;
-    unsigned bytes = held_of(s, op) * tc_type_bytes(t->elem);
+        return NULL;
+    unsigned n = held_of(s, op);
     const tc_value *tensor = tc_accessed_tensor(op);
-    if (bytes >= least_vector(s, op) && tensor && !tensor->def &&
-        tensor->index < 64)
-        s->f->aligned |= (uint64_t)1 << tensor->index;
+    *bytes = n * tc_type_bytes(t->elem);
+    return n > 1 && tensor && !tensor->def && tensor->index < 64 ? tensor
+                                                                 : NULL;
 }
 
-void tc_vectors_plan(tc_placing *s, const tc_region *r)
+static bool has_any_size(const tc_value *tensor)
+{
+    return !tensor->type->dims[tc_type_contiguous(tensor->type)];
+}
+
+static bool is_stored(const tc_value *tensor, const tc_region *r)
 {
     tc_each_op (op, r) {
+        if (op->code == TC_STORE && tc_accessed_tensor(op) == tensor)
+            return true;
         for (unsigned i = 0; i < op->nregions; i++)
-            tc_vectors_plan(s, op->regions[i]);
-        plan_access(s, op);
+            if (is_stored(tensor, op->regions[i]))
+                return true;
     }
+    return false;
+}
+
+/* Does the kernel ask of the sizes of some tensor's rows already? (Rows of a
+ * product's operands and of its result have different lengths.) */
+static bool asks_of_sizes(const tc_placing *s)
+{
+    const tc_region *body = s->f->body;
+    for (unsigned i = 0; i < body->nargs && i < 64; i++)
+        if ((s->f->aligned & ~s->f->ragged) >> i & 1 &&
+            body->args[i]->type->kind == TC_TENSOR &&
+            has_any_size(body->args[i]) &&
+            (!s->dots || is_stored(body->args[i], body)))
+            return true;
+    return false;
+}
+
+/* For 4 bytes at once alignment is asked only where it costs launches nothing:
+ * rows of a known length, or of kernels that ask it of other rows. (A bias as
+ * long as a sequence may end anywhere.) Next to products that holds of 8 bytes,
+ * too, and a store in the layout of their sums is not worth it. */
+static bool is_worth_asking(const tc_placing *s, const tc_op *op,
+                            const tc_value *tensor, unsigned bytes, bool asks)
+{
+    if (s->dots)
+        return asks && op->code == TC_LOAD;
+    return asks || !has_any_size(tensor) || bytes >= 2 * WORD_BYTES;
+}
+
+/* A tensor must be aligned if an access of it moves 16 bytes at once; where
+ * `narrow`, also for fewer. */
+static void plan_accesses(tc_placing *s, const tc_region *r, bool narrow,
+                          bool asks)
+{
+    tc_each_op (op, r) {
+        unsigned bytes;
+        for (unsigned i = 0; i < op->nregions; i++)
+            plan_accesses(s, op->regions[i], narrow, asks);
+        const tc_value *tensor = moved_at_once(s, op, &bytes);
+        if (!tensor)
+            continue;
+        if (narrow ? bytes >= WORD_BYTES &&
+                         is_worth_asking(s, op, tensor, bytes, asks)
+                   : bytes >= least_vector(s, op))
+            s->f->aligned |= (uint64_t)1 << tensor->index;
+    }
+}
+
+void tc_vectors_plan(tc_placing *s)
+{
+    plan_accesses(s, s->f->body, false, false);
+    plan_accesses(s, s->f->body, true, asks_of_sizes(s));
 }
 
 /* ---- What came of it ---- */
@@ -100,8 +162,11 @@ static const char *why_one(const tc_placing *s, const tc_op *op)
     if (!v.why && v.elements > 1)
         return op->code == TC_STORE && tc_op_is_word(op, "kind", "add")
                    ? "the target adds to one at a time"
-                   : "the mask has a lane for each; a mask is for pointers, a "
-                     "block has its boundary";
+                   : tc_arena_printf(
+                         s->scratch,
+                         "%u bytes are too few to ask launches to align rows "
+                         "of any length for",
+                         held * bytes);
     return v.why;
 }
 

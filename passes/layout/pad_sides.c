@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pad-sides: threads share a side by powers of two. Of 1000 = 8 * 125 elements
+ * two threads of 4 have a part of their own, and all others hold the same. Such
+ * sides grow to a length that all threads can share; masks keep accesses and
+ * reductions to the elements that there are.
+ *
+ *   %t = load %x[%i, 0 +: 1000] : tile<1000 x f32>
+ *   %m = reduce %t axis(0) kind(sum) : f32
+ *   store %y[%i, 0 +: 1000], %e
+ *
+ *   %on = cmp range, 1000 pred(lt) : tile<1024 x i1>
+ *   %t = load %x[%i, 0 +: 1024], %on : tile<1024 x f32>
+ *   %0 = select %on, %t, -0.0
+ *   %m = reduce %0 axis(0) kind(sum) : f32
+ *   store %y[%i, 0 +: 1024], %e, %on
+ *
+ * Where the tensor ends with the side, its boundary takes the place of the
+ * mask. Elements past the old side hold anything between accesses: sides along
+ * which that would matter are left alone (sides.h). Tests:
+ * test/ir/passes/pad-sides, test/unit/sides.c.
+ */
+#include "ir/fastmath.h"
+#include "passes/analysis/axis_info.h"
+#include "passes/analysis/match.h"
+#include "passes/layout/assign_layouts.h"
+#include "passes/layout/sides.h"
+#include "passes/target/machine_model.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct padding {
+    tc_context *cx;
+    tc_func *f;
+    int64_t threads;
+    tc_sides sides;
+    bool changed;
+} padding;
+
+static int64_t power_of(int64_t n)
+{
+    return n & -n;
+}
+
+static int64_t power_above(int64_t n)
+{
+    int64_t power = 1;
+    while (power < n)
+        power *= 2;
+    return power;
+}
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* ---- How long ---- */
+
+/* With more warps than products ask for a side is padded a little more than
+ * needed. */
+static int64_t threads_of(const tc_func *f, const tc_pass_env *env)
+{
+    unsigned warps = env->options->warps ? env->options->warps : f->warps;
+    if (!warps && tc_region_has_op(f->body, TC_DOT))
+        warps = TC_DEFAULT_MAX_WARPS;
+    return (int64_t)tc_threads(warps ? warps : tc_layout_warps_by_size(f));
+}
+
+static tc_value *accessed(const tc_op *op)
+{
+    switch (op->code) {
+    case TC_LOAD:
+    case TC_GATHER:
+    case TC_ATOMIC: return op->nout ? op->out[0] : NULL;
+    case TC_STORE: return op->in[1];
+    default: return NULL;
+    }
+}
+
+/* The largest tile of a side, and of those the widest elements accessed. */
+typedef struct most {
+    const tc_value *tile;
+    unsigned axis;
+    int64_t count;
+    unsigned bytes;
+} most;
+
+static void look_at(const padding *p, const tc_side *side, const tc_value *v,
+                    most *m)
+{
+    for (unsigned i = 0; v && v->type->kind == TC_TILE && i < v->type->rank;
+         i++) {
+        int64_t count = tc_type_count(v->type);
+        unsigned bytes = tc_type_bytes(v->type->elem);
+        if (tc_side_of(&p->sides, v, i) != side || count < m->count ||
+            (count == m->count && bytes <= m->bytes))
+            continue;
+        *m = (most){v, i, count, bytes};
+    }
+}
+
+static void find_most(const padding *p, const tc_side *side, const tc_region *r,
+                      most *m)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            find_most(p, side, op->regions[i], m);
+        look_at(p, side, accessed(op), m);
+    }
+}
+
+/* Elements of the tile's other axes that threads can share. */
+static int64_t shared_across(const padding *p, const most *m)
+{
+    int64_t n = 1;
+    for (unsigned i = 0; i < m->tile->type->rank; i++)
+        if (i != m->axis)
+            n *= power_of(tc_side_of(&p->sides, m->tile, i)->padded);
+    return n;
+}
+
+enum { WORD = 4 }; /* bytes of the shortest accesses that it aims for */
+
+/* The widest accesses for which no more than a third is added; else the least
+ * that is. */
+static int64_t padded(const padding *p, const most *m, int64_t side)
+{
+    int64_t across = shared_across(p, m), best = power_above(side);
+    int64_t least = m->bytes < WORD ? WORD / m->bytes : 1;
+    for (int64_t n = TC_VECTOR_BYTES / m->bytes; n >= least; n /= 2) {
+        int64_t part = p->threads * n / across;
+        part = part < power_of(side) ? power_of(side) : part;
+        part = part > power_above(side) ? power_above(side) : part;
+        int64_t length = round_up(side, part);
+        if (3 * length <= 4 * side)
+            return length;
+        best = length < best ? length : best;
+    }
+    return best;
+}
+
+static void choose(padding *p, tc_side *side)
+{
+    most m = {0};
+    if (side->parent || side->fixed ||
+        power_above(side->length) == side->length)
+        return;
+    find_most(p, side, p->f->body, &m);
+    if (!m.tile)
+        return;
+    side->padded = padded(p, &m, side->length);
+    p->changed |= side->padded != side->length;
+}
+
+/* ---- Types ---- */
+
+static bool is_padded(const padding *p, const tc_value *v, unsigned axis)
+{
+    const tc_side *side = tc_side_of(&p->sides, v, axis);
+    return side && side->padded != side->length;
+}
+
+static void retype(padding *p, tc_value *v)
+{
+    const tc_dim *dims[TC_MAX_RANK];
+    if (!tc_side_of(&p->sides, v, 0))
+        return;
+    for (unsigned i = 0; i < v->type->rank; i++)
+        dims[i] = tc_dim_const(p->cx, tc_side_of(&p->sides, v, i)->padded);
+    v->type = tc_type_shaped(p->cx, v->type->kind, v->type->rank, dims,
+                             v->type->elem);
+}
+
+static void resize_block(tc_op *block)
+{
+    const tc_attr *sides = tc_op_attr(block, "sides");
+    const tc_dim *dims[TC_MAX_RANK];
+    unsigned axis = 0;
+    if (tc_block_index(block))
+        return;
+    for (unsigned i = 0; i < sides->n; i++)
+        dims[i] = sides->dims[i] ? block->out[0]->type->dims[axis++] : NULL;
+    tc_op_set_dims(block, "sides", sides->n, dims);
+}
+
+static void retype_region(padding *p, const tc_region *r)
+{
+    for (unsigned i = 0; i < r->nargs; i++)
+        retype(p, r->args[i]);
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nout; i++)
+            retype(p, op->out[i]);
+        if (op->code == TC_BLOCK)
+            resize_block(op);
+        for (unsigned i = 0; i < op->nregions; i++)
+            retype_region(p, op->regions[i]);
+    }
+}
+
+/* ---- Masks ---- */
+
+/* In which lanes of a tile like this an axis holds what it held before. */
+static tc_value *mask_along(padding *p, tc_builder *b, const tc_type *like,
+                            unsigned axis, int64_t length)
+{
+    const tc_type *i32 = tc_type_scalar(p->cx, TC_I32);
+    const tc_type *row =
+        tc_type_shaped(p->cx, TC_TILE, 1, &like->dims[axis], i32);
+    tc_value *at = tc_build(b, TC_RANGE, 0, NULL, row);
+    tc_value *end = tc_build_int_const(b, row, length);
+    tc_value *on = tc_build_cmp(b, "lt", at, end);
+    for (unsigned i = 0; i < like->rank; i++) {
+        if (i == axis)
+            continue;
+        tc_op *expand = tc_op_new(b->func, TC_EXPAND_DIMS, b->loc, 1, &on, 0);
+        tc_op_set_int(expand, "axis", i);
+        on = tc_build_op(b, expand, NULL);
+    }
+    const tc_type *type =
+        tc_type_with_elem(p->cx, like, tc_type_scalar(p->cx, TC_I1));
+    return on->type == type ? on : tc_build(b, TC_BROADCAST, 1, &on, type);
+}
+
+static tc_value *both(tc_builder *b, tc_value *x, tc_value *y)
+{
+    return x && y ? tc_build_binary(b, TC_AND, x, y) : x ? x : y;
+}
+
+/* Does the tensor of a block end with the side, or before? */
+static bool ends_with(const tc_op *op, unsigned axis, int64_t length)
+{
+    tc_op *block = tc_match_op(op->in[0], TC_BLOCK);
+    if (!block)
+        return false;
+    unsigned dim = tc_block_dim(block, axis);
+    const tc_dim *size = block->in[0]->type->dims[dim];
+    return size && tc_dim_value(size) <= length &&
+           tc_match_int(block->in[1 + dim], 0);
+}
+
+static void add_boundary(tc_op *op, unsigned axis)
+{
+    const tc_attr *old = tc_op_attr(op, "boundary");
+    int64_t axes[TC_MAX_RANK];
+    unsigned n = 0;
+    bool placed = false;
+    for (unsigned i = 0; i < old->n; i++) {
+        if (!placed && old->ints[i] >= axis) {
+            axes[n++] = axis;
+            placed = true;
+        }
+        if (old->ints[i] != axis)
+            axes[n++] = old->ints[i];
+    }
+    if (!placed)
+        axes[n++] = axis;
+    tc_op_set_ints(op, "boundary", n, axes);
+}
+
+/* The mask that an access of `tile` needs; NULL: none. */
+static tc_value *mask_of(padding *p, tc_op *op, const tc_value *tile)
+{
+    tc_builder b = tc_builder_before(op);
+    tc_value *mask = NULL;
+    for (unsigned i = 0; i < tile->type->rank; i++) {
+        if (!is_padded(p, tile, i))
+            continue;
+        int64_t length = tc_side_of(&p->sides, tile, i)->length;
+        if (ends_with(op, i, length))
+            add_boundary(op, i);
+        else
+            mask = both(&b, mask, mask_along(p, &b, tile->type, i, length));
+    }
+    return mask;
+}
+
+/* The op with one more operand, in its place. */
+static void replace_with_mask(padding *p, tc_op *op, tc_value *mask)
+{
+    tc_value *in[4];
+    for (unsigned i = 0; i < op->nin; i++)
+        in[i] = op->in[i];
+    in[op->nin] = mask;
+    tc_op *new = tc_op_new(op->func, op->code, op->loc, op->nin + 1, in, 0);
+    for (unsigned i = 0; i < tc_op_nattrs(op->code); i++)
+        new->attrs[i] = op->attrs[i];
+    if (op->nout) {
+        tc_op_set_results(new, 1, &op->out[0]->type);
+        new->out[0]->name = op->out[0]->name;
+    }
+    tc_op_insert(new, op->parent, op);
+    if (op->nout) {
+        tc_value_replace(op->out[0], new->out[0]);
+        tc_map_set(&p->sides.of, new->out[0],
+                   tc_map_get(&p->sides.of, op->out[0]));
+    }
+    tc_op_erase(op);
+}
+
+static void mask_access(padding *p, tc_op *op)
+{
+    tc_value *tile = accessed(op);
+    unsigned at = op->code == TC_LOAD ? 1 : 2; /* of the mask */
+    if (!tile || tile->type->kind != TC_TILE || op->code == TC_GATHER)
+        return;
+    tc_value *mask = mask_of(p, op, tile);
+    tc_builder b = tc_builder_before(op);
+    if (mask && op->nin > at)
+        tc_op_set_in(op, at, both(&b, op->in[at], mask));
+    else if (mask)
+        replace_with_mask(p, op, mask);
+}
+
+/* What a reduction of that kind leaves as it is. Of floats max and min take NaN
+ * for no number; -0.0 is what sums start from. */
+static tc_scalar neutral_of(const padding *p, const tc_op *op, tc_kind kind)
+{
+    const char *word = tc_op_word(op, "kind");
+    bool no_nan = p->f->fastmath & TC_NNAN;
+    unsigned bits = tc_scalar_infos[kind].bits;
+    int64_t least = kind == TC_I1 ? 0 : -((int64_t)1 << (bits - 1));
+    int64_t largest = kind == TC_I1 ? 1 : -(least + 1);
+    const struct {
+        const char *word;
+        tc_scalar x;
+    } table[] = {{"sum", {0, -0.0}},
+                 {"prod", {1, 1}},
+                 {"max", {least, no_nan ? -INFINITY : NAN}},
+                 {"min", {largest, no_nan ? INFINITY : NAN}},
+                 {"and", {kind == TC_I1 ? 1 : -1, 0}}};
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(word, table[i].word) == 0)
+            return table[i].x;
+    return (tc_scalar){0, 0}; /* or, xor */
+}
+
+static void mask_reduce(padding *p, tc_op *op)
+{
+    unsigned axis = (unsigned)tc_op_int(op, "axis");
+    tc_builder b = tc_builder_before(op);
+    for (unsigned i = 0; i < op->nin; i++) {
+        tc_value *v = op->in[i];
+        if (!is_padded(p, v, axis))
+            continue;
+        int64_t length = tc_side_of(&p->sides, v, axis)->length;
+        tc_value *on = mask_along(p, &b, v->type, axis, length);
+        tc_scalar x = neutral_of(p, op, tc_lane_kind(v));
+        x.f = tc_kind_is_float(tc_lane_kind(v))
+                  ? tc_round_to(tc_lane_kind(v), x.f)
+                  : 0;
+        tc_op_set_in(
+            op, i, tc_build_select(&b, on, v, tc_build_const(&b, v->type, x)));
+    }
+}
+
+static void mask_region(padding *p, const tc_region *r)
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            mask_region(p, op->regions[i]);
+        if (op->code == TC_REDUCE)
+            mask_reduce(p, op);
+        else
+            mask_access(p, op);
+    }
+}
+
+tc_change tc_pass_pad_sides(tc_func *f, tc_pass_env *env)
+{
+    padding p = {.cx = env->cx, .f = f};
+    if (tc_func_machine_op(f))
+        return TC_UNCHANGED;
+    tc_sides_build(&p.sides, f, env->scratch);
+    p.threads = threads_of(f, env);
+    for (tc_side *side = p.sides.all; side; side = side->next)
+        choose(&p, side);
+    if (!p.changed)
+        return TC_UNCHANGED;
+    retype_region(&p, f->body);
+    mask_region(&p, f->body);
+    return TC_CHANGED;
+}
