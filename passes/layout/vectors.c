@@ -15,7 +15,7 @@
 
 static const char pass[] = "assign-layouts";
 
-enum { WORD_BYTES = 4 };
+enum { WORD = 4 };
 
 /* The tile that an access moves, in its layout. */
 static const tc_type *moved(const tc_op *op)
@@ -115,7 +115,7 @@ static bool is_worth_asking(const tc_placing *s, const tc_op *op,
 {
     if (s->dots)
         return asks && op->code == TC_LOAD;
-    return asks || !has_any_size(tensor) || bytes >= 2 * WORD_BYTES;
+    return asks || !has_any_size(tensor) || bytes >= 2 * WORD;
 }
 
 /* A tensor must be aligned if an access of it moves 16 bytes at once; where
@@ -130,9 +130,9 @@ static void plan_accesses(tc_placing *s, const tc_region *r, bool narrow,
         const tc_value *tensor = moved_at_once(s, op, &bytes);
         if (!tensor)
             continue;
-        if (narrow ? bytes >= WORD_BYTES &&
-                         is_worth_asking(s, op, tensor, bytes, asks)
-                   : bytes >= least_vector(s, op))
+        if (narrow
+                ? bytes >= WORD && is_worth_asking(s, op, tensor, bytes, asks)
+                : bytes >= least_vector(s, op))
             s->f->aligned |= (uint64_t)1 << tensor->index;
     }
 }

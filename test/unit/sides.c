@@ -132,7 +132,6 @@ int main(void)
     Suite *s = suite_create("sides");
     TCase *t = tcase_create("sides");
     tcase_add_checked_fixture(t, fixture_setup, fixture_teardown);
-    tcase_set_timeout(t, 0);
     tcase_add_test(t, test_softmax);
     tcase_add_test(t, test_layernorm);
     suite_add_tcase(s, t);
