@@ -379,6 +379,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
         return TC_FAILED;
     sweep(f->body);
     tc_rows_stage(&s, f->body);
+    tc_loads_stage(&s, f->body);
     s.axes = tc_axis_analyse(env->scratch, f, s.axes->aligned);
     tc_vectors_plan(&s);
     tc_vectors_say(&s);

@@ -11,6 +11,7 @@
  *   choice.c   the layout of each class
  *   parts.c    slice, join, interleave: layouts in which they move nothing
  *   rows.c     rows that go through shared memory
+ *   ahead.c    tiles that do, because a loop computes with them
  *   views.c    operands that are parts of a loaded tile's buffer
  *   assign_layouts.c  the order of all that, and the program rewritten
  */
@@ -218,6 +219,10 @@ tc_value *tc_build_operand_view(tc_placing *s, const tc_operand_view *v,
 /* When dots have become mma. */
 void tc_rows_stage(tc_placing *s, tc_region *r);
 
+/* ahead.c */
+/* The same, of loads that are computed with before products. */
+void tc_loads_stage(tc_placing *s, tc_region *r);
+
 /* vectors.c. After all types have layouts: tensors that must be aligned
  * for accesses of 16 bytes; remarks on all accesses, and a warning where a tile
  * takes more registers than there are. */
@@ -228,6 +233,8 @@ void tc_vectors_say(tc_placing *s);
 void tc_layouts_choose(tc_placing *s);
 /* The one that a class has by itself. */
 const tc_layout *tc_layout_of_class(const tc_placing *s, const tc_class *c);
+/* The one that suits a load's memory best. */
+const tc_layout *tc_layout_of_load(const tc_placing *s, const tc_op *load);
 /* The layout of a tile that nothing asks anything of. */
 const tc_layout *tc_layout_default(const tc_placing *s, const tc_type *tile);
 

@@ -181,6 +181,12 @@ static const tc_layout *for_access(const tc_placing *s, const tc_type *tile,
     return blocked_deep(s, tile, v.axis, v.elements, axis, deep);
 }
 
+const tc_layout *tc_layout_of_load(const tc_placing *s, const tc_op *load)
+{
+    static const tc_cut none[TC_MAX_RANK];
+    return for_access(s, load->out[0]->type, load, NULL, none);
+}
+
 static const tc_layout *of_mma(const tc_placing *s, const tc_class *c)
 {
     int32_t sides[TC_MAX_RANK];

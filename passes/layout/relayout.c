@@ -136,12 +136,28 @@ static tc_value *find_copy(tc_relayout *r, const tc_value *v,
     return NULL;
 }
 
+static const tc_layout *layout_below(tc_relayout *r, const tc_op *op,
+                                     const tc_layout *l)
+{
+    return tc_op_has(op, TC_ELEMENTWISE) ? l
+                                         : tc_layout_of_operand(r->cx, op, l);
+}
+
+static void keep_copy(tc_relayout *r, const tc_value *of, tc_value *made,
+                      const tc_layout *l)
+{
+    made->name = of->name;
+    made->loc = of->loc;
+    copy *c = tc_arena_new(r->arena, copy);
+    *c = (copy){l, made, tc_map_get(&r->copies, of)};
+    tc_map_set(&r->copies, of, c);
+}
+
 static tc_value *compute_again(tc_relayout *r, tc_value *v, const tc_layout *l)
 {
     tc_op *op = v->def;
     tc_value **in = tc_arena_array(r->arena, tc_value *, op->nin + 1);
-    const tc_layout *below =
-        tc_op_has(op, TC_ELEMENTWISE) ? l : tc_layout_of_operand(r->cx, op, l);
+    const tc_layout *below = layout_below(r, op, l);
     for (unsigned i = 0; i < op->nin; i++)
         in[i] = op->in[i]->type->kind == TC_TILE
                     ? tc_relayout_get(r, op->in[i], below)
@@ -167,10 +183,59 @@ tc_value *tc_relayout_get(tc_relayout *r, tc_value *v, const tc_layout *l)
         made = tc_build(&b, TC_CONVERT_LAYOUT, 1, &v,
                         tc_type_with_layout(r->cx, v->type, l));
     }
-    made->name = v->name;
-    made->loc = v->loc;
-    copy *c = tc_arena_new(r->arena, copy);
-    *c = (copy){l, made, tc_map_get(&r->copies, v)};
-    tc_map_set(&r->copies, v, c);
+    keep_copy(r, v, made, l);
+    return made;
+}
+
+/* ---- Values of a loop ---- */
+
+static bool is_of_loop(const tc_value *v, const tc_op *loop)
+{
+    return v->def ? tc_is_nested_in(v->def, loop)
+                  : v->region->op == loop ||
+                        (v->region->op &&
+                         tc_is_nested_in(v->region->op, loop));
+}
+
+/* An integer op, a comparison, an address: fewer instructions than an exchange
+ * between threads. */
+static bool is_light(const tc_op *op)
+{
+    const tc_type *t = op->out[0]->type;
+    tc_kind kind = tc_type_elem(t)->kind;
+    return kind == TC_PTR || (kind >= TC_I1 && kind <= TC_I64);
+}
+
+bool tc_relayout_is_light(const tc_value *v, const tc_op *loop)
+{
+    if (!is_of_loop(v, loop))
+        return true;
+    if (!may_be_cheap(v->def) || !is_light(v->def))
+        return false;
+    for (unsigned i = 0; i < v->def->nin; i++)
+        if (v->def->in[i]->type->kind == TC_TILE &&
+            !tc_relayout_is_light(v->def->in[i], loop))
+            return false;
+    return true;
+}
+
+tc_value *tc_relayout_in_loop(tc_relayout *r, tc_value *v, const tc_layout *l,
+                              const tc_op *loop)
+{
+    if (!is_of_loop(v, loop))
+        return tc_relayout_get(r, v, l);
+    tc_value *made = v->type->layout == l ? v : find_copy(r, v, l);
+    if (made)
+        return made;
+    tc_op *op = v->def;
+    tc_value **in = tc_arena_array(r->arena, tc_value *, op->nin + 1);
+    const tc_layout *below = layout_below(r, op, l);
+    for (unsigned i = 0; i < op->nin; i++)
+        in[i] = op->in[i]->type->kind == TC_TILE
+                    ? tc_relayout_in_loop(r, op->in[i], below, loop)
+                    : op->in[i];
+    tc_builder b = tc_builder_before(op);
+    made = tc_build_like(&b, op, in, tc_type_with_layout(r->cx, v->type, l));
+    keep_copy(r, v, made, l);
     return made;
 }

@@ -42,4 +42,11 @@ bool tc_relayout_is_cheap(tc_relayout *r, const tc_value *v);
  * after it and is made once. Of values that are not cheap the layout must be
  * known. */
 tc_value *tc_relayout_get(tc_relayout *r, tc_value *v, const tc_layout *l);
+/* Is v computed, as far as the loop computes it, by ops on ints and addresses,
+ * lane by lane, from tiles from before the loop? */
+bool tc_relayout_is_light(const tc_value *v, const tc_op *loop);
+/* As tc_relayout_get, of such a value: computed again in the loop, and what it
+ * takes from before the loop is converted there. */
+tc_value *tc_relayout_in_loop(tc_relayout *r, tc_value *v, const tc_layout *l,
+                              const tc_op *loop);
 #endif

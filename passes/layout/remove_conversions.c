@@ -11,11 +11,17 @@
  *   %c = convert_layout %x : f32, #b          %n = cast %x : bf16, #a
  *   %n = cast %c : bf16, #b                   %c = convert_layout %n : bf16, #b
  *
- * The last rule applies in either direction, so that the narrower elements are
- * exchanged. Each remaining conversion gets a remark. Tests:
+ *   for .. {                                  %o1 = convert_layout %o : .. #b
+ *     %p = ptr_add %k, %o : .. #a             for .. {
+ *     %b = convert_layout %p : .. #b            %b = ptr_add %k1, %o1 : .. #b
+ *                                             (ints and addresses of a loop)
+ *
+ * The third rule applies in either direction, so that the narrower elements
+ * are exchanged. Each remaining conversion gets a remark. Tests:
  * test/ir/passes/remove-conversions.
  */
 #include "passes/analysis/match.h"
+#include "passes/analysis/nesting.h"
 #include "passes/layout/relayout.h"
 #include "passes/passes.h"
 
@@ -64,6 +70,20 @@ static tc_value *of_cheap(struct remover *s, tc_op *op)
                : NULL;
 }
 
+/* In each step, through shared memory: addresses and masks of rows by index.
+ * What they are computed from is converted once, before the loop. */
+static tc_value *of_light(struct remover *s, tc_op *op)
+{
+    const tc_op *loop = tc_loop_around(op);
+    if (!loop || !tc_is_nested_in(op->in[0]->def, loop) ||
+        tc_layout_conversion(s->env->cx, layout_of(op->in[0]),
+                             layout_of(op->out[0])) != TC_CONVERT_SHARED ||
+        !tc_relayout_is_light(op->in[0], loop))
+        return NULL;
+    return tc_relayout_in_loop(&s->relayout, op->in[0], layout_of(op->out[0]),
+                               loop);
+}
+
 static unsigned remove_conversions_bits_of(const tc_value *v)
 {
     const tc_type *elem = tc_type_elem(v->type);
@@ -91,7 +111,7 @@ static tc_value *of_widening(struct remover *s, tc_op *op)
 
 typedef tc_value *rule_fn(struct remover *s, tc_op *op);
 static rule_fn *const rules[] = {nothing_to_do, of_conversion, of_cheap,
-                                 of_widening};
+                                 of_light, of_widening};
 
 /* narrow(convert(x)) becomes convert(narrow(x)); the op is `narrow`. */
 static tc_value *before_conversion(tc_op *op)

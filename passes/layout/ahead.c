@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loads that a loop computes with before a product takes the result: they go
+ * through shared memory as they are in memory, so that they can be copied
+ * ahead, and what is computed on the way is computed from there.
+ *
+ *   for .. {
+ *     %w = load %wp : tile<64x128 x i8, #blocked(1x16, 4x8, 4x1)>
+ *     %v = cast %w : tile<64x128 x bf16, ..>
+ *     smem_store %b, %v                              operand of a product
+ *
+ *   for .. {
+ *     %r = load %wp : tile<64x128 x i8, #blocked(1x16, 4x8, 4x1)>
+ *     %s = smem_alloc : smem<64x128 x i8, #rows>
+ *     smem_store %s, %r                              becomes a copy
+ *     %w = smem_load %s : tile<64x128 x i8, #blocked(1x16, 4x8, 4x1)>
+ *     %v = cast %w : tile<64x128 x bf16, ..>
+ *     smem_store %b, %v
+ *
+ * What is read here and goes to shared memory as it is too has one buffer for
+ * both.
+ */
+#include "passes/analysis/effects.h"
+#include "passes/analysis/match.h"
+#include "passes/analysis/nesting.h"
+#include "passes/layout/assign_layouts.h"
+#include "passes/sync/shared_memory.h"
+
+static const char pass[] = "assign-layouts";
+
+/* ---- Which ---- */
+
+static bool has_products(const tc_placing *s, const tc_op *loop)
+{
+    for (const tc_dot *d = s->dots; d; d = d->next)
+        if (d->loop == loop && tc_dot_is_mma(d))
+            return true;
+    return false;
+}
+
+static bool is_zero(const tc_attr *pad)
+{
+    return pad->kind == TC_ATTR_NONE ||
+           (pad->number.is_float ? pad->number.f == 0 : pad->number.i == 0);
+}
+
+static bool pads_with_zero(const tc_op *load)
+{
+    return is_zero(tc_op_attr(load, "pad")) &&
+           (load->nin < 3 || tc_match_int(load->in[2], 0) ||
+            tc_match_float(load->in[2], 0.0));
+}
+
+/* In each step of a loop of products that no other loop is in. */
+static bool is_of_products(const tc_placing *s, const tc_op *load)
+{
+    const tc_op *loop = tc_layout_loop(load);
+    return loop && loop->code == TC_FOR && load->parent->op == loop &&
+           has_products(s, loop) &&
+           !tc_region_any(loop->regions[0], tc_op_is_loop);
+}
+
+static bool is_read_in_registers(const tc_value *v)
+{
+    tc_each_use (u, v)
+        if (u->op->code != TC_SMEM_STORE)
+            return true;
+    return false;
+}
+
+/* Bytes side by side in memory: copies move 4 at least. */
+static bool is_wide(const tc_placing *s, const tc_op *load)
+{
+    enum { LEAST = 4 };
+    tc_vector v = tc_axis_vector(s->axes, load);
+    return v.elements * tc_type_bytes(load->out[0]->type->elem) >= LEAST;
+}
+
+static bool is_candidate(const tc_placing *s, const tc_op *op)
+{
+    if (op->code != TC_LOAD || op->out[0]->type->kind != TC_TILE)
+        return false;
+    const tc_type *t = op->out[0]->type;
+    return t->rank >= 2 && tc_type_elem(t)->kind != TC_PTR &&
+           is_read_in_registers(op->out[0]) && pads_with_zero(op) &&
+           is_of_products(s, op) && is_wide(s, op);
+}
+
+/* ---- Through shared memory ---- */
+
+static tc_op *first_reader(const tc_region *r, const tc_value *v)
+{
+    tc_each_op (op, r)
+        tc_each_use (u, v)
+            if (u->op->code != TC_SMEM_STORE && tc_ancestor_in(r, u->op) == op)
+                return op;
+    return NULL;
+}
+
+/* A buffer that holds the tile already. */
+static tc_value *held_in(const tc_op *load)
+{
+    tc_each_use (u, load->out[0])
+        if (u->op->code == TC_SMEM_STORE && u->op->parent == load->parent &&
+            u->op->in[0]->def && u->op->in[0]->def->code == TC_SMEM_ALLOC)
+            return u->op->in[0];
+    return NULL;
+}
+
+static tc_value *hold(tc_placing *s, tc_op *load)
+{
+    const tc_type *t = load->out[0]->type;
+    unsigned order[TC_MAX_RANK], fast = tc_tile_fast_axis(s, load->out[0]);
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(t, sides);
+    for (unsigned i = 0; i < t->rank; i++)
+        order[i] = tc_dim_by_stride(t->rank, fast, i);
+    const tc_layout *rows = tc_layout_swizzled(
+        s->cx, t->rank, sides, order, 8 * tc_type_bytes(t->elem), 0);
+    tc_builder b = tc_builder_after(s->f, load->out[0], load->loc);
+    tc_value *buffer = tc_build(&b, TC_SMEM_ALLOC, 0, NULL,
+                                tc_type_smem(s->cx, t, rows, 0));
+    tc_value *in[] = {buffer, load->out[0]};
+    tc_build_effect(&b, TC_SMEM_STORE, 2, in);
+    return buffer;
+}
+
+/* Another one of registers than of the copy: that one is as memory wants it. */
+static void load_as_it_lies(tc_placing *s, tc_op *load)
+{
+    const tc_layout *l = tc_layout_of_load(s, load);
+    if (l)
+        load->out[0]->type = tc_type_with_layout(s->cx, load->out[0]->type, l);
+}
+
+static void stage(tc_placing *s, tc_op *load)
+{
+    tc_value *v = load->out[0];
+    const tc_type *held = v->type;
+    tc_op *reader = first_reader(load->parent, v);
+    tc_value *buffer = held_in(load);
+    if (!buffer)
+        buffer = hold(s, load);
+    tc_builder b = tc_builder_before(reader);
+    b.loc = load->loc;
+    tc_value *read = tc_build(&b, TC_SMEM_LOAD, 1, &buffer, held);
+    tc_use *next;
+    for (tc_use *u = v->uses; u; u = next) {
+        next = u->next;
+        if (u->op->code != TC_SMEM_STORE)
+            tc_op_set_in(u->op, u->index, read);
+    }
+    read->name = v->name;
+    v->name = NULL;
+    load_as_it_lies(s, load);
+    tc_forget_speculatable(load->parent);
+    const tc_value *tensor = tc_accessed_tensor(load);
+    if (tensor && !tensor->def && tensor->index < 64)
+        s->f->aligned |= s->axes->aligned & (uint64_t)1 << tensor->index;
+    tc_remark(s->cx, load->loc, pass,
+              "load: through shared memory, so that it can be copied ahead; "
+              "what is computed from it is computed from there");
+}
+
+void tc_loads_stage(tc_placing *s, tc_region *r)
+{
+    tc_each_op_safe (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            tc_loads_stage(s, op->regions[i]);
+        if (s->target->cp_async && is_candidate(s, op))
+            stage(s, op);
+    }
+}
