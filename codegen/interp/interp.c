@@ -219,6 +219,7 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_SMEM_ALLOC] = tc_interp_smem_alloc,
     [TC_SMEM_INDEX] = tc_interp_smem_index,
     [TC_SMEM_TRANS] = tc_interp_smem_trans,
+    [TC_SMEM_RESHAPE] = tc_interp_smem_trans,
     [TC_SMEM_SLICE] = tc_interp_smem_slice,
     [TC_SMEM_LOAD] = tc_interp_smem_load,
     [TC_SMEM_STORE] = tc_interp_smem_store,

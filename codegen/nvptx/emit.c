@@ -297,6 +297,7 @@ static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_SMEM_ALLOC] = tc_nvptx_smem_alloc,
     [TC_SMEM_INDEX] = tc_nvptx_smem_index,
     [TC_SMEM_TRANS] = tc_nvptx_smem_trans,
+    [TC_SMEM_RESHAPE] = tc_nvptx_smem_trans,
     [TC_SMEM_SLICE] = tc_nvptx_smem_slice,
     [TC_SMEM_LOAD] = tc_nvptx_smem_load,
     [TC_SMEM_STORE] = tc_nvptx_smem_store,

@@ -474,6 +474,7 @@ static tc_infer_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_SMEM_ALLOC] = tc_infer_smem_alloc,
     [TC_SMEM_INDEX] = tc_infer_smem_index,
     [TC_SMEM_TRANS] = tc_infer_trans,
+    [TC_SMEM_RESHAPE] = tc_infer_smem_reshape,
     [TC_SMEM_SLICE] = tc_infer_slice,
     [TC_SMEM_LOAD] = tc_infer_smem_load,
 };

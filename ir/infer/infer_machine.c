@@ -100,6 +100,25 @@ bool tc_infer_smem_load(const tc_op *op, tc_results *r)
                     tc_op_in_type(op, 0), tc_type_name(tc_op_context(op), to));
 }
 
+bool tc_infer_smem_reshape(const tc_op *op, tc_results *r)
+{
+    const tc_type *from = op->in[0]->type, *to = r->types[0];
+    int32_t sides[TC_MAX_RANK];
+    bool fits = to->kind == TC_SMEM && to->elem == from->elem &&
+                to->slots == from->slots && to->layout &&
+                tc_type_count(to) == tc_type_count(from);
+    if (fits) {
+        tc_type_sides(to, sides);
+        fits = tc_layout_reshape(tc_op_context(op), from->layout, to->rank,
+                                 sides) == to->layout;
+    }
+    return fits ||
+           tc_error(tc_op_context(op), op->loc,
+                    "smem_reshape: %s cannot be seen as %s, expected as many "
+                    "elements of the same type, in the same places",
+                    tc_op_in_type(op, 0), tc_type_name(tc_op_context(op), to));
+}
+
 bool tc_infer_mma_wait(const tc_op *op, tc_results *r)
 {
     bool ok = true;

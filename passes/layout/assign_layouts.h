@@ -199,10 +199,10 @@ bool tc_dot_is_k_major(const tc_placing *s, const tc_dot *d, unsigned i);
 void tc_dot_enforce_major(tc_placing *s, const tc_dot *d, unsigned i);
 
 /* views.c */
-/* An operand as a view of the buffer that holds `from`: first sliced, then
- * transposed. */
+/* An operand as a view of the buffer that holds `from`: first sliced or
+ * reshaped, then transposed. */
 typedef struct tc_operand_view {
-    const tc_op *trans, *slice; /* NULL: it is not */
+    const tc_op *trans, *slice, *reshape; /* NULL: it is not */
     tc_value *from;
 } tc_operand_view;
 tc_operand_view tc_operand_view_of(const tc_placing *s, tc_value *operand);

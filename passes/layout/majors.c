@@ -51,9 +51,21 @@ unsigned tc_tile_fast_axis(const tc_placing *s, const tc_value *tile)
     return load ? tc_axis_vector(s->axes, load).axis : tile->type->rank - 1;
 }
 
-bool tc_dot_is_k_major(const tc_placing *s, const tc_dot *d, unsigned i)
+/* The order of bytes is that of the reshaped tile, whose rows are those of what
+ * is loaded. */
+static tc_operand_view view_of(const tc_placing *s, const tc_dot *d, unsigned i)
 {
     tc_operand_view v = tc_operand_view_of(s, d->op->in[i]);
+    if (v.reshape) {
+        v.from = v.reshape->out[0];
+        v.reshape = NULL;
+    }
+    return v;
+}
+
+bool tc_dot_is_k_major(const tc_placing *s, const tc_dot *d, unsigned i)
+{
+    tc_operand_view v = view_of(s, d, i);
     unsigned fast = tc_tile_fast_axis(s, v.from);
     return (v.trans ? 1 - fast : fast) == 1 - i;
 }
@@ -63,7 +75,7 @@ bool tc_dot_is_k_major(const tc_placing *s, const tc_dot *d, unsigned i)
 /* The loaded tile of which operand i is a view. */
 static const tc_value *loaded(const tc_placing *s, const tc_dot *d, unsigned i)
 {
-    return tc_operand_view_of(s, d->op->in[i]).from;
+    return view_of(s, d, i).from;
 }
 
 static const tc_layout *swizzled(const tc_placing *s, const tc_value *v,
@@ -90,7 +102,7 @@ static const tc_layout *readable(const tc_placing *s, const tc_dot *d,
                                  unsigned i, const char *instr,
                                  const unsigned order[2], const char **why)
 {
-    tc_operand_view v = tc_operand_view_of(s, d->op->in[i]);
+    tc_operand_view v = view_of(s, d, i);
     const tc_value *operand = d->op->in[i];
     for (unsigned w = widest(v.from, order); w >= 32; w /= 2) {
         const tc_layout *l = swizzled(s, v.from, order, w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operands of dots that are views of a loaded tile's buffer: transposed, or a
- * slice of its columns.
+ * slice of its columns, or with other sides.
  *
  *   %kv = load .. : tile<64x576 x bf16>
  *   %s = dot %q, trans(%kv)                  reads all of the buffer
@@ -10,6 +10,11 @@
  *
  *   %b = smem_alloc : smem<64x576 x bf16, #swizzle128>
  *   %v = smem_slice %b axis(1) side(512)
+ *
+ *   %x = load .. : tile<8x16x64 x bf16>
+ *   %y = dot (reshape %x : tile<128x64 x bf16>), %w
+ *
+ *   %v = smem_reshape %b : smem<128x64 x bf16, #swizzle128>
  *
  * Buffers of matrices consist of panels of 128, 64 or 32 bytes of each row, one
  * after the other in memory: columns that are whole panels lie in one piece.
@@ -25,6 +30,18 @@ static tc_value *loaded(tc_value *v)
     while (tc_match_op(v, TC_CONVERT_LAYOUT))
         v = v->def->in[0];
     return tc_match_op(v, TC_LOAD) ? v : NULL;
+}
+
+/* May the buffer of a loaded tile be seen with the sides of the reshape? The
+ * rows that lie one after the other in memory stay as they are. */
+static bool keeps_rows(const tc_placing *s, const tc_op *reshape,
+                       const tc_value *from)
+{
+    const tc_type *a = from->type, *b = reshape->out[0]->type;
+    const tc_op *block = tc_match_op(from->def->in[0], TC_BLOCK);
+    return block && !tc_block_index(block) && b->rank == 2 &&
+           a->dims[a->rank - 1] == b->dims[1] &&
+           tc_tile_fast_axis(s, from) == a->rank - 1;
 }
 
 /* Bytes of the widest panels of `from` that the slice begins and ends at; 0:
@@ -52,6 +69,13 @@ tc_operand_view tc_operand_view_of(const tc_placing *s, tc_value *operand)
                          .from = operand};
     if (v.trans)
         v.from = v.trans->in[0];
+    const tc_op *reshape = tc_match_op(v.from, TC_RESHAPE);
+    tc_value *rows = reshape ? loaded(reshape->in[0]) : NULL;
+    if (rows && keeps_rows(s, reshape, rows)) {
+        v.reshape = reshape;
+        v.from = rows;
+        return v;
+    }
     const tc_op *slice = tc_match_op(v.from, TC_SLICE);
     tc_value *whole = slice ? loaded(slice->in[0]) : NULL;
     if (s->env->options->no_swizzle || !whole || !panel_bytes(s, slice, whole))
@@ -69,6 +93,8 @@ const tc_layout *tc_operand_view_layout(tc_context *cx,
         tc_tile_part p = tc_op_part(v->slice, 0);
         l = tc_layout_run(cx, l, &p, &(uint32_t){0});
     }
+    if (v->reshape)
+        l = tc_layout_of_result(cx, v->reshape, l);
     return l && v->trans ? tc_smem_view_layout(cx, v->trans, l) : l;
 }
 
@@ -103,6 +129,14 @@ tc_value *tc_build_operand_view(tc_placing *s, const tc_operand_view *v,
             if (tc_op_has_attr(v->slice, attrs[i]))
                 tc_op_set_attr(view, attrs[i], *tc_op_attr(v->slice, attrs[i]));
         buffer = tc_build_op(&b, view, NULL);
+    }
+    if (v->reshape) {
+        b.loc = v->reshape->loc;
+        const tc_type *t = v->reshape->out[0]->type;
+        const tc_layout *l =
+            tc_layout_of_result(s->cx, v->reshape, buffer->type->layout);
+        buffer = tc_build(&b, TC_SMEM_RESHAPE, 1, &buffer,
+                          tc_type_smem(s->cx, t, l, 0));
     }
     if (!v->trans)
         return buffer;

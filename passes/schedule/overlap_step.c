@@ -183,7 +183,8 @@ struct place {
 static struct place place_of(const tc_step *s, tc_value *v)
 {
     while (v->def &&
-           (v->def->code == TC_SMEM_TRANS || v->def->code == TC_SMEM_SLICE))
+           (v->def->code == TC_SMEM_TRANS || v->def->code == TC_SMEM_RESHAPE ||
+            v->def->code == TC_SMEM_SLICE))
         v = v->def->in[0];
     struct place p = {.ring = v};
     if (v->def && v->def->code == TC_SMEM_INDEX) {

@@ -48,11 +48,11 @@ static bool touches_parts(const tc_op *op, unsigned i, unsigned *axis)
     }
 }
 
-/* Parts of slices cannot be compared with each other. */
+/* Parts of slices, and of other sides, cannot be compared with each other. */
 static bool is_sliced(const tc_value *v)
 {
     while (v->def && tc_is_buffer_view(v->def)) {
-        if (v->def->code == TC_SMEM_SLICE)
+        if (v->def->code == TC_SMEM_SLICE || v->def->code == TC_SMEM_RESHAPE)
             return true;
         v = v->def->in[0];
     }

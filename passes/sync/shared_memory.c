@@ -67,7 +67,8 @@ static void trace(struct trace *t, tc_value *v, tc_value *index,
         shared_memory_add(t, def, index);
     } else if (def->code == TC_SMEM_INDEX) {
         trace(t, def->in[0], def->in[1], &here);
-    } else if (def->code == TC_SMEM_TRANS || def->code == TC_SMEM_SLICE) {
+    } else if (def->code == TC_SMEM_TRANS || def->code == TC_SMEM_RESHAPE ||
+               def->code == TC_SMEM_SLICE) {
         trace(t, def->in[0], index, &here);
     } else if (def->code == TC_SELECT) {
         trace(t, def->in[1], index, &here);
@@ -87,7 +88,7 @@ unsigned tc_trace_buffers(tc_value *smem, tc_buffer out[TC_MAX_BUFFERS])
 bool tc_is_buffer_view(const tc_op *op)
 {
     return op->code == TC_SMEM_INDEX || op->code == TC_SMEM_TRANS ||
-           op->code == TC_SMEM_SLICE;
+           op->code == TC_SMEM_RESHAPE || op->code == TC_SMEM_SLICE;
 }
 
 const tc_layout *tc_smem_view_layout(tc_context *cx, const tc_op *view,
@@ -96,6 +97,11 @@ const tc_layout *tc_smem_view_layout(tc_context *cx, const tc_op *view,
     if (view->code == TC_SMEM_SLICE) {
         tc_tile_part p = tc_op_part(view, 0);
         return tc_layout_run(cx, l, &p, &(uint32_t){0});
+    }
+    if (view->code == TC_SMEM_RESHAPE) {
+        int32_t sides[TC_MAX_RANK];
+        tc_type_sides(view->out[0]->type, sides);
+        return tc_layout_reshape(cx, l, view->out[0]->type->rank, sides);
     }
     const tc_attr *perm = tc_op_attr(view, "perm");
     unsigned order[TC_MAX_RANK];
@@ -114,7 +120,7 @@ void tc_smem_set_layout(tc_context *cx, tc_value *v, const tc_layout *l)
         tc_op *op = u->op;
         if (op->code == TC_SMEM_INDEX)
             tc_smem_set_layout(cx, op->out[0], l);
-        if (op->code == TC_SMEM_TRANS || op->code == TC_SMEM_SLICE)
+        else if (tc_is_buffer_view(op))
             tc_smem_set_layout(cx, op->out[0], tc_smem_view_layout(cx, op, l));
     }
 }

@@ -156,7 +156,7 @@ static const tc_value *root_of(const tc_value *v)
 {
     while (v->def &&
            (v->def->code == TC_SMEM_INDEX || v->def->code == TC_SMEM_TRANS ||
-            v->def->code == TC_SMEM_SLICE))
+            v->def->code == TC_SMEM_RESHAPE || v->def->code == TC_SMEM_SLICE))
         v = v->def->in[0];
     return v;
 }

@@ -433,7 +433,7 @@ bool tc_nvptx_smem_index(tc_gen *g, const tc_op *op)
     return true;
 }
 
-/* The layout in the type is the transposed one already. */
+/* The layout in the type is the one of the view already. */
 bool tc_nvptx_smem_trans(tc_gen *g, const tc_op *op)
 {
     tc_gen_set(g, op->out[0])[0] = tc_gen_get(g, op->in[0])[0];
