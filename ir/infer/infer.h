@@ -27,9 +27,9 @@ tc_infer_fn tc_infer_splat, tc_infer_range, tc_infer_ramp, tc_infer_expand_dims,
 tc_infer_fn tc_infer_slice, tc_infer_join, tc_infer_interleave;
 /* Machine level (infer_machine.c) */
 tc_infer_fn tc_infer_convert_layout, tc_infer_mma, tc_infer_smem_alloc,
-    tc_infer_smem_index, tc_infer_smem_load, tc_infer_smem_reshape, tc_infer_partial,
-    tc_infer_mma_wait, tc_infer_mbarrier_alloc, tc_infer_smem_load_scalar,
-    tc_infer_i32;
+    tc_infer_smem_index, tc_infer_smem_load, tc_infer_smem_reshape,
+    tc_infer_partial, tc_infer_mma_wait, tc_infer_mbarrier_alloc,
+    tc_infer_smem_load_scalar, tc_infer_i32;
 
 /* The function parameter of f that a call names, or NULL. */
 const tc_param *tc_infer_callee(const tc_func *f, const char *name);

@@ -51,13 +51,61 @@ static bool pads_with_zero(const tc_op *load)
             tc_match_float(load->in[2], 0.0));
 }
 
+static const tc_op *branch_around(const tc_op *op)
+{
+    for (op = op->parent->op; op; op = op->parent->op)
+        if (op->code == TC_IF)
+            return op;
+    return NULL;
+}
+
+/* Under a condition, beside loops of products that run without it: these need
+ * the shared memory. */
+static bool is_aside(const tc_placing *s, const tc_op *loop)
+{
+    const tc_op *branch = branch_around(loop);
+    for (const tc_dot *d = s->dots; branch && d; d = d->next)
+        if (d->loop && d->loop != loop && branch_around(d->loop) != branch)
+            return true;
+    return false;
+}
+
 /* In each step of a loop of products that no other loop is in. */
 static bool is_of_products(const tc_placing *s, const tc_op *load)
 {
     const tc_op *loop = tc_layout_loop(load);
-    return loop && loop->code == TC_FOR && load->parent->op == loop &&
-           has_products(s, loop) &&
+    return loop && !is_aside(s, loop) && loop->code == TC_FOR &&
+           load->parent->op == loop && has_products(s, loop) &&
            !tc_region_any(loop->regions[0], tc_op_is_loop);
+}
+
+/* Is v computed from a product of the loop? */
+static bool is_after_product(const tc_value *v, const tc_op *loop)
+{
+    if (!v->def || v->type->kind != TC_TILE || !tc_is_nested_in(v->def, loop))
+        return false;
+    if (v->def->code == TC_MMA || v->def->nregions)
+        return true;
+    for (unsigned i = 0; i < v->def->nin; i++)
+        if (is_after_product(v->def->in[i], loop))
+            return true;
+    return false;
+}
+
+/* Does it become an operand of a product, without one on the way? */
+static bool feeds_product(const tc_value *v, const tc_op *loop)
+{
+    tc_each_use (u, v) {
+        if (u->op->code == TC_SMEM_STORE ||
+            (u->op->code == TC_MMA && u->index < 2))
+            return true;
+        if (u->op->nout == 1 && !u->op->nregions &&
+            u->op->code != TC_SMEM_LOAD && u->op->code != TC_MMA &&
+            !is_after_product(u->op->out[0], loop) &&
+            feeds_product(u->op->out[0], loop))
+            return true;
+    }
+    return false;
 }
 
 static bool is_read_in_registers(const tc_value *v)
@@ -76,14 +124,19 @@ static bool is_wide(const tc_placing *s, const tc_op *load)
     return v.elements * tc_type_bytes(load->out[0]->type->elem) >= LEAST;
 }
 
+bool tc_load_can_be_ahead(const tc_placing *s, const tc_op *load)
+{
+    const tc_type *t = load->out[0]->type;
+    return s->target->cp_async && t->kind == TC_TILE &&
+           tc_type_elem(t)->kind != TC_PTR && pads_with_zero(load) &&
+           is_of_products(s, load) && is_wide(s, load);
+}
+
 static bool is_candidate(const tc_placing *s, const tc_op *op)
 {
-    if (op->code != TC_LOAD || op->out[0]->type->kind != TC_TILE)
-        return false;
-    const tc_type *t = op->out[0]->type;
-    return t->rank >= 2 && tc_type_elem(t)->kind != TC_PTR &&
-           is_read_in_registers(op->out[0]) && pads_with_zero(op) &&
-           is_of_products(s, op) && is_wide(s, op);
+    return op->code == TC_LOAD && op->out[0]->type->rank >= 2 &&
+           is_read_in_registers(op->out[0]) && tc_load_can_be_ahead(s, op) &&
+           feeds_product(op->out[0], op->parent->op);
 }
 
 /* ---- Through shared memory ---- */
@@ -115,11 +168,11 @@ static tc_value *hold(tc_placing *s, tc_op *load)
     tc_type_sides(t, sides);
     for (unsigned i = 0; i < t->rank; i++)
         order[i] = tc_dim_by_stride(t->rank, fast, i);
-    const tc_layout *rows = tc_layout_swizzled(
-        s->cx, t->rank, sides, order, 8 * tc_type_bytes(t->elem), 0);
+    const tc_layout *rows = tc_layout_swizzled(s->cx, t->rank, sides, order,
+                                               8 * tc_type_bytes(t->elem), 0);
     tc_builder b = tc_builder_after(s->f, load->out[0], load->loc);
-    tc_value *buffer = tc_build(&b, TC_SMEM_ALLOC, 0, NULL,
-                                tc_type_smem(s->cx, t, rows, 0));
+    tc_value *buffer =
+        tc_build(&b, TC_SMEM_ALLOC, 0, NULL, tc_type_smem(s->cx, t, rows, 0));
     tc_value *in[] = {buffer, load->out[0]};
     tc_build_effect(&b, TC_SMEM_STORE, 2, in);
     return buffer;
@@ -167,7 +220,7 @@ void tc_loads_stage(tc_placing *s, tc_region *r)
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
             tc_loads_stage(s, op->regions[i]);
-        if (s->target->cp_async && is_candidate(s, op))
+        if (is_candidate(s, op))
             stage(s, op);
     }
 }

@@ -114,9 +114,10 @@ typedef struct tc_placing {
     tc_map stores; /* store: its own tc_layout, not its class's */
     tc_map
         shapes; /* reshape, slice: the tc_layout that its operand must have */
-    tc_map buffers; /* value -> the shared memory that holds it */
-    tc_map moved;   /* the same, in the other order */
-    bool failed;    /* by tc_dots_lower; reported */
+    tc_map buffers;  /* value -> the shared memory that holds it */
+    tc_map moved;    /* the same, in the other order */
+    tc_map computed; /* value -> itself as a product's operand */
+    bool failed;     /* by tc_dots_lower; reported */
 } tc_placing;
 
 /* assign_layouts.c. As many warps as leave each thread few elements and no
@@ -220,6 +221,9 @@ tc_value *tc_build_operand_view(tc_placing *s, const tc_operand_view *v,
 void tc_rows_stage(tc_placing *s, tc_region *r);
 
 /* ahead.c */
+/* Can a load of a loop of products go through shared memory, ahead of its step?
+ */
+bool tc_load_can_be_ahead(const tc_placing *s, const tc_op *load);
 /* The same, of loads that are computed with before products. */
 void tc_loads_stage(tc_placing *s, tc_region *r);
 

@@ -191,6 +191,92 @@ static tc_value *from_registers(tc_placing *s, const tc_dot *d, tc_value *v,
     return tc_relayout_get(&s->relayout, v, l);
 }
 
+/* ---- Computed in registers ---- */
+
+/* Of ops that give a tile lane by lane, or its lanes in other places. */
+static bool keeps_lanes(const tc_op *op)
+{
+    return op->nout == 1 && !op->nregions && tc_op_has(op, TC_PURE) &&
+           (tc_op_has(op, TC_ELEMENTWISE) || op->code == TC_EXPAND_DIMS ||
+            op->code == TC_BROADCAST || op->code == TC_TRANS);
+}
+
+/* Can it be computed in any layout, from what the loop loads and from values
+ * from before it? *loads counts its loads. */
+static bool is_computed(tc_placing *s, const tc_dot *d, const tc_value *v,
+                        unsigned *loads)
+{
+    if (tc_relayout_is_cheap(&s->relayout, v) || is_before(v, d->loop))
+        return true;
+    if (!v->def || v->def->parent->op != d->loop)
+        return false;
+    if (v->def->code == TC_LOAD) {
+        (*loads)++;
+        return tc_load_can_be_ahead(s, v->def);
+    }
+    if (!keeps_lanes(v->def))
+        return false;
+    for (unsigned i = 0; i < v->def->nin; i++)
+        if (v->def->in[i]->type->kind == TC_TILE &&
+            !is_computed(s, d, v->def->in[i], loads))
+            return false;
+    return true;
+}
+
+static tc_value *compute(tc_placing *s, const tc_dot *d, tc_value *v,
+                         const tc_layout *l);
+
+static tc_value *compute_op(tc_placing *s, const tc_dot *d, tc_op *op,
+                            const tc_layout *l)
+{
+    const tc_type *t = tc_type_with_layout(s->cx, op->out[0]->type, l);
+    tc_builder b = tc_builder_before(d->op);
+    b.loc = op->loc;
+    if (op->code == TC_LOAD) {
+        tc_value *buffer = buffer_of(s, op->out[0]);
+        return tc_build(&b, TC_SMEM_LOAD, 1, &buffer, t);
+    }
+    tc_value **in = tc_arena_array(s->scratch, tc_value *, op->nin + 1);
+    const tc_layout *below =
+        tc_op_has(op, TC_ELEMENTWISE) ? l : tc_layout_of_operand(s->cx, op, l);
+    for (unsigned i = 0; i < op->nin; i++)
+        in[i] = op->in[i]->type->kind == TC_TILE
+                    ? compute(s, d, op->in[i], below)
+                    : op->in[i];
+    return tc_build_like(&b, op, in, t);
+}
+
+/* Once for all dots of a region. */
+static tc_value *compute(tc_placing *s, const tc_dot *d, tc_value *v,
+                         const tc_layout *l)
+{
+    if (v->type->layout == l || is_before(v, d->loop) ||
+        tc_relayout_is_cheap(&s->relayout, v))
+        return tc_relayout_get(&s->relayout, v, l);
+    tc_value *made = tc_map_get(&s->computed, v);
+    if (!made || made->type->layout != l)
+        made = compute_op(s, d, v->def, l);
+    tc_map_set(&s->computed, v, made);
+    return made;
+}
+
+/* Operand A that is computed from what the loop loads: each warp computes its
+ * rows, from shared memory. NULL: it is not, or others hold them too. */
+static tc_value *computed(tc_placing *s, const tc_dot *d, unsigned i,
+                          const tc_layout *l)
+{
+    tc_value *v = d->op->in[i];
+    unsigned loads = 0;
+    if (i != 0 || !l || !d->loop || !tc_dot_is_group(d) ||
+        tc_dot_group((tc_dot *)d)->wn > 1 || !v->def ||
+        v->def->code == TC_LOAD || v->def->code == TC_TRANS ||
+        !is_computed(s, d, v, &loads) || !loads)
+        return NULL;
+    tc_remark(s->cx, d->op->loc, pass,
+              "dot: operand A is computed in registers from what is loaded");
+    return compute(s, d, v, l);
+}
+
 tc_value *tc_dot_view(tc_placing *s, const tc_dot *d, tc_value *from,
                       const tc_op *trans)
 {
@@ -210,6 +296,9 @@ static tc_value *operand(tc_placing *s, tc_dot *d, unsigned i)
     if (i == 0 && l && tc_dot_is_group(d) &&
         tc_relayout_is_cheap(&s->relayout, v)) /* each warp computes its own */
         return tc_relayout_get(&s->relayout, v, l);
+    kept = computed(s, d, i, l);
+    if (kept)
+        return kept;
     tc_operand_view view = tc_operand_view_of(s, v);
     tc_value *buffer = buffer_of(s, view.from);
     if (d->moved[i])
@@ -253,7 +342,7 @@ static void lower(tc_placing *s, tc_dot *d)
 
 void tc_dots_lower(tc_placing *s)
 {
-    s->buffers.arena = s->scratch;
+    s->buffers.arena = s->computed.arena = s->scratch;
     for (tc_dot *d = s->dots; d; d = d->next)
         d->adds_to_product = adds_to_product(d);
     for (tc_dot *d = s->dots; d; d = d->next)

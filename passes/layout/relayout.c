@@ -193,8 +193,7 @@ static bool is_of_loop(const tc_value *v, const tc_op *loop)
 {
     return v->def ? tc_is_nested_in(v->def, loop)
                   : v->region->op == loop ||
-                        (v->region->op &&
-                         tc_is_nested_in(v->region->op, loop));
+                        (v->region->op && tc_is_nested_in(v->region->op, loop));
 }
 
 /* An integer op, a comparison, an address: fewer instructions than an exchange
