@@ -108,7 +108,7 @@ static bool feeds_product(const tc_value *v, const tc_op *loop)
     return false;
 }
 
-static bool is_read_in_registers(const tc_value *v)
+bool tc_is_read_in_registers(const tc_value *v)
 {
     tc_each_use (u, v)
         if (u->op->code != TC_SMEM_STORE)
@@ -135,7 +135,7 @@ bool tc_load_can_be_ahead(const tc_placing *s, const tc_op *load)
 static bool is_candidate(const tc_placing *s, const tc_op *op)
 {
     return op->code == TC_LOAD && op->out[0]->type->rank >= 2 &&
-           is_read_in_registers(op->out[0]) && tc_load_can_be_ahead(s, op) &&
+           tc_is_read_in_registers(op->out[0]) && tc_load_can_be_ahead(s, op) &&
            feeds_product(op->out[0], op->parent->op);
 }
 
@@ -215,6 +215,14 @@ static void stage(tc_placing *s, tc_op *load)
               "what is computed from it is computed from there");
 }
 
+/* A row that operands are computed from (operands.c). */
+static bool is_row_of_operand(const tc_placing *s, const tc_op *op)
+{
+    return op->code == TC_LOAD && op->out[0]->type->rank == 1 &&
+           op->out[0]->uses && !tc_is_read_in_registers(op->out[0]) &&
+           tc_load_can_be_ahead(s, op);
+}
+
 void tc_loads_stage(tc_placing *s, tc_region *r)
 {
     tc_each_op_safe (op, r) {
@@ -222,5 +230,7 @@ void tc_loads_stage(tc_placing *s, tc_region *r)
             tc_loads_stage(s, op->regions[i]);
         if (is_candidate(s, op))
             stage(s, op);
+        else if (is_row_of_operand(s, op))
+            load_as_it_lies(s, op);
     }
 }

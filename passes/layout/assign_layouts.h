@@ -116,7 +116,7 @@ typedef struct tc_placing {
         shapes; /* reshape, slice: the tc_layout that its operand must have */
     tc_map buffers;  /* value -> the shared memory that holds it */
     tc_map moved;    /* the same, in the other order */
-    tc_map computed; /* value -> itself as a product's operand */
+    tc_map computed; /* value -> itself as operand of products */
     bool failed;     /* by tc_dots_lower; reported */
 } tc_placing;
 
@@ -221,6 +221,8 @@ tc_value *tc_build_operand_view(tc_placing *s, const tc_operand_view *v,
 void tc_rows_stage(tc_placing *s, tc_region *r);
 
 /* ahead.c */
+/* Is a loaded tile used other than by going to shared memory as it is? */
+bool tc_is_read_in_registers(const tc_value *v);
 /* Can a load of a loop of products go through shared memory, ahead of its step?
  */
 bool tc_load_can_be_ahead(const tc_placing *s, const tc_op *load);

@@ -38,7 +38,8 @@ static bool pads_with_zero(const tc_op *load)
 
 static bool is_candidate(const tc_placing *s, const tc_op *op)
 {
-    if (op->code != TC_LOAD || op->nin != 1 || !op->out[0]->uses ||
+    if (op->code != TC_LOAD || op->nin != 1 ||
+        !tc_is_read_in_registers(op->out[0]) ||
         !tc_match_op(op->in[0], TC_BLOCK) || !pads_with_zero(op))
         return false;
     const tc_type *t = op->out[0]->type;

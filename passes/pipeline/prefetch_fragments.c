@@ -56,8 +56,7 @@ typedef struct ahead {
 static tc_value *index_of(const tc_value *operand)
 {
     const tc_op *op = operand->def;
-    while (op &&
-           (op->code == TC_SMEM_TRANS || op->code == TC_SMEM_RESHAPE))
+    while (op && (op->code == TC_SMEM_TRANS || op->code == TC_SMEM_RESHAPE))
         op = op->in[0]->def;
     bool ring = op && op->code == TC_SMEM_INDEX && op->in[0]->def &&
                 op->in[0]->def->code == TC_SMEM_ALLOC;
