@@ -27,8 +27,8 @@ unsigned tc_trace_buffers(tc_value *smem, tc_buffer out[TC_MAX_BUFFERS]);
 /* Only seen in another way: smem_index, smem_trans, smem_reshape,
  * smem_slice. */
 bool tc_is_buffer_view(const tc_op *op);
-/* The layout of a smem_trans, smem_reshape or smem_slice of a buffer in layout `l`; NULL: the
- * part is not in one piece. */
+/* The layout of such a view, but smem_index, of a buffer in layout `l`; NULL:
+ * the part is not in one piece. */
 const tc_layout *tc_smem_view_layout(tc_context *cx, const tc_op *view,
                                      const tc_layout *l);
 /* Of a buffer, and of what is a view of it. */
