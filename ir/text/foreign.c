@@ -105,12 +105,10 @@ static const tc_foreign types[] = {
 #define NO_SCAN                                                                \
     "there are no scans: compare range(64)[:, none] >= range(64)[none, :], "   \
     "select and sum, or take a loop"
-#define PART    "write x[:, 32 +: 32]: the offset is known at compile time"
-#define NO_BITS "bits are not counted: take a loop of shifts"
-#define NO_SORT "there is no sort: compare all pairs, or take a loop of max"
-#define NO_RANDOM                                                              \
-    "there are no random numbers: load them, or hash an index with mul, xor "  \
-    "and shru"
+/* A function of kernels/std. */
+#define STD(call)  "write @" call ", a function of the library"
+#define PART       "write x[:, 32 +: 32]: the offset is known at compile time"
+#define NO_SORT    "there is no sort: compare all pairs, or take a loop of max"
 #define WITH_INDEX "write reduce %v, range(64) axis(0) (..) { yield .. }"
 #define EMPTY_TILE "write splat(0.0, tile<64x32 x f32>)"
 #define CONVERT    "write cast(x, f32)"
@@ -125,31 +123,36 @@ static const tc_foreign types[] = {
 
 static const tc_foreign ops[] = {
     /* Functions. */
-    {"relu", NULL, "relu(x) is max(x, 0.0)"},
-    {"gelu", NULL, "gelu(x) is 0.5 * x * (1.0 + erf(x * 0.70710678))"},
-    {"silu", NULL, "silu(x) is x / (1.0 + exp(-x))"},
-    {"swish", NULL, "swish(x) is x / (1.0 + exp(-x))"},
-    {"sigmoid", NULL, "sigmoid(x) is 1.0 / (1.0 + exp(-x))"},
-    {"softplus", NULL, "softplus(x) is log(1.0 + exp(x))"},
+    {"relu", NULL, STD("relu(x)")},
+    {"gelu", NULL, STD("gelu(x) or @gelu_tanh(x)")},
+    {"silu", NULL, STD("silu(x)")},
+    {"swish", NULL, STD("silu(x)")},
+    {"sigmoid", NULL, STD("sigmoid(x)")},
+    {"softplus", NULL, STD("softplus(x)")},
     {"softmax", NULL, NORMALIZE},
-    {"pow", NULL, "pow(x, y) is exp2(y * log2(x)) for x above 0"},
-    {"power", NULL, "power(x, y) is exp2(y * log2(x)) for x above 0"},
+    {"pow", NULL, STD("pow(x, y)")},
+    {"power", NULL, STD("pow(x, y)")},
+    {"asin", NULL, STD("asin(x)")},
+    {"acos", NULL, STD("acos(x)")},
+    {"atan", NULL, STD("atan(x)")},
+    {"atan2", NULL, STD("atan2(y, x)")},
+    {"copysign", NULL, STD("copysign(x, y)")},
     {"square", NULL, "square(x) is x * x"},
     {"tan", NULL, "tan(x) is sin(x) / cos(x)"},
     {"sinh", NULL, "sinh(x) is 0.5 * (exp(x) - exp(-x))"},
     {"cosh", NULL, "cosh(x) is 0.5 * (exp(x) + exp(-x))"},
     {"erfc", NULL, "erfc(x) is 1.0 - erf(x)"},
     {"log10", NULL, "log10(x) is log2(x) * 0.30103"},
-    {"log1p", NULL, "log1p(x) is log(1.0 + x)"},
-    {"expm1", NULL, "expm1(x) is exp(x) - 1.0"},
+    {"log1p", NULL, STD("log1p(x)")},
+    {"expm1", NULL, STD("expm1(x)")},
     {"exp10", NULL, "exp10(x) is exp2(x * 3.3219281)"},
     {"sign", NULL, "sign(x) is select(x > 0.0, 1.0, -1.0), and 0 of 0"},
-    {"trunc", NULL, "trunc(x) is select(x < 0.0, ceil(x), floor(x))"},
-    {"clamp", NULL, "clamp(x, lo, hi) is min(max(x, lo), hi)"},
-    {"clip", NULL, "clip(x, lo, hi) is min(max(x, lo), hi)"},
-    {"isnan", NULL, "isnan(x) is x != x"},
-    {"isinf", NULL, "isinf(x) is abs(x) == inf"},
-    {"isfinite", NULL, "isfinite(x) is abs(x) < inf"},
+    {"trunc", NULL, STD("trunc(x)")},
+    {"clamp", NULL, STD("clamp(x, lo, hi)")},
+    {"clip", NULL, STD("clamp(x, lo, hi)")},
+    {"isnan", NULL, STD("isnan(x)")},
+    {"isinf", NULL, STD("isinf(x)")},
+    {"isfinite", NULL, STD("isfinite(x)")},
     {"reciprocal", "rcp", NULL},
     {"maximum", "max", NULL},
     {"minimum", "min", NULL},
@@ -186,11 +189,11 @@ static const tc_foreign ops[] = {
     {"bitwise_or", "or", OR},
     {"bitwise_not", "not", NOT},
     {"bitwise_xor", "xor", NULL},
-    {"popc", NULL, NO_BITS},
-    {"popcount", NULL, NO_BITS},
-    {"clz", NULL, NO_BITS},
-    {"ctlz", NULL, NO_BITS},
-    {"ffs", NULL, NO_BITS},
+    {"popc", NULL, STD("popcount(x)")},
+    {"popcount", NULL, STD("popcount(x)")},
+    {"clz", NULL, STD("clz(x)")},
+    {"ctlz", NULL, STD("clz(x)")},
+    {"ffs", NULL, STD("ctz(x), which counts from 0")},
     /* Tiles. */
     {"arange", "range",
      "write range(64): 0 to 63, to which an offset is added"},
@@ -240,11 +243,11 @@ static const tc_foreign ops[] = {
     {"einsum", "dot", NULL},
     {"outer", NULL, "write x[:, none] * y[none, :]"},
     {"dot_scaled", "dot", "cast the operands and multiply by their factors"},
-    {"rand", NULL, NO_RANDOM},
-    {"randn", NULL, NO_RANDOM},
-    {"randint", NULL, NO_RANDOM},
-    {"philox", NULL, NO_RANDOM},
-    {"dropout", NULL, NO_RANDOM},
+    {"rand", NULL, STD("rand(seed, i)")},
+    {"randn", NULL, STD("randn(seed, i)")},
+    {"randint", NULL, STD("randint(seed, i)")},
+    {"philox", NULL, STD("philox(c0, c1, c2, c3, k0, k1)")},
+    {"dropout", NULL, "compare @rand(seed, i) with the probability"},
     {"float", NULL, CONVERT},
     {"int", NULL, "write cast(x, i32)"},
     {"to", NULL, CONVERT},

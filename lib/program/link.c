@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Linking is by name and on the text: each `@name` that a text mentions and
- * does not define is looked up in the embedded mods. Of a mod file only the
+ * does not define is looked up in the embedded texts. Of a file only the
  * needed functions are kept; the others become blanks, so that lines and
  * columns stay those of the file:
  *
@@ -153,15 +153,21 @@ struct linker {
     unsigned *nown, nsources;
 };
 
-static bool is_mod(const tc_embedded *e)
+/* Functions of any kernel; masks and score functions, which may use them;
+ * kernels. */
+enum { STD = 1 << 0, MODS = 1 << 1, KERNELS = 1 << 2 };
+
+static int kind_of(const tc_embedded *e)
 {
-    return strncmp(e->name, "mods/", 5) == 0;
+    return strncmp(e->name, "mods/", 5) == 0  ? MODS
+           : strncmp(e->name, "std/", 4) == 0 ? STD
+                                              : KERNELS;
 }
 
-static void read_files(struct linker *l, bool mods)
+static void read_files(struct linker *l, int kinds)
 {
     for (const tc_embedded *e = tc_embedded_texts; e->name; e++) {
-        if (is_mod(e) != mods)
+        if (!(kind_of(e) & kinds))
             continue;
         struct mod_file *f = &l->files[l->nfiles++];
         f->text = e;
@@ -170,16 +176,16 @@ static void read_files(struct linker *l, bool mods)
     }
 }
 
-/* Mods first: of functions with the same name the first is taken. */
-static void read_embedded(struct linker *l, bool mods_only)
+/* In that order, in which they are parsed, too: of functions with the same name
+ * the first is taken. */
+static void read_embedded(struct linker *l, int kinds)
 {
     unsigned n = 0;
     for (const tc_embedded *e = tc_embedded_texts; e->name; e++)
         n++;
     l->files = tc_arena_array(l->arena, struct mod_file, n);
-    read_files(l, true);
-    if (!mods_only)
-        read_files(l, false);
+    for (int kind = STD; kind <= KERNELS; kind <<= 1)
+        read_files(l, kinds & kind);
 }
 
 static bool same_name(const char *name, struct token t)
@@ -255,7 +261,7 @@ tc_source *tc_link(tc_arena *a, const tc_source *sources, unsigned nsources,
     for (unsigned i = 0; i < nsources; i++)
         l.own[i] =
             tc_definitions(a, sources[i].text, sources[i].len, &l.nown[i]);
-    read_embedded(&l, !has_plan(&l));
+    read_embedded(&l, MODS | STD | (has_plan(&l) ? KERNELS : 0));
     for (unsigned i = 0; i < nsources; i++)
         want_text(&l, sources[i].text, sources[i].len);
     for (unsigned i = 0; i < nnames; i++)
@@ -271,7 +277,7 @@ tc_source *tc_link(tc_arena *a, const tc_source *sources, unsigned nsources,
 const char **tc_mod_names(tc_arena *a, unsigned *n)
 {
     struct linker l = {.arena = a};
-    read_embedded(&l, true);
+    read_embedded(&l, MODS);
     *n = 0;
     for (unsigned i = 0; i < l.nfiles; i++)
         *n += l.files[i].ndefs;

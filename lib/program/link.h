@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which functions a text defines and mentions, and taking from the embedded
- * mods those that are missing.
+ * mods and kernels/std those that are missing.
  */
 #ifndef TC_LINK_H
 #define TC_LINK_H
@@ -20,10 +20,10 @@ typedef struct tc_definition {
 tc_definition *tc_definitions(tc_arena *a, const char *text, size_t len,
                               unsigned *n);
 
-/* The texts to be parsed before `sources`: of each embedded mod file that is
- * needed, the functions that sources or `names` mention and no source defines
- * (and what those call), each at its own line. Where a source has a plan, the
- * other embedded texts too, for the kernels that it launches. */
+/* The texts to be parsed before `sources`: of each embedded file of std/ and
+ * mods/ that is needed, the functions that sources or `names` mention and no
+ * source defines (and what those call), each at its own line. Where a source has
+ * a plan, the other embedded texts too, for the kernels that it launches. */
 tc_source *tc_link(tc_arena *a, const tc_source *sources, unsigned nsources,
                    const char *const *names, unsigned nnames, unsigned *n);
 
