@@ -72,7 +72,7 @@ static const unary unaries[] = {
     {"acos", acos, 2, 0, true},         {"trunc", trunc, 0, 0, false},
     {"round_away", round, 0, 0, false}, {"round_up", round_up, 0, 0, false},
     {"relu", relu, 0, 0, false},        {"sigmoid", sigmoid, 4, 0, true},
-    {"silu", silu, 64, 0, true},         {"softplus", softplus, 4, 0, true},
+    {"silu", silu, 64, 0, true},        {"softplus", softplus, 4, 0, true},
     {"gelu", gelu, 3, 2e-7, true},      {"gelu_tanh", gelu_tanh, 3, 2e-7, true},
 };
 
