@@ -23,7 +23,8 @@ tc_definition *tc_definitions(tc_arena *a, const char *text, size_t len,
 /* The texts to be parsed before `sources`: of each embedded file of std/ and
  * mods/ that is needed, the functions that sources or `names` mention and no
  * source defines (and what those call), each at its own line. Where a source
- * has a plan, the other embedded texts too, for the kernels that it launches. */
+ * has a plan, the other embedded texts too, for the kernels that it
+ * launches. */
 tc_source *tc_link(tc_arena *a, const tc_source *sources, unsigned nsources,
                    const char *const *names, unsigned nnames, unsigned *n);
 
