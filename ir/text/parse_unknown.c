@@ -102,6 +102,16 @@ bool tc_parser_unknown_op(tc_parser *p)
                     elsewhere ? elsewhere : near_op(p, text));
 }
 
+/* A function of kernels/std is unknown only where texts are read alone. */
+static const char *advice_of_func(tc_parser *p, const char *name)
+{
+    const tc_foreign *f = tc_foreign_op(name);
+    if (f && f->remedy && strncmp(f->remedy, "write @", 7) == 0)
+        return "; it is one of kernels/std, which is linked to what is "
+               "compiled or run";
+    return advice(p, f);
+}
+
 bool tc_parser_unknown_func(tc_parser *p)
 {
     const char *name = tc_parser_text(p, tc_parser_peek(p, 0));
@@ -122,7 +132,7 @@ bool tc_parser_unknown_func(tc_parser *p)
                         name, name);
     return tc_error(p->cx, tc_parser_loc(p), "there is no function @%s%s%s%s",
                     name, near ? "; did you mean `@" : "",
-                    near ? near : advice(p, tc_foreign_op(name)),
+                    near ? near : advice_of_func(p, name),
                     near ? "`?" : "");
 }
 
