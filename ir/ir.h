@@ -163,7 +163,10 @@ struct tc_op {
     tc_value **out;
     tc_region **regions;
     tc_attr *attrs; /* in the order of ops.def */
-    void *data;     /* scratch, like tc_value.data */
+    /* In the schedule of a step: stage(1) place(7), the latter plus 1. 0: the
+     * op has no place. */
+    unsigned stage, place;
+    void *data; /* scratch, like tc_value.data */
 };
 
 struct tc_region {

@@ -362,6 +362,8 @@ tc_op *tc_op_clone(tc_func *f, tc_op *op)
     unsigned nattrs = tc_op_nattrs(op->code);
     if (nattrs)
         memcpy(copy->attrs, op->attrs, nattrs * sizeof *copy->attrs);
+    copy->stage = op->stage;
+    copy->place = op->place;
     const tc_type **types = tc_arena_array(a, const tc_type *, op->nout);
     for (unsigned i = 0; i < op->nout; i++)
         types[i] = op->out[i]->type;

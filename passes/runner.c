@@ -95,7 +95,7 @@ static void append(struct run *r, const tc_pass_info *info)
     r->passes[r->npasses++] = info;
 }
 
-/* Pipelines in passes.def name passes only, never each other. */
+/* A pipeline in passes.def may begin with another one. */
 static bool read_pipeline(struct run *r, const char *text)
 {
     while (*text) {
@@ -231,12 +231,25 @@ static bool is_in_scope(const tc_func *f, tc_pass_scope scope)
     }
 }
 
+static bool has_place(const tc_op *op)
+{
+    return op->place != 0;
+}
+
+/* A written schedule holds for the ops that are there: until overlap-mma has
+ * built it, no other pass changes them. */
+static bool must_wait(const tc_func *f, const tc_pass_info *pass)
+{
+    return !is_listed(pass->needs, "places") && f->is_kernel && f->warps &&
+           tc_region_any(f->body, has_place);
+}
+
 static tc_change run_on_funcs(struct run *r, const tc_pass_info *pass,
                               tc_pass_env *env)
 {
     tc_change change = TC_UNCHANGED;
     tc_each_func (f, r->m) {
-        if (!is_in_scope(f, pass->scope))
+        if (!is_in_scope(f, pass->scope) || must_wait(f, pass))
             continue;
         tc_change c = pass->run_func(f, env);
         if (c == TC_FAILED)

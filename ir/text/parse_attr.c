@@ -234,12 +234,13 @@ static bool unknown_attr(tc_parser *p, const tc_op_parts *parts)
                     tc_did_you_mean(p, got, n, names));
 }
 
-/* An op or a function begins the next statement; other names with `(` are
- * meant as attributes. */
+/* An op or a function begins the next statement, or `stage(..) place(..)` ends
+ * this one; other names with `(` are meant as attributes. */
 static bool at_next_statement(const tc_parser *p)
 {
     tc_opcode code;
-    return tc_parser_at_op(p, &code) || tc_parser_at_func_call(p);
+    return tc_parser_at_op(p, &code) || tc_parser_at_func_call(p) ||
+           tc_parser_is_word(p, "stage");
 }
 
 bool tc_parse_clauses(tc_parser *p, tc_op_parts *parts)

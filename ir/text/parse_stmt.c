@@ -167,6 +167,43 @@ static bool parse_right(tc_parser *p, const names *list, tc_outcome *out)
                                         : parse_expr(p, out);
 }
 
+/* ---- Where a schedule has it ---- */
+
+static bool parse_number_of(tc_parser *p, const char *word, int64_t most,
+                            int64_t *n)
+{
+    tc_loc loc = tc_parser_loc(p);
+    if (!tc_parser_expect_word(p, word) ||
+        !tc_parser_expect(p, TC_TOKEN_LPAREN) || !tc_parse_integer(p, n) ||
+        !tc_parser_expect(p, TC_TOKEN_RPAREN))
+        return false;
+    return (*n >= 0 && *n <= most) ||
+           tc_error(p->cx, loc, "%s is %lld, expected 0 to %lld", word,
+                    (long long)*n, (long long)most);
+}
+
+/* `stage(1) place(7)` after an op, the last of its region. */
+static bool parse_place(tc_parser *p)
+{
+    enum { LAST_STAGE = 1, MOST_PLACES = 1 << 20 };
+    int64_t stage, place;
+    if (!tc_parser_is_word(p, "stage"))
+        return true;
+    if (!parse_number_of(p, "stage", LAST_STAGE, &stage) ||
+        !parse_number_of(p, "place", MOST_PLACES, &place))
+        return false;
+    tc_op *op = p->b.region->last;
+    if (op && tc_op_has(op, TC_TERMINATOR))
+        return tc_error(p->cx, op->loc,
+                        "%s: a schedule has no place for it: it ends the step",
+                        tc_op_name(op));
+    if (op) {
+        op->stage = (unsigned)stage;
+        op->place = (unsigned)place + 1;
+    }
+    return true;
+}
+
 /* ---- Results ---- */
 
 static void poison_names(tc_parser *p, const names *list)
@@ -206,7 +243,8 @@ static void parse_statement(tc_parser *p)
     tc_outcome out = {0};
     uint32_t start = p->at;
     tc_loc loc = tc_parser_loc(p);
-    if (parse_names(p, &list) && parse_right(p, &list, &out)) {
+    if (parse_names(p, &list) && parse_right(p, &list, &out) &&
+        parse_place(p)) {
         bind(p, &list, &out, loc);
         p->nfailed += out.poison;
         return;

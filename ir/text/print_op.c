@@ -390,6 +390,9 @@ static void print_op(tc_printer *p, const tc_op *op)
         tc_text_add(p->out, " = ");
     }
     by_syntax[tc_op_infos[op->code].syntax](p, op);
+    if (op->place)
+        tc_text_printf(p->out, " stage(%u) place(%u)", op->stage,
+                       op->place - 1);
     if (p->flags & TC_PRINT_LOCATIONS)
         print_loc(p, op->loc);
     tc_text_add(p->out, "\n");

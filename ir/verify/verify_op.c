@@ -651,6 +651,12 @@ bool tc_verify_op_rules(const tc_verifier *v, const tc_op *op)
 {
     if (!owns_regions(op) && !tc_verify_region_count(v, op, 0))
         return false;
+    if (op->place && !op->func->warps)
+        return tc_error(v->cx, op->loc,
+                        "%s: stage(%u) place(%u), expected it in a kernel with "
+                        "warps and layouts: `tilec opt -p gpu-schedule` makes "
+                        "it",
+                        tc_op_name(op), op->stage, op->place - 1);
     return (!extra[op->code] || extra[op->code](v, op)) &&
            tc_verify_machine_op(v, op);
 }

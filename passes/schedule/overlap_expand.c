@@ -71,6 +71,7 @@ static tc_op *clone(struct expander *x, const tc_part *p, unsigned stage)
     for (unsigned i = 0; i < p->nuses; i++)
         p->uses[i]->data = value_in(x, p->uses[i], stage);
     tc_op *copy = tc_op_clone(x->b.func, p->op);
+    copy->stage = copy->place = 0;
     tc_op_insert(copy, x->b.region, x->b.before);
     for (unsigned i = 0; i < p->nuses; i++)
         p->uses[i]->data = NULL;
@@ -479,6 +480,7 @@ void tc_expand_step(tc_step *s)
             set_wait(p);
         tc_op_remove(p->op);
         tc_op_insert(p->op, s->region, end);
+        p->op->stage = p->op->place = 0;
         p->placed = false;
     }
     /* Waits that nothing needs. */

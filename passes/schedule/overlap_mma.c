@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * overlap-mma: software pipelining of wgmma: products run concurrently with
- * other work of the loop.
+ * overlap-mma: software pipelining of wgmma: builds what `stage(n) place(m)` of
+ * the ops of a step say (schedule-mma writes them, or a person).
  *
- *   for %i = %lo to %hi carry(%acc0 = %z, %kslot .., %vslot ..) {
- *     mbarrier_wait %k.full, %kslot, %kphase
- *     %s = mma %q, %k, %zero instr(m64k16)
- *     mbarrier_arrive %k.empty, %kslot
- *     .. %p, %alpha from %s ..
- *     %a = mul %acc0, %alpha
- *     mbarrier_wait %v.full, %vslot, %vphase
- *     %acc = mma %p, %v, %a instr(m64k16)
- *     mbarrier_arrive %v.empty, %vslot
- *     yield %acc, ..
- *   }
+ *   for %i = %lo to %hi carry(%acc0 = %z, ..) schedule(modulo) {
+ *     mbarrier_wait %k.full, ..                          stage(0) place(0)
+ *     %s0 = mma %q, %k, %zero instr(m64k16) async(true)  stage(0) place(1)
+ *     ..
  *
  * becomes, with a step before the loop (prologue) and half a step after it
  * (epilogue),
@@ -22,233 +15,257 @@
  *     mbarrier_wait %k.full, %kslot, %kphase
  *     %s0 = mma %q, %k, %zero instr(m64k16) async(true)
  *     mbarrier_wait %v.full, %vslot0, %vphase0
- *     %acc0 = mma %p0, %v, %a0 instr(m64k16) async(true)
+ *     %f = mma %p0, %v, %a0 instr(m64k16) async(true)
  *     %s = mma_wait %s0 pending(1)
  *     mbarrier_arrive %k.empty, %kslot
  *     .. %p, %alpha from %s ..
- *     %acc = mma_wait %acc0 pending(0)
+ *     %acc0 = mma_wait %f pending(0)
  *     mbarrier_arrive %v.empty, %vslot0
- *     %a = mul %acc, %alpha
+ *     %a = mul %acc0, %alpha
  *     yield %p, %a, %vslot, ..
  *   }
  *
- * If steps cannot overlap, the first product of a step is issued at the end of
- * the previous step, or else products are asynchronous within their step. If
- * the loop fills their buffers with copies of tensors, they stay as they are:
- * pipeline-loops turns such loads into asynchronous copies, which no product
- * may read late.
- *
- * overlap_schedule.c decides the schedule; nothing here knows what is computed.
- *
- * `schedule(..)` of a loop requests one of these schedules (or `none`), and
- * states afterwards which one it got. Products that are asynchronous already
- * are left alone. Tests: test/ir/passes/overlap-mma.
+ * Ops of one place keep their order. A schedule that breaks a dependence is an
+ * error, at the op that comes too early. `pending` is counted here. Tests:
+ * test/ir/passes/overlap-mma, test/ir/schedule/places.test.
  */
 #include "passes/schedule/overlap_mma.h"
 
-#include "passes/analysis/effects.h"
-#include "passes/instructions/mma.h"
-
+#include <stdlib.h>
 #include <string.h>
 
-static const char pass[] = "overlap-mma";
+typedef struct obeyer {
+    tc_context *cx;
+    tc_step *s;
+} obeyer;
 
-struct overlap {
-    tc_func *f;
-    tc_pass_env *env;
-    bool changed;
-};
-
-/* ---- Waits ---- */
-
-/* Is v used only as the sum to which another asynchronous product of the region
- * adds? */
-static bool only_added_to(const tc_value *v, tc_region *r)
+bool tc_is_placed_first(const tc_part *p)
 {
-    const tc_use *u = v->uses;
-    return u && !u->next && u->index == 2 && u->op->parent == r &&
-           tc_is_group_mma(u->op) && tc_may_run_on(r, u->op);
+    return p->op->code == TC_CONST || p->op->code == TC_DIM;
 }
 
-static void add_wait(tc_op *product)
+/* ---- Contradictions ---- */
+
+static bool refuse(const obeyer *o, const tc_part *p, const tc_part *other,
+                   const char *expected, const char *why)
 {
-    tc_value *sum = product->out[0];
-    bool added = only_added_to(sum, product->parent);
-    tc_op *wait =
-        tc_op_new(product->func, TC_MMA_WAIT, product->loc, 1, &sum, 0);
-    tc_op_set_attr(product, "async", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
-    tc_op_set_int(wait, "pending", 0);
-    tc_op_set_results(wait, 1, &sum->type);
-    tc_op_insert(wait, product->parent, product->next);
-    if (added)
-        return;
-    wait->out[0]->name = sum->name;
-    sum->name = NULL;
-    tc_value_replace(sum, wait->out[0]);
-    tc_op_set_in(wait, 0, sum);
+    tc_error(o->cx, p->op->loc, "%s: stage(%u) place(%u), expected %s: %s",
+             tc_op_name(p->op), p->stage, p->op->place - 1, expected, why);
+    if (other)
+        tc_note(o->cx, other->op->loc, "%s: stage(%u) place(%u)",
+                tc_op_name(other->op), other->stage,
+                other->op->place ? other->op->place - 1 : 0);
+    return false;
 }
 
-/* Adds a wait right after each product, which leaves the schedule as it was.
- * False: no product may run on. */
-static bool make_async(struct overlap *o, tc_region *r)
+static bool is_before(const tc_part *a, const tc_part *b)
 {
-    bool any = false;
-    tc_each_op_safe (op, r)
-        if (tc_is_group_mma(op) && tc_may_run_on(r, op)) {
-            add_wait(op);
-            any = true;
-        }
-    if (any)
-        tc_forget_speculatable(r);
-    o->changed |= any;
-    return any;
+    return a->stage < b->stage || (a->stage == b->stage && a->place < b->place);
 }
 
-/* ---- Loops ---- */
-
-struct products {
-    unsigned here, async; /* in the region itself; that are so already */
-    unsigned inside;      /* in its branches (nested loops count their own) */
-};
-
-static struct products count(const tc_region *r)
+/* Of the step itself: what it needs has been before it. */
+static bool check_needs(const obeyer *o, const tc_part *p)
 {
-    struct products n = {0};
-    tc_each_op (op, r) {
-        bool product = tc_is_group_mma(op);
-        n.here += product;
-        n.async +=
-            (product && tc_op_int(op, "async")) || op->code == TC_MMA_WAIT;
-        for (unsigned i = 0; op->code == TC_IF && i < op->nregions; i++) {
-            struct products inner = count(op->regions[i]);
-            n.inside += inner.here + inner.inside;
-        }
+    for (unsigned i = 0; i < p->nbefore; i++)
+        if (!is_before(p->before[i], p))
+            return refuse(o, p, p->before[i], "a later one",
+                          "it needs an op that runs after it");
+    return true;
+}
+
+/* What the step before hands on is there. */
+static bool check_carried(const obeyer *o, const tc_part *p)
+{
+    const tc_op *yield = tc_region_terminator(o->s->region);
+    for (unsigned i = 0; o->s->loop && p->stage == 0 && i < p->nuses; i++) {
+        const tc_value *v = p->uses[i];
+        const tc_part *from =
+            v->def || !v->index ? NULL
+                                : tc_part_of(o->s, yield->in[v->index - 1]);
+        if (from && from->stage == 1 && from->place > p->place)
+            return refuse(o, p, from, "a later one",
+                          "the step before computes its operand after it");
     }
-    return n;
+    return true;
 }
 
-static bool is_asked(const tc_op *loop, const char *schedule)
+/* A later step may not pass the effects of an earlier one. */
+static bool check_effects(const obeyer *o, const tc_part *p)
 {
-    return tc_op_is_word(loop, "schedule", schedule);
+    for (unsigned i = 0; p->stage == 0 && i < o->s->norder; i++) {
+        const tc_part *other = o->s->order[i];
+        if (other->stage == 0)
+            continue;
+        if (tc_share_buffer(p, other) || tc_share_buffer(other, p))
+            return refuse(o, p, other, "the stage of the other op",
+                          "they use one buffer, which the next step fills");
+        if (p->effects && other->effects && other->place > p->place)
+            return refuse(o, p, other, "a later one",
+                          "the step before has effects after it");
+    }
+    return true;
 }
 
-static void say_apart(struct overlap *o, const tc_op *loop, const char *why)
+/* An arrival a step late needs a slot for the next step. */
+static bool check_release(const obeyer *o, const tc_part *p)
 {
-    bool asked = is_asked(loop, "modulo") || is_asked(loop, "prefetch_mma");
-    if (why)
-        tc_missed(o->env->cx, loop->loc, pass,
-                  "steps do not overlap, products run within theirs only: %s",
-                  why);
-    else if (asked)
-        tc_missed(o->env->cx, loop->loc, pass,
-                  "steps do not overlap although that is asked for: each "
-                  "product's result is needed within its step");
+    bool may_lack = p->kind == TC_PART_RELEASE && p->stage == 1 &&
+                    p->op->in[0]->type->slots < 2;
+    for (unsigned i = 0; may_lack && i < p->nbefore; i++) {
+        const tc_part *wait = p->before[i];
+        if (wait->kind == TC_PART_WAIT && wait->product->stage == 0)
+            return refuse(o, p, wait->product, "stage(0)",
+                          "the next step's product waits for the only slot");
+    }
+    return true;
 }
 
-static void say_done(struct overlap *o, const tc_step *s, tc_loc loc)
+/* Sums that the loop hands on without a wait between the steps: none else may
+ * be handed on as it came. */
+static bool check_yield(const obeyer *o)
 {
-    unsigned later = 0, flying = 0;
+    const tc_op *yield = tc_region_terminator(o->s->region);
+    for (unsigned i = 0; o->s->loop && i < yield->nin; i++) {
+        const tc_value *v = yield->in[i];
+        if (v->def || v->region != o->s->region || !v->index)
+            continue;
+        const tc_part *from = tc_part_of(o->s, yield->in[v->index - 1]);
+        if (from && from->stage == 1)
+            return refuse(o, from, NULL, "stage(0)",
+                          "the step hands the value before it on");
+    }
+    return true;
+}
+
+static bool check_loop(const obeyer *o)
+{
+    const tc_op *loop = o->s->loop;
+    const tc_part *late = NULL;
+    const char *word = loop ? tc_op_word(loop, "schedule") : "in_iteration";
+    for (unsigned i = 0; i < o->s->norder; i++)
+        if (o->s->order[i]->stage == 1)
+            late = o->s->order[i];
+    bool overlaps =
+        strcmp(word, "modulo") == 0 || strcmp(word, "prefetch_mma") == 0;
+    if (late && !overlaps)
+        return refuse(o, late, NULL, "stage(0)",
+                      "no `for` with schedule(modulo) is around it");
+    if (!late && overlaps)
+        return tc_error(o->cx, loop->loc,
+                        "for: schedule(%s), but no op of the step has "
+                        "stage(1): write schedule(in_iteration)",
+                        word);
+    const char *why = late ? tc_why_apart(o->s) : NULL;
+    return !why || refuse(o, late, NULL, "stage(0)", why);
+}
+
+static bool check(const obeyer *o)
+{
+    bool ok = check_loop(o) && check_yield(o);
+    for (unsigned i = 0; ok && i < o->s->norder; i++) {
+        const tc_part *p = o->s->order[i];
+        ok = check_needs(o, p) && check_carried(o, p) && check_effects(o, p) &&
+             check_release(o, p);
+    }
+    return ok;
+}
+
+/* ---- The order that the text has ---- */
+
+static int by_place(const void *a, const void *b)
+{
+    const tc_part *x = *(tc_part *const *)a, *y = *(tc_part *const *)b;
+    unsigned i = x->op->place, k = y->op->place;
+    if (i == k)
+        return x->index < y->index ? -1 : x->index > y->index;
+    return i < k ? -1 : 1;
+}
+
+static void find_in_flight(tc_step *s)
+{
+    for (unsigned k = 0; s->loop && k < s->loop->nout; k++) {
+        tc_part *last = tc_last_of_chain(s, k);
+        bool flies = last && last->product->stage == 1;
+        for (tc_part *p = last; p && flies; p = tc_part_of(s, p->op->in[2]))
+            flies = p->stage == 0;
+        if (flies)
+            tc_keep_in_flight(s, last, k);
+    }
+}
+
+/* False: an op lacks a place. */
+static bool read_places(const obeyer *o)
+{
+    tc_step *s = o->s;
+    for (unsigned i = 0; i < s->nparts; i++)
+        s->parts[i]->stage = s->parts[i]->op->stage;
+    find_in_flight(s);
     for (unsigned i = 0; i < s->nparts; i++) {
-        const tc_part *p = s->parts[i];
-        later += p->kind == TC_PART_PRODUCT && p->stage == 1;
-        flying += p->kind == TC_PART_WAIT && p->in_flight;
+        tc_part *p = s->parts[i];
+        p->placed = true;
+        if (p->op->place || tc_is_placed_first(p))
+            s->order[s->norder++] = p;
+        else if (!tc_is_idle(s, p))
+            return tc_error(o->cx, p->op->loc,
+                            "%s: no stage(..) place(..), expected one: other "
+                            "ops of the step have theirs",
+                            tc_op_name(p->op));
     }
-    if (later)
-        tc_remark(o->env->cx, loc, pass,
-                  "steps overlap: %u product%s one step late, while the next "
-                  "step computes",
-                  later, later == 1 ? " runs" : "s run");
-    if (flying)
-        tc_remark(o->env->cx, loc, pass,
-                  "steps overlap: %u sum%s in flight from step to step", flying,
-                  flying == 1 ? " stays" : "s stay");
+    qsort(s->order, s->norder, sizeof(*s->order), by_place);
+    for (unsigned i = 0; i < s->norder; i++)
+        s->order[i]->place = i;
+    return true;
 }
 
-/* Turns are of products that run into the next step. */
-static void settle(tc_op *loop, const char *schedule)
+/* ---- The pass ---- */
+
+static bool is_scheduled(const tc_region *r)
 {
-    tc_op_set_word(loop, "schedule", schedule);
-    if (strcmp(schedule, "modulo") != 0 &&
-        !tc_op_is_word(loop, "pingpong", "auto"))
-        tc_op_set_word(loop, "pingpong", "none");
+    tc_each_op (op, r)
+        if (op->place)
+            return true;
+    return false;
 }
 
-/* Handles a loop whose own region has products. */
-static void visit_products(struct overlap *o, tc_op *loop)
+/* `inner`: the region is still there, with what its ops hold. */
+static bool obey(tc_pass_env *env, tc_region *r, bool *inner)
 {
-    tc_region *r = loop->regions[0];
-    const char *why = NULL;
-    if (!make_async(o, r)) {
-        tc_missed(o->env->cx, loop->loc, pass,
-                  "products are waited for at once: their buffers are filled "
-                  "in the loop by the threads that compute");
-        return;
-    }
-    tc_step *s = tc_step_new(o->env, r);
-    if (!is_asked(loop, "in_iteration")) {
-        if (!is_asked(loop, "prefetch_mma") && tc_schedule_modulo(s, &why)) {
-            say_done(o, s, loop->loc);
-            settle(tc_expand_iterations(s), "modulo");
-            return;
-        }
-        if (!is_asked(loop, "modulo") && tc_schedule_prefetch(s, &why)) {
-            tc_remark(o->env->cx, loop->loc, pass,
-                      "steps overlap: the first product of a step is issued at "
-                      "the end of the step before%s%s",
-                      why ? ", no more: " : "", why ? why : "");
-            settle(tc_expand_iterations(s), "prefetch_mma");
-            return;
-        }
-        say_apart(o, loop, why);
-    }
-    tc_schedule_iteration(s, true);
-    tc_expand_step(s);
-    settle(loop, "in_iteration");
-}
-
-static void visit_region(struct overlap *o, tc_region *r, bool in_loop);
-
-static void visit_for(struct overlap *o, tc_op *loop)
-{
-    struct products n = count(loop->regions[0]);
-    if (is_asked(loop, "none"))
-        return;
-    visit_region(o, loop->regions[0], true);
-    if (n.here && !n.async)
-        visit_products(o, loop);
-    else if (n.inside)
-        say_apart(o, loop, "they stand in a branch of the loop");
-}
-
-static void visit_op(struct overlap *o, tc_op *op, bool in_loop)
-{
-    if (op->code == TC_FOR)
-        visit_for(o, op);
+    obeyer o = {env->cx, tc_step_new(env, r)};
+    if (!read_places(&o) || !check(&o))
+        return false;
+    tc_count_waits(o.s);
+    bool overlaps = false;
+    for (unsigned i = 0; i < o.s->norder; i++)
+        overlaps |= o.s->order[i]->stage == 1;
+    *inner = !overlaps;
+    if (overlaps)
+        tc_expand_iterations(o.s);
     else
-        for (unsigned i = 0; i < op->nregions; i++)
-            visit_region(o, op->regions[i], in_loop || op->code == TC_WHILE);
+        tc_expand_step(o.s);
+    return true;
 }
 
-/* Handles the products of the region itself; visit_for handles those of a
- * `for`. */
-static void visit_region(struct overlap *o, tc_region *r, bool in_loop)
+/* A region before those of its ops: these move with the ops. */
+static bool visit_region(tc_pass_env *env, tc_region *r, bool *changed)
 {
+    bool scheduled = is_scheduled(r), inner = true;
+    *changed |= scheduled;
+    if (scheduled && !obey(env, r, &inner))
+        return false;
+    if (!inner)
+        return true;
     tc_each_op_safe (op, r)
-        visit_op(o, op, in_loop);
-    struct products n = count(r);
-    if (!n.here || n.async || (r->op && r->op->code == TC_FOR))
-        return;
-    if (!make_async(o, r))
-        return;
-    tc_step *s = tc_step_new(o->env, r);
-    tc_schedule_iteration(s, in_loop);
-    tc_expand_step(s);
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (!visit_region(env, op->regions[i], changed))
+                return false;
+    return true;
 }
 
 tc_change tc_pass_overlap_mma(tc_func *f, tc_pass_env *env)
 {
-    struct overlap o = {f, env, false};
+    bool changed = false;
     tc_region_clear_data(f->body); /* tc_op_clone goes by it */
-    visit_region(&o, f->body, false);
-    return o.changed ? TC_CHANGED : TC_UNCHANGED;
+    if (!visit_region(env, f->body, &changed))
+        return TC_FAILED;
+    return changed ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of overlap-mma: the parts of a loop's step (overlap_step.c), their
- * stages (overlap_schedule.c), their order (overlap_order.c), and the loop
- * built from these (overlap_expand.c).
+ * The parts of a loop's step (overlap_step.c). schedule-mma decides their stages
+ * (overlap_schedule.c) and their order (overlap_order.c); overlap-mma builds
+ * the loop from these (overlap_expand.c).
  *
  * A step is the body of a loop, or any other region. Its parts are the ops of
  * the region except the terminator; nested ops belong to their part. Products
@@ -99,6 +99,17 @@ bool tc_adds_to_product(const tc_step *s, const tc_part *p);
 
 /* It can be issued before any other product of its step is done. */
 bool tc_is_root(const tc_part *p);
+/* One of the two parts fills a buffer: does that matter to the other one? For a
+ * product its wait counts, if that comes before. */
+bool tc_share_buffer(const tc_part *a, const tc_part *b);
+
+/* From the sum that the step yields for a carried value back to that value:
+ * products that add to each other's result, which nothing else uses. The last
+ * one; NULL: something does. */
+tc_part *tc_last_of_chain(const tc_step *s, unsigned slot);
+/* Its sum goes from step to step without a wait between. */
+void tc_keep_in_flight(tc_step *s, tc_part *last, unsigned slot);
+void tc_keep_none_in_flight(tc_step *s);
 
 /* overlap_registers.c. Why registers do not suffice for an iteration with the
  * stages that are set; NULL: they do (or the program insists). */
@@ -115,8 +126,14 @@ bool tc_takes_registers(const tc_part *p);
 /* Places the parts. ahead: the product of the next step that is issued in this
  * one, or NULL. */
 void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead);
+/* A wait without users that nothing comes after: another one does. */
+bool tc_is_idle(const tc_step *s, const tc_part *p);
+/* For an order: what each wait leaves in flight, and which ones are spare. */
+void tc_count_waits(tc_step *s);
 
-/* overlap_schedule.c. Without overlap of steps: products are issued early
+/* overlap_schedule.c. Why steps cannot overlap at all; NULL: they may. */
+const char *tc_why_apart(const tc_step *s);
+/* Without overlap of steps: products are issued early
  * (`hoist`) or in program order, and awaited late. */
 void tc_schedule_iteration(tc_step *s, bool hoist);
 /* Steps that overlap: sets stages and the order of a turn. False: they cannot,
@@ -125,6 +142,9 @@ bool tc_schedule_modulo(tc_step *s, const char **why);
 /* The same for a loop in which each step issues the first product of the next
  * step at its end. */
 bool tc_schedule_prefetch(tc_step *s, const char **why);
+
+/* overlap_mma.c. Constants, which have no place: they come first. */
+bool tc_is_placed_first(const tc_part *p);
 
 /* overlap_expand.c. The region's ops in the order of the schedule. */
 void tc_expand_step(tc_step *s);

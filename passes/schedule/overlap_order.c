@@ -2,7 +2,7 @@
  *
  * Orders the ops of one steady-state iteration after stage assignment, or of a
  * step by itself. Buffers are released as soon as they are known to have been
- * read. `wgmma.wait_group N`: N is the minimum, over prologue, steady state and
+ * read. Counts for an order what may be in flight: `wgmma.wait_group N`: N is the minimum, over prologue, steady state and
  * epilogue, of wgmmas committed after the awaited one.
  */
 #include "passes/schedule/overlap_mma.h"
@@ -165,7 +165,7 @@ static void place_products(tc_step *s, unsigned stage)
 }
 
 /* Skips waits without users: another product adds to the sum of theirs. */
-static bool is_idle(const tc_step *s, const tc_part *p)
+bool tc_is_idle(const tc_step *s, const tc_part *p)
 {
     if (p->kind != TC_PART_WAIT || p->in_flight || p->op->out[0]->uses ||
         tc_value_has_one_use(p->product->op->out[0]))
@@ -373,15 +373,8 @@ static void tighten_pending(tc_step *s, tc_loop_section section)
     }
 }
 
-void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead)
+void tc_count_waits(tc_step *s)
 {
-    find_lazy(s, ahead != NULL);
-    for (unsigned i = 0; i < s->nparts; i++)
-        s->parts[i]->placed = is_idle(s, s->parts[i]);
-    if (ahead)
-        place_ahead(s, ahead);
-    else
-        place_all(s, hoist);
     for (unsigned i = 0; i < s->norder; i++)
         if (s->order[i]->kind == TC_PART_WAIT) {
             count_pending(s, s->order[i]);
@@ -389,4 +382,15 @@ void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead)
         }
     for (unsigned i = 0; i < TC_NSECTIONS; i++)
         tighten_pending(s, (tc_loop_section)i);
+}
+
+void tc_order_parts(tc_step *s, bool hoist, tc_part *ahead)
+{
+    find_lazy(s, ahead != NULL);
+    for (unsigned i = 0; i < s->nparts; i++)
+        s->parts[i]->placed = tc_is_idle(s, s->parts[i]);
+    if (ahead)
+        place_ahead(s, ahead);
+    else
+        place_all(s, hoist);
 }

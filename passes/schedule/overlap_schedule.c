@@ -196,38 +196,17 @@ static bool move_products(struct later *l)
 
 /* ---- Sums that stay in flight ---- */
 
-/* From the yielded sum back to the carried one: products that add to each
- * other's result, which nothing else uses. NULL: something does. */
-static tc_part *last_of_chain(const struct later *l, unsigned slot)
-{
-    const tc_step *s = l->step;
-    tc_value *v = tc_region_terminator(s->region)->in[slot];
-    tc_part *wait = tc_part_of(s, v), *last = NULL;
-    if (!wait || wait->kind != TC_PART_WAIT || !tc_value_has_one_use(v))
-        return NULL;
-    last = wait->product;
-    for (tc_part *p = last; p;) {
-        if (!tc_is_root(p) || l->marks[p->index] || !p->product ||
-            (p != last && p->product->op->out[0]->uses))
-            return NULL;
-        v = p->op->in[2];
-        p = tc_part_of(s, v);
-        if (p && p->kind != TC_PART_PRODUCT)
-            return NULL;
-    }
-    return v == tc_slot_arg(s->loop, slot) && tc_value_has_one_use(v) ? last
-                                                                      : NULL;
-}
-
 /* Only the waits and what they release move; none of it may be needed. */
 static bool move_chain(struct later *l, unsigned slot)
 {
     tc_step *s = l->step;
-    tc_part *last = last_of_chain(l, slot);
+    tc_part *last = tc_last_of_chain(s, slot);
+    bool *marks = tc_arena_array(s->arena, bool, s->nparts);
     if (!last)
         return false;
-    bool *marks = tc_arena_array(s->arena, bool, s->nparts);
     for (tc_part *p = last; p; p = tc_part_of(s, p->op->in[2])) {
+        if (l->marks[p->index])
+            return false;
         if (tc_reads_own_buffer(s, p->op))
             return refuse(l, own_buffer);
         marks[p->product->index] = true;
@@ -244,9 +223,7 @@ static bool move_chain(struct later *l, unsigned slot)
     }
     for (unsigned i = 0; i < s->nparts; i++)
         l->marks[i] |= marks[i];
-    last->product->in_flight = true;
-    last->product->slot = slot;
-    tc_op_set_in(tc_region_terminator(s->region), slot, last->op->out[0]);
+    tc_keep_in_flight(s, last, slot);
     return true;
 }
 
@@ -328,7 +305,7 @@ void tc_schedule_iteration(tc_step *s, bool hoist)
 }
 
 /* Why steps cannot overlap at all. */
-static const char *why_apart(const tc_step *s)
+const char *tc_why_apart(const tc_step *s)
 {
     for (unsigned i = 0; i < s->nparts; i++) {
         const tc_part *p = s->parts[i];
@@ -348,21 +325,16 @@ static const char *why_apart(const tc_step *s)
 /* Undoes the stages: the sums are yielded by their waits again. */
 static void unset_stages(tc_step *s)
 {
-    for (unsigned i = 0; i < s->nparts; i++) {
-        tc_part *p = s->parts[i];
-        p->stage = p->late = 0;
-        if (p->in_flight)
-            tc_op_set_in(tc_region_terminator(s->region), p->slot,
-                         p->op->out[0]);
-        p->in_flight = false;
-    }
+    for (unsigned i = 0; i < s->nparts; i++)
+        s->parts[i]->stage = s->parts[i]->late = 0;
+    tc_keep_none_in_flight(s);
 }
 
 bool tc_schedule_modulo(tc_step *s, const char **why)
 {
     struct later l = {s, tc_arena_array(s->arena, bool, s->nparts),
                       tc_arena_array(s->arena, bool, s->nparts), NULL};
-    *why = why_apart(s);
+    *why = tc_why_apart(s);
     if (*why)
         return false;
     bool any = move_products(&l);
@@ -445,7 +417,7 @@ bool tc_schedule_prefetch(tc_step *s, const char **why)
 {
     tc_part *first = first_product(s);
     bool *marks = tc_arena_array(s->arena, bool, s->nparts);
-    const char *apart = why_apart(s);
+    const char *apart = tc_why_apart(s);
     *why = apart ? apart : *why;
     if (apart || !first || !tc_is_root(first) || !has_dependent(s) ||
         !first->product->op->out[0]->uses ||

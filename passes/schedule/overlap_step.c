@@ -21,6 +21,7 @@
  */
 #include "passes/schedule/overlap_mma.h"
 
+#include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 #include "passes/instructions/mma.h"
 #include "passes/sync/shared_memory.h"
@@ -310,6 +311,46 @@ bool tc_is_root(const tc_part *p)
     return p->kind == TC_PART_PRODUCT && !p->after_wait;
 }
 
+/* ---- Sums that stay in flight ---- */
+
+tc_part *tc_last_of_chain(const tc_step *s, unsigned slot)
+{
+    tc_value *v = tc_region_terminator(s->region)->in[slot];
+    tc_part *wait = tc_part_of(s, v), *last = NULL;
+    if (!wait || wait->kind != TC_PART_WAIT || !tc_value_has_one_use(v))
+        return NULL;
+    last = wait->product;
+    for (tc_part *p = last; p;) {
+        if (!tc_is_root(p) || !p->product ||
+            (p != last && p->product->op->out[0]->uses))
+            return NULL;
+        v = p->op->in[2];
+        p = tc_part_of(s, v);
+        if (p && p->kind != TC_PART_PRODUCT)
+            return NULL;
+    }
+    return v == tc_slot_arg(s->loop, slot) && tc_value_has_one_use(v) ? last
+                                                                      : NULL;
+}
+
+void tc_keep_in_flight(tc_step *s, tc_part *last, unsigned slot)
+{
+    last->product->in_flight = true;
+    last->product->slot = slot;
+    tc_op_set_in(tc_region_terminator(s->region), slot, last->op->out[0]);
+}
+
+void tc_keep_none_in_flight(tc_step *s)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->in_flight)
+            tc_op_set_in(tc_region_terminator(s->region), p->slot,
+                         p->op->out[0]);
+        p->in_flight = false;
+    }
+}
+
 /* ---- What comes first ---- */
 
 static void add_before(tc_step *s, tc_part *p, tc_part *first)
@@ -392,9 +433,7 @@ static bool touches(const tc_op *op, const tc_op *alloc)
     return false;
 }
 
-/* One of the two parts fills a buffer: does that matter to the other one? For a
- * product its wait counts, if that comes before. */
-static bool share_buffer(const tc_part *a, const tc_part *b)
+bool tc_share_buffer(const tc_part *a, const tc_part *b)
 {
     if (a->effects & TC_PART_FILLS)
         return touches(b->op, buffer_of(a->op->in[0]));
@@ -446,7 +485,7 @@ static bool keeps_order(const tc_part *a, const tc_part *b)
 /* `a` stands before `b` in the program. */
 static bool comes_first(const tc_step *s, const tc_part *a, const tc_part *b)
 {
-    if (keeps_order(a, b) || share_buffer(a, b))
+    if (keeps_order(a, b) || tc_share_buffer(a, b))
         return true;
     if (a->kind == TC_PART_WAIT)
         return b->kind == TC_PART_RELEASE && releases(s, b, a->product->op);

@@ -301,8 +301,8 @@ static bool check_loop(const struct loop *loop, int steps, bool all)
     static const char *const chains[] = {
         "specialize-warps,pipeline-loops,lower-conversions,cse,licm,dce,"
         "allocate-shared,insert-barriers",
-        "specialize-warps,overlap-mma,pipeline-loops,lower-conversions,cse,"
-        "licm,dce,allocate-shared,insert-barriers"};
+        "specialize-warps,schedule-mma,overlap-mma,pipeline-loops,"
+        "lower-conversions,cse,licm,dce,allocate-shared,insert-barriers"};
     static float want[TILES * SIDE * SIDE];
     struct run r = {.loop = loop,
                     .passes =

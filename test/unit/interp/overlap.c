@@ -188,7 +188,9 @@ static void expect_same(const char *text, unsigned depth, int steps)
     make(text, "canonicalize", depth);
     ck_assert(interp_try(args, NULL) || (interp_expect_nothing(), false));
     args[3] = interp_arg(&o);
-    make(text, "canonicalize,cse,licm,dce,overlap-mma,cse,licm,dce", depth);
+    make(text,
+         "canonicalize,cse,licm,dce,schedule-mma,overlap-mma,cse,licm,dce",
+         depth);
     for (int order = 0; order < TC_INTERP_ORDER_COUNT; order++) {
         memset(o.data, 0, o.count * 2);
         bool ok = interp_try(args, &(tc_interp_options){.order = order});
