@@ -306,6 +306,10 @@ void tc_func_erase(tc_func *f);
 /* A copy of another name, not in the list of functions. */
 tc_func *tc_func_clone(tc_func *f, const char *name);
 tc_func *tc_func_find(const tc_module *m, const char *name);
+/* The compile-time parameter of that name, or NULL. */
+const tc_param *tc_func_param(const tc_func *f, const char *name);
+/* Empty bindings with room for the parameters of f, in arena a. */
+tc_bindings tc_bindings_of(tc_arena *a, const tc_func *f);
 /* "func", "kernel", "plan" */
 const char *tc_func_word(const tc_func *f);
 
@@ -362,6 +366,9 @@ bool tc_op_has(const tc_op *op, tc_trait trait);
 bool tc_op_is_loop(const tc_op *op); /* for, while */
 /* A call or a vjp: both name a callee. */
 bool tc_op_is_call(const tc_op *op);
+/* The function that a call or vjp names; NULL: another op, or a function
+ * parameter is called. */
+tc_func *tc_op_callee(const tc_op *op);
 /* Operands of a call or vjp: the arguments by position, then those with names,
  * of a vjp then the seed and the tensors of `into`. */
 unsigned tc_call_npositional(const tc_op *op);

@@ -48,6 +48,24 @@ tc_func *tc_func_new(tc_module *m, const char *name, bool is_kernel, tc_loc loc)
     return f;
 }
 
+const tc_param *tc_func_param(const tc_func *f, const char *name)
+{
+    for (unsigned i = 0; i < f->nparams; i++)
+        if (strcmp(f->params[i].name, name) == 0)
+            return &f->params[i];
+    return NULL;
+}
+
+tc_bindings tc_bindings_of(tc_arena *a, const tc_func *f)
+{
+    tc_bindings b = {f->nparams, tc_arena_array(a, const char *, f->nparams),
+                     tc_arena_array(a, const tc_dim *, f->nparams),
+                     tc_arena_array(a, const tc_type *, f->nparams)};
+    for (unsigned i = 0; i < f->nparams; i++)
+        b.names[i] = f->params[i].name;
+    return b;
+}
+
 const char *tc_func_word(const tc_func *f)
 {
     return f->is_kernel ? "kernel" : f->is_plan ? "plan" : "func";

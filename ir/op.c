@@ -208,6 +208,13 @@ bool tc_op_is_call(const tc_op *op)
     return op->code == TC_CALL || op->code == TC_VJP;
 }
 
+tc_func *tc_op_callee(const tc_op *op)
+{
+    const char *name = tc_op_is_call(op) ? tc_op_word(op, "callee") : NULL;
+    return name && *name == '@' ? tc_func_find(op->func->module, name + 1)
+                                : NULL;
+}
+
 unsigned tc_vjp_seed(const tc_op *op)
 {
     return op->nin - 1 - tc_op_attr(op, "into")->n;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/plan.h"
+#include "ir/given.h"
 
 #include <string.h>
 
@@ -97,35 +98,10 @@ static bool match(tc_context *cx, const tc_type *pattern, const tc_type *actual,
 
 /* ---- All of it ---- */
 
-static const tc_type *type_of_word(const tc_op *launch, const char *word)
-{
-    tc_context *cx = launch->func->module->cx;
-    tc_kind kind = tc_kind_parse(word, strlen(word));
-    return kind != TC_KIND_COUNT ? tc_type_scalar(cx, kind)
-                                 : tc_type_param(cx, word);
-}
-
-static void bind_given(const tc_op *launch, const tc_func *kernel,
-                       tc_bindings *b)
-{
-    const tc_attr *names = tc_op_attr(launch, "names");
-    const tc_attr *sizes = tc_op_attr(launch, "sizes");
-    const tc_attr *words = tc_op_attr(launch, "words");
-    for (unsigned i = 0; i < names->n; i++) {
-        int at = param_of(b, names->strings[i]);
-        if (at < 0)
-            continue;
-        if (kernel->params[at].kind == TC_PARAM_INT)
-            b->dims[at] = sizes->dims[i];
-        else if (kernel->params[at].kind == TC_PARAM_TYPE)
-            b->types[at] = type_of_word(launch, words->strings[i]);
-    }
-}
-
 bool tc_launch_bind(const tc_op *launch, const tc_func *kernel, tc_bindings *b)
 {
     tc_context *cx = launch->func->module->cx;
-    bind_given(launch, kernel, b);
+    tc_given_bind(launch, kernel, b);
     bool ok = true;
     for (unsigned i = 0; i < launch->nin && i < kernel->body->nargs; i++) {
         const tc_value *arg = kernel->body->args[i];

@@ -500,10 +500,8 @@ static unsigned room_for_results(const tc_op *op)
         n += yield->nin;
     if (op->code == TC_CALL) {
         const char *callee = tc_op_word(op, "callee");
-        const tc_func *f = callee && callee[0] == '@'
-                               ? tc_func_find(op->func->module, callee + 1)
-                               : NULL;
-        const tc_param *p = callee ? tc_infer_callee(op->func, callee) : NULL;
+        const tc_func *f = tc_op_callee(op);
+        const tc_param *p = callee ? tc_func_param(op->func, callee) : NULL;
         n += (f ? f->nresults : 0) + (p ? p->nouts : 0);
     }
     return n;

@@ -31,9 +31,6 @@ tc_infer_fn tc_infer_convert_layout, tc_infer_mma, tc_infer_smem_alloc,
     tc_infer_partial, tc_infer_mma_wait, tc_infer_mbarrier_alloc,
     tc_infer_smem_load_scalar, tc_infer_i32;
 
-/* The function parameter of f that a call names, or NULL. */
-const tc_param *tc_infer_callee(const tc_func *f, const char *name);
-
 /* True, for `return`. */
 bool tc_results_add(tc_results *r, const tc_type *t);
 const tc_type *tc_infer_tile(const tc_op *op, unsigned rank,

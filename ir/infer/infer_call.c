@@ -4,6 +4,9 @@
  * parameter.
  */
 #include "ir/infer/infer.h"
+
+#include "ir/given.h"
+#include "ir/infer/bound.h"
 #include "ir/infer/inherit.h"
 
 #include <string.h>
@@ -17,37 +20,22 @@ struct signature {
     tc_bindings bound; /* what the operands say of its own parameters */
 };
 
-const tc_param *tc_infer_callee(const tc_func *f, const char *name)
-{
-    for (unsigned i = 0; i < f->nparams; i++)
-        if (strcmp(f->params[i].name, name) == 0)
-            return &f->params[i];
-    return NULL;
-}
-
 static void describe_func(const tc_op *op, const tc_func *f,
                           struct signature *s)
 {
     tc_arena *a = &op->func->module->arena;
-    s->bound =
-        (tc_bindings){f->nparams, tc_arena_array(a, const char *, f->nparams),
-                      tc_arena_array(a, const tc_dim *, f->nparams),
-                      tc_arena_array(a, const tc_type *, f->nparams)};
-    for (unsigned i = 0; i < f->nparams; i++)
-        s->bound.names[i] = f->params[i].name;
-    const tc_type **ins = tc_arena_array(a, const tc_type *, f->body->nargs);
-    for (unsigned i = 0; i < f->body->nargs; i++)
-        ins[i] = f->body->args[i]->type;
+    s->bound = tc_bindings_of(a, f);
+    tc_signature own = tc_signature_of(a, f);
     s->f = f;
-    s->nins = f->body->nargs;
-    s->ins = ins;
-    s->nouts = f->nresults;
-    s->outs = f->results;
+    s->nins = own.nins;
+    s->ins = own.ins;
+    s->nouts = own.nouts;
+    s->outs = own.outs;
 }
 
 static bool find_param(const tc_op *op, struct signature *s)
 {
-    const tc_param *p = tc_infer_callee(op->func, s->callee);
+    const tc_param *p = tc_func_param(op->func, s->callee);
     if (!p || p->kind != TC_PARAM_FUNC)
         return tc_error(tc_op_context(op), op->loc,
                         "%s: %s is no function parameter of @%s (a "
@@ -58,6 +46,39 @@ static bool find_param(const tc_op *op, struct signature *s)
     s->nouts = p->nouts;
     s->outs = p->outs;
     return true;
+}
+
+/* Named arguments are for functions that the call gives. */
+static bool check_names(const tc_op *op, const tc_func *f)
+{
+    const char *word = NULL;
+    for (unsigned i = 0; !word && i < f->nparams; i++)
+        if (f->params[i].kind == TC_PARAM_FUNC)
+            word = tc_given_func(op, f->params[i].name);
+    return word || !tc_op_has_attr(op, "names") ||
+           tc_error(tc_op_context(op), op->loc,
+                    "%s: named arguments are for function parameters, @%s "
+                    "takes its arguments by position",
+                    tc_op_name(op), f->name);
+}
+
+/* A vjp is no copy of the function in which it stands. */
+static bool check_vjp_inherits(const tc_op *op, const tc_func *f)
+{
+    for (unsigned i = 0; i < f->nparams; i++)
+        if (tc_param_is_inherited(f, &f->params[i]))
+            return tc_error(tc_op_context(op), op->loc,
+                            "vjp: @%s inherits `%s`, expected a function "
+                            "whose compile-time parameters follow from the "
+                            "types of its arguments",
+                            f->name, f->params[i].name);
+    return true;
+}
+
+static bool bind_callee(const tc_op *op, const tc_func *f, tc_bindings *b)
+{
+    return op->code == TC_VJP ? check_vjp_inherits(op, f)
+                              : tc_given_check(op, f) && tc_bind_call(op, f, b);
 }
 
 static bool find_callee(const tc_op *op, struct signature *s)
@@ -73,13 +94,10 @@ static bool find_callee(const tc_op *op, struct signature *s)
     if (f->is_kernel || f->is_plan)
         return tc_error(cx, op->loc, "%s: %s is a %s, expected a func",
                         tc_op_name(op), s->callee, tc_func_word(f));
-    if (tc_op_has_attr(op, "names"))
-        return tc_error(cx, op->loc,
-                        "%s: named arguments are for function parameters, "
-                        "%s takes its arguments by position",
-                        tc_op_name(op), s->callee);
+    if (!check_names(op, f))
+        return false;
     describe_func(op, f, s);
-    return tc_inherit(op, f, &s->bound);
+    return bind_callee(op, f, &s->bound);
 }
 
 /* ---- Arguments ---- */
@@ -139,13 +157,23 @@ static bool check_arguments(const tc_op *op, struct signature *s, bool lifted)
     return ok;
 }
 
+/* What a call offers to functions that it gives decides nothing. */
+static bool find_lanes_of_call(const tc_op *op, const struct signature *s,
+                               const tc_type **lanes)
+{
+    unsigned n = s->f ? tc_call_npositional(op) : op->nin;
+    return find_lanes(op, n, s, lanes) &&
+           (!*lanes || find_lanes(op, op->nin, s, lanes));
+}
+
 bool tc_infer_call(const tc_op *op, tc_results *r)
 {
     tc_context *cx = tc_op_context(op);
     struct signature s;
     const tc_type *lanes;
-    if (!find_callee(op, &s) || !find_lanes(op, op->nin, &s, &lanes) ||
-        !check_arguments(op, &s, lanes))
+    if (!find_callee(op, &s) || !find_lanes_of_call(op, &s, &lanes) ||
+        !check_arguments(op, &s, lanes) ||
+        (s.f && !tc_bound_check(op, s.f, &s.bound)))
         return false;
     for (unsigned i = 0; i < s.nouts; i++) {
         const tc_type *t = tc_type_substitute(cx, s.outs[i], &s.bound);

@@ -3,9 +3,12 @@
  *   func @step[N: int, BM: int, mod: func(f32) -> f32](%x: tile<N x f32>)
  *   kernel @k[BM: int, mod: func(f32) -> f32] .. { @step(%y) .. }
  *
- * A call of @step binds N by the type of %y, and BM and mod to those of @k.
+ * A call of @step binds N by the type of %y, and BM and mod to those of @k. The
+ * call @step[BM=32, mod=@g](%y) binds these to 32 and @g.
  */
 #include "ir/infer/inherit.h"
+
+#include "ir/given.h"
 
 #include <string.h>
 
@@ -47,59 +50,57 @@ bool tc_func_inherits(const tc_func *f)
     return false;
 }
 
-static const tc_param *find(const tc_func *f, const char *name)
-{
-    for (unsigned i = 0; i < f->nparams; i++)
-        if (strcmp(f->params[i].name, name) == 0)
-            return &f->params[i];
-    return NULL;
-}
-
-static bool is_same(unsigned n, const tc_type *const *a, unsigned m,
-                    const tc_type *const *b)
-{
-    bool same = n == m;
-    for (unsigned i = 0; same && i < n; i++)
-        same = a[i] == b[i];
-    return same;
-}
-
-static bool fits(const tc_param *wanted, const tc_param *found)
-{
-    return found && found->kind == wanted->kind &&
-           is_same(wanted->nins, wanted->ins, found->nins, found->ins) &&
-           is_same(wanted->nouts, wanted->outs, found->nouts, found->outs);
-}
-
 static bool missing(const tc_op *call, const tc_func *f, const tc_param *p,
                     const tc_param *found)
 {
     static const char *const kinds[] = {"an int", "a type", "a func"};
     tc_context *cx = f->module->cx;
+    const char *remedy =
+        tc_op_callee(call) == f
+            ? tc_arena_printf(&cx->diag_arena, ", or @%s[%s=..]", f->name,
+                              p->name)
+            : "";
     tc_error(cx, call->loc,
              "call: @%s inherits `%s`, but @%s has %s; expected %s parameter "
-             "`%s` there, or an argument whose type determines it",
+             "`%s` there, or an argument whose type determines it%s",
              f->name, p->name, call->func->name,
              found ? "another one of that name" : "none", kinds[p->kind],
-             p->name);
+             p->name, remedy);
     tc_note(cx, p->loc, "parameter `%s` of @%s", p->name, f->name);
     return false;
 }
 
-bool tc_inherit(const tc_op *call, const tc_func *f, tc_bindings *b)
+/* Parameter i of f. */
+static bool inherit(const tc_op *call, const tc_func *f, unsigned i,
+                    tc_bindings *b)
 {
     tc_context *cx = f->module->cx;
-    for (unsigned i = 0; i < f->nparams; i++) {
-        const tc_param *p = &f->params[i];
-        if (!tc_param_is_inherited(f, p))
-            continue;
-        const tc_param *found = find(call->func, p->name);
-        if (!fits(p, found))
-            return missing(call, f, p, found);
-        if (p->kind == TC_PARAM_INT)
-            b->dims[i] = tc_dim_param(cx, p->name);
-        if (p->kind == TC_PARAM_TYPE)
-            b->types[i] = tc_type_param(cx, p->name);
-    }
+    const tc_param *p = &f->params[i];
+    const tc_param *found = tc_func_param(call->func, p->name);
+    if (!found || found->kind != p->kind)
+        return missing(call, f, p, found);
+    if (p->kind == TC_PARAM_INT)
+        b->dims[i] = tc_dim_param(cx, p->name);
+    if (p->kind == TC_PARAM_TYPE)
+        b->types[i] = tc_type_param(cx, p->name);
+    return true;
+}
+
+bool tc_inherit(const tc_op *call, const tc_func *f, tc_bindings *b)
+{
+    for (unsigned i = 0; i < f->nparams; i++)
+        if (tc_param_is_inherited(f, &f->params[i]) && !inherit(call, f, i, b))
+            return false;
+    return true;
+}
+
+bool tc_bind_call(const tc_op *call, const tc_func *f, tc_bindings *b)
+{
+    for (unsigned i = 0; i < f->nparams; i++)
+        if (tc_param_is_inherited(f, &f->params[i]) &&
+            tc_given_index(call, f->params[i].name) < 0 &&
+            !inherit(call, f, i, b))
+            return false;
+    tc_given_bind(call, f, b);
     return true;
 }

@@ -301,6 +301,17 @@ bool tc_parse_func_call(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 
 /* ---- parse_plan.c ---- */
 
+/* Values for compile-time parameters, in brackets (ir/given.h). */
+typedef struct tc_given {
+    unsigned n;
+    bool has_star; /* and the parameters of the plan */
+    const char **names, **words;
+    const tc_dim **sizes;
+} tc_given;
+
+/* [N=64, T=bf16, mod=@f], if it is there; may_star: `*` is an entry too. */
+bool tc_parse_given(tc_parser *p, tc_given *b, bool may_star) TC_MUST_CHECK;
+void tc_given_set(const tc_given *b, tc_op *op);
 /* At `launch`. */
 bool tc_parse_launch(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 

@@ -5,6 +5,9 @@
  * it. With a function of scalars, tiles among the arguments are brought to one
  * shape and it is applied lane by lane; scalars stay scalars.
  *
+ * @f[N=64, mod=@g](%a, name=%c) gives values for compile-time parameters of @f;
+ * named arguments are offers to the functions among them.
+ *
  * `vjp f(...) seed(%s)` is the same with clauses after it; the seed is one more
  * argument.
  */
@@ -206,6 +209,17 @@ static bool fit_arguments(tc_parser *p, const callee *c, const arguments *a,
     return ok;
 }
 
+/* Is one of the arguments that decide whether the function is applied lane by
+ * lane a tile? An offer to functions given in brackets decides nothing. */
+static bool has_lanes(const callee *c, const arguments *a, tc_value *const *in)
+{
+    unsigned n = *c->word == '@' ? a->in.n - a->nnames : a->in.n;
+    for (unsigned i = 0; i < n; i++)
+        if (in[i]->type->kind == TC_TILE)
+            return true;
+    return false;
+}
+
 static bool fit_lanes(tc_parser *p, const callee *c, const char *what,
                       tc_loc loc, unsigned n, const tc_operand *ops,
                       tc_value **in)
@@ -223,15 +237,18 @@ static tc_attr names_of(tc_parser *p, const arguments *a)
 }
 
 static tc_op *build_call(tc_parser *p, const callee *c, tc_loc loc,
-                         const arguments *a, const tc_op_parts *parts)
+                         const tc_given *given, const arguments *a,
+                         const tc_op_parts *parts)
 {
     tc_value **in = tc_arena_array(p->arena, tc_value *, a->in.n);
     if (!fit_arguments(p, c, a, in) ||
-        !fit_lanes(p, c, "call", loc, a->in.n, a->in.all, in))
+        (has_lanes(c, a, in) &&
+         !fit_lanes(p, c, "call", loc, a->in.n, a->in.all, in)))
         return NULL;
     tc_op *op = tc_op_new(p->f, TC_CALL, loc, a->in.n, in, 0);
     tc_parts_apply_attrs(parts, op);
     tc_op_set_word(op, "callee", c->word);
+    tc_given_set(given, op);
     if (a->nnames)
         tc_op_set_attr(op, "names", names_of(p, a));
     tc_parser_place(p, op, a->in.all);
@@ -277,9 +294,22 @@ static tc_op *build_vjp(tc_parser *p, const callee *c, tc_loc loc,
     return tc_parser_emit(p, op, parts->nstated, parts->stated);
 }
 
+static bool parse_given(tc_parser *p, const callee *c, bool vjp, tc_given *b)
+{
+    if (!tc_parser_is(p, TC_TOKEN_LBRACKET))
+        return true;
+    if (vjp || *c->word != '@')
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "compile-time parameters are given in the call of a "
+                        "func, as @f[N=64](..), not in that of %s",
+                        vjp ? "vjp" : "a function parameter");
+    return tc_parse_given(p, b, false);
+}
+
 bool tc_parse_func_call(tc_parser *p, tc_outcome *out)
 {
     callee c;
+    tc_given given = {0};
     arguments a = {0};
     clauses k = {0};
     bool vjp = tc_parser_accept_word(p, "vjp");
@@ -293,10 +323,11 @@ bool tc_parse_func_call(tc_parser *p, tc_outcome *out)
         return tc_parser_unknown_op(p);
     find_callee(p, &c);
     p->at++;
-    if (!parse_arguments(p, &a) || (vjp && !parse_clauses(p, loc, &k)) ||
-        !parse_fastmath(p, &parts) || (keyword && !tc_parse_stated(p, &parts)))
+    if (!parse_given(p, &c, vjp, &given) || !parse_arguments(p, &a) ||
+        (vjp && !parse_clauses(p, loc, &k)) || !parse_fastmath(p, &parts) ||
+        (keyword && !tc_parse_stated(p, &parts)))
         return false;
     *out = tc_outcome_of_op(vjp ? build_vjp(p, &c, loc, &a, &k, &parts)
-                                : build_call(p, &c, loc, &a, &parts));
+                                : build_call(p, &c, loc, &given, &a, &parts));
     return true;
 }

@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * launch @kernel[N=64, T=bf16, mod=@f](%a, %b): the compile-time parameters in
- * brackets may be those of the plan; the arguments are as of a call. `*` stands
- * for all those of the kernel that the plan has by the same name, and that are
- * not given otherwise.
+ * launch @kernel[N=64, T=bf16, mod=@f](%a, %b): the values of compile-time
+ * parameters in brackets may be parameters of the plan; the arguments are as of
+ * a call. `*` stands for all parameters of the kernel that the plan has by the
+ * same name, and that are not given otherwise. A call has the same brackets,
+ * without `*`.
  */
 #include "ir/infer/inherit.h"
 #include "ir/text/parse.h"
 
 #include <string.h>
-
-/* Parameters in brackets; each has a size or a word. */
-typedef struct bindings {
-    unsigned n;
-    bool has_star; /* and those of the plan */
-    const char **names, **words;
-    const tc_dim **sizes;
-} bindings;
 
 /* ---- Which kernel ---- */
 
@@ -52,7 +45,7 @@ static const tc_func *find_kernel(tc_parser *p)
 
 /* ---- [N=64, T=bf16, mod=@f] ---- */
 
-/* A type or a function, by its name or that of a parameter of the plan. */
+/* A type or a function, by its name or that of a parameter. */
 static bool at_word(const tc_parser *p, const tc_token *t)
 {
     return t->kind == TC_TOKEN_NAME &&
@@ -63,12 +56,8 @@ static bool at_word(const tc_parser *p, const tc_token *t)
 
 enum { MOST_BINDINGS = 256 };
 
-static bool parse_binding(tc_parser *p, bindings *b)
+static bool parse_one(tc_parser *p, tc_given *b)
 {
-    if (tc_parser_accept(p, TC_TOKEN_STAR)) {
-        b->has_star = true;
-        return true;
-    }
     const tc_token *name = tc_parser_peek(p, 0);
     if (!tc_parser_expect(p, TC_TOKEN_NAME) ||
         !tc_parser_expect(p, TC_TOKEN_ASSIGN))
@@ -89,7 +78,7 @@ static bool parse_binding(tc_parser *p, bindings *b)
     return true;
 }
 
-static bool parse_bindings(tc_parser *p, bindings *b)
+bool tc_parse_given(tc_parser *p, tc_given *b, bool may_star)
 {
     if (!tc_parser_accept(p, TC_TOKEN_LBRACKET) ||
         tc_parser_accept(p, TC_TOKEN_RBRACKET))
@@ -101,13 +90,26 @@ static bool parse_bindings(tc_parser *p, bindings *b)
         if (b->n == MOST_BINDINGS)
             return tc_error(p->cx, tc_parser_loc(p), "more than %d parameters",
                             MOST_BINDINGS);
-        if (!parse_binding(p, b))
+        if (may_star && tc_parser_accept(p, TC_TOKEN_STAR))
+            b->has_star = true;
+        else if (!parse_one(p, b))
             return false;
     } while (tc_parser_accept(p, TC_TOKEN_COMMA));
     return tc_parser_expect(p, TC_TOKEN_RBRACKET);
 }
 
-static bool is_given(const bindings *b, const char *name)
+void tc_given_set(const tc_given *b, tc_op *op)
+{
+    if (!b->n)
+        return;
+    tc_attr names = {TC_ATTR_STRINGS, b->n, {.strings = b->names}};
+    tc_attr words = {TC_ATTR_STRINGS, b->n, {.strings = b->words}};
+    tc_op_set_attr(op, "params", names);
+    tc_op_set_dims(op, "sizes", b->n, b->sizes);
+    tc_op_set_attr(op, "words", words);
+}
+
+static bool is_given(const tc_given *b, const char *name)
 {
     for (unsigned i = 0; i < b->n; i++)
         if (strcmp(b->names[i], name) == 0)
@@ -125,7 +127,7 @@ static const tc_param *param_of_plan(const tc_parser *p, const tc_param *like)
 }
 
 /* NAME=NAME for what `*` stands for. */
-static void add_star(tc_parser *p, const tc_func *kernel, bindings *b)
+static void add_star(tc_parser *p, const tc_func *kernel, tc_given *b)
 {
     for (unsigned i = 0; i < kernel->nparams && b->n < MOST_BINDINGS; i++) {
         const tc_param *k = &kernel->params[i];
@@ -159,7 +161,7 @@ static bool fit_arguments(tc_parser *p, const tc_func *kernel,
 }
 
 static tc_op *build_launch(tc_parser *p, const tc_func *kernel, tc_loc loc,
-                           const bindings *b, const tc_operands *list)
+                           const tc_given *b, const tc_operands *list)
 {
     tc_value **in = tc_arena_array(p->arena, tc_value *, list->n);
     if (!kernel || !fit_arguments(p, kernel, list, in))
@@ -168,19 +170,13 @@ static tc_op *build_launch(tc_parser *p, const tc_func *kernel, tc_loc loc,
     tc_parser_place(p, op, list->all);
     tc_op_set_word(op, "callee",
                    tc_arena_printf(p->arena, "@%s", kernel->name));
-    if (b->n) {
-        tc_attr names = {TC_ATTR_STRINGS, b->n, {.strings = b->names}};
-        tc_attr words = {TC_ATTR_STRINGS, b->n, {.strings = b->words}};
-        tc_op_set_attr(op, "names", names);
-        tc_op_set_dims(op, "sizes", b->n, b->sizes);
-        tc_op_set_attr(op, "words", words);
-    }
+    tc_given_set(b, op);
     return tc_parser_emit(p, op, 0, NULL);
 }
 
 bool tc_parse_launch(tc_parser *p, tc_outcome *out)
 {
-    bindings b = {0};
+    tc_given b = {0};
     tc_operands list = {0};
     p->at++;
     tc_loc loc = tc_parser_loc(p);
@@ -188,7 +184,7 @@ bool tc_parse_launch(tc_parser *p, tc_outcome *out)
         return tc_parser_expected(p, "a kernel's name, as `@name`");
     const tc_func *kernel = find_kernel(p);
     p->at++;
-    if (!parse_bindings(p, &b) || !tc_parser_expect(p, TC_TOKEN_LPAREN))
+    if (!tc_parse_given(p, &b, true) || !tc_parser_expect(p, TC_TOKEN_LPAREN))
         return false;
     if (kernel && b.has_star)
         add_star(p, kernel, &b);

@@ -185,18 +185,41 @@ static void print_named(tc_printer *p, unsigned n, tc_value *const *values,
     }
 }
 
-static void print_callee(tc_printer *p, const tc_op *op, unsigned nargs)
+/* Values of compile-time parameters: [N=64, T=bf16, mod=@f] */
+static void print_given(tc_printer *p, const tc_op *op)
+{
+    const tc_attr *names = tc_op_attr(op, "params");
+    const tc_attr *sizes = tc_op_attr(op, "sizes");
+    const tc_attr *words = tc_op_attr(op, "words");
+    for (unsigned i = 0; i < names->n; i++) {
+        tc_text_printf(p->out, "%s%s=", i ? ", " : "[", names->strings[i]);
+        if (i < sizes->n && sizes->dims[i])
+            tc_dim_print(p->out, sizes->dims[i]);
+        else
+            tc_text_add(p->out, i < words->n ? words->strings[i] : "?");
+    }
+    tc_text_add(p->out, names->n ? "]" : "");
+}
+
+static void print_callee(tc_printer *p, const tc_op *op)
 {
     const char *callee = tc_op_word(op, "callee");
     print_name(p, op);
-    tc_text_printf(p->out, " %s(", callee ? callee : "?");
+    tc_text_printf(p->out, " %s", callee ? callee : "?");
+}
+
+static void print_arguments(tc_printer *p, const tc_op *op, unsigned nargs)
+{
+    tc_text_add(p->out, "(");
     print_named(p, nargs, op->in, tc_op_attr(op, "names"));
     tc_text_add(p->out, ")");
 }
 
 static void print_call(tc_printer *p, const tc_op *op)
 {
-    print_callee(p, op, op->nin);
+    print_callee(p, op);
+    print_given(p, op);
+    print_arguments(p, op, op->nin);
     print_attr(p, op, (unsigned)tc_op_attr_index(TC_CALL, "fastmath"));
     print_result_types(p, op);
 }
@@ -208,7 +231,8 @@ static void print_vjp(tc_printer *p, const tc_op *op)
     unsigned ninto = into->kind == TC_ATTR_STRINGS ? into->n : 0;
     /* A broken one has no seed. */
     unsigned nargs = op->nin > ninto ? op->nin - 1 - ninto : op->nin;
-    print_callee(p, op, nargs);
+    print_callee(p, op);
+    print_arguments(p, op, nargs);
     tc_text_add(p->out, " seed(");
     print_values(p, nargs < op->nin, op->in + nargs);
     tc_text_add(p->out, ")");
@@ -226,27 +250,10 @@ static void print_vjp(tc_printer *p, const tc_op *op)
     print_result_types(p, op);
 }
 
-/* The compile-time parameters of the kernel: N=64, T=bf16, mod=@f */
-static void print_bindings(tc_printer *p, const tc_op *op)
-{
-    const tc_attr *names = tc_op_attr(op, "names");
-    const tc_attr *sizes = tc_op_attr(op, "sizes");
-    const tc_attr *words = tc_op_attr(op, "words");
-    for (unsigned i = 0; i < names->n; i++) {
-        tc_text_printf(p->out, "%s%s=", i ? ", " : "[", names->strings[i]);
-        if (i < sizes->n && sizes->dims[i])
-            tc_dim_print(p->out, sizes->dims[i]);
-        else
-            tc_text_add(p->out, i < words->n ? words->strings[i] : "?");
-    }
-    tc_text_add(p->out, names->n ? "]" : "");
-}
-
 static void print_launch(tc_printer *p, const tc_op *op)
 {
-    const char *callee = tc_op_word(op, "callee");
-    tc_text_printf(p->out, "launch %s", callee ? callee : "?");
-    print_bindings(p, op);
+    print_callee(p, op);
+    print_given(p, op);
     tc_text_add(p->out, "(");
     print_values(p, op->nin, op->in);
     tc_text_add(p->out, ")");

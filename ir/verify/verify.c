@@ -13,8 +13,10 @@
  *      parameter is a func whose parameters begin with the signature's and
  *      whose results are the signature's.
  *   4  A parameter of a func that does not stand, by itself, as a size or an
- *      element in the type of an argument is inherited: whoever calls the func
- *      has a parameter of that name, kind and signature.
+ *      element in the type of an argument is inherited: a call of the func
+ *      gives a value for it, or stands in a function that has a parameter of
+ *      that name, kind and signature. What a call gives are parameters of the
+ *      func, none twice, of their kinds and signatures.
  *   5  A kernel has no results; its arguments are tensors, pointers and
  *      scalars. No func returns a tensor.
  *   6  A kernel's grid region has the arguments of the kernel. It holds pure
@@ -66,7 +68,8 @@
  *      left sides first. It holds pure ops on scalars (no while, no reduce).
  *   27 A block pointer is a window on one tensor: `if` and `select` give none,
  *      and a carried one moves on its tensor.
- *   28 call: no more names than arguments, none twice.
+ *   28 call: no more names than arguments, none twice. A call of a func has
+ *      names only for functions that it gives, which capture them.
  *   29 const and pad: the number fits the type; ints unwrapped, floats neither
  *      overflow nor saturate (inf is none of f8e4m3), pointers have none.
  *   30 dim: a known size fits i32.
@@ -125,7 +128,10 @@
  *      kinds; all that have no default are given or follow from the arguments.
  */
 #include "ir/verify/verify.h"
+
 #include "ir/base/map.h"
+#include "ir/given.h"
+#include "ir/infer/bound.h"
 
 #include <string.h>
 
@@ -156,12 +162,9 @@ static bool check_func_default(const tc_func *f, const tc_param *p)
         return error_at_param(
             f, p, tc_arena_printf(a, "@%s is no func of this module", name),
             "default ");
-    bool fits = g->body->nargs >= p->nins && g->nresults == p->nouts;
-    for (unsigned i = 0; fits && i < p->nins; i++)
-        fits = g->body->args[i]->type == p->ins[i];
-    for (unsigned i = 0; fits && i < p->nouts; i++)
-        fits = g->results[i] == p->outs[i];
-    return fits ||
+    tc_signature wanted = {p->nins, p->nouts, p->ins, p->outs};
+    tc_bindings b = tc_bindings_of(a, g);
+    return tc_func_fits(g, &wanted, &b) ||
            error_at_param(f, p,
                           tc_arena_printf(a,
                                           "@%s does not fit the signature, "
@@ -362,16 +365,29 @@ static bool check_callee(struct calls *c, const tc_op *op, tc_func *g)
     return check_recursion(c, g);
 }
 
+/* A call of f also calls the functions that it gives: they are inlined where it
+ * stands. */
+static bool check_given_funcs(struct calls *c, const tc_op *op,
+                              const tc_func *f)
+{
+    bool ok = true;
+    for (unsigned i = 0; i < f->nparams; i++) {
+        tc_func *g = tc_given_callee(op, &f->params[i]);
+        if (g)
+            ok &= check_callee(c, op, g);
+    }
+    return ok;
+}
+
 static bool check_calls_in(struct calls *c, const tc_region *r)
 {
     bool ok = true;
     tc_each_op (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
             ok &= check_calls_in(c, op->regions[i]);
-        const char *callee = tc_op_is_call(op) ? tc_op_word(op, "callee") : "";
-        tc_func *g = callee[0] == '@' ? tc_func_find(c->m, callee + 1) : NULL;
+        tc_func *g = tc_op_callee(op);
         if (g)
-            ok &= check_callee(c, op, g);
+            ok &= check_callee(c, op, g) & check_given_funcs(c, op, g);
     }
     return ok;
 }
@@ -389,15 +405,14 @@ static const tc_op *unfit_for_grid(const tc_func *f)
  * calls. */
 static bool check_called_by_grid(const tc_module *m, const tc_op *call)
 {
-    const char *callee = tc_op_word(call, "callee");
-    const tc_func *f = *callee == '@' ? tc_func_find(m, callee + 1) : NULL;
+    const tc_func *f = tc_op_callee(call);
     const tc_op *unfit = f ? unfit_for_grid(f) : NULL;
     if (f && !unfit)
         return true;
     tc_error(m->cx, call->loc,
              "call: %s cannot be called in a grid, expected a func of pure ops "
              "on scalars and sizes, or assert",
-             callee);
+             tc_op_word(call, "callee"));
     if (unfit)
         tc_note(m->cx, unfit->loc, "it holds `%s`", tc_op_name(unfit));
     return false;

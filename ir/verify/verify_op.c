@@ -322,8 +322,7 @@ static bool check_call(const tc_verifier *v, const tc_op *op)
         (op->code == TC_VJP && !check_distinct(v, op, "into")))
         return false;
     const char *callee = tc_op_word(op, "callee");
-    const tc_func *f =
-        callee[0] == '@' ? tc_func_find(v->f->module, callee + 1) : NULL;
+    const tc_func *f = tc_op_callee(op);
     bool ok = !f || f->body;
     for (unsigned i = 0; f && f->body && i < f->body->nargs; i++)
         ok &= !tc_type_problem(f, f->body->args[i]->type);

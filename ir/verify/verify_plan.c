@@ -2,6 +2,7 @@
  *
  * The verifier's rules for plans (verify.c, 46 to 50).
  */
+#include "ir/given.h"
 #include "ir/plan.h"
 #include "ir/verify/verify.h"
 
@@ -124,114 +125,13 @@ bool tc_verify_fill(const tc_verifier *v, const tc_op *op)
 
 /* ---- launch ---- */
 
-static int param_index(const tc_func *f, const char *name)
-{
-    for (unsigned i = 0; i < f->nparams; i++)
-        if (strcmp(f->params[i].name, name) == 0)
-            return (int)i;
-    return -1;
-}
-
-static bool is_param_of_kind(const tc_func *f, const char *name,
-                             tc_param_kind kind)
-{
-    int at = param_index(f, name);
-    return at >= 0 && f->params[at].kind == kind;
-}
-
-static bool is_func(const tc_func *plan, const char *word)
-{
-    const tc_func *f =
-        *word == '@' ? tc_func_find(plan->module, word + 1) : NULL;
-    return (f && !f->is_kernel && !f->is_plan) ||
-           is_param_of_kind(plan, word, TC_PARAM_FUNC);
-}
-
-static bool is_type(const tc_func *plan, const char *word)
-{
-    return tc_kind_parse(word, strlen(word)) != TC_KIND_COUNT ||
-           is_param_of_kind(plan, word, TC_PARAM_TYPE);
-}
-
-/* The expected kind of value, if the value of parameter i is of another kind;
- * NULL: it is right. */
-static const char *value_problem(const tc_verifier *v, const tc_op *op,
-                                 const tc_param *p, unsigned i)
-{
-    bool is_size = tc_op_attr(op, "sizes")->dims[i] != NULL;
-    const char *word = tc_op_attr(op, "words")->strings[i];
-    switch (p->kind) {
-    case TC_PARAM_INT: return is_size ? NULL : "a size";
-    case TC_PARAM_TYPE:
-        return !is_size && is_type(v->f, word) ? NULL : "an element type";
-    default: return !is_size && is_func(v->f, word) ? NULL : "a func";
-    }
-}
-
-static const char *nearest_param(const tc_verifier *v, const tc_func *f,
-                                 const char *name)
-{
-    tc_arena *a = &v->cx->diag_arena;
-    const char **names = tc_arena_array(a, const char *, f->nparams);
-    for (unsigned i = 0; i < f->nparams; i++)
-        names[i] = f->params[i].name;
-    const char *near = tc_nearest_name(name, names, f->nparams);
-    return near ? tc_arena_printf(a, "; did you mean `%s`?", near) : "";
-}
-
-static bool check_binding(const tc_verifier *v, const tc_op *op,
-                          const tc_func *f, unsigned i)
-{
-    const tc_attr *names = tc_op_attr(op, "names");
-    const char *name = names->strings[i];
-    int at = param_index(f, name);
-    if (at < 0)
-        return tc_error(v->cx, op->loc,
-                        "launch: @%s has no compile-time parameter `%s`%s",
-                        f->name, name, nearest_param(v, f, name));
-    for (unsigned k = 0; k < i; k++)
-        if (strcmp(names->strings[k], name) == 0)
-            return tc_error(v->cx, op->loc, "launch: `%s` is given twice",
-                            name);
-    const char *problem = value_problem(v, op, &f->params[at], i);
-    if (!problem)
-        return true;
-    tc_error(v->cx, op->loc, "launch: `%s` of @%s: expected %s", name, f->name,
-             problem);
-    if (f->params[at].loc.file)
-        tc_note(v->cx, f->params[at].loc, "the parameter is here");
-    return false;
-}
-
-static bool check_bindings(const tc_verifier *v, const tc_op *op,
-                           const tc_func *f)
-{
-    unsigned n = tc_op_attr(op, "names")->n;
-    if (tc_op_attr(op, "sizes")->n != n || tc_op_attr(op, "words")->n != n)
-        return tc_error(v->cx, op->loc,
-                        "launch: names, sizes and words differ in number");
-    bool ok = true;
-    for (unsigned i = 0; i < n; i++)
-        ok &= check_binding(v, op, f, i);
-    return ok;
-}
-
-static bool is_given(const tc_op *op, const char *name)
-{
-    const tc_attr *names = tc_op_attr(op, "names");
-    for (unsigned i = 0; i < names->n; i++)
-        if (strcmp(names->strings[i], name) == 0)
-            return true;
-    return false;
-}
-
 static bool check_complete(const tc_verifier *v, const tc_op *op,
                            const tc_func *f, const tc_bindings *b)
 {
     for (unsigned i = 0; i < f->nparams; i++) {
         const tc_param *p = &f->params[i];
         if (b->dims[i] || b->types[i] || p->dim || p->type || p->symbol ||
-            is_given(op, p->name))
+            tc_given_index(op, p->name) >= 0)
             continue;
         tc_error(v->cx, op->loc,
                  "launch: @%s needs a value for `%s`, as @%s[%s=...]", f->name,
@@ -254,7 +154,7 @@ bool tc_verify_launch(const tc_verifier *v, const tc_op *op)
         return tc_error(v->cx, op->loc,
                         "launch: @%s takes %u argument%s, found %u", f->name,
                         least, least == 1 ? "" : "s", op->nin);
-    if (!check_bindings(v, op, f))
+    if (!tc_given_check(op, f))
         return false;
     tc_arena *a = &v->cx->diag_arena;
     tc_bindings b = {.n = f->nparams,

@@ -83,8 +83,7 @@ static bool reads(const tc_func *f, unsigned arg, unsigned depth)
         const tc_op *op = u->op;
         if (op->code != TC_CALL || tc_op_has_attr(op, "names") || depth == 0)
             return true;
-        const tc_func *callee =
-            tc_func_find(f->module, tc_op_word(op, "callee") + 1);
+        const tc_func *callee = tc_op_callee(op);
         if (!callee || u->index >= callee->body->nargs ||
             reads(callee, u->index, depth - 1))
             return true;

@@ -10,7 +10,6 @@
 enum { MOST_DEPTH = 16 };
 
 struct walk {
-    const tc_module *module;
     tc_map active; /* what depends on the parameter */
     unsigned depth;
 };
@@ -33,8 +32,7 @@ static unsigned count_active(const struct walk *w, const tc_op *op)
 
 static bool is_call_curved(const struct walk *w, const tc_op *op)
 {
-    const char *callee = tc_op_word(op, "callee"); /* "@alibi" */
-    const tc_func *f = tc_func_find(w->module, callee + 1);
+    const tc_func *f = tc_op_callee(op);
     unsigned named = tc_op_attr(op, "names")->n;
     if (!f || w->depth == MOST_DEPTH || op->nin > f->body->nargs + named)
         return true;
@@ -70,8 +68,7 @@ static bool is_op_curved(const struct walk *w, const tc_op *op)
 static bool is_nonlinear(const struct walk *caller, const tc_func *f,
                          const bool *active)
 {
-    struct walk w = {
-        caller->module, {.arena = caller->active.arena}, caller->depth + 1};
+    struct walk w = {{.arena = caller->active.arena}, caller->depth + 1};
     for (unsigned i = 0; i < f->body->nargs; i++)
         if (active[i])
             tc_map_set(&w.active, f->body->args[i], f->body->args[i]);
@@ -92,7 +89,7 @@ const char *tc_score_class(tc_arena *a, const tc_module *m,
                            const char *function)
 {
     const tc_func *f = tc_func_find(m, function);
-    const struct walk w = {m, {.arena = a}, 0};
+    const struct walk w = {{.arena = a}, 0};
     if (!f || !f->body->nargs)
         return "nonlinear";
     bool *active = tc_arena_array(a, bool, f->body->nargs);

@@ -23,7 +23,6 @@ typedef struct trend {
 enum { ABOVE = 1, BELOW = 2 }; /* what bounds the key */
 
 struct walk {
-    const tc_module *module;
     const struct walk *caller;
     const tc_op *call; /* what its parameters are, in the caller */
     unsigned depth;
@@ -115,9 +114,8 @@ static unsigned of_comparison(const struct walk *w, const tc_op *op,
 
 static unsigned of_call(const struct walk *caller, const tc_op *op)
 {
-    const char *callee = tc_op_word(op, "callee"); /* "@causal" */
-    const tc_func *f = tc_func_find(caller->module, callee + 1);
-    struct walk w = {caller->module, caller, op, caller->depth + 1};
+    const tc_func *f = tc_op_callee(op);
+    struct walk w = {caller, op, caller->depth + 1};
     if (!f || w.depth == MOST_DEPTH)
         return 0;
     const tc_op *last = f->body->last;
@@ -148,7 +146,7 @@ const char *tc_mask_class(const tc_module *m, const char *function)
         "masked", [ABOVE] = "causal", [BELOW] = "masked",
         [ABOVE | BELOW] = "window"};
     const tc_func *f = tc_func_find(m, function);
-    const struct walk w = {.module = m};
+    const struct walk w = {0};
     const tc_op *last = f ? f->body->last : NULL;
     bool returns = last && last->code == TC_RETURN && last->nin == 1;
     return classes[returns ? bounds_of(&w, last->in[0], 0) : 0];

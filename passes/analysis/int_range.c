@@ -183,9 +183,7 @@ static span_fn *const by_op[TC_OPCODE_COUNT] = {
 /* The range of the result of a call. */
 static bool of_result(const tc_value *v, seeker s, tc_int_range *out)
 {
-    const char *name = tc_op_word(v->def, "callee");
-    const tc_func *f =
-        *name == '@' ? tc_func_find(v->def->func->module, name + 1) : NULL;
+    const tc_func *f = tc_op_callee(v->def);
     const tc_op *ret = f ? tc_region_terminator(f->body) : NULL;
     if (ret)
         *out = deeper(ret->in[v->index], s);

@@ -32,13 +32,3 @@ void tc_substitute_region(tc_region *r, const tc_bindings *b)
     tc_each_op (op, r)
         substitute(op, b);
 }
-
-tc_bindings tc_bindings_of(tc_arena *a, const tc_func *f)
-{
-    tc_bindings b = {f->nparams, tc_arena_array(a, const char *, f->nparams),
-                     tc_arena_array(a, const tc_dim *, f->nparams),
-                     tc_arena_array(a, const tc_type *, f->nparams)};
-    for (unsigned i = 0; i < f->nparams; i++)
-        b.names[i] = f->params[i].name;
-    return b;
-}

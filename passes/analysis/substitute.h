@@ -9,7 +9,5 @@
 #include "ir/ir.h"
 
 void tc_substitute_region(tc_region *r, const tc_bindings *b);
-/* Empty bindings with room for the parameters of f, in arena a. */
-tc_bindings tc_bindings_of(tc_arena *a, const tc_func *f);
 
 #endif

@@ -20,7 +20,8 @@
  * other offers are dropped. For the remaining captured parameters the kernel
  * gets a parameter PARAM.NAME (PARAM without a trailing `_mod`), in the order
  * of the compile-time parameters. Before all that, calls of functions that
- * inherit parameters of the kernel are inlined. All other kernels are removed.
+ * inherit parameters of the kernel, or to which calls give values, are inlined.
+ * All other kernels are removed.
  *
  * Tests: test/ir/passes/bind-params.
  *
@@ -38,7 +39,10 @@
 #include "passes/bind/bind_params.h"
 #include "ir/eval/eval.h"
 #include "ir/fastmath.h"
+#include "ir/infer/bound.h"
+#include "ir/infer/inherit.h"
 #include "passes/analysis/substitute.h"
+#include "passes/bind/direct_call.h"
 #include "passes/bind/inline.h"
 
 #include <errno.h>
@@ -56,6 +60,7 @@ struct binder {
     tc_loc loc;            /* the place of the binding: nowhere, or a launch */
     tc_bindings types;     /* of int and type parameters */
     const tc_func **funcs; /* of func parameters, by index */
+    bool changed;
 };
 
 static const tc_loc nowhere;
@@ -292,30 +297,17 @@ static bool bind_all(struct binder *s)
 
 /* ---- Function parameters ---- */
 
-static const char *signature(struct binder *s, unsigned nins,
-                             const tc_type *const *ins, unsigned nouts,
-                             const tc_type *const *outs)
+/* It is called after the parameters of the kernel are gone. */
+static bool check_inherits_nothing(struct binder *s, const tc_func *f)
 {
-    tc_text out = {.arena = s->scratch};
-    tc_text_add(&out, "(");
-    for (unsigned i = 0; i < nins; i++)
-        tc_text_printf(&out, "%s%s", i ? ", " : "",
-                       tc_type_name(s->cx, ins[i]));
-    tc_text_add(&out, nouts == 1 ? ") -> " : ") -> (");
-    for (unsigned i = 0; i < nouts; i++)
-        tc_text_printf(&out, "%s%s", i ? ", " : "",
-                       tc_type_name(s->cx, outs[i]));
-    tc_text_add(&out, nouts == 1 ? "" : ")");
-    return out.data;
-}
-
-static const tc_type **arg_types(struct binder *s, const tc_func *f)
-{
-    const tc_type **types =
-        tc_arena_array(s->scratch, const tc_type *, f->body->nargs);
-    for (unsigned i = 0; i < f->body->nargs; i++)
-        types[i] = f->body->args[i]->type;
-    return types;
+    for (unsigned i = 0; i < f->nparams; i++)
+        if (tc_param_is_inherited(f, &f->params[i]))
+            return tc_error(s->cx, f->params[i].loc,
+                            "bind-params: @%s inherits `%s`, expected a "
+                            "function whose compile-time parameters follow "
+                            "from the types of its arguments",
+                            f->name, f->params[i].name);
+    return true;
 }
 
 /* Does the bound function begin with the parameters of the signature? What a
@@ -325,23 +317,15 @@ static bool check_func(struct binder *s, unsigned index, tc_bindings *b)
     const tc_param *p = &s->kernel->params[index];
     const tc_func *f = s->funcs[index];
     *b = tc_bindings_of(s->scratch, f);
-    bool fits = f->body->nargs >= p->nins && f->nresults == p->nouts;
-    for (unsigned i = 0; fits && i < p->nins; i++)
-        fits =
-            tc_type_unify(s->cx, f->body->args[i]->type,
-                          tc_type_substitute(s->cx, p->ins[i], &s->types), b);
-    for (unsigned i = 0; fits && i < p->nouts; i++)
-        fits = tc_type_substitute(s->cx, f->results[i], b) ==
-               tc_type_substitute(s->cx, p->outs[i], &s->types);
-    if (fits)
-        return true;
-    tc_error(
-        s->cx, f->loc,
-        "bind-params: @%s is %s, expected %s, with captured parameters "
-        "after these, for `%s`",
-        f->name,
-        signature(s, f->body->nargs, arg_types(s, f), f->nresults, f->results),
-        signature(s, p->nins, p->ins, p->nouts, p->outs), p->name);
+    tc_signature wanted = tc_signature_wanted(s->cx, s->scratch, p, &s->types);
+    if (tc_func_fits(f, &wanted, b))
+        return check_inherits_nothing(s, f);
+    tc_signature got = tc_signature_of(s->scratch, f);
+    tc_error(s->cx, f->loc,
+             "bind-params: @%s is %s, expected %s, with captured parameters "
+             "after these, for `%s`",
+             f->name, tc_signature_text(s->scratch, &got),
+             tc_signature_text(s->scratch, &wanted), p->name);
     tc_note(s->cx, p->loc, "parameter `%s` of @%s", p->name, s->kernel->name);
     return false;
 }
@@ -369,17 +353,6 @@ static tc_value *kernel_arg(struct binder *s, const char *name,
     return tc_region_add_arg(body, type, name, loc);
 }
 
-/* The operand that the call offers under that name, or NULL. */
-static tc_value *offered(const tc_op *call, const char *name)
-{
-    const tc_attr *names = tc_op_attr(call, "names");
-    unsigned first = tc_call_npositional(call);
-    for (unsigned i = 0; i < names->n; i++)
-        if (strcmp(names->strings[i], name) == 0)
-            return call->in[first + i];
-    return NULL;
-}
-
 /* The value for a captured parameter at this call; NULL: reported. */
 static tc_value *captured_value(struct binder *s, const tc_op *call,
                                 unsigned index, const tc_value *captured,
@@ -387,7 +360,7 @@ static tc_value *captured_value(struct binder *s, const tc_op *call,
 {
     const tc_param *p = &s->kernel->params[index];
     const tc_type *type = tc_type_substitute(s->cx, captured->type, b);
-    tc_value *v = captured->name ? offered(call, captured->name) : NULL;
+    tc_value *v = captured->name ? tc_call_offer(call, captured->name) : NULL;
     if (v && tc_type_elem(v->type) != type) {
         tc_error(s->cx, call->loc,
                  "bind-params: the call offers %s as %s, but @%s takes %s",
@@ -412,28 +385,13 @@ static tc_value *captured_value(struct binder *s, const tc_op *call,
                       captured->loc);
 }
 
-static void replace_call(tc_op *call, tc_op *direct)
-{
-    tc_arena *a = &call->func->module->arena;
-    const tc_type **types = tc_arena_array(a, const tc_type *, call->nout);
-    for (unsigned i = 0; i < call->nout; i++)
-        types[i] = call->out[i]->type;
-    tc_op_set_results(direct, call->nout, types);
-    tc_op_insert(direct, call->parent, call);
-    for (unsigned i = 0; i < call->nout; i++) {
-        direct->out[i]->name = call->out[i]->name;
-        tc_value_replace(call->out[i], direct->out[i]);
-    }
-    tc_op_erase(call);
-}
-
 /* call score_mod(...) to call @alibi(...), likewise vjp. */
 static bool rewrite_call(struct binder *s, tc_op *call, unsigned index,
                          const tc_bindings *b)
 {
     const tc_func *f = s->funcs[index];
     unsigned nfixed = tc_call_npositional(call), n = f->body->nargs;
-    tc_value **in = tc_arena_array(s->scratch, tc_value *, n + 1);
+    tc_value **in = tc_arena_array(s->scratch, tc_value *, n);
     for (unsigned i = 0; i < n; i++) {
         in[i] = i < nfixed
                     ? call->in[i]
@@ -441,16 +399,7 @@ static bool rewrite_call(struct binder *s, tc_op *call, unsigned index,
         if (!in[i])
             return false;
     }
-    bool vjp = call->code == TC_VJP;
-    if (vjp)
-        in[n++] = call->in[tc_vjp_seed(call)];
-    tc_op *direct = tc_op_new(call->func, call->code, call->loc, n, in, 0);
-    tc_op_set_fastmath(direct, tc_op_own_fastmath(call));
-    tc_op_set_word(direct, "callee",
-                   tc_arena_printf(s->scratch, "@%s", f->name));
-    if (vjp)
-        tc_op_set_attr(direct, "accumulate", *tc_op_attr(call, "accumulate"));
-    replace_call(call, direct);
+    tc_call_direct(s->scratch, call, f, in);
     return true;
 }
 
@@ -507,7 +456,7 @@ static tc_value *gradient_arg(struct binder *s, const tc_value *captured)
 
 static void add_into(struct binder *s, tc_op *op, unsigned nown)
 {
-    const tc_func *f = tc_func_find(s->m, tc_op_word(op, "callee") + 1);
+    const tc_func *f = tc_op_callee(op);
     const char **names =
         tc_arena_array(&s->m->arena, const char *, f->body->nargs);
     tc_value **in =
@@ -532,7 +481,7 @@ static void add_into(struct binder *s, tc_op *op, unsigned nown)
             (tc_attr){.kind = TC_ATTR_STRINGS, .n = n, .strings = names});
     if (n && !tc_dim_is(tc_op_attr(op, "accumulate")->dims[0], 1))
         tc_op_set_attr(with, "accumulate", *tc_op_attr(op, "accumulate"));
-    replace_call(op, with);
+    tc_call_replace(op, with);
 }
 
 /* The clause accumulate, which is a number by now, becomes into. */
@@ -575,10 +524,10 @@ static bool erase_other_kernels(struct binder *s)
 
 static bool bind_kernel(struct binder *s)
 {
+    if (!tc_inline_inheriting(s->m, s->kernel, s->env, &s->changed))
+        return false;
     if (s->kernel->nparams == 0)
         return true;
-    if (!tc_inline_inheriting(s->m, s->kernel, s->env))
-        return false;
     tc_substitute_region(s->kernel->grid, &s->types);
     tc_substitute_region(s->kernel->body, &s->types);
     unsigned nown = s->kernel->body->nargs;
@@ -636,5 +585,5 @@ tc_change tc_pass_bind_params(tc_module *m, tc_pass_env *env)
     if (!bind_kernel(&s))
         return TC_FAILED;
     erased |= tc_erase_inheriting(m);
-    return erased || bound ? TC_CHANGED : TC_UNCHANGED;
+    return erased || bound || s.changed ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -27,6 +27,7 @@
  */
 #include "ir/base/limits.h"
 #include "ir/eval/eval.h"
+#include "ir/given.h"
 #include "ir/plan.h"
 #include "passes/analysis/substitute.h"
 #include "passes/bind/bind_params.h"
@@ -157,10 +158,9 @@ static void substitute_words(struct planner *p, tc_region *r,
 static const char *func_of(struct planner *p, const tc_op *launch,
                            const tc_param *param)
 {
-    const tc_attr *names = tc_op_attr(launch, "names");
-    for (unsigned i = 0; i < names->n; i++)
-        if (strcmp(names->strings[i], param->name) == 0)
-            return tc_op_attr(launch, "words")->strings[i];
+    const char *given = tc_given_func(launch, param->name);
+    if (given)
+        return given;
     return param->symbol
                ? tc_arena_printf(p->env->scratch, "@%s", param->symbol)
                : NULL;
@@ -254,7 +254,7 @@ static bool choose_kernels(struct planner *p, tc_region *r)
         tc_op_set_word(
             op, "callee",
             tc_arena_printf(p->env->scratch, "@%s", i->kernel->name));
-        tc_op_set_attr(op, "names", (tc_attr){0});
+        tc_op_set_attr(op, "params", (tc_attr){0});
         tc_op_set_attr(op, "sizes", (tc_attr){0});
         tc_op_set_attr(op, "words", (tc_attr){0});
     }

@@ -39,16 +39,9 @@ typedef struct checker {
 
 /* ---- What is passed ---- */
 
-static const tc_func *callee_of(const tc_op *op)
-{
-    const char *name = tc_op_is_call(op) ? tc_op_word(op, "callee") : NULL;
-    return name && *name == '@' ? tc_func_find(op->func->module, name + 1)
-                                : NULL;
-}
-
 static void check_indices_join(checker *c, tc_map *into, const tc_op *call)
 {
-    const tc_func *f = callee_of(call);
+    const tc_func *f = tc_op_callee(call);
     for (unsigned i = 0; f && i < f->body->nargs; i++) {
         const tc_value *from = call->in[i], *arg = f->body->args[i];
         if (!tc_has_int_lanes(from))
@@ -277,7 +270,7 @@ static void check_indices_visit(checker *c, const tc_region *r)
     tc_each_op (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
             check_indices_visit(c, op->regions[i]);
-        const tc_func *f = callee_of(op);
+        const tc_func *f = tc_op_callee(op);
         if (!f || f->nparams || tc_map_get(&c->seen, f))
             continue;
         tc_map_set(&c->seen, f, &mark);

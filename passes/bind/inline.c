@@ -18,8 +18,10 @@
 #include "passes/bind/inline.h"
 
 #include "ir/fastmath.h"
+#include "ir/given.h"
 #include "ir/infer/inherit.h"
 #include "passes/analysis/substitute.h"
+#include "passes/bind/bind_given.h"
 #include "passes/bind/lift.h"
 
 #include <assert.h>
@@ -57,24 +59,26 @@ static bool takes_tiles(const tc_func *f)
     return false;
 }
 
-static bool has_tile_operand(const tc_op *op)
+/* What it offers to functions that it gives does not count. */
+static bool has_tile_argument(const tc_op *op)
 {
-    for (unsigned i = 0; i < op->nin; i++)
+    unsigned n = tc_call_npositional(op);
+    for (unsigned i = 0; i < n; i++)
         if (op->in[i]->type->kind == TC_TILE)
             return true;
     return false;
 }
 
-/* The callee's compile-time parameters, inferred from the operands; the
- * verifier has checked that all can be. */
+/* The callee's compile-time parameters, given, inherited, or inferred from the
+ * arguments; the verifier has checked that all can be. */
 static tc_bindings infer_bindings(struct inliner *s, const tc_op *call,
                                   const tc_func *callee, bool lifted)
 {
     tc_bindings b = tc_bindings_of(s->env->scratch, callee);
-    bool inherits = tc_inherit(call, callee, &b);
-    assert(inherits && "inline: a call that does not verify");
-    (void)inherits;
-    for (unsigned i = 0; i < call->nin; i++) {
+    bool binds = tc_bind_call(call, callee, &b);
+    assert(binds && "inline: a call that does not verify");
+    (void)binds;
+    for (unsigned i = 0; i < callee->body->nargs; i++) {
         const tc_type *want = callee->body->args[i]->type;
         const tc_type *got = call->in[i]->type;
         if (lifted && want->kind != TC_TENSOR)
@@ -87,10 +91,12 @@ static tc_bindings infer_bindings(struct inliner *s, const tc_op *call,
 }
 
 /* A detached copy of the body that belongs to the caller; its ops get the
- * flags. */
-static tc_region *copy_body(const tc_func *callee, tc_func *caller,
-                            const tc_bindings *b, unsigned fastmath)
+ * flags. Its arguments are those of the callee, then what the call offers to
+ * functions that it gives. */
+static tc_region *copy_body(const tc_func *callee, const tc_op *call,
+                            const tc_bindings *b, bool lifted)
 {
+    tc_func *caller = call->func;
     tc_region *copy = tc_region_new(caller, NULL);
     for (unsigned i = 0; i < callee->body->nargs; i++) {
         tc_value *arg = callee->body->args[i];
@@ -100,7 +106,12 @@ static tc_region *copy_body(const tc_func *callee, tc_func *caller,
         tc_op_insert(tc_op_clone(caller, op), copy, NULL);
     if (b->n)
         tc_substitute_region(copy, b);
-    tc_region_add_fastmath(copy, fastmath);
+    tc_region_add_fastmath(copy, callee->fastmath | tc_op_own_fastmath(call));
+    for (unsigned i = callee->body->nargs; i < call->nin; i++) {
+        const tc_type *type = call->in[i]->type;
+        tc_region_add_arg(copy, lifted ? tc_type_elem(type) : type, NULL,
+                          call->loc);
+    }
     return copy;
 }
 
@@ -128,12 +139,25 @@ static bool is_operand(const tc_op *op, const tc_value *v)
     return false;
 }
 
+static bool inline_region(struct inliner *s, tc_region *r);
+
+/* The functions that the call gives are called in the copy of the body instead
+ * of the callee's parameters, and inlined there. */
+static bool bind_given(struct inliner *s, const tc_op *call,
+                       const tc_func *callee, tc_region *body)
+{
+    return !tc_op_has_attr(call, "params") ||
+           (tc_bind_given(s->env, call, callee, body) &&
+            inline_region(s, body));
+}
+
 static bool inline_call(struct inliner *s, tc_op *call, const tc_func *callee)
 {
-    bool lifted = has_tile_operand(call) && !takes_tiles(callee);
+    bool lifted = has_tile_argument(call) && !takes_tiles(callee);
     tc_bindings b = infer_bindings(s, call, callee, lifted);
-    unsigned fastmath = callee->fastmath | tc_op_own_fastmath(call);
-    tc_region *body = copy_body(callee, call->func, &b, fastmath);
+    tc_region *body = copy_body(callee, call, &b, lifted);
+    if (!bind_given(s, call, callee, body))
+        return false;
     tc_value **results =
         tc_arena_array(s->env->scratch, tc_value *, call->nout);
     const char *name = tc_op_word(call, "callee");
@@ -155,20 +179,32 @@ static bool inline_call(struct inliner *s, tc_op *call, const tc_func *callee)
 
 static bool inline_func(struct inliner *s, struct node *n);
 
+/* In the functions that the call gives. */
+static bool inline_given(struct inliner *s, const tc_op *call,
+                         const tc_func *callee)
+{
+    for (unsigned i = 0; i < callee->nparams; i++) {
+        tc_func *f = tc_given_callee(call, &callee->params[i]);
+        if (f && !inline_func(s, node_of(s, f)))
+            return false;
+    }
+    return true;
+}
+
 static bool inline_region(struct inliner *s, tc_region *r)
 {
     tc_each_op_safe (op, r) {
         for (unsigned i = 0; i < op->nregions; i++)
             if (!inline_region(s, op->regions[i]))
                 return false;
-        const char *name =
-            op->code == TC_CALL ? tc_op_word(op, "callee") : NULL;
-        if (!name || *name != '@') /* a parameter: not bound yet */
+        tc_func *f = op->code == TC_CALL ? tc_op_callee(op) : NULL;
+        if (!f) /* a parameter is called: not bound yet */
             continue;
-        struct node *callee = node_of(s, tc_func_find(s->m, name + 1));
-        if (s->inherited_only && !tc_func_inherits(callee->f))
+        if (s->inherited_only && !tc_func_inherits(f) &&
+            !tc_op_has_attr(op, "params"))
             continue;
-        if (!inline_func(s, callee) || !inline_call(s, op, callee->f))
+        if (!inline_func(s, node_of(s, f)) || !inline_given(s, op, f) ||
+            !inline_call(s, op, f))
             return false;
     }
     return true;
@@ -202,7 +238,8 @@ bool tc_inline_calls(tc_func *f, tc_pass_env *env)
     return inline_func(&s, node_of(&s, f));
 }
 
-bool tc_inline_inheriting(tc_module *m, tc_func *f, tc_pass_env *env)
+bool tc_inline_inheriting(tc_module *m, tc_func *f, tc_pass_env *env,
+                          bool *changed)
 {
     struct inliner s = new_inliner(m, env);
     s.inherited_only = true;
@@ -212,6 +249,7 @@ bool tc_inline_inheriting(tc_module *m, tc_func *f, tc_pass_env *env)
         if (!other && !inline_func(&s, n))
             return false;
     }
+    *changed |= s.changed;
     return true;
 }
 

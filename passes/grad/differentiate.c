@@ -195,7 +195,7 @@ static bool is_alone(const tc_gradient *g, unsigned site)
 
 static bool replace_vjp(struct differ *s, tc_op *op)
 {
-    tc_func *f = tc_func_find(s->m, tc_op_word(op, "callee") + 1);
+    tc_func *f = tc_op_callee(op);
     const tc_gradient *g = derivative(s, op, f);
     if (!g)
         return false;
@@ -238,7 +238,7 @@ static void find_vjps(struct vjps *v, tc_region *r)
         for (unsigned i = 0; i < op->nregions; i++)
             find_vjps(v, op->regions[i]);
         /* A function parameter is not bound yet. */
-        if (op->code == TC_VJP && *tc_op_word(op, "callee") == '@')
+        if (op->code == TC_VJP && tc_op_callee(op))
             add_vjp(v, op);
     }
 }

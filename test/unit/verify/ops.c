@@ -195,6 +195,28 @@ START_TEST(test_argument_names)
 }
 END_TEST
 
+START_TEST(test_given_values)
+{
+    tc_param p = {.name = tc_string_get(cx, "N"), .kind = TC_PARAM_INT};
+    tc_func *g = verify_empty_func("g");
+    verify_end(g->body, TC_RETURN, 0, NULL);
+    g->params = &p;
+    g->nparams = 1;
+    tc_op *op = verify_call(f, "@g");
+    const char *names[] = {"N"};
+    const tc_dim *eight = tc_dim_const(cx, 8);
+    tc_attr strings = {.kind = TC_ATTR_STRINGS, .n = 1, .strings = names};
+    tc_op_set_attr(op, "params", strings);
+    tc_op_set_dims(op, "sizes", 1, &eight);
+    verify_return_nothing();
+    verify_expect_error("call: params, sizes and words differ in number");
+    tc_diags_clear(cx);
+    tc_op_set_attr(op, "words", strings);
+    verify_expect_valid();
+    g->nparams = 0;
+}
+END_TEST
+
 static void build_const(const tc_type *type, tc_number number)
 {
     tc_op *op = verify_raw(TC_CONST, 0, NULL, 0, type);
@@ -259,6 +281,7 @@ void verify_ops_tests(TCase *t)
     tcase_add_test(t, test_while_regions);
     tcase_add_test(t, test_reduce_region);
     tcase_add_test(t, test_argument_names);
+    tcase_add_test(t, test_given_values);
     tcase_add_test(t, test_constants_fit);
     tcase_add_test(t, test_every_violation_is_reported);
 }
