@@ -5,7 +5,7 @@ beside "sdpa" (and "eager" with --eager).
 
     TILEC_LIBRARY=build/libtilec.so python3 test/bench/generate.py
         [--device cpu] [--batch 8] [--prompt 4032] [--new 64] [--rounds 3]
-        [--profile] [--json generate.json]
+        [--profile] [--keys 2048,8192] [--json generate.json]
 
 The model has the shapes of Llama 3.2 1B (1.24 billion parameters) and random
 weights in bf16. Greedy; dynamic and static caches. `decode` leaves the time of
@@ -14,6 +14,10 @@ First the logits of a prompt and of a decode step are compared with those of
 the model in float32 with eager attention. Exit status 1: tilec is off by more
 than twice what sdpa is off; 77: there is no transformers, or no such device. On
 the CPU the model is tiny.
+
+--keys times decode steps alone, over dynamic caches of random keys of these
+lengths: "tilec" splits the keys of a step over programs, "unsplit" does not
+(_LEAST_KEYS of the integration).
 """
 import argparse
 import json
@@ -123,6 +127,60 @@ def profile(model, name, ids, options):
     pstats.Stats(p).sort_stats("tottime").print_stats(18)
 
 
+def filled_cache(model, batch, keys):
+    """A cache with so many random keys of each layer."""
+    c = model.config
+    shape = (batch, c.num_key_value_heads, keys,
+             c.hidden_size // c.num_attention_heads)
+    cache = transformers.DynamicCache()
+    for layer in range(c.num_hidden_layers):
+        cache.update(*[torch.randn(shape, dtype=model.dtype,
+                                   device=model.device) for _ in range(2)],
+                     layer)
+    return cache
+
+
+@torch.no_grad()
+def step_times(model, name, ids, cache, keys, steps, wait):
+    """Seconds of decode steps; the cache has its length again after them."""
+    from tilec.integrations import transformers as ours
+    split = ours._LEAST_KEYS
+    ours._LEAST_KEYS = 1 << 62 if name == "unsplit" else 0
+    model.set_attn_implementation("sdpa" if name == "sdpa" else "tilec")
+    wait()
+    start = time.perf_counter()
+    for _ in range(steps):
+        model(ids, past_key_values=cache)
+    wait()
+    took = time.perf_counter() - start
+    ours._LEAST_KEYS = split
+    for layer in cache.layers:
+        layer.keys = layer.keys[:, :, :keys].contiguous()
+        layer.values = layer.values[:, :, :keys].contiguous()
+    return took / steps
+
+
+def steps_of(model, ids, lengths, rounds, wait):
+    """{keys: {name: seconds of a decode step}}, medians; printed."""
+    found = {}
+    for keys in lengths:
+        cache = filled_cache(model, ids.shape[0], keys)
+        times = {n: [] for n in ("tilec", "unsplit", "sdpa")}
+        for i in range(rounds + 1):
+            for name in times:
+                took = step_times(model, name, ids[:, :1], cache, keys, 10,
+                                  wait)
+                if i:
+                    times[name].append(took)
+        found[keys] = {n: statistics.median(t) for n, t in times.items()}
+        print("a step of %d sequences over %6d keys: %s" % (
+            ids.shape[0], keys, ", ".join(["%s %.2f ms" % (n, t * 1e3)
+                                           for n, t in found[keys].items()])),
+              flush=True)
+        del cache
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -134,6 +192,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--eager", action="store_true")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--keys", type=lambda s: [int(x) for x in s.split(
+        ",")], help="decode steps over so many keys, with commas, and no more")
     parser.add_argument("--json")
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
@@ -151,6 +211,11 @@ def main():
               sum(p.numel() for p in model.parameters()) / 1e9, args.batch,
               args.prompt, args.new), flush=True)
     good = check(model, ids)
+    if args.keys:
+        found = steps_of(model, ids, args.keys, args.rounds, wait)
+        if args.json:
+            pathlib.Path(args.json).write_text(json.dumps(found))
+        sys.exit(0 if good else 1)
     names = ["tilec", "sdpa"] + (["eager"] if args.eager else [])
     found = {}
     for cache, options in CACHES.items():
