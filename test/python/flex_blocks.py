@@ -85,6 +85,50 @@ def test_torchs_own():
     check(*inputs(300, 300), mask)
 
 
+def is_alone(mask):
+    """Whether the kernel takes the mask_mod without the table of blocks."""
+    return "mask.blocks.kinds" not in _block_mask.mask_of(
+        mask, torch.device("cpu"))[1]
+
+
+def test_torchs_own_is_its_mod():
+    """A kernel finds that the blocks are those of the mask_mod, until either
+    changes."""
+    ids = torch.arange(300) // 70
+
+    def documents(b, h, q, k):
+        return (ids[q] == ids[k]) & (q >= k)
+
+    for mod in (causal, documents, noop_mask):
+        mask = torchs.create_block_mask(mod, None, None, 300, 300,
+                                        device="cpu")
+        assert is_alone(mask), mod
+        check(*inputs(300, 300), mask)
+    mask = torchs.create_block_mask(documents, None, None, 300, 300,
+                                    device="cpu", BLOCK_SIZE=32)
+    assert is_alone(mask)
+    ids[:] = torch.arange(300) // 170  # blocks stay those of before
+    assert not is_alone(mask)
+    check(*inputs(300, 300), mask)
+    mask = torchs.create_block_mask(causal, None, None, 300, 300, device="cpu")
+    assert is_alone(mask)
+    mask.full_kv_num_blocks[0, 0, 1] = 0
+    assert not is_alone(mask)
+    check(*inputs(300, 300), mask)
+
+
+def test_torchs_own_of_one_batch():
+    """Blocks of the first batch alone do not stand for a mask_mod that differs
+    between batches."""
+    def by_batch(b, h, q, k):
+        return k <= 100 * (b + 1)
+
+    mask = torchs.create_block_mask(by_batch, None, None, 300, 300,
+                                    device="cpu")
+    assert not is_alone(mask)
+    check(*inputs(300, 300), mask)
+
+
 def blocks_by_hand(device="cpu"):
     """3 x 3 blocks of 100, of which the mask_mod knows nothing."""
     def rows(x):

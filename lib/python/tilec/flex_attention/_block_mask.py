@@ -4,17 +4,19 @@
 A BlockMask holds lists of blocks and a mask_mod. If create_block_mask made it
 and nobody has changed it since, both say the same: flex_attention takes the
 mask_mod, whose comparisons the compiler reads. Any other one (from_kv_blocks,
-slices, another mask_mod, torch's own) may differ from its mask_mod: a pair is
-seen if its block is listed as full, or is listed and the mask_mod says so.
+slices, another mask_mod, torch's own) may differ from its mask_mod: a kernel
+finds out, once. If it does, a pair is seen if its block is listed as full, or
+is listed and the mask_mod says so.
 """
 import collections
+import re
 import threading
 import typing
 
 import torch
 from torch.nn.attention import flex_attention as torchs
 
-from .. import _abi, _kernel
+from .. import _abi, _context, _kernel, _tensors
 from . import _foreign, _mods
 
 BlockMask = torchs.BlockMask
@@ -24,7 +26,7 @@ _LISTS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks",
           "full_kv_indices")
 # Attributes of a BlockMask: what create_block_mask has made of what.
 MARK, _CAPTURED = "_tilec", "_tilec_captured"
-_KINDS = "_tilec_kinds"
+_KINDS, _ASKED = "_tilec_kinds", "_tilec_asked"
 
 
 def _state(mask):
@@ -208,6 +210,45 @@ def kinds_of(mask):
     return kinds
 
 
+def _data_of(captured):
+    """What tells whether captured values are others, views of the same aside.
+    """
+    return [y for name, x in captured.items() for y in (
+        (name, x.data_ptr(), x._version, x.dtype, x.shape, x.stride())
+        if torch.is_tensor(x) else (name, type(x), x))]
+
+
+def _may_ask(mask, mod, device):
+    """Whether a kernel can say what the mask_mod leaves of each block, for all
+    batches and heads."""
+    body = mod.text.partition("\n")[2]
+    return (all(map(_fits, mask.BLOCK_SIZE)) and
+            not _foreign.is_without_data(device) and
+            not _context.is_capturing((
+                _tensors.CUDA if device.type == "cuda" else _tensors.CPU, 0)) and
+            all(size > 1 or not re.search(r"%%%s\b" % name, body)
+                for name, size in zip("bh", mask.shape)))
+
+
+def _says_its_mod(mask, mod, device):
+    """Whether the blocks hide nothing that the mask_mod sees, and show nothing
+    that it hides. Asked once for each state of both."""
+    now = _state(mask), _data_of(mod.captured)
+    kept = getattr(mask, _ASKED, None)
+    if kept is not None and _is_same(kept[0], now[0]) and kept[1] == now[1]:
+        return kept[2]
+    if not _may_ask(mask, mod, device):
+        return False
+    table = kinds_of(mask)
+    kinds = _kinds_by_mod(mod, *table.shape[:2], mask.shape[-2:],
+                          tuple(mask.BLOCK_SIZE), table.device)
+    same = kinds.shape == table.shape and bool(
+        ((table == kinds) | (table == 1)).all())
+    # With the captured values: their memory is not given to others.
+    setattr(mask, _ASKED, (*now, same, mod.captured))
+    return same
+
+
 def text_of_blocks(mod, kinds_shape, sides):
     """The function that asks the table, then the mod: its name and text."""
     batch, heads = ["%" + n if size > 1 else "0"
@@ -234,6 +275,8 @@ def mask_of(mask, device):
             return None, {}, False
         return mod.text, mod.captured, _is_same(
             getattr(mask, _CAPTURED, None), _versions(mod.captured))
+    if _says_its_mod(mask, mod, device):
+        return mod.text, mod.captured, True
     kinds = kinds_of(mask)
     _, text = text_of_blocks(mod, kinds.shape, mask.BLOCK_SIZE)
     return text, {**mod.captured, "mask.blocks.kinds": kinds}, True
