@@ -114,7 +114,9 @@ tc_tma_store_place tc_tma_store_find_place(tc_tma_stores *s, tc_op *store,
     if (tc_tma_store_source(s, store) != store->in[1] &&
         !store->in[1]->uses->next)
         m.convert =
-            tc_tma_store_is_transposed(store, tc_tma_store_source(s, store))
+            tc_match_op(store->in[1], TC_RESHAPE) ||
+                    tc_tma_store_is_transposed(store,
+                                               tc_tma_store_source(s, store))
                 ? store->in[1]->def->in[0]->def
                 : store->in[1]->def;
     for (unsigned i = 0; i < m.all.n; i++)

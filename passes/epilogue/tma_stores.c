@@ -56,9 +56,23 @@ typedef struct parts {
 
 static const unsigned swap[] = {1, 0};
 
+/* The reshape that gives the stored tile its sides, and leaves its rows as they
+ * are; NULL: none. */
+static const tc_op *reshape_of(const tc_op *store)
+{
+    const tc_op *op = tc_match_op(store->in[1], TC_RESHAPE);
+    const tc_type *from = op ? op->in[0]->type : NULL;
+    const tc_type *to = store->in[1]->type;
+    return from && from->rank == 2 && to->rank > 2 &&
+                   from->dims[1] == to->dims[to->rank - 1]
+               ? op
+               : NULL;
+}
+
 tc_value *tc_tma_store_source(tc_tma_stores *s, const tc_op *store)
 {
-    tc_value *v = store->in[1];
+    const tc_op *reshape = reshape_of(store);
+    tc_value *v = reshape ? reshape->in[0] : store->in[1];
     const tc_op *trans = tc_match_op(v, TC_TRANS);
     const tc_op *convert =
         tc_match_op(trans ? trans->in[0] : v, TC_CONVERT_LAYOUT);
@@ -150,6 +164,35 @@ static unsigned ways_of(tc_tma_stores *s, const tc_type *tile,
     return offsets ? tc_layout_stagger(offsets, bits).ways : 0;
 }
 
+/* The tile as the window has it, and back. */
+static const tc_type *in_window(tc_context *cx, const tc_op *store,
+                                const tc_type *tile)
+{
+    const tc_type *w = store->in[0]->type;
+    return tc_type_shaped(cx, TC_TILE, w->rank, w->dims, tile->elem);
+}
+
+static const tc_layout *as_tile(tc_context *cx, const tc_type *tile,
+                                const tc_layout *l)
+{
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(tile, sides);
+    return l->rank == tile->rank
+               ? l
+               : tc_layout_reshape(cx, l, tile->rank, sides);
+}
+
+/* The axes from the fastest in memory on. */
+static void find_order(const tc_op *store, const tc_type *window,
+                       unsigned order[TC_MAX_RANK])
+{
+    unsigned fast = window->rank > 2
+                        ? window->rank - 1
+                        : tc_contiguous_axis(tc_block_of(store->in[0]));
+    for (unsigned i = 0; i < window->rank; i++)
+        order[i] = tc_dim_by_stride(window->rank, fast, i);
+}
+
 /* The type of the buffer with the fewest conflicts, then the widest swizzle.
  * NULL: no TMA copy takes it. */
 static const tc_type *choose_buffer(tc_tma_stores *s, const tc_op *store,
@@ -159,23 +202,25 @@ static const tc_type *choose_buffer(tc_tma_stores *s, const tc_op *store,
     tc_context *cx = s->env->cx;
     const tc_type *best = NULL;
     unsigned bits = 8 * tc_type_bytes(tile->elem), least = 0;
-    static const unsigned orders[2][2] = {{0, 1}, {1, 0}};
-    const unsigned *order =
-        orders[tc_contiguous_axis(tc_block_of(store->in[0])) != 0];
+    const tc_type *window = in_window(cx, store, tile);
+    unsigned order[TC_MAX_RANK];
     int32_t sides[TC_MAX_RANK];
-    tc_type_sides(tile, sides);
+    tc_type_sides(window, sides);
+    find_order(store, window, order);
     for (unsigned w = tc_layout_widest_swizzle(sides[order[0]], bits);;
          w /= 2) {
         tc_tma t;
         bool by_matrix;
         w = w < 32 ? 0 : w;
         const tc_layout *l =
-            tc_layout_swizzled(cx, tile->rank, sides, order, bits, w);
-        const tc_type *type = tc_type_smem(cx, tile, l, 0);
+            tc_layout_swizzled(cx, window->rank, sides, order, bits, w);
+        const tc_layout *view = as_tile(cx, tile, l);
+        const tc_type *type = tc_type_smem(cx, window, l, 0);
         unsigned groups = p->by_group ? tc_warpgroups(s->f->warps) : 1;
         unsigned ways =
-            tc_tma_of_groups(store->in[0], type, p->axis, groups, &t, why)
-                ? ways_of(s, tile, l, &by_matrix)
+            view && tc_tma_of_groups(store->in[0], type, p->axis, groups, &t,
+                                     why)
+                ? ways_of(s, tile, view, &by_matrix)
                 : 0;
         ways = 2 * ways - (ways && by_matrix);
         if (ways && (!best || ways < least)) {
@@ -209,6 +254,12 @@ static void build_copy(tc_builder *b, const tc_op *store, const tc_op *follow,
                        tc_value *buffer, tc_value *tile, const parts *p)
 {
     tc_value *write[] = {buffer, tile}, *copy[5] = {store->in[0], buffer};
+    if (tile->type->rank != buffer->type->rank) {
+        tc_context *cx = b->func->module->cx;
+        const tc_layout *l = as_tile(cx, tile->type, buffer->type->layout);
+        write[0] = tc_build(b, TC_SMEM_RESHAPE, 1, &buffer,
+                            tc_type_smem(cx, tile->type, l, 0));
+    }
     for (unsigned i = 0; i < 3 && follow; i++)
         copy[2 + i] = follow->in[i];
     tc_build_effect(b, TC_SMEM_STORE, 2, write);
@@ -303,6 +354,7 @@ static void replace(tc_tma_stores *s, tc_op *store, const tc_type *type,
     tc_op_erase(store);
     if (follow)
         tc_op_erase(follow);
+    erase_unused(tc_match_op(stored, TC_RESHAPE));
     erase_unused(tc_match_op(stored, TC_TRANS));
     erase_unused(tc_match_op(stored, TC_CONVERT_LAYOUT));
     s->changed = true;
@@ -387,7 +439,7 @@ static const char *try_store(tc_tma_stores *s, tc_op *store)
         s->f->aligned |= (uint64_t)1 << tensor->index;
     const tc_type *tile = stored_type(s, store);
     const parts whole = {false, 0, false};
-    parts p = parts_of(s, tile);
+    parts p = reshape_of(store) ? whole : parts_of(s, tile);
     const tc_type *type = choose_buffer(s, store, tile, &p, &why);
     if (!type) {
         p = whole;
