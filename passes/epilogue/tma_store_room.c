@@ -113,12 +113,11 @@ tc_tma_store_place tc_tma_store_find_place(tc_tma_stores *s, tc_op *store,
                      .all = tc_find_lifetimes(s->env->scratch, s->f, false)};
     if (tc_tma_store_source(s, store) != store->in[1] &&
         !store->in[1]->uses->next)
-        m.convert =
-            tc_match_op(store->in[1], TC_RESHAPE) ||
-                    tc_tma_store_is_transposed(store,
-                                               tc_tma_store_source(s, store))
-                ? store->in[1]->def->in[0]->def
-                : store->in[1]->def;
+        m.convert = tc_match_op(store->in[1], TC_RESHAPE) ||
+                            tc_tma_store_is_transposed(
+                                store, tc_tma_store_source(s, store))
+                        ? store->in[1]->def->in[0]->def
+                        : store->in[1]->def;
     for (unsigned i = 0; i < m.all.n; i++)
         m.rings += (uint64_t)m.all.of[i].bytes * slots_of(s, m.all.of[i].alloc);
     uint64_t bytes = m.rings + tc_smem_bytes(buffer) +

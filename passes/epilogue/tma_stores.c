@@ -177,9 +177,8 @@ static const tc_layout *as_tile(tc_context *cx, const tc_type *tile,
 {
     int32_t sides[TC_MAX_RANK];
     tc_type_sides(tile, sides);
-    return l->rank == tile->rank
-               ? l
-               : tc_layout_reshape(cx, l, tile->rank, sides);
+    return l->rank == tile->rank ? l
+                                 : tc_layout_reshape(cx, l, tile->rank, sides);
 }
 
 /* The axes from the fastest in memory on. */
@@ -217,11 +216,10 @@ static const tc_type *choose_buffer(tc_tma_stores *s, const tc_op *store,
         const tc_layout *view = as_tile(cx, tile, l);
         const tc_type *type = tc_type_smem(cx, window, l, 0);
         unsigned groups = p->by_group ? tc_warpgroups(s->f->warps) : 1;
-        unsigned ways =
-            view && tc_tma_of_groups(store->in[0], type, p->axis, groups, &t,
-                                     why)
-                ? ways_of(s, tile, view, &by_matrix)
-                : 0;
+        unsigned ways = view && tc_tma_of_groups(store->in[0], type, p->axis,
+                                                 groups, &t, why)
+                            ? ways_of(s, tile, view, &by_matrix)
+                            : 0;
         ways = 2 * ways - (ways && by_matrix);
         if (ways && (!best || ways < least)) {
             best = type;

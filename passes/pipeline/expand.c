@@ -25,12 +25,16 @@
  * the steps in between would yield, pure ops are cloned. A load that an address
  * depends on (the page of a block of keys) runs one step before the copies,
  * guarded, so that nothing waits for it; its values are carried.
+ *
+ * If a step has one product, of warp groups, the copies are issued while it
+ * runs: `async_wait`, the product, copies, `mma_wait`.
  */
 #include "passes/pipeline/pipeline_loops.h"
 
 #include "passes/analysis/effects.h"
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
+#include "passes/instructions/mma.h"
 
 #include <string.h>
 
@@ -519,6 +523,41 @@ bool tc_can_expand(tc_pipeliner *p, const tc_schedule *s)
     return !constant_step(s->loop, &step) || step <= INT32_MAX / MOST_STEPS;
 }
 
+/* ---- Copies during a product ---- */
+
+/* The product of warp groups of each step, which is waited for at once; NULL:
+ * there is none, or there are several. */
+static tc_op *only_product(const tc_region *r)
+{
+    tc_op *found = NULL;
+    tc_each_op (op, r) {
+        if (!tc_is_group_mma(op))
+            continue;
+        if (found || tc_op_int(op, "async"))
+            return NULL;
+        found = op;
+    }
+    return found;
+}
+
+/* The copies of a later step are issued while the product runs: they go to a
+ * slot that the product of the step before has read. Where they go. */
+static tc_op *issue_product(tc_op *product)
+{
+    tc_value *sum = product->out[0];
+    tc_op *wait =
+        tc_op_new(product->func, TC_MMA_WAIT, product->loc, 1, &sum, 0);
+    tc_op_set_attr(product, "async", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    tc_op_set_int(wait, "pending", 0);
+    tc_op_set_results(wait, 1, &sum->type);
+    tc_op_insert(wait, product->parent, product->next);
+    wait->out[0]->name = sum->name;
+    sum->name = NULL;
+    tc_value_replace(sum, wait->out[0]);
+    tc_op_set_in(wait, 0, sum);
+    return wait;
+}
+
 /* The last op before the loop, but for buffers that rings take the place of. */
 static tc_op *last_kept(const tc_schedule *s)
 {
@@ -553,6 +592,12 @@ tc_expanded tc_expand_loop(tc_pipeliner *p, const tc_schedule *s)
     struct frame body = new_frame(&x, tc_builder_before(top), false);
     body.b.loc = s->loop->loc;
     tc_build_wait(&body.b, s->ahead - 1);
+    struct frame reads = body;
+    tc_op *product = only_product(s->loop->regions[0]);
+    if (product) {
+        body = new_frame(&x, tc_builder_before(issue_product(product)), false);
+        body.b.loc = s->loop->loc;
+    }
     unsigned i = 0;
     for (const tc_staged *c = s->copies; c; c = c->next, i++)
         copy_for(&body, c, slot(&body.b, rings.of[i], e.arg[at_free], c),
@@ -561,7 +606,7 @@ tc_expanded tc_expand_loop(tc_pipeliner *p, const tc_schedule *s)
     tc_build_commit(&body.b);
     continue_fetches(&x, &body, &e, at_free + 1);
     tc_value *index = e.arg[at_slot];
-    use_slots(&x, &body, &rings, index);
+    use_slots(&x, &reads, &rings, index);
     erase_loads(&x);
     tc_builder end =
         tc_builder_before(tc_region_terminator(s->loop->regions[0]));
