@@ -79,9 +79,9 @@ static bool check_carried(const obeyer *o, const tc_part *p)
     const tc_op *yield = tc_region_terminator(o->s->region);
     for (unsigned i = 0; o->s->loop && p->stage == 0 && i < p->nuses; i++) {
         const tc_value *v = p->uses[i];
-        const tc_part *from =
-            v->def || !v->index ? NULL
-                                : tc_part_of(o->s, yield->in[v->index - 1]);
+        const tc_part *from = v->def || !v->index
+                                  ? NULL
+                                  : tc_part_of(o->s, yield->in[v->index - 1]);
         if (from && from->stage == 1 && from->place > p->place)
             return refuse(o, p, from, "a later one",
                           "the step before computes its operand after it");
