@@ -98,8 +98,12 @@ static bool add_unless(cJSON *use, const char *name, int64_t value)
 static bool add_present(cJSON *use, const tc_config *c)
 {
     bool ok = true;
-    for (unsigned i = 0; ok && i < c->nbindings; i++)
-        ok = add_unless(use, c->bindings[i].name, atoll(c->bindings[i].value));
+    for (unsigned i = 0; ok && i < c->nbindings; i++) {
+        const char *name = c->bindings[i].name, *value = c->bindings[i].value;
+        ok = !strchr(name, '.') ? add_unless(use, name, atoll(value))
+                                : cJSON_GetObjectItemCaseSensitive(use, name) ||
+                                      add_text(use, name, value);
+    }
     return ok && add_unless(use, "warps", c->warps) &&
            add_unless(use, "stages", c->stages) &&
            (!c->ptxas_level || add_unless(use, "ptxas", c->ptxas_level)) &&
@@ -121,7 +125,7 @@ static cJSON *entry_of(const config_key *k, const space *s, const variant *v)
     ok = use != NULL;
     for (unsigned i = 0; ok && i < s->naxes; i++) {
         const char *name = s->axes[i].name, *value = v->values[i];
-        ok = strcmp(name, "tiles") == 0
+        ok = strcmp(name, "tiles") == 0 || strchr(name, '.')
                  ? add_text(use, name, value)
                  : cJSON_AddNumberToObject(use, name, atof(value)) != NULL;
     }

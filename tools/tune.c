@@ -64,6 +64,7 @@ static int check_space(const tuning *t)
     for (unsigned i = 0; i < t->space.naxes; i++)
         for (unsigned k = 0; k < t->space.axes[i].n; k++)
             if (strcmp(t->space.axes[i].name, "tiles") != 0 &&
+                !strchr(t->space.axes[i].name, '.') &&
                 !is_number(t->space.axes[i].values[k]))
                 return tool_usage(t->args->command,
                                   "--sweep %s: `%s` is no whole number, which "

@@ -118,6 +118,10 @@ static void take(tc_arena *a, const cJSON *entry, tc_config *out)
     {
         if (cJSON_IsString(item) && strcmp(item->string, "tiles") == 0)
             out->tiles = tc_tiles_parse(item->valuestring);
+        else if (cJSON_IsString(item) && strchr(item->string, '.'))
+            bind(out,
+                 (tilec_binding){tc_arena_printf(a, "%s", item->string),
+                                 tc_arena_printf(a, "%s", item->valuestring)});
         if (!cJSON_IsNumber(item))
             continue;
         if (strcmp(item->string, "warps") == 0)

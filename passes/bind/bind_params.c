@@ -256,6 +256,10 @@ static bool bind_given(struct binder *s)
     for (unsigned b = 0; b < s->nbindings; b++) {
         const tc_binding *given = &s->bindings[b];
         unsigned i = 0;
+        if (tc_is_clause(given->name)) {
+            ok &= tc_bind_clause(s->kernel, s->loc, given);
+            continue;
+        }
         while (i < s->kernel->nparams &&
                strcmp(s->kernel->params[i].name, given->name) != 0)
             i++;

@@ -20,6 +20,11 @@ typedef struct tc_parameters {
 bool tc_bind_params_value(tc_func *f, const tc_parameters *p, tc_pass_env *env,
                           tc_bindings *types,
                           const tc_func *const **funcs) TC_MUST_CHECK;
+/* bind_clause.c: is it the name of a clause, `for.pingpong`? Writes it at the
+ * kernel or its loops, where the text leaves it open. */
+bool tc_is_clause(const char *name);
+bool tc_bind_clause(tc_func *kernel, tc_loc loc,
+                    const tc_binding *given) TC_MUST_CHECK;
 /* A kernel without parameters is left of it. */
 bool tc_bind_params_kernel(tc_func *f, const tc_parameters *p,
                            tc_pass_env *env) TC_MUST_CHECK;

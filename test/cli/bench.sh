@@ -224,6 +224,10 @@ grep -q '"use": {"BM": 64, "BN": 32, "warps": [0-9]*, "stages": [0-9]*[},]' out 
 expect 0 tune attention --shape 1x2x70x64 --target sm_90a --sweep BM=64 --sweep BN=64 --sweep tiles=static --dry-run
 grep -q '"use": {"BM": 64, "BN": 64, "tiles": "static"' out ||
     failed "$last: no tiles in the entry"
+# Clauses of the schedule are searched like parameters.
+expect 0 tune attention --shape 1x2x70x64 --target sm_90a --sweep for.pingpong=none,once --sweep kernel.raster=plain --dry-run
+grep -q '"use": {"for.pingpong": "none", "kernel.raster": "plain"' out ||
+    failed "$last: no clauses in the entry"
 expect 0 tune attention --shape 1x2x70x16 --target cpu --dry-run --mask causal
 out_has "BM=128 BN=128"
 out_has '"mask": "masked"'

@@ -42,6 +42,8 @@ static const char json[] =
     " \"use\": {\"BM\": 16}},"
     "{\"target\": \"sm_80\", \"d\": 64, \"mask\": \"window\","
     " \"length\": 2048, \"use\": {\"BM\": 13}},"
+    "{\"target\": \"sm_90\", \"d\": 256, \"use\": {\"BM\": 5, "
+    "\"for.pingpong\": \"once\"}},"
     "{\"target\": \"cpu\", \"use\": {\"BM\": 9}}"
     "]}";
 
@@ -165,7 +167,15 @@ START_TEST(tiles_are_a_word)
     ck_assert_int_eq(find("sm_80", "bf16", 100, "none", 1).tiles, TC_TILES_ANY);
     tc_config c = find("sm_80", "bf16", 64, "none", 4096);
     ck_assert_int_eq(c.tiles, TC_TILES_DYNAMIC);
-    ck_assert_uint_eq(c.nbindings, 1);
+}
+END_TEST
+
+START_TEST(clauses_are_bindings)
+{
+    tc_config c = find("sm_90", "bf16", 256, "none", 1);
+    ck_assert_uint_eq(c.nbindings, 2);
+    ck_assert_str_eq(c.bindings[1].name, "for.pingpong");
+    ck_assert_str_eq(c.bindings[1].value, "once");
 }
 END_TEST
 
@@ -481,6 +491,7 @@ int main(void)
     tcase_add_test(t, exact_sums_want_tiles_of_their_own);
     tcase_add_test(t, warps_and_stages_are_no_bindings);
     tcase_add_test(t, tiles_are_a_word);
+    tcase_add_test(t, clauses_are_bindings);
     tcase_add_test(t, a_broken_text_fits_nothing);
     tcase_add_test(t, shipped_configurations_are_read);
     suite_add_tcase(s, t);

@@ -6,7 +6,8 @@
  *   --sweep BM=64,128 --sweep warps=4,8   (BM=64 warps=4), (BM=64 warps=8), ..
  *
  * `warps`, `stages`, `ptxas` and `tiles` are those of the compile options, any
- * other name is a compile-time parameter.
+ * other name is a compile-time parameter, or a clause of the schedule:
+ * for.pingpong=none,once.
  */
 #ifndef TOOL_SPACE_H
 #define TOOL_SPACE_H

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bindings of clauses: `-D for.pingpong=none` writes pingpong(none) at all loops
+ * of the kernel whose text leaves that open, `-D kernel.raster=plain` writes
+ * raster(plain) at the kernel. So the schedule can be given where parameters
+ * are: on the command line, by `tilec tune`, in a configuration. Tests:
+ * test/ir/passes/bind-params/clauses.tile.
+ */
+#include "passes/bind/bind_params.h"
+
+#include <string.h>
+
+typedef struct clause {
+    tc_context *cx;
+    tc_loc loc;
+    tc_func *kernel;
+    const char *name, *word;
+} clause;
+
+bool tc_is_clause(const char *name)
+{
+    return strncmp(name, "for.", 4) == 0 || strncmp(name, "kernel.", 7) == 0;
+}
+
+static bool refuse(const clause *c, const char *expected)
+{
+    return tc_error(c->cx, c->loc, "bind-params: %s=%s, expected %s", c->name,
+                    c->word, expected);
+}
+
+static void write_at_loops(const clause *c, const tc_region *r,
+                           const char *attr)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++)
+            write_at_loops(c, op->regions[i], attr);
+        if (op->code == TC_FOR && tc_op_is_word(op, attr, "auto"))
+            tc_op_set_word(op, attr, c->word);
+    }
+}
+
+static bool bind_loops(const clause *c, const char *attr)
+{
+    static const char *const known[] = {"pingpong", "schedule", "trim"};
+    for (unsigned i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(known[i], attr) != 0)
+            continue;
+        tc_attr_decl d =
+            tc_op_attr_decl(TC_FOR, (unsigned)tc_op_attr_index(TC_FOR, attr));
+        if (!tc_words_have(d.words, c->word))
+            return refuse(c,
+                          tc_arena_printf(&c->cx->diag_arena, "one of %.*s",
+                                          (int)strcspn(d.words, " "), d.words));
+        write_at_loops(c, c->kernel->body, attr);
+        return true;
+    }
+    return refuse(c, "for.pingpong, for.schedule or for.trim");
+}
+
+bool tc_bind_clause(tc_func *kernel, tc_loc loc, const tc_binding *given)
+{
+    tc_context *cx = kernel->module->cx;
+    clause c = {cx, loc, kernel, given->name, tc_string_get(cx, given->value)};
+    if (!kernel->is_kernel)
+        return refuse(&c, "a kernel to bind it at, not a plan");
+    if (strncmp(c.name, "for.", 4) == 0)
+        return bind_loops(&c, c.name + 4);
+    tc_raster raster = tc_raster_parse(c.word);
+    if (strcmp(c.name, "kernel.raster") != 0 || !raster ||
+        raster == TC_RASTER_GROUPED)
+        return refuse(&c, "kernel.raster=plain, ascending or descending");
+    if (!kernel->raster)
+        kernel->raster = raster;
+    return true;
+}
