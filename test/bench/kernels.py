@@ -163,9 +163,11 @@ def run(args):
     if args.warming:
         i, n = map(int, args.warming.split("/"))
         # One contender of a case each: they take long to compile.
-        jobs = [(c, name) for c in chosen for name in c.contenders()]
+        jobs = [(c, name) for c in chosen for name in
+                (*c.contenders(), *(c.variants() if args.variants else ()))
+                if not args.contenders or name in args.contenders]
         for c, name in jobs[i::n]:
-            compile_all(Problem(c, False), [name])
+            compile_all(Problem(c, args.variants), [name])
             clean_up()
         return data
     for c in chosen:
