@@ -256,13 +256,16 @@ static void choice_choose(tc_placing *s, tc_class *c, const tc_layout *l)
 }
 
 /* Is the layout of a chosen before that of b? */
-static bool is_before(const tc_class *a, const tc_class *b)
+static bool is_before(const tc_placing *s, const tc_class *a, const tc_class *b)
 {
     if (!a->dot != !b->dot)
         return a->dot;
     int64_t x = tc_type_count(a->tile), y = tc_type_count(b->tile);
     if (x != y)
         return x > y;
+    /* A reshape of what memory gives follows it. */
+    if (!s->dots && !a->access != !b->access)
+        return a->access;
     if (a->tile->rank != b->tile->rank)
         return a->tile->rank > b->tile->rank;
     return a->weight > b->weight;
@@ -335,7 +338,7 @@ void tc_layouts_choose(tc_placing *s)
     for (;;) {
         tc_class *best = NULL;
         for (tc_class *c = s->all; c; c = c->next)
-            if (!c->parent && !c->layout && (!best || is_before(c, best)))
+            if (!c->parent && !c->layout && (!best || is_before(s, c, best)))
                 best = c;
         if (!best)
             break;

@@ -8,6 +8,7 @@
 
 #include "codegen/llvm/elementwise.h"
 #include "codegen/nvptx/math/math.h"
+#include "ir/fastmath.h"
 
 /* One op. Operands that are narrow floats are f32 already if the op computes
  * (wide in the table). */
@@ -48,8 +49,28 @@ static const char *one_instruction(const tc_op *op)
     }
 }
 
+/* exp and log that may be computed less exactly: by those of base 2. */
+static LLVMValueRef emit_by_base_2(const lane *l)
+{
+    LLVMBuilderRef b = l->of.b;
+    bool is_exp = l->of.op->code == TC_EXP;
+    LLVMValueRef by = LLVMConstReal(l->g->f32, is_exp ? 1.4426950408889634
+                                                      : 0.6931471805599453);
+    if (is_exp)
+        return arith_call(l->g, "nvvm.ex2.approx.ftz",
+                          LLVMBuildFMul(b, l->of.x, by, ""));
+    return LLVMBuildFMul(b,
+                         tc_gen_intrinsic(l->g, "nvvm.lg2.approx.ftz.f", 0,
+                                          NULL, 1, (LLVMValueRef[]){l->of.x}),
+                         by, "");
+}
+
 static LLVMValueRef emit_math(const lane *l)
 {
+    bool by_base_2 = (l->of.op->code == TC_EXP || l->of.op->code == TC_LOG) &&
+                     tc_op_fastmath(l->of.op) & TC_AFN;
+    if (by_base_2 && LLVMTypeOf(l->of.x) == l->g->f32)
+        return emit_by_base_2(l);
     if (l->of.op->code == TC_TANH && tc_op_int(l->of.op, "approx") &&
         LLVMTypeOf(l->of.x) == l->g->f32)
         return emit_tanh_approx(l);
