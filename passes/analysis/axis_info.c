@@ -507,6 +507,49 @@ static tc_axis_info rule_smem_load(const tc_axis_analysis *a, const tc_op *op)
     return whole ? *in(a, store, 1) : unknown(t);
 }
 
+/* Does the op stand in a region of a warp_groups before the one of `later`? What
+ * is known there is final then. */
+static bool is_of_earlier_role(const tc_op *op, const tc_op *later)
+{
+    const tc_op *roles = op->parent->op;
+    while (roles && roles->code != TC_WARP_GROUPS)
+        roles = roles->parent->op;
+    if (!roles)
+        return false;
+    for (unsigned i = 0; i < roles->nregions; i++) {
+        if (tc_region_contains(roles->regions[i], later))
+            return false;
+        if (tc_region_contains(roles->regions[i], op))
+            return tc_region_contains(roles->parent, later);
+    }
+    return false;
+}
+
+/* A scalar that another role sends: what all that it sends have in common. */
+static tc_axis_info rule_smem_load_scalar(const tc_axis_analysis *a,
+                                          const tc_op *op)
+{
+    const tc_value *ring = op->in[0];
+    tc_axis_info r = unknown(op->out[0]->type);
+    bool any = false;
+    while (ring->def && ring->def->code == TC_SMEM_INDEX)
+        ring = ring->def->in[0];
+    tc_each_use (u, ring) {
+        const tc_value *slot =
+            u->op->code == TC_SMEM_INDEX ? u->op->out[0] : ring;
+        tc_each_use (w, slot) {
+            if (w->op->code != TC_SMEM_STORE_SCALAR)
+                continue;
+            if (!is_of_earlier_role(w->op, op))
+                return unknown(op->out[0]->type);
+            r = any ? axis_info_join(&r, in(a, w->op, 1)) : *in(a, w->op, 1);
+            any = true;
+        }
+    }
+    r.is_known = false;
+    return r;
+}
+
 static rule_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_CONST] = rule_const,
     [TC_DIM] = rule_dim,
@@ -536,6 +579,7 @@ static rule_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_PTR_ADD] = rule_ptr_add,
     [TC_CONVERT_LAYOUT] = rule_same,
     [TC_SMEM_LOAD] = rule_smem_load,
+    [TC_SMEM_LOAD_SCALAR] = rule_smem_load_scalar,
 };
 
 /* ---- The walk ---- */
