@@ -7,6 +7,7 @@
 #include "passes/analysis/axis_info.h"
 
 #include "passes/analysis/nesting.h"
+#include "passes/analysis/roles.h"
 
 #include <string.h>
 
@@ -507,22 +508,14 @@ static tc_axis_info rule_smem_load(const tc_axis_analysis *a, const tc_op *op)
     return whole ? *in(a, store, 1) : unknown(t);
 }
 
-/* Does the op stand in a region of a warp_groups before the one of `later`? What
- * is known there is final then. */
-static bool is_of_earlier_role(const tc_op *op, const tc_op *later)
+/* Does the producer send what `load` reads? What is known of the producer's
+ * values is final when others are looked at. */
+static bool is_sent(const tc_op *store, const tc_op *load)
 {
-    const tc_op *roles = op->parent->op;
-    while (roles && roles->code != TC_WARP_GROUPS)
-        roles = roles->parent->op;
-    if (!roles)
-        return false;
-    for (unsigned i = 0; i < roles->nregions; i++) {
-        if (tc_region_contains(roles->regions[i], later))
-            return false;
-        if (tc_region_contains(roles->regions[i], op))
-            return tc_region_contains(roles->parent, later);
-    }
-    return false;
+    const tc_op *roles = tc_roles_around(store);
+    return roles && roles == tc_roles_around(load) &&
+           tc_region_contains(tc_producer(roles), store) &&
+           !tc_region_contains(tc_producer(roles), load);
 }
 
 /* A scalar that another role sends: what all that it sends have in common. */
@@ -540,7 +533,7 @@ static tc_axis_info rule_smem_load_scalar(const tc_axis_analysis *a,
         tc_each_use (w, slot) {
             if (w->op->code != TC_SMEM_STORE_SCALAR)
                 continue;
-            if (!is_of_earlier_role(w->op, op))
+            if (!is_sent(w->op, op))
                 return unknown(op->out[0]->type);
             r = any ? axis_info_join(&r, in(a, w->op, 1)) : *in(a, w->op, 1);
             any = true;
