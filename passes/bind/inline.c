@@ -38,6 +38,7 @@ struct inliner {
     struct node *nodes;
     unsigned nnodes;
     bool inherited_only; /* calls of functions that inherit parameters */
+    bool lifts;          /* the ops at hand are lifted: no call can be */
     bool changed;
 };
 
@@ -142,13 +143,18 @@ static bool is_operand(const tc_op *op, const tc_value *v)
 static bool inline_region(struct inliner *s, tc_region *r);
 
 /* The functions that the call gives are called in the copy of the body instead
- * of the callee's parameters, and inlined there. */
-static bool bind_given(struct inliner *s, const tc_op *call,
-                       const tc_func *callee, tc_region *body)
+ * of the callee's parameters. They are inlined there, and all others if the copy
+ * is lifted. */
+static bool inline_copy(struct inliner *s, const tc_op *call,
+                        const tc_func *callee, tc_region *copy, bool lifted)
 {
-    return !tc_op_has_attr(call, "params") ||
-           (tc_bind_given(s->env, call, callee, body) &&
-            inline_region(s, body));
+    bool gives = tc_op_has_attr(call, "params"), outer = s->lifts;
+    if (gives && !tc_bind_given(s->env, call, callee, copy))
+        return false;
+    s->lifts |= lifted;
+    bool ok = !(gives || s->lifts) || inline_region(s, copy);
+    s->lifts = outer;
+    return ok;
 }
 
 static bool inline_call(struct inliner *s, tc_op *call, const tc_func *callee)
@@ -156,7 +162,7 @@ static bool inline_call(struct inliner *s, tc_op *call, const tc_func *callee)
     bool lifted = has_tile_argument(call) && !takes_tiles(callee);
     tc_bindings b = infer_bindings(s, call, callee, lifted);
     tc_region *body = copy_body(callee, call, &b, lifted);
-    if (!bind_given(s, call, callee, body))
+    if (!inline_copy(s, call, callee, body, lifted))
         return false;
     tc_value **results =
         tc_arena_array(s->env->scratch, tc_value *, call->nout);
@@ -200,8 +206,9 @@ static bool inline_region(struct inliner *s, tc_region *r)
         tc_func *f = op->code == TC_CALL ? tc_op_callee(op) : NULL;
         if (!f) /* a parameter is called: not bound yet */
             continue;
-        if (s->inherited_only && !tc_func_inherits(f) &&
-            !tc_op_has_attr(op, "params"))
+        bool must =
+            s->lifts || tc_func_inherits(f) || tc_op_has_attr(op, "params");
+        if (s->inherited_only && !must)
             continue;
         if (!inline_func(s, node_of(s, f)) || !inline_given(s, op, f) ||
             !inline_call(s, op, f))

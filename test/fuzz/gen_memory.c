@@ -101,8 +101,12 @@ void gen_call(gen *g)
     shape s = gen_any_shape(g);
     value a = gen_need(g, f->params[0], s), b = gen_need(g, f->params[1], s);
     value v = gen_fresh(g, f->result, s);
-    gen_line(g, "%s = call @f%d(%s, %s) : %s", v.name, i, a.name, b.name,
-             gen_type_text(v.type, s));
+    if (num_below(&g->rng, 2))
+        gen_line(g, "%s = call @f%d(%s, %s) : %s", v.name, i, a.name, b.name,
+                 gen_type_text(v.type, s));
+    else
+        gen_line(g, "%s = call @g%d[f=@f%d](%s, q=%s) : %s", v.name, i, i,
+                 a.name, b.name, gen_type_text(v.type, s));
     gen_keep(g, v);
 }
 

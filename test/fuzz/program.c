@@ -202,6 +202,18 @@ static void write_function(gen *g, int i)
     gen_line(g, "}");
 }
 
+/* @g0 calls what is bound to its parameter; @f0 fits and captures %q. */
+static void write_frame(gen *g, int i)
+{
+    const char *in = num_name(g->functions[i].params[0]);
+    const char *out = num_name(g->functions[i].result);
+    gen_line(g, "func @g%d[f: func(%s) -> %s](%%p: %s) -> %s {", i, in, out, in,
+             out);
+    gen_line(g, "  %%r = call f(%%p) : %s", out);
+    gen_line(g, "  return %%r");
+    gen_line(g, "}");
+}
+
 static void write_kernel(gen *g, int n)
 {
     gen_line(g, "kernel @random(%%fa: tensor<[?, ?] x f32>, "
@@ -231,8 +243,10 @@ program program_new(uint64_t seed, int n)
     gen g = {.rng = {seed * 0x9e3779b97f4a7c15u + 1}};
     size_t length;
     g.out = open_memstream(&g.p.text, &length);
-    write_function(&g, 0);
-    write_function(&g, 1);
+    for (int i = 0; i < 2; i++) {
+        write_function(&g, i);
+        write_frame(&g, i);
+    }
     write_kernel(&g, n);
     fclose(g.out);
     for (int t = 0; t < NUM_TYPE_COUNT; t++)
