@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/decode/decode.h"
 
+#include "tools/common/row.h"
 #include "tools/measure/compare.h"
 
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 
 /* So many products that the CPU takes about a second. */
@@ -73,15 +73,7 @@ static int print_json(const decode_options *o, const decode_times *t,
     cJSON_AddStringToObject(row, "device", t->device);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         cJSON_AddNumberToObject(row, numbers[i].name, numbers[i].value);
-    char *text = cJSON_PrintUnformatted(row);
-    cJSON_Delete(row);
-    if (!text) {
-        report("out of memory");
-        return EXIT_MACHINE;
-    }
-    puts(text);
-    cJSON_free(text);
-    return EXIT_DONE;
+    return row_print(row);
 }
 
 static int run(const tool_args *args, const decode_options *o, decode_batch *b)

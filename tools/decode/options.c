@@ -2,6 +2,7 @@
 #include "tools/decode/decode.h"
 
 #include "lib/handles.h"
+#include "tools/common/row.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -72,22 +73,15 @@ static int read_sizes(decode_options *o, const tool_args *args)
 
 static void name_it(decode_options *o)
 {
-    char heads[48], dims[48], pages[48] = "";
-    snprintf(heads, sizeof heads, "%lld", (long long)o->heads);
-    if (o->kv_heads != o->heads)
-        snprintf(heads, sizeof heads, "%lld/%lld", (long long)o->heads,
-                 (long long)o->kv_heads);
-    snprintf(dims, sizeof dims, "%lld", (long long)o->dim);
-    if (o->dv != o->dim)
-        snprintf(dims, sizeof dims, "%lld/%lld", (long long)o->dim,
-                 (long long)o->dv);
+    char pages[48] = "";
     if (o->page)
         snprintf(pages, sizeof pages, " in pages of %lld", (long long)o->page);
     snprintf(o->name, sizeof o->name,
              "decode %lldx%sx%lld on %lld, D=%s, %s over %s%s, mask %.60s, "
              "score %.60s",
-             (long long)o->batch, heads, (long long)o->queries,
-             (long long)o->length, dims, tc_dtype_name(o->type).text,
+             (long long)o->batch, sizes_name(o->heads, o->kv_heads).text,
+             (long long)o->queries, (long long)o->length,
+             sizes_name(o->dim, o->dv).text, tc_dtype_name(o->type).text,
              tc_dtype_name(o->cache_type).text, pages,
              o->mask ? o->mask : "none", o->score ? o->score : "none");
 }

@@ -3,8 +3,8 @@
 
 #include "tools/common/commands.h"
 #include "tools/common/progress.h"
+#include "tools/common/row.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,15 +184,9 @@ int ranking_print_json(const workload *w, const space *s, const ranked *list,
                        size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        cJSON *row = row_of(w, s, &list[i]);
-        char *text = cJSON_PrintUnformatted(row);
-        cJSON_Delete(row);
-        if (!text) {
-            report("out of memory");
-            return EXIT_MACHINE;
-        }
-        puts(text);
-        cJSON_free(text);
+        int code = row_print(row_of(w, s, &list[i]));
+        if (code)
+            return code;
     }
     return EXIT_DONE;
 }

@@ -2,6 +2,7 @@
 #include "tools/measure/workload.h"
 
 #include "lib/handles.h"
+#include "tools/common/row.h"
 #include "tools/measure/compare.h"
 #include "tools/measure/quantizer.h"
 
@@ -115,23 +116,11 @@ static int add_attention_tensors(workload *w, DLDataType t)
 
 static void name_attention(workload *w)
 {
-    char heads[48], dims[48];
-    snprintf(heads, sizeof heads, "%lld", (long long)w->heads);
-    if (w->kv_heads != w->heads)
-        snprintf(heads, sizeof heads, "%lld/%lld", (long long)w->heads,
-                 (long long)w->kv_heads);
-    snprintf(dims, sizeof dims, "%lld", (long long)w->dim);
-    if (w->dv != w->dim)
-        snprintf(dims, sizeof dims, "%lld/%lld", (long long)w->dim,
-                 (long long)w->dv);
-    char lengths[48];
-    snprintf(lengths, sizeof lengths, "%lld", (long long)w->length);
-    if (w->kv_length != w->length)
-        snprintf(lengths, sizeof lengths, "%lld/%lld", (long long)w->length,
-                 (long long)w->kv_length);
     snprintf(w->name, sizeof w->name,
              "attention %lldx%sx%sx%s %s, mask %.60s, score %.60s",
-             (long long)w->batch, heads, lengths, dims, w->dtype,
+             (long long)w->batch, sizes_name(w->heads, w->kv_heads).text,
+             sizes_name(w->length, w->kv_length).text,
+             sizes_name(w->dim, w->dv).text, w->dtype,
              w->mask ? w->mask : "none", w->score ? w->score : "none");
 }
 
