@@ -30,6 +30,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { MAX_REDUCED = 16 }; /* operands of a reduction, and one more */
+
 typedef struct padding {
     tc_context *cx;
     tc_func *f;
@@ -355,12 +357,100 @@ static void mask_reduce(padding *p, tc_op *op)
     }
 }
 
+/* ---- Combiners of the user ---- */
+
+/* One more operand says which elements there are: of two the combiner is given
+ * both, or the one that there is stays.
+ *
+ *   reduce %t axis(0) (%a, %b) { yield f(%a, %b) }
+ *
+ *   reduce %t, %is axis(0) (%a, %p, %b, %q) {
+ *     yield select(%p and %q, f(%a, %b), select(%p, %a, %b)), %p or %q
+ *   }
+ */
+static void combine_region(tc_op *old, tc_op *new)
+{
+    tc_region *from = old->regions[0], *to = new->regions[0];
+    unsigned n = old->nin;
+    for (unsigned i = 0; i < 2 * (n + 1); i++) {
+        bool is_last = i % (n + 1) == n;
+        const tc_value *was = is_last ? NULL : from->args[i - i / (n + 1)];
+        tc_region_add_arg(to, was ? was->type : new->in[n]->type->elem,
+                          was ? was->name : NULL, old->loc);
+    }
+    for (unsigned i = 0; i < 2 * n; i++)
+        tc_value_replace(from->args[i], to->args[i + i / n]);
+    while (from->first) {
+        tc_op *op = from->first;
+        tc_op_remove(op);
+        tc_op_insert(op, to, NULL);
+    }
+    tc_op *yield = tc_region_terminator(to);
+    tc_builder b = tc_builder_before(yield);
+    tc_value *p = to->args[n], *q = to->args[2 * n + 1], *out[MAX_REDUCED];
+    tc_value *zero = tc_build_int(&b, p->type, 0);
+    tc_value *is_p = tc_build_cmp(&b, "ne", p, zero);
+    tc_value *are_both =
+        tc_build_cmp(&b, "ne", tc_build_binary(&b, TC_AND, p, q), zero);
+    for (unsigned i = 0; i < n; i++) {
+        tc_value *one =
+            tc_build_select(&b, is_p, to->args[i], to->args[n + 1 + i]);
+        out[i] = tc_build_select(&b, are_both, yield->in[i], one);
+    }
+    out[n] = tc_build_binary(&b, TC_OR, p, q);
+    tc_op_erase(yield);
+    b = tc_builder_at_end(to, old->loc);
+    tc_build_yield(&b, n + 1, out);
+}
+
+/* 1 in lanes that there are, else 0. */
+static tc_value *presence_of(padding *p, tc_builder *b, const tc_value *v,
+                             unsigned axis)
+{
+    int64_t length = tc_side_of(&p->sides, v, axis)->length;
+    tc_value *on = mask_along(p, b, v->type, axis, length);
+    const tc_type *i32 = tc_type_scalar(p->cx, TC_I32);
+    return tc_build(b, TC_CAST, 1, &on, tc_type_with_elem(p->cx, v->type, i32));
+}
+
+static void mask_combiner(padding *p, tc_op *op)
+{
+    unsigned axis = (unsigned)tc_op_int(op, "axis"), n = op->nin;
+    tc_value *in[MAX_REDUCED];
+    if (!is_padded(p, op->in[0], axis))
+        return;
+    tc_builder b = tc_builder_before(op);
+    for (unsigned i = 0; i < n; i++)
+        in[i] = op->in[i];
+    in[n] = presence_of(p, &b, in[0], axis);
+    tc_op *new = tc_op_new(op->func, TC_REDUCE, op->loc, n + 1, in, 1);
+    for (unsigned i = 0; i < tc_op_nattrs(op->code); i++)
+        new->attrs[i] = op->attrs[i];
+    const tc_type *types[MAX_REDUCED];
+    for (unsigned i = 0; i < n; i++)
+        types[i] = op->out[i]->type;
+    const tc_type *i32 = tc_type_scalar(p->cx, TC_I32);
+    types[n] = tc_type_with_elem(p->cx, types[0], i32);
+    tc_op_set_results(new, n + 1, types);
+    combine_region(op, new);
+    tc_op_insert(new, op->parent, op);
+    for (unsigned i = 0; i < n; i++) {
+        new->out[i]->name = op->out[i]->name;
+        tc_value_replace(op->out[i], new->out[i]);
+        tc_map_set(&p->sides.of, new->out[i],
+                   tc_map_get(&p->sides.of, op->out[i]));
+    }
+    tc_op_erase(op);
+}
+
 static void mask_region(padding *p, const tc_region *r)
 {
     tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
+        for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++)
             mask_region(p, op->regions[i]);
-        if (op->code == TC_REDUCE)
+        if (op->code == TC_REDUCE && op->nregions)
+            mask_combiner(p, op);
+        else if (op->code == TC_REDUCE)
             mask_reduce(p, op);
         else
             mask_access(p, op);

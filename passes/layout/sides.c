@@ -154,14 +154,16 @@ static void visit_parts(tc_sides *s, const tc_op *op)
     fix(s, op->out[0], axis);
 }
 
-/* Elements that a combiner of the user may be given have no neutral value. */
+/* pad-sides gives a combiner of the user one more operand. */
+enum { MOST_REDUCED = 15 };
+
 static void visit_reduce(tc_sides *s, const tc_op *op)
 {
     unsigned axis = (unsigned)tc_op_int(op, "axis");
     const tc_value *first = op->in[0];
     for (unsigned k = 1; k < op->nin; k++)
         join_values(s, first, op->in[k]);
-    if (op->nregions || !tc_op_is_word(op, "within", "block"))
+    if (op->nin > MOST_REDUCED || !tc_op_is_word(op, "within", "block"))
         fix(s, first, axis);
     for (unsigned k = 0; k < op->nout; k++)
         for (unsigned i = 0; i < first->type->rank; i++)

@@ -9,7 +9,7 @@
  *   %p = dot %a, %b          its axes, and those of %a and %b:   fixed
  *
  * A side is fixed where an op would compute something else, were it longer:
- * products, reshapes of the axis, parts of it, combiners of the user.
+ * products, reshapes of the axis, parts of it.
  */
 #ifndef TC_SIDES_H
 #define TC_SIDES_H

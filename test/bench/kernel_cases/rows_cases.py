@@ -75,7 +75,7 @@ class Add(Rows):
 
 class Softmax(Rows):
     word, text, name, tensors = "softmax", "softmax_rows", "softmax_rows", 2
-    options = [(w, dict(BM=b)) for w in (4, 8) for b in (1, 2, 4)]
+    options = [(w, dict(BM=b)) for w in (2, 4, 8, 16) for b in (1, 2, 4)]
 
     def inputs(self):
         x = self.randn()
@@ -196,8 +196,8 @@ class Rmsnorm(Layernorm):
 
 class LayernormBackward(Layernorm):
     word, name, tensors = "layernorm_backward", "layernorm_backward", 3
-    options = [(w, dict(BM=b, PARTS=p)) for w in (4, 8, 16) for b in (1, 2)
-               for p in (132, 264, 528)]
+    options = [(w, dict(PARTS=p, AHEAD=a)) for w in (4, 8, 16)
+               for p in (132, 264, 528) for a in (0, 1)]
 
     def inputs(self):
         s = super().inputs()
