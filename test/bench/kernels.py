@@ -148,6 +148,12 @@ def warm(args):
         w.wait()
 
 
+def wanted(args, case):
+    """Names of contenders, with those of variants; None: all."""
+    more = list(case.variants()) if args.variants else []
+    return args.contenders and args.contenders + more
+
+
 def run(args):
     load_tilec(args.lib)
     import torch
@@ -165,7 +171,7 @@ def run(args):
         # One contender of a case each: they take long to compile.
         jobs = [(c, name) for c in chosen for name in
                 (*c.contenders(), *(c.variants() if args.variants else ()))
-                if not args.contenders or name in args.contenders]
+                if name in (wanted(args, c) or [name])]
         for c, name in jobs[i::n]:
             compile_all(Problem(c, args.variants), [name])
             clean_up()
@@ -173,7 +179,7 @@ def run(args):
     for c in chosen:
         p = Problem(c, args.variants)
         row = dict(label=c.label, flops=c.flops, bytes=c.bytes, **pingpong(
-            p, args.contenders, args.rounds, args.turn_ms))
+            p, wanted(args, c), args.rounds, args.turn_ms))
         report(row)
         data["rows"].append(row)
         if args.json:
