@@ -248,6 +248,8 @@ bool tc_launch_plan_finish(tc_job *job, const tilec_compile_options *o,
 
 void tc_launch_plan_free(tc_launch_plan *plan)
 {
+    if (plan)
+        tc_plan_forget(plan);
     for (unsigned i = 0; plan && plan->kernels && i < plan->nkernels; i++) {
         tilec_kernel_free(plan->kernels[i]);
         plan->kernels[i] = NULL;

@@ -4,6 +4,10 @@
  * asserts, branches, the lifetimes of the workspace's tensors; then these
  * tensors are placed; then the fills and launches are done.
  *
+ * What the walk finds depends on sizes, strides and numbers alone. A plan keeps
+ * that of its last launch; one with the same takes it and does not walk. Of two
+ * threads at the same time one walks.
+ *
  * The same walk computes how much workspace a launch needs. Arguments may be
  * missing there: values that depend on them are unknown, and of a branch with
  * such a condition both sides are assumed to run.
@@ -34,9 +38,18 @@ struct tensor {
     int64_t shape[TC_MAX_RANK], strides[TC_MAX_RANK];
 };
 
+/* The memory of a run, in one piece with its arrays. */
+struct tc_plan_room {
+    bool is_walked;        /* for arguments like `slots` and `args` */
+    uint64_t bytes, align; /* of the workspace */
+    tc_slot *slots, *given_slots;
+    tc_launch_arg *args, *given_args;
+};
+
 struct run {
     const tilec_kernel *k;
-    const tc_launch_plan *plan;
+    tc_launch_plan *plan;
+    struct tc_plan_room *room;
     const tilec_launch_options *options; /* NULL: only the workspace */
     tilec_error *error;
     tc_slot *slots;
@@ -444,16 +457,72 @@ static void take_arguments(struct run *r)
     }
 }
 
+static bool is_tensor(const tc_slot *s)
+{
+    return s->given && s->given->kind == TILEC_ARG_TENSOR;
+}
+
+/* Does the walk find for these arguments what it found for the last ones? */
+static bool is_like_last(const struct run *r, unsigned param)
+{
+    const struct tc_plan_room *room = r->room;
+    const tc_slot *s = &room->given_slots[param], *last = &room->slots[param];
+    if (is_tensor(s) != is_tensor(last))
+        return false;
+    if (!is_tensor(s))
+        return memcmp(&room->given_args[param].scalar,
+                      &room->args[param].scalar, sizeof(tc_scalar)) == 0;
+    return memcmp(s->sizes, last->sizes, sizeof s->sizes) == 0 &&
+           memcmp(s->strides, last->strides, sizeof s->strides) == 0;
+}
+
+/* Whether what the last walk found is right for them. */
+static bool take_given(struct run *r)
+{
+    struct tc_plan_room *room = r->room;
+    unsigned n = r->k->nparams;
+    bool same = room->is_walked;
+    for (unsigned i = 0; same && i < n; i++)
+        same = is_like_last(r, i);
+    memcpy(room->slots, room->given_slots, n * sizeof *room->slots);
+    memcpy(room->args, room->given_args, n * sizeof *room->args);
+    take_arguments(r);
+    return same;
+}
+
+/* Nothing is known but the arguments. */
+static void clear_results(struct run *r)
+{
+    const tc_launch_plan *p = r->plan;
+    memset(r->pieces, 0, p->npieces * sizeof *r->pieces);
+    memset(r->is_taken, 0, p->nsteps * sizeof *r->is_taken);
+    for (unsigned i = r->k->nparams; i < p->nvalues; i++)
+        r->values[i] = (struct value){0};
+}
+
+static tilec_status walk_if_needed(struct run *r)
+{
+    if (take_given(r)) {
+        r->bytes = r->room->bytes;
+        r->align = r->room->align;
+        return TILEC_OK;
+    }
+    clear_results(r);
+    tilec_status st = walk(r);
+    r->room->is_walked = st == TILEC_OK;
+    r->room->bytes = r->bytes;
+    r->room->align = r->align;
+    return st;
+}
+
 static tilec_status run_plan(struct run *r, const tilec_argument *args,
                              size_t nargs)
 {
-    bool partial = !r->options;
-    tilec_status st = tc_arguments_check(r->k, args, nargs, partial, r->slots,
-                                         r->args, &r->device, r->error);
-    if (st != TILEC_OK)
-        return st;
-    take_arguments(r);
-    st = walk(r);
+    tilec_status st =
+        tc_arguments_check(r->k, args, nargs, !r->options, r->room->given_slots,
+                           r->room->given_args, &r->device, r->error);
+    if (st == TILEC_OK)
+        st = walk_if_needed(r);
     if (st != TILEC_OK || !r->options)
         return st;
     st = check_workspace(r);
@@ -463,33 +532,62 @@ static tilec_status run_plan(struct run *r, const tilec_argument *args,
     return run_steps(r);
 }
 
-/* Room for what a run needs, in one piece. */
+/* A part of the room; NULL while its size is asked for. */
+static void *take_part(char *room, size_t *used, size_t n, size_t size)
+{
+    void *part = room ? room + *used : NULL;
+    *used += (n * size + 15) / 16 * 16;
+    return part;
+}
+
+/* Places the arrays in the room's memory after its head. The bytes of all. */
+static size_t place_arrays(struct run *r, struct tc_plan_room *room, char *at)
+{
+    const tc_launch_plan *p = r->plan;
+    size_t used = (sizeof *room + 15) / 16 * 16;
+    unsigned n = r->k->nparams + 1;
+    room->slots = take_part(at, &used, n, sizeof *room->slots);
+    room->given_slots = take_part(at, &used, n, sizeof *room->slots);
+    room->args = take_part(at, &used, n, sizeof *room->args);
+    room->given_args = take_part(at, &used, n, sizeof *room->args);
+    r->values = take_part(at, &used, p->nvalues + 1, sizeof *r->values);
+    r->tensors = take_part(at, &used, p->npieces + 1, sizeof *r->tensors);
+    r->pieces = take_part(at, &used, p->npieces + 1, sizeof *r->pieces);
+    r->launched = take_part(at, &used, p->most_args + 1, sizeof *r->launched);
+    r->is_taken = take_part(at, &used, p->nsteps + 1, sizeof *r->is_taken);
+    r->slots = room->slots;
+    r->args = room->args;
+    return used;
+}
+
+/* That of the last launch, or a new one. NULL: there is no memory. */
+static struct tc_plan_room *take_room(struct run *r)
+{
+    struct tc_plan_room sizes,
+        *room = r->options ? atomic_exchange(&r->plan->kept, NULL) : NULL;
+    if (!room)
+        room = calloc(1, place_arrays(r, &sizes, NULL));
+    if (room)
+        place_arrays(r, room, (char *)room);
+    return r->room = room;
+}
+
 static tilec_status run_with_room(struct run *r, const tilec_argument *args,
                                   size_t nargs)
 {
-    const tc_launch_plan *p = r->plan;
-    unsigned nparams = r->k->nparams;
-    size_t slots = (nparams + 1) * sizeof *r->slots,
-           launch_args = (nparams + 1) * sizeof *r->args,
-           values = (p->nvalues + 1) * sizeof *r->values,
-           tensors = (p->npieces + 1) * sizeof *r->tensors,
-           pieces = (p->npieces + 1) * sizeof *r->pieces,
-           launched = (p->most_args + 1) * sizeof *r->launched;
-    char *room = calloc(1, slots + launch_args + values + tensors + pieces +
-                               launched + p->nsteps + 1);
+    struct tc_plan_room *room = take_room(r);
     if (!room)
         return tc_fail_memory(r->error);
-    char *at = room;
-    r->slots = (tc_slot *)at;
-    r->args = (tc_launch_arg *)(at += slots);
-    r->values = (struct value *)(at += launch_args);
-    r->tensors = (struct tensor *)(at += values);
-    r->pieces = (tc_piece *)(at += tensors);
-    r->launched = (tilec_argument *)(at += pieces);
-    r->is_taken = (bool *)(at += launched);
     tilec_status st = run_plan(r, args, nargs);
+    if (r->options && room->is_walked)
+        room = atomic_exchange(&r->plan->kept, room);
     free(room);
     return st;
+}
+
+void tc_plan_forget(tc_launch_plan *plan)
+{
+    free(atomic_exchange(&plan->kept, NULL));
 }
 
 tilec_status tc_plan_launch(const tilec_kernel *k, const tilec_argument *args,

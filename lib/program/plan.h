@@ -13,6 +13,8 @@
 #include "ir/plan.h"
 #include "lib/program/compile.h"
 
+#include <stdatomic.h>
+
 typedef enum tc_step_kind {
     TC_STEP_SCALAR,    /* value `out` from the op */
     TC_STEP_ASSERT,    /* of in[0] */
@@ -37,6 +39,7 @@ typedef struct tc_launch_plan {
     tilec_kernel **kernels; /* in the order of their first launch */
     unsigned nsteps, nvalues, npieces, most_args;
     const tc_plan_step *steps;
+    _Atomic(struct tc_plan_room *) kept; /* of the last launch (plan_run.c) */
 } tc_launch_plan;
 
 /* One of a plan's kernels, so that it can be compiled again by itself. */
@@ -65,6 +68,8 @@ bool tc_part_isolate(tc_job *job, const tc_plan_part *part,
 /* Drops its kernels; accepts NULL. */
 void tc_launch_plan_free(tc_launch_plan *plan);
 
+/* Drops what the last launch left. */
+void tc_plan_forget(tc_launch_plan *plan);
 tilec_status tc_plan_launch(const tilec_kernel *k, const tilec_argument *args,
                             size_t nargs, const tilec_launch_options *options,
                             tilec_error *error);

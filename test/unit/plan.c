@@ -262,6 +262,36 @@ START_TEST(launches_in_order)
 }
 END_TEST
 
+/* Like the one before it or not: by numbers, sizes, and after a refusal. */
+START_TEST(launches_one_after_another)
+{
+    static const struct {
+        int n, is_long, length;
+    } turns[] = {{3, 1, N},  {3, 1, N},   {3, 0, N},  {5, 0, N},  {5, 0, 70},
+                 {5, 0, 70}, {-1, 0, 70}, {5, 0, 70}, {5, 1, 70}, {5, 1, N}};
+    tilec_kernel *k = compile("chain", "cpu");
+    uint64_t bytes = workspace_of(k, 5, -1);
+    char *rooms = aligned_alloc(256, 2 * ((bytes + 255) / 256 * 256));
+    for (int i = 0; i < N; i++)
+        in[i] = (float)i;
+    for (unsigned t = 0; t < sizeof turns / sizeof *turns; t++) {
+        char *room = rooms + (t % 2 ? (bytes + 255) / 256 * 256 : 0);
+        int n = turns[t].n, wrong = 0;
+        length = turns[t].length;
+        memset(out, 0, sizeof out);
+        ck_assert_int_eq(run(k, n, turns[t].is_long, room, bytes),
+                         n > 0 ? TILEC_OK : TILEC_INPUT);
+        float by = n < 0 ? 0.0f : turns[t].is_long ? 30.0f : 2.0f * (float)n;
+        for (int i = 0; i < N; i++)
+            wrong += out[i] != (i < length ? by * (float)i : 0.0f);
+        ck_assert_msg(wrong == 0, "turn %u: %d are wrong", t, wrong);
+    }
+    length = N;
+    free(rooms);
+    tilec_kernel_free(k);
+}
+END_TEST
+
 START_TEST(what_a_plan_says_of_itself)
 {
     tilec_kernel *k = compile("chain", "cpu");
@@ -560,6 +590,7 @@ int main(void)
     tcase_add_checked_fixture(plans, set_up, tear_down);
     tcase_add_test(plans, workspace_by_use);
     tcase_add_test(plans, launches_in_order);
+    tcase_add_test(plans, launches_one_after_another);
     tcase_add_test(plans, what_a_plan_says_of_itself);
     tcase_add_test(plans, refused);
     tcase_add_test(plans, too_large);
