@@ -3,7 +3,7 @@
  * Ops with regions:
  *   %m, %l = for %i = lo to hi [step s] carry(%m0 = a, %l0 = b) [stages(2)]
  *            [schedule(in_iteration)] { ... yield %m1, %l1 }
- *   %r = if %c [speculatable] { ... } else { ... }
+ *   %r = if %c [speculatable] [epilogue(..)] { ... } else { ... }
  *   %x = while carry(%x0 = a) { ... condition %c } do { ... yield %x1 }
  *   %v = reduce %x axis(1) (%a: f32, %b: f32) { ... yield %c }
  *   warp_groups registers(24, 240) producer { ... } consumer { ... }
@@ -236,6 +236,11 @@ bool tc_parse_if(tc_parser *p, unsigned nnames, tc_outcome *out)
     if (tc_parser_accept_word(p, "speculatable"))
         tc_op_set_attr(op, "speculatable",
                        (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    tc_op_parts *parts = tc_arena_new(p->arena, tc_op_parts);
+    parts->code = TC_IF;
+    if (!tc_parse_clauses(p, parts))
+        return false;
+    tc_parts_apply_attrs(parts, op);
     tc_opcode implicit = implicit_yield(nnames);
     if (!parse_branch(p, op->regions[0], implicit, NULL) ||
         !parse_else(p, op, implicit))

@@ -301,7 +301,9 @@ static void print_if(tc_printer *p, const tc_op *op)
 {
     tc_text_add(p->out, "if ");
     print_values(p, op->nin, op->in);
-    tc_text_add(p->out, tc_op_int(op, "speculatable") ? " speculatable " : " ");
+    tc_text_add(p->out, tc_op_int(op, "speculatable") ? " speculatable" : "");
+    print_attr(p, op, (unsigned)tc_op_attr_index(TC_IF, "epilogue"));
+    tc_text_add(p->out, " ");
     tc_print_region(p, op->regions[0]);
     if (is_empty_yield(op->regions[1]) && op->nout == 0)
         return;

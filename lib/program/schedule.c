@@ -346,7 +346,8 @@ static void fly_in(view *v, const tc_region *step)
 
 static void put_clauses(const view *v, const tc_op *loop)
 {
-    static const char *const words[] = {"schedule", "pingpong", "trim"};
+    static const char *const words[] = {"schedule", "pingpong", "trim",
+                                        "epilogue", "l2_prefetch"};
     if (loop->code != TC_FOR)
         return;
     if (tc_op_has_attr(loop, "stages"))

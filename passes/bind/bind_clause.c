@@ -41,7 +41,8 @@ static void write_at_loops(const clause *c, const tc_region *r,
 
 static bool bind_loops(const clause *c, const char *attr)
 {
-    static const char *const known[] = {"pingpong", "schedule", "trim"};
+    static const char *const known[] = {"pingpong", "schedule", "trim",
+                                        "epilogue", "l2_prefetch"};
     for (unsigned i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(known[i], attr) != 0)
             continue;
@@ -54,7 +55,8 @@ static bool bind_loops(const clause *c, const char *attr)
         write_at_loops(c, c->kernel->body, attr);
         return true;
     }
-    return refuse(c, "for.pingpong, for.schedule or for.trim");
+    return refuse(c, "for.pingpong, schedule, trim, epilogue or "
+                     "l2_prefetch");
 }
 
 bool tc_bind_clause(tc_func *kernel, tc_loc loc, const tc_binding *given)

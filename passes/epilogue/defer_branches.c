@@ -74,6 +74,7 @@ static tc_op *find_branch(const tc_region *step)
 {
     for (tc_op *op = step->last; op; op = op->prev) {
         if (op->code == TC_IF && !op->nout &&
+            !tc_op_is_word(op, "epilogue", "none") &&
             only_yields(op->regions[0]) != only_yields(op->regions[1]))
             return op;
         if (!may_come_first(op))

@@ -373,6 +373,7 @@ static void move_branch(tc_late *l)
     tc_value *taken = get_votes(&b, l, count), *slot = slot_of(l, &b, count);
     tc_op *question = branch->in[0]->def;
     tc_op_remove(branch);
+    tc_op_set_word(branch, "epilogue", "defer");
     tc_op_set_in(branch, 0, taken);
     erase_question(question);
     if (l->taken == branch->regions[1]) {

@@ -3,7 +3,7 @@
  * overlap-epilogue: ops that do not need the loop's last product run
  * concurrently with it.
  *
- *   %sum, %acc = if %any {               %sum, %acc, %r = if %any {
+ *   %sum, %acc = if %any epilogue(..) {  %sum, %acc, %r = if %any {
  *     ..                                   ..
  *     %0 = mma .. async(true)              %0 = mma .. async(true)
  *                                          %r1 = reduce %sum1 kind(sum)
@@ -15,7 +15,8 @@
  *   }                                    }
  *   %r = reduce %sum kind(sum)
  *
- * overlap-mma leaves such a branch for a loop that may have no steps. Only
+ * `epilogue(overlap)` says that of a branch; overlap-mma hands it on from the
+ * loop to the branch that it leaves for a loop that may have no steps. Only
  * values of few registers move: rows, not tiles. So do reads of the scalar
  * channel and its release, and waits for TMA stores, that precede all other
  * effects. Tests: test/ir/passes/overlap-epilogue.
@@ -29,10 +30,9 @@
 
 static const char pass[] = "overlap-epilogue";
 
-/* An `if` whose region `full` ends with a wait for a product. */
+/* An `if` whose first region ends with a wait for a product. */
 typedef struct ending {
     tc_op *branch, *wait;
-    unsigned full;
 } ending;
 
 /* ---- What can move ---- */
@@ -61,7 +61,7 @@ static bool is_early(const ending *e, const tc_value *v)
 {
     if (v->def != e->branch)
         return false;
-    const tc_op *yield = tc_region_terminator(e->branch->regions[e->full]);
+    const tc_op *yield = tc_region_terminator(e->branch->regions[0]);
     return tc_value_is_visible(yield->in[v->index], e->wait);
 }
 
@@ -210,16 +210,14 @@ static tc_op *build_in(const ending *e, tc_op *op, unsigned i, tc_op *before)
 
 static void move(ending *e, tc_op *op)
 {
-    unsigned other = 1 - e->full;
     for (unsigned i = 0; i < op->nin; i++)
         if (op->in[i]->def && op->in[i]->def != e->branch)
             bring(e, op->in[i]->def);
-    const tc_op *one = build_in(e, op, e->full, e->wait);
+    const tc_op *one = build_in(e, op, 0, e->wait);
     const tc_op *two =
-        build_in(e, op, other, tc_region_terminator(e->branch->regions[other]));
+        build_in(e, op, 1, tc_region_terminator(e->branch->regions[1]));
     if (op->nout) {
-        e->branch =
-            tc_slots_add_result(e->branch, e->full, one->out[0], two->out[0]);
+        e->branch = tc_slots_add_result(e->branch, 0, one->out[0], two->out[0]);
         tc_value *now = e->branch->out[e->branch->nout - 1];
         now->name = op->out[0]->name;
         now->loc = op->out[0]->loc;
@@ -285,15 +283,11 @@ static void say_effect(tc_pass_env *env, const tc_op *effect)
 
 static bool find_wait(tc_pass_env *env, ending *e)
 {
-    for (e->full = 0; e->full < 2; e->full++) {
-        tc_op *last = last_effect(e->branch->regions[e->full]);
-        if (is_last_wait(last)) {
-            e->wait = last;
-            return true;
-        }
-        if (last && e->branch->nout)
-            say_effect(env, last);
-    }
+    e->wait = last_effect(e->branch->regions[0]);
+    if (is_last_wait(e->wait))
+        return true;
+    if (e->wait && e->branch->nout)
+        say_effect(env, e->wait);
     return false;
 }
 
@@ -304,7 +298,7 @@ static bool overlap_epilogue_visit(tc_pass_env *env, tc_region *r)
         next = op->next;
         for (unsigned i = 0; i < op->nregions; i++)
             changed |= overlap_epilogue_visit(env, op->regions[i]);
-        if (op->code != TC_IF)
+        if (op->code != TC_IF || !tc_op_is_word(op, "epilogue", "overlap"))
             continue;
         ending e = {.branch = op};
         if (!find_wait(env, &e))

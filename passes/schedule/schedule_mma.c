@@ -177,10 +177,14 @@ static void write_down(tc_step *s)
     tc_keep_none_in_flight(s);
 }
 
-/* Turns are of products that run into the next step. */
+/* Row math runs during a loop's last product, where the text leaves that open.
+ * Turns are of products that run into the next step. */
 static void settle(tc_op *loop, const char *schedule)
 {
     tc_op_set_word(loop, "schedule", schedule);
+    if (tc_op_is_word(loop, "epilogue", "auto") &&
+        strcmp(schedule, "in_iteration") != 0)
+        tc_op_set_word(loop, "epilogue", "overlap");
     if (strcmp(schedule, "modulo") != 0 &&
         !tc_op_is_word(loop, "pingpong", "auto"))
         tc_op_set_word(loop, "pingpong", "none");

@@ -92,7 +92,7 @@ static bool is_large(const tc_type *t)
 
 static bool visit_mul(tc_pass_env *env, tc_op *mul)
 {
-    if (tc_op_int(mul, "skip_rescale") || !is_large(mul->out[0]->type))
+    if (tc_op_has_attr(mul, "skip_rescale") || !is_large(mul->out[0]->type))
         return false;
     unsigned rows = is_of_rows(mul->in[1]);
     if (!rows && !is_of_rows(mul->in[0]))

@@ -260,15 +260,33 @@ static bool wants_prefetch(const tc_role_builder *e, const tc_region *r)
         tensor = tensor_of(ring);
         parts++;
     }
-    return parts > 1 && may_be_repeated(e, r);
+    return parts > 1;
+}
+
+/* Decides it for a loop whose text leaves it open, and writes it there. */
+static bool is_prefetching(const tc_role_builder *e, tc_op *loop)
+{
+    bool open = tc_op_is_word(loop, "l2_prefetch", "auto");
+    if (open ? !wants_prefetch(e, loop->regions[0])
+             : !tc_op_is_word(loop, "l2_prefetch", "next"))
+        return false;
+    bool can = may_be_repeated(e, loop->regions[0]);
+    if (!can && !open)
+        tc_missed(e->s->env->cx, loop->loc, "specialize-warps",
+                  "for: l2_prefetch(next) is not obeyed: the addresses of a "
+                  "step are computed by loops, branches or loads");
+    if (can)
+        tc_op_set_word(loop, "l2_prefetch", "next");
+    return can;
 }
 
 /* At the end of step r. */
 static void prefetch_next(tc_role_builder *e, const tc_region *r, tc_builder *b)
 {
-    if (!wants_prefetch(e, r))
+    tc_op *loop = r->op;
+    if (!loop || loop->code != TC_FOR || !is_prefetching(e, loop))
         return;
-    const tc_op *loop = r->op, *yield = tc_region_terminator(r);
+    const tc_op *yield = tc_region_terminator(r);
     b->loc = loop->loc;
     tc_value *next = tc_build_binary(b, TC_ADD, tc_role_here(e, r->args[0]),
                                      tc_role_here(e, loop->in[2]));
