@@ -143,8 +143,8 @@ static bool is_operand(const tc_op *op, const tc_value *v)
 static bool inline_region(struct inliner *s, tc_region *r);
 
 /* The functions that the call gives are called in the copy of the body instead
- * of the callee's parameters. They are inlined there, and all others if the copy
- * is lifted. */
+ * of the callee's parameters. They are inlined there, and all others too if the
+ * copy is lifted. */
 static bool inline_copy(struct inliner *s, const tc_op *call,
                         const tc_func *callee, tc_region *copy, bool lifted)
 {
