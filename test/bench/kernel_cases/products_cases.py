@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of products: matrices, linear layers, groups, experts, convolution."""
+import torch
+import torch.nn.functional as F
+from case import Case, randn, tilec_kernel, torch_function
+
+
+class Product(Case):
+    """size: rows, columns, depth. tiles: (warps, bindings) of tilec's kernel,
+    the first one in the row, the others with --variants."""
+
+    bindings = {}
+
+    def __init__(self, *size, tiles):
+        self.size, self.tiles = size, tiles
+        self.label = "%s_%s" % (self.word, "x".join(map(str, size)))
+        self.flops, self.bytes = self.work()
+
+    def work(self):
+        m, n, k = self.size
+        return 2 * m * n * k, 2 * (m * k + m * n) + n * k * self.weight
+
+    weight = 2  # bytes of an element of w
+
+    def tilec(self, warps, bindings):
+        return tilec_kernel(self.text, self.name, self.arguments,
+                            lambda s: (s["y"],), warps,
+                            **dict(self.bindings, **bindings))
+
+    def variants(self):
+        return {"w%d %s" % t: self.tilec(*t) for t in self.tiles[1:]}
+
+    def contenders(self):
+        import products_triton
+        found = {"tilec": self.tilec(*self.tiles[0]),
+                 "triton": torch_function(getattr(products_triton, self.word))}
+        if hasattr(self, "torch"):
+            found["torch"] = torch_function(self.torch)
+        return found
+
+    def x_and_y(self):
+        m, n, k = self.size
+        return dict(x=randn(m, k), y=randn(m, n))
+
+
+class Matmul(Product):
+    word, text, name = "matmul", "matmul", "matmul"
+
+    def inputs(self):
+        _, n, k = self.size
+        return dict(self.x_and_y(), w=randn(k, n))
+
+    def arguments(self, s):
+        return [s["x"], s["w"], s["y"]]
+
+    def torch(self, s):
+        return (torch.mm(s["x"], s["w"]),)
+
+    def reference(self, s):
+        return (s["x"].float() @ s["w"].float(),)
+
+
+class Linear(Product):
+    word, text, name = "linear", "linear", "linear"
+    bindings = dict(RESIDUAL=1, act="@gelu")
+
+    def inputs(self):
+        m, n, k = self.size
+        return dict(self.x_and_y(), w=randn(n, k) / k ** 0.5, bias=randn(n),
+                    residual=randn(m, n))
+
+    def arguments(self, s):
+        return [s[name] for name in ("x", "w", "bias", "residual", "y")]
+
+    def torch(self, s):
+        return (F.gelu(F.linear(s["x"], s["w"], s["bias"])) + s["residual"],)
+
+    def reference(self, s):
+        return self.torch({name: t.float() for name, t in s.items()})
+
+    def contenders(self):
+        return dict(super().contenders(),
+                    compiled=torch_function(self.torch, compiled=True))
+
+
+class LinearW8(Product):
+    word, text, name, weight = "linear_w8", "linear", "linear_w8", 1
+
+    def inputs(self):
+        _, n, k = self.size
+        w = torch.randint(-128, 128, (n, k), device="cuda", dtype=torch.int8)
+        return dict(self.x_and_y(), w=w, wide=w.to(torch.bfloat16),
+                    factors=torch.rand(n, device="cuda") / 64)
+
+    def arguments(self, s):
+        return [s[name] for name in ("x", "w", "factors", "y")]
+
+    def reference(self, s):
+        return (s["x"].float() @ s["w"].float().T * s["factors"],)
+
+
+class LinearW4(Product):
+    word, text, name, weight = "linear_w4", "linear", "linear_w4", 0.5
+
+    def inputs(self):
+        _, n, k = self.size
+        q = torch.randint(0, 16, (n, k // 128, 2, 64), device="cuda",
+                          dtype=torch.int32)
+        packed = (q[:, :, 0] | q[:, :, 1] << 4).to(torch.uint8)
+        factors = (torch.rand(k // 128, n, device="cuda") / 8)
+        return dict(self.x_and_y(), q=(q - 8).reshape(n, k).to(torch.int8),
+                    w=packed.reshape(n, k // 2).view(torch.int8),
+                    factors=factors.to(torch.bfloat16))
+
+    def arguments(self, s):
+        return [s[name] for name in ("x", "w", "factors", "y")]
+
+    def reference(self, s):
+        f = s["factors"].float().T.repeat_interleave(128, 1)
+        return (s["x"].float() @ (s["q"].float() * f).T,)
+
+
+class LinearFp8(Product):
+    word, text, name, weight = "linear_fp8", "linear", "linear_fp8", 1
+    bindings = dict(TY="bf16")
+
+    def inputs(self):
+        m, n, k = self.size
+        e4m3 = torch.float8_e4m3fn
+        return dict(x=randn(m, k, dtype=e4m3), w=randn(n, k, dtype=e4m3),
+                    x_factors=torch.rand(k // 128, m, device="cuda"),
+                    w_factors=torch.rand(n // 128, k // 128, device="cuda"),
+                    y=randn(m, n))
+
+    def arguments(self, s):
+        return [s[name] for name in
+                ("x", "x_factors", "w", "w_factors", "y")]
+
+    def reference(self, s):
+        f = s["x_factors"].T.repeat_interleave(128, 1)
+        g = s["w_factors"].repeat_interleave(128, 0).repeat_interleave(128, 1)
+        return ((s["x"].float() * f) @ (s["w"].float() * g).T,)
+
+
+class Grouped(Product):
+    """size: rows, columns, depth, groups of random sizes."""
+
+    word, text, name = "grouped", "grouped", "grouped"
+
+    def work(self):
+        m, n, k, g = self.size
+        return 2 * m * n * k, 2 * (m * k + m * n + g * n * k)
+
+    def inputs(self):
+        m, n, k, g = self.size
+        cuts = torch.randperm(m, generator=torch.Generator().manual_seed(1))
+        starts = [0, *sorted(cuts[:g - 1].tolist()), m]
+        starts = torch.tensor(starts, device="cuda", dtype=torch.int32)
+        return dict(x=randn(m, k), y=randn(m, n), w=randn(g, n, k) / k ** 0.5,
+                    starts=starts, ends=starts[1:].contiguous())
+
+    def arguments(self, s):
+        return [s[name] for name in ("x", "w", "starts", "y")]
+
+    def torch(self, s):
+        return (torch._grouped_mm(s["x"], s["w"].transpose(1, 2),
+                                  offs=s["ends"]),)
+
+    def reference(self, s):
+        ends = s["starts"].tolist()
+        return (torch.cat([s["x"][a:b].float() @ s["w"][i].float().T for
+                           i, (a, b) in enumerate(zip(ends, ends[1:]))]),)
+
+
+class ExpertUp(Product):
+    """size: tokens, columns, depth, experts; each token chooses two."""
+
+    word, text, name = "expert_up", "experts", "expert_up"
+    BLOCK = 128
+
+    def work(self):
+        m, n, k, g = self.size
+        return 4 * m * n * k, 2 * (m * k + 2 * m * n + g * n * k)
+
+    def inputs(self):
+        m, n, k, g = self.size
+        chosen = torch.rand(m, g, device="cuda").topk(2).indices.flatten()
+        pairs, experts = [], []
+        for e in range(g):
+            own = (chosen == e).nonzero().flatten().int()
+            more = -len(own) % self.BLOCK
+            pairs.append(F.pad(own, (0, more), value=-1))
+            experts += [e] * ((len(own) + more) // self.BLOCK)
+        blocks = 2 * m // self.BLOCK + g
+        pairs = torch.cat(pairs)
+        pairs = F.pad(pairs, (0, blocks * self.BLOCK - len(pairs)), value=-1)
+        experts += [-1] * (blocks - len(experts))
+        return dict(x=randn(m, k), w=randn(g, n, k) / k ** 0.5, pairs=pairs,
+                    experts=torch.tensor(experts, device="cuda",
+                                         dtype=torch.int32), top=2,
+                    y=torch.zeros(len(pairs), n, device="cuda",
+                                  dtype=torch.bfloat16))
+
+    def arguments(self, s):
+        return [s[name] for name in
+                ("x", "top", "pairs", "experts", "w", "y")]
+
+    def reference(self, s):
+        y = torch.zeros_like(s["y"], dtype=torch.float32)
+        for i, e in enumerate(s["experts"].tolist()):
+            own = slice(self.BLOCK * i, self.BLOCK * (i + 1))
+            on = (s["pairs"][own] >= 0)[:, None]
+            x = s["x"][s["pairs"][own].clamp(min=0) // 2].float() * on
+            y[own] = F.silu(x @ s["w"][max(e, 0)].float().T)
+        return (y,)
+
+
+class Conv2d(Product):
+    """size: images, height, width, channels in and out."""
+
+    word, text, name = "conv2d", "conv2d", "conv2d"
+
+    def work(self):
+        b, h, w, ci, co = self.size
+        return 18 * b * h * w * ci * co, \
+            2 * (b * h * w * (ci + co) + 9 * ci * co)
+
+    def inputs(self):
+        b, h, w, ci, co = self.size
+        torch.backends.cudnn.benchmark = True
+        weights = randn(3, 3, ci, co) / (9 * ci) ** 0.5
+        return dict(x=randn(b, h, w, ci), w=weights, y=randn(b, h, w, co),
+                    wt=weights.permute(3, 2, 0, 1).contiguous(
+                        memory_format=torch.channels_last))
+
+    def arguments(self, s):
+        return [s["x"], s["w"], s["y"]]
+
+    def torch(self, s):
+        x = s["x"].permute(0, 3, 1, 2)
+        return (F.conv2d(x, s["wt"], padding=1).permute(0, 2, 3, 1),)
+
+    def reference(self, s):
+        return self.torch({name: t.float() for name, t in s.items()})
+
+
+def tiles(*choices):
+    """(warps, BM, BN, BK)"""
+    return [(w, dict(BM=m, BN=n, BK=k)) for w, m, n, k in choices]
+
+
+BIG = tiles((8, 128, 256, 64), (8, 128, 128, 64), (12, 192, 160, 64))
+TURNED = tiles((8, 128, 128, 64), (8, 128, 256, 64), (8, 256, 128, 64))
+FEW = tiles((4, 16, 64, 256), (4, 16, 64, 128), (4, 16, 128, 128))
+W4 = [(w, dict(BM=m, BN=n)) for w, m, n in
+      ((8, 128, 128), (8, 128, 256), (8, 256, 128))]
+W4_FEW = [(w, dict(BM=m, BN=n)) for w, m, n in ((4, 16, 64), (4, 16, 128))]
+PIXELS = [(8, dict(BB=b, BH=h, BW=w, BN=n)) for b, h, w, n in
+          ((2, 8, 8, 256), (2, 8, 8, 128), (1, 16, 8, 256))]
+
+CASES = [
+    Matmul(2048, 2048, 2048, tiles=tiles(
+        (8, 128, 128, 64), (8, 128, 256, 64), (8, 128, 192, 64))),
+    Matmul(4096, 4096, 4096, tiles=BIG), Matmul(8192, 8192, 8192, tiles=BIG),
+    Matmul(16, 4096, 4096, tiles=tiles(
+        (4, 16, 32, 256), (4, 16, 32, 128), (4, 16, 64, 128))),
+    Matmul(128, 8192, 8192, tiles=tiles(
+        (8, 128, 64, 128), (8, 128, 64, 64), (4, 64, 64, 128))),
+    Linear(4096, 4096, 4096, tiles=BIG), Linear(8192, 11008, 4096, tiles=BIG),
+    LinearW8(16, 8192, 8192, tiles=FEW),
+    LinearW8(4096, 4096, 4096, tiles=TURNED),
+    LinearW4(16, 8192, 8192, tiles=W4_FEW),
+    LinearW4(4096, 4096, 4096, tiles=W4),
+    LinearFp8(4096, 4096, 4096, tiles=[(8, dict(BM=128, BN=128)),
+                                       (8, dict(BM=256, BN=128))]),
+    LinearFp8(8192, 8192, 8192, tiles=[(8, dict(BM=128, BN=128)),
+                                       (8, dict(BM=256, BN=128))]),
+    Grouped(8192, 4096, 4096, 8, tiles=BIG[:2]),
+    Grouped(16384, 2048, 4096, 32, tiles=BIG[:2]),
+    ExpertUp(4096, 4096, 4096, 8, tiles=BIG[:2]),
+    ExpertUp(8192, 2048, 2048, 32, tiles=BIG[:2]),
+    Conv2d(32, 56, 56, 256, 256, tiles=PIXELS),
+    Conv2d(32, 28, 28, 512, 512, tiles=PIXELS),
+]
