@@ -209,6 +209,10 @@ static bool move_chain(struct later *l, unsigned slot)
             return false;
         if (tc_reads_own_buffer(s, p->op))
             return refuse(l, own_buffer);
+        /* ptxas would give the next step's the same registers. */
+        if (tc_takes_registers(p))
+            return refuse(l, "its operand A is in registers, and the next "
+                             "step's would be computed in the same ones");
         marks[p->product->index] = true;
     }
     mark_forward(s, marks);

@@ -152,12 +152,24 @@ static LLVMValueRef float_to_wide(tc_gen *g, const tc_type *from,
 
 /* A float (or double) that rounds to the target kind as the int does. i8 and
  * i16 are exact in f32. */
+/* Of 8 bits, exact: x + 128 as the last byte of 2^23 + (x + 128), which is an
+ * f32. Conversions of ints run at a quarter of the rate of this. */
+static LLVMValueRef byte_to_f32(tc_gen *g, LLVMValueRef x)
+{
+    LLVMValueRef bits = LLVMBuildXor(g->b, LLVMBuildZExt(g->b, x, g->i32, ""),
+                                     tc_gen_i32(g, 0x4b000080), "");
+    return LLVMBuildFSub(g->b, LLVMBuildBitCast(g->b, bits, g->f32, ""),
+                         LLVMConstReal(g->f32, 8388736), "");
+}
+
 static LLVMValueRef int_to_wide(tc_gen *g, const tc_type *from,
                                 const tc_type *to, LLVMValueRef x)
 {
     LLVMTypeRef wide = to->kind == TC_F64 ? g->f64 : g->f32;
     if (from->kind == TC_I1)
         return LLVMBuildUIToFP(g->b, x, wide, "");
+    if (from->kind == TC_I8 && to->kind != TC_F64)
+        return byte_to_f32(g, x);
     if (to->kind >= TC_F32 || from->kind <= TC_I16)
         return LLVMBuildSIToFP(g->b, x, wide, "");
     return tc_llvm_round_int(g->b, to->kind, x);
