@@ -150,6 +150,32 @@ static unsigned run_bytes(const tc_layout *l, unsigned axis, unsigned bytes)
     return run * bytes;
 }
 
+/* Vectors along rows; each warp group has rows of its own, in one piece. */
+static const tc_layout *rows_by_groups(const tc_placing *s, const tc_type *tile,
+                                       tc_vector v)
+{
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(tile, sides);
+    int32_t pieces = power_of(sides[1]) / (int32_t)v.elements;
+    int32_t lanes = TC_WARP_THREADS / smaller(pieces, TC_WARP_THREADS);
+    int32_t rows = power_of(sides[0]) / (lanes * (int32_t)s->warps);
+    return blocked_deep(s, tile, 1, v.elements, 0,
+                        rows > 1 ? (unsigned)power_of(rows) : 1);
+}
+
+/* Rows that threads copy through pointers for operand A of products of warp
+ * groups: each group copies those that it multiplies, and waits for no other. */
+static bool is_copied_for_groups(const tc_placing *s, const tc_op *load)
+{
+    const tc_value *v = load->code == TC_LOAD ? load->out[0] : NULL;
+    const tc_use *u = v ? v->uses : NULL;
+    tc_dot *d = u && !u->next && u->op->code == TC_DOT && u->index == 0
+                    ? tc_dot_of(s, u->op)
+                    : NULL;
+    return d && tc_dot_is_group(d) && v->type->rank == 2 &&
+           tc_dot_group(d)->wn == 1 && load->in[0]->type->kind != TC_BLOCK_PTR;
+}
+
 /* For a tile that is stored along another axis: a thread holds a whole word
  * along that axis too, so that the exchange through shared memory writes
  * words. */
@@ -167,6 +193,8 @@ static const tc_layout *for_access(const tc_placing *s, const tc_type *tile,
         (unsigned)smaller((int32_t)v.elements,
                           power_of((int32_t)tc_dim_value(tile->dims[v.axis])));
     v.elements = shared_vector(s, tile, v.elements);
+    if (!across && v.axis == 1 && is_copied_for_groups(s, access))
+        return rows_by_groups(s, tile, v);
     if (!across)
         return blocked(s, tile, v.axis, v.elements);
     enum { WORD = 4 };
@@ -278,15 +306,9 @@ static bool is_before(const tc_placing *s, const tc_class *a, const tc_class *b)
 static const tc_layout *store_layout(const tc_placing *s, const tc_class *c,
                                      tc_vector v)
 {
-    if (!c->dot || !tc_dot_is_group(c->dot) || v.axis != 1)
-        return blocked(s, c->tile, v.axis, v.elements);
-    int32_t sides[TC_MAX_RANK];
-    tc_type_sides(c->tile, sides);
-    int32_t pieces = power_of(sides[1]) / (int32_t)v.elements;
-    int32_t lanes = TC_WARP_THREADS / smaller(pieces, TC_WARP_THREADS);
-    int32_t rows = power_of(sides[0]) / (lanes * (int32_t)s->warps);
-    return blocked_deep(s, c->tile, 1, v.elements, 0,
-                        rows > 1 ? (unsigned)power_of(rows) : 1);
+    return c->dot && tc_dot_is_group(c->dot) && v.axis == 1
+               ? rows_by_groups(s, c->tile, v)
+               : blocked(s, c->tile, v.axis, v.elements);
 }
 
 /* A store whose class moves short pieces of rows, where another layout would

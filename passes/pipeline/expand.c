@@ -35,6 +35,8 @@
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 #include "passes/instructions/mma.h"
+#include "passes/instructions/wgmma.h"
+#include "passes/target/machine_model.h"
 
 #include <string.h>
 
@@ -558,6 +560,23 @@ static tc_op *issue_product(tc_op *product)
     return wait;
 }
 
+/* Does each warp group copy the rows that it multiplies? Then it need not wait
+ * for the others. */
+static bool copies_by_groups(const tc_schedule *s, const tc_op *product)
+{
+    unsigned axis, groups = tc_warpgroups(product->func->warps);
+    for (const tc_staged *c = s->copies; c; c = c->next) {
+        const tc_value *buffer = c->alloc->out[0];
+        tc_each_use (u, buffer)
+            if (u->op != c->store && (u->op != product || u->index != 0))
+                return false;
+        if (!tc_held_by_groups(c->load->out[0]->type->layout, groups, &axis) ||
+            axis != 0)
+            return false;
+    }
+    return groups > 1;
+}
+
 /* The last op before the loop, but for buffers that rings take the place of. */
 static tc_op *last_kept(const tc_schedule *s)
 {
@@ -594,6 +613,9 @@ tc_expanded tc_expand_loop(tc_pipeliner *p, const tc_schedule *s)
     tc_build_wait(&body.b, s->ahead - 1);
     struct frame reads = body;
     tc_op *product = only_product(s->loop->regions[0]);
+    if (product && copies_by_groups(s, product))
+        tc_op_set_word(tc_build_effect(&body.b, TC_BARRIER, 0, NULL), "scope",
+                       "group");
     if (product) {
         body = new_frame(&x, tc_builder_before(issue_product(product)), false);
         body.b.loc = s->loop->loc;

@@ -32,7 +32,13 @@ static bool touches_parts(const tc_op *op, unsigned i, unsigned *axis)
     unsigned groups = tc_warpgroups(op->func->warps);
     if (groups < 2 || op->func->warps % TC_WARPGROUP_WARPS)
         return false;
+    const tc_layout *copied;
     switch (op->code) {
+    case TC_ASYNC_COPY:
+        copied = tc_op_layout(op, "layout");
+        if (!copied)
+            copied = op->in[0]->type->layout;
+        return copied && tc_held_by_groups(copied, groups, axis);
     case TC_SMEM_STORE:
         return tc_held_by_groups(op->in[1]->type->layout, groups, axis);
     case TC_SMEM_LOAD:
