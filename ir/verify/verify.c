@@ -93,7 +93,8 @@
  *   38 mma: elements are those of the instruction (of fma: f64 only to f64),
  *      sides of all but fma multiples of 8 (M and N may be 1). Those of warp
  *      groups (m64) read operand 1 from shared memory; only they are
- *      asynchronous.
+ *      asynchronous, and are waited for in the step that computes their operand
+ *      0 in registers.
  *   39 smem_alloc: the offset is a multiple of 128; mbarrier_alloc: of 8, with
  *      1 to 2^20 - 1 arrivals.
  *   40 mbarrier_arrive: 0 to 2^20 - 1 bytes. mma_wait, async_wait,

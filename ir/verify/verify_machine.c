@@ -35,6 +35,23 @@ static bool check_mma_sides(const tc_verifier *v, const tc_op *op)
                     (long long)k);
 }
 
+/* A product in flight reads operand A in registers that the next step of the
+ * loop may compute its own in. */
+static bool check_in_flight(const tc_verifier *v, const tc_op *op)
+{
+    const tc_op *a = op->in[0]->def;
+    if (op->in[0]->type->kind != TC_TILE || !tc_op_int(op, "async") || !a ||
+        a->parent != op->parent)
+        return true;
+    tc_each_use (u, op->out[0])
+        if (u->op->code == TC_YIELD && u->op->parent == op->parent)
+            return tc_error(v->cx, op->loc,
+                            "mma: in flight at the end of the step that "
+                            "computes its operand A in registers, expected "
+                            "mma_wait before the yield");
+    return true;
+}
+
 static bool check_mma(const tc_verifier *v, const tc_op *op)
 {
     const tc_type *a = op->in[0]->type, *b = op->in[1]->type,
@@ -56,7 +73,8 @@ static bool check_mma(const tc_verifier *v, const tc_op *op)
             v->cx, op->loc, "mma: %s cannot multiply %s and %s to %s", instr,
             tc_type_name(v->cx, a->elem), tc_type_name(v->cx, b->elem),
             tc_type_name(v->cx, c->elem));
-    return strcmp(instr, "fma") == 0 || check_mma_sides(v, op);
+    return (strcmp(instr, "fma") == 0 || check_mma_sides(v, op)) &&
+           check_in_flight(v, op);
 }
 
 static bool check_smem_alloc(const tc_verifier *v, const tc_op *op)
