@@ -164,7 +164,8 @@ static const tc_layout *rows_by_groups(const tc_placing *s, const tc_type *tile,
 }
 
 /* Rows that threads copy through pointers for operand A of products of warp
- * groups: each group copies those that it multiplies, and waits for no other. */
+ * groups: each group copies those that it multiplies, and waits for no other.
+ */
 static bool is_copied_for_groups(const tc_placing *s, const tc_op *load)
 {
     const tc_value *v = load->code == TC_LOAD ? load->out[0] : NULL;
