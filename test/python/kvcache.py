@@ -306,6 +306,25 @@ class KVCache(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "kv_lens is missing"):
             tilec.attention(batch.queries(), k, v, query_offsets=offsets)
 
+    def test_check_memory(self):
+        """Says which entry is wrong; a call without it is as before."""
+        batch = Batch([40, 33], heads=(4, 2))
+        k, v, places = batch.paged(16)
+        places["page_table"][1, 2] = 99
+        def run():
+            return tilec.attention(batch.queries(), k, v, **places)
+        where = r"page_table: entry \[1, 2\] is 99, expected 0 to \d+: k has"
+        with tilec.check_memory():
+            with self.assertRaisesRegex(ValueError, where):
+                run()
+        with self.assertRaisesRegex(ValueError, "is in no page"):
+            run()  # which the CPU finds anyway
+        tilec.check_memory(True)
+        with self.assertRaisesRegex(ValueError, where):
+            tilec.schedule(batch.queries(), k, v, **places)
+        tilec.check_memory(False)
+        tilec.schedule(batch.queries(), k, v, **places)
+
     def test_a_window_is_all_that_is_dealt(self):
         """Entries of pages before it may be anything."""
         for queries in (1, 5):

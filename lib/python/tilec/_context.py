@@ -73,11 +73,15 @@ def current_stream(device):
                    _current_stream)(device)
 
 
+checks_memory = False  # whether launches do: _launch.check_memory
+
+
 def launch_options(device, stream=None, threads=0):
     """Launch options for that device; without a stream torch's current one."""
     if stream is None and device[0] == _tensors.CUDA:
         stream = current_stream(device[1])
-    return _abi.new(_abi.tilec_launch_options, stream=stream, threads=threads)
+    return _abi.new(_abi.tilec_launch_options, stream=stream, threads=threads,
+                    check_memory=checks_memory)
 
 
 def is_capturing(device):

@@ -15,6 +15,7 @@ import importlib.util
 import itertools
 import os
 import sys
+import weakref
 
 from . import _abi, _context, _tensors
 
@@ -53,7 +54,7 @@ class _Structs:
     """What one call at a time uses."""
 
     __slots__ = ("tensors", "addresses", "numbers", "more", "options", "error",
-                 "passed", "call", "held")
+                 "passed", "call", "held", "__weakref__")
 
     def __init__(self, launch):
         self.tensors = (_abi.DLTensor * max(len(launch.like), 1))(*[
@@ -61,7 +62,9 @@ class _Structs:
             for x in launch.like])
         self.addresses = memoryview(self.tensors).cast("B").cast("Q")
         self.options = _abi.new(_abi.tilec_launch_options,
-                                threads=launch.threads)
+                                threads=launch.threads,
+                                check_memory=_context.checks_memory)
+        _structs.add(self)
         self.error = _abi.tilec_error()
         self.numbers = self.more = ()
         launch.bind(self)
@@ -83,6 +86,37 @@ class _Structs:
 
 
 _VALUES = (C.c_void_p, C.c_size_t)
+_structs = weakref.WeakSet()  # all, for check_memory
+
+
+class check_memory:
+    """Whether calls check lengths, page tables and, on GPUs, the memory of
+    tensors, and say which entry or tensor is wrong: for debugging, as calls on
+    GPUs then wait for the stream. For this process, from now on; as a context
+    manager for a block:
+
+        tilec.check_memory(True)
+        with tilec.check_memory():
+            o = tilec.attention(q, k_cache, v_cache, kv_lens=lens, ..)
+
+    Not while a CUDA graph is captured; graphs that were captured check
+    nothing."""
+
+    def __init__(self, on: bool = True):
+        self._before = _context.checks_memory
+        self._set(on)
+
+    @staticmethod
+    def _set(on):
+        _context.checks_memory = bool(on)
+        for s in list(_structs):
+            s.options.check_memory = on
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        self._set(self._before)
 
 
 class Launch:
