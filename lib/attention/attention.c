@@ -149,8 +149,12 @@ static bool build_forward(tc_attention_job *p, tc_attention_request *r)
                                         r->q->shape[2], r->k->shape[2]) != NULL;
     p->lists = find_lists(p);
     p->copies_values = tc_attention_copies_values(p);
+    if (!tc_attention_find_pieces(p))
+        return false;
     bool is_plan = p->lists.of_queries || p->copies_values;
-    if (!parse_program(p, is_plan ? "attention" : "attention_fwd"))
+    if (!parse_program(p, p->splits_keys ? "attention_split"
+                          : is_plan      ? "attention"
+                                         : "attention_fwd"))
         return false;
     r->plan = make_plan(p);
     return tc_attention_finish_forward(p);
@@ -264,6 +268,40 @@ static tilec_status compile_all(tilec_context *cx, tc_attention_request *r,
     return s;
 }
 
+/* Of @split_attention: it may run by itself. */
+static const tilec_kernel *find_unsplit(const tilec_kernel *forward)
+{
+    static const char plan[] = "split_attention", kernel[] = "attention_fwd";
+    const tilec_kernel *part;
+    if (strcmp(tilec_kernel_name(forward), plan) != 0)
+        return NULL;
+    for (size_t i = 0; (part = tilec_kernel_part(forward, i)); i++)
+        if (strncmp(tilec_kernel_name(part), kernel, strlen(kernel)) == 0)
+            return part;
+    return NULL;
+}
+
+int64_t tilec_attention_variant(const tilec_context *cx, const DLTensor *q,
+                                const DLTensor *k, const DLTensor *v,
+                                const tilec_attention_options *options)
+{
+    tilec_attention_options o;
+    const DLTensor *const all[] = {q, k, v};
+    bool is_forced = false;
+    if (!cx || !tc_options_read(&o, sizeof o, options))
+        return -1;
+    for (int i = 0; i < 3; i++)
+        if (!all[i] || all[i]->ndim != 4 || !all[i]->shape)
+            return -1;
+    for (size_t i = 0; o.kernel_options && i < o.nkernel_options; i++)
+        is_forced |= tc_attention_forces_pieces(&o.kernel_options[i]);
+    const tc_target *target =
+        tc_target_find(cx, o.target ? o.target : cx->target);
+    return tc_attention_pieces_of(q, k, v, target,
+                                  tc_gpu_multiprocessors(cx, target, q->device),
+                                  is_forced);
+}
+
 tilec_status tilec_attention_plan(tilec_context *cx, const DLTensor *q,
                                   const DLTensor *k, const DLTensor *v,
                                   const tilec_attention_options *options,
@@ -289,6 +327,7 @@ tilec_status tilec_attention_plan(tilec_context *cx, const DLTensor *q,
     if (s != TILEC_OK)
         return s;
     r.plan->forward = forward;
+    r.plan->unsplit = find_unsplit(forward);
     r.plan->backward = backward;
     *out = r.plan;
     return TILEC_OK;

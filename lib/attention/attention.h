@@ -7,13 +7,16 @@
 #define TC_ATTENTION_H
 
 #include "lib/files/config.h"
+#include "lib/kvcache/kvcache_choice.h"
 #include "lib/mods/mods_job.h"
 
 /* Lives in the arena of the forward kernel's context. */
 struct tilec_attention {
     tilec_kernel *forward;
     tilec_kernel *backward; /* a plan; NULL: not asked for */
-    bool has_max;           /* forward gives it */
+    /* Of a plan that splits keys: the kernel that does not. Else NULL. */
+    const tilec_kernel *unsplit;
+    bool has_max; /* forward gives it */
     bool has_sinks;
     double scale;
     tilec_argument *values; /* captured scalars */
@@ -38,6 +41,7 @@ typedef struct tc_attention_tuning {
     const char *precision;     /* of products of float32; NULL: not said */
     const char *list_sides[2]; /* queries and keys; NULL: not said */
     int copy_values;           /* 1: yes, -1: no, 0: not said */
+    int split_keys;            /* likewise */
     unsigned nbindings;
     tilec_binding bindings[TC_ATTENTION_BINDINGS];
 } tc_attention_tuning;
@@ -89,11 +93,34 @@ typedef struct tc_attention_job {
     tc_attention_lists lists;
     tc_attention_factors factors;
     bool copies_values;
-    bool rows_are_safe; /* each has a key */
+    bool splits_keys;
+    tc_kv_choice pieces; /* where keys are split */
+    unsigned sms;        /* likewise: multiprocessors; 0: not known */
+    bool rows_are_safe;  /* each has a key */
 } tc_attention_job;
 
 /* attention_copy.c: does forward go by @copied_attention? */
 bool tc_attention_copies_values(const tc_attention_job *p);
+
+/* attention_keys.c: does forward split keys over programs, by @split_attention?
+ * Sets p->splits_keys and p->pieces. False: reported. */
+bool tc_attention_find_pieces(tc_attention_job *p) TC_MUST_CHECK;
+/* Is it SPLIT_KEYS=true? */
+bool tc_attention_forces_pieces(const tilec_binding *option);
+/* Is attention of such tensors split? The number tells choices apart that plans
+ * are made for; 0: it is not. */
+int64_t tc_attention_pieces_of(const DLTensor *q, const DLTensor *k,
+                               const DLTensor *v, const tc_target *target,
+                               unsigned sms, bool is_forced);
+/* The most programs that are busy at once. */
+int64_t tc_attention_programs(const tc_attention_job *p);
+/* Where a plan splits keys, at a launch. */
+typedef struct tc_attention_limits {
+    int64_t keys;   /* at least */
+    int64_t pieces; /* at least, that may run at once for a block of rows */
+    int64_t rows;   /* at most, of a sequence and a head of k */
+} tc_attention_limits;
+tc_attention_limits tc_attention_limits_of(const tc_attention_job *p);
 
 /* attention_config.c: what the tuned configurations say of a kernel for these
  * tensors, with tiles made smaller as often as the request says. False:

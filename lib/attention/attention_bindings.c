@@ -52,7 +52,7 @@ static void copy_all(struct bindings *b, const tilec_binding *list, size_t n)
 static struct bindings new_bindings(const tc_attention_job *p)
 {
     const tilec_attention_options *o = &p->r->options;
-    enum { BESIDES = 2 * TC_CONFIG_BINDINGS + TC_ATTENTION_BINDINGS + 24 };
+    enum { BESIDES = 2 * TC_CONFIG_BINDINGS + TC_ATTENTION_BINDINGS + 34 };
     size_t room = o->nbindings + o->nbackward_bindings + BESIDES;
     return (struct bindings){tc_arena_array(p->arena, tilec_binding, room), 0};
 }
@@ -146,6 +146,30 @@ static void find_forward_config(const tc_attention_job *p, tc_config *config)
             (tilec_binding){"BM", query_rows(queries)};
 }
 
+static void bind_number(const tc_attention_job *p, struct bindings *b,
+                        const char *name, int64_t x)
+{
+    bind(b, name, tc_arena_printf(p->arena, "%lld", (long long)x));
+}
+
+static void bind_pieces(const tc_attention_job *p, struct bindings *b)
+{
+    const tc_kv_choice *c = &p->pieces;
+    const tc_attention_request *r = p->r;
+    tc_attention_limits limits = tc_attention_limits_of(p);
+    bind_number(p, b, "ROWS", c->rows);
+    bind_number(p, b, "KEYS", c->keys);
+    bind_number(p, b, "TAIL", c->tail);
+    bind_number(p, b, "GROUP", r->q->shape[1] / r->k->shape[1]);
+    bind_number(p, b, "BY_HEADS", c->by_heads);
+    bind_number(p, b, "WHOLE_STEPS", c->has_many_rows);
+    bind_number(p, b, "NEGATIVE", r->options.scale < 0);
+    bind_number(p, b, "PROGRAMS", tc_attention_programs(p));
+    bind_number(p, b, "LEAST_KEYS", limits.keys);
+    bind_number(p, b, "LEAST_PIECES", limits.pieces);
+    bind_number(p, b, "MOST_ROWS", limits.rows);
+}
+
 /* *config: empty afterwards if its warps are not for these tiles. */
 static void bind_forward(const tc_attention_job *p, struct bindings *b,
                          tc_config *config)
@@ -174,6 +198,8 @@ static void bind_forward(const tc_attention_job *p, struct bindings *b,
     bind_narrow(p, b);
     if (p->lists.of_queries)
         bind_lists(p, b, sides);
+    if (p->splits_keys)
+        bind_pieces(p, b);
     bind_mods(p, b);
 }
 
@@ -185,15 +211,24 @@ static unsigned first_of(unsigned a, unsigned b, unsigned c)
 /* The options of the forward kernel within its plan are of no other kernel. */
 static void keep_for_forward(tc_attention_job *p, tilec_compile_options *c)
 {
-    tc_plan_tuning *t = tc_arena_new(p->arena, tc_plan_tuning);
-    *t = (tc_plan_tuning){.kernel = c->kernel,
-                          .warps = c->warps,
-                          .stages = c->stages,
-                          .ptxas_level = c->ptxas_level,
-                          .tiles = c->tiles};
+    enum { MOST = 3, MERGE_WARPS = 1 };
+    tc_plan_tuning *t = tc_arena_array(p->arena, tc_plan_tuning, MOST);
+    t[0] = (tc_plan_tuning){.kernel = c->kernel,
+                            .warps = c->warps,
+                            .stages = c->stages,
+                            .ptxas_level = c->ptxas_level,
+                            .tiles = c->tiles};
+    t[1] = (tc_plan_tuning){.kernel = "attention_kvcache",
+                            .warps = p->pieces.warps,
+                            .stages = p->pieces.stages,
+                            .tiles = p->pieces.runs_ahead ? TILEC_TILES_DYNAMIC
+                                                          : TILEC_TILES_NONE};
+    t[2] = (tc_plan_tuning){.kernel = "kvcache_merge", .warps = MERGE_WARPS};
     p->job->tunings = t;
-    p->job->ntunings = 1;
-    c->kernel = p->lists.of_queries ? "attention_forward" : "copied_attention";
+    p->job->ntunings = p->splits_keys ? MOST : 1;
+    c->kernel = p->splits_keys        ? "split_attention"
+                : p->lists.of_queries ? "attention_forward"
+                                      : "copied_attention";
     c->warps = c->stages = c->ptxas_level = 0;
     c->tiles = TILEC_TILES_ANY;
 }
@@ -211,7 +246,7 @@ bool tc_attention_finish_forward(tc_attention_job *p)
     c.stages = first_of(o->stages, c.stages, config.stages);
     c.ptxas_level = first_of(o->ptxas_level, config.ptxas_level, 0);
     c.tiles = o->tiles ? o->tiles : (tilec_tiles)config.tiles;
-    if (p->lists.of_queries || p->copies_values)
+    if (p->lists.of_queries || p->copies_values || p->splits_keys)
         keep_for_forward(p, &c);
     return tc_job_finish(p->job, &c);
 }

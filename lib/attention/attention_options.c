@@ -20,6 +20,7 @@ typedef enum option_kind {
     OPTION_WORD,   /* a precision */
     OPTION_FLAG,   /* true or false: 1 or nothing of a parameter */
     OPTION_COPY,   /* true or false: whether v is copied first */
+    OPTION_SPLIT,  /* true or false: whether keys are split */
     OPTION_PROMISE /* true or false, without consequence */
 } option_kind;
 
@@ -48,6 +49,7 @@ static const struct option {
     {"ROWS_GUARANTEED_SAFE", OPTION_FLAG, {"SAFE", NULL}, NULL},
     {"EXACT_SUMS", OPTION_FLAG, {"EXACT", NULL}, NULL},
     {"COPY_VALUES", OPTION_COPY, {"", NULL}, NULL},
+    {"SPLIT_KEYS", OPTION_SPLIT, {"", NULL}, NULL},
 };
 enum { NKNOWN = sizeof known / sizeof *known };
 
@@ -184,6 +186,12 @@ static bool read_option(tc_job *job, const struct option *k,
             return false;
         if (is_meant)
             out->copy_values = is_true ? 1 : -1;
+        return true;
+    case OPTION_SPLIT:
+        if (!read_truth(job, given, &is_true))
+            return false;
+        if (is_meant)
+            out->split_keys = is_true ? 1 : -1;
         return true;
     case OPTION_WARPS:
         if (!read_count(job, given, 32, &n))

@@ -4,7 +4,7 @@
  * of the forward kernel, or of the plan that computes the gradients.
  */
 #include "lib/attention/attention.h"
-#include "lib/attention/captured.h"
+#include "lib/mods/captured.h"
 
 #include "lib/gpu/gpu.h"
 
@@ -336,6 +336,9 @@ tilec_status tilec_attention_forward(const tilec_attention *a,
                        name);
     struct spare lse = {0}, max = {0};
     struct call c = {.a = a, .k = a->forward, .t = &t, .error = error};
+    /* Splits are for speed: without room for them there are none. */
+    if (a->unsplit && !t.workspace)
+        c.k = a->unsplit;
     s = check_sinks(&c, name);
     if (s == TILEC_OK)
         s = place_rows(&c, o.stream, &lse, &max);

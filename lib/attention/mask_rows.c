@@ -69,7 +69,7 @@ static void give_values(const tc_mod *mask, tc_func *f)
 }
 
 /* False also where a pass fails. */
-static bool returns_true(tc_func *f, tc_pass_env *env)
+static bool returns(tc_func *f, bool truth, tc_pass_env *env)
 {
     enum { TURNS = 2 };
     tc_scalar x;
@@ -81,20 +81,28 @@ static bool returns_true(tc_func *f, tc_pass_env *env)
             return false;
     if (tc_pass_canonicalize(f, env) == TC_FAILED)
         return false;
-    return tc_match_const(tc_region_terminator(f->body)->in[0], &x) && x.i;
+    return tc_match_const(tc_region_terminator(f->body)->in[0], &x) &&
+           (x.i != 0) == truth;
+}
+
+/* To be erased. */
+static tc_func *copy_of(const tc_mod *mask, tc_module *m)
+{
+    tc_func *f = tc_func_find(m, mask->func.name);
+    f = tc_func_clone(f, tc_string_get(m->cx, "sure"));
+    tc_func_append(m, f);
+    return f;
 }
 
 static bool surely_sees(const tc_mod *mask, tc_module *m,
                         const struct candidate *c, tc_pass_env *env)
 {
-    tc_func *f = tc_func_find(m, mask->func.name);
-    f = tc_func_clone(f, tc_string_get(env->cx, "sure"));
-    tc_func_append(m, f);
+    tc_func *f = copy_of(mask, m);
     tc_value *key = c->key(f);
     if (key)
         tc_value_replace(f->body->args[K], key);
     give_values(mask, f);
-    bool sure = key && returns_true(f, env);
+    bool sure = key && returns(f, true, env);
     tc_func_erase(f);
     return sure;
 }
@@ -138,4 +146,42 @@ const char *tc_mask_sure_key(tc_job *job, const tc_mod *mask, int64_t queries,
                   "see none",
                   key);
     return key;
+}
+
+/* ---- One pair ---- */
+
+struct pair {
+    const tc_mod *mask;
+    int64_t q, queries, k, keys;
+};
+
+static void give_number(tc_func *f, tc_value *arg, int64_t x)
+{
+    tc_builder b = at_begin(f);
+    if (arg)
+        tc_value_replace(arg, tc_build_int(&b, arg->type, x));
+}
+
+static bool is_hidden(tc_job *job, void *data)
+{
+    const struct pair *p = data;
+    tc_pass_options options = {0};
+    tc_pass_env env = {job->cx, &job->cx->arena, &options,
+                       tc_target_get("cpu")};
+    tc_func *f = copy_of(p->mask, job->trial);
+    give_number(f, f->body->args[Q], p->q);
+    give_number(f, f->body->args[K], p->k);
+    give_number(f, find_arg(f, "q_len"), p->queries);
+    give_number(f, find_arg(f, "kv_len"), p->keys);
+    give_values(p->mask, f);
+    bool hidden = returns(f, false, &env);
+    tc_func_erase(f);
+    return hidden;
+}
+
+bool tc_mask_hides(tc_job *job, const tc_mod *mask, int64_t q, int64_t queries,
+                   int64_t k, int64_t keys)
+{
+    struct pair p = {mask, q, queries, k, keys};
+    return mask->wanted && tc_job_try(job, is_hidden, &p);
 }

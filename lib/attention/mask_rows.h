@@ -22,4 +22,8 @@
 const char *tc_mask_sure_key(tc_job *job, const tc_mod *mask, int64_t queries,
                              int64_t keys);
 
+/* Does the mask surely hide key k from query q, of so many? */
+bool tc_mask_hides(tc_job *job, const tc_mod *mask, int64_t q, int64_t queries,
+                   int64_t k, int64_t keys);
+
 #endif

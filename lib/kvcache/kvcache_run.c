@@ -7,8 +7,8 @@
  *   workspace          partial results: o_parts [partials, HK, BM, DV] and
  *                      lse_parts [partials, HK, BM]; lse, where none is wanted
  */
-#include "lib/attention/captured.h"
 #include "lib/kvcache/kvcache.h"
+#include "lib/mods/captured.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -90,6 +90,11 @@ typedef struct tilec_attention_options {
      *                             where v lies otherwise and enough programs
      *                             read each part of it (a remark says so); not
      *                             next to lists of blocks
+     *   SPLIT_KEYS                whether forward splits keys over programs (few
+     *                             queries, many keys), which takes a workspace:
+     *                             true, false. Not given: on GPUs where most
+     *                             multiprocessors would have nothing to do (a
+     *                             remark says so); decided again at each launch
      *   PRESCALE_QK               true or false: changes nothing; a remark says
      *                             why
      * What is unknown is TILEC_USAGE, and the diagnostic lists what there is.
@@ -140,10 +145,15 @@ typedef struct tilec_attention_options {
 TILEC_API tilec_status tilec_attention_plan(
     tilec_context *cx, const DLTensor *q, const DLTensor *k, const DLTensor *v,
     const tilec_attention_options *options, tilec_attention **out);
+/* What a plan chooses by batch, heads and lengths, as a number: whether keys are
+ * split, and how; 0: they are not. A plan is as fast as one for tensors of other
+ * sides if this number is equal. -1: q, k or v is no tensor of 4 dims. */
+TILEC_API int64_t tilec_attention_variant(
+    const tilec_context *cx, const DLTensor *q, const DLTensor *k,
+    const DLTensor *v, const tilec_attention_options *options);
 TILEC_API void tilec_attention_free(tilec_attention *a);
-/* The forward kernel, or a plan of several (lists, COPY_VALUES); belongs to the
- * plan. Its
- * captured parameters are what `captured` below must give, unless the
+/* The forward kernel, or a plan of several (lists, COPY_VALUES, SPLIT_KEYS);
+ * belongs to the plan. Its captured parameters are what `captured` below must give, unless the
  * expression gave the value. */
 TILEC_API const tilec_kernel *tilec_attention_kernel(const tilec_attention *a);
 /* The plan that computes the gradients (see tilec_kernel_part); NULL: none. */

@@ -3,8 +3,9 @@
  * Generated cases of forward attention against the float64 reference.
  *
  *   attention [--seed N] [--cases N] [--nightly 1] [--group G] [--case C]
- *             [--verbose 1]
+ *             [--verbose 1] [--split 1]
  *
+ * --split: keys are split over programs, in plans for some heads of k and rows.
  * A case (cases.h) depends on the seed, the group and its number only, so that
  * one that failed runs alone.
  */
@@ -139,16 +140,18 @@ static bool check(const attention_case *c, const tensors *t,
            max_worst <= 1 && intact;
 }
 
+static bool splits_keys; /* the option */
+
 /* Of one group in three. */
 static int lists_of(int gi)
 {
-    return gi % 3 == 2 ? 1 : -1;
+    return gi % 3 == 2 && !splits_keys ? 1 : -1;
 }
 
 /* Of every other group; then every other case wants it. */
 static bool gives_max(int gi)
 {
-    return gi % 2;
+    return gi % 2 && !splits_keys;
 }
 
 /* Of two groups in five. */
@@ -190,13 +193,16 @@ static void run_case(const tilec_attention *plan, const group *g, int gi,
 
 static tilec_attention *plan_group(tilec_context *cx, const group *g, int gi)
 {
-    num_tensor qk =
+    /* Where keys are split, cases with other heads take the usual way. */
+    int heads = splits_keys ? 1 + gi % 2 : 1, rows = gi / 2 % 2 ? 40 : 1;
+    num_tensor q =
+        num_tensor_new(g->type, 4, (int32_t[]){1, heads, rows, g->dim}, NULL);
+    num_tensor k =
         num_tensor_new(g->type, 4, (int32_t[]){1, 1, 1, g->dim}, NULL);
     num_tensor v =
         num_tensor_new(g->type, 4, (int32_t[]){1, 1, 1, g->value_dim}, NULL);
-    run_view view_qk, view_v;
-    const DLTensor *a = run_view_of(&view_qk, &qk);
-    const DLTensor *b = run_view_of(&view_v, &v);
+    run_view views[3];
+    const tilec_binding split = {"SPLIT_KEYS", "true"};
     tilec_source source = tilec_text("test mods", mods_text, 0);
     tilec_attention_options o = TILEC_INIT(tilec_attention_options);
     o.mask = g->mask->expression;
@@ -211,15 +217,20 @@ static tilec_attention *plan_group(tilec_context *cx, const group *g, int gi)
     static const char *const safe[] = {NULL, "0", NULL, "1"};
     tilec_binding bindings[2] = {{"SAFE", safe[gi / 2 % 4]}};
     o.bindings = bindings;
-    o.nbindings = bindings->value != NULL;
+    o.nbindings = bindings->value != NULL && !splits_keys;
+    o.kernel_options = &split;
+    o.nkernel_options = splits_keys;
     /* As configurations for GPUs have it. */
-    if (gi / 3 % 2)
+    if (gi / 3 % 2 && !splits_keys)
         bindings[o.nbindings++] = (tilec_binding){
             "RESCALE_THRESHOLD", g->type == NUM_BF16 ? "1280" : "240"};
     tilec_attention *plan = NULL;
-    if (tilec_attention_plan(cx, a, a, b, &o, &plan) != TILEC_OK)
+    if (tilec_attention_plan(cx, run_view_of(&views[0], &q),
+                             run_view_of(&views[1], &k),
+                             run_view_of(&views[2], &v), &o, &plan) != TILEC_OK)
         run_print_diagnostics(cx);
-    num_tensor_free(&qk);
+    num_tensor_free(&q);
+    num_tensor_free(&k);
     num_tensor_free(&v);
     return plan;
 }
@@ -270,6 +281,7 @@ static int run_mods(tilec_context *cx, int gi, const case_options *o,
 int main(int argc, char **argv)
 {
     case_options o = read_case_options(argc, argv, 6, 20);
+    splits_keys = run_option(argc, argv, "split", 0);
     tilec_context *cx = run_context();
     run_counts counts = {0};
     int gi = run_dims(cx, 0, &o, &counts);

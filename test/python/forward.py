@@ -193,6 +193,50 @@ func @less(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 {
             tilec.attention(*t, enable_gqa=True,
                             kernel_options=dict(block_lists="often"))
 
+    def test_split_keys(self):
+        """Few queries on many keys: positions, rows without keys, sinks,
+        values that are no numbers, and the gradients from o and lse."""
+        split = dict(SPLIT_KEYS=True)
+        t = inputs(m=3, n=700)
+        for mask, see in (("causal", lambda h, i, j: j <= i),
+                          ("causal_bottom_right",
+                           lambda h, i, j: j <= i + 697),
+                          ("sliding_window(w=2)",
+                           lambda h, i, j: (j <= i) & (i - j < 2))):
+            self.check(t, Attention(*t, mask=see), mask_mod=mask,
+                       kernel_options=split)
+        slopes = np.float32([.02, .01, .005, .001])
+        want = Attention(*t, score=lambda s, h, i, j: s + slopes[h] * (j - i))
+        self.check(t, want, score_mod="alibi", slopes=slopes,
+                   kernel_options=split)
+        lens = np.int32([0, 0])
+        o = self.check(t, Attention(*t, mask=lambda h, i, j: j < 0),
+                       mask_mod="padding", lens=lens, kernel_options=split)
+        self.assertFalse(o.any())
+        sinks = np.float32([1, 9, -2, 0])
+        self.check(t, Attention(*t, sinks=sinks), sinks=sinks,
+                   kernel_options=split)
+        dout = random(9, *t[0].shape[:3], 48)
+        for given in ({}, split):
+            o, lse = tilec.attention(*t, enable_gqa=True, return_lse=True,
+                                     kernel_options=given)
+            found = tilec.attention_backward(dout, *t, o, lse, enable_gqa=True,
+                                             kernel_options=given)
+            for x, want in zip(found[:3], Attention(*t).gradients(dout)):
+                self.assertLess(error(x, want), 4e-6)
+        # What a mask hides does not show, whatever it is.
+        t[2][0, 1, 690] = np.nan
+        t[2][1, 0, 5, 7] = np.inf
+        given = dict(enable_gqa=True, mask_mod="padding",
+                     lens=np.int32([600, 700]))
+        for x, y in zip(*(tilec.attention(*t, return_lse=True, **given,
+                                          kernel_options=options)
+                          for options in (split, {}))):
+            np.testing.assert_allclose(x, y, atol=1e-5)
+        with self.assertRaisesRegex(ValueError, "not split with dropout"):
+            tilec.attention(*t, enable_gqa=True, kernel_options=split,
+                            dropout_p=.5, dropout_seed=1)
+
     def test_dlpack(self):
         class Other:
             """What another library's tensor shows of itself."""

@@ -463,7 +463,7 @@ static const struct wrong_option {
      "BLOCK_M, BLOCK_N, BLOCK_M1, BLOCK_N1, BLOCK_M2, BLOCK_N2, "
      "SPARSE_Q_BLOCK_SIZE, SPARSE_KV_BLOCK_SIZE, num_warps, num_stages, "
      "FLOAT32_PRECISION, PRESCALE_QK, ROWS_GUARANTEED_SAFE, EXACT_SUMS, "
-     "COPY_VALUES, each also as fwd_.. and bwd_.."},
+     "COPY_VALUES, SPLIT_KEYS, each also as fwd_.. and bwd_.."},
     {{"BLOCK_M", "0"},
      "kernel option BLOCK_M is `0`, expected a multiple of 8, 8 to 1024"},
     {{"num_warps", "8x"},

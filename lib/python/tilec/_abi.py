@@ -219,6 +219,7 @@ _RESULTS = {
     "tilec_kernel_parameter_count": C.c_size_t,
     "tilec_kernel_parameter": C.POINTER(tilec_parameter),
     "tilec_attention_kernel": C.c_void_p,
+    "tilec_attention_variant": C.c_int64,
     "tilec_attention_gradient": C.POINTER(tilec_parameter),
     "tilec_append_free": None,
     "tilec_kvcache_kernel": C.c_void_p,

@@ -56,6 +56,13 @@ def _bindings(options):
     return (*options.bindings, ("TO", O_TYPES[options.out_dtype]))
 
 
+def _kernel_options(spec, options):
+    """Nobody runs the forward kernel of a plan for gradients: not split, it is
+    one to compile in place of four."""
+    unsplit = (("SPLIT_KEYS", "false"),) if spec.backward else ()
+    return (*options.kernel, *unsplit)
+
+
 def _asked(spec, device, options, factors):
     """The library's options."""
     texts = _Texts(spec)
@@ -69,7 +76,7 @@ def _asked(spec, device, options, factors):
         captured_gradients=spec.captured_gradients, max=spec.max,
         sinks=spec.sinks, dropout=spec.dropout,
         block_lists=options.lists, enforce=options.enforce)
-    for field, pairs in (("kernel_options", options.kernel),
+    for field, pairs in (("kernel_options", _kernel_options(spec, options)),
                          ("bindings", _bindings(options)),
                          ("backward_bindings", options.backward_bindings)):
         list_, n = _context.bindings(pairs)
@@ -169,10 +176,37 @@ def _sharing(spec, q, k):
     return group, blocks.bit_length(), q.shape[2].bit_length()
 
 
+_MOST_PIECES = 4096
+_pieces_of: typing.Dict[tuple, int] = {}  # by what they follow from
+
+
+def _pieces(spec, q, k, v):
+    """Whether keys are split over programs, and how: tilec_attention_variant."""
+    forced = "SPLIT_KEYS" in spec.kernel_options
+    device = _tensors.device_of(q)
+    if spec.backward or not (forced or device[0] == _tensors.CUDA):
+        return 0
+    options = options_of(spec.kernel_options)
+    key = (device, options.target, spec.kernel_options if forced else None,
+           *[(x.dtype, tuple(x.shape)) for x in (q, k, v)])
+    found = _pieces_of.get(key)
+    if found is None:
+        asked, held = _asked(spec, device, options, {})
+        views = [_tensors.View(t, n) for t, n in zip((q, k, v), "qkv")]
+        with _context.context() as cx, _context.on_device(device):
+            found = _abi.lib.tilec_attention_variant(
+                cx, *[view.pointer for view in views], C.byref(asked))
+        del held
+        if len(_pieces_of) >= _MOST_PIECES:
+            _pieces_of.clear()
+        _pieces_of[key] = found
+    return found
+
+
 def plan_for(spec, q, k, v, captured=()):
     """The plan for tensors like these. A plan depends on the class of the
     lengths, on whether all queries have keys, on what gradients of grouped
-    heads share, on the dim of v that is contiguous, and, with 8 bits, on how
+    heads share, on how keys are split, on the dim of v that is contiguous, and, with 8 bits, on how
     often v is read; not on batch, heads and other strides."""
     factors = _factors.of(captured)
     kinds = tuple([(n, _factors.kind(x, {"k": k, "v": v}.get(n[-1], q)))
@@ -181,7 +215,7 @@ def plan_for(spec, q, k, v, captured=()):
     key = (spec, _tensors.device_of(q), q.dtype, k.dtype, v.dtype, q.shape[3],
            v.shape[3], few, _lengths(spec, q, k), q.shape[2] <= k.shape[2],
            _tensors.contiguous_dim(v), _reuse(q, k, v), _sharing(spec, q, k),
-           kinds)
+           _pieces(spec, q, k, v), kinds)
     return _plans.get_or_make(key, lambda: Plan(spec, q, k, v, factors))
 
 

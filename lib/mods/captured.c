@@ -2,7 +2,7 @@
  *
  * What mods capture: the caller's names to parameters of a kernel.
  */
-#include "lib/attention/captured.h"
+#include "lib/mods/captured.h"
 
 #include <string.h>
 
