@@ -4,6 +4,7 @@
  * @append. Which of them there are decides its compile-time parameters; the
  * plan gets empty tensors for the others.
  */
+#include "lib/overlap.h"
 #include "lib/program/compile.h"
 
 #include <stddef.h>
@@ -358,6 +359,21 @@ static tilec_status check_same(const tilec_append *a,
                          t->k_scales->ndim, a->computes_factors ? 3 : 1);
 }
 
+/* Both caches are written, and so are their factors. */
+static tilec_status check_views(const tilec_append_tensors *t,
+                                tilec_error *error)
+{
+    const tc_named_tensor k[] = {{"k_cache", t->k_cache},
+                                 {"k_scales", t->k_scales}};
+    const tc_named_tensor v[] = {{"v_cache", t->v_cache},
+                                 {"v_scales", t->v_scales}};
+    tilec_status s = tc_check_written(&k[0], NULL, 0, NULL, error);
+    for (int i = 0; s == TILEC_OK && i < 2; i++)
+        if (i == 0 || t->k_scales == NULL || t->k_scales->ndim == 3)
+            s = tc_check_written(&v[i], &k[i], 1, NULL, error);
+    return s;
+}
+
 tilec_status tilec_append_run(const tilec_append *a,
                               const tilec_append_tensors *tensors,
                               const tilec_launch_options *options,
@@ -374,6 +390,8 @@ tilec_status tilec_append_run(const tilec_append *a,
     tilec_status s = check_tensors(&t, error);
     if (s == TILEC_OK)
         s = check_same(a, &t, error);
+    if (s == TILEC_OK)
+        s = check_views(&t, error);
     if (s != TILEC_OK)
         return s;
     struct arguments args;

@@ -7,6 +7,7 @@
 #include "lib/mods/captured.h"
 
 #include "lib/gpu/gpu.h"
+#include "lib/overlap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -316,6 +317,22 @@ static tilec_status check_sinks(const struct call *c, const char *function)
     return TILEC_OK;
 }
 
+/* Refuses results that lie where something else does. */
+static tilec_status check_views(const tilec_attention_tensors *t,
+                                tilec_error *error)
+{
+    const tc_named_tensor all[] = {{"argument o", t->o},
+                                   {"argument lse", t->lse},
+                                   {"argument q", t->q},
+                                   {"argument k", t->k},
+                                   {"argument v", t->v}};
+    enum { ALL = sizeof all / sizeof *all };
+    tilec_status s = tc_check_written(&all[0], all + 1, ALL - 1, t->q, error);
+    return s == TILEC_OK
+               ? tc_check_written(&all[1], all + 2, ALL - 2, NULL, error)
+               : s;
+}
+
 tilec_status tilec_attention_forward(const tilec_attention *a,
                                      const tilec_attention_tensors *tensors,
                                      const tilec_launch_options *options,
@@ -340,6 +357,8 @@ tilec_status tilec_attention_forward(const tilec_attention *a,
     if (a->unsplit && !t.workspace)
         c.k = a->unsplit;
     s = check_sinks(&c, name);
+    if (s == TILEC_OK)
+        s = check_views(&t, error);
     if (s == TILEC_OK)
         s = place_rows(&c, o.stream, &lse, &max);
     if (s == TILEC_OK)

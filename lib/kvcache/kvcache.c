@@ -104,6 +104,10 @@ static bool check_shapes(tc_job *job, const struct request *r)
 
 static bool check_v_in_k(tc_job *job, const struct request *r)
 {
+    if (!r->options.v_in_k && r->v->data && tc_kv_is_in(r->v, r->k))
+        tc_missed(job->cx, (tc_loc){0}, "attention",
+                  "v is the first columns of k: with v_in_k they are loaded "
+                  "once for both");
     if (!r->options.v_in_k || tc_kv_is_in(r->v, r->k))
         return true;
     return tc_job_error(job, TILEC_INPUT,

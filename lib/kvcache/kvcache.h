@@ -31,9 +31,6 @@ struct tilec_kvcache {
 /* Is v a view of the first columns of k? */
 bool tc_kv_is_in(const DLTensor *v, const DLTensor *k);
 
-/* In elements. */
-int64_t tc_kv_stride(const DLTensor *t, int dim);
-
 /* Lengths and tables as the kernels will read them: waits for the stream
  * (kvcache_check.c). */
 tilec_status tc_kv_check(const tilec_kvcache *c, const tilec_kvcache_tensors *t,

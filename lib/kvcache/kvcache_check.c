@@ -8,6 +8,7 @@
  */
 #include "lib/gpu/gpu.h"
 #include "lib/kvcache/kvcache.h"
+#include "lib/overlap.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,28 +30,14 @@ typedef struct check {
 
 /* ---- Reading ---- */
 
-/* The elements before and after the first one that a tensor reaches; false:
- * none at all. */
-static bool find_reach(const DLTensor *t, int64_t *low, int64_t *high)
-{
-    *low = *high = 0;
-    for (int d = 0; d < t->ndim; d++) {
-        int64_t far;
-        if (t->shape[d] == 0)
-            return false;
-        far = (t->shape[d] - 1) * tc_kv_stride(t, d);
-        *(far < 0 ? low : high) += far;
-    }
-    return true;
-}
-
 static tilec_status read_ints(const check *k, const char *name,
                               const DLTensor *t, ints *out)
 {
     int64_t low, high;
     const char *data = (const char *)t->data + t->byte_offset;
     *out = (ints){.name = name, .tensor = t, .first = (const int32_t *)data};
-    if (!find_reach(t, &low, &high) || !tc_target_is_gpu(k->c->forward->target))
+    if (!tc_view_reach(t, &low, &high) ||
+        !tc_target_is_gpu(k->c->forward->target))
         return TILEC_OK;
     size_t bytes = (size_t)(high - low + 1) * sizeof(int32_t);
     out->copy = malloc(bytes);
@@ -66,13 +53,13 @@ static tilec_status read_ints(const check *k, const char *name,
 
 static int64_t at(const ints *x, int64_t i)
 {
-    return x->first[i * tc_kv_stride(x->tensor, 0)];
+    return x->first[i * tc_view_stride(x->tensor, 0)];
 }
 
 static int64_t at2(const ints *x, int64_t i, int64_t j)
 {
-    return x->first[i * tc_kv_stride(x->tensor, 0) +
-                    j * tc_kv_stride(x->tensor, 1)];
+    return x->first[i * tc_view_stride(x->tensor, 0) +
+                    j * tc_view_stride(x->tensor, 1)];
 }
 
 /* ---- What is right ---- */

@@ -9,6 +9,7 @@
  */
 #include "lib/kvcache/kvcache.h"
 #include "lib/mods/captured.h"
+#include "lib/overlap.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -106,16 +107,6 @@ static tilec_status check_place(const struct place *p,
 
 /* ---- k and v of one tensor ---- */
 
-int64_t tc_kv_stride(const DLTensor *t, int dim)
-{
-    int64_t stride = 1;
-    if (t->strides)
-        return t->strides[dim];
-    for (int d = t->ndim - 1; d > dim; d--)
-        stride *= t->shape[d];
-    return stride;
-}
-
 bool tc_kv_is_in(const DLTensor *v, const DLTensor *k)
 {
     bool same = v->data == k->data && v->byte_offset == k->byte_offset &&
@@ -123,7 +114,7 @@ bool tc_kv_is_in(const DLTensor *v, const DLTensor *k)
                 v->dtype.bits == k->dtype.bits && v->shape[3] <= k->shape[3];
     for (int d = 0; same && d < 4; d++)
         same = (d == 3 || v->shape[d] == k->shape[d]) &&
-               tc_kv_stride(v, d) == tc_kv_stride(k, d);
+               tc_view_stride(v, d) == tc_view_stride(k, d);
     return same;
 }
 
@@ -587,6 +578,34 @@ static tilec_status check_options(const struct call *c, const char *function)
     return TILEC_OK;
 }
 
+/* Memory of bytes as a tensor. */
+static DLTensor room(void *at, int64_t *bytes)
+{
+    return (DLTensor){
+        .data = at, .ndim = 1, .dtype = {kDLUInt, 8, 1}, .shape = bytes};
+}
+
+/* Refuses results that lie where something else does. */
+static tilec_status check_views(const struct call *c)
+{
+    const tilec_kvcache_tensors *t = c->t;
+    int64_t bytes[2] = {(int64_t)c->sizes.schedule_bytes,
+                        (int64_t)(c->sizes.o_bytes + c->sizes.lse_parts_bytes)};
+    DLTensor schedule = room(t->schedule, &bytes[0]);
+    DLTensor workspace = room(t->workspace, &bytes[1]);
+    const tc_named_tensor all[] = {
+        {"workspace", &workspace},    {"argument o", t->o},
+        {"argument lse", t->lse},     {"argument q", t->q},
+        {"argument k", t->k},         {"argument v", t->v},
+        {"the schedule", &schedule},  {"kv_lens", t->kv_lens},
+        {"page_table", t->page_table}};
+    enum { ALL = sizeof all / sizeof *all, WRITTEN = 3 };
+    tilec_status s = TILEC_OK;
+    for (int i = 0; s == TILEC_OK && i < WRITTEN; i++)
+        s = tc_check_written(&all[i], all + i + 1, ALL - i - 1, t->q, c->error);
+    return s;
+}
+
 tilec_status tilec_kvcache_attention(const tilec_kvcache *c,
                                      const tilec_kvcache_tensors *tensors,
                                      const tilec_launch_options *options,
@@ -604,6 +623,8 @@ tilec_status tilec_kvcache_attention(const tilec_kvcache *c,
         s = tc_fail(error, TILEC_USAGE, "%s: o is NULL", name);
     if (s == TILEC_OK)
         s = check_options(&call, name);
+    if (s == TILEC_OK)
+        s = check_views(&call);
     if (s == TILEC_OK)
         s = check_contents(&call, options);
     return s == TILEC_OK ? run_attention(&call, options) : s;

@@ -153,15 +153,17 @@ TILEC_API int64_t tilec_attention_variant(
     const DLTensor *v, const tilec_attention_options *options);
 TILEC_API void tilec_attention_free(tilec_attention *a);
 /* The forward kernel, or a plan of several (lists, COPY_VALUES, SPLIT_KEYS);
- * belongs to the plan. Its captured parameters are what `captured` below must give, unless the
- * expression gave the value. */
+ * belongs to the plan. Its captured parameters are what `captured` below must
+ * give, unless the expression gave the value. */
 TILEC_API const tilec_kernel *tilec_attention_kernel(const tilec_attention *a);
 /* The plan that computes the gradients (see tilec_kernel_part); NULL: none. */
 TILEC_API const tilec_kernel *
 tilec_attention_backward_kernel(const tilec_attention *a);
 
 /* What a call takes and gives; of those that it does not name it looks at
- * nothing. Tensors that are written should not overlap others. */
+ * nothing. Tensors that are written should not overlap others: forward refuses
+ * an o or lse that surely does (o may be the same view as q), or of which
+ * elements are one (stride 0). */
 typedef struct tilec_attention_tensors {
     size_t size;
     const DLTensor *q, *k, *v;
@@ -175,9 +177,10 @@ typedef struct tilec_attention_tensors {
      * option. */
     const DLTensor *max;
     /* Device memory (CPU target: host memory), aligned to 256 bytes, and its
-     * size: at least what tilec_attention_workspace says; NULL where that is 0.
-     * What it holds before does not matter, nor afterwards. Calls that may run
-     * at the same time need one each. */
+     * size: at least what tilec_attention_workspace says; NULL where that is 0,
+     * or where keys are split by the library's choice or SPLIT_KEYS: then they
+     * are not. What it holds before does not matter, nor afterwards. Calls that
+     * may run at the same time need one each. */
     void *workspace;
     uint64_t workspace_bytes;
     /* Backward. The gradients that come in: of o, like o, and of lse, like lse

@@ -110,7 +110,9 @@ TILEC_API void tilec_kvcache_free(tilec_kvcache *c);
  * `captured` below must give, but those of the layout. It belongs to *c. */
 TILEC_API const tilec_kernel *tilec_kvcache_kernel(const tilec_kvcache *c);
 
-/* What calls take and give; ints are int32, all on q's device. */
+/* What calls take and give; ints are int32, all on q's device. An o, lse or
+ * workspace that overlaps other tensors is refused (o may be the same view as
+ * q), and so is one of which elements are one (stride 0). */
 typedef struct tilec_kvcache_tensors {
     size_t size;
     const DLTensor *q, *k, *v;

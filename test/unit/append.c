@@ -238,6 +238,9 @@ START_TEST(test_messages)
     u = t;
     u.kv_lens = tensor(in.kv_lens, i32, 1, 1, 0, 0, 0);
     fails(a, &u, "kv_lens must have one length for each sequence");
+    u = t;
+    u.v_cache = u.k_cache;
+    fails(a, &u, "v_cache: overlaps k_cache in memory");
     fails(NULL, &t, "the plan or tensors is NULL");
     tilec_append_free(a);
 }

@@ -637,6 +637,12 @@ START_TEST(forward_refuses)
                          "tilec_attention_forward: the plan gives no max: it "
                          "was made without that option");
     t.max = NULL;
+    const DLTensor *own = t.o;
+    t.o = t.v;
+    expect_forward_error(a, &t, TILEC_INPUT,
+                         "argument o: overlaps argument v in memory: expected "
+                         "memory of its own, as it is written");
+    t.o = own;
     in.shape[1][2] = N - 1;
     expect_forward_error(
         a, &t, TILEC_INPUT,

@@ -399,6 +399,61 @@ START_TEST(values_outside_of_keys_are_refused)
 }
 END_TEST
 
+static void refused_view(const tilec_kvcache_tensors *t, const char *message)
+{
+    tilec_error e = TILEC_INIT(tilec_error);
+    ck_assert_int_eq(tilec_kvcache_attention(c, t, NULL, &e), TILEC_INPUT);
+    ck_assert_msg(strstr(e.message, message), "%s", e.message);
+}
+
+/* Results in memory of something else, or of which elements are one. */
+START_TEST(views_that_overlap_are_refused)
+{
+    enum { ROOM = 1 << 20, PADDED = 3 };
+    tilec_error e = TILEC_INIT(tilec_error);
+    tilec_kvcache_tensors t = all_tensors();
+    int64_t strides[4] = {HQ * D, D, D, 1};
+    float *both = calloc((size_t)B * HQ * D * PADDED, sizeof *both);
+    DLTensor apart = dl[3];
+    plan();
+    t.schedule = aligned_alloc(256, ROOM);
+    t.workspace = aligned_alloc(256, ROOM);
+    t.schedule_bytes = t.workspace_bytes = ROOM;
+    ck_assert_int_eq(tilec_kvcache_schedule(c, &t, NULL, &e), TILEC_OK);
+    dl[3].data = k + 5; /* inside of it, k being dense */
+    refused_view(&t, "argument o: overlaps argument k in memory: expected "
+                     "memory of its own, as it is written");
+    dl[3].data = v;
+    refused_view(&t, "argument o: overlaps argument v");
+    dl[3].data = t.workspace;
+    refused_view(&t, "workspace: overlaps argument o");
+    dl[3].data = q + D; /* not the same view */
+    refused_view(&t, "argument o: overlaps argument q");
+    dl[3] = apart;
+    dl[3].strides = strides;
+    strides[1] = 0;
+    refused_view(&t, "argument o: dim 1 has stride 0 and size 4");
+    /* In place of q, and between the rows of another tensor: no overlap. */
+    strides[1] = PADDED * D;
+    strides[0] = HQ * strides[1];
+    dl[3].data = both;
+    dl[4].data = both + D;
+    dl[4].strides = (int64_t[]){strides[0], strides[1], 1};
+    ck_assert_int_eq(tilec_kvcache_attention(c, &t, NULL, &e), TILEC_OK);
+    memcpy(both, q, sizeof q);
+    dl[4] = tensor(lse, 3, kDLFloat, shapes[4]);
+    dl[3] = apart;
+    ck_assert_int_eq(tilec_kvcache_attention(c, &t, NULL, &e), TILEC_OK);
+    compare();
+    dl[0].data = dl[3].data = both;
+    ck_assert_int_eq(tilec_kvcache_attention(c, &t, NULL, &e), TILEC_OK);
+    ck_assert_int_eq(memcmp(both, o, sizeof o), 0);
+    free(t.schedule);
+    free(t.workspace);
+    free(both);
+}
+END_TEST
+
 static int64_t variant(void)
 {
     tilec_kvcache_options asked = options();
@@ -430,6 +485,7 @@ int main(void)
     tcase_add_test(tc, what_a_plan_chooses);
     tcase_add_test(tc, columns_of_many_rows_come_in_pieces);
     tcase_add_test(tc, values_outside_of_keys_are_refused);
+    tcase_add_test(tc, views_that_overlap_are_refused);
     tcase_add_test(tc, variants_tell_plans_apart);
     tcase_add_test(tc, plans_that_are_refused);
     tcase_add_test(tc, calls_that_are_refused);
