@@ -238,9 +238,7 @@ unsigned tc_access_vector(const tc_axis_analysis *a, const tc_op *op,
                           const tc_layout *l)
 {
     tc_vector v = tc_axis_vector(a, op);
-    /* Each element of a gather has an index of its own. */
-    bool one = v.elements <= 1 || op->code == TC_GATHER;
-    return one ? 1 : tc_layout_contiguous(l, v.axis, v.elements);
+    return v.elements <= 1 ? 1 : tc_layout_contiguous(l, v.axis, v.elements);
 }
 
 /* PTX ISA, red: vectors of f32 since sm_90. */

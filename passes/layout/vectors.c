@@ -155,10 +155,6 @@ static const char *why_one(const tc_placing *s, const tc_op *op)
                                "its layout, which follows from others, has %u "
                                "side by side, %u bytes, expected %u",
                                held, held * bytes, least_vector(s, op));
-    if (op->code == TC_GATHER && !v.why)
-        return "each has an index of its own; a load of pointers (base, "
-               "stride) "
-               "moves neighbours at once";
     if (!v.why && v.elements > 1)
         return op->code == TC_STORE && tc_op_is_word(op, "kind", "add")
                    ? "the target adds to one at a time"

@@ -438,29 +438,40 @@ bool tc_nvptx_store(tc_gen *g, const tc_op *op)
 
 /* ---- gather ---- */
 
-bool tc_nvptx_gather(tc_gen *g, const tc_op *op)
+/* The address at the indices that register r has; *inside: whether they lie in
+ * the tensor. (Neighbours that one access moves are wholly inside or outside,
+ * as in a block.) */
+static LLVMValueRef gathered_at(tc_gen *g, const tc_op *op, unsigned r,
+                                LLVMValueRef *inside)
 {
     const tc_type *t = op->in[0]->type;
-    LLVMValueRef *parts = tc_gen_get(g, op->in[0]), *index[TC_MAX_RANK];
-    for (unsigned i = 0; i < t->rank; i++)
-        index[i] = tc_gen_get(g, op->in[1 + i]);
+    LLVMValueRef *parts = tc_gen_get(g, op->in[0]), p = parts[0];
+    *inside = NULL;
+    for (unsigned i = 0; i < t->rank; i++) {
+        LLVMValueRef index = tc_gen_get(g, op->in[1 + i])[r];
+        LLVMTypeRef type = LLVMTypeOf(index);
+        LLVMValueRef size = LLVMBuildZExt(g->b, parts[1 + i], type, "");
+        LLVMValueRef at = LLVMBuildSExt(g->b, index, g->i64, "");
+        /* Unsigned: negative ones are beyond the end. */
+        *inside =
+            both(g, *inside, LLVMBuildICmp(g->b, LLVMIntULT, index, size, ""));
+        at = LLVMBuildMul(g->b, at, parts[1 + t->rank + i], "");
+        p = tc_gen_address(g, t->elem, p, at);
+    }
+    return p;
+}
+
+bool tc_nvptx_gather(tc_gen *g, const tc_op *op)
+{
+    const tc_type *elem = op->in[0]->type->elem, *to = op->out[0]->type;
     LLVMValueRef *x = tc_gen_set(g, op->out[0]);
-    LLVMValueRef pad = pad_of(g, op, t->elem);
-    for (unsigned r = 0; r < tc_gen_registers(op->out[0]->type); r++) {
-        LLVMValueRef inside = NULL, p = parts[0];
-        for (unsigned i = 0; i < t->rank; i++) {
-            LLVMTypeRef type = LLVMTypeOf(index[i][r]);
-            LLVMValueRef size = LLVMBuildZExt(g->b, parts[1 + i], type, "");
-            LLVMValueRef at = LLVMBuildSExt(g->b, index[i][r], g->i64, "");
-            /* Unsigned: negative ones are beyond the end. */
-            inside =
-                both(g, inside,
-                     LLVMBuildICmp(g->b, LLVMIntULT, index[i][r], size, ""));
-            at = LLVMBuildMul(g->b, at, parts[1 + t->rank + i], "");
-            p = tc_gen_address(g, t->elem, p, at);
-        }
-        x[r] = pad;
-        load(g, t->elem, 1, p, inside, &x[r]);
+    LLVMValueRef pad = pad_of(g, op, elem);
+    unsigned v = to->kind == TC_TILE ? tc_gen_vector(g, op, to->layout) : 1;
+    for (unsigned r = 0; r < tc_gen_registers(to); r += v) {
+        LLVMValueRef inside, p = gathered_at(g, op, r, &inside);
+        for (unsigned i = 0; i < v; i++)
+            x[r + i] = pad;
+        load(g, elem, v, p, inside, &x[r]);
     }
     return !g->failed;
 }
