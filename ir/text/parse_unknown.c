@@ -132,8 +132,7 @@ bool tc_parser_unknown_func(tc_parser *p)
                         name, name);
     return tc_error(p->cx, tc_parser_loc(p), "there is no function @%s%s%s%s",
                     name, near ? "; did you mean `@" : "",
-                    near ? near : advice_of_func(p, name),
-                    near ? "`?" : "");
+                    near ? near : advice_of_func(p, name), near ? "`?" : "");
 }
 
 /* ---- Types and values ---- */
