@@ -19,8 +19,7 @@ else()
 endif()
 numeric_program(numerics_attention numerics/attention.c numerics/cases.c)
 numeric_test(numerics_attention numerics numerics_attention)
-numeric_test(numerics_attention_split numerics numerics_attention --split 1
-             --cases 2)
+numeric_test(numerics_attention_split numerics numerics_attention --split 1)
 numeric_test(numerics_attention_split_all nightly numerics_attention --split 1
              --nightly 1)
 numeric_test(numerics_attention_all nightly numerics_attention --nightly 1)

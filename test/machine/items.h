@@ -21,6 +21,12 @@
         KVCACHE(b, heads, kv, m, n, d, d, rows, blocks, pieces),               \
             AT('P') = b, AT('N') = (n) + 3                                     \
     }
+/* Infinities and a NaN in v. */
+#define SPOILED_CACHE(b, heads, kv, m, n, d, rows, blocks, pieces)             \
+    {                                                                          \
+        KVCACHE(b, heads, kv, m, n, d, d, rows, blocks, pieces),               \
+            AT('P') = b, AT('N') = (n) + 3, AT('S') = 1                        \
+    }
 /* v in the first dv columns of k. */
 #define LATENT_CACHE(b, heads, m, n, d, dv, rows, blocks, pieces)              \
     {                                                                          \
