@@ -17,9 +17,10 @@ typedef enum tc_fastmath {
     TC_NNAN = 2,     /* operands and results are no NaNs */
     TC_REASSOC = 4,  /* sums and products may be regrouped and distributed */
     TC_CONTRACT = 8, /* a product and a sum may become one fma */
-    TC_AFN = 16      /* a function may be computed less exactly */
+    TC_AFN = 16,     /* a function may be computed less exactly */
+    TC_ARCP = 32     /* a division may become a product with a reciprocal */
 } tc_fastmath;
-enum { TC_FASTMATH_ALL = 31 };
+enum { TC_FASTMATH_ALL = 63 };
 
 /* The flag of that name; 0: there is none. */
 unsigned tc_fastmath_parse(const char *word, size_t n);

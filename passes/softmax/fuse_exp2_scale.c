@@ -13,21 +13,26 @@
  *   %p = exp2(fma(%s, %f * %c, (-(%b * %c))[:, none]))
  *   %q = cast(%p, bf16)
  *
- * Four rules.
+ * Six rules.
  *   difference  exp2((a - b) c) is exp2(fma(a, c, -(b c))), where b is a
  *               smaller tile, repeated, and c is one number. Infinities and
- *               NaNs come out alike.
+ *               NaNs come out alike. exp(a - b) is such a power, with log2(e)
+ *               as c, if exp has the flag afn.
+ *   product     exp2(a f - b) is exp2(fma(a, f, -b)), f one number.
  *   factor      fma(a f, c, b) is fma(a, f c, b) in an argument of exp2.
  *   outwards    A factor f > 0 moves after select(m, a f, k), k an infinity
  *               or 0, and after max and min over an axis: exactly, as rounding
  *               keeps the order. f must be known to be above 0 and finite.
+ *   sign        Of a factor whose sign is unknown the sign goes into a, a
+ *               product of matrices, if only maxima and exponentials use a f.
  *   sum         An addition to such a maximum times f becomes one fma, which
  *               rounds once; exponents relative to it use the same number.
- * All but the third change the rounding, so the ops that they change must carry
- * numerics flags: those of a difference reassoc and contract, those of a factor
- * reassoc, those of a sum contract.
+ * All but "outwards" change the rounding, or results that are not finite, so
+ * the ops that they change must carry numerics flags: those of a difference
+ * reassoc and contract, those of a factor and of a sign reassoc, those of a
+ * product and of a sum contract.
  *
- * The first two change the rounding of an argument x by as much as 2^-24 |b c|
+ * The first three change the rounding of an argument x by as much as 2^-24 |b c|
  * and 2^-24 |x|, so the exponential by that times ln 2 of itself; all elements
  * of a row that share b share the first error. They are applied only where the
  * exponential becomes a float of 16 bits or less, whose own rounding is 2^-12
@@ -109,20 +114,67 @@ static tc_value *minus_product(tc_builder *b, const tc_value *v, tc_value *c)
     return tc_build(b, TC_BROADCAST, 1, &x, v->type);
 }
 
+/* The op of a - b, b repeated, if it may be distributed. */
+static const tc_op *match_difference(tc_pass_env *env, const tc_value *v)
+{
+    const tc_op *sub = tc_match_op(v, TC_SUB);
+    return sub && tc_match_op(sub->in[1], TC_BROADCAST) &&
+                   permits(env, sub, DISTRIBUTE)
+               ? sub
+               : NULL;
+}
+
+/* exp2(fma(a, c, -(b c))) */
+static tc_value *build_difference(tc_builder *b, const tc_op *sub, tc_value *c)
+{
+    b->fastmath = DISTRIBUTE;
+    tc_value *shift = minus_product(b, sub->in[1], c);
+    tc_value *in[] = {sub->in[0], splat_like(b, c, sub->in[0]), shift};
+    return tc_build_unary(b, TC_EXP2, tc_build(b, TC_FMA, 3, in, NULL));
+}
+
 /* exp2((a - b) * c) */
 static tc_value *difference(tc_pass_env *env, tc_builder *b, tc_op *exp2)
 {
     tc_value *x, *c;
-    if (!match_scaled(exp2->in[0], &x, &c) || !tc_feeds_narrow(exp2->out[0]))
+    if (!match_scaled(exp2->in[0], &x, &c) || !tc_feeds_narrow(exp2->out[0]) ||
+        !tc_match_op(x, TC_SUB) || !permits(env, exp2->in[0]->def, DISTRIBUTE))
         return NULL;
-    const tc_op *sub = tc_match_op(x, TC_SUB);
-    if (!sub || !tc_match_op(sub->in[1], TC_BROADCAST) ||
-        !permits(env, exp2->in[0]->def, DISTRIBUTE) ||
-        !permits(env, sub, DISTRIBUTE))
+    const tc_op *sub = match_difference(env, x);
+    return sub ? build_difference(b, sub, c) : NULL;
+}
+
+/* exp(a - b) */
+static tc_value *natural(tc_pass_env *env, tc_builder *b, tc_op *exp)
+{
+    static const double LOG2E = 1.4426950408889634;
+    const tc_value *v = exp->in[0];
+    if (tc_lane_kind(v) != TC_F32 || v->type->kind != TC_TILE ||
+        !tc_match_op(v, TC_SUB) || !tc_feeds_narrow(exp->out[0]) ||
+        !permits(env, exp, TC_AFN))
         return NULL;
-    b->fastmath = DISTRIBUTE;
-    tc_value *shift = minus_product(b, sub->in[1], c);
-    tc_value *in[] = {sub->in[0], splat_like(b, c, sub->in[0]), shift};
+    const tc_op *sub = match_difference(env, v);
+    return sub ? build_difference(
+                     b, sub, tc_build_float(b, tc_type_elem(v->type), LOG2E))
+               : NULL;
+}
+
+/* ---- product ---- */
+
+/* exp2(a * f - b) */
+static tc_value *product(tc_pass_env *env, tc_builder *b, tc_op *exp2)
+{
+    tc_value *a, *f;
+    const tc_op *sub = tc_match_op(exp2->in[0], TC_SUB);
+    const tc_op *rows = sub ? tc_match_op(sub->in[1], TC_BROADCAST) : NULL;
+    if (!rows || !match_scaled(sub->in[0], &a, &f) ||
+        !tc_feeds_narrow(exp2->out[0]) || !permits(env, sub, TC_CONTRACT) ||
+        !permits(env, sub->in[0]->def, TC_CONTRACT))
+        return NULL;
+    b->fastmath = tc_op_own_fastmath(sub);
+    tc_value *minus = tc_build_unary(b, TC_NEG, rows->in[0]);
+    minus = tc_build(b, TC_BROADCAST, 1, &minus, sub->in[1]->type);
+    tc_value *in[] = {a, splat_like(b, f, a), minus};
     return tc_build_unary(b, TC_EXP2, tc_build(b, TC_FMA, 3, in, NULL));
 }
 
@@ -172,7 +224,7 @@ static bool is_below_infinity(const tc_value *v)
 
 bool tc_keeps_order(const tc_value *f)
 {
-    return is_positive(f) && is_below_infinity(f);
+    return (is_positive(f) && is_below_infinity(f)) || tc_is_magnitude(f);
 }
 
 /* select(m, a f, k), select(m, k, a f) */
@@ -210,6 +262,64 @@ static tc_value *out_of_reduce(tc_pass_env *env, tc_builder *b, tc_op *reduce)
     return tc_build_binary(b, TC_MUL, x, scale);
 }
 
+/* ---- sign ---- */
+
+typedef struct score {
+    bool has_max, has_power;
+} score;
+
+/* The argument of an exponential that becomes narrow? */
+static bool is_exponent(const tc_op *op)
+{
+    bool found = false;
+    tc_each_use (u, op->out[0]) {
+        if (u->op->code == TC_MUL)
+            found |= is_exponent(u->op);
+        else
+            found |= (u->op->code == TC_EXP2 || u->op->code == TC_EXP) &&
+                     tc_feeds_narrow(u->op->out[0]);
+    }
+    return found;
+}
+
+/* Follows v past masks; false: it is used otherwise. */
+static bool follow(score *s, const tc_value *v)
+{
+    tc_scalar k;
+    tc_each_use (u, v) {
+        const tc_op *op = u->op;
+        if (op->code == TC_SELECT && op->in[0] != v &&
+            tc_match_const(op->in[op->in[1] == v ? 2 : 1], &k)) {
+            if (!follow(s, op->out[0]))
+                return false;
+        } else if (op->code == TC_REDUCE) {
+            s->has_max |= tc_op_is_word(op, "kind", "max");
+        } else if (op->code == TC_SUB || op->code == TC_FMA) {
+            s->has_power |= is_exponent(op);
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* a * f, a a product of matrices, f of any sign. (For a tanh times f
+ * skip_row_max.c knows better.) */
+static tc_value *sign(tc_pass_env *env, tc_builder *b, tc_op *mul)
+{
+    tc_value *a, *f;
+    tc_scalar c;
+    score s = {0};
+    if (tc_lane_kind(mul->out[0]) != TC_F32 ||
+        !match_scaled(mul->out[0], &a, &f) || !tc_match_op(a, TC_DOT) ||
+        tc_match_const(f, &c) || tc_keeps_order(f) ||
+        !follow(&s, mul->out[0]) || !s.has_max || !s.has_power ||
+        !permits(env, mul, TC_REASSOC))
+        return NULL;
+    b->fastmath = tc_op_own_fastmath(mul);
+    return tc_build_by_magnitude(b, a, f);
+}
+
 /* ---- sum ---- */
 
 /* max(a) * f + b */
@@ -238,13 +348,21 @@ typedef tc_value *fold_fn(tc_pass_env *env, tc_builder *b, tc_op *op);
 
 static bool apply(tc_pass_env *env, tc_op *op)
 {
-    static fold_fn *const rules[] = {difference, factor, out_of_select,
-                                     out_of_reduce, sum};
-    static const tc_opcode codes[] = {TC_EXP2, TC_EXP2, TC_SELECT, TC_REDUCE,
-                                      TC_ADD};
+    static const struct {
+        tc_opcode code;
+        fold_fn *rule;
+    } rules[] = {{TC_EXP2, difference},
+                 {TC_EXP, natural},
+                 {TC_EXP2, product},
+                 {TC_EXP2, factor},
+                 {TC_MUL, sign},
+                 {TC_SELECT, out_of_select},
+                 {TC_REDUCE, out_of_reduce},
+                 {TC_ADD, sum}};
     for (unsigned i = 0; i < sizeof rules / sizeof *rules; i++) {
         tc_builder b = tc_builder_before(op);
-        tc_value *v = op->code == codes[i] ? rules[i](env, &b, op) : NULL;
+        tc_value *v =
+            op->code == rules[i].code ? rules[i].rule(env, &b, op) : NULL;
         if (!v)
             continue;
         v->name = op->out[0]->name;

@@ -18,9 +18,15 @@ bool tc_feeds_narrow(const tc_value *v);
 tc_value *tc_build_tanh(tc_builder *b, const tc_op *tanh, tc_value *scale,
                         double l);
 
-/* Is a scalar above 0, finite, no NaN? Then a factor of tiles can go out of
- * maxima. */
+/* Is a scalar above 0, finite, no NaN? Or is it tc_is_magnitude? Then a factor
+ * of tiles can go out of maxima. */
 bool tc_keeps_order(const tc_value *scalar);
+
+/* factor_sign.c: d * f with the sign of the scalar f in d: the other factor
+ * keeps the order of tiles, unless f is no finite number. Is v such a factor?
+ */
+tc_value *tc_build_by_magnitude(tc_builder *b, tc_value *d, tc_value *f);
+bool tc_is_magnitude(const tc_value *v);
 
 /* linear_bias.c: step * j for each column j of a product that nothing is added
  * to; the new product. Is that faster than a sum? */
