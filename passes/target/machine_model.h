@@ -56,7 +56,11 @@ enum {
     /* An epilogue's tile this small can move before the last wgmma is done. */
     TC_SMALL_TILE_REGISTERS = 4,
     /* f32 of a product that is worth the branch of skip-rescale. */
-    TC_RESCALE_MIN_REGISTERS = 16
+    TC_RESCALE_MIN_REGISTERS = 16,
+    /* Rows of a step (three warp groups), or columns of its sums, for which
+     * lazy-rescale gains time. */
+    TC_LAZY_RESCALE_MIN_ROWS = 192,
+    TC_LAZY_RESCALE_MIN_COLUMNS = 256
 };
 
 /* 32-bit registers of each thread that a tile of `bytes` takes, spread over all
