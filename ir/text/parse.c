@@ -51,11 +51,14 @@ static bool parse_param_kind(tc_parser *p, tc_param *param)
 {
     if (tc_parser_accept_word(p, "int"))
         return parse_int_param(p, param);
+    param->is_block = tc_parser_accept_word(p, "block");
+    if (param->is_block)
+        return parse_int_param(p, param);
     if (tc_parser_accept_word(p, "type"))
         return parse_type_param(p, param);
     if (tc_parser_accept_word(p, "func"))
         return parse_func_param(p, param);
-    return tc_parser_expected(p, "`int`, `type` or `func`");
+    return tc_parser_expected(p, "`int`, `block`, `type` or `func`");
 }
 
 /* Names that would read as something else. */

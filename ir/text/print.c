@@ -99,7 +99,8 @@ static void print_param(tc_printer *p, const tc_param *param)
     static const char *const kinds[] = {[TC_PARAM_INT] = "int",
                                         [TC_PARAM_TYPE] = "type",
                                         [TC_PARAM_FUNC] = "func("};
-    tc_text_printf(p->out, "%s: %s", param->name, kinds[param->kind]);
+    tc_text_printf(p->out, "%s: %s", param->name,
+                   param->is_block ? "block" : kinds[param->kind]);
     if (param->kind == TC_PARAM_FUNC) {
         for (unsigned i = 0; i < param->nins; i++) {
             tc_text_add(p->out, i ? ", " : "");

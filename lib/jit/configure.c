@@ -8,12 +8,17 @@
  *
  * is as if options gave the entry of kernels/configs/matmul.json for the
  * target. A plan gets the entry of the attention kernel that it launches.
+ *
+ * Any other kernel gets sides for its block parameters, `BM: block = 128`, and
+ * warps that suit them, by the cost model (passes/schedule/choose_blocks.h).
  */
 #include "lib/files/config.h"
 #include "lib/mods/mod_slope.h"
 #include "lib/mods/mod_window.h"
 #include "lib/program/compile.h"
 #include "lib/program/plan.h"
+#include "passes/analysis/substitute.h"
+#include "passes/schedule/choose_blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +169,69 @@ static void configure_plan(tc_job *job, const tc_func *plan,
     apply(a, &r->options, &config);
 }
 
+/* ---- Block sizes of any kernel ---- */
+
+static bool has_blocks(const tc_module *m)
+{
+    tc_each_func (f, m)
+        for (unsigned i = 0; i < f->nparams; i++)
+            if (f->params[i].is_block)
+                return true;
+    return false;
+}
+
+static int index_of(const tc_func *f, const char *name)
+{
+    for (unsigned i = 0; i < f->nparams; i++)
+        if (strcmp(f->params[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* What was given or follows from the examples. Values that cannot be read are
+ * left for bind-params to report. */
+static tc_bindings known_of(tc_context *cx, const tc_func *f,
+                            const tc_bound *bound)
+{
+    tc_bindings known = tc_bindings_of(&cx->arena, f);
+    for (unsigned i = 0; i < bound->ngiven; i++) {
+        const char *value = bound->given[i].value;
+        int at = index_of(f, bound->given[i].name);
+        tc_kind kind = tc_kind_parse(value, strlen(value));
+        if (at >= 0 && f->params[at].kind == TC_PARAM_INT)
+            known.dims[at] = tc_dim_const(cx, strtoll(value, NULL, 0));
+        else if (at >= 0 && kind != TC_KIND_COUNT)
+            known.types[at] = tc_type_scalar(cx, kind);
+    }
+    return known;
+}
+
+/* Gives the free block parameters values, and the kernel its warps. */
+static void choose_blocks(tc_job *job, const tc_target *target,
+                          const tc_func *f, const tc_bound *bound)
+{
+    tc_context *cx = job->cx;
+    tc_request *r = job->request;
+    tilec_compile_options *o = &r->options;
+    tc_bindings known = known_of(cx, f, bound);
+    tc_blocks blocks;
+    if (o->warps || !tc_has_free_blocks(f, &known) ||
+        !tc_choose_blocks(f, target, &known, largest_side(o), &cx->arena,
+                          &blocks))
+        return;
+    tc_config c = {.warps = blocks.warps};
+    for (unsigned i = 0; i < f->nparams; i++)
+        if (f->params[i].is_block && !known.dims[i] &&
+            c.nbindings < TC_CONFIG_BINDINGS)
+            c.bindings[c.nbindings++] = (tilec_binding){
+                f->params[i].name, tc_arena_printf(&cx->arena, "%lld",
+                                                   (long long)tc_dim_value(
+                                                       blocks.values.dims[i]))};
+    apply(&cx->arena, o, &c);
+}
+
+/* ---- All of it ---- */
+
 bool tc_request_configure(tc_job *job)
 {
     tc_request *r = job->request;
@@ -171,14 +239,17 @@ bool tc_request_configure(tc_job *job)
     tc_func *f;
     tc_bound bound;
     tc_config config;
-    if (r->nsources != 1 || r->sources[0].text)
+    bool is_embedded = r->nsources == 1 && !r->sources[0].text;
+    if (!is_embedded && !has_blocks(job->module))
         return true;
     if (!tc_job_choose(job, &r->options, &target, &f, &bound))
         return false;
     tc_config_query query = query_of(job, target, f->name, &bound);
-    if (f->is_plan)
+    if (is_embedded && f->is_plan)
         configure_plan(job, f, &query, &bound);
-    else if (tc_config_find(&job->cx->arena, &query, &config))
+    else if (is_embedded && tc_config_find(&job->cx->arena, &query, &config))
         apply(&job->cx->arena, &r->options, &config);
+    else if (!f->is_plan)
+        choose_blocks(job, target, f, &bound);
     return true;
 }

@@ -148,6 +148,11 @@ enum {
     TC_PINGPONG_MAX_PERCENT = 250,
     /* Cycles of 8-bit products in a step. Claim pingpong-narrow. */
     TC_PINGPONG_MIN_CYCLES_8BIT = 1152,
+    /* choose_blocks.c: lanes of f32 ops of an SM in a cycle; cycles of a step
+     * that do not depend on its tiles; registers next to them. */
+    TC_LANES_PER_CYCLE = 128,
+    TC_STEP_CYCLES = 100,
+    TC_BLOCKS_SPARE_REGISTERS = 32,
     TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
 
     /* Warp groups that can read the scalar channel during the last product:

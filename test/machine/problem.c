@@ -127,6 +127,12 @@ static const role roles[] = {
     {"kvcache_merge", "items", "JI", false, 0},
     {"kvcache_merge", "o", "BHME", true, 0},
     {"kvcache_merge", "lse", "BHM", true, 0},
+    {"flash_attention", "q", "BHMD", false, 0},
+    {"flash_attention", "k", "BHND", false, 0},
+    {"flash_attention", "v", "BHND", false, 0},
+    {"flash_attention", "o", "BHMD", true, 0},
+    {"flash_attention", "lse", "BHM", true, 0},
+    {"flash_attention", "scale", NULL, false, 0.25},
     {"matmul", "a", "MK", false, 0},
     {"matmul", "b", "KN", false, 0},
     {"matmul", "c", "MN", true, 0},
@@ -250,9 +256,12 @@ static bool make_arg(const problem *p, data *d, const tc_value *v, num_rng *rng)
             spoil(t);
         *arg = (tc_launch_arg){t->size, t->stride, {0}, t->data};
     } else {
-        bool zero = strcmp(v->name, "scale") == 0 && p->size['S' - 'A'] == 2;
+        bool scale = strcmp(v->name, "scale") == 0;
+        bool zero = scale && p->size['S' - 'A'] == 2;
+        bool negative = scale && p->size['S' - 'A'] == 3;
         bool window = strcmp(v->name, "mask.w") == 0 && p->size['L' - 'A'];
         double x = zero       ? 0
+                   : negative ? -r->value
                    : window   ? p->size['L' - 'A']
                    : r->sides ? p->size[*r->sides - 'A']
                               : r->value;
@@ -316,6 +325,7 @@ static bool parse_kernel(tc_module *m, const char *kernel)
     char path[128];
     static const char *const of_many[][2] = {
         {"attention_bwd", "attention_bwd"},
+        {"flash_attention", "tutorial/05_flash_attention"},
         {"quantize", "quantize"},
         {"copy_values", "project"},
         {"linear", "linear"},

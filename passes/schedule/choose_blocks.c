@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/schedule/choose_blocks.h"
+
+#include "passes/analysis/match.h"
+#include "passes/analysis/substitute.h"
+#include "passes/schedule/cost.h"
+
+#include <string.h>
+
+enum { MOST_BLOCKS = 4 };
+
+/* Sides that products of warp groups can have. */
+static const int64_t sides[] = {32,  48,  64,  80,  96,  112, 128,
+                                144, 160, 176, 192, 224, 256};
+enum { NSIDES = sizeof sides / sizeof *sides };
+
+typedef struct search {
+    const tc_func *kernel;
+    const tc_target *target;
+    const tc_bindings *known;
+    tc_context *cx;
+    int64_t length;
+    const tc_region *step; /* the body of the loop with the products */
+    tc_bindings values;
+    unsigned nfree, free[MOST_BLOCKS];
+    double best; /* cycles an element; 0: none yet */
+    tc_blocks *out;
+} search;
+
+/* What a candidate takes. */
+typedef struct need {
+    int64_t rows, elements;  /* of a step's first product */
+    int64_t bytes_kept;      /* tiles in registers, of all threads */
+    int64_t ring, once;      /* bytes of loads, of others */
+    double products, others; /* cycles */
+    bool fits;
+} need;
+
+/* ---- Types of a candidate ---- */
+
+static const tc_type *type_of(const search *s, const tc_value *v)
+{
+    return tc_type_substitute(s->cx, v->type, &s->values);
+}
+
+static bool is_large(const tc_type *t)
+{
+    return t->kind == TC_TILE && t->rank == 2 && tc_dim_value(t->dims[0]) > 1 &&
+           tc_dim_value(t->dims[1]) > 1;
+}
+
+static int64_t bytes_of(const tc_type *t)
+{
+    return tc_type_count(t) * tc_type_bytes(t->elem);
+}
+
+/* ---- The loop ---- */
+
+static const tc_op *first_dot(const tc_region *r)
+{
+    tc_each_op (op, r)
+        if (op->code == TC_DOT)
+            return op;
+    return NULL;
+}
+
+static const tc_region *find_step(const tc_region *r)
+{
+    tc_each_op (op, r) {
+        for (unsigned i = 0; i < op->nregions; i++) {
+            const tc_region *found = find_step(op->regions[i]);
+            if (found)
+                return found;
+        }
+        if (op->code == TC_FOR && first_dot(op->regions[0]))
+            return op->regions[0];
+    }
+    return NULL;
+}
+
+/* ---- What a step takes ---- */
+
+/* The load that an operand is, in another order perhaps. */
+static const tc_op *load_of(const tc_value *v)
+{
+    const tc_op *trans = tc_match_op(v, TC_TRANS);
+    return tc_match_op(trans ? trans->in[0] : v, TC_LOAD);
+}
+
+static void add_operand(const search *s, need *n, const tc_value *v)
+{
+    const tc_op *load = load_of(v);
+    int64_t bytes = bytes_of(type_of(s, v));
+    if (!load)
+        n->bytes_kept += bytes;
+    else if (load->parent == s->step)
+        n->ring += bytes;
+    else
+        n->once += bytes;
+}
+
+static bool is_carried(const search *s, const tc_value *v)
+{
+    const tc_op *yield = tc_region_terminator(s->step);
+    for (unsigned i = 0; i < yield->nin; i++)
+        if (yield->in[i] == v)
+            return true;
+    return false;
+}
+
+static void add_dot(const search *s, need *n, const tc_op *dot)
+{
+    const tc_type *t = type_of(s, dot->out[0]), *a = type_of(s, dot->in[0]);
+    int64_t k = tc_dim_value(a->dims[1]);
+    if (n->rows == 0) {
+        n->rows = tc_dim_value(t->dims[0]);
+        n->elements = tc_type_count(t);
+    }
+    n->fits &= tc_dim_value(t->dims[0]) == n->rows &&
+               tc_dim_value(t->dims[1]) % 8 == 0 &&
+               tc_dim_value(t->dims[1]) <= 256 && k % 16 == 0 &&
+               tc_type_bytes(a->elem) <= 2;
+    n->products += (double)tc_type_count(t) * (double)k *
+                   tc_type_bytes(a->elem) / 2 / s->target->products_per_cycle;
+    if (!is_carried(s, dot->out[0]))
+        n->bytes_kept += bytes_of(t);
+    add_operand(s, n, dot->in[0]);
+    add_operand(s, n, dot->in[1]);
+}
+
+/* Masks and choices cost nothing: most steps skip them. */
+static double cycles_of(const search *s, const tc_op *op)
+{
+    const tc_type *t = type_of(s, op->nin ? op->in[0] : op->out[0]);
+    switch (op->code) {
+    case TC_CMP:
+    case TC_SELECT:
+    case TC_AND: return 0;
+    case TC_EXP:
+    case TC_EXP2:
+    case TC_TANH:
+        return (double)tc_type_count(t) / s->target->special_per_cycle;
+    default:
+        return tc_op_has(op, TC_ELEMENTWISE) || op->code == TC_REDUCE
+                   ? (double)tc_type_count(t) / TC_LANES_PER_CYCLE
+                   : 0;
+    }
+}
+
+static bool is_computed(const search *s, const tc_op *op)
+{
+    return op->nout && op->code != TC_DOT &&
+           is_large(type_of(s, op->nin && op->code == TC_REDUCE ? op->in[0]
+                                                                : op->out[0]));
+}
+
+static need need_of(const search *s)
+{
+    need n = {.fits = true};
+    tc_each_op (op, s->step) {
+        if (op->code == TC_DOT)
+            add_dot(s, &n, op);
+        else if (is_computed(s, op))
+            n.others += cycles_of(s, op);
+    }
+    const tc_op *loop = s->step->op;
+    for (unsigned i = 0; i < loop->nout; i++)
+        if (is_large(type_of(s, loop->out[i])))
+            n.bytes_kept += bytes_of(type_of(s, loop->out[i]));
+    return n;
+}
+
+/* ---- Candidates ---- */
+
+static unsigned warps_of(const need *n)
+{
+    return (unsigned)(n->rows / TC_WARPGROUP_ROWS * TC_WARPGROUP_WARPS);
+}
+
+static bool fits(const search *s, const need *n)
+{
+    unsigned warps = warps_of(n), groups = tc_warpgroups(warps);
+    if (!n->fits || n->rows % TC_WARPGROUP_ROWS || groups < 2 || groups > 3)
+        return false;
+    int64_t shared = n->ring * TC_CHAINED_SLOTS + n->once + TC_STORE_RESERVE;
+    return tc_spread_registers(n->bytes_kept, warps) +
+                   TC_BLOCKS_SPARE_REGISTERS <=
+               tc_expected_consumer_registers(s->target, warps) &&
+           shared <= s->target->shared_per_block;
+}
+
+/* Rows that a last program has for nothing count. */
+static double cycles(const search *s, const need *n)
+{
+    double groups = (double)tc_warpgroups(warps_of(n));
+    double more = n->products > n->others ? n->products : n->others;
+    double less = n->products + n->others - more;
+    double step = more + less / groups + TC_STEP_CYCLES;
+    int64_t all = s->length ? (s->length + n->rows - 1) / n->rows * n->rows : 0;
+    double waste = s->length ? (double)all / (double)s->length : 1;
+    return step * waste / (double)n->elements;
+}
+
+/* Defaults may follow from the sides. */
+static void set_defaults(search *s)
+{
+    for (unsigned i = 0; i < s->kernel->nparams; i++) {
+        const tc_param *p = &s->kernel->params[i];
+        if (s->known->dims[i] || s->known->types[i] || p->is_block)
+            continue;
+        if (p->dim)
+            s->values.dims[i] = tc_dim_substitute(s->cx, p->dim, &s->values);
+        if (p->type)
+            s->values.types[i] = tc_type_substitute(s->cx, p->type, &s->values);
+    }
+}
+
+static void try_candidate(search *s)
+{
+    set_defaults(s);
+    need n = need_of(s);
+    if (!fits(s, &n))
+        return;
+    double c = cycles(s, &n);
+    if (s->best != 0 && c >= s->best)
+        return;
+    s->best = c;
+    s->out->warps = warps_of(&n);
+    memcpy(s->out->values.dims, s->values.dims,
+           s->values.n * sizeof *s->values.dims);
+}
+
+static void try_all(search *s, unsigned at)
+{
+    if (at == s->nfree) {
+        try_candidate(s);
+        return;
+    }
+    for (unsigned i = 0; i < NSIDES; i++) {
+        s->values.dims[s->free[at]] = tc_dim_const(s->cx, sides[i]);
+        try_all(s, at + 1);
+    }
+}
+
+/* ---- The interface ---- */
+
+static bool is_free(const tc_func *kernel, const tc_bindings *known, unsigned i)
+{
+    return kernel->params[i].is_block && !known->dims[i];
+}
+
+bool tc_has_free_blocks(const tc_func *kernel, const tc_bindings *known)
+{
+    for (unsigned i = 0; i < kernel->nparams; i++)
+        if (is_free(kernel, known, i))
+            return true;
+    return false;
+}
+
+bool tc_choose_blocks(const tc_func *kernel, const tc_target *target,
+                      const tc_bindings *known, int64_t length,
+                      tc_arena *scratch, tc_blocks *out)
+{
+    search s = {.kernel = kernel,
+                .target = target,
+                .known = known,
+                .cx = kernel->module->cx,
+                .length = length,
+                .step = target->wgmma ? find_step(kernel->body) : NULL,
+                .values = tc_bindings_of(scratch, kernel),
+                .out = out};
+    *out = (tc_blocks){.values = tc_bindings_of(scratch, kernel)};
+    for (unsigned i = 0; i < kernel->nparams; i++) {
+        s.values.dims[i] = known->dims[i];
+        s.values.types[i] = known->types[i];
+        if (is_free(kernel, known, i) && s.nfree < MOST_BLOCKS)
+            s.free[s.nfree++] = i;
+    }
+    if (!s.step || !tc_has_free_blocks(kernel, known))
+        return false;
+    try_all(&s, 0);
+    return s.best != 0;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sides of tiles (`BM: block = 128`) that nobody has given, and warps that suit
+ * them, by the cost model: for targets whose warp groups multiply
+ * asynchronously. The kernel still has its compile-time parameters; those
+ * without a value in `known` have a default.
+ *
+ * Of all candidates that fit (registers of a thread, rings and other buffers in
+ * shared memory) it takes the one with the fewest cycles for an element of the
+ * products:
+ *
+ *     busy    the longer of products and other ops of a step
+ *     waits   the shorter of them, by the number of warp groups: a group's ops
+ *             run while another's products do
+ *     step    a part that does not depend on the sides
+ *
+ * Test: test/ir/schedule/blocks.tile, test/unit/blocks.c.
+ */
+#ifndef TC_CHOOSE_BLOCKS_H
+#define TC_CHOOSE_BLOCKS_H
+
+#include "passes/passes.h"
+
+typedef struct tc_blocks {
+    tc_bindings values; /* of all int parameters */
+    unsigned warps;
+} tc_blocks;
+
+/* Has the kernel a block parameter without a value in `known`? */
+bool tc_has_free_blocks(const tc_func *kernel, const tc_bindings *known);
+/* length: the rows that programs share, 0 if not known. False: the kernel has
+ * no such loop, or no candidate fits; the defaults stay. */
+bool tc_choose_blocks(const tc_func *kernel, const tc_target *target,
+                      const tc_bindings *known, int64_t length,
+                      tc_arena *scratch, tc_blocks *out);
+
+#endif
