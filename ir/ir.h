@@ -189,7 +189,7 @@ typedef struct tc_param {
     tc_param_kind kind;
     tc_loc loc;
     const tc_dim *dim;   /* default of an INT, may name earlier parameters */
-    bool is_block; /* INT: a side of tiles that the compiler may choose */
+    bool is_block;       /* INT: a side of tiles that the compiler may choose */
     const tc_type *type; /* default of a TYPE, likewise */
     const char *symbol;  /* default of a FUNC; all NULL: must be given */
     /* FUNC: the signature. A function bound to it has these parameters first;

@@ -32,12 +32,13 @@
  * reassoc and contract, those of a factor and of a sign reassoc, those of a
  * product and of a sum contract.
  *
- * The first three change the rounding of an argument x by as much as 2^-24 |b c|
- * and 2^-24 |x|, so the exponential by that times ln 2 of itself; all elements
- * of a row that share b share the first error. They are applied only where the
- * exponential becomes a float of 16 bits or less, whose own rounding is 2^-12
- * or more: that is larger as long as |b c| is below 2^12. A program that meets
- * larger ones must look after that itself, or carry no flags.
+ * The first three change the rounding of an argument x by as much as
+ * 2^-24 |b c| and 2^-24 |x|, so the exponential by that times ln 2 of itself;
+ * all elements of a row that share b share the first error. They are applied
+ * only where the exponential becomes a float of 16 bits or less, whose own
+ * rounding is 2^-12 or more: that is larger as long as |b c| is below 2^12. A
+ * program that meets larger ones must look after that itself, or carry no
+ * flags.
  * Tests: test/ir/passes/fuse-exp2-scale.
  */
 #include "ir/fastmath.h"
