@@ -5,7 +5,7 @@
 
 /* In the order of their bits. */
 static const char *const names[] = {"ninf",     "nnan", "reassoc",
-                                    "contract", "afn",  "arcp"};
+                                    "contract", "afn",  "arcp", "nneg"};
 enum { NFLAGS = sizeof names / sizeof *names };
 
 unsigned tc_fastmath_parse(const char *word, size_t n)

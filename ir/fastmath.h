@@ -18,9 +18,10 @@ typedef enum tc_fastmath {
     TC_REASSOC = 4,  /* sums and products may be regrouped and distributed */
     TC_CONTRACT = 8, /* a product and a sum may become one fma */
     TC_AFN = 16,     /* a function may be computed less exactly */
-    TC_ARCP = 32     /* a division may become a product with a reciprocal */
+    TC_ARCP = 32,    /* a division may become a product with a reciprocal */
+    TC_NNEG = 64     /* a factor that all elements share is not negative */
 } tc_fastmath;
-enum { TC_FASTMATH_ALL = 63 };
+enum { TC_FASTMATH_ALL = 127 };
 
 /* The flag of that name; 0: there is none. */
 unsigned tc_fastmath_parse(const char *word, size_t n);

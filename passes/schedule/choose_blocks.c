@@ -29,7 +29,7 @@ typedef struct search {
 
 /* What a candidate takes. */
 typedef struct need {
-    int64_t rows, elements;  /* of a step's first product */
+    int64_t rows, columns;   /* of a step's first product */
     int64_t bytes_kept;      /* tiles in registers, of all threads */
     int64_t ring, once;      /* bytes of loads, of others */
     double products, others; /* cycles */
@@ -114,7 +114,7 @@ static void add_dot(const search *s, need *n, const tc_op *dot)
     int64_t k = tc_dim_value(a->dims[1]);
     if (n->rows == 0) {
         n->rows = tc_dim_value(t->dims[0]);
-        n->elements = tc_type_count(t);
+        n->columns = tc_dim_value(t->dims[1]);
     }
     n->fits &= tc_dim_value(t->dims[0]) == n->rows &&
                tc_dim_value(t->dims[1]) % 8 == 0 &&
@@ -183,22 +183,72 @@ static bool fits(const search *s, const need *n)
     if (!n->fits || n->rows % TC_WARPGROUP_ROWS || groups < 2 || groups > 3)
         return false;
     int64_t shared = n->ring * TC_CHAINED_SLOTS + n->once + TC_STORE_RESERVE;
-    return tc_spread_registers(n->bytes_kept, warps) +
-                   TC_BLOCKS_SPARE_REGISTERS <=
-               tc_expected_consumer_registers(s->target, warps) &&
+    return 100 * tc_spread_registers(n->bytes_kept, warps) <=
+               TC_BLOCKS_REGISTER_PERCENT *
+                   tc_expected_consumer_registers(s->target, warps) &&
            shared <= s->target->shared_per_block;
 }
 
-/* Rows that a last program has for nothing count. */
+/* The operand of a select whose condition is of constants; NULL: it is not. */
+static const tc_value *chosen(const search *s, const tc_op *select)
+{
+    const tc_op *cmp = tc_match_op(select->in[0], TC_CMP);
+    const tc_op *dim = cmp ? tc_match_op(cmp->in[0], TC_DIM) : NULL;
+    tc_scalar c;
+    if (!dim || !tc_match_const(cmp->in[1], &c) ||
+        !tc_op_is_word(cmp, "pred", "ne"))
+        return NULL;
+    const tc_dim *d =
+        tc_dim_substitute(s->cx, tc_op_attr(dim, "value")->dims[0], &s->values);
+    return select->in[tc_dim_value(d) != c.i ? 1 : 2];
+}
+
+/* Has one program more steps than another? Then the last one has the most. */
+static bool depends_on_program(const search *s, const tc_value *v)
+{
+    const tc_op *op = v->def;
+    if (!op || op->nregions)
+        return false;
+    const tc_value *one = op->code == TC_SELECT ? chosen(s, op) : NULL;
+    if (one)
+        return depends_on_program(s, one);
+    bool found = op->code == TC_PROGRAM_ID;
+    for (unsigned i = 0; i < op->nin && !found; i++)
+        found = depends_on_program(s, op->in[i]);
+    return found;
+}
+
+static int64_t length_of(const search *s)
+{
+    return s->length ? s->length : TC_BLOCKS_LENGTH;
+}
+
+/* How much more than there is whole steps of n take. */
+static double waste(const search *s, int64_t n)
+{
+    int64_t length = length_of(s);
+    return (double)((length + n - 1) / n * n) / (double)length;
+}
+
+/* Programs of half of the columns on average: the part of them that a step at
+ * the edge computes for nothing. */
+static double edge(const search *s, const need *n)
+{
+    return (double)(n->rows + n->columns) / (double)length_of(s);
+}
+
+/* Of a step for each element that is used. If one program has more steps than
+ * another, rows that are not there are in the longest one. */
 static double cycles(const search *s, const need *n)
 {
     double groups = (double)tc_warpgroups(warps_of(n));
     double more = n->products > n->others ? n->products : n->others;
     double less = n->products + n->others - more;
     double step = more + less / groups + TC_STEP_CYCLES;
-    int64_t all = s->length ? (s->length + n->rows - 1) / n->rows * n->rows : 0;
-    double waste = s->length ? (double)all / (double)s->length : 1;
-    return step * waste / (double)n->elements;
+    double unused = waste(s, n->rows) * waste(s, n->columns);
+    if (depends_on_program(s, s->step->op->in[1]))
+        unused *= waste(s, n->rows) + edge(s, n);
+    return step * unused / (double)(n->rows * n->columns);
 }
 
 /* Defaults may follow from the sides. */

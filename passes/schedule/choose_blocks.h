@@ -14,6 +14,8 @@
  *             run while another's products do
  *     step    a part that does not depend on the sides
  *
+ * Rows and columns of last programs and steps that are there for nothing count.
+ *
  * Test: test/ir/schedule/blocks.tile, test/unit/blocks.c.
  */
 #ifndef TC_CHOOSE_BLOCKS_H
@@ -28,7 +30,7 @@ typedef struct tc_blocks {
 
 /* Has the kernel a block parameter without a value in `known`? */
 bool tc_has_free_blocks(const tc_func *kernel, const tc_bindings *known);
-/* length: the rows that programs share, 0 if not known. False: the kernel has
+/* length: of rows and columns, 0 if not known. False: the kernel has
  * no such loop, or no candidate fits; the defaults stay. */
 bool tc_choose_blocks(const tc_func *kernel, const tc_target *target,
                       const tc_bindings *known, int64_t length,

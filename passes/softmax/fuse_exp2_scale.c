@@ -25,6 +25,7 @@
  *               keeps the order. f must be known to be above 0 and finite.
  *   sign        Of a factor whose sign is unknown the sign goes into a, a
  *               product of matrices, if only maxima and exponentials use a f.
+ *               With the flag nneg there is no sign.
  *   sum         An addition to such a maximum times f becomes one fma, which
  *               rounds once; exponents relative to it use the same number.
  * All but "outwards" change the rounding, or results that are not finite, so
@@ -318,7 +319,10 @@ static tc_value *sign(tc_pass_env *env, tc_builder *b, tc_op *mul)
         !permits(env, mul, TC_REASSOC))
         return NULL;
     b->fastmath = tc_op_own_fastmath(mul);
-    return tc_build_by_magnitude(b, a, f);
+    bool is_signed =
+        !tc_permits(env, "fuse-exp2-scale", mul, TC_NNEG,
+                    "a branch in each step tests the factor's sign");
+    return tc_build_by_magnitude(b, a, f, is_signed);
 }
 
 /* ---- sum ---- */

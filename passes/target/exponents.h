@@ -22,10 +22,11 @@ tc_value *tc_build_tanh(tc_builder *b, const tc_op *tanh, tc_value *scale,
  * of tiles can go out of maxima. */
 bool tc_keeps_order(const tc_value *scalar);
 
-/* factor_sign.c: d * f with the sign of the scalar f in d: the other factor
- * keeps the order of tiles, unless f is no finite number. Is v such a factor?
- */
-tc_value *tc_build_by_magnitude(tc_builder *b, tc_value *d, tc_value *f);
+/* factor_sign.c: d * f with the sign of the scalar f, if it may be negative, in
+ * d: the other factor keeps the order of tiles, unless f is no finite number.
+ * Is v such a factor? */
+tc_value *tc_build_by_magnitude(tc_builder *b, tc_value *d, tc_value *f,
+                                bool is_signed);
 bool tc_is_magnitude(const tc_value *v);
 
 /* linear_bias.c: step * j for each column j of a product that nothing is added

@@ -57,9 +57,7 @@ enum {
     TC_SMALL_TILE_REGISTERS = 4,
     /* f32 of a product that is worth the branch of skip-rescale. */
     TC_RESCALE_MIN_REGISTERS = 16,
-    /* Rows of a step (three warp groups), or columns of its sums, for which
-     * lazy-rescale gains time. */
-    TC_LAZY_RESCALE_MIN_ROWS = 192,
+    /* Columns of a step's sums for which lazy-rescale gains time. */
     TC_LAZY_RESCALE_MIN_COLUMNS = 256
 };
 
@@ -149,10 +147,12 @@ enum {
     /* Cycles of 8-bit products in a step. Claim pingpong-narrow. */
     TC_PINGPONG_MIN_CYCLES_8BIT = 1152,
     /* choose_blocks.c: lanes of f32 ops of an SM in a cycle; cycles of a step
-     * that do not depend on its tiles; registers next to them. */
+     * that do not depend on its tiles; the part of a thread's registers that
+     * tiles may take; a length. */
     TC_LANES_PER_CYCLE = 128,
-    TC_STEP_CYCLES = 100,
-    TC_BLOCKS_SPARE_REGISTERS = 32,
+    TC_STEP_CYCLES = 450,
+    TC_BLOCKS_LENGTH = 4096, /* if it is not known */
+    TC_BLOCKS_REGISTER_PERCENT = 80,
     TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
 
     /* Warp groups that can read the scalar channel during the last product:
