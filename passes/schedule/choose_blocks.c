@@ -31,6 +31,7 @@ typedef struct search {
 typedef struct need {
     int64_t rows, columns;   /* of a step's first product */
     int64_t bytes_kept;      /* tiles in registers, of all threads */
+    int64_t bytes_same;      /* of an operand that all steps share */
     int64_t ring, once;      /* bytes of loads, of others */
     double products, others; /* cycles */
     bool fits;
@@ -97,6 +98,8 @@ static void add_operand(const search *s, need *n, const tc_value *v)
         n->ring += bytes;
     else
         n->once += bytes;
+    if (load && load->parent != s->step)
+        n->bytes_same = bytes;
 }
 
 static bool is_carried(const search *s, const tc_value *v)
@@ -177,15 +180,22 @@ static unsigned warps_of(const need *n)
     return (unsigned)(n->rows / TC_WARPGROUP_ROWS * TC_WARPGROUP_WARPS);
 }
 
+/* Have threads registers for the step's tiles, `more` bytes and `spare` others?
+ */
+static bool has_room(const search *s, const need *n, int64_t more,
+                     int64_t spare)
+{
+    unsigned warps = warps_of(n);
+    return tc_spread_registers(n->bytes_kept + more, warps) + spare <=
+           tc_expected_consumer_registers(s->target, warps);
+}
+
 static bool fits(const search *s, const need *n)
 {
-    unsigned warps = warps_of(n), groups = tc_warpgroups(warps);
-    if (!n->fits || n->rows % TC_WARPGROUP_ROWS || groups < 2 || groups > 3)
-        return false;
+    unsigned groups = tc_warpgroups(warps_of(n));
     int64_t shared = n->ring * TC_CHAINED_SLOTS + n->once + TC_STORE_RESERVE;
-    return 100 * tc_spread_registers(n->bytes_kept, warps) <=
-               TC_BLOCKS_REGISTER_PERCENT *
-                   tc_expected_consumer_registers(s->target, warps) &&
+    return n->fits && n->rows % TC_WARPGROUP_ROWS == 0 && groups >= 2 &&
+           groups <= 3 && has_room(s, n, 0, TC_BLOCKS_SPARE_REGISTERS) &&
            shared <= s->target->shared_per_block;
 }
 
@@ -241,10 +251,13 @@ static double edge(const search *s, const need *n)
  * another, rows that are not there are in the longest one. */
 static double cycles(const search *s, const need *n)
 {
+    double reads = has_room(s, n, n->bytes_same, TC_SPARE_WGMMA_REGISTERS)
+                       ? 0
+                       : (double)n->bytes_same / TC_OPERAND_BYTES_PER_CYCLE;
     double groups = (double)tc_warpgroups(warps_of(n));
     double more = n->products > n->others ? n->products : n->others;
     double less = n->products + n->others - more;
-    double step = more + less / groups + TC_STEP_CYCLES;
+    double step = more + less / groups + reads + TC_STEP_CYCLES;
     double unused = waste(s, n->rows) * waste(s, n->columns);
     if (depends_on_program(s, s->step->op->in[1]))
         unused *= waste(s, n->rows) + edge(s, n);

@@ -12,6 +12,7 @@
  *     busy    the longer of products and other ops of a step
  *     waits   the shorter of them, by the number of warp groups: a group's ops
  *             run while another's products do
+ *     reads   of an operand that all steps share, if registers have no room
  *     step    a part that does not depend on the sides
  *
  * Rows and columns of last programs and steps that are there for nothing count.

@@ -147,12 +147,14 @@ enum {
     /* Cycles of 8-bit products in a step. Claim pingpong-narrow. */
     TC_PINGPONG_MIN_CYCLES_8BIT = 1152,
     /* choose_blocks.c: lanes of f32 ops of an SM in a cycle; cycles of a step
-     * that do not depend on its tiles; the part of a thread's registers that
-     * tiles may take; a length. */
+     * that do not depend on its tiles; bytes of an operand that wgmma reads from
+     * shared memory in each step (half of 128 a cycle is hidden); registers next
+     * to a step's tiles; a length. */
     TC_LANES_PER_CYCLE = 128,
     TC_STEP_CYCLES = 450,
     TC_BLOCKS_LENGTH = 4096, /* if it is not known */
-    TC_BLOCKS_REGISTER_PERCENT = 80,
+    TC_BLOCKS_SPARE_REGISTERS = 32,
+    TC_OPERAND_BYTES_PER_CYCLE = 256,
     TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
 
     /* Warp groups that can read the scalar channel during the last product:
