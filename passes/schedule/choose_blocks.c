@@ -10,8 +10,7 @@
 enum { MOST_BLOCKS = 4 };
 
 /* Sides that products of warp groups can have. */
-static const int64_t sides[] = {32,  48,  64,  80,  96,  112, 128,
-                                144, 160, 176, 192, 224, 256};
+static const int64_t sides[] = {32, 48, 64, 80, 96, 112, 128, 192};
 enum { NSIDES = sizeof sides / sizeof *sides };
 
 typedef struct search {
@@ -195,7 +194,8 @@ static bool fits(const search *s, const need *n)
     unsigned groups = tc_warpgroups(warps_of(n));
     int64_t shared = n->ring * TC_CHAINED_SLOTS + n->once + TC_STORE_RESERVE;
     return n->fits && n->rows % TC_WARPGROUP_ROWS == 0 && groups >= 2 &&
-           groups <= 3 && has_room(s, n, 0, TC_BLOCKS_SPARE_REGISTERS) &&
+           groups <= 3 && n->columns <= TC_BLOCKS_MAX_COLUMNS &&
+           has_room(s, n, 0, TC_BLOCKS_SPARE_REGISTERS) &&
            shared <= s->target->shared_per_block;
 }
 

@@ -149,11 +149,12 @@ enum {
     /* choose_blocks.c: lanes of f32 ops of an SM in a cycle; cycles of a step
      * that do not depend on its tiles; bytes of an operand that wgmma reads from
      * shared memory in each step (half of 128 a cycle is hidden); registers next
-     * to a step's tiles; a length. */
+     * to a step's tiles; columns, more of which were never faster; a length. */
     TC_LANES_PER_CYCLE = 128,
     TC_STEP_CYCLES = 450,
     TC_BLOCKS_LENGTH = 4096, /* if it is not known */
     TC_BLOCKS_SPARE_REGISTERS = 32,
+    TC_BLOCKS_MAX_COLUMNS = 128,
     TC_OPERAND_BYTES_PER_CYCLE = 256,
     TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
 
