@@ -4,8 +4,8 @@
 #include <string.h>
 
 /* In the order of their bits. */
-static const char *const names[] = {"ninf",     "nnan", "reassoc",
-                                    "contract", "afn",  "arcp", "nneg"};
+static const char *const names[] = {"ninf", "nnan", "reassoc", "contract",
+                                    "afn",  "arcp", "nneg"};
 enum { NFLAGS = sizeof names / sizeof *names };
 
 unsigned tc_fastmath_parse(const char *word, size_t n)

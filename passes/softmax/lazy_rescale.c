@@ -22,7 +22,8 @@
  * must have it.
  *
  * Applied where it gains time: to sums of 256 columns (claim skip-rescale); at
- * 64 columns, also of three warp groups, it loses up to 3 %. Tests: test/ir/passes/lazy-rescale.
+ * 64 columns, also of three warp groups, it loses up to 3 %. Tests:
+ * test/ir/passes/lazy-rescale.
  */
 #include "ir/fastmath.h"
 #include "passes/analysis/loop_slots.h"

@@ -147,9 +147,10 @@ enum {
     /* Cycles of 8-bit products in a step. Claim pingpong-narrow. */
     TC_PINGPONG_MIN_CYCLES_8BIT = 1152,
     /* choose_blocks.c: lanes of f32 ops of an SM in a cycle; cycles of a step
-     * that do not depend on its tiles; bytes of an operand that wgmma reads from
-     * shared memory in each step (half of 128 a cycle is hidden); registers next
-     * to a step's tiles; columns, more of which were never faster; a length. */
+     * that do not depend on its tiles; bytes of an operand that wgmma reads
+     * from shared memory in each step (half of 128 a cycle is hidden);
+     * registers next to a step's tiles; columns, more of which were never
+     * faster; a length. */
     TC_LANES_PER_CYCLE = 128,
     TC_STEP_CYCLES = 450,
     TC_BLOCKS_LENGTH = 4096, /* if it is not known */
