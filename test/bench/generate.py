@@ -16,8 +16,7 @@ than twice what sdpa is off; 77: there is no transformers, or no such device. On
 the CPU the model is tiny.
 
 --keys times decode steps alone, over dynamic caches of random keys of these
-lengths: "tilec" splits the keys of a step over programs, "unsplit" does not
-(_LEAST_KEYS of the integration).
+lengths.
 """
 import argparse
 import json
@@ -143,17 +142,13 @@ def filled_cache(model, batch, keys):
 @torch.no_grad()
 def step_times(model, name, ids, cache, keys, steps, wait):
     """Seconds of decode steps; the cache has its length again after them."""
-    from tilec.integrations import transformers as ours
-    split = ours._LEAST_KEYS
-    ours._LEAST_KEYS = 1 << 62 if name == "unsplit" else 0
-    model.set_attn_implementation("sdpa" if name == "sdpa" else "tilec")
+    model.set_attn_implementation(name)
     wait()
     start = time.perf_counter()
     for _ in range(steps):
         model(ids, past_key_values=cache)
     wait()
     took = time.perf_counter() - start
-    ours._LEAST_KEYS = split
     for layer in cache.layers:
         layer.keys = layer.keys[:, :, :keys].contiguous()
         layer.values = layer.values[:, :, :keys].contiguous()
@@ -165,7 +160,7 @@ def steps_of(model, ids, lengths, rounds, wait):
     found = {}
     for keys in lengths:
         cache = filled_cache(model, ids.shape[0], keys)
-        times = {n: [] for n in ("tilec", "unsplit", "sdpa")}
+        times = {n: [] for n in ("tilec", "sdpa")}
         for i in range(rounds + 1):
             for name in times:
                 took = step_times(model, name, ids[:, :1], cache, keys, 10,

@@ -23,9 +23,6 @@ from ..flex_attention import _mods
 __all__ = ["register"]
 
 _LARGE = 1 << 30
-# Of a decode step whose keys are split over programs (attention over a cache).
-# With fewer the host, which this costs more, is slower than the GPU anyway.
-_LEAST_KEYS = 16384
 
 
 class _MaskFunction(BlockMask):
@@ -46,7 +43,7 @@ def _empty_carrier(device):
 
 def _carrier(mask_mod, device):
     found = copy.copy(_empty_carrier(device))
-    found.mask_mod, found.lens = mask_mod, {}
+    found.mask_mod = mask_mod
     return found
 
 
@@ -110,46 +107,6 @@ def _score_of(softcap, bias, query, key):
     return ", ".join(names) + text or None, captured
 
 
-_ONE_QUERY = """
-func @one_query(%%b: i32, %%h: i32, %%q: i32, %%k: i32%s) -> i1 {
-  return @mask_mod(%%b, %%h, 0, %%k%s)
-}
-"""
-
-
-def _one_query(carrier, query, key):
-    """The mask of a decode step over a cache, whose positions count from the
-    cache's begin: its text, what it captures, and lengths."""
-    mod = _mod_of(carrier, query.device)
-    own = "".join([", " + p for p in mod.parameters])
-    given = "".join([", " + p.partition(":")[0] for p in mod.parameters])
-    text = None if mod.is_none else mod.text + _ONE_QUERY % (own, given)
-    lens = carrier.lens.get(key.shape[2])
-    if lens is None:
-        lens = carrier.lens[key.shape[2]] = torch.full(
-            (query.shape[0],), key.shape[2], dtype=torch.int32,
-            device=query.device)
-    return text, {} if mod.is_none else mod.captured, lens
-
-
-def _is_decode(mask, query, key, value, dropout):
-    """Whether attention over a cache, whose keys are split, can do it."""
-    return (query.shape[2] == 1 and key.shape[2] >= _LEAST_KEYS and
-            isinstance(mask, _MaskFunction) and not dropout and not (
-                torch.is_grad_enabled() and (
-                    query.requires_grad or key.requires_grad or
-                    value.requires_grad)))
-
-
-def _decode(query, key, value, carrier, scaling, softcap, sinks):
-    mask, captured, lens = _one_query(carrier, query, key)
-    score, more = _score_of(softcap, None, query, key)
-    o = _api.attention(query, key, value, mask_mod=mask, score_mod=score,
-                       scale=scaling, sinks=sinks, kv_lens=lens,
-                       captured={**captured, **more})
-    return o.transpose(1, 2).contiguous()
-
-
 def _attention(module, query, key, value, attention_mask, scaling=None,
                dropout=0.0, is_causal=None, softcap=None, s_aux=None,
                position_bias=None, **named):
@@ -157,10 +114,6 @@ def _attention(module, query, key, value, attention_mask, scaling=None,
     D], and no weights."""
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
-    if position_bias is None and _is_decode(attention_mask, query, key, value,
-                                            dropout):
-        return _decode(query, key, value, attention_mask, scaling, softcap,
-                       s_aux), None
     mask, captured, bias = _mods_of(attention_mask, query, key, is_causal)
     if position_bias is not None:
         bias = position_bias if bias is None else position_bias + bias
