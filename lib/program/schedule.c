@@ -281,6 +281,18 @@ static const char *name_of_loop(const view *v, const tc_op *loop)
 
 static void put_ops(view *v, const tc_region *r, unsigned depth);
 
+/* What stands before region i of an op. */
+static const char *words_of(const view *v, const tc_op *op, unsigned i)
+{
+    if (op->code != TC_IF)
+        return tc_op_name(op);
+    const char *clause = tc_op_word(op, "epilogue");
+    return i ? "else"
+           : strcmp(clause, "auto") == 0
+               ? "if"
+               : tc_arena_printf(&v->cx->diag_arena, "if epilogue(%s)", clause);
+}
+
 static void put_nested(view *v, const tc_op *op, unsigned depth)
 {
     put_math(v, depth);
@@ -291,8 +303,7 @@ static void put_nested(view *v, const tc_op *op, unsigned depth)
     for (unsigned i = 0; i < op->nregions; i++) {
         if (!tc_region_any(op->regions[i], is_event))
             continue;
-        put_line(v, depth, i && op->code == TC_IF ? "else" : tc_op_name(op),
-                 ' ', 0);
+        put_line(v, depth, words_of(v, op, i), ' ', 0);
         put_ops(v, op->regions[i], depth + 1);
         put_math(v, depth + 1);
     }

@@ -133,7 +133,7 @@ static bool is_candidate(tc_tma_stores *s, const tc_op *op)
 {
     if (op->code != TC_STORE || op->nin != 2 ||
         op->in[0]->type->kind != TC_BLOCK_PTR ||
-        op->in[1]->type->kind != TC_TILE)
+        op->in[1]->type->kind != TC_TILE || tc_op_is_word(op, "tma", "none"))
         return false;
     const tc_type *t = stored_type(s, op);
     if (!t->layout || t->rank != 2 || bytes_of(t) < TC_STAGED_MIN_BYTES ||

@@ -113,7 +113,8 @@ static void expand(tc_op *loop, tc_op *fetch)
 static bool prefetch_tile_visit(tc_pass_env *env, tc_op *op)
 {
     /* Without copies of the tile there is nothing to start earlier. */
-    if (op->code != TC_NEXT_TILE || !tc_region_has_op(op->parent, TC_TMA_LOAD))
+    if (op->code != TC_NEXT_TILE || tc_op_is_word(op, "prefetch", "none") ||
+        !tc_region_has_op(op->parent, TC_TMA_LOAD))
         return false;
     const char *why = NULL;
     tc_op *loop = loop_before(op, &why);
