@@ -124,12 +124,23 @@ static bool is_wide(const tc_placing *s, const tc_op *load)
     return v.elements * tc_type_bytes(load->out[0]->type->elem) >= LEAST;
 }
 
+/* 8 bits in a loop of products that feed each other: their steps are long
+ * enough for a load, and there is no shared memory to spare. */
+static bool is_narrow_of_chain(const tc_placing *s, const tc_op *load)
+{
+    for (const tc_dot *d = s->dots; d; d = d->next)
+        if (d->loop == load->parent->op && d->packed)
+            return tc_type_bytes(load->out[0]->type->elem) == 1;
+    return false;
+}
+
 bool tc_load_can_be_ahead(const tc_placing *s, const tc_op *load)
 {
     const tc_type *t = load->out[0]->type;
     return s->target->cp_async && t->kind == TC_TILE &&
            tc_type_elem(t)->kind != TC_PTR && pads_with_zero(load) &&
-           is_of_products(s, load) && is_wide(s, load);
+           is_of_products(s, load) && is_wide(s, load) &&
+           !is_narrow_of_chain(s, load);
 }
 
 static bool is_candidate(const tc_placing *s, const tc_op *op)
