@@ -30,12 +30,11 @@
 #include "passes/analysis/match.h"
 #include "passes/passes.h"
 #include "passes/sync/hazards.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "prefetch-loads";
 
-/* Bytes of a load, and of all loads of a loop, that stay in registers for a
- * step; so many loads. */
-enum { MOST_BYTES = 1024, MOST_ALL = 4096, MOST_LOADS = 16 };
+enum { MOST_LOADS = 16 };
 
 typedef struct prefetcher {
     tc_pass_env *env;
@@ -78,7 +77,8 @@ static bool is_small_load(const tc_op *loop, const tc_op *op)
     if (op->code != TC_GATHER && (!block || tc_block_index(block)))
         return false;
     const tc_type *t = op->out[0]->type;
-    if (tc_type_elem(t)->kind == TC_PTR || bytes_of(t) > MOST_BYTES ||
+    if (tc_type_elem(t)->kind == TC_PTR ||
+        bytes_of(t) > TC_PREFETCHED_MOST_BYTES ||
         (op->code == TC_GATHER && t->kind == TC_TILE))
         return false;
     bool moves = false;
@@ -116,7 +116,7 @@ static void find_loads(prefetcher *p)
         all += bytes_of(op->out[0]->type);
         p->loads[p->n++] = op;
     }
-    if (all > MOST_ALL)
+    if (all > TC_PREFETCHED_ALL_BYTES)
         p->n = 0;
 }
 

@@ -110,7 +110,10 @@ enum {
     TC_STAGED_MIN_BYTES = 1024,
     /* Buffers that keep memory of their own in a loop: each, and all. */
     TC_OWN_MAX_BYTES = 1024,
-    TC_OWN_ALL_MAX_BYTES = 8192
+    TC_OWN_ALL_MAX_BYTES = 8192,
+    /* Loads that a recurrence keeps in registers for a step: each, and all. */
+    TC_PREFETCHED_MOST_BYTES = 1024,
+    TC_PREFETCHED_ALL_BYTES = 4096
 };
 
 /* ---- Slots of rings ---- */
