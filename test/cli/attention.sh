@@ -234,6 +234,9 @@ python3 join.py both.st in.st \
 expect 0 attention both.st --backward --do v --captured --deterministic \
     --score distance.tile@distance --check grad.score.lse_full
 out_has "grad.score.lse_full against grad.score.lse_full: relative error"
+expect 0 attention in.st --mask causal --option SPLIT_KEYS=true --check o_causal lse_causal
+expect 2 attention in.st --max --option SPLIT_KEYS=true
+err_has "keys are not split with the largest scores"
 expect 2 attention in.st --option BLOCKM=32
 err_has 'there is no kernel option `BLOCKM`, did you mean `BLOCK_M`?'
 expect 2 attention in.st -D BLOCK_M
