@@ -44,6 +44,7 @@
  */
 #include "passes/softmax/skip_row_max.h"
 
+#include "ir/fastmath.h"
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 #include "passes/analysis/nesting.h"
@@ -169,6 +170,31 @@ static tc_op *only_user(const tc_value *v)
     return tc_value_has_one_use(v) ? v->uses->op : NULL;
 }
 
+/* v - rows[:, none], as textbooks have it, becomes v + (-rows)[:, none]: the
+ * same number. */
+static void negate_rows(const tc_value *v)
+{
+    tc_each_use (u, v) {
+        tc_op *sub = u->op;
+        tc_op *all = sub->code == TC_SUB && u->index == 0
+                         ? tc_match_op(sub->in[1], TC_BROADCAST)
+                         : NULL;
+        tc_op *op = all ? tc_match_op(all->in[0], TC_EXPAND_DIMS) : NULL;
+        if (!op)
+            continue;
+        tc_builder b = tc_builder_before(sub);
+        tc_value *rows = tc_build_unary(&b, TC_NEG, op->in[0]);
+        rows = tc_build_like(&b, op, &rows, op->out[0]->type);
+        rows = tc_build_like(&b, all, &rows, all->out[0]->type);
+        b.fastmath = tc_op_own_fastmath(sub);
+        tc_value *sum = tc_build_binary(&b, TC_ADD, sub->in[0], rows);
+        sum->name = sub->out[0]->name;
+        tc_value_replace(sub->out[0], sum);
+        tc_op_erase(sub);
+        return;
+    }
+}
+
 /* exp2(v + rows), rows the negative of the maximum times a number. */
 static bool match_power(tc_row_max *x, tc_op *sum)
 {
@@ -254,7 +280,9 @@ static const char *find_all(tc_row_max *x)
         return "the loop does not carry max(%carried, it)";
     if (!find_power(x))
         return "its operand s is used otherwise than by one "
-               "exp2(fma(s, c, -(max * c)[:, none])) of the carried maximum";
+               "exp2(fma(s, c, -(max * c)[:, none])) or exp2(s - max[:, none]) "
+               "of "
+               "the carried maximum";
     if (!match_step(x))
         return "the exponential takes its operand times another factor than "
                "the maximum";
@@ -291,6 +319,8 @@ tc_change tc_pass_skip_row_max(tc_func *f, tc_pass_env *env)
                         .octaves = (double)tc_op_int(op, "max_slack")};
         /* The attribute goes: other passes take what is left as it is. */
         tc_op_set_attr(op, "max_slack", (tc_attr){.kind = TC_ATTR_NONE});
+        if (env->target->wgmma)
+            negate_rows(op->in[0]);
         const char *why =
             env->target->wgmma ? find_all(&x) : "this target has no wgmma";
         if (why) {
