@@ -169,8 +169,7 @@ static tc_value *product(tc_pass_env *env, tc_builder *b, tc_op *exp2)
     tc_value *a, *f;
     const tc_op *sub = tc_match_op(exp2->in[0], TC_SUB);
     const tc_op *rows = sub ? tc_match_op(sub->in[1], TC_BROADCAST) : NULL;
-    if (!rows || !match_scaled(sub->in[0], &a, &f) ||
-        tc_match_op(a, TC_TANH) ||
+    if (!rows || !match_scaled(sub->in[0], &a, &f) || tc_match_op(a, TC_TANH) ||
         !tc_feeds_narrow(exp2->out[0]) || !permits(env, sub, TC_CONTRACT) ||
         !permits(env, sub->in[0]->def, TC_CONTRACT))
         return NULL;
