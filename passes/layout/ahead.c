@@ -51,21 +51,12 @@ static bool pads_with_zero(const tc_op *load)
             tc_match_float(load->in[2], 0.0));
 }
 
-static const tc_op *branch_around(const tc_op *op)
+/* Under a condition: it may run rarely, and shared memory is for what always
+ * does. */
+static bool is_in_branch(const tc_op *loop)
 {
-    for (op = op->parent->op; op; op = op->parent->op)
+    for (const tc_op *op = loop->parent->op; op; op = op->parent->op)
         if (op->code == TC_IF)
-            return op;
-    return NULL;
-}
-
-/* Under a condition, beside loops of products that run without it: these need
- * the shared memory. */
-static bool is_aside(const tc_placing *s, const tc_op *loop)
-{
-    const tc_op *branch = branch_around(loop);
-    for (const tc_dot *d = s->dots; branch && d; d = d->next)
-        if (d->loop && d->loop != loop && branch_around(d->loop) != branch)
             return true;
     return false;
 }
@@ -74,7 +65,7 @@ static bool is_aside(const tc_placing *s, const tc_op *loop)
 static bool is_of_products(const tc_placing *s, const tc_op *load)
 {
     const tc_op *loop = tc_layout_loop(load);
-    return loop && !is_aside(s, loop) && loop->code == TC_FOR &&
+    return loop && !is_in_branch(loop) && loop->code == TC_FOR &&
            load->parent->op == loop && has_products(s, loop) &&
            !tc_region_any(loop->regions[0], tc_op_is_loop);
 }

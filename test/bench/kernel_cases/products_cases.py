@@ -250,10 +250,11 @@ def tiles(*choices):
 
 
 BIG = tiles((8, 128, 256, 64), (8, 128, 128, 64), (12, 192, 160, 64))
-TURNED = tiles((8, 128, 128, 64), (8, 128, 256, 64), (8, 256, 128, 64))
+MEDIUM = tiles((8, 128, 128, 64), (8, 128, 256, 64))
+TURNED = tiles((8, 256, 128, 64), (8, 128, 256, 64), (8, 128, 128, 64))
 FEW = tiles((4, 16, 64, 256), (4, 16, 64, 128), (4, 16, 128, 128))
 W4 = [(w, dict(BM=m, BN=n)) for w, m, n in
-      ((8, 128, 128), (8, 128, 256), (8, 256, 128))]
+      ((8, 256, 128), (8, 128, 256), (8, 128, 128))]
 W4_FEW = [(w, dict(BM=m, BN=n)) for w, m, n in ((4, 16, 64), (4, 16, 128))]
 PIXELS = [(8, dict(BB=b, BH=h, BW=w, BN=n)) for b, h, w, n in
           ((2, 8, 8, 256), (2, 8, 8, 128), (1, 16, 8, 256))]
@@ -266,7 +267,8 @@ CASES = [
         (4, 16, 32, 256), (4, 16, 32, 128), (4, 16, 64, 128))),
     Matmul(128, 8192, 8192, tiles=tiles(
         (8, 128, 64, 128), (8, 128, 64, 64), (4, 64, 64, 128))),
-    Linear(4096, 4096, 4096, tiles=BIG), Linear(8192, 11008, 4096, tiles=BIG),
+    Linear(4096, 4096, 4096, tiles=MEDIUM),
+    Linear(8192, 11008, 4096, tiles=BIG),
     LinearW8(16, 8192, 8192, tiles=FEW),
     LinearW8(4096, 4096, 4096, tiles=TURNED),
     LinearW4(16, 8192, 8192, tiles=W4_FEW),
@@ -277,8 +279,8 @@ CASES = [
                                        (8, dict(BM=256, BN=128))]),
     Grouped(8192, 4096, 4096, 8, tiles=BIG[:2]),
     Grouped(16384, 2048, 4096, 32, tiles=BIG[:2]),
-    ExpertUp(4096, 4096, 4096, 8, tiles=BIG[:2]),
-    ExpertUp(8192, 2048, 2048, 32, tiles=BIG[:2]),
+    ExpertUp(4096, 4096, 4096, 8, tiles=MEDIUM),
+    ExpertUp(8192, 2048, 2048, 32, tiles=MEDIUM),
     Conv2d(32, 56, 56, 256, 256, tiles=PIXELS),
     Conv2d(32, 28, 28, 512, 512, tiles=PIXELS),
 ]
