@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bindings of clauses: `-D for.pingpong=none` writes pingpong(none) at all loops
- * of the kernel whose text leaves that open, `-D kernel.raster=plain` writes
- * raster(plain) at the kernel. So the schedule can be given where parameters
+ * Bindings of clauses: `-D for.pingpong=none` writes pingpong(none) at all
+ * loops of the kernel whose text leaves that open, `-D kernel.raster=plain`
+ * writes raster(plain) at the kernel. So the schedule can be given where parameters
  * are: on the command line, by `tilec tune`, in a configuration. Tests:
  * test/ir/passes/bind-params/clauses.tile.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of a loop's step (overlap_step.c). schedule-mma decides their stages
- * (overlap_schedule.c) and their order (overlap_order.c); overlap-mma builds
+ * The parts of a loop's step (overlap_step.c). schedule-mma decides their
+ * stages (overlap_schedule.c) and their order (overlap_order.c); overlap-mma builds
  * the loop from these (overlap_expand.c).
  *
  * A step is the body of a loop, or any other region. Its parts are the ops of

@@ -2,8 +2,9 @@
  *
  * Orders the ops of one steady-state iteration after stage assignment, or of a
  * step by itself. Buffers are released as soon as they are known to have been
- * read. Counts for an order what may be in flight: `wgmma.wait_group N`: N is the minimum, over prologue, steady state and
- * epilogue, of wgmmas committed after the awaited one.
+ * read. Counts for an order what may be in flight: `wgmma.wait_group N`: N is
+ * the minimum, over prologue, steady state and epilogue, of wgmmas committed
+ * after the awaited one.
  */
 #include "passes/schedule/overlap_mma.h"
 

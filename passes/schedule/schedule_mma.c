@@ -27,8 +27,8 @@
  *     yield %acc, ..
  *   }
  *
- * stage(1): an iteration of the loop runs the op for the step before. place: the
- * order within an iteration. Until overlap-mma the ops keep their order, and
+ * stage(1): an iteration of the loop runs the op for the step before. place:
+ * the order within an iteration. Until overlap-mma the ops keep their order, and
  * the program computes the same without these attributes.
  *
  * If steps cannot overlap, the first product of a step is issued at the end of
