@@ -2,9 +2,9 @@
  *
  * Bindings of clauses: `-D for.pingpong=none` writes pingpong(none) at all
  * loops of the kernel whose text leaves that open, `-D kernel.raster=plain`
- * writes raster(plain) at the kernel. So the schedule can be given where parameters
- * are: on the command line, by `tilec tune`, in a configuration. Tests:
- * test/ir/passes/bind-params/clauses.tile.
+ * writes raster(plain) at the kernel. So the schedule can be given where
+ * parameters are: on the command line, by `tilec tune`, in a configuration.
+ * Tests: test/ir/passes/bind-params/clauses.tile.
  */
 #include "passes/bind/bind_params.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The parts of a loop's step (overlap_step.c). schedule-mma decides their
- * stages (overlap_schedule.c) and their order (overlap_order.c); overlap-mma builds
- * the loop from these (overlap_expand.c).
+ * stages (overlap_schedule.c) and their order (overlap_order.c); overlap-mma
+ * builds the loop from these (overlap_expand.c).
  *
  * A step is the body of a loop, or any other region. Its parts are the ops of
  * the region except the terminator; nested ops belong to their part. Products

@@ -28,8 +28,8 @@
  *   }
  *
  * stage(1): an iteration of the loop runs the op for the step before. place:
- * the order within an iteration. Until overlap-mma the ops keep their order, and
- * the program computes the same without these attributes.
+ * the order within an iteration. Until overlap-mma the ops keep their order,
+ * and the program computes the same without these attributes.
  *
  * If steps cannot overlap, the first product of a step is issued at the end of
  * the previous step, or else products are asynchronous within their step. If
