@@ -16,8 +16,10 @@
 #include <string.h>
 
 enum {
-    /* Below that the two kernels cost what they save. */
-    LEAST_KEYS = 2048,
+    /* Below that the two kernels cost what they save, with few rows and with
+     * many. */
+    LEAST_OF_FEW = 1024,
+    LEAST_OF_MANY = 2048,
     /* Programs that may run at once, for each block of many rows. Few rows wait
      * for memory, which each key leaves once: any number of blocks. */
     LEAST_PIECES = 2,
@@ -38,6 +40,11 @@ static int64_t programs_of(const tc_kv_choice *c, unsigned sms)
     return sms ? (int64_t)sms * c->per_sm : ON_CPU;
 }
 
+static int64_t least_keys(const tc_kv_choice *c)
+{
+    return c->has_many_rows ? LEAST_OF_MANY : LEAST_OF_FEW;
+}
+
 static tc_kv_choice choose(const DLTensor *q, const DLTensor *k,
                            const DLTensor *v, const tc_target *target,
                            unsigned sms)
@@ -52,7 +59,7 @@ static bool are_few(const DLTensor *q, const DLTensor *k, const tc_kv_choice *c,
 {
     int64_t blocks = (q->shape[2] * group_of(q, k) + c->rows - 1) / c->rows;
     int64_t parts = programs_of(c, sms) / k->shape[1];
-    bool long_enough = k->shape[2] >= LEAST_KEYS && k->shape[2] <= 1 << 30;
+    bool long_enough = k->shape[2] >= least_keys(c) && k->shape[2] <= 1 << 30;
     if (!c->has_many_rows)
         return long_enough;
     return long_enough && q->shape[0] <= parts && blocks <= parts &&
@@ -177,7 +184,7 @@ int64_t tc_attention_programs(const tc_attention_job *p)
 tc_attention_limits tc_attention_limits_of(const tc_attention_job *p)
 {
     bool forced = is_forced(p), many = p->pieces.has_many_rows;
-    return (tc_attention_limits){.keys = forced ? 0 : LEAST_KEYS,
+    return (tc_attention_limits){.keys = forced ? 0 : least_keys(&p->pieces),
                                  .pieces = forced || !many ? 0 : LEAST_PIECES,
                                  /* More want other tiles. */
                                  .rows = forced || many ? INT32_MAX

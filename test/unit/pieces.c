@@ -60,8 +60,10 @@ static const struct size {
     bool is_split;
 } all_sizes[] = {
     {1, 32, 4, 1, 32768, 128, true},
-    {1, 32, 4, 1, 2048, 128, true},
-    {1, 32, 4, 1, 2047, 128, false}, /* too few keys */
+    {1, 32, 4, 1, 1024, 128, true},
+    {1, 32, 4, 1, 1023, 128, false}, /* too few keys */
+    {1, 32, 4, 64, 2048, 128, true},
+    {1, 32, 4, 64, 2047, 128, false},
     {64, 32, 4, 8, 4096, 128, true}, /* few rows: any number of blocks */
     {64, 32, 4, 9, 4096, 128, false},
     {1, 32, 4, 256, 4096, 128, true}, /* 8 blocks of each of 8 heads */
