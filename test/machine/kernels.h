@@ -36,11 +36,10 @@ problem kernel_problem(const kernel_row *row, kernel_words *words);
         AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
         AT('D') = d, AT('E') = e, AT('C') = 2, AT('T') = 9                     \
     }
-/* scale: 2 is 0, 3 is below. */
-#define OF_SCALE(s, m, n, d)                                                   \
+#define ZERO_SCALE(m, n, d)                                                    \
     {                                                                          \
         AT('B') = 1, AT('H') = 2, AT('G') = 2, AT('M') = m, AT('N') = n,       \
-        AT('D') = d, AT('S') = s                                               \
+        AT('D') = d, AT('S') = 2                                               \
     }
 /* A table of t entries a program, each one of 7 pages of which there are 5. */
 #define PAGED(m, t, p, d)                                                      \

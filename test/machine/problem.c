@@ -256,12 +256,9 @@ static bool make_arg(const problem *p, data *d, const tc_value *v, num_rng *rng)
             spoil(t);
         *arg = (tc_launch_arg){t->size, t->stride, {0}, t->data};
     } else {
-        bool scale = strcmp(v->name, "scale") == 0;
-        bool zero = scale && p->size['S' - 'A'] == 2;
-        bool negative = scale && p->size['S' - 'A'] == 3;
+        bool zero = strcmp(v->name, "scale") == 0 && p->size['S' - 'A'] == 2;
         bool window = strcmp(v->name, "mask.w") == 0 && p->size['L' - 'A'];
         double x = zero       ? 0
-                   : negative ? -r->value
                    : window   ? p->size['L' - 'A']
                    : r->sides ? p->size[*r->sides - 'A']
                               : r->value;
