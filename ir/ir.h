@@ -256,6 +256,9 @@ struct tc_func {
     tc_tiles tiles;
     tc_raster raster;
     unsigned raster_rows; /* of a group */
+    /* Its programs may start while the kernel before it in the stream runs;
+     * they wait for the end of that before all else. */
+    bool early;
     /* Numerics flags of all ops in the body: see fastmath.h. */
     unsigned fastmath;
     /* Bit i: the kernel may be launched only when argument i, a tensor, is

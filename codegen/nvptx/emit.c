@@ -337,6 +337,20 @@ bool tc_gen_has_emitter(tc_opcode code)
     return emitter_of(code) != NULL;
 }
 
+/* The kernels of a stream before this one end; the one after it may start. A
+ * block of its own: LLVM moves no load of the body before it. */
+void tc_gen_wait_for_stream(tc_gen *g)
+{
+    static const char *const steps[] = {"griddepcontrol.wait;",
+                                        "griddepcontrol.launch_dependents;"};
+    for (int i = 0; i < 2; i++)
+        tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), steps[i], "~{memory}", 0,
+                   NULL);
+    LLVMBasicBlockRef body = tc_gen_block_new(g, "body");
+    LLVMBuildBr(g->b, body);
+    LLVMPositionBuilderAtEnd(g->b, body);
+}
+
 bool tc_nvptx_region(tc_gen *g, const tc_region *r)
 {
     tc_each_op (op, r) {
@@ -346,6 +360,8 @@ bool tc_nvptx_region(tc_gen *g, const tc_region *r)
         if (!emit)
             return tc_gen_error(g, op, "it should be gone before code is made");
         tc_gen_locate(g, op->loc);
+        if (op == g->waits_before && op->code != TC_WARP_GROUPS)
+            tc_gen_wait_for_stream(g);
         if (!emit(g, op) || g->failed ||
             !tc_code_size_take(&g->size, op, g->arena))
             return false;
@@ -497,6 +513,28 @@ static void add_shared(tc_gen *g)
     g->shared_bytes = g->f->shared_bytes;
 }
 
+bool tc_gen_starts_early(const tc_gen *g)
+{
+    return g->f->early && g->target->tma;
+}
+
+/* What a kernel may do before kernels before it have ended: no memory but the
+ * block's own. */
+static bool is_own(const tc_op *op)
+{
+    return op->code == TC_SMEM_ALLOC || op->code == TC_MBARRIER_ALLOC ||
+           op->code == TC_BARRIER ||
+           (!op->nregions && !tc_op_has(op, TC_READS | TC_WRITES));
+}
+
+static void find_wait(tc_gen *g)
+{
+    const tc_op *op = g->f->body->first;
+    while (is_own(op) && !tc_op_has(op, TC_TERMINATOR))
+        op = op->next;
+    g->waits_before = op;
+}
+
 bool tc_gen_kernel(tc_gen *g)
 {
     const tc_region *body = g->f->body;
@@ -518,6 +556,8 @@ bool tc_gen_kernel(tc_gen *g)
     tc_gen_scopes(g);
     enter_function(g);
     tc_gen_take_params(g);
+    if (tc_gen_starts_early(g))
+        find_wait(g);
     if (!tc_nvptx_region(g, body))
         return false;
     LLVMBuildRetVoid(g->b);

@@ -61,9 +61,11 @@ typedef struct tc_gen {
     LLVMValueRef group;      /* i32: tc_gen_warp_group; NULL: not asked for */
     LLVMValueRef shared;     /* the dynamic segment, ptr<3> */
     tc_role role;
-    const tc_op *groups;  /* the kernel's warp_groups; NULL: none */
-    LLVMValueRef counter; /* ptr1: of tiles; NULL: none */
-    LLVMValueRef report;  /* ptr1 of tc_device_report; NULL: none */
+    const tc_op *groups;       /* the kernel's warp_groups; NULL: none */
+    LLVMValueRef counter;      /* ptr1: of tiles; NULL: none */
+    LLVMValueRef report;       /* ptr1 of tc_device_report; NULL: none */
+    const tc_op *waits_before; /* for the kernels before this one; NULL: not */
+    bool roles_wait;           /* each for itself */
     unsigned nmaps;
     tc_tensor_map maps[TC_MAX_TENSOR_MAPS];
     LLVMValueRef map_params[TC_MAX_TENSOR_MAPS]; /* generic pointers */
@@ -280,6 +282,9 @@ void tc_gen_locate(tc_gen *g, tc_loc loc);
 /* extended.c: in the optimised module, before code is made of it. */
 void tc_gen_freeze_extended(tc_gen *g);
 
+void tc_gen_wait_for_stream(tc_gen *g);
+/* Does the kernel start before the one before it ends (tc_func.early)? */
+bool tc_gen_starts_early(const tc_gen *g);
 /* emit.c: the kernel, in g->module. False: reported. */
 bool tc_gen_kernel(tc_gen *g) TC_MUST_CHECK;
 bool tc_gen_has_emitter(tc_opcode code);

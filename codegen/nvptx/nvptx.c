@@ -198,7 +198,8 @@ bool tc_nvptx_compile(tc_module *m, const tc_target *target, tc_nvptx_code *out)
                            .nmaps = c.gen.nmaps,
                            .counts_tiles = c.gen.counter != NULL,
                            .ptxas_level = c.build.kernel->ptxas_level,
-                           .has_reports = c.gen.nasserts > 0};
+                           .has_reports = c.gen.nasserts > 0,
+                           .starts_early = tc_gen_starts_early(&c.gen)};
     memcpy(out->maps, c.gen.maps, sizeof out->maps);
     return true;
 }

@@ -54,6 +54,7 @@ typedef struct tc_nvptx_code {
     bool counts_tiles;
     unsigned ptxas_level; /* of the assembler, 1 to 3; 0: its own */
     bool has_reports;
+    bool starts_early; /* launched with programmatic serialization */
 } tc_nvptx_code;
 
 /* The record that a kernel's failed `assert` leaves: the first failure wins. */

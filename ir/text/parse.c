@@ -298,6 +298,12 @@ static bool parse_raster(tc_parser *p, tc_func *f)
            parse_count(p, "raster", TC_MAX_RASTER_ROWS, &f->raster_rows);
 }
 
+static bool parse_early(tc_parser *p, tc_func *f)
+{
+    f->early = tc_parser_accept_word(p, "early");
+    return true;
+}
+
 /* fastmath(ninf, contract) */
 static bool parse_fastmath(tc_parser *p, tc_func *f)
 {
@@ -319,7 +325,7 @@ static bool parse_signature(tc_parser *p, tc_func *f)
                parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
                parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
                parse_resource(p, "ptxas", 3, &f->ptxas_level) &&
-               parse_tiles(p, f) && parse_raster(p, f) &&
+               parse_tiles(p, f) && parse_raster(p, f) && parse_early(p, f) &&
                parse_fastmath(p, f) &&
                (tc_parser_is_word(p, "grid") ||
                 tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));
@@ -437,9 +443,9 @@ static bool parse_grid(tc_parser *p, tc_func *f)
 /* Of what a kernel's header holds before its grid. */
 static bool is_too_late(tc_parser *p)
 {
-    static const char *const words[] = {"aligned", "ragged", "multiples",
-                                        "warps",   "shared", "ptxas",
-                                        "tiles",   "raster", "fastmath"};
+    static const char *const words[] = {
+        "aligned", "ragged", "multiples", "warps", "shared",
+        "ptxas",   "tiles",  "raster",    "early", "fastmath"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
         if (tc_parser_is_word(p, words[i]))
             return !tc_error(p->cx, tc_parser_loc(p),

@@ -37,6 +37,20 @@ typedef struct tc_cu_kernel_node {
     tc_cu_context context;
 } tc_cu_kernel_node;
 
+/* CUlaunchAttribute: of its values only an int is used. */
+typedef struct tc_cu_launch_attribute {
+    int what, unused;
+    int value, more[15];
+} tc_cu_launch_attribute;
+
+/* CUlaunchConfig. */
+typedef struct tc_cu_launch {
+    unsigned gx, gy, gz, bx, by, bz, shared;
+    tc_cu_stream stream;
+    tc_cu_launch_attribute *attributes;
+    unsigned nattributes;
+} tc_cu_launch;
+
 /* Numbers of cuda.h. */
 enum {
     TC_CU_INVALID_VALUE = 1,
@@ -73,6 +87,9 @@ enum { /* of a stream; the first ones are handles, for tc_cu_stream */
        TC_CU_STREAM_NON_BLOCKING = 1,
        TC_CU_CAPTURE_ACTIVE = 1,
        TC_CU_CAPTURE_RELAXED = 2
+};
+enum {                        /* of a launch */
+       TC_CU_LAUNCH_EARLY = 6 /* programmatic stream serialization */
 };
 enum { /* of a pointer */
        TC_CU_POINTER_MEMORY_TYPE = 2,

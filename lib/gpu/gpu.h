@@ -35,7 +35,7 @@ typedef struct tc_gpu_meta {
     unsigned ptxas_level; /* 0: the assembler's own */
     unsigned nmaps;
     tc_tensor_map maps[TC_MAX_TENSOR_MAPS];
-    bool counts_tiles, has_reports;
+    bool counts_tiles, has_reports, starts_early;
 } tc_gpu_meta;
 
 /* After the passes: the entry of a module, whose body is gone thereafter. tile

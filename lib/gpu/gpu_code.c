@@ -66,6 +66,7 @@ static bool add_members(cJSON *meta, const tc_coding *c)
            cJSON_AddNumberToObject(meta, "ptxas", code->ptxas_level) &&
            add_maps(meta, code) &&
            cJSON_AddBoolToObject(meta, "counts", code->counts_tiles) &&
+           cJSON_AddBoolToObject(meta, "early", code->starts_early) &&
            cJSON_AddBoolToObject(meta, "reports", code->has_reports);
 }
 
@@ -158,6 +159,7 @@ static bool read_meta(tc_gpu_code *c)
     m->target = target ? tc_target_get(target) : NULL;
     m->counts_tiles = tc_meta_is_set(j, "counts");
     m->has_reports = tc_meta_is_set(j, "reports");
+    m->starts_early = tc_meta_is_set(j, "early");
     return m->entry && m->target &&
            tc_meta_read(j, "abi", TC_NVPTX_ABI, TC_NVPTX_ABI, &m->abi) &&
            tc_meta_read(j, "warps", 1, TC_MAX_WARPS, &m->warps) &&

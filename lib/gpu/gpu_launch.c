@@ -242,12 +242,32 @@ static tilec_status pack_counter(const struct attempt *t, packed *p)
     return TILEC_OK;
 }
 
+/* Its programs wait for the kernel before it themselves (tc_func.early). */
+static int submit_early(const tc_gpu_call *c, tc_cu_stream stream, void **extra)
+{
+    tc_cu_launch_attribute early = {.what = TC_CU_LAUNCH_EARLY, .value = 1};
+    tc_cu_launch launch = {.gx = (unsigned)c->grid[0],
+                           .gy = (unsigned)c->grid[1],
+                           .gz = (unsigned)c->grid[2],
+                           .bx = c->meta->threads,
+                           .by = 1,
+                           .bz = 1,
+                           .shared = c->meta->shared_bytes,
+                           .stream = stream,
+                           .attributes = &early,
+                           .nattributes = 1};
+    return c->loaded->cuda->launch_with(&launch, c->loaded->function, NULL,
+                                        extra);
+}
+
 /* One buffer is less work for the driver than a pointer to each parameter. */
 int tc_gpu_submit(const tc_gpu_call *c, tc_cu_stream stream)
 {
     size_t n = c->n;
     void *extra[] = {TC_CU_PARAMS_AT, c->bytes, TC_CU_PARAMS_SIZE, &n,
                      TC_CU_PARAMS_END};
+    if (c->meta->starts_early && c->loaded->cuda->launch_with)
+        return submit_early(c, stream, extra);
     return c->loaded->cuda->launch(c->loaded->function, (unsigned)c->grid[0],
                                    (unsigned)c->grid[1], (unsigned)c->grid[2],
                                    c->meta->threads, 1, 1,

@@ -211,6 +211,9 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
         bind(&b, "query_position", "@given_positions");
     if (r->part == MERGE) {
         bind_number(&b, arena, "DV", r->v->shape[3]);
+        bind_number(&b, arena, "MANY", r->choice.many);
+        bind_number(&b, arena, "PARTS", r->choice.parts);
+        bind_number(&b, arena, "MOST_COLUMNS", r->choice.columns);
         bind(&b, "TO",
              tc_arena_printf(arena, "%s", tc_dtype_name(r->q->dtype).text));
         return b;

@@ -36,6 +36,19 @@ enum {
      * splits: where all but a few multiprocessors have a block of their own,
      * blocks are split only because lengths differ. */
     BUSY_PERCENT = 90,
+    /* Pieces that are merged at once, and those of what is left: a program of
+     * one warp has registers for so many and MERGED_COLUMNS columns of v. More
+     * registers cost where a row has few pieces: there are many programs. */
+    MERGED = 8,
+    MERGED_REST = 4,
+    MERGED_COLUMNS = 128,
+    MANY_MERGED = 16,
+    /* Where programs of fewer columns are still less than FEW_PROGRAMS, each
+     * has its pieces in few rounds. */
+    FEW_PROGRAMS = 1024,
+    NARROW_COLUMNS = 32,
+    NARROW_REST = 8,
+    MOST_MERGED = 64,
     /* Stages of the ring: with two programs on a multiprocessor, with one. */
     STAGES = 3,
     STAGES_ALONE = 4
@@ -143,19 +156,22 @@ static void choose_tiles(const problem *p, tc_kv_choice *c)
     c->tail = c->keys;
 }
 
+static int64_t count_blocks(const problem *p, const tc_kv_choice *c)
+{
+    return p->q->shape[0] * p->k->shape[1] *
+           ((p->rows + c->rows - 1) / c->rows);
+}
+
 /* Decode waits for memory: what counts is how many bytes are in flight. Where
  * each multiprocessor gets one program, a deep ring keeps a second one away, so
- * that none stays idle. Keys that are looked up singly, caches of 8 bits, and
- * pieces of constant length want two programs, of which one computes while the
- * other waits. */
+ * that none stays idle. Keys that are looked up singly and pieces of constant
+ * length want two programs, of which one computes while the other waits. */
 static void choose_programs(const problem *p, int64_t sms, tc_kv_choice *c)
 {
     const tilec_kvcache_options *o = p->options;
-    int64_t blocks =
-        p->q->shape[0] * p->k->shape[1] * ((p->rows + c->rows - 1) / c->rows);
+    int64_t blocks = count_blocks(p, c);
     bool looks_up = o->layout >= TILEC_KV_PAGED && p->k->shape[2] < LOOKUP_KEYS;
-    bool widens = p->k->dtype.bits == 8 || p->v->dtype.bits == 8;
-    bool wants_two = blocks > sms || looks_up || widens || o->piece;
+    bool wants_two = blocks > sms || looks_up || o->piece;
     bool alone = c->has_many_rows || is_latent(p);
     c->per_sm = !alone && wants_two ? 2 : 1;
     /* Next to the atomic of a merge in the kernel no load is a TMA copy, which
@@ -168,6 +184,27 @@ static void choose_programs(const problem *p, int64_t sms, tc_kv_choice *c)
         c->stages = c->per_sm > 1 ? STAGES : STAGES_ALONE;
 }
 
+/* Pieces of constant length are added alike in any batch. */
+static void choose_merge(const problem *p, int64_t sms, tc_kv_choice *c)
+{
+    int64_t blocks = count_blocks(p, c), pieces = c->per_sm * sms;
+    int64_t programs = p->q->shape[0] * p->q->shape[1] * p->q->shape[2] *
+                       (p->v->shape[3] / NARROW_COLUMNS);
+    c->many = MERGED;
+    c->parts = MERGED_REST;
+    c->columns = MERGED_COLUMNS;
+    if (p->options->piece || p->options->ragged_queries ||
+        pieces < MANY_MERGED * blocks)
+        return;
+    c->many = MANY_MERGED;
+    if (programs > FEW_PROGRAMS)
+        return;
+    while (c->many < MOST_MERGED && pieces >= 2 * c->many * blocks)
+        c->many *= 2;
+    c->parts = NARROW_REST;
+    c->columns = NARROW_COLUMNS;
+}
+
 tc_kv_choice tc_kv_choose(const DLTensor *q, const DLTensor *k,
                           const DLTensor *v, const tilec_kvcache_options *o,
                           const tc_target *target, unsigned sms)
@@ -178,6 +215,7 @@ tc_kv_choice tc_kv_choose(const DLTensor *q, const DLTensor *k,
     choose_tiles(&p, &c);
     c.by_heads = c.has_many_rows && c.rows % group == 0;
     choose_programs(&p, sms, &c);
+    choose_merge(&p, sms, &c);
     return c;
 }
 
@@ -215,5 +253,6 @@ int64_t tilec_kvcache_variant(const tilec_context *cx, const DLTensor *q,
         tc_target_find(cx, o.target ? o.target : cx->target);
     tc_kv_choice c = tc_kv_choose(
         q, k, v, &o, target, tc_gpu_multiprocessors(cx, target, q->device));
-    return c.rows * 8 + c.per_sm * 2 + c.merges_apart;
+    return (c.rows * 8 + c.per_sm * 2 + c.merges_apart) * 2 * MOST_MERGED +
+           c.many + (c.columns == NARROW_COLUMNS);
 }

@@ -18,6 +18,9 @@ typedef struct tc_kv_choice {
     unsigned warps;
     unsigned stages; /* 0: the compiler's default */
     unsigned per_sm; /* programs of a multiprocessor */
+    /* Of a program that merges: pieces added at once, those of what is left,
+     * columns of v. */
+    unsigned many, parts, columns;
 } tc_kv_choice;
 
 /* q, k and v have four dims. sms: multiprocessors of the GPU, 0 if there is

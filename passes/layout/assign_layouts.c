@@ -357,6 +357,8 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
                     .target = target,
                     .relayout = {.cx = env->cx, .arena = env->scratch}};
     s.shapes.arena = s.moved.arena = env->scratch;
+    if (env->options->any_alignment)
+        f->aligned = f->ragged = 0; /* that the program asks for, too */
     split_windows(f->body);
     tc_dots_prepare(&s);
     s.axes = tc_axis_analyse(env->scratch, f, can_be_aligned(&s));

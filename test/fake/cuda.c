@@ -403,6 +403,39 @@ FAKE(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
 #endif
 
 #ifndef FAKE_WITHOUT_MAPS
+struct attribute {
+    int what, unused;
+    union {
+        int early;
+        long long others[8];
+    } value;
+};
+
+struct config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    const struct attribute *attributes;
+    unsigned n;
+};
+
+FAKE(cuLaunchKernelEx, const struct config *c, void *function, void **params,
+     void **extra)
+{
+    MAY_FAIL;
+    struct node node = {function,
+                        {c->grid[0], c->grid[1], c->grid[2]},
+                        {c->block[0], c->block[1], c->block[2]},
+                        c->shared,
+                        params,
+                        extra,
+                        NULL,
+                        NULL};
+    for (unsigned i = 0; i < c->n; i++)
+        if (c->attributes[i].what == 6 && c->attributes[i].value.early == 1)
+            COUNT(early);
+    return launch(&node, extra[1], c->stream);
+}
+
 /* A graph, its node, and what can be launched are one. */
 struct graph {
     struct node node;

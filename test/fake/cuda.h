@@ -34,10 +34,10 @@ typedef struct fake_cuda_state {
 
     /* What it was asked: how often. made, dropped: links, streams, events,
      * graphs; lost: contexts that could not be made current, or told. launches:
-     * graphs' too. */
+     * graphs' too; early: of those, by attribute. */
     int inits, retains, pushes, pops, links, loads, unloads, launches, allocs,
         frees, synchronizes, encodes, sets, made, dropped, lost, graph_launches,
-        graph_sets;
+        graph_sets, early;
     /* Of the last of them. */
     unsigned grid[3], block[3], shared;
     void *stream;

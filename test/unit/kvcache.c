@@ -303,20 +303,24 @@ START_TEST(what_a_plan_chooses)
         tc_kv_choice
             want; /* many rows, by heads, merges apart, runs ahead, .. */
     } cases[] = {
+        /* 8 blocks: 16 pieces of each. */
+        {1, 4, 1, 64, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 4, 1, 16, 8, 32}},
+        /* More programs than are few. */
+        {1, 16, 1, 64, 512, {0, 0, 1, 0, 0, 16, 16, 16, 4, 4, 1, 16, 4, 128}},
         /* 32 blocks: splits, in one program of each multiprocessor. */
-        {4, 4, 1, 64, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 4, 1}},
+        {4, 4, 1, 64, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 4, 1, 8, 4, 128}},
         /* 120 blocks, over 90 % of 132. */
-        {15, 4, 1, 64, 128, {0, 0, 0, 0, 0, 16, 64, 64, 4, 4, 1}},
+        {15, 4, 1, 64, 128, {0, 0, 0, 0, 0, 16, 64, 64, 4, 4, 1, 8, 4, 128}},
         /* 136: two programs of each, which are not full; and 240, full. */
-        {17, 4, 1, 64, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 3, 2}},
-        {30, 4, 1, 64, 128, {0, 0, 0, 0, 0, 16, 64, 64, 4, 3, 2}},
+        {17, 4, 1, 64, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 3, 2, 8, 4, 128}},
+        {30, 4, 1, 64, 128, {0, 0, 0, 0, 0, 16, 64, 64, 4, 3, 2, 8, 4, 128}},
         /* Small pages are looked up. */
-        {4, 4, 1, 16, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 3, 2}},
-        {4, 17, 1, 64, 64, {0, 0, 1, 0, 0, 32, 128, 128, 4, 4, 1}},
+        {4, 4, 1, 16, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 3, 2, 8, 4, 128}},
+        {4, 17, 1, 64, 64, {0, 0, 1, 0, 0, 32, 128, 128, 4, 4, 1, 8, 4, 128}},
         /* Many rows: tiles of two warp groups, and where they do not fit. */
-        {4, 4, 100, 64, 128, {1, 1, 1, 1, 0, 128, 128, 32, 8, 0, 1}},
-        {4, 4, 100, 64, 192, {1, 1, 1, 1, 0, 128, 64, 32, 8, 0, 1}},
-        {4, 3, 100, 64, 512, {1, 0, 1, 0, 0, 64, 16, 16, 8, 0, 1}},
+        {4, 4, 100, 64, 128, {1, 1, 1, 1, 0, 128, 128, 32, 8, 0, 1, 8, 4, 128}},
+        {4, 4, 100, 64, 192, {1, 1, 1, 1, 0, 128, 64, 32, 8, 0, 1, 8, 4, 128}},
+        {4, 3, 100, 64, 512, {1, 0, 1, 0, 0, 64, 16, 16, 8, 0, 1, 8, 4, 128}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tc_kv_choice want = cases[i].want;
@@ -333,6 +337,9 @@ START_TEST(what_a_plan_chooses)
         ck_assert_uint_eq(got.warps, want.warps);
         ck_assert_uint_eq(got.stages, want.stages);
         ck_assert_uint_eq(got.per_sm, want.per_sm);
+        ck_assert_uint_eq(got.many, want.many);
+        ck_assert_uint_eq(got.parts, want.parts);
+        ck_assert_uint_eq(got.columns, want.columns);
     }
 }
 END_TEST

@@ -316,6 +316,8 @@ static bool emit_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef senders,
     elect_in(g, first, tc_gen_block_new(g, "produce"), end);
     g->role = TC_ROLE_PRODUCER;
     prefetch_maps(g);
+    if (g->roles_wait)
+        tc_gen_wait_for_stream(g);
     if (!tc_nvptx_region(g, tc_producer(op)))
         return false;
     LLVMBuildBr(g->b, end);
@@ -329,6 +331,8 @@ static bool emit_consumer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef end)
     set_registers(g, op, true);
     tc_gen_enter_again(g);
     g->role = TC_ROLE_CONSUMER;
+    if (g->roles_wait)
+        tc_gen_wait_for_stream(g);
     if (!emit_in_turns(g, tc_consumers(op)))
         return false;
     if (g->senders) {
@@ -353,6 +357,9 @@ bool tc_nvptx_warp_groups(tc_gen *g, const tc_op *op)
     LLVMBasicBlockRef end = tc_gen_block_new(g, "roles.end"), senders = NULL;
     if (tc_gen_has_senders(g, op))
         senders = tc_gen_block_new(g, "senders");
+    g->roles_wait = op == g->waits_before && op->nregions == 2 && !senders;
+    if (op == g->waits_before && !g->roles_wait)
+        tc_gen_wait_for_stream(g);
     LLVMValueRef after = LLVMBuildICmp(g->b, LLVMIntUGE, g->warp,
                                        tc_gen_i32(g, g->f->warps), "");
     LLVMBuildCondBr(g->b, after, producer, consumer);

@@ -242,6 +242,44 @@ START_TEST(empty_grids_launch_nothing)
 }
 END_TEST
 
+static const char early_text[] =
+    "kernel @early(%x: tensor<[?] x f32>) early grid(3) {\n"
+    "  store %x[program_id(0) +: 1], splat(1.0, tile<1 x f32>) boundary(0)\n"
+    "}\n";
+
+static tilec_status launch_early(tilec_context *c, const char *target)
+{
+    int64_t size = 3;
+    DLTensor x = {.data = (void *)0x1000,
+                  .device = {kDLCUDA, 0},
+                  .ndim = 1,
+                  .dtype = {kDLFloat, 32, 1},
+                  .shape = &size};
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    tilec_kernel *k;
+    o.target = target;
+    ck_assert_int_eq(gpu_compile_with(c, early_text, &o, &k), TILEC_OK);
+    tilec_argument arg = tilec_tensor("x", &x);
+    tilec_status s = tilec_launch(k, &arg, 1, NULL, &last_error);
+    tilec_kernel_free(k);
+    return s;
+}
+
+/* The driver is told; one that knows no such attribute launches it later. */
+START_TEST(starts_early)
+{
+    ck_assert_int_eq(launch_early(cx, "sm_90a"), TILEC_OK);
+    ck_assert_int_eq(fake->launches, 1);
+    ck_assert_int_eq(fake->early, 1);
+    ck_assert_uint_eq(fake->grid[0], 3);
+    ck_assert_ptr_nonnull(strstr(fake->ptx, "griddepcontrol.wait;"));
+    ck_assert_int_eq(launch_early(cx, "sm_80"), TILEC_OK);
+    ck_assert_ptr_null(strstr(fake->ptx, "griddepcontrol"));
+    ck_assert_int_eq(fake->launches, 2);
+    ck_assert_int_eq(fake->early, 1);
+}
+END_TEST
+
 /* Programs along axis 0, which go through all tiles: a variant of its own, that
  * is compiled and loaded with the first such launch. */
 START_TEST(long_axes_behind_the_first)
@@ -461,6 +499,7 @@ void gpu_launching_tests(TCase *t)
     tcase_add_test(t, loads_at_compile_time);
     tcase_add_test(t, says_what_it_loaded);
     tcase_add_test(t, empty_grids_launch_nothing);
+    tcase_add_test(t, starts_early);
     tcase_add_test(t, long_axes_behind_the_first);
     tcase_add_test(t, refuses_launches);
     tcase_add_test(t, callers_contexts_stay);
