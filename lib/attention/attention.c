@@ -297,9 +297,9 @@ int64_t tilec_attention_variant(const tilec_context *cx, const DLTensor *q,
         is_forced |= tc_attention_forces_pieces(&o.kernel_options[i]);
     const tc_target *target =
         tc_target_find(cx, o.target ? o.target : cx->target);
-    return tc_attention_pieces_of(q, k, v, target,
-                                  tc_gpu_multiprocessors(cx, target, q->device),
-                                  is_forced);
+    unsigned sms = tc_gpu_multiprocessors(cx, target, q->device);
+    return tc_attention_pieces_of(q, k, v, target, sms, is_forced) * 2 +
+           tc_attention_has_few_blocks(q, k, sms);
 }
 
 tilec_status tilec_attention_plan(tilec_context *cx, const DLTensor *q,

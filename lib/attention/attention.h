@@ -112,6 +112,10 @@ bool tc_attention_forces_pieces(const tilec_binding *option);
 int64_t tc_attention_pieces_of(const DLTensor *q, const DLTensor *k,
                                const DLTensor *v, const tc_target *target,
                                unsigned sms, bool is_forced);
+/* Fewer blocks of 128 rows of q than multiprocessors, and fewer than 2048 keys
+ * (attention_config.c): smaller blocks share the work among more of them. */
+bool tc_attention_has_few_blocks(const DLTensor *q, const DLTensor *k,
+                                 unsigned sms);
 /* The most programs that are busy at once. */
 int64_t tc_attention_programs(const tc_attention_job *p);
 /* Where a plan splits keys, at a launch. */

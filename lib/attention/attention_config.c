@@ -5,10 +5,12 @@
  */
 #include "lib/attention/attention.h"
 
+#include "lib/gpu/gpu.h"
 #include "lib/mods/mod_slope.h"
 #include "lib/mods/mod_window.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,6 +111,15 @@ static void make_narrower(tc_arena *a, const char *kernel, tc_config *c,
     c->warps = width <= 512 ? 8 : 16;
 }
 
+bool tc_attention_has_few_blocks(const DLTensor *q, const DLTensor *k,
+                                 unsigned sms)
+{
+    enum { ROWS = 128, SHORT = 2048 };
+    double blocks = (double)q->shape[0] * (double)q->shape[1] *
+                    ceil((double)q->shape[2] / ROWS);
+    return blocks < sms && k->shape[2] < SHORT;
+}
+
 static tc_config_query query_of(const tc_attention_job *p, const char *kernel)
 {
     const tc_attention_request *r = p->r;
@@ -125,6 +136,9 @@ static tc_config_query query_of(const tc_attention_job *p, const char *kernel)
         .dropout = r->options.dropout != 0,
         .length = r->k->shape[2],
         .exact = sums_are_exact(p),
+        .few = tc_attention_has_few_blocks(
+            r->q, r->k,
+            tc_gpu_multiprocessors(p->job->owner, p->target, r->q->device)),
     };
 }
 

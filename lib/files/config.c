@@ -66,11 +66,12 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
            closeness_of_score(entry, q) >= 0 &&
            (!v_contig_dim || v_contig_dim == q->v_contig_dim) &&
            (!number(entry, "exact") || q->exact) &&
-           (!number(entry, "dropout") || q->dropout) && (!d || d >= q->d) &&
+           (!number(entry, "dropout") || q->dropout) &&
+           (!number(entry, "few") || q->few) && (!d || d >= q->d) &&
            (!dv || dv >= q->dv) && number(entry, "length") <= q->length;
 }
 
-enum { NFIELDS = 10 };
+enum { NFIELDS = 11 };
 
 /* How well an entry that fits does; the larger the better, field by field. */
 typedef struct score {
@@ -87,8 +88,8 @@ static score score_of(const cJSON *entry, const tc_config_query *q)
          number(entry, "exact") != 0, text(entry, "dtype") != NULL,
          number(entry, "v_contig_dim") != 0, d ? -d : INT64_MIN,
          dv ? -dv : INT64_MIN, number(entry, "dropout") != 0,
-         closeness_of_mask(entry, q), closeness_of_score(entry, q),
-         number(entry, "length")}};
+         number(entry, "few") != 0, closeness_of_mask(entry, q),
+         closeness_of_score(entry, q), number(entry, "length")}};
 }
 
 static bool is_better(score a, score b)

@@ -13,10 +13,11 @@
  * A query fits an entry whose target it can run, whose data type and
  * v_contig_dim (the dim that v is contiguous in) are its own, and whose d and
  * dv are not below its own; fields that are missing fit all, "exact": 1 only
- * those that want exact sums, "dropout": 1 only those that drop weights. Of
- * those the best: the nearest target, then exact sums, then the data type and
- * the dim that are named, then the smallest d and dv, then dropout, then the
- * mask class ("none"; "masked", and of those "window", "causal", and "listed"
+ * those that want exact sums, "dropout": 1 only those that drop weights, "few":
+ * 1 only short ones with few blocks (tc_attention_has_few_blocks). Of those the
+ * best: the nearest target, then exact sums, then the data type and the dim that
+ * are named, then the smallest d and dv, then dropout, then few, then the mask
+ * class ("none"; "masked", and of those "window", "causal", and "listed"
  * where lists say which blocks are visited), then that of the score function
  * ("score": "none"; "scored", and of those "linear" and "nonlinear"), then the
  * nearest length not above its own.
@@ -45,6 +46,7 @@ typedef struct tc_config_query {
     bool exact;           /* sums are (EXACT of attention_fwd) */
     const char *score;    /* "none", or see mod_slope.h */
     bool dropout;         /* weights are dropped */
+    bool few;             /* short, with few blocks for the multiprocessors */
 } tc_config_query;
 
 enum { TC_CONFIG_BINDINGS = 8 };

@@ -146,7 +146,7 @@ TILEC_API tilec_status tilec_attention_plan(
     tilec_context *cx, const DLTensor *q, const DLTensor *k, const DLTensor *v,
     const tilec_attention_options *options, tilec_attention **out);
 /* What a plan chooses by batch, heads and lengths, as a number: whether keys are
- * split, and how; 0: they are not. A plan is as fast as one for tensors of other
+ * split, and how; whether blocks are few. 0: neither. A plan is as fast as one for tensors of other
  * sides if this number is equal. -1: q, k or v is no tensor of 4 dims. */
 TILEC_API int64_t tilec_attention_variant(
     const tilec_context *cx, const DLTensor *q, const DLTensor *k,

@@ -14,7 +14,7 @@
 static int64_t v_contig_dim; /* of the queries */
 static bool exact;           /* likewise */
 static const char *score = "none";
-static bool dropout;
+static bool dropout, few;
 
 static const char json[] =
     "{\"kernel\": \"k\", \"configs\": ["
@@ -40,6 +40,7 @@ static const char json[] =
     " \"use\": {\"BM\": 15}},"
     "{\"target\": \"sm_80\", \"d\": 64, \"dropout\": 1,"
     " \"use\": {\"BM\": 16}},"
+    "{\"target\": \"sm_80\", \"d\": 64, \"few\": 1, \"use\": {\"BM\": 17}},"
     "{\"target\": \"sm_80\", \"d\": 64, \"mask\": \"window\","
     " \"length\": 2048, \"use\": {\"BM\": 13}},"
     "{\"target\": \"sm_90\", \"d\": 256, \"use\": {\"BM\": 5, "
@@ -72,7 +73,8 @@ static tc_config find(const char *target, const char *dtype, int64_t d,
                          .v_contig_dim = v_contig_dim,
                          .exact = exact,
                          .score = score,
-                         .dropout = dropout};
+                         .dropout = dropout,
+                         .few = few};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, json, strlen(json), &q, &c));
     return c;
@@ -142,6 +144,19 @@ START_TEST(dropout_counts_more_than_masks)
 }
 END_TEST
 
+START_TEST(few_blocks_count_more_than_masks)
+{
+    few = true;
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 5000), 17);
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "window", 2048), 17);
+    ck_assert_int_eq(rows("sm_80", "bf16", 65, "none", 100), 4);
+    dropout = true;
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 5000), 16);
+    dropout = few = false;
+    ck_assert_int_eq(rows("sm_80", "bf16", 64, "none", 5000), 8);
+}
+END_TEST
+
 START_TEST(exact_sums_want_tiles_of_their_own)
 {
     ck_assert_int_eq(rows("sm_80", "bf16", 100, "none", 100), 4);
@@ -186,7 +201,7 @@ START_TEST(a_broken_text_fits_nothing)
                          64,     "none",
                          1,      0,
                          false,  "none",
-                         false};
+                         false,  false};
     static const char *const texts[] = {
         "",
         "{",
@@ -215,6 +230,7 @@ START_TEST(shipped_configurations_are_read)
                          0,
                          false,
                          "none",
+                         false,
                          false};
     tc_config c;
     ck_assert(tc_config_find(&cx->arena, &q, &c));
@@ -279,7 +295,7 @@ START_TEST(an_embedded_kernel_is_configured)
                          0,        "none",
                          500,      0,
                          false,    "none",
-                         false};
+                         false,    false};
     tilec_source source = tilec_text("matmul", NULL, 0);
     tilec_resources taken = TILEC_INIT(tilec_resources);
     tilec_context *tilec;
@@ -324,7 +340,7 @@ START_TEST(a_data_type_that_is_named_comes_before_dims)
                          64,    "none",
                          1,     0,
                          false, "none",
-                         false};
+                         false, false};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
     ck_assert_str_eq(c.bindings[0].value, "2");
@@ -488,6 +504,7 @@ int main(void)
     tcase_add_test(t, the_nearest_entry_is_taken);
     tcase_add_test(t, scores_have_classes_behind_those_of_masks);
     tcase_add_test(t, dropout_counts_more_than_masks);
+    tcase_add_test(t, few_blocks_count_more_than_masks);
     tcase_add_test(t, exact_sums_want_tiles_of_their_own);
     tcase_add_test(t, warps_and_stages_are_no_bindings);
     tcase_add_test(t, tiles_are_a_word);
