@@ -15,9 +15,9 @@
  * dv are not below its own; fields that are missing fit all, "exact": 1 only
  * those that want exact sums, "dropout": 1 only those that drop weights, "few":
  * 1 only short ones with few blocks (tc_attention_has_few_blocks). Of those the
- * best: the nearest target, then exact sums, then the data type and the dim that
- * are named, then the smallest d and dv, then dropout, then few, then the mask
- * class ("none"; "masked", and of those "window", "causal", and "listed"
+ * best: the nearest target, then exact sums, then the data type and the dim
+ * that are named, then the smallest d and dv, then dropout, then few, then the
+ * mask class ("none"; "masked", and of those "window", "causal", and "listed"
  * where lists say which blocks are visited), then that of the score function
  * ("score": "none"; "scored", and of those "linear" and "nonlinear"), then the
  * nearest length not above its own.

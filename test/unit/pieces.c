@@ -171,7 +171,9 @@ START_TEST(variants_tell_plans_apart)
     ck_assert_int_eq(tilec_attention_variant(cx, &t[0], &t[1], &t[2], &o), one);
     sizes[0][2] = 40; /* tiles of many rows */
     ck_assert_int_ne(tilec_attention_variant(cx, &t[0], &t[1], &t[2], &o), one);
-    sizes[1][2] = sizes[2][2] = 100;
+    sizes[1][2] = sizes[2][2] = 100; /* few blocks, and short */
+    ck_assert_int_eq(tilec_attention_variant(cx, &t[0], &t[1], &t[2], &o), 1);
+    sizes[0][2] = 5000;
     ck_assert_int_eq(tilec_attention_variant(cx, &t[0], &t[1], &t[2], &o), 0);
     o.target = "cpu";
     ck_assert_int_eq(tilec_attention_variant(cx, &t[0], &t[1], &t[2], &o), 0);
