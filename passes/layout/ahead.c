@@ -134,15 +134,6 @@ bool tc_load_can_be_ahead(const tc_placing *s, const tc_op *load)
            !is_narrow_of_chain(s, load);
 }
 
-static bool is_candidate(const tc_placing *s, const tc_op *op)
-{
-    return op->code == TC_LOAD && op->out[0]->type->rank >= 2 &&
-           tc_is_read_in_registers(op->out[0]) && tc_load_can_be_ahead(s, op) &&
-           feeds_product(op->out[0], op->parent->op);
-}
-
-/* ---- Through shared memory ---- */
-
 static tc_op *first_reader(const tc_region *r, const tc_value *v)
 {
     tc_each_op (op, r)
@@ -152,15 +143,40 @@ static tc_op *first_reader(const tc_region *r, const tc_value *v)
     return NULL;
 }
 
-/* A buffer that holds the tile already. */
-static tc_value *held_in(const tc_op *load)
+/* What stores the tile into a buffer already. */
+static tc_op *store_of(const tc_op *load)
 {
     tc_each_use (u, load->out[0])
         if (u->op->code == TC_SMEM_STORE && u->op->parent == load->parent &&
             u->op->in[0]->def && u->op->in[0]->def->code == TC_SMEM_ALLOC)
-            return u->op->in[0];
+            return u->op;
     return NULL;
 }
+
+static bool comes_before(const tc_op *a, const tc_op *b)
+{
+    tc_each_op (op, a->parent)
+        if (op == a || op == b)
+            return op == a;
+    return false;
+}
+
+/* Is the tile read before a buffer holds it? */
+static bool is_stored_late(const tc_op *load)
+{
+    const tc_op *store = store_of(load);
+    return store &&
+           !comes_before(store, first_reader(load->parent, load->out[0]));
+}
+
+static bool is_candidate(const tc_placing *s, const tc_op *op)
+{
+    return op->code == TC_LOAD && op->out[0]->type->rank >= 2 &&
+           tc_is_read_in_registers(op->out[0]) && tc_load_can_be_ahead(s, op) &&
+           feeds_product(op->out[0], op->parent->op) && !is_stored_late(op);
+}
+
+/* ---- Through shared memory ---- */
 
 static tc_value *hold(tc_placing *s, tc_op *load)
 {
@@ -193,9 +209,8 @@ static void stage(tc_placing *s, tc_op *load)
     tc_value *v = load->out[0];
     const tc_type *held = v->type;
     tc_op *reader = first_reader(load->parent, v);
-    tc_value *buffer = held_in(load);
-    if (!buffer)
-        buffer = hold(s, load);
+    const tc_op *store = store_of(load);
+    tc_value *buffer = store ? store->in[0] : hold(s, load);
     tc_builder b = tc_builder_before(reader);
     b.loc = load->loc;
     tc_value *read = tc_build(&b, TC_SMEM_LOAD, 1, &buffer, held);

@@ -64,16 +64,24 @@ typedef struct unary {
     double (*want)(double);
     double ulp, share;
     bool is_smooth;
+    double least; /* results below it may be 0 */
 } unary;
 
 static const unary unaries[] = {
-    {"expm1", expm1, 3, 0, true},       {"log1p", log1p, 2, 0, true},
-    {"atan", atan, 2, 0, true},         {"asin", asin, 3, 0, true},
-    {"acos", acos, 2, 0, true},         {"trunc", trunc, 0, 0, false},
-    {"round_away", round, 0, 0, false}, {"round_up", round_up, 0, 0, false},
-    {"relu", relu, 0, 0, false},        {"sigmoid", sigmoid, 4, 0, true},
-    {"silu", silu, 64, 0, true},        {"softplus", softplus, 4, 0, true},
-    {"gelu", gelu, 3, 2e-7, true},      {"gelu_tanh", gelu_tanh, 3, 2e-7, true},
+    {"expm1", expm1, 3, 0, true, 0},
+    {"log1p", log1p, 2, 0, true, 0},
+    {"atan", atan, 2, 0, true, 0},
+    {"asin", asin, 3, 0, true, 0},
+    {"acos", acos, 2, 0, true, 0},
+    {"trunc", trunc, 0, 0, false, 0},
+    {"round_away", round, 0, 0, false, 0},
+    {"round_up", round_up, 0, 0, false, 0},
+    {"relu", relu, 0, 0, false, 0},
+    {"sigmoid", sigmoid, 4, 0, true, 0},
+    {"silu", silu, 8, 0, true, 1e-35},
+    {"softplus", softplus, 4, 0, true, 0},
+    {"gelu", gelu, 3, 2e-7, true, 0},
+    {"gelu_tanh", gelu_tanh, 3, 2e-7, true, 0},
 };
 
 static double clamp01(double x, double y)
@@ -204,10 +212,13 @@ static void check_values(test *t, const unary *u)
 {
     const float *x = floats(&t->x), *got = floats(&t->result);
     for (int i = 0; i < CHUNK; i++) {
-        double e = error_of(got[i], u->want(x[i]), x[i], u->share);
+        double want = u->want(x[i]);
+        if (fabs(want) < u->least && fabs((double)got[i]) < u->least)
+            continue;
+        double e = error_of(got[i], want, x[i], u->share);
         if (!run_check(&t->counts, e <= u->ulp,
                        "%s(%a) is %a, expected %a: %.1f ulp", u->name,
-                       (double)x[i], (double)got[i], u->want(x[i]), e))
+                       (double)x[i], (double)got[i], want, e))
             return;
     }
 }
