@@ -48,7 +48,7 @@ kernel @scaled(%x: tensor<[?, ?] x f16>, %s: tensor<[?] x f16>,
                %w: tensor<[?, ?] x f16>, %y: tensor<[?, ?] x f32>) grid(1)
 {
   %sum = for %k = 0 to size(%x, 1) step 64 carry(%a = splat(0.0, tile<64x64 x f32>)) {
-    %xt = load %x[0 +: 64, %k +: 64] boundary(0, 1)
+    %xt = load %x[0 +: 64, %k +: 64] boundary(0, 1) pad(1.0)
     %wt = load %w[%k +: 64, 0 +: 64] boundary(0, 1)
     %st = load %s[%k +: 64] boundary(0)
     yield dot(%xt * %st, %wt, %a)
