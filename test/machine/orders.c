@@ -405,21 +405,23 @@ static bool changed_is_same(tilec_context *cx, const problem *p,
     return ok;
 }
 
-/* The pipeline "gpu", with the pass or without. */
+static const char *passes_of(const char *name)
+{
+    unsigned i = 0;
+    while (i + 1 < tc_npass_infos && strcmp(tc_pass_infos[i].name, name) != 0)
+        i++;
+    return tc_pass_infos[i].passes;
+}
+
+/* The pipeline "gpu", which begins with "gpu-schedule", as that one does with
+ * "gpu-tile", with the pass or without. */
 static void pipeline_of(bool with, char to[2048])
 {
     static const char name[] = "transpose-propagation,";
-    const char *tile = NULL, *gpu = NULL;
-    for (unsigned i = 0; i < tc_npass_infos; i++) {
-        if (strcmp(tc_pass_infos[i].name, "gpu-tile") == 0)
-            tile = tc_pass_infos[i].passes;
-        if (strcmp(tc_pass_infos[i].name, "gpu") == 0)
-            gpu = tc_pass_infos[i].passes;
-    }
-    const char *at = strstr(tile, name);
-    int before = (int)(at - tile);
-    snprintf(to, 2048, "%.*s%s%s%s", before, tile, with ? name : "",
-             at + strlen(name), gpu + strlen("gpu-tile"));
+    const char *tile = passes_of("gpu-tile"), *at = strstr(tile, name);
+    snprintf(to, 2048, "%.*s%s%s%s%s", (int)(at - tile), tile, with ? name : "",
+             at + strlen(name), passes_of("gpu-schedule") + strlen("gpu-tile"),
+             passes_of("gpu") + strlen("gpu-schedule"));
 }
 
 /* For tensors that are aligned, if these are. */
