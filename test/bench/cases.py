@@ -78,6 +78,7 @@ SETS = {
     "matmul": [matmul(4096)],
     "matmul8k": [matmul(8192)],
     "all": FORWARD + [heads(2, 16, 512, 64), matmul(4096)],
+    "textbook": TOKENS,
     "hopper": TOKENS + [heads(4, 16, 4096, 192, 4, c, dv=128) for c in BOTH],
     "mods": [tokens(s, d, mod=m) for d in (64, 128) for s, m in (
         (4096, None), (4096, "alibi"), (4096, "relative_bias"),

@@ -7,6 +7,7 @@ made and run on one stream, which is the one that autograd then uses.
 """
 import functools
 import math
+import pathlib
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,9 @@ torch.backends.cuda.matmul.allow_tf32 = False
 
 # The tilec of another commit (before.py), a contender where there is one.
 before = None
+
+TEXTBOOK = (pathlib.Path(__file__).resolve().parents[2] /
+            "kernels/tutorial/05_flash_attention.tile")
 
 # The largest relative error of a bf16 result that passes for right.
 TOLERANCE = {"forward": 1e-2, "backward": 2e-2}
@@ -80,6 +84,8 @@ class Attention:
             found["tilec_deterministic"] = lambda: self._tilec(tilec, True)
         if self.backward and before:
             found["before_deterministic"] = lambda: self._tilec(before, True)
+        if self._is_textbook():
+            found["textbook"] = self._textbook
         if not self.case["mod"]:
             found["cudnn"] = lambda: self._sdpa(SDPBackend.CUDNN_ATTENTION)
             found["fa2"] = lambda: self._sdpa(SDPBackend.FLASH_ATTENTION)
@@ -100,6 +106,22 @@ class Attention:
             *self.inputs, score_mod=m.score, mask_mod=m.mask,
             captured=m.captured, enable_gqa=self.gqa,
             deterministic=deterministic, kernel_options=self.options))
+
+    def _is_textbook(self):
+        """Has the tutorial's kernel what this case needs?"""
+        return not (self.backward or self.gqa or self.case["mod"] or
+                    self.case["D"] != self.case["DV"])
+
+    def _textbook(self):
+        """The tutorial's kernel; the compiler chooses blocks, warps, stages."""
+        q, k, v = self.inputs
+        run = tilec.kernel(TEXTBOOK.read_text(encoding="utf-8"),
+                           bindings={"CAUSAL": int(self.case["causal"])},
+                           **self.options)
+        o, lse = torch.empty_like(q), q.new_empty(q.shape[:3],
+                                                  dtype=torch.float32)
+        scale = 1 / math.sqrt(self.case["D"])
+        return lambda: (run(q=q, k=k, v=v, o=o, lse=lse, scale=scale), o)[1:]
 
     def _flex(self):
         compiled = torch.compile(flex_attention, dynamic=False)
