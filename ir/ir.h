@@ -435,6 +435,12 @@ tc_op *tc_build_effect(tc_builder *b, tc_opcode code, unsigned nin,
 tc_value *tc_build_int(tc_builder *b, const tc_type *scalar, int64_t value);
 tc_value *tc_build_float(tc_builder *b, const tc_type *scalar, double value);
 tc_op *tc_build_yield(tc_builder *b, unsigned n, tc_value *const *values);
+/* An `if` with results of these types, and two empty regions. */
+tc_op *tc_build_if(tc_builder *b, tc_value *condition, unsigned nout,
+                   const tc_type *const *types);
+/* An `if` without results and without effects so far; writes a cursor into its
+ * first region. */
+tc_op *tc_build_when(tc_builder *b, tc_value *condition, tc_builder *then);
 
 /* infer.c: the result types of a detached op from operands, attributes and
  * the types stated in the text (NULL entries: not stated). Reports what is

@@ -471,3 +471,23 @@ tc_op *tc_build_yield(tc_builder *b, unsigned n, tc_value *const *values)
 {
     return tc_build_effect(b, TC_YIELD, n, values);
 }
+
+tc_op *tc_build_if(tc_builder *b, tc_value *condition, unsigned nout,
+                   const tc_type *const *types)
+{
+    tc_op *op = tc_op_new(b->func, TC_IF, b->loc, 1, &condition, 2);
+    tc_op_set_results(op, nout, types);
+    tc_op_insert(op, b->region, b->before);
+    return op;
+}
+
+tc_op *tc_build_when(tc_builder *b, tc_value *condition, tc_builder *then)
+{
+    tc_op *op = tc_build_if(b, condition, 0, NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        tc_builder in = tc_builder_at_end(op->regions[i], b->loc);
+        tc_build_yield(&in, 0, NULL);
+    }
+    *then = tc_builder_before(op->regions[0]->first);
+    return op;
+}

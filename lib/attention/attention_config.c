@@ -8,6 +8,7 @@
 #include "lib/gpu/gpu.h"
 #include "lib/mods/mod_slope.h"
 #include "lib/mods/mod_window.h"
+#include "passes/target/machine_model.h"
 
 #include <assert.h>
 #include <math.h>
@@ -114,10 +115,9 @@ static void make_narrower(tc_arena *a, const char *kernel, tc_config *c,
 bool tc_attention_has_few_blocks(const DLTensor *q, const DLTensor *k,
                                  unsigned sms)
 {
-    enum { ROWS = 128, SHORT = 2048 };
     double blocks = (double)q->shape[0] * (double)q->shape[1] *
-                    ceil((double)q->shape[2] / ROWS);
-    return blocks < sms && k->shape[2] < SHORT;
+                    ceil((double)q->shape[2] / TC_FEW_BLOCKS_ROWS);
+    return blocks < sms && k->shape[2] < TC_FEW_BLOCKS_KEYS;
 }
 
 static tc_config_query query_of(const tc_attention_job *p, const char *kernel)

@@ -108,16 +108,14 @@ static void sink(tc_op *branch, tc_region *r)
 /* if %question { yield %x } else { the select } */
 static void branch_around(tc_op *select, tc_value *question, tc_value *x)
 {
-    tc_op *branch =
-        tc_op_new(select->func, TC_IF, select->loc, 1, &question, 2);
-    tc_op_set_results(branch, 1, &select->out[0]->type);
-    tc_op_insert(branch, select->parent, select);
+    tc_builder b = tc_builder_before(select);
+    tc_op *branch = tc_build_if(&b, question, 1, &select->out[0]->type);
     branch->out[0]->name = select->out[0]->name;
     branch->out[0]->loc = select->out[0]->loc;
     tc_value_replace(select->out[0], branch->out[0]);
     tc_op_remove(select);
     tc_op_insert(select, branch->regions[1], NULL);
-    tc_builder b = tc_builder_at_end(branch->regions[0], select->loc);
+    b = tc_builder_at_end(branch->regions[0], select->loc);
     tc_build_yield(&b, 1, &x);
     b = tc_builder_at_end(branch->regions[1], select->loc);
     tc_build_yield(&b, 1, select->out);

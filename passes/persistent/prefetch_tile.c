@@ -70,15 +70,9 @@ static tc_op *loop_before(const tc_op *fetch, const char **why)
 static tc_value *fetch_if(tc_builder *b, tc_value *is, const tc_op *fetch,
                           tc_value *other)
 {
-    tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &is, 2);
-    tc_op_insert(branch, b->region, b->before);
-    tc_value *next = NULL;
-    for (unsigned i = 0; i < 2; i++) {
-        tc_builder in = tc_builder_at_end(branch->regions[i], b->loc);
-        if (i == 0)
-            next = tc_build(&in, TC_NEXT_TILE, 1, fetch->in, NULL);
-        tc_build_yield(&in, 0, NULL);
-    }
+    tc_builder then;
+    tc_op *branch = tc_build_when(b, is, &then);
+    tc_value *next = tc_build(&then, TC_NEXT_TILE, 1, fetch->in, NULL);
     return tc_slots_add_result(branch, 0, next, other)->out[0];
 }
 

@@ -167,11 +167,9 @@ static void load_first(prefetcher *p, tc_value *first[MOST_LOADS])
     tc_value *made[MOST_LOADS];
     tc_builder b = tc_builder_before(p->loop);
     tc_value *is = tc_build_cmp(&b, "lt", p->loop->in[0], p->loop->in[1]);
-    tc_op *branch = tc_op_new(b.func, TC_IF, b.loc, 1, &is, 2);
     for (unsigned i = 0; i < p->n; i++)
         types[i] = p->loads[i]->out[0]->type;
-    tc_op_set_results(branch, p->n, types);
-    tc_op_insert(branch, p->loop->parent, p->loop);
+    tc_op *branch = tc_build_if(&b, is, p->n, types);
     tc_builder some = tc_builder_at_end(branch->regions[0], b.loc);
     load_at(p, &some, p->loop->in[0], made);
     tc_build_yield(&some, p->n, made);

@@ -174,10 +174,8 @@ static void expand(tc_pass_env *env, const asking *x)
         tc_arena_array(env->scratch, const tc_type *, loop->nout);
     for (unsigned i = 0; i < loop->nout; i++)
         types[i] = loop->out[i]->type;
-    tc_value *all = x->all;
-    tc_op *branch = tc_op_new(x->b.func, TC_IF, loop->loc, 1, &all, 2);
-    tc_op_set_results(branch, loop->nout, types);
-    tc_op_insert(branch, loop->parent, loop);
+    tc_builder b = tc_builder_before(loop);
+    tc_op *branch = tc_build_if(&b, x->all, loop->nout, types);
     for (unsigned i = 0; i < loop->nout; i++)
         tc_value_replace(loop->out[i], branch->out[i]);
     tc_region_clear_data(loop->func->body);

@@ -252,13 +252,9 @@ static tc_builder build_if_run(const adding *a)
                     .before = a->loop->next,
                     .loc = a->store->loc};
     tc_value *any = tc_build_cmp(&b, "lt", a->loop->in[0], a->loop->in[1]);
-    tc_op *branch = tc_op_new(a->f, TC_IF, b.loc, 1, &any, 2);
-    tc_op_insert(branch, b.region, b.before);
-    for (unsigned i = 0; i < 2; i++) {
-        tc_builder end = tc_builder_at_end(branch->regions[i], b.loc);
-        tc_build_yield(&end, 0, NULL);
-    }
-    return tc_builder_before(branch->regions[0]->first);
+    tc_builder then;
+    tc_build_when(&b, any, &then);
+    return then;
 }
 
 static void delay(adding *a)

@@ -348,10 +348,9 @@ static tc_op *build_if(struct expander *x)
     const tc_type **types = tc_arena_array(x->step->arena, const tc_type *, n);
     for (unsigned k = 0; k < n; k++)
         types[k] = x->loop->out[k]->type;
-    tc_op *branch = tc_op_new(x->b.func, TC_IF, x->loop->loc, 1, &cond, 2);
+    x->b.loc = x->loop->loc;
+    tc_op *branch = tc_build_if(&x->b, cond, n, types);
     tc_op_set_word(branch, "epilogue", tc_op_word(x->loop, "epilogue"));
-    tc_op_set_results(branch, n, types);
-    tc_op_insert(branch, x->b.region, x->b.before);
     tc_builder b = tc_builder_at_end(branch->regions[1], x->loop->loc);
     tc_build_yield(&b, n, x->loop->in + 3);
     x->b = tc_builder_at_end(branch->regions[0], x->loop->loc);

@@ -68,14 +68,9 @@ static void build_turn(tc_builder *b)
 static void build_turn_if(tc_builder *b, tc_value *smaller, tc_value *larger)
 {
     tc_value *c = tc_build_cmp(b, "lt", smaller, larger);
-    tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &c, 2);
-    tc_op_insert(branch, b->region, b->before);
-    for (unsigned i = 0; i < 2; i++) {
-        tc_builder in = tc_builder_at_end(branch->regions[i], b->loc);
-        if (i == 0)
-            build_turn(&in);
-        tc_build_yield(&in, 0, NULL);
-    }
+    tc_builder then;
+    tc_build_when(b, c, &then);
+    build_turn(&then);
 }
 
 /* A group takes its turns for steps that it skips too, before it waits for

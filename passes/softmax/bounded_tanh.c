@@ -74,9 +74,7 @@ static tc_value *build_branch(tc_builder *b, const tc_op *tanh, tc_value *x,
 {
     tc_value *limit = tc_build_float(b, size->type, LARGEST_SCALE);
     tc_value *small = tc_build_cmp(b, "lt", size, limit);
-    tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &small, 2);
-    tc_op_set_results(branch, 1, &x->type);
-    tc_op_insert(branch, b->region, b->before);
+    tc_op *branch = tc_build_if(b, small, 1, &x->type);
     for (unsigned i = 0; i < 2; i++) {
         tc_builder arm = tc_builder_at_end(branch->regions[i], b->loc);
         tc_value *scaled = times(&arm, x, f);

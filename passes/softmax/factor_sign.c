@@ -46,9 +46,7 @@ static tc_value *with_sign_of(tc_builder *b, tc_value *f, tc_value *d)
 {
     tc_value *zero = tc_build_float(b, f->type, 0);
     tc_value *negative = tc_build_cmp(b, "lt", f, zero);
-    tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &negative, 2);
-    tc_op_set_results(branch, 1, &d->type);
-    tc_op_insert(branch, b->region, b->before);
+    tc_op *branch = tc_build_if(b, negative, 1, &d->type);
     for (unsigned i = 0; i < 2; i++) {
         tc_builder arm = tc_builder_at_end(branch->regions[i], b->loc);
         tc_value *v = i == 0 ? tc_build_unary(&arm, TC_NEG, d) : d;

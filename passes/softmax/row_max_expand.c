@@ -112,11 +112,9 @@ static tc_op *build_if(const tc_row_max *x, tc_region *r, tc_op *before,
                        tc_value *condition)
 {
     const tc_type *types[] = {x->now->type, x->power->out[0]->type};
-    tc_op *op =
-        tc_op_new(x->loop->func, TC_IF, x->reduce->loc, 1, &condition, 2);
-    tc_op_set_results(op, 2, types);
-    tc_op_insert(op, r, before);
-    return op;
+    tc_builder b = tc_builder_at_end(r, x->reduce->loc);
+    b.before = before;
+    return tc_build_if(&b, condition, 2, types);
 }
 
 static tc_op *build_ways(const tc_row_max *x, tc_region *r, tc_op *before,

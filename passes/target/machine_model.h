@@ -181,6 +181,11 @@ enum {
     TC_WIDE_MIN_READERS = 8,
     TC_WIDE_HEAD = 128,
 
+    /* attention_config.c: blocks of so many rows, fewer than multiprocessors,
+     * on fewer keys than that: `few` of a configuration. Claim few-blocks. */
+    TC_FEW_BLOCKS_ROWS = 128,
+    TC_FEW_BLOCKS_KEYS = 2048,
+
     /* rasterize.c: bytes that the loops of a section of tiles read, half of
      * what fits in L2 with the copies of its halves. Claim l2-sections. */
     TC_SECTION_BYTES = 16 << 20,

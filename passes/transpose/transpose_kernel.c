@@ -260,14 +260,8 @@ static void make_transposed(struct beforehand *p, tc_op *launch,
 
 tc_op *tc_branch_before(tc_op *op, tc_value *condition)
 {
-    tc_builder b = tc_builder_before(op);
-    tc_op *branch = tc_op_new(b.func, TC_IF, b.loc, 1, &condition, 2);
-    tc_op_set_results(branch, 0, NULL);
-    tc_op_insert(branch, b.region, op);
-    for (unsigned i = 0; i < 2; i++) {
-        tc_builder at = tc_builder_at_end(branch->regions[i], b.loc);
-        tc_build_yield(&at, 0, NULL);
-    }
+    tc_builder b = tc_builder_before(op), then;
+    tc_op *branch = tc_build_when(&b, condition, &then);
     tc_region_clear_data(b.func->body);
     return branch;
 }

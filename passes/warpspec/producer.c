@@ -164,14 +164,10 @@ static void issue_if(tc_role_builder *e, tc_ring *r, const char *pred,
     b->loc = r->bulk[0]->staged.load->loc;
     tc_value *is =
         tc_build_cmp(b, pred, tc_role_here(e, x), tc_role_here(e, y));
-    tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &is, 2);
-    tc_op_insert(branch, b->region, b->before);
-    for (unsigned k = 0; k < 2; k++) {
-        tc_builder in = tc_builder_at_end(branch->regions[k], b->loc);
-        for (unsigned i = 0; i < r->nbulk && k == 0; i++)
-            issue(e, r, r->bulk[i], &in);
-        tc_build_yield(&in, 0, NULL);
-    }
+    tc_builder then;
+    tc_build_when(b, is, &then);
+    for (unsigned i = 0; i < r->nbulk; i++)
+        issue(e, r, r->bulk[i], &then);
 }
 
 static void issue_in_first_step(tc_role_builder *e, const tc_region *r,
@@ -292,8 +288,8 @@ static void prefetch_next(tc_role_builder *e, const tc_region *r, tc_builder *b)
                                      tc_role_here(e, loop->in[2]));
     tc_value *goes_on =
         tc_build_cmp(b, "lt", next, tc_role_here(e, loop->in[1]));
-    tc_op *branch = tc_op_new(b->func, TC_IF, b->loc, 1, &goes_on, 2);
-    tc_op_insert(branch, b->region, b->before);
+    tc_builder in;
+    tc_build_when(b, goes_on, &in);
     tc_arena *a = e->s->env->scratch;
     tc_role_builder then = *e;
     then.outer = e;
@@ -301,12 +297,7 @@ static void prefetch_next(tc_role_builder *e, const tc_region *r, tc_builder *b)
     tc_map_set(&then.values, r->args[0], next);
     for (unsigned i = 0; i < yield->nin; i++)
         tc_map_set(&then.values, r->args[1 + i], tc_role_here(e, yield->in[i]));
-    for (unsigned k = 0; k < 2; k++) {
-        tc_builder in = tc_builder_at_end(branch->regions[k], b->loc);
-        if (k == 0)
-            repeat_ops(&then, r, &in);
-        tc_build_yield(&in, 0, NULL);
-    }
+    repeat_ops(&then, r, &in);
 }
 
 /* ---- The scalar channel ---- */
