@@ -126,8 +126,13 @@ def header(heads):
 
 def origin(names, target):
     """Where the figures come from."""
+    return origin_of([run for name in names for run in results(name)["runs"]],
+                     target)
+
+
+def origin_of(runs, target):
     found = {}  # what runs share: their commits
-    for run in (run for name in names for run in results(name)["runs"]):
+    for run in runs:
         c = run["cudnn"]
         found.setdefault((run["gpu"], run["date"][:10], run["torch"],
                           "%d.%d.%d" % (c // 10000, c // 100 % 100, c % 100)),
@@ -148,6 +153,24 @@ def whole(name):
     return lines + origin([file], target)
 
 
+def run_of(row, who):
+    """Contenders that `earlier` of a row names are of another run."""
+    return row.get("earlier", {}).get(who, row["run"])
+
+
+def origin_of_caches(rows, columns):
+    runs, found = results(CACHES)["runs"], {}  # index of the run: columns
+    for head, who in columns:
+        for i in {run_of(row, who) for row in rows if who in row["median"]}:
+            found.setdefault(i, []).append(head)
+    last = max(found)
+    lines = origin_of([runs[last]], "sm_90a")
+    for i in sorted(set(found) - {last}):
+        lines[-1] = "%s; %s: tilec %s." % (
+            lines[-1][:-1], ", ".join(found[i]), runs[i]["commit"])
+    return lines
+
+
 def of_caches(name):
     """Without columns of peers that took no part."""
     wanted, has, columns = CACHE_TABLES[name]
@@ -161,7 +184,7 @@ def of_caches(name):
         lines.append(line(
             [row["label"], "%.1f" % row["limit"]] +
             ["%.1f" % m[who] if who in m else "-" for _, who in columns]))
-    return lines + origin([CACHES], "sm_90a")
+    return lines + origin_of_caches(rows, columns)
 
 
 def made(name):
