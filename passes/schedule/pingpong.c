@@ -21,8 +21,8 @@
  *     order_arrive                      (each_result)
  *     ..
  *
- * All groups take the same turns, also for steps that they skip
- * (trim-warpgroups). Loops that have turns stay as they are. Tests:
+ * All groups take the same turns, also for steps that they skip: those have
+ * theirs already (trim-warpgroups). Loops that have turns stay as they are. Tests:
  * test/ir/passes/pingpong.
  */
 #include "passes/analysis/match.h"
@@ -30,6 +30,7 @@
 #include "passes/instructions/mma.h"
 #include "passes/passes.h"
 #include "passes/target/machine_model.h"
+#include "passes/warpspec/trim_warpgroups.h"
 
 static const char pass[] = "pingpong";
 
@@ -42,60 +43,6 @@ static void insert(tc_opcode code, const tc_op *at, tc_op *before)
 {
     tc_op_insert(tc_op_new(before->func, code, at->loc, 0, NULL, 0),
                  before->parent, before);
-}
-
-/* The steps that some groups skip before a loop (`first`), or after it: the
- * next op with regions; NULL: there are none. */
-static tc_op *drain_next_to(const tc_op *at, bool first)
-{
-    do
-        at = first ? at->prev : at->next;
-    while (at && at->nregions == 0);
-    const char *drain = first ? "drain_first" : "drain_last";
-    bool fits =
-        at && at->code == TC_FOR && tc_op_is_word(at, "schedule", drain);
-    return fits ? (tc_op *)at : NULL;
-}
-
-static void build_turn(tc_builder *b)
-{
-    tc_build_effect(b, TC_ORDER_WAIT, 0, NULL);
-    tc_build_effect(b, TC_ORDER_ARRIVE, 0, NULL);
-}
-
-/* Builds a turn before b that is taken only if `smaller` is less than
- * `larger`. */
-static void build_turn_if(tc_builder *b, tc_value *smaller, tc_value *larger)
-{
-    tc_value *c = tc_build_cmp(b, "lt", smaller, larger);
-    tc_builder then;
-    tc_build_when(b, c, &then);
-    build_turn(&then);
-}
-
-/* A group takes its turns for steps that it skips too, before it waits for
- * anything that may need another group's turn. The first step of all has no
- * turn, nor has the first step that a group executes: a group that begins later
- * is one step ahead, and has one more turn at the end. */
-static void make_up_for(tc_op *loop)
-{
-    tc_op *at = loop;
-    tc_op *first = drain_next_to(at, true), *last = drain_next_to(at, false);
-    if (!first && !last && loop->parent->op->code == TC_IF) {
-        at = loop->parent->op;
-        first = drain_next_to(at, true);
-        last = drain_next_to(at, false);
-    }
-    if (last) {
-        tc_builder b = tc_builder_before(last->regions[0]->first);
-        build_turn(&b);
-    }
-    if (first) {
-        tc_builder b = tc_builder_before(first->regions[0]->first);
-        build_turn_if(&b, first->in[0], first->regions[0]->args[0]);
-        b = tc_builder_before((last ? last : at)->next);
-        build_turn_if(&b, first->in[0], first->in[1]);
-    }
 }
 
 static tc_op *after_wait(tc_op *op)
@@ -136,7 +83,7 @@ static void build_begin(const begin *x)
          r = r->op->parent) {
         tc_region *other = r->op->regions[r == r->op->regions[0]];
         tc_builder b = tc_builder_before(other->first);
-        build_turn(&b);
+        tc_build_turn(&b);
     }
 }
 
@@ -160,30 +107,40 @@ static bool visit_begin(tc_pass_env *env, const tc_op *loop)
 
 /* ---- The loop ---- */
 
-/* The products that a step begins with, up to the first wait for one. */
-static bool visit_steps(tc_pass_env *env, tc_op *loop)
+typedef struct issue {
+    tc_op *first, *last;
+} issue;
+
+/* The products that a step begins with, up to the first wait for one; false:
+ * there are none. */
+static bool find_issue(const tc_op *loop, issue *x)
 {
-    tc_op *first = NULL, *last = NULL;
+    *x = (issue){0};
     tc_each_op (op, loop->regions[0]) {
-        if (op->code == TC_ORDER_WAIT)
-            return false;
         if (op->code == TC_MMA_WAIT)
             break;
         if (!is_flying(op))
             continue;
-        first = first ? first : op;
-        last = op;
+        x->first = x->first ? x->first : op;
+        x->last = op;
     }
-    if (!first) {
+    return x->first;
+}
+
+static bool visit_steps(tc_pass_env *env, tc_op *loop)
+{
+    issue x;
+    if (tc_region_has_op(loop->regions[0], TC_ORDER_WAIT))
+        return false;
+    if (!find_issue(loop, &x)) {
         tc_missed(env->cx, loop->loc, pass,
                   "groups of warps take no turns: a step waits before it "
                   "begins a product");
         return false;
     }
     bool late = tc_op_is_word(loop, "pingpong", "each_result");
-    insert(TC_ORDER_WAIT, first, first);
-    insert(TC_ORDER_ARRIVE, last, late ? after_wait(last) : last->next);
-    make_up_for(loop);
+    insert(TC_ORDER_WAIT, x.first, x.first);
+    insert(TC_ORDER_ARRIVE, x.last, late ? after_wait(x.last) : x.last->next);
     tc_remark(env->cx, loop->loc, pass,
               "groups of warps begin their products one after the other, so "
               "that one's run while another computes");
@@ -194,9 +151,43 @@ static bool visit_loop(tc_pass_env *env, tc_op *loop)
 {
     if (tc_op_is_word(loop, "pingpong", "once"))
         return visit_begin(env, loop);
-    bool steps = tc_op_is_word(loop, "pingpong", "each_issue") ||
-                 tc_op_is_word(loop, "pingpong", "each_result");
-    return steps && visit_steps(env, loop);
+    return tc_takes_turns(loop) && visit_steps(env, loop);
+}
+
+/* ---- Steps that groups skip ---- */
+
+static bool is_skipped_with_turn(const tc_op *op)
+{
+    return op->code == TC_FOR &&
+           (tc_op_is_word(op, "schedule", "drain_first") ||
+            tc_op_is_word(op, "schedule", "drain_last")) &&
+           tc_region_has_op(op->regions[0], TC_ORDER_WAIT);
+}
+
+static bool is_trimmed(const tc_op *op)
+{
+    return op->code == TC_FOR && tc_op_is_word(op, "trim", "groups");
+}
+
+static bool lacks_turns(const tc_op *op)
+{
+    issue x;
+    return is_trimmed(op) &&
+           !(tc_takes_turns(op) && tc_op_is_word(op, "schedule", "modulo") &&
+             find_issue(op, &x));
+}
+
+static bool drop_turns(tc_pass_env *env, tc_op *op)
+{
+    if (is_trimmed(op)) {
+        tc_missed(env->cx, op->loc, pass,
+                  "groups of warps take no turns: they skip steps of a loop "
+                  "whose other steps have none");
+        tc_op_set_word(op, "pingpong", "none");
+    }
+    if (op->code == TC_ORDER_WAIT || op->code == TC_ORDER_ARRIVE)
+        tc_op_erase(op);
+    return true;
 }
 
 static bool pingpong_visit(tc_pass_env *env, tc_region *r)
@@ -216,5 +207,10 @@ tc_change tc_pass_pingpong(tc_func *f, tc_pass_env *env)
     const tc_op *roles = tc_roles_of(f);
     if (!roles || tc_warpgroups(f->warps) < 2)
         return TC_UNCHANGED;
-    return pingpong_visit(env, tc_consumers(roles)) ? TC_CHANGED : TC_UNCHANGED;
+    /* Turns of all steps, or of none: also of those that groups skip. */
+    tc_region *r = tc_consumers(roles);
+    bool dropped = tc_region_any(r, lacks_turns) &&
+                   tc_region_any(r, is_skipped_with_turn) &&
+                   tc_visit_ops(f, env, drop_turns) == TC_CHANGED;
+    return pingpong_visit(env, r) || dropped ? TC_CHANGED : TC_UNCHANGED;
 }

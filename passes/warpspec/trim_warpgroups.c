@@ -29,8 +29,8 @@
  *
  * So three groups of 64 rows visit 9 of the 10 blocks of 128 keys that 192 rows
  * of a window of 1024 see, and mask 2 of them and not 4. All groups go through
- * the same mbarriers and turns (pingpong) as before, and each runs at least one
- * step.
+ * the same mbarriers and turns (`pingpong(each_..)`) as before, and each runs at
+ * least one step.
  *
  * `trim(groups)` of the loop asks for it (plan-schedule, where tc_can_trim).
  * Limits are those of limit-masks, and do not fall from row to row. The loop
@@ -359,7 +359,50 @@ static tc_op *build_idle(own *o, const char *schedule, tc_value *lo,
     return idle;
 }
 
-static void build_first(own *o, tc_value *from)
+/* ---- Their turns ---- */
+
+bool tc_takes_turns(const tc_op *loop)
+{
+    return tc_op_is_word(loop, "pingpong", "each_issue") ||
+           tc_op_is_word(loop, "pingpong", "each_result");
+}
+
+void tc_build_turn(tc_builder *b)
+{
+    tc_build_effect(b, TC_ORDER_WAIT, 0, NULL);
+    tc_build_effect(b, TC_ORDER_ARRIVE, 0, NULL);
+}
+
+/* Builds a turn before b that is taken only if `smaller` is less than
+ * `larger`. */
+static void build_turn_if(tc_builder *b, tc_value *smaller, tc_value *larger)
+{
+    tc_value *c = tc_build_cmp(b, "lt", smaller, larger);
+    tc_builder then;
+    tc_build_when(b, c, &then);
+    tc_build_turn(&then);
+}
+
+/* A group takes its turns for steps that it skips too, before it waits for
+ * anything that may need another group's turn. The first step of all has no
+ * turn, nor has the first step that a group executes: a group that begins later
+ * is one step ahead, and has one more turn at the end. first, last: the steps
+ * that are skipped, or NULL. */
+static void build_turns(const own *o, const tc_op *first, tc_op *last)
+{
+    if (last) {
+        tc_builder b = tc_builder_before(last->regions[0]->first);
+        tc_build_turn(&b);
+    }
+    if (first) {
+        tc_builder b = tc_builder_before(first->regions[0]->first);
+        build_turn_if(&b, first->in[0], first->regions[0]->args[0]);
+        b = tc_builder_before((last ? last : o->loop)->next);
+        build_turn_if(&b, first->in[0], first->in[1]);
+    }
+}
+
+static tc_op *build_first(own *o, tc_value *from)
 {
     tc_op *idle = build_idle(o, "drain_first", o->loop->in[0], from, o->loop);
     unsigned n = 0;
@@ -367,9 +410,10 @@ static void build_first(own *o, tc_value *from)
         if (o->loop->out[i]->type->kind <= TC_I64)
             tc_op_set_in(o->loop, 3 + i, idle->out[n++]);
     tc_op_set_in(o->loop, 0, from);
+    return idle;
 }
 
-static void build_last(own *o, tc_value *to)
+static tc_op *build_last(own *o, tc_value *to)
 {
     tc_op *loop = o->loop;
     tc_op *idle = build_idle(o, "drain_last", to, loop->in[1], loop->next);
@@ -381,6 +425,7 @@ static void build_last(own *o, tc_value *to)
             n++;
         }
     tc_op_set_in(loop, 1, to);
+    return idle;
 }
 
 /* ---- The whole ---- */
@@ -408,11 +453,11 @@ static void expand(own *o)
             ask_own(o, &o->masks[i]);
     tc_value *lower = strictest(o, false, o->first);
     tc_value *upper = strictest(o, true, o->last);
-    if (lower)
-        build_first(o, build_from(o, lower));
+    tc_op *first = lower ? build_first(o, build_from(o, lower)) : NULL;
     o->b = tc_builder_before(o->loop);
-    if (upper)
-        build_last(o, build_to(o, upper));
+    tc_op *last = upper ? build_last(o, build_to(o, upper)) : NULL;
+    if (tc_takes_turns(o->loop))
+        build_turns(o, first, last);
 }
 
 static own start(tc_pass_env *env, tc_op *loop)
