@@ -24,7 +24,7 @@
  * runs where it disturbs the loop least. The scalars of its tile that B needs
  * are kept in shared memory with the votes; tiles of a grid have no order, so
  * the next tile may run first. Votes and their scalars are in rings of two
- * slots. Runs after specialize-warps, if there are barriers to save. Tests:
+ * slots. `epilogue(defer)` of the branch asks for it (plan_branch.c). Tests:
  * test/ir/passes/defer-branches.
  */
 #include "passes/epilogue/defer_branches.h"
@@ -42,89 +42,20 @@
 
 static const char pass[] = "defer-branches";
 
-/* ---- What can be late ---- */
-
-static bool only_yields(const tc_region *r)
-{
-    return tc_op_has(r->first, TC_TERMINATOR);
-}
+/* ---- What is late ---- */
 
 tc_region *tc_late_step(const tc_op *loop)
 {
     return loop->regions[loop->code == TC_WHILE];
 }
 
-/* Releases, and other ops that may come before the branch as well as after
- * it. */
-static bool may_come_first(const tc_op *op)
-{
-    switch (op->code) {
-    case TC_FENCE_ASYNC:
-    case TC_BARRIER:
-    case TC_MBARRIER_ARRIVE:
-    case TC_MBARRIER_WAIT:
-    case TC_TMA_STORE_WAIT:
-    case TC_SMEM_LOAD_SCALAR: return true;
-    default: return tc_op_is_pure(op) || tc_op_has(op, TC_TERMINATOR);
-    }
-}
-
-/* At the step's end, with one region that does something; NULL: none. */
+/* The branch of the step with epilogue(defer); NULL: there is none. */
 static tc_op *find_branch(const tc_region *step)
 {
-    for (tc_op *op = step->last; op; op = op->prev) {
-        if (op->code == TC_IF && !op->nout &&
-            !tc_op_is_word(op, "epilogue", "none") &&
-            only_yields(op->regions[0]) != only_yields(op->regions[1]))
+    tc_each_op (op, step)
+        if (op->code == TC_IF && tc_op_is_word(op, "epilogue", "defer"))
             return op;
-        if (!may_come_first(op))
-            return NULL;
-    }
     return NULL;
-}
-
-tc_op *tc_late_reduce(const tc_value *v, bool *turned)
-{
-    tc_op *op = v->def;
-    if (!op)
-        return NULL;
-    if (op->code == TC_NOT) {
-        *turned = !*turned;
-        return tc_late_reduce(op->in[0], turned);
-    }
-    if (op->code == TC_AND || op->code == TC_OR) {
-        bool other = *turned;
-        tc_op *x = tc_late_reduce(op->in[0], turned);
-        tc_op *y = tc_late_reduce(op->in[1], &other);
-        *turned = x ? *turned : other;
-        return x && y ? NULL : x ? x : y;
-    }
-    bool fits =
-        op->code == TC_REDUCE && op->nin == 1 && v->type->kind == TC_I1 &&
-        (tc_op_is_word(op, "kind", "and") || tc_op_is_word(op, "kind", "or")) &&
-        tc_op_is_word(op, "within", "block");
-    return fits ? op : NULL;
-}
-
-/* One vote of each warp. */
-static bool is_of_all_warps(tc_late *l)
-{
-    const tc_layout *from = l->reduce->in[0]->type->layout;
-    const tc_layout *parts = from && from->rank == 1
-                                 ? tc_layout_partial(l->cx, from, 0, TC_WARP)
-                                 : NULL;
-    return parts && parts->shape[0] == (int32_t)l->f->warps;
-}
-
-static const char *find_condition(tc_late *l)
-{
-    bool turned = l->taken == l->branch->regions[1];
-    l->reduce = tc_late_reduce(l->branch->in[0], &turned);
-    if (!l->reduce || !is_of_all_warps(l))
-        return NULL; /* the branch needs no barrier */
-    bool is_and = tc_op_is_word(l->reduce, "kind", "and");
-    l->kind = is_and != turned ? "and" : "or";
-    return "";
 }
 
 /* ---- What the branch takes along ---- */
@@ -229,25 +160,26 @@ tc_op *tc_late_barrier(const tc_op *roles)
     return op;
 }
 
-static const char *try_loop(tc_late *l)
+/* Why it cannot be late; NULL: it can. */
+static const char *why_not(tc_late *l)
 {
-    l->branch = find_branch(tc_late_step(l->loop));
-    if (!l->branch)
-        return NULL;
-    l->taken = l->branch->regions[only_yields(l->branch->regions[0])];
-    if (!find_condition(l))
-        return NULL;
     if (!tc_late_barrier(l->roles))
         return "there is no barrier before the roles";
     if (!bring_all(l, l->taken))
         return "it needs tiles, or many scalars, of its own tile";
     if (!has_room(l))
         return "its shared memory would be in use in addition to all other";
+    return NULL;
+}
+
+static void defer(tc_late *l)
+{
     tc_op *part = tc_reduce_like_within(l->reduce);
     l->part = part->out[0]->type;
     tc_op_erase(part);
     tc_late_expand(l);
-    return NULL;
+    tc_remark(l->cx, l->branch->loc, pass,
+              "the warp groups decide this a tile later, and do not meet");
 }
 
 static tc_op *find_loop(const tc_op *roles)
@@ -261,16 +193,26 @@ static tc_op *find_loop(const tc_op *roles)
 tc_change tc_pass_defer_branches(tc_func *f, tc_pass_env *env)
 {
     tc_late l = {.env = env, .f = f, .cx = env->cx, .roles = tc_roles_of(f)};
+    tc_vote vote;
     l.loop = l.roles ? find_loop(l.roles) : NULL;
-    if (!l.loop || tc_warpgroups(f->warps) < 2)
+    l.branch = l.loop ? find_branch(tc_late_step(l.loop)) : NULL;
+    if (!l.branch)
         return TC_UNCHANGED;
-    const char *why = try_loop(&l);
+    if (!tc_find_vote(l.branch, &vote)) {
+        tc_error(env->cx, l.branch->loc,
+                 "if: epilogue(defer) needs a condition that all warps reduce "
+                 "by `and` or `or`, no results, and one region that does "
+                 "nothing: write epilogue(none)");
+        return TC_FAILED;
+    }
+    l.taken = vote.taken;
+    l.reduce = vote.reduce;
+    l.kind = vote.kind;
+    const char *why = why_not(&l);
     if (why)
         tc_missed(env->cx, l.branch->loc, pass,
                   "the warp groups meet to decide this: %s", why);
-    if (why || !l.votes)
-        return TC_UNCHANGED;
-    tc_remark(env->cx, l.branch->loc, pass,
-              "the warp groups decide this a tile later, and do not meet");
-    return TC_CHANGED;
+    else
+        defer(&l);
+    return why ? TC_UNCHANGED : TC_CHANGED;
 }

@@ -7,6 +7,7 @@
 #define TC_DEFER_BRANCHES_H
 
 #include "passes/passes.h"
+#include "passes/schedule/plan.h"
 
 enum { TC_MOST_KEPT = 12 };
 
@@ -27,9 +28,6 @@ typedef struct tc_late {
     unsigned late, count;    /* slots of the loop */
 } tc_late;
 
-/* The reduction over all warps in a condition of `and`, `or`, `not`; *turned:
- * an odd number of `not`. NULL: there is none, or more. */
-tc_op *tc_late_reduce(const tc_value *v, bool *turned);
 /* Is it made in the branch? */
 bool tc_late_is_inside(const tc_late *l, const tc_value *v);
 /* The last barrier before the roles, or NULL. */

@@ -118,7 +118,7 @@ static tc_value *own_view(tc_late *l, tc_builder *b, tc_value *v,
     tc_op *op = v->def;
     if (op == l->reduce)
         return part;
-    if (!tc_late_reduce(v, &turned))
+    if (!tc_vote_reduce(v, &turned))
         return tc_build(b, TC_SPLAT, 1, &v, l->part);
     tc_value *in[2];
     for (unsigned i = 0; i < op->nin; i++)
@@ -373,7 +373,7 @@ static void move_branch(tc_late *l)
     tc_value *taken = get_votes(&b, l, count), *slot = slot_of(l, &b, count);
     tc_op *question = branch->in[0]->def;
     tc_op_remove(branch);
-    tc_op_set_word(branch, "epilogue", "defer");
+    tc_op_set_word(branch, "epilogue", "deferred");
     tc_op_set_in(branch, 0, taken);
     erase_question(question);
     if (l->taken == branch->regions[1]) {

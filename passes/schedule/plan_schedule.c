@@ -37,8 +37,10 @@
  */
 #include "passes/analysis/match.h"
 #include "passes/analysis/roles.h"
+#include "passes/analysis/tile_loop.h"
 #include "passes/passes.h"
 #include "passes/schedule/cost.h"
+#include "passes/schedule/plan.h"
 #include "passes/warpspec/trim_warpgroups.h"
 
 /* ---- Ping-pong ---- */
@@ -166,6 +168,8 @@ static bool plan_schedule_visit(tc_pass_env *env, tc_region *r)
             changed |= plan_schedule_visit(env, op->regions[i]);
         if (op->code == TC_FOR)
             changed |= plan_loop(env, op);
+        if (tc_is_tile_loop(op))
+            changed |= tc_plan_branch(op);
     }
     return changed;
 }
