@@ -110,7 +110,8 @@ void tc_refuse_load(const tc_pass_env *env, const char *pass, const tc_op *load,
                     const char *why);
 
 /* Calls visit for the ops of the body, those nested in an op before the op
- * itself; it may erase that op. TC_CHANGED: once or more it said true. */
+ * itself; it may erase that op. TC_CHANGED: once or more it said true;
+ * TC_FAILED: it has reported an error. */
 typedef bool tc_visit_op(tc_pass_env *env, tc_op *op);
 tc_change tc_visit_ops(tc_func *f, tc_pass_env *env, tc_visit_op *visit);
 

@@ -18,5 +18,9 @@ static bool visit_region(tc_region *r, tc_pass_env *env, tc_visit_op *visit)
 
 tc_change tc_visit_ops(tc_func *f, tc_pass_env *env, tc_visit_op *visit)
 {
-    return visit_region(f->body, env, visit) ? TC_CHANGED : TC_UNCHANGED;
+    unsigned errors = env->cx->nerrors;
+    bool changed = visit_region(f->body, env, visit);
+    return env->cx->nerrors > errors ? TC_FAILED
+           : changed                 ? TC_CHANGED
+                                     : TC_UNCHANGED;
 }

@@ -16,11 +16,13 @@
  *
  * The first copies of the next tile start that much earlier. The request does
  * not come earlier still: a program with much work left would take a tile from
- * programs that are done. Tests: test/ir/passes/prefetch-tile.
+ * programs that are done. `prefetch(last_step)` of next_tile asks for it
+ * (plan-schedule). Tests: test/ir/passes/prefetch-tile.
  */
+#include "passes/persistent/prefetch_tile.h"
+
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
-#include "passes/passes.h"
 
 static const char pass[] = "prefetch-tile";
 
@@ -66,6 +68,24 @@ static tc_op *loop_before(const tc_op *fetch, const char **why)
     return NULL;
 }
 
+bool tc_plan_request(tc_pass_env *env, tc_op *op)
+{
+    const char *why = NULL;
+    /* Without copies of the tile there is nothing to start earlier. */
+    if (!tc_op_is_word(op, "prefetch", "auto") ||
+        !tc_region_has_op(op->parent, TC_TMA_LOAD))
+        return false;
+    if (loop_before(op, &why))
+        tc_remark(env->cx, op->loc, pass,
+                  "the next tile is requested before the last step's copies");
+    else
+        tc_missed(env->cx, op->loc, pass,
+                  "the next tile is requested after the last step's copies: %s",
+                  why);
+    tc_op_set_word(op, "prefetch", why ? "none" : "last_step");
+    return true;
+}
+
 /* Fetches a tile number if `is` holds, else gives `other`. */
 static tc_value *fetch_if(tc_builder *b, tc_value *is, const tc_op *fetch,
                           tc_value *other)
@@ -106,20 +126,14 @@ static void expand(tc_op *loop, tc_op *fetch)
 
 static bool prefetch_tile_visit(tc_pass_env *env, tc_op *op)
 {
-    /* Without copies of the tile there is nothing to start earlier. */
-    if (op->code != TC_NEXT_TILE || tc_op_is_word(op, "prefetch", "none") ||
-        !tc_region_has_op(op->parent, TC_TMA_LOAD))
-        return false;
     const char *why = NULL;
-    tc_op *loop = loop_before(op, &why);
-    if (!loop) {
-        tc_missed(env->cx, op->loc, pass,
-                  "the next tile is requested after the last step's copies: %s",
-                  why);
+    if (op->code != TC_NEXT_TILE || !tc_op_is_word(op, "prefetch", "last_step"))
         return false;
-    }
-    tc_remark(env->cx, op->loc, pass,
-              "the next tile is requested before the last step's copies");
+    tc_op *loop = loop_before(op, &why);
+    if (!loop)
+        return tc_error(env->cx, op->loc,
+                        "next_tile: prefetch(last_step) is not possible: %s",
+                        why);
     expand(loop, op);
     return true;
 }

@@ -39,6 +39,7 @@
 #include "passes/analysis/roles.h"
 #include "passes/analysis/tile_loop.h"
 #include "passes/passes.h"
+#include "passes/persistent/prefetch_tile.h"
 #include "passes/schedule/cost.h"
 #include "passes/schedule/plan.h"
 #include "passes/warpspec/trim_warpgroups.h"
@@ -160,25 +161,19 @@ static bool plan_loop(tc_pass_env *env, tc_op *loop)
     return plan_turns(env, loop) || trims;
 }
 
-static bool plan_schedule_visit(tc_pass_env *env, tc_region *r)
+static bool plan_schedule_visit(tc_pass_env *env, tc_op *op)
 {
-    bool changed = false;
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= plan_schedule_visit(env, op->regions[i]);
-        if (op->code == TC_FOR)
-            changed |= plan_loop(env, op);
-        if (tc_is_tile_loop(op))
-            changed |= tc_plan_branch(op);
-    }
-    return changed;
+    if (op->code == TC_NEXT_TILE)
+        return tc_plan_request(env, op);
+    const tc_op *roles = tc_roles_around(op);
+    if (!roles || tc_warpgroups(op->func->warps) < 2 || !tc_op_is_loop(op) ||
+        !tc_region_contains(tc_consumers(roles), op))
+        return false;
+    bool planned = op->code == TC_FOR && plan_loop(env, op);
+    return (tc_is_tile_loop(op) && tc_plan_branch(op)) || planned;
 }
 
 tc_change tc_pass_plan_schedule(tc_func *f, tc_pass_env *env)
 {
-    const tc_op *roles = tc_roles_of(f);
-    if (!roles || tc_warpgroups(f->warps) < 2)
-        return TC_UNCHANGED;
-    return plan_schedule_visit(env, tc_consumers(roles)) ? TC_CHANGED
-                                                         : TC_UNCHANGED;
+    return tc_visit_ops(f, env, plan_schedule_visit);
 }
