@@ -244,7 +244,7 @@ static void erase_old(const adding *a)
             tc_op_erase(old[i]);
 }
 
-/* After the loop, if it had any step: overlap-mma finds that there. */
+/* After the loop, if it had any step. */
 static tc_builder build_if_run(const adding *a)
 {
     tc_builder b = {.func = a->f,
@@ -253,7 +253,7 @@ static tc_builder build_if_run(const adding *a)
                     .loc = a->store->loc};
     tc_value *any = tc_build_cmp(&b, "lt", a->loop->in[0], a->loop->in[1]);
     tc_builder then;
-    tc_build_when(&b, any, &then);
+    tc_op_set_word(tc_build_when(&b, any, &then), "epilogue", "join");
     return then;
 }
 

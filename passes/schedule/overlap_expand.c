@@ -11,11 +11,11 @@
  *                                   stage 1 of the last step
  *                                 }
  *
- * An `if %lo < %hi` right after the loop becomes part of that one. Values of
- * stage 0 that stage 1 needs are carried from iteration to iteration. A value
- * that the step carries and stage 1 produces is not: stage 0 of the next step
- * finds it in its own iteration. Ops are cloned, once a section, under the
- * values of their step.
+ * An `if %lo < %hi epilogue(join)` after the loop becomes part of that one.
+ * Values of stage 0 that stage 1 needs are carried from iteration to iteration.
+ * A value that the step carries and stage 1 produces is not: stage 0 of the
+ * next step finds it in its own iteration. Ops are cloned, once a section, under
+ * the values of their step.
  */
 #include "passes/schedule/overlap_mma.h"
 
@@ -359,22 +359,14 @@ static tc_op *build_if(struct expander *x)
 
 /* ---- After the loop ---- */
 
-/* An `if` that asks the same as the one around the sections, right after the
- * loop; NULL: there is none. */
+/* The `if` with epilogue(join) after the loop; NULL: there is none. */
 static tc_op *find_tail(const tc_op *loop)
 {
-    for (tc_op *op = loop->next; op; op = op->next) {
-        if (op->code != TC_IF) {
-            if (!tc_op_has(op, TC_PURE))
-                return NULL;
-            continue;
-        }
-        const tc_op *c = tc_match_op(op->in[0], TC_CMP);
-        bool same = c && tc_op_is_word(c, "pred", "lt") &&
-                    c->in[0] == loop->in[0] && c->in[1] == loop->in[1];
-        return same && op->nout == 0 ? op : NULL;
-    }
-    return NULL;
+    tc_op *op = loop->next;
+    while (op && !tc_op_is_loop(op) &&
+           !(op->code == TC_IF && tc_op_is_word(op, "epilogue", "join")))
+        op = op->next;
+    return op && op->code == TC_IF ? op : NULL;
 }
 
 /* Does the region use no value that is defined between the loop and it? */
@@ -394,13 +386,29 @@ static bool needs_loop_only(const tc_region *r, const tc_op *loop)
     return true;
 }
 
+/* Does it run if the loop has had a step, on values of the loop? */
+static bool fits_tail(const tc_op *tail, const tc_op *loop)
+{
+    const tc_op *c = tc_match_op(tail->in[0], TC_CMP);
+    return c && tc_op_is_word(c, "pred", "lt") && c->in[0] == loop->in[0] &&
+           c->in[1] == loop->in[1] && tail->nout == 0 &&
+           needs_loop_only(tail->regions[0], loop);
+}
+
 /* Moves the ops of that `if` into the branch, after the last section: saves a
  * branch. */
 static void take_tail(struct expander *x)
 {
     tc_op *tail = find_tail(x->loop);
-    if (!tail || !needs_loop_only(tail->regions[0], x->loop))
+    if (!tail)
         return;
+    if (!fits_tail(tail, x->loop)) {
+        tc_missed(x->b.func->module->cx, tail->loc, "overlap-mma",
+                  "epilogue(join) needs the condition that the loop before it "
+                  "has a step, lo < hi, no results, and no values that are "
+                  "computed after the loop: it stays a branch of its own");
+        return;
+    }
     for (unsigned k = 0; k < x->loop->nout; k++)
         for (tc_use *u = x->loop->out[k]->uses, *next; u; u = next) {
             next = u->next;
@@ -421,7 +429,7 @@ static void name_like(tc_value *v, const tc_value *old)
     v->loc = old->loc;
 }
 
-tc_op *tc_expand_iterations(tc_step *s)
+void tc_expand_iterations(tc_step *s)
 {
     struct expander x = {.step = s, .loop = s->loop};
     unsigned n = s->loop->nout;
@@ -450,7 +458,6 @@ tc_op *tc_expand_iterations(tc_step *s)
         tc_value_replace(s->loop->out[k], branch ? branch->out[k] : x.given[k]);
     }
     tc_op_erase(s->loop);
-    return now;
 }
 
 /* ---- A single step ---- */

@@ -148,7 +148,7 @@ bool tc_is_placed_first(const tc_part *p);
 
 /* overlap_expand.c. The region's ops in the order of the schedule. */
 void tc_expand_step(tc_step *s);
-/* Prologue, loop and epilogue in place of the loop; the new loop. */
-tc_op *tc_expand_iterations(tc_step *s);
+/* Prologue, loop and epilogue in place of the loop. */
+void tc_expand_iterations(tc_step *s);
 
 #endif
