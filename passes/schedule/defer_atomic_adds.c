@@ -14,7 +14,7 @@
  *     ..
  *   }
  * becomes
- *   %ring = smem_alloc : smem<.., 2>
+ *   %ring = smem_alloc barrier(split) : smem<.., 2>
  *   smem_store (slot 1 of %ring), zeros
  *   for %i = .. carry(%slot = 0, %at = M) {
  *     ..
@@ -197,6 +197,7 @@ static tc_value *build_ring(const adding *a, tc_builder *b)
     tc_value *ring =
         tc_build(b, TC_SMEM_ALLOC, 0, NULL,
                  tc_type_smem(b->func->module->cx, one, one->layout, 2));
+    tc_op_set_word(ring->def, "barrier", "split");
     tc_value *write[] = {slot_of(b, ring, int_of(b, 1)),
                          tc_build_const(b, held, (tc_scalar){0})};
     tc_build_effect(b, TC_SMEM_STORE, 2, write);

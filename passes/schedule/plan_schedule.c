@@ -102,12 +102,12 @@ static const tc_op *next_product(const tc_op *op)
     return op && op->code != TC_MMA_WAIT ? op : NULL;
 }
 
-/* Three groups whose products a step has one more of, which goes on with the
- * sums of the one before, pass their turns later. */
+/* Three groups whose steps begin with the product of a linear bias and the one
+ * that is added to it pass their turns later. */
 static bool passes_late(const tc_op *loop, const tc_op *first)
 {
     const tc_op *next = next_product(first->next);
-    return has_three_groups(loop) && next && next->in[2] == first->out[0] &&
+    return has_three_groups(loop) && next && tc_op_int(next, "linear_bias") &&
            !tc_op_is_word(loop, "trim", "groups");
 }
 

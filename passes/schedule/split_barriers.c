@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * split-barriers: splits a barrier that warp groups reach once a step, for
- * their stores to a ring, into arrive and wait. The wait comes a step later,
+ * their stores to a ring with barrier(split), into arrive and wait. The wait comes a step later,
  * where the ring is used next: each group can be ahead of the others by most of
  * a step, and compute while their products run.
  *
@@ -109,20 +109,18 @@ static bool find_barriers(struct meeting *m)
     return m->barrier;
 }
 
-/* A tile of warp groups that goes into a slot of a ring, only one in a step. */
+/* The step's store to a ring with barrier(split), which a barrier orders yet. */
 static bool find_store(struct meeting *m)
 {
-    for (tc_op *op = m->loop->regions[0]->first; op != m->barrier;
+    for (tc_op *op = m->loop->regions[0]->first; op != m->barrier && !m->store;
          op = op->next) {
         if (op->code != TC_SMEM_STORE || !tc_match_op(op->in[0], TC_SMEM_INDEX))
             continue;
-        const tc_op *ring = tc_match_op(op->in[0]->def->in[0], TC_SMEM_ALLOC);
-        if (m->store || !ring || tc_op_int(op, "by_mbarrier"))
-            return false;
-        m->store = op;
-        m->ring = ring;
+        m->ring = tc_match_op(op->in[0]->def->in[0], TC_SMEM_ALLOC);
+        if (m->ring && tc_op_is_word(m->ring, "barrier", "split"))
+            m->store = op;
     }
-    return m->store;
+    return m->store && !tc_op_int(m->store, "by_mbarrier");
 }
 
 /* Do all reads of the ring in a step come before its barrier? */

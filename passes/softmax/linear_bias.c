@@ -5,7 +5,7 @@
  *
  *   dot(%a, %b) + %step * range(128)[none, :]
  * becomes
- *   dot(%a, %b, dot(%x, %y))
+ *   dot(%a, %b, dot(%x, %y), linear_bias=true)
  *   %x   64x16, each row   hi mid lo 0 ..   bf16, whose sum is %step
  *   %y   16x128, the first three rows       0 1 2 .. 127
  *
@@ -119,5 +119,7 @@ tc_value *tc_add_ramp(tc_builder *b, const tc_op *dot, tc_value *step)
     tc_value *sum[] = {dot->in[0], dot->in[1], tc_build(b, TC_DOT, 2, in, t)};
     tc_op *both = tc_op_new(b->func, TC_DOT, dot->loc, 3, sum, 0);
     tc_op_set_attr(both, "precision", *tc_op_attr(dot, "precision"));
+    tc_op_set_attr(both, "linear_bias",
+                   (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
     return tc_build_op(b, both, NULL);
 }
