@@ -14,8 +14,8 @@
  * An `if %lo < %hi epilogue(join)` after the loop becomes part of that one.
  * Values of stage 0 that stage 1 needs are carried from iteration to iteration.
  * A value that the step carries and stage 1 produces is not: stage 0 of the
- * next step finds it in its own iteration. Ops are cloned, once a section, under
- * the values of their step.
+ * next step finds it in its own iteration. Ops are cloned, once a section,
+ * under the values of their step.
  */
 #include "passes/schedule/overlap_mma.h"
 

@@ -22,8 +22,8 @@
  *     ..
  *
  * All groups take the same turns, also for steps that they skip: those have
- * theirs already (trim-warpgroups). Loops that have turns stay as they are. Tests:
- * test/ir/passes/pingpong.
+ * theirs already (trim-warpgroups). Loops that have turns stay as they are.
+ * Tests: test/ir/passes/pingpong.
  */
 #include "passes/analysis/match.h"
 #include "passes/analysis/roles.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * split-barriers: splits a barrier that warp groups reach once a step, for
- * their stores to a ring with barrier(split), into arrive and wait. The wait comes a step later,
- * where the ring is used next: each group can be ahead of the others by most of
- * a step, and compute while their products run.
+ * their stores to a ring with barrier(split), into arrive and wait. The wait
+ * comes a step later, where the ring is used next: each group can be ahead of
+ * the others by most of a step, and compute while their products run.
  *
  *   barrier                           barrier
  *   for .. {                          mbarrier_arrive %met, 0 scope(warp)
@@ -109,7 +109,7 @@ static bool find_barriers(struct meeting *m)
     return m->barrier;
 }
 
-/* The step's store to a ring with barrier(split), which a barrier orders yet. */
+/* The step's store to a ring with barrier(split), unless mbarriers order it. */
 static bool find_store(struct meeting *m)
 {
     for (tc_op *op = m->loop->regions[0]->first; op != m->barrier && !m->store;

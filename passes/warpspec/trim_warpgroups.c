@@ -29,8 +29,8 @@
  *
  * So three groups of 64 rows visit 9 of the 10 blocks of 128 keys that 192 rows
  * of a window of 1024 see, and mask 2 of them and not 4. All groups go through
- * the same mbarriers and turns (`pingpong(each_..)`) as before, and each runs at
- * least one step.
+ * the same mbarriers and turns (`pingpong(each_..)`) as before, and each runs
+ * at least one step.
  *
  * `trim(groups)` of the loop asks for it (plan-schedule, where tc_can_trim).
  * Limits are those of limit-masks, and do not fall from row to row. The loop
