@@ -18,22 +18,11 @@
  * the mask needs move along. So do counts of a mask's lanes. Tests:
  * test/ir/passes/elide-masks, test/numerics/masks.c.
  */
-#include "passes/analysis/effects.h"
 #include "passes/analysis/mask_truth.h"
 #include "passes/analysis/match.h"
+#include "passes/masks/mask_branch.h"
 #include "passes/passes.h"
 #include "passes/target/machine_model.h"
-
-static tc_op *loop_around(const tc_op *op)
-{
-    tc_op *owner = op->parent->op;
-    while (owner && owner->code != TC_FOR) {
-        if (owner->code == TC_WHILE || owner->code == TC_REDUCE)
-            return NULL;
-        owner = owner->parent->op;
-    }
-    return owner;
-}
 
 /* Has the select been elided already: is it the value of an `if` whose other
  * region yields one of the select's operands? */
@@ -76,58 +65,12 @@ static bool is_candidate(const tc_op *op)
            !is_elided_select(op);
 }
 
-static bool only_used_in(const tc_op *op, const tc_region *r)
-{
-    for (unsigned i = 0; i < op->nout; i++)
-        tc_each_use (u, op->out[i])
-            if (!tc_region_contains(r, u->op))
-                return false;
-    return true;
-}
-
-/* Pure, or a read that cannot fail, of memory that the steps leave alone. */
-static bool may_sink(const tc_op *op, bool stores)
-{
-    bool reads = op->code == TC_GATHER || op->code == TC_BISECT;
-    return tc_op_is_pure(op) || (reads && !stores);
-}
-
-/* Ops before `branch` that only its region `r` needs go there. */
-static void sink(tc_op *branch, tc_region *r)
-{
-    bool stores = tc_region_effects(branch->parent).stores;
-    for (tc_op *op = branch->prev, *prev; op; op = prev) {
-        prev = op->prev;
-        if (!may_sink(op, stores) || op->nout == 0 || !only_used_in(op, r))
-            continue;
-        tc_op_remove(op);
-        tc_op_insert(op, r, r->first);
-    }
-}
-
-/* if %question { yield %x } else { the select } */
-static void branch_around(tc_op *select, tc_value *question, tc_value *x)
-{
-    tc_builder b = tc_builder_before(select);
-    tc_op *branch = tc_build_if(&b, question, 1, &select->out[0]->type);
-    branch->out[0]->name = select->out[0]->name;
-    branch->out[0]->loc = select->out[0]->loc;
-    tc_value_replace(select->out[0], branch->out[0]);
-    tc_op_remove(select);
-    tc_op_insert(select, branch->regions[1], NULL);
-    b = tc_builder_at_end(branch->regions[0], select->loc);
-    tc_build_yield(&b, 1, &x);
-    b = tc_builder_at_end(branch->regions[1], select->loc);
-    tc_build_yield(&b, 1, select->out);
-    sink(branch, branch->regions[1]);
-}
-
 /* The same for a count: the side of the axis. */
 static bool try_count(tc_pass_env *env, tc_op *count)
 {
     tc_loop l;
     const char *why;
-    tc_op *loop = loop_around(count);
+    tc_op *loop = tc_mask_loop(count);
     tc_value *mask = count->in[0]->def->in[0];
     if (!loop || tc_value_is_visible(mask, loop) ||
         !tc_loop_open(&l, loop, env->scratch, &why))
@@ -139,7 +82,7 @@ static bool try_count(tc_pass_env *env, tc_op *count)
     tc_value *side = tc_build_int_const(
         &b, count->out[0]->type,
         tc_dim_value(count->in[0]->type->dims[tc_op_int(count, "axis")]));
-    branch_around(count, tc_truth_value(&l, m.all, &b), side);
+    tc_mask_branch(count, tc_truth_value(&l, m.all, &b), side);
     tc_remark(
         env->cx, count->loc, "elide-masks",
         "steps in which the mask surely holds in all lanes skip the count");
@@ -185,7 +128,7 @@ static bool try_select(tc_pass_env *env, tc_op *select)
 {
     tc_loop l;
     const char *why;
-    tc_op *loop = loop_around(select);
+    tc_op *loop = tc_mask_loop(select);
     if (!loop || !is_candidate(select) ||
         tc_value_is_visible(select->in[0], loop))
         return false;
@@ -203,7 +146,7 @@ static bool try_select(tc_pass_env *env, tc_op *select)
         return true; /* what was built is dead */
     }
     tc_builder b = tc_builder_before(select);
-    branch_around(select, tc_truth_value(&l, when, &b), x);
+    tc_mask_branch(select, tc_truth_value(&l, when, &b), x);
     tc_remark(env->cx, select->loc, "elide-masks",
               "steps in which the mask surely holds in all lanes skip it");
     return true;
