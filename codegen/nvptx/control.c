@@ -307,6 +307,7 @@ bool tc_nvptx_for(tc_gen *g, const tc_op *op)
         join_results(g, op, &c, none);
     else
         give_results(g, op, body->args + 1);
+    tc_gen_hold_operands(g, op);
     if (ends_phase(g, op))
         tc_gen_enter_again(g);
     return true;
@@ -334,6 +335,7 @@ bool tc_nvptx_while(tc_gen *g, const tc_op *op)
     tc_gen_forbid_unrolling(g, LLVMBuildBr(g->b, head));
     LLVMPositionBuilderAtEnd(g->b, after);
     give_results(g, op, test->args);
+    tc_gen_hold_operands(g, op);
     return true;
 }
 

@@ -202,6 +202,8 @@ LLVMTypeRef tc_gen_memory_type(tc_gen *g, const tc_type *elem);
 LLVMValueRef tc_nvptx_element(tc_gen *g, const tc_op *op, LLVMValueRef *in);
 /* positions.c: a comparison with `range`; false: it is none. */
 bool tc_nvptx_compare_range(tc_gen *g, const tc_op *op);
+/* hold.c: after a loop, keeps operands of its products in their registers. */
+void tc_gen_hold_operands(tc_gen *g, const tc_op *loop);
 /* skip_rescale.c: a product that warps branch around; false: it is none. */
 bool tc_gen_mul_skipping_ones(tc_gen *g, const tc_op *op);
 /* tanh.c: of tiles of f32, off by at most 2^-21. */
