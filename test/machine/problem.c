@@ -59,6 +59,8 @@ static const role roles[] = {
     {"attention_bwd*", "lse", "BHM", false, 0},
     {"attention_bwd*", "dlse", "BHM", false, 0},
     {"attention_bwd_delta", "rows", "CBHR", true, 0},
+    {"attention_bwd_begin", "rows", "CBHR", true, 0},
+    {"attention_bwd_begin", "zeros", "BHMD", true, 1},
     {"attention_bwd*", "rows", "CBHR", false, 0},
     {"attention_bwd", "dqacc", "BHMD", true, 1},
     {"attention_bwd*", "dqacc", "BHMD", false, 0},
