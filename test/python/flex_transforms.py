@@ -4,6 +4,7 @@ torch.func: Python mods are traced outside of what watches them.
 
     flex_transforms.py [PART OF A NAME]..
 """
+import io
 import sys
 import warnings
 
@@ -13,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tilec
 from tilec.flex_attention import create_block_mask, flex_attention
+from tilec.integrations import export
 
 B, H, N, D = 2, 2, 40, 32
 torch.manual_seed(0)
@@ -116,6 +118,20 @@ def test_export():
     near(program.module()(longer), layer(longer))
     outside = create_block_mask(causal, None, None, N, N, device="cpu")
     exported(Layer(outside), Q)
+
+
+def test_strict_export():
+    """torch's operator stays, and runs; replaced, the program can be saved."""
+    layer = Layer(create_block_mask(causal, None, None, N, N, device="cpu"))
+    program = torch.export.export(layer, (Q,), strict=True)
+    near(program.module()(Q), layer(Q))
+    program = export.replace(program)
+    names = [str(n.target) for n in program.graph.nodes]
+    assert names.count("tilec.attention.default") == 1, names
+    assert "flex_attention" not in names, names
+    saved = io.BytesIO()
+    torch.export.save(program, saved)
+    near(torch.export.load(saved).module()(Q), layer(Q))
 
 
 class Texts(torch.nn.Module):
