@@ -239,7 +239,7 @@ static inline tilec_source tilec_text(const char *name, const char *text,
 
 typedef struct tilec_binding {
     const char *name;
-    const char *value; /* "128", "bf16", "@causal" */
+    const char *value; /* "128", "bf16", "@causal", "my.tile@mask" */
 } tilec_binding;
 
 /* Sent before (after == 0) and after each pass. */
@@ -312,6 +312,11 @@ typedef struct tilec_compile_options {
      * (three such products, almost as exact as ieee). The CPU does ieee. */
     const char *float32_precision;
     tilec_enforce enforce;
+    /* Reads a file that a text imports (`import "FILE"`, relative to the folder
+     * of the text's name), or that a binding names ("FILE.tile@function"):
+     * *text from malloc, which the library frees; 0: it cannot be read. NULL:
+     * there are no such files. It gets `user`. */
+    int (*read_source)(void *user, const char *file, char **text);
 } tilec_compile_options;
 
 /* Compiles one kernel of the given texts. Functions `@name` that they mention

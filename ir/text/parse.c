@@ -479,8 +479,9 @@ static void parse_body(tc_parser *p, const pending *header)
 
 static bool unknown_top(tc_parser *p)
 {
-    static const char *const words[] = {"func", "kernel", "plan", "params"};
-    enum { NWORDS = sizeof words / sizeof *words };
+    static const char *const words[] = {"func", "kernel", "plan", "params",
+                                        "import"};
+    enum { NWORDS = sizeof words / sizeof *words, IMPORT = NWORDS - 1 };
     const tc_token *t = tc_parser_peek(p, 0);
     if (t->kind != TC_TOKEN_NAME)
         return tc_parser_expected(p, "`func`, `kernel`, `plan` or `params`");
@@ -488,12 +489,24 @@ static bool unknown_top(tc_parser *p)
     for (int i = 0; i < NWORDS; i++)
         if (strcmp(text, words[i]) == 0) {
             p->at++;
-            return tc_parser_expected(p, "a function name, as `@name`");
+            return tc_parser_expected(p, i == IMPORT
+                                             ? "a file, as \"name.tile\""
+                                             : "a function name, as `@name`");
         }
     return tc_error(
         p->cx, tc_parser_loc(p),
         "expected `func`, `kernel`, `plan` or `params`, found `%s`%s", text,
         tc_did_you_mean(p, text, NWORDS, words));
+}
+
+/* import "FILE": who reads texts has read that file. */
+static bool parse_import(tc_parser *p)
+{
+    if (!tc_parser_is_word(p, "import") ||
+        tc_parser_peek(p, 1)->kind != TC_TOKEN_STRING)
+        return false;
+    p->at += 2;
+    return true;
 }
 
 static pending *parse_headers(tc_parser *p, unsigned *n)
@@ -502,6 +515,8 @@ static pending *parse_headers(tc_parser *p, unsigned *n)
     pending *all = tc_arena_array(p->arena, pending, room);
     *n = 0;
     while (!tc_parser_is(p, TC_TOKEN_END) && p->cx->nerrors < TC_MAX_ERRORS) {
+        if (parse_import(p))
+            continue;
         if (!tc_parser_at_top(p)) {
             unknown_top(p);
             skip_function(p);

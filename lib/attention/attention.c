@@ -112,7 +112,8 @@ static bool parse_program(tc_attention_job *p, const char *name)
     const char **names = bound_functions(p, &nnames);
     if (!tc_job_source(p->job, &embedded, &program))
         return false;
-    tc_source *linked = tc_link(p->arena, &program, 1, names, nnames, &n);
+    tc_texts texts = {.sources = &program, .nsources = 1};
+    tc_source *linked = tc_link(p->arena, &texts, names, nnames, &n);
     return tc_job_parse(p->job, linked, n) && tc_job_parse(p->job, &program, 1);
 }
 

@@ -6,7 +6,7 @@
 
 #include "lib/gpu/gpu.h"
 #include "lib/host/host_code.h"
-#include "lib/program/link.h"
+#include "lib/program/imports.h"
 #include "lib/program/plan.h"
 
 #include <stdlib.h>
@@ -325,6 +325,22 @@ static const char **bound_functions(tc_arena *a, const tilec_compile_options *o)
     return names;
 }
 
+/* Bindings that name a file are of the job from here on, without it. */
+static bool read_imports(tc_job *job, tc_texts *texts)
+{
+    tilec_compile_options *o = &((tc_request *)job->request)->options;
+    tc_reader reader = {o->read_source, o->user};
+    tilec_binding *own =
+        tc_arena_array(&job->cx->arena, tilec_binding, o->nbindings);
+    if (o->nbindings)
+        memcpy(own, o->bindings, o->nbindings * sizeof *own);
+    o->bindings = own;
+    bool ok = true;
+    for (size_t i = 0; i < o->nbindings; i++)
+        ok &= tc_texts_bind(job, &reader, texts, &own[i]);
+    return ok && tc_texts_import(job, &reader, texts);
+}
+
 bool tc_request_read(tc_job *job)
 {
     const tc_request *r = job->request;
@@ -334,7 +350,10 @@ bool tc_request_read(tc_job *job)
     for (unsigned i = 0; i < n; i++)
         if (!tc_job_source(job, &r->sources[i], &sources[i]))
             return false;
-    tc_source *mods = tc_link(a, sources, n, bound_functions(a, &r->options),
+    tc_texts texts = tc_texts_new(a, sources, n);
+    if (!read_imports(job, &texts))
+        return false;
+    tc_source *mods = tc_link(a, &texts, bound_functions(a, &r->options),
                               (unsigned)r->options.nbindings, &nmods);
     return tc_job_parse(job, mods, nmods) && tc_job_parse(job, sources, n);
 }

@@ -268,7 +268,8 @@ static bool parse_program(tc_job *job, const struct bindings *b)
             names[nnames++] = b->all[i].value + 1;
     if (!tc_job_source(job, &embedded, &source))
         return false;
-    tc_source *linked = tc_link(&job->cx->arena, &source, 1, names, nnames, &n);
+    tc_texts texts = {.sources = &source, .nsources = 1};
+    tc_source *linked = tc_link(&job->cx->arena, &texts, names, nnames, &n);
     return tc_job_parse(job, linked, n) && tc_job_parse(job, &source, 1);
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/mods/mods_job.h"
 
-#include "lib/program/link.h"
+#include "lib/program/imports.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct reader {
@@ -13,6 +12,7 @@ struct reader {
     tc_mod *mods;       /* two, by tc_mod_kind */
     tc_source *sources; /* the caller's, and the files that mods name */
     unsigned nsources;
+    tc_reader files;
 };
 
 static bool parse_mods(struct reader *p)
@@ -40,26 +40,15 @@ static tc_source *find_source(struct reader *p, const char *name)
     return NULL;
 }
 
-/* The reader's text is malloc'd: copied at once, so that no way out of here
- * can lose it. */
 static bool read_file(struct reader *p, const tc_mod_expr *e,
                       const tc_mod_node *use)
 {
-    const tc_mods_texts *o = p->from;
     const char *file = tc_mod_file(use);
-    tc_loc loc = tc_mod_loc(e, use);
     if (find_source(p, file))
         return true;
-    char *text = NULL;
-    if (!o->read_source || !o->read_source(o->user, file, &text) || !text)
-        return tc_error(p->job->cx, loc, "`%s` cannot be read", file);
-    p->job->foreign = text;
-    size_t n = strlen(text);
-    p->sources[p->nsources++] =
-        (tc_source){file, tc_arena_copy(p->arena, text, n + 1), n};
-    p->job->foreign = NULL;
-    free(text);
-    return true;
+    return tc_file_read(p->job, &p->files, file, &p->sources[p->nsources++]) ||
+           tc_error(p->job->cx, tc_mod_loc(e, use), "`%s` cannot be read",
+                    file);
 }
 
 /* A function that is named with its file must be in it. */
@@ -67,16 +56,9 @@ static bool check_in_file(struct reader *p, const tc_mod_expr *e,
                           const tc_mod_node *use)
 {
     const tc_source *s = find_source(p, tc_mod_file(use));
-    unsigned n;
-    tc_definition *defs = tc_definitions(p->arena, s->text, s->len, &n);
-    const char **names = tc_arena_array(p->arena, const char *, n);
-    for (unsigned i = 0; i < n; i++) {
-        names[i] = defs[i].name;
-        if (strcmp(defs[i].name, tc_mod_name(use)) == 0)
-            return true;
-    }
-    const char *near = tc_nearest_name(tc_mod_name(use), names, n);
-    return tc_error(p->job->cx, tc_mod_loc(e, use),
+    const char *near;
+    return tc_file_defines(p->arena, s, tc_mod_name(use), &near) ||
+           tc_error(p->job->cx, tc_mod_loc(e, use),
                     "there is no function `%s` in `%s`%s%s%s", tc_mod_name(use),
                     s->name, near ? "; did you mean `" : "", near ? near : "",
                     near ? "`?" : "");
@@ -108,8 +90,10 @@ static bool parse_sources(struct reader *p)
     for (int m = 0; m < 2; m++)
         for (unsigned i = 0; i < p->mods[m].expr.nuses; i++)
             names[k++] = tc_mod_name(p->mods[m].expr.uses[i]);
-    tc_source *mods =
-        tc_link(p->arena, p->sources, p->nsources, names, n, &nmods);
+    tc_texts texts = tc_texts_new(p->arena, p->sources, p->nsources);
+    if (!tc_texts_import(p->job, &p->files, &texts))
+        return false;
+    tc_source *mods = tc_link(p->arena, &texts, names, n, &nmods);
     return tc_job_parse(p->job, mods, nmods) &&
            tc_job_parse(p->job, p->sources, p->nsources);
 }
@@ -127,8 +111,11 @@ static bool compose(struct reader *p, tc_mod *m)
 bool tc_mods_add(tc_job *job, const tc_mods_texts *from, tc_mods *out)
 {
     *out = (tc_mods){0};
-    struct reader p = {
-        .job = job, .arena = &job->cx->arena, .from = from, .mods = out->all};
+    struct reader p = {.job = job,
+                       .arena = &job->cx->arena,
+                       .from = from,
+                       .mods = out->all,
+                       .files = {from->read_source, from->user}};
     return parse_mods(&p) && read_sources(&p) && parse_sources(&p) &&
            compose(&p, &out->all[TC_MOD_MASK]) &&
            compose(&p, &out->all[TC_MOD_SCORE]);

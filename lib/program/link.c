@@ -22,9 +22,9 @@ struct cursor {
 };
 
 struct token {
-    char kind; /* 'w' word, '@' symbol, `{`, `}`, or 0 at the end */
+    char kind; /* 'w' word, '@' symbol, '"', `{`, `}`, or 0 at the end */
     size_t begin;
-    const char *name; /* of a word or symbol */
+    const char *name; /* of a word or symbol, in a string */
     size_t n;
 };
 
@@ -67,6 +67,7 @@ static struct token next(struct cursor *c)
             skip_line(c);
         } else if (*p == '"') {
             skip_string(c);
+            return (struct token){'"', begin, p + 1, c->at - begin - 1};
         } else if (*p == '@' || *p == '%') {
             c->at++;
             size_t n = skip_name(c);
@@ -137,9 +138,33 @@ tc_definition *tc_definitions(tc_arena *a, const char *text, size_t len,
     return defs;
 }
 
-/* An embedded file and which of its functions are wanted. */
-struct mod_file {
-    const tc_embedded *text;
+tc_import *tc_imports_of(tc_arena *a, const char *text, size_t len, unsigned *n)
+{
+    int depth = 0;
+    unsigned room = 4;
+    tc_import *all = tc_arena_array(a, tc_import, room);
+    struct cursor c = {text, 0, len};
+    struct token last = {0};
+    *n = 0;
+    for (struct token t = next(&c); t.kind; last = t, t = next(&c)) {
+        depth += (t.kind == '{') - (t.kind == '}' && depth > 0);
+        size_t quotes = t.kind == '"' && t.n && t.name[t.n - 1] == '"' ? 2 : 0;
+        if (depth || !quotes || !is_word(last, "import"))
+            continue;
+        if (*n == room) {
+            tc_import *more = tc_arena_array(a, tc_import, room *= 2);
+            memcpy(more, all, *n * sizeof *more);
+            all = more;
+        }
+        t.n--;
+        all[(*n)++] = (tc_import){copy_name(a, t), t.begin, t.n + quotes};
+    }
+    return all;
+}
+
+/* A file besides the sources and which of its functions are wanted. */
+struct library_file {
+    tc_source source;
     tc_definition *defs;
     bool *wanted;
     unsigned ndefs, nwanted;
@@ -147,7 +172,7 @@ struct mod_file {
 
 struct linker {
     tc_arena *arena;
-    struct mod_file *files;
+    struct library_file *files;
     unsigned nfiles;
     tc_definition **own; /* of each source */
     unsigned *nown, nsources;
@@ -164,26 +189,31 @@ static int kind_of(const tc_embedded *e)
                                               : KERNELS;
 }
 
+static void read_file(struct linker *l, const tc_source *s)
+{
+    struct library_file *f = &l->files[l->nfiles++];
+    f->source = *s;
+    f->defs = tc_definitions(l->arena, s->text, s->len, &f->ndefs);
+    f->wanted = tc_arena_array(l->arena, bool, f->ndefs);
+}
+
 static void read_files(struct linker *l, int kinds)
 {
-    for (const tc_embedded *e = tc_embedded_texts; e->name; e++) {
-        if (!(kind_of(e) & kinds))
-            continue;
-        struct mod_file *f = &l->files[l->nfiles++];
-        f->text = e;
-        f->defs = tc_definitions(l->arena, e->text, e->len, &f->ndefs);
-        f->wanted = tc_arena_array(l->arena, bool, f->ndefs);
-    }
+    for (const tc_embedded *e = tc_embedded_texts; e->name; e++)
+        if (kind_of(e) & kinds)
+            read_file(l, &(tc_source){e->file, e->text, e->len});
 }
 
 /* In that order, in which they are parsed, too: of functions with the same name
  * the first is taken. */
-static void read_embedded(struct linker *l, int kinds)
+static void read_library(struct linker *l, const tc_texts *texts, int kinds)
 {
-    unsigned n = 0;
+    unsigned n = texts->nimports;
     for (const tc_embedded *e = tc_embedded_texts; e->name; e++)
         n++;
-    l->files = tc_arena_array(l->arena, struct mod_file, n);
+    l->files = tc_arena_array(l->arena, struct library_file, n);
+    for (unsigned i = 0; i < texts->nimports; i++)
+        read_file(l, &texts->imports[i]);
     for (int kind = STD; kind <= KERNELS; kind <<= 1)
         read_files(l, kinds & kind);
 }
@@ -209,7 +239,7 @@ static void want(struct linker *l, struct token symbol)
     if (is_own(l, symbol))
         return;
     for (unsigned i = 0; i < l->nfiles; i++) {
-        struct mod_file *f = &l->files[i];
+        struct library_file *f = &l->files[i];
         for (unsigned j = 0; j < f->ndefs; j++) {
             if (!same_name(f->defs[j].name, symbol))
                 continue;
@@ -217,7 +247,7 @@ static void want(struct linker *l, struct token symbol)
                 return;
             f->wanted[j] = true;
             f->nwanted++;
-            want_text(l, f->text->text + f->defs[j].begin,
+            want_text(l, f->source.text + f->defs[j].begin,
                       f->defs[j].end - f->defs[j].begin);
             return;
         }
@@ -232,15 +262,15 @@ static void want_text(struct linker *l, const char *text, size_t len)
             want(l, t);
 }
 
-static tc_source excerpt(tc_arena *a, const struct mod_file *f)
+static tc_source excerpt(tc_arena *a, const struct library_file *f)
 {
-    char *text = tc_arena_copy(a, f->text->text, f->text->len + 1);
+    char *text = tc_arena_copy(a, f->source.text, f->source.len + 1);
     for (unsigned i = 0; i < f->ndefs; i++)
         for (size_t at = f->defs[i].begin; !f->wanted[i] && at < f->defs[i].end;
              at++)
             if (text[at] != '\n')
                 text[at] = ' ';
-    return (tc_source){f->text->file, text, f->text->len};
+    return (tc_source){f->source.name, text, f->source.len};
 }
 
 static bool has_plan(const struct linker *l)
@@ -252,23 +282,28 @@ static bool has_plan(const struct linker *l)
     return false;
 }
 
-tc_source *tc_link(tc_arena *a, const tc_source *sources, unsigned nsources,
-                   const char *const *names, unsigned nnames, unsigned *n)
+tc_source *tc_link(tc_arena *a, const tc_texts *texts, const char *const *names,
+                   unsigned nnames, unsigned *n)
 {
-    struct linker l = {.arena = a, .nsources = nsources};
-    l.own = tc_arena_array(a, tc_definition *, nsources);
-    l.nown = tc_arena_array(a, unsigned, nsources);
-    for (unsigned i = 0; i < nsources; i++)
+    const tc_source *sources = texts->sources;
+    struct linker l = {.arena = a, .nsources = texts->nsources};
+    l.own = tc_arena_array(a, tc_definition *, l.nsources);
+    l.nown = tc_arena_array(a, unsigned, l.nsources);
+    for (unsigned i = 0; i < l.nsources; i++)
         l.own[i] =
             tc_definitions(a, sources[i].text, sources[i].len, &l.nown[i]);
-    read_embedded(&l, MODS | STD | (has_plan(&l) ? KERNELS : 0));
-    for (unsigned i = 0; i < nsources; i++)
+    read_library(&l, texts, MODS | STD | (has_plan(&l) ? KERNELS : 0));
+    for (unsigned i = 0; i < l.nsources; i++)
         want_text(&l, sources[i].text, sources[i].len);
     for (unsigned i = 0; i < nnames; i++)
         want(&l, (struct token){'@', 0, names[i], strlen(names[i])});
     tc_source *out = tc_arena_array(a, tc_source, l.nfiles);
     *n = 0;
-    for (unsigned i = 0; i < l.nfiles; i++)
+    /* An import may mention what is embedded, but not the other way round. */
+    for (unsigned i = texts->nimports; i < l.nfiles; i++)
+        if (l.files[i].nwanted)
+            out[(*n)++] = excerpt(a, &l.files[i]);
+    for (unsigned i = 0; i < texts->nimports; i++)
         if (l.files[i].nwanted)
             out[(*n)++] = excerpt(a, &l.files[i]);
     return out;
@@ -277,7 +312,7 @@ tc_source *tc_link(tc_arena *a, const tc_source *sources, unsigned nsources,
 const char **tc_mod_names(tc_arena *a, unsigned *n)
 {
     struct linker l = {.arena = a};
-    read_embedded(&l, MODS);
+    read_library(&l, &(tc_texts){0}, MODS);
     *n = 0;
     for (unsigned i = 0; i < l.nfiles; i++)
         *n += l.files[i].ndefs;

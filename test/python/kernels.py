@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -47,6 +48,26 @@ class Kernels(unittest.TestCase):
         k.synchronize()
         self.assertIn("kernel @scaled", k.emit("tile"))
         self.assertIn("@scaled", repr(k))
+
+    def test_functions_of_files(self):
+        text = """
+import "%s"
+kernel @k[act: func(f32) -> f32 = @twice](%%x: tensor<[?] x f32>) grid(1) {
+  %%v = load %%x[0 +: 8] boundary(0)
+  store %%x[0 +: 8], call act(%%v) boundary(0)
+}
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "act.tile")
+            with open(path, "w") as f:
+                f.write("func @twice(%x: f32) -> f32 {\n  return %x * 2.0\n}\n"
+                        "func @less(%x: f32) -> f32 {\n  return %x - 1.0\n}\n")
+            for bindings, want in (None, 6.0), ({"act": path + "@less"}, 2.0):
+                x = np.full(8, 3.0, "float32")
+                tilec.compile(text % path, target="cpu", bindings=bindings)(x)
+                np.testing.assert_array_equal(x, want)
+            with self.assertRaisesRegex(tilec.Error, "cannot be read"):
+                tilec.compile(text % (path + "x"), target="cpu")
 
     def test_examples(self):
         x = random(1, 10, 8, dtype="float16")

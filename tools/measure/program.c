@@ -71,6 +71,7 @@ static bool read_options(const tool_args *args, tilec_compile_options *o)
 {
     o->target = tool_value(args, "--target");
     o->user = (void *)(uintptr_t)args;
+    o->read_source = read_source;
     o->print_after = tool_value(args, "--print-after");
     o->no_cache = tool_has(args, "--no-cache");
     /* Events keep the library from taking code out of its cache. */

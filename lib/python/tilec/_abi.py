@@ -83,6 +83,10 @@ class tilec_context_options(C.Structure):
                 ("parallel_for", C.c_void_p), ("parallel_user", C.c_void_p)]
 
 
+READ_SOURCE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p,
+                          C.POINTER(C.c_void_p))
+
+
 class tilec_compile_options(C.Structure):
     _fields_ = [("size", C.c_size_t), ("kernel", C.c_char_p),
                 ("target", C.c_char_p), ("bindings", C.POINTER(tilec_binding)),
@@ -95,7 +99,8 @@ class tilec_compile_options(C.Structure):
                 ("warps", C.c_uint), ("stages", C.c_uint),
                 ("ptxas_level", C.c_uint), ("no_load", C.c_int),
                 ("no_cache", C.c_int), ("tiles", C.c_int),
-                ("float32_precision", C.c_char_p), ("enforce", C.c_int)]
+                ("float32_precision", C.c_char_p), ("enforce", C.c_int),
+                ("read_source", READ_SOURCE)]
 
 
 class tilec_parameter(C.Structure):
@@ -111,10 +116,6 @@ class tilec_launch_options(C.Structure):
                 ("progress", C.c_void_p), ("user", C.c_void_p),
                 ("check_memory", C.c_int), ("every", C.c_int64),
                 ("workspace", C.c_void_p), ("workspace_bytes", C.c_uint64)]
-
-
-READ_SOURCE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p,
-                          C.POINTER(C.c_void_p))
 
 
 class tilec_attention_options(C.Structure):

@@ -306,7 +306,7 @@ def compile(text: str, *, name: typing.Optional[str] = None,
     target: "cpu", "sm_80", "sm_90a", ... (`tilec.targets()`); None: "cpu" if
         the examples lie there, else the GPU's best, else "cpu".
     bindings: {name: value} of compile-time parameters: {"N": 60, "T": "bf16",
-        "mask_mod": "@causal"}.
+        "mask_mod": "@causal", "act": "gelu.tile@gelu"} (a function of a file).
     examples: arguments, a list by position or a dict by name, from which
         compile-time parameters that are not bound are inferred.
     enforce: "warn", "error" or "off" where a product on a GPU cannot take an
@@ -328,7 +328,7 @@ def compile(text: str, *, name: typing.Optional[str] = None,
         target=_context.target_for(device, target), bindings=pairs,
         nbindings=npairs, examples=a.list, nexamples=a.n, warps=num_warps,
         stages=num_stages, no_cache=int(no_cache),
-        enforce=_texts.enforce_of(enforce))
+        enforce=_texts.enforce_of(enforce), read_source=_context.read_source)
     handle = C.c_void_p()
     with _context.context() as cx, _context.on_device(a.device or (1, 0)):
         status = _abi.lib.tilec_compile(cx, C.byref(source), C.c_size_t(1),
