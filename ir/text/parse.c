@@ -484,7 +484,8 @@ static bool unknown_top(tc_parser *p)
     enum { NWORDS = sizeof words / sizeof *words, IMPORT = NWORDS - 1 };
     const tc_token *t = tc_parser_peek(p, 0);
     if (t->kind != TC_TOKEN_NAME)
-        return tc_parser_expected(p, "`func`, `kernel`, `plan` or `params`");
+        return tc_parser_expected(
+            p, "`func`, `kernel`, `plan`, `params` or `import`");
     const char *text = tc_parser_text(p, t);
     for (int i = 0; i < NWORDS; i++)
         if (strcmp(text, words[i]) == 0) {
@@ -495,8 +496,8 @@ static bool unknown_top(tc_parser *p)
         }
     return tc_error(
         p->cx, tc_parser_loc(p),
-        "expected `func`, `kernel`, `plan` or `params`, found `%s`%s", text,
-        tc_did_you_mean(p, text, NWORDS, words));
+        "expected `func`, `kernel`, `plan`, `params` or `import`, found `%s`%s",
+        text, tc_did_you_mean(p, text, NWORDS, words));
 }
 
 /* import "FILE": who reads texts has read that file. */
