@@ -227,6 +227,12 @@ const char *tc_raster_word(tc_raster r);
 /* TC_RASTER_ANY: no such word. */
 tc_raster tc_raster_parse(const char *word);
 
+/* Programs that share the loop of a tile (passes/persistent/split_k.c):
+ * split(4), split(auto). */
+enum { TC_MAX_SPLIT = 64, TC_SPLIT_AUTO = TC_MAX_SPLIT + 1 };
+/* 0: it is none of them. */
+unsigned tc_split_parse(const char *word);
+
 /* A dim of a kernel's argument whose size is a multiple of a number. */
 typedef struct tc_multiple {
     unsigned arg, dim, of;
@@ -256,6 +262,9 @@ struct tc_func {
     tc_tiles tiles;
     tc_raster raster;
     unsigned raster_rows; /* of a group */
+    unsigned split; /* 0: not said */
+    /* A plan that split-k made: clauses were bound at its kernels. */
+    bool from_split;
     /* Its programs may start while the kernel before it in the stream runs;
      * they wait for the end of that before all else. */
     bool early;

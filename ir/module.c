@@ -140,6 +140,16 @@ tc_raster tc_raster_parse(const char *word)
     return (tc_raster)find_word(raster_words, TC_RASTER_COUNT, word);
 }
 
+unsigned tc_split_parse(const char *word)
+{
+    char *end;
+    if (strcmp(word, "auto") == 0)
+        return TC_SPLIT_AUTO;
+    unsigned long n = strtoul(word, &end, 10);
+    bool fits = *word >= '1' && *word <= '9' && !*end && n <= TC_MAX_SPLIT;
+    return fits ? (unsigned)n : 0;
+}
+
 tc_region *tc_region_new(tc_func *f, tc_op *owner)
 {
     tc_region *r = tc_arena_new(&f->module->arena, tc_region);

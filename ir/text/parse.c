@@ -298,6 +298,22 @@ static bool parse_raster(tc_parser *p, tc_func *f)
            parse_count(p, "raster", TC_MAX_RASTER_ROWS, &f->raster_rows);
 }
 
+/* split(4), split(auto) */
+static bool parse_split(tc_parser *p, tc_func *f)
+{
+    if (!tc_parser_accept_word(p, "split"))
+        return true;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    f->split = tc_split_parse(tc_parser_text(p, tc_parser_peek(p, 0)));
+    if (!f->split)
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "split: expected auto, or 1 to %d pieces",
+                        TC_MAX_SPLIT);
+    p->at++;
+    return tc_parser_expect(p, TC_TOKEN_RPAREN);
+}
+
 static bool parse_early(tc_parser *p, tc_func *f)
 {
     f->early = tc_parser_accept_word(p, "early");
@@ -325,8 +341,8 @@ static bool parse_signature(tc_parser *p, tc_func *f)
                parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
                parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
                parse_resource(p, "ptxas", 3, &f->ptxas_level) &&
-               parse_tiles(p, f) && parse_raster(p, f) && parse_early(p, f) &&
-               parse_fastmath(p, f) &&
+               parse_tiles(p, f) && parse_raster(p, f) && parse_split(p, f) &&
+               parse_early(p, f) && parse_fastmath(p, f) &&
                (tc_parser_is_word(p, "grid") ||
                 tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));
     if (!f->is_plan && tc_parser_accept(p, TC_TOKEN_ARROW) &&

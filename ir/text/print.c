@@ -194,6 +194,10 @@ static void print_func(tc_printer *p)
     if (f->raster == TC_RASTER_GROUPED)
         tc_text_printf(p->out, ", %u", f->raster_rows);
     tc_text_add(p->out, f->raster ? ")" : "");
+    if (f->split == TC_SPLIT_AUTO)
+        tc_text_add(p->out, " split(auto)");
+    else if (f->split)
+        tc_text_printf(p->out, " split(%u)", f->split);
     tc_text_add(p->out, f->early ? " early" : "");
     if (f->is_kernel) {
         print_fastmath(p);

@@ -2,7 +2,7 @@
  *
  * Bindings of clauses: `-D for.pingpong=none` writes pingpong(none) at all
  * loops of the kernel whose text leaves that open, `-D kernel.raster=plain`
- * writes raster(plain) at the kernel. So the schedule can be given where
+ * writes raster(plain) at the kernel, kernel.split=4 split(4). So the schedule can be given where
  * parameters are: on the command line, by `tilec tune`, in a configuration.
  * Tests: test/ir/passes/bind-params/clauses.tile.
  */
@@ -59,6 +59,18 @@ static bool bind_loops(const clause *c, const char *attr)
                      "l2_prefetch");
 }
 
+static bool bind_split(const clause *c)
+{
+    unsigned n = tc_split_parse(c->word);
+    if (!n)
+        return refuse(c, tc_arena_printf(&c->cx->diag_arena,
+                                         "auto, or 1 to %d pieces",
+                                         TC_MAX_SPLIT));
+    if (!c->kernel->split)
+        c->kernel->split = n;
+    return true;
+}
+
 bool tc_bind_clause(tc_func *kernel, tc_loc loc, const tc_binding *given)
 {
     tc_context *cx = kernel->module->cx;
@@ -67,10 +79,13 @@ bool tc_bind_clause(tc_func *kernel, tc_loc loc, const tc_binding *given)
         return refuse(&c, "a kernel to bind it at, not a plan");
     if (strncmp(c.name, "for.", 4) == 0)
         return bind_loops(&c, c.name + 4);
+    if (strcmp(c.name, "kernel.split") == 0)
+        return bind_split(&c);
     tc_raster raster = tc_raster_parse(c.word);
     if (strcmp(c.name, "kernel.raster") != 0 || !raster ||
         raster == TC_RASTER_GROUPED)
-        return refuse(&c, "kernel.raster=plain, ascending or descending");
+        return refuse(&c, "kernel.raster=plain, ascending or descending, or "
+                          "kernel.split=N or auto");
     if (!kernel->raster)
         kernel->raster = raster;
     return true;

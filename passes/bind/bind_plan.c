@@ -285,9 +285,13 @@ tc_change tc_pass_bind_plan(tc_module *m, tc_pass_env *env)
     tc_parameters given = {o->bindings, o->nbindings, nowhere};
     tc_bindings types;
     p.end = &p.first;
+    if (!find_plan(&p, o->kernel))
+        return TC_FAILED;
+    if (p.plan->from_split)
+        given.n = 0; /* split-k has bound its kernels */
     /* Errors in the plan as written are found here: after this the bindings of
      * launches are gone. */
-    if (!find_plan(&p, o->kernel) || !tc_func_verify(p.plan) ||
+    if ( !tc_func_verify(p.plan) ||
         !tc_bind_params_value(p.plan, &given, env, &types, &p.funcs))
         return TC_FAILED;
     tc_substitute_region(p.plan->body, &types);

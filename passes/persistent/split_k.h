@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Split K: several programs share the loop of a tile (split_k.c). `split(4)`,
+ * `split(auto)` of a kernel, or the binding kernel.split.
+ */
+#ifndef TC_SPLIT_K_H
+#define TC_SPLIT_K_H
+
+#include "passes/passes.h"
+
+/* What the kernel's text or the bindings ask for: a number of pieces,
+ * TC_SPLIT_AUTO, or 0, none. */
+unsigned tc_split_asked(const tc_func *kernel, const tc_binding *bindings,
+                        unsigned nbindings);
+/* Why programs cannot share its loop; NULL: they can. With `computed` the
+ * number of pieces must follow from the launch's sizes. */
+const char *tc_why_not_split(const tc_func *kernel, bool computed);
+/* Is the kernel to become a plan? Not if split(auto) cannot be had. */
+bool tc_splits(const tc_func *kernel, const tc_binding *bindings,
+               unsigned nbindings);
+
+/* split_k_pieces.c: the number of pieces for a launch, by the cost model, as
+ * ops of a plan: for so many tiles of so many steps (i32), each a product of
+ * the loop's tiles. */
+tc_value *tc_build_pieces(tc_builder *b, const tc_target *target,
+                          const tc_op *loop, tc_value *tiles, tc_value *steps);
+
+#endif
