@@ -18,7 +18,8 @@
  *     launch @k_parts(.., 4, %parts)
  *     launch @k_merge(.., 4, %parts)
  *   }
- *   kernel @k_parts(.., %pieces: i32, %parts) grid { .. yield %m, %n, %pieces } {
+ *   kernel @k_parts(.., %pieces: i32, %parts) tiles(none) early
+ *       grid { .. yield %m, %n, %pieces } {
  *     before
  *     %acc = for the steps of piece program_id(2) .. carry(%acc0 = 0) { .. }
  *     store %parts[(program_id(2) * %tiles + this tile) * BM +: BM, 0 +: BN], %acc
@@ -354,6 +355,9 @@ static tc_func *make_parts(struct split *s)
         tc_build_effect(&b, TC_STORE, 2, in);
     }
     add_axis(f, f->grid->args[own]);
+    /* Several on an SM if they fit, and the next kernel starts meanwhile. */
+    f->tiles = f->tiles ? f->tiles : TC_TILES_NONE;
+    f->early = true;
     return f;
 }
 
