@@ -336,7 +336,8 @@ TILEC_API void tilec_kernel_free(tilec_kernel *k);
 /* A plan compiles to a tilec_kernel too, which is several: its launch runs them
  * one after the other, in one stream, and needs a workspace. Of a text with a
  * plan and kernels the plan is meant where no name is given. Tile sizes, warps
- * and stages that the options state hold for all its kernels.
+ * and stages that the options state hold for all its kernels. A kernel with
+ * split(..) (ir/LANGUAGE.md, section 11) compiles to a plan.
  *
  * The kernels of a plan, in the order of their first launch; they belong to it.
  * NULL past the end, and of what is no plan. */

@@ -469,7 +469,7 @@ static tc_value *build_pieces(struct split *s, tc_builder *b, tc_value *tiles)
     tc_value *steps = build_steps(b, in);
     if (steps->type != tiles->type)
         steps = tc_build(b, TC_CAST, 1, &steps, tiles->type);
-    return tc_build_pieces(b, s->env->target, loop, tiles, steps);
+    return tc_build_pieces(b, s->kernel, s->env, loop, tiles, steps);
 }
 
 /* Workspace for the sums, then both kernels. */

@@ -19,10 +19,11 @@ const char *tc_why_not_split(const tc_func *kernel, bool computed);
 bool tc_splits(const tc_func *kernel, const tc_binding *bindings,
                unsigned nbindings);
 
-/* split_k_pieces.c: the number of pieces for a launch, by the cost model, as
- * ops of a plan: for so many tiles of so many steps (i32), each a product of
- * the loop's tiles. */
-tc_value *tc_build_pieces(tc_builder *b, const tc_target *target,
-                          const tc_op *loop, tc_value *tiles, tc_value *steps);
+/* split_k_pieces.c: the number of CTAs for each tile of a launch, by the cost
+ * model, as ops of a plan: for so many tiles, of so many steps of the kernel's
+ * loop (i32). */
+tc_value *tc_build_pieces(tc_builder *b, const tc_func *kernel,
+                          const tc_pass_env *env, const tc_op *loop,
+                          tc_value *tiles, tc_value *steps);
 
 #endif

@@ -160,6 +160,16 @@ enum {
     TC_BLOCKS_SPARE_REGISTERS = 32,
     TC_BLOCKS_MAX_COLUMNS = 128,
     TC_OPERAND_BYTES_PER_CYCLE = 256,
+    /* split_k_pieces.c, estimates from products of 16 to 128 rows on an H200:
+     * cycles of the kernel that adds the sums, its launch included; bytes of
+     * sums in a cycle of an SM, written and read; bytes of loads in a cycle if
+     * all SMs load; cycles that a tile op takes, as multiples of its lanes'
+     * share, in a CTA that is alone; registers of sums of small CTAs. */
+    TC_MERGE_CYCLES = 4000,
+    TC_MERGE_BYTES_PER_CYCLE = 12,
+    TC_SM_BYTES_PER_CYCLE = 18,
+    TC_LANES_LATENCY = 4,
+    TC_SPLIT_FEW_REGISTERS = 64,
     TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
 
     /* Warp groups that can read the scalar channel during the last product:

@@ -21,6 +21,7 @@ typedef struct tc_target {
     unsigned shared_per_sm;    /* bytes, all blocks and 1 KiB each */
     unsigned registers_per_sm; /* 32 bits each */
     unsigned max_registers;    /* a thread */
+    unsigned multiprocessors;  /* of the usual device, for estimates */
     /* Of an SM in a cycle (CUDA programming guide, throughput of arithmetic
      * instructions; NVIDIA's papers on each architecture): special functions of
      * f32, and multiplications of dense matrix products of 16-bit floats. */
