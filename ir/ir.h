@@ -262,7 +262,7 @@ struct tc_func {
     tc_tiles tiles;
     tc_raster raster;
     unsigned raster_rows; /* of a group */
-    unsigned split; /* 0: not said */
+    unsigned split;       /* 0: not said */
     /* A plan that split-k made: clauses were bound at its kernels. */
     bool from_split;
     /* Its programs may start while the kernel before it in the stream runs;

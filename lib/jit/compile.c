@@ -306,8 +306,7 @@ bool tc_job_finish(tc_job *job, const tilec_compile_options *o)
     tc_bound bound;
     if (!tc_job_choose(job, o, &target, &f, &bound))
         return false;
-    bool is_plan =
-        f->is_plan || tc_splits(f, bound.given, bound.ngiven);
+    bool is_plan = f->is_plan || tc_splits(f, bound.given, bound.ngiven);
     bool ok = is_plan ? tc_launch_plan_finish(job, o, target, f, &bound)
               : tc_target_is_gpu(target)
                   ? tc_gpu_finish(job, o, target, f, &bound)

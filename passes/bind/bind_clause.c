@@ -2,8 +2,9 @@
  *
  * Bindings of clauses: `-D for.pingpong=none` writes pingpong(none) at all
  * loops of the kernel whose text leaves that open, `-D kernel.raster=plain`
- * writes raster(plain) at the kernel, kernel.split=4 split(4). So the schedule can be given where
- * parameters are: on the command line, by `tilec tune`, in a configuration.
+ * writes raster(plain) at the kernel, and `-D kernel.split=4` split(4). So the
+ * schedule can be given where parameters are: on the command line, by `tilec
+ * tune`, in a configuration.
  * Tests: test/ir/passes/bind-params/clauses.tile.
  */
 #include "passes/bind/bind_params.h"
@@ -63,9 +64,9 @@ static bool bind_split(const clause *c)
 {
     unsigned n = tc_split_parse(c->word);
     if (!n)
-        return refuse(c, tc_arena_printf(&c->cx->diag_arena,
-                                         "auto, or 1 to %d pieces",
-                                         TC_MAX_SPLIT));
+        return refuse(c,
+                      tc_arena_printf(&c->cx->diag_arena,
+                                      "auto, or 1 to %d pieces", TC_MAX_SPLIT));
     if (!c->kernel->split)
         c->kernel->split = n;
     return true;

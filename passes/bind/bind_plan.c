@@ -291,7 +291,7 @@ tc_change tc_pass_bind_plan(tc_module *m, tc_pass_env *env)
         given.n = 0; /* split-k has bound its kernels */
     /* Errors in the plan as written are found here: after this the bindings of
      * launches are gone. */
-    if ( !tc_func_verify(p.plan) ||
+    if (!tc_func_verify(p.plan) ||
         !tc_bind_params_value(p.plan, &given, env, &types, &p.funcs))
         return TC_FAILED;
     tc_substitute_region(p.plan->body, &types);

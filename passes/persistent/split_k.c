@@ -22,12 +22,12 @@
  *       grid { .. yield %m, %n, %pieces } {
  *     before
  *     %acc = for the steps of piece program_id(2) .. carry(%acc0 = 0) { .. }
- *     store %parts[(program_id(2) * %tiles + this tile) * BM +: BM, 0 +: BN], %acc
+ *     store %parts[(piece * %tiles + tile) * BM +: BM, 0 +: BN], %acc
  *   }
  *   kernel @k_merge(.., %pieces: i32, %parts) early grid { .. yield %m, %n } {
  *     before
  *     %acc = for %i = 0 to %pieces carry(%acc0 = %init) {
- *       %part = load %parts[(%i * %tiles + this tile) * BM +: BM, 0 +: BN]
+ *       %part = load %parts[(%i * %tiles + tile) * BM +: BM, 0 +: BN]
  *       yield %acc0 + %part
  *     }
  *     after
@@ -212,8 +212,7 @@ static tc_value *build_tile(tc_builder *b, unsigned n, tc_value **tiles)
         tc_value *more =
             tc_build_binary(b, TC_MUL, id(b, TC_PROGRAM_ID, i), *tiles);
         at = tc_build_binary(b, TC_ADD, at, more);
-        *tiles =
-            tc_build_binary(b, TC_MUL, *tiles, id(b, TC_NUM_PROGRAMS, i));
+        *tiles = tc_build_binary(b, TC_MUL, *tiles, id(b, TC_NUM_PROGRAMS, i));
     }
     return at;
 }
@@ -343,10 +342,8 @@ static tc_func *make_parts(struct split *s)
     piece->name = "piece";
     erase_after(loop);
     narrow_loop(loop, piece, args[0]);
-    b = (tc_builder){.func = f,
-                     .region = f->body,
-                     .before = loop->next,
-                     .loc = loop->loc};
+    b = (tc_builder){
+        .func = f, .region = f->body, .before = loop->next, .loc = loop->loc};
     tc_value *tile = build_tile(&b, axis, &tiles);
     for (unsigned i = 0; i < loop->nout; i++) {
         tc_value *in[] = {build_window(&b, args[1 + i], loop->out[i]->type,
@@ -479,8 +476,8 @@ static void build_both(tc_builder *b, struct split *s, tc_value *tiles,
     const tc_op *loop = loop_of(s->kernel);
     tc_region *body = b->func->body;
     unsigned n = body->nargs;
-    tc_value **in = tc_arena_array(&b->func->module->arena, tc_value *,
-                                   n + 1 + loop->nout);
+    tc_value **in =
+        tc_arena_array(&b->func->module->arena, tc_value *, n + 1 + loop->nout);
     memcpy(in, body->args, n * sizeof *in);
     in[n] = pieces;
     tc_value *parts = tc_build_binary(b, TC_MUL, tiles, pieces);
@@ -502,8 +499,8 @@ static void build_both(tc_builder *b, struct split *s, tc_value *tiles,
 static void build_choice(tc_builder *b, struct split *s, tc_func *whole,
                          tc_value *tiles, tc_value *pieces)
 {
-    tc_value *more = tc_build_cmp(b, "gt", pieces,
-                                  tc_build_int(b, pieces->type, 1));
+    tc_value *more =
+        tc_build_cmp(b, "gt", pieces, tc_build_int(b, pieces->type, 1));
     tc_op *choice = tc_op_new(b->func, TC_IF, b->loc, 1, &more, 2);
     tc_op_set_results(choice, 0, NULL);
     tc_op_insert(choice, b->region, b->before);

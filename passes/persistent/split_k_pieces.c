@@ -65,8 +65,8 @@ static unsigned warps_of(const tc_func *f, const tc_pass_options *o,
                          int64_t sums)
 {
     unsigned asked = o->warps ? o->warps : f->warps;
-    bool few = tc_spread_registers(sums, TC_DEFAULT_WARPS) <=
-               TC_SPLIT_FEW_REGISTERS;
+    bool few =
+        tc_spread_registers(sums, TC_DEFAULT_WARPS) <= TC_SPLIT_FEW_REGISTERS;
     return asked ? asked : few ? TC_DEFAULT_WARPS : TC_DEFAULT_MAX_WARPS;
 }
 
@@ -75,8 +75,8 @@ static unsigned warps_of(const tc_func *f, const tc_pass_options *o,
 static int64_t resident(const tc_target *t, unsigned warps, int64_t loads,
                         int64_t sums)
 {
-    int64_t ring = loads * TC_UNCHAINED_SLOTS + TC_BLOCK_RESERVE +
-                   TC_CHANNEL_RESERVE;
+    int64_t ring =
+        loads * TC_UNCHAINED_SLOTS + TC_BLOCK_RESERVE + TC_CHANNEL_RESERVE;
     int64_t registers = tc_spread_registers(sums, warps) +
                         TC_SPARE_WGMMA_REGISTERS + TC_SPARE_REGISTERS;
     int64_t by_registers =
@@ -100,8 +100,7 @@ static cost cost_of(const tc_func *f, const tc_pass_env *env, const tc_op *loop)
         .work = work > lanes ? work : lanes,
         .sums = sums,
         .sms = t->multiprocessors,
-        .resident =
-            resident(t, warps_of(f, env->options, sums), loads, sums)};
+        .resident = resident(t, warps_of(f, env->options, sums), loads, sums)};
 }
 
 /* ---- Ops of the plan ---- */

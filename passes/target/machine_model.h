@@ -160,7 +160,7 @@ enum {
     TC_BLOCKS_SPARE_REGISTERS = 32,
     TC_BLOCKS_MAX_COLUMNS = 128,
     TC_OPERAND_BYTES_PER_CYCLE = 256,
-    /* split_k_pieces.c, estimates from products of 16 to 128 rows on an H200:
+    /* split_k_pieces.c, estimates:
      * cycles of the kernel that adds the sums, its launch included; bytes of
      * sums in a cycle of an SM, written and read; bytes of loads in a cycle if
      * all SMs load; cycles that a tile op takes, as multiples of its lanes'
