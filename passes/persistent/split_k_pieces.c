@@ -6,11 +6,15 @@
  *   ctas    = tiles p                             of the launch
  *   filled  = min(resident, ctas / SMs)           of an SM at a time
  *   rounds  = ctas / (SMs resident)
- *   cycles  = rounds (steps / p) max(latency, filled work)
- *             + TC_MERGE_CYCLES + the time that the sums' bytes take,  if p > 1
+ *   loops   = rounds (steps / p) max(latency, filled work)
+ *   memory  = bytes of the loop's tensors, at the memory's rate; CTAs that
+ *             have an SM alone do not reach that
+ *   cycles  = max(loops, memory) + rounds TC_ROUND_CYCLES
  *
- * with all quotients rounded up. `latency` is a step of a CTA that has an SM
- * alone, `work` the part of it in which the SM can do nothing else.
+ * with all quotients rounded up, and for p > 1 the time that the sums take to
+ * be written, and the next kernel to add them. `latency` is a step of a CTA
+ * that has an SM alone, `work` the part of it in which the SM can do nothing
+ * else.
  */
 #include "passes/persistent/split_k.h"
 
@@ -20,9 +24,15 @@
 /* Of a kernel: cycles, bytes and CTAs. */
 typedef struct cost {
     int64_t latency, work; /* of a step */
-    int64_t sums;          /* of a tile's sums, written and read once */
+    int64_t sums;          /* of a tile, bytes */
     int64_t sms, resident;
 } cost;
+
+/* What the ops of a step sum up to. */
+typedef struct step_work {
+    int64_t loads;           /* bytes */
+    int64_t products, lanes; /* cycles */
+} step_work;
 
 /* ---- What a step takes ---- */
 
@@ -46,18 +56,17 @@ static bool computes(const tc_op *op)
            tc_op_has(op, TC_ELEMENTWISE);
 }
 
-static void add_step(const tc_target *t, const tc_region *step, int64_t *loads,
-                     int64_t *products, int64_t *lanes)
+static void add_step(const tc_target *t, const tc_region *step, step_work *w)
 {
     tc_each_op (op, step) {
         for (unsigned i = 0; i < op->nregions; i++)
-            add_step(t, op->regions[i], loads, products, lanes);
+            add_step(t, op->regions[i], w);
         if (op->code == TC_LOAD)
-            *loads += tile_bytes(op->out[0]);
+            w->loads += tile_bytes(op->out[0]);
         else if (op->code == TC_DOT)
-            *products += product_cycles(t, op);
+            w->products += product_cycles(t, op);
         else if (computes(op))
-            *lanes += tc_type_count(op->out[0]->type) / TC_LANES_PER_CYCLE;
+            w->lanes += tc_type_count(op->out[0]->type) / TC_LANES_PER_CYCLE;
     }
 }
 
@@ -86,21 +95,27 @@ static int64_t resident(const tc_target *t, unsigned warps, int64_t loads,
     return n < 1 || tc_warpgroups(warps) > 1 ? 1 : n;
 }
 
+static int64_t larger(int64_t x, int64_t y)
+{
+    return x > y ? x : y;
+}
+
 static cost cost_of(const tc_func *f, const tc_pass_env *env, const tc_op *loop)
 {
     const tc_target *t = tc_machine(env->target);
-    int64_t loads = 0, products = 0, lanes = 0, sums = 0;
+    step_work w = {0};
+    int64_t sums = 0;
     for (unsigned i = 0; i < loop->nout; i++)
         sums += tile_bytes(loop->out[i]);
-    add_step(t, loop->regions[0], &loads, &products, &lanes);
-    int64_t memory = loads / TC_SM_BYTES_PER_CYCLE;
-    int64_t work = memory > products ? memory : products;
-    return (cost){
-        .latency = TC_STEP_CYCLES + products + TC_LANES_LATENCY * lanes,
-        .work = work > lanes ? work : lanes,
-        .sums = sums,
-        .sms = t->multiprocessors,
-        .resident = resident(t, warps_of(f, env->options, sums), loads, sums)};
+    add_step(t, loop->regions[0], &w);
+    int64_t math = larger(w.products, w.lanes * TC_LANES_PERCENT / 100);
+    int64_t alone = TC_STEP_CYCLES + w.lanes * TC_LANES_ALONE_PERCENT / 100;
+    return (cost){.latency = larger(alone, w.products * TC_ALONE_PERCENT / 100),
+                  .work = larger(math, w.loads / TC_L2_BYTES_PER_CYCLE),
+                  .sums = sums,
+                  .sms = t->multiprocessors,
+                  .resident = resident(t, warps_of(f, env->options, sums),
+                                       w.loads, sums)};
 }
 
 /* ---- Ops of the plan ---- */
@@ -128,23 +143,92 @@ static tc_value *split_div(tc_builder *b, tc_value *v, int64_t n)
     return tc_build_binary(b, TC_DIV, v, number(b, n));
 }
 
-static tc_value *cycles_of(tc_builder *b, const cost *c, int64_t p,
-                           tc_value *tiles, tc_value *steps)
+/* A launch's numbers, as i64. */
+typedef struct launch {
+    tc_value *tiles, *steps, *bytes;
+} launch;
+
+static tc_value *cycles_of_loops(tc_builder *b, const cost *c, int64_t p,
+                                 const launch *l, tc_value *ctas,
+                                 tc_value *rounds)
 {
-    tc_value *ctas = split_mul(b, tiles, p);
     tc_value *filled = tc_build_binary(b, TC_MIN, split_div(b, ctas, c->sms),
                                        number(b, c->resident));
     tc_value *step = tc_build_binary(b, TC_MAX, split_mul(b, filled, c->work),
                                      number(b, c->latency));
+    tc_value *loops =
+        tc_build_binary(b, TC_MUL, split_div(b, l->steps, p), step);
+    loops = tc_build_binary(b, TC_MUL, loops, rounds);
+    tc_value *memory =
+        split_div(b, l->bytes, c->sms * TC_MEMORY_BYTES_PER_CYCLE);
+    tc_value *slower =
+        split_div(b, split_mul(b, memory, TC_ALONE_PERCENT), 100);
+    tc_value *is_alone = tc_build_cmp(b, "le", filled, number(b, 1));
+    memory = tc_build_select(b, is_alone, slower, memory);
+    return tc_build_binary(b, TC_MAX, loops, memory);
+}
+
+static tc_value *cycles_of(tc_builder *b, const cost *c, int64_t p,
+                           const launch *l)
+{
+    tc_value *ctas = split_mul(b, l->tiles, p);
     tc_value *rounds = split_div(b, ctas, c->sms * c->resident);
-    tc_value *all = tc_build_binary(b, TC_MUL, split_div(b, steps, p), step);
-    all = tc_build_binary(b, TC_MUL, all, rounds);
+    int64_t stored = p > 1 ? c->sums / TC_STORE_BYTES_PER_CYCLE : 0;
+    tc_value *all =
+        tc_build_binary(b, TC_ADD, cycles_of_loops(b, c, p, l, ctas, rounds),
+                        split_mul(b, rounds, TC_ROUND_CYCLES + stored));
     if (p == 1)
         return all;
-    tc_value *bytes = split_mul(b, ctas, c->sums);
-    tc_value *merge = split_div(b, bytes, c->sms * TC_MERGE_BYTES_PER_CYCLE);
+    tc_value *merge = split_div(b, split_mul(b, ctas, c->sums),
+                                c->sms * TC_MERGE_BYTES_PER_CYCLE);
     merge = tc_build_binary(b, TC_ADD, merge, number(b, TC_MERGE_CYCLES));
     return tc_build_binary(b, TC_ADD, all, merge);
+}
+
+/* ---- Bytes of the loop's tensors ---- */
+
+static tc_value *bytes_of(tc_builder *b, tc_value *tensor)
+{
+    const tc_type *t = tensor->type;
+    tc_value *n = number(b, tc_type_bytes(t->elem));
+    for (unsigned i = 0; i < t->rank; i++) {
+        tc_op *op = tc_op_new(b->func, TC_SIZE, b->loc, 1, &tensor, 0);
+        tc_op_set_int(op, "dim", i);
+        n = tc_build_binary(b, TC_MUL, n, wide(b, tc_build_op(b, op, NULL)));
+    }
+    return n;
+}
+
+/* The argument of the kernel that a load reads a window of; NULL: none. */
+static const tc_value *tensor_of(const tc_op *op)
+{
+    const tc_op *block =
+        op->code == TC_LOAD ? tc_match_op(op->in[0], TC_BLOCK) : NULL;
+    return block && !block->in[0]->def ? block->in[0] : NULL;
+}
+
+static void mark_tensors(const tc_region *step, bool *is_loaded)
+{
+    tc_each_op (op, step) {
+        const tc_value *tensor = tensor_of(op);
+        if (tensor)
+            is_loaded[tensor->index] = true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            mark_tensors(op->regions[i], is_loaded);
+    }
+}
+
+static tc_value *bytes_of_tensors(tc_builder *b, const tc_op *loop)
+{
+    const tc_region *body = b->func->body;
+    bool *is_loaded =
+        tc_arena_array(&b->func->module->arena, bool, body->nargs);
+    tc_value *sum = number(b, 0);
+    mark_tensors(loop->regions[0], is_loaded);
+    for (unsigned i = 0; i < body->nargs; i++)
+        if (is_loaded[i])
+            sum = tc_build_binary(b, TC_ADD, sum, bytes_of(b, body->args[i]));
+    return sum;
 }
 
 tc_value *tc_build_pieces(tc_builder *b, const tc_func *kernel,
@@ -153,12 +237,11 @@ tc_value *tc_build_pieces(tc_builder *b, const tc_func *kernel,
 {
     static const int64_t numbers[] = {2, 3, 4, 6, 8};
     cost c = cost_of(kernel, env, loop);
-    tc_value *n = tc_build_int(b, tiles->type, 1), *best;
-    tiles = wide(b, tiles);
-    steps = wide(b, steps);
-    best = cycles_of(b, &c, 1, tiles, steps);
+    launch l = {wide(b, tiles), wide(b, steps), bytes_of_tensors(b, loop)};
+    tc_value *n = tc_build_int(b, tiles->type, 1);
+    tc_value *best = cycles_of(b, &c, 1, &l);
     for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        tc_value *with = cycles_of(b, &c, numbers[i], tiles, steps);
+        tc_value *with = cycles_of(b, &c, numbers[i], &l);
         tc_value *less = tc_build_cmp(b, "lt", with, best);
         n = tc_build_select(b, less, tc_build_int(b, n->type, numbers[i]), n);
         best = tc_build_binary(b, TC_MIN, best, with);

@@ -160,15 +160,21 @@ enum {
     TC_BLOCKS_SPARE_REGISTERS = 32,
     TC_BLOCKS_MAX_COLUMNS = 128,
     TC_OPERAND_BYTES_PER_CYCLE = 256,
-    /* split_k_pieces.c, estimates:
-     * cycles of the kernel that adds the sums, its launch included; bytes of
-     * sums in a cycle of an SM, written and read; bytes of loads in a cycle if
-     * all SMs load; cycles that a tile op takes, as multiples of its lanes'
-     * share, in a CTA that is alone; registers of sums of small CTAs. */
-    TC_MERGE_CYCLES = 4000,
+    /* split_k_pieces.c, estimates. Of an SM in a cycle: bytes from memory if
+     * all SMs load, from the L2 cache, sums that are stored, and that the next
+     * kernel adds. Cycles of that kernel with its launch, and of a CTA before
+     * and after its loop. What a step takes more if a CTA is alone on its SM;
+     * cycles of elementwise ops, alone and not, as percent of their lanes'
+     * share. Registers of sums of CTAs that share an SM. */
+    TC_MEMORY_BYTES_PER_CYCLE = 19,
+    TC_L2_BYTES_PER_CYCLE = 50,
+    TC_STORE_BYTES_PER_CYCLE = 20,
     TC_MERGE_BYTES_PER_CYCLE = 12,
-    TC_SM_BYTES_PER_CYCLE = 18,
-    TC_LANES_LATENCY = 4,
+    TC_MERGE_CYCLES = 4000,
+    TC_ROUND_CYCLES = 3000,
+    TC_ALONE_PERCENT = 125,
+    TC_LANES_ALONE_PERCENT = 150,
+    TC_LANES_PERCENT = 270,
     TC_SPLIT_FEW_REGISTERS = 64,
     TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
 

@@ -252,10 +252,12 @@ def tiles(*choices):
 BIG = tiles((8, 128, 256, 64), (8, 128, 128, 64), (12, 192, 160, 64))
 MEDIUM = tiles((8, 128, 128, 64), (8, 128, 256, 64))
 TURNED = tiles((8, 256, 128, 64), (8, 128, 256, 64), (8, 128, 128, 64))
-FEW = tiles((4, 16, 64, 256), (4, 16, 64, 128), (4, 16, 128, 128))
+SPLIT = {"kernel.split": "auto"}
+FEW = [(w, dict(b, **s)) for s in (SPLIT, {}) for w, b in tiles(
+    (4, 16, 64, 128), (4, 16, 64, 256), (4, 16, 128, 128))]
 W4 = [(w, dict(BM=m, BN=n)) for w, m, n in
       ((8, 256, 128), (8, 128, 256), (8, 128, 128))]
-W4_FEW = [(w, dict(BM=m, BN=n)) for w, m, n in ((4, 16, 64), (4, 16, 128))]
+W4_FEW = [(4, dict(BM=16, BN=n, **s)) for s in (SPLIT, {}) for n in (64, 128)]
 PIXELS = [(8, dict(BB=b, BH=h, BW=w, BN=n)) for b, h, w, n in
           ((2, 8, 8, 256), (2, 8, 8, 128), (1, 16, 8, 256))]
 
