@@ -455,6 +455,48 @@ START_TEST(errors_of_kernels)
 }
 END_TEST
 
+/* Of a product of these sides by a kernel with 128x128 tiles. */
+static uint64_t sums_of(const tilec_kernel *k, int64_t m, int64_t n, int64_t d)
+{
+    int64_t shapes[3][2] = {{m, d}, {d, n}, {m, n}};
+    DLTensor t[3];
+    tilec_argument args[3];
+    uint64_t bytes = 1;
+    for (int i = 0; i < 3; i++) {
+        t[i] = (DLTensor){
+            .ndim = 2, .dtype = {kDLBfloat, 16, 1}, .shape = shapes[i]};
+        args[i] = tilec_tensor(NULL, &t[i]);
+    }
+    ck_assert_int_eq(tilec_kernel_workspace(k, args, 3, &bytes, &error),
+                     TILEC_OK);
+    return bytes / (128 * 128 * sizeof(float));
+}
+
+/* split(auto): CTAs share tiles where these are few, and their loops long. */
+START_TEST(splits_by_sizes)
+{
+    tilec_source source = tilec_text("matmul", NULL, 0);
+    tilec_binding bindings[] = {{"T", "bf16"},
+                                {"BM", "128"},
+                                {"BN", "128"},
+                                {"BK", "64"},
+                                {"kernel.split", "auto"}};
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    tilec_kernel *k;
+    o.target = "sm_80";
+    o.warps = 8;
+    o.bindings = bindings;
+    o.nbindings = 5;
+    ck_assert_int_eq(tilec_compile(cx, &source, 1, &o, &k), TILEC_OK);
+    ck_assert_uint_eq(sums_of(k, 128, 8192, 8192), 3 * 64);
+    ck_assert_uint_eq(sums_of(k, 1, 100, 16384), 8);
+    ck_assert_uint_eq(sums_of(k, 128, 8192, 256), 0);
+    ck_assert_uint_eq(sums_of(k, 8192, 8192, 8192), 0);
+    ck_assert_uint_eq(sums_of(k, 128, 0, 8192), 0);
+    tilec_kernel_free(k);
+}
+END_TEST
+
 /* What a launch binds and the kernel has not. */
 START_TEST(errors_of_launches)
 {
@@ -598,6 +640,7 @@ int main(void)
     tcase_add_test(plans, which_plan);
     tcase_add_test(plans, errors_of_kernels);
     tcase_add_test(plans, errors_of_launches);
+    tcase_add_test(plans, splits_by_sizes);
     tcase_add_test(plans, out_of_memory);
     tcase_add_test(plans, fills_and_launches_in_the_stream);
     tcase_add_test(plans, kernels_come_from_the_cache);
