@@ -49,11 +49,20 @@ static int64_t tile_bytes(const tc_value *v)
     return t->kind == TC_TILE ? tc_type_count(t) * tc_type_bytes(t->elem) : 0;
 }
 
-/* Elementwise ops of tiles as large as an operand; casts of sums are not. */
-static bool computes(const tc_op *op)
+/* Instructions for each element of an elementwise op. */
+static int64_t instructions(const tc_op *op)
 {
-    return op->nout && op->out[0]->type->kind == TC_TILE &&
-           tc_op_has(op, TC_ELEMENTWISE);
+    if (!op->nout || op->out[0]->type->kind != TC_TILE ||
+        !tc_op_has(op, TC_ELEMENTWISE))
+        return 0;
+    bool widens = op->code == TC_CAST && tc_has_int_lanes(op->in[0]) &&
+                  tc_has_float_lanes(op->out[0]);
+    return widens ? TC_INT_CAST_INSTRUCTIONS : 1;
+}
+
+static int64_t tile_count(const tc_op *op)
+{
+    return op->nout ? tc_type_count(op->out[0]->type) : 0;
 }
 
 static void add_step(const tc_target *t, const tc_region *step, step_work *w)
@@ -65,8 +74,8 @@ static void add_step(const tc_target *t, const tc_region *step, step_work *w)
             w->loads += tile_bytes(op->out[0]);
         else if (op->code == TC_DOT)
             w->products += product_cycles(t, op);
-        else if (computes(op))
-            w->lanes += tc_type_count(op->out[0]->type) / TC_LANES_PER_CYCLE;
+        else
+            w->lanes += instructions(op) * tile_count(op) / TC_LANES_PER_CYCLE;
     }
 }
 

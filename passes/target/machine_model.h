@@ -164,8 +164,8 @@ enum {
      * all SMs load, from the L2 cache, sums that are stored, and that the next
      * kernel adds. Cycles of that kernel with its launch, and of a CTA before
      * and after its loop. What a step takes more if a CTA is alone on its SM;
-     * cycles of elementwise ops, alone and not, as percent of their lanes'
-     * share. Registers of sums of CTAs that share an SM. */
+     * instructions for an element's conversion from int; cycles of elementwise
+     * ops, alone and not, as percent of their lanes' share. Registers of sums of CTAs that share an SM. */
     TC_MEMORY_BYTES_PER_CYCLE = 19,
     TC_L2_BYTES_PER_CYCLE = 50,
     TC_STORE_BYTES_PER_CYCLE = 20,
@@ -173,8 +173,9 @@ enum {
     TC_MERGE_CYCLES = 4000,
     TC_ROUND_CYCLES = 3000,
     TC_ALONE_PERCENT = 125,
-    TC_LANES_ALONE_PERCENT = 150,
-    TC_LANES_PERCENT = 270,
+    TC_INT_CAST_INSTRUCTIONS = 4,
+    TC_LANES_ALONE_PERCENT = 110,
+    TC_LANES_PERCENT = 150,
     TC_SPLIT_FEW_REGISTERS = 64,
     TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
 
