@@ -165,7 +165,8 @@ enum {
      * kernel adds. Cycles of that kernel with its launch, and of a CTA before
      * and after its loop. What a step takes more if a CTA is alone on its SM;
      * instructions for an element's conversion from int; cycles of elementwise
-     * ops, alone and not, as percent of their lanes' share. Registers of sums of CTAs that share an SM. */
+     * ops, alone and not, as percent of their lanes' share. Registers of sums
+     * of CTAs that share an SM. */
     TC_MEMORY_BYTES_PER_CYCLE = 19,
     TC_L2_BYTES_PER_CYCLE = 50,
     TC_STORE_BYTES_PER_CYCLE = 20,
