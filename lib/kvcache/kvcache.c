@@ -8,6 +8,7 @@
 
 #include "lib/gpu/gpu.h"
 #include "lib/kvcache/kvcache_choice.h"
+#include "lib/kvcache/kvcache_reach.h"
 #include "lib/mods/mods_job.h"
 #include "lib/program/link.h"
 #include "passes/sync/shared_memory.h"
@@ -40,7 +41,7 @@ struct request {
 
 /* ---- Checks ---- */
 
-enum { MOST_PAGE = 65536, MOST_DIM = 1024, MOST_WINDOW = 1 << 30 };
+enum { MOST_PAGE = 65536, MOST_DIM = 1024 };
 
 static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
 {
@@ -281,7 +282,6 @@ static tilec_kvcache *make_plan(tc_job *job, const struct request *r,
     c->layout = o->layout;
     c->ragged_queries = o->ragged_queries != 0;
     c->piece = o->piece;
-    c->window = o->window ? o->window : MOST_WINDOW;
     c->has_sinks = o->sinks != 0;
     c->has_offsets = o->query_offsets != 0;
     c->has_factors[0] = o->descale_k != NULL;
@@ -334,22 +334,30 @@ static bool finish(tc_job *job, const struct request *r,
     return tc_job_finish(job, &c);
 }
 
+/* A schedule depends on the mask alone. */
+static bool add_mods(tc_job *job, const struct request *r, tc_mods *mods)
+{
+    const tilec_kvcache_options *o = &r->options;
+    bool scores = r->part == FORWARD;
+    tc_mods_texts texts = {.texts = {[TC_MOD_MASK] = o->mask,
+                                     [TC_MOD_SCORE] = scores ? o->score : NULL},
+                           .sources = o->sources,
+                           .nsources = o->nsources,
+                           .read_source = o->read_source,
+                           .user = o->user};
+    return tc_mods_add(job, &texts, mods);
+}
+
 static bool build_forward(tc_job *job, struct request *r)
 {
     const tilec_kvcache_options *o = &r->options;
-    tc_mods_texts texts = {
-        .texts = {[TC_MOD_MASK] = o->mask, [TC_MOD_SCORE] = o->score},
-        .sources = o->sources,
-        .nsources = o->nsources,
-        .read_source = o->read_source,
-        .user = o->user};
     tc_mods mods;
     if (!check_tensor(job, "q", r->q) || !check_tensor(job, "k", r->k) ||
         !check_tensor(job, "v", r->v) || !check_types(job, r) ||
         !check_shapes(job, r) || !check_v_in_k(job, r) ||
         !check_factors(job, "descale_k", o->descale_k, r->k) ||
         !check_factors(job, "descale_v", o->descale_v, r->v) ||
-        !tc_mods_add(job, &texts, &mods))
+        !add_mods(job, r, &mods))
         return false;
     r->plan = make_plan(job, r, &mods);
     r->target =
@@ -360,13 +368,36 @@ static bool build_forward(tc_job *job, struct request *r)
     return parse_program(job, &b) && finish(job, r, &b);
 }
 
-static bool build(tc_job *job)
+static bool build_schedule(tc_job *job, struct request *r)
 {
-    struct request *r = job->request;
-    if (r->part == FORWARD)
-        return build_forward(job, r);
+    tc_mods mods;
+    if (!add_mods(job, r, &mods))
+        return false;
+    struct bindings b = bindings_of(r, &job->cx->arena);
+    const char *reach;
+    if (!parse_program(job, &b))
+        return false;
+    if (tc_kv_find_reach(job, &mods.all[TC_MOD_MASK], r->choice.keys,
+                         r->plan->has_offsets, &reach))
+        bind(&b, "reach", reach);
+    return finish(job, r, &b);
+}
+
+static bool build_merge(tc_job *job, struct request *r)
+{
     struct bindings b = bindings_of(r, &job->cx->arena);
     return parse_program(job, &b) && finish(job, r, &b);
+}
+
+static bool build(tc_job *job)
+{
+    static bool (*const parts[PARTS])(tc_job *, struct request *) = {
+        [FORWARD] = build_forward,
+        [SCHEDULE] = build_schedule,
+        [MERGE] = build_merge,
+    };
+    struct request *r = job->request;
+    return parts[r->part](job, r);
 }
 
 static tilec_status compile(tilec_context *cx, struct request *r,
@@ -434,8 +465,6 @@ static const char *wrong(const struct request *r, bool options_ok)
         return "tilec_kvcache_plan: layout is none of tilec_kv_layout";
     if (o->piece < 0 || o->piece % 128 != 0 || o->piece > INT32_MAX)
         return "tilec_kvcache_plan: piece is no multiple of 128 keys";
-    if (o->window < 0 || o->window > MOST_WINDOW)
-        return "tilec_kvcache_plan: window is below 0 or above 2^30";
     return NULL;
 }
 

@@ -19,7 +19,6 @@ struct tilec_kvcache {
     bool merges_apart;    /* by a kernel of its own */
     bool by_heads;        /* a block has the queries of a head, then the next */
     int64_t piece;        /* keys; 0: by the batch */
-    int64_t window;       /* of keys before a query that are dealt */
     int64_t group, block; /* heads of a group, rows of a tile */
     unsigned sms;         /* multiprocessors; 0: no GPU */
     unsigned per_sm;      /* programs of a multiprocessor */

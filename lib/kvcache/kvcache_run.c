@@ -12,6 +12,7 @@
 #include "lib/overlap.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -394,16 +395,47 @@ static tilec_status end_call(struct call *c, tilec_status s)
     return s;
 }
 
+static tilec_status place_captured(struct call *c)
+{
+    const tilec_kernel *k = c->c->forward;
+    tc_captured_values(k, c->c->values, c->c->nvalues, c->captured);
+    return tc_captured_place(k, c->t->captured, c->t->ncaptured, c->captured,
+                             c->error);
+}
+
 /* Captured values of mods; the launch names missing ones. */
 static tilec_status add_captured(struct call *c)
 {
     const tilec_kernel *k = c->c->forward;
-    tc_captured_values(k, c->c->values, c->c->nvalues, c->captured);
-    tilec_status s = tc_captured_place(k, c->t->captured, c->t->ncaptured,
-                                       c->captured, c->error);
+    tilec_status s = place_captured(c);
     for (unsigned i = k->nown; s == TILEC_OK && i < k->nparams; i++)
         if (c->captured[i].name)
             c->args[c->nargs++] = c->captured[i];
+    return s;
+}
+
+/* What the schedule's `reach` captures is what the mask captures. */
+static tilec_status add_reach(struct call *c)
+{
+    static const char reach[] = "reach.";
+    enum { PREFIX = sizeof reach - 1 };
+    const tilec_kernel *k = c->c->schedule;
+    char name[256];
+    tilec_status s = k->nown < k->nparams ? place_captured(c) : TILEC_OK;
+    for (unsigned i = k->nown; s == TILEC_OK && i < k->nparams; i++) {
+        const char *own = k->params[i].info.name;
+        if (strncmp(own, reach, PREFIX) != 0)
+            continue;
+        snprintf(name, sizeof name, "mask.%s", own + PREFIX);
+        int at = tc_kernel_param_index(c->c->forward, name);
+        if (at < 0 || !c->captured[at].name)
+            return tc_fail(c->error, TILEC_USAGE,
+                           "tilec_kvcache_schedule: argument %s is missing: "
+                           "the mask says which keys are dealt",
+                           name);
+        c->args[c->nargs] = c->captured[at];
+        c->args[c->nargs++].name = own;
+    }
     return s;
 }
 
@@ -423,7 +455,7 @@ static tilec_status run_schedule(struct call *c,
                                  const tilec_launch_options *options)
 {
     const tilec_kernel *k = c->c->schedule;
-    tilec_status s = begin_arguments(c, k);
+    tilec_status s = begin_arguments(c, c->c->forward);
     if (s != TILEC_OK)
         return s;
     add_tensor(c, "items", &c->items);
@@ -432,9 +464,11 @@ static tilec_status run_schedule(struct call *c,
     add_int(c, "parts", c->sizes.parts);
     add_int(c, "queries", c->t->q->shape[2]);
     add_int(c, "keys", most_keys(c->c, c->t));
-    add_int(c, "window", c->c->window);
     add_places(c, k);
-    return end_call(c, tilec_launch(k, c->args, c->nargs, options, c->error));
+    s = add_reach(c);
+    if (s == TILEC_OK)
+        s = tilec_launch(k, c->args, c->nargs, options, c->error);
+    return end_call(c, s);
 }
 
 tilec_status tilec_kvcache_schedule(const tilec_kvcache *c,

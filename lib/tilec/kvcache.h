@@ -81,11 +81,6 @@ typedef struct tilec_kvcache_options {
     /* v is the first DV columns of k (MLA): a view with k's data and strides, in
      * the plan and in all calls. What is loaded for k serves v too. */
     int v_in_k;
-    /* Queries see fewer than so many keys before them, and themselves, as the
-     * mask says (sliding_window): schedules deal no others, and what the table
-     * says of their pages is not read. 0: all keys. A schedule is for layers of
-     * the same window. */
-    int64_t window;
     /* query_offsets of the tensors says where queries stand. */
     int query_offsets;
 } tilec_kvcache_options;
@@ -132,7 +127,7 @@ typedef struct tilec_kvcache_tensors {
     const DLTensor *sinks; /* float32 [HQ], of a plan with that option */
     const DLTensor *descale_k, *descale_v; /* likewise, of its shapes */
     /* [B], of a plan with that option: the position of each sequence's first
-     * query, 0 to 2^30 - 1. A schedule with a window depends on it. */
+     * query, 0 to 2^30 - 1. A schedule of a plan with a mask depends on it. */
     const DLTensor *query_offsets;
 } tilec_kvcache_tensors;
 

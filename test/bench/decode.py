@@ -115,8 +115,7 @@ class Decode:
         if "apart" in variant:
             caches = [(k, v.clone()) for k, v in caches]
         places = dict(places or {}, kv_lens=self.lens)
-        dealt = {n: variant[n] for n in ("piece", "kv_window")
-                 if n in variant}
+        piece = {n: variant[n] for n in ("piece",) if n in variant}
         mods = {n: variant[n] for n in ("score_mod", "mask_mod")
                 if n in variant} or self.causal
         if "w" in variant:
@@ -124,9 +123,11 @@ class Decode:
         if mods.get("score_mod") == "alibi":
             mods = dict(mods, captured=dict(slopes=self.slopes))
         factors = self._factors(variant)
-        schedule = tilec.schedule(self.q, *caches[0], **dealt, **places)
+        mask = {n: mods[n] for n in ("mask_mod",) if "dealt" in variant}
+        schedule = tilec.schedule(self.q, *caches[0], **piece, **mask,
+                                  **places)
         return self._in_turn(lambda k, v: tilec.attention(
-            self.q, k, v, schedule=schedule, **dealt, **places, **mods,
+            self.q, k, v, schedule=schedule, **piece, **places, **mods,
             **factors), caches, dict(variant, **factors), dense)
 
     def _ragged(self):

@@ -119,7 +119,6 @@ static const role roles[] = {
     {"kvcache_schedule", "parts", "U", false, 0},
     {"kvcache_schedule", "queries", "M", false, 0},
     {"kvcache_schedule", "keys", "N", false, 0},
-    {"kvcache_schedule", "window", NULL, false, 250},
     {"kvcache_schedule", "key_count.lens", "B", false, 300},
     {"kvcache_schedule", "query_position.query_offsets", "B", false, 600},
     {"kvcache_schedule", "query_span.starts", "T", false, -5},

@@ -281,11 +281,14 @@ class KVCache(unittest.TestCase):
         offsets = np.array([0, 130, 60, 420], np.int32)
         for piece, cache in ((0, batch.paged(16)), (128, batch.dense())):
             k, v, places = cache
-            for window in (0, 60):
+            every = tilec.schedule(batch.queries(), k, v, piece=piece,
+                                   query_offsets=offsets, **places)
+            for schedule in (None, every):
                 o, lse = tilec.attention(
                     batch.queries(), k, v, query_offsets=offsets, piece=piece,
                     mask_mod="sliding_window(w=60)", score_mod="alibi",
-                    slopes=slopes, kv_window=window, return_lse=True, **places)
+                    slopes=slopes, schedule=schedule, return_lse=True,
+                    **places)
                 for b in range(4):
                     move = offsets[b] - (batch.lens[b] - 3)
                     want, rows = expected(
@@ -295,11 +298,12 @@ class KVCache(unittest.TestCase):
                     np.testing.assert_allclose(o[b].swapaxes(0, 1), want,
                                                atol=2e-5)
                     np.testing.assert_allclose(lse[b].T, rows, atol=2e-5)
-        schedule = tilec.schedule(batch.queries(), k, v, kv_window=60, **places)
+        mask = "sliding_window(w=60)"
+        schedule = tilec.schedule(batch.queries(), k, v, mask_mod=mask, **places)
         with self.assertRaisesRegex(
                 ValueError, "stand at the last keys, not query_offsets"):
             tilec.attention(batch.queries(), k, v, query_offsets=offsets,
-                            schedule=schedule, kv_window=60, **places)
+                            schedule=schedule, mask_mod=mask, **places)
         with self.assertRaisesRegex(ValueError, "query_offsets: dim 0 is 3"):
             tilec.attention(batch.queries(), k, v, query_offsets=offsets[:3],
                             **places)
@@ -325,25 +329,70 @@ class KVCache(unittest.TestCase):
         tilec.check_memory(False)
         tilec.schedule(batch.queries(), k, v, **places)
 
-    def test_a_window_is_all_that_is_dealt(self):
+    def test_what_a_mask_shows_is_all_that_is_dealt(self):
         """Entries of pages before it may be anything."""
         for queries in (1, 5):
             batch = Batch([5, 900, 77, 0, 333], queries, heads=(4, 2))
             for piece in (0, 128):
                 k, v, places = batch.paged(16)
-                side = piece or 128  # a step has at most so many keys
+                side = 128  # a step has at most so many keys
                 for b, n in enumerate(batch.lens):
                     first = max(n - queries - 60 + 1, 0) // side * side
                     places["page_table"][b, :first // 16] = POISON
-                self.check(batch, (k, v, places), piece=piece, kv_window=60,
+                self.check(batch, (k, v, places), piece=piece,
                            see=lambda i, j: (j <= i) & (i - j < 60),
                            mask_mod="sliding_window(w=60)")
-        schedule = tilec.schedule(batch.queries(), k, v, kv_window=60,
+        schedule = tilec.schedule(batch.queries(), k, v, mask_mod="causal",
                                   **places)
-        with self.assertRaisesRegex(ValueError, "made for window 60, not 0"):
-            tilec.attention(batch.queries(), k, v, schedule=schedule, **places)
-        with self.assertRaisesRegex(Exception, "window is below 0"):
-            tilec.schedule(batch.queries(), k, v, kv_window=-1, **places)
+        with self.assertRaisesRegex(
+                ValueError, "made for mask causal, not sliding_window"):
+            tilec.attention(batch.queries(), k, v, schedule=schedule,
+                            mask_mod="sliding_window(w=60)", **places)
+
+    def test_masks_of_ones_own_are_dealt(self):
+        """By tensors and numbers that they capture, which may change; with
+        sinks before a gap; with no key at all."""
+        lens = [5, 900, 77, 0, 2333]
+        first = np.array([0, 300, 90, 4, 1000], np.int32)
+        cases = (
+            ("%k >= %first[%b] and %k < %first[%b] + %w",
+             lambda b, w: lambda i, j: (i > -9) & (j >= first[b]) &
+             (j < first[b] + w)),
+            ("%k < 4 or %q - %k < %w and %k >= %first[%b]",
+             lambda b, w: lambda i, j: (j < 4) | (i - j < w) &
+             (j >= first[b])),
+            ("bisect(%first, %q) == bisect(%first, %k) and %k > %w",
+             lambda b, w: lambda i, j: (np.searchsorted(
+                 sorted(first), i, "right") == np.searchsorted(
+                     sorted(first), j, "right")) & (j > w)))
+        for condition, see in cases:
+            mask = ("func @own(%%b: i32, %%h: i32, %%q: i32, %%k: i32, "
+                    "%%first: tensor<[?] x i32>, %%w: i32) -> i1 "
+                    "{ return %s }" % condition)
+            given = np.sort(first) if "bisect" in mask else first
+            for queries, piece in ((1, 0), (3, 128)):
+                batch = Batch(lens, queries, heads=(4, 2))
+                for k, v, places in (batch.paged(16), batch.dense()):
+                    schedule = tilec.schedule(
+                        batch.queries(), k, v, piece=piece, mask_mod=mask,
+                        first=given, w=70, **places)
+                    every = tilec.schedule(batch.queries(), k, v, piece=piece,
+                                           **places)
+                    for made, w in ((None, 40), (schedule, 70), (every, 70)):
+                        o, lse = tilec.attention(
+                            batch.queries(), k, v, mask_mod=mask, first=given,
+                            w=w, piece=piece, schedule=made, return_lse=True,
+                            **places)
+                        for b in range(len(lens)):
+                            want, rows = expected(batch.q[b], batch.k[b],
+                                                  batch.v[b], see(b, w))
+                            np.testing.assert_allclose(
+                                o[b].swapaxes(0, 1), want, atol=2e-5)
+                            np.testing.assert_allclose(lse[b].T, rows,
+                                                       atol=2e-5)
+        with self.assertRaisesRegex(Exception, "argument mask.w is missing"):
+            tilec.schedule(batch.queries(), k, v, mask_mod=mask, first=given,
+                           **places)
 
     def test_what_a_mask_hides_is_not_read(self):
         """Without a window: whole steps that are hidden."""
@@ -532,7 +581,7 @@ class KVCache(unittest.TestCase):
         schedule = tilec.kernel("attention_kvcache", name="kvcache_schedule",
                                 bindings={"GROUP": 1})
         items = np.zeros((13, 64), np.int32)
-        schedule(items, np.zeros(64, np.int32), 1, 8, 64, 1 << 30, 1 << 30)
+        schedule(items, np.zeros(64, np.int32), 1, 8, 64, 1 << 30)
         begins = items[2][items[11] > 0].reshape(4, 2)
         ends = items[3][items[11] > 0].reshape(4, 2)
         self.assertEqual(begins.tolist(), [[0, 1 << 29]] * 4)

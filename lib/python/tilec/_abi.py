@@ -179,7 +179,7 @@ class tilec_kvcache_options(C.Structure):
                 ("sinks", C.c_int),
                 ("descale_k", C.POINTER(DLTensor)),
                 ("descale_v", C.POINTER(DLTensor)), ("v_in_k", C.c_int),
-                ("window", C.c_int64), ("query_offsets", C.c_int)]
+                ("query_offsets", C.c_int)]
 
 
 class tilec_kvcache_tensors(C.Structure):

@@ -145,28 +145,27 @@ def _refuse_with_cache(given):
                              "has no %s" % name)
 
 
-def _cache_spec(layout, places, dealt, score_mod=None, mask_mod=None,
-                scale=None, sinks=False, factors=()):
-    """dealt: piece and kv_window."""
+def _cache_spec(layout, places, piece, mask_mod, score_mod=None, scale=None,
+                sinks=False, factors=()):
     _check_mod("score_mod", score_mod)
     _check_mod("mask_mod", mask_mod)
     return _kvcache.Spec(score_mod or "", mask_mod or "", _scale(scale), layout,
                          "cu_seqlens_q" in places, "query_offsets" in places,
-                         *map(int, dealt), sinks, factors)
+                         int(piece), sinks, factors)
 
 
 def with_cache(query, key, value, places, options, schedule, extras, captured):
-    """options: score_mod, mask_mod, scale, piece, kv_window, return_lse;
+    """options: score_mod, mask_mod, scale, piece, return_lse;
     extras: sinks, descale_k, descale_v."""
     global _torch
-    score_mod, mask_mod, scale, *dealt, return_lse = options
+    score_mod, mask_mod, scale, piece, return_lse = options
     q, k, v, ints, layout, is_flat = _kvcache.inputs(query, key, value, places)
     if any(getattr(x, "requires_grad", False) for x in (q, k, v)):
         raise ValueError(_kvcache.NO_GRADIENTS)
     sinks = _sinks.given(q, extras[0]).get(_sinks.NAME)
     extra, kinds = _kvcache.factors_of(q, dict(zip(_kvcache.FACTORS,
                                                    extras[1:])))
-    spec = _cache_spec(layout, ints, dealt, score_mod, mask_mod, scale,
+    spec = _cache_spec(layout, ints, piece, mask_mod, score_mod, scale,
                        sinks is not None, kinds)
     if sinks is not None:
         extra["sinks"] = _tensors.cast(sinks, "float32")
@@ -234,17 +233,25 @@ def schedule(query: Tensor, key: Tensor, value: Tensor, *,
              cu_seqlens_q: typing.Optional[Ints] = None,
              cu_seqlens_k: typing.Optional[Ints] = None,
              query_offsets: typing.Optional[Ints] = None,
-             piece: int = 0, kv_window: int = 0) -> _kvcache.Schedule:
+             piece: int = 0, mask_mod: typing.Optional[str] = None,
+             captured: typing.Optional[Captured] = None,
+             **captured_by_name: Value) -> _kvcache.Schedule:
     """How the keys of a batch are dealt to programs, for `schedule=` of all
     calls of tilec.attention with tensors of these shapes and lengths: those of
     the layers of a step. A small kernel on the device makes it. `.update()`
-    makes it again from the same tensors, whose contents may have changed."""
+    makes it again from the same tensors, whose contents may have changed.
+
+    mask_mod: only keys that this mask shows are dealt, as far as the compiler
+    finds which: for calls with this mask, which captures the same values.
+    Without it all keys are dealt, for calls with any mask."""
     places = _kvcache.places(kv_lens, page_table, kv_indptr, kv_indices,
                              kv_last_page_len, cu_seqlens_q, cu_seqlens_k,
                              query_offsets)
     q, k, v, ints, layout, _ = _kvcache.inputs(query, key, value, places)
     return _kvcache.schedule_for(q, k, v, ints, places,
-                                 _cache_spec(layout, ints, (piece, kv_window)))
+                                 _cache_spec(layout, ints, piece, mask_mod),
+                                 [*_captured.given(_all_captured(
+                                     captured, captured_by_name), q).items()])
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, *,
@@ -273,7 +280,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
               cu_seqlens_k: typing.Optional[Ints] = None,
               query_offsets: typing.Optional[Ints] = None,
               schedule: typing.Optional[_kvcache.Schedule] = None,
-              piece: int = 0, kv_window: int = 0, **captured_by_name: Value
+              piece: int = 0, **captured_by_name: Value
               ) -> typing.Union[Tensor, typing.Tuple[Tensor, ...]]:
     """softmax(score_mod(scale * query key^T) where mask_mod) value.
 
@@ -346,9 +353,6 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
     schedule: of `tilec.schedule`, for all layers of a step.
     piece: keys of a piece, a multiple of 128: a sequence's bits then do not
         depend on what else is in the batch.
-    kv_window: the mask hides keys at this distance before a query and beyond
-        (sliding_window(w=kv_window)): they are neither dealt nor read. Also of
-        the schedule.
 
     Differentiable in torch: with respect to query, key, value, sinks and
     captured float tensors of score mods, and through the logsumexp. Once, and
@@ -374,7 +378,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
             out_dtype=out_dtype, kernel_options=kernel_options,
             dropout_p=dropout_p or None))
         asked = (query, key, value, places, (
-            score_mod, mask_mod, scale, piece, kv_window, return_lse
+            score_mod, mask_mod, scale, piece, return_lse
         ), schedule, (
                 sinks, descale_k, descale_v), _all_captured(
                     captured, captured_by_name))

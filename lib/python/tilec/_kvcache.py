@@ -40,7 +40,6 @@ class Spec:
     ragged_queries: bool = False
     query_offsets: bool = False
     piece: int = 0
-    window: int = 0
     sinks: bool = False
     factors: tuple = ()  # shapes that descale_k and descale_v have, in kinds
     target: typing.Optional[str] = None
@@ -109,7 +108,7 @@ def _asked(spec, device, k, v):
         nsources=texts.nsources, read_source=_context.read_source,
         layout=spec.layout, ragged_queries=spec.ragged_queries,
         query_offsets=spec.query_offsets,
-        piece=spec.piece, window=spec.window, sinks=spec.sinks,
+        piece=spec.piece, sinks=spec.sinks,
         v_in_k=_tensors.begins_with(k, v))
 
 
@@ -162,9 +161,11 @@ class Schedule:
     gives. For all layers of a step; `update` makes it again, in the same
     memory, for other lengths."""
 
-    def __init__(self, plan, tensors, places, size):
-        """places: as they were given, of other ints too."""
+    def __init__(self, plan, tensors, places, size, captured=()):
+        """places: as they were given, of other ints too; captured: [(name,
+        value)] of the mask."""
         self.plan, self._places, self._tensors = plan, places, tensors
+        self._captured = captured
         self._made_for = _described(plan.spec, places=places, **tensors)
         self._repeated = None  # what `update` calls
         self.memory = _tensors.Memory(tensors["q"], size)
@@ -181,7 +182,7 @@ class Schedule:
         """Refuses tensors of other shapes than it was made for."""
         got = _described(spec, q, k, v, places)
         for name, made_for in self._made_for.items():
-            if got.get(name) != made_for:
+            if got.get(name) != made_for and (name, made_for) != _NO_MASK:
                 raise ValueError(
                     "schedule was made for %s %s, not %s: make another one "
                     "with tilec.schedule(query, key, value, ..)" %
@@ -194,7 +195,8 @@ class Schedule:
             return
         places = {n: _captured.integers(n, x, self._tensors["q"])
                   for n, x in self._places.items()}
-        call, held = _call(self._tensors, places)
+        call, held = _call(self._tensors, places, _captured.fitted(
+            self._captured, self.plan.captured, self.plan.device))
         call.schedule = self.memory.address
         call.schedule_bytes = self.memory.size
         launch = _context.launch_options(self.plan.device)
@@ -208,7 +210,7 @@ class Schedule:
         if _tensors.is_torch(given["q"]):
             from . import _torch
             self._repeated = _torch.cache.repeated_schedule(
-                self.plan, given, self.memory)
+                self.plan, given, self.memory, self._captured)
 
 
 _kinds_of_schedules: typing.Dict[tuple, int] = {}
@@ -218,6 +220,7 @@ def described_by(kind):
     return dict(list(_kinds_of_schedules)[kind])
 
 
+_NO_MASK = "mask", ""  # all keys are dealt: good for any mask
 _LAYOUTS = ("kv_lens", "cu_seqlens_k", "page_table", "kv_indptr")
 _SEQUENCES = ("kv_lens", "cu_seqlens_k", "kv_indptr", "cu_seqlens_q")
 
@@ -225,14 +228,14 @@ _SEQUENCES = ("kv_lens", "cu_seqlens_k", "kv_indptr", "cu_seqlens_q")
 def _described(spec, q, k, v, places):
     """What a schedule depends on, but for lengths."""
     found = {"keys that lie by": _LAYOUTS[spec.layout],
-             "piece": spec.piece, "window": spec.window,
+             "piece": spec.piece, "mask": spec.mask_mod,
              "a query of shape": tuple(q.shape),
              "a key of heads, length and dim": tuple(k.shape[1:]),
              "a value of dim": v.shape[3],
              "a value in the columns of key:": _tensors.begins_with(k, v),
              "data types": ", ".join(str(t.dtype) for t in (q, k, v)),
              "tensors on": _tensors.device_of(q)}
-    if spec.window:
+    if spec.mask_mod:
         found["queries that stand at"] = ("query_offsets" if spec.query_offsets
                                           else "the last keys")
     for name in _SEQUENCES:
@@ -352,7 +355,7 @@ def attention(r, schedule):
     sizes = _sizes(plan, call)
     if schedule is None:
         schedule = Schedule(plan, dict(q=r.q, k=r.k, v=r.v), r.places,
-                            sizes[0])
+                            sizes[0], r.captured)
     memory = _tensors.Memory(r.q, sizes[1])
     call.workspace, call.workspace_bytes = memory.address, memory.size
     call.schedule = schedule.memory.address
@@ -363,11 +366,12 @@ def attention(r, schedule):
     return [_as_given(x, r.is_flat) for x in new], (plan, t, sizes)
 
 
-def schedule_for(q, k, v, places, given, spec):
-    """given: the places before they became int32."""
+def schedule_for(q, k, v, places, given, spec, captured):
+    """given: the places before they became int32; captured: [(name, value)]
+    of the mask."""
     plan = plan_for(spec, q, k, v)
     call, held = _call(dict(q=q, k=k, v=v), places)
     need, _ = _sizes(plan, call)
     del held
     return Schedule(plan, dict(q=q, k=k, v=v), {n: given[n] for n in places},
-                    need).named()
+                    need, captured).named()

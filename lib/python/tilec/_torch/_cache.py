@@ -77,24 +77,33 @@ class _ScheduleLaunch(_CacheLaunch):
 class _Schedules:
     """Makes schedules for tensors alike."""
 
-    def __init__(self, plan, given, sizes):
-        """given: {field: tensor}, of q, k, v and places."""
-        self._launch = _ScheduleLaunch(plan, given, (), sizes)
-        self.call = self._launch.fast_call(
-            self, [*range(len(given)), -1], (), given["q"])
+    def __init__(self, plan, given, sizes, names, values):
+        """given: {field: tensor}, of q, k, v and places; names and values:
+        captured."""
+        self._captured = _prepared._Captured(plan, names, values)
+        self._launch = _ScheduleLaunch(plan, given, self._captured.pairs,
+                                       sizes)
+        captured = self._captured.inputs(len(given))
+        self.call = None
+        if captured is not None:
+            numbers = sum(at < 0 for at in captured)
+            self.call = self._launch.fast_call(
+                self, [*range(len(given)), *captured, -1 - numbers], (),
+                given["q"])
 
     def fail(self, status, index):
         _launch.fail(self._launch, status, index)
 
 
-def repeated_schedule(plan, given, memory):
+def repeated_schedule(plan, given, memory, captured):
     """A function that makes a schedule again, in its memory, and tells whether
     it did; or None."""
     if not _launch.has_fast() or not all(
             type(x) in _PLAIN for x in given.values()):
         return None
-    made = _Schedules(plan, given, (memory.size, 0))
-    args = (*given.values(), memory.address)
+    names, values = [n for n, _ in captured], [x for _, x in captured]
+    made = _Schedules(plan, given, (memory.size, 0), names, values)
+    args = (*given.values(), *values, memory.address)
     return made.call and (lambda: made.call(*args) is not None)
 
 
@@ -112,10 +121,11 @@ class Attention:
         self.nplaces = 3 + len(places)
         self._launch = _CacheLaunch(plan, fields, self._captured.pairs, sizes)
         self._schedules = _Schedules(
-            plan, {n: fields[n] for n in list(fields)[:self.nplaces]}, sizes)
+            plan, {n: fields[n] for n in list(fields)[:self.nplaces]}, sizes,
+            names, values)
         size = (sizes[0] + 256,)
         self._memory = _tensors.maker(_tensors.new(t["q"], size, "uint8"))
-        given = self.nplaces + len(extras)
+        self.ngiven = given = self.nplaces + len(extras)
         captured = self._captured.inputs(given + len(outputs))
         self._call = None
         if captured is not None:
@@ -138,7 +148,8 @@ class Attention:
         if schedule is None:
             memory = self._memory()
             address = (memory.data_ptr() + 255) & ~255
-            if self._schedules.call(*args[:self.nplaces], address) is None:
+            if self._schedules.call(*args[:self.nplaces],
+                                    *args[self.ngiven:], address) is None:
                 return None
         else:
             address = schedule.memory.address

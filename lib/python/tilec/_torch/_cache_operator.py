@@ -43,12 +43,12 @@ _EXTRAS = ("sinks", *_kvcache.FACTORS)
 @torch._disable_dynamo
 def _attention(q, k, v, places, place_names, schedule, kind, extras,
                extra_names, captured, names, numbers, score_mod, mask_mod, scale, piece,
-               kv_window, want_lse):
+               want_lse):
     extras = _named(extra_names, extras)
     found = _api.with_cache(
         q, k, v, {**dict.fromkeys(_kvcache.PLACES),
                   **_named(place_names, places)},
-        (score_mod or None, mask_mod or None, scale, piece, kv_window, True),
+        (score_mod or None, mask_mod or None, scale, piece, True),
         None if schedule is None else _Schedule(schedule, kind),
         tuple([extras.get(n) for n in _EXTRAS]),
         {**_named(names, captured), **dict(numbers_of(numbers))})
@@ -68,14 +68,14 @@ def _attention_shapes(q, k, v, places, place_names, *rest):
 _define("cache_attention(Tensor query, Tensor key, Tensor value, "
         "Tensor[] places, str place_names, Tensor? schedule, "
         "int kind_of_schedule, Tensor[] extras, str extra_names, Tensor[] captured, str names, str numbers, "
-        "str score_mod, str mask_mod, float? scale, int piece, int kv_window, "
+        "str score_mod, str mask_mod, float? scale, int piece, "
         "bool want_lse) "
         "-> (Tensor, Tensor)", _attention, _attention_shapes)
 
 
 def attention(q, k, v, places, options, schedule, extras, captured):
     """As _api.with_cache."""
-    score_mod, mask_mod, scale, piece, kv_window, want_lse = options
+    score_mod, mask_mod, scale, piece, want_lse = options
     if any([x.requires_grad for x in (q, k, v)]) and torch.is_grad_enabled():
         raise ValueError(_kvcache.NO_GRADIENTS)
     places = {n: _as_tensor(x, q) for n, x in places.items() if x is not None}
@@ -86,8 +86,7 @@ def attention(q, k, v, places, options, schedule, extras, captured):
         None if schedule is None else schedule.memory.owner,
         0 if schedule is None else schedule.kind,
         list(extras.values()), ",".join(extras), *_operator.parts(captured),
-        score_mod or "", mask_mod or "", scale, piece, kv_window,
-        want_lse)
+        score_mod or "", mask_mod or "", scale, piece, want_lse)
     return found if want_lse else found[:1]
 
 
