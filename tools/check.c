@@ -3,7 +3,7 @@
 
 #include "codegen/interp/interp.h"
 #include "lib/gpu/gpu.h"
-#include "lib/handles.h"
+#include "lib/program/launch.h"
 #include "tools/common/render.h"
 
 #include <stdlib.h>
@@ -127,6 +127,26 @@ static int check_variant(const tilec_kernel *k, int which,
     return !ran ? EXIT_MACHINE : c.ok ? EXIT_DONE : EXIT_INPUT;
 }
 
+/* What a launch would refuse of those that are given is refused alike. */
+static int check_arguments(const tilec_kernel *k, const tilec_argument *args,
+                           size_t nargs)
+{
+    tilec_error e = TILEC_INIT(tilec_error);
+    tc_slot *slots = calloc(k->nparams, sizeof *slots);
+    tc_launch_arg *out = calloc(k->nparams, sizeof *out);
+    int device, code = EXIT_DONE;
+    if (!slots || !out) {
+        report("out of memory");
+        code = EXIT_MACHINE;
+    } else if (tc_arguments_check(k, args, nargs, true, slots, out, &device,
+                                  &e)) {
+        code = report_error(&e);
+    }
+    free(slots);
+    free(out);
+    return code;
+}
+
 int check_schedule(const tilec_kernel *k, const tilec_argument *args,
                    size_t nargs)
 {
@@ -141,8 +161,11 @@ int check_schedule(const tilec_kernel *k, const tilec_argument *args,
                "--target sm_80");
         return EXIT_USAGE;
     }
+    int code = check_arguments(k, args, nargs);
+    if (code)
+        return code;
     bool fits;
-    int code = check_variant(k, TC_GPU_ALIGNED, args, nargs, &fits);
+    code = check_variant(k, TC_GPU_ALIGNED, args, nargs, &fits);
     if (!fits && k->func->nmultiples)
         code = check_variant(k, TC_GPU_UNEVEN, args, nargs, &fits);
     if (!fits)

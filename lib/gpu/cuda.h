@@ -28,10 +28,15 @@ typedef struct CUgraphNode_st *tc_cu_graph_node;
 typedef struct CUgraphExec_st *tc_cu_graph_exec;
 typedef unsigned long long tc_cu_address;
 
+/* Of a launch: blocks, threads of each, bytes of shared memory. */
+typedef struct tc_cu_shape {
+    unsigned gx, gy, gz, bx, by, bz, shared;
+} tc_cu_shape;
+
 /* CUDA_KERNEL_NODE_PARAMS_v2. */
 typedef struct tc_cu_kernel_node {
     tc_cu_function function;
-    unsigned gx, gy, gz, bx, by, bz, shared;
+    tc_cu_shape shape;
     void **params, **extra;
     void *kernel;
     tc_cu_context context;
@@ -45,7 +50,7 @@ typedef struct tc_cu_launch_attribute {
 
 /* CUlaunchConfig. */
 typedef struct tc_cu_launch {
-    unsigned gx, gy, gz, bx, by, bz, shared;
+    tc_cu_shape shape;
     tc_cu_stream stream;
     tc_cu_launch_attribute *attributes;
     unsigned nattributes;

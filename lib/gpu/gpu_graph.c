@@ -28,13 +28,7 @@ static bool has_graphs(const tc_cuda *c)
 static tc_cu_kernel_node node_of(const tc_gpu_call *c, void **extra)
 {
     return (tc_cu_kernel_node){.function = c->loaded->function,
-                               .gx = (unsigned)c->grid[0],
-                               .gy = (unsigned)c->grid[1],
-                               .gz = (unsigned)c->grid[2],
-                               .bx = c->meta->threads,
-                               .by = 1,
-                               .bz = 1,
-                               .shared = c->meta->shared_bytes,
+                               .shape = tc_gpu_shape(c),
                                .extra = extra};
 }
 

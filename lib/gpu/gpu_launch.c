@@ -242,17 +242,22 @@ static tilec_status pack_counter(const struct attempt *t, packed *p)
     return TILEC_OK;
 }
 
+tc_cu_shape tc_gpu_shape(const tc_gpu_call *c)
+{
+    return (tc_cu_shape){.gx = (unsigned)c->grid[0],
+                         .gy = (unsigned)c->grid[1],
+                         .gz = (unsigned)c->grid[2],
+                         .bx = c->meta->threads,
+                         .by = 1,
+                         .bz = 1,
+                         .shared = c->meta->shared_bytes};
+}
+
 /* Its programs wait for the kernel before it themselves (tc_func.early). */
 static int submit_early(const tc_gpu_call *c, tc_cu_stream stream, void **extra)
 {
     tc_cu_launch_attribute early = {.what = TC_CU_LAUNCH_EARLY, .value = 1};
-    tc_cu_launch launch = {.gx = (unsigned)c->grid[0],
-                           .gy = (unsigned)c->grid[1],
-                           .gz = (unsigned)c->grid[2],
-                           .bx = c->meta->threads,
-                           .by = 1,
-                           .bz = 1,
-                           .shared = c->meta->shared_bytes,
+    tc_cu_launch launch = {.shape = tc_gpu_shape(c),
                            .stream = stream,
                            .attributes = &early,
                            .nattributes = 1};
@@ -268,10 +273,9 @@ int tc_gpu_submit(const tc_gpu_call *c, tc_cu_stream stream)
                      TC_CU_PARAMS_END};
     if (c->meta->starts_early && c->loaded->cuda->launch_with)
         return submit_early(c, stream, extra);
-    return c->loaded->cuda->launch(c->loaded->function, (unsigned)c->grid[0],
-                                   (unsigned)c->grid[1], (unsigned)c->grid[2],
-                                   c->meta->threads, 1, 1,
-                                   c->meta->shared_bytes, stream, NULL, extra);
+    tc_cu_shape s = tc_gpu_shape(c);
+    return c->loaded->cuda->launch(c->loaded->function, s.gx, s.gy, s.gz, s.bx,
+                                   s.by, s.bz, s.shared, stream, NULL, extra);
 }
 
 static tilec_status call_with(struct attempt *t, unsigned char *bytes)

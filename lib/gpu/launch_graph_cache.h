@@ -36,6 +36,8 @@ typedef struct tc_gpu_call {
     size_t n;
 } tc_gpu_call;
 
+/* Its grid, threads and shared memory as the driver takes them. */
+tc_cu_shape tc_gpu_shape(const tc_gpu_call *c);
 /* The driver's launch; its code. */
 int tc_gpu_submit(const tc_gpu_call *c, tc_cu_stream stream);
 

@@ -12,7 +12,8 @@
  *   %steps = max(cdiv(%hi - %lo, 64), 0)
  *   %n = %steps * 64
  *   %j = %x / 64
- *   %at = select %j * 64 == %x and %j >= 0 and %j < %steps, %lo + %j * 64, %none
+ *   %at = select(%j * 64 == %x and %j >= 0 and %j < %steps,
+ *                %lo + %j * 64, %none)
  *
  * A step may be a speculatable `if`, whose condition is then not asked: after
  * bound-loops and skip-gaps the loop visits few steps without need. Loops that
@@ -126,10 +127,13 @@ static tc_value *value_at(struct loop *l, tc_value *v, tc_map *known)
 {
     tc_value *found = tc_map_get(known, v);
     tc_value *in[3];
+    tc_scalar x;
     if (found)
         return found;
     if (tc_value_is_visible(v, l->op))
         return v;
+    if (v->type->kind != TC_TILE && tc_match_const(v, &x))
+        return tc_build_const(&l->before, v->type, x);
     if (!v->def || !tc_op_has(v->def, TC_ELEMENTWISE) ||
         v->type->kind == TC_TILE || v->def->nin > 3)
         return NULL;
