@@ -375,10 +375,12 @@ static bool build_schedule(tc_job *job, struct request *r)
         return false;
     struct bindings b = bindings_of(r, &job->cx->arena);
     const char *reach;
-    if (!parse_program(job, &b))
+    if (!parse_program(job, &b) ||
+        !tc_kv_find_reach(job, &mods.all[TC_MOD_MASK], r->choice.keys,
+                          r->plan->has_offsets, &reach))
         return false;
-    if (tc_kv_find_reach(job, &mods.all[TC_MOD_MASK], r->choice.keys,
-                         r->plan->has_offsets, &reach))
+    r->plan->has_reach = reach != NULL;
+    if (r->plan->has_reach)
         bind(&b, "reach", reach);
     return finish(job, r, &b);
 }

@@ -15,6 +15,7 @@ struct tilec_kvcache {
     bool ragged_queries, has_sinks;
     bool has_offsets;     /* query_offsets says where queries stand */
     bool v_in_k;          /* v is the first columns of k */
+    bool has_reach;       /* schedules ask the mask which keys they deal */
     bool has_factors[2];  /* of k and of v */
     bool merges_apart;    /* by a kernel of its own */
     bool by_heads;        /* a block has the queries of a head, then the next */

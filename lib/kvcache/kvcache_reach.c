@@ -10,7 +10,8 @@
  *     cdiv(%end - %first, 64)                            final-values
  *
  * What is left are few ops on scalars, so that @kvcache_schedule asks for many
- * sequences at once, one in each lane. It is not used where something is left
+ * sequences at once, one in each lane. Made in a copy of the program, it joins the
+ * program as a text of its own. It is not used where something is left
  * that has no lanes: a loop, as the mask's bounds are not known, or a tile, as
  * they follow from a table of queries.
  */
@@ -50,7 +51,7 @@ static bool simplify(tc_func *f, tc_pass_env *env)
 
 static const char *text_of(tc_job *job, const tc_mod *mask, int64_t keys)
 {
-    const tc_func *m = tc_func_find(job->module, mask->func.name);
+    const tc_func *m = tc_func_find(job->trial, mask->func.name);
     tc_text parameters = {.arena = &job->cx->arena};
     tc_text given = {.arena = &job->cx->arena};
     tc_text_add(&parameters, "");
@@ -81,11 +82,11 @@ static const char *text_of(tc_job *job, const tc_mod *mask, int64_t keys)
 
 static tc_func *parse(tc_job *job, const tc_mod *mask, int64_t keys)
 {
-    tilec_source from = tilec_text(name, text_of(job, mask, keys), 0);
-    tc_source source;
-    if (!tc_job_source(job, &from, &source) || !tc_job_parse(job, &source, 1))
-        return NULL;
-    return tc_func_find(job->module, name);
+    const char *text = text_of(job, mask, keys);
+    uint32_t source = tc_source_add(job->cx, name, text, strlen(text));
+    return tc_parse(job->trial, source) && tc_module_verify(job->trial)
+               ? tc_func_find(job->trial, name)
+               : NULL;
 }
 
 static bool close_loop(tc_func *f, tc_pass_env *env)
@@ -158,26 +159,58 @@ static const char *useless(tc_func *f, tc_pass_env *env, bool has_offsets)
     return sees_all(f, env, has_offsets) ? "the mask shows all of them" : NULL;
 }
 
-bool tc_kv_find_reach(tc_job *job, const tc_mod *mask, int64_t keys,
-                      bool has_offsets, const char **binding)
+struct question {
+    const tc_mod *mask;
+    int64_t keys;
+    bool has_offsets;
+    const char *text; /* the answer; or NULL: */
+    const char *why_not;
+};
+
+static bool ask(tc_job *job, void *data)
 {
+    struct question *q = data;
     tc_pass_options options = {0};
     tc_pass_env env = {job->cx, &job->cx->arena, &options,
                        tc_target_get("cpu")};
-    tc_func *f = mask->wanted ? parse(job, mask, keys) : NULL;
-    if (!f)
+    tc_func *f = parse(job, q->mask, q->keys);
+    if (!f || !close_loop(f, &env))
         return false;
-    const char *why = close_loop(f, &env) ? useless(f, &env, has_offsets)
-                                          : "the mask is wrong";
-    tc_remark(job->cx, (tc_loc){0}, "schedule", "%s%s",
-              why ? "all keys are dealt: "
-                  : "keys are dealt that the mask shows some query",
-              why ? why : "");
-    if (why) {
-        tc_func_erase(f);
+    q->why_not = useless(f, &env, q->has_offsets);
+    if (q->why_not)
         return false;
-    }
+    tc_text text = {.arena = &job->cx->arena};
     tc_region_remove_arg(f->body, HEAD);
-    *binding = tc_arena_printf(&job->cx->arena, "@%s", name);
+    tc_func_print(&text, f, TC_PRINT_PLAIN);
+    q->text = text.data;
     return true;
+}
+
+/* As a text: kernels may be compiled again, from texts. */
+static bool add(tc_job *job, const char *text)
+{
+    tilec_source from = tilec_text(name, text, 0);
+    tc_source source;
+    return tc_job_source(job, &from, &source) && tc_job_parse(job, &source, 1);
+}
+
+bool tc_kv_find_reach(tc_job *job, const tc_mod *mask, int64_t keys,
+                      bool has_offsets, const char **binding)
+{
+    struct question q = {mask, keys, has_offsets, NULL, NULL};
+    *binding = NULL;
+    if (!mask->wanted)
+        return true;
+    bool found = tc_job_try(job, ask, &q);
+    const char *why = q.why_not ? q.why_not
+                                : "which ones the mask shows is "
+                                  "not known";
+    tc_remark(job->cx, (tc_loc){0}, "schedule", "%s%s",
+              found ? "keys are dealt that the mask shows some query"
+                    : "all keys are dealt: ",
+              found ? "" : why);
+    if (!found)
+        return true;
+    *binding = tc_arena_printf(&job->cx->arena, "@%s", name);
+    return add(job, q.text);
 }

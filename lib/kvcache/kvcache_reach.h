@@ -7,12 +7,13 @@
 
 #include "lib/mods/mods_job.h"
 
-/* The function @kvcache_reach of the module, which has the mask and
- * @mask_reach of attention_kvcache.tile: for `reach` of @kvcache_schedule. It
- * captures what the mask captures. False: there is none, as the mask shows all
+/* Adds a function to the program, which has the mask and @mask_reach of
+ * attention_kvcache.tile: *binding, for `reach` of @kvcache_schedule. It
+ * captures what the mask captures. NULL: there is none, as the mask shows all
  * keys, or as the compiler does not find which (remarks say it). keys: of a
- * step; has_offsets: query_offsets says where queries stand. */
+ * step; has_offsets: query_offsets says where queries stand. False: reported.
+ */
 bool tc_kv_find_reach(tc_job *job, const tc_mod *mask, int64_t keys,
-                      bool has_offsets, const char **binding);
+                      bool has_offsets, const char **binding) TC_MUST_CHECK;
 
 #endif

@@ -421,7 +421,7 @@ static tilec_status add_reach(struct call *c)
     enum { PREFIX = sizeof reach - 1 };
     const tilec_kernel *k = c->c->schedule;
     char name[256];
-    tilec_status s = k->nown < k->nparams ? place_captured(c) : TILEC_OK;
+    tilec_status s = c->c->has_reach ? place_captured(c) : TILEC_OK;
     for (unsigned i = k->nown; s == TILEC_OK && i < k->nparams; i++) {
         const char *own = k->params[i].info.name;
         if (strncmp(own, reach, PREFIX) != 0)

@@ -343,7 +343,8 @@ static bool parse_kernel(tc_module *m, const char *kernel)
            parse_file(m, "kernels/mods/blocks.tile") &&
            parse_file(m, "kernels/mods/descales.tile") &&
            parse_file(m, "kernels/mods/kvcache.tile") &&
-           parse_file(m, "kernels/mods/sinks.tile");
+           parse_file(m, "kernels/mods/sinks.tile") &&
+           parse_file(m, "test/machine/reach.tile");
 }
 
 /* Bindings of a problem for so many rows. */

@@ -3,7 +3,8 @@
  * Attention over a cache of keys and values, of all layouts, against float64
  * attention of each sequence. Slots of no key are NaN, entries of no page have
  * numbers that no pool has. Each case is run for several lengths with the same
- * memory for the schedule, then with the pages in another order.
+ * memory for the schedule, then with the pages in another order; with a mask
+ * also by a schedule that deals the keys that it hides.
  *
  *   numerics_kvcache [--seed N] [--cases N] [--case N] [--verbose 1]
  */
@@ -22,7 +23,8 @@ static const DLTensor *factors_view(run_view *v, const num_tensor *t)
     return &v->dl;
 }
 
-static tilec_kvcache *make_plan(tilec_context *cx, const kv_batch *b)
+static tilec_kvcache *make_plan(tilec_context *cx, const kv_batch *b,
+                                const char *mask)
 {
     const kv_problem *p = b->p;
     tilec_source source = tilec_text("test mods", mods_text, 0);
@@ -34,7 +36,7 @@ static tilec_kvcache *make_plan(tilec_context *cx, const kv_batch *b)
         o.descale_k = factors_view(&views[3], &b->t[K_FACTORS]);
         o.descale_v = factors_view(&views[4], &b->t[V_FACTORS]);
     }
-    o.mask = p->mask->expression;
+    o.mask = mask;
     o.score = p->score->expression;
     o.sources = &source;
     o.nsources = 1;
@@ -90,6 +92,8 @@ static tilec_kvcache_tensors tensors_of(const kv_batch *b, run_view *views)
 
 typedef struct run {
     const tilec_kvcache *plan;
+    const tilec_kvcache *every;  /* without the mask; NULL: there is none */
+    const tilec_kvcache *dealer; /* that of these two that makes schedules */
     kv_batch *b;
     run_room schedule;
     char why[256];
@@ -110,7 +114,9 @@ static bool launch(run *r, bool makes_schedule)
         s = tilec_kvcache_workspace(r->plan, &t, &bytes, NULL, &error);
         s = s ? s : run_room_new(&r->schedule, bytes, &error);
     }
-    s = s ? s : run_kvcache(r->plan, &t, &r->schedule, makes_schedule, &error);
+    s = s ? s
+          : run_kvcache(r->plan, &t, &r->schedule,
+                        makes_schedule ? r->dealer : NULL, &error);
     if (s != TILEC_OK)
         snprintf(r->why, sizeof r->why, "%.200s", error.message);
     return s == TILEC_OK;
@@ -183,6 +189,16 @@ static bool run_others(run *r, num_rng *rng)
     return ok;
 }
 
+/* A schedule that deals all keys is right for any mask. */
+static bool deal_every_key(run *r)
+{
+    kv_place(r->b);
+    r->dealer = r->every;
+    bool ok = launch(r, true) && kv_check(r->b, r->why);
+    r->dealer = r->plan;
+    return ok;
+}
+
 /* Lengths, then others with the memory of that schedule; a second layer by the
  * same schedule, other pages. */
 static bool run_steps(run *r, num_rng *rng)
@@ -199,7 +215,8 @@ static bool run_steps(run *r, num_rng *rng)
     if (ok && r->b->p->piece)
         ok = run_others(r, rng);
     kv_shuffle_pages(r->b, rng);
-    return ok && repeat(r, true, "with pages in another order");
+    ok = ok && repeat(r, true, "with pages in another order");
+    return ok && (!r->every || deal_every_key(r));
 }
 
 static void run_case(tilec_context *cx, uint64_t seed, int which, bool verbose,
@@ -214,7 +231,10 @@ static void run_case(tilec_context *cx, uint64_t seed, int which, bool verbose,
     b->kept = -1;
     mod_data_init(&b->mods, &r, p.seqs, p.hk * p.group, p.room, p.room);
     kv_batch_init(b, &r);
-    run x = {.plan = make_plan(cx, b), .b = b};
+    run x = {.plan = make_plan(cx, b, p.mask->expression), .b = b};
+    x.dealer = x.plan;
+    if (p.mask->expression)
+        x.every = make_plan(cx, b, NULL);
     if (!x.plan)
         snprintf(x.why, sizeof x.why, "does not compile");
     bool ok = x.plan && run_steps(&x, &r);
@@ -222,6 +242,7 @@ static void run_case(tilec_context *cx, uint64_t seed, int which, bool verbose,
               (unsigned long long)seed, which, text, x.why);
     if (ok && verbose)
         printf("passed %d: %s\n", which, text);
+    tilec_kvcache_free((tilec_kvcache *)x.every);
     tilec_kvcache_free((tilec_kvcache *)x.plan);
     run_room_free(&x.schedule);
     kv_batch_free(b);

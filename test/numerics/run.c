@@ -335,7 +335,7 @@ static tilec_status go_all(trip *t, tilec_kvcache_tensors *a,
 
 tilec_status run_kvcache(const tilec_kvcache *plan,
                          const tilec_kvcache_tensors *tensors,
-                         const run_room *schedule, bool makes_schedule,
+                         const run_room *schedule, const tilec_kvcache *dealer,
                          tilec_error *error)
 {
     tilec_kvcache_tensors a = *tensors;
@@ -359,8 +359,8 @@ tilec_status run_kvcache(const tilec_kvcache *plan,
         part.shape = tensors->v->shape;
         a.v = &part;
     }
-    if (makes_schedule)
-        s = s ? s : tilec_kvcache_schedule(plan, &a, &o, error);
+    if (dealer)
+        s = s ? s : tilec_kvcache_schedule(dealer, &a, &o, error);
     s = s ? s : tilec_kvcache_attention(plan, &a, &o, error);
     if (the_device)
         s = come_back(&t, tilec_kvcache_kernel(plan), s, error);

@@ -57,11 +57,11 @@ typedef struct run_room {
 } run_room;
 tilec_status run_room_new(run_room *r, uint64_t bytes, tilec_error *error);
 void run_room_free(run_room *r);
-/* Attention by the schedule in that memory, which is made before, or is there
- * from an earlier run. */
+/* Attention by the schedule in that memory: made before by the plan `dealer`,
+ * or (NULL) there from an earlier run. */
 tilec_status run_kvcache(const tilec_kvcache *plan,
                          const tilec_kvcache_tensors *tensors,
-                         const run_room *schedule, bool makes_schedule,
+                         const run_room *schedule, const tilec_kvcache *dealer,
                          tilec_error *error);
 
 /* The diagnostics of a failed compile, one a line, to stdout. */
