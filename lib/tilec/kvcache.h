@@ -127,7 +127,7 @@ typedef struct tilec_kvcache_tensors {
     const DLTensor *sinks; /* float32 [HQ], of a plan with that option */
     const DLTensor *descale_k, *descale_v; /* likewise, of its shapes */
     /* [B], of a plan with that option: the position of each sequence's first
-     * query, 0 to 2^30 - 1. A schedule of a plan with a mask depends on it. */
+     * query, 0 to 2^30 - 1. Schedules of plans with a mask depend on it. */
     const DLTensor *query_offsets;
 } tilec_kvcache_tensors;
 
@@ -139,7 +139,9 @@ TILEC_API tilec_status tilec_kvcache_workspace(
     uint64_t *schedule, uint64_t *workspace, tilec_error *error);
 /* Deals the keys of the sequences to programs: a small kernel that reads
  * lengths, and writes to `schedule`. Good for all calls with the same lengths
- * and shapes. */
+ * and shapes: of a plan without a mask for all masks, of one with a mask for
+ * this mask and the same captured values, as only keys are dealt that it shows
+ * some query. Takes what the mask captures, as attention does. */
 TILEC_API tilec_status tilec_kvcache_schedule(
     const tilec_kvcache *c, const tilec_kvcache_tensors *tensors,
     const tilec_launch_options *options, tilec_error *error);
