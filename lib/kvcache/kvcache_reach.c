@@ -10,10 +10,10 @@
  *     cdiv(%end - %first, 64)                            final-values
  *
  * What is left are few ops on scalars, so that @kvcache_schedule asks for many
- * sequences at once, one in each lane. Made in a copy of the program, it joins the
- * program as a text of its own. It is not used where something is left
- * that has no lanes: a loop, as the mask's bounds are not known, or a tile, as
- * they follow from a table of queries.
+ * sequences at once, one in each lane. Made in a copy of the program, it joins
+ * the program as a text of its own. It is not used where something is left that
+ * has no lanes: a loop, as the mask's bounds are not known, or a tile, as they
+ * follow from a table of queries.
  */
 #include "lib/kvcache/kvcache_reach.h"
 

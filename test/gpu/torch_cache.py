@@ -335,6 +335,69 @@ def test_graph(device):
             near(x, y)
 
 
+OWN = """func @own(%b: i32, %h: i32, %q: i32, %k: i32, %first: tensor<[?] x i32>, %w: i32) -> i1 {
+  return %k >= %first[%b] and %k < %first[%b] + %w or %k < 3
+}"""
+
+
+class Dealt:
+    """Calls with a mask that bounds the keys by what it captures."""
+
+    def __init__(self, device):
+        torch.manual_seed(0)
+        self.q = torch.randn(B, HQ, 1, D, device=device)
+        self.k, self.v = torch.randn(2, B, HK, 1500, D, device=device)
+        self.lens, self.first = ints(device, 0, 0), ints(device, 0, 0)
+        self.mask = dict(mask_mod=OWN, first=self.first, w=300)
+        self.every = tilec.schedule(self.q, self.k, self.v, kv_lens=self.lens)
+        self.seen = tilec.schedule(self.q, self.k, self.v, kv_lens=self.lens,
+                                   **self.mask)
+
+    def set(self, lens, first):
+        self.lens.copy_(ints(self.lens.device, *lens))
+        self.first.copy_(ints(self.lens.device, *first))
+        self.every.update()
+
+    def call(self, schedule):
+        return tilec.attention(self.q, self.k, self.v, kv_lens=self.lens,
+                               schedule=schedule, return_lse=True, **self.mask)
+
+
+STEPS = (([1500, 900], [700, 20]), ([1500, 4], [0, 2]), ([900, 1300], [899, 9]),
+         ([0, 1500], [5, 1400]))
+
+
+@both_ways
+def test_keys_that_a_mask_shows(device):
+    c = Dealt(device)
+    for lens, first in STEPS:
+        c.set(lens, first)
+        c.seen.update()
+        want = c.call(c.every)
+        for schedule in (c.seen, None):
+            for x, y in zip(c.call(schedule), want):
+                near(x.exp(), y.exp())
+
+
+def test_graph_of_a_mask(device):
+    """Schedule and attention in one graph: lengths and what the mask captures
+    change."""
+    if device == "cpu":
+        return "skipped"
+    c = Dealt(device)
+    c.seen.update()
+    c.call(c.seen)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        c.seen.update()
+        got = c.call(c.seen)
+    for lens, first in STEPS:
+        c.set(lens, first)
+        graph.replay()
+        for x, y in zip(got, c.call(c.every)):
+            near(x.exp(), y.exp())
+
+
 TESTS = [f for name, f in sorted(globals().items())
          if name.startswith("test_")]
 
