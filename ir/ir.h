@@ -377,6 +377,11 @@ tc_loc tc_op_in_loc(const tc_op *op, unsigned i);
 const char *tc_op_in_type(const tc_op *op, unsigned i);
 bool tc_op_has(const tc_op *op, tc_trait trait);
 bool tc_op_is_loop(const tc_op *op); /* for, while */
+/* reduce, scan, scan_carry: a region, if there is one, combines two elements of
+ * each operand. */
+bool tc_op_combines(const tc_op *op);
+/* How many elements it combines at once: its operands, without totals. */
+unsigned tc_op_ncombined(const tc_op *op);
 /* A call or a vjp: both name a callee. */
 bool tc_op_is_call(const tc_op *op);
 /* The function that a call or vjp names; NULL: another op, or a function

@@ -203,6 +203,16 @@ void tc_op_set_dims(tc_op *op, const char *name, unsigned n,
     tc_op_set_attr(op, name, a);
 }
 
+bool tc_op_combines(const tc_op *op)
+{
+    return tc_op_infos[op->code].syntax == TC_SYNTAX_REDUCE;
+}
+
+unsigned tc_op_ncombined(const tc_op *op)
+{
+    return op->code == TC_SCAN_CARRY ? op->nin / 2 : op->nin;
+}
+
 bool tc_op_is_call(const tc_op *op)
 {
     return op->code == TC_CALL || op->code == TC_VJP;

@@ -235,34 +235,62 @@ static bool check_max_slack(const tc_op *op)
                     (long long)slack);
 }
 
-static bool rule_reduce(const tc_op *op, tc_results *r)
+/* Bitwise kinds want ints or i1, the others numbers. */
+static bool check_combined_elem(const tc_op *op)
+{
+    static const char *const bitwise[] = {"and", "or", "xor"};
+    const tc_type *elem = tc_type_elem(op->in[0]->type);
+    if (tc_op_is_word(op, "kind", "region"))
+        return true;
+    bool bits = false;
+    for (int i = 0; i < 3; i++)
+        bits |= tc_op_is_word(op, "kind", bitwise[i]);
+    bool fits = bits ? tc_type_is_int(elem) || tc_type_is_bool(elem)
+                     : tc_type_is_int(elem) || tc_type_is_float(elem);
+    return fits ||
+           tc_error(tc_op_context(op), tc_op_in_loc(op, 0),
+                    "%s: operand is %s, expected %s for kind(%s)",
+                    tc_op_name(op), tc_op_in_type(op, 0),
+                    bits ? "ints or i1" : "numbers", tc_op_word(op, "kind"));
+}
+
+bool tc_infer_check_combined(const tc_op *op)
 {
     tc_context *cx = tc_op_context(op);
-    if (op->nin == 0)
-        return tc_error(cx, op->loc, "reduce: expected an operand");
+    unsigned n = tc_op_ncombined(op);
+    if (n == 0)
+        return tc_error(cx, op->loc, "%s: expected an operand", tc_op_name(op));
     const tc_type *first = op->in[0]->type;
     if (!tc_infer_check_axis(op, "axis", first->rank))
         return false;
     bool region = tc_op_is_word(op, "kind", "region");
     if (region != (op->nregions == 1))
         return tc_error(cx, op->loc,
-                        region ? "reduce: expected a kind, as kind(sum), or "
-                                 "a combining region"
-                               : "reduce: a kind and a region are given, "
-                                 "expected one of them");
-    if (!region && op->nin != 1)
+                        region ? "%s: expected a kind, as kind(sum), or a "
+                                 "combining region"
+                               : "%s: a kind and a region are given, expected "
+                                 "one of them",
+                        tc_op_name(op));
+    if (!region && n != 1)
         return tc_error(cx, op->loc,
-                        "reduce: %u operands, expected 1 (a region combines "
+                        "%s: %u operands, expected 1 (a region combines "
                         "several)",
-                        op->nin);
-    for (unsigned i = 1; i < op->nin; i++)
+                        tc_op_name(op), n);
+    for (unsigned i = 1; i < n; i++)
         if (!tc_type_same_shape(op->in[i]->type, first))
             return tc_error(cx, tc_op_in_loc(op, i),
-                            "reduce: operand %u is %s, expected the shape of "
-                            "%s",
-                            i, tc_op_in_type(op, i), tc_op_in_type(op, 0));
-    if (!check_max_slack(op))
+                            "%s: operand %u is %s, expected the shape of %s",
+                            tc_op_name(op), i, tc_op_in_type(op, i),
+                            tc_op_in_type(op, 0));
+    return check_combined_elem(op);
+}
+
+static bool rule_reduce(const tc_op *op, tc_results *r)
+{
+    tc_context *cx = tc_op_context(op);
+    if (!tc_infer_check_combined(op) || !check_max_slack(op))
         return false;
+    const tc_type *first = op->in[0]->type;
     unsigned axis = (unsigned)tc_op_int(op, "axis");
     if (!tc_op_is_word(op, "within", "block"))
         return tc_infer_partial(op, r);
@@ -283,30 +311,6 @@ static bool rule_reduce(const tc_op *op, tc_results *r)
                          layout));
     }
     return true;
-}
-
-/* Bitwise kinds want ints or i1, the others numbers. */
-static bool check_reduce_elem(const tc_op *op)
-{
-    static const char *const bitwise[] = {"and", "or", "xor"};
-    const tc_type *elem = tc_type_elem(op->in[0]->type);
-    if (tc_op_is_word(op, "kind", "region"))
-        return true;
-    bool bits = false;
-    for (int i = 0; i < 3; i++)
-        bits |= tc_op_is_word(op, "kind", bitwise[i]);
-    bool fits = bits ? tc_type_is_int(elem) || tc_type_is_bool(elem)
-                     : tc_type_is_int(elem) || tc_type_is_float(elem);
-    return fits ||
-           tc_error(tc_op_context(op), tc_op_in_loc(op, 0),
-                    "reduce: operand is %s, expected %s for kind(%s)",
-                    tc_op_in_type(op, 0), bits ? "ints or i1" : "numbers",
-                    tc_op_word(op, "kind"));
-}
-
-static bool rule_reduce_checked(const tc_op *op, tc_results *r)
-{
-    return rule_reduce(op, r) && check_reduce_elem(op);
 }
 
 static bool rule_cmp(const tc_op *op, tc_results *r)
@@ -458,7 +462,9 @@ static tc_infer_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_JOIN] = tc_infer_join,
     [TC_INTERLEAVE] = tc_infer_interleave,
     [TC_DOT] = rule_dot,
-    [TC_REDUCE] = rule_reduce_checked,
+    [TC_REDUCE] = rule_reduce,
+    [TC_SCAN] = tc_infer_scan,
+    [TC_SCAN_CARRY] = tc_infer_scan_carry,
     [TC_CMP] = rule_cmp,
     [TC_SELECT] = rule_select,
     [TC_CAST] = rule_cast,

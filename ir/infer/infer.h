@@ -25,6 +25,7 @@ tc_infer_fn tc_infer_splat, tc_infer_range, tc_infer_ramp, tc_infer_expand_dims,
     tc_infer_broadcast, tc_infer_trans, tc_infer_reshape;
 /* Parts of tiles (infer_parts.c) */
 tc_infer_fn tc_infer_slice, tc_infer_join, tc_infer_interleave;
+tc_infer_fn tc_infer_scan, tc_infer_scan_carry;
 /* Machine level (infer_machine.c) */
 tc_infer_fn tc_infer_convert_layout, tc_infer_mma, tc_infer_smem_alloc,
     tc_infer_smem_index, tc_infer_smem_load, tc_infer_smem_reshape,
@@ -40,5 +41,8 @@ const tc_type *tc_infer_placed(const tc_op *op, const tc_type *t,
                                const tc_layout *layout);
 /* Whether an attribute is 0 to count - 1; reports. */
 bool tc_infer_check_axis(const tc_op *op, const char *attr, unsigned count);
+/* Of reduce and scan: operands of one shape, with an axis, and a kind or a
+ * region that combines them. */
+bool tc_infer_check_combined(const tc_op *op);
 
 #endif

@@ -102,9 +102,7 @@ static const tc_foreign types[] = {
 };
 
 #define NO_THREADS "a program has no threads: it computes whole tiles"
-#define NO_SCAN                                                                \
-    "there are no scans: compare range(64)[:, none] >= range(64)[none, :], "   \
-    "select and sum, or take a loop"
+#define SCAN "write scan %v axis(0) kind(sum), or cumsum(%v, axis=0)"
 /* A function of kernels/std. */
 #define STD(call)  "write @" call ", a function of the library"
 #define PART       "write x[:, 32 +: 32]: the offset is known at compile time"
@@ -228,10 +226,8 @@ static const tc_foreign ops[] = {
     {"mean", NULL, "write sum(x, axis=1) and divide by the length"},
     {"argmax", NULL, WITH_INDEX},
     {"argmin", NULL, WITH_INDEX},
-    {"cumsum", NULL, NO_SCAN},
-    {"cumprod", NULL, NO_SCAN},
-    {"scan", NULL, NO_SCAN},
-    {"associative_scan", NULL, NO_SCAN},
+    {"associative_scan", "scan", SCAN},
+    {"prefix_sum", "scan", SCAN},
     {"sort", NULL, NO_SORT},
     {"argsort", NULL, NO_SORT},
     {"topk", NULL, NO_SORT},

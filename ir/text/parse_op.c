@@ -9,12 +9,15 @@
  */
 #include "ir/text/parse.h"
 
-/* Reductions in call form. */
+/* Reductions and scans in call form. */
 static const struct {
     const char *name, *kind;
-} reductions[] = {
-    {"sum", "sum"}, {"prod", "prod"}, {"any", "or"}, {"all", "and"}};
-enum { NREDUCTIONS = sizeof reductions / sizeof *reductions };
+    tc_opcode code;
+} short_forms[] = {{"sum", "sum", TC_REDUCE},   {"prod", "prod", TC_REDUCE},
+                   {"any", "or", TC_REDUCE},    {"all", "and", TC_REDUCE},
+                   {"cumsum", "sum", TC_SCAN},  {"cumprod", "prod", TC_SCAN},
+                   {"cummax", "max", TC_SCAN},  {"cummin", "min", TC_SCAN}};
+enum { NSHORT_FORMS = sizeof short_forms / sizeof *short_forms };
 
 bool tc_parser_at_op(const tc_parser *p, tc_opcode *code)
 {
@@ -120,10 +123,15 @@ static void reduce_one_tile(tc_parser *p, tc_op_parts *parts)
         tc_parts_reduce(p, parts);
 }
 
+static bool is_combining(tc_opcode code)
+{
+    return tc_op_infos[code].syntax == TC_SYNTAX_REDUCE;
+}
+
 /* sum(%x) of a tile with one axis needs no axis=0; of others it is an error. */
 static bool default_axis(tc_parser *p, tc_op_parts *parts)
 {
-    tc_attr *axis = &parts->attrs[tc_op_attr_index(TC_REDUCE, "axis")];
+    tc_attr *axis = &parts->attrs[tc_op_attr_index(parts->code, "axis")];
     const tc_operand *o = parts->in.all;
     const tc_type *t =
         parts->in.n && o->kind == TC_OPERAND_VALUE ? o->v->type : NULL;
@@ -132,9 +140,10 @@ static bool default_axis(tc_parser *p, tc_op_parts *parts)
     *axis = (tc_attr){.kind = TC_ATTR_INT, .i = 0};
     return t->rank == 1 ||
            tc_error(p->cx, parts->loc,
-                    "reduce: attribute `axis` is missing, expected axis=0 to "
+                    "%s: attribute `axis` is missing, expected axis=0 to "
                     "axis=%u of %s",
-                    t->rank - 1, tc_type_name(p->cx, t));
+                    tc_op_infos[parts->code].name, t->rank - 1,
+                    tc_type_name(p->cx, t));
 }
 
 static tc_op *finish(tc_parser *p, tc_op_parts *parts)
@@ -143,7 +152,7 @@ static tc_op *finish(tc_parser *p, tc_op_parts *parts)
         return NULL;
     if (is_gather_load(parts))
         return finish_gather(p, parts);
-    if (parts->code == TC_REDUCE && !default_axis(p, parts))
+    if (is_combining(parts->code) && !default_axis(p, parts))
         return NULL;
     tc_value **in = tc_arena_array(p->arena, tc_value *, parts->in.n);
     const tc_type *stated = parts->nstated == 1 ? parts->stated[0] : NULL;
@@ -197,7 +206,8 @@ static int attr_by_place(const tc_parser *p, const tc_op_parts *parts)
 {
     if (tc_parser_is(p, TC_TOKEN_STRING))
         return next_attr(parts, TC_ATTR_STRING);
-    unsigned most = parts->code == TC_REDUCE ? 1 : most_operands(parts->code);
+    unsigned most =
+        is_combining(parts->code) ? 1 : most_operands(parts->code);
     if (parts->in.n < most)
         return -1;
     unsigned sign = tc_parser_is(p, TC_TOKEN_MINUS);
@@ -406,7 +416,7 @@ bool tc_parse_op(tc_parser *p, tc_outcome *out)
     p->at++;
     if (!parse_operands(p, &parts) || !tc_parse_clauses(p, &parts))
         return false;
-    if (parts.code == TC_REDUCE)
+    if (is_combining(parts.code))
         return tc_parse_reduce(p, &parts, out);
     if (!tc_parse_stated(p, &parts))
         return false;
@@ -427,12 +437,12 @@ static bool is_statement_only(tc_opcode code)
 
 static bool find_callable(tc_parser *p, tc_op_parts *parts)
 {
-    for (int i = 0; i < NREDUCTIONS; i++)
-        if (tc_parser_is_word(p, reductions[i].name)) {
-            parts->code = TC_REDUCE;
-            parts->attrs[tc_op_attr_index(TC_REDUCE, "kind")] =
+    for (int i = 0; i < NSHORT_FORMS; i++)
+        if (tc_parser_is_word(p, short_forms[i].name)) {
+            parts->code = short_forms[i].code;
+            parts->attrs[tc_op_attr_index(parts->code, "kind")] =
                 (tc_attr){.kind = TC_ATTR_SYMBOL,
-                          .s = tc_string_get(p->cx, reductions[i].kind)};
+                          .s = tc_string_get(p->cx, short_forms[i].kind)};
             return true;
         }
     if (!tc_parser_at_op(p, &parts->code))

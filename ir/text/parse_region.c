@@ -316,7 +316,7 @@ bool tc_parse_warp_groups(tc_parser *p, tc_outcome *out)
     return read;
 }
 
-/* ---- reduce ---- */
+/* ---- reduce, scan ---- */
 
 static bool parse_reduce_arg(tc_parser *p, tc_region *r)
 {
@@ -359,9 +359,9 @@ bool tc_parse_reduce(tc_parser *p, tc_op_parts *parts, tc_outcome *out)
     bool region = tc_parser_is(p, TC_TOKEN_LPAREN);
     tc_value **in = tc_arena_array(p->arena, tc_value *, parts->in.n);
     bool ok = !parts->has_error &&
-              tc_fit_op(p, TC_REDUCE, parts->loc, &parts->in, NULL, in);
-    tc_op *op = tc_op_new(p->f, TC_REDUCE, parts->loc, ok ? parts->in.n : 0, in,
-                          region);
+              tc_fit_op(p, parts->code, parts->loc, &parts->in, NULL, in);
+    tc_op *op = tc_op_new(p->f, parts->code, parts->loc, ok ? parts->in.n : 0,
+                          in, region);
     tc_parser_place(p, op, parts->in.all);
     unsigned failed = p->nfailed;
     if ((region && !parse_reduce_region(p, op->regions[0])) ||

@@ -186,6 +186,26 @@ const tc_layout *tc_layout_repeat(tc_context *cx, const tc_layout *l,
 const tc_layout *tc_layout_spread(tc_context *cx, const tc_layout *l,
                                   unsigned axis, int32_t n);
 
+/* Scans (layout_scan.c): the digits that count the elements along an axis, the
+ * lowest first. False: they are no digits of that axis alone. */
+typedef struct tc_axis_digit {
+    tc_input in;
+    unsigned mode;
+    uint32_t count;
+    int32_t stride;
+} tc_axis_digit;
+enum { TC_MAX_AXIS_DIGITS = 3 * TC_MAX_MODES };
+typedef struct tc_axis_digits {
+    unsigned n;
+    tc_axis_digit all[TC_MAX_AXIS_DIGITS];
+} tc_axis_digits;
+bool tc_layout_axis_digits(const tc_layout *l, unsigned axis, tc_axis_digits *out);
+/* Are there digits, those of warps the highest? */
+bool tc_layout_can_scan(const tc_layout *l, unsigned axis);
+/* l with the digits in such an order; NULL: there are none. */
+const tc_layout *tc_layout_for_scan(tc_context *cx, const tc_layout *l,
+                                    unsigned axis);
+
 /* Orders of an axis (layout_order.c): bit i of what a layout has along it
  * becomes bit to[i], of the n lowest bits; n = 0: nothing changes. */
 enum { TC_MAX_ORDER_BITS = 8 };

@@ -55,7 +55,7 @@
  * Terminators (verify_op.c)
  *   21 `return` gives the function's results; that of a kernel nothing.
  *   22 `yield` gives the results of its `for`, `if` or `while`, and for a
- *      `reduce` one element of each operand.
+ *      `reduce` and `scan` one element of each operand.
  * Single ops (verify_op.c)
  *   23 for: one region; its arguments are the induction variable, of the
  *      bounds' type, and the carried values. A constant step is above 0;
@@ -64,8 +64,8 @@
  *      writes nothing; it may add to memory.
  *   25 while: two regions; the arguments of the first are the carried values,
  *      the second has none.
- *   26 reduce with a region: its arguments are two elements of each operand,
- *      left sides first. It holds pure ops on scalars (no while, no reduce).
+ *   26 reduce or scan with a region: its arguments are two elements of each operand,
+ *      left sides first. It holds pure ops on scalars (no while, reduce, scan).
  *   27 A block pointer is a window on one tensor: `if` and `select` give none,
  *      and a carried one moves on its tensor.
  *   28 call: no more names than arguments, none twice. A call of a func has

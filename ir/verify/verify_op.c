@@ -113,18 +113,19 @@ static bool check_yield(const tc_verifier *v, const tc_op *op)
     const tc_op *owner = op->parent->op;
     if (!owner)
         return check_grid_yield(v, op);
-    bool reduce = owner->code == TC_REDUCE;
-    unsigned n = reduce ? owner->nin : owner->nout;
+    bool combines = tc_op_combines(owner);
+    unsigned n = combines ? tc_op_ncombined(owner) : owner->nout;
     const char *to =
         tc_arena_printf(&v->cx->diag_arena, "the `%s`", tc_op_name(owner));
     if (!check_handed_count(v, op, n, to))
         return false;
     bool ok = true;
     for (unsigned i = 0; i < n; i++) {
-        const tc_value *want = reduce ? owner->in[i] : owner->out[i];
+        const tc_value *want = combines ? owner->in[i] : owner->out[i];
         const tc_type *t = want ? want->type : NULL;
         if (t)
-            ok &= check_handed_type(v, op, i, reduce ? tc_type_elem(t) : t, to);
+            ok &= check_handed_type(v, op, i, combines ? tc_type_elem(t) : t,
+                                    to);
     }
     return ok;
 }
@@ -282,18 +283,19 @@ static bool check_while(const tc_verifier *v, const tc_op *op)
            ok;
 }
 
-static bool check_reduce(const tc_verifier *v, const tc_op *op)
+static bool check_combiner(const tc_verifier *v, const tc_op *op)
 {
+    unsigned n = tc_op_ncombined(op);
     /* tc_op_check_results: a kind or a region, not both. */
     if (op->nregions == 0)
         return true;
     if (!tc_verify_region_count(v, op, 1) ||
-        !tc_verify_arg_count(v, op->regions[0], 2 * op->nin))
+        !tc_verify_arg_count(v, op->regions[0], 2 * n))
         return false;
     bool ok = true;
-    for (unsigned i = 0; i < 2 * op->nin; i++)
+    for (unsigned i = 0; i < 2 * n; i++)
         ok &= check_arg_type(v, op->regions[0], i,
-                             tc_type_elem(op->in[i % op->nin]->type));
+                             tc_type_elem(op->in[i % n]->type));
     return ok;
 }
 
@@ -619,7 +621,9 @@ static check_fn *const extra[TC_OPCODE_COUNT] = {
     [TC_FOR] = check_for,
     [TC_IF] = check_if,
     [TC_WHILE] = check_while,
-    [TC_REDUCE] = check_reduce,
+    [TC_REDUCE] = check_combiner,
+    [TC_SCAN] = check_combiner,
+    [TC_SCAN_CARRY] = check_combiner,
     [TC_CALL] = check_call,
     [TC_CONST] = check_const,
     [TC_DIM] = check_dim,
@@ -643,7 +647,7 @@ static check_fn *const extra[TC_OPCODE_COUNT] = {
 static bool owns_regions(const tc_op *op)
 {
     return op->code == TC_FOR || op->code == TC_IF || op->code == TC_WHILE ||
-           op->code == TC_REDUCE || op->code == TC_WARP_GROUPS;
+           tc_op_combines(op) || op->code == TC_WARP_GROUPS;
 }
 
 bool tc_verify_op_rules(const tc_verifier *v, const tc_op *op)

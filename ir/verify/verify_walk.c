@@ -295,11 +295,11 @@ static bool check_place(const tc_verifier *v, const tc_op *op)
     bool nested = op->nregions > 0 || tc_op_is_call(op);
     if (v->combiner &&
         (!(tc_op_has(op, TC_PURE) || nested) || !is_scalar_op(op) ||
-         op->code == TC_WHILE || op->code == TC_REDUCE))
+         op->code == TC_WHILE || tc_op_combines(op)))
         ok = tc_error(v->cx, op->loc,
-                      "%s: cannot stand in the region of reduce, expected pure "
+                      "%s: cannot stand in the region of %s, expected pure "
                       "ops on scalars",
-                      tc_op_name(op));
+                      tc_op_name(op), tc_op_name(v->combiner));
     if (v->speculated && tc_op_has(op, TC_WRITES) && !only_adds(op))
         ok = tc_error(v->cx, op->loc,
                       "%s: it has an effect, and stands in the first region of "
@@ -330,7 +330,7 @@ static bool check_regions(tc_verifier *v, tc_op *op)
     bool speculated = v->speculated;
     bool speculatable =
         op->code == TC_IF && op->attrs && tc_op_int(op, "speculatable");
-    if (op->code == TC_REDUCE)
+    if (tc_op_combines(op))
         v->combiner = op;
     /* The second region of `while` sees the values of the first. */
     tc_region *open = NULL;

@@ -312,7 +312,7 @@ static void put_nested(view *v, const tc_op *op, unsigned depth)
 static void put_op(view *v, const tc_op *op, unsigned depth)
 {
     const event *e = event_of(op);
-    if (op->nregions && op->code != TC_REDUCE && tc_op_any(op, is_event)) {
+    if (op->nregions && !tc_op_combines(op) && tc_op_any(op, is_event)) {
         put_nested(v, op, depth);
         return;
     }
@@ -383,7 +383,7 @@ static void put_loops(view *v, const char *role, const tc_region *r)
             put_ops(v, step, 1);
             put_math(v, 1);
         }
-        for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++)
+        for (unsigned i = 0; i < op->nregions && !tc_op_combines(op); i++)
             put_loops(v, role, op->regions[i]);
     }
 }

@@ -274,7 +274,7 @@ static unsigned wanted_axes(const struct lift *l, const tc_op *op, unsigned i)
     case TC_WHILE: return axes_of(op->out[i]);
     case TC_IF: return 0;
     case TC_CONDITION: return 0;
-    case TC_YIELD: return owner->code == TC_REDUCE ? 0 : axes_of(owner->out[i]);
+    case TC_YIELD: return tc_op_combines(owner) ? 0 : axes_of(owner->out[i]);
     case TC_PRINT: return axes_of(op->in[i]);
     /* Its tensor operand is uniform: it has no lanes. */
     case TC_GATHER:

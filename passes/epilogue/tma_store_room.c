@@ -64,7 +64,7 @@ static uint64_t most_others(const struct room *m, const tc_region *r)
 {
     uint64_t most = 0;
     tc_each_op (op, r) {
-        bool leaf = op->nregions == 0 || op->code == TC_REDUCE;
+        bool leaf = op->nregions == 0 || tc_op_combines(op);
         uint64_t here = leaf ? others_at(m, op) : 0;
         for (unsigned i = 0; i < op->nregions && !leaf; i++) {
             uint64_t inner = most_others(m, op->regions[i]);

@@ -482,7 +482,7 @@ static const char *try_store(tc_tma_stores *s, tc_op *store)
 static void tma_stores_visit(tc_tma_stores *s, tc_region *r)
 {
     tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++)
+        for (unsigned i = 0; i < op->nregions && !tc_op_combines(op); i++)
             tma_stores_visit(s, op->regions[i]);
         tc_loc loc = op->loc;
         const char *why = is_candidate(s, op) ? try_store(s, op) : NULL;

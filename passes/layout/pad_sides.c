@@ -446,7 +446,7 @@ static void mask_combiner(padding *p, tc_op *op)
 static void mask_region(padding *p, const tc_region *r)
 {
     tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++)
+        for (unsigned i = 0; i < op->nregions && !tc_op_combines(op); i++)
             mask_region(p, op->regions[i]);
         if (op->code == TC_REDUCE && op->nregions)
             mask_combiner(p, op);

@@ -248,7 +248,7 @@ static bool touches_sides(const tc_op *op)
 static void visit_region(tc_sides *s, const tc_region *r)
 {
     tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++)
+        for (unsigned i = 0; i < op->nregions && !tc_op_combines(op); i++)
             visit_region(s, op->regions[i]);
         for (unsigned i = 0; i < op->nout; i++)
             sides_of(s, op->out[i]);

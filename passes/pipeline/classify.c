@@ -207,7 +207,7 @@ const char *tc_why_nothing_ahead(const tc_op *loop)
 static bool is_cheap(const tc_op *op)
 {
     return tc_op_has(op, TC_PURE) && op->nregions == 0 && op->nout == 1 &&
-           op->code != TC_REDUCE && op->code != TC_DOT &&
+           !tc_op_combines(op) && op->code != TC_DOT &&
            op->code != TC_CONVERT_LAYOUT;
 }
 

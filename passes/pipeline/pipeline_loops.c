@@ -68,7 +68,7 @@ static uint64_t scratch_bytes(tc_context *cx, const tc_region *r)
     tc_each_op (op, r) {
         sum += tc_exchange_bytes(cx, op);
         for (unsigned i = 0; i < op->nregions; i++)
-            if (op->code != TC_REDUCE)
+            if (!tc_op_combines(op))
                 sum += scratch_bytes(cx, op->regions[i]);
     }
     return sum;
@@ -251,7 +251,7 @@ static void visit_nested(tc_pipeliner *p, tc_region *r, bool ahead,
                          const tc_staged *around, struct done **done)
 {
     tc_each_op_safe (op, r) {
-        if (op->code == TC_REDUCE)
+        if (tc_op_combines(op))
             continue;
         tc_expanded e;
         bool here = tc_op_is_loop(op) && pipeline_loop(p, op, around, &e);

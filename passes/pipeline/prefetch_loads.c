@@ -99,7 +99,7 @@ static bool is_recurrence(const tc_op *loop)
     for (unsigned i = 0; i < loop->nout; i++)
         carries |= loop->out[i]->type->kind == TC_TILE;
     tc_each_op (op, loop->regions[0])
-        if ((op->nregions && op->code != TC_REDUCE) || op->code == TC_DOT ||
+        if ((op->nregions && !tc_op_combines(op)) || op->code == TC_DOT ||
             op->code == TC_ASSERT || op->code == TC_PRINT ||
             op->code == TC_CALL)
             return false;
@@ -218,7 +218,7 @@ static void expand(prefetcher *p)
 static void prefetch_loads_visit(prefetcher *p, tc_region *r)
 {
     tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++)
+        for (unsigned i = 0; i < op->nregions && !tc_op_combines(op); i++)
             prefetch_loads_visit(p, op->regions[i]);
         if (op->code != TC_FOR || !is_recurrence(op))
             continue;

@@ -143,7 +143,7 @@ static double cycles_of(const search *s, const tc_op *op)
     case TC_TANH:
         return (double)tc_type_count(t) / s->target->special_per_cycle;
     default:
-        return tc_op_has(op, TC_ELEMENTWISE) || op->code == TC_REDUCE
+        return tc_op_has(op, TC_ELEMENTWISE) || tc_op_combines(op)
                    ? (double)tc_type_count(t) / TC_LANES_PER_CYCLE
                    : 0;
     }

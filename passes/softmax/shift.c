@@ -262,7 +262,7 @@ static void visit_op(walk *w, const tc_op *op)
     shift s;
     for (unsigned i = 0; i < op->nout; i++)
         op->out[i]->data = NULL;
-    if (op->nregions && op->code != TC_REDUCE)
+    if (op->nregions && !tc_op_combines(op))
         visit_regions(w, op);
     shift now = shift_of(w->x->now);
     if (op == w->x->max && is_plain(&now))

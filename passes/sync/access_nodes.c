@@ -126,7 +126,7 @@ static tc_access_node *node_of(struct reader *h, tc_op *op, unsigned depth)
     node.global = tc_reads_global(op) || tc_writes_global(op);
     add_places(h, &node);
     bool matters = node.global || node.nplaces || orders_accesses(op);
-    for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++) {
+    for (unsigned i = 0; i < op->nregions && !tc_op_combines(op); i++) {
         if (is_other_role(op, i))
             continue;
         node.inside[i] = nodes_of(h, op->regions[i], depth + tc_op_is_loop(op));

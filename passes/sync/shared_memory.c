@@ -621,7 +621,8 @@ uint64_t tc_exchange_bytes(tc_context *cx, const tc_op *op)
             TC_CONVERT_SHARED)
         return (uint64_t)tc_type_count(t) * tc_type_bytes(t->elem);
     uint64_t sum = 0;
-    for (unsigned i = 0; op->code == TC_REDUCE && i < op->nin; i++)
+    bool meets = op->code == TC_REDUCE || op->code == TC_SCAN;
+    for (unsigned i = 0; meets && i < op->nin; i++)
         sum +=
             parts_bytes(cx, op->in[i]->type, (unsigned)tc_op_int(op, "axis"));
     return sum;

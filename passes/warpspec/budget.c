@@ -148,7 +148,7 @@ static void count_region(budget *b, const tc_region *r, enum when when)
     if (b->lender && b->lender->region == r)
         last = tc_find_ring_uses(b->s->env->scratch, b->lender).last;
     tc_each_op (op, r) {
-        if (op->nregions == 0 || op->code == TC_REDUCE)
+        if (op->nregions == 0 || tc_op_combines(op))
             count_op(b, op, when);
         else
             for (unsigned i = 0; i < op->nregions; i++)

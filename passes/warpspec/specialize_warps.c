@@ -149,7 +149,7 @@ static void find_loads(tc_warpspec *s, tc_region *r, tc_tma_candidate ***end)
             **end = bulk;
             *end = &bulk->next;
         }
-        for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++)
+        for (unsigned i = 0; i < op->nregions && !tc_op_combines(op); i++)
             find_loads(s, op->regions[i], end);
     }
 }
@@ -331,7 +331,7 @@ static bool take_tiles(tc_warpspec *s, tc_region *r)
                 return refuse_all(s, op, "it is not in the kernel's body");
             s->end_tiles = op;
         }
-        for (unsigned i = 0; i < op->nregions && op->code != TC_REDUCE; i++)
+        for (unsigned i = 0; i < op->nregions && !tc_op_combines(op); i++)
             if (!take_tiles(s, op->regions[i]))
                 return false;
     }

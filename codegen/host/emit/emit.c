@@ -268,6 +268,7 @@ static emit_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_DOT] = tc_emit_dot_op,        [TC_TRANS] = tc_emit_trans_op,
     [TC_SLICE] = tc_emit_slice,       [TC_JOIN] = tc_emit_join,
     [TC_INTERLEAVE] = tc_emit_join,   [TC_REDUCE] = tc_emit_region_reduce,
+    [TC_SCAN] = tc_emit_scan,
     [TC_LOAD] = tc_emit_load,         [TC_STORE] = tc_emit_store,
     [TC_GATHER] = tc_emit_gather,     [TC_ATOMIC] = tc_emit_atomic,
     [TC_ATOMIC_CAS] = tc_emit_atomic, [TC_FOLLOW] = tc_emit_follow,

@@ -197,6 +197,13 @@ void tc_emit_into(tc_emit *e, tc_value *v, tc_host_buffer *to);
 
 void tc_emit_nest(tc_emit *e, const tc_item *item);
 void tc_emit_region_reduce(tc_emit *e, tc_op *op);
+/* Does a combining region hold only ops that can be done on vectors of lanes?
+ */
+bool tc_is_on_lanes(const tc_op *op);
+/* It for these arguments (of `width` lanes); out: what it yields. */
+void tc_emit_region(tc_emit *e, const tc_op *op, unsigned width,
+                    LLVMValueRef *args, LLVMValueRef *out);
+void tc_emit_scan(tc_emit *e, tc_op *op); /* emit_scan.c */
 void tc_emit_dot_op(tc_emit *e, tc_op *op);
 void tc_emit_trans_op(tc_emit *e, tc_op *op);
 /* emit_parts.c: a part with steps; tiles of parts. */

@@ -376,8 +376,7 @@ static void operands_at(const combiner *c, LLVMValueRef k, unsigned level,
         x[i] = tc_eval_full(c->nest, c->op->in[i], &at);
 }
 
-/* Does the region only hold ops that can be done on vectors of lanes? */
-static bool is_on_lanes(const tc_op *op)
+bool tc_is_on_lanes(const tc_op *op)
 {
     tc_each_op (inner, op->regions[0])
         if (inner->code != TC_YIELD &&
@@ -400,14 +399,13 @@ static void run_on_lanes(tc_emit *e, const tc_op *op, unsigned width)
     }
 }
 
-/* The region for these arguments; out: what it yields. */
-static void run_region(tc_emit *e, const tc_op *op, unsigned width,
-                       LLVMValueRef *args, LLVMValueRef *out)
+void tc_emit_region(tc_emit *e, const tc_op *op, unsigned width,
+                    LLVMValueRef *args, LLVMValueRef *out)
 {
     const tc_region *r = op->regions[0];
     for (unsigned i = 0; i < r->nargs; i++)
         tc_set_scalar(e, r->args[i], args[i]);
-    if (is_on_lanes(op))
+    if (tc_is_on_lanes(op))
         run_on_lanes(e, op, width);
     else
         tc_emit_schedule(e, tc_op_plan_of(op)->regions[0]);
@@ -445,7 +443,7 @@ static void reduce_lanes(combiner *c)
         LLVMValueRef *phis = tc_arena_copy(e->arena, args, n * sizeof *args);
         LLVMValueRef k = LLVMBuildAdd(e->b, l.at, tc_i64(e, 1), "");
         operands_at(c, k, c->nest->level, args + n);
-        run_region(e, op, width, args, sum);
+        tc_emit_region(e, op, width, args, sum);
         if (e->failed)
             return;
         LLVMBasicBlockRef end = LLVMGetInsertBlock(e->b);
@@ -464,7 +462,7 @@ void tc_emit_region_reduce(tc_emit *e, tc_op *op)
         reduce_lanes(&c);
         return;
     }
-    unsigned width = is_on_lanes(op) ? e->width : 1;
+    unsigned width = tc_is_on_lanes(op) ? e->width : 1;
     tc_walk w = tc_walk_new(e, NULL, op->out[0]->type, width, 1);
     tc_walk_outer(&w);
     tc_walk_inner(&w);
