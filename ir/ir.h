@@ -354,6 +354,8 @@ bool tc_value_has_one_use(const tc_value *v);
  * value->data where that is not NULL (set for results and nested args on the
  * way). Detached. */
 tc_op *tc_op_clone(tc_func *f, tc_op *op);
+/* Its arguments and ops into an empty region; operands as tc_op_clone. */
+void tc_region_copy(tc_func *f, tc_region *from, tc_region *to);
 
 /* Ops of a region, nested ones included. */
 unsigned tc_region_count(const tc_region *r);

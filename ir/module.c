@@ -348,7 +348,7 @@ static tc_value *mapped(tc_value *v)
     return v->data ? v->data : v;
 }
 
-static void clone_region(tc_func *f, tc_region *from, tc_region *to)
+void tc_region_copy(tc_func *f, tc_region *from, tc_region *to)
 {
     for (unsigned i = 0; i < from->nargs; i++) {
         tc_value *arg = from->args[i];
@@ -369,11 +369,11 @@ tc_func *tc_func_clone(tc_func *f, const char *name)
     copy->grid = grid;
     copy->prev = copy->next = NULL;
     tc_region_clear_data(f->body);
-    clone_region(copy, f->body, body);
+    tc_region_copy(copy, f->body, body);
     tc_region_clear_data(f->body);
     if (grid) {
         tc_region_clear_data(f->grid);
-        clone_region(copy, f->grid, grid);
+        tc_region_copy(copy, f->grid, grid);
         tc_region_clear_data(f->grid);
     }
     return copy;
@@ -402,7 +402,7 @@ tc_op *tc_op_clone(tc_func *f, tc_op *op)
         op->out[i]->data = copy->out[i];
     }
     for (unsigned i = 0; i < op->nregions; i++)
-        clone_region(f, op->regions[i], copy->regions[i]);
+        tc_region_copy(f, op->regions[i], copy->regions[i]);
     return copy;
 }
 

@@ -5,7 +5,7 @@
  * of the same thread (of the same warp for convert_layout and reduce, which may
  * shuffle).
  */
-#include "codegen/interp/state.h"
+#include "codegen/interp/combine.h"
 #include "ir/parts.h"
 
 #include <math.h>
@@ -290,98 +290,24 @@ static reduction *plan_reduction(tc_interp *it, const tc_op *op)
     return plan;
 }
 
-typedef struct combiner {
-    const char *word;
-    tc_opcode code;
-} combiner;
-
-static const combiner combiners[] = {
-    {"sum", TC_ADD}, {"prod", TC_MUL}, {"max", TC_MAX}, {"min", TC_MIN},
-    {"and", TC_AND}, {"or", TC_OR},    {"xor", TC_XOR},
-};
-
-static tc_inum combine_float(tc_opcode code, tc_kind kind, double a, double b)
-{
-    double x = code == TC_ADD   ? a + b
-               : code == TC_MUL ? a * b
-               : code == TC_MAX ? (isnan(a) || b > a ? b : a)
-                                : (isnan(a) || b < a ? b : a);
-    if (kind != TC_F64)
-        x = (float)x;
-    return (tc_inum){.f = tc_round_to(kind, x)};
-}
-
-static tc_inum combine_int(tc_opcode code, tc_kind kind, int64_t a, int64_t b)
-{
-    int64_t x = 0;
-    switch (code) {
-    case TC_ADD: x = (int64_t)((uint64_t)a + (uint64_t)b); break;
-    case TC_MUL: x = (int64_t)((uint64_t)a * (uint64_t)b); break;
-    case TC_MAX: x = a > b ? a : b; break;
-    case TC_MIN: x = a < b ? a : b; break;
-    case TC_AND: x = a & b; break;
-    case TC_OR: x = a | b; break;
-    default: x = a ^ b;
-    }
-    return (tc_inum){.i = tc_int_wrap(kind, x)};
-}
-
-static tc_inum combine(tc_opcode code, tc_kind kind, tc_inum a, tc_inum b)
-{
-    return tc_scalar_infos[kind].is_float ? combine_float(code, kind, a.f, b.f)
-                                          : combine_int(code, kind, a.i, b.i);
-}
-
-static void reduce_by_kind(const tc_op *op, const uint32_t *from, uint32_t n,
-                           tc_inum *x, tc_ipoison *poison)
-{
-    const tc_ivalue *in = tc_ivalue_of(op->in[0]);
-    tc_kind kind = tc_type_elem(op->in[0]->type)->kind;
-    const char *word = tc_op_word(op, "kind");
-    tc_opcode code = TC_ADD;
-    for (unsigned i = 0; i < sizeof combiners / sizeof *combiners; i++)
-        if (strcmp(combiners[i].word, word) == 0)
-            code = combiners[i].code;
-    *x = in->x[from[0]];
-    *poison = in->poison[from[0]];
-    for (uint32_t i = 1; i < n; i++) {
-        *x = combine(code, kind, *x, in->x[from[i]]);
-        if (!*poison)
-            *poison = in->poison[from[i]];
-    }
-}
-
-static void set(const tc_value *v, tc_inum x, tc_ipoison poison)
-{
-    tc_ivalue *i = tc_ivalue_of(v);
-    i->x[0] = x;
-    i->poison[0] = poison;
-}
-
 /* x and poison: one for each operand. */
-static bool reduce_by_region(tc_interp *it, const tc_op *op,
-                             const uint32_t *from, uint32_t n, tc_inum *x,
-                             tc_ipoison *poison)
+static bool reduce_line(tc_interp *it, const tc_op *op, const uint32_t *from,
+                        uint32_t n, tc_inum *x, tc_ipoison *poison)
 {
-    const tc_region *r = op->regions[0];
-    for (unsigned k = 0; k < op->nin; k++) {
-        x[k] = tc_ivalue_of(op->in[k])->x[from[0]];
-        poison[k] = tc_ivalue_of(op->in[k])->poison[from[0]];
-    }
-    for (uint32_t i = 1; i < n; i++) {
+    enum { MOST = 16 };
+    tc_inum y[MOST];
+    tc_ipoison other[MOST];
+    tc_kind kind = tc_type_elem(op->in[0]->type)->kind;
+    for (uint32_t i = 0; i < n; i++) {
         for (unsigned k = 0; k < op->nin; k++) {
             const tc_ivalue *in = tc_ivalue_of(op->in[k]);
-            set(r->args[k], x[k], poison[k]);
-            set(r->args[op->nin + k], in->x[from[i]], in->poison[from[i]]);
+            (i ? y : x)[k] = in->x[from[i]];
+            (i ? other : poison)[k] = in->poison[from[i]];
         }
-        uint64_t steps = it->steps;
-        if (!tc_interp_region(it, r))
+        if (i && !tc_interp_combine(it, op, x, poison, y, other))
             return false;
-        it->steps = steps; /* all of the reduction is one step */
-        for (unsigned k = 0; k < op->nin; k++) {
-            x[k] = tc_ivalue_of(r->last->in[k])->x[0];
-            poison[k] = tc_ivalue_of(r->last->in[k])->poison[0];
-        }
+        if (op->nregions == 0 && tc_kind_is_float(kind))
+            x->f = tc_round_to(kind, x->f);
     }
     return true;
 }
@@ -422,9 +348,7 @@ bool tc_interp_reduce(tc_interp *it, const tc_op *op)
     for (uint32_t i = 0; i < plan->n; i++) {
         const uint32_t *from = plan->from + plan->start[i];
         uint32_t n = plan->start[i + 1] - plan->start[i];
-        if (op->nregions == 0)
-            reduce_by_kind(op, from, n, x, poison);
-        else if (!reduce_by_region(it, op, from, n, x, poison))
+        if (!reduce_line(it, op, from, n, x, poison))
             return false;
         for (unsigned k = 0; k < op->nin; k++)
             if (!deliver(it, op, k, i, x[k], poison[k]))

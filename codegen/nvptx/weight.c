@@ -106,8 +106,9 @@ static uint64_t count_registers(const tc_op *op)
 
 uint64_t tc_gen_weight(const tc_op *op)
 {
-    if (op->code == TC_REDUCE && op->nregions)
-        return count_registers(op) * tc_region_count(op->regions[0]);
+    if (tc_op_combines(op) && op->nregions)
+        return count_registers(op) * tc_region_count(op->regions[0]) *
+               (op->code == TC_REDUCE ? 1 : 2);
     if (tc_op_is_loop(op) || op->code == TC_IF)
         return 1;
     if (op->code == TC_GATHER && op->out[0]->type->kind != TC_TILE)

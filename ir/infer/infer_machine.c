@@ -154,10 +154,9 @@ bool tc_infer_partial(const tc_op *op, tc_results *r)
     unsigned axis = (unsigned)tc_op_int(op, "axis");
     const tc_type *first = op->in[0]->type;
     if (!first->layout)
-        return tc_error(cx, op->loc,
-                        "%s: within(%s) of %s, expected a tile with a layout",
-                        tc_op_name(op), tc_op_word(op, "within"),
-                        tc_op_in_type(op, 0));
+        return tc_error(
+            cx, op->loc, "%s: within(%s) of %s, expected a tile with a layout",
+            tc_op_name(op), tc_op_word(op, "within"), tc_op_in_type(op, 0));
     const tc_layout *layout = tc_layout_partial(
         cx, first->layout, axis,
         tc_op_is_word(op, "within", "thread") ? TC_LANE : TC_WARP);

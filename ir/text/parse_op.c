@@ -13,10 +13,10 @@
 static const struct {
     const char *name, *kind;
     tc_opcode code;
-} short_forms[] = {{"sum", "sum", TC_REDUCE},   {"prod", "prod", TC_REDUCE},
-                   {"any", "or", TC_REDUCE},    {"all", "and", TC_REDUCE},
-                   {"cumsum", "sum", TC_SCAN},  {"cumprod", "prod", TC_SCAN},
-                   {"cummax", "max", TC_SCAN},  {"cummin", "min", TC_SCAN}};
+} short_forms[] = {{"sum", "sum", TC_REDUCE},  {"prod", "prod", TC_REDUCE},
+                   {"any", "or", TC_REDUCE},   {"all", "and", TC_REDUCE},
+                   {"cumsum", "sum", TC_SCAN}, {"cumprod", "prod", TC_SCAN},
+                   {"cummax", "max", TC_SCAN}, {"cummin", "min", TC_SCAN}};
 enum { NSHORT_FORMS = sizeof short_forms / sizeof *short_forms };
 
 bool tc_parser_at_op(const tc_parser *p, tc_opcode *code)
@@ -206,8 +206,7 @@ static int attr_by_place(const tc_parser *p, const tc_op_parts *parts)
 {
     if (tc_parser_is(p, TC_TOKEN_STRING))
         return next_attr(parts, TC_ATTR_STRING);
-    unsigned most =
-        is_combining(parts->code) ? 1 : most_operands(parts->code);
+    unsigned most = is_combining(parts->code) ? 1 : most_operands(parts->code);
     if (parts->in.n < most)
         return -1;
     unsigned sign = tc_parser_is(p, TC_TOKEN_MINUS);

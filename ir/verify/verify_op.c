@@ -124,8 +124,8 @@ static bool check_yield(const tc_verifier *v, const tc_op *op)
         const tc_value *want = combines ? owner->in[i] : owner->out[i];
         const tc_type *t = want ? want->type : NULL;
         if (t)
-            ok &= check_handed_type(v, op, i, combines ? tc_type_elem(t) : t,
-                                    to);
+            ok &=
+                check_handed_type(v, op, i, combines ? tc_type_elem(t) : t, to);
     }
     return ok;
 }

@@ -103,6 +103,8 @@ static bool type_op(tc_placing *s, tc_op *op)
     const tc_layout *fixed = NULL;
     if (op->code == TC_REDUCE && tc_class_of(s, op))
         fixed = tc_layout_of_result(s->cx, op, tc_class_of(s, op)->layout);
+    if (op->code == TC_SCAN)
+        fixed = tc_layout_of_scan(s, op);
     for (unsigned i = 0; i < op->nout; i++) {
         tc_class *c = tc_class_of(s, op->out[i]);
         if (c)

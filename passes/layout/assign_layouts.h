@@ -45,6 +45,7 @@ struct tc_class {
     const tc_op *across;     /* a store that walks another axis; NULL: none */
     uint64_t weight;         /* of it: bytes, times 16 a loop around it */
     tc_bit_order order;      /* of columns; see orders.c */
+    unsigned scanned;        /* bit set of axes along which there are scans */
     tc_cut cuts[TC_MAX_RANK];
     const tc_layout *layout;
 };
@@ -237,6 +238,9 @@ void tc_vectors_say(tc_placing *s);
 
 /* choice.c */
 void tc_layouts_choose(tc_placing *s);
+/* The layout in which a scan works: its class's, if threads can go through it
+ * (layout_scan.c). */
+const tc_layout *tc_layout_of_scan(const tc_placing *s, const tc_op *scan);
 /* The one that a class has by itself. */
 const tc_layout *tc_layout_of_class(const tc_placing *s, const tc_class *c);
 /* The one that suits a load's memory best. */

@@ -228,6 +228,14 @@ static const tc_layout *of_mma(const tc_placing *s, const tc_class *c)
     return c->order.n ? tc_layout_reorder(s->cx, l, 1, &c->order) : l;
 }
 
+/* Warps get one piece of the axis each; l where it cannot be so. */
+static const tc_layout *for_scan(const tc_placing *s, const tc_layout *l,
+                                 unsigned axis)
+{
+    const tc_layout *by_pieces = tc_layout_for_scan(s->cx, l, axis);
+    return by_pieces ? by_pieces : l;
+}
+
 const tc_layout *tc_layout_of_class(const tc_placing *s, const tc_class *c)
 {
     if (c->dot && tc_dot_is_mma(c->dot))
@@ -238,7 +246,22 @@ const tc_layout *tc_layout_of_class(const tc_placing *s, const tc_class *c)
     const tc_layout *l =
         c->access ? for_access(s, tile, c->access, c->across, c->cuts)
                   : tc_layout_default(s, tile);
-    return tc_cuts_grow(s->cx, c->tile, c->cuts, l);
+    l = tc_cuts_grow(s->cx, c->tile, c->cuts, l);
+    for (unsigned axis = 0; axis < c->tile->rank; axis++)
+        if (c->scanned >> axis & 1)
+            l = for_scan(s, l, axis);
+    return l;
+}
+
+const tc_layout *tc_layout_of_scan(const tc_placing *s, const tc_op *scan)
+{
+    tc_placing *placing = (tc_placing *)s;
+    const tc_class *c = tc_class_of(placing, scan->out[0]);
+    unsigned axis = (unsigned)tc_op_int(scan, "axis");
+    const tc_layout *l = for_scan(s, c->layout, axis);
+    return tc_layout_can_scan(l, axis)
+               ? l
+               : for_scan(s, tc_layout_default(s, c->tile), axis);
 }
 
 /* ---- What follows from others ---- */

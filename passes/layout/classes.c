@@ -96,6 +96,7 @@ static void classes_join(tc_placing *s, tc_class *a, tc_class *b)
         a->weight = b->weight;
     }
     a->across = across ? across : a->across ? a->across : b->across;
+    a->scanned |= b->scanned;
     b->parent = a;
 }
 
@@ -177,6 +178,17 @@ static void visit_reduce(tc_placing *s, const tc_op *op, unsigned depth)
     relate(s, c, class_of_value(s, op->out[0]), op);
 }
 
+/* Operands and results lie alike, and as the scan wants it. */
+static void visit_scan(tc_placing *s, const tc_op *op, unsigned depth)
+{
+    tc_class *c = class_of_value(s, op->out[0]);
+    for (unsigned i = 1; i < op->nout; i++)
+        join_values(s, op->out[0], op->out[i]);
+    for (unsigned i = 0; i < op->nin; i++)
+        tie(s, c, op->in[i], depth);
+    tc_class_root(c)->scanned |= 1u << tc_op_int(op, "axis");
+}
+
 static void add_access(tc_class *c, const tc_op *op, unsigned depth)
 {
     int64_t count = tc_type_count(c->tile);
@@ -243,6 +255,7 @@ static void visit_op(tc_placing *s, const tc_op *op, unsigned depth)
     case TC_WHILE: visit_while(s, op, depth); return;
     case TC_IF: visit_if(s, op, depth); return;
     case TC_REDUCE: visit_reduce(s, op, depth); return;
+    case TC_SCAN: visit_scan(s, op, depth); return;
     case TC_LOAD:
     case TC_STORE:
     case TC_GATHER:

@@ -17,6 +17,15 @@
  *                                          %q = smem_load %s
  *                                          %r = reduce %q axis(1)
  *
+ * A scan likewise: totals of the warps are exchanged, and combined with what
+ * each has scanned:
+ *
+ *   %r = scan %x axis(0)                   %p, %t = scan %x axis(0) within(warp)
+ *                                          %s = smem_alloc
+ *                              becomes     smem_store %s, %t
+ *                                          %q = smem_load %s
+ *                                          %r = scan_carry %p, %q axis(0)
+ *
  * Tests: test/ir/passes/lower-conversions.
  */
 #include "passes/analysis/effects.h"
@@ -119,9 +128,9 @@ const tc_layout *tc_gathered_layout(tc_context *cx, const tc_layout *parts,
     return tc_layout_get(cx, &spec);
 }
 
-/* A copy of the reduction (its kind, its region) of other operands. */
-static tc_op *reduce_like(struct lowering *s, tc_builder *b, tc_op *op,
-                          tc_value *const *in, bool partial)
+/* A copy of the reduction or scan (its kind, its region) of other operands. */
+static tc_op *combine_like(tc_builder *b, tc_op *op, tc_value *const *in,
+                           bool partial)
 {
     tc_op *copy = tc_op_clone(op->func, op);
     for (unsigned i = 0; i < op->nin; i++)
@@ -176,7 +185,7 @@ static tc_value *cast_like(tc_builder *b, tc_value *x, const tc_type *elem)
 
 static void replace_results(tc_builder *b, tc_op *op, tc_op *with, bool wide)
 {
-    for (unsigned i = 0; i < op->nout; i++) {
+    for (unsigned i = 0; i < op->nin; i++) {
         tc_value *v = with->out[i];
         if (wide)
             v = cast_like(b, v, tc_type_elem(op->out[i]->type));
@@ -204,14 +213,69 @@ static void lower_reduction(struct lowering *s, tc_op *op)
     for (unsigned i = 0; i < op->nin; i++)
         in[i] = wide ? cast_like(&b, op->in[i], tc_type_scalar(cx, TC_F32))
                      : op->in[i];
-    tc_op *within = reduce_like(s, &b, op, in, true);
+    tc_op *within = combine_like(&b, op, in, true);
     const tc_layout *to = tc_gathered_layout(cx, parts, axis);
     for (unsigned i = 0; i < op->nin; i++)
         in[i] = exchange(s, &b, within->out[i], to);
-    tc_op *across = reduce_like(s, &b, op, in, false);
+    tc_op *across = combine_like(&b, op, in, false);
     replace_results(&b, op, across, wide);
     tc_remark(cx, op->loc, "lower-conversions",
               "%d warps share the axis that is reduced: their parts meet in "
+              "shared memory",
+              parts->shape[axis]);
+    tc_op_erase(op);
+    s->changed = true;
+}
+
+/* ---- Scans ---- */
+
+/* Totals of all warps, combined with the scans within warps. */
+static tc_op *build_carry(tc_builder *b, tc_op *op, tc_op *within,
+                          tc_value *const *totals)
+{
+    unsigned n = op->nin;
+    tc_arena *arena = &op->func->module->arena;
+    tc_value **in = tc_arena_array(arena, tc_value *, 2 * n);
+    memcpy(in, within->out, n * sizeof *in);
+    memcpy(in + n, totals, n * sizeof *in);
+    tc_op *carry =
+        tc_op_new(op->func, TC_SCAN_CARRY, op->loc, 2 * n, in, op->nregions);
+    tc_op_set_int(carry, "axis", tc_op_int(op, "axis"));
+    if (op->nregions)
+        tc_region_copy(op->func, op->regions[0], carry->regions[0]);
+    else
+        tc_op_set_word(carry, "kind", tc_op_word(op, "kind"));
+    if (tc_op_int(op, "reverse"))
+        tc_op_set_attr(carry, "reverse", *tc_op_attr(op, "reverse"));
+    bool ok = tc_op_infer(carry, 0, NULL);
+    (void)ok;
+    tc_op_insert(carry, b->region, b->before);
+    return carry;
+}
+
+static void lower_scan(struct lowering *s, tc_op *op)
+{
+    tc_context *cx = s->env->cx;
+    const tc_layout *l = op->in[0]->type->layout;
+    unsigned axis = (unsigned)tc_op_int(op, "axis");
+    if (!l || !tc_op_is_word(op, "within", "block"))
+        return;
+    const tc_layout *parts = tc_layout_partial(cx, l, axis, TC_WARP);
+    if (parts->shape[axis] == 1)
+        return;
+    bool wide = needs_wide(op);
+    tc_builder b = tc_builder_before(op);
+    tc_value **in = tc_arena_array(s->env->scratch, tc_value *, op->nin);
+    for (unsigned i = 0; i < op->nin; i++)
+        in[i] = wide ? cast_like(&b, op->in[i], tc_type_scalar(cx, TC_F32))
+                     : op->in[i];
+    tc_op *within = combine_like(&b, op, in, true);
+    const tc_layout *to = tc_gathered_layout(cx, parts, axis);
+    for (unsigned i = 0; i < op->nin; i++)
+        in[i] = exchange(s, &b, within->out[op->nin + i], to);
+    replace_results(&b, op, build_carry(&b, op, within, in), wide);
+    tc_remark(cx, op->loc, "lower-conversions",
+              "%d warps share the axis that is scanned: their totals meet in "
               "shared memory",
               parts->shape[axis]);
     tc_op_erase(op);
@@ -227,6 +291,8 @@ static void lower_conversions_visit(struct lowering *s, tc_region *r)
             lower_conversion(s, op);
         else if (op->code == TC_REDUCE)
             lower_reduction(s, op);
+        else if (op->code == TC_SCAN)
+            lower_scan(s, op);
         else
             for (unsigned i = 0; i < op->nregions; i++)
                 lower_conversions_visit(s, op->regions[i]);

@@ -338,9 +338,12 @@ static tc_scalar neutral_of(const padding *p, const tc_op *op, tc_kind kind)
     return (tc_scalar){0, 0}; /* or, xor */
 }
 
+/* Of a scan those elements alone that come after padding. */
 static void mask_reduce(padding *p, tc_op *op)
 {
     unsigned axis = (unsigned)tc_op_int(op, "axis");
+    if (op->code == TC_SCAN && !tc_op_int(op, "reverse"))
+        return;
     tc_builder b = tc_builder_before(op);
     for (unsigned i = 0; i < op->nin; i++) {
         tc_value *v = op->in[i];
@@ -450,7 +453,7 @@ static void mask_region(padding *p, const tc_region *r)
             mask_region(p, op->regions[i]);
         if (op->code == TC_REDUCE && op->nregions)
             mask_combiner(p, op);
-        else if (op->code == TC_REDUCE)
+        else if (op->code == TC_REDUCE || op->code == TC_SCAN)
             mask_reduce(p, op);
         else
             mask_access(p, op);

@@ -171,6 +171,18 @@ static void visit_reduce(tc_sides *s, const tc_op *op)
                 join(s, op->out[k], i - (i > axis), first, i);
 }
 
+/* Elements past a side come after all others, or before them: pad-sides makes
+ * them neutral then, as far as they are. */
+static void visit_scan(tc_sides *s, const tc_op *op)
+{
+    for (unsigned i = 0; i < op->nin; i++) {
+        join_values(s, op->out[0], op->in[i]);
+        join_values(s, op->out[0], op->out[i]);
+    }
+    if (op->nregions && tc_op_int(op, "reverse"))
+        fix(s, op->out[0], (unsigned)tc_op_int(op, "axis"));
+}
+
 static void join_yields(tc_sides *s, const tc_region *r, const tc_op *op)
 {
     const tc_op *yield = tc_region_terminator(r);
@@ -229,6 +241,7 @@ static void (*const visits[TC_OPCODE_COUNT])(tc_sides *, const tc_op *) = {
     [TC_JOIN] = visit_parts,
     [TC_INTERLEAVE] = visit_parts,
     [TC_REDUCE] = visit_reduce,
+    [TC_SCAN] = visit_scan,
     [TC_FOR] = visit_for,
     [TC_WHILE] = visit_while,
     [TC_IF] = visit_if,

@@ -262,18 +262,18 @@ typedef void emit_fn(tc_emit *e, tc_op *op);
 static void emit_nothing(tc_emit *e, tc_op *op) {}
 
 static emit_fn *const emitters[TC_OPCODE_COUNT] = {
-    [TC_FOR] = tc_emit_for,           [TC_IF] = tc_emit_if,
-    [TC_WHILE] = tc_emit_while,       [TC_YIELD] = emit_nothing,
-    [TC_CONDITION] = emit_nothing,    [TC_RETURN] = emit_nothing,
-    [TC_DOT] = tc_emit_dot_op,        [TC_TRANS] = tc_emit_trans_op,
-    [TC_SLICE] = tc_emit_slice,       [TC_JOIN] = tc_emit_join,
-    [TC_INTERLEAVE] = tc_emit_join,   [TC_REDUCE] = tc_emit_region_reduce,
-    [TC_SCAN] = tc_emit_scan,
-    [TC_LOAD] = tc_emit_load,         [TC_STORE] = tc_emit_store,
-    [TC_GATHER] = tc_emit_gather,     [TC_ATOMIC] = tc_emit_atomic,
-    [TC_ATOMIC_CAS] = tc_emit_atomic, [TC_FOLLOW] = tc_emit_follow,
-    [TC_FOLLOW_END] = tc_emit_follow, [TC_ASSERT] = tc_emit_assert,
-    [TC_PRINT] = tc_emit_print,       [TC_ASSUME] = tc_emit_assume,
+    [TC_FOR] = tc_emit_for,         [TC_IF] = tc_emit_if,
+    [TC_WHILE] = tc_emit_while,     [TC_YIELD] = emit_nothing,
+    [TC_CONDITION] = emit_nothing,  [TC_RETURN] = emit_nothing,
+    [TC_DOT] = tc_emit_dot_op,      [TC_TRANS] = tc_emit_trans_op,
+    [TC_SLICE] = tc_emit_slice,     [TC_JOIN] = tc_emit_join,
+    [TC_INTERLEAVE] = tc_emit_join, [TC_REDUCE] = tc_emit_region_reduce,
+    [TC_SCAN] = tc_emit_scan,       [TC_LOAD] = tc_emit_load,
+    [TC_STORE] = tc_emit_store,     [TC_GATHER] = tc_emit_gather,
+    [TC_ATOMIC] = tc_emit_atomic,   [TC_ATOMIC_CAS] = tc_emit_atomic,
+    [TC_FOLLOW] = tc_emit_follow,   [TC_FOLLOW_END] = tc_emit_follow,
+    [TC_ASSERT] = tc_emit_assert,   [TC_PRINT] = tc_emit_print,
+    [TC_ASSUME] = tc_emit_assume,
 };
 
 static void emit_op(tc_emit *e, tc_op *op)

@@ -43,8 +43,8 @@ static tc_index index_at(const scan *s, LLVMValueRef k, unsigned level)
 static void read(const scan *s, const tc_index *at, LLVMValueRef *x)
 {
     for (unsigned i = 0; i < s->op->nin; i++)
-        x[i] = tc_splat(s->nest->e,
-                        tc_eval_full(s->nest, s->op->in[i], at), s->width);
+        x[i] = tc_splat(s->nest->e, tc_eval_full(s->nest, s->op->in[i], at),
+                        s->width);
 }
 
 static void write(const scan *s, const tc_index *at, LLVMValueRef *x)

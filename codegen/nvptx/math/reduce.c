@@ -11,7 +11,7 @@
  * Warps must not lie in the axis, or the reduction is one within(warp), which
  * leaves their part of the axis in place; within(thread) stops after step 1.
  */
-#include "codegen/nvptx/emit.h"
+#include "codegen/nvptx/math/combine.h"
 
 #include <string.h>
 
@@ -19,71 +19,25 @@ typedef struct reduction {
     tc_gen *g;
     const tc_op *op;
     const tc_layout *from;
-    unsigned axis, n; /* n: operands */
-    const char *kind; /* NULL: the region */
-    bool partial;     /* lanes and warps in the axis keep their parts apart: */
-    bool alone;       /* lanes, too */
-    bool wide;
+    unsigned axis;
+    tc_combiner c;
+    bool partial; /* lanes and warps in the axis keep their parts apart: */
+    bool alone;   /* lanes, too */
 } reduction;
-
-/* One element of each operand. */
-typedef struct tuple {
-    LLVMValueRef *x;
-} tuple;
-
-static const tc_type *elem_of(const reduction *r, unsigned i)
-{
-    return tc_type_elem(r->op->in[i]->type);
-}
-
-/* Narrow floats are combined in f32 (min and max too: e5m2 and e4m3 have no
- * instruction) and rounded once. */
-static const tc_type *combined_elem(const reduction *r, unsigned i)
-{
-    const tc_type *elem = elem_of(r, i);
-    return r->wide ? tc_type_scalar(r->g->cx, TC_F32) : elem;
-}
-
-/* ---- Combining two ---- */
-
-/* The region's ops for these arguments. */
-static tuple combine_by_region(const reduction *r, tuple a, tuple b)
-{
-    tc_gen *g = r->g;
-    const tc_region *region = r->op->regions[0];
-    for (unsigned i = 0; i < r->n; i++) {
-        *tc_gen_set(g, region->args[i]) = a.x[i];
-        *tc_gen_set(g, region->args[r->n + i]) = b.x[i];
-    }
-    tuple out = {tc_arena_array(g->arena, LLVMValueRef, r->n)};
-    bool ok = tc_nvptx_region(g, region);
-    for (unsigned i = 0; i < r->n; i++)
-        out.x[i] = ok ? tc_gen_scalar(g, region->last->in[i]) : a.x[i];
-    return out;
-}
-
-static tuple combine(const reduction *r, tuple a, tuple b)
-{
-    if (!r->kind)
-        return combine_by_region(r, a, b);
-    tuple out = {tc_arena_array(r->g->arena, LLVMValueRef, r->n)};
-    for (unsigned i = 0; i < r->n; i++)
-        out.x[i] =
-            tc_gen_combine(r->g, r->kind, combined_elem(r, i), a.x[i], b.x[i]);
-    return out;
-}
 
 /* Neighbours first: the tree is balanced. One side is done before the other
  * begins, so that few results wait. */
-static tuple combine_list(const reduction *r, const tuple *list, unsigned n)
+static tc_tuple combine_list(const reduction *r, const tc_tuple *list,
+                             unsigned n)
 {
     unsigned half = 1;
     if (n == 1)
         return list[0];
     while (2 * half < n)
         half *= 2;
-    tuple left = combine_list(r, list, half);
-    return combine(r, left, combine_list(r, list + half, n - half));
+    tc_tuple left = combine_list(r, list, half);
+    return tc_tuple_combine(&r->c, left,
+                            combine_list(r, list + half, n - half));
 }
 
 /* ---- Registers ---- */
@@ -129,15 +83,6 @@ static int64_t *find_targets(const reduction *r)
     return target;
 }
 
-static tuple element_of(const reduction *r, LLVMValueRef **in, uint32_t reg)
-{
-    tuple t = {tc_arena_array(r->g->arena, LLVMValueRef, r->n)};
-    for (unsigned i = 0; i < r->n; i++)
-        t.x[i] = r->wide ? tc_gen_widen(r->g, elem_of(r, i), in[i][reg])
-                         : in[i][reg];
-    return t;
-}
-
 /* ---- Lanes ---- */
 
 /* Lane bits that lie in the axis; false: reported. */
@@ -166,55 +111,16 @@ static bool lanes_in_axis(const reduction *r, uint32_t *bits)
     return true;
 }
 
-static LLVMValueRef shuffle_32(tc_gen *g, LLVMValueRef x, uint32_t bit)
-{
-    LLVMValueRef args[] = {tc_gen_i32(g, -1), x, tc_gen_i32(g, bit),
-                           tc_gen_i32(g, 31)};
-    return tc_gen_intrinsic(g, "nvvm.shfl.sync.bfly.i32", 0, NULL, 4, args);
-}
-
-static LLVMValueRef shuffle_64(tc_gen *g, LLVMValueRef x, uint32_t bit)
-{
-    LLVMValueRef shift = tc_gen_i64(g, 32);
-    LLVMValueRef low = LLVMBuildTrunc(g->b, x, g->i32, "");
-    LLVMValueRef high = LLVMBuildLShr(g->b, x, shift, "");
-    high = LLVMBuildTrunc(g->b, high, g->i32, "");
-    low = LLVMBuildZExt(g->b, shuffle_32(g, low, bit), g->i64, "");
-    high = LLVMBuildZExt(g->b, shuffle_32(g, high, bit), g->i64, "");
-    return LLVMBuildOr(g->b, low, LLVMBuildShl(g->b, high, shift, ""), "");
-}
-
-/* The value of the lane whose number differs in this bit. */
-static LLVMValueRef shuffled(tc_gen *g, const tc_type *elem, LLVMValueRef x,
-                             uint32_t bit)
-{
-    if (elem->kind == TC_I1) {
-        x = shuffle_32(g, LLVMBuildZExt(g->b, x, g->i32, ""), bit);
-        return LLVMBuildICmp(g->b, LLVMIntNE, x, tc_gen_i32(g, 0), "");
-    }
-    LLVMTypeRef type = tc_gen_memory_type(g, elem);
-    unsigned bits = 8 * tc_type_bytes(elem);
-    LLVMTypeRef ints = LLVMIntTypeInContext(g->llvm, bits);
-    x = tc_gen_to_memory(g, elem, x);
-    x = LLVMBuildBitCast(g->b, x, ints, "");
-    if (bits == 64) {
-        x = shuffle_64(g, x, bit);
-    } else {
-        x = shuffle_32(g, LLVMBuildZExt(g->b, x, g->i32, ""), bit);
-        x = LLVMBuildTrunc(g->b, x, ints, "");
-    }
-    return tc_gen_from_memory(g, elem, LLVMBuildBitCast(g->b, x, type, ""));
-}
-
 /* A region may round otherwise when its sides are swapped: the lower lane's is
  * the left one, so that all lanes get the same. */
-static void order_sides(const reduction *r, uint32_t bit, tuple *a, tuple *b)
+static void order_sides(const reduction *r, uint32_t bit, tc_tuple *a,
+                        tc_tuple *b)
 {
     tc_gen *g = r->g;
     LLVMValueRef own = LLVMBuildAnd(g->b, g->lane, tc_gen_i32(g, bit), "");
     LLVMValueRef lower =
         LLVMBuildICmp(g->b, LLVMIntEQ, own, tc_gen_i32(g, 0), "");
-    for (unsigned i = 0; i < r->n; i++) {
+    for (unsigned i = 0; i < r->c.n; i++) {
         LLVMValueRef x = a->x[i], y = b->x[i];
         a->x[i] = LLVMBuildSelect(g->b, lower, x, y, "");
         b->x[i] = LLVMBuildSelect(g->b, lower, y, x, "");
@@ -225,8 +131,8 @@ static void order_sides(const reduction *r, uint32_t bit, tuple *a, tuple *b)
 static bool is_vote(const reduction *r, uint32_t bits)
 {
     const tc_layout *l = r->from;
-    if (!r->kind || elem_of(r, 0)->kind != TC_I1 || !bits ||
-        strcmp(r->kind, "xor") == 0)
+    if (!r->c.kind || tc_combiner_elem(&r->c, 0)->kind != TC_I1 || !bits ||
+        strcmp(r->c.kind, "xor") == 0)
         return false;
     for (unsigned i = 0; i < l->nmodes[TC_LANE]; i++)
         for (unsigned a = 0; a < l->rank; a++)
@@ -235,9 +141,9 @@ static bool is_vote(const reduction *r, uint32_t bits)
     return true;
 }
 
-static tuple vote(const reduction *r, tuple t)
+static tc_tuple vote(const reduction *r, tc_tuple t)
 {
-    bool all = strcmp(r->kind, "and") == 0;
+    bool all = strcmp(r->c.kind, "and") == 0;
     LLVMValueRef args[] = {tc_gen_i32(r->g, -1), t.x[0]};
     t.x[0] = tc_gen_intrinsic(r->g,
                               all ? "nvvm.vote.all.sync" : "nvvm.vote.any.sync",
@@ -245,21 +151,17 @@ static tuple vote(const reduction *r, tuple t)
     return t;
 }
 
-static tuple combine_lanes(const reduction *r, tuple t, uint32_t bits)
+static tc_tuple combine_lanes(const reduction *r, tc_tuple t, uint32_t bits)
 {
     if (is_vote(r, bits))
         return vote(r, t);
     for (; bits; bits &= bits - 1) {
         uint32_t bit = bits & -bits;
-        tuple own = {tc_arena_array(r->g->arena, LLVMValueRef, r->n)};
-        tuple other = {tc_arena_array(r->g->arena, LLVMValueRef, r->n)};
-        for (unsigned i = 0; i < r->n; i++) {
-            own.x[i] = t.x[i];
-            other.x[i] = shuffled(r->g, combined_elem(r, i), t.x[i], bit);
-        }
-        if (!r->kind)
+        tc_tuple own = tc_tuple_copy(&r->c, t);
+        tc_tuple other = tc_tuple_shuffled(&r->c, t, bit);
+        if (!r->c.kind)
             order_sides(r, bit, &own, &other);
-        t = combine(r, own, other);
+        t = tc_tuple_combine(&r->c, own, other);
     }
     return t;
 }
@@ -273,18 +175,16 @@ static bool reduce_into(const reduction *r, LLVMValueRef **in,
     int64_t *target = find_targets(r);
     if (!target || !lanes_in_axis(r, &lanes))
         return false;
-    tuple *list = tc_arena_array(r->g->arena, tuple, nregs);
+    tc_tuple *list = tc_arena_array(r->g->arena, tc_tuple, nregs);
     for (unsigned to = 0; to < nresults; to++) {
         unsigned n = 0;
         for (uint32_t reg = 0; reg < nregs; reg++)
             if (target[reg] == to)
-                list[n++] = element_of(r, in, reg);
+                list[n++] = tc_tuple_of(&r->c, in, reg);
         if (!n)
             continue;
-        tuple t = combine_lanes(r, combine_list(r, list, n), lanes);
-        for (unsigned i = 0; i < r->n; i++)
-            out[i][to] =
-                r->wide ? tc_gen_narrow(r->g, elem_of(r, i), t.x[i]) : t.x[i];
+        tc_tuple t = combine_lanes(r, combine_list(r, list, n), lanes);
+        tc_tuple_put(&r->c, t, out, to);
     }
     return !r->g->failed;
 }
@@ -300,27 +200,23 @@ static void repeat_registers(const reduction *r, LLVMValueRef **out,
     for (unsigned to = 0; to < nresults; to++) {
         int32_t coord[TC_MAX_RANK];
         tc_coords_first(l, to, coord);
-        for (unsigned i = 0; i < r->n; i++)
+        for (unsigned i = 0; i < r->c.n; i++)
             out[i][to] = out[i][tc_held_find(&held, coord)];
     }
 }
 
 bool tc_nvptx_reduce(tc_gen *g, const tc_op *op)
 {
-    const char *kind = tc_op_word(op, "kind");
     reduction r = {.g = g,
                    .op = op,
                    .from = op->in[0]->type->layout,
                    .axis = (unsigned)tc_op_int(op, "axis"),
-                   .n = op->nin,
-                   .kind = strcmp(kind, "region") == 0 ? NULL : kind,
+                   .c = tc_combiner_of(g, op),
                    .partial = !tc_op_is_word(op, "within", "block"),
                    .alone = tc_op_is_word(op, "within", "thread")};
-    const tc_type *elem = elem_of(&r, 0);
-    r.wide = r.kind && tc_kind_is_narrow(elem->kind);
-    LLVMValueRef **in = tc_arena_array(g->arena, LLVMValueRef *, r.n);
-    LLVMValueRef **out = tc_arena_array(g->arena, LLVMValueRef *, r.n);
-    for (unsigned i = 0; i < r.n; i++) {
+    LLVMValueRef **in = tc_arena_array(g->arena, LLVMValueRef *, op->nin);
+    LLVMValueRef **out = tc_arena_array(g->arena, LLVMValueRef *, op->nin);
+    for (unsigned i = 0; i < op->nin; i++) {
         in[i] = tc_gen_get(g, op->in[i]);
         out[i] = tc_gen_set(g, op->out[i]);
     }
