@@ -71,19 +71,20 @@ static bool scan_line(scanning *s, unsigned warp, uint32_t first, tuple *sum,
 {
     int32_t coord[TC_MAX_RANK];
     tc_interp_decode(s->sides, s->rank, first, coord);
+    bool missing = false;
     *any = false;
     for (int32_t i = 0; i < s->sides[s->axis]; i++) {
         coord[s->axis] = s->reverse ? s->sides[s->axis] - 1 - i : i;
         uint32_t e = tc_interp_encode(s->sides, s->rank, coord);
-        if (s->held[e] == UINT32_MAX && !s->within)
-            return lacks(s, warp);
-        if (s->held[e] == UINT32_MAX)
+        if (s->held[e] == UINT32_MAX) {
+            missing = true;
             continue;
+        }
         tuple next = element_at(s, s->held[e], 0);
         if (s->exclusive) {
             tuple before = {0};
             before.x[0] = tc_interp_neutral(s->op);
-            s->result[e] = *any ? rounded(s, *sum) : before;
+            s->result[e] = rounded(s, *any ? *sum : before);
         }
         if (!*any)
             *sum = next;
@@ -93,7 +94,7 @@ static bool scan_line(scanning *s, unsigned warp, uint32_t first, tuple *sum,
             s->result[e] = rounded(s, *sum);
         *any = true;
     }
-    return true;
+    return !missing || !*any || s->within || lacks(s, warp);
 }
 
 static void put(const scanning *s, unsigned result, uint32_t reg, tuple t)

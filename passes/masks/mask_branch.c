@@ -7,7 +7,7 @@ tc_op *tc_mask_loop(const tc_op *op)
 {
     tc_op *owner = op->parent->op;
     while (owner && owner->code != TC_FOR) {
-        if (owner->code == TC_WHILE || owner->code == TC_REDUCE)
+        if (owner->code == TC_WHILE || tc_op_combines(owner))
             return NULL;
         owner = owner->parent->op;
     }

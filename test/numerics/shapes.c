@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions of every kind, axis and type, and the ops that move elements
+ * Reductions and scans of every kind, axis and type, and the ops that move elements
  * (trans, expand_dims, broadcast, reshape, slice, join, interleave) of rank 1
  * to 4, against their definition element by element.
  *
@@ -23,6 +23,7 @@ typedef struct shape {
 
 typedef enum step_kind {
     REDUCE,
+    SCAN,
     TRANS,
     EXPAND,
     BROADCAST,
@@ -34,10 +35,11 @@ typedef enum step_kind {
 typedef struct step {
     step_kind kind;
     shape from, to;
-    int axis;               /* all but TRANS, BROADCAST */
-    const char *reduction;  /* REDUCE */
-    int perm[MAX_RANK + 1]; /* TRANS: result axis i is axis perm[i] */
-    int at, step;           /* SLICE */
+    int axis;                /* all but TRANS, BROADCAST */
+    const char *reduction;   /* REDUCE, SCAN */
+    bool reverse, exclusive; /* SCAN */
+    int perm[MAX_RANK + 1];  /* TRANS: result axis i is axis perm[i] */
+    int at, step;            /* SLICE */
 } step;
 
 typedef struct plan {
@@ -90,6 +92,25 @@ static void list_reductions(plan *p)
                 t.to.rank = t.from.rank - 1;
                 for (int i = 0; i < t.to.rank; i++)
                     t.to.side[i] = t.from.side[i + (i >= axis)];
+                p->steps[p->nsteps++] = t;
+            }
+}
+
+/* Of the four variants each in turn. */
+static void list_scans(plan *p)
+{
+    static const char *const all[] = {"sum", "prod", "max", "min",
+                                      "and", "or",   "xor"};
+    for (int s = 0; s < NSHAPES; s++)
+        for (int axis = 0; axis < shapes[s].rank; axis++)
+            for (int r = 0; r < 7; r++) {
+                if (!reduces(all[r], p->type))
+                    continue;
+                step t = {.kind = SCAN, .from = shapes[s], .to = shapes[s]};
+                t.axis = axis;
+                t.reduction = all[r];
+                t.reverse = p->nsteps & 1;
+                t.exclusive = p->nsteps & 2;
                 p->steps[p->nsteps++] = t;
             }
 }
@@ -197,6 +218,10 @@ static void write_step(FILE *f, const plan *p, int index)
     if (t->kind == REDUCE)
         fprintf(f, "  %%c%d = reduce %%b%d axis(%d) kind(%s)\n", index, index,
                 t->axis, t->reduction);
+    if (t->kind == SCAN)
+        fprintf(f, "  %%c%d = scan %%b%d axis(%d) kind(%s)%s%s\n", index, index,
+                t->axis, t->reduction, t->reverse ? " reverse(true)" : "",
+                t->exclusive ? " exclusive(true)" : "");
     if (t->kind == EXPAND)
         fprintf(f, "  %%c%d = expand_dims %%b%d axis(%d)\n", index, index,
                 t->axis);
@@ -291,12 +316,42 @@ static double reduced(const plan *p, const step *t, const double *in, int index)
     return r;
 }
 
+/* What exclusive scans begin with. */
+static double neutral(const char *reduction, num_type t)
+{
+    double least =
+        num_is_float(t) ? -INFINITY : -exp2(8 * (double)num_bytes(t) - 1);
+    if (strcmp(reduction, "max") == 0)
+        return least;
+    if (strcmp(reduction, "min") == 0)
+        return num_is_float(t) ? INFINITY : -least - (t != NUM_I64);
+    if (strcmp(reduction, "and") == 0)
+        return t == NUM_I1 ? 1 : -1;
+    return strcmp(reduction, "prod") == 0;
+}
+
+static double scanned(const plan *p, const step *t, const double *in, int index)
+{
+    int at[MAX_RANK + 1] = {0};
+    coordinates(t->to, index, at);
+    int by = t->reverse ? -1 : 1, own = at[t->axis];
+    int first = t->reverse ? t->from.side[t->axis] - 1 : 0;
+    int end = t->exclusive ? own : own + by;
+    double r = neutral(t->reduction, p->type);
+    for (at[t->axis] = first; at[t->axis] != end; at[t->axis] += by) {
+        double x = in[index_of(t->from, at)];
+        r = at[t->axis] == first ? x : combine(t->reduction, p->type, r, x);
+    }
+    return r;
+}
+
 static double wanted(const plan *p, const step *t, const double *in, int index)
 {
     int to[MAX_RANK + 1] = {0}, at[MAX_RANK + 1] = {0};
     coordinates(t->to, index, to);
     switch (t->kind) {
     case REDUCE: return reduced(p, t, in, index);
+    case SCAN: return scanned(p, t, in, index);
     case EXPAND: return in[index];
     case TRANS:
         for (int i = 0; i < t->from.rank; i++)
@@ -322,9 +377,9 @@ static double wanted(const plan *p, const step *t, const double *in, int index)
 static void check_step(const plan *p, int s, const num_tensor *in,
                        const num_tensor *out, run_counts *counts)
 {
-    static const char *const names[] = {"reduce",    "trans", "expand_dims",
-                                        "broadcast", "slice", "join",
-                                        "interleave"};
+    static const char *const names[] = {"reduce",      "scan",      "trans",
+                                        "expand_dims", "broadcast", "slice",
+                                        "join",        "interleave"};
     const step *t = &p->steps[s];
     double *x = num_tensor_read(in);
     char why[128] = "";
@@ -397,6 +452,9 @@ int main(int argc, char **argv)
     for (int t = 0; t < NUM_TYPE_COUNT; t++) {
         p = (plan){.type = (num_type)t};
         list_reductions(&p);
+        run_plan(cx, &p, false, &counts);
+        p = (plan){.type = (num_type)t};
+        list_scans(&p);
         run_plan(cx, &p, false, &counts);
     }
     for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
