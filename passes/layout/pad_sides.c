@@ -320,14 +320,16 @@ static void mask_access(padding *p, tc_op *op)
 static tc_scalar neutral_of(const padding *p, const tc_op *op, tc_kind kind)
 {
     const char *word = tc_op_word(op, "kind");
-    bool no_nan = p->f->fastmath & TC_NNAN;
+    /* An exclusive scan gives it where it begins. */
+    bool begins = op->code == TC_SCAN && tc_op_int(op, "exclusive");
+    bool no_nan = begins || p->f->fastmath & TC_NNAN;
     unsigned bits = tc_scalar_infos[kind].bits;
     int64_t least = kind == TC_I1 ? 0 : -((int64_t)1 << (bits - 1));
     int64_t largest = kind == TC_I1 ? 1 : -(least + 1);
     const struct {
         const char *word;
         tc_scalar x;
-    } table[] = {{"sum", {0, -0.0}},
+    } table[] = {{"sum", {0, begins ? 0.0 : -0.0}},
                  {"prod", {1, 1}},
                  {"max", {least, no_nan ? -INFINITY : NAN}},
                  {"min", {largest, no_nan ? INFINITY : NAN}},

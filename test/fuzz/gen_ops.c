@@ -204,21 +204,44 @@ static shape without(shape s, int axis)
     return r;
 }
 
-void gen_reduce(gen *g)
+/* An operand whose sums are exact in any order. */
+static value combined(gen *g, num_type t, shape s)
+{
+    return num_is_float(t) ? gen_small(g, t, s, num_bytes(t) == 1 ? 0 : 7)
+                           : gen_need(g, t, s);
+}
+
+static const char *any_kind(gen *g, num_type t)
 {
     static const char *const ints[] = {"sum", "prod", "max", "min",
                                        "and", "or",   "xor"};
     static const char *const floats[] = {"sum", "max", "min"};
+    return t == NUM_I1       ? ints[num_between(&g->rng, 4, 6)]
+           : num_is_float(t) ? floats[num_below(&g->rng, 3)]
+                             : ints[num_below(&g->rng, 7)];
+}
+
+void gen_reduce(gen *g)
+{
     num_type t = gen_any_type(g);
     shape s = tile_shape(g);
-    value a = num_is_float(t) ? gen_small(g, t, s, num_bytes(t) == 1 ? 0 : 7)
-                              : gen_need(g, t, s);
+    value a = combined(g, t, s);
     int axis = num_below(&g->rng, s.rank);
-    const char *kind = t == NUM_I1       ? ints[num_between(&g->rng, 4, 6)]
-                       : num_is_float(t) ? floats[num_below(&g->rng, 3)]
-                                         : ints[num_below(&g->rng, 7)];
+    const char *kind = any_kind(g, t);
     value v = gen_fresh(g, t, without(s, axis));
     gen_line(g, "%s = reduce %s axis(%d) kind(%s)", v.name, a.name, axis, kind);
+    gen_keep(g, v);
+}
+
+void gen_scan(gen *g)
+{
+    num_type t = gen_any_type(g);
+    shape s = tile_shape(g);
+    value a = combined(g, t, s), v = gen_fresh(g, t, s);
+    gen_line(g, "%s = scan %s axis(%d) kind(%s)%s%s", v.name, a.name,
+             num_below(&g->rng, s.rank), any_kind(g, t),
+             num_below(&g->rng, 2) ? " reverse(true)" : "",
+             num_below(&g->rng, 3) ? "" : " exclusive(true)");
     gen_keep(g, v);
 }
 

@@ -319,12 +319,14 @@ static double reduced(const plan *p, const step *t, const double *in, int index)
 /* What exclusive scans begin with. */
 static double neutral(const char *reduction, num_type t)
 {
-    double least =
-        num_is_float(t) ? -INFINITY : -exp2(8 * (double)num_bytes(t) - 1);
+    double least = t == NUM_F8E4M3   ? -448
+                   : t == NUM_F8E5M2 ? -57344
+                   : num_is_float(t) ? -INFINITY
+                                     : -exp2(8 * (double)num_bytes(t) - 1);
     if (strcmp(reduction, "max") == 0)
         return least;
     if (strcmp(reduction, "min") == 0)
-        return num_is_float(t) ? INFINITY : -least - (t != NUM_I64);
+        return num_is_float(t) ? -least : -least - 1;
     if (strcmp(reduction, "and") == 0)
         return t == NUM_I1 ? 1 : -1;
     return strcmp(reduction, "prod") == 0;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Every elementwise op, cast, reduction and atomic of every type, for every GPU
+# Every elementwise op, cast, reduction, scan and atomic of every type, for every GPU
 # target, to PTX and through ptxas (if there is one). LLVM aborts on what it
 # cannot select: this finds it.
 #
@@ -41,10 +41,11 @@ class Kernel:
     def emit(self, line):
         self.lines.append("  " + line)
 
-    def new(self, op):
+    def new(self, op, more=""):
         self.names += 1
         name = "%%v%d" % self.names
-        self.emit(name + " = " + op)
+        more = more % self.names if more else ""
+        self.emit(name + more + " = " + op)
         return name
 
     def address(self, base, elem, at):
@@ -120,6 +121,18 @@ def reductions(elem):
     return k
 
 
+def scans(elem):
+    k = Kernel(elem)
+    kinds = ["sum", "prod", "max", "min"] if elem != "i1" else []
+    for kind in kinds + ([] if elem in FLOATS else ["and", "or", "xor"]):
+        for how in "", " reverse(true) exclusive(true)":
+            x = k.new("scan %%a axis(0) kind(%s)%s within(warp) : %s, %s"
+                      % (kind, how, tile(elem), tile(elem, 4, PARTS)),
+                      more=", %%t%d")
+            k.emit("store %s, %s" % (k.new(k.address("p", elem, "%r")), x))
+    return k
+
+
 def atomics(elem):
     k = Kernel(elem)
     kinds = ["add", "max", "min", "exchange"]
@@ -140,6 +153,7 @@ def cases():
         yield "arithmetic " + elem, arithmetic(elem)
         yield "conversions " + elem, conversions(elem)
         yield "reductions " + elem, reductions(elem)
+        yield "scans " + elem, scans(elem)
         if elem in FLOATS:
             yield "functions " + elem, functions(elem)
         if elem in ["i32", "i64", "f16", "bf16", "f32", "f64"]:

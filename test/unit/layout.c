@@ -16,6 +16,7 @@ int main(void)
         {"making", layout_making_tests}, {"fragments", layout_fragments_tests},
         {"shared", layout_shared_tests}, {"views", layout_views_tests},
         {"orders", layout_orders_tests}, {"parts", layout_parts_tests},
+        {"scans", layout_scans_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);

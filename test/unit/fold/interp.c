@@ -174,6 +174,41 @@ static void run_reduce(interp *s, const tc_op *op, tile *out)
     tc_op_erase(step);
 }
 
+/* Along the axis, one after the other. */
+static void run_scan(interp *s, const tc_op *op, tile *out)
+{
+    const tile *in = value_of(op->in[0]);
+    unsigned axis = (unsigned)tc_op_int(op, "axis");
+    if (tc_op_is_word(op, "kind", "region") || tc_op_int(op, "exclusive")) {
+        s->failed = true;
+        return;
+    }
+    const tc_type *elem = in->type->elem;
+    tc_value *operands[] = {
+        tc_region_add_arg(tc_region_new(op->func, NULL), elem, NULL, op->loc),
+        NULL};
+    operands[1] = operands[0];
+    tc_op *step = tc_op_new(op->func, combiner(op), op->loc, 2, operands, 0);
+    tc_op_set_results(step, 1, &elem);
+    bool reverse = tc_op_int(op, "reverse");
+    int64_t side_of = side(in->type, axis);
+    for (int64_t lane = 0; lane < out->n; lane++) {
+        int64_t c[TC_MAX_RANK];
+        to_coords(out->type, lane, c);
+        int64_t end = c[axis], by = reverse ? -1 : 1;
+        c[axis] = reverse ? side_of - 1 : 0;
+        tc_scalar sum = in->lanes[to_lane(in->type, c)];
+        while (c[axis] != end) {
+            c[axis] += by;
+            tc_scalar pair[] = {sum, in->lanes[to_lane(in->type, c)]};
+            if (!tc_eval_op(step, pair, &sum))
+                s->failed = true;
+        }
+        out->lanes[lane] = sum;
+    }
+    tc_op_erase(step);
+}
+
 /* ---- Tensors ---- */
 
 static tc_scalar element(const tile *tensor, const int64_t *index,
@@ -340,6 +375,7 @@ static run_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_TRANS] = run_rearranged,
     [TC_RANGE] = run_range,
     [TC_REDUCE] = run_reduce,
+    [TC_SCAN] = run_scan,
     [TC_GATHER] = run_gather,
     [TC_SIZE] = run_size,
     [TC_BLOCK] = run_block,

@@ -104,6 +104,33 @@ START_TEST(reduce_parts)
 }
 END_TEST
 
+/* Two warps along the axis: each its piece, backwards; then the totals. */
+START_TEST(scan_pieces)
+{
+    pair p = run(
+        "kernel @k(%x: tensor<[?, ?] x f32>, %y: tensor<[?, ?] x f32>) "
+        "warps(2) shared(128) grid(1) {\n"
+        "  %b = smem_alloc offset(0) : smem<8x2 x f32, #rows>\n"
+        "  %v = load %x[0 +: 8, 0 +: 32] : tile<8x32 x f32, #blocked(1x4, 8x4, "
+        "1x2)>\n"
+        "  %p, %t = scan %v axis(1) kind(sum) reverse(true) within(warp)\n"
+        "  smem_store %b, %t\n"
+        "  barrier\n"
+        "  %q = smem_load %b : tile<8x2 x f32, #blocked(1x2, 32x1, 2x1)>\n"
+        "  %s = scan_carry %p, %q axis(1) kind(sum) reverse(true)\n"
+        "  store %y[0 +: 8, 0 +: 32], %s\n"
+        "}\n",
+        TC_F32, 8, 32, 8, 32);
+    for (size_t i = 0; i < 8; i++) {
+        double sum = 0;
+        for (size_t j = 32; j-- > 0;) {
+            sum += interp_get(&p.x, i * 32 + j);
+            ck_assert_double_eq(interp_get(&p.y, i * 32 + j), sum);
+        }
+    }
+}
+END_TEST
+
 /* x times its transpose: operands in registers. */
 START_TEST(mma_registers)
 {
@@ -312,6 +339,7 @@ void interp_value_tests(TCase *t)
     tcase_add_test(t, shapes);
     tcase_add_test(t, reduce_rows);
     tcase_add_test(t, reduce_parts);
+    tcase_add_test(t, scan_pieces);
     tcase_add_test(t, mma_registers);
     tcase_add_test(t, mma_precisions);
     tcase_add_test(t, mma_wants_its_layouts);

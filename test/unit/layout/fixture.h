@@ -39,5 +39,6 @@ void layout_orders_tests(TCase *t);
 void layout_shared_tests(TCase *t);
 void layout_views_tests(TCase *t);
 void layout_parts_tests(TCase *t);
+void layout_scans_tests(TCase *t);
 
 #endif
