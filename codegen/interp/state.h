@@ -7,6 +7,8 @@
  *   places.c    where elements are: tables of layouts, moves between registers
  *   arith.c     elementwise ops; what poison does to them
  *   shape.c     splat to reshape, convert_layout, reduce
+ *   scan.c      scan, scan_carry
+ *   combine.c   what they and reduce combine
  *   memory.c    tensors and pointers: loads, stores, gathers, atomics
  *   global.c    races in global memory
  *   follow.c    ordered accumulation

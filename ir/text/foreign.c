@@ -102,7 +102,7 @@ static const tc_foreign types[] = {
 };
 
 #define NO_THREADS "a program has no threads: it computes whole tiles"
-#define SCAN "write scan %v axis(0) kind(sum), or cumsum(%v, axis=0)"
+#define SCAN       "write scan %v axis(0) kind(sum), or cumsum(%v, axis=0)"
 /* A function of kernels/std. */
 #define STD(call)  "write @" call ", a function of the library"
 #define PART       "write x[:, 32 +: 32]: the offset is known at compile time"

@@ -199,7 +199,8 @@ typedef struct tc_axis_digits {
     unsigned n;
     tc_axis_digit all[TC_MAX_AXIS_DIGITS];
 } tc_axis_digits;
-bool tc_layout_axis_digits(const tc_layout *l, unsigned axis, tc_axis_digits *out);
+bool tc_layout_axis_digits(const tc_layout *l, unsigned axis,
+                           tc_axis_digits *out);
 /* Are there digits, those of warps the highest? */
 bool tc_layout_can_scan(const tc_layout *l, unsigned axis);
 /* l with the digits in such an order; NULL: there are none. */

@@ -29,7 +29,8 @@ static void insert_digit(tc_axis_digit *digits, unsigned n, tc_axis_digit d)
     digits[n] = d;
 }
 
-bool tc_layout_axis_digits(const tc_layout *l, unsigned axis, tc_axis_digits *out)
+bool tc_layout_axis_digits(const tc_layout *l, unsigned axis,
+                           tc_axis_digits *out)
 {
     out->n = 0;
     for (int in = TC_REGISTER; in <= TC_WARP; in++)

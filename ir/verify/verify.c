@@ -64,8 +64,9 @@
  *      writes nothing; it may add to memory.
  *   25 while: two regions; the arguments of the first are the carried values,
  *      the second has none.
- *   26 reduce or scan with a region: its arguments are two elements of each operand,
- *      left sides first. It holds pure ops on scalars (no while, reduce, scan).
+ *   26 reduce or scan with a region: its arguments are two elements of each
+ *      operand, left sides first. It holds pure ops on scalars (no
+ *      while, reduce, scan).
  *   27 A block pointer is a window on one tensor: `if` and `select` give none,
  *      and a carried one moves on its tensor.
  *   28 call: no more names than arguments, none twice. A call of a func has

@@ -20,7 +20,7 @@
  * A scan likewise: totals of the warps are exchanged, and combined with what
  * each has scanned:
  *
- *   %r = scan %x axis(0)                   %p, %t = scan %x axis(0) within(warp)
+ *   %r = scan %x axis(0)                   %p, %t = scan %x .. within(warp)
  *                                          %s = smem_alloc
  *                              becomes     smem_store %s, %t
  *                                          %q = smem_load %s
