@@ -116,8 +116,8 @@ START_TEST(scan_pieces)
         "  %p, %t = scan %v axis(1) kind(sum) reverse(true) within(warp)\n"
         "  smem_store %b, %t\n"
         "  barrier\n"
-        "  %q = smem_load %b : tile<8x2 x f32, #bases(register [(0,1), "
-        "(4,0)], lane [(0,0), (0,0), (0,0), (1,0), (2,0)], warp [(0,0)])>\n"
+        "  %q = smem_load %b : tile<8x2 x f32, #bases(register [(0,1)], "
+        "lane [(0,0), (0,0), (1,0), (2,0), (4,0)], warp [(0,0)])>\n"
         "  %s = scan_carry %p, %q axis(1) kind(sum) reverse(true)\n"
         "  store %y[0 +: 8, 0 +: 32], %s\n"
         "}\n",
