@@ -8,7 +8,7 @@
  * of tf32, 32 of fp8) are exact and added in double, and with the accumulator
  * rounded to f32 once. That is more exact than the hardware, which truncates
  * in between; it lies well within what the tests allow. instr(fma): a chain of
- * fma in the accumulator's type, k upwards.
+ * fma in the accumulator's type, k upwards. Sums of i8 are exact, in i32.
  */
 #include "codegen/interp/state.h"
 
@@ -269,6 +269,16 @@ static double chain_fma(const product *p, const tc_inum *a, const tc_inum *b,
     return c;
 }
 
+/* Ints wrap. */
+static int64_t one_int_sum(const product *p, uint32_t row, uint32_t column,
+                           int64_t c)
+{
+    const tc_inum *a = p->a + row * p->k, *b = p->b_columns + column * p->k;
+    for (uint32_t k = 0; k < p->k; k++)
+        c += a[k].i * b[k].i;
+    return (int32_t)(uint32_t)(uint64_t)c;
+}
+
 static sum_fn *summing(const product *p)
 {
     if (tc_type_bytes(p->op->in[0]->type->elem) != 4)
@@ -304,9 +314,13 @@ bool tc_interp_mma(tc_interp *it, const tc_op *op)
     tc_ivalue *out = tc_ivalue_of(op->out[0]);
     const tc_iplaces *places = tc_interp_places(it, op->in[2]->type->layout);
     sum_fn *sum = summing(p);
+    bool ints = tc_type_is_int(op->out[0]->type->elem);
     for (uint32_t i = 0; i < out->n; i++) {
         uint32_t row = places->elem[i] / p->n, column = places->elem[i] % p->n;
-        out->x[i].f = one_sum(p, sum, row, column, c->x[i].f);
+        if (ints)
+            out->x[i].i = one_int_sum(p, row, column, c->x[i].i);
+        else
+            out->x[i].f = one_sum(p, sum, row, column, c->x[i].f);
         out->poison[i] = c->poison[i]         ? c->poison[i]
                          : p->row_poison[row] ? p->row_poison[row]
                                               : p->column_poison[column];

@@ -189,7 +189,23 @@ static bool rule_bisect(const tc_op *op, tc_results *r)
 
 static bool is_dot_elem(const tc_type *elem)
 {
-    return elem->kind == TC_TYPE_PARAM || tc_kind_is_float(elem->kind);
+    return elem->kind == TC_TYPE_PARAM || elem->kind == TC_I8 ||
+           tc_kind_is_float(elem->kind);
+}
+
+/* Products of i8 and of f64 have sums of their own; of one such type and of
+ * another type there are none. */
+static bool are_dot_elems(const tc_type *a, const tc_type *b)
+{
+    bool open = a->kind == TC_TYPE_PARAM || b->kind == TC_TYPE_PARAM;
+    bool apart = a->kind == TC_F64 || a->kind == TC_I8 || b->kind == TC_F64 ||
+                 b->kind == TC_I8;
+    return open || a == b || !apart;
+}
+
+static tc_kind dot_sum(const tc_type *a)
+{
+    return a->kind == TC_F64 ? TC_F64 : a->kind == TC_I8 ? TC_I32 : TC_F32;
 }
 
 static bool rule_dot(const tc_op *op, tc_results *r)
@@ -203,18 +219,16 @@ static bool rule_dot(const tc_op *op, tc_results *r)
                         tc_op_in_type(op, 0), tc_op_in_type(op, 1));
     if (!is_dot_elem(a->elem) || !is_dot_elem(b->elem))
         return tc_error(cx, op->loc,
-                        "dot: operands are %s and %s, expected floats",
+                        "dot: operands are %s and %s, expected floats or i8",
                         tc_op_in_type(op, 0), tc_op_in_type(op, 1));
-    bool wide = a->elem->kind == TC_F64;
-    if (wide != (b->elem->kind == TC_F64) && a->elem->kind != TC_TYPE_PARAM &&
-        b->elem->kind != TC_TYPE_PARAM)
+    if (!are_dot_elems(a->elem, b->elem))
         return tc_error(cx, op->loc,
                         "dot: operands are %s and %s, expected both f64 or "
-                        "neither",
+                        "neither, both i8 or neither",
                         tc_op_in_type(op, 0), tc_op_in_type(op, 1));
     const tc_dim *dims[] = {a->dims[0], b->dims[1]};
     const tc_type *t =
-        tc_infer_tile(op, 2, dims, tc_type_scalar(cx, wide ? TC_F64 : TC_F32));
+        tc_infer_tile(op, 2, dims, tc_type_scalar(cx, dot_sum(a->elem)));
     if (op->nin == 3 && op->in[2]->type != t)
         return tc_error(cx, tc_op_in_loc(op, 2),
                         "dot: accumulator is %s, expected %s",

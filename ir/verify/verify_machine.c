@@ -11,10 +11,14 @@
  * has. */
 static bool mma_fits(const char *instr, tc_kind a, tc_kind b, tc_kind c)
 {
+    if (strcmp(instr, "fma") == 0 && c == TC_I32)
+        return a == TC_I32 && b == TC_I32;
     if (strcmp(instr, "fma") == 0)
         return tc_kind_is_float(a) && tc_kind_is_float(b) &&
                (c == TC_F64 || (c == TC_F32 && a != TC_F64 && b != TC_F64));
     const char *k = strchr(instr, 'k');
+    if (c == TC_I32)
+        return strcmp(k, "k32") == 0 && a == TC_I8 && b == TC_I8;
     return c == TC_F32 &&
            (strcmp(k, "k8") == 0    ? a == TC_F32 && b == a
             : strcmp(k, "k16") == 0 ? (a == TC_F16 || a == TC_BF16) && b == a

@@ -41,6 +41,12 @@ unsigned tc_wgmma_n(int32_t columns)
     return 0;
 }
 
+bool tc_wgmma_has_columns(tc_kind kind, int32_t columns)
+{
+    unsigned n = tc_wgmma_n(columns);
+    return kind != TC_I8 || n <= 32 || n % 16 == 0;
+}
+
 /* ---- Panels ---- */
 
 typedef struct places {
@@ -386,8 +392,10 @@ bool tc_wgmma_suits(const tc_op *op)
         return false;
     tc_kind a = op->in[0]->type->elem->kind, b = op->in[1]->type->elem->kind;
     bool fits = (a == b && (a == TC_F16 || a == TC_BF16)) ||
-                (tc_kind_is_f8(a) && tc_kind_is_f8(b));
+                (tc_kind_is_f8(a) && tc_kind_is_f8(b)) ||
+                (a == TC_I8 && b == TC_I8);
     const tc_type *t = op->out[0]->type;
-    return fits && tc_dim_value(t->dims[0]) % TC_WARPGROUP_ROWS == 0 &&
+    return fits && tc_wgmma_has_columns(a, (int32_t)tc_dim_value(t->dims[1])) &&
+           tc_dim_value(t->dims[0]) % TC_WARPGROUP_ROWS == 0 &&
            tc_dim_value(t->dims[1]) % 8 == 0;
 }

@@ -53,6 +53,9 @@ bool tc_held_by_groups(const tc_layout *l, unsigned groups, unsigned *axis);
 /* N of the instructions that an accumulator of n columns is made of: the widest
  * multiple of 8, at most 256, that divides n. */
 unsigned tc_wgmma_n(int32_t columns);
+/* Is there an instruction of so many columns? Of i8 they are 8, 16, 24, 32, 48,
+ * 64, .. */
+bool tc_wgmma_has_columns(tc_kind kind, int32_t columns);
 /* Would products of warp groups do a `dot`? They round no f32. */
 bool tc_wgmma_suits(const tc_op *op);
 /* Bytes that a buffer with this layout must be aligned to for swizzled reads

@@ -145,7 +145,7 @@ static void use_fma(tc_placing *s, tc_dot *d, const char *why)
     d->instr = "fma";
     tc_kind kind = d->op->in[0]->type->elem->kind;
     if (kind != TC_F64)
-        cast_operands(s, d->op, TC_F32);
+        cast_operands(s, d->op, kind == TC_I8 ? TC_I32 : TC_F32);
     tc_missed(s->cx, d->op->loc, pass, "dot: no matrix instruction: %s", why);
 }
 
@@ -185,6 +185,10 @@ static void choose_instr(tc_placing *s, tc_dot *d)
     }
     if (kind == TC_F64) {
         use_fma(s, d, "elements are f64");
+        return;
+    }
+    if (kind == TC_I8) {
+        use_mma(s, d, "m16n8k32", 32);
         return;
     }
     cast_operands(s, d->op, kind);
@@ -386,6 +390,9 @@ static const char *why_no_group(const tc_placing *s, tc_dot *d, unsigned wm,
                                "%d rows, expected a multiple of %u: 64 for "
                                "each 4 of the %u warps",
                                rows(d), TC_WARP_ROWS * wm, wm);
+    if (!tc_wgmma_has_columns(d->op->in[0]->type->elem->kind,
+                              columns(d) / (int32_t)groups))
+        return "its columns are no multiple of 16, as those of i8 must be";
     if (!columns_divide(s, d, (int)groups))
         return "its columns cannot be shared by warp groups";
     if (!grid_fits(s, tc_dot_group(d), (int)wm, (int)groups))
@@ -498,7 +505,8 @@ static void say_grid(const tc_placing *s, const tc_dot *d)
                                          : "";
     tc_remark(s->cx, d->op->loc, pass, "dot: %s, warps %dx%d%s", d->instr,
               g->wm, g->wn, why);
-    if (strcmp(d->instr, "m64k32") == 0 && d->op->nin == 3 && d->loop)
+    if (strcmp(d->instr, "m64k32") == 0 && d->op->nin == 3 && d->loop &&
+        tc_type_is_float(d->op->out[0]->type))
         tc_remark(s->cx, d->op->loc, pass,
                   "dot: 13 bits or so are kept of the sum that is added to in "
                   "every step; a dot without a third operand, added in f32, "

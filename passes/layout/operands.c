@@ -317,7 +317,8 @@ static tc_value *accumulator(tc_placing *s, const tc_dot *d)
     if (op->nin == 3)
         return tc_relayout_get(&s->relayout, op->in[2], t->layout);
     tc_builder b = tc_builder_before(d->op);
-    tc_value *zero = tc_build_float(&b, t->elem, 0.0);
+    tc_value *zero = tc_type_is_int(t->elem) ? tc_build_int(&b, t->elem, 0)
+                                             : tc_build_float(&b, t->elem, 0.0);
     return tc_build(&b, TC_SPLAT, 1, &zero, t);
 }
 

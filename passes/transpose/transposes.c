@@ -255,5 +255,7 @@ static bool is_8_bits(const tc_value *v)
 
 bool tc_dot_is_k_major_only(const tc_op *dot, const tc_target *target)
 {
-    return target->mma_fp8 && is_8_bits(dot->in[0]) && is_8_bits(dot->in[1]);
+    bool ints = tc_lane_kind(dot->in[0]) == TC_I8;
+    return (ints && target->shared_per_block > 0) ||
+           (target->mma_fp8 && is_8_bits(dot->in[0]) && is_8_bits(dot->in[1]));
 }

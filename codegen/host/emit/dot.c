@@ -140,6 +140,28 @@ static LLVMValueRef broadcast(LLVMBuilderRef b, LLVMValueRef x, unsigned width)
     return LLVMBuildShuffleVector(b, one, none, zeros, "");
 }
 
+/* Of A or B, as elements of C. */
+static LLVMValueRef load_operand(const block *s, unsigned width,
+                                 LLVMValueRef base, LLVMValueRef at)
+{
+    const tc_host_dot *d = s->d;
+    LLVMValueRef x =
+        load(d->b, d->from, width, element(d->b, d->from, base, at));
+    return d->from == d->elem
+               ? x
+               : LLVMBuildSExt(d->b, x, vector_of(d->elem, width), "");
+}
+
+static LLVMValueRef multiply_add(const block *s, LLVMValueRef x, LLVMValueRef y,
+                                 LLVMValueRef acc)
+{
+    LLVMBuilderRef b = s->d->b;
+    tc_lanes l = tc_lanes_of(b, acc);
+    return LLVMGetTypeKind(s->d->elem) == LLVMIntegerTypeKind
+               ? LLVMBuildAdd(b, acc, LLVMBuildMul(b, x, y, ""), "")
+               : tc_lanes_fma(&l, x, y, acc);
+}
+
 /* acc += A[row .., k] * B[k, col ..]. */
 static void block_step(block *s, LLVMValueRef k)
 {
@@ -149,16 +171,15 @@ static void block_step(block *s, LLVMValueRef k)
     LLVMValueRef brow = LLVMBuildNUWMul(b, k, index_const(b, d->ldb), "");
     for (unsigned j = 0; j < s->nv; j++) {
         LLVMValueRef at = plus(b, brow, (uint64_t)j * s->width);
-        bv[j] = load(b, d->elem, s->width, element(b, d->elem, s->bmat, at));
+        bv[j] = load_operand(s, s->width, s->bmat, at);
     }
     for (unsigned i = 0; i < s->mr; i++) {
         LLVMValueRef at = plus(b, k, (uint64_t)i * d->lda);
-        LLVMValueRef av = load(b, d->elem, 1, element(b, d->elem, s->a, at));
+        LLVMValueRef av = load_operand(s, 1, s->a, at);
         av = broadcast(b, av, s->width);
         for (unsigned j = 0; j < s->nv; j++) {
             LLVMValueRef *acc = &s->acc[i * s->nv + j];
-            tc_lanes l = tc_lanes_of(b, *acc);
-            *acc = tc_lanes_fma(&l, av, bv[j], *acc);
+            *acc = multiply_add(s, av, bv[j], *acc);
         }
     }
 }
@@ -218,8 +239,8 @@ static void emit_block(const tc_host_dot *d, unsigned mr, unsigned nv,
     block s = {
         .d = d, .mr = mr, .nv = nv, .width = width, .row = row, .col = col};
     LLVMValueRef first = LLVMBuildNUWMul(b, row, index_const(b, d->lda), "");
-    s.a = element(b, d->elem, d->a, first);
-    s.bmat = element(b, d->elem, d->bmat, col);
+    s.a = element(b, d->from, d->a, first);
+    s.bmat = element(b, d->from, d->bmat, col);
     block_init(&s);
     unsigned u = unrolled(&s), turns = d->k / u;
     if (turns)

@@ -13,7 +13,8 @@ typedef struct tc_host_dot {
     LLVMBuilderRef b; /* stands in fn; left after the loops */
     LLVMValueRef fn;
     unsigned m, n, k;
-    LLVMTypeRef elem; /* float or double, of all three */
+    LLVMTypeRef elem; /* of C, in which sums are made: float, double, i32 */
+    LLVMTypeRef from; /* of A and B: the same, or i8 of i32 */
     LLVMValueRef a;   /* pointers */
     unsigned lda;     /* elements from row to row */
     LLVMValueRef bmat;

@@ -54,12 +54,18 @@ static LLVMValueRef dot_function(tc_emit *e, const tc_op *op)
 {
     const tc_type *a = op->in[0]->type, *b = op->in[1]->type;
     bool wide = a->elem->kind == TC_F64, adds = op->nin > 2;
+    bool ints = a->elem->kind == TC_I8;
     tc_host_dot dot = {
         .b = e->b,
         .m = tc_side(a, 0),
         .n = tc_side(b, 1),
         .k = tc_side(a, 1),
-        .elem = wide ? e->f64 : e->f32,
+        .elem = ints   ? e->i32
+                : wide ? e->f64
+                       : e->f32,
+        .from = ints   ? e->i8
+                : wide ? e->f64
+                       : e->f32,
         .lda = tc_side(a, 1),
         .ldb = tc_side(b, 1),
         .done = end_value,
@@ -68,7 +74,10 @@ static LLVMValueRef dot_function(tc_emit *e, const tc_op *op)
     };
     const char *name =
         tc_arena_printf(e->arena, "dot_%ux%ux%u_%s%s", dot.m, dot.n, dot.k,
-                        wide ? "f64" : "f32", adds ? "_add" : "");
+                        ints   ? "i8"
+                        : wide ? "f64"
+                               : "f32",
+                        adds ? "_add" : "");
     LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr};
     tc_function f;
     if (!tc_function_begin(e, &f, name, 3, types))

@@ -179,7 +179,12 @@ static void multiply_chunk(dot *d)
                     element(d, &d->sides[i],
                             side_register(d, &d->sides[i], r, (uint32_t)k));
             args[2] = d->acc[r];
-            d->acc[r] = tc_gen_intrinsic(d->g, "fma", 1, &type, 3, args);
+            d->acc[r] =
+                type == d->g->i32
+                    ? LLVMBuildAdd(d->g->b, args[2],
+                                   LLVMBuildMul(d->g->b, args[0], args[1], ""),
+                                   "")
+                    : tc_gen_intrinsic(d->g, "fma", 1, &type, 3, args);
         }
 }
 
@@ -236,8 +241,9 @@ bool tc_gen_dot(tc_gen *g, const tc_op *op)
              .c = t->layout,
              .elem = t->elem,
              .nregisters = tc_gen_registers(t)};
-    if (t->elem->kind != TC_F32 && t->elem->kind != TC_F64)
-        return tc_gen_error(g, op, "instr(fma) to %s, expected f32 or f64",
+    if (t->elem->kind != TC_F32 && t->elem->kind != TC_F64 &&
+        t->elem->kind != TC_I32)
+        return tc_gen_error(g, op, "instr(fma) to %s, expected f32, f64 or i32",
                             tc_type_name(g->cx, t));
     int32_t sides[TC_MAX_RANK];
     tc_type_sides(op->in[0]->type, sides);

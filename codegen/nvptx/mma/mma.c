@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The op `mma` by mma.sync: m16n8k16 of f16 and bf16, m16n8k8 of tf32,
- * m16n8k32 of fp8, all with accumulators in f32.
+ * m16n8k32 of fp8, all with accumulators in f32; m16n8k32 of i8 in i32.
  *
  *   for each step along K                      the operands of group i + 1 are
  *     for each group of two tiles along N      fetched before the products of
@@ -46,6 +46,7 @@ typedef struct product {
     unsigned ntiles; /* multiplied so far */
     tc_fragments a, b;
     LLVMValueRef *c;
+    LLVMTypeRef sum;       /* f32 or i32 */
     const char *intrinsic; /* NULL: there is none */
     tc_text mnemonic;
 } product;
@@ -69,6 +70,7 @@ static const char *element_name(const tc_type *elem)
     case TC_F32: return "tf32";
     case TC_F8E4M3: return "e4m3";
     case TC_F8E5M2: return "e5m2";
+    case TC_I8: return "s8";
     default: return NULL;
     }
 }
@@ -107,11 +109,12 @@ static bool check_types(product *p)
     const tc_op *op = p->op;
     const tc_type *a = op->in[0]->type->elem, *b = op->in[1]->type->elem;
     const char *precision = tc_op_word(op, "precision");
+    bool ints = a->kind == TC_I8 || b->kind == TC_I8;
     bool fits = element_name(a) && element_name(b) &&
                 tc_type_bytes(a) * 8 == p->instr->bits &&
-                (a == b || p->instr->fp8) &&
-                op->out[0]->type->elem->kind == TC_F32 &&
-                (!p->instr->fp8 || p->g->target->mma_fp8) &&
+                (a == b || (p->instr->fp8 && !ints)) &&
+                op->out[0]->type->elem->kind == (ints ? TC_I32 : TC_F32) &&
+                (!p->instr->fp8 || ints || p->g->target->mma_fp8) &&
                 (p->instr->bits != 32 || strcmp(precision, "ieee") != 0);
     return fits || tc_gen_error(p->g, op,
                                 "%s cannot multiply %s and %s to %s in %s on "
@@ -137,12 +140,14 @@ static bool set_up(product *p)
     find_accumulators(p);
     p->split = tc_op_is_word(p->op, "precision", "tf32x3");
     p->intrinsic = intrinsic_name(p->op->in[0]->type->elem);
+    p->sum = tc_gen_type(g, p->op->out[0]->type->elem);
+    const char *sum = p->sum == g->i32 ? "s32" : "f32";
     tc_text_printf(&p->mnemonic,
-                   "mma.sync.aligned.%s.row.col.f32.%s.%s.f32 "
+                   "mma.sync.aligned.%s.row.col.%s.%s.%s.%s "
                    "{$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, "
                    "{$10, $11, $12, $13};",
-                   p->instr->name, element_name(p->op->in[0]->type->elem),
-                   element_name(p->op->in[1]->type->elem));
+                   p->instr->name, sum, element_name(p->op->in[0]->type->elem),
+                   element_name(p->op->in[1]->type->elem), sum);
     return tc_fragments_new(g, p->op, 0, &p->m, &p->a) &&
            tc_fragments_new(g, p->op, 1, &p->n, &p->b);
 }
@@ -188,15 +193,17 @@ static void multiply(product *p, LLVMValueRef c[4], LLVMValueRef *a,
                      LLVMValueRef *b)
 {
     tc_gen *g = p->g;
-    LLVMTypeRef types[] = {g->f32, g->f32, g->f32, g->f32};
+    LLVMTypeRef types[] = {p->sum, p->sum, p->sum, p->sum};
+    const char *constraints = p->sum == g->i32
+                                  ? "=r,=r,=r,=r,r,r,r,r,r,r,r,r,r,r"
+                                  : "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f";
     LLVMValueRef args[] = {a[0], a[1], a[2], a[3], b[0],
                            b[1], c[0], c[1], c[2], c[3]};
     LLVMValueRef all =
         p->intrinsic
             ? tc_gen_convergent(g, p->intrinsic, 10, args)
             : tc_gen_asm(g, LLVMStructTypeInContext(g->llvm, types, 4, false),
-                         p->mnemonic.data, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f",
-                         10, args);
+                         p->mnemonic.data, constraints, 10, args);
     for (unsigned j = 0; j < 4; j++)
         c[j] = LLVMBuildExtractValue(g->b, all, j, "");
 }
@@ -210,7 +217,7 @@ static void multiply_tile(product *p, unsigned m, unsigned n, fragment *a,
     p->ntiles++;
     for (unsigned j = 0; j < 4; j++) {
         uint32_t r = *accumulator(p, m, n, j);
-        c[j] = r == UINT32_MAX ? LLVMConstReal(p->g->f32, 0) : p->c[r];
+        c[j] = r == UINT32_MAX ? LLVMConstNull(p->sum) : p->c[r];
     }
     if (p->split) { /* the small ones first */
         multiply(p, c, a->rest, b->word);

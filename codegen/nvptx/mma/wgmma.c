@@ -30,6 +30,7 @@ typedef struct product {
     tc_bit_order order; /* the order in which they really are */
     const char *instr;
     int groups_m, groups_n;
+    bool ints;       /* i8, added in i32 */
     bool zero;       /* nothing is added to */
     unsigned n;      /* columns of an instruction */
     tc_origins rows; /* blocks of this group; and the columns it holds */
@@ -52,6 +53,7 @@ static const char *element_name(const tc_type *elem)
     case TC_BF16: return "bf16";
     case TC_F8E4M3: return "e4m3";
     case TC_F8E5M2: return "e5m2";
+    case TC_I8: return "s8";
     default: return NULL;
     }
 }
@@ -114,7 +116,9 @@ static bool set_up(product *p)
     tc_gen *g = p->g;
     const tc_op *op = p->op;
     const tc_type *a = op->in[0]->type->elem, *b = op->in[1]->type->elem;
-    if (!g->target->wgmma || !element_name(a) || !element_name(b))
+    p->ints = a->kind == TC_I8;
+    if (!g->target->wgmma || !element_name(a) || !element_name(b) ||
+        p->ints != (b->kind == TC_I8))
         return tc_gen_error(g, op, "%s cannot multiply %s and %s on %s",
                             p->instr, tc_type_name(g->cx, a),
                             tc_type_name(g->cx, b), g->target->name);
@@ -123,6 +127,9 @@ static bool set_up(product *p)
                             tc_type_name(g->cx, op->out[0]->type), p->instr);
     p->columns = (unsigned)(p->c->shape[1] / p->groups_n);
     p->n = tc_wgmma_n((int32_t)p->columns);
+    if (!tc_wgmma_has_columns(a->kind, (int32_t)p->columns))
+        return tc_gen_error(
+            g, op, "%u columns of i8, expected a multiple of 16", p->n);
     p->rows = tc_origins_of(g, p->c, 0, BLOCK);
     p->held = tc_held_new(g, p->c);
     if (!find_a(p) || !find_buffer(p, 1, &p->b))
@@ -154,7 +161,8 @@ static void add_accumulators(product *p)
     const LLVMValueRef *c = tc_gen_get(p->g, p->op->in[2]);
     p->zero = all_zero(c, n);
     for (unsigned i = 0; i < n; i++)
-        tc_text_add(&p->constraints, p->zero ? "=&f," : "=f,");
+        tc_text_printf(&p->constraints, p->zero ? "=&%c," : "=%c,",
+                       p->ints ? 'r' : 'f');
     for (unsigned i = 0; i < n && !p->zero; i++)
         add_input(p, c[i], tc_arena_printf(p->g->arena, "%u,", i));
     p->at_a = p->zero ? n : 2 * n;
@@ -298,13 +306,15 @@ static void put_instruction(product *p, unsigned m, unsigned column,
     if (!p->a_registers && !p->a_whole)
         put_descriptor(p, 'a', &p->a, (unsigned)p->rows.at[m], step);
     put_descriptor(p, 'b', &p->b, column, step);
-    tc_text_printf(&p->text,
-                   "wgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s ", p->n,
-                   tc_wgmma_k(p->instr), element_name(op->in[0]->type->elem),
+    tc_text_printf(&p->text, "wgmma.mma_async.sync.aligned.m64n%uk%u.%s.%s.%s ",
+                   p->n, tc_wgmma_k(p->instr), p->ints ? "s32" : "f32",
+                   element_name(op->in[0]->type->elem),
                    element_name(op->in[1]->type->elem));
     put_accumulators(p, p->rows.at[m], column);
     put_a(p, m, step);
-    tc_text_printf(&p->text, ", wgmma_b, %d, 1, 1", !p->zero || step);
+    tc_text_printf(&p->text, ", wgmma_b, %d", !p->zero || step);
+    if (!p->ints) /* signs of A and B */
+        tc_text_add(&p->text, ", 1, 1");
     if (tc_wgmma_k(p->instr) == 16) { /* 1: transposed, MN-major */
         if (!p->a_registers)
             tc_text_printf(&p->text, ", %d", !p->a.k_major);
@@ -342,14 +352,16 @@ static void put_all(product *p)
     tc_text_add(&p->text, "}");
 }
 
-/* Assembly whose n results are f32. */
-static void wgmma_call(tc_gen *g, unsigned n, const char *text,
+/* Assembly whose n results are accumulators: of a type, or of those of `like`.
+ */
+static void wgmma_call(tc_gen *g, LLVMTypeRef type, unsigned n,
+                       const LLVMValueRef *like, const char *text,
                        const char *constraints, unsigned nargs,
                        LLVMValueRef *args, LLVMValueRef *out)
 {
     LLVMTypeRef *types = tc_arena_array(g->arena, LLVMTypeRef, n);
     for (unsigned i = 0; i < n; i++)
-        types[i] = g->f32;
+        types[i] = like ? LLVMTypeOf(like[i]) : type;
     LLVMTypeRef all = LLVMStructTypeInContext(g->llvm, types, n, false);
     LLVMValueRef x = tc_gen_asm(g, all, text, constraints, nargs, args);
     for (unsigned i = 0; i < n; i++)
@@ -382,8 +394,8 @@ bool tc_gen_wgmma(tc_gen *g, const tc_op *op)
     add_buffer(&p, 1, &p.b);
     tc_text_add(&p.constraints, "~{memory}");
     put_all(&p);
-    wgmma_call(g, n, p.text.data, p.constraints.data, p.nargs, p.args,
-               tc_gen_set(g, op->out[0]));
+    wgmma_call(g, p.ints ? g->i32 : g->f32, n, NULL, p.text.data,
+               p.constraints.data, p.nargs, p.args, tc_gen_set(g, op->out[0]));
     return true;
 }
 
@@ -392,7 +404,8 @@ bool tc_gen_wgmma(tc_gen *g, const tc_op *op)
 /* Values that no instruction computes asynchronously are handed on. */
 static bool is_accumulator(const tc_value *v)
 {
-    return v->type->kind == TC_TILE && v->type->elem->kind == TC_F32;
+    return v->type->kind == TC_TILE &&
+           (v->type->elem->kind == TC_F32 || v->type->elem->kind == TC_I32);
 }
 
 /* The accumulators go through the assembly: what uses them comes after it. */
@@ -414,7 +427,7 @@ bool tc_nvptx_mma_wait(tc_gen *g, const tc_op *op)
         k += size;
     }
     for (unsigned i = 0; i < n; i++)
-        tc_text_add(&constraints, "=f,");
+        tc_text_add(&constraints, LLVMTypeOf(x[i]) == g->i32 ? "=r," : "=f,");
     for (unsigned i = 0; i < n; i++)
         tc_text_printf(&constraints, "%u,", i);
     tc_text_add(&constraints, "~{memory}");
@@ -427,7 +440,7 @@ bool tc_nvptx_mma_wait(tc_gen *g, const tc_op *op)
                    NULL);
         return true;
     }
-    wgmma_call(g, n, text, constraints.data, n, x, x);
+    wgmma_call(g, NULL, n, x, text, constraints.data, n, x, x);
     for (unsigned i = 0, from = 0; i < op->nin; i++)
         if (is_accumulator(op->in[i])) {
             unsigned size = tc_gen_registers(op->in[i]->type);
