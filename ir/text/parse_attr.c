@@ -285,12 +285,10 @@ bool tc_parse_key_value(tc_parser *p, tc_op_parts *parts)
     if (index < 0)
         return unknown_attr(p, parts);
     p->at += 2;
-    if (tc_parser_is(p, TC_TOKEN_LBRACKET))
-        return tc_error(p->cx, tc_parser_loc(p),
-                        "%s: expected `(`, found `[`: a list is written "
-                        "%s=(0, 1)",
-                        tc_op_infos[parts->code].name, name);
-    bool list = tc_parser_accept(p, TC_TOKEN_LPAREN);
+    /* perm=(1, 0) and perm=[1, 0] */
+    bool brackets = tc_parser_accept(p, TC_TOKEN_LBRACKET);
+    bool list = brackets || tc_parser_accept(p, TC_TOKEN_LPAREN);
     return tc_parse_attr_value(p, parts, (unsigned)index, list) &&
-           (!list || tc_parser_expect(p, TC_TOKEN_RPAREN));
+           (!list || tc_parser_expect(p, brackets ? TC_TOKEN_RBRACKET
+                                                  : TC_TOKEN_RPAREN));
 }
