@@ -282,15 +282,16 @@ void gen_argmax(gen *g)
 void gen_dot(gen *g)
 {
     static const num_type types[] = {NUM_F32, NUM_F16, NUM_BF16, NUM_F8E4M3,
-                                     NUM_F8E5M2};
+                                     NUM_F8E5M2, NUM_I8};
     int m = num_below(&g->rng, 2) ? 8 : 16, n = num_below(&g->rng, 2) ? 8 : 16;
     int k = num_below(&g->rng, 2) ? 8 : 16;
-    num_type t = types[num_below(&g->rng, 5)];
+    num_type t = types[num_below(&g->rng, 6)];
+    num_type sum = t == NUM_I8 ? NUM_I32 : NUM_F32;
     value a = gen_small(g, t, (shape){2, {m, k}}, 7);
     value b = gen_small(g, t, (shape){2, {k, n}}, 7);
-    value v = gen_fresh(g, NUM_F32, (shape){2, {m, n}});
+    value v = gen_fresh(g, sum, (shape){2, {m, n}});
     if (num_below(&g->rng, 2)) {
-        value c = gen_small(g, NUM_F32, v.shape, 1023);
+        value c = gen_small(g, sum, v.shape, 1023);
         gen_line(g, "%s = dot %s, %s, %s", v.name, a.name, b.name, c.name);
     } else {
         gen_line(g, "%s = dot %s, %s", v.name, a.name, b.name);

@@ -92,6 +92,17 @@ class Products(unittest.TestCase):
             want += x[:, s].astype("float64") @ w[:, s].astype("float64").T * f
         self.near(y, want, "factors of blocks", 1e-5)
 
+    def test_int8(self):
+        rng = np.random.default_rng(6)
+        for m, n, k in ((1, 24, 128), (70, 200, 300)):
+            x, w = (rng.integers(-128, 128, (rows, k)).astype("int8") for rows in (m, n))
+            fx, fw = (rng.random(rows, dtype="float32") / 64 for rows in (m, n))
+            y = np.empty((m, n), "float32")
+            self.run_kernel("linear", "linear_int8", x, fx, w, fw, y,
+                            BM=64, BN=64, TY="f32")
+            want = x.astype("float64") @ w.astype("float64").T * fx[:, None] * fw
+            self.near(y, want, "ints", 1e-6)
+
     def test_groups(self):
         x, w = random(1, 150, 40, dtype="float16"), random(2, 5, 48, 40, dtype="float16")
         starts = np.array([0, 0, 65, 70, 70, 150], "int32")
