@@ -281,8 +281,8 @@ void gen_argmax(gen *g)
 
 void gen_dot(gen *g)
 {
-    static const num_type types[] = {NUM_F32, NUM_F16, NUM_BF16, NUM_F8E4M3,
-                                     NUM_F8E5M2, NUM_I8};
+    static const num_type types[] = {NUM_F32,    NUM_F16,    NUM_BF16,
+                                     NUM_F8E4M3, NUM_F8E5M2, NUM_I8};
     int m = num_below(&g->rng, 2) ? 8 : 16, n = num_below(&g->rng, 2) ? 8 : 16;
     int k = num_below(&g->rng, 2) ? 8 : 16;
     num_type t = types[num_below(&g->rng, 6)];
