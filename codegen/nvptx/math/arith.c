@@ -85,6 +85,18 @@ static LLVMValueRef emit_math(const lane *l)
     return tc_nvptx_math(l->of.b, l->of.op->code, l->of.x);
 }
 
+/* arcp: a product with the reciprocal, an instruction each. IEEE's division
+ * takes some ten, and a branch for denormals. */
+static LLVMValueRef emit_division(const lane *l)
+{
+    if (!(tc_op_fastmath(l->of.op) & TC_ARCP) ||
+        LLVMTypeOf(l->of.x) != l->g->f32)
+        return emit_shared(l);
+    LLVMValueRef by = tc_gen_intrinsic(l->g, "nvvm.rcp.approx.ftz.f", 0, NULL,
+                                       1, (LLVMValueRef[]){l->of.y});
+    return LLVMBuildFMul(l->of.b, l->of.x, by, "");
+}
+
 static bool has_operands(const tc_op *op, const tc_op *of)
 {
     return (op->in[0] == of->in[0] && op->in[1] == of->in[1]) ||
@@ -143,7 +155,7 @@ static const struct lane_row {
     [TC_ADD] = {emit_shared, WIDE},
     [TC_SUB] = {emit_shared, WIDE},
     [TC_MUL] = {emit_half, WIDE},
-    [TC_DIV] = {emit_shared, WIDE},
+    [TC_DIV] = {emit_division, WIDE},
     [TC_REM] = {emit_shared, WIDE},
     [TC_MULHI] = {emit_half, AS_THEY_ARE},
     [TC_MIN] = {emit_shared, WIDE},
