@@ -7,7 +7,7 @@
  * clocks (sync.h), with the time of that component; a later access must know
  * that these are over, else it is a race. smem_store, smem_load and mma may
  * move data between lanes (ldmatrix, stmatrix), so nothing in them counts as
- * done by the same thread; a thread's copies do.
+ * done by the same thread; a thread's copies do, and loads of what it copied.
  *
  * Every byte that is read must have been written, and through the same buffer:
  * bytes that no op wrote, or that another buffer in the same place wrote, are
@@ -16,6 +16,7 @@
 #include "codegen/interp/state.h"
 
 #include "ir/parts.h"
+#include "passes/sync/shared_memory.h"
 
 #include <string.h>
 
@@ -235,7 +236,8 @@ static bool read_byte(tc_interp *it, const tc_op *op, tc_ibyte *b,
                       const reading *r, tc_ipoison *poison)
 {
     bool ok = true;
-    if (b->state == TC_BYTE_FULL &&
+    bool own = b->state == TC_BYTE_FULL && tc_is_own_copy(writer(it, b), op);
+    if (b->state == TC_BYTE_FULL && !own &&
         !tc_interp_knows(it, r->actor, b->writer, b->write_epoch)) {
         ok = find_unseen(it, op, b);
         if (by_bulk(it, b))
@@ -245,8 +247,10 @@ static bool read_byte(tc_interp *it, const tc_op *op, tc_ibyte *b,
     } else if (r->is_async) {
         ok = check_fence(it, op, b, r->actor, "reads");
     }
-    reads_of(it, b)[r->component] =
-        (tc_iread){r->epoch, r->fence, tc_iop_of(op)->id};
+    /* A read of others since the last barrier is the one to remember. */
+    tc_iread *last = &reads_of(it, b)[r->component];
+    if (!own || last->epoch != r->epoch)
+        *last = (tc_iread){r->epoch, r->fence, tc_iop_of(op)->id};
     return ok;
 }
 
@@ -419,7 +423,8 @@ static bool claim_byte(tc_interp *it, const tc_op *op, const tc_ibyte *b,
     if (b->state == TC_BYTE_MBARRIER)
         return find_mbarrier(it, op, b);
     for (unsigned i = 0; i < it->sync.nreaders; i++)
-        if (reads[i].epoch > known[i])
+        if (reads[i].epoch > known[i] &&
+            !(w->is_copy && tc_is_own_copy(op, it->ops[reads[i].op])))
             return find_read(it, op, w, i, it->ops[reads[i].op]);
     if (w->is_bulk && !check_reads_fenced(it, op, b, w))
         return false;

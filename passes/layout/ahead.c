@@ -19,12 +19,18 @@
  *
  * What is read here and goes to shared memory as it is too has one buffer for
  * both.
+ *
+ * Without products the same is done for rows that each step of a recurrence
+ * reads and reduces: there each thread reads what it copied.
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"
 #include "passes/analysis/nesting.h"
+#include "passes/analysis/tile_loop.h"
 #include "passes/layout/assign_layouts.h"
+#include "passes/sync/hazards.h"
 #include "passes/sync/shared_memory.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "assign-layouts";
 
@@ -169,6 +175,82 @@ static bool is_stored_late(const tc_op *load)
            !comes_before(store, first_reader(load->parent, load->out[0]));
 }
 
+tc_op *tc_early_store(const tc_op *load)
+{
+    return is_stored_late(load) ? NULL : store_of(load);
+}
+
+/* ---- Rows of recurrences ---- */
+
+/* Is v known some steps ahead: from the counter, and from before the loop? */
+static bool is_known(const tc_op *loop, const tc_value *v)
+{
+    const tc_region *r = loop->regions[0];
+    if (!v->def)
+        return v->region != r || v->index == 0;
+    if (v->def->parent != r)
+        return true;
+    if (!tc_op_has(v->def, TC_PURE) || v->def->nregions)
+        return false;
+    for (unsigned i = 0; i < v->def->nin; i++)
+        if (!is_known(loop, v->def->in[i]))
+            return false;
+    return true;
+}
+
+/* In each step all warps meet: none of them can load for the others. */
+static bool is_meeting(const tc_placing *s, const tc_region *r)
+{
+    bool meets = false;
+    tc_each_op (op, r) {
+        if ((op->nregions && op->code != TC_REDUCE && op->code != TC_IF) ||
+            op->code == TC_MMA || op->code == TC_DOT || op->code == TC_ASSERT)
+            return false;
+        meets |= op->code == TC_REDUCE && tc_exchange_bytes(s->cx, op);
+    }
+    return meets;
+}
+
+static bool is_used_in_step(const tc_value *v)
+{
+    tc_each_use (u, v)
+        if (u->op->code != TC_YIELD)
+            return true;
+    return false;
+}
+
+/* Each thread reads its own part, 8 bytes side by side or more. */
+static bool is_shared_out(const tc_type *t)
+{
+    unsigned n = TC_OWN_COPY_BYTES / tc_type_bytes(t->elem);
+    bool wide = false;
+    for (unsigned i = 0; i < t->rank; i++)
+        wide |= tc_layout_contiguous(t->layout, i, n) == n;
+    return wide && !tc_layout_free_bits(t->layout, TC_LANE) &&
+           !tc_layout_free_bits(t->layout, TC_WARP);
+}
+
+/* A large tile that a step reads and then has to compute with while memory
+ * rests. Its ring is read by the threads that fill it: it needs no barriers. */
+static bool is_row_of_recurrence(const tc_placing *s, const tc_op *op)
+{
+    const tc_op *loop = op->parent->op;
+    if (op->code != TC_LOAD || op->nin != 1 || !s->target->cp_async)
+        return false;
+    const tc_type *t = op->out[0]->type;
+    return t->kind == TC_TILE && t->layout &&
+           tc_match_op(op->in[0], TC_BLOCK) &&
+           !tc_block_index(op->in[0]->def) && loop && loop->code == TC_FOR &&
+           !is_in_branch(loop) && !tc_is_tile_loop(loop) &&
+           tc_type_elem(t)->kind != TC_PTR &&
+           tc_type_count(t) * tc_type_bytes(t->elem) >
+               TC_PREFETCHED_MOST_BYTES &&
+           is_shared_out(t) && pads_with_zero(op) && is_wide(s, op) &&
+           is_used_in_step(op->out[0]) && is_meeting(s, loop->regions[0]) &&
+           is_known(loop, op->in[0]) &&
+           !tc_may_change_loaded_in(loop->regions[0], op);
+}
+
 static bool is_candidate(const tc_placing *s, const tc_op *op)
 {
     return op->code == TC_LOAD && op->out[0]->type->rank >= 2 &&
@@ -232,6 +314,27 @@ static void stage(tc_placing *s, tc_op *load)
               "what is computed from it is computed from there");
 }
 
+/* Into a ring of the threads' own. */
+static void stage_own(tc_placing *s, tc_op *load)
+{
+    tc_value *v = load->out[0], *buffer = hold(s, load);
+    tc_use *next, *uses = v->uses;
+    tc_op *store = store_of(load);
+    tc_builder b = tc_builder_before(store->next);
+    b.loc = load->loc;
+    tc_value *read = tc_build(&b, TC_SMEM_LOAD, 1, &buffer, v->type);
+    for (tc_use *u = uses; u; u = next) {
+        next = u->next;
+        if (u->op != store)
+            tc_op_set_in(u->op, u->index, read);
+    }
+    read->name = v->name;
+    v->name = NULL;
+    tc_forget_speculatable(load->parent);
+    tc_remark(s->cx, load->loc, pass,
+              "load: through shared memory, so that it can be copied ahead");
+}
+
 /* A row that operands are computed from (operands.c). */
 static bool is_row_of_operand(const tc_placing *s, const tc_op *op)
 {
@@ -247,6 +350,8 @@ void tc_loads_stage(tc_placing *s, tc_region *r)
             tc_loads_stage(s, op->regions[i]);
         if (is_candidate(s, op))
             stage(s, op);
+        else if (is_row_of_recurrence(s, op))
+            stage_own(s, op);
         else if (is_row_of_operand(s, op))
             load_as_it_lies(s, op);
     }

@@ -224,6 +224,9 @@ void tc_rows_stage(tc_placing *s, tc_region *r);
 /* ahead.c */
 /* Is a loaded tile used other than by going to shared memory as it is? */
 bool tc_is_read_in_registers(const tc_value *v);
+/* What puts a loaded tile into a buffer before the tile is read; NULL: nothing
+ * does. */
+tc_op *tc_early_store(const tc_op *load);
 /* Can a load of a loop of products go through shared memory, ahead of its step?
  */
 bool tc_load_can_be_ahead(const tc_placing *s, const tc_op *load);

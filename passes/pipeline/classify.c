@@ -161,6 +161,17 @@ static const char *refuse(tc_pipeliner *p, tc_staged *s)
     return s->width < 4 ? why_narrow(p, s, &global) : NULL;
 }
 
+/* All reads of the buffer are by the threads that loaded. */
+static bool is_read_back(const tc_staged *s)
+{
+    tc_each_use (u, s->alloc->out[0])
+        if (u->op != s->store &&
+            (u->op->code != TC_SMEM_LOAD ||
+             u->op->out[0]->type->layout != s->load->out[0]->type->layout))
+            return false;
+    return true;
+}
+
 bool tc_staged_of(tc_op *load, tc_staged *s)
 {
     tc_op *store = load->code == TC_LOAD ? store_of(load) : NULL;
@@ -175,12 +186,14 @@ bool tc_staged_of(tc_op *load, tc_staged *s)
 
 tc_staged *tc_find_staged(tc_pipeliner *p, tc_region *r)
 {
+    bool products = tc_region_has_op(r, TC_MMA);
     tc_staged *first = NULL, **end = &first;
     tc_each_op (op, r) {
         tc_staged found;
         if (!tc_staged_of(op, &found))
             continue;
         found.refusal = refuse(p, &found);
+        found.own = !products && is_read_back(&found);
         *end = tc_arena_new(p->env->scratch, tc_staged);
         **end = found;
         end = &(*end)->next;
@@ -220,23 +233,9 @@ static bool is_exchange(tc_pipeliner *p, const tc_op *op)
                TC_CONVERT_SHUFFLES;
 }
 
-/* Adds to other tensors do not matter to a load. */
-static bool may_store_to(const tc_region *r, const tc_op *load)
-{
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (may_store_to(op->regions[i], load))
-                return true;
-        if (op->nregions == 0 && tc_op_effects(op).stores_global &&
-            (!tc_adds_to_memory(op) || tc_may_change_loaded(op, load)))
-            return true;
-    }
-    return false;
-}
-
 static const char *why_changed(const tc_op *loop, const tc_op *load)
 {
-    return may_store_to(loop->regions[0], load)
+    return tc_may_change_loaded_in(loop->regions[0], load)
                ? "the loop stores to memory, which a load of a later step "
                  "might read: store after the loop"
                : NULL;

@@ -9,7 +9,9 @@
  *             becomes #blocked(1x8, 4x8, 8x1)  32 rows of 128 bytes
  *
  * So the pieces of a row are constant distances apart: fewer addresses and
- * checks of rows. Tests: test/ir/passes/pipeline-loops/wide-rows.tile.
+ * checks of rows. Where each thread reads what it copied itself, with no
+ * barrier, the copy has the layout of the load. Tests:
+ * test/ir/passes/pipeline-loops/wide-rows.tile, own-rows.tile.
  */
 #include "passes/pipeline/pipeline_loops.h"
 
@@ -28,9 +30,12 @@ static unsigned lanes_along(const tc_layout *l, unsigned axis)
     return n;
 }
 
-static const tc_layout *layout_of_copy(tc_context *cx, const tc_type *tile)
+static const tc_layout *layout_of_copy(tc_context *cx, const tc_staged *s)
 {
+    const tc_type *tile = s->load->out[0]->type;
     const tc_layout *l = tile->layout;
+    if (s->own)
+        return l;
     unsigned bytes = tc_type_bytes(tile->elem), axis = 0, vector = 1;
     for (unsigned i = 0; i < l->rank; i++) {
         unsigned n = tc_layout_contiguous(l, i, TC_VECTOR_BYTES / bytes);
@@ -63,8 +68,7 @@ void tc_build_copy(tc_builder *b, const tc_staged *s, tc_value *from,
     tc_op *copy = tc_op_new(b->func, TC_ASYNC_COPY, s->load->loc, nin, in, 0);
     tc_op_set_attr(copy, "boundary", *tc_op_attr(s->load, "boundary"));
     if (from->type->kind == TC_BLOCK_PTR)
-        tc_op_set_layout(copy, "layout",
-                         layout_of_copy(cx, s->load->out[0]->type));
+        tc_op_set_layout(copy, "layout", layout_of_copy(cx, s));
     else
         tc_op_set_int(copy, "bytes", s->width);
     tc_op_insert(copy, b->region, b->before);

@@ -21,6 +21,7 @@ struct tc_staged {
     uint32_t bytes;      /* of the buffer */
     unsigned width;      /* bytes that one copy moves */
     const char *refusal; /* why it must stay a load; NULL: it need not */
+    bool own;            /* each thread reads what it copies, and no more */
     tc_staged *next;
 };
 

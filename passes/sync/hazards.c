@@ -182,6 +182,10 @@ static bool same_threads(const tc_op *a, const tc_op *b)
     if (a->code == TC_ASYNC_COPY && b->code == TC_ASYNC_COPY)
         return a->in[1]->type == b->in[1]->type && a->in[0] == b->in[0] &&
                tc_op_layout(a, "layout") == tc_op_layout(b, "layout");
+    if (a->code == TC_ASYNC_COPY && b->code == TC_SMEM_LOAD)
+        return tc_is_own_copy(a, b);
+    if (b->code == TC_ASYNC_COPY && a->code == TC_SMEM_LOAD)
+        return tc_is_own_copy(b, a);
     if (!(a_store || a->code == TC_SMEM_LOAD) ||
         !(b_store || b->code == TC_SMEM_LOAD) ||
         a->in[0]->type != b->in[0]->type)

@@ -632,3 +632,21 @@ uint32_t tc_shared_limit(const tc_target *target)
 {
     return target->shared_per_block ? target->shared_per_block : TC_MAX_SHARED;
 }
+
+/* ---- Own copies ---- */
+
+bool tc_is_own_copy(const tc_op *copy, const tc_op *load)
+{
+    if (copy->code != TC_ASYNC_COPY || load->code != TC_SMEM_LOAD)
+        return false;
+    const tc_layout *l = tc_op_layout(copy, "layout");
+    const tc_type *t = load->out[0]->type;
+    unsigned n = TC_OWN_COPY_BYTES / tc_type_bytes(t->elem);
+    bool wide = false;
+    if (!l || l != t->layout || copy->in[1]->type != load->in[0]->type ||
+        tc_layout_free_bits(l, TC_LANE) || tc_layout_free_bits(l, TC_WARP))
+        return false;
+    for (unsigned i = 0; i < l->rank; i++)
+        wide |= tc_layout_contiguous(l, i, n) == n;
+    return wide;
+}

@@ -86,6 +86,9 @@ bool tc_is_in_use_at(const tc_lifetime *l, const tc_op *op);
 /* Assigns offsets, to the largest buffers first, each the lowest that fits.
  * Returns the bytes that they need together. */
 uint32_t tc_plan_shared(tc_arena *a, tc_lifetimes *all);
+/* Does each thread load what it copied itself? (Of 8 bytes side by side or
+ * more, which no matrix load hands to other lanes.) */
+bool tc_is_own_copy(const tc_op *copy, const tc_op *load);
 /* Bytes that a conversion or reduction will need if it goes through shared
  * memory (lower-conversions); 0: none. */
 uint64_t tc_exchange_bytes(tc_context *cx, const tc_op *op);

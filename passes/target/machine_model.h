@@ -111,6 +111,9 @@ enum {
     /* Buffers that keep memory of their own in a loop: each, and all. */
     TC_OWN_MAX_BYTES = 1024,
     TC_OWN_ALL_MAX_BYTES = 8192,
+    /* Side by side in a thread, of copies that it reads itself: a matrix load
+     * hands 4 to other lanes. */
+    TC_OWN_COPY_BYTES = 8,
     /* Loads that a recurrence keeps in registers for a step: each, and all. */
     TC_PREFETCHED_MOST_BYTES = 1024,
     TC_PREFETCHED_ALL_BYTES = 4096
