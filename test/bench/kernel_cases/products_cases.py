@@ -36,6 +36,7 @@ class Product(Case):
                  "triton": torch_function(getattr(products_triton, self.word))}
         if hasattr(self, "torch"):
             found["torch"] = torch_function(self.torch)
+            found["compiled"] = torch_function(self.torch, compiled=True)
         return found
 
     def x_and_y(self):
@@ -78,9 +79,27 @@ class Linear(Product):
     def reference(self, s):
         return self.torch({name: t.float() for name, t in s.items()})
 
-    def contenders(self):
-        return dict(super().contenders(),
-                    compiled=torch_function(self.torch, compiled=True))
+
+class Swiglu(Product):
+    word, text, name = "swiglu", "swiglu", "swiglu"
+
+    def work(self):
+        m, n, k = self.size
+        return 4 * m * n * k, 2 * (m * k + m * n + 2 * n * k)
+
+    def inputs(self):
+        _, n, k = self.size
+        return dict(self.x_and_y(), gate=randn(k, n) / k ** 0.5,
+                    up=randn(k, n) / k ** 0.5)
+
+    def arguments(self, s):
+        return [s[name] for name in ("x", "gate", "up", "y")]
+
+    def torch(self, s):
+        return (F.silu(s["x"] @ s["gate"]) * (s["x"] @ s["up"]),)
+
+    def reference(self, s):
+        return self.torch({name: t.float() for name, t in s.items()})
 
 
 class LinearW8(Product):
@@ -94,6 +113,10 @@ class LinearW8(Product):
 
     def arguments(self, s):
         return [s[name] for name in ("x", "w", "factors", "y")]
+
+    def torch(self, s):
+        return ((s["x"] @ s["w"].to(s["x"].dtype).T * s["factors"]).to(
+            s["x"].dtype),)
 
     def reference(self, s):
         return (s["x"].float() @ s["w"].float().T * s["factors"],)
@@ -114,6 +137,13 @@ class LinearW4(Product):
 
     def arguments(self, s):
         return [s[name] for name in ("x", "w", "factors", "y")]
+
+    def torch(self, s):
+        n, half = s["w"].shape
+        bytes_ = s["w"].view(torch.uint8).view(n, half // 64, 1, 64)
+        q = torch.cat((bytes_ & 15, bytes_ >> 4), 2).to(s["x"].dtype) - 8
+        w = q.view(n, half // 64, 128) * s["factors"].T[..., None]
+        return (s["x"] @ w.view(n, 2 * half).T,)
 
     def reference(self, s):
         f = s["factors"].float().T.repeat_interleave(128, 1)
@@ -195,15 +225,26 @@ class ExpertUp(Product):
         pairs = torch.cat(pairs)
         pairs = F.pad(pairs, (0, blocks * self.BLOCK - len(pairs)), value=-1)
         experts += [-1] * (blocks - len(experts))
-        return dict(x=randn(m, k), w=randn(g, n, k) / k ** 0.5, pairs=pairs,
-                    experts=torch.tensor(experts, device="cuda",
-                                         dtype=torch.int32), top=2,
+        experts = torch.tensor(experts, device="cuda", dtype=torch.int32)
+        ends = self.BLOCK * (experts[None] == torch.arange(
+            g, device="cuda")[:, None]).sum(1).cumsum(0).int()
+        ends[-1] = len(pairs)
+        x = randn(m + 1, k)
+        x[m] = 0  # torch: the row of -1
+        return dict(x=x[:m], w=randn(g, n, k) / k ** 0.5, pairs=pairs,
+                    experts=experts, top=2, padded=x, ends=ends,
+                    rows=torch.where(pairs < 0, m, pairs // 2),
                     y=torch.zeros(len(pairs), n, device="cuda",
                                   dtype=torch.bfloat16))
 
     def arguments(self, s):
         return [s[name] for name in
                 ("x", "top", "pairs", "experts", "w", "y")]
+
+    def torch(self, s):
+        h = torch._grouped_mm(s["padded"][s["rows"]], s["w"].transpose(1, 2),
+                              offs=s["ends"])
+        return (F.silu(h),)
 
     def reference(self, s):
         y = torch.zeros_like(s["y"], dtype=torch.float32)
@@ -249,9 +290,11 @@ def tiles(*choices):
     return [(w, dict(BM=m, BN=n, BK=k)) for w, m, n, k in choices]
 
 
+WIDE = tiles((8, 128, 192, 64), (8, 128, 128, 64), (8, 128, 256, 64))
 BIG = tiles((8, 128, 256, 64), (8, 128, 128, 64), (12, 192, 160, 64))
 MEDIUM = tiles((8, 128, 128, 64), (8, 128, 256, 64))
 TURNED = tiles((8, 256, 128, 64), (8, 128, 256, 64), (8, 128, 128, 64))
+PAIRS = tiles((8, 128, 128, 64), (8, 128, 96, 64), (8, 128, 64, 64))
 SPLIT = {"kernel.split": "auto"}
 FEW = [(w, dict(b, **s)) for s in (SPLIT, {}) for w, b in tiles(
     (4, 16, 64, 256), (4, 16, 64, 128), (4, 16, 128, 128))]
@@ -271,6 +314,8 @@ CASES = [
         (8, 128, 64, 128), (8, 128, 64, 64), (4, 64, 64, 128))),
     Linear(4096, 4096, 4096, tiles=MEDIUM),
     Linear(8192, 11008, 4096, tiles=BIG),
+    Swiglu(4096, 11008, 4096, tiles=PAIRS),
+    Swiglu(8192, 4096, 4096, tiles=PAIRS),
     LinearW8(16, 8192, 8192, tiles=FEW),
     LinearW8(4096, 4096, 4096, tiles=TURNED),
     LinearW4(16, 8192, 8192, tiles=W4_FEW),
@@ -281,8 +326,8 @@ CASES = [
                                        (8, dict(BM=256, BN=128))]),
     Grouped(8192, 4096, 4096, 8, tiles=BIG[:2]),
     Grouped(16384, 2048, 4096, 32, tiles=BIG[:2]),
-    ExpertUp(4096, 4096, 4096, 8, tiles=MEDIUM),
-    ExpertUp(8192, 2048, 2048, 32, tiles=MEDIUM),
+    ExpertUp(4096, 4096, 4096, 8, tiles=WIDE),
+    ExpertUp(8192, 2048, 2048, 32, tiles=WIDE),
     Conv2d(32, 56, 56, 256, 256, tiles=PIXELS),
     Conv2d(32, 28, 28, 512, 512, tiles=PIXELS),
 ]

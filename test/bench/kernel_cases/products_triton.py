@@ -99,6 +99,36 @@ def linear(s):
     return (s["y"],)
 
 
+@triton.autotune(configs([(128, 128, 64, 3), (128, 128, 64, 4),
+                          (128, 64, 64, 4), (64, 128, 64, 4),
+                          (256, 64, 64, 3)]), key=["M", "N", "K"], **PRUNED)
+@triton.jit
+def swiglu_kernel(x, gate, up, y, M, N, K, BM: tl.constexpr, BN: tl.constexpr,
+                  BK: tl.constexpr):
+    pm, pn = place(M, N, BM, BN)
+    m, n, k = pm * BM + tl.arange(0, BM), pn * BN + tl.arange(0, BN), \
+        tl.arange(0, BK)
+    xs = x + (m % M)[:, None] * K + k[None, :]
+    at = k[:, None] * N + (n % N)[None, :]
+    g = tl.zeros((BM, BN), tl.float32)
+    u = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, K, BK):
+        t = tl.load(xs)
+        g = tl.dot(t, tl.load(gate + at), g)
+        u = tl.dot(t, tl.load(up + at), u)
+        xs += BK
+        at += BK * N
+    tl.store(y + m[:, None] * N + n[None, :],
+             (g * tl.sigmoid(g) * u).to(y.dtype.element_ty),
+             (m < M)[:, None] & (n < N)[None, :])
+
+
+def swiglu(s):
+    (m, k), n = s["x"].shape, s["gate"].shape[1]
+    swiglu_kernel[grid(m, n)](s["x"], s["gate"], s["up"], s["y"], m, n, k)
+    return (s["y"],)
+
+
 @triton.autotune(configs(ALL), key=["M", "N", "K"], **PRUNED)
 @triton.jit
 def linear_w8_kernel(x, w, factors, y, M, N, K, BM: tl.constexpr,

@@ -196,8 +196,8 @@ class Rmsnorm(Layernorm):
 
 class LayernormBackward(Layernorm):
     word, name, tensors = "layernorm_backward", "layernorm_backward", 3
-    options = [(w, dict(PARTS=p, AHEAD=a)) for w in (4, 8, 16)
-               for p in (132, 264, 528) for a in (0, 1)]
+    options = [(w, dict(PARTS=p)) for w in (4, 8, 16)
+               for p in (132, 264, 528)]
 
     def inputs(self):
         s = super().inputs()
@@ -225,7 +225,8 @@ class LayernormBackward(Layernorm):
         return {"tilec": self.tilec(),
                 "triton": torch_function(
                     lambda s: rows_triton.norm_backward(s, self.is_layer)),
-                "torch": torch_function(self.torch)}
+                "torch": torch_function(self.torch),
+                "compiled": torch_function(self.torch, compiled=True)}
 
     is_layer = True
 
