@@ -84,6 +84,15 @@ static void make_smaller(tc_arena *a, const char *kernel, tc_config *c,
     }
 }
 
+/* No more columns of o in a program than there are. */
+static void limit_columns(tc_config *c, int64_t dv)
+{
+    for (unsigned i = 0; i < c->nbindings; i++)
+        if (strcmp(c->bindings[i].name, "BLOCK_DV") == 0 &&
+            strtoll(c->bindings[i].value, NULL, 0) > (dv + 15) / 16 * 16)
+            c->bindings[i] = c->bindings[--c->nbindings];
+}
+
 static bool is_for_parts(const tc_config *c)
 {
     for (unsigned i = 0; i < c->nbindings; i++)
@@ -150,6 +159,7 @@ bool tc_attention_config(const tc_attention_job *p, const char *kernel,
     bool is_found = tc_config_find(p->arena, &query, config);
     unsigned smaller = r->smaller[r->direction];
     int64_t width = wide(p, config);
+    limit_columns(config, r->v->shape[3]);
     if (width)
         make_narrower(p->arena, kernel, config, width, smaller);
     else if (smaller)
