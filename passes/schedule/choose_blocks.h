@@ -11,7 +11,8 @@
  *
  *     busy    the longer of products and other ops of a step
  *     waits   the shorter of them, by the number of warp groups: a group's ops
- *             run while another's products do
+ *             run while another's products do; by one group fewer where special
+ *             functions take as long as products
  *     reads   of an operand that all steps share, if registers have no room
  *     step    a part that does not depend on the sides
  *
