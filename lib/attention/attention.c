@@ -146,8 +146,6 @@ static tc_attention_lists find_lists(const tc_attention_job *p)
 
 static bool build_forward(tc_attention_job *p, tc_attention_request *r)
 {
-    p->rows_are_safe = tc_mask_sure_key(p->job, &p->mods.all[TC_MOD_MASK],
-                                        r->q->shape[2], r->k->shape[2]) != NULL;
     p->lists = find_lists(p);
     p->copies_values = tc_attention_copies_values(p);
     if (!tc_attention_find_pieces(p))

@@ -96,7 +96,6 @@ typedef struct tc_attention_job {
     bool splits_keys;
     tc_kv_choice pieces; /* where keys are split */
     unsigned sms;        /* likewise: multiprocessors; 0: not known */
-    bool rows_are_safe;  /* each has a key */
 } tc_attention_job;
 
 /* attention_copy.c: does forward go by @copied_attention? */

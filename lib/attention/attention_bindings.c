@@ -193,7 +193,6 @@ static void bind_forward(const tc_attention_job *p, struct bindings *b,
         *config = (tc_config){0};
     tc_attention_fit_sides(p->arena, b->all, b->n);
     bind(b, "MAX", o->max ? "1" : "0");
-    bind(b, "SAFE", p->rows_are_safe ? "1" : "0");
     bind_rows(o, b);
     bind_narrow(p, b);
     if (p->lists.of_queries)

@@ -9,8 +9,7 @@
  *
  * The mask is evaluated for that key, with symbolic values for the numbers of
  * its expression, and simplified: the result is true for all queries, or
- * unknown. If it is true, attention need not test for rows without keys in each
- * step (the parameter SAFE of kernels/attention_fwd.tile).
+ * unknown.
  */
 #ifndef TC_MASK_ROWS_H
 #define TC_MASK_ROWS_H

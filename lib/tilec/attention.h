@@ -75,10 +75,7 @@ typedef struct tilec_attention_options {
      *   num_warps, num_stages     GPU targets
      *   FLOAT32_PRECISION         of products of float32, on GPU targets: ieee
      *                             (the default), tf32, tf32x3; with quotes too
-     *   ROWS_GUARANTEED_SAFE      true: each query sees a key, and no step of
-     *                             forward looks for those that see none. Not
-     *                             needed where the compiler can tell (a remark
-     *                             says so); a wrong promise costs time, no more
+     *   ROWS_GUARANTEED_SAFE      no effect: rows without keys cost no time
      *   EXACT_SUMS                true: forward adds up the products of the
      *                             blocks of keys in float32. Tensor cores keep
      *                             13 bits or so of sums of 8-bit numbers, as

@@ -212,12 +212,8 @@ static tilec_attention *plan_group(tilec_context *cx, const group *g, int gi)
     o.max = gives_max(gi);
     o.sinks = has_sinks(gi);
     o.block_lists = lists_of(gi);
-    /* The compiler says whether rows surely have keys, for as many of both; the
-     * promise that they do may be wrong. */
-    static const char *const safe[] = {NULL, "0", NULL, "1"};
-    tilec_binding bindings[2] = {{"SAFE", safe[gi / 2 % 4]}};
+    tilec_binding bindings[1];
     o.bindings = bindings;
-    o.nbindings = bindings->value != NULL && !splits_keys;
     o.kernel_options = &split;
     o.nkernel_options = splits_keys;
     /* As configurations for GPUs have it. */

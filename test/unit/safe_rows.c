@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which masks surely leave every query a key (lib/attention/mask_rows.h), as
- * the kernels of plans show it.
+ * remarks say it.
  */
+#include "lib/attention/mask_blocks.h"
 #include "lib/tilec.h"
 #include "test/unit/run.h"
 
@@ -25,21 +26,6 @@ static void tear_down(void)
     tilec_context_free(cx);
 }
 
-static tilec_attention *plan(int64_t queries, int64_t keys,
-                             tilec_attention_options *o)
-{
-    int64_t shapes[2][4] = {{1, 1, queries, 16}, {1, 1, keys, 16}};
-    DLTensor q = {.device = {kDLCPU, 0},
-                  .ndim = 4,
-                  .dtype = {kDLFloat, 32, 1},
-                  .shape = shapes[0]};
-    DLTensor k = q;
-    k.shape = shapes[1];
-    tilec_attention *a;
-    ck_assert_int_eq(tilec_attention_plan(cx, &q, &k, &k, o, &a), TILEC_OK);
-    return a;
-}
-
 /* The key that the remark names; "" where there is none. */
 static const char *named_key(void)
 {
@@ -55,8 +41,6 @@ static const struct mask_case {
     int queries, keys;
     const char *key; /* NULL: not known */
 } masks[] = {
-    {NULL, 9, 1, "all"},
-    {NULL, 9, 0, NULL},
     {"causal", 9, 9, "its own position"},
     {"causal", 9, 8, NULL},
     {"causal", 9, 0, NULL},
@@ -80,33 +64,20 @@ static const struct mask_case {
 START_TEST(rows_with_keys)
 {
     const struct mask_case *m = &masks[_i];
-    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
-    o.mask = m->mask;
-    tilec_attention *a = plan(m->queries, m->keys, &o);
+    tc_mask_blocks from = {.texts = {.texts = {[TC_MOD_MASK] = m->mask}},
+                           .target = "cpu",
+                           .kernel = "block_kinds",
+                           .q_side = 8,
+                           .k_side = 8,
+                           .q_len = m->queries,
+                           .k_len = m->keys};
+    tilec_kernel *k;
+    tilec_argument *values;
+    size_t nvalues;
+    ck_assert_int_eq(tc_mask_blocks_new(cx, &from, &k, &values, &nvalues),
+                     TILEC_OK);
     ck_assert_str_eq(named_key(), m->key ? m->key : "");
-    ck_assert_str_eq(tilec_kernel_binding(tilec_attention_kernel(a), "SAFE"),
-                     m->key ? "1" : "0");
-    tilec_attention_free(a);
-}
-END_TEST
-
-/* Whoever promises is believed. */
-START_TEST(promises)
-{
-    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
-    tilec_binding option = {"ROWS_GUARANTEED_SAFE", "True"};
-    o.mask = "tree";
-    o.kernel_options = &option;
-    o.nkernel_options = 1;
-    tilec_attention *a = plan(8, 8, &o);
-    ck_assert_str_eq(tilec_kernel_binding(tilec_attention_kernel(a), "SAFE"),
-                     "1");
-    tilec_attention_free(a);
-    option.value = "false";
-    a = plan(8, 8, &o);
-    ck_assert_str_eq(tilec_kernel_binding(tilec_attention_kernel(a), "SAFE"),
-                     "0");
-    tilec_attention_free(a);
+    tilec_kernel_free(k);
 }
 END_TEST
 
@@ -141,7 +112,6 @@ int main(void)
     TCase *c = tcase_create("safe_rows");
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_add_loop_test(c, rows_with_keys, 0, sizeof masks / sizeof *masks);
-    tcase_add_test(c, promises);
     tcase_add_test(c, wrong_masks);
     suite_add_tcase(s, c);
     return run_suite(s);
