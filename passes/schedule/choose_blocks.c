@@ -9,8 +9,8 @@
 
 enum { MOST_BLOCKS = 4 };
 
-/* Sides that products of warp groups can have. 80 and 112 were 1 to 7 % slower
- * than the model says, and than 64 and 128. */
+/* Sides that products of warp groups can have. Others, as 80 and 112, take
+ * longer than the model says. */
 static const int64_t sides[] = {32, 48, 64, 96, 128, 192};
 enum { NSIDES = sizeof sides / sizeof *sides };
 
