@@ -140,6 +140,8 @@ static const role roles[] = {
     {"linear_w8", "w", "NK", false, 100},
     {"linear_w4", "w", "NJ", false, 100},
     {"linear_w8", "factors", "N", false, 0},
+    {"linear_int8", "x_factors", "M", false, 0},
+    {"linear_int8", "w_factors", "N", false, 0},
     {"linear_w4", "factors", "GN", false, 0},
     {"linear*", "x", "MK", false, 0},
     {"linear*", "w", "NK", false, 0},
