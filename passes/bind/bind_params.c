@@ -41,6 +41,7 @@
 #include "ir/fastmath.h"
 #include "ir/infer/bound.h"
 #include "ir/infer/inherit.h"
+#include "passes/analysis/match.h"
 #include "passes/analysis/substitute.h"
 #include "passes/bind/direct_call.h"
 #include "passes/bind/inline.h"
@@ -524,6 +525,32 @@ static bool erase_other_kernels(struct binder *s)
     return any;
 }
 
+/* Is it a side on which results do not depend? */
+static bool is_block(const tc_func *kernel, const tc_value *v)
+{
+    const tc_op *dim = tc_match_op(v, TC_DIM);
+    const tc_dim *d = dim ? tc_op_attr(dim, "value")->dims[0] : NULL;
+    for (unsigned i = 0; d && d->kind == TC_DIM_PARAM && i < kernel->nparams;
+         i++)
+        if (kernel->params[i].name == d->name)
+            return kernel->params[i].is_block;
+    return false;
+}
+
+/* Programs that count blocks of such a side: %id * BM, %id / n * BM. */
+static void mark_movable(const tc_func *kernel)
+{
+    tc_each_op (op, kernel->body) {
+        if (op->code != TC_MUL || !is_block(kernel, op->in[1]))
+            continue;
+        const tc_op *div = tc_match_op(op->in[0], TC_DIV);
+        tc_op *id = tc_match_op(div ? div->in[0] : op->in[0], TC_PROGRAM_ID);
+        if (id)
+            tc_op_set_attr(id, "movable",
+                           (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    }
+}
+
 /* ---- The parts ---- */
 
 static bool bind_kernel(struct binder *s)
@@ -532,6 +559,7 @@ static bool bind_kernel(struct binder *s)
         return false;
     if (s->kernel->nparams == 0)
         return true;
+    mark_movable(s->kernel);
     tc_substitute_region(s->kernel->grid, &s->types);
     tc_substitute_region(s->kernel->body, &s->types);
     unsigned nown = s->kernel->body->nargs;

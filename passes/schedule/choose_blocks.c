@@ -265,9 +265,13 @@ static double cycles(const search *s, const need *n)
     double more = n->products > n->others ? n->products : n->others;
     double less = n->products + n->others - more;
     double step = more + less / groups + reads + TC_STEP_CYCLES;
-    double unused = waste(s, n->rows) * waste(s, n->columns);
-    if (depends_on_program(s, s->step->op->in[1]))
-        unused *= waste(s, n->rows) + edge(s, n);
+    double unused = waste(s, n->columns);
+    if (!depends_on_program(s, s->step->op->in[1]))
+        unused *= waste(s, n->rows);
+    else if (n->rows & (n->rows - 1)) /* shift-tiles pads the shortest one */
+        unused *= 1 + edge(s, n);
+    else
+        unused *= waste(s, n->rows) * (waste(s, n->rows) + edge(s, n));
     return step * unused / (double)(n->rows * n->columns);
 }
 
