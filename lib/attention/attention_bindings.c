@@ -179,11 +179,6 @@ static void bind_forward(const tc_attention_job *p, struct bindings *b,
     copy_all(b, o->bindings, o->nbindings);
     bind_all(b, p->factors.bindings, p->factors.n);
     bind_all(b, p->tuning.bindings, p->tuning.nbindings);
-    /* Lists, and factors of blocks, are of blocks that begin at multiples of
-     * their rows. */
-    if (config->pad_front && !p->lists.of_queries &&
-        !is_bound(b, "SCALE_BLOCK_Q"))
-        bind(b, "PAD_FRONT", "64");
     bind_all(b, config->bindings, config->nbindings);
     if (p->factors.n) { /* the kernel's own */
         bind(b, "BM", "64");

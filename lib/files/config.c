@@ -131,8 +131,6 @@ static void take(tc_arena *a, const cJSON *entry, tc_config *out)
             out->stages = (unsigned)item->valueint;
         else if (strcmp(item->string, "pair") == 0)
             out->pair = item->valueint != 0;
-        else if (strcmp(item->string, "pad_front") == 0)
-            out->pad_front = item->valueint != 0;
         else if (strcmp(item->string, "in_order") == 0)
             out->in_order = item->valueint != 0;
         else if (strcmp(item->string, "ptxas") == 0)

@@ -56,8 +56,6 @@ typedef struct tc_config {
     tc_tiles tiles;         /* "none", "static", "dynamic" */
     /* "pair": two kernels, as for the same bits, are faster than it */
     bool pair;
-    /* "pad_front": PAD_FRONT of attention_fwd, where the plan allows it */
-    bool pad_front;
     bool in_order; /* "in_order": of the same bits, faster than those */
     unsigned nbindings;
     tilec_binding bindings[TC_CONFIG_BINDINGS];

@@ -39,7 +39,6 @@ def _settings(entry):
             words += ["--" + name, str(use.pop(name))]
     for name in ("ptxas", "pair", "in_order"):  # of the assembler, of plans
         use.pop(name, 0)
-    words += ["-D", "PAD_FRONT=64"] if use.pop("pad_front", 0) else []
     for name, value in use.items():
         words += ["-D", "%s=%d" % (name, value)]
     return words
