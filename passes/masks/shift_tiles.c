@@ -99,8 +99,8 @@ static bool are_positions(shifting *s, const tc_value *splat, bool is_begin)
 static bool is_end(shifting *s, tc_op *loop, unsigned index, bool is_begin)
 {
     bool known = is_begin || tc_op_has_attr(loop, "by_rows");
-    s->is_uneven |= loop->in[0] != s->begin->out[0] &&
-                    has_product(loop->regions[0]);
+    s->is_uneven |=
+        loop->in[0] != s->begin->out[0] && has_product(loop->regions[0]);
     if (index != 0)
         return index == 1;
     if (is_begin && s->nloops < MOST)
