@@ -171,11 +171,13 @@ static void configure_plan(tc_job *job, const tc_func *plan,
 
 /* ---- Block sizes of any kernel ---- */
 
-static bool has_blocks(const tc_module *m)
+/* The kernel of that name; NULL: one of them. */
+static bool has_blocks(const tc_module *m, const char *kernel)
 {
     tc_each_func (f, m)
         for (unsigned i = 0; i < f->nparams; i++)
-            if (f->params[i].is_block)
+            if (f->params[i].is_block &&
+                (!kernel || strcmp(f->name, kernel) == 0))
                 return true;
     return false;
 }
@@ -240,7 +242,7 @@ bool tc_request_configure(tc_job *job)
     tc_bound bound;
     tc_config config;
     bool is_embedded = r->nsources == 1 && !r->sources[0].text;
-    if (!is_embedded && !has_blocks(job->module))
+    if (!is_embedded && !has_blocks(job->module, r->options.kernel))
         return true;
     if (!tc_job_choose(job, &r->options, &target, &f, &bound))
         return false;
