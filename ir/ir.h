@@ -302,6 +302,15 @@ struct tc_module {
 #define tc_each_op_safe(op, r)                                                 \
     for (tc_op *op = (r)->first, *op##_next = op ? op->next : NULL; op;        \
          op = op##_next, op##_next = op ? op->next : NULL)
+/* All ops of the region and of regions in these, each before those in it. */
+#define tc_each_nested(op, r)                                                  \
+    for (tc_op *op = (r)->first; op; op = tc_op_next_nested(op, r))
+/* The same, each after those in it; the loop body may erase `op`. */
+#define tc_each_nested_first(op, r)                                            \
+    for (tc_op *op = tc_region_innermost(r),                                   \
+               *op##_next = op ? tc_op_next_innermost(op, r) : NULL;           \
+         op;                                                                   \
+         op = op##_next, op##_next = op ? tc_op_next_innermost(op, r) : NULL)
 #define tc_each_use(u, v) for (tc_use *u = (v)->uses; u; u = u->next)
 
 /* NULL never: out of memory unwinds. */
@@ -361,6 +370,10 @@ void tc_region_copy(tc_func *f, tc_region *from, tc_region *to);
 unsigned tc_region_count(const tc_region *r);
 /* Does that hold of one of them? Is one of them such? */
 bool tc_region_any(const tc_region *r, bool (*is)(const tc_op *op));
+/* The steps of tc_each_nested, tc_each_nested_first. */
+tc_op *tc_op_next_nested(const tc_op *op, const tc_region *r);
+tc_op *tc_region_innermost(const tc_region *r);
+tc_op *tc_op_next_innermost(const tc_op *op, const tc_region *r);
 bool tc_region_has_op(const tc_region *r, tc_opcode code);
 /* The same, the op itself included. */
 bool tc_op_any(const tc_op *op, bool (*is)(const tc_op *op));

@@ -49,6 +49,56 @@ bool tc_op_is_loop(const tc_op *op)
     return op->code == TC_FOR || op->code == TC_WHILE;
 }
 
+/* The first region of the op from i on that is not empty; NULL: there is none. */
+static const tc_region *region_from(const tc_op *op, unsigned i)
+{
+    while (i < op->nregions && !op->regions[i]->first)
+        i++;
+    return i < op->nregions ? op->regions[i] : NULL;
+}
+
+/* The one after `before`. */
+static const tc_region *next_region(const tc_op *op, const tc_region *before)
+{
+    unsigned i = 0;
+    while (op->regions[i++] != before)
+        continue;
+    return region_from(op, i);
+}
+
+tc_op *tc_op_next_nested(const tc_op *op, const tc_region *r)
+{
+    const tc_region *in = region_from(op, 0);
+    while (!in && !op->next) {
+        const tc_region *done = op->parent;
+        if (done == r)
+            return NULL;
+        op = done->op;
+        in = next_region(op, done);
+    }
+    return in ? in->first : op->next;
+}
+
+tc_op *tc_region_innermost(const tc_region *r)
+{
+    tc_op *op = r->first;
+    for (const tc_region *in; op && (in = region_from(op, 0));)
+        op = in->first;
+    return op;
+}
+
+tc_op *tc_op_next_innermost(const tc_op *op, const tc_region *r)
+{
+    if (op->next) {
+        const tc_region *in = region_from(op->next, 0);
+        return in ? tc_region_innermost(in) : op->next;
+    }
+    if (op->parent == r)
+        return NULL;
+    const tc_region *in = next_region(op->parent->op, op->parent);
+    return in ? tc_region_innermost(in) : op->parent->op;
+}
+
 bool tc_op_any(const tc_op *op, bool (*is)(const tc_op *op))
 {
     if (is(op))
@@ -71,13 +121,9 @@ bool tc_region_any(const tc_region *r, bool (*is)(const tc_op *op))
 
 bool tc_region_has_op(const tc_region *r, tc_opcode code)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r)
         if (op->code == code)
             return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (tc_region_has_op(op->regions[i], code))
-                return true;
-    }
     return false;
 }
 

@@ -7,10 +7,8 @@
 static bool visit_region(tc_region *r, tc_pass_env *env, tc_visit_op *visit)
 {
     bool changed = false;
-    tc_each_op_safe (op, r) {
+    tc_each_nested_first (op, r) {
         tc_module_spend(r->func->module, 1);
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= visit_region(op->regions[i], env, visit);
         changed |= visit(env, op);
     }
     return changed;

@@ -220,10 +220,7 @@ static bool bind_launch(struct binder *b, tc_op *op)
 
 static bool bind_region(struct binder *b, tc_region *r)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!bind_region(b, op->regions[i]))
-                return false;
+    tc_each_nested_first (op, r) {
         if (op->code == TC_LAUNCH && !bind_launch(b, op))
             return false;
     }

@@ -32,9 +32,7 @@ static bool refuse(const clause *c, const char *expected)
 static void write_at_loops(const clause *c, const tc_region *r,
                            const char *attr)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            write_at_loops(c, op->regions[i], attr);
+    tc_each_nested_first (op, r) {
         if (op->code == TC_FOR && tc_op_is_word(op, attr, "auto"))
             tc_op_set_word(op, attr, c->word);
     }

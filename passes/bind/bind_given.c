@@ -140,10 +140,7 @@ static bool bind_op(const struct binder *s, tc_op *op)
 
 static bool bind_region(const struct binder *s, tc_region *r)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!bind_region(s, op->regions[i]))
-                return false;
+    tc_each_nested_first (op, r) {
         if (!bind_op(s, op))
             return false;
     }

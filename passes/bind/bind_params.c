@@ -411,10 +411,7 @@ static bool rewrite_call(struct binder *s, tc_op *call, unsigned index,
 static bool rewrite_calls(struct binder *s, tc_region *r, unsigned index,
                           const tc_bindings *b)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!rewrite_calls(s, op->regions[i], index, b))
-                return false;
+    tc_each_nested_first (op, r) {
         if (tc_op_is_call(op) &&
             tc_op_is_word(op, "callee", s->kernel->params[index].name) &&
             !rewrite_call(s, op, index, b))
@@ -492,10 +489,7 @@ static void add_into(struct binder *s, tc_op *op, unsigned nown)
 /* The clause accumulate, which is a number by now, becomes into. */
 static bool resolve_accumulate(struct binder *s, tc_region *r, unsigned nown)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!resolve_accumulate(s, op->regions[i], nown))
-                return false;
+    tc_each_nested_first (op, r) {
         if (op->code != TC_VJP || !tc_op_has_attr(op, "accumulate"))
             continue;
         const tc_dim *d = tc_op_attr(op, "accumulate")->dims[0];

@@ -109,10 +109,8 @@ static void take_branch(tc_op *op, tc_region *taken)
 
 static void decide_branches(tc_region *r)
 {
-    tc_each_op_safe (op, r) {
+    tc_each_nested_first (op, r) {
         tc_scalar condition;
-        for (unsigned i = 0; i < op->nregions; i++)
-            decide_branches(op->regions[i]);
         if (op->code == TC_IF && known(op->in[0], 0, &condition))
             take_branch(op, op->regions[condition.i ? 0 : 1]);
     }
@@ -141,9 +139,7 @@ static void substitute_words(struct planner *p, tc_region *r,
                              const tc_bindings *types)
 {
     tc_arena *a = &p->m->arena;
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            substitute_words(p, op->regions[i], types);
+    tc_each_nested_first (op, r) {
         if (op->code != TC_LAUNCH || !tc_op_has_attr(op, "words"))
             continue;
         tc_attr words = *tc_op_attr(op, "words");
@@ -234,11 +230,8 @@ static const struct instance *find_instance(struct planner *p, tc_func *f,
 
 static bool choose_kernels(struct planner *p, tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested_first (op, r) {
         struct instance wanted;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!choose_kernels(p, op->regions[i]))
-                return false;
         if (op->code != TC_LAUNCH)
             continue;
         if (!read_launch(p, op, &wanted))

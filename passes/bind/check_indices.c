@@ -58,9 +58,7 @@ static void check_indices_join(checker *c, tc_map *into, const tc_op *call)
 
 static void join_all(checker *c, tc_map *into, const tc_region *r)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            join_all(c, into, op->regions[i]);
+    tc_each_nested_first (op, r) {
         check_indices_join(c, into, op);
     }
 }
@@ -255,9 +253,7 @@ static void check_index(checker *c, tc_op *op, unsigned d)
 
 static void check_region(checker *c, tc_region *r)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            check_region(c, op->regions[i]);
+    tc_each_nested_first (op, r) {
         unsigned rank = op->code == TC_GATHER ? op->in[0]->type->rank : 0;
         for (unsigned d = 0; d < rank; d++)
             check_index(c, op, d);

@@ -199,10 +199,7 @@ static bool inline_given(struct inliner *s, const tc_op *call,
 
 static bool inline_region(struct inliner *s, tc_region *r)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!inline_region(s, op->regions[i]))
-                return false;
+    tc_each_nested_first (op, r) {
         tc_func *f = op->code == TC_CALL ? tc_op_callee(op) : NULL;
         if (!f) /* a parameter is called: not bound yet */
             continue;

@@ -92,7 +92,7 @@ static bool cannot(struct lift *l, const tc_op *op, const char *why)
  * them? */
 static bool check_speculation(struct lift *l, const tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (op->code == TC_WHILE)
             return cannot(l, op,
                           "it stands under an `if` whose condition differs "
@@ -109,9 +109,6 @@ static bool check_speculation(struct lift *l, const tc_region *r)
                           "it has an effect and stands under an `if` whose "
                           "condition differs between lanes; move it out of "
                           "the `if` and give it a mask");
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!check_speculation(l, op->regions[i]))
-                return false;
     }
     return true;
 }

@@ -103,12 +103,9 @@ bool tc_late_is_inside(const tc_late *l, const tc_value *v)
 
 static bool bring_all(tc_late *l, const tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         for (unsigned i = 0; i < op->nin; i++)
             if (!tc_late_is_inside(l, op->in[i]) && !bring(l, op->in[i]))
-                return false;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!bring_all(l, op->regions[i]))
                 return false;
     }
     return true;

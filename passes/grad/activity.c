@@ -116,14 +116,12 @@ static void add_outer(tc_adjoints *a, tc_outers *o, tc_value *v)
 static void find_outers(tc_adjoints *a, const tc_op *owner, tc_region *r,
                         tc_outers *o)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         for (unsigned i = 0; i < op->nin; i++)
             if (tc_is_active(a, op->in[i]) &&
                 tc_type_is_scalar(op->in[i]->type) &&
                 !is_inside(owner, op->in[i]))
                 add_outer(a, o, op->in[i]);
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_outers(a, owner, op->regions[i], o);
     }
 }
 

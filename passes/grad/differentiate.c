@@ -234,9 +234,7 @@ static void add_vjp(struct vjps *v, tc_op *op)
 
 static void find_vjps(struct vjps *v, tc_region *r)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_vjps(v, op->regions[i]);
+    tc_each_nested_first (op, r) {
         /* A function parameter is not bound yet. */
         if (op->code == TC_VJP && tc_op_callee(op))
             add_vjp(v, op);

@@ -90,10 +90,7 @@ static bool cannot(const struct gradient *s, const tc_op *op, const char *why)
 /* Effects happen in the call, not in its gradient. */
 static bool drop_effects(const struct gradient *s, tc_region *r)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!drop_effects(s, op->regions[i]))
-                return false;
+    tc_each_nested_first (op, r) {
         if (!tc_op_has(op, TC_WRITES) || op->code == TC_ASSUME)
             continue;
         if (op->code != TC_ASSERT && op->code != TC_PRINT)
@@ -172,12 +169,9 @@ static void end_branch(struct gradient *s, tc_region *r, const tc_outers *o,
 /* Does the reverse of the region add to memory? */
 static bool scatters(const struct gradient *s, const tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (op->code == TC_GATHER && tc_is_active(&s->a, op->in[0]))
             return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (scatters(s, op->regions[i]))
-                return true;
     }
     return false;
 }

@@ -148,9 +148,7 @@ static bool narrow_index(const struct finder *s, tc_gradient_site *site)
 
 static void hoist_gathers(struct finder *s, tc_region *r)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            hoist_gathers(s, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (op->code == TC_GATHER && is_wanted(s, op->in[0]) &&
             !is_in_loop(s, op) && can_hoist(s, op))
             hoist(s, op, top_of(s, op));

@@ -345,9 +345,7 @@ static bool is_row_of_operand(const tc_placing *s, const tc_op *op)
 
 void tc_loads_stage(tc_placing *s, tc_region *r)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            tc_loads_stage(s, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (is_candidate(s, op))
             stage(s, op);
         else if (is_row_of_recurrence(s, op))

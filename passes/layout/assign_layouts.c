@@ -230,9 +230,7 @@ static void sweep(tc_region *r)
  * own. */
 static void split_windows(tc_region *r)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            split_windows(op->regions[i]);
+    tc_each_nested_first (op, r) {
         while (op->code == TC_BLOCK && tc_block_index(op) && op->out[0]->uses &&
                !tc_value_has_one_use(op->out[0])) {
             tc_use *u = op->out[0]->uses;
@@ -247,9 +245,7 @@ static void split_windows(tc_region *r)
 
 static void find_largest(const tc_region *r, int64_t *most)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_largest(op->regions[i], most);
+    tc_each_nested_first (op, r) {
         for (unsigned i = 0; i < op->nout; i++)
             if (op->out[i]->type->kind == TC_TILE &&
                 tc_type_count(op->out[i]->type) > *most)

@@ -371,9 +371,7 @@ static void choose_store(tc_placing *s, const tc_op *op)
 
 static void choose_stores(tc_placing *s, const tc_region *r)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            choose_stores(s, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (op->code == TC_STORE)
             choose_store(s, op);
     }

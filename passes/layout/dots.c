@@ -205,9 +205,7 @@ static void choose_instr(tc_placing *s, tc_dot *d)
 
 static void find_dots(tc_placing *s, tc_region *r)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_dots(s, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (op->code != TC_DOT)
             continue;
         tc_dot *d = tc_arena_new(s->scratch, tc_dot);

@@ -106,9 +106,7 @@ static void look_at(const padding *p, const tc_side *side, const tc_value *v,
 static void find_most(const padding *p, const tc_side *side, const tc_region *r,
                       most *m)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_most(p, side, op->regions[i], m);
+    tc_each_nested_first (op, r) {
         look_at(p, side, accessed(op), m);
     }
 }

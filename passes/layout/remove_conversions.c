@@ -240,9 +240,7 @@ static void remove_conversions_say(struct remover *s, const tc_op *op)
 
 static void say_all(struct remover *s, const tc_region *r)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            say_all(s, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (op->code == TC_CONVERT_LAYOUT)
             remove_conversions_say(s, op);
     }

@@ -92,9 +92,7 @@ static void stage(tc_placing *s, tc_op *load)
 
 void tc_rows_stage(tc_placing *s, tc_region *r)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            tc_rows_stage(s, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (s->target->tma && is_candidate(s, op))
             stage(s, op);
     }

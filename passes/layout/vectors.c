@@ -82,12 +82,9 @@ static bool has_any_size(const tc_value *tensor)
 
 static bool is_stored(const tc_value *tensor, const tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (op->code == TC_STORE && tc_accessed_tensor(op) == tensor)
             return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (is_stored(tensor, op->regions[i]))
-                return true;
     }
     return false;
 }
@@ -123,10 +120,8 @@ static bool is_worth_asking(const tc_placing *s, const tc_op *op,
 static void plan_accesses(tc_placing *s, const tc_region *r, bool narrow,
                           bool asks)
 {
-    tc_each_op (op, r) {
+    tc_each_nested_first (op, r) {
         unsigned bytes;
-        for (unsigned i = 0; i < op->nregions; i++)
-            plan_accesses(s, op->regions[i], narrow, asks);
         const tc_value *tensor = moved_at_once(s, op, &bytes);
         if (!tensor)
             continue;
@@ -271,9 +266,7 @@ static void say_held(tc_placing *s, const tc_op *op)
 static void say_accesses(tc_placing *s, const tc_axis_analysis *axes,
                          const tc_region *r)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            say_accesses(s, axes, op->regions[i]);
+    tc_each_nested_first (op, r) {
         say_access(s, axes, op);
         say_held(s, op);
     }

@@ -104,14 +104,11 @@ static bool is_part_only(const tc_value *v, const tc_value *all,
 /* Do all selects of a region that hide elements have the mask `seen`? */
 static bool hide_alike(const tc_region *r, const tc_value *seen)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (op->code == TC_SELECT && op->in[0] != seen &&
             (tc_match_float(op->in[1], -INFINITY) ||
              tc_match_float(op->in[2], -INFINITY)))
             return false;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!hide_alike(op->regions[i], seen))
-                return false;
     }
     return true;
 }

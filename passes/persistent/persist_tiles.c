@@ -219,9 +219,7 @@ static void name_program(struct persist *s, tc_op *op,
 static void replace_ids(struct persist *s, tc_region *r,
                         tc_value *const ids[TC_GRID_AXES])
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            replace_ids(s, op->regions[i], ids);
+    tc_each_nested_first (op, r) {
         bool is_id = op->code == TC_PROGRAM_ID;
         if (op->code == TC_ASSERT || op->code == TC_PRINT)
             name_program(s, op, ids);
@@ -303,9 +301,7 @@ static void change_body(struct persist *s)
 static void rename_first(struct persist *s, tc_region *r, const tc_op *own,
                          tc_value *const ids[TC_GRID_AXES])
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            rename_first(s, op->regions[i], own, ids);
+    tc_each_nested_first (op, r) {
         if ((op->code == TC_ASSERT || op->code == TC_PRINT) &&
             !tc_op_int(op, "of_program"))
             name_program(s, op, ids);

@@ -152,11 +152,9 @@ static void add_load(struct finder *s, const tc_op *op)
 
 static void add_loads(struct finder *s, const tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (op->code == TC_LOAD)
             add_load(s, op);
-        for (unsigned i = 0; i < op->nregions; i++)
-            add_loads(s, op->regions[i]);
     }
 }
 
@@ -199,11 +197,9 @@ static void add_product(struct finder *s, const tc_op *dot)
 
 static void tile_cost_visit(struct finder *s, const tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (tc_wgmma_suits(op))
             add_product(s, op);
-        for (unsigned i = 0; i < op->nregions; i++)
-            tile_cost_visit(s, op->regions[i]);
     }
 }
 

@@ -261,13 +261,11 @@ static void add_product(inspector *s, const tc_op *op)
 
 static void inspect_visit(inspector *s, const tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (is_load(op))
             add_load(s, op);
         if (op->code == TC_MMA)
             add_product(s, op);
-        for (unsigned i = 0; i < op->nregions; i++)
-            inspect_visit(s, op->regions[i]);
     }
 }
 

@@ -338,9 +338,7 @@ static bool try_loop(tc_func *f, tc_pass_env *env, tc_op *loop)
 static bool defer_atomic_adds_visit(tc_func *f, tc_pass_env *env, tc_region *r)
 {
     bool any = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            any |= defer_atomic_adds_visit(f, env, op->regions[i]);
+    tc_each_nested_first (op, r) {
         any |= op->code == TC_FOR && try_loop(f, env, op);
     }
     return any;

@@ -372,16 +372,13 @@ static tc_op *find_tail(const tc_op *loop)
 /* Does the region use no value that is defined between the loop and it? */
 static bool needs_loop_only(const tc_region *r, const tc_op *loop)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         for (unsigned i = 0; i < op->nin; i++) {
             const tc_op *def = op->in[i]->def;
             if (def && def != loop && def->parent == loop->parent &&
                 !tc_value_is_visible(op->in[i], loop))
                 return false;
         }
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!needs_loop_only(op->regions[i], loop))
-                return false;
     }
     return true;
 }

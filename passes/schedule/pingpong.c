@@ -193,9 +193,7 @@ static bool drop_turns(tc_pass_env *env, tc_op *op)
 static bool pingpong_visit(tc_pass_env *env, tc_region *r)
 {
     bool changed = false;
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= pingpong_visit(env, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (op->code == TC_FOR && tc_op_is_word(op, "schedule", "modulo"))
             changed |= visit_loop(env, op);
     }

@@ -305,9 +305,7 @@ static void split_barriers_build(struct meeting *m, tc_op *last,
 static bool split_barriers_visit(tc_func *f, tc_pass_env *env, tc_region *r)
 {
     bool changed = false;
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= split_barriers_visit(f, env, op->regions[i]);
+    tc_each_nested_first (op, r) {
         struct meeting m = {.f = f, .loop = op};
         tc_op *last = last_mbarrier(f);
         uint32_t offset = (f->shared_bytes + TC_MBARRIER_BYTES - 1) /

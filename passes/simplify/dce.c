@@ -122,11 +122,9 @@ static bool is_effect(const tc_op *op)
 
 static void mark_effects(tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (is_effect(op) && !buffer_of_put(op))
             mark_op(op);
-        for (unsigned i = 0; i < op->nregions; i++)
-            mark_effects(op->regions[i]);
     }
 }
 
@@ -135,14 +133,12 @@ static void mark_effects(tc_region *r)
 static bool mark_puts(tc_region *r)
 {
     bool more = false;
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         const tc_op *buffer = buffer_of_put(op);
         if (buffer && buffer->data && !op->data) {
             mark_op(op);
             more = true;
         }
-        for (unsigned i = 0; i < op->nregions; i++)
-            more |= mark_puts(op->regions[i]);
     }
     return more;
 }

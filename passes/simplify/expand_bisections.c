@@ -220,9 +220,7 @@ static void compare_pieces(tc_op *cmp)
 static void expand_bisections_visit(tc_region *r, tc_opcode code,
                                     void (*change)(tc_op *op))
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            expand_bisections_visit(op->regions[i], code, change);
+    tc_each_nested_first (op, r) {
         if (op->code == code)
             change(op);
     }

@@ -65,10 +65,8 @@ static bool fold(tc_axis_analysis *axes, tc_op *op)
 static bool fold_region(tc_axis_analysis *axes, tc_region *r)
 {
     bool changed = false;
-    tc_each_op_safe (op, r) {
+    tc_each_nested_first (op, r) {
         tc_module_spend(r->func->module, 1);
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= fold_region(axes, op->regions[i]);
         changed |= fold(axes, op);
     }
     return changed;

@@ -200,9 +200,7 @@ static void visit_loop(struct licm *s, tc_op *loop)
 
 static void visit_region(struct licm *s, tc_region *r)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            visit_region(s, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (tc_op_is_loop(op))
             visit_loop(s, op);
     }

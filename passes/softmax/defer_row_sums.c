@@ -173,9 +173,7 @@ static bool visit_slot(tc_context *cx, tc_op *loop, unsigned slot)
 static bool defer_row_sums_visit(tc_context *cx, tc_region *r)
 {
     bool changed = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= defer_row_sums_visit(cx, op->regions[i]);
+    tc_each_nested_first (op, r) {
         for (unsigned i = 0; op->code == TC_FOR && i < op->nout; i++)
             changed |= visit_slot(cx, op, i);
     }

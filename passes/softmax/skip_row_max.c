@@ -298,14 +298,9 @@ static const char *find_all(tc_row_max *x)
 
 static tc_op *find_near(const tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (op->code == TC_REDUCE && tc_op_int(op, "max_slack"))
             return op;
-        for (unsigned i = 0; i < op->nregions; i++) {
-            tc_op *inner = find_near(op->regions[i]);
-            if (inner)
-                return inner;
-        }
     }
     return NULL;
 }

@@ -154,15 +154,13 @@ static tc_access_node *nodes_of(struct reader *h, const tc_region *r,
 /* Buffers without an offset come after all that have one. */
 static void prepare(struct reader *h, const tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         op->data = NULL;
         if (op->code == TC_SMEM_ALLOC && tc_op_has_attr(op, "offset")) {
             uint32_t end = (uint32_t)tc_op_int(op, "offset") +
                            tc_smem_bytes(op->out[0]->type);
             h->next_base = end > h->next_base ? end : h->next_base;
         }
-        for (unsigned i = 0; i < op->nregions; i++)
-            prepare(h, op->regions[i]);
     }
 }
 

@@ -210,12 +210,9 @@ bool tc_may_change_loaded(const tc_op *op, const tc_op *load)
 
 bool tc_may_change_loaded_in(const tc_region *r, const tc_op *load)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (op->code == TC_CALL || tc_may_change_loaded(op, load))
             return true;
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (tc_may_change_loaded_in(op->regions[i], load))
-                return true;
     }
     return false;
 }

@@ -204,9 +204,7 @@ static bool is_needed(tc_pass_env *env, tc_func *f, tc_op *barrier)
 static bool merge_barriers(tc_func *f, tc_pass_env *env, tc_region *r)
 {
     bool merged = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            merged |= merge_barriers(f, env, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (!is_barrier(op, true) ||
             !(all_meet_soon(op) || have_just_met(op)) || is_needed(env, f, op))
             continue;
@@ -267,9 +265,7 @@ static bool widen_in(tc_func *f, tc_pass_env *env, tc_op *loop)
 static bool widen_barriers(tc_func *f, tc_pass_env *env, tc_region *r)
 {
     bool any = false;
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            any |= widen_barriers(f, env, op->regions[i]);
+    tc_each_nested_first (op, r) {
         any |= op->code == TC_FOR && widen_in(f, env, op);
     }
     return any;

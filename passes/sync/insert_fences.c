@@ -59,9 +59,7 @@ static void add_buffers(struct fencer *s, tc_map *to, tc_value *smem)
 
 static void find_buffers(struct fencer *s, const tc_region *r)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_buffers(s, op->regions[i]);
+    tc_each_nested_first (op, r) {
         for (unsigned i = 0; i < op->nin && tc_reads_as_bulk(op); i++)
             if (op->in[i]->type->kind == TC_SMEM)
                 add_buffers(s, &s->read, op->in[i]);

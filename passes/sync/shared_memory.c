@@ -254,7 +254,7 @@ static void add_mbarriers(struct finder *s, tc_func *f, tc_op *alloc)
 
 static void find_allocs(struct finder *s, tc_func *f, tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (op->code == TC_MBARRIER_ALLOC)
             add_mbarriers(s, f, op);
         if (op->code == TC_SMEM_ALLOC) {
@@ -266,8 +266,6 @@ static void find_allocs(struct finder *s, tc_func *f, tc_region *r)
                  * small buffers cannot have a period that long. */
                 .align = tc_smem_slot_bytes(t) % 1024 ? TC_SMEM_ALIGN : 1024};
         }
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_allocs(s, f, op->regions[i]);
     }
 }
 
@@ -288,7 +286,7 @@ static bool hands_on(const tc_op *op)
 
 static void find_uses(struct finder *s, tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         for (unsigned i = 0; i < op->nin && hands_on(op); i++) {
             if (op->in[i]->type->kind != TC_SMEM)
                 continue;
@@ -304,8 +302,6 @@ static void find_uses(struct finder *s, tc_region *r)
                     include(l, op->parent->op, op);
             }
         }
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_uses(s, op->regions[i]);
     }
 }
 
@@ -361,11 +357,9 @@ static void include_in_flight(struct finder *s, tc_func *f, tc_op *op)
 
 static void find_in_flight(struct finder *s, tc_func *f, tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (tc_waited_for_by(op) != TC_OPCODE_COUNT)
             include_in_flight(s, f, op);
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_in_flight(s, f, op->regions[i]);
     }
 }
 
@@ -492,11 +486,9 @@ static void find_loan(struct finder *s, tc_func *f, tc_op *copy)
 
 static void find_loans(struct finder *s, tc_func *f, tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         if (op->code == TC_TMA_LOAD && op->in[1]->def)
             find_loan(s, f, op);
-        for (unsigned i = 0; i < op->nregions; i++)
-            find_loans(s, f, op->regions[i]);
     }
 }
 

@@ -77,9 +77,7 @@ static void look_at_source(void *user, tc_value *source, bool swapped)
 static void look_at_dots(struct search *s, const tc_region *r,
                          const tc_target *target)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            look_at_dots(s, op->regions[i], target);
+    tc_each_nested_first (op, r) {
         if (op->code != TC_DOT || !tc_dot_is_k_major_only(op, target))
             continue;
         s->dot = op;

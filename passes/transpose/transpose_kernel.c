@@ -342,9 +342,7 @@ static bool wants(const struct beforehand *p, const tc_op *launch,
 
 static void transpose_kernel_visit(struct beforehand *p, tc_region *r)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            transpose_kernel_visit(p, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (op->code != TC_LAUNCH || !tc_launch_kernel(op))
             continue;
         struct change c = {0};

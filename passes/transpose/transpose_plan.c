@@ -321,9 +321,7 @@ static tc_func *version_for(struct planner *p, struct version **all,
 
 static void pass_orders(struct planner *p, struct version **all, tc_region *r)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            pass_orders(p, all, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (!passes_it(op))
             continue;
         const tc_func *f = version_for(p, all, op);

@@ -196,9 +196,7 @@ static void visit_store(struct propagation *p, tc_op *store)
 
 static void visit_stores(struct propagation *p, tc_region *r)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            visit_stores(p, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (op->code == TC_STORE)
             visit_store(p, op);
     }
@@ -206,9 +204,7 @@ static void visit_stores(struct propagation *p, tc_region *r)
 
 static void transpose_propagation_visit(struct propagation *p, tc_region *r)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            transpose_propagation_visit(p, op->regions[i]);
+    tc_each_nested_first (op, r) {
         for (unsigned i = 0; op->code == TC_DOT && i < 2; i++)
             visit_operand(p, op, i);
     }

@@ -64,16 +64,11 @@ struct search {
 /* The first op that may run before the load, or in a step before its step. */
 static const tc_op *search(struct search *s, const tc_region *r)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         s->after |= op == s->load;
         bool before = !s->after || (s->loop && tc_is_nested_in(op, s->loop));
         if (before && s->is(op, s->load))
             return op;
-        for (unsigned i = 0; i < op->nregions; i++) {
-            const tc_op *found = search(s, op->regions[i]);
-            if (found)
-                return found;
-        }
     }
     return NULL;
 }

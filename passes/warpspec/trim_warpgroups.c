@@ -509,10 +509,7 @@ static bool visit_loop(tc_pass_env *env, tc_op *loop, bool *changed)
 
 static bool trim_warpgroups_visit(tc_pass_env *env, tc_region *r, bool *changed)
 {
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            if (!trim_warpgroups_visit(env, op->regions[i], changed))
-                return false;
+    tc_each_nested_first (op, r) {
         if (op->code == TC_FOR && !visit_loop(env, op, changed))
             return false;
     }

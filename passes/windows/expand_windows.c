@@ -321,9 +321,7 @@ static bool is_kept(const keeper *k, const tc_op *op)
 static bool expand_region(keeper *k, tc_region *r)
 {
     bool changed = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            changed |= expand_region(k, op->regions[i]);
+    tc_each_nested_first (op, r) {
         if (!is_by_index(op))
             continue;
         if (tc_access_one_window(k->axes, op)) {
