@@ -116,12 +116,8 @@ static bool bring_all(tc_late *l, const tc_region *r)
 static uint64_t most_exchanged(tc_context *cx, const tc_region *r)
 {
     uint64_t most = 0;
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         uint64_t bytes = tc_exchange_bytes(cx, op);
-        for (unsigned i = 0; i < op->nregions; i++) {
-            uint64_t inner = most_exchanged(cx, op->regions[i]);
-            bytes = inner > bytes ? inner : bytes;
-        }
         most = bytes > most ? bytes : most;
     }
     return most;

@@ -56,12 +56,8 @@ static const char *why_ordered(tc_op *op, const tc_op *store)
 
 const char *tc_tma_store_why_ordered(const tc_region *r, const tc_op *store)
 {
-    const char *why = NULL;
-    tc_each_op (op, r) {
-        if (op->nregions == 0)
-            why = why_ordered(op, store);
-        for (unsigned i = 0; i < op->nregions && !why; i++)
-            why = tc_tma_store_why_ordered(op->regions[i], store);
+    tc_each_nested (op, r) {
+        const char *why = op->nregions ? NULL : why_ordered(op, store);
         if (why)
             return why;
     }

@@ -194,11 +194,8 @@ static bool visit_op(struct remover *s, tc_op *op)
 static bool remove_conversions_visit(struct remover *s, tc_region *r)
 {
     bool again = false;
-    tc_each_op_safe (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            again |= remove_conversions_visit(s, op->regions[i]);
+    tc_each_nested_first (op, r)
         again |= visit_op(s, op);
-    }
     return again;
 }
 

@@ -68,15 +68,9 @@ static const tc_op *first_dot(const tc_region *r)
 
 static const tc_region *find_step(const tc_region *r)
 {
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++) {
-            const tc_region *found = find_step(op->regions[i]);
-            if (found)
-                return found;
-        }
+    tc_each_nested_first (op, r)
         if (op->code == TC_FOR && first_dot(op->regions[0]))
             return op->regions[0];
-    }
     return NULL;
 }
 

@@ -53,15 +53,6 @@ static bool is_of_all(const tc_op *op)
     return op->code == TC_BARRIER && !tc_op_is_word(op, "scope", "group");
 }
 
-static bool meets_within(const tc_op *op)
-{
-    for (unsigned i = 0; i < op->nregions; i++)
-        tc_each_op (inner, op->regions[i])
-            if (is_of_all(inner) || meets_within(inner))
-                return true;
-    return false;
-}
-
 /* The op or one within it. */
 static bool touches(const tc_op *op, const tc_op *ring)
 {
@@ -101,7 +92,7 @@ static bool find_barriers(struct meeting *m)
     if (!before || !is_of_all(before))
         return false;
     tc_each_op (op, m->loop->regions[0]) {
-        if (meets_within(op) || (is_of_all(op) && m->barrier))
+        if (tc_op_any(op, is_of_all) && (op->nregions || m->barrier))
             return false;
         if (is_of_all(op))
             m->barrier = op;
@@ -146,16 +137,12 @@ static bool is_read_before(const struct meeting *m)
 }
 
 /* Of the consumers. */
-static unsigned count_waits(const tc_region *r, const tc_value *mbarrier)
+static unsigned count_waits(const tc_func *f, const tc_value *mbarrier)
 {
+    const tc_op *roles = tc_roles_of(f);
     unsigned n = 0;
-    tc_each_op (op, r) {
+    tc_each_nested (op, roles ? tc_consumers(roles) : f->body)
         n += op->code == TC_MBARRIER_WAIT && op->in[0] == mbarrier;
-        for (unsigned i = 0; i < op->nregions; i++)
-            n += op->code == TC_WARP_GROUPS && i != TC_CONSUMERS_REGION
-                     ? 0
-                     : count_waits(op->regions[i], mbarrier);
-    }
     return n;
 }
 
@@ -173,7 +160,7 @@ static bool find_full(struct meeting *m)
     for (tc_op *op = m->loop->regions[0]->first; op != m->first;
          op = op->next) {
         if (op->code != TC_MBARRIER_WAIT || op->in[0]->type->slots > 2 ||
-            count_waits(m->f->body, op->in[0]) != 2)
+            count_waits(m->f, op->in[0]) != 2)
             continue;
         m->full = op;
         m->full_after = wait_of(m->loop->next, m->after, op->in[0]);

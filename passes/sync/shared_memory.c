@@ -311,17 +311,11 @@ static void find_uses(struct finder *s, tc_region *r)
  * waits for. */
 static tc_op *next_drain(tc_region *r, tc_opcode wait, unsigned position)
 {
-    tc_each_op (op, r) {
+    tc_each_nested (op, r) {
         tc_module_spend(r->func->module, 2);
-        if (span_of(op)->last <= position)
-            continue;
-        if (op->code == wait && tc_op_int(op, "pending") == 0)
+        if (span_of(op)->last > position && op->code == wait &&
+            tc_op_int(op, "pending") == 0)
             return op;
-        for (unsigned i = 0; i < op->nregions; i++) {
-            tc_op *found = next_drain(op->regions[i], wait, position);
-            if (found)
-                return found;
-        }
     }
     return NULL;
 }
