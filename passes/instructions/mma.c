@@ -132,3 +132,21 @@ const tc_layout *tc_mma_operand(tc_context *cx, const tc_op *mma, unsigned i)
     const tc_layout *l = straight_operand(cx, mma, i);
     return l && order.n ? tc_layout_reorder(cx, l, tc_mma_depth(i), &order) : l;
 }
+
+tc_op *tc_mma_issue(tc_op *product, bool used)
+{
+    tc_value *sum = product->out[0];
+    tc_op *wait =
+        tc_op_new(product->func, TC_MMA_WAIT, product->loc, 1, &sum, 0);
+    tc_op_set_attr(product, "async", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    tc_op_set_int(wait, "pending", 0);
+    tc_op_set_results(wait, 1, &sum->type);
+    tc_op_insert(wait, product->parent, product->next);
+    if (!used)
+        return wait;
+    wait->out[0]->name = sum->name;
+    sum->name = NULL;
+    tc_value_replace(sum, wait->out[0]);
+    tc_op_set_in(wait, 0, sum);
+    return wait;
+}

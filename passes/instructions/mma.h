@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The operands that `mma` expects, by its instruction and the layout of its
- * accumulator: for passes and for code generation.
+ * accumulator: for passes and for code generation. Its asynchronous form.
  */
 #ifndef TC_MMA_H
 #define TC_MMA_H
@@ -47,5 +47,9 @@ const tc_layout *tc_mma_operand(tc_context *cx, const tc_op *mma, unsigned i);
 const tc_layout *tc_mma_operand_of(tc_context *cx, const tc_layout *c,
                                    const char *instr, const tc_type *tile,
                                    unsigned i);
+
+/* Makes a product of warp groups asynchronous, with a wait right after it that
+ * gives the sum to all users; if it is not `used`, they keep the product's. */
+tc_op *tc_mma_issue(tc_op *product, bool used);
 
 #endif

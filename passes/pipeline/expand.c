@@ -542,24 +542,6 @@ static tc_op *only_product(const tc_region *r)
     return found;
 }
 
-/* The copies of a later step are issued while the product runs: they go to a
- * slot that the product of the step before has read. Where they go. */
-static tc_op *issue_product(tc_op *product)
-{
-    tc_value *sum = product->out[0];
-    tc_op *wait =
-        tc_op_new(product->func, TC_MMA_WAIT, product->loc, 1, &sum, 0);
-    tc_op_set_attr(product, "async", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
-    tc_op_set_int(wait, "pending", 0);
-    tc_op_set_results(wait, 1, &sum->type);
-    tc_op_insert(wait, product->parent, product->next);
-    wait->out[0]->name = sum->name;
-    sum->name = NULL;
-    tc_value_replace(sum, wait->out[0]);
-    tc_op_set_in(wait, 0, sum);
-    return wait;
-}
-
 /* Does each warp group copy the rows that it multiplies? Then it need not wait
  * for the others. */
 static bool copies_by_groups(const tc_schedule *s, const tc_op *product)
@@ -617,7 +599,10 @@ tc_expanded tc_expand_loop(tc_pipeliner *p, const tc_schedule *s)
         tc_op_set_word(tc_build_effect(&body.b, TC_BARRIER, 0, NULL), "scope",
                        "group");
     if (product) {
-        body = new_frame(&x, tc_builder_before(issue_product(product)), false);
+        /* The copies of a later step are issued while the product runs: they go
+         * to a slot that the product of the step before has read. */
+        body = new_frame(&x, tc_builder_before(tc_mma_issue(product, true)),
+                         false);
         body.b.loc = s->loop->loc;
     }
     unsigned i = 0;

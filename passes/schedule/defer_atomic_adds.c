@@ -335,19 +335,13 @@ static bool try_loop(tc_func *f, tc_pass_env *env, tc_op *loop)
     return false;
 }
 
-static bool defer_atomic_adds_visit(tc_func *f, tc_pass_env *env, tc_region *r)
-{
-    bool any = false;
-    tc_each_nested_first (op, r) {
-        any |= op->code == TC_FOR && try_loop(f, env, op);
-    }
-    return any;
-}
-
 tc_change tc_pass_defer_atomic_adds(tc_func *f, tc_pass_env *env)
 {
     if (!env->target->wgmma || !env->target->tma ||
         env->options->any_alignment || tc_warpgroups(f->warps) <= 1)
         return TC_UNCHANGED;
-    return defer_atomic_adds_visit(f, env, f->body) ? TC_CHANGED : TC_UNCHANGED;
+    bool changed = false;
+    tc_each_nested_first (op, f->body)
+        changed |= op->code == TC_FOR && try_loop(f, env, op);
+    return changed ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -190,16 +190,6 @@ static bool drop_turns(tc_pass_env *env, tc_op *op)
     return true;
 }
 
-static bool pingpong_visit(tc_pass_env *env, tc_region *r)
-{
-    bool changed = false;
-    tc_each_nested_first (op, r) {
-        if (op->code == TC_FOR && tc_op_is_word(op, "schedule", "modulo"))
-            changed |= visit_loop(env, op);
-    }
-    return changed;
-}
-
 tc_change tc_pass_pingpong(tc_func *f, tc_pass_env *env)
 {
     const tc_op *roles = tc_roles_of(f);
@@ -207,8 +197,11 @@ tc_change tc_pass_pingpong(tc_func *f, tc_pass_env *env)
         return TC_UNCHANGED;
     /* Turns of all steps, or of none: also of those that groups skip. */
     tc_region *r = tc_consumers(roles);
-    bool dropped = tc_region_any(r, lacks_turns) &&
+    bool changed = tc_region_any(r, lacks_turns) &&
                    tc_region_any(r, is_skipped_with_turn) &&
                    tc_visit_ops(f, env, drop_turns) == TC_CHANGED;
-    return pingpong_visit(env, r) || dropped ? TC_CHANGED : TC_UNCHANGED;
+    tc_each_nested_first (op, r)
+        if (op->code == TC_FOR && tc_op_is_word(op, "schedule", "modulo"))
+            changed |= visit_loop(env, op);
+    return changed ? TC_CHANGED : TC_UNCHANGED;
 }

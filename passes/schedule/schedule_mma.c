@@ -69,24 +69,6 @@ static bool only_added_to(const tc_value *v, tc_region *r)
            tc_is_group_mma(u->op) && tc_may_run_on(r, u->op);
 }
 
-static void add_wait(tc_op *product)
-{
-    tc_value *sum = product->out[0];
-    bool added = only_added_to(sum, product->parent);
-    tc_op *wait =
-        tc_op_new(product->func, TC_MMA_WAIT, product->loc, 1, &sum, 0);
-    tc_op_set_attr(product, "async", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
-    tc_op_set_int(wait, "pending", 0);
-    tc_op_set_results(wait, 1, &sum->type);
-    tc_op_insert(wait, product->parent, product->next);
-    if (added)
-        return;
-    wait->out[0]->name = sum->name;
-    sum->name = NULL;
-    tc_value_replace(sum, wait->out[0]);
-    tc_op_set_in(wait, 0, sum);
-}
-
 /* Adds a wait right after each product, which leaves the schedule as it was.
  * False: no product may run on. */
 static bool make_async(struct scheduler *o, tc_region *r)
@@ -94,7 +76,7 @@ static bool make_async(struct scheduler *o, tc_region *r)
     bool any = false;
     tc_each_op_safe (op, r)
         if (tc_is_group_mma(op) && tc_may_run_on(r, op)) {
-            add_wait(op);
+            tc_mma_issue(op, !only_added_to(op->out[0], r));
             any = true;
         }
     if (any)

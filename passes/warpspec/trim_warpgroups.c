@@ -507,22 +507,14 @@ static bool visit_loop(tc_pass_env *env, tc_op *loop, bool *changed)
     return true;
 }
 
-static bool trim_warpgroups_visit(tc_pass_env *env, tc_region *r, bool *changed)
-{
-    tc_each_nested_first (op, r) {
-        if (op->code == TC_FOR && !visit_loop(env, op, changed))
-            return false;
-    }
-    return true;
-}
-
 tc_change tc_pass_trim_warpgroups(tc_func *f, tc_pass_env *env)
 {
     const tc_op *roles = tc_roles_of(f);
     bool changed = false;
     if (!roles || tc_warpgroups(f->warps) < 2)
         return TC_UNCHANGED;
-    if (!trim_warpgroups_visit(env, tc_consumers(roles), &changed))
-        return TC_FAILED;
+    tc_each_nested_first (op, tc_consumers(roles))
+        if (op->code == TC_FOR && !visit_loop(env, op, &changed))
+            return TC_FAILED;
     return changed ? TC_CHANGED : TC_UNCHANGED;
 }
