@@ -126,6 +126,38 @@ START_TEST(test_insertion)
 }
 END_TEST
 
+/* An op before those in it; an op after them, while it may be erased. */
+START_TEST(test_nested)
+{
+    tc_value *c = tc_build_int(&b, scalar(TC_I1), 1);
+    tc_builder then;
+    tc_op *branch = tc_build_when(&b, c, &then), *inner[3];
+    inner[0] = tc_build(&then, TC_NEG, 1, &a, NULL)->def;
+    inner[1] = tc_region_terminator(branch->regions[0]);
+    inner[2] = tc_region_terminator(branch->regions[1]);
+    tc_op *last = build(TC_NEG, a, NULL)->def;
+    const tc_op *const before[] = {c->def,   branch,   inner[0],
+                                   inner[1], inner[2], last};
+    const tc_op *const after[] = {c->def,   inner[0], inner[1],
+                                  inner[2], branch,   last};
+    unsigned i = 0, k = 0;
+    tc_each_nested (op, f->body)
+        ck_assert_ptr_eq(op, before[i++]);
+    ck_assert_uint_eq(i, 6);
+    tc_each_nested (op, branch->regions[0])
+        ck_assert_ptr_eq(op, inner[k++]);
+    ck_assert_uint_eq(k, 2);
+    i = 0;
+    tc_each_nested_first (op, f->body) {
+        ck_assert_ptr_eq(op, after[i++]);
+        if (op != c->def)
+            tc_op_erase(op);
+    }
+    ck_assert_uint_eq(i, 6);
+    ck_assert_ptr_eq(f->body->last, c->def);
+}
+END_TEST
+
 START_TEST(test_remove_keeps_operands)
 {
     tc_op *op = build(TC_NEG, a, NULL)->def;
@@ -423,6 +455,7 @@ static void add_ops(TCase *t)
     tcase_add_test(t, test_functions);
     tcase_add_test(t, test_region_arguments);
     tcase_add_test(t, test_insertion);
+    tcase_add_test(t, test_nested);
     tcase_add_test(t, test_remove_keeps_operands);
     tcase_add_test(t, test_each_op_safe);
     tcase_add_test(t, test_terminator);
