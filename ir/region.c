@@ -49,7 +49,7 @@ bool tc_op_is_loop(const tc_op *op)
     return op->code == TC_FOR || op->code == TC_WHILE;
 }
 
-/* The first region of the op from i on that is not empty; NULL: there is none. */
+/* The first region of the op from i on that is not empty; NULL: none. */
 static const tc_region *region_from(const tc_op *op, unsigned i)
 {
     while (i < op->nregions && !op->regions[i]->first)
