@@ -19,7 +19,7 @@ struct importer {
     tc_texts *texts;
 };
 
-/* A text whose imports are being read, and who wants it. */
+/* A text whose imports are being read, and the one that imports it. */
 struct frame {
     const tc_source *text;
     const struct frame *above;

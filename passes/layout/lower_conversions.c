@@ -197,38 +197,6 @@ static void replace_results(tc_builder *b, tc_op *op, tc_op *with, bool wide)
     }
 }
 
-static void lower_reduction(struct lowering *s, tc_op *op)
-{
-    tc_context *cx = s->env->cx;
-    const tc_layout *l = op->in[0]->type->layout;
-    unsigned axis = (unsigned)tc_op_int(op, "axis");
-    if (!l || !tc_op_is_word(op, "within", "block"))
-        return;
-    const tc_layout *parts = tc_layout_partial(cx, l, axis, TC_WARP);
-    if (parts->shape[axis] == 1)
-        return;
-    bool wide = needs_wide(op);
-    tc_builder b = tc_builder_before(op);
-    tc_value **in = tc_arena_array(s->env->scratch, tc_value *, op->nin);
-    for (unsigned i = 0; i < op->nin; i++)
-        in[i] = wide ? cast_like(&b, op->in[i], tc_type_scalar(cx, TC_F32))
-                     : op->in[i];
-    tc_op *within = combine_like(&b, op, in, true);
-    const tc_layout *to = tc_gathered_layout(cx, parts, axis);
-    for (unsigned i = 0; i < op->nin; i++)
-        in[i] = exchange(s, &b, within->out[i], to);
-    tc_op *across = combine_like(&b, op, in, false);
-    replace_results(&b, op, across, wide);
-    tc_remark(cx, op->loc, "lower-conversions",
-              "%d warps share the axis that is reduced: their parts meet in "
-              "shared memory",
-              parts->shape[axis]);
-    tc_op_erase(op);
-    s->changed = true;
-}
-
-/* ---- Scans ---- */
-
 /* Totals of all warps, combined with the scans within warps. */
 static tc_op *build_carry(tc_builder *b, tc_op *op, tc_op *within,
                           tc_value *const *totals)
@@ -253,7 +221,8 @@ static tc_op *build_carry(tc_builder *b, tc_op *op, tc_op *within,
     return carry;
 }
 
-static void lower_scan(struct lowering *s, tc_op *op)
+/* A reduction or a scan along an axis that several warps share. */
+static void lower_across_warps(struct lowering *s, tc_op *op)
 {
     tc_context *cx = s->env->cx;
     const tc_layout *l = op->in[0]->type->layout;
@@ -263,7 +232,7 @@ static void lower_scan(struct lowering *s, tc_op *op)
     const tc_layout *parts = tc_layout_partial(cx, l, axis, TC_WARP);
     if (parts->shape[axis] == 1)
         return;
-    bool wide = needs_wide(op);
+    bool wide = needs_wide(op), scans = op->code == TC_SCAN;
     tc_builder b = tc_builder_before(op);
     tc_value **in = tc_arena_array(s->env->scratch, tc_value *, op->nin);
     for (unsigned i = 0; i < op->nin; i++)
@@ -271,12 +240,17 @@ static void lower_scan(struct lowering *s, tc_op *op)
                      : op->in[i];
     tc_op *within = combine_like(&b, op, in, true);
     const tc_layout *to = tc_gathered_layout(cx, parts, axis);
+    tc_value **totals = within->out + (scans ? op->nin : 0);
     for (unsigned i = 0; i < op->nin; i++)
-        in[i] = exchange(s, &b, within->out[op->nin + i], to);
-    replace_results(&b, op, build_carry(&b, op, within, in), wide);
+        in[i] = exchange(s, &b, totals[i], to);
+    tc_op *across = scans ? build_carry(&b, op, within, in)
+                          : combine_like(&b, op, in, false);
+    replace_results(&b, op, across, wide);
     tc_remark(cx, op->loc, "lower-conversions",
-              "%d warps share the axis that is scanned: their totals meet in "
-              "shared memory",
+              scans ? "%d warps share the axis that is scanned: their totals "
+                      "meet in shared memory"
+                    : "%d warps share the axis that is reduced: their parts "
+                      "meet in shared memory",
               parts->shape[axis]);
     tc_op_erase(op);
     s->changed = true;
@@ -289,10 +263,8 @@ static void lower_conversions_visit(struct lowering *s, tc_region *r)
     tc_each_op_safe (op, r) {
         if (op->code == TC_CONVERT_LAYOUT)
             lower_conversion(s, op);
-        else if (op->code == TC_REDUCE)
-            lower_reduction(s, op);
-        else if (op->code == TC_SCAN)
-            lower_scan(s, op);
+        else if (op->code == TC_REDUCE || op->code == TC_SCAN)
+            lower_across_warps(s, op);
         else
             for (unsigned i = 0; i < op->nregions; i++)
                 lower_conversions_visit(s, op->regions[i]);
