@@ -42,6 +42,7 @@ struct tc_diag {
     const char *message;
     const char *pass; /* remarks: the pass that says so; else NULL */
     bool missed;      /* remarks: a faster way was not taken */
+    bool is_syntax;   /* errors of the parser: the text has no valid form */
     tc_diag *notes;   /* list through next */
 };
 

@@ -94,8 +94,12 @@ bool tc_parser_expected(tc_parser *p, const char *what)
     const tc_token *t = tc_parser_peek(p, 0);
     if (t->kind == TC_TOKEN_BAD) /* the lexer has said why */
         return false;
-    return tc_error(p->cx, tc_parser_loc(p), "expected %s, found %s", what,
-                    found(p, t));
+    unsigned errors = p->cx->nerrors;
+    tc_error(p->cx, tc_parser_loc(p), "expected %s, found %s", what,
+             found(p, t));
+    if (errors < TC_MAX_ERRORS)
+        p->cx->last_diag->is_syntax = true;
+    return false;
 }
 
 tc_loc tc_parser_loc_of(const tc_parser *p, const tc_token *t)

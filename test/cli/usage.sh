@@ -7,11 +7,11 @@
 expect 0 --help
 err_is_empty
 for command in attention quantize run compile inspect opt info cache bench \
-    tune; do
+    tune fmt; do
     out_has "  $command "
 done
 for command in attention quantize run compile inspect opt info cache bench \
-    tune; do
+    tune fmt; do
     expect 0 $command --help
     err_is_empty
     out_has "usage: tilec $command "
