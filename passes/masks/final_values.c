@@ -33,7 +33,8 @@
 struct loop {
     tc_op *op;
     tc_builder before;
-    tc_value *first, *trips; /* i64 */
+    const tc_type *type; /* in which nothing overflows */
+    tc_value *first, *trips;
     int64_t step;
     const tc_op *branch; /* all that a step does, asked or not; or NULL */
 };
@@ -96,10 +97,21 @@ static bool is_pick(const struct loop *l, unsigned i, struct pick *p)
 
 /* ---- In closed form ---- */
 
-static tc_value *build_i64(struct loop *l, int64_t x)
+static tc_value *number(struct loop *l, int64_t x)
 {
-    const tc_type *i64 = tc_type_scalar(l->before.func->module->cx, TC_I64);
-    return tc_build_int(&l->before, i64, x);
+    return tc_build_int(&l->before, l->type, x);
+}
+
+/* Counts of steps between indices that are not negative fit in 32 bits. */
+static const tc_type *type_of(const struct loop *l)
+{
+    tc_context *cx = l->before.func->module->cx;
+    tc_int_range lo = tc_int_range_of(l->op->in[0]),
+                 hi = tc_int_range_of(l->op->in[1]);
+    bool fits = lo.low >= 0 && hi.low >= 0 && hi.high <= INT32_MAX - l->step;
+    for (unsigned i = 0; i < l->op->nout; i++)
+        fits &= l->op->out[i]->type->kind != TC_I64;
+    return tc_type_scalar(cx, fits ? TC_I32 : TC_I64);
 }
 
 static tc_value *cast(struct loop *l, tc_value *v, const tc_type *type)
@@ -115,11 +127,11 @@ static tc_value *binary(struct loop *l, tc_opcode code, tc_value *x,
 
 static tc_value *count_trips(struct loop *l)
 {
-    tc_value *step = build_i64(l, l->step);
-    tc_value *last = cast(l, l->op->in[1], step->type);
+    tc_value *step = number(l, l->step);
+    tc_value *last = cast(l, l->op->in[1], l->type);
     tc_value *n = binary(l, TC_SUB, last, l->first);
-    n = binary(l, TC_ADD, n, build_i64(l, l->step - 1));
-    return binary(l, TC_MAX, binary(l, TC_DIV, n, step), build_i64(l, 0));
+    n = binary(l, TC_ADD, n, number(l, l->step - 1));
+    return binary(l, TC_MAX, binary(l, TC_DIV, n, step), number(l, 0));
 }
 
 /* v where the index is `at`; NULL: it depends on more than that. */
@@ -148,18 +160,18 @@ static tc_value *value_at(struct loop *l, tc_value *v, tc_map *known)
 static tc_value *count(struct loop *l, unsigned i, int64_t by)
 {
     tc_value *init = tc_slot_init(l->op, i);
-    tc_value *more = binary(l, TC_MUL, l->trips, build_i64(l, by));
+    tc_value *more = binary(l, TC_MUL, l->trips, number(l, by));
     return binary(l, TC_ADD, init, cast(l, more, init->type));
 }
 
 static tc_value *picked(struct loop *l, unsigned i, const struct pick *p,
                         tc_arena *scratch)
 {
-    tc_value *by = build_i64(l, p->by), *index = l->op->regions[0]->args[0];
-    tc_value *x = cast(l, p->which, by->type);
+    tc_value *by = number(l, p->by), *index = l->op->regions[0]->args[0];
+    tc_value *x = cast(l, p->which, l->type);
     tc_value *j = binary(l, TC_DIV, x, by);
-    tc_value *at = binary(l, TC_ADD, l->first,
-                          binary(l, TC_MUL, j, build_i64(l, l->step)));
+    tc_value *at =
+        binary(l, TC_ADD, l->first, binary(l, TC_MUL, j, number(l, l->step)));
     tc_map known = {.arena = scratch};
     tc_map_set(&known, index, cast(l, at, index->type));
     tc_value *value = value_at(l, p->value, &known);
@@ -167,7 +179,7 @@ static tc_value *picked(struct loop *l, unsigned i, const struct pick *p,
         return NULL;
     tc_builder *b = &l->before;
     tc_value *is = tc_build_cmp(b, "eq", binary(l, TC_MUL, j, by), x);
-    is = binary(l, TC_AND, is, tc_build_cmp(b, "ge", j, build_i64(l, 0)));
+    is = binary(l, TC_AND, is, tc_build_cmp(b, "ge", j, number(l, 0)));
     is = binary(l, TC_AND, is, tc_build_cmp(b, "lt", j, l->trips));
     return tc_build_select(b, is, value, tc_slot_init(l->op, i));
 }
@@ -205,7 +217,8 @@ static bool replace(tc_op *op, tc_arena *scratch)
     l.branch = tc_guarded_step_of(op);
     if (l.branch && !tc_op_int(l.branch, "speculatable"))
         l.branch = NULL;
-    l.first = cast(&l, op->in[0], build_i64(&l, 0)->type);
+    l.type = type_of(&l);
+    l.first = cast(&l, op->in[0], l.type);
     l.trips = count_trips(&l);
     tc_value **values = tc_arena_array(scratch, tc_value *, op->nout);
     for (unsigned i = 0; i < op->nout; i++)
