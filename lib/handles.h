@@ -121,7 +121,13 @@ extern const tc_embedded tc_embedded_texts[];
 extern const tc_embedded tc_embedded_configs[];
 const tc_embedded *tc_embedded_find(const char *name);
 
-/* metadata.c: fills in params, grid_text of a kernel whose module is final. */
+/* plan/kernel.c: a described kernel of a final function of the module, in the
+ * arena of its context; its code and lock are still to come. */
+tilec_kernel *tc_kernel_new(tc_module *module, const tc_target *target,
+                            tc_func *f, unsigned nbindings,
+                            const tilec_binding *bindings, unsigned nown);
+
+/* plan/describe.c: fills in params, grid_text of a kernel whose module is final. */
 void tc_kernel_describe(tilec_kernel *k, unsigned nown);
 
 /* May the kernel store through its argument? */

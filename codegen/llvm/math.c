@@ -285,18 +285,6 @@ static LLVMValueRef emit_ceil(const tc_lanes *l, LLVMValueRef x)
 
 /* ---- The C library ---- */
 
-const tc_host_symbol tc_host_libm[] = {{"sinf", (void *)sinf},
-                                       {"cosf", (void *)cosf},
-                                       {"sin", (void *)sin},
-                                       {"cos", (void *)cos},
-                                       {"exp", (void *)exp},
-                                       {"exp2", (void *)exp2},
-                                       {"log", (void *)log},
-                                       {"log2", (void *)log2},
-                                       {"tanh", (void *)tanh},
-                                       {"erf", (void *)erf},
-                                       {NULL, NULL}};
-
 static void set_attribute(LLVMContextRef cx, LLVMValueRef call,
                           const char *name)
 {

@@ -14,6 +14,7 @@
 #ifndef TC_LLVM_MATH_H
 #define TC_LLVM_MATH_H
 
+#include "codegen/llvm/libm.h"
 #include "ir/ir.h"
 
 #include <llvm-c/Core.h>
@@ -21,12 +22,5 @@
 /* x: float, double or a fixed vector of one. The opcodes: EXP EXP2 LOG LOG2
  * SQRT RSQRT RCP SIN COS TANH ERF FLOOR CEIL ROUND ABS; NULL for another. */
 LLVMValueRef tc_llvm_math(LLVMBuilderRef b, tc_opcode op, LLVMValueRef x);
-
-/* The C library's functions that code made here may call; NULL name ends. */
-typedef struct tc_host_symbol {
-    const char *name;
-    void *address;
-} tc_host_symbol;
-extern const tc_host_symbol tc_host_libm[];
 
 #endif

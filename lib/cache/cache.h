@@ -51,6 +51,12 @@ typedef struct tc_entry {
 /* Copies the sections. False: out of memory, or too many. */
 bool tc_entry_make(tc_entry *out, tc_key key, const tc_cache_section *sections,
                    unsigned n);
+/* Takes the block (malloc'd, as tc_sections_join makes it) in any case. False:
+ * it is not sound. */
+bool tc_entry_open(tc_entry *out, tc_key key, void *block, size_t size);
+/* One malloc'd block of them all; NULL: out of memory. */
+void *tc_sections_join(const tc_cache_section *sections, unsigned n,
+                       size_t *size);
 void tc_entry_free(tc_entry *entry);
 /* NULL: it has none of that name. */
 const tc_cache_section *tc_entry_find(const tc_entry *entry, const char *name);

@@ -12,7 +12,7 @@
  *
  *   recipe    JSON, all parts but the program
  *   program   the text that was compiled, with the place of each op
- *   meta      JSON (code_meta.h)
+ *   meta      a record (code_meta.h)
  *   header    the kernel with its grid and an empty body
  *   tile      the program after the passes, as `emit` gives it
  */
@@ -20,9 +20,9 @@
 #define TC_CODE_H
 
 #include "lib/cache/cache.h"
+#include "lib/cache/record.h"
 #include "lib/program/compile.h"
 
-#include <cjson/cJSON.h>
 #include <stdatomic.h>
 
 /* ---- Recipes (recipe.c) ---- */
@@ -56,7 +56,7 @@ typedef struct tc_code tc_code;
 struct tc_code {
     atomic_uint references;
     tc_entry entry;
-    cJSON *meta; /* the section; NULL: there is none that is JSON */
+    tc_record meta; /* the section; none: there is none that is sound */
     void (*drop)(tc_code *code); /* of what the target adds */
 };
 
@@ -70,7 +70,7 @@ const char *tc_code_text(const tc_code *code, const char *name);
 /* Its bytes. */
 size_t tc_code_size(const tc_code *code, const char *name);
 
-/* ---- Keeping it (code.c) ---- */
+/* ---- Keeping it (making.c) ---- */
 
 /* A compile that may find its code. */
 typedef struct tc_making {
@@ -112,8 +112,8 @@ struct tc_coding {
     tc_func *f; /* after the passes; its body is gone thereafter */
     const tc_recipe *recipe;
     const char *tile;
-    const void *code;                             /* the target's own, as is: */
-    bool (*add)(cJSON *meta, const tc_coding *c); /* its members of `meta` */
+    const void *code; /* the target's own, as is: its members */
+    void (*add)(tc_record_writer *meta, const tc_coding *c); /* of `meta` */
     const tc_cache_section *more;                 /* its sections */
     unsigned nmore;
 };

@@ -11,23 +11,25 @@
 
 /* ---- Writing ---- */
 
-static char *print_meta(const tc_coding *c, const tc_meta_facts *facts)
+static tc_record_writer write_meta(const tc_coding *c,
+                                   const tc_meta_facts *facts)
 {
-    cJSON *meta = cJSON_CreateObject();
-    bool ok = meta && c->add(meta, c) && tc_meta_add_facts(meta, c->f, facts);
-    char *text = ok ? cJSON_PrintUnformatted(meta) : NULL;
-    cJSON_Delete(meta);
-    return text;
+    tc_record_writer w = {0};
+    tc_record_open_map(&w, NULL);
+    c->add(&w, c);
+    tc_meta_add_facts(&w, c->f, facts);
+    tc_record_close(&w);
+    return w;
 }
 
-static bool make_entry(const tc_coding *c, const char *meta, const char *parts,
-                       const char *header, tc_entry *out)
+static bool make_entry(const tc_coding *c, const tc_record_writer *meta,
+                       const char *parts, const char *header, tc_entry *out)
 {
     const char *program = tc_recipe_program(c->recipe);
     tc_cache_section s[TC_ENTRY_MOST_SECTIONS] = {
         {"recipe", parts, strlen(parts)},
         {"program", program, strlen(program)},
-        {"meta", meta, strlen(meta)},
+        {"meta", meta->data, meta->size},
         {"header", header, strlen(header)},
         {"tile", c->tile, strlen(c->tile)}};
     unsigned n = 5;
@@ -41,9 +43,11 @@ bool tc_code_encode(const tc_coding *c, tc_entry *out)
     /* First what may unwind for want of memory, then what is malloc'd. */
     tc_meta_facts facts = tc_meta_facts_of(c->f);
     const char *header = tc_meta_header(c->f);
-    char *meta = print_meta(c, &facts), *parts = tc_recipe_print(c->recipe);
-    bool ok = meta && parts && make_entry(c, meta, parts, header, out);
-    free(meta);
+    tc_record_writer meta = write_meta(c, &facts);
+    char *parts = tc_recipe_print(c->recipe);
+    bool ok =
+        !meta.failed && parts && make_entry(c, &meta, parts, header, out);
+    free(meta.data);
     free(parts);
     return ok;
 }

@@ -157,7 +157,7 @@ typedef struct tc_loss {
 /* The gravest one in an assembler's log; NULL: none. */
 const tc_loss *tc_loss_find(const char *log);
 
-/* ---- A kernel's code (gpu_compile.c) ---- */
+/* ---- A kernel's code (gpu_compile.c, gpu_variant.c) ---- */
 
 /* For tensors as the compiler wants them; for aligned ones of any sizes (where
  * the first wants multiples of something); and for any. The others are compiled
@@ -171,6 +171,9 @@ typedef struct tc_launch_graph tc_launch_graph;
 typedef struct tc_gpu {
     const tc_gpu_settings *settings;
     _Atomic(tc_gpu_code *) variants[TC_GPU_VARIANTS];
+    /* Makes a variant that is missing; NULL: of a kernel from a bundle. */
+    tilec_status (*compile)(const tilec_kernel *k, int which,
+                            tc_gpu_code **out, tilec_error *error);
     /* For the other variants; in the arena. */
     tilec_compile_options options;
     unsigned nsources;
@@ -189,6 +192,10 @@ void tc_gpu_free(tc_gpu *gpu);
  * the target is none. */
 unsigned tc_gpu_multiprocessors(const tilec_context *cx, const tc_target *t,
                                 DLDevice at);
+/* What a variant is for: "tensors that are not aligned". */
+const char *tc_gpu_variant_purpose(int which);
+/* Are the tensor maps of what the kernel takes? */
+bool tc_gpu_maps_fit(const tilec_kernel *k, const tc_gpu_meta *m);
 /* Does code for the target run on the device? */
 bool tc_gpu_fits(const tc_target *t, const tc_cuda_device *d);
 /* Compiles it unless that was done. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Code as sections of an entry: made of a module once, read ever after.
+ * Code from the sections of an entry (gpu_encode.c writes them).
  *
  *   meta {"entry": "attention_fwd", "target": "sm_90a", "abi": 2, "warps": 8,
  *         "threads": 384, "shared": 65536, "ptxas": 0,
  *         "maps": [[argument, element, swizzle, contiguous dim, split dim,
  *                   parts, count and step of each..., box...],
  *                  [0, "bf16", 128, 3, 0, 0, 1, 1, 128, 64], ...],
- *         "counts": true, "reports": false, "written": [3, 4],
+ *         "counts": 1, "early": 0, "reports": 0, "written": [3, 4],
  *         "grid": [["attention_fwd.tile", 20, 7], ...],
  *         "asserts": [["attention_fwd.tile", 31, 3, "no keys"], ...]}
  *
@@ -20,75 +20,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Writing ---- */
-
-static bool add_maps(cJSON *meta, const tc_nvptx_code *code)
+/* The numbers of a list, by index, and of a map, by name. */
+static bool number_at(tc_record list, unsigned index, unsigned least,
+                      unsigned most, unsigned *out)
 {
-    cJSON *maps = cJSON_AddArrayToObject(meta, "maps");
-    bool ok = maps != NULL;
-    for (unsigned i = 0; ok && i < code->nmaps; i++) {
-        const tc_tensor_map *map = &code->maps[i];
-        const char *elem = tc_scalar_infos[map->elem].name;
-        cJSON *a = tc_meta_add_array(maps);
-        ok = a && tc_meta_add_item(a, cJSON_CreateNumber(map->arg)) &&
-             tc_meta_add_item(a, cJSON_CreateString(elem)) &&
-             tc_meta_add_item(a, cJSON_CreateNumber(map->swizzle)) &&
-             tc_meta_add_item(a, cJSON_CreateNumber(map->contiguous)) &&
-             tc_meta_add_item(a, cJSON_CreateNumber(map->apart)) &&
-             tc_meta_add_item(a, cJSON_CreateNumber(map->nparts));
-        for (unsigned d = 0; ok && d < map->nparts; d++)
-            ok = tc_meta_add_item(a, cJSON_CreateNumber(map->parts[d].count)) &&
-                 tc_meta_add_item(a, cJSON_CreateNumber(map->parts[d].step));
-        for (unsigned d = 0; ok && d < map->rank; d++)
-            ok = tc_meta_add_item(a, cJSON_CreateNumber(map->box[d]));
-    }
-    return ok;
+    return tc_record_unsigned(tc_record_at(list, index), least, most, out);
 }
 
-static const char *part_of(const tc_recipe *recipe, const char *name)
+static bool number_of(tc_record map, const char *name, unsigned least,
+                      unsigned most, unsigned *out)
 {
-    unsigned i = 0;
-    while (i < recipe->n && strcmp(recipe->parts[i].name, name) != 0)
-        i++;
-    return i < recipe->n ? recipe->parts[i].value : "";
+    return tc_record_unsigned(tc_record_get(map, name), least, most, out);
 }
 
-static bool add_members(cJSON *meta, const tc_coding *c)
-{
-    const tc_nvptx_code *code = c->code;
-    const char *target = part_of(c->recipe, "target");
-    return cJSON_AddStringToObject(meta, "entry", code->entry) &&
-           cJSON_AddStringToObject(meta, "target", target) &&
-           cJSON_AddNumberToObject(meta, "abi", TC_NVPTX_ABI) &&
-           cJSON_AddNumberToObject(meta, "warps", code->warps) &&
-           cJSON_AddNumberToObject(meta, "threads", code->threads) &&
-           cJSON_AddNumberToObject(meta, "shared", code->shared_bytes) &&
-           cJSON_AddNumberToObject(meta, "ptxas", code->ptxas_level) &&
-           add_maps(meta, code) &&
-           cJSON_AddBoolToObject(meta, "counts", code->counts_tiles) &&
-           cJSON_AddBoolToObject(meta, "early", code->starts_early) &&
-           cJSON_AddBoolToObject(meta, "reports", code->has_reports);
-}
-
-bool tc_gpu_encode(tc_module *m, const tc_nvptx_code *code,
-                   const tc_recipe *recipe, const char *tile,
-                   const char *machine, tc_entry *out)
-{
-    tc_cache_section more[] = {{"machine", machine, strlen(machine)},
-                               {"ptx", code->ptx, code->ptx_len}};
-    tc_coding c = {.f = tc_meta_kernel(m),
-                   .recipe = recipe,
-                   .tile = tile,
-                   .code = code,
-                   .add = add_members,
-                   .more = more,
-                   .nmore = sizeof more / sizeof *more};
-    return tc_code_encode(&c, out);
-}
-
-/* ---- Reading ---- */
-
-static bool read_element(const cJSON *list, int index, tc_kind *out)
+static bool read_element(tc_record list, unsigned index, tc_kind *out)
 {
     int kind = 0;
     const char *name = tc_meta_string_at(list, index);
@@ -106,69 +51,74 @@ static bool is_swizzle(unsigned bytes)
 /* Numbers that divide, size an array or are an index must be in range: a file
  * with the right hashes may still hold anything. `arg` is checked when there is
  * a kernel. */
-static bool read_map(const cJSON *list, tc_tensor_map *out)
+static bool read_map(tc_record list, tc_tensor_map *out)
 {
     enum { BEFORE_PARTS = 6, MOST_STEP = 1 << 16 };
     *out = (tc_tensor_map){0};
-    if (!tc_meta_read_at(list, 0, 0, UINT32_MAX, &out->arg) ||
+    if (!number_at(list, 0, 0, UINT32_MAX, &out->arg) ||
         !read_element(list, 1, &out->elem) ||
-        !tc_meta_read_at(list, 2, 0, 128, &out->swizzle) ||
+        !number_at(list, 2, 0, 128, &out->swizzle) ||
         !is_swizzle(out->swizzle) ||
-        !tc_meta_read_at(list, 5, 0, TC_MAX_ROW_PARTS, &out->nparts))
+        !number_at(list, 5, 0, TC_MAX_ROW_PARTS, &out->nparts))
         return false;
-    int box = BEFORE_PARTS + 2 * (int)out->nparts;
-    int rank = cJSON_GetArraySize(list) - box;
-    if (rank < 1 || rank > TC_TMA_MAX_RANK)
+    unsigned box = BEFORE_PARTS + 2 * out->nparts;
+    out->rank = tc_record_count(list) - box;
+    if (out->rank < 1 || out->rank > TC_TMA_MAX_RANK)
         return false;
-    out->rank = (unsigned)rank;
-    if (!tc_meta_read_at(list, 3, 0, out->rank - 1, &out->contiguous) ||
-        !tc_meta_read_at(list, 4, 0, out->rank - 1, &out->apart))
+    if (!number_at(list, 3, 0, out->rank - 1, &out->contiguous) ||
+        !number_at(list, 4, 0, out->rank - 1, &out->apart))
         return false;
-    for (int i = 0; i < (int)out->nparts; i++)
-        if (!tc_meta_read_at(list, BEFORE_PARTS + 2 * i, 1, TC_TMA_MAX_BOX,
+    for (unsigned i = 0; i < out->nparts; i++)
+        if (!number_at(list, BEFORE_PARTS + 2 * i, 1, TC_TMA_MAX_BOX,
                              &out->parts[i].count) ||
-            !tc_meta_read_at(list, BEFORE_PARTS + 2 * i + 1, 1, MOST_STEP,
+            !number_at(list, BEFORE_PARTS + 2 * i + 1, 1, MOST_STEP,
                              &out->parts[i].step))
             return false;
-    for (int i = 0; i < rank; i++)
-        if (!tc_meta_read_at(list, box + i, 1, MOST_STEP, &out->box[i]))
+    for (unsigned i = 0; i < out->rank; i++)
+        if (!number_at(list, box + i, 1, MOST_STEP, &out->box[i]))
             return false;
     return true;
 }
 
-static bool read_maps(const cJSON *j, tc_gpu_meta *meta)
+static bool read_maps(tc_record list, tc_gpu_meta *meta)
 {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(j, "maps");
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
-        if (meta->nmaps == TC_MAX_TENSOR_MAPS ||
-            !read_map(item, &meta->maps[meta->nmaps++]))
+    uint32_t n = tc_record_count(list);
+    if (!tc_record_is_list(list) || n > TC_MAX_TENSOR_MAPS)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (!read_map(tc_record_at(list, i), &meta->maps[meta->nmaps++]))
             return false;
-    }
-    return list != NULL;
+    return true;
+}
+
+/* PTX or a cubin. */
+static bool has_image(const tc_entry *e)
+{
+    for (unsigned i = 0; i < e->n; i++)
+        if (strncmp(e->sections[i].name, "cubin ", 6) == 0)
+            return true;
+    return tc_entry_find(e, "ptx") != NULL;
 }
 
 static bool read_meta(tc_gpu_code *c)
 {
     enum { MOST_THREADS = 1024 };
-    const cJSON *j = c->code.meta;
+    tc_record j = c->code.meta;
     tc_gpu_meta *m = &c->meta;
-    const char *target = tc_meta_text(j, "target");
-    m->entry = tc_meta_text(j, "entry");
+    const char *target = tc_record_text(tc_record_get(j, "target"));
+    m->entry = tc_record_text(tc_record_get(j, "entry"));
     m->target = target ? tc_target_get(target) : NULL;
-    m->counts_tiles = tc_meta_is_set(j, "counts");
-    m->has_reports = tc_meta_is_set(j, "reports");
-    m->starts_early = tc_meta_is_set(j, "early");
+    m->counts_tiles = tc_record_is_set(tc_record_get(j, "counts"));
+    m->has_reports = tc_record_is_set(tc_record_get(j, "reports"));
+    m->starts_early = tc_record_is_set(tc_record_get(j, "early"));
     return m->entry && m->target &&
-           tc_meta_read(j, "abi", TC_NVPTX_ABI, TC_NVPTX_ABI, &m->abi) &&
-           tc_meta_read(j, "warps", 1, TC_MAX_WARPS, &m->warps) &&
-           tc_meta_read(j, "threads", 32, MOST_THREADS, &m->threads) &&
+           number_of(j, "abi", TC_NVPTX_ABI, TC_NVPTX_ABI, &m->abi) &&
+           number_of(j, "warps", 1, TC_MAX_WARPS, &m->warps) &&
+           number_of(j, "threads", 32, MOST_THREADS, &m->threads) &&
            m->threads % 32 == 0 && m->threads >= 32 * m->warps &&
-           tc_meta_read(j, "shared", 0, TC_MAX_SHARED, &m->shared_bytes) &&
-           tc_meta_read(j, "ptxas", 0, 3, &m->ptxas_level) && read_maps(j, m) &&
-           tc_entry_find(&c->code.entry, "ptx") &&
-           tc_entry_find(&c->code.entry, "header");
+           number_of(j, "shared", 0, TC_MAX_SHARED, &m->shared_bytes) &&
+           number_of(j, "ptxas", 0, 3, &m->ptxas_level) && read_maps(tc_record_get(j, "maps"), m) &&
+           has_image(&c->code.entry) && tc_entry_find(&c->code.entry, "header");
 }
 
 static void drop(tc_code *code)
@@ -221,10 +171,9 @@ size_t tc_gpu_code_size(const tc_gpu_code *c, const char *name)
 bool tc_gpu_code_assert(const tc_gpu_code *c, unsigned index,
                         tc_gpu_assert *out)
 {
-    const cJSON *list =
-        cJSON_GetObjectItemCaseSensitive(c->code.meta, "asserts");
-    const cJSON *a = cJSON_GetArrayItem(list, (int)index);
-    if (!a)
+    tc_record list = tc_record_get(c->code.meta, "asserts");
+    tc_record a = tc_record_at(list, index);
+    if (!a.at)
         return false;
     *out = (tc_gpu_assert){.file = tc_meta_string_at(a, 0),
                            .line = tc_meta_number_at(a, 1),

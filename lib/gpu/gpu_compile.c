@@ -13,28 +13,13 @@
 
 /* ---- Finding or making code ---- */
 
-/* Are the tensor maps of what the kernel takes? */
-static bool maps_fit(const tilec_kernel *k, const tc_gpu_meta *m)
-{
-    for (unsigned i = 0; i < m->nmaps; i++) {
-        const tc_tensor_map *map = &m->maps[i];
-        if (map->arg >= k->nparams)
-            return false;
-        const tc_type *t = k->params[map->arg].type;
-        if (t->kind != TC_TENSOR || t->rank != map->rank ||
-            t->elem->kind != map->elem)
-            return false;
-    }
-    return true;
-}
-
 /* The kernel as the code's header has it, in `module`; NULL: the code is of
  * another one. */
 static tilec_kernel *describe(const tc_making *m, const tc_gpu_code *code,
                               tc_module *module)
 {
     tilec_kernel *k = tc_code_kernel(m, (const tc_code *)code, module);
-    return k && maps_fit(k, tc_gpu_code_meta(code)) ? k : NULL;
+    return k && tc_gpu_maps_fit(k, tc_gpu_code_meta(code)) ? k : NULL;
 }
 
 static bool is_sound(tc_job *job, void *data)
@@ -226,45 +211,6 @@ static bool load(const tc_making *m, tc_gpu_code *code)
     return true;
 }
 
-/* ---- All of it ---- */
-
-bool tc_gpu_fits(const tc_target *t, const tc_cuda_device *d)
-{
-    bool same = d->major == t->major && d->minor == t->minor;
-    bool later =
-        d->major > t->major || (d->major == t->major && d->minor > t->minor);
-    return same || (later && !t->exact);
-}
-
-bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
-                   const tc_target *target, tc_func *f, const tc_bound *bound)
-{
-    tc_making m = tc_making_begin(job, o, target, f->name, bound);
-    m.nown = f->body->nargs;
-    job->gpu = tc_arena_new(&job->cx->arena, tc_gpu);
-    job->gpu->settings = copy_settings(&m);
-    copy_options(&m, &job->gpu->options);
-    job->gpu->part = copy_part(&job->cx->arena, job->part);
-    job->gpu->nsources = job->nparsed;
-    job->gpu->sources = job->parsed;
-    tc_recipe_make(job, o, target, f->name, bound, &m.recipe);
-    tc_gpu_code *code = tc_making_may_read(&m) ? gpu_compile_find(&m) : NULL;
-    code = code ? code : make(&m);
-    if (!code)
-        return false;
-    tc_making_end(&m);
-    atomic_store(&job->gpu->variants[TC_GPU_ALIGNED], code);
-    return assemble(&m, code) && load(&m, code);
-}
-
-void tc_gpu_free(tc_gpu *gpu)
-{
-    if (gpu)
-        tc_launch_graph_free(atomic_exchange(&gpu->again, NULL));
-    for (int i = 0; gpu && i < TC_GPU_VARIANTS; i++)
-        tc_gpu_code_unref(atomic_exchange(&gpu->variants[i], NULL));
-}
-
 /* ---- The other variants ---- */
 
 /* TMA copies and roles are for tiles of some size: not here. */
@@ -276,16 +222,6 @@ static tilec_compile_options options_of(const tilec_kernel *k, int which)
         o.target = k->target->tma ? "sm_90" : o.target;
     }
     return o;
-}
-
-static const char *purpose(int which)
-{
-    static const char *const of[TC_GPU_VARIANTS] = {
-        [TC_GPU_UNEVEN] = "tensors that are not aligned in size",
-        [TC_GPU_ANY] = "tensors that are not aligned",
-        [TC_GPU_FAR] = "grids with a long axis 1 or 2",
-    };
-    return of[which];
 }
 
 /* In a context of its own, from the texts of the first compile. */
@@ -319,7 +255,7 @@ static tilec_status compile_variant(const tilec_kernel *k, int which,
             tc_gpu_code_ref(atomic_load(&any->gpu->variants[TC_GPU_ALIGNED]));
     else
         tc_fail(error, status, "@%s for %s does not compile: %s", k->func->name,
-                purpose(which),
+                tc_gpu_variant_purpose(which),
                 cx->diags ? cx->diags->message : "out of memory");
     tilec_kernel_free(any);
     tilec_context_free(cx);
@@ -327,22 +263,26 @@ static tilec_status compile_variant(const tilec_kernel *k, int which,
     return status;
 }
 
-tilec_status tc_gpu_variant(const tilec_kernel *k, int which, tc_gpu_code **out,
-                            tilec_error *error)
+/* ---- All of it ---- */
+
+bool tc_gpu_finish(tc_job *job, const tilec_compile_options *o,
+                   const tc_target *target, tc_func *f, const tc_bound *bound)
 {
-    *out = atomic_load_explicit(&k->gpu->variants[which], memory_order_acquire);
-    if (*out)
-        return TILEC_OK;
-    /* A kernel as callers know it is read-only; this makes it whole. */
-    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&k->lock;
-    pthread_mutex_lock(lock);
-    tilec_status s = TILEC_OK;
-    *out = atomic_load(&k->gpu->variants[which]);
-    if (!*out)
-        s = compile_variant(k, which, out, error);
-    if (s == TILEC_OK)
-        atomic_store_explicit(&k->gpu->variants[which], *out,
-                              memory_order_release);
-    pthread_mutex_unlock(lock);
-    return s;
+    tc_making m = tc_making_begin(job, o, target, f->name, bound);
+    m.nown = f->body->nargs;
+    job->gpu = tc_arena_new(&job->cx->arena, tc_gpu);
+    job->gpu->settings = copy_settings(&m);
+    job->gpu->compile = compile_variant;
+    copy_options(&m, &job->gpu->options);
+    job->gpu->part = copy_part(&job->cx->arena, job->part);
+    job->gpu->nsources = job->nparsed;
+    job->gpu->sources = job->parsed;
+    tc_recipe_make(job, o, target, f->name, bound, &m.recipe);
+    tc_gpu_code *code = tc_making_may_read(&m) ? gpu_compile_find(&m) : NULL;
+    code = code ? code : make(&m);
+    if (!code)
+        return false;
+    tc_making_end(&m);
+    atomic_store(&job->gpu->variants[TC_GPU_ALIGNED], code);
+    return assemble(&m, code) && load(&m, code);
 }

@@ -8,17 +8,22 @@
 #include "codegen/host/jit/compile.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ---- Finding or making code ---- */
 
-static bool args_fit(const tilec_kernel *k, const tc_host_kernel *h)
+/* The section `object`, by LLVM. */
+static bool link_object(tc_host_kernel *k, const tc_entry *entry, char *why,
+                        size_t room)
 {
-    bool fit = k->nparams == h->nargs;
-    for (unsigned i = 0; fit && i < k->nparams; i++) {
-        tc_host_arg a = tc_host_arg_of(k->params[i].type);
-        fit = a.kind == h->args[i].kind && a.rank == h->args[i].rank;
-    }
-    return fit;
+    const tc_cache_section *s = tc_entry_find(entry, "object");
+    k->object = s && s->size ? malloc(s->size) : NULL;
+    if (!k->object || !tc_entry_find(entry, "tile"))
+        return false;
+    memcpy(k->object, s->data, s->size);
+    k->object_size = s->size;
+    return tc_host_link(k, why, room);
 }
 
 /* The kernel as the code's header has it, in `module`; NULL: the code is of
@@ -27,7 +32,7 @@ static tilec_kernel *describe(const tc_making *m, const tc_host_code *c,
                               tc_module *module)
 {
     tilec_kernel *k = tc_code_kernel(m, &c->code, module);
-    return k && args_fit(k, c->kernel) ? k : NULL;
+    return k && tc_host_fits(c, k) ? k : NULL;
 }
 
 static bool is_sound(tc_job *job, void *data)
@@ -45,7 +50,7 @@ static tc_host_code *host_compile_find(tc_making *m)
     tc_host_code *c = (tc_host_code *)tc_making_find(m);
     if (c || !tc_making_read(m, &entry))
         return c;
-    job->host = c = tc_host_decode(&entry, why, sizeof why);
+    job->host = c = tc_host_decode(&entry, link_object, why, sizeof why);
     if (!c)
         return NULL;
     if (tc_job_probe(job, is_sound, m)) {
@@ -72,7 +77,7 @@ static const char *generate(const tc_making *m)
 static tc_host_code *link_code(const tc_making *m, tc_entry *entry)
 {
     char why[TC_HOST_WHY];
-    tc_host_code *c = tc_host_decode(entry, why, sizeof why);
+    tc_host_code *c = tc_host_decode(entry, link_object, why, sizeof why);
     if (!c)
         tc_job_error(m->job, TILEC_MACHINE, "kernel @%s: LLVM, linking: %s",
                      m->kernel, why);

@@ -272,17 +272,7 @@ bool tc_job_passes(tc_job *job, const tilec_compile_options *o,
 tilec_kernel *tc_job_kernel(tc_job *job, const tc_target *target, tc_func *f,
                             const tc_bound *bound, unsigned nown)
 {
-    tc_arena *a = &job->cx->arena;
-    tilec_kernel *k = tc_arena_new(a, tilec_kernel);
-    k->cx = job->cx;
-    k->module = job->module;
-    k->func = f;
-    k->target = target;
-    k->nbindings = bound->nall;
-    k->bindings = bound->all;
-    k->grid = f->is_kernel ? tc_grid_prepare(a, f) : NULL;
-    tc_kernel_describe(k, nown);
-    return k;
+    return tc_kernel_new(job->module, target, f, bound->nall, bound->all, nown);
 }
 
 bool tc_job_choose(tc_job *job, const tilec_compile_options *o,
@@ -469,17 +459,4 @@ tilec_status tilec_compile(tilec_context *cx, const tilec_source *sources,
     return cx ? tc_compile(cx, sources, nsources, options, NULL, TC_GPU_ALIGNED,
                            out)
               : TILEC_USAGE;
-}
-
-void tilec_kernel_free(tilec_kernel *k)
-{
-    if (!k)
-        return;
-    pthread_mutex_destroy(&k->lock);
-    tc_gpu_free(k->gpu);
-    tc_code_unref(k->host_code ? &k->host_code->code : NULL);
-    tc_host_pool_unref(k->workers.pool);
-    tc_launch_plan_free(k->plan);
-    tc_module_free(k->module);
-    tc_context_free(k->cx);
 }

@@ -7,125 +7,7 @@
  */
 #include "lib/program/plan.h"
 
-#include "lib/gpu/gpu.h"
-
 #include <string.h>
-
-/* ---- Steps ---- */
-
-struct maker {
-    tc_job *job;
-    tc_arena *arena;
-    tc_launch_plan *plan;
-    tc_plan_step *steps;
-    const char **callees; /* of plan->kernels */
-};
-
-static void number(struct maker *m, tc_value *v)
-{
-    v->data = (void *)(uintptr_t)m->plan->nvalues++;
-}
-
-static unsigned number_of(const tc_value *v)
-{
-    return (unsigned)(uintptr_t)v->data;
-}
-
-static unsigned count_ops(const tc_region *r)
-{
-    unsigned n = 0;
-    tc_each_op (op, r) {
-        n += 2; /* a goto after the first region of an `if` */
-        for (unsigned i = 0; i < op->nregions; i++)
-            n += count_ops(op->regions[i]);
-    }
-    return n;
-}
-
-/* Of plan->kernels, by name. */
-static unsigned kernel_index(struct maker *m, const tc_op *launch)
-{
-    const char *callee = tc_op_word(launch, "callee");
-    unsigned i = 0;
-    while (i < m->plan->nkernels && m->callees[i] != callee)
-        i++;
-    m->callees[i] = callee;
-    if (i == m->plan->nkernels)
-        m->plan->nkernels++;
-    return i;
-}
-
-static tc_step_kind kind_of(const tc_op *op)
-{
-    switch (op->code) {
-    case TC_ASSERT: return TC_STEP_ASSERT;
-    case TC_WORKSPACE: return TC_STEP_WORKSPACE;
-    case TC_FILL: return TC_STEP_FILL;
-    case TC_LAUNCH: return TC_STEP_LAUNCH;
-    case TC_IF: return TC_STEP_UNLESS;
-    default: return TC_STEP_SCALAR;
-    }
-}
-
-static tc_plan_step *add_step(struct maker *m, tc_step_kind kind,
-                              const tc_op *op)
-{
-    tc_plan_step *s = &m->steps[m->plan->nsteps++];
-    unsigned *in = tc_arena_array(m->arena, unsigned, op->nin);
-    for (unsigned i = 0; i < op->nin; i++)
-        in[i] = number_of(op->in[i]);
-    *s = (tc_plan_step){.kind = kind, .op = op, .in = in};
-    return s;
-}
-
-static void add_region(struct maker *m, tc_region *r);
-
-static void add_if(struct maker *m, tc_op *op)
-{
-    tc_plan_step *unless = add_step(m, TC_STEP_UNLESS, op);
-    add_region(m, op->regions[0]);
-    tc_plan_step *over = add_step(m, TC_STEP_GOTO, op);
-    unless->index = m->plan->nsteps;
-    add_region(m, op->regions[1]);
-    over->index = m->plan->nsteps;
-}
-
-static void add_op(struct maker *m, tc_op *op)
-{
-    if (op->code == TC_IF) {
-        add_if(m, op);
-        return;
-    }
-    tc_plan_step *s = add_step(m, kind_of(op), op);
-    if (op->nout) {
-        number(m, op->out[0]);
-        s->out = number_of(op->out[0]);
-    }
-    if (s->kind == TC_STEP_WORKSPACE)
-        s->index = m->plan->npieces++;
-    if (s->kind == TC_STEP_LAUNCH)
-        s->index = kernel_index(m, op);
-    if (op->nin > m->plan->most_args)
-        m->plan->most_args = op->nin;
-}
-
-static void add_region(struct maker *m, tc_region *r)
-{
-    tc_each_op (op, r)
-        if (!tc_op_has(op, TC_TERMINATOR))
-            add_op(m, op);
-}
-
-static void make_steps(struct maker *m, tc_func *f)
-{
-    unsigned n = count_ops(f->body);
-    m->steps = tc_arena_array(m->arena, tc_plan_step, n);
-    m->callees = tc_arena_array(m->arena, const char *, n + 1);
-    m->plan->steps = m->steps;
-    for (unsigned i = 0; i < f->body->nargs; i++)
-        number(m, f->body->args[i]);
-    add_region(m, f->body);
-}
 
 /* ---- Kernels ---- */
 
@@ -155,20 +37,19 @@ static void tune(const tc_job *job, tilec_compile_options *o)
 }
 
 /* From the texts of the plan, as one of its kernels. */
-static bool compile_kernel(struct maker *m, const tilec_compile_options *o,
+static bool compile_kernel(tc_job *job, const tilec_compile_options *o,
                            const tc_target *target, const tc_plan_part *part,
-                           unsigned i)
+                           const char *name, tilec_kernel **out)
 {
-    tc_job *job = m->job;
     tilec_source *sources =
-        tc_arena_array(m->arena, tilec_source, job->nparsed);
+        tc_arena_array(&job->cx->arena, tilec_source, job->nparsed);
     for (unsigned s = 0; s < job->nparsed; s++) {
         const tc_source *from = &job->cx->sources[job->parsed[s] - 1];
         sources[s] = tilec_text(from->name, from->text, from->len);
     }
     tilec_compile_options own = *o;
     own.size = sizeof own;
-    own.kernel = m->callees[i] + 1;
+    own.kernel = name + 1;
     own.target = target->name;
     own.bindings = NULL;
     own.nbindings = 0;
@@ -176,38 +57,10 @@ static bool compile_kernel(struct maker *m, const tilec_compile_options *o,
     own.nexamples = 0;
     tune(job, &own);
     tilec_status s = tc_part_compile(job->owner, sources, job->nparsed, &own,
-                                     part, &m->plan->kernels[i]);
+                                     part, out);
     if (s != TILEC_OK && job->status == TILEC_OK)
         job->status = s;
     return s == TILEC_OK;
-}
-
-static bool compile_kernels(struct maker *m, const tilec_compile_options *o,
-                            const tc_target *target, const tc_plan_part *part)
-{
-    m->plan->kernels =
-        tc_arena_array(m->arena, tilec_kernel *, m->plan->nkernels);
-    for (unsigned i = 0; i < m->plan->nkernels; i++)
-        if (!compile_kernel(m, o, target, part, i))
-            return false;
-    return true;
-}
-
-/* The plan writes what its kernels write, and what it fills. */
-static void find_written(const tilec_kernel *k, const tc_launch_plan *plan)
-{
-    for (unsigned i = 0; i < plan->nsteps; i++) {
-        const tc_plan_step *s = &plan->steps[i];
-        for (unsigned a = 0; a < s->op->nin; a++) {
-            unsigned at = s->in[a];
-            if (at >= k->nparams)
-                continue;
-            if (s->kind == TC_STEP_FILL ||
-                (s->kind == TC_STEP_LAUNCH &&
-                 plan->kernels[s->index]->params[a].info.written))
-                k->params[at].info.written = 1;
-        }
-    }
 }
 
 /* ---- All of it ---- */
@@ -226,34 +79,25 @@ bool tc_launch_plan_finish(tc_job *job, const tilec_compile_options *o,
                            const tc_bound *bound)
 {
     tc_arena *a = &job->cx->arena;
-    struct maker m = {.job = job, .arena = a};
+    const char *const *names;
     tc_plan_part part = {tc_arena_string(a, f->name), bound->ngiven,
                          bound->given, (tc_enforce)o->enforce};
     unsigned nown = f->body->nargs;
     if (!run_passes(job, o, target, part.plan, bound))
         return false;
     tc_func *plan = tc_func_find(job->module, part.plan);
-    m.plan = job->plan = tc_arena_new(a, tc_launch_plan);
-    make_steps(&m, plan);
-    if (m.plan->nkernels == 0)
+    job->plan = tc_plan_steps(plan, a, &names);
+    if (job->plan->nkernels == 0)
         return tc_error(job->cx, f->loc, "@%s launches no kernel", part.plan);
     tilec_kernel *k = tc_job_kernel(job, target, plan, bound, nown);
-    k->plan = m.plan;
-    if (!compile_kernels(&m, o, target, &part))
-        return false;
-    find_written(k, m.plan);
+    k->plan = job->plan;
+    for (unsigned i = 0; i < k->plan->nkernels; i++)
+        if (!compile_kernel(job, o, target, &part, names[i],
+                            &k->plan->kernels[i]))
+            return false;
+    tc_plan_find_written(k);
     job->kernel = k;
     return true;
-}
-
-void tc_launch_plan_free(tc_launch_plan *plan)
-{
-    if (plan)
-        tc_plan_forget(plan);
-    for (unsigned i = 0; plan && plan->kernels && i < plan->nkernels; i++) {
-        tilec_kernel_free(plan->kernels[i]);
-        plan->kernels[i] = NULL;
-    }
 }
 
 bool tc_part_isolate(tc_job *job, const tc_plan_part *part,
@@ -278,10 +122,4 @@ bool tc_part_isolate(tc_job *job, const tc_plan_part *part,
             tc_func_erase(f);
     }
     return true;
-}
-
-const tilec_kernel *tilec_kernel_part(const tilec_kernel *k, size_t index)
-{
-    return k && k->plan && index < k->plan->nkernels ? k->plan->kernels[index]
-                                                     : NULL;
 }

@@ -322,21 +322,3 @@ const char **tc_mod_names(tc_arena *a, unsigned *n)
             names[k++] = l.files[i].defs[j].name;
     return names;
 }
-
-const char *tc_grid_of_text(const char *text, size_t *len)
-{
-    struct cursor c = {text, 0, strlen(text)};
-    struct token grid = next(&c);
-    while (grid.kind && !is_word(grid, "grid"))
-        grid = next(&c);
-    int depth = 0;
-    for (struct token t = next(&c); t.kind; t = next(&c)) {
-        depth += (t.kind == '{') - (t.kind == '}');
-        if (depth == 0) {
-            *len = c.at - grid.begin;
-            return text + grid.begin;
-        }
-    }
-    *len = 0;
-    return text;
-}

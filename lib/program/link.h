@@ -45,7 +45,4 @@ tc_source *tc_link(tc_arena *a, const tc_texts *texts, const char *const *names,
 /* Names of all functions in the embedded mods. */
 const char **tc_mod_names(tc_arena *a, unsigned *n);
 
-/* The bytes of `grid { ... }` of the first kernel in a text; len 0: none. */
-const char *tc_grid_of_text(const char *text, size_t *len);
-
 #endif

@@ -3,7 +3,8 @@
  * Plans in the library: a tilec_kernel that is several kernels, the tensors
  * between them, and a list of steps that the host takes at each launch.
  *
- *   plan.c          from a text: passes, steps, each kernel compiled by itself
+ *   plan.c          from a text: passes, each kernel compiled by itself
+ *   plan_steps.c    the steps
  *   plan_run.c      a launch: sizes, workspace, then fills and launches
  *   plan_memory.c   tensors that are not in use at the same time share memory
  */
@@ -65,6 +66,12 @@ bool tc_launch_plan_finish(tc_job *job, const tilec_compile_options *options,
  * plan has got. */
 bool tc_part_isolate(tc_job *job, const tc_plan_part *part,
                      const tilec_compile_options *options) TC_MUST_CHECK;
+/* plan_steps.c: of a plan after its passes; room for its kernels, whose names
+ * (with `@`) are in *names. The fields `data` of its values are used. */
+tc_launch_plan *tc_plan_steps(tc_func *plan, tc_arena *a,
+                              const char *const **names);
+/* A plan's kernel writes what its kernels write, and what it fills. */
+void tc_plan_find_written(const tilec_kernel *k);
 /* Drops its kernels; accepts NULL. */
 void tc_launch_plan_free(tc_launch_plan *plan);
 

@@ -21,7 +21,9 @@ struct tc_host_kernel {
     tc_arena arena; /* of sites and args */
     void *object;   /* ELF, malloc'd; NULL once it is linked */
     size_t object_size;
-    struct LLVMOrcOpaqueLLJIT *jit;
+    void *linked; /* what linked code lies in, and what gives it back: */
+    void (*unlink)(tc_host_kernel *k);
+    size_t linked_size;
     tc_host_fn *fn;
     uint64_t scratch_bytes;
     bool ordered; /* programs may follow those before them */
@@ -34,7 +36,10 @@ struct tc_host_kernel {
 /* Once a process, before all that LLVM does. */
 void tc_host_start_llvm(void);
 
+/* kernel.c */
 tc_host_arg tc_host_arg_of(const tc_type *t);
+/* Of the arguments of its code, which are known. */
+void tc_host_count_words(tc_host_kernel *k);
 
 /* tc_host_compile in two steps, so that what is between them can be kept: code
  * that is not linked yet (sites, args and object are there), and the link. */

@@ -5,35 +5,14 @@
  */
 #include "codegen/host/jit/compile.h"
 
-#include "codegen/llvm/math.h"
+#include "codegen/host/runtime/symbols.h"
 
 #include <llvm-c/Core.h>
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The functions that LLVM may call on its own account, and the kernel's run
- * time. */
-static const tc_host_symbol runtime_symbols[] = {
-    {"memcpy", (void *)memcpy},
-    {"memmove", (void *)memmove},
-    {"memset", (void *)memset},
-    {"fma", (void *)fma},
-    {"fmaf", (void *)fmaf},
-    {"floor", (void *)floor},
-    {"floorf", (void *)floorf},
-    {"fmin", (void *)fmin},
-    {"fminf", (void *)fminf},
-    {"fmax", (void *)fmax},
-    {"fmaxf", (void *)fmaxf},
-    {"tc_host_rt_fail", (void *)tc_host_rt_fail},
-    {"tc_host_rt_print", (void *)tc_host_rt_print},
-    {"tc_host_rt_follow", (void *)tc_host_rt_follow},
-    {NULL, NULL},
-};
 
 static unsigned count_symbols(const tc_host_symbol *list)
 {
@@ -98,12 +77,12 @@ static bool no_error(const reason *r, LLVMErrorRef error)
 static bool define_symbols(LLVMOrcLLJITRef jit, const reason *r)
 {
     unsigned room =
-        count_symbols(runtime_symbols) + count_symbols(tc_host_libm);
+        count_symbols(tc_host_runtime_symbols) + count_symbols(tc_host_libm);
     LLVMOrcCSymbolMapPair *pairs = calloc(room, sizeof *pairs);
     if (!pairs)
         return link_say(r, "out of memory");
-    unsigned n = add_symbols(jit, runtime_symbols, NULL, pairs);
-    n += add_symbols(jit, tc_host_libm, runtime_symbols, pairs + n);
+    unsigned n = add_symbols(jit, tc_host_runtime_symbols, NULL, pairs);
+    n += add_symbols(jit, tc_host_libm, tc_host_runtime_symbols, pairs + n);
     LLVMOrcMaterializationUnitRef unit = LLVMOrcAbsoluteSymbols(pairs, n);
     free(pairs);
     LLVMErrorRef error =
@@ -113,48 +92,39 @@ static bool define_symbols(LLVMOrcLLJITRef jit, const reason *r)
     return no_error(r, error);
 }
 
-static bool add_object(tc_host_kernel *k, const reason *r)
+static bool add_object(tc_host_kernel *k, LLVMOrcLLJITRef jit, const reason *r)
 {
     LLVMMemoryBufferRef copy = LLVMCreateMemoryBufferWithMemoryRangeCopy(
         k->object, k->object_size, "kernel");
     LLVMOrcExecutorAddress address = 0;
     /* Takes the copy over, failed or not. */
     if (!no_error(r, LLVMOrcLLJITAddObjectFile(
-                         k->jit, LLVMOrcLLJITGetMainJITDylib(k->jit), copy)) ||
-        !no_error(r, LLVMOrcLLJITLookup(k->jit, &address, "kernel")))
+                         jit, LLVMOrcLLJITGetMainJITDylib(jit), copy)) ||
+        !no_error(r, LLVMOrcLLJITLookup(jit, &address, "kernel")))
         return false;
     k->fn = (tc_host_fn *)(uintptr_t)address;
     return true;
 }
 
-tc_host_arg tc_host_arg_of(const tc_type *t)
+static void dispose(tc_host_kernel *k)
 {
-    return (tc_host_arg){t->kind, t->rank};
+    LLVMConsumeError(LLVMOrcDisposeLLJIT(k->linked));
 }
 
 bool tc_host_link(tc_host_kernel *k, char *why, size_t room)
 {
     reason r = {why, room};
     tc_host_start_llvm();
-    if (!no_error(&r, LLVMOrcCreateLLJIT(&k->jit, NULL)) ||
-        !define_symbols(k->jit, &r) || !add_object(k, &r))
+    LLVMOrcLLJITRef jit = NULL;
+    if (!no_error(&r, LLVMOrcCreateLLJIT(&jit, NULL)))
         return false;
-    k->nwords = 0;
-    for (unsigned i = 0; i < k->nargs; i++)
-        k->nwords += k->args[i].kind == TC_TENSOR ? 1 + 2 * k->args[i].rank : 1;
+    k->linked = jit;
+    k->unlink = dispose;
+    if (!define_symbols(jit, &r) || !add_object(k, jit, &r))
+        return false;
+    tc_host_count_words(k);
     free(k->object);
     k->object = NULL;
     k->object_size = 0;
     return true;
-}
-
-void tc_host_free(tc_host_kernel *k)
-{
-    if (!k)
-        return;
-    if (k->jit)
-        LLVMConsumeError(LLVMOrcDisposeLLJIT(k->jit));
-    tc_arena_reset(&k->arena);
-    free(k->object);
-    free(k);
 }
