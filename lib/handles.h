@@ -29,6 +29,7 @@ typedef struct tc_workers {
 
 struct tilec_context {
     char *target; /* as it was given */
+    char *cpu;    /* NULL: this machine's */
     bool remarks, no_graphs;
     bool warned_of_cache; /* that its folder is not used */
     tc_workers workers;
@@ -36,6 +37,10 @@ struct tilec_context {
     uint64_t cache_most;
     struct tc_code *codes[TC_CODES_KEPT]; /* newest first */
     unsigned ncodes;
+    struct tc_bundle *bundles;     /* newest first */
+    struct tc_recorder *recorder;  /* NULL: nothing is recorded */
+    void (*drop_recorder)(struct tc_recorder *r);
+    unsigned multiprocessors; /* 0: not given */
     tc_memory memory; /* of `arena`; fail_after is handed to compiles */
     tc_arena arena;   /* the diagnostics below */
     tilec_diagnostic *diags;
@@ -70,6 +75,30 @@ struct tilec_kernel {
     pthread_mutex_t lock;
 };
 
+struct tc_append_request; /* lib/append */
+
+/* The compiler, for what a context's bundles do not have. `request` is what the
+ * caller of each passes on (lib/attention, lib/kvcache). */
+typedef struct tc_compiler {
+    tilec_status (*attention)(tilec_context *cx, void *request,
+                              tilec_attention **out);
+    tilec_status (*kvcache)(tilec_context *cx, void *request,
+                            tilec_kvcache **out);
+    tilec_status (*append)(tilec_context *cx,
+                           const struct tc_append_request *request,
+                           tilec_kernel **out);
+} tc_compiler;
+/* lib/attention/compiler.c of libtilec; lib/runtime has NULL. */
+extern const tc_compiler *const tc_the_compiler;
+
+/* No diagnostics; the one of out of memory, whose status it returns
+ * (jit/diagnostics.c). */
+void tc_diagnostics_clear(tilec_context *cx);
+tilec_status tc_diagnostics_oom(tilec_context *cx);
+/* One error as the diagnostics of the context, in place of what was there;
+ * returns the status. */
+tilec_status tc_say(tilec_context *cx, tilec_status status, const char *text);
+
 /* Calls run(arg) with m's unwind point set. False: out of memory. */
 bool tc_guard(tc_memory *m, void (*run)(void *arg), void *arg) TC_MUST_CHECK;
 
@@ -99,6 +128,7 @@ bool tc_options_read(void *to, size_t room, const void *from) TC_MUST_CHECK;
  * that this thread would use, else the CPU. */
 const tc_target *tc_target_find(const tilec_context *cx, const char *name);
 bool tc_target_is_gpu(const tc_target *t);
+bool tc_target_is_auto(const char *name);
 
 /* dtype.c: TC_KIND_COUNT where tilec has no such type. */
 tc_kind tc_kind_from_dl(DLDataType dtype);

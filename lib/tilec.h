@@ -9,6 +9,8 @@
  *   tilec_append    new keys and values into a cache (tilec/append.h)
  *   tilec_kvcache_..  attention over a cache of keys and values
  *                   (tilec/kvcache.h)
+ *   tilec_bundle_..   files of compiled kernels, for programs without a
+ *                   compiler (tilec/bundle.h)
  *   tilec_safetensors, tilec_safetensors_write   tensor files
  *                   (tilec/safetensors.h)
  *
@@ -145,6 +147,14 @@ typedef struct tilec_context_options {
     void (*parallel_for)(void *user, size_t count,
                          void (*run)(void *task, size_t i), void *task);
     void *parallel_user;
+    /* CPU target: compile for all CPUs with the features of "x86-64-v2",
+     * "x86-64-v3" (AVX2) or "x86-64-v4" (AVX-512), as bundles need it; NULL:
+     * for the one that this runs on. */
+    const char *cpu;
+    /* GPU targets where there is no GPU: the multiprocessors of the one that
+     * plans are made for; 0: not known (to be recorded in a bundle: those of
+     * the target's usual one). With a GPU no effect. */
+    unsigned multiprocessors;
 } tilec_context_options;
 
 TILEC_API tilec_status tilec_context_new(const tilec_context_options *options,
@@ -607,6 +617,7 @@ template <typename T> static inline T tilec_init()
 
 #include "tilec/append.h"
 #include "tilec/attention.h"
+#include "tilec/bundle.h"
 #include "tilec/kvcache.h"
 #include "tilec/safetensors.h"
 

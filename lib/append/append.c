@@ -4,15 +4,15 @@
  * @append. Which of them there are decides its compile-time parameters; the
  * plan gets empty tensors for the others.
  */
+#include "lib/append/append.h"
+
+#include "lib/bundle/bundle.h"
 #include "lib/overlap.h"
-#include "lib/program/compile.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char program[] = "append";
 
 struct tilec_append {
     tilec_kernel *kernel;
@@ -59,7 +59,8 @@ static const struct place places[] = {
     {"k_scales", "k_scales", FIELD(k_scales), 3, NONE, TC_F32, true},
     {"v_scales", "v_scales", FIELD(v_scales), 3, NONE, TC_F32, true},
 };
-enum { PLACES = sizeof places / sizeof *places, RANK = 4 };
+enum { PLACES = TC_APPEND_PLACES };
+_Static_assert(sizeof places / sizeof *places == PLACES, "see append.h");
 
 /* Tensors that only go together. */
 static const struct {
@@ -79,7 +80,7 @@ static const struct {
     {"v_scales", "v", FIELD(v_scales), FIELD(v)},
 };
 
-static bool computes_factors(const tilec_append_tensors *t)
+bool tc_append_computes_factors(const tilec_append_tensors *t)
 {
     return t->k_scales && t->k_scales->ndim == 3;
 }
@@ -127,13 +128,6 @@ static tilec_status check_tensors(const tilec_append_tensors *t,
 
 /* ---- Arguments ---- */
 
-struct arguments {
-    DLTensor views[PLACES];
-    int64_t shapes[PLACES][RANK], strides[PLACES][RANK];
-    tilec_argument all[PLACES];
-    size_t n;
-};
-
 static int64_t stride_of(const DLTensor *t, int dim)
 {
     int64_t stride = 1;
@@ -145,7 +139,7 @@ static int64_t stride_of(const DLTensor *t, int dim)
 }
 
 /* A list as a tensor with sides of 1 around dim 1. */
-static void view_list(struct arguments *a, int i, const DLTensor *list)
+static void view_list(tc_append_arguments *a, int i, const DLTensor *list)
 {
     for (int dim = 0; dim < places[i].ndim; dim++) {
         a->shapes[i][dim] = dim == 1 ? list->shape[0] : 1;
@@ -155,14 +149,14 @@ static void view_list(struct arguments *a, int i, const DLTensor *list)
     a->views[i].ndim = places[i].ndim;
 }
 
-static void view_nothing(struct arguments *a, int i, const DLTensor *like)
+static void view_nothing(tc_append_arguments *a, int i, const DLTensor *like)
 {
     a->views[i] = *like;
     a->views[i].dtype = tc_kind_to_dl(places[i].empty);
     a->views[i].ndim = places[i].ndim;
 }
 
-static void add_argument(struct arguments *a, int i,
+static void add_argument(tc_append_arguments *a, int i,
                          const tilec_append_tensors *t)
 {
     const struct place *p = &places[i];
@@ -183,7 +177,7 @@ static void add_argument(struct arguments *a, int i,
 }
 
 /* One for each parameter of the plan. */
-static void make_arguments(struct arguments *a, const tilec_append_tensors *t)
+void tc_append_arguments_of(tc_append_arguments *a, const tilec_append_tensors *t)
 {
     memset(a, 0, sizeof *a);
     for (int i = 0; i < PLACES; i++) {
@@ -196,67 +190,6 @@ static void make_arguments(struct arguments *a, const tilec_append_tensors *t)
 }
 
 /* ---- The plan ---- */
-
-enum { NUMBERS = 10 };
-struct bindings {
-    tilec_binding *all;
-    size_t n;
-    char text[NUMBERS][24];
-};
-
-static void bind(struct bindings *b, size_t *used, const char *name,
-                 int64_t value)
-{
-    for (size_t i = 0; i < b->n; i++)
-        if (strcmp(b->all[i].name, name) == 0)
-            return;
-    snprintf(b->text[*used], sizeof b->text[*used], "%lld", (long long)value);
-    b->all[b->n++] = (tilec_binding){name, b->text[(*used)++]};
-}
-
-static void bind_all(struct bindings *b, const tilec_append_tensors *t,
-                     const tilec_append_options *o, bool on_cpu)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < o->nbindings; i++)
-        b->all[b->n++] = o->bindings[i];
-    bind(b, &used, "R", t->cos ? 2 * t->cos->shape[1] : 0);
-    bind(b, &used, "R0", o->rotary_offset);
-    bind(b, &used, "INTERLEAVED", o->interleaved != 0);
-    bind(b, &used, "RAGGED", t->cu_seqlens != NULL);
-    bind(b, &used, "PAGED", t->kv_indices ? 2 : t->page_table != NULL);
-    bind(b, &used, "QUERIES", t->q != NULL);
-    bind(b, &used, "VALUES", t->v != NULL);
-    bind(b, &used, "POSITIONS", t->positions != NULL);
-    bind(b, &used, "SCALES", t->k_scales ? 1 + computes_factors(t) : 0);
-    bind(b, &used, "CHECK", on_cpu);
-}
-
-static tilec_status compile(tilec_context *cx, const tilec_append_tensors *t,
-                            const tilec_append_options *o, tilec_kernel **out)
-{
-    struct arguments a;
-    struct bindings b = {
-        malloc((o->nbindings + NUMBERS) * sizeof *b.all), 0, {{0}}};
-    const tc_target *target = tc_target_find(cx, o->target);
-    tilec_source source = tilec_text(program, NULL, 0);
-    if (!b.all)
-        return tc_job_refuse(cx, "tilec_append_plan: out of memory", out);
-    make_arguments(&a, t);
-    bind_all(&b, t, o, target && !tc_target_is_gpu(target));
-    tilec_compile_options c = TILEC_INIT(tilec_compile_options);
-    c.kernel = program;
-    c.target = o->target;
-    c.bindings = b.all;
-    c.nbindings = b.n;
-    c.examples = a.all;
-    c.nexamples = a.n;
-    c.no_load = o->no_load;
-    c.no_cache = o->no_cache;
-    tilec_status s = tilec_compile(cx, &source, 1, &c, out);
-    free(b.all);
-    return s;
-}
 
 static const char *wrong(const tilec_append_options *o, bool tensors_ok,
                          bool options_ok)
@@ -284,10 +217,98 @@ static tilec_append *new_append(const tilec_append_tensors *t)
         return NULL;
     }
     a->given = given;
-    a->computes_factors = computes_factors(t);
+    a->computes_factors = tc_append_computes_factors(t);
     for (int i = 0; i < PLACES; i++)
         given[i] = field(t, places[i].offset) != NULL;
     return a;
+}
+
+/* Takes the kernel. */
+static tilec_status finish(tilec_context *cx, const tilec_append_tensors *t,
+                           tilec_kernel *kernel, tilec_append **out)
+{
+    *out = new_append(t);
+    if (*out) {
+        (*out)->kernel = kernel;
+        return TILEC_OK;
+    }
+    tilec_kernel_free(kernel);
+    return tc_say(cx, TILEC_MACHINE, "tilec_append_plan: out of memory");
+}
+
+/* ---- Bundles ---- */
+
+/* The kernel is made for data types, which tensors there are, and for the dims
+ * that its types name. */
+static void add_place(tc_text *key, const struct place *p,
+                      const tilec_append_tensors *t)
+{
+    const DLTensor *x = field(t, p->offset);
+    if (!x)
+        return;
+    tc_text_printf(key, "%s=%s/%d", p->name, tc_dtype_name(x->dtype).text,
+                   (int)x->ndim);
+    if (x->ndim == 4)
+        tc_text_printf(key, "/%lld", (long long)x->shape[3]);
+    if (p->offset == FIELD(k_cache) || p->offset == FIELD(v_cache))
+        tc_text_printf(key, "/page-%lld", (long long)x->shape[2]);
+    if (p->offset == FIELD(cos) || p->offset == FIELD(sin))
+        tc_text_printf(key, "/%lld", (long long)x->shape[1]);
+    tc_text_add(key, " ");
+}
+
+static void make_key(const void *user, tc_text *key)
+{
+    const tc_append_request *r = user;
+    for (int i = 0; i < PLACES; i++)
+        add_place(key, &places[i], r->tensors);
+    tc_key_add_number(key, "rotary_offset", r->options->rotary_offset);
+    tc_key_add_number(key, "interleaved", r->options->interleaved != 0);
+    tc_key_add_bindings(key, "D", r->options->bindings,
+                        r->options->nbindings);
+}
+
+char *tc_append_key(tilec_context *cx, const tc_append_request *r,
+                    tc_bundle_request *out)
+{
+    const char *target = r->options->target ? r->options->target : cx->target;
+    char *key = tc_bundle_key(make_key, r);
+    *out = (tc_bundle_request){.kind = "append",
+                               .key = key,
+                               .target = tc_target_find(cx, target),
+                               .any_target = tc_target_is_auto(target)};
+    return key;
+}
+
+static tilec_status from_bundle(tilec_context *cx, const tc_append_request *r,
+                                tilec_kernel **out, char *why, size_t room)
+{
+    tc_bundle_request request;
+    const tc_bundle_entry *e = NULL;
+    tilec_error error = TILEC_INIT(tilec_error);
+    char *key = tc_append_key(cx, r, &request);
+    if (key && request.target)
+        e = tc_bundle_find(cx, &request, why, room);
+    free(key);
+    if (!e)
+        return TILEC_OK;
+    tilec_status s = tc_bundle_kernel(cx, e, "kernel", out, &error);
+    return s == TILEC_OK ? s : tc_say(cx, s, error.message);
+}
+
+static tilec_status get_kernel(tilec_context *cx, const tc_append_request *r,
+                               tilec_kernel **out)
+{
+    char why[400] = "the target is unknown";
+    tilec_status s = TILEC_OK;
+    *out = NULL;
+    tc_diagnostics_clear(cx);
+    if (cx->bundles || !tc_the_compiler)
+        s = from_bundle(cx, r, out, why, sizeof why);
+    if (s != TILEC_OK || *out)
+        return s;
+    return tc_the_compiler ? tc_the_compiler->append(cx, r, out)
+                           : tc_say(cx, TILEC_INPUT, why);
 }
 
 tilec_status tilec_append_plan(tilec_context *cx,
@@ -310,17 +331,10 @@ tilec_status tilec_append_plan(tilec_context *cx,
     if (!why && check_tensors(&t, &error) != TILEC_OK)
         why = error.message;
     if (why)
-        return tc_job_refuse(cx, why, &kernel);
-    tilec_status s = compile(cx, &t, &o, &kernel);
-    if (s != TILEC_OK)
-        return s;
-    *out = new_append(&t);
-    if (*out) {
-        (*out)->kernel = kernel;
-        return TILEC_OK;
-    }
-    tilec_kernel_free(kernel);
-    return tc_job_refuse(cx, "tilec_append_plan: out of memory", &kernel);
+        return tc_say(cx, TILEC_USAGE, why);
+    tc_append_request r = {&t, &o};
+    tilec_status s = get_kernel(cx, &r, &kernel);
+    return s == TILEC_OK ? finish(cx, &t, kernel, out) : s;
 }
 
 void tilec_append_free(tilec_append *a)
@@ -351,7 +365,7 @@ static tilec_status check_same(const tilec_append *a,
                            "tilec_append_plan",
                            places[i].name, is_there ? "given" : "NULL");
     }
-    return a->computes_factors == computes_factors(t)
+    return a->computes_factors == tc_append_computes_factors(t)
                ? TILEC_OK
                : tc_fail(error, TILEC_INPUT,
                          "k_scales: rank is %d, expected %d as of "
@@ -394,7 +408,7 @@ tilec_status tilec_append_run(const tilec_append *a,
         s = check_views(&t, error);
     if (s != TILEC_OK)
         return s;
-    struct arguments args;
-    make_arguments(&args, &t);
+    tc_append_arguments args;
+    tc_append_arguments_of(&args, &t);
     return tilec_launch(a->kernel, args.all, args.n, options, error);
 }

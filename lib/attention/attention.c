@@ -14,7 +14,6 @@
 #include "lib/program/link.h"
 #include "passes/sync/shared_memory.h"
 
-#include <math.h>
 #include <string.h>
 
 static bool check_tensor(tc_job *job, const char *name, const DLTensor *t)
@@ -59,9 +58,7 @@ static tilec_attention *make_plan(tc_attention_job *p)
     tilec_attention *a = tc_arena_new(p->arena, tilec_attention);
     a->has_max = o->max != 0;
     a->has_sinks = o->sinks != 0;
-    a->scale = o->scale;
-    if (o->scale == 0.0 || isnan(o->scale))
-        a->scale = 1.0 / sqrt((double)p->r->q->shape[3]);
+    a->scale = tc_attention_scale(p->r);
     a->nvalues = tc_mods_values(&p->mods, p->arena, &a->values);
     return a;
 }
@@ -188,46 +185,7 @@ static bool attention_build(tc_job *job)
     return forward ? build_forward(&p, r) : build_backward(&p, o);
 }
 
-/* ---- The call ---- */
-
-static bool is_wrong_list(const tilec_binding *list, size_t n)
-{
-    for (size_t i = 0; list && i < n; i++)
-        if (!list[i].name || !list[i].value)
-            return true;
-    return n && !list;
-}
-
-static const char *wrong(const tc_attention_request *r, bool options_ok)
-{
-    const tilec_attention_options *o = &r->options;
-    if (!r->q || !r->k || !r->v)
-        return "tilec_attention_plan: q, k or v is NULL";
-    if (!options_ok)
-        return "tilec_attention_plan: options have a wrong size: use "
-               "TILEC_INIT";
-    if (o->nsources && !o->sources)
-        return "tilec_attention_plan: sources is NULL";
-    if (!tc_sources_fit(o->sources, o->nsources))
-        return "tilec_attention_plan: a source has a wrong size: use "
-               "tilec_text";
-    if (is_wrong_list(o->bindings, o->nbindings) ||
-        is_wrong_list(o->backward_bindings, o->nbackward_bindings))
-        return "tilec_attention_plan: a binding has no name or no value";
-    if (is_wrong_list(o->kernel_options, o->nkernel_options))
-        return "tilec_attention_plan: a kernel option has no name or no value";
-    if ((unsigned)o->enforce >= TC_ENFORCE_COUNT ||
-        (unsigned)o->tiles >= TC_TILES_COUNT)
-        return "tilec_attention_plan: enforce is none of tilec_enforce, or "
-               "tiles none of tilec_tiles";
-    if (o->stages > 16 || o->ptxas_level > 3)
-        return "tilec_attention_plan: expected at most 16 stages, a "
-               "ptxas_level of at most 3";
-    if (!o->backward && (o->deterministic || o->captured_gradients))
-        return "tilec_attention_plan: deterministic and captured_gradients are "
-               "of backward, which is not asked for";
-    return NULL;
-}
+/* ---- The compiles ---- */
 
 static tilec_status compile(tilec_context *cx, tc_attention_request *r,
                             tc_direction direction, tilec_kernel **out)
@@ -267,19 +225,6 @@ static tilec_status compile_all(tilec_context *cx, tc_attention_request *r,
     return s;
 }
 
-/* Of @split_attention: it may run by itself. */
-static const tilec_kernel *find_unsplit(const tilec_kernel *forward)
-{
-    static const char plan[] = "split_attention", kernel[] = "attention_fwd";
-    const tilec_kernel *part;
-    if (strcmp(tilec_kernel_name(forward), plan) != 0)
-        return NULL;
-    for (size_t i = 0; (part = tilec_kernel_part(forward, i)); i++)
-        if (strncmp(tilec_kernel_name(part), kernel, strlen(kernel)) == 0)
-            return part;
-    return NULL;
-}
-
 int64_t tilec_attention_variant(const tilec_context *cx, const DLTensor *q,
                                 const DLTensor *k, const DLTensor *v,
                                 const tilec_attention_options *options)
@@ -301,51 +246,42 @@ int64_t tilec_attention_variant(const tilec_context *cx, const DLTensor *q,
            tc_attention_has_few_blocks(q, k, sms);
 }
 
-tilec_status tilec_attention_plan(tilec_context *cx, const DLTensor *q,
-                                  const DLTensor *k, const DLTensor *v,
-                                  const tilec_attention_options *options,
+/* Makes the handle whole. False: there is no memory, or code that is to be
+ * recorded in a bundle would be slow. */
+static tilec_status finish(tilec_context *cx, tc_attention_request *r,
+                           tilec_kernel *forward, tilec_kernel *backward)
+{
+    tilec_error e = TILEC_INIT(tilec_error);
+    r->plan->forward = forward;
+    r->plan->unsplit = tc_attention_unsplit(forward);
+    r->plan->backward = backward;
+    if (!cx->recorder)
+        return TILEC_OK;
+    tilec_status s = tc_attention_record(cx, r, &e);
+    if (s == TILEC_OK)
+        return s;
+    tilec_attention_free(r->plan);
+    return tc_say(cx, s, e.message);
+}
+
+static tilec_status attempt(tilec_context *cx, tc_attention_request *r)
+{
+    tilec_kernel *forward, *backward;
+    tilec_status s = compile_all(cx, r, &forward, &backward);
+    return s == TILEC_OK ? finish(cx, r, forward, backward) : s;
+}
+
+tilec_status tc_attention_compile(tilec_context *cx, void *request,
                                   tilec_attention **out)
 {
-    if (!out)
-        return TILEC_USAGE;
-    *out = NULL;
-    if (!cx)
-        return TILEC_USAGE;
-    tc_attention_request r = {.q = q, .k = k, .v = v};
-    bool ok = tc_options_read(&r.options, sizeof r.options, options);
-    const char *why = wrong(&r, ok);
-    tilec_kernel *forward, *backward;
-    if (why)
-        return tc_job_refuse(cx, why, &forward);
-    tilec_status s = compile_all(cx, &r, &forward, &backward);
+    tc_attention_request *r = request;
+    tilec_status s = attempt(cx, r);
     /* Wide heads, or what a mod computes, may need what a tile takes. */
-    while (s != TILEC_OK && r.smaller[r.direction] < smallest(cx)) {
-        r.smaller[r.direction]++;
-        s = compile_all(cx, &r, &forward, &backward);
+    while (s != TILEC_OK && r->smaller[r->direction] < smallest(cx)) {
+        r->smaller[r->direction]++;
+        s = attempt(cx, r);
     }
-    if (s != TILEC_OK)
-        return s;
-    r.plan->forward = forward;
-    r.plan->unsplit = find_unsplit(forward);
-    r.plan->backward = backward;
-    *out = r.plan;
-    return TILEC_OK;
-}
-
-void tilec_attention_free(tilec_attention *a)
-{
-    if (!a)
-        return;
-    tilec_kernel_free(a->backward);
-    tilec_kernel_free(a->forward);
-}
-
-const tilec_kernel *tilec_attention_kernel(const tilec_attention *a)
-{
-    return a ? a->forward : NULL;
-}
-
-const tilec_kernel *tilec_attention_backward_kernel(const tilec_attention *a)
-{
-    return a ? a->backward : NULL;
+    if (s == TILEC_OK)
+        *out = r->plan;
+    return s;
 }

@@ -34,6 +34,23 @@ typedef struct tc_attention_request {
     tilec_attention *plan;
 } tc_attention_request;
 
+/* attention_request.c: the kernel of @split_attention that may run by itself;
+ * NULL: it is no such plan. */
+const tilec_kernel *tc_attention_unsplit(const tilec_kernel *forward);
+double tc_attention_scale(const tc_attention_request *r);
+/* How a bundle finds such a plan; the key is malloc'd, *out has it too. NULL:
+ * out of memory. */
+struct tc_bundle_request;
+char *tc_attention_key(tilec_context *cx, const tc_attention_request *r,
+                       struct tc_bundle_request *out);
+/* attention_record.c: r->plan, which is whole, for the context's bundle. */
+tilec_status tc_attention_record(tilec_context *cx,
+                                 const tc_attention_request *r,
+                                 tilec_error *error);
+/* attention.c: for tc_compiler. */
+tilec_status tc_attention_compile(tilec_context *cx, void *request,
+                                  tilec_attention **out);
+
 /* The kernel_options of one direction. */
 enum { TC_ATTENTION_BINDINGS = 8 };
 typedef struct tc_attention_tuning {

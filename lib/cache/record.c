@@ -102,7 +102,12 @@ uint32_t tc_record_count(tc_record r)
                : 0;
 }
 
-tc_record tc_record_at(tc_record r, uint32_t index)
+size_t tc_record_size(tc_record r)
+{
+    return r.at ? bytes_of(r.at) : 0;
+}
+
+tc_record tc_record_item(tc_record r, uint32_t index)
 {
     if (index >= tc_record_count(r))
         return (tc_record){NULL};
@@ -110,6 +115,21 @@ tc_record tc_record_at(tc_record r, uint32_t index)
     for (; index; index--)
         at += bytes_of(at);
     return (tc_record){at};
+}
+
+tc_record tc_record_at(tc_record r, uint32_t index)
+{
+    return tc_record_is_list(r) ? tc_record_item(r, index) : (tc_record){NULL};
+}
+
+void tc_record_each(tc_record r, tc_record *out)
+{
+    uint32_t n = tc_record_count(r);
+    const unsigned char *at = n ? r.at + HEAD : NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        out[i].at = at;
+        at += bytes_of(at);
+    }
 }
 
 tc_record tc_record_get(tc_record r, const char *name)

@@ -35,6 +35,12 @@ bool tc_record_read(const void *data, size_t size, tc_record *out);
 tc_record tc_record_get(tc_record map, const char *name);
 /* Of a list; none: past its end. */
 tc_record tc_record_at(tc_record list, uint32_t index);
+/* Of a list or map: its index-th name or value; none: past its end. */
+tc_record tc_record_item(tc_record r, uint32_t index);
+/* All of them, in the time of one walk; room for as many as there are. */
+void tc_record_each(tc_record list, tc_record *out);
+/* Bytes of the value; 0: there is none. */
+size_t tc_record_size(tc_record r);
 /* How many values a list has (a map: names and values); 0: it is none. */
 uint32_t tc_record_count(tc_record list);
 bool tc_record_is_list(tc_record r);

@@ -26,8 +26,11 @@ unsigned tc_gpu_multiprocessors(const tilec_context *cx, const tc_target *t,
     if (!t || !tc_target_is_gpu(t))
         return 0;
     const tc_cuda *cuda = tc_cuda_get(cx->cuda_library);
+    /* Plans in a bundle are made without the GPU that runs them. */
+    if (*cuda->why_not && cx->multiprocessors)
+        return cx->multiprocessors;
     if (*cuda->why_not)
-        return 0;
+        return cx->recorder ? t->multiprocessors : 0;
     int i =
         at.device_type == kDLCUDA ? at.device_id : tc_cuda_current_device(cuda);
     return i >= 0 && i < cuda->ndevices ? cuda->devices[i].sm_count : 0;

@@ -71,7 +71,9 @@ typedef struct tc_gpu_settings {
     const char *cuda_library; /* NULL: the usual one */
     const char *ptxas;        /* NULL: the driver's own */
     bool no_graphs;           /* of single launches */
-    tc_cache cache;           /* for cubins */
+    tc_cache cache;           /* for cubins, and what writes them to it: */
+    bool (*write)(const tc_cache *cache, const tc_entry *entry, char *why,
+                  size_t room);
 } tc_gpu_settings;
 
 typedef struct tc_gpu_maps tc_gpu_maps;

@@ -91,6 +91,7 @@ static const tc_gpu_settings *copy_settings(const tc_making *m)
     s->ptxas = tc_arena_string(a, owner->ptxas);
     s->no_graphs = owner->no_graphs;
     s->cache = m->cache;
+    s->write = tc_cache_write;
     return s;
 }
 

@@ -57,7 +57,7 @@ static tc_cuda_jit jit_of(const tc_gpu_meta *m)
 }
 
 /* Code that cannot be kept is assembled again: no error. */
-static void write_entry(const tc_gpu_code *c, const tc_cache *cache)
+static void write_entry(const tc_gpu_code *c, const tc_gpu_settings *settings)
 {
     tc_cache_section sections[TC_ENTRY_MOST_SECTIONS];
     unsigned n = c->code.entry.n;
@@ -69,12 +69,13 @@ static void write_entry(const tc_gpu_code *c, const tc_cache *cache)
             sections[n++] = k->section;
     if (!tc_entry_make(&more, c->code.entry.key, sections, n))
         return;
-    tc_cache_write(cache, &more, why, sizeof why);
+    settings->write(&settings->cache, &more, why, sizeof why);
     tc_entry_free(&more);
 }
 
 /* Takes the cubin; NULL: no memory. */
-static const tc_cache_section *keep(tc_gpu_code *c, const tc_cache *cache,
+static const tc_cache_section *keep(tc_gpu_code *c,
+                                    const tc_gpu_settings *settings,
                                     const char *name, void *cubin, size_t size)
 {
     struct tc_gpu_cubin *k = malloc(sizeof *k + strlen(name) + 1);
@@ -86,7 +87,7 @@ static const tc_cache_section *keep(tc_gpu_code *c, const tc_cache *cache,
     k->next = c->cubins;
     c->cubins = k;
     if (c->is_kept)
-        write_entry(c, cache);
+        write_entry(c, settings);
     return &k->section;
 }
 
@@ -153,7 +154,7 @@ static tilec_status get_cubin(tc_gpu_code *c, const tc_gpu_settings *settings,
         free(cubin);
         return say_loss(c, loss, log, error);
     }
-    *out = keep(c, &settings->cache, name, cubin, size);
+    *out = keep(c, settings, name, cubin, size);
     return *out ? TILEC_OK : tc_fail_memory(error);
 }
 
@@ -167,11 +168,32 @@ bool tc_gpu_is_linked(const tc_gpu_code *c)
            (!strstr(ptx, "wgmma.") && !strstr(ptx, "setmaxnreg."));
 }
 
+/* A cubin of a bundle, which any driver loads that is not older than what made
+ * it. Code of one compute capability runs on later ones of the same major
+ * number. */
+static const tc_cache_section *bundled_cubin(const tc_gpu_code *c,
+                                             const tc_cuda_scope *scope)
+{
+    const tc_target *t = c->meta.target;
+    char name[40];
+    snprintf(name, sizeof name, "cubin %s", t->cpu);
+    return scope->device->major == t->major ? find_cubin(c, name) : NULL;
+}
+
 static tilec_status get_image(tc_gpu_code *c, const tc_gpu_settings *settings,
                               const tc_cuda_scope *scope,
                               const tc_cache_section **out, tc_cuda_log *log,
                               tilec_error *error)
 {
+    *out = bundled_cubin(c, scope);
+    if (*out)
+        return TILEC_OK;
+    if (!tc_entry_find(&c->code.entry, "ptx"))
+        return tc_fail(error, TILEC_INPUT,
+                       "@%s is from a bundle for %s, which %s is not: make the "
+                       "bundle for that, too",
+                       c->meta.entry, c->meta.target->name,
+                       scope->device->name);
     if (settings->ptxas || tc_gpu_is_linked(c))
         return get_cubin(c, settings, scope, out, log, error);
     *out = tc_entry_find(&c->code.entry, "ptx");

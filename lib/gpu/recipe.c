@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include "codegen/host/jit/compile.h"
+#include "codegen/host/jit/cpus.h"
 #include "lib/gpu/gpu.h"
 
 #include <cjson/cJSON.h>
@@ -124,13 +125,14 @@ static const char *llvm_version(tc_arena *a)
     return tc_arena_printf(a, "%u.%u.%u", major, minor, patch);
 }
 
-/* Code for the CPU is for this one. */
-static void add_machine(struct list *l)
+/* Code for the CPU is for this one, or those that the context names. */
+static void add_machine(struct list *l, const char *cpu)
 {
     tc_host_machine machine = tc_host_this_machine(l->arena);
+    const tc_host_cpu *named = cpu ? tc_host_cpu_get(cpu) : NULL;
     recipe_add(l, "triple", machine.triple);
-    recipe_add(l, "CPU", machine.cpu);
-    recipe_add(l, "features", machine.features);
+    recipe_add(l, "CPU", named ? named->name : machine.cpu);
+    recipe_add(l, "features", named ? named->features : machine.features);
 }
 
 static tc_key hash(tc_arena *a, const tc_recipe *r)
@@ -157,7 +159,7 @@ void tc_recipe_make(tc_job *job, const tilec_compile_options *o,
     if (tc_target_is_gpu(target))
         add_number(&l, "ABI", TC_NVPTX_ABI);
     else
-        add_machine(&l);
+        add_machine(&l, job->owner->cpu);
     recipe_add(&l, "target", target->name);
     recipe_add(&l, "pipeline", o->pipeline ? o->pipeline : target->pipeline);
     recipe_add(&l, "kernel", kernel);

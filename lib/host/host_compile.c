@@ -7,6 +7,8 @@
 
 #include "codegen/host/jit/compile.h"
 
+#include "codegen/host/jit/cpus.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +72,11 @@ static const char *generate(const tc_making *m)
         return NULL;
     tc_text tile = {.arena = &job->cx->arena};
     tc_module_print(&tile, job->module, TC_PRINT_PLAIN);
-    job->object = tc_host_generate(tc_func_find(job->module, m->kernel), NULL);
+    const char *name = job->owner->cpu;
+    const tc_host_cpu *cpu = name ? tc_host_cpu_get(name) : NULL;
+    tc_host_options o = {.cpu = cpu ? cpu->name : NULL,
+                         .features = cpu ? cpu->features : NULL};
+    job->object = tc_host_generate(tc_func_find(job->module, m->kernel), &o);
     return job->object ? tile.data : NULL;
 }
 

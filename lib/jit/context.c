@@ -2,6 +2,8 @@
  *
  * Contexts, targets, and the facts about the library itself.
  */
+#include "codegen/host/jit/cpus.h"
+#include "lib/bundle/bundle.h"
 #include "lib/gpu/cuda.h"
 #include "lib/gpu/gpu.h"
 
@@ -28,14 +30,14 @@ bool tc_target_is_gpu(const tc_target *t)
     return t->cpu != NULL;
 }
 
-static bool is_auto(const char *name)
+bool tc_target_is_auto(const char *name)
 {
     return !name || strcmp(name, "auto") == 0;
 }
 
 const tc_target *tc_target_find(const tilec_context *cx, const char *name)
 {
-    if (!is_auto(name))
+    if (!tc_target_is_auto(name))
         return tc_target_get(name);
     const tc_cuda *cuda = tc_cuda_get(cx->cuda_library);
     const tc_target *t = NULL;
@@ -66,6 +68,7 @@ static bool find_workers(const tilec_context_options *o, tc_workers *out)
 static bool keep_options(tilec_context *cx, const tilec_context_options *o)
 {
     bool ok = keep_text(o->target, &cx->target) &&
+              keep_text(o->cpu, &cx->cpu) &&
               keep_text(o->cuda_library, &cx->cuda_library) &&
               keep_text(o->ptxas, &cx->ptxas) &&
               keep_text(o->cache_folder, &cx->cache_folder) &&
@@ -74,6 +77,7 @@ static bool keep_options(tilec_context *cx, const tilec_context_options *o)
         cx->cache_folder = tc_cache_default_folder();
     cx->cache_most = o->cache_bytes;
     cx->remarks = o->remarks;
+    cx->multiprocessors = o->multiprocessors;
     cx->no_graphs = o->no_graphs;
     return ok;
 }
@@ -86,7 +90,8 @@ tilec_status tilec_context_new(const tilec_context_options *options,
     *out = NULL;
     tilec_context_options o = {0};
     if (!tc_options_read(&o, sizeof o, options) ||
-        (!is_auto(o.target) && !tc_target_get(o.target)))
+        (!tc_target_is_auto(o.target) && !tc_target_get(o.target)) ||
+        (o.cpu && !tc_host_cpu_get(o.cpu)))
         return TILEC_USAGE;
     tilec_context *cx = calloc(1, sizeof *cx);
     if (!cx)
@@ -108,8 +113,12 @@ void tilec_context_free(tilec_context *cx)
         return;
     for (unsigned i = 0; i < cx->ncodes; i++)
         tc_code_unref(cx->codes[i]);
+    tc_bundles_free(cx->bundles);
+    if (cx->recorder)
+        cx->drop_recorder(cx->recorder);
     tc_host_pool_unref(cx->workers.pool);
     free(cx->target);
+    free(cx->cpu);
     free(cx->cuda_library);
     free(cx->ptxas);
     free(cx->cache_folder);

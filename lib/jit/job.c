@@ -103,22 +103,6 @@ static void publish(void *arg)
         owner->diags = own;
 }
 
-static void clear(tilec_context *owner)
-{
-    owner->diags = NULL;
-    owner->nerrors = 0;
-    owner->oom.next = NULL; /* what came after it is in the arena */
-    tc_arena_reset(&owner->arena);
-}
-
-static tilec_status out_of_memory(tilec_context *owner)
-{
-    clear(owner);
-    owner->diags = &owner->oom;
-    owner->nerrors = 1;
-    return TILEC_MACHINE;
-}
-
 /* ---- The job ---- */
 
 static void drop_host(tc_job *job)
@@ -159,11 +143,11 @@ tilec_status tc_job_run(tc_job *job, tilec_kernel **out)
 {
     tilec_context *owner = job->owner;
     if (!job->is_nested)
-        clear(owner);
+        tc_diagnostics_clear(owner);
     *out = NULL;
     job->cx = tc_context_new();
     if (!job->cx)
-        return out_of_memory(owner);
+        return tc_diagnostics_oom(owner);
     job->cx->want_remarks = owner->remarks;
     job->cx->memory.fail_after = owner->memory.fail_after;
     bool ok = tc_guard(&job->cx->memory, job_build, job);
@@ -176,7 +160,7 @@ tilec_status tc_job_run(tc_job *job, tilec_kernel **out)
         return TILEC_OK;
     }
     drop(job);
-    return ok ? job->status : out_of_memory(owner);
+    return ok ? job->status : tc_diagnostics_oom(owner);
 }
 
 bool tc_job_error(tc_job *job, tilec_status status, const char *fmt, ...)

@@ -13,7 +13,6 @@
 #include "lib/program/link.h"
 #include "passes/sync/shared_memory.h"
 
-#include <math.h>
 #include <string.h>
 
 static const char program[] = "attention_kvcache"; /* the text */
@@ -277,20 +276,8 @@ static bool parse_program(tc_job *job, const struct bindings *b)
 static tilec_kvcache *make_plan(tc_job *job, const struct request *r,
                                 const tc_mods *mods)
 {
-    const tilec_kvcache_options *o = &r->options;
     tilec_kvcache *c = tc_arena_new(&job->cx->arena, tilec_kvcache);
-    c->layout = o->layout;
-    c->ragged_queries = o->ragged_queries != 0;
-    c->piece = o->piece;
-    c->has_sinks = o->sinks != 0;
-    c->has_offsets = o->query_offsets != 0;
-    c->has_factors[0] = o->descale_k != NULL;
-    c->has_factors[1] = o->descale_v != NULL;
-    c->v_in_k = o->v_in_k != 0;
-    c->group = r->q->shape[1] / r->k->shape[1];
-    c->scale = o->scale;
-    if (o->scale == 0.0 || isnan(o->scale))
-        c->scale = 1.0 / sqrt((double)r->q->shape[3]);
+    tc_kvcache_keep_options(c, &r->options, r->q, r->k);
     c->nvalues = tc_mods_values(mods, &job->cx->arena, &c->values);
     return c;
 }
@@ -450,62 +437,30 @@ static tilec_status compile_fitting(tilec_context *cx, struct request *r,
     return s;
 }
 
-/* ---- The call ---- */
+/* ---- All of them ---- */
 
-static const char *wrong(const struct request *r, bool options_ok)
-{
-    const tilec_kvcache_options *o = &r->options;
-    if (!r->q || !r->k || !r->v)
-        return "tilec_kvcache_plan: q, k or v is NULL";
-    if (!options_ok)
-        return "tilec_kvcache_plan: options have a wrong size: use TILEC_INIT";
-    if (o->nsources && !o->sources)
-        return "tilec_kvcache_plan: sources is NULL";
-    if (!tc_sources_fit(o->sources, o->nsources))
-        return "tilec_kvcache_plan: a source has a wrong size: use tilec_text";
-    if ((unsigned)o->layout > TILEC_KV_INDEXED)
-        return "tilec_kvcache_plan: layout is none of tilec_kv_layout";
-    if (o->piece < 0 || o->piece % 128 != 0 || o->piece > INT32_MAX)
-        return "tilec_kvcache_plan: piece is no multiple of 128 keys";
-    return NULL;
-}
-
-tilec_status tilec_kvcache_plan(tilec_context *cx, const DLTensor *q,
-                                const DLTensor *k, const DLTensor *v,
-                                const tilec_kvcache_options *options,
+tilec_status tc_kvcache_compile(tilec_context *cx, void *request,
                                 tilec_kvcache **out)
 {
-    if (!out)
-        return TILEC_USAGE;
-    *out = NULL;
-    if (!cx)
-        return TILEC_USAGE;
-    struct request r = {.q = q, .k = k, .v = v};
-    bool ok = tc_options_read(&r.options, sizeof r.options, options);
-    const char *why = wrong(&r, ok);
+    const tc_kvcache_request *given = request;
+    struct request r = {.q = given->q,
+                        .k = given->k,
+                        .v = given->v,
+                        .options = given->options};
     tilec_kernel *made[PARTS] = {0};
-    if (why)
-        return tc_job_refuse(cx, why, &made[0]);
     tilec_status s = compile_fitting(cx, &r, made);
     if (s != TILEC_OK)
         return s;
     r.plan->forward = made[FORWARD];
     r.plan->schedule = made[SCHEDULE];
     r.plan->merge = made[MERGE];
+    tilec_error e = TILEC_INIT(tilec_error);
+    if (cx->recorder)
+        s = tc_kvcache_record(cx, given, r.plan, &e);
+    if (s != TILEC_OK) {
+        tilec_kvcache_free(r.plan);
+        return tc_say(cx, s, e.message);
+    }
     *out = r.plan;
     return TILEC_OK;
-}
-
-void tilec_kvcache_free(tilec_kvcache *c)
-{
-    if (!c)
-        return;
-    tilec_kernel_free(c->merge);
-    tilec_kernel_free(c->schedule);
-    tilec_kernel_free(c->forward);
-}
-
-const tilec_kernel *tilec_kvcache_kernel(const tilec_kvcache *c)
-{
-    return c ? c->forward : NULL;
 }

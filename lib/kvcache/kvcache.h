@@ -28,6 +28,27 @@ struct tilec_kvcache {
     unsigned nvalues;
 };
 
+/* The arguments of tilec_kvcache_plan, which are no nonsense. */
+typedef struct tc_kvcache_request {
+    const DLTensor *q, *k, *v;
+    tilec_kvcache_options options;
+} tc_kvcache_request;
+
+/* kvcache.c: for tc_compiler. */
+tilec_status tc_kvcache_compile(tilec_context *cx, void *request,
+                                tilec_kvcache **out);
+/* kvcache_request.c: what a plan keeps of options and shapes. */
+void tc_kvcache_keep_options(tilec_kvcache *c, const tilec_kvcache_options *o,
+                             const DLTensor *q, const DLTensor *k);
+/* How a bundle finds such a plan; the key is malloc'd, *out has it too. NULL:
+ * out of memory. */
+struct tc_bundle_request;
+char *tc_kvcache_key(tilec_context *cx, const tc_kvcache_request *r,
+                     struct tc_bundle_request *out);
+/* kvcache_record.c: for the context's bundle. */
+tilec_status tc_kvcache_record(tilec_context *cx, const tc_kvcache_request *r,
+                               const tilec_kvcache *c, tilec_error *error);
+
 /* Is v a view of the first columns of k? */
 bool tc_kv_is_in(const DLTensor *v, const DLTensor *k);
 

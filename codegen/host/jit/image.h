@@ -35,10 +35,4 @@ bool tc_image_make(const void *object, size_t object_size, tc_image *out,
 bool tc_image_load(tc_host_kernel *k, const tc_image *image, char *why,
                    size_t room) TC_MUST_CHECK;
 
-/* The CPUs that images are made for: "x86-64-v3". NULL: unknown, or one that
- * this CPU is not; `why` says which. */
-bool tc_image_runs_here(const char *cpu, char *why, size_t room) TC_MUST_CHECK;
-/* NULL past the end. */
-const char *tc_image_cpu(unsigned index);
-
 #endif

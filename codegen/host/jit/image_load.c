@@ -12,62 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- CPUs ---- */
-
-/* As LLVM and the psABI call them, each one with all before it. */
-static const char *const cpus[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
-enum { CPUS = sizeof cpus / sizeof *cpus };
-
-const char *tc_image_cpu(unsigned index)
-{
-    return index < CPUS ? cpus[index] : NULL;
-}
-
-#if defined(__x86_64__)
-static bool has_level(unsigned level)
-{
-    bool v2 = __builtin_cpu_supports("sse4.2") &&
-              __builtin_cpu_supports("popcnt") &&
-              __builtin_cpu_supports("ssse3");
-    bool v3 = v2 && __builtin_cpu_supports("avx2") &&
-              __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-              __builtin_cpu_supports("bmi2");
-    bool v4 = v3 && __builtin_cpu_supports("avx512f") &&
-              __builtin_cpu_supports("avx512bw") &&
-              __builtin_cpu_supports("avx512cd") &&
-              __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl");
-    return level == 0 ? v2 : level == 1 ? v3 : v4;
-}
-#else
-static bool has_level(unsigned level)
-{
-    return false;
-}
-#endif
-
 static bool say(char *why, size_t room, const char *text)
 {
     snprintf(why, room, "%s", text);
     return false;
 }
-
-bool tc_image_runs_here(const char *cpu, char *why, size_t room)
-{
-    unsigned i = 0;
-    while (i < CPUS && strcmp(cpus[i], cpu) != 0)
-        i++;
-    if (i < CPUS && has_level(i))
-        return true;
-    snprintf(why, room,
-             i < CPUS ? "it is code for %.32s, which this CPU is not: make the "
-                        "bundle for a lesser one, such as x86-64-v2"
-                      : "it is code for the CPU `%.32s`, which is unknown",
-             cpu);
-    return false;
-}
-
-/* ---- Loading ---- */
 
 /* Tables and sizes lie in the image, in order. */
 static bool is_sound(const tc_image *m)
