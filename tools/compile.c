@@ -2,6 +2,7 @@
  *
  * tilec compile: prints the code of a kernel, at any stage.
  */
+#include "tools/bundle_make.h"
 #include "tools/measure/program.h"
 
 #include <stdio.h>
@@ -37,6 +38,9 @@ static int emit(const tool_args *args, tilec_context *cx)
 
 static int compile_run(const tool_args *args)
 {
+    const char *what = tool_value(args, "--emit");
+    if (what && strcmp(what, "bundle") == 0)
+        return bundle_make(args);
     return program_command(args, emit);
 }
 
@@ -45,9 +49,12 @@ static const tool_option options[] = {
      "tile (the optimised program, the default), schedule\n"
      "(roles, buffers, a step of each loop), llvm, llvm-opt,\n"
      "json (parameters, grid, bindings, resources);\n"
-     "cpu: asm; GPU targets: machine, ptx, cubin, sass"},
+     "cpu: asm; GPU targets: machine, ptx, cubin, sass;\n"
+     "bundle (a file for programs without a compiler; --target\n"
+     "may be a list; of `attention`: plans of all combinations)"},
     {"-o", "FILE", "write it there (default: standard output)"},
     PROGRAM_OPTIONS,
+    BUNDLE_OPTIONS,
     {0}};
 
 const tool_command tool_compile = {

@@ -306,6 +306,32 @@ static void empty(tc_func *f)
     }
 }
 
+static bool launches(const tc_region *r, const tc_func *kernel)
+{
+    tc_each_op (op, r) {
+        if (op->code == TC_LAUNCH && tc_launch_kernel(op) == kernel)
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (launches(op->regions[i], kernel))
+                return true;
+    }
+    return false;
+}
+
+/* Leaves the plan, and the headers of what it launches. */
+static void strip(tc_module *m, const tc_func *plan)
+{
+    for (tc_func *f = m->first, *next; f; f = next) {
+        next = f->next;
+        if (f == plan)
+            continue;
+        if (f->is_kernel && launches(plan->body, f))
+            empty(f);
+        else
+            tc_func_erase(f);
+    }
+}
+
 static void print_whole(void *arg)
 {
     struct stripping *s = arg;
@@ -315,9 +341,7 @@ static void print_whole(void *arg)
     tc_module *m = tc_module_new(s->cx);
     s->ok = tc_parse(m, tc_source_add(s->cx, "plan", whole.data, whole.len));
     if (s->ok) {
-        tc_each_func (f, m)
-            if (f->is_kernel)
-                empty(f);
+        strip(m, tc_func_find(m, s->k->func->name));
         tc_module_print(&s->text, m, TC_PRINT_PLAIN);
     }
     tc_module_free(m);

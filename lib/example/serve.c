@@ -6,6 +6,10 @@
  *     cc serve.c $(pkg-config --cflags --libs tilec) -lm -o serve
  *     ./serve; ./serve gpu
  *
+ * With a bundle it needs no compiler: `./serve record serve.tilecb sm_90a`
+ * writes one, without a GPU; `./serve gpu serve.tilecb` runs from it, linked
+ * with tilec or, built with -DSERVE_ONLY, with tilec_runtime (docs/engines.md).
+ *
  * A step has one new token for each sequence (decode), or whole prompts of new
  * sequences too (prefill). It finds pages for new tokens, writes lengths and
  * the page table to the device, makes a schedule, and runs append and attention
@@ -42,6 +46,7 @@ typedef struct sequence {
 
 typedef struct engine {
     tilec_device *device; /* NULL: the CPU */
+    const char *record;   /* the bundle to write instead of serving, or NULL */
     tilec_append *append;
     tilec_kvcache *prefill, *decode;
     tensor k_pool[LAYERS], v_pool[LAYERS];
@@ -362,14 +367,16 @@ static int make_tensors(engine *e)
 }
 
 /* A plan for batches like this one, and what the largest one needs. */
-static tilec_kvcache *make_plan(tilec_context *cx, const batch *b,
-                                uint64_t *schedule, uint64_t *workspace)
+static tilec_kvcache *make_plan(const engine *e, tilec_context *cx,
+                                const batch *b, uint64_t *schedule,
+                                uint64_t *workspace)
 {
     const tilec_kvcache_tensors *t = &b->attention;
     tilec_kvcache_options o = TILEC_INIT(tilec_kvcache_options);
     o.layout = TILEC_KV_PAGED;
     o.ragged_queries = t->cu_seqlens_q != NULL;
     o.mask = "causal";
+    o.no_load = e->record != NULL;
     tilec_kvcache *plan = NULL;
     uint64_t s = 0, w = 0;
     if (tilec_kvcache_plan(cx, t->q, t->k, t->v, &o, &plan) != TILEC_OK ||
@@ -385,23 +392,48 @@ static int make_plans(engine *e, tilec_context *cx)
     uint64_t schedule = 0, workspace = 0;
     tilec_append_options o = TILEC_INIT(tilec_append_options);
     batch b;
+    o.no_load = e->record != NULL;
     view_batch(e, &b, SLOTS, MOST_TOKENS, 0);
     choose_layer(e, &b, 0);
     tilec_append_plan(cx, &b.append, &o, &e->append);
-    e->prefill = make_plan(cx, &b, &schedule, &workspace);
+    e->prefill = make_plan(e, cx, &b, &schedule, &workspace);
     view_batch(e, &b, SLOTS, SLOTS, 1);
     choose_layer(e, &b, 0);
-    e->decode = make_plan(cx, &b, &schedule, &workspace);
+    e->decode = make_plan(e, cx, &b, &schedule, &workspace);
     return e->append && e->prefill && e->decode && schedule && workspace &&
            make(e, &e->schedule, 8, (int64_t)schedule, 1, 1, 1) &&
            make(e, &e->workspace, 8, (int64_t)workspace, 1, 1, 1);
 }
+
+#ifdef SERVE_ONLY
+static int save(const engine *e, tilec_context *cx)
+{
+    return 0; /* the runtime records nothing */
+}
+
+static int begin_record(tilec_context *cx)
+{
+    return 0;
+}
+#else
+static int save(const engine *e, tilec_context *cx)
+{
+    return tilec_bundle_save(cx, e->record, &error) == TILEC_OK;
+}
+
+static int begin_record(tilec_context *cx)
+{
+    return tilec_bundle_record(cx, &error) == TILEC_OK;
+}
+#endif
 
 static int serve(engine *e, tilec_context *cx)
 {
     int ok = make_tensors(e) && make_plans(e, cx);
     if (tilec_diagnostics(cx))
         fprintf(stderr, "%s\n", tilec_diagnostics(cx)->message);
+    if (ok && e->record)
+        return save(e, cx);
     for (e->nfree = 0; e->nfree < PAGES; e->nfree++)
         e->free_pages[e->nfree] = e->nfree;
     while (ok && (e->nrunning || e->next < REQUESTS))
@@ -425,23 +457,35 @@ static void drop_all(engine *e)
     tilec_device_free(e->device);
 }
 
+/* serve [cpu | gpu] [BUNDLE], serve record BUNDLE TARGET */
 int main(int argc, char **argv)
 {
     int on_gpu = argc > 1 && strcmp(argv[1], "gpu") == 0;
+    int records = argc > 3 && strcmp(argv[1], "record") == 0;
     static engine e;
     tilec_context *cx = NULL;
     tilec_context_options options = TILEC_INIT(tilec_context_options);
-    options.target = on_gpu ? NULL : "cpu";
+    options.target = records ? argv[3] : on_gpu ? NULL : "cpu";
+    options.cpu = records ? "x86-64-v3" : NULL;
+    e.record = records ? argv[2] : NULL;
     if (on_gpu && tilec_device_open(NULL, -1, &e.device, &error) != TILEC_OK) {
         fprintf(stderr, "no GPU: %s\n", error.message);
         return 3;
     }
-    int ok = tilec_context_new(&options, &cx) == TILEC_OK && serve(&e, cx);
+    int ok = tilec_context_new(&options, &cx) == TILEC_OK;
+    if (ok && records)
+        ok = begin_record(cx);
+    else if (ok && argc > 2)
+        ok = tilec_bundle_load(cx, argv[2], &error) == TILEC_OK;
     if (ok)
+        ok = serve(&e, cx);
+    else
+        fprintf(stderr, "%s\n", error.message);
+    if (ok && !records)
         printf("%d requests in %d steps, %d of them with prompts; %d of %d "
                "pages are free; largest error %.1e\n",
                REQUESTS, e.steps, e.prefills, e.nfree, PAGES, e.worst);
     drop_all(&e);
     tilec_context_free(cx);
-    return ok && e.worst > 0 && e.worst < 1e-4 ? 0 : 1;
+    return ok && (records || (e.worst > 0 && e.worst < 1e-4)) ? 0 : 1;
 }

@@ -6,7 +6,7 @@
 
 static tilec_kernel *compile_counting(tilec_context *c)
 {
-    const char *changes[] = {"\"counts\":false", "\"counts\":true", NULL};
+    const char *changes[] = {"\"counts\":0", "\"counts\":1", NULL};
     return hopper_compile_changed(c, changes);
 }
 

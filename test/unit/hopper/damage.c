@@ -35,7 +35,7 @@ static void read_base(void)
     ck_assert_uint_eq(n, 1);
     ck_assert(tc_cache_read(&cache, files->key, &good));
     free(files);
-    base = cJSON_Parse(tc_entry_find(&good, "meta")->data);
+    base = hopper_meta_json(tc_entry_find(&good, "meta"));
     ck_assert_ptr_nonnull(base);
 }
 
@@ -45,17 +45,17 @@ static void write_meta(const cJSON *meta)
     tc_entry e;
     char why[TC_CACHE_WHY];
     tc_cache_section sections[TC_ENTRY_MOST_SECTIONS];
-    char *json = cJSON_PrintUnformatted(meta);
+    tc_record_writer w = hopper_meta_of(meta);
     memcpy(sections, good.sections, good.n * sizeof *sections);
     for (unsigned i = 0; i < good.n; i++)
         if (strcmp(sections[i].name, "meta") == 0) {
-            sections[i].data = json;
-            sections[i].size = strlen(json);
+            sections[i].data = w.data;
+            sections[i].size = w.size;
         }
     ck_assert(tc_entry_make(&e, good.key, sections, good.n));
     ck_assert(tc_cache_write(&cache, &e, why, sizeof why));
     tc_entry_free(&e);
-    cJSON_free(json);
+    free(w.data);
 }
 
 /* Compiles and launches with what lies in the cache; false: its code was not

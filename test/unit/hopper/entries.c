@@ -45,8 +45,8 @@ START_TEST(blocks_have_more_threads)
                              "\"warps\":4,\"threads\":256",
                              "\"maps\":[]",
                              maps,
-                             "\"counts\":false",
-                             "\"counts\":true",
+                             "\"counts\":0",
+                             "\"counts\":1",
                              NULL};
     static const unsigned char more[] = {TC_GPU_MAP_BYTES, TC_GPU_MAP_BYTES, 8};
     hopper_expect_params(more, 3);

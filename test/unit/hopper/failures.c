@@ -58,8 +58,8 @@ static void use_all(void)
 START_TEST(each_call_of_the_driver_fails)
 {
     static const unsigned char more[] = {TC_GPU_MAP_BYTES, TC_GPU_MAP_BYTES, 8};
-    const char *changes[] = {"\"maps\":[]", maps, "\"counts\":false",
-                             "\"counts\":true", NULL};
+    const char *changes[] = {"\"maps\":[]", maps, "\"counts\":0",
+                             "\"counts\":1", NULL};
     int at = 0, nsaid = 0;
     hopper_expect_params(more, 3);
     tilec_kernel_free(hopper_compile_changed(cx, changes));

@@ -100,14 +100,23 @@ void hopper_change_meta(const char *from, const char *to)
     ck_assert(tc_cache_read(&cache, files[0].key, &old));
     free(files);
     tc_cache_section *s = (tc_cache_section *)tc_entry_find(&old, "meta");
-    const char *at = strstr(s->data, from);
-    ck_assert_msg(at != NULL, "no %s in %s", from, (const char *)s->data);
-    int before = (int)(at - (const char *)s->data);
-    s->size = (size_t)snprintf(meta, sizeof meta, "%.*s%s%s", before,
-                               (const char *)s->data, to, at + strlen(from));
-    s->data = meta;
+    cJSON *json = hopper_meta_json(s);
+    char *old_meta = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    const char *at = strstr(old_meta, from);
+    ck_assert_msg(at != NULL, "no %s in %s", from, old_meta);
+    snprintf(meta, sizeof meta, "%.*s%s%s", (int)(at - old_meta), old_meta, to,
+             at + strlen(from));
+    cJSON_free(old_meta);
+    json = cJSON_Parse(meta);
+    ck_assert_ptr_nonnull(json);
+    tc_record_writer w = hopper_meta_of(json);
+    cJSON_Delete(json);
+    s->size = w.size;
+    s->data = w.data;
     ck_assert(tc_entry_make(&new, old.key, old.sections, old.n));
     ck_assert(tc_cache_write(&cache, &new, why, sizeof why));
+    free(w.data);
     tc_entry_free(&old);
     tc_entry_free(&new);
 }

@@ -7,6 +7,7 @@
 #define TEST_HOPPER_FIXTURE_H
 
 #define _GNU_SOURCE
+#include "lib/cache/record.h"
 #include "lib/gpu/gpu.h"
 #include "test/fake/cuda.h"
 #include <check.h>
@@ -16,6 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cjson/cJSON.h>
 
 extern const char text[];
 
@@ -39,6 +42,10 @@ tilec_kernel *hopper_compile(tilec_context *c, bool loads);
 
 /* In the entry of the cache that was used last, `from` becomes `to`. */
 void hopper_change_meta(const char *from, const char *to);
+/* meta.c: what is JSON here is a record in an entry; the record's data is
+ * malloc'd. */
+cJSON *hopper_meta_json(const tc_cache_section *meta);
+tc_record_writer hopper_meta_of(const cJSON *json);
 
 /* The kernel with changes: pairs of texts, then NULL. */
 tilec_kernel *hopper_compile_text_changed(tilec_context *c, const char *program,
